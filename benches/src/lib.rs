@@ -1,0 +1,1 @@
+//! Benchmarks of the compile stages and kernels.

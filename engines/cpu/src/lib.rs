@@ -1,0 +1,1 @@
+//! The AI CPU and host CPU engines: every operator, plainly and rightly.

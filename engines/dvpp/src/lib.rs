@@ -1,0 +1,1 @@
+//! Image decoding, resizing, cropping and colour conversion.

@@ -1,0 +1,1 @@
+//! FFTS+ task graphs and Fourier transforms.

@@ -1,0 +1,1 @@
+//! DNN_VM_GE_LOCAL: operators without a task.

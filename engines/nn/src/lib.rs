@@ -1,0 +1,1 @@
+//! AIcoreEngine and VectorEngine: the fast kernels.

@@ -1,0 +1,1 @@
+//! Run-time services: streams, labels, events, copies.

@@ -1,0 +1,1 @@
+//! Offset assigners: buffers with lifetimes and sizes to offsets of a small arena.

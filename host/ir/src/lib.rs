@@ -1,0 +1,1 @@
+//! The graph: nodes, values, attributes, patches, text form and verifier.

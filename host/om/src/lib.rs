@@ -1,0 +1,1 @@
+//! The OM file: header, partitions, payloads, checksum; reader and writer.

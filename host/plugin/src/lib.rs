@@ -1,0 +1,1 @@
+//! Finds, checks, loads and wraps plugin libraries.

@@ -1,0 +1,1 @@
+//! From an OM to results: load, execute, profile, dump, compare.

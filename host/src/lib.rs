@@ -1,0 +1,1 @@
+//! The ge host: session, GraphManager and commands.

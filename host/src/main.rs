@@ -1,0 +1,3 @@
+//! The `ge` command.
+
+fn main() {}

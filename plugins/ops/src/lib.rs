@@ -1,0 +1,1 @@
+//! Operator prototypes: inputs, outputs, attributes, types and shape inference.

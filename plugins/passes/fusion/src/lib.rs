@@ -1,0 +1,1 @@
+//! Two fusions as a pass plugin: convolution with batch norm and activation, and GELU.

@@ -1,0 +1,1 @@
+//! End-to-end, golden and conformance tests over the real binary and the real libraries.
