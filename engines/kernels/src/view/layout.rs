@@ -1,0 +1,429 @@
+//! `Layout`: shape, strides and offset of a tensor inside a slice, and the changes of view that move no data.
+use crate::view::elem::{Elem, Kind};
+use thiserror::Error;
+
+/// What can be wrong with a shape, a view or the memory under it.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ViewError {
+    /// The number of elements does not fit the address space.
+    #[error("shape {shape:?} has more elements than can be addressed")]
+    TooLarge {
+        /// The shape.
+        shape: Vec<usize>,
+    },
+    /// The view reaches outside its data.
+    #[error("shape {shape:?} needs {needs} elements, the data has {has}")]
+    OutOfBounds {
+        /// The shape.
+        shape: Vec<usize>,
+        /// Elements that the view spans, from the start of the data.
+        needs: usize,
+        /// Elements that there are.
+        has: usize,
+    },
+    /// Two shapes that do not broadcast.
+    #[error("shapes {left:?} and {right:?} do not broadcast: axis {axis} from the right is {l} and {r}")]
+    Broadcast {
+        /// One shape.
+        left: Vec<usize>,
+        /// The other.
+        right: Vec<usize>,
+        /// Counted from the right, 0 is the last axis.
+        axis: usize,
+        /// Its size in `left`.
+        l: usize,
+        /// Its size in `right`.
+        r: usize,
+    },
+    /// An axis that the rank does not have.
+    #[error("axis {axis} is out of range for rank {rank}")]
+    Axis {
+        /// The axis as given.
+        axis: i64,
+        /// The rank.
+        rank: usize,
+    },
+    /// A list of axes that is no permutation.
+    #[error("{axes:?} is no permutation of {rank} axes")]
+    Permutation {
+        /// The list as given.
+        axes: Vec<usize>,
+        /// The rank.
+        rank: usize,
+    },
+    /// A slice outside its axis.
+    #[error("slice of {len} from {start} by {step} leaves axis {axis} of size {size}")]
+    Slice {
+        /// The axis.
+        axis: usize,
+        /// Its size.
+        size: usize,
+        /// First index.
+        start: usize,
+        /// Distance of two indices.
+        step: isize,
+        /// Number of indices.
+        len: usize,
+    },
+    /// Memory at an address that the type cannot stand at.
+    #[error("memory of {} is not aligned to {align} bytes", kind.name())]
+    Misaligned {
+        /// The element type.
+        kind: Kind,
+        /// What it needs.
+        align: usize,
+    },
+    /// A number of bytes that is no multiple of the element size.
+    #[error("{bytes} bytes are no whole number of {} elements", kind.name())]
+    OddLength {
+        /// The element type.
+        kind: Kind,
+        /// The bytes.
+        bytes: usize,
+    },
+}
+
+/// Number of elements of a shape.
+///
+/// # Errors
+/// `TooLarge` when the product is more than `isize::MAX` (a zero elsewhere in the shape does not excuse it).
+pub fn element_count(shape: &[usize]) -> Result<usize, ViewError> {
+    let big = || ViewError::TooLarge { shape: shape.to_vec() };
+    let mut n = 1usize;
+    for &d in shape.iter().filter(|&&d| d != 0) {
+        n = n.checked_mul(d).filter(|&n| isize::try_from(n).is_ok()).ok_or_else(big)?;
+    }
+    Ok(if shape.contains(&0) { 0 } else { n })
+}
+
+/// The shape that two shapes broadcast to, by numpy's rule: aligned at the last axis, a size of one stretches.
+///
+/// # Errors
+/// `Broadcast` when two sizes differ and none is one.
+pub fn broadcast_shapes(left: &[usize], right: &[usize]) -> Result<Vec<usize>, ViewError> {
+    let rank = left.len().max(right.len());
+    let mut shape = vec![1; rank];
+    for axis in 0..rank {
+        let at = |s: &[usize]| if axis < s.len() { s[s.len() - 1 - axis] } else { 1 };
+        let (l, r) = (at(left), at(right));
+        shape[rank - 1 - axis] = match (l, r) {
+            (l, r) if l == r => l,
+            (1, r) => r,
+            (l, 1) => l,
+            _ => return Err(ViewError::Broadcast { left: left.to_vec(), right: right.to_vec(), axis, l, r }),
+        };
+    }
+    Ok(shape)
+}
+
+/// Where the elements of a tensor stand: element `i` at `offset + sum(i[d] * strides[d])`, in elements.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    shape: Vec<usize>,
+    strides: Vec<isize>,
+    offset: usize,
+}
+
+impl Layout {
+    /// Row-major, without gaps, from offset zero.
+    ///
+    /// # Errors
+    /// `TooLarge` when the shape cannot be addressed.
+    pub fn contiguous(shape: &[usize]) -> Result<Layout, ViewError> {
+        element_count(shape)?;
+        let mut strides = vec![0isize; shape.len()];
+        let mut step = 1isize;
+        for (s, &d) in strides.iter_mut().zip(shape).rev() {
+            *s = step;
+            step = step.saturating_mul(isize::try_from(d.max(1)).unwrap_or(isize::MAX));
+        }
+        Ok(Layout { shape: shape.to_vec(), strides, offset: 0 })
+    }
+
+    /// Sizes of the axes.
+    pub fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    /// Distance in elements of two neighbours along each axis; zero where the axis is broadcast.
+    pub fn strides(&self) -> &[isize] {
+        &self.strides
+    }
+
+    /// Position of the first element.
+    pub fn offset(&self) -> usize {
+        self.offset
+    }
+
+    /// Number of axes.
+    pub fn rank(&self) -> usize {
+        self.shape.len()
+    }
+
+    /// Number of elements.
+    pub fn len(&self) -> usize {
+        if self.shape.contains(&0) { 0 } else { self.shape.iter().product() }
+    }
+
+    /// True when there is no element.
+    pub fn is_empty(&self) -> bool {
+        self.shape.contains(&0)
+    }
+
+    /// True when the elements stand row-major without gaps.
+    pub fn is_contiguous(&self) -> bool {
+        let mut step = 1isize;
+        for (&d, &s) in self.shape.iter().zip(&self.strides).rev() {
+            if d != 1 && s != step {
+                return self.is_empty();
+            }
+            step = step.saturating_mul(isize::try_from(d.max(1)).unwrap_or(isize::MAX));
+        }
+        true
+    }
+
+    /// An axis given as in ONNX: negative counts from the end.
+    ///
+    /// # Errors
+    /// `Axis` when it is out of range.
+    pub fn axis(&self, axis: i64) -> Result<usize, ViewError> {
+        resolve_axis(axis, self.rank())
+    }
+
+    /// Axis `d` of the result is axis `axes[d]` of this.
+    ///
+    /// # Errors
+    /// `Permutation` when `axes` is none.
+    pub fn permute(&self, axes: &[usize]) -> Result<Layout, ViewError> {
+        let mut seen = vec![false; self.rank()];
+        let fits =
+            axes.len() == self.rank() && axes.iter().all(|&a| a < seen.len() && !std::mem::replace(&mut seen[a], true));
+        if !fits {
+            return Err(ViewError::Permutation { axes: axes.to_vec(), rank: self.rank() });
+        }
+        Ok(Layout {
+            shape: axes.iter().map(|&a| self.shape[a]).collect(),
+            strides: axes.iter().map(|&a| self.strides[a]).collect(),
+            offset: self.offset,
+        })
+    }
+
+    /// `len` indices of one axis, from `start` by `step` (which may be negative).
+    ///
+    /// # Errors
+    /// `Axis`, or `Slice` when an index would leave the axis.
+    pub fn slice(&self, axis: usize, start: usize, step: isize, len: usize) -> Result<Layout, ViewError> {
+        let Some(&size) = self.shape.get(axis) else {
+            return Err(ViewError::Axis { axis: i64::try_from(axis).unwrap_or(i64::MAX), rank: self.rank() });
+        };
+        let bad = || ViewError::Slice { axis, size, start, step, len };
+        let mut out = self.clone();
+        out.shape[axis] = len;
+        if len > 0 {
+            let last = isize::try_from(len - 1)
+                .ok()
+                .and_then(|n| n.checked_mul(step))
+                .and_then(|d| start.checked_add_signed(d))
+                .ok_or_else(bad)?;
+            if start >= size || last >= size {
+                return Err(bad());
+            }
+            let shift = isize::try_from(start).map_err(|_| bad())? * self.strides[axis];
+            out.offset = self.offset.checked_add_signed(shift).ok_or_else(bad)?;
+        }
+        out.strides[axis] = self.strides[axis].saturating_mul(step);
+        Ok(out)
+    }
+
+    /// Stretched to `shape` by the broadcast rule: new axes on the left and axes of size one get stride zero.
+    ///
+    /// # Errors
+    /// `Broadcast` when the shapes do not fit.
+    pub fn broadcast_to(&self, shape: &[usize]) -> Result<Layout, ViewError> {
+        if broadcast_shapes(&self.shape, shape)? != shape {
+            return Err(ViewError::Broadcast {
+                left: self.shape.clone(),
+                right: shape.to_vec(),
+                axis: 0,
+                l: self.len(),
+                r: element_count(shape)?,
+            });
+        }
+        let lead = shape.len() - self.rank();
+        let strides = (0..shape.len())
+            .map(|d| if d < lead || (self.shape[d - lead] == 1 && shape[d] != 1) { 0 } else { self.strides[d - lead] })
+            .collect();
+        Ok(Layout { shape: shape.to_vec(), strides, offset: self.offset })
+    }
+
+    /// Another shape over the same elements; only of a contiguous layout.
+    ///
+    /// # Errors
+    /// `OutOfBounds` when the layout has gaps or the number of elements differs.
+    pub fn reshape(&self, shape: &[usize]) -> Result<Layout, ViewError> {
+        let n = element_count(shape)?;
+        if !self.is_contiguous() || n != self.len() {
+            return Err(ViewError::OutOfBounds { shape: shape.to_vec(), needs: n, has: self.len() });
+        }
+        Ok(Layout { offset: self.offset, ..Layout::contiguous(shape)? })
+    }
+
+    /// Position of the element with these indices, which are taken to be in range.
+    pub fn index(&self, at: &[usize]) -> usize {
+        let mut p = self.offset as isize;
+        for (&i, &s) in at.iter().zip(&self.strides) {
+            p += i as isize * s;
+        }
+        p as usize
+    }
+
+    /// Checks that every element lies in data of `has` elements.
+    ///
+    /// # Errors
+    /// `OutOfBounds` otherwise.
+    pub fn check(&self, has: usize) -> Result<(), ViewError> {
+        if self.is_empty() {
+            return Ok(());
+        }
+        let bad = |needs| ViewError::OutOfBounds { shape: self.shape.clone(), needs, has };
+        let (mut low, mut high) = (self.offset as i128, self.offset as i128);
+        for (&d, &s) in self.shape.iter().zip(&self.strides) {
+            let reach = (d as i128 - 1) * s as i128;
+            if reach < 0 { low += reach } else { high += reach }
+        }
+        if low < 0 || high >= has as i128 {
+            return Err(bad(usize::try_from(high + 1).unwrap_or(usize::MAX)));
+        }
+        Ok(())
+    }
+}
+
+/// An axis given as in ONNX, -rank..rank, as an index.
+///
+/// # Errors
+/// `Axis` when it is out of range.
+pub fn resolve_axis(axis: i64, rank: usize) -> Result<usize, ViewError> {
+    let bad = || ViewError::Axis { axis, rank };
+    let r = i64::try_from(rank).map_err(|_| bad())?;
+    let a = if axis < 0 { axis.checked_add(r).ok_or_else(bad)? } else { axis };
+    usize::try_from(a).ok().filter(|&a| a < rank).ok_or_else(bad)
+}
+
+/// A tensor to read: data and where its elements stand in it.
+#[derive(Clone, Debug)]
+pub struct View<'a, T> {
+    data: &'a [T],
+    layout: Layout,
+}
+
+impl<'a, T: Elem> View<'a, T> {
+    /// Data seen through a layout.
+    ///
+    /// # Errors
+    /// `OutOfBounds` when the layout reaches outside the data.
+    pub fn new(data: &'a [T], layout: Layout) -> Result<View<'a, T>, ViewError> {
+        layout.check(data.len())?;
+        Ok(View { data, layout })
+    }
+
+    /// Row-major data.
+    ///
+    /// # Errors
+    /// As [`View::new`].
+    pub fn contiguous(data: &'a [T], shape: &[usize]) -> Result<View<'a, T>, ViewError> {
+        View::new(data, Layout::contiguous(shape)?)
+    }
+
+    /// Where the elements stand.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Sizes of the axes.
+    pub fn shape(&self) -> &[usize] {
+        self.layout.shape()
+    }
+
+    /// The data under the view, from its beginning.
+    pub fn data(&self) -> &'a [T] {
+        self.data
+    }
+
+    /// One element; indices in range.
+    pub fn get(&self, at: &[usize]) -> T {
+        self.data[self.layout.index(at)]
+    }
+
+    /// The elements as one slice, when they stand row-major without gaps.
+    pub fn as_slice(&self) -> Option<&'a [T]> {
+        let (o, n) = (self.layout.offset(), self.layout.len());
+        if n == 0 { Some(&[]) } else { self.layout.is_contiguous().then(|| &self.data[o..o + n]) }
+    }
+
+    /// The same data through a changed layout.
+    ///
+    /// # Errors
+    /// What `change` says, and as [`View::new`].
+    pub fn map(&self, change: impl FnOnce(&Layout) -> Result<Layout, ViewError>) -> Result<View<'a, T>, ViewError> {
+        View::new(self.data, change(&self.layout)?)
+    }
+
+    /// All elements in row-major order of the view.
+    pub fn to_vec(&self) -> Vec<T> {
+        let nest = crate::view::Nest::new(self.shape(), [&self.layout]);
+        let mut v = Vec::with_capacity(self.layout.len());
+        nest.each_run(|[at], len, [step]| v.extend((0..len).map(|i| self.data[(at + i as isize * step) as usize])));
+        v
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn broadcasting_follows_numpy() {
+        assert_eq!(broadcast_shapes(&[2, 1, 3], &[5, 1]).unwrap(), [2, 5, 3]);
+        assert_eq!(broadcast_shapes(&[], &[2, 3]).unwrap(), [2, 3]);
+        assert_eq!(broadcast_shapes(&[1], &[0]).unwrap(), [0]);
+        let e = broadcast_shapes(&[2, 3], &[4, 3]).unwrap_err();
+        assert_eq!(e.to_string(), "shapes [2, 3] and [4, 3] do not broadcast: axis 1 from the right is 2 and 4");
+    }
+
+    #[test]
+    fn huge_shapes_are_refused_not_wrapped() {
+        assert!(element_count(&[usize::MAX, 2]).is_err());
+        assert!(element_count(&[usize::MAX, 2, 0]).is_err());
+        assert_eq!(element_count(&[3, 0, 5]), Ok(0));
+        assert_eq!(element_count(&[]), Ok(1));
+        assert!(Layout::contiguous(&[1 << 40, 1 << 40]).is_err());
+    }
+
+    #[test]
+    fn views_compose() {
+        let d: Vec<i32> = (0..24).collect();
+        let v = View::contiguous(&d, &[2, 3, 4]).unwrap();
+        let t = v.map(|l| l.permute(&[2, 0, 1])).unwrap();
+        assert_eq!((t.shape(), t.get(&[3, 1, 2])), (&[4, 2, 3][..], 23));
+        let s = t.map(|l| l.slice(0, 3, -2, 2)).unwrap();
+        assert_eq!(s.to_vec(), [3, 7, 11, 15, 19, 23, 1, 5, 9, 13, 17, 21]);
+        let b = View::contiguous(&d[..3], &[3, 1]).unwrap().map(|l| l.broadcast_to(&[2, 3, 2])).unwrap();
+        assert_eq!(b.to_vec(), [0, 0, 1, 1, 2, 2, 0, 0, 1, 1, 2, 2]);
+        assert!(b.as_slice().is_none() && v.as_slice().is_some());
+    }
+
+    #[test]
+    fn bad_views_say_what_is_wrong() {
+        let l = Layout::contiguous(&[2, 3]).unwrap();
+        assert!(matches!(l.permute(&[0, 0]), Err(ViewError::Permutation { .. })));
+        assert!(matches!(l.slice(1, 2, 1, 2), Err(ViewError::Slice { .. })));
+        assert!(matches!(l.slice(1, 0, -1, 2), Err(ViewError::Slice { .. })));
+        assert!(matches!(l.slice(2, 0, 1, 1), Err(ViewError::Axis { .. })));
+        assert!(matches!(l.check(5), Err(ViewError::OutOfBounds { needs: 6, has: 5, .. })));
+        assert!(matches!(l.broadcast_to(&[3]), Err(ViewError::Broadcast { .. })));
+        assert_eq!(l.axis(-1), Ok(1));
+        assert!(l.axis(2).is_err() && l.axis(-3).is_err());
+        assert!(l.permute(&[1, 0]).unwrap().reshape(&[6]).is_err());
+    }
+}

@@ -1,0 +1,27 @@
+//! Strided views: element types, casts, layouts, broadcasting and the loop nest.
+//!
+//! This folder is the part of the library that the `cpu` engine shares; nothing here computes more than an index or a
+//! conversion of one number.
+
+/// The element types and their run-time names.
+pub mod elem;
+/// One number from one type to another.
+pub mod cast;
+/// Typed slices over raw bytes.
+pub mod pod;
+/// Shape, strides and offset of a tensor inside a slice.
+pub mod layout;
+/// Iteration of several layouts in step.
+pub mod nest;
+/// Output memory that several blocks write side by side.
+pub mod out;
+/// How `n` units of work are shared by `block_dim` blocks.
+pub mod split;
+
+pub use cast::{Num, cast};
+pub use elem::{Bool, Elem, Kind};
+pub use layout::{Layout, View, ViewError, broadcast_shapes, element_count};
+pub use nest::Nest;
+pub use out::Out;
+pub use pod::{as_bytes, cast_slice, cast_slice_mut};
+pub use split::block_range;

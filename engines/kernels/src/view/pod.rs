@@ -1,0 +1,66 @@
+//! Typed slices over raw bytes and back, with length and alignment checked.
+use crate::view::elem::Elem;
+use crate::view::layout::ViewError;
+
+fn check<T: Elem>(ptr: *const u8, len: usize) -> Result<usize, ViewError> {
+    let size = std::mem::size_of::<T>();
+    if !(ptr as usize).is_multiple_of(std::mem::align_of::<T>()) {
+        return Err(ViewError::Misaligned { kind: T::KIND, align: std::mem::align_of::<T>() });
+    }
+    if !len.is_multiple_of(size) {
+        return Err(ViewError::OddLength { kind: T::KIND, bytes: len });
+    }
+    Ok(len / size)
+}
+
+/// Bytes read as elements.
+///
+/// # Errors
+/// `Misaligned` when the address does not suit the type, `OddLength` when the length is no multiple of its size.
+pub fn cast_slice<T: Elem>(bytes: &[u8]) -> Result<&[T], ViewError> {
+    if bytes.is_empty() {
+        return Ok(&[]);
+    }
+    let len = check::<T>(bytes.as_ptr(), bytes.len())?;
+    // SAFETY: alignment and length are checked above, and every bit pattern is a valid `Elem` (the trait is sealed).
+    Ok(unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), len) })
+}
+
+/// Bytes written as elements.
+///
+/// # Errors
+/// As [`cast_slice`].
+pub fn cast_slice_mut<T: Elem>(bytes: &mut [u8]) -> Result<&mut [T], ViewError> {
+    if bytes.is_empty() {
+        return Ok(&mut []);
+    }
+    let len = check::<T>(bytes.as_ptr(), bytes.len())?;
+    // SAFETY: as in `cast_slice`; the borrow is exclusive, and any `Elem` written leaves valid bytes.
+    Ok(unsafe { std::slice::from_raw_parts_mut(bytes.as_mut_ptr().cast(), len) })
+}
+
+/// Elements read as bytes.
+pub fn as_bytes<T: Elem>(elems: &[T]) -> &[u8] {
+    // SAFETY: an `Elem` has no padding, so all its bytes are initialised; `u8` has no alignment to keep.
+    unsafe { std::slice::from_raw_parts(elems.as_ptr().cast(), std::mem::size_of_val(elems)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_go_there_and_back() {
+        let v = [1.5f32, -2.0];
+        assert_eq!(cast_slice::<f32>(as_bytes(&v)).unwrap(), &v);
+    }
+
+    #[test]
+    fn a_bad_address_or_length_is_an_error() {
+        let v = [0u64; 2];
+        let b = as_bytes(&v);
+        assert!(matches!(cast_slice::<f32>(&b[1..5]), Err(ViewError::Misaligned { .. })));
+        assert!(matches!(cast_slice::<f32>(&b[..6]), Err(ViewError::OddLength { bytes: 6, .. })));
+        assert!(cast_slice::<f64>(&[]).unwrap().is_empty());
+    }
+}
