@@ -1,0 +1,188 @@
+//! `BinaryBlockMemAssigner`: memory by exact size or by ranges that halve, then small memories
+//! packed into the gaps of large ones. Source: document 003 §5.4; facts 2.3 (ranges, strategies),
+//! 2.5 (level 2).
+
+use super::pool_walk::{Release, SharedBlock, walk};
+use super::problem::{Neighbours, Problem, narrow};
+
+/// How deep memory is packed into memory (facts 2.5).
+const DEEPEST: usize = 100;
+/// Sizes from here on keep a range of their own (facts 2.3, kLargeBlockSize).
+const LARGE_BYTES: u64 = 8 << 20;
+/// Comparisons of lives that the packing may take; what is left then is not packed.
+const PACKING_STEPS: u64 = 20_000_000;
+
+/// The assigner `binary-block` in one of its strategies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct BinaryBlockMemAssigner {
+    /// Round sizes up to ranges that halve, instead of the exact size.
+    pub use_range: bool,
+    /// Largest range first when offsets are given.
+    pub descending: bool,
+    /// First released memory is reused first, instead of the last released.
+    pub first_release_first: bool,
+}
+
+impl BinaryBlockMemAssigner {
+    /// The default strategy: exact sizes, last released first.
+    pub const DEFAULT: Self = Self { use_range: false, descending: false, first_release_first: false };
+
+    /// The strategies that memory priority mode adds (facts 2.3).
+    pub const MEMORY_PRIORITY: [Self; 4] = [
+        Self { use_range: true, descending: false, first_release_first: true },
+        Self { use_range: true, descending: false, first_release_first: false },
+        Self { use_range: true, descending: true, first_release_first: true },
+        Self { use_range: true, descending: true, first_release_first: false },
+    ];
+
+    /// Name in plans and reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match (self.use_range, self.descending, self.first_release_first) {
+            (false, _, _) => "binary-block",
+            (true, false, true) => "binary-block-range-ascending-first",
+            (true, false, false) => "binary-block-range-ascending-last",
+            (true, true, true) => "binary-block-range-descending-first",
+            (true, true, false) => "binary-block-range-descending-last",
+        }
+    }
+
+    pub(super) fn offsets(self, problem: &Problem, neighbours: Option<&Neighbours>) -> Option<Vec<u64>> {
+        let release = if self.first_release_first { Release::FirstFirst } else { Release::LastFirst };
+        let ranges = if self.use_range { ranges(problem) } else { Vec::new() };
+        let class = |size: u64| match ranges.partition_point(|&ceiling| ceiling < size) {
+            at if at < ranges.len() => ranges[at],
+            _ => size,
+        };
+        let mut memory = walk(problem, neighbours, &class, release);
+        if self.descending {
+            // Stable: within a range the order of taking stays.
+            memory.sort_by_key(|shared| std::cmp::Reverse(shared.size));
+        }
+        pack(problem, neighbours, &memory)
+    }
+}
+
+/// Ceilings of the ranges, ascending. There are `ceil(log2(largest / 512))` of them, each half
+/// the one above; a range with too few members joins the next larger one.
+fn ranges(problem: &Problem) -> Vec<u64> {
+    let Some(&largest) = problem.size.iter().max() else { return Vec::new() };
+    let granule = (512 / problem.unit).max(1);
+    let count = (largest / granule).max(1).next_power_of_two().ilog2().max(1);
+    let fewest = problem.len() / count as usize;
+    let mut sizes = problem.size.clone();
+    sizes.sort_unstable();
+    let mut ceilings = Vec::new();
+    let mut ceiling = largest;
+    let mut pending = 0_usize;
+    for _ in 0..count {
+        let below = ceiling / 2;
+        let members = sizes.partition_point(|&size| size <= ceiling) - sizes.partition_point(|&size| size <= below);
+        pending += members;
+        let large = ceiling.saturating_mul(problem.unit) >= LARGE_BYTES && members >= 2;
+        // The highest ceiling always stands: every size must find one above it.
+        if ceilings.is_empty() || large || pending >= fewest.max(1) {
+            ceilings.push(ceiling);
+            pending = 0;
+        }
+        ceiling = below;
+        if ceiling == 0 {
+            break;
+        }
+    }
+    ceilings.reverse();
+    ceilings
+}
+
+/// Level 2: largest memory first, each takes into itself those smaller ones whose lives miss its
+/// own members and those of all that it lies in; side by side, and again inside.
+fn pack(problem: &Problem, neighbours: Option<&Neighbours>, memory: &[SharedBlock]) -> Option<Vec<u64>> {
+    let mut order: Vec<u32> = (0..narrow(memory.len())).collect();
+    order.sort_by_key(|&at| {
+        let shared = &memory[at as usize];
+        let begin = shared.members.first().map(|&member| problem.lower[member as usize]);
+        (std::cmp::Reverse(shared.size), begin, at)
+    });
+    let mut base: Vec<Option<u64>> = vec![None; memory.len()];
+    let mut steps = 0_u64;
+    let mut top = 0_u64;
+    for (rank, &root) in order.iter().enumerate() {
+        if base[root as usize].is_some() {
+            continue;
+        }
+        base[root as usize] = Some(top);
+        let own = memory[root as usize].size;
+        top = top.checked_add(own).filter(|top| top.checked_mul(problem.unit).is_some())?;
+        if !memory[root as usize].reuse {
+            continue;
+        }
+        // Explicit stack: the memory, the rank to look on from, room used up by its children.
+        let mut stack = vec![(root, rank + 1, 0_u64)];
+        while let Some((parent, mut next, mut used)) = stack.pop() {
+            while next < order.len() && steps < PACKING_STEPS {
+                let child = order[next];
+                next += 1;
+                let candidate = &memory[child as usize];
+                if base[child as usize].is_some()
+                    || !candidate.reuse
+                    || candidate.size > memory[parent as usize].size - used
+                {
+                    continue;
+                }
+                let within = stack.iter().map(|&(outer, _, _)| outer).chain([parent]);
+                let fits = within
+                    .into_iter()
+                    .all(|outer| apart(problem, neighbours, &memory[outer as usize], candidate, &mut steps));
+                if fits {
+                    let at = base[parent as usize].unwrap_or(0) + used;
+                    base[child as usize] = Some(at);
+                    used += candidate.size;
+                    stack.push((parent, next, used));
+                    if stack.len() < DEEPEST {
+                        stack.push((child, next, 0));
+                    }
+                    break;
+                }
+            }
+        }
+    }
+    let mut offsets = vec![0_u64; problem.len()];
+    for (shared, base) in memory.iter().zip(&base) {
+        for &member in &shared.members {
+            offsets[member as usize] = base.unwrap_or(0);
+        }
+    }
+    Some(offsets)
+}
+
+/// Whether no member of the one lives together with a member of the other. Members follow one
+/// another in time.
+fn apart(
+    problem: &Problem,
+    neighbours: Option<&Neighbours>,
+    a: &SharedBlock,
+    b: &SharedBlock,
+    steps: &mut u64,
+) -> bool {
+    if let (Some(lists), false) = (neighbours, problem.by_interval) {
+        *steps += (a.members.len() * b.members.len()) as u64;
+        return a
+            .members
+            .iter()
+            .all(|&member| b.members.iter().all(|other| lists.of(member as usize).binary_search(other).is_err()));
+    }
+    let (mut left, mut right) = (0, 0);
+    while left < a.members.len() && right < b.members.len() {
+        *steps += 1;
+        let (one, other) = (a.members[left] as usize, b.members[right] as usize);
+        if problem.meet(one, other) {
+            return false;
+        }
+        if problem.upper[one] <= problem.lower[other] {
+            left += 1;
+        } else {
+            right += 1;
+        }
+    }
+    true
+}

@@ -1,0 +1,184 @@
+//! `HybridMemAssigner`: runs several assigners side by side, keeps the smallest arena, searches
+//! on from it as far as the effort allows, and lets nothing out that the checker has not proven.
+//! Source: document 003 §5.4, facts 2.3.
+
+use rayon::prelude::*;
+
+use super::binary_block_mem_assigner::BinaryBlockMemAssigner;
+use super::block::{AssignError, AssignOptions, Block, MemoryEffort, Plan, Watch};
+use super::conflicts::Conflicts;
+use super::greedy::{Fit, Order, ordered, place_in_order};
+use super::max_block_mem_assigner::MaxBlockMemAssigner;
+use super::problem::{Neighbours, Problem};
+use super::search;
+use super::sweep::{SweepOrder, sweep};
+use crate::memory::check_offsets::check_offsets;
+
+/// Pairs that live together up to which the assigners that list them run, where the intervals
+/// alone would do.
+const LISTED_PAIRS: usize = 12_000_000;
+/// The same at effort `max`.
+const LISTED_PAIRS_MAX: usize = 60_000_000;
+
+/// The assigner that runs the others.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct HybridMemAssigner {
+    options: AssignOptions,
+}
+
+/// Offsets in units and who made them.
+type Candidate = (Vec<u64>, &'static str);
+
+/// One of the assigners that need no start.
+#[derive(Debug, Clone, Copy)]
+enum Assigner {
+    Max,
+    Binary(BinaryBlockMemAssigner),
+    Sweep(SweepOrder, &'static str),
+    Greedy(Order, Fit, &'static str),
+}
+
+impl Assigner {
+    const OURS: [Self; 9] = [
+        Self::Sweep(SweepOrder::Size, "sweep-by-size"),
+        Self::Sweep(SweepOrder::Lifetime, "sweep-by-lifetime"),
+        Self::Sweep(SweepOrder::Companion, "sweep-by-companion"),
+        Self::Greedy(Order::Size, Fit::Best, "greedy-by-size"),
+        Self::Greedy(Order::Size, Fit::First, "greedy-by-size-first-fit"),
+        Self::Greedy(Order::Lifetime, Fit::Best, "greedy-by-lifetime"),
+        Self::Greedy(Order::Area, Fit::Best, "greedy-by-area"),
+        Self::Greedy(Order::Load, Fit::Best, "greedy-by-load"),
+        Self::Greedy(Order::Load, Fit::First, "greedy-by-load-first-fit"),
+    ];
+
+    /// Whether it can work on the problem at all.
+    fn serves(self, problem: &Problem, neighbours: Option<&Neighbours>) -> bool {
+        match self {
+            Self::Max | Self::Binary(_) => !problem.pinned(),
+            Self::Sweep(..) => problem.by_interval && !problem.pinned(),
+            Self::Greedy(..) => neighbours.is_some(),
+        }
+    }
+
+    fn run(self, problem: &Problem, neighbours: Option<&Neighbours>) -> Option<Candidate> {
+        match self {
+            Self::Max => Some((MaxBlockMemAssigner.offsets(problem, neighbours)?, MaxBlockMemAssigner::NAME)),
+            Self::Binary(assigner) => Some((assigner.offsets(problem, neighbours)?, assigner.name())),
+            Self::Sweep(order, name) => Some((sweep(problem, order), name)),
+            Self::Greedy(order, fit, name) => {
+                Some((place_in_order(problem, neighbours?, &ordered(problem, order), fit), name))
+            }
+        }
+    }
+}
+
+impl HybridMemAssigner {
+    /// With the options of the call.
+    #[must_use]
+    pub fn new(options: AssignOptions) -> Self {
+        Self { options }
+    }
+
+    /// The smallest plan found; the earlier in the order of declaration wins a tie.
+    ///
+    /// # Errors
+    /// As [`crate::memory::assign::assign_blocks`].
+    pub fn assign(
+        &self,
+        blocks: &[Block],
+        conflicts: Option<&dyn Conflicts>,
+        watch: &Watch<'_>,
+    ) -> Result<Plan, AssignError> {
+        let problem = Problem::new(blocks, conflicts.is_none())?;
+        let lower_bound = super::lower_bound::lower_bound(blocks)?;
+        if problem.len() == 0 {
+            return finish(blocks, conflicts, &problem, (Vec::new(), "none"), lower_bound);
+        }
+        let most_pairs = match self.options.effort {
+            MemoryEffort::Max => LISTED_PAIRS_MAX,
+            MemoryEffort::Fast | MemoryEffort::Default => LISTED_PAIRS,
+        };
+        let listed = conflicts.is_some() || problem.pinned() || problem.pairs_by_interval() <= most_pairs;
+        let neighbours = if listed { Some(problem.neighbours(blocks, conflicts)?) } else { None };
+        check_pins(blocks, &problem, neighbours.as_ref())?;
+        stop(watch)?;
+        let best = self.starts(&problem, neighbours.as_ref())?;
+        stop(watch)?;
+        let best = match neighbours {
+            Some(lists) if self.options.effort != MemoryEffort::Fast => {
+                search::improve(&problem, &lists, best, &self.options, watch)
+            }
+            _ => best,
+        };
+        stop(watch)?;
+        finish(blocks, conflicts, &problem, best, lower_bound)
+    }
+
+    /// All assigners that need no start, side by side.
+    fn starts(&self, problem: &Problem, neighbours: Option<&Neighbours>) -> Result<Candidate, AssignError> {
+        let mut assigners = vec![Assigner::Binary(BinaryBlockMemAssigner::DEFAULT), Assigner::Max];
+        if self.options.memory_priority {
+            assigners.extend(BinaryBlockMemAssigner::MEMORY_PRIORITY.map(Assigner::Binary));
+        }
+        assigners.extend(Assigner::OURS);
+        let found: Vec<Option<Candidate>> = assigners
+            .par_iter()
+            .map(|assigner| if assigner.serves(problem, neighbours) { assigner.run(problem, neighbours) } else { None })
+            .collect();
+        found
+            .into_iter()
+            .flatten()
+            .min_by_key(|(offsets, _)| problem.arena(offsets))
+            // Pins and blocks without lists leave greedy or sweep: one always serves.
+            .ok_or(AssignError::TooMany { what: "blocks", count: problem.len() })
+    }
+}
+
+fn stop(watch: &Watch<'_>) -> Result<(), AssignError> {
+    if (watch.cancel)() { Err(AssignError::Cancelled) } else { Ok(()) }
+}
+
+/// Two pinned blocks that live together must lie apart.
+fn check_pins(blocks: &[Block], problem: &Problem, neighbours: Option<&Neighbours>) -> Result<(), AssignError> {
+    let Some(lists) = neighbours else { return Ok(()) };
+    let range = |at: usize| {
+        let block = &blocks[problem.origin[at]];
+        block.fixed.map(|offset| (offset, offset.saturating_add(block.size), block.id))
+    };
+    for at in 0..problem.len() {
+        let Some((from, to, first)) = range(at) else { continue };
+        for &other in lists.of(at) {
+            if let Some((other_from, other_to, second)) = range(other as usize) {
+                if from < other_to && other_from < to {
+                    return Err(AssignError::PinnedOverlap { first, second });
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Offsets in bytes for the caller's list, proven.
+fn finish(
+    blocks: &[Block],
+    conflicts: Option<&dyn Conflicts>,
+    problem: &Problem,
+    (units, assigner): Candidate,
+    lower_bound: u64,
+) -> Result<Plan, AssignError> {
+    let mut offsets: Vec<u64> = blocks.iter().map(|block| block.fixed.unwrap_or(0)).collect();
+    for (&origin, &unit) in problem.origin.iter().zip(&units) {
+        offsets[origin] = blocks[origin].fixed.unwrap_or(unit * problem.unit);
+    }
+    let mut arena = 0_u64;
+    for (block, &offset) in blocks.iter().zip(&offsets).filter(|(block, _)| block.size > 0) {
+        let end = super::lower_bound::rounded_size(block)?
+            .checked_add(offset)
+            .ok_or(AssignError::TooLarge { id: block.id })?;
+        arena = arena.max(end);
+    }
+    // A block of size 0 may be pinned beyond what the others need.
+    let reach = blocks.iter().filter_map(|block| block.fixed).max().unwrap_or(0).max(arena);
+    check_offsets(blocks, &offsets, reach, conflicts).map_err(|error| AssignError::Refused { assigner, error })?;
+    Ok(Plan { offsets, arena, lower_bound, assigner })
+}

@@ -1,0 +1,260 @@
+//! The problem as the assigners work on it: sizes in units of the common alignment, times as
+//! indices of the instants that occur, and for each block those that live together with it.
+
+use super::block::{AssignError, Block};
+use super::conflicts::{Conflicts, IntervalConflicts};
+use super::lower_bound::{lower_bound, rounded_size};
+
+/// Pairs of blocks that live together which the planner holds at most (8 bytes each).
+const MOST_PAIRS: usize = 400_000_000;
+
+/// Sizes, lives and pins of the blocks that take room, in the order they were given.
+#[derive(Debug)]
+pub(super) struct Problem {
+    /// Place of each block in the caller's list.
+    pub(super) origin: Vec<usize>,
+    /// First instant of life, as an index of the instants that occur.
+    pub(super) lower: Vec<u32>,
+    /// First instant after life.
+    pub(super) upper: Vec<u32>,
+    /// Size in units.
+    pub(super) size: Vec<u64>,
+    /// Stream of each block.
+    pub(super) stream: Vec<u32>,
+    /// Whether others may take its memory.
+    pub(super) reuse: Vec<bool>,
+    /// Pinned offsets in units; empty where nothing is pinned.
+    pub(super) fixed: Vec<Option<u64>>,
+    /// Length of each stretch between two neighbouring instants, in the caller's time.
+    pub(super) stretch: Vec<u64>,
+    /// Bytes a unit.
+    pub(super) unit: u64,
+    /// Greatest live sum in units.
+    pub(super) bound: u64,
+    /// Whether the intervals alone say who lives together.
+    pub(super) by_interval: bool,
+}
+
+/// For each block those that live together with it, ascending.
+#[derive(Debug, Default)]
+pub(super) struct Neighbours {
+    start: Vec<usize>,
+    others: Vec<u32>,
+}
+
+/// A place in a list that [`Problem::new`] has checked to hold fewer than 2^32 elements.
+#[inline]
+pub(super) fn narrow(index: usize) -> u32 {
+    u32::try_from(index).expect("a problem holds fewer than 2^32 blocks")
+}
+
+impl Neighbours {
+    /// Those that live together with block `of`.
+    #[inline]
+    pub(super) fn of(&self, of: usize) -> &[u32] {
+        &self.others[self.start[of]..self.start[of + 1]]
+    }
+
+    /// Where the list of block `of` starts among all lists.
+    #[inline]
+    pub(super) fn start(&self, of: usize) -> usize {
+        self.start[of]
+    }
+
+    /// Sum of the lengths of all lists.
+    pub(super) fn len(&self) -> usize {
+        self.others.len()
+    }
+}
+
+impl Problem {
+    /// Blocks of size 0 are left out: they take no room.
+    pub(super) fn new(blocks: &[Block], by_interval: bool) -> Result<Self, AssignError> {
+        if u32::try_from(blocks.len().saturating_mul(4)).is_err() {
+            return Err(AssignError::TooMany { what: "blocks", count: blocks.len() });
+        }
+        let bound = lower_bound(blocks)?;
+        let mut unit = 1_u64;
+        for block in blocks {
+            if block.upper <= block.lower {
+                let Block { id, lower, upper, .. } = *block;
+                return Err(AssignError::EmptyLife { id, lower, upper });
+            }
+            unit = least_common_multiple(unit, block.align).ok_or(AssignError::TooLarge { id: block.id })?;
+            if let Some(offset) = block.fixed.filter(|offset| offset % block.align != 0) {
+                return Err(AssignError::PinnedUnaligned { id: block.id, offset, align: block.align });
+            }
+        }
+        // Sizes without a common alignment would be rounded up by much: pins and sizes both must
+        // divide, so the unit shrinks to 1 where a pin does not fit it.
+        let mut instants: Vec<u64> = blocks.iter().flat_map(|block| [block.lower, block.upper]).collect();
+        instants.sort_unstable();
+        instants.dedup();
+        let place = |instant: u64| narrow(instants.partition_point(|&other| other < instant));
+        let mut problem = Self {
+            origin: Vec::new(),
+            lower: Vec::new(),
+            upper: Vec::new(),
+            size: Vec::new(),
+            stream: Vec::new(),
+            reuse: Vec::new(),
+            fixed: Vec::new(),
+            stretch: instants.windows(2).map(|pair| pair[1] - pair[0]).collect(),
+            unit,
+            bound: bound.div_ceil(unit),
+            by_interval,
+        };
+        let last = narrow(instants.len().saturating_sub(1));
+        let mut sum = 0_u64;
+        for (origin, block) in blocks.iter().enumerate().filter(|(_, block)| block.size > 0) {
+            let pinned = block.fixed.map(|offset| offset / unit);
+            // A pin between two units takes the unit below as well.
+            let lead = block.fixed.map_or(0, |offset| offset % unit);
+            let size =
+                rounded_size(block)?.checked_add(lead).ok_or(AssignError::TooLarge { id: block.id })?.div_ceil(unit);
+            sum = sum
+                .checked_add(size)
+                .and_then(|sum| sum.checked_add(pinned.unwrap_or(0)))
+                .filter(|sum| sum.checked_mul(unit).is_some_and(|bytes| i64::try_from(bytes).is_ok()))
+                .ok_or(AssignError::TooLarge { id: block.id })?;
+            problem.origin.push(origin);
+            let (lower, upper) =
+                if block.reuse || !by_interval { (place(block.lower), place(block.upper)) } else { (0, last) };
+            problem.lower.push(lower);
+            problem.upper.push(upper);
+            problem.size.push(size);
+            problem.stream.push(block.stream);
+            problem.reuse.push(block.reuse);
+            problem.fixed.push(pinned);
+        }
+        Ok(problem)
+    }
+
+    /// How many blocks take room.
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.size.len()
+    }
+
+    /// Number of instants but the last.
+    pub(super) fn stretches(&self) -> usize {
+        self.stretch.len()
+    }
+
+    /// Whether any block is pinned.
+    pub(super) fn pinned(&self) -> bool {
+        self.fixed.iter().any(Option::is_some)
+    }
+
+    /// Whether two blocks live together by their intervals.
+    #[inline]
+    pub(super) fn meet(&self, a: usize, b: usize) -> bool {
+        self.lower[a] < self.upper[b] && self.lower[b] < self.upper[a]
+    }
+
+    /// Highest end of a block.
+    pub(super) fn arena(&self, offsets: &[u64]) -> u64 {
+        offsets.iter().zip(&self.size).map(|(offset, size)| offset + size).max().unwrap_or(0)
+    }
+
+    /// Number of pairs whose intervals meet, in time `n log n`.
+    pub(super) fn pairs_by_interval(&self) -> usize {
+        let mut lowers = self.lower.clone();
+        let mut uppers = self.upper.clone();
+        lowers.sort_unstable();
+        uppers.sort_unstable();
+        let mut ended = 0;
+        let mut pairs = 0_usize;
+        for (begun, &lower) in lowers.iter().enumerate() {
+            while ended < uppers.len() && uppers[ended] <= lower {
+                ended += 1;
+            }
+            pairs = pairs.saturating_add(begun - ended);
+        }
+        pairs
+    }
+
+    /// Lists of those that live together, from the relation where there is one.
+    pub(super) fn neighbours(
+        &self,
+        blocks: &[Block],
+        conflicts: Option<&dyn Conflicts>,
+    ) -> Result<Neighbours, AssignError> {
+        let mut place = vec![u32::MAX; blocks.len()];
+        for (at, &origin) in self.origin.iter().enumerate() {
+            place[origin] = narrow(at);
+        }
+        let mut pairs: Vec<(u32, u32)> = Vec::new();
+        let mut too_many = false;
+        let mut visit = |a: usize, b: usize| {
+            let (a, b) = (place[a], place[b]);
+            if a != u32::MAX && b != u32::MAX {
+                if pairs.len() == MOST_PAIRS || pairs.try_reserve(1).is_err() {
+                    too_many = true;
+                    return false;
+                }
+                pairs.push((a, b));
+            }
+            true
+        };
+        match conflicts {
+            None => IntervalConflicts::new(blocks).each_pair(&mut visit),
+            Some(relation) => {
+                if relation.blocks() != blocks.len() {
+                    return Err(AssignError::RelationSize { relation: relation.blocks(), blocks: blocks.len() });
+                }
+                relation.each_pair(&mut |a, b| {
+                    // Those without reuse are added below, against all others.
+                    if blocks[a].reuse && blocks[b].reuse { visit(a, b) } else { true }
+                });
+                for (a, _) in blocks.iter().enumerate().filter(|(_, block)| !block.reuse) {
+                    for (b, other) in blocks.iter().enumerate() {
+                        if (other.reuse || b > a) && b != a && !visit(a, b) {
+                            break;
+                        }
+                    }
+                }
+            }
+        }
+        if too_many {
+            return Err(AssignError::TooMany { what: "pairs that live together", count: pairs.len() });
+        }
+        Ok(Neighbours::from_pairs(self.len(), &pairs))
+    }
+}
+
+impl Neighbours {
+    fn from_pairs(blocks: usize, pairs: &[(u32, u32)]) -> Self {
+        let mut start = vec![0_usize; blocks + 1];
+        for &(a, b) in pairs {
+            start[a as usize + 1] += 1;
+            start[b as usize + 1] += 1;
+        }
+        for at in 0..blocks {
+            start[at + 1] += start[at];
+        }
+        let mut next = start.clone();
+        let mut others = vec![0_u32; pairs.len() * 2];
+        for &(a, b) in pairs {
+            others[next[a as usize]] = b;
+            next[a as usize] += 1;
+            others[next[b as usize]] = a;
+            next[b as usize] += 1;
+        }
+        for at in 0..blocks {
+            others[start[at]..start[at + 1]].sort_unstable();
+        }
+        Self { start, others }
+    }
+}
+
+fn least_common_multiple(a: u64, b: u64) -> Option<u64> {
+    if b == 0 {
+        return None;
+    }
+    let (mut x, mut y) = (a, b);
+    while y != 0 {
+        (x, y) = (y, x % y);
+    }
+    (a / x).checked_mul(b)
+}

@@ -1,0 +1,158 @@
+//! Offset assigners as their callers see them: random problems, reference instances, determinism.
+
+use std::path::{Path, PathBuf};
+
+use ge_compiler::memory::assign::{
+    AssignError, AssignOptions, Block, Buffer, Conflicts, MemoryEffort, Plan, StreamConflicts, StreamUse, Watch,
+    assign, assign_blocks,
+};
+use ge_compiler::memory::check_offsets::check_offsets;
+use ge_compiler::memory::plan_file::read_buffer_file;
+use proptest::prelude::*;
+
+fn long() -> bool {
+    std::env::var_os("GE_LONG").is_some_and(|value| value == "1")
+}
+
+fn effort(effort: MemoryEffort) -> AssignOptions {
+    AssignOptions { effort, memory_priority: true, ..AssignOptions::default() }
+}
+
+fn buffers(count: std::ops::Range<usize>, span: u64, align: u64) -> impl Strategy<Value = Vec<Buffer>> {
+    let one = (0..span, 1..=span / 3 + 1, 0_u64..5000);
+    prop::collection::vec(one, count).prop_map(move |rows| {
+        let rows = rows.into_iter().zip(0_u64..);
+        rows.map(|((lower, life, size), id)| Buffer { id, lower, upper: lower + life, size, align }).collect()
+    })
+}
+
+/// All blocks proven here again, and the arena not below the bound.
+fn prove(blocks: &[Block], plan: &Plan, conflicts: Option<&dyn Conflicts>) {
+    check_offsets(blocks, &plan.offsets, plan.arena, conflicts).expect("the plan holds");
+    assert!(plan.arena >= plan.lower_bound, "{plan:?}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if long() { 2000 } else { 60 }))]
+
+    #[test]
+    fn random_buffers_are_planned_at_each_effort(
+        list in buffers(0..60, 40, 1),
+        align in prop::sample::select(vec![1_u64, 32, 512]),
+    ) {
+        let list: Vec<Buffer> = list.into_iter().map(|one| Buffer { align, ..one }).collect();
+        let blocks: Vec<Block> = list.iter().map(Block::from).collect();
+        let plan = |level| assign(&list, &effort(level), &Watch::none()).expect("a plan");
+        let (fast, normal) = (plan(MemoryEffort::Fast), plan(MemoryEffort::Default));
+        prove(&blocks, &fast, None);
+        prove(&blocks, &normal, None);
+        prop_assert!(normal.arena <= fast.arena);
+        prop_assert!(fast.offsets.iter().all(|offset| offset % align == 0));
+    }
+
+    #[test]
+    fn pins_alignments_and_blocks_without_reuse_hold(
+        list in buffers(1..40, 30, 1),
+        marks in prop::collection::vec((0_u8..8, prop::sample::select(vec![1_u64, 32, 96, 512])), 40),
+    ) {
+        let mut pinned_top = 0;
+        let blocks: Vec<Block> = list.iter().zip(&marks).map(|(buffer, &(mark, align))| {
+            let mut block = Block { align, ..Block::from(buffer) };
+            if mark == 0 {
+                block.reuse = false;
+            }
+            if mark == 1 {
+                let at = u64::next_multiple_of(pinned_top, align);
+                block.fixed = Some(at);
+                pinned_top = at + block.size;
+            }
+            block
+        }).collect();
+        let plan = assign_blocks(&blocks, None, &effort(MemoryEffort::Default), &Watch::none());
+        prove(&blocks, &plan.expect("a plan"), None);
+    }
+
+    #[test]
+    fn blocks_of_several_streams_share_only_what_the_order_allows(
+        rows in prop::collection::vec((0_u32..4, 0_usize..6, 1_u64..4000), 2..40),
+        joins in prop::collection::vec((0_usize..40, 0_usize..40), 0..30),
+    ) {
+        let count = rows.len();
+        // Reachability of stream order and joins, in the linear order 0..count.
+        let mut reach = vec![vec![false; count]; count];
+        for b in 0..count {
+            let before: Vec<usize> = (0..b)
+                .filter(|&a| rows[a].0 == rows[b].0 || joins.contains(&(a, b)))
+                .collect();
+            for a in before {
+                for row in &mut reach[..=a] {
+                    row[b] |= row[a];
+                }
+                reach[a][b] = true;
+            }
+        }
+        let (blocks, uses): (Vec<Block>, Vec<StreamUse>) = rows.iter().enumerate().map(|(at, row)| {
+            let end = (at + row.1).min(count - 1);
+            // A reader must come after the producer.
+            let end = if reach[at][end] { end } else { at };
+            let block = Block {
+                id: at as u64, lower: at as u64, upper: end as u64 + 1, size: row.2, align: 512,
+                stream: row.0, reuse: true, fixed: None,
+            };
+            (block, StreamUse { first: vec![at as u32], last: vec![end as u32] })
+        }).unzip();
+        let order = |a: u32, b: u32| reach[a as usize][b as usize];
+        let relation = StreamConflicts::new(&blocks, uses, &order);
+        let plan = assign_blocks(&blocks, Some(&relation), &effort(MemoryEffort::Default), &Watch::none());
+        prove(&blocks, &plan.expect("a plan"), Some(&relation));
+    }
+}
+
+#[test]
+fn any_number_of_threads_gives_the_same_plan() {
+    let list = read_buffer_file(&reference("nasnet_1k.csv")).expect("reference").buffers;
+    let plans: Vec<Plan> = [1, 2, 5]
+        .into_iter()
+        .map(|threads| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("pool");
+            pool.install(|| assign(&list, &effort(MemoryEffort::Default), &Watch::none()).expect("a plan"))
+        })
+        .collect();
+    assert_eq!(plans[0], plans[1]);
+    assert_eq!(plans[0], plans[2]);
+}
+
+#[test]
+fn wrong_blocks_are_refused_by_name() {
+    let block = |id, lower, upper, size| Block::from(&Buffer { id, lower, upper, size, align: 512 });
+    let plan = |blocks: &[Block]| assign_blocks(blocks, None, &AssignOptions::default(), &Watch::none());
+    assert_eq!(plan(&[block(5, 3, 3, 8)]), Err(AssignError::EmptyLife { id: 5, lower: 3, upper: 3 }));
+    assert_eq!(plan(&[block(6, 0, 1, u64::MAX)]), Err(AssignError::TooLarge { id: 6 }));
+    assert_eq!(plan(&[Block { align: 0, ..block(7, 0, 1, 8) }]), Err(AssignError::ZeroAlign { id: 7 }));
+    let pin = |id, at| Block { fixed: Some(at), ..block(id, 0, 2, 1024) };
+    assert_eq!(plan(&[pin(1, 0), pin(2, 512)]), Err(AssignError::PinnedOverlap { first: 1, second: 2 }));
+    assert_eq!(plan(&[pin(3, 100)]), Err(AssignError::PinnedUnaligned { id: 3, offset: 100, align: 512 }));
+}
+
+fn reference(name: &str) -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    root.join("../../tests/reference/planning/memory").join(name)
+}
+
+/// Plans a reference instance and gives arena over lower bound in parts of 10,000, rounded up.
+fn ratio(name: &str, level: MemoryEffort) -> u64 {
+    let list = read_buffer_file(&reference(name)).expect("reference").buffers;
+    let options = AssignOptions { effort: level, ..AssignOptions::default() };
+    let plan = assign(&list, &options, &Watch::none()).expect("a plan");
+    let blocks: Vec<Block> = list.iter().map(Block::from).collect();
+    prove(&blocks, &plan, None);
+    (plan.arena * 10_000).div_ceil(plan.lower_bound)
+}
+
+#[test]
+fn networks_stay_within_the_figures_of_the_fast_level() {
+    assert_eq!(ratio("mobilenet_v2.csv", MemoryEffort::Fast), 10_000);
+    assert_eq!(ratio("mha_transformer.csv", MemoryEffort::Fast), 10_000);
+    assert!(ratio("moe_10k.csv", MemoryEffort::Fast) <= 10_001);
+    assert!(ratio("layered_50k.csv.gz", MemoryEffort::Fast) <= 10_176);
+}
