@@ -7,6 +7,8 @@
 //! - Single-precision kernels give the same bits on every instruction set: all arithmetic goes through fused
 //!   multiply-adds and reductions of sixteen lanes in one order (`simd`).
 
+/// Instruction sets, vector mathematics, activations.
+pub mod simd;
 /// Views over tensors: element types, layouts, broadcasting, the loop nest.
 pub mod view;
 

@@ -1,0 +1,101 @@
+//! Which instruction sets this machine has, asked once.
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// An instruction set that kernels are compiled for. The choice changes speed only: singles come out with the same bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Level {
+    /// What the target has in any case.
+    Scalar,
+    /// AVX2 with FMA and F16C.
+    Avx2,
+    /// AVX-512 F, BW, DQ and VL besides.
+    Avx512,
+}
+
+impl Level {
+    /// The levels that this machine has, the lowest first.
+    pub fn available() -> Vec<Level> {
+        [Level::Scalar, Level::Avx2, Level::Avx512].into_iter().filter(|&l| l <= detect()).collect()
+    }
+}
+
+fn detect() -> Level {
+    static FOUND: AtomicU8 = AtomicU8::new(0);
+    match FOUND.load(Ordering::Relaxed) {
+        1 => return Level::Scalar,
+        2 => return Level::Avx2,
+        3 => return Level::Avx512,
+        _ => {}
+    }
+    let found = ask();
+    FOUND.store(found as u8 + 1, Ordering::Relaxed);
+    found
+}
+
+#[cfg(target_arch = "x86_64")]
+fn ask() -> Level {
+    let avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c");
+    let avx512 = is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512dq")
+        && is_x86_feature_detected!("avx512vl");
+    match (avx2, avx512) {
+        (true, true) => Level::Avx512,
+        (true, false) => Level::Avx2,
+        _ => Level::Scalar,
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn ask() -> Level {
+    Level::Scalar
+}
+
+/// True when the byte dot product of AVX-512 is there and the level in use allows it.
+pub(crate) fn vnni() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    {
+        level() == Level::Avx512 && is_x86_feature_detected!("avx512vnni")
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        false
+    }
+}
+
+thread_local! {
+    static CAP: Cell<Level> = const { Cell::new(Level::Avx512) };
+}
+
+/// The level that kernels use on this thread: the machine's best, unless [`with_level`] asks for less.
+#[inline]
+pub fn level() -> Level {
+    detect().min(CAP.get())
+}
+
+/// Runs `f` with kernels on this thread kept to `cap` or below: for tests that compare levels.
+pub fn with_level<R>(cap: Level, f: impl FnOnce() -> R) -> R {
+    struct Restore(Level);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            CAP.set(self.0);
+        }
+    }
+    let _restore = Restore(CAP.replace(cap));
+    f()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cap_holds_inside_and_ends_outside() {
+        let before = level();
+        assert_eq!(with_level(Level::Scalar, level), Level::Scalar);
+        assert_eq!(level(), before);
+        assert_eq!(Level::available()[0], Level::Scalar);
+    }
+}

@@ -1,0 +1,280 @@
+//! Elementary functions in single precision: branch-free, so that loops over them vectorise, and with the same bits on
+//! every instruction set.
+//!
+//! Each is a range reduction and a polynomial interpolated at Chebyshev nodes of the reduced range (computed with 40
+//! digits). Errors, measured against double precision over the whole range by the tests below: at most 4e-7 relative.
+
+/// `ln 2` in two parts; the first has few enough bits that its product with a small integer is exact.
+const LN2_HI: f32 = 0.693_359_4;
+const LN2_LO: f32 = -2.121_944_4e-4;
+/// `1.5 * 2^23`: added and taken away again it rounds to the nearest integer.
+const ROUND: f32 = 12_582_912.0;
+
+/// The polynomial with these coefficients, the constant first.
+#[inline(always)]
+fn poly<const N: usize>(x: f32, c: [f32; N]) -> f32 {
+    let mut r = c[N - 1];
+    let mut i = N - 1;
+    while i > 0 {
+        i -= 1;
+        r = r.mul_add(x, c[i]);
+    }
+    r
+}
+
+/// `2^n` for integers from -252 to 254, as two factors, so that results near the limits do not overflow early.
+#[inline(always)]
+fn scale(v: f32, n: i32) -> f32 {
+    let half = n >> 1;
+    let rest = n.wrapping_sub(half);
+    let power = |e: i32| f32::from_bits((e.wrapping_add(127) as u32) << 23);
+    v * power(half) * power(rest)
+}
+
+/// `e^x`. Infinite above 88.72, zero below -103.97; NaN stays NaN.
+#[inline(always)]
+pub fn exp(x: f32) -> f32 {
+    let x = if x > 89.0 { 89.0 } else { x };
+    let x = if x < -105.0 { -105.0 } else { x };
+    let t = x.mul_add(std::f32::consts::LOG2_E, ROUND);
+    let n = t - ROUND;
+    let r = n.mul_add(-LN2_LO, n.mul_add(-LN2_HI, x));
+    let p = poly(r, [0.5, 0.166_666_67, 0.041_666_456, 0.008_333_31, 0.001_393_454_1, 0.000_198_919_81]);
+    let e = (r * r).mul_add(p, r) + 1.0;
+    scale(e, (t.to_bits() as i32).wrapping_sub(ROUND.to_bits() as i32))
+}
+
+/// `e^x - 1`, exact near zero.
+#[inline(always)]
+pub fn expm1(x: f32) -> f32 {
+    let near = x.abs() < 0.34;
+    let p = poly(x, [0.5, 0.166_666_67, 0.041_666_456, 0.008_333_31, 0.001_393_454_1, 0.000_198_919_81]);
+    let small = (x * x).mul_add(p, x);
+    if near { small } else { exp(x) - 1.0 }
+}
+
+/// `ln x`. Minus infinity at zero, NaN below it.
+#[inline(always)]
+pub fn ln(x: f32) -> f32 {
+    // Denormals are scaled into range first.
+    let tiny = x < f32::MIN_POSITIVE;
+    let v = if tiny { x * 8_388_608.0 } else { x };
+    let bits = v.to_bits() as i32;
+    // The mantissa is taken to [sqrt(1/2), sqrt(2)).
+    let e = bits.wrapping_sub(0x3f35_04f3) >> 23;
+    let m = f32::from_bits(bits.wrapping_sub(e << 23) as u32);
+    let n = e as f32 - if tiny { 23.0 } else { 0.0 };
+    let f = m - 1.0;
+    let p = poly(
+        f,
+        [
+            0.333_333_3,
+            -0.249_999_97,
+            0.200_007_16,
+            -0.166_678_03,
+            0.142_490_58,
+            -0.124_256_87,
+            0.116_854_2,
+            -0.114_797_34,
+            0.069_716_12,
+        ],
+    );
+    let f2 = f * f;
+    let low = n.mul_add(LN2_LO, f2.mul_add(f * p, f2 * -0.5));
+    let r = n.mul_add(LN2_HI, f + low);
+    let r = if x == f32::INFINITY { f32::INFINITY } else { r };
+    let r = if x == 0.0 { f32::NEG_INFINITY } else { r };
+    if x >= 0.0 { r } else { f32::NAN }
+}
+
+/// `ln(1 + x)`, exact near zero.
+#[inline(always)]
+pub fn ln_1p(x: f32) -> f32 {
+    // Kahan's correction of the rounding of 1 + x.
+    let u = 1.0 + x;
+    let r = ln(u) * (x / (u - 1.0));
+    let r = if u == 1.0 { x } else { r };
+    if x == f32::INFINITY { f32::INFINITY } else { r }
+}
+
+/// Hyperbolic tangent.
+#[inline(always)]
+pub fn tanh(x: f32) -> f32 {
+    let a = x.abs();
+    let s = x * x;
+    let p = poly(s, [-0.333_333_34, 0.133_333, -0.053_958_46, 0.021_762_503, -0.008_323_187, 0.002_269_501_8]);
+    let small = (s * a).mul_add(p, a);
+    let large = 1.0 - 2.0 / (exp(2.0 * a) + 1.0);
+    let r = if a < 0.63 { small } else { large };
+    r.copysign(x)
+}
+
+/// `1 / (1 + e^-x)`.
+#[inline(always)]
+pub fn sigmoid(x: f32) -> f32 {
+    1.0 / (1.0 + exp(-x))
+}
+
+/// The error function.
+#[inline(always)]
+pub fn erf(x: f32) -> f32 {
+    let a = x.abs();
+    let s = x * x;
+    let p = poly(
+        s,
+        [
+            0.128_379_17,
+            -0.376_126_38,
+            0.112_837_866,
+            -0.026_865_717,
+            0.005_221_974,
+            -0.000_849_989_1,
+            0.000_113_967_384,
+            -1.009_002_7e-5,
+        ],
+    );
+    let small = a.mul_add(p, a);
+    // -ln(erfc(a)) on [0.9, 4]; beyond 3.92 the result is one.
+    let b = if a > 4.0 { 4.0 } else { a };
+    let q = poly(
+        b,
+        [
+            -0.000_318_539_65,
+            1.130_231,
+            0.631_823_9,
+            0.110_087_164,
+            -0.026_427_638,
+            0.004_762_625_8,
+            -0.000_597_585_75,
+            4.616_386e-5,
+            -1.643_063_7e-6,
+        ],
+    );
+    let large = 1.0 - exp(-q);
+    let r = if a < 0.93 { small } else { large };
+    r.copysign(x)
+}
+
+/// `x * sigmoid(x)`.
+#[inline(always)]
+pub fn silu(x: f32) -> f32 {
+    x * sigmoid(x)
+}
+
+/// The Gaussian error linear unit, `x (1 + erf(x / sqrt 2)) / 2`.
+#[inline(always)]
+pub fn gelu(x: f32) -> f32 {
+    0.5 * x * (1.0 + erf(x * std::f32::consts::FRAC_1_SQRT_2))
+}
+
+/// Its approximation, `x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2`.
+#[inline(always)]
+pub fn gelu_tanh(x: f32) -> f32 {
+    let inner = 0.797_884_6 * (x * x * x).mul_add(0.044_715, x);
+    0.5 * x * (1.0 + tanh(inner))
+}
+
+/// `ln(1 + e^x)`.
+#[inline(always)]
+pub fn softplus(x: f32) -> f32 {
+    let m = if x > 0.0 { x } else { 0.0 };
+    let r = m + ln_1p(exp(-x.abs()));
+    if x.is_nan() { x } else { r }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The worst relative error over a dense sweep, where the result is a normal number.
+    fn worst(f: fn(f32) -> f32, want: impl Fn(f64) -> f64, from: f32, to: f32) -> (f64, f32) {
+        let mut worst = (0.0, 0.0);
+        for i in 0..=400_000u32 {
+            let x = from + (to - from) * (i as f32 / 400_000.0);
+            let (got, w) = (f64::from(f(x)), want(f64::from(x)));
+            let e = (got - w).abs() / w.abs().max(f64::from(f32::MIN_POSITIVE));
+            if e > worst.0 {
+                worst = (e, x);
+            }
+        }
+        worst
+    }
+
+    /// The error function by its series, and by its continued fraction for large arguments.
+    fn erf64(x: f64) -> f64 {
+        if x.abs() > 3.0 {
+            let mut f = 0.0;
+            for k in (1..60).rev() {
+                f = f64::from(k) / 2.0 / (x.abs() + f);
+            }
+            return (1.0 - (-x * x).exp() / (std::f64::consts::PI.sqrt() * (x.abs() + f))).copysign(x);
+        }
+        let (mut term, mut sum) = (x, x);
+        for n in 1..90 {
+            term *= -x * x / f64::from(n);
+            sum += term / f64::from(2 * n + 1);
+        }
+        sum * std::f64::consts::FRAC_2_SQRT_PI
+    }
+
+    #[test]
+    fn relative_errors_are_below_four_in_ten_million() {
+        let cases: [(&str, fn(f32) -> f32, &dyn Fn(f64) -> f64, f32, f32, f64); 12] = [
+            ("exp", exp, &f64::exp, -87.0, 88.7, 2e-7),
+            ("exp near 0", exp, &f64::exp, -1.0, 1.0, 1.5e-7),
+            ("expm1", expm1, &f64::exp_m1, -2.0, 2.0, 4e-7),
+            ("ln", ln, &f64::ln, 1e-3, 10.0, 2e-7),
+            ("ln large", ln, &f64::ln, 10.0, 3e38, 2e-7),
+            ("ln_1p", ln_1p, &f64::ln_1p, -0.5, 2.0, 4e-7),
+            ("tanh", tanh, &f64::tanh, -10.0, 10.0, 2e-7),
+            ("tanh near 0", tanh, &f64::tanh, -1e-3, 1e-3, 2e-7),
+            ("sigmoid", sigmoid, &|x| 1.0 / (1.0 + (-x).exp()), -80.0, 80.0, 3e-7),
+            ("erf", erf, &erf64, -5.0, 5.0, 3e-7),
+            ("silu", silu, &|x| x / (1.0 + (-x).exp()), -80.0, 20.0, 4e-7),
+            ("softplus", softplus, &|x| x.max(0.0) + (-x.abs()).exp().ln_1p(), -80.0, 20.0, 4e-7),
+        ];
+        for (name, f, want, from, to, limit) in cases {
+            let (e, at) = worst(f, want, from, to);
+            assert!(e <= limit, "{name}: {e:e} at {at}");
+        }
+    }
+
+    #[test]
+    fn gelu_is_right_to_the_last_bits_of_its_scale() {
+        for i in -6000..6000 {
+            let x = i as f32 / 1000.0;
+            let d = f64::from(x);
+            let want = 0.5 * d * (1.0 + erf64(d / 2f64.sqrt()));
+            assert!((f64::from(gelu(x)) - want).abs() <= 3e-7 * want.abs().max(1.0), "{x}");
+            let inner = (2.0 / std::f64::consts::PI).sqrt() * (d + 0.044715 * d * d * d);
+            let want = 0.5 * d * (1.0 + inner.tanh());
+            assert!((f64::from(gelu_tanh(x)) - want).abs() <= 3e-7 * want.abs().max(1.0), "{x}");
+        }
+    }
+
+    #[test]
+    fn limits_and_not_a_number() {
+        assert_eq!([exp(f32::NEG_INFINITY), exp(f32::INFINITY), exp(0.0)], [0.0, f32::INFINITY, 1.0]);
+        assert!(exp(-100.0) > 0.0, "denormal results are kept");
+        assert_eq!([ln(0.0), ln(f32::INFINITY), ln(1.0)], [f32::NEG_INFINITY, f32::INFINITY, 0.0]);
+        assert!(ln(-1.0).is_nan() && ln(-0.0) == f32::NEG_INFINITY);
+        assert!((f64::from(ln(1e-40)) - 1e-40f32.to_f64_ln()).abs() < 1e-4);
+        assert_eq!([tanh(50.0), tanh(-50.0), erf(9.0), erf(-9.0)], [1.0, -1.0, 1.0, -1.0]);
+        assert_eq!([sigmoid(-200.0), sigmoid(200.0)], [0.0, 1.0]);
+        assert!(tanh(-0.0).is_sign_negative() && erf(-0.0).is_sign_negative());
+        for f in [exp, expm1, ln, ln_1p, tanh, sigmoid, erf, silu, gelu, gelu_tanh, softplus] {
+            assert!(f(f32::NAN).is_nan());
+        }
+        assert_eq!(softplus(200.0), 200.0);
+        assert_eq!(softplus(f32::INFINITY), f32::INFINITY);
+    }
+
+    trait Ln64 {
+        fn to_f64_ln(self) -> f64;
+    }
+    impl Ln64 for f32 {
+        fn to_f64_ln(self) -> f64 {
+            f64::from(self).ln()
+        }
+    }
+}
