@@ -7,6 +7,10 @@
 //! - Single-precision kernels give the same bits on every instruction set: all arithmetic goes through fused
 //!   multiply-adds and reductions of sixteen lanes in one order (`simd`).
 
+/// Matrix products.
+pub mod gemm;
+/// Working memory of kernels.
+pub mod scratch;
 /// Instruction sets, vector mathematics, activations.
 pub mod simd;
 /// Views over tensors: element types, layouts, broadcasting, the loop nest.

@@ -205,20 +205,21 @@ pub use x86::{Avx2, Avx512};
 pub trait Work {
     /// What it gives back.
     type Out;
-    /// Does it. `MR` rows and `NP` panels are the register tile that suits the instruction set.
-    fn run<I: Isa, const MR: usize, const NP: usize>(self, isa: I) -> Self::Out;
+    /// Does it. `MR` rows by `NP` panels are the register tile that suits the instruction set; for four rows that is `N4`
+    /// panels, for a single row `N1`.
+    fn run<I: Isa, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(self, isa: I) -> Self::Out;
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
 fn on_avx512<W: Work>(work: W) -> W::Out {
-    work.run::<_, 12, 2>(Avx512(()))
+    work.run::<_, 12, 2, 4, 8>(Avx512(()))
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,f16c")]
 fn on_avx2<W: Work>(work: W) -> W::Out {
-    work.run::<_, 6, 1>(Avx2(()))
+    work.run::<_, 6, 1, 1, 4>(Avx2(()))
 }
 
 /// Does the work with the best instruction set that [`crate::simd::level()`] allows.
@@ -230,6 +231,6 @@ pub fn dispatch<W: Work>(work: W) -> W::Out {
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
         Level::Avx2 => unsafe { on_avx2(work) },
-        _ => work.run::<_, 4, 1>(Scalar(())),
+        _ => work.run::<_, 4, 1, 1, 1>(Scalar(())),
     }
 }

@@ -1,0 +1,92 @@
+//! What happens to a finished tile: scale, bias, residual, activation, rounding.
+use crate::simd::Act;
+use crate::simd::isa::PanelElem;
+use crate::view::Out;
+
+/// A vector added to every row or column of the result.
+#[derive(Clone, Copy, Debug, Default)]
+pub enum Bias<'a, T> {
+    /// Nothing is added.
+    #[default]
+    None,
+    /// Number j to column j: N of them.
+    PerColumn(&'a [T]),
+    /// Number i to row i: M of them.
+    PerRow(&'a [T]),
+}
+
+/// `act(alpha * product + bias + beta * residual)`.
+#[derive(Clone, Copy, Debug)]
+pub struct Epilogue<'a, T> {
+    /// Factor of the product.
+    pub alpha: f32,
+    /// Added vector.
+    pub bias: Bias<'a, T>,
+    /// A tensor of the result's shape and layout, and its factor.
+    pub residual: Option<(&'a [T], f32)>,
+    /// Applied last.
+    pub act: Act,
+}
+
+impl<T> Default for Epilogue<'_, T> {
+    fn default() -> Self {
+        Epilogue { alpha: 1.0, bias: Bias::None, residual: None, act: Act::None }
+    }
+}
+
+crate::multiversion! {
+    fn add_vector<T: PanelElem>(row: &mut [f32], bias: &[T]) {
+        for (v, b) in row.iter_mut().zip(bias) {
+            *v += b.wide();
+        }
+    }
+}
+crate::multiversion! {
+    fn add_scaled<T: PanelElem>(row: &mut [f32], other: &[T], factor: f32) {
+        for (v, r) in row.iter_mut().zip(other) {
+            *v = r.wide().mul_add(factor, *v);
+        }
+    }
+}
+crate::multiversion! {
+    fn shift(row: &mut [f32], by: f32) {
+        for v in row.iter_mut() {
+            *v += by;
+        }
+    }
+}
+crate::multiversion! {
+    fn times(row: &mut [f32], by: f32) {
+        for v in row.iter_mut() {
+            *v *= by;
+        }
+    }
+}
+crate::multiversion! {
+    fn round_to<T: PanelElem>(row: &[f32], out: &mut [T]) {
+        for (o, v) in out.iter_mut().zip(row) {
+            *o = T::narrow(*v);
+        }
+    }
+}
+
+impl<T: PanelElem> Epilogue<'_, T> {
+    /// Finishes part of a row and writes it: `row` holds the product for row `i`, columns from `j`; it goes to `out[at..]`,
+    /// where `residual[at..]` is added.
+    #[inline]
+    pub fn finish(&self, row: &mut [f32], i: usize, j: usize, out: &mut Out<'_, T>, at: usize) {
+        if self.alpha != 1.0 {
+            times(row, self.alpha);
+        }
+        match self.bias {
+            Bias::None => {}
+            Bias::PerColumn(b) => add_vector(row, &b[j..j + row.len()]),
+            Bias::PerRow(b) => shift(row, b[i].wide()),
+        }
+        if let Some((r, factor)) = self.residual {
+            add_scaled(row, &r[at..at + row.len()], factor);
+        }
+        self.act.apply(row);
+        round_to(row, out.part(at, row.len()));
+    }
+}

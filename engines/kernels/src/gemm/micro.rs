@@ -1,0 +1,166 @@
+//! The register tile: `MR` rows of A by `NP` panels of B, added to a tile of C.
+use crate::gemm::pack::{A_STRIDE, KC};
+use crate::simd::isa::{Isa, PanelElem};
+
+/// Where the panels of B stand: the sixteen numbers of row `k` and panel `p`.
+pub(crate) trait Panels: Copy {
+    /// Their type in memory.
+    type T: PanelElem;
+    /// Their address.
+    ///
+    /// # Safety
+    /// `k` and `p` are below the limits that [`Panels::reaches`] confirmed.
+    unsafe fn at(self, k: usize, p: usize) -> *const [Self::T; 16];
+    /// True when rows `0..k` of panels `0..p` lie in memory that this borrows.
+    fn reaches(self, k: usize, p: usize) -> bool;
+    /// The same, from panel `p` on.
+    fn from_panel(self, p: usize) -> Self;
+}
+
+/// Rows and panels at fixed distances: packed panels (16 and 16 K) or plain rows of a matrix (its row stride and 16).
+#[derive(Clone, Copy)]
+pub(crate) struct Strided<'a, T> {
+    pub(crate) data: &'a [T],
+    pub(crate) row: usize,
+    pub(crate) panel: usize,
+}
+
+impl<T: PanelElem> Panels for Strided<'_, T> {
+    type T = T;
+    #[inline(always)]
+    unsafe fn at(self, k: usize, p: usize) -> *const [T; 16] {
+        // SAFETY: in range by the caller's word.
+        unsafe { self.data.as_ptr().add(k * self.row + p * self.panel).cast() }
+    }
+    #[inline(always)]
+    fn reaches(self, k: usize, p: usize) -> bool {
+        k == 0 || p == 0 || (k - 1) * self.row + (p - 1) * self.panel + 16 <= self.data.len()
+    }
+    #[inline(always)]
+    fn from_panel(self, p: usize) -> Self {
+        Strided { data: &self.data[(p * self.panel).min(self.data.len())..], ..self }
+    }
+}
+
+/// Rows at listed places, panels side by side: an image seen by a convolution.
+#[derive(Clone, Copy)]
+pub(crate) struct Listed<'a, T> {
+    pub(crate) data: &'a [T],
+    /// The place of each row in `data`.
+    pub(crate) rows: &'a [u32],
+    /// The largest of them.
+    pub(crate) highest: usize,
+}
+
+impl<T: PanelElem> Panels for Listed<'_, T> {
+    type T = T;
+    #[inline(always)]
+    unsafe fn at(self, k: usize, p: usize) -> *const [T; 16] {
+        // SAFETY: `k` is below the number of rows, and the address in range, by the caller's word.
+        unsafe { self.data.as_ptr().add(*self.rows.get_unchecked(k) as usize + p * 16).cast() }
+    }
+    #[inline(always)]
+    fn reaches(self, k: usize, p: usize) -> bool {
+        k == 0 || p == 0 || (k <= self.rows.len() && self.highest + p * 16 <= self.data.len())
+    }
+    #[inline(always)]
+    fn from_panel(self, p: usize) -> Self {
+        Listed { data: &self.data[(p * 16).min(self.data.len())..], ..self }
+    }
+}
+
+/// `c[0..R][0..16 N] (+)= a[0..R][0..k] * b[0..k][panels 0..N]`. Rows of `a` stand [`A_STRIDE`] apart, rows of `c`
+/// `c_stride`. With `first` the tile is set, else added to.
+#[inline(always)]
+pub(crate) fn micro<I: Isa, B: Panels, const R: usize, const N: usize>(
+    isa: I,
+    k: usize,
+    a: &[f32],
+    b: B,
+    c: &mut [f32],
+    c_stride: usize,
+    first: bool,
+) {
+    assert!(k <= KC && a.len() >= (R - 1) * A_STRIDE + k && b.reaches(k, N));
+    assert!(c.len() >= (R - 1) * c_stride + 16 * N);
+    let mut acc = [[isa.splat(0.0); N]; R];
+    if !first {
+        for (i, row) in acc.iter_mut().enumerate() {
+            for (p, v) in row.iter_mut().enumerate() {
+                // SAFETY: in range by the assertion on `c`.
+                *v = isa.load(unsafe { &*c.as_ptr().add(i * c_stride + p * 16).cast() });
+            }
+        }
+    }
+    for kk in 0..k {
+        let mut col = [isa.splat(0.0); N];
+        for (p, v) in col.iter_mut().enumerate() {
+            // SAFETY: in range by the assertion on `b`.
+            *v = B::T::lanes(isa, unsafe { &*b.at(kk, p) });
+        }
+        for (i, row) in acc.iter_mut().enumerate() {
+            // SAFETY: in range by the assertion on `a`.
+            let x = isa.splat(unsafe { *a.get_unchecked(i * A_STRIDE + kk) });
+            for (v, w) in row.iter_mut().zip(col) {
+                *v = isa.fma(x, w, *v);
+            }
+        }
+    }
+    for (i, row) in acc.iter().enumerate() {
+        for (p, v) in row.iter().enumerate() {
+            // SAFETY: in range by the assertion on `c`.
+            isa.store(*v, unsafe { &mut *c.as_mut_ptr().add(i * c_stride + p * 16).cast() });
+        }
+    }
+}
+
+/// All rows of a tile against all its panels, by register tiles.
+#[inline(always)]
+pub(crate) fn tile<I: Isa, B: Panels, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(
+    isa: I,
+    shape: (usize, usize, usize),
+    a: &[f32],
+    b: B,
+    c: &mut [f32],
+    c_stride: usize,
+    first: bool,
+) {
+    let (m, panels, k) = shape;
+    let main = m / MR * MR;
+    let four = main + (m - main) / 4 * 4;
+    strip::<I, B, MR, NP>(isa, (0..main, panels, k), a, b, c, c_stride, first);
+    strip::<I, B, 4, N4>(isa, (main..four, panels, k), a, b, c, c_stride, first);
+    strip::<I, B, 1, N1>(isa, (four..m, panels, k), a, b, c, c_stride, first);
+}
+
+#[inline(always)]
+fn strip<I: Isa, B: Panels, const R: usize, const N: usize>(
+    isa: I,
+    shape: (std::ops::Range<usize>, usize, usize),
+    a: &[f32],
+    b: B,
+    c: &mut [f32],
+    c_stride: usize,
+    first: bool,
+) {
+    let (rows, panels, k) = shape;
+    if rows.is_empty() {
+        return;
+    }
+    let mut p = 0;
+    while p < panels {
+        let group = if p + N <= panels { N } else { 1 };
+        let bp = b.from_panel(p);
+        let mut i = rows.start;
+        while i < rows.end {
+            let (ai, ci) = (&a[i * A_STRIDE..], &mut c[i * c_stride + p * 16..]);
+            if group == N {
+                micro::<I, B, R, N>(isa, k, ai, bp, ci, c_stride, first);
+            } else {
+                micro::<I, B, R, 1>(isa, k, ai, bp, ci, c_stride, first);
+            }
+            i += R;
+        }
+        p += group;
+    }
+}

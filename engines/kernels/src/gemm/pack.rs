@@ -1,0 +1,90 @@
+//! Panels of sixteen columns, and the copies that the register tile reads.
+//!
+//! **The packed format** of a K x N matrix, the same on every machine and the one that weights have in a model file:
+//! `ceil(N / 16)` panels one after the other, a panel being K rows of sixteen numbers, columns beyond N zero. Element
+//! (k, n) stands at `((n / 16) * K + k) * 16 + n % 16`.
+use crate::simd::isa::PanelElem;
+
+/// K is taken in blocks of this many.
+pub const KC: usize = 256;
+/// Distance of two rows of A in working memory: [`KC`], and a little more so that rows do not fall on one cache set.
+pub(crate) const A_STRIDE: usize = KC + 16;
+
+/// Elements of a packed K x N matrix.
+pub fn packed_len(k: usize, n: usize) -> usize {
+    n.div_ceil(16) * 16 * k
+}
+
+/// Packs a K x N matrix whose element (k, n) stands at `k * row + n * col`.
+///
+/// `out` has [`packed_len`] elements; what `b` lacks is an index panic, which callers exclude by their shape checks.
+pub fn pack_columns<T: PanelElem>(b: &[T], k: usize, n: usize, row: usize, col: usize, out: &mut [T]) {
+    for (p, panel) in out[..packed_len(k, n)].chunks_exact_mut((16 * k).max(1)).enumerate() {
+        let width = (n - p * 16).min(16);
+        for (kk, cells) in panel.chunks_exact_mut(16).enumerate() {
+            for (j, cell) in cells.iter_mut().enumerate() {
+                *cell = if j < width { b[kk * row + (p * 16 + j) * col] } else { T::default() };
+            }
+        }
+    }
+}
+
+crate::multiversion! {
+    /// Columns `cols.0..cols.1` of rows `rows.0..rows.1` of B into panels of `rows.1 - rows.0` rows, widened.
+    pub(crate) fn pack_tile<T: PanelElem>(b: &[T], rows: (usize, usize), cols: (usize, usize), strides: (usize, usize), out: &mut [f32]) {
+        let k = rows.1 - rows.0;
+        let n = cols.1 - cols.0;
+        for p in 0..n.div_ceil(16) {
+            let panel = &mut out[p * 16 * k..(p + 1) * 16 * k];
+            let width = (n - p * 16).min(16);
+            let first = cols.0 + p * 16;
+            if strides.1 == 1 && width == 16 {
+                for (kk, cells) in panel.as_chunks_mut::<16>().0.iter_mut().enumerate() {
+                    let from = (rows.0 + kk) * strides.0 + first;
+                    for (c, v) in cells.iter_mut().zip(&b[from..from + 16]) {
+                        *c = v.wide();
+                    }
+                }
+            } else {
+                if width < 16 {
+                    panel.fill(0.0);
+                }
+                for j in 0..width {
+                    let from = rows.0 * strides.0 + (first + j) * strides.1;
+                    if strides.0 == 1 {
+                        for (kk, v) in b[from..from + k].iter().enumerate() {
+                            panel[kk * 16 + j] = v.wide();
+                        }
+                    } else {
+                        for kk in 0..k {
+                            panel[kk * 16 + j] = b[from + kk * strides.0].wide();
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+crate::multiversion! {
+    /// Rows `rows.0..rows.1`, columns `cols.0..cols.1` of A to rows [`A_STRIDE`] apart, widened.
+    pub(crate) fn copy_tile<T: PanelElem>(a: &[T], rows: (usize, usize), cols: (usize, usize), strides: (usize, usize), out: &mut [f32]) {
+        let k = cols.1 - cols.0;
+        if strides.1 == 1 {
+            for i in rows.0..rows.1 {
+                let from = i * strides.0 + cols.0;
+                let to = (i - rows.0) * A_STRIDE;
+                for (d, s) in out[to..to + k].iter_mut().zip(&a[from..from + k]) {
+                    *d = s.wide();
+                }
+            }
+        } else {
+            for kk in 0..k {
+                let from = (cols.0 + kk) * strides.1;
+                for i in rows.0..rows.1 {
+                    out[(i - rows.0) * A_STRIDE + kk] = a[from + i * strides.0].wide();
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! `Gemm`: the plan of a product, made once from shapes, and its run over tiles.
+use crate::gemm::epilogue::Epilogue;
+use crate::gemm::micro::{Panels, Strided, tile};
+use crate::gemm::pack::{A_STRIDE, KC, copy_tile, pack_tile, packed_len};
+use crate::scratch::with_scratch;
+use crate::simd::isa::{Isa, PanelElem, Work, dispatch};
+use crate::view::Out;
+use std::ops::Range;
+use thiserror::Error;
+
+/// What does not fit in a product.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum GemmError {
+    /// An operand is too short for its matrix.
+    #[error("{operand} has {has} elements, the product needs {needs}")]
+    Short {
+        /// Which operand: A, B, C, bias or residual.
+        operand: &'static str,
+        /// Elements there are.
+        has: usize,
+        /// Elements that are reached.
+        needs: usize,
+    },
+    /// A matrix with neither rows nor columns side by side in memory.
+    #[error("{operand} has strides {row} and {col}, one of them must be 1")]
+    Strides {
+        /// Which operand.
+        operand: &'static str,
+        /// Between rows.
+        row: usize,
+        /// Between columns.
+        col: usize,
+    },
+}
+
+/// Where the elements of a matrix stand: (i, j) at `i * row + j * col`; one of the two is 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Matrix {
+    /// Distance of two rows.
+    pub row: usize,
+    /// Distance of two columns.
+    pub col: usize,
+}
+
+impl Matrix {
+    /// A row-major matrix with rows of `width`.
+    pub fn rows(width: usize) -> Matrix {
+        Matrix { row: width, col: 1 }
+    }
+
+    /// The transpose of a row-major matrix with rows of `width`.
+    pub fn transposed(width: usize) -> Matrix {
+        Matrix { row: 1, col: width }
+    }
+
+    fn reach(self, rows: usize, cols: usize) -> usize {
+        if rows == 0 || cols == 0 {
+            return 0;
+        }
+        (rows - 1).saturating_mul(self.row).saturating_add((cols - 1).saturating_mul(self.col)).saturating_add(1)
+    }
+}
+
+/// The second operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BMatrix {
+    /// As it comes.
+    Plain(Matrix),
+    /// In the packed format of [`crate::gemm::pack`].
+    Packed,
+}
+
+/// A batch of products of M x K by K x N. The result is row-major, one matrix after the other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gemm {
+    m: usize,
+    n: usize,
+    k: usize,
+    a: Matrix,
+    b: BMatrix,
+    /// Where the matrices of each product of the batch begin in A and B.
+    batch: Vec<[usize; 2]>,
+    tile: [usize; 2],
+}
+
+/// Rows of a tile at most; a multiple of every register tile.
+const TILE_M: usize = 192;
+/// Columns of a tile at most.
+const TILE_N: usize = 256;
+/// As many tiles as keep the cores of a device busy, if the matrix is large enough.
+const WANTED: usize = 24;
+
+impl Gemm {
+    /// A plan. `batch` lists where the matrices of each product begin in A and in B, in elements: one `[0, 0]` for a
+    /// single product.
+    ///
+    /// # Errors
+    /// `Strides` when a matrix has neither unit stride.
+    pub fn new(shape: [usize; 3], a: Matrix, b: BMatrix, batch: Vec<[usize; 2]>) -> Result<Gemm, GemmError> {
+        let [m, n, k] = shape;
+        if a.row != 1 && a.col != 1 {
+            return Err(GemmError::Strides { operand: "A", row: a.row, col: a.col });
+        }
+        if let BMatrix::Plain(b) = b
+            && b.row != 1
+            && b.col != 1
+        {
+            return Err(GemmError::Strides { operand: "B", row: b.row, col: b.col });
+        }
+        let mut g = Gemm { m, n, k, a, b, batch, tile: [TILE_M, TILE_N] };
+        g.tile = g.choose_tile();
+        Ok(g)
+    }
+
+    /// One product of row-major matrices.
+    ///
+    /// # Errors
+    /// None for these strides; the type is that of [`Gemm::new`].
+    pub fn plain(m: usize, n: usize, k: usize) -> Result<Gemm, GemmError> {
+        Gemm::new([m, n, k], Matrix::rows(k), BMatrix::Plain(Matrix::rows(n)), vec![[0, 0]])
+    }
+
+    /// The tile for these shapes: large, halved while there are fewer tiles than cores would want.
+    fn choose_tile(&self) -> [usize; 2] {
+        let batch = self.batch.len().max(1);
+        let mut t = [TILE_M.min(self.m.next_multiple_of(12)), TILE_N.min(self.n.next_multiple_of(16))];
+        if t[0] == 0 || t[1] == 0 {
+            return [12, 16];
+        }
+        let count = |t: [usize; 2]| batch * self.m.div_ceil(t[0]) * self.n.div_ceil(t[1]);
+        while count(t) < WANTED {
+            if t[1] >= 128 && (t[1] >= t[0] || t[0] < 96) {
+                t[1] = (t[1] / 2).next_multiple_of(32);
+            } else if t[0] >= 96 {
+                t[0] = (t[0] / 2).next_multiple_of(12);
+            } else {
+                break;
+            }
+        }
+        t
+    }
+
+    /// The same plan with other tiles: multiples of 12 and 16. For tests: the result does not depend on it.
+    pub fn with_tile(mut self, rows: usize, cols: usize) -> Gemm {
+        self.tile = [rows.max(1).next_multiple_of(12), cols.max(1).next_multiple_of(16)];
+        self
+    }
+
+    /// Number of tiles, the units of work.
+    pub fn units(&self) -> usize {
+        if self.m == 0 || self.n == 0 {
+            return 0;
+        }
+        self.batch.len() * self.m.div_ceil(self.tile[0]) * self.n.div_ceil(self.tile[1])
+    }
+
+    /// Multiply-adds of the whole product.
+    pub fn work(&self) -> u64 {
+        let f = |v: usize| v as u64;
+        f(self.batch.len()).saturating_mul(f(self.m)).saturating_mul(f(self.n)).saturating_mul(f(self.k))
+    }
+
+    /// Checks the lengths of the operands and of the result, once before any run.
+    ///
+    /// # Errors
+    /// `Short`, naming the operand.
+    pub fn check<T>(&self, a: usize, b: usize, out: usize, epilogue: &Epilogue<'_, T>) -> Result<(), GemmError> {
+        let reach_b = match self.b {
+            BMatrix::Plain(b) => b.reach(self.k, self.n),
+            BMatrix::Packed => packed_len(self.k, self.n),
+        };
+        let need = |operand, has: usize, needs: usize| {
+            if has < needs { Err(GemmError::Short { operand, has, needs }) } else { Ok(()) }
+        };
+        for at in &self.batch {
+            need("A", a, at[0].saturating_add(self.a.reach(self.m, self.k)))?;
+            need("B", b, at[1].saturating_add(reach_b))?;
+        }
+        let total = self.batch.len().saturating_mul(self.m).saturating_mul(self.n);
+        need("C", out, total)?;
+        match epilogue.bias {
+            crate::gemm::Bias::None => {}
+            crate::gemm::Bias::PerColumn(v) => need("bias", v.len(), self.n)?,
+            crate::gemm::Bias::PerRow(v) => need("bias", v.len(), self.m)?,
+        }
+        if let Some((r, _)) = epilogue.residual {
+            need("residual", r.len(), total)?;
+        }
+        Ok(())
+    }
+
+    /// Does the tiles `units`.
+    ///
+    /// # Errors
+    /// As [`Gemm::check`].
+    pub fn run<T: PanelElem>(
+        &self,
+        units: Range<usize>,
+        a: &[T],
+        b: &[T],
+        epilogue: &Epilogue<'_, T>,
+        out: &mut Out<'_, T>,
+    ) -> Result<(), GemmError> {
+        self.check(a.len(), b.len(), out.len(), epilogue)?;
+        let [tm, tn] = self.tile;
+        let kc = KC.min(self.k.max(1));
+        let scratch = tm * A_STRIDE + tn * kc + tm * tn;
+        let end = units.end.min(self.units());
+        with_scratch(scratch, |s| {
+            let (sa, s) = s.split_at_mut(tm * A_STRIDE);
+            let (sb, sc) = s.split_at_mut(tn * kc);
+            for unit in units.start..end {
+                dispatch(Tile { plan: self, unit, a, b, epilogue, out: out.reborrow(), sa, sb, sc });
+            }
+        });
+        Ok(())
+    }
+}
+
+struct Tile<'p, 'a, 'o, T> {
+    plan: &'p Gemm,
+    unit: usize,
+    a: &'a [T],
+    b: &'a [T],
+    epilogue: &'p Epilogue<'a, T>,
+    out: Out<'o, T>,
+    sa: &'p mut [f32],
+    sb: &'p mut [f32],
+    sc: &'p mut [f32],
+}
+
+impl<T: PanelElem> Work for Tile<'_, '_, '_, T> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<I: Isa, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(mut self, isa: I) {
+        let g = self.plan;
+        let [tm, tn] = g.tile;
+        let (rows, cols) = (g.m.div_ceil(tm), g.n.div_ceil(tn));
+        let (batch, rest) = (self.unit / (rows * cols), self.unit % (rows * cols));
+        let (i0, j0) = (rest / cols * tm, rest % cols * tn);
+        let (i1, j1) = ((i0 + tm).min(g.m), (j0 + tn).min(g.n));
+        let (m, n) = (i1 - i0, j1 - j0);
+        let panels = n.div_ceil(16);
+        let width = panels * 16;
+        let [at_a, at_b] = g.batch[batch];
+        let (a, b) = (&self.a[at_a..], &self.b[at_b..]);
+        if g.k == 0 {
+            self.sc[..m * width].fill(0.0);
+        }
+        let mut k0 = 0;
+        while k0 < g.k {
+            let k1 = (k0 + KC).min(g.k);
+            let (k, first) = (k1 - k0, k0 == 0);
+            copy_tile(a, (i0, i1), (k0, k1), (g.a.row, g.a.col), self.sa);
+            match g.b {
+                BMatrix::Packed => {
+                    let from = (j0 / 16) * 16 * g.k + k0 * 16;
+                    let p = Strided { data: &b[from..], row: 16, panel: 16 * g.k };
+                    tile::<I, _, MR, NP, N4, N1>(isa, (m, panels, k), self.sa, p, self.sc, width, first);
+                }
+                // A few rows use each number of B once or twice: reading it in place beats a copy.
+                BMatrix::Plain(s) if s.col == 1 && m <= 2 * MR && in_place(b, s, (k0, k1), (j0, panels)).is_some() => {
+                    if let Some(p) = in_place(b, s, (k0, k1), (j0, panels)) {
+                        tile::<I, _, MR, NP, N4, N1>(isa, (m, panels, k), self.sa, p, self.sc, width, first);
+                    }
+                }
+                BMatrix::Plain(s) => {
+                    pack_tile(b, (k0, k1), (j0, j1), (s.row, s.col), self.sb);
+                    let p = Strided { data: &*self.sb, row: 16, panel: 16 * k };
+                    tile::<I, _, MR, NP, N4, N1>(isa, (m, panels, k), self.sa, p, self.sc, width, first);
+                }
+            }
+            k0 = k1;
+        }
+        for i in 0..m {
+            let row = &mut self.sc[i * width..i * width + n];
+            let at = (batch * g.m + i0 + i) * g.n + j0;
+            self.epilogue.finish(row, i0 + i, j0, &mut self.out, at);
+        }
+    }
+}
+
+/// Rows of B where they stand, if whole panels can be read there.
+fn in_place<T: PanelElem>(b: &[T], s: Matrix, k: (usize, usize), at: (usize, usize)) -> Option<Strided<'_, T>> {
+    let p = Strided { data: b.get(k.0 * s.row + at.0..)?, row: s.row, panel: 16 };
+    p.reaches(k.1 - k.0, at.1).then_some(p)
+}

@@ -1,0 +1,177 @@
+//! The product against a naive one, and its bits against other tiles, blocks and instruction sets.
+use super::*;
+use crate::simd::{Act, Level, with_level};
+use crate::view::{Out, block_range};
+use half::{bf16, f16};
+use proptest::prelude::*;
+
+fn numbers(n: usize, seed: u64) -> Vec<f32> {
+    let mut s = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    (0..n)
+        .map(|_| {
+            s ^= s << 13;
+            s ^= s >> 7;
+            s ^= s << 17;
+            ((s >> 40) as f32 / (1u64 << 24) as f32) * 2.0 - 1.0
+        })
+        .collect()
+}
+
+fn naive(m: usize, n: usize, k: usize, a: impl Fn(usize, usize) -> f32, b: impl Fn(usize, usize) -> f32) -> Vec<f64> {
+    let mut c = vec![0.0; m * n];
+    for i in 0..m {
+        for j in 0..n {
+            c[i * n + j] = (0..k).map(|x| f64::from(a(i, x)) * f64::from(b(x, j))).sum();
+        }
+    }
+    c
+}
+
+fn close(got: &[f32], want: &[f64], k: usize) {
+    for (i, (g, w)) in got.iter().zip(want).enumerate() {
+        let limit = 1e-6 * (k as f64).sqrt().max(1.0) * 4.0;
+        assert!((f64::from(*g) - w).abs() <= limit, "element {i}: {g} for {w}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+    #[test]
+    fn any_shape_and_stride_agrees_with_the_naive_product(
+        m in 1usize..40, n in 1usize..70, k in 0usize..300, ta in any::<bool>(), tb in any::<bool>(), packed in any::<bool>(),
+        seed in 1u64..1000, tile in (1usize..30, 1usize..40),
+    ) {
+        let (a, b) = (numbers(m * k, seed), numbers(k * n, seed + 7));
+        let sa = if ta { Matrix::transposed(m) } else { Matrix::rows(k) };
+        let sb = if tb { Matrix::transposed(k) } else { Matrix::rows(n) };
+        let want = naive(m, n, k, |i, x| a[i * sa.row + x * sa.col], |x, j| b[x * sb.row + j * sb.col]);
+        let mut panels = vec![0.0; packed_len(k, n)];
+        pack_columns(&b, k, n, sb.row, sb.col, &mut panels);
+        let (bm, bd) = if packed { (BMatrix::Packed, &panels) } else { (BMatrix::Plain(sb), &b) };
+        let g = Gemm::new([m, n, k], sa, bm, vec![[0, 0]]).unwrap();
+        let mut first = vec![f32::NAN; m * n];
+        g.run(0..g.units(), &a, bd, &Epilogue::default(), &mut Out::new(&mut first)).unwrap();
+        close(&first, &want, k);
+        for level in Level::available() {
+            let g = g.clone().with_tile(tile.0, tile.1);
+            let mut c = vec![f32::NAN; m * n];
+            with_level(level, || {
+                for block in (0..7).rev() {
+                    g.run(block_range(g.units(), block, 7), &a, bd, &Epilogue::default(), &mut Out::new(&mut c)).unwrap();
+                }
+            });
+            prop_assert_eq!(&c, &first, "{:?}", level);
+        }
+    }
+}
+
+#[test]
+fn bias_residual_and_activation_come_after_the_product() {
+    let (m, n, k) = (5, 19, 33);
+    let (a, b, r) = (numbers(m * k, 1), numbers(k * n, 2), numbers(m * n, 3));
+    let (col, row) = (numbers(n, 4), numbers(m, 5));
+    let want = naive(m, n, k, |i, x| a[i * k + x], |x, j| b[x * n + j]);
+    for per_row in [false, true] {
+        let bias = if per_row { Bias::PerRow(&row[..]) } else { Bias::PerColumn(&col[..]) };
+        let e = Epilogue { alpha: 0.5, bias, residual: Some((&r, 2.0)), act: Act::Relu };
+        let g = Gemm::plain(m, n, k).unwrap();
+        let mut c = vec![0.0; m * n];
+        g.run(0..g.units(), &a, &b, &e, &mut Out::new(&mut c)).unwrap();
+        let want: Vec<f64> = (0..m * n)
+            .map(|i| {
+                let add = if per_row { row[i / n] } else { col[i % n] };
+                (0.5 * want[i] + f64::from(add) + 2.0 * f64::from(r[i])).max(0.0)
+            })
+            .collect();
+        close(&c, &want, k);
+    }
+}
+
+#[test]
+fn a_batch_may_share_a_matrix() {
+    let (m, n, k) = (3, 17, 20);
+    let (a, b) = (numbers(4 * m * k, 1), numbers(2 * k * n, 2));
+    let batch: Vec<[usize; 2]> = (0..4).map(|i| [i * m * k, (i / 2) * k * n]).collect();
+    let g = Gemm::new([m, n, k], Matrix::rows(k), BMatrix::Plain(Matrix::rows(n)), batch).unwrap();
+    let mut c = vec![0.0; 4 * m * n];
+    g.run(0..g.units(), &a, &b, &Epilogue::default(), &mut Out::new(&mut c)).unwrap();
+    for i in 0..4 {
+        let want = naive(m, n, k, |r, x| a[i * m * k + r * k + x], |x, j| b[(i / 2) * k * n + x * n + j]);
+        close(&c[i * m * n..(i + 1) * m * n], &want, k);
+    }
+}
+
+#[test]
+fn halves_accumulate_in_singles_and_round_once() {
+    let (m, n, k) = (13, 37, 300);
+    let (a, b) = (numbers(m * k, 1), numbers(k * n, 2));
+    let (ah, bh): (Vec<f16>, Vec<f16>) =
+        (a.iter().map(|&v| f16::from_f32(v)).collect(), b.iter().map(|&v| f16::from_f32(v)).collect());
+    let (aw, bw): (Vec<f32>, Vec<f32>) =
+        (ah.iter().map(|v| v.to_f32()).collect(), bh.iter().map(|v| v.to_f32()).collect());
+    let g = Gemm::plain(m, n, k).unwrap();
+    let mut wide = vec![0.0; m * n];
+    g.run(0..g.units(), &aw, &bw, &Epilogue::default(), &mut Out::new(&mut wide)).unwrap();
+    let want: Vec<f16> = wide.iter().map(|&v| f16::from_f32(v)).collect();
+    let mut panels = vec![f16::ZERO; packed_len(k, n)];
+    pack_columns(&bh, k, n, n, 1, &mut panels);
+    let packed = Gemm::new([m, n, k], Matrix::rows(k), BMatrix::Packed, vec![[0, 0]]).unwrap();
+    for level in Level::available() {
+        let (mut c, mut d) = (vec![f16::ZERO; m * n], vec![f16::ZERO; m * n]);
+        with_level(level, || {
+            g.run(0..g.units(), &ah, &bh, &Epilogue::default(), &mut Out::new(&mut c)).unwrap();
+            packed.run(0..g.units(), &ah, &panels, &Epilogue::default(), &mut Out::new(&mut d)).unwrap();
+        });
+        assert_eq!((&c, &d), (&want, &want), "{level:?}");
+    }
+    let ab: Vec<bf16> = a.iter().map(|&v| bf16::from_f32(v)).collect();
+    let bb: Vec<bf16> = b.iter().map(|&v| bf16::from_f32(v)).collect();
+    let mut c = vec![bf16::ZERO; m * n];
+    g.run(0..g.units(), &ab, &bb, &Epilogue::default(), &mut Out::new(&mut c)).unwrap();
+    let want = naive(m, n, k, |i, x| ab[i * k + x].to_f32(), |x, j| bb[x * n + j].to_f32());
+    for (g, w) in c.iter().zip(&want) {
+        assert!((f64::from(g.to_f32()) - w).abs() <= 0.005 * w.abs().max(1.0));
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_refused_by_name() {
+    let g = Gemm::plain(3, 4, 5).unwrap();
+    let mut c = vec![0.0f32; 12];
+    let e = g.run(0..1, &[0.0; 14], &[0.0; 20], &Epilogue::default(), &mut Out::new(&mut c)).unwrap_err();
+    assert_eq!(e.to_string(), "A has 14 elements, the product needs 15");
+    let e = Epilogue { bias: Bias::PerColumn(&[0.0f32; 3][..]), ..Epilogue::default() };
+    assert_eq!(g.check(15, 20, 12, &e), Err(GemmError::Short { operand: "bias", has: 3, needs: 4 }));
+    assert!(matches!(g.check::<f32>(15, 20, 11, &Epilogue::default()), Err(GemmError::Short { operand: "C", .. })));
+    let odd = Matrix { row: 2, col: 3 };
+    assert!(matches!(Gemm::new([1, 1, 1], odd, BMatrix::Packed, vec![]), Err(GemmError::Strides { operand: "A", .. })));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+    #[test]
+    fn bytes_multiply_exactly(m in 1usize..35, n in 1usize..150, k in 1usize..70, seed in 1u64..999, za in 0i32..256, zb in -9i32..9) {
+        let a: Vec<u8> = numbers(m * k, seed).iter().map(|v| ((v + 1.0) * 127.5) as u8).collect();
+        let b: Vec<i8> = numbers(k * n, seed + 1).iter().map(|v| (v * 127.0) as i8).collect();
+        let mut packed = vec![0i8; packed_int8_len(k, n)];
+        pack_int8(&b, k, n, n, 1, &mut packed);
+        let g = GemmInt8 { m, n, k, a_row: k };
+        let sums: Vec<i32> = (0..n).map(|j| (0..k).map(|x| i32::from(b[x * n + j])).sum()).collect();
+        for level in Level::available() {
+            let mut c = vec![0i32; m * n];
+            with_level(level, || {
+                for block in 0..3 {
+                    g.run(block_range(g.units(), block, 3), &a, &packed, &mut Out::new(&mut c));
+                }
+            });
+            for i in 0..m {
+                let row_sum = a[i * k..(i + 1) * k].iter().map(|&v| i32::from(v)).sum();
+                int8::correct(&mut c[i * n..(i + 1) * n], za, &sums, &[zb], row_sum, k);
+                for j in 0..n {
+                    let want: i32 = (0..k).map(|x| (i32::from(a[i * k + x]) - za) * (i32::from(b[x * n + j]) - zb)).sum();
+                    prop_assert_eq!(c[i * n + j], want);
+                }
+            }
+        }
+    }
+}
