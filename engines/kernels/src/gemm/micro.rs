@@ -14,7 +14,7 @@ pub(crate) trait Panels: Copy {
     /// True when rows `0..k` of panels `0..p` lie in memory that this borrows.
     fn reaches(self, k: usize, p: usize) -> bool;
     /// The same, from panel `p` on.
-    fn from_panel(self, p: usize) -> Self;
+    fn starting_at(self, p: usize) -> Self;
 }
 
 /// Rows and panels at fixed distances: packed panels (16 and 16 K) or plain rows of a matrix (its row stride and 16).
@@ -37,7 +37,7 @@ impl<T: PanelElem> Panels for Strided<'_, T> {
         k == 0 || p == 0 || (k - 1) * self.row + (p - 1) * self.panel + 16 <= self.data.len()
     }
     #[inline(always)]
-    fn from_panel(self, p: usize) -> Self {
+    fn starting_at(self, p: usize) -> Self {
         Strided { data: &self.data[(p * self.panel).min(self.data.len())..], ..self }
     }
 }
@@ -64,7 +64,7 @@ impl<T: PanelElem> Panels for Listed<'_, T> {
         k == 0 || p == 0 || (k <= self.rows.len() && self.highest + p * 16 <= self.data.len())
     }
     #[inline(always)]
-    fn from_panel(self, p: usize) -> Self {
+    fn starting_at(self, p: usize) -> Self {
         Listed { data: &self.data[(p * 16).min(self.data.len())..], ..self }
     }
 }
@@ -150,7 +150,7 @@ fn strip<I: Isa, B: Panels, const R: usize, const N: usize>(
     let mut p = 0;
     while p < panels {
         let group = if p + N <= panels { N } else { 1 };
-        let bp = b.from_panel(p);
+        let bp = b.starting_at(p);
         let mut i = rows.start;
         while i < rows.end {
             let (ai, ci) = (&a[i * A_STRIDE..], &mut c[i * c_stride + p * 16..]);
