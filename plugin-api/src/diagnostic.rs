@@ -1,0 +1,253 @@
+//! Diagnostics: what could not be done to which thing, where, what was found and expected, who was asked, what helps.
+//! Plain data, so that they cross the border; the host draws them.
+use crate::abi::{ROption, RString, RVec, StableAbi};
+use crate::open_code;
+
+open_code! {
+    /// How bad it is.
+    pub struct Severity: u8 {
+        /// The work fails.
+        ERROR = 0 "error",
+        /// The work goes on.
+        WARNING = 1 "warning",
+        /// For information.
+        NOTE = 2 "note",
+    }
+}
+impl Default for Severity {
+    fn default() -> Self {
+        Severity::ERROR
+    }
+}
+
+open_code! {
+    /// What kind of failure it is; the host derives the exit code from it (DESIGN 4).
+    pub struct ErrorKind: u8 {
+        /// The work failed, or the answer is no (exit 1).
+        FAILED = 0 "failed",
+        /// A usage or option error, a path that is missing, inputs that do not fit (exit 2).
+        USAGE = 1 "usage",
+        /// Nothing enabled can do it (exit 3).
+        UNSUPPORTED = 2 "unsupported",
+        /// An input file is damaged or not what it claims (exit 4).
+        DAMAGED = 3 "damaged",
+        /// A plugin failed (exit 5).
+        PLUGIN = 4 "plugin",
+        /// A plugin panicked (exit 5).
+        PANIC = 5 "panic",
+        /// The device failed (exit 6).
+        DEVICE = 6 "device",
+        /// A bug of the host (exit 70).
+        INTERNAL = 7 "internal",
+        /// Cancelled by the user (exit 130).
+        CANCELLED = 8 "cancelled",
+    }
+}
+impl Default for ErrorKind {
+    fn default() -> Self {
+        ErrorKind::FAILED
+    }
+}
+
+/// A place: a file, and where it is text, line and column (from 1; 0 is none).
+#[repr(C)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, StableAbi)]
+pub struct Place {
+    /// File as the user named it.
+    pub file: RString,
+    /// Line from 1, or 0.
+    pub line: u32,
+    /// Column from 1, or 0.
+    pub column: u32,
+}
+
+/// One thing to tell the user.
+#[repr(C)]
+#[derive(Clone, Debug, Default, PartialEq, StableAbi)]
+pub struct Diagnostic {
+    /// Stable code (`GE-E0207`); empty: the host gives the code of the kind.
+    pub code: RString,
+    /// atc's own code beside it, or empty.
+    pub atc_code: RString,
+    /// How bad.
+    pub severity: Severity,
+    /// What could not be done to which thing, by the user's own names.
+    pub message: RString,
+    /// Where.
+    pub place: ROption<Place>,
+    /// Node path (`graph/node`), or empty.
+    pub node: RString,
+    /// Operator type, or empty.
+    pub op: RString,
+    /// Which input, output or attribute, or empty.
+    pub subject: RString,
+    /// What was found, or empty.
+    pub found: RString,
+    /// What was expected, or empty.
+    pub expected: RString,
+    /// Who else was asked and why not, and other facts, one a line.
+    pub notes: RVec<RString>,
+    /// What to do, or empty.
+    pub help: RString,
+}
+
+impl Diagnostic {
+    /// An error with a message.
+    pub fn error(message: impl Into<String>) -> Diagnostic {
+        Diagnostic { message: message.into().into(), ..Diagnostic::default() }
+    }
+    /// A warning with a message.
+    pub fn warning(message: impl Into<String>) -> Diagnostic {
+        Diagnostic { severity: Severity::WARNING, ..Diagnostic::error(message) }
+    }
+    /// With a stable code.
+    pub fn code(mut self, code: &str) -> Self {
+        self.code = code.into();
+        self
+    }
+    /// With atc's code.
+    pub fn atc(mut self, code: &str) -> Self {
+        self.atc_code = code.into();
+        self
+    }
+    /// With the node's path and operator type.
+    pub fn node(mut self, node: impl Into<String>, op: impl Into<String>) -> Self {
+        self.node = node.into().into();
+        self.op = op.into().into();
+        self
+    }
+    /// With a place.
+    pub fn at(mut self, file: impl Into<String>, line: u32, column: u32) -> Self {
+        self.place = ROption::RSome(Place { file: file.into().into(), line, column });
+        self
+    }
+    /// With the input, output or attribute it is about.
+    pub fn subject(mut self, s: impl Into<String>) -> Self {
+        self.subject = s.into().into();
+        self
+    }
+    /// With what was found and what was expected.
+    pub fn found(mut self, found: impl Into<String>, expected: impl Into<String>) -> Self {
+        self.found = found.into().into();
+        self.expected = expected.into().into();
+        self
+    }
+    /// With one more fact.
+    pub fn note(mut self, n: impl Into<String>) -> Self {
+        self.notes.push(n.into().into());
+        self
+    }
+    /// With what to do.
+    pub fn help(mut self, h: impl Into<String>) -> Self {
+        self.help = h.into().into();
+        self
+    }
+}
+
+/// A failure: its kind and all diagnostics of it (at least one).
+#[repr(C)]
+#[derive(Clone, Debug, PartialEq, StableAbi)]
+pub struct Error {
+    /// Kind.
+    pub kind: ErrorKind,
+    /// Diagnostics, most telling first.
+    pub diagnostics: RVec<Diagnostic>,
+}
+
+/// Result of the border's functions.
+pub type Result<T, E = Error> = core::result::Result<T, E>;
+
+impl Error {
+    /// An error of a kind with a message.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
+        Diagnostic::error(message).of(kind)
+    }
+    /// "The work failed".
+    pub fn failed(message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::FAILED, message)
+    }
+    /// "Nothing enabled can do it".
+    pub fn unsupported(message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::UNSUPPORTED, message)
+    }
+    /// "The input is damaged or not what it claims".
+    pub fn damaged(message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::DAMAGED, message)
+    }
+    /// "A usage or option error".
+    pub fn usage(message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::USAGE, message)
+    }
+    /// "A bug of ours".
+    pub fn internal(message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::INTERNAL, message)
+    }
+    /// Cancelled.
+    pub fn cancelled() -> Error {
+        Error::new(ErrorKind::CANCELLED, "interrupted")
+    }
+    /// Several diagnostics as one error of a kind.
+    pub fn all(kind: ErrorKind, diagnostics: Vec<Diagnostic>) -> Error {
+        if diagnostics.is_empty() {
+            return Error::new(kind, "failed without a diagnostic");
+        }
+        Error { kind, diagnostics: diagnostics.into() }
+    }
+    /// Changes the first diagnostic.
+    pub fn with(mut self, f: impl FnOnce(Diagnostic) -> Diagnostic) -> Error {
+        if let Some(d) = self.diagnostics.first_mut() {
+            *d = f(std::mem::take(d));
+        }
+        self
+    }
+    /// Adds node path and operator where they are not said yet.
+    pub fn at_node(mut self, node: &str, op: &str) -> Error {
+        for d in self.diagnostics.iter_mut() {
+            if d.node.is_empty() {
+                d.node = node.into();
+                d.op = op.into();
+            }
+        }
+        self
+    }
+    /// The first message.
+    pub fn message(&self) -> &str {
+        self.diagnostics.first().map_or("", |d| d.message.as_str())
+    }
+}
+
+impl Diagnostic {
+    /// An error of a kind with this diagnostic.
+    pub fn of(self, kind: ErrorKind) -> Error {
+        Error { kind, diagnostics: vec![self].into() }
+    }
+}
+
+impl core::fmt::Display for Error {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        for (i, d) in self.diagnostics.iter().enumerate() {
+            if i > 0 {
+                f.write_str("; ")?;
+            }
+            f.write_str(&d.message)?;
+            if !d.node.is_empty() {
+                write!(f, " (node `{}`, {})", d.node, d.op)?;
+            }
+            if !d.found.is_empty() {
+                write!(f, ": found {}, expected {}", d.found, d.expected)?;
+            }
+        }
+        Ok(())
+    }
+}
+impl std::error::Error for Error {}
+impl From<&str> for Error {
+    fn from(s: &str) -> Error {
+        Error::failed(s)
+    }
+}
+impl From<String> for Error {
+    fn from(s: String) -> Error {
+        Error::failed(s)
+    }
+}

@@ -1,0 +1,565 @@
+//! The kernel contracts: device kernels as plain functions, host kernels over typed views.
+use crate::abi::{ROption, RString, RVec, StableAbi};
+use crate::diagnostic::{Error, Result};
+use crate::open_code;
+use crate::services::HostTableRef;
+use crate::types::{AttrMap, DType, Scalar};
+use core::ffi::c_void;
+
+open_code! {
+    /// How a kernel touches an argument.
+    pub struct Access: u8 {
+        /// Reads.
+        READ = 0 "R",
+        /// Writes.
+        WRITE = 1 "W",
+        /// Reads and writes.
+        READ_WRITE = 2 "RW",
+    }
+}
+
+/// One launch of one block, as a kernel gets it. Addresses stand in the order of the task's `args_format`.
+#[repr(C)]
+#[derive(StableAbi)]
+pub struct KernelCall {
+    /// Addresses of the arguments.
+    pub args: *const *mut u8,
+    /// How many.
+    pub n_args: usize,
+    /// Which block.
+    pub block_idx: u32,
+    /// Of how many.
+    pub block_dim: u32,
+    /// Which variant.
+    pub tiling_key: u64,
+    /// Tiling data.
+    pub tiling: *const u8,
+    /// Its length.
+    pub tiling_len: usize,
+    /// `LoadedKernel::scratch_bytes` bytes for this block alone, 64-byte aligned; null where 0.
+    pub scratch: *mut u8,
+    /// The host's services.
+    pub host: ROption<HostTableRef>,
+}
+
+/// A device kernel: work from block index and tiling alone; 0 is success, anything else a failure of the task.
+pub type KernelFn = unsafe extern "C" fn(ctx: *const c_void, call: *const KernelCall) -> i32;
+
+/// Frees a kernel's context.
+#[repr(transparent)]
+#[derive(Clone, Copy, StableAbi)]
+pub struct DropFn(pub unsafe extern "C" fn(ctx: *mut c_void));
+
+/// What an executor loaded: a function, its context, what it touches.
+#[repr(C)]
+#[derive(StableAbi)]
+pub struct LoadedKernel {
+    /// Function.
+    pub run: unsafe extern "C" fn(ctx: *const c_void, call: *const KernelCall) -> i32,
+    /// Its context (parsed parameters), null if none.
+    pub ctx: *mut c_void,
+    /// Frees the context.
+    pub drop: ROption<DropFn>,
+    /// One access an argument, in `args_format` order.
+    pub access: RVec<Access>,
+    /// Scratch bytes for each block.
+    pub scratch_bytes: u64,
+}
+// SAFETY: the context is owned by the kernel and used read-only from any thread (contract of KernelFn).
+unsafe impl Send for LoadedKernel {}
+// SAFETY: as above.
+unsafe impl Sync for LoadedKernel {}
+
+/// One argument of a launch with the safe kernel form: bytes and what they are.
+pub struct BlockArgs<'a> {
+    call: &'a KernelCall,
+    lens: &'a [u64],
+    access: &'a [Access],
+}
+
+/// A block kernel in safe Rust: parsed parameters, work by block. [`block_kernel`] turns it into a [`LoadedKernel`].
+///
+/// Blocks of one launch run at the same time and must write disjoint parts of the outputs: that is why outputs are raw
+/// parts, handed out by range.
+pub trait BlockKernel: Send + Sync + 'static {
+    /// Runs block `call.block_idx()` of `call.block_dim()`.
+    fn run(&self, call: &BlockArgs<'_>) -> Result<()>;
+}
+
+impl<'a> BlockArgs<'a> {
+    /// Which block.
+    pub fn block_idx(&self) -> usize {
+        self.call.block_idx as usize
+    }
+    /// Of how many.
+    pub fn block_dim(&self) -> usize {
+        self.call.block_dim as usize
+    }
+    /// Which variant.
+    pub fn tiling_key(&self) -> u64 {
+        self.call.tiling_key
+    }
+    /// Tiling data of this launch.
+    pub fn tiling(&self) -> &'a [u8] {
+        if self.call.tiling_len == 0 {
+            return &[];
+        }
+        // SAFETY: the device passes a live run of tiling_len bytes.
+        unsafe { core::slice::from_raw_parts(self.call.tiling, self.call.tiling_len) }
+    }
+    /// This block's part of `n` items, in units of `unit`: balanced, in order.
+    pub fn part(&self, n: usize, unit: usize) -> core::ops::Range<usize> {
+        split_range(n, unit, self.block_idx(), self.block_dim())
+    }
+    /// Bytes of argument `i`.
+    pub fn len(&self, i: usize) -> usize {
+        self.lens.get(i).map_or(0, |&l| l as usize)
+    }
+    /// Whether there are no arguments.
+    pub fn is_empty(&self) -> bool {
+        self.lens.is_empty()
+    }
+    /// Address of argument `i`.
+    fn addr(&self, i: usize) -> Result<*mut u8> {
+        if i >= self.call.n_args || i >= self.lens.len() {
+            return Err(Error::internal(format!("kernel asks for argument {i} of {}", self.call.n_args)));
+        }
+        // SAFETY: the device passes n_args addresses.
+        Ok(unsafe { *self.call.args.add(i) })
+    }
+    /// Argument `i`, to read.
+    pub fn input<T: Plain>(&self, i: usize) -> Result<&'a [T]> {
+        let p = self.addr(i)?;
+        let n = self.len(i) / size_of::<T>();
+        if n == 0 {
+            return Ok(&[]);
+        }
+        if p.is_null() || p.align_offset(align_of::<T>()) != 0 {
+            return Err(Error::failed(format!("argument {i} is null or not aligned for {} bytes", align_of::<T>())));
+        }
+        // SAFETY: the executor declared `lens[i]` bytes at this address, the device checked them against its memory; Plain types have
+        // no invalid bit patterns; inputs are not written during the launch (plan and check_races).
+        Ok(unsafe { core::slice::from_raw_parts(p as *const T, n) })
+    }
+    /// Elements `range` of argument `i`, to write. Blocks must ask for disjoint ranges.
+    #[allow(clippy::mut_from_ref)]
+    pub fn output<T: Plain>(&self, i: usize, range: core::ops::Range<usize>) -> Result<&'a mut [T]> {
+        let p = self.addr(i)?;
+        let n = self.len(i) / size_of::<T>();
+        if self.access.get(i).is_none_or(|a| *a == Access::READ) {
+            return Err(Error::internal(format!("kernel writes argument {i}, which it declared as read")));
+        }
+        if range.start > range.end || range.end > n {
+            return Err(Error::internal(format!(
+                "kernel writes elements {}..{} of {n} of argument {i}",
+                range.start, range.end
+            )));
+        }
+        if range.is_empty() {
+            return Ok(&mut []);
+        }
+        if p.is_null() || p.align_offset(align_of::<T>()) != 0 {
+            return Err(Error::failed(format!("argument {i} is null or not aligned for {} bytes", align_of::<T>())));
+        }
+        // SAFETY: as `input`; the range is within the argument, and by the trait's contract no other block asks for it.
+        Ok(unsafe { core::slice::from_raw_parts_mut((p as *mut T).add(range.start), range.len()) })
+    }
+    /// Address of argument `i` as it is, for kernels that do their own bounds.
+    pub fn raw(&self, i: usize) -> Result<*mut u8> {
+        self.addr(i)
+    }
+    /// Scratch of this block: `len` elements.
+    #[allow(clippy::mut_from_ref)]
+    pub fn scratch<T: Plain>(&self, len: usize) -> &'a mut [T] {
+        if len == 0 || self.call.scratch.is_null() {
+            return &mut [];
+        }
+        // SAFETY: the device gives `scratch_bytes` aligned bytes to this block alone; kernels ask for no more than they declared.
+        unsafe { core::slice::from_raw_parts_mut(self.call.scratch as *mut T, len) }
+    }
+}
+
+/// Part `k` of `parts` of `n` items, balanced, in whole units.
+pub fn split_range(n: usize, unit: usize, k: usize, parts: usize) -> core::ops::Range<usize> {
+    let (unit, parts) = (unit.max(1), parts.max(1));
+    let units = n.div_ceil(unit);
+    let (each, more) = (units / parts, units % parts);
+    let begin = k * each + k.min(more);
+    let end = begin + each + usize::from(k < more);
+    (begin * unit).min(n)..(end * unit).min(n)
+}
+
+/// Plain numbers without invalid bit patterns (bool is read as u8).
+///
+/// # Safety
+/// Every bit pattern of the type is a value.
+pub unsafe trait Plain: Copy + Send + Sync + 'static {}
+macro_rules! plain {
+    ($($t:ty),+) => {$(
+        // SAFETY: a plain number.
+        unsafe impl Plain for $t {}
+    )+};
+}
+plain!(u8, i8, u16, i16, u32, i32, u64, i64, f32, f64, half::f16, half::bf16);
+
+struct Boxed {
+    kernel: Box<dyn BlockKernel>,
+    lens: Vec<u64>,
+    access: Vec<Access>,
+}
+
+unsafe extern "C" fn run_boxed(ctx: *const c_void, call: *const KernelCall) -> i32 {
+    // SAFETY: ctx is the Boxed of `block_kernel`, call is live for the call (contract of KernelFn).
+    let (b, call) = unsafe { (&*(ctx as *const Boxed), &*call) };
+    match crate::abi::guard("kernel", || b.kernel.run(&BlockArgs { call, lens: &b.lens, access: &b.access })) {
+        crate::abi::RResult::ROk(()) => 0,
+        crate::abi::RResult::RErr(e) => {
+            last_error::set(e);
+            1
+        }
+    }
+}
+unsafe extern "C" fn drop_boxed(ctx: *mut c_void) {
+    // SAFETY: made by `block_kernel`, dropped once.
+    crate::abi::guard_drop(|| drop(unsafe { Box::from_raw(ctx as *mut Boxed) }))
+}
+
+/// Makes a device kernel of a safe one. `lens` and `access`: bytes and access of each argument, as the executor was told them.
+pub fn block_kernel(
+    kernel: Box<dyn BlockKernel>,
+    lens: Vec<u64>,
+    access: Vec<Access>,
+    scratch_bytes: u64,
+) -> LoadedKernel {
+    let a = access.clone().into();
+    let ctx = Box::into_raw(Box::new(Boxed { kernel, lens, access })) as *mut c_void;
+    LoadedKernel { run: run_boxed, ctx, drop: ROption::RSome(DropFn(drop_boxed)), access: a, scratch_bytes }
+}
+
+/// The error of a kernel that returned non-zero, kept by thread for the device to fetch through the engine's table.
+pub mod last_error {
+    use super::Error;
+    use std::cell::RefCell;
+    thread_local! {
+        static LAST: RefCell<Option<Error>> = const { RefCell::new(None) };
+    }
+    /// Keeps an error.
+    pub fn set(e: Error) {
+        let _ = LAST.try_with(|l| *l.borrow_mut() = Some(e));
+    }
+    /// Takes it.
+    pub fn take() -> Option<Error> {
+        LAST.try_with(|l| l.borrow_mut().take()).ok().flatten()
+    }
+}
+
+/// A typed view of a tensor's bytes.
+#[repr(C)]
+#[derive(Clone, Copy, StableAbi)]
+pub struct RawTensor {
+    /// Element type.
+    pub dtype: DType,
+    /// Sizes.
+    pub dims: crate::abi::erase::RawSlice<u64>,
+    /// First byte.
+    pub data: *mut u8,
+    /// Bytes.
+    pub len: usize,
+}
+
+/// Input of a host kernel.
+#[derive(Clone, Copy)]
+pub struct TensorView<'a> {
+    /// Element type.
+    pub dtype: DType,
+    /// Sizes.
+    pub dims: &'a [u64],
+    /// Bytes, 64-byte aligned where the host or device allocated them.
+    pub bytes: &'a [u8],
+}
+
+impl<'a> TensorView<'a> {
+    /// Elements, if the type is `T` and the bytes are aligned for it.
+    pub fn values<T: Scalar + Plain>(&self) -> Result<&'a [T]> {
+        if T::DTYPE != self.dtype {
+            return Err(Error::failed(format!("found {}, expected {}", self.dtype, T::DTYPE)));
+        }
+        self.plain()
+    }
+    /// Elements as plain numbers of the same width, whatever the type.
+    pub fn plain<T: Plain>(&self) -> Result<&'a [T]> {
+        if self.bytes.is_empty() {
+            return Ok(&[]);
+        }
+        if self.bytes.as_ptr().align_offset(align_of::<T>()) != 0 {
+            return Err(Error::internal("tensor bytes are not aligned"));
+        }
+        // SAFETY: aligned, length checked by division, Plain has no invalid patterns.
+        Ok(unsafe { core::slice::from_raw_parts(self.bytes.as_ptr() as *const T, self.bytes.len() / size_of::<T>()) })
+    }
+    /// Element count.
+    pub fn count(&self) -> usize {
+        self.dims.iter().product::<u64>() as usize
+    }
+}
+
+/// An output of a host kernel.
+pub struct TensorMut<'a> {
+    /// Element type.
+    pub dtype: DType,
+    /// Sizes.
+    pub dims: Vec<u64>,
+    /// Bytes to write.
+    pub bytes: &'a mut [u8],
+}
+
+impl TensorMut<'_> {
+    /// Elements to write, if the type is `T`.
+    pub fn values<T: Scalar + Plain>(&mut self) -> Result<&mut [T]> {
+        if T::DTYPE != self.dtype {
+            return Err(Error::failed(format!("output is {}, expected {}", self.dtype, T::DTYPE)));
+        }
+        self.plain()
+    }
+    /// Elements as plain numbers of the same width.
+    pub fn plain<T: Plain>(&mut self) -> Result<&mut [T]> {
+        if self.bytes.is_empty() {
+            return Ok(&mut []);
+        }
+        if self.bytes.as_ptr().align_offset(align_of::<T>()) != 0 {
+            return Err(Error::internal("tensor bytes are not aligned"));
+        }
+        // SAFETY: as `TensorView::plain`, and borrowed mutably.
+        Ok(unsafe {
+            core::slice::from_raw_parts_mut(self.bytes.as_mut_ptr() as *mut T, self.bytes.len() / size_of::<T>())
+        })
+    }
+}
+
+/// One call of a host kernel. Outputs are given where their shape is known before, else the kernel allocates them.
+pub struct KernelCtx<'a> {
+    /// Operator type.
+    pub op: &'a str,
+    /// Node's name, for messages.
+    pub node: &'a str,
+    /// Attributes.
+    pub attrs: &'a AttrMap,
+    /// Inputs; None where an optional one is absent.
+    pub inputs: Vec<Option<TensorView<'a>>>,
+    /// Outputs: element type, sizes and memory; where `given` is false, `alloc_output` makes them.
+    outputs: Vec<OutputSlot<'a>>,
+}
+
+enum OutputSlot<'a> {
+    Given(DType, Vec<u64>, &'a mut [u8]),
+    Wanted(DType),
+    Made(HostTensor),
+}
+
+/// A tensor that a host kernel allocated, 64-byte aligned.
+#[repr(C)]
+#[derive(Clone, Debug, StableAbi)]
+pub struct HostTensor {
+    /// Element type.
+    pub dtype: DType,
+    /// Sizes.
+    pub dims: RVec<u64>,
+    /// Bytes in 64-byte steps (`len` of them count).
+    store: RVec<Line>,
+    len: u64,
+}
+
+#[repr(C, align(64))]
+#[derive(Clone, Copy, Debug, StableAbi)]
+struct Line([u64; 8]);
+
+impl HostTensor {
+    /// Zeroed memory for a tensor. Fails where the size overflows or memory cannot be had.
+    pub fn zeroed(dtype: DType, dims: &[u64]) -> Result<HostTensor> {
+        let count = crate::types::Shape::of(dims).count();
+        let len = count
+            .and_then(|c| dtype.bytes_of(c))
+            .ok_or_else(|| Error::failed(format!("a tensor {dtype}{dims:?} has no size")))?;
+        HostTensor::with_len(dtype, dims, len)
+    }
+    /// Zeroed memory of a given byte count (strings).
+    pub fn with_len(dtype: DType, dims: &[u64], len: u64) -> Result<HostTensor> {
+        let lines = usize::try_from(len.div_ceil(64)).map_err(|_| Error::failed("tensor too large"))?;
+        let mut v: Vec<Line> = Vec::new();
+        v.try_reserve_exact(lines).map_err(|_| Error::failed(format!("no memory for {len} bytes")))?;
+        v.resize(lines, Line([0; 8]));
+        Ok(HostTensor { dtype, dims: dims.into(), store: v.into(), len })
+    }
+    /// A copy of bytes.
+    pub fn from_bytes(dtype: DType, dims: &[u64], bytes: &[u8]) -> Result<HostTensor> {
+        let mut t = HostTensor::with_len(dtype, dims, bytes.len() as u64)?;
+        t.bytes_mut().copy_from_slice(bytes);
+        Ok(t)
+    }
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: `store` holds at least `len` bytes (with_len); any bytes are valid u8.
+        unsafe { core::slice::from_raw_parts(self.store.as_ptr() as *const u8, self.len as usize) }
+    }
+    /// The bytes, to write.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as `bytes`, borrowed mutably.
+        unsafe { core::slice::from_raw_parts_mut(self.store.as_mut_ptr() as *mut u8, self.len as usize) }
+    }
+    /// A view.
+    pub fn view(&self) -> TensorView<'_> {
+        TensorView { dtype: self.dtype, dims: &self.dims, bytes: self.bytes() }
+    }
+}
+
+impl<'a> KernelCtx<'a> {
+    /// A call with outputs of the given types to be allocated by the kernel (folding, dynamic shapes).
+    pub fn new(
+        op: &'a str,
+        node: &'a str,
+        attrs: &'a AttrMap,
+        inputs: Vec<Option<TensorView<'a>>>,
+        output_types: &[DType],
+    ) -> KernelCtx<'a> {
+        KernelCtx { op, node, attrs, inputs, outputs: output_types.iter().map(|&d| OutputSlot::Wanted(d)).collect() }
+    }
+    /// Gives memory for output `i`, whose shape is known.
+    pub fn give_output(&mut self, i: usize, dtype: DType, dims: Vec<u64>, bytes: &'a mut [u8]) {
+        if let Some(o) = self.outputs.get_mut(i) {
+            *o = OutputSlot::Given(dtype, dims, bytes);
+        }
+    }
+    /// Input `i`, which must be there.
+    pub fn input(&self, i: usize) -> Result<TensorView<'a>> {
+        self.inputs.get(i).copied().flatten().ok_or_else(|| Error::failed(format!("input {i} is missing")))
+    }
+    /// Input `i`, if given.
+    pub fn opt_input(&self, i: usize) -> Option<TensorView<'a>> {
+        self.inputs.get(i).copied().flatten()
+    }
+    /// Number of outputs.
+    pub fn output_count(&self) -> usize {
+        self.outputs.len()
+    }
+    /// The element type that output `i` must have.
+    pub fn output_dtype(&self, i: usize) -> Option<DType> {
+        Some(match self.outputs.get(i)? {
+            OutputSlot::Given(d, ..) | OutputSlot::Wanted(d) => *d,
+            OutputSlot::Made(t) => t.dtype,
+        })
+    }
+    /// The sizes of output `i` where the plan knows them.
+    pub fn output_dims(&self, i: usize) -> Option<&[u64]> {
+        match self.outputs.get(i)? {
+            OutputSlot::Given(_, d, _) => Some(d),
+            OutputSlot::Made(t) => Some(&t.dims),
+            OutputSlot::Wanted(_) => None,
+        }
+    }
+    /// Output `i` with the sizes that the kernel found: the given memory if it fits exactly, else new memory where the plan gave none.
+    pub fn alloc_output(&mut self, i: usize, dims: &[u64]) -> Result<TensorMut<'_>> {
+        let n = self.outputs.len();
+        let slot =
+            self.outputs.get_mut(i).ok_or_else(|| Error::internal(format!("kernel writes output {i} of {n}")))?;
+        if let OutputSlot::Wanted(d) = slot {
+            *slot = OutputSlot::Made(HostTensor::zeroed(*d, dims)?);
+        }
+        match slot {
+            OutputSlot::Given(dtype, planned, bytes) => {
+                if planned.as_slice() != dims {
+                    return Err(Error::failed(format!("output {i} has shape {dims:?}, the plan has {planned:?}")));
+                }
+                Ok(TensorMut { dtype: *dtype, dims: planned.clone(), bytes })
+            }
+            OutputSlot::Made(t) => {
+                if t.dims.as_slice() != dims {
+                    *t = HostTensor::zeroed(t.dtype, dims)?;
+                }
+                Ok(TensorMut { dtype: t.dtype, dims: dims.to_vec(), bytes: t.bytes_mut() })
+            }
+            OutputSlot::Wanted(_) => Err(Error::internal("output slot")),
+        }
+    }
+    /// Puts a whole tensor as output `i` (strings, whose byte count the shape does not say).
+    pub fn set_output(&mut self, i: usize, tensor: HostTensor) -> Result<()> {
+        match self.outputs.get_mut(i) {
+            Some(OutputSlot::Given(_, dims, bytes)) => {
+                if dims.as_slice() != tensor.dims.as_slice() || bytes.len() < tensor.bytes().len() {
+                    return Err(Error::failed(format!("output {i} does not fit its planned memory")));
+                }
+                bytes[..tensor.bytes().len()].copy_from_slice(tensor.bytes());
+                Ok(())
+            }
+            Some(o) => {
+                *o = OutputSlot::Made(tensor);
+                Ok(())
+            }
+            None => Err(Error::internal(format!("kernel writes output {i}, which the node lacks"))),
+        }
+    }
+    /// What the kernel made: the tensors it allocated, None for given ones.
+    pub fn into_made(self) -> Vec<Option<HostTensor>> {
+        self.outputs.into_iter().map(|o| if let OutputSlot::Made(t) = o { Some(t) } else { None }).collect()
+    }
+    /// A name for messages about this call.
+    pub fn label(&self) -> String {
+        format!("{} `{}`", self.op, self.node)
+    }
+}
+
+/// A kernel on the host: one registration serves folding, the host and AI CPU engines, and dynamic execution.
+pub trait HostKernel: Send + Sync {
+    /// Computes the outputs.
+    fn run(&self, ctx: &mut KernelCtx<'_>) -> Result<()>;
+}
+impl<F: Fn(&mut KernelCtx<'_>) -> Result<()> + Send + Sync> HostKernel for F {
+    fn run(&self, ctx: &mut KernelCtx<'_>) -> Result<()> {
+        self(ctx)
+    }
+}
+
+/// A host kernel's call as it crosses.
+#[repr(C)]
+#[derive(StableAbi)]
+pub struct HostCall {
+    /// Operator type.
+    pub op: RString,
+    /// Node's name.
+    pub node: RString,
+    /// Attributes.
+    pub attrs: AttrMap,
+    /// Inputs.
+    pub inputs: RVec<ROption<RawTensor>>,
+    /// Types of the outputs.
+    pub outputs: RVec<DType>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    #[test]
+    fn parts_cover_all_once_in_whole_units() {
+        for (n, unit, parts) in [(0, 1, 3), (10, 1, 3), (10, 4, 3), (1000, 16, 7), (5, 16, 8)] {
+            let mut next = 0;
+            for k in 0..parts {
+                let r = split_range(n, unit, k, parts);
+                assert_eq!(r.start.min(n), next.min(n));
+                next = r.end.max(next);
+                assert!(r.end == n || r.end % unit == 0);
+            }
+            assert_eq!(next, n);
+        }
+    }
+    #[test]
+    fn outputs_are_made_or_must_fit() {
+        let attrs = AttrMap::default();
+        let mut c = KernelCtx::new("X", "n", &attrs, vec![], &[DType::F32]);
+        c.alloc_output(0, &[2]).expect("made").values::<f32>().expect("f32")[1] = 3.0;
+        let made = c.into_made();
+        assert_eq!(made[0].as_ref().expect("made").view().values::<f32>().expect("f32"), &[0.0, 3.0]);
+        let mut c = KernelCtx::new("X", "n", &attrs, vec![], &[DType::F32]);
+        let mut mem = [0u8; 8];
+        c.give_output(0, DType::F32, vec![2], &mut mem);
+        assert!(c.alloc_output(0, &[3]).is_err());
+    }
+}

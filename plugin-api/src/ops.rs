@@ -1,0 +1,388 @@
+//! Operator prototypes: inputs, outputs, attributes, types allowed, and the inference of shapes and types.
+use crate::abi::erase::object;
+use crate::abi::{ROption, RResult, RString, RVec, StableAbi, WithMetadata, guard};
+use crate::diagnostic::{Error, Result};
+use crate::open_code;
+use crate::types::{AttrValue, ConstTensor, DType, Shape, TensorDesc};
+use crate::view::{Node, RawNodeRef};
+
+open_code! {
+    /// How often a parameter stands.
+    pub struct ParamKind: u8 {
+        /// Once.
+        REQUIRED = 0 "required",
+        /// Once or not at all.
+        OPTIONAL = 1 "optional",
+        /// Any number, at least `min`; only the last parameter, or several with the attribute counts of the operator.
+        DYNAMIC = 2 "dynamic",
+    }
+}
+
+open_code! {
+    /// What kind of value an attribute has.
+    pub struct AttrKind: u8 {
+        /// Whole number.
+        INT = 0 "integer",
+        /// Real number.
+        FLOAT = 1 "float",
+        /// Truth value.
+        BOOL = 2 "boolean",
+        /// Text.
+        STRING = 3 "string",
+        /// Element type.
+        TYPE = 4 "type",
+        /// Whole numbers.
+        INTS = 5 "list of integers",
+        /// Real numbers.
+        FLOATS = 6 "list of floats",
+        /// Texts.
+        STRINGS = 7 "list of strings",
+        /// A tensor.
+        TENSOR = 8 "tensor",
+        /// A subgraph.
+        GRAPH = 9 "graph",
+        /// Any value.
+        ANY = 10 "any",
+    }
+}
+
+/// An input or output of an operator.
+#[repr(C)]
+#[derive(Clone, Debug, PartialEq, StableAbi)]
+pub struct ParamSpec {
+    /// Name.
+    pub name: RString,
+    /// How often.
+    pub kind: ParamKind,
+    /// Types allowed; empty is any.
+    pub types: RVec<DType>,
+    /// Parameters of one operator with the same letter have the same type; empty: no tie.
+    pub type_group: RString,
+}
+
+/// An attribute of an operator.
+#[repr(C)]
+#[derive(Clone, Debug, PartialEq, StableAbi)]
+pub struct AttrSpec {
+    /// Name.
+    pub name: RString,
+    /// Kind.
+    pub kind: AttrKind,
+    /// Value where none is given; none and `required`: it must be given.
+    pub default: ROption<AttrValue>,
+    /// Whether it must be given.
+    pub required: bool,
+    /// Legal texts, empty: any; for numbers `min` and `max` hold.
+    pub choices: RVec<RString>,
+    /// Least number.
+    pub min: f64,
+    /// Greatest number.
+    pub max: f64,
+}
+
+/// What is known of an operator beyond its parameters; ors of the constants.
+pub mod flags {
+    /// Output depends on chance: never merged or folded.
+    pub const RANDOM: u64 = 1;
+    /// Has an effect beyond its outputs (Assign, Send): never removed or merged.
+    pub const STATEFUL: u64 = 1 << 1;
+    /// Element-wise.
+    pub const ELEMENTWISE: u64 = 1 << 2;
+    /// Inputs may be swapped.
+    pub const COMMUTATIVE: u64 = 1 << 3;
+    /// Output 0 may take the memory of input 0 (same size, sole reader).
+    pub const INPLACE: u64 = 1 << 4;
+    /// Output 0 is a view of input 0: same bytes, another shape (Reshape, Squeeze …).
+    pub const VIEW: u64 = 1 << 5;
+    /// Output 0 is input 0 itself (a reference: Assign, in-place update of a variable).
+    pub const REFERENCE: u64 = 1 << 6;
+    /// Collective or point-to-point communication.
+    pub const COMMUNICATION: u64 = 1 << 7;
+    /// Output sizes are known only after it has run.
+    pub const DATA_DEPENDENT_SHAPE: u64 = 1 << 8;
+    /// A change of layout or type (TransData, Transpose, Cast, Reshape …), for the trans-op passes.
+    pub const TRANS_OP: u64 = 1 << 9;
+}
+
+/// A prototype.
+#[repr(C)]
+#[derive(Clone, Debug, PartialEq, StableAbi)]
+pub struct OpProto {
+    /// Operator type (CANN's name).
+    pub name: RString,
+    /// Inputs.
+    pub inputs: RVec<ParamSpec>,
+    /// Outputs.
+    pub outputs: RVec<ParamSpec>,
+    /// Attributes.
+    pub attrs: RVec<AttrSpec>,
+    /// Ors of [`flags`].
+    pub flags: u64,
+    /// Inputs whose values (not only shapes) inference or tiling reads.
+    pub value_inputs: RVec<u32>,
+    /// Names of the attributes that hold subgraphs.
+    pub subgraphs: RVec<RString>,
+}
+
+/// Inference of an operator: from a node (its input descriptors, constants, attributes) to its output descriptors.
+pub type InferFn = fn(&InferCtx<'_>) -> Result<Vec<TensorDesc>>;
+
+/// A prototype with its inference, as an author writes it.
+#[derive(Clone)]
+pub struct OpDef {
+    /// The prototype.
+    pub proto: OpProto,
+    /// Its inference.
+    pub infer: InferFn,
+}
+
+/// A node under inference.
+pub struct InferCtx<'a> {
+    /// The node.
+    pub node: Node<'a>,
+}
+
+impl<'a> InferCtx<'a> {
+    /// Descriptor of input `i`, which must be there.
+    pub fn input(&self, i: usize) -> Result<&'a TensorDesc> {
+        self.node.input_desc(i).ok_or_else(|| Error::failed(format!("input {i} is missing")))
+    }
+    /// Descriptor of input `i`, if given.
+    pub fn opt_input(&self, i: usize) -> Option<&'a TensorDesc> {
+        self.node.input_desc(i)
+    }
+    /// Number of inputs, absent ones in between counted.
+    pub fn input_count(&self) -> usize {
+        self.node.inputs().len()
+    }
+    /// The constant behind input `i`, if it is one.
+    pub fn constant(&self, i: usize) -> Option<&'a ConstTensor> {
+        self.node.const_input(i)
+    }
+    /// Whole numbers behind input `i` (a shape, axes), if constant; at most 4,096.
+    pub fn const_ints(&self, i: usize) -> Option<Vec<i64>> {
+        self.constant(i)?.to_i64(4096)
+    }
+    /// A type with the shape of input `i`.
+    pub fn like(&self, i: usize) -> Result<TensorDesc> {
+        let d = self.input(i)?;
+        Ok(TensorDesc {
+            dtype: d.dtype,
+            format: d.format,
+            container: d.container,
+            shape: d.shape.clone(),
+            ..TensorDesc::default()
+        })
+    }
+}
+
+impl OpDef {
+    /// A prototype by name; inputs, outputs and attributes are added in order.
+    pub fn new(name: &str, infer: InferFn) -> OpDef {
+        OpDef {
+            proto: OpProto {
+                name: name.into(),
+                inputs: RVec::new(),
+                outputs: RVec::new(),
+                attrs: RVec::new(),
+                flags: 0,
+                value_inputs: RVec::new(),
+                subgraphs: RVec::new(),
+            },
+            infer,
+        }
+    }
+    fn param(name: &str, kind: ParamKind, types: &[DType], group: &str) -> ParamSpec {
+        ParamSpec { name: name.into(), kind, types: types.into(), type_group: group.into() }
+    }
+    /// A required input. `group`: same letter, same type.
+    pub fn input(mut self, name: &str, types: &[DType], group: &str) -> Self {
+        self.proto.inputs.push(Self::param(name, ParamKind::REQUIRED, types, group));
+        self
+    }
+    /// An optional input.
+    pub fn opt(mut self, name: &str, types: &[DType], group: &str) -> Self {
+        self.proto.inputs.push(Self::param(name, ParamKind::OPTIONAL, types, group));
+        self
+    }
+    /// Any number of inputs.
+    pub fn dynamic(mut self, name: &str, types: &[DType], group: &str) -> Self {
+        self.proto.inputs.push(Self::param(name, ParamKind::DYNAMIC, types, group));
+        self
+    }
+    /// An output.
+    pub fn output(mut self, name: &str, types: &[DType], group: &str) -> Self {
+        self.proto.outputs.push(Self::param(name, ParamKind::REQUIRED, types, group));
+        self
+    }
+    /// Any number of outputs.
+    pub fn dynamic_output(mut self, name: &str, types: &[DType], group: &str) -> Self {
+        self.proto.outputs.push(Self::param(name, ParamKind::DYNAMIC, types, group));
+        self
+    }
+    /// An output that may be left out.
+    pub fn opt_output(mut self, name: &str, types: &[DType], group: &str) -> Self {
+        self.proto.outputs.push(Self::param(name, ParamKind::OPTIONAL, types, group));
+        self
+    }
+    fn attr_spec(mut self, name: &str, kind: AttrKind, default: Option<AttrValue>, required: bool) -> Self {
+        self.proto.attrs.push(AttrSpec {
+            name: name.into(),
+            kind,
+            default: default.into(),
+            required,
+            choices: RVec::new(),
+            min: f64::NEG_INFINITY,
+            max: f64::INFINITY,
+        });
+        self
+    }
+    /// An attribute with a default.
+    pub fn attr(self, name: &str, kind: AttrKind, default: impl Into<AttrValue>) -> Self {
+        self.attr_spec(name, kind, Some(default.into()), false)
+    }
+    /// An attribute that must be given.
+    pub fn required_attr(self, name: &str, kind: AttrKind) -> Self {
+        self.attr_spec(name, kind, None, true)
+    }
+    /// An attribute that may be left out and has no default.
+    pub fn opt_attr(self, name: &str, kind: AttrKind) -> Self {
+        self.attr_spec(name, kind, None, false)
+    }
+    /// Bounds of the attribute added last.
+    pub fn range(mut self, min: f64, max: f64) -> Self {
+        if let Some(a) = self.proto.attrs.last_mut() {
+            a.min = min;
+            a.max = max;
+        }
+        self
+    }
+    /// Legal texts of the attribute added last.
+    pub fn choices(mut self, choices: &[&str]) -> Self {
+        if let Some(a) = self.proto.attrs.last_mut() {
+            a.choices = choices.iter().map(|&c| c.into()).collect();
+        }
+        self
+    }
+    /// Ors flags in.
+    pub fn flags(mut self, flags: u64) -> Self {
+        self.proto.flags |= flags;
+        self
+    }
+    /// Inputs whose values are read.
+    pub fn value_inputs(mut self, inputs: &[u32]) -> Self {
+        self.proto.value_inputs = inputs.into();
+        self
+    }
+    /// An attribute that holds a subgraph.
+    pub fn subgraph(mut self, name: &str) -> Self {
+        self.proto.subgraphs.push(name.into());
+        self.attr_spec(name, AttrKind::GRAPH, None, true)
+    }
+}
+
+/// The prototypes of one plugin.
+pub trait OpSet: Send + Sync {
+    /// All prototypes, in a fixed order.
+    fn protos(&self) -> Vec<OpProto>;
+    /// Infers outputs for prototype `index` of that order.
+    fn infer(&self, index: usize, ctx: &InferCtx<'_>) -> Result<Vec<TensorDesc>>;
+}
+
+/// Functions of an [`OpSet`] as they cross.
+#[repr(C)]
+#[derive(StableAbi)]
+#[sabi(kind(Prefix(prefix_ref = OpSetTableRef)))]
+#[sabi(missing_field(option))]
+pub struct OpSetTable {
+    /// Frees it.
+    pub drop: unsafe extern "C" fn(*const ()),
+    /// `protos`.
+    pub protos: unsafe extern "C" fn(*const ()) -> RResult<RVec<OpProto>, Error>,
+    /// `infer`.
+    #[sabi(last_prefix_field)]
+    pub infer: unsafe extern "C" fn(*const (), usize, RawNodeRef) -> RResult<RVec<TensorDesc>, Error>,
+}
+
+static OP_SET_TABLE: &WithMetadata<OpSetTable> =
+    &WithMetadata::new(OpSetTable { drop: op_drop, protos: op_protos, infer: op_infer });
+unsafe extern "C" fn op_drop(p: *const ()) {
+    // SAFETY: contract of the table.
+    unsafe { crate::abi::erase::drop_object::<dyn OpSet>(p) }
+}
+unsafe extern "C" fn op_protos(p: *const ()) -> RResult<RVec<OpProto>, Error> {
+    // SAFETY: contract of the table.
+    guard("ops", || Ok(unsafe { object::<dyn OpSet>(p) }.protos().into()))
+}
+unsafe extern "C" fn op_infer(p: *const (), index: usize, node: RawNodeRef) -> RResult<RVec<TensorDesc>, Error> {
+    guard("infer", || {
+        // SAFETY: contract of the table; the node lives for the call.
+        let (set, node) = unsafe { (object::<dyn OpSet>(p), node.get()) };
+        Ok(set.infer(index, &InferCtx { node })?.into())
+    })
+}
+
+crate::erased_object!(
+    /// An [`OpSet`] of a plugin.
+    OpSetObject, OpSetTableRef, dyn OpSet, OpSetTableRef(OP_SET_TABLE.static_as_prefix())
+);
+impl OpSetObject {
+    /// All prototypes.
+    pub fn protos(&self) -> Result<Vec<OpProto>> {
+        // SAFETY: pointer and table belong together.
+        unsafe { (self.table().protos())(self.ptr()) }.into_result().map(Vec::from)
+    }
+    /// Infers the outputs of a node by prototype `index`.
+    pub fn infer(&self, index: usize, node: &Node<'_>) -> Result<Vec<TensorDesc>> {
+        // SAFETY: as above; the node lives for the call.
+        unsafe { (self.table().infer())(self.ptr(), index, RawNodeRef::of(node)) }.into_result().map(Vec::from)
+    }
+}
+
+/// Ready inferences for common operators.
+pub mod infer {
+    use super::*;
+    use crate::types::Dim;
+
+    /// Output 0 is like input 0.
+    pub fn same(ctx: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+        Ok(vec![ctx.like(0)?])
+    }
+    /// NumPy broadcasting of two shapes.
+    pub fn broadcast_shapes(a: &Shape, b: &Shape) -> Result<Shape> {
+        let (Some(ra), Some(rb)) = (a.rank(), b.rank()) else { return Ok(Shape::unranked()) };
+        let r = ra.max(rb);
+        let at = |s: &Shape, rs: usize, i: usize| if i + rs >= r { s.dims()[i + rs - r] } else { Dim::known(1) };
+        let mut out = Vec::with_capacity(r);
+        for i in 0..r {
+            let (x, y) = (at(a, ra, i), at(b, rb, i));
+            out.push(match (x.size(), y.size()) {
+                (Some(1), _) => y,
+                (_, Some(1)) => x,
+                (Some(p), Some(q)) if p == q => x,
+                (Some(_), Some(_)) => return Err(Error::failed(format!("shapes {a} and {b} do not broadcast"))),
+                (Some(_), None) => x,
+                (None, Some(_)) => y,
+                _ if x.same(y) => x,
+                _ => Dim::UNKNOWN,
+            });
+        }
+        Ok(Shape::new(out))
+    }
+    /// All inputs broadcast; type of input 0.
+    pub fn broadcast(ctx: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+        let mut out = ctx.like(0)?;
+        for i in 1..ctx.input_count() {
+            if let Some(d) = ctx.opt_input(i) {
+                out.shape = broadcast_shapes(&out.shape, &d.shape)?;
+            }
+        }
+        Ok(vec![out])
+    }
+    /// All inputs broadcast; boolean result.
+    pub fn compare(ctx: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+        let mut out = broadcast(ctx)?;
+        out[0].dtype = DType::BOOL;
+        Ok(out)
+    }
+}

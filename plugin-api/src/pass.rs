@@ -1,0 +1,108 @@
+//! Passes that plugins bring: on a whole graph, at a stage, at a level.
+use crate::abi::erase::object;
+use crate::abi::{RResult, RString, RVec, StableAbi, WithMetadata, guard};
+use crate::diagnostic::{Error, Result};
+use crate::open_code;
+use crate::patch::{Edit, Patch};
+use crate::view::{Graph, RawGraph};
+
+open_code! {
+    /// Where a custom pass runs (facts 9.10).
+    pub struct PassStage: u8 {
+        /// Before shapes are inferred.
+        BEFORE_INFER_SHAPE = 0 "BeforeInferShape",
+        /// After shapes are inferred.
+        AFTER_INFER_SHAPE = 1 "AfterInferShape",
+        /// After logical streams are assigned: may set `_stream_id` attributes only.
+        AFTER_ASSIGN_LOGIC_STREAM = 2 "AfterAssignLogicStream",
+        /// After the built-in fusions.
+        AFTER_BUILTIN_FUSION_PASS = 3 "AfterBuiltinFusionPass",
+        /// After the original graph is optimised.
+        AFTER_ORIGIN_GRAPH_OPTIMIZE = 4 "AfterOriginGraphOptimize",
+    }
+}
+
+open_code! {
+    /// Level of a pass: it runs at every level at or above (facts 4.1).
+    pub struct PassLevel: u8 {
+        /// Needed for right results; no level or switch turns it off.
+        O0 = 0 "O0",
+        /// Basic.
+        O1 = 1 "O1",
+        /// Further.
+        O2 = 2 "O2",
+        /// All.
+        O3 = 3 "O3",
+    }
+}
+
+/// What a pass is.
+#[repr(C)]
+#[derive(Clone, Debug, PartialEq, StableAbi)]
+pub struct PassInfo {
+    /// Name (`GeluFusionPass`).
+    pub name: RString,
+    /// Where.
+    pub stage: PassStage,
+    /// Level.
+    pub level: PassLevel,
+    /// One line of what it does.
+    pub help: RString,
+}
+
+/// A pass over a graph. It records edits; the host applies them whole or not at all.
+pub trait Pass: Send + Sync {
+    /// What it is.
+    fn info(&self) -> PassInfo;
+    /// Looks at a graph (root and each subgraph in turn) and records edits.
+    fn run(&self, graph: &Graph<'_>, patch: &mut Patch) -> Result<()>;
+}
+
+/// Functions of a [`Pass`] as they cross.
+#[repr(C)]
+#[derive(StableAbi)]
+#[sabi(kind(Prefix(prefix_ref = PassTableRef)))]
+#[sabi(missing_field(option))]
+pub struct PassTable {
+    /// Frees it.
+    pub drop: unsafe extern "C" fn(*const ()),
+    /// `info`.
+    pub info: unsafe extern "C" fn(*const ()) -> RResult<PassInfo, Error>,
+    /// `run`: the edits.
+    #[sabi(last_prefix_field)]
+    pub run: unsafe extern "C" fn(*const (), RawGraph) -> RResult<RVec<Edit>, Error>,
+}
+static PASS_TABLE: &WithMetadata<PassTable> = &WithMetadata::new(PassTable { drop: p_drop, info: p_info, run: p_run });
+unsafe extern "C" fn p_drop(p: *const ()) {
+    // SAFETY: the pointer of a PassObject of this library.
+    unsafe { crate::abi::erase::drop_object::<dyn Pass>(p) }
+}
+unsafe extern "C" fn p_info(p: *const ()) -> RResult<PassInfo, Error> {
+    // SAFETY: as above.
+    guard("Pass::info", || Ok(unsafe { object::<dyn Pass>(p) }.info()))
+}
+unsafe extern "C" fn p_run(p: *const (), g: RawGraph) -> RResult<RVec<Edit>, Error> {
+    guard("Pass::run", || {
+        // SAFETY: as above; the graph lives for the call.
+        let (pass, g) = unsafe { (object::<dyn Pass>(p), Graph::from_raw(g)) };
+        let mut patch = Patch::new(&g);
+        pass.run(&g, &mut patch)?;
+        Ok(patch.into_edits())
+    })
+}
+crate::erased_object!(
+    /// A [`Pass`] of a plugin.
+    PassObject, PassTableRef, dyn Pass, PassTableRef(PASS_TABLE.static_as_prefix())
+);
+impl PassObject {
+    /// What it is.
+    pub fn info(&self) -> Result<PassInfo> {
+        // SAFETY: pointer and table belong together.
+        unsafe { (self.table().info())(self.ptr()) }.into_result()
+    }
+    /// Edits that it records for a graph.
+    pub fn run(&self, graph: &Graph<'_>) -> Result<Vec<Edit>> {
+        // SAFETY: as above; the graph lives for the call.
+        unsafe { (self.table().run())(self.ptr(), graph.raw()) }.into_result().map(Vec::from)
+    }
+}

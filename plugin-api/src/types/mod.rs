@@ -1,0 +1,19 @@
+//! Plain types of the border: element types, formats, shapes, attributes, tensors, ids.
+pub mod attr;
+pub mod blob;
+pub mod code;
+pub mod dtype;
+pub mod format;
+pub mod id;
+pub mod key;
+pub mod shape;
+pub mod tensor;
+
+pub use attr::{Attr, AttrMap, AttrValue, DictEntry};
+pub use blob::Blob;
+pub use dtype::DType;
+pub use format::Format;
+pub use id::{NodeId, Use, ValueRef};
+pub use key::Key;
+pub use shape::{Dim, Shape};
+pub use tensor::{ConstData, ConstTensor, Container, FileRange, Origin, Scalar, TensorDesc};
