@@ -1,0 +1,147 @@
+//! Tensor descriptors: types above the published numbers, names of types, references "node:index".
+//!
+//! Readers in use know the element types up to [`LAST_PUBLIC_DTYPE`] and refuse a file with others. A descriptor of
+//! another type says `DT_UNDEFINED` there and has the number in the attribute [`ATTR_DTYPE`].
+
+use std::fmt;
+
+use crate::attr::{AttrError, AttrMap as _};
+use crate::proto::ir::{DataType, ShapeDef, TensorDescriptor};
+
+/// Descriptor attribute: the number of a type above [`LAST_PUBLIC_DTYPE`].
+pub const ATTR_DTYPE: &str = "ge_rs.dtype";
+/// The largest type number that readers in use know (`DT_UINT2`).
+pub const LAST_PUBLIC_DTYPE: i32 = 31;
+
+/// The size of a dimension that is not known.
+pub const UNKNOWN_DIM: i64 = -1;
+/// The only size of a shape whose rank is not known.
+pub const UNKNOWN_RANK: i64 = -2;
+
+/// A descriptor of type, shape and format; the other fields are zero. `shape` has -1 for unknown sizes.
+#[must_use]
+pub fn tensor_desc(dtype: DataType, shape: &[i64], format: &str) -> TensorDescriptor {
+    let mut desc = TensorDescriptor {
+        shape: Some(ShapeDef { dim: shape.to_vec() }),
+        layout: format.to_string(),
+        ..Default::default()
+    };
+    set_dtype(&mut desc, dtype);
+    desc
+}
+
+/// Sets the type of a descriptor.
+pub fn set_dtype(desc: &mut TensorDescriptor, dtype: DataType) {
+    let number = dtype as i32;
+    if number <= LAST_PUBLIC_DTYPE {
+        desc.dtype = number;
+        desc.attr.remove(ATTR_DTYPE);
+    } else {
+        desc.dtype = DataType::DtUndefined as i32;
+        desc.attr.set(ATTR_DTYPE, i64::from(number));
+    }
+}
+
+/// The type of a descriptor; `DT_UNDEFINED` for numbers without a name here.
+///
+/// # Errors
+/// Where [`ATTR_DTYPE`] is no integer.
+pub fn dtype(desc: &TensorDescriptor) -> Result<DataType, AttrError> {
+    let number = match desc.attr.int(ATTR_DTYPE)? {
+        Some(number) => i32::try_from(number).unwrap_or(0),
+        None => desc.dtype,
+    };
+    Ok(DataType::try_from(number).unwrap_or(DataType::DtUndefined))
+}
+
+/// The sizes of a descriptor; no shape is a scalar's shape.
+#[must_use]
+pub fn shape(desc: &TensorDescriptor) -> &[i64] {
+    desc.shape.as_ref().map_or(&[], |shape| &shape.dim)
+}
+
+/// The published name of a type, as `DT_FLOAT16`.
+#[must_use]
+pub fn dtype_name(dtype: DataType) -> &'static str {
+    dtype.as_str_name()
+}
+
+/// The type of a published name; `None` for another name.
+#[must_use]
+pub fn dtype_from_name(name: &str) -> Option<DataType> {
+    DataType::from_str_name(name)
+}
+
+/// What stands in `OpDef.input`: a node with one of its outputs, or with its control output.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ValueName<'a> {
+    /// Name of the node; may hold colons.
+    pub node: &'a str,
+    /// Index of the output; `None` for a control edge.
+    pub output: Option<u32>,
+}
+
+impl<'a> ValueName<'a> {
+    /// Reads "node:index" or "node:-1"; `None` for another form. An empty text (no input) has another form.
+    #[must_use]
+    pub fn parse(text: &'a str) -> Option<Self> {
+        let (node, index) = text.rsplit_once(':')?;
+        if index == "-1" {
+            return Some(Self { node, output: None });
+        }
+        let digits = index.bytes().all(|byte| byte.is_ascii_digit());
+        let output = index.parse().ok().filter(|_| digits)?;
+        Some(Self { node, output: Some(output) })
+    }
+}
+
+impl fmt::Display for ValueName<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.output {
+            Some(output) => write!(f, "{}:{output}", self.node),
+            None => write!(f, "{}:-1", self.node),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_type_survives_and_no_descriptor_has_a_number_above_31() {
+        for number in 0..=42 {
+            let expected = DataType::try_from(number).unwrap();
+            let mut desc = tensor_desc(DataType::DtHifloat4, &[2, UNKNOWN_DIM], "ND");
+            set_dtype(&mut desc, expected);
+            assert_eq!(dtype(&desc), Ok(expected));
+            assert!(desc.dtype <= LAST_PUBLIC_DTYPE, "{number}");
+            assert_eq!(desc.attr.is_empty(), number <= LAST_PUBLIC_DTYPE);
+            assert_eq!(dtype_from_name(dtype_name(expected)), Some(expected));
+        }
+        assert_eq!(shape(&TensorDescriptor::default()), &[] as &[i64]);
+    }
+
+    #[test]
+    fn unknown_numbers_are_undefined() {
+        let desc = TensorDescriptor { dtype: 4_000, ..Default::default() };
+        assert_eq!(dtype(&desc), Ok(DataType::DtUndefined));
+        let mut desc = TensorDescriptor::default();
+        desc.attr.set(ATTR_DTYPE, i64::MIN);
+        assert_eq!(dtype(&desc), Ok(DataType::DtUndefined));
+        desc.attr.set(ATTR_DTYPE, "f16");
+        assert!(dtype(&desc).is_err());
+    }
+
+    #[test]
+    fn references_are_read_and_written() {
+        for (text, node, output) in [("a:0", "a", Some(0)), ("a:b:12", "a:b", Some(12)), ("x:-1", "x", None)] {
+            let name = ValueName::parse(text).unwrap();
+            assert_eq!((name.node, name.output), (node, output));
+            assert_eq!(name.to_string(), text);
+        }
+        for text in ["", "a", "a:", "a:-2", "a:+1", "a:4294967296", "a:x"] {
+            assert_eq!(ValueName::parse(text), None, "{text}");
+        }
+    }
+}
