@@ -116,6 +116,18 @@ pub enum OmError {
         /// First shared byte of the file.
         at: u64,
     },
+    /// A partition does not start where a device can take it from the map.
+    #[error("model {model}: partition {kind} starts at byte {start}, which is no multiple of {align}")]
+    Misaligned {
+        /// Index of the model in the file.
+        model: usize,
+        /// Type of the partition.
+        kind: PartitionType,
+        /// Its start.
+        start: u64,
+        /// The alignment that every file of ours has.
+        align: u64,
+    },
     /// A partition type stands twice in a table.
     #[error("model {model}: partition {kind} stands twice in the table")]
     DuplicatePartition {

@@ -39,10 +39,21 @@ include!(concat!(env!("OUT_DIR"), "/schema.rs"));
 const MAX_DEPTH: usize = 100;
 /// Memory that any payload may take.
 const FLOOR: u64 = 16 << 20;
-/// Memory per byte of payload; real models need less than a third.
-const PER_BYTE: u64 = 64;
-/// Memory that no payload may take: half of the address space that DESIGN 4 grants.
+/// Memory per byte of payload; short tasks, which grow most, need less than half.
+const PER_BYTE: u64 = 160;
+/// Memory that all payloads of a file together may take: half of the address space that DESIGN 4 grants.
 const CEILING: u64 = 4 << 30;
+
+/// The memory that the payloads of one file may still take.
+pub(crate) struct Budget {
+    left: u64,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self { left: CEILING }
+    }
+}
 
 /// A field that the schema does not have. The bytes stay in the partition; see [`unknown_fields`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -156,12 +167,12 @@ where
     Ok(())
 }
 
-/// Checks that decoding `bytes` stays within bounds, depth and memory.
+/// Checks that decoding `bytes` stays within bounds, depth and memory; takes that memory from the budget.
 ///
 /// # Errors
 /// What is wrong, with the place.
-pub(crate) fn check(bytes: &[u8], payload: Payload) -> Result<(), PayloadProblem> {
-    let limit = PER_BYTE.saturating_mul(bytes.len() as u64).saturating_add(FLOOR).min(CEILING);
+pub(crate) fn check(bytes: &[u8], payload: Payload, budget: &mut Budget) -> Result<(), PayloadProblem> {
+    let limit = PER_BYTE.saturating_mul(bytes.len() as u64).saturating_add(FLOOR).min(budget.left);
     let mut needed = 0_u64;
     walk(bytes, payload, |item| {
         let cost = match item.field.map(|field| &field.kind) {
@@ -177,7 +188,9 @@ pub(crate) fn check(bytes: &[u8], payload: Payload) -> Result<(), PayloadProblem
             return Err(PayloadProblem::TooLarge { bytes: bytes.len() as u64, needed, limit });
         }
         Ok(())
-    })
+    })?;
+    budget.left -= needed;
+    Ok(())
 }
 
 /// Fields that the schema does not have, at most `limit` of them, in file order.
@@ -243,7 +256,24 @@ mod tests {
         let mut bytes = vec![0x3A];
         prost::encoding::encode_varint(ops.len() as u64, &mut bytes);
         bytes.extend_from_slice(&ops);
-        assert!(matches!(check(&bytes, Payload::ModelDef), Err(PayloadProblem::TooLarge { .. })));
+        assert!(matches!(
+            check(&bytes, Payload::ModelDef, &mut Budget::default()),
+            Err(PayloadProblem::TooLarge { .. })
+        ));
+    }
+
+    #[test]
+    fn short_tasks_are_well_within_the_limit_and_the_budget_is_shared() {
+        let event = task::EventExDef { op_index: 9, event_type: 1 };
+        let record = task::TaskDef { r#type: 1, event_id: 3, event_ex: Some(Box::new(event)), ..Default::default() };
+        let end = task::TaskDef { r#type: 19, ..Default::default() };
+        let task = std::iter::repeat_n([record, end], 200_000).flatten().collect();
+        let tasks = task::ModelTaskDef { task, ..Default::default() }.encode_to_vec();
+        let mut budget = Budget::default();
+        check(&tasks, Payload::TaskInfo, &mut budget).unwrap();
+        assert!(budget.left < CEILING);
+        budget.left = 1 << 20;
+        assert!(matches!(check(&tasks, Payload::TaskInfo, &mut budget), Err(PayloadProblem::TooLarge { .. })));
     }
 
     #[test]
@@ -260,7 +290,10 @@ mod tests {
             attr = wrap(0x52, wrap(0x12, wrap(0x12, attr)));
         }
         let model = wrap(0x5A, wrap(0x12, attr));
-        assert!(matches!(check(&model, Payload::ModelDef), Err(PayloadProblem::TooDeep { limit: 100 })));
+        assert!(matches!(
+            check(&model, Payload::ModelDef, &mut Budget::default()),
+            Err(PayloadProblem::TooDeep { limit: 100 })
+        ));
     }
 
     #[test]
@@ -273,7 +306,7 @@ mod tests {
         let mut model = vec![0x3A];
         prost::encoding::encode_varint(graph.len() as u64, &mut model);
         model.extend_from_slice(&graph);
-        assert!(check(&model, Payload::ModelDef).is_ok());
+        assert!(check(&model, Payload::ModelDef, &mut Budget::default()).is_ok());
         assert_eq!(ir::ModelDef::decode(model.as_slice()).unwrap().graph[0].op[0].name, "a");
         let found = unknown_fields(&model, Payload::ModelDef, 10).unwrap();
         let expected = UnknownField { path: "ge.proto.ModelDef.graph.op".into(), number: 1000, range: 7..13 };
@@ -285,7 +318,7 @@ mod tests {
     fn cut_payloads_are_refused() {
         let model = ir::ModelDef { name: "abc".into(), version: 300, ..Default::default() }.encode_to_vec();
         for len in 1..model.len() {
-            let cut = check(&model[..len], Payload::ModelDef);
+            let cut = check(&model[..len], Payload::ModelDef, &mut Budget::default());
             assert_eq!(cut.is_ok(), len == 5, "{len}: {cut:?}");
         }
     }

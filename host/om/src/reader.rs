@@ -7,13 +7,13 @@ use bytes::Bytes;
 
 use crate::checksum::{self, CHUNK};
 use crate::error::OmError;
-use crate::guard::{self, Payload, UnknownField};
+use crate::guard::{self, Budget, Payload, UnknownField};
 use crate::header::{HEADER_LEN, Header, ModelType, VERSION_1};
 use crate::kernel_store::{self, KernelRecord};
 use crate::map;
 use crate::proto::{ir, task};
 use crate::table::{self, Partition, PartitionType, Table, TableForm};
-use crate::{ATTR_FORMAT_VERSION, ATTR_WEIGHTS_XXH3, FORMAT_VERSION, OWN_ATTR_PREFIX};
+use crate::{ATTR_FORMAT_VERSION, ATTR_WEIGHTS_XXH3, FORMAT_VERSION, OWN_ATTR_PREFIX, WEIGHTS_ALIGN};
 
 /// The largest number of models in a file.
 pub const MAX_MODELS: u32 = 65_536;
@@ -103,8 +103,9 @@ impl OmFile {
             check_own(&file, &header, &tables)?;
         }
         let mut models = Vec::with_capacity(tables.len());
+        let mut budget = Budget::default();
         for (index, table) in tables.into_iter().enumerate() {
-            models.push(OmModel::decode(&file, index, table, mark.is_some())?);
+            models.push(OmModel::decode(&file, index, table, mark.is_some(), &mut budget)?);
         }
         let origin = match mark {
             Some(_) => {
@@ -220,6 +221,10 @@ fn check_own(file: &Bytes, header: &Header, tables: &[Table]) -> Result<(), OmEr
                 return Err(OmError::DuplicatePartition { model, kind });
             }
             if kind == PartitionType::WeightsData {
+                let start = entry.range.start as u64;
+                if !start.is_multiple_of(WEIGHTS_ALIGN) {
+                    return Err(OmError::Misaligned { model, kind, start, align: WEIGHTS_ALIGN });
+                }
                 weights.push(entry.range.start as u64..entry.range.end as u64);
             }
         }
@@ -237,7 +242,7 @@ fn check_own(file: &Bytes, header: &Header, tables: &[Table]) -> Result<(), OmEr
 }
 
 impl OmModel {
-    fn decode(file: &Bytes, index: usize, table: Table, own: bool) -> Result<Self, OmError> {
+    fn decode(file: &Bytes, index: usize, table: Table, own: bool, budget: &mut Budget) -> Result<Self, OmError> {
         let slice = |kind| table.find(kind).map(|range| file.slice(range));
         let mut problems = Vec::new();
         // A foreign file may have parts in a form of its own: what can be shown is shown.
@@ -249,12 +254,12 @@ impl OmModel {
             Ok(())
         };
         let model_def = match slice(PartitionType::ModelDef) {
-            Some(bytes) => decode_payload(bytes, Payload::ModelDef, PartitionType::ModelDef, index)?,
+            Some(bytes) => decode_payload(bytes, Payload::ModelDef, PartitionType::ModelDef, index, budget)?,
             None => ir::ModelDef::default(),
         };
         let mut tasks = task::ModelTaskDef::default();
         if let Some(bytes) = slice(PartitionType::TaskInfo) {
-            match decode_payload(bytes, Payload::TaskInfo, PartitionType::TaskInfo, index) {
+            match decode_payload(bytes, Payload::TaskInfo, PartitionType::TaskInfo, index, budget) {
                 Ok(decoded) => tasks = decoded,
                 Err(error) => tolerate(error)?,
             }
@@ -394,8 +399,9 @@ fn decode_payload<M: prost::Message + Default>(
     payload: Payload,
     kind: PartitionType,
     model: usize,
+    budget: &mut Budget,
 ) -> Result<M, OmError> {
-    guard::check(&bytes, payload).map_err(|problem| OmError::Payload { model, kind, problem })?;
+    guard::check(&bytes, payload, budget).map_err(|problem| OmError::Payload { model, kind, problem })?;
     M::decode(bytes).map_err(|source| OmError::Decode { model, kind, source })
 }
 

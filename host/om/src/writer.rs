@@ -1,6 +1,6 @@
 //! `OmWriter`: writes an OM file by stream and puts it in place whole or not at all.
 
-use std::fs::{File, Permissions};
+use std::fs::{File, Metadata, OpenOptions, Permissions};
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::os::unix::fs::PermissionsExt;
@@ -105,7 +105,8 @@ impl OmWriter {
         self
     }
 
-    /// Writes a temporary file beside `path`, syncs it and renames it to `path`.
+    /// Writes a temporary file beside `path`, syncs it and renames it to `path`. What is no file (a pipe, a device) is
+    /// never replaced: the finished bytes are copied into it. A link is followed.
     ///
     /// # Errors
     /// [`OmError::Unwritable`] before anything is written; [`OmError::Write`] with `path` where the system fails:
@@ -114,10 +115,15 @@ impl OmWriter {
         let path = path.as_ref();
         self.check()?;
         let failed = |source| OmError::Write { path: path.to_path_buf(), source };
-        if path.file_name().is_none() || path.is_dir() {
+        let target = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+        let there = target.metadata().ok();
+        if target.file_name().is_none() || there.as_ref().is_some_and(Metadata::is_dir) {
             return Err(failed(io::Error::from(io::ErrorKind::IsADirectory)));
         }
-        let folder = match path.parent() {
+        if there.is_some_and(|metadata| !metadata.is_file()) {
+            return self.copy_into(&target, path);
+        }
+        let folder = match target.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder.to_path_buf(),
             _ => PathBuf::from("."),
         };
@@ -129,9 +135,21 @@ impl OmWriter {
             .map_err(|error| failed(plain(error)))?;
         let report = self.write(file.as_file_mut(), path)?;
         file.as_file().sync_all().map_err(failed)?;
-        file.persist(path).map_err(|error| failed(error.error))?;
+        file.persist(&target).map_err(|error| failed(error.error))?;
         // The file is complete and in place; a folder that cannot be synced is no reason to call it failed.
         let _ = File::open(&folder).and_then(|folder| folder.sync_all());
+        Ok(report)
+    }
+
+    /// Writes to a file without a name and copies it to what stands at `target`.
+    fn copy_into(self, target: &Path, path: &Path) -> Result<WriteReport, OmError> {
+        let failed = |source| OmError::Write { path: path.to_path_buf(), source };
+        let mut file = tempfile::tempfile().map_err(|error| failed(plain(error)))?;
+        let report = self.write(&mut file, path)?;
+        let mut to = OpenOptions::new().write(true).open(target).map_err(failed)?;
+        file.seek(SeekFrom::Start(0)).map_err(failed)?;
+        io::copy(&mut file, &mut to).map_err(failed)?;
+        to.flush().map_err(failed)?;
         Ok(report)
     }
 

@@ -90,7 +90,7 @@ fn hostile_tables_are_refused() {
         }
     }
     assert!(matches!(with_table_word(0, 0xFFFF_FFFF), Err(OmError::TooMany { .. })));
-    assert!(matches!(with_table_word(0, 60_000), Err(OmError::Truncated { .. })));
+    assert!(matches!(with_table_word(0, 4_000), Err(OmError::Truncated { .. })));
     assert!(matches!(with_table_word(0, 0), Err(OmError::Length { .. })));
 }
 
@@ -117,10 +117,21 @@ fn duplicate_and_missing_partitions_are_refused() {
     assert!(matches!(error, OmError::DuplicatePartition { kind: PartitionType::TbeKernels, .. }), "{error}");
     let error = renamed(PartitionType::TaskInfo, PartitionType::TilingData).unwrap_err();
     assert!(matches!(error, OmError::MissingPartition { kind: PartitionType::TaskInfo, .. }), "{error}");
+    let error = renamed(PartitionType::TbeKernels, PartitionType::WeightsData).unwrap_err();
+    assert!(matches!(error, OmError::DuplicatePartition { .. }), "{error}");
     let error = renamed(PartitionType::WeightsData, PartitionType::TilingData).unwrap_err();
     assert!(matches!(error, OmError::Mark { .. }), "{error}");
     let error = renamed(PartitionType::StaticTaskDesc, PartitionType::Other(99)).map(|_| ());
     assert!(error.is_ok(), "{error:?}");
+}
+
+#[test]
+fn weights_at_an_odd_place_are_refused() {
+    let weights = OmFile::from_bytes(sample::file()).unwrap().models()[0].partitions()[2].clone();
+    assert_eq!(weights.kind, PartitionType::WeightsData);
+    let base = 256 + 8 + 7 * 24;
+    let error = with_table_word(8 + 2 * 24 + 8, (weights.range.start - base - 8) as u64).unwrap_err();
+    assert!(matches!(error, OmError::Misaligned { align: 4096, .. }), "{error}");
 }
 
 #[test]

@@ -46,6 +46,28 @@ fn a_path_that_cannot_be_written_is_named() {
     assert_eq!(names(folder.path()), ["taken"]);
 }
 
+#[test]
+fn a_device_is_written_to_and_never_replaced() {
+    use std::os::unix::fs::FileTypeExt;
+    let error = OmWriter::new("a").model(sample::parts("a")).write_atomic("/dev/full").unwrap_err();
+    assert_eq!(error.to_string(), "cannot write /dev/full: No space left on device (os error 28)");
+    OmWriter::new("a").model(sample::parts("a")).write_atomic("/dev/null").unwrap();
+    for path in ["/dev/full", "/dev/null"] {
+        assert!(fs::metadata(path).unwrap().file_type().is_char_device(), "{path}");
+    }
+}
+
+#[test]
+fn a_link_is_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, link) = (folder.path().join("real.om"), folder.path().join("link.om"));
+    fs::write(&file, "old").unwrap();
+    std::os::unix::fs::symlink("real.om", &link).unwrap();
+    OmWriter::new("main").model(sample::parts("main")).write_atomic(&link).unwrap();
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert_eq!(fs::read(&file).unwrap(), sample::file());
+}
+
 /// Runs `full_disk_child` under a limit of 64 KiB for each file, which is what a full disk looks like.
 #[test]
 fn a_full_disk_leaves_the_old_file_and_nothing_else() {
