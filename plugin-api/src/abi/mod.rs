@@ -6,10 +6,10 @@ pub mod erase;
 pub mod guard;
 pub mod root;
 
-pub use abi_stable::StableAbi;
 pub use abi_stable::prefix_type::{PrefixTypeTrait, WithMetadata};
 pub use abi_stable::sabi_types::StaticRef;
 pub use abi_stable::std_types::{RArc, RBox, ROption, RResult, RSlice, RStr, RString, RVec, Tuple2};
+pub use abi_stable::{StableAbi, staticref};
 pub use guard::{guard, guard_drop, guard_value};
 
 /// What `ge_plugin!` and the loader need of abi_stable. Not for vendors.

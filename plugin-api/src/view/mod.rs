@@ -4,6 +4,8 @@ use crate::abi::erase::RawSlice;
 use crate::types::{Attr, AttrValue, ConstTensor, Key, NodeId, TensorDesc, Use, ValueRef};
 use core::marker::PhantomData;
 
+pub mod host;
+
 /// One node as it lies in the host, borrowed.
 #[repr(C)]
 #[derive(Clone, Copy, StableAbi)]

@@ -1,0 +1,598 @@
+//! Applying recorded edits: whole or not at all. Every edit costs what it touches, the check of order once a patch.
+use super::{Graph, Model, Node};
+use ge_plugin_api::patch::{Edit, NewNode};
+use ge_plugin_api::types::{AttrValue, DType, Key, NodeId, TensorDesc, Use, ValueRef};
+use std::collections::{HashMap, HashSet};
+
+/// Why a patch was refused. Nothing of it was applied.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum EditError {
+    /// An edit names a node that is not there.
+    #[error("the patch names node {id:?} of graph `{graph}`, which is not there")]
+    NoNode {
+        /// Graph.
+        graph: String,
+        /// Node.
+        id: NodeId,
+    },
+    /// An edit reads an output that is not there.
+    #[error("the patch reads output {output} of `{node}` in graph `{graph}`, which has {count}")]
+    NoOutput {
+        /// Graph.
+        graph: String,
+        /// Producer.
+        node: String,
+        /// Output.
+        output: u32,
+        /// How many it has.
+        count: usize,
+    },
+    /// A removed node, or a removed output, still has readers.
+    #[error("the patch removes `{node}` in graph `{graph}`, which `{reader}` still needs")]
+    StillUsed {
+        /// Graph.
+        graph: String,
+        /// Removed node.
+        node: String,
+        /// A reader.
+        reader: String,
+    },
+    /// The patched graph has a cycle.
+    #[error("the patch makes a cycle in graph `{graph}`: {}", nodes.join(" -> "))]
+    Cycle {
+        /// Graph.
+        graph: String,
+        /// Nodes of the cycle.
+        nodes: Vec<String>,
+    },
+    /// A value is replaced by one of another type.
+    #[error("the patch replaces `{from}` ({found}) by `{to}` ({other}) in graph `{graph}`: types do not fit")]
+    TypeMismatch {
+        /// Graph.
+        graph: String,
+        /// Replaced value.
+        from: String,
+        /// Its type.
+        found: String,
+        /// New value.
+        to: String,
+        /// Its type.
+        other: String,
+    },
+    /// A new node's id is not the graph's next.
+    #[error("the patch adds a node with id {id:?} to graph `{graph}`, whose next id is {next:?}")]
+    WrongId {
+        /// Graph.
+        graph: String,
+        /// Given.
+        id: NodeId,
+        /// Expected.
+        next: NodeId,
+    },
+    /// A graph is removed that is not there, is the root, or is still named by a node.
+    #[error("the patch cannot remove graph `{graph}`: {reason}")]
+    Graph {
+        /// Graph.
+        graph: String,
+        /// Why.
+        reason: String,
+    },
+    /// A position in a list is out of range.
+    #[error("the patch sets input {index} of `{node}`, which has {count}")]
+    InputIndex {
+        /// Node.
+        node: String,
+        /// Position.
+        index: u32,
+        /// How many inputs it has.
+        count: usize,
+    },
+}
+
+/// What a patch did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Applied {
+    /// Edits applied.
+    pub edits: usize,
+    /// Nodes added, as (graph index, node).
+    pub added: Vec<(usize, NodeId)>,
+    /// Nodes removed.
+    pub removed: usize,
+    /// Nodes whose inputs, attributes or descriptors changed, each once, in order of first change.
+    pub touched: Vec<(usize, NodeId)>,
+}
+
+/// A removed node and who read it when it went.
+struct Removed {
+    graph: usize,
+    id: NodeId,
+    name: String,
+    readers: Vec<Use>,
+}
+
+/// Old state of what the patch touches, to go back to.
+#[derive(Default)]
+struct Journal {
+    nodes: HashMap<(usize, NodeId), Option<Node>>,
+    touched: Vec<(usize, NodeId)>,
+    lens: HashMap<usize, (usize, usize)>,
+    attrs: HashMap<usize, ge_plugin_api::types::AttrMap>,
+    orders: Vec<(usize, Vec<NodeId>)>,
+    graphs: usize,
+    removed_graphs: Vec<(usize, Graph)>,
+}
+
+impl Model {
+    /// Applies edits to a graph (by index) and those that they name. On error the model is as before.
+    pub fn apply(&mut self, graph: usize, edits: Vec<Edit>) -> Result<Applied, EditError> {
+        let mut j = Journal { graphs: self.graphs.len(), ..Journal::default() };
+        let mut done = Applied { edits: edits.len(), ..Applied::default() };
+        match self.run_edits(graph, edits, &mut j, &mut done) {
+            Ok(()) => {
+                done.touched = std::mem::take(&mut j.touched);
+                Ok(done)
+            }
+            Err(e) => {
+                self.roll_back(j);
+                Err(e)
+            }
+        }
+    }
+
+    fn roll_back(&mut self, j: Journal) {
+        for (at, g) in j.removed_graphs.into_iter().rev() {
+            self.graphs.insert(at, g);
+        }
+        self.graphs.truncate(j.graphs);
+        for ((g, id), old) in j.nodes {
+            if let Some(slot) = self.graphs.get_mut(g).and_then(|g| g.nodes.get_mut(id.index())) {
+                *slot = old;
+            }
+        }
+        for (g, (len, live)) in j.lens {
+            if let Some(g) = self.graphs.get_mut(g) {
+                g.nodes.truncate(len);
+                g.live = live;
+            }
+        }
+        for (g, attrs) in j.attrs {
+            if let Some(g) = self.graphs.get_mut(g) {
+                g.attrs = attrs;
+            }
+        }
+        for (g, order) in j.orders {
+            if let Some(g) = self.graphs.get_mut(g) {
+                g.order = order;
+            }
+        }
+    }
+
+    fn run_edits(
+        &mut self,
+        graph: usize,
+        edits: Vec<Edit>,
+        j: &mut Journal,
+        done: &mut Applied,
+    ) -> Result<(), EditError> {
+        let mut gi = graph;
+        let mut structure: Vec<usize> = Vec::new();
+        let mut removed: Vec<Removed> = Vec::new();
+        let mut shrunk: Vec<(usize, NodeId)> = Vec::new();
+        let mut taken: Option<HashSet<String>> = None;
+        for e in edits {
+            if let Edit::InGraph(name) = &e {
+                gi = match self.graph_index(name) {
+                    Some(i) => i,
+                    None => {
+                        self.graphs.push(Graph::new(name));
+                        self.graphs.len() - 1
+                    }
+                };
+                continue;
+            }
+            if let Edit::RemoveGraph(name) = &e {
+                let at = self.graph_index(name).filter(|i| *i != 0);
+                let Some(at) = at else {
+                    return Err(EditError::Graph {
+                        graph: name.to_string(),
+                        reason: "there is no such subgraph".into(),
+                    });
+                };
+                if at < j.graphs && j.nodes.keys().any(|(g, _)| *g >= at) {
+                    return Err(EditError::Graph {
+                        graph: name.to_string(),
+                        reason: "a graph is removed after edits of later graphs".into(),
+                    });
+                }
+                let g = self.graphs.remove(at);
+                j.removed_graphs.push((at, g));
+                if gi >= at {
+                    gi = 0;
+                }
+                continue;
+            }
+            let changes_order = !matches!(
+                e,
+                Edit::SetAttr(..)
+                    | Edit::RemoveAttr(..)
+                    | Edit::SetOutput(..)
+                    | Edit::SetGraphAttr(..)
+                    | Edit::SetOp(..)
+                    | Edit::SetName(..)
+            );
+            if changes_order && !structure.contains(&gi) {
+                structure.push(gi);
+            }
+            match e {
+                Edit::AddNode(n) => {
+                    let names = taken.get_or_insert_with(HashSet::new);
+                    if names.is_empty() {
+                        names.extend(self.graphs.iter().flat_map(|g| g.nodes.iter().flatten().map(|n| n.name.clone())));
+                    }
+                    let id = self.add_node(gi, n, names, j)?;
+                    done.added.push((gi, id));
+                }
+                Edit::RemoveNode(id) => {
+                    removed.push(self.remove_node(gi, id, j)?);
+                    done.removed += 1;
+                }
+                Edit::SetOp(id, op) => self.touch(gi, id, j)?.op = op,
+                Edit::SetName(id, name) => {
+                    if let Some(t) = taken.as_mut() {
+                        t.insert(name.to_string());
+                    }
+                    self.touch(gi, id, j)?.name = name.into();
+                }
+                Edit::SetInput(id, i, v) => self.set_input(gi, id, i, v, j)?,
+                Edit::SetInputs(id, v) => self.set_inputs(gi, id, v.into(), j)?,
+                Edit::AddControl(a, b) => self.add_control(gi, a, b, j)?,
+                Edit::RemoveControl(a, b) => self.remove_control(gi, a, b, j)?,
+                Edit::ReplaceUses(a, b) => self.replace_uses(gi, a, b, j)?,
+                Edit::SetOutput(id, k, d) => {
+                    let g = self.graphs[gi].name.clone();
+                    let n = self.touch(gi, id, j)?;
+                    let count = n.outputs.len();
+                    match n.outputs.get_mut(k as usize) {
+                        Some(o) => *o = d,
+                        None => return Err(EditError::NoOutput { graph: g, node: n.name.clone(), output: k, count }),
+                    }
+                }
+                Edit::SetOutputs(id, d) => {
+                    let n = self.touch(gi, id, j)?;
+                    let keep = d.len();
+                    n.outputs = d.into();
+                    if n.uses.len() < keep {
+                        n.uses.resize_with(keep, Vec::new);
+                    } else if n.uses.len() > keep {
+                        shrunk.push((gi, id));
+                    }
+                }
+                Edit::SetAttr(id, a) => self.touch(gi, id, j)?.attrs.set(a.key, a.value),
+                Edit::RemoveAttr(id, k) => {
+                    self.touch(gi, id, j)?.attrs.remove(k);
+                }
+                Edit::SetGraphAttr(a) => {
+                    let g = &mut self.graphs[gi];
+                    j.attrs.entry(gi).or_insert_with(|| g.attrs.clone());
+                    g.attrs.set(a.key, a.value);
+                }
+                Edit::SetGraphOutputs(outs) => {
+                    let values: Vec<ValueRef> = outs.iter().map(|o| o.value).collect();
+                    let names = AttrValue::Strs(outs.iter().map(|o| o.name.clone()).collect());
+                    let id = match self.graphs[gi].net_output_slow() {
+                        Some(id) => id,
+                        None => {
+                            let id = self.graphs[gi].next_id();
+                            let gname = &self.graphs[gi].name;
+                            let base = if gi == 0 { "NetOutput".to_owned() } else { format!("{gname}/NetOutput") };
+                            let names = taken.get_or_insert_with(HashSet::new);
+                            if names.is_empty() {
+                                names.extend(
+                                    self.graphs.iter().flat_map(|g| g.nodes.iter().flatten().map(|n| n.name.clone())),
+                                );
+                            }
+                            let new = NewNode {
+                                id,
+                                op: Key::new("NetOutput"),
+                                name: base.as_str().into(),
+                                inputs: Default::default(),
+                                controls: Default::default(),
+                                outputs: Default::default(),
+                                attrs: Default::default(),
+                            };
+                            let id = self.add_node(gi, new, names, j)?;
+                            done.added.push((gi, id));
+                            id
+                        }
+                    };
+                    self.set_inputs(gi, id, values, j)?;
+                    self.touch(gi, id, j)?.attrs.set("_output_names", names);
+                }
+                Edit::InGraph(_) | Edit::RemoveGraph(_) => {}
+            }
+        }
+        for r in removed {
+            // Readers that were changed or removed after it are no fault: look now that all edits are in.
+            let g = &self.graphs[r.graph];
+            let reads = |n: &Node, i: u32| n.inputs.get(i as usize).is_some_and(|v| !v.is_absent() && v.node == r.id);
+            if let Some(n) = r.readers.iter().find_map(|u| g.get(u.node).filter(|n| reads(n, u.input))) {
+                return Err(EditError::StillUsed { graph: g.name.clone(), node: r.name, reader: n.name.clone() });
+            }
+        }
+        for (g, id) in shrunk {
+            let graph = &mut self.graphs[g];
+            if let Some(Some(n)) = graph.nodes.get_mut(id.index()) {
+                let keep = n.outputs.len();
+                if let Some(u) = n.uses.get(keep..).and_then(|rest| rest.iter().flatten().next()).copied() {
+                    let node = n.name.clone();
+                    let reader = graph.get(u.node).map(|r| r.name.clone()).unwrap_or_default();
+                    return Err(EditError::StillUsed { graph: graph.name.clone(), node, reader });
+                }
+                n.uses.truncate(keep);
+            }
+        }
+        for (_, removed) in &j.removed_graphs {
+            let named = self
+                .graphs
+                .iter()
+                .flat_map(|g| g.nodes.iter().flatten())
+                .find(|n| n.subgraphs().contains(&removed.name.as_str()));
+            if let Some(n) = named {
+                return Err(EditError::Graph { graph: removed.name.clone(), reason: format!("`{}` names it", n.name) });
+            }
+        }
+        for g in structure {
+            let Some(graph) = self.graphs.get_mut(g) else { continue };
+            j.orders.push((g, graph.order.clone()));
+            if let Err(cycle) = graph.reorder() {
+                let nodes = cycle.iter().filter_map(|id| graph.get(*id)).map(|n| n.name.clone()).take(20).collect();
+                return Err(EditError::Cycle { graph: graph.name.clone(), nodes });
+            }
+        }
+        Ok(())
+    }
+
+    /// A node, its old state kept.
+    fn touch(&mut self, gi: usize, id: NodeId, j: &mut Journal) -> Result<&mut Node, EditError> {
+        let g = &mut self.graphs[gi];
+        let name = &g.name;
+        let n = g.nodes.get_mut(id.index()).and_then(Option::as_mut);
+        let Some(n) = n else {
+            return Err(EditError::NoNode { graph: name.clone(), id });
+        };
+        if let std::collections::hash_map::Entry::Vacant(e) = j.nodes.entry((gi, id)) {
+            e.insert(Some(n.clone()));
+            j.touched.push((gi, id));
+        }
+        Ok(n)
+    }
+
+    fn check_value(&self, gi: usize, v: ValueRef) -> Result<(), EditError> {
+        if v.is_absent() {
+            return Ok(());
+        }
+        let g = &self.graphs[gi];
+        let Some(n) = g.get(v.node) else {
+            return Err(EditError::NoNode { graph: g.name.clone(), id: v.node });
+        };
+        if v.output as usize >= n.outputs.len() {
+            return Err(EditError::NoOutput {
+                graph: g.name.clone(),
+                node: n.name.clone(),
+                output: v.output,
+                count: n.outputs.len(),
+            });
+        }
+        Ok(())
+    }
+
+    fn add_node(
+        &mut self,
+        gi: usize,
+        n: NewNode,
+        taken: &mut HashSet<String>,
+        j: &mut Journal,
+    ) -> Result<NodeId, EditError> {
+        let g = &mut self.graphs[gi];
+        let next = g.next_id();
+        if n.id != next {
+            return Err(EditError::WrongId { graph: g.name.clone(), id: n.id, next });
+        }
+        j.lens.entry(gi).or_insert((g.nodes.len(), g.live));
+        let base = if n.name.is_empty() { format!("{}_{}", n.op.as_str(), next.0) } else { n.name.to_string() };
+        let mut name = base.clone();
+        let mut k = 1u32;
+        while !taken.insert(name.clone()) {
+            name = format!("{base}_{k}");
+            k += 1;
+        }
+        let uses = n.outputs.iter().map(|_| Vec::new()).collect();
+        let outputs: Vec<TensorDesc> = n.outputs.into();
+        g.nodes.push(Some(Node {
+            id: next,
+            op: n.op,
+            name,
+            inputs: Vec::new(),
+            input_pos: Vec::new(),
+            controls: Vec::new(),
+            control_pos: Vec::new(),
+            outputs,
+            attrs: n.attrs,
+            uses,
+            control_users: Vec::new(),
+        }));
+        g.live += 1;
+        // A new node needs no old state: rolling back truncates it away.
+        j.nodes.insert((gi, next), None);
+        self.set_inputs(gi, next, n.inputs.into(), j)?;
+        for c in n.controls {
+            self.add_control(gi, c, next, j)?;
+        }
+        Ok(next)
+    }
+
+    fn remove_node(&mut self, gi: usize, id: NodeId, j: &mut Journal) -> Result<Removed, EditError> {
+        self.touch(gi, id, j)?;
+        self.set_inputs(gi, id, Vec::new(), j)?;
+        let controls = self.touch(gi, id, j)?.controls.clone();
+        for c in controls {
+            self.remove_control(gi, c, id, j)?;
+        }
+        let followers = self.touch(gi, id, j)?.control_users.clone();
+        for f in followers {
+            self.remove_control(gi, id, f, j)?;
+        }
+        let g = &mut self.graphs[gi];
+        j.lens.entry(gi).or_insert((g.nodes.len(), g.live));
+        let Some(n) = g.nodes[id.index()].take() else {
+            return Err(EditError::NoNode { graph: g.name.clone(), id });
+        };
+        g.live -= 1;
+        Ok(Removed { graph: gi, id, name: n.name, readers: n.uses.into_iter().flatten().collect() })
+    }
+
+    fn unlink_input(&mut self, gi: usize, id: NodeId, i: usize, j: &mut Journal) -> Result<(), EditError> {
+        let n = self.touch(gi, id, j)?;
+        let (v, pos) = (n.inputs[i], n.input_pos[i] as usize);
+        if v.is_absent() || self.graphs[gi].get(v.node).is_none() {
+            return Ok(());
+        }
+        let p = self.touch(gi, v.node, j)?;
+        let list = &mut p.uses[v.output as usize];
+        list.swap_remove(pos);
+        if let Some(moved) = list.get(pos).copied() {
+            self.touch(gi, moved.node, j)?.input_pos[moved.input as usize] = pos as u32;
+        }
+        Ok(())
+    }
+
+    fn link_input(&mut self, gi: usize, id: NodeId, i: usize, v: ValueRef, j: &mut Journal) -> Result<(), EditError> {
+        self.check_value(gi, v)?;
+        let mut pos = 0;
+        if !v.is_absent() {
+            let p = self.touch(gi, v.node, j)?;
+            let list = &mut p.uses[v.output as usize];
+            pos = list.len() as u32;
+            list.push(Use { node: id, input: i as u32 });
+        }
+        let n = self.touch(gi, id, j)?;
+        n.inputs[i] = v;
+        n.input_pos[i] = pos;
+        Ok(())
+    }
+
+    fn set_input(&mut self, gi: usize, id: NodeId, i: u32, v: ValueRef, j: &mut Journal) -> Result<(), EditError> {
+        let n = self.touch(gi, id, j)?;
+        let count = n.inputs.len();
+        let i = i as usize;
+        if i > count {
+            return Err(EditError::InputIndex { node: n.name.clone(), index: i as u32, count });
+        }
+        if i == count {
+            n.inputs.push(ValueRef::ABSENT);
+            n.input_pos.push(0);
+        } else {
+            self.unlink_input(gi, id, i, j)?;
+        }
+        self.link_input(gi, id, i, v, j)
+    }
+
+    fn set_inputs(&mut self, gi: usize, id: NodeId, values: Vec<ValueRef>, j: &mut Journal) -> Result<(), EditError> {
+        let count = self.touch(gi, id, j)?.inputs.len();
+        for i in (0..count).rev() {
+            self.unlink_input(gi, id, i, j)?;
+            let n = self.touch(gi, id, j)?;
+            n.inputs.pop();
+            n.input_pos.pop();
+        }
+        for (i, v) in values.into_iter().enumerate() {
+            let n = self.touch(gi, id, j)?;
+            n.inputs.push(ValueRef::ABSENT);
+            n.input_pos.push(0);
+            self.link_input(gi, id, i, v, j)?;
+        }
+        Ok(())
+    }
+
+    fn add_control(&mut self, gi: usize, from: NodeId, to: NodeId, j: &mut Journal) -> Result<(), EditError> {
+        self.touch(gi, from, j)?;
+        if self.touch(gi, to, j)?.controls.contains(&from) {
+            return Ok(());
+        }
+        let f = self.touch(gi, from, j)?;
+        let pos = f.control_users.len() as u32;
+        f.control_users.push(to);
+        let t = self.touch(gi, to, j)?;
+        t.controls.push(from);
+        t.control_pos.push(pos);
+        Ok(())
+    }
+
+    fn remove_control(&mut self, gi: usize, from: NodeId, to: NodeId, j: &mut Journal) -> Result<(), EditError> {
+        let t = self.touch(gi, to, j)?;
+        let Some(i) = t.controls.iter().position(|c| *c == from) else {
+            return Ok(());
+        };
+        t.controls.remove(i);
+        let pos = t.control_pos.remove(i) as usize;
+        if self.graphs[gi].get(from).is_none() {
+            return Ok(());
+        }
+        let f = self.touch(gi, from, j)?;
+        f.control_users.swap_remove(pos);
+        if let Some(moved) = f.control_users.get(pos).copied() {
+            let m = self.touch(gi, moved, j)?;
+            if let Some(k) = m.controls.iter().position(|c| *c == from) {
+                m.control_pos[k] = pos as u32;
+            }
+        }
+        Ok(())
+    }
+
+    fn replace_uses(&mut self, gi: usize, from: ValueRef, to: ValueRef, j: &mut Journal) -> Result<(), EditError> {
+        self.check_value(gi, from)?;
+        self.check_value(gi, to)?;
+        if from == to {
+            return Ok(());
+        }
+        let g = &self.graphs[gi];
+        if let (Some(a), Some(b)) = (g.desc(from), g.desc(to)) {
+            if !fits(a, b) {
+                let name = |v: ValueRef| g.get(v.node).map(|n| format!("{}:{}", n.name, v.output)).unwrap_or_default();
+                return Err(EditError::TypeMismatch {
+                    graph: g.name.clone(),
+                    from: name(from),
+                    found: format!("{}{}", a.dtype, a.shape),
+                    to: name(to),
+                    other: format!("{}{}", b.dtype, b.shape),
+                });
+            }
+        }
+        let mut users = self.touch(gi, from.node, j)?.uses[from.output as usize].clone();
+        users.sort();
+        for u in users {
+            self.set_input(gi, u.node, u.input, to, j)?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether a reader of the first may read the second: same type where both are known, no contradicting known size.
+fn fits(a: &TensorDesc, b: &TensorDesc) -> bool {
+    if a.dtype != b.dtype && a.dtype != DType::UNKNOWN && b.dtype != DType::UNKNOWN {
+        return false;
+    }
+    let (Some(x), Some(y)) = (a.shape.rank(), b.shape.rank()) else { return true };
+    if a.format != b.format {
+        return true;
+    }
+    x == y && a.shape.dims().iter().zip(b.shape.dims()).all(|(p, q)| !p.is_known() || !q.is_known() || p == q)
+}
+
+impl Graph {
+    fn net_output_slow(&self) -> Option<NodeId> {
+        let key = Key::new("NetOutput");
+        self.nodes.iter().rev().flatten().find(|n| n.op == key).map(|n| n.id)
+    }
+}

@@ -1,0 +1,295 @@
+//! A model's graphs: nodes in a table by id, ordered inputs in the node, a list of readers for each output.
+mod edit;
+mod order;
+mod side;
+#[cfg(test)]
+mod tests;
+
+pub use edit::EditError;
+pub use side::NodeMap;
+
+use ge_plugin_api::types::{AttrMap, AttrValue, ConstTensor, Key, NodeId, TensorDesc, Use, ValueRef};
+use std::collections::HashMap;
+
+/// A model: a root graph and the subgraphs that nodes name.
+#[derive(Clone, Debug, Default)]
+pub struct Model {
+    graphs: Vec<Graph>,
+}
+
+/// One graph.
+#[derive(Clone, Debug, Default)]
+pub struct Graph {
+    name: String,
+    attrs: AttrMap,
+    nodes: Vec<Option<Node>>,
+    live: usize,
+    order: Vec<NodeId>,
+}
+
+/// One node. Readers are kept by the graph; fields are read through methods and changed by edits.
+#[derive(Clone, Debug)]
+pub struct Node {
+    pub(crate) id: NodeId,
+    pub(crate) op: Key,
+    pub(crate) name: String,
+    pub(crate) inputs: Vec<ValueRef>,
+    /// Where each input stands in its producer's list of readers.
+    pub(crate) input_pos: Vec<u32>,
+    pub(crate) controls: Vec<NodeId>,
+    /// Where each control input stands in its source's list.
+    pub(crate) control_pos: Vec<u32>,
+    pub(crate) outputs: Vec<TensorDesc>,
+    pub(crate) attrs: AttrMap,
+    pub(crate) uses: Vec<Vec<Use>>,
+    pub(crate) control_users: Vec<NodeId>,
+}
+
+impl Node {
+    /// Id.
+    pub fn id(&self) -> NodeId {
+        self.id
+    }
+    /// Operator type, interned.
+    pub fn op_key(&self) -> Key {
+        self.op
+    }
+    /// Operator type.
+    pub fn op(&self) -> &'static str {
+        self.op.as_str()
+    }
+    /// Name, unique in its model.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+    /// Data inputs in order.
+    pub fn inputs(&self) -> &[ValueRef] {
+        &self.inputs
+    }
+    /// Input `i`; None if absent or beyond the list.
+    pub fn input(&self, i: usize) -> Option<ValueRef> {
+        self.inputs.get(i).copied().filter(|v| !v.is_absent())
+    }
+    /// Control inputs.
+    pub fn controls(&self) -> &[NodeId] {
+        &self.controls
+    }
+    /// Output descriptors.
+    pub fn outputs(&self) -> &[TensorDesc] {
+        &self.outputs
+    }
+    /// Attributes.
+    pub fn attrs(&self) -> &AttrMap {
+        &self.attrs
+    }
+    /// One attribute.
+    pub fn attr(&self, key: impl Into<Key>) -> Option<&AttrValue> {
+        self.attrs.get(key)
+    }
+    /// Readers of output `k`, in no fixed order.
+    pub fn uses(&self, k: usize) -> &[Use] {
+        self.uses.get(k).map_or(&[], |u| u)
+    }
+    /// Nodes that follow by control edge.
+    pub fn control_users(&self) -> &[NodeId] {
+        &self.control_users
+    }
+    /// Output `k` as a value.
+    pub fn value(&self, k: u32) -> ValueRef {
+        ValueRef::new(self.id, k)
+    }
+    /// Whether nothing reads or follows it.
+    pub fn is_dead_end(&self) -> bool {
+        self.control_users.is_empty() && self.uses.iter().all(Vec::is_empty)
+    }
+    /// Whether it is a constant with its value in the graph.
+    pub fn is_const(&self) -> bool {
+        matches!(self.op(), "Const" | "Constant")
+    }
+    /// Names of the graphs that its attributes name, in attribute order (lists in list order).
+    pub fn subgraphs(&self) -> Vec<&str> {
+        let mut out = Vec::new();
+        for a in self.attrs.sorted() {
+            match &a.value {
+                AttrValue::Graph(g) => out.push(g.as_str()),
+                AttrValue::List(l) => out
+                    .extend(l.iter().filter_map(|v| if let AttrValue::Graph(g) = v { Some(g.as_str()) } else { None })),
+                _ => {}
+            }
+        }
+        out
+    }
+}
+
+impl Graph {
+    /// An empty graph.
+    pub fn new(name: &str) -> Graph {
+        Graph { name: name.to_owned(), ..Graph::default() }
+    }
+    /// Name, unique in its model.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+    /// Attributes.
+    pub fn attrs(&self) -> &AttrMap {
+        &self.attrs
+    }
+    /// Number of nodes.
+    pub fn len(&self) -> usize {
+        self.live
+    }
+    /// Whether there are no nodes.
+    pub fn is_empty(&self) -> bool {
+        self.live == 0
+    }
+    /// One past the greatest id ever given: the length of a table by node.
+    pub fn id_bound(&self) -> usize {
+        self.nodes.len()
+    }
+    /// The id that the next new node gets.
+    pub fn next_id(&self) -> NodeId {
+        NodeId(self.nodes.len() as u32)
+    }
+    /// Nodes in topological order.
+    pub fn order(&self) -> &[NodeId] {
+        &self.order
+    }
+    /// A node.
+    pub fn get(&self, id: NodeId) -> Option<&Node> {
+        self.nodes.get(id.index())?.as_ref()
+    }
+    /// Nodes in topological order.
+    pub fn nodes(&self) -> impl DoubleEndedIterator<Item = &Node> + '_ {
+        self.order.iter().filter_map(|&id| self.get(id))
+    }
+    /// Descriptor of a value; None for the absent input or an unknown output.
+    pub fn desc(&self, v: ValueRef) -> Option<&TensorDesc> {
+        if v.is_absent() {
+            return None;
+        }
+        self.get(v.node)?.outputs.get(v.output as usize)
+    }
+    /// Producer of input `i` of a node.
+    pub fn producer(&self, node: &Node, i: usize) -> Option<&Node> {
+        self.get(node.input(i)?.node)
+    }
+    /// Descriptor of input `i` of a node.
+    pub fn input_desc(&self, node: &Node, i: usize) -> Option<&TensorDesc> {
+        self.desc(node.input(i)?)
+    }
+    /// Readers of a value, in no fixed order.
+    pub fn users(&self, v: ValueRef) -> &[Use] {
+        match self.get(v.node) {
+            Some(n) if !v.is_absent() => n.uses(v.output as usize),
+            _ => &[],
+        }
+    }
+    /// The constant behind a value.
+    pub fn constant(&self, v: ValueRef) -> Option<&ConstTensor> {
+        if v.is_absent() || v.output != 0 {
+            return None;
+        }
+        let n = self.get(v.node)?;
+        if n.is_const() { n.attrs.tensor("value") } else { None }
+    }
+    /// The `NetOutput` node.
+    pub fn net_output(&self) -> Option<&Node> {
+        let key = Key::new("NetOutput");
+        self.nodes().rev().find(|n| n.op == key)
+    }
+    /// Input nodes (`Data`, `RefData`, `AippData`) sorted by index.
+    pub fn data_nodes(&self) -> Vec<&Node> {
+        let mut v: Vec<&Node> =
+            self.nodes().filter(|n| matches!(n.op(), "Data" | "RefData" | "AippData" | "AnnData")).collect();
+        v.sort_by_key(|n| (n.attrs.int("index").unwrap_or(i64::MAX), n.id));
+        v
+    }
+    /// A node by name: linear; keep a map for many look-ups.
+    pub fn find(&self, name: &str) -> Option<&Node> {
+        self.nodes().find(|n| n.name == name)
+    }
+    /// Replaces descriptors without touching edges: for inference and decisions that stages write back.
+    pub fn set_outputs(&mut self, id: NodeId, outputs: Vec<TensorDesc>) {
+        if let Some(Some(n)) = self.nodes.get_mut(id.index()) {
+            n.uses.resize_with(outputs.len().max(n.uses.len()), Vec::new);
+            n.outputs = outputs;
+        }
+    }
+    /// Changes one descriptor in place.
+    pub fn output_mut(&mut self, v: ValueRef) -> Option<&mut TensorDesc> {
+        self.nodes.get_mut(v.node.index())?.as_mut()?.outputs.get_mut(v.output as usize)
+    }
+    /// Sets an attribute of a node.
+    pub fn set_attr(&mut self, id: NodeId, key: impl Into<Key>, value: impl Into<AttrValue>) {
+        if let Some(Some(n)) = self.nodes.get_mut(id.index()) {
+            n.attrs.set(key, value);
+        }
+    }
+    /// Removes an attribute of a node.
+    pub fn remove_attr(&mut self, id: NodeId, key: impl Into<Key>) -> Option<AttrValue> {
+        self.nodes.get_mut(id.index())?.as_mut()?.attrs.remove(key)
+    }
+    /// Attributes of the graph, to change.
+    pub fn attrs_mut(&mut self) -> &mut AttrMap {
+        &mut self.attrs
+    }
+}
+
+impl Model {
+    /// A model with an empty root graph.
+    pub fn new(root: &str) -> Model {
+        Model { graphs: vec![Graph::new(root)] }
+    }
+    /// The root graph.
+    ///
+    /// A model always has one: it is made with it and edits cannot remove it.
+    pub fn root(&self) -> &Graph {
+        &self.graphs[0]
+    }
+    /// The root graph, to write decisions into.
+    pub fn root_mut(&mut self) -> &mut Graph {
+        &mut self.graphs[0]
+    }
+    /// All graphs, root first, then in the order made.
+    pub fn graphs(&self) -> &[Graph] {
+        &self.graphs
+    }
+    /// All graphs, to write decisions into.
+    pub fn graphs_mut(&mut self) -> &mut [Graph] {
+        &mut self.graphs
+    }
+    /// Position of a graph by name.
+    pub fn graph_index(&self, name: &str) -> Option<usize> {
+        self.graphs.iter().position(|g| g.name == name)
+    }
+    /// A graph by name.
+    pub fn graph(&self, name: &str) -> Option<&Graph> {
+        self.graphs.iter().find(|g| g.name == name)
+    }
+    /// A graph by name, to write decisions into.
+    pub fn graph_mut(&mut self, name: &str) -> Option<&mut Graph> {
+        self.graphs.iter_mut().find(|g| g.name == name)
+    }
+    /// The node that names each subgraph: graph name to (graph index, node).
+    pub fn parents(&self) -> HashMap<&str, (usize, NodeId)> {
+        let mut m = HashMap::new();
+        for (gi, g) in self.graphs.iter().enumerate() {
+            for n in g.nodes() {
+                for s in n.subgraphs() {
+                    m.entry(s).or_insert((gi, n.id));
+                }
+            }
+        }
+        m
+    }
+    /// Number of nodes in all graphs.
+    pub fn node_count(&self) -> usize {
+        self.graphs.iter().map(Graph::len).sum()
+    }
+    /// Makes ids equal to the order in every graph.
+    pub fn compact(&mut self) {
+        for g in &mut self.graphs {
+            g.compact();
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! The order of a graph: a topological order that keeps the old one where the edges allow.
+use super::{Graph, Node};
+use ge_plugin_api::types::NodeId;
+
+impl Graph {
+    /// Recomputes the order: nodes stand as before, a node that must come earlier stands just before its first reader.
+    /// Iterative, linear. Err: nodes on a cycle, in order.
+    pub(super) fn reorder(&mut self) -> Result<(), Vec<NodeId>> {
+        const NEW: u8 = 0;
+        const OPEN: u8 = 1;
+        const DONE: u8 = 2;
+        let mut state = vec![NEW; self.nodes.len()];
+        let mut out: Vec<NodeId> = Vec::with_capacity(self.live);
+        // Old order first, then nodes that are new, by id.
+        let known = self.order.iter().copied().filter(|id| self.get(*id).is_some());
+        let mut listed = vec![false; self.nodes.len()];
+        let mut seeds: Vec<NodeId> = Vec::with_capacity(self.live);
+        for id in known {
+            if !listed[id.index()] {
+                listed[id.index()] = true;
+                seeds.push(id);
+            }
+        }
+        seeds.extend(self.nodes.iter().flatten().map(|n| n.id).filter(|id| !listed[id.index()]));
+        // NetOutput closes the order whatever else follows from the edges.
+        let net = self.nodes.iter().flatten().rev().find(|n| n.op() == "NetOutput").map(|n| n.id);
+        if let Some(net) = net {
+            seeds.retain(|&s| s != net);
+            seeds.push(net);
+        }
+        let mut stack: Vec<(NodeId, usize)> = Vec::new();
+        for seed in seeds {
+            if state[seed.index()] != NEW {
+                continue;
+            }
+            state[seed.index()] = OPEN;
+            stack.push((seed, 0));
+            while let Some((id, next)) = stack.last().copied() {
+                let Some(node) = self.get(id) else {
+                    stack.pop();
+                    continue;
+                };
+                match dependency(node, next) {
+                    Some(dep) => {
+                        if let Some(top) = stack.last_mut() {
+                            top.1 += 1;
+                        }
+                        if dep == NodeId::NONE || self.get(dep).is_none() {
+                            continue;
+                        }
+                        match state[dep.index()] {
+                            NEW => {
+                                state[dep.index()] = OPEN;
+                                stack.push((dep, 0));
+                            }
+                            OPEN => {
+                                let from = stack.iter().position(|(n, _)| *n == dep).unwrap_or(0);
+                                return Err(stack[from..].iter().map(|(n, _)| *n).rev().collect());
+                            }
+                            _ => {}
+                        }
+                    }
+                    None => {
+                        state[id.index()] = DONE;
+                        out.push(id);
+                        stack.pop();
+                    }
+                }
+            }
+        }
+        self.order = out;
+        Ok(())
+    }
+
+    /// Makes ids equal to the order; ids that others hold are void after it.
+    pub fn compact(&mut self) {
+        if self.order.iter().enumerate().all(|(i, id)| id.index() == i) && self.order.len() == self.nodes.len() {
+            return;
+        }
+        let mut to = vec![NodeId::NONE; self.nodes.len()];
+        for (i, id) in self.order.iter().enumerate() {
+            to[id.index()] = NodeId(i as u32);
+        }
+        let mut nodes: Vec<Option<Node>> = Vec::with_capacity(self.order.len());
+        for id in &self.order {
+            let Some(mut n) = self.nodes[id.index()].take() else { continue };
+            n.id = to[id.index()];
+            for v in &mut n.inputs {
+                if !v.is_absent() {
+                    v.node = to[v.node.index()];
+                }
+            }
+            for c in n.controls.iter_mut().chain(n.control_users.iter_mut()) {
+                *c = to[c.index()];
+            }
+            for u in n.uses.iter_mut().flatten() {
+                u.node = to[u.node.index()];
+            }
+            nodes.push(Some(n));
+        }
+        self.order = (0..nodes.len() as u32).map(NodeId).collect();
+        self.nodes = nodes;
+    }
+
+    /// Replaces the order by another topological one, ids following it (stream planners may choose another order).
+    /// False, and nothing done, if it is not a topological order of all nodes.
+    pub fn set_order(&mut self, order: &[NodeId]) -> bool {
+        if order.len() != self.live {
+            return false;
+        }
+        let mut at = vec![usize::MAX; self.nodes.len()];
+        for (i, id) in order.iter().enumerate() {
+            match at.get_mut(id.index()) {
+                Some(a) if *a == usize::MAX && self.get(*id).is_some() => *a = i,
+                _ => return false,
+            }
+        }
+        for (i, id) in order.iter().enumerate() {
+            let Some(n) = self.get(*id) else { return false };
+            let early = |d: NodeId| at[d.index()] < i;
+            if !n.inputs.iter().all(|v| v.is_absent() || early(v.node)) || !n.controls.iter().all(|c| early(*c)) {
+                return false;
+            }
+        }
+        self.order = order.to_vec();
+        self.compact();
+        true
+    }
+}
+
+fn dependency(node: &Node, k: usize) -> Option<NodeId> {
+    match node.inputs.get(k) {
+        Some(v) => Some(v.node),
+        None => node.controls.get(k - node.inputs.len()).copied(),
+    }
+}

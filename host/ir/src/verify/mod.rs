@@ -1,0 +1,1 @@
+//! The verifier: numbered rules that every graph must meet.

@@ -1,0 +1,118 @@
+//! The host's side of the view: any store of nodes becomes a [`Graph`] for plugins.
+use super::{Graph, GraphTable, GraphTableRef, RawGraph, RawNode};
+use crate::abi::WithMetadata;
+use crate::abi::erase::RawSlice;
+use crate::types::{Attr, Key, NodeId, TensorDesc, Use, ValueRef};
+
+/// A node as its store lends it.
+pub struct NodeParts<'a> {
+    /// Operator type.
+    pub op: Key,
+    /// Name.
+    pub name: &'a str,
+    /// Data inputs.
+    pub inputs: &'a [ValueRef],
+    /// Control inputs.
+    pub controls: &'a [NodeId],
+    /// Output descriptors.
+    pub outputs: &'a [TensorDesc],
+    /// Attributes.
+    pub attrs: &'a [Attr],
+}
+
+/// A graph's store. What it lends must stay unchanged while the view lives, which the borrow of [`view`] guarantees.
+pub trait GraphSource: Sized {
+    /// Nodes in topological order.
+    fn order(&self) -> &[NodeId];
+    /// A node.
+    fn node(&self, id: NodeId) -> Option<NodeParts<'_>>;
+    /// Readers of a value.
+    fn users(&self, value: ValueRef) -> &[Use];
+    /// Nodes that follow by control edge.
+    fn control_users(&self, node: NodeId) -> &[NodeId];
+    /// Name.
+    fn name(&self) -> &str;
+    /// Attributes.
+    fn attrs(&self) -> &[Attr];
+    /// Another graph of the model by name.
+    fn graph(&self, name: &str) -> Option<&Self>;
+    /// The first id that new nodes get.
+    fn next_id(&self) -> NodeId;
+}
+
+/// A view of a store.
+pub fn view<S: GraphSource>(source: &S) -> Graph<'_> {
+    let table = GraphTableRef(Table::<S>::VT.as_prefix());
+    // SAFETY: the table's functions cast the context back to S, which is borrowed for the view's life.
+    unsafe { Graph::from_raw(RawGraph { context: source as *const S as *const (), table }) }
+}
+
+struct Table<S>(core::marker::PhantomData<S>);
+impl<S: GraphSource> Table<S> {
+    crate::abi::staticref! { const VT: WithMetadata<GraphTable> = WithMetadata::new(GraphTable {
+        order: order::<S>,
+        node: node::<S>,
+        users: users::<S>,
+        control_users: control_users::<S>,
+        name: name::<S>,
+        attrs: attrs::<S>,
+        graph: graph::<S>,
+        next_id: next_id::<S>,
+    }) }
+}
+
+// SAFETY of all functions below: the context is the `S` of `view`, borrowed for the view's life; the host does not panic in
+// them, and what they lend lives as long as the borrow.
+unsafe fn of<'a, S>(c: *const ()) -> &'a S {
+    // SAFETY: see above.
+    unsafe { &*(c as *const S) }
+}
+unsafe extern "C" fn order<S: GraphSource>(c: *const ()) -> RawSlice<NodeId> {
+    // SAFETY: see above.
+    RawSlice::of(unsafe { of::<S>(c) }.order())
+}
+unsafe extern "C" fn node<S: GraphSource>(c: *const (), id: NodeId, out: *mut RawNode) -> bool {
+    // SAFETY: see above; `out` is a place for one node.
+    unsafe {
+        match of::<S>(c).node(id) {
+            Some(n) => {
+                out.write(RawNode {
+                    id,
+                    op: n.op,
+                    name: RawSlice::of(n.name.as_bytes()),
+                    inputs: RawSlice::of(n.inputs),
+                    controls: RawSlice::of(n.controls),
+                    outputs: RawSlice::of(n.outputs),
+                    attrs: RawSlice::of(n.attrs),
+                });
+                true
+            }
+            None => false,
+        }
+    }
+}
+unsafe extern "C" fn users<S: GraphSource>(c: *const (), v: ValueRef) -> RawSlice<Use> {
+    // SAFETY: see above.
+    RawSlice::of(unsafe { of::<S>(c) }.users(v))
+}
+unsafe extern "C" fn control_users<S: GraphSource>(c: *const (), n: NodeId) -> RawSlice<NodeId> {
+    // SAFETY: see above.
+    RawSlice::of(unsafe { of::<S>(c) }.control_users(n))
+}
+unsafe extern "C" fn name<S: GraphSource>(c: *const ()) -> RawSlice<u8> {
+    // SAFETY: see above.
+    RawSlice::of(unsafe { of::<S>(c) }.name().as_bytes())
+}
+unsafe extern "C" fn attrs<S: GraphSource>(c: *const ()) -> RawSlice<Attr> {
+    // SAFETY: see above.
+    RawSlice::of(unsafe { of::<S>(c) }.attrs())
+}
+unsafe extern "C" fn graph<S: GraphSource>(c: *const (), name: RawSlice<u8>) -> *const () {
+    // SAFETY: see above; names are UTF-8.
+    let (s, name) = unsafe { (of::<S>(c), core::str::from_utf8_unchecked(name.get())) };
+    s.graph(name).map_or(core::ptr::null(), |g| g as *const S as *const ())
+}
+unsafe extern "C" fn next_id<S: GraphSource>(c: *const ()) -> NodeId {
+    // SAFETY: see above.
+    unsafe { of::<S>(c) }.next_id()
+}
