@@ -351,7 +351,7 @@ impl OmModel {
     }
 
     /// WEIGHTS_DATA, mapped; in files of ours its place in the file is a multiple of
-    /// [`WEIGHTS_ALIGN`](crate::WEIGHTS_ALIGN). A clone shares the map.
+    /// [`WEIGHTS_ALIGN`]. A clone shares the map.
     #[must_use]
     pub fn weights(&self) -> &Bytes {
         &self.weights
@@ -366,8 +366,13 @@ impl OmModel {
     /// The bytes of the first partition of a type.
     #[must_use]
     pub fn partition(&self, kind: PartitionType) -> Option<Bytes> {
-        let entry = self.partitions.iter().find(|entry| entry.kind == kind)?;
-        Some(self.file.slice(entry.range.clone()))
+        self.partitions_of(kind).next()
+    }
+
+    /// The bytes of all partitions of a type. A FLOW_SUBMODEL is itself a file for [`OmFile::from_bytes`].
+    pub fn partitions_of(&self, kind: PartitionType) -> impl Iterator<Item = Bytes> + '_ {
+        let entries = self.partitions.iter().filter(move |entry| entry.kind == kind);
+        entries.map(|entry| self.file.slice(entry.range.clone()))
     }
 
     /// Parts of a foreign file that could not be read; always empty for files of ours.

@@ -67,12 +67,17 @@ fn a_dynamic_model_with_two_submodels_opens() {
 
 #[test]
 fn a_flow_with_repeated_submodels_opens() {
-    let bytes = file(&[model(&[(0, &graph("flow")), (6, b"flow"), (7, b"one"), (7, b"two")])], |header| {
+    let one = file(&[model(&[(0, &graph("one")), (2, &tasks())])], |_| ());
+    let two = file(&[model(&[(0, &graph("two")), (2, &tasks())])], |_| ());
+    let bytes = file(&[model(&[(0, &graph("flow")), (6, b"flow"), (7, &one), (7, &two)])], |header| {
         header.model_type = ModelType::Flow;
     });
     let file = OmFile::from_bytes(bytes).unwrap();
     assert_eq!(file.header().model_type, ModelType::Flow);
-    assert_eq!(file.models()[0].partitions().len(), 4);
+    let submodels = file.models()[0].partitions_of(PartitionType::FlowSubmodel);
+    let names: Vec<String> =
+        submodels.map(|bytes| OmFile::from_bytes(bytes).unwrap().models()[0].model_def().name.clone()).collect();
+    assert_eq!(names, ["one", "two"]);
 }
 
 #[test]
@@ -92,6 +97,21 @@ fn old_files_with_small_tables_open() {
         assert_eq!(file.models()[0].model_def().name, "old");
         assert_eq!(file.models()[0].task_info().task.len(), 1);
     }
+}
+
+/// The deepest message that is accepted is decoded, copied and dropped on a small stack.
+#[test]
+fn deep_messages_fit_a_small_stack() {
+    let mut attr = ir::AttrDef::default();
+    for _ in 0..32 {
+        let bundle = ir::NamedAttrs { attr: [("k".to_string(), attr)].into(), ..Default::default() };
+        attr = ir::AttrDef { value: Some(ir::attr_def::Value::Func(Box::new(bundle))) };
+    }
+    let deep = ir::ModelDef { attr: [("deep".to_string(), attr)].into(), ..Default::default() }.encode_to_vec();
+    let bytes = file(&[model(&[(0, &deep), (2, &tasks())])], |_| ());
+    let thread = std::thread::Builder::new().stack_size(512 << 10);
+    let open = thread.spawn(move || OmFile::from_bytes(bytes).map(|file| file.clone().models().len()));
+    assert_eq!(open.unwrap().join().unwrap().unwrap(), 1);
 }
 
 #[test]
