@@ -1,7 +1,7 @@
 //! Attributes: `Value` is what an `AttrDef` means, `AttrMap` reads and writes attributes by name.
 //!
 //! Three kinds of value have no place in readers in use, which then refuse the whole file: an element type above
-//! [`LAST_PUBLIC_DTYPE`](crate::desc::LAST_PUBLIC_DTYPE), a single tensor descriptor and a list of lists of floats. They
+//! [`LAST_PUBLIC_DTYPE`], a single tensor descriptor and a list of lists of floats. They
 //! are written inside a named bundle ([`WRAPPED`]) that such readers pass over, and read in both forms.
 
 use std::collections::BTreeMap;
