@@ -471,87 +471,56 @@ crate::erased_object!(
     /// A [`Mapping`] of a plugin.
     MappingObject, MappingTableRef, dyn Mapping, MappingTableRef(MAPPING_TABLE.static_as_prefix())
 );
-impl Clone for MappingObject {
-    fn clone(&self) -> MappingObject {
-        /// A mapping that asks another library's.
-        struct Shared(std::sync::Arc<MappingObject>);
-        impl Mapping for Shared {
-            fn framework(&self) -> String {
-                self.0.info().map(|i| i.framework.into()).unwrap_or_default()
-            }
-            fn domain(&self) -> String {
-                self.0.info().map(|i| i.domain.into()).unwrap_or_default()
-            }
-            fn op(&self) -> String {
-                self.0.info().map(|i| i.op.into()).unwrap_or_default()
-            }
-            fn versions(&self) -> (u32, u32) {
-                self.0.info().map(|i| (i.since, i.until)).unwrap_or((0, 0))
-            }
-            fn map(&self, node: &ForeignNode, builder: &mut GraphBuilder<'_>) -> Result<Vec<ValueRef>> {
-                self.0.map(node, builder)
-            }
-        }
-        // A bitwise second handle would free twice; the host shares mappings by `Arc` and hands out wrappers.
-        MappingObject::from_box(Box::new(Shared(std::sync::Arc::new(MappingObject::borrow(self)))))
-    }
-}
 impl MappingObject {
-    /// A handle that does not own the mapping: for libraries that are never unloaded, whose registered mappings live for ever.
-    fn borrow(other: &MappingObject) -> MappingObject {
-        /// A mapping at an address that stays.
-        struct Borrowed {
-            ptr: usize,
-            table: MappingTableRef,
-        }
-        impl Borrowed {
-            fn info(&self) -> Option<MappingInfo> {
-                // SAFETY: registered mappings live for ever.
-                unsafe { (self.table.info())(self.ptr as *const ()) }.into_result().ok()
-            }
-        }
-        impl Mapping for Borrowed {
-            fn framework(&self) -> String {
-                self.info().map(|i| i.framework.into()).unwrap_or_default()
-            }
-            fn domain(&self) -> String {
-                self.info().map(|i| i.domain.into()).unwrap_or_default()
-            }
-            fn op(&self) -> String {
-                self.info().map(|i| i.op.into()).unwrap_or_default()
-            }
-            fn versions(&self) -> (u32, u32) {
-                self.info().map(|i| (i.since, i.until)).unwrap_or((0, 0))
-            }
-            fn map(&self, node: &ForeignNode, builder: &mut GraphBuilder<'_>) -> Result<Vec<ValueRef>> {
-                // SAFETY: registered mappings live for ever.
-                unsafe { map_through(self.table, self.ptr as *const (), node, builder) }
-            }
-        }
-        MappingObject::from_box(Box::new(Borrowed { ptr: other.ptr() as usize, table: other.table() }))
-    }
     /// What it maps.
     pub fn info(&self) -> Result<MappingInfo> {
-        // SAFETY: pointer and table belong together.
-        unsafe { (self.table().info())(self.ptr()) }.into_result()
+        MappingRef::info(&MappingRef { ptr: self.ptr(), table: self.table() })
     }
     /// Maps a node into a builder; the outputs' values.
     pub fn map(&self, node: &ForeignNode, builder: &mut GraphBuilder<'_>) -> Result<Vec<ValueRef>> {
-        // SAFETY: pointer and table belong together.
-        unsafe { map_through(self.table(), self.ptr(), node, builder) }
+        MappingRef { ptr: self.ptr(), table: self.table() }.map(node, builder)
+    }
+    /// Gives the mapping to the process: libraries are never unloaded, so a registered mapping lives for ever and every
+    /// plugin may hold its handle.
+    pub fn leak(self) -> MappingRef {
+        let r = MappingRef { ptr: self.ptr(), table: self.table() };
+        core::mem::forget(self);
+        r
     }
 }
-unsafe fn map_through(
-    table: MappingTableRef,
+
+/// A registered mapping of any plugin: a handle without a drop, for it lives as long as the process.
+#[repr(C)]
+#[derive(Clone, Copy, StableAbi)]
+pub struct MappingRef {
     ptr: *const (),
-    node: &ForeignNode,
-    builder: &mut GraphBuilder<'_>,
-) -> Result<Vec<ValueRef>> {
-    // SAFETY: by the caller; node and prefix live for the call.
-    let made = unsafe { (table.map())(ptr, node, builder.patch.next_id(), RawSlice::of(builder.prefix.as_bytes())) }
+    table: MappingTableRef,
+}
+// SAFETY: the object behind the pointer is a `Box<dyn Mapping>`, which is Send + Sync.
+unsafe impl Send for MappingRef {}
+// SAFETY: as above.
+unsafe impl Sync for MappingRef {}
+impl MappingRef {
+    /// What it maps.
+    pub fn info(&self) -> Result<MappingInfo> {
+        // SAFETY: pointer and table belong together; the object is alive (borrowed by a MappingObject, or leaked).
+        unsafe { (self.table.info())(self.ptr) }.into_result()
+    }
+    /// Maps a node into a builder; the outputs' values.
+    pub fn map(&self, node: &ForeignNode, builder: &mut GraphBuilder<'_>) -> Result<Vec<ValueRef>> {
+        // SAFETY: as `info`; node and prefix live for the call.
+        let made = unsafe {
+            (self.table.map())(self.ptr, node, builder.patch.next_id(), RawSlice::of(builder.prefix.as_bytes()))
+        }
         .into_result()?;
-    builder.patch.append(made.edits.into(), made.next_id);
-    Ok(made.outputs.into())
+        builder.patch.append(made.edits.into(), made.next_id);
+        Ok(made.outputs.into())
+    }
+}
+impl core::fmt::Debug for MappingRef {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("MappingRef")
+    }
 }
 
 impl FrontendObject {

@@ -1,7 +1,7 @@
 //! What the host does for plugins: interning, threads, log, progress, cancellation, mappings of other plugins.
 use crate::abi::{RString, RVec, StableAbi};
 use crate::diagnostic::{Error, Result};
-use crate::frontend::MappingObject;
+use crate::frontend::MappingRef;
 use crate::open_code;
 use crate::types::key;
 use core::ffi::c_void;
@@ -46,7 +46,7 @@ pub struct HostTable {
     pub progress: extern "C" fn(done: u64, total: u64),
     /// Every mapping of every enabled front-end plugin for a framework.
     #[sabi(last_prefix_field)]
-    pub mappings: extern "C" fn(*const u8, usize) -> RVec<MappingObject>,
+    pub mappings: extern "C" fn(*const u8, usize) -> RVec<MappingRef>,
 }
 
 static HOST: OnceLock<HostTableRef> = OnceLock::new();
@@ -144,7 +144,7 @@ impl Host {
         self.0
     }
     /// Every mapping of every enabled front-end plugin for a framework (`onnx`).
-    pub fn mappings(self, framework: &str) -> Vec<MappingObject> {
+    pub fn mappings(self, framework: &str) -> Vec<MappingRef> {
         (self.0.mappings())(framework.as_ptr(), framework.len()).into_iter().collect()
     }
 }

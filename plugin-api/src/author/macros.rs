@@ -49,7 +49,6 @@ macro_rules! ge_plugin {
 
             extern "C" fn init(host: $crate::services::HostTableRef, options: RVec<$crate::services::OptionValue>) -> RResult<(), $crate::Error> {
                 guard("init", || {
-                    $crate::abi::guard::install_panic_hook();
                     $crate::services::set_host(host);
                     let _ = &options;
                     $( ($init)(&options)?; )?
@@ -78,7 +77,10 @@ macro_rules! ge_plugin {
                 guard("devices", || Ok($crate::author::registry::devices().into()))
             }
             static PLUGIN: &WithMetadata<Plugin> = &WithMetadata::new(Plugin { init, options, engines, ops, frontends, mappings, passes, devices });
-            fn root() -> PluginRef { PluginRef(PLUGIN.static_as_prefix()) }
+            fn root() -> PluginRef {
+                $crate::abi::guard::install_panic_hook();
+                PluginRef(PLUGIN.static_as_prefix())
+            }
             extern "C" fn erased() -> l::RootModuleResult { l::__call_root_module_loader(root) }
             #[unsafe(export_name = "_1as_0lib_1header_0root_bmodule_bloader")]
             // SAFETY: `erased` gives the root module of the type that the header is made for.
