@@ -156,3 +156,22 @@ fn networks_stay_within_the_figures_of_the_fast_level() {
     assert!(ratio("moe_10k.csv", MemoryEffort::Fast) <= 10_001);
     assert!(ratio("layered_50k.csv.gz", MemoryEffort::Fast) <= 10_176);
 }
+
+#[test]
+fn exact_hand_overs_are_packed_without_waste() {
+    for name in ["planted_150.csv", "planted_300.csv"] {
+        assert_eq!(ratio(name, MemoryEffort::Default), 10_000, "{name}");
+    }
+    for name in ["A", "C", "E"] {
+        let file = format!("minimalloc/{name}.1048576.csv");
+        assert_eq!(ratio(&file, MemoryEffort::Default), 10_000, "{name}");
+    }
+}
+
+#[test]
+fn networks_meet_the_bound_at_the_highest_effort() {
+    for name in ["nasnet_1k.csv", "moe_10k.csv"] {
+        assert_eq!(ratio(name, MemoryEffort::Max), 10_000, "{name}");
+    }
+    assert!(ratio("layered_50k.csv.gz", MemoryEffort::Max) <= 10_060);
+}

@@ -20,12 +20,15 @@ mod binary_block_mem_assigner;
 pub mod block;
 pub mod conflicts;
 mod greedy;
+mod hand_over;
 mod hybrid_mem_assigner;
 pub mod lower_bound;
 mod max_block_mem_assigner;
 mod pool_walk;
+mod pq_tree;
 mod problem;
 mod search;
+mod separate;
 mod sweep;
 
 pub use binary_block_mem_assigner::BinaryBlockMemAssigner;

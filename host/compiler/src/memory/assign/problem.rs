@@ -85,8 +85,14 @@ impl Problem {
                 return Err(AssignError::PinnedUnaligned { id: block.id, offset, align: block.align });
             }
         }
-        // Sizes without a common alignment would be rounded up by much: pins and sizes both must
-        // divide, so the unit shrinks to 1 where a pin does not fit it.
+        // Where nothing is pinned all offsets are sums of sizes: count in what divides them all.
+        if blocks.iter().all(|block| block.fixed.is_none()) {
+            let mut common = 0;
+            for block in blocks {
+                common = greatest_common_divisor(common, rounded_size(block)?.div_ceil(unit));
+            }
+            unit = unit.checked_mul(common.max(1)).unwrap_or(unit);
+        }
         let mut instants: Vec<u64> = blocks.iter().flat_map(|block| [block.lower, block.upper]).collect();
         instants.sort_unstable();
         instants.dedup();
@@ -252,9 +258,12 @@ fn least_common_multiple(a: u64, b: u64) -> Option<u64> {
     if b == 0 {
         return None;
     }
-    let (mut x, mut y) = (a, b);
-    while y != 0 {
-        (x, y) = (y, x % y);
+    (a / greatest_common_divisor(a, b)).checked_mul(b)
+}
+
+fn greatest_common_divisor(mut a: u64, mut b: u64) -> u64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
     }
-    (a / x).checked_mul(b)
+    a
 }

@@ -1,16 +1,161 @@
-//! From the best start to a smaller arena: searches in a fixed order, each within its steps.
+//! From the best start to a smaller arena: searches in a fixed order, each within its steps, until
+//! the bound or the capacity is met.
 
-use super::block::{AssignOptions, Watch};
+use rayon::prelude::*;
+
+use super::block::{AssignOptions, MemoryEffort, Watch};
+use super::hand_over::{exact_share, hand_over};
 use super::problem::{Neighbours, Problem};
+use super::separate::Separation;
+
+/// Steps of one search before the next may take over, and all it may take.
+#[derive(Debug, Clone, Copy)]
+struct Budget {
+    /// Widths of the beams of [`hand_over`], one after the other.
+    beams: &'static [usize],
+    /// Leaves that all beams may look at.
+    beam_steps: u64,
+    /// Neighbours that each lane of the separation may look at.
+    lane_steps: u64,
+    /// Separations from other seeds, side by side.
+    lanes: u64,
+}
+
+/// Share of exact hand-overs, in parts of 100, from which that packing is tried.
+const WORTH_A_SWEEP: usize = 25;
+/// Blocks up to which a problem counts as small.
+const SMALL: usize = 3000;
+
+impl Budget {
+    /// By the effort and the prize: the part of the arena that could still be saved.
+    fn new(effort: MemoryEffort, problem: &Problem, arena: u64, target: u64) -> Self {
+        let most = match (effort, problem.len() <= SMALL) {
+            (MemoryEffort::Fast, _) => 0,
+            (MemoryEffort::Default, _) => 6_000_000,
+            (MemoryEffort::Max, false) => 350_000_000,
+            (MemoryEffort::Max, true) => 3_500_000_000,
+        };
+        let lane_steps = match effort {
+            // Nothing below a thousandth is worth the compile's time; from a twentieth on, all is.
+            MemoryEffort::Default => {
+                let prize = (arena - target).saturating_mul(20) / target.max(1);
+                if prize > 0 { most } else { most / 4 }
+            }
+            MemoryEffort::Fast | MemoryEffort::Max => most,
+        };
+        let (beams, beam_steps): (&'static [usize], u64) = match effort {
+            MemoryEffort::Fast => (&[], 0),
+            MemoryEffort::Default => (&[1, 4, 16], 1_500_000),
+            MemoryEffort::Max => (&[1, 4, 16, 64, 256], 300_000_000),
+        };
+        let lanes = if effort == MemoryEffort::Max && problem.len() <= SMALL { 4 } else { 2 };
+        Self { beams, beam_steps, lane_steps: lane_steps / lanes, lanes }
+    }
+}
 
 /// The best of the start and what the searches find from it.
 pub(super) fn improve(
     problem: &Problem,
-    _neighbours: &Neighbours,
+    lists: &Neighbours,
     start: (Vec<u64>, &'static str),
-    _options: &AssignOptions,
-    _watch: &Watch<'_>,
+    options: &AssignOptions,
+    watch: &Watch<'_>,
 ) -> (Vec<u64>, &'static str) {
-    let _ = problem.arena(&start.0);
-    start
+    let wanted = options.capacity.map_or(0, |capacity| capacity / problem.unit);
+    let target = problem.bound.max(wanted);
+    let mut best = start;
+    let arena = problem.arena(&best.0);
+    if arena <= target {
+        return best;
+    }
+    let budget = Budget::new(options.effort, problem, arena, target);
+    if problem.by_interval && !problem.pinned() && exact_share(problem) >= WORTH_A_SWEEP {
+        let mut left = budget.beam_steps;
+        for &width in budget.beams {
+            let (found, steps) = hand_over(problem, problem.bound, width, true, left);
+            left = left.saturating_sub(steps);
+            if let Some(found) = found {
+                if problem.arena(&found) < problem.arena(&best.0) {
+                    best = (found, "hand-over");
+                }
+            }
+            if left == 0 || problem.arena(&best.0) <= target || (watch.cancel)() {
+                break;
+            }
+        }
+    }
+    if problem.arena(&best.0) > target && !(watch.cancel)() {
+        separated(problem, lists, best, target, &budget, watch)
+    } else {
+        best
+    }
+}
+
+/// One separation and the capacity it works for.
+struct Lane<'a> {
+    search: Separation<'a>,
+    capacity: u64,
+    found: bool,
+}
+
+/// Separations from several seeds in rounds: each has its own capacity between the target and the
+/// best arena, and after each round the best of all is where those above it go on from.
+fn separated(
+    problem: &Problem,
+    lists: &Neighbours,
+    mut best: (Vec<u64>, &'static str),
+    target: u64,
+    budget: &Budget,
+    watch: &Watch<'_>,
+) -> (Vec<u64>, &'static str) {
+    let mut arena = problem.arena(&best.0);
+    // The divisor of the gap that the next capacity cuts off.
+    let mut share = 1_u64;
+    let capacity = |arena: u64, share: u64| arena - ((arena - target) / share).max(1);
+    let mut lanes: Vec<Lane<'_>> = (1..=budget.lanes)
+        .map(|seed| {
+            let capacity = capacity(arena, share + seed - 1);
+            let search = Separation::new(problem, lists, &best.0, capacity, seed);
+            Lane { search, capacity, found: false }
+        })
+        .collect();
+    let rounds = 24;
+    let all = budget.lane_steps.saturating_mul(budget.lanes);
+    for round in 0..rounds {
+        (watch.progress)(all / rounds * round, all);
+        let steps = budget.lane_steps / rounds;
+        lanes.par_iter_mut().for_each(|lane| {
+            let end = lane.search.steps.saturating_add(steps);
+            lane.found = false;
+            // Success goes on at once, at a smaller capacity, from where the lane stands.
+            while lane.search.steps < end && !(watch.cancel)() {
+                if !lane.search.run(end - lane.search.steps) {
+                    break;
+                }
+                lane.found = true;
+                lane.capacity = lane.search.settle();
+                if lane.capacity <= target {
+                    break;
+                }
+                let next = lane.capacity - ((lane.capacity - target) / 16).max(1);
+                lane.search.squeeze(next);
+            }
+        });
+        let winner = lanes.iter().filter(|lane| lane.found).min_by_key(|lane| lane.capacity);
+        let better = winner.is_some_and(|lane| lane.capacity < arena);
+        if let Some(lane) = winner.filter(|_| better) {
+            arena = lane.capacity;
+            best = (lane.search.settled().to_vec(), "separation");
+        }
+        if arena <= target || (watch.cancel)() {
+            break;
+        }
+        share = if better { (share / 2).max(1) } else { share.saturating_mul(2).min(256) };
+        for (lane, seed) in lanes.iter_mut().zip(0..) {
+            lane.capacity = capacity(arena, share + seed * share.div_ceil(2));
+            lane.search.restart(&best.0, lane.capacity);
+        }
+    }
+    (watch.progress)(all, all);
+    best
 }
