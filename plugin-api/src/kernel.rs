@@ -50,6 +50,11 @@ pub type KernelFn = unsafe extern "C" fn(ctx: *const c_void, call: *const Kernel
 #[derive(Clone, Copy, StableAbi)]
 pub struct DropFn(pub unsafe extern "C" fn(ctx: *mut c_void));
 
+/// Takes the error of the launch that failed last on this thread, from the library that owns the kernel.
+#[repr(transparent)]
+#[derive(Clone, Copy, StableAbi)]
+pub struct LastErrorFn(pub extern "C" fn() -> ROption<Error>);
+
 /// What an executor loaded: a function, its context, what it touches.
 #[repr(C)]
 #[derive(StableAbi)]
@@ -64,6 +69,8 @@ pub struct LoadedKernel {
     pub access: RVec<Access>,
     /// Scratch bytes for each block.
     pub scratch_bytes: u64,
+    /// Says why a launch failed: the device calls it on the thread on which `run` returned non-zero. None: the number is all.
+    pub last_error: ROption<LastErrorFn>,
 }
 // SAFETY: the context is owned by the kernel and used read-only from any thread (contract of KernelFn).
 unsafe impl Send for LoadedKernel {}
@@ -224,6 +231,10 @@ unsafe extern "C" fn drop_boxed(ctx: *mut c_void) {
     crate::abi::guard_drop(|| drop(unsafe { Box::from_raw(ctx as *mut Boxed) }))
 }
 
+extern "C" fn take_error() -> ROption<Error> {
+    last_error::take().into()
+}
+
 /// Makes a device kernel of a safe one. `lens` and `access`: bytes and access of each argument, as the executor was told them.
 pub fn block_kernel(
     kernel: Box<dyn BlockKernel>,
@@ -233,10 +244,17 @@ pub fn block_kernel(
 ) -> LoadedKernel {
     let a = access.clone().into();
     let ctx = Box::into_raw(Box::new(Boxed { kernel, lens, access })) as *mut c_void;
-    LoadedKernel { run: run_boxed, ctx, drop: ROption::RSome(DropFn(drop_boxed)), access: a, scratch_bytes }
+    LoadedKernel {
+        run: run_boxed,
+        ctx,
+        drop: ROption::RSome(DropFn(drop_boxed)),
+        access: a,
+        scratch_bytes,
+        last_error: ROption::RSome(LastErrorFn(take_error)),
+    }
 }
 
-/// The error of a kernel that returned non-zero, kept by thread for the device to fetch through the engine's table.
+/// The error of a kernel that returned non-zero, kept by thread for the device to fetch by [`LoadedKernel::last_error`].
 pub mod last_error {
     use super::Error;
     use std::cell::RefCell;
