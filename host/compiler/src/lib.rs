@@ -1,7 +1,40 @@
 //! The compiler: from a graph to a GeRootModel, one module a stage, in the order of the stages.
 #![forbid(unsafe_code)]
 
+/// Errors.
+pub mod error;
+/// Ids that stages decide.
+pub mod ids;
+/// Options of a compilation.
+pub mod options;
+/// What plugins offer.
+pub mod toolbox;
+/// Records of passes.
+pub mod pass;
+/// The list of stages and the driver.
+pub mod stages;
+/// Normalisation, inference, folding.
+pub mod prepare;
+/// Engines for nodes.
+pub mod place;
+/// Memory conflicts.
+pub mod conflict;
+/// Output sizes, workspaces, wishes of each node.
+pub mod params;
 /// Streams: logical allocation and, beyond it, streams from the graph's own parallelism.
 pub mod streams;
 /// Memory: lifetimes, assigners, offsets and their check.
 pub mod memory;
+/// Events and notifies.
+pub mod sync;
+/// Tasks and kernels.
+pub mod tasks;
+/// Physical streams.
+pub mod split;
+/// Weights, GeRootModel and its OM.
+pub mod model;
+
+pub use error::{CompileError, Result};
+pub use ids::{EventId, ModelMap, NodeKey, PhysicalId, StreamId};
+pub use options::Options;
+pub use toolbox::Toolbox;

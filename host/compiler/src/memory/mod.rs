@@ -6,3 +6,9 @@ pub mod assign;
 pub mod check_offsets;
 /// CSV files of buffers in, CSV files with offsets out (`ge plan memory`).
 pub mod plan_file;
+/// What the stage decides.
+pub mod plan;
+/// Memory of a graph.
+pub mod graph_planner;
+
+pub use plan::{Io, MemoryPlan, Slot, Space, SpaceReport, ZeroCopyRange};

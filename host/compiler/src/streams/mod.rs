@@ -1,4 +1,26 @@
-//! Stream allocation. in: a placed graph, out: `StreamPlan` and `ExecutionOrder`.
+//! Stream allocation. in: a placed graph, out: [`StreamPlan`] and [`ExecutionOrder`].
 
+/// What the stage decides.
+pub mod plan;
+/// What runs before what.
+pub mod order;
+/// Logical streams by engine.
+pub mod logical;
 /// Streams from the graph's own parallelism (`ge.x.stream_mode = parallel:N`).
 pub mod parallel;
+
+pub use order::ExecutionOrder;
+pub use plan::{LogicalStream, StreamPlan};
+
+use crate::error::Result;
+use crate::options::Options;
+use crate::place::Placement;
+use crate::toolbox::Toolbox;
+use ge_ir::Model;
+
+/// Allocates logical streams and builds the relation that memory and sync use.
+pub fn run(model: &Model, placement: &Placement, toolbox: &Toolbox<'_>, options: &Options) -> Result<(StreamPlan, ExecutionOrder)> {
+    let plan = logical::assign(model, placement, toolbox, options)?;
+    let order = ExecutionOrder::new(model, &plan);
+    Ok((plan, order))
+}

@@ -1,0 +1,108 @@
+//! `MemoryPlan`: what the stage `memory` decides, read by those after it.
+use crate::ids::ModelMap;
+use ge_ir::Model;
+use ge_plugin_api::device::MemoryKind;
+
+/// In which space an output or workspace lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Space {
+    /// The feature map of a memory kind.
+    Feature(MemoryKind),
+    /// The weights.
+    Weights,
+    /// The variables.
+    Variables,
+    /// No memory (no bytes, never touched).
+    None,
+}
+
+/// Where one output or workspace lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot {
+    /// Space.
+    pub space: Space,
+    /// Offset in it.
+    pub offset: u64,
+    /// Bytes, padding included.
+    pub size: u64,
+    /// Whether it lies in a zero-copy range.
+    pub zero_copy: bool,
+    /// The node's input whose memory it shares, if it is in place or a view.
+    pub ref_input: Option<u32>,
+}
+
+impl Slot {
+    /// No memory.
+    pub const NONE: Slot = Slot { space: Space::None, offset: 0, size: 0, zero_copy: false, ref_input: None };
+}
+
+/// A graph input or output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Io {
+    /// Graph input k.
+    Input(u32),
+    /// Graph output k.
+    Output(u32),
+}
+
+/// A range of a feature map that is the caller's own memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ZeroCopyRange {
+    /// Which input or output.
+    pub io: Io,
+    /// Memory kind.
+    pub memory: MemoryKind,
+    /// Offset in that kind's feature map.
+    pub offset: u64,
+    /// Bytes.
+    pub size: u64,
+}
+
+/// One memory kind's figures.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpaceReport {
+    /// Memory kind.
+    pub memory: MemoryKind,
+    /// Bytes of the feature map, zero-copy ranges included.
+    pub size: u64,
+    /// Greatest live sum of 512-byte blocks, zero copy left out: no plan is smaller.
+    pub lower_bound: u64,
+    /// Bytes of zero-copy ranges (at the end).
+    pub zero_copy: u64,
+    /// Who made the plan.
+    pub assigner: String,
+}
+
+/// Memory of a model.
+#[derive(Clone, Debug)]
+pub struct MemoryPlan {
+    /// Slots of each node's outputs.
+    pub outputs: ModelMap<Vec<Slot>>,
+    /// Slots of each node's workspaces.
+    pub workspaces: ModelMap<Vec<Slot>>,
+    /// Figures of each memory kind in use; HBM first and always there.
+    pub spaces: Vec<SpaceReport>,
+    /// Zero-copy ranges.
+    pub zero_copy: Vec<ZeroCopyRange>,
+    /// Bytes of the weights.
+    pub weight_bytes: u64,
+    /// Bytes of the variables.
+    pub variable_bytes: u64,
+    /// Nodes that hold memory at the peak, greatest first.
+    pub peak: Vec<(String, u64)>,
+}
+
+impl MemoryPlan {
+    /// A plan without memory.
+    pub fn empty(model: &Model) -> MemoryPlan {
+        MemoryPlan {
+            outputs: ModelMap::new(model, Vec::new()),
+            workspaces: ModelMap::new(model, Vec::new()),
+            spaces: Vec::new(),
+            zero_copy: Vec::new(),
+            weight_bytes: 0,
+            variable_bytes: 0,
+            peak: Vec::new(),
+        }
+    }
+}

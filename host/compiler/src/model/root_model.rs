@@ -1,0 +1,49 @@
+//! `GeRootModel`: everything that a compilation decided, ready to be written as an OM.
+use crate::memory::MemoryPlan;
+use crate::model::weights::Weights;
+use crate::options::Options;
+use crate::pass::Records;
+use crate::place::Placement;
+use crate::split::PhysicalPlan;
+use crate::streams::{ExecutionOrder, StreamPlan};
+use crate::sync::SyncPlan;
+use crate::tasks::TaskList;
+use crate::toolbox::PluginEntry;
+use ge_ir::Model;
+use ge_plugin_api::device::SocSpec;
+
+/// The compiled model.
+pub struct GeRootModel {
+    /// Name.
+    pub name: String,
+    /// The final graphs.
+    pub model: Model,
+    /// Engine of each node.
+    pub placement: Placement,
+    /// Names of the engines by id.
+    pub engines: Vec<String>,
+    /// Logical streams.
+    pub streams: StreamPlan,
+    /// The relation that all plans keep.
+    pub order: ExecutionOrder,
+    /// Memory.
+    pub memory: MemoryPlan,
+    /// Events and notifies.
+    pub sync: SyncPlan,
+    /// Tasks and kernels.
+    pub tasks: TaskList,
+    /// Physical streams.
+    pub physical: PhysicalPlan,
+    /// Weights.
+    pub weights: Weights,
+    /// What passes did and refused.
+    pub records: Records,
+    /// Options that were not at their default.
+    pub options: Options,
+    /// Plugins.
+    pub plugins: Vec<PluginEntry>,
+    /// SoC.
+    pub soc: SocSpec,
+    /// Ranks of the group that the model is compiled for (1: no communication).
+    pub rank_size: u32,
+}

@@ -1,0 +1,36 @@
+//! Records of passes: time, visits, patches, refusals.
+use std::collections::BTreeMap;
+
+/// One run of one pass.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PassRecord {
+    /// Stage.
+    pub stage: &'static str,
+    /// Pass.
+    pub pass: String,
+    /// Wall time.
+    pub micros: u64,
+    /// Nodes visited.
+    pub visits: u64,
+    /// Patches applied.
+    pub changes: u64,
+}
+
+/// All that passes leave for the user: records in order, and refusals by node and pass.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Records {
+    /// Runs, in order.
+    pub runs: Vec<PassRecord>,
+    /// Node name to (pass, reason), in the order given; the first reason of a pass stays.
+    pub refusals: BTreeMap<String, Vec<(String, String)>>,
+}
+
+impl Records {
+    /// Keeps the first reason why a pass left a node alone.
+    pub fn refuse(&mut self, node: &str, pass: &str, reason: impl Into<String>) {
+        let list = self.refusals.entry(node.to_owned()).or_default();
+        if !list.iter().any(|(p, _)| p == pass) {
+            list.push((pass.to_owned(), reason.into()));
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! `EnginePlacer`: each node to the cheapest engine that takes it; every refusal is kept in words.
+//!
+//! Rule (facts 3.2): an engine already set stays (its op store must take the node at compile); structural nodes go to the
+//! structural engine; else the engines that know the type, by compute cost, plugin order breaking ties; the first whose
+//! `supports` says yes. Nodes are asked in parallel, results put back in node order; all failures are told together.
+use crate::error::{CompileError, Result};
+use crate::ids::{ModelMap, NodeKey};
+use crate::toolbox::{EngineId, Toolbox};
+use ge_ir::view::GraphContext;
+use ge_ir::{Key, Model, NodeId};
+use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
+use ge_plugin_api::engine::Support;
+use rayon::prelude::*;
+use std::collections::HashMap;
+
+/// What one engine said of a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// Engine.
+    pub engine: String,
+    /// Why not; None: it took the node.
+    pub refusal: Option<String>,
+}
+
+/// Where each node is and why.
+#[derive(Clone, Debug)]
+pub struct Placement {
+    /// Engine of each node.
+    pub engine: ModelMap<EngineId>,
+    /// What the engines asked said, in the order asked, for nodes with at least one refusal.
+    pub asked: HashMap<NodeKey, Vec<Candidate>>,
+}
+
+/// Types that the host itself gives to the structural engine without asking (DESIGN 1).
+pub const STRUCTURAL: &[&str] = &[
+    "Data", "RefData", "AippData", "Const", "Constant", "FileConstant", "Variable", "NetOutput", "PartitionedCall", "If", "While", "Case",
+    "For", "PlaceHolder", "End",
+];
+
+/// The placer of one compilation.
+pub struct EnginePlacer<'t, 'p> {
+    toolbox: &'t Toolbox<'p>,
+    by_type: HashMap<Key, Vec<EngineId>>,
+    structural: Vec<Key>,
+    /// Whether an engine given beforehand binds without asking its op store (text entered at `streams` and later).
+    trust_given: bool,
+}
+
+impl<'t, 'p> EnginePlacer<'t, 'p> {
+    /// Asks every engine for its types once.
+    pub fn new(toolbox: &'t Toolbox<'p>, trust_given: bool) -> Result<Self> {
+        let mut by_type: HashMap<Key, Vec<EngineId>> = HashMap::new();
+        for (i, e) in toolbox.engines.iter().enumerate() {
+            let id = EngineId(u16::try_from(i).map_err(|_| CompileError::internal("place", "too many engines"))?);
+            for t in e.object.op_types()? {
+                by_type.entry(Key::new(&t)).or_default().push(id);
+            }
+        }
+        for v in by_type.values_mut() {
+            v.sort_by_key(|id| (toolbox.engine(*id).info.cost, *id));
+            v.dedup();
+        }
+        Ok(EnginePlacer { toolbox, by_type, structural: STRUCTURAL.iter().map(|s| Key::new(s)).collect(), trust_given })
+    }
+
+    /// Places all nodes of all graphs and writes `_engine` and `_op_kernel_lib`.
+    pub fn run(&self, model: &mut Model) -> Result<Placement> {
+        let Some(structural) = self.toolbox.structural_engine() else {
+            return Err(CompileError::Plugin(
+                Diagnostic::error("no enabled plugin brings an engine for structural nodes (Data, Const, NetOutput)")
+                    .code("GE-E0208")
+                    .help("enable plugin `local` in plugins.toml")
+                    .of(ErrorKind::UNSUPPORTED),
+            ));
+        };
+        let mut engine = ModelMap::new(model, structural);
+        let mut asked: HashMap<NodeKey, Vec<Candidate>> = HashMap::new();
+        let mut failures: Vec<Diagnostic> = Vec::new();
+        for gi in 0..model.graphs().len() {
+            let order = model.graphs()[gi].order().to_vec();
+            let frozen: &Model = model;
+            let found: Vec<Result<(NodeId, Option<EngineId>, Vec<Candidate>)>> = order
+                .par_chunks(512)
+                .flat_map_iter(|chunk| {
+                    let context = GraphContext::new(frozen, gi);
+                    let view = context.graph();
+                    chunk.iter().map(|&id| self.place(&view.node(id), structural).map(|(e, c)| (id, e, c))).collect::<Vec<_>>()
+                })
+                .collect();
+            for f in found {
+                let (id, chosen, candidates) = f?;
+                let key = NodeKey::new(gi, id);
+                match chosen {
+                    Some(e) => {
+                        engine[key] = e;
+                        if candidates.iter().any(|c| c.refusal.is_some()) {
+                            asked.insert(key, candidates);
+                        }
+                    }
+                    None => {
+                        if let Some(n) = model.graphs()[gi].get(id) {
+                            failures.push(unplaced(n.name(), n.op(), &candidates));
+                        }
+                    }
+                }
+            }
+        }
+        if !failures.is_empty() {
+            return Err(CompileError::Plugin(ge_plugin_api::Error::all(ErrorKind::UNSUPPORTED, failures)));
+        }
+        for gi in 0..model.graphs().len() {
+            let order = model.graphs()[gi].order().to_vec();
+            for id in order {
+                let info = &self.toolbox.engine(engine[NodeKey::new(gi, id)]).info;
+                let g = &mut model.graphs_mut()[gi];
+                g.set_attr(id, "_engine", info.name.clone());
+                g.set_attr(id, "_op_kernel_lib", info.kernel_lib.clone());
+            }
+        }
+        Ok(Placement { engine, asked })
+    }
+
+    fn place(&self, node: &ge_plugin_api::view::Node<'_>, structural: EngineId) -> Result<(Option<EngineId>, Vec<Candidate>)> {
+        if let Some(name) = node.str("_engine") {
+            let Some(id) = self.toolbox.engine_named(name) else {
+                return Ok((None, vec![Candidate { engine: name.to_owned(), refusal: Some("no such engine is loaded".into()) }]));
+            };
+            if self.trust_given || id == structural {
+                return Ok((Some(id), Vec::new()));
+            }
+            let e = self.toolbox.engine(id);
+            return Ok(match e.object.supports(node)? {
+                Support::Yes => (Some(id), Vec::new()),
+                Support::No(r) => (None, vec![Candidate { engine: name.to_owned(), refusal: Some(r.into()) }]),
+            });
+        }
+        if self.structural.contains(&node.op_key()) {
+            return Ok((Some(structural), Vec::new()));
+        }
+        let mut candidates = Vec::new();
+        for &id in self.by_type.get(&node.op_key()).map_or(&[][..], |v| v) {
+            let e = self.toolbox.engine(id);
+            if let Some(why) = &e.excluded {
+                candidates.push(Candidate { engine: e.info.name.to_string(), refusal: Some(why.clone()) });
+                continue;
+            }
+            match e.object.supports(node)? {
+                Support::Yes => {
+                    candidates.push(Candidate { engine: e.info.name.to_string(), refusal: None });
+                    return Ok((Some(id), candidates));
+                }
+                Support::No(r) => candidates.push(Candidate { engine: e.info.name.to_string(), refusal: Some(r.into()) }),
+            }
+        }
+        Ok((None, candidates))
+    }
+}
+
+fn unplaced(name: &str, op: &str, candidates: &[Candidate]) -> Diagnostic {
+    let mut d = Diagnostic::error(format!("no enabled engine can run `{name}` ({op})")).code("GE-E0207").atc("EZ3003").node(name, op);
+    if candidates.is_empty() {
+        d = d.note("asked: no enabled engine has this operator type");
+    }
+    for c in candidates {
+        d = d.note(format!("asked: {} ({})", c.engine, c.refusal.as_deref().unwrap_or("took it")));
+    }
+    d.help("enable a plugin that brings the operator, or change the model; `ge plugin list` shows what is loaded")
+}

@@ -1,0 +1,118 @@
+//! `InferShapePass`: types and shapes in topological order, with constants folded on the way, so that a Reshape sees the
+//! shape that a Shape and a Gather computed (003 §8).
+use super::fold::{fold, folding_engine};
+use crate::error::{CompileError, Result};
+use crate::pass::{PassRecord, Records};
+use crate::place::engine_placer::STRUCTURAL;
+use crate::toolbox::Toolbox;
+use ge_ir::view::GraphContext;
+use ge_ir::{ConstTensor, Key, Model, NodeId, TensorDesc, ValueRef};
+use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
+use ge_plugin_api::patch::{Edit, Patch};
+use ge_plugin_api::types::AttrMap;
+use std::time::Instant;
+
+/// Inference and folding of a whole model.
+pub struct InferShapePass<'t, 'p> {
+    toolbox: &'t Toolbox<'p>,
+    structural: Vec<Key>,
+}
+
+impl<'t, 'p> InferShapePass<'t, 'p> {
+    /// For one compilation.
+    pub fn new(toolbox: &'t Toolbox<'p>) -> Self {
+        InferShapePass { toolbox, structural: STRUCTURAL.iter().map(|s| Key::new(s)).collect() }
+    }
+
+    /// Infers the root graph; every failure is collected.
+    pub fn run(&self, model: &mut Model, records: &mut Records) -> Result<()> {
+        let start = Instant::now();
+        let engine = folding_engine(self.toolbox);
+        let mut failures: Vec<Diagnostic> = Vec::new();
+        let mut visits = 0;
+        let mut folded = 0;
+        for gi in 0..model.graphs().len() {
+            for id in model.graphs()[gi].order().to_vec() {
+                visits += 1;
+                match self.visit(model, gi, id, engine) {
+                    Ok(Some(outputs)) => {
+                        folded += 1;
+                        replace(model, gi, id, outputs)?;
+                    }
+                    Ok(None) => {}
+                    Err(CompileError::Plugin(e)) if e.kind != ErrorKind::PANIC => failures.extend(e.diagnostics),
+                    Err(CompileError::NoPrototype { node, op }) => failures.extend(CompileError::NoPrototype { node, op }.into_error().diagnostics),
+                    Err(e) => return Err(e),
+                }
+            }
+        }
+        records.runs.push(PassRecord {
+            stage: "prepare",
+            pass: "InferShapePass".into(),
+            micros: start.elapsed().as_micros() as u64,
+            visits,
+            changes: folded,
+        });
+        if failures.is_empty() { Ok(()) } else { Err(CompileError::Plugin(ge_plugin_api::Error::all(ErrorKind::UNSUPPORTED, failures))) }
+    }
+
+    /// Sets a node's outputs; gives the constants that it folds to.
+    fn visit(
+        &self,
+        model: &mut Model,
+        gi: usize,
+        id: NodeId,
+        engine: Option<&crate::toolbox::EngineEntry<'_>>,
+    ) -> Result<Option<Vec<ConstTensor>>> {
+        let Some(n) = model.graphs()[gi].get(id) else { return Ok(None) };
+        if self.structural.contains(&n.op_key()) {
+            return Ok(None);
+        }
+        let context = GraphContext::new(model, gi);
+        let view = context.graph();
+        let node = view.node(id);
+        let inferred = self.toolbox.infer(&node)?;
+        let merged: Vec<TensorDesc> = inferred
+            .into_iter()
+            .zip(node.outputs().iter().map(Some).chain(std::iter::repeat(None)))
+            .map(|(new, old)| match old {
+                // What the inference cannot say and the graph already knows stays.
+                Some(old) => TensorDesc {
+                    dtype: if new.dtype == ge_ir::DType::UNKNOWN { old.dtype } else { new.dtype },
+                    shape: if new.shape.is_unranked() { old.shape.clone() } else { new.shape },
+                    attrs: old.attrs.clone(),
+                    ..new
+                },
+                None => new,
+            })
+            .collect();
+        drop(context);
+        if model.graphs()[gi].get(id).is_some_and(|n| n.outputs() != merged.as_slice()) {
+            model.graphs_mut()[gi].set_outputs(id, merged);
+        }
+        let Some(engine) = engine else { return Ok(None) };
+        let context = GraphContext::new(model, gi);
+        Ok(fold(self.toolbox, engine, &context.graph().node(id)))
+    }
+}
+
+/// Puts constants in place of a folded node: they take its name (`name`, `name_1` … for further outputs).
+fn replace(model: &mut Model, gi: usize, id: NodeId, outputs: Vec<ConstTensor>) -> Result<()> {
+    let (name, next) = {
+        let g = &model.graphs()[gi];
+        (g.get(id).map(|n| n.name().to_owned()).unwrap_or_default(), g.next_id())
+    };
+    let mut p = Patch::starting_at(next);
+    p.push(Edit::SetName(id, format!("{name}__folded").into()));
+    for (k, t) in outputs.into_iter().enumerate() {
+        let mut attrs = AttrMap::default();
+        let desc = t.desc();
+        attrs.set("value", t);
+        let own = if k == 0 { name.clone() } else { format!("{name}_{k}") };
+        let c = p.add("Const", &own, &[], vec![desc], attrs);
+        p.replace_uses(ValueRef::new(id, k as u32), ValueRef::new(c, 0));
+    }
+    p.remove(id);
+    model.apply(gi, p.into_edits().into()).map_err(|source| CompileError::Patch { who: "InferShapePass".into(), source })?;
+    Ok(())
+}

@@ -1,0 +1,115 @@
+//! The list of stages, in order, and the driver that runs them.
+//!
+//! `import` is the front end's; the rest stand here. Each stage is one module with one entry function; what it decides is a type
+//! of its own, read by those after it.
+use crate::error::{CompileError, Result};
+use crate::memory::graph_planner;
+use crate::model::{GeRootModel, weights};
+use crate::options::Options;
+use crate::pass::Records;
+use crate::place::EnginePlacer;
+use crate::tasks::TaskGenerator;
+use crate::toolbox::Toolbox;
+use crate::{conflict, params, prepare, split, streams, sync};
+use ge_ir::Model;
+use std::time::Instant;
+
+/// Names of the stages in order (DESIGN 2).
+pub const STAGES: &[&str] = &[
+    "import", "prepare", "original", "stage1", "place", "partition", "subgraph", "merge", "stage2", "conflict", "streams", "memory", "sync",
+    "tasks", "split", "model",
+];
+
+/// What the host wants to know while a compilation runs.
+pub trait Observer: Sync {
+    /// A stage begins.
+    fn stage(&self, name: &'static str, nodes: usize) {
+        let _ = (name, nodes);
+    }
+    /// A stage has ended with this graph.
+    fn done(&self, name: &'static str, model: &Model, micros: u64) {
+        let _ = (name, model, micros);
+    }
+    /// Whether the user wants to stop.
+    fn cancelled(&self) -> bool {
+        false
+    }
+}
+
+/// An observer that looks away.
+pub struct Silent;
+impl Observer for Silent {}
+
+/// Compiles a model through all stages.
+pub fn compile(name: &str, mut model: Model, toolbox: &Toolbox<'_>, options: &Options, observer: &dyn Observer) -> Result<GeRootModel> {
+    let mut records = Records::default();
+    let run = Run { observer, start: Instant::now() };
+    run.stage("prepare", &mut model, |m| prepare::run(m, toolbox, &mut records))?;
+    let is_view = |n: &ge_ir::Node| toolbox.op_flags(n.op_key()) & ge_plugin_api::ops::flags::VIEW != 0;
+    run.stage("conflict", &mut model, |m| conflict::run(m, &is_view))?;
+    let placement = run.stage("place", &mut model, |m| EnginePlacer::new(toolbox, false)?.run(m))?;
+    for (key, asked) in &placement.asked {
+        for c in asked {
+            if let Some(why) = &c.refusal {
+                records.refuse(&key.name(&model), &format!("EnginePlacer/{}", c.engine), why.clone());
+            }
+        }
+    }
+    let params = params::run(&model, &placement, toolbox)?;
+    let weights = weights::merge(&model)?;
+    let (stream_plan, order) = run.stage("streams", &mut model, |m| streams::run(m, &placement, toolbox, options))?;
+    let memory = run.stage("memory", &mut model, |m| graph_planner::plan(m, toolbox, &placement, &params, &order, &weights, options))?;
+    let sync = run.stage("sync", &mut model, |m| sync::insert::insert(m, &stream_plan, &order))?;
+    let rank_size = rank_size(&model);
+    let tasks = run.stage("tasks", &mut model, |m| TaskGenerator::new(toolbox, &placement, rank_size).run(m, &stream_plan, &order, &sync))?;
+    let physical = run.stage("split", &mut model, |m| split::run(m, &stream_plan, &order, &tasks, &toolbox.target.soc))?;
+    Ok(GeRootModel {
+        name: name.to_owned(),
+        engines: toolbox.engines.iter().map(|e| e.info.name.to_string()).collect(),
+        model,
+        placement,
+        streams: stream_plan,
+        order,
+        memory,
+        sync,
+        tasks,
+        physical,
+        weights,
+        records,
+        options: options.clone(),
+        plugins: toolbox.plugins.clone(),
+        soc: toolbox.target.soc.clone(),
+        rank_size,
+    })
+}
+
+struct Run<'o> {
+    observer: &'o dyn Observer,
+    start: Instant,
+}
+
+impl Run<'_> {
+    fn stage<T>(&self, name: &'static str, model: &mut Model, f: impl FnOnce(&mut Model) -> Result<T>) -> Result<T> {
+        if self.observer.cancelled() {
+            return Err(CompileError::Cancelled);
+        }
+        let before = self.start.elapsed();
+        self.observer.stage(name, model.node_count());
+        let out = f(model);
+        self.observer.done(name, model, (self.start.elapsed() - before).as_micros() as u64);
+        out
+    }
+}
+
+/// Ranks that the model's communication nodes are made for: the greatest `rank_size` of any node, 1 if none has one.
+pub fn rank_size(model: &Model) -> u32 {
+    model
+        .graphs()
+        .iter()
+        .flat_map(|g| g.nodes())
+        .filter_map(|n| n.attrs().int("rank_size"))
+        .filter_map(|r| u32::try_from(r).ok())
+        .max()
+        .unwrap_or(1)
+        .max(1)
+}

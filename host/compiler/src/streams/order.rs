@@ -1,0 +1,185 @@
+//! `ExecutionOrder`: what runs before what, by data and control edges, stream order, activation and subgraph rules
+//! (DESIGN 2, "Order before sync"). Memory, sync and split use only this relation; sync guarantees exactly it.
+//!
+//! Nodes of all graphs stand in one line: a subgraph's nodes directly before the node that names it, which ends after
+//! them; a subgraph's inputs come after what feeds the parent. Each node has a clock: for every stream how many of its
+//! nodes are over when the node starts. `ordered(a, b)` compares one entry.
+use crate::ids::{ModelMap, NodeKey, StreamId};
+use crate::streams::StreamPlan;
+use ge_ir::Model;
+
+/// The relation, ready to ask.
+#[derive(Clone, Debug)]
+pub struct ExecutionOrder {
+    /// All nodes in one line that respects the relation.
+    line: Vec<NodeKey>,
+    /// Position in `line`.
+    at: ModelMap<u32>,
+    /// Stream of the k-th node of the line, and its position on it; `NOWHERE` for nodes on no stream.
+    stream: Vec<u32>,
+    pos: Vec<u32>,
+    /// Clock of the k-th node: `streams` entries each.
+    clocks: Vec<u32>,
+    streams: usize,
+}
+
+const NOWHERE: u32 = u32::MAX;
+
+impl ExecutionOrder {
+    /// Builds the relation of a stream plan. Cost: nodes and edges times the number of streams.
+    pub fn new(model: &Model, plan: &StreamPlan) -> ExecutionOrder {
+        let line = line_of(model);
+        let mut at = ModelMap::new(model, 0u32);
+        for (i, k) in line.iter().enumerate() {
+            at[*k] = i as u32;
+        }
+        let streams = plan.streams.len().max(1);
+        let mut clocks = vec![0u32; line.len() * streams];
+        let mut stream = vec![NOWHERE; line.len()];
+        let mut pos = vec![0u32; line.len()];
+        let mut last: Vec<Option<usize>> = vec![None; streams];
+        let mut count = vec![0u32; streams];
+        let mut clock = vec![0u32; streams];
+        let parents = parents_of(model);
+        for i in 0..line.len() {
+            let key = line[i];
+            clock.fill(0);
+            let join = |clock: &mut [u32], p: usize, stream: &[u32], pos: &[u32], clocks: &[u32]| {
+                for (c, o) in clock.iter_mut().zip(&clocks[p * streams..(p + 1) * streams]) {
+                    *c = (*c).max(*o);
+                }
+                if stream[p] != NOWHERE {
+                    let s = stream[p] as usize;
+                    clock[s] = clock[s].max(pos[p] + 1);
+                }
+            };
+            for p in predecessors(model, key, &parents) {
+                let p = at[p] as usize;
+                if p < i {
+                    join(&mut clock, p, &stream, &pos, &clocks);
+                }
+            }
+            if let Some(StreamId(s)) = plan.of[key] {
+                let s = s as usize;
+                if s < streams {
+                    if let Some(p) = last[s] {
+                        join(&mut clock, p, &stream, &pos, &clocks);
+                    }
+                    stream[i] = s as u32;
+                    pos[i] = count[s];
+                    count[s] += 1;
+                    last[s] = Some(i);
+                }
+            }
+            clocks[i * streams..(i + 1) * streams].copy_from_slice(&clock);
+        }
+        ExecutionOrder { line, at, stream, pos, clocks, streams }
+    }
+
+    /// Whether `a` is over before `b` starts, whatever the schedule. O(1) for nodes on a stream.
+    pub fn ordered(&self, a: NodeKey, b: NodeKey) -> bool {
+        self.ordered_at(self.at[a] as usize, self.at[b] as usize)
+    }
+    /// The same by positions in the line.
+    pub fn ordered_at(&self, a: usize, b: usize) -> bool {
+        if a >= b {
+            return false;
+        }
+        let cb = &self.clocks[b * self.streams..(b + 1) * self.streams];
+        match self.stream[a] {
+            NOWHERE => self.clocks[a * self.streams..(a + 1) * self.streams].iter().zip(cb).all(|(x, y)| x <= y),
+            s => cb[s as usize] > self.pos[a],
+        }
+    }
+    /// All nodes in one line that respects the relation.
+    pub fn line(&self) -> &[NodeKey] {
+        &self.line
+    }
+    /// Position of a node in the line.
+    pub fn position(&self, k: NodeKey) -> usize {
+        self.at[k] as usize
+    }
+    /// Stream and position on it of the k-th node of the line.
+    pub fn stand(&self, i: usize) -> Option<(StreamId, u32)> {
+        if self.stream[i] == NOWHERE { None } else { Some((StreamId(self.stream[i]), self.pos[i])) }
+    }
+    /// Number of streams in the clocks.
+    pub fn stream_count(&self) -> usize {
+        self.streams
+    }
+    /// Clock of the k-th node: for every stream how many of its nodes are over when it starts.
+    pub fn clock(&self, i: usize) -> &[u32] {
+        &self.clocks[i * self.streams..(i + 1) * self.streams]
+    }
+}
+
+/// For each graph the node that names it.
+pub fn parents_of(model: &Model) -> Vec<Option<NodeKey>> {
+    let by_name = model.parents();
+    model.graphs().iter().map(|g| by_name.get(g.name()).map(|(gi, n)| NodeKey::new(*gi, *n))).collect()
+}
+
+/// What must be over before a node starts: producers, control inputs; for a subgraph's nodes without inputs what feeds the
+/// parent; for a parent its subgraphs' outputs.
+pub fn predecessors(model: &Model, key: NodeKey, parents: &[Option<NodeKey>]) -> Vec<NodeKey> {
+    let mut out = Vec::new();
+    let g = key.graph_of(model);
+    let Some(n) = g.get(key.node) else { return out };
+    out.extend(n.inputs().iter().filter(|v| !v.is_absent()).map(|v| NodeKey { graph: key.graph, node: v.node }));
+    out.extend(n.controls().iter().map(|c| NodeKey { graph: key.graph, node: *c }));
+    if out.is_empty() {
+        if let Some(parent) = parents[key.graph as usize] {
+            // The parent's own predecessors, through as many levels as there are.
+            out.extend(predecessors_of_parent(model, parent, parents));
+        }
+    }
+    for s in n.subgraphs() {
+        if let Some(gi) = model.graph_index(s) {
+            if let Some(o) = model.graphs()[gi].net_output() {
+                out.push(NodeKey::new(gi, o.id()));
+            }
+        }
+    }
+    out
+}
+
+fn predecessors_of_parent(model: &Model, mut parent: NodeKey, parents: &[Option<NodeKey>]) -> Vec<NodeKey> {
+    for _ in 0..=parents.len() {
+        let Some(n) = parent.get(model) else { return Vec::new() };
+        let mut out: Vec<NodeKey> =
+            n.inputs().iter().filter(|v| !v.is_absent()).map(|v| NodeKey { graph: parent.graph, node: v.node }).collect();
+        out.extend(n.controls().iter().map(|c| NodeKey { graph: parent.graph, node: *c }));
+        if !out.is_empty() {
+            return out;
+        }
+        match parents[parent.graph as usize] {
+            Some(up) => parent = up,
+            None => return out,
+        }
+    }
+    Vec::new()
+}
+
+/// All nodes in one line: each graph's order, a subgraph's nodes directly before their parent.
+fn line_of(model: &Model) -> Vec<NodeKey> {
+    let mut out = Vec::with_capacity(model.node_count());
+    let mut entered = vec![false; model.graphs().len()];
+    let mut stack: Vec<(usize, usize, bool)> = vec![(0, 0, false)];
+    entered[0] = true;
+    while let Some((gi, at, subs_done)) = stack.pop() {
+        let g = &model.graphs()[gi];
+        let Some(&id) = g.order().get(at) else { continue };
+        if !subs_done {
+            let subs: Vec<usize> = g.get(id).map(|n| n.subgraphs()).unwrap_or_default().iter().filter_map(|s| model.graph_index(s)).collect();
+            let fresh: Vec<usize> = subs.into_iter().filter(|s| !std::mem::replace(&mut entered[*s], true)).collect();
+            if !fresh.is_empty() {
+                stack.push((gi, at, true));
+                stack.extend(fresh.into_iter().rev().map(|s| (s, 0, false)));
+                continue;
+            }
+        }
+        out.push(NodeKey::new(gi, id));
+        stack.push((gi, at + 1, false));
+    }
+    out
+}
