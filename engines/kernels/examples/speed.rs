@@ -1,4 +1,5 @@
 //! Times single kernels on one thread: `cargo run --release -p ge-kernels --example speed`.
+use ge_kernels::conv::{Conv, ConvSpec};
 use ge_kernels::gemm::{BMatrix, Epilogue, Gemm, Matrix, pack_columns, packed_len};
 use ge_kernels::view::Out;
 use std::time::Instant;
@@ -40,6 +41,35 @@ fn main() {
             flops / t / 1e9,
             u * 1e6,
             flops / u / 1e9
+        );
+    }
+    let convolutions = [
+        (64, 64, 56, 3, 1, 1),
+        (32, 32, 112, 3, 1, 32),
+        (144, 144, 56, 3, 2, 144),
+        (16, 96, 112, 1, 1, 1),
+        (96, 24, 56, 1, 1, 1),
+        (960, 160, 7, 1, 1, 1),
+        (320, 1280, 7, 1, 1, 1),
+        (3, 32, 224, 3, 2, 1),
+        (512, 512, 7, 3, 1, 1),
+    ];
+    for (ci, co, size, kernel, stride, groups) in convolutions {
+        let mut s = ConvSpec::square(1, [ci, co], size, kernel);
+        s.groups = groups;
+        s.stride = [1, stride, stride];
+        s.pad_before = [0, kernel / 2, kernel / 2];
+        s.pad_after = s.pad_before;
+        let c = Conv::new(&s).expect("sizes fit");
+        let (x, w) = (vec![0.5f32; ci * size * size], vec![0.25f32; ci / groups * co * s.taps()]);
+        let mut y = vec![0f32; co * c.output().iter().product::<usize>()];
+        let e = Epilogue::default();
+        let t = best(|| c.run(0..c.units(), &x, &w, &e, &mut Out::new(&mut y)).expect("operands fit"));
+        println!(
+            "conv {ci}->{co} {size}x{size} k{kernel} s{stride} g{groups}: {:.1} us, {:.1} GFLOP/s, {} units",
+            t * 1e6,
+            2.0 * c.work() as f64 / t / 1e9,
+            c.units()
         );
     }
 }

@@ -7,6 +7,8 @@
 //! - Single-precision kernels give the same bits on every instruction set: all arithmetic goes through fused
 //!   multiply-adds and reductions of sixteen lanes in one order (`simd`).
 
+/// Convolutions.
+pub mod conv;
 /// Matrix products.
 pub mod gemm;
 /// Working memory of kernels.

@@ -1,0 +1,152 @@
+//! The copy of a strip of the input, bordered and split by the stride, in which every tap is one shifted run.
+//!
+//! For a strip of output rows the copy has, for each input channel (and each depth of the kernel) and each remainder
+//! modulo the stride that a tap uses, a plane of rows of one `pitch`. Output (y, x) of the strip, at `y * pitch + x`, meets
+//! tap (ky, kx) at that place plus the tap's own: so the output, laid out with the same pitch, is a stride-one product.
+use crate::conv::spec::{ConvError, ConvSpec};
+use crate::simd::isa::PanelElem;
+
+/// Floats after the copy that register tiles may read and drop.
+const SLACK: usize = 16 * 8 + 16;
+
+/// The geometry of the copy, for strips of up to `rows` output rows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Image {
+    pub(crate) spec: ConvSpec,
+    pub(crate) out: [usize; 3],
+    /// Distance of two rows of the copy, and of the output laid out like it.
+    pub(crate) pitch: usize,
+    /// Remainders modulo the stride in use, on y and on x.
+    phases: [Vec<usize>; 2],
+    plane: usize,
+    /// Where the taps of each (channel, kernel depth, kernel row, kernel column) stand.
+    pub(crate) places: Vec<u32>,
+    pub(crate) highest: usize,
+    /// Steps of the strip over the copy; one and the zero-stuffing of a transposed convolution.
+    step: [usize; 3],
+    inflate: [usize; 3],
+    before: [isize; 3],
+}
+
+impl Image {
+    pub(crate) fn new(spec: &ConvSpec, rows: usize) -> Result<Image, ConvError> {
+        let out = spec.output()?;
+        let (step, inflate) = match spec.transposed {
+            None => (spec.stride, [1; 3]),
+            Some(_) => ([1; 3], spec.stride),
+        };
+        let mut before = [0; 3];
+        for (axis, b) in before.iter_mut().enumerate() {
+            let pad = isize::try_from(spec.pad_before[axis]).map_err(|_| ConvError::Overflow)?;
+            let reach =
+                isize::try_from((spec.kernel[axis] - 1) * spec.dilation[axis]).map_err(|_| ConvError::Overflow)?;
+            *b = if spec.transposed.is_some() { reach - pad } else { pad };
+        }
+        let used = |axis: usize| {
+            let mut v: Vec<usize> = (0..spec.kernel[axis]).map(|k| k * spec.dilation[axis] % step[axis]).collect();
+            v.sort_unstable();
+            v.dedup();
+            v
+        };
+        let phases = [used(1), used(2)];
+        let last = |axis: usize| (spec.kernel[axis] - 1) * spec.dilation[axis] / step[axis];
+        let pitch = out[2] + last(2);
+        let plane = (rows + last(1)) * pitch;
+        let channels = spec.channels_in / spec.groups * spec.kernel[0];
+        let mut places = Vec::new();
+        places.try_reserve_exact(channels * spec.kernel[1] * spec.kernel[2]).map_err(|_| ConvError::Overflow)?;
+        for c in 0..channels {
+            for ky in 0..spec.kernel[1] {
+                for kx in 0..spec.kernel[2] {
+                    let (ry, rx) = (ky * spec.dilation[1], kx * spec.dilation[2]);
+                    let of = |p: &[usize], r: usize| p.iter().position(|&v| v == r).unwrap_or(0);
+                    let py = of(&phases[0], ry % step[1]);
+                    let px = of(&phases[1], rx % step[2]);
+                    let place = ((c * phases[0].len() + py) * phases[1].len() + px) * plane
+                        + ry / step[1] * pitch
+                        + rx / step[2];
+                    places.push(u32::try_from(place).map_err(|_| ConvError::Overflow)?);
+                }
+            }
+        }
+        let highest = places.iter().copied().max().unwrap_or(0) as usize;
+        Ok(Image { spec: spec.clone(), out, pitch, phases, plane, places, highest, step, inflate, before })
+    }
+
+    /// Floats of the copy for `channels` input channels.
+    pub(crate) fn len(&self, channels: usize) -> usize {
+        channels * self.spec.kernel[0] * self.phases[0].len() * self.phases[1].len() * self.plane + SLACK
+    }
+
+    /// Copies what output rows `y.0..y.1` of depth `z` need of `channels` channels; `x` begins at the first of them.
+    pub(crate) fn fill<T: PanelElem>(&self, x: &[T], channels: usize, z: usize, y: (usize, usize), copy: &mut [f32]) {
+        let [depth, height, width] = self.spec.input;
+        let rows = y.1 - y.0 + (self.spec.kernel[1] - 1) * self.spec.dilation[1] / self.step[1];
+        let mut at = 0;
+        for c in 0..channels {
+            for kz in 0..self.spec.kernel[0] {
+                let sz = source(z * self.step[0] + kz * self.spec.dilation[0], self.before[0], self.inflate[0], depth);
+                for &py in &self.phases[0] {
+                    for &px in &self.phases[1] {
+                        for r in 0..rows {
+                            let dst = &mut copy[at + r * self.pitch..at + (r + 1) * self.pitch];
+                            let sy = source((y.0 + r) * self.step[1] + py, self.before[1], self.inflate[1], height);
+                            match (sz, sy) {
+                                (Some(z), Some(y)) => {
+                                    let from = ((c * depth + z) * height + y) * width;
+                                    self.row(&x[from..from + width], px, dst);
+                                }
+                                _ => dst.fill(0.0),
+                            }
+                        }
+                        at += self.plane;
+                    }
+                }
+            }
+        }
+    }
+
+    fn row<T: PanelElem>(&self, src: &[T], phase: usize, dst: &mut [f32]) {
+        if self.step[2] == 1 && self.inflate[2] == 1 {
+            shifted(src, phase as isize - self.before[2], dst);
+        } else if self.inflate[2] == 1 {
+            strided(src, phase as isize - self.before[2], self.step[2], dst);
+        } else {
+            for (i, d) in dst.iter_mut().enumerate() {
+                let s = source(i * self.step[2] + phase, self.before[2], self.inflate[2], src.len());
+                *d = s.map_or(0.0, |s| src[s].wide());
+            }
+        }
+    }
+}
+
+/// The index in the input of a position of the padded, zero-stuffed axis; none in the border and between.
+fn source(position: usize, before: isize, inflate: usize, size: usize) -> Option<usize> {
+    let p = usize::try_from(position as isize - before).ok()?;
+    (p.is_multiple_of(inflate) && p / inflate < size).then_some(p / inflate)
+}
+
+crate::multiversion! {
+    /// `dst[i] = src[i + from]`, zero outside.
+    fn shifted<T: PanelElem>(src: &[T], from: isize, dst: &mut [f32]) {
+        let n = dst.len();
+        let lead = ((-from).max(0) as usize).min(n);
+        let start = (from.max(0) as usize).min(src.len());
+        let len = (src.len() - start).min(n - lead);
+        dst[..lead].fill(0.0);
+        for (d, s) in dst[lead..lead + len].iter_mut().zip(&src[start..start + len]) {
+            *d = s.wide();
+        }
+        dst[lead + len..].fill(0.0);
+    }
+}
+
+crate::multiversion! {
+    /// `dst[i] = src[i * step + from]`, zero outside.
+    fn strided<T: PanelElem>(src: &[T], from: isize, step: usize, dst: &mut [f32]) {
+        for (i, d) in dst.iter_mut().enumerate() {
+            let p = (i * step) as isize + from;
+            *d = if p >= 0 && (p as usize) < src.len() { src[p as usize].wide() } else { 0.0 };
+        }
+    }
+}

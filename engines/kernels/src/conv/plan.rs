@@ -1,0 +1,353 @@
+//! `Conv`: the plan of a convolution, made once from its sizes, and its run over strips.
+use crate::conv::depthwise;
+use crate::conv::image::Image;
+use crate::conv::spec::{ConvError, ConvSpec};
+use crate::gemm::micro::{Listed, Panels, tile};
+use crate::gemm::pack::{A_STRIDE, KC, copy_tile};
+use crate::gemm::{Bias, Epilogue};
+use crate::scratch::with_scratch;
+use crate::simd::isa::{Isa, PanelElem, Work, dispatch};
+use crate::view::Out;
+use std::ops::Range;
+
+/// Output channels of a unit at most; a multiple of every register tile.
+const BLOCK: usize = 192;
+/// Outputs of a unit, channels by positions, at most.
+const AREA: usize = 48 * 1024;
+/// As many units as keep the cores of a device busy, if the image is large enough.
+const WANTED: usize = 24;
+
+/// A planned convolution.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conv {
+    spec: ConvSpec,
+    out: [usize; 3],
+    image: Image,
+    kind: Kind,
+    /// Output channels of a unit.
+    block: usize,
+    /// Output rows of a unit; for `Pointwise`, positions.
+    rows: usize,
+    /// For `Pointwise`: where the channels stand in the input, and in a copy of a strip of it.
+    channels: [Vec<u32>; 2],
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// One input channel to a group, not transposed.
+    Depthwise,
+    /// Kernel and stride of one, no border: the input itself is the second operand.
+    Pointwise,
+    /// All others.
+    Dense,
+}
+
+/// Distance of two channels in the copy of a strip of `rows` positions.
+fn pitch(rows: usize) -> usize {
+    rows.next_multiple_of(16) + 16
+}
+
+impl Conv {
+    /// A plan.
+    ///
+    /// # Errors
+    /// What is wrong with the sizes ([`ConvSpec::check`]).
+    pub fn new(spec: &ConvSpec) -> Result<Conv, ConvError> {
+        spec.check()?;
+        let out = spec.output()?;
+        let per_group = [spec.channels_in / spec.groups, spec.channels_out / spec.groups];
+        let plain =
+            spec.kernel == [1; 3] && spec.stride == [1; 3] && spec.pad_before == [0; 3] && spec.pad_after == [0; 3];
+        let kind = match spec.transposed {
+            None if plain && per_group[0] > 1 => Kind::Pointwise,
+            None if per_group[0] == 1 => Kind::Depthwise,
+            _ => Kind::Dense,
+        };
+        let positions: usize = out.iter().product();
+        let (rows, block) = match kind {
+            Kind::Depthwise => (out[1].clamp(1, (AREA / out[2].max(1)).max(1)), (8192 / positions.max(1)).clamp(1, 64)),
+            _ => {
+                let mut block = BLOCK.min(per_group[1].next_multiple_of(12)).max(12);
+                let wide = if kind == Kind::Pointwise { 1 } else { out[2].max(1) };
+                let total = if kind == Kind::Pointwise { positions } else { out[1] };
+                let mut rows = (512.min(AREA / block) / wide).clamp(1, total.max(1));
+                let outer = spec.batch * spec.groups * if kind == Kind::Pointwise { 1 } else { out[0] };
+                let units = |rows: usize, block: usize| outer * per_group[1].div_ceil(block) * total.div_ceil(rows);
+                while units(rows, block) < WANTED && rows * wide > 96 {
+                    rows = rows.div_ceil(2);
+                }
+                while units(rows, block) < WANTED && block > 48 {
+                    block = (block / 2).next_multiple_of(12);
+                }
+                (rows, block)
+            }
+        };
+        let image = Image::new(spec, 1)?;
+        Conv { image, spec: spec.clone(), out, kind, block, rows, channels: [vec![], vec![]] }.with_units(rows, block)
+    }
+
+    /// The same plan with other units. For tests: the result does not depend on them.
+    pub fn with_units(mut self, rows: usize, block: usize) -> Result<Conv, ConvError> {
+        self.rows = rows.max(1);
+        self.block = if self.kind == Kind::Depthwise { block.max(1) } else { block.max(1).next_multiple_of(12) };
+        if self.kind == Kind::Pointwise {
+            let size = self.out.iter().product::<usize>();
+            for (list, step) in self.channels.iter_mut().zip([size, pitch(self.rows)]) {
+                let places = (0..self.spec.channels_in / self.spec.groups).map(|c| u32::try_from(c * step));
+                *list = places.collect::<Result<_, _>>().map_err(|_| ConvError::Overflow)?;
+            }
+        }
+        let image_rows = if self.kind == Kind::Pointwise { 1 } else { self.rows };
+        self.image = Image::new(&self.spec, image_rows)?;
+        Ok(self)
+    }
+
+    /// Spatial sizes of the output.
+    pub fn output(&self) -> [usize; 3] {
+        self.out
+    }
+
+    /// Multiply-adds of the whole convolution.
+    pub fn work(&self) -> u64 {
+        let per_output = (self.spec.channels_in / self.spec.groups * self.spec.taps()) as u64;
+        let outputs = self.out.iter().fold((self.spec.batch * self.spec.channels_out) as u64, |a, &b| a * b as u64);
+        outputs.saturating_mul(per_output)
+    }
+
+    /// Strips, and how many there are of one image and channel block.
+    fn strips(&self) -> usize {
+        match self.kind {
+            Kind::Pointwise => self.out.iter().product::<usize>().div_ceil(self.rows),
+            _ => self.out[0] * self.out[1].div_ceil(self.rows),
+        }
+    }
+
+    fn blocks(&self) -> usize {
+        match self.kind {
+            Kind::Depthwise => self.spec.channels_out.div_ceil(self.block),
+            _ => self.spec.groups * (self.spec.channels_out / self.spec.groups).div_ceil(self.block),
+        }
+    }
+
+    /// Number of units of work.
+    pub fn units(&self) -> usize {
+        if self.out.contains(&0) || self.spec.channels_out == 0 {
+            return 0;
+        }
+        self.spec.batch * self.blocks() * self.strips()
+    }
+
+    /// Checks the lengths of the operands and of the result, once before any run.
+    ///
+    /// # Errors
+    /// `Short`, naming the operand.
+    pub fn check<T>(&self, x: usize, w: usize, out: usize, epilogue: &Epilogue<'_, T>) -> Result<(), ConvError> {
+        let s = &self.spec;
+        let need = |operand, has: usize, needs: usize| {
+            if has < needs { Err(ConvError::Short { operand, has, needs }) } else { Ok(()) }
+        };
+        let total = s.batch * s.channels_out * self.out.iter().product::<usize>();
+        need("input", x, s.batch * s.channels_in * s.input.iter().product::<usize>())?;
+        need("weights", w, s.channels_in / s.groups * s.channels_out * s.taps())?;
+        need("output", out, total)?;
+        if let Bias::PerRow(b) | Bias::PerColumn(b) = epilogue.bias {
+            need("bias", b.len(), s.channels_out)?;
+        }
+        if let Some((r, _)) = epilogue.residual {
+            need("residual", r.len(), total)?;
+        }
+        Ok(())
+    }
+
+    /// Does the units. The epilogue's bias is one number a channel, [`Bias::PerRow`].
+    ///
+    /// # Errors
+    /// As [`Conv::check`].
+    pub fn run<T: PanelElem>(
+        &self,
+        units: Range<usize>,
+        x: &[T],
+        w: &[T],
+        epilogue: &Epilogue<'_, T>,
+        out: &mut Out<'_, T>,
+    ) -> Result<(), ConvError> {
+        self.check(x.len(), w.len(), out.len(), epilogue)?;
+        let end = units.end.min(self.units());
+        let group_in = self.spec.channels_in / self.spec.groups;
+        if self.kind == Kind::Depthwise {
+            let wide = self.rows * self.image.pitch + 16;
+            return with_scratch(self.image.len(1) + wide, |s| {
+                for unit in units.start..end {
+                    let (rest, strip) = (unit / self.strips(), unit % self.strips());
+                    let (n, block) = (rest / self.blocks(), rest % self.blocks());
+                    let channels = block * self.block..((block + 1) * self.block).min(self.spec.channels_out);
+                    let per = self.out[1].div_ceil(self.rows);
+                    let (z, y0) = (strip / per, strip % per * self.rows);
+                    let y = (y0, (y0 + self.rows).min(self.out[1]));
+                    let job = depthwise::Strip { image: &self.image, n, channels, z, y, x, w, epilogue };
+                    job.run(&mut out.reborrow(), s);
+                }
+                Ok(())
+            });
+        }
+        let copy = match self.kind {
+            Kind::Pointwise => group_in * pitch(self.rows) + 16,
+            _ => self.image.len(group_in),
+        };
+        let flat = match self.kind {
+            Kind::Pointwise => self.rows,
+            _ => self.rows * self.image.pitch,
+        };
+        let sums = self.block * flat.next_multiple_of(16);
+        with_scratch(self.block * A_STRIDE + copy + sums, |s| {
+            let (sa, s) = s.split_at_mut(self.block * A_STRIDE);
+            let (image, sums) = s.split_at_mut(copy);
+            let mut filled = None;
+            for unit in units.start..end {
+                // Channel blocks of one strip follow each other, so that they share its copy.
+                let blocks = (self.spec.channels_out / self.spec.groups).div_ceil(self.block);
+                let (rest, block) = (unit / blocks, unit % blocks);
+                let (rest, strip) = (rest / self.strips(), rest % self.strips());
+                let (n, g) = (rest / self.spec.groups, rest % self.spec.groups);
+                let at = At { n, g, strip, block };
+                let fresh = filled != Some((n, g, strip));
+                filled = Some((n, g, strip));
+                let out = out.reborrow();
+                dispatch(Unit { conv: self, at, fresh, x, w, epilogue, out, sa, image, sums });
+            }
+        });
+        Ok(())
+    }
+}
+
+#[derive(Clone, Copy)]
+struct At {
+    n: usize,
+    g: usize,
+    strip: usize,
+    block: usize,
+}
+
+struct Unit<'p, 'a, 'o, T> {
+    conv: &'p Conv,
+    at: At,
+    fresh: bool,
+    x: &'a [T],
+    w: &'a [T],
+    epilogue: &'p Epilogue<'a, T>,
+    out: Out<'o, T>,
+    sa: &'p mut [f32],
+    image: &'p mut [f32],
+    sums: &'p mut [f32],
+}
+
+impl<T: PanelElem> Work for Unit<'_, '_, '_, T> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<I: Isa, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(mut self, isa: I) {
+        let c = self.conv;
+        let s = &c.spec;
+        let (group_in, group_out) = (s.channels_in / s.groups, s.channels_out / s.groups);
+        let k = group_in * s.taps();
+        let o0 = self.at.block * c.block;
+        let o1 = (o0 + c.block).min(group_out);
+        let m = o1 - o0;
+        let size_in: usize = s.input.iter().product();
+        let size_out: usize = c.out.iter().product();
+        let x = &self.x[(self.at.n * s.channels_in + self.at.g * group_in) * size_in..][..group_in * size_in];
+        let channel = self.at.g * group_out + o0;
+        // Outputs of the strip, and how they lie in the sums: runs of `run` at distance `pitch`.
+        let (first, run, pitch, runs) = match c.kind {
+            Kind::Pointwise => {
+                let p0 = self.at.strip * c.rows;
+                let n = (p0 + c.rows).min(size_out) - p0;
+                (p0, n, n, 1)
+            }
+            _ => {
+                let per = c.out[1].div_ceil(c.rows);
+                let (z, y0) = (self.at.strip / per, self.at.strip % per * c.rows);
+                let y1 = (y0 + c.rows).min(c.out[1]);
+                if self.fresh {
+                    c.image.fill(x, group_in, z, (y0, y1), self.image);
+                }
+                ((z * c.out[1] + y0) * c.out[2], c.out[2], c.image.pitch, y1 - y0)
+            }
+        };
+        let flat = (runs - 1) * pitch + run;
+        let panels = flat.div_ceil(16);
+        let width = panels * 16;
+        // A channel stride that is a multiple of 1 KiB puts all channels on few cache sets: those are copied.
+        let in_place = Listed { data: x.get(first..).unwrap_or(&[]), rows: &c.channels[0], highest: 0 };
+        let highest = (group_in.max(1) - 1) * size_in;
+        let pitch_of_copy = self::pitch(c.rows);
+        let direct = c.kind == Kind::Pointwise
+            && !size_in.is_multiple_of(256)
+            && Listed { highest, ..in_place }.reaches(group_in, panels);
+        if c.kind == Kind::Pointwise && !direct && self.fresh {
+            for ch in 0..group_in {
+                let row = &mut self.image[ch * pitch_of_copy..ch * pitch_of_copy + width];
+                let (head, tail) = row.split_at_mut(run);
+                tail.fill(0.0);
+                for (d, v) in head.iter_mut().zip(&x[ch * size_in + first..][..run]) {
+                    *d = v.wide();
+                }
+            }
+        }
+        if k == 0 {
+            self.sums[..m * width].fill(0.0);
+        }
+        let mut k0 = 0;
+        while k0 < k {
+            let k1 = (k0 + KC).min(k);
+            let shape = (m, panels, k1 - k0);
+            self.weights((o0, o1), (k0, k1));
+            if direct {
+                let b = Listed { rows: &c.channels[0][k0..k1], highest, ..in_place };
+                tile::<I, _, MR, NP, N4, N1>(isa, shape, self.sa, b, self.sums, width, k0 == 0);
+            } else {
+                let (rows, highest) = match c.kind {
+                    Kind::Pointwise => (&c.channels[1][k0..k1], (group_in - 1) * pitch_of_copy),
+                    _ => (&c.image.places[k0..k1], c.image.highest),
+                };
+                let b = Listed { data: &*self.image, rows, highest };
+                tile::<I, _, MR, NP, N4, N1>(isa, shape, self.sa, b, self.sums, width, k0 == 0);
+            }
+            k0 = k1;
+        }
+        for i in 0..m {
+            let row = &mut self.sums[i * width..(i + 1) * width];
+            if pitch != run {
+                for r in 1..runs {
+                    row.copy_within(r * pitch..r * pitch + run, r * run);
+                }
+            }
+            let to = (self.at.n * s.channels_out + channel + i) * size_out + first;
+            self.epilogue.finish(&mut row[..runs * run], channel + i, 0, &mut self.out, to);
+        }
+    }
+}
+
+impl<T: PanelElem> Unit<'_, '_, '_, T> {
+    /// Rows `o` of the weights of the group, columns `k`, to working memory.
+    #[inline(always)]
+    fn weights(&mut self, o: (usize, usize), k: (usize, usize)) {
+        let s = &self.conv.spec;
+        let (group_in, group_out) = (s.channels_in / s.groups, s.channels_out / s.groups);
+        let taps = s.taps();
+        if s.transposed.is_none() {
+            let row = group_in * taps;
+            let w = &self.w[self.at.g * group_out * row..][..group_out * row];
+            copy_tile(w, o, k, (row, 1), self.sa);
+            return;
+        }
+        // [in, out / groups, kernel], the kernel turned round.
+        let w = &self.w[self.at.g * group_in * group_out * taps..];
+        for i in o.0..o.1 {
+            for kk in k.0..k.1 {
+                let (c, tap) = (kk / taps, kk % taps);
+                self.sa[(i - o.0) * A_STRIDE + kk - k.0] = w[(c * group_out + i) * taps + taps - 1 - tap].wide();
+            }
+        }
+    }
+}

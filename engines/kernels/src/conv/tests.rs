@@ -1,0 +1,199 @@
+//! Convolutions against a naive one, and their bits against other units, blocks and instruction sets.
+use super::*;
+use crate::gemm::{Bias, Epilogue};
+use crate::simd::{Act, Level, with_level};
+use crate::view::{Out, block_range};
+use half::f16;
+use proptest::prelude::*;
+
+fn numbers(n: usize, seed: u64) -> Vec<f32> {
+    let mut s = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    (0..n)
+        .map(|_| {
+            s ^= s << 13;
+            s ^= s >> 7;
+            s ^= s << 17;
+            ((s >> 40) as f32 / (1u64 << 24) as f32) * 2.0 - 1.0
+        })
+        .collect()
+}
+
+/// The definition, in double precision, output by output; a transposed one by scattering.
+fn naive(s: &ConvSpec, x: &[f32], w: &[f32]) -> Vec<f64> {
+    let out = s.output().unwrap();
+    let (gi, go, taps) = (s.channels_in / s.groups, s.channels_out / s.groups, s.taps());
+    let (si, so): (usize, usize) = (s.input.iter().product(), out.iter().product());
+    let mut y = vec![0.0; s.batch * s.channels_out * so];
+    let split = |i: usize, d: [usize; 3]| [i / (d[1] * d[2]), i / d[2] % d[1], i % d[2]];
+    for n in 0..s.batch {
+        for o in 0..s.channels_out {
+            for c in 0..gi {
+                for t in 0..taps {
+                    let (g, kt) = (o / go, split(t, s.kernel));
+                    let weight = match s.transposed {
+                        None => w[(o * gi + c) * taps + t],
+                        Some(_) => w[((g * gi + c) * go + o % go) * taps + t],
+                    };
+                    let image = &x[(n * s.channels_in + g * gi + c) * si..][..si];
+                    let (many, few) = if s.transposed.is_some() { (s.input, out) } else { (out, s.input) };
+                    for p in 0..many.iter().product() {
+                        let at = split(p, many);
+                        let mut q = [0; 3];
+                        let inside = (0..3).all(|d| {
+                            let v = (at[d] * s.stride[d] + kt[d] * s.dilation[d]) as isize - s.pad_before[d] as isize;
+                            q[d] = v as usize;
+                            v >= 0 && (v as usize) < few[d]
+                        });
+                        if !inside {
+                            continue;
+                        }
+                        let q = (q[0] * few[1] + q[1]) * few[2] + q[2];
+                        let (i, j) = if s.transposed.is_some() { (p, q) } else { (q, p) };
+                        y[(n * s.channels_out + o) * so + j] += f64::from(weight) * f64::from(image[i]);
+                    }
+                }
+            }
+        }
+    }
+    y
+}
+
+fn agree(s: &ConvSpec, seed: u64, units: (usize, usize)) {
+    let si: usize = s.input.iter().product();
+    let x = numbers(s.batch * s.channels_in * si, seed);
+    let w = numbers(s.channels_in / s.groups * s.channels_out * s.taps(), seed + 1);
+    let want = naive(s, &x, &w);
+    let c = Conv::new(s).unwrap();
+    let mut first = vec![f32::NAN; want.len()];
+    c.run(0..c.units(), &x, &w, &Epilogue::default(), &mut Out::new(&mut first)).unwrap();
+    for (i, (g, w)) in first.iter().zip(&want).enumerate() {
+        assert!((f64::from(*g) - w).abs() < 2e-5, "element {i}: {g} for {w} in {s:?}");
+    }
+    let c = c.with_units(units.0, units.1).unwrap();
+    for level in Level::available() {
+        let mut y = vec![f32::NAN; want.len()];
+        with_level(level, || {
+            for b in (0..7).rev() {
+                c.run(block_range(c.units(), b, 7), &x, &w, &Epilogue::default(), &mut Out::new(&mut y)).unwrap();
+            }
+        });
+        assert_eq!(y, first, "{level:?} {s:?}");
+    }
+}
+
+fn spec() -> impl Strategy<Value = ConvSpec> {
+    let axis = || (1usize..12, 1usize..4, 1usize..4, 1usize..3, 0usize..3, 0usize..3);
+    let channels = (1usize..4, 1usize..6, 1usize..6, 1usize..3);
+    (axis(), axis(), axis(), channels, 1usize..4, any::<bool>(), any::<bool>()).prop_filter_map(
+        "the kernel fits",
+        |(z, y, x, (groups, ci, co, batch), dims, transposed, one)| {
+            let mut s = ConvSpec::square(batch, [ci * groups, co * groups], 1, 1);
+            s.groups = groups;
+            for (axis, v) in [z, y, x].into_iter().enumerate().skip(3 - dims) {
+                s.input[axis] = v.0;
+                s.kernel[axis] = if one { 1 } else { v.1 };
+                s.stride[axis] = v.2;
+                s.dilation[axis] = v.3;
+                s.pad_before[axis] = v.4;
+                s.pad_after[axis] = v.5;
+            }
+            if transposed {
+                s.transposed = Some([0, 0, s.stride[2] - 1]);
+            }
+            s.output().ok().filter(|o| !o.contains(&0)).map(|_| s)
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
+    #[test]
+    fn any_convolution_agrees_with_the_definition(s in spec(), seed in 1u64..500, rows in 1usize..9, block in 1usize..30) {
+        agree(&s, seed, (rows, block));
+    }
+}
+
+#[test]
+fn common_shapes_agree_with_the_definition() {
+    let mut s = ConvSpec::square(1, [40, 50], 14, 3);
+    s.pad_before = [0, 1, 1];
+    s.pad_after = [0, 1, 1];
+    agree(&s, 1, (3, 24));
+    s.stride = [1, 2, 2];
+    agree(&s, 2, (2, 48));
+    agree(&ConvSpec::square(2, [300, 20], 7, 1), 3, (20, 12));
+    agree(&ConvSpec::square(1, [24, 17], 16, 1), 4, (33, 12));
+    let mut d = ConvSpec::square(1, [32, 32], 15, 3);
+    d.groups = 32;
+    d.pad_before = [0, 1, 1];
+    d.pad_after = [0, 1, 1];
+    agree(&d, 5, (4, 3));
+    d.stride = [1, 2, 2];
+    agree(&d, 6, (4, 3));
+}
+
+#[test]
+fn bias_residual_and_activation_are_applied_by_channel() {
+    let mut s = ConvSpec::square(2, [3, 5], 6, 3);
+    for groups in [1, 3] {
+        s.groups = groups;
+        s.channels_out = 5 * groups;
+        let so = 16 * s.channels_out * 2;
+        let (x, w) = (numbers(2 * 3 * 36, 1), numbers(3 / groups * s.channels_out * 9, 2));
+        let (bias, residual) = (numbers(s.channels_out, 3), numbers(so, 4));
+        let want = naive(&s, &x, &w);
+        let e = Epilogue {
+            bias: Bias::PerRow(&bias),
+            residual: Some((&residual, 1.0)),
+            act: Act::Clip(0.0, 1.0),
+            alpha: 1.0,
+        };
+        let c = Conv::new(&s).unwrap();
+        let mut y = vec![0.0; so];
+        c.run(0..c.units(), &x, &w, &e, &mut Out::new(&mut y)).unwrap();
+        for i in 0..so {
+            let v = want[i] + f64::from(bias[i / 16 % s.channels_out]) + f64::from(residual[i]);
+            assert!((f64::from(y[i]) - v.clamp(0.0, 1.0)).abs() < 1e-5);
+        }
+    }
+}
+
+#[test]
+fn halves_accumulate_in_singles() {
+    let mut s = ConvSpec::square(1, [20, 9], 9, 3);
+    s.pad_before = [0, 1, 1];
+    for (kernel, groups) in [(3, 1), (1, 1), (3, 20)] {
+        s.kernel = [1, kernel, kernel];
+        (s.groups, s.channels_out) = (groups, 20);
+        let x: Vec<f16> = numbers(20 * 81, 1).into_iter().map(f16::from_f32).collect();
+        let w: Vec<f16> = numbers(20 * 20 / groups * s.taps(), 2).into_iter().map(f16::from_f32).collect();
+        let wide = |v: &[f16]| v.iter().map(|h| h.to_f32()).collect::<Vec<_>>();
+        let c = Conv::new(&s).unwrap();
+        let n = 20 * c.output().iter().product::<usize>();
+        let (mut y, mut z) = (vec![f16::ZERO; n], vec![0.0; n]);
+        c.run(0..c.units(), &x, &w, &Epilogue::default(), &mut Out::new(&mut y)).unwrap();
+        c.run(0..c.units(), &wide(&x), &wide(&w), &Epilogue::default(), &mut Out::new(&mut z)).unwrap();
+        assert_eq!(y, z.into_iter().map(f16::from_f32).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let mut s = ConvSpec::square(1, [3, 4], 5, 3);
+    s.groups = 2;
+    assert_eq!(Conv::new(&s).unwrap_err().to_string(), "input channels 3 are not a multiple of 2 groups");
+    s.groups = 1;
+    s.kernel = [1, 7, 3];
+    assert_eq!(Conv::new(&s).unwrap_err(), ConvError::Kernel { axis: 1, span: 7, size: 5 });
+    s.kernel = [1, 3, 3];
+    s.stride = [1, 0, 1];
+    assert_eq!(Conv::new(&s).unwrap_err(), ConvError::Zero { what: "stride" });
+    s.stride = [1; 3];
+    s.input = [1, usize::MAX / 2, usize::MAX / 2];
+    assert_eq!(Conv::new(&s).unwrap_err(), ConvError::Overflow);
+    s.input = [1, 5, 5];
+    let c = Conv::new(&s).unwrap();
+    let mut y = vec![0.0f32; 36];
+    let e = c.run(0..1, &[0.0; 75], &[0.0; 107], &Epilogue::default(), &mut Out::new(&mut y)).unwrap_err();
+    assert_eq!(e, ConvError::Short { operand: "weights", has: 107, needs: 108 });
+}
