@@ -16,8 +16,22 @@ use std::time::Instant;
 
 /// Names of the stages in order (DESIGN 2).
 pub const STAGES: &[&str] = &[
-    "import", "prepare", "original", "stage1", "place", "partition", "subgraph", "merge", "stage2", "conflict", "streams", "memory", "sync",
-    "tasks", "split", "model",
+    "import",
+    "prepare",
+    "original",
+    "stage1",
+    "place",
+    "partition",
+    "subgraph",
+    "merge",
+    "stage2",
+    "conflict",
+    "streams",
+    "memory",
+    "sync",
+    "tasks",
+    "split",
+    "model",
 ];
 
 /// What the host wants to know while a compilation runs.
@@ -41,7 +55,13 @@ pub struct Silent;
 impl Observer for Silent {}
 
 /// Compiles a model through all stages.
-pub fn compile(name: &str, mut model: Model, toolbox: &Toolbox<'_>, options: &Options, observer: &dyn Observer) -> Result<GeRootModel> {
+pub fn compile(
+    name: &str,
+    mut model: Model,
+    toolbox: &Toolbox<'_>,
+    options: &Options,
+    observer: &dyn Observer,
+) -> Result<GeRootModel> {
     let mut records = Records::default();
     let run = Run { observer, start: Instant::now() };
     run.stage("prepare", &mut model, |m| prepare::run(m, toolbox, &mut records))?;
@@ -58,11 +78,16 @@ pub fn compile(name: &str, mut model: Model, toolbox: &Toolbox<'_>, options: &Op
     let params = params::run(&model, &placement, toolbox)?;
     let weights = weights::merge(&model)?;
     let (stream_plan, order) = run.stage("streams", &mut model, |m| streams::run(m, &placement, toolbox, options))?;
-    let memory = run.stage("memory", &mut model, |m| graph_planner::plan(m, toolbox, &placement, &params, &order, &weights, options))?;
+    let memory = run.stage("memory", &mut model, |m| {
+        graph_planner::plan(m, toolbox, &placement, &params, &order, &weights, options)
+    })?;
     let sync = run.stage("sync", &mut model, |m| sync::insert::insert(m, &stream_plan, &order))?;
     let rank_size = rank_size(&model);
-    let tasks = run.stage("tasks", &mut model, |m| TaskGenerator::new(toolbox, &placement, rank_size).run(m, &stream_plan, &order, &sync))?;
-    let physical = run.stage("split", &mut model, |m| split::run(m, &stream_plan, &order, &tasks, &toolbox.target.soc))?;
+    let tasks = run.stage("tasks", &mut model, |m| {
+        TaskGenerator::new(toolbox, &placement, rank_size).run(m, &stream_plan, &order, &sync)
+    })?;
+    let physical =
+        run.stage("split", &mut model, |m| split::run(m, &stream_plan, &order, &tasks, &toolbox.target.soc))?;
     Ok(GeRootModel {
         name: name.to_owned(),
         engines: toolbox.engines.iter().map(|e| e.info.name.to_string()).collect(),

@@ -71,7 +71,13 @@ pub struct Toolbox<'p> {
 
 impl<'p> Toolbox<'p> {
     /// Gathers what plugins offer.
-    pub fn new(engines: Vec<EngineEntry<'p>>, ops: Vec<OpEntry<'p>>, passes: Vec<PassEntry<'p>>, plugins: Vec<PluginEntry>, target: Target) -> Self {
+    pub fn new(
+        engines: Vec<EngineEntry<'p>>,
+        ops: Vec<OpEntry<'p>>,
+        passes: Vec<PassEntry<'p>>,
+        plugins: Vec<PluginEntry>,
+        target: Target,
+    ) -> Self {
         let ops = ops.into_iter().map(|o| (Key::new(&o.proto.name), o)).collect();
         Toolbox { engines, passes, plugins, ops, target }
     }

@@ -97,6 +97,11 @@ impl core::ops::Deref for Blob {
         self.as_slice()
     }
 }
+impl AsRef<[u8]> for Blob {
+    fn as_ref(&self) -> &[u8] {
+        self.as_slice()
+    }
+}
 impl PartialEq for Blob {
     fn eq(&self, other: &Blob) -> bool {
         self.same_memory(other) || self.as_slice() == other.as_slice()

@@ -15,7 +15,8 @@ pub fn run(model: &mut Model, views: &dyn Fn(&ge_ir::Node) -> bool) -> Result<()
     for (i, &v) in out.inputs().iter().enumerate() {
         let Some(source) = root_of(model, v, views) else { continue };
         let Some(n) = g.get(source.node) else { continue };
-        let own = !matches!(n.op(), "Data" | "RefData" | "AippData" | "Const" | "Constant" | "FileConstant" | "Variable");
+        let own =
+            !matches!(n.op(), "Data" | "RefData" | "AippData" | "Const" | "Constant" | "FileConstant" | "Variable");
         if own && !given.contains(&source) {
             given.push(source);
             continue;
@@ -30,7 +31,9 @@ pub fn run(model: &mut Model, views: &dyn Fn(&ge_ir::Node) -> bool) -> Result<()
     if p.is_empty() {
         return Ok(());
     }
-    model.apply(0, p.into_edits().into()).map_err(|source| CompileError::Patch { who: "MemConflictProc".into(), source })?;
+    model
+        .apply(0, p.into_edits().into())
+        .map_err(|source| CompileError::Patch { who: "MemConflictProc".into(), source })?;
     model.compact();
     Ok(())
 }

@@ -75,7 +75,12 @@ impl Planner<'_, '_> {
             for (k, d) in n.outputs().iter().enumerate() {
                 if let Some(offset) = weights.of.get(&key) {
                     mine.push(None);
-                    slots.push(Slot { space: Space::Weights, offset: *offset, size: d.data_bytes().unwrap_or(0), ..Slot::NONE });
+                    slots.push(Slot {
+                        space: Space::Weights,
+                        offset: *offset,
+                        size: d.data_bytes().unwrap_or(0),
+                        ..Slot::NONE
+                    });
                     continue;
                 }
                 let view = k == 0 && is_view(self.toolbox, Some(self.placement), key, n);
@@ -119,7 +124,12 @@ impl Planner<'_, '_> {
             }
             plan.workspaces[key] = of_workspace[key]
                 .iter()
-                .map(|s| Slot { space: Space::Feature(MemoryKind::HBM), offset: offsets[*s], size: symbols[*s].bytes, ..Slot::NONE })
+                .map(|s| Slot {
+                    space: Space::Feature(MemoryKind::HBM),
+                    offset: offsets[*s],
+                    size: symbols[*s].bytes,
+                    ..Slot::NONE
+                })
                 .collect();
         }
         plan.spaces.push(report);
@@ -133,7 +143,13 @@ impl Planner<'_, '_> {
         let bytes = if said > 0 { Some(said) } else { n.outputs()[k].data_bytes() };
         let Some(bytes) = bytes.filter(|b| *b <= 1 << 50) else {
             return Err(CompileError::Option {
-                message: format!("output {k} of `{}` ({}) has no known size: {}{}", n.name(), n.op(), n.outputs()[k].dtype, n.outputs()[k].shape),
+                message: format!(
+                    "output {k} of `{}` ({}) has no known size: {}{}",
+                    n.name(),
+                    n.op(),
+                    n.outputs()[k].dtype,
+                    n.outputs()[k].shape
+                ),
                 help: "give the graph's inputs their shapes with `--input-shape \"name:1,3,224,224\"`".into(),
             });
         };
@@ -164,8 +180,13 @@ impl Planner<'_, '_> {
     }
 
     #[allow(clippy::type_complexity)]
-    fn place(&self, symbols: &[Symbol], options: &Options) -> Result<(Vec<u64>, SpaceReport, Vec<ZeroCopyRange>, Vec<(String, u64)>)> {
-        let reused: Vec<usize> = (0..symbols.len()).filter(|s| symbols[*s].io.is_none() && symbols[*s].bytes > 0).collect();
+    fn place(
+        &self,
+        symbols: &[Symbol],
+        options: &Options,
+    ) -> Result<(Vec<u64>, SpaceReport, Vec<ZeroCopyRange>, Vec<(String, u64)>)> {
+        let reused: Vec<usize> =
+            (0..symbols.len()).filter(|s| symbols[*s].io.is_none() && symbols[*s].bytes > 0).collect();
         let one_stream = self.order.stream_count() == 1;
         let blocks: Vec<Block> = reused
             .iter()
@@ -203,7 +224,8 @@ impl Planner<'_, '_> {
         let relation: Option<&dyn super::assign::Conflicts> = if one_stream { None } else { Some(&conflicts) };
         let made = assign_blocks(&blocks, relation, &assign_options, &Watch::none())
             .map_err(|e| CompileError::internal("memory", e.to_string()))?;
-        check_offsets(&blocks, &made.offsets, made.arena, relation).map_err(|e| CompileError::internal("memory", e.to_string()))?;
+        check_offsets(&blocks, &made.offsets, made.arena, relation)
+            .map_err(|e| CompileError::internal("memory", e.to_string()))?;
         let mut offsets = vec![0u64; symbols.len()];
         for (b, &s) in reused.iter().enumerate() {
             offsets[s] = made.offsets[b];
@@ -222,9 +244,11 @@ impl Planner<'_, '_> {
             if let Some(io) = symbols[s].io {
                 ranges.push(ZeroCopyRange { io, memory: MemoryKind::HBM, offset: end, size: symbols[s].bytes });
             }
-            end = end.checked_add(symbols[s].bytes).ok_or_else(|| CompileError::internal("memory", "sizes overflow"))?;
+            end =
+                end.checked_add(symbols[s].bytes).ok_or_else(|| CompileError::internal("memory", "sizes overflow"))?;
         }
-        let holders = super::assign::peak_holders(&blocks).map_err(|e| CompileError::internal("memory", e.to_string()))?;
+        let holders =
+            super::assign::peak_holders(&blocks).map_err(|e| CompileError::internal("memory", e.to_string()))?;
         let peak = holders
             .iter()
             .map(|h| {

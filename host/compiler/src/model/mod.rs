@@ -1,5 +1,7 @@
 //! The product. in: all plans, out: [`GeRootModel`] and its OM.
+pub mod assemble;
 pub mod root_model;
 pub mod weights;
 
+pub use assemble::assemble;
 pub use root_model::GeRootModel;

@@ -67,7 +67,8 @@ fn digest(b: &[u8]) -> u64 {
     let step = (b.len() / 4096).max(1) * 8;
     let mut at = 0;
     while at + 8 <= b.len() {
-        let v = u64::from_le_bytes([b[at], b[at + 1], b[at + 2], b[at + 3], b[at + 4], b[at + 5], b[at + 6], b[at + 7]]);
+        let v =
+            u64::from_le_bytes([b[at], b[at + 1], b[at + 2], b[at + 3], b[at + 4], b[at + 5], b[at + 6], b[at + 7]]);
         h = (h.rotate_left(5) ^ v).wrapping_mul(K);
         at += step;
     }

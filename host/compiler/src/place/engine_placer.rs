@@ -33,8 +33,21 @@ pub struct Placement {
 
 /// Types that the host itself gives to the structural engine without asking (DESIGN 1).
 pub const STRUCTURAL: &[&str] = &[
-    "Data", "RefData", "AippData", "Const", "Constant", "FileConstant", "Variable", "NetOutput", "PartitionedCall", "If", "While", "Case",
-    "For", "PlaceHolder", "End",
+    "Data",
+    "RefData",
+    "AippData",
+    "Const",
+    "Constant",
+    "FileConstant",
+    "Variable",
+    "NetOutput",
+    "PartitionedCall",
+    "If",
+    "While",
+    "Case",
+    "For",
+    "PlaceHolder",
+    "End",
 ];
 
 /// The placer of one compilation.
@@ -84,7 +97,10 @@ impl<'t, 'p> EnginePlacer<'t, 'p> {
                 .flat_map_iter(|chunk| {
                     let context = GraphContext::new(frozen, gi);
                     let view = context.graph();
-                    chunk.iter().map(|&id| self.place(&view.node(id), structural).map(|(e, c)| (id, e, c))).collect::<Vec<_>>()
+                    chunk
+                        .iter()
+                        .map(|&id| self.place(&view.node(id), structural).map(|(e, c)| (id, e, c)))
+                        .collect::<Vec<_>>()
                 })
                 .collect();
             for f in found {
@@ -120,10 +136,17 @@ impl<'t, 'p> EnginePlacer<'t, 'p> {
         Ok(Placement { engine, asked })
     }
 
-    fn place(&self, node: &ge_plugin_api::view::Node<'_>, structural: EngineId) -> Result<(Option<EngineId>, Vec<Candidate>)> {
+    fn place(
+        &self,
+        node: &ge_plugin_api::view::Node<'_>,
+        structural: EngineId,
+    ) -> Result<(Option<EngineId>, Vec<Candidate>)> {
         if let Some(name) = node.str("_engine") {
             let Some(id) = self.toolbox.engine_named(name) else {
-                return Ok((None, vec![Candidate { engine: name.to_owned(), refusal: Some("no such engine is loaded".into()) }]));
+                return Ok((
+                    None,
+                    vec![Candidate { engine: name.to_owned(), refusal: Some("no such engine is loaded".into()) }],
+                ));
             };
             if self.trust_given || id == structural {
                 return Ok((Some(id), Vec::new()));
@@ -149,7 +172,9 @@ impl<'t, 'p> EnginePlacer<'t, 'p> {
                     candidates.push(Candidate { engine: e.info.name.to_string(), refusal: None });
                     return Ok((Some(id), candidates));
                 }
-                Support::No(r) => candidates.push(Candidate { engine: e.info.name.to_string(), refusal: Some(r.into()) }),
+                Support::No(r) => {
+                    candidates.push(Candidate { engine: e.info.name.to_string(), refusal: Some(r.into()) })
+                }
             }
         }
         Ok((None, candidates))
@@ -157,7 +182,10 @@ impl<'t, 'p> EnginePlacer<'t, 'p> {
 }
 
 fn unplaced(name: &str, op: &str, candidates: &[Candidate]) -> Diagnostic {
-    let mut d = Diagnostic::error(format!("no enabled engine can run `{name}` ({op})")).code("GE-E0207").atc("EZ3003").node(name, op);
+    let mut d = Diagnostic::error(format!("no enabled engine can run `{name}` ({op})"))
+        .code("GE-E0207")
+        .atc("EZ3003")
+        .node(name, op);
     if candidates.is_empty() {
         d = d.note("asked: no enabled engine has this operator type");
     }

@@ -25,7 +25,8 @@ pub fn folding_engine<'t, 'p>(toolbox: &'t Toolbox<'p>) -> Option<&'t EngineEntr
 /// Folds a node if all its inputs are constants and its operator allows it; None: not folded (no reason is a fault).
 pub fn fold(toolbox: &Toolbox<'_>, engine: &EngineEntry<'_>, node: &Node<'_>) -> Option<Vec<ConstTensor>> {
     let op = toolbox.op(node.op_key())?;
-    if op.proto.flags & (flags::RANDOM | flags::STATEFUL | flags::COMMUNICATION) != 0 || !op.proto.subgraphs.is_empty() {
+    if op.proto.flags & (flags::RANDOM | flags::STATEFUL | flags::COMMUNICATION) != 0 || !op.proto.subgraphs.is_empty()
+    {
         return None;
     }
     if !node.controls().is_empty() || node.inputs().is_empty() || node.inputs().iter().all(|v| v.is_absent()) {
@@ -52,8 +53,10 @@ pub fn fold(toolbox: &Toolbox<'_>, engine: &EngineEntry<'_>, node: &Node<'_>) ->
     for (t, b) in tensors.iter_mut().flatten() {
         *b = aligned(t.bytes()?)?;
     }
-    let views: Vec<Option<TensorView<'_>>> =
-        tensors.iter().map(|t| t.as_ref().map(|(t, b)| TensorView { dtype: t.dtype, dims: &t.dims, bytes: b })).collect();
+    let views: Vec<Option<TensorView<'_>>> = tensors
+        .iter()
+        .map(|t| t.as_ref().map(|(t, b)| TensorView { dtype: t.dtype, dims: &t.dims, bytes: b }))
+        .collect();
     let types: Vec<DType> = node.outputs().iter().map(|d| d.dtype).collect();
     let attrs: AttrMap = node.attrs().iter().cloned().collect();
     let made = engine.object.run_host_kernel(node.op(), node.name(), &attrs, &views, &types).ok()?;

@@ -41,7 +41,9 @@ impl<'t, 'p> InferShapePass<'t, 'p> {
                     }
                     Ok(None) => {}
                     Err(CompileError::Plugin(e)) if e.kind != ErrorKind::PANIC => failures.extend(e.diagnostics),
-                    Err(CompileError::NoPrototype { node, op }) => failures.extend(CompileError::NoPrototype { node, op }.into_error().diagnostics),
+                    Err(CompileError::NoPrototype { node, op }) => {
+                        failures.extend(CompileError::NoPrototype { node, op }.into_error().diagnostics)
+                    }
                     Err(e) => return Err(e),
                 }
             }
@@ -53,7 +55,11 @@ impl<'t, 'p> InferShapePass<'t, 'p> {
             visits,
             changes: folded,
         });
-        if failures.is_empty() { Ok(()) } else { Err(CompileError::Plugin(ge_plugin_api::Error::all(ErrorKind::UNSUPPORTED, failures))) }
+        if failures.is_empty() {
+            Ok(())
+        } else {
+            Err(CompileError::Plugin(ge_plugin_api::Error::all(ErrorKind::UNSUPPORTED, failures)))
+        }
     }
 
     /// Sets a node's outputs; gives the constants that it folds to.
@@ -113,6 +119,8 @@ fn replace(model: &mut Model, gi: usize, id: NodeId, outputs: Vec<ConstTensor>) 
         p.replace_uses(ValueRef::new(id, k as u32), ValueRef::new(c, 0));
     }
     p.remove(id);
-    model.apply(gi, p.into_edits().into()).map_err(|source| CompileError::Patch { who: "InferShapePass".into(), source })?;
+    model
+        .apply(gi, p.into_edits().into())
+        .map_err(|source| CompileError::Patch { who: "InferShapePass".into(), source })?;
     Ok(())
 }

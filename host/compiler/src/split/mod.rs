@@ -33,7 +33,13 @@ pub struct PhysicalPlan {
 }
 
 /// Splits nothing: one physical stream for each logical one.
-pub fn run(model: &Model, streams: &StreamPlan, order: &ExecutionOrder, tasks: &TaskList, soc: &SocSpec) -> Result<PhysicalPlan> {
+pub fn run(
+    model: &Model,
+    streams: &StreamPlan,
+    order: &ExecutionOrder,
+    tasks: &TaskList,
+    soc: &SocSpec,
+) -> Result<PhysicalPlan> {
     let _ = soc;
     let mut plan = PhysicalPlan {
         streams: (0..streams.streams.len())

@@ -19,7 +19,12 @@ use crate::toolbox::Toolbox;
 use ge_ir::Model;
 
 /// Allocates logical streams and builds the relation that memory and sync use.
-pub fn run(model: &Model, placement: &Placement, toolbox: &Toolbox<'_>, options: &Options) -> Result<(StreamPlan, ExecutionOrder)> {
+pub fn run(
+    model: &Model,
+    placement: &Placement,
+    toolbox: &Toolbox<'_>,
+    options: &Options,
+) -> Result<(StreamPlan, ExecutionOrder)> {
     let plan = logical::assign(model, placement, toolbox, options)?;
     let order = ExecutionOrder::new(model, &plan);
     Ok((plan, order))

@@ -146,8 +146,12 @@ pub fn predecessors(model: &Model, key: NodeKey, parents: &[Option<NodeKey>]) ->
 fn predecessors_of_parent(model: &Model, mut parent: NodeKey, parents: &[Option<NodeKey>]) -> Vec<NodeKey> {
     for _ in 0..=parents.len() {
         let Some(n) = parent.get(model) else { return Vec::new() };
-        let mut out: Vec<NodeKey> =
-            n.inputs().iter().filter(|v| !v.is_absent()).map(|v| NodeKey { graph: parent.graph, node: v.node }).collect();
+        let mut out: Vec<NodeKey> = n
+            .inputs()
+            .iter()
+            .filter(|v| !v.is_absent())
+            .map(|v| NodeKey { graph: parent.graph, node: v.node })
+            .collect();
         out.extend(n.controls().iter().map(|c| NodeKey { graph: parent.graph, node: *c }));
         if !out.is_empty() {
             return out;
@@ -170,7 +174,13 @@ fn line_of(model: &Model) -> Vec<NodeKey> {
         let g = &model.graphs()[gi];
         let Some(&id) = g.order().get(at) else { continue };
         if !subs_done {
-            let subs: Vec<usize> = g.get(id).map(|n| n.subgraphs()).unwrap_or_default().iter().filter_map(|s| model.graph_index(s)).collect();
+            let subs: Vec<usize> = g
+                .get(id)
+                .map(|n| n.subgraphs())
+                .unwrap_or_default()
+                .iter()
+                .filter_map(|s| model.graph_index(s))
+                .collect();
             let fresh: Vec<usize> = subs.into_iter().filter(|s| !std::mem::replace(&mut entered[*s], true)).collect();
             if !fresh.is_empty() {
                 stack.push((gi, at, true));

@@ -51,7 +51,13 @@ pub fn parse(text: &str) -> Result<Vec<ArgItem>, ArgsFormatError> {
 
 fn item_of(item: &str) -> Option<ArgItem> {
     let plain = item.strip_suffix('*').unwrap_or(item);
-    let number = |s: &str| if !s.is_empty() && s.len() <= 6 && s.bytes().all(|b| b.is_ascii_digit()) { s.parse::<u32>().ok() } else { None };
+    let number = |s: &str| {
+        if !s.is_empty() && s.len() <= 6 && s.bytes().all(|b| b.is_ascii_digit()) {
+            s.parse::<u32>().ok()
+        } else {
+            None
+        }
+    };
     Some(match plain {
         "" | ".32b" => ArgItem::Placeholder,
         "ws" => ArgItem::AllWorkspaces,

@@ -31,7 +31,13 @@ impl<'t, 'p> TaskGenerator<'t, 'p> {
     }
 
     /// Generates all tasks.
-    pub fn run(&self, model: &Model, streams: &StreamPlan, order: &ExecutionOrder, sync: &SyncPlan) -> Result<TaskList> {
+    pub fn run(
+        &self,
+        model: &Model,
+        streams: &StreamPlan,
+        order: &ExecutionOrder,
+        sync: &SyncPlan,
+    ) -> Result<TaskList> {
         let mut own = self.own_tasks(model)?;
         let mut waits: HashMap<NodeKey, Vec<usize>> = HashMap::new();
         let mut records: HashMap<NodeKey, Vec<usize>> = HashMap::new();
@@ -54,8 +60,11 @@ impl<'t, 'p> TaskGenerator<'t, 'p> {
                 if let Some(old) = kernels.get(&name) {
                     if old.binary != binary {
                         return Err(CompileError::Plugin(
-                            Error::new(ErrorKind::PLUGIN, format!("engine {engine} gave two different kernels the name {name}"))
-                                .at_node(&key.name(model), key.get(model).map_or("", |n| n.op())),
+                            Error::new(
+                                ErrorKind::PLUGIN,
+                                format!("engine {engine} gave two different kernels the name {name}"),
+                            )
+                            .at_node(&key.name(model), key.get(model).map_or("", |n| n.op())),
                         ));
                     }
                 } else {
@@ -68,7 +77,13 @@ impl<'t, 'p> TaskGenerator<'t, 'p> {
             }
             if Some(key) == net_output {
                 let stream = streams.of[key].unwrap_or(StreamId(0));
-                out.tasks.push(PlacedTask { node: key, stream, physical: PhysicalId(stream.0), task: Task::new(TaskType::END_GRAPH), sync_id: None });
+                out.tasks.push(PlacedTask {
+                    node: key,
+                    stream,
+                    physical: PhysicalId(stream.0),
+                    task: Task::new(TaskType::END_GRAPH),
+                    sync_id: None,
+                });
             }
             for &i in records.get(&key).map_or(&[][..], |v| v) {
                 out.tasks.push(sync_task(&sync.pairs[i], true));
@@ -86,8 +101,11 @@ impl<'t, 'p> TaskGenerator<'t, 'p> {
         found.ok_or_else(|| {
             let engine = &self.toolbox.engine(self.placement.engine[key]).info.name;
             CompileError::Plugin(
-                Error::new(ErrorKind::PLUGIN, format!("engine {engine} put a {} task on a stream that the node does not have", task.kind()))
-                    .at_node(&key.name(model), key.get(model).map_or("", |n| n.op())),
+                Error::new(
+                    ErrorKind::PLUGIN,
+                    format!("engine {engine} put a {} task on a stream that the node does not have", task.kind()),
+                )
+                .at_node(&key.name(model), key.get(model).map_or("", |n| n.op())),
             )
         })
     }
@@ -120,7 +138,11 @@ impl<'t, 'p> TaskGenerator<'t, 'p> {
         let engine = self.toolbox.engine(self.placement.engine[key]);
         let at = |e: Error| CompileError::Plugin(e.at_node(node.name(), node.op()));
         let kernel = engine.object.compile(node, &self.toolbox.target).map_err(at)?;
-        let context = TaskContext { target: self.toolbox.target.clone(), kernel: kernel.clone().into(), rank_size: self.rank_size };
+        let context = TaskContext {
+            target: self.toolbox.target.clone(),
+            kernel: kernel.clone().into(),
+            rank_size: self.rank_size,
+        };
         let tasks = engine.object.generate_task(node, &context).map_err(at)?;
         Ok((key, (tasks, kernel)))
     }
@@ -134,5 +156,11 @@ fn sync_task(p: &crate::sync::SyncPair, record: bool) -> PlacedTask {
         (true, false) => TaskType::NOTIFY_WAIT,
     };
     let point = if record { p.send } else { p.recv };
-    PlacedTask { node: point.node, stream: point.stream, physical: PhysicalId(point.stream.0), task: Task::new(kind), sync_id: Some(p.id.0) }
+    PlacedTask {
+        node: point.node,
+        stream: point.stream,
+        physical: PhysicalId(point.stream.0),
+        task: Task::new(kind),
+        sync_id: Some(p.id.0),
+    }
 }

@@ -1,0 +1,235 @@
+//! From [`GeRootModel`] to the plain [`CompiledModel`] that the OM keeps.
+use super::GeRootModel;
+use crate::ids::NodeKey;
+use crate::memory::{Io, Slot, Space};
+use bytes::Bytes;
+use ge_ir::NodeMap;
+use ge_model::{
+    CompiledModel, EventInfo, GraphInfo, IoInfo, KernelInfo, LogicalInfo, MemoryInfo, NodeInfo, PassInfo, PhysicalInfo,
+    PluginInfo, SlotInfo, SpaceInfo, StreamsInfo, TaskInfo, ValueAt, ZeroCopyInfo,
+};
+use ge_plugin_api::abi::ROption;
+
+/// Puts everything that was decided into plain data. `time_ns` gives the run time of a node for the simulated clock.
+pub fn assemble(root: &GeRootModel, time_ns: &dyn Fn(NodeKey) -> u64) -> CompiledModel {
+    let mut m = CompiledModel {
+        name: root.name.clone(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        soc: root.soc.clone(),
+        options: root.options.iter().map(|(k, v)| (k.to_owned(), v.to_owned())).collect(),
+        plugins: root
+            .plugins
+            .iter()
+            .map(|p| PluginInfo {
+                name: p.name.clone(),
+                version: p.version.clone(),
+                kinds: p.kinds.clone(),
+                path: p.file.clone(),
+            })
+            .collect(),
+        event_num: root.sync.event_num,
+        notify_num: root.sync.notify_num,
+        rank_size: root.rank_size,
+        weights: root.weights.segments.iter().map(|(at, b)| (*at, Bytes::from_owner(b.clone()))).collect(),
+        ..CompiledModel::default()
+    };
+    // Position of each node in its graph's order.
+    let at: Vec<NodeMap<u32>> = root
+        .model
+        .graphs()
+        .iter()
+        .map(|g| {
+            let mut t = NodeMap::new(g, 0u32);
+            for (i, id) in g.order().iter().enumerate() {
+                t[*id] = i as u32;
+            }
+            t
+        })
+        .collect();
+    for gi in 0..root.model.graphs().len() {
+        m.graphs.push(graph(root, gi, &at));
+    }
+    io(root, &mut m);
+    m.label_num = labels(root);
+    m.streams = StreamsInfo {
+        logical: root
+            .streams
+            .streams
+            .iter()
+            .map(|s| LogicalInfo {
+                label: s.label.clone(),
+                user_label: s.user_label.clone(),
+                attached: s.attached,
+                hccl_followed: 0,
+            })
+            .collect(),
+        physical: root
+            .physical
+            .streams
+            .iter()
+            .map(|p| PhysicalInfo { logical: p.logical.0, huge: p.huge, head: p.head, priority: 0 })
+            .collect(),
+        single: root.streams.single,
+        assigned_by_stream_pass: root.streams.assigned_by_stream_pass,
+    };
+    m.events = root
+        .sync
+        .pairs
+        .iter()
+        .map(|p| EventInfo {
+            id: p.id.0,
+            notify: p.notify,
+            send: p.send.node.name(&root.model),
+            recv: p.recv.node.name(&root.model),
+        })
+        .collect();
+    m.memory = MemoryInfo {
+        spaces: root
+            .memory
+            .spaces
+            .iter()
+            .map(|s| SpaceInfo {
+                memory: s.memory.name().to_owned(),
+                size: s.size,
+                lower_bound: s.lower_bound,
+                zero_copy: s.zero_copy,
+                assigner: s.assigner.clone(),
+            })
+            .collect(),
+        zero_copy: root
+            .memory
+            .zero_copy
+            .iter()
+            .map(|z| {
+                let (output, index) = match z.io {
+                    Io::Input(k) => (false, k),
+                    Io::Output(k) => (true, k),
+                };
+                ZeroCopyInfo { output, index, memory: z.memory.code(), offset: z.offset, size: z.size }
+            })
+            .collect(),
+        weights: root.weights.bytes,
+        variables: root.memory.variable_bytes,
+        peak: root.memory.peak.clone(),
+    };
+    for t in &root.physical.tasks {
+        let mut info = TaskInfo {
+            kind: t.task.kind,
+            graph: t.node.graph,
+            node: at[t.node.graph as usize][t.node.node],
+            stream: t.physical.0,
+            sync_id: t.sync_id,
+            sqe_num: t.task.sqe_num,
+            numbers: t.task.numbers.to_vec(),
+            private: Bytes::copy_from_slice(&t.task.private),
+            nodes: t.task.nodes.iter().map(|n| n.to_string()).collect(),
+            args_format: t.task.operands.to_string(),
+            ..TaskInfo::default()
+        };
+        if let ROption::RSome(k) = &t.task.kernel {
+            info.kernel_name = k.kernel_name.to_string();
+            info.so_name = k.so_name.to_string();
+            info.kernel_type = k.kernel_type;
+            info.block_dim = k.block_dim;
+            info.tiling_key = k.tiling_key;
+            info.tiling = Bytes::copy_from_slice(&k.tiling);
+            info.args_format = k.args_format.to_string();
+            info.schedule_mode = k.schedule_mode;
+            info.time_ns = time_ns(t.node);
+        }
+        m.tasks.push(info);
+    }
+    m.kernels = root
+        .tasks
+        .kernels
+        .iter()
+        .map(|k| KernelInfo {
+            name: k.name.clone(),
+            engine: k.engine.clone(),
+            binary: Bytes::copy_from_slice(&k.binary),
+        })
+        .collect();
+    m.passes = passes(root);
+    m
+}
+
+fn passes(root: &GeRootModel) -> Vec<PassInfo> {
+    let mut out: Vec<PassInfo> = Vec::new();
+    for r in root.records.runs.iter().filter(|r| r.changes > 0) {
+        match out.iter_mut().find(|p| p.stage == r.stage && p.name == r.pass) {
+            Some(p) => p.changes += r.changes,
+            None => out.push(PassInfo { stage: r.stage.to_owned(), name: r.pass.clone(), changes: r.changes }),
+        }
+    }
+    out
+}
+
+fn labels(root: &GeRootModel) -> u32 {
+    use ge_plugin_api::task::TaskType;
+    root.physical.tasks.iter().filter(|t| t.task.kind() == TaskType::LABEL_SET).count() as u32
+}
+
+fn slot(s: &Slot) -> SlotInfo {
+    let (space, memory) = match s.space {
+        Space::None => (SlotInfo::NOWHERE, 0),
+        Space::Feature(k) => (SlotInfo::FEATURE, k.code()),
+        Space::Weights => (SlotInfo::WEIGHTS, 0),
+        Space::Variables => (SlotInfo::VARIABLES, 0),
+    };
+    SlotInfo { space, memory, offset: s.offset, size: s.size, zero_copy: s.zero_copy, ref_input: s.ref_input }
+}
+
+fn graph(root: &GeRootModel, gi: usize, at: &[NodeMap<u32>]) -> GraphInfo {
+    let g = &root.model.graphs()[gi];
+    let mut out = GraphInfo { name: g.name().to_owned(), attrs: g.attrs().clone(), nodes: Vec::with_capacity(g.len()) };
+    for n in g.nodes() {
+        let key = NodeKey::new(gi, n.id());
+        let t = &at[gi];
+        out.nodes.push(NodeInfo {
+            name: n.name().to_owned(),
+            op: n.op().to_owned(),
+            engine: root.engines[usize::from(root.placement.engine[key].0)].clone(),
+            inputs: n
+                .inputs()
+                .iter()
+                .map(|v| if v.is_absent() { None } else { Some(ValueAt { node: t[v.node], output: v.output }) })
+                .collect(),
+            controls: n.controls().iter().map(|c| t[*c]).collect(),
+            outputs: n.outputs().to_vec(),
+            slots: root.memory.outputs[key].iter().map(slot).collect(),
+            workspaces: root.memory.workspaces[key].iter().map(slot).collect(),
+            attrs: n.attrs().clone(),
+            stream: root.physical.of[key].map(|p| p.0),
+            logical_stream: root.streams.of[key].map(|s| s.0),
+            attached_streams: root.physical.attached[key].iter().map(|p| p.0).collect(),
+            subgraphs: n.subgraphs().into_iter().map(str::to_owned).collect(),
+            refusals: root.records.refusals.get(n.name()).cloned().unwrap_or_default(),
+        });
+    }
+    out
+}
+
+fn io(root: &GeRootModel, m: &mut CompiledModel) {
+    let g = root.model.root();
+    for n in g.data_nodes() {
+        let key = NodeKey::new(0, n.id());
+        m.inputs.push(IoInfo {
+            name: n.name().to_owned(),
+            desc: n.outputs().first().cloned().unwrap_or_default(),
+            slot: root.memory.outputs[key].first().map(slot).unwrap_or_default(),
+        });
+    }
+    if let Some(out) = g.net_output() {
+        let names = out.attrs().strs("_output_names").unwrap_or_default();
+        for (k, v) in out.inputs().iter().enumerate() {
+            let p = NodeKey::new(0, v.node);
+            let producer = g.get(v.node).map_or("", |n| n.name());
+            let fallback = if v.output == 0 { producer.to_owned() } else { format!("{producer}:{}", v.output) };
+            m.outputs.push(IoInfo {
+                name: names.get(k).filter(|n| !n.is_empty()).map_or(fallback, |n| (*n).to_owned()),
+                desc: g.desc(*v).cloned().unwrap_or_default(),
+                slot: root.memory.outputs[p].get(v.output as usize).map(slot).unwrap_or_default(),
+            });
+        }
+    }
+}

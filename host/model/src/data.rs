@@ -1,0 +1,340 @@
+//! The compiled model as plain data.
+use bytes::Bytes;
+use ge_plugin_api::device::SocSpec;
+use ge_plugin_api::types::{AttrMap, TensorDesc};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A compiled model.
+#[derive(Clone, Debug, Default)]
+pub struct CompiledModel {
+    /// Name.
+    pub name: String,
+    /// Version of the compiler.
+    pub version: String,
+    /// SoC it is compiled for.
+    pub soc: SocSpec,
+    /// Options that were not at their default.
+    pub options: BTreeMap<String, String>,
+    /// Plugins that took part.
+    pub plugins: Vec<PluginInfo>,
+    /// Graphs, root first.
+    pub graphs: Vec<GraphInfo>,
+    /// Inputs of the root graph, by index.
+    pub inputs: Vec<IoInfo>,
+    /// Outputs of the root graph, in order.
+    pub outputs: Vec<IoInfo>,
+    /// Streams.
+    pub streams: StreamsInfo,
+    /// Pairs of record and wait.
+    pub events: Vec<EventInfo>,
+    /// Event ids.
+    pub event_num: u32,
+    /// Notify ids.
+    pub notify_num: u32,
+    /// Label ids.
+    pub label_num: u32,
+    /// Memory.
+    pub memory: MemoryInfo,
+    /// Tasks in TASK_INFO's order.
+    pub tasks: Vec<TaskInfo>,
+    /// Kernels by name.
+    pub kernels: Vec<KernelInfo>,
+    /// Weights: what lies where, by rising offset.
+    pub weights: Vec<(u64, Bytes)>,
+    /// Ranks of the group.
+    pub rank_size: u32,
+    /// What passes did: stage, pass, changes, microseconds are not kept (they would make two compilations differ).
+    pub passes: Vec<PassInfo>,
+}
+
+/// A plugin that took part.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PluginInfo {
+    /// Name.
+    pub name: String,
+    /// Version.
+    pub version: String,
+    /// Kinds.
+    pub kinds: Vec<String>,
+    /// File name of the library.
+    pub path: String,
+}
+
+/// A pass that changed something.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PassInfo {
+    /// Stage.
+    pub stage: String,
+    /// Pass.
+    pub name: String,
+    /// Patches applied.
+    pub changes: u64,
+}
+
+/// One graph.
+#[derive(Clone, Debug, Default)]
+pub struct GraphInfo {
+    /// Name.
+    pub name: String,
+    /// Attributes.
+    pub attrs: AttrMap,
+    /// Nodes in order.
+    pub nodes: Vec<NodeInfo>,
+}
+
+/// A graph input or output.
+#[derive(Clone, Debug, Default)]
+pub struct IoInfo {
+    /// Name that the user knows.
+    pub name: String,
+    /// Type and shape.
+    pub desc: TensorDesc,
+    /// Where it lies: an input's memory is its Data node's, an output's its producer's.
+    pub slot: SlotInfo,
+}
+
+/// A value: node (position in its graph) and output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ValueAt {
+    /// Position of the node in its graph.
+    pub node: u32,
+    /// Output.
+    pub output: u32,
+}
+
+/// One node.
+#[derive(Clone, Debug, Default)]
+pub struct NodeInfo {
+    /// Name, unique in the model.
+    pub name: String,
+    /// Operator type.
+    pub op: String,
+    /// Engine.
+    pub engine: String,
+    /// Data inputs; None is an absent optional one.
+    pub inputs: Vec<Option<ValueAt>>,
+    /// Control inputs, positions in the graph.
+    pub controls: Vec<u32>,
+    /// Output descriptors.
+    pub outputs: Vec<TensorDesc>,
+    /// Where the outputs lie.
+    pub slots: Vec<SlotInfo>,
+    /// Where the workspaces lie.
+    pub workspaces: Vec<SlotInfo>,
+    /// Attributes (a constant's value is in the weights, not here).
+    pub attrs: AttrMap,
+    /// Physical stream of its tasks.
+    pub stream: Option<u32>,
+    /// Logical stream.
+    pub logical_stream: Option<u32>,
+    /// Physical attached streams.
+    pub attached_streams: Vec<u32>,
+    /// Names of its subgraphs.
+    pub subgraphs: Vec<String>,
+    /// Why passes and engines left it alone: (who, reason).
+    pub refusals: Vec<(String, String)>,
+}
+
+/// Where something lies. `space` is a code of [`SlotInfo`]'s constants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlotInfo {
+    /// Space.
+    pub space: u8,
+    /// Memory kind (0 HBM …) of a feature map.
+    pub memory: u8,
+    /// Offset.
+    pub offset: u64,
+    /// Bytes, padding included.
+    pub size: u64,
+    /// Whether it lies in a zero-copy range.
+    pub zero_copy: bool,
+    /// The input whose memory it shares.
+    pub ref_input: Option<u32>,
+}
+
+impl SlotInfo {
+    /// No memory.
+    pub const NOWHERE: u8 = 0;
+    /// The feature map of a memory kind.
+    pub const FEATURE: u8 = 1;
+    /// The weights.
+    pub const WEIGHTS: u8 = 2;
+    /// The variables.
+    pub const VARIABLES: u8 = 3;
+}
+impl Default for SlotInfo {
+    fn default() -> Self {
+        SlotInfo { space: SlotInfo::NOWHERE, memory: 0, offset: 0, size: 0, zero_copy: false, ref_input: None }
+    }
+}
+
+/// Streams of a model.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StreamsInfo {
+    /// Logical streams by id.
+    pub logical: Vec<LogicalInfo>,
+    /// Physical streams by id.
+    pub physical: Vec<PhysicalInfo>,
+    /// Single-stream mode.
+    pub single: bool,
+    /// Whether a custom stream pass changed the assignment.
+    pub assigned_by_stream_pass: bool,
+}
+
+/// A logical stream.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogicalInfo {
+    /// Stream label.
+    pub label: String,
+    /// User's label.
+    pub user_label: String,
+    /// Whether it is attached.
+    pub attached: bool,
+    /// Streams that hccl nodes on it make follow.
+    #[serde(default)]
+    pub hccl_followed: u32,
+}
+
+/// A physical stream.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PhysicalInfo {
+    /// Its logical stream.
+    pub logical: u32,
+    /// Whether it is huge.
+    pub huge: bool,
+    /// Whether it starts at launch.
+    pub head: bool,
+    /// Priority.
+    #[serde(default)]
+    pub priority: u32,
+}
+
+/// A record and its wait, by the graph's nodes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EventInfo {
+    /// Id.
+    pub id: u32,
+    /// Whether it is a notify.
+    pub notify: bool,
+    /// Sender.
+    pub send: String,
+    /// Receiver.
+    pub recv: String,
+}
+
+/// Memory of a model.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryInfo {
+    /// Figures of each kind.
+    pub spaces: Vec<SpaceInfo>,
+    /// Zero-copy ranges.
+    pub zero_copy: Vec<ZeroCopyInfo>,
+    /// Bytes of the weights.
+    pub weights: u64,
+    /// Bytes of the variables.
+    pub variables: u64,
+    /// Who holds memory at the peak.
+    pub peak: Vec<(String, u64)>,
+}
+
+/// Figures of a memory kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SpaceInfo {
+    /// Kind, by name.
+    pub memory: String,
+    /// Bytes, zero copy included.
+    pub size: u64,
+    /// Lower bound.
+    pub lower_bound: u64,
+    /// Bytes of zero copy.
+    pub zero_copy: u64,
+    /// Assigner.
+    pub assigner: String,
+}
+
+/// A zero-copy range.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ZeroCopyInfo {
+    /// Whether it is an output (an input otherwise).
+    pub output: bool,
+    /// Its index.
+    pub index: u32,
+    /// Memory kind's code.
+    pub memory: u8,
+    /// Offset in the feature map.
+    pub offset: u64,
+    /// Bytes.
+    pub size: u64,
+}
+
+/// One task.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TaskInfo {
+    /// Type, a code of facts 7.2.
+    pub kind: u32,
+    /// Position of its node: graph and node.
+    pub graph: u32,
+    /// Position in the graph.
+    pub node: u32,
+    /// Physical stream.
+    pub stream: u32,
+    /// Event or notify id.
+    pub sync_id: Option<u32>,
+    /// Kernel name in the kernel store.
+    pub kernel_name: String,
+    /// Library on the device.
+    pub so_name: String,
+    /// Kernel type.
+    pub kernel_type: u32,
+    /// Blocks.
+    pub block_dim: u32,
+    /// Variant.
+    pub tiling_key: u64,
+    /// Tiling data.
+    pub tiling: Bytes,
+    /// Arguments.
+    pub args_format: String,
+    /// Schedule mode.
+    pub schedule_mode: u32,
+    /// SQEs.
+    pub sqe_num: u32,
+    /// Numbers by type (see `ge_plugin_api::task::Task::numbers`), streams and labels resolved.
+    pub numbers: Vec<i64>,
+    /// The engine's own bytes.
+    pub private: Bytes,
+    /// Nodes that it stands for, where more than one.
+    pub nodes: Vec<String>,
+    /// Run time for the simulated clock, from the engine.
+    pub time_ns: u64,
+}
+
+/// A kernel.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KernelInfo {
+    /// Name.
+    pub name: String,
+    /// Engine that loads it.
+    pub engine: String,
+    /// Binary.
+    pub binary: Bytes,
+}
+
+impl CompiledModel {
+    /// A node by graph and position.
+    pub fn node(&self, graph: u32, node: u32) -> Option<&NodeInfo> {
+        self.graphs.get(graph as usize)?.nodes.get(node as usize)
+    }
+    /// The engines whose executors load tasks, each once, in task order; "" stands for tasks of the run-time engine.
+    pub fn engines_needed(&self) -> Vec<&str> {
+        let mut out: Vec<&str> = Vec::new();
+        for t in &self.tasks {
+            if let Some(n) = self.node(t.graph, t.node) {
+                if !out.contains(&n.engine.as_str()) {
+                    out.push(&n.engine);
+                }
+            }
+        }
+        out
+    }
+}
