@@ -1,1 +1,37 @@
 //! Finds, checks, loads and wraps plugin libraries.
+//!
+//! The way of a plugin: `plugins.toml` ([`config`]) names it; its library is found on the search path and looked at without
+//! running anything of it ([`elf`], [`manifest`]); then it is opened, its version and layout are checked ([`open`]), its
+//! options are checked against its own schema ([`options`]), and all that it gives is collected and validated ([`collect`]).
+//! What is left is a [`Registry`]: engines, operators, front ends, mappings, passes and devices in the order of `plugins.toml`,
+//! each behind a handle whose errors name the plugin and the call.
+//!
+//! Libraries are never unloaded, and what they register lives as long as the process: handles are plain copies.
+
+/// Stable codes of this crate's diagnostics.
+pub mod code;
+/// `plugins.toml`: where it is found, what stands in it.
+pub mod config;
+/// What an ELF file says before it is opened.
+pub mod elf;
+/// The manifest in a library.
+pub mod manifest;
+/// Opening a library: header, version, layout, init.
+pub mod open;
+/// A plugin's options against its schema.
+pub mod options;
+/// All that a plugin gives, validated.
+pub mod collect;
+/// Handles that name the plugin in every error.
+pub mod handle;
+/// Plugins of one configuration, loaded.
+pub mod registry;
+/// From a configuration to a registry.
+pub mod set;
+/// What the host does for plugins.
+pub mod services;
+
+pub use code::Code;
+pub use handle::{DeviceHandle, EngineHandle, FrontendHandle, OpHandle, PassHandle};
+pub use registry::{PluginRecord, Registry, Status};
+pub use set::{LoadRequest, PluginSet, Want};

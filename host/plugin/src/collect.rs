@@ -1,0 +1,190 @@
+//! All that a plugin gives, collected once after its start and validated against its manifest.
+//!
+//! Objects live as long as the process (libraries are never unloaded), so they are kept by reference from here on.
+use crate::code::Code;
+use crate::manifest::Manifest;
+use ge_plugin_api::abi::root::PluginRef;
+use ge_plugin_api::device::{DeviceInfo, DeviceObject};
+use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
+use ge_plugin_api::engine::{EngineInfo, EngineObject};
+use ge_plugin_api::frontend::{FrontendObject, MappingInfo, MappingRef};
+use ge_plugin_api::ops::{OpProto, OpSetObject};
+use ge_plugin_api::pass::{PassInfo, PassObject};
+use ge_plugin_api::{Error, Result};
+use std::collections::BTreeSet;
+
+/// A plugin's contents.
+pub struct Contents {
+    /// Engines with what they say they are, by name.
+    pub engines: Vec<(EngineInfo, &'static EngineObject)>,
+    /// Prototypes, each with its set and its number there.
+    pub ops: Vec<(OpProto, &'static OpSetObject, usize)>,
+    /// Front ends by framework.
+    pub frontends: Vec<(String, &'static FrontendObject)>,
+    /// Mappings.
+    pub mappings: Vec<(MappingInfo, MappingRef)>,
+    /// Passes.
+    pub passes: Vec<(PassInfo, &'static PassObject)>,
+    /// Devices.
+    pub devices: Vec<(DeviceInfo, &'static DeviceObject)>,
+}
+
+fn forever<T>(x: T) -> &'static T {
+    Box::leak(Box::new(x))
+}
+
+impl Contents {
+    /// Asks a started plugin for everything.
+    ///
+    /// # Errors
+    /// `GE-E0516` where a call fails or panics, `GE-E0517` with every contradiction between what it says and what it gives.
+    pub(crate) fn collect(root: PluginRef, m: &Manifest) -> Result<Contents> {
+        let failed = |what: &'static str| {
+            move |e: Error| {
+                Code::START.error(format!("plugin `{}` {} failed to give its {what}: {e}", m.name, m.version))
+            }
+        };
+        let mut c = Contents {
+            engines: Vec::new(),
+            ops: Vec::new(),
+            frontends: Vec::new(),
+            mappings: Vec::new(),
+            passes: Vec::new(),
+            devices: Vec::new(),
+        };
+        for e in (root.engines())().into_result().map_err(failed("engines"))? {
+            let e = forever(e);
+            c.engines.push((e.info().map_err(failed("engines"))?, e));
+        }
+        for set in (root.ops())().into_result().map_err(failed("operators"))? {
+            let set = forever(set);
+            let protos = set.protos().map_err(failed("operators"))?;
+            c.ops.extend(protos.into_iter().enumerate().map(|(i, p)| (p, set, i)));
+        }
+        for f in (root.frontends())().into_result().map_err(failed("front ends"))? {
+            let f = forever(f);
+            c.frontends.push((f.framework().map_err(failed("front ends"))?, f));
+        }
+        for x in (root.mappings())().into_result().map_err(failed("mappings"))? {
+            let x = x.leak();
+            c.mappings.push((x.info().map_err(failed("mappings"))?, x));
+        }
+        for p in (root.passes())().into_result().map_err(failed("passes"))? {
+            let p = forever(p);
+            c.passes.push((p.info().map_err(failed("passes"))?, p));
+        }
+        for d in (root.devices())().into_result().map_err(failed("devices"))? {
+            let d = forever(d);
+            c.devices.push((d.info().map_err(failed("devices"))?, d));
+        }
+        c.validate(m)?;
+        Ok(c)
+    }
+
+    /// Holds what it gives against what its manifest says.
+    fn validate(&self, m: &Manifest) -> Result<()> {
+        let mut lies: Vec<Diagnostic> = Vec::new();
+        let who = format!("plugin `{}` {}", m.name, m.version);
+        let mut say = |what: String, found: String, expected: String| {
+            let d = Code::LIES.say(format!("{who} {what}"));
+            let d = if found.is_empty() { d } else { d.found(found, expected) };
+            lies.push(d.help("rebuild it, or ask its maker"));
+        };
+        let mut gives: BTreeSet<&str> = BTreeSet::new();
+        for (what, names) in [
+            ("engine", self.engines.iter().map(|e| e.0.name.as_str()).collect::<Vec<_>>()),
+            ("front end", self.frontends.iter().map(|f| f.0.as_str()).collect()),
+            ("device", self.devices.iter().map(|d| d.0.name.as_str()).collect()),
+        ] {
+            for n in names {
+                if n.is_empty() {
+                    say(format!("gives {what} without a name"), String::new(), String::new());
+                } else if !gives.insert(n) {
+                    say(format!("gives {what} `{n}` twice"), String::new(), String::new());
+                } else if !m.provides.iter().any(|p| p == n) {
+                    say(format!("gives {what} `{n}`, which its manifest does not name"), n.into(), list(&m.provides));
+                }
+            }
+        }
+        for p in &m.provides {
+            if !gives.contains(p.as_str()) {
+                let found: Vec<&str> = gives.iter().copied().collect();
+                say(format!("does not give `{p}`, which its manifest names"), list(&found), p.clone());
+            }
+        }
+        for (kind, count) in [
+            ("engine", self.engines.len()),
+            ("ops", self.ops.len()),
+            ("frontend", self.frontends.len() + self.mappings.len()),
+            ("pass", self.passes.len()),
+            ("device", self.devices.len()),
+        ] {
+            match (m.kinds.iter().any(|k| k == kind), count) {
+                (true, 0) => say(
+                    format!("says it is of kind `{kind}`, but registers nothing of it"),
+                    String::new(),
+                    String::new(),
+                ),
+                (false, n) if n > 0 => say(
+                    format!("gives {n} of kind `{kind}`, which its manifest does not name"),
+                    kind.into(),
+                    list(&m.kinds),
+                ),
+                _ => {}
+            }
+        }
+        let unnamed =
+            |names: &mut dyn Iterator<Item = &str>, what: &str, say: &mut dyn FnMut(String, String, String)| {
+                let mut seen = BTreeSet::new();
+                for n in names {
+                    if n.is_empty() {
+                        say(format!("gives {what} without a name"), String::new(), String::new());
+                    } else if !seen.insert(n.to_owned()) {
+                        say(format!("gives {what} `{n}` twice"), String::new(), String::new());
+                    }
+                }
+            };
+        unnamed(&mut self.ops.iter().map(|o| o.0.name.as_str()), "an operator", &mut say);
+        unnamed(&mut self.passes.iter().map(|o| o.0.name.as_str()), "a pass", &mut say);
+        for (p, ..) in &self.ops {
+            let op = p.name.as_str();
+            for (names, what) in [
+                (p.inputs.iter().map(|i| i.name.as_str()).collect::<Vec<_>>(), "input"),
+                (p.outputs.iter().map(|i| i.name.as_str()).collect(), "output"),
+                (p.attrs.iter().map(|i| i.name.as_str()).collect(), "attribute"),
+            ] {
+                unnamed(&mut names.into_iter(), &format!("an {what} of operator `{op}`"), &mut say);
+            }
+        }
+        for (i, (a, _)) in self.mappings.iter().enumerate() {
+            if a.framework.is_empty() || a.op.is_empty() || a.since > a.until {
+                say(format!("gives a mapping of `{}` that holds for nothing", a.op), String::new(), String::new());
+            }
+            if self.mappings[..i].iter().any(|(b, _)| overlap(a, b)) {
+                say(format!("maps `{}` of {} twice", a.op, a.domain), String::new(), String::new());
+            }
+        }
+        for (d, _) in &self.devices {
+            if !d.socs.iter().any(|s| *s == d.default_soc) {
+                say(
+                    format!("gives device `{}` whose default SoC it does not describe", d.name),
+                    d.default_soc.to_string(),
+                    list(&d.socs),
+                );
+            }
+        }
+        if lies.is_empty() { Ok(()) } else { Err(Error::all(ErrorKind::PLUGIN, lies)) }
+    }
+}
+
+fn list<S: AsRef<str>>(names: &[S]) -> String {
+    if names.is_empty() {
+        return "nothing".into();
+    }
+    names.iter().map(|n| n.as_ref().to_owned()).collect::<Vec<_>>().join(", ")
+}
+
+/// Whether two mappings hold for the same operator and a common version.
+pub(crate) fn overlap(a: &MappingInfo, b: &MappingInfo) -> bool {
+    a.framework == b.framework && a.domain == b.domain && a.op == b.op && a.since <= b.until && b.since <= a.until
+}

@@ -1,0 +1,418 @@
+//! Handles of what plugins give. Every call's error names the plugin and the call; what comes back is held against what was
+//! asked, so that a plugin that lies is found at the border and not where its answer is used.
+use crate::code::Code;
+use crate::services::{Mappings, with_mappings};
+use ge_plugin_api::device::{ContextObject, DeviceInfo, DeviceModelRef, DeviceObject, SocSpec};
+use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
+use ge_plugin_api::engine::{
+    EngineInfo, EngineObject, Hook, KernelBinary, LoadRequest, RunningParams, Support, Target, TaskContext, Variant,
+};
+use ge_plugin_api::frontend::{FileRef, FrontendObject, ImportOptions, RelativeFiles};
+use ge_plugin_api::kernel::{HostTensor, TensorView};
+use ge_plugin_api::ops::{OpProto, OpSetObject, ParamKind};
+use ge_plugin_api::pass::{PassInfo, PassObject};
+use ge_plugin_api::patch::Edit;
+use ge_plugin_api::task::Task;
+use ge_plugin_api::types::{AttrMap, DType, TensorDesc};
+use ge_plugin_api::view::{Graph, Node};
+use ge_plugin_api::{Error, Result};
+use std::fmt;
+use std::sync::Arc;
+
+/// The plugin behind a handle.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// Name.
+    pub name: String,
+    /// Version.
+    pub version: String,
+}
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "plugin `{}` {}", self.name, self.version)
+    }
+}
+
+impl Owner {
+    /// Names plugin and call in an error of one of its functions. A panic or an internal error is the plugin's failure (exit 5);
+    /// other kinds are its answer about the user's model and keep their meaning.
+    pub fn named(&self, call: &str, e: Error) -> Error {
+        match e.kind {
+            ErrorKind::CANCELLED => e,
+            ErrorKind::PANIC | ErrorKind::PLUGIN | ErrorKind::INTERNAL => self.failed(call, e),
+            _ => {
+                let said = format!("said by {self} in {call}");
+                e.with(|d| d.note(said))
+            }
+        }
+    }
+    /// As [`named`](Owner::named), for calls whose every error is the plugin's failure.
+    pub fn failed(&self, call: &str, mut e: Error) -> Error {
+        if e.kind == ErrorKind::CANCELLED {
+            return e;
+        }
+        if e.kind != ErrorKind::PANIC {
+            e.kind = ErrorKind::PLUGIN;
+        }
+        let panicked = e.kind == ErrorKind::PANIC;
+        e.with(|mut d| {
+            let did = if panicked { "panicked" } else { "failed" };
+            let told = d.message.to_string();
+            // The guard's own words name the call already.
+            let told = told
+                .split_once(": ")
+                .filter(|_| panicked && told.starts_with("panic in "))
+                .map_or(told.as_str(), |t| t.1);
+            d.message = format!("{self} {did} in {call}: {told}").into();
+            if d.code.is_empty() {
+                d.code = Code::CALL.0.into();
+            }
+            if d.help.is_empty() {
+                d.help =
+                    "report it to the plugin's maker; `enabled = false` in plugins.toml leaves the plugin out".into();
+            }
+            d
+        })
+    }
+    fn lies(
+        &self,
+        call: &str,
+        what: impl Into<String>,
+        found: impl Into<String>,
+        expected: impl Into<String>,
+    ) -> Diagnostic {
+        Code::LIES.say(format!("{self} answered wrongly in {call}: {}", what.into())).found(found, expected)
+    }
+}
+
+macro_rules! handle {
+    ($(#[$m:meta])* $name:ident { $($(#[$fm:meta])* $vis:vis $field:ident: $t:ty),* $(,)? }) => {
+        $(#[$m])*
+        #[derive(Clone)]
+        pub struct $name {
+            pub(crate) owner: Arc<Owner>,
+            /// Position of its plugin among `Registry::plugins`.
+            pub plugin: usize,
+            $($(#[$fm])* $vis $field: $t,)*
+        }
+        impl $name {
+            /// Its plugin.
+            pub fn owner(&self) -> &Owner {
+                &self.owner
+            }
+        }
+    };
+}
+
+handle! {
+    /// An engine.
+    EngineHandle {
+        /// What it is.
+        pub info: EngineInfo,
+        /// Whether `plugins.toml` excludes it: it places nothing, but runs what an OM already gives it.
+        pub excluded: bool,
+        pub(crate) object: &'static EngineObject,
+    }
+}
+handle! {
+    /// An operator prototype.
+    OpHandle {
+        /// The prototype.
+        pub proto: Arc<OpProto>,
+        pub(crate) set: &'static OpSetObject,
+        pub(crate) index: usize,
+    }
+}
+handle! {
+    /// A front end.
+    FrontendHandle {
+        /// Framework's name.
+        pub framework: String,
+        pub(crate) object: &'static FrontendObject,
+        pub(crate) mappings: Mappings,
+    }
+}
+handle! {
+    /// A pass.
+    PassHandle {
+        /// What it is.
+        pub info: PassInfo,
+        pub(crate) object: &'static PassObject,
+    }
+}
+handle! {
+    /// A device library.
+    DeviceHandle {
+        /// What it is.
+        pub info: DeviceInfo,
+        pub(crate) object: &'static DeviceObject,
+    }
+}
+
+impl fmt::Debug for EngineHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "engine {} of {}", self.info.name, self.owner)
+    }
+}
+impl fmt::Debug for OpHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "operator {} of {}", self.proto.name, self.owner)
+    }
+}
+impl fmt::Debug for FrontendHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "front end {} of {}", self.framework, self.owner)
+    }
+}
+impl fmt::Debug for PassHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "pass {} of {}", self.info.name, self.owner)
+    }
+}
+impl fmt::Debug for DeviceHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "device {} of {}", self.info.name, self.owner)
+    }
+}
+
+impl EngineHandle {
+    /// Name.
+    pub fn name(&self) -> &str {
+        &self.info.name
+    }
+    /// Whether it has all of the given flags ([`ge_plugin_api::engine::flags`]).
+    pub fn has(&self, flags: u64) -> bool {
+        self.info.flags & flags == flags
+    }
+    fn call<T>(&self, call: &str, r: Result<T>) -> Result<T> {
+        r.map_err(|e| self.owner.named(&format!("{}.{call}", self.info.name), e))
+    }
+    fn node_call<T>(&self, call: &str, node: &Node<'_>, r: Result<T>) -> Result<T> {
+        self.call(call, r).map_err(|e| e.at_node(node.name(), node.op()))
+    }
+    fn lie(
+        &self,
+        call: &str,
+        node: &Node<'_>,
+        what: &str,
+        found: impl Into<String>,
+        expected: impl Into<String>,
+    ) -> Error {
+        self.owner
+            .lies(&format!("{}.{call}", self.info.name), what, found, expected)
+            .node(node.name(), node.op())
+            .of(ErrorKind::PLUGIN)
+    }
+    /// Operator types of its op store.
+    pub fn op_types(&self) -> Result<Vec<String>> {
+        self.call("op_types", self.object.op_types())
+    }
+    /// Whether it takes a node, else why not. A refusal without a reason gets one.
+    pub fn supports(&self, node: &Node<'_>) -> Result<Support> {
+        Ok(match self.node_call("supports", node, self.object.supports(node))? {
+            Support::No(why) if why.trim().is_empty() => Support::no("gave no reason"),
+            s => s,
+        })
+    }
+    /// Edits that its graph optimizer records at a hook.
+    pub fn optimize(&self, hook: Hook, graph: &Graph<'_>) -> Result<Vec<Edit>> {
+        self.object.optimize(hook, graph).map_err(|e| self.owner.named(&format!("{}.{hook}", self.info.name), e))
+    }
+    /// Types and formats that it offers for a node; empty: as it is.
+    pub fn variants(&self, node: &Node<'_>, target: &Target) -> Result<Vec<Variant>> {
+        let v = self.node_call("variants", node, self.object.variants(node, target))?;
+        let (i, o) = (node.inputs().len(), node.outputs().len());
+        for x in &v {
+            let found = (x.input_types.len(), x.input_formats.len(), x.output_types.len(), x.output_formats.len());
+            if found != (i, i, o, o) {
+                return Err(self.lie(
+                    "variants",
+                    node,
+                    "a variant has other numbers of inputs and outputs than the node",
+                    format!("{found:?}"),
+                    format!("{:?}", (i, i, o, o)),
+                ));
+            }
+        }
+        Ok(v)
+    }
+    /// Output sizes, workspaces, streams and sync wanted.
+    pub fn calc_op_running_param(&self, node: &Node<'_>, target: &Target) -> Result<RunningParams> {
+        const CALL: &str = "calc_op_running_param";
+        let p = self.node_call(CALL, node, self.object.calc_op_running_param(node, target))?;
+        let outputs = node.outputs();
+        for (n, what) in [(p.output_bytes.len(), "sizes of outputs"), (p.inplace.len(), "in-place outputs")] {
+            if n != 0 && n != outputs.len() {
+                return Err(self.lie(CALL, node, what, n.to_string(), format!("0 or {}", outputs.len())));
+            }
+        }
+        for (k, (said, d)) in p.output_bytes.iter().zip(outputs).enumerate() {
+            let need = d.data_bytes().unwrap_or(0);
+            if *said != 0 && *said < need {
+                let what = format!("output {k} is too small for its type and shape");
+                return Err(self.lie(CALL, node, &what, format!("{said} bytes"), format!("{need} bytes")));
+            }
+        }
+        for (k, i) in p.inplace.iter().enumerate() {
+            if *i >= 0 && usize::try_from(*i).is_ok_and(|i| node.input(i).is_none()) {
+                let what = format!("output {k} lies in an input that the node does not have");
+                return Err(self.lie(CALL, node, &what, i.to_string(), format!("below {}", node.inputs().len())));
+            }
+        }
+        Ok(p)
+    }
+    /// The node's kernel.
+    pub fn compile(&self, node: &Node<'_>, target: &Target) -> Result<Option<KernelBinary>> {
+        let k = self.node_call("compile", node, self.object.compile(node, target))?;
+        if k.as_ref().is_some_and(|k| k.name.is_empty()) {
+            return Err(self.lie("compile", node, "a kernel without a name", "an empty name", "a name"));
+        }
+        Ok(k)
+    }
+    /// The node's task list.
+    pub fn generate_task(&self, node: &Node<'_>, context: &TaskContext) -> Result<Vec<Task>> {
+        self.node_call("generate_task", node, self.object.generate_task(node, context))
+    }
+    /// A last look at the node's tasks.
+    pub fn update_task(&self, node: &Node<'_>, tasks: Vec<Task>) -> Result<Vec<Task>> {
+        let n = tasks.len();
+        let t = self.node_call("update_task", node, self.object.update_task(node, tasks))?;
+        if t.len() != n {
+            return Err(self.lie("update_task", node, "another number of tasks", t.len().to_string(), n.to_string()));
+        }
+        Ok(t)
+    }
+    /// Run time of the node in ns; 0: not known.
+    pub fn time_ns(&self, node: &Node<'_>, soc: &SocSpec) -> u64 {
+        self.object.time_ns(node, soc)
+    }
+    /// Operators with a tiling function and where it runs.
+    pub fn tilings(&self) -> Result<Vec<(String, String)>> {
+        self.call("tilings", self.object.tilings())
+    }
+    /// Loads a task onto a device model.
+    pub fn load_task(&self, request: &LoadRequest, device: DeviceModelRef) -> Result<()> {
+        self.call("load_task", self.object.load_task(request, device))
+            .map_err(|e| e.at_node(&request.node, &request.op))
+    }
+    /// Whether there is a host kernel for an operator.
+    pub fn has_host_kernel(&self, op: &str) -> bool {
+        self.object.has_host_kernel(op)
+    }
+    /// Runs a host kernel that allocates its outputs of the given types.
+    pub fn run_host_kernel(
+        &self,
+        op: &str,
+        node: &str,
+        attrs: &AttrMap,
+        inputs: &[Option<TensorView<'_>>],
+        outputs: &[DType],
+    ) -> Result<Vec<HostTensor>> {
+        const CALL: &str = "run_host_kernel";
+        let made = self
+            .call(CALL, self.object.run_host_kernel(op, node, attrs, inputs, outputs))
+            .map_err(|e| e.at_node(node, op))?;
+        let call = format!("{}.{CALL}", self.info.name);
+        let lie = |what: String, found: String, expected: String| {
+            Err(self.owner.lies(&call, what, found, expected).node(node, op).of(ErrorKind::PLUGIN))
+        };
+        if made.len() != outputs.len() {
+            return lie("another number of outputs".into(), made.len().to_string(), outputs.len().to_string());
+        }
+        for (k, (t, want)) in made.iter().zip(outputs).enumerate() {
+            if t.dtype != *want && *want != DType::UNKNOWN {
+                return lie(format!("output {k} is of another type"), t.dtype.to_string(), want.to_string());
+            }
+        }
+        Ok(made)
+    }
+}
+
+impl OpHandle {
+    /// Operator type.
+    pub fn name(&self) -> &str {
+        &self.proto.name
+    }
+    /// Infers the outputs of a node. Their number is one that the prototype allows and covers the node's own; their types are
+    /// among the prototype's.
+    pub fn infer(&self, node: &Node<'_>) -> Result<Vec<TensorDesc>> {
+        let call = format!("infer of {}", self.proto.name);
+        let out =
+            self.set.infer(self.index, node).map_err(|e| self.owner.named(&call, e).at_node(node.name(), node.op()))?;
+        let lie = |what: String, found: String, expected: String| {
+            Err(self.owner.lies(&call, what, found, expected).node(node.name(), node.op()).of(ErrorKind::PLUGIN))
+        };
+        let specs = &self.proto.outputs;
+        let required = specs.iter().filter(|s| s.kind == ParamKind::REQUIRED).count();
+        let dynamic = specs.iter().any(|s| s.kind == ParamKind::DYNAMIC);
+        let least = required.max(node.outputs().len());
+        if out.len() < least || (!dynamic && out.len() > specs.len()) {
+            let expected = match (dynamic, least == specs.len()) {
+                (true, _) => format!("at least {least}"),
+                (false, true) => least.to_string(),
+                (false, false) => format!("{least} to {}", specs.len()),
+            };
+            return lie("another number of outputs".into(), out.len().to_string(), expected);
+        }
+        if !dynamic {
+            for (k, (d, s)) in out.iter().zip(specs.iter()).enumerate() {
+                if d.dtype != DType::UNKNOWN && !s.types.is_empty() && !s.types.contains(&d.dtype) {
+                    let types: Vec<&str> = s.types.iter().map(|t| t.name()).collect();
+                    return lie(
+                        format!("output {k} is of a type that the prototype excludes"),
+                        d.dtype.to_string(),
+                        types.join(", "),
+                    );
+                }
+            }
+        }
+        Ok(out)
+    }
+}
+
+impl FrontendHandle {
+    /// Whether a file is of this framework.
+    pub fn recognises(&self, file: &FileRef) -> bool {
+        self.object.recognises(file)
+    }
+    /// Imports a file: the edits that build its graphs. Mappings that it asks the host for are those of this registry.
+    pub fn import(&self, file: &FileRef, options: &ImportOptions, files: &dyn RelativeFiles) -> Result<Vec<Edit>> {
+        with_mappings(&self.mappings, || self.object.import(file, options, files))
+            .map_err(|e| self.owner.named(&format!("import of `{}`", file.path), e))
+    }
+}
+
+impl PassHandle {
+    /// Name.
+    pub fn name(&self) -> &str {
+        &self.info.name
+    }
+    /// Edits that it records for a graph. Every error but an interruption is the plugin's failure (exit 5).
+    pub fn run(&self, graph: &Graph<'_>) -> Result<Vec<Edit>> {
+        self.object.run(graph).map_err(|e| self.owner.failed(&format!("pass {}", self.info.name), e))
+    }
+}
+
+impl DeviceHandle {
+    /// Name.
+    pub fn name(&self) -> &str {
+        &self.info.name
+    }
+    /// Names plugin and call in the error of a call on what the device gave (contexts, models).
+    pub fn named<T>(&self, call: &str, r: Result<T>) -> Result<T> {
+        r.map_err(|e| self.owner.named(&format!("{}.{call}", self.info.name), e))
+    }
+    /// Describes a SoC by name.
+    pub fn soc(&self, name: &str) -> Result<SocSpec> {
+        self.named("soc", self.object.soc(name))
+    }
+    /// Describes a SoC by the text of its file.
+    pub fn soc_from_text(&self, file: &str, text: &str) -> Result<SocSpec> {
+        self.named("soc_from_text", self.object.soc_from_text(file, text))
+    }
+    /// Opens a device.
+    pub fn open(&self, id: u32, soc: &SocSpec, options: &[(String, String)]) -> Result<ContextObject> {
+        self.named("open", self.object.open(id, soc, options))
+    }
+}

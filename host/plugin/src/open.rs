@@ -1,0 +1,235 @@
+//! Opening a library: the system's loader, the header, version and layout, start-up. Once a library and process, for ever.
+//!
+//! A plugin of an older minor version has fewer functions than the host's types: the layout check is then done with the roles
+//! swapped (everything that the plugin has, the host has too), since the usual one asks for the reverse.
+use crate::code::Code;
+use crate::collect::Contents;
+use crate::services;
+use ge_plugin_api::abi::__loader::{
+    AbiHeaderRef, LibHeader, LibraryError, ROOT_MODULE_LOADER_NAME_WITH_NUL, RootModule, RootModuleError,
+    check_layout_compatibility,
+};
+use ge_plugin_api::abi::StableAbi;
+use ge_plugin_api::abi::root::PluginRef;
+use ge_plugin_api::diagnostic::{ErrorKind, Result};
+use ge_plugin_api::services::{OptionSpec, OptionValue};
+use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+use semver::Version;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+/// A library that is open, with its root module checked.
+pub struct Opened {
+    root: PluginRef,
+    started: Mutex<Option<Vec<OptionValue>>>,
+    contents: OnceLock<Contents>,
+}
+
+type Slot = Mutex<Option<&'static Opened>>;
+
+/// One slot for each canonical path: a library has one set of statics in a process, so it is opened and started once.
+fn slot(path: &Path) -> &'static Slot {
+    static SLOTS: OnceLock<Mutex<BTreeMap<PathBuf, &'static Slot>>> = OnceLock::new();
+    let mut slots = SLOTS.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
+    slots.entry(path.to_owned()).or_insert_with(|| Box::leak(Box::default()))
+}
+
+/// Opens a library that passed all checks that need no opening.
+///
+/// # Errors
+/// `GE-E0514` the system's loader refuses it, `GE-E0506` no root symbol, `GE-E0509` another major version, `GE-E0515` another
+/// layout, `GE-E0516` its root function panics. A failed library stays loaded and can be tried again.
+pub fn open(name: &str, path: &Path) -> Result<&'static Opened> {
+    let mut slot = slot(path).lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(o) = *slot {
+        return Ok(o);
+    }
+    let root = root_module(name, path)?;
+    let opened: &'static Opened =
+        Box::leak(Box::new(Opened { root, started: Mutex::new(None), contents: OnceLock::new() }));
+    *slot = Some(opened);
+    Ok(opened)
+}
+
+fn root_module(name: &str, path: &Path) -> Result<PluginRef> {
+    // SAFETY: constructors of the library run here. It is a plugin by its manifest, and plugins are trusted code (DESIGN 3.1);
+    // its tables were followed by `elf::inspect`.
+    let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) }.map_err(|e| {
+        let why = system_reason(&e, path);
+        let help = match why.strip_prefix("undefined symbol: ") {
+            Some(symbol) => {
+                format!("link the library that has `{}` into the plugin", symbol.split(' ').next().unwrap_or(symbol))
+            }
+            None => "install what it needs, or build it on this system".to_owned(),
+        };
+        Code::OPEN
+            .say(format!("plugin `{name}` (`{}`) cannot be opened: {why}", path.display()))
+            .help(help)
+            .of(ErrorKind::PLUGIN)
+    })?;
+    // SAFETY: the symbol is a static of type LibHeader whose address is what an AbiHeaderRef is; its magic is checked by
+    // `upgrade` below before anything else of it is used.
+    let header = unsafe { library.get::<AbiHeaderRef>(ROOT_MODULE_LOADER_NAME_WITH_NUL.as_bytes()).map(|s| *s) };
+    // Never unloaded: thread-local destructors, statics and handles of it stay valid until the process ends.
+    std::mem::forget(library);
+    let header = header.map_err(|_| {
+        Code::NOT_A_PLUGIN
+            .say(format!("`{}` is no plugin of ge: it has a manifest, but no root symbol", path.display()))
+            .help("a plugin's crate has one `ge_plugin!` and crate-type = [\"cdylib\"]; do not strip dynamic symbols")
+            .of(ErrorKind::PLUGIN)
+    })?;
+    let header = header.upgrade().map_err(|e| refused(name, path, &e))?;
+    checked_root(name, path, header)
+}
+
+fn checked_root(name: &str, path: &Path, header: &'static LibHeader) -> Result<PluginRef> {
+    let text = |v: ge_plugin_api::abi::__loader::VersionStrings| Version::parse(v.version.as_str()).ok();
+    let (host, plugin) = (text(PluginRef::VERSION_STRINGS), text(header.version_strings()));
+    let older = match (&host, &plugin) {
+        (Some(h), Some(p)) => h.major == p.major && p.minor < h.minor,
+        _ => false,
+    };
+    if !older {
+        return header.init_root_module::<PluginRef>().map_err(|e| refused(name, path, &e));
+    }
+    let layout_error = |why: String| {
+        Code::LAYOUT
+            .say(format!(
+                "plugin `{name}` (`{}`) is laid out otherwise than its version {} says: {why}",
+                path.display(),
+                plugin.as_ref().map_or_else(String::new, Version::to_string)
+            ))
+            .help("build it with an unchanged ge-plugin-api")
+            .of(ErrorKind::PLUGIN)
+    };
+    let theirs = header.layout().ok_or_else(|| layout_error("it has no layout".into()))?;
+    check_layout_compatibility(theirs, <PluginRef as StableAbi>::LAYOUT)
+        .map_err(|e| layout_error(condense(&e.to_string())))?;
+    // SAFETY: all that the plugin's types have, the host's have at the same place (checked above, with the roles swapped
+    // because the plugin is older); what it lacks stands after the last prefix field and reads as absent.
+    unsafe { header.init_root_module_with_unchecked_layout::<PluginRef>() }.map_err(|e| refused(name, path, &e))
+}
+
+/// The system loader's message without the path, which the diagnostic names anyway.
+fn system_reason(e: &libloading::Error, path: &Path) -> String {
+    let text = match e {
+        libloading::Error::DlOpen { desc } => format!("{desc:?}"),
+        other => other.to_string(),
+    };
+    // The Debug form is `DlDescription("…")`; the text inside starts with the path.
+    let text = text.trim_start_matches("DlDescription(").trim_end_matches(')').trim_matches('"').to_owned();
+    let shown = path.display().to_string();
+    text.strip_prefix(&shown).unwrap_or(&text).trim_start_matches([':', ' ']).to_owned()
+}
+
+/// One line of abi_stable's report, which has up to 36 kB.
+fn refused(name: &str, path: &Path, e: &LibraryError) -> ge_plugin_api::Error {
+    let path = path.display();
+    match e {
+        LibraryError::IncompatibleVersionNumber { expected_version, actual_version, .. } => Code::API_VERSION
+            .say(format!(
+                "plugin `{name}` (`{path}`) is made for interface {actual_version}, this ge has {expected_version}"
+            ))
+            .found(actual_version.to_string(), format!("{}.x", expected_version.major))
+            .help("build it with this version of ge-plugin-api")
+            .of(ErrorKind::PLUGIN),
+        LibraryError::AbiInstability(why) => Code::LAYOUT
+            .say(format!(
+                "plugin `{name}` (`{path}`) has types of another layout than this ge: {}",
+                condense(&why.to_string())
+            ))
+            .help("build it with an unchanged ge-plugin-api of this version")
+            .of(ErrorKind::PLUGIN),
+        LibraryError::InvalidAbiHeader(_) | LibraryError::InvalidCAbi { .. } => Code::LAYOUT
+            .say(format!("plugin `{name}` (`{path}`) is damaged, or built with another abi_stable"))
+            .help("build it with this version of ge-plugin-api")
+            .of(ErrorKind::PLUGIN),
+        LibraryError::RootModule { err, .. } => {
+            let why = match err {
+                RootModuleError::Unwound => "it panicked".to_owned(),
+                RootModuleError::Returned(e) => condense(&e.to_string()),
+            };
+            Code::START.error(format!("plugin `{name}` (`{path}`) failed at start-up: {why}"))
+        }
+        LibraryError::ParseVersionError(_) => {
+            Code::BAD_MANIFEST.error(format!("plugin `{name}` (`{path}`) has a version that is none"))
+        }
+        other => Code::OPEN.error(format!("plugin `{name}` (`{path}`): {}", condense(&other.to_string()))),
+    }
+}
+
+/// The first `Error:` of a layout report and the field nearest to it, in one line.
+fn condense(report: &str) -> String {
+    let lines: Vec<&str> = report.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
+    let at = lines.iter().position(|l| l.starts_with("Error:"));
+    let value = |key: &str, range: &[&str]| {
+        range.iter().rev().find_map(|l| l.strip_prefix(key).map(|v| v.trim().trim_end_matches(',').to_owned()))
+    };
+    let line = match at {
+        None => lines.first().copied().unwrap_or("unknown reason").to_owned(),
+        Some(at) => {
+            let mut s = lines[at].trim_start_matches("Error:").trim().to_owned();
+            if let Some(field) = value("field_name:", &lines[..at]) {
+                s.push_str(&format!(" (field {field})"));
+            }
+            s
+        }
+    };
+    let mut short: String = line.chars().take(160).collect();
+    if short.len() < line.len() {
+        short.push('…');
+    }
+    short
+}
+
+impl Opened {
+    /// The schema of its options; callable before `start`.
+    pub fn schema(&self) -> Result<Vec<OptionSpec>> {
+        (self.root.options())().into_result().map(Vec::from)
+    }
+
+    /// Starts it with checked options and collects what it gives, validated against its manifest. Once a process: a second
+    /// start with other options is an error.
+    pub fn start(
+        &'static self,
+        manifest: &crate::manifest::Manifest,
+        options: Vec<OptionValue>,
+    ) -> Result<&'static Contents> {
+        let mut started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*started {
+            Some(before) if *before == options => {}
+            Some(_) => {
+                return Err(Code::OPTION
+                    .say(format!("plugin `{}` already runs in this process with other options", manifest.name))
+                    .help("a library is started once a process: use one set of options, or a second process")
+                    .of(ErrorKind::PLUGIN));
+            }
+            None => {
+                let failed = |e: ge_plugin_api::Error| {
+                    Code::START
+                        .error(format!("plugin `{}` {} failed at start-up: {e}", manifest.name, manifest.version))
+                };
+                (self.root.init())(services::table(), options.clone().into()).into_result().map_err(failed)?;
+                *started = Some(options);
+            }
+        }
+        if let Some(c) = self.contents.get() {
+            return Ok(c);
+        }
+        let contents = Contents::collect(self.root, manifest)?;
+        Ok(self.contents.get_or_init(|| contents))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    #[test]
+    fn a_long_report_becomes_one_line() {
+        let report = "Compared <this>:\n    --- Type Layout ---\n  field_name: a\n  ...\n\n field_name:second\n Error:mismatched type\nExpected:\n u8";
+        assert_eq!(condense(report), "mismatched type (field second)");
+        assert_eq!(condense(""), "unknown reason");
+        assert!(condense(&"x".repeat(40_000)).chars().count() <= 161);
+    }
+}

@@ -1,0 +1,525 @@
+//! From a configuration to a registry: find, look at, gate, open, start, join.
+use crate::code::Code;
+use crate::collect::{Contents, overlap};
+use crate::config::{At, Config, Entry, find};
+use crate::elf;
+use crate::handle::{DeviceHandle, EngineHandle, FrontendHandle, OpHandle, Owner, PassHandle};
+use crate::manifest::Manifest;
+use crate::open::open;
+use crate::options;
+use crate::registry::{PluginRecord, Registry, Status, hex};
+use crate::services;
+use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind, Severity};
+use ge_plugin_api::{Error, Result};
+use rayon::prelude::*;
+use sha2::{Digest, Sha256};
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Which plugins are opened; all are looked at.
+#[derive(Clone, Debug, Default)]
+pub enum Want {
+    /// All that are enabled.
+    #[default]
+    All,
+    /// Those of one of the kinds, that provide one of the names (engines, front ends, devices), or that are named.
+    Only {
+        /// Kinds (`ops`, `frontend`, `pass` …).
+        kinds: Vec<String>,
+        /// Engines, front ends and devices.
+        provides: Vec<String>,
+        /// Plugins.
+        plugins: Vec<String>,
+    },
+    /// None: manifests alone.
+    Nothing,
+}
+
+impl Want {
+    /// Plugins of kinds.
+    pub fn kinds(kinds: &[&str]) -> Want {
+        Want::Only { kinds: kinds.iter().map(|k| (*k).to_owned()).collect(), provides: Vec::new(), plugins: Vec::new() }
+    }
+    /// Plugins that provide one of the names (engines, front ends, devices).
+    pub fn providers<S: AsRef<str>>(names: &[S]) -> Want {
+        Want::Only {
+            kinds: Vec::new(),
+            provides: names.iter().map(|k| k.as_ref().to_owned()).collect(),
+            plugins: Vec::new(),
+        }
+    }
+    /// Plugins by their own names.
+    pub fn plugins<S: AsRef<str>>(names: &[S]) -> Want {
+        Want::Only {
+            kinds: Vec::new(),
+            provides: Vec::new(),
+            plugins: names.iter().map(|k| k.as_ref().to_owned()).collect(),
+        }
+    }
+    /// What either wants.
+    pub fn and(self, other: Want) -> Want {
+        match (self, other) {
+            (Want::All, _) | (_, Want::All) => Want::All,
+            (Want::Nothing, w) | (w, Want::Nothing) => w,
+            (Want::Only { mut kinds, mut provides, mut plugins }, Want::Only { kinds: k, provides: e, plugins: p }) => {
+                kinds.extend(k);
+                provides.extend(e);
+                plugins.extend(p);
+                Want::Only { kinds, provides, plugins }
+            }
+        }
+    }
+    fn takes(&self, m: &Manifest) -> bool {
+        match self {
+            Want::All => true,
+            Want::Nothing => false,
+            Want::Only { kinds, provides, plugins } => {
+                m.kinds.iter().any(|k| kinds.contains(k))
+                    || m.provides.iter().any(|p| provides.contains(p))
+                    || plugins.contains(&m.name)
+            }
+        }
+    }
+}
+
+/// What to load.
+#[derive(Clone, Debug, Default)]
+pub struct LoadRequest {
+    /// The configuration that the user names (`--plugins`).
+    pub config: Option<PathBuf>,
+    /// Which plugins are opened.
+    pub want: Want,
+}
+
+/// The plugins of a configuration.
+#[derive(Clone, Copy, Debug)]
+pub struct PluginSet;
+
+impl PluginSet {
+    /// Finds the configuration and loads what is wanted. Enabled entries that are not optional must all be in order.
+    ///
+    /// # Errors
+    /// Every refusal of such an entry in one error of kind PLUGIN (exit 5); a configuration that was named and is not there is
+    /// a usage error (exit 2).
+    pub fn load(request: &LoadRequest) -> Result<Registry> {
+        let registry = PluginSet::load_lenient(request)?;
+        let fatal: Vec<Diagnostic> = refusals(&registry.plugins, false).collect();
+        if fatal.is_empty() { Ok(registry) } else { Err(Error::all(ErrorKind::PLUGIN, fatal)) }
+    }
+
+    /// As [`load`](PluginSet::load), but a refused entry that is not optional is told by its record alone (`ge plugin list`).
+    ///
+    /// # Errors
+    /// The configuration cannot be read.
+    pub fn load_lenient(request: &LoadRequest) -> Result<Registry> {
+        let config = Config::read(&find(request.config.as_deref())?)?;
+        Ok(Set::new(&config).run(&request.want))
+    }
+
+    /// As [`load`](PluginSet::load), from a configuration already read.
+    ///
+    /// # Errors
+    /// As `load`.
+    pub fn load_config(config: &Config, want: &Want) -> Result<Registry> {
+        let registry = Set::new(config).run(want);
+        let fatal: Vec<Diagnostic> = refusals(&registry.plugins, false).collect();
+        if fatal.is_empty() { Ok(registry) } else { Err(Error::all(ErrorKind::PLUGIN, fatal)) }
+    }
+}
+
+/// Diagnostics of the refused entries that are optional, or that are not.
+pub(crate) fn refusals(plugins: &[PluginRecord], optional: bool) -> impl Iterator<Item = Diagnostic> + '_ {
+    plugins.iter().filter(move |p| p.optional == optional).flat_map(|p| match &p.status {
+        Status::Refused(e) => e.diagnostics.to_vec(),
+        _ => Vec::new(),
+    })
+}
+
+/// An entry on its way.
+struct Candidate<'a> {
+    entry: &'a Entry,
+    record: PluginRecord,
+    manifest: Option<Manifest>,
+    contents: Option<&'static Contents>,
+}
+
+impl Candidate<'_> {
+    fn refuse(&mut self, e: Error) {
+        self.record.status = Status::Refused(e);
+    }
+    fn alive(&self) -> bool {
+        self.record.usable()
+    }
+}
+
+struct Set<'a> {
+    config: &'a Config,
+    file: String,
+}
+
+impl<'a> Set<'a> {
+    fn new(config: &'a Config) -> Set<'a> {
+        Set { config, file: config.file.display().to_string() }
+    }
+
+    /// Names the entry in a refusal: place in `plugins.toml`, and a remedy where none is given.
+    fn of_entry(&self, entry: &Entry, e: Error) -> Error {
+        let (file, at) = (&self.file, entry.at);
+        let mut e = e;
+        for d in e.diagnostics.iter_mut() {
+            let mut n = std::mem::take(d);
+            if n.place.is_none() {
+                n = n.at(file.clone(), at.line, at.column);
+            }
+            n = n.note(format!("entry `{}` in {file}:{}", entry.name, at.line));
+            if n.help.is_empty() {
+                n = n.help("set `enabled = false` or `optional = true` for the entry");
+            }
+            *d = n;
+        }
+        e.kind = ErrorKind::PLUGIN;
+        e
+    }
+
+    fn run(&self, want: &Want) -> Registry {
+        let mut all: Vec<Candidate<'a>> = self.config.entries.par_iter().map(|e| self.look(e)).collect();
+        self.refuse_twice(&mut all);
+        self.refuse_same_provides(&mut all);
+        all.par_iter_mut().for_each(|c| {
+            if c.alive() && c.manifest.as_ref().is_some_and(|m| want.takes(m)) {
+                match self.start(c) {
+                    Ok(contents) => {
+                        c.contents = Some(contents);
+                        c.record.status = Status::Loaded;
+                    }
+                    Err(e) => c.refuse(self.of_entry(c.entry, e)),
+                }
+            }
+        });
+        self.refuse_same_contents(&mut all);
+        self.join(all)
+    }
+
+    /// Finds and looks at an entry's library without opening it.
+    fn look(&self, entry: &'a Entry) -> Candidate<'a> {
+        let mut c = Candidate {
+            entry,
+            record: PluginRecord {
+                name: entry.name.clone(),
+                version: String::new(),
+                kinds: Vec::new(),
+                provides: Vec::new(),
+                api: String::new(),
+                path: entry.path.clone().unwrap_or_else(|| PathBuf::from(format!("libge_{}.so", entry.name))),
+                build_id: String::new(),
+                optional: entry.optional,
+                at: entry.at,
+                status: if entry.enabled { Status::Ready } else { Status::Disabled },
+            },
+            manifest: None,
+            contents: None,
+        };
+        if let Err(e) = self.look_into(entry, &mut c) {
+            // A disabled entry is listed as such, whatever its library is like.
+            if entry.enabled {
+                c.refuse(self.of_entry(entry, e));
+            }
+        }
+        c
+    }
+
+    fn look_into(&self, entry: &Entry, c: &mut Candidate<'_>) -> Result<()> {
+        c.record.path = self.config.locate(entry)?;
+        let looked = look_at(&c.record.path)?;
+        if let Some(want) = &entry.sha256 {
+            let found = looked.sha256()?;
+            if *want != found {
+                return Err(Code::DIGEST
+                    .say(format!("`{}` is not the library that {} names", c.record.path.display(), self.file))
+                    .found(found, want.clone())
+                    .help("install it again, or take `sha256` out of the entry")
+                    .of(ErrorKind::PLUGIN));
+            }
+        }
+        let m = looked.manifest;
+        c.record.build_id = looked.build_id;
+        c.record.version = m.version.to_string();
+        c.record.kinds = m.kinds.clone();
+        c.record.provides = m.provides.clone();
+        c.record.api = m.api.to_string();
+        let path = c.record.path.display();
+        if m.name != entry.name {
+            return Err(Code::BAD_MANIFEST
+                .say(format!("`{path}` is plugin `{}`, not `{}`", m.name, entry.name))
+                .found(m.name.clone(), entry.name.clone())
+                .help(format!("write `name = \"{}\"`, or name another library", m.name))
+                .of(ErrorKind::PLUGIN));
+        }
+        if !entry.version.matches(&m.version) {
+            return Err(Code::VERSION
+                .say(format!("plugin `{}` (`{path}`) has version {}", m.name, m.version))
+                .found(m.version.to_string(), entry.version.to_string())
+                .help("install a version that fits, or change `version` of the entry")
+                .of(ErrorKind::PLUGIN));
+        }
+        m.gate(&c.record.path)?;
+        for (name, at) in &entry.exclude_engines {
+            if m.kinds.iter().any(|k| k == "engine") && !m.provides.contains(name) {
+                return Err(self.unknown_name("exclude_engines", name, *at, &m));
+            }
+        }
+        c.manifest = Some(m);
+        Ok(())
+    }
+
+    fn unknown_name(&self, key: &str, name: &str, at: At, m: &Manifest) -> Error {
+        let d = Code::BAD_CONFIG.say(format!("`{key}` names `{name}`, which plugin `{}` does not give", m.name)).at(
+            self.file.clone(),
+            at.line,
+            at.column,
+        );
+        match crate::config::nearest(name, m.provides.iter().map(String::as_str)) {
+            Some(n) => d.help(format!("did you mean `{n}`?")),
+            None => d.help(format!("it gives {}", m.provides.join(", "))),
+        }
+        .of(ErrorKind::PLUGIN)
+    }
+
+    /// The same library by path or build id, the same plugin by name.
+    fn refuse_twice(&self, all: &mut [Candidate<'a>]) {
+        for i in 0..all.len() {
+            let Some(m) = all[i].manifest.as_ref().filter(|_| all[i].alive()) else { continue };
+            let same = all[..i].iter().find_map(|o| {
+                let om = o.manifest.as_ref().filter(|_| o.alive())?;
+                if o.record.path == all[i].record.path {
+                    Some((o, "the same library"))
+                } else if om.name == m.name {
+                    Some((o, "a plugin of the same name"))
+                } else if !o.record.build_id.is_empty() && o.record.build_id == all[i].record.build_id {
+                    Some((o, "a copy of the same library (by its build id)"))
+                } else {
+                    None
+                }
+            });
+            if let Some((o, how)) = same {
+                let e = Code::TWICE
+                    .say(format!(
+                        "plugin `{}` (`{}`) is {how} as entry `{}` (`{}`)",
+                        m.name,
+                        all[i].record.path.display(),
+                        o.record.name,
+                        o.record.path.display()
+                    ))
+                    .help("take one of the two entries out")
+                    .of(ErrorKind::PLUGIN);
+                let e = self.of_entry(all[i].entry, e);
+                all[i].refuse(e);
+            }
+        }
+    }
+
+    /// Engines, front ends and devices that two plugins give, by their manifests.
+    fn refuse_same_provides(&self, all: &mut [Candidate<'a>]) {
+        let names =
+            |c: &Candidate<'_>| c.manifest.as_ref().filter(|_| c.alive()).map_or_else(Vec::new, |m| m.provides.clone());
+        self.refuse_same(all, "an engine, front end or device", &names);
+    }
+
+    /// Passes and operators that two loaded plugins give.
+    fn refuse_same_contents(&self, all: &mut [Candidate<'a>]) {
+        let loaded = |c: &Candidate<'_>| c.contents.filter(|_| c.alive());
+        self.refuse_same(all, "an operator", &|c| {
+            loaded(c).map_or_else(Vec::new, |x| x.ops.iter().map(|o| o.0.name.to_string()).collect())
+        });
+        self.refuse_same(all, "a pass", &|c| {
+            loaded(c).map_or_else(Vec::new, |x| x.passes.iter().map(|o| o.0.name.to_string()).collect())
+        });
+    }
+
+    /// The later of two plugins that give the same name is refused, unless one of the two has it in `overrides`.
+    fn refuse_same(&self, all: &mut [Candidate<'a>], what: &str, names: &dyn Fn(&Candidate<'_>) -> Vec<String>) {
+        let mut first: BTreeMap<String, usize> = BTreeMap::new();
+        for i in 0..all.len() {
+            let mut clash = Vec::new();
+            for n in names(&all[i]) {
+                match first.get(&n).copied() {
+                    None => {
+                        first.insert(n, i);
+                    }
+                    Some(f) => match (overrides(all[f].entry, &n), overrides(all[i].entry, &n)) {
+                        (true, false) => {}
+                        (false, true) => {
+                            first.insert(n, i);
+                        }
+                        _ => clash.push((n, f)),
+                    },
+                }
+            }
+            if clash.is_empty() {
+                continue;
+            }
+            let said = clash
+                .iter()
+                .map(|(n, f)| {
+                    Code::SAME_NAME
+                        .say(format!(
+                            "two plugins give {what} `{n}`: `{}` ({}) and `{}` ({})",
+                            all[*f].record.name,
+                            all[*f].record.path.display(),
+                            all[i].record.name,
+                            all[i].record.path.display()
+                        ))
+                        .help(format!("write `overrides = [\"{n}\"]` in the entry that is to win, or disable one"))
+                })
+                .collect();
+            let e = self.of_entry(all[i].entry, Error::all(ErrorKind::PLUGIN, said));
+            first.retain(|_, p| *p != i);
+            all[i].refuse(e);
+        }
+    }
+
+    fn start(&self, c: &Candidate<'_>) -> Result<&'static Contents> {
+        let m = c.manifest.as_ref().ok_or_else(|| Error::internal("a plugin without a manifest is started"))?;
+        let opened = open(&m.name, &c.record.path)?;
+        let owner = Owner { name: m.name.clone(), version: m.version.to_string() };
+        let schema = opened.schema().map_err(|e| owner.failed("options", e))?;
+        let values = options::check(&m.name, &self.file, &schema, &c.entry.options)?;
+        opened.start(m, values.into())
+    }
+
+    /// Handles of all that is left, in order.
+    fn join(&self, all: Vec<Candidate<'a>>) -> Registry {
+        let wins = |i: usize, n: &str, others: &dyn Fn(&Contents) -> bool| {
+            overrides(all[i].entry, n)
+                || !all
+                    .iter()
+                    .enumerate()
+                    .any(|(k, o)| k != i && o.alive() && overrides(o.entry, n) && o.contents.is_some_and(others))
+        };
+        let mut r = Registry {
+            config: self.config.file.clone(),
+            plugins: Vec::new(),
+            warnings: Vec::new(),
+            engines: Vec::new(),
+            ops: Vec::new(),
+            op_index: HashMap::new(),
+            frontends: Vec::new(),
+            mappings: Arc::default(),
+            passes: Vec::new(),
+            devices: Vec::new(),
+        };
+        let mut mappings: Vec<(ge_plugin_api::frontend::MappingInfo, ge_plugin_api::frontend::MappingRef)> = Vec::new();
+        for c in all.iter().filter(|c| c.alive()) {
+            for m in c.contents.iter().flat_map(|x| &x.mappings) {
+                // Of two plugins' mappings of one operator and version the earlier plugin's counts.
+                if !mappings.iter().any(|(b, _)| overlap(&m.0, b)) {
+                    mappings.push((m.0.clone(), m.1));
+                }
+            }
+        }
+        r.mappings = Arc::new(mappings);
+        services::set_latest_mappings(r.mappings.clone());
+        for (i, c) in all.iter().enumerate() {
+            let Some(x) = c.contents.filter(|_| c.alive()) else { continue };
+            let owner = Arc::new(Owner { name: c.record.name.clone(), version: c.record.version.clone() });
+            for (info, object) in &x.engines {
+                if wins(i, &info.name, &|o| o.engines.iter().any(|e| e.0.name == info.name)) {
+                    let excluded = c.entry.exclude_engines.iter().any(|(n, _)| info.name == n.as_str());
+                    r.engines.push(EngineHandle {
+                        owner: owner.clone(),
+                        plugin: i,
+                        info: info.clone(),
+                        excluded,
+                        object,
+                    });
+                }
+            }
+            for (proto, set, index) in &x.ops {
+                if wins(i, &proto.name, &|o| o.ops.iter().any(|p| p.0.name == proto.name)) {
+                    r.op_index.insert(proto.name.to_string(), r.ops.len());
+                    r.ops.push(OpHandle {
+                        owner: owner.clone(),
+                        plugin: i,
+                        proto: Arc::new(proto.clone()),
+                        set,
+                        index: *index,
+                    });
+                }
+            }
+            for (framework, object) in &x.frontends {
+                if wins(i, framework, &|o| o.frontends.iter().any(|f| f.0 == *framework)) {
+                    r.frontends.push(FrontendHandle {
+                        owner: owner.clone(),
+                        plugin: i,
+                        framework: framework.clone(),
+                        object,
+                        mappings: r.mappings.clone(),
+                    });
+                }
+            }
+            for (info, object) in &x.passes {
+                if wins(i, &info.name, &|o| o.passes.iter().any(|p| p.0.name == info.name)) {
+                    r.passes.push(PassHandle { owner: owner.clone(), plugin: i, info: info.clone(), object });
+                }
+            }
+            for (info, object) in &x.devices {
+                if wins(i, &info.name, &|o| o.devices.iter().any(|d| d.0.name == info.name)) {
+                    r.devices.push(DeviceHandle { owner: owner.clone(), plugin: i, info: info.clone(), object });
+                }
+            }
+        }
+        r.plugins = all.into_iter().map(|c| c.record).collect();
+        r.warnings = refusals(&r.plugins, true)
+            .map(|mut d| {
+                d.severity = Severity::WARNING;
+                d
+            })
+            .collect();
+        r
+    }
+}
+
+fn overrides(entry: &Entry, name: &str) -> bool {
+    entry.overrides.iter().any(|(n, _)| n == name)
+}
+
+/// A library looked at without opening it.
+pub(crate) struct Looked {
+    pub(crate) manifest: Manifest,
+    pub(crate) build_id: String,
+    map: memmap2::Mmap,
+}
+
+impl Looked {
+    fn sha256(&self) -> Result<String> {
+        Ok(hex(&Sha256::digest(&self.map)))
+    }
+}
+
+/// Everything that can be known of a library without opening it.
+///
+/// # Errors
+/// `GE-E0503` to `GE-E0507`.
+pub(crate) fn look_at(path: &Path) -> Result<Looked> {
+    let unreadable = |e: std::io::Error| {
+        Code::NOT_FOUND
+            .say(format!("`{}` cannot be read: {e}", path.display()))
+            .help("name a library that can be read")
+            .of(ErrorKind::PLUGIN)
+    };
+    let file = std::fs::File::open(path).map_err(unreadable)?;
+    if !file.metadata().map_err(unreadable)?.is_file() {
+        return Err(Code::NOT_A_LIBRARY
+            .say(format!("`{}` is not a file", path.display()))
+            .help("let `path` name the library itself")
+            .of(ErrorKind::PLUGIN));
+    }
+    // SAFETY: the map is read-only and lives for this look; a library that is changed while ge starts is no case that the
+    // system's loader survives either.
+    let map = unsafe { memmap2::Mmap::map(&file) }.map_err(unreadable)?;
+    let looked = elf::inspect(path, &map)?;
+    let manifest = Manifest::parse(path, looked.manifest)?;
+    let build_id = looked.build_id;
+    Ok(Looked { manifest, build_id, map })
+}
