@@ -1,1 +1,20 @@
-//! From an OM to results: load, execute, profile, dump, compare.
+//! From an OM to results: load, execute, profile, dump.
+//!
+//! [`LoadedModel::load`] maps the weights, asks each task's engine to bind it to the device, and seals. After that a run is one
+//! call of the device and no call of an engine.
+#![forbid(unsafe_code)]
+
+/// Errors.
+pub mod error;
+/// Where arguments lie.
+mod place;
+/// Loading.
+pub mod load;
+/// Runs.
+pub mod executor;
+/// `.npy` files.
+pub mod npy;
+
+pub use error::RuntimeError;
+pub use executor::{RunOptions, RunOutcome};
+pub use load::{Engines, LoadOptions, LoadedModel};

@@ -1,0 +1,71 @@
+//! Errors of loading and running.
+use ge_plugin_api::diagnostic::{Diagnostic, Error, ErrorKind};
+
+/// Why a model was not loaded or did not run.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RuntimeError {
+    /// An engine that the model needs is not loaded.
+    #[error("the model needs engine {engine} for `{node}` ({op}), which no enabled plugin brings")]
+    NoEngine {
+        /// Engine.
+        engine: String,
+        /// First node that needs it.
+        node: String,
+        /// Its type.
+        op: String,
+    },
+    /// The OM says something that does not hold.
+    #[error("{what}")]
+    Damaged {
+        /// What.
+        what: String,
+    },
+    /// An input does not fit the model.
+    #[error("input `{name}`: found {found}, expected {expected}")]
+    Input {
+        /// Input's name.
+        name: String,
+        /// What was given.
+        found: String,
+        /// What the model takes.
+        expected: String,
+    },
+    /// What an engine or the device said.
+    #[error("{0}")]
+    Border(Error),
+}
+
+impl From<Error> for RuntimeError {
+    fn from(e: Error) -> RuntimeError {
+        RuntimeError::Border(e)
+    }
+}
+
+impl RuntimeError {
+    /// As the border's error: kind (hence exit code) and diagnostics.
+    pub fn into_error(self) -> Error {
+        let text = self.to_string();
+        match self {
+            RuntimeError::Border(e) => e,
+            RuntimeError::NoEngine { node, op, engine } => Diagnostic::error(text)
+                .code("GE-E0601")
+                .node(node, op)
+                .help(format!(
+                    "enable the plugin that brings {engine} in plugins.toml, or compile the model again without it"
+                ))
+                .of(ErrorKind::UNSUPPORTED),
+            RuntimeError::Damaged { .. } => {
+                Diagnostic::error(text).code("GE-E0402").help("compile the model again").of(ErrorKind::DAMAGED)
+            }
+            RuntimeError::Input { name, found, expected } => {
+                Diagnostic::error(format!("input `{name}` does not fit the model"))
+                    .code("GE-E0302")
+                    .subject(name)
+                    .found(found, expected)
+                    .help("`ge inspect MODEL --what graph` lists the inputs")
+                    .of(ErrorKind::USAGE)
+            }
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Runs: inputs and outputs are the caller's memory where it is 64-byte aligned, copied (and counted) otherwise; one call of the
+//! device.
+use crate::error::RuntimeError;
+use crate::load::LoadedModel;
+use ge_plugin_api::device::{AllocationKind, Base, RunReport};
+use ge_plugin_api::kernel::{HostTensor, TensorView};
+
+/// How a run is made.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RunOptions {
+    /// Whether the device notes start and end of each task.
+    pub profile: bool,
+}
+
+/// What a run gives.
+pub struct RunOutcome {
+    /// Outputs, in graph order.
+    pub outputs: Vec<HostTensor>,
+    /// What the device said.
+    pub report: RunReport,
+    /// Inputs that were copied because they were not aligned.
+    pub copied_inputs: usize,
+}
+
+/// Alignment that zero copy needs.
+const ALIGN: usize = 64;
+
+impl LoadedModel {
+    /// Runs once. Inputs in graph order; types and shapes must be the model's.
+    pub fn run(&self, inputs: &[TensorView<'_>], options: RunOptions) -> Result<RunOutcome, RuntimeError> {
+        self.check_inputs(inputs)?;
+        let mut copies: Vec<HostTensor> = Vec::new();
+        let mut addresses = Vec::with_capacity(inputs.len());
+        let mut copied_inputs = 0;
+        for i in inputs {
+            if i.bytes.as_ptr().align_offset(ALIGN) == 0 {
+                addresses.push(i.bytes.as_ptr() as u64);
+            } else {
+                let t = HostTensor::from_bytes(i.dtype, i.dims, i.bytes)?;
+                addresses.push(t.bytes().as_ptr() as u64);
+                copies.push(t);
+                copied_inputs += 1;
+            }
+        }
+        let mut outputs = Vec::with_capacity(self.compiled.outputs.len());
+        for o in &self.compiled.outputs {
+            outputs.push(HostTensor::zeroed(o.desc.dtype, &o.desc.shape.sizes().unwrap_or_default())?);
+        }
+        let out_addresses: Vec<u64> = outputs.iter_mut().map(|o| o.bytes_mut().as_mut_ptr() as u64).collect();
+        let maps = self.take_maps()?;
+        let mut bases = self.bases.clone();
+        let mut next_map = 0;
+        for (b, a) in bases.iter_mut().zip(&self.allocations) {
+            match a.kind {
+                AllocationKind::FEATURE_MAP => {
+                    *b = maps[next_map];
+                    next_map += 1;
+                }
+                AllocationKind::INPUT => *b = Base { address: addresses[a.index as usize], bytes: a.bytes },
+                AllocationKind::OUTPUT => *b = Base { address: out_addresses[a.index as usize], bytes: a.bytes },
+                _ => {}
+            }
+        }
+        let result = self.device.execute(&bases, options.profile);
+        self.idle.lock().unwrap_or_else(|e| e.into_inner()).push(maps);
+        drop(copies);
+        Ok(RunOutcome { outputs, report: result?, copied_inputs })
+    }
+
+    fn check_inputs(&self, inputs: &[TensorView<'_>]) -> Result<(), RuntimeError> {
+        let want = &self.compiled.inputs;
+        if inputs.len() != want.len() {
+            return Err(RuntimeError::Input {
+                name: "(all)".into(),
+                found: format!("{} inputs", inputs.len()),
+                expected: format!(
+                    "{}: {}",
+                    want.len(),
+                    want.iter().map(|i| i.name.as_str()).collect::<Vec<_>>().join(", ")
+                ),
+            });
+        }
+        for (i, w) in inputs.iter().zip(want) {
+            let sizes = w.desc.shape.sizes().unwrap_or_default();
+            if i.dtype != w.desc.dtype
+                || i.dims != sizes.as_slice()
+                || Some(i.bytes.len() as u64) != w.desc.data_bytes()
+            {
+                return Err(RuntimeError::Input {
+                    name: w.name.clone(),
+                    found: format!("{}{:?}", i.dtype, i.dims),
+                    expected: format!("{}{:?}", w.desc.dtype, sizes),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// A set of feature maps for one run: an idle one, or a new one.
+    fn take_maps(&self) -> Result<Vec<Base>, RuntimeError> {
+        if let Some(m) = self.idle.lock().unwrap_or_else(|e| e.into_inner()).pop() {
+            return Ok(m);
+        }
+        let mut maps: Vec<Base> = Vec::new();
+        for a in self.allocations.iter().filter(|a| a.kind == AllocationKind::FEATURE_MAP) {
+            let address = if a.bytes == 0 { Ok(0) } else { self.context.alloc(a.memory, a.bytes) };
+            match address {
+                Ok(address) => maps.push(Base { address, bytes: a.bytes }),
+                Err(e) => {
+                    for m in maps.iter().filter(|m| m.address != 0) {
+                        let _ = self.context.free(m.address);
+                    }
+                    return Err(e.into());
+                }
+            }
+        }
+        Ok(maps)
+    }
+}

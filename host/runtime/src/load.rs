@@ -1,0 +1,294 @@
+//! Loading: allocations, streams and tasks of a compiled model onto a device.
+use crate::error::RuntimeError;
+use crate::place::{NULL, Places};
+use bytes::Bytes;
+use ge_model::{CompiledModel, NodeInfo, TaskInfo};
+use ge_plugin_api::abi::{ROption, RVec};
+use ge_plugin_api::device::{
+    AllocationKind, Base, ContextObject, DeviceTask, MemoryKind, ModelObject, ModelSpec, Place, StreamSpec,
+};
+use ge_plugin_api::engine::{ArgInfo, EngineObject, LoadRequest};
+use ge_plugin_api::kernel::Access;
+use ge_plugin_api::task::{KernelTask, StreamSlot, Task, TaskType};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+/// Engines by name, as the host has them; `runtime_tasks` is the engine of event, notify, label, switch and copy tasks.
+pub struct Engines<'e> {
+    /// Engine of a name.
+    pub by_name: HashMap<String, &'e EngineObject>,
+    /// Name of the engine that binds run-time tasks.
+    pub runtime_tasks: String,
+}
+
+/// How a model is loaded.
+#[derive(Clone, Debug, Default)]
+pub struct LoadOptions {
+    /// Rank of this model.
+    pub rank: u32,
+    /// Number of ranks.
+    pub rank_size: u32,
+    /// Key of the group of ranks.
+    pub group: u64,
+}
+
+/// A model on a device: `Send + Sync`, runs of several threads go side by side.
+pub struct LoadedModel {
+    pub(crate) compiled: CompiledModel,
+    pub(crate) device: ModelObject,
+    pub(crate) context: Arc<ContextObject>,
+    pub(crate) bases: Vec<Base>,
+    pub(crate) allocations: Vec<ge_plugin_api::device::Allocation>,
+    /// Feature maps that no run uses at the moment.
+    pub(crate) idle: Mutex<Vec<Vec<Base>>>,
+    owned: Vec<u64>,
+    registered: Vec<u64>,
+    /// Keeps the mapped weights alive.
+    _weights: Bytes,
+}
+
+impl LoadedModel {
+    /// Loads a model: weights are taken as they are mapped where the device can, tasks are bound by their engines, once.
+    pub fn load(
+        compiled: CompiledModel,
+        engines: &Engines<'_>,
+        context: Arc<ContextObject>,
+        options: &LoadOptions,
+    ) -> Result<LoadedModel, RuntimeError> {
+        let places = Places::new(&compiled);
+        let mut per_stream = vec![0u32; compiled.streams.physical.len()];
+        for t in &compiled.tasks {
+            per_stream[t.stream as usize] += 1;
+        }
+        let spec = ModelSpec {
+            name: compiled.name.as_str().into(),
+            soc: compiled.soc.clone(),
+            streams: compiled
+                .streams
+                .physical
+                .iter()
+                .zip(&per_stream)
+                .map(|(p, n)| StreamSpec { head: p.head, huge: p.huge, priority: p.priority, tasks: *n })
+                .collect(),
+            events: compiled.event_num,
+            notifies: compiled.notify_num,
+            labels: compiled.label_num,
+            allocations: places.allocations.clone().into(),
+            rank: options.rank,
+            rank_size: options.rank_size.max(1),
+            group: options.group,
+        };
+        let device = context.create_model(spec)?;
+        let kernels: HashMap<&str, &Bytes> = compiled.kernels.iter().map(|k| (k.name.as_str(), &k.binary)).collect();
+        for (i, t) in compiled.tasks.iter().enumerate() {
+            bind(&compiled, &places, engines, &kernels, &device, i, t, options)?;
+        }
+        device.seal()?;
+        let weights = compiled.weights.first().map(|(_, b)| b.clone()).unwrap_or_default();
+        let mut loaded = LoadedModel {
+            allocations: places.allocations,
+            bases: Vec::new(),
+            idle: Mutex::new(Vec::new()),
+            owned: Vec::new(),
+            registered: Vec::new(),
+            _weights: weights,
+            compiled,
+            device,
+            context,
+        };
+        loaded.bases = loaded.shared_bases()?;
+        Ok(loaded)
+    }
+
+    /// What it is.
+    pub fn compiled(&self) -> &CompiledModel {
+        &self.compiled
+    }
+
+    /// Bases of what all runs share: weights and variables.
+    fn shared_bases(&mut self) -> Result<Vec<Base>, RuntimeError> {
+        let mut out = Vec::with_capacity(self.allocations.len());
+        for a in &self.allocations {
+            out.push(match a.kind {
+                AllocationKind::WEIGHTS if a.bytes > 0 => {
+                    let address = self._weights.as_ptr() as u64;
+                    match self.context.register_host_memory(address, self._weights.len() as u64, true)? {
+                        Some(at) => {
+                            self.registered.push(at);
+                            Base { address: at, bytes: self._weights.len() as u64 }
+                        }
+                        None => {
+                            let at = self.context.alloc(MemoryKind::HBM, a.bytes)?;
+                            self.owned.push(at);
+                            self.context.copy_in(at, &self._weights)?;
+                            Base { address: at, bytes: a.bytes }
+                        }
+                    }
+                }
+                AllocationKind::VARIABLES if a.bytes > 0 => {
+                    let at = self.context.alloc(MemoryKind::HBM, a.bytes)?;
+                    self.owned.push(at);
+                    Base { address: at, bytes: a.bytes }
+                }
+                _ => Base { address: 0, bytes: 0 },
+            });
+        }
+        Ok(out)
+    }
+}
+
+impl Drop for LoadedModel {
+    fn drop(&mut self) {
+        let idle = std::mem::take(&mut *self.idle.lock().unwrap_or_else(|e| e.into_inner()));
+        let maps = idle.iter().flatten().map(|b| b.address).filter(|a| *a != 0);
+        // Freeing can only fail for a device that is lost, whose memory is gone with it.
+        for a in maps.chain(self.owned.iter().copied()) {
+            let _ = self.context.free(a);
+        }
+        for a in &self.registered {
+            let _ = self.context.unregister_host_memory(*a);
+        }
+    }
+}
+
+#[allow(clippy::too_many_arguments)]
+fn bind(
+    m: &CompiledModel,
+    places: &Places,
+    engines: &Engines<'_>,
+    kernels: &HashMap<&str, &Bytes>,
+    device: &ModelObject,
+    index: usize,
+    t: &TaskInfo,
+    options: &LoadOptions,
+) -> Result<(), RuntimeError> {
+    let node = m
+        .node(t.graph, t.node)
+        .ok_or_else(|| RuntimeError::Damaged { what: format!("task {index} belongs to no node") })?;
+    let (args, spots) = arguments(m, places, t, node)?;
+    let mut numbers = t.numbers.clone();
+    if let Some(id) = t.sync_id {
+        numbers.insert(0, i64::from(id));
+    }
+    let is_kernel = !t.kernel_name.is_empty();
+    let resolved = DeviceTask {
+        kind: t.kind,
+        stream: t.stream,
+        kernel: ROption::RNone,
+        block_dim: t.block_dim,
+        tiling_key: t.tiling_key,
+        tiling: RVec::from(t.tiling.to_vec()),
+        args: spots.into(),
+        numbers: numbers.into(),
+        node: node.name.as_str().into(),
+        op: node.op.as_str().into(),
+        engine: node.engine.as_str().into(),
+        access: args.iter().map(|a| if a.kind.as_str() == "o" { Access::WRITE } else { Access::READ }).collect(),
+        time_ns: t.time_ns,
+    };
+    let engine_name = if is_kernel || !t.private.is_empty() || t.kind == TaskType::HCCL.code() {
+        &node.engine
+    } else {
+        &engines.runtime_tasks
+    };
+    let Some(engine) = engines.by_name.get(engine_name) else {
+        return Err(RuntimeError::NoEngine {
+            engine: engine_name.clone(),
+            node: node.name.clone(),
+            op: node.op.clone(),
+        });
+    };
+    if !is_kernel && engine_name == &engines.runtime_tasks {
+        device.bind(resolved)?;
+        return Ok(());
+    }
+    let binary = match kernels.get(t.kernel_name.as_str()) {
+        Some(b) => RVec::from(b.to_vec()),
+        None if is_kernel => {
+            return Err(RuntimeError::Damaged {
+                what: format!("kernel `{}` of `{}` is not in the kernel store", t.kernel_name, node.name),
+            });
+        }
+        None => RVec::new(),
+    };
+    let kernel = if is_kernel {
+        ROption::RSome(KernelTask {
+            kernel_name: t.kernel_name.as_str().into(),
+            so_name: t.so_name.as_str().into(),
+            kernel_type: t.kernel_type,
+            block_dim: t.block_dim,
+            tiling_key: t.tiling_key,
+            tiling: RVec::from(t.tiling.to_vec()),
+            args_format: t.args_format.as_str().into(),
+            schedule_mode: t.schedule_mode,
+        })
+    } else {
+        ROption::RNone
+    };
+    let request = LoadRequest {
+        node: node.name.as_str().into(),
+        op: node.op.as_str().into(),
+        attrs: node.attrs.clone(),
+        task: Task {
+            kind: t.kind,
+            stream: StreamSlot::MAIN,
+            sqe_num: t.sqe_num,
+            kernel,
+            sync_slot: 0,
+            numbers: t.numbers.clone().into(),
+            operands: t.args_format.as_str().into(),
+            private: RVec::from(t.private.to_vec()),
+            nodes: t.nodes.iter().map(|n| n.as_str().into()).collect(),
+        },
+        binary,
+        args: args.into(),
+        rank: options.rank,
+        rank_size: options.rank_size.max(1),
+    };
+    engine.load_task(&request, device.sink(resolved)).map_err(|e| RuntimeError::Border(e.at_node(&node.name, &node.op)))
+}
+
+/// The arguments of a task in `args_format` order, and where they lie.
+fn arguments(
+    m: &CompiledModel,
+    places: &Places,
+    t: &TaskInfo,
+    node: &NodeInfo,
+) -> Result<(Vec<ArgInfo>, Vec<Place>), RuntimeError> {
+    let mut args = Vec::new();
+    let mut spots = Vec::new();
+    let damaged = |what: String| RuntimeError::Damaged { what };
+    for item in t.args_format.split_inclusive('}') {
+        let Some(inner) = item.strip_prefix('{').and_then(|i| i.strip_suffix('}')) else {
+            return Err(damaged(format!("`{}` is no args format (node `{}`)", t.args_format, node.name)));
+        };
+        let plain = inner.strip_suffix('*').unwrap_or(inner);
+        let index = |prefix: &str| {
+            plain
+                .strip_prefix(prefix)
+                .filter(|d| d.len() <= 6 && d.bytes().all(|b| b.is_ascii_digit()))
+                .and_then(|d| d.parse::<u32>().ok())
+        };
+        let (kind, n, found) = if let Some(n) = index("ws") {
+            let w = node
+                .workspaces
+                .get(n as usize)
+                .ok_or_else(|| damaged(format!("`{}` has no workspace {n}", node.name)))?;
+            ("w", n, Some((None, places.of(m, w, w.size)?)))
+        } else if let Some(n) = index("i") {
+            let v = places.input(m, t.graph, node, n as usize)?;
+            ("i", n, v.map(|(d, p)| (Some(d), p)))
+        } else if let Some(n) = index("o") {
+            let v = places
+                .output(m, node, n as usize)?
+                .ok_or_else(|| damaged(format!("`{}` has no output {n}", node.name)))?;
+            ("o", n, Some((Some(v.0), v.1)))
+        } else {
+            (plain, 0, None)
+        };
+        let (desc, place) = found.unwrap_or((None, NULL));
+        args.push(ArgInfo { kind: kind.into(), index: n, desc: desc.cloned().into(), bytes: place.bytes });
+        spots.push(place);
+    }
+    Ok((args, spots))
+}

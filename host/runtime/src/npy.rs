@@ -1,0 +1,163 @@
+//! `.npy` files, versions 1 to 3, in C order. Types that `.npy` has no name for travel as raw bits (DESIGN 4): bfloat16 as
+//! uint16; float8, float4 and integers under a byte as uint8, one element a byte.
+use ge_plugin_api::kernel::HostTensor;
+use ge_plugin_api::types::DType;
+
+/// Why bytes are no `.npy` file that fits.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what}")]
+pub struct NpyError {
+    /// What is wrong.
+    pub what: String,
+    /// Whether the file itself is damaged (else it does not fit the wanted type).
+    pub damaged: bool,
+}
+
+fn bad(what: impl Into<String>) -> NpyError {
+    NpyError { what: what.into(), damaged: true }
+}
+
+/// NumPy's name of a type.
+pub fn descr(dtype: DType) -> Option<&'static str> {
+    Some(match dtype {
+        DType::F32 => "<f4",
+        DType::F64 => "<f8",
+        DType::F16 => "<f2",
+        DType::I8 => "|i1",
+        DType::I16 => "<i2",
+        DType::I32 => "<i4",
+        DType::I64 => "<i8",
+        DType::U8 => "|u1",
+        DType::U16 | DType::BF16 => "<u2",
+        DType::U32 => "<u4",
+        DType::U64 => "<u8",
+        DType::BOOL => "|b1",
+        DType::COMPLEX64 => "<c8",
+        DType::COMPLEX128 => "<c16",
+        d if d.bits().is_some_and(|b| b <= 8) => "|u1",
+        _ => return None,
+    })
+}
+
+/// Reads a file's bytes as a tensor of the wanted type.
+pub fn read(bytes: &[u8], want: DType) -> Result<HostTensor, NpyError> {
+    let rest =
+        bytes.strip_prefix(b"\x93NUMPY").ok_or_else(|| bad("no .npy file: it does not begin with \\x93NUMPY"))?;
+    let (&[major, _minor], rest) = rest.split_first_chunk::<2>().ok_or_else(|| bad("truncated after the magic"))?;
+    let (len, rest) = match major {
+        1 => rest.split_first_chunk::<2>().map(|(l, r)| (u32::from(u16::from_le_bytes(*l)), r)),
+        2 | 3 => rest.split_first_chunk::<4>().map(|(l, r)| (u32::from_le_bytes(*l), r)),
+        v => return Err(bad(format!("version {v} of .npy is not known"))),
+    }
+    .ok_or_else(|| bad("truncated in the header's length"))?;
+    let len = len as usize;
+    if len > rest.len() || len > 1 << 20 {
+        return Err(bad("truncated in the header"));
+    }
+    let header = std::str::from_utf8(&rest[..len]).map_err(|_| bad("the header is not text"))?;
+    let data = &rest[len..];
+    let found = quoted(header, "descr").ok_or_else(|| bad("the header has no 'descr'"))?;
+    if field(header, "fortran_order").is_some_and(|v| v.starts_with("True")) {
+        return Err(NpyError {
+            what: "the array is in Fortran order; save it with numpy.ascontiguousarray".into(),
+            damaged: false,
+        });
+    }
+    let dims = shape(header).ok_or_else(|| bad("the header has no readable 'shape'"))?;
+    let expected =
+        descr(want).ok_or_else(|| NpyError { what: format!("{want} has no form in .npy"), damaged: false })?;
+    let native = |s: &str| s.replace(['=', '|'], "<").replace("<i1", "|i1").replace("<u1", "|u1").replace("<b1", "|b1");
+    if native(found) != native(expected) {
+        return Err(NpyError { what: format!("found type {found}, expected {expected} ({want})"), damaged: false });
+    }
+    let packed = want.bits().is_some_and(|b| b < 8);
+    let count = dims.iter().try_fold(1u64, |a, d| a.checked_mul(*d)).ok_or_else(|| bad("the shape overflows"))?;
+    let unit = if packed { 1 } else { want.bits().unwrap_or(8) / 8 };
+    if count.checked_mul(unit) != Some(data.len() as u64) {
+        return Err(bad(format!(
+            "shape {dims:?} needs {count} elements of {unit} bytes, the file has {} bytes of data",
+            data.len()
+        )));
+    }
+    let fail = |e: ge_plugin_api::Error| bad(e.to_string());
+    if !packed {
+        return HostTensor::from_bytes(want, &dims, data).map_err(fail);
+    }
+    let mut t = HostTensor::zeroed(want, &dims).map_err(fail)?;
+    let (bits, per) = (want.bits().unwrap_or(4) as usize, 8 / want.bits().unwrap_or(4) as usize);
+    let mask = (1u8 << bits) - 1;
+    let out = t.bytes_mut();
+    for (i, v) in data.iter().enumerate() {
+        out[i / per] |= (v & mask) << ((i % per) * bits);
+    }
+    Ok(t)
+}
+
+/// Writes a tensor as a `.npy` file's bytes.
+pub fn write(t: &HostTensor) -> Option<Vec<u8>> {
+    let dims: Vec<String> = t.dims.iter().map(u64::to_string).collect();
+    let shape = if dims.len() == 1 { format!("({},)", dims[0]) } else { format!("({})", dims.join(", ")) };
+    let mut header = format!("{{'descr': '{}', 'fortran_order': False, 'shape': {shape}, }}", descr(t.dtype)?);
+    while (10 + header.len() + 1) % 64 != 0 {
+        header.push(' ');
+    }
+    header.push('\n');
+    let mut out = Vec::with_capacity(header.len() + 10 + t.bytes().len());
+    out.extend_from_slice(b"\x93NUMPY\x01\x00");
+    out.extend_from_slice(&(u16::try_from(header.len()).ok()?).to_le_bytes());
+    out.extend_from_slice(header.as_bytes());
+    match t.dtype.bits() {
+        Some(bits) if bits < 8 => {
+            let (bits, per) = (bits as usize, 8 / bits as usize);
+            let count = t.dims.iter().product::<u64>() as usize;
+            let signed = matches!(t.dtype, DType::I4 | DType::I2);
+            for i in 0..count {
+                let v = (t.bytes()[i / per] >> ((i % per) * bits)) & ((1u8 << bits) - 1);
+                let negative = signed && v >> (bits - 1) == 1;
+                out.push(if negative { v | !((1u8 << bits) - 1) } else { v });
+            }
+        }
+        _ => out.extend_from_slice(t.bytes()),
+    }
+    Some(out)
+}
+
+fn field<'a>(header: &'a str, key: &str) -> Option<&'a str> {
+    let at = header.find(&format!("'{key}'"))?;
+    header[at + key.len() + 2..].trim_start().strip_prefix(':').map(str::trim_start)
+}
+fn quoted<'a>(header: &'a str, key: &str) -> Option<&'a str> {
+    let v = field(header, key)?.strip_prefix('\'')?;
+    v.split('\'').next()
+}
+fn shape(header: &str) -> Option<Vec<u64>> {
+    let v = field(header, "shape")?.strip_prefix('(')?;
+    let inner = &v[..v.find(')')?];
+    inner.split(',').map(str::trim).filter(|s| !s.is_empty()).map(|s| s.parse().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    #[test]
+    fn arrays_round_trip_also_under_a_byte() {
+        for dims in [&[][..], &[3], &[2, 5], &[0, 4]] {
+            let mut t = HostTensor::zeroed(DType::F32, dims).expect("small");
+            for (i, b) in t.bytes_mut().iter_mut().enumerate() {
+                *b = i as u8;
+            }
+            let bytes = write(&t).expect("f32");
+            let back = read(&bytes, DType::F32).expect("reads");
+            assert_eq!((back.dims.as_slice(), back.bytes()), (dims, t.bytes()));
+            for cut in 0..bytes.len() {
+                assert!(read(&bytes[..cut], DType::F32).is_err(), "cut at {cut}");
+            }
+        }
+        let mut t = HostTensor::zeroed(DType::I4, &[3]).expect("small");
+        t.bytes_mut().copy_from_slice(&[0x7f, 0x08]);
+        let bytes = write(&t).expect("i4");
+        assert_eq!(&bytes[bytes.len() - 3..], &[0xff, 7, 0xf8]);
+        assert_eq!(read(&bytes, DType::I4).expect("reads").bytes(), t.bytes());
+        assert!(!read(&bytes, DType::F32).expect_err("type").damaged);
+    }
+}

@@ -1,0 +1,123 @@
+//! Where arguments lie: from slots of the plan to allocations of the device model.
+use crate::error::RuntimeError;
+use ge_model::{CompiledModel, NodeInfo, SlotInfo};
+use ge_plugin_api::device::{Allocation, AllocationKind, MemoryKind, Place};
+use ge_plugin_api::types::TensorDesc;
+
+/// The allocations of a model and how slots map to them.
+pub(crate) struct Places {
+    /// Allocations in the device's order.
+    pub(crate) allocations: Vec<Allocation>,
+    weights: u32,
+    variables: u32,
+    feature: Vec<(u8, u32)>,
+    inputs: Vec<u32>,
+    outputs: Vec<u32>,
+}
+
+/// An argument without memory.
+pub(crate) const NULL: Place = Place { allocation: u32::MAX, offset: 0, bytes: 0, rank: u32::MAX };
+
+impl Places {
+    pub(crate) fn new(m: &CompiledModel) -> Places {
+        let mut p = Places {
+            allocations: Vec::new(),
+            weights: 0,
+            variables: 0,
+            feature: Vec::new(),
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+        };
+        for s in &m.memory.spaces {
+            let memory = MemoryKind::from_name(&s.memory).unwrap_or(MemoryKind::HBM);
+            let at = p.add(AllocationKind::FEATURE_MAP, memory, s.size.saturating_sub(s.zero_copy), 0);
+            p.feature.push((memory.code(), at));
+        }
+        p.weights = p.add(AllocationKind::WEIGHTS, MemoryKind::HBM, m.memory.weights, 0);
+        p.variables = p.add(AllocationKind::VARIABLES, MemoryKind::HBM, m.memory.variables, 0);
+        for (k, i) in m.inputs.iter().enumerate() {
+            let at = p.add(AllocationKind::INPUT, MemoryKind::HBM, i.desc.data_bytes().unwrap_or(0), k as u32);
+            p.inputs.push(at);
+        }
+        for (k, o) in m.outputs.iter().enumerate() {
+            let at = p.add(AllocationKind::OUTPUT, MemoryKind::HBM, o.desc.data_bytes().unwrap_or(0), k as u32);
+            p.outputs.push(at);
+        }
+        p
+    }
+
+    fn add(&mut self, kind: AllocationKind, memory: MemoryKind, bytes: u64, index: u32) -> u32 {
+        self.allocations.push(Allocation { kind, memory, bytes, index });
+        (self.allocations.len() - 1) as u32
+    }
+
+    /// The place of a slot; `bytes` of it may be touched.
+    pub(crate) fn of(&self, m: &CompiledModel, slot: &SlotInfo, bytes: u64) -> Result<Place, RuntimeError> {
+        let at = |allocation: u32, offset: u64| Place { allocation, offset, bytes, rank: u32::MAX };
+        Ok(match slot.space {
+            SlotInfo::WEIGHTS => at(self.weights, slot.offset),
+            SlotInfo::VARIABLES => at(self.variables, slot.offset),
+            SlotInfo::FEATURE if slot.zero_copy => {
+                let z = m.memory.zero_copy.iter().find(|z| {
+                    z.memory == slot.memory
+                        && slot.offset >= z.offset
+                        && slot.offset - z.offset <= z.size
+                        && bytes <= z.size - (slot.offset - z.offset)
+                });
+                let z = z.ok_or_else(|| RuntimeError::Damaged {
+                    what: "a zero-copy slot lies in no zero-copy range".into(),
+                })?;
+                let list = if z.output { &self.outputs } else { &self.inputs };
+                let a = list
+                    .get(z.index as usize)
+                    .ok_or_else(|| RuntimeError::Damaged { what: "a zero-copy range has no input or output".into() })?;
+                at(*a, slot.offset - z.offset)
+            }
+            SlotInfo::FEATURE => {
+                let a = self.feature.iter().find(|(k, _)| *k == slot.memory);
+                at(
+                    a.ok_or_else(|| RuntimeError::Damaged {
+                        what: "a slot lies in a memory kind that the model lacks".into(),
+                    })?
+                    .1,
+                    slot.offset,
+                )
+            }
+            _ => NULL,
+        })
+    }
+
+    /// Producer's descriptor and place of input `i` of a node.
+    pub(crate) fn input<'m>(
+        &self,
+        m: &'m CompiledModel,
+        graph: u32,
+        node: &NodeInfo,
+        i: usize,
+    ) -> Result<Option<(&'m TensorDesc, Place)>, RuntimeError> {
+        let Some(Some(v)) = node.inputs.get(i) else { return Ok(None) };
+        let p = m
+            .node(graph, v.node)
+            .ok_or_else(|| RuntimeError::Damaged { what: format!("`{}` reads a node that is not there", node.name) })?;
+        let (Some(d), Some(s)) = (p.outputs.get(v.output as usize), p.slots.get(v.output as usize)) else {
+            return Err(RuntimeError::Damaged { what: format!("`{}` reads an output that is not there", node.name) });
+        };
+        Ok(Some((d, self.of(m, s, touched(d, s))?)))
+    }
+
+    /// Descriptor and place of output `k` of a node.
+    pub(crate) fn output<'m>(
+        &self,
+        m: &CompiledModel,
+        node: &'m NodeInfo,
+        k: usize,
+    ) -> Result<Option<(&'m TensorDesc, Place)>, RuntimeError> {
+        let (Some(d), Some(s)) = (node.outputs.get(k), node.slots.get(k)) else { return Ok(None) };
+        Ok(Some((d, self.of(m, s, touched(d, s))?)))
+    }
+}
+
+/// Bytes of a tensor that its tasks may touch: its data, or the whole slot where the data bytes are not known.
+fn touched(d: &TensorDesc, s: &SlotInfo) -> u64 {
+    d.data_bytes().unwrap_or(s.size).min(s.size)
+}
