@@ -130,15 +130,15 @@ fn sweep_time(blocks: &[Block], offsets: &[u64]) -> Result<(), OffsetError> {
             live.remove(&offset);
             continue;
         }
-        if let Some((&next, &other)) = live.range(offset..).next() {
-            if next < offset + blocks[at].size {
-                return Err(overlap(blocks, offsets, other, at));
-            }
+        if let Some((&next, &other)) = live.range(offset..).next()
+            && next < offset + blocks[at].size
+        {
+            return Err(overlap(blocks, offsets, other, at));
         }
-        if let Some((&before, &other)) = live.range(..offset).next_back() {
-            if before + blocks[other].size > offset {
-                return Err(overlap(blocks, offsets, other, at));
-            }
+        if let Some((&before, &other)) = live.range(..offset).next_back()
+            && before + blocks[other].size > offset
+        {
+            return Err(overlap(blocks, offsets, other, at));
         }
         live.insert(offset, at);
     }

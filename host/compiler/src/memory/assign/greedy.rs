@@ -56,7 +56,7 @@ pub(super) fn ordered(problem: &Problem, order: Order) -> Vec<u32> {
 }
 
 /// For each block the greatest live sum during its life.
-fn peak_load(problem: &Problem) -> Vec<u64> {
+pub(super) fn peak_load(problem: &Problem) -> Vec<u64> {
     let live = live_sums(problem);
     // A table of maxima over stretches of 2^k instants answers each block in constant time.
     let mut table = vec![live];

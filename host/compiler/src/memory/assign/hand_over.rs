@@ -172,11 +172,12 @@ impl Sweep<'_> {
         let need = self.size(blocks);
         let have: u64 = fresh.iter().map(|leaf| leaf.height).sum();
         let mut found = Vec::new();
-        if have >= need && !fresh.is_empty() {
-            if let Some(tree) = self.placed(tree, fresh, blocks, have) {
-                found.push(State { tree, cost: 0 });
-                return found;
-            }
+        if have >= need
+            && !fresh.is_empty()
+            && let Some(tree) = self.placed(tree, fresh, blocks, have)
+        {
+            found.push(State { tree, cost: 0 });
+            return found;
         }
         let free = self.free(tree, fresh);
         let mut trials = 0;
@@ -196,11 +197,11 @@ impl Sweep<'_> {
             // One of the free ranges is cut, so that what is left keeps its freedom.
             let mut any = false;
             for &at in &chosen {
-                if free[at].height > rest {
-                    if let Some(tree) = self.cut(tree, &leaves, free[at], rest, blocks) {
-                        found.push(State { tree, cost: cost + 2 });
-                        any = true;
-                    }
+                if free[at].height > rest
+                    && let Some(tree) = self.cut(tree, &leaves, free[at], rest, blocks)
+                {
+                    found.push(State { tree, cost: cost + 2 });
+                    any = true;
                 }
             }
             if !any {

@@ -148,10 +148,11 @@ fn check_pins(blocks: &[Block], problem: &Problem, neighbours: Option<&Neighbour
     for at in 0..problem.len() {
         let Some((from, to, first)) = range(at) else { continue };
         for &other in lists.of(at) {
-            if let Some((other_from, other_to, second)) = range(other as usize) {
-                if from < other_to && other_from < to {
-                    return Err(AssignError::PinnedOverlap { first, second });
-                }
+            if let Some((other_from, other_to, second)) = range(other as usize)
+                && from < other_to
+                && other_from < to
+            {
+                return Err(AssignError::PinnedOverlap { first, second });
             }
         }
     }

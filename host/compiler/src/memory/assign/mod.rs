@@ -19,6 +19,7 @@
 mod binary_block_mem_assigner;
 pub mod block;
 pub mod conflicts;
+mod exact;
 mod greedy;
 mod hand_over;
 mod hybrid_mem_assigner;

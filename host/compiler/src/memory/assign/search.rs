@@ -4,6 +4,7 @@
 use rayon::prelude::*;
 
 use super::block::{AssignOptions, MemoryEffort, Watch};
+use super::exact::{MOST_BLOCKS, Outcome, exact};
 use super::hand_over::{exact_share, hand_over};
 use super::problem::{Neighbours, Problem};
 use super::separate::Separation;
@@ -15,6 +16,8 @@ struct Budget {
     beams: &'static [usize],
     /// Leaves that all beams may look at.
     beam_steps: u64,
+    /// Steps of the exact search at the target, and at each capacity above it.
+    exact_steps: (u64, u64),
     /// Neighbours that each lane of the separation may look at.
     lane_steps: u64,
     /// Separations from other seeds, side by side.
@@ -48,8 +51,13 @@ impl Budget {
             MemoryEffort::Default => (&[1, 4, 16], 1_500_000),
             MemoryEffort::Max => (&[1, 4, 16, 64, 256], 300_000_000),
         };
+        let exact_steps = match effort {
+            MemoryEffort::Fast => (0, 0),
+            MemoryEffort::Default => (80_000_000, 0),
+            MemoryEffort::Max => (4_000_000_000, 400_000_000),
+        };
         let lanes = if effort == MemoryEffort::Max && problem.len() <= SMALL { 4 } else { 2 };
-        Self { beams, beam_steps, lane_steps: lane_steps / lanes, lanes }
+        Self { beams, beam_steps, exact_steps, lane_steps: lane_steps / lanes, lanes }
     }
 }
 
@@ -62,33 +70,91 @@ pub(super) fn improve(
     watch: &Watch<'_>,
 ) -> (Vec<u64>, &'static str) {
     let wanted = options.capacity.map_or(0, |capacity| capacity / problem.unit);
-    let target = problem.bound.max(wanted);
+    let mut target = problem.bound.max(wanted);
     let mut best = start;
     let arena = problem.arena(&best.0);
     if arena <= target {
         return best;
     }
     let budget = Budget::new(options.effort, problem, arena, target);
-    if problem.by_interval && !problem.pinned() && exact_share(problem) >= WORTH_A_SWEEP {
-        let mut left = budget.beam_steps;
-        for &width in budget.beams {
-            let (found, steps) = hand_over(problem, problem.bound, width, true, left);
-            left = left.saturating_sub(steps);
-            if let Some(found) = found {
-                if problem.arena(&found) < problem.arena(&best.0) {
-                    best = (found, "hand-over");
-                }
-            }
-            if left == 0 || problem.arena(&best.0) <= target || (watch.cancel)() {
-                break;
-            }
-        }
+    let plain = problem.by_interval && !problem.pinned();
+    if plain && exact_share(problem) >= WORTH_A_SWEEP {
+        best = handed_over(problem, best, target, &budget, watch);
+    }
+    if plain && problem.len() <= MOST_BLOCKS && problem.arena(&best.0) > target {
+        best = searched(problem, lists, best, &mut target, &budget, watch);
     }
     if problem.arena(&best.0) > target && !(watch.cancel)() {
-        separated(problem, lists, best, target, &budget, watch)
-    } else {
-        best
+        best = separated(problem, lists, best, target, &budget, watch);
     }
+    best
+}
+
+/// Sweeps with wider and wider beams.
+fn handed_over(
+    problem: &Problem,
+    mut best: (Vec<u64>, &'static str),
+    target: u64,
+    budget: &Budget,
+    watch: &Watch<'_>,
+) -> (Vec<u64>, &'static str) {
+    let mut left = budget.beam_steps;
+    for &width in budget.beams {
+        if left == 0 || problem.arena(&best.0) <= target || (watch.cancel)() {
+            break;
+        }
+        let (found, steps) = hand_over(problem, problem.bound, width, true, left);
+        left = left.saturating_sub(steps);
+        if let Some(found) = found.filter(|found| problem.arena(found) < problem.arena(&best.0)) {
+            best = (found, "hand-over");
+        }
+    }
+    best
+}
+
+/// Exact search at the target, then at capacities that rise towards the best arena until one
+/// fits, then between the last two. What is proven impossible raises the target.
+fn searched(
+    problem: &Problem,
+    lists: &Neighbours,
+    mut best: (Vec<u64>, &'static str),
+    target: &mut u64,
+    budget: &Budget,
+    watch: &Watch<'_>,
+) -> (Vec<u64>, &'static str) {
+    const RUNGS: [u64; 10] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32];
+    let lowest = *target;
+    let gap = problem.arena(&best.0) - lowest;
+    let rungs = RUNGS.iter().map(|rung| (gap * rung).div_ceil(64));
+    let (mut below, mut fits) = (lowest, false);
+    for capacity in std::iter::once(lowest).chain(rungs.map(|above| lowest + above)) {
+        let steps = if capacity == lowest { budget.exact_steps.0 } else { budget.exact_steps.1 };
+        if steps == 0 || capacity >= problem.arena(&best.0) || (watch.cancel)() {
+            break;
+        }
+        match exact(problem, lists, capacity, steps).0 {
+            Outcome::Fits(found) => {
+                best = (found, "exact");
+                fits = true;
+                break;
+            }
+            Outcome::Impossible => (below, *target) = (capacity, capacity + 1),
+            Outcome::Unknown => below = capacity,
+        }
+    }
+    while fits && budget.exact_steps.1 > 0 && !(watch.cancel)() {
+        let arena = problem.arena(&best.0);
+        if arena <= below + 1 || arena <= *target {
+            break;
+        }
+        let capacity = below + (arena - below) / 2;
+        match exact(problem, lists, capacity, budget.exact_steps.1).0 {
+            Outcome::Fits(found) => best = (found, "exact"),
+            Outcome::Impossible => (below, *target) = (capacity, capacity + 1),
+            Outcome::Unknown => below = capacity,
+        }
+    }
+    best
 }
 
 /// One separation and the capacity it works for.

@@ -38,11 +38,11 @@ impl FreeRanges {
 
     fn release(&mut self, offset: u64, length: u64) {
         let (mut from, mut to) = (offset, offset + length);
-        if let Some((&before, &room)) = self.by_offset.range(..offset).next_back() {
-            if before + room == offset {
-                self.remove(before, room);
-                from = before;
-            }
+        if let Some((&before, &room)) = self.by_offset.range(..offset).next_back()
+            && before + room == offset
+        {
+            self.remove(before, room);
+            from = before;
         }
         if let Some(&room) = self.by_offset.get(&to) {
             self.remove(to, room);
