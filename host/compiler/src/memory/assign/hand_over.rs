@@ -45,8 +45,8 @@ struct Sweep<'a> {
 }
 
 /// Offsets by one sweep with a beam of `width` trees, from an arena of `height` units on, and the
-/// leaves looked at for it. `None` when those pass `most_steps` or when any instant has to be
-/// placed loosely and `strict` is set.
+/// leaves looked at for it. `None` when those pass `most_steps` or when an instant of the first
+/// three quarters has to be placed loosely and `strict` is set.
 pub(super) fn hand_over(
     problem: &Problem,
     height: u64,
@@ -62,23 +62,28 @@ pub(super) fn hand_over(
     }
     let mut sweep = Sweep { problem, log: Log::default(), next_key: 1, steps: 0 };
     let mut beam = vec![State { tree: Tree::leaf(0, None, height), cost: 0 }];
-    for (begun, ended) in begins.iter().zip(&ends) {
+    let (mut width, mut strict) = (width, strict);
+    for (instant, (begun, ended)) in begins.iter().zip(&ends).enumerate() {
         let mut next: Vec<State> = Vec::new();
         for state in beam {
             sweep.instant(state, begun, ended, &mut next);
         }
         if next.iter().any(|state| state.cost < LOOSE) {
             next.retain(|state| state.cost < LOOSE);
-        } else if strict {
+        } else if strict && instant < instants / 4 * 3 {
             return (None, sweep.steps);
-        } else if next.iter().any(|state| state.tree.height == height) {
-            next.retain(|state| state.tree.height == height);
+        } else {
+            // So late a waste is small: finished with a narrow beam.
+            (width, strict) = (width.min(4), false);
         }
         if next.len() > 1 {
-            // Stable: among equals the earlier choice stays first.
-            next.sort_by_key(|state| state.cost);
-            let mut seen = std::collections::BTreeSet::new();
-            next.retain(|state| seen.len() < width && seen.insert(state.tree.fingerprint()));
+            // Among trees of one cost the fingerprint decides, which mixes late and early choices.
+            let print = |state: State| (state.cost, state.tree.fingerprint(), state);
+            let mut ranked: Vec<(u64, u64, State)> = next.into_iter().map(print).collect();
+            ranked.sort_by_key(|&(cost, print, _)| (cost, print));
+            ranked.dedup_by_key(|&mut (_, print, _)| print);
+            ranked.truncate(width);
+            next = ranked.into_iter().map(|(_, _, state)| state).collect();
         }
         beam = next;
         if sweep.steps > most_steps {
@@ -129,12 +134,30 @@ impl Sweep<'_> {
         }
         let mut found = self.place(&tree, begun, &fresh, MOST_BRANCHES);
         if found.is_empty() {
+            let within = self.with_enclosed(&tree, &fresh);
+            if within.len() > fresh.len() {
+                found = self.place(&tree, begun, &within, MOST_BRANCHES);
+            }
+        }
+        if found.is_empty() {
             found = self.place_parts(&tree, begun, &fresh);
         }
         if found.is_empty() {
             found.push(self.place_loosely(tree, begun));
         }
         next.extend(found.into_iter().map(|found| State { cost: cost + found.cost, ..found }));
+    }
+
+    /// The ranges just freed and all free memory that the tree now shows between them.
+    fn with_enclosed(&mut self, tree: &Tree, fresh: &[Leaf]) -> Vec<Leaf> {
+        let mut leaves = Vec::new();
+        tree.leaves(&mut leaves);
+        self.steps += leaves.len() as u64;
+        let is_fresh = |leaf: &Leaf| fresh.iter().any(|other| other.key == leaf.key);
+        let (Some(first), Some(last)) = (leaves.iter().position(is_fresh), leaves.iter().rposition(is_fresh)) else {
+            return Vec::new();
+        };
+        leaves[first..=last].iter().copied().filter(|leaf| leaf.free).collect()
     }
 
     /// Free memory of `tree` but for some of it, oldest first.
@@ -309,8 +332,8 @@ fn choices(free: &[Leaf], have: u64, need: u64) -> Vec<(u64, usize, Vec<usize>)>
                 choices.push((sum - need, 2, vec![one, two]));
             }
             if free.len() <= 24 {
-                for three in two + 1..free.len() {
-                    if sum + free[three].height == need {
+                for (three, leaf) in free.iter().enumerate().skip(two + 1) {
+                    if sum + leaf.height == need {
                         choices.push((0, 3, vec![one, two, three]));
                     }
                 }

@@ -288,15 +288,29 @@ impl Tree {
         }
     }
 
-    /// Cuts the free leaf `key` into `low` and the rest, in any order.
+    /// Cuts the free leaf `key` into `low` and the rest, in any order; beside each other only if
+    /// something lay in all of it before, or its neighbours have an order.
     pub(super) fn cut(&mut self, key: u32, low: u64, keys: (u32, u32)) {
+        let halves = |height: u64| [Self::leaf(keys.0, None, low), Self::leaf(keys.1, None, height - low)];
         match &mut self.kind {
             Kind::Leaf { key: own, .. } if *own == key => {
-                let parts = vec![Self::leaf(keys.0, None, low), Self::leaf(keys.1, None, self.height - low)];
-                *self = Self::any_order(parts, self.past);
+                *self = Self::any_order(halves(self.height).into(), self.past);
             }
             Kind::Leaf { .. } => {}
-            Kind::P(children) | Kind::Q(children, _) => {
+            Kind::P(children) => {
+                let fresh = children.iter().position(|child| {
+                    child.past.is_none() && matches!(child.kind, Kind::Leaf { key: own, .. } if own == key)
+                });
+                if let Some(at) = fresh {
+                    let whole = children.swap_remove(at);
+                    children.extend(halves(whole.height));
+                    return;
+                }
+                for child in children {
+                    child.cut(key, low, keys);
+                }
+            }
+            Kind::Q(children, _) => {
                 for child in children {
                     child.cut(key, low, keys);
                 }

@@ -36,7 +36,7 @@ impl Budget {
             (MemoryEffort::Fast, _) => 0,
             (MemoryEffort::Default, _) => 6_000_000,
             (MemoryEffort::Max, false) => 350_000_000,
-            (MemoryEffort::Max, true) => 3_500_000_000,
+            (MemoryEffort::Max, true) => 2_000_000_000,
         };
         let lane_steps = match effort {
             // Nothing below a thousandth is worth the compile's time; from a twentieth on, all is.
@@ -49,7 +49,7 @@ impl Budget {
         let (beams, beam_steps): (&'static [usize], u64) = match effort {
             MemoryEffort::Fast => (&[], 0),
             MemoryEffort::Default => (&[1, 4, 16], 1_500_000),
-            MemoryEffort::Max => (&[1, 4, 16, 64, 256], 300_000_000),
+            MemoryEffort::Max => (&[1, 4, 16, 64, 256], 1_000_000_000),
         };
         let exact_steps = match effort {
             MemoryEffort::Fast => (0, 0),
