@@ -7,6 +7,16 @@
 //! - Single-precision kernels give the same bits on every instruction set: all arithmetic goes through fused
 //!   multiply-adds and reductions of sixteen lanes in one order (`simd`).
 
+/// Element-wise operators.
+pub mod elementwise;
+/// Normalisations.
+pub mod norm;
+/// Operators that move elements.
+pub mod layout;
+/// Pooling.
+pub mod pool;
+/// Reductions.
+pub mod reduce;
 /// Convolutions.
 pub mod conv;
 /// Matrix products.

@@ -185,7 +185,7 @@ impl Conv {
                     let (z, y0) = (strip / per, strip % per * self.rows);
                     let y = (y0, (y0 + self.rows).min(self.out[1]));
                     let job = depthwise::Strip { image: &self.image, n, channels, z, y, x, w, epilogue };
-                    job.run(&mut out.reborrow(), s);
+                    job.run(out, s);
                 }
                 Ok(())
             });
@@ -212,7 +212,6 @@ impl Conv {
                 let at = At { n, g, strip, block };
                 let fresh = filled != Some((n, g, strip));
                 filled = Some((n, g, strip));
-                let out = out.reborrow();
                 dispatch(Unit { conv: self, at, fresh, x, w, epilogue, out, sa, image, sums });
             }
         });
@@ -235,7 +234,7 @@ struct Unit<'p, 'a, 'o, T> {
     x: &'a [T],
     w: &'a [T],
     epilogue: &'p Epilogue<'a, T>,
-    out: Out<'o, T>,
+    out: &'p mut Out<'o, T>,
     sa: &'p mut [f32],
     image: &'p mut [f32],
     sums: &'p mut [f32],
@@ -323,7 +322,7 @@ impl<T: PanelElem> Work for Unit<'_, '_, '_, T> {
                 }
             }
             let to = (self.at.n * s.channels_out + channel + i) * size_out + first;
-            self.epilogue.finish(&mut row[..runs * run], channel + i, 0, &mut self.out, to);
+            self.epilogue.finish(&mut row[..runs * run], channel + i, 0, self.out, to);
         }
     }
 }

@@ -211,7 +211,7 @@ impl Gemm {
             let (sa, s) = s.split_at_mut(tm * A_STRIDE);
             let (sb, sc) = s.split_at_mut(tn * kc);
             for unit in units.start..end {
-                dispatch(Tile { plan: self, unit, a, b, epilogue, out: out.reborrow(), sa, sb, sc });
+                dispatch(Tile { plan: self, unit, a, b, epilogue, out, sa, sb, sc });
             }
         });
         Ok(())
@@ -224,7 +224,7 @@ struct Tile<'p, 'a, 'o, T> {
     a: &'a [T],
     b: &'a [T],
     epilogue: &'p Epilogue<'a, T>,
-    out: Out<'o, T>,
+    out: &'p mut Out<'o, T>,
     sa: &'p mut [f32],
     sb: &'p mut [f32],
     sc: &'p mut [f32],
@@ -234,7 +234,7 @@ impl<T: PanelElem> Work for Tile<'_, '_, '_, T> {
     type Out = ();
 
     #[inline(always)]
-    fn run<I: Isa, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(mut self, isa: I) {
+    fn run<I: Isa, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(self, isa: I) {
         let g = self.plan;
         let [tm, tn] = g.tile;
         let (rows, cols) = (g.m.div_ceil(tm), g.n.div_ceil(tn));
@@ -277,7 +277,7 @@ impl<T: PanelElem> Work for Tile<'_, '_, '_, T> {
         for i in 0..m {
             let row = &mut self.sc[i * width..i * width + n];
             let at = (batch * g.m + i0 + i) * g.n + j0;
-            self.epilogue.finish(row, i0 + i, j0, &mut self.out, at);
+            self.epilogue.finish(row, i0 + i, j0, self.out, at);
         }
     }
 }

@@ -53,7 +53,7 @@ macro_rules! maps {
     ($($(#[$meta:meta])* $name:ident $(($($field:ident),+))? = |$x:ident| $e:expr;)*) => {$(
         $(#[$meta])*
         #[derive(Clone, Copy, Debug)]
-        pub struct $name $(($(maps!(@ty $field)),+))?;
+        pub struct $name $(($(pub maps!(@ty $field)),+))?;
         impl Map for $name {
             #[inline(always)]
             fn at(self, $x: f32) -> f32 {

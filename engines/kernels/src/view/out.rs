@@ -1,42 +1,30 @@
 //! `Out`: output memory that the blocks of one launch write side by side, each its own part.
 use crate::view::elem::Elem;
-use crate::view::layout::ViewError;
-use std::marker::PhantomData;
 
-/// A writer over output elements. One `Out` behaves as `&mut [T]`; unlike a slice it makes no claim on the elements that
-/// it does not touch, so that several blocks may each hold one over the same memory.
+/// Hands out the elements from a start, so many; none where they do not exist.
+pub type Parts<'a, T> = dyn Fn(usize, usize) -> Option<&'a mut [T]> + 'a;
+
+/// A writer over output elements: a slice, or memory of which others write other parts and which is handed out in ranges.
+/// A kernel asks only for what its own units of work write.
 pub struct Out<'a, T> {
-    ptr: *mut T,
     len: usize,
-    life: PhantomData<&'a mut [T]>,
+    memory: Memory<'a, T>,
 }
 
-// SAFETY: an `Out` is an exclusive borrow of the elements it touches, as `&mut [T]` is, and those are `Send`.
-unsafe impl<T: Elem> Send for Out<'_, T> {}
+enum Memory<'a, T> {
+    Slice(&'a mut [T]),
+    Parts(&'a Parts<'a, T>),
+}
 
 impl<'a, T: Elem> Out<'a, T> {
-    /// Over a slice, which it borrows exclusively.
+    /// Over a slice.
     pub fn new(slice: &'a mut [T]) -> Out<'a, T> {
-        Out { ptr: slice.as_mut_ptr(), len: slice.len(), life: PhantomData }
+        Out { len: slice.len(), memory: Memory::Slice(slice) }
     }
 
-    /// Over raw memory of `bytes` bytes.
-    ///
-    /// # Errors
-    /// When address or length do not suit the type.
-    ///
-    /// # Safety
-    /// The memory is valid for reads and writes of `bytes` bytes during `'a`, and no one else reads or writes, during
-    /// `'a`, an element that this `Out` is made to read or write.
-    pub unsafe fn from_raw(ptr: *mut u8, bytes: usize) -> Result<Out<'a, T>, ViewError> {
-        let size = std::mem::size_of::<T>();
-        if !(ptr as usize).is_multiple_of(std::mem::align_of::<T>()) {
-            return Err(ViewError::Misaligned { kind: T::KIND, align: std::mem::align_of::<T>() });
-        }
-        if !bytes.is_multiple_of(size) {
-            return Err(ViewError::OddLength { kind: T::KIND, bytes });
-        }
-        Ok(Out { ptr: ptr.cast(), len: bytes / size, life: PhantomData })
+    /// Over `len` elements that `parts` hands out.
+    pub fn by_parts(len: usize, parts: &'a Parts<'a, T>) -> Out<'a, T> {
+        Out { len, memory: Memory::Parts(parts) }
     }
 
     /// Number of elements.
@@ -49,42 +37,47 @@ impl<'a, T: Elem> Out<'a, T> {
         self.len == 0
     }
 
-    /// The `len` elements from `start`; the caller's arithmetic is checked, as a slice index is.
-    #[inline(always)]
+    /// The `len` elements from `start`. A range that does not exist is a panic, as a slice index is: kernels check the
+    /// lengths of their operands before they run.
+    #[inline]
     #[track_caller]
     pub fn part(&mut self, start: usize, len: usize) -> &mut [T] {
-        assert!(start <= self.len && len <= self.len - start, "part {start}+{len} of {} elements", self.len);
-        // SAFETY: in range by the check above; exclusive by `&mut self` and the contract of the constructors.
-        unsafe { std::slice::from_raw_parts_mut(self.ptr.add(start), len) }
-    }
-
-    /// Writes one element.
-    #[inline(always)]
-    #[track_caller]
-    pub fn set(&mut self, index: usize, value: T) {
-        assert!(index < self.len, "element {index} of {}", self.len);
-        // SAFETY: in range by the check above; exclusive as in `part`.
-        unsafe { *self.ptr.add(index) = value }
-    }
-
-    /// Borrows again for a shorter time.
-    pub fn reborrow(&mut self) -> Out<'_, T> {
-        Out { ptr: self.ptr, len: self.len, life: PhantomData }
+        let found = match &mut self.memory {
+            Memory::Slice(s) => s.get_mut(start..).and_then(|s| s.get_mut(..len)),
+            Memory::Parts(f) => f(start, len),
+        };
+        found.unwrap_or_else(|| panic!("part {start}+{len} of {} output elements", self.len))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::Cell;
 
     #[test]
     fn parts_write_through() {
         let mut v = [0i32; 5];
         let mut o = Out::new(&mut v);
         o.part(1, 2).fill(7);
-        o.set(4, 9);
+        o.part(4, 1)[0] = 9;
         assert_eq!((o.len(), o.is_empty()), (5, false));
         assert_eq!(v, [0, 7, 7, 0, 9]);
+    }
+
+    #[test]
+    fn memory_can_be_handed_out_piece_by_piece() {
+        let mut v = [0i32; 4];
+        let rest = Cell::new(Some(&mut v[..]));
+        let give = |_: usize, n: usize| {
+            let (a, b) = rest.take()?.split_at_mut_checked(n)?;
+            rest.set(Some(b));
+            Some(a)
+        };
+        let mut o = Out::by_parts(4, &give);
+        o.part(0, 3).fill(1);
+        o.part(3, 1).fill(2);
+        assert_eq!(v, [1, 1, 1, 2]);
     }
 
     #[test]

@@ -1,0 +1,305 @@
+//! Maps of two tensors with broadcasting, comparisons, and the choice between two.
+use crate::view::{Bool, Elem, Nest, Out};
+use half::{bf16, f16};
+use std::ops::Range;
+
+/// A map of two numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Binary {
+    /// `a + b`.
+    Add,
+    /// `a - b`.
+    Sub,
+    /// `a * b`.
+    Mul,
+    /// `a / b`; of integers truncated, zero where `b` is.
+    Div,
+    /// The larger; NaN if one is.
+    Max,
+    /// The smaller; NaN if one is.
+    Min,
+    /// `a` to the power `b`.
+    Pow,
+    /// `(a - b)^2`.
+    SquaredDifference,
+    /// `a` above zero, else `a * b`.
+    PRelu,
+}
+
+/// A comparison of two numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compare {
+    /// `a == b`.
+    Equal,
+    /// `a != b`.
+    NotEqual,
+    /// `a < b`.
+    Less,
+    /// `a <= b`.
+    LessEqual,
+    /// `a > b`.
+    Greater,
+    /// `a >= b`.
+    GreaterEqual,
+}
+
+/// Arithmetic of an element type.
+pub trait Arith: Elem {
+    /// The result of a map.
+    fn map(op: Binary, a: Self, b: Self) -> Self;
+}
+
+#[inline(always)]
+fn float_map(op: Binary, a: f32, b: f32) -> f32 {
+    match op {
+        Binary::Add => a + b,
+        Binary::Sub => a - b,
+        Binary::Mul => a * b,
+        Binary::Div => a / b,
+        Binary::Max => {
+            if a > b || a.is_nan() {
+                a
+            } else {
+                b
+            }
+        }
+        Binary::Min => {
+            if a < b || a.is_nan() {
+                a
+            } else {
+                b
+            }
+        }
+        Binary::Pow => power(a, b),
+        Binary::SquaredDifference => (a - b) * (a - b),
+        Binary::PRelu => {
+            if a > 0.0 {
+                a
+            } else {
+                a * b
+            }
+        }
+    }
+}
+
+/// Small whole powers by products, the rest in double precision.
+#[inline(always)]
+fn power(a: f32, b: f32) -> f32 {
+    if b == 2.0 {
+        a * a
+    } else if b == 3.0 {
+        (f64::from(a) * f64::from(a) * f64::from(a)) as f32
+    } else if b == 0.5 && a >= 0.0 && a.is_finite() {
+        a.sqrt()
+    } else {
+        f64::from(a).powf(f64::from(b)) as f32
+    }
+}
+
+macro_rules! float_arith {
+    ($($t:ty: $wide:expr, $narrow:expr;)*) => {$(
+        impl Arith for $t {
+            #[inline(always)]
+            fn map(op: Binary, a: $t, b: $t) -> $t {
+                ($narrow)(float_map(op, ($wide)(a), ($wide)(b)))
+            }
+        }
+    )*};
+}
+float_arith! {
+    f32: |v: f32| v, |v: f32| v;
+    f16: |v: f16| v.to_f32(), f16::from_f32;
+    bf16: |v: bf16| v.to_f32(), bf16::from_f32;
+}
+
+macro_rules! int_arith {
+    ($($t:ty),*) => {$(
+        impl Arith for $t {
+            #[inline(always)]
+            fn map(op: Binary, a: $t, b: $t) -> $t {
+                match op {
+                    Binary::Add => a.wrapping_add(b),
+                    Binary::Sub => a.wrapping_sub(b),
+                    Binary::Mul => a.wrapping_mul(b),
+                    Binary::Div => if b == 0 { 0 } else { a.wrapping_div(b) },
+                    Binary::Max => a.max(b),
+                    Binary::Min => a.min(b),
+                    Binary::Pow => (a as f64).powf(b as f64) as $t,
+                    Binary::SquaredDifference => a.wrapping_sub(b).wrapping_mul(a.wrapping_sub(b)),
+                    Binary::PRelu => if a > 0 { a } else { a.wrapping_mul(b) },
+                }
+            }
+        }
+    )*};
+}
+int_arith!(i32, i64);
+
+macro_rules! runs {
+    ($f:expr, $a:ident, $b:ident, $sa:ident, $sb:ident, $out:ident) => {{
+        let f = $f;
+        match ($sa, $sb) {
+            (1, 1) => {
+                let (a, b) = (&$a[..$out.len()], &$b[..$out.len()]);
+                for i in 0..$out.len() {
+                    $out[i] = f(a[i], b[i]);
+                }
+            }
+            (1, 0) => {
+                let b = $b[0];
+                for (o, a) in $out.iter_mut().zip($a) {
+                    *o = f(*a, b);
+                }
+            }
+            (0, 1) => {
+                let a = $a[0];
+                for (o, b) in $out.iter_mut().zip($b) {
+                    *o = f(a, *b);
+                }
+            }
+            _ => {
+                for (i, o) in $out.iter_mut().enumerate() {
+                    *o = f($a[i * $sa], $b[i * $sb]);
+                }
+            }
+        }
+    }};
+}
+
+crate::multiversion! {
+    fn run<T: Arith>(op: Binary, a: &[T], sa: usize, b: &[T], sb: usize, out: &mut [T]) {
+        match op {
+            Binary::Add => runs!(|x, y| T::map(Binary::Add, x, y), a, b, sa, sb, out),
+            Binary::Sub => runs!(|x, y| T::map(Binary::Sub, x, y), a, b, sa, sb, out),
+            Binary::Mul => runs!(|x, y| T::map(Binary::Mul, x, y), a, b, sa, sb, out),
+            Binary::Div => runs!(|x, y| T::map(Binary::Div, x, y), a, b, sa, sb, out),
+            Binary::Max => runs!(|x, y| T::map(Binary::Max, x, y), a, b, sa, sb, out),
+            Binary::Min => runs!(|x, y| T::map(Binary::Min, x, y), a, b, sa, sb, out),
+            Binary::Pow => runs!(|x, y| T::map(Binary::Pow, x, y), a, b, sa, sb, out),
+            Binary::SquaredDifference => runs!(|x, y| T::map(Binary::SquaredDifference, x, y), a, b, sa, sb, out),
+            Binary::PRelu => runs!(|x, y| T::map(Binary::PRelu, x, y), a, b, sa, sb, out),
+        }
+    }
+}
+
+crate::multiversion! {
+    fn run_compare<T: Elem>(op: Compare, a: &[T], sa: usize, b: &[T], sb: usize, out: &mut [Bool]) {
+        match op {
+            Compare::Equal => runs!(|x: T, y: T| Bool::from(x == y), a, b, sa, sb, out),
+            Compare::NotEqual => runs!(|x: T, y: T| Bool::from(x != y), a, b, sa, sb, out),
+            Compare::Less => runs!(|x: T, y: T| Bool::from(x < y), a, b, sa, sb, out),
+            Compare::LessEqual => runs!(|x: T, y: T| Bool::from(x <= y), a, b, sa, sb, out),
+            Compare::Greater => runs!(|x: T, y: T| Bool::from(x > y), a, b, sa, sb, out),
+            Compare::GreaterEqual => runs!(|x: T, y: T| Bool::from(x >= y), a, b, sa, sb, out),
+        }
+    }
+}
+
+/// `out = op(a, b)` for the elements of `range`; the nest walks a and b in the shape of the output, with strides of zero
+/// and above.
+pub fn binary<T: Arith>(op: Binary, nest: &Nest<2>, range: Range<usize>, a: &[T], b: &[T], out: &mut Out<'_, T>) {
+    let mut at = range.start;
+    nest.each_run_in(range, |[pa, pb], len, [sa, sb]| {
+        run(op, &a[pa as usize..], sa as usize, &b[pb as usize..], sb as usize, out.part(at, len));
+        at += len;
+    });
+}
+
+/// `out = a op b` as truth values, as [`binary`].
+pub fn compare<T: Elem>(op: Compare, nest: &Nest<2>, range: Range<usize>, a: &[T], b: &[T], out: &mut Out<'_, Bool>) {
+    let mut at = range.start;
+    nest.each_run_in(range, |[pa, pb], len, [sa, sb]| {
+        run_compare(op, &a[pa as usize..], sa as usize, &b[pb as usize..], sb as usize, out.part(at, len));
+        at += len;
+    });
+}
+
+/// `out = c ? a : b` for the elements of `range`; elements are moved, not computed with.
+pub fn select<T: Copy + Elem>(nest: &Nest<3>, range: Range<usize>, c: &[Bool], a: &[T], b: &[T], out: &mut Out<'_, T>) {
+    let mut at = range.start;
+    nest.each_run_in(range, |[pc, pa, pb], len, [sc, sa, sb]| {
+        for (i, o) in out.part(at, len).iter_mut().enumerate() {
+            let i = i as isize;
+            let (a, b) = (a[(pa + i * sa) as usize], b[(pb + i * sb) as usize]);
+            *o = if c[(pc + i * sc) as usize].get() { a } else { b };
+        }
+        at += len;
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::view::{Layout, broadcast_shapes};
+    use proptest::prelude::*;
+
+    fn layouts(sa: &[usize], sb: &[usize]) -> (Vec<usize>, Layout, Layout) {
+        let shape = broadcast_shapes(sa, sb).unwrap();
+        let l = |s: &[usize]| Layout::contiguous(s).unwrap().broadcast_to(&shape).unwrap();
+        (shape.clone(), l(sa), l(sb))
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 80, ..ProptestConfig::default() })]
+        #[test]
+        fn broadcasting_agrees_with_indexing(dims in prop::collection::vec((1usize..5, any::<bool>(), any::<bool>()), 0..4), cut in any::<u16>()) {
+            let sa: Vec<usize> = dims.iter().map(|d| if d.1 { 1 } else { d.0 }).collect();
+            let sb: Vec<usize> = dims.iter().map(|d| if d.2 { 1 } else { d.0 }).collect();
+            let (shape, la, lb) = layouts(&sa, &sb);
+            let n: usize = shape.iter().product();
+            let a: Vec<f32> = (0..sa.iter().product()).map(|i| i as f32 - 3.5).collect();
+            let b: Vec<f32> = (0..sb.iter().product()).map(|i| i as f32 * 0.75 + 0.5).collect();
+            let nest = Nest::new(&shape, [&la, &lb]);
+            let cut = cut as usize % (n + 1);
+            for op in [Binary::Add, Binary::Sub, Binary::Mul, Binary::Div, Binary::Max, Binary::Min, Binary::Pow, Binary::SquaredDifference] {
+                let mut y = vec![0.0; n];
+                for r in [cut..n, 0..cut] {
+                    binary(op, &nest, r, &a, &b, &mut Out::new(&mut y));
+                }
+                let mut i = 0;
+                nest.each_run(|[pa, pb], len, [ta, tb]| {
+                    for k in 0..len as isize {
+                        let want = f32::map(op, a[(pa + k * ta) as usize], b[(pb + k * tb) as usize]);
+                        assert!(y[i] == want || (y[i].is_nan() && want.is_nan()));
+                        i += 1;
+                    }
+                });
+            }
+        }
+    }
+
+    #[test]
+    fn integers_wrap_and_never_trap() {
+        let nest = Nest::new(&[4], [&Layout::contiguous(&[4]).unwrap(); 2]);
+        let (a, b) = ([i32::MIN, 7, -7, 5], [-1, 2, 2, 0]);
+        let of = |op| {
+            let mut y = [0; 4];
+            binary(op, &nest, 0..4, &a, &b, &mut Out::new(&mut y));
+            y
+        };
+        assert_eq!(of(Binary::Div), [i32::MIN, 3, -3, 0]);
+        assert_eq!(of(Binary::Sub), [i32::MIN.wrapping_add(1), 5, -9, 5]);
+        assert_eq!(of(Binary::Max), [-1, 7, 2, 5]);
+    }
+
+    #[test]
+    fn comparisons_and_choices() {
+        let nest = Nest::new(&[3], [&Layout::contiguous(&[3]).unwrap(); 2]);
+        let mut y = [Bool(0); 3];
+        compare(Compare::GreaterEqual, &nest, 0..3, &[1.0, 2.0, f32::NAN], &[2.0, 2.0, 0.0], &mut Out::new(&mut y));
+        assert_eq!(y, [Bool(0), Bool(1), Bool(0)]);
+        let l = Layout::contiguous(&[3]).unwrap();
+        let s = Layout::contiguous(&[1]).unwrap().broadcast_to(&[3]).unwrap();
+        let mut z = [0; 3];
+        select(&Nest::new(&[3], [&l, &l, &s]), 0..3, &y, &[1, 2, 3], &[9], &mut Out::new(&mut z));
+        assert_eq!(z, [9, 2, 9]);
+    }
+
+    #[test]
+    fn powers() {
+        assert_eq!(f32::map(Binary::Pow, -3.0, 2.0), 9.0);
+        assert_eq!(f32::map(Binary::Pow, -2.0, 3.0), -8.0);
+        assert!(f32::map(Binary::Pow, -2.0, 0.5).is_nan());
+        assert_eq!(f32::map(Binary::Pow, f32::NEG_INFINITY, 0.5), f32::INFINITY);
+        assert!(f32::map(Binary::Max, f32::NAN, 1.0).is_nan() && f32::map(Binary::Max, 1.0, f32::NAN).is_nan());
+    }
+}

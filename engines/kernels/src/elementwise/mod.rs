@@ -1,0 +1,11 @@
+//! Element-wise operators: maps of one tensor, of two with broadcasting, comparisons, choices and casts.
+//!
+//! The elements of the output, in row-major order, are the units of work.
+
+/// Maps of one tensor.
+pub mod unary;
+/// Maps of two tensors.
+pub mod binary;
+
+pub use binary::{Binary, Compare, binary, compare, select};
+pub use unary::{Unary, unary};

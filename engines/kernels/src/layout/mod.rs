@@ -1,0 +1,149 @@
+//! Operators that move elements: any change of view, joins, gathers, pads. Elements are opaque: callers pass the unsigned
+//! integer of their size.
+use crate::view::{Elem, Nest, Out};
+use std::ops::Range;
+
+/// `out[i] = x[position i of the nest]` for the output elements of `range`: transpose, slice, split, expand, tile.
+pub fn copy<T: Elem>(nest: &Nest<1>, range: Range<usize>, x: &[T], out: &mut Out<'_, T>) {
+    let mut at = range.start;
+    nest.each_run_in(range, |[p], len, [step]| {
+        let to = out.part(at, len);
+        match step {
+            1 => to.copy_from_slice(&x[p as usize..p as usize + len]),
+            0 => to.fill(x[p as usize]),
+            s if s > 0 => {
+                for (t, v) in to.iter_mut().zip(x[p as usize..].iter().step_by(s as usize)) {
+                    *t = *v;
+                }
+            }
+            s => {
+                for (i, t) in to.iter_mut().enumerate() {
+                    *t = x[(p + i as isize * s) as usize];
+                }
+            }
+        }
+        at += len;
+    });
+}
+
+/// A row-major matrix turned: `out[j * rows + i] = x[i * cols + j]`, for the output rows (input columns) of `units`, by
+/// squares that stay in cache.
+pub fn transpose<T: Elem>(rows: usize, cols: usize, units: Range<usize>, x: &[T], out: &mut Out<'_, T>) {
+    const SIDE: usize = 16;
+    let mut j0 = units.start;
+    while j0 < units.end.min(cols) {
+        let j1 = (j0 + SIDE).min(units.end.min(cols));
+        let part = out.part(j0 * rows, (j1 - j0) * rows);
+        for i0 in (0..rows).step_by(SIDE) {
+            let i1 = (i0 + SIDE).min(rows);
+            for j in j0..j1 {
+                let to = &mut part[(j - j0) * rows + i0..(j - j0) * rows + i1];
+                for (t, row) in to.iter_mut().zip(x[i0 * cols..].chunks(cols)) {
+                    *t = row[j];
+                }
+            }
+        }
+        j0 = j1;
+    }
+}
+
+/// One input of a concatenation, copied to its place: the output seen as rows of `pitch`, of which this input fills
+/// `width` from `start`; units are rows.
+pub fn place<T: Elem>(width: usize, start: usize, pitch: usize, units: Range<usize>, x: &[T], out: &mut Out<'_, T>) {
+    for r in units {
+        out.part(r * pitch + start, width).copy_from_slice(&x[r * width..(r + 1) * width]);
+    }
+}
+
+/// `out[o][i] = x[o][index[i]]` in slices of `inner`: `x` is `outer` x `size` x `inner`; units are outer index by index,
+/// an index below zero counts from the end. Gives the first index out of range instead, if there is one.
+pub fn gather<T: Elem>(
+    size: usize,
+    inner: usize,
+    units: Range<usize>,
+    x: &[T],
+    index: impl Fn(usize) -> i64,
+    count: usize,
+    out: &mut Out<'_, T>,
+) -> Result<(), i64> {
+    for u in units {
+        let (o, i) = (u / count, u % count);
+        let at = index(i);
+        let wrapped = if at < 0 { at.saturating_add(size as i64) } else { at };
+        let k = usize::try_from(wrapped).ok().filter(|&k| k < size).ok_or(at)?;
+        out.part(u * inner, inner).copy_from_slice(&x[(o * size + k) * inner..][..inner]);
+    }
+    Ok(())
+}
+
+/// Constant padding of the last axis and, by rows, of all: output row `u` (unit) is `before`, the input's row and
+/// `after`, or wholly `fill` where `row(u)` has none.
+pub fn pad_rows<T: Elem>(
+    width: usize,
+    pads: [usize; 2],
+    fill: T,
+    units: Range<usize>,
+    x: &[T],
+    row: impl Fn(usize) -> Option<usize>,
+    out: &mut Out<'_, T>,
+) {
+    let wide = pads[0] + width + pads[1];
+    for u in units {
+        let to = out.part(u * wide, wide);
+        match row(u) {
+            None => to.fill(fill),
+            Some(r) => {
+                to[..pads[0]].fill(fill);
+                to[pads[0]..pads[0] + width].copy_from_slice(&x[r * width..(r + 1) * width]);
+                to[pads[0] + width..].fill(fill);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::view::{Layout, View, block_range};
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+        #[test]
+        fn turned_matrices_agree_with_views(rows in 1usize..40, cols in 1usize..40) {
+            let x: Vec<u32> = (0..(rows * cols) as u32).collect();
+            let want = View::contiguous(&x, &[rows, cols]).unwrap().map(|l| l.permute(&[1, 0])).unwrap().to_vec();
+            let mut y = vec![0; rows * cols];
+            for b in 0..3 {
+                transpose(rows, cols, block_range(cols, b, 3), &x, &mut Out::new(&mut y));
+            }
+            prop_assert_eq!(&y, &want);
+            let l = Layout::contiguous(&[rows, cols]).unwrap().permute(&[1, 0]).unwrap();
+            let nest = Nest::new(&[cols, rows], [&l]);
+            let mut z = vec![0; rows * cols];
+            for b in 0..3 {
+                copy(&nest, block_range(rows * cols, b, 3), &x, &mut Out::new(&mut z));
+            }
+            prop_assert_eq!(&z, &want);
+        }
+    }
+
+    #[test]
+    fn joins_gathers_and_pads() {
+        let mut y = [0u8; 10];
+        place(2, 0, 5, 0..2, &[1, 2, 3, 4], &mut Out::new(&mut y));
+        place(3, 2, 5, 0..2, &[5, 6, 7, 8, 9, 10], &mut Out::new(&mut y));
+        assert_eq!(y, [1, 2, 5, 6, 7, 3, 4, 8, 9, 10]);
+        let mut g = [0u16; 4];
+        gather(2, 1, 0..4, &[1, 2, 3, 4], |i| [1, -2][i], 2, &mut Out::new(&mut g)).unwrap();
+        assert_eq!(g, [2, 1, 4, 3]);
+        assert_eq!(gather(2, 1, 0..1, &[1u16, 2], |_| 2, 1, &mut Out::new(&mut g)), Err(2));
+        let mut p = [0u8; 8];
+        pad_rows(2, [1, 1], 9, 0..2, &[1, 2], |u| u.checked_sub(1), &mut Out::new(&mut p));
+        assert_eq!(p, [9, 9, 9, 9, 9, 1, 2, 9]);
+        let l = Layout::contiguous(&[4]).unwrap().slice(0, 3, -1, 4).unwrap();
+        let mut r = [0u8; 4];
+        copy(&Nest::new(&[4], [&l]), 0..4, &[1, 2, 3, 4], &mut Out::new(&mut r));
+        assert_eq!(r, [4, 3, 2, 1]);
+    }
+}

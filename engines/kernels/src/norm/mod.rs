@@ -1,0 +1,9 @@
+//! Normalisations. A row, of contiguous or strided elements, is a unit of work.
+
+/// Softmax and its logarithm.
+pub mod softmax;
+/// Layer, root-mean-square, batch, instance and group normalisation.
+pub mod layer;
+
+pub use layer::{LayerNorm, affine_channels, layer_norm};
+pub use softmax::{Softmax, softmax};

@@ -1,0 +1,215 @@
+//! Reductions over any axes. A unit of work is one element of the output.
+use crate::simd::fold::{max_of, sum_by};
+use crate::simd::isa::PanelElem;
+use crate::simd::math;
+use crate::view::{Layout, Nest, Out, ViewError};
+use std::ops::Range;
+
+/// Largest and smallest by index.
+pub mod arg;
+
+/// What a reduction computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reduce {
+    /// `sum x`.
+    Sum,
+    /// `sum x / n`.
+    Mean,
+    /// Largest.
+    Max,
+    /// Smallest.
+    Min,
+    /// Product.
+    Prod,
+    /// `sum |x|`.
+    L1,
+    /// `sqrt(sum x^2)`.
+    L2,
+    /// `sum x^2`.
+    SumSquare,
+    /// `ln(sum x)`.
+    LogSum,
+    /// `ln(sum e^x)`.
+    LogSumExp,
+}
+
+/// A planned reduction of a row-major tensor.
+#[derive(Clone, Debug)]
+pub struct Reduction {
+    op: Reduce,
+    kept: Nest<1>,
+    reduced: Nest<1>,
+    count: usize,
+}
+
+impl Reduction {
+    /// Over `axes` (each below the rank) of a row-major tensor of this shape.
+    ///
+    /// # Errors
+    /// `TooLarge`, or `Axis` for an axis beyond the rank.
+    pub fn new(op: Reduce, shape: &[usize], axes: &[usize]) -> Result<Reduction, ViewError> {
+        let all = Layout::contiguous(shape)?;
+        if let Some(&a) = axes.iter().find(|&&a| a >= shape.len()) {
+            return Err(ViewError::Axis { axis: i64::try_from(a).unwrap_or(i64::MAX), rank: shape.len() });
+        }
+        let part = |inside: bool| {
+            let order: Vec<usize> = (0..shape.len()).filter(|d| axes.contains(d) == inside).collect();
+            let rest: Vec<usize> = (0..shape.len()).filter(|d| axes.contains(d) != inside).collect();
+            let n = order.len();
+            let l = all.permute(&order.into_iter().chain(rest).collect::<Vec<_>>())?;
+            Ok(Nest::new(&l.shape()[..n], [&l]))
+        };
+        let (kept, reduced) = (part(false)?, part(true)?);
+        Ok(Reduction { op, count: reduced.len(), kept, reduced })
+    }
+
+    /// Number of output elements, the units of work.
+    pub fn units(&self) -> usize {
+        self.kept.len()
+    }
+
+    /// Elements read for each of them.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Does the output elements of `units`.
+    pub fn run<T: PanelElem>(&self, units: Range<usize>, x: &[T], out: &mut Out<'_, T>) {
+        // Rows that lie apart are gathered first, so that the order of additions is that of the reduced elements.
+        crate::scratch::with_scratch(self.count, |line| {
+            let mut at = units.start;
+            self.kept.each_run_in(units, |[p], len, [step]| {
+                for i in 0..len as isize {
+                    let base = p + i * step;
+                    let mut n = 0;
+                    self.reduced.each_run(|[q], len, [s]| {
+                        if s == 1 {
+                            let from = (base + q) as usize;
+                            widen(&x[from..from + len], &mut line[n..n + len]);
+                        } else {
+                            for (k, v) in line[n..n + len].iter_mut().enumerate() {
+                                *v = x[(base + q + k as isize * s) as usize].wide();
+                            }
+                        }
+                        n += len;
+                    });
+                    out.part(at, 1)[0] = T::narrow(fold(self.op, line));
+                    at += 1;
+                }
+            });
+        });
+    }
+}
+
+crate::multiversion! {
+    fn widen<T: PanelElem>(x: &[T], y: &mut [f32]) {
+        for (y, x) in y.iter_mut().zip(x) {
+            *y = x.wide();
+        }
+    }
+}
+
+crate::multiversion! {
+    fn fold(op: Reduce, x: &[f32]) -> f32 {
+        match op {
+            Reduce::Sum => sum_by(x, |v| v),
+            Reduce::Mean => sum_by(x, |v| v) / x.len() as f32,
+            Reduce::Max => max_of(x),
+            Reduce::Min => {
+                let mut best = f32::INFINITY;
+                for &v in x {
+                    best = if v < best || v.is_nan() { v } else { best };
+                    if best.is_nan() {
+                        break;
+                    }
+                }
+                best
+            }
+            Reduce::Prod => x.iter().fold(1.0, |a, v| a * v),
+            Reduce::L1 => sum_by(x, f32::abs),
+            Reduce::L2 => sum_by(x, |v| v * v).sqrt(),
+            Reduce::SumSquare => sum_by(x, |v| v * v),
+            Reduce::LogSum => math::ln(sum_by(x, |v| v)),
+            Reduce::LogSumExp => {
+                let m = max_of(x);
+                if m.is_infinite() { m } else { m + math::ln(sum_by(x, |v| math::exp(v - m))) }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simd::{Level, with_level};
+    use crate::view::block_range;
+    use proptest::prelude::*;
+
+    fn naive(op: Reduce, v: &[f64]) -> f64 {
+        match op {
+            Reduce::Sum => v.iter().sum(),
+            Reduce::Mean => v.iter().sum::<f64>() / v.len() as f64,
+            Reduce::Max => v.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+            Reduce::Min => v.iter().copied().fold(f64::INFINITY, f64::min),
+            Reduce::Prod => v.iter().product(),
+            Reduce::L1 => v.iter().map(|x| x.abs()).sum(),
+            Reduce::L2 => v.iter().map(|x| x * x).sum::<f64>().sqrt(),
+            Reduce::SumSquare => v.iter().map(|x| x * x).sum(),
+            Reduce::LogSum => v.iter().sum::<f64>().ln(),
+            Reduce::LogSumExp => v.iter().map(|x| x.exp()).sum::<f64>().ln(),
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+        #[test]
+        fn any_axes_agree_with_the_definition(shape in prop::collection::vec(1usize..6, 0..5), mask in any::<u8>()) {
+            use Reduce::*;
+            let axes: Vec<usize> = (0..shape.len()).filter(|d| mask >> d & 1 == 1).collect();
+            let n: usize = shape.iter().product();
+            let x: Vec<f32> = (0..n).map(|i| (i as f32 * 0.9).sin() + 1.25).collect();
+            for op in [Sum, Mean, Max, Min, Prod, L1, L2, SumSquare, LogSum, LogSumExp] {
+                let r = Reduction::new(op, &shape, &axes).unwrap();
+                let mut groups: Vec<Vec<f64>> = vec![vec![]; r.units()];
+                for (i, v) in x.iter().enumerate() {
+                    let (mut rest, mut at, mut scale) = (i, 0, 1);
+                    for d in (0..shape.len()).rev() {
+                        if !axes.contains(&d) {
+                            at += rest % shape[d] * scale;
+                            scale *= shape[d];
+                        }
+                        rest /= shape[d];
+                    }
+                    groups[at].push(f64::from(*v));
+                }
+                let run = |blocks, level| {
+                    let mut y = vec![0.0f32; r.units()];
+                    with_level(level, || (0..blocks).for_each(|b| r.run(block_range(r.units(), b, blocks), &x, &mut Out::new(&mut y))));
+                    y
+                };
+                let y = run(1, Level::Scalar);
+                for level in Level::available() {
+                    prop_assert_eq!(&run(7, level), &y);
+                }
+                for (g, y) in groups.iter().zip(&y) {
+                    let want = naive(op, g);
+                    prop_assert!((f64::from(*y) - want).abs() <= 1e-5 * want.abs().max(1.0), "{:?}: {} for {}", op, y, want);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn empty_and_not_a_number() {
+        let r = Reduction::new(Reduce::Sum, &[2, 0], &[1]).unwrap();
+        let mut y = [9.0f32; 2];
+        r.run(0..2, &[], &mut Out::new(&mut y));
+        assert_eq!(y, [0.0, 0.0]);
+        for op in [Reduce::Max, Reduce::Min] {
+            let mut y = [0.0f32];
+            Reduction::new(op, &[3], &[0]).unwrap().run(0..1, &[1.0, f32::NAN, 2.0], &mut Out::new(&mut y));
+            assert!(y[0].is_nan());
+        }
+        assert!(matches!(Reduction::new(Reduce::Sum, &[2], &[1]), Err(ViewError::Axis { axis: 1, rank: 1 })));
+    }
+}
