@@ -1,3 +1,6 @@
 //! The `ge` command.
+use std::process::ExitCode;
 
-fn main() {}
+fn main() -> ExitCode {
+    ExitCode::from(ge::commands::main(std::env::args_os().collect()))
+}

@@ -1,0 +1,188 @@
+//! Options: each declared once, one flat map from every source (DESIGN 6).
+pub mod table;
+
+use crate::{Diagnostic, Error, ErrorKind, Result};
+use std::collections::BTreeMap;
+use std::path::Path;
+pub use table::{Decl, Kind, TABLE};
+
+/// Values by name, before defaults.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OptionMap {
+    values: BTreeMap<String, String>,
+}
+
+impl OptionMap {
+    /// Sets a value after checking it against the table.
+    pub fn set(&mut self, name: &str, value: &str, source: &str) -> Result<()> {
+        check(name, value, source)?;
+        self.values.insert(name.to_owned(), value.to_owned());
+        Ok(())
+    }
+    /// Sets `key=value` as `--set` gives it.
+    pub fn set_pair(&mut self, pair: &str) -> Result<()> {
+        let Some((k, v)) = pair.split_once('=') else {
+            return Err(Diagnostic::error(format!("`--set {pair}` has no `=`"))
+                .code("GE-E0301")
+                .found(pair, "NAME=VALUE")
+                .help("for example `--set ge.oo.level=O1`")
+                .of(ErrorKind::USAGE));
+        };
+        self.set(k.trim(), v.trim(), "--set")
+    }
+    /// Values of another source go over those that are not set yet (the other has the lower precedence).
+    pub fn under(&mut self, lower: OptionMap) {
+        for (k, v) in lower.values {
+            self.values.entry(k).or_insert(v);
+        }
+    }
+    /// Reads a JSON file: an object of names and values, or atc's nested form (`compile options` with global, session and graph
+    /// scopes, the inner one winning).
+    pub fn read_json(path: &Path) -> Result<OptionMap> {
+        let shown = path.display().to_string();
+        let text = std::fs::read_to_string(path).map_err(|e| {
+            Diagnostic::error(format!("cannot read options file `{shown}`: {e}")).code("GE-E0305").of(ErrorKind::USAGE)
+        })?;
+        let json: serde_json::Value = serde_json::from_str(&text).map_err(|e| {
+            Diagnostic::error(format!("options file `{shown}` is not JSON: {e}"))
+                .code("GE-E0306")
+                .atc("E10032")
+                .at(shown.clone(), e.line() as u32, e.column() as u32)
+                .of(ErrorKind::USAGE)
+        })?;
+        let mut out = OptionMap::default();
+        let Some(object) = json.as_object() else {
+            return Err(Diagnostic::error(format!("options file `{shown}` must hold an object of names and values"))
+                .code("GE-E0306")
+                .of(ErrorKind::USAGE));
+        };
+        if let Some(scopes) = object.get("compile options").and_then(|v| v.as_object()) {
+            for scope in ["global", "session", "graph"] {
+                for (k, v) in scopes.get(scope).and_then(|v| v.as_object()).into_iter().flatten() {
+                    out.set(k, &plain(v), &shown)?;
+                }
+            }
+            return Ok(out);
+        }
+        for (k, v) in object {
+            out.set(k, &plain(v), &shown)?;
+        }
+        Ok(out)
+    }
+    /// What was given, by name.
+    pub fn given(&self) -> &BTreeMap<String, String> {
+        &self.values
+    }
+    /// A value, or its default.
+    pub fn get(&self, name: &str) -> &str {
+        match self.values.get(name) {
+            Some(v) => v,
+            None => table::find(name).map_or("", |d| d.default),
+        }
+    }
+    /// Everything with defaults filled in, for the compiler.
+    pub fn resolved(&self) -> ge_compiler::Options {
+        let mut all: BTreeMap<String, String> = TABLE.iter().map(|d| (d.name.to_owned(), d.default.to_owned())).collect();
+        all.extend(self.values.clone());
+        ge_compiler::Options::new(all)
+    }
+    /// Command line over `--options` over `$GE_OPTIONS`; the environment variable of the original counts as the lowest.
+    pub fn gather(sets: &[String], file: Option<&Path>) -> Result<OptionMap> {
+        let mut out = OptionMap::default();
+        for s in sets {
+            out.set_pair(s)?;
+        }
+        if let Some(f) = file {
+            out.under(OptionMap::read_json(f)?);
+        }
+        if let Some(f) = std::env::var_os("GE_OPTIONS").filter(|f| !f.is_empty()) {
+            out.under(OptionMap::read_json(Path::new(&f))?);
+        }
+        if std::env::var("ENABLE_DYNAMIC_SHAPE_MULTI_STREAM").is_ok_and(|v| v == "1") {
+            let mut env = OptionMap::default();
+            env.set("ge.x.dynamic_multi_stream", "1", "ENABLE_DYNAMIC_SHAPE_MULTI_STREAM")?;
+            out.under(env);
+        }
+        Ok(out)
+    }
+}
+
+fn plain(v: &serde_json::Value) -> String {
+    match v {
+        serde_json::Value::String(s) => s.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// Checks one value; the error names the option, what was found, what is expected, and the nearest name.
+pub fn check(name: &str, value: &str, source: &str) -> Result<()> {
+    let Some(d) = table::find(name) else {
+        let near = nearest(name, TABLE.iter().map(|d| d.name));
+        return Err(Diagnostic::error(format!("unknown option `{name}` (from {source})"))
+            .code("GE-E0303")
+            .atc("E10016")
+            .subject(name)
+            .help(near.map_or_else(|| "`ge compile --help-options` lists all".to_owned(), |n| format!("did you mean `{n}`? `ge compile --help-options` lists all")))
+            .of(ErrorKind::USAGE));
+    };
+    match d.kind.refuse(value) {
+        None => Ok(()),
+        Some(expected) => Err(Diagnostic::error(format!("option `{name}` (from {source}) has a value that is not allowed"))
+            .code("GE-E0304")
+            .atc("E10001")
+            .subject(name)
+            .found(format!("`{value}`"), expected)
+            .help(d.help.to_owned())
+            .of(ErrorKind::USAGE)),
+    }
+}
+
+/// The known name nearest to a given one, if any is near.
+pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let lower = name.to_lowercase();
+    known
+        .map(|k| (strsim::damerau_levenshtein(&lower, &k.to_lowercase()), k))
+        .min_by_key(|(d, k)| (*d, *k))
+        .filter(|(d, k)| *d <= 2 + k.len() / 4)
+        .map(|(_, k)| k)
+}
+
+/// An error of a name that is not known, with the nearest one.
+pub fn unknown_name<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str> + Clone) -> Error {
+    let list: Vec<&str> = known.clone().take(40).collect();
+    let d = Diagnostic::error(format!("unknown {what} `{name}`")).code("GE-E0303").subject(name).found(format!("`{name}`"), format!("one of {}", list.join(", ")));
+    match nearest(name, known) {
+        Some(n) => d.help(format!("did you mean `{n}`?")),
+        None => d,
+    }
+    .of(ErrorKind::USAGE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    #[test]
+    fn values_are_checked_and_unknown_names_answered_with_the_nearest() {
+        let mut m = OptionMap::default();
+        m.set_pair("ge.oo.level=O1").expect("legal");
+        assert_eq!(m.get("ge.oo.level"), "O1");
+        let e = m.set_pair("ge.oo.level=O2").expect_err("O2 is internal");
+        assert!(e.diagnostics[0].expected.contains("O3"), "{e}");
+        let e = m.set_pair("ge.oo.levle=O1").expect_err("typo");
+        assert!(e.diagnostics[0].help.contains("ge.oo.level"), "{:?}", e.diagnostics[0].help);
+        assert!(m.set_pair("ge.x.stream_mode=parallel:4").is_ok());
+        assert!(m.set_pair("ge.x.stream_mode=parallel:0").is_err());
+        assert!(m.set_pair("ge.streamMaxParallelNum=AIcoreEngine:2,DNN_HCCL:1").is_ok());
+        assert!(m.set_pair("ge.streamMaxParallelNum=AIcoreEngine").is_err());
+        let mut lower = OptionMap::default();
+        lower.set_pair("ge.oo.level=O3").expect("legal");
+        m.under(lower);
+        assert_eq!(m.get("ge.oo.level"), "O1");
+    }
+    #[test]
+    fn every_default_is_legal() {
+        for d in TABLE {
+            assert_eq!(d.kind.refuse(d.default), None, "{}", d.name);
+        }
+    }
+}

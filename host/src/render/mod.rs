@@ -1,0 +1,6 @@
+//! Drawing: diagnostics on stderr, progress, JSON.
+pub mod diagnostic;
+pub mod progress;
+
+pub use diagnostic::{exit_code, print_error};
+pub use progress::{Progress, ProgressMode};
