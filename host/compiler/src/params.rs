@@ -9,7 +9,7 @@ use ge_plugin_api::engine::RunningParams;
 use rayon::prelude::*;
 
 /// Asks every node's engine, in parallel; the answers in a table by node.
-pub fn run(model: &Model, placement: &Placement, toolbox: &Toolbox<'_>) -> Result<ModelMap<RunningParams>> {
+pub fn run(model: &Model, placement: &Placement, toolbox: &Toolbox) -> Result<ModelMap<RunningParams>> {
     let mut out = ModelMap::new(model, RunningParams::default());
     for (gi, g) in model.graphs().iter().enumerate() {
         let found: Vec<Result<Vec<_>>> = g

@@ -58,7 +58,7 @@ impl Observer for Silent {}
 pub fn compile(
     name: &str,
     mut model: Model,
-    toolbox: &Toolbox<'_>,
+    toolbox: &Toolbox,
     options: &Options,
     observer: &dyn Observer,
 ) -> Result<GeRootModel> {

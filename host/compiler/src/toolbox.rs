@@ -1,8 +1,7 @@
 //! What the plugins offer, as the compiler sees it: engines in the order of plugins.toml, prototypes by type, passes.
 use crate::error::{CompileError, Result};
-use ge_plugin_api::engine::{EngineInfo, EngineObject, Target, flags};
-use ge_plugin_api::ops::{OpProto, OpSetObject};
-use ge_plugin_api::pass::PassObject;
+use ge_plugin::{EngineHandle, OpHandle, PassHandle, Registry};
+use ge_plugin_api::engine::{EngineInfo, Target, flags};
 use ge_plugin_api::types::{Key, TensorDesc};
 use ge_plugin_api::view::Node;
 use std::collections::HashMap;
@@ -12,35 +11,15 @@ use std::collections::HashMap;
 pub struct EngineId(pub u16);
 
 /// One engine.
-pub struct EngineEntry<'p> {
+pub struct EngineEntry {
     /// What it is.
     pub info: EngineInfo,
     /// How to call it.
-    pub object: &'p EngineObject,
+    pub object: EngineHandle,
     /// Name of its plugin.
     pub plugin: String,
     /// Why it takes part in no placement (plugins.toml, an option), or None.
     pub excluded: Option<String>,
-}
-
-/// One prototype.
-pub struct OpEntry<'p> {
-    /// The prototype.
-    pub proto: OpProto,
-    /// Its set.
-    pub set: &'p OpSetObject,
-    /// Its place in the set.
-    pub index: usize,
-}
-
-/// A custom pass of a plugin.
-pub struct PassEntry<'p> {
-    /// How to call it.
-    pub object: &'p PassObject,
-    /// What it is.
-    pub info: ge_plugin_api::pass::PassInfo,
-    /// Name of its plugin.
-    pub plugin: String,
 }
 
 /// A plugin, for the model's record.
@@ -57,32 +36,42 @@ pub struct PluginEntry {
 }
 
 /// All that plugins offer to one compilation.
-pub struct Toolbox<'p> {
+pub struct Toolbox {
     /// Engines in plugin order.
-    pub engines: Vec<EngineEntry<'p>>,
+    pub engines: Vec<EngineEntry>,
     /// Custom passes in plugin order.
-    pub passes: Vec<PassEntry<'p>>,
+    pub passes: Vec<PassHandle>,
     /// Plugins that are loaded.
     pub plugins: Vec<PluginEntry>,
-    ops: HashMap<Key, OpEntry<'p>>,
+    ops: HashMap<Key, OpHandle>,
     /// For what is compiled.
     pub target: Target,
 }
 
-impl<'p> Toolbox<'p> {
-    /// Gathers what plugins offer.
-    pub fn new(
-        engines: Vec<EngineEntry<'p>>,
-        ops: Vec<OpEntry<'p>>,
-        passes: Vec<PassEntry<'p>>,
-        plugins: Vec<PluginEntry>,
-        target: Target,
-    ) -> Self {
-        let ops = ops.into_iter().map(|o| (Key::new(&o.proto.name), o)).collect();
-        Toolbox { engines, passes, plugins, ops, target }
+impl Toolbox {
+    /// Gathers what the plugins of a registry offer. `excluded` says why an engine takes part in no placement.
+    pub fn new(registry: &Registry, target: Target, excluded: &dyn Fn(&EngineInfo) -> Option<String>) -> Toolbox {
+        let engines = registry
+            .engines()
+            .iter()
+            .map(|e| EngineEntry {
+                info: e.info.clone(),
+                object: e.clone(),
+                plugin: e.owner().name.clone(),
+                excluded: if e.excluded { Some("excluded in plugins.toml".into()) } else { excluded(&e.info) },
+            })
+            .collect();
+        let plugins = registry
+            .plugins()
+            .iter()
+            .filter(|p| p.usable())
+            .map(|p| PluginEntry { name: p.name.clone(), version: p.version.clone(), kinds: p.kinds.clone(), file: p.file_name() })
+            .collect();
+        let ops = registry.ops().iter().map(|o| (Key::new(o.name()), o.clone())).collect();
+        Toolbox { engines, passes: registry.passes().to_vec(), plugins, ops, target }
     }
     /// An engine.
-    pub fn engine(&self, id: EngineId) -> &EngineEntry<'p> {
+    pub fn engine(&self, id: EngineId) -> &EngineEntry {
         &self.engines[usize::from(id.0)]
     }
     /// An engine by name.
@@ -98,7 +87,7 @@ impl<'p> Toolbox<'p> {
         self.engine_with(flags::STRUCTURAL)
     }
     /// The prototype of a type.
-    pub fn op(&self, op: Key) -> Option<&OpEntry<'p>> {
+    pub fn op(&self, op: Key) -> Option<&OpHandle> {
         self.ops.get(&op)
     }
     /// Flags of a type ([`ge_plugin_api::ops::flags`]); 0 for unknown ones.
@@ -110,6 +99,6 @@ impl<'p> Toolbox<'p> {
         let Some(o) = self.op(node.op_key()) else {
             return Err(CompileError::NoPrototype { node: node.name().into(), op: node.op().into() });
         };
-        o.set.infer(o.index, node).map_err(|e| CompileError::Plugin(e.at_node(node.name(), node.op())))
+        Ok(o.infer(node)?)
     }
 }

@@ -15,7 +15,7 @@ use memmap2::Mmap;
 ///
 /// # Errors
 /// What the system says to opening, measuring or mapping the file.
-pub(crate) fn map_file(path: &Path) -> io::Result<Bytes> {
+pub fn map_file(path: &Path) -> io::Result<Bytes> {
     let file = File::open(path)?;
     let metadata = file.metadata()?;
     if !metadata.is_file() {

@@ -7,16 +7,17 @@ use ge_plugin_api::abi::{ROption, RVec};
 use ge_plugin_api::device::{
     AllocationKind, Base, ContextObject, DeviceTask, MemoryKind, ModelObject, ModelSpec, Place, StreamSpec,
 };
-use ge_plugin_api::engine::{ArgInfo, EngineObject, LoadRequest};
+use ge_plugin::EngineHandle;
+use ge_plugin_api::engine::{ArgInfo, LoadRequest};
 use ge_plugin_api::kernel::Access;
 use ge_plugin_api::task::{KernelTask, StreamSlot, Task, TaskType};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 /// Engines by name, as the host has them; `runtime_tasks` is the engine of event, notify, label, switch and copy tasks.
-pub struct Engines<'e> {
+pub struct Engines {
     /// Engine of a name.
-    pub by_name: HashMap<String, &'e EngineObject>,
+    pub by_name: HashMap<String, EngineHandle>,
     /// Name of the engine that binds run-time tasks.
     pub runtime_tasks: String,
 }
@@ -51,7 +52,7 @@ impl LoadedModel {
     /// Loads a model: weights are taken as they are mapped where the device can, tasks are bound by their engines, once.
     pub fn load(
         compiled: CompiledModel,
-        engines: &Engines<'_>,
+        engines: &Engines,
         context: Arc<ContextObject>,
         options: &LoadOptions,
     ) -> Result<LoadedModel, RuntimeError> {
@@ -155,7 +156,7 @@ impl Drop for LoadedModel {
 fn bind(
     m: &CompiledModel,
     places: &Places,
-    engines: &Engines<'_>,
+    engines: &Engines,
     kernels: &HashMap<&str, &Bytes>,
     device: &ModelObject,
     index: usize,

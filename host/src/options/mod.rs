@@ -82,7 +82,8 @@ impl OptionMap {
     }
     /// Everything with defaults filled in, for the compiler.
     pub fn resolved(&self) -> ge_compiler::Options {
-        let mut all: BTreeMap<String, String> = TABLE.iter().map(|d| (d.name.to_owned(), d.default.to_owned())).collect();
+        let mut all: BTreeMap<String, String> =
+            TABLE.iter().map(|d| (d.name.to_owned(), d.default.to_owned())).collect();
         all.extend(self.values.clone());
         ge_compiler::Options::new(all)
     }
@@ -122,18 +123,23 @@ pub fn check(name: &str, value: &str, source: &str) -> Result<()> {
             .code("GE-E0303")
             .atc("E10016")
             .subject(name)
-            .help(near.map_or_else(|| "`ge compile --help-options` lists all".to_owned(), |n| format!("did you mean `{n}`? `ge compile --help-options` lists all")))
+            .help(near.map_or_else(
+                || "`ge compile --help-options` lists all".to_owned(),
+                |n| format!("did you mean `{n}`? `ge compile --help-options` lists all"),
+            ))
             .of(ErrorKind::USAGE));
     };
     match d.kind.refuse(value) {
         None => Ok(()),
-        Some(expected) => Err(Diagnostic::error(format!("option `{name}` (from {source}) has a value that is not allowed"))
-            .code("GE-E0304")
-            .atc("E10001")
-            .subject(name)
-            .found(format!("`{value}`"), expected)
-            .help(d.help.to_owned())
-            .of(ErrorKind::USAGE)),
+        Some(expected) => {
+            Err(Diagnostic::error(format!("option `{name}` (from {source}) has a value that is not allowed"))
+                .code("GE-E0304")
+                .atc("E10001")
+                .subject(name)
+                .found(format!("`{value}`"), expected)
+                .help(d.help.to_owned())
+                .of(ErrorKind::USAGE))
+        }
     }
 }
 
@@ -150,7 +156,10 @@ pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&
 /// An error of a name that is not known, with the nearest one.
 pub fn unknown_name<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str> + Clone) -> Error {
     let list: Vec<&str> = known.clone().take(40).collect();
-    let d = Diagnostic::error(format!("unknown {what} `{name}`")).code("GE-E0303").subject(name).found(format!("`{name}`"), format!("one of {}", list.join(", ")));
+    let d = Diagnostic::error(format!("unknown {what} `{name}`"))
+        .code("GE-E0303")
+        .subject(name)
+        .found(format!("`{name}`"), format!("one of {}", list.join(", ")));
     match nearest(name, known) {
         Some(n) => d.help(format!("did you mean `{n}`?")),
         None => d,

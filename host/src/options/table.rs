@@ -34,20 +34,42 @@ impl Kind {
                 return if list.contains(&v) {
                     None
                 } else {
-                    Some(format!("one of {}", list.iter().map(|l| if l.is_empty() { "\"\"".to_owned() } else { format!("`{l}`") }).collect::<Vec<_>>().join(", ")))
+                    Some(format!(
+                        "one of {}",
+                        list.iter()
+                            .map(|l| if l.is_empty() { "\"\"".to_owned() } else { format!("`{l}`") })
+                            .collect::<Vec<_>>()
+                            .join(", ")
+                    ))
                 };
             }
             Kind::Int(min, max) => {
-                return if v.is_empty() || v.parse::<i64>().is_ok_and(|n| (min..=max).contains(&n)) { None } else { Some(format!("a whole number from {min} to {max}")) };
+                return if v.is_empty() || v.parse::<i64>().is_ok_and(|n| (min..=max).contains(&n)) {
+                    None
+                } else {
+                    Some(format!("a whole number from {min} to {max}"))
+                };
             }
             Kind::Text | Kind::Path | Kind::Names => true,
-            Kind::Switches => {
-                v.split(';').filter(|s| !s.trim().is_empty()).all(|s| s.split_once(':').is_some_and(|(n, o)| !n.trim().is_empty() && matches!(o.trim(), "on" | "off")))
+            Kind::Switches => v.split(';').filter(|s| !s.trim().is_empty()).all(|s| {
+                s.split_once(':').is_some_and(|(n, o)| !n.trim().is_empty() && matches!(o.trim(), "on" | "off"))
+            }),
+            Kind::EngineCounts => {
+                v.is_empty()
+                    || v.split(',').all(|s| {
+                        s.split_once(':')
+                            .is_some_and(|(n, c)| !n.trim().is_empty() && c.trim().parse::<u32>().is_ok_and(|c| c > 0))
+                    })
             }
-            Kind::EngineCounts => v.is_empty() || v.split(',').all(|s| s.split_once(':').is_some_and(|(n, c)| !n.trim().is_empty() && c.trim().parse::<u32>().is_ok_and(|c| c > 0))),
-            Kind::StreamMode => v == "engine" || v.strip_prefix("parallel:").is_some_and(|n| n.parse::<u32>().is_ok_and(|n| (1..=64).contains(&n))),
+            Kind::StreamMode => {
+                v == "engine"
+                    || v.strip_prefix("parallel:")
+                        .is_some_and(|n| n.parse::<u32>().is_ok_and(|n| (1..=64).contains(&n)))
+            }
             Kind::Indices => v.is_empty() || v.split(',').all(number),
-            Kind::IndexPairs => v.is_empty() || v.split('|').all(|p| p.split_once(',').is_some_and(|(a, b)| number(a) && number(b))),
+            Kind::IndexPairs => {
+                v.is_empty() || v.split('|').all(|p| p.split_once(',').is_some_and(|(a, b)| number(a) && number(b)))
+            }
         };
         if ok {
             return None;
@@ -90,16 +112,41 @@ const fn d(name: &'static str, kind: Kind, default: &'static str, help: &'static
 pub const TABLE: &[Decl] = &[
     d("ac_parallel_enable", OPT_BIT, "", "dynamic graphs: whether AI CPU nodes may run beside others"),
     d("ge.buildMode", Kind::OneOf(&["", "normal", "tuning"]), "", "`tuning` stops the build at ge.buildStep"),
-    d("ge.buildStep", Kind::OneOf(&["", "before_ub_match", "after_ub_match", "after_builder"]), "", "where a tuning build stops"),
+    d(
+        "ge.buildStep",
+        Kind::OneOf(&["", "before_ub_match", "after_ub_match", "after_builder"]),
+        "",
+        "where a tuning build stops",
+    ),
     d("ge.deterministic", BIT, "0", "same bits whatever the split of work"),
     d("ge.enableSingleStream", BOOL, "false", "everything on one stream"),
     d("ge.event", Kind::OneOf(&["", "notify"]), "", "`notify` synchronises streams by notifies instead of events"),
     d("ge.exec.atomicCleanPolicy", BIT, "0", "0: one clean for all atomic outputs, 1: each engine cleans its own"),
     d("ge.exec.disableReuseMemory", BIT, "0", "1 gives every tensor memory of its own"),
-    d("ge.exec.exclude_engines", Kind::Names, "", "engines that take part in no placement: AiCore|AiVector|Dvpp|AiCpuAscend|AiCpu|HostCpu|Hccl|FftsPlus"),
-    d("ge.exec.inputReuseMemIndexes", Kind::Indices, "", "graph inputs whose memory others may take once they are read"),
-    d("ge.exec.memoryOptimizationPolicy", Kind::OneOf(&["", "MemoryPriority", "BalancePriority"]), "", "MemoryPriority prefers less memory to more concurrency"),
-    d("ge.exec.outputReuseInputMemIndexes", Kind::IndexPairs, "", "pairs of graph input and output that have the same address"),
+    d(
+        "ge.exec.exclude_engines",
+        Kind::Names,
+        "",
+        "engines that take part in no placement: AiCore|AiVector|Dvpp|AiCpuAscend|AiCpu|HostCpu|Hccl|FftsPlus",
+    ),
+    d(
+        "ge.exec.inputReuseMemIndexes",
+        Kind::Indices,
+        "",
+        "graph inputs whose memory others may take once they are read",
+    ),
+    d(
+        "ge.exec.memoryOptimizationPolicy",
+        Kind::OneOf(&["", "MemoryPriority", "BalancePriority"]),
+        "",
+        "MemoryPriority prefers less memory to more concurrency",
+    ),
+    d(
+        "ge.exec.outputReuseInputMemIndexes",
+        Kind::IndexPairs,
+        "",
+        "pairs of graph input and output that have the same address",
+    ),
     d("ge.exec.outputReuseMemIndexes", Kind::Indices, "", "graph outputs that may take memory that others have left"),
     d(
         "ge.exec.precision_mode",
@@ -118,10 +165,30 @@ pub const TABLE: &[Decl] = &[
         "",
         "which types may replace the model's own; default: must_keep_origin_dtype on sim, force_fp16 on Ascend SoCs",
     ),
-    d("ge.exec.modify_mixlist", Kind::Path, "", "JSON file with the operators that allow_mix_precision may and may not lower"),
-    d("ge.exec.static_model_ops_lower_limit", Kind::Int(-1, 1 << 30), "4", "known-shape parts with fewer nodes join their unknown neighbours; -1: all dynamic"),
-    d("ge.exec.hostSchedulingMaxThreshold", Kind::Int(0, 1 << 30), "0", "static graphs with fewer nodes are scheduled by the host"),
-    d("ge.externalWeight", Kind::OneOf(&["0", "1", "2"]), "0", "weights in the OM (0), one file each (1), one file for all (2)"),
+    d(
+        "ge.exec.modify_mixlist",
+        Kind::Path,
+        "",
+        "JSON file with the operators that allow_mix_precision may and may not lower",
+    ),
+    d(
+        "ge.exec.static_model_ops_lower_limit",
+        Kind::Int(-1, 1 << 30),
+        "4",
+        "known-shape parts with fewer nodes join their unknown neighbours; -1: all dynamic",
+    ),
+    d(
+        "ge.exec.hostSchedulingMaxThreshold",
+        Kind::Int(0, 1 << 30),
+        "0",
+        "static graphs with fewer nodes are scheduled by the host",
+    ),
+    d(
+        "ge.externalWeight",
+        Kind::OneOf(&["0", "1", "2"]),
+        "0",
+        "weights in the OM (0), one file each (1), one file for all (2)",
+    ),
     d("ge.fusionSwitchFile", Kind::Path, "", "file that switches fusions on and off, in atc's two forms"),
     d("ge.graph_compiler_cache_dir", Kind::Path, "", "folder of the model cache"),
     d("ge.hcomParallel", BOOL, "false", "successors of fused AllReduce nodes get a stream of their own"),
@@ -129,18 +196,38 @@ pub const TABLE: &[Decl] = &[
     d("ge.oo.deadCodeElimination", BOOL, "true", "removal of nodes that no output needs"),
     d("ge.oo.level", Kind::OneOf(&["O1", "O3"]), "O3", "passes of this level and below run"),
     d("ge.optimizationSwitch", Kind::Switches, "", "passes by name: `PassA:on;PassB:off`; `ge opt --list` prints them"),
-    d("ge.streamMaxParallelNum", Kind::EngineCounts, "", "streams of an engine: `ENGINE:n,ENGINE:n`, 1 where not given"),
+    d(
+        "ge.streamMaxParallelNum",
+        Kind::EngineCounts,
+        "",
+        "streams of an engine: `ENGINE:n,ENGINE:n`, 1 where not given",
+    ),
     d("ge.tiling_schedule_optimize", OPT_BIT, "", "1 sinks tiling that reads values to the device"),
-    d("ge.topoSortingMode", Kind::OneOf(&["0", "1", "2", "3"]), "1", "order of nodes: breadth first, depth first, reverse depth first, stable"),
+    d(
+        "ge.topoSortingMode",
+        Kind::OneOf(&["0", "1", "2", "3"]),
+        "1",
+        "order of nodes: breadth first, depth first, reverse depth first, stable",
+    ),
     d("ge.tuningPath", Kind::Path, "", "folder to which a tuning stop writes the graph"),
     d("ge.variable_acc", BOOL, "true", "format changes move into variables"),
     d("ge.x.auto_fusion", BOOL, "true", "element-wise chains become one kernel"),
     d("ge.x.core_type", Kind::OneOf(&["AiCore", "VectorCore"]), "AiCore", "which cores vector work goes to"),
     d("ge.x.dynamic_multi_stream", BIT, "0", "several streams for dynamic graphs (ENABLE_DYNAMIC_SHAPE_MULTI_STREAM)"),
-    d("ge.x.event_reuse", Kind::OneOf(&["auto", "always", "off"]), "auto", "reuse of event ids: when the SoC's limit would be passed, always, or never"),
+    d(
+        "ge.x.event_reuse",
+        Kind::OneOf(&["auto", "always", "off"]),
+        "auto",
+        "reuse of event ids: when the SoC's limit would be passed, always, or never",
+    ),
     d("ge.x.memory_effort", Kind::OneOf(&["fast", "default", "max"]), "default", "how hard the memory planner tries"),
     d("ge.x.plan", Kind::OneOf(&["speed", "balanced", "memory"]), "balanced", "what streams of parallel:N aim for"),
-    d("ge.x.stream_mode", Kind::StreamMode, "engine", "streams by engine, or at most N from the graph's own parallelism"),
+    d(
+        "ge.x.stream_mode",
+        Kind::StreamMode,
+        "engine",
+        "streams by engine, or at most N from the graph's own parallelism",
+    ),
 ];
 
 /// An option by name.

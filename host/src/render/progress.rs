@@ -35,7 +35,13 @@ impl Progress {
     pub fn new(mode: ProgressMode, quiet: bool, total: usize) -> Progress {
         let mode = if quiet { ProgressMode::None } else { mode };
         let state = State { step: 0, stage: "", last: None, open_line: false };
-        Progress { mode, terminal: std::io::stderr().is_terminal(), total, start: Instant::now(), state: Mutex::new(state) }
+        Progress {
+            mode,
+            terminal: std::io::stderr().is_terminal(),
+            total,
+            start: Instant::now(),
+            state: Mutex::new(state),
+        }
     }
     /// A stage begins.
     pub fn stage(&self, name: &'static str, nodes: usize) {
@@ -59,7 +65,15 @@ impl Progress {
             return;
         }
         s.last = Some(Instant::now());
-        let text = format!("[{}/{}] {} {} of {} nodes {:.1} s", s.step, self.total, s.stage, group(done), group(total), self.start.elapsed().as_secs_f32());
+        let text = format!(
+            "[{}/{}] {} {} of {} nodes {:.1} s",
+            s.step,
+            self.total,
+            s.stage,
+            group(done),
+            group(total),
+            self.start.elapsed().as_secs_f32()
+        );
         let mut err = std::io::stderr().lock();
         let rewrite = self.terminal && self.mode == ProgressMode::Auto;
         let _ = if rewrite { write!(err, "\r\u{1b}[K{text}") } else { writeln!(err, "{text}") };

@@ -23,14 +23,14 @@ pub fn block_bytes(bytes: u64) -> Option<u64> {
 }
 
 /// Whether output 0 of a node lies where its input 0 lies.
-pub fn is_view(toolbox: &Toolbox<'_>, placement: Option<&Placement>, key: NodeKey, node: &ge_ir::Node) -> bool {
+pub fn is_view(toolbox: &Toolbox, placement: Option<&Placement>, key: NodeKey, node: &ge_ir::Node) -> bool {
     let no_task = placement.is_none_or(|p| toolbox.engine(p.engine[key]).info.flags & engine_flags::NO_TASK != 0);
     no_task && toolbox.op_flags(node.op_key()) & flags::VIEW != 0
 }
 
-struct Planner<'a, 'p> {
+struct Planner<'a> {
     model: &'a Model,
-    toolbox: &'a Toolbox<'p>,
+    toolbox: &'a Toolbox,
     placement: &'a Placement,
     params: &'a ModelMap<RunningParams>,
     order: &'a ExecutionOrder,
@@ -39,7 +39,7 @@ struct Planner<'a, 'p> {
 /// Plans the memory of a model.
 pub fn plan(
     model: &Model,
-    toolbox: &Toolbox<'_>,
+    toolbox: &Toolbox,
     placement: &Placement,
     params: &ModelMap<RunningParams>,
     order: &ExecutionOrder,
@@ -58,7 +58,7 @@ struct Symbol {
     owner: NodeKey,
 }
 
-impl Planner<'_, '_> {
+impl Planner<'_> {
     fn run(&self, weights: &Weights, options: &Options) -> Result<MemoryPlan> {
         let mut plan = MemoryPlan::empty(self.model);
         plan.weight_bytes = weights.bytes;

@@ -51,17 +51,17 @@ pub const STRUCTURAL: &[&str] = &[
 ];
 
 /// The placer of one compilation.
-pub struct EnginePlacer<'t, 'p> {
-    toolbox: &'t Toolbox<'p>,
+pub struct EnginePlacer<'t> {
+    toolbox: &'t Toolbox,
     by_type: HashMap<Key, Vec<EngineId>>,
     structural: Vec<Key>,
     /// Whether an engine given beforehand binds without asking its op store (text entered at `streams` and later).
     trust_given: bool,
 }
 
-impl<'t, 'p> EnginePlacer<'t, 'p> {
+impl<'t> EnginePlacer<'t> {
     /// Asks every engine for its types once.
-    pub fn new(toolbox: &'t Toolbox<'p>, trust_given: bool) -> Result<Self> {
+    pub fn new(toolbox: &'t Toolbox, trust_given: bool) -> Result<Self> {
         let mut by_type: HashMap<Key, Vec<EngineId>> = HashMap::new();
         for (i, e) in toolbox.engines.iter().enumerate() {
             let id = EngineId(u16::try_from(i).map_err(|_| CompileError::internal("place", "too many engines"))?);

@@ -18,12 +18,12 @@ impl AsRef<[u8]> for Owned {
 }
 
 /// The engine whose host kernels fold, if one is enabled.
-pub fn folding_engine<'t, 'p>(toolbox: &'t Toolbox<'p>) -> Option<&'t EngineEntry<'p>> {
+pub fn folding_engine<'t>(toolbox: &'t Toolbox) -> Option<&'t EngineEntry> {
     toolbox.engines.iter().find(|e| e.excluded.is_none() && e.info.flags & engine_flags::FOLDS_CONSTANTS != 0)
 }
 
 /// Folds a node if all its inputs are constants and its operator allows it; None: not folded (no reason is a fault).
-pub fn fold(toolbox: &Toolbox<'_>, engine: &EngineEntry<'_>, node: &Node<'_>) -> Option<Vec<ConstTensor>> {
+pub fn fold(toolbox: &Toolbox, engine: &EngineEntry, node: &Node<'_>) -> Option<Vec<ConstTensor>> {
     let op = toolbox.op(node.op_key())?;
     if op.proto.flags & (flags::RANDOM | flags::STATEFUL | flags::COMMUNICATION) != 0 || !op.proto.subgraphs.is_empty()
     {

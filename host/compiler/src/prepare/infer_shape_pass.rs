@@ -13,14 +13,14 @@ use ge_plugin_api::types::AttrMap;
 use std::time::Instant;
 
 /// Inference and folding of a whole model.
-pub struct InferShapePass<'t, 'p> {
-    toolbox: &'t Toolbox<'p>,
+pub struct InferShapePass<'t> {
+    toolbox: &'t Toolbox,
     structural: Vec<Key>,
 }
 
-impl<'t, 'p> InferShapePass<'t, 'p> {
+impl<'t> InferShapePass<'t> {
     /// For one compilation.
-    pub fn new(toolbox: &'t Toolbox<'p>) -> Self {
+    pub fn new(toolbox: &'t Toolbox) -> Self {
         InferShapePass { toolbox, structural: STRUCTURAL.iter().map(|s| Key::new(s)).collect() }
     }
 
@@ -68,7 +68,7 @@ impl<'t, 'p> InferShapePass<'t, 'p> {
         model: &mut Model,
         gi: usize,
         id: NodeId,
-        engine: Option<&crate::toolbox::EngineEntry<'_>>,
+        engine: Option<&crate::toolbox::EngineEntry>,
     ) -> Result<Option<Vec<ConstTensor>>> {
         let Some(n) = model.graphs()[gi].get(id) else { return Ok(None) };
         if self.structural.contains(&n.op_key()) {

@@ -10,7 +10,7 @@ use crate::toolbox::Toolbox;
 use ge_ir::Model;
 
 /// Infers shapes and folds constants until nothing changes.
-pub fn run(model: &mut Model, toolbox: &Toolbox<'_>, records: &mut Records) -> Result<()> {
+pub fn run(model: &mut Model, toolbox: &Toolbox, records: &mut Records) -> Result<()> {
     InferShapePass::new(toolbox).run(model, records)?;
     model.compact();
     Ok(())

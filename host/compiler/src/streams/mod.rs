@@ -22,7 +22,7 @@ use ge_ir::Model;
 pub fn run(
     model: &Model,
     placement: &Placement,
-    toolbox: &Toolbox<'_>,
+    toolbox: &Toolbox,
     options: &Options,
 ) -> Result<(StreamPlan, ExecutionOrder)> {
     let plan = logical::assign(model, placement, toolbox, options)?;

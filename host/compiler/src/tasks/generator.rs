@@ -16,17 +16,17 @@ use rayon::prelude::*;
 use std::collections::{BTreeMap, HashMap};
 
 /// The generator of one compilation.
-pub struct TaskGenerator<'t, 'p> {
-    toolbox: &'t Toolbox<'p>,
+pub struct TaskGenerator<'t> {
+    toolbox: &'t Toolbox,
     placement: &'t Placement,
     rank_size: u32,
 }
 
 type NodeTasks = (Vec<Task>, Option<KernelBinary>);
 
-impl<'t, 'p> TaskGenerator<'t, 'p> {
+impl<'t> TaskGenerator<'t> {
     /// For one compilation.
-    pub fn new(toolbox: &'t Toolbox<'p>, placement: &'t Placement, rank_size: u32) -> Self {
+    pub fn new(toolbox: &'t Toolbox, placement: &'t Placement, rank_size: u32) -> Self {
         TaskGenerator { toolbox, placement, rank_size }
     }
 

@@ -9,7 +9,7 @@ use ge_ir::Model;
 use ge_plugin_api::engine::flags;
 
 /// One stream for each engine that takes part, in the order in which engines first appear.
-pub fn assign(model: &Model, placement: &Placement, toolbox: &Toolbox<'_>, options: &Options) -> Result<StreamPlan> {
+pub fn assign(model: &Model, placement: &Placement, toolbox: &Toolbox, options: &Options) -> Result<StreamPlan> {
     let mut plan = StreamPlan::empty(model);
     let single = options.is_on("ge.enableSingleStream");
     plan.single = single;

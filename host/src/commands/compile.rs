@@ -1,0 +1,249 @@
+//! `ge compile MODEL -o OUT.om`: compiles, writes the OM, says what became of the model.
+use super::{CompileFlags, Global, print_json, say, say_warnings};
+use crate::render::Progress;
+use crate::render::progress::group;
+use crate::session::import::{self, FileKind};
+use crate::session::{Compiled, Session, SessionOptions, ShowProgress};
+use crate::{Diagnostic, ErrorKind, Result};
+use clap::Args;
+use ge_plugin::Want;
+use ge_plugin_api::engine::flags;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  ge compile model.onnx -o model.om --input-shape \"x:1,3,224,224\"")]
+pub struct CompileArgs {
+    /// The model: ONNX, or ge's text form
+    #[arg(required_unless_present = "help_options")]
+    model: Option<PathBuf>,
+    /// The OM file to write
+    #[arg(short, long, value_name = "OUT.om", required_unless_present = "help_options")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    flags: CompileFlags,
+    /// Fail if a node with a task falls back to an AI CPU engine; with names: only for these operators
+    #[arg(long, value_name = "OP,…", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    fail_on_fallback: Option<String>,
+    /// Threads [default: cores, at most 16]
+    #[arg(long, value_name = "N")]
+    jobs: Option<usize>,
+    /// Lists every option with its values and default
+    #[arg(long)]
+    help_options: bool,
+}
+
+/// Runs it.
+pub fn run(global: &Global, a: &CompileArgs) -> Result<u8> {
+    if a.help_options {
+        super::print(&help_options())?;
+        return Ok(0);
+    }
+    let (Some(model), Some(output)) = (&a.model, &a.output) else {
+        return Err(crate::Error::usage("a model and `-o OUT.om` are needed"));
+    };
+    let start = Instant::now();
+    if let Some(j) = a.jobs {
+        ge_plugin::services::set_jobs(j);
+    }
+    let (session, compiled) = compile_model(global, model, &a.flags)?;
+    let fallbacks = fallbacks(&session, &compiled);
+    refuse_fallbacks(a.fail_on_fallback.as_deref(), &fallbacks)?;
+    let report = compiled.write_om(output)?;
+    let summary = summary(&session, &compiled, &fallbacks, output, report.file_len, start);
+    say(global, &summary.0);
+    if global.json {
+        print_json(&summary.1)?;
+    }
+    Ok(0)
+}
+
+/// Loads plugins, imports and compiles.
+pub fn compile_model(global: &Global, model: &Path, flags: &CompileFlags) -> Result<(Session, Compiled)> {
+    let options = flags.gather()?;
+    let bytes = import::map(model)?;
+    let imports = import::parse_input_shapes(flags.input_shape.as_deref().unwrap_or(""))?;
+    let session = Session::new(SessionOptions {
+        plugins: global.plugins.clone(),
+        options: options.clone(),
+        soc: flags.soc.clone(),
+        want: Want::All,
+        ..SessionOptions::default()
+    })?;
+    say_warnings(global, session.registry());
+    let progress = Progress::new(global.progress, global.quiet, ge_compiler::stages::STAGES.len());
+    progress.stage("import", 0);
+    let graph = match import::kind_of(&bytes) {
+        FileKind::Om => {
+            return Err(Diagnostic::error(format!("`{}` is an OM file: it is compiled already", model.display()))
+                .code("GE-E0308")
+                .help("run it with `ge run`, or look into it with `ge inspect`")
+                .of(ErrorKind::USAGE));
+        }
+        FileKind::Text => crate::session::import::parse_text(model, &bytes)?,
+        FileKind::Foreign => import::import(session.registry(), model, bytes, &imports)?,
+    };
+    let name = model.file_stem().map_or_else(|| "main".to_owned(), |s| s.to_string_lossy().into_owned());
+    let compiled = session.compile(&name, graph, &options, &ShowProgress(&progress));
+    progress.finish();
+    Ok((session, compiled?))
+}
+
+/// A node with a task on an AI CPU engine that is not bound there.
+pub struct Fallback {
+    node: String,
+    op: String,
+    engine: String,
+    reasons: Vec<String>,
+}
+
+fn fallbacks(session: &Session, c: &Compiled) -> Vec<Fallback> {
+    let aicpu = |name: &str| session.registry().engine(name).is_some_and(|e| e.has(flags::AICPU));
+    let mut out = Vec::new();
+    for (gi, g) in c.model.graphs.iter().enumerate() {
+        for (i, n) in g.nodes.iter().enumerate() {
+            let has_task = c
+                .model
+                .tasks
+                .iter()
+                .any(|t| t.graph as usize == gi && t.node as usize == i && !t.kernel_name.is_empty());
+            if has_task && aicpu(&n.engine) {
+                let reasons = n
+                    .refusals
+                    .iter()
+                    .filter_map(|(who, why)| who.strip_prefix("EnginePlacer/").map(|e| format!("{e}: {why}")))
+                    .collect();
+                out.push(Fallback { node: n.name.clone(), op: n.op.clone(), engine: n.engine.clone(), reasons });
+            }
+        }
+    }
+    out
+}
+
+fn refuse_fallbacks(wanted: Option<&str>, fallbacks: &[Fallback]) -> Result<()> {
+    let Some(wanted) = wanted else { return Ok(()) };
+    let names: Vec<&str> = wanted.split(',').map(str::trim).filter(|s| !s.is_empty()).collect();
+    let bad: Vec<Diagnostic> = fallbacks
+        .iter()
+        .filter(|f| names.is_empty() || names.contains(&f.op.as_str()))
+        .map(|f| {
+            let mut d = Diagnostic::error(format!("`{}` ({}) falls back to {}", f.node, f.op, f.engine))
+                .code("GE-E0209")
+                .node(f.node.clone(), f.op.clone());
+            for r in &f.reasons {
+                d = d.note(format!("asked: {r}"));
+            }
+            d
+        })
+        .collect();
+    if bad.is_empty() { Ok(()) } else { Err(crate::Error::all(ErrorKind::FAILED, bad)) }
+}
+
+fn summary(
+    session: &Session,
+    c: &Compiled,
+    fallbacks: &[Fallback],
+    output: &Path,
+    bytes: u64,
+    start: Instant,
+) -> (String, serde_json::Value) {
+    let m = &c.model;
+    let mut engines: Vec<(String, usize, u64)> = Vec::new();
+    for t in m.tasks.iter().filter(|t| !t.kernel_name.is_empty()) {
+        let Some(n) = m.node(t.graph, t.node) else { continue };
+        let at = engines.iter().position(|e| e.0 == n.engine).unwrap_or_else(|| {
+            engines.push((n.engine.clone(), 0, 0));
+            engines.len() - 1
+        });
+        engines[at].1 += 1;
+        engines[at].2 += t.time_ns;
+    }
+    let total: u64 = engines.iter().map(|e| e.2).sum();
+    let share = |ns: u64| if total == 0 { 0.0 } else { ns as f64 * 100.0 / total as f64 };
+    let nodes: usize = m.graphs.iter().map(|g| g.nodes.len()).sum();
+    let mut text = format!(
+        "compiled {} ({} nodes, {} tasks) to {} ({} bytes) for {}\n",
+        m.name,
+        group(nodes as u64),
+        group(m.tasks.len() as u64),
+        output.display(),
+        group(bytes),
+        m.soc.name
+    );
+    for (e, n, ns) in &engines {
+        text.push_str(&format!("  {e}: {n} nodes, {:.0} % of the cost\n", share(*ns)));
+    }
+    if !fallbacks.is_empty() {
+        let mut by: std::collections::BTreeMap<String, usize> = std::collections::BTreeMap::new();
+        for f in fallbacks {
+            *by.entry(format!(
+                "{} on {}{}",
+                f.op,
+                f.engine,
+                f.reasons.first().map_or(String::new(), |r| format!(" ({r})"))
+            ))
+            .or_default() += 1;
+        }
+        text.push_str(&format!("  fallbacks: {}\n", fallbacks.len()));
+        for (what, n) in by {
+            text.push_str(&format!("    {n} x {what}\n"));
+        }
+    }
+    text.push_str(&format!(
+        "  streams: {} logical, {} physical; events: {}\n",
+        m.streams.logical.len(),
+        m.streams.physical.len(),
+        m.event_num
+    ));
+    for s in &m.memory.spaces {
+        let own = s.size - s.zero_copy;
+        let ratio = if s.lower_bound == 0 { 1.0 } else { own as f64 / s.lower_bound as f64 };
+        text.push_str(&format!(
+            "  memory {}: {} bytes, {} zero copy; {} over {} lower bound = {ratio:.3}\n",
+            s.memory,
+            group(s.size),
+            group(s.zero_copy),
+            group(own),
+            group(s.lower_bound)
+        ));
+    }
+    text.push_str(&format!(
+        "  weights: {} bytes\n  {:.2} s, peak {} MiB",
+        group(m.memory.weights),
+        start.elapsed().as_secs_f32(),
+        peak_mib()
+    ));
+    let _ = session;
+    let json = serde_json::json!({
+        "schema": 1, "model": m.name, "output": output.display().to_string(), "bytes": bytes, "soc": m.soc.name.as_str(), "nodes": nodes, "tasks": m.tasks.len(),
+        "engines": engines.iter().map(|(e, n, ns)| serde_json::json!({"name": e, "nodes": n, "cost_share": share(*ns)})).collect::<Vec<_>>(),
+        "fallbacks": fallbacks.iter().map(|f| serde_json::json!({"node": f.node, "op": f.op, "engine": f.engine, "reasons": f.reasons})).collect::<Vec<_>>(),
+        "streams": {"logical": m.streams.logical.len(), "physical": m.streams.physical.len()}, "event_num": m.event_num,
+        "memory": m.memory.spaces.iter().map(|s| (s.memory.clone(), serde_json::json!({"size": s.size, "lower_bound": s.lower_bound, "zero_copy": s.zero_copy, "assigner": s.assigner}))).collect::<serde_json::Map<_, _>>(),
+        "weights": m.memory.weights, "seconds": start.elapsed().as_secs_f64(), "peak_rss_bytes": peak_bytes(),
+    });
+    (text, json)
+}
+
+/// Greatest resident memory of this process so far, in bytes; 0 where the system does not say.
+pub fn peak_bytes() -> u64 {
+    let Ok(status) = std::fs::read_to_string("/proc/self/status") else { return 0 };
+    let kib = status
+        .lines()
+        .find_map(|l| l.strip_prefix("VmHWM:"))
+        .and_then(|l| l.trim().split(' ').next()?.parse::<u64>().ok());
+    kib.unwrap_or(0) * 1024
+}
+fn peak_mib() -> u64 {
+    peak_bytes() >> 20
+}
+
+fn help_options() -> String {
+    let mut out = String::new();
+    for d in crate::options::TABLE {
+        let values = d.kind.refuse("\u{1}").unwrap_or_else(|| "text".into());
+        let default = if d.default.is_empty() { "\"\"" } else { d.default };
+        out.push_str(&format!("{}\n    {}\n    {values} [default: {default}]\n", d.name, d.help));
+    }
+    out
+}

@@ -1,0 +1,17 @@
+//! `ge completions SHELL`: the completion script on stdout.
+use crate::Result;
+use clap::Args;
+
+#[derive(Args, Debug)]
+pub struct CompletionsArgs {
+    /// bash, zsh, fish, elvish or powershell
+    shell: clap_complete::Shell,
+}
+
+/// Prints the script.
+pub fn run(args: &CompletionsArgs, command: &mut clap::Command) -> Result<u8> {
+    let mut out = Vec::new();
+    clap_complete::generate(args.shell, command, "ge", &mut out);
+    super::print(&String::from_utf8_lossy(&out))?;
+    Ok(0)
+}

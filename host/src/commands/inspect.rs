@@ -1,0 +1,341 @@
+//! `ge inspect MODEL_OR_OM`: what is in it, for people and as JSON (DESIGN 4).
+use super::{Global, print, print_json};
+use crate::Result;
+use crate::session::{decode_om, open_om};
+use clap::Args;
+use ge_model::{CompiledModel, NodeInfo, SlotInfo};
+use ge_plugin_api::device::MemoryKind;
+use ge_plugin_api::task::TaskType;
+use ge_plugin_api::types::{AttrValue, TensorDesc};
+use serde_json::{Map, Value, json};
+use std::path::PathBuf;
+
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  ge inspect model.om --json")]
+pub struct InspectArgs {
+    /// An OM file
+    model: PathBuf,
+    /// Parts: summary,graph,engines,streams,events,memory,tasks,weights,options,passes
+    #[arg(long, value_name = "PARTS", value_delimiter = ',')]
+    what: Vec<String>,
+}
+
+const PARTS: &[&str] =
+    &["summary", "graph", "engines", "streams", "events", "memory", "tasks", "weights", "options", "passes"];
+
+/// Runs it.
+pub fn run(global: &Global, a: &InspectArgs) -> Result<u8> {
+    for w in &a.what {
+        if !PARTS.contains(&w.as_str()) {
+            return Err(crate::options::unknown_name("part of --what", w, PARTS.iter().copied()));
+        }
+    }
+    let file = open_om(&a.model)?;
+    let m = decode_om(&a.model, &file)?;
+    let doc = document(&m);
+    if global.json {
+        print_json(&select(doc, &a.what))?;
+    } else {
+        let parts: Vec<&str> =
+            if a.what.is_empty() { vec!["summary"] } else { a.what.iter().map(String::as_str).collect() };
+        let mut text = String::new();
+        for p in parts {
+            text.push_str(&text_of(&m, p));
+        }
+        print(&text)?;
+    }
+    Ok(0)
+}
+
+fn select(doc: Value, what: &[String]) -> Value {
+    let Value::Object(all) = doc else { return Value::Null };
+    if what.is_empty() {
+        return Value::Object(all);
+    }
+    let keys: Vec<&str> = what
+        .iter()
+        .flat_map(|w| match w.as_str() {
+            "summary" => &["plugins", "streams", "memory"][..],
+            "graph" | "engines" => &["graphs"][..],
+            "streams" => &["streams"][..],
+            "events" => &["events", "event_num", "notify_num"][..],
+            "memory" | "weights" => &["memory"][..],
+            "tasks" => &["tasks"][..],
+            "options" => &["options"][..],
+            _ => &["passes"][..],
+        })
+        .copied()
+        .collect();
+    Value::Object(
+        all.into_iter()
+            .filter(|(k, _)| {
+                matches!(k.as_str(), "schema" | "kind" | "name" | "version" | "soc") || keys.contains(&k.as_str())
+            })
+            .collect(),
+    )
+}
+
+/// The whole document of DESIGN 4.
+pub fn document(m: &CompiledModel) -> Value {
+    let graphs: Vec<Value> = m
+        .graphs
+        .iter()
+        .enumerate()
+        .map(|(gi, g)| {
+            let (inputs, outputs): (Vec<Value>, Vec<Value>) = if gi == 0 {
+                (
+                    m.inputs.iter().map(|i| io(&i.name, &i.desc)).collect(),
+                    m.outputs.iter().map(|i| io(&i.name, &i.desc)).collect(),
+                )
+            } else {
+                (Vec::new(), Vec::new())
+            };
+            let nodes: Vec<Value> = g.nodes.iter().enumerate().map(|(i, n)| node(m, gi, i, n)).collect();
+            json!({"name": g.name, "shape": "known", "inputs": inputs, "outputs": outputs, "nodes": nodes})
+        })
+        .collect();
+    let options: Map<String, Value> = m.options.iter().map(|(k, v)| (k.clone(), Value::String(v.clone()))).collect();
+    json!({
+        "schema": 1, "kind": "om", "name": m.name, "version": m.version, "soc": m.soc.name.as_str(), "options": options, "plugins": m.plugins,
+        "graphs": graphs, "streams": streams(m),
+        "events": m.events.iter().map(|e| json!({"id": e.id, "kind": if e.notify { "notify" } else { "event" }, "send": e.send, "recv": e.recv})).collect::<Vec<_>>(),
+        "event_num": m.event_num, "notify_num": m.notify_num, "memory": memory(m), "tasks": tasks(m),
+        "passes": m.passes,
+    })
+}
+
+fn shape(d: &TensorDesc) -> Value {
+    Value::Array(d.shape.dims().iter().map(|x| x.size().map_or(json!(-1), |s| json!(s))).collect())
+}
+fn io(name: &str, d: &TensorDesc) -> Value {
+    json!({"name": name, "dtype": d.dtype.name(), "shape": shape(d)})
+}
+
+/// An attribute as JSON.
+pub fn attr(v: &AttrValue) -> Value {
+    match v {
+        AttrValue::Int(i) => json!(i),
+        AttrValue::Float(f) => json!(f),
+        AttrValue::Bool(b) => json!(b),
+        AttrValue::Str(s) => json!(s.as_str()),
+        AttrValue::Type(d) => json!(d.name()),
+        AttrValue::Ints(l) => json!(l.as_slice()),
+        AttrValue::Floats(l) => json!(l.as_slice()),
+        AttrValue::Strs(l) => Value::Array(l.iter().map(|s| json!(s.as_str())).collect()),
+        AttrValue::List(l) => Value::Array(l.iter().map(attr).collect()),
+        AttrValue::Dict(d) => Value::Object(d.iter().map(|e| (e.key.to_string(), attr(&e.value))).collect()),
+        AttrValue::Graph(g) => json!(format!("@{g}")),
+        AttrValue::Tensor(t) => json!(format!("dense<{}{:?}>", t.dtype, t.dims.as_slice())),
+    }
+}
+
+fn output(d: &TensorDesc, s: &SlotInfo, op: &str) -> Value {
+    let memory = if s.space == SlotInfo::FEATURE { MemoryKind(s.memory).name() } else { "HBM" };
+    let offset = if s.space == SlotInfo::FEATURE && !matches!(op, "Const" | "Constant" | "Variable" | "FileConstant") {
+        json!(s.offset)
+    } else {
+        Value::Null
+    };
+    let mut v = json!({
+        "dtype": d.dtype.name(), "shape": shape(d), "format": d.format.name(), "origin_shape": d.origin_shape().dims().iter().map(|x| x.size().map_or(-1, |s| s as i64)).collect::<Vec<_>>(),
+        "origin_format": d.origin_format().name(), "memory": memory, "offset": offset, "size": s.size, "zero_copy": s.zero_copy,
+    });
+    if let (Some(k), Value::Object(o)) = (s.ref_input, &mut v) {
+        o.insert("ref_input".into(), json!(k));
+    }
+    v
+}
+
+fn node(m: &CompiledModel, gi: usize, id: usize, n: &NodeInfo) -> Value {
+    let name = |i: u32| m.graphs[gi].nodes.get(i as usize).map_or("", |n| n.name.as_str());
+    let refusals: Map<String, Value> = n.refusals.iter().map(|(who, why)| (who.clone(), json!(why))).collect();
+    json!({
+        "id": id, "name": n.name, "type": n.op, "engine": n.engine, "stream_id": n.stream, "logical_stream_id": n.logical_stream,
+        "attached_stream_ids": n.attached_streams, "no_task": n.attrs.flag("_no_task"),
+        "inputs": n.inputs.iter().map(|v| v.map_or_else(|| "_".to_owned(), |v| format!("{}:{}", name(v.node), v.output))).collect::<Vec<_>>(),
+        "control_inputs": n.controls.iter().map(|c| name(*c)).collect::<Vec<_>>(),
+        "outputs": n.outputs.iter().zip(&n.slots).map(|(d, s)| output(d, s, &n.op)).collect::<Vec<_>>(),
+        "workspaces": n.workspaces.iter().map(|s| json!({"memory": MemoryKind(s.memory).name(), "offset": s.offset, "size": s.size})).collect::<Vec<_>>(),
+        "attrs": n.attrs.sorted().into_iter().map(|a| (a.key.as_str().to_owned(), attr(&a.value))).collect::<Map<_, _>>(),
+        "subgraphs": n.subgraphs, "refusals": refusals,
+    })
+}
+
+fn streams(m: &CompiledModel) -> Value {
+    let all = || m.graphs.iter().flat_map(|g| g.nodes.iter());
+    let logical: Vec<Value> = m
+        .streams
+        .logical
+        .iter()
+        .enumerate()
+        .map(|(i, l)| {
+            let physical: Vec<usize> = m.streams.physical.iter().enumerate().filter(|(_, p)| p.logical as usize == i).map(|(k, _)| k).collect();
+            let nodes: Vec<&str> = all()
+                .filter(|n| n.logical_stream == Some(i as u32) || (l.attached && n.attached_streams.iter().any(|a| physical.contains(&(*a as usize)))))
+                .map(|n| n.name.as_str())
+                .collect();
+            json!({"id": i, "user_label": l.user_label, "attached": [], "physical": physical, "hccl_followed": l.hccl_followed, "nodes": nodes})
+        })
+        .collect();
+    let items: Vec<Value> = m
+        .streams
+        .physical
+        .iter()
+        .enumerate()
+        .map(|(i, p)| {
+            let l = m.streams.logical.get(p.logical as usize);
+            let nodes: Vec<&str> =
+                all().filter(|n| n.stream == Some(i as u32) || n.attached_streams.contains(&(i as u32))).map(|n| n.name.as_str()).collect();
+            let tasks = m.tasks.iter().filter(|t| t.stream as usize == i).count();
+            json!({"id": i, "logical_id": p.logical, "label": l.map_or("", |l| l.label.as_str()), "kind": if l.is_some_and(|l| l.attached) { "attached" } else { "main" }, "tasks": tasks, "nodes": nodes})
+        })
+        .collect();
+    json!({
+        "logical": m.streams.logical.len(), "main": m.streams.logical.iter().filter(|l| !l.attached).count(),
+        "attached": m.streams.logical.iter().enumerate().filter(|(_, l)| l.attached).map(|(i, _)| i).collect::<Vec<_>>(),
+        "physical": m.streams.physical.len(), "huge": m.streams.physical.iter().enumerate().filter(|(_, p)| p.huge).map(|(i, _)| i).collect::<Vec<_>>(),
+        "hccl_followed": m.streams.logical.iter().map(|l| l.hccl_followed).sum::<u32>(), "single": m.streams.single,
+        "assigned_by_stream_pass": m.streams.assigned_by_stream_pass, "logical_items": logical, "items": items,
+    })
+}
+
+fn memory(m: &CompiledModel) -> Value {
+    let mut out = Map::new();
+    for s in &m.memory.spaces {
+        out.insert(
+            s.memory.clone(),
+            json!({"size": s.size, "lower_bound": s.lower_bound, "zero_copy": s.zero_copy, "assigner": s.assigner}),
+        );
+    }
+    out.insert("weights".into(), json!(m.memory.weights));
+    out.insert("variables".into(), json!(m.memory.variables));
+    out.insert("peak".into(), m.memory.peak.iter().map(|(n, b)| json!({"node": n, "bytes": b})).collect());
+    Value::Object(out)
+}
+
+fn tasks(m: &CompiledModel) -> Vec<Value> {
+    m.tasks
+        .iter()
+        .enumerate()
+        .map(|(i, t)| {
+            let kind = TaskType(t.kind);
+            let event = matches!(kind, TaskType::EVENT_RECORD | TaskType::EVENT_WAIT);
+            let mut v = json!({
+                "index": i, "type": kind.name(), "node": m.node(t.graph, t.node).map(|n| n.name.as_str()), "stream_id": t.stream,
+                "event_id": if event { json!(t.sync_id) } else { Value::Null }, "block_dim": t.block_dim, "args_format": t.args_format,
+                "kernel_name": t.kernel_name, "so_name": t.so_name, "kernel_type": t.kernel_type,
+            });
+            if let Value::Object(o) = &mut v {
+                if !event && t.sync_id.is_some() {
+                    o.insert("notify_id".into(), json!(t.sync_id));
+                }
+                if !t.nodes.is_empty() {
+                    o.insert("nodes".into(), json!(t.nodes));
+                }
+            }
+            v
+        })
+        .collect()
+}
+
+fn text_of(m: &CompiledModel, part: &str) -> String {
+    let mut out = String::new();
+    match part {
+        "summary" => {
+            out.push_str(&format!("{} for {}, compiled by ge {}\n", m.name, m.soc.name, m.version));
+            for i in &m.inputs {
+                out.push_str(&format!("  input  {}: {}{}\n", i.name, i.desc.dtype, i.desc.shape));
+            }
+            for o in &m.outputs {
+                out.push_str(&format!("  output {}: {}{}\n", o.name, o.desc.dtype, o.desc.shape));
+            }
+            let nodes: usize = m.graphs.iter().map(|g| g.nodes.len()).sum();
+            out.push_str(&format!(
+                "  {nodes} nodes, {} tasks on {} streams, {} events\n",
+                m.tasks.len(),
+                m.streams.physical.len(),
+                m.event_num
+            ));
+            for s in &m.memory.spaces {
+                out.push_str(&format!(
+                    "  memory {}: {} bytes, {} zero copy, lower bound {}, by {}\n",
+                    s.memory, s.size, s.zero_copy, s.lower_bound, s.assigner
+                ));
+            }
+            out.push_str(&format!("  weights: {} bytes\n", m.memory.weights));
+        }
+        "graph" | "engines" => {
+            for g in &m.graphs {
+                out.push_str(&format!("graph {}\n", g.name));
+                for n in &g.nodes {
+                    let outs: Vec<String> = n.outputs.iter().map(|d| format!("{}{}", d.dtype, d.shape)).collect();
+                    out.push_str(&format!("  {:<40} {:<20} {:<20} {}\n", n.name, n.op, n.engine, outs.join(", ")));
+                    if part == "engines" {
+                        for (who, why) in &n.refusals {
+                            out.push_str(&format!("      {who}: {why}\n"));
+                        }
+                    }
+                }
+            }
+        }
+        "streams" => {
+            for (i, p) in m.streams.physical.iter().enumerate() {
+                let tasks = m.tasks.iter().filter(|t| t.stream as usize == i).count();
+                out.push_str(&format!(
+                    "stream {i} (logical {}): {tasks} tasks{}\n",
+                    p.logical,
+                    if p.huge { ", huge" } else { "" }
+                ));
+            }
+        }
+        "events" => {
+            for e in &m.events {
+                out.push_str(&format!(
+                    "{} {}: {} -> {}\n",
+                    if e.notify { "notify" } else { "event" },
+                    e.id,
+                    e.send,
+                    e.recv
+                ));
+            }
+        }
+        "memory" => {
+            for s in &m.memory.spaces {
+                out.push_str(&format!(
+                    "{}: {} bytes, lower bound {}, zero copy {}, by {}\n",
+                    s.memory, s.size, s.lower_bound, s.zero_copy, s.assigner
+                ));
+            }
+            for (n, b) in m.memory.peak.iter().take(20) {
+                out.push_str(&format!("  at the peak: {n} {b}\n"));
+            }
+        }
+        "tasks" => {
+            for (i, t) in m.tasks.iter().enumerate() {
+                let id = t.sync_id.map_or(String::new(), |i| format!(" #{i}"));
+                let name = m.node(t.graph, t.node).map_or("", |n| n.name.as_str());
+                out.push_str(&format!(
+                    "{i:>6} s{:<3} {}{id} {name} {} x{}\n",
+                    t.stream,
+                    TaskType(t.kind),
+                    t.kernel_name,
+                    t.block_dim
+                ));
+            }
+        }
+        "weights" => {
+            out.push_str(&format!("weights: {} bytes, variables: {} bytes\n", m.memory.weights, m.memory.variables))
+        }
+        "options" => {
+            for (k, v) in &m.options {
+                out.push_str(&format!("{k} = {v}\n"));
+            }
+        }
+        _ => {
+            for p in &m.passes {
+                out.push_str(&format!("{} {}: {} changes\n", p.stage, p.name, p.changes));
+            }
+        }
+    }
+    out
+}

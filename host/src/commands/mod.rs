@@ -1,0 +1,198 @@
+//! The commands: parse, call the library, render. One file a command.
+mod compile;
+mod run;
+mod inspect;
+mod plan;
+mod plugin;
+mod completions;
+
+use crate::options::OptionMap;
+use crate::render::{ProgressMode, exit_code, print_error};
+use crate::{Error, ErrorKind, Result};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use std::ffi::OsString;
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+
+/// When colour is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Colour {
+    /// On a terminal.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// Flags of every command, also after the subcommand.
+#[derive(Args, Clone, Debug)]
+pub struct Global {
+    /// Configuration of the plugins [default: $GE_PLUGINS, then plugins.toml here, then beside the executable]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub plugins: Option<PathBuf>,
+    /// More talk on stderr; twice for every refusal
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+    /// No talk on success
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
+    /// Colour on stderr
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub color: Colour,
+    /// Progress on stderr
+    #[arg(long, global = true, value_name = "HOW", default_value = "auto")]
+    pub progress: ProgressMode,
+    /// One JSON document on stdout
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+/// Options of a compilation, on compile, run, bench, opt and plan.
+#[derive(Args, Clone, Debug, Default)]
+pub struct CompileFlags {
+    /// An option; may be given several times
+    #[arg(long = "set", value_name = "NAME=VALUE")]
+    pub sets: Vec<String>,
+    /// JSON file of options
+    #[arg(long, value_name = "FILE")]
+    pub options: Option<PathBuf>,
+    /// SoC by name, or a SoC file
+    #[arg(long, value_name = "NAME|FILE")]
+    pub soc: Option<String>,
+    /// Shapes of inputs, "x:1,3,224,224;y:?"
+    #[arg(long, value_name = "SHAPES")]
+    pub input_shape: Option<String>,
+}
+
+impl CompileFlags {
+    /// All sources of options as one map.
+    pub fn gather(&self) -> Result<OptionMap> {
+        OptionMap::gather(&self.sets, self.options.as_deref())
+    }
+}
+
+#[derive(Parser, Debug)]
+#[command(
+    name = "ge",
+    version,
+    about = "A graph compiler and runner for Ascend NPUs, with a simulator built in",
+    disable_help_subcommand = true,
+    after_help = "Exit codes: 0 done, 1 the job failed or the answer is no, 2 usage, 3 unsupported, 4 damaged file, 5 plugin failed, 6 device failed, 70 a bug of ge, 130 interrupted\n\nFirst steps:\n  ge compile model.onnx -o model.om\n  ge run model.om --random 1"
+)]
+struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Compiles a model to an OM file
+    Compile(compile::CompileArgs),
+    /// Runs a model or an OM file
+    Run(run::RunArgs),
+    /// Shows what is in a model or an OM file
+    Inspect(inspect::InspectArgs),
+    /// Plans memory or streams of a file, without a model
+    #[command(subcommand)]
+    Plan(plan::PlanCommand),
+    /// Lists and checks plugins
+    #[command(subcommand)]
+    Plugin(plugin::PluginCommand),
+    /// Prints a completion script for a shell
+    Completions(completions::CompletionsArgs),
+}
+
+/// Runs the command line; the exit code.
+pub fn main(args: Vec<OsString>) -> u8 {
+    let cli = match Cli::try_parse_from(args) {
+        Ok(c) => c,
+        Err(e) => {
+            // Help and version go to stdout with 0; everything else is a usage error.
+            let code = if e.use_stderr() { 2 } else { 0 };
+            let _ = e.print();
+            return code;
+        }
+    };
+    let colour = match cli.global.color {
+        Colour::Always => true,
+        Colour::Never => false,
+        Colour::Auto => std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none(),
+    };
+    // A second Ctrl-C, or work that does not look, still ends within a second.
+    let _ = ctrlc::set_handler(|| {
+        ge_plugin::services::set_cancelled(true);
+        std::thread::spawn(|| {
+            std::thread::sleep(std::time::Duration::from_millis(900));
+            interrupted();
+        });
+    });
+    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| dispatch(&cli)));
+    match result {
+        Ok(Ok(code)) => code,
+        Ok(Err(e)) => report(&cli.global, &e, colour),
+        Err(_) => {
+            let e = Error::new(ErrorKind::INTERNAL, "ge has failed in a way it should not");
+            report(&cli.global, &e, colour)
+        }
+    }
+}
+
+#[allow(clippy::exit, reason = "a computation that does not look at the cancel flag must still end")]
+fn interrupted() {
+    std::process::exit(130);
+}
+
+fn report(global: &Global, e: &Error, colour: bool) -> u8 {
+    if global.json {
+        let _ = print_json(&crate::render::diagnostic::error_json(e));
+    }
+    print_error(e, colour);
+    exit_code(e.kind)
+}
+
+fn dispatch(cli: &Cli) -> Result<u8> {
+    match &cli.command {
+        Command::Compile(a) => compile::run(&cli.global, a),
+        Command::Run(a) => run::run(&cli.global, a),
+        Command::Inspect(a) => inspect::run(&cli.global, a),
+        Command::Plan(a) => plan::run(&cli.global, a),
+        Command::Plugin(a) => plugin::run(&cli.global, a),
+        Command::Completions(a) => completions::run(a, &mut Cli::command()),
+    }
+}
+
+/// Writes to stdout; a closed pipe is a quiet end, a full one an error that says so.
+pub fn print(text: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => Ok(()),
+        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        Err(e) => Err(Error::failed(format!("cannot write to stdout: {e}"))),
+    }
+}
+
+/// Writes one JSON document to stdout.
+pub fn print_json(v: &serde_json::Value) -> Result<()> {
+    let text = serde_json::to_string(v).map_err(|e| Error::internal(e.to_string()))?;
+    print(&format!("{text}\n"))
+}
+
+/// Talk on stderr, unless quiet.
+pub fn say(global: &Global, text: &str) {
+    if !global.quiet {
+        let _ = writeln!(std::io::stderr().lock(), "{text}");
+    }
+}
+
+/// Warnings of the loader on stderr.
+pub fn say_warnings(global: &Global, registry: &ge_plugin::Registry) {
+    for w in registry.warnings() {
+        say(global, &format!("warning[{}]: {}", w.code, w.message));
+        if !w.help.is_empty() {
+            say(global, &format!("  help: {}", w.help));
+        }
+    }
+}

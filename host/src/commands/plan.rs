@@ -1,0 +1,83 @@
+//! `ge plan memory`: the memory planner on a file of buffers.
+use super::{Global, print_json, say};
+use crate::{Diagnostic, ErrorKind, Result};
+use clap::{Args, Subcommand};
+use ge_compiler::memory::assign::MemoryEffort;
+use ge_compiler::memory::plan_file::{PlanMemoryOptions, plan_memory_file};
+use std::path::PathBuf;
+
+#[derive(Subcommand, Debug)]
+pub enum PlanCommand {
+    /// Offsets for buffers with lifetimes: id,lower,upper,size to id,lower,upper,size,offset
+    #[command(after_help = "Example:\n  ge plan memory buffers.csv -o plan.csv --capacity 1048576")]
+    Memory(MemoryArgs),
+}
+
+#[derive(Args, Debug)]
+pub struct MemoryArgs {
+    /// Buffers (.csv or .csv.gz)
+    input: PathBuf,
+    /// Where the plan is written
+    #[arg(short, long)]
+    output: PathBuf,
+    /// Fail, naming the peak's holders, if the plan needs more bytes
+    #[arg(long)]
+    capacity: Option<u64>,
+    /// An option; ge.x.memory_effort counts here (max where not given)
+    #[arg(long = "set", value_name = "NAME=VALUE")]
+    sets: Vec<String>,
+    /// JSON file of options
+    #[arg(long, value_name = "FILE")]
+    options: Option<PathBuf>,
+}
+
+/// Runs it.
+pub fn run(global: &Global, command: &PlanCommand) -> Result<u8> {
+    match command {
+        PlanCommand::Memory(a) => memory(global, a),
+    }
+}
+
+fn memory(global: &Global, a: &MemoryArgs) -> Result<u8> {
+    let options = crate::options::OptionMap::gather(&a.sets, a.options.as_deref())?;
+    let effort = match options.given().get("ge.x.memory_effort").map(String::as_str) {
+        Some("fast") => MemoryEffort::Fast,
+        Some("default") => MemoryEffort::Default,
+        _ => MemoryEffort::Max,
+    };
+    let progress = crate::render::Progress::new(global.progress, global.quiet, 1);
+    progress.stage("memory", 0);
+    let show = |done: u64, total: u64| progress.at(done, total);
+    let report = plan_memory_file(
+        &a.input,
+        &a.output,
+        &PlanMemoryOptions { effort, capacity: a.capacity },
+        &show,
+        &ge_plugin::services::is_cancelled,
+    );
+    progress.finish();
+    let report = report.map_err(|e| {
+        use ge_compiler::memory::plan_file::PlanFileError as E;
+        let kind = match &e {
+            E::Read { .. } => ErrorKind::USAGE,
+            E::Form { .. } | E::Limit { .. } => ErrorKind::DAMAGED,
+            E::Assign(_) if ge_plugin::services::is_cancelled() => ErrorKind::CANCELLED,
+            _ => ErrorKind::FAILED,
+        };
+        Diagnostic::error(e.to_string()).code("GE-E0701").of(kind)
+    })?;
+    let ratio = if report.lower_bound == 0 { 1.0 } else { report.arena as f64 / report.lower_bound as f64 };
+    say(
+        global,
+        &format!(
+            "{} buffers, arena {} bytes, lower bound {}, ratio {ratio:.4}, by {}",
+            report.buffers, report.arena, report.lower_bound, report.assigner
+        ),
+    );
+    if global.json {
+        print_json(
+            &serde_json::json!({"schema": 1, "buffers": report.buffers, "arena": report.arena, "lower_bound": report.lower_bound, "assigner": report.assigner}),
+        )?;
+    }
+    Ok(0)
+}

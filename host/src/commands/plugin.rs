@@ -1,0 +1,77 @@
+//! `ge plugin list`: what is loaded and why not.
+use super::{Global, print, print_json};
+use crate::render::print_error;
+use crate::{Error, ErrorKind, Result};
+use clap::Subcommand;
+use ge_plugin::{LoadRequest, PluginSet, Status, Want};
+
+#[derive(Subcommand, Debug)]
+pub enum PluginCommand {
+    /// Lists every entry of plugins.toml and what became of it
+    #[command(after_help = "Example:\n  ge plugin list --json")]
+    List,
+}
+
+/// Runs it.
+pub fn run(global: &Global, command: &PluginCommand) -> Result<u8> {
+    match command {
+        PluginCommand::List => list(global),
+    }
+}
+
+fn list(global: &Global) -> Result<u8> {
+    let registry = PluginSet::load_lenient(&LoadRequest { config: global.plugins.clone(), want: Want::All })?;
+    let mut failed = false;
+    let mut rows = Vec::new();
+    let mut text = format!("plugins of {}\n", registry.config().display());
+    for p in registry.plugins() {
+        let refusal = if let Status::Refused(e) = &p.status { Some(e) } else { None };
+        failed |= refusal.is_some() && !p.optional;
+        let engines: Vec<serde_json::Value> = registry
+            .engines()
+            .iter()
+            .filter(|e| e.owner().name == p.name)
+            .map(|e| {
+                let tilings: serde_json::Map<String, serde_json::Value> =
+                    e.tilings().unwrap_or_default().into_iter().map(|(op, place)| (op, place.into())).collect();
+                serde_json::json!({"name": e.name(), "cost": e.info.cost, "excluded": e.excluded, "ops": e.op_types().map(|o| o.len()).unwrap_or(0), "tiling": tilings})
+            })
+            .collect();
+        rows.push(serde_json::json!({
+            "name": p.name, "version": p.version, "kinds": p.kinds, "path": p.file_name(), "status": p.status.name(), "optional": p.optional,
+            "api": p.api, "provides": p.provides, "engines": engines, "error": refusal.map(|e| e.message().to_owned()),
+        }));
+        text.push_str(&format!(
+            "{:<10} {:<8} {:<9} {:<22} {}\n",
+            p.name,
+            p.version,
+            p.status.name(),
+            p.kinds.join(","),
+            p.provides.join(" ")
+        ));
+        if let Some(e) = refusal {
+            for d in &e.diagnostics {
+                text.push_str(&format!("    {}: {}\n", p.name, d.message));
+            }
+        }
+    }
+    if global.json {
+        print_json(
+            &serde_json::json!({"schema": 1, "config": registry.config().display().to_string(), "plugins": rows}),
+        )?;
+    } else {
+        print(&text)?;
+    }
+    if failed {
+        let all: Vec<_> = registry
+            .plugins()
+            .iter()
+            .filter(|p| !p.optional)
+            .filter_map(|p| if let Status::Refused(e) = &p.status { Some(e.diagnostics.to_vec()) } else { None })
+            .flatten()
+            .collect();
+        print_error(&Error::all(ErrorKind::PLUGIN, all), false);
+        return Ok(5);
+    }
+    Ok(0)
+}

@@ -1,0 +1,306 @@
+//! `ge run MODEL_OR_OM`: loads, runs, writes and compares outputs.
+use super::{CompileFlags, Global, print, print_json, say};
+use crate::session::import::{self, FileKind};
+use crate::session::model::random_inputs;
+use crate::session::{Session, SessionOptions, decode_om, open_om};
+use crate::{Diagnostic, Error, ErrorKind, Result};
+use clap::Args;
+use ge_model::CompiledModel;
+use ge_plugin::Want;
+use ge_plugin_api::kernel::{HostTensor, TensorView};
+use ge_plugin_api::types::DType;
+use ge_runtime::{LoadOptions, RunOptions};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  ge run model.om --inputs in --outputs out")]
+pub struct RunArgs {
+    /// A model or an OM file
+    model: PathBuf,
+    #[command(flatten)]
+    flags: CompileFlags,
+    /// Folder with input_0.npy, input_1.npy … in graph-input order
+    #[arg(long, value_name = "DIR")]
+    inputs: Option<PathBuf>,
+    /// One input by name
+    #[arg(long, value_name = "NAME=FILE.npy")]
+    input: Vec<String>,
+    /// Random inputs of a seed
+    #[arg(long, value_name = "SEED", conflicts_with_all = ["inputs", "input"])]
+    random: Option<u64>,
+    /// Folder for output_0.npy …
+    #[arg(long, value_name = "DIR")]
+    outputs: Option<PathBuf>,
+    /// Folder with the outputs expected; differences are exit 1
+    #[arg(long, value_name = "DIR")]
+    expect: Option<PathBuf>,
+    /// Relative tolerance of --expect
+    #[arg(long, default_value_t = 1e-3)]
+    rtol: f64,
+    /// Absolute tolerance of --expect
+    #[arg(long, default_value_t = 1e-5)]
+    atol: f64,
+    /// Ranks in this process; inputs in DIR/rank<k>
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    ranks: u32,
+    /// Device, with its number
+    #[arg(long, value_name = "NAME[:ID]")]
+    device: Option<String>,
+    /// An option of the device
+    #[arg(long, value_name = "K=V")]
+    device_option: Vec<String>,
+    /// Threads of the pool
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+}
+
+/// Runs it.
+pub fn run(global: &Global, a: &RunArgs) -> Result<u8> {
+    if let Some(n) = a.threads {
+        ge_plugin::services::set_jobs(n);
+    }
+    let (session, compiled) = open(global, a)?;
+    let ranks = a.ranks.max(1);
+    if ranks != compiled.rank_size {
+        return Err(Diagnostic::error(format!(
+            "the model is made for {} rank(s), {ranks} were asked for",
+            compiled.rank_size
+        ))
+        .code("GE-E0309")
+        .found(format!("--ranks {ranks}"), format!("--ranks {}", compiled.rank_size))
+        .of(ErrorKind::USAGE));
+    }
+    let mut models = Vec::new();
+    let soc = compiled.soc.clone();
+    let context = session.open_device(&soc)?;
+    let group = std::process::id().into();
+    let start = Instant::now();
+    for rank in 0..ranks {
+        models.push(session.load_on(
+            compiled.clone(),
+            context.clone(),
+            &LoadOptions { rank, rank_size: ranks, group },
+        )?);
+    }
+    let loaded = start.elapsed();
+    let inputs: Vec<Vec<HostTensor>> =
+        (0..ranks).map(|r| gather_inputs(a, &compiled, r, ranks)).collect::<Result<_>>()?;
+    let start = Instant::now();
+    let results: Vec<Result<Vec<HostTensor>>> = if ranks == 1 {
+        vec![run_one(&models[0], &inputs[0])]
+    } else {
+        std::thread::scope(|s| {
+            let handles: Vec<_> = models.iter().zip(&inputs).map(|(m, i)| s.spawn(move || run_one(m, i))).collect();
+            handles
+                .into_iter()
+                .map(|h| h.join().unwrap_or_else(|_| Err(Error::internal("a rank's thread failed"))))
+                .collect()
+        })
+    };
+    let took = start.elapsed();
+    let mut all = Vec::new();
+    for r in results {
+        all.push(r?);
+    }
+    for (rank, outputs) in all.iter().enumerate() {
+        if let Some(dir) = &a.outputs {
+            write_outputs(&rank_dir(dir, rank as u32, ranks), outputs, &compiled)?;
+        }
+        if let Some(dir) = &a.expect {
+            expect(&rank_dir(dir, rank as u32, ranks), outputs, &compiled, a.rtol, a.atol)?;
+        }
+    }
+    let json = serde_json::json!({
+        "schema": 1, "model": compiled.name, "ranks": ranks, "load_ms": loaded.as_secs_f64() * 1e3, "run_ms": took.as_secs_f64() * 1e3,
+        "outputs": compiled.outputs.iter().map(|o| serde_json::json!({"name": o.name, "dtype": o.desc.dtype.name(), "shape": o.desc.shape.sizes()})).collect::<Vec<_>>(),
+    });
+    if global.json {
+        print_json(&json)?;
+    } else if a.outputs.is_none() && a.expect.is_none() {
+        print(&show_outputs(&all, &compiled))?;
+    }
+    say(
+        global,
+        &format!(
+            "ran {} on {}: load {:.1} ms, run {:.2} ms",
+            compiled.name,
+            compiled.soc.name,
+            loaded.as_secs_f64() * 1e3,
+            took.as_secs_f64() * 1e3
+        ),
+    );
+    Ok(0)
+}
+
+fn run_one(model: &crate::session::Model, inputs: &[HostTensor]) -> Result<Vec<HostTensor>> {
+    let views: Vec<TensorView<'_>> = inputs.iter().map(HostTensor::view).collect();
+    Ok(model.run_views(&views, RunOptions::default())?.outputs)
+}
+
+/// A session and the compiled model: an OM as it is, a model compiled on the spot.
+pub fn open(global: &Global, a: &RunArgs) -> Result<(Session, CompiledModel)> {
+    let device = match &a.device {
+        None => None,
+        Some(d) => Some(match d.split_once(':') {
+            None => (d.clone(), 0),
+            Some((n, id)) => (
+                n.to_owned(),
+                id.parse().map_err(|_| Error::usage(format!("`--device {d}`: expected NAME or NAME:NUMBER")))?,
+            ),
+        }),
+    };
+    let mut device_options = Vec::new();
+    for o in &a.device_option {
+        let (k, v) =
+            o.split_once('=').ok_or_else(|| Error::usage(format!("`--device-option {o}`: expected NAME=VALUE")))?;
+        device_options.push((k.to_owned(), v.to_owned()));
+    }
+    let is_om = import::kind_of(&import::map(&a.model)?) == FileKind::Om;
+    if !is_om {
+        let (_, compiled) = super::compile::compile_model(global, &a.model, &a.flags)?;
+        let options = SessionOptions {
+            plugins: global.plugins.clone(),
+            device,
+            device_options,
+            want: Want::All,
+            ..SessionOptions::default()
+        };
+        return Ok((Session::new(options)?, compiled.model));
+    }
+    let file = open_om(&a.model)?;
+    let compiled = decode_om(&a.model, &file)?;
+    // Only what the OM names is opened: its engines, the run-time engine, devices.
+    let mut names: Vec<String> = compiled.engines_needed().into_iter().map(str::to_owned).collect();
+    names.push("DNN_VM_RTS".to_owned());
+    let want = Want::kinds(&["device"]).and(Want::providers(&names));
+    let options =
+        SessionOptions { plugins: global.plugins.clone(), device, device_options, want, ..SessionOptions::default() };
+    Ok((Session::new(options)?, compiled))
+}
+
+fn rank_dir(dir: &Path, rank: u32, ranks: u32) -> PathBuf {
+    if ranks == 1 { dir.to_path_buf() } else { dir.join(format!("rank{rank}")) }
+}
+
+fn read_npy(path: &Path, want: DType) -> Result<HostTensor> {
+    let shown = path.display().to_string();
+    let bytes = std::fs::read(path)
+        .map_err(|e| Diagnostic::error(format!("cannot read `{shown}`: {e}")).code("GE-E0305").of(ErrorKind::USAGE))?;
+    ge_runtime::npy::read(&bytes, want).map_err(|e| {
+        let kind = if e.damaged { ErrorKind::DAMAGED } else { ErrorKind::USAGE };
+        Diagnostic::error(format!("`{shown}`: {e}")).code("GE-E0405").at(shown.clone(), 0, 0).of(kind)
+    })
+}
+
+fn gather_inputs(a: &RunArgs, m: &CompiledModel, rank: u32, ranks: u32) -> Result<Vec<HostTensor>> {
+    if let Some(seed) = a.random {
+        return random_inputs(m, seed.wrapping_add(u64::from(rank)));
+    }
+    let mut by_name: Vec<(&str, &str)> = Vec::new();
+    for i in &a.input {
+        let (n, f) = i.split_once('=').ok_or_else(|| Error::usage(format!("`--input {i}`: expected NAME=FILE.npy")))?;
+        if !m.inputs.iter().any(|x| x.name == n) {
+            return Err(crate::options::unknown_name("input", n, m.inputs.iter().map(|x| x.name.as_str())));
+        }
+        by_name.push((n, f));
+    }
+    m.inputs
+        .iter()
+        .enumerate()
+        .map(|(k, i)| {
+            if let Some((_, f)) = by_name.iter().find(|(n, _)| *n == i.name) {
+                return read_npy(Path::new(f), i.desc.dtype);
+            }
+            let Some(dir) = &a.inputs else {
+                return Err(Diagnostic::error(format!("input `{}` is not given", i.name))
+                    .code("GE-E0302")
+                    .subject(i.name.clone())
+                    .found("nothing", format!("{}{}", i.desc.dtype, i.desc.shape))
+                    .help(
+                        "give a folder with `--inputs DIR`, the file with `--input NAME=FILE.npy`, or `--random SEED`",
+                    )
+                    .of(ErrorKind::USAGE));
+            };
+            read_npy(&rank_dir(dir, rank, ranks).join(format!("input_{k}.npy")), i.desc.dtype)
+        })
+        .collect()
+}
+
+fn write_outputs(dir: &Path, outputs: &[HostTensor], m: &CompiledModel) -> Result<()> {
+    let fail = |p: &Path, e: std::io::Error| Error::failed(format!("cannot write `{}`: {e}", p.display()));
+    std::fs::create_dir_all(dir).map_err(|e| fail(dir, e))?;
+    for (k, (t, o)) in outputs.iter().zip(&m.outputs).enumerate() {
+        let path = dir.join(format!("output_{k}.npy"));
+        let bytes = ge_runtime::npy::write(t).ok_or_else(|| {
+            Error::unsupported(format!("output `{}` is {}, which has no form in .npy", o.name, t.dtype))
+        })?;
+        std::fs::write(&path, bytes).map_err(|e| {
+            let _ = std::fs::remove_file(&path);
+            fail(&path, e)
+        })?;
+    }
+    Ok(())
+}
+
+fn expect(dir: &Path, outputs: &[HostTensor], m: &CompiledModel, rtol: f64, atol: f64) -> Result<()> {
+    let mut bad = Vec::new();
+    for (k, (t, o)) in outputs.iter().zip(&m.outputs).enumerate() {
+        let want = read_npy(&dir.join(format!("output_{k}.npy")), t.dtype)?;
+        if want.dims != t.dims {
+            bad.push(
+                Diagnostic::error(format!("output `{}` has another shape", o.name))
+                    .code("GE-E0801")
+                    .found(format!("{:?}", t.dims), format!("{:?}", want.dims)),
+            );
+            continue;
+        }
+        if let Some((at, found, expected)) = worst(t, &want, rtol, atol) {
+            bad.push(
+                Diagnostic::error(format!("output `{}` differs most at element {at}", o.name))
+                    .code("GE-E0802")
+                    .found(format!("{found}"), format!("{expected} within {atol} + {rtol} * |{expected}|")),
+            );
+        }
+    }
+    if bad.is_empty() { Ok(()) } else { Err(Error::all(ErrorKind::FAILED, bad)) }
+}
+
+/// The element that passes its tolerance by most, if any does.
+fn worst(t: &HostTensor, want: &HostTensor, rtol: f64, atol: f64) -> Option<(usize, f64, f64)> {
+    let (a, b) = (values(t), values(want));
+    let mut out: Option<(usize, f64, f64)> = None;
+    let mut most = 0.0;
+    for (i, (x, y)) in a.iter().zip(&b).enumerate() {
+        let same = x == y || (x.is_nan() && y.is_nan());
+        let over = (x - y).abs() - (atol + rtol * y.abs());
+        let over = if over.is_nan() { f64::INFINITY } else { over };
+        if !same && over > most {
+            most = over;
+            out = Some((i, *x, *y));
+        }
+    }
+    out
+}
+
+fn values(t: &HostTensor) -> Vec<f64> {
+    let dims = t.dims.to_vec();
+    let blob = ge_plugin_api::types::Blob::copy_of(t.bytes());
+    ge_plugin_api::types::ConstTensor::new(t.dtype, &dims, blob)
+        .and_then(|c| c.to_f64(usize::MAX))
+        .unwrap_or_else(|| t.bytes().iter().map(|b| f64::from(*b)).collect())
+}
+
+fn show_outputs(all: &[Vec<HostTensor>], m: &CompiledModel) -> String {
+    let mut text = String::new();
+    for (rank, outputs) in all.iter().enumerate() {
+        for (t, o) in outputs.iter().zip(&m.outputs) {
+            let v = values(t);
+            let shown: Vec<String> = v.iter().take(8).map(|x| format!("{x}")).collect();
+            let more = if v.len() > 8 { format!(" … {} more", v.len() - 8) } else { String::new() };
+            let who = if all.len() > 1 { format!("rank {rank} ") } else { String::new() };
+            text.push_str(&format!("{who}{}: {}{} = {}{more}\n", o.name, t.dtype, o.desc.shape, shown.join(" ")));
+        }
+    }
+    text
+}

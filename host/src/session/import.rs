@@ -1,0 +1,182 @@
+//! Import: a model file by its content to a graph. Files are mapped and owned here; external data is found beside the model only.
+use crate::{Diagnostic, ErrorKind, Result};
+use ge_plugin::Registry;
+use ge_plugin_api::frontend::{FileRef, ImportOptions, InputShape, RelativeFiles};
+use ge_plugin_api::types::Blob;
+use std::path::{Component, Path, PathBuf};
+
+/// What a model file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileKind {
+    /// An OM.
+    Om,
+    /// The text form.
+    Text,
+    /// Something for a front end.
+    Foreign,
+}
+
+/// Tells a file by its content.
+pub fn kind_of(bytes: &[u8]) -> FileKind {
+    if bytes.starts_with(b"IMOD") {
+        return FileKind::Om;
+    }
+    let head = &bytes[..bytes.len().min(4096)];
+    if let Ok(text) = std::str::from_utf8(head).or_else(|e| std::str::from_utf8(&head[..e.valid_up_to()])) {
+        let first = text.lines().map(str::trim).find(|l| !l.is_empty() && !l.starts_with('#'));
+        if first.is_some_and(|l| l.starts_with("graph")) || (first.is_none() && text.trim_start().starts_with('#')) {
+            return FileKind::Text;
+        }
+    }
+    FileKind::Foreign
+}
+
+/// Reads a file's bytes, shared.
+pub fn map(path: &Path) -> Result<Blob> {
+    let shown = path.display().to_string();
+    ge_om::map_file(path).map(Blob::from_owner).map_err(|e| {
+        Diagnostic::error(format!("cannot read `{shown}`: {e}"))
+            .code("GE-E0305")
+            .atc("E13003")
+            .help("check the path")
+            .of(ErrorKind::USAGE)
+    })
+}
+
+/// Files beside the model.
+struct Beside {
+    folder: PathBuf,
+}
+
+impl RelativeFiles for Beside {
+    fn open_relative(&self, path: &str) -> Result<Blob> {
+        let p = Path::new(path);
+        let plain = p.components().all(|c| matches!(c, Component::Normal(_) | Component::CurDir));
+        let refuse = |why: &str| {
+            Diagnostic::error(format!("the model names the file `{path}`, which {why}"))
+                .code("GE-E0106")
+                .help("external data must lie in the model's own folder")
+                .of(ErrorKind::DAMAGED)
+        };
+        if !plain {
+            return Err(refuse("leaves the model's folder"));
+        }
+        let full = self.folder.join(p);
+        // A link inside the folder may still lead out of it.
+        let real = full.canonicalize().map_err(|e| {
+            Diagnostic::error(format!("the model names the file `{path}`, which cannot be read: {e}"))
+                .code("GE-E0107")
+                .at(full.display().to_string(), 0, 0)
+                .help("put the file beside the model")
+                .of(ErrorKind::USAGE)
+        })?;
+        let home = self.folder.canonicalize().unwrap_or_else(|_| self.folder.clone());
+        if !real.starts_with(&home) {
+            return Err(refuse("leads out of the model's folder"));
+        }
+        map(&real)
+    }
+}
+
+/// Parses `--input-shape "x:1,3,224,224;y:?"`.
+pub fn parse_input_shapes(text: &str) -> Result<ImportOptions> {
+    let bad = |part: &str, why: &str| {
+        Diagnostic::error(format!("`--input-shape` has an entry that cannot be read: `{part}`"))
+            .code("GE-E0307")
+            .atc("E10002")
+            .found(part.to_owned(), why.to_owned())
+            .help("for example `--input-shape \"x:1,3,224,224;mask:1,128\"`; a size may be `?`, a whole shape `?` is of unknown rank")
+            .of(ErrorKind::USAGE)
+    };
+    let mut out = ImportOptions::default();
+    for part in text.split(';').map(str::trim).filter(|p| !p.is_empty()) {
+        let (name, dims) = part.rsplit_once(':').ok_or_else(|| bad(part, "NAME:SIZE,SIZE,…"))?;
+        let dims = dims.trim();
+        if name.trim().is_empty() {
+            return Err(bad(part, "a name before the last `:`"));
+        }
+        let mut shape = InputShape { name: name.trim().into(), unranked: dims == "?", ..InputShape::default_shape() };
+        if !shape.unranked && !dims.is_empty() {
+            for d in dims.split(',') {
+                shape.dims.push(match d.trim() {
+                    "?" | "-1" => -1,
+                    n => n
+                        .parse::<i64>()
+                        .ok()
+                        .filter(|n| *n >= 0)
+                        .ok_or_else(|| bad(part, "whole sizes of at least 0, or `?`"))?,
+                });
+            }
+        }
+        if out.input_shapes.iter().any(|s| s.name == shape.name) {
+            return Err(bad(part, "each input once"));
+        }
+        out.input_shapes.push(shape);
+    }
+    Ok(out)
+}
+
+trait DefaultShape {
+    fn default_shape() -> InputShape;
+}
+impl DefaultShape for InputShape {
+    fn default_shape() -> InputShape {
+        InputShape { name: Default::default(), dims: Default::default(), unranked: false }
+    }
+}
+
+/// Builds the graph of a model file with the front end that recognises it.
+pub fn import(registry: &Registry, path: &Path, bytes: Blob, options: &ImportOptions) -> Result<ge_ir::Model> {
+    let shown = path.display().to_string();
+    let file = FileRef { path: shown.as_str().into(), bytes };
+    let Some(front) = registry.frontends().iter().find(|f| f.recognises(&file)) else {
+        let known: Vec<&str> = registry.frontends().iter().map(|f| f.framework.as_str()).collect();
+        return Err(Diagnostic::error(format!("`{shown}` is no model that an enabled front end can read"))
+            .code("GE-E0101")
+            .found(
+                describe(&file.bytes),
+                format!(
+                    "an OM file, ge's text form, or a model of: {}",
+                    if known.is_empty() { "(no front end is enabled)".into() } else { known.join(", ") }
+                ),
+            )
+            .help("check the file; `ge plugin list` shows the front ends")
+            .of(ErrorKind::DAMAGED));
+    };
+    let folder = match path.parent() {
+        Some(p) if !p.as_os_str().is_empty() => p.to_path_buf(),
+        _ => PathBuf::from("."),
+    };
+    let edits = front.import(&file, options, &Beside { folder }).map_err(|mut e| {
+        for d in e.diagnostics.iter_mut().filter(|d| d.place.is_none()) {
+            d.place = Some(ge_plugin_api::diagnostic::Place { file: shown.as_str().into(), line: 0, column: 0 }).into();
+        }
+        e
+    })?;
+    let name = path.file_stem().map_or_else(|| "main".to_owned(), |s| s.to_string_lossy().into_owned());
+    let mut model = ge_ir::Model::new(&name);
+    model.apply(0, edits).map_err(|e| {
+        Diagnostic::error(format!("front end {} built no sound graph from `{shown}`: {e}", front.framework))
+            .code("GE-E0102")
+            .of(ErrorKind::DAMAGED)
+    })?;
+    model.compact();
+    Ok(model)
+}
+
+fn describe(bytes: &[u8]) -> String {
+    if bytes.is_empty() {
+        return "an empty file".into();
+    }
+    let text = bytes.iter().take(256).all(|b| b.is_ascii_graphic() || b.is_ascii_whitespace());
+    format!("{} of {} bytes", if text { "a text file" } else { "a binary file" }, bytes.len())
+}
+
+/// Reads a graph in text form.
+pub fn parse_text(path: &Path, bytes: &[u8]) -> Result<ge_ir::Model> {
+    let shown = path.display().to_string();
+    let _ = bytes;
+    Err(Diagnostic::error(format!("`{shown}`: text graphs cannot be read yet"))
+        .code("GE-E0110")
+        .of(ErrorKind::UNSUPPORTED))
+}

@@ -1,0 +1,277 @@
+//! Sessions: plugins and devices of one configuration, models compiled and loaded with them.
+pub mod import;
+pub mod model;
+
+pub use model::Model;
+
+use crate::options::OptionMap;
+use crate::render::Progress;
+use crate::{Diagnostic, ErrorKind, Result};
+use ge_compiler::stages::Observer;
+use ge_compiler::{Options, Toolbox};
+use ge_om::OmFile;
+use ge_plugin::{DeviceHandle, LoadRequest, PluginSet, Registry, Want};
+use ge_plugin_api::device::{ContextObject, SocSpec};
+use ge_plugin_api::engine::{EngineInfo, Target, flags};
+use ge_runtime::{Engines, LoadOptions, LoadedModel};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// How a session is made.
+#[derive(Clone, Debug, Default)]
+pub struct SessionOptions {
+    /// `plugins.toml`; None: found as DESIGN 3.3 says.
+    pub plugins: Option<PathBuf>,
+    /// Options of the session.
+    pub options: OptionMap,
+    /// SoC by name or file; None: the device's default.
+    pub soc: Option<String>,
+    /// Device by name, with its number.
+    pub device: Option<(String, u32)>,
+    /// Options of the device.
+    pub device_options: Vec<(String, String)>,
+    /// Which plugins are opened.
+    pub want: Want,
+}
+
+/// Plugins and a device.
+pub struct Session {
+    registry: Registry,
+    options: SessionOptions,
+}
+
+impl Session {
+    /// Loads the plugins.
+    pub fn new(options: SessionOptions) -> Result<Session> {
+        let registry = PluginSet::load(&LoadRequest { config: options.plugins.clone(), want: options.want.clone() })?;
+        Ok(Session { registry, options })
+    }
+    /// The plugins.
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+    /// The options.
+    pub fn options(&self) -> &OptionMap {
+        &self.options.options
+    }
+
+    /// The device library: the one asked for, else the first.
+    pub fn device(&self) -> Result<&DeviceHandle> {
+        let name = self.options.device.as_ref().map(|(n, _)| n.as_str());
+        let found = match name {
+            Some(n) => self.registry.device(n),
+            None => self.registry.devices().first(),
+        };
+        found.ok_or_else(|| match name {
+            Some(n) => crate::options::unknown_name("device", n, self.registry.devices().iter().map(|d| d.name())),
+            None => Diagnostic::error("no enabled plugin brings a device")
+                .code("GE-E0505")
+                .help("enable plugin `sim` in plugins.toml")
+                .of(ErrorKind::UNSUPPORTED),
+        })
+    }
+
+    /// The SoC: by name, by file, or the device's default.
+    pub fn soc(&self) -> Result<SocSpec> {
+        let device = self.device()?;
+        let Some(name) = &self.options.soc else {
+            return device.soc(&device.info.default_soc);
+        };
+        if name.ends_with(".toml") || name.contains('/') {
+            let text = std::fs::read_to_string(name).map_err(|e| {
+                Diagnostic::error(format!("cannot read SoC file `{name}`: {e}")).code("GE-E0305").of(ErrorKind::USAGE)
+            })?;
+            return device.soc_from_text(name, &text);
+        }
+        device.soc(name)
+    }
+
+    /// What the plugins offer for one compilation.
+    pub fn toolbox(&self, options: &OptionMap, online: bool) -> Result<Toolbox> {
+        let soc = self.soc()?;
+        let target = Target { soc, deterministic: options.get("ge.deterministic") == "1", online };
+        let vector = options.get("ge.x.core_type") == "VectorCore";
+        let named: Vec<String> =
+            options.get("ge.exec.exclude_engines").split('|').filter(|s| !s.is_empty()).map(str::to_owned).collect();
+        for n in &named {
+            if !self.registry.engines().iter().any(|e| e.info.user_name.as_str() == n || e.info.name.as_str() == n) {
+                let known: Vec<String> = self
+                    .registry
+                    .engines()
+                    .iter()
+                    .map(|e| e.info.user_name.to_string())
+                    .filter(|n| !n.is_empty())
+                    .collect();
+                return Err(crate::options::unknown_name(
+                    "engine in ge.exec.exclude_engines",
+                    n,
+                    known.iter().map(String::as_str),
+                ));
+            }
+        }
+        let excluded = move |e: &EngineInfo| -> Option<String> {
+            if named.iter().any(|n| *n == e.user_name.as_str() || *n == e.name.as_str()) {
+                return Some("excluded by ge.exec.exclude_engines".into());
+            }
+            if vector && e.flags & flags::AI_CORE != 0 {
+                return Some("excluded by ge.x.core_type=VectorCore".into());
+            }
+            None
+        };
+        Ok(Toolbox::new(&self.registry, target, &excluded))
+    }
+
+    /// Compiles a graph.
+    pub fn compile(
+        &self,
+        name: &str,
+        graph: ge_ir::Model,
+        options: &OptionMap,
+        observer: &dyn Observer,
+    ) -> Result<Compiled> {
+        let toolbox = self.toolbox(options, false)?;
+        let resolved: Options = options.resolved();
+        let root =
+            ge_compiler::stages::compile(name, graph, &toolbox, &resolved, observer).map_err(|e| e.into_error())?;
+        let soc = toolbox.target.soc.clone();
+        let times = node_times(&root, &toolbox, &soc);
+        let mut model = ge_compiler::model::assemble(&root, &|k| times.get(&k).copied().unwrap_or(0));
+        model.options = options.given().clone();
+        Ok(Compiled { model, root })
+    }
+
+    /// Opens the device.
+    pub fn open_device(&self, soc: &SocSpec) -> Result<Arc<ContextObject>> {
+        let device = self.device()?;
+        let id = self.options.device.as_ref().map_or(0, |(_, id)| *id);
+        Ok(Arc::new(device.open(id, soc, &self.options.device_options)?))
+    }
+
+    /// The engines by name, for loading.
+    pub fn engines(&self) -> Engines {
+        let runtime_tasks = self
+            .registry
+            .engines()
+            .iter()
+            .find(|e| e.has(flags::RUNTIME_TASKS))
+            .map_or_else(|| "DNN_VM_RTS".to_owned(), |e| e.info.name.to_string());
+        Engines {
+            by_name: self.registry.engines().iter().map(|e| (e.info.name.to_string(), e.clone())).collect(),
+            runtime_tasks,
+        }
+    }
+
+    /// Reads an OM file and loads its model onto the device.
+    pub fn load_om(&self, path: impl AsRef<Path>) -> Result<Model> {
+        let path = path.as_ref();
+        let file = open_om(path)?;
+        let compiled = decode_om(path, &file)?;
+        self.load(compiled)
+    }
+
+    /// Loads a compiled model onto the device.
+    pub fn load(&self, compiled: ge_model::CompiledModel) -> Result<Model> {
+        let context = self.open_device(&compiled.soc.clone())?;
+        self.load_on(compiled, context, &LoadOptions { rank: 0, rank_size: 1, group: 0 })
+    }
+
+    /// Loads a compiled model onto an open device, as a rank of a group.
+    pub fn load_on(
+        &self,
+        compiled: ge_model::CompiledModel,
+        context: Arc<ContextObject>,
+        options: &LoadOptions,
+    ) -> Result<Model> {
+        let loaded = LoadedModel::load(compiled, &self.engines(), context, options).map_err(|e| e.into_error())?;
+        Ok(Model::new(loaded))
+    }
+}
+
+/// A compiled model with all that was decided.
+pub struct Compiled {
+    /// Plain data, ready for an OM or a device.
+    pub model: ge_model::CompiledModel,
+    /// Everything the stages decided.
+    pub root: ge_compiler::model::GeRootModel,
+}
+
+impl Compiled {
+    /// The parts of an OM.
+    pub fn write_om(&self, path: &Path) -> Result<ge_om::WriteReport> {
+        write_om(&self.model, path)
+    }
+}
+
+/// Writes a compiled model as an OM file: whole, or not at all.
+pub fn write_om(model: &ge_model::CompiledModel, path: &Path) -> Result<ge_om::WriteReport> {
+    let parts = ge_model::encode(model);
+    ge_om::OmWriter::new(&model.name).model(parts).write_atomic(path).map_err(|e| {
+        Diagnostic::error(format!("cannot write `{}`: {e}", path.display())).code("GE-E0403").of(ErrorKind::FAILED)
+    })
+}
+
+/// Opens an OM file; the error says whether it is missing, damaged or of another version.
+pub fn open_om(path: &Path) -> Result<OmFile> {
+    let shown = path.display().to_string();
+    OmFile::open(path).map_err(|e| {
+        let kind = match &e {
+            ge_om::OmError::Read { .. } => ErrorKind::USAGE,
+            e if e.is_damage() => ErrorKind::DAMAGED,
+            _ => ErrorKind::UNSUPPORTED,
+        };
+        let help =
+            if kind == ErrorKind::USAGE { "check the path" } else { "compile the model again with this version of ge" };
+        Diagnostic::error(format!("cannot open `{shown}`: {e}"))
+            .code("GE-E0401")
+            .at(shown.clone(), 0, 0)
+            .help(help)
+            .of(kind)
+    })
+}
+
+/// Reads the model of an OM file.
+pub fn decode_om(path: &Path, file: &OmFile) -> Result<ge_model::CompiledModel> {
+    let shown = path.display().to_string();
+    ge_model::decode(file).map_err(|e| match e {
+        ge_model::ModelError::Foreign => {
+            Diagnostic::error(format!("`{shown}` was not written by ge, so it cannot be run"))
+                .code("GE-E0404")
+                .help(
+                    "`ge inspect` shows what is in it; to run the model, compile it from its source with `ge compile`",
+                )
+                .of(ErrorKind::UNSUPPORTED)
+        }
+        e => Diagnostic::error(format!("`{shown}` is damaged: {e}"))
+            .code("GE-E0402")
+            .help("compile the model again")
+            .of(ErrorKind::DAMAGED),
+    })
+}
+
+fn node_times(
+    root: &ge_compiler::model::GeRootModel,
+    toolbox: &Toolbox,
+    soc: &SocSpec,
+) -> std::collections::HashMap<ge_compiler::NodeKey, u64> {
+    let mut out = std::collections::HashMap::new();
+    for (gi, g) in root.model.graphs().iter().enumerate() {
+        let context = ge_ir::view::GraphContext::new(&root.model, gi);
+        let view = context.graph();
+        for id in g.order() {
+            let key = ge_compiler::NodeKey::new(gi, *id);
+            out.insert(key, toolbox.engine(root.placement.engine[key]).object.time_ns(&view.node(*id), soc));
+        }
+    }
+    out
+}
+
+/// An observer that shows progress and asks for Ctrl-C.
+pub struct ShowProgress<'a>(pub &'a Progress);
+impl Observer for ShowProgress<'_> {
+    fn stage(&self, name: &'static str, nodes: usize) {
+        self.0.stage(name, nodes);
+    }
+    fn cancelled(&self) -> bool {
+        ge_plugin::services::is_cancelled()
+    }
+}

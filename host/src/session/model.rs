@@ -1,0 +1,79 @@
+//! A loaded model: `Send + Sync`, run from any number of threads.
+use crate::{Error, Result};
+use ge_plugin_api::kernel::{HostTensor, TensorView};
+use ge_runtime::{LoadedModel, RunOptions, RunOutcome};
+
+/// A model on a device.
+pub struct Model {
+    loaded: LoadedModel,
+}
+
+impl Model {
+    pub(crate) fn new(loaded: LoadedModel) -> Model {
+        Model { loaded }
+    }
+    /// What it is: inputs, outputs, plans.
+    pub fn info(&self) -> &ge_model::CompiledModel {
+        self.loaded.compiled()
+    }
+    /// Runs once on inputs in graph order.
+    pub fn run(&self, inputs: &[HostTensor]) -> Result<Vec<HostTensor>> {
+        let views: Vec<TensorView<'_>> = inputs.iter().map(HostTensor::view).collect();
+        Ok(self.run_views(&views, RunOptions::default())?.outputs)
+    }
+    /// Runs once, with all that a run tells.
+    pub fn run_views(&self, inputs: &[TensorView<'_>], options: RunOptions) -> Result<RunOutcome> {
+        self.loaded.run(inputs, options).map_err(|e| e.into_error())
+    }
+    /// Runs once on random inputs of a seed.
+    pub fn run_random(&self, seed: u64) -> Result<Vec<HostTensor>> {
+        let inputs = random_inputs(self.info(), seed)?;
+        self.run(&inputs)
+    }
+}
+
+/// Random inputs: reals from -1 to 1, whole numbers from 0 to 3 (legal as indices of most models), the same for a seed everywhere.
+pub fn random_inputs(info: &ge_model::CompiledModel, seed: u64) -> Result<Vec<HostTensor>> {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0xD1B5_4A32_D192_ED03;
+    let mut next = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    info.inputs
+        .iter()
+        .map(|i| {
+            let dims =
+                i.desc.shape.sizes().ok_or_else(|| Error::usage(format!("input `{}` has no static shape", i.name)))?;
+            let mut t = HostTensor::zeroed(i.desc.dtype, &dims)?;
+            fill(&mut t, &mut next);
+            Ok(t)
+        })
+        .collect()
+}
+
+fn fill(t: &mut HostTensor, next: &mut impl FnMut() -> u64) {
+    use ge_plugin_api::types::DType;
+    let dtype = t.dtype;
+    let width = dtype.bits().map_or(1, |b| (b / 8).max(1)) as usize;
+    let real = |r: u64| (r >> 11) as f64 / (1u64 << 53) as f64 * 2.0 - 1.0;
+    for c in t.bytes_mut().chunks_exact_mut(width) {
+        let r = next();
+        match dtype {
+            DType::F32 => c.copy_from_slice(&(real(r) as f32).to_le_bytes()),
+            DType::F64 => c.copy_from_slice(&real(r).to_le_bytes()),
+            // Halves: sign, an exponent that gives 0.25 to 1, random mantissa.
+            DType::F16 => c.copy_from_slice(
+                &((((r & 1) << 15) | ((13 + ((r >> 1) & 1)) << 10) | ((r >> 8) & 0x3ff)) as u16).to_le_bytes(),
+            ),
+            DType::BF16 => c.copy_from_slice(
+                &((((r & 1) << 15) | ((125 + ((r >> 1) & 1)) << 7) | ((r >> 8) & 0x7f)) as u16).to_le_bytes(),
+            ),
+            _ => {
+                c.fill(0);
+                c[0] = if dtype == DType::BOOL { (r & 1) as u8 } else { (r & 3) as u8 };
+            }
+        }
+    }
+}
