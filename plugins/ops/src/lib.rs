@@ -1,1 +1,31 @@
-//! Operator prototypes: inputs, outputs, attributes, types and shape inference.
+//! Operator prototypes: inputs, outputs, attributes, types and shape inference, one file a family.
+//!
+//! Names are CANN's where it has the operator, else ONNX's (`docs`: `plugins/ops/README.md` is the table). Every family file
+//! has one function of prototypes; the doc comment of each file fixes the semantics that kernels follow.
+#![forbid(unsafe_code)]
+
+pub mod attention;
+pub mod collective;
+pub mod concat;
+pub mod control;
+pub mod conv;
+pub mod dims;
+pub mod elementwise;
+pub mod fft;
+pub mod image;
+pub mod learn;
+pub mod matmul;
+pub mod norm;
+pub mod pool;
+pub mod quant;
+pub mod random;
+pub mod read;
+pub mod reduce;
+pub mod rnn;
+pub mod select;
+pub mod shape;
+pub mod slice;
+pub mod structural;
+pub mod variable;
+
+ge_plugin_api::ge_plugin! { name: "ops", kinds: ["ops"], provides: [] }

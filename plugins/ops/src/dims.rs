@@ -1,0 +1,110 @@
+//! Arithmetic of dimensions: known numbers exactly, everything else unknown unless it cannot matter.
+use crate::read::bad;
+use ge_plugin_api::diagnostic::Result;
+use ge_plugin_api::types::{Dim, Shape};
+
+/// Dimensions of unknown size.
+pub fn unknown(rank: usize) -> Shape {
+    Shape::new(std::iter::repeat_n(Dim::UNKNOWN, rank))
+}
+/// From a number that was computed; negative is unknown.
+pub fn from_i64(v: i64) -> Dim {
+    u64::try_from(v).map_or(Dim::UNKNOWN, Dim::known)
+}
+/// The size as i64.
+pub fn size(d: Dim) -> Option<i64> {
+    i64::try_from(d.size()?).ok()
+}
+/// Sum.
+pub fn add(a: Dim, b: Dim) -> Dim {
+    match (a.size(), b.size()) {
+        (Some(x), Some(y)) => x.checked_add(y).map_or(Dim::UNKNOWN, Dim::known),
+        (Some(0), _) => b,
+        (_, Some(0)) => a,
+        _ => Dim::UNKNOWN,
+    }
+}
+/// Product.
+pub fn mul(a: Dim, b: Dim) -> Dim {
+    match (a.size(), b.size()) {
+        (Some(x), Some(y)) => x.checked_mul(y).map_or(Dim::UNKNOWN, Dim::known),
+        (Some(0), _) | (_, Some(0)) => Dim::known(0),
+        (Some(1), _) => b,
+        (_, Some(1)) => a,
+        _ => Dim::UNKNOWN,
+    }
+}
+/// Product of several.
+pub fn product(dims: &[Dim]) -> Dim {
+    dims.iter().fold(Dim::known(1), |a, &d| mul(a, d))
+}
+/// The more telling of two dimensions that must be equal; None: they cannot be.
+pub fn meet(a: Dim, b: Dim) -> Option<Dim> {
+    match (a.size(), b.size()) {
+        (Some(x), Some(y)) if x != y => None,
+        (Some(_), _) => Some(a),
+        (_, Some(_)) => Some(b),
+        _ if a.symbol_name().is_some() => Some(a),
+        _ => Some(b),
+    }
+}
+/// As [`meet`], with an error that names both.
+pub fn equal(subject: &str, a: Dim, b: Dim) -> Result<Dim> {
+    meet(a, b).ok_or_else(|| bad(subject, b, a))
+}
+/// Two shapes that must be equal, dimension by dimension.
+pub fn equal_shapes(subject: &str, a: &Shape, b: &Shape) -> Result<Shape> {
+    let (Some(ra), Some(rb)) = (a.rank(), b.rank()) else {
+        return Ok(if a.is_unranked() { b.clone() } else { a.clone() });
+    };
+    if ra != rb {
+        return Err(bad(subject, b, a));
+    }
+    a.dims()
+        .iter()
+        .zip(b.dims())
+        .map(|(&x, &y)| meet(x, y).ok_or_else(|| bad(subject, b, a)))
+        .collect::<Result<Vec<_>>>()
+        .map(Shape::new)
+}
+/// Output size of one window axis. `pads` is begin plus end; `ceil` rounds up but starts no window beyond input and begin pad.
+pub fn window(input: Dim, kernel: i64, stride: i64, dilation: i64, begin: i64, end: i64, ceil: bool) -> Option<Dim> {
+    let Some(n) = size(input) else { return Some(Dim::UNKNOWN) };
+    let span = kernel.checked_sub(1)?.checked_mul(dilation)?.checked_add(1)?;
+    let room = n.checked_add(begin)?.checked_add(end)?.checked_sub(span)?;
+    if stride < 1 || room < 0 {
+        return None;
+    }
+    let mut out = room / stride + 1;
+    if ceil && room % stride != 0 {
+        out += 1;
+        if (out - 1).checked_mul(stride)? >= n.checked_add(begin)? {
+            out -= 1;
+        }
+    }
+    Some(from_i64(out))
+}
+/// Output size of one window axis padded automatically to `ceil(n / stride)`.
+pub fn window_same(input: Dim, stride: i64) -> Dim {
+    match size(input) {
+        Some(n) if stride > 0 => from_i64((n + stride - 1) / stride),
+        _ => Dim::UNKNOWN,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    #[test]
+    fn windows_round_as_onnx_does() {
+        let k = |n| Dim::known(n);
+        assert_eq!(window(k(7), 3, 2, 1, 0, 0, false), Some(k(3)));
+        assert_eq!(window(k(4), 3, 2, 1, 0, 0, true), Some(k(2)));
+        // A last window that would start in the end padding is left out.
+        assert_eq!(window(k(3), 1, 2, 1, 0, 1, true), Some(k(2)));
+        assert_eq!(window(k(2), 5, 1, 1, 0, 0, false), None);
+        assert_eq!(window(Dim::UNKNOWN, 5, 1, 1, 0, 0, false), Some(Dim::UNKNOWN));
+        assert_eq!(window_same(k(5), 2), k(3));
+        assert_eq!(mul(Dim::symbol("b"), k(1)), Dim::symbol("b"));
+    }
+}

@@ -1,0 +1,48 @@
+//! Random numbers: never merged or folded. `seed` makes a run reproducible.
+//!
+//! `RandomUniform() {shape, dtype, low, high, seed}`, `RandomNormal() {shape, dtype, mean, scale, seed}`, `RandomUniformLike(x)`,
+//! `RandomNormalLike(x)`, `Bernoulli(x) {dtype, seed}`, `Multinomial(x [B,C]) {sample_size, dtype = i32, seed} -> [B,sample_size]`.
+use crate::dims;
+use crate::read;
+use ge_plugin_api::diagnostic::Result;
+use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef, flags::*};
+use ge_plugin_api::register_ops;
+use ge_plugin_api::types::dtype::{ANY, FLOATS};
+use ge_plugin_api::types::{DType, Dim, Shape, TensorDesc};
+
+fn made(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+    let t = read::dtype(c, "dtype").unwrap_or(DType::F32);
+    Ok(vec![TensorDesc::new(t, Shape::from_i64(read::need_ints(c, "shape")?))])
+}
+fn like(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+    let mut d = c.like(0)?;
+    d.dtype = read::dtype(c, "dtype").unwrap_or(d.dtype);
+    Ok(vec![d])
+}
+fn multinomial(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+    read::rank_in(c, 0, "x", 2, 2)?;
+    let b = c.input(0)?.shape.dims().first().copied().unwrap_or(Dim::UNKNOWN);
+    let t = read::dtype(c, "dtype").unwrap_or(DType::I32);
+    Ok(vec![TensorDesc::new(t, Shape::new([b, dims::from_i64(read::int(c, "sample_size", 1))]))])
+}
+
+fn defs() -> Vec<OpDef> {
+    let (t, f) = (AttrKind::TYPE, AttrKind::FLOAT);
+    let seeded = |d: OpDef| d.opt_attr("seed", f).opt_attr("dtype", t).flags(RANDOM);
+    let plain =
+        |name: &str| seeded(OpDef::new(name, made).output("y", FLOATS, "").required_attr("shape", AttrKind::INTS));
+    let of = |name: &str| seeded(OpDef::new(name, like).input("x", ANY, "").output("y", ANY, ""));
+    vec![
+        plain("RandomUniform").attr("low", f, 0.0).attr("high", f, 1.0),
+        plain("RandomNormal").attr("mean", f, 0.0).attr("scale", f, 1.0),
+        of("RandomUniformLike").attr("low", f, 0.0).attr("high", f, 1.0),
+        of("RandomNormalLike").attr("mean", f, 0.0).attr("scale", f, 1.0),
+        of("Bernoulli"),
+        seeded(OpDef::new("Multinomial", multinomial).input("x", FLOATS, "").output("y", ANY, "")).attr(
+            "sample_size",
+            AttrKind::INT,
+            1i64,
+        ),
+    ]
+}
+register_ops!(defs);

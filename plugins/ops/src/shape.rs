@@ -1,0 +1,446 @@
+//! Operators that change or make shapes.
+//!
+//! * `Reshape(x, shape) {allowzero = 0}`: 0 copies the dimension of x (allowzero 1: it is zero), one -1 is computed. A list attribute
+//!   `shape` may stand in place of the input. `Flatten(x) {axis = 1}`: a matrix; `Squeeze(x) {axis = []}` (empty: all ones),
+//!   `Unsqueeze(x) {axes}` (places in the result), `SqueezeV3(x, axes?)`, `UnsqueezeV3(x, axes)`, `ExpandDims(x, axis)`.
+//! * `TransposeD(x) {perm}` and `Transpose(x, perm?) {perm}`: without perm the axes are reversed. `TransData(x) {src_format, dst_format,
+//!   groups}`: a change of layout.
+//! * `Shape(x) {dtype = i64, start = 0, end}`, `Size(x) {dtype = i64}`, `Rank(x)` (i32): read no data.
+//! * `BroadcastTo(x, shape)`; `Expand(x, shape)`: both broadcast against each other (ONNX). `Tile(x, multiples)`, `TileD {multiples}`.
+//! * `PadV3(x, paddings, constant_values?, axes?) {mode = "constant" | "reflect" | "edge" | "wrap", paddings_contiguous = true}`:
+//!   true: begin and end of each axis in turn; false: all begins, then all ends (ONNX). Negative pads crop. `PadD {paddings}`.
+//! * `DepthToSpace(x [N,C,H,W]) {block_size, mode = "DCR" | "CRD"}`, `SpaceToDepth(x) {block_size}`, both NCHW.
+//! * `Fill(dims, value)`, `Range(start, limit, delta)`, `EyeLike(x) {dtype, k}`, `Trilu(x, k?) {upper = true}`.
+//! * `CenterCropPad(x, shape) {axes}`: crops or pads (zeros) around the middle, as ONNX has it.
+use crate::dims;
+use crate::read::{self, bad};
+use ge_plugin_api::diagnostic::Result;
+use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef, flags::*, infer};
+use ge_plugin_api::register_ops;
+use ge_plugin_api::types::dtype::{ANY, INDEX, NUMERIC};
+use ge_plugin_api::types::{DType, Dim, Format, Shape, TensorDesc, format};
+
+/// Most dimensions that a shape tensor may ask for.
+const MOST_DIMS: u64 = 64;
+
+fn length(s: &Shape) -> Option<usize> {
+    s.dims().first().and_then(|d| d.size()).filter(|&n| n <= MOST_DIMS).and_then(|n| usize::try_from(n).ok())
+}
+/// The shape that a Reshape gives.
+pub fn reshaped(x: &Shape, wanted: &[i64], allow_zero: bool) -> Result<Shape> {
+    let xd = x.dims();
+    let mut out = Vec::with_capacity(wanted.len());
+    let mut hole = None;
+    for (i, &w) in wanted.iter().enumerate() {
+        out.push(match w {
+            -1 if hole.is_none() => {
+                hole = Some(i);
+                Dim::UNKNOWN
+            }
+            0 if !allow_zero => match x.rank() {
+                Some(_) => {
+                    *xd.get(i).ok_or_else(|| bad("shape", format!("0 at {i}"), format!("a place within {x}")))?
+                }
+                None => Dim::UNKNOWN,
+            },
+            v if v >= 0 => dims::from_i64(v),
+            _ => return Err(bad("shape", format!("{wanted:?}"), "sizes, and at most one -1")),
+        });
+    }
+    if let (Some(h), Some(_)) = (hole, x.rank()) {
+        // Unknown dimensions that stand on both sides cancel.
+        let mut from: Vec<Dim> = xd.to_vec();
+        let mut known: u64 = 1;
+        let mut open = false;
+        for (i, &d) in out.iter().enumerate().filter(|(i, _)| *i != h) {
+            match d.size() {
+                Some(s) => known = known.saturating_mul(s),
+                None => {
+                    // A copied unknown dimension (0 in the shape) cancels with the place it was copied from.
+                    let at = if d == Dim::UNKNOWN && wanted[i] == 0 {
+                        Some(i).filter(|&i| i < from.len())
+                    } else {
+                        from.iter().position(|f| f.same(d))
+                    };
+                    match at {
+                        Some(p) => from[p] = Dim::known(1),
+                        None => open = true,
+                    }
+                }
+            }
+        }
+        let rest: Vec<Dim> = from.iter().copied().filter(|d| !d.is_known()).collect();
+        let total = from.iter().filter_map(|d| d.size()).fold(1u64, u64::saturating_mul);
+        if !open && rest.is_empty() {
+            if known == 0 || total % known != 0 {
+                if !(known == 0 && total == 0) {
+                    return Err(bad(
+                        "shape",
+                        format!("{wanted:?}"),
+                        format!("sizes that {total} elements of {x} can take"),
+                    ));
+                }
+                out[h] = Dim::known(0);
+            } else {
+                out[h] = Dim::known(total / known);
+            }
+        } else if !open && rest.len() == 1 && total == known {
+            out[h] = rest[0];
+        }
+    }
+    let s = Shape::new(out);
+    if let (Some(a), Some(b)) = (x.count(), s.count()) {
+        if a != b {
+            return Err(bad("shape", format!("{s} ({b} elements)"), format!("{a} elements as in {x}")));
+        }
+    }
+    Ok(s)
+}
+fn reshape(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+    let x = c.input(0)?;
+    let s = match read::ints_or_input(c, "shape", 1) {
+        Some(v) => reshaped(&x.shape, &v, read::int(c, "allowzero", 0) != 0)?,
+        None => c.opt_input(1).and_then(|d| length(&d.shape)).map_or_else(Shape::unranked, dims::unknown),
+    };
+    Ok(vec![TensorDesc::new(x.dtype, s)])
+}
+fn flatten(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+    let x = c.input(0)?;
+    let Some(r) = x.shape.rank() else { return Ok(vec![TensorDesc::new(x.dtype, dims::unknown(2))]) };
+    let a = read::int(c, "axis", 1);
+    let at = usize::try_from(if a < 0 { a + r as i64 } else { a }).ok().filter(|&a| a <= r);
+    let at = at.ok_or_else(|| bad("attribute `axis`", a, format!("-{r} to {r}")))?;
+    let d = x.shape.dims();
+    Ok(vec![TensorDesc::new(x.dtype, Shape::new([dims::product(&d[..at]), dims::product(&d[at..])]))])
+}
+fn squeeze(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+    let x = c.input(0)?;
+    let given = read::ints(c, "axis").is_some_and(|v| !v.is_empty()) || c.opt_input(1).is_some();
+    let list = if given { read::ints_or_input(c, "axis", 1).filter(|v| !v.is_empty()) } else { None };
+    let s = match (x.shape.rank(), given, list) {
+        (Some(r), _, Some(v)) => {
+            let axes = read::axes("axes", &v, r)?;
+            if let Some(&a) = axes.iter().find(|&&a| x.shape.dims()[a].size().is_some_and(|s| s != 1)) {
+                return Err(bad(format!("dimension {a} of {}", x.shape), x.shape.dims()[a], "1"));
+            }
+            crate::reduce::reduced(&x.shape, &axes, false)
+        }
+        (Some(_), false, _) if x.shape.is_static() => {
+            Shape::new(x.shape.dims().iter().copied().filter(|d| d.size() != Some(1)))
+        }
+        _ => Shape::unranked(),
+    };
+    Ok(vec![TensorDesc::new(x.dtype, s)])
+}
+fn unsqueeze(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+    let x = c.input(0)?;
+    let list = match c.node.op() {
+        "ExpandDims" => c.node.int("axis").map(|a| vec![a]).or_else(|| c.const_ints(1)),
+        _ => read::ints_or_input(c, "axes", 1),
+    };
+    let s =
+        match (x.shape.rank(), list) {
+            (Some(r), Some(v)) => {
+                let axes = read::axes("axes", &v, r + v.len())?;
+                let mut rest = x.shape.dims().iter();
+                Shape::new((0..r + v.len()).map(|i| {
+                    if axes.contains(&i) { Dim::known(1) } else { rest.next().copied().unwrap_or(Dim::UNKNOWN) }
+                }))
+            }
+            _ => Shape::unranked(),
+        };
+    Ok(vec![TensorDesc::new(x.dtype, s)])
+}
+fn transpose(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+    let x = c.input(0)?;
+    let Some(r) = x.shape.rank() else { return Ok(vec![TensorDesc::new(x.dtype, Shape::unranked())]) };
+    let perm = match (read::ints(c, "perm").filter(|v| !v.is_empty() || r == 0), c.opt_input(1)) {
+        (Some(v), _) => Some(v.to_vec()),
+        (None, Some(_)) => c.const_ints(1),
+        (None, None) => Some((0..r as i64).rev().collect()),
+    };
+    let s = match perm {
+        Some(p) => {
+            if p.len() != r || read::axes("perm", &p, r)?.len() != r {
+                return Err(bad("perm", format!("{p:?}"), format!("a permutation of {r} axes")));
+            }
+            Shape::new(p.iter().map(|&a| x.shape.dims()[read::axis("perm", a, r).unwrap_or(0)]))
+        }
+        None => dims::unknown(r),
+    };
+    Ok(vec![TensorDesc::new(x.dtype, s)])
+}
+fn trans_data(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+    let x = c.input(0)?;
+    let to = c.node.str("dst_format").and_then(Format::from_name);
+    let from = c.node.str("src_format").and_then(Format::from_name).unwrap_or(x.format);
+    // The result is inferred only where the layouts say all; else what the graph states stays.
+    let plain = |f: Format| format::channel_axis(f).is_some() || f == Format::ND;
+    let Some(to) = to else {
+        return Ok(vec![c.node.outputs().first().cloned().unwrap_or_else(TensorDesc::unknown)]);
+    };
+    if plain(from) {
+        if let Some(s) = format::transfer_shape(from, &x.shape, to, x.dtype) {
+            let mut d = TensorDesc::new(x.dtype, s).with_format(to);
+            d.origin = x.origin.clone();
+            if x.origin.is_none() && !plain(to) {
+                d.origin = ge_plugin_api::abi::ROption::RSome(ge_plugin_api::types::Origin {
+                    format: from,
+                    shape: x.shape.clone(),
+                });
+            }
+            return Ok(vec![d]);
+        }
+    }
+    let mut d = c.node.outputs().first().cloned().unwrap_or_else(TensorDesc::unknown);
+    if d.shape.is_unranked() && plain(to) {
+        d = TensorDesc::new(x.dtype, Shape::unranked());
+        if x.origin_format() == to {
+            d.shape = x.origin_shape().clone();
+        }
+    }
+    d.dtype = x.dtype;
+    d.format = to;
+    Ok(vec![d])
+}
+fn shape_of(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+    let n = match c.input(0)?.shape.rank() {
+        Some(r) => {
+            let r = r as i64;
+            let clamp = |v: i64| (if v < 0 { v + r } else { v }).clamp(0, r);
+            let (b, e) = (clamp(read::int(c, "start", 0)), clamp(c.node.int("end").unwrap_or(r)));
+            dims::from_i64((e - b).max(0))
+        }
+        None => Dim::UNKNOWN,
+    };
+    Ok(vec![TensorDesc::new(read::dtype(c, "dtype").unwrap_or(DType::I64), Shape::new([n]))])
+}
+fn size_of(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+    let t = if c.node.op() == "Rank" { DType::I32 } else { DType::I64 };
+    Ok(vec![TensorDesc::new(read::dtype(c, "dtype").unwrap_or(t), Shape::scalar())])
+}
+fn from_values(c: &InferCtx<'_>, i: usize) -> Result<Shape> {
+    Ok(match c.const_ints(i) {
+        Some(v) => match v.iter().find(|&&d| d < 0) {
+            Some(d) => return Err(bad(format!("input {i}"), d, "sizes of zero or more")),
+            None => Shape::from_i64(&v),
+        },
+        None => c.opt_input(i).and_then(|d| length(&d.shape)).map_or_else(Shape::unranked, dims::unknown),
+    })
+}
+fn expand(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+    let s = from_values(c, 1)?;
+    let x = &c.input(0)?.shape;
+    let known = c.const_ints(1).is_some();
+    let s = match (x.rank(), s.rank()) {
+        (Some(a), Some(b)) if !known => dims::unknown(a.max(b)),
+        _ => infer::broadcast_shapes(x, &s)?,
+    };
+    read::one(c, s)
+}
+fn broadcast_to(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+    let s = from_values(c, 1)?;
+    if c.const_ints(1).is_some() {
+        let b = infer::broadcast_shapes(&c.input(0)?.shape, &s)?;
+        if let (Some(x), Some(y)) = (b.sizes(), s.sizes()) {
+            if x != y {
+                return Err(bad("input 1 `shape`", &s, format!("a shape that {} broadcasts to", c.input(0)?.shape)));
+            }
+        }
+    }
+    read::one(c, s)
+}
+fn tile(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+    let x = &c.input(0)?.shape;
+    let Some(r) = x.rank() else { return read::one(c, Shape::unranked()) };
+    let s = match read::ints_or_input(c, "multiples", 1) {
+        Some(m) if m.len() == r && m.iter().all(|&v| v >= 0) => {
+            Shape::new(x.dims().iter().zip(&m).map(|(&d, &k)| dims::mul(d, dims::from_i64(k))))
+        }
+        Some(m) => return Err(bad("multiples", format!("{m:?}"), format!("{r} numbers of zero or more"))),
+        None => dims::unknown(r),
+    };
+    read::one(c, s)
+}
+fn pad(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+    let x = &c.input(0)?.shape;
+    let Some(r) = x.rank() else { return read::one(c, Shape::unranked()) };
+    let axes = match c.opt_input(3) {
+        Some(_) => match c.const_ints(3) {
+            Some(v) => v.iter().map(|&a| read::axis("input 3 `axes`", a, r)).collect::<Result<Vec<_>>>()?,
+            None => return read::one(c, dims::unknown(r)),
+        },
+        None => (0..r).collect(),
+    };
+    let Some(p) = read::ints_or_input(c, "paddings", 1) else { return read::one(c, dims::unknown(r)) };
+    let n = axes.len();
+    if p.len() != 2 * n {
+        return Err(bad("paddings", format!("{} numbers", p.len()), format!("{} numbers", 2 * n)));
+    }
+    let pairs = read::flag(c, "paddings_contiguous", true);
+    let mut d = x.dims().to_vec();
+    for (i, &a) in axes.iter().enumerate() {
+        let (b, e) = if pairs { (p[2 * i], p[2 * i + 1]) } else { (p[i], p[n + i]) };
+        d[a] = match dims::size(d[a]).map(|s| i128::from(s) + i128::from(b) + i128::from(e)) {
+            Some(v) if v < 0 => {
+                return Err(bad("paddings", format!("{b} and {e}"), format!("pads that leave something of {}", d[a])));
+            }
+            Some(v) => i64::try_from(v).map_or(Dim::UNKNOWN, dims::from_i64),
+            None if b == 0 && e == 0 => d[a],
+            None => Dim::UNKNOWN,
+        };
+    }
+    read::one(c, Shape::new(d))
+}
+fn depth_to_space(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+    block(c, true)
+}
+fn space_to_depth(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+    block(c, false)
+}
+fn block(c: &InferCtx<'_>, out: bool) -> Result<Vec<TensorDesc>> {
+    if read::rank_in(c, 0, "x", 4, 4)?.is_none() {
+        return read::one(c, dims::unknown(4));
+    }
+    let d = c.input(0)?.shape.dims();
+    let b = read::int(c, "block_size", 0);
+    let up = |d: Dim, k: i64| dims::mul(d, dims::from_i64(k));
+    let down = |d: Dim, k: i64, what: &str| match dims::size(d) {
+        Some(v) if k < 1 || v % k != 0 => Err(bad(what, v, format!("a multiple of {k}"))),
+        Some(v) => Ok(dims::from_i64(v / k)),
+        None => Ok(Dim::UNKNOWN),
+    };
+    let s = if out {
+        [d[0], down(d[1], b.saturating_mul(b), "channels")?, up(d[2], b), up(d[3], b)]
+    } else {
+        [d[0], up(d[1], b.saturating_mul(b)), down(d[2], b, "height")?, down(d[3], b, "width")?]
+    };
+    read::one(c, Shape::new(s))
+}
+fn fill(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+    Ok(vec![TensorDesc::new(c.input(1)?.dtype, from_values(c, 0)?)])
+}
+fn range(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+    let at = |i: usize| c.constant(i).and_then(|t| t.to_f64(1)).and_then(|v| v.first().copied());
+    let n = match (at(0), at(1), at(2)) {
+        (Some(_), Some(_), Some(0.0)) => return Err(bad("input 2 `delta`", 0, "a step other than zero")),
+        (Some(a), Some(b), Some(s)) => {
+            let n = ((b - a) / s).ceil().max(0.0);
+            if n.is_finite() && n < 1e15 {
+                Dim::known(n as u64)
+            } else {
+                return Err(bad("length of the range", n, "below 1e15"));
+            }
+        }
+        _ => Dim::UNKNOWN,
+    };
+    read::one(c, Shape::new([n]))
+}
+fn eye_like(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+    let mut d = c.like(0)?;
+    d.dtype = read::dtype(c, "dtype").unwrap_or(d.dtype);
+    Ok(vec![d])
+}
+fn center_crop_pad(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+    let x = &c.input(0)?.shape;
+    let Some(r) = x.rank() else { return read::one(c, Shape::unranked()) };
+    let axes = match read::ints(c, "axes").filter(|v| !v.is_empty()) {
+        Some(v) => v.iter().map(|&a| read::axis("attribute `axes`", a, r)).collect::<Result<Vec<_>>>()?,
+        None => (0..r).collect(),
+    };
+    let mut d = x.dims().to_vec();
+    let v = c.const_ints(1);
+    for (i, &a) in axes.iter().enumerate() {
+        d[a] = v.as_ref().and_then(|v| v.get(i)).map_or(Dim::UNKNOWN, |&n| dims::from_i64(n));
+    }
+    read::one(c, Shape::new(d))
+}
+
+fn defs() -> Vec<OpDef> {
+    let i = AttrKind::INT;
+    let view = |name: &str, f| OpDef::new(name, f).input("x", ANY, "T").flags(VIEW);
+    let layout = |name: &str, f| OpDef::new(name, f).input("x", ANY, "T").flags(TRANS_OP);
+    let like = |name: &str, f| OpDef::new(name, f).input("x", ANY, "T");
+    vec![
+        view("Reshape", reshape)
+            .opt("shape", INDEX, "")
+            .output("y", ANY, "T")
+            .attr("allowzero", i, 0i64)
+            .opt_attr("shape", AttrKind::INTS)
+            .value_inputs(&[1])
+            .flags(TRANS_OP),
+        view("Flatten", flatten).output("y", ANY, "T").attr("axis", i, 1i64),
+        view("Squeeze", squeeze).output("y", ANY, "T").attr("axis", AttrKind::INTS, Vec::<i64>::new()).flags(TRANS_OP),
+        view("SqueezeV3", squeeze).opt("axes", INDEX, "").output("y", ANY, "T").value_inputs(&[1]),
+        view("Unsqueeze", unsqueeze).output("y", ANY, "T").required_attr("axes", AttrKind::INTS).flags(TRANS_OP),
+        view("UnsqueezeV3", unsqueeze).input("axes", INDEX, "").output("y", ANY, "T").value_inputs(&[1]),
+        view("ExpandDims", unsqueeze)
+            .opt("axis", INDEX, "")
+            .output("y", ANY, "T")
+            .opt_attr("axis", i)
+            .value_inputs(&[1]),
+        layout("TransposeD", transpose).output("y", ANY, "T").opt_attr("perm", AttrKind::INTS),
+        layout("Transpose", transpose)
+            .opt("perm", INDEX, "")
+            .output("y", ANY, "T")
+            .opt_attr("perm", AttrKind::INTS)
+            .value_inputs(&[1]),
+        layout("TransData", trans_data)
+            .output("dst", ANY, "T")
+            .opt_attr("src_format", AttrKind::STRING)
+            .opt_attr("dst_format", AttrKind::STRING)
+            .attr("groups", i, 1i64),
+        like("Shape", shape_of)
+            .output("y", INDEX, "")
+            .attr("dtype", AttrKind::TYPE, DType::I64)
+            .attr("start", i, 0i64)
+            .opt_attr("end", i),
+        like("Size", size_of).output("y", INDEX, "").attr("dtype", AttrKind::TYPE, DType::I64),
+        like("Rank", size_of).output("y", INDEX, ""),
+        like("BroadcastTo", broadcast_to).input("shape", INDEX, "").output("y", ANY, "T").value_inputs(&[1]),
+        like("Expand", expand).input("shape", INDEX, "").output("y", ANY, "T").value_inputs(&[1]),
+        like("Tile", tile).input("multiples", INDEX, "").output("y", ANY, "T").value_inputs(&[1]),
+        like("TileD", tile).output("y", ANY, "T").required_attr("multiples", AttrKind::INTS),
+        like("PadV3", pad)
+            .input("paddings", INDEX, "")
+            .opt("constant_values", ANY, "T")
+            .opt("axes", INDEX, "")
+            .output("y", ANY, "T")
+            .attr("mode", AttrKind::STRING, "constant")
+            .choices(&["constant", "reflect", "edge", "wrap"])
+            .attr("paddings_contiguous", AttrKind::BOOL, true)
+            .value_inputs(&[1, 3]),
+        like("PadD", pad).output("y", ANY, "T").required_attr("paddings", AttrKind::INTS),
+        like("DepthToSpace", depth_to_space)
+            .output("y", ANY, "T")
+            .required_attr("block_size", i)
+            .range(1.0, f64::INFINITY)
+            .attr("mode", AttrKind::STRING, "DCR")
+            .choices(&["DCR", "CRD"])
+            .attr("data_format", AttrKind::STRING, "NCHW"),
+        like("SpaceToDepth", space_to_depth)
+            .output("y", ANY, "T")
+            .required_attr("block_size", i)
+            .range(1.0, f64::INFINITY)
+            .attr("data_format", AttrKind::STRING, "NCHW"),
+        OpDef::new("Fill", fill)
+            .input("dims", INDEX, "")
+            .input("value", ANY, "T")
+            .output("y", ANY, "T")
+            .value_inputs(&[0]),
+        OpDef::new("Range", range)
+            .input("start", NUMERIC, "T")
+            .input("limit", NUMERIC, "T")
+            .input("delta", NUMERIC, "T")
+            .output("y", NUMERIC, "T")
+            .value_inputs(&[0, 1, 2]),
+        like("EyeLike", eye_like).output("y", ANY, "").opt_attr("dtype", AttrKind::TYPE).attr("k", i, 0i64),
+        like("Trilu", infer::same).opt("k", INDEX, "").output("y", ANY, "T").attr("upper", AttrKind::BOOL, true),
+        like("CenterCropPad", center_crop_pad)
+            .input("shape", INDEX, "")
+            .output("y", ANY, "T")
+            .attr("axes", AttrKind::INTS, Vec::<i64>::new())
+            .value_inputs(&[1]),
+    ]
+}
+register_ops!(defs);

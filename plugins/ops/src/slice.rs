@@ -1,0 +1,206 @@
+//! Parts of tensors: slices, gathers, scatters.
+//!
+//! * `StridedSliceV2(x, begin, end, axes?, strides?)`: ONNX's Slice: negative places count from the end, places clamp, negative
+//!   steps go backwards; without axes the first axes in order. `Slice(x, offsets, size)` and `SliceD {offsets, size}` (size -1: to
+//!   the end). `StridedSliceD(x) {begin, end, strides}`.
+//! * `GatherV2(x, indices, axis) {batch_dims}` and `Gather(x, indices) {axis = 0}`: y = x[..axis] ++ indices ++ x[axis+1..]; negative
+//!   indices count from the end. `GatherElements(x, index) {dim}`, `GatherNd(x, indices) {batch_dims}`.
+//! * `ScatterElements(data, indices, updates) {axis, reduction = none|add|mul|min|max}`;
+//!   `TensorScatterUpdate(x, indices, updates) {reduction}` (ONNX ScatterND); `TensorScatter(past_cache, update, write_indices?)
+//!   {axis = -2, mode = linear|circular}`.
+//! * `ReverseSequence(x, seq_lengths) {seq_dim, batch_dim}`.
+use crate::dims;
+use crate::read::{self, bad};
+use ge_plugin_api::diagnostic::Result;
+use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef, infer};
+use ge_plugin_api::register_ops;
+use ge_plugin_api::types::dtype::{ANY, INDEX};
+use ge_plugin_api::types::{DType, Dim, Shape, TensorDesc};
+
+/// Elements that a slice of one axis takes.
+pub fn slice_len(n: i64, begin: i64, end: i64, step: i64) -> i64 {
+    let at = |v: i64| if v < 0 { v.saturating_add(n) } else { v };
+    let (b, e) = if step > 0 {
+        (at(begin).clamp(0, n), at(end).clamp(0, n))
+    } else {
+        (at(begin).clamp(-1, n - 1), at(end).clamp(-1, n - 1))
+    };
+    let span = if step > 0 { e - b } else { b - e };
+    if span <= 0 { 0 } else { (span - 1) / step.saturating_abs() + 1 }
+}
+fn strided(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+    let by_attr = c.node.op() == "StridedSliceD";
+    let list = |key: &str, i: usize| if by_attr { read::ints(c, key).map(<[i64]>::to_vec) } else { c.const_ints(i) };
+    let x = &c.input(0)?.shape;
+    let Some(r) = x.rank() else { return read::one(c, Shape::unranked()) };
+    let (begin, end) = (list("begin", 1), list("end", 2));
+    let given = |i: usize| !by_attr && c.opt_input(i).is_some();
+    let axes =
+        if given(3) { c.const_ints(3) } else { begin.as_ref().or(end.as_ref()).map(|v| (0..v.len() as i64).collect()) };
+    let steps = if given(4) || by_attr {
+        list("strides", 4).or(if by_attr { begin.as_ref().map(|v| vec![1; v.len()]) } else { None })
+    } else {
+        axes.as_ref().map(|a| vec![1; a.len()])
+    };
+    let Some(axes) = axes else {
+        // How many axes are cut may be known even where the places are not.
+        return read::one(c, dims::unknown(r));
+    };
+    let mut d = x.dims().to_vec();
+    for (i, &a) in axes.iter().enumerate() {
+        let a = read::axis("axes", a, r)?;
+        let pick = |v: &Option<Vec<i64>>| v.as_ref().and_then(|v| v.get(i).copied());
+        d[a] = match (pick(&begin), pick(&end), pick(&steps)) {
+            (_, _, Some(0)) => return Err(bad("strides", 0, "a step other than zero")),
+            (Some(b), Some(e), Some(s)) => match dims::size(d[a]) {
+                Some(n) => dims::from_i64(slice_len(n, b, e, s)),
+                // A whole axis stays itself.
+                None if b == 0 && e >= i64::from(i32::MAX) && s == 1 => d[a],
+                None if s > 0 && b >= 0 && e >= 0 && e <= b => Dim::known(0),
+                None => Dim::UNKNOWN,
+            },
+            _ => Dim::UNKNOWN,
+        };
+    }
+    read::one(c, Shape::new(d))
+}
+fn slice(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+    let x = &c.input(0)?.shape;
+    let Some(r) = x.rank() else { return read::one(c, Shape::unranked()) };
+    let (Some(o), Some(s)) = (read::ints_or_input(c, "offsets", 1), read::ints_or_input(c, "size", 2)) else {
+        return read::one(c, dims::unknown(r));
+    };
+    if o.len() != r || s.len() != r {
+        return Err(bad("offsets and size", format!("{} and {} numbers", o.len(), s.len()), format!("{r} each")));
+    }
+    let d = (0..r).map(|i| match (dims::size(x.dims()[i]), s[i]) {
+        (Some(n), -1) => Ok(dims::from_i64((n - o[i]).max(0))),
+        (Some(n), k) if o[i] < 0 || k < 0 || o[i].checked_add(k).is_none_or(|e| e > n) => {
+            Err(bad(format!("slice of dimension {i}"), format!("{k} from {}", o[i]), format!("a part of {n}")))
+        }
+        (_, -1) => Ok(Dim::UNKNOWN),
+        (_, k) => Ok(dims::from_i64(k)),
+    });
+    let d = d.collect::<Result<Vec<_>>>()?;
+    read::one(c, Shape::new(d))
+}
+fn gather(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+    let (x, i) = (&c.input(0)?.shape, &c.input(1)?.shape);
+    let (Some(r), Some(ri)) = (x.rank(), i.rank()) else { return read::one(c, Shape::unranked()) };
+    let a = if c.node.op() == "GatherV2" {
+        c.const_ints(2).and_then(|v| v.first().copied())
+    } else {
+        Some(read::int(c, "axis", 0))
+    };
+    let b = usize::try_from(read::int(c, "batch_dims", 0)).unwrap_or(0);
+    let Some(a) = a else { return read::one(c, dims::unknown((r + ri).saturating_sub(1 + b))) };
+    let a = read::axis("axis", a, r)?;
+    if b > ri || b > a {
+        return Err(bad("attribute `batch_dims`", b, format!("at most {}", ri.min(a))));
+    }
+    let mut d = x.dims()[..a].to_vec();
+    d.extend_from_slice(&i.dims()[b..]);
+    d.extend_from_slice(&x.dims()[a + 1..]);
+    read::one(c, Shape::new(d))
+}
+fn gather_elements(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+    if let Some(r) = c.input(0)?.shape.rank() {
+        read::axis("attribute `dim`", read::int(c, "dim", 0), r)?;
+        read::rank_in(c, 1, "index", r, r)?;
+    }
+    let s = c.input(1)?.shape.clone();
+    read::one(c, s)
+}
+fn gather_nd(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+    let (x, i) = (&c.input(0)?.shape, &c.input(1)?.shape);
+    let b = usize::try_from(read::int(c, "batch_dims", 0)).unwrap_or(0);
+    let (Some(r), Some(ri), Some(k)) = (x.rank(), i.rank(), i.dims().last().and_then(|d| dims::size(*d))) else {
+        return read::one(c, Shape::unranked());
+    };
+    let k = usize::try_from(k).unwrap_or(usize::MAX);
+    if ri == 0 || b >= ri || k.checked_add(b).is_none_or(|n| n > r) {
+        return Err(bad("input 1 `indices`", i, format!("a last dimension of at most {}", r.saturating_sub(b))));
+    }
+    let mut d = i.dims()[..ri - 1].to_vec();
+    d.extend_from_slice(&x.dims()[b + k..]);
+    read::one(c, Shape::new(d))
+}
+
+fn defs() -> Vec<OpDef> {
+    let i = AttrKind::INT;
+    let reduction =
+        |d: OpDef| d.attr("reduction", AttrKind::STRING, "none").choices(&["none", "add", "mul", "min", "max"]);
+    let x = |name: &str, f| OpDef::new(name, f).input("x", ANY, "T");
+    let scatter = |name: &str| {
+        reduction(
+            OpDef::new(name, infer::same)
+                .input("data", ANY, "T")
+                .input("indices", INDEX, "")
+                .input("updates", ANY, "T")
+                .output("y", ANY, "T"),
+        )
+    };
+    vec![
+        x("StridedSliceV2", strided)
+            .input("begin", INDEX, "")
+            .input("end", INDEX, "")
+            .opt("axes", INDEX, "")
+            .opt("strides", INDEX, "")
+            .output("y", ANY, "T")
+            .value_inputs(&[1, 2, 3, 4]),
+        x("StridedSliceD", strided)
+            .output("y", ANY, "T")
+            .required_attr("begin", AttrKind::INTS)
+            .required_attr("end", AttrKind::INTS)
+            .opt_attr("strides", AttrKind::INTS),
+        x("Slice", slice)
+            .input("offsets", INDEX, "")
+            .input("size", INDEX, "")
+            .output("y", ANY, "T")
+            .value_inputs(&[1, 2]),
+        x("SliceD", slice)
+            .output("y", ANY, "T")
+            .required_attr("offsets", AttrKind::INTS)
+            .required_attr("size", AttrKind::INTS),
+        x("GatherV2", gather)
+            .input("indices", INDEX, "")
+            .input("axis", INDEX, "")
+            .output("y", ANY, "T")
+            .attr("batch_dims", i, 0i64)
+            .value_inputs(&[2]),
+        x("Gather", gather).input("indices", INDEX, "").output("y", ANY, "T").attr("axis", i, 0i64).attr(
+            "batch_dims",
+            i,
+            0i64,
+        ),
+        x("GatherElements", gather_elements).input("index", INDEX, "").output("y", ANY, "T").attr("dim", i, 0i64),
+        x("GatherNd", gather_nd).input("indices", INDEX, "").output("y", ANY, "T").attr("batch_dims", i, 0i64),
+        scatter("ScatterElements").attr("axis", i, 0i64),
+        scatter("TensorScatterUpdate"),
+        OpDef::new("TensorScatter", infer::same)
+            .input("past_cache", ANY, "T")
+            .input("update", ANY, "T")
+            .opt("write_indices", INDEX, "")
+            .output("present_cache", ANY, "T")
+            .attr("axis", i, -2i64)
+            .attr("mode", AttrKind::STRING, "linear")
+            .choices(&["linear", "circular"]),
+        x("ReverseSequence", infer::same)
+            .input("seq_lengths", INDEX, "")
+            .output("y", ANY, "T")
+            .attr("seq_dim", i, 0i64)
+            .attr("batch_dim", i, 1i64),
+        // The type list keeps doc tables exact for the index type of scatters.
+        OpDef::new("ScatterNd", scatter_nd)
+            .input("indices", INDEX, "")
+            .input("x", ANY, "T")
+            .input("shape", INDEX, "")
+            .output("y", ANY, "T")
+            .value_inputs(&[2]),
+    ]
+}
+fn scatter_nd(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+    let t: DType = c.input(1)?.dtype;
+    Ok(vec![TensorDesc::new(t, c.const_ints(2).map_or_else(Shape::unranked, |v| Shape::from_i64(&v)))])
+}
+register_ops!(defs);

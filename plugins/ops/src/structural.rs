@@ -1,0 +1,62 @@
+//! Structural operators: data, constants, identities, copies and what streams, events and labels are made of.
+//!
+//! The host treats these types itself (DESIGN 1); the prototypes give it arity, attributes and flags. `Identity(x)` is a view of x;
+//! `IdentityN(x...)`; `MemcpyAsync(x)` copies; `NoOp` does nothing.
+use ge_plugin_api::diagnostic::Result;
+use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef, flags::*, infer};
+use ge_plugin_api::register_ops;
+use ge_plugin_api::types::TensorDesc;
+use ge_plugin_api::types::dtype::ANY;
+
+fn stated(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+    Ok(c.node.outputs().to_vec())
+}
+fn constant(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+    Ok(match c.node.attr("value") {
+        Some(ge_plugin_api::types::AttrValue::Tensor(t)) => vec![t.desc()],
+        _ => c.node.outputs().to_vec(),
+    })
+}
+fn each(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+    (0..c.input_count()).map(|i| c.like(i)).collect()
+}
+fn merge(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+    let index = TensorDesc::new(ge_plugin_api::types::DType::I32, ge_plugin_api::types::Shape::scalar());
+    Ok(vec![c.like(0)?, index])
+}
+
+fn defs() -> Vec<OpDef> {
+    let (i, s) = (AttrKind::INT, AttrKind::STRING);
+    let source = |name: &str, f| OpDef::new(name, f).output("y", ANY, "");
+    let through = |name: &str| OpDef::new(name, infer::same).input("x", ANY, "T").output("y", ANY, "T");
+    let task = |name: &str| OpDef::new(name, stated).flags(STATEFUL);
+    vec![
+        source("Data", stated).opt("x", ANY, "").opt_attr("index", i),
+        source("RefData", stated).opt("x", ANY, "").opt_attr("index", i),
+        source("AippData", stated).opt("x", ANY, "").opt_attr("index", i),
+        source("Const", constant).opt_attr("value", AttrKind::TENSOR),
+        source("Constant", constant).opt_attr("value", AttrKind::TENSOR),
+        source("FileConstant", stated).opt_attr("location", s).opt_attr("offset", i).opt_attr("length", i),
+        source("Variable", stated).opt("x", ANY, "").flags(STATEFUL),
+        OpDef::new("NetOutput", stated).dynamic("x", ANY, "").dynamic_output("y", ANY, ""),
+        through("Identity").flags(VIEW),
+        OpDef::new("IdentityN", each).dynamic("x", ANY, "").dynamic_output("y", ANY, ""),
+        through("MemcpyAsync"),
+        source("PlaceHolder", stated).opt("x", ANY, ""),
+        OpDef::new("End", stated).dynamic("x", ANY, "").dynamic_output("y", ANY, ""),
+        task("NoOp"),
+        task("StreamActive").opt_attr("active_stream_list", AttrKind::INTS),
+        task("Send").opt_attr("event_id", i),
+        task("Recv").opt_attr("event_id", i),
+        task("SendNotify").opt_attr("notify_id", i),
+        task("RecvNotify").opt_attr("notify_id", i),
+        task("StreamSwitch").dynamic("x", ANY, "").opt_attr("cond", i).opt_attr("true_branch_stream", i),
+        OpDef::new("StreamMerge", merge).dynamic("x", ANY, "").output("y", ANY, "").output("value_index", ANY, ""),
+        task("LabelSet").opt_attr("label_id", i).opt_attr("_label_index", i),
+        task("LabelGotoEx").opt_attr("label_id", i).opt_attr("_label_index", i),
+        task("LabelSwitchByIndex").dynamic("index", ANY, "").opt_attr("label_list", AttrKind::INTS),
+        task("AtomicAddrClean"),
+        task("MemSet"),
+    ]
+}
+register_ops!(defs);
