@@ -1,1 +1,4 @@
-//! End-to-end, golden and conformance tests over the real binary and the real libraries.
+//! What the integration tests share: fixture libraries and the way to them.
+
+/// Fixture plugins and hosts, built once in a workspace of their own.
+pub mod fixtures;

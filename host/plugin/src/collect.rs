@@ -165,7 +165,7 @@ impl Contents {
             }
         }
         for (d, _) in &self.devices {
-            if !d.socs.iter().any(|s| *s == d.default_soc) {
+            if !d.socs.contains(&d.default_soc) {
                 say(
                     format!("gives device `{}` whose default SoC it does not describe", d.name),
                     d.default_soc.to_string(),

@@ -218,10 +218,12 @@ impl Config {
                     VersionReq::STAR
                 }),
             };
-            if let Some(d) = &e.sha256 {
-                if d.get_ref().len() != 64 || !d.get_ref().bytes().all(|b| b.is_ascii_hexdigit()) {
-                    say(d.span(), "`sha256` takes 64 hex digits".into(), "as `sha256sum` prints them");
-                }
+            if let Some(d) = e
+                .sha256
+                .as_ref()
+                .filter(|d| d.get_ref().len() != 64 || !d.get_ref().bytes().all(|b| b.is_ascii_hexdigit()))
+            {
+                say(d.span(), "`sha256` takes 64 hex digits".into(), "as `sha256sum` prints them");
             }
             let placed = |v: Vec<Spanned<String>>| {
                 v.into_iter().map(|s| (s.get_ref().clone(), place_of(text, s.span()))).collect::<Vec<_>>()

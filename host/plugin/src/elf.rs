@@ -182,11 +182,7 @@ impl<'a> Image<'a> {
                     relro_or_note.push((address, file_size));
                 }
                 elf::PT_GNU_RELRO => relro_or_note.push((address, 0)),
-                elf::PT_NOTE | elf::PT_GNU_EH_FRAME => {
-                    if !within {
-                        return Err("a table is beyond its end".into());
-                    }
-                }
+                elf::PT_NOTE | elf::PT_GNU_EH_FRAME if !within => return Err("a table is beyond its end".into()),
                 _ => {}
             }
         }

@@ -1,6 +1,7 @@
 //! Handles of what plugins give. Every call's error names the plugin and the call; what comes back is held against what was
 //! asked, so that a plugin that lies is found at the border and not where its answer is used.
 use crate::code::Code;
+use crate::crash::within;
 use crate::services::{Mappings, with_mappings};
 use ge_plugin_api::device::{ContextObject, DeviceInfo, DeviceModelRef, DeviceObject, SocSpec};
 use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
@@ -185,11 +186,11 @@ impl EngineHandle {
     pub fn has(&self, flags: u64) -> bool {
         self.info.flags & flags == flags
     }
-    fn call<T>(&self, call: &str, r: Result<T>) -> Result<T> {
-        r.map_err(|e| self.owner.named(&format!("{}.{call}", self.info.name), e))
+    fn call<T>(&self, call: &str, f: impl FnOnce() -> Result<T>) -> Result<T> {
+        within(&self.owner.name, call, false, f).map_err(|e| self.owner.named(&format!("{}.{call}", self.info.name), e))
     }
-    fn node_call<T>(&self, call: &str, node: &Node<'_>, r: Result<T>) -> Result<T> {
-        self.call(call, r).map_err(|e| e.at_node(node.name(), node.op()))
+    fn node_call<T>(&self, call: &str, node: &Node<'_>, f: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.call(call, f).map_err(|e| e.at_node(node.name(), node.op()))
     }
     fn lie(
         &self,
@@ -206,22 +207,23 @@ impl EngineHandle {
     }
     /// Operator types of its op store.
     pub fn op_types(&self) -> Result<Vec<String>> {
-        self.call("op_types", self.object.op_types())
+        self.call("op_types", || self.object.op_types())
     }
     /// Whether it takes a node, else why not. A refusal without a reason gets one.
     pub fn supports(&self, node: &Node<'_>) -> Result<Support> {
-        Ok(match self.node_call("supports", node, self.object.supports(node))? {
+        Ok(match self.node_call("supports", node, || self.object.supports(node))? {
             Support::No(why) if why.trim().is_empty() => Support::no("gave no reason"),
             s => s,
         })
     }
     /// Edits that its graph optimizer records at a hook.
     pub fn optimize(&self, hook: Hook, graph: &Graph<'_>) -> Result<Vec<Edit>> {
-        self.object.optimize(hook, graph).map_err(|e| self.owner.named(&format!("{}.{hook}", self.info.name), e))
+        within(&self.owner.name, "optimize", false, || self.object.optimize(hook, graph))
+            .map_err(|e| self.owner.named(&format!("{}.{hook}", self.info.name), e))
     }
     /// Types and formats that it offers for a node; empty: as it is.
     pub fn variants(&self, node: &Node<'_>, target: &Target) -> Result<Vec<Variant>> {
-        let v = self.node_call("variants", node, self.object.variants(node, target))?;
+        let v = self.node_call("variants", node, || self.object.variants(node, target))?;
         let (i, o) = (node.inputs().len(), node.outputs().len());
         for x in &v {
             let found = (x.input_types.len(), x.input_formats.len(), x.output_types.len(), x.output_formats.len());
@@ -240,7 +242,7 @@ impl EngineHandle {
     /// Output sizes, workspaces, streams and sync wanted.
     pub fn calc_op_running_param(&self, node: &Node<'_>, target: &Target) -> Result<RunningParams> {
         const CALL: &str = "calc_op_running_param";
-        let p = self.node_call(CALL, node, self.object.calc_op_running_param(node, target))?;
+        let p = self.node_call(CALL, node, || self.object.calc_op_running_param(node, target))?;
         let outputs = node.outputs();
         for (n, what) in [(p.output_bytes.len(), "sizes of outputs"), (p.inplace.len(), "in-place outputs")] {
             if n != 0 && n != outputs.len() {
@@ -264,7 +266,7 @@ impl EngineHandle {
     }
     /// The node's kernel.
     pub fn compile(&self, node: &Node<'_>, target: &Target) -> Result<Option<KernelBinary>> {
-        let k = self.node_call("compile", node, self.object.compile(node, target))?;
+        let k = self.node_call("compile", node, || self.object.compile(node, target))?;
         if k.as_ref().is_some_and(|k| k.name.is_empty()) {
             return Err(self.lie("compile", node, "a kernel without a name", "an empty name", "a name"));
         }
@@ -272,12 +274,12 @@ impl EngineHandle {
     }
     /// The node's task list.
     pub fn generate_task(&self, node: &Node<'_>, context: &TaskContext) -> Result<Vec<Task>> {
-        self.node_call("generate_task", node, self.object.generate_task(node, context))
+        self.node_call("generate_task", node, || self.object.generate_task(node, context))
     }
     /// A last look at the node's tasks.
     pub fn update_task(&self, node: &Node<'_>, tasks: Vec<Task>) -> Result<Vec<Task>> {
         let n = tasks.len();
-        let t = self.node_call("update_task", node, self.object.update_task(node, tasks))?;
+        let t = self.node_call("update_task", node, || self.object.update_task(node, tasks))?;
         if t.len() != n {
             return Err(self.lie("update_task", node, "another number of tasks", t.len().to_string(), n.to_string()));
         }
@@ -285,20 +287,20 @@ impl EngineHandle {
     }
     /// Run time of the node in ns; 0: not known.
     pub fn time_ns(&self, node: &Node<'_>, soc: &SocSpec) -> u64 {
-        self.object.time_ns(node, soc)
+        within(&self.owner.name, "time_ns", false, || self.object.time_ns(node, soc))
     }
     /// Operators with a tiling function and where it runs.
     pub fn tilings(&self) -> Result<Vec<(String, String)>> {
-        self.call("tilings", self.object.tilings())
+        self.call("tilings", || self.object.tilings())
     }
     /// Loads a task onto a device model.
     pub fn load_task(&self, request: &LoadRequest, device: DeviceModelRef) -> Result<()> {
-        self.call("load_task", self.object.load_task(request, device))
+        self.call("load_task", || self.object.load_task(request, device))
             .map_err(|e| e.at_node(&request.node, &request.op))
     }
     /// Whether there is a host kernel for an operator.
     pub fn has_host_kernel(&self, op: &str) -> bool {
-        self.object.has_host_kernel(op)
+        within(&self.owner.name, "has_host_kernel", false, || self.object.has_host_kernel(op))
     }
     /// Runs a host kernel that allocates its outputs of the given types.
     pub fn run_host_kernel(
@@ -311,7 +313,7 @@ impl EngineHandle {
     ) -> Result<Vec<HostTensor>> {
         const CALL: &str = "run_host_kernel";
         let made = self
-            .call(CALL, self.object.run_host_kernel(op, node, attrs, inputs, outputs))
+            .call(CALL, || self.object.run_host_kernel(op, node, attrs, inputs, outputs))
             .map_err(|e| e.at_node(node, op))?;
         let call = format!("{}.{CALL}", self.info.name);
         let lie = |what: String, found: String, expected: String| {
@@ -338,8 +340,8 @@ impl OpHandle {
     /// among the prototype's.
     pub fn infer(&self, node: &Node<'_>) -> Result<Vec<TensorDesc>> {
         let call = format!("infer of {}", self.proto.name);
-        let out =
-            self.set.infer(self.index, node).map_err(|e| self.owner.named(&call, e).at_node(node.name(), node.op()))?;
+        let out = within(&self.owner.name, "infer", false, || self.set.infer(self.index, node))
+            .map_err(|e| self.owner.named(&call, e).at_node(node.name(), node.op()))?;
         let lie = |what: String, found: String, expected: String| {
             Err(self.owner.lies(&call, what, found, expected).node(node.name(), node.op()).of(ErrorKind::PLUGIN))
         };
@@ -374,12 +376,14 @@ impl OpHandle {
 impl FrontendHandle {
     /// Whether a file is of this framework.
     pub fn recognises(&self, file: &FileRef) -> bool {
-        self.object.recognises(file)
+        within(&self.owner.name, "recognises", false, || self.object.recognises(file))
     }
     /// Imports a file: the edits that build its graphs. Mappings that it asks the host for are those of this registry.
     pub fn import(&self, file: &FileRef, options: &ImportOptions, files: &dyn RelativeFiles) -> Result<Vec<Edit>> {
-        with_mappings(&self.mappings, || self.object.import(file, options, files))
-            .map_err(|e| self.owner.named(&format!("import of `{}`", file.path), e))
+        with_mappings(&self.mappings, || {
+            within(&self.owner.name, "import", false, || self.object.import(file, options, files))
+        })
+        .map_err(|e| self.owner.named(&format!("import of `{}`", file.path), e))
     }
 }
 
@@ -390,7 +394,8 @@ impl PassHandle {
     }
     /// Edits that it records for a graph. Every error but an interruption is the plugin's failure (exit 5).
     pub fn run(&self, graph: &Graph<'_>) -> Result<Vec<Edit>> {
-        self.object.run(graph).map_err(|e| self.owner.failed(&format!("pass {}", self.info.name), e))
+        within(&self.owner.name, "run", false, || self.object.run(graph))
+            .map_err(|e| self.owner.failed(&format!("pass {}", self.info.name), e))
     }
 }
 
@@ -405,14 +410,17 @@ impl DeviceHandle {
     }
     /// Describes a SoC by name.
     pub fn soc(&self, name: &str) -> Result<SocSpec> {
-        self.named("soc", self.object.soc(name))
+        self.named("soc", within(&self.owner.name, "soc", false, || self.object.soc(name)))
     }
     /// Describes a SoC by the text of its file.
     pub fn soc_from_text(&self, file: &str, text: &str) -> Result<SocSpec> {
-        self.named("soc_from_text", self.object.soc_from_text(file, text))
+        self.named(
+            "soc_from_text",
+            within(&self.owner.name, "soc_from_text", false, || self.object.soc_from_text(file, text)),
+        )
     }
     /// Opens a device.
     pub fn open(&self, id: u32, soc: &SocSpec, options: &[(String, String)]) -> Result<ContextObject> {
-        self.named("open", self.object.open(id, soc, options))
+        self.named("open", within(&self.owner.name, "open", false, || self.object.open(id, soc, options)))
     }
 }

@@ -28,6 +28,10 @@ pub mod handle;
 pub mod registry;
 /// From a configuration to a registry.
 pub mod set;
+/// Plugins that take the process down.
+pub mod crash;
+/// Small graphs that plugins are shown.
+pub mod sample;
 /// What the host does for plugins.
 pub mod services;
 

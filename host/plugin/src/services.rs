@@ -136,10 +136,10 @@ extern "C" fn parallel_for(n: usize, grain: usize, f: RangeFn, context: *mut c_v
         if inline || parts == 1 {
             l.work();
         } else {
-            let l = &l;
+            let (l, blame) = (&l, crate::crash::blame());
             rayon::in_place_scope(|s| {
                 for _ in 1..threads.min(parts) {
-                    s.spawn(move |_| l.work());
+                    s.spawn(move |_| blame.share(|| l.work()));
                 }
                 l.work();
             });

@@ -2,6 +2,7 @@
 use crate::code::Code;
 use crate::collect::{Contents, overlap};
 use crate::config::{At, Config, Entry, find};
+use crate::crash;
 use crate::elf;
 use crate::handle::{DeviceHandle, EngineHandle, FrontendHandle, OpHandle, Owner, PassHandle};
 use crate::manifest::Manifest;
@@ -164,7 +165,7 @@ impl<'a> Set<'a> {
     }
 
     /// Names the entry in a refusal: place in `plugins.toml`, and a remedy where none is given.
-    fn of_entry(&self, entry: &Entry, e: Error) -> Error {
+    fn of_entry(&self, entry: &Entry, library: &Path, e: Error) -> Error {
         let (file, at) = (&self.file, entry.at);
         let mut e = e;
         for d in e.diagnostics.iter_mut() {
@@ -172,7 +173,7 @@ impl<'a> Set<'a> {
             if n.place.is_none() {
                 n = n.at(file.clone(), at.line, at.column);
             }
-            n = n.note(format!("entry `{}` in {file}:{}", entry.name, at.line));
+            n = n.note(format!("entry `{}` in {file}:{}, library {}", entry.name, at.line, library.display()));
             if n.help.is_empty() {
                 n = n.help("set `enabled = false` or `optional = true` for the entry");
             }
@@ -193,7 +194,7 @@ impl<'a> Set<'a> {
                         c.contents = Some(contents);
                         c.record.status = Status::Loaded;
                     }
-                    Err(e) => c.refuse(self.of_entry(c.entry, e)),
+                    Err(e) => c.refuse(self.of_entry(c.entry, &c.record.path.clone(), e)),
                 }
             }
         });
@@ -223,7 +224,7 @@ impl<'a> Set<'a> {
         if let Err(e) = self.look_into(entry, &mut c) {
             // A disabled entry is listed as such, whatever its library is like.
             if entry.enabled {
-                c.refuse(self.of_entry(entry, e));
+                c.refuse(self.of_entry(entry, &c.record.path.clone(), e));
             }
         }
         c
@@ -313,7 +314,7 @@ impl<'a> Set<'a> {
                     ))
                     .help("take one of the two entries out")
                     .of(ErrorKind::PLUGIN);
-                let e = self.of_entry(all[i].entry, e);
+                let e = self.of_entry(all[i].entry, &all[i].record.path, e);
                 all[i].refuse(e);
             }
         }
@@ -373,7 +374,7 @@ impl<'a> Set<'a> {
                         .help(format!("write `overrides = [\"{n}\"]` in the entry that is to win, or disable one"))
                 })
                 .collect();
-            let e = self.of_entry(all[i].entry, Error::all(ErrorKind::PLUGIN, said));
+            let e = self.of_entry(all[i].entry, &all[i].record.path, Error::all(ErrorKind::PLUGIN, said));
             first.retain(|_, p| *p != i);
             all[i].refuse(e);
         }
@@ -381,6 +382,20 @@ impl<'a> Set<'a> {
 
     fn start(&self, c: &Candidate<'_>) -> Result<&'static Contents> {
         let m = c.manifest.as_ref().ok_or_else(|| Error::internal("a plugin without a manifest is started"))?;
+        if let Some((_, signal)) = crash::crashed().iter().find(|(n, _)| *n == m.name) {
+            return Err(Code::PROBE
+                .say(format!(
+                    "plugin `{}` (`{}`) took ge down by {signal} while it was loaded",
+                    m.name,
+                    c.record.path.display()
+                ))
+                .help("install or build it again")
+                .of(ErrorKind::PLUGIN));
+        }
+        crash::within(&m.name, "loading", true, || self.start_within(c, m))
+    }
+
+    fn start_within(&self, c: &Candidate<'_>, m: &Manifest) -> Result<&'static Contents> {
         let opened = open(&m.name, &c.record.path)?;
         let owner = Owner { name: m.name.clone(), version: m.version.to_string() };
         let schema = opened.schema().map_err(|e| owner.failed("options", e))?;

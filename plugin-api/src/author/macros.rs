@@ -47,7 +47,7 @@ macro_rules! ge_plugin {
             #[unsafe(link_section = ".ge.plugin")]
             static MANIFEST: [u8; LEN] = manifest::<LEN>(PARTS);
 
-            extern "C" fn init(host: $crate::services::HostTableRef, options: RVec<$crate::services::OptionValue>) -> RResult<(), $crate::Error> {
+            extern "C" fn __init(host: $crate::services::HostTableRef, options: RVec<$crate::services::OptionValue>) -> RResult<(), $crate::Error> {
                 guard("init", || {
                     $crate::services::set_host(host);
                     let _ = &options;
@@ -55,28 +55,31 @@ macro_rules! ge_plugin {
                     Ok(())
                 })
             }
-            extern "C" fn options() -> RResult<RVec<$crate::services::OptionSpec>, $crate::Error> {
+            extern "C" fn __options() -> RResult<RVec<$crate::services::OptionSpec>, $crate::Error> {
                 guard("options", || { #[allow(unused_mut, unused_assignments)] let mut v: Vec<$crate::services::OptionSpec> = Vec::new(); $( v = ($options)(); )? Ok(v.into()) })
             }
-            extern "C" fn engines() -> RResult<RVec<$crate::engine::EngineObject>, $crate::Error> {
+            extern "C" fn __engines() -> RResult<RVec<$crate::engine::EngineObject>, $crate::Error> {
                 guard("engines", || Ok($crate::author::registry::engines().into()))
             }
-            extern "C" fn ops() -> RResult<RVec<$crate::ops::OpSetObject>, $crate::Error> {
+            extern "C" fn __ops() -> RResult<RVec<$crate::ops::OpSetObject>, $crate::Error> {
                 guard("ops", || Ok($crate::author::registry::ops().into()))
             }
-            extern "C" fn frontends() -> RResult<RVec<$crate::frontend::FrontendObject>, $crate::Error> {
+            extern "C" fn __frontends() -> RResult<RVec<$crate::frontend::FrontendObject>, $crate::Error> {
                 guard("frontends", || Ok($crate::author::registry::frontends().into()))
             }
-            extern "C" fn mappings() -> RResult<RVec<$crate::frontend::MappingObject>, $crate::Error> {
+            extern "C" fn __mappings() -> RResult<RVec<$crate::frontend::MappingObject>, $crate::Error> {
                 guard("mappings", || Ok($crate::author::registry::mappings().into()))
             }
-            extern "C" fn passes() -> RResult<RVec<$crate::pass::PassObject>, $crate::Error> {
+            extern "C" fn __passes() -> RResult<RVec<$crate::pass::PassObject>, $crate::Error> {
                 guard("passes", || Ok($crate::author::registry::passes().into()))
             }
-            extern "C" fn devices() -> RResult<RVec<$crate::device::DeviceObject>, $crate::Error> {
+            extern "C" fn __devices() -> RResult<RVec<$crate::device::DeviceObject>, $crate::Error> {
                 guard("devices", || Ok($crate::author::registry::devices().into()))
             }
-            static PLUGIN: &WithMetadata<Plugin> = &WithMetadata::new(Plugin { init, options, engines, ops, frontends, mappings, passes, devices });
+            static PLUGIN: &WithMetadata<Plugin> = &WithMetadata::new(Plugin {
+                init: __init, options: __options, engines: __engines, ops: __ops, frontends: __frontends, mappings: __mappings,
+                passes: __passes, devices: __devices,
+            });
             fn root() -> PluginRef {
                 $crate::abi::guard::install_panic_hook();
                 PluginRef(PLUGIN.static_as_prefix())

@@ -1,0 +1,262 @@
+//! What happens when a plugin takes the process down by a signal: a message that names plugin and call and exit 5, and while
+//! plugins are being loaded a second start of `ge` that leaves the culprit out, so that an optional plugin is a warning.
+//!
+//! A plugin that calls `exit` is treated alike, and so is a layout table so damaged that abi_stable's check ends the process.
+//!
+//! Only the binary arms this ([`arm`]); a program that uses the crate keeps its own signal handling.
+use std::cell::Cell;
+use std::ffi::{CString, c_char, c_int, c_void};
+use std::os::unix::ffi::OsStrExt;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Names of plugins that took an earlier start of this command down, with the signal: `name=SIGSEGV,…`.
+const VARIABLE: &str = "GE_CRASHED_PLUGINS";
+/// Exit code of "a plugin failed".
+const EXIT: c_int = 5;
+
+/// What a thread is doing for which plugin; on the stack of `within`.
+struct Region {
+    plugin: *const u8,
+    plugin_len: usize,
+    call: *const u8,
+    call_len: usize,
+    /// Whether plugins are being loaded, so that nothing is lost by a second start.
+    loading: bool,
+}
+
+thread_local! {
+    static CURRENT: Cell<*const Region> = const { Cell::new(std::ptr::null()) };
+}
+
+/// Runs a call into a plugin; a signal in it is blamed on the plugin.
+pub(crate) fn within<T>(plugin: &str, call: &str, loading: bool, f: impl FnOnce() -> T) -> T {
+    let region = Region {
+        plugin: plugin.as_ptr(),
+        plugin_len: plugin.len(),
+        call: call.as_ptr(),
+        call_len: call.len(),
+        loading,
+    };
+    let before = CURRENT.replace(&region);
+    let r = f();
+    CURRENT.set(before);
+    r
+}
+
+/// What the current thread does for a plugin, to be handed to the threads that take part in it.
+#[derive(Clone, Copy)]
+pub(crate) struct Blame(*const Region);
+// SAFETY: the region lives on the stack of the thread that waits for those that take part, and is only read.
+unsafe impl Sync for Blame {}
+// SAFETY: as above.
+unsafe impl Send for Blame {}
+
+/// What the current thread does for a plugin.
+pub(crate) fn blame() -> Blame {
+    Blame(CURRENT.get())
+}
+impl Blame {
+    /// Takes part in it; `f` ends before the thread that gave the blame goes on.
+    pub(crate) fn share<T>(self, f: impl FnOnce() -> T) -> T {
+        let before = CURRENT.replace(self.0);
+        let r = f();
+        CURRENT.set(before);
+        r
+    }
+}
+
+/// What a second start needs, made before the first plugin is opened: a signal handler must not allocate, and its stack is
+/// small. Everything here lives for ever.
+struct Restart {
+    exe: *const c_char,
+    /// Ends with a null pointer.
+    arguments: *const *const c_char,
+    /// Ends with `variable` and a null pointer.
+    environment: *const *const c_char,
+    /// Room for the variable's text, written by the first thread that gets here.
+    variable: *mut u8,
+    taken: AtomicBool,
+    crashed: String,
+}
+// SAFETY: the pointers are to memory that lives for ever and is not written, except `variable`, which `taken` guards.
+unsafe impl Sync for Restart {}
+// SAFETY: as above.
+unsafe impl Send for Restart {}
+
+struct Armed(Option<Restart>);
+static ARMED: OnceLock<Armed> = OnceLock::new();
+
+const SIGNALS: [(c_int, &str); 7] = [
+    (libc::SIGSEGV, "SIGSEGV"),
+    (libc::SIGBUS, "SIGBUS"),
+    (libc::SIGILL, "SIGILL"),
+    (libc::SIGFPE, "SIGFPE"),
+    (libc::SIGABRT, "SIGABRT"),
+    (libc::SIGTRAP, "SIGTRAP"),
+    (libc::SIGSYS, "SIGSYS"),
+];
+
+/// Name of a signal.
+pub fn signal_name(signal: c_int) -> String {
+    SIGNALS.iter().find(|s| s.0 == signal).map_or_else(
+        || match signal {
+            libc::SIGKILL => "SIGKILL".into(),
+            n => format!("signal {n}"),
+        },
+        |s| s.1.to_owned(),
+    )
+}
+
+/// Plugins that took an earlier start of this command down: name and signal.
+pub(crate) fn crashed() -> Vec<(String, String)> {
+    if ARMED.get().is_none() {
+        return Vec::new();
+    }
+    std::env::var(VARIABLE)
+        .unwrap_or_default()
+        .split(',')
+        .filter_map(|p| p.split_once('='))
+        .map(|(n, s)| (n.to_owned(), s.to_owned()))
+        .collect()
+}
+
+/// A table of C strings for ever.
+fn table(texts: Vec<CString>) -> Vec<*const c_char> {
+    texts.into_iter().map(|t| t.into_raw() as *const c_char).collect()
+}
+
+fn prepare() -> Option<Restart> {
+    let text = |s: &std::ffi::OsStr| CString::new(s.as_bytes()).ok();
+    let mut environment = Vec::new();
+    for (mut k, v) in std::env::vars_os().filter(|(k, _)| k != VARIABLE) {
+        k.push("=");
+        k.push(v);
+        environment.push(text(&k)?);
+    }
+    let exe = text(std::env::current_exe().ok()?.as_os_str())?;
+    let arguments = std::env::args_os().map(|a| text(&a)).collect::<Option<Vec<_>>>()?;
+    let variable = Box::leak(vec![0u8; ROOM].into_boxed_slice()).as_mut_ptr();
+    let mut arguments = table(arguments);
+    arguments.push(std::ptr::null());
+    let mut environment = table(environment);
+    environment.extend([variable as *const c_char, std::ptr::null()]);
+    Some(Restart {
+        exe: exe.into_raw(),
+        arguments: arguments.leak().as_ptr(),
+        environment: environment.leak().as_ptr(),
+        variable,
+        taken: AtomicBool::new(false),
+        crashed: std::env::var(VARIABLE).unwrap_or_default(),
+    })
+}
+
+/// Arms the handlers. The binary calls it first in `main`, before any thread.
+pub fn arm() {
+    if ARMED.set(Armed(prepare())).is_err() {
+        return;
+    }
+    // SAFETY: the function touches no state but this thread's and what lives for ever.
+    unsafe { libc::atexit(at_exit) };
+    for (signal, _) in SIGNALS {
+        // SAFETY: the action is wholly initialised; the handler calls functions that are safe in signal handlers alone.
+        // Stack overflows are handled on the alternative stack that Rust's runtime gives every thread.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = handler as *const () as usize;
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+            libc::sigemptyset(&mut action.sa_mask);
+            let mut before: libc::sigaction = std::mem::zeroed();
+            libc::sigaction(signal, &action, &mut before);
+        }
+    }
+}
+
+/// Longest text of the variable.
+const ROOM: usize = 4096;
+
+extern "C" fn handler(signal: c_int, _: *mut libc::siginfo_t, _: *mut c_void) {
+    let region = CURRENT.try_with(Cell::get).unwrap_or(std::ptr::null());
+    let name = SIGNALS.iter().find(|s| s.0 == signal).map_or("signal", |s| s.1);
+    // SAFETY: only functions that are safe in signal handlers; `region` is on the stack of this thread, below `within`, and
+    // its texts outlive it. Nothing is allocated.
+    unsafe {
+        if region.is_null() {
+            // Not a plugin's doing: what would have happened without this handler.
+            libc::signal(signal, libc::SIG_DFL);
+            let mut set: libc::sigset_t = std::mem::zeroed();
+            libc::sigemptyset(&mut set);
+            libc::sigaddset(&mut set, signal);
+            libc::pthread_sigmask(libc::SIG_UNBLOCK, &set, std::ptr::null_mut());
+            libc::raise(signal);
+            return;
+        }
+        blame_and_exit(region, name.as_bytes());
+    }
+}
+
+/// The process ends by `exit` while a plugin is at work on this thread: nobody but the plugin asked for it.
+extern "C" fn at_exit() {
+    let region = CURRENT.try_with(Cell::get).unwrap_or(std::ptr::null());
+    if !region.is_null() {
+        // SAFETY: `region` is on the stack of this thread, below `within`.
+        unsafe { blame_and_exit(region, b"exit") };
+    }
+}
+
+/// Says who it was and ends the process, or starts it again where plugins are being loaded.
+///
+/// # Safety
+/// `region` is on this thread's stack, and its texts outlive it. Safe in a signal handler: nothing is allocated.
+unsafe fn blame_and_exit(region: *const Region, name: &[u8]) -> ! {
+    // SAFETY: by contract.
+    unsafe {
+        let plugin = std::slice::from_raw_parts((*region).plugin, (*region).plugin_len);
+        let call = std::slice::from_raw_parts((*region).call, (*region).call_len);
+        if let (true, Some(Armed(Some(r)))) = ((*region).loading, ARMED.get()) {
+            restart(r, plugin, name);
+        }
+        for part in [
+            b"error[GE-E0518]: plugin `".as_slice(),
+            plugin,
+            b"` took the process down (",
+            name,
+            b") in ",
+            call,
+            b"\n  help: report it to the plugin's maker; `enabled = false` in plugins.toml leaves the plugin out\n",
+        ] {
+            libc::write(2, part.as_ptr().cast(), part.len());
+        }
+        libc::_exit(EXIT);
+    }
+}
+/// Starts the same command again with the culprit named in the environment. Returns only if that fails.
+///
+/// # Safety
+/// Safe in a signal handler: no allocation, no lock.
+unsafe fn restart(r: &Restart, plugin: &[u8], signal: &[u8]) {
+    if r.taken.swap(true, Ordering::Relaxed) {
+        // Another thread is at it; this one must not end the process meanwhile.
+        loop {
+            // SAFETY: as the function.
+            unsafe { libc::pause() };
+        }
+    }
+    let comma: &[u8] = if r.crashed.is_empty() { b"" } else { b"," };
+    let mut at = 0;
+    for part in [VARIABLE.as_bytes(), b"=", r.crashed.as_bytes(), comma, plugin, b"=", signal, b"\0"] {
+        if at + part.len() > ROOM {
+            return;
+        }
+        // SAFETY: there is room for ROOM bytes, and this thread alone writes them.
+        unsafe { std::ptr::copy_nonoverlapping(part.as_ptr(), r.variable.add(at), part.len()) };
+        at += part.len();
+    }
+    // SAFETY: both tables end with a null pointer, and all texts with a zero byte. No signal stays blocked in the new start.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut set);
+        libc::sigprocmask(libc::SIG_SETMASK, &set, std::ptr::null_mut());
+        libc::execve(r.exe, r.arguments, r.environment);
+    }
+}

@@ -1,0 +1,242 @@
+//! A plugin that does what its option `mode` says: everything right, or one thing wrong. Built by the tests in a workspace of
+//! their own; no part of the product.
+#![allow(missing_docs)]
+use ge_plugin_api::device::{
+    Base, Counter, Device, DeviceContext, DeviceInfo, DeviceModel, DeviceTask, MemoryKind, ModelSpec, RunReport, SocSpec,
+};
+use ge_plugin_api::engine::{Engine, EngineInfo, RunningParams, Support, Target, Variant};
+use ge_plugin_api::kernel::LoadedKernel;
+use ge_plugin_api::ops::{InferCtx, OpDef, infer};
+use ge_plugin_api::pass::{Pass, PassInfo, PassLevel, PassStage};
+use ge_plugin_api::patch::Patch;
+use ge_plugin_api::services::{OptionKind, OptionSpec, OptionValue};
+use ge_plugin_api::types::{AttrValue, DType, TensorDesc};
+use ge_plugin_api::view::{Graph, Node};
+use ge_plugin_api::{Error, Result};
+use std::sync::OnceLock;
+
+ge_plugin_api::ge_plugin! {
+    name: "bad", kinds: ["engine", "ops", "pass", "device"], provides: ["BadEngine", "baddev"], options: options, init: init
+}
+
+static MODE: OnceLock<String> = OnceLock::new();
+fn mode(m: &str) -> bool {
+    MODE.get().is_some_and(|x| x == m)
+}
+
+fn options() -> Vec<OptionSpec> {
+    if std::env::var_os("GE_BAD_PANIC_OPTIONS").is_some() {
+        panic!("no options today");
+    }
+    let mut level = spec("level", OptionKind::INT, AttrValue::Int(3));
+    (level.min, level.max) = (1, 8);
+    vec![spec("mode", OptionKind::STRING, AttrValue::Str("good".into())), level]
+}
+fn spec(key: &str, kind: OptionKind, default: AttrValue) -> OptionSpec {
+    OptionSpec { key: key.into(), kind, min: 0, max: 0, choices: Default::default(), default, help: "".into() }
+}
+
+#[allow(unconditional_recursion)]
+fn deep(n: u64) -> u64 {
+    std::hint::black_box(n) + deep(n + 1)
+}
+
+fn init(options: &[OptionValue]) -> Result<()> {
+    for o in options {
+        if let ("mode", AttrValue::Str(m)) = (o.key.as_str(), &o.value) {
+            let _ = MODE.set(m.to_string());
+        }
+    }
+    match MODE.get().map_or("", String::as_str) {
+        "panic_init" => panic!("unlucky start"),
+        "error_init" => return Err(Error::failed("the licence server is away")),
+        // SAFETY: it is not; that is the point.
+        "segv_init" => unsafe { std::ptr::null_mut::<u8>().write_volatile(1) },
+        "exit_init" => std::process::exit(7),
+        "abort_init" => std::process::abort(),
+        "overflow_init" => drop(deep(0)),
+        "thread_left" => drop(std::thread::spawn(|| {
+            loop {
+                std::thread::park();
+            }
+        })),
+        _ => {}
+    }
+    Ok(())
+}
+
+struct Bad(&'static str);
+impl Engine for Bad {
+    fn info(&self) -> EngineInfo {
+        if mode("panic_info") {
+            panic!("who am I");
+        }
+        EngineInfo {
+            name: if mode("lie_name") { "OtherEngine".into() } else { self.0.into() },
+            kernel_lib: "bad".into(),
+            user_name: "".into(),
+            cost: 1,
+            flags: 0,
+            scheduler_id: "TS_1".into(),
+            optimizer_priority: 1,
+        }
+    }
+    fn op_types(&self) -> Vec<String> {
+        vec!["BadOp".into()]
+    }
+    fn supports(&self, node: &Node<'_>) -> Support {
+        if mode("panic_supports") {
+            panic!("no node is good enough");
+        }
+        // SAFETY: it is not; that is the point.
+        if mode("segv_supports") {
+            unsafe { std::ptr::null_mut::<u8>().write_volatile(1) }
+        }
+        if mode("no_reason") || node.op() != "BadOp" { Support::no(if mode("no_reason") { "" } else { "type" }) } else { Support::Yes }
+    }
+    fn variants(&self, _: &Node<'_>, _: &Target) -> Result<Vec<Variant>> {
+        Ok(if mode("lie_variants") {
+            vec![Variant {
+                input_types: vec![DType::F32; 7].into(),
+                input_formats: Default::default(),
+                output_types: Default::default(),
+                output_formats: Default::default(),
+                cost: 1,
+            }]
+        } else {
+            Vec::new()
+        })
+    }
+    fn calc_op_running_param(&self, _: &Node<'_>, _: &Target) -> Result<RunningParams> {
+        Ok(RunningParams {
+            output_bytes: if mode("lie_bytes") { vec![1].into() } else { Default::default() },
+            ..RunningParams::default()
+        })
+    }
+}
+ge_plugin_api::register_engine!(|| {
+    if mode("panic_register") {
+        panic!("not registered");
+    }
+    Box::new(Bad("BadEngine"))
+});
+
+fn bad_infer(ctx: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+    if mode("panic_infer") {
+        panic!("shape of things to come");
+    }
+    let out = infer::same(ctx)?;
+    Ok(if mode("lie_outputs") {
+        vec![out[0].clone(), out[0].clone()]
+    } else if mode("lie_type") {
+        vec![TensorDesc { dtype: DType::STRING, ..out[0].clone() }]
+    } else if mode("lie_none") {
+        Vec::new()
+    } else if mode("unsteady") {
+        static N: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+        let n = N.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        vec![TensorDesc { shape: ge_plugin_api::types::Shape::of(&[n]), ..out[0].clone() }]
+    } else {
+        out
+    })
+}
+ge_plugin_api::register_op!(|| OpDef::new("BadOp", bad_infer)
+    .input("x", &[DType::F32, DType::F16], "T")
+    .output("y", &[DType::F32, DType::F16], "T"));
+
+struct BadPass;
+impl Pass for BadPass {
+    fn info(&self) -> PassInfo {
+        PassInfo { name: "BadPass".into(), stage: PassStage::AFTER_INFER_SHAPE, level: PassLevel::O1, help: "".into() }
+    }
+    fn run(&self, _: &Graph<'_>, _: &mut Patch) -> Result<()> {
+        if mode("panic_pass") {
+            panic!("this shall not");
+        }
+        if mode("error_pass") {
+            return Err(Error::failed("no"));
+        }
+        if mode("slow_cancel") && ge_plugin_api::services::cancelled() {
+            std::thread::sleep(std::time::Duration::from_secs(20));
+        }
+        Ok(())
+    }
+}
+ge_plugin_api::register_pass!(BadPass);
+
+struct BadDevice;
+impl Device for BadDevice {
+    fn info(&self) -> DeviceInfo {
+        let soc = if mode("lie_soc") { "Moon" } else { "bad" };
+        DeviceInfo {
+            name: "baddev".into(),
+            default_soc: soc.into(),
+            socs: vec!["bad".into()].into(),
+            options: Default::default(),
+            unified_address: true,
+        }
+    }
+    fn soc(&self, name: &str) -> Result<SocSpec> {
+        if name == "bad" { Ok(SocSpec { name: "bad".into(), ..SocSpec::default() }) } else { Err(Error::usage("no such SoC")) }
+    }
+    fn soc_from_text(&self, _: &str, _: &str) -> Result<SocSpec> {
+        self.soc("bad")
+    }
+    fn open(&self, _: u32, _: &SocSpec, _: &[(String, String)]) -> Result<Box<dyn DeviceContext>> {
+        Ok(Box::new(BadContext))
+    }
+}
+ge_plugin_api::register_device!(|| Box::new(BadDevice));
+
+struct BadContext;
+impl Drop for BadContext {
+    fn drop(&mut self) {
+        if mode("panic_drop") {
+            panic!("I will not go");
+        }
+    }
+}
+impl DeviceContext for BadContext {
+    fn alloc(&self, _: MemoryKind, _: u64) -> Result<u64> {
+        if mode("panic_alloc") {
+            panic!("out of mind");
+        }
+        Err(Error::failed("no memory"))
+    }
+    fn free(&self, _: u64) -> Result<()> {
+        Ok(())
+    }
+    fn register_host_memory(&self, _: u64, _: u64, _: bool) -> Result<Option<u64>> {
+        Ok(None)
+    }
+    fn unregister_host_memory(&self, _: u64) -> Result<()> {
+        Ok(())
+    }
+    fn copy_in(&self, _: u64, _: &[u8]) -> Result<()> {
+        Ok(())
+    }
+    fn copy_out(&self, _: u64, _: &mut [u8]) -> Result<()> {
+        Ok(())
+    }
+    fn create_model(&self, _: ModelSpec) -> Result<Box<dyn DeviceModel>> {
+        Ok(Box::new(BadModel))
+    }
+    fn counters(&self) -> Vec<Counter> {
+        Vec::new()
+    }
+}
+struct BadModel;
+impl DeviceModel for BadModel {
+    fn register(&self, _: LoadedKernel) -> Result<u32> {
+        Ok(0)
+    }
+    fn bind(&self, _: DeviceTask) -> Result<u32> {
+        Ok(0)
+    }
+    fn seal(&self) -> Result<()> {
+        Ok(())
+    }
+    fn execute(&self, _: &[Base], _: bool) -> Result<RunReport> {
+        Ok(RunReport::default())
+    }
+}

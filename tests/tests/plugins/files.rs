@@ -1,0 +1,182 @@
+//! Files that are no plugins, or damaged ones: one clear error each, and the process lives.
+use super::support::{Dir, good, patched, refusal};
+use ge_plugin::{Status, elf};
+use std::path::Path;
+
+const ENTRY: &str = "[[plugin]]\nname = \"bad\"\npath = \"libge_bad.so\"\n";
+
+#[track_caller]
+fn refused(bytes: &[u8], code: &str, words: &str) {
+    let dir = Dir::new();
+    dir.file("libge_bad.so", bytes);
+    let m = refusal(dir.load(ENTRY), code);
+    assert!(m.contains(words), "{m}");
+}
+
+#[test]
+fn a_good_plugin_loads_and_says_what_it_is() {
+    let dir = Dir::new();
+    dir.file("libge_bad.so", &good());
+    let r = dir.load(ENTRY).unwrap();
+    let p = r.plugin("bad").unwrap();
+    assert!(matches!(p.status, Status::Loaded));
+    assert_eq!((p.version.as_str(), p.file_name().as_str()), ("0.1.0", "libge_bad.so"));
+    assert_eq!(p.kinds, ["engine", "ops", "pass", "device"]);
+    assert_eq!(p.sha256().unwrap().len(), 64);
+    assert!(r.engine("BadEngine").is_some() && r.op("BadOp").is_some() && r.device("baddev").is_some());
+    assert_eq!(r.passes().len(), 1);
+}
+
+#[test]
+fn missing_empty_text_and_folders() {
+    let dir = Dir::new();
+    assert!(refusal(dir.load(ENTRY), "GE-E0503").contains("libge_bad.so"));
+    assert!(refusal(dir.load("[[plugin]]\nname = \"absent\"\n"), "GE-E0503").contains("libge_absent.so"));
+    refused(b"", "GE-E0504", "it is empty");
+    refused(b"this is no library\n", "GE-E0504", "text file");
+    refused(&[0x7f, b'E', b'L', b'F'], "GE-E0504", "cut or damaged");
+    let dir = Dir::new();
+    std::fs::create_dir(dir.path().join("libge_bad.so")).unwrap();
+    refusal(dir.load(ENTRY), "GE-E0504");
+}
+
+#[test]
+fn an_optional_entry_is_a_warning_and_the_rest_works() {
+    let dir = Dir::new();
+    dir.file("libge_bad.so", &good());
+    dir.file("libge_cut.so", &good()[..5000]);
+    let r = dir.load(&format!("[[plugin]]\nname = \"cut\"\noptional = true\n{ENTRY}")).unwrap();
+    assert_eq!(r.warnings().len(), 1);
+    assert!(r.warnings()[0].message.contains("libge_cut.so"));
+    assert!(r.engine("BadEngine").is_some());
+}
+
+#[test]
+fn a_library_cut_at_any_place_is_refused() {
+    let whole = good();
+    let path = Path::new("libge_bad.so");
+    // Every place near the head and 400 more: what stands after the last section that counts is the section table itself.
+    let step = (whole.len() / 400).max(1);
+    for cut in (0..512).chain((512..whole.len()).step_by(step)) {
+        assert!(elf::inspect(path, &whole[..cut]).is_err(), "cut at {cut}");
+    }
+    refused(&whole[..whole.len() / 2], "GE-E0504", "cut or damaged");
+    refused(&whole[..whole.len() - 1], "GE-E0504", "cut or damaged");
+}
+
+#[test]
+fn a_library_for_another_machine() {
+    let mut b = good();
+    b[18..20].copy_from_slice(&243u16.to_le_bytes());
+    refused(&b, "GE-E0505", "built for riscv");
+    let mut b = good();
+    b[4] = 1;
+    refused(&b, "GE-E0505", "32-bit");
+    let mut b = good();
+    b[5] = 2;
+    refused(&b, "GE-E0505", "big-endian");
+}
+
+#[test]
+fn foreign_libraries_and_programs() {
+    let libc = ["/lib/x86_64-linux-gnu/libc.so.6", "/lib64/libc.so.6", "/lib/aarch64-linux-gnu/libc.so.6"]
+        .iter()
+        .find_map(|p| std::fs::read(p).ok())
+        .expect("the system has a C library");
+    refused(&libc, "GE-E0506", "no plugin of ge");
+    let me = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+    refused(&me, "GE-E0506", "no plugin of ge");
+}
+
+/// Links a library from C with the manifest of a plugin.
+fn from_c(body: &str) -> Vec<u8> {
+    let dir = Dir::new();
+    let arch = std::env::consts::ARCH;
+    let manifest = format!(
+        "name = \\\"bad\\\"\\nversion = \\\"0.1.0\\\"\\nkinds = []\\nprovides = []\\npanic = \\\"unwind\\\"\\napi = \\\"1.0.0\\\"\\ntarget = \\\"{arch}\\\"\\n"
+    );
+    let c = format!("__attribute__((section(\".ge.plugin\"), used)) static const char m[] = \"{manifest}\";\n{body}\n");
+    let source = dir.file("x.c", c.as_bytes());
+    let out = dir.path().join("x.so");
+    let done =
+        std::process::Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&out).arg(&source).status().unwrap();
+    assert!(done.success());
+    std::fs::read(out).unwrap()
+}
+
+#[test]
+fn no_root_symbol_and_undefined_symbols() {
+    refused(&from_c("int one(void) { return 1; }"), "GE-E0506", "no root symbol");
+    refused(
+        &from_c("extern void nowhere_to_be_found(void); void f(void) { nowhere_to_be_found(); }"),
+        "GE-E0514",
+        "undefined symbol: nowhere_to_be_found",
+    );
+    // The root symbol is there, but what it leads to is none of ours.
+    refused(
+        &from_c("const char _1as_0lib_1header_0root_bmodule_bloader[4096] = {1, 2, 3};"),
+        "GE-E0515",
+        "damaged, or built with another",
+    );
+}
+
+#[test]
+fn other_majors_aborting_panics_and_damaged_manifests() {
+    refused(&patched("api = \"1.", "api = \"2."), "GE-E0509", "interface 2.0.0, this ge has 1.");
+    refused(&patched("api = \"1.", "api = \"0."), "GE-E0509", "interface 0.0.0");
+    refused(&patched("panic = \"unwind\"", "panic = \"abort\" "), "GE-E0510", "a panic in it would end ge");
+    refused(&patched("version = \"0.1.0\"", "version = \"0.x.0\""), "GE-E0507", "no version");
+    refused(&patched("kinds = [", "kinds = ]"), "GE-E0507", "damaged");
+    refused(&patched("name = \"bad\"", "name = \"bed\""), "GE-E0507", "is plugin `bed`, not `bad`");
+    refused(
+        &patched("\"BadEngine\"", "\"GodEngine\""),
+        "GE-E0517",
+        "gives engine `BadEngine`, which its manifest does not name",
+    );
+    refused(&patched("\"engine\", \"ops\"", "\"engine\", \"opz\""), "GE-E0507", "no kind of plugin");
+}
+
+/// Flipped bits: refused, or loaded where the flip is in what loading does not look at; never a process that dies by a signal.
+/// Each flip runs in a process of its own. `GE_LONG=1` tries 2,000.
+#[test]
+fn flipped_bytes_never_end_in_a_signal() {
+    let whole = good();
+    let flips = if std::env::var_os("GE_LONG").is_some() { 2000 } else { 60 };
+    let mut seed = 0x9e37_79b9_7f4a_7c15u64;
+    let mut random = || {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        seed
+    };
+    let mut refused = 0;
+    for n in 0..flips {
+        let mut b = whole.clone();
+        // Half of the flips go to the head and the dynamic tables, where they matter most.
+        let span = if n % 2 == 0 { whole.len() / 16 } else { whole.len() };
+        let at = usize::try_from(random() % span as u64).unwrap();
+        b[at] ^= 1 << (random() % 8);
+        let dir = Dir::new();
+        dir.file("libge_bad.so", &b);
+        let (code, said) = dir.load_apart(ENTRY);
+        match code {
+            Some(0) => {}
+            Some(5) => {
+                refused += 1;
+                assert!(said.contains("bad"), "flip at {at}: {said}");
+            }
+            other => panic!("flip at {at}: {other:?} {said}"),
+        }
+    }
+    assert!(refused > 0, "no flip was noticed");
+}
+
+#[test]
+fn the_digest_of_the_entry_is_held() {
+    let dir = Dir::new();
+    dir.file("libge_bad.so", &good());
+    let digest = ge_plugin::registry::digest(&dir.path().join("libge_bad.so")).unwrap();
+    dir.load(&format!("{ENTRY}sha256 = \"{digest}\"\n")).unwrap();
+    let other = digest.replace(|c: char| c.is_ascii_digit(), "0");
+    assert!(refusal(dir.load(&format!("{ENTRY}sha256 = \"{other}\"\n")), "GE-E0519").contains("libge_bad.so"));
+}

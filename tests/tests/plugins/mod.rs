@@ -1,0 +1,10 @@
+//! Loading plugins, good and bad.
+
+/// Plugins that do one thing wrong once they run.
+mod behaviour;
+/// Files that are no plugins, or damaged ones.
+mod files;
+/// Entries of `plugins.toml` that contradict each other.
+mod sets;
+/// What the tests share.
+mod support;

@@ -1,0 +1,5 @@
+//! The integration tests, one binary: each folder is a theme.
+#![allow(clippy::unwrap_used)]
+
+/// Loading plugins, good and bad.
+mod plugins;
