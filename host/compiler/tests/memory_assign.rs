@@ -175,3 +175,18 @@ fn networks_meet_the_bound_at_the_highest_effort() {
     }
     assert!(ratio("layered_50k.csv.gz", MemoryEffort::Max) <= 10_060);
 }
+
+#[test]
+fn hard_instances_are_solved_within_their_capacity() {
+    for name in ["A", "C", "E", "G", "J"] {
+        let path = reference(&format!("minimalloc/{name}.1048576.csv"));
+        let list = read_buffer_file(&path).expect("reference").buffers;
+        let options =
+            AssignOptions { effort: MemoryEffort::Max, capacity: Some(1_048_576), ..AssignOptions::default() };
+        let plan = assign(&list, &options, &Watch::none()).expect("a plan");
+        assert!(plan.arena <= 1_048_576, "{name}: {}", plan.arena);
+    }
+    if long() {
+        assert!(ratio("planted_2000.csv", MemoryEffort::Max) <= 11_000);
+    }
+}

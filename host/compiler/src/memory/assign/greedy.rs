@@ -93,15 +93,23 @@ pub(super) fn live_sums(problem: &Problem) -> Vec<u64> {
         .collect()
 }
 
+/// Offset of a block that is still to be placed.
+const NOT_YET: u64 = u64::MAX;
+
 /// Places the blocks in `order`; pinned ones first. Work: the neighbours of each, sorted.
 pub(super) fn place_in_order(problem: &Problem, neighbours: &Neighbours, order: &[u32], fit: Fit) -> Vec<u64> {
-    const NOT_YET: u64 = u64::MAX;
-    let mut offsets = vec![NOT_YET; problem.len()];
-    for (at, fixed) in problem.fixed.iter().enumerate() {
-        if let Some(offset) = fixed {
-            offsets[at] = *offset;
-        }
-    }
+    let pinned = problem.fixed.iter().map(|fixed| fixed.unwrap_or(NOT_YET)).collect();
+    place_rest(problem, neighbours, pinned, order, fit)
+}
+
+/// Places those blocks of `order` whose offset is `u64::MAX`, around the others.
+pub(super) fn place_rest(
+    problem: &Problem,
+    neighbours: &Neighbours,
+    mut offsets: Vec<u64>,
+    order: &[u32],
+    fit: Fit,
+) -> Vec<u64> {
     let mut taken: Vec<(u64, u64)> = Vec::new();
     for &block in order {
         let block = block as usize;

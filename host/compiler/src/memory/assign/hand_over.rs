@@ -3,7 +3,7 @@
 //! PQ-tree keeps all vertical orders that agree with every such instant, so that a packing
 //! without waste is found where one exists, in one sweep through time. Where sizes do not match,
 //! free memory of earlier instants joins in or is left; which, is a choice, and a beam of trees
-//! follows the best ones. Where no order fits, the arena grows.
+//! follows the best ones. Where no order fits any more, the sweep ends.
 
 use super::pq_tree::{Leaf, Log, Tree};
 use super::problem::{Problem, narrow};
@@ -16,9 +16,6 @@ const MOST_BRANCHES: usize = 8;
 const MOST_CHOICES: usize = 20_000;
 /// Blocks that begin or end at one instant up to which two hand-overs at it are told apart.
 const MOST_SPLIT: usize = 12;
-/// What a loosely placed instant costs, and each unit the arena grows by: more than all choices.
-const LOOSE: u64 = 1 << 32;
-
 /// Share, in parts of 100, of the instants at which as much begins as ends.
 pub(super) fn exact_share(problem: &Problem) -> usize {
     let mut change = vec![(0_u64, 0_u64); problem.stretches() + 1];
@@ -44,14 +41,18 @@ struct Sweep<'a> {
     steps: u64,
 }
 
-/// Offsets by one sweep with a beam of `width` trees, from an arena of `height` units on, and the
-/// leaves looked at for it. `None` when those pass `most_steps` or when an instant of the first
-/// three quarters has to be placed loosely and `strict` is set.
+/// Offset of a block that a sweep did not come to.
+pub(super) const NOT_PLACED: u64 = u64::MAX;
+
+/// Offsets by one sweep with a beam of `width` trees over an arena of `height` units, forwards in
+/// time or `backwards`, and the steps taken: leaves looked at. Where no tree of the beam has room
+/// for an instant, the sweep ends; blocks that begin there or later are [`NOT_PLACED`]. `None`
+/// when that happens in the first half of the instants, or the steps pass `most_steps`.
 pub(super) fn hand_over(
     problem: &Problem,
     height: u64,
     width: usize,
-    strict: bool,
+    backwards: bool,
     most_steps: u64,
 ) -> (Option<Vec<u64>>, u64) {
     let instants = problem.stretches() + 1;
@@ -60,21 +61,23 @@ pub(super) fn hand_over(
         begins[problem.lower[at] as usize].push(narrow(at));
         ends[problem.upper[at] as usize].push(narrow(at));
     }
+    if backwards {
+        std::mem::swap(&mut begins, &mut ends);
+        begins.reverse();
+        ends.reverse();
+    }
     let mut sweep = Sweep { problem, log: Log::default(), next_key: 1, steps: 0 };
     let mut beam = vec![State { tree: Tree::leaf(0, None, height), cost: 0 }];
-    let (mut width, mut strict) = (width, strict);
     for (instant, (begun, ended)) in begins.iter().zip(&ends).enumerate() {
         let mut next: Vec<State> = Vec::new();
-        for state in beam {
+        for state in &beam {
             sweep.instant(state, begun, ended, &mut next);
         }
-        if next.iter().any(|state| state.cost < LOOSE) {
-            next.retain(|state| state.cost < LOOSE);
-        } else if strict && instant < instants / 4 * 3 {
-            return (None, sweep.steps);
-        } else {
-            // So late a waste is small: finished with a narrow beam.
-            (width, strict) = (width.min(4), false);
+        if next.is_empty() {
+            if instant < instants / 2 {
+                return (None, sweep.steps);
+            }
+            break;
         }
         if next.len() > 1 {
             // Among trees of one cost the fingerprint decides, which mixes late and early choices.
@@ -90,9 +93,9 @@ pub(super) fn hand_over(
             return (None, sweep.steps);
         }
     }
-    let best = beam.into_iter().min_by_key(|state| (state.tree.height, state.cost));
+    let best = beam.into_iter().min_by_key(|state| state.cost);
     let offsets = best.map(|state| {
-        let mut offsets = vec![0; problem.len()];
+        let mut offsets = vec![NOT_PLACED; problem.len()];
         state.tree.unfold(&mut sweep.log, &mut offsets);
         offsets
     });
@@ -110,8 +113,8 @@ impl Sweep<'_> {
     }
 
     /// All that one tree may become at an instant.
-    fn instant(&mut self, state: State, begun: &[u32], ended: &[u32], next: &mut Vec<State>) {
-        let State { mut tree, cost } = state;
+    fn instant(&mut self, state: &State, begun: &[u32], ended: &[u32], next: &mut Vec<State>) {
+        let (mut tree, cost) = (state.tree.clone(), state.cost);
         let (mut before, mut now) = (Vec::new(), Vec::new());
         tree.leaves(&mut before);
         tree.end(ended, &mut self.log);
@@ -141,9 +144,6 @@ impl Sweep<'_> {
         }
         if found.is_empty() {
             found = self.place_parts(&tree, begun, &fresh);
-        }
-        if found.is_empty() {
-            found.push(self.place_loosely(tree, begun));
         }
         next.extend(found.into_iter().map(|found| State { cost: cost + found.cost, ..found }));
     }
@@ -276,45 +276,6 @@ impl Sweep<'_> {
             }
         }
         found
-    }
-
-    /// Each block by itself, largest first: free ranges that hold it, or a free range that grows
-    /// at the top of the arena, or new memory there.
-    fn place_loosely(&mut self, mut tree: Tree, blocks: &[u32]) -> State {
-        let mut order = blocks.to_vec();
-        order.sort_by_key(|&block| (std::cmp::Reverse(self.problem.size[block as usize]), block));
-        let mut cost = LOOSE;
-        for block in order {
-            if let Some(found) = self.place(&tree, &[block], &[], 1).pop() {
-                tree = found.tree;
-                continue;
-            }
-            let size = self.problem.size[block as usize];
-            let mut tallest = self.free(&tree, &[]);
-            tallest.retain(|leaf| leaf.height < size);
-            tallest.sort_by_key(|leaf| (std::cmp::Reverse(leaf.height), leaf.key));
-            tallest.truncate(8);
-            let beside = tallest.into_iter().find_map(|leaf| {
-                let (grown, new) = self.grown(&tree, size - leaf.height);
-                self.placed(&grown, &[leaf, new], &[block], size)
-            });
-            let before = tree.height;
-            tree = match beside {
-                Some(tree) => tree,
-                None => {
-                    let (grown, new) = self.grown(&tree, size);
-                    // A free range of the very size always takes the block.
-                    self.placed(&grown, &[new], &[block], size).unwrap_or(grown)
-                }
-            };
-            cost += LOOSE.saturating_mul(1 + tree.height - before);
-        }
-        State { tree, cost }
-    }
-
-    fn grown(&mut self, tree: &Tree, by: u64) -> (Tree, Leaf) {
-        let new = Leaf { key: self.key(), height: by, free: true };
-        (Tree::over(vec![tree.clone(), Tree::leaf(new.key, None, by)], None), new)
     }
 }
 

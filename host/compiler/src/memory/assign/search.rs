@@ -5,6 +5,7 @@ use rayon::prelude::*;
 
 use super::block::{AssignOptions, MemoryEffort, Watch};
 use super::exact::{MOST_BLOCKS, Outcome, exact};
+use super::greedy::{Fit, Order, ordered, place_rest};
 use super::hand_over::{exact_share, hand_over};
 use super::problem::{Neighbours, Problem};
 use super::separate::Separation;
@@ -79,7 +80,7 @@ pub(super) fn improve(
     let budget = Budget::new(options.effort, problem, arena, target);
     let plain = problem.by_interval && !problem.pinned();
     if plain && exact_share(problem) >= WORTH_A_SWEEP {
-        best = handed_over(problem, best, target, &budget, watch);
+        best = handed_over(problem, lists, best, target, &budget, watch);
     }
     if plain && problem.len() <= MOST_BLOCKS && problem.arena(&best.0) > target {
         best = searched(problem, lists, best, &mut target, &budget, watch);
@@ -93,20 +94,26 @@ pub(super) fn improve(
 /// Sweeps with wider and wider beams.
 fn handed_over(
     problem: &Problem,
+    lists: &Neighbours,
     mut best: (Vec<u64>, &'static str),
     target: u64,
     budget: &Budget,
     watch: &Watch<'_>,
 ) -> (Vec<u64>, &'static str) {
     let mut left = budget.beam_steps;
+    let order = ordered(problem, Order::Size);
     for &width in budget.beams {
-        if left == 0 || problem.arena(&best.0) <= target || (watch.cancel)() {
-            break;
-        }
-        let (found, steps) = hand_over(problem, problem.bound, width, true, left);
-        left = left.saturating_sub(steps);
-        if let Some(found) = found.filter(|found| problem.arena(found) < problem.arena(&best.0)) {
-            best = (found, "hand-over");
+        for backwards in [false, true] {
+            if left == 0 || problem.arena(&best.0) <= target || (watch.cancel)() {
+                return best;
+            }
+            let (found, steps) = hand_over(problem, problem.bound, width, backwards, left);
+            left = left.saturating_sub(steps);
+            let Some(found) = found else { continue };
+            let found = place_rest(problem, lists, found, &order, Fit::Best);
+            if problem.arena(&found) < problem.arena(&best.0) {
+                best = (found, "hand-over");
+            }
         }
     }
     best
