@@ -1,4 +1,8 @@
-//! What the integration tests share: fixture libraries and the way to them.
+//! What the integration tests share: fixture libraries, the real binary, the reference models.
 
 /// Fixture plugins and hosts, built once in a workspace of their own.
 pub mod fixtures;
+/// The real binary and the reference models.
+pub mod binary;
+
+pub use binary::{expect_code, ge, models, root, target};

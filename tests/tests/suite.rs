@@ -3,3 +3,5 @@
 
 /// Loading plugins, good and bad.
 mod plugins;
+/// Right results of the reference models.
+mod models;

@@ -1,3 +1,37 @@
-//! Tasks around the code.
+//! Tasks around the code: `cargo xtask demo | test | models | install --prefix DIR | fetch-models`.
+mod demo;
+mod install;
+mod models;
+mod process;
+mod test;
 
-fn main() {}
+use std::process::ExitCode;
+
+const HELP: &str = "\
+cargo xtask demo                    builds all, compiles a trained model, runs it on real inputs, prints its accuracy
+cargo xtask test                    formats, lints, docs and all tests: the whole gate (what .ci/run calls)
+cargo xtask models                  makes the reference models and their right outputs in target/models
+cargo xtask install --prefix DIR    release build into DIR/bin, DIR/lib/ge, DIR/etc/ge
+";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    let done = match words.as_slice() {
+        ["demo"] => demo::run(),
+        ["test"] => test::run(),
+        ["models"] => models::make().map(|_| ()),
+        ["install", "--prefix", dir] => install::run(std::path::Path::new(dir)),
+        _ => {
+            eprint!("{HELP}");
+            return ExitCode::from(2);
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("xtask: {e}");
+            ExitCode::FAILURE
+        }
+    }
+}

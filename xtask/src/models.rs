@@ -1,0 +1,47 @@
+//! Reference models with right outputs, made by `tests/reference/make_models.py` with pinned packages in `target/models`.
+use crate::process::{Result, root, run, target};
+use std::path::{Path, PathBuf};
+
+/// Makes the models, once; the folder.
+pub(crate) fn make() -> Result<PathBuf> {
+    let out = target().join("models");
+    let reference = root().join("tests/reference");
+    let stamp = out.join("made");
+    let want = stamp_of(&reference)?;
+    if std::fs::read_to_string(&stamp).is_ok_and(|s| s == want) {
+        return Ok(out);
+    }
+    let python = python(&reference)?;
+    let script = |name: &str| reference.join(name).display().to_string();
+    let folder = out.display().to_string();
+    run(&python, &[&script("make_models.py"), &folder])?;
+    run(&python, &[&script("unpack.py"), &folder])?;
+    std::fs::write(&stamp, want).map_err(|e| format!("cannot write {}: {e}", stamp.display()))?;
+    Ok(out)
+}
+
+/// What the models depend on: the scripts and the packages.
+fn stamp_of(reference: &Path) -> Result<String> {
+    let mut s = String::new();
+    for f in ["make_models.py", "unpack.py", "requirements.txt"] {
+        let text = std::fs::read_to_string(reference.join(f)).map_err(|e| format!("cannot read {f}: {e}"))?;
+        s.push_str(&format!("{f} {} {}\n", text.len(), text.bytes().fold(0u64, |h, b| h.wrapping_mul(0x100_0000_01b3) ^ u64::from(b))));
+    }
+    Ok(s)
+}
+
+/// A Python with the pinned packages, in `target/venv`.
+fn python(reference: &Path) -> Result<PathBuf> {
+    let venv = target().join("venv");
+    let python = venv.join("bin/python");
+    let requirements = reference.join("requirements.txt");
+    let stamp = venv.join("requirements.txt");
+    let want = std::fs::read_to_string(&requirements).map_err(|e| format!("cannot read {}: {e}", requirements.display()))?;
+    if std::fs::read_to_string(&stamp).is_ok_and(|s| s == want) {
+        return Ok(python);
+    }
+    run("python3", &["-m", "venv", "--clear", &venv.display().to_string()])?;
+    run(&python, &["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--only-binary=:all:", "--require-hashes", "-r", &requirements.display().to_string()])?;
+    std::fs::write(&stamp, want).map_err(|e| format!("cannot write {}: {e}", stamp.display()))?;
+    Ok(python)
+}

@@ -1,0 +1,15 @@
+//! `cargo xtask test`: the whole gate.
+use crate::models;
+use crate::process::{Result, cargo, run_with};
+use std::path::PathBuf;
+
+pub(crate) fn run() -> Result<()> {
+    cargo(&["fmt", "--all", "--check"])?;
+    cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"])?;
+    let program = std::env::var_os("CARGO").map_or_else(|| PathBuf::from("cargo"), PathBuf::from);
+    run_with(program, &["doc", "--workspace", "--no-deps", "--quiet"], &[("RUSTDOCFLAGS", "-D warnings")])?;
+    models::make()?;
+    // The libraries and the binary first: end-to-end tests run the real ones.
+    cargo(&["build", "--workspace"])?;
+    cargo(&["test", "--workspace"])
+}
