@@ -4,5 +4,9 @@
 pub mod plan;
 /// Insertion of events.
 pub mod insert;
+/// Independent check of a stream-and-event plan.
+pub mod check;
+/// The least set of events of a stream assignment, by vector clocks.
+pub mod transitive;
 
 pub use plan::{SyncPair, SyncPlan, SyncPoint};

@@ -1,0 +1,41 @@
+//! What the stream rules ask of an engine, and the flags of the engines known by name (facts 1.3).
+
+/// The answers that stream rules need; engines give them for themselves, files name only known engines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EngineFlags {
+    /// Streams of the engine hold nothing else.
+    pub independent: bool,
+    /// Nodes of the engine have no task and need no stream of their own.
+    pub skip_assign_stream: bool,
+    /// Nodes of the engine may go to a predecessor's stream, whatever engine that is.
+    pub attach: bool,
+    /// Lower is better; decides between candidate streams.
+    pub compute_cost: u32,
+}
+
+impl EngineFlags {
+    /// The flags of an engine by its name; an unknown one has none of them, and the cost of the core engine.
+    pub fn of(name: &str) -> EngineFlags {
+        let row = TABLE.iter().find(|r| r.0 == name).map_or((false, false, false, 1), |r| (r.1, r.2, r.3, r.4));
+        EngineFlags { independent: row.0, skip_assign_stream: row.1, attach: row.2, compute_cost: row.3 }
+    }
+}
+
+/// Name, independent, skip_assign_stream, attach, compute cost.
+const TABLE: &[(&str, bool, bool, bool, u32)] = &[
+    ("AIcoreEngine", false, false, false, 1),
+    ("VectorEngine", false, false, false, 2),
+    ("DSAEngine", false, false, false, 2),
+    ("DNN_VM_CUSTOM", false, false, false, 0),
+    ("DNN_VM_AICPU", false, false, true, 4),
+    ("DNN_VM_AICPU_ASCEND", false, false, true, 3),
+    ("DNN_VM_AICPU_FFTS_PLUS", false, false, true, 2),
+    ("DNN_VM_AICPU_ASCEND_FFTS_PLUS", false, false, true, 2),
+    ("DNN_VM_DVPP", false, false, true, 5),
+    ("DNN_VM_RTS", false, false, true, 2),
+    ("DNN_VM_RTS_FFTS_PLUS", false, false, true, 2),
+    ("DNN_HCCL", true, false, false, 2),
+    ("DNN_VM_GE_LOCAL", false, true, true, 9),
+    ("DNN_VM_HOST_CPU", false, true, true, 10),
+    ("ffts_plus", false, true, true, 1),
+];

@@ -1,0 +1,164 @@
+//! What the searches of `parallel:N` share: streams by kind, costs, slots that can bind, and the makespan of a plan.
+
+use super::dag::{Dag, DagError, Kind, NONE, Rules, StreamAssignment};
+use crate::sync::transitive::{Event, minimum_events};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+/// A graph with its rules turned into streams: plain streams come first, then one for each label and independent engine.
+pub(crate) struct Model<'a> {
+    pub dag: &'a Dag,
+    /// Cost of a record, and of a wait, in ns.
+    pub event_cost: u64,
+    pub cost: Vec<u64>,
+    /// The one stream of a node that is not plain, else [`NONE`].
+    pub fixed: Vec<u32>,
+    /// Plain nodes may stand on 0..plain.
+    pub plain: u32,
+    /// Streams in all.
+    pub streams: u32,
+    /// The slot group of a node whose engine's slots can run out, else [`NONE`].
+    pub group: Vec<u32>,
+    /// Slots of each group.
+    pub slots: Vec<u32>,
+}
+
+impl<'a> Model<'a> {
+    /// At most `plain` streams of plain nodes, fewer where `max_streams` says so.
+    pub fn new(dag: &'a Dag, rules: &Rules, plain: usize, event_cost: u64) -> Result<Model<'a>, DagError> {
+        let kinds: Vec<Kind> = dag.nodes.iter().map(|n| rules.kind(n)).collect();
+        let has_plain = kinds.contains(&Kind::Plain);
+        let reserved: BTreeMap<Kind, u32> = {
+            let mut k: Vec<Kind> = kinds.iter().copied().filter(|k| *k != Kind::Plain).collect();
+            k.sort_unstable();
+            k.dedup();
+            k.into_iter().zip(0u32..).collect()
+        };
+        let need = reserved.len() + usize::from(has_plain);
+        let mut plain = if has_plain { plain.clamp(1, dag.len().max(1)) } else { 0 };
+        if let Some(allowed) = rules.max_streams {
+            if need > allowed {
+                return Err(DagError::TooFewStreams { need, allowed });
+            }
+            plain = plain.min(allowed - reserved.len());
+        }
+        let plain = plain as u32;
+        let fixed: Vec<u32> = kinds.iter().map(|k| reserved.get(k).map_or(NONE, |r| plain + r)).collect();
+        // slots matter only where more streams than slots may hold nodes of the engine
+        let mut hosts: BTreeMap<u32, (bool, std::collections::BTreeSet<u32>)> = BTreeMap::new();
+        for (n, &f) in dag.nodes.iter().zip(&fixed) {
+            let h = hosts.entry(n.engine).or_default();
+            if f == NONE {
+                h.0 = true;
+            } else {
+                h.1.insert(f);
+            }
+        }
+        let (mut slots, mut of_engine) = (Vec::new(), BTreeMap::new());
+        for (engine, (on_plain, on_fixed)) in hosts {
+            let most = on_fixed.len() + if on_plain { plain as usize } else { 0 };
+            if let Some(s) = rules.slots.get(engine as usize).copied().flatten().filter(|s| (*s as usize) < most) {
+                of_engine.insert(engine, slots.len() as u32);
+                slots.push(s.max(1));
+            }
+        }
+        let group = dag.nodes.iter().map(|n| of_engine.get(&n.engine).copied().unwrap_or(NONE)).collect();
+        let streams = plain + reserved.len() as u32;
+        let cost = dag.nodes.iter().map(|n| n.cost).collect();
+        Ok(Model { dag, event_cost, cost, fixed, plain, streams, group, slots })
+    }
+
+    /// Longest path from the start of each node to the end of the graph; an edge that may leave its stream
+    /// counts `per_edge` ns.
+    pub fn tails(&self, per_edge: u64) -> Vec<u64> {
+        let mut tail = vec![0u64; self.dag.len()];
+        for &v in self.dag.topo.iter().rev() {
+            let row = self.dag.succ.row(v);
+            let most = row.iter().map(|&h| {
+                let straight = row.len() == 1 && self.dag.pred.row(h).len() == 1;
+                let apart = self.fixed[v as usize] != self.fixed[h as usize];
+                tail[h as usize] + if straight && !apart { 0 } else { per_edge }
+            });
+            tail[v as usize] = self.cost[v as usize] + most.max().unwrap_or(0);
+        }
+        tail
+    }
+}
+
+/// The makespan of streams, order and events, as `stream_check.py` measures it: every stream a server of its own, the
+/// i-th record of a node arrives i event costs after its end, the stream goes on after all its records, a receiver pays one
+/// event cost for each wait, and engines with slots take the earliest ready node first, then the first in the order.
+pub(crate) fn simulate(m: &Model<'_>, stream: &[u32], order: &[u32], events: &[Event]) -> u64 {
+    let n = order.len();
+    let ec = m.event_cost;
+    let mut rank = vec![0u32; n];
+    for (k, &v) in order.iter().enumerate() {
+        rank[v as usize] = k as u32;
+    }
+    let out = super::dag::Rows::from_pairs(n, events.iter().map(|e| (e.send, e.recv)));
+    let (mut next, mut wait, mut receives) = (vec![NONE; n], vec![0u32; n], vec![0u64; n]);
+    let mut last: BTreeMap<u32, u32> = BTreeMap::new();
+    for &v in order {
+        if let Some(p) = last.insert(stream[v as usize], v) {
+            next[p as usize] = v;
+            wait[v as usize] += 1;
+        }
+    }
+    for e in events {
+        wait[e.recv as usize] += 1;
+        receives[e.recv as usize] += 1;
+    }
+    let mut free: Vec<u32> = m.slots.clone();
+    let mut queue: Vec<BinaryHeap<Reverse<(u64, u32, u32)>>> = free.iter().map(|_| BinaryHeap::new()).collect();
+    let mut ready = vec![0u64; n];
+    // (time, 0 an end or 1 a start, rank, node)
+    let mut heap: BinaryHeap<Reverse<(u64, u8, u32, u32)>> =
+        (0..n as u32).filter(|&v| wait[v as usize] == 0).map(|v| Reverse((0, 1, rank[v as usize], v))).collect();
+    let mut span = 0;
+    while let Some(Reverse((t, what, r, v))) = heap.pop() {
+        let g = m.group[v as usize] as usize;
+        if what == 1 {
+            if g < free.len() {
+                if free[g] == 0 {
+                    queue[g].push(Reverse((t, r, v)));
+                    continue;
+                }
+                free[g] -= 1;
+            }
+            heap.push(Reverse((t + m.cost[v as usize], 0, r, v)));
+            continue;
+        }
+        if g < free.len() {
+            match queue[g].pop() {
+                Some(Reverse((_, r2, v2))) => heap.push(Reverse((t + m.cost[v2 as usize], 0, r2, v2))),
+                None => free[g] += 1,
+            }
+        }
+        span = span.max(t);
+        let row = out.row(v);
+        let after = next[v as usize];
+        let mut arrive = |h: u32, at: u64| {
+            let h_ = h as usize;
+            ready[h_] = ready[h_].max(at);
+            wait[h_] -= 1;
+            if wait[h_] == 0 {
+                heap.push(Reverse((ready[h_] + receives[h_] * ec, 1, rank[h_], h)));
+            }
+        };
+        for (&h, i) in row.iter().zip(1u64..) {
+            arrive(h, t + i * ec);
+        }
+        if after != NONE {
+            arrive(after, t + row.len() as u64 * ec);
+        }
+    }
+    span
+}
+
+/// Events and makespan of an assignment.
+pub(crate) fn measure(m: &Model<'_>, a: &StreamAssignment) -> (Vec<Event>, u64) {
+    let streams = a.stream.iter().copied().max().map_or(0, |s| s as usize + 1);
+    let events = minimum_events(&m.dag.pred, &a.stream, &a.order, streams);
+    let span = simulate(m, &a.stream, &a.order, &events);
+    (events, span)
+}

@@ -1,0 +1,288 @@
+//! Independent check of a stream-and-event plan: shares no code with the planners.
+//!
+//! A plan is sound if stream order and events have no cycle, if every edge follows from them, and if the streams keep the
+//! rules of labels, independent engines and their number. Nothing is taken from the order of the host's calls.
+
+use std::collections::BTreeMap;
+use thiserror::Error;
+
+/// What a node's stream is reserved for, as the caller names it; equal values may share a stream.
+pub type Reserve = Option<u64>;
+
+/// A plan to check. Nodes are 0..n.
+#[derive(Debug, Clone, Copy)]
+pub struct PlanView<'a> {
+    /// Number of nodes.
+    pub nodes: usize,
+    /// Edges that must be honoured.
+    pub edges: &'a [(u32, u32)],
+    /// Stream of each node.
+    pub stream: &'a [u32],
+    /// All nodes; those of one stream run in this order.
+    pub order: &'a [u32],
+    /// Sender and receiver of each event.
+    pub events: &'a [(u32, u32)],
+    /// Id of each event; empty if each event has an id of its own.
+    pub event_ids: &'a [u32],
+    /// What each node's stream is reserved for; empty if all nodes are plain.
+    pub reserve: &'a [Reserve],
+    /// Values of `reserve` whose nodes must all stand on one stream (labels).
+    pub together: &'a [u64],
+    /// No more streams than that.
+    pub max_streams: Option<usize>,
+}
+
+/// Why a plan is not sound.
+#[derive(Debug, Error, Clone, PartialEq, Eq)]
+pub enum PlanFault {
+    /// A table has not one entry a node.
+    #[error("{what} has {found} entries, the graph has {nodes} nodes")]
+    Length {
+        /// Which table.
+        what: &'static str,
+        /// Its length.
+        found: usize,
+        /// Number of nodes.
+        nodes: usize,
+    },
+    /// A node id that is not there, or twice in the order.
+    #[error("{what} names node {node} which is unknown or stands twice")]
+    Node {
+        /// Which table.
+        what: &'static str,
+        /// The node.
+        node: u32,
+    },
+    /// More streams than allowed.
+    #[error("{streams} streams, {allowed} allowed")]
+    TooManyStreams {
+        /// Streams of the plan.
+        streams: usize,
+        /// The limit.
+        allowed: usize,
+    },
+    /// Two kinds of nodes on one stream.
+    #[error("stream {stream} mixes nodes of different reservations (nodes {first} and {second})")]
+    Mixed {
+        /// The stream.
+        stream: u32,
+        /// A node of it.
+        first: u32,
+        /// A node that may not stand with it.
+        second: u32,
+    },
+    /// Nodes that must stand together do not.
+    #[error("nodes {first} and {second} must stand on one stream")]
+    Split {
+        /// A node.
+        first: u32,
+        /// Another of the same label on another stream.
+        second: u32,
+    },
+    /// Stream order and events form a cycle.
+    #[error("deadlock: stream order and events form a cycle through node {node}")]
+    Deadlock {
+        /// A node that never starts.
+        node: u32,
+    },
+    /// An edge that does not follow from stream order and events.
+    #[error("edge {from} -> {to} is not honoured (streams {from_stream} and {to_stream})")]
+    Unordered {
+        /// The producer.
+        from: u32,
+        /// The consumer.
+        to: u32,
+        /// The producer's stream.
+        from_stream: u32,
+        /// The consumer's stream.
+        to_stream: u32,
+    },
+    /// An event id is recorded again before its wait is known to be over.
+    #[error("event id {id} is recorded again at node {send} before its wait at node {recv} is known to be over")]
+    EventReused {
+        /// The id.
+        id: u32,
+        /// The node that records it again.
+        send: u32,
+        /// The node whose wait may still be open.
+        recv: u32,
+    },
+}
+
+/// Checks a plan.
+///
+/// # Errors
+/// The first [`PlanFault`] found, in the order of its variants.
+pub fn check_plan(p: &PlanView<'_>) -> Result<(), PlanFault> {
+    lengths(p)?;
+    streams(p)?;
+    let reach = Reach::build(p)?;
+    for &(from, to) in p.edges {
+        if !reach.before(from, to) {
+            return Err(PlanFault::Unordered {
+                from,
+                to,
+                from_stream: p.stream[from as usize],
+                to_stream: p.stream[to as usize],
+            });
+        }
+    }
+    event_ids(p, &reach)
+}
+
+fn lengths(p: &PlanView<'_>) -> Result<(), PlanFault> {
+    let n = p.nodes;
+    for (what, found) in [("streams", p.stream.len()), ("order", p.order.len())] {
+        if found != n {
+            return Err(PlanFault::Length { what, found, nodes: n });
+        }
+    }
+    if !p.reserve.is_empty() && p.reserve.len() != n {
+        return Err(PlanFault::Length { what: "reserve", found: p.reserve.len(), nodes: n });
+    }
+    let mut seen = vec![false; n];
+    for &node in p.order {
+        match seen.get_mut(node as usize) {
+            Some(s) if !*s => *s = true,
+            _ => return Err(PlanFault::Node { what: "order", node }),
+        }
+    }
+    for (what, list) in [("edges", p.edges), ("events", p.events)] {
+        for &(a, b) in list {
+            if a as usize >= n || b as usize >= n || a == b {
+                return Err(PlanFault::Node { what, node: if (a as usize) < n { b } else { a } });
+            }
+        }
+    }
+    Ok(())
+}
+
+fn streams(p: &PlanView<'_>) -> Result<(), PlanFault> {
+    let mut first: BTreeMap<u32, u32> = BTreeMap::new();
+    let mut home: BTreeMap<u64, u32> = BTreeMap::new();
+    for node in 0..p.nodes as u32 {
+        let stream = p.stream[node as usize];
+        let other = *first.entry(stream).or_insert(node);
+        if p.reserve.is_empty() {
+            continue;
+        }
+        let mine = p.reserve[node as usize];
+        if p.reserve[other as usize] != mine {
+            return Err(PlanFault::Mixed { stream, first: other, second: node });
+        }
+        if let Some(label) = mine.filter(|l| p.together.contains(l)) {
+            let there = *home.entry(label).or_insert(node);
+            if p.stream[there as usize] != stream {
+                return Err(PlanFault::Split { first: there, second: node });
+            }
+        }
+    }
+    match p.max_streams {
+        Some(allowed) if first.len() > allowed => Err(PlanFault::TooManyStreams { streams: first.len(), allowed }),
+        _ => Ok(()),
+    }
+}
+
+/// What is known to have ended when a node starts: for each stream the number of its nodes, kept only where it differs
+/// from the node before on the own stream (a list of changes a node would do; here whole rows by blocks of streams).
+struct Reach<'a> {
+    stream: &'a [u32],
+    /// Place of each node in its stream, counted from 1.
+    place: Vec<u32>,
+    /// Dense index of each stream.
+    dense: BTreeMap<u32, usize>,
+    width: usize,
+    /// Row of each node: nodes of each stream that have ended before the node ends.
+    ended: Vec<u32>,
+    /// An order in which the plan can run.
+    walk: Vec<u32>,
+}
+
+impl<'a> Reach<'a> {
+    fn build(p: &PlanView<'a>) -> Result<Reach<'a>, PlanFault> {
+        let n = p.nodes;
+        let mut dense: BTreeMap<u32, usize> = BTreeMap::new();
+        for &s in p.stream {
+            let next = dense.len();
+            dense.entry(s).or_insert(next);
+        }
+        let width = dense.len();
+        let mut links: Vec<Vec<u32>> = vec![Vec::new(); n];
+        let mut open = vec![0u32; n];
+        let mut place = vec![0u32; n];
+        let mut at_end: BTreeMap<u32, u32> = BTreeMap::new();
+        for &v in p.order {
+            match at_end.insert(p.stream[v as usize], v) {
+                Some(u) => {
+                    place[v as usize] = place[u as usize] + 1;
+                    links[u as usize].push(v);
+                    open[v as usize] += 1;
+                }
+                None => place[v as usize] = 1,
+            }
+        }
+        for &(a, b) in p.events {
+            links[a as usize].push(b);
+            open[b as usize] += 1;
+        }
+        let mut walk: Vec<u32> = (0..n as u32).filter(|&v| open[v as usize] == 0).collect();
+        let mut ended = vec![0u32; n * width];
+        let mut done = 0;
+        while done < walk.len() {
+            let v = walk[done] as usize;
+            done += 1;
+            ended[v * width + dense[&p.stream[v]]] = place[v];
+            for &h in &links[v] {
+                let h = h as usize;
+                let (from, to) = (v * width, h * width);
+                for k in 0..width {
+                    ended[to + k] = ended[to + k].max(ended[from + k]);
+                }
+                open[h] -= 1;
+                if open[h] == 0 {
+                    walk.push(h as u32);
+                }
+            }
+        }
+        if walk.len() < n {
+            let node = (0..n as u32).find(|&v| open[v as usize] > 0).unwrap_or(0);
+            return Err(PlanFault::Deadlock { node });
+        }
+        Ok(Reach { stream: p.stream, place, dense, width, ended, walk })
+    }
+
+    /// True if `a` has ended before `b` starts.
+    fn before(&self, a: u32, b: u32) -> bool {
+        let column = self.dense[&self.stream[a as usize]];
+        let known = self.ended[b as usize * self.width + column];
+        let own = self.stream[a as usize] == self.stream[b as usize];
+        if own { self.place[a as usize] < self.place[b as usize] } else { known >= self.place[a as usize] }
+    }
+}
+
+fn event_ids(p: &PlanView<'_>, reach: &Reach<'_>) -> Result<(), PlanFault> {
+    if p.event_ids.is_empty() {
+        return Ok(());
+    }
+    if p.event_ids.len() != p.events.len() {
+        return Err(PlanFault::Length { what: "event ids", found: p.event_ids.len(), nodes: p.events.len() });
+    }
+    let mut when = vec![0u32; p.nodes];
+    for (k, &v) in reach.walk.iter().enumerate() {
+        when[v as usize] = k as u32;
+    }
+    let mut uses: BTreeMap<u32, Vec<(u32, u32)>> = BTreeMap::new();
+    for (&id, &event) in p.event_ids.iter().zip(p.events) {
+        uses.entry(id).or_default().push(event);
+    }
+    for (id, mut list) in uses {
+        list.sort_by_key(|e| when[e.0 as usize]);
+        for pair in list.windows(2) {
+            let (recv, send) = (pair[0].1, pair[1].0);
+            if recv != send && !reach.before(recv, send) {
+                return Err(PlanFault::EventReused { id, send, recv });
+            }
+        }
+    }
+    Ok(())
+}
