@@ -1,0 +1,82 @@
+//! An open device: memory, copies, models, counters.
+use crate::careful::Shared;
+use crate::counters::DeviceCounters;
+use crate::memory::Memory;
+use crate::model::Model;
+use crate::options::Options;
+use ge_plugin_api::device::{Counter, DeviceContext, DeviceModel, MemoryKind, ModelSpec, SocSpec};
+use ge_plugin_api::{Error, ErrorKind, Result};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// What models and the context share.
+pub struct Inner {
+    /// SoC.
+    pub soc: SocSpec,
+    /// How it was opened.
+    pub options: Options,
+    /// Its memory.
+    pub memory: Memory,
+    /// What it has done.
+    pub counters: DeviceCounters,
+    /// State of faults.
+    pub shared: Arc<Shared>,
+    /// Threads that may work for one run.
+    pub threads: usize,
+}
+
+/// An open device.
+pub struct Context(Arc<Inner>);
+
+impl Context {
+    /// Opens a device of a SoC.
+    pub fn open(soc: SocSpec, options: Options) -> Context {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        Context(Arc::new(Inner {
+            memory: Memory::new(soc.memory_bytes),
+            counters: DeviceCounters::default(),
+            shared: Arc::default(),
+            soc,
+            options,
+            threads,
+        }))
+    }
+    fn alive(&self) -> Result<&Inner> {
+        if self.0.shared.lost.load(Ordering::Relaxed) {
+            return Err(Error::new(ErrorKind::DEVICE, "the device is lost: it must be opened again"));
+        }
+        Ok(&self.0)
+    }
+}
+
+impl DeviceContext for Context {
+    fn alloc(&self, kind: MemoryKind, bytes: u64) -> Result<u64> {
+        self.alive()?.memory.alloc(kind, bytes)
+    }
+    fn free(&self, address: u64) -> Result<()> {
+        self.0.memory.free(address)
+    }
+    fn register_host_memory(&self, address: u64, bytes: u64, read_only: bool) -> Result<Option<u64>> {
+        self.alive()?.memory.register(address, bytes, read_only).map(Some)
+    }
+    fn unregister_host_memory(&self, address: u64) -> Result<()> {
+        self.0.memory.unregister(address)
+    }
+    fn copy_in(&self, address: u64, bytes: &[u8]) -> Result<()> {
+        let d = self.alive()?;
+        d.counters.copied_in(bytes.len() as u64);
+        d.memory.copy_in(address, bytes)
+    }
+    fn copy_out(&self, address: u64, bytes: &mut [u8]) -> Result<()> {
+        let d = self.alive()?;
+        d.counters.copied_out(bytes.len() as u64);
+        d.memory.copy_out(address, bytes)
+    }
+    fn create_model(&self, spec: ModelSpec) -> Result<Box<dyn DeviceModel>> {
+        self.alive()?;
+        Ok(Box::new(Model::new(self.0.clone(), spec)?))
+    }
+    fn counters(&self) -> Vec<Counter> {
+        self.0.counters.get().list()
+    }
+}

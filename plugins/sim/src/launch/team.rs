@@ -1,0 +1,154 @@
+//! The host's pool as a team for one run: members spin for work between kernels, up to 50 µs, and then go back.
+//!
+//! The scheduler's thread publishes launches in slots; members and the scheduler claim blocks one by one. A slot's state is
+//! one word of generation, blocks and next block, so that a claim of a slot that was given away meanwhile fails.
+use super::kernel::{Call, Kernel};
+use ge_plugin_api::{Error, Result};
+use std::cell::UnsafeCell;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// Launches that can be under way at a time.
+const SLOTS: usize = 16;
+/// How long a member waits for work.
+const SPIN: Duration = Duration::from_micros(50);
+
+#[derive(Clone, Copy)]
+struct Work {
+    kernel: *const Kernel,
+    call: Call,
+    key: u64,
+}
+
+struct Slot {
+    /// Generation (32 bits), blocks (16), next block (16).
+    state: AtomicU64,
+    work: UnsafeCell<Option<Work>>,
+    done: AtomicU32,
+    error: Mutex<Option<Error>>,
+}
+
+/// Threads that run blocks for one run.
+pub struct Team {
+    slots: [Slot; SLOTS],
+    closed: AtomicBool,
+    helpers: AtomicUsize,
+    joined: AtomicUsize,
+}
+// SAFETY: `work` is written by the publisher only while the slot is empty (all blocks claimed and done) and read only after a
+// claim by compare-and-exchange, which fails once the slot has another generation; the pointers in it are to the plan and
+// the run's bound arguments, which outlive the team's run.
+unsafe impl Sync for Team {}
+// SAFETY: as above.
+unsafe impl Send for Team {}
+
+const fn word(generation: u64, blocks: u64, next: u64) -> u64 {
+    generation << 32 | blocks << 16 | next
+}
+
+impl Default for Team {
+    fn default() -> Team {
+        Team {
+            slots: std::array::from_fn(|_| Slot {
+                state: AtomicU64::new(0),
+                work: UnsafeCell::new(None),
+                done: AtomicU32::new(0),
+                error: Mutex::new(None),
+            }),
+            closed: AtomicBool::new(false),
+            helpers: AtomicUsize::new(0),
+            joined: AtomicUsize::new(0),
+        }
+    }
+}
+
+impl Team {
+    /// Members that look for work now.
+    pub fn helpers(&self) -> usize {
+        self.helpers.load(Ordering::Relaxed)
+    }
+    /// Members that ever joined.
+    pub fn joined(&self) -> usize {
+        self.joined.load(Ordering::Relaxed)
+    }
+    /// Ends it: members return.
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+    }
+    /// Offers a launch; its slot, or None where all are taken. Called by the scheduler's thread alone.
+    pub fn publish(&self, kernel: &Kernel, call: &Call, blocks: u32, key: u64) -> Option<usize> {
+        debug_assert!(blocks > 0 && blocks <= crate::plan::MAX_BLOCKS);
+        let (at, slot) =
+            self.slots.iter().enumerate().find(|(_, s)| s.state.load(Ordering::Relaxed) & 0xFFFF_FFFF == 0)?;
+        // SAFETY: the slot is empty: no member reads `work` (see the type), and only this thread publishes.
+        unsafe { *slot.work.get() = Some(Work { kernel, call: *call, key }) };
+        slot.done.store(0, Ordering::Relaxed);
+        let generation = (slot.state.load(Ordering::Relaxed) >> 32).wrapping_add(1) & 0xFFFF_FFFF;
+        slot.state.store(word(generation, u64::from(blocks), 0), Ordering::Release);
+        Some(at)
+    }
+    /// Whether all blocks of a slot are done.
+    pub fn done(&self, slot: usize) -> bool {
+        let blocks = (self.slots[slot].state.load(Ordering::Relaxed) >> 16 & 0xFFFF) as u32;
+        self.slots[slot].done.load(Ordering::Acquire) == blocks
+    }
+    /// Empties a slot that is done; the error of one of its blocks, if one failed.
+    pub fn take(&self, slot: usize) -> Result<()> {
+        let s = &self.slots[slot];
+        let generation = s.state.load(Ordering::Relaxed) >> 32;
+        s.state.store(word(generation, 0, 0), Ordering::Relaxed);
+        match s.error.lock().unwrap_or_else(|p| p.into_inner()).take() {
+            Some(e) => Err(e),
+            None => Ok(()),
+        }
+    }
+    /// Runs one block of any launch; false if there is none to claim.
+    pub fn help(&self) -> bool {
+        for slot in &self.slots {
+            let state = slot.state.load(Ordering::Acquire);
+            let (blocks, next) = (state >> 16 & 0xFFFF, state & 0xFFFF);
+            if next >= blocks {
+                continue;
+            }
+            if slot.state.compare_exchange(state, state + 1, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+                return true;
+            }
+            // SAFETY: the claim succeeded, so the slot holds this launch until its block is counted as done below.
+            let work = unsafe { *slot.work.get() };
+            if let Some(w) = work {
+                // SAFETY: the kernel belongs to the plan, which outlives the run.
+                let kernel = unsafe { &*w.kernel };
+                if let Err(e) = kernel.run(&w.call, next as u32, blocks as u32, w.key) {
+                    slot.error.lock().unwrap_or_else(|p| p.into_inner()).get_or_insert(e);
+                }
+            }
+            slot.done.fetch_add(1, Ordering::AcqRel);
+            return true;
+        }
+        false
+    }
+    /// What a member does: runs blocks until there was none for a while, or the team is closed.
+    pub fn member(&self) {
+        if self.closed.load(Ordering::Acquire) {
+            return;
+        }
+        self.helpers.fetch_add(1, Ordering::Relaxed);
+        self.joined.fetch_add(1, Ordering::Relaxed);
+        let mut idle = 0u32;
+        let mut since: Option<Instant> = None;
+        while !self.closed.load(Ordering::Acquire) {
+            if self.help() {
+                idle = 0;
+                since = None;
+                continue;
+            }
+            std::hint::spin_loop();
+            idle += 1;
+            if idle % 64 == 0 && since.get_or_insert_with(Instant::now).elapsed() > SPIN {
+                break;
+            }
+        }
+        self.helpers.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,252 @@
+//! Device memory: plain aligned allocations of this process, and host memory registered in place.
+//!
+//! Nothing is reserved by logical address: an allocation takes what it asks for, or fails with an error.
+pub mod copy;
+pub mod reduce;
+
+use ge_plugin_api::device::MemoryKind;
+use ge_plugin_api::{Error, ErrorKind, Result};
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard};
+
+/// Alignment of every allocation, the unit of the memory plan.
+pub const ALIGN: usize = 512;
+
+struct Region {
+    bytes: u64,
+    /// None: registered host memory, not ours to free.
+    layout: Option<Layout>,
+    kind: MemoryKind,
+    read_only: bool,
+}
+
+/// The memory of an open device.
+pub struct Memory {
+    regions: Mutex<State>,
+    capacity: u64,
+}
+
+#[derive(Default)]
+struct State {
+    by_address: BTreeMap<u64, Region>,
+    used: u64,
+    /// Ranges that the host wrote, start to end, disjoint: known to `check_races`.
+    written: BTreeMap<u64, u64>,
+}
+
+fn device_error(message: String) -> Error {
+    Error::new(ErrorKind::DEVICE, message)
+}
+
+impl Memory {
+    /// Memory of `capacity` bytes.
+    pub fn new(capacity: u64) -> Memory {
+        Memory { regions: Mutex::default(), capacity }
+    }
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.regions.lock().unwrap_or_else(|p| p.into_inner())
+    }
+    /// Allocates zeroed memory; the address. Zero bytes have an address too.
+    pub fn alloc(&self, kind: MemoryKind, bytes: u64) -> Result<u64> {
+        if kind.known_name().is_none() {
+            return Err(device_error(format!("there is no memory kind {}", kind.code())));
+        }
+        let mut state = self.state();
+        let left = self.capacity - state.used;
+        // HOST memory is the host's own and does not count against the device's.
+        if kind != MemoryKind::HOST && bytes > left {
+            return Err(device_error(format!("out of device memory: {bytes} bytes of {kind} asked for, {left} left")));
+        }
+        let size = usize::try_from(bytes.max(1)).ok();
+        let layout = size.and_then(|s| Layout::from_size_align(s, ALIGN).ok());
+        let layout =
+            layout.ok_or_else(|| device_error(format!("{bytes} bytes of {kind} are more than can be addressed")))?;
+        // SAFETY: the layout has a size above zero.
+        let p = unsafe { alloc_zeroed(layout) };
+        if p.is_null() {
+            return Err(device_error(format!("the process has no {bytes} bytes for device memory {kind}")));
+        }
+        let address = p as u64;
+        if kind != MemoryKind::HOST {
+            state.used += bytes;
+        }
+        state.by_address.insert(address, Region { bytes, layout: Some(layout), kind, read_only: false });
+        Ok(address)
+    }
+    /// Frees an allocation.
+    pub fn free(&self, address: u64) -> Result<()> {
+        let mut state = self.state();
+        match state.by_address.get(&address) {
+            Some(Region { layout: Some(layout), bytes, kind, .. }) => {
+                let (layout, bytes, kind) = (*layout, *bytes, *kind);
+                if kind != MemoryKind::HOST {
+                    state.used -= bytes;
+                }
+                state.by_address.remove(&address);
+                forget_written(&mut state.written, address, bytes);
+                // SAFETY: allocated by `alloc` with this layout; removed above, so freed once.
+                unsafe { dealloc(address as *mut u8, layout) };
+                Ok(())
+            }
+            _ => Err(device_error("free of an address that is no allocation of this device".into())),
+        }
+    }
+    /// Takes host memory in place: on this device an address is an address of the process.
+    pub fn register(&self, address: u64, bytes: u64, read_only: bool) -> Result<u64> {
+        if address == 0 || address.checked_add(bytes).is_none() {
+            return Err(device_error(format!("host memory of {bytes} bytes cannot be registered: no such range")));
+        }
+        let mut state = self.state();
+        if state.by_address.get(&address).is_some_and(|r| r.layout.is_some()) {
+            return Err(device_error("this is memory of the device, not of the host".into()));
+        }
+        state.by_address.insert(address, Region { bytes, layout: None, kind: MemoryKind::HOST, read_only });
+        Ok(address)
+    }
+    /// Gives registered host memory back.
+    pub fn unregister(&self, address: u64) -> Result<()> {
+        let mut state = self.state();
+        if state.by_address.get(&address).is_some_and(|r| r.layout.is_none()) {
+            state.by_address.remove(&address);
+            return Ok(());
+        }
+        Err(device_error("this address was not registered".into()))
+    }
+    /// Checks that a range lies in one region that may be written.
+    fn check(state: &State, address: u64, bytes: u64, write: bool) -> Result<()> {
+        let end = address.checked_add(bytes);
+        let found = state.by_address.range(..=address).next_back();
+        match (found, end) {
+            (Some((start, r)), Some(end)) if end <= start + r.bytes && !(write && r.read_only) => Ok(()),
+            (Some((_, r)), _) if r.read_only && write => {
+                Err(device_error("copy into memory registered as read-only".into()))
+            }
+            _ => Err(device_error(format!("copy of {bytes} bytes beyond the memory of the device"))),
+        }
+    }
+    /// Copies from the host.
+    pub fn copy_in(&self, address: u64, bytes: &[u8]) -> Result<()> {
+        let mut state = self.state();
+        Memory::check(&state, address, bytes.len() as u64, true)?;
+        if !bytes.is_empty() {
+            note_written(&mut state.written, address, address + bytes.len() as u64);
+        }
+        // SAFETY: the range lies in a live region (checked under the lock that freeing takes), and `bytes` is host memory
+        // that the caller borrows; `copy` allows overlap.
+        unsafe { core::ptr::copy(bytes.as_ptr(), address as *mut u8, bytes.len()) };
+        Ok(())
+    }
+    /// Copies to the host.
+    pub fn copy_out(&self, address: u64, bytes: &mut [u8]) -> Result<()> {
+        let state = self.state();
+        Memory::check(&state, address, bytes.len() as u64, false)?;
+        // SAFETY: as `copy_in`.
+        unsafe { core::ptr::copy(address as *const u8, bytes.as_mut_ptr(), bytes.len()) };
+        Ok(())
+    }
+    /// Ranges within `start..end` that the host wrote by `copy_in`.
+    pub fn written_in(&self, start: u64, end: u64) -> Vec<(u64, u64)> {
+        let state = self.state();
+        let first = state.written.range(..=start).next_back().map_or(start, |(s, _)| *s);
+        let parts = state.written.range(first..end).filter(|(_, e)| **e > start);
+        parts.map(|(s, e)| ((*s).max(start), (*e).min(end))).collect()
+    }
+    /// Bytes allocated now.
+    pub fn used(&self) -> u64 {
+        self.state().used
+    }
+}
+
+fn note_written(written: &mut BTreeMap<u64, u64>, mut start: u64, mut end: u64) {
+    while let Some((&s, &e)) = written.range(..=end).next_back().filter(|(_, e)| **e >= start) {
+        written.remove(&s);
+        (start, end) = (start.min(s), end.max(e));
+    }
+    written.insert(start, end);
+}
+
+fn forget_written(written: &mut BTreeMap<u64, u64>, start: u64, bytes: u64) {
+    let gone: Vec<u64> = written.range(start..start.saturating_add(bytes.max(1))).map(|(s, _)| *s).collect();
+    for s in gone {
+        written.remove(&s);
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        let state = self.regions.get_mut().unwrap_or_else(|p| p.into_inner());
+        for (address, region) in &state.by_address {
+            if let Some(layout) = region.layout {
+                // SAFETY: allocated by `alloc` with this layout, still in the table, so not freed yet.
+                unsafe { dealloc(*address as *mut u8, layout) };
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_stay_within_their_region() {
+        let m = Memory::new(1 << 20);
+        let a = m.alloc(MemoryKind::HBM, 100).expect("room");
+        assert_eq!(a % ALIGN as u64, 0);
+        m.copy_in(a + 90, &[7; 10]).expect("fits");
+        let mut back = [0; 10];
+        m.copy_out(a + 90, &mut back).expect("fits");
+        assert_eq!(back, [7; 10]);
+        assert!(m.copy_in(a + 91, &[7; 10]).is_err());
+        assert!(m.copy_out(u64::MAX - 2, &mut back).is_err());
+        m.free(a).expect("mine");
+        assert!(m.free(a).is_err());
+        assert!(m.copy_out(a, &mut back).is_err());
+    }
+
+    #[test]
+    fn capacity_is_the_devices_and_huge_sizes_are_errors() {
+        let m = Memory::new(1000);
+        let a = m.alloc(MemoryKind::HBM, 600).expect("room");
+        let e = m.alloc(MemoryKind::P2P, 600).expect_err("full");
+        assert_eq!(e.kind, ErrorKind::DEVICE);
+        assert!(e.message().contains("400 left"), "{e}");
+        m.alloc(MemoryKind::HOST, 600).expect("the host's own");
+        m.free(a).expect("mine");
+        assert_eq!(m.used(), 0);
+        let m = Memory::new(u64::MAX);
+        assert!(m.alloc(MemoryKind::HBM, u64::MAX).is_err());
+        assert!(m.alloc(MemoryKind::HBM, 1 << 46).is_err());
+    }
+
+    #[test]
+    fn host_memory_is_taken_in_place() {
+        let m = Memory::new(1000);
+        let host = vec![1u8, 2, 3, 4];
+        let at = m.register(host.as_ptr() as u64, 4, true).expect("taken");
+        assert_eq!(at, host.as_ptr() as u64);
+        let mut two = [0; 2];
+        m.copy_out(at + 2, &mut two).expect("in range");
+        assert_eq!(two, [3, 4]);
+        assert!(m.copy_in(at, &[9]).is_err());
+        assert!(m.free(at).is_err());
+        m.unregister(at).expect("registered");
+        assert!(m.unregister(at).is_err());
+    }
+
+    #[test]
+    fn written_ranges_merge_and_are_cut_to_what_is_asked() {
+        let mut w = BTreeMap::new();
+        for (s, e) in [(10, 20), (30, 40), (20, 25), (24, 31), (50, 60)] {
+            note_written(&mut w, s, e);
+        }
+        assert_eq!(w.into_iter().collect::<Vec<_>>(), vec![(10, 40), (50, 60)]);
+        let m = Memory::new(1000);
+        let a = m.alloc(MemoryKind::HBM, 100).expect("room");
+        m.copy_in(a + 10, &[1; 20]).expect("fits");
+        assert_eq!(m.written_in(a, a + 15), vec![(a + 10, a + 15)]);
+        assert_eq!(m.written_in(a + 15, a + 100), vec![(a + 15, a + 30)]);
+        assert!(m.written_in(a + 30, a + 100).is_empty());
+    }
+}

@@ -1,0 +1,166 @@
+//! `--device-option k=v`: how a device is opened.
+use crate::faults::Fault;
+use crate::soc::nearest;
+use ge_plugin_api::{Diagnostic, Error, ErrorKind, Result};
+
+/// In which order ready tasks run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Schedule {
+    /// As streams become ready.
+    Fifo,
+    /// Any legal interleaving, one task at a time, chosen by a seed.
+    Random(u64),
+}
+
+/// Which clock a run's report uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Time {
+    /// The machine's.
+    Real,
+    /// Simulated: costs of the SoC and of the tasks.
+    Model,
+}
+
+/// How a device is opened.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Order of ready tasks.
+    pub schedule: Schedule,
+    /// Whether accesses are checked against the order of streams and events, and each task runs on guarded copies.
+    pub check_races: bool,
+    /// Clock.
+    pub time: Time,
+    /// Injected faults.
+    pub faults: Vec<Fault>,
+    /// Tasks after which a run is taken to go on for ever.
+    pub max_tasks: u64,
+    /// How long a rank waits for the others of its group.
+    pub group_timeout_s: u64,
+}
+
+/// Names and help of the options, for `DeviceInfo`.
+pub const HELP: &[(&str, &str)] = &[
+    ("schedule", "fifo (default), or random:SEED: any legal interleaving, the same for the same seed"),
+    (
+        "check_races",
+        "true or false (default): find unordered accesses, reads of unwritten memory, accesses out of bounds",
+    ),
+    ("time", "real (default), or model: a simulated clock, the same on every machine"),
+    (
+        "fault",
+        "comma-separated, N counts tasks from 0 since the device was opened: fail:N, delay:N, flip:N[:BIT], lose:N; \
+         drop_event:ID (waits for it pass at once), lose_record:ID (its records have no effect)",
+    ),
+    ("max_tasks", "tasks after which one run is taken to loop for ever (default 50000000)"),
+    ("group_timeout", "seconds that a rank waits for the other ranks of its group (default 60)"),
+];
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            schedule: Schedule::Fifo,
+            check_races: false,
+            time: Time::Real,
+            faults: Vec::new(),
+            max_tasks: 50_000_000,
+            group_timeout_s: 60,
+        }
+    }
+}
+
+/// A usage error about a value, with the nearest of the values that there are.
+pub(crate) fn bad_value(option: &str, value: &str, expected: &str, known: &[&str]) -> Error {
+    let mut d = Diagnostic::error(format!("device option `{option}` cannot be `{value}`")).found(value, expected);
+    if let Some(n) = nearest(value.split(':').next().unwrap_or(value), known.iter().copied()) {
+        d = d.help(format!("did you mean `{n}`?"));
+    }
+    d.of(ErrorKind::USAGE)
+}
+
+impl Options {
+    /// From names and values; an unknown one is a usage error that names the nearest.
+    pub fn parse(pairs: &[(String, String)]) -> Result<Options> {
+        let mut o = Options::default();
+        for (k, v) in pairs {
+            let number = || v.parse::<u64>().map_err(|_| bad_value(k, v, "a whole number", &[]));
+            match k.as_str() {
+                "schedule" => {
+                    o.schedule = match v.split_once(':') {
+                        None if v == "fifo" => Schedule::Fifo,
+                        Some(("random", seed)) => {
+                            Schedule::Random(seed.parse().map_err(|_| bad_value(k, v, "a whole number as seed", &[]))?)
+                        }
+                        _ => return Err(bad_value(k, v, "fifo or random:SEED", &["fifo", "random:SEED"])),
+                    }
+                }
+                "check_races" => {
+                    o.check_races = match v.as_str() {
+                        "true" => true,
+                        "false" => false,
+                        _ => return Err(bad_value(k, v, "true or false", &["true", "false"])),
+                    }
+                }
+                "time" => {
+                    o.time = match v.as_str() {
+                        "real" => Time::Real,
+                        "model" => Time::Model,
+                        _ => return Err(bad_value(k, v, "real or model", &["real", "model"])),
+                    }
+                }
+                "fault" => {
+                    for f in v.split(',') {
+                        o.faults.push(Fault::parse(f)?);
+                    }
+                }
+                "max_tasks" => o.max_tasks = number()?.max(1),
+                "group_timeout" => o.group_timeout_s = number()?,
+                _ => {
+                    let known: Vec<&str> = HELP.iter().map(|h| h.0).collect();
+                    let mut d = Diagnostic::error(format!("device `sim` has no option `{k}`"))
+                        .note(format!("known: {}", known.join(", ")));
+                    if let Some(n) = nearest(k, known.iter().copied()) {
+                        d = d.help(format!("did you mean `{n}`?"));
+                    }
+                    return Err(d.of(ErrorKind::USAGE));
+                }
+            }
+        }
+        Ok(o)
+    }
+    /// Whether runs go one task at a time through the careful path.
+    pub fn careful(&self) -> bool {
+        self.schedule != Schedule::Fifo || self.check_races || self.time == Time::Model || !self.faults.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    fn parse(k: &str, v: &str) -> Result<Options> {
+        Options::parse(&[(k.to_owned(), v.to_owned())])
+    }
+    #[test]
+    fn options_are_read() {
+        assert_eq!(parse("schedule", "random:7").expect("good").schedule, Schedule::Random(7));
+        assert!(parse("check_races", "true").expect("good").check_races);
+        assert_eq!(parse("time", "model").expect("good").time, Time::Model);
+        assert_eq!(parse("fault", "fail:3,flip:2:9").expect("good").faults, vec![Fault::Fail(3), Fault::Flip(2, 9)]);
+        assert!(!Options::default().careful());
+    }
+    #[test]
+    fn unknown_names_and_values_are_usage_errors_with_the_nearest() {
+        for (k, v, near) in [
+            ("shedule", "fifo", "schedule"),
+            ("schedule", "randm:3", "random:SEED"),
+            ("schedule", "random:x", ""),
+            ("time", "modle", "model"),
+            ("check_races", "yes", ""),
+            ("fault", "drop_evnt:1", "drop_event"),
+            ("fault", "fail", ""),
+        ] {
+            let e = parse(k, v).expect_err(v);
+            assert_eq!(e.kind, ErrorKind::USAGE);
+            assert!(e.diagnostics[0].help.contains(near), "{k}={v}: {:?}", e.diagnostics[0]);
+        }
+    }
+}

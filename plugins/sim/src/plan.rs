@@ -1,0 +1,632 @@
+//! A sealed model: tasks in the order of their streams, checked once, so that a run checks nothing it need not.
+use crate::label;
+use crate::launch::kernel::Kernel;
+use crate::memory::reduce::{Reduction, width};
+use ge_plugin_api::abi::ROption;
+use ge_plugin_api::device::{Allocation, DeviceTask, ModelSpec, SocSpec};
+use ge_plugin_api::kernel::Access;
+use ge_plugin_api::task::{TILING_SINK_BLOCK_DIM, TaskType};
+use ge_plugin_api::types::DType;
+use ge_plugin_api::{Diagnostic, Error, ErrorKind, Result};
+use std::ops::Range;
+
+/// The most blocks of a launch, as the hardware's field for them.
+pub const MAX_BLOCKS: u32 = 65_535;
+/// SQEs that an event wait takes: the wait and the reset (facts 1.2).
+const WAIT_SQES: u32 = 2;
+
+/// How STREAM_SWITCH compares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compare {
+    /// `==`
+    Equal,
+    /// `!=`
+    NotEqual,
+    /// `>`
+    Greater,
+    /// `>=`
+    GreaterEqual,
+    /// `<`
+    Less,
+    /// `<=`
+    LessEqual,
+}
+impl Compare {
+    /// From its number (facts 8.6).
+    pub fn from_code(code: i64) -> Option<Compare> {
+        use Compare::*;
+        [Equal, NotEqual, Greater, GreaterEqual, Less, LessEqual].get(usize::try_from(code).ok()?).copied()
+    }
+    /// Whether it holds.
+    pub fn holds(self, a: i64, b: i64) -> bool {
+        match self {
+            Compare::Equal => a == b,
+            Compare::NotEqual => a != b,
+            Compare::Greater => a > b,
+            Compare::GreaterEqual => a >= b,
+            Compare::Less => a < b,
+            Compare::LessEqual => a <= b,
+        }
+    }
+}
+
+/// What a task does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// Launches a kernel with fixed blocks.
+    Kernel,
+    /// Launches a kernel whose blocks and key come by UPDATE; which of the run's patches it has.
+    Updatable(u32),
+    /// Records an event.
+    Record(u32),
+    /// Waits for an event, then resets it.
+    Wait(u32),
+    /// Resets an event.
+    Reset(u32),
+    /// Records a notify of a rank.
+    NotifyRecord {
+        /// Notify.
+        notify: u32,
+        /// Rank whose notify it is.
+        rank: u32,
+    },
+    /// Waits for a notify of this rank, then resets it.
+    NotifyWait(u32),
+    /// Activates a stream.
+    Active(u32),
+    /// Activates a stream if a comparison of two values holds.
+    Switch {
+        /// Comparison.
+        compare: Compare,
+        /// Bytes of a value.
+        bytes: u8,
+        /// Stream.
+        stream: u32,
+    },
+    /// A label's place.
+    Label,
+    /// Jumps to a position of its stream.
+    Goto(u32),
+    /// Jumps to one of a run of positions in [`Plan::targets`], by an index read from memory.
+    SwitchByIndex {
+        /// First of them.
+        first: u32,
+        /// How many.
+        count: u32,
+    },
+    /// Copies.
+    Copy,
+    /// Copies with a reduction.
+    Reduce {
+        /// Reduction.
+        kind: Reduction,
+        /// Element type.
+        dtype: DType,
+    },
+    /// Sets blocks and key of another task.
+    Update(u32),
+    /// Nothing.
+    Nop,
+    /// The end of the model.
+    End,
+    /// Leaves the model: no further task starts.
+    Exit,
+}
+
+/// A task.
+pub struct Task {
+    /// What it does.
+    pub op: Op,
+    /// Its type, for messages.
+    pub kind: TaskType,
+    /// Stream.
+    pub stream: u32,
+    /// Place on the stream.
+    pub position: u32,
+    /// Kernel (index into [`Plan::kernels`]).
+    pub kernel: u32,
+    /// Blocks.
+    pub block_dim: u32,
+    /// Key.
+    pub tiling_key: u64,
+    /// Tiling data.
+    pub tiling: Vec<u8>,
+    /// Arguments in [`Plan::args`].
+    pub args: Range<u32>,
+    /// Node.
+    pub node: String,
+    /// Operator type.
+    pub node_op: String,
+    /// Engine.
+    pub engine: String,
+    /// Simulated run time.
+    pub time_ns: u64,
+    /// Bytes that its arguments name: a measure of its work.
+    pub work: u64,
+}
+
+/// An argument.
+#[derive(Clone, Copy, Debug)]
+pub struct Arg {
+    /// Bytes.
+    pub bytes: u64,
+    /// How it is touched.
+    pub access: Access,
+    /// Allocation, or `u32::MAX` for a placeholder.
+    pub allocation: u32,
+    /// Rank in whose model the allocation lies.
+    pub rank: u32,
+}
+
+/// Where an argument's address comes from.
+#[derive(Clone, Copy, Debug)]
+pub struct Relocation {
+    /// Argument.
+    pub argument: u32,
+    /// Rank.
+    pub rank: u32,
+    /// Allocation of that rank's model.
+    pub allocation: u32,
+    /// Offset.
+    pub offset: u64,
+}
+
+/// A stream.
+pub struct Stream {
+    /// Whether it starts at launch.
+    pub head: bool,
+    /// Priority, 0 first.
+    pub priority: u8,
+    /// Its tasks in order (ids).
+    pub tasks: Vec<u32>,
+    /// By position: tasks on this stream that wait for UPDATE, as (position, task), ascending.
+    pub updatable: Vec<(u32, u32)>,
+}
+
+/// A sealed model.
+pub struct Plan {
+    /// Name.
+    pub name: String,
+    /// SoC.
+    pub soc: SocSpec,
+    /// Tasks by id.
+    pub tasks: Vec<Task>,
+    /// Streams.
+    pub streams: Vec<Stream>,
+    /// Kernels.
+    pub kernels: Vec<Kernel>,
+    /// Arguments of all tasks.
+    pub args: Vec<Arg>,
+    /// Addresses to resolve.
+    pub relocations: Vec<Relocation>,
+    /// Allocations.
+    pub allocations: Vec<Allocation>,
+    /// Jump targets (positions).
+    pub targets: Vec<u32>,
+    /// Events.
+    pub events: u32,
+    /// Notifies.
+    pub notifies: u32,
+    /// Tasks whose blocks come by UPDATE.
+    pub updatable: u32,
+    /// Whether it has an END_GRAPH or MODEL_EXIT.
+    pub has_end: bool,
+    /// Rank and group.
+    pub rank: u32,
+    /// Ranks of the group.
+    pub rank_size: u32,
+    /// Key of the group.
+    pub group: u64,
+}
+
+impl Plan {
+    /// Ranks that run together.
+    pub fn ranks(&self) -> usize {
+        self.rank_size.max(1) as usize
+    }
+    /// Bytes that a copy or reduction moves: the lesser of its two ranges, in whole elements.
+    pub fn copy_bytes(&self, t: &Task) -> u64 {
+        let a = t.args.start as usize;
+        let n = self.args[a].bytes.min(self.args[a + 1].bytes);
+        match t.op {
+            Op::Reduce { dtype, .. } => n - n % width(dtype).unwrap_or(1),
+            _ => n,
+        }
+    }
+    /// How messages name a task.
+    pub fn describe(&self, task: u32) -> String {
+        let t = &self.tasks[task as usize];
+        format!("task {task} ({}) of node `{}` on stream {}", t.kind, t.node, t.stream)
+    }
+    /// An error of a task: names node, task, stream and engine.
+    pub fn blame(&self, task: u32, e: Error) -> Error {
+        let t = &self.tasks[task as usize];
+        let mut place = format!("task {task} ({}) on stream {}, engine {}", t.kind, t.stream, t.engine);
+        if self.rank_size > 1 {
+            place.push_str(&format!(", rank {}", self.rank));
+        }
+        e.at_node(&t.node, &t.node_op).with(|d| d.note(place))
+    }
+}
+
+/// A model while tasks are bound to it.
+pub struct Builder {
+    spec: ModelSpec,
+    kernels: Vec<Kernel>,
+    tasks: Vec<DeviceTask>,
+}
+
+fn damaged(t: &DeviceTask, id: usize, message: String) -> Error {
+    let what = format!("task {id} ({}) {message}", TaskType(t.kind));
+    Diagnostic::error(what).node(t.node.as_str(), t.op.as_str()).of(ErrorKind::DAMAGED)
+}
+
+impl Builder {
+    /// A model of a specification: counts against the SoC's limits.
+    pub fn new(spec: ModelSpec) -> Result<Builder> {
+        let soc = &spec.soc;
+        let limit = |what: &str, n: usize, max: u32| {
+            if n > max as usize {
+                let m = format!("model `{}` has {n} {what}, {} has {max}", spec.name, soc.name);
+                return Err(Error::new(ErrorKind::DEVICE, m));
+            }
+            Ok(())
+        };
+        let huge = spec.streams.iter().filter(|s| s.huge).count();
+        limit("streams", spec.streams.len() - huge, soc.streams_normal)?;
+        limit("huge streams", huge, soc.streams_huge)?;
+        limit("events", spec.events as usize, soc.max_events)?;
+        limit("notifies", spec.notifies as usize, soc.max_notifies)?;
+        if spec.rank_size > 1 && spec.rank >= spec.rank_size {
+            return Err(Error::usage(format!("rank {} of a group of {}", spec.rank, spec.rank_size)));
+        }
+        if spec.rank_size > 4096 {
+            return Err(Error::usage(format!("a group of {} ranks is more than 4096", spec.rank_size)));
+        }
+        Ok(Builder { spec, kernels: Vec::new(), tasks: Vec::new() })
+    }
+    /// Registers a kernel; its id.
+    pub fn register(&mut self, kernel: Kernel) -> Result<u32> {
+        self.kernels.push(kernel);
+        u32::try_from(self.kernels.len() - 1).map_err(|_| Error::damaged("too many kernels"))
+    }
+    /// Binds a task after checking all that can be checked of it alone; its id.
+    pub fn bind(&mut self, task: DeviceTask) -> Result<u32> {
+        let id = self.tasks.len();
+        let bad = |m: String| Err(damaged(&task, id, m));
+        if task.stream as usize >= self.spec.streams.len() {
+            return bad(format!("is on stream {}, the model has {}", task.stream, self.spec.streams.len()));
+        }
+        let own = self.spec.rank;
+        for (k, a) in task.args.iter().enumerate() {
+            if a.allocation == u32::MAX && a.bytes == 0 {
+                continue;
+            }
+            let elsewhere = a.rank != u32::MAX && a.rank != own;
+            if elsewhere && a.rank >= self.spec.rank_size {
+                return bad(format!("names rank {} in argument {k}, the group has {}", a.rank, self.spec.rank_size));
+            }
+            // Ranks of a group run one model: their allocations are alike, which joining the group checks.
+            let Some(all) = self.spec.allocations.get(a.allocation as usize) else {
+                return bad(format!(
+                    "names allocation {} in argument {k}, the model has {}",
+                    a.allocation,
+                    self.spec.allocations.len()
+                ));
+            };
+            if a.offset.checked_add(a.bytes).is_none_or(|end| end > all.bytes) {
+                return bad(format!(
+                    "touches bytes {} to {} in argument {k}, the {} has {}",
+                    a.offset,
+                    a.offset.saturating_add(a.bytes),
+                    all.kind,
+                    all.bytes
+                ));
+            }
+        }
+        match &task.kernel {
+            ROption::RSome(k) => {
+                let Some(kernel) = self.kernels.get(*k as usize) else {
+                    return bad(format!("names kernel {k}, the model has {}", self.kernels.len()));
+                };
+                if kernel.access().len() != task.args.len() {
+                    return bad(format!(
+                        "has {} arguments, its kernel says how it touches {}",
+                        task.args.len(),
+                        kernel.access().len()
+                    ));
+                }
+                if task.block_dim != TILING_SINK_BLOCK_DIM && !(1..=MAX_BLOCKS).contains(&task.block_dim) {
+                    return bad(format!("has {} blocks, a launch has 1 to {MAX_BLOCKS}", task.block_dim));
+                }
+            }
+            ROption::RNone if !task.access.is_empty() && task.access.len() != task.args.len() => {
+                return bad(format!("says how it touches {} of {} arguments", task.access.len(), task.args.len()));
+            }
+            ROption::RNone => {}
+        }
+        self.tasks.push(task);
+        u32::try_from(id).map_err(|_| Error::damaged("too many tasks"))
+    }
+
+    /// No more tasks: checks ids, limits, labels and streams together.
+    pub fn seal(self) -> Result<Plan> {
+        let Builder { spec, kernels, tasks: bound } = self;
+        let soc = spec.soc.clone();
+        let mut streams: Vec<Stream> = Vec::new();
+        for s in &spec.streams {
+            let priority = s.priority.min(7) as u8;
+            streams.push(Stream { head: s.head, priority, tasks: Vec::new(), updatable: Vec::new() });
+        }
+        for (id, t) in bound.iter().enumerate() {
+            streams[t.stream as usize].tasks.push(id as u32);
+        }
+        let labels = label::Labels::collect(&bound, &streams, spec.labels)?;
+        let mut used = Used::new(&spec);
+        let mut targets = Vec::new();
+        let (mut args, mut relocations) = (Vec::new(), Vec::new());
+        let mut tasks = Vec::with_capacity(bound.len());
+        let mut position = vec![0u32; streams.len()];
+        let mut sqes = vec![0u64; streams.len()];
+        let (mut updatable, mut has_end) = (0, false);
+        for (id, t) in bound.iter().enumerate() {
+            let op = resolve(id, t, &bound, &spec, &labels, &mut used, &mut targets)?;
+            let op = if let (Op::Kernel, TILING_SINK_BLOCK_DIM) = (op, t.block_dim) {
+                updatable += 1;
+                streams[t.stream as usize].updatable.push((position[t.stream as usize], id as u32));
+                Op::Updatable(updatable - 1)
+            } else {
+                op
+            };
+            has_end |= matches!(op, Op::End | Op::Exit);
+            let first = args.len() as u32;
+            let access: &[Access] = match &t.kernel {
+                ROption::RSome(k) => kernels[*k as usize].access(),
+                ROption::RNone => &t.access,
+            };
+            for (k, a) in t.args.iter().enumerate() {
+                let access = access.get(k).copied().unwrap_or_else(|| default_access(op, k));
+                let rank = if a.rank == u32::MAX { spec.rank } else { a.rank };
+                if a.allocation != u32::MAX {
+                    let argument = args.len() as u32;
+                    relocations.push(Relocation { argument, rank, allocation: a.allocation, offset: a.offset });
+                }
+                args.push(Arg { bytes: a.bytes, access, allocation: a.allocation, rank });
+            }
+            let s = t.stream as usize;
+            tasks.push(Task {
+                op,
+                kind: TaskType(t.kind),
+                stream: t.stream,
+                position: position[s],
+                kernel: t.kernel.as_ref().into_option().copied().unwrap_or(0),
+                block_dim: t.block_dim,
+                tiling_key: t.tiling_key,
+                tiling: t.tiling.to_vec(),
+                args: first..args.len() as u32,
+                node: t.node.to_string(),
+                node_op: t.op.to_string(),
+                engine: t.engine.to_string(),
+                time_ns: t.time_ns,
+                work: t.args.iter().map(|a| a.bytes).fold(0, u64::saturating_add),
+            });
+            position[s] += 1;
+            sqes[s] += u64::from(if matches!(op, Op::Wait(_)) { WAIT_SQES } else { 1 });
+        }
+        used.check(&spec)?;
+        for (i, (s, n)) in spec.streams.iter().zip(&sqes).enumerate() {
+            if *n == 0 {
+                let m = format!("stream {i} of model `{}` has no task: stream ids have a gap", spec.name);
+                return Err(Error::damaged(m));
+            }
+            let max = if s.huge { soc.tasks_huge } else { soc.tasks_normal };
+            if !soc.unlimited_depth && *n > u64::from(max) {
+                let kind = if s.huge { "a huge" } else { "a normal" };
+                let m = format!(
+                    "stream {i} of model `{}` has {n} tasks, {kind} stream of {} holds {max}",
+                    spec.name, soc.name
+                );
+                return Err(Error::new(ErrorKind::DEVICE, m));
+            }
+        }
+        if !streams.is_empty() && streams.iter().all(|s| !s.head) {
+            return Err(Error::damaged(format!("no stream of model `{}` starts at launch", spec.name)));
+        }
+        label::refuse_endless(&streams, &tasks, &targets)?;
+        Ok(Plan {
+            name: spec.name.to_string(),
+            soc,
+            tasks,
+            streams,
+            kernels,
+            args,
+            relocations,
+            allocations: spec.allocations.to_vec(),
+            targets,
+            events: spec.events,
+            notifies: spec.notifies,
+            updatable,
+            has_end,
+            rank: if spec.rank_size > 1 { spec.rank } else { 0 },
+            rank_size: spec.rank_size,
+            group: spec.group,
+        })
+    }
+}
+
+/// How a task without a kernel touches its arguments where it does not say so.
+fn default_access(op: Op, k: usize) -> Access {
+    match (op, k) {
+        (Op::Copy, 1) => Access::WRITE,
+        (Op::Reduce { .. }, 1) => Access::READ_WRITE,
+        _ => Access::READ,
+    }
+}
+
+/// Which events and notifies tasks name: ids must have no gap.
+struct Used {
+    events: Vec<bool>,
+    notifies: Vec<bool>,
+}
+impl Used {
+    fn new(spec: &ModelSpec) -> Used {
+        Used { events: vec![false; spec.events as usize], notifies: vec![false; spec.notifies as usize] }
+    }
+    fn check(&self, spec: &ModelSpec) -> Result<()> {
+        for (what, used) in [("event", &self.events), ("notify", &self.notifies)] {
+            if let Some(gap) = used.iter().position(|u| !u) {
+                let m = format!(
+                    "{what} {gap} of {} in model `{}` is named by no task: {what} ids have a gap",
+                    used.len(),
+                    spec.name
+                );
+                return Err(Error::damaged(m));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn resolve(
+    id: usize,
+    t: &DeviceTask,
+    bound: &[DeviceTask],
+    spec: &ModelSpec,
+    labels: &label::Labels,
+    used: &mut Used,
+    targets: &mut Vec<u32>,
+) -> Result<Op> {
+    let bad = |m: String| Err(damaged(t, id, m));
+    let number = |k: usize| t.numbers.get(k).copied().ok_or_else(|| damaged(t, id, format!("lacks number {k}")));
+    let below = |what: &str, n: i64, max: usize| {
+        u32::try_from(n)
+            .ok()
+            .filter(|n| (*n as usize) < max)
+            .ok_or_else(|| damaged(t, id, format!("names {what} {n}, the model has {max}")))
+    };
+    let args = |n: usize| {
+        if t.args.len() < n {
+            Err(damaged(t, id, format!("has {} arguments, it needs {n}", t.args.len())))
+        } else {
+            Ok(())
+        }
+    };
+    let mut event = |k: usize| -> Result<u32> {
+        let e = below("event", number(k)?, spec.events as usize)?;
+        used.events[e as usize] = true;
+        Ok(e)
+    };
+    if t.kernel.is_some() {
+        return Ok(Op::Kernel);
+    }
+    Ok(match TaskType(t.kind) {
+        TaskType::EVENT_RECORD | TaskType::MEM_EVENT_RECORD => Op::Record(event(0)?),
+        TaskType::EVENT_WAIT | TaskType::MEM_EVENT_WAIT => Op::Wait(event(0)?),
+        TaskType::EVENT_RESET => Op::Reset(event(0)?),
+        TaskType::NOTIFY_RECORD => {
+            let notify = below("notify", number(0)?, spec.notifies as usize)?;
+            used.notifies[notify as usize] = true;
+            let rank = match t.numbers.get(1).copied().unwrap_or(-1) {
+                -1 => spec.rank,
+                r => below("rank", r, spec.rank_size.max(1) as usize)?,
+            };
+            Op::NotifyRecord { notify, rank: if spec.rank_size > 1 { rank } else { 0 } }
+        }
+        TaskType::NOTIFY_WAIT => {
+            let notify = below("notify", number(0)?, spec.notifies as usize)?;
+            used.notifies[notify as usize] = true;
+            Op::NotifyWait(notify)
+        }
+        TaskType::STREAM_ACTIVE => {
+            let stream = below("stream", number(0)?, spec.streams.len())?;
+            if stream == t.stream {
+                return bad("activates its own stream".into());
+            }
+            Op::Active(stream)
+        }
+        TaskType::STREAM_SWITCH => {
+            args(2)?;
+            let code = number(0)?;
+            let Some(compare) = Compare::from_code(code) else {
+                return bad(format!("compares by condition {code}, there are 0 to 5"));
+            };
+            let bytes = match number(1)? {
+                0 => 4,
+                1 => 8,
+                d => return bad(format!("compares data type {d}, there are 0 (i32) and 1 (i64)")),
+            };
+            if t.args[..2].iter().any(|a| a.bytes < bytes) {
+                return bad(format!("compares values of {bytes} bytes, its arguments have less"));
+            }
+            let stream = below("stream", number(2)?, spec.streams.len())?;
+            if stream == t.stream {
+                return bad("activates its own stream".into());
+            }
+            Op::Switch { compare, bytes: bytes as u8, stream }
+        }
+        TaskType::LABEL_SET => Op::Label,
+        TaskType::STREAM_LABEL_GOTO => Op::Goto(labels.position(id, t, number(0)?)?),
+        TaskType::STREAM_LABEL_SWITCH_BY_INDEX => {
+            args(1)?;
+            if t.args[0].bytes < 4 || t.numbers.is_empty() {
+                return bad("needs an index of four bytes and at least one label".into());
+            }
+            let first = targets.len() as u32;
+            for l in &t.numbers {
+                targets.push(labels.position(id, t, *l)?);
+            }
+            Op::SwitchByIndex { first, count: t.numbers.len() as u32 }
+        }
+        TaskType::MEMCPY_ASYNC | TaskType::MEMCPY_ADDR_ASYNC => {
+            args(2)?;
+            Op::Copy
+        }
+        TaskType::REDUCE_ASYNC => {
+            args(2)?;
+            let (code, dtype) = (number(0)?, number(1)?);
+            let Some(kind) = Reduction::from_code(code) else {
+                return bad(format!("reduces by {code}, there are 0 (sum), 1 (max), 2 (min), 3 (prod)"));
+            };
+            let dtype = u8::try_from(dtype).map(DType).unwrap_or(DType::UNKNOWN);
+            if width(dtype).is_none() {
+                return bad(format!("cannot reduce elements of type {dtype}"));
+            }
+            let (a, b) = (&t.args[0], &t.args[1]);
+            let apart = a.offset + a.bytes <= b.offset
+                || b.offset + b.bytes <= a.offset
+                || a.allocation != b.allocation
+                || a.rank != b.rank;
+            if !apart && a.offset != b.offset {
+                return bad("reduces between ranges that overlap in part".into());
+            }
+            Op::Reduce { kind, dtype }
+        }
+        TaskType::UPDATE => {
+            if !spec.soc.model_task_update {
+                let m = format!("task {id} (UPDATE): {} cannot update tasks of a model", spec.soc.name);
+                return Err(Diagnostic::error(m).node(t.node.as_str(), t.op.as_str()).of(ErrorKind::DEVICE));
+            }
+            args(2)?;
+            if t.args[0].bytes < 8 || t.args[1].bytes < 4 {
+                return bad("needs eight bytes of tiling key and four of block_dim".into());
+            }
+            let target = below("task", number(0)?, bound.len())?;
+            let of = &bound[target as usize];
+            if of.kernel.is_none() || of.block_dim != TILING_SINK_BLOCK_DIM {
+                return bad(format!("updates task {target}, which is no kernel with placeholder blocks"));
+            }
+            Op::Update(target)
+        }
+        TaskType::NOP
+        | TaskType::PROFILER_TRACE
+        | TaskType::PROFILER_TRACE_EX
+        | TaskType::CMO
+        | TaskType::CMO_ADDR
+        | TaskType::BARRIER
+        | TaskType::FUSION_START
+        | TaskType::FUSION_END => Op::Nop,
+        TaskType::END_GRAPH => Op::End,
+        TaskType::MODEL_EXIT => Op::Exit,
+        other => return bad(format!("has no kernel, and device `sim` has no other way to run {other}")),
+    })
+}

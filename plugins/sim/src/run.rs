@@ -1,0 +1,126 @@
+//! One launch: takes a run state, binds it, drives the scheduler, makes the report.
+use crate::careful::Careful;
+use crate::context::Inner;
+use crate::group::Part;
+use crate::launch::bound::Bound;
+use crate::launch::team::Team;
+use crate::plan::Plan;
+use crate::schedule::{Machine, Outcome, RankState};
+use ge_plugin_api::device::{Base, RunReport};
+use ge_plugin_api::{Error, ErrorKind, Result, services};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+/// Launches of models.
+pub struct Launch;
+
+impl Launch {
+    /// Runs one model alone, with a run state of its own for the time.
+    pub fn alone(state: &mut RankState, bases: &[Base], profile: bool, device: &Inner) -> Result<RunReport> {
+        Bound::check(&state.plan, bases)?;
+        state.reset(profile);
+        state.counters.refreshed = state.bound.bind(&state.plan.clone(), &[bases]);
+        let elapsed = run(std::slice::from_mut(state), device)?;
+        Ok(report(state, elapsed, profile))
+    }
+    /// Runs all ranks of a group; a result for each.
+    pub fn together(parts: Vec<Part>, device: &Inner) -> Vec<Result<RunReport>> {
+        let n = parts.len();
+        let go = || -> Result<Vec<RunReport>> {
+            for p in &parts {
+                Bound::check(&p.plan, &p.bases).map_err(|e| e.with(|d| d.note(format!("rank {}", p.plan.rank))))?;
+            }
+            let all: Vec<&[Base]> = parts.iter().map(|p| p.bases.as_slice()).collect();
+            let mut ranks: Vec<RankState> = parts.iter().map(|p| RankState::new(p.plan.clone())).collect();
+            for (r, p) in ranks.iter_mut().zip(&parts) {
+                r.reset(p.profile);
+                r.counters.refreshed = r.bound.bind(&p.plan, &all);
+            }
+            let elapsed = run(&mut ranks, device)?;
+            Ok(ranks.iter_mut().zip(&parts).map(|(r, p)| report(r, elapsed, p.profile)).collect())
+        };
+        match go() {
+            Ok(reports) => reports.into_iter().map(Ok).collect(),
+            Err(e) => (0..n).map(|_| Err(e.clone())).collect(),
+        }
+    }
+}
+
+fn report(state: &mut RankState, elapsed: u64, profile: bool) -> RunReport {
+    let elapsed_ns = if state.end_time > 0 { state.end_time } else { elapsed };
+    RunReport {
+        tasks: state.profile.take().unwrap_or_default().into(),
+        elapsed_ns,
+        launches: state.counters.kernels,
+        counters: if profile { state.counters.list().into() } else { Vec::new().into() },
+    }
+}
+
+/// Drives a run to its end; nanoseconds by the machine's clock.
+fn run(ranks: &mut [RankState], device: &Inner) -> Result<u64> {
+    if device.shared.lost.load(Ordering::Relaxed) {
+        return Err(Error::new(ErrorKind::DEVICE, "the device is lost: it must be opened again"));
+    }
+    let begin = Instant::now();
+    let mut careful =
+        device.options.careful().then(|| Careful::new(&device.options, &device.shared, ranks, &device.memory));
+    let may_team = careful.is_none() && services::host_or_none().is_some() && device.threads > 1;
+    let models_time = careful.as_ref().is_some_and(Careful::models_time);
+    let mut machine = Machine::new(ranks, careful.as_mut(), device.options.max_tasks, may_team);
+    machine.launch();
+    let result = drive(&mut machine, device.threads);
+    for r in ranks.iter_mut() {
+        device.counters.add(&r.counters);
+        if !models_time {
+            r.end_time = 0;
+        }
+    }
+    result.map(|()| begin.elapsed().as_nanos() as u64)
+}
+
+/// Drives alone as long as kernels are small, with a team from the first large one on.
+fn drive(machine: &mut Machine<'_>, threads: usize) -> Result<()> {
+    while machine.drive(None)? == Outcome::WantsTeam {
+        let team = Team::default();
+        let lead = AtomicBool::new(false);
+        let shared = Mutex::new((&mut *machine, None));
+        services::parallel_for(threads, 1, |_| {
+            if lead.swap(true, Ordering::AcqRel) {
+                team.member();
+                return Ok(());
+            }
+            let mut guard = shared.lock().unwrap_or_else(|p| p.into_inner());
+            let (machine, result) = &mut *guard;
+            machine.may_team = false;
+            let r = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| machine.drive(Some(&team))));
+            team.close();
+            *result = Some(r.unwrap_or_else(|_| Err(Error::internal("the scheduler panicked"))));
+            Ok(())
+        })?;
+        let result = shared.into_inner().unwrap_or_else(|p| p.into_inner()).1;
+        match result {
+            Some(Ok(Outcome::Done)) => return Ok(()),
+            Some(Err(e)) => return Err(e),
+            // The members had gone: call them again, unless none ever came.
+            Some(Ok(Outcome::WantsTeam)) | None => machine.may_team = team.joined() > 0,
+        }
+    }
+    Ok(())
+}
+
+/// A plan's idle run states, so that a run allocates nothing.
+#[derive(Default)]
+pub struct Idle(Mutex<Vec<RankState>>);
+
+impl Idle {
+    /// Takes one, or makes one.
+    pub fn take(&self, plan: &Arc<Plan>) -> RankState {
+        let kept = self.0.lock().unwrap_or_else(|p| p.into_inner()).pop();
+        kept.unwrap_or_else(|| RankState::new(plan.clone()))
+    }
+    /// Puts one back.
+    pub fn put(&self, state: RankState) {
+        self.0.lock().unwrap_or_else(|p| p.into_inner()).push(state);
+    }
+}

@@ -1,0 +1,169 @@
+//! Streams while a model runs: queues with a place, asleep until launched or activated.
+
+/// What a stream is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Not activated yet.
+    Asleep,
+    /// Its next task can start.
+    Ready,
+    /// Its next task waits for an event.
+    Event(u32),
+    /// Its next task waits for a notify.
+    Notify(u32),
+    /// Its task runs on other threads.
+    Running,
+    /// Past its last task.
+    Done,
+}
+
+/// A stream of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct StreamState {
+    /// What it is doing.
+    pub state: State,
+    /// Position of its next task.
+    pub at: u32,
+    /// Whether the task at `at` has started (a wait has reached the head): its look-ahead is taken.
+    pub started: bool,
+    /// Whether it was activated again while it ran: it starts anew when it is done.
+    pub again: bool,
+    /// Its simulated clock.
+    pub time: u64,
+}
+
+impl StreamState {
+    /// As at launch.
+    pub const ASLEEP: StreamState = StreamState { state: State::Asleep, at: 0, started: false, again: false, time: 0 };
+}
+
+/// What an activation does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Activation {
+    /// It starts from its first task.
+    Starts,
+    /// It runs; it will start again when it is done.
+    Later,
+    /// It runs and is to start again already.
+    Twice,
+}
+
+impl StreamState {
+    /// Activates it.
+    pub fn activate(&mut self, time: u64) -> Activation {
+        match self.state {
+            State::Asleep | State::Done => {
+                *self = StreamState { state: State::Ready, time: self.time.max(time), ..StreamState::ASLEEP };
+                Activation::Starts
+            }
+            _ if self.again => Activation::Twice,
+            _ => {
+                self.again = true;
+                Activation::Later
+            }
+        }
+    }
+}
+
+/// Streams that are ready, by priority (0 first), in the order in which they became so.
+#[derive(Default)]
+pub struct Ready {
+    queues: [std::collections::VecDeque<Gid>; 8],
+    full: u8,
+    len: usize,
+}
+
+/// A stream of a rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gid {
+    /// Rank.
+    pub rank: u32,
+    /// Stream.
+    pub stream: u32,
+}
+
+impl Ready {
+    /// No stream.
+    pub fn clear(&mut self) {
+        self.queues.iter_mut().for_each(|q| q.clear());
+        self.full = 0;
+        self.len = 0;
+    }
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+    /// Adds one behind those of its priority.
+    pub fn push(&mut self, g: Gid, priority: u8) {
+        self.queues[priority as usize].push_back(g);
+        self.full |= 1 << priority;
+        self.len += 1;
+    }
+    /// Puts one back before those of its priority.
+    pub fn push_front(&mut self, g: Gid, priority: u8) {
+        self.queues[priority as usize].push_front(g);
+        self.full |= 1 << priority;
+        self.len += 1;
+    }
+    /// Takes the first.
+    pub fn pop(&mut self) -> Option<Gid> {
+        if self.len == 0 {
+            return None;
+        }
+        let p = self.full.trailing_zeros() as usize;
+        let g = self.queues[p].pop_front();
+        self.len -= usize::from(g.is_some());
+        if self.queues[p].is_empty() {
+            self.full &= !(1 << p);
+        }
+        g
+    }
+    /// Takes the `k`-th of all.
+    pub fn take(&mut self, mut k: usize) -> Option<Gid> {
+        for (p, q) in self.queues.iter_mut().enumerate() {
+            if k < q.len() {
+                let g = q.remove(k);
+                self.len -= usize::from(g.is_some());
+                if q.is_empty() {
+                    self.full &= !(1 << p);
+                }
+                return g;
+            }
+            k -= q.len();
+        }
+        None
+    }
+    /// All, in the order in which `take` counts them.
+    pub fn iter(&self) -> impl Iterator<Item = Gid> + '_ {
+        self.queues.iter().flat_map(|q| q.iter().copied())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    #[test]
+    fn priorities_go_first_and_equals_in_turn() {
+        let g = |stream| Gid { rank: 0, stream };
+        let mut r = Ready::default();
+        r.push(g(1), 3);
+        r.push(g(2), 0);
+        r.push(g(3), 3);
+        r.push_front(g(4), 3);
+        assert_eq!(r.iter().map(|g| g.stream).collect::<Vec<_>>(), [2, 4, 1, 3]);
+        assert_eq!(r.take(2), Some(g(1)));
+        assert_eq!([r.pop(), r.pop(), r.pop(), r.pop()], [Some(g(2)), Some(g(4)), Some(g(3)), None]);
+    }
+    #[test]
+    fn an_activation_of_a_running_stream_is_kept_once() {
+        let mut s = StreamState::ASLEEP;
+        assert_eq!(s.activate(5), Activation::Starts);
+        assert_eq!((s.state, s.time), (State::Ready, 5));
+        assert_eq!(s.activate(9), Activation::Later);
+        assert_eq!(s.activate(9), Activation::Twice);
+    }
+}

@@ -1,0 +1,8 @@
+//! The simulator through its public face: hand-made streams, random stream graphs, ranks, tiling sink, faults.
+mod support;
+
+mod control;
+mod graphs;
+mod ranks;
+mod sink;
+mod streams;
