@@ -78,6 +78,10 @@ impl AttrMap {
             None => self.0.push(Attr { key, value }),
         }
     }
+    /// A map of attributes whose keys are known to differ: linear, where setting each searches.
+    pub fn from_distinct(attrs: RVec<Attr>) -> AttrMap {
+        AttrMap(attrs)
+    }
     /// Removes a value and gives it back.
     pub fn remove(&mut self, key: impl Into<Key>) -> Option<AttrValue> {
         let key = key.into();
