@@ -1,11 +1,14 @@
 //! A model's graphs: nodes in a table by id, ordered inputs in the node, a list of readers for each output.
+mod bulk;
 mod edit;
+mod equal;
 mod order;
 mod side;
 #[cfg(test)]
 mod tests;
 
 pub use edit::EditError;
+pub use equal::{same_attrs, same_value};
 pub use side::NodeMap;
 
 use ge_plugin_api::types::{AttrMap, AttrValue, ConstTensor, Key, NodeId, TensorDesc, Use, ValueRef};

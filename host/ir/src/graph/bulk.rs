@@ -1,0 +1,73 @@
+//! Making a graph node by node in order, without patches: for the text form and other readers of whole graphs.
+use super::{Graph, Model, Node};
+use ge_plugin_api::types::{AttrMap, Key, NodeId, TensorDesc, Use, ValueRef};
+
+impl Graph {
+    /// Appends a node behind all others; costs its edges. None, and nothing done, if it reads what is not there yet.
+    /// A control input named twice counts once.
+    pub fn push_node(
+        &mut self,
+        op: Key,
+        name: String,
+        inputs: Vec<ValueRef>,
+        mut controls: Vec<NodeId>,
+        outputs: Vec<TensorDesc>,
+        attrs: AttrMap,
+    ) -> Option<NodeId> {
+        let id = NodeId(u32::try_from(self.nodes.len()).ok().filter(|&i| i != u32::MAX)?);
+        let known =
+            |v: &ValueRef| v.is_absent() || self.get(v.node).is_some_and(|p| (v.output as usize) < p.outputs.len());
+        if !inputs.iter().all(known) || controls.iter().any(|c| self.get(*c).is_none()) {
+            return None;
+        }
+        let mut seen = std::collections::HashSet::new();
+        controls.retain(|c| seen.insert(*c));
+        let mut input_pos = Vec::with_capacity(inputs.len());
+        for (i, v) in inputs.iter().enumerate() {
+            let mut pos = 0;
+            if let Some(list) = self.slot(v.node).and_then(|p| p.uses.get_mut(v.output as usize)) {
+                pos = u32::try_from(list.len()).ok()?;
+                list.push(Use { node: id, input: u32::try_from(i).ok()? });
+            }
+            input_pos.push(pos);
+        }
+        let mut control_pos = Vec::with_capacity(controls.len());
+        for c in &controls {
+            let mut pos = 0;
+            if let Some(p) = self.slot(*c) {
+                pos = u32::try_from(p.control_users.len()).ok()?;
+                p.control_users.push(id);
+            }
+            control_pos.push(pos);
+        }
+        let uses = outputs.iter().map(|_| Vec::new()).collect();
+        let control_users = Vec::new();
+        self.nodes.push(Some(Node {
+            id,
+            op,
+            name,
+            inputs,
+            input_pos,
+            controls,
+            control_pos,
+            outputs,
+            attrs,
+            uses,
+            control_users,
+        }));
+        self.live += 1;
+        self.order.push(id);
+        Some(id)
+    }
+
+    fn slot(&mut self, id: NodeId) -> Option<&mut Node> {
+        self.nodes.get_mut(id.index())?.as_mut()
+    }
+}
+
+impl Model {
+    /// A model of whole graphs, the first its root. None without a graph.
+    pub fn from_graphs(graphs: Vec<Graph>) -> Option<Model> {
+        if graphs.is_empty() { None } else { Some(Model { graphs }) }
+    }
+}
