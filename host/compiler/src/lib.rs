@@ -17,6 +17,8 @@ pub mod stages;
 pub mod prepare;
 /// Engines for nodes.
 pub mod place;
+/// Clusters of one engine.
+pub mod partition;
 /// Memory conflicts.
 pub mod conflict;
 /// Output sizes, workspaces, wishes of each node.

@@ -65,7 +65,12 @@ impl Toolbox {
             .plugins()
             .iter()
             .filter(|p| p.usable())
-            .map(|p| PluginEntry { name: p.name.clone(), version: p.version.clone(), kinds: p.kinds.clone(), file: p.file_name() })
+            .map(|p| PluginEntry {
+                name: p.name.clone(),
+                version: p.version.clone(),
+                kinds: p.kinds.clone(),
+                file: p.file_name(),
+            })
             .collect();
         let ops = registry.ops().iter().map(|o| (Key::new(o.name()), o.clone())).collect();
         Toolbox { engines, passes: registry.passes().to_vec(), plugins, ops, target }

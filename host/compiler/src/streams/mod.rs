@@ -29,7 +29,11 @@ pub fn run(
     toolbox: &Toolbox,
     options: &Options,
 ) -> Result<(StreamPlan, ExecutionOrder)> {
-    let plan = logical::assign(model, placement, toolbox, options)?;
+    let mut plan = logical::assign(model, placement, toolbox, options)?;
+    // END_GRAPH needs a stream even where nothing runs before it.
+    if let Some(out) = model.root().net_output() {
+        plan.of[crate::ids::NodeKey::new(0, out.id())].get_or_insert(crate::ids::StreamId(0));
+    }
     let order = ExecutionOrder::new(model, &plan);
     Ok((plan, order))
 }

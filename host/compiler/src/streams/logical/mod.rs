@@ -1,51 +1,128 @@
-//! Static logical streams: one stream an engine, nodes without a task on none.
+//! Static logical streams: the pass chain of documents 002 and 004, one file a pass.
+//!
+//! The root graph first, then each subgraph with its parent's stream as default. The graph is borrowed unchanged for the
+//! whole allocation: passes see `&Graph` and write into a [`Context`] alone.
+
+/// What passes see and write.
+pub mod context;
+/// Streams by `NewStreamId`.
+pub mod update_for_mde_group_pass;
+/// Streams by `_stream_label`.
+pub mod assign_by_label_pass;
+/// Streams of independent engines.
+pub mod independent_stream_pass;
+/// Reuse of predecessors' streams, or new ones.
+pub mod assign_by_dependency_pass;
+/// From subgraphs to nodes.
+pub mod node_stream_update_pass;
+/// Streams by `_parallel_group`.
+pub mod update_for_parallel_group_pass;
+/// Successors of AllReduce beside it.
+pub mod all_reduce_parallel_pass;
+/// Nodes of engines that take part in no assignment.
+pub mod update_for_skipped_engine_pass;
+/// Nodes whose own stream gains nothing.
+pub mod optimize_ineffective_multi_stream_pass;
+/// Everything on one stream.
+pub mod single_stream_pass;
+/// Attached streams.
+pub mod attached;
+
 use super::{LogicalStream, StreamPlan};
 use crate::error::Result;
 use crate::ids::{NodeKey, StreamId};
 use crate::options::Options;
 use crate::place::Placement;
 use crate::toolbox::Toolbox;
+use context::{Context, NONE};
 use ge_ir::Model;
-use ge_plugin_api::engine::flags;
+use std::collections::BTreeMap;
 
-/// One stream for each engine that takes part, in the order in which engines first appear.
+/// A pass of the chain. It changes streams only.
+pub trait LogicalStreamPass {
+    /// Its name in the documents.
+    const NAME: &'static str;
+    /// Runs on one graph.
+    fn run(cx: &mut Context<'_>) -> Result<()>;
+}
+
+fn run<P: LogicalStreamPass>(cx: &mut Context<'_>) -> Result<()> {
+    P::run(cx)
+}
+
+/// Assigns logical streams to all graphs: the chain, then the topology pass; ids continuous from 0 at the end.
 pub fn assign(model: &Model, placement: &Placement, toolbox: &Toolbox, options: &Options) -> Result<StreamPlan> {
     let mut plan = StreamPlan::empty(model);
-    let single = options.is_on("ge.enableSingleStream");
-    plan.single = single;
-    let mut of_engine = vec![None; toolbox.engines.len()];
+    plan.single = options.is_on("ge.enableSingleStream");
+    let mut next = 0u32;
+    let mut streams: Vec<Vec<u32>> = model.graphs().iter().map(|g| vec![NONE; g.id_bound()]).collect();
+    for gi in graph_order(model) {
+        let default = super::order::parents_of(model)[gi].map_or(NONE, |p| streams[p.graph as usize][p.node.index()]);
+        let mut cx = Context::new(model, gi, placement, toolbox, options, default, next);
+        if plan.single {
+            run::<single_stream_pass::SingleStreamPass>(&mut cx)?;
+            run::<node_stream_update_pass::NodeStreamUpdatePass>(&mut cx)?;
+            run::<update_for_skipped_engine_pass::UpdateForSkippedEnginePass>(&mut cx)?;
+        } else {
+            run::<update_for_mde_group_pass::UpdateForMdeGroupPass>(&mut cx)?;
+            run::<assign_by_label_pass::AssignByLabelPass>(&mut cx)?;
+            run::<independent_stream_pass::IndependentStreamPass>(&mut cx)?;
+            run::<assign_by_dependency_pass::AssignByDependencyPass>(&mut cx)?;
+            run::<node_stream_update_pass::NodeStreamUpdatePass>(&mut cx)?;
+            run::<update_for_parallel_group_pass::UpdateForParallelGroupPass>(&mut cx)?;
+            run::<all_reduce_parallel_pass::AllReduceParallelPass>(&mut cx)?;
+            run::<update_for_skipped_engine_pass::UpdateForSkippedEnginePass>(&mut cx)?;
+            run::<optimize_ineffective_multi_stream_pass::OptimizeIneffectiveMultiStreamPass>(&mut cx)?;
+        }
+        next = cx.next;
+        streams[gi] = cx.node_stream;
+    }
+    refresh_continuous(model, &mut plan, &streams);
+    attached::assign(model, &mut plan)?;
+    Ok(plan)
+}
+
+/// The root, then subgraphs so that each stands behind the graph of its parent.
+fn graph_order(model: &Model) -> Vec<usize> {
+    let mut out = vec![0];
+    let mut at = 0;
+    while at < out.len() {
+        for n in model.graphs()[out[at]].nodes() {
+            for s in n.subgraphs() {
+                if let Some(i) = model.graph_index(s) {
+                    if !out.contains(&i) {
+                        out.push(i);
+                    }
+                }
+            }
+        }
+        at += 1;
+    }
+    out.extend((0..model.graphs().len()).filter(|i| !out.contains(i)).collect::<Vec<_>>());
+    out
+}
+
+/// Ids that are used become continuous in ascending order; labels of streams are noted.
+fn refresh_continuous(model: &Model, plan: &mut StreamPlan, streams: &[Vec<u32>]) {
+    let mut used: BTreeMap<u32, u32> = BTreeMap::new();
+    for s in streams.iter().flatten().filter(|s| **s != NONE) {
+        used.insert(*s, 0);
+    }
+    for (k, v) in used.values_mut().enumerate() {
+        *v = k as u32;
+    }
+    plan.streams = vec![LogicalStream::default(); used.len().max(1)];
     for (gi, g) in model.graphs().iter().enumerate() {
         for n in g.nodes() {
-            let key = NodeKey::new(gi, n.id());
-            let e = placement.engine[key];
-            let f = toolbox.engine(e).info.flags;
-            if f & flags::SKIP_ASSIGN_STREAM != 0 {
-                continue;
+            let Some(id) = used.get(&streams[gi][n.id().index()]) else { continue };
+            plan.of[NodeKey::new(gi, n.id())] = Some(StreamId(*id));
+            let s = &mut plan.streams[*id as usize];
+            if let Some(l) = n.attrs().str("_user_stream_label").filter(|_| s.user_label.is_empty()) {
+                s.user_label = l.to_owned();
             }
-            let slot = if single { 0 } else { usize::from(e.0) };
-            // An attach engine goes where its first producer with a stream stands.
-            let follow = n.inputs().iter().filter(|v| !v.is_absent()).find_map(|v| {
-                let p = NodeKey::new(gi, v.node);
-                let independent = toolbox.engine(placement.engine[p]).info.flags & flags::INDEPENDENT != 0;
-                if independent { None } else { plan.of[p] }
-            });
-            let s = match follow {
-                Some(s) if f & flags::ATTACH != 0 => s,
-                _ => *of_engine[slot].get_or_insert_with(|| {
-                    plan.streams.push(LogicalStream::default());
-                    StreamId(plan.streams.len() as u32 - 1)
-                }),
-            };
-            plan.of[key] = Some(s);
+            if let Some(l) = context::label_of(n).filter(|_| s.label.is_empty()) {
+                s.label = l;
+            }
         }
     }
-    if plan.streams.is_empty() {
-        plan.streams.push(LogicalStream::default());
-    }
-    // NetOutput ends the model: it stands on the stream of its last producer.
-    if let Some(out) = model.root().net_output() {
-        let s = out.inputs().iter().rev().filter(|v| !v.is_absent()).find_map(|v| plan.of[NodeKey::new(0, v.node)]);
-        plan.of[NodeKey::new(0, out.id())] = Some(s.unwrap_or(StreamId(0)));
-    }
-    Ok(plan)
 }

@@ -1,0 +1,140 @@
+//! `AssignByDependencyPass`: a subgraph without a stream takes the stream of a predecessor where the reuse rule allows, else a
+//! stream of its engine. Source: 004 §4.1.1, facts 1.5; DESIGN 9 settles ties and the sibling rule.
+//!
+//! Reuse rule, in this order: another scheduler: no; an independent engine's or a labelled stream: no; the first visit of a
+//! subgraph with `_force_attach_stream`: yes; unless MemoryPriority, a sibling of the predecessor's engine has the better
+//! claim: no; same engine, or an engine that attaches: yes; the predecessor itself follows a stream of this engine: yes.
+use super::LogicalStreamPass;
+use super::context::{Context, NONE};
+use crate::error::Result;
+use crate::toolbox::EngineId;
+use std::collections::{BTreeMap, HashMap};
+
+/// The pass.
+pub struct AssignByDependencyPass;
+
+/// What a subgraph of this pass stands on: the k-th stream of its engine, or what another has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Claim {
+    /// Nothing yet.
+    Open,
+    /// Had a stream before.
+    Given,
+    /// The k-th stream of its engine.
+    Own(u32),
+    /// The stream of another subgraph.
+    Reuses(u32),
+}
+
+impl LogicalStreamPass for AssignByDependencyPass {
+    const NAME: &'static str = "AssignByDependencyPass";
+    fn run(cx: &mut Context<'_>) -> Result<()> {
+        let n = cx.subs.len();
+        let mut claim: Vec<Claim> =
+            cx.subs.iter().map(|s| if s.stream == NONE { Claim::Open } else { Claim::Given }).collect();
+        // Root of each subgraph's chain of reuse.
+        let mut root: Vec<Option<u32>> = vec![None; n];
+        let mut counters: HashMap<EngineId, (u32, u32)> = HashMap::new();
+        let mut seen = vec![false; n];
+        let limits = parallel_limits(cx);
+        let mut own = |cx: &Context<'_>, i: usize| {
+            let e = cx.subs[i].engine;
+            let limit = limits.get(cx.toolbox.engine(e).info.name.as_str()).copied().unwrap_or(1);
+            let (next, count) = counters.entry(e).or_default();
+            let k = if *next >= limit { 0 } else { *next };
+            *next = k + 1;
+            *count = (*count).max(k + 1);
+            Claim::Own(k)
+        };
+        for i in 0..n {
+            if claim[i] != Claim::Open {
+                continue;
+            }
+            let mut best: Option<(u32, u32)> = None;
+            for &p in &cx.subs[i].preds {
+                if could_reuse(cx, &root, &mut seen, i, p as usize) {
+                    let cost = cx.toolbox.engine(cx.subs[p as usize].engine).info.cost;
+                    if best.is_none_or(|b| (cost, p) < b) {
+                        best = Some((cost, p));
+                    }
+                }
+            }
+            seen[i] = true;
+            match best {
+                None => claim[i] = own(cx, i),
+                Some((_, p)) => {
+                    if claim[p as usize] == Claim::Open {
+                        claim[p as usize] = own(cx, p as usize);
+                    }
+                    claim[i] = Claim::Reuses(p);
+                    root[i] = Some(root[p as usize].unwrap_or(p));
+                }
+            }
+        }
+        // Engines get ranges of ids in the order of their names; a subgraph's first new stream is its parent's.
+        let mut names: BTreeMap<String, (EngineId, u32)> = BTreeMap::new();
+        for (e, (_, count)) in counters.iter().map(|(e, c)| (*e, *c)).collect::<BTreeMap<_, _>>() {
+            names.insert(cx.toolbox.engine(e).info.name.to_string(), (e, count));
+        }
+        let mut base: HashMap<EngineId, u32> = HashMap::new();
+        let first = cx.next;
+        for (e, count) in names.into_values() {
+            base.insert(e, cx.next);
+            cx.next += count;
+        }
+        for i in 0..n {
+            if let Claim::Own(k) = claim[i] {
+                let id = base.get(&cx.subs[i].engine).copied().unwrap_or(first) + k;
+                cx.subs[i].stream = if id == first && cx.default != NONE { cx.default } else { id };
+            }
+        }
+        for i in 0..n {
+            // The list is not topological: a chain may lead to a later subgraph.
+            let mut at = i;
+            for _ in 0..=n {
+                match claim[at] {
+                    Claim::Reuses(p) => at = p as usize,
+                    _ => break,
+                }
+            }
+            cx.subs[i].stream = cx.subs[at].stream;
+        }
+        Ok(())
+    }
+}
+
+/// `ge.streamMaxParallelNum`: "ENGINE:n,ENGINE:n".
+fn parallel_limits(cx: &Context<'_>) -> HashMap<String, u32> {
+    cx.options
+        .get("ge.streamMaxParallelNum")
+        .split(',')
+        .filter_map(|p| p.split_once(':'))
+        .filter_map(|(e, n)| Some((e.trim().to_owned(), n.trim().parse().ok()?)))
+        .collect()
+}
+
+fn could_reuse(cx: &Context<'_>, root: &[Option<u32>], seen: &mut [bool], i: usize, p: usize) -> bool {
+    let (sub, pred) = (&cx.subs[i], &cx.subs[p]);
+    let (mine, its) = (&cx.toolbox.engine(sub.engine).info, &cx.toolbox.engine(pred.engine).info);
+    if mine.scheduler_id != its.scheduler_id || cx.independent(pred.engine) || !pred.label.is_empty() {
+        return false;
+    }
+    if !seen[i] {
+        let forced = |id: &ge_ir::NodeId| cx.graph.get(*id).is_some_and(|n| n.attrs().flag("_force_attach_stream"));
+        if sub.nodes.iter().any(forced) {
+            seen[i] = true;
+            return true;
+        }
+    }
+    let memory_first = cx.options.get("ge.exec.memoryOptimizationPolicy") == "MemoryPriority";
+    if !memory_first
+        && !cx.skipped(sub.engine)
+        && pred.succs.iter().any(|&s| s as usize != i && cx.subs[s as usize].engine == pred.engine)
+    {
+        return false;
+    }
+    if sub.engine == pred.engine || cx.has(sub.engine, ge_plugin_api::engine::flags::ATTACH) {
+        return true;
+    }
+    root[p].is_some_and(|r| cx.subs[r as usize].engine == sub.engine)
+}
