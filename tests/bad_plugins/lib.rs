@@ -28,9 +28,10 @@ fn options() -> Vec<OptionSpec> {
     if std::env::var_os("GE_BAD_PANIC_OPTIONS").is_some() {
         panic!("no options today");
     }
-    let mut level = spec("level", OptionKind::INT, AttrValue::Int(3));
+    let mode = std::env::var("GE_BAD_MODE").unwrap_or_else(|_| "good".into());
+    let mut level = spec("level", OptionKind::INT, AttrValue::Int(if mode == "bad_default" { 9 } else { 3 }));
     (level.min, level.max) = (1, 8);
-    vec![spec("mode", OptionKind::STRING, AttrValue::Str("good".into())), level]
+    vec![spec("mode", OptionKind::STRING, AttrValue::Str(mode.as_str().into())), level]
 }
 fn spec(key: &str, kind: OptionKind, default: AttrValue) -> OptionSpec {
     OptionSpec { key: key.into(), kind, min: 0, max: 0, choices: Default::default(), default, help: "".into() }
@@ -53,6 +54,12 @@ fn init(options: &[OptionValue]) -> Result<()> {
         // SAFETY: it is not; that is the point.
         "segv_init" => unsafe { std::ptr::null_mut::<u8>().write_volatile(1) },
         "exit_init" => std::process::exit(7),
+        "loop_init" => {
+            let mut n = 0u64;
+            while std::hint::black_box(n) < u64::MAX {
+                n += 1;
+            }
+        }
         "abort_init" => std::process::abort(),
         "overflow_init" => drop(deep(0)),
         "thread_left" => drop(std::thread::spawn(|| {
@@ -157,7 +164,7 @@ impl Pass for BadPass {
             return Err(Error::failed("no"));
         }
         if mode("slow_cancel") && ge_plugin_api::services::cancelled() {
-            std::thread::sleep(std::time::Duration::from_secs(20));
+            std::thread::sleep(std::time::Duration::from_millis(1200));
         }
         Ok(())
     }

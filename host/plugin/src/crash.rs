@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 /// Names of plugins that took an earlier start of this command down, with the signal: `name=SIGSEGV,…`.
 const VARIABLE: &str = "GE_CRASHED_PLUGINS";
@@ -38,9 +38,17 @@ pub(crate) fn within<T>(plugin: &str, call: &str, loading: bool, f: impl FnOnce(
         call_len: call.len(),
         loading,
     };
-    let before = CURRENT.replace(&region);
+    let at: *const Region = &region;
+    let slot = LOADING
+        .iter()
+        .filter(|_| loading)
+        .find(|s| s.compare_exchange(std::ptr::null_mut(), at.cast_mut(), Ordering::AcqRel, Ordering::Relaxed).is_ok());
+    let before = CURRENT.replace(at);
     let r = f();
     CURRENT.set(before);
+    if let Some(s) = slot {
+        s.store(std::ptr::null_mut(), Ordering::Release);
+    }
     r
 }
 
@@ -87,7 +95,9 @@ unsafe impl Send for Restart {}
 struct Armed(Option<Restart>);
 static ARMED: OnceLock<Armed> = OnceLock::new();
 
-const SIGNALS: [(c_int, &str); 7] = [
+const SIGNALS: [(c_int, &str); 9] = [
+    (libc::SIGPROF, "an endless loop"),
+    (libc::SIGALRM, "an endless wait"),
     (libc::SIGSEGV, "SIGSEGV"),
     (libc::SIGBUS, "SIGBUS"),
     (libc::SIGILL, "SIGILL"),
@@ -96,6 +106,43 @@ const SIGNALS: [(c_int, &str); 7] = [
     (libc::SIGTRAP, "SIGTRAP"),
     (libc::SIGSYS, "SIGSYS"),
 ];
+
+/// CPU time, and time by the clock, that loading all plugins may take; it takes milliseconds.
+const LOADING_CPU_S: libc::time_t = 5;
+const LOADING_WALL_S: libc::time_t = 30;
+
+/// Regions of plugins that are being loaded, for a timer that fires on another thread than theirs.
+static LOADING: [AtomicPtr<Region>; 16] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 16];
+
+fn timers(cpu: libc::time_t, wall: libc::time_t) {
+    for (which, seconds) in [(libc::ITIMER_PROF, cpu), (libc::ITIMER_REAL, wall)] {
+        let value = libc::itimerval {
+            it_interval: libc::timeval { tv_sec: 0, tv_usec: 0 },
+            it_value: libc::timeval { tv_sec: seconds, tv_usec: 0 },
+        };
+        // SAFETY: a plain system call with a value that lives for it.
+        unsafe { libc::setitimer(which, &value, std::ptr::null_mut()) };
+    }
+}
+
+/// While it lives, a plugin that loads for ever is treated as one that dies (where the handlers are armed).
+pub(crate) struct Watch(bool);
+impl Watch {
+    pub(crate) fn start() -> Watch {
+        let armed = ARMED.get().is_some();
+        if armed {
+            timers(LOADING_CPU_S, LOADING_WALL_S);
+        }
+        Watch(armed)
+    }
+}
+impl Drop for Watch {
+    fn drop(&mut self) {
+        if self.0 {
+            timers(0, 0);
+        }
+    }
+}
 
 /// Name of a signal.
 pub fn signal_name(signal: c_int) -> String {
@@ -176,7 +223,19 @@ pub fn arm() {
 const ROOM: usize = 4096;
 
 extern "C" fn handler(signal: c_int, _: *mut libc::siginfo_t, _: *mut c_void) {
-    let region = CURRENT.try_with(Cell::get).unwrap_or(std::ptr::null());
+    let mut region = CURRENT.try_with(Cell::get).unwrap_or(std::ptr::null());
+    let timer = signal == libc::SIGPROF || signal == libc::SIGALRM;
+    if timer {
+        // Whoever is still at it holds everything up.
+        region = LOADING
+            .iter()
+            .map(|s| s.load(Ordering::Acquire).cast_const())
+            .find(|p| !p.is_null())
+            .unwrap_or(std::ptr::null());
+        if region.is_null() {
+            return;
+        }
+    }
     let name = SIGNALS.iter().find(|s| s.0 == signal).map_or("signal", |s| s.1);
     // SAFETY: only functions that are safe in signal handlers; `region` is on the stack of this thread, below `within`, and
     // its texts outlive it. Nothing is allocated.
@@ -257,6 +316,7 @@ unsafe fn restart(r: &Restart, plugin: &[u8], signal: &[u8]) {
         let mut set: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&mut set);
         libc::sigprocmask(libc::SIG_SETMASK, &set, std::ptr::null_mut());
+        timers(0, 0);
         libc::execve(r.exe, r.arguments, r.environment);
     }
 }

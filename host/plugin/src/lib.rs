@@ -28,6 +28,8 @@ pub mod handle;
 pub mod registry;
 /// From a configuration to a registry.
 pub mod set;
+/// The conformance suite.
+pub mod conformance;
 /// Plugins that take the process down.
 pub mod crash;
 /// Small graphs that plugins are shown.

@@ -187,6 +187,7 @@ impl<'a> Set<'a> {
         let mut all: Vec<Candidate<'a>> = self.config.entries.par_iter().map(|e| self.look(e)).collect();
         self.refuse_twice(&mut all);
         self.refuse_same_provides(&mut all);
+        let watch = crash::Watch::start();
         all.par_iter_mut().for_each(|c| {
             if c.alive() && c.manifest.as_ref().is_some_and(|m| want.takes(m)) {
                 match self.start(c) {
@@ -198,6 +199,7 @@ impl<'a> Set<'a> {
                 }
             }
         });
+        drop(watch);
         self.refuse_same_contents(&mut all);
         self.join(all)
     }

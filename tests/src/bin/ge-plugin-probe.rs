@@ -3,9 +3,13 @@ use ge_plugin::{LoadRequest, PluginSet, Status, Want};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    ge_plugin::crash::arm();
     let mut args = std::env::args().skip(1);
     let what = args.next().unwrap_or_default();
+    if what == "check" {
+        let library = args.next().unwrap_or_default();
+        return ExitCode::from(u8::try_from(ge_plugin::conformance::probe_main(library.as_ref())).unwrap_or(70));
+    }
+    ge_plugin::crash::arm();
     let request = LoadRequest { config: args.next().map(Into::into), want: Want::All };
     match PluginSet::load(&request) {
         Ok(r) => {

@@ -125,9 +125,13 @@ fn a_second_start_with_other_options_is_refused() {
 
 #[test]
 fn a_plugin_that_dies_while_loading_is_named_and_the_rest_goes_on_without_it() {
-    for (mode, signal) in
-        [("segv_init", "SIGSEGV"), ("abort_init", "SIGABRT"), ("overflow_init", "SIGSEGV"), ("exit_init", "exit")]
-    {
+    for (mode, signal) in [
+        ("segv_init", "SIGSEGV"),
+        ("abort_init", "SIGABRT"),
+        ("overflow_init", "SIGSEGV"),
+        ("exit_init", "exit"),
+        ("loop_init", "endless loop"),
+    ] {
         let dir = Dir::new();
         dir.file("libge_bad.so", &good());
         let (code, said) = dir.load_apart(&entry(mode));

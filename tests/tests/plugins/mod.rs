@@ -2,6 +2,8 @@
 
 /// Plugins that do one thing wrong once they run.
 mod behaviour;
+/// The conformance suite.
+mod check;
 /// Files that are no plugins, or damaged ones.
 mod files;
 /// Entries of `plugins.toml` that contradict each other.
