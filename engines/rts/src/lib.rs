@@ -1,1 +1,68 @@
-//! Run-time services: streams, labels, events, copies.
+//! DNN_VM_RTS: run-time services: streams, labels, events, copies.
+//!
+//! Rooms: [`store`] says which operators it takes, [`build`] makes their task lists, [`execute`] loads what needs a kernel.
+#![deny(unsafe_code)]
+
+/// What it takes.
+pub mod store;
+/// Task lists.
+pub mod build;
+/// Kernels.
+pub mod execute;
+
+use ge_plugin_api::Result;
+use ge_plugin_api::abi::ROption;
+use ge_plugin_api::device::{ModelSink, SocSpec};
+use ge_plugin_api::engine::{Engine, EngineInfo, KernelBinary, LoadRequest, Support, Target, TaskContext, flags};
+use ge_plugin_api::kernel::LoadedKernel;
+use ge_plugin_api::task::Task;
+use ge_plugin_api::view::Node;
+
+/// The engine.
+pub struct Rts;
+
+impl Engine for Rts {
+    fn info(&self) -> EngineInfo {
+        EngineInfo {
+            name: "DNN_VM_RTS".into(),
+            kernel_lib: "DNN_VM_RTS_OP_STORE".into(),
+            user_name: "Rts".into(),
+            cost: 2,
+            flags: flags::ATTACH | flags::RUNTIME_TASKS,
+            scheduler_id: "TS_1".into(),
+            optimizer_priority: 100,
+        }
+    }
+    fn op_types(&self) -> Vec<String> {
+        store::OPS.iter().map(|o| o.name.to_owned()).collect()
+    }
+    fn supports(&self, node: &Node<'_>) -> Support {
+        match store::refusal(node) {
+            None => Support::Yes,
+            Some(reason) => Support::no(reason),
+        }
+    }
+    fn compile(&self, node: &Node<'_>, target: &Target) -> Result<Option<KernelBinary>> {
+        build::compile(node, target)
+    }
+    fn generate_task(&self, node: &Node<'_>, context: &TaskContext) -> Result<Vec<Task>> {
+        build::tasks(node, context)
+    }
+    fn time_ns(&self, node: &Node<'_>, _: &SocSpec) -> u64 {
+        build::time_ns(node)
+    }
+    fn load_kernel(&self, request: &LoadRequest) -> Result<LoadedKernel> {
+        execute::clear::load(request)
+    }
+    fn load_task(&self, request: &LoadRequest, device: &mut ModelSink<'_>) -> Result<()> {
+        match &request.task.kernel {
+            ROption::RSome(_) => device.bind_kernel(request, self.load_kernel(request)?),
+            ROption::RNone => {
+                let task = device.resolved().clone();
+                device.bind_task(task).map(|_| ())
+            }
+        }
+    }
+}
+
+mod plugin;

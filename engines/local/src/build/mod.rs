@@ -1,0 +1,13 @@
+//! What the engine says of a node before memory is planned. It compiles nothing and emits no task.
+use crate::store::{Family, family};
+use ge_plugin_api::engine::RunningParams;
+use ge_plugin_api::view::Node;
+
+/// Sizes are those of the descriptors; a view lies in the place of its input.
+pub fn running_params(node: &Node<'_>) -> RunningParams {
+    let inplace = match family(node.op()) {
+        Some(Family::View) => vec![0],
+        _ => Vec::new(),
+    };
+    RunningParams { inplace: inplace.into(), ..RunningParams::default() }
+}

@@ -1,0 +1,106 @@
+//! The op store: one row an operator, with its family; the yes and the reason of a no come from the same row.
+pub mod phony;
+pub mod views;
+
+use ge_plugin_api::view::Node;
+
+/// What makes an operator one without a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// It is memory: a graph input, a constant, a variable.
+    Memory,
+    /// It is a place in the graph: outputs, subgraph borders, control edges.
+    Place,
+    /// It calls subgraphs; their tasks and those of DNN_VM_RTS do the work.
+    Control,
+    /// It is its input with another shape or type name.
+    View,
+    /// Its inputs lie side by side where its output is.
+    PhonyConcat,
+    /// Its outputs lie side by side where its input is.
+    PhonySplit,
+}
+
+/// Every operator of the engine.
+pub const OPS: &[(&str, Family)] = &[
+    ("Data", Family::Memory),
+    ("RefData", Family::Memory),
+    ("AippData", Family::Memory),
+    ("Const", Family::Memory),
+    ("Constant", Family::Memory),
+    ("FileConstant", Family::Memory),
+    ("Variable", Family::Memory),
+    ("NetOutput", Family::Place),
+    ("PlaceHolder", Family::Place),
+    ("End", Family::Place),
+    ("NoOp", Family::Place),
+    ("ControlTrigger", Family::Place),
+    ("PartitionedCall", Family::Control),
+    ("If", Family::Control),
+    ("StatelessIf", Family::Control),
+    ("Case", Family::Control),
+    ("StatelessCase", Family::Control),
+    ("While", Family::Control),
+    ("StatelessWhile", Family::Control),
+    ("For", Family::Control),
+    ("Reshape", Family::View),
+    ("Flatten", Family::View),
+    ("FlattenV2", Family::View),
+    ("Squeeze", Family::View),
+    ("SqueezeV2", Family::View),
+    ("SqueezeV3", Family::View),
+    ("Unsqueeze", Family::View),
+    ("UnsqueezeV2", Family::View),
+    ("UnsqueezeV3", Family::View),
+    ("ExpandDims", Family::View),
+    ("Bitcast", Family::View),
+    ("ReFormat", Family::View),
+    ("PhonyConcat", Family::PhonyConcat),
+    ("PhonySplit", Family::PhonySplit),
+];
+
+/// Its operator types.
+pub fn types() -> impl Iterator<Item = &'static str> {
+    OPS.iter().map(|o| o.0)
+}
+
+/// The family of an operator type, if it is one of this engine.
+pub fn family(op: &str) -> Option<Family> {
+    OPS.iter().find(|o| o.0 == op).map(|o| o.1)
+}
+
+/// Why the engine does not take a node; None: it does.
+pub fn refusal(node: &Node<'_>) -> Option<String> {
+    match family(node.op()) {
+        None => Some("type".into()),
+        Some(Family::Memory | Family::Place | Family::Control) => None,
+        Some(Family::View) => match (node.input_desc(0), node.outputs()) {
+            (Some(x), [y]) => views::refusal(x, y),
+            (None, _) => Some("input 0 is missing".into()),
+            (_, outputs) => Some(format!("it has {} outputs, a view has one", outputs.len())),
+        },
+        Some(Family::PhonyConcat) => {
+            let inputs: Option<Vec<_>> = (0..node.inputs().len()).map(|i| node.input_desc(i)).collect();
+            match (inputs, node.outputs()) {
+                (Some(x), [y]) => phony::refusal("inputs", &x, y),
+                _ => Some("it needs all its inputs and one output".into()),
+            }
+        }
+        Some(Family::PhonySplit) => match node.input_desc(0) {
+            Some(x) => phony::refusal("outputs", &node.outputs().iter().collect::<Vec<_>>(), x),
+            None => Some("input 0 is missing".into()),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    #[test]
+    fn no_type_stands_twice() {
+        let mut all: Vec<&str> = types().collect();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), OPS.len());
+    }
+}
