@@ -1,1 +1,24 @@
 //! AIcoreEngine and VectorEngine: the fast kernels.
+//!
+//! An operator's row in [`store`] names its family; the family turns the node's signature (types, shapes, attributes,
+//! values of small constants) into a [`kernel::Kernel`], or says in words why not. The same function serves the op store,
+//! the kernel builder and the executor, so that what is promised is what runs. A kernel's work is cut into units; which
+//! units a block does follows from its index and the tiling data alone, and no unit's bits depend on who does it.
+#![forbid(unsafe_code)]
+
+/// What a family sees of a node.
+pub mod sig;
+/// The kernel contract inside this crate, tiling data, and the adapter to the device's.
+pub mod kernel;
+/// Kernels by family.
+pub mod families;
+/// Operators, their families and types.
+pub mod store;
+/// The two engines.
+pub mod engine;
+
+use ge_plugin_api::{ge_plugin, register_engine};
+
+ge_plugin! { name: "nn", kinds: ["engine"], provides: ["AIcoreEngine", "VectorEngine"] }
+register_engine!(|| Box::new(engine::Nn::ai_core()));
+register_engine!(|| Box::new(engine::Nn::vector()));

@@ -26,19 +26,19 @@ pub fn copy<T: Elem>(nest: &Nest<1>, range: Range<usize>, x: &[T], out: &mut Out
     });
 }
 
-/// A row-major matrix turned: `out[j * rows + i] = x[i * cols + j]`, for the output rows (input columns) of `units`, by
-/// squares that stay in cache.
-pub fn transpose<T: Elem>(rows: usize, cols: usize, units: Range<usize>, x: &[T], out: &mut Out<'_, T>) {
+/// A row-major matrix at `base` turned: `out[base + j * rows + i] = x[base + i * cols + j]`, for the output rows (input
+/// columns) of `units`, by squares that stay in cache.
+pub fn transpose<T: Elem>(rows: usize, cols: usize, base: usize, units: Range<usize>, x: &[T], out: &mut Out<'_, T>) {
     const SIDE: usize = 16;
     let mut j0 = units.start;
     while j0 < units.end.min(cols) {
         let j1 = (j0 + SIDE).min(units.end.min(cols));
-        let part = out.part(j0 * rows, (j1 - j0) * rows);
+        let part = out.part(base + j0 * rows, (j1 - j0) * rows);
         for i0 in (0..rows).step_by(SIDE) {
             let i1 = (i0 + SIDE).min(rows);
             for j in j0..j1 {
                 let to = &mut part[(j - j0) * rows + i0..(j - j0) * rows + i1];
-                for (t, row) in to.iter_mut().zip(x[i0 * cols..].chunks(cols)) {
+                for (t, row) in to.iter_mut().zip(x[base + i0 * cols..].chunks(cols)) {
                     *t = row[j];
                 }
             }
@@ -115,7 +115,7 @@ mod tests {
             let want = View::contiguous(&x, &[rows, cols]).unwrap().map(|l| l.permute(&[1, 0])).unwrap().to_vec();
             let mut y = vec![0; rows * cols];
             for b in 0..3 {
-                transpose(rows, cols, block_range(cols, b, 3), &x, &mut Out::new(&mut y));
+                transpose(rows, cols, 0, block_range(cols, b, 3), &x, &mut Out::new(&mut y));
             }
             prop_assert_eq!(&y, &want);
             let l = Layout::contiguous(&[rows, cols]).unwrap().permute(&[1, 0]).unwrap();

@@ -1,0 +1,125 @@
+//! The two engines over one op store: AIcoreEngine offers all of it, VectorEngine the rows marked so.
+use crate::kernel::{Tiling, on_device};
+use crate::sig::Sig;
+use crate::store;
+use ge_plugin_api::author::simple::plain_args_format;
+use ge_plugin_api::device::SocSpec;
+use ge_plugin_api::engine::{
+    Engine, EngineInfo, KernelBinary, LoadRequest, RunningParams, Support, Target, TaskContext, flags,
+};
+use ge_plugin_api::kernel::LoadedKernel;
+use ge_plugin_api::task::{KernelTask, KernelType, Task, TaskType};
+use ge_plugin_api::view::Node;
+use ge_plugin_api::{Error, Result};
+
+/// One of the two engines.
+pub struct Nn {
+    name: &'static str,
+    user_name: &'static str,
+    cost: u32,
+    flags: u64,
+    vector: bool,
+}
+
+impl Nn {
+    /// The AI core: every operator of the store.
+    pub fn ai_core() -> Nn {
+        Nn { name: "AIcoreEngine", user_name: "AiCore", cost: 1, flags: flags::AI_CORE, vector: false }
+    }
+
+    /// The vector core: element-wise operators, casts, changes of layout.
+    pub fn vector() -> Nn {
+        Nn { name: "VectorEngine", user_name: "AiVector", cost: 2, flags: flags::VECTOR_CORE, vector: true }
+    }
+
+    fn cores(&self, soc: &SocSpec) -> u32 {
+        if self.vector { soc.aiv_cores } else { soc.aic_cores }.max(1)
+    }
+}
+
+fn refused(node: &Node<'_>, why: String) -> Error {
+    Error::unsupported(why).at_node(node.name(), node.op())
+}
+
+impl Engine for Nn {
+    fn info(&self) -> EngineInfo {
+        EngineInfo {
+            name: self.name.into(),
+            kernel_lib: self.name.into(),
+            user_name: self.user_name.into(),
+            cost: self.cost,
+            flags: self.flags,
+            scheduler_id: "TS_1".into(),
+            optimizer_priority: if self.vector { 1 } else { 0 },
+        }
+    }
+
+    fn op_types(&self) -> Vec<String> {
+        store::ROWS.iter().filter(|r| r.vector || !self.vector).map(|r| r.op.to_owned()).collect()
+    }
+
+    fn supports(&self, node: &Node<'_>) -> Support {
+        match store::find(node.op()) {
+            None => Support::no("type"),
+            Some(r) if self.vector && !r.vector => Support::no("it is for the AI core"),
+            Some(r) => match Sig::of_node(node).and_then(|sig| (r.build)(&sig)) {
+                Ok(_) => Support::Yes,
+                Err(why) => Support::no(why),
+            },
+        }
+    }
+
+    fn calc_op_running_param(&self, node: &Node<'_>, _: &Target) -> Result<RunningParams> {
+        Sig::of_node(node).map_err(|e| refused(node, e))?;
+        Ok(RunningParams { task_count: 1, ..RunningParams::default() })
+    }
+
+    fn compile(&self, node: &Node<'_>, _: &Target) -> Result<Option<KernelBinary>> {
+        let sig = Sig::of_node(node).map_err(|e| refused(node, e))?;
+        store::build(&sig).map_err(|e| refused(node, e))?;
+        let binary = sig.encode();
+        // Equal values make equal binaries: the digest of the bytes tells kernels of one type apart.
+        let digest =
+            binary.iter().fold(0xcbf2_9ce4_8422_2325u64, |h, &b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
+        Ok(Some(KernelBinary { name: format!("nn_{}_{digest:016x}", node.op()).into(), binary: binary.into() }))
+    }
+
+    fn generate_task(&self, node: &Node<'_>, context: &TaskContext) -> Result<Vec<Task>> {
+        let sig = Sig::of_node(node).map_err(|e| refused(node, e))?;
+        let kernel = store::build(&sig).map_err(|e| refused(node, e))?;
+        let tiling = Tiling::of(kernel.as_ref(), self.cores(&context.target.soc));
+        let mut task = Task::kernel(KernelTask {
+            kernel_name: context.kernel.as_ref().map(|k| k.name.clone()).unwrap_or_default(),
+            kernel_type: if self.vector { KernelType::MIX_VECTOR_CORE } else { KernelType::TE }.code(),
+            block_dim: tiling.block_dim,
+            tiling: tiling.encode().into(),
+            args_format: plain_args_format(node, 0).into(),
+            ..KernelTask::default()
+        });
+        if self.vector {
+            task.kind = TaskType::VECTOR_KERNEL.code();
+        }
+        Ok(vec![task])
+    }
+
+    fn time_ns(&self, node: &Node<'_>, soc: &SocSpec) -> u64 {
+        let Some(kernel) = Sig::of_node(node).ok().and_then(|s| store::build(&s).ok()) else { return 0 };
+        let blocks = u64::from(Tiling::of(kernel.as_ref(), self.cores(soc)).block_dim);
+        // About 64 operations a nanosecond and core.
+        soc.task_launch_ns + kernel.work() / blocks.max(1) / 64
+    }
+
+    fn tilings(&self) -> Vec<(String, String)> {
+        self.op_types().into_iter().map(|op| (op, "host".to_owned())).collect()
+    }
+
+    fn load_kernel(&self, request: &LoadRequest) -> Result<LoadedKernel> {
+        let (sig, places) = Sig::of_request(request)?;
+        let kernel = store::build(&sig).map_err(|why| Error::damaged(why).at_node(&request.node, &request.op))?;
+        let needed = places.outputs.len();
+        if needed != sig.outputs.len() {
+            return Err(Error::damaged(format!("task of `{}` has {needed} outputs", request.node)));
+        }
+        Ok(on_device(kernel, places, &request.node, &request.op))
+    }
+}

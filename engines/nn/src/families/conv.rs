@@ -1,0 +1,118 @@
+//! `Conv2D`, `DepthwiseConv2D`, `Conv3D`, `Conv2DTransposeD`, `Conv3DTransposeD`: x[N, C, ...], filter [O, C / groups, ...]
+//! (transposed: [C, O / groups, ...]), bias [O] -> y[N, O, ...]. f32, f16, bf16, summed in single precision.
+use crate::families::window::{Window, list, spatial};
+use crate::kernel::{Io, Kernel};
+use crate::sig::{Answer, FLOATS, Sig};
+use ge_kernels::conv::{Conv, ConvSpec};
+use ge_kernels::gemm::{Bias, Epilogue};
+use ge_kernels::view::Kind;
+use ge_kernels::with_kind;
+use ge_plugin_api::{Error, Result};
+use std::ops::Range;
+
+struct Convolution {
+    kind: Kind,
+    conv: Conv,
+    bias: bool,
+}
+
+/// The kernel of a convolution.
+///
+/// # Errors
+/// Types, shapes, attributes or inputs that it does not take, in words.
+pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
+    let kind = sig.one_kind(FLOATS)?;
+    if sig.opt_input(3).is_some() {
+        return Err("input 3 `offset_w` is given".into());
+    }
+    let (x, w, y) = (sig.input(0)?, sig.input(1)?, sig.output(0)?);
+    if w.rank() != x.rank() || y.rank() != x.rank() {
+        return Err(format!("filter {:?} and output {:?} for x {:?}", w.shape, y.shape, x.shape));
+    }
+    let kernel = spatial(w)?;
+    let turned = sig.op.contains("Transpose");
+    let window = Window::of(sig, x, y, kernel)?;
+    let groups = match sig.op.as_str() {
+        "DepthwiseConv2D" => x.shape[1],
+        _ => usize::try_from(sig.int("groups", 1)).map_err(|_| "attribute `groups` is negative")?,
+    };
+    let mut spec = ConvSpec {
+        batch: x.shape[0],
+        groups,
+        channels_in: x.shape[1],
+        channels_out: y.shape[1],
+        input: window.input,
+        kernel,
+        stride: window.stride,
+        dilation: window.dilation,
+        pad_before: window.pads.map(|p| p[0]),
+        pad_after: window.pads.map(|p| p[1]),
+        transposed: None,
+    };
+    if turned {
+        transpose(sig, &mut spec, &window)?;
+    }
+    let wanted = match turned {
+        false => [spec.channels_out, spec.channels_in / groups.max(1)],
+        true => [spec.channels_in, spec.channels_out / groups.max(1)],
+    };
+    if w.shape[..2] != wanted {
+        return Err(format!("filter is {:?}, channels and groups want {wanted:?} first", w.shape));
+    }
+    let conv = Conv::new(&spec).map_err(|e| e.to_string())?;
+    if conv.output() != window.output || y.shape[0] != spec.batch {
+        return Err(format!("output 0 is {:?}, the window gives {:?}", y.shape, conv.output()));
+    }
+    let bias = match sig.opt_input(2) {
+        None => false,
+        Some(b) if b.count() == spec.channels_out => true,
+        Some(b) => return Err(format!("input 2 `bias` is {:?}, it takes [{}]", b.shape, spec.channels_out)),
+    };
+    Ok(Box::new(Convolution { kind, conv, bias }))
+}
+
+/// What is particular to a transposed convolution: output padding, and pads that follow from a given output size.
+fn transpose(sig: &Sig, spec: &mut ConvSpec, window: &Window) -> Answer<()> {
+    let rank = sig.input(0)?.rank();
+    let extra = match sig.attrs.ints("output_padding") {
+        None | Some([]) => [0; 3],
+        Some(_) => list(sig, "output_padding", rank, 0)?,
+    };
+    let sized = sig.attrs.ints("input_size").is_some_and(|v| !v.is_empty());
+    let mode = sig.text("auto_pad", "NOTSET");
+    if sized || mode.starts_with("SAME") {
+        for (d, more) in extra.iter().enumerate() {
+            let full = (window.input[d].max(1) - 1)
+                .checked_mul(window.stride[d])
+                .and_then(|v| v.checked_add((window.kernel[d] - 1).checked_mul(window.dilation[d])? + 1 + more))
+                .ok_or("sizes overflow")?;
+            let total = full
+                .checked_sub(window.output[d])
+                .ok_or_else(|| format!("output {:?} is larger than the window gives", window.output))?;
+            let less = total / 2;
+            let at_end = mode == "SAME_UPPER";
+            (spec.pad_before[d], spec.pad_after[d]) = if at_end { (less, total - less) } else { (total - less, less) };
+        }
+    }
+    spec.transposed = Some(extra);
+    Ok(())
+}
+
+impl Kernel for Convolution {
+    fn units(&self) -> usize {
+        self.conv.units()
+    }
+
+    fn work(&self) -> u64 {
+        self.conv.work() / 16
+    }
+
+    fn run(&self, units: Range<usize>, io: &Io<'_, '_>) -> Result<()> {
+        with_kind!(self.kind, [F32, F16, Bf16], T => {
+            let (x, w) = (io.input::<T>(0)?, io.input::<T>(1)?);
+            let bias = if self.bias { Bias::PerRow(io.input::<T>(2)?) } else { Bias::None };
+            let e = Epilogue { bias, ..Epilogue::default() };
+            io.output::<T, ()>(0, |out| self.conv.run(units, x, w, &e, out).map_err(|e| Error::failed(e.to_string())))
+        }, else Err(Error::internal("type of a convolution")))
+    }
+}

@@ -1,0 +1,441 @@
+//! Operators that move elements of any type of one, two, four or eight bytes: transpose, expand, tile, join, split, pad
+//! with a constant, gather.
+use crate::kernel::{CHUNK, Io, Kernel, chunk};
+use crate::sig::{Answer, Sig, Tensor};
+use ge_kernels::layout as k;
+use ge_kernels::view::layout::resolve_axis;
+use ge_kernels::view::{Kind, Layout, Nest};
+use ge_plugin_api::{Error, Result};
+use std::ops::Range;
+
+/// Bytes of an element; the type must be the same on input 0 and output 0.
+fn width(sig: &Sig) -> Answer<usize> {
+    let (x, y) = (sig.input(0)?, sig.output(0)?);
+    let kind = x.kind.ok_or_else(|| format!("input 0 is {}", x.dtype))?;
+    if y.kind != Some(kind) { Err(format!("output 0 is {}, input 0 {}", y.dtype, x.dtype)) } else { Ok(kind.size()) }
+}
+
+macro_rules! by_width {
+    ($width:expr, $t:ident => $e:expr) => {
+        match $width {
+            1 => {
+                type $t = u8;
+                $e
+            }
+            2 => {
+                type $t = u16;
+                $e
+            }
+            4 => {
+                type $t = u32;
+                $e
+            }
+            8 => {
+                type $t = u64;
+                $e
+            }
+            w => Err(Error::internal(format!("elements of {w} bytes"))),
+        }
+    };
+}
+
+/// Output elements that each come from one place of the input.
+struct View {
+    width: usize,
+    nest: Nest<1>,
+    /// The change is the turning of matrices of this many rows and columns, so many of them.
+    turned: Option<[usize; 3]>,
+}
+
+fn view(sig: &Sig, layout: Layout) -> Answer<Box<dyn Kernel>> {
+    let y = sig.output(0)?;
+    if layout.len() != y.count() {
+        return Err(format!("output 0 is {:?}, the operator gives {:?}", y.shape, layout.shape()));
+    }
+    let nest = Nest::new(layout.shape(), [&layout]);
+    let turned = turned(&layout);
+    Ok(Box::new(View { width: width(sig)?, nest, turned }))
+}
+
+/// Matrices turned one by one: last two axes (after joining) swapped, the rest in place.
+fn turned(l: &Layout) -> Option<[usize; 3]> {
+    let dims: Vec<(usize, isize)> =
+        l.shape().iter().copied().zip(l.strides().iter().copied()).filter(|d| d.0 != 1).collect();
+    let [lead @ .., (cols, 1), (rows, step)] = &dims[..] else { return None };
+    if *step != isize::try_from(*cols).ok()? || l.offset() != 0 {
+        return None;
+    }
+    let mut next = isize::try_from(rows * cols).ok()?;
+    for (d, s) in lead.iter().rev() {
+        if *s != next {
+            return None;
+        }
+        next = next.checked_mul(isize::try_from(*d).ok()?)?;
+    }
+    Some([*rows, *cols, lead.iter().map(|d| d.0).product()])
+}
+
+impl Kernel for View {
+    fn units(&self) -> usize {
+        match self.turned {
+            Some([_, cols, count]) => cols.div_ceil(16) * count,
+            None => self.nest.len().div_ceil(CHUNK),
+        }
+    }
+
+    fn work(&self) -> u64 {
+        self.nest.len() as u64
+    }
+
+    fn run(&self, units: Range<usize>, io: &Io<'_, '_>) -> Result<()> {
+        by_width!(self.width, T => {
+            let x = io.input::<T>(0)?;
+            io.output::<T, ()>(0, |out| {
+                let Some([rows, cols, _]) = self.turned else {
+                    k::copy(&self.nest, chunk(&units, self.nest.len()), x, out);
+                    return Ok(());
+                };
+                let strips = cols.div_ceil(16);
+                for u in units {
+                    let (m, s) = (u / strips, u % strips);
+                    let part = s * 16..((s + 1) * 16).min(cols);
+                    k::transpose(rows, cols, m * rows * cols, part, x, out);
+                }
+                Ok(())
+            })
+        })
+    }
+}
+
+fn contiguous(t: &Tensor) -> Answer<Layout> {
+    Layout::contiguous(&t.shape).map_err(|e| e.to_string())
+}
+
+/// The kernel of a transpose.
+///
+/// # Errors
+/// Types or a permutation that it does not take, in words.
+pub fn transpose(sig: &Sig) -> Answer<Box<dyn Kernel>> {
+    let x = sig.input(0)?;
+    let perm = match sig.attrs.ints("perm") {
+        Some(p) => p.to_vec(),
+        None if sig.opt_input(1).is_some() => sig.values(1)?.to_vec(),
+        None => (0..x.rank() as i64).rev().collect(),
+    };
+    let axes: std::result::Result<Vec<usize>, _> = perm.iter().map(|&p| resolve_axis(p, x.rank())).collect();
+    view(sig, axes.and_then(|a| Layout::contiguous(&x.shape)?.permute(&a)).map_err(|e| e.to_string())?)
+}
+
+/// The kernel of a broadcast.
+///
+/// # Errors
+/// Types or shapes that it does not take, in words.
+pub fn expand(sig: &Sig) -> Answer<Box<dyn Kernel>> {
+    let l = contiguous(sig.input(0)?)?.broadcast_to(&sig.output(0)?.shape).map_err(|e| e.to_string())?;
+    view(sig, l)
+}
+
+/// The kernel of a tiling of copies.
+///
+/// # Errors
+/// Types or shapes that it does not take, in words.
+pub fn tile(sig: &Sig) -> Answer<Box<dyn Kernel>> {
+    let (x, y) = (sig.input(0)?, sig.output(0)?);
+    if y.rank() < x.rank() {
+        return Err(format!("output 0 is {:?}, input 0 {:?}", y.shape, x.shape));
+    }
+    // Each axis d of n copies is seen as [n, d], the first with stride zero.
+    let lead = y.rank() - x.rank();
+    let own: Vec<usize> = (0..y.rank()).map(|d| if d < lead { 1 } else { x.shape[d - lead] }).collect();
+    let (mut from, mut to) = (Vec::new(), Vec::new());
+    for (d, (&have, &want)) in own.iter().zip(&y.shape).enumerate() {
+        if have == 0 || !want.is_multiple_of(have) {
+            return Err(format!("axis {d} has {have}, the output {want}"));
+        }
+        from.extend([1, have]);
+        to.extend([want / have, have]);
+    }
+    let l = Layout::contiguous(&from).and_then(|l| l.broadcast_to(&to)).map_err(|e| e.to_string())?;
+    view(sig, l)
+}
+
+struct Join {
+    width: usize,
+    rows: usize,
+    /// Elements of a row of each input.
+    parts: Vec<usize>,
+}
+
+/// The kernel of a concatenation or of a stacking (`Pack`).
+///
+/// # Errors
+/// Types, shapes or an axis that it does not take, in words.
+pub fn concat(sig: &Sig) -> Answer<Box<dyn Kernel>> {
+    let width = width(sig)?;
+    let y = sig.output(0)?;
+    let pack = sig.op == "Pack";
+    let axis = sig.int(if pack { "axis" } else { "concat_dim" }, 0);
+    let axis = resolve_axis(axis, y.rank()).map_err(|e| e.to_string())?;
+    let rows: usize = y.shape[..axis].iter().product();
+    let row = |t: &Tensor| -> usize { t.shape[axis.min(t.rank())..].iter().product() };
+    let mut parts = Vec::with_capacity(sig.inputs.len());
+    for i in 0..sig.inputs.len() {
+        let t = sig.input(i)?;
+        if t.kind != sig.input(0)?.kind || t.rank() + usize::from(pack) != y.rank() || rows * row(t) != t.count() {
+            return Err(format!("input {i} is {} {:?}, output 0 {:?}", t.dtype, t.shape, y.shape));
+        }
+        parts.push(row(t));
+    }
+    if parts.iter().sum::<usize>() * rows != y.count() {
+        return Err(format!(
+            "output 0 is {:?}, the inputs have {} elements a row",
+            y.shape,
+            parts.iter().sum::<usize>()
+        ));
+    }
+    Ok(Box::new(Join { width, rows, parts }))
+}
+
+impl Kernel for Join {
+    /// Rows of each input in turn: input i has units i * rows and on.
+    fn units(&self) -> usize {
+        self.rows * self.parts.len()
+    }
+
+    fn work(&self) -> u64 {
+        (self.rows as u64).saturating_mul(self.parts.iter().sum::<usize>() as u64)
+    }
+
+    fn run(&self, units: Range<usize>, io: &Io<'_, '_>) -> Result<()> {
+        let pitch: usize = self.parts.iter().sum();
+        by_width!(self.width, T => io.output::<T, ()>(0, |out| {
+            let mut start = 0;
+            for (i, &part) in self.parts.iter().enumerate() {
+                let own = i * self.rows..(i + 1) * self.rows;
+                let (from, to) = (units.start.max(own.start), units.end.min(own.end));
+                if from < to {
+                    k::place(part, start, pitch, from - own.start..to - own.start, io.input::<T>(i)?, out);
+                }
+                start += part;
+            }
+            Ok(())
+        }))
+    }
+}
+
+struct Cut {
+    width: usize,
+    rows: usize,
+    parts: Vec<usize>,
+}
+
+/// The kernel of a split; sizes are those of the outputs.
+///
+/// # Errors
+/// Types, shapes or an axis that it does not take, in words.
+pub fn split(sig: &Sig) -> Answer<Box<dyn Kernel>> {
+    let width = width(sig)?;
+    let x = sig.input(0)?;
+    let axis = resolve_axis(sig.int("split_dim", 0), x.rank()).map_err(|e| e.to_string())?;
+    let rows: usize = x.shape[..axis].iter().product();
+    let mut parts = Vec::with_capacity(sig.outputs.len());
+    for (k, t) in sig.outputs.iter().enumerate() {
+        let row: usize = t.shape.get(axis..).map_or(0, |s| s.iter().product());
+        if t.kind != x.kind || t.rank() != x.rank() || rows * row != t.count() {
+            return Err(format!("output {k} is {} {:?}, input 0 {:?}", t.dtype, t.shape, x.shape));
+        }
+        parts.push(row);
+    }
+    if parts.iter().sum::<usize>() * rows != x.count() {
+        return Err(format!(
+            "the outputs have {} elements a row, input 0 is {:?}",
+            parts.iter().sum::<usize>(),
+            x.shape
+        ));
+    }
+    Ok(Box::new(Cut { width, rows, parts }))
+}
+
+impl Kernel for Cut {
+    fn units(&self) -> usize {
+        self.rows * self.parts.len()
+    }
+
+    fn work(&self) -> u64 {
+        (self.rows as u64).saturating_mul(self.parts.iter().sum::<usize>() as u64)
+    }
+
+    fn run(&self, units: Range<usize>, io: &Io<'_, '_>) -> Result<()> {
+        let pitch: usize = self.parts.iter().sum();
+        by_width!(self.width, T => {
+            let x = io.input::<T>(0)?;
+            let mut start = 0;
+            for (i, &part) in self.parts.iter().enumerate() {
+                let own = i * self.rows..(i + 1) * self.rows;
+                let (from, to) = (units.start.max(own.start), units.end.min(own.end));
+                if from < to {
+                    io.output::<T, ()>(i, |out| {
+                        for r in from - own.start..to - own.start {
+                            out.part(r * part, part).copy_from_slice(&x[r * pitch + start..][..part]);
+                        }
+                        Ok(())
+                    })?;
+                }
+                start += part;
+            }
+            Ok(())
+        })
+    }
+}
+
+struct Padded {
+    width: usize,
+    shape: Vec<usize>,
+    before: Vec<usize>,
+    out: Vec<usize>,
+    fill: bool,
+}
+
+/// The kernel of a padding with a constant, no cropping.
+///
+/// # Errors
+/// Types, shapes, modes or pads that it does not take, in words.
+pub fn pad(sig: &Sig) -> Answer<Box<dyn Kernel>> {
+    let width = width(sig)?;
+    let (x, y) = (sig.input(0)?, sig.output(0)?);
+    let mode = sig.text("mode", "constant");
+    if mode != "constant" {
+        return Err(format!("attribute `mode` is {mode}, it takes constant"));
+    }
+    if sig.opt_input(3).is_some() {
+        return Err("input 3 `axes` is given".into());
+    }
+    let list = sig.ints_or("paddings", 1)?;
+    let rank = x.rank();
+    if rank == 0 || list.len() != 2 * rank || y.rank() != rank {
+        return Err(format!("{} paddings for rank {rank}", list.len()));
+    }
+    let in_turn = sig.attrs.bool("paddings_contiguous").unwrap_or(true);
+    let mut before = Vec::with_capacity(rank);
+    for d in 0..rank {
+        let (b, a) = if in_turn { (list[2 * d], list[2 * d + 1]) } else { (list[d], list[rank + d]) };
+        let (Ok(b), Ok(a)) = (usize::try_from(b), usize::try_from(a)) else {
+            return Err(format!("paddings {list:?} crop"));
+        };
+        if b.checked_add(a).and_then(|p| p.checked_add(x.shape[d])) != Some(y.shape[d]) {
+            return Err(format!("output 0 is {:?}, paddings {list:?} of {:?}", y.shape, x.shape));
+        }
+        before.push(b);
+    }
+    let fill = match sig.opt_input(2) {
+        None => false,
+        Some(t) if t.count() == 1 && t.kind == x.kind => true,
+        Some(t) => return Err(format!("input 2 is {} {:?}, it takes one {}", t.dtype, t.shape, x.dtype)),
+    };
+    Ok(Box::new(Padded { width, shape: x.shape.clone(), before, out: y.shape.clone(), fill }))
+}
+
+impl Kernel for Padded {
+    /// Rows of the output.
+    fn units(&self) -> usize {
+        self.out[..self.out.len() - 1].iter().product()
+    }
+
+    fn work(&self) -> u64 {
+        self.out.iter().fold(1u64, |a, &b| a.saturating_mul(b as u64))
+    }
+
+    fn run(&self, units: Range<usize>, io: &Io<'_, '_>) -> Result<()> {
+        let last = self.out.len() - 1;
+        let row = |u: usize| {
+            let (mut rest, mut at, mut scale) = (u, 0, 1);
+            for d in (0..last).rev() {
+                let i = (rest % self.out[d]).checked_sub(self.before[d]).filter(|&i| i < self.shape[d])?;
+                rest /= self.out[d];
+                at += i * scale;
+                scale *= self.shape[d];
+            }
+            Some(at)
+        };
+        let pads = [self.before[last], self.out[last] - self.shape[last] - self.before[last]];
+        by_width!(self.width, T => {
+            let x = io.input::<T>(0)?;
+            let fill = if self.fill { io.input::<T>(2)?[0] } else { T::default() };
+            io.output::<T, ()>(0, |out| {
+                k::pad_rows(self.shape[last], pads, fill, units, x, row, out);
+                Ok(())
+            })
+        })
+    }
+}
+
+struct Gathered {
+    width: usize,
+    outer: usize,
+    size: usize,
+    inner: usize,
+    count: usize,
+    index: Kind,
+}
+
+/// The kernel of a gather along one axis; an index below zero counts from the end, one out of range fails the run.
+///
+/// # Errors
+/// Types, shapes or an axis that it does not take, in words.
+pub fn gather(sig: &Sig) -> Answer<Box<dyn Kernel>> {
+    let width = width(sig)?;
+    let (x, index) = (sig.input(0)?, sig.kind_in(1, &[Kind::I32, Kind::I64])?);
+    if sig.int("batch_dims", 0) != 0 {
+        return Err("attribute `batch_dims` is not zero".into());
+    }
+    let axis = match sig.opt_input(2) {
+        Some(_) => sig.values(2)?.first().copied().ok_or("input 2 `axis` is empty")?,
+        None => sig.int("axis", 0),
+    };
+    let axis = resolve_axis(axis, x.rank()).map_err(|e| e.to_string())?;
+    let product = |s: &[usize]| s.iter().product::<usize>();
+    let g = Gathered {
+        width,
+        outer: product(&x.shape[..axis]),
+        size: x.shape[axis],
+        inner: product(&x.shape[axis + 1..]),
+        count: sig.input(1)?.count(),
+        index,
+    };
+    if g.outer * g.count * g.inner != sig.output(0)?.count() {
+        return Err(format!(
+            "output 0 is {:?}, the gather gives {} x {} x {}",
+            sig.output(0)?.shape,
+            g.outer,
+            g.count,
+            g.inner
+        ));
+    }
+    Ok(Box::new(g))
+}
+
+impl Kernel for Gathered {
+    fn units(&self) -> usize {
+        self.outer * self.count
+    }
+
+    fn work(&self) -> u64 {
+        (self.units() as u64).saturating_mul(self.inner as u64)
+    }
+
+    fn run(&self, units: Range<usize>, io: &Io<'_, '_>) -> Result<()> {
+        by_width!(self.width, T => {
+            let x = io.input::<T>(0)?;
+            io.output::<T, ()>(0, |out| {
+                let found = if self.index == Kind::I64 {
+                    let i = io.input::<i64>(1)?;
+                    k::gather(self.size, self.inner, units, x, |n| i[n], self.count, out)
+                } else {
+                    let i = io.input::<i32>(1)?;
+                    k::gather(self.size, self.inner, units, x, |n| i64::from(i[n]), self.count, out)
+                };
+                found.map_err(|at| Error::failed(format!("index {at} is out of range for size {}", self.size)))
+            })
+        })
+    }
+}

@@ -1,0 +1,18 @@
+//! Kernels by family. A family reads a signature and answers with a kernel, or with the reason of a refusal in words.
+
+/// Matrix products.
+pub mod matmul;
+/// Convolutions.
+pub mod conv;
+/// Window shapes that convolution and pooling share.
+pub mod window;
+/// Pooling.
+pub mod pool;
+/// Softmax and normalisation.
+pub mod norm;
+/// Reductions and searches.
+pub mod reduce;
+/// Element-wise operators.
+pub mod elementwise;
+/// Operators that move elements.
+pub mod layout;

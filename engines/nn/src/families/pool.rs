@@ -1,0 +1,94 @@
+//! `MaxPoolV3`, `AvgPoolV2`, `GlobalAveragePool`, `GlobalMaxPool` over x[N, C, ...] of f32, f16, bf16.
+use crate::families::window::{Window, channels_second, list};
+use crate::kernel::{Io, Kernel};
+use crate::sig::{Answer, FLOATS, Sig};
+use ge_kernels::pool::{Pool, Pooling};
+use ge_kernels::reduce::{Reduce, Reduction};
+use ge_kernels::view::Kind;
+use ge_kernels::with_kind;
+use ge_plugin_api::{Error, Result};
+use std::ops::Range;
+
+struct Pooled {
+    kind: Kind,
+    plan: Pooling,
+}
+
+/// The kernel of a pooling by windows.
+///
+/// # Errors
+/// Types, shapes or attributes that it does not take, in words.
+pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
+    let kind = sig.one_kind(FLOATS)?;
+    let (x, y) = (sig.input(0)?, sig.output(0)?);
+    if !(3..=5).contains(&x.rank()) {
+        return Err(format!("x has rank {}, it takes 3 to 5", x.rank()));
+    }
+    let kernel = list(sig, "ksize", x.rank(), 1)?;
+    let w = Window::of(sig, x, y, kernel)?;
+    let op = match (sig.op.as_str(), sig.attrs.bool("exclusive").unwrap_or(true)) {
+        ("MaxPoolV3", _) => Pool::Max,
+        (_, true) => Pool::Average,
+        (_, false) => Pool::AverageWithPads,
+    };
+    for (d, &window) in kernel.iter().enumerate() {
+        let size = |ceil| Pooling::output_size(w.input[d], window, w.stride[d], w.dilation[d], w.pads[d], ceil);
+        if w.output[d] != size(false) && w.output[d] != size(true) {
+            return Err(format!("output 0 is {:?}, the window gives {} on spatial axis {d}", y.shape, size(false)));
+        }
+    }
+    let planes = x.shape[0] * x.shape[1];
+    if y.shape[..2] != x.shape[..2] {
+        return Err(format!("output 0 is {:?}, x is {:?}", y.shape, x.shape));
+    }
+    let plan = Pooling {
+        op,
+        planes,
+        input: w.input,
+        output: w.output,
+        kernel,
+        stride: w.stride,
+        dilation: w.dilation,
+        pad_before: w.pads.map(|p| p[0]),
+        pad_after: w.pads.map(|p| p[1]),
+    };
+    Ok(Box::new(Pooled { kind, plan }))
+}
+
+impl Kernel for Pooled {
+    fn units(&self) -> usize {
+        self.plan.planes
+    }
+
+    fn work(&self) -> u64 {
+        let window: usize = self.plan.kernel.iter().product();
+        self.plan.output.iter().fold((self.plan.planes * window) as u64, |a, &b| a.saturating_mul(b as u64))
+    }
+
+    fn run(&self, units: Range<usize>, io: &Io<'_, '_>) -> Result<()> {
+        with_kind!(self.kind, [F32, F16, Bf16], T => {
+            let x = io.input::<T>(0)?;
+            io.output::<T, ()>(0, |out| {
+                self.plan.run(units, x, out);
+                Ok(())
+            })
+        }, else Err(Error::internal("type of a pooling")))
+    }
+}
+
+/// The kernel of a pooling over all spatial axes.
+///
+/// # Errors
+/// Types or shapes that it does not take, in words.
+pub fn build_global(sig: &Sig) -> Answer<Box<dyn Kernel>> {
+    let kind = sig.one_kind(FLOATS)?;
+    channels_second(sig)?;
+    let x = sig.input(0)?;
+    if x.rank() < 3 {
+        return Err(format!("x has rank {}, it takes 3 and above", x.rank()));
+    }
+    let op = if sig.op == "GlobalMaxPool" { Reduce::Max } else { Reduce::Mean };
+    let axes: Vec<usize> = (2..x.rank()).collect();
+    let plan = Reduction::new(op, &x.shape, &axes).map_err(|e| e.to_string())?;
+    super::reduce::kernel(kind, plan, sig)
+}

@@ -1,0 +1,137 @@
+//! The kernel contract inside this crate, tiling data, and the adapter to the device's block kernel.
+use crate::sig::Places;
+use ge_kernels::view::{Elem, Out, block_range, cast_slice, cast_slice_mut};
+use ge_plugin_api::kernel::{Access, BlockArgs, BlockKernel, LoadedKernel, block_kernel};
+use ge_plugin_api::{Error, Result};
+use std::ops::Range;
+
+/// A kernel over units of work. The bits of a unit depend on nothing but the inputs.
+pub trait Kernel: Send + Sync + 'static {
+    /// Number of units.
+    fn units(&self) -> usize;
+    /// Elementary operations of all units together, for block_dim and planning.
+    fn work(&self) -> u64;
+    /// Does some units.
+    ///
+    /// # Errors
+    /// When an operand is not what it was planned to be, or a value is out of range.
+    fn run(&self, units: Range<usize>, io: &Io<'_, '_>) -> Result<()>;
+}
+
+/// Inputs and outputs of one block.
+pub struct Io<'c, 'a> {
+    call: &'c BlockArgs<'a>,
+    places: &'c Places,
+}
+
+impl Io<'_, '_> {
+    /// Input `i`.
+    ///
+    /// # Errors
+    /// When it is absent or not aligned.
+    pub fn input<T: Elem>(&self, i: usize) -> Result<&[T]> {
+        let arg =
+            self.places.inputs.get(i).copied().flatten().ok_or_else(|| Error::internal(format!("no input {i}")))?;
+        cast_slice(self.call.input::<u8>(arg)?).map_err(|e| Error::failed(format!("input {i}: {e}")))
+    }
+
+    /// Input `i`, empty where it is absent.
+    ///
+    /// # Errors
+    /// When it is not aligned.
+    pub fn opt_input<T: Elem>(&self, i: usize) -> Result<&[T]> {
+        if self.places.inputs.get(i).copied().flatten().is_none() { Ok(&[]) } else { self.input(i) }
+    }
+
+    /// Calls `f` with output `k`.
+    ///
+    /// # Errors
+    /// When it is absent, and what `f` says.
+    pub fn output<T: Elem, R>(&self, k: usize, f: impl FnOnce(&mut Out<'_, T>) -> Result<R>) -> Result<R> {
+        let arg = *self.places.outputs.get(k).ok_or_else(|| Error::internal(format!("no output {k}")))?;
+        let size = T::KIND.size();
+        let parts = |start: usize, len: usize| {
+            let range = start.checked_mul(size)?..start.checked_add(len)?.checked_mul(size)?;
+            cast_slice_mut(self.call.output::<u8>(arg, range).ok()?).ok()
+        };
+        f(&mut Out::by_parts(self.call.len(arg) / size, &parts))
+    }
+}
+
+/// How a launch shares a kernel's units: version, units, in 16 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tiling {
+    /// Units of the whole launch.
+    pub units: u64,
+    /// Blocks that do them.
+    pub block_dim: u32,
+}
+
+/// Version of the tiling data.
+const VERSION: u64 = 1;
+/// Operations that a block should have to be worth starting.
+const GRAIN: u64 = 32 * 1024;
+
+impl Tiling {
+    /// The tiling of a kernel on a device of so many cores.
+    pub fn of(kernel: &dyn Kernel, cores: u32) -> Tiling {
+        let units = kernel.units() as u64;
+        let worth = (kernel.work() / GRAIN).clamp(1, u64::from(cores.max(1)));
+        Tiling { units, block_dim: u32::try_from(worth.min(units.max(1))).unwrap_or(1) }
+    }
+
+    /// The tiling data.
+    pub fn encode(&self) -> Vec<u8> {
+        [VERSION.to_le_bytes(), self.units.to_le_bytes()].concat()
+    }
+
+    /// Units of a launch from its tiling data.
+    ///
+    /// # Errors
+    /// `damaged` where the data is not ours.
+    pub fn units_of(data: &[u8]) -> Result<u64> {
+        let (words, []) = data.as_chunks::<8>() else { return Err(Error::damaged("tiling data of another kernel")) };
+        match words.iter().map(|w| u64::from_le_bytes(*w)).collect::<Vec<_>>()[..] {
+            [VERSION, units] => Ok(units),
+            _ => Err(Error::damaged("tiling data of another kernel")),
+        }
+    }
+}
+
+struct OnDevice {
+    kernel: Box<dyn Kernel>,
+    places: Places,
+    node: String,
+    op: String,
+}
+
+impl BlockKernel for OnDevice {
+    fn run(&self, call: &BlockArgs<'_>) -> Result<()> {
+        let units = Tiling::units_of(call.tiling())?;
+        if units != self.kernel.units() as u64 {
+            return Err(Error::damaged(format!("tiling is for {units} units, the kernel has {}", self.kernel.units())));
+        }
+        let part = block_range(self.kernel.units(), call.block_idx(), call.block_dim());
+        if part.is_empty() {
+            return Ok(());
+        }
+        let io = Io { call, places: &self.places };
+        self.kernel.run(part, &io).map_err(|e| e.at_node(&self.node, &self.op))
+    }
+}
+
+/// The device's form of a kernel; `access` of each argument follows from its place.
+pub fn on_device(kernel: Box<dyn Kernel>, places: Places, node: &str, op: &str) -> LoadedKernel {
+    let access =
+        (0..places.bytes.len()).map(|a| if places.outputs.contains(&a) { Access::WRITE } else { Access::READ });
+    let (lens, access) = (places.bytes.clone(), access.collect());
+    block_kernel(Box::new(OnDevice { kernel, places, node: node.into(), op: op.into() }), lens, access, 0)
+}
+
+/// Units of element-wise kernels: this many elements.
+pub const CHUNK: usize = 4096;
+
+/// The elements of some chunks of `n`.
+pub fn chunk(units: &Range<usize>, n: usize) -> Range<usize> {
+    (units.start * CHUNK).min(n)..(units.end * CHUNK).min(n)
+}

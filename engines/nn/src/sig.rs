@@ -1,0 +1,276 @@
+//! The signature of a node: what a family reads of it, at compile from the graph, at load from the request.
+use ge_kernels::view::Kind;
+use ge_plugin_api::engine::LoadRequest;
+use ge_plugin_api::types::{AttrMap, DType, Format, TensorDesc};
+use ge_plugin_api::view::Node;
+use ge_plugin_api::{Error, Result};
+
+/// Most values of a constant input that travel with the kernel.
+const MOST_VALUES: usize = 4096;
+/// First bytes of a kernel binary, and its version.
+const MAGIC: &[u8; 6] = b"GENN\x01\x00";
+
+/// A refusal in words, or success.
+pub type Answer<T> = std::result::Result<T, String>;
+
+/// One input or output.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tensor {
+    /// Element type, if kernels compute on it.
+    pub kind: Option<Kind>,
+    /// Element type as the graph has it.
+    pub dtype: DType,
+    /// Layout of the axes.
+    pub format: Format,
+    /// Sizes.
+    pub shape: Vec<usize>,
+    /// Values, where it is a small constant of whole numbers.
+    pub values: Option<Vec<i64>>,
+}
+
+impl Tensor {
+    /// Of a descriptor; a reason where it has no static shape.
+    pub fn of(desc: &TensorDesc, values: Option<Vec<i64>>) -> Answer<Tensor> {
+        let sizes = desc.shape.sizes().ok_or_else(|| format!("shape {} is not known", desc.shape))?;
+        let shape = sizes.iter().map(|&d| usize::try_from(d)).collect::<std::result::Result<Vec<_>, _>>();
+        let shape = shape.map_err(|_| format!("shape {} is too large", desc.shape))?;
+        ge_kernels::view::element_count(&shape).map_err(|e| e.to_string())?;
+        Ok(Tensor { kind: kind_of(desc.dtype), dtype: desc.dtype, format: desc.format, shape, values })
+    }
+
+    /// Number of elements.
+    pub fn count(&self) -> usize {
+        if self.shape.contains(&0) { 0 } else { self.shape.iter().product() }
+    }
+
+    /// Number of axes.
+    pub fn rank(&self) -> usize {
+        self.shape.len()
+    }
+}
+
+/// The kernels' name of an element type.
+pub fn kind_of(dtype: DType) -> Option<Kind> {
+    Some(match dtype {
+        DType::F32 => Kind::F32,
+        DType::F64 => Kind::F64,
+        DType::F16 => Kind::F16,
+        DType::BF16 => Kind::Bf16,
+        DType::I8 => Kind::I8,
+        DType::I16 => Kind::I16,
+        DType::I32 => Kind::I32,
+        DType::I64 => Kind::I64,
+        DType::U8 => Kind::U8,
+        DType::U16 => Kind::U16,
+        DType::U32 => Kind::U32,
+        DType::U64 => Kind::U64,
+        DType::BOOL => Kind::Bool,
+        _ => return None,
+    })
+}
+
+/// What a family reads of a node.
+#[derive(Clone, Debug)]
+pub struct Sig {
+    /// Operator type.
+    pub op: String,
+    /// Attributes.
+    pub attrs: AttrMap,
+    /// Inputs; None where an optional one is absent.
+    pub inputs: Vec<Option<Tensor>>,
+    /// Outputs.
+    pub outputs: Vec<Tensor>,
+}
+
+impl Sig {
+    /// Of a node of a graph.
+    pub fn of_node(node: &Node<'_>) -> Answer<Sig> {
+        let mut inputs = Vec::with_capacity(node.inputs().len());
+        for i in 0..node.inputs().len() {
+            inputs.push(match node.input_desc(i) {
+                None => None,
+                Some(d) => {
+                    let whole = d.dtype.is_int() || d.dtype == DType::BOOL;
+                    let values = if whole { node.const_input(i).and_then(|c| c.to_i64(MOST_VALUES)) } else { None };
+                    Some(Tensor::of(d, values).map_err(|e| format!("input {i}: {e}"))?)
+                }
+            });
+        }
+        let mut outputs = Vec::with_capacity(node.outputs().len());
+        for (k, d) in node.outputs().iter().enumerate() {
+            outputs.push(Tensor::of(d, None).map_err(|e| format!("output {k}: {e}"))?);
+        }
+        Ok(Sig { op: node.op().to_owned(), attrs: node.attrs().iter().cloned().collect(), inputs, outputs })
+    }
+
+    /// The kernel binary: which constant inputs were read, and their values.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut b = MAGIC.to_vec();
+        for (i, t) in self.inputs.iter().enumerate() {
+            if let Some(v) = t.as_ref().and_then(|t| t.values.as_ref()) {
+                b.extend_from_slice(&(i as u32).to_le_bytes());
+                b.extend_from_slice(&(v.len() as u32).to_le_bytes());
+                v.iter().for_each(|x| b.extend_from_slice(&x.to_le_bytes()));
+            }
+        }
+        b
+    }
+
+    /// Of a task at load, and the argument numbers of its inputs and outputs.
+    ///
+    /// # Errors
+    /// `damaged` where arguments, descriptors and binary do not fit each other.
+    pub fn of_request(r: &LoadRequest) -> Result<(Sig, Places)> {
+        let node = r.node.as_str();
+        let bad = |what: String| Error::damaged(format!("task of `{node}`: {what}"));
+        let mut sig = Sig { op: r.op.to_string(), attrs: r.attrs.clone(), inputs: Vec::new(), outputs: Vec::new() };
+        let mut places = Places::default();
+        for (arg, a) in r.args.iter().enumerate() {
+            let mut bytes = 0;
+            if let Some(d) = a.desc.as_ref().into_option() {
+                let t = Tensor::of(d, None).map_err(|e| bad(format!("argument {arg}: {e}")))?;
+                bytes = d.data_bytes().ok_or_else(|| bad(format!("argument {arg} has no size")))?;
+                if bytes > a.bytes {
+                    return Err(bad(format!(
+                        "argument {arg} has {} bytes, {} x{:?} needs {bytes}",
+                        a.bytes, d.dtype, t.shape
+                    )));
+                }
+                match a.kind.as_str() {
+                    "i" => {
+                        let at = a.index as usize;
+                        if at > r.args.len().saturating_add(64) {
+                            return Err(bad(format!("argument {arg} names input {at}")));
+                        }
+                        if sig.inputs.len() <= at {
+                            sig.inputs.resize(at + 1, None);
+                            places.inputs.resize(at + 1, None);
+                        }
+                        sig.inputs[at] = Some(t);
+                        places.inputs[at] = Some(arg);
+                    }
+                    "o" => {
+                        if a.index as usize != sig.outputs.len() {
+                            return Err(bad(format!("argument {arg} names output {}", a.index)));
+                        }
+                        sig.outputs.push(t);
+                        places.outputs.push(arg);
+                    }
+                    _ => bytes = a.bytes,
+                }
+            }
+            places.bytes.push(bytes);
+        }
+        let mut rest =
+            r.binary.as_slice().strip_prefix(MAGIC.as_slice()).ok_or_else(|| bad("unknown kernel binary".into()))?;
+        while !rest.is_empty() {
+            let (input, n, tail) = header(rest).ok_or_else(|| bad("truncated kernel binary".into()))?;
+            let (values, tail) = n
+                .checked_mul(8)
+                .and_then(|b| tail.split_at_checked(b))
+                .ok_or_else(|| bad("truncated kernel binary".into()))?;
+            let t = sig
+                .inputs
+                .get_mut(input)
+                .and_then(Option::as_mut)
+                .ok_or_else(|| bad(format!("values of input {input}, which is absent")))?;
+            if n != t.count() {
+                return Err(bad(format!("{n} values for {} elements of input {input}", t.count())));
+            }
+            t.values = Some(values.as_chunks::<8>().0.iter().map(|v| i64::from_le_bytes(*v)).collect());
+            rest = tail;
+        }
+        Ok((sig, places))
+    }
+
+    /// Input `i`, which must be there.
+    pub fn input(&self, i: usize) -> Answer<&Tensor> {
+        self.inputs.get(i).and_then(Option::as_ref).ok_or_else(|| format!("input {i} is missing"))
+    }
+
+    /// Input `i`, if given.
+    pub fn opt_input(&self, i: usize) -> Option<&Tensor> {
+        self.inputs.get(i).and_then(Option::as_ref)
+    }
+
+    /// Output `k`, which must be there.
+    pub fn output(&self, k: usize) -> Answer<&Tensor> {
+        self.outputs.get(k).ok_or_else(|| format!("output {k} is missing"))
+    }
+
+    /// Values of input `i`, which must be a constant of whole numbers.
+    pub fn values(&self, i: usize) -> Answer<&[i64]> {
+        self.input(i)?
+            .values
+            .as_deref()
+            .ok_or_else(|| format!("input {i} is not a constant of at most {MOST_VALUES} values"))
+    }
+
+    /// Whole numbers from an attribute, or from a constant input where that is not given.
+    pub fn ints_or(&self, key: &str, i: usize) -> Answer<Vec<i64>> {
+        match self.attrs.ints(key) {
+            Some(v) => Ok(v.to_vec()),
+            None => self.attrs.int(key).map_or_else(|| self.values(i).map(<[i64]>::to_vec), |v| Ok(vec![v])),
+        }
+    }
+
+    /// A whole-number attribute or its default.
+    pub fn int(&self, key: &str, default: i64) -> i64 {
+        self.attrs.int(key).unwrap_or(default)
+    }
+
+    /// A real attribute or its default.
+    pub fn float(&self, key: &str, default: f64) -> f32 {
+        self.attrs.float(key).unwrap_or(default) as f32
+    }
+
+    /// A text attribute or its default.
+    pub fn text<'a>(&'a self, key: &str, default: &'a str) -> &'a str {
+        self.attrs.str(key).unwrap_or(default)
+    }
+
+    /// The element type that all given inputs and output 0 have, one of `kinds`.
+    pub fn one_kind(&self, kinds: &[Kind]) -> Answer<Kind> {
+        let kind = self.kind_in(0, kinds)?;
+        for (i, t) in self.inputs.iter().enumerate() {
+            if let Some(t) = t
+                && t.kind != Some(kind)
+            {
+                return Err(format!("input {i} is {}, input 0 {}", t.dtype, kind.name()));
+            }
+        }
+        if self.output(0)?.kind != Some(kind) {
+            return Err(format!("output 0 is {}, input 0 {}", self.output(0)?.dtype, kind.name()));
+        }
+        Ok(kind)
+    }
+
+    /// The element type of input `i`, one of `kinds`.
+    pub fn kind_in(&self, i: usize, kinds: &[Kind]) -> Answer<Kind> {
+        let t = self.input(i)?;
+        t.kind.filter(|k| kinds.contains(k)).ok_or_else(|| {
+            let names: Vec<&str> = kinds.iter().map(|k| k.name()).collect();
+            format!("input {i} is {}, it takes {}", t.dtype, names.join(", "))
+        })
+    }
+}
+
+fn header(b: &[u8]) -> Option<(usize, usize, &[u8])> {
+    let (input, rest) = b.split_first_chunk::<4>()?;
+    let (n, rest) = rest.split_first_chunk::<4>()?;
+    Some((u32::from_le_bytes(*input) as usize, u32::from_le_bytes(*n) as usize, rest))
+}
+
+/// Which argument of the launch each input and output is, and the bytes of every argument.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Places {
+    /// By input.
+    pub inputs: Vec<Option<usize>>,
+    /// By output.
+    pub outputs: Vec<usize>,
+    /// By argument.
+    pub bytes: Vec<u64>,
+}
+
+/// The three types that arithmetic in single precision serves.
+pub const FLOATS: &[Kind] = &[Kind::F32, Kind::F16, Kind::Bf16];

@@ -1,0 +1,143 @@
+//! The op store: one row an operator; the yes and the reason of a no come from the row's family.
+use crate::families::{conv, elementwise, layout, matmul, norm, pool, reduce};
+use crate::kernel::Kernel;
+use crate::sig::{Answer, Sig};
+
+/// Makes a node's kernel, or says why not.
+pub type Build = fn(&Sig) -> Answer<Box<dyn Kernel>>;
+
+/// One operator.
+#[derive(Clone, Copy)]
+pub struct Row {
+    /// Operator type.
+    pub op: &'static str,
+    /// Its family.
+    pub build: Build,
+    /// VectorEngine offers it too.
+    pub vector: bool,
+}
+
+const fn row(op: &'static str, build: Build, vector: bool) -> Row {
+    Row { op, build, vector }
+}
+
+/// All operators, by family.
+pub const ROWS: &[Row] = &[
+    row("MatMul", matmul::build, false),
+    row("MatMulV2", matmul::build, false),
+    row("BatchMatMul", matmul::build, false),
+    row("BatchMatMulV2", matmul::build, false),
+    row("Conv2D", conv::build, false),
+    row("DepthwiseConv2D", conv::build, false),
+    row("Conv3D", conv::build, false),
+    row("Conv2DTransposeD", conv::build, false),
+    row("Conv3DTransposeD", conv::build, false),
+    row("MaxPoolV3", pool::build, false),
+    row("AvgPoolV2", pool::build, false),
+    row("GlobalAveragePool", pool::build_global, false),
+    row("GlobalMaxPool", pool::build_global, false),
+    row("SoftmaxV2", norm::softmax, false),
+    row("LogSoftmaxV2", norm::softmax, false),
+    row("LayerNorm", norm::layer_norm, false),
+    row("LayerNormV3", norm::layer_norm, false),
+    row("RmsNorm", norm::layer_norm, false),
+    row("BNInfer", norm::batch_norm, false),
+    row("InstanceNorm", norm::instance_norm, false),
+    row("GroupNorm", norm::instance_norm, false),
+    row("ReduceSum", reduce::build, false),
+    row("ReduceMean", reduce::build, false),
+    row("ReduceMax", reduce::build, false),
+    row("ReduceMin", reduce::build, false),
+    row("ReduceProd", reduce::build, false),
+    row("ReduceLogSumExp", reduce::build, false),
+    row("ReduceSumD", reduce::build, false),
+    row("ReduceMeanD", reduce::build, false),
+    row("ReduceMaxD", reduce::build, false),
+    row("ReduceMinD", reduce::build, false),
+    row("ReduceProdD", reduce::build, false),
+    row("ReduceLogSumExpD", reduce::build, false),
+    row("ArgMaxV2", reduce::arg, false),
+    row("ArgMinV2", reduce::arg, false),
+    row("ArgMaxD", reduce::arg, false),
+    row("ArgMinD", reduce::arg, false),
+    row("Sigmoid", elementwise::unary, true),
+    row("Tanh", elementwise::unary, true),
+    row("Erf", elementwise::unary, true),
+    row("Exp", elementwise::unary, true),
+    row("Expm1", elementwise::unary, true),
+    row("Log", elementwise::unary, true),
+    row("Log1p", elementwise::unary, true),
+    row("Sqrt", elementwise::unary, true),
+    row("Rsqrt", elementwise::unary, true),
+    row("Reciprocal", elementwise::unary, true),
+    row("Softplus", elementwise::unary, true),
+    row("Softsign", elementwise::unary, true),
+    row("Mish", elementwise::unary, true),
+    row("Sin", elementwise::unary, true),
+    row("Cos", elementwise::unary, true),
+    row("Ceil", elementwise::unary, true),
+    row("Floor", elementwise::unary, true),
+    row("Round", elementwise::unary, true),
+    row("HardSwish", elementwise::unary, true),
+    row("Relu6", elementwise::unary, true),
+    row("Abs", elementwise::unary, true),
+    row("Neg", elementwise::unary, true),
+    row("Sign", elementwise::unary, true),
+    row("Square", elementwise::unary, true),
+    row("Relu", elementwise::unary, true),
+    row("Gelu", elementwise::unary, true),
+    row("Swish", elementwise::unary, true),
+    row("HardSigmoid", elementwise::unary, true),
+    row("LeakyRelu", elementwise::unary, true),
+    row("Elu", elementwise::unary, true),
+    row("Selu", elementwise::unary, true),
+    row("Muls", elementwise::unary, true),
+    row("Adds", elementwise::unary, true),
+    row("ClipByValue", elementwise::clip, true),
+    row("Add", elementwise::binary, true),
+    row("Sub", elementwise::binary, true),
+    row("Mul", elementwise::binary, true),
+    row("Div", elementwise::binary, true),
+    row("RealDiv", elementwise::binary, true),
+    row("Maximum", elementwise::binary, true),
+    row("Minimum", elementwise::binary, true),
+    row("Pow", elementwise::binary, true),
+    row("SquaredDifference", elementwise::binary, true),
+    row("PRelu", elementwise::binary, true),
+    row("AddN", elementwise::add_n, true),
+    row("Equal", elementwise::compare, true),
+    row("NotEqual", elementwise::compare, true),
+    row("Less", elementwise::compare, true),
+    row("LessEqual", elementwise::compare, true),
+    row("Greater", elementwise::compare, true),
+    row("GreaterEqual", elementwise::compare, true),
+    row("Select", elementwise::select, true),
+    row("SelectV2", elementwise::select, true),
+    row("Cast", elementwise::convert, true),
+    row("Transpose", layout::transpose, true),
+    row("TransposeD", layout::transpose, true),
+    row("BroadcastTo", layout::expand, true),
+    row("Expand", layout::expand, true),
+    row("Tile", layout::tile, true),
+    row("TileD", layout::tile, true),
+    row("ConcatD", layout::concat, true),
+    row("ConcatV2D", layout::concat, true),
+    row("Pack", layout::concat, true),
+    row("SplitD", layout::split, true),
+    row("SplitVD", layout::split, true),
+    row("PadV3", layout::pad, true),
+    row("PadD", layout::pad, true),
+    row("GatherV2", layout::gather, true),
+    row("GatherV2D", layout::gather, true),
+    row("Gather", layout::gather, true),
+];
+
+/// The row of an operator type.
+pub fn find(op: &str) -> Option<&'static Row> {
+    ROWS.iter().find(|r| r.op == op)
+}
+
+/// The kernel of a signature, or why there is none.
+pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
+    (find(&sig.op).ok_or_else(|| "type".to_owned())?.build)(sig)
+}

@@ -1,0 +1,307 @@
+//! One node with constant inputs, taken through an engine as the host would, and launched block by block.
+use ge_nn::engine::Nn;
+use ge_plugin_api::abi::ROption;
+use ge_plugin_api::device::SocSpec;
+use ge_plugin_api::engine::{ArgInfo, Engine, LoadRequest, Support, Target, TaskContext};
+use ge_plugin_api::kernel::KernelCall;
+use ge_plugin_api::types::{
+    Attr, AttrMap, AttrValue, ConstTensor, DType, Key, NodeId, Shape, TensorDesc, Use, ValueRef,
+};
+use ge_plugin_api::view::host::{GraphSource, NodeParts, view};
+
+/// A tensor of numbers, kept as doubles, and its type.
+#[derive(Clone, Debug, PartialEq)]
+pub struct T {
+    pub dtype: DType,
+    pub dims: Vec<u64>,
+    pub data: Vec<f64>,
+}
+
+pub fn t(dtype: DType, dims: &[u64], data: impl IntoIterator<Item = f64>) -> T {
+    T { dtype, dims: dims.to_vec(), data: data.into_iter().collect() }
+}
+
+/// Deterministic numbers in -1..1.
+pub fn noise(dtype: DType, dims: &[u64], seed: u64) -> T {
+    let n = dims.iter().product::<u64>();
+    let data = (0..n).map(|i| (((i + seed * 7919) * 2_654_435_761 % 65_521) as f64) / 32_760.5 - 1.0);
+    let mut r = t(dtype, dims, data);
+    r.data = numbers(dtype, &bytes(&r));
+    r
+}
+
+fn half(v: f64) -> half::f16 {
+    half::f16::from_f32(v as f32)
+}
+
+pub fn bytes(t: &T) -> Vec<u8> {
+    let mut b = Vec::new();
+    for &v in &t.data {
+        match t.dtype {
+            DType::F32 => b.extend((v as f32).to_le_bytes()),
+            DType::F64 => b.extend(v.to_le_bytes()),
+            DType::F16 => b.extend(half(v).to_le_bytes()),
+            DType::BF16 => b.extend(half::bf16::from_f32(v as f32).to_le_bytes()),
+            DType::I32 => b.extend((v as i32).to_le_bytes()),
+            DType::I64 => b.extend((v as i64).to_le_bytes()),
+            DType::U8 | DType::BOOL => b.push(v as u8),
+            DType::I8 => b.push(v as i8 as u8),
+            other => panic!("no test numbers of {other}"),
+        }
+    }
+    b
+}
+
+pub fn numbers(dtype: DType, b: &[u8]) -> Vec<f64> {
+    macro_rules! read {
+        ($t:ty) => {
+            b.chunks_exact(size_of::<$t>()).map(|c| f64::from(<$t>::from_le_bytes(c.try_into().unwrap()))).collect()
+        };
+    }
+    match dtype {
+        DType::F32 => read!(f32),
+        DType::F64 => read!(f64),
+        DType::F16 => read!(half::f16),
+        DType::BF16 => read!(half::bf16),
+        DType::I32 => read!(i32),
+        DType::I64 => b.chunks_exact(8).map(|c| i64::from_le_bytes(c.try_into().unwrap()) as f64).collect(),
+        DType::U8 | DType::BOOL => b.iter().map(|&v| f64::from(v)).collect(),
+        DType::I8 => b.iter().map(|&v| f64::from(v as i8)).collect(),
+        other => panic!("no test numbers of {other}"),
+    }
+}
+
+type Stored = (Key, String, Vec<ValueRef>, Vec<TensorDesc>, AttrMap);
+
+struct Source {
+    nodes: Vec<Stored>,
+    order: Vec<NodeId>,
+}
+
+impl GraphSource for Source {
+    fn order(&self) -> &[NodeId] {
+        &self.order
+    }
+    fn node(&self, id: NodeId) -> Option<NodeParts<'_>> {
+        let n = self.nodes.get(id.index())?;
+        Some(NodeParts { op: n.0, name: &n.1, inputs: &n.2, controls: &[], outputs: &n.3, attrs: n.4.as_slice() })
+    }
+    fn users(&self, _: ValueRef) -> &[Use] {
+        &[]
+    }
+    fn control_users(&self, _: NodeId) -> &[NodeId] {
+        &[]
+    }
+    fn name(&self) -> &str {
+        "main"
+    }
+    fn attrs(&self) -> &[Attr] {
+        &[]
+    }
+    fn graph(&self, _: &str) -> Option<&Source> {
+        None
+    }
+    fn next_id(&self) -> NodeId {
+        NodeId(self.nodes.len() as u32)
+    }
+}
+
+/// A node under test.
+#[derive(Clone)]
+pub struct Case {
+    pub op: &'static str,
+    pub attrs: Vec<(&'static str, AttrValue)>,
+    pub inputs: Vec<Option<T>>,
+    /// Inputs that are graph inputs, not constants.
+    pub fed: Vec<usize>,
+    pub outputs: Vec<(DType, Vec<u64>)>,
+}
+
+pub fn case(op: &'static str, inputs: &[&T], outputs: &[(DType, &[u64])]) -> Case {
+    Case {
+        op,
+        attrs: vec![],
+        inputs: inputs.iter().map(|t| Some((*t).clone())).collect(),
+        fed: vec![],
+        outputs: outputs.iter().map(|(d, s)| (*d, s.to_vec())).collect(),
+    }
+}
+
+impl Case {
+    pub fn with(mut self, key: &'static str, value: impl Into<AttrValue>) -> Case {
+        self.attrs.push((key, value.into()));
+        self
+    }
+    pub fn absent(mut self, i: usize) -> Case {
+        self.inputs.insert(i, None);
+        self
+    }
+    pub fn feed(mut self, i: usize) -> Case {
+        self.fed.push(i);
+        self
+    }
+
+    fn source(&self) -> (Source, NodeId) {
+        let mut s = Source { nodes: vec![], order: vec![] };
+        let mut values = vec![];
+        for (i, input) in self.inputs.iter().enumerate() {
+            let Some(t) = input else {
+                values.push(ValueRef::ABSENT);
+                continue;
+            };
+            let desc = TensorDesc::new(t.dtype, Shape::of(&t.dims));
+            let mut attrs = AttrMap::default();
+            let fed = self.fed.contains(&i);
+            if !fed {
+                let blob = ge_plugin_api::types::Blob::from_owner(bytes(t));
+                attrs.set("value", ConstTensor::new(t.dtype, &t.dims, blob).unwrap());
+            }
+            let op = Key::new(if fed { "Data" } else { "Const" });
+            values.push(ValueRef::new(NodeId(s.nodes.len() as u32), 0));
+            s.nodes.push((op, format!("in{i}"), vec![], vec![desc], attrs));
+        }
+        let mut attrs = AttrMap::default();
+        self.attrs.iter().for_each(|(k, v)| attrs.set(*k, v.clone()));
+        let outs = self.outputs.iter().map(|(d, s)| TensorDesc::new(*d, Shape::of(s))).collect();
+        let id = NodeId(s.nodes.len() as u32);
+        s.nodes.push((Key::new(self.op), "node".into(), values, outs, attrs));
+        s.order = (0..s.nodes.len() as u32).map(NodeId).collect();
+        (s, id)
+    }
+
+    /// The engine's answer.
+    pub fn support(&self, engine: &Nn) -> Support {
+        let (s, id) = self.source();
+        engine.supports(&view(&s).node(id))
+    }
+
+    /// The reason of a refusal.
+    pub fn refusal(&self, engine: &Nn) -> String {
+        match self.support(engine) {
+            Support::No(why) => why.to_string(),
+            Support::Yes => panic!("{} is taken", self.op),
+        }
+    }
+
+    /// What the host would hand to the executor.
+    pub fn request(&self, engine: &Nn) -> (LoadRequest, u32) {
+        let (s, id) = self.source();
+        let g = view(&s);
+        let node = g.node(id);
+        assert_eq!(engine.supports(&node), Support::Yes, "{}", self.op);
+        let soc = SocSpec { name: "sim".into(), aic_cores: 20, aiv_cores: 40, ..SocSpec::default() };
+        let target = Target { soc, deterministic: true, online: false };
+        engine.calc_op_running_param(&node, &target).unwrap();
+        let kernel = engine.compile(&node, &target).unwrap().unwrap();
+        let context = TaskContext { target, kernel: ROption::RSome(kernel.clone()), rank_size: 1 };
+        let task = engine.generate_task(&node, &context).unwrap().remove(0);
+        let arg = |kind: &str, index: usize, desc: Option<TensorDesc>| ArgInfo {
+            kind: kind.into(),
+            index: index as u32,
+            bytes: desc.as_ref().and_then(TensorDesc::data_bytes).unwrap_or(0),
+            desc: desc.into(),
+        };
+        let mut args = vec![];
+        for (i, t) in self.inputs.iter().enumerate() {
+            args.push(match t {
+                Some(t) => arg("i", i, Some(TensorDesc::new(t.dtype, Shape::of(&t.dims)))),
+                None => arg("", 0, None),
+            });
+        }
+        for (k, (d, s)) in self.outputs.iter().enumerate() {
+            args.push(arg("o", k, Some(TensorDesc::new(*d, Shape::of(s)))));
+        }
+        let planned = match &task.kernel {
+            ROption::RSome(k) => k.block_dim,
+            ROption::RNone => panic!("no kernel"),
+        };
+        let attrs = node.attrs().iter().cloned().collect();
+        let request = LoadRequest {
+            node: "node".into(),
+            op: self.op.into(),
+            attrs,
+            task,
+            binary: kernel.binary,
+            args: args.into(),
+            rank: 0,
+            rank_size: 1,
+        };
+        (request, planned)
+    }
+
+    /// The outputs, launched with so many blocks (0: as planned), the last block first.
+    pub fn launch(&self, engine: &Nn, blocks: u32) -> Result<Vec<T>, String> {
+        let (request, planned) = self.request(engine);
+        let loaded = engine.load_kernel(&request).map_err(|e| e.message().to_owned())?;
+        let mut memory: Vec<Vec<u64>> = vec![];
+        for t in &self.inputs {
+            let b = t.as_ref().map(bytes).unwrap_or_default();
+            let mut v = vec![0u64; b.len().div_ceil(8)];
+            v.iter_mut().zip(b.chunks(8)).for_each(|(v, c)| {
+                let mut w = [0; 8];
+                w[..c.len()].copy_from_slice(c);
+                *v = u64::from_le_bytes(w);
+            });
+            memory.push(v);
+        }
+        for (d, s) in &self.outputs {
+            let n = d.bytes_of(s.iter().product()).unwrap() as usize;
+            memory.push(vec![0xa5a5_a5a5_a5a5_a5a5; n.div_ceil(8)]);
+        }
+        let args: Vec<*mut u8> = memory.iter_mut().map(|v| v.as_mut_ptr().cast()).collect();
+        let ROption::RSome(k) = &request.task.kernel else { panic!("no kernel") };
+        let dim = if blocks == 0 { planned } else { blocks };
+        for block_idx in (0..dim).rev() {
+            let call = KernelCall {
+                args: args.as_ptr(),
+                n_args: args.len(),
+                block_idx,
+                block_dim: dim,
+                tiling_key: 0,
+                tiling: k.tiling.as_ptr(),
+                tiling_len: k.tiling.len(),
+                scratch: std::ptr::null_mut(),
+                host: ROption::RNone,
+            };
+            // SAFETY: the memory is as long as the request says; blocks run one after the other.
+            let code = unsafe { (loaded.run)(loaded.ctx, &call) };
+            if code != 0 {
+                let ROption::RSome(last) = loaded.last_error else { panic!("no reason") };
+                return Err((last.0)().into_option().map_or_else(String::new, |e| e.message().to_owned()));
+            }
+        }
+        if let ROption::RSome(d) = loaded.drop {
+            // SAFETY: dropped once, after the last launch.
+            unsafe { (d.0)(loaded.ctx) };
+        }
+        let mut out = vec![];
+        for ((d, s), m) in self.outputs.iter().zip(&memory[self.inputs.len()..]) {
+            let n = d.bytes_of(s.iter().product()).unwrap() as usize;
+            let b: Vec<u8> = m.iter().flat_map(|v| v.to_le_bytes()).take(n).collect();
+            out.push(T { dtype: *d, dims: s.clone(), data: numbers(*d, &b) });
+        }
+        Ok(out)
+    }
+
+    /// The outputs; the same bits for 1, 2, 7, 32 blocks and the planned number.
+    pub fn run(&self, engine: &Nn) -> Vec<T> {
+        let want = self.launch(engine, 0).unwrap();
+        for blocks in [1, 2, 7, 32] {
+            let got = self.launch(engine, blocks).unwrap();
+            let bits = |v: &[T]| v.iter().flat_map(|t| t.data.iter().map(|x| x.to_bits())).collect::<Vec<_>>();
+            assert_eq!(bits(&got), bits(&want), "{} with {blocks} blocks", self.op);
+        }
+        want
+    }
+
+    /// Output 0 is near these numbers: within `tol` relative to the larger of one and the number.
+    pub fn gives(&self, want: impl IntoIterator<Item = f64>, tol: f64) {
+        let got = self.run(&Nn::ai_core()).remove(0);
+        let want: Vec<f64> = want.into_iter().collect();
+        assert_eq!(got.data.len(), want.len(), "{}", self.op);
+        for (i, (g, w)) in got.data.iter().zip(&want).enumerate() {
+            let near = (g - w).abs() <= tol * w.abs().max(1.0) || g == w || (g.is_nan() && w.is_nan());
+            assert!(near, "{} element {i}: {g} for {w}", self.op);
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! Kernels of `nn` through the engine's own calls: op store, builder, tiling, executor, launch by blocks.
+#![allow(clippy::unwrap_used)]
+
+mod harness;
+mod matrix;
+mod moves;
+mod numbers;
+mod refusals;

@@ -1,0 +1,161 @@
+//! Products, convolutions, pooling.
+use crate::harness::*;
+use ge_plugin_api::types::DType;
+
+const F: DType = DType::F32;
+
+fn product(a: &T, b: &T, [m, n, k]: [usize; 3], at: impl Fn(usize, usize, usize) -> (usize, usize)) -> Vec<f64> {
+    (0..m * n)
+        .map(|i| {
+            (0..k)
+                .map(|x| {
+                    let (p, q) = at(i / n, i % n, x);
+                    a.data[p] * b.data[q]
+                })
+                .sum()
+        })
+        .collect()
+}
+
+#[test]
+fn products_in_every_type_and_turn() {
+    for (dtype, tol) in [(F, 1e-5), (DType::F16, 4e-3), (DType::BF16, 3e-2)] {
+        for (ta, tb) in [(false, false), (true, false), (false, true), (true, true)] {
+            let (m, n, k) = (13, 37, 29);
+            let a = noise(dtype, if ta { &[29, 13] } else { &[13, 29] }, 1);
+            let b = noise(dtype, if tb { &[37, 29] } else { &[29, 37] }, 2);
+            let c = noise(dtype, &[37], 3);
+            let want = product(&a, &b, [m, n, k], |i, j, x| {
+                (if ta { x * m + i } else { i * k + x }, if tb { j * k + x } else { x * n + j })
+            });
+            let with_bias = want.iter().enumerate().map(|(i, v)| v + c.data[i % n]);
+            case("MatMulV2", &[&a, &b, &c], &[(dtype, &[13, 37])])
+                .with("transpose_x1", ta)
+                .with("transpose_x2", tb)
+                .gives(with_bias, tol);
+        }
+    }
+}
+
+#[test]
+fn batches_broadcast_and_vectors_vanish() {
+    let (a, b) = (noise(F, &[2, 1, 5, 7], 1), noise(F, &[3, 7, 4], 2));
+    let mut want = vec![];
+    for i in 0..2 {
+        for j in 0..3 {
+            want.extend(product(&a, &b, [5, 4, 7], |r, c, x| (i * 35 + r * 7 + x, j * 28 + x * 4 + c)));
+        }
+    }
+    case("BatchMatMulV2", &[&a, &b], &[(F, &[2, 3, 5, 4])]).gives(want, 1e-5);
+    let (v, w) = (noise(F, &[7], 3), noise(F, &[6, 5, 7], 4));
+    let right = product(&w, &v, [30, 1, 7], |i, _, x| (i * 7 + x, x));
+    case("BatchMatMulV2", &[&w, &v], &[(F, &[6, 5])]).gives(right, 1e-5);
+    case("BatchMatMulV2", &[&w, &v], &[(F, &[6, 5])])
+        .gives(product(&w, &v, [30, 1, 7], |i, _, x| (i * 7 + x, x)), 1e-5);
+    let left = product(&v, &b, [1, 4, 7], |_, j, x| (x, x * 4 + j));
+    let b0 = t(F, &[7, 4], b.data[..28].iter().copied());
+    case("BatchMatMulV2", &[&v, &b0], &[(F, &[4])]).gives(left, 1e-5);
+}
+
+/// The definition, by output; attributes as in the case.
+#[allow(clippy::too_many_arguments)]
+fn convolved(
+    x: &T,
+    w: &T,
+    bias: Option<&T>,
+    out: [usize; 4],
+    s: [usize; 2],
+    p: [usize; 2],
+    d: [usize; 2],
+    groups: usize,
+) -> Vec<f64> {
+    let [n, o, oh, ow] = out;
+    let (c, h, wd) = (x.dims[1] as usize, x.dims[2] as usize, x.dims[3] as usize);
+    let (cg, kh, kw) = (w.dims[1] as usize, w.dims[2] as usize, w.dims[3] as usize);
+    let mut y = vec![];
+    for i in 0..n * o * oh * ow {
+        let (b, f, yy, xx) = (i / (o * oh * ow), i / (oh * ow) % o, i / ow % oh, i % ow);
+        let mut sum = bias.map_or(0.0, |b| b.data[f]);
+        for ch in 0..cg {
+            for ky in 0..kh {
+                for kx in 0..kw {
+                    let (py, px) = (
+                        (yy * s[0] + ky * d[0]) as isize - p[0] as isize,
+                        (xx * s[1] + kx * d[1]) as isize - p[1] as isize,
+                    );
+                    if py >= 0 && px >= 0 && (py as usize) < h && (px as usize) < wd {
+                        let channel = f / (o / groups) * cg + ch;
+                        sum += x.data[((b * c + channel) * h + py as usize) * wd + px as usize]
+                            * w.data[((f * cg + ch) * kh + ky) * kw + kx];
+                    }
+                }
+            }
+        }
+        y.push(sum);
+    }
+    y
+}
+
+#[test]
+fn convolutions_with_groups_strides_pads_and_types() {
+    let bias = noise(F, &[6], 9);
+    let (x, w) = (noise(F, &[2, 4, 9, 11], 1), noise(F, &[6, 2, 3, 2], 2));
+    let want = convolved(&x, &w, Some(&bias), [2, 6, 5, 12], [2, 1], [1, 2], [1, 3], 2);
+    case("Conv2D", &[&x, &w, &bias], &[(F, &[2, 6, 5, 12])])
+        .with("strides", vec![1i64, 1, 2, 1])
+        .with("dilations", vec![1i64, 1, 1, 3])
+        .with("pads", vec![1i64, 1, 2, 2])
+        .with("groups", 2i64)
+        .gives(want, 1e-5);
+    let (x, w) = (noise(DType::F16, &[1, 3, 8, 8], 3), noise(DType::F16, &[3, 1, 3, 3], 4));
+    let want = convolved(&x, &w, None, [1, 3, 4, 4], [2, 2], [0, 0], [1, 1], 3);
+    case("DepthwiseConv2D", &[&x, &w], &[(DType::F16, &[1, 3, 4, 4])])
+        .with("strides", vec![1i64, 1, 2, 2])
+        .with("auto_pad", "SAME_UPPER")
+        .gives(want, 4e-3);
+    let (x, w) = (noise(F, &[1, 40, 1, 30], 5), noise(F, &[8, 40, 1, 3], 6));
+    let want = convolved(&x, &w, None, [1, 8, 1, 28], [1, 1], [0, 0], [1, 1], 1);
+    case("Conv2D", &[&x, &w], &[(F, &[1, 8, 1, 28])]).gives(want, 1e-5);
+}
+
+#[test]
+fn a_transposed_convolution_scatters() {
+    let (x, w) = (noise(F, &[1, 3, 4, 5], 1), noise(F, &[3, 2, 3, 3], 2));
+    let (oh, ow) = (8, 10);
+    let mut want = vec![0.0; 2 * oh * ow];
+    for c in 0..3 {
+        for f in 0..2 {
+            for i in 0..20 {
+                for k in 0..9 {
+                    let (y, xx) = ((i / 5 * 2 + k / 3) as isize - 1, (i % 5 * 2 + k % 3) as isize - 1);
+                    if y >= 0 && xx >= 0 && (y as usize) < oh && (xx as usize) < ow {
+                        want[(f * oh + y as usize) * ow + xx as usize] +=
+                            x.data[c * 20 + i] * w.data[(c * 2 + f) * 9 + k];
+                    }
+                }
+            }
+        }
+    }
+    let c = case("Conv2DTransposeD", &[&x, &w], &[(F, &[1, 2, 8, 10])])
+        .with("strides", vec![1i64, 1, 2, 2])
+        .with("pads", vec![1i64, 1, 1, 1])
+        .with("output_padding", vec![0i64, 0, 1, 1]);
+    c.gives(want, 1e-5);
+}
+
+#[test]
+fn pooling_by_windows_and_whole() {
+    let x = t(F, &[1, 2, 3, 4], (0..24).map(f64::from));
+    let c = |op| {
+        case(op, &[&x], &[(F, &[1, 2, 2, 2])]).with("ksize", vec![1i64, 1, 2, 2]).with("strides", vec![1i64, 1, 2, 2])
+    };
+    c("MaxPoolV3").with("ceil_mode", true).gives([5., 7., 9., 11., 17., 19., 21., 23.], 0.0);
+    c("AvgPoolV2").with("ceil_mode", true).gives([2.5, 4.5, 8.5, 10.5, 14.5, 16.5, 20.5, 22.5], 1e-6);
+    let padded = case("AvgPoolV2", &[&x], &[(F, &[1, 2, 4, 5])])
+        .with("ksize", vec![1i64, 1, 2, 2])
+        .with("pads", vec![1i64, 1, 1, 1])
+        .with("exclusive", false);
+    assert_eq!(padded.run(&ge_nn::engine::Nn::ai_core())[0].data[..5], [0.0, 0.25, 0.75, 1.25, 0.75]);
+    case("GlobalAveragePool", &[&x], &[(F, &[1, 2, 1, 1])]).gives([5.5, 17.5], 1e-6);
+    case("GlobalMaxPool", &[&x], &[(F, &[1, 2, 1, 1])]).gives([11., 23.], 0.0);
+}

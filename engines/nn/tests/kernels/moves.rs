@@ -1,0 +1,83 @@
+//! Operators that move elements, in every element size.
+use crate::harness::*;
+use ge_nn::engine::Nn;
+use ge_plugin_api::types::DType;
+
+const TYPES: [DType; 5] = [DType::F32, DType::F16, DType::U8, DType::I64, DType::BOOL];
+
+fn count(dtype: DType, dims: &[u64]) -> T {
+    let m = if dtype == DType::BOOL { 2 } else { 127 };
+    t(dtype, dims, (0..dims.iter().product::<u64>()).map(|i| (i % m) as f64))
+}
+
+#[test]
+fn transposes_of_all_kinds() {
+    for dtype in TYPES {
+        let x = count(dtype, &[2, 3, 4, 5]);
+        for perm in [[0, 1, 3, 2], [0, 2, 1, 3], [3, 2, 1, 0], [2, 3, 0, 1], [0, 1, 2, 3]] {
+            let d = [2u64, 3, 4, 5];
+            let out: Vec<u64> = perm.iter().map(|&p| d[p]).collect();
+            let mut want = vec![];
+            for i in 0..120u64 {
+                let mut at = [0u64; 4];
+                let mut rest = i;
+                for k in (0..4).rev() {
+                    at[perm[k]] = rest % out[k];
+                    rest /= out[k];
+                }
+                want.push(x.data[(((at[0] * 3 + at[1]) * 4 + at[2]) * 5 + at[3]) as usize]);
+            }
+            let list: Vec<i64> = perm.iter().map(|&p| p as i64).collect();
+            case("TransposeD", &[&x], &[(dtype, &out)]).with("perm", list.clone()).gives(want.clone(), 0.0);
+            let p = t(DType::I64, &[4], list.iter().map(|&p| p as f64));
+            case("Transpose", &[&x, &p], &[(dtype, &out)]).gives(want, 0.0);
+        }
+    }
+    let x = count(DType::F32, &[3, 33, 70]);
+    let want = (0..3 * 33 * 70usize).map(|i| x.data[i / 2310 * 2310 + i % 33 * 70 + i / 33 % 70]);
+    case("TransposeD", &[&x], &[(DType::F32, &[3, 70, 33])]).with("perm", vec![0i64, 2, 1]).gives(want, 0.0);
+}
+
+#[test]
+fn joins_and_splits() {
+    for dtype in TYPES {
+        let (a, b) = (count(dtype, &[2, 3, 2]), count(dtype, &[2, 1, 2]));
+        let joined = [&a.data[..6], &b.data[..2], &a.data[6..], &b.data[2..]].concat();
+        case("ConcatD", &[&a, &b], &[(dtype, &[2, 4, 2])])
+            .with("concat_dim", -2i64)
+            .with("N", 2i64)
+            .gives(joined.clone(), 0.0);
+        let x = t(dtype, &[2, 4, 2], joined);
+        let parts = case("SplitVD", &[&x], &[(dtype, &[2, 3, 2]), (dtype, &[2, 1, 2])])
+            .with("split_dim", 1i64)
+            .run(&Nn::vector());
+        assert_eq!((&parts[0], &parts[1]), (&a, &b));
+        case("Pack", &[&a, &a], &[(dtype, &[2, 2, 3, 2])])
+            .with("axis", 1i64)
+            .gives([&a.data[..6], &a.data[..6], &a.data[6..], &a.data[6..]].concat(), 0.0);
+    }
+}
+
+#[test]
+fn copies_pads_and_gathers() {
+    for dtype in TYPES {
+        let x = count(dtype, &[2, 1, 3]);
+        let shape = t(DType::I64, &[3], [2.0, 2.0, 3.0]);
+        let rows = [&x.data[..3], &x.data[..3], &x.data[3..], &x.data[3..]].concat();
+        case("Expand", &[&x, &shape], &[(dtype, &[2, 2, 3])]).gives(rows.clone(), 0.0);
+        case("TileD", &[&x], &[(dtype, &[2, 2, 3])]).with("multiples", vec![1i64, 2, 1]).gives(rows, 0.0);
+        let one = t(dtype, &[], [1.0]);
+        let pads = t(DType::I32, &[6], [0.0, 1.0, 0.0, 0.0, 2.0, 0.0]);
+        let padded = [&[1.0, 1.0][..], &x.data[..3], &[1.0, 1.0], &x.data[3..], &[1.0; 5]].concat();
+        case("PadV3", &[&x, &pads, &one], &[(dtype, &[3, 1, 5])]).gives(padded.clone(), 0.0);
+        let onnx = t(DType::I64, &[6], [0.0, 0.0, 2.0, 1.0, 0.0, 0.0]);
+        case("PadV3", &[&x, &onnx, &one], &[(dtype, &[3, 1, 5])]).with("paddings_contiguous", false).gives(padded, 0.0);
+        let index = t(DType::I64, &[2], [-1.0, 0.0]);
+        let axis = t(DType::I64, &[], [2.0]);
+        let picked = [x.data[2], x.data[0], x.data[5], x.data[3]];
+        case("GatherV2", &[&x, &index, &axis], &[(dtype, &[2, 1, 2])]).feed(1).gives(picked, 0.0);
+    }
+    let x = count(DType::F32, &[3]);
+    let bad = case("GatherV2", &[&x, &t(DType::I32, &[1], [3.0]), &t(DType::I64, &[], [0.0])], &[(DType::F32, &[1])]);
+    assert_eq!(bad.feed(1).launch(&Nn::ai_core(), 0).unwrap_err(), "index 3 is out of range for size 3");
+}
