@@ -1,1 +1,26 @@
-//! The ONNX front end.
+//! The ONNX front end: model files to graphs, opsets 7 to the newest.
+//!
+//! The way: [`read`] checks sizes and decodes without copying weights; [`import`] walks graphs, subgraphs and functions and asks
+//! for each node the mapping registered for its domain, operator and version; [`ops`] has the mappings of `ai.onnx`.
+#![forbid(unsafe_code)]
+
+pub mod attributes;
+pub mod control;
+pub mod free;
+pub mod import;
+pub mod inputs;
+pub mod ops;
+#[allow(missing_docs, clippy::all)]
+pub mod proto {
+    //! The messages, as prost makes them of `proto/onnx.proto`.
+    include!(concat!(env!("OUT_DIR"), "/onnx.rs"));
+}
+pub mod ranks;
+pub mod read;
+pub mod scope;
+pub mod tensor;
+
+pub use import::OnnxFrontend;
+
+ge_plugin_api::ge_plugin! { name: "onnx", kinds: ["frontend"], provides: ["onnx"] }
+ge_plugin_api::register_frontend!(|| Box::new(OnnxFrontend));

@@ -15,7 +15,7 @@
 //!   `Equal NotEqual Less LessEqual Greater GreaterEqual` give bool. `PRelu(x, weight)`: weight broadcasts to x.
 //! * `AddN(x...) {N}`: sum of equal shapes. `SelectV2(condition, then, else)`: broadcast of all three. `Select`: the same.
 //! * `ClipByValue(x, clip_value_min, clip_value_max)` = min(max(x, lo), hi), bounds scalar.
-//! * `Cast(x) {dst_type, saturate = true}`, `Bitcast(x) {type}`.
+//! * `Cast(x) {dst_type, saturate = true}`, `CastLike(x, target)`: to the target's type; `Bitcast(x) {type}`.
 use crate::read;
 use ge_plugin_api::diagnostic::Result;
 use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef, flags::*, infer};
@@ -97,6 +97,11 @@ fn cast(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     let mut d = c.like(0)?;
     d.dtype =
         read::dtype(c, "dst_type").ok_or_else(|| read::bad("attribute `dst_type`", "nothing", "an element type"))?;
+    Ok(vec![d])
+}
+fn cast_like(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+    let mut d = c.like(0)?;
+    d.dtype = c.input(1)?.dtype;
     Ok(vec![d])
 }
 fn bitcast(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
@@ -256,6 +261,14 @@ fn defs() -> Vec<OpDef> {
             .attr("saturate", AttrKind::BOOL, true)
             .attr("round_mode", AttrKind::STRING, "up")
             .flags(ELEMENTWISE | TRANS_OP),
+    );
+    v.push(
+        OpDef::new("CastLike", cast_like)
+            .input("x", ANY, "")
+            .input("target", ANY, "T")
+            .output("y", ANY, "T")
+            .attr("saturate", AttrKind::BOOL, true)
+            .flags(ELEMENTWISE),
     );
     v.push(
         OpDef::new("Bitcast", bitcast)

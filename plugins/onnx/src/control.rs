@@ -1,0 +1,333 @@
+//! `If`, `Loop` and `Scan`: subgraphs with captured outer values as inputs.
+//!
+//! * `If` becomes `If(cond, captured...)`; both branches get every value that either reads, constants are copied in instead.
+//! * `Loop` becomes `While` over `iteration, condition, carried..., bound, captured...`. A loop with scan outputs is written out when
+//!   its count is a constant and its condition stays true (at most [`UNROLL`] nodes); else it is refused.
+use crate::free;
+use crate::import::{Building, Env, Importer, domain};
+use crate::proto::{AttributeProto, GraphProto, NodeProto};
+use crate::ranks::desc_of_rank;
+use crate::scope::Known;
+use ge_plugin_api::diagnostic::Result;
+use ge_plugin_api::types::{AttrValue, ConstTensor, DType, Shape, TensorDesc, ValueRef};
+
+/// Most nodes that a loop is written out to.
+const UNROLL: usize = 20_000;
+
+/// Whether an operator of `ai.onnx` is imported here.
+pub fn handles(op: &str) -> bool {
+    matches!(op, "If" | "Loop")
+}
+
+/// Imports such a node; its outputs.
+pub fn import<'m>(
+    im: &mut Importer<'m>,
+    n: &'m NodeProto,
+    name: &str,
+    attrs: &[(&'m str, &'m AttributeProto)],
+    g: &mut Building,
+    env: &Env<'m>,
+) -> Result<Vec<Known>> {
+    if n.op_type == "If" { branch(im, n, name, attrs, g, env) } else { repeat(im, n, name, attrs, g, env) }
+}
+
+fn graph<'m>(
+    im: &Importer<'m>,
+    n: &NodeProto,
+    name: &str,
+    attrs: &[(&'m str, &'m AttributeProto)],
+    key: &str,
+) -> Result<&'m GraphProto> {
+    attrs
+        .iter()
+        .find(|(k, _)| *k == key)
+        .and_then(|(_, a)| a.g.as_ref())
+        .ok_or_else(|| im.refuse(n, name, domain(&n.domain), None, &format!("it has no subgraph `{key}`")))
+}
+
+/// Values that a subgraph gets from outside: those with a node become inputs, constants are copied.
+struct Captured {
+    inputs: Vec<(String, Known)>,
+    constants: Vec<(String, Known)>,
+}
+
+fn capture(im: &mut Importer<'_>, g: &mut Building, graphs: &[&GraphProto]) -> Result<Captured> {
+    let mut c = Captured { inputs: Vec::new(), constants: Vec::new() };
+    for name in graphs.iter().flat_map(|g| free::captured(g)) {
+        if c.inputs.iter().chain(&c.constants).any(|(n, _)| *n == name) {
+            continue;
+        }
+        match g.scope.get(&name) {
+            Some(k) if k.constant.is_some() => c.constants.push((name, Known { value: ValueRef::ABSENT, ..k.clone() })),
+            _ => {
+                let k = im.read_value(g, &name)?;
+                c.inputs.push((name, k));
+            }
+        }
+    }
+    Ok(c)
+}
+
+/// A subgraph with its inputs made; `ins` are names and descriptors in order.
+fn open(
+    im: &mut Importer<'_>,
+    graph_name: &str,
+    ins: &[(String, TensorDesc)],
+    constants: &[(String, Known)],
+) -> Building {
+    let mut b = Building::new();
+    for (i, (name, desc)) in ins.iter().enumerate() {
+        let node = im.take_name(&format!("{graph_name}/{name}"));
+        let v = b.builder.data(&node, i as u32, desc.clone());
+        b.scope.insert(name.clone(), Known::new(v, desc.clone()));
+    }
+    b.scope.extend(constants.iter().cloned());
+    b
+}
+fn loosened(d: &TensorDesc) -> TensorDesc {
+    desc_of_rank(d.shape.rank())
+}
+
+fn branch<'m>(
+    im: &mut Importer<'m>,
+    n: &'m NodeProto,
+    name: &str,
+    attrs: &[(&'m str, &'m AttributeProto)],
+    g: &mut Building,
+    env: &Env<'m>,
+) -> Result<Vec<Known>> {
+    let (then, other) = (graph(im, n, name, attrs, "then_branch")?, graph(im, n, name, attrs, "else_branch")?);
+    let cond = im.read_value(g, n.input.first().map_or("", String::as_str))?;
+    let captured = capture(im, g, &[then, other])?;
+    let ins: Vec<(String, TensorDesc)> = captured.inputs.iter().map(|(n, k)| (n.clone(), k.desc.clone())).collect();
+    let mut names = Vec::new();
+    for (role, sub) in [("then", then), ("else", other)] {
+        let gn = im.graph_name(name, role);
+        let mut b = open(im, &gn, &ins, &captured.constants);
+        body(im, sub, &mut b, env)?;
+        let mut outs = Vec::new();
+        for o in &sub.output {
+            outs.push((o.name.clone(), im.read_value(&mut b, &o.name)?.value));
+        }
+        b.builder.outputs(&outs);
+        im.finish(gn.clone(), b);
+        names.push(gn);
+    }
+    let count = n.output.len();
+    let values: Vec<ValueRef> = captured.inputs.iter().map(|(_, k)| k.value).collect();
+    let outs = g
+        .builder
+        .node("If")
+        .name(name)
+        .input(cond.value)
+        .inputs(&values)
+        .attr("then_branch", AttrValue::Graph(names[0].as_str().into()))
+        .attr("else_branch", AttrValue::Graph(names[1].as_str().into()))
+        .build_n(count);
+    Ok(outs.into_iter().map(|v| Known::new(v, TensorDesc::unknown())).collect())
+}
+
+/// Imports the nodes of a subgraph whose inputs stand in its scope.
+fn body<'m>(im: &mut Importer<'m>, sub: &'m GraphProto, b: &mut Building, env: &Env<'m>) -> Result<()> {
+    im.initializers(sub, b)?;
+    let env = Env { prefix: env.prefix.clone(), rename: None, depth: env.depth + 1, ..env.clone() };
+    im.nodes(&sub.node, b, &env)
+}
+
+fn scalar(b: &mut Building, im: &mut Importer<'_>, name: &str, t: Option<ConstTensor>) -> ValueRef {
+    let name = im.take_name(name);
+    t.map_or(ValueRef::ABSENT, |t| b.builder.constant(&name, t))
+}
+
+fn repeat<'m>(
+    im: &mut Importer<'m>,
+    n: &'m NodeProto,
+    name: &str,
+    attrs: &[(&'m str, &'m AttributeProto)],
+    g: &mut Building,
+    env: &Env<'m>,
+) -> Result<Vec<Known>> {
+    let sub = graph(im, n, name, attrs, "body")?;
+    let dom = domain(&n.domain);
+    let carried = n.input.len().saturating_sub(2);
+    if sub.input.len() < 2 + carried || sub.output.len() < 1 + carried || n.output.len() > sub.output.len() - 1 {
+        return Err(im.refuse(n, name, dom, None, "its body's inputs or outputs do not fit its own"));
+    }
+    let given = |i: usize| n.input.get(i).filter(|s| !s.is_empty());
+    let bound = match given(0) {
+        Some(s) => Some(im.read_value(g, s)?),
+        None => None,
+    };
+    let cond = match given(1) {
+        Some(s) => Some(im.read_value(g, s)?),
+        None => None,
+    };
+    let mut state = Vec::new();
+    for s in n.input.iter().skip(2) {
+        state.push(im.read_value(g, s)?);
+    }
+    if n.output.len() > carried && n.output[carried..].iter().any(|o| !o.is_empty()) {
+        return unroll(im, n, name, sub, (bound, cond, state), g, env);
+    }
+    if bound.is_none() && cond.is_none() {
+        return Err(im.refuse(n, name, dom, None, "a loop without bound and condition"));
+    }
+    let captured = capture(im, g, &[sub])?;
+    // The state of the While: iteration, condition, carried values, bound, captured values.
+    let (i64s, bools) = (TensorDesc::new(DType::I64, Shape::scalar()), TensorDesc::new(DType::BOOL, Shape::scalar()));
+    let mut ins = vec![(sub.input[0].name.clone(), i64s.clone()), (sub.input[1].name.clone(), bools)];
+    for (i, k) in sub.input[2..2 + carried].iter().zip(&state) {
+        ins.push((i.name.clone(), loosened(&k.desc)));
+    }
+    let bound_name = format!("{name}/bound");
+    if bound.is_some() {
+        ins.push((bound_name.clone(), i64s));
+    }
+    ins.extend(captured.inputs.iter().map(|(n, k)| (n.clone(), k.desc.clone())));
+
+    let cond_name = im.graph_name(name, "cond");
+    let mut b = open(im, &cond_name, &ins, &[]);
+    let at = |b: &Building, n: &str| b.scope.get(n).map_or(ValueRef::ABSENT, |k| k.value);
+    let (iter, go) = (at(&b, &ins[0].0), at(&b, &ins[1].0));
+    let test = if bound.is_some() {
+        let limit = at(&b, &bound_name);
+        let less_name = im.take_name(&format!("{cond_name}/Less"));
+        let less = b.builder.node("Less").name(&less_name).input(iter).input(limit).build();
+        let and_name = im.take_name(&format!("{cond_name}/And"));
+        b.builder.node("LogicalAnd").name(&and_name).input(less).input(go).build()
+    } else {
+        go
+    };
+    b.builder.outputs(&[("cond".to_owned(), test)]);
+    im.finish(cond_name.clone(), b);
+
+    let body_name = im.graph_name(name, "body");
+    let mut b = open(im, &body_name, &ins, &captured.constants);
+    body(im, sub, &mut b, env)?;
+    let one = scalar(&mut b, im, &format!("{body_name}/one"), ConstTensor::of(&[], &[1i64]));
+    let next_name = im.take_name(&format!("{body_name}/next"));
+    let iter = at(&b, &ins[0].0);
+    let next = b.builder.node("Add").name(&next_name).input(iter).input(one).build();
+    let mut outs = vec![("iteration".to_owned(), next)];
+    for o in sub.output.iter().take(1 + carried) {
+        outs.push((o.name.clone(), im.read_value(&mut b, &o.name)?.value));
+    }
+    for (name, _) in ins.iter().skip(2 + carried) {
+        outs.push((name.clone(), at(&b, name)));
+    }
+    b.builder.outputs(&outs);
+    im.finish(body_name.clone(), b);
+
+    let zero = scalar(g, im, &format!("{name}/zero"), ConstTensor::of(&[], &[0i64]));
+    let start = match &cond {
+        Some(k) => k.value,
+        None => scalar(g, im, &format!("{name}/true"), ConstTensor::of(&[], &[true])),
+    };
+    let mut values = vec![zero, start];
+    values.extend(state.iter().map(|k| k.value));
+    values.extend(bound.iter().map(|k| k.value));
+    values.extend(captured.inputs.iter().map(|(_, k)| k.value));
+    let outs = g
+        .builder
+        .node("While")
+        .name(name)
+        .inputs(&values)
+        .attr("cond", AttrValue::Graph(cond_name.as_str().into()))
+        .attr("body", AttrValue::Graph(body_name.as_str().into()))
+        .build_n(values.len());
+    Ok(outs.into_iter().skip(2).take(carried).zip(&state).map(|(v, k)| Known::new(v, loosened(&k.desc))).collect())
+}
+
+/// Whether the body hands its condition on unchanged, or says true.
+fn stays_true(sub: &GraphProto) -> bool {
+    let (Some(i), Some(o)) = (sub.input.get(1), sub.output.first()) else { return false };
+    if i.name == o.name {
+        return true;
+    }
+    let truth = |t: &crate::proto::TensorProto| {
+        t.data_type == 9 && (t.raw_data.first() == Some(&1) || t.int32_data.first() == Some(&1))
+    };
+    if sub.initializer.iter().any(|t| t.name == o.name && truth(t)) {
+        return true;
+    }
+    match sub.node.iter().find(|n| n.output.first() == Some(&o.name)) {
+        Some(n) if n.op_type == "Identity" => n.input.first() == Some(&i.name),
+        Some(n) if n.op_type == "Constant" => n.attribute.iter().any(|a| a.t.as_ref().is_some_and(truth)),
+        _ => false,
+    }
+}
+
+type LoopInputs = (Option<Known>, Option<Known>, Vec<Known>);
+
+fn unroll<'m>(
+    im: &mut Importer<'m>,
+    n: &'m NodeProto,
+    name: &str,
+    sub: &'m GraphProto,
+    (bound, cond, mut state): LoopInputs,
+    g: &mut Building,
+    env: &Env<'m>,
+) -> Result<Vec<Known>> {
+    let dom = domain(&n.domain);
+    let refuse =
+        |im: &Importer<'m>, why: &str| im.refuse(n, name, dom, None, &format!("a loop with scan outputs whose {why}"));
+    let count = bound.and_then(|b| b.constant).and_then(|t| t.to_i64(1)).and_then(|v| v.first().copied());
+    let always = cond.is_none_or(|c| c.constant.and_then(|t| t.to_i64(1)).and_then(|v| v.first().copied()) == Some(1));
+    let Some(count) = count.and_then(|c| usize::try_from(c).ok()) else {
+        return Err(refuse(im, "count is no constant"));
+    };
+    if !always || !stays_true(sub) {
+        return Err(refuse(im, "condition may change"));
+    }
+    if count == 0 || count.saturating_mul(sub.node.len().max(1)) > UNROLL {
+        return Err(refuse(im, "written-out form has none or too many nodes"));
+    }
+    let captured = capture(im, g, &[sub])?;
+    let carried = state.len();
+    let mut scans: Vec<Vec<ValueRef>> = vec![Vec::new(); sub.output.len() - 1 - carried];
+    for k in 0..count {
+        let mut b = Building {
+            builder: std::mem::replace(&mut g.builder, ge_plugin_api::frontend::GraphBuilder::new(None)),
+            scope: Default::default(),
+        };
+        b.scope.extend(captured.inputs.iter().cloned());
+        b.scope.extend(captured.constants.iter().cloned());
+        let made: Result<Vec<Known>> = (|| {
+            let i = scalar(&mut b, im, &format!("{name}/{k}/iteration"), ConstTensor::of(&[], &[k as i64]));
+            let iter = Known {
+                value: i,
+                desc: TensorDesc::new(DType::I64, Shape::scalar()),
+                constant: ConstTensor::of(&[], &[k as i64]),
+            };
+            b.scope.insert(sub.input[0].name.clone(), iter);
+            let t = ConstTensor::of(&[], &[true]);
+            b.scope.insert(
+                sub.input[1].name.clone(),
+                Known { value: ValueRef::ABSENT, desc: TensorDesc::new(DType::BOOL, Shape::scalar()), constant: t },
+            );
+            for (i, s) in sub.input[2..2 + carried].iter().zip(&state) {
+                b.scope.insert(i.name.clone(), s.clone());
+            }
+            let env = Env { prefix: format!("{}{name}/{k}/", env.prefix), ..env.clone() };
+            body(im, sub, &mut b, &env)?;
+            let mut outs = Vec::new();
+            for o in &sub.output[1..] {
+                outs.push(im.read_value(&mut b, &o.name)?);
+            }
+            Ok(outs)
+        })();
+        g.builder = b.builder;
+        let made: Vec<Known> = made?;
+        for (s, o) in scans.iter_mut().zip(&made[carried..]) {
+            s.push(o.value);
+        }
+        state = made[..carried].to_vec();
+    }
+    let mut out = state;
+    for (i, s) in scans.iter().enumerate() {
+        let own = if carried + i == 0 { name.to_owned() } else { im.take_name(&format!("{name}/scan{i}")) };
+        let v = g.builder.node("Pack").name(&own).inputs(s).attr("axis", 0i64).attr("N", s.len() as i64).build();
+        out.push(Known::new(v, TensorDesc::unknown()));
+    }
+    Ok(out)
+}

@@ -1,0 +1,538 @@
+//! The walk over a model: inputs, constants, nodes in order, functions inlined, outputs; every refusal is collected.
+use crate::attributes;
+use crate::control;
+use crate::inputs;
+use crate::proto::{AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto};
+use crate::ranks;
+use crate::read;
+use crate::scope::{Known, Scope};
+use crate::tensor::Source;
+use ge_plugin_api::abi::ROption;
+use ge_plugin_api::diagnostic::{Diagnostic, Error, ErrorKind, Result};
+use ge_plugin_api::frontend::{FileRef, ForeignNode, Frontend, GraphBuilder, ImportOptions, MappingRef};
+use ge_plugin_api::patch::{Edit, Patch};
+use ge_plugin_api::types::{AttrMap, AttrValue, ConstTensor, NodeId, TensorDesc, ValueRef};
+use std::collections::{BTreeMap, HashSet};
+
+/// Oldest operator set that is read.
+const OLDEST: u32 = 7;
+/// Most nodes of an import, functions and loops written out.
+const MOST_NODES: usize = 4_000_000;
+/// Deepest nesting of functions and subgraphs.
+const DEEPEST: usize = 64;
+
+/// The front end.
+pub struct OnnxFrontend;
+
+impl Frontend for OnnxFrontend {
+    fn framework(&self) -> String {
+        "onnx".into()
+    }
+    fn recognises(&self, file: &FileRef) -> bool {
+        read::recognises(&file.bytes)
+    }
+    fn import(&self, file: &FileRef, options: &ImportOptions, builder: &mut GraphBuilder<'_>) -> Result<()> {
+        let model = read::decode(&file.bytes)?;
+        let graphs = Importer::new(&model, Source { file: &file.bytes, files: builder })?.run(options)?;
+        for (name, patch) in graphs {
+            let next = patch.next_id();
+            if let Some(name) = name {
+                builder.patch().push(Edit::InGraph(name.as_str().into()));
+            }
+            builder.patch().append(patch.into_edits().into(), next);
+        }
+        Ok(())
+    }
+}
+
+/// What a node is imported under: versions of operator sets, a function's attributes, prefix of names.
+#[derive(Clone)]
+pub struct Env<'m> {
+    /// Version of each domain.
+    pub opsets: BTreeMap<String, u32>,
+    /// Attributes of the function call around it.
+    pub attrs: Option<BTreeMap<String, &'m AttributeProto>>,
+    /// Names of nodes start with it.
+    pub prefix: String,
+    /// The node that makes this value gets this name: the call's own.
+    pub rename: Option<(String, String)>,
+    /// Nesting.
+    pub depth: usize,
+}
+
+/// One graph under construction.
+pub struct Building {
+    /// Its builder.
+    pub builder: GraphBuilder<'static>,
+    /// Its values.
+    pub scope: Scope,
+}
+impl Building {
+    /// An empty graph.
+    pub fn new() -> Building {
+        Building { builder: GraphBuilder::new(None), scope: Scope::new() }
+    }
+}
+impl Default for Building {
+    fn default() -> Self {
+        Building::new()
+    }
+}
+
+/// The state of one import.
+pub struct Importer<'m> {
+    model: &'m ModelProto,
+    /// Bytes of tensors.
+    pub source: Source<'m>,
+    mappings: BTreeMap<(String, String), Vec<(u32, u32, MappingRef)>>,
+    functions: BTreeMap<(&'m str, &'m str, &'m str), &'m FunctionProto>,
+    names: HashSet<String>,
+    graph_names: HashSet<String>,
+    subgraphs: Vec<(Option<String>, Patch)>,
+    problems: Vec<Diagnostic>,
+    nodes: usize,
+}
+
+/// `ai.onnx` for the default domain.
+pub fn domain(d: &str) -> &str {
+    if d.is_empty() { "ai.onnx" } else { d }
+}
+fn damaged(message: String) -> Error {
+    Diagnostic::error(message).code("GE-E0102").of(ErrorKind::DAMAGED)
+}
+
+impl<'m> Importer<'m> {
+    /// Gathers mappings and functions.
+    pub fn new(model: &'m ModelProto, source: Source<'m>) -> Result<Importer<'m>> {
+        let all = match ge_plugin_api::services::host_or_none() {
+            Some(h) => h.mappings("onnx"),
+            None => ge_plugin_api::author::registry::mappings().into_iter().map(|m| m.leak()).collect(),
+        };
+        let mut mappings: BTreeMap<(String, String), Vec<(u32, u32, MappingRef)>> = BTreeMap::new();
+        for m in all {
+            let i = m.info()?;
+            mappings.entry((domain(&i.domain).to_owned(), i.op.to_string())).or_default().push((i.since, i.until, m));
+        }
+        let functions =
+            model.functions.iter().map(|f| ((domain(&f.domain), f.name.as_str(), f.overload.as_str()), f)).collect();
+        Ok(Importer {
+            model,
+            source,
+            mappings,
+            functions,
+            names: HashSet::new(),
+            graph_names: HashSet::new(),
+            subgraphs: Vec::new(),
+            problems: Vec::new(),
+            nodes: 0,
+        })
+    }
+
+    /// Builds all graphs; the first is the main one, without a name.
+    pub fn run(mut self, options: &ImportOptions) -> Result<Vec<(Option<String>, Patch)>> {
+        let graph = self.model.graph.as_ref().ok_or_else(|| damaged("the model has no graph".into()))?;
+        let opsets = self.opsets()?;
+        let mut g = Building::new();
+        self.initializers(graph, &mut g)?;
+        let mut ins = Vec::new();
+        for v in graph.input.iter().filter(|v| !g.scope.contains_key(&v.name)) {
+            match inputs::declared(v) {
+                Ok(d) => ins.push((v.name.clone(), d)),
+                Err(e) => self.problem(e)?,
+            }
+        }
+        inputs::apply(&mut ins, options)?;
+        for (i, (name, desc)) in ins.into_iter().enumerate() {
+            let index = u32::try_from(i).map_err(|_| damaged("too many inputs".into()))?;
+            let node = self.take_name(&name);
+            let value = g.builder.data(&node, index, desc.clone());
+            if g.scope.insert(name.clone(), Known::new(value, desc)).is_some() {
+                return Err(damaged(format!("two inputs are named `{name}`")));
+            }
+        }
+        let env = Env { opsets, attrs: None, prefix: String::new(), rename: None, depth: 0 };
+        self.nodes(&graph.node, &mut g, &env)?;
+        let mut outs = Vec::new();
+        for o in &graph.output {
+            if let Err(e) = inputs::declared(o) {
+                self.problem(e)?;
+                continue;
+            }
+            let k = self.read_value(&mut g, &o.name).map_err(|e| e.with(|d| d.note("it is an output of the model")));
+            match k {
+                Ok(k) => outs.push((o.name.clone(), k.value)),
+                Err(e) => return Err(e),
+            }
+        }
+        if outs.is_empty() && self.problems.is_empty() {
+            return Err(damaged("the model has no outputs".into()));
+        }
+        if !self.problems.is_empty() {
+            return Err(Error::all(ErrorKind::UNSUPPORTED, self.problems));
+        }
+        g.builder.outputs(&outs);
+        let mut all = vec![(None, g.builder.into_patch())];
+        all.append(&mut self.subgraphs);
+        Ok(all)
+    }
+
+    fn opsets(&self) -> Result<BTreeMap<String, u32>> {
+        let mut m = BTreeMap::new();
+        for o in &self.model.opset_import {
+            let v = u32::try_from(o.version)
+                .map_err(|_| damaged(format!("opset {} of `{}`", o.version, domain(&o.domain))))?;
+            m.insert(domain(&o.domain).to_owned(), v);
+        }
+        match m.get("ai.onnx") {
+            Some(&v) if v < OLDEST => Err(Diagnostic::error(format!("the model uses opset {v} of ai.onnx"))
+                .code("GE-E0104")
+                .found(v.to_string(), format!("{OLDEST} or newer"))
+                .help("convert it: python -c \"import onnx; from onnx import version_converter; …convert_version(model, 17)\"")
+                .of(ErrorKind::UNSUPPORTED)),
+            _ => Ok(m),
+        }
+    }
+
+    /// Keeps a refusal for the end; any other failure ends the import.
+    pub fn problem(&mut self, e: Error) -> Result<()> {
+        if e.kind != ErrorKind::UNSUPPORTED {
+            return Err(e);
+        }
+        self.problems.extend(e.diagnostics);
+        Ok(())
+    }
+
+    /// A name for a node that no other node of the model has.
+    pub fn take_name(&mut self, wanted: &str) -> String {
+        let mut name = wanted.to_owned();
+        let mut k = 1;
+        while !self.names.insert(name.clone()) {
+            name = format!("{wanted}_{k}");
+            k += 1;
+        }
+        name
+    }
+    /// A name for a subgraph.
+    pub fn graph_name(&mut self, node: &str, role: &str) -> String {
+        let base: String = node.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+        let mut name = format!("{base}_{role}");
+        let mut k = 1;
+        while !self.graph_names.insert(name.clone()) {
+            name = format!("{base}_{role}_{k}");
+            k += 1;
+        }
+        name
+    }
+    /// Hands in a finished subgraph.
+    pub fn finish(&mut self, name: String, g: Building) {
+        self.subgraphs.push((Some(name), g.builder.into_patch()));
+    }
+
+    /// Constants of a graph; a node is made of one when something reads it.
+    pub fn initializers(&mut self, graph: &GraphProto, g: &mut Building) -> Result<()> {
+        let add = |name: &str, t: ConstTensor, g: &mut Building| {
+            let known = Known { value: ValueRef::ABSENT, desc: t.desc(), constant: Some(t) };
+            match g.scope.insert(name.to_owned(), known) {
+                Some(_) => Err(damaged(format!("two initializers are named `{name}`"))),
+                None => Ok(()),
+            }
+        };
+        for t in &graph.initializer {
+            let c = self.source.tensor(t)?;
+            add(&t.name, c, g)?;
+        }
+        for s in &graph.sparse_initializer {
+            let name = s.values.as_ref().map_or("", |v| v.name.as_str());
+            let c = self.source.sparse(s)?;
+            add(name, c, g)?;
+        }
+        Ok(())
+    }
+
+    /// A value by name; a constant that is read for the first time becomes a node.
+    pub fn read_value(&mut self, g: &mut Building, name: &str) -> Result<Known> {
+        let Some(k) = g.scope.get_mut(name) else {
+            return Err(damaged(format!("`{name}` is read, but nothing before makes it"))
+                .with(|d| d.subject(name).help("nodes must stand in topological order; a cycle has none")));
+        };
+        if k.value.is_absent() {
+            if let Some(t) = k.constant.clone() {
+                let node = {
+                    let mut n = name.to_owned();
+                    let mut i = 1;
+                    while !self.names.insert(n.clone()) {
+                        n = format!("{name}_{i}");
+                        i += 1;
+                    }
+                    n
+                };
+                k.value = g.builder.constant(&node, t);
+            }
+        }
+        Ok(k.clone())
+    }
+
+    /// Imports nodes in order.
+    pub fn nodes(&mut self, nodes: &'m [NodeProto], g: &mut Building, env: &Env<'m>) -> Result<()> {
+        if env.depth > DEEPEST {
+            return Err(damaged(format!(
+                "functions or subgraphs nest deeper than {DEEPEST}: does a function call itself?"
+            )));
+        }
+        for n in nodes {
+            self.nodes += 1;
+            if self.nodes > MOST_NODES {
+                return Err(damaged(format!("more than {MOST_NODES} nodes with all functions written out")));
+            }
+            if self.nodes % 256 == 0 && ge_plugin_api::services::cancelled() {
+                return Err(Error::cancelled());
+            }
+            match self.node(n, g, env) {
+                Ok(()) => {}
+                Err(e) => {
+                    self.problem(e)?;
+                    // What it would have made: readers are looked at too, the import fails at its end.
+                    for o in n.output.iter().filter(|o| !o.is_empty()) {
+                        g.scope.insert(o.clone(), Known::new(ValueRef::new(NodeId(0), 0), TensorDesc::unknown()));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn name_of(&mut self, n: &NodeProto, env: &Env<'_>) -> String {
+        if let Some((output, name)) = &env.rename {
+            if n.output.first() == Some(output) {
+                return name.clone();
+            }
+        }
+        let output = n.output.iter().find(|o| !o.is_empty()).map_or(n.op_type.as_str(), String::as_str);
+        if !n.name.is_empty() {
+            let own = format!("{}{}", env.prefix, n.name);
+            if self.names.insert(own.clone()) {
+                return own;
+            }
+        }
+        self.take_name(&format!("{}{output}", env.prefix))
+    }
+
+    /// Attributes of a node with references to a function's attributes filled in.
+    fn attributes(&self, n: &'m NodeProto, env: &Env<'m>) -> Vec<(&'m str, &'m AttributeProto)> {
+        n.attribute
+            .iter()
+            .filter_map(|a| match (a.ref_attr_name.as_str(), &env.attrs) {
+                ("", _) => Some((a.name.as_str(), a)),
+                (r, Some(given)) => given.get(r).map(|v| (a.name.as_str(), *v)),
+                (_, None) => None,
+            })
+            .collect()
+    }
+
+    fn node(&mut self, n: &'m NodeProto, g: &mut Building, env: &Env<'m>) -> Result<()> {
+        let name = self.name_of(n, env);
+        let dom = domain(&n.domain);
+        let version = env.opsets.get(dom).copied();
+        let attrs = self.attributes(n, env);
+        if dom == "ai.onnx" && n.op_type == "Constant" && attrs.iter().all(|(k, _)| !k.starts_with("value_string")) {
+            if let (Some(o), Some(t)) = (n.output.first(), self.constant(&attrs, &name)?) {
+                let known = Known { value: ValueRef::ABSENT, desc: t.desc(), constant: Some(t) };
+                self.define(g, o, known)?;
+                return Ok(());
+            }
+        }
+        let mapping = version.or(if dom == "ai.onnx" { None } else { Some(1) }).and_then(|v| {
+            let of = self.mappings.get(&(dom.to_owned(), n.op_type.clone()))?;
+            of.iter().find(|m| (m.0..=m.1).contains(&v)).map(|m| (m.2, v))
+        });
+        let function = self.functions.get(&(dom, n.op_type.as_str(), n.overload.as_str())).copied();
+        let outputs = match (mapping, function) {
+            (None, Some(f)) => return self.call(f, n, &name, &attrs, g, env),
+            (None, None) if dom == "ai.onnx" && version.is_some() && control::handles(&n.op_type) => {
+                control::import(self, n, &name, &attrs, g, env)?
+            }
+            (None, None) => return Err(self.unmapped(n, &name, dom, version)),
+            (Some((m, version)), _) => {
+                if let Some((k, _)) = attrs.iter().find(|(_, a)| a.g.is_some() || !a.graphs.is_empty()) {
+                    return Err(self.refuse(n, &name, dom, Some(version), &format!("a subgraph in attribute `{k}`")));
+                }
+                let mut node = ForeignNode {
+                    name: name.as_str().into(),
+                    op: n.op_type.as_str().into(),
+                    domain: dom.into(),
+                    version,
+                    output_names: n.output.iter().map(|s| s.as_str().into()).collect(),
+                    ..ForeignNode::default()
+                };
+                node.attrs = self.attr_map(&attrs)?;
+                for i in &n.input {
+                    let known = if i.is_empty() { None } else { Some(self.known(g, i, &n.op_type)?) };
+                    node.input_names.push(i.as_str().into());
+                    node.inputs.push(known.as_ref().map_or(ValueRef::ABSENT, |k| k.value));
+                    node.input_descs.push(known.as_ref().map_or_else(TensorDesc::unknown, |k| k.desc.clone()));
+                    node.constants.push(known.and_then(|k| k.constant).map_or(ROption::RNone, ROption::RSome));
+                }
+                self.materialise(g, &mut node)?;
+                g.builder.set_prefix(&format!("{name}/"));
+                let before = g.builder.patch().edits().len();
+                let values = m.map(&node, &mut g.builder).map_err(|e| e.at_node(&name, &n.op_type))?;
+                let rank = ranks::output_rank(&node);
+                let added = g.builder.patch().edits().get(before..).unwrap_or(&[]);
+                values.into_iter().map(|v| learn(added, v, rank)).collect()
+            }
+        };
+        for (i, o) in n.output.iter().enumerate().filter(|(_, o)| !o.is_empty()) {
+            let Some(k) = outputs.get(i).filter(|k| !k.value.is_absent()) else {
+                return Err(self.refuse(n, &name, dom, version, &format!("its output {i} `{o}`")));
+            };
+            self.define(g, o, k.clone())?;
+        }
+        Ok(())
+    }
+
+    /// Names a value; a name that stands already is an error.
+    pub fn define(&mut self, g: &mut Building, name: &str, known: Known) -> Result<()> {
+        match g.scope.insert(name.to_owned(), known) {
+            Some(_) => Err(damaged(format!("two nodes make `{name}`"))),
+            None => Ok(()),
+        }
+    }
+
+    /// A value as a mapping is told of it; constants stay without a node until the mapping is known to need one.
+    fn known(&mut self, g: &mut Building, name: &str, _op: &str) -> Result<Known> {
+        match g.scope.get(name) {
+            Some(k) => Ok(k.clone()),
+            None => self.read_value(g, name),
+        }
+    }
+    /// Gives every constant input its node.
+    fn materialise(&mut self, g: &mut Building, node: &mut ForeignNode) -> Result<()> {
+        for i in 0..node.inputs.len() {
+            if node.inputs[i].is_absent() && !node.input_names[i].is_empty() {
+                let name = node.input_names[i].to_string();
+                node.inputs[i] = self.read_value(g, &name)?.value;
+            }
+        }
+        Ok(())
+    }
+
+    fn attr_map(&self, attrs: &[(&str, &AttributeProto)]) -> Result<AttrMap> {
+        let mut m = AttrMap::default();
+        for (k, a) in attrs {
+            if let Some(v) = attributes::value(a, &self.source)? {
+                m.set(*k, v);
+            }
+        }
+        Ok(m)
+    }
+
+    /// The tensor of a Constant node.
+    fn constant(&self, attrs: &[(&str, &AttributeProto)], name: &str) -> Result<Option<ConstTensor>> {
+        let Some((key, a)) = attrs.first() else { return Ok(None) };
+        let v = attributes::value(a, &self.source)?;
+        let list = |n: usize| [n as u64];
+        Ok(match (*key, v) {
+            ("value" | "sparse_value", Some(AttrValue::Tensor(t))) => Some(t),
+            ("value_float", Some(AttrValue::Float(_))) => ConstTensor::of(&[], &[a.f]),
+            ("value_int", Some(AttrValue::Int(i))) => ConstTensor::of(&[], &[i]),
+            ("value_floats", _) => ConstTensor::of(&list(a.floats.len()), &a.floats),
+            ("value_ints", _) => ConstTensor::of(&list(a.ints.len()), &a.ints),
+            _ => return Err(damaged(format!("Constant `{name}` has no value that can be read"))),
+        })
+    }
+
+    /// Inlines a function.
+    fn call(
+        &mut self,
+        f: &'m FunctionProto,
+        n: &'m NodeProto,
+        name: &str,
+        attrs: &[(&'m str, &'m AttributeProto)],
+        g: &mut Building,
+        env: &Env<'m>,
+    ) -> Result<()> {
+        let mut inner =
+            Building { builder: std::mem::replace(&mut g.builder, GraphBuilder::new(None)), scope: Scope::new() };
+        let mut given: BTreeMap<String, &'m AttributeProto> =
+            f.attribute_proto.iter().map(|a| (a.name.clone(), a)).collect();
+        given.extend(attrs.iter().map(|(k, a)| ((*k).to_owned(), *a)));
+        let mut opsets = env.opsets.clone();
+        for o in &f.opset_import {
+            opsets.insert(domain(&o.domain).to_owned(), u32::try_from(o.version).unwrap_or(0));
+        }
+        let r: Result<Vec<(&'m String, Known)>> = (|| {
+            for (i, formal) in f.input.iter().enumerate() {
+                if let Some(actual) = n.input.get(i).filter(|a| !a.is_empty()) {
+                    std::mem::swap(&mut g.builder, &mut inner.builder);
+                    let k = self.read_value(g, actual);
+                    std::mem::swap(&mut g.builder, &mut inner.builder);
+                    inner.scope.insert(formal.clone(), k?);
+                }
+            }
+            let env = Env {
+                opsets,
+                attrs: Some(given),
+                prefix: format!("{name}/"),
+                rename: f.output.first().map(|o| (o.clone(), name.to_owned())),
+                depth: env.depth + 1,
+            };
+            self.nodes(&f.node, &mut inner, &env)?;
+            let mut outs = Vec::new();
+            for (i, o) in n.output.iter().enumerate().filter(|(_, o)| !o.is_empty()) {
+                let formal = f
+                    .output
+                    .get(i)
+                    .ok_or_else(|| damaged(format!("`{name}` asks for output {i} of function {}", f.name)))?;
+                outs.push((o, self.read_value(&mut inner, formal)?));
+            }
+            Ok(outs)
+        })();
+        g.builder = inner.builder;
+        for (o, k) in r? {
+            self.define(g, o, k)?;
+        }
+        Ok(())
+    }
+
+    fn unmapped(&self, n: &NodeProto, name: &str, dom: &str, version: Option<u32>) -> Error {
+        let reason = match (version, self.mappings.get(&(dom.to_owned(), n.op_type.clone()))) {
+            (None, _) => format!("the model imports no operator set `{dom}`"),
+            (Some(_), Some(of)) => {
+                let v: Vec<String> = of
+                    .iter()
+                    .map(|m| if m.1 == u32::MAX { format!("{} and newer", m.0) } else { format!("{} to {}", m.0, m.1) })
+                    .collect();
+                format!("it is mapped for versions {} only", v.join(", "))
+            }
+            (Some(_), None) => "no enabled plugin maps this operator".into(),
+        };
+        self.refuse(n, name, dom, version, &reason)
+    }
+    /// A refusal of a node.
+    pub fn refuse(&self, n: &NodeProto, name: &str, dom: &str, version: Option<u32>, reason: &str) -> Error {
+        let v = version.map_or_else(|| "?".to_owned(), |v| v.to_string());
+        Diagnostic::error(format!("cannot import `{name}` ({}, {dom} {v}): {reason}", n.op_type))
+            .code("GE-E0104")
+            .node(name, n.op_type.as_str())
+            .help("a front-end plugin can add a mapping for it (docs/plugins.md)")
+            .of(ErrorKind::UNSUPPORTED)
+    }
+}
+
+/// What the edits of a mapping tell about a value that it gave.
+fn learn(added: &[Edit], value: ValueRef, rank: Option<usize>) -> Known {
+    let node = added.iter().find_map(|e| match e {
+        Edit::AddNode(n) if n.id == value.node => Some(n),
+        _ => None,
+    });
+    let mut known = Known::new(value, ranks::desc_of_rank(rank));
+    if let Some(n) = node {
+        if let Some(d) = n.outputs.get(value.output as usize).filter(|d| !d.shape.is_unranked()) {
+            known.desc = d.clone();
+        }
+        if n.op == "Const" {
+            known.constant = n.attrs.tensor("value").cloned();
+        }
+    }
+    known
+}

@@ -1,0 +1,118 @@
+//! Graph inputs: types and shapes as declared, and what `--input-shape` makes of them.
+use crate::proto::{ValueInfoProto, tensor_shape_proto::dimension, type_proto};
+use crate::tensor::dtype;
+use ge_plugin_api::diagnostic::{Diagnostic, Error, ErrorKind, Result};
+use ge_plugin_api::frontend::ImportOptions;
+use ge_plugin_api::types::{DType, Dim, Shape, TensorDesc};
+use std::collections::BTreeMap;
+
+/// Type and shape that a value is declared with; an error names the container that it is instead of a tensor.
+pub fn declared(v: &ValueInfoProto) -> Result<TensorDesc> {
+    let refuse = |what: &str| {
+        Diagnostic::error(format!("`{}` is {what}: only tensors are taken", v.name))
+            .code("GE-E0104")
+            .subject(v.name.as_str())
+            .found(what, "a tensor")
+            .of(ErrorKind::UNSUPPORTED)
+    };
+    let t = match v.r#type.as_ref().and_then(|t| t.value.as_ref()) {
+        None => return Ok(TensorDesc::unknown()),
+        Some(type_proto::Value::TensorType(t)) => t,
+        Some(type_proto::Value::SequenceType(_)) => return Err(refuse("a sequence")),
+        Some(type_proto::Value::MapType(_)) => return Err(refuse("a map")),
+        Some(type_proto::Value::OptionalType(_)) => return Err(refuse("an optional")),
+        Some(type_proto::Value::SparseTensorType(_)) => return Err(refuse("a sparse tensor")),
+    };
+    let dt = match dtype(t.elem_type) {
+        Some(DType::STRING) => return Err(refuse("a tensor of strings")),
+        Some(d) => d,
+        None if t.elem_type == 0 => DType::UNKNOWN,
+        None => {
+            return Err(Diagnostic::error(format!("`{}` has an unknown element type", v.name))
+                .code("GE-E0102")
+                .found(t.elem_type.to_string(), "1 to 26")
+                .of(ErrorKind::DAMAGED));
+        }
+    };
+    let shape = match &t.shape {
+        None => Shape::unranked(),
+        Some(s) => Shape::new(s.dim.iter().map(|d| match &d.value {
+            Some(dimension::Value::DimValue(n)) => u64::try_from(*n).map_or(Dim::UNKNOWN, Dim::known),
+            Some(dimension::Value::DimParam(p)) if !p.is_empty() => Dim::symbol(p),
+            _ => Dim::UNKNOWN,
+        })),
+    };
+    Ok(TensorDesc::new(dt, shape))
+}
+
+/// Applies the user's shapes to the inputs (names and descriptors in graph order). A symbol that gets a size has it everywhere.
+pub fn apply(inputs: &mut [(String, TensorDesc)], options: &ImportOptions) -> Result<()> {
+    let mut sizes: BTreeMap<&'static str, u64> = BTreeMap::new();
+    let mut problems: Vec<Diagnostic> = Vec::new();
+    for wish in options.input_shapes.iter() {
+        let Some((name, desc)) = inputs.iter_mut().find(|(n, _)| n == wish.name.as_str()) else {
+            problems.push(unknown_input(&wish.name, inputs));
+            continue;
+        };
+        if wish.unranked {
+            continue;
+        }
+        let wanted = Shape::from_i64(&wish.dims);
+        let fits = desc.shape.is_unranked()
+            || desc.shape.dims().len() == wanted.dims().len()
+                && desc.shape.dims().iter().zip(wanted.dims()).all(|(d, w)| match (d.size(), w.size()) {
+                    (Some(d), Some(w)) => d == w,
+                    _ => true,
+                });
+        if !fits {
+            problems.push(
+                Diagnostic::error(format!("--input-shape: the model declares `{name}` with another shape"))
+                    .subject(name.as_str())
+                    .found(wanted.to_string(), desc.shape.to_string())
+                    .help("give sizes for the open dimensions only"),
+            );
+            continue;
+        }
+        let old = desc.shape.clone();
+        desc.shape = wanted;
+        for (i, d) in old.dims().iter().enumerate() {
+            let new = &mut desc.shape.dims_mut()[i];
+            match (d.symbol_name(), new.size()) {
+                (Some(s), Some(n)) => {
+                    if *sizes.entry(s).or_insert(n) != n {
+                        problems.push(
+                            Diagnostic::error(format!("--input-shape gives the dimension `{s}` two sizes"))
+                                .subject(name.as_str())
+                                .found(n.to_string(), sizes.get(s).copied().unwrap_or(n).to_string()),
+                        );
+                    }
+                }
+                (_, None) => *new = *d,
+                _ => {}
+            }
+        }
+    }
+    if !problems.is_empty() {
+        return Err(Error::all(ErrorKind::USAGE, problems));
+    }
+    for (_, desc) in inputs.iter_mut() {
+        for d in desc.shape.dims_mut() {
+            if let Some(n) = d.symbol_name().and_then(|s| sizes.get(s)) {
+                *d = Dim::known(*n);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn unknown_input(name: &str, inputs: &[(String, TensorDesc)]) -> Diagnostic {
+    let near = inputs.iter().map(|(n, _)| n).min_by_key(|n| strsim::damerau_levenshtein(n, name));
+    let all: Vec<&str> = inputs.iter().map(|(n, _)| n.as_str()).take(10).collect();
+    let d = Diagnostic::error(format!("--input-shape: the model has no input `{name}`"))
+        .subject(name)
+        .found(name, format!("one of: {}", all.join(", ")));
+    match near {
+        Some(n) => d.help(format!("did you mean `{n}`?")),
+        None => d,
+    }
+}

@@ -1,0 +1,110 @@
+//! `Cast`, `CastLike`, `Clip`, `Mod`, `BitShift` and the operators of any number of inputs.
+use super::{Outs, type_attr};
+use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
+use ge_plugin_api::map_op;
+use ge_plugin_api::types::{ConstTensor, DType};
+
+fn cast(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
+    let to = type_attr(n, "to")?.ok_or_else(|| n.refuse("attribute `to` is missing"))?;
+    if n.desc(0).is_some_and(|d| d.dtype == DType::STRING) {
+        return Err(n.refuse("tensors of strings are not taken"));
+    }
+    let d = b.node("Cast").name(&n.name).input(n.input(0)?).attr("dst_type", to);
+    let d = if n.int_or("saturate", 1) == 0 { d.attr("saturate", false) } else { d };
+    let d = match n.attrs.str("round_mode") {
+        Some(m) => d.attr("round_mode", m),
+        None => d,
+    };
+    Ok(vec![d.build()])
+}
+map_op!("onnx", "ai.onnx", "Cast", 6..=u32::MAX, cast);
+
+/// The type to cast to is that of the second input: known for inputs and constants, else left to the host's `CastLike`.
+fn cast_like(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
+    let d = match n.desc(1).map(|d| d.dtype).filter(|t| *t != DType::UNKNOWN) {
+        Some(t) => b.node("Cast").name(&n.name).input(n.input(0)?).attr("dst_type", t),
+        None => b.node("CastLike").name(&n.name).input(n.input(0)?).input(n.input(1)?),
+    };
+    let d = if n.int_or("saturate", 1) == 0 { d.attr("saturate", false) } else { d };
+    Ok(vec![d.build()])
+}
+map_op!("onnx", "ai.onnx", "CastLike", 15..=u32::MAX, cast_like);
+
+fn clip(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
+    let x = n.input(0)?;
+    Ok(vec![match (n.opt_input(1), n.opt_input(2)) {
+        (Some(lo), Some(hi)) => b.node("ClipByValue").name(&n.name).input(x).input(lo).input(hi).build(),
+        (Some(lo), None) => b.node("Maximum").name(&n.name).input(x).input(lo).build(),
+        (None, Some(hi)) => b.node("Minimum").name(&n.name).input(x).input(hi).build(),
+        (None, None) => b.node("Identity").name(&n.name).input(x).build(),
+    }])
+}
+map_op!("onnx", "ai.onnx", "Clip", 11..=u32::MAX, clip);
+
+/// Before opset 11 the bounds are attributes, and the tensor is f32 wherever that is not known otherwise.
+fn clip_attrs(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
+    let t = n.desc(0).map_or(DType::UNKNOWN, |d| d.dtype);
+    let mut bound = |key: &str, least: f64| {
+        let v = n.float_or(key, least);
+        let t = match t {
+            DType::F16 => ConstTensor::of(&[], &[half::f16::from_f64(v)]),
+            DType::F64 => ConstTensor::of(&[], &[v]),
+            _ => ConstTensor::of(&[], &[v as f32]),
+        };
+        t.map_or(ge_plugin_api::types::ValueRef::ABSENT, |t| b.made_constant(key, t))
+    };
+    let (lo, hi) = (bound("min", f64::from(f32::MIN)), bound("max", f64::from(f32::MAX)));
+    Ok(vec![b.node("ClipByValue").name(&n.name).input(n.input(0)?).input(lo).input(hi).build()])
+}
+map_op!("onnx", "ai.onnx", "Clip", 6..=10, clip_attrs);
+
+fn modulo(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
+    let op = if n.int_or("fmod", 0) == 0 { "FloorMod" } else { "Mod" };
+    Ok(vec![b.node(op).name(&n.name).input(n.input(0)?).input(n.input(1)?).build()])
+}
+map_op!("onnx", "ai.onnx", "Mod", 10..=u32::MAX, modulo);
+
+fn bit_shift(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
+    let op = match n.str_or("direction", "") {
+        "LEFT" => "LeftShift",
+        "RIGHT" => "RightShift",
+        other => return Err(n.refuse(format!("direction `{other}` is neither LEFT nor RIGHT"))),
+    };
+    Ok(vec![b.node(op).name(&n.name).input(n.input(0)?).input(n.input(1)?).build()])
+}
+map_op!("onnx", "ai.onnx", "BitShift", 11..=u32::MAX, bit_shift);
+
+/// A chain of a binary operator; one input passes through. `last`: whether the chain's end carries the node's name.
+fn chain(n: &ForeignNode, b: &mut GraphBuilder<'_>, op: &str, last: bool) -> Outs {
+    let mut v = n.input(0)?;
+    let count = n.inputs.len();
+    if count == 1 && last {
+        return Ok(vec![b.node("Identity").name(&n.name).input(v).build()]);
+    }
+    for i in 1..count {
+        let d = b.node(op).input(v).input(n.input(i)?);
+        v = if i + 1 == count && last { d.name(&n.name) } else { d }.build();
+    }
+    Ok(vec![v])
+}
+fn max(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
+    chain(n, b, "Maximum", true)
+}
+fn min(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
+    chain(n, b, "Minimum", true)
+}
+fn sum(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
+    chain(n, b, "Add", true)
+}
+fn mean(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
+    let total = chain(n, b, "Add", false)?.remove(0);
+    Ok(vec![b.node("Muls").name(&n.name).input(total).attr("value", 1.0 / n.inputs.len() as f64).build()])
+}
+map_op!("onnx", "ai.onnx", "Max", 8..=u32::MAX, max);
+map_op!("onnx", "ai.onnx", "Min", 8..=u32::MAX, min);
+map_op!("onnx", "ai.onnx", "Sum", 8..=u32::MAX, sum);
+map_op!("onnx", "ai.onnx", "Mean", 8..=u32::MAX, mean);
+map_op!("onnx", "ai.onnx", "Max", 1..=7, max);
+map_op!("onnx", "ai.onnx", "Min", 1..=7, min);
+map_op!("onnx", "ai.onnx", "Sum", 1..=7, sum);
+map_op!("onnx", "ai.onnx", "Mean", 1..=7, mean);

@@ -1,0 +1,57 @@
+//! Mappings of `ai.onnx`: what has an operator of the same meaning stands in [`direct`]'s table, the rest one function each by family.
+pub mod conv;
+pub mod direct;
+pub mod elementwise;
+pub mod image;
+pub mod matmul;
+pub mod norm;
+pub mod pool;
+pub mod reduce;
+pub mod rnn;
+pub mod shape;
+pub mod slice;
+
+use ge_plugin_api::diagnostic::Result;
+use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
+use ge_plugin_api::types::{ConstTensor, DType, ValueRef};
+
+/// What a mapping gives: the values of the node's outputs.
+pub type Outs = Result<Vec<ValueRef>>;
+
+/// Whole numbers behind input `i`: constant, or an error that says so.
+pub fn const_ints(n: &ForeignNode, i: usize, what: &str) -> Result<Option<Vec<i64>>> {
+    if n.opt_input(i).is_none() {
+        return Ok(None);
+    }
+    match n.constant(i).and_then(|t| t.to_i64(4096)) {
+        Some(v) => Ok(Some(v)),
+        None => Err(n.refuse(format!("{what} (input {i}) is not a constant"))),
+    }
+}
+/// Rank of input `i`, if known.
+pub fn rank(n: &ForeignNode, i: usize) -> Option<usize> {
+    n.desc(i)?.shape.rank()
+}
+/// A scalar constant of a made-up name.
+pub fn scalar<T: ge_plugin_api::types::Scalar>(b: &mut GraphBuilder<'_>, name: &str, v: T) -> ValueRef {
+    ConstTensor::of(&[], &[v]).map_or(ValueRef::ABSENT, |t| b.made_constant(name, t))
+}
+/// The element type that an attribute names by ONNX's number.
+pub fn type_attr(n: &ForeignNode, key: &str) -> Result<Option<DType>> {
+    match n.attrs.int(key) {
+        None => Ok(None),
+        Some(v) => match i32::try_from(v).ok().and_then(crate::tensor::dtype) {
+            Some(DType::STRING) => Err(n.refuse("tensors of strings are not taken")),
+            Some(t) => Ok(Some(t)),
+            None => Err(n.refuse(format!("attribute `{key}` names element type {v}, which is not known"))),
+        },
+    }
+}
+/// Pads of ONNX (all begins, all ends) as pairs of begin and end, axis by axis.
+pub fn paired(n: &ForeignNode, pads: &[i64]) -> Result<Vec<i64>> {
+    if pads.len() % 2 != 0 {
+        return Err(n.refuse(format!("attribute `pads` has {} numbers", pads.len())));
+    }
+    let h = pads.len() / 2;
+    Ok((0..h).flat_map(|i| [pads[i], pads[h + i]]).collect())
+}
