@@ -108,6 +108,70 @@ pub fn compile(
     })
 }
 
+/// Runs the stages `from` to `until`, both included, on a graph that may carry the decisions of earlier stages as attributes,
+/// and writes what is decided back as attributes (DESIGN 7, "Names of decisions"). Stages after `sync` leave nothing that text
+/// can hold: `until` beyond it is refused.
+pub fn run_range(
+    mut model: Model,
+    toolbox: &Toolbox,
+    options: &Options,
+    from: usize,
+    until: usize,
+    records: &mut Records,
+) -> Result<Model> {
+    let at = |name: &str| STAGES.iter().position(|s| *s == name).unwrap_or(usize::MAX);
+    let within = |name: &str| (from..=until).contains(&at(name));
+    if until > at("sync") {
+        return Err(CompileError::Option {
+            message: format!("stage `{}` leaves no text", STAGES.get(until).copied().unwrap_or("?")),
+            help: "use `ge compile`, or `--until sync`".into(),
+        });
+    }
+    if within("prepare") {
+        prepare::run(&mut model, toolbox, records)?;
+    }
+    let is_view = |n: &ge_ir::Node| toolbox.op_flags(n.op_key()) & ge_plugin_api::ops::flags::VIEW != 0;
+    if within("conflict") {
+        conflict::run(&mut model, &is_view)?;
+    }
+    if until < at("place") {
+        return Ok(model);
+    }
+    // An engine given in a text that enters at `streams` or later binds without asking.
+    let placement = EnginePlacer::new(toolbox, from > at("place"))?.run(&mut model)?;
+    for (key, asked) in &placement.asked {
+        for c in asked {
+            if let Some(why) = &c.refusal {
+                records.refuse(&key.name(&model), &format!("EnginePlacer/{}", c.engine), why.clone());
+            }
+        }
+    }
+    if until < at("streams") {
+        return Ok(model);
+    }
+    let given = if from > at("streams") { streams::StreamPlan::from_attrs(&model) } else { None };
+    let (plan, order) = match given {
+        Some(plan) => {
+            let order = streams::ExecutionOrder::new(&model, &plan);
+            (plan, order)
+        }
+        None => streams::run(&model, &placement, toolbox, options)?,
+    };
+    if within("streams") {
+        plan.to_attrs(&mut model);
+    }
+    if within("memory") {
+        let params = params::run(&model, &placement, toolbox)?;
+        let weights = weights::merge(&model)?;
+        let memory = graph_planner::plan(&model, toolbox, &placement, &params, &order, &weights, options)?;
+        memory.to_attrs(&mut model);
+    }
+    if within("sync") {
+        sync::insert::insert(&model, &plan, &order)?.to_attrs(&mut model);
+    }
+    Ok(model)
+}
+
 struct Run<'o> {
     observer: &'o dyn Observer,
     start: Instant,

@@ -2,6 +2,7 @@
 mod compile;
 mod run;
 mod inspect;
+mod opt;
 mod plan;
 mod plugin;
 mod completions;
@@ -95,6 +96,8 @@ enum Command {
     Run(run::RunArgs),
     /// Shows what is in a model or an OM file
     Inspect(inspect::InspectArgs),
+    /// Runs passes or stages on a graph in text form
+    Opt(opt::OptArgs),
     /// Plans memory or streams of a file, without a model
     #[command(subcommand)]
     Plan(plan::PlanCommand),
@@ -158,6 +161,7 @@ fn dispatch(cli: &Cli) -> Result<u8> {
         Command::Compile(a) => compile::run(&cli.global, a),
         Command::Run(a) => run::run(&cli.global, a),
         Command::Inspect(a) => inspect::run(&cli.global, a),
+        Command::Opt(a) => opt::run(&cli.global, a),
         Command::Plan(a) => plan::run(&cli.global, a),
         Command::Plugin(a) => plugin::run(&cli.global, a),
         Command::Completions(a) => completions::run(a, &mut Cli::command()),

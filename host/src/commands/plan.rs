@@ -11,6 +11,24 @@ pub enum PlanCommand {
     /// Offsets for buffers with lifetimes: id,lower,upper,size to id,lower,upper,size,offset
     #[command(after_help = "Example:\n  ge plan memory buffers.csv -o plan.csv --capacity 1048576")]
     Memory(MemoryArgs),
+    /// Streams and events for a graph with costs
+    #[command(after_help = "Example:\n  ge plan streams graph.json -o plan.json --mode parallel:4 --event-cost 1500")]
+    Streams(StreamsArgs),
+}
+
+#[derive(Args, Debug)]
+pub struct StreamsArgs {
+    /// Graph (.json or .json.gz)
+    input: PathBuf,
+    /// Where the plan is written
+    #[arg(short, long)]
+    output: PathBuf,
+    /// engine, or parallel:N
+    #[arg(long, default_value = "parallel:4")]
+    mode: String,
+    /// Cost of a record and of a wait, in ns each
+    #[arg(long, value_name = "NS", default_value_t = 0)]
+    event_cost: u64,
 }
 
 #[derive(Args, Debug)]
@@ -35,7 +53,41 @@ pub struct MemoryArgs {
 pub fn run(global: &Global, command: &PlanCommand) -> Result<u8> {
     match command {
         PlanCommand::Memory(a) => memory(global, a),
+        PlanCommand::Streams(a) => streams(global, a),
     }
+}
+
+fn streams(global: &Global, a: &StreamsArgs) -> Result<u8> {
+    use ge_compiler::streams::plan_file::{PlanFileError as E, PlanStreamsOptions, StreamMode, plan_streams_file};
+    crate::options::check("ge.x.stream_mode", &a.mode, "--mode")?;
+    let mode = match a.mode.strip_prefix("parallel:").and_then(|n| n.parse().ok()) {
+        Some(n) => StreamMode::Parallel(n),
+        None => StreamMode::Engine,
+    };
+    let options = PlanStreamsOptions { mode, event_cost: a.event_cost };
+    let report = plan_streams_file(&a.input, &a.output, &options, &ge_plugin::services::is_cancelled).map_err(|e| {
+        let kind = match &e {
+            E::Io { what: "read", .. } => ErrorKind::USAGE,
+            E::Form { .. } | E::Content { .. } => ErrorKind::DAMAGED,
+            E::Cancelled => ErrorKind::CANCELLED,
+            _ => ErrorKind::FAILED,
+        };
+        Diagnostic::error(e.to_string()).code("GE-E0702").of(kind)
+    })?;
+    let speedup = if report.makespan == 0 { 1.0 } else { report.work as f64 / report.makespan as f64 };
+    say(
+        global,
+        &format!(
+            "{} nodes on {} streams, {} events, makespan {} ns, {speedup:.2} times one stream",
+            report.nodes, report.streams, report.events, report.makespan
+        ),
+    );
+    if global.json {
+        print_json(
+            &serde_json::json!({"schema": 1, "nodes": report.nodes, "edges": report.edges, "streams": report.streams, "events": report.events, "makespan": report.makespan, "work": report.work}),
+        )?;
+    }
+    Ok(0)
 }
 
 fn memory(global: &Global, a: &MemoryArgs) -> Result<u8> {

@@ -143,10 +143,7 @@ pub fn import(registry: &Registry, path: &Path, bytes: Blob, options: &ImportOpt
             .help("check the file; `ge plugin list` shows the front ends")
             .of(ErrorKind::DAMAGED));
     };
-    let folder = match path.parent() {
-        Some(p) if !p.as_os_str().is_empty() => p.to_path_buf(),
-        _ => PathBuf::from("."),
-    };
+    let folder = folder_of(path);
     let edits = front.import(&file, options, &Beside { folder }).map_err(|mut e| {
         for d in e.diagnostics.iter_mut().filter(|d| d.place.is_none()) {
             d.place = Some(ge_plugin_api::diagnostic::Place { file: shown.as_str().into(), line: 0, column: 0 }).into();
@@ -172,11 +169,28 @@ fn describe(bytes: &[u8]) -> String {
     format!("{} of {} bytes", if text { "a text file" } else { "a binary file" }, bytes.len())
 }
 
-/// Reads a graph in text form.
+/// Reads a graph in text form: parsed, and its side files found beside it.
 pub fn parse_text(path: &Path, bytes: &[u8]) -> Result<ge_ir::Model> {
     let shown = path.display().to_string();
-    let _ = bytes;
-    Err(Diagnostic::error(format!("`{shown}`: text graphs cannot be read yet"))
-        .code("GE-E0110")
-        .of(ErrorKind::UNSUPPORTED))
+    let text = std::str::from_utf8(bytes).map_err(|e| {
+        Diagnostic::error(format!("`{shown}` is not text: byte {} is no UTF-8", e.valid_up_to()))
+            .code("GE-E0120")
+            .at(shown.clone(), 0, 0)
+            .of(ErrorKind::DAMAGED)
+    })?;
+    let files = Beside { folder: folder_of(path) };
+    ge_ir::text::parse(text, &shown, &files).map_err(|d| crate::Error::all(ErrorKind::DAMAGED, d))
+}
+
+impl ge_ir::text::SideFiles for Beside {
+    fn open(&self, path: &str) -> Result<Blob> {
+        self.open_relative(path)
+    }
+}
+
+fn folder_of(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(p) if !p.as_os_str().is_empty() => p.to_path_buf(),
+        _ => PathBuf::from("."),
+    }
 }

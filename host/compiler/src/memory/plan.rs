@@ -105,4 +105,30 @@ impl MemoryPlan {
             peak: Vec::new(),
         }
     }
+
+    /// Writes the decision as text has it: `offset`, `size` and `memory` on tensor descriptors, `_workspace_offsets` and
+    /// `_workspace_sizes` on nodes.
+    pub fn to_attrs(&self, model: &mut Model) {
+        for gi in 0..model.graphs().len() {
+            for id in model.graphs()[gi].order().to_vec() {
+                let key = crate::ids::NodeKey::new(gi, id);
+                let g = &mut model.graphs_mut()[gi];
+                for (k, s) in self.outputs[key].iter().enumerate() {
+                    let Space::Feature(kind) = s.space else { continue };
+                    if let Some(d) = g.output_mut(ge_ir::ValueRef::new(id, k as u32)) {
+                        d.attrs.set("offset", s.offset as i64);
+                        d.attrs.set("size", s.size as i64);
+                        d.attrs.set("memory", kind.name());
+                    }
+                }
+                if !self.workspaces[key].is_empty() {
+                    let list = |f: &dyn Fn(&Slot) -> u64| {
+                        self.workspaces[key].iter().map(|s| f(s) as i64).collect::<Vec<i64>>()
+                    };
+                    g.set_attr(id, "_workspace_offsets", list(&|s| s.offset));
+                    g.set_attr(id, "_workspace_sizes", list(&|s| s.size));
+                }
+            }
+        }
+    }
 }

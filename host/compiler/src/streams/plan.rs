@@ -43,4 +43,48 @@ impl StreamPlan {
     pub fn main_count(&self) -> usize {
         self.streams.iter().filter(|s| !s.attached).count()
     }
+
+    /// Writes the decision as text has it: `_stream_id` (left out where a node has no stream) and `_attached_stream_ids`.
+    pub fn to_attrs(&self, model: &mut Model) {
+        for gi in 0..model.graphs().len() {
+            for id in model.graphs()[gi].order().to_vec() {
+                let key = crate::ids::NodeKey::new(gi, id);
+                let g = &mut model.graphs_mut()[gi];
+                match self.of[key] {
+                    Some(s) => g.set_attr(id, "_stream_id", i64::from(s.0)),
+                    None => {
+                        g.remove_attr(id, "_stream_id");
+                    }
+                }
+                if !self.attached[key].is_empty() {
+                    let ids: Vec<i64> = self.attached[key].iter().map(|s| i64::from(s.0)).collect();
+                    g.set_attr(id, "_attached_stream_ids", ids);
+                }
+            }
+        }
+    }
+
+    /// Reads the decision from text. None where no node says a stream.
+    pub fn from_attrs(model: &Model) -> Option<StreamPlan> {
+        let mut plan = StreamPlan::empty(model);
+        let (mut count, mut attached) = (0u32, std::collections::BTreeSet::new());
+        for (gi, g) in model.graphs().iter().enumerate() {
+            for n in g.nodes() {
+                let key = crate::ids::NodeKey::new(gi, n.id());
+                let stream = |v: i64| u32::try_from(v).ok().filter(|s| *s < 1 << 20);
+                if let Some(s) = n.attrs().int("_stream_id").and_then(stream) {
+                    plan.of[key] = Some(StreamId(s));
+                    count = count.max(s + 1);
+                }
+                for s in n.attrs().ints("_attached_stream_ids").unwrap_or(&[]).iter().filter_map(|v| stream(*v)) {
+                    plan.attached[key].push(StreamId(s));
+                    attached.insert(s);
+                    count = count.max(s + 1);
+                }
+            }
+        }
+        plan.streams =
+            (0..count).map(|s| LogicalStream { attached: attached.contains(&s), ..LogicalStream::default() }).collect();
+        (count > 0).then_some(plan)
+    }
 }

@@ -35,3 +35,23 @@ pub struct SyncPlan {
     /// Events before the optimisations, for the report.
     pub inserted: usize,
 }
+
+impl SyncPlan {
+    /// Writes the decision as text has it: ids of events and notifies that each node sends and waits for.
+    pub fn to_attrs(&self, model: &mut ge_ir::Model) {
+        use std::collections::BTreeMap;
+        let mut lists: BTreeMap<(NodeKey, &'static str), Vec<i64>> = BTreeMap::new();
+        for p in &self.pairs {
+            let (send, recv) = if p.notify {
+                ("_send_notify_ids", "_recv_notify_ids")
+            } else {
+                ("_send_event_ids", "_recv_event_ids")
+            };
+            lists.entry((p.send.node, send)).or_default().push(i64::from(p.id.0));
+            lists.entry((p.recv.node, recv)).or_default().push(i64::from(p.id.0));
+        }
+        for ((key, name), ids) in lists {
+            model.graphs_mut()[key.graph as usize].set_attr(key.node, name, ids);
+        }
+    }
+}

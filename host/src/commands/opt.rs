@@ -1,0 +1,134 @@
+//! `ge opt IN.ge`: passes or stages on a graph in text form.
+use super::{CompileFlags, Global, print, print_json, say, say_warnings};
+use crate::session::{Session, SessionOptions, import};
+use crate::{Diagnostic, Error, ErrorKind, Result};
+use clap::Args;
+use ge_compiler::pass::Records;
+use ge_compiler::stages::{STAGES, run_range};
+use ge_plugin::Want;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  ge opt graph.ge --from streams --until streams")]
+pub struct OptArgs {
+    /// A graph in text form
+    #[arg(required_unless_present = "list")]
+    input: Option<PathBuf>,
+    /// Where the result is written [default: stdout]
+    #[arg(short, long, value_name = "OUT.ge")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    flags: CompileFlags,
+    /// First stage
+    #[arg(long, value_name = "STAGE")]
+    from: Option<String>,
+    /// Last stage
+    #[arg(long, value_name = "STAGE")]
+    until: Option<String>,
+    /// Lists stages and passes in their order
+    #[arg(long)]
+    list: bool,
+    /// Only the refusals of one node, one a line
+    #[arg(long, value_name = "NODE")]
+    why: Option<String>,
+    /// Time and changes of each pass, on stderr
+    #[arg(long)]
+    stats: bool,
+}
+
+/// Runs it.
+pub fn run(global: &Global, a: &OptArgs) -> Result<u8> {
+    if a.list {
+        let list: Vec<String> = STAGES.iter().map(|s| (*s).to_owned()).collect();
+        if global.json {
+            print_json(&serde_json::json!({"schema": 1, "stages": list}))?;
+        } else {
+            print(&(list.join("\n") + "\n"))?;
+        }
+        return Ok(0);
+    }
+    let Some(input) = &a.input else { return Err(Error::usage("a graph in text form is needed")) };
+    let model = import::parse_text(input, &import::map(input)?)?;
+    let (from, until) = (stage(a.from.as_deref())?, stage(a.until.as_deref())?);
+    let mut records = Records::default();
+    let result = if from.is_none() && until.is_none() {
+        model
+    } else {
+        let options = a.flags.gather()?;
+        let session = Session::new(SessionOptions {
+            plugins: global.plugins.clone(),
+            options: options.clone(),
+            soc: a.flags.soc.clone(),
+            want: Want::All,
+            ..SessionOptions::default()
+        })?;
+        say_warnings(global, session.registry());
+        let toolbox = session.toolbox(&options, false)?;
+        let last = STAGES.iter().position(|s| *s == "sync").unwrap_or(0);
+        let (from, until) = (from.unwrap_or(0), until.unwrap_or(last));
+        if from > until {
+            return Err(Error::usage(format!("stage `{}` comes after `{}`", STAGES[from], STAGES[until])));
+        }
+        run_range(model, &toolbox, &options.resolved(), from, until, &mut records).map_err(|e| e.into_error())?
+    };
+    if a.stats {
+        for r in &records.runs {
+            say(
+                global,
+                &format!(
+                    "{:<10} {:<32} {:>9} us {:>9} visits {:>6} changes",
+                    r.stage, r.pass, r.micros, r.visits, r.changes
+                ),
+            );
+        }
+    }
+    if let Some(node) = &a.why {
+        return why(&result, &records, node);
+    }
+    let text =
+        ge_ir::text::to_string(&result).map_err(|e| Error::failed(format!("the graph cannot be printed: {e}")))?;
+    match &a.output {
+        Some(path) => write_atomic(path, text.as_bytes())?,
+        None => print(&text)?,
+    }
+    Ok(0)
+}
+
+fn why(model: &ge_ir::Model, records: &Records, node: &str) -> Result<u8> {
+    let names = || model.graphs().iter().flat_map(|g| g.nodes()).map(|n| n.name());
+    if !names().any(|n| n == node) && !records.refusals.contains_key(node) {
+        let all: Vec<&str> = names().collect();
+        return Err(crate::options::unknown_name("node", node, all.iter().copied()));
+    }
+    let mut text = String::new();
+    for (pass, reason) in records.refusals.get(node).map_or(&[][..], |v| v) {
+        text.push_str(&format!("{pass}: {reason}\n"));
+    }
+    print(&text)?;
+    Ok(0)
+}
+
+fn stage(name: Option<&str>) -> Result<Option<usize>> {
+    let Some(name) = name else { return Ok(None) };
+    match STAGES.iter().position(|s| *s == name) {
+        Some(i) => Ok(Some(i)),
+        None => Err(crate::options::unknown_name("stage", name, STAGES.iter().copied())),
+    }
+}
+
+/// Writes a file whole or not at all.
+pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<()> {
+    let fail = |e: std::io::Error| {
+        Diagnostic::error(format!("cannot write `{}`: {e}", path.display())).code("GE-E0403").of(ErrorKind::FAILED)
+    };
+    // A device or a pipe is written as it is.
+    if path.exists() && !path.is_file() {
+        return std::fs::write(path, bytes).map_err(fail);
+    }
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut file = tempfile::NamedTempFile::new_in(folder).map_err(fail)?;
+    file.write_all(bytes).and_then(|()| file.as_file().sync_all()).map_err(fail)?;
+    file.persist(path).map_err(|e| fail(e.error))?;
+    Ok(())
+}
