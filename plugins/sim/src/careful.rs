@@ -5,6 +5,7 @@ use crate::launch::bound::Addresses;
 use crate::launch::guarded::{Guarded, Range};
 use crate::memory::Memory;
 use crate::options::{Options, Schedule, Time};
+use crate::order::Order;
 use crate::plan::{Op, Plan};
 use crate::races::Races;
 use crate::schedule::RankState;
@@ -125,7 +126,7 @@ impl Careful {
         Ok(Verdict::Go)
     }
     /// After a task: clock, profile, flipped bits.
-    pub fn after(&mut self, ranks: &mut [RankState], g: Gid, id: u32) -> Result<()> {
+    pub fn after(&mut self, ranks: &mut [RankState], order: Option<&mut Order>, g: Gid, id: u32) -> Result<()> {
         self.shared.tasks.fetch_add(1, Ordering::Relaxed);
         let rank = &mut ranks[g.rank as usize];
         let plan = rank.plan.clone();
@@ -151,54 +152,44 @@ impl Careful {
                 }
             }
         }
-        if let (Some(races), Op::End) = (&mut self.races, task.op) {
-            races.end(ranks, g, id)?;
+        if let (Some(races), Some(order), Op::End) = (&mut self.races, order, task.op) {
+            races.end(ranks, order, g, id)?;
         }
         Ok(())
     }
-    /// A record of an event, or of a notify of a rank; whether it is lost.
-    pub fn recorded(&mut self, g: Gid, id: u32, notify_of: Option<u32>) -> bool {
-        let lost = notify_of.is_none() && self.options.faults.contains(&Fault::LoseRecord(id));
-        if let (Some(r), false) = (&mut self.races, lost) {
-            r.record(g, id, notify_of);
-        }
-        lost || (notify_of.is_none() && self.drops(id))
+    /// Whether a record of an event is lost, or the event dropped.
+    pub fn loses(&self, event: u32) -> bool {
+        self.options.faults.contains(&Fault::LoseRecord(event)) || self.drops(event)
     }
     /// Whether waits for an event pass at once.
     pub fn drops(&self, event: u32) -> bool {
         self.options.faults.contains(&Fault::DropEvent(event))
     }
-    /// A wait took its record.
-    pub fn waited(&mut self, g: Gid, id: u32, notify: bool) {
-        if let Some(r) = &mut self.races {
-            r.wait(g, id, notify);
-        }
-    }
-    /// A stream activates another.
-    pub fn activated(&mut self, g: Gid, to: Gid, later: bool) {
-        if let Some(r) = &mut self.races {
-            r.activate(g, to, later);
-        }
-    }
-    /// A stream starts again by an activation that was kept.
-    pub fn restarted(&mut self, g: Gid) {
-        if let Some(r) = &mut self.races {
-            r.restarted(g);
-        }
+    /// Whether accesses are checked.
+    pub fn checks(&self) -> bool {
+        self.races.is_some()
     }
     /// Values that a task reads itself (switches, updates).
-    pub fn reads(&mut self, ranks: &[RankState], g: Gid, id: u32) -> Result<()> {
-        match &mut self.races {
-            Some(r) => r.access(ranks, g, id),
-            None => Ok(()),
+    pub fn reads(&mut self, ranks: &[RankState], order: Option<&mut Order>, g: Gid, id: u32) -> Result<()> {
+        match (&mut self.races, order) {
+            (Some(r), Some(order)) => r.access(ranks, order, g, id),
+            _ => Ok(()),
         }
     }
     /// Launches a kernel.
-    pub fn kernel(&mut self, ranks: &[RankState], g: Gid, id: u32, dim: u32, key: u64) -> Result<()> {
+    pub fn kernel(
+        &mut self,
+        ranks: &[RankState],
+        order: Option<&mut Order>,
+        g: Gid,
+        id: u32,
+        dim: u32,
+        key: u64,
+    ) -> Result<()> {
         let rank = &ranks[g.rank as usize];
         let (plan, t) = (&rank.plan, id as usize);
         let kernel = &plan.kernels[plan.tasks[t].kernel as usize];
-        self.reads(ranks, g, id)?;
+        self.reads(ranks, order, g, id)?;
         let mut order: Vec<u32> = (0..dim).collect();
         if let Schedule::Random(_) = self.options.schedule {
             for k in (1..order.len()).rev() {
@@ -218,9 +209,9 @@ impl Careful {
         guarded.finish().map_err(blame)
     }
     /// Runs a copy or reduction; bytes moved.
-    pub fn copy(&mut self, ranks: &[RankState], g: Gid, id: u32) -> Result<u64> {
+    pub fn copy(&mut self, ranks: &[RankState], order: Option<&mut Order>, g: Gid, id: u32) -> Result<u64> {
         let rank = &ranks[g.rank as usize];
-        self.reads(ranks, g, id)?;
+        self.reads(ranks, order, g, id)?;
         Ok(rank.bound.copy(&rank.plan, id as usize))
     }
     /// After the last task.

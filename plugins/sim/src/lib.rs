@@ -28,6 +28,8 @@ pub mod label;
 pub mod stream;
 /// Events and notifies of a run.
 pub mod event;
+/// Happens-before.
+pub mod order;
 /// Look-ahead and UPDATE.
 pub mod prefetch;
 /// The simulated clock.

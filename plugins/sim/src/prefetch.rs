@@ -2,8 +2,11 @@
 //!
 //! A kernel's blocks and key are latched when the task `prefetch_num` places ahead of it on its stream starts; the first
 //! ones of a stream when the stream starts or a jump lands before them. A wait starts on reaching the head, before its
-//! event. An UPDATE that comes after that is too late: the kernel starts with the placeholder, which is an error. Each
+//! event. An UPDATE that comes after that, or that nothing orders before that, is too late: the kernel starts with the
+//! placeholder, which is an error in every schedule, not only in those in which it would be late by chance. Each
 //! launch resets blocks and key to the placeholder, and so does the kernel's run: in a loop each round needs its own UPDATE.
+use crate::order::{Order, Stamp};
+use crate::stream::Gid;
 use ge_plugin_api::task::TILING_SINK_BLOCK_DIM;
 
 /// Blocks and key as a task holds them.
@@ -28,15 +31,18 @@ impl Patch {
 pub struct Latch {
     /// In the task.
     pub task: Patch,
+    /// When UPDATE wrote it.
+    pub updated: Option<Stamp>,
     /// Read ahead.
     pub read: Patch,
 }
 impl Latch {
     /// As at launch.
-    pub const NEW: Latch = Latch { task: Patch::PLACEHOLDER, read: Patch::PLACEHOLDER };
-    /// The stream reads the task.
-    pub fn latch(&mut self) {
-        self.read = self.task;
+    pub const NEW: Latch = Latch { task: Patch::PLACEHOLDER, updated: None, read: Patch::PLACEHOLDER };
+    /// The stream reads the task: what an UPDATE that nothing orders before this wrote, is not seen.
+    pub fn latch(&mut self, order: &Order, g: Gid) {
+        let seen = self.updated.is_some_and(|u| order.before(u, g));
+        self.read = if seen { self.task } else { Patch::PLACEHOLDER };
     }
 }
 

@@ -8,6 +8,7 @@ use crate::counters::RunCounters;
 use crate::event::Flag;
 use crate::launch::bound::Bound;
 use crate::launch::team::Team;
+use crate::order::Order;
 use crate::plan::{MAX_BLOCKS, Op, Plan};
 use crate::prefetch::{Latch, Patch, within};
 use crate::stream::{Activation, Gid, Ready, State, StreamState};
@@ -100,6 +101,7 @@ pub struct Machine<'a> {
     pub ranks: &'a mut [RankState],
     ready: Ready,
     careful: Option<&'a mut Careful>,
+    order: Option<Order>,
     begin: Instant,
     budget: u64,
     max_tasks: u64,
@@ -125,7 +127,9 @@ impl<'a> Machine<'a> {
         max_tasks: u64,
         may_team: bool,
     ) -> Machine<'a> {
+        let ordered = careful.as_ref().is_some_and(|c| c.checks()) || ranks.iter().any(|r| r.plan.updatable > 0);
         Machine {
+            order: ordered.then(|| Order::new(ranks)),
             ranks,
             ready: Ready::default(),
             careful,
@@ -173,7 +177,7 @@ impl<'a> Machine<'a> {
             return;
         }
         let reach = u64::from(rank.plan.soc.prefetch_num);
-        latch(rank, g.stream, u64::from(at), u64::from(at) + reach);
+        latch(rank, self.order.as_ref(), g, u64::from(at), u64::from(at) + reach);
     }
 
     /// Runs until all is done or a team would help. `team`: threads that help, if there are some.
@@ -252,7 +256,7 @@ impl<'a> Machine<'a> {
             s.started = true;
             if !rank.latches.is_empty() {
                 let ahead = u64::from(s.at) + u64::from(rank.plan.soc.prefetch_num);
-                latch(rank, g.stream, ahead, ahead + 1);
+                latch(rank, self.order.as_ref(), g, ahead, ahead + 1);
             }
         }
         if let Some(c) = self.careful.as_deref_mut() {
@@ -272,7 +276,7 @@ impl<'a> Machine<'a> {
         if let (Some(c), true) =
             (self.careful.as_deref_mut(), matches!(op, Op::Switch { .. } | Op::SwitchByIndex { .. } | Op::Update(_)))
         {
-            c.reads(self.ranks, g, id)?;
+            c.reads(self.ranks, self.order.as_mut(), g, id)?;
         }
         let rank = &mut self.ranks[r];
         let task = &rank.plan.tasks[t];
@@ -303,8 +307,10 @@ impl<'a> Machine<'a> {
             }
             Op::Record(e) => {
                 rank.counters.records += 1;
-                let lost = self.careful.as_deref_mut().is_some_and(|c| c.recorded(g, e, None));
-                if !lost {
+                if !self.careful.as_deref().is_some_and(|c| c.loses(e)) {
+                    if let Some(o) = &mut self.order {
+                        o.record(g, e, None);
+                    }
                     let rank = &mut self.ranks[r];
                     let time = rank.streams[s].time.saturating_add(rank.plan.soc.event_record_ns);
                     if let Some(w) = rank.events[e as usize].record(time) {
@@ -314,8 +320,8 @@ impl<'a> Machine<'a> {
             }
             Op::NotifyRecord { notify, rank: to } => {
                 rank.counters.notifies += 1;
-                if let Some(c) = self.careful.as_deref_mut() {
-                    c.recorded(g, notify, Some(to));
+                if let Some(o) = &mut self.order {
+                    o.record(g, notify, Some(to));
                 }
                 let time = self.ranks[r].streams[s].time.saturating_add(self.ranks[r].plan.soc.event_record_ns);
                 let Some(f) = self.ranks[to as usize].notifies.get_mut(notify as usize) else {
@@ -335,8 +341,8 @@ impl<'a> Machine<'a> {
                     }
                     let time = rank.events[e as usize].time;
                     rank.streams[s].time = rank.streams[s].time.max(time);
-                    if let Some(c) = self.careful.as_deref_mut() {
-                        c.waited(g, e, false);
+                    if let Some(o) = &mut self.order {
+                        o.wait(g, e, false);
                     }
                 }
                 self.ranks[r].counters.waits += 1;
@@ -348,8 +354,8 @@ impl<'a> Machine<'a> {
                 }
                 let time = rank.notifies[n as usize].time;
                 rank.streams[s].time = rank.streams[s].time.max(time);
-                if let Some(c) = self.careful.as_deref_mut() {
-                    c.waited(g, n, true);
+                if let Some(o) = &mut self.order {
+                    o.wait(g, n, true);
                 }
             }
             Op::Reset(e) => rank.events[e as usize].set = false,
@@ -377,7 +383,7 @@ impl<'a> Machine<'a> {
             }
             Op::Copy | Op::Reduce { .. } => {
                 let bytes = match self.careful.as_deref_mut() {
-                    Some(c) => c.copy(self.ranks, g, id)?,
+                    Some(c) => c.copy(self.ranks, self.order.as_mut(), g, id)?,
                     None => rank.bound.copy(&rank.plan, t),
                 };
                 let rank = &mut self.ranks[r];
@@ -393,7 +399,7 @@ impl<'a> Machine<'a> {
         }
         self.finished(g, id, start, next);
         if let Some(c) = self.careful.as_deref_mut() {
-            c.after(self.ranks, g, id)?;
+            c.after(self.ranks, self.order.as_mut(), g, id)?;
         }
         Ok(Flow::Next)
     }
@@ -416,8 +422,8 @@ impl<'a> Machine<'a> {
         s.state = State::Done;
         if std::mem::take(&mut s.again) {
             let time = s.time;
-            if let Some(c) = self.careful.as_deref_mut() {
-                c.restarted(g);
+            if let Some(o) = &mut self.order {
+                o.restarted(g);
             }
             self.start(g, time);
         }
@@ -427,7 +433,7 @@ impl<'a> Machine<'a> {
     fn kernel(&mut self, g: Gid, id: u32, dim: u32, key: u64, team: Option<&Team>, start: u64) -> Result<Flow> {
         let t = id as usize;
         if let Some(c) = self.careful.as_deref_mut() {
-            c.kernel(self.ranks, g, id, dim, key)?;
+            c.kernel(self.ranks, self.order.as_mut(), g, id, dim, key)?;
         } else {
             let rank = &self.ranks[g.rank as usize];
             let kernel = &rank.plan.kernels[rank.plan.tasks[t].kernel as usize];
@@ -486,9 +492,9 @@ impl<'a> Machine<'a> {
         let time = self.ranks[g.rank as usize].streams[g.stream as usize].time;
         self.ranks[g.rank as usize].counters.activations += 1;
         let to = Gid { rank: g.rank, stream };
-        if let Some(c) = self.careful.as_deref_mut() {
+        if let Some(o) = &mut self.order {
             let state = self.ranks[to.rank as usize].streams[to.stream as usize].state;
-            c.activated(g, to, !matches!(state, State::Asleep | State::Done));
+            o.activate(g, to, !matches!(state, State::Asleep | State::Done));
         }
         match self.start(to, time) {
             Activation::Starts | Activation::Later => Ok(()),
@@ -515,7 +521,9 @@ impl<'a> Machine<'a> {
                 format!("the tiling gives {blocks} blocks for node `{}`, a launch has 1 to {MAX_BLOCKS}", of.node)
             }
             (_, Some(block_dim), Op::Updatable(u)) => {
-                rank.latches[u as usize].task = Patch { block_dim, tiling_key: key };
+                let updated = self.order.as_mut().map(|o| o.tick(g));
+                let latch = &mut rank.latches[u as usize];
+                (latch.task, latch.updated) = (Patch { block_dim, tiling_key: key }, updated);
                 return Ok(());
             }
             _ => "its target is no updatable kernel".to_owned(),
@@ -631,10 +639,11 @@ impl<'a> Machine<'a> {
     }
 }
 
-fn latch(rank: &mut RankState, stream: u32, from: u64, to: u64) {
-    for &(_, id) in within(&rank.plan.streams[stream as usize].updatable, from, to) {
+fn latch(rank: &mut RankState, order: Option<&Order>, g: Gid, from: u64, to: u64) {
+    let Some(order) = order else { return };
+    for &(_, id) in within(&rank.plan.streams[g.stream as usize].updatable, from, to) {
         if let Op::Updatable(u) = rank.plan.tasks[id as usize].op {
-            rank.latches[u as usize].latch();
+            rank.latches[u as usize].latch(order, g);
         }
     }
 }

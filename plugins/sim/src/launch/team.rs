@@ -152,3 +152,72 @@ impl Team {
         self.helpers.fetch_sub(1, Ordering::Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ge_plugin_api::kernel::{BlockArgs, BlockKernel, block_kernel};
+    use std::sync::Arc;
+
+    /// Counts the runs of each block; the block of number `fail` fails.
+    struct Count {
+        seen: Arc<Vec<AtomicU32>>,
+        fail: usize,
+    }
+    impl BlockKernel for Count {
+        fn run(&self, call: &BlockArgs<'_>) -> Result<()> {
+            self.seen[call.block_idx()].fetch_add(1, Ordering::Relaxed);
+            if call.block_idx() == self.fail { Err(Error::failed("on purpose")) } else { Ok(()) }
+        }
+    }
+    fn kernel(fail: usize) -> (Kernel, Arc<Vec<AtomicU32>>) {
+        let seen: Arc<Vec<AtomicU32>> = Arc::new((0..64).map(|_| AtomicU32::new(0)).collect());
+        let count = Count { seen: seen.clone(), fail };
+        (Kernel::new(block_kernel(Box::new(count), Vec::new(), Vec::new(), 256)), seen)
+    }
+    const CALL: Call = Call { args: core::ptr::null(), n_args: 0, tiling: core::ptr::null(), tiling_len: 0 };
+
+    #[test]
+    fn every_block_runs_once_whoever_takes_it() {
+        let team = Team::default();
+        std::thread::scope(|s| {
+            for _ in 0..3 {
+                s.spawn(|| {
+                    while !team.closed.load(Ordering::Acquire) {
+                        team.member();
+                    }
+                });
+            }
+            let kernels: Vec<_> = (0..SLOTS).map(|_| kernel(usize::MAX)).collect();
+            for round in 0..500u32 {
+                let at: Vec<_> = kernels.iter().map(|(k, _)| team.publish(k, &CALL, 1 + round % 64, 0)).collect();
+                assert!(team.publish(&kernels[0].0, &CALL, 1, 0).is_none() || at.iter().any(Option::is_none));
+                for slot in at.into_iter().flatten() {
+                    while !team.done(slot) {
+                        team.help();
+                    }
+                    team.take(slot).expect("no block fails");
+                }
+            }
+            team.close();
+            for (_, seen) in &kernels {
+                for (block, n) in seen.iter().enumerate() {
+                    let rounds = (0..500).filter(|r| r % 64 >= block as u32).count() as u32;
+                    assert_eq!(n.load(Ordering::Relaxed), rounds, "block {block}");
+                }
+            }
+        });
+        assert_eq!(team.helpers(), 0);
+    }
+
+    #[test]
+    fn a_block_that_fails_fails_its_launch_alone() {
+        let team = Team::default();
+        let ((good, _), (bad, _)) = (kernel(usize::MAX), kernel(5));
+        let slots = [team.publish(&good, &CALL, 8, 0), team.publish(&bad, &CALL, 8, 0)].map(|s| s.expect("room"));
+        while team.help() {}
+        assert!(slots.iter().all(|s| team.done(*s)));
+        team.take(slots[0]).expect("good");
+        assert!(team.take(slots[1]).is_err());
+    }
+}

@@ -2,7 +2,9 @@
 mod support;
 
 mod control;
+mod fuzz;
 mod graphs;
 mod ranks;
 mod sink;
 mod streams;
+mod team;
