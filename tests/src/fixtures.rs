@@ -1,5 +1,8 @@
 //! Fixture plugins and hosts: a workspace that is written into the target folder from the sources in `tests/bad_plugins` and
 //! `tests/fixtures`, and built once with one target folder. Changed sources build again, unchanged ones are up to date.
+//!
+//! Other versions of the interface are copies of `plugin-api` (and of the loader) with a few lines more; each is a package of a
+//! version of its own, so that cargo tells them apart.
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -32,37 +35,230 @@ fn write(path: &Path, text: &str) {
     std::fs::write(path, text).expect("the target folder can be written");
 }
 
-/// Writes a crate of the workspace.
-fn package(name: &str, version: &str, source: &Path, kind: &str, dependencies: &str) {
-    let text = format!(
-        "[package]\nname = \"{name}\"\nversion = \"{version}\"\nedition = \"2024\"\npublish = false\n\n{kind}path = \"{}\"\n\n[dependencies]\n{dependencies}",
-        source.display()
-    );
-    write(&work().join(name).join("Cargo.toml"), &text);
+/// A member of the workspace.
+struct Member {
+    name: &'static str,
+    /// Source below `tests/`.
+    source: &'static str,
+    /// `lib` or `bin`.
+    kind: &'static str,
+    /// Feature of the source.
+    feature: &'static str,
+    /// The interface, and the loader for hosts: folders below the repository or below `src` of the workspace.
+    api: &'static str,
+    loader: &'static str,
 }
 
-fn build(members: &[&str], first: &str) -> PathBuf {
-    let work = work();
-    let list: Vec<String> = members.iter().map(|m| format!("\"{m}\"")).collect();
-    write(
-        &work.join("Cargo.toml"),
-        &format!(
-            "[workspace]\nresolver = \"3\"\nmembers = [{}]\nexclude = [\"src\"]\n[profile.dev]\ndebug = false\n",
-            list.join(", ")
-        ),
-    );
-    // The versions that the repository is built with.
-    if !work.join("Cargo.lock").exists() {
-        std::fs::copy(root().join("Cargo.lock"), work.join("Cargo.lock")).expect("Cargo.lock is readable");
+const MEMBERS: &[Member] = &[
+    Member { name: "ge-bad", source: "bad_plugins/lib.rs", kind: "lib", feature: "", api: "", loader: "" },
+    Member { name: "v10", source: "fixtures/versions/plugin.rs", kind: "lib", feature: "", api: "", loader: "" },
+    Member {
+        name: "v11",
+        source: "fixtures/versions/plugin.rs",
+        kind: "lib",
+        feature: "v11",
+        api: "1.1.0",
+        loader: "",
+    },
+    Member { name: "v20", source: "fixtures/versions/plugin.rs", kind: "lib", feature: "", api: "2.0.0", loader: "" },
+    Member { name: "v12", source: "fixtures/versions/plugin.rs", kind: "lib", feature: "", api: "1.2.0", loader: "" },
+    Member { name: "v13", source: "fixtures/versions/plugin.rs", kind: "lib", feature: "", api: "1.3.0", loader: "" },
+    Member { name: "host10", source: "fixtures/versions/host.rs", kind: "bin", feature: "", api: "", loader: "this" },
+    Member {
+        name: "host11",
+        source: "fixtures/versions/host.rs",
+        kind: "bin",
+        feature: "v11",
+        api: "1.1.0",
+        loader: "1.1.0",
+    },
+];
+
+impl Member {
+    fn write(&self) {
+        let (root, work) = (root(), work());
+        let api = if self.api.is_empty() { root.join("plugin-api") } else { work.join("src/api").join(self.api) };
+        let loader = match self.loader {
+            "" => String::new(),
+            "this" => format!("ge-plugin = {{ path = \"{}\" }}\n", root.join("host/plugin").display()),
+            v => format!("ge-plugin = {{ path = \"{}\" }}\n", work.join("src/loader").join(v).display()),
+        };
+        let target = match self.kind {
+            "lib" => "[lib]\ncrate-type = [\"cdylib\"]\n".to_owned(),
+            _ => format!("[[bin]]\nname = \"{}\"\n", self.name),
+        };
+        let default = if self.feature.is_empty() { String::new() } else { format!("\"{}\"", self.feature) };
+        let text = format!(
+            "[package]\nname = \"{}\"\nversion = \"0.1.0\"\nedition = \"2024\"\npublish = false\n\n{target}path = \"{}\"\n\n[features]\ndefault = [{default}]\nv11 = []\n\n[dependencies]\nge-plugin-api = {{ path = \"{}\" }}\n{loader}",
+            self.name,
+            root.join("tests").join(self.source).display(),
+            api.display()
+        );
+        write(&work.join(self.name).join("Cargo.toml"), &text);
     }
-    let out = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .args(["build", "--quiet", "--package", first, "--manifest-path"])
-        .arg(work.join("Cargo.toml"))
-        .arg("--target-dir")
-        .arg(work.join("target"))
-        .env_remove("CARGO_TARGET_DIR")
-        .output()
-        .expect("cargo can be started");
+}
+
+/// A line of the interface and what stands there instead in a copy.
+type Change = (&'static str, &'static str, &'static str);
+
+/// What 1.1 appends: a field of the root module, a service, a method with a default of engines and of device models.
+const APPENDED: &[Change] = &[
+    (
+        "abi/root.rs",
+        "    pub devices: extern \"C\" fn() -> RResult<RVec<DeviceObject>, Error>,\n",
+        "    pub devices: extern \"C\" fn() -> RResult<RVec<DeviceObject>, Error>,\n    /// Appended.\n    pub greeting: extern \"C\" fn() -> u32,\n",
+    ),
+    ("author/macros.rs", "devices: __devices,", "devices: __devices, greeting: __greeting,"),
+    (
+        "author/macros.rs",
+        "            static PLUGIN:",
+        "            extern \"C\" fn __greeting() -> u32 { 42 }\n            static PLUGIN:",
+    ),
+    (
+        "services.rs",
+        "    pub mappings: extern \"C\" fn(*const u8, usize) -> RVec<MappingRef>,\n}\n",
+        "    pub mappings: extern \"C\" fn(*const u8, usize) -> RVec<MappingRef>,\n    /// Appended.\n    pub now: extern \"C\" fn() -> u64,\n}\n/// Appended.\npub fn now() -> Option<u64> { host_or_none()?.0.now().map(|f| f()) }\n",
+    ),
+    (
+        "engine.rs",
+        "    ) -> RResult<RVec<ROption<HostTensor>>, Error>,\n}\n",
+        "    ) -> RResult<RVec<ROption<HostTensor>>, Error>,\n    /// Appended.\n    pub colour: unsafe extern \"C\" fn(*const ()) -> u32,\n}\nunsafe extern \"C\" fn e_colour(p: *const ()) -> u32 { guard_value(0, || unsafe { engine(p) }.colour()) }\nimpl EngineObject {\n    /// Appended.\n    pub fn colour(&self) -> u32 { self.table().colour().map_or(7, |f| unsafe { f(self.ptr()) }) }\n}\n",
+    ),
+    ("engine.rs", "    run_host_kernel: e_run_host,\n", "    run_host_kernel: e_run_host,\n    colour: e_colour,\n"),
+    (
+        "engine.rs",
+        "    fn op_types(&self) -> Vec<String>;\n",
+        "    fn op_types(&self) -> Vec<String>;\n    /// Appended.\n    fn colour(&self) -> u32 { 7 }\n",
+    ),
+    (
+        "device.rs",
+        "    pub execute: unsafe extern \"C\" fn(*const (), RawSlice<Base>, bool) -> RResult<RunReport, Error>,\n",
+        "    pub execute: unsafe extern \"C\" fn(*const (), RawSlice<Base>, bool) -> RResult<RunReport, Error>,\n    /// Appended.\n    pub answer: unsafe extern \"C\" fn(*const ()) -> u32,\n",
+    ),
+    (
+        "device.rs",
+        "    execute: m_execute,\n});\n",
+        "    execute: m_execute,\n    answer: m_answer,\n});\nunsafe extern \"C\" fn m_answer(p: *const ()) -> u32 { unsafe { model(p) }.answer() }\nimpl ModelSink<'_> {\n    /// Appended.\n    pub fn answer(&self) -> Option<u32> { self.model.table.answer().map(|f| unsafe { f(self.model.ptr) }) }\n}\n",
+    ),
+    (
+        "device.rs",
+        "    fn seal(&self) -> Result<()>;\n",
+        "    fn seal(&self) -> Result<()>;\n    /// Appended.\n    fn answer(&self) -> u32 { 5 }\n",
+    ),
+];
+/// A broken minor: a plain struct grew.
+const GROWN: &[Change] =
+    &[("device.rs", "pub struct TaskProfile {\n", "pub struct TaskProfile {\n    /// Broken.\n    pub extra: u64,\n")];
+/// A broken minor: a function stands before the end of the prefix.
+const INSERTED: &[Change] = &[
+    (
+        "pass.rs",
+        "    pub info: unsafe extern \"C\" fn(*const ()) -> RResult<PassInfo, Error>,\n",
+        "    pub info: unsafe extern \"C\" fn(*const ()) -> RResult<PassInfo, Error>,\n    /// Broken.\n    pub extra: unsafe extern \"C\" fn(*const ()) -> u32,\n",
+    ),
+    ("pass.rs", "info: p_info, ", "info: p_info, extra: p_extra, "),
+    (
+        "pass.rs",
+        "unsafe extern \"C\" fn p_drop",
+        "unsafe extern \"C\" fn p_extra(_: *const ()) -> u32 { 0 }\nunsafe extern \"C\" fn p_drop",
+    ),
+];
+/// What a 1.1 host has: the appended service, and a call of the appended method.
+const LOADER: &[Change] = &[
+    ("services.rs", "    mappings,\n});\n", "    mappings,\n    now,\n});\nextern \"C\" fn now() -> u64 { 1234 }\n"),
+    (
+        "handle.rs",
+        "impl EngineHandle {\n",
+        "impl EngineHandle {\n    /// Appended.\n    pub fn colour(&self) -> u32 { self.object.colour() }\n",
+    ),
+];
+
+/// Writes a changed copy of a crate's sources.
+fn copy(from: &Path, to: &Path, relative: &Path, changes: &[Change]) {
+    let mut entries: Vec<_> =
+        std::fs::read_dir(from.join(relative)).expect("sources are there").filter_map(Result::ok).collect();
+    entries.sort_by_key(std::fs::DirEntry::file_name);
+    for e in entries {
+        let path = relative.join(e.file_name());
+        if e.path().is_dir() {
+            copy(from, to, &path, changes);
+            continue;
+        }
+        let mut text = std::fs::read_to_string(e.path()).expect("sources are text");
+        for (_, old, new) in changes.iter().filter(|(file, ..)| Path::new(file) == path) {
+            assert_eq!(text.matches(old).count(), 1, "{} has changed: {old}", path.display());
+            text = text.replace(old, new);
+        }
+        write(&to.join(path), &text);
+    }
+}
+
+/// The version of a dependency as the repository's own table has it.
+fn dependency(name: &str) -> String {
+    let table = std::fs::read_to_string(root().join("Cargo.toml")).expect("Cargo.toml is there");
+    let line = table.lines().find(|l| l.starts_with(&format!("{name} = "))).expect("the dependency is in the table");
+    format!("{line}\n")
+}
+
+fn write_versions() {
+    let (root, work) = (root(), work());
+    let crate_text = |name: &str, version: &str, dependencies: &str| {
+        format!(
+            "[package]\nname = \"{name}\"\nversion = \"{version}\"\nedition = \"2024\"\npublish = false\n\n[dependencies]\n{dependencies}\n[workspace]\n"
+        )
+    };
+    let of = |names: &[&str]| names.iter().map(|n| dependency(n)).collect::<String>();
+    for (version, changes) in [("1.1.0", APPENDED), ("2.0.0", &[]), ("1.2.0", GROWN), ("1.3.0", INSERTED)] {
+        let to = work.join("src/api").join(version);
+        copy(&root.join("plugin-api/src"), &to.join("src"), Path::new(""), changes);
+        write(&to.join("Cargo.toml"), &crate_text("ge-plugin-api", version, &of(&["abi_stable", "inventory", "half"])));
+    }
+    let to = work.join("src/loader/1.1.0");
+    copy(&root.join("host/plugin/src"), &to.join("src"), Path::new(""), LOADER);
+    let mut dependencies = of(&[
+        "libloading",
+        "object",
+        "semver",
+        "serde",
+        "toml",
+        "thiserror",
+        "rayon",
+        "sha2",
+        "strsim",
+        "memmap2",
+        "libc",
+    ]);
+    dependencies.push_str(&format!("ge-plugin-api = {{ path = \"{}\" }}\n", work.join("src/api/1.1.0").display()));
+    write(&to.join("Cargo.toml"), &crate_text("ge-plugin", "0.1.1", &dependencies));
+}
+
+/// Writes the whole workspace and builds packages of it; the folder of what was built.
+fn build(packages: &[&str]) -> PathBuf {
+    static WRITTEN: OnceLock<()> = OnceLock::new();
+    let work = work();
+    WRITTEN.get_or_init(|| {
+        write_versions();
+        let names: Vec<String> = MEMBERS.iter().map(|m| format!("\"{}\"", m.name)).collect();
+        MEMBERS.iter().for_each(Member::write);
+        write(
+            &work.join("Cargo.toml"),
+            &format!(
+                "[workspace]\nresolver = \"3\"\nmembers = [{}]\nexclude = [\"src\"]\n[profile.dev]\ndebug = false\n",
+                names.join(", ")
+            ),
+        );
+        // The versions that the repository is built with.
+        if !work.join("Cargo.lock").exists() {
+            std::fs::copy(root().join("Cargo.lock"), work.join("Cargo.lock")).expect("Cargo.lock is readable");
+        }
+    });
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(["build", "--quiet", "--manifest-path"]).arg(work.join("Cargo.toml"));
+    for p in packages {
+        cargo.args(["--package", p]);
+    }
+    cargo.arg("--target-dir").arg(work.join("target")).env_remove("CARGO_TARGET_DIR").env("RUSTFLAGS", "");
+    let out = cargo.output().expect("cargo can be started");
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     work.join("target/debug")
 }
@@ -70,18 +266,11 @@ fn build(members: &[&str], first: &str) -> PathBuf {
 /// The plugin of `tests/bad_plugins`, a library of the current interface.
 pub fn bad_plugin() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
-    PATH.get_or_init(|| all("ge-bad").join("libge_bad.so"))
+    PATH.get_or_init(|| build(&["ge-bad"]).join("libge_bad.so"))
 }
 
-/// Writes the whole workspace, builds one package of it and gives the folder of what was built.
-fn all(first: &str) -> PathBuf {
-    let root = root();
-    package(
-        "ge-bad",
-        "0.1.0",
-        &root.join("tests/bad_plugins/lib.rs"),
-        "[lib]\ncrate-type = [\"cdylib\"]\n",
-        &format!("ge-plugin-api = {{ path = \"{}\" }}\n", root.join("plugin-api").display()),
-    );
-    build(&["ge-bad"], first)
+/// The folder with `libv10.so` … `libv20.so` and the hosts `host10` and `host11`.
+pub fn versions() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| build(&["v10", "v11", "v12", "v13", "v20", "host10", "host11"]))
 }

@@ -4,7 +4,10 @@ use ge_tests::{expect_code, models};
 fn check(name: &str) {
     let models = models();
     let tolerances = std::fs::read_to_string(models.join("tolerances.txt")).expect("made with the models");
-    let line = tolerances.lines().find(|l| l.split(' ').next() == Some(name)).unwrap_or_else(|| panic!("{name} is no reference model"));
+    let line = tolerances
+        .lines()
+        .find(|l| l.split(' ').next() == Some(name))
+        .unwrap_or_else(|| panic!("{name} is no reference model"));
     let f: Vec<&str> = line.split(' ').collect();
     let (rtol, atol, sets) = (f[1], f[2], f[3].parse::<usize>().expect("a count"));
     let dir = tempfile::tempdir().expect("a folder");
@@ -13,7 +16,11 @@ fn check(name: &str) {
     for s in 0..sets {
         let data = models.join(name).join(format!("s{s}"));
         let (inputs, expect) = (data.display().to_string(), data.join("expect").display().to_string());
-        expect_code(dir.path(), 0, &["run", "m.om", "--inputs", &inputs, "--expect", &expect, "--rtol", rtol, "--atol", atol, "-q"]);
+        expect_code(
+            dir.path(),
+            0,
+            &["run", "m.om", "--inputs", &inputs, "--expect", &expect, "--rtol", rtol, "--atol", atol, "-q"],
+        );
     }
 }
 

@@ -80,6 +80,13 @@ fn root_module(name: &str, path: &Path) -> Result<PluginRef> {
             .of(ErrorKind::PLUGIN)
     })?;
     let header = header.upgrade().map_err(|e| refused(name, path, &e))?;
+    // abi_stable joins all that it has seen of a type in one table of the process. The host's own types come first, or an older
+    // plugin that is checked before a newer one makes the newer one's fields too many.
+    static OWN: OnceLock<()> = OnceLock::new();
+    OWN.get_or_init(|| {
+        let own = <PluginRef as StableAbi>::LAYOUT;
+        let _ = check_layout_compatibility(own, own);
+    });
     checked_root(name, path, header)
 }
 

@@ -8,5 +8,7 @@ mod check;
 mod files;
 /// Entries of `plugins.toml` that contradict each other.
 mod sets;
+/// Several versions of the interface.
+mod versions;
 /// What the tests share.
 mod support;
