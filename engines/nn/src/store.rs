@@ -1,5 +1,5 @@
 //! The op store: one row an operator; the yes and the reason of a no come from the row's family.
-use crate::families::{conv, elementwise, layout, matmul, norm, pool, reduce};
+use crate::families::{conv, elementwise, layout, matmul, norm, pool, quant, reduce};
 use crate::kernel::Kernel;
 use crate::sig::{Answer, Sig};
 
@@ -125,10 +125,18 @@ pub const ROWS: &[Row] = &[
     row("Pack", layout::concat, true),
     row("SplitD", layout::split, true),
     row("SplitVD", layout::split, true),
+    row("Split", layout::split, true),
+    row("SplitV", layout::split, true),
+    row("Unpack", layout::split, true),
+    row("Slice", layout::slice, true),
+    row("SliceD", layout::slice, true),
+    row("StridedSliceD", layout::slice, true),
+    row("StridedSliceV2", layout::slice, true),
+    row("QuantizeLinear", quant::quantize, true),
+    row("DequantizeLinear", quant::dequantize, true),
     row("PadV3", layout::pad, true),
     row("PadD", layout::pad, true),
     row("GatherV2", layout::gather, true),
-    row("GatherV2D", layout::gather, true),
     row("Gather", layout::gather, true),
 ];
 

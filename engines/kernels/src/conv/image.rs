@@ -80,6 +80,11 @@ impl Image {
 
     /// Copies what output rows `y.0..y.1` of depth `z` need of `channels` channels; `x` begins at the first of them.
     pub(crate) fn fill<T: PanelElem>(&self, x: &[T], channels: usize, z: usize, y: (usize, usize), copy: &mut [f32]) {
+        fill(self, x, channels, z, y, copy);
+    }
+
+    #[inline(always)]
+    fn fill_inline<T: PanelElem>(&self, x: &[T], channels: usize, z: usize, y: (usize, usize), copy: &mut [f32]) {
         let [depth, height, width] = self.spec.input;
         let rows = y.1 - y.0 + (self.spec.kernel[1] - 1) * self.spec.dilation[1] / self.step[1];
         let mut at = 0;
@@ -106,6 +111,7 @@ impl Image {
         }
     }
 
+    #[inline(always)]
     fn row<T: PanelElem>(&self, src: &[T], phase: usize, dst: &mut [f32]) {
         if self.step[2] == 1 && self.inflate[2] == 1 {
             shifted(src, phase as isize - self.before[2], dst);
@@ -127,26 +133,47 @@ fn source(position: usize, before: isize, inflate: usize, size: usize) -> Option
 }
 
 crate::multiversion! {
-    /// `dst[i] = src[i + from]`, zero outside.
-    fn shifted<T: PanelElem>(src: &[T], from: isize, dst: &mut [f32]) {
-        let n = dst.len();
-        let lead = ((-from).max(0) as usize).min(n);
-        let start = (from.max(0) as usize).min(src.len());
-        let len = (src.len() - start).min(n - lead);
-        dst[..lead].fill(0.0);
-        for (d, s) in dst[lead..lead + len].iter_mut().zip(&src[start..start + len]) {
-            *d = s.wide();
-        }
-        dst[lead + len..].fill(0.0);
+    fn fill<T: PanelElem>(image: &Image, x: &[T], channels: usize, z: usize, y: (usize, usize), copy: &mut [f32]) {
+        image.fill_inline(x, channels, z, y, copy);
     }
 }
 
-crate::multiversion! {
-    /// `dst[i] = src[i * step + from]`, zero outside.
-    fn strided<T: PanelElem>(src: &[T], from: isize, step: usize, dst: &mut [f32]) {
-        for (i, d) in dst.iter_mut().enumerate() {
-            let p = (i * step) as isize + from;
-            *d = if p >= 0 && (p as usize) < src.len() { src[p as usize].wide() } else { 0.0 };
+/// `dst[i] = src[i + from]`, zero outside.
+#[inline(always)]
+fn shifted<T: PanelElem>(src: &[T], from: isize, dst: &mut [f32]) {
+    let n = dst.len();
+    let lead = ((-from).max(0) as usize).min(n);
+    let start = (from.max(0) as usize).min(src.len());
+    let len = (src.len() - start).min(n - lead);
+    dst[..lead].fill(0.0);
+    for (d, s) in dst[lead..lead + len].iter_mut().zip(&src[start..start + len]) {
+        *d = s.wide();
+    }
+    dst[lead + len..].fill(0.0);
+}
+
+/// `dst[i] = src[i * step + from]`, zero outside.
+#[inline(always)]
+fn strided<T: PanelElem>(src: &[T], from: isize, step: usize, dst: &mut [f32]) {
+    let n = dst.len();
+    let lead = (((-from).max(0) as usize).div_ceil(step)).min(n);
+    let start = (from + (lead * step) as isize).max(0) as usize;
+    let len = src.len().saturating_sub(start).div_ceil(step).min(n - lead);
+    dst[..lead].fill(0.0);
+    dst[lead + len..].fill(0.0);
+    let (dst, src) = (&mut dst[lead..lead + len], &src[start.min(src.len())..]);
+    if step == 2 {
+        // Pairs let the compiler see the pattern.
+        let (pairs, rest) = src.as_chunks::<2>();
+        for (d, s) in dst.iter_mut().zip(pairs) {
+            *d = s[0].wide();
+        }
+        if let (Some(d), Some(s)) = (dst.get_mut(pairs.len()), rest.first()) {
+            *d = s.wide();
+        }
+    } else {
+        for (d, s) in dst.iter_mut().zip(src.iter().step_by(step)) {
+            *d = s.wide();
         }
     }
 }

@@ -88,6 +88,10 @@ pub struct Gemm {
 const TILE_M: usize = 192;
 /// Columns of a tile at most.
 const TILE_N: usize = 256;
+/// Rows at which reading B dominates: its rows are then streamed, a few at a time.
+const FEW: usize = 4;
+/// How many.
+const STREAMS: usize = 16;
 /// As many tiles as keep the cores of a device busy, if the matrix is large enough.
 const WANTED: usize = 24;
 
@@ -127,6 +131,9 @@ impl Gemm {
         let mut t = [TILE_M.min(self.m.next_multiple_of(12)), TILE_N.min(self.n.next_multiple_of(16))];
         if t[0] == 0 || t[1] == 0 {
             return [12, 16];
+        }
+        if self.m <= FEW && matches!(self.b, BMatrix::Plain(b) if b.col == 1) {
+            return [12, t[1]];
         }
         let count = |t: [usize; 2]| batch * self.m.div_ceil(t[0]) * self.n.div_ceil(t[1]);
         while count(t) < WANTED {
@@ -262,8 +269,13 @@ impl<T: PanelElem> Work for Tile<'_, '_, '_, T> {
                 }
                 // A few rows use each number of B once or twice: reading it in place beats a copy.
                 BMatrix::Plain(s) if s.col == 1 && m <= 2 * MR && in_place(b, s, (k0, k1), (j0, panels)).is_some() => {
-                    if let Some(p) = in_place(b, s, (k0, k1), (j0, panels)) {
-                        tile::<I, _, MR, NP, N4, N1>(isa, (m, panels, k), self.sa, p, self.sc, width, first);
+                    let step = if m <= FEW { STREAMS } else { KC };
+                    for k2 in (k0..k1).step_by(step) {
+                        let k3 = (k2 + step).min(k1);
+                        if let Some(p) = in_place(b, s, (k2, k3), (j0, panels)) {
+                            let a = &self.sa[k2 - k0..];
+                            tile::<I, _, MR, NP, N4, N1>(isa, (m, panels, k3 - k2), a, p, self.sc, width, k2 == 0);
+                        }
                     }
                 }
                 BMatrix::Plain(s) => {

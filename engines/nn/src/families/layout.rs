@@ -10,9 +10,14 @@ use std::ops::Range;
 
 /// Bytes of an element; the type must be the same on input 0 and output 0.
 fn width(sig: &Sig) -> Answer<usize> {
-    let (x, y) = (sig.input(0)?, sig.output(0)?);
-    let kind = x.kind.ok_or_else(|| format!("input 0 is {}", x.dtype))?;
-    if y.kind != Some(kind) { Err(format!("output 0 is {}, input 0 {}", y.dtype, x.dtype)) } else { Ok(kind.size()) }
+    width_of(sig, 0)
+}
+
+/// Bytes of an element; the type must be the same on input `i` and output 0.
+fn width_of(sig: &Sig, i: usize) -> Answer<usize> {
+    let (x, y) = (sig.input(i)?, sig.output(0)?);
+    let kind = x.kind.ok_or_else(|| format!("input {i} is {}", x.dtype))?;
+    if y.kind != Some(kind) { Err(format!("output 0 is {}, input {i} {}", y.dtype, x.dtype)) } else { Ok(kind.size()) }
 }
 
 macro_rules! by_width {
@@ -159,6 +164,60 @@ pub fn tile(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     view(sig, l)
 }
 
+/// The kernel of a slice: `StridedSliceV2` (ONNX's rules), `Slice`, `SliceD`, `StridedSliceD`.
+///
+/// # Errors
+/// Types, shapes, or places that are no constants, in words.
+pub fn slice(sig: &Sig) -> Answer<Box<dyn Kernel>> {
+    let (x, y) = (sig.input(0)?, sig.output(0)?);
+    let rank = x.rank();
+    let by_size = matches!(sig.op.as_str(), "Slice" | "SliceD");
+    let begin = sig.ints_or(if by_size { "offsets" } else { "begin" }, 1)?;
+    let end = sig.ints_or(if by_size { "size" } else { "end" }, 2)?;
+    let optional = |key: &str, i: usize| -> Answer<Option<Vec<i64>>> {
+        let given = sig.attrs.ints(key).is_some_and(|v| !v.is_empty()) || sig.opt_input(i).is_some();
+        if given && !by_size { sig.ints_or(key, i).map(Some) } else { Ok(None) }
+    };
+    let axes = optional("axes", 3)?.unwrap_or_else(|| (0..begin.len() as i64).collect());
+    let steps = optional("strides", 4)?.unwrap_or_else(|| vec![1; begin.len()]);
+    if [end.len(), axes.len(), steps.len()] != [begin.len(); 3] {
+        return Err(format!(
+            "{} begins, {} ends, {} axes, {} strides",
+            begin.len(),
+            end.len(),
+            axes.len(),
+            steps.len()
+        ));
+    }
+    let mut l = contiguous(x)?;
+    for (i, &axis) in axes.iter().enumerate() {
+        let d = resolve_axis(axis, rank).map_err(|e| e.to_string())?;
+        let n = i64::try_from(x.shape[d]).map_err(|_| "an axis is too long")?;
+        let step = steps[i];
+        if step == 0 {
+            return Err("a stride is zero".into());
+        }
+        let place = |v: i64| if v < 0 { v.saturating_add(n) } else { v };
+        let (low, high) = if step > 0 { (0, n) } else { (-1, n - 1) };
+        let from = place(begin[i]).clamp(low.max(0), high.max(0));
+        let to = match by_size {
+            true if end[i] == -1 => n,
+            true => from.saturating_add(end[i]).min(n),
+            false => place(end[i]).clamp(low, high),
+        };
+        let reach = if step > 0 { to.saturating_sub(from) } else { from.saturating_sub(to) };
+        let len = usize::try_from(reach.max(0).unsigned_abs().div_ceil(step.unsigned_abs()))
+            .map_err(|_| "an axis is too long")?;
+        let start = if len == 0 { 0 } else { usize::try_from(from).map_err(|_| "a begin is out of range")? };
+        let step = isize::try_from(step).map_err(|_| "a stride is too long")?;
+        l = l.slice(d, start, if len <= 1 { 1 } else { step }, len).map_err(|e| e.to_string())?;
+    }
+    if l.shape() != y.shape {
+        return Err(format!("output 0 is {:?}, the slice {:?}", y.shape, l.shape()));
+    }
+    view(sig, l)
+}
+
 struct Join {
     width: usize,
     rows: usize,
@@ -225,6 +284,8 @@ impl Kernel for Join {
 
 struct Cut {
     width: usize,
+    /// Which input is split.
+    from: usize,
     rows: usize,
     parts: Vec<usize>,
 }
@@ -234,14 +295,22 @@ struct Cut {
 /// # Errors
 /// Types, shapes or an axis that it does not take, in words.
 pub fn split(sig: &Sig) -> Answer<Box<dyn Kernel>> {
-    let width = width(sig)?;
-    let x = sig.input(0)?;
-    let axis = resolve_axis(sig.int("split_dim", 0), x.rank()).map_err(|e| e.to_string())?;
+    let from = usize::from(sig.op == "Split");
+    let width = width_of(sig, from)?;
+    let x = sig.input(from)?;
+    let axis = match sig.op.as_str() {
+        "Unpack" => sig.int("axis", 0),
+        "Split" => sig.values(0)?.first().copied().ok_or("input 0 is empty")?,
+        "SplitV" => sig.values(2)?.first().copied().ok_or("input 2 is empty")?,
+        _ => sig.int("split_dim", 0),
+    };
+    let unpack = sig.op == "Unpack";
+    let axis = resolve_axis(axis, x.rank()).map_err(|e| e.to_string())?;
     let rows: usize = x.shape[..axis].iter().product();
     let mut parts = Vec::with_capacity(sig.outputs.len());
     for (k, t) in sig.outputs.iter().enumerate() {
         let row: usize = t.shape.get(axis..).map_or(0, |s| s.iter().product());
-        if t.kind != x.kind || t.rank() != x.rank() || rows * row != t.count() {
+        if t.kind != x.kind || t.rank() + usize::from(unpack) != x.rank() || rows * row != t.count() {
             return Err(format!("output {k} is {} {:?}, input 0 {:?}", t.dtype, t.shape, x.shape));
         }
         parts.push(row);
@@ -253,7 +322,7 @@ pub fn split(sig: &Sig) -> Answer<Box<dyn Kernel>> {
             x.shape
         ));
     }
-    Ok(Box::new(Cut { width, rows, parts }))
+    Ok(Box::new(Cut { width, from, rows, parts }))
 }
 
 impl Kernel for Cut {
@@ -268,7 +337,7 @@ impl Kernel for Cut {
     fn run(&self, units: Range<usize>, io: &Io<'_, '_>) -> Result<()> {
         let pitch: usize = self.parts.iter().sum();
         by_width!(self.width, T => {
-            let x = io.input::<T>(0)?;
+            let x = io.input::<T>(self.from)?;
             let mut start = 0;
             for (i, &part) in self.parts.iter().enumerate() {
                 let own = i * self.rows..(i + 1) * self.rows;

@@ -16,3 +16,5 @@ pub mod reduce;
 pub mod elementwise;
 /// Operators that move elements.
 pub mod layout;
+/// Quantisation.
+pub mod quant;

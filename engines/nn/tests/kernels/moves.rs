@@ -81,3 +81,29 @@ fn copies_pads_and_gathers() {
     let bad = case("GatherV2", &[&x, &t(DType::I32, &[1], [3.0]), &t(DType::I64, &[], [0.0])], &[(DType::F32, &[1])]);
     assert_eq!(bad.feed(1).launch(&Nn::ai_core(), 0).unwrap_err(), "index 3 is out of range for size 3");
 }
+
+#[test]
+fn slices_by_places_sizes_and_strides() {
+    let i = |v: &[f64]| t(DType::I64, &[v.len() as u64], v.iter().copied());
+    for dtype in TYPES {
+        let x = count(dtype, &[3, 4]);
+        let rows = |r: &[usize], c: &[usize]| {
+            r.iter().flat_map(|&r| c.iter().map(move |c| r * 4 + c)).map(|i| x.data[i]).collect::<Vec<_>>()
+        };
+        let onnx = |b: &[f64], e: &[f64], a: &[f64], s: &[f64], out: [u64; 2]| {
+            case("StridedSliceV2", &[&x, &i(b), &i(e), &i(a), &i(s)], &[(dtype, &out)])
+        };
+        onnx(&[1.0, -3.0], &[9e9, -1.0], &[0.0, 1.0], &[1.0, 1.0], [2, 2]).gives(rows(&[1, 2], &[1, 2]), 0.0);
+        onnx(&[-1.0], &[-9e9], &[-1.0], &[-2.0], [3, 2]).gives(rows(&[0, 1, 2], &[3, 1]), 0.0);
+        onnx(&[2.0, 3.0], &[0.0, 0.0], &[0.0, 1.0], &[-1.0, -3.0], [2, 1]).gives(rows(&[2, 1], &[3]), 0.0);
+        onnx(&[3.0], &[1.0], &[1.0], &[1.0], [3, 0]).gives([], 0.0);
+        let sized =
+            case("SliceD", &[&x], &[(dtype, &[2, 2])]).with("offsets", vec![1i64, 2]).with("size", vec![-1i64, 2]);
+        sized.gives(rows(&[1, 2], &[2, 3]), 0.0);
+        let halves = case("SplitV", &[&x, &i(&[1.0, 3.0]), &i(&[1.0])], &[(dtype, &[3, 1]), (dtype, &[3, 3])])
+            .run(&Nn::ai_core());
+        assert_eq!((&halves[0].data, &halves[1].data), (&rows(&[0, 1, 2], &[0]), &rows(&[0, 1, 2], &[1, 2, 3])));
+        let each = case("Unpack", &[&x], &[(dtype, &[3][..]); 4]).with("axis", 1i64).run(&Nn::ai_core());
+        assert_eq!(each[2].data, rows(&[0, 1, 2], &[2]));
+    }
+}

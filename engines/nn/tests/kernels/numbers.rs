@@ -8,7 +8,8 @@ const ALL: [(DType, f64); 3] = [(F, 2e-6), (DType::F16, 2e-3), (DType::BF16, 1.6
 
 #[test]
 fn maps_of_one_tensor_in_every_type() {
-    let cases: [(&str, fn(f64) -> f64); 12] = [
+    type Case = (&'static str, fn(f64) -> f64);
+    let cases: [Case; 12] = [
         ("Relu", |x| x.max(0.0)),
         ("Sigmoid", |x| 1.0 / (1.0 + (-x).exp())),
         ("Tanh", f64::tanh),
@@ -169,4 +170,17 @@ fn reductions_by_constant_or_attribute() {
         });
         case("ArgMaxV2", &[&x, &axis], &[(DType::I64, &[3, 5])]).gives(best, 0.0);
     }
+}
+
+#[test]
+fn quantisation_rounds_to_even_and_saturates() {
+    let x = t(F, &[2, 3], [0.25, 0.75, -1.0, 100.0, -100.0, 1.5]);
+    let (s, z) = (t(F, &[], [0.5]), t(DType::U8, &[], [128.0]));
+    case("QuantizeLinear", &[&x, &s, &z], &[(DType::U8, &[2, 3])]).gives([128.0, 130.0, 126.0, 255.0, 0.0, 131.0], 0.0);
+    let (by, zero) = (t(F, &[3], [0.5, 1.0, 2.0]), t(DType::I8, &[3], [0.0, 1.0, -1.0]));
+    let q = case("QuantizeLinear", &[&x, &by, &zero], &[(DType::I8, &[2, 3])]);
+    q.gives([0.0, 2.0, -1.0, 127.0, -99.0, 0.0], 0.0);
+    let back = t(DType::I8, &[2, 3], [0.0, 2.0, -1.0, 127.0, -99.0, 0.0]);
+    let d = case("DequantizeLinear", &[&back, &by, &zero], &[(F, &[2, 3])]);
+    d.gives([0.0, 1.0, 0.0, 63.5, -100.0, 2.0], 0.0);
 }

@@ -1,0 +1,125 @@
+//! `QuantizeLinear`, `DequantizeLinear` (ai.onnx): one scale, or one a place of an axis, of f32; to and from i8, u8 and,
+//! dequantising, i32. y = saturate(round_half_even(x / scale) + zero), and (x - zero) * scale.
+use crate::kernel::{CHUNK, Io, Kernel, chunk};
+use crate::sig::{Answer, Sig};
+use ge_kernels::view::layout::resolve_axis;
+use ge_kernels::view::{Elem, Kind};
+use ge_kernels::with_kind;
+use ge_plugin_api::{Error, Result};
+use std::ops::Range;
+
+struct Scaled {
+    /// The type of whole numbers.
+    whole: Kind,
+    quantise: bool,
+    zero: bool,
+    n: usize,
+    /// Places of the axis that scales follow; one where there is one scale.
+    scales: usize,
+    /// Elements between two places.
+    inner: usize,
+}
+
+fn build(sig: &Sig, quantise: bool) -> Answer<Box<dyn Kernel>> {
+    let (x, y) = (sig.input(0)?, sig.output(0)?);
+    let (real, whole) = if quantise { (x, y) } else { (y, x) };
+    if real.kind != Some(Kind::F32) || sig.input(1)?.kind != Some(Kind::F32) {
+        return Err(format!("numbers are {}, scales {}, it takes f32", real.dtype, sig.input(1)?.dtype));
+    }
+    let allowed: &[Kind] = if quantise { &[Kind::I8, Kind::U8] } else { &[Kind::I8, Kind::U8, Kind::I32] };
+    let kind =
+        whole.kind.filter(|k| allowed.contains(k)).ok_or_else(|| format!("whole numbers are {}", whole.dtype))?;
+    if sig.int("block_size", 0) != 0 {
+        return Err("attribute `block_size` is not zero".into());
+    }
+    let scales = sig.input(1)?.count();
+    let inner = if scales == 1 {
+        1
+    } else {
+        let axis = resolve_axis(sig.int("axis", 1), x.rank()).map_err(|e| e.to_string())?;
+        if x.shape[axis] != scales {
+            return Err(format!("{scales} scales for axis {axis} of {:?}", x.shape));
+        }
+        x.shape[axis + 1..].iter().product()
+    };
+    if let Some(z) = sig.opt_input(2)
+        && (z.kind != Some(kind) || z.count() != scales)
+    {
+        return Err(format!("input 2 is {} {:?}, it takes {scales} {}", z.dtype, z.shape, kind.name()));
+    }
+    if x.count() != y.count() {
+        return Err(format!("output 0 is {:?}, input 0 {:?}", y.shape, x.shape));
+    }
+    Ok(Box::new(Scaled { whole: kind, quantise, zero: sig.opt_input(2).is_some(), n: x.count(), scales, inner }))
+}
+
+/// The kernel of a quantisation.
+///
+/// # Errors
+/// Types, shapes or attributes that it does not take, in words.
+pub fn quantize(sig: &Sig) -> Answer<Box<dyn Kernel>> {
+    build(sig, true)
+}
+
+/// The kernel of a dequantisation.
+///
+/// # Errors
+/// As [`quantize`].
+pub fn dequantize(sig: &Sig) -> Answer<Box<dyn Kernel>> {
+    build(sig, false)
+}
+
+impl Scaled {
+    /// Calls `f(elements, scale, zero)` for the runs of one scale in a range.
+    fn runs(&self, range: Range<usize>, scale: &[f32], zero: &[i32], mut f: impl FnMut(Range<usize>, f32, i32)) {
+        let mut at = range.start;
+        while at < range.end {
+            let place = at / self.inner % self.scales;
+            let next = if self.scales == 1 { range.end } else { ((at / self.inner + 1) * self.inner).min(range.end) };
+            f(at..next, scale[place], zero.get(place).copied().unwrap_or(0));
+            at = next;
+        }
+    }
+
+    fn whole<T: Elem>(&self, units: &Range<usize>, io: &Io<'_, '_>) -> Result<()> {
+        let scale = io.input::<f32>(1)?;
+        let zero: Vec<i32> =
+            if self.zero { io.input::<T>(2)?.iter().map(|z| z.to_i64() as i32).collect() } else { Vec::new() };
+        let range = chunk(units, self.n);
+        if self.quantise {
+            let x = io.input::<f32>(0)?;
+            let (low, high) = if T::KIND == Kind::U8 { (0.0, 255.0) } else { (-128.0, 127.0) };
+            return io.output::<T, ()>(0, |out| {
+                self.runs(range, scale, &zero, |r, s, z| {
+                    for (o, v) in out.part(r.start, r.len()).iter_mut().zip(&x[r]) {
+                        *o = T::from_i64(((v / s).round_ties_even() + z as f32).clamp(low, high) as i64);
+                    }
+                });
+                Ok(())
+            });
+        }
+        let x = io.input::<T>(0)?;
+        io.output::<f32, ()>(0, |out| {
+            self.runs(range, scale, &zero, |r, s, z| {
+                for (o, v) in out.part(r.start, r.len()).iter_mut().zip(&x[r]) {
+                    *o = (v.to_i64() - i64::from(z)) as f32 * s;
+                }
+            });
+            Ok(())
+        })
+    }
+}
+
+impl Kernel for Scaled {
+    fn units(&self) -> usize {
+        self.n.div_ceil(CHUNK)
+    }
+
+    fn work(&self) -> u64 {
+        (self.n as u64).saturating_mul(2)
+    }
+
+    fn run(&self, units: Range<usize>, io: &Io<'_, '_>) -> Result<()> {
+        with_kind!(self.whole, [I8, U8, I32], T => self.whole::<T>(&units, io), else Err(Error::internal("type of a quantisation")))
+    }
+}
