@@ -190,3 +190,14 @@ fn hard_instances_are_solved_within_their_capacity() {
         assert!(ratio("planted_2000.csv", MemoryEffort::Max) <= 11_000);
     }
 }
+
+#[test]
+fn a_pin_above_the_bound_ends_the_search() {
+    let block = |id, lower, upper, size| Block::from(&Buffer { id, lower, upper, size, align: 512 });
+    let mut blocks: Vec<Block> = (0..12).map(|id| block(id, id % 5, id % 5 + 3, 512 * (id % 4 + 1))).collect();
+    blocks.push(Block { fixed: Some(512 * 400), ..block(12, 0, 2, 512) });
+    for level in [MemoryEffort::Default, MemoryEffort::Max] {
+        let plan = assign_blocks(&blocks, None, &effort(level), &Watch::none()).expect("a plan");
+        assert_eq!(plan.arena, 512 * 401);
+    }
+}

@@ -152,6 +152,12 @@ impl Problem {
         self.fixed.iter().any(Option::is_some)
     }
 
+    /// Highest end of a pinned block: no arena is smaller.
+    pub(super) fn pinned_top(&self) -> u64 {
+        let tops = self.fixed.iter().zip(&self.size);
+        tops.filter_map(|(fixed, size)| Some((*fixed)? + size)).max().unwrap_or(0)
+    }
+
     /// Whether two blocks live together by their intervals.
     #[inline]
     pub(super) fn meet(&self, a: usize, b: usize) -> bool {

@@ -27,6 +27,8 @@ struct Budget {
 
 /// Share of exact hand-overs, in parts of 100, from which that packing is tried.
 const WORTH_A_SWEEP: usize = 25;
+/// Steps of the exact search that comes before all others.
+const SHORT_SEARCH: u64 = 100_000_000;
 /// Blocks up to which a problem counts as small.
 const SMALL: usize = 3000;
 
@@ -71,7 +73,7 @@ pub(super) fn improve(
     watch: &Watch<'_>,
 ) -> (Vec<u64>, &'static str) {
     let wanted = options.capacity.map_or(0, |capacity| capacity / problem.unit);
-    let mut target = problem.bound.max(wanted);
+    let mut target = problem.bound.max(wanted).max(problem.pinned_top());
     let mut best = start;
     let arena = problem.arena(&best.0);
     if arena <= target {
@@ -79,6 +81,12 @@ pub(super) fn improve(
     }
     let budget = Budget::new(options.effort, problem, arena, target);
     let plain = problem.by_interval && !problem.pinned();
+    // Many small problems fall to a short exact search at once.
+    if plain && problem.len() <= MOST_BLOCKS && options.effort == MemoryEffort::Max {
+        if let Outcome::Fits(found) = exact(problem, lists, target, SHORT_SEARCH).0 {
+            return (found, "exact");
+        }
+    }
     if plain && exact_share(problem) >= WORTH_A_SWEEP {
         best = handed_over(problem, lists, best, target, &budget, watch);
     }
@@ -206,8 +214,10 @@ fn separated(
                     break;
                 }
                 lane.found = true;
+                let before = lane.capacity;
                 lane.capacity = lane.search.settle();
-                if lane.capacity <= target {
+                // A pinned block may hold the arena up: nothing is gained by going on.
+                if lane.capacity <= target || lane.capacity > before {
                     break;
                 }
                 let next = lane.capacity - ((lane.capacity - target) / 16).max(1);

@@ -121,6 +121,8 @@ impl<'a> Separation<'a> {
     pub(super) fn run(&mut self, steps: u64) -> bool {
         let end = self.steps.saturating_add(steps);
         while self.steps < end {
+            // Every round counts, even an empty one.
+            self.steps += 1;
             let mut round = std::mem::take(&mut self.colliding);
             for at in (1..round.len()).rev() {
                 round.swap(at, self.dice.below(at + 1));
