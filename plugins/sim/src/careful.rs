@@ -103,11 +103,9 @@ impl Careful {
         let device = |m: String| Err(rank.plan.blame(id, Error::new(ErrorKind::DEVICE, m)));
         for f in &self.options.faults {
             match *f {
-                Fault::Delay(n) if n == next && !alone => {
-                    if self.put_off.is_none() {
-                        self.put_off = Some((g, id));
-                        return Ok(Verdict::Later);
-                    }
+                Fault::Delay(n) if n == next && !alone && self.put_off.is_none() => {
+                    self.put_off = Some((g, id));
+                    return Ok(Verdict::Later);
                 }
                 Fault::Lose(n) if n == next => {
                     self.shared.lost.store(true, Ordering::Relaxed);
@@ -146,10 +144,10 @@ impl Careful {
             p.push(TaskProfile { task: id, start_ns, end_ns });
         }
         for f in &self.options.faults {
-            if let Fault::Flip(n, bit) = *f {
-                if n == self.task {
-                    flip(rank, &plan, id, bit)?;
-                }
+            if let Fault::Flip(n, bit) = *f
+                && n == self.task
+            {
+                flip(rank, &plan, id, bit);
             }
         }
         if let (Some(races), Some(order), Op::End) = (&mut self.races, order, task.op) {
@@ -239,10 +237,9 @@ pub fn ranges(rank: &RankState, plan: &Plan, task: usize) -> Vec<Range> {
     .collect()
 }
 
-fn flip(rank: &RankState, plan: &Plan, id: u32, bit: u64) -> Result<()> {
+fn flip(rank: &RankState, plan: &Plan, id: u32, bit: u64) {
     let target = ranges(rank, plan, id as usize).into_iter().find(|r| r.access != Access::READ && r.bytes > 0);
-    let Some(r) = target else { return Ok(()) };
+    let Some(r) = target else { return };
     let bit = bit % (r.bytes * 8);
     rank.bound.flip(r.address + bit / 8, (bit % 8) as u32);
-    Ok(())
 }

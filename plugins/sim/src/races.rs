@@ -78,12 +78,12 @@ impl Races {
     /// Makes segments begin at `start` and at `end` where one spans them.
     fn split(&mut self, start: u64, end: u64) {
         for at in [start, end] {
-            if let Some((&s, seg)) = self.map.range_mut(..at).next_back() {
-                if s < at && seg.end > at {
-                    let right = seg.clone();
-                    seg.end = at;
-                    self.map.insert(at, right);
-                }
+            if let Some((_, seg)) = self.map.range_mut(..at).next_back()
+                && seg.end > at
+            {
+                let right = seg.clone();
+                seg.end = at;
+                self.map.insert(at, right);
             }
         }
     }
@@ -147,10 +147,10 @@ impl Races {
     fn write(&mut self, ranks: &[RankState], order: &Order, made: Made, (start, end): (u64, u64)) -> Result<()> {
         self.split(start, end);
         for (s, seg) in self.map.range(start..end) {
-            if let Content::Task(w) = &seg.content {
-                if !order.ordered(w.stamp, made.stamp) {
-                    return Err(race(ranks, (*w, "writes"), (made, "writes"), (*s, seg.end)));
-                }
+            if let Content::Task(w) = &seg.content
+                && !order.ordered(w.stamp, made.stamp)
+            {
+                return Err(race(ranks, (*w, "writes"), (made, "writes"), (*s, seg.end)));
             }
             if let Some(r) = seg.reads.iter().find(|r| !order.ordered(r.stamp, made.stamp)) {
                 return Err(race(ranks, (*r, "reads"), (made, "writes"), (*s, seg.end)));

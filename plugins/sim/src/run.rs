@@ -92,7 +92,6 @@ fn drive(machine: &mut Machine<'_>, threads: usize) -> Result<()> {
             }
             let mut guard = shared.lock().unwrap_or_else(|p| p.into_inner());
             let (machine, result) = &mut *guard;
-            machine.may_team = false;
             let r = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| machine.drive(Some(&team))));
             team.close();
             *result = Some(r.unwrap_or_else(|_| Err(Error::internal("the scheduler panicked"))));
@@ -102,7 +101,7 @@ fn drive(machine: &mut Machine<'_>, threads: usize) -> Result<()> {
         match result {
             Some(Ok(Outcome::Done)) => return Ok(()),
             Some(Err(e)) => return Err(e),
-            // The members had gone: call them again, unless none ever came.
+            // The members had gone: call them again.
             Some(Ok(Outcome::WantsTeam)) | None => machine.may_team = team.joined() > 0,
         }
     }

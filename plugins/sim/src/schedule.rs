@@ -22,7 +22,7 @@ use std::time::Instant;
 /// Tasks between two looks at whether the user wants to stop.
 const CANCEL_EVERY: u64 = 256;
 /// A multi-block kernel with less work than this (bytes of its arguments) is not worth calling other threads for.
-const TEAM_WORK: u64 = 64 << 10;
+const TEAM_WORK: u64 = 16 << 10;
 
 /// What one rank of a run holds; kept between runs.
 pub struct RankState {
@@ -405,16 +405,16 @@ impl<'a> Machine<'a> {
     }
     /// Books a task as done and moves its stream on.
     #[inline]
-    fn finished(&mut self, g: Gid, _id: u32, start: u64, next: u32) {
+    fn finished(&mut self, g: Gid, id: u32, start: u64, next: u32) {
         let rank = &mut self.ranks[g.rank as usize];
         rank.counters.tasks += 1;
         let s = &mut rank.streams[g.stream as usize];
         s.at = next;
         s.started = false;
-        if self.careful.is_none() {
-            if let Some(p) = &mut rank.profile {
-                p.push(TaskProfile { task: _id, start_ns: start, end_ns: self.begin.elapsed().as_nanos() as u64 });
-            }
+        if self.careful.is_none()
+            && let Some(p) = &mut rank.profile
+        {
+            p.push(TaskProfile { task: id, start_ns: start, end_ns: self.begin.elapsed().as_nanos() as u64 });
         }
     }
     fn stream_done(&mut self, g: Gid) -> Flow {
@@ -439,8 +439,12 @@ impl<'a> Machine<'a> {
             let kernel = &rank.plan.kernels[rank.plan.tasks[t].kernel as usize];
             let call = rank.bound.call(t);
             let alone = dim == 1 && self.ready.is_empty() && self.flying.is_empty();
+            let large = dim > 1 && rank.plan.tasks[t].work >= TEAM_WORK && self.flying.is_empty();
             match team {
-                Some(team) if !alone && team.helpers() > 0 => {
+                // The members have gone, and this is worth calling them again.
+                Some(team) if large && team.helpers() == 0 && team.joined() > 0 => return Ok(Flow::Team),
+                // Members may still be on their way: what is offered now they find when they come.
+                Some(team) if !alone => {
                     if let Some(slot) = team.publish(kernel, call, dim, key) {
                         self.flying.push(Flying { slot, g, task: id, start });
                         self.ranks[g.rank as usize].streams[g.stream as usize].state = State::Running;
@@ -448,9 +452,7 @@ impl<'a> Machine<'a> {
                         return Ok(Flow::Leave);
                     }
                 }
-                _ if self.may_team && dim > 1 && self.flying.is_empty() && rank.plan.tasks[t].work >= TEAM_WORK => {
-                    return Ok(Flow::Team);
-                }
+                None if large && self.may_team => return Ok(Flow::Team),
                 _ => {}
             }
             for block in 0..dim {

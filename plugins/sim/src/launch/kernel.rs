@@ -83,10 +83,10 @@ impl Kernel {
     }
     #[cold]
     fn failure(&self, rc: i32) -> Error {
-        if let ROption::RSome(f) = self.0.last_error {
-            if let ROption::RSome(e) = (f.0)() {
-                return e;
-            }
+        if let ROption::RSome(f) = self.0.last_error
+            && let ROption::RSome(e) = (f.0)()
+        {
+            return e;
         }
         Error::new(ErrorKind::DEVICE, format!("the kernel returned {rc}"))
     }

@@ -145,7 +145,7 @@ impl Team {
             }
             std::hint::spin_loop();
             idle += 1;
-            if idle % 64 == 0 && since.get_or_insert_with(Instant::now).elapsed() > SPIN {
+            if idle.is_multiple_of(64) && since.get_or_insert_with(Instant::now).elapsed() > SPIN {
                 break;
             }
         }

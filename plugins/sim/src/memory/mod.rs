@@ -223,7 +223,7 @@ mod tests {
     #[test]
     fn host_memory_is_taken_in_place() {
         let m = Memory::new(1000);
-        let host = vec![1u8, 2, 3, 4];
+        let host = [1u8, 2, 3, 4];
         let at = m.register(host.as_ptr() as u64, 4, true).expect("taken");
         assert_eq!(at, host.as_ptr() as u64);
         let mut two = [0; 2];

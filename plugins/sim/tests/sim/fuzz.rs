@@ -18,7 +18,7 @@ fn seed(context: &Context) -> Net<'_> {
         if c.block_idx() == 0 && c.len(0) >= 8 && c.len(1) >= 8 {
             let v = &mut c.output::<u64>(0, 0..1)?[0];
             *v = v.wrapping_add(1);
-            c.output::<u64>(1, 0..1)?[0] = u64::from(*v % 7 == 0);
+            c.output::<u64>(1, 0..1)?[0] = u64::from(v.is_multiple_of(7));
         }
         Ok(())
     });

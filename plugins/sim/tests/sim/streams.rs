@@ -236,12 +236,20 @@ fn reads_of_unwritten_memory_and_accesses_out_of_bounds_are_caught() {
             && e.contains("bytes 16 to 48 of feature map (HBM)"),
         "{e}"
     );
-    // SAFETY (all below): guarded copies have poison of 256 bytes around each range.
-    let e = failure(run(&[(words(INPUT, 0, 4), READ), out], |a| unsafe { *a[1].add(4) = 1 }));
+    let e = failure(run(&[(words(INPUT, 0, 4), READ), out], |a| {
+        // SAFETY: guarded copies have 256 bytes of poison around each range.
+        unsafe { *a[1].add(4) = 1 }
+    }));
     assert!(e.contains("behind the 32 bytes of argument 1") && e.contains("`k`"), "{e}");
-    let e = failure(run(&[(words(INPUT, 0, 4), READ), out], |a| unsafe { *a[1].sub(1) = 1 }));
+    let e = failure(run(&[(words(INPUT, 0, 4), READ), out], |a| {
+        // SAFETY: guarded copies have 256 bytes of poison around each range.
+        unsafe { *a[1].sub(1) = 1 }
+    }));
     assert!(e.contains("before the 32 bytes of argument 1"), "{e}");
-    let e = failure(run(&[(words(INPUT, 0, 4), READ), out], |a| unsafe { *a[0] = 77 }));
+    let e = failure(run(&[(words(INPUT, 0, 4), READ), out], |a| {
+        // SAFETY: guarded copies have 256 bytes of poison around each range.
+        unsafe { *a[0] = 77 }
+    }));
     assert!(e.contains("argument 0, which it only reads"), "{e}");
 }
 

@@ -18,6 +18,8 @@ pub const WRITE: Access = Access::WRITE;
 pub const READ_WRITE: Access = Access::READ_WRITE;
 
 pub type Body = Box<dyn Fn(&BlockArgs<'_>) -> Result<()> + Send + Sync>;
+/// What a kernel does, and how it touches its arguments.
+pub type Code = (Body, Vec<Access>);
 struct Closure(Body);
 impl BlockKernel for Closure {
     fn run(&self, call: &BlockArgs<'_>) -> Result<()> {
@@ -38,7 +40,7 @@ pub fn words(allocation: u32, first: u64, count: u64) -> Place {
 pub struct Net<'a> {
     pub context: &'a Context,
     pub spec: ModelSpec,
-    pub tasks: Vec<(DeviceTask, Option<(Body, Vec<Access>)>)>,
+    pub tasks: Vec<(DeviceTask, Option<Code>)>,
 }
 
 pub fn net(context: &Context, streams: usize, events: u32) -> Net<'_> {
