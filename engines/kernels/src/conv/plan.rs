@@ -17,6 +17,9 @@ const AREA: usize = 48 * 1024;
 /// As many units as keep the cores of a device busy, if the image is large enough.
 const WANTED: usize = 24;
 
+/// Floats of the copy of a strip at most: 512 MiB.
+const MOST_COPY: usize = 1 << 27;
+
 /// A planned convolution.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conv {
@@ -99,6 +102,10 @@ impl Conv {
         }
         let image_rows = if self.kind == Kind::Pointwise { 1 } else { self.rows };
         self.image = Image::new(&self.spec, image_rows)?;
+        let channels = if self.kind == Kind::Depthwise { 1 } else { self.spec.channels_in / self.spec.groups };
+        if self.kind != Kind::Pointwise && self.image.len(channels) > MOST_COPY {
+            return Err(ConvError::Copy { floats: self.image.len(channels), most: MOST_COPY });
+        }
         Ok(self)
     }
 

@@ -35,6 +35,14 @@ pub enum ConvError {
     /// Sizes that no memory can hold.
     #[error("sizes of the convolution overflow")]
     Overflow,
+    /// Working memory beyond reason: a far dilated kernel over a wide padding.
+    #[error("the convolution needs a copy of {floats} numbers, at most {most} are made")]
+    Copy {
+        /// Numbers of the copy.
+        floats: usize,
+        /// The limit.
+        most: usize,
+    },
     /// An operand is too short.
     #[error("{operand} has {has} elements, the convolution needs {needs}")]
     Short {

@@ -191,6 +191,11 @@ fn what_does_not_fit_is_refused() {
     s.stride = [1; 3];
     s.input = [1, usize::MAX / 2, usize::MAX / 2];
     assert_eq!(Conv::new(&s).unwrap_err(), ConvError::Overflow);
+    let mut far = ConvSpec::square(1, [1, 1], 1, 2);
+    far.pad_before = [0, 29_999, 29_999];
+    far.pad_after = far.pad_before;
+    far.dilation = [1, 59_998, 59_998];
+    assert!(matches!(Conv::new(&far), Err(ConvError::Copy { .. })));
     s.input = [1, 5, 5];
     let c = Conv::new(&s).unwrap();
     let mut y = vec![0.0f32; 36];

@@ -34,8 +34,11 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
         return Err(format!("inner sizes are {k} and {kb}"));
     }
     let lead = broadcast_shapes(lead_a, lead_b).map_err(|e| e.to_string())?;
-    let count: usize = lead.iter().product();
-    if count * m * n != sig.output(0)?.count() {
+    let whole: Vec<usize> = lead.iter().copied().chain([m, n]).collect();
+    let elements = ge_kernels::view::element_count(&whole).map_err(|e| e.to_string())?;
+    // Not more than the elements of the output, so that nothing below can grow beyond it.
+    let count = if elements == 0 { 0 } else { elements / (m * n) };
+    if elements != sig.output(0)?.count() {
         return Err(format!("output 0 is {:?}, the product {lead:?} of {m} x {n}", sig.output(0)?.shape));
     }
     let bias = match sig.opt_input(2) {
@@ -44,7 +47,9 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
         Some(b) => return Err(format!("input 2 `bias` is {:?}, it takes [{n}]", b.shape)),
     };
     let one_b = lead_b.iter().all(|&d| d == 1);
-    let batch = if one_b && !ta && count > 0 {
+    let batch = if count == 0 {
+        Vec::new()
+    } else if one_b && !ta {
         // All rows meet the same matrix: one tall product.
         m *= count;
         vec![[0, 0]]

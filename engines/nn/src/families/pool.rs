@@ -9,6 +9,9 @@ use ge_kernels::with_kind;
 use ge_plugin_api::{Error, Result};
 use std::ops::Range;
 
+/// Elements of a window at most.
+const MOST_WINDOW: usize = 1 << 22;
+
 struct Pooled {
     kind: Kind,
     plan: Pooling,
@@ -25,6 +28,10 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
         return Err(format!("x has rank {}, it takes 3 to 5", x.rank()));
     }
     let kernel = list(sig, "ksize", x.rank(), 1)?;
+    let window = kernel.iter().fold(1usize, |a, &b| a.saturating_mul(b));
+    if window > MOST_WINDOW {
+        return Err(format!("attribute `ksize` has windows of {window} elements, it takes {MOST_WINDOW}"));
+    }
     let w = Window::of(sig, x, y, kernel)?;
     let op = match (sig.op.as_str(), sig.attrs.bool("exclusive").unwrap_or(true)) {
         ("MaxPoolV3", _) => Pool::Max,

@@ -34,6 +34,11 @@ fn every_refusal_has_its_reason() {
     let filter = noise(F, &[3, 4, 1, 1], 2);
     let offset = case("Conv2D", &[&image, &filter, &noise(F, &[3], 3)], &[(F, &[1, 3, 4, 2])]).absent(2);
     assert_eq!(no(offset), "input 3 `offset_w` is given");
+    let huge = case("AvgPoolV2", &[&image], &[(F, &[1, 4, 4, 2])]).with("ksize", vec![1i64, 1, 1 << 40, 1]);
+    assert_eq!(no(huge), "attribute `ksize` has windows of 1099511627776 elements, it takes 4194304");
+    let empty = [t(F, &[1 << 30, 1, 0, 2], []), t(F, &[1 << 30, 2, 3], [])];
+    let none = case("BatchMatMulV2", &[&empty[0], &empty[1]], &[(F, &[1 << 30, 1 << 30, 0, 3])]).feed(0).feed(1);
+    assert!(none.run(&ai)[0].data.is_empty(), "a batch that does not exist is not listed");
     let wrong = case("Conv2D", &[&image, &noise(F, &[3, 4, 3, 3], 2)], &[(F, &[1, 3, 2, 2])]);
     assert!(no(wrong).starts_with("kernel spans 3 but the padded input is 2"), "sizes that do not fit");
 }
