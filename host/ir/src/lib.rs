@@ -20,6 +20,8 @@ pub mod view;
 pub mod text;
 /// The verifier.
 pub mod verify;
+/// Graphs built in Rust.
+pub mod builder;
 
 pub use ge_plugin_api::types::{
     Attr, AttrMap, AttrValue, Blob, ConstData, ConstTensor, DType, Dim, Format, Key, NodeId, Shape, TensorDesc, Use,

@@ -71,3 +71,16 @@ impl Model {
         if graphs.is_empty() { None } else { Some(Model { graphs }) }
     }
 }
+
+/// Ways to break a graph that no edit allows, for the verifier's tests.
+#[cfg(test)]
+impl Graph {
+    pub(crate) fn break_input(&mut self, id: NodeId, v: ValueRef) {
+        if let Some(i) = self.slot(id).and_then(|n| n.inputs.first_mut()) {
+            *i = v;
+        }
+    }
+    pub(crate) fn break_order(&mut self, order: Vec<NodeId>) {
+        self.order = order;
+    }
+}

@@ -4,12 +4,14 @@ mod edit;
 mod equal;
 mod order;
 mod side;
+mod visit;
 #[cfg(test)]
 mod tests;
 
 pub use edit::EditError;
 pub use equal::{same_attrs, same_value};
 pub use side::NodeMap;
+pub use visit::NodeSet;
 
 use ge_plugin_api::types::{AttrMap, AttrValue, ConstTensor, Key, NodeId, TensorDesc, Use, ValueRef};
 use std::collections::HashMap;

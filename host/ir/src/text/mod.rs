@@ -13,6 +13,8 @@
 //!   type (a bool of 2, set padding bits) are `raw "hex"`.
 //! - Inline strings escape `"`, `\`, newline, tab, return, NUL and `\u{hex}`.
 mod element;
+/// Golden files.
+pub mod golden;
 mod lexer;
 mod parser;
 mod printer;
@@ -20,7 +22,7 @@ mod tensor;
 #[cfg(test)]
 mod tests;
 
-pub use parser::{ERROR_LIMIT, NoFiles, SideFiles, parse};
+pub use parser::{ERROR_LIMIT, NoFiles, Places, SideFiles, parse, parse_placed};
 pub use printer::{PrintOptions, SideFileSink, print, to_string};
 
 /// How deep lists and dictionaries nest at most.

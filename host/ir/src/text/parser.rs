@@ -36,6 +36,15 @@ impl SideFiles for NoFiles {
 /// Errors: every fault found, up to [`ERROR_LIMIT`], each with file, line and column (`GE-E0120` form, `GE-E0121` names,
 /// `GE-E0122` constants and side files).
 pub fn parse(text: &str, file_name: &str, files: &dyn SideFiles) -> Result<Model, Vec<Diagnostic>> {
+    parse_placed(text, file_name, files).map(|(m, _)| m)
+}
+
+/// As [`parse`], with the places of all nodes, so that later messages can name line and column.
+pub fn parse_placed<'t>(
+    text: &'t str,
+    file_name: &'t str,
+    files: &dyn SideFiles,
+) -> Result<(Model, Places<'t>), Vec<Diagnostic>> {
     let mut p = Parser {
         text,
         file: file_name,
@@ -47,15 +56,58 @@ pub fn parse(text: &str, file_name: &str, files: &dyn SideFiles) -> Result<Model
         faults: Vec::new(),
         lines: None,
         suggested: 0,
+        places: Vec::new(),
     };
     let graphs = p.model();
     match Model::from_graphs(graphs) {
-        Some(m) if p.faults.is_empty() => Ok(m),
+        Some(m) if p.faults.is_empty() => Ok((m, Places { text, file: file_name, nodes: p.places })),
         _ => {
             p.faults.sort_by_key(|(at, _)| *at);
             Err(p.faults.into_iter().map(|(_, d)| d).collect())
         }
     }
+}
+
+/// Where the graphs and nodes of a text stand.
+#[derive(Clone, Debug)]
+pub struct Places<'t> {
+    text: &'t str,
+    file: &'t str,
+    nodes: Vec<Vec<usize>>,
+}
+
+impl Places<'_> {
+    /// Gives a place to each diagnostic that names a node (`graph/node`) or a graph (subject `@graph`) of the model as it
+    /// was read and has none yet.
+    pub fn locate(&self, model: &Model, diagnostics: &mut [Diagnostic]) {
+        let mut at: HashMap<String, usize> = HashMap::new();
+        for (g, places) in model.graphs().iter().zip(&self.nodes) {
+            at.extend(places.last().map(|p| (format!("@{}", g.name()), *p)));
+            for (n, p) in g.nodes().zip(places) {
+                at.entry(format!("{}/{}", g.name(), n.name())).or_insert(*p);
+            }
+        }
+        let starts = line_starts(self.text);
+        for d in diagnostics.iter_mut().filter(|d| d.place.is_none()) {
+            let key = if d.node.is_empty() { d.subject.as_str() } else { d.node.as_str() };
+            if let Some(&p) = at.get(key) {
+                let (line, column) = line_column(self.text, &starts, p);
+                d.place = ROption::RSome(ge_plugin_api::diagnostic::Place { file: self.file.into(), line, column });
+            }
+        }
+    }
+}
+
+fn line_starts(text: &str) -> Vec<usize> {
+    std::iter::once(0).chain(text.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(i, _)| i + 1)).collect()
+}
+
+/// Line and column from 1; the column counts characters.
+fn line_column(text: &str, starts: &[usize], at: usize) -> (u32, u32) {
+    let line = starts.partition_point(|s| *s <= at).max(1);
+    let start = starts.get(line - 1).copied().unwrap_or(0);
+    let column = text.get(start..at).map_or(0, |s| s.chars().filter(|c| *c != '\u{feff}').count()) + 1;
+    (u32::try_from(line).unwrap_or(u32::MAX), u32::try_from(column).unwrap_or(u32::MAX))
 }
 
 /// A fault was told; read on at the next statement.
@@ -75,6 +127,8 @@ struct Parser<'t, 'f> {
     /// Starts of lines, made for the first message.
     lines: Option<Vec<usize>>,
     suggested: usize,
+    /// Where each graph's nodes stand, by id; the graph itself last.
+    places: Vec<Vec<usize>>,
 }
 
 /// One graph under reading.
@@ -107,21 +161,11 @@ struct Statement<'t> {
 impl<'t, 'f> Parser<'t, 'f> {
     // ---- messages ----
 
-    fn line_column(&mut self, at: usize) -> (u32, u32) {
-        let text = self.text;
-        let lines = self.lines.get_or_insert_with(|| {
-            std::iter::once(0)
-                .chain(text.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(i, _)| i + 1))
-                .collect()
-        });
-        let line = lines.partition_point(|s| *s <= at).max(1);
-        let start = lines.get(line - 1).copied().unwrap_or(0);
-        let column = text.get(start..at).map_or(0, |s| s.chars().filter(|c| *c != '\u{feff}').count()) + 1;
-        (u32::try_from(line).unwrap_or(u32::MAX), u32::try_from(column).unwrap_or(u32::MAX))
-    }
     fn fault(&mut self, at: usize, code: &str, d: Diagnostic) -> Broken {
         if self.faults.len() < ERROR_LIMIT {
-            let (line, column) = self.line_column(at);
+            let text = self.text;
+            let starts = self.lines.get_or_insert_with(|| line_starts(text));
+            let (line, column) = line_column(text, starts, at);
             self.faults.push((at, d.code(code).at(self.file, line, column)));
         }
         Broken
@@ -259,6 +303,7 @@ impl<'t, 'f> Parser<'t, 'f> {
         self.advance()?;
         let Tok::At(name) = &self.tok else { return Err(self.wanted("`@` and the graph's name")) };
         let name = name.clone().into_owned();
+        let start = self.at;
         self.advance()?;
         let mut scope = Scope { graph: Graph::new(&name), names: HashMap::new(), unknown: Vec::new() };
         let head = self.head()?;
@@ -302,7 +347,7 @@ impl<'t, 'f> Parser<'t, 'f> {
         for p in poisoned {
             scope.names.insert(p, None);
         }
-        Ok(self.build(scope, head, body, root))
+        Ok(self.build(scope, head, body, root, start))
     }
 
     fn head(&mut self) -> Read<Vec<(usize, Cow<'t, str>, TensorDesc)>> {
@@ -443,7 +488,9 @@ impl<'t, 'f> Parser<'t, 'f> {
         head: Vec<(usize, Cow<'t, str>, TensorDesc)>,
         body: Vec<Statement<'t>>,
         root: bool,
+        start: usize,
     ) -> Graph {
+        let mut places = Vec::with_capacity(head.len() + body.len() + 1);
         let claimed: HashSet<i64> =
             body.iter().filter(|s| is_indexed_input(&s.op)).filter_map(|s| s.attrs.int("index")).collect();
         let indices: Vec<i64> = free_indices(&claimed).take(head.len()).collect();
@@ -452,6 +499,7 @@ impl<'t, 'f> Parser<'t, 'f> {
             let mut attrs = AttrMap::default();
             attrs.set("index", index);
             let node = scope.graph.push_node(data, name.to_string(), Vec::new(), Vec::new(), vec![desc], attrs);
+            places.push(at);
             self.define(&mut scope, at, name, node);
         }
         for s in body {
@@ -502,11 +550,14 @@ impl<'t, 'f> Parser<'t, 'f> {
             } else {
                 None
             };
+            places.push(s.at);
             if let Some(n) = text_name {
                 self.define(&mut scope, s.at, n, node);
             }
         }
         self.tell_unknown(&scope);
+        places.push(start);
+        self.places.push(places);
         scope.graph
     }
 

@@ -1,0 +1,134 @@
+//! Graphs built in Rust, eager style: each call makes a node and gives its value; the edits are those of plugins.
+use crate::graph::{EditError, Model};
+use ge_plugin_api::frontend::{GraphBuilder, NodeBuilder};
+use ge_plugin_api::types::{AttrValue, ConstTensor, NodeId, TensorDesc, ValueRef};
+
+/// Builds a model: a root graph, and subgraphs within it.
+///
+/// ```
+/// use ge_ir::{DType, Shape, TensorDesc, builder::Builder};
+/// let mut b = Builder::new("main");
+/// let d = TensorDesc::new(DType::F32, Shape::of(&[2, 3]));
+/// let x = b.input("x", d.clone());
+/// let y = b.node("Relu").name("y").input(x).output(d).build();
+/// b.output("y", y);
+/// let model = b.build()?;
+/// assert_eq!(model.root().len(), 3);
+/// # Ok::<(), ge_ir::EditError>(())
+/// ```
+pub struct Builder {
+    inner: GraphBuilder<'static>,
+    root: String,
+    /// Graphs being built, the innermost last: name, inputs so far, outputs so far.
+    open: Vec<(String, u32, Vec<(String, ValueRef)>)>,
+}
+
+impl Builder {
+    /// An empty root graph.
+    pub fn new(root: &str) -> Builder {
+        Builder { inner: GraphBuilder::new(None), root: root.to_owned(), open: vec![(root.to_owned(), 0, Vec::new())] }
+    }
+    /// The next input of the graph: a `Data` node.
+    pub fn input(&mut self, name: &str, desc: TensorDesc) -> ValueRef {
+        let mut index = 0;
+        if let Some(top) = self.open.last_mut() {
+            index = top.1;
+            top.1 += 1;
+        }
+        self.inner.data(name, index, desc)
+    }
+    /// A constant.
+    pub fn constant(&mut self, name: &str, tensor: ConstTensor) -> ValueRef {
+        self.inner.constant(name, tensor)
+    }
+    /// Starts a node.
+    pub fn node(&mut self, op: &str) -> NodeBuilder<'_, 'static> {
+        self.inner.node(op)
+    }
+    /// The second follows the first by control edge.
+    pub fn order(&mut self, first: NodeId, second: NodeId) {
+        self.inner.patch().push(ge_plugin_api::patch::Edit::AddControl(first, second));
+    }
+    /// The next output of the graph, by the name that the user knows.
+    pub fn output(&mut self, name: &str, value: ValueRef) {
+        if let Some(top) = self.open.last_mut() {
+            top.2.push((name.to_owned(), value));
+        }
+    }
+    /// An attribute of the graph.
+    pub fn graph_attr(&mut self, key: &str, value: impl Into<AttrValue>) {
+        self.inner.graph_attr(key, value);
+    }
+    /// Builds a subgraph; name it in an attribute of a node by the value given back. Values of other graphs are not seen
+    /// in it.
+    pub fn subgraph(&mut self, name: &str, body: impl FnOnce(&mut Builder)) -> AttrValue {
+        let outer = self.open.last().map_or_else(|| self.root.clone(), |o| o.0.clone());
+        self.inner.enter(&outer, name);
+        self.open.push((name.to_owned(), 0, Vec::new()));
+        body(self);
+        self.close();
+        self.inner.enter(name, &outer);
+        AttrValue::Graph(name.into())
+    }
+    fn close(&mut self) {
+        if let Some((_, _, outputs)) = self.open.pop() {
+            self.inner.outputs(&outputs);
+        }
+    }
+    /// The model. Errors: an edit that does not hold, such as a value of another graph.
+    pub fn build(mut self) -> Result<Model, EditError> {
+        self.close();
+        let mut m = Model::new(&self.root);
+        m.apply(0, self.inner.into_patch().into_edits().into())?;
+        Ok(m)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{DType, Shape};
+
+    #[test]
+    fn a_built_model_is_the_one_that_its_text_says() {
+        let d = || TensorDesc::new(DType::F32, Shape::of(&[2]));
+        let mut b = Builder::new("main");
+        let c = b.input("c", TensorDesc::new(DType::BOOL, Shape::scalar()));
+        let x = b.input("x", d());
+        let branch = |op: &'static str, name: &'static str| {
+            move |b: &mut Builder| {
+                let a = b.input(&format!("{name}_a"), d());
+                let r = b.node(op).name(&format!("{name}_r")).input(a).output(d()).build();
+                b.output("r", r);
+            }
+        };
+        let then = b.subgraph("then", branch("Relu", "t"));
+        let other = b.subgraph("else", branch("Neg", "e"));
+        let y = b.node("If").name("y").inputs(&[c, x]).attr("then_branch", then).attr("else_branch", other);
+        let y = y.output(d()).build();
+        b.output("y", y);
+        let m = b.build().expect("legal");
+        let text = r#"graph @main(%c: bool[], %x: f32[2]) {
+  %y = If(%c, %x) {else_branch = @else, then_branch = @then} : f32[2]
+  return %y {_output_names = ["y"]}
+}
+graph @then(%t_a: f32[2]) {
+  %t_r = Relu(%t_a) : f32[2]
+  return %t_r {_output_names = ["r"]}
+}
+graph @else(%e_a: f32[2]) {
+  %e_r = Neg(%e_a) : f32[2]
+  return %e_r {_output_names = ["r"]}
+}
+"#;
+        assert_eq!(crate::text::to_string(&m).expect("prints"), text);
+        assert!(
+            crate::verify::verify_with(
+                &m,
+                &crate::verify::NoOps,
+                crate::verify::VerifyOptions { unknown_ops: crate::verify::UnknownOps::Allow, ..Default::default() }
+            )
+            .is_ok()
+        );
+    }
+}
