@@ -1,6 +1,6 @@
 //! Matrix products: `C = act(alpha * A B + bias + residual)`.
 //!
-//! A unit of work is one tile of one matrix of the batch. Inside a tile K is taken in blocks of [`KC`]; a tile of A is
+//! A unit of work is one tile of one matrix of the batch. Inside a tile K is taken in blocks of [`crate::gemm::KC`]; a tile of A is
 //! copied to rows of one fixed stride, B is read from panels of sixteen columns, and a register tile of C grows by fused
 //! multiply-adds in the order of k. That order is the same for every tile size, instruction set and number of blocks, so
 //! the bits are too.

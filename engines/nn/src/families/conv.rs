@@ -1,5 +1,5 @@
-//! `Conv2D`, `DepthwiseConv2D`, `Conv3D`, `Conv2DTransposeD`, `Conv3DTransposeD`: x[N, C, ...], filter [O, C / groups, ...]
-//! (transposed: [C, O / groups, ...]), bias [O] -> y[N, O, ...]. f32, f16, bf16, summed in single precision.
+//! `Conv2D`, `DepthwiseConv2D`, `Conv3D`, `Conv2DTransposeD`, `Conv3DTransposeD`: `x[N, C, ...]`, `filter[O, C / groups, ...]`
+//! (transposed: `[C, O / groups, ...]`), `bias[O]` -> `y[N, O, ...]`. f32, f16, bf16, summed in single precision.
 use crate::families::window::{Window, list, spatial};
 use crate::kernel::{Io, Kernel};
 use crate::sig::{Answer, FLOATS, Sig};

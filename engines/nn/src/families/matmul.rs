@@ -1,5 +1,5 @@
-//! `MatMulV2`, `BatchMatMulV2` and their older names: x1[..., M, K] by x2[..., K, N], either turned by attribute, leading
-//! axes broadcast, a vector for a row or column; `bias` [N]. f32, f16, bf16, summed in single precision.
+//! `MatMulV2`, `BatchMatMulV2` and their older names: `x1[..., M, K]` by `x2[..., K, N]`, either turned by attribute, leading
+//! axes broadcast, a vector for a row or column; `bias[N]`. f32, f16, bf16, summed in single precision.
 use crate::kernel::{Io, Kernel};
 use crate::sig::{Answer, FLOATS, Sig};
 use ge_kernels::gemm::{BMatrix, Bias, Epilogue, Gemm, Matrix};

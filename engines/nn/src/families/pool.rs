@@ -1,4 +1,4 @@
-//! `MaxPoolV3`, `AvgPoolV2`, `GlobalAveragePool`, `GlobalMaxPool` over x[N, C, ...] of f32, f16, bf16.
+//! `MaxPoolV3`, `AvgPoolV2`, `GlobalAveragePool`, `GlobalMaxPool` over `x[N, C, ...]` of f32, f16, bf16.
 use crate::families::window::{Window, channels_second, list};
 use crate::kernel::{Io, Kernel};
 use crate::sig::{Answer, FLOATS, Sig};

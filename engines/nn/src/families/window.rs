@@ -19,7 +19,7 @@ pub struct Window {
     pub pads: [[usize; 2]; 3],
 }
 
-/// Spatial sizes of a shape [N, C, ...], led by ones.
+/// Spatial sizes of a shape `[N, C, ...]`, led by ones.
 pub fn spatial(t: &Tensor) -> Answer<[usize; 3]> {
     let mut s = [1; 3];
     match t.shape.len() {
