@@ -135,10 +135,16 @@ impl<'m> Importer<'m> {
         let mut g = Building::new();
         self.initializers(graph, &mut g)?;
         let mut ins = Vec::new();
-        for v in graph.input.iter().filter(|v| !g.scope.contains_key(&v.name)) {
+        for v in &graph.input {
+            if g.scope.contains_key(&v.name) {
+                continue;
+            }
             match inputs::declared(v) {
                 Ok(d) => ins.push((v.name.clone(), d)),
-                Err(e) => self.problem(e)?,
+                Err(e) => {
+                    self.problem(e)?;
+                    g.scope.insert(v.name.clone(), refused());
+                }
             }
         }
         inputs::apply(&mut ins, options)?;
@@ -293,7 +299,7 @@ impl<'m> Importer<'m> {
                     self.problem(e)?;
                     // What it would have made: readers are looked at too, the import fails at its end.
                     for o in n.output.iter().filter(|o| !o.is_empty()) {
-                        g.scope.insert(o.clone(), Known::new(ValueRef::new(NodeId(0), 0), TensorDesc::unknown()));
+                        g.scope.insert(o.clone(), refused());
                     }
                 }
             }
@@ -517,6 +523,11 @@ impl<'m> Importer<'m> {
             .help("a front-end plugin can add a mapping for it (docs/plugins.md)")
             .of(ErrorKind::UNSUPPORTED)
     }
+}
+
+/// Stands for a value that was refused: its readers are still looked at, the import fails at its end.
+fn refused() -> Known {
+    Known::new(ValueRef::new(NodeId(0), 0), TensorDesc::unknown())
 }
 
 /// What the edits of a mapping tell about a value that it gave.

@@ -24,3 +24,6 @@ pub use import::OnnxFrontend;
 
 ge_plugin_api::ge_plugin! { name: "onnx", kinds: ["frontend"], provides: ["onnx"] }
 ge_plugin_api::register_frontend!(|| Box::new(OnnxFrontend));
+
+#[cfg(test)]
+mod tests;

@@ -29,3 +29,6 @@ pub mod structural;
 pub mod variable;
 
 ge_plugin_api::ge_plugin! { name: "ops", kinds: ["ops"], provides: [] }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,107 @@
+//! What single operators become.
+use super::*;
+use ge_plugin_api::types::{AttrValue, DType};
+
+fn one(opset: i64, n: NodeProto, inits: Vec<TensorProto>) -> Vec<Edit> {
+    let outs: Vec<String> = n.output.clone();
+    let outs: Vec<&str> = outs.iter().map(String::as_str).collect();
+    let g = graph(vec![value("x", 1, &["2", "3", "8", "8"]), value("m", 1, &["4", "4"])], vec![n], inits, &outs);
+    import(&model(opset, g)).expect("imports")
+}
+
+#[test]
+fn gemm_takes_a_constant_vector_as_bias_and_adds_anything_else() {
+    let bias = one(17, node("Gemm", &["m", "m", "c"], &["y"]), vec![f32s("c", &[4], &[0.0; 4])]);
+    assert_eq!(said(&bias, ""), "n_y=MatMulV2");
+    let scaled = with(node("Gemm", &["m", "m", "m"], &["y"]), vec![float("alpha", 0.5), float("beta", 2.0)]);
+    assert_eq!(said(&one(17, scaled, vec![]), ""), "n_y/MatMulV2=MatMulV2 n_y/Muls=Muls n_y/Muls=Muls n_y=Add");
+    let plain = one(17, with(node("Gemm", &["m", "m"], &["y"]), vec![int("transB", 1)]), vec![]);
+    assert_eq!(nodes(&plain, "").last().map(|n| n.attrs.flag("transpose_x2")), Some(true));
+}
+
+#[test]
+fn convolutions_have_cann_lists_and_one_axis_runs_as_two() {
+    let c = with(node("Conv", &["x", "w"], &["y"]), vec![ints("strides", &[2, 1]), ints("pads", &[1, 2, 3, 4])]);
+    let e = one(17, c, vec![f32s("w", &[5, 3, 3, 3], &[0.0; 135])]);
+    let n = nodes(&e, "");
+    let c = n.last().expect("a node");
+    assert_eq!(c.attrs.ints("strides"), Some(&[1, 1, 2, 1][..]));
+    assert_eq!(c.attrs.ints("pads"), Some(&[1, 3, 2, 4][..]));
+    let g = graph(
+        vec![value("s", 1, &["1", "2", "9"])],
+        vec![node("Conv", &["s", "w"], &["y"])],
+        vec![f32s("w", &[4, 2, 3], &[0.0; 24])],
+        &["y"],
+    );
+    let e = import(&model(17, g)).expect("imports");
+    assert_eq!(said(&e, ""), "n_y/Unsqueeze=Unsqueeze n_y/Unsqueeze=Unsqueeze n_y/Conv2D=Conv2D n_y=Squeeze");
+}
+
+#[test]
+fn softmax_before_13_joins_the_axes_behind_its_own() {
+    assert_eq!(
+        said(&one(11, node("Softmax", &["x"], &["y"]), vec![]), ""),
+        "n_y/Flatten=Flatten n_y/SoftmaxV2=SoftmaxV2 n_y/Shape=Shape n_y=Reshape"
+    );
+    assert_eq!(
+        said(&one(11, with(node("Softmax", &["x"], &["y"]), vec![int("axis", 3)]), vec![]), ""),
+        "n_y=SoftmaxV2"
+    );
+    assert_eq!(
+        said(&one(13, with(node("Softmax", &["x"], &["y"]), vec![int("axis", 1)]), vec![]), ""),
+        "n_y=SoftmaxV2"
+    );
+}
+
+#[test]
+fn axes_go_by_attribute_where_they_are_constant() {
+    let old = one(11, with(node("Unsqueeze", &["x"], &["y"]), vec![ints("axes", &[0])]), vec![]);
+    let new = one(13, node("Unsqueeze", &["x", "a"], &["y"]), vec![i64s("a", &[1], &[0])]);
+    for e in [old, new] {
+        assert_eq!(nodes(&e, "").last().and_then(|n| n.attrs.ints("axes").map(<[i64]>::to_vec)), Some(vec![0]));
+    }
+}
+
+#[test]
+fn splits_by_equal_parts_by_list_and_by_value() {
+    let outs = ["a", "b"];
+    assert!(said(&one(13, node("Split", &["x", "s"], &outs), vec![i64s("s", &[2], &[1, 1])]), "").ends_with("=SplitD"));
+    assert!(
+        said(&one(13, node("Split", &["x", "s"], &outs), vec![i64s("s", &[2], &[2, 1])]), "").ends_with("=SplitVD")
+    );
+    assert!(said(&one(11, with(node("Split", &["x"], &outs), vec![int("axis", 1)]), vec![]), "").ends_with("=SplitD"));
+}
+
+#[test]
+fn optional_inputs_keep_their_place() {
+    let e = one(17, node("Clip", &["x", "", "hi"], &["y"]), vec![f32s("hi", &[], &[6.0])]);
+    assert_eq!(said(&e, ""), "n_y=Minimum");
+    let r = one(13, node("Resize", &["x", "", "s"], &["y"]), vec![f32s("s", &[4], &[1.0, 1.0, 2.0, 2.0])]);
+    let n = nodes(&r, "");
+    let n = n.last().expect("a node");
+    assert!(n.inputs[1].is_absent() && !n.inputs[2].is_absent());
+}
+
+#[test]
+fn casts_name_types_and_constants_share_the_file() {
+    let e = one(17, with(node("Cast", &["x"], &["y"]), vec![int("to", 10)]), vec![]);
+    assert_eq!(nodes(&e, "").last().and_then(|n| n.attrs.get("dst_type").cloned()), Some(AttrValue::Type(DType::F16)));
+    let g = graph(
+        vec![value("x", 1, &["2"])],
+        vec![node("Add", &["x", "c"], &["y"])],
+        vec![f32s("c", &[2], &[1.5, -2.0])],
+        &["y"],
+    );
+    let file = Blob::from_owner(model(17, g).encode_to_vec());
+    let mut b = GraphBuilder::new(None);
+    OnnxFrontend
+        .import(&FileRef { path: "m".into(), bytes: file.clone() }, &ImportOptions::default(), &mut b)
+        .expect("imports");
+    let patch = b.into_patch();
+    let c = nodes(patch.edits(), "").into_iter().find(|n| n.op == "Const").expect("a constant");
+    let t = c.attrs.tensor("value").expect("a value");
+    assert_eq!(t.to_f64(2), Some(vec![1.5, -2.0]));
+    let bytes = t.bytes().expect("bytes");
+    let place = bytes.as_ptr() as usize - file.as_ptr() as usize;
+    assert!(place + 8 <= file.len(), "the constant's bytes lie in the file");
+}

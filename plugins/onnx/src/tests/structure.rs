@@ -1,0 +1,195 @@
+//! Names, inputs, subgraphs, functions, external data, and refusals told together.
+use super::*;
+use ge_plugin_api::diagnostic::ErrorKind;
+use ge_plugin_api::frontend::InputShape;
+
+fn x() -> ValueInfoProto {
+    value("x", 1, &["batch", "4"])
+}
+fn shapes(list: &[(&str, &[i64])]) -> ImportOptions {
+    ImportOptions {
+        input_shapes: list
+            .iter()
+            .map(|(n, d)| InputShape { name: (*n).into(), dims: (*d).into(), unranked: false })
+            .collect(),
+    }
+}
+fn with_shapes(m: &ModelProto, list: &[(&str, &[i64])]) -> Result<Vec<Edit>> {
+    import_bytes(m.encode_to_vec(), &shapes(list), &Files(Vec::new()))
+}
+
+#[test]
+fn nodes_without_a_name_or_with_a_taken_one_are_named_after_their_first_output() {
+    let mut a = node("Relu", &["x"], &["a"]);
+    a.name.clear();
+    let (mut b, mut c) = (node("Relu", &["a"], &["b"]), node("Relu", &["b"], &["c"]));
+    b.name = "same".into();
+    c.name = "same".into();
+    let e = import(&model(17, graph(vec![x()], vec![a, b, c], vec![], &["c"]))).expect("imports");
+    assert_eq!(said(&e, ""), "a=Relu same=Relu c=Relu");
+    assert!(matches!(e.last(), Some(Edit::SetGraphOutputs(o)) if o[0].name == "c"));
+}
+
+#[test]
+fn an_input_with_an_initializer_is_no_graph_input_and_unread_constants_make_no_node() {
+    let ins = vec![x(), value("w", 1, &["4"])];
+    let g = graph(
+        ins,
+        vec![node("Add", &["x", "w"], &["y"])],
+        vec![f32s("w", &[4], &[0.0; 4]), f32s("unread", &[1], &[0.0])],
+        &["y"],
+    );
+    let e = import(&model(17, g)).expect("imports");
+    let types: Vec<&str> = nodes(&e, "").iter().map(|n| n.op.as_str()).collect();
+    assert_eq!(types, ["Data", "Const", "Add"]);
+    assert_eq!(nodes(&e, "")[0].outputs[0].shape.to_string(), "[batch,4]");
+}
+
+#[test]
+fn input_shapes_fill_symbols_everywhere_and_wrong_ones_are_told() {
+    let g = graph(vec![x(), value("z", 1, &["batch"])], vec![node("Relu", &["x"], &["y"])], vec![], &["y"]);
+    let m = model(17, g);
+    let e = with_shapes(&m, &[("x", &[5, 4])]).expect("imports");
+    assert_eq!(nodes(&e, "")[1].outputs[0].shape.to_string(), "[5]");
+    let err = with_shapes(&m, &[("xx", &[5, 4]), ("x", &[5, 3])]).expect_err("two faults");
+    assert_eq!(err.kind, ErrorKind::USAGE);
+    assert_eq!(err.diagnostics.len(), 2);
+    assert_eq!(err.diagnostics[0].help, "did you mean `x`?");
+    assert_eq!((err.diagnostics[1].found.as_str(), err.diagnostics[1].expected.as_str()), ("[5,3]", "[batch,4]"));
+    assert!(with_shapes(&m, &[("x", &[5, 4]), ("z", &[6])]).is_err());
+}
+
+#[test]
+fn all_unsupported_nodes_are_told_in_one_error() {
+    let mut odd = node("Frobnicate", &["x"], &["a"]);
+    odd.domain = "com.acme".into();
+    let g =
+        graph(vec![x()], vec![odd, node("SequenceEmpty", &[], &["s"]), node("Relu", &["a"], &["y"])], vec![], &["y"]);
+    let err = import(&model(17, g)).expect_err("refused");
+    assert_eq!(err.kind, ErrorKind::UNSUPPORTED);
+    let told: Vec<(&str, &str, &str)> =
+        err.diagnostics.iter().map(|d| (d.node.as_str(), d.op.as_str(), d.code.as_str())).collect();
+    assert_eq!(told, [("n_a", "Frobnicate", "GE-E0104"), ("n_s", "SequenceEmpty", "GE-E0104")]);
+    assert!(err.diagnostics[1].message.contains("ai.onnx 17"));
+}
+
+#[test]
+fn functions_are_inlined_with_their_attributes() {
+    let mut leaky = node("LeakyRelu", &["a"], &["t"]);
+    leaky.attribute =
+        vec![AttributeProto { name: "alpha".into(), r#type: 1, ref_attr_name: "slope".into(), ..Default::default() }];
+    let f = FunctionProto {
+        name: "Act".into(),
+        domain: "acme".into(),
+        input: vec!["a".into()],
+        output: vec!["b".into()],
+        attribute: vec!["slope".into()],
+        node: vec![leaky, node("Relu", &["t"], &["b"])],
+        opset_import: vec![OperatorSetIdProto { domain: String::new(), version: 17 }],
+        ..Default::default()
+    };
+    let mut call = with(node("Act", &["x"], &["y"]), vec![float("slope", 0.25)]);
+    call.domain = "acme".into();
+    let mut m = model(17, graph(vec![x()], vec![call], vec![], &["y"]));
+    m.functions = vec![f];
+    let e = import(&m).expect("imports");
+    assert_eq!(said(&e, ""), "n_y/n_t=LeakyRelu n_y=Relu");
+    assert_eq!(nodes(&e, "")[1].attrs.float("negative_slope"), Some(0.25));
+}
+
+#[test]
+fn a_function_that_calls_itself_is_damaged() {
+    let mut call = node("F", &["a"], &["b"]);
+    call.domain = "acme".into();
+    let f = FunctionProto {
+        name: "F".into(),
+        domain: "acme".into(),
+        input: vec!["a".into()],
+        output: vec!["b".into()],
+        node: vec![call.clone()],
+        ..Default::default()
+    };
+    let mut outer = call;
+    outer.input = vec!["x".into()];
+    let mut m = model(17, graph(vec![x()], vec![outer], vec![], &["b"]));
+    m.functions = vec![f];
+    assert_eq!(import(&m).expect_err("endless").kind, ErrorKind::DAMAGED);
+}
+
+#[test]
+fn branches_get_captured_values_as_inputs_and_constants_as_copies() {
+    let out = |name: &str, op: &str, ins: &[&str]| graph(vec![], vec![node(op, ins, &[name])], vec![], &[name]);
+    let n = with(
+        node("If", &["c"], &["y"]),
+        vec![
+            graph_attr("then_branch", out("t", "MatMul", &["x", "w"])),
+            graph_attr("else_branch", out("e", "Relu", &["z"])),
+        ],
+    );
+    let ins = vec![value("c", 9, &[]), x(), value("z", 1, &["4"])];
+    let e = import(&model(17, graph(ins, vec![n], vec![f32s("w", &[4, 1], &[0.0; 4])], &["y"]))).expect("imports");
+    let node_if = *nodes(&e, "").last().expect("a node");
+    assert_eq!((node_if.op.as_str(), node_if.inputs.len()), ("If", 3));
+    let ops = |g: &str| nodes(&e, g).iter().map(|n| n.op.as_str()).collect::<Vec<_>>();
+    assert_eq!(ops("n_y_then"), ["Data", "Data", "Const", "MatMulV2"]);
+    assert_eq!(ops("n_y_else"), ["Data", "Data", "Relu"]);
+}
+
+fn loop_model(scan: bool) -> ModelProto {
+    let mut body = graph(
+        vec![value("i", 7, &[]), value("go", 9, &[]), value("v", 1, &["4"])],
+        vec![node("Identity", &["go"], &["go_on"]), node("Add", &["v", "x"], &["v2"])],
+        vec![],
+        &["go_on", "v2"],
+    );
+    if scan {
+        body.node.push(node("Identity", &["v2"], &["s"]));
+        body.output.push(value("s", 1, &["4"]));
+    }
+    let outs: &[&str] = if scan { &["y", "all"] } else { &["y"] };
+    let n = with(node("Loop", &["m", "", "z"], outs), vec![graph_attr("body", body)]);
+    let g = graph(vec![value("x", 1, &["4"]), value("z", 1, &["4"])], vec![n], vec![i64s("m", &[], &[3])], outs);
+    model(17, g)
+}
+
+#[test]
+fn loops_become_whiles_and_scan_outputs_are_written_out() {
+    let e = import(&loop_model(false)).expect("imports");
+    let w = *nodes(&e, "").last().expect("a node");
+    // iteration, condition, v, bound, x
+    assert_eq!((w.op.as_str(), w.inputs.len(), w.outputs.len()), ("While", 5, 5));
+    assert_eq!(said(&e, "n_y_cond"), "n_y_cond/Less=Less n_y_cond/And=LogicalAnd");
+    let e = import(&loop_model(true)).expect("imports");
+    assert_eq!(nodes(&e, "").iter().filter(|n| n.op == "Add").count(), 3);
+    assert_eq!(nodes(&e, "").last().map(|n| (n.op.as_str(), n.inputs.len())), Some(("Pack", 3)));
+}
+
+#[test]
+fn external_data_is_read_in_place_and_its_faults_are_told() {
+    let entry = |k: &str, v: &str| StringStringEntryProto { key: k.into(), value: v.into() };
+    let external = |length: &str| {
+        let mut t = f32s("w", &[4], &[]);
+        t.raw_data = Default::default();
+        t.data_location = 1;
+        t.external_data = vec![entry("location", "w.bin"), entry("offset", "8"), entry("length", length)];
+        model(17, graph(vec![x()], vec![node("Add", &["x", "w"], &["y"])], vec![t], &["y"]))
+    };
+    let file = |n: usize| Files(vec![("w.bin", vec![7u8; n])]);
+    let get = |m: &ModelProto, f: Files| import_bytes(m.encode_to_vec(), &ImportOptions::default(), &f);
+    let e = get(&external("16"), file(24)).expect("imports");
+    let c = nodes(&e, "").into_iter().find(|n| n.op == "Const").expect("a constant");
+    assert_eq!(c.attrs.tensor("value").map(|t| (t.file.path.to_string(), t.file.offset)), Some(("w.bin".into(), 8)));
+    assert_eq!(get(&external("16"), file(20)).expect_err("cut off").kind, ErrorKind::DAMAGED);
+    assert_eq!(get(&external("12"), file(24)).expect_err("wrong length").kind, ErrorKind::DAMAGED);
+    assert_eq!(get(&external("16"), Files(vec![])).expect_err("missing").kind, ErrorKind::USAGE);
+}
+
+#[test]
+fn sequences_strings_and_old_opsets_are_refused_in_words() {
+    let g = graph(vec![value("x", 8, &["2"])], vec![node("Identity", &["x"], &["y"])], vec![], &["y"]);
+    let err = import(&model(17, g)).expect_err("strings");
+    assert_eq!(err.kind, ErrorKind::UNSUPPORTED);
+    assert_eq!(err.diagnostics[0].found, "a tensor of strings");
+    let g = graph(vec![x()], vec![node("Relu", &["x"], &["y"])], vec![], &["y"]);
+    assert_eq!(import(&model(6, g)).expect_err("old").diagnostics[0].expected, "7 or newer");
+}

@@ -1,0 +1,292 @@
+//! Inference, case by case: graphs in the text form whose stated output types are what inference must give.
+use ge_ir::view::GraphContext;
+use ge_plugin_api::author::registry;
+use ge_plugin_api::ops::OpSetObject;
+use ge_plugin_api::types::AttrValue;
+use std::collections::BTreeMap;
+
+struct Protos {
+    set: OpSetObject,
+    index: BTreeMap<String, usize>,
+}
+fn protos() -> Protos {
+    let set = registry::ops().remove(0);
+    let index = set.protos().expect("protos").iter().enumerate().map(|(i, p)| (p.name.to_string(), i)).collect();
+    Protos { set, index }
+}
+
+/// Infers every node of a graph; the first difference or error.
+fn check(p: &Protos, text: &str) -> Result<(), String> {
+    let model =
+        ge_ir::text::parse(text, "case", &ge_ir::text::NoFiles).map_err(|d| format!("{text}: {}", d[0].message))?;
+    let context = GraphContext::new(&model, 0);
+    for n in context.graph().nodes() {
+        let i = p.index.get(n.op()).ok_or_else(|| format!("no prototype {}", n.op()))?;
+        let got = p.set.infer(*i, &n).map_err(|e| e.to_string())?;
+        for (k, (g, want)) in got.iter().zip(n.outputs()).enumerate() {
+            if g.dtype != want.dtype || g.shape != want.shape {
+                return Err(format!(
+                    "{} #{k}: {}{} instead of {}{}",
+                    n.name(),
+                    g.dtype,
+                    g.shape,
+                    want.dtype,
+                    want.shape
+                ));
+            }
+        }
+        if got.len() < n.outputs().len() {
+            return Err(format!("{}: {} outputs instead of {}", n.name(), got.len(), n.outputs().len()));
+        }
+    }
+    Ok(())
+}
+fn holds(inputs: &str, nodes: &str) {
+    let ret = nodes.trim().lines().last().and_then(|l| l.trim().split_whitespace().next()).unwrap_or("%x");
+    let text = format!("graph @main({inputs}) {{\n{nodes}\n return {ret}\n}}");
+    if let Err(e) = check(&protos(), &text) {
+        panic!("{e}\n{text}");
+    }
+}
+fn fails(inputs: &str, node: &str, words: &str) {
+    let text = format!("graph @main({inputs}) {{\n{node}\n return %y\n}}");
+    match check(&protos(), &text) {
+        Ok(()) => panic!("inferred: {text}"),
+        Err(e) => assert!(e.contains(words), "{e}"),
+    }
+}
+fn ints(name: &str, v: &[i64]) -> String {
+    let list: Vec<String> = v.iter().map(i64::to_string).collect();
+    format!("%{name} = Const() {{value = dense<i64[{}]: {}>}} : i64[{}]\n", v.len(), list.join(" "), v.len())
+}
+
+#[test]
+fn element_wise_operators_broadcast() {
+    holds("%x: f32[2,1,5], %z: f32[3,1]", "%y = Add(%x, %z) : f32[2,3,5]");
+    holds("%x: f32[batch,4], %z: f32[4]", "%y = Mul(%x, %z) : f32[batch,4]");
+    holds("%x: f16[2,3], %z: f16[3]", "%y = Greater(%x, %z) : bool[2,3]");
+    holds("%x: f32[...], %z: f32[3]", "%y = Add(%x, %z) : f32[...]");
+    holds("%x: f32[2]", "%y = Cast(%x) {dst_type = i8} : i8[2]");
+    holds("%c: bool[3,1], %x: f32[2], %z: f32[]", "%y = SelectV2(%c, %x, %z) : f32[3,2]");
+    fails("%x: f32[2], %z: f32[3]", "%y = Add(%x, %z) : f32[2]", "do not broadcast");
+}
+
+#[test]
+fn products() {
+    holds("%x: f32[2,3], %w: f32[5,3]", "%y = MatMulV2(%x, %w) {transpose_x2 = true} : f32[2,5]");
+    holds("%x: f32[7,1,2,3], %w: f32[4,3,5]", "%y = BatchMatMulV2(%x, %w) : f32[7,4,2,5]");
+    holds("%x: f32[3], %w: f32[4,3,5]", "%y = BatchMatMulV2(%x, %w) : f32[4,5]");
+    holds("%x: f32[3], %w: f32[3]", "%y = BatchMatMulV2(%x, %w) : f32[]");
+    holds("%x: f32[b,2,3], %w: f32[3,5]", "%y = BatchMatMulV2(%x, %w) : f32[b,2,5]");
+    holds("%x: f16[6,3], %w: f16[2,3,5], %g: i64[2]", "%y = GroupedMatmul(%x, %w, %g) : f16[6,5]");
+    holds("%x: f32[2,3,4], %w: f32[2,4,5]", "%y = Einsum(%x, %w) {equation = \"bij,bjk->bik\", N = 2} : f32[2,3,5]");
+    fails("%x: f32[2,3], %w: f32[4,5]", "%y = MatMulV2(%x, %w) : f32[2,5]", "found 3 and 4");
+    let g = ints("g", &[2, 3]);
+    fails(
+        "%x: f16[6,3], %w: f16[2,3,5]",
+        &format!("{g}%y = GroupedMatmul(%x, %w, %g) {{group_list_type = 1}} : f16[6,5]"),
+        "found 5 rows",
+    );
+}
+
+#[test]
+fn convolutions_and_pools() {
+    let c = "{strides = [1, 1, 2, 2], pads = [1, 1, 1, 1]}";
+    holds("%x: f32[1,3,9,8], %w: f32[5,3,3,3]", &format!("%y = Conv2D(%x, %w) {c} : f32[1,5,5,4]"));
+    holds(
+        "%x: f32[n,4,9,9], %w: f32[8,2,3,3]",
+        "%y = Conv2D(%x, %w) {groups = 2, auto_pad = \"SAME_UPPER\", strides = [1,1,2,2]} : f32[n,8,5,5]",
+    );
+    holds(
+        "%x: f32[1,9,8,3]@NHWC, %w: f32[5,3,3,3]",
+        "%y = Conv2D(%x, %w) {data_format = \"NHWC\"} : f32[1,7,6,5]@NHWC",
+    );
+    holds(
+        "%x: f32[1,2,3,4], %w: f32[2,6,3,3]",
+        "%y = Conv2DTransposeD(%x, %w) {strides = [1,1,2,2], output_padding = [0,0,1,0]} : f32[1,6,8,9]",
+    );
+    holds(
+        "%x: f32[1,2,3,4], %w: f32[2,6,3,3]",
+        "%y = Conv2DTransposeD(%x, %w) {strides = [1,1,2,2], input_size = [-1,-1,9,8]} : f32[1,6,9,8]",
+    );
+    holds(
+        "%x: f32[1,2,7,7]",
+        "%y = MaxPoolV3(%x) {ksize = [1,1,2,2], strides = [1,1,2,2], ceil_mode = true} : f32[1,2,4,4]",
+    );
+    holds("%x: f32[1,2,7]", "%y = AvgPoolV2(%x) {ksize = [1,1,3], strides = [1,1,2], pads = [1,1]} : f32[1,2,4]");
+    holds("%x: f32[1,2,7,5]", "%y = GlobalAveragePool(%x) : f32[1,2,1,1]");
+    fails("%x: f32[1,3,9,8], %w: f32[5,4,3,3]", "%y = Conv2D(%x, %w) : f32[1,5,7,6]", "found 4 (groups 1), expected 3");
+    fails("%x: f32[1,3,2,2], %w: f32[5,3,3,3]", "%y = Conv2D(%x, %w) : f32[1,5,7,6]", "fits the padded input");
+}
+
+#[test]
+fn normalisation_and_reduction() {
+    holds("%x: f32[2,3,4], %g: f32[4]", "%y = LayerNormV3(%x, %g) : f32[2,3,4], f32[2,3,1], f32[2,3,1]");
+    holds("%x: f32[2,3,4]", "%y = SoftmaxV2(%x) {axes = [1]} : f32[2,3,4]");
+    holds("%x: f32[2,3,4]", "%y = ReduceSumD(%x) {axes = [-1, 0]} : f32[3]");
+    holds("%x: f32[2,3,4]", "%y = ReduceMean(%x) {keep_dims = true} : f32[1,1,1]");
+    holds("%x: f32[2,3,4]", &format!("{}%y = ReduceMax(%x, %a) : f32[2,4]", ints("a", &[1])));
+    holds("%x: f32[2,3,4], %a: i64[1]", "%y = ReduceMax(%x, %a) {keep_dims = true} : f32[?,?,?]");
+    holds("%x: f32[2,3,4]", "%y = ArgMaxD(%x) {dimension = 1} : i64[2,4]");
+    holds("%x: f32[2,9]", &format!("{}%y = TopKV2(%x, %k) : f32[2,3], i32[2,3]", ints("k", &[3])));
+    fails("%x: f32[2,3]", "%y = ReduceSumD(%x) {axes = [2]} : f32[2]", "found 2, expected -2 to 1");
+    fails("%x: f32[2,3]", "%y = ReduceSumD(%x) {axes = [1, -1]} : f32[2]", "axis 1 twice");
+    fails(
+        "%x: f32[2,9]",
+        &format!("{}%y = TopKV2(%x, %k) : f32[2,3], i32[2,3]", ints("k", &[10])),
+        "found 10, expected 0 to 9",
+    );
+}
+
+#[test]
+fn shapes() {
+    holds("%x: f32[2,3,4]", &format!("{}%y = Reshape(%x, %s) : f32[2,12]", ints("s", &[0, -1])));
+    holds("%x: f32[batch,3,4]", &format!("{}%y = Reshape(%x, %s) : f32[batch,12]", ints("s", &[0, -1])));
+    holds("%x: f32[batch,3,4]", &format!("{}%y = Reshape(%x, %s) : f32[batch,2,6]", ints("s", &[-1, 2, 6])));
+    holds("%x: f32[?,3,4], %s: i64[3]", "%y = Reshape(%x, %s) : f32[?,?,?]");
+    holds("%x: f32[2,0]", &format!("{}%y = Reshape(%x, %s) {{allowzero = 1}} : f32[0,7]", ints("s", &[0, 7])));
+    holds("%x: f32[2,3,4]", "%y = TransposeD(%x) {perm = [2,0,1]} : f32[4,2,3]");
+    holds("%x: f32[2,3,4]", "%y = Flatten(%x) {axis = 2} : f32[6,4]");
+    holds("%x: f32[1,3,1]", "%y = Squeeze(%x) {axis = [-1]} : f32[1,3]");
+    holds("%x: f32[3]", "%y = Unsqueeze(%x) {axes = [0, -1]} : f32[1,3,1]");
+    holds("%x: f32[2,b]", "%y = Shape(%x) : i64[2]");
+    holds("%x: f32[3,1]", &format!("{}%y = Expand(%x, %s) : f32[2,3,6]", ints("s", &[2, 1, 6])));
+    holds(
+        "%x: f32[3,5]",
+        &format!("{}%y = PadV3(%x, %p) {{paddings_contiguous = false}} : f32[6,4]", ints("p", &[1, 0, 2, -1])),
+    );
+    holds("%x: f32[3,5]", &format!("{}%y = Tile(%x, %m) : f32[6,15]", ints("m", &[2, 3])));
+    holds("%x: f32[1,8,2,3]", "%y = DepthToSpace(%x) {block_size = 2} : f32[1,2,4,6]");
+    holds(
+        "%x: f16[1,33,4,4]@NCHW",
+        "%y = TransData(%x) {dst_format = \"NC1HWC0\"} : f16[1,3,4,4,16]@NC1HWC0(f16[1,33,4,4]@NCHW)",
+    );
+    fails("%x: f32[2,3]", &format!("{}%y = Reshape(%x, %s) : f32[4]", ints("s", &[4])), "6 elements as in [2,3]");
+    fails("%x: f32[2,3]", "%y = TransposeD(%x) {perm = [0,0]} : f32[2,2]", "axis 0 twice");
+}
+
+#[test]
+fn slices_and_gathers() {
+    let abc = format!("{}{}", ints("b", &[-3, 1]), ints("e", &[9, -1]));
+    holds("%x: f32[5,6]", &format!("{abc}%y = StridedSliceV2(%x, %b, %e) : f32[3,4]"));
+    let back = format!("{}{}{}{}", ints("b", &[5]), ints("e", &[-100]), ints("a", &[1]), ints("s", &[-2]));
+    holds("%x: f32[5,6]", &format!("{back}%y = StridedSliceV2(%x, %b, %e, %a, %s) : f32[5,3]"));
+    holds("%x: f32[5,6], %i: i64[2,3]", &format!("{}%y = GatherV2(%x, %i, %a) : f32[5,2,3]", ints("a", &[1])));
+    holds("%x: f32[2,3,4], %i: i64[7,2]", "%y = GatherNd(%x, %i) : f32[7,4]");
+    holds("%x: f32[5,6], %i: i64[2,6]", "%y = GatherElements(%x, %i) : f32[2,6]");
+    assert_eq!(crate::slice::slice_len(10, i64::MAX, i64::MIN, -1), 10);
+    assert_eq!(crate::slice::slice_len(10, i64::MIN, i64::MAX, i64::MAX), 1);
+}
+
+#[test]
+fn joins_and_splits() {
+    holds("%x: f32[2,3], %z: f32[2,5]", "%y = ConcatD(%x, %z) {N = 2, concat_dim = -1} : f32[2,8]");
+    holds("%x: f32[2,3], %z: f32[2,3]", "%y = Pack(%x, %z) {axis = 1, N = 2} : f32[2,2,3]");
+    holds("%x: f32[4,6]", "%y = SplitD(%x) {num_split = 2, split_dim = 0} : f32[2,6], f32[2,6]");
+    holds("%x: f32[7]", "%y = SplitD(%x) {num_split = 3, split_dim = 0} : f32[3], f32[3], f32[1]");
+    holds("%x: f32[7]", "%y = SplitVD(%x) {size_splits = [2, -1], split_dim = 0, num_split = 2} : f32[2], f32[5]");
+    holds("%a: f32[2], %b: f32[2], %c: f32[2]", "%y = PhonyConcat(%a, %b, %c) {N = [3], concat_dim = [0]} : f32[6]");
+    holds(
+        "%x: f32[4,6]",
+        "%y = PhonySplit(%x) {num_split = [2, 3], split_dim = [0, 1]} : f32[2,2], f32[2,2], f32[2,2], f32[2,2], f32[2,2], f32[2,2]",
+    );
+    fails(
+        "%x: f32[2,3], %z: f32[4,5]",
+        "%y = ConcatD(%x, %z) {N = 2, concat_dim = 1} : f32[2,8]",
+        "dimension 0 of input 1",
+    );
+    fails(
+        "%x: f32[2,3], %z: f32[2,5]",
+        "%y = ConcatD(%x, %z) {N = 3, concat_dim = 1} : f32[2,8]",
+        "found 3, expected 2 as there are inputs",
+    );
+}
+
+#[test]
+fn the_rest() {
+    holds(
+        "%x: f32[7,2,3], %w: f32[1,20,3], %r: f32[1,20,5]",
+        "%y = CommonLSTM(%x, %w, %r) {hidden_size = 5} : f32[7,1,2,5], f32[1,2,5], f32[1,2,5]",
+    );
+    holds("%x: f32[256,4]", "%y = HcomAllGather(%x) {group = \"hccl_world_group\", rank_size = 8} : f32[2048,4]");
+    holds("%x: f32[256,4]", "%y = HcomReduceScatter(%x) {rank_size = 8} : f32[32,4]");
+    holds("%x: f32[2,16,1]", "%y = DFT(%x) {axis = 1, onesided = true} : f32[2,9,2]");
+    holds("%x: f32[2,16]", "%y = RFFT(%x) : f32[2,9,2]\n%z = IRFFT(%y) : f32[2,16]");
+    holds(
+        "%x: f32[1,3,4,6]",
+        "%s = Const() {value = dense<f32[4]: 1 1 2 0.5>} : f32[4]\n%y = Resize(%x, _, %s) : f32[1,3,8,3]",
+    );
+    holds("%x: f32[2,3]", "%y = NonZero(%x) : i64[2,?]");
+    holds("%x: u8[2,3], %s: f32[]", "%y = DequantizeLinear(%x, %s) : f32[2,3]");
+    holds(
+        "%q: f32[1,8,32], %k: f32[1,9,16], %v: f32[1,9,16]",
+        "%y = Attention(%q, %k, %v) {q_num_heads = 4, kv_num_heads = 2} : f32[1,8,32]",
+    );
+}
+
+#[test]
+fn prototypes_are_sound() {
+    let all = protos().set.protos().expect("protos");
+    assert!(all.len() > 200, "{} prototypes", all.len());
+    for w in all.windows(2) {
+        assert_ne!(w[0].name, w[1].name);
+    }
+    for p in &all {
+        for &i in p.value_inputs.iter() {
+            assert!((i as usize) < p.inputs.len(), "{}: value input {i}", p.name);
+        }
+        for a in p.attrs.iter() {
+            assert!(p.attrs.iter().filter(|b| b.name == a.name).count() == 1, "{}: attribute {} twice", p.name, a.name);
+            if let (Some(AttrValue::Str(d)), false) = (a.default.as_ref().into_option(), a.choices.is_empty()) {
+                assert!(a.choices.contains(d), "{}: default of {}", p.name, a.name);
+            }
+        }
+    }
+}
+
+/// Hostile values behind value inputs and attributes give errors or unknown sizes, never a panic.
+#[test]
+fn extreme_numbers_do_not_overflow() {
+    let p = protos();
+    let wild = [i64::MIN, i64::MIN + 1, -1, 0, 1, 2, i64::MAX - 1, i64::MAX];
+    for (op, ins) in [
+        ("Reshape", 1),
+        ("Expand", 1),
+        ("Tile", 1),
+        ("BroadcastTo", 1),
+        ("PadV3", 1),
+        ("TopKV2", 1),
+        ("ReduceSum", 1),
+        ("UnsqueezeV3", 1),
+        ("Slice", 2),
+        ("StridedSliceV2", 2),
+    ] {
+        for &a in &wild {
+            for &b in &wild {
+                let mut t = ints("a", &[a, b]);
+                t += &ints("b", &[b, a]);
+                let args = if ins == 2 { "%x, %a, %b" } else { "%x, %a" };
+                let outs = if op == "TopKV2" { "f32[...], i32[...]" } else { "f32[...]" };
+                let text = format!(
+                    "graph @main(%x: f32[3,9223372036854775807]) {{\n{t}%y = {op}({args}) : {outs}\n return %y\n}}"
+                );
+                let _ = check(&p, &text);
+            }
+        }
+    }
+    for (op, key) in [
+        ("SplitD", "num_split"),
+        ("Flatten", "axis"),
+        ("DepthToSpace", "block_size"),
+        ("HcomAllGather", "rank_size"),
+        ("Unpack", "num"),
+        ("RFFT", "n"),
+    ] {
+        for &a in &wild {
+            let text = format!(
+                "graph @main(%x: f32[3,9223372036854775807,1,2]) {{\n%y = {op}(%x) {{{key} = {a}, split_dim = 0}} : f32[...]\n return %y\n}}"
+            );
+            let _ = check(&p, &text);
+        }
+    }
+}
