@@ -59,11 +59,22 @@ pub fn encode(m: &CompiledModel) -> ModelParts {
     def.attr.set("ge_rs.outputs", Value::Descs(m.outputs.iter().map(|i| desc::to_proto(&i.name, &i.desc)).collect()));
     ModelParts {
         model_def: def,
-        weights: m.weights.iter().map(|(offset, data)| WeightSegment { offset: *offset, data: data.clone() }).collect(),
+        weights: weights(m),
         kernels: m.kernels.iter().map(|k| KernelRecord { name: k.name.clone(), bin: k.binary.clone() }).collect(),
         tasks: tasks(m),
         ..ModelParts::default()
     }
+}
+
+/// The weights, padded to their planned size.
+fn weights(m: &CompiledModel) -> Vec<WeightSegment> {
+    let mut out: Vec<WeightSegment> =
+        m.weights.iter().map(|(offset, data)| WeightSegment { offset: *offset, data: data.clone() }).collect();
+    let end = out.last().map_or(0, |s| s.offset + s.data.len() as u64);
+    if let Some(pad) = m.memory.weights.checked_sub(end).filter(|p| *p > 0 && *p <= 4096) {
+        out.push(WeightSegment { offset: end, data: Bytes::from(vec![0u8; pad as usize]) });
+    }
+    out
 }
 
 fn def_attr(def: &mut ModelDef) -> &mut std::collections::BTreeMap<String, ge_om::proto::ir::AttrDef> {

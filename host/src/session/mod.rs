@@ -137,6 +137,9 @@ impl Session {
         let times = node_times(&root, &toolbox, &soc);
         let mut model = ge_compiler::model::assemble(&root, &|k| times.get(&k).copied().unwrap_or(0));
         model.options = options.given().clone();
+        // Always on: a plan that does not hold is never written and never run.
+        ge_compiler::model::plan_checker::check(&model)
+            .map_err(|e| ge_compiler::CompileError::internal("model", e.to_string()).into_error())?;
         Ok(Compiled { model, root })
     }
 

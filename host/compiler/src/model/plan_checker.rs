@@ -1,0 +1,410 @@
+//! The last look at a compiled model, by code that shares nothing with the planners: tasks are run as queues with events, and
+//! what they are then known to be ordered by must honour every edge and every reuse of memory.
+//!
+//! - **Streams and events**: no deadlock; a record is waited for once, and an id recorded again only after its wait; every data
+//!   and control edge follows from stream order and events, nodes without a task bridged; END_GRAPH passes no unfinished work.
+//! - **Memory** (ReuseChecker, facts 2.6 h): a range is written anew only after every use of what lay there, in the order in which
+//!   tasks are known to run; what shares memory on purpose (views, in place, no-task concat) counts as one.
+//!
+//! Cost: tasks times streams, and a search in an interval map for each block.
+use ge_model::{CompiledModel, NodeInfo, SlotInfo};
+use ge_plugin_api::task::TaskType;
+use std::collections::{BTreeMap, HashMap};
+
+/// Why a plan does not hold.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PlanFault {
+    /// Nothing can go on before the end.
+    #[error("the streams wait for each other: {}", waiting.join("; "))]
+    Deadlock {
+        /// Who waits for what.
+        waiting: Vec<String>,
+    },
+    /// An id is recorded while its last record is not waited for yet.
+    #[error("event {id} is recorded again by `{node}` before it was waited for")]
+    Recorded {
+        /// Id.
+        id: u32,
+        /// Recorder.
+        node: String,
+    },
+    /// An edge that nothing guarantees.
+    #[error("`{to}` may start before `{from}` has ended")]
+    Edge {
+        /// Producer.
+        from: String,
+        /// Consumer.
+        to: String,
+    },
+    /// END_GRAPH passes unfinished work.
+    #[error("the model may end before stream {stream} has finished")]
+    End {
+        /// Stream.
+        stream: usize,
+    },
+    /// Two blocks that may live at the same time share addresses.
+    #[error("`{second}` may write over the memory of `{first}` at {memory} offset {offset} while it is still in use")]
+    Overlap {
+        /// Who holds the memory.
+        first: String,
+        /// Who writes over it.
+        second: String,
+        /// Memory kind.
+        memory: String,
+        /// First shared byte.
+        offset: u64,
+    },
+}
+
+/// Proves a compiled model's plans.
+pub fn check(m: &CompiledModel) -> Result<(), PlanFault> {
+    let run = Run::simulate(m)?;
+    run.edges(m)?;
+    run.end(m)?;
+    run.memory(m)
+}
+
+/// The tasks of one node on one stream: start clock of the first, index of the last.
+#[derive(Clone)]
+struct Stand {
+    stream: usize,
+    /// For every stream how many of its tasks are over when the first task starts.
+    start: Vec<u32>,
+    last: u32,
+}
+
+struct Run {
+    streams: usize,
+    /// By graph and node: where its own tasks stand.
+    stands: Vec<Vec<Vec<Stand>>>,
+    end: Option<(usize, Vec<u32>)>,
+    lengths: Vec<u32>,
+}
+
+fn is_record(t: TaskType) -> bool {
+    matches!(t, TaskType::EVENT_RECORD | TaskType::NOTIFY_RECORD)
+}
+fn is_wait(t: TaskType) -> bool {
+    matches!(t, TaskType::EVENT_WAIT | TaskType::NOTIFY_WAIT)
+}
+
+impl Run {
+    fn simulate(m: &CompiledModel) -> Result<Run, PlanFault> {
+        let s = m.streams.physical.len();
+        let mut queues: Vec<Vec<usize>> = vec![Vec::new(); s];
+        for (i, t) in m.tasks.iter().enumerate() {
+            queues[t.stream as usize].push(i);
+        }
+        let mut run = Run {
+            streams: s,
+            stands: m.graphs.iter().map(|g| vec![Vec::new(); g.nodes.len()]).collect(),
+            end: None,
+            lengths: queues.iter().map(|q| q.len() as u32).collect(),
+        };
+        // Notifies that other ranks record are not ordered by this model alone: a wait on one that it never records passes.
+        let own: std::collections::HashSet<(bool, u32)> = m
+            .tasks
+            .iter()
+            .filter(|t| is_record(TaskType(t.kind)))
+            .filter_map(|t| Some((notify(t.kind), t.sync_id?)))
+            .collect();
+        let mut clocks: Vec<Vec<u32>> = vec![vec![0; s]; s];
+        let mut at = vec![0usize; s];
+        let mut awake: Vec<bool> = m.streams.physical.iter().map(|p| p.head).collect();
+        let mut recorded: HashMap<(bool, u32), Vec<u32>> = HashMap::new();
+        let mut waiting: HashMap<(bool, u32), usize> = HashMap::new();
+        let mut todo: Vec<usize> = (0..s).rev().filter(|i| awake[*i]).collect();
+        while let Some(q) = todo.pop() {
+            while let Some(&i) = queues[q].get(at[q]) {
+                let t = &m.tasks[i];
+                let kind = TaskType(t.kind);
+                let name = || m.node(t.graph, t.node).map_or_else(String::new, |n| n.name.clone());
+                let key = (notify(t.kind), t.sync_id.unwrap_or(0));
+                if is_wait(kind) && own.contains(&key) {
+                    let Some(clock) = recorded.remove(&key) else {
+                        waiting.insert(key, q);
+                        break;
+                    };
+                    join(&mut clocks[q], &clock);
+                }
+                if !is_record(kind) && !is_wait(kind) {
+                    run.note(t.graph as usize, t.node as usize, q, &clocks[q], at[q] as u32);
+                }
+                if kind == TaskType::END_GRAPH {
+                    run.end = Some((q, clocks[q].clone()));
+                }
+                at[q] += 1;
+                clocks[q][q] = at[q] as u32;
+                if is_record(kind) {
+                    if recorded.insert(key, clocks[q].clone()).is_some() {
+                        return Err(PlanFault::Recorded { id: key.1, node: name() });
+                    }
+                    if let Some(w) = waiting.remove(&key) {
+                        todo.push(w);
+                    }
+                }
+                let wakes = match kind {
+                    TaskType::STREAM_ACTIVE => t.numbers.first(),
+                    TaskType::STREAM_SWITCH => t.numbers.get(2),
+                    _ => None,
+                };
+                if let Some(w) = wakes.and_then(|w| usize::try_from(*w).ok()).filter(|w| *w < s) {
+                    let clock = clocks[q].clone();
+                    join(&mut clocks[w], &clock);
+                    if !std::mem::replace(&mut awake[w], true) {
+                        todo.push(w);
+                    }
+                }
+            }
+        }
+        let stuck: Vec<String> = (0..s)
+            .filter(|q| at[*q] < queues[*q].len())
+            .map(|q| {
+                let t = &m.tasks[queues[q][at[q]]];
+                let node = m.node(t.graph, t.node).map_or("", |n| n.name.as_str());
+                format!("stream {q} at {} of `{node}`, event {}", TaskType(t.kind), t.sync_id.unwrap_or(0))
+            })
+            .collect();
+        if stuck.is_empty() { Ok(run) } else { Err(PlanFault::Deadlock { waiting: stuck }) }
+    }
+
+    fn note(&mut self, graph: usize, node: usize, stream: usize, clock: &[u32], index: u32) {
+        let list = &mut self.stands[graph][node];
+        match list.iter_mut().find(|s| s.stream == stream) {
+            Some(s) => s.last = index,
+            None => list.push(Stand { stream, start: clock.to_vec(), last: index }),
+        }
+    }
+
+    /// Every edge: what must be over when a node starts, through nodes without tasks.
+    fn edges(&self, m: &CompiledModel) -> Result<(), PlanFault> {
+        for (gi, g) in m.graphs.iter().enumerate() {
+            // For nodes without tasks: per stream the last task (and its node) that must be over; shared where nothing changes.
+            let mut through: Vec<Vec<(usize, u32, u32)>> = vec![Vec::new(); g.nodes.len()];
+            for (i, n) in g.nodes.iter().enumerate() {
+                let mine = &self.stands[gi][i];
+                let mut need: Vec<(usize, u32, u32)> = Vec::new();
+                for p in n.inputs.iter().flatten().map(|v| v.node).chain(n.controls.iter().copied()) {
+                    let stands = &self.stands[gi][p as usize];
+                    if stands.is_empty() {
+                        need.extend_from_slice(&through[p as usize]);
+                    } else {
+                        need.extend(stands.iter().map(|s| (s.stream, s.last, p)));
+                    }
+                }
+                let Some(main) = mine.iter().find(|s| Some(s.stream as u32) == n.stream).or(mine.first()) else {
+                    // Keep the latest of each stream.
+                    need.sort_unstable_by_key(|(s, last, _)| (*s, std::cmp::Reverse(*last)));
+                    need.dedup_by_key(|(s, ..)| *s);
+                    through[i] = need;
+                    continue;
+                };
+                for (stream, last, p) in need {
+                    if main.start[stream] <= last {
+                        return Err(PlanFault::Edge { from: g.nodes[p as usize].name.clone(), to: n.name.clone() });
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn end(&self, m: &CompiledModel) -> Result<(), PlanFault> {
+        let Some((own, clock)) = &self.end else { return Ok(()) };
+        for q in 0..self.streams {
+            // What stands behind END_GRAPH on its own stream, and records that nothing waits for, are no work of a node.
+            let work = m.tasks.iter().filter(|t| t.stream as usize == q).rposition_work();
+            if q != *own && work.is_some_and(|w| clock[q] <= w) && self.lengths[q] > 0 {
+                return Err(PlanFault::End { stream: q });
+            }
+        }
+        Ok(())
+    }
+
+    fn memory(&self, m: &CompiledModel) -> Result<(), PlanFault> {
+        for (gi, g) in m.graphs.iter().enumerate() {
+            let mut blocks = Blocks::gather(gi, &g.nodes);
+            blocks.list.sort_by_key(|b| b.first);
+            let mut held: BTreeMap<(u8, u64), (u64, usize)> = BTreeMap::new();
+            for b in 0..blocks.list.len() {
+                let block = &blocks.list[b];
+                if block.size == 0 {
+                    continue;
+                }
+                let (memory, from, to) = (block.memory, block.offset, block.offset + block.size);
+                // What lies in the range: from the block before it on.
+                let start = held
+                    .range(..=(memory, from))
+                    .next_back()
+                    .filter(|((k, _), (end, _))| *k == memory && *end > from)
+                    .map(|(k, _)| *k);
+                let keys: Vec<(u8, u64)> =
+                    start.into_iter().chain(held.range((memory, from + 1)..(memory, to)).map(|(k, _)| *k)).collect();
+                for key in keys {
+                    let Some((end, old)) = held.remove(&key) else { continue };
+                    if let Some(fault) = self.unordered(m, gi, &blocks.list[old], block, key.1.max(from)) {
+                        return Err(fault);
+                    }
+                    if key.1 < from {
+                        held.insert(key, (from, old));
+                    }
+                    if end > to {
+                        held.insert((memory, to), (end, old));
+                    }
+                }
+                held.insert((memory, from), (to, b));
+            }
+        }
+        Ok(())
+    }
+
+    /// A fault if not every use of `old` is over before `new` is first touched.
+    fn unordered(&self, m: &CompiledModel, gi: usize, old: &Block, new: &Block, offset: u64) -> Option<PlanFault> {
+        let stands = &self.stands[gi];
+        let first = stands[new.first as usize].first();
+        let ok = match first {
+            // What is there without a task is there from the start: nothing may have lain under it.
+            None => false,
+            Some(f) => {
+                !old.kept && old.users.iter().flat_map(|u| &stands[*u as usize]).all(|s| f.start[s.stream] > s.last)
+            }
+        };
+        if ok {
+            return None;
+        }
+        let name = |i: u32| m.graphs[gi].nodes[i as usize].name.clone();
+        Some(PlanFault::Overlap {
+            first: name(old.first),
+            second: name(new.first),
+            memory: ge_plugin_api::device::MemoryKind(new.memory).name().to_owned(),
+            offset,
+        })
+    }
+}
+
+fn notify(kind: u32) -> bool {
+    matches!(TaskType(kind), TaskType::NOTIFY_RECORD | TaskType::NOTIFY_WAIT)
+}
+fn join(a: &mut [u32], b: &[u32]) {
+    for (x, y) in a.iter_mut().zip(b) {
+        *x = (*x).max(*y);
+    }
+}
+
+trait Work {
+    /// Position of the last task that is no record.
+    fn rposition_work(self) -> Option<u32>;
+}
+impl<'a, I: Iterator<Item = &'a ge_model::TaskInfo>> Work for I {
+    fn rposition_work(self) -> Option<u32> {
+        self.enumerate().filter(|(_, t)| !is_record(TaskType(t.kind))).last().map(|(i, _)| i as u32)
+    }
+}
+
+/// One run of addresses and everybody who touches it.
+struct Block {
+    memory: u8,
+    offset: u64,
+    size: u64,
+    /// The node that first touches it.
+    first: u32,
+    /// Nodes that touch it, the first included.
+    users: Vec<u32>,
+    /// It lives to the end: a model's input or output.
+    kept: bool,
+}
+
+struct Blocks {
+    list: Vec<Block>,
+}
+
+impl Blocks {
+    fn gather(gi: usize, nodes: &[NodeInfo]) -> Blocks {
+        let mut list: Vec<Block> = Vec::new();
+        // Block of each output.
+        let mut of: Vec<Vec<Option<usize>>> = Vec::with_capacity(nodes.len());
+        for (i, n) in nodes.iter().enumerate() {
+            let mut mine = Vec::with_capacity(n.slots.len());
+            for s in &n.slots {
+                if s.space != SlotInfo::FEATURE {
+                    mine.push(None);
+                    continue;
+                }
+                let shared = s
+                    .ref_input
+                    .and_then(|k| n.inputs.get(k as usize).copied().flatten())
+                    .and_then(|v| of[v.node as usize].get(v.output as usize).copied().flatten());
+                if let Some(b) = shared {
+                    list[b].users.push(i as u32);
+                    // A view may reach beyond what it views (padding); the block is what all of them cover.
+                    let end = (list[b].offset + list[b].size).max(s.offset + s.size);
+                    let start = list[b].offset.min(s.offset);
+                    list[b].offset = start;
+                    list[b].size = end - start;
+                    mine.push(Some(b));
+                    continue;
+                }
+                mine.push(Some(list.len()));
+                let kept = gi == 0 && s.zero_copy;
+                list.push(Block {
+                    memory: s.memory,
+                    offset: s.offset,
+                    size: s.size,
+                    first: i as u32,
+                    users: vec![i as u32],
+                    kept,
+                });
+            }
+            for w in n.workspaces.iter().filter(|w| w.space == SlotInfo::FEATURE) {
+                list.push(Block {
+                    memory: w.memory,
+                    offset: w.offset,
+                    size: w.size,
+                    first: i as u32,
+                    users: vec![i as u32],
+                    kept: false,
+                });
+            }
+            of.push(mine);
+            for v in n.inputs.iter().flatten() {
+                if let Some(b) = of[v.node as usize].get(v.output as usize).copied().flatten() {
+                    list[b].users.push(i as u32);
+                }
+            }
+        }
+        join_no_task(nodes, &of, &mut list);
+        Blocks { list }
+    }
+}
+
+/// A no-task concat or split and what it joins share their memory on purpose: its inputs' (outputs') blocks become one with it.
+fn join_no_task(nodes: &[NodeInfo], of: &[Vec<Option<usize>>], list: &mut [Block]) {
+    for (i, n) in nodes.iter().enumerate() {
+        if !n.attrs.flag("_no_task") && !matches!(n.op.as_str(), "PhonyConcat" | "PhonySplit") {
+            continue;
+        }
+        let around: Vec<usize> = n
+            .inputs
+            .iter()
+            .flatten()
+            .filter_map(|v| of[v.node as usize].get(v.output as usize).copied().flatten())
+            .chain(of[i].iter().copied().flatten())
+            .collect();
+        let Some(&whole) = around.iter().min_by_key(|b| list[**b].first) else { continue };
+        for b in around {
+            if b == whole || list[b].size == 0 {
+                continue;
+            }
+            let users = std::mem::take(&mut list[b].users);
+            let (offset, end, kept) = (list[b].offset, list[b].offset + list[b].size, list[b].kept);
+            list[b].size = 0;
+            let w = &mut list[whole];
+            let start = w.offset.min(offset);
+            w.size = (w.offset + w.size).max(end) - start;
+            w.offset = start;
+            w.kept |= kept;
+            w.users.extend(users);
+        }
+    }
+}
