@@ -19,21 +19,33 @@ use ge_plugin_api::types::{AttrValue, ConstTensor, NodeId, TensorDesc, ValueRef}
 pub struct Builder {
     inner: GraphBuilder<'static>,
     root: String,
-    /// Graphs being built, the innermost last: name, inputs so far, outputs so far.
-    open: Vec<(String, u32, Vec<(String, ValueRef)>)>,
+    /// Graphs being built, the innermost last.
+    open: Vec<Open>,
+}
+
+/// A graph being built.
+struct Open {
+    name: String,
+    inputs: u32,
+    outputs: Vec<(String, ValueRef)>,
+}
+impl Open {
+    fn new(name: &str) -> Open {
+        Open { name: name.to_owned(), inputs: 0, outputs: Vec::new() }
+    }
 }
 
 impl Builder {
     /// An empty root graph.
     pub fn new(root: &str) -> Builder {
-        Builder { inner: GraphBuilder::new(None), root: root.to_owned(), open: vec![(root.to_owned(), 0, Vec::new())] }
+        Builder { inner: GraphBuilder::new(None), root: root.to_owned(), open: vec![Open::new(root)] }
     }
     /// The next input of the graph: a `Data` node.
     pub fn input(&mut self, name: &str, desc: TensorDesc) -> ValueRef {
         let mut index = 0;
         if let Some(top) = self.open.last_mut() {
-            index = top.1;
-            top.1 += 1;
+            index = top.inputs;
+            top.inputs += 1;
         }
         self.inner.data(name, index, desc)
     }
@@ -52,7 +64,7 @@ impl Builder {
     /// The next output of the graph, by the name that the user knows.
     pub fn output(&mut self, name: &str, value: ValueRef) {
         if let Some(top) = self.open.last_mut() {
-            top.2.push((name.to_owned(), value));
+            top.outputs.push((name.to_owned(), value));
         }
     }
     /// An attribute of the graph.
@@ -62,17 +74,17 @@ impl Builder {
     /// Builds a subgraph; name it in an attribute of a node by the value given back. Values of other graphs are not seen
     /// in it.
     pub fn subgraph(&mut self, name: &str, body: impl FnOnce(&mut Builder)) -> AttrValue {
-        let outer = self.open.last().map_or_else(|| self.root.clone(), |o| o.0.clone());
+        let outer = self.open.last().map_or_else(|| self.root.clone(), |o| o.name.clone());
         self.inner.enter(&outer, name);
-        self.open.push((name.to_owned(), 0, Vec::new()));
+        self.open.push(Open::new(name));
         body(self);
         self.close();
         self.inner.enter(name, &outer);
         AttrValue::Graph(name.into())
     }
     fn close(&mut self) {
-        if let Some((_, _, outputs)) = self.open.pop() {
-            self.inner.outputs(&outputs);
+        if let Some(done) = self.open.pop() {
+            self.inner.outputs(&done.outputs);
         }
     }
     /// The model. Errors: an edit that does not hold, such as a value of another graph.

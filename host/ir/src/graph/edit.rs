@@ -2,7 +2,7 @@
 use super::{Graph, Model, Node};
 use ge_plugin_api::patch::{Edit, NewNode};
 use ge_plugin_api::types::{AttrValue, DType, Key, NodeId, TensorDesc, Use, ValueRef};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Why a patch was refused. Nothing of it was applied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -116,8 +116,8 @@ struct Removed {
 struct Journal {
     nodes: HashMap<(usize, NodeId), Option<Node>>,
     touched: Vec<(usize, NodeId)>,
-    lens: HashMap<usize, (usize, usize)>,
-    attrs: HashMap<usize, ge_plugin_api::types::AttrMap>,
+    lens: BTreeMap<usize, (usize, usize)>,
+    attrs: BTreeMap<usize, ge_plugin_api::types::AttrMap>,
     orders: Vec<(usize, Vec<NodeId>)>,
     graphs: usize,
     removed_graphs: Vec<(usize, Graph)>,
@@ -145,6 +145,10 @@ impl Model {
             self.graphs.insert(at, g);
         }
         self.graphs.truncate(j.graphs);
+        #[expect(
+            clippy::iter_over_hash_type,
+            reason = "each entry restores a slot of its own: the order cannot be seen"
+        )]
         for ((g, id), old) in j.nodes {
             if let Some(slot) = self.graphs.get_mut(g).and_then(|g| g.nodes.get_mut(id.index())) {
                 *slot = old;
@@ -557,17 +561,17 @@ impl Model {
             return Ok(());
         }
         let g = &self.graphs[gi];
-        if let (Some(a), Some(b)) = (g.desc(from), g.desc(to)) {
-            if !fits(a, b) {
-                let name = |v: ValueRef| g.get(v.node).map(|n| format!("{}:{}", n.name, v.output)).unwrap_or_default();
-                return Err(EditError::TypeMismatch {
-                    graph: g.name.clone(),
-                    from: name(from),
-                    found: format!("{}{}", a.dtype, a.shape),
-                    to: name(to),
-                    other: format!("{}{}", b.dtype, b.shape),
-                });
-            }
+        if let (Some(a), Some(b)) = (g.desc(from), g.desc(to))
+            && !fits(a, b)
+        {
+            let name = |v: ValueRef| g.get(v.node).map(|n| format!("{}:{}", n.name, v.output)).unwrap_or_default();
+            return Err(EditError::TypeMismatch {
+                graph: g.name.clone(),
+                from: name(from),
+                found: format!("{}{}", a.dtype, a.shape),
+                to: name(to),
+                other: format!("{}{}", b.dtype, b.shape),
+            });
         }
         let mut users = self.touch(gi, from.node, j)?.uses[from.output as usize].clone();
         users.sort();

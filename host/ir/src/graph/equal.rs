@@ -80,7 +80,14 @@ fn same_desc(a: &TensorDesc, b: &TensorDesc) -> bool {
 
 /// Whether two sets of attributes are the same.
 pub fn same_attrs(a: &AttrMap, b: &AttrMap) -> bool {
-    a.len() == b.len() && a.iter().all(|x| b.get(x.key).is_some_and(|y| same_value(&x.value, y)))
+    if a.len() != b.len() {
+        return false;
+    }
+    // Few are searched, many are sorted: linear but for the sorting, however wide the map.
+    if a.len() <= 32 {
+        return a.iter().all(|x| b.get(x.key).is_some_and(|y| same_value(&x.value, y)));
+    }
+    a.sorted().iter().zip(b.sorted()).all(|(x, y)| x.key == y.key && same_value(&x.value, &y.value))
 }
 
 /// Whether two attribute values are the same: a list of one kind is the same in either variant, a dictionary is a set.

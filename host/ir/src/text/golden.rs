@@ -43,7 +43,7 @@ pub struct Outcome {
 
 impl<'t> Golden<'t> {
     /// Takes a file apart. Errors: no `# RUN:` line, two `# ----` lines.
-    pub fn read(text: &'t str, file: &str) -> Result<Golden<'t>, Diagnostic> {
+    pub fn read(text: &'t str, file: &str) -> Result<Golden<'t>, Vec<Diagnostic>> {
         let mut g =
             Golden { text, run: Vec::new(), input: text, expected: None, refused: Vec::new(), errors: Vec::new() };
         let mut offset = 0;
@@ -56,7 +56,8 @@ impl<'t> Golden<'t> {
                 g.run.push(r.trim());
             } else if bare == "# ----" {
                 if g.expected.is_some() {
-                    return Err(Diagnostic::error("a second `# ----` line").code("GE-E0120").at(file, place, 1));
+                    let d = Diagnostic::error("a second `# ----` line").code("GE-E0120");
+                    return Err(vec![d.at(file, place, 1)]);
                 }
                 g.input = &text[..at];
                 g.expected = Some(&text[offset..]);
@@ -68,7 +69,7 @@ impl<'t> Golden<'t> {
         }
         if g.run.is_empty() {
             let d = Diagnostic::error("a golden file opens with its command").code("GE-E0120").at(file, 1, 1);
-            return Err(d.found("no `# RUN:` line", "`# RUN: ge opt …`"));
+            return Err(vec![d.found("no `# RUN:` line", "`# RUN: ge opt …`")]);
         }
         Ok(g)
     }

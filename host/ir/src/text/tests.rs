@@ -170,6 +170,31 @@ fn side_files_are_read_named_again_and_written() {
     assert_eq!(parse(&String::from_utf8_lossy(&out), "t.ge", &OneFile(sink.0)).expect("reads"), m);
 }
 
+#[test]
+fn wide_and_hostile_texts_cost_what_they_are_long() {
+    // Quadratic work on any of these would take minutes.
+    let n = 50_000;
+    let list = |f: &dyn Fn(usize) -> String| (0..n).map(f).collect::<Vec<_>>().join(", ");
+    let wide = format!(
+        "graph @g({}) {{\n%a = X({}) {{{}}} after({}) : {}\nreturn {}\n}}",
+        list(&|i| format!("%x{i}: f32[]")),
+        list(&|i| format!("%x{i}")),
+        list(&|i| format!("k{i} = {i}")),
+        list(&|i| format!("%x{i}")),
+        list(&|_| "f32[2]".into()),
+        list(&|i| format!("%a#{i}")),
+    );
+    let m = read(&wide);
+    assert_eq!(m.root().len(), n + 2);
+    assert_eq!(read(&show(&m)), m);
+    for junk in ["%a ", "%a = ", "\"\" ", "[", "{k = ", "\\ ", "@ ", "graph ", "graph @g(", "0x", "e", "- "] {
+        assert!(!faults(&junk.repeat(n)).is_empty());
+        assert!(!faults(&format!("graph @g() {{ %a = X() {{v = {}", junk.repeat(n))).is_empty());
+    }
+    let subs: String = (0..20_000).map(|i| format!("graph @g{i}() {{\nreturn\n}}\n")).collect();
+    assert_eq!(read(&subs).graphs().len(), 20_000);
+}
+
 // ---- random models ----
 
 fn text_strategy() -> impl Strategy<Value = String> {
