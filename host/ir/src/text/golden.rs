@@ -8,7 +8,7 @@
 //! # refused: TransposeTransDataPass: the first reader is no Transpose
 //! ```
 //! `# error: words` says that the run fails with a message that has these words; behind a statement it also says on which
-//! line. Nothing here runs a pass or touches a file: the caller does, and hands the outcome to [`Golden::check`].
+//! line. Nothing here runs a pass or touches a file: the caller does, and hands the outcome to `Golden::check`.
 use super::{NoFiles, parse, to_string};
 use crate::graph::{Graph, Model};
 use ge_plugin_api::abi::ROption;
