@@ -3,7 +3,7 @@
 //! - **V1** every input and control input is an output, or a node, of the same graph.
 //! - **V2** the order holds every node once, and each node after all that it reads or follows: defined before use.
 //! - **V3** data and control edges make no cycle.
-//! - **V4** node names are not empty and differ within a graph ([`NameScope::Model`]: within the model).
+//! - **V4** node names are not empty and differ within a graph (`NameScope::Model`: within the model).
 //! - **V5** a graph has exactly one `NetOutput`, nothing reads or follows it, and it has no outputs but a plain copy of its
 //!   inputs' descriptors. A graph with `End` or `PlaceHolder` (one piece of a partition) may have none.
 //! - **V6** the indices of `Data`, and of `RefData` and `AippData` that have one, are 0 to n-1, each once; a piece of a
@@ -18,7 +18,7 @@
 //! - **V13** an attribute names only graphs of the model.
 //! - **V14** a graph is named once at most, never the root, and graphs do not contain each other in a circle.
 //! - **V15** the inputs and outputs of a subgraph fit the node that names it, in number and type.
-//! - **V16** the operator type is known ([`UnknownOps::Allow`] turns it off).
+//! - **V16** the operator type is known (`UnknownOps::Allow` turns it off).
 //! - **V17** a constant has its value (`Const`, `Constant`), and its descriptor says the value's type and shape.
 //! - **V18** `Data`, `RefData`, `AippData`, `Variable`, `FileConstant` have one output; sources but `Data` have no inputs.
 mod operators;
@@ -41,7 +41,7 @@ pub trait OpTable {
     fn proto(&self, op: &str) -> Option<&OpProto>;
 }
 
-/// No prototypes: with [`UnknownOps::Allow`] the structure alone is verified.
+/// No prototypes: with `UnknownOps::Allow` the structure alone is verified.
 pub struct NoOps;
 impl OpTable for NoOps {
     fn proto(&self, _: &str) -> Option<&OpProto> {
