@@ -290,3 +290,82 @@ fn extreme_numbers_do_not_overflow() {
         }
     }
 }
+
+/// One line an operator: inputs (`?` optional, `...` any number), outputs, attributes with defaults.
+fn table() -> String {
+    use ge_plugin_api::ops::{AttrKind, ParamKind, ParamSpec, flags};
+    let params = |v: &[ParamSpec]| {
+        let one = |p: &ParamSpec| {
+            let mark = match p.kind {
+                ParamKind::OPTIONAL => "?",
+                ParamKind::DYNAMIC => "...",
+                _ => "",
+            };
+            format!("{}{mark}", p.name)
+        };
+        v.iter().map(one).collect::<Vec<_>>().join(", ")
+    };
+    let names: [(u64, &str); 10] = [
+        (flags::RANDOM, "random"),
+        (flags::STATEFUL, "stateful"),
+        (flags::ELEMENTWISE, "element-wise"),
+        (flags::COMMUTATIVE, "commutative"),
+        (flags::INPLACE, "in place"),
+        (flags::VIEW, "view"),
+        (flags::REFERENCE, "reference"),
+        (flags::COMMUNICATION, "communication"),
+        (flags::DATA_DEPENDENT_SHAPE, "size by data"),
+        (flags::TRANS_OP, "layout"),
+    ];
+    let mut out = String::from(
+        "# Operator prototypes\n\nLoaded as `libge_ops.so`. Semantics stand at the head of each family file in `src/`; this table is \
+         written by the test `the_table_is_current` (`UPDATE_EXPECT=1`).\n`?` optional, `...` any number, `*` value read; attributes \
+         with their default, `!` required.\n\n| operator | inputs | outputs | attributes | flags |\n|---|---|---|---|---|\n",
+    );
+    for p in protos().set.protos().expect("protos") {
+        let mut ins = p.inputs.to_vec();
+        for &i in p.value_inputs.iter() {
+            let n = format!("{}*", ins[i as usize].name);
+            ins[i as usize].name = n.as_str().into();
+        }
+        let attrs: Vec<String> = p
+            .attrs
+            .iter()
+            .map(|a| match a.default.as_ref().into_option() {
+                Some(AttrValue::Int(v)) => format!("{} = {v}", a.name),
+                Some(AttrValue::Float(v)) => format!("{} = {v}", a.name),
+                Some(AttrValue::Bool(v)) => format!("{} = {v}", a.name),
+                Some(AttrValue::Str(v)) if a.choices.is_empty() => format!("{} = \"{v}\"", a.name),
+                Some(AttrValue::Str(v)) => format!(
+                    "{} = \"{v}\" of {}",
+                    a.name,
+                    a.choices.iter().map(|c| c.as_str()).collect::<Vec<_>>().join(" ")
+                ),
+                Some(AttrValue::Ints(v)) => format!("{} = {:?}", a.name, v.as_slice()),
+                Some(AttrValue::Type(t)) => format!("{} = {t}", a.name),
+                _ => format!("{}{}: {}", a.name, if a.required { "!" } else { "" }, AttrKind::name(a.kind)),
+            })
+            .collect();
+        let fl: Vec<&str> = names.iter().filter(|(b, _)| p.flags & b != 0).map(|(_, n)| *n).collect();
+        out += &format!(
+            "| {} | {} | {} | {} | {} |\n",
+            p.name,
+            params(&ins),
+            params(&p.outputs),
+            attrs.join("; "),
+            fl.join(", ")
+        );
+    }
+    out
+}
+
+#[test]
+fn the_table_is_current() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/README.md");
+    let now = table();
+    if std::env::var_os("UPDATE_EXPECT").is_some() {
+        std::fs::write(path, &now).expect("README.md can be written");
+    }
+    let old = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(old == now, "plugins/ops/README.md is stale: run this test with UPDATE_EXPECT=1");
+}
