@@ -1,0 +1,3 @@
+//! Convolutions.
+pub mod direct;
+pub mod window;

@@ -1,0 +1,157 @@
+//! Windows over spatial axes: attributes of convolutions and pools, checked and brought to three axes.
+use crate::args::{bad, flag, ints_attr, text};
+use ge_plugin_api::Result;
+use ge_plugin_api::kernel::KernelCtx;
+
+/// One spatial axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Axis {
+    /// Input size.
+    pub input: usize,
+    /// Kernel size.
+    pub kernel: usize,
+    /// Distance of two windows.
+    pub stride: usize,
+    /// Distance of two kernel places.
+    pub dilation: usize,
+    /// Padding before.
+    pub begin: i64,
+    /// Padding after.
+    pub end: i64,
+    /// Output size.
+    pub output: usize,
+}
+
+/// An axis of size one, to fill up to three.
+pub const UNIT: Axis = Axis { input: 1, kernel: 1, stride: 1, dilation: 1, begin: 0, end: 0, output: 1 };
+
+impl Axis {
+    /// Output places whose kernel place `k` reads inside the input, as a range, and the input place of output 0 (may be negative).
+    pub fn valid(&self, k: usize) -> (std::ops::Range<usize>, i64) {
+        let first = k as i64 * self.dilation as i64 - self.begin;
+        let s = self.stride as i64;
+        let from = if first >= 0 { 0 } else { (-first + s - 1) / s };
+        let last = self.input as i64 - 1 - first;
+        let to = if last < 0 { 0 } else { last / s + 1 };
+        let to = to.clamp(0, self.output as i64);
+        ((from.min(to) as usize)..(to as usize), first)
+    }
+}
+
+/// Whether the channels stand last.
+pub fn channels_last(ctx: &KernelCtx<'_>) -> bool {
+    text(ctx, "data_format", "NCHW").ends_with('C')
+}
+
+/// A list over the spatial axes from one over all dimensions of `x` (in the order of its layout); empty: the default.
+pub fn spatial_list(ctx: &KernelCtx<'_>, key: &str, rank: usize, default: i64) -> Result<Vec<i64>> {
+    match ints_attr(ctx, key) {
+        None | Some([]) => Ok(vec![default; rank - 2]),
+        Some(v) if v.len() == rank => Ok(if channels_last(ctx) { v[1..rank - 1].to_vec() } else { v[2..].to_vec() }),
+        Some(v) => Err(bad(format!("attribute `{key}`"), format!("{} numbers", v.len()), format!("{rank} numbers"))),
+    }
+}
+
+/// CANN's pads: begin and end of each spatial axis in turn; empty: zeros.
+pub fn cann_pads(ctx: &KernelCtx<'_>, n: usize) -> Result<Vec<(i64, i64)>> {
+    match ints_attr(ctx, "pads") {
+        None | Some([]) => Ok(vec![(0, 0); n]),
+        Some(v) if v.len() == 2 * n => Ok(v.chunks_exact(2).map(|p| (p[0], p[1])).collect()),
+        Some(v) => Err(bad("attribute `pads`", format!("{} numbers", v.len()), format!("{} numbers", 2 * n))),
+    }
+}
+
+/// ONNX's lists: one a spatial axis, pads all begins then all ends.
+pub fn onnx_lists(ctx: &KernelCtx<'_>, n: usize) -> Result<(Vec<i64>, Vec<i64>, Vec<(i64, i64)>)> {
+    let list = |key: &str, len: usize, default: i64| match ints_attr(ctx, key) {
+        None | Some([]) => Ok(vec![default; len]),
+        Some(v) if v.len() == len => Ok(v.to_vec()),
+        Some(v) => Err(bad(format!("attribute `{key}`"), format!("{} numbers", v.len()), format!("{len} numbers"))),
+    };
+    let (s, d, p) = (list("strides", n, 1)?, list("dilations", n, 1)?, list("pads", 2 * n, 0)?);
+    Ok((s, d, (0..n).map(|i| (p[i], p[n + i])).collect()))
+}
+
+/// The axes of a window, outputs computed.
+pub fn axes(
+    ctx: &KernelCtx<'_>,
+    input: &[usize],
+    kernel: &[i64],
+    s: &[i64],
+    d: &[i64],
+    p: &[(i64, i64)],
+) -> Result<Vec<Axis>> {
+    let mode = text(ctx, "auto_pad", "NOTSET");
+    let ceil = flag(ctx, "ceil_mode", false);
+    (0..input.len())
+        .map(|i| {
+            let (n, k, s, d) = (input[i] as i64, kernel[i], s[i], d[i]);
+            let misfit = || {
+                let found = format!("kernel {k} (stride {s}, dilation {d}, pads {} and {}) over {n}", p[i].0, p[i].1);
+                bad("window", found, "a window that fits the padded input")
+            };
+            let limit = i64::from(i32::MAX);
+            let sane = (1..=limit).contains(&k) && (1..=limit).contains(&s) && (1..=limit).contains(&d);
+            if !sane || p[i].0.abs() > limit || p[i].1.abs() > limit || n > limit {
+                return Err(misfit());
+            }
+            let span = (k - 1) * d + 1;
+            let (out, begin, end) = match mode {
+                "SAME_UPPER" | "SAME_LOWER" => {
+                    let out = (n + s - 1) / s;
+                    let total = ((out - 1) * s + span - n).max(0);
+                    let small = total / 2;
+                    if mode == "SAME_UPPER" { (out, small, total - small) } else { (out, total - small, small) }
+                }
+                _ => {
+                    let (b, e) = if mode == "VALID" { (0, 0) } else { p[i] };
+                    let room = n + b + e - span;
+                    if room < 0 {
+                        return Err(misfit());
+                    }
+                    let mut out = room / s + 1;
+                    if ceil && room % s != 0 && out * s < n + b {
+                        out += 1;
+                    }
+                    (out, b, e)
+                }
+            };
+            let [output, kernel, stride, dilation] = [out, k, s, d].map(|v| v.max(0) as usize);
+            Ok(Axis { input: input[i], kernel, stride, dilation, begin, end, output })
+        })
+        .collect()
+}
+
+/// Filled up to three axes in front.
+pub fn three(axes: &[Axis]) -> Result<[Axis; 3]> {
+    match *axes {
+        [w] => Ok([UNIT, UNIT, w]),
+        [h, w] => Ok([UNIT, h, w]),
+        [d, h, w] => Ok([d, h, w]),
+        _ => Err(bad("number of spatial axes", axes.len(), "1 to 3")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn valid_places_agree_with_a_scan() {
+        for input in 1..7usize {
+            for (stride, dilation, begin, kernel) in
+                [(1, 1, 0, 1), (2, 1, 1, 3), (3, 2, 2, 2), (1, 3, -1, 2), (2, 2, 4, 3)]
+            {
+                let a = Axis { input, kernel, stride, dilation, begin, end: 0, output: 5 };
+                for k in 0..kernel {
+                    let (r, first) = a.valid(k);
+                    let want: Vec<usize> = (0..5)
+                        .filter(|&o| (0..input as i64).contains(&((o * stride + k * dilation) as i64 - begin)))
+                        .collect();
+                    assert_eq!(r.clone().collect::<Vec<_>>(), want, "{a:?} {k}");
+                    assert!(r.is_empty() || first + (r.start * stride) as i64 >= 0);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Operators whose output sizes depend on data: `NonZero`, `Compress`, `Unique`, `NonMaxSuppression`.
+use crate::args::{Arg, axis, bad, flag, int_attr, put_i64};
+use crate::kernels::math::cast::nums;
+use crate::kernels::shape::moving::{Source, write_moved};
+use crate::store::Op;
+use crate::store::types::{BITS, BOOL, FLOAT, INDEX, NUMB, REAL};
+use ge_kernels::view::{Bool, Elem, Num};
+use ge_kernels::with_kind;
+use ge_plugin_api::Result;
+use ge_plugin_api::kernel::KernelCtx;
+use std::cmp::Ordering;
+
+fn run_non_zero(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    let x = Arg::of(ctx, 0)?;
+    let zero = |n: &Num| matches!(n, Num::I(0) | Num::U(0)) || matches!(n, Num::F(v) if *v == 0.0);
+    let at: Vec<usize> = nums(&x)?.iter().enumerate().filter(|(_, n)| !zero(n)).map(|(i, _)| i).collect();
+    let (r, n) = (x.rank(), at.len());
+    let mut v = crate::args::filled(r * n, 0i64)?;
+    let by_axis = flag(ctx, "transpose", true);
+    for (i, &p) in at.iter().enumerate() {
+        let mut rest = p;
+        for d in (0..r).rev() {
+            v[if by_axis { d * n + i } else { i * r + d }] = (rest % x.shape[d]) as i64;
+            rest /= x.shape[d];
+        }
+    }
+    put_i64(ctx, 0, &if by_axis { [r, n] } else { [n, r] }, &v)
+}
+/// Writes the parts of an axis (None: of the flat data) that are listed.
+fn take(ctx: &mut KernelCtx<'_>, x: &Arg<'_>, a: Option<usize>, list: &[usize]) -> Result<()> {
+    let (mut shape, n, inner) = match a {
+        Some(a) => (x.shape.clone(), x.shape[a], x.shape[a + 1..].iter().product::<usize>()),
+        None => (vec![x.len], x.len, 1),
+    };
+    shape[a.unwrap_or(0)] = list.len();
+    let src = Source::of(x)?;
+    let run = inner * src.width;
+    write_moved(ctx, 0, &shape, src.bits, |o| {
+        if run > 0 && !list.is_empty() {
+            for (i, o) in o.chunks_exact_mut(run).enumerate() {
+                let from = (i / list.len() * n + list[i % list.len()]) * run;
+                o.copy_from_slice(&src.bytes()[from..from + run]);
+            }
+        }
+        Ok(())
+    })
+}
+fn run_compress(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    let (x, c) = (Arg::of(ctx, 0)?, Arg::of(ctx, 1)?);
+    let a = ctx.attrs.int("axis").map(|a| axis("attribute `axis`", a, x.rank())).transpose()?;
+    let n = a.map_or(x.len, |a| x.shape[a]);
+    let list: Vec<usize> = c.values::<Bool>()?.iter().enumerate().filter(|(_, c)| c.get()).map(|(i, _)| i).collect();
+    if let Some(&p) = list.last().filter(|&&p| p >= n) {
+        return Err(bad("input 1 `condition`", format!("true at {p}"), format!("places below {n}")));
+    }
+    take(ctx, &x, a, &list)
+}
+fn compare<T: Elem>(a: &[T], b: &[T]) -> Ordering {
+    let nan = |v: &T| v.partial_cmp(v).is_none();
+    a.iter()
+        .zip(b)
+        .map(|(p, q)| p.partial_cmp(q).unwrap_or_else(|| nan(p).cmp(&nan(q))))
+        .find(|o| o.is_ne())
+        .unwrap_or(Ordering::Equal)
+}
+fn run_unique(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    let x = Arg::of(ctx, 0)?;
+    let a = ctx.attrs.int("axis").map(|a| axis("attribute `axis`", a, x.rank())).transpose()?;
+    let (n, inner) = a.map_or((x.len, 1), |a| (x.shape[a], x.shape[a + 1..].iter().product()));
+    let outer = a.map_or(1, |a| x.shape[..a].iter().product());
+    let mut order: Vec<usize> = (0..n).collect();
+    let mut same = vec![false; n];
+    with_kind!(x.kind()?, T => {
+        let v = x.values::<T>()?;
+        // Each part of the axis as one row.
+        let mut rows: Vec<T> = crate::args::room(x.len)?;
+        for k in 0..n {
+            for o in 0..outer {
+                rows.extend_from_slice(&v[(o * n + k) * inner..][..inner]);
+            }
+        }
+        let w: usize = outer * inner;
+        let row = |k: usize| &rows[k * w..(k + 1) * w];
+        order.sort_by(|p, q| compare(row(*p), row(*q)));
+        for i in 1..n {
+            same[i] = compare(row(order[i]), row(order[i - 1])).is_eq();
+        }
+    });
+    // Groups of equal parts: the first index of each, members, size.
+    let mut groups: Vec<(usize, Vec<usize>)> = Vec::new();
+    for (i, &k) in order.iter().enumerate() {
+        match groups.last_mut() {
+            Some(g) if same[i] => g.1.push(k),
+            _ => groups.push((k, vec![k])),
+        }
+    }
+    if !flag(ctx, "sorted", true) {
+        groups.sort_by_key(|g| g.0);
+    }
+    let first: Vec<usize> = groups.iter().map(|g| g.0).collect();
+    take(ctx, &x, a, &first)?;
+    let m = groups.len();
+    let list = |v: Vec<usize>| v.into_iter().map(|i| i as i64).collect::<Vec<_>>();
+    if ctx.output_count() > 1 {
+        put_i64(ctx, 1, &[m], &list(first))?;
+    }
+    if ctx.output_count() > 2 {
+        let mut inverse = vec![0; n];
+        groups.iter().enumerate().for_each(|(i, g)| g.1.iter().for_each(|&k| inverse[k] = i));
+        put_i64(ctx, 2, &[n], &list(inverse))?;
+    }
+    if ctx.output_count() > 3 {
+        put_i64(ctx, 3, &[m], &list(groups.iter().map(|g| g.1.len()).collect()))?;
+    }
+    Ok(())
+}
+/// Corners of a box, ordered.
+fn corners(b: &[f64], center: bool) -> [f64; 4] {
+    if center {
+        let (x, y, w, h) = (b[0], b[1], b[2] / 2.0, b[3] / 2.0);
+        return [y - h, x - w, y + h, x + w];
+    }
+    [b[0].min(b[2]), b[1].min(b[3]), b[0].max(b[2]), b[1].max(b[3])]
+}
+fn overlap(a: &[f64; 4], b: &[f64; 4]) -> f64 {
+    let area = |r: &[f64; 4]| (r[2] - r[0]) * (r[3] - r[1]);
+    let (h, w) = (a[2].min(b[2]) - a[0].max(b[0]), a[3].min(b[3]) - a[1].max(b[1]));
+    if h <= 0.0 || w <= 0.0 || area(a) <= 0.0 || area(b) <= 0.0 {
+        return 0.0;
+    }
+    h * w / (area(a) + area(b) - h * w)
+}
+fn run_nms(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    let (boxes, scores) = (Arg::of(ctx, 0)?, Arg::of(ctx, 1)?);
+    boxes.need_rank(3, 3)?;
+    let [b, n, four] = [boxes.shape[0], boxes.shape[1], boxes.shape[2]];
+    if four != 4 || scores.rank() != 3 || scores.shape[0] != b || scores.shape[2] != n {
+        return Err(bad(
+            "inputs boxes and scores",
+            format!("{:?} and {:?}", boxes.shape, scores.shape),
+            "[B, N, 4] and [B, C, N]",
+        ));
+    }
+    let most = Arg::opt(ctx, 2)?.map_or(Ok(0), |a| a.int())?.max(0) as usize;
+    let iou = Arg::opt(ctx, 3)?.map_or(Ok(0.0), |a| a.scalar())?;
+    let least = Arg::opt(ctx, 4)?.map(|a| a.scalar()).transpose()?;
+    let center = int_attr(ctx, "center_point_box", 0) == 1;
+    let (vb, vs) = (boxes.f64s()?, scores.f64s()?);
+    let rects: Vec<[f64; 4]> = vb.chunks_exact(4).map(|r| corners(r, center)).collect();
+    let mut out = Vec::new();
+    for i in 0..b {
+        for c in 0..scores.shape[1] {
+            let s = &vs[(i * scores.shape[1] + c) * n..][..n];
+            let mut order: Vec<usize> = (0..n).filter(|&k| least.is_none_or(|l| s[k] > l)).collect();
+            order.sort_by(|p, q| s[*q].total_cmp(&s[*p]).then(p.cmp(q)));
+            let mut kept: Vec<usize> = Vec::new();
+            for k in order {
+                if kept.len() >= most {
+                    break;
+                }
+                if kept.iter().all(|&j| overlap(&rects[i * n + j], &rects[i * n + k]) <= iou) {
+                    kept.push(k);
+                }
+            }
+            out.extend(kept.into_iter().flat_map(|k| [i as i64, c as i64, k as i64]));
+        }
+    }
+    put_i64(ctx, 0, &[out.len() / 3, 3], &out)
+}
+
+/// The rows of this file.
+pub const OPS: &[Op] = &[
+    Op::new("NonZero", run_non_zero, &[REAL]).gives(&[INDEX]),
+    Op::new("Compress", run_compress, &[BITS, BOOL]),
+    Op::new("Unique", run_unique, &[NUMB]).gives(&[NUMB, INDEX]),
+    Op::new("NonMaxSuppression", run_nms, &[FLOAT, FLOAT, INDEX, FLOAT, FLOAT]).gives(&[INDEX]),
+];

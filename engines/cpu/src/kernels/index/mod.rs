@@ -1,0 +1,4 @@
+//! Operators that read or write by index.
+pub mod gather;
+pub mod choose;
+pub mod scatter;

@@ -1,0 +1,11 @@
+//! Element-wise operators.
+pub mod arith;
+pub mod bits;
+pub mod cast;
+pub mod compare;
+pub mod float8;
+pub mod select;
+pub mod special;
+pub mod sum;
+pub mod unary;
+pub mod zip;

@@ -1,0 +1,86 @@
+//! `SelectV2` and `Select(condition, then, else)`, all broadcast; `ClipByValue(x, lo, hi)` = min(max(x, lo), hi).
+use super::special::{max, min};
+use super::unary::float_map;
+use super::zip::map;
+use crate::args::{Arg, out, out_bytes, view_error};
+use crate::kernels::shape::moving::{Source, pack, with_width};
+use crate::store::Op;
+use crate::store::types::{BITS, BOOL, NUM};
+use ge_kernels::view::{Bool, Nest, broadcast_shapes};
+use ge_kernels::with_kind;
+use ge_plugin_api::Result;
+use ge_plugin_api::kernel::KernelCtx;
+
+fn run_select(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    let (c, a, b) = (Arg::of(ctx, 0)?, Arg::of(ctx, 1)?, Arg::of(ctx, 2)?);
+    let shape =
+        broadcast_shapes(&c.shape, &a.shape).and_then(|s| broadcast_shapes(&s, &b.shape)).map_err(view_error)?;
+    let (lc, la, lb) = (c.broadcast(&shape)?, a.broadcast(&shape)?, b.broadcast(&shape)?);
+    let nest = Nest::new(&shape, [&lc, &la, &lb]);
+    let cond = c.values::<Bool>()?;
+    let (sa, sb) = (Source::of(&a)?, Source::of(&b)?);
+    let (bits, width) = (sa.bits, sa.width);
+    let mut codes = Vec::new();
+    let o = out_bytes(ctx, 0, &shape)?;
+    if bits < 8 {
+        codes = crate::args::filled(nest.len(), 0u8)?;
+    }
+    let target: &mut [u8] = if bits < 8 { &mut codes } else { &mut *o };
+    with_width!(width, N => {
+        let (va, vb, t) = (sa.items::<N>(), sb.items::<N>(), target.as_chunks_mut::<N>().0);
+        crate::par::chunks(t, crate::par::GRAIN, |start, part| {
+            let mut at = 0;
+            nest.each_run_in(start..start + part.len(), |[pc, pa, pb], n, [tc, ta, tb]| {
+                for i in 0..n as isize {
+                    part[at] = if cond[(pc + i * tc) as usize].get() { va[(pa + i * ta) as usize] } else { vb[(pb + i * tb) as usize] };
+                    at += 1;
+                }
+            });
+            Ok(())
+        })?;
+    });
+    if bits < 8 {
+        pack(&codes, bits, out_bytes(ctx, 0, &shape)?);
+    }
+    Ok(())
+}
+
+fn run_clip(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    let (x, lo, hi) = (Arg::of(ctx, 0)?, Arg::of(ctx, 1)?, Arg::of(ctx, 2)?);
+    if x.kind()?.is_float() {
+        let (lo, hi) = (lo.scalar()?, hi.scalar()?);
+        return float_map(ctx, |v| min(max(v, lo), hi));
+    }
+    let _ = (lo.int()?, hi.int()?);
+    with_kind!(x.kind()?, [I8, I16, I32, I64, U8, U16, U32, U64], T => {
+        let (lo, hi) = (lo.values::<T>()?[0], hi.values::<T>()?[0]);
+        let at_least = move |v: T| if v < lo { lo } else { v };
+        map::<T, T>(ctx, &x, |v| if at_least(v) > hi { hi } else { at_least(v) })
+    }, else x.refused())
+}
+
+/// `DropoutV3` without training, or with ratio zero: x itself and an all-true mask. Masks by chance are not computed here.
+fn run_dropout(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    let x = Arg::of(ctx, 0)?;
+    let ratio = Arg::opt(ctx, 1)?.map_or(Ok(0.5), |r| r.scalar())?;
+    let training = Arg::opt(ctx, 2)?.map_or(Ok(0), |r| r.int())? != 0;
+    let keep = if training && ratio > 0.0 { Some(crate::kernels::random::mask(ctx, x.len, ratio)?) } else { None };
+    let mut v = x.f64s()?;
+    if let Some(k) = &keep {
+        v.iter_mut().zip(k).for_each(|(v, k)| *v = if *k { *v / (1.0 - ratio) } else { 0.0 });
+    }
+    crate::args::put_f64(ctx, 0, &x.shape, &v)?;
+    if ctx.output_count() > 1 {
+        let m = out::<Bool>(ctx, 1, &x.shape)?;
+        m.iter_mut().enumerate().for_each(|(i, m)| *m = Bool::from(keep.as_ref().is_none_or(|k| k[i])));
+    }
+    Ok(())
+}
+
+/// The rows of this file.
+pub const OPS: &[Op] = &[
+    Op::new("SelectV2", run_select, &[BOOL, BITS]),
+    Op::new("Select", run_select, &[BOOL, BITS]),
+    Op::new("ClipByValue", run_clip, &[NUM]).gives(&[NUM]),
+    Op::new("DropoutV3", run_dropout, &[crate::store::types::FLOAT, crate::store::types::FLOAT, BOOL]),
+];

@@ -1,0 +1,254 @@
+//! Operators of one input, element by element (`plugins/ops/src/elementwise.rs` fixes their meaning). Floating types compute in
+//! double precision and round once; whole numbers wrap.
+use super::special::{erf, erfc, max, min, sigmoid, softplus};
+use super::zip::map;
+use crate::args::{Arg, bad, flag, float_attr, text};
+use crate::store::Op;
+use crate::store::types::{BOOL, FLOAT, FLOAT8, INT, NUM};
+use ge_kernels::view::{Bool, Elem, Kind};
+use ge_kernels::with_kind;
+use ge_plugin_api::Result;
+use ge_plugin_api::kernel::KernelCtx;
+
+/// Maps floats by a function of doubles.
+pub fn float_map(ctx: &mut KernelCtx<'_>, f: impl Fn(f64) -> f64 + Sync) -> Result<()> {
+    let x = Arg::of(ctx, 0)?;
+    if x.kind()? == Kind::F32 {
+        return map::<f32, f32>(ctx, &x, |v| f(f64::from(v)) as f32);
+    }
+    let f: &(dyn Fn(f64) -> f64 + Sync) = &f;
+    with_kind!(x.kind()?, [F64, F16, Bf16], T => map::<T, T>(ctx, &x, |v| T::from_f64(f(v.to_f64()))), else x.refused())
+}
+
+/// Maps numbers: floats, signed and unsigned whole numbers each by a function of the widest type.
+fn number_map(
+    ctx: &mut KernelCtx<'_>,
+    f: impl Fn(f64) -> f64 + Sync,
+    i: &(dyn Fn(i64) -> i64 + Sync),
+    u: &(dyn Fn(u64) -> u64 + Sync),
+) -> Result<()> {
+    let x = Arg::of(ctx, 0)?;
+    if x.kind()?.is_float() {
+        return float_map(ctx, f);
+    }
+    if matches!(x.kind()?, Kind::U8 | Kind::U16 | Kind::U32 | Kind::U64) {
+        return with_kind!(x.kind()?, [U8, U16, U32, U64], T => map::<T, T>(ctx, &x, |v| T::from_i64(u(v.to_i64() as u64) as i64)), else x.refused());
+    }
+    with_kind!(x.kind()?, [I8, I16, I32, I64], T => map::<T, T>(ctx, &x, |v| T::from_i64(i(v.to_i64()))), else x.refused())
+}
+
+macro_rules! plain {
+    ($($fun:ident: |$x:ident| $e:expr;)+) => {$(
+        fn $fun(ctx: &mut KernelCtx<'_>) -> Result<()> {
+            float_map(ctx, |$x| $e)
+        }
+    )+};
+}
+plain! {
+    run_sigmoid: |x| sigmoid(x);
+    run_tanh: |x| x.tanh();
+    run_erf: |x| erf(x);
+    run_erfc: |x| erfc(x);
+    run_exp: |x| x.exp();
+    run_expm1: |x| x.exp_m1();
+    run_log: |x| x.ln();
+    run_log1p: |x| x.ln_1p();
+    run_sqrt: |x| x.sqrt();
+    run_rsqrt: |x| 1.0 / x.sqrt();
+    run_reciprocal: |x| 1.0 / x;
+    run_softplus: |x| softplus(x);
+    run_softsign: |x| x / (1.0 + x.abs());
+    run_mish: |x| x * softplus(x).tanh();
+    run_sin: |x| x.sin();
+    run_cos: |x| x.cos();
+    run_tan: |x| x.tan();
+    run_asin: |x| x.asin();
+    run_acos: |x| x.acos();
+    run_atan: |x| x.atan();
+    run_sinh: |x| x.sinh();
+    run_cosh: |x| x.cosh();
+    run_asinh: |x| x.asinh();
+    run_acosh: |x| x.acosh();
+    run_atanh: |x| x.atanh();
+    run_ceil: |x| x.ceil();
+    run_floor: |x| x.floor();
+    run_round: |x| x.round_ties_even();
+    run_hard_swish: |x| x * max(0.0, min(1.0, x / 6.0 + 0.5));
+    run_relu6: |x| min(max(x, 0.0), 6.0);
+}
+fn sign(x: f64) -> f64 {
+    if x.is_nan() || x == 0.0 { x } else { 1f64.copysign(x) }
+}
+fn run_abs(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    number_map(ctx, f64::abs, &i64::wrapping_abs, &|v| v)
+}
+fn run_neg(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    number_map(ctx, |x| -x, &i64::wrapping_neg, &u64::wrapping_neg)
+}
+fn run_sign(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    number_map(ctx, sign, &i64::signum, &|v| u64::from(v != 0))
+}
+fn run_square(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    number_map(ctx, |x| x * x, &|v| v.wrapping_mul(v), &|v| v.wrapping_mul(v))
+}
+fn run_relu(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    number_map(ctx, |x| max(x, 0.0), &|v| v.max(0), &|v| v)
+}
+fn run_gelu(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    match text(ctx, "approximate", "none") {
+        "none" => float_map(ctx, |x| 0.5 * x * (1.0 + erf(x * core::f64::consts::FRAC_1_SQRT_2))),
+        "tanh" => {
+            let c = (2.0 / core::f64::consts::PI).sqrt();
+            float_map(ctx, |x| 0.5 * x * (1.0 + (c * (x + 0.044715 * x * x * x)).tanh()))
+        }
+        other => Err(bad("attribute `approximate`", other, "none or tanh")),
+    }
+}
+fn run_swish(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    let s = float_attr(ctx, "scale", 1.0);
+    float_map(ctx, |x| x * sigmoid(s * x))
+}
+fn run_hard_sigmoid(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    let (a, b) = (float_attr(ctx, "alpha", 1.0 / 6.0), float_attr(ctx, "beta", 0.5));
+    float_map(ctx, |x| min(1.0, max(0.0, a * x + b)))
+}
+fn run_leaky_relu(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    let s = float_attr(ctx, "negative_slope", 0.01);
+    float_map(ctx, |x| if x < 0.0 { s * x } else { x })
+}
+fn run_elu(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    let a = float_attr(ctx, "alpha", 1.0);
+    float_map(ctx, |x| if x < 0.0 { a * x.exp_m1() } else { x })
+}
+fn run_selu(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    let (s, a) = (float_attr(ctx, "scale", 1.050_700_987_355_480_5), float_attr(ctx, "alpha", 1.673_263_242_354_377_2));
+    float_map(ctx, |x| s * if x <= 0.0 { a * x.exp_m1() } else { x })
+}
+fn run_celu(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    let a = float_attr(ctx, "alpha", 1.0);
+    float_map(ctx, |x| max(x, 0.0) + min(0.0, a * (x / a).exp_m1()))
+}
+fn run_thresholded_relu(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    let a = float_attr(ctx, "alpha", 1.0);
+    float_map(ctx, |x| if x > a || x.is_nan() { x } else { 0.0 })
+}
+/// Whole numbers go through doubles, as ONNX's reference has it for attributes that are floats.
+fn by_double(ctx: &mut KernelCtx<'_>, f: impl Fn(f64) -> f64 + Sync) -> Result<()> {
+    let x = Arg::of(ctx, 0)?;
+    if x.kind()?.is_float() {
+        return float_map(ctx, f);
+    }
+    let f: &(dyn Fn(f64) -> f64 + Sync) = &f;
+    with_kind!(x.kind()?, [I8, I16, I32, I64, U8, U16, U32, U64], T => map::<T, T>(ctx, &x, |v| T::from_f64(f(v.to_f64()))), else x.refused())
+}
+fn run_shrink(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    let (l, b) = (float_attr(ctx, "lambd", 0.5), float_attr(ctx, "bias", 0.0));
+    by_double(ctx, |x| {
+        if x < -l {
+            x + b
+        } else if x > l {
+            x - b
+        } else {
+            0.0
+        }
+    })
+}
+fn value(ctx: &KernelCtx<'_>) -> Result<f64> {
+    ctx.attrs.float("value").ok_or_else(|| bad("attribute `value`", "nothing", "a number"))
+}
+fn run_muls(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    let v = value(ctx)?;
+    by_double(ctx, |x| x * v)
+}
+fn run_adds(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    let v = value(ctx)?;
+    by_double(ctx, |x| x + v)
+}
+fn run_invert(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    number_map(ctx, |x| x, &|v| !v, &|v| !v)
+}
+fn run_logical_not(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    let x = Arg::of(ctx, 0)?;
+    map::<Bool, Bool>(ctx, &x, |v| Bool::from(!v.get()))
+}
+fn test(ctx: &mut KernelCtx<'_>, f: impl Fn(f64) -> bool + Sync) -> Result<()> {
+    let x = Arg::of(ctx, 0)?;
+    if x.kind().is_err() {
+        let v = super::cast::doubles(&x)?;
+        let o = crate::args::out::<Bool>(ctx, 0, &x.shape)?;
+        o.iter_mut().zip(&v).for_each(|(o, v)| *o = Bool::from(f(*v)));
+        return Ok(());
+    }
+    with_kind!(x.kind()?, [F32, F64, F16, Bf16], T => map::<T, Bool>(ctx, &x, |v| Bool::from(f(v.to_f64()))), else x.refused())
+}
+fn run_is_nan(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    test(ctx, f64::is_nan)
+}
+fn run_is_finite(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    test(ctx, f64::is_finite)
+}
+fn run_is_inf(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    let (n, p) = (flag(ctx, "detect_negative", true), flag(ctx, "detect_positive", true));
+    test(ctx, |x| x.is_infinite() && if x > 0.0 { p } else { n })
+}
+
+const fn f(name: &'static str, run: crate::store::Run) -> Op {
+    Op::new(name, run, &[FLOAT]).gives(&[FLOAT])
+}
+const fn n(name: &'static str, run: crate::store::Run) -> Op {
+    Op::new(name, run, &[NUM]).gives(&[NUM])
+}
+/// The rows of this file.
+pub const OPS: &[Op] = &[
+    f("Sigmoid", run_sigmoid),
+    f("Tanh", run_tanh),
+    f("Erf", run_erf),
+    f("Erfc", run_erfc),
+    f("Exp", run_exp),
+    f("Expm1", run_expm1),
+    f("Log", run_log),
+    f("Log1p", run_log1p),
+    f("Sqrt", run_sqrt),
+    f("Rsqrt", run_rsqrt),
+    f("Reciprocal", run_reciprocal),
+    f("Softplus", run_softplus),
+    f("Softsign", run_softsign),
+    f("Mish", run_mish),
+    f("Sin", run_sin),
+    f("Cos", run_cos),
+    f("Tan", run_tan),
+    f("Asin", run_asin),
+    f("Acos", run_acos),
+    f("Atan", run_atan),
+    f("Sinh", run_sinh),
+    f("Cosh", run_cosh),
+    f("Asinh", run_asinh),
+    f("Acosh", run_acosh),
+    f("Atanh", run_atanh),
+    f("Ceil", run_ceil),
+    f("Floor", run_floor),
+    f("Round", run_round),
+    f("HardSwish", run_hard_swish),
+    f("Relu6", run_relu6),
+    n("Abs", run_abs),
+    n("Neg", run_neg),
+    n("Sign", run_sign),
+    n("Square", run_square),
+    n("Relu", run_relu),
+    f("Gelu", run_gelu),
+    f("Swish", run_swish),
+    f("HardSigmoid", run_hard_sigmoid),
+    f("LeakyRelu", run_leaky_relu),
+    f("Elu", run_elu),
+    f("Selu", run_selu),
+    f("Celu", run_celu),
+    f("ThresholdedRelu", run_thresholded_relu),
+    n("Shrink", run_shrink),
+    n("Muls", run_muls),
+    n("Adds", run_adds),
+    Op::new("Invert", run_invert, &[INT]).gives(&[INT]),
+    Op::new("LogicalNot", run_logical_not, &[BOOL]).gives(&[BOOL]),
+    Op::new("IsNan", run_is_nan, &[FLOAT8]).gives(&[BOOL]),
+    Op::new("IsFinite", run_is_finite, &[FLOAT8]).gives(&[BOOL]),
+    Op::new("IsInf", run_is_inf, &[FLOAT8]).gives(&[BOOL]),
+];

@@ -1,0 +1,240 @@
+//! `MatMulV2`, `MatMul`, `BatchMatMulV2`, `BatchMatMul` (NumPy's matmul), `MatMulInteger`, `QLinearMatMul`, `GroupedMatmul`,
+//! `MatrixDeterminant`.
+use super::product::{Mat, Wide, product, widen};
+use crate::args::{Arg, bad, count, filled, flag, int_attr, put_f64, put_i64};
+use crate::store::types::{BYTE, FLOAT, INDEX, NUM};
+use crate::store::{Op, Run};
+use ge_kernels::view::broadcast_shapes;
+use ge_plugin_api::Result;
+use ge_plugin_api::kernel::KernelCtx;
+use ge_plugin_api::types::DType;
+
+/// A product of two stacks of matrices and its shape.
+pub fn batched<W: Wide>(
+    a: &[W],
+    sa: &[usize],
+    b: &[W],
+    sb: &[usize],
+    (swap_a, swap_b): (bool, bool),
+    bias: Option<&[W]>,
+) -> Result<(Vec<usize>, Vec<W>)> {
+    if sa.is_empty() || sb.is_empty() {
+        return Err(bad("input of the product", "a scalar", "a vector or a matrix"));
+    }
+    let (ra, rb) = (sa.len(), sb.len());
+    // Rows, columns and their distances; a vector stands for a row or a column.
+    let (m, ka, row_a, col_a) = match (ra, swap_a) {
+        (1, _) => (1, sa[0], sa[0], 1),
+        (_, false) => (sa[ra - 2], sa[ra - 1], sa[ra - 1], 1),
+        (_, true) => (sa[ra - 1], sa[ra - 2], 1, sa[ra - 1]),
+    };
+    let (kb, n, row_b, col_b) = match (rb, swap_b) {
+        (1, _) => (sb[0], 1, 1, 1),
+        (_, false) => (sb[rb - 2], sb[rb - 1], sb[rb - 1], 1),
+        (_, true) => (sb[rb - 1], sb[rb - 2], 1, sb[rb - 1]),
+    };
+    if ka != kb {
+        return Err(bad("inner dimensions of the product", format!("{ka} and {kb} ({sa:?} by {sb:?})"), "equal ones"));
+    }
+    let (la, lb) = (&sa[..ra.saturating_sub(2)], &sb[..rb.saturating_sub(2)]);
+    let lead = broadcast_shapes(la, lb).map_err(crate::args::view_error)?;
+    let mut shape = lead.clone();
+    if ra > 1 {
+        shape.push(m);
+    }
+    if rb > 1 {
+        shape.push(n);
+    }
+    count(&shape)?;
+    let batches = count(&lead)?;
+    let mut out = filled(batches * m * n, W::default())?;
+    let place = |own: &[usize], t: usize| {
+        let (mut rest, mut at, mut step) = (t, 0, 1);
+        for d in 0..lead.len() {
+            let full = lead[lead.len() - 1 - d];
+            if d < own.len() {
+                let size = own[own.len() - 1 - d];
+                at += if size == 1 { 0 } else { rest % full * step };
+                step *= size;
+            }
+            rest /= full;
+        }
+        at
+    };
+    for (t, o) in out.chunks_exact_mut((m * n).max(1)).enumerate() {
+        let (pa, pb) = (place(la, t) * m * ka, place(lb, t) * ka * n);
+        let am = Mat { data: &a[pa..], row: row_a, col: col_a };
+        let bm = Mat { data: &b[pb..], row: row_b, col: col_b };
+        product(am, bm, (m, n, ka), bias, o)?;
+    }
+    Ok((shape, out))
+}
+fn swaps(ctx: &KernelCtx<'_>) -> (bool, bool) {
+    let (a, b) = if ctx.op.starts_with("Batch") { ("adj_x1", "adj_x2") } else { ("transpose_x1", "transpose_x2") };
+    (flag(ctx, a, false), flag(ctx, b, false))
+}
+fn bias_row<W: Wide>(bias: Option<&Arg<'_>>, n: usize) -> Result<Option<Vec<W>>> {
+    let Some(b) = bias else { return Ok(None) };
+    if b.len != n {
+        return Err(bad("input 2 `bias`", format!("shape {:?}", b.shape), format!("[{n}]")));
+    }
+    Ok(Some(widen(b)?))
+}
+fn run_matmul(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    let (a, b, bias) = (Arg::of(ctx, 0)?, Arg::of(ctx, 1)?, Arg::opt(ctx, 2)?);
+    if !ctx.op.starts_with("Batch") {
+        a.need_rank(2, 2)?;
+        b.need_rank(2, 2)?;
+    }
+    let s = swaps(ctx);
+    let n = match (b.rank(), s.1) {
+        (0 | 1, _) => 1,
+        (r, true) => b.shape[r - 2],
+        (r, false) => b.shape[r - 1],
+    };
+    if a.kind()?.is_float() {
+        let bias = bias_row::<f64>(bias.as_ref(), n)?;
+        let (shape, y) = batched(&widen::<f64>(&a)?, &a.shape, &widen::<f64>(&b)?, &b.shape, s, bias.as_deref())?;
+        return put_f64(ctx, 0, &shape, &y);
+    }
+    let bias = bias_row::<i64>(bias.as_ref(), n)?;
+    let (shape, y) = batched(&widen::<i64>(&a)?, &a.shape, &widen::<i64>(&b)?, &b.shape, s, bias.as_deref())?;
+    put_i64(ctx, 0, &shape, &y)
+}
+
+/// Elements less their zero point: one for all, or one a row (`axis` from the end 1) or column (0).
+fn less_zero(x: &Arg<'_>, zero: Option<&Arg<'_>>, by_row: bool) -> Result<Vec<i64>> {
+    let mut v = x.i64s()?;
+    let Some(z) = zero else { return Ok(v) };
+    let zs = z.i64s()?;
+    let cols = x.shape.last().copied().unwrap_or(1).max(1);
+    let rows = if x.rank() > 1 { x.shape[x.rank() - 2] } else { 1 };
+    match (zs.len(), by_row) {
+        (1, _) => v.iter_mut().for_each(|e| *e -= zs[0]),
+        (n, true) if n == rows => v.iter_mut().enumerate().for_each(|(i, e)| *e -= zs[i / cols % rows]),
+        (n, false) if n == cols => v.iter_mut().enumerate().for_each(|(i, e)| *e -= zs[i % cols]),
+        (n, true) if n * cols == v.len() => v.iter_mut().enumerate().for_each(|(i, e)| *e -= zs[i / cols]),
+        (n, false) if rows > 0 && n * rows == v.len() => {
+            v.iter_mut().enumerate().for_each(|(i, e)| *e -= zs[i / (rows * cols) * cols + i % cols]);
+        }
+        (n, _) => {
+            return Err(bad(format!("input {}", z.index), format!("{n} zero points"), "one, or one a row or column"));
+        }
+    }
+    Ok(v)
+}
+fn run_matmul_integer(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    let (a, b) = (Arg::of(ctx, 0)?, Arg::of(ctx, 1)?);
+    let (za, zb) = (Arg::opt(ctx, 2)?, Arg::opt(ctx, 3)?);
+    let (va, vb) = (less_zero(&a, za.as_ref(), true)?, less_zero(&b, zb.as_ref(), false)?);
+    let (shape, y) = batched(&va, &a.shape, &vb, &b.shape, (false, false), None)?;
+    put_i64(ctx, 0, &shape, &y)
+}
+fn run_qlinear_matmul(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    let g = |i| Arg::of(ctx, i);
+    let (a, sa, za, b, sb, zb, sy, zy) = (g(0)?, g(1)?, g(2)?, g(3)?, g(4)?, g(5)?, g(6)?, g(7)?);
+    let (va, vb) = (less_zero(&a, Some(&za), true)?, less_zero(&b, Some(&zb), false)?);
+    let (shape, y) = batched(&va, &a.shape, &vb, &b.shape, (false, false), None)?;
+    let (sa, sb, sy, zy) = (sa.f64s()?, sb.f64s()?, sy.f64s()?, zy.i64s()?);
+    let n = if b.rank() > 1 { b.shape[b.rank() - 1].max(1) } else { 1 };
+    let m = if a.rank() > 1 { a.shape[a.rank() - 2].max(1) } else { 1 };
+    let pick = |v: &[f64], i: usize| {
+        if v.len() == 1 {
+            Ok(v[0])
+        } else {
+            v.get(i).copied().ok_or_else(|| bad("scale", format!("{} numbers", v.len()), "one, or one a row or column"))
+        }
+    };
+    let d = ctx.output_dtype(0).unwrap_or_default();
+    let mut q = crate::args::room(y.len())?;
+    for (i, &v) in y.iter().enumerate() {
+        let (row, col) = (i / n % m, i % n);
+        let s = (pick(&sa, row)? * pick(&sb, col)?) as f32;
+        let s = f64::from(s / pick(&sy, row)? as f32);
+        let z = if zy.len() == 1 { zy[0] } else { zy.get(row).copied().unwrap_or(0) };
+        q.push(saturate(v as f64 * s, z, d));
+    }
+    put_i64(ctx, 0, &shape, &q)
+}
+/// Rounds half to even, adds the zero point, saturates to an 8-bit type.
+pub fn saturate(v: f64, zero: i64, d: DType) -> i64 {
+    let (lo, hi) = if d == DType::I8 { (-128.0, 127.0) } else { (0.0, 255.0) };
+    (v.round_ties_even() + zero as f64).clamp(lo, hi) as i64
+}
+fn run_grouped(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    let (x, w, g, bias) = (Arg::of(ctx, 0)?, Arg::of(ctx, 1)?, Arg::of(ctx, 2)?, Arg::opt(ctx, 3)?);
+    x.need_rank(2, 2)?;
+    w.need_rank(3, 3)?;
+    let (m, k, e, n) = (x.shape[0], x.shape[1], w.shape[0], w.shape[2]);
+    g.need_shape(&[e])?;
+    if w.shape[1] != k {
+        return Err(bad("input 1 `weight`", format!("shape {:?}", w.shape), format!("[{e}, {k}, {n}]")));
+    }
+    if let Some(b) = &bias {
+        b.need_shape(&[e, n])?;
+    }
+    let (vx, vw) = (widen::<f64>(&x)?, widen::<f64>(&w)?);
+    let vb = bias.as_ref().map(widen::<f64>).transpose()?;
+    let by_count = int_attr(ctx, "group_list_type", 0) == 1;
+    let mut y = filled(count(&[m, n])?, 0f64)?;
+    let mut start = 0usize;
+    for (i, &v) in g.i64s()?.iter().enumerate() {
+        let end = usize::try_from(v).ok().and_then(|v| if by_count { start.checked_add(v) } else { Some(v) });
+        let end = end.filter(|&end| end >= start && end <= m);
+        let end = end.ok_or_else(|| bad("input 2 `group_list`", v, format!("groups within {m} rows, in order")))?;
+        let am = Mat { data: &vx[start * k..], row: k, col: 1 };
+        let bm = Mat { data: &vw[i * k * n..], row: n, col: 1 };
+        product(am, bm, (end - start, n, k), vb.as_ref().map(|b| &b[i * n..(i + 1) * n]), &mut y[start * n..end * n])?;
+        start = end;
+    }
+    if start != m {
+        return Err(bad("input 2 `group_list`", format!("{start} rows"), format!("{m} rows, as `x` has")));
+    }
+    put_f64(ctx, 0, &[m, n], &y)
+}
+/// By elimination with the greatest pivot of each column.
+fn run_determinant(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    let x = Arg::of(ctx, 0)?;
+    x.need_rank(2, usize::MAX)?;
+    let (r, n) = (x.rank(), x.shape[x.rank() - 1]);
+    if x.shape[r - 2] != n {
+        return Err(bad("input 0", format!("shape {:?}", x.shape), "square matrices"));
+    }
+    let mut v = x.f64s()?;
+    let shape = x.shape[..r - 2].to_vec();
+    let mut y = filled(count(&shape)?, 1f64)?;
+    for (m, y) in v.chunks_exact_mut((n * n).max(1)).zip(&mut y) {
+        for c in 0..n {
+            let p = (c..n).max_by(|&i, &j| m[i * n + c].abs().total_cmp(&m[j * n + c].abs())).unwrap_or(c);
+            if p != c {
+                (0..n).for_each(|j| m.swap(p * n + j, c * n + j));
+                *y = -*y;
+            }
+            let pivot = m[c * n + c];
+            *y *= pivot;
+            if pivot == 0.0 {
+                break;
+            }
+            for i in c + 1..n {
+                let f = m[i * n + c] / pivot;
+                (c..n).for_each(|j| m[i * n + j] -= f * m[c * n + j]);
+            }
+        }
+    }
+    put_f64(ctx, 0, &shape, &y)
+}
+
+const fn p(name: &'static str, run: Run) -> Op {
+    Op::new(name, run, &[NUM]).gives(&[NUM])
+}
+/// The rows of this file.
+pub const OPS: &[Op] = &[
+    p("MatMulV2", run_matmul),
+    p("MatMul", run_matmul),
+    p("BatchMatMulV2", run_matmul),
+    p("BatchMatMul", run_matmul),
+    Op::new("MatMulInteger", run_matmul_integer, &[BYTE]).gives(&[&[DType::I32]]),
+    Op::new("QLinearMatMul", run_qlinear_matmul, &[BYTE, FLOAT, BYTE, BYTE, FLOAT, BYTE, FLOAT, BYTE]).gives(&[BYTE]),
+    Op::new("GroupedMatmul", run_grouped, &[FLOAT, FLOAT, INDEX, FLOAT]).gives(&[FLOAT]),
+    Op::new("MatrixDeterminant", run_determinant, &[FLOAT]).gives(&[FLOAT]),
+];

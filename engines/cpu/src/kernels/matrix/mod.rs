@@ -1,0 +1,4 @@
+//! Products of matrices.
+pub mod matmul;
+pub mod product;
+pub mod einsum;

@@ -1,0 +1,53 @@
+//! The kernels, one folder a family. Each file ends in its rows of the table.
+pub mod attention;
+pub mod conv;
+pub mod index;
+pub mod loss;
+pub mod math;
+pub mod matrix;
+pub mod norm;
+pub mod pool;
+pub mod quant;
+pub mod random;
+pub mod reduce;
+pub mod rnn;
+pub mod shape;
+pub mod signal;
+
+use crate::store::Op;
+
+/// The rows of all files.
+pub const FAMILIES: &[&[Op]] = &[
+    math::unary::OPS,
+    math::arith::OPS,
+    math::bits::OPS,
+    math::compare::OPS,
+    math::cast::OPS,
+    math::select::OPS,
+    math::sum::OPS,
+    matrix::matmul::OPS,
+    conv::direct::OPS,
+    pool::window::OPS,
+    pool::global::OPS,
+    norm::softmax::OPS,
+    norm::layer::OPS,
+    norm::channel::OPS,
+    reduce::fold::OPS,
+    shape::view::OPS,
+    shape::transpose::OPS,
+    shape::join::OPS,
+    shape::slice::OPS,
+    shape::stretch::OPS,
+    shape::make::OPS,
+    index::gather::OPS,
+    index::scatter::OPS,
+    index::choose::OPS,
+    reduce::search::OPS,
+    matrix::einsum::OPS,
+    quant::OPS,
+    rnn::OPS,
+    attention::OPS,
+    signal::OPS,
+    loss::OPS,
+    random::OPS,
+];

@@ -1,0 +1,4 @@
+//! Normalisation and softmax.
+pub mod channel;
+pub mod layer;
+pub mod softmax;

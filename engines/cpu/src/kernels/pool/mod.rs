@@ -1,0 +1,3 @@
+//! Pooling.
+pub mod global;
+pub mod window;

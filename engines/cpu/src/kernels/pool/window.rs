@@ -1,0 +1,206 @@
+//! `MaxPoolV3`, `MaxPoolWithArgmaxV2`, `AvgPoolV2`, `LpPool` over one to three spatial axes (`plugins/ops/src/pool.rs`).
+use crate::args::{Arg, bad, count, filled, flag, int_attr, ints_attr, put_f64, put_i64};
+use crate::kernels::conv::direct::regroup;
+use crate::kernels::conv::window::{Axis, axes, cann_pads, channels_last, spatial_list, three};
+use crate::par;
+use crate::store::Op;
+use crate::store::types::{FLOAT, NUM};
+use ge_plugin_api::Result;
+use ge_plugin_api::kernel::KernelCtx;
+
+struct Pool {
+    x: Vec<f64>,
+    planes: usize,
+    ax: [Axis; 3],
+    shape: Vec<usize>,
+    last: bool,
+    n: usize,
+    c: usize,
+}
+
+fn pool(ctx: &KernelCtx<'_>, x: &Arg<'_>) -> Result<Pool> {
+    x.need_rank(3, 5)?;
+    let r = x.rank();
+    let last = channels_last(ctx);
+    let (n, c) = (x.shape[0], if last { x.shape[r - 1] } else { x.shape[1] });
+    let spatial = if last { &x.shape[1..r - 1] } else { &x.shape[2..] };
+    if ints_attr(ctx, "ksize").is_none_or(<[i64]>::is_empty) {
+        return Err(bad("attribute `ksize`", "nothing", format!("{r} numbers")));
+    }
+    let k = spatial_list(ctx, "ksize", r, 1)?;
+    let (s, d) = (spatial_list(ctx, "strides", r, 1)?, spatial_list(ctx, "dilations", r, 1)?);
+    let ax = axes(ctx, spatial, &k, &s, &d, &cann_pads(ctx, r - 2)?)?;
+    let v = x.f64s()?;
+    let v = if last { regroup(&v, n, spatial.iter().product(), c)? } else { v };
+    let out = ax.iter().map(|a| a.output);
+    let mut shape = vec![n];
+    if last {
+        shape.extend(out);
+        shape.push(c);
+    } else {
+        shape.push(c);
+        shape.extend(out);
+    }
+    count(&shape)?;
+    Ok(Pool { x: v, planes: n * c, ax: three(&ax)?, shape, last, n, c })
+}
+
+impl Pool {
+    /// Calls `f(window places of the plane, plane)` for each output; places outside the input are left out.
+    fn fold<T: Clone + Default + Send + Sync>(
+        &self,
+        f: impl Fn(&[f64], &mut dyn Iterator<Item = usize>, [usize; 3]) -> T + Sync,
+    ) -> Result<Vec<T>> {
+        let [d, h, w] = self.ax;
+        let (ip, op) = (d.input * h.input * w.input, d.output * h.output * w.output);
+        let mut y = filled(count(&[self.planes, op])?, T::default())?;
+        let span = |a: &Axis, o: usize| -> Vec<usize> {
+            let base = (o * a.stride) as i64 - a.begin;
+            (0..a.kernel)
+                .map(|k| base + (k * a.dilation) as i64)
+                .filter(|p| (0..a.input as i64).contains(p))
+                .map(|p| p as usize)
+                .collect()
+        };
+        let all = |a: &Axis| (0..a.output).map(|o| span(a, o)).collect::<Vec<_>>();
+        let (sd, sh, sw) = (all(&d), all(&h), all(&w));
+        par::rows(&mut y, op.max(1), op * d.kernel * h.kernel * w.kernel, |p, out| {
+            let plane = &self.x[p * ip..(p + 1) * ip];
+            for (i, o) in out.iter_mut().enumerate() {
+                let at = [i / (h.output * w.output), i / w.output % h.output, i % w.output];
+                let (dd, hh, ww) = (&sd[at[0]], &sh[at[1]], &sw[at[2]]);
+                let mut places = dd
+                    .iter()
+                    .flat_map(|z| hh.iter().map(move |y| z * h.input + y))
+                    .flat_map(|zy| ww.iter().map(move |x| zy * w.input + x));
+                *o = f(plane, &mut places, at);
+            }
+            Ok(())
+        })?;
+        Ok(y)
+    }
+    fn back<T: crate::kernels::matrix::product::Wide>(&self, y: Vec<T>) -> Result<Vec<T>> {
+        let op = self.ax.iter().map(|a| a.output).product();
+        if self.last { regroup(&y, self.n, self.c, op) } else { Ok(y) }
+    }
+}
+
+/// The first greatest place of a window; NaN wins. None: an empty window.
+fn greatest(plane: &[f64], places: &mut dyn Iterator<Item = usize>) -> Option<usize> {
+    places.fold(None, |best: Option<usize>, p| match best {
+        Some(b) if plane[b] >= plane[p] || plane[b].is_nan() => best,
+        _ => Some(p),
+    })
+}
+fn run_max(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    let x = Arg::of(ctx, 0)?;
+    let p = pool(ctx, &x)?;
+    let lowest = lowest(&x)?;
+    if !x.kind()?.is_float() {
+        // Whole numbers keep all their bits: windows are compared as such.
+        let v = x.i64s()?;
+        let v = if p.last { regroup(&v, p.n, x.len / (p.n * p.c).max(1), p.c)? } else { v };
+        let ip: usize = p.ax.iter().map(|a| a.input).product();
+        let at = argmax_exact(&p, &v, ip)?;
+        let y: Vec<i64> = at.into_iter().map(|a| a.map_or(lowest as i64, |a| v[a])).collect();
+        return put_i64(ctx, 0, &p.shape, &p.back(y)?);
+    }
+    let y = p.fold(|plane, places, _| greatest(plane, places).map_or(lowest, |b| plane[b]))?;
+    put_f64(ctx, 0, &p.shape, &p.back(y)?)
+}
+fn argmax_exact(p: &Pool, v: &[i64], ip: usize) -> Result<Vec<Option<usize>>> {
+    let op: usize = p.ax.iter().map(|a| a.output).product();
+    let lists: Vec<Vec<usize>> = p.fold(|_, places, _| places.collect::<Vec<_>>())?;
+    Ok(lists
+        .into_iter()
+        .enumerate()
+        .map(|(i, l)| {
+            let base = i / op.max(1) * ip;
+            l.into_iter().map(|q| base + q).reduce(|a, b| if v[b] > v[a] { b } else { a })
+        })
+        .collect())
+}
+/// What an empty window gives: minus infinity, or the least number.
+fn lowest(x: &Arg<'_>) -> Result<f64> {
+    use ge_kernels::view::Kind as K;
+    Ok(match x.kind()? {
+        K::I8 => f64::from(i8::MIN),
+        K::I16 => f64::from(i16::MIN),
+        K::I32 => f64::from(i32::MIN),
+        K::I64 => i64::MIN as f64,
+        K::U8 | K::U16 | K::U32 | K::U64 | K::Bool => 0.0,
+        _ => f64::NEG_INFINITY,
+    })
+}
+fn run_max_argmax(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    let x = Arg::of(ctx, 0)?;
+    let p = pool(ctx, &x)?;
+    let [d, h, w] = p.ax;
+    let ip = d.input * h.input * w.input;
+    let op = d.output * h.output * w.output;
+    let at = p.fold(|plane, places, _| greatest(plane, places).map_or(usize::MAX, |b| b))?;
+    let lowest = lowest(&x)?;
+    let y: Vec<f64> = at
+        .iter()
+        .enumerate()
+        .map(|(i, &a)| if a == usize::MAX { lowest } else { p.x[i / op.max(1) * ip + a] })
+        .collect();
+    put_f64(ctx, 0, &p.shape, &p.back(y)?)?;
+    if ctx.output_count() > 1 {
+        let column_major = int_attr(ctx, "storage_order", 0) == 1;
+        let flat = at.iter().enumerate().map(|(i, &a)| {
+            if a == usize::MAX {
+                return -1;
+            }
+            let (z, y, x) = (a / (h.input * w.input), a / w.input % h.input, a % w.input);
+            let a = if column_major { (x * h.input + y) * d.input + z } else { a };
+            (i / op.max(1) * ip + a) as i64
+        });
+        let v: Vec<i64> = flat.collect();
+        put_i64(ctx, 1, &p.shape, &p.back(v)?)?;
+    }
+    Ok(())
+}
+fn run_avg(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    let x = Arg::of(ctx, 0)?;
+    let p = pool(ctx, &x)?;
+    let exclusive = flag(ctx, "exclusive", true);
+    let ax = p.ax;
+    let y = p.fold(|plane, places, at| {
+        let (sum, n) = places.fold((0.0, 0usize), |(s, n), q| (s + plane[q], n + 1));
+        if exclusive {
+            return if n == 0 { 0.0 } else { sum / n as f64 };
+        }
+        // Padding counts, but not what ceil_mode adds beyond it.
+        let whole: usize = ax
+            .iter()
+            .zip(at)
+            .map(|(a, o)| {
+                let base = (o * a.stride) as i64 - a.begin;
+                (0..a.kernel).filter(|k| base + (k * a.dilation) as i64 <= a.input as i64 - 1 + a.end).count()
+            })
+            .product();
+        sum / whole.max(1) as f64
+    })?;
+    put_f64(ctx, 0, &p.shape, &p.back(y)?)
+}
+fn run_lp(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    let x = Arg::of(ctx, 0)?;
+    let p = pool(ctx, &x)?;
+    let e = int_attr(ctx, "p", 2) as f64;
+    let y = p.fold(|plane, places, _| places.map(|q| plane[q].abs().powf(e)).sum::<f64>().powf(1.0 / e))?;
+    put_f64(ctx, 0, &p.shape, &p.back(y)?)
+}
+
+/// The rows of this file.
+pub const OPS: &[Op] = &[
+    Op::new("MaxPoolV3", run_max, &[NUM]).gives(&[NUM]),
+    Op::new("MaxPoolWithArgmaxV2", run_max_argmax, &[FLOAT_AND_SMALL]).gives(&[NUM, crate::store::types::INDEX]),
+    Op::new("AvgPoolV2", run_avg, &[FLOAT]).gives(&[FLOAT]),
+    Op::new("LpPool", run_lp, &[FLOAT]).gives(&[FLOAT]),
+];
+/// Types whose every value is a double.
+const FLOAT_AND_SMALL: &[ge_plugin_api::types::DType] = {
+    use ge_plugin_api::types::DType as D;
+    &[D::F32, D::F16, D::BF16, D::F64, D::I8, D::I16, D::I32, D::U8, D::U16, D::U32]
+};

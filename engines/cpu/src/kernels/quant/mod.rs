@@ -1,0 +1,119 @@
+//! `QuantizeLinear`, `DequantizeLinear` (per tensor, per axis, blocked), `DynamicQuantizeLinear`: ONNX's semantics.
+use crate::args::{Arg, axis, bad, flag, int_attr, put_f64, room, size};
+use crate::kernels::math::cast::{double, doubles, nums, put_nums};
+use crate::store::Op;
+use crate::store::types::{FLOAT, REAL};
+use ge_kernels::view::Num;
+use ge_plugin_api::Result;
+use ge_plugin_api::kernel::KernelCtx;
+use ge_plugin_api::types::DType;
+
+/// For each element of x, which element of the scale it takes.
+fn scale_index(ctx: &KernelCtx<'_>, x: &Arg<'_>, s: &Arg<'_>) -> Result<Box<dyn Fn(usize) -> usize>> {
+    if s.len == 1 && s.rank() <= 1 {
+        return Ok(Box::new(|_| 0));
+    }
+    let a = axis("attribute `axis`", int_attr(ctx, "axis", 1), x.rank())?;
+    let inner: usize = x.shape[a + 1..].iter().product();
+    let n = x.shape[a];
+    let block = size("attribute `block_size`", int_attr(ctx, "block_size", 0))?;
+    if block == 0 {
+        if s.len != n || s.rank() > 1 {
+            return Err(bad(
+                "input 1: scales",
+                format!("shape {:?}", s.shape),
+                format!("[{n}], as axis {a} of {:?}", x.shape),
+            ));
+        }
+        return Ok(Box::new(move |i| i / inner % n));
+    }
+    let m = n.div_ceil(block);
+    let mut want = x.shape.clone();
+    want[a] = m;
+    s.need_shape(&want)?;
+    Ok(Box::new(move |i| (i / (inner * n) * m + i / inner % n / block) * inner + i % inner))
+}
+/// Least and greatest whole number of a type; None for floats.
+pub fn limits(d: DType) -> Option<(f64, f64)> {
+    Some(match d {
+        DType::I8 => (-128.0, 127.0),
+        DType::U8 => (0.0, 255.0),
+        DType::I16 => (-32768.0, 32767.0),
+        DType::U16 => (0.0, 65535.0),
+        DType::I32 => (f64::from(i32::MIN), f64::from(i32::MAX)),
+        DType::U32 => (0.0, f64::from(u32::MAX)),
+        DType::I4 => (-8.0, 7.0),
+        DType::U4 => (0.0, 15.0),
+        DType::I2 => (-2.0, 1.0),
+        DType::U2 => (0.0, 3.0),
+        _ => return None,
+    })
+}
+fn zero_points(ctx: &KernelCtx<'_>, s: &Arg<'_>) -> Result<Option<Vec<f64>>> {
+    let Some(z) = Arg::opt(ctx, 2)? else { return Ok(None) };
+    if z.len != s.len {
+        return Err(bad(
+            "input 2: zero points",
+            format!("shape {:?}", z.shape),
+            format!("{:?} as the scales", s.shape),
+        ));
+    }
+    Ok(Some(doubles(&z)?))
+}
+fn run_quantize(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    let (x, s) = (Arg::of(ctx, 0)?, Arg::of(ctx, 1)?);
+    let at = scale_index(ctx, &x, &s)?;
+    let zero = zero_points(ctx, &s)?;
+    let (v, scales) = (doubles(&x)?, doubles(&s)?);
+    let d = ctx.output_dtype(0).unwrap_or_default();
+    // The division happens in the type of the scale where that is a single, as the runtimes do it.
+    let single = matches!(s.dtype, DType::F32) && !matches!(x.dtype, DType::F64);
+    let mut q = room(v.len())?;
+    for (i, v) in v.into_iter().enumerate() {
+        let k = at(i);
+        let r = if single { f64::from(v as f32 / scales[k] as f32) } else { v / scales[k] };
+        let z = zero.as_ref().map_or(0.0, |z| z[k]);
+        q.push(match limits(d) {
+            Some((lo, hi)) => Num::I(if r.is_nan() { z } else { (r.round_ties_even() + z).clamp(lo, hi) } as i64),
+            None => Num::F(r + z),
+        });
+    }
+    let saturate = flag(ctx, "saturate", true);
+    put_nums(ctx, 0, &x.shape, &q, saturate, "up")
+}
+fn run_dequantize(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    let (x, s) = (Arg::of(ctx, 0)?, Arg::of(ctx, 1)?);
+    let at = scale_index(ctx, &x, &s)?;
+    let zero = zero_points(ctx, &s)?;
+    let scales = doubles(&s)?;
+    let mut y = room(x.len)?;
+    for (i, n) in nums(&x)?.into_iter().enumerate() {
+        let k = at(i);
+        y.push((double(n) - zero.as_ref().map_or(0.0, |z| z[k])) * scales[k]);
+    }
+    put_f64(ctx, 0, &x.shape, &y)
+}
+fn run_dynamic(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    let x = Arg::of(ctx, 0)?;
+    let v: &[f32] = x.values()?;
+    let (lo, hi) = v.iter().fold((0f32, 0f32), |(l, h), &v| (l.min(v), h.max(v)));
+    // Singles throughout: the scale is a result, and what is quantised must agree with it.
+    let scale = (hi - lo) / 255.0;
+    let zero = if scale == 0.0 { 0.0 } else { (-lo / scale).clamp(0.0, 255.0).round_ties_even() };
+    let q: Vec<f64> = v
+        .iter()
+        .map(|v| if scale == 0.0 { 0.0 } else { f64::from(((v / scale).round_ties_even() + zero).clamp(0.0, 255.0)) })
+        .collect();
+    put_f64(ctx, 0, &x.shape, &q)?;
+    put_f64(ctx, 1, &[], &[f64::from(scale)])?;
+    put_f64(ctx, 2, &[], &[f64::from(zero)])
+}
+/// What scales can be.
+const SCALE: &[DType] = &[DType::F32, DType::F16, DType::BF16, DType::F64, DType::I32, DType::F8E8M0];
+
+/// The rows of this file.
+pub const OPS: &[Op] = &[
+    Op::new("QuantizeLinear", run_quantize, &[REAL, SCALE, REAL]).gives(&[REAL]),
+    Op::new("DequantizeLinear", run_dequantize, &[REAL, SCALE, REAL]).gives(&[FLOAT]),
+    Op::new("DynamicQuantizeLinear", run_dynamic, &[&[DType::F32]]).gives(&[&[DType::U8], &[DType::F32], &[DType::U8]]),
+];

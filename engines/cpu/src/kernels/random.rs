@@ -1,0 +1,107 @@
+//! Random numbers: `RandomUniform`, `RandomNormal`, their `Like` forms, `Bernoulli`, `Multinomial`.
+//!
+//! SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators"), seeded by `seed`; without it by the node's name,
+//! so that a compiled model gives the same numbers in each run. Normal numbers by Box and Muller.
+use crate::args::{Arg, bad, count, float_attr, int_attr, ints_attr, put_f64, put_i64, room, size};
+use crate::store::Op;
+use crate::store::types::{BITS, FLOAT, NUMB};
+use ge_plugin_api::Result;
+use ge_plugin_api::kernel::KernelCtx;
+
+/// A stream of numbers.
+pub struct Source(u64);
+impl Source {
+    /// By the node's `seed`, or its name.
+    pub fn of(ctx: &KernelCtx<'_>) -> Source {
+        Source(match ctx.attrs.float("seed") {
+            Some(s) => s.to_bits(),
+            None => {
+                ctx.node.bytes().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
+            }
+        })
+    }
+    /// 64 random bits.
+    pub fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+    /// In `0..1`.
+    pub fn unit(&mut self) -> f64 {
+        (self.bits() >> 11) as f64 / (1u64 << 53) as f64
+    }
+    /// Normal, mean 0, deviation 1.
+    pub fn normal(&mut self) -> f64 {
+        let (u, v) = (1.0 - self.unit(), self.unit());
+        (-2.0 * u.ln()).sqrt() * (core::f64::consts::TAU * v).cos()
+    }
+}
+/// Which elements a dropout keeps.
+pub fn mask(ctx: &KernelCtx<'_>, n: usize, ratio: f64) -> Result<Vec<bool>> {
+    let mut s = Source::of(ctx);
+    let mut v = room(n)?;
+    v.extend((0..n).map(|_| s.unit() >= ratio));
+    Ok(v)
+}
+fn run_plain(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    let shape = if ctx.op.ends_with("Like") {
+        ctx.input(0)?.dims.iter().map(|&d| size("input 0", d as i64)).collect::<Result<Vec<_>>>()?
+    } else {
+        let s = ints_attr(ctx, "shape").ok_or_else(|| bad("attribute `shape`", "nothing", "a list of integers"))?;
+        s.iter().map(|&d| size("attribute `shape`", d)).collect::<Result<Vec<_>>>()?
+    };
+    let n = count(&shape)?;
+    let mut s = Source::of(ctx);
+    let mut v = room(n)?;
+    if ctx.op.contains("Normal") {
+        let (mean, scale) = (float_attr(ctx, "mean", 0.0), float_attr(ctx, "scale", 1.0));
+        v.extend((0..n).map(|_| mean + scale * s.normal()));
+    } else {
+        let (low, high) = (float_attr(ctx, "low", 0.0), float_attr(ctx, "high", 1.0));
+        v.extend((0..n).map(|_| low + (high - low) * s.unit()));
+    }
+    put_f64(ctx, 0, &shape, &v)
+}
+fn run_bernoulli(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    let x = Arg::of(ctx, 0)?;
+    let mut s = Source::of(ctx);
+    let v: Vec<i64> = x.f64s()?.into_iter().map(|p| i64::from(s.unit() < p)).collect();
+    put_i64(ctx, 0, &x.shape, &v)
+}
+/// Samples by unnormalised log probabilities.
+fn run_multinomial(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    let x = Arg::of(ctx, 0)?;
+    x.need_rank(2, 2)?;
+    let n = size("attribute `sample_size`", int_attr(ctx, "sample_size", 1))?;
+    let shape = [x.shape[0], n];
+    if x.shape[1] == 0 {
+        return Err(bad("input 0", format!("shape {:?}", x.shape), "at least one class"));
+    }
+    let mut s = Source::of(ctx);
+    let mut v = room(count(&shape)?)?;
+    for row in x.f64s()?.chunks_exact_mut(x.shape[1]) {
+        crate::kernels::norm::softmax::softmax(row);
+        for _ in 0..n {
+            let u = s.unit();
+            let mut sum = 0.0;
+            let at = row.iter().position(|p| {
+                sum += p;
+                u < sum
+            });
+            v.push(at.unwrap_or(row.len() - 1) as i64);
+        }
+    }
+    put_i64(ctx, 0, &shape, &v)
+}
+
+/// The rows of this file.
+pub const OPS: &[Op] = &[
+    Op::new("RandomUniform", run_plain, &[BITS]).gives(&[FLOAT]),
+    Op::new("RandomNormal", run_plain, &[BITS]).gives(&[FLOAT]),
+    Op::new("RandomUniformLike", run_plain, &[BITS]).gives(&[FLOAT]),
+    Op::new("RandomNormalLike", run_plain, &[BITS]).gives(&[FLOAT]),
+    Op::new("Bernoulli", run_bernoulli, &[FLOAT]).gives(&[NUMB]),
+    Op::new("Multinomial", run_multinomial, &[FLOAT]).gives(&[NUMB]),
+];

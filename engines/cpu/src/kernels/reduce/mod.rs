@@ -1,0 +1,3 @@
+//! Reductions and searches.
+pub mod fold;
+pub mod search;

@@ -1,0 +1,8 @@
+//! Operators that move data or make it from sizes.
+pub mod join;
+pub mod make;
+pub mod moving;
+pub mod slice;
+pub mod stretch;
+pub mod transpose;
+pub mod view;

@@ -1,0 +1,122 @@
+//! Slices: `StridedSliceV2` (ONNX's Slice), `StridedSliceD`, `Slice`, `SliceD`; `ReverseSequence`.
+use super::moving::{Source, copy_input, with_width, write_moved};
+use crate::args::{Arg, axis, bad, int_attr, ints_attr, need_ints, view_error};
+use crate::store::Op;
+use crate::store::types::{BITS, INDEX};
+use ge_plugin_api::Result;
+use ge_plugin_api::kernel::KernelCtx;
+
+/// First index, step and number of indices that ONNX's begin, end and step take of `n`.
+pub fn taken(n: usize, begin: i64, end: i64, step: i64) -> Result<(usize, isize, usize)> {
+    let n = n as i64;
+    if step == 0 {
+        return Err(bad("strides", 0, "a step other than zero"));
+    }
+    let at = |v: i64| if v < 0 { v.saturating_add(n) } else { v };
+    let (b, e) = if step > 0 {
+        (at(begin).clamp(0, n), at(end).clamp(0, n))
+    } else {
+        (at(begin).clamp(-1, n - 1), at(end).clamp(-1, n - 1))
+    };
+    let span = if step > 0 { e - b } else { b - e };
+    if span <= 0 {
+        return Ok((0, 1, 0));
+    }
+    let len = (span as u64 - 1) / step.unsigned_abs() + 1;
+    let step = isize::try_from(step).unwrap_or(if step > 0 { isize::MAX } else { isize::MIN });
+    // A single index needs no step: one that overflows places is as good as one.
+    Ok((b as usize, if len == 1 { 1 } else { step }, len as usize))
+}
+fn cut(ctx: &mut KernelCtx<'_>, x: &Arg<'_>, begin: &[i64], end: &[i64], axes: &[i64], steps: &[i64]) -> Result<()> {
+    if begin.len() != end.len() || axes.len() != begin.len() || steps.len() != begin.len() {
+        let found = format!("{}, {}, {} and {} numbers", begin.len(), end.len(), axes.len(), steps.len());
+        return Err(bad("begin, end, axes and strides", found, "lists of one length"));
+    }
+    let mut l = x.layout()?;
+    let mut seen = vec![false; x.rank()];
+    for i in 0..begin.len() {
+        let a = axis("axes", axes[i], x.rank())?;
+        if std::mem::replace(&mut seen[a], true) {
+            return Err(bad("axes", format!("axis {a} twice"), "each axis once"));
+        }
+        let (from, step, len) = taken(x.shape[a], begin[i], end[i], steps[i])?;
+        l = l.slice(a, from, step, len).map_err(view_error)?;
+    }
+    copy_input(ctx, x, &l)
+}
+fn run_strided(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    let x = Arg::of(ctx, 0)?;
+    let by_attr = ctx.op == "StridedSliceD";
+    let (begin, end) = if by_attr {
+        (ints_attr(ctx, "begin").unwrap_or_default().to_vec(), ints_attr(ctx, "end").unwrap_or_default().to_vec())
+    } else {
+        (Arg::of(ctx, 1)?.list()?, Arg::of(ctx, 2)?.list()?)
+    };
+    let optional = |i: usize| if by_attr { Ok(None) } else { Arg::opt(ctx, i)?.map(|a| a.list()).transpose() };
+    let axes = optional(3)?.unwrap_or_else(|| (0..begin.len() as i64).collect());
+    let steps = match optional(4)? {
+        Some(s) => s,
+        None => ints_attr(ctx, "strides")
+            .filter(|s| by_attr && !s.is_empty())
+            .map_or_else(|| vec![1; begin.len()], <[i64]>::to_vec),
+    };
+    cut(ctx, &x, &begin, &end, &axes, &steps)
+}
+fn run_slice(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    let x = Arg::of(ctx, 0)?;
+    let (o, s) = (need_ints(ctx, "offsets", 1)?, need_ints(ctx, "size", 2)?);
+    if o.len() != x.rank() || s.len() != x.rank() {
+        return Err(bad(
+            "offsets and size",
+            format!("{} and {} numbers", o.len(), s.len()),
+            format!("{} each", x.rank()),
+        ));
+    }
+    let mut l = x.layout()?;
+    for a in 0..x.rank() {
+        let n = x.shape[a] as i64;
+        let len = if s[a] == -1 { n.saturating_sub(o[a]) } else { s[a] };
+        if o[a] < 0 || len < 0 || o[a].checked_add(len).is_none_or(|e| e > n) {
+            return Err(bad(
+                format!("slice of dimension {a}"),
+                format!("{len} from {}", o[a]),
+                format!("a part of {n}"),
+            ));
+        }
+        l = l.slice(a, o[a] as usize, 1, len as usize).map_err(view_error)?;
+    }
+    copy_input(ctx, &x, &l)
+}
+/// The first `seq_lengths[b]` steps of each batch backwards, the rest as they are.
+fn run_reverse_sequence(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    let (x, lens) = (Arg::of(ctx, 0)?, Arg::of(ctx, 1)?);
+    let t = axis("attribute `seq_dim`", int_attr(ctx, "seq_dim", 0), x.rank())?;
+    let b = axis("attribute `batch_dim`", int_attr(ctx, "batch_dim", 1), x.rank())?;
+    lens.need_shape(&[x.shape[b]])?;
+    let lens = lens.i64s()?;
+    if let Some(l) = lens.iter().find(|&&l| l < 0 || l > x.shape[t] as i64) {
+        return Err(bad("input 1", l, format!("0 to {}", x.shape[t])));
+    }
+    let l = x.layout()?;
+    let (st, sb) = (l.strides()[t] as usize, l.strides()[b] as usize);
+    let src = Source::of(&x)?;
+    write_moved(ctx, 0, &x.shape, src.bits, |bytes| {
+        with_width!(src.width, N => {
+            let from = src.items::<N>();
+            for (i, o) in bytes.as_chunks_mut::<N>().0.iter_mut().enumerate() {
+                let (step, len) = (i / st % x.shape[t], lens[i / sb % x.shape[b]] as usize);
+                *o = if step < len { from[i - step * st + (len - 1 - step) * st] } else { from[i] };
+            }
+            Ok(())
+        })
+    })
+}
+
+/// The rows of this file.
+pub const OPS: &[Op] = &[
+    Op::new("StridedSliceV2", run_strided, &[BITS, INDEX]),
+    Op::new("StridedSliceD", run_strided, &[BITS]),
+    Op::new("Slice", run_slice, &[BITS, INDEX]),
+    Op::new("SliceD", run_slice, &[BITS]),
+    Op::new("ReverseSequence", run_reverse_sequence, &[BITS, INDEX]),
+];

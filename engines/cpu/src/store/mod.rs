@@ -1,0 +1,98 @@
+//! The table of operators and the three engines over it. A row says which types an operator computes; the refusal of a node is
+//! made of the same row.
+pub mod engine;
+pub mod types;
+
+use ge_plugin_api::Result;
+use ge_plugin_api::engine::Support;
+use ge_plugin_api::kernel::KernelCtx;
+use ge_plugin_api::types::DType;
+use ge_plugin_api::view::Node;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+/// A kernel: reads inputs, writes or allocates outputs.
+pub type Run = fn(&mut KernelCtx<'_>) -> Result<()>;
+
+/// One operator.
+#[derive(Clone, Copy)]
+pub struct Op {
+    /// Operator type.
+    pub name: &'static str,
+    /// Its kernel.
+    pub run: Run,
+    /// Types of each input; the last list holds for all further inputs.
+    pub inputs: &'static [&'static [DType]],
+    /// Types of each output, in the same way; empty: those that inference gives.
+    pub outputs: &'static [&'static [DType]],
+}
+
+impl Op {
+    /// A row.
+    pub const fn new(name: &'static str, run: Run, inputs: &'static [&'static [DType]]) -> Op {
+        Op { name, run, inputs, outputs: &[] }
+    }
+    /// With types of outputs.
+    pub const fn gives(mut self, outputs: &'static [&'static [DType]]) -> Op {
+        self.outputs = outputs;
+        self
+    }
+}
+
+/// All rows by operator type.
+pub static TABLE: LazyLock<BTreeMap<&'static str, Op>> =
+    LazyLock::new(|| crate::kernels::FAMILIES.iter().flat_map(|f| f.iter()).map(|o| (o.name, *o)).collect());
+
+fn misfit(what: &str, lists: &[&[DType]], i: usize, d: DType) -> Option<String> {
+    let list = lists.get(i).or(lists.last())?;
+    if list.contains(&d) {
+        return None;
+    }
+    let want: Vec<&str> = list.iter().map(|t| t.name()).collect();
+    Some(format!("{what} {i} is {d}, it takes {}", want.join(", ")))
+}
+
+/// Whether a node is taken, by its operator type and the types of inputs and outputs.
+pub fn supports(node: &Node<'_>) -> Support {
+    let Some(op) = TABLE.get(node.op()) else { return Support::no("it has no kernel for this type") };
+    for i in 0..node.inputs().len() {
+        if let Some(why) = node.input_desc(i).and_then(|d| misfit("input", op.inputs, i, d.dtype)) {
+            return Support::no(why);
+        }
+    }
+    for (i, d) in node.outputs().iter().enumerate() {
+        if d.dtype == DType::UNKNOWN {
+            continue;
+        }
+        let lists: &[&[DType]] = if op.outputs.is_empty() { &[types::BITS] } else { op.outputs };
+        if let Some(why) = misfit("output", lists, i, d.dtype) {
+            return Support::no(why);
+        }
+    }
+    Support::Yes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_operator_stands_once() {
+        let mut names: Vec<&str> = crate::kernels::FAMILIES.iter().flat_map(|f| f.iter()).map(|o| o.name).collect();
+        let all = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), all);
+        assert_eq!(TABLE.len(), all);
+    }
+
+    #[test]
+    fn a_refusal_names_input_and_types() {
+        let op = TABLE["Sigmoid"];
+        assert_eq!(
+            misfit("input", op.inputs, 0, DType::I32).as_deref(),
+            Some("input 0 is i32, it takes f32, f16, bf16, f64")
+        );
+        assert_eq!(misfit("input", op.inputs, 0, DType::F16), None);
+    }
+}

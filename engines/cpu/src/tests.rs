@@ -1,0 +1,372 @@
+//! Cases with values that onnxruntime 1.31 and numpy gave, and refusals with their whole words.
+use crate::testing::*;
+use ge_plugin_api::types::{AttrValue, DType};
+
+fn l(v: &[i64]) -> AttrValue {
+    AttrValue::from(v)
+}
+
+#[test]
+fn arithmetic_broadcasts_wraps_and_never_traps() {
+    let (a, b) = (t(&[2, 1], &[1f32, 2.0]), t(&[3], &[10f32, 20.0, f32::NAN]));
+    let (d, v) = floats("Add", &[&a, &b], &[]);
+    assert_eq!(d, [2, 3]);
+    near(&v, &[11.0, 21.0, f32::NAN, 12.0, 22.0, f32::NAN]);
+    let (a, b) = (t(&[4], &[7i64, -7, 5, i64::MIN]), t(&[4], &[2i64, 2, 0, -1]));
+    assert_eq!(ints("Div", &[&a, &b], &[]).1, [3, -3, 0, i64::MIN]);
+    assert_eq!(ints("FloorDiv", &[&a, &b], &[]).1, [3, -4, 0, i64::MIN]);
+    assert_eq!(ints("Mod", &[&a, &b], &[]).1, [1, -1, 0, 0]);
+    assert_eq!(ints("FloorMod", &[&a, &b], &[]).1, [1, 1, 0, 0]);
+    let (a, b) = (t(&[2], &[3i64, -1]), t(&[2], &[4i64, -3]));
+    assert_eq!(ints("Pow", &[&a, &b], &[]).1, [81, -1]);
+    let e = refusal("Add", &[&t(&[2], &[1f32, 2.0]), &t(&[3], &[1f32; 3])], &[]);
+    assert_eq!(e, "shapes [2] and [3] do not broadcast: axis 0 from the right is 2 and 3");
+}
+
+#[test]
+fn activations() {
+    let x = t(&[5], &[-3f32, -0.5, 0.0, 0.7, 20.0]);
+    near(&floats("Sigmoid", &[&x], &[]).1, &[0.047425866, 0.3775407, 0.5, 0.66818774, 1.0]);
+    near(&floats("Gelu", &[&x], &[]).1, &[-0.0040496886, -0.15426877, 0.0, 0.53062546, 20.0]);
+    near(
+        &floats("Gelu", &[&x], &[("approximate", "tanh".into())]).1,
+        &[-0.0036375225, -0.154286, 0.0, 0.53057015, 20.0],
+    );
+    near(&floats("Erf", &[&x], &[]).1, &[-0.9999779, -0.5204999, 0.0, 0.6778012, 1.0]);
+    near(&floats("Mish", &[&x], &[]).1, &[-0.14564745, -0.22074378, 0.0, 0.5611484, 20.0]);
+    near(&floats("Round", &[&t(&[4], &[0.5f32, 1.5, -0.5, 2.5])], &[]).1, &[0.0, 2.0, 0.0, 2.0]);
+    let h = t(&[2], &[half::f16::from_f32(0.1), half::f16::from_f32(-2.0)]);
+    let o = call("Exp", &[Some(&h)], &attrs(&[]), &[DType::F16]).unwrap();
+    assert_eq!(
+        o[0].view().values::<half::f16>().unwrap().iter().map(|v| v.to_f32()).collect::<Vec<_>>(),
+        [1.1054688, 0.13537598]
+    );
+}
+
+#[test]
+fn matrix_products_with_transposes_bias_and_batches() {
+    let (a, b) = (t(&[2, 3], &[1f32, 2.0, 3.0, 4.0, 5.0, 6.0]), t(&[2, 3], &[1f32, 0.0, 2.0, -1.0, 3.0, 1.0]));
+    let bias = t(&[2], &[10f32, 20.0]);
+    let (d, v) = floats("MatMulV2", &[&a, &b, &bias], &[("transpose_x2", true.into())]);
+    assert_eq!((d, v), (vec![2, 2], vec![17.0, 28.0, 26.0, 37.0]));
+    let (d, v) = floats("MatMulV2", &[&a, &b], &[("transpose_x1", true.into())]);
+    assert_eq!((d, v), (vec![3, 3], vec![-3.0, 12.0, 6.0, -3.0, 15.0, 9.0, -3.0, 18.0, 12.0]));
+    let b3 = t(&[2, 3, 1], &[1f32, 1.0, 1.0, 2.0, 0.0, 1.0]);
+    let (d, v) = floats("BatchMatMulV2", &[&a, &b3], &[]);
+    assert_eq!((d, v), (vec![2, 2, 1], vec![6.0, 15.0, 5.0, 14.0]));
+    let e = refusal("MatMulV2", &[&a, &b], &[]);
+    assert_eq!(
+        e,
+        "inner dimensions of the product does not fit: found 3 and 2 ([2, 3] by [2, 3]), expected equal ones"
+    );
+}
+
+#[test]
+fn convolutions_agree_with_a_naive_sum() {
+    // x[1,2,4,5], w[3,1,3,2], groups 1.. by hand against the definition.
+    let x: Vec<f32> = (0..40).map(|i| ((i * 7) % 11) as f32 - 5.0).collect();
+    let w: Vec<f32> = (0..4 * 2 * 3).map(|i| ((i * 5) % 7) as f32 - 3.0).collect();
+    let (tx, tw) = (t(&[1, 2, 4, 5], &x), t(&[4, 1, 3, 2], &w));
+    let list = [
+        ("strides", l(&[1, 1, 2, 1])),
+        ("pads", l(&[1, 0, 0, 1])),
+        ("dilations", l(&[1, 1, 1, 2])),
+        ("groups", 2i64.into()),
+    ];
+    let (d, y) = floats("Conv2D", &[&tx, &tw], &list);
+    assert_eq!(d, [1, 4, 2, 4]);
+    for o in 0..4usize {
+        for oh in 0..2i64 {
+            for ow in 0..4i64 {
+                let mut s = 0.0;
+                for kh in 0..3i64 {
+                    for kw in 0..2i64 {
+                        let (h, v) = (oh * 2 + kh - 1, ow + kw * 2);
+                        if (0..4).contains(&h) && (0..5).contains(&v) {
+                            s += w[o * 6 + (kh * 2 + kw) as usize] * x[(o / 2) * 20 + (h * 5 + v) as usize];
+                        }
+                    }
+                }
+                assert_eq!(y[o * 8 + (oh * 4 + ow) as usize], s);
+            }
+        }
+    }
+    // The same in NHWC.
+    let mut xl = vec![0f32; 40];
+    (0..2).for_each(|c| (0..20).for_each(|p| xl[p * 2 + c] = x[c * 20 + p]));
+    let list = [
+        ("strides", l(&[1, 2, 1, 1])),
+        ("pads", l(&[1, 0, 0, 1])),
+        ("dilations", l(&[1, 1, 2, 1])),
+        ("groups", 2i64.into()),
+        ("data_format", "NHWC".into()),
+    ];
+    let (d, yl) = floats("Conv2D", &[&t(&[1, 4, 5, 2], &xl), &tw], &list);
+    assert_eq!(d, [1, 2, 4, 4]);
+    (0..4).for_each(|c| (0..8).for_each(|p| assert_eq!(yl[p * 4 + c], y[c * 8 + p])));
+}
+
+#[test]
+fn a_transposed_convolution_spreads_its_filter() {
+    let x = t(&[1, 1, 2, 2], &[1f32, 2.0, 3.0, 4.0]);
+    let w = t(&[1, 1, 2, 2], &[1f32, 10.0, 100.0, 1000.0]);
+    let (d, y) = floats("Conv2DTransposeD", &[&x, &w], &[("strides", l(&[1, 1, 2, 1]))]);
+    assert_eq!(d, [1, 1, 4, 3]);
+    assert_eq!(y, [1.0, 12.0, 20.0, 100.0, 1200.0, 2000.0, 3.0, 34.0, 40.0, 300.0, 3400.0, 4000.0]);
+    let (d, _) = floats(
+        "Conv2DTransposeD",
+        &[&x, &w],
+        &[("strides", l(&[1, 1, 2, 2])), ("pads", l(&[1, 0, 0, 1])), ("output_padding", l(&[0, 0, 1, 0]))],
+    );
+    assert_eq!(d, [1, 1, 4, 3]);
+}
+
+#[test]
+fn pools() {
+    let x = t(&[1, 1, 3, 3], &[1f32, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0]);
+    let k = [
+        ("ksize", l(&[1, 1, 2, 2])),
+        ("strides", l(&[1, 1, 2, 2])),
+        ("pads", l(&[1, 0, 1, 0])),
+        ("ceil_mode", true.into()),
+    ];
+    assert_eq!(floats("MaxPoolV3", &[&x], &k).1, [1.0, 3.0, 7.0, 9.0]);
+    assert_eq!(floats("AvgPoolV2", &[&x], &k).1, [1.0, 2.5, 5.5, 7.0]);
+    let (_, v) = floats("AvgPoolV2", &[&x], &[k[0].clone(), k[1].clone(), k[2].clone(), ("exclusive", false.into())]);
+    assert_eq!(v, [0.25, 1.25, 2.75, 7.0]);
+    let o = call("MaxPoolWithArgmaxV2", &[Some(&x)], &attrs(&k), &[DType::F32, DType::I64]).unwrap();
+    assert_eq!(o[1].view().values::<i64>().unwrap(), [0, 2, 6, 8]);
+    assert_eq!(floats("GlobalAveragePool", &[&x], &[]), (vec![1, 1, 1, 1], vec![5.0]));
+    let e = refusal("MaxPoolV3", &[&x], &[("ksize", l(&[1, 1, 5, 5]))]);
+    assert_eq!(
+        e,
+        "window does not fit: found kernel 5 (stride 1, dilation 1, pads 0 and 0) over 3, expected a window that fits the padded input"
+    );
+}
+
+#[test]
+fn norms_and_softmax() {
+    let x = t(&[2, 3], &[1f32, 2.0, 4.0, -1.0, 0.0, 1e4]);
+    near(&floats("SoftmaxV2", &[&x], &[]).1, &[0.042010065, 0.11419519, 0.8437947, 0.0, 0.0, 1.0]);
+    near(&floats("SoftmaxV2", &[&x], &[("axes", l(&[0]))]).1, &[0.880797, 0.880797, 0.0, 0.11920292, 0.11920292, 1.0]);
+    let (g, b) = (t(&[3], &[1f32, 2.0, 3.0]), t(&[3], &[0f32, 1.0, 0.0]));
+    let o = call("LayerNormV3", &[Some(&x), Some(&g), Some(&b)], &attrs(&[]), &[DType::F32; 3]).unwrap();
+    near(&o[0].view().values::<f32>().unwrap()[..3], &[-1.069_041_4, 0.465_479_43, 4.008_905_4]);
+    near(o[1].view().values::<f32>().unwrap(), &[2.3333333, 3333.0]);
+    assert_eq!(o[2].view().dims, [2, 1]);
+    let p = |v: &[f32; 3]| t(&[3], v);
+    let (s, o, m, v) = (p(&[1.0, 2.0, 1.0]), p(&[0.0, 0.0, 5.0]), p(&[1.0, 1.0, 0.0]), p(&[1.0, 4.0, 1.0]));
+    let (_, y) = floats("BNInfer", &[&x, &s, &o, &m, &v], &[("epsilon", 0.0f64.into())]);
+    near(&y, &[0.0, 1.0, 9.0, -2.0, -1.0, 10005.0]);
+}
+
+#[test]
+fn reductions_follow_the_axes_rules() {
+    let x = t(&[2, 3], &[1f32, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    let a = t(&[1], &[-1i64]);
+    assert_eq!(floats("ReduceSum", &[&x, &a], &[]), (vec![2], vec![6.0, 15.0]));
+    assert_eq!(floats("ReduceMean", &[&x], &[("keep_dims", true.into())]), (vec![1, 1], vec![3.5]));
+    let none = t::<i64>(&[0], &[]);
+    assert_eq!(floats("ReduceSum", &[&x, &none], &[]).0, [2, 3]);
+    assert_eq!(floats("ReduceSum", &[&x, &none], &[("noop_with_empty_axes", false.into())]).1, [21.0]);
+    let e = t::<f32>(&[0, 2], &[]);
+    assert_eq!(floats("ReduceMaxD", &[&e], &[("axes", l(&[0]))]).1, [f32::NEG_INFINITY; 2]);
+    near(&floats("ReduceLogSumExpD", &[&x], &[("axes", l(&[1]))]).1, &[3.407606, 6.407606]);
+    let i = t(&[3], &[i64::MAX, 1, i64::MIN]);
+    assert_eq!(ints("ReduceMaxD", &[&i], &[("axes", l(&[0]))]).1, [i64::MAX]);
+    assert_eq!(refusal("ReduceSumD", &[&x], &[("axes", l(&[2]))]), "axes does not fit: found 2, expected -2 to 1");
+}
+
+#[test]
+fn moving_of_data() {
+    let x = t(&[2, 3], &[1f32, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    assert_eq!(floats("TransposeD", &[&x], &[("perm", l(&[1, 0]))]), (vec![3, 2], vec![1.0, 4.0, 2.0, 5.0, 3.0, 6.0]));
+    assert_eq!(
+        floats("ConcatD", &[&x, &x], &[("concat_dim", 1i64.into())]).1,
+        [1.0, 2.0, 3.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 4.0, 5.0, 6.0]
+    );
+    assert_eq!(floats("Pack", &[&x, &x], &[("axis", (-1i64).into())]).0, [2, 3, 2]);
+    let (b, e, ax, st) = (t(&[1], &[-1i64]), t(&[1], &[i64::MIN]), t(&[1], &[1i64]), t(&[1], &[-2i64]));
+    assert_eq!(floats("StridedSliceV2", &[&x, &b, &e, &ax, &st], &[]), (vec![2, 2], vec![3.0, 1.0, 6.0, 4.0]));
+    let idx = t(&[2], &[-1i64, 0]);
+    assert_eq!(floats("GatherV2", &[&x, &idx, &t(&[], &[1i64])], &[]).1, [3.0, 1.0, 6.0, 4.0]);
+    let e = refusal("GatherV2", &[&x, &t(&[1], &[3i64]), &t(&[], &[1i64])], &[]);
+    assert_eq!(e, "index in input 1 does not fit: found 3, expected -3 to 2");
+    assert_eq!(floats("Tile", &[&t(&[2], &[1f32, 2.0]), &t(&[1], &[2i64])], &[]).1, [1.0, 2.0, 1.0, 2.0]);
+    assert_eq!(floats("Expand", &[&t(&[2, 1], &[1f32, 2.0]), &t(&[1], &[2i64])], &[]).1, [1.0, 1.0, 2.0, 2.0]);
+    let p = t(&[4], &[0i64, 0, 2, -1]);
+    assert_eq!(
+        floats("PadV3", &[&x, &p], &[("mode", "reflect".into())]),
+        (vec![2, 4], vec![3.0, 2.0, 1.0, 2.0, 6.0, 5.0, 4.0, 5.0])
+    );
+    let o = call("SplitD", &[Some(&x)], &attrs(&[("split_dim", 1i64.into())]), &[DType::F32; 2]).unwrap();
+    assert_eq!((o[0].view().dims, o[1].view().values::<f32>().unwrap()), (&[2u64, 2][..], &[3f32, 6.0][..]));
+    assert_eq!(ints("Range", &[&t(&[], &[5i64]), &t(&[], &[-2i64]), &t(&[], &[-3i64])], &[]).1, [5, 2, -1]);
+    let q = ge_plugin_api::kernel::HostTensor::from_bytes(DType::I4, &[3, 1], &[0x21, 0x0f]).unwrap();
+    let o = call("ConcatD", &[Some(&q), Some(&q)], &attrs(&[("concat_dim", 1i64.into())]), &[DType::I4]).unwrap();
+    assert_eq!(o[0].bytes(), [0x11, 0x22, 0xff]);
+    let o = call("Cast", &[Some(&q)], &attrs(&[]), &[DType::I8]).unwrap();
+    assert_eq!(o[0].view().values::<i8>().unwrap(), [1, 2, -1]);
+}
+
+#[test]
+fn hostile_sizes_are_refused() {
+    let huge = t(&[2], &[i64::MAX, 16]);
+    assert_eq!(
+        refusal("Fill", &[&huge, &t(&[], &[1f32])], &[]),
+        "shape [9223372036854775807, 16] has more elements than can be addressed"
+    );
+    let one = t(&[1], &[1f32]);
+    assert_eq!(refusal("Tile", &[&one, &t(&[1], &[i64::MAX])], &[]), "a tensor f32[9223372036854775807] has no size");
+    assert_eq!(
+        refusal("PadD", &[&one], &[("paddings", l(&[i64::MIN, 0]))]),
+        "paddings does not fit: found -9223372036854775808 and 0, expected pads that leave something of 1"
+    );
+    let k = [("ksize", l(&[1, 1, i64::MAX])), ("strides", l(&[1, 1, 0]))];
+    assert!(refusal("MaxPoolV3", &[&t(&[1, 1, 1], &[1f32])], &k).starts_with("window does not fit"));
+}
+
+/// Values `(k * step) % modulus`, shifted and scaled, as the script that asked onnxruntime made them.
+fn ramp(n: usize, modulus: usize, shift: f32, scale: f32) -> Vec<f32> {
+    (0..n).map(|k| ((k % modulus) as f32 - shift) / scale).collect()
+}
+
+#[test]
+fn recurrences() {
+    let x = t(&[3, 2, 2], &ramp(12, 5, 2.0, 4.0));
+    let w = t(&[2, 8, 2], &ramp(32, 7, 3.0, 5.0));
+    let r = t(&[2, 8, 2], &ramp(32, 5, 2.0, 5.0));
+    let b = t(&[2, 16], &ramp(32, 3, 1.0, 10.0));
+    let p = t(&[2, 6], &ramp(12, 3, 1.0, 10.0));
+    let lens = t(&[2], &[3i32, 2]);
+    let list = attrs(&[("hidden_size", 2i64.into()), ("direction", "bidirectional".into())]);
+    let o = call(
+        "CommonLSTM",
+        &[Some(&x), Some(&w), Some(&r), Some(&b), Some(&lens), None, None, Some(&p)],
+        &list,
+        &[DType::F32; 3],
+    )
+    .unwrap();
+    let y = [
+        -0.0933916, 0.0663804, 0.038945, -0.0434607, 0.0209646, 0.0672406, -0.0331474, 0.0413485, -0.0636049,
+        -0.0277971, -0.0117628, -0.0039947, -0.1229675, 0.0136585, 0.0112783, 0.0379324, 0.0602682, -0.1037292, 0.0,
+        0.0, -0.0882111, 0.0124470, 0.0, 0.0,
+    ];
+    near(o[0].view().values::<f32>().unwrap(), &y);
+    let c = [0.1032741, -0.2237498, -0.0226175, -0.0086682, 0.0441426, 0.1263593, -0.0725386, 0.0896949];
+    near(o[2].view().values::<f32>().unwrap(), &c);
+    let cut = |v: Vec<f32>, dims: &[u64]| t(dims, &v[..dims.iter().product::<u64>() as usize]);
+    let (w, r) = (cut(ramp(32, 7, 3.0, 5.0), &[1, 6, 2]), cut(ramp(32, 5, 2.0, 5.0), &[1, 6, 2]));
+    let b = cut(ramp(32, 3, 1.0, 10.0), &[1, 12]);
+    for (before, want) in
+        [(0i64, [0.0606391, 0.1409624, 0.0375111, 0.1636943]), (1, [0.0547983, 0.0991644, 0.0368307, 0.1215481])]
+    {
+        let list = attrs(&[("direction", "reverse".into()), ("linear_before_reset", before.into())]);
+        let o = call("CommonGRU", &[Some(&x), Some(&w), Some(&r), Some(&b)], &list, &[DType::F32; 2]).unwrap();
+        near(o[1].view().values::<f32>().unwrap(), &want);
+    }
+}
+
+#[test]
+fn choices_by_value() {
+    let x = t(&[6], &[2f32, 1.0, 1.0, 3.0, 4.0, 3.0]);
+    let o = call("Unique", &[Some(&x)], &attrs(&[]), &[DType::F32, DType::I64, DType::I64, DType::I64]).unwrap();
+    let v = |i: usize| o[i].view().values::<i64>().unwrap().to_vec();
+    assert_eq!(o[0].view().values::<f32>().unwrap(), [1.0, 2.0, 3.0, 4.0]);
+    assert_eq!((v(1), v(2), v(3)), (vec![1, 0, 3, 4], vec![1, 0, 0, 2, 3, 2], vec![2, 1, 2, 1]));
+    let (x, k) = (t(&[1, 5], &[3f32, 1.0, 3.0, 0.5, -1.0]), t(&[1], &[3i64]));
+    let o = call("TopKV2", &[Some(&x), Some(&k)], &attrs(&[]), &[DType::F32, DType::I32]).unwrap();
+    assert_eq!(
+        (o[0].view().values::<f32>().unwrap(), o[1].view().values::<i32>().unwrap()),
+        (&[3f32, 3.0, 1.0][..], &[0, 2, 1][..])
+    );
+    let boxes = t(
+        &[1, 6, 4],
+        &[
+            0f32, 0., 1., 1., 0., 0.1, 1., 1.1, 0., -0.1, 1., 0.9, 0., 10., 1., 11., 0., 10.1, 1., 11.1, 0., 100., 1.,
+            101.,
+        ],
+    );
+    let scores = t(&[1, 1, 6], &[0.9f32, 0.75, 0.6, 0.95, 0.5, 0.3]);
+    let (d, v) =
+        ints("NonMaxSuppression", &[&boxes, &scores, &t(&[1], &[3i64]), &t(&[1], &[0.5f32]), &t(&[1], &[0f32])], &[]);
+    assert_eq!((d, v), (vec![3, 3], vec![0, 0, 3, 0, 0, 0, 0, 0, 5]));
+    assert_eq!(ints("NonZero", &[&t(&[2, 2], &[1f32, 0.0, 1.0, 1.0])], &[]), (vec![2, 3], vec![0, 1, 1, 0, 0, 1]));
+    assert_eq!(
+        ints(
+            "Cumsum",
+            &[&t(&[3], &[1i64, 2, 3]), &t(&[], &[0i64])],
+            &[("exclusive", true.into()), ("reverse", true.into())]
+        )
+        .1,
+        [5, 3, 0]
+    );
+}
+
+#[test]
+fn quantisation() {
+    let x = t(&[6], &[0f32, 2.0, -3.0, -2.5, 1.34, 0.5]);
+    let o = call("DynamicQuantizeLinear", &[Some(&x)], &attrs(&[]), &[DType::U8, DType::F32, DType::U8]).unwrap();
+    assert_eq!(o[0].bytes(), [153, 255, 0, 26, 221, 179]);
+    assert_eq!((o[1].view().values::<f32>().unwrap()[0], o[2].bytes()), (0.019_607_844, &[153u8][..]));
+    let x = t(&[2, 3], &[1f32, 2.0, -300.0, 0.5, 1.5, 2.5]);
+    let (s, z) = (t(&[2], &[0.5f32, 1.0]), t(&[2], &[10i8, -3]));
+    let o = call("QuantizeLinear", &[Some(&x), Some(&s), Some(&z)], &attrs(&[("axis", 0i64.into())]), &[DType::I8])
+        .unwrap();
+    assert_eq!(o[0].view().values::<i8>().unwrap(), [12, 14, -128, -3, -1, -1]);
+    assert_eq!(
+        floats("DequantizeLinear", &[&o[0], &s, &z], &[("axis", 0i64.into())]).1,
+        [1.0, 2.0, -69.0, 0.0, 2.0, 2.0]
+    );
+}
+
+#[test]
+fn attention_of_one_head_is_softmax_of_the_products() {
+    let q = t(&[1, 1, 2, 2], &[1f32, 0.0, 0.0, 1.0]);
+    let v = t(&[1, 1, 2, 2], &[1f32, 2.0, 3.0, 4.0]);
+    // Second query sees both keys, the first one only itself.
+    let o = call("Attention", &[Some(&q), Some(&q), Some(&v)], &attrs(&[("is_causal", 1i64.into())]), &[DType::F32; 3])
+        .unwrap();
+    let p = (1f32 / 2f32.sqrt()).exp() / (1.0 + (1f32 / 2f32.sqrt()).exp());
+    near(o[0].view().values::<f32>().unwrap(), &[1.0, 2.0, 1.0 + 2.0 * p, 2.0 + 2.0 * p]);
+    let list = attrs(&[
+        ("num_heads", 1i64.into()),
+        ("scale_value", (1.0 / 2f64.sqrt()).into()),
+        ("input_layout", "BNSD".into()),
+    ]);
+    let m = t(&[1, 1, 2, 2], &[false, true, false, false].map(u8::from));
+    let o =
+        call("PromptFlashAttention", &[Some(&q), Some(&q), Some(&v), None, Some(&m)], &list, &[DType::F32]).unwrap();
+    near(o[0].view().values::<f32>().unwrap(), &[1.0, 2.0, 1.0 + 2.0 * p, 2.0 + 2.0 * p]);
+}
+
+#[test]
+fn transforms_invert_and_sums_of_letters_agree() {
+    let x = t(&[5], &[1f32, -2.0, 3.0, 0.5, 7.0]);
+    let o = call("RFFT", &[Some(&x)], &attrs(&[]), &[DType::F32]).unwrap();
+    assert_eq!(o[0].view().dims, [3, 2]);
+    near(&floats("IRFFT", &[&o[0]], &[("n", 5i64.into())]).1, &[1.0, -2.0, 3.0, 0.5, 7.0]);
+    let (a, b) = (t(&[2, 3], &[1f32, 2.0, 3.0, 4.0, 5.0, 6.0]), t(&[3, 2], &[1f32, 0.0, 0.0, 1.0, 1.0, 1.0]));
+    assert_eq!(
+        floats("Einsum", &[&a, &b], &[("equation", "ij,jk->ki".into())]),
+        (vec![2, 2], vec![4.0, 10.0, 5.0, 11.0])
+    );
+    assert_eq!(
+        floats("Einsum", &[&t(&[2, 2], &[1f32, 2.0, 3.0, 4.0])], &[("equation", "ii".into())]),
+        (vec![], vec![5.0])
+    );
+    assert_eq!(floats("MatrixDeterminant", &[&t(&[2, 2], &[1f32, 2.0, 3.0, 4.0])], &[]).1, [-2.0]);
+}
+
+#[test]
+fn scatters_write_in_order() {
+    let d = t(&[3], &[1f32, 2.0, 3.0]);
+    let (i, u) = (t(&[3], &[0i64, -1, 0]), t(&[3], &[10f32, 20.0, 30.0]));
+    assert_eq!(floats("ScatterElements", &[&d, &i, &u], &[]).1, [30.0, 2.0, 20.0]);
+    assert_eq!(floats("ScatterElements", &[&d, &i, &u], &[("reduction", "add".into())]).1, [41.0, 2.0, 23.0]);
+    assert_eq!(floats("TensorScatterUpdate", &[&d, &t(&[1, 1], &[1i64]), &t(&[1], &[9f32])], &[]).1, [1.0, 9.0, 3.0]);
+    assert_eq!(
+        refusal("ScatterElements", &[&d, &t(&[1], &[3i64]), &t(&[1], &[0f32])], &[]),
+        "index in input 1 does not fit: found 3, expected -3 to 2"
+    );
+}
