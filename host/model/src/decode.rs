@@ -109,7 +109,7 @@ fn soc(v: &serde_json::Value) -> Result<SocSpec, ModelError> {
 
 fn slots(list: &[i64], what: &str) -> Result<Vec<SlotInfo>, ModelError> {
     let bad = || ModelError::field(format!("slots of {what}"));
-    if list.len() % 6 != 0 {
+    if !list.len().is_multiple_of(6) {
         return Err(bad());
     }
     list.chunks_exact(6)
@@ -299,7 +299,7 @@ fn check(m: &CompiledModel, weights: u64) -> Result<(), ModelError> {
         if s.space == SlotInfo::NOWHERE {
             return Ok(());
         }
-        let end = s.offset.checked_add(s.size).unwrap_or(u64::MAX);
+        let end = s.offset.saturating_add(s.size);
         let limit = space(s);
         if end > limit {
             Err(ModelError::OutOfRange { what: format!("end of the memory of {what}"), value: end, limit })

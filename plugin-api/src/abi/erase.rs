@@ -44,7 +44,7 @@ macro_rules! erased_object {
 /// `ptr` must come from `from_box` of an object whose trait is `T`, made by this library, and be alive for `'a`.
 pub unsafe fn object<'a, T: ?Sized>(ptr: *const ()) -> &'a T {
     // SAFETY: by contract.
-    unsafe { &**(ptr as *const Box<T>) }
+    unsafe { (*(ptr as *const Box<T>)).as_ref() }
 }
 
 /// Frees the object behind an erased pointer, guarded.

@@ -118,11 +118,12 @@ impl Engine for SimpleEngine {
             return Support::no("type");
         };
         for i in 0..node.inputs().len() {
-            if let Some(d) = node.input_desc(i) {
-                if !k.types.is_empty() && !k.types.contains(&d.dtype) {
-                    let want: Vec<&str> = k.types.iter().map(|t| t.name()).collect();
-                    return Support::no(format!("input {i} is {}, it takes {}", d.dtype, want.join(", ")));
-                }
+            if let Some(d) = node.input_desc(i)
+                && !k.types.is_empty()
+                && !k.types.contains(&d.dtype)
+            {
+                let want: Vec<&str> = k.types.iter().map(|t| t.name()).collect();
+                return Support::no(format!("input {i} is {}, it takes {}", d.dtype, want.join(", ")));
             }
         }
         Support::Yes

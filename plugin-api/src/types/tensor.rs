@@ -145,7 +145,7 @@ impl ConstTensor {
     }
     /// A tensor of plain numbers.
     pub fn of<T: Scalar>(dims: &[u64], values: &[T]) -> Option<ConstTensor> {
-        let mut bytes = Vec::with_capacity(values.len() * core::mem::size_of::<T>());
+        let mut bytes = Vec::with_capacity(core::mem::size_of_val(values));
         for v in values {
             v.push_le(&mut bytes);
         }
