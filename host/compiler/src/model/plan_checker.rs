@@ -75,7 +75,6 @@ struct Stand {
 }
 
 struct Run {
-    streams: usize,
     /// By graph and node: where its own tasks stand.
     stands: Vec<Vec<Vec<Stand>>>,
     end: Option<(usize, Vec<u32>)>,
@@ -97,7 +96,6 @@ impl Run {
             queues[t.stream as usize].push(i);
         }
         let mut run = Run {
-            streams: s,
             stands: m.graphs.iter().map(|g| vec![Vec::new(); g.nodes.len()]).collect(),
             end: None,
             lengths: queues.iter().map(|q| q.len() as u32).collect(),
@@ -212,10 +210,10 @@ impl Run {
 
     fn end(&self, m: &CompiledModel) -> Result<(), PlanFault> {
         let Some((own, clock)) = &self.end else { return Ok(()) };
-        for q in 0..self.streams {
+        for (q, over) in clock.iter().enumerate() {
             // What stands behind END_GRAPH on its own stream, and records that nothing waits for, are no work of a node.
             let work = m.tasks.iter().filter(|t| t.stream as usize == q).rposition_work();
-            if q != *own && work.is_some_and(|w| clock[q] <= w) && self.lengths[q] > 0 {
+            if q != *own && work.is_some_and(|w| *over <= w) && self.lengths[q] > 0 {
                 return Err(PlanFault::End { stream: q });
             }
         }

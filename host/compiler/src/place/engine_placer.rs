@@ -11,7 +11,7 @@ use ge_ir::{Key, Model, NodeId};
 use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
 use ge_plugin_api::engine::Support;
 use rayon::prelude::*;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// What one engine said of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub struct Placement {
     /// Engine of each node.
     pub engine: ModelMap<EngineId>,
     /// What the engines asked said, in the order asked, for nodes with at least one refusal.
-    pub asked: HashMap<NodeKey, Vec<Candidate>>,
+    pub asked: BTreeMap<NodeKey, Vec<Candidate>>,
 }
 
 /// Types that the host itself gives to the structural engine without asking (DESIGN 1).
@@ -66,12 +66,13 @@ impl<'t> EnginePlacer<'t> {
         for (i, e) in toolbox.engines.iter().enumerate() {
             let id = EngineId(u16::try_from(i).map_err(|_| CompileError::internal("place", "too many engines"))?);
             for t in e.object.op_types()? {
-                by_type.entry(Key::new(&t)).or_default().push(id);
+                // Cheapest first; among equals the earlier plugin.
+                let list: &mut Vec<EngineId> = by_type.entry(Key::new(&t)).or_default();
+                let rank = |id: &EngineId| (toolbox.engine(*id).info.cost, *id);
+                if let Err(at) = list.binary_search_by_key(&rank(&id), rank) {
+                    list.insert(at, id);
+                }
             }
-        }
-        for v in by_type.values_mut() {
-            v.sort_by_key(|id| (toolbox.engine(*id).info.cost, *id));
-            v.dedup();
         }
         Ok(EnginePlacer { toolbox, by_type, structural: STRUCTURAL.iter().map(|s| Key::new(s)).collect(), trust_given })
     }
@@ -87,7 +88,7 @@ impl<'t> EnginePlacer<'t> {
             ));
         };
         let mut engine = ModelMap::new(model, structural);
-        let mut asked: HashMap<NodeKey, Vec<Candidate>> = HashMap::new();
+        let mut asked: BTreeMap<NodeKey, Vec<Candidate>> = BTreeMap::new();
         let mut failures: Vec<Diagnostic> = Vec::new();
         for gi in 0..model.graphs().len() {
             let order = model.graphs()[gi].order().to_vec();

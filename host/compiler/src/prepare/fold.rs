@@ -18,7 +18,7 @@ impl AsRef<[u8]> for Owned {
 }
 
 /// The engine whose host kernels fold, if one is enabled.
-pub fn folding_engine<'t>(toolbox: &'t Toolbox) -> Option<&'t EngineEntry> {
+pub fn folding_engine(toolbox: &Toolbox) -> Option<&EngineEntry> {
     toolbox.engines.iter().find(|e| e.excluded.is_none() && e.info.flags & engine_flags::FOLDS_CONSTANTS != 0)
 }
 
@@ -74,7 +74,7 @@ pub fn fold(toolbox: &Toolbox, engine: &EngineEntry, node: &Node<'_>) -> Option<
 
 /// The same bytes at an address that is a multiple of 16; a copy only where the file's place is not.
 fn aligned(b: Blob) -> Option<Blob> {
-    if (b.as_ptr() as usize) % 16 == 0 {
+    if (b.as_ptr() as usize).is_multiple_of(16) {
         return Some(b);
     }
     let t = HostTensor::from_bytes(DType::U8, &[b.len() as u64], &b).ok()?;

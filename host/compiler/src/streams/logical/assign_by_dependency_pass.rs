@@ -82,10 +82,10 @@ impl LogicalStreamPass for AssignByDependencyPass {
             base.insert(e, cx.next);
             cx.next += count;
         }
-        for i in 0..n {
-            if let Claim::Own(k) = claim[i] {
-                let id = base.get(&cx.subs[i].engine).copied().unwrap_or(first) + k;
-                cx.subs[i].stream = if id == first && cx.default != NONE { cx.default } else { id };
+        for (sub, c) in cx.subs.iter_mut().zip(&claim) {
+            if let Claim::Own(k) = c {
+                let id = base.get(&sub.engine).copied().unwrap_or(first) + k;
+                sub.stream = if id == first && cx.default != NONE { cx.default } else { id };
             }
         }
         for i in 0..n {
