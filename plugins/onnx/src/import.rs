@@ -15,7 +15,7 @@ use ge_plugin_api::types::{AttrMap, AttrValue, ConstTensor, NodeId, TensorDesc, 
 use std::collections::{BTreeMap, HashSet};
 
 /// Oldest operator set that is read.
-const OLDEST: u32 = 7;
+const OLDEST: u32 = 1;
 /// Most nodes of an import, functions and loops written out.
 const MOST_NODES: usize = 4_000_000;
 /// Deepest nesting of functions and subgraphs.

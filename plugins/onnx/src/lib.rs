@@ -1,4 +1,4 @@
-//! The ONNX front end: model files to graphs, opsets 7 to the newest.
+//! The ONNX front end: model files to graphs, opsets 1 to the newest.
 //!
 //! The way: [`read`] checks sizes and decodes without copying weights; [`import`] walks graphs, subgraphs and functions and asks
 //! for each node the mapping registered for its domain, operator and version; [`ops`] has the mappings of `ai.onnx`.

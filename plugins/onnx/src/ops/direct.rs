@@ -186,7 +186,7 @@ const ROWS: &[Row] = &[
             Float("spatial_scale", "spatial_scale", 1.0),
         ],
     ),
-    ("InstanceNormalization", "InstanceNorm", 6, NEW, &[Float("epsilon", "epsilon", 1e-5)]),
+    ("InstanceNormalization", "InstanceNorm", 1, NEW, &[Float("epsilon", "epsilon", 1e-5)]),
     ("GroupNormalization", "GroupNorm", 18, NEW, &[As("num_groups", "num_groups"), Float("epsilon", "eps", 1e-5)]),
     (
         "LRN",

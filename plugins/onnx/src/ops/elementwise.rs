@@ -56,7 +56,7 @@ fn clip_attrs(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     let (lo, hi) = (bound("min", f64::from(f32::MIN)), bound("max", f64::from(f32::MAX)));
     Ok(vec![b.node("ClipByValue").name(&n.name).input(n.input(0)?).input(lo).input(hi).build()])
 }
-map_op!("onnx", "ai.onnx", "Clip", 6..=10, clip_attrs);
+map_op!("onnx", "ai.onnx", "Clip", 1..=10, clip_attrs);
 
 fn modulo(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     let op = if n.int_or("fmod", 0) == 0 { "FloorMod" } else { "Mod" };

@@ -35,4 +35,4 @@ fn gemm(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     let c = if beta == 1.0 { c } else { b.node("Muls").input(c).attr("value", beta).build() };
     Ok(vec![b.node("Add").name(&n.name).input(scaled).input(c).build()])
 }
-map_op!("onnx", "ai.onnx", "Gemm", 7..=u32::MAX, gemm);
+map_op!("onnx", "ai.onnx", "Gemm", 1..=u32::MAX, gemm);

@@ -3,6 +3,7 @@ pub mod conv;
 pub mod direct;
 pub mod elementwise;
 pub mod image;
+pub mod legacy;
 pub mod matmul;
 pub mod norm;
 pub mod pool;

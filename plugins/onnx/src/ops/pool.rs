@@ -46,6 +46,6 @@ fn max_unpool(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     Ok(vec![window(n, b, "MaxUnpool")?.build()])
 }
 map_op!("onnx", "ai.onnx", "MaxPool", 1..=u32::MAX, max_pool);
-map_op!("onnx", "ai.onnx", "AveragePool", 7..=u32::MAX, average_pool);
+map_op!("onnx", "ai.onnx", "AveragePool", 1..=u32::MAX, average_pool);
 map_op!("onnx", "ai.onnx", "LpPool", 2..=u32::MAX, lp_pool);
 map_op!("onnx", "ai.onnx", "MaxUnpool", 9..=u32::MAX, max_unpool);

@@ -27,6 +27,6 @@ fn recurrent(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     }
     Ok(d.build_n(outs))
 }
-map_op!("onnx", "ai.onnx", "LSTM", 7..=u32::MAX, recurrent);
-map_op!("onnx", "ai.onnx", "GRU", 7..=u32::MAX, recurrent);
-map_op!("onnx", "ai.onnx", "RNN", 7..=u32::MAX, recurrent);
+map_op!("onnx", "ai.onnx", "LSTM", 1..=u32::MAX, recurrent);
+map_op!("onnx", "ai.onnx", "GRU", 1..=u32::MAX, recurrent);
+map_op!("onnx", "ai.onnx", "RNN", 1..=u32::MAX, recurrent);

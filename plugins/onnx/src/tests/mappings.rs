@@ -105,3 +105,13 @@ fn casts_name_types_and_constants_share_the_file() {
     let place = bytes.as_ptr() as usize - file.as_ptr() as usize;
     assert!(place + 8 <= file.len(), "the constant's bytes lie in the file");
 }
+
+#[test]
+fn before_opset_7_an_axis_places_the_second_operand() {
+    let add = |attrs| with(node("Add", &["x", "c"], &["y"]), attrs);
+    let at = one(6, add(vec![int("broadcast", 1), int("axis", 1)]), vec![f32s("c", &[3], &[0.0; 3])]);
+    assert_eq!(said(&at, ""), "n_y/Unsqueeze=Unsqueeze n_y=Add");
+    assert_eq!(nodes(&at, "")[3].attrs.ints("axes"), Some(&[1, 2][..]));
+    let end = one(6, add(vec![int("broadcast", 1)]), vec![f32s("c", &[8], &[0.0; 8])]);
+    assert_eq!(said(&end, ""), "n_y=Add");
+}
