@@ -370,3 +370,52 @@ fn scatters_write_in_order() {
         "index in input 1 does not fit: found 3, expected -3 to 2"
     );
 }
+
+#[test]
+fn images_are_resized_and_sampled() {
+    let x = t(&[1, 1, 2, 3], &[1f32, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    let resize = |s: &[f32; 2], list: &[(&str, AttrValue)]| {
+        let s = t(&[4], &[1.0, 1.0, s[0], s[1]]);
+        call("Resize", &[Some(&x), None, Some(&s)], &attrs(list), &[DType::F32]).unwrap()[0]
+            .view()
+            .values::<f32>()
+            .unwrap()
+            .to_vec()
+    };
+    let text = |s: &str| AttrValue::from(s);
+    let want = [
+        1.0, 1.5, 2.1666665, 2.8333333, 1.75, 2.25, 2.9166665, 3.5833335, 3.25, 3.75, 4.4166665, 5.083333, 4.0, 4.5,
+        5.166667, 5.833333,
+    ];
+    near(&resize(&[2.0, 1.5], &[("mode", text("linear"))]), &want);
+    near(
+        &resize(&[1.5, 2.0], &[("mode", text("cubic"))])[..6],
+        &[0.63411486, 0.93099, 1.4075527, 2.0716155, 2.5481782, 2.8450532],
+    );
+    let list = [
+        ("mode", text("cubic")),
+        ("exclude_outside", 1i64.into()),
+        ("coordinate_transformation_mode", text("asymmetric")),
+    ];
+    near(&resize(&[2.0, 1.0], &list), &[1.0, 2.0, 3.0, 2.5, 3.5, 4.5, 4.0, 5.0, 6.0, 4.5625, 5.5625, 6.5625]);
+    let list = [("coordinate_transformation_mode", text("asymmetric")), ("nearest_mode", text("floor"))];
+    near(&resize(&[1.5, 1.7], &list), &[1.0, 1.0, 2.0, 2.0, 3.0, 1.0, 1.0, 2.0, 2.0, 3.0, 4.0, 4.0, 5.0, 5.0, 6.0]);
+    near(&resize(&[0.6, 0.6], &[("mode", text("linear")), ("antialias", 1i64.into())]), &[2.5]);
+    let g = t(&[1, 2, 2, 2], &[-1f32, -0.5, 0.2, 0.9, 1.4, -1.2, 0.05, 0.1]);
+    for (mode, pad, want) in [
+        ("bilinear", "zeros", [0.5, 3.18, 0.0, 3.875]),
+        ("bilinear", "reflection", [1.0, 5.3, 2.9, 3.875]),
+        ("nearest", "border", [1.0, 5.0, 3.0, 5.0]),
+        ("bicubic", "zeros", [0.40625, 3.811033, -0.042236414, 4.670139]),
+        ("bicubic", "border", [0.90625, 5.7132454, 2.858249, 3.9443893]),
+        ("bicubic", "reflection", [0.8125, 5.929246, 2.452251, 3.9443893]),
+    ] {
+        near(
+            &floats("GridSample", &[&x, &g], &[("interpolation_mode", text(mode)), ("padding_mode", text(pad))]).1,
+            &want,
+        );
+    }
+    let c = t(&[1, 4, 4], &(1..=16).map(|v| v as f32).collect::<Vec<_>>());
+    let (i, b) = (t(&[2], &[3i64, 3]), t(&[2], &[2i64, 2]));
+    assert_eq!(floats("Col2Im", &[&c, &i, &b], &[]).1, [1.0, 7.0, 6.0, 12.0, 34.0, 22.0, 11.0, 27.0, 16.0]);
+}

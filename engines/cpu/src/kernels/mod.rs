@@ -1,6 +1,7 @@
 //! The kernels, one folder a family. Each file ends in its rows of the table.
 pub mod attention;
 pub mod conv;
+pub mod image;
 pub mod index;
 pub mod loss;
 pub mod math;
@@ -49,5 +50,7 @@ pub const FAMILIES: &[&[Op]] = &[
     attention::OPS,
     signal::OPS,
     loss::OPS,
+    image::resize::OPS,
+    image::grid::OPS,
     random::OPS,
 ];

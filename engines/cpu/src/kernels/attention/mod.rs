@@ -96,7 +96,7 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(x, y)| x * y).sum()
 }
 fn check(q: &Heads, k: &Heads, v: &Heads) -> Result<usize> {
-    let fits = q.b == k.b && k.b == v.b && q.d == k.d && k.n == v.n && k.s == v.s && k.n > 0 && q.n % k.n == 0;
+    let fits = q.b == k.b && k.b == v.b && q.d == k.d && k.n == v.n && k.s == v.s && k.n > 0 && q.n.is_multiple_of(k.n);
     if !fits {
         let found = [q, k, v].map(|h| format!("{:?}", [h.b, h.n, h.s, h.d])).join(", ");
         return Err(bad("heads of query, key and value", found, "one batch, head size and length of key and value"));
@@ -194,13 +194,8 @@ fn run_attention(ctx: &mut KernelCtx<'_>) -> Result<()> {
                 for (t, r) in row.iter_mut().enumerate() {
                     let add = match &mask {
                         Some(m) => match m.value(b, n, s, t) {
-                            Some(v) if m.boolean => {
-                                if v != 0.0 {
-                                    0.0
-                                } else {
-                                    f64::NEG_INFINITY
-                                }
-                            }
+                            Some(0.0) if m.boolean => f64::NEG_INFINITY,
+                            Some(_) if m.boolean => 0.0,
                             Some(v) => v,
                             None => f64::NEG_INFINITY,
                         },

@@ -172,7 +172,7 @@ fn bias_of<W: Wide>(b: Option<&Arg<'_>>, o: usize) -> Result<Option<Vec<W>>> {
     widen(b).map(Some)
 }
 fn check(c: usize, cw: usize, o: usize, groups: usize) -> Result<()> {
-    if cw.checked_mul(groups) != Some(c) || o % groups != 0 {
+    if cw.checked_mul(groups) != Some(c) || !o.is_multiple_of(groups) {
         return Err(bad(
             "filter",
             format!("{o} outputs of {cw} channels (groups {groups})"),

@@ -61,8 +61,11 @@ pub fn cann_pads(ctx: &KernelCtx<'_>, n: usize) -> Result<Vec<(i64, i64)>> {
     }
 }
 
+/// Strides, dilations, and pads as begin and end.
+pub type Lists = (Vec<i64>, Vec<i64>, Vec<(i64, i64)>);
+
 /// ONNX's lists: one a spatial axis, pads all begins then all ends.
-pub fn onnx_lists(ctx: &KernelCtx<'_>, n: usize) -> Result<(Vec<i64>, Vec<i64>, Vec<(i64, i64)>)> {
+pub fn onnx_lists(ctx: &KernelCtx<'_>, n: usize) -> Result<Lists> {
     let list = |key: &str, len: usize, default: i64| match ints_attr(ctx, key) {
         None | Some([]) => Ok(vec![default; len]),
         Some(v) if v.len() == len => Ok(v.to_vec()),

@@ -127,13 +127,13 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
         let zero = vec![0.0; 2 * gates * h];
         let bd = bias.as_ref().map_or(zero.as_slice(), |v| &v[d * 2 * gates * h..][..2 * gates * h]);
         let (wb, rb) = bd.split_at(gates * h);
-        for n in 0..b {
+        for (n, &len) in lens.iter().enumerate() {
             let at = place(d, n);
             let mut hs = h0.as_ref().map_or(vec![0.0; h], |v| v[at..at + h].to_vec());
             let mut cs = c0.as_ref().map_or(vec![0.0; h], |v| v[at..at + h].to_vec());
             let mut g = vec![0.0; gates * h];
-            for step in 0..lens[n] {
-                let t = if reverse { lens[n] - 1 - step } else { step };
+            for step in 0..len {
+                let t = if reverse { len - 1 - step } else { step };
                 let from = if batch_first { (n * s + t) * i } else { (t * b + n) * i };
                 let xt = &vx[from..from + i];
                 g.copy_from_slice(wb);

@@ -189,7 +189,7 @@ fn run_phony_split(ctx: &mut KernelCtx<'_>) -> Result<()> {
     }
     let src = Source::of(&x)?;
     for (i, l) in level.iter().enumerate() {
-        copy_through(ctx, i, &l.shape().to_vec(), &src, l)?;
+        copy_through(ctx, i, l.shape(), &src, l)?;
     }
     Ok(())
 }

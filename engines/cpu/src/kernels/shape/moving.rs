@@ -141,7 +141,7 @@ pub fn copy_through(
 
 /// Input 0 through a layout to output 0.
 pub fn copy_input(ctx: &mut KernelCtx<'_>, x: &Arg<'_>, layout: &Layout) -> Result<()> {
-    copy_through(ctx, 0, &layout.shape().to_vec(), &Source::of(x)?, layout)
+    copy_through(ctx, 0, layout.shape(), &Source::of(x)?, layout)
 }
 
 #[cfg(test)]

@@ -1,0 +1,3 @@
+//! Images and grids.
+pub mod grid;
+pub mod resize;

@@ -1,0 +1,205 @@
+//! `Resize(x, roi?, scales?, sizes?)`, ONNX 19: nearest, linear, cubic; every coordinate mode; antialias; one axis after the other,
+//! since all three filters are separable.
+use crate::args::{Arg, axis, bad, count, filled, float_attr, int_attr, ints_attr, put_f64, size, text};
+use crate::store::Op;
+use crate::store::types::{FLOAT, INDEX, NUMB};
+use ge_plugin_api::Result;
+use ge_plugin_api::kernel::KernelCtx;
+
+/// What one output place reads: input places with weights; none: outside, the extrapolation value.
+type Taps = Option<Vec<(usize, f64)>>;
+
+struct Mode<'a> {
+    kind: &'a str,
+    nearest: &'a str,
+    a: f64,
+    exclude: bool,
+    antialias: bool,
+}
+
+fn cubic(t: f64, a: f64) -> f64 {
+    let t = t.abs();
+    if t <= 1.0 {
+        ((a + 2.0) * t - (a + 3.0)) * t * t + 1.0
+    } else if t < 2.0 {
+        ((a * t - 5.0 * a) * t + 8.0 * a) * t - 4.0 * a
+    } else {
+        0.0
+    }
+}
+impl Mode<'_> {
+    /// Taps of an input coordinate on an axis of `n` places.
+    fn taps(&self, x: f64, n: usize, scale: f64) -> Vec<(usize, f64)> {
+        let last = n as i64 - 1;
+        let clamp = |p: i64| p.clamp(0, last) as usize;
+        if self.kind == "nearest" {
+            let p = match self.nearest {
+                "floor" => x.floor(),
+                "ceil" => x.ceil(),
+                "round_prefer_ceil" => (x + 0.5).floor(),
+                _ => (x - 0.5).ceil(),
+            };
+            return vec![(clamp(p as i64), 1.0)];
+        }
+        // Downscaling with antialias widens the filter.
+        let stretch = if self.antialias { scale.min(1.0) } else { 1.0 };
+        let radius = if self.kind == "linear" { 1.0 } else { 2.0 } / stretch;
+        let weigh = |d: f64| {
+            let d = d * stretch;
+            if self.kind == "linear" { (1.0 - d.abs()).max(0.0) } else { cubic(d, self.a) }
+        };
+        let (from, to) = ((x - radius).floor() as i64, (x + radius).ceil() as i64);
+        let mut out: Vec<(usize, f64)> = Vec::new();
+        let mut sum = 0.0;
+        for p in from..=to {
+            let w = weigh(p as f64 - x);
+            if w == 0.0 || (self.exclude && !(0..=last).contains(&p)) {
+                continue;
+            }
+            sum += w;
+            out.push((clamp(p), w));
+        }
+        if sum != 0.0 && (self.antialias || self.exclude) {
+            out.iter_mut().for_each(|t| t.1 /= sum);
+        }
+        out
+    }
+}
+/// Input coordinate of an output place; None: outside a crop.
+fn coordinate(mode: &str, o: usize, (n, m): (usize, usize), scale: f64, roi: (f64, f64)) -> Option<f64> {
+    let (x, n, m) = (o as f64, n as f64, m as f64);
+    Some(match mode {
+        "asymmetric" => x / scale,
+        "pytorch_half_pixel" => {
+            if m > 1.0 {
+                (x + 0.5) / scale - 0.5
+            } else {
+                0.0
+            }
+        }
+        "align_corners" => {
+            if m > 1.0 {
+                x * (n - 1.0) / (m - 1.0)
+            } else {
+                0.0
+            }
+        }
+        "tf_half_pixel_for_nn" => (x + 0.5) / scale,
+        "half_pixel_symmetric" => {
+            let adjust = m / (scale * n);
+            n / 2.0 * (1.0 - adjust) + (x + 0.5) / scale - 0.5
+        }
+        "tf_crop_and_resize" => {
+            let v = if m > 1.0 {
+                roi.0 * (n - 1.0) + x * (roi.1 - roi.0) * (n - 1.0) / (m - 1.0)
+            } else {
+                0.5 * (roi.0 + roi.1) * (n - 1.0)
+            };
+            return (0.0..=n - 1.0).contains(&v).then_some(v);
+        }
+        _ => (x + 0.5) / scale - 0.5,
+    })
+}
+fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    let x = Arg::of(ctx, 0)?;
+    let r = x.rank();
+    let axes: Vec<usize> = match ints_attr(ctx, "axes").filter(|v| !v.is_empty()) {
+        Some(v) => v.iter().map(|&a| axis("attribute `axes`", a, r)).collect::<Result<_>>()?,
+        None => (0..r).collect(),
+    };
+    let listed = |i: usize| -> Result<Option<Vec<f64>>> {
+        match Arg::opt(ctx, i)? {
+            Some(a) if a.len == 0 => Ok(None),
+            Some(a) if a.len > 128 => {
+                Err(bad(format!("input {i}"), format!("{} numbers", a.len), "one or two numbers an axis"))
+            }
+            Some(a) => a.f64s().map(Some),
+            None => Ok(None),
+        }
+    };
+    let (roi, scales, sizes) = (listed(1)?, listed(2)?, listed(3)?);
+    let mut shape = x.shape.clone();
+    let mut factor = vec![1.0; r];
+    match (&sizes, &scales) {
+        (Some(s), _) if s.len() == axes.len() => {
+            let ratio = |i: usize| s[i] / x.shape[axes[i]] as f64;
+            let all = (0..axes.len()).map(ratio);
+            let one = match text(ctx, "keep_aspect_ratio_policy", "stretch") {
+                "not_larger" => all.reduce(f64::min),
+                "not_smaller" => all.reduce(f64::max),
+                _ => None,
+            };
+            for (i, &a) in axes.iter().enumerate() {
+                let n = one.map_or(s[i], |f| (f * x.shape[a] as f64).round());
+                shape[a] = size("input 3 `sizes`", n as i64)?;
+                factor[a] = one.unwrap_or(shape[a] as f64 / x.shape[a] as f64);
+            }
+        }
+        (None, Some(s)) if s.len() == axes.len() => {
+            for (&a, &f) in axes.iter().zip(s) {
+                let n = (x.shape[a] as f64 * f).floor();
+                if !(f > 0.0 && n < 1e15) {
+                    return Err(bad("input 2 `scales`", f, "a positive scale"));
+                }
+                shape[a] = n as usize;
+                factor[a] = f;
+            }
+        }
+        _ => return Err(bad("scales or sizes", "another number of them", format!("{} numbers", axes.len()))),
+    }
+    let n = count(&shape)?;
+    if n > 0 && x.len == 0 {
+        return Err(bad("input 0", format!("shape {:?}", x.shape), "elements to read"));
+    }
+    let mode = Mode {
+        kind: text(ctx, "mode", "nearest"),
+        nearest: text(ctx, "nearest_mode", "round_prefer_floor"),
+        a: float_attr(ctx, "cubic_coeff_a", -0.75),
+        exclude: int_attr(ctx, "exclude_outside", 0) != 0,
+        antialias: int_attr(ctx, "antialias", 0) != 0,
+    };
+    let coord = text(ctx, "coordinate_transformation_mode", "half_pixel");
+    let beyond = float_attr(ctx, "extrapolation_value", 0.0);
+    let crop = coord == "tf_crop_and_resize";
+    if crop && roi.as_ref().is_none_or(|v| v.len() != 2 * axes.len()) {
+        return Err(bad("input 1 `roi`", "another number of them", format!("{} numbers", 2 * axes.len())));
+    }
+    let (mut v, mut now) = (x.f64s()?, x.shape.clone());
+    let mut outside: Vec<(usize, Vec<bool>)> = Vec::new();
+    for (i, &a) in axes.iter().enumerate() {
+        let (from, to) = (x.shape[a], shape[a]);
+        let window = roi.as_ref().filter(|_| crop).map_or((0.0, 1.0), |v| (v[i], v[i + axes.len()]));
+        if from == to && factor[a] == 1.0 && (!crop || window == (0.0, 1.0)) {
+            continue;
+        }
+        let taps: Vec<Taps> = (0..to)
+            .map(|o| coordinate(coord, o, (from, to), factor[a], window).map(|c| mode.taps(c, from, factor[a])))
+            .collect();
+        outside.push((a, taps.iter().map(Option::is_none).collect()));
+        now[a] = to;
+        let inner: usize = now[a + 1..].iter().product();
+        let mut y = filled(count(&now)?, 0f64)?;
+        crate::par::rows(&mut y, inner.max(1), inner * 4, |row, o| {
+            if let Some(t) = &taps[row % to] {
+                for &(p, w) in t {
+                    let src = &v[(row / to * from + p) * inner..][..inner];
+                    o.iter_mut().zip(src).for_each(|(o, s)| *o += w * s);
+                }
+            }
+            Ok(())
+        })?;
+        v = y;
+    }
+    for (a, out) in outside {
+        let inner: usize = shape[a + 1..].iter().product();
+        v.iter_mut().enumerate().filter(|(i, _)| out[i / inner % shape[a]]).for_each(|(_, v)| *v = beyond);
+    }
+    // Whole numbers round, as the runtimes' filters do; nearest is exact anyway.
+    if !x.kind()?.is_float() {
+        v.iter_mut().for_each(|v| *v = v.round_ties_even());
+    }
+    put_f64(ctx, 0, &shape, &v)
+}
+
+/// The rows of this file.
+pub const OPS: &[Op] = &[Op::new("Resize", run, &[NUMB, FLOAT, FLOAT, INDEX]).gives(&[NUMB])];
