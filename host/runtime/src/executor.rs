@@ -1,8 +1,9 @@
 //! Runs: inputs and outputs are the caller's memory where it is 64-byte aligned, copied (and counted) otherwise; one call of the
 //! device.
+use crate::capture::Captured;
 use crate::error::RuntimeError;
 use crate::load::LoadedModel;
-use ge_plugin_api::device::{AllocationKind, Base, RunReport};
+use ge_plugin_api::device::{AllocationKind, Base, RunReport, TaskProfile};
 use ge_plugin_api::kernel::{HostTensor, TensorView};
 
 /// How a run is made.
@@ -20,6 +21,8 @@ pub struct RunOutcome {
     pub report: RunReport,
     /// Inputs that were copied because they were not aligned.
     pub copied_inputs: usize,
+    /// What every node wrote, in node order, if the model was loaded with `capture`.
+    pub captured: Vec<Captured>,
 }
 
 /// Alignment that zero copy needs.
@@ -62,9 +65,24 @@ impl LoadedModel {
             }
         }
         let result = self.device.execute(&bases, options.profile);
+        let captured = match &result {
+            Ok(_) if !self.captures.is_empty() => {
+                self.captures.collect(&self.compiled, &self.context, &maps[..], inputs)
+            }
+            _ => Ok(Vec::new()),
+        };
         self.idle.lock().unwrap_or_else(|e| e.into_inner()).push(maps);
         drop(copies);
-        Ok(RunOutcome { outputs, report: result?, copied_inputs })
+        let mut report = result?;
+        if !self.captures.is_empty() {
+            // The profile speaks of the model's tasks, not of the copies.
+            let tasks = report.tasks.iter().filter_map(|t| {
+                let task = self.captures.original(t.task as usize)?;
+                Some(TaskProfile { task: task as u32, ..t.clone() })
+            });
+            report.tasks = tasks.collect();
+        }
+        Ok(RunOutcome { outputs, report, copied_inputs, captured: captured? })
     }
 
     fn check_inputs(&self, inputs: &[TensorView<'_>]) -> Result<(), RuntimeError> {

@@ -10,11 +10,14 @@ pub mod error;
 mod place;
 /// Loading.
 pub mod load;
+/// What every node wrote.
+pub mod capture;
 /// Runs.
 pub mod executor;
 /// `.npy` files.
 pub mod npy;
 
+pub use capture::Captured;
 pub use error::RuntimeError;
 pub use executor::{RunOptions, RunOutcome};
 pub use load::{Engines, LoadOptions, LoadedModel};

@@ -1,13 +1,14 @@
 //! Loading: allocations, streams and tasks of a compiled model onto a device.
+use crate::capture::Captures;
 use crate::error::RuntimeError;
 use crate::place::{NULL, Places};
 use bytes::Bytes;
 use ge_model::{CompiledModel, NodeInfo, TaskInfo};
+use ge_plugin::EngineHandle;
 use ge_plugin_api::abi::{ROption, RVec};
 use ge_plugin_api::device::{
     AllocationKind, Base, ContextObject, DeviceTask, MemoryKind, ModelObject, ModelSpec, Place, StreamSpec,
 };
-use ge_plugin::EngineHandle;
 use ge_plugin_api::engine::{ArgInfo, LoadRequest};
 use ge_plugin_api::kernel::Access;
 use ge_plugin_api::task::{KernelTask, StreamSlot, Task, TaskType};
@@ -31,6 +32,8 @@ pub struct LoadOptions {
     pub rank_size: u32,
     /// Key of the group of ranks.
     pub group: u64,
+    /// Whether runs give what every node wrote (see [`crate::capture`]).
+    pub capture: bool,
 }
 
 /// A model on a device: `Send + Sync`, runs of several threads go side by side.
@@ -42,6 +45,7 @@ pub struct LoadedModel {
     pub(crate) allocations: Vec<ge_plugin_api::device::Allocation>,
     /// Feature maps that no run uses at the moment.
     pub(crate) idle: Mutex<Vec<Vec<Base>>>,
+    pub(crate) captures: Captures,
     owned: Vec<u64>,
     registered: Vec<u64>,
     /// Keeps the mapped weights alive.
@@ -56,14 +60,18 @@ impl LoadedModel {
         context: Arc<ContextObject>,
         options: &LoadOptions,
     ) -> Result<LoadedModel, RuntimeError> {
-        let places = Places::new(&compiled);
+        let mut places = Places::new(&compiled);
+        let captures = if options.capture { Captures::new(&compiled, &mut places)? } else { Captures::default() };
         let mut per_stream = vec![0u32; compiled.streams.physical.len()];
-        for t in &compiled.tasks {
-            per_stream[t.stream as usize] += 1;
+        for (i, t) in compiled.tasks.iter().enumerate() {
+            per_stream[t.stream as usize] += 1 + captures.count_after(i) as u32;
         }
+        // The copies are ours, not the model's: they must not make it pass the SoC's limits.
+        let mut soc = compiled.soc.clone();
+        soc.unlimited_depth |= !captures.is_empty();
         let spec = ModelSpec {
             name: compiled.name.as_str().into(),
-            soc: compiled.soc.clone(),
+            soc,
             streams: compiled
                 .streams
                 .physical
@@ -82,7 +90,10 @@ impl LoadedModel {
         let device = context.create_model(spec)?;
         let kernels: HashMap<&str, &Bytes> = compiled.kernels.iter().map(|k| (k.name.as_str(), &k.binary)).collect();
         for (i, t) in compiled.tasks.iter().enumerate() {
-            bind(&compiled, &places, engines, &kernels, &device, i, t, options)?;
+            bind(&compiled, &places, engines, &kernels, &device, i, t, options, &captures)?;
+            for copy in captures.tasks(&compiled, i, t) {
+                device.bind(copy)?;
+            }
         }
         device.seal()?;
         let weights = compiled.weights.first().map(|(_, b)| b.clone()).unwrap_or_default();
@@ -90,6 +101,7 @@ impl LoadedModel {
             allocations: places.allocations,
             bases: Vec::new(),
             idle: Mutex::new(Vec::new()),
+            captures,
             owned: Vec::new(),
             registered: Vec::new(),
             _weights: weights,
@@ -162,6 +174,7 @@ fn bind(
     index: usize,
     t: &TaskInfo,
     options: &LoadOptions,
+    captures: &Captures,
 ) -> Result<(), RuntimeError> {
     let node = m
         .node(t.graph, t.node)
@@ -170,6 +183,9 @@ fn bind(
     let mut numbers = t.numbers.clone();
     if let Some(id) = t.sync_id {
         numbers.insert(0, i64::from(id));
+    }
+    if let (TaskType::UPDATE, Some(target)) = (TaskType(t.kind), numbers.first_mut()) {
+        *target = usize::try_from(*target).map_or(*target, |n| captures.renumbered(n) as i64);
     }
     let is_kernel = !t.kernel_name.is_empty();
     let resolved = DeviceTask {

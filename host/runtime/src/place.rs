@@ -46,7 +46,7 @@ impl Places {
         p
     }
 
-    fn add(&mut self, kind: AllocationKind, memory: MemoryKind, bytes: u64, index: u32) -> u32 {
+    pub(crate) fn add(&mut self, kind: AllocationKind, memory: MemoryKind, bytes: u64, index: u32) -> u32 {
         self.allocations.push(Allocation { kind, memory, bytes, index });
         (self.allocations.len() - 1) as u32
     }

@@ -6,6 +6,7 @@ mod opt;
 mod plan;
 mod plugin;
 mod completions;
+mod tensors;
 
 use crate::options::OptionMap;
 use crate::render::{ProgressMode, exit_code, print_error};
@@ -105,8 +106,18 @@ enum Command {
     #[command(subcommand)]
     Plugin(plugin::PluginCommand),
     /// Prints a completion script for a shell
+    #[command(after_help = "Example:\n  ge completions bash")]
     Completions(completions::CompletionsArgs),
+    /// The child of `plugin check`
+    #[command(name = PROBE, hide = true)]
+    Probe {
+        /// The library
+        library: PathBuf,
+    },
 }
+
+/// The hidden subcommand that `ge plugin check` starts.
+pub const PROBE: &str = "__probe-plugin";
 
 /// Runs the command line; the exit code.
 pub fn main(args: Vec<OsString>) -> u8 {
@@ -165,6 +176,7 @@ fn dispatch(cli: &Cli) -> Result<u8> {
         Command::Plan(a) => plan::run(&cli.global, a),
         Command::Plugin(a) => plugin::run(&cli.global, a),
         Command::Completions(a) => completions::run(a, &mut Cli::command()),
+        Command::Probe { library } => Ok(u8::try_from(ge_plugin::conformance::probe_main(library)).unwrap_or(5)),
     }
 }
 

@@ -1,22 +1,61 @@
-//! `ge plugin list`: what is loaded and why not.
+//! `ge plugin list`: what is loaded and why not. `ge plugin check LIB`: the conformance suite on one library.
 use super::{Global, print, print_json};
 use crate::render::print_error;
 use crate::{Error, ErrorKind, Result};
 use clap::Subcommand;
+use ge_plugin::conformance;
 use ge_plugin::{LoadRequest, PluginSet, Status, Want};
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 
 #[derive(Subcommand, Debug)]
 pub enum PluginCommand {
     /// Lists every entry of plugins.toml and what became of it
     #[command(after_help = "Example:\n  ge plugin list --json")]
     List,
+    /// Runs the conformance suite on a plugin's library, in a process of its own
+    #[command(after_help = "Example:\n  ge plugin check target/release/libge_nn.so")]
+    Check {
+        /// The library (libge_NAME.so)
+        library: PathBuf,
+    },
 }
 
 /// Runs it.
 pub fn run(global: &Global, command: &PluginCommand) -> Result<u8> {
     match command {
         PluginCommand::List => list(global),
+        PluginCommand::Check { library } => check(global, library),
     }
+}
+
+fn check(global: &Global, library: &Path) -> Result<u8> {
+    let program = std::env::current_exe().map_err(|e| Error::failed(format!("cannot find the own executable: {e}")))?;
+    let report = conformance::check(library, &program, &[OsStr::new(super::PROBE)])?;
+    let passed = report.passed();
+    if global.json {
+        let items: Vec<serde_json::Value> = report
+            .items
+            .iter()
+            .map(|i| serde_json::json!({"name": i.name, "passed": i.failure.is_none(), "failure": i.failure}))
+            .collect();
+        print_json(
+            &serde_json::json!({"schema": 1, "library": report.path.display().to_string(), "passed": passed, "items": items}),
+        )?;
+    } else {
+        let mut text = String::new();
+        for i in &report.items {
+            match &i.failure {
+                None => text.push_str(&format!("ok   {}\n", i.name)),
+                Some(why) => text.push_str(&format!("FAIL {}: {why}\n", i.name)),
+            }
+        }
+        print(&text)?;
+    }
+    if let Some(e) = report.error() {
+        print_error(&e, false);
+    }
+    Ok(if passed { 0 } else { 5 })
 }
 
 fn list(global: &Global) -> Result<u8> {

@@ -1,5 +1,6 @@
 //! `ge run MODEL_OR_OM`: loads, runs, writes and compares outputs.
-use super::{CompileFlags, Global, print, print_json, say};
+use super::{CompileFlags, Global, print, print_json, say, tensors};
+use crate::render::timeline::{self, Lane};
 use crate::session::import::{self, FileKind};
 use crate::session::model::random_inputs;
 use crate::session::{Session, SessionOptions, decode_om, open_om};
@@ -9,7 +10,7 @@ use ge_model::CompiledModel;
 use ge_plugin::Want;
 use ge_plugin_api::kernel::{HostTensor, TensorView};
 use ge_plugin_api::types::DType;
-use ge_runtime::{LoadOptions, RunOptions};
+use ge_runtime::{LoadOptions, RunOptions, RunOutcome};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -51,14 +52,23 @@ pub struct RunArgs {
     #[arg(long, value_name = "K=V")]
     device_option: Vec<String>,
     /// Threads of the pool
-    #[arg(long, value_name = "N")]
-    threads: Option<usize>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+    /// Writes the timeline as Chrome trace JSON (open it in Perfetto)
+    #[arg(long, value_name = "FILE")]
+    profile: Option<PathBuf>,
+    /// Writes what every node computed, as <node name>_<output>.npy
+    #[arg(long, value_name = "DIR")]
+    dump_tensors: Option<PathBuf>,
+    /// Fails at the first node that computes a NaN or an infinity
+    #[arg(long)]
+    check_numerics: bool,
 }
 
 /// Runs it.
 pub fn run(global: &Global, a: &RunArgs) -> Result<u8> {
     if let Some(n) = a.threads {
-        ge_plugin::services::set_jobs(n);
+        ge_plugin::services::set_jobs(usize::from(n));
     }
     let (session, compiled) = open(global, a)?;
     let ranks = a.ranks.max(1);
@@ -75,23 +85,26 @@ pub fn run(global: &Global, a: &RunArgs) -> Result<u8> {
     let soc = compiled.soc.clone();
     let context = session.open_device(&soc)?;
     let group = std::process::id().into();
+    let capture = a.check_numerics || a.dump_tensors.is_some();
+    let options = RunOptions { profile: a.profile.is_some() };
     let start = Instant::now();
     for rank in 0..ranks {
         models.push(session.load_on(
             compiled.clone(),
             context.clone(),
-            &LoadOptions { rank, rank_size: ranks, group },
+            &LoadOptions { rank, rank_size: ranks, group, capture },
         )?);
     }
     let loaded = start.elapsed();
     let inputs: Vec<Vec<HostTensor>> =
         (0..ranks).map(|r| gather_inputs(a, &compiled, r, ranks)).collect::<Result<_>>()?;
     let start = Instant::now();
-    let results: Vec<Result<Vec<HostTensor>>> = if ranks == 1 {
-        vec![run_one(&models[0], &inputs[0])]
+    let results: Vec<Result<RunOutcome>> = if ranks == 1 {
+        vec![run_one(&models[0], &inputs[0], options)]
     } else {
         std::thread::scope(|s| {
-            let handles: Vec<_> = models.iter().zip(&inputs).map(|(m, i)| s.spawn(move || run_one(m, i))).collect();
+            let handles: Vec<_> =
+                models.iter().zip(&inputs).map(|(m, i)| s.spawn(move || run_one(m, i, options))).collect();
             handles
                 .into_iter()
                 .map(|h| h.join().unwrap_or_else(|_| Err(Error::internal("a rank's thread failed"))))
@@ -100,8 +113,21 @@ pub fn run(global: &Global, a: &RunArgs) -> Result<u8> {
     };
     let took = start.elapsed();
     let mut all = Vec::new();
-    for r in results {
-        all.push(r?);
+    let mut reports = Vec::new();
+    for (rank, r) in results.into_iter().enumerate() {
+        let r = r?;
+        if let Some(dir) = &a.dump_tensors {
+            tensors::dump(&rank_dir(dir, rank as u32, ranks), &compiled, &r.captured)?;
+        }
+        if a.check_numerics {
+            tensors::check(&compiled, &r.captured)?;
+        }
+        all.push(r.outputs);
+        reports.push(r.report);
+    }
+    if let Some(file) = &a.profile {
+        let lanes: Vec<Lane<'_>> = reports.iter().map(|report| Lane { model: &compiled, report }).collect();
+        super::opt::write_atomic(file, format!("{}\n", timeline::trace(&lanes)).as_bytes())?;
     }
     for (rank, outputs) in all.iter().enumerate() {
         if let Some(dir) = &a.outputs {
@@ -133,9 +159,9 @@ pub fn run(global: &Global, a: &RunArgs) -> Result<u8> {
     Ok(0)
 }
 
-fn run_one(model: &crate::session::Model, inputs: &[HostTensor]) -> Result<Vec<HostTensor>> {
+fn run_one(model: &crate::session::Model, inputs: &[HostTensor], options: RunOptions) -> Result<RunOutcome> {
     let views: Vec<TensorView<'_>> = inputs.iter().map(HostTensor::view).collect();
-    Ok(model.run_views(&views, RunOptions::default())?.outputs)
+    model.run_views(&views, options)
 }
 
 /// A session and the compiled model: an OM as it is, a model compiled on the spot.
@@ -283,7 +309,7 @@ fn worst(t: &HostTensor, want: &HostTensor, rtol: f64, atol: f64) -> Option<(usi
     out
 }
 
-fn values(t: &HostTensor) -> Vec<f64> {
+pub(super) fn values(t: &HostTensor) -> Vec<f64> {
     let dims = t.dims.to_vec();
     let blob = ge_plugin_api::types::Blob::copy_of(t.bytes());
     ge_plugin_api::types::ConstTensor::new(t.dtype, &dims, blob)

@@ -4,3 +4,5 @@ pub mod progress;
 
 pub use diagnostic::{exit_code, print_error};
 pub use progress::{Progress, ProgressMode};
+/// Timelines of runs.
+pub mod timeline;

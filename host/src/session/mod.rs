@@ -65,7 +65,7 @@ impl Session {
         found.ok_or_else(|| match name {
             Some(n) => crate::options::unknown_name("device", n, self.registry.devices().iter().map(|d| d.name())),
             None => Diagnostic::error("no enabled plugin brings a device")
-                .code("GE-E0505")
+                .code("GE-E0602")
                 .help("enable plugin `sim` in plugins.toml")
                 .of(ErrorKind::UNSUPPORTED),
         })
@@ -175,7 +175,7 @@ impl Session {
     /// Loads a compiled model onto the device.
     pub fn load(&self, compiled: ge_model::CompiledModel) -> Result<Model> {
         let context = self.open_device(&compiled.soc.clone())?;
-        self.load_on(compiled, context, &LoadOptions { rank: 0, rank_size: 1, group: 0 })
+        self.load_on(compiled, context, &LoadOptions { rank_size: 1, ..LoadOptions::default() })
     }
 
     /// Loads a compiled model onto an open device, as a rank of a group.
