@@ -17,6 +17,9 @@ use ge_plugin_api::ops::flags;
 /// A block is a multiple of this (facts 2.1).
 pub const BLOCK: u64 = 512;
 
+/// At `default` effort graphs of more blocks than this are planned by the near-linear assigners alone.
+const SEARCHED_BLOCKS: usize = 4096;
+
 /// Bytes that a tensor of `bytes` takes: 32-byte units and one more (facts 2.1), in whole blocks.
 pub fn block_bytes(bytes: u64) -> Option<u64> {
     (bytes.checked_add(63)? / 32 * 32).checked_next_multiple_of(BLOCK)
@@ -222,8 +225,19 @@ impl Planner<'_> {
             .collect();
         let conflicts = StreamConflicts::new(&blocks, uses, &ordered);
         let relation: Option<&dyn super::assign::Conflicts> = if one_stream { None } else { Some(&conflicts) };
-        let made = assign_blocks(&blocks, relation, &assign_options, &Watch::none())
-            .map_err(|e| CompileError::internal("memory", e.to_string()))?;
+        // The near-linear assigners first: where they reach the bound, and for graphs so large that a search would cost more than
+        // it gives, nothing else is tried.
+        let fast = AssignOptions { effort: MemoryEffort::Fast, ..assign_options };
+        let plan = |o: &AssignOptions| {
+            assign_blocks(&blocks, relation, o, &Watch::none()).map_err(|e| CompileError::internal("memory", e.to_string()))
+        };
+        let first = plan(&fast)?;
+        let search = match effort {
+            MemoryEffort::Fast => false,
+            MemoryEffort::Default => first.arena > first.lower_bound && blocks.len() <= SEARCHED_BLOCKS,
+            MemoryEffort::Max => first.arena > first.lower_bound,
+        };
+        let made = if search { plan(&assign_options)? } else { first };
         check_offsets(&blocks, &made.offsets, made.arena, relation)
             .map_err(|e| CompileError::internal("memory", e.to_string()))?;
         let mut offsets = vec![0u64; symbols.len()];
