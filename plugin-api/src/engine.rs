@@ -207,6 +207,8 @@ pub struct Target {
     pub deterministic: bool,
     /// Whether the compile is online (a device can be asked).
     pub online: bool,
+    /// Ranks that the model is made for; 1 without communication.
+    pub rank_size: u32,
 }
 
 /// What a kernel builder's `generate_task` gets beside the node.

@@ -1,1 +1,7 @@
-//! Image decoding, resizing, cropping and colour conversion.
+//! DNN_VM_DVPP: image decoding, resizing, cropping and colour conversion.
+#![deny(unsafe_code)]
+
+/// The engine.
+pub mod engine;
+
+mod plugin;

@@ -89,7 +89,7 @@ impl Session {
     /// What the plugins offer for one compilation.
     pub fn toolbox(&self, options: &OptionMap, online: bool) -> Result<Toolbox> {
         let soc = self.soc()?;
-        let target = Target { soc, deterministic: options.get("ge.deterministic") == "1", online };
+        let target = Target { soc, deterministic: options.get("ge.deterministic") == "1", online, rank_size: 1 };
         let vector = options.get("ge.x.core_type") == "VectorCore";
         let named: Vec<String> =
             options.get("ge.exec.exclude_engines").split('|').filter(|s| !s.is_empty()).map(str::to_owned).collect();

@@ -21,7 +21,7 @@ fn sample() -> SampleGraph {
     SampleGraph::with("BadOp", vec![Some(d.clone())], vec![d], AttrMap::default())
 }
 fn target() -> Target {
-    Target { soc: SocSpec::default(), deterministic: true, online: false }
+    Target { soc: SocSpec::default(), deterministic: true, online: false, rank_size: 1 }
 }
 #[track_caller]
 fn failed(e: Error, kind: ErrorKind, words: &[&str]) {

@@ -190,7 +190,7 @@ impl Case {
         let node = g.node(id);
         assert_eq!(engine.supports(&node), Support::Yes, "{}", self.op);
         let soc = SocSpec { name: "sim".into(), aic_cores: 20, aiv_cores: 40, ..SocSpec::default() };
-        let target = Target { soc, deterministic: true, online: false };
+        let target = Target { soc, deterministic: true, online: false, rank_size: 1 };
         engine.calc_op_running_param(&node, &target).unwrap();
         let kernel = engine.compile(&node, &target).unwrap().unwrap();
         let context = TaskContext { target, kernel: ROption::RSome(kernel.clone()), rank_size: 1 };

@@ -108,7 +108,7 @@ fn target() -> Target {
         max_notifies: 1024,
         ..SocSpec::default()
     };
-    Target { soc, deterministic: true, online: false }
+    Target { soc, deterministic: true, online: false, rank_size: 1 }
 }
 
 fn unless_fault<T>(r: Result<T>) -> core::result::Result<Option<T>, String> {

@@ -1,0 +1,158 @@
+//! The kernel: lines shared among blocks, each gathered, transformed and put down. A line's bits depend on nothing but its
+//! input.
+use crate::plan::Plan;
+use ge_plugin_api::engine::LoadRequest;
+use ge_plugin_api::kernel::{Access, BlockArgs, BlockKernel, LoadedKernel, Plain, block_kernel};
+use ge_plugin_api::types::DType;
+use ge_plugin_api::{Error, Result};
+use rustfft::num_complex::Complex;
+use rustfft::{Fft, FftNum, FftPlanner};
+use std::sync::Arc;
+
+enum Transform {
+    Single(Arc<dyn Fft<f32>>),
+    Double(Arc<dyn Fft<f64>>),
+}
+
+/// A plan with its transform, checked against the arguments.
+pub struct Lines {
+    plan: Plan,
+    transform: Transform,
+    input: usize,
+    window: Option<usize>,
+    output: usize,
+}
+
+fn planned<T: FftNum>(plan: &Plan) -> Arc<dyn Fft<T>> {
+    let n = plan.n as usize;
+    let mut planner = FftPlanner::new();
+    if plan.inverse { planner.plan_fft_inverse(n) } else { planner.plan_fft_forward(n) }
+}
+
+impl Lines {
+    /// Plans the transform and checks every position that a line touches against the arguments' bytes.
+    ///
+    /// # Errors
+    /// `damaged` where plan and arguments do not fit.
+    pub fn new(plan: Plan, request: &LoadRequest) -> Result<Lines> {
+        let width = if plan.dtype == DType::F64 { 8 } else { 4 };
+        let find = |kind: &str, index: u64| {
+            request.args.iter().position(|a| a.kind.as_str() == kind && u64::from(a.index) == index)
+        };
+        let fits = |arg: Option<usize>, numbers: Option<u64>, what: &str| -> Result<usize> {
+            let arg = arg.ok_or_else(|| Error::damaged(format!("the task has no {what}")))?;
+            match numbers.and_then(|n| n.checked_mul(width)) {
+                Some(need) if need <= request.args[arg].bytes => Ok(arg),
+                _ => Err(Error::damaged(format!(
+                    "{what} has {} bytes, the transform reaches beyond them",
+                    request.args[arg].bytes
+                ))),
+            }
+        };
+        let input = fits(find("i", 0), plan.reach(false), "input 0")?;
+        let output = fits(find("o", 0), plan.reach(true), "output 0")?;
+        let window = match plan.window {
+            0 => None,
+            i => Some(fits(find("i", i), Some(plan.n), "window")?),
+        };
+        let transform = if plan.dtype == DType::F64 {
+            Transform::Double(planned(&plan))
+        } else {
+            Transform::Single(planned(&plan))
+        };
+        Ok(Lines { plan, transform, input, window, output })
+    }
+
+    fn lines<T: FftNum + Plain>(&self, call: &BlockArgs<'_>, fft: &dyn Fft<T>) -> Result<()> {
+        let p = &self.plan;
+        let part = call.part(usize::try_from(p.lines()).map_err(|_| Error::damaged("too many lines"))?, 1);
+        if part.is_empty() || p.write == 0 {
+            return Ok(());
+        }
+        let x = call.input::<T>(self.input)?;
+        let window = self.window.map(|w| call.input::<T>(w)).transpose()?;
+        let n = p.n as usize;
+        let zero = Complex { re: T::zero(), im: T::zero() };
+        let mut line = room(n, zero)?;
+        let mut scratch = room(fft.get_inplace_scratch_len(), zero)?;
+        let factor = T::one() / T::from_u64(p.n).unwrap_or_else(T::one);
+        for l in part {
+            let (a, b) = (l as u64 / p.count_b, l as u64 % p.count_b);
+            let from = (a * p.in_a + b * p.in_b) as usize;
+            line.fill(zero);
+            for (k, c) in line.iter_mut().take(p.read as usize).enumerate() {
+                let at = from + k * p.in_step as usize;
+                *c = Complex { re: x[at], im: if p.in_complex { x[at + 1] } else { T::zero() } };
+            }
+            if p.half {
+                mirror(&mut line);
+            }
+            if let Some(w) = window {
+                line.iter_mut().zip(w).for_each(|(c, w)| *c = *c * *w);
+            }
+            fft.process_with_scratch(&mut line, &mut scratch);
+            if p.inverse {
+                line.iter_mut().for_each(|c| *c = *c * factor);
+            }
+            self.put(call, (a * p.out_a + b * p.out_b) as usize, &line)?;
+        }
+        Ok(())
+    }
+
+    /// Puts a line's bins down: in one run where they stand side by side, else one by one.
+    fn put<T: FftNum + Plain>(&self, call: &BlockArgs<'_>, to: usize, line: &[Complex<T>]) -> Result<()> {
+        let (bins, step) = (self.plan.write as usize, self.plan.out_step as usize);
+        let width = if self.plan.out_complex { 2 } else { 1 };
+        let fill = |out: &mut [T], c: &Complex<T>| {
+            out[0] = c.re;
+            if let Some(im) = out.get_mut(1) {
+                *im = c.im;
+            }
+        };
+        if step == width {
+            let out = call.output::<T>(self.output, to..to + bins * width)?;
+            out.chunks_exact_mut(width).zip(line).for_each(|(o, c)| fill(o, c));
+        } else {
+            for (k, c) in line.iter().take(bins).enumerate() {
+                let at = to + k * step;
+                fill(call.output::<T>(self.output, at..at + width)?, c);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The second half of a spectrum of a real line from the first: conjugates, mirrored.
+fn mirror<T: FftNum>(line: &mut [Complex<T>]) {
+    let n = line.len();
+    line[0].im = T::zero();
+    if n % 2 == 0 {
+        line[n / 2].im = T::zero();
+    }
+    for k in n / 2 + 1..n {
+        line[k] = line[n - k].conj();
+    }
+}
+
+fn room<T: Copy>(n: usize, fill: T) -> Result<Vec<T>> {
+    let mut v = Vec::new();
+    v.try_reserve_exact(n).map_err(|_| Error::failed(format!("no memory for a line of {n}")))?;
+    v.resize(n, fill);
+    Ok(v)
+}
+
+impl BlockKernel for Lines {
+    fn run(&self, call: &BlockArgs<'_>) -> Result<()> {
+        match &self.transform {
+            Transform::Single(f) => self.lines(call, f.as_ref()),
+            Transform::Double(f) => self.lines(call, f.as_ref()),
+        }
+    }
+}
+
+/// The device's form of the kernel.
+pub fn on_device(lines: Lines, request: &LoadRequest) -> LoadedKernel {
+    let access =
+        request.args.iter().map(|a| if a.kind.as_str() == "o" { Access::WRITE } else { Access::READ }).collect();
+    block_kernel(Box::new(lines), request.args.iter().map(|a| a.bytes).collect(), access, 0)
+}

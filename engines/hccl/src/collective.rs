@@ -1,0 +1,163 @@
+//! What a node asks for, and its form in an HCCL task's private bytes.
+use ge_plugin_api::types::{AttrMap, DType};
+use ge_plugin_api::view::Node;
+
+/// What is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Every rank gets the reduction of all ranks' inputs.
+    AllReduce,
+    /// Every rank gets all ranks' inputs, in rank order.
+    AllGather,
+    /// Rank k gets part k of the reduction of all ranks' inputs.
+    ReduceScatter,
+    /// Every rank gets the root's inputs.
+    Broadcast,
+    /// Rank k gets part k of every rank's input, in rank order.
+    AllToAll,
+}
+
+const KINDS: [Kind; 5] = [Kind::AllReduce, Kind::AllGather, Kind::ReduceScatter, Kind::Broadcast, Kind::AllToAll];
+/// Reductions, by their number in REDUCE_ASYNC.
+const REDUCTIONS: [&str; 4] = ["sum", "max", "min", "prod"];
+/// First bytes of the private bytes, and their version.
+const MAGIC: &[u8; 6] = b"GEHC\x01\x00";
+
+/// What a node asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Collective {
+    /// What is done.
+    pub kind: Kind,
+    /// Reduction: 0 sum, 1 max, 2 min, 3 prod.
+    pub reduction: u8,
+    /// Element type of input 0.
+    pub dtype: DType,
+    /// Elements of input 0.
+    pub count: u64,
+    /// Ranks of the group.
+    pub ranks: u32,
+    /// Rank whose inputs a broadcast sends.
+    pub root: u32,
+    /// Group.
+    pub group: String,
+}
+
+/// Whether the device can reduce elements of a type.
+pub fn reduces(dtype: DType) -> bool {
+    matches!(
+        dtype,
+        DType::I8
+            | DType::U8
+            | DType::F16
+            | DType::BF16
+            | DType::I16
+            | DType::U16
+            | DType::F32
+            | DType::I32
+            | DType::U32
+            | DType::F64
+            | DType::I64
+            | DType::U64
+    )
+}
+
+impl Collective {
+    /// Of a node, in a model for so many ranks.
+    ///
+    /// # Errors
+    /// The reason, in words.
+    pub fn of_node(node: &Node<'_>, kind: Kind, ranks: u32) -> Result<Collective, String> {
+        let attrs: AttrMap = node.attrs().iter().cloned().collect();
+        let name = attrs.str("reduction").unwrap_or("sum");
+        let reduction = REDUCTIONS.iter().position(|r| *r == name);
+        let reduction =
+            reduction.ok_or_else(|| format!("reduction is `{name}`, it takes {}", REDUCTIONS.join(", ")))?;
+        let root = attrs.int("root_rank").unwrap_or(0);
+        let root = u32::try_from(root).map_err(|_| format!("root_rank is {root}"))?;
+        let x = node.input_desc(0).ok_or("input 0 is missing")?;
+        let count = x.shape.count().ok_or_else(|| format!("shape {} of input 0 is not known", x.shape))?;
+        let group = attrs.str("group").unwrap_or("hccl_world_group").to_owned();
+        Ok(Collective { kind, reduction: reduction as u8, dtype: x.dtype, count, ranks, root, group })
+    }
+
+    /// Barriers between the ranks: before anyone reads another's memory, where a second half reads what the first made,
+    /// and after the last read.
+    pub fn barriers(&self) -> u32 {
+        match self.ranks {
+            0 | 1 => 0,
+            _ if self.in_two_halves() => 3,
+            _ => 2,
+        }
+    }
+
+    /// Whether an all-reduce first reduces one part in each rank, then gathers the parts: less traffic for large tensors.
+    pub fn in_two_halves(&self) -> bool {
+        /// Elements from which the third barrier is worth its wait.
+        const LARGE: u64 = 16 * 1024;
+        self.kind == Kind::AllReduce && self.ranks > 1 && self.count >= LARGE
+    }
+
+    /// Notifies that the node needs: one for each barrier and other rank.
+    pub fn notifies(&self) -> u32 {
+        self.barriers() * self.ranks.saturating_sub(1)
+    }
+
+    /// The task's private bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut b = MAGIC.to_vec();
+        b.push(KINDS.iter().position(|k| *k == self.kind).unwrap_or(0) as u8);
+        b.push(self.reduction);
+        b.push(self.dtype.code());
+        b.extend_from_slice(&self.count.to_le_bytes());
+        b.extend_from_slice(&self.ranks.to_le_bytes());
+        b.extend_from_slice(&self.root.to_le_bytes());
+        b.extend_from_slice(self.group.as_bytes());
+        b
+    }
+
+    /// From a task's private bytes; None where they are none of ours.
+    pub fn decode(bytes: &[u8]) -> Option<Collective> {
+        let rest = bytes.strip_prefix(MAGIC.as_slice())?;
+        let (&[kind, reduction, dtype], rest) = rest.split_first_chunk::<3>()?;
+        let (count, rest) = rest.split_first_chunk::<8>()?;
+        let (ranks, rest) = rest.split_first_chunk::<4>()?;
+        let (root, rest) = rest.split_first_chunk::<4>()?;
+        let group = std::str::from_utf8(rest).ok()?.to_owned();
+        let kind = *KINDS.get(kind as usize)?;
+        (usize::from(reduction) < REDUCTIONS.len()).then_some(Collective {
+            kind,
+            reduction,
+            dtype: DType(dtype),
+            count: u64::from_le_bytes(*count),
+            ranks: u32::from_le_bytes(*ranks),
+            root: u32::from_le_bytes(*root),
+            group,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn private_bytes_come_back_and_damage_is_seen() {
+        let c = Collective {
+            kind: Kind::ReduceScatter,
+            reduction: 2,
+            dtype: DType::F16,
+            count: 1 << 40,
+            ranks: 8,
+            root: 3,
+            group: "tp".into(),
+        };
+        let b = c.encode();
+        assert_eq!(Collective::decode(&b).as_ref(), Some(&c));
+        for n in 0..b.len() - 2 {
+            assert_eq!(Collective::decode(&b[..n]), None, "cut to {n}");
+        }
+        let mut other = b.clone();
+        other[6] = 9;
+        assert_eq!(Collective::decode(&other), None);
+    }
+}
