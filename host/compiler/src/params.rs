@@ -5,11 +5,12 @@ use crate::place::Placement;
 use crate::toolbox::Toolbox;
 use ge_ir::Model;
 use ge_ir::view::GraphContext;
-use ge_plugin_api::engine::RunningParams;
+use ge_plugin_api::engine::{RunningParams, Target};
 use rayon::prelude::*;
 
 /// Asks every node's engine, in parallel; the answers in a table by node.
 pub fn run(model: &Model, placement: &Placement, toolbox: &Toolbox) -> Result<ModelMap<RunningParams>> {
+    let target = Target { rank_size: crate::stages::rank_size(model), ..toolbox.target.clone() };
     let mut out = ModelMap::new(model, RunningParams::default());
     for (gi, g) in model.graphs().iter().enumerate() {
         let found: Vec<Result<Vec<_>>> = g
@@ -24,7 +25,7 @@ pub fn run(model: &Model, placement: &Placement, toolbox: &Toolbox) -> Result<Mo
                         let key = NodeKey::new(gi, id);
                         let node = view.node(id);
                         let engine = toolbox.engine(placement.engine[key]);
-                        let p = engine.object.calc_op_running_param(&node, &toolbox.target);
+                        let p = engine.object.calc_op_running_param(&node, &target);
                         Ok((key, p.map_err(|e| e.at_node(node.name(), node.op()))?))
                     })
                     .collect()

@@ -81,7 +81,11 @@ pub fn compile(
     let memory = run.stage("memory", &mut model, |m| {
         graph_planner::plan(m, toolbox, &placement, &params, &order, &weights, options)
     })?;
-    let sync = run.stage("sync", &mut model, |m| sync::insert::insert(m, &stream_plan, &order))?;
+    let sync = run.stage("sync", &mut model, |m| {
+        let mut plan = sync::insert::insert(m, &stream_plan, &order)?;
+        sync::resources::assign(&mut plan, &params, &stream_plan, &order);
+        Ok(plan)
+    })?;
     let rank_size = rank_size(&model);
     let tasks = run.stage("tasks", &mut model, |m| {
         TaskGenerator::new(toolbox, &placement, rank_size).run(m, &stream_plan, &order, &sync)

@@ -6,6 +6,8 @@ pub mod plan;
 pub mod insert;
 /// Independent check of a stream-and-event plan.
 pub mod check;
+/// Events and notifies that engines ask for.
+pub mod resources;
 /// The least set of events of a stream assignment, by vector clocks.
 pub mod transitive;
 

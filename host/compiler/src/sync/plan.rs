@@ -28,6 +28,8 @@ pub struct SyncPair {
 pub struct SyncPlan {
     /// Pairs, sorted by receiver's position, then sender's.
     pub pairs: Vec<SyncPair>,
+    /// Ids of the events and notifies that a node's engine asked for, in the order in which it did.
+    pub resources: std::collections::BTreeMap<NodeKey, Vec<u32>>,
     /// Number of event ids.
     pub event_num: u32,
     /// Number of notify ids.

@@ -10,7 +10,7 @@ use crate::toolbox::Toolbox;
 use ge_ir::Model;
 use ge_ir::view::GraphContext;
 use ge_plugin_api::diagnostic::{Error, ErrorKind};
-use ge_plugin_api::engine::{KernelBinary, TaskContext};
+use ge_plugin_api::engine::{KernelBinary, Target, TaskContext};
 use ge_plugin_api::task::{Task, TaskType};
 use rayon::prelude::*;
 use std::collections::{BTreeMap, HashMap};
@@ -71,9 +71,20 @@ impl<'t> TaskGenerator<'t> {
                     kernels.insert(name.clone(), StoredKernel { name, binary, engine });
                 }
             }
-            for task in tasks {
+            let resources = sync.resources.get(&key).map_or(&[][..], Vec::as_slice);
+            for mut task in tasks {
                 let stream = self.stream_of(model, streams, key, &task)?;
-                out.tasks.push(PlacedTask { node: key, stream, physical: PhysicalId(stream.0), task, sync_id: None });
+                let sync_id = match task.kind() {
+                    TaskType::EVENT_RECORD | TaskType::EVENT_WAIT | TaskType::NOTIFY_RECORD | TaskType::NOTIFY_WAIT => {
+                        resources.get(task.sync_slot as usize).copied()
+                    }
+                    TaskType::HCCL => {
+                        task.numbers.extend(resources.iter().map(|id| i64::from(*id)));
+                        None
+                    }
+                    _ => None,
+                };
+                out.tasks.push(PlacedTask { node: key, stream, physical: PhysicalId(stream.0), task, sync_id });
             }
             if Some(key) == net_output {
                 let stream = streams.of[key].unwrap_or(StreamId(0));
@@ -139,7 +150,7 @@ impl<'t> TaskGenerator<'t> {
         let at = |e: Error| CompileError::Plugin(e.at_node(node.name(), node.op()));
         let kernel = engine.object.compile(node, &self.toolbox.target).map_err(at)?;
         let context = TaskContext {
-            target: self.toolbox.target.clone(),
+            target: Target { rank_size: self.rank_size, ..self.toolbox.target.clone() },
             kernel: kernel.clone().into(),
             rank_size: self.rank_size,
         };
