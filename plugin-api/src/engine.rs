@@ -61,6 +61,21 @@ pub struct EngineInfo {
     pub optimizer_priority: u32,
 }
 
+impl EngineInfo {
+    /// An engine by name and compute cost: its kernel library has its name, no flags, last among graph optimizers.
+    pub fn new(name: &str, cost: u32) -> EngineInfo {
+        EngineInfo {
+            name: name.into(),
+            kernel_lib: name.into(),
+            user_name: RString::new(),
+            cost,
+            flags: 0,
+            scheduler_id: "TS_1".into(),
+            optimizer_priority: 100,
+        }
+    }
+}
+
 /// Whether an engine takes a node, and why not.
 #[repr(u8)]
 #[derive(Clone, Debug, PartialEq, StableAbi)]
@@ -197,6 +212,13 @@ pub struct KernelBinary {
     pub binary: RVec<u8>,
 }
 
+impl KernelBinary {
+    /// A kernel by name and bytes. Two kernels of one engine with one name must have the same bytes.
+    pub fn new(name: impl Into<String>, binary: impl Into<Vec<u8>>) -> KernelBinary {
+        KernelBinary { name: name.into().into(), binary: binary.into().into() }
+    }
+}
+
 /// For what a kernel is compiled.
 #[repr(C)]
 #[derive(Clone, Debug, StableAbi)]
@@ -257,6 +279,36 @@ pub struct LoadRequest {
     pub rank: u32,
     /// Number of ranks.
     pub rank_size: u32,
+}
+
+impl LoadRequest {
+    /// The launch; an error where the task has none.
+    ///
+    /// # Errors
+    /// `damaged`: the OM names a kernel for a task that launches none.
+    pub fn launch(&self) -> Result<&crate::task::KernelTask> {
+        self.task
+            .kernel
+            .as_ref()
+            .into_option()
+            .ok_or_else(|| Error::damaged(format!("the task of `{}` launches no kernel", self.node)))
+    }
+    /// Bytes of each argument, in `args_format` order, for [`crate::kernel::block_kernel`]: what type and shape of an input or
+    /// output need, else what may be touched.
+    ///
+    /// # Errors
+    /// `damaged`: an argument has less than its type and shape need.
+    pub fn arg_bytes(&self) -> Result<Vec<u64>> {
+        let need = |a: &ArgInfo| match a.desc.as_ref().into_option().and_then(TensorDesc::data_bytes) {
+            Some(need) if need > a.bytes => {
+                let (node, kind, index, found) = (&self.node, &a.kind, a.index, a.bytes);
+                Err(Error::damaged(format!("`{kind}{index}` of `{node}` has {found} bytes, it needs {need}")))
+            }
+            Some(need) => Ok(need),
+            None => Ok(a.bytes),
+        };
+        self.args.iter().map(need).collect()
+    }
 }
 
 /// One engine. Only `info`, `op_types` and `supports` are required; the rest have the defaults of an engine without them.

@@ -50,12 +50,41 @@ pub struct PassInfo {
     pub help: RString,
 }
 
+impl PassInfo {
+    /// A pass by name, stage, level and one line of help.
+    pub fn new(name: &str, stage: PassStage, level: PassLevel, help: &str) -> PassInfo {
+        PassInfo { name: name.into(), stage, level, help: help.into() }
+    }
+}
+
 /// A pass over a graph. It records edits; the host applies them whole or not at all.
 pub trait Pass: Send + Sync {
     /// What it is.
     fn info(&self) -> PassInfo;
     /// Looks at a graph (root and each subgraph in turn) and records edits.
     fn run(&self, graph: &Graph<'_>, patch: &mut Patch) -> Result<()>;
+}
+
+/// A pass made of a function, by [`crate::register_pass!`].
+pub struct FnPass {
+    /// Name.
+    pub name: &'static str,
+    /// Where.
+    pub stage: PassStage,
+    /// Level.
+    pub level: PassLevel,
+    /// One line of what it does.
+    pub help: &'static str,
+    /// Looks at a graph and records edits.
+    pub run: fn(&Graph<'_>, &mut Patch) -> Result<()>,
+}
+impl Pass for FnPass {
+    fn info(&self) -> PassInfo {
+        PassInfo::new(self.name, self.stage, self.level, self.help)
+    }
+    fn run(&self, graph: &Graph<'_>, patch: &mut Patch) -> Result<()> {
+        (self.run)(graph, patch)
+    }
 }
 
 /// Functions of a [`Pass`] as they cross.

@@ -172,6 +172,19 @@ pub struct KernelTask {
     pub schedule_mode: u32,
 }
 
+impl KernelTask {
+    /// A launch of a kernel by its name in the kernel store, with so many blocks and these arguments (`{i0*}{o0*}`).
+    pub fn new(kernel_name: &str, block_dim: u32, args_format: &str) -> KernelTask {
+        KernelTask {
+            kernel_name: kernel_name.into(),
+            kernel_type: KernelType::TE.code(),
+            block_dim,
+            args_format: args_format.into(),
+            ..KernelTask::default()
+        }
+    }
+}
+
 /// One task of a node. `kind` says which of the other fields count.
 #[repr(C)]
 #[derive(Clone, Debug, Default, PartialEq, StableAbi)]

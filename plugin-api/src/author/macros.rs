@@ -137,9 +137,20 @@ macro_rules! map_op {
         })) }
     };
 }
-/// Registers a pass: `register_pass!(MyPass)` for a unit struct that is a `Pass`.
+/// Registers a pass: `register_pass!(MyPass)` for a unit struct that is a `Pass`, or by a function:
+/// `register_pass!("AcmePass", AFTER_INFER_SHAPE, O1, "what it does", |graph, patch| …)` with the names of
+/// [`PassStage`](crate::pass::PassStage) and [`PassLevel`](crate::pass::PassLevel).
 #[macro_export]
 macro_rules! register_pass {
+    ($name:literal, $stage:ident, $level:ident, $help:literal, $run:expr) => {
+        $crate::inventory::submit! { $crate::author::Registration::Pass(|| Box::new($crate::pass::FnPass {
+            name: $name,
+            stage: $crate::pass::PassStage::$stage,
+            level: $crate::pass::PassLevel::$level,
+            help: $help,
+            run: $run,
+        })) }
+    };
     ($pass:expr) => {
         $crate::inventory::submit! { $crate::author::Registration::Pass(|| Box::new($pass)) }
     };

@@ -1,7 +1,6 @@
 //! `SimpleEngine`: an engine made of registered host kernels, for a vendor's own operators in a few lines.
 //!
 //! Each kernel is one launch of one block on the device, and folds constants where the engine is told to.
-use crate::abi::RString;
 use crate::diagnostic::{Error, Result};
 use crate::engine::{Engine, EngineInfo, KernelBinary, LoadRequest, Support, Target, TaskContext};
 use crate::kernel::{Access, BlockArgs, BlockKernel, HostKernel, KernelCtx, LoadedKernel, TensorView, block_kernel};
@@ -45,15 +44,7 @@ impl SimpleEngine {
                 }
             }
         }
-        let info = EngineInfo {
-            name: name.into(),
-            kernel_lib: name.into(),
-            user_name: RString::new(),
-            cost: 1,
-            flags: 0,
-            scheduler_id: "TS_1".into(),
-            optimizer_priority: 100,
-        };
+        let info = EngineInfo::new(name, 1);
         SimpleEngine { info, kernels, boxed }
     }
     /// With a compute cost.
