@@ -5,3 +5,5 @@
 mod plugins;
 /// Right results of the reference models.
 mod models;
+/// What ARCHITECTURE.md says against the code.
+mod architecture;
