@@ -2,8 +2,9 @@
 use super::{CompileFlags, Global, print_json, say, say_warnings};
 use crate::render::Progress;
 use crate::render::progress::group;
+use crate::session::dump::{self, Dumps};
 use crate::session::import::{self, FileKind};
-use crate::session::{Compiled, Session, SessionOptions, ShowProgress};
+use crate::session::{Compiled, Session, SessionOptions};
 use crate::{Diagnostic, ErrorKind, Result};
 use clap::Args;
 use ge_plugin::Want;
@@ -25,9 +26,15 @@ pub struct CompileArgs {
     /// Fail if a node with a task falls back to an AI CPU engine; with names: only for these operators
     #[arg(long, value_name = "OP,…", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     fail_on_fallback: Option<String>,
+    /// Writes the graph as text after these stages (or `all`)
+    #[arg(long, value_name = "STAGE,…", value_delimiter = ',')]
+    dump: Vec<String>,
+    /// Folder of the dumps
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    dump_dir: PathBuf,
     /// Threads [default: cores, at most 16]
-    #[arg(long, value_name = "N")]
-    jobs: Option<usize>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    jobs: Option<u16>,
     /// Lists every option with its values and default
     #[arg(long)]
     help_options: bool,
@@ -44,9 +51,9 @@ pub fn run(global: &Global, a: &CompileArgs) -> Result<u8> {
     };
     let start = Instant::now();
     if let Some(j) = a.jobs {
-        ge_plugin::services::set_jobs(j);
+        ge_plugin::services::set_jobs(usize::from(j));
     }
-    let (session, compiled) = compile_model(global, model, &a.flags)?;
+    let (session, compiled) = compile_model(global, model, &a.flags, Some((&a.dump, &a.dump_dir)))?;
     let fallbacks = fallbacks(&session, &compiled);
     refuse_fallbacks(a.fail_on_fallback.as_deref(), &fallbacks)?;
     let report = compiled.write_om(output)?;
@@ -59,7 +66,13 @@ pub fn run(global: &Global, a: &CompileArgs) -> Result<u8> {
 }
 
 /// Loads plugins, imports and compiles.
-pub fn compile_model(global: &Global, model: &Path, flags: &CompileFlags) -> Result<(Session, Compiled)> {
+pub fn compile_model(
+    global: &Global,
+    model: &Path,
+    flags: &CompileFlags,
+    dump: Option<(&[String], &Path)>,
+) -> Result<(Session, Compiled)> {
+    let stages = dump::stages(dump.map_or(&[], |d| d.0))?;
     let options = flags.gather()?;
     let bytes = import::map(model)?;
     let imports = import::parse_input_shapes(flags.input_shape.as_deref().unwrap_or(""))?;
@@ -84,8 +97,11 @@ pub fn compile_model(global: &Global, model: &Path, flags: &CompileFlags) -> Res
         FileKind::Foreign => import::import(session.registry(), model, bytes, &imports)?,
     };
     let name = model.file_stem().map_or_else(|| "main".to_owned(), |s| s.to_string_lossy().into_owned());
-    let compiled = session.compile(&name, graph, &options, &ShowProgress(&progress));
+    let dumps = Dumps::new(&progress, stages, dump.map_or_else(PathBuf::new, |d| d.1.to_path_buf()))?;
+    dumps.write("import", &graph);
+    let compiled = session.compile(&name, graph, &options, &dumps);
     progress.finish();
+    dumps.finish()?;
     Ok((session, compiled?))
 }
 

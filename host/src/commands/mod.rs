@@ -7,6 +7,10 @@ mod plan;
 mod plugin;
 mod completions;
 mod tensors;
+mod check;
+mod codes;
+mod explain;
+mod bench;
 
 use crate::options::OptionMap;
 use crate::render::{ProgressMode, exit_code, print_error};
@@ -105,6 +109,12 @@ enum Command {
     /// Lists and checks plugins
     #[command(subcommand)]
     Plugin(plugin::PluginCommand),
+    /// Measures latency, throughput, load and compile time
+    Bench(bench::BenchArgs),
+    /// Says whether this ge runs an OM file: yes, rebuild or no, and why
+    Check(check::CheckArgs),
+    /// Explains an error code, with an example
+    Explain(explain::ExplainArgs),
     /// Prints a completion script for a shell
     #[command(after_help = "Example:\n  ge completions bash")]
     Completions(completions::CompletionsArgs),
@@ -175,10 +185,15 @@ fn dispatch(cli: &Cli) -> Result<u8> {
         Command::Opt(a) => opt::run(&cli.global, a),
         Command::Plan(a) => plan::run(&cli.global, a),
         Command::Plugin(a) => plugin::run(&cli.global, a),
+        Command::Bench(a) => bench::run(&cli.global, a),
+        Command::Check(a) => check::run(&cli.global, a),
+        Command::Explain(a) => explain::run(&cli.global, a),
         Command::Completions(a) => completions::run(a, &mut Cli::command()),
         Command::Probe { library } => Ok(u8::try_from(ge_plugin::conformance::probe_main(library)).unwrap_or(5)),
     }
 }
+
+pub use opt::write_atomic;
 
 /// Writes to stdout; a closed pipe is a quiet end, a full one an error that says so.
 pub fn print(text: &str) -> Result<()> {

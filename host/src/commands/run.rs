@@ -70,7 +70,9 @@ pub fn run(global: &Global, a: &RunArgs) -> Result<u8> {
     if let Some(n) = a.threads {
         ge_plugin::services::set_jobs(usize::from(n));
     }
-    let (session, compiled) = open(global, a)?;
+    let target =
+        Target { model: &a.model, flags: &a.flags, device: a.device.as_deref(), device_option: &a.device_option };
+    let (session, compiled, _) = open(global, &target)?;
     let ranks = a.ranks.max(1);
     if ranks != compiled.rank_size {
         return Err(Diagnostic::error(format!(
@@ -127,7 +129,7 @@ pub fn run(global: &Global, a: &RunArgs) -> Result<u8> {
     }
     if let Some(file) = &a.profile {
         let lanes: Vec<Lane<'_>> = reports.iter().map(|report| Lane { model: &compiled, report }).collect();
-        super::opt::write_atomic(file, format!("{}\n", timeline::trace(&lanes)).as_bytes())?;
+        super::write_atomic(file, format!("{}\n", timeline::trace(&lanes)).as_bytes())?;
     }
     for (rank, outputs) in all.iter().enumerate() {
         if let Some(dir) = &a.outputs {
@@ -164,12 +166,24 @@ fn run_one(model: &crate::session::Model, inputs: &[HostTensor], options: RunOpt
     model.run_views(&views, options)
 }
 
-/// A session and the compiled model: an OM as it is, a model compiled on the spot.
-pub fn open(global: &Global, a: &RunArgs) -> Result<(Session, CompiledModel)> {
-    let device = match &a.device {
+/// What is to be run, and where.
+pub struct Target<'a> {
+    /// A model or an OM file.
+    pub model: &'a Path,
+    /// Options of the compilation, for a model.
+    pub flags: &'a CompileFlags,
+    /// Device as `NAME[:ID]`.
+    pub device: Option<&'a str>,
+    /// Options of the device as `NAME=VALUE`.
+    pub device_option: &'a [String],
+}
+
+/// A session, the compiled model, and whether it was compiled now: an OM is taken as it is, a model compiled on the spot.
+pub fn open(global: &Global, a: &Target<'_>) -> Result<(Session, CompiledModel, bool)> {
+    let device = match a.device {
         None => None,
         Some(d) => Some(match d.split_once(':') {
-            None => (d.clone(), 0),
+            None => (d.to_owned(), 0),
             Some((n, id)) => (
                 n.to_owned(),
                 id.parse().map_err(|_| Error::usage(format!("`--device {d}`: expected NAME or NAME:NUMBER")))?,
@@ -177,14 +191,14 @@ pub fn open(global: &Global, a: &RunArgs) -> Result<(Session, CompiledModel)> {
         }),
     };
     let mut device_options = Vec::new();
-    for o in &a.device_option {
+    for o in a.device_option {
         let (k, v) =
             o.split_once('=').ok_or_else(|| Error::usage(format!("`--device-option {o}`: expected NAME=VALUE")))?;
         device_options.push((k.to_owned(), v.to_owned()));
     }
-    let is_om = import::kind_of(&import::map(&a.model)?) == FileKind::Om;
+    let is_om = import::kind_of(&import::map(a.model)?) == FileKind::Om;
     if !is_om {
-        let (_, compiled) = super::compile::compile_model(global, &a.model, &a.flags)?;
+        let (_, compiled) = super::compile::compile_model(global, a.model, a.flags, None)?;
         let options = SessionOptions {
             plugins: global.plugins.clone(),
             device,
@@ -192,17 +206,17 @@ pub fn open(global: &Global, a: &RunArgs) -> Result<(Session, CompiledModel)> {
             want: Want::All,
             ..SessionOptions::default()
         };
-        return Ok((Session::new(options)?, compiled.model));
+        return Ok((Session::new(options)?, compiled.model, true));
     }
-    let file = open_om(&a.model)?;
-    let compiled = decode_om(&a.model, &file)?;
+    let file = open_om(a.model)?;
+    let compiled = decode_om(a.model, &file)?;
     // Only what the OM names is opened: its engines, the run-time engine, devices.
     let mut names: Vec<String> = compiled.engines_needed().into_iter().map(str::to_owned).collect();
     names.push("DNN_VM_RTS".to_owned());
     let want = Want::kinds(&["device"]).and(Want::providers(&names));
     let options =
         SessionOptions { plugins: global.plugins.clone(), device, device_options, want, ..SessionOptions::default() };
-    Ok((Session::new(options)?, compiled))
+    Ok((Session::new(options)?, compiled, false))
 }
 
 fn rank_dir(dir: &Path, rank: u32, ranks: u32) -> PathBuf {
@@ -223,8 +237,14 @@ fn gather_inputs(a: &RunArgs, m: &CompiledModel, rank: u32, ranks: u32) -> Resul
     if let Some(seed) = a.random {
         return random_inputs(m, seed.wrapping_add(u64::from(rank)));
     }
+    let dir = a.inputs.as_ref().map(|d| rank_dir(d, rank, ranks));
+    gather(m, dir.as_deref(), &a.input)
+}
+
+/// Inputs from a folder and from files by name.
+pub fn gather(m: &CompiledModel, dir: Option<&Path>, named: &[String]) -> Result<Vec<HostTensor>> {
     let mut by_name: Vec<(&str, &str)> = Vec::new();
-    for i in &a.input {
+    for i in named {
         let (n, f) = i.split_once('=').ok_or_else(|| Error::usage(format!("`--input {i}`: expected NAME=FILE.npy")))?;
         if !m.inputs.iter().any(|x| x.name == n) {
             return Err(crate::options::unknown_name("input", n, m.inputs.iter().map(|x| x.name.as_str())));
@@ -238,7 +258,7 @@ fn gather_inputs(a: &RunArgs, m: &CompiledModel, rank: u32, ranks: u32) -> Resul
             if let Some((_, f)) = by_name.iter().find(|(n, _)| *n == i.name) {
                 return read_npy(Path::new(f), i.desc.dtype);
             }
-            let Some(dir) = &a.inputs else {
+            let Some(dir) = dir else {
                 return Err(Diagnostic::error(format!("input `{}` is not given", i.name))
                     .code("GE-E0302")
                     .subject(i.name.clone())
@@ -248,7 +268,7 @@ fn gather_inputs(a: &RunArgs, m: &CompiledModel, rank: u32, ranks: u32) -> Resul
                     )
                     .of(ErrorKind::USAGE));
             };
-            read_npy(&rank_dir(dir, rank, ranks).join(format!("input_{k}.npy")), i.desc.dtype)
+            read_npy(&dir.join(format!("input_{k}.npy")), i.desc.dtype)
         })
         .collect()
 }

@@ -28,7 +28,7 @@ pub fn dump(dir: &Path, m: &CompiledModel, captured: &[Captured]) -> Result<()> 
         if !seen.insert(name.clone()) {
             name = format!("{}.{}.{name}", c.graph, c.node);
         }
-        super::opt::write_atomic(&dir.join(name), &bytes)?;
+        super::write_atomic(&dir.join(name), &bytes)?;
     }
     Ok(())
 }

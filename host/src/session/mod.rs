@@ -1,4 +1,5 @@
 //! Sessions: plugins and devices of one configuration, models compiled and loaded with them.
+pub mod dump;
 pub mod import;
 pub mod model;
 

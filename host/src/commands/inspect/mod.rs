@@ -1,7 +1,12 @@
 //! `ge inspect MODEL_OR_OM`: what is in it, for people and as JSON (DESIGN 4).
-use super::{Global, print, print_json};
-use crate::Result;
+mod foreign;
+mod source;
+mod svg;
+
+use super::{CompileFlags, Global, print, print_json};
+use crate::session::import::{self, FileKind};
 use crate::session::{decode_om, open_om};
+use crate::{Error, Result};
 use clap::Args;
 use ge_model::{CompiledModel, NodeInfo, SlotInfo};
 use ge_plugin_api::device::MemoryKind;
@@ -13,8 +18,19 @@ use std::path::PathBuf;
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  ge inspect model.om --json")]
 pub struct InspectArgs {
-    /// An OM file
+    /// A model or an OM file
     model: PathBuf,
+    #[command(flatten)]
+    flags: CompileFlags,
+    /// Every node that front end, prototypes or engines refuse
+    #[arg(long)]
+    support: bool,
+    /// Versions and plugins only
+    #[arg(long)]
+    header: bool,
+    /// Draws streams, memory and tasks of an OM
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
     /// Parts: summary,graph,engines,streams,events,memory,tasks,weights,options,passes
     #[arg(long, value_name = "PARTS", value_delimiter = ',')]
     what: Vec<String>,
@@ -30,8 +46,44 @@ pub fn run(global: &Global, a: &InspectArgs) -> Result<u8> {
             return Err(crate::options::unknown_name("part of --what", w, PARTS.iter().copied()));
         }
     }
+    let is_om = import::kind_of(&import::map(&a.model)?) == FileKind::Om;
+    if a.support {
+        if is_om {
+            return Err(Error::usage(
+                "an OM file is compiled: every node of it had its engine; `--support` is for models",
+            ));
+        }
+        let (text, doc) = source::support(global, &a.model, &a.flags)?;
+        return show(global, &doc, || text);
+    }
+    if !is_om {
+        if a.header || a.svg.is_some() {
+            return Err(Error::usage("`--header` and `--svg` are for OM files: compile the model first"));
+        }
+        let doc = source::document(global, &a.model, &a.flags)?;
+        return show(global, &doc, || source::text(&doc));
+    }
     let file = open_om(&a.model)?;
+    if file.origin() == ge_om::reader::Origin::Foreign {
+        let doc = foreign::document(&file);
+        let part = if a.header { doc["header"].clone() } else { doc };
+        return show(global, &part, || if a.header { foreign::header_text(&part) } else { foreign::text(&part) });
+    }
     let m = decode_om(&a.model, &file)?;
+    if a.header {
+        let doc = json!({"schema": 1, "kind": "om", "name": m.name, "version": m.version, "soc": m.soc.name.as_str(), "plugins": m.plugins, "header": foreign::header(&file)});
+        return show(global, &doc, || {
+            let mut text = format!("{} for {}, compiled by ge {}\n", m.name, m.soc.name, m.version);
+            for p in &m.plugins {
+                text.push_str(&format!("  plugin {} {} ({})\n", p.name, p.version, p.kinds.join(",")));
+            }
+            text.push_str(&foreign::header_text(&doc["header"]));
+            text
+        });
+    }
+    if let Some(path) = &a.svg {
+        super::write_atomic(path, svg::draw(&m).as_bytes())?;
+    }
     let doc = document(&m);
     if global.json {
         print_json(&select(doc, &a.what))?;
@@ -43,6 +95,15 @@ pub fn run(global: &Global, a: &InspectArgs) -> Result<u8> {
             text.push_str(&text_of(&m, p));
         }
         print(&text)?;
+    }
+    Ok(0)
+}
+
+fn show(global: &Global, doc: &Value, text: impl FnOnce() -> String) -> Result<u8> {
+    if global.json {
+        print_json(doc)?
+    } else {
+        print(&text())?
     }
     Ok(0)
 }

@@ -1,0 +1,111 @@
+//! `ge check OM`: whether this `ge` with these plugins runs the file: yes, rebuild or no, and why.
+use super::{Global, print, print_json};
+use crate::session::{decode_om, open_om};
+use crate::{Error, ErrorKind, Result};
+use clap::Args;
+use ge_model::CompiledModel;
+use ge_plugin::{LoadRequest, PluginSet, Registry, Status, Want};
+use std::path::PathBuf;
+
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  ge check model.om")]
+pub struct CheckArgs {
+    /// An OM file
+    model: PathBuf,
+}
+
+/// Says it; 0 only for yes.
+pub fn run(global: &Global, a: &CheckArgs) -> Result<u8> {
+    let (word, reasons, code) = match open_om(&a.model).and_then(|f| decode_om(&a.model, &f)) {
+        Ok(m) => {
+            let registry = PluginSet::load_lenient(&LoadRequest { config: global.plugins.clone(), want: Want::All })?;
+            let (word, reasons) = judge(&m, &registry);
+            (word, reasons, u8::from(word != "yes"))
+        }
+        Err(e) if e.kind == ErrorKind::USAGE => return Err(e),
+        // Another version of the form: the model must be compiled again. Damage: no.
+        Err(e) => {
+            let foreign = e.diagnostics.iter().any(|d| d.code.as_str() == "GE-E0404");
+            let word = if e.kind == ErrorKind::UNSUPPORTED && !foreign { "rebuild" } else { "no" };
+            (word, texts(&e), if e.kind == ErrorKind::DAMAGED { 4 } else { 1 })
+        }
+    };
+    if global.json {
+        print_json(
+            &serde_json::json!({"schema": 1, "model": a.model.display().to_string(), "answer": word, "reasons": reasons}),
+        )?;
+    } else if reasons.is_empty() {
+        print(&format!("{word}: ge {} runs it with the plugins enabled here\n", env!("CARGO_PKG_VERSION")))?;
+    } else {
+        print(&format!("{word}: {}\n", reasons.join("\n  ")))?;
+    }
+    Ok(code)
+}
+
+fn texts(e: &Error) -> Vec<String> {
+    e.diagnostics.iter().map(|d| d.message.to_string()).collect()
+}
+
+fn judge(m: &CompiledModel, registry: &Registry) -> (&'static str, Vec<String>) {
+    let mut no = Vec::new();
+    let mut rebuild = Vec::new();
+    let ours = env!("CARGO_PKG_VERSION");
+    if m.version != ours && !compatible(&m.version, ours) {
+        rebuild.push(format!("it was compiled by ge {}, this is ge {ours}", m.version));
+    }
+    for engine in m.engines_needed().into_iter().filter(|e| !e.is_empty()) {
+        if registry.engine(engine).is_none_or(|e| e.excluded) {
+            let node = m.graphs.iter().flat_map(|g| &g.nodes).find(|n| n.engine == engine);
+            let who = node.map_or(String::new(), |n| format!(" (`{}`, {})", n.name, n.op));
+            no.push(format!("it needs engine {engine}{who}, which no enabled plugin brings"));
+        }
+    }
+    for p in &m.plugins {
+        match registry.plugin(&p.name) {
+            // Missing plugins that only took part in the compilation do not matter; engines were asked above.
+            None => {}
+            Some(here) => {
+                if let Status::Refused(e) = &here.status {
+                    no.push(format!("plugin `{}` is refused: {}", p.name, e.message()));
+                } else if !here.version.is_empty() && !compatible(&p.version, &here.version) {
+                    rebuild.push(format!("plugin `{}` was {} then and is {} now", p.name, p.version, here.version));
+                }
+            }
+        }
+    }
+    if registry.devices().is_empty() {
+        no.push("no enabled plugin brings a device".into());
+    }
+    if !no.is_empty() {
+        no.extend(rebuild);
+        return ("no", no);
+    }
+    if rebuild.is_empty() { ("yes", rebuild) } else { ("rebuild", rebuild) }
+}
+
+/// Whether what `made` wrote is understood by `here`: the same up to the last number that may change a form (semver: major, or
+/// minor before 1.0).
+fn compatible(made: &str, here: &str) -> bool {
+    let parts = |v: &str| -> Option<(u64, u64)> {
+        let mut n = v.split(['.', '-', '+']).map(|p| p.parse::<u64>().ok());
+        Some((n.next()??, n.next()??))
+    };
+    match (parts(made), parts(here)) {
+        (Some((0, a)), Some((0, b))) => a == b,
+        (Some((a, _)), Some((b, _))) => a == b,
+        _ => made == here,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::compatible;
+    #[test]
+    fn versions_go_by_semver() {
+        assert!(compatible("0.1.0", "0.1.7"));
+        assert!(!compatible("0.1.0", "0.2.0"));
+        assert!(compatible("1.2.0", "1.9.0"));
+        assert!(!compatible("1.2.0", "2.0.0"));
+        assert!(!compatible("", "0.1.0"));
+    }
+}

@@ -1,0 +1,150 @@
+//! Models that are not compiled yet: the graph as the front end builds it, and what no enabled engine can run (`--support`).
+use super::super::{CompileFlags, Global};
+use crate::session::import::{self, FileKind};
+use crate::session::{Session, SessionOptions};
+use crate::{Error, ErrorKind, Result};
+use ge_compiler::pass::Records;
+use ge_compiler::stages::{STAGES, run_range};
+use ge_plugin::Want;
+use ge_plugin_api::types::TensorDesc;
+use serde_json::{Map, Value, json};
+use std::path::Path;
+
+fn session(global: &Global, flags: &CompileFlags, want: Want) -> Result<Session> {
+    Session::new(SessionOptions {
+        plugins: global.plugins.clone(),
+        options: flags.gather()?,
+        soc: flags.soc.clone(),
+        want,
+        ..SessionOptions::default()
+    })
+}
+
+fn read(session: Option<&Session>, path: &Path, flags: &CompileFlags) -> Result<Option<ge_ir::Model>> {
+    let bytes = import::map(path)?;
+    let imports = import::parse_input_shapes(flags.input_shape.as_deref().unwrap_or(""))?;
+    match (import::kind_of(&bytes), session) {
+        (FileKind::Text, _) => import::parse_text(path, &bytes).map(Some),
+        (FileKind::Foreign, Some(s)) => import::import(s.registry(), path, bytes, &imports).map(Some),
+        _ => Ok(None),
+    }
+}
+
+/// The document of a model.
+pub fn document(global: &Global, path: &Path, flags: &CompileFlags) -> Result<Value> {
+    let model = match read(None, path, flags)? {
+        Some(m) => m,
+        None => {
+            let s = session(global, flags, Want::kinds(&["frontend", "ops"]))?;
+            read(Some(&s), path, flags)?.ok_or_else(|| Error::usage("an OM file is no source of a model"))?
+        }
+    };
+    let root = model.root();
+    let io = |name: &str, d: &TensorDesc| super::io(name, d);
+    let inputs: Vec<Value> =
+        root.data_nodes().iter().filter_map(|n| Some(io(n.name(), n.outputs().first()?))).collect();
+    let outputs: Vec<Value> = root
+        .net_output()
+        .into_iter()
+        .flat_map(|n| n.inputs())
+        .filter_map(|v| Some(io(root.get(v.node)?.name(), root.desc(*v)?)))
+        .collect();
+    let graphs: Vec<Value> = model
+        .graphs()
+        .iter()
+        .enumerate()
+        .map(|(gi, g)| {
+            let name = |id| g.get(id).map_or("", ge_ir::Node::name);
+            let nodes: Vec<Value> = g
+                .nodes()
+                .enumerate()
+                .map(|(i, n)| {
+                    let inputs: Vec<String> = n
+                        .inputs()
+                        .iter()
+                        .map(|v| if g.get(v.node).is_none() { "_".to_owned() } else { format!("{}:{}", name(v.node), v.output) })
+                        .collect();
+                    let outputs: Vec<Value> = n
+                        .outputs()
+                        .iter()
+                        .map(|d| json!({"dtype": d.dtype.name(), "shape": super::shape(d), "format": d.format.name()}))
+                        .collect();
+                    json!({
+                        "id": i, "name": n.name(), "type": n.op(), "inputs": inputs,
+                        "control_inputs": n.controls().iter().map(|c| name(*c)).collect::<Vec<_>>(), "outputs": outputs,
+                        "attrs": n.attrs().sorted().into_iter().map(|a| (a.key.as_str().to_owned(), super::attr(&a.value))).collect::<Map<_, _>>(),
+                        "subgraphs": n.subgraphs(),
+                    })
+                })
+                .collect();
+            let (i, o) = if gi == 0 { (inputs.clone(), outputs.clone()) } else { (Vec::new(), Vec::new()) };
+            json!({"name": g.name(), "inputs": i, "outputs": o, "nodes": nodes})
+        })
+        .collect();
+    let name = path.file_stem().map_or_else(|| "main".to_owned(), |s| s.to_string_lossy().into_owned());
+    Ok(json!({"schema": 1, "kind": "model", "name": name, "graphs": graphs}))
+}
+
+/// For people.
+pub fn text(doc: &Value) -> String {
+    let s = |v: &Value| v.as_str().unwrap_or("").to_owned();
+    let mut out = format!("{}, a model (not compiled)\n", s(&doc["name"]));
+    for (gi, g) in doc["graphs"].as_array().into_iter().flatten().enumerate() {
+        if gi == 0 {
+            for (what, key) in [("input ", "inputs"), ("output", "outputs")] {
+                for i in g[key].as_array().into_iter().flatten() {
+                    out.push_str(&format!("  {what} {}: {}{}\n", s(&i["name"]), s(&i["dtype"]), i["shape"]));
+                }
+            }
+        }
+        out.push_str(&format!("graph {}\n", s(&g["name"])));
+        for n in g["nodes"].as_array().into_iter().flatten() {
+            let outs: Vec<String> = n["outputs"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .map(|o| format!("{}{}", s(&o["dtype"]), o["shape"]))
+                .collect();
+            out.push_str(&format!("  {:<40} {:<20} {}\n", s(&n["name"]), s(&n["type"]), outs.join(", ")));
+        }
+    }
+    out
+}
+
+/// Every node that front end, prototypes or engines refuse, as (text, JSON); empty where the model compiles up to its engines.
+pub fn support(global: &Global, path: &Path, flags: &CompileFlags) -> Result<(String, Value)> {
+    let s = session(global, flags, Want::All)?;
+    let place = STAGES.iter().position(|x| *x == "place").unwrap_or(0);
+    let tried = read(Some(&s), path, flags).and_then(|model| {
+        let Some(model) = model else { return Ok(()) };
+        let options = flags.gather()?;
+        let toolbox = s.toolbox(&options, false)?;
+        run_range(model, &toolbox, &options.resolved(), 0, place, &mut Records::default())
+            .map(|_| ())
+            .map_err(|e| e.into_error())
+    });
+    let refused = match tried {
+        Ok(()) => Vec::new(),
+        Err(e) if e.kind == ErrorKind::UNSUPPORTED => e.diagnostics.to_vec(),
+        Err(e) => return Err(e),
+    };
+    let mut text = String::new();
+    let mut rows = Vec::new();
+    for d in &refused {
+        text.push_str(&format!("{}\n", d.message));
+        if !d.found.is_empty() {
+            text.push_str(&format!("  found {}, expected {}\n", d.found, d.expected));
+        }
+        for n in &d.notes {
+            text.push_str(&format!("  {n}\n"));
+        }
+        rows.push(json!({
+            "node": d.node.as_str(), "op": d.op.as_str(), "code": d.code.as_str(), "message": d.message.as_str(), "found": d.found.as_str(),
+            "expected": d.expected.as_str(), "reasons": d.notes.iter().map(|n| n.as_str()).collect::<Vec<_>>(), "help": d.help.as_str(),
+        }));
+    }
+    if rows.is_empty() {
+        text.push_str("every node is supported\n");
+    }
+    Ok((text, json!({"schema": 1, "model": path.display().to_string(), "supported": rows.is_empty(), "refused": rows})))
+}

@@ -1,0 +1,76 @@
+//! `--dump STAGE,…`: the graph as text after stages, written when the stage ends (DESIGN 5, Dumps).
+use crate::render::Progress;
+use crate::{Diagnostic, Error, ErrorKind, Result};
+use ge_compiler::stages::{Observer, STAGES};
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+/// An observer that shows progress, asks for Ctrl-C and writes dumps.
+pub struct Dumps<'a> {
+    progress: &'a Progress,
+    stages: Vec<String>,
+    dir: PathBuf,
+    state: Mutex<(usize, Option<Error>)>,
+}
+
+/// Checks the names of stages; `all` stands for every one.
+pub fn stages(names: &[String]) -> Result<Vec<String>> {
+    let mut out = Vec::new();
+    for n in names.iter().map(|n| n.trim()).filter(|n| !n.is_empty()) {
+        if n == "all" {
+            return Ok(STAGES.iter().map(|s| (*s).to_owned()).collect());
+        }
+        if !STAGES.contains(&n) {
+            return Err(crate::options::unknown_name("stage", n, STAGES.iter().copied()));
+        }
+        out.push(n.to_owned());
+    }
+    Ok(out)
+}
+
+impl<'a> Dumps<'a> {
+    /// Dumps of these stages (names from [`stages`]) into a folder, which is made.
+    pub fn new(progress: &'a Progress, stages: Vec<String>, dir: PathBuf) -> Result<Dumps<'a>> {
+        if !stages.is_empty() {
+            std::fs::create_dir_all(&dir).map_err(|e| {
+                Diagnostic::error(format!("cannot make folder `{}`: {e}", dir.display()))
+                    .code("GE-E0403")
+                    .of(ErrorKind::FAILED)
+            })?;
+        }
+        Ok(Dumps { progress, stages, dir, state: Mutex::new((0, None)) })
+    }
+    /// Writes the graph as it stands when a stage has ended.
+    pub fn write(&self, stage: &str, model: &ge_ir::Model) {
+        let mut state = self.state.lock().unwrap_or_else(|e| e.into_inner());
+        let number = state.0;
+        state.0 += 1;
+        if state.1.is_some() || !self.stages.iter().any(|s| s == stage) {
+            return;
+        }
+        let path = self.dir.join(format!("{number:03}_{stage}.ge"));
+        let written = ge_ir::text::to_string(model)
+            .map_err(|e| Error::failed(format!("the graph after `{stage}` cannot be printed: {e}")))
+            .and_then(|t| crate::commands::write_atomic(&path, t.as_bytes()));
+        state.1 = written.err();
+    }
+    /// The first dump that could not be written.
+    pub fn finish(self) -> Result<()> {
+        match self.state.into_inner().unwrap_or_else(|e| e.into_inner()).1 {
+            Some(e) => Err(e),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Observer for Dumps<'_> {
+    fn stage(&self, name: &'static str, nodes: usize) {
+        self.progress.stage(name, nodes);
+    }
+    fn done(&self, name: &'static str, model: &ge_ir::Model, _: u64) {
+        self.write(name, model);
+    }
+    fn cancelled(&self) -> bool {
+        ge_plugin::services::is_cancelled()
+    }
+}
