@@ -7,3 +7,5 @@ mod plugins;
 mod models;
 /// What ARCHITECTURE.md says against the code.
 mod architecture;
+/// Plans, judged by a checker of other hands.
+mod plans;

@@ -115,14 +115,12 @@ pub struct Fallback {
 
 fn fallbacks(session: &Session, c: &Compiled) -> Vec<Fallback> {
     let aicpu = |name: &str| session.registry().engine(name).is_some_and(|e| e.has(flags::AICPU));
+    let kernels = c.model.tasks.iter().filter(|t| !t.kernel_name.is_empty());
+    let with_task: std::collections::HashSet<(u32, u32)> = kernels.map(|t| (t.graph, t.node)).collect();
     let mut out = Vec::new();
     for (gi, g) in c.model.graphs.iter().enumerate() {
         for (i, n) in g.nodes.iter().enumerate() {
-            let has_task = c
-                .model
-                .tasks
-                .iter()
-                .any(|t| t.graph as usize == gi && t.node as usize == i && !t.kernel_name.is_empty());
+            let has_task = with_task.contains(&(gi as u32, i as u32));
             if has_task && aicpu(&n.engine) {
                 let reasons = n
                     .refusals

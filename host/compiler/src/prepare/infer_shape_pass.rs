@@ -104,6 +104,11 @@ impl<'t> InferShapePass<'t> {
 
 /// Puts constants in place of a folded node: they take its name (`name`, `name_1` … for further outputs).
 fn replace(model: &mut Model, gi: usize, id: NodeId, outputs: Vec<ConstTensor>) -> Result<()> {
+    if let [only] = outputs.as_slice() {
+        if model.make_constant(gi, id, only.clone()) {
+            return Ok(());
+        }
+    }
     let (name, next) = {
         let g = &model.graphs()[gi];
         (g.get(id).map(|n| n.name().to_owned()).unwrap_or_default(), g.next_id())

@@ -357,6 +357,22 @@ impl Model {
         Ok(())
     }
 
+    /// Turns a node into the constant that it was found to be: same id, name and place in the order, no inputs. Nothing else of
+    /// the model changes, so that the cost is the node's own. False, and nothing done, if there is no such node with one output.
+    pub fn make_constant(&mut self, gi: usize, id: NodeId, value: ge_plugin_api::types::ConstTensor) -> bool {
+        let one = self.graphs.get(gi).and_then(|g| g.get(id)).is_some_and(|n| n.outputs.len() == 1 && n.controls.is_empty());
+        let mut journal = Journal::default();
+        if !one || self.set_inputs(gi, id, Vec::new(), &mut journal).is_err() {
+            return false;
+        }
+        let Some(n) = self.graphs[gi].nodes.get_mut(id.index()).and_then(Option::as_mut) else { return false };
+        n.op = Key::new("Const");
+        n.outputs = vec![value.desc()];
+        n.attrs = ge_plugin_api::types::AttrMap::default();
+        n.attrs.set("value", value);
+        true
+    }
+
     /// A node, its old state kept.
     fn touch(&mut self, gi: usize, id: NodeId, j: &mut Journal) -> Result<&mut Node, EditError> {
         let g = &mut self.graphs[gi];

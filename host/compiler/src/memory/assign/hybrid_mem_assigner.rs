@@ -17,6 +17,8 @@ use crate::memory::check_offsets::check_offsets;
 /// Pairs that live together up to which the assigners that list them run, where the intervals
 /// alone would do.
 const LISTED_PAIRS: usize = 12_000_000;
+/// The same at `fast`: beyond it a list costs more than the sweeps take in all.
+const LISTED_PAIRS_FAST: usize = 1_500_000;
 /// The same at effort `max`.
 const LISTED_PAIRS_MAX: usize = 60_000_000;
 
@@ -96,7 +98,8 @@ impl HybridMemAssigner {
         }
         let most_pairs = match self.options.effort {
             MemoryEffort::Max => LISTED_PAIRS_MAX,
-            MemoryEffort::Fast | MemoryEffort::Default => LISTED_PAIRS,
+            MemoryEffort::Default => LISTED_PAIRS,
+            MemoryEffort::Fast => LISTED_PAIRS_FAST,
         };
         let listed = conflicts.is_some() || problem.pinned() || problem.pairs_by_interval() <= most_pairs;
         let neighbours = if listed { Some(problem.neighbours(blocks, conflicts)?) } else { None };
