@@ -1,0 +1,137 @@
+//! `ConvBatchNormActivationFusionPass`: `BNInfer(Conv(x, w, b?), scale, offset, mean, variance)` becomes one convolution with
+//! new weights `w·k` and bias `(b − mean)·k + offset`, `k = scale / √(variance + epsilon)` by output channel, all computed in
+//! double precision and rounded once. An activation after it stays a node of its own: no convolution's prototype has one.
+use crate::edit;
+use ge_plugin_api::Result;
+use ge_plugin_api::pass::{Pass, PassInfo, PassLevel, PassStage};
+use ge_plugin_api::patch::{Edit, Patch};
+use ge_plugin_api::types::{ConstTensor, DType, Key, NodeId, ValueRef};
+use ge_plugin_api::view::{Graph, Node};
+use half::{bf16, f16};
+use std::collections::BTreeSet;
+
+/// Convolutions whose filter has the output channel first.
+const CONVOLUTIONS: [&str; 3] = ["Conv2D", "DepthwiseConv2D", "Conv3D"];
+/// Most elements of a filter that is folded.
+const MOST: usize = 1 << 28;
+
+/// The pass.
+pub struct ConvBatchNormActivation;
+
+impl Pass for ConvBatchNormActivation {
+    fn info(&self) -> PassInfo {
+        PassInfo {
+            name: "ConvBatchNormActivationFusionPass".into(),
+            stage: PassStage::AFTER_BUILTIN_FUSION_PASS,
+            level: PassLevel::O3,
+            help: "puts the batch norm after a convolution into its weights and bias".into(),
+        }
+    }
+    fn run(&self, graph: &Graph<'_>, patch: &mut Patch) -> Result<()> {
+        let mut names: Option<BTreeSet<&str>> = None;
+        for norm in graph.nodes() {
+            if let Some(f) = Fold::of(&norm) {
+                let names = names.get_or_insert_with(|| graph.nodes().map(|n| n.name()).collect());
+                f.record(graph, patch, &norm, names);
+            }
+        }
+        Ok(())
+    }
+}
+
+struct Fold<'a> {
+    conv: Node<'a>,
+    filter: ConstTensor,
+    bias: ConstTensor,
+}
+
+fn values(node: &Node<'_>, i: usize, n: usize) -> Option<Vec<f64>> {
+    node.const_input(i)?.to_f64(n).filter(|v| v.len() == n)
+}
+
+/// Values in an element type, rounded once.
+fn tensor(dtype: DType, dims: &[u64], v: &[f64]) -> Option<ConstTensor> {
+    match dtype {
+        DType::F32 => ConstTensor::of(dims, &v.iter().map(|x| *x as f32).collect::<Vec<_>>()),
+        DType::F64 => ConstTensor::of(dims, v),
+        DType::F16 => ConstTensor::of(dims, &v.iter().map(|x| f16::from_f64(*x)).collect::<Vec<_>>()),
+        DType::BF16 => ConstTensor::of(dims, &v.iter().map(|x| bf16::from_f64(*x)).collect::<Vec<_>>()),
+        _ => None,
+    }
+}
+
+impl<'a> Fold<'a> {
+    fn of(norm: &Node<'a>) -> Option<Fold<'a>> {
+        let infers = match norm.op() {
+            "BNInfer" => true,
+            "BatchNorm" => norm.attr("is_training").and_then(|a| a.as_bool()) == Some(false),
+            _ => false,
+        };
+        let g = norm.graph();
+        let input = norm.input(0).filter(|v| !v.is_absent() && v.output == 0)?;
+        let conv = g.find(input.node)?;
+        let plain =
+            infers && CONVOLUTIONS.contains(&conv.op()) && !conv.str("data_format").unwrap_or("").ends_with('C');
+        let alone = g.users(input).len() == 1
+            && conv.controls().is_empty()
+            && g.control_users(conv.id()).is_empty()
+            && (1..norm.outputs().len()).all(|k| g.users(norm.value(k as u32)).is_empty());
+        // Input 3 of a convolution is an offset of quantised weights.
+        let offset = conv.input(3).is_some_and(|v| !v.is_absent());
+        if !plain || !alone || offset {
+            return None;
+        }
+        let w = conv.const_input(1)?;
+        let dims = w.shape().sizes()?;
+        let channels = usize::try_from(*dims.first()?).ok().filter(|c| *c > 0)?;
+        let (scale, shift) = (values(norm, 1, channels)?, values(norm, 2, channels)?);
+        let (mean, variance) = (values(norm, 3, channels)?, values(norm, 4, channels)?);
+        let bias = match conv.input(2).filter(|v| !v.is_absent()) {
+            Some(_) => values(&conv, 2, channels)?,
+            None => vec![0.0; channels],
+        };
+        let epsilon = norm.float("epsilon").unwrap_or(1e-5);
+        let k: Vec<f64> = scale.iter().zip(&variance).map(|(s, v)| s / (v + epsilon).sqrt()).collect();
+        if k.iter().any(|k| !k.is_finite()) {
+            return None;
+        }
+        let mut filter = w.to_f64(MOST)?;
+        let each = filter.len() / channels;
+        for (part, k) in filter.chunks_exact_mut(each.max(1)).zip(&k) {
+            part.iter_mut().for_each(|v| *v *= k);
+        }
+        let b: Vec<f64> = (0..channels).map(|c| (bias[c] - mean[c]) * k[c] + shift[c]).collect();
+        let dtype = norm.outputs().first()?.dtype;
+        let (filter, bias) = (tensor(w.dtype, &dims, &filter)?, tensor(dtype, &[channels as u64], &b)?);
+        Some(Fold { conv, filter, bias })
+    }
+
+    /// The norm becomes the convolution: its name and its readers stay.
+    fn record(&self, g: &Graph<'_>, patch: &mut Patch, norm: &Node<'_>, names: &BTreeSet<&str>) {
+        let free = |what: &str| {
+            let mut name = format!("{}_{what}", norm.name());
+            while names.contains(name.as_str()) {
+                name.push('_');
+            }
+            name
+        };
+        let filter = patch.constant(&free("filter"), self.filter.clone());
+        let bias = patch.constant(&free("bias"), self.bias.clone());
+        let x: ValueRef = self.conv.inputs()[0];
+        for a in norm.attrs() {
+            if !a.key.as_str().starts_with('_') {
+                patch.push(Edit::RemoveAttr(norm.id(), a.key));
+            }
+        }
+        for a in self.conv.attrs() {
+            patch.push(Edit::SetAttr(norm.id(), a.clone()));
+        }
+        patch.push(Edit::SetOp(norm.id(), Key::new(self.conv.op())));
+        patch.push(Edit::SetInputs(norm.id(), [x, filter, bias].as_slice().into()));
+        let outputs: Vec<_> = norm.outputs().iter().take(1).cloned().collect();
+        patch.push(Edit::SetOutputs(norm.id(), outputs.into()));
+        edit::keep_names(patch, norm, &[self.conv, *norm]);
+        let reads: Vec<NodeId> = vec![x.node];
+        edit::remove_unread(patch, g, norm.id(), &reads, &[self.conv.id()]);
+    }
+}

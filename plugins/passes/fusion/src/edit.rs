@@ -1,0 +1,50 @@
+//! What both fusions share: names of what was fused, and removal of nodes that nothing reads any more.
+use ge_plugin_api::patch::Patch;
+use ge_plugin_api::types::NodeId;
+use ge_plugin_api::view::{Graph, Node};
+use std::collections::BTreeSet;
+
+/// Attribute of a fused node: names of the nodes it stands for (DESIGN 2, "Names survive").
+const ORIGINALS: &str = "_datadump_original_op_names";
+
+/// Records the names of the nodes that `into` stands for, those that they stood for already included.
+pub fn keep_names(patch: &mut Patch, into: &Node<'_>, fused: &[Node<'_>]) {
+    let mut names: Vec<String> = Vec::new();
+    for n in fused {
+        match n.attr(ORIGINALS).and_then(|a| a.as_strs()) {
+            Some(old) => names.extend(old.into_iter().map(str::to_owned)),
+            None => names.push(n.name().to_owned()),
+        }
+    }
+    patch.set_attr(into.id(), ORIGINALS, names);
+}
+
+/// Removes those of `candidates`, and constants that they read, whose outputs only removed nodes (or `into`'s old inputs)
+/// read. `reads`: what `into` reads after the fusion.
+pub fn remove_unread(patch: &mut Patch, g: &Graph<'_>, into: NodeId, reads: &[NodeId], candidates: &[NodeId]) {
+    let mut all: Vec<NodeId> = candidates.to_vec();
+    for &c in candidates.iter().chain([&into]) {
+        if let Some(n) = g.find(c) {
+            all.extend(n.inputs().iter().filter(|v| !v.is_absent()).map(|v| v.node));
+        }
+    }
+    all.retain(|c| candidates.contains(c) || g.find(*c).is_some_and(|n| n.is_const()));
+    all.sort_unstable();
+    all.dedup();
+    let mut gone: BTreeSet<NodeId> = BTreeSet::new();
+    loop {
+        let before = gone.len();
+        for &c in &all {
+            let Some(n) = g.find(c) else { continue };
+            let unread = (0..n.outputs().len())
+                .all(|k| g.users(n.value(k as u32)).iter().all(|u| gone.contains(&u.node) || u.node == into));
+            if c != into && !reads.contains(&c) && unread && g.control_users(c).is_empty() {
+                gone.insert(c);
+            }
+        }
+        if gone.len() == before {
+            break;
+        }
+    }
+    gone.into_iter().for_each(|c| patch.remove(c));
+}

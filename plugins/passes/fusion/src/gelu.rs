@@ -1,0 +1,258 @@
+//! `GeluFusionPass`: `x/2·(1 + erf(x/√2))` and `x/2·(1 + tanh(√(2/π)·(x + 0.044715·x³)))` become `Gelu`.
+//!
+//! The form of the arithmetic does not matter: what an erf or tanh reads is taken as a polynomial in some value `x`, what
+//! reads it as a polynomial in `x` and the erf or tanh, and the coefficients decide.
+use crate::edit;
+use ge_plugin_api::Result;
+use ge_plugin_api::pass::{Pass, PassInfo, PassLevel, PassStage};
+use ge_plugin_api::patch::{Edit, Patch};
+use ge_plugin_api::types::{DType, Key, NodeId, ValueRef};
+use ge_plugin_api::view::{Graph, Node};
+use std::collections::BTreeSet;
+use std::f64::consts::{FRAC_1_SQRT_2, PI};
+
+/// Nodes that one expression may have.
+const MOST_NODES: usize = 24;
+/// How deep an expression is looked at.
+const MOST_DEPTH: usize = 12;
+
+/// The pass.
+pub struct GeluFusion;
+
+impl Pass for GeluFusion {
+    fn info(&self) -> PassInfo {
+        PassInfo {
+            name: "GeluFusionPass".into(),
+            stage: PassStage::AFTER_BUILTIN_FUSION_PASS,
+            level: PassLevel::O3,
+            help: "makes one Gelu of the small operators that compute it by erf or tanh".into(),
+        }
+    }
+    fn run(&self, graph: &Graph<'_>, patch: &mut Patch) -> Result<()> {
+        let mut fused: BTreeSet<NodeId> = BTreeSet::new();
+        for node in graph.nodes() {
+            if !matches!(node.op(), "Erf" | "Tanh") {
+                continue;
+            }
+            if let Some(m) = Match::of(graph, &node)
+                && m.inner.iter().chain([&m.root]).all(|n| !fused.contains(n))
+            {
+                fused.extend(m.inner.iter().copied());
+                fused.insert(m.root);
+                m.record(graph, patch);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A polynomial: coefficients of `x^i · t^j`, i up to 3, j up to 1.
+type Poly = [[f64; 2]; 4];
+
+const ZERO: Poly = [[0.0; 2]; 4];
+
+fn constant(c: f64) -> Poly {
+    let mut p = ZERO;
+    p[0][0] = c;
+    p
+}
+fn zip(a: &Poly, b: &Poly, f: impl Fn(f64, f64) -> f64) -> Poly {
+    std::array::from_fn(|i| std::array::from_fn(|j| f(a[i][j], b[i][j])))
+}
+fn product(a: &Poly, b: &Poly) -> Option<Poly> {
+    let mut p = ZERO;
+    for (i, j) in (0..4).flat_map(|i| (0..2).map(move |j| (i, j))) {
+        for (k, l) in (0..4).flat_map(|i| (0..2).map(move |j| (i, j))) {
+            let c = a[i][j] * b[k][l];
+            if c != 0.0 {
+                *p.get_mut(i + k)?.get_mut(j + l)? += c;
+            }
+        }
+    }
+    Some(p)
+}
+fn only_constant(p: &Poly) -> Option<f64> {
+    let c = p[0][0];
+    (zip(p, &constant(c), |a, b| a - b) == ZERO).then_some(c)
+}
+
+/// Reads an expression as a polynomial in two values.
+struct Reader<'a> {
+    g: &'a Graph<'a>,
+    x: ValueRef,
+    t: Option<ValueRef>,
+    inner: Vec<NodeId>,
+    x_rank: usize,
+}
+
+impl Reader<'_> {
+    fn value(&mut self, v: ValueRef, depth: usize) -> Option<Poly> {
+        if v == self.x {
+            let mut p = ZERO;
+            p[1][0] = 1.0;
+            return Some(p);
+        }
+        if Some(v) == self.t {
+            let mut p = ZERO;
+            p[0][1] = 1.0;
+            return Some(p);
+        }
+        if v.is_absent() || v.output != 0 || depth == 0 {
+            return None;
+        }
+        if let Some(c) = self.g.constant(v) {
+            // A constant of more elements, or of more axes than x, would change the shape.
+            let one = c.count() == Some(1) && c.shape().rank().is_some_and(|r| r <= self.x_rank);
+            return one.then(|| c.to_f64(1))?.and_then(|v| v.first().copied()).map(constant);
+        }
+        let n = self.g.find(v.node)?;
+        if !self.inner.contains(&n.id()) {
+            self.inner.push(n.id());
+        }
+        if self.inner.len() > MOST_NODES {
+            return None;
+        }
+        let a = |s: &mut Self| s.value(n.input(0)?, depth - 1);
+        let b = |s: &mut Self| s.value(n.input(1)?, depth - 1);
+        match n.op() {
+            "Add" => Some(zip(&a(self)?, &b(self)?, |x, y| x + y)),
+            "Sub" => Some(zip(&a(self)?, &b(self)?, |x, y| x - y)),
+            "Mul" => product(&a(self)?, &b(self)?),
+            "Div" | "RealDiv" => {
+                let by = only_constant(&b(self)?).filter(|c| *c != 0.0)?;
+                product(&a(self)?, &constant(1.0 / by))
+            }
+            "Muls" => product(&a(self)?, &constant(n.float("value")?)),
+            "Adds" => Some(zip(&a(self)?, &constant(n.float("value")?), |x, y| x + y)),
+            "Neg" => product(&a(self)?, &constant(-1.0)),
+            "Square" => {
+                let p = a(self)?;
+                product(&p, &p)
+            }
+            "Pow" => {
+                let (p, e) = (a(self)?, only_constant(&b(self)?)?);
+                match e {
+                    1.0 => Some(p),
+                    2.0 => product(&p, &p),
+                    3.0 => product(&product(&p, &p)?, &p),
+                    _ => None,
+                }
+            }
+            _ => None,
+        }
+    }
+}
+
+fn near(p: &Poly, want: &Poly, tolerance: f64) -> bool {
+    (0..4).all(|i| (0..2).all(|j| (p[i][j] - want[i][j]).abs() <= tolerance * want[i][j].abs()))
+}
+
+struct Match {
+    root: NodeId,
+    x: ValueRef,
+    inner: Vec<NodeId>,
+    approximate: &'static str,
+}
+
+impl Match {
+    fn of(g: &Graph<'_>, t: &Node<'_>) -> Option<Match> {
+        let out = t.outputs().first()?;
+        let tolerance: f64 = match out.dtype {
+            DType::F32 | DType::F64 => 2e-6,
+            DType::F16 => 2e-3,
+            DType::BF16 => 1.6e-2,
+            _ => return None,
+        };
+        let (approximate, wanted) = if t.op() == "Erf" {
+            let mut p = ZERO;
+            p[1][0] = FRAC_1_SQRT_2;
+            ("none", p)
+        } else {
+            let mut p = ZERO;
+            p[1][0] = (2.0 / PI).sqrt();
+            p[3][0] = p[1][0] * 0.044715;
+            ("tanh", p)
+        };
+        let mut whole = ZERO;
+        whole[1] = [0.5, 0.5];
+        let argument = t.input(0)?;
+        for x in bases(g, argument) {
+            let x_rank = g.desc(x)?.shape.rank()?;
+            let mut reader = Reader { g, x, t: None, inner: vec![t.id()], x_rank };
+            let Some(p) = reader.value(argument, MOST_DEPTH) else { continue };
+            // The constants of a model come with few digits: 1.4142, 0.7979.
+            if !near(&p, &wanted, tolerance.max(2e-4)) {
+                continue;
+            }
+            for root in above(g, t) {
+                let mut reader = Reader { g, x, t: Some(t.value(0)), inner: reader.inner.clone(), x_rank };
+                let Some(p) = reader.value(root.value(0), MOST_DEPTH) else { continue };
+                let same = g.desc(x).zip(root.outputs().first());
+                let same = same.is_some_and(|(a, b)| a.dtype == b.dtype && a.shape == b.shape);
+                if near(&p, &whole, tolerance) && same && root.controls().is_empty() {
+                    reader.inner.retain(|n| *n != root.id());
+                    let bound = reader.inner.iter().any(|n| {
+                        !g.control_users(*n).is_empty() || g.find(*n).is_some_and(|n| !n.controls().is_empty())
+                    });
+                    if bound {
+                        return None;
+                    }
+                    return Some(Match { root: root.id(), x, inner: reader.inner, approximate });
+                }
+            }
+        }
+        None
+    }
+
+    fn record(&self, g: &Graph<'_>, patch: &mut Patch) {
+        let Some(root) = g.find(self.root) else { return };
+        for a in root.attrs() {
+            if !a.key.as_str().starts_with('_') {
+                patch.push(Edit::RemoveAttr(root.id(), a.key));
+            }
+        }
+        patch.push(Edit::SetOp(root.id(), Key::new("Gelu")));
+        patch.push(Edit::SetInputs(root.id(), [self.x].as_slice().into()));
+        patch.set_attr(root.id(), "approximate", self.approximate);
+        let mut inner = self.inner.clone();
+        let place = |id: &NodeId| g.order().iter().position(|n| n == id);
+        inner.sort_by_key(place);
+        let fused: Vec<Node<'_>> = inner.iter().chain([&self.root]).filter_map(|id| g.find(*id)).collect();
+        edit::keep_names(patch, &root, &fused);
+        edit::remove_unread(patch, g, root.id(), &[self.x.node], &inner);
+    }
+}
+
+/// What could be x: the values below the argument that are no constants, nearest first.
+fn bases(g: &Graph<'_>, argument: ValueRef) -> Vec<ValueRef> {
+    let mut all = vec![argument];
+    let mut at = 0;
+    while let Some(v) = all.get(at).copied() {
+        at += 1;
+        let Some(n) = g.find(v.node) else { continue };
+        if matches!(n.op(), "Add" | "Sub" | "Mul" | "Div" | "RealDiv" | "Muls" | "Adds" | "Neg" | "Square" | "Pow") {
+            for &i in n.inputs() {
+                if !i.is_absent() && g.constant(i).is_none() && !all.contains(&i) && all.len() < MOST_NODES {
+                    all.push(i);
+                }
+            }
+        }
+    }
+    all
+}
+
+/// What could be the end of the expression: nodes above `t` along single readers.
+fn above<'a>(g: &Graph<'a>, t: &Node<'a>) -> Vec<Node<'a>> {
+    let mut all = Vec::new();
+    let mut at = *t;
+    while all.len() < 6 {
+        let [only] = g.users(at.value(0)) else { break };
+        let Some(n) = g.find(only.node) else { break };
+        if n.outputs().len() != 1 {
+            break;
+        }
+        all.push(n);
+        at = n;
+    }
+    all
+}
