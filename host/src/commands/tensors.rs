@@ -9,7 +9,7 @@ use std::path::Path;
 pub fn file_name(node: &str, output: u32) -> String {
     let safe: String =
         node.chars().map(|c| if c.is_control() || matches!(c, '/' | '\\' | ':') { '_' } else { c }).collect();
-    let safe = if safe.starts_with('.') { format!("_{}", &safe[1..]) } else { safe };
+    let safe = safe.strip_prefix('.').map(|rest| format!("_{rest}")).unwrap_or(safe.clone());
     format!("{safe}_{output}.npy")
 }
 

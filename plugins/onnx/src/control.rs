@@ -2,7 +2,7 @@
 //!
 //! * `If` becomes `If(cond, captured...)`; both branches get every value that either reads, constants are copied in instead.
 //! * `Loop` becomes `While` over `iteration, condition, carried..., bound, captured...`. A loop with scan outputs is written out when
-//!   its count is a constant and its condition stays true (at most [`UNROLL`] nodes); else it is refused.
+//!   its count is a constant and its condition stays true (at most `UNROLL` nodes); else it is refused.
 use crate::free;
 use crate::import::{Building, Env, Importer, domain};
 use crate::proto::{AttributeProto, GraphProto, NodeProto};
