@@ -126,7 +126,7 @@ impl Lines {
 fn mirror<T: FftNum>(line: &mut [Complex<T>]) {
     let n = line.len();
     line[0].im = T::zero();
-    if n % 2 == 0 {
+    if n.is_multiple_of(2) {
         line[n / 2].im = T::zero();
     }
     for k in n / 2 + 1..n {

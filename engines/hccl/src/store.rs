@@ -51,8 +51,5 @@ pub fn refusal(node: &Node<'_>) -> Option<String> {
             return Some(format!("input {i} has {a} bytes, output {i} {b}, for rank_size {ranks}"));
         }
     }
-    match Collective::of_node(node, kind, ranks as u32) {
-        Ok(_) => None,
-        Err(why) => Some(why),
-    }
+    Collective::of_node(node, kind, ranks as u32).err()
 }
