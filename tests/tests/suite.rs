@@ -9,3 +9,7 @@ mod models;
 mod architecture;
 /// Plans, judged by a checker of other hands.
 mod plans;
+/// Determinism, and what happens without an engine.
+mod product;
+/// The OM in another reader.
+mod netron;

@@ -1,0 +1,114 @@
+//! What the product promises as a whole: the same bytes for any number of threads, a host without engines, what is missing named.
+use ge_tests::{root, target};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const TEXT: &str = "graph @main(%x: f32[6,16]) {
+  %w = Const() {value = dense<f32[16,16]: splat 0.125>} : f32[16,16]
+  %a = MatMulV2(%x, %w) : f32[6,16]
+  %b = Relu(%a) : f32[6,16]
+  %c = SoftmaxV2(%b) {axes = [-1]} : f32[6,16]
+  %d = Mul(%c, %b) : f32[6,16]
+  return %d, %a
+}
+";
+
+/// `ge` with a `plugins.toml` of the folder.
+fn ge(dir: &Path, args: &[&str]) -> Output {
+    Command::new(target().join("ge"))
+        .args(args)
+        .current_dir(dir)
+        .env("GE_PLUGINS", dir.join("plugins.toml"))
+        .env_remove("GE_OPTIONS")
+        .output()
+        .unwrap()
+}
+#[track_caller]
+fn code(dir: &Path, expected: i32, args: &[&str]) -> String {
+    let out = ge(dir, args);
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert_eq!(out.status.code(), Some(expected), "{args:?}: {said}");
+    said
+}
+/// A folder with the text and our `plugins.toml`, changed.
+fn dir(change: impl Fn(String) -> String) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let ours = std::fs::read_to_string(root().join("plugins.toml")).unwrap();
+    std::fs::write(dir.path().join("plugins.toml"), change(ours)).unwrap();
+    std::fs::write(dir.path().join("m.ge"), TEXT).unwrap();
+    dir
+}
+fn without(plugin: &'static str) -> impl Fn(String) -> String {
+    move |t| {
+        let entry = format!("name = \"{plugin}\"\n");
+        assert!(t.contains(&entry));
+        t.replace(&entry, &format!("{entry}enabled = false\n"))
+    }
+}
+fn engines(dir: &Path) -> Vec<(String, String)> {
+    let out = ge(dir, &["inspect", "m.om", "--json"]);
+    let doc: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    let nodes = doc["graphs"][0]["nodes"].as_array().unwrap().clone();
+    let text = |v: &serde_json::Value| v.as_str().unwrap_or("").to_owned();
+    nodes.iter().map(|n| (text(&n["type"]), text(&n["engine"]))).collect()
+}
+
+#[test]
+fn compiles_give_the_same_bytes_for_any_number_of_jobs() {
+    let dir = dir(|t| t);
+    let digits = root().join("tests/models/digits/digits.onnx").display().to_string();
+    for model in ["m.ge", digits.as_str()] {
+        let mut files = Vec::new();
+        for (name, jobs) in [("a.om", "1"), ("b.om", "4"), ("c.om", "4"), ("d.om", "1")] {
+            code(dir.path(), 0, &["compile", model, "-o", name, "-q", "--jobs", jobs]);
+            files.push(std::fs::read(dir.path().join(name)).unwrap());
+        }
+        assert!(files.windows(2).all(|w| w[0] == w[1]), "{model}: the files differ");
+    }
+}
+
+#[test]
+fn the_binary_links_no_engine() {
+    let out = Command::new("ldd").arg(target().join("ge")).output().unwrap();
+    let list = String::from_utf8_lossy(&out.stdout);
+    assert!(list.contains("libc.so") && !list.contains("libge_"), "{list}");
+}
+
+#[test]
+fn without_its_engine_an_operator_is_refused_by_node_and_an_om_by_the_engines_name() {
+    let all = dir(|t| t);
+    code(all.path(), 0, &["compile", "m.ge", "-o", "m.om", "-q"]);
+    assert!(engines(all.path()).contains(&("MatMulV2".into(), "AIcoreEngine".into())));
+    // The library is away: the entry looks into an empty folder.
+    let away = dir(|t| {
+        let entry = |n: &str| format!("name = \"{n}\"\n");
+        let gone = |t: String, n: &str| t.replace(&entry(n), &format!("{}path = \"gone/libge_{n}.so\"\n", entry(n)));
+        gone(gone(t, "nn"), "cpu")
+    });
+    let said = code(away.path(), 3, &["compile", "m.ge", "-o", "m.om"]);
+    assert!(said.contains("`a` (MatMulV2)") && said.contains("`b` (Relu)"), "{said}");
+    assert!(!away.path().join("m.om").exists());
+    std::fs::copy(all.path().join("m.om"), away.path().join("m.om")).unwrap();
+    let out = ge(away.path(), &["run", "m.om", "--random", "1"]);
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(matches!(out.status.code(), Some(3 | 5)), "{said}");
+    assert!(said.contains("AIcoreEngine"), "{said}");
+    // What needs none of it works.
+    let text = "graph @main(%x: f32[2,3]) {\n  %s = Const() {value = dense<i64[2]: 3 2>} : i64[2]\n  %r = Reshape(%x, %s) : f32[3,2]\n  return %r\n}\n";
+    std::fs::write(away.path().join("m.ge"), text).unwrap();
+    code(away.path(), 0, &["compile", "m.ge", "-o", "m.om", "-q"]);
+}
+
+#[test]
+fn without_nn_the_nodes_go_to_cpu_and_the_numbers_stay() {
+    let (all, cpu) = (dir(|t| t), dir(without("nn")));
+    for d in [&all, &cpu] {
+        code(d.path(), 0, &["compile", "m.ge", "-o", "m.om", "-q"]);
+    }
+    assert!(engines(cpu.path()).iter().any(|(op, e)| op == "MatMulV2" && e.starts_with("DNN_VM_AICPU")));
+    code(all.path(), 0, &["run", "m.om", "--random", "7", "--outputs", "out", "-q"]);
+    let expected: PathBuf = all.path().join("out");
+    let expected = expected.display().to_string();
+    let args = ["run", "m.om", "--random", "7", "--expect", &expected, "--rtol", "1e-4", "--atol", "1e-5", "-q"];
+    code(cpu.path(), 0, &args);
+}
