@@ -2,6 +2,8 @@
 pub mod macros;
 pub mod registry;
 pub mod simple;
+/// Tiling on the device.
+pub mod tiling_sink;
 
 pub use registry::{Registration, collect};
 pub use simple::SimpleEngine;

@@ -1,0 +1,239 @@
+//! Tiling sink for kernel builders: the resources, the task sequence and the device's tiling context of an operator whose tiling
+//! reads values. Source: document 001 §4.2, §4.3, §5.1; facts 5.
+//!
+//! The node's list is PREPROCESS_KERNEL, EVENT_WAIT, NOP × `prefetch_num`, kernel, UPDATE, EVENT_RECORD. Tiling, update and
+//! record stand on the attached stream, wait, NOPs and kernel on the node's own.
+use crate::abi::RVec;
+use crate::device::SocSpec;
+use crate::diagnostic::{Error, Result};
+use crate::engine::{AttachedStream, RunningParams, SyncResource, Workspace};
+use crate::kernel::BlockArgs;
+use crate::task::{KernelTask, KernelType, StreamSlot, TILING_SINK_BLOCK_DIM, Task, TaskType};
+
+/// Mark of a node whose tiling runs on the device.
+pub const SINK: &str = "_tiling_sink_op";
+/// Name of the attached stream and of the event.
+pub const RESOURCE: &str = "tiling";
+/// Kernel name of the tiling task.
+pub const KERNEL_NAME: &str = "RunAicpuRpcSrvLaunch";
+/// Workspace that a custom operator has beyond its own, for the log of its tiling.
+pub const CUSTOM_LOG_BYTES: u64 = 20_480;
+
+/// Most bytes of tiling data.
+pub const TILING_DATA_BYTES: usize = 16 * 1024;
+/// Bytes before the tiling data: their length, then nothing.
+pub const HEADER_BYTES: usize = 64;
+/// Workspace addresses of a context.
+pub const WORKSPACE_SLOTS: usize = 16;
+/// Where the workspace addresses start.
+pub const WORKSPACES_AT: usize = HEADER_BYTES + TILING_DATA_BYTES;
+/// Where the tiling key stands: eight bytes.
+pub const KEY_AT: usize = WORKSPACES_AT + 8 * WORKSPACE_SLOTS;
+/// Where block_dim stands: eight bytes.
+pub const BLOCK_DIM_AT: usize = KEY_AT + 8;
+/// Where the compute node's info starts.
+pub const NODE_INFO_AT: usize = KEY_AT + 64;
+/// Bytes of a tiling context with all its parts.
+pub const CONTEXT_BYTES: usize = NODE_INFO_AT + 256;
+
+/// Whose tiling function it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner<'a> {
+    /// Built in.
+    BuiltIn,
+    /// A custom operator's.
+    Custom,
+    /// Of a library of its own: `libtiling_device_<prefix>.so`.
+    Prefixed(&'a str),
+}
+
+/// Resources of a sunk node: workspaces of its tiling, an attached stream and an event named "tiling".
+pub fn running_params(depend_value_inputs: &[u32], workspaces: Vec<Workspace>, owner: Owner<'_>) -> RunningParams {
+    let mut workspaces = workspaces;
+    if owner != Owner::BuiltIn {
+        workspaces.push(Workspace { bytes: CUSTOM_LOG_BYTES, ..Workspace::default() });
+    }
+    RunningParams {
+        workspaces: workspaces.into(),
+        attached: vec![AttachedStream {
+            name: RESOURCE.into(),
+            depend_value_inputs: depend_value_inputs.into(),
+            required: true,
+            ..AttachedStream::default()
+        }]
+        .into(),
+        sync: vec![SyncResource { name: RESOURCE.into(), ..SyncResource::default() }].into(),
+        ..RunningParams::default()
+    }
+}
+
+/// The library of the tiling functions on the device.
+pub fn so_name(soc: &SocSpec, owner: Owner<'_>) -> String {
+    let series = if soc.name.starts_with("Ascend310P") { "Ascend-310P" } else { "Ascend" };
+    match owner {
+        Owner::BuiltIn => format!("op_master_device/lib/{series}-v1.0-libopmaster.so"),
+        Owner::Custom => "libcust_opmaster.so".into(),
+        Owner::Prefixed(p) => format!("libtiling_device_{p}.so"),
+    }
+}
+
+/// The kernel's args format with the device's tiling data after the last workspace, in place of the host's if that stands
+/// there; at the end where there is no workspace.
+pub fn with_tiling_data(args_format: &str) -> String {
+    const DATA: &str = "{tiling_context.tiling_data}";
+    let items: Vec<&str> = args_format.split_inclusive('}').collect();
+    let mut out = String::new();
+    let is_ws = |i: &&str| i.starts_with("{ws");
+    let Some(last) = items.iter().rposition(|i| is_ws(&i)) else { return format!("{args_format}{DATA}") };
+    for (k, item) in items.iter().enumerate() {
+        if k == last + 1 && (item.starts_with("{t_ffts") || *item == "{t}") {
+            continue;
+        }
+        out.push_str(item);
+        if k == last {
+            out.push_str(DATA);
+        }
+    }
+    out
+}
+
+/// The task list of a sunk node. `kernel` is its launch with the args format as it would be without tiling sink;
+/// `parameters` are handed to the tiling function as its tiling data; `log_workspace` is the index of the custom log.
+pub fn sequence(
+    kernel: Task,
+    soc: &SocSpec,
+    owner: Owner<'_>,
+    log_workspace: Option<usize>,
+    parameters: RVec<u8>,
+) -> Result<Vec<Task>> {
+    let mut kernel = kernel;
+    let Some(launch) = kernel.kernel.as_mut().into_option() else {
+        return Err(Error::internal("tiling sink of a task without a kernel"));
+    };
+    launch.block_dim = TILING_SINK_BLOCK_DIM;
+    launch.tiling_key = 0;
+    launch.tiling = RVec::new();
+    launch.args_format = with_tiling_data(&launch.args_format).into();
+    let side = StreamSlot::attached(0);
+    let log = log_workspace.map_or(String::new(), |n| format!("{{ws{n}*}}"));
+    let kind = if owner == Owner::BuiltIn { KernelType::AI_CPU } else { KernelType::CUST_AI_CPU };
+    let tiling = Task {
+        kind: TaskType::PREPROCESS_KERNEL.code(),
+        ..Task::kernel(KernelTask {
+            kernel_name: KERNEL_NAME.into(),
+            so_name: so_name(soc, owner).into(),
+            kernel_type: kind.code(),
+            block_dim: 1,
+            tiling: parameters,
+            args_format: format!("{{tiling_context}}{{*op_type}}{{}}{log}").into(),
+            ..KernelTask::default()
+        })
+    };
+    let nops = usize::try_from(soc.prefetch_num).unwrap_or(0);
+    let at = 2 + nops as i64;
+    let update = Task {
+        numbers: vec![at].into(),
+        operands: "{tiling_context.tiling_key}{tiling_context.block_dim}".into(),
+        ..Task::new(TaskType::UPDATE)
+    };
+    let mut out = vec![tiling.on(side), Task::new(TaskType::EVENT_WAIT)];
+    out.extend((0..nops).map(|_| Task::new(TaskType::NOP)));
+    out.push(kernel);
+    out.push(update.on(side));
+    out.push(Task::new(TaskType::EVENT_RECORD).on(side));
+    Ok(out)
+}
+
+/// Writes what a tiling function found into the context at argument `arg` of a launch.
+pub fn write_context(call: &BlockArgs<'_>, arg: usize, key: u64, block_dim: u32, data: &[u8]) -> Result<()> {
+    if data.len() > TILING_DATA_BYTES {
+        return Err(Error::failed(format!("{} bytes of tiling data, a context holds {TILING_DATA_BYTES}", data.len())));
+    }
+    let put = |at: usize, bytes: &[u8]| -> Result<()> {
+        call.output::<u8>(arg, at..at + bytes.len())?.copy_from_slice(bytes);
+        Ok(())
+    };
+    put(0, &(data.len() as u64).to_le_bytes())?;
+    put(HEADER_BYTES, data)?;
+    put(KEY_AT, &key.to_le_bytes())?;
+    put(BLOCK_DIM_AT, &u64::from(block_dim).to_le_bytes())
+}
+
+/// The tiling data at argument `arg` of a launch (`{tiling_context.tiling_data}`).
+pub fn tiling_data<'a>(call: &BlockArgs<'a>, arg: usize) -> Result<&'a [u8]> {
+    let all: &[u8] = call.input(arg)?;
+    let found = all.split_first_chunk::<8>().and_then(|(len, _)| {
+        let len = usize::try_from(u64::from_le_bytes(*len)).ok()?;
+        all.get(HEADER_BYTES..HEADER_BYTES.checked_add(len)?)
+    });
+    found.ok_or_else(|| Error::failed("the tiling context holds no tiling data"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn soc(name: &str, prefetch_num: u32) -> SocSpec {
+        SocSpec { name: name.into(), prefetch_num, ..SocSpec::default() }
+    }
+    fn launch() -> Task {
+        Task::kernel(KernelTask {
+            kernel_name: "k".into(),
+            kernel_type: KernelType::TE.code(),
+            block_dim: 7,
+            tiling: vec![1].into(),
+            args_format: "{i0*}{o0*}{ws0*}{t}".into(),
+            ..KernelTask::default()
+        })
+    }
+
+    #[test]
+    fn the_list_of_a_plain_node_field_by_field() {
+        for (name, nops, so) in [
+            ("Ascend910B", 8, "op_master_device/lib/Ascend-v1.0-libopmaster.so"),
+            ("Ascend310P", 5, "op_master_device/lib/Ascend-310P-v1.0-libopmaster.so"),
+        ] {
+            let list = sequence(launch(), &soc(name, nops), Owner::BuiltIn, None, vec![9].into()).expect("a list");
+            let nops = nops as usize;
+            assert_eq!(list.len(), nops + 5);
+            let tiling = list[0].kernel.as_ref().into_option().expect("a kernel");
+            assert_eq!(list[0].kind(), TaskType::PREPROCESS_KERNEL);
+            assert_eq!(list[0].stream, StreamSlot::attached(0));
+            assert_eq!((tiling.kernel_name.as_str(), tiling.so_name.as_str()), ("RunAicpuRpcSrvLaunch", so));
+            assert_eq!(tiling.kernel_type, KernelType::AI_CPU.code());
+            assert_eq!((tiling.block_dim, tiling.args_format.as_str()), (1, "{tiling_context}{*op_type}{}"));
+            assert_eq!(list[1], Task::new(TaskType::EVENT_WAIT));
+            assert!(list[2..2 + nops].iter().all(|t| *t == Task::new(TaskType::NOP)));
+            let kernel = list[2 + nops].kernel.as_ref().into_option().expect("a kernel");
+            assert_eq!((list[2 + nops].kind(), list[2 + nops].stream), (TaskType::KERNEL, StreamSlot::MAIN));
+            assert_eq!((kernel.block_dim, kernel.tiling_key, kernel.tiling.len()), (0xFFFF_FFFF, 0, 0));
+            assert_eq!(kernel.args_format.as_str(), "{i0*}{o0*}{ws0*}{tiling_context.tiling_data}");
+            let update = &list[3 + nops];
+            assert_eq!((update.kind(), update.stream), (TaskType::UPDATE, StreamSlot::attached(0)));
+            assert_eq!(update.numbers.as_slice(), [2 + nops as i64]);
+            assert_eq!(update.operands.as_str(), "{tiling_context.tiling_key}{tiling_context.block_dim}");
+            assert_eq!(list[4 + nops], Task::new(TaskType::EVENT_RECORD).on(StreamSlot::attached(0)));
+        }
+    }
+
+    #[test]
+    fn custom_operators_have_a_log_and_a_library_of_their_own() {
+        let p = running_params(&[2], vec![Workspace { bytes: 8, ..Workspace::default() }], Owner::Custom);
+        assert_eq!(p.workspaces.iter().map(|w| w.bytes).collect::<Vec<_>>(), [8, 20_480]);
+        assert_eq!((p.attached[0].name.as_str(), p.sync[0].name.as_str()), ("tiling", "tiling"));
+        assert!(p.attached[0].required && !p.sync[0].notify);
+        let soc = soc("Ascend910B", 8);
+        let list = sequence(launch(), &soc, Owner::Custom, Some(1), RVec::new()).expect("a list");
+        let tiling = list[0].kernel.as_ref().into_option().expect("a kernel");
+        assert_eq!(tiling.args_format.as_str(), "{tiling_context}{*op_type}{}{ws1*}");
+        assert_eq!((tiling.kernel_type, tiling.so_name.as_str()), (7, "libcust_opmaster.so"));
+        assert_eq!(so_name(&soc, Owner::Prefixed("acme")), "libtiling_device_acme.so");
+    }
+
+    #[test]
+    fn tiling_data_stands_behind_the_last_workspace() {
+        assert_eq!(with_tiling_data("{i0*}{ws0*}{ws1*}{o0*}"), "{i0*}{ws0*}{ws1*}{tiling_context.tiling_data}{o0*}");
+        assert_eq!(with_tiling_data("{i0*}{ws*}{t_ffts.tail}"), "{i0*}{ws*}{tiling_context.tiling_data}");
+        assert_eq!(with_tiling_data("{i0*}{o0*}"), "{i0*}{o0*}{tiling_context.tiling_data}");
+    }
+}
