@@ -1,8 +1,10 @@
 //! The two engines over one op store: AIcoreEngine offers all of it, VectorEngine the rows marked so.
+use crate::families::grouped;
 use crate::kernel::{Tiling, on_device};
 use crate::sig::Sig;
 use crate::store;
 use ge_plugin_api::author::simple::plain_args_format;
+use ge_plugin_api::author::tiling_sink::{self, Owner};
 use ge_plugin_api::device::SocSpec;
 use ge_plugin_api::engine::{
     Engine, EngineInfo, KernelBinary, LoadRequest, RunningParams, Support, Target, TaskContext, flags,
@@ -35,6 +37,11 @@ impl Nn {
     fn cores(&self, soc: &SocSpec) -> u32 {
         if self.vector { soc.aiv_cores } else { soc.aic_cores }.max(1)
     }
+}
+
+/// Whether the tiling of a node runs on the device.
+fn is_sunk(node: &Node<'_>) -> bool {
+    node.flag(tiling_sink::SINK) && store::ON_DEVICE_TILING.contains(&node.op())
 }
 
 fn refused(node: &Node<'_>, why: String) -> Error {
@@ -70,7 +77,11 @@ impl Engine for Nn {
     }
 
     fn calc_op_running_param(&self, node: &Node<'_>, _: &Target) -> Result<RunningParams> {
-        Sig::of_node(node).map_err(|e| refused(node, e))?;
+        let sig = Sig::of_node(node).map_err(|e| refused(node, e))?;
+        if is_sunk(node) {
+            let workspaces = grouped::workspaces(&sig);
+            return Ok(tiling_sink::running_params(&[grouped::VALUES_OF], workspaces, Owner::BuiltIn));
+        }
         Ok(RunningParams { task_count: 1, ..RunningParams::default() })
     }
 
@@ -93,11 +104,17 @@ impl Engine for Nn {
             kernel_type: if self.vector { KernelType::MIX_VECTOR_CORE } else { KernelType::TE }.code(),
             block_dim: tiling.block_dim,
             tiling: tiling.encode().into(),
-            args_format: plain_args_format(node, 0).into(),
+            args_format: plain_args_format(node, if is_sunk(node) { grouped::workspaces(&sig).len() } else { 0 })
+                .into(),
             ..KernelTask::default()
         });
         if self.vector {
             task.kind = TaskType::VECTOR_KERNEL.code();
+        }
+        if is_sunk(node) {
+            let soc = &context.target.soc;
+            let cores = self.cores(soc).to_le_bytes();
+            return tiling_sink::sequence(task, soc, Owner::BuiltIn, None, cores.as_slice().into());
         }
         Ok(vec![task])
     }
@@ -110,12 +127,17 @@ impl Engine for Nn {
     }
 
     fn tilings(&self) -> Vec<(String, String)> {
-        self.op_types().into_iter().map(|op| (op, "host".to_owned())).collect()
+        let sunk = store::ON_DEVICE_TILING.iter().filter(|_| !self.vector);
+        let host = self.op_types().into_iter().map(|op| (op, "host".to_owned()));
+        host.chain(sunk.map(|op| ((*op).to_owned(), "aicpu".to_owned()))).collect()
     }
 
     fn load_kernel(&self, request: &LoadRequest) -> Result<LoadedKernel> {
         let (sig, places) = Sig::of_request(request)?;
         let kernel = store::build(&sig).map_err(|why| Error::damaged(why).at_node(&request.node, &request.op))?;
+        if request.task.kind() == TaskType::PREPROCESS_KERNEL {
+            return grouped::load_tiling(request, &sig, kernel.as_ref());
+        }
         let needed = places.outputs.len();
         if needed != sig.outputs.len() {
             return Err(Error::damaged(format!("task of `{}` has {needed} outputs", request.node)));

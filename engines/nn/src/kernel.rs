@@ -1,6 +1,7 @@
 //! The kernel contract inside this crate, tiling data, and the adapter to the device's block kernel.
 use crate::sig::Places;
 use ge_kernels::view::{Elem, Out, block_range, cast_slice, cast_slice_mut};
+use ge_plugin_api::author::tiling_sink;
 use ge_plugin_api::kernel::{Access, BlockArgs, BlockKernel, LoadedKernel, block_kernel};
 use ge_plugin_api::{Error, Result};
 use std::ops::Range;
@@ -16,6 +17,14 @@ pub trait Kernel: Send + Sync + 'static {
     /// # Errors
     /// When an operand is not what it was planned to be, or a value is out of range.
     fn run(&self, units: Range<usize>, io: &Io<'_, '_>) -> Result<()>;
+    /// Does some units by what the device's tiling found: its data behind version and units.
+    ///
+    /// # Errors
+    /// As `run`; and when the data does not fit.
+    fn run_tiled(&self, units: Range<usize>, io: &Io<'_, '_>, data: &[u8]) -> Result<()> {
+        let _ = data;
+        self.run(units, io)
+    }
 }
 
 /// Inputs and outputs of one block.
@@ -90,9 +99,16 @@ impl Tiling {
     /// # Errors
     /// `damaged` where the data is not ours.
     pub fn units_of(data: &[u8]) -> Result<u64> {
-        let (words, []) = data.as_chunks::<8>() else { return Err(Error::damaged("tiling data of another kernel")) };
-        match words.iter().map(|w| u64::from_le_bytes(*w)).collect::<Vec<_>>()[..] {
-            [VERSION, units] => Ok(units),
+        match Self::split(data)? {
+            (units, []) => Ok(units),
+            _ => Err(Error::damaged("tiling data of another kernel")),
+        }
+    }
+
+    /// Units, and what follows them.
+    fn split(data: &[u8]) -> Result<(u64, &[u8])> {
+        match data.as_chunks::<8>().0 {
+            [v, units, ..] if u64::from_le_bytes(*v) == VERSION => Ok((u64::from_le_bytes(*units), &data[16..])),
             _ => Err(Error::damaged("tiling data of another kernel")),
         }
     }
@@ -101,13 +117,18 @@ impl Tiling {
 struct OnDevice {
     kernel: Box<dyn Kernel>,
     places: Places,
+    /// Argument that holds the tiling data of the device.
+    context: Option<usize>,
     node: String,
     op: String,
 }
 
 impl BlockKernel for OnDevice {
     fn run(&self, call: &BlockArgs<'_>) -> Result<()> {
-        let units = Tiling::units_of(call.tiling())?;
+        let (units, data) = match self.context {
+            Some(arg) => Tiling::split(tiling_sink::tiling_data(call, arg)?)?,
+            None => (Tiling::units_of(call.tiling())?, &[][..]),
+        };
         if units != self.kernel.units() as u64 {
             return Err(Error::damaged(format!("tiling is for {units} units, the kernel has {}", self.kernel.units())));
         }
@@ -116,16 +137,20 @@ impl BlockKernel for OnDevice {
             return Ok(());
         }
         let io = Io { call, places: &self.places };
-        self.kernel.run(part, &io).map_err(|e| e.at_node(&self.node, &self.op))
+        match self.context {
+            Some(_) => self.kernel.run_tiled(part, &io, data),
+            None => self.kernel.run(part, &io),
+        }
+        .map_err(|e| e.at_node(&self.node, &self.op))
     }
 }
 
 /// The device's form of a kernel; `access` of each argument follows from its place.
 pub fn on_device(kernel: Box<dyn Kernel>, places: Places, node: &str, op: &str) -> LoadedKernel {
-    let access =
-        (0..places.bytes.len()).map(|a| if places.outputs.contains(&a) { Access::WRITE } else { Access::READ });
-    let (lens, access) = (places.bytes.clone(), access.collect());
-    block_kernel(Box::new(OnDevice { kernel, places, node: node.into(), op: op.into() }), lens, access, 0)
+    let writes = |a: &usize| places.outputs.contains(a) || places.workspaces.contains(a);
+    let access = (0..places.bytes.len()).map(|a| if writes(&a) { Access::WRITE } else { Access::READ });
+    let (lens, access, context) = (places.bytes.clone(), access.collect(), places.context);
+    block_kernel(Box::new(OnDevice { kernel, places, context, node: node.into(), op: op.into() }), lens, access, 0)
 }
 
 /// Units of element-wise kernels: this many elements.

@@ -127,6 +127,14 @@ impl Sig {
         let mut places = Places::default();
         for (arg, a) in r.args.iter().enumerate() {
             let mut bytes = 0;
+            match a.kind.as_str() {
+                "w" => places.workspaces.push(arg),
+                "tiling_context.tiling_data" => {
+                    places.context = Some(arg);
+                    bytes = a.bytes;
+                }
+                _ => {}
+            }
             if let Some(d) = a.desc.as_ref().into_option() {
                 let t = Tensor::of(d, None).map_err(|e| bad(format!("argument {arg}: {e}")))?;
                 bytes = d.data_bytes().ok_or_else(|| bad(format!("argument {arg} has no size")))?;
@@ -270,6 +278,10 @@ pub struct Places {
     pub outputs: Vec<usize>,
     /// By argument.
     pub bytes: Vec<u64>,
+    /// Arguments that are workspaces.
+    pub workspaces: Vec<usize>,
+    /// The argument that holds the device's tiling data.
+    pub context: Option<usize>,
 }
 
 /// The three types that arithmetic in single precision serves.

@@ -1,5 +1,5 @@
 //! The op store: one row an operator; the yes and the reason of a no come from the row's family.
-use crate::families::{conv, elementwise, layout, matmul, norm, pool, quant, reduce};
+use crate::families::{conv, elementwise, grouped, layout, matmul, norm, pool, quant, reduce};
 use crate::kernel::Kernel;
 use crate::sig::{Answer, Sig};
 
@@ -27,6 +27,7 @@ pub const ROWS: &[Row] = &[
     row("MatMulV2", matmul::build, false),
     row("BatchMatMul", matmul::build, false),
     row("BatchMatMulV2", matmul::build, false),
+    row("GroupedMatmul", grouped::build, false),
     row("Conv2D", conv::build, false),
     row("DepthwiseConv2D", conv::build, false),
     row("Conv3D", conv::build, false),
@@ -139,6 +140,9 @@ pub const ROWS: &[Row] = &[
     row("GatherV2", layout::gather, true),
     row("Gather", layout::gather, true),
 ];
+
+/// Operators whose tiling can run on the device (TILING_ON_AICPU).
+pub const ON_DEVICE_TILING: &[&str] = &["GroupedMatmul"];
 
 /// The row of an operator type.
 pub fn find(op: &str) -> Option<&'static Row> {

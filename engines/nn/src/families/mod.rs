@@ -1,5 +1,7 @@
 //! Kernels by family. A family reads a signature and answers with a kernel, or with the reason of a refusal in words.
 
+/// Products of groups of rows.
+pub mod grouped;
 /// Matrix products.
 pub mod matmul;
 /// Convolutions.

@@ -1,0 +1,203 @@
+//! `GroupedMatmul`: rows of `x[M, K]` in E groups, each by its own matrix of `weight[E, K, N]`. f32, f16, bf16, summed in
+//! single precision, in ascending order of k. Which rows are whose is known by the values of `group_list[E]`: rows a group
+//! (`group_list_type` 1) or cumulative ends (0). Where they are no constant the tiling runs on the device.
+use crate::kernel::{Io, Kernel, Tiling};
+use crate::sig::{Answer, FLOATS, Sig};
+use ge_kernels::view::{Elem, Kind};
+use ge_kernels::with_kind;
+use ge_plugin_api::author::tiling_sink;
+use ge_plugin_api::engine::{LoadRequest, Workspace};
+use ge_plugin_api::kernel::{Access, BlockArgs, BlockKernel, LoadedKernel, block_kernel};
+use ge_plugin_api::{Error, Result};
+use std::ops::Range;
+
+/// Input whose values the tiling reads.
+pub const VALUES_OF: u32 = 2;
+
+struct Grouped {
+    kind: Kind,
+    m: usize,
+    k: usize,
+    n: usize,
+    groups: usize,
+    /// First row of each group and the end; empty: the device's tiling says it.
+    starts: Vec<usize>,
+    bias: bool,
+}
+
+/// The kernel of a grouped product.
+///
+/// # Errors
+/// Types, shapes or values that it does not take, in words.
+pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
+    let kind = sig.kind_in(0, FLOATS)?;
+    let (x, w, list) = (sig.input(0)?, sig.input(1)?, sig.input(VALUES_OF as usize)?);
+    if w.kind != Some(kind) || sig.output(0)?.kind != Some(kind) {
+        return Err(format!("`weight` is {}, output 0 {}, `x` {}", w.dtype, sig.output(0)?.dtype, x.dtype));
+    }
+    let (&[m, k], &[groups, kw, n]) = (x.shape.as_slice(), w.shape.as_slice()) else {
+        return Err(format!("x is {:?} and weight {:?}, it takes [M, K] and [E, K, N]", x.shape, w.shape));
+    };
+    if k != kw || sig.output(0)?.shape != [m, n] || list.shape != [groups] {
+        return Err(format!("x {:?}, weight {:?} and group_list {:?} do not fit", x.shape, w.shape, list.shape));
+    }
+    let bias = match sig.opt_input(3) {
+        None => false,
+        Some(b) if b.kind == Some(kind) && b.shape == [groups, n] => true,
+        Some(b) => return Err(format!("input 3 `bias` is {} {:?}, it takes [{groups}, {n}]", b.dtype, b.shape)),
+    };
+    let starts = match &list.values {
+        Some(v) => starts_of(v, m, sig.int("group_list_type", 0)).map_err(|e| e.to_string())?,
+        None if sig.attrs.flag(tiling_sink::SINK) => Vec::new(),
+        None => {
+            return Err(
+                "its tiling reads the values of input 2 `group_list`, which is no constant, and is not sunk".into()
+            );
+        }
+    };
+    Ok(Box::new(Grouped { kind, m, k, n, groups, starts, bias }))
+}
+
+/// Workspaces that the tiling wants: the first row of each group.
+pub fn workspaces(sig: &Sig) -> Vec<Workspace> {
+    let groups = sig.opt_input(VALUES_OF as usize).map_or(0, |t| t.count());
+    vec![Workspace { bytes: (groups as u64 + 1) * 8, ..Workspace::default() }]
+}
+
+/// First row of each group, and the end.
+fn starts_of(list: &[i64], m: usize, list_type: i64) -> Result<Vec<usize>> {
+    let mut starts = vec![0usize];
+    let mut at = 0i64;
+    for &v in list {
+        let next = if list_type == 1 { at.checked_add(v) } else { Some(v) };
+        match next.filter(|n| *n >= at) {
+            Some(n) => at = n,
+            None => {
+                return Err(Error::failed(format!("group_list {:?} has a group of less than no rows", short(list))));
+            }
+        }
+        starts.push(usize::try_from(at).unwrap_or(usize::MAX));
+    }
+    if starts.last() != Some(&m) {
+        let total = starts.last().copied().unwrap_or(0);
+        return Err(Error::failed(format!("group_list sums to {total} rows, x has {m}")));
+    }
+    Ok(starts)
+}
+
+fn short(list: &[i64]) -> &[i64] {
+    &list[..list.len().min(16)]
+}
+
+impl Grouped {
+    fn rows<T: Elem>(&self, rows: Range<usize>, starts: &[usize], io: &Io<'_, '_>) -> Result<()> {
+        let (x, w, b) = (io.input::<T>(0)?, io.input::<T>(1)?, if self.bias { io.input::<T>(3)? } else { &[] });
+        let mut sum = vec![0f32; self.n];
+        io.output::<T, ()>(0, |out| {
+            for r in rows.clone() {
+                // The group of a row: the last that starts at or before it and is not empty.
+                let g = starts.partition_point(|s| *s <= r).saturating_sub(1);
+                if g >= self.groups {
+                    return Err(Error::failed(format!("row {r} is in no group")));
+                }
+                match b.get(g * self.n..(g + 1) * self.n) {
+                    Some(b) => sum.iter_mut().zip(b).for_each(|(s, b)| *s = b.to_f32()),
+                    None => sum.fill(0.0),
+                }
+                let matrix = &w[g * self.k * self.n..(g + 1) * self.k * self.n];
+                for (x, row) in x[r * self.k..(r + 1) * self.k].iter().zip(matrix.chunks_exact(self.n.max(1))) {
+                    let x = x.to_f32();
+                    sum.iter_mut().zip(row).for_each(|(s, w)| *s += x * w.to_f32());
+                }
+                for (y, s) in out.part(r * self.n, self.n).iter_mut().zip(&sum) {
+                    *y = T::from_num(ge_kernels::view::Num::F(f64::from(*s)));
+                }
+            }
+            Ok(())
+        })
+    }
+}
+
+impl Kernel for Grouped {
+    fn units(&self) -> usize {
+        self.m
+    }
+    fn work(&self) -> u64 {
+        (self.m as u64).saturating_mul(self.k as u64).saturating_mul(self.n as u64)
+    }
+    fn run(&self, units: Range<usize>, io: &Io<'_, '_>) -> Result<()> {
+        with_kind!(self.kind, [F32, F16, Bf16], T => self.rows::<T>(units, &self.starts, io),
+            else Err(Error::internal("type of a grouped product")))
+    }
+    fn run_tiled(&self, units: Range<usize>, io: &Io<'_, '_>, data: &[u8]) -> Result<()> {
+        let starts: Vec<usize> = data
+            .as_chunks::<8>()
+            .0
+            .iter()
+            .map(|b| usize::try_from(u64::from_le_bytes(*b)).unwrap_or(usize::MAX))
+            .collect();
+        if starts.len() != self.groups + 1 {
+            return Err(Error::failed("tiling data is of another number of groups"));
+        }
+        with_kind!(self.kind, [F32, F16, Bf16], T => self.rows::<T>(units, &starts, io),
+            else Err(Error::internal("type of a grouped product")))
+    }
+}
+
+/// The tiling function on the device: reads `group_list`, writes key, block_dim and the first rows of the groups.
+struct OnDeviceTiling {
+    list_arg: usize,
+    wide: bool,
+    list_type: i64,
+    rows: usize,
+    block_dim: u32,
+}
+
+impl BlockKernel for OnDeviceTiling {
+    fn run(&self, call: &BlockArgs<'_>) -> Result<()> {
+        let list: Vec<i64> = if self.wide {
+            call.input::<i64>(self.list_arg)?.to_vec()
+        } else {
+            call.input::<i32>(self.list_arg)?.iter().map(|v| i64::from(*v)).collect()
+        };
+        let starts = starts_of(&list, self.rows, self.list_type)?;
+        let mut data = Tiling { units: self.rows as u64, block_dim: 1 }.encode();
+        starts.iter().for_each(|s| data.extend_from_slice(&(*s as u64).to_le_bytes()));
+        tiling_sink::write_context(call, 0, 0, self.block_dim, &data)
+    }
+}
+
+/// Loads the tiling function for a PREPROCESS_KERNEL: argument 0 is the context, the node's inputs and outputs follow.
+///
+/// # Errors
+/// `damaged` where the request does not fit.
+pub fn load_tiling(request: &LoadRequest, sig: &Sig, kernel: &dyn Kernel) -> Result<LoadedKernel> {
+    let list = request.args.iter().position(|a| a.kind.as_str() == "i" && a.index == VALUES_OF);
+    let list_arg = list.ok_or_else(|| Error::damaged(format!("tiling of `{}` lacks its values", request.node)))?;
+    let cores = request.task.kernel.as_ref().into_option().and_then(|k| k.tiling.first_chunk::<4>().copied());
+    let cores = u32::from_le_bytes(cores.unwrap_or([1, 0, 0, 0])).clamp(1, 65_535);
+    let list = sig.input(VALUES_OF as usize).map_err(Error::damaged)?;
+    let tiling = OnDeviceTiling {
+        list_arg,
+        wide: list.kind == Some(Kind::I64),
+        list_type: sig.int("group_list_type", 0),
+        rows: kernel.units(),
+        block_dim: Tiling::of(kernel, cores).block_dim,
+    };
+    let access = (0..request.args.len()).map(|a| if a == 0 { Access::WRITE } else { Access::READ }).collect();
+    Ok(block_kernel(Box::new(tiling), request.args.iter().map(|a| a.bytes).collect(), access, 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    #[test]
+    fn lists_of_both_types_give_first_rows() {
+        assert_eq!(starts_of(&[2, 0, 3], 5, 1).expect("rows"), [0, 2, 2, 5]);
+        assert_eq!(starts_of(&[2, 2, 5], 5, 0).expect("ends"), [0, 2, 2, 5]);
+        assert!(starts_of(&[2, 2], 5, 1).expect_err("sum").to_string().contains("sums to 4 rows, x has 5"));
+        assert!(starts_of(&[3, 2, 5], 5, 0).is_err());
+        assert!(starts_of(&[-1, 6], 5, 1).is_err());
+        assert!(starts_of(&[i64::MAX, i64::MAX], 5, 1).is_err());
+    }
+}
