@@ -11,7 +11,8 @@ use ge_plugin_api::device::{
 };
 use ge_plugin_api::engine::{ArgInfo, LoadRequest};
 use ge_plugin_api::kernel::Access;
-use ge_plugin_api::task::{KernelTask, StreamSlot, Task, TaskType};
+use ge_plugin_api::task::{KernelTask, StreamSlot, TILING_SINK_BLOCK_DIM, Task, TaskType};
+use ge_plugin_api::types::AttrValue;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
@@ -184,8 +185,12 @@ fn bind(
     if let Some(id) = t.sync_id {
         numbers.insert(0, i64::from(id));
     }
-    if let (TaskType::UPDATE, Some(target)) = (TaskType(t.kind), numbers.first_mut()) {
-        *target = usize::try_from(*target).map_or(*target, |n| captures.renumbered(n) as i64);
+    if t.kind == TaskType::UPDATE.code() {
+        let target = t.numbers.first().and_then(|k| usize::try_from(*k).ok());
+        let target = target.and_then(|k| updatable(m, t).nth(k)).ok_or_else(|| RuntimeError::Damaged {
+            what: format!("task {index} (UPDATE) of `{}` has no task to update", node.name),
+        })?;
+        numbers = vec![captures.renumbered(target.0) as i64];
     }
     let is_kernel = !t.kernel_name.is_empty();
     let resolved = DeviceTask {
@@ -219,7 +224,13 @@ fn bind(
         device.bind(resolved)?;
         return Ok(());
     }
-    let binary = match kernels.get(t.kernel_name.as_str()) {
+    // A tiling function is known by the kernel that it is for.
+    let stored = if t.kind == TaskType::PREPROCESS_KERNEL.code() {
+        updatable(m, t).next().map_or("", |(_, k)| k.kernel_name.as_str())
+    } else {
+        t.kernel_name.as_str()
+    };
+    let binary = match kernels.get(stored) {
         Some(b) => RVec::from(b.to_vec()),
         None if is_kernel => {
             return Err(RuntimeError::Damaged {
@@ -301,11 +312,44 @@ fn arguments(
                 .ok_or_else(|| damaged(format!("`{}` has no output {n}", node.name)))?;
             ("o", n, Some((Some(v.0), v.1)))
         } else {
-            (plain, 0, None)
+            (plain, 0, places.context(t.graph, t.node, plain).map(|p| (None, p)))
         };
         let (desc, place) = found.unwrap_or((None, NULL));
         args.push(ArgInfo { kind: kind.into(), index: n, desc: desc.cloned().into(), bytes: place.bytes });
         spots.push(place);
     }
+    if t.kind == TaskType::PREPROCESS_KERNEL.code() {
+        // A tiling function sees every input's and output's descriptor by its context, and the values that tiling reads.
+        let values = value_inputs(node);
+        for i in 0..node.inputs.len() {
+            let Some((d, p)) = places.input(m, t.graph, node, i)? else { continue };
+            let place = if values.contains(&(i as i64)) { p } else { NULL };
+            args.push(ArgInfo { kind: "i".into(), index: i as u32, desc: Some(d.clone()).into(), bytes: p.bytes });
+            spots.push(place);
+        }
+        for k in 0..node.outputs.len() {
+            let Some((d, p)) = places.output(m, node, k)? else { continue };
+            args.push(ArgInfo { kind: "o".into(), index: k as u32, desc: Some(d.clone()).into(), bytes: p.bytes });
+            spots.push(NULL);
+        }
+    }
     Ok((args, spots))
+}
+
+/// Inputs whose values the node's tiling reads, as its attached streams say.
+fn value_inputs(node: &NodeInfo) -> Vec<i64> {
+    let Some(AttrValue::List(list)) = node.attrs.get("_attached_stream_info_list") else { return Vec::new() };
+    let named = |d: &AttrValue| {
+        let e = d.as_dict()?.iter().find(|e| e.key.as_str() == "_attached_resource_depend_value_list_int")?;
+        Some(e.value.as_ints()?.to_vec())
+    };
+    list.iter().filter_map(named).flatten().collect()
+}
+
+/// Tasks of a node that wait for UPDATE, as ids on the device, which are positions in the model.
+fn updatable<'m>(m: &'m CompiledModel, t: &'m TaskInfo) -> impl Iterator<Item = (usize, &'m TaskInfo)> {
+    let own = move |o: &&TaskInfo| {
+        (o.graph, o.node) == (t.graph, t.node) && !o.kernel_name.is_empty() && o.block_dim == TILING_SINK_BLOCK_DIM
+    };
+    m.tasks.iter().enumerate().filter(move |(_, o)| own(o))
 }

@@ -1,8 +1,10 @@
 //! Where arguments lie: from slots of the plan to allocations of the device model.
 use crate::error::RuntimeError;
 use ge_model::{CompiledModel, NodeInfo, SlotInfo};
+use ge_plugin_api::author::tiling_sink::{BLOCK_DIM_AT, CONTEXT_BYTES, HEADER_BYTES, KEY_AT, TILING_DATA_BYTES};
 use ge_plugin_api::device::{Allocation, AllocationKind, MemoryKind, Place};
 use ge_plugin_api::types::TensorDesc;
+use std::collections::BTreeMap;
 
 /// The allocations of a model and how slots map to them.
 pub(crate) struct Places {
@@ -13,6 +15,9 @@ pub(crate) struct Places {
     feature: Vec<(u8, u32)>,
     inputs: Vec<u32>,
     outputs: Vec<u32>,
+    /// Tiling contexts by node, as offsets in one TS allocation.
+    contexts: BTreeMap<(u32, u32), u64>,
+    context_memory: u32,
 }
 
 /// An argument without memory.
@@ -27,6 +32,8 @@ impl Places {
             feature: Vec::new(),
             inputs: Vec::new(),
             outputs: Vec::new(),
+            contexts: BTreeMap::new(),
+            context_memory: u32::MAX,
         };
         for s in &m.memory.spaces {
             let memory = MemoryKind::from_name(&s.memory).unwrap_or(MemoryKind::HBM);
@@ -43,7 +50,28 @@ impl Places {
             let at = p.add(AllocationKind::OUTPUT, MemoryKind::HBM, o.desc.data_bytes().unwrap_or(0), k as u32);
             p.outputs.push(at);
         }
+        for t in m.tasks.iter().filter(|t| t.args_format.contains("{tiling_context")) {
+            let next = (p.contexts.len() * CONTEXT_BYTES) as u64;
+            p.contexts.entry((t.graph, t.node)).or_insert(next);
+        }
+        if !p.contexts.is_empty() {
+            let bytes = (p.contexts.len() * CONTEXT_BYTES) as u64;
+            p.context_memory = p.add(AllocationKind::FEATURE_MAP, MemoryKind::TS, bytes, 0);
+        }
         p
+    }
+
+    /// The place of a node's tiling context or of a part of it (001 §5.1); None: the item names none.
+    pub(crate) fn context(&self, graph: u32, node: u32, item: &str) -> Option<Place> {
+        let (at, bytes) = match item {
+            "tiling_context" => (0, CONTEXT_BYTES),
+            "tiling_context.tiling_data" => (0, HEADER_BYTES + TILING_DATA_BYTES),
+            "tiling_context.tiling_key" => (KEY_AT, 8),
+            "tiling_context.block_dim" => (BLOCK_DIM_AT, 8),
+            _ => return None,
+        };
+        let base = self.contexts.get(&(graph, node))?;
+        Some(Place { allocation: self.context_memory, offset: base + at as u64, bytes: bytes as u64, rank: u32::MAX })
     }
 
     pub(crate) fn add(&mut self, kind: AllocationKind, memory: MemoryKind, bytes: u64, index: u32) -> u32 {
