@@ -21,6 +21,8 @@ pub mod place;
 pub mod partition;
 /// Memory conflicts.
 pub mod conflict;
+/// Features across stages: tiling sink.
+pub mod feature;
 /// Output sizes, workspaces, wishes of each node.
 pub mod params;
 /// Streams: logical allocation and, beyond it, streams from the graph's own parallelism.

@@ -3,6 +3,7 @@
 //! `import` is the front end's; the rest stand here. Each stage is one module with one entry function; what it decides is a type
 //! of its own, read by those after it.
 use crate::error::{CompileError, Result};
+use crate::feature::tiling_sink;
 use crate::memory::graph_planner;
 use crate::model::{GeRootModel, weights};
 use crate::options::Options;
@@ -67,6 +68,7 @@ pub fn compile(
     run.stage("prepare", &mut model, |m| prepare::run(m, toolbox, &mut records))?;
     let is_view = |n: &ge_ir::Node| toolbox.op_flags(n.op_key()) & ge_plugin_api::ops::flags::VIEW != 0;
     run.stage("conflict", &mut model, |m| conflict::run(m, &is_view))?;
+    tiling_sink::mark(&mut model, toolbox, options, &mut records)?;
     let placement = run.stage("place", &mut model, |m| EnginePlacer::new(toolbox, false)?.run(m))?;
     for (key, asked) in &placement.asked {
         for c in asked {
@@ -76,6 +78,7 @@ pub fn compile(
         }
     }
     let params = params::run(&model, &placement, toolbox)?;
+    tiling_sink::ask_streams(&mut model, &params);
     let weights = weights::merge(&model)?;
     let (stream_plan, order) = run.stage("streams", &mut model, |m| streams::run(m, &placement, toolbox, options))?;
     let memory = run.stage("memory", &mut model, |m| {
@@ -83,6 +86,7 @@ pub fn compile(
     })?;
     let sync = run.stage("sync", &mut model, |m| {
         let mut plan = sync::insert::insert(m, &stream_plan, &order)?;
+        tiling_sink::add_sync(m, &params, &stream_plan, &order, &mut plan);
         sync::resources::assign(&mut plan, &params, &stream_plan, &order);
         Ok(plan)
     })?;

@@ -9,6 +9,7 @@ use ge_model::{
     PluginInfo, SlotInfo, SpaceInfo, StreamsInfo, TaskInfo, ValueAt, ZeroCopyInfo,
 };
 use ge_plugin_api::abi::ROption;
+use ge_plugin_api::task::TaskType;
 
 /// Puts everything that was decided into plain data. `time_ns` gives the run time of a node for the simulated clock.
 pub fn assemble(root: &GeRootModel, time_ns: &dyn Fn(NodeKey) -> u64) -> CompiledModel {
@@ -83,6 +84,19 @@ pub fn assemble(root: &GeRootModel, time_ns: &dyn Fn(NodeKey) -> u64) -> Compile
             recv: p.recv.node.name(&root.model),
         })
         .collect();
+    // An event of a node's own tasks, from its attached stream to its main one.
+    let records: std::collections::BTreeSet<(NodeKey, u32)> = root
+        .tasks
+        .tasks
+        .iter()
+        .filter(|t| t.task.kind() == TaskType::EVENT_RECORD)
+        .filter_map(|t| Some((t.node, t.sync_id?)))
+        .collect();
+    for (key, ids) in &root.sync.resources {
+        let name = key.name(&root.model);
+        let own = ids.iter().filter(|id| records.contains(&(*key, **id)));
+        m.events.extend(own.map(|id| EventInfo { id: *id, notify: false, send: name.clone(), recv: name.clone() }));
+    }
     m.memory = MemoryInfo {
         spaces: root
             .memory
@@ -165,7 +179,6 @@ fn passes(root: &GeRootModel) -> Vec<PassInfo> {
 }
 
 fn labels(root: &GeRootModel) -> u32 {
-    use ge_plugin_api::task::TaskType;
     root.physical.tasks.iter().filter(|t| t.task.kind() == TaskType::LABEL_SET).count() as u32
 }
 

@@ -11,7 +11,7 @@ use ge_ir::Model;
 use ge_ir::view::GraphContext;
 use ge_plugin_api::diagnostic::{Error, ErrorKind};
 use ge_plugin_api::engine::{KernelBinary, Target, TaskContext};
-use ge_plugin_api::task::{Task, TaskType};
+use ge_plugin_api::task::{TILING_SINK_BLOCK_DIM, Task, TaskType};
 use rayon::prelude::*;
 use std::collections::{BTreeMap, HashMap};
 
@@ -72,8 +72,16 @@ impl<'t> TaskGenerator<'t> {
                 }
             }
             let resources = sync.resources.get(&key).map_or(&[][..], Vec::as_slice);
+            let updatable: Vec<bool> = tasks.iter().map(waits_for_update).collect();
             for mut task in tasks {
                 let stream = self.stream_of(model, streams, key, &task)?;
+                if task.kind() == TaskType::UPDATE {
+                    // From the place in the node's list to the place among its updatable kernels, which later stages keep.
+                    let target = task.numbers.first().and_then(|k| usize::try_from(*k).ok());
+                    let target = target.filter(|k| updatable.get(*k) == Some(&true));
+                    let k = target.ok_or_else(|| self.no_target(model, key))?;
+                    task.numbers = vec![updatable[..k].iter().filter(|u| **u).count() as i64].into();
+                }
                 let sync_id = match task.kind() {
                     TaskType::EVENT_RECORD | TaskType::EVENT_WAIT | TaskType::NOTIFY_RECORD | TaskType::NOTIFY_WAIT => {
                         resources.get(task.sync_slot as usize).copied()
@@ -102,6 +110,13 @@ impl<'t> TaskGenerator<'t> {
         }
         out.kernels = kernels.into_values().collect();
         Ok(out)
+    }
+
+    fn no_target(&self, model: &Model, key: NodeKey) -> CompileError {
+        let engine = &self.toolbox.engine(self.placement.engine[key]).info.name;
+        let what = format!("engine {engine} updates a task that is no kernel with placeholder blocks");
+        let e = Error::new(ErrorKind::PLUGIN, what);
+        CompileError::Plugin(e.at_node(&key.name(model), key.get(model).map_or("", |n| n.op())))
     }
 
     fn stream_of(&self, model: &Model, streams: &StreamPlan, key: NodeKey, task: &Task) -> Result<StreamId> {
@@ -157,6 +172,10 @@ impl<'t> TaskGenerator<'t> {
         let tasks = engine.object.generate_task(node, &context).map_err(at)?;
         Ok((key, (tasks, kernel)))
     }
+}
+
+fn waits_for_update(task: &Task) -> bool {
+    task.kernel.as_ref().into_option().is_some_and(|k| k.block_dim == TILING_SINK_BLOCK_DIM)
 }
 
 fn sync_task(p: &crate::sync::SyncPair, record: bool) -> PlacedTask {

@@ -1,0 +1,117 @@
+//! The gate of 001 §4.1: which nodes' tiling reads values, and whether it may run on the device.
+//!
+//! A node is marked `_dynamic_tiling_depend_op` where an input whose value its tiling reads is no constant. Option, device (online
+//! only) and operator then say yes: `_tiling_sink_op`; or no: `_force_unknown_shape`, and the reason is kept.
+use crate::error::{CompileError, Result};
+use crate::ids::NodeKey;
+use crate::options::Options;
+use crate::pass::Records;
+use crate::toolbox::Toolbox;
+use ge_ir::{Model, Node};
+use ge_plugin_api::author::tiling_sink::SINK;
+use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Mark of a node whose tiling reads a value that is no constant.
+pub const DEPENDS: &str = "_dynamic_tiling_depend_op";
+/// Mark of a node that would have to run with unknown shapes.
+pub const FORCED: &str = "_force_unknown_shape";
+/// A node that never times out: not together with tiling sink (001 §2.3).
+pub const NEVER_TIMEOUT: &str = "_op_exec_never_timeout";
+/// A super kernel of a reused binary: only with tiling sink (001 §4.4).
+pub const REUSED_BINARY: &str = "super_kernel_reuse_binary";
+/// The option.
+pub const OPTION: &str = "ge.tiling_schedule_optimize";
+
+/// Marks all nodes of all graphs. Errors name node and attribute.
+pub fn mark(model: &mut Model, toolbox: &Toolbox, options: &Options, records: &mut Records) -> Result<()> {
+    let placements = placements(toolbox)?;
+    let mut marks: Vec<(NodeKey, Option<String>)> = Vec::new();
+    let mut failures = Vec::new();
+    for (gi, g) in model.graphs().iter().enumerate() {
+        for n in g.nodes() {
+            let depends = placements.contains_key(n.op()) && reads_values(toolbox, g, n);
+            let refusal = depends.then(|| refuse(toolbox, options, &placements, g, n));
+            let sunk = refusal == Some(None);
+            if sunk && n.attrs().flag(NEVER_TIMEOUT) {
+                failures.push(fault(n, NEVER_TIMEOUT, "a node with tiling sink cannot be one that never times out"));
+            }
+            if !sunk && n.attrs().flag(REUSED_BINARY) {
+                failures.push(fault(n, REUSED_BINARY, "a super kernel of a reused binary needs tiling sink"));
+            }
+            if let Some(r) = refusal {
+                marks.push((NodeKey::new(gi, n.id()), r));
+            }
+        }
+    }
+    if !failures.is_empty() {
+        return Err(CompileError::Plugin(ge_plugin_api::Error::all(ErrorKind::FAILED, failures)));
+    }
+    for (key, refusal) in marks {
+        let name = key.name(model);
+        let g = &mut model.graphs_mut()[key.graph as usize];
+        g.set_attr(key.node, DEPENDS, true);
+        match refusal {
+            None => g.set_attr(key.node, SINK, true),
+            Some(why) => {
+                g.remove_attr(key.node, SINK);
+                g.set_attr(key.node, FORCED, true);
+                records.refuse(&name, "TilingSink", why);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Where tiling functions of each operator can run, over all engines that take part.
+fn placements(toolbox: &Toolbox) -> Result<BTreeMap<String, BTreeSet<String>>> {
+    let mut out: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for e in toolbox.engines.iter().filter(|e| e.excluded.is_none()) {
+        for (op, place) in e.object.tilings()? {
+            out.entry(op).or_default().insert(place);
+        }
+    }
+    Ok(out)
+}
+
+fn reads_values(toolbox: &Toolbox, g: &ge_ir::Graph, n: &Node) -> bool {
+    let Some(op) = toolbox.op(n.op_key()) else { return false };
+    op.proto.value_inputs.iter().any(|i| {
+        let value = n.input(*i as usize).filter(|v| !v.is_absent());
+        value.is_some_and(|v| g.constant(v).is_none())
+    })
+}
+
+/// Why a node's tiling stays where it is; None: it goes to the device.
+fn refuse(
+    toolbox: &Toolbox,
+    options: &Options,
+    placements: &BTreeMap<String, BTreeSet<String>>,
+    g: &ge_ir::Graph,
+    n: &Node,
+) -> Option<String> {
+    if options.get(OPTION) != "1" {
+        return Some(format!("option {OPTION} is not 1"));
+    }
+    let soc = &toolbox.target.soc;
+    if toolbox.target.online && !soc.model_task_update {
+        return Some(format!("device {} cannot update tasks of a model", soc.name));
+    }
+    if !placements.get(n.op()).is_some_and(|p| p.contains("aicpu")) {
+        return Some(format!("no engine has a tiling function of {} for the device (TILING_ON_AICPU)", n.op()));
+    }
+    let unknown = |d: &ge_ir::TensorDesc| d.shape.sizes().is_none();
+    let inputs = (0..n.inputs().len()).filter_map(|i| g.input_desc(n, i)).any(unknown);
+    if inputs || n.outputs().iter().any(unknown) {
+        return Some("its shapes are not all known: tiling sink is for static graphs".into());
+    }
+    None
+}
+
+fn fault(n: &Node, attribute: &str, why: &str) -> Diagnostic {
+    Diagnostic::error(format!("`{}` ({}) has `{attribute}`: {why}", n.name(), n.op()))
+        .code("GE-E0340")
+        .node(n.name(), n.op())
+        .subject(attribute)
+        .help(format!("remove the attribute, or change {OPTION}"))
+}
