@@ -1,6 +1,7 @@
 //! `InferShapePass`: types and shapes in topological order, with constants folded on the way, so that a Reshape sees the
 //! shape that a Shape and a Gather computed (003 §8).
 use super::fold::{fold, folding_engine};
+use super::subgraphs;
 use crate::error::{CompileError, Result};
 use crate::pass::{PassRecord, Records};
 use crate::place::engine_placer::STRUCTURAL;
@@ -31,8 +32,27 @@ impl<'t> InferShapePass<'t> {
         let mut failures: Vec<Diagnostic> = Vec::new();
         let mut visits = 0;
         let mut folded = 0;
-        for gi in 0..model.graphs().len() {
-            for id in model.graphs()[gi].order().to_vec() {
+        let mut entered = vec![false; model.graphs().len()];
+        for start in 0..model.graphs().len() {
+            let mut walk = vec![(start, model.graphs()[start].order().to_vec(), 0, false)];
+            if std::mem::replace(&mut entered[start], true) {
+                continue;
+            }
+            while let Some((gi, order, at, back)) = walk.pop() {
+                let Some(&id) = order.get(at) else { continue };
+                if !back {
+                    // A subgraph is inferred from what its parent gives it, before what reads its parent.
+                    let subs = subgraphs::enter(model, gi, id);
+                    let fresh: Vec<usize> =
+                        subs.into_iter().filter(|s| !std::mem::replace(&mut entered[*s], true)).collect();
+                    if !fresh.is_empty() {
+                        walk.push((gi, order, at, true));
+                        walk.extend(fresh.into_iter().rev().map(|s| (s, model.graphs()[s].order().to_vec(), 0, false)));
+                        continue;
+                    }
+                }
+                subgraphs::leave(model, gi, id);
+                walk.push((gi, order, at + 1, false));
                 visits += 1;
                 match self.visit(model, gi, id, engine) {
                     Ok(Some(outputs)) => {

@@ -1,6 +1,7 @@
 //! Preparation. in: the graph as the front end built it, out: the same graph with every type and shape that can be known.
 pub mod fold;
 pub mod infer_shape_pass;
+mod subgraphs;
 
 pub use infer_shape_pass::InferShapePass;
 
