@@ -3,7 +3,7 @@
 //! `import` is the front end's; the rest stand here. Each stage is one module with one entry function; what it decides is a type
 //! of its own, read by those after it.
 use crate::error::{CompileError, Result};
-use crate::feature::tiling_sink;
+use crate::feature::{control_flow, tiling_sink};
 use crate::memory::graph_planner;
 use crate::model::{GeRootModel, weights};
 use crate::options::Options;
@@ -68,6 +68,13 @@ pub fn compile(
     run.stage("prepare", &mut model, |m| prepare::run(m, toolbox, &mut records))?;
     let is_view = |n: &ge_ir::Node| toolbox.op_flags(n.op_key()) & ge_plugin_api::ops::flags::VIEW != 0;
     run.stage("conflict", &mut model, |m| conflict::run(m, &is_view))?;
+    let mut options = options.clone();
+    if control_flow::lower(&mut model, &is_view)? {
+        // A loop by labels stays on its stream, and what waits outside of it must not be waited for within.
+        options.set("ge.enableSingleStream", "true");
+        options.set("ge.x.stream_mode", "engine");
+    }
+    let options = &options;
     tiling_sink::mark(&mut model, toolbox, options, &mut records)?;
     let placement = run.stage("place", &mut model, |m| EnginePlacer::new(toolbox, false)?.run(m))?;
     for (key, asked) in &placement.asked {

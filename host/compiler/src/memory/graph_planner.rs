@@ -3,6 +3,7 @@ use super::assign::{AssignOptions, Block, MemoryEffort, StreamConflicts, Watch, 
 use super::check_offsets::check_offsets;
 use super::plan::{Io, MemoryPlan, Slot, Space, SpaceReport, ZeroCopyRange};
 use crate::error::{CompileError, Result};
+use crate::feature::control_flow::lower::REF_INPUT;
 use crate::ids::{ModelMap, NodeKey};
 use crate::model::weights::Weights;
 use crate::options::Options;
@@ -87,13 +88,14 @@ impl Planner<'_> {
                     continue;
                 }
                 let view = k == 0 && is_view(self.toolbox, Some(self.placement), key, n);
-                if view {
-                    if let Some(v) = n.input(0) {
+                let shared = n.attrs().int(REF_INPUT).and_then(|i| u32::try_from(i).ok()).filter(|_| k == 0);
+                if let Some(i) = if view { Some(0) } else { shared } {
+                    if let Some(v) = n.input(i as usize) {
                         let up = NodeKey { graph: key.graph, node: v.node };
                         let shared = of_output[up].get(v.output as usize).copied().flatten();
                         let slot = plan.outputs[up].get(v.output as usize).copied().unwrap_or(Slot::NONE);
                         mine.push(shared);
-                        slots.push(Slot { ref_input: Some(0), ..slot });
+                        slots.push(Slot { ref_input: Some(i), ..slot });
                         continue;
                     }
                 }

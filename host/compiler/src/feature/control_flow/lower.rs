@@ -1,0 +1,443 @@
+//! Each control node of the root graph is replaced by the nodes of its subgraphs between labels, until none is left.
+//!
+//! If and Case: LabelSwitchByIndex over the branches; each branch ends by copies of its values into memory that all branches
+//! share, and a jump to the end. While: copies of the carried values, a label, the condition, LabelSwitchByIndex, the body,
+//! copies of the next values into the same memory, a jump back; the label behind it keeps alive what the loop reads. All of it
+//! stands on one stream, in graph order: a loop by labels stays on its stream (facts 8.6).
+use super::writer::Writer;
+use crate::error::{CompileError, Result};
+use ge_ir::{DType, Graph, Model, Node, NodeId, TensorDesc, ValueRef};
+use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
+use ge_plugin_api::types::{AttrMap, AttrValue};
+use std::collections::HashMap;
+
+/// A copy whose output lies where this input lies.
+pub const REF_INPUT: &str = "_ref_input";
+/// Most control nodes of a model, copies by nesting counted.
+const MOST: usize = 4096;
+
+/// Whether output 0 of a node of this type lies where its input 0 lies.
+pub type IsView<'a> = &'a dyn Fn(&Node) -> bool;
+
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Branches,
+    Loop,
+    Call,
+}
+
+fn kind(n: &Node) -> Option<Kind> {
+    Some(match n.op() {
+        "If" | "StatelessIf" | "Case" | "StatelessCase" => Kind::Branches,
+        "While" | "StatelessWhile" => Kind::Loop,
+        "PartitionedCall" => Kind::Call,
+        _ => return None,
+    })
+}
+
+/// Rewrites the root graph; says whether there are labels now. Errors name the node that cannot run on the device.
+pub fn lower(model: &mut Model, is_view: IsView<'_>) -> Result<bool> {
+    let mut labels = 0i64;
+    for round in 0..=MOST {
+        let root = model.root();
+        if let Some(n) = root.nodes().find(|n| matches!(n.op(), "For")) {
+            return Err(refused(n, "For on the device is not supported; write it as While"));
+        }
+        let Some(id) = root.nodes().find(|n| kind(n).is_some()).map(Node::id) else {
+            if round > 0 {
+                let root = std::mem::replace(&mut model.graphs_mut()[0], Graph::new("gone"));
+                *model = Model::from_graphs(vec![root]).unwrap_or_else(|| Model::new("main"));
+            }
+            return Ok(labels > 0);
+        };
+        if round == MOST {
+            break;
+        }
+        let graph = expand(model, id, &mut labels, is_view)?;
+        model.graphs_mut()[0] = graph;
+    }
+    let message = format!("more than {MOST} control nodes, counted in each place where they are used");
+    Err(CompileError::Option { message, help: "make the nesting of subgraphs smaller".into() })
+}
+
+fn refused(n: &Node, why: &str) -> CompileError {
+    CompileError::Plugin(
+        Diagnostic::error(format!("`{}` ({}) cannot run on the device: {why}", n.name(), n.op()))
+            .code("GE-E0350")
+            .node(n.name(), n.op())
+            .of(ErrorKind::UNSUPPORTED),
+    )
+}
+
+/// The root graph without one control node.
+fn expand(model: &Model, target: NodeId, labels: &mut i64, is_view: IsView<'_>) -> Result<Graph> {
+    let old = model.root();
+    let freed = old.get(target).map_or("", Node::name);
+    let mut e = Expansion { model, labels, is_view, w: Writer::like(old, freed) };
+    let mut values: HashMap<ValueRef, ValueRef> = HashMap::new();
+    let mut nodes: HashMap<NodeId, NodeId> = HashMap::new();
+    for n in old.nodes() {
+        let inputs = mapped(&values, n.inputs());
+        let controls: Vec<NodeId> = n.controls().iter().filter_map(|c| nodes.get(c).copied()).collect();
+        if n.id() == target {
+            let (outs, last) = e.control(n, &inputs, &controls)?;
+            for (k, v) in outs.into_iter().enumerate() {
+                values.insert(n.value(k as u32), v);
+            }
+            nodes.insert(n.id(), last);
+            continue;
+        }
+        let id =
+            e.w.push(n.op_key(), n.name().to_owned(), inputs, controls, n.outputs().to_vec(), n.attrs().clone())?;
+        nodes.insert(n.id(), id);
+        values.extend((0..n.outputs().len() as u32).map(|k| (n.value(k), ValueRef::new(id, k))));
+    }
+    Ok(e.w.graph)
+}
+
+fn mapped(values: &HashMap<ValueRef, ValueRef>, inputs: &[ValueRef]) -> Vec<ValueRef> {
+    inputs.iter().map(|v| if v.is_absent() { *v } else { values.get(v).copied().unwrap_or(ValueRef::ABSENT) }).collect()
+}
+
+struct Expansion<'m> {
+    model: &'m Model,
+    labels: &'m mut i64,
+    is_view: IsView<'m>,
+    w: Writer,
+}
+
+type Outs = (Vec<ValueRef>, NodeId);
+
+impl Expansion<'_> {
+    fn control(&mut self, n: &Node, inputs: &[ValueRef], controls: &[NodeId]) -> Result<Outs> {
+        match kind(n) {
+            Some(Kind::Branches) => self.branches(n, inputs, controls),
+            Some(Kind::Loop) => self.repeat(n, inputs, controls),
+            _ => {
+                let name = self.w.take(n.name(), &format!("{}/call", n.name()));
+                let start = self.w.add("NoOp", name, vec![], controls.to_vec(), vec![], AttrMap::default())?;
+                let outs = self.inline(n, self.subgraph(n, "f")?, inputs)?;
+                Ok((outs, start))
+            }
+        }
+    }
+
+    fn subgraph(&self, n: &Node, key: &str) -> Result<usize> {
+        let name = match n.attr(key) {
+            Some(AttrValue::Graph(g)) => g.as_str(),
+            _ => return Err(refused(n, &format!("it has no subgraph `{key}`"))),
+        };
+        self.model.graph_index(name).ok_or_else(|| refused(n, &format!("subgraph `{name}` is not there")))
+    }
+
+    /// Copies the nodes of a subgraph whose inputs are `args`; the values that it returns.
+    fn inline(&mut self, parent: &Node, sub: usize, args: &[ValueRef]) -> Result<Vec<ValueRef>> {
+        let model = self.model;
+        let g = &model.graphs()[sub];
+        let mut values: HashMap<ValueRef, ValueRef> = HashMap::new();
+        let mut nodes: HashMap<NodeId, NodeId> = HashMap::new();
+        let mut outs = Vec::new();
+        for n in g.nodes() {
+            if n.op() == "Data" {
+                let k = n.attrs().int("index").and_then(|i| usize::try_from(i).ok()).unwrap_or(0);
+                let arg = args.get(k).ok_or_else(|| refused(parent, &format!("`{}` has no input {k}", g.name())))?;
+                values.insert(n.value(0), *arg);
+                continue;
+            }
+            let inputs = mapped(&values, n.inputs());
+            if n.op() == "NetOutput" {
+                outs = inputs;
+                continue;
+            }
+            let controls = n.controls().iter().filter_map(|c| nodes.get(c).copied()).collect();
+            let name = self.w.take(g.name(), n.name());
+            let id = self.w.push(n.op_key(), name, inputs, controls, n.outputs().to_vec(), n.attrs().clone())?;
+            nodes.insert(n.id(), id);
+            values.extend((0..n.outputs().len() as u32).map(|k| (n.value(k), ValueRef::new(id, k))));
+        }
+        Ok(outs)
+    }
+
+    fn next_label(&mut self) -> i64 {
+        *self.labels += 1;
+        *self.labels - 1
+    }
+
+    fn label(&mut self, n: &Node, label: i64, keep: Vec<ValueRef>) -> Result<NodeId> {
+        let name = self.w.take(n.name(), &format!("{}/label_{label}", n.name()));
+        let mut attrs = AttrMap::default();
+        attrs.set("_label_index", label);
+        self.w.add("LabelSet", name, keep, vec![], vec![], attrs)
+    }
+
+    fn goto(&mut self, n: &Node, label: i64) -> Result<NodeId> {
+        let name = self.w.take(n.name(), &format!("{}/goto_{label}", n.name()));
+        let mut attrs = AttrMap::default();
+        attrs.set("_label_index", label);
+        self.w.add("LabelGotoEx", name, vec![], vec![], vec![], attrs)
+    }
+
+    fn switch(&mut self, n: &Node, index: ValueRef, controls: &[NodeId], list: Vec<i64>) -> Result<NodeId> {
+        let name = self.w.take(n.name(), &format!("{}/switch", n.name()));
+        let mut attrs = AttrMap::default();
+        attrs.set("label_list", list);
+        self.w.add("LabelSwitchByIndex", name, vec![index], controls.to_vec(), vec![], attrs)
+    }
+
+    /// The index of a switch: a condition as 0 or 1, an index as it is.
+    fn index(&mut self, n: &Node, value: ValueRef, is_condition: bool) -> Result<ValueRef> {
+        if value.is_absent() {
+            return Err(refused(n, "its condition is missing"));
+        }
+        let d = self.w.desc(value)?;
+        match d.shape.sizes() {
+            Some(s) if s.iter().product::<u64>() == 1 => {}
+            _ => return Err(refused(n, &format!("its condition is {}{}, it takes one value", d.dtype, d.shape))),
+        }
+        if !is_condition && matches!(d.dtype, DType::I32 | DType::I64) {
+            return Ok(value);
+        }
+        let mut value = value;
+        let bool_first = is_condition && d.dtype != DType::BOOL;
+        for to in bool_first.then_some(DType::BOOL).into_iter().chain([DType::I32]) {
+            let name = self.w.take(n.name(), &format!("{}/index_{to}", n.name()));
+            let mut attrs = AttrMap::default();
+            attrs.set("dst_type", AttrValue::Type(to));
+            let out = TensorDesc::new(to, d.shape.clone());
+            let id = self.w.add("Cast", name, vec![value], vec![], vec![out], attrs)?;
+            value = ValueRef::new(id, 0);
+        }
+        Ok(value)
+    }
+
+    /// A copy, into memory of its own or into that of `into`.
+    fn copy(&mut self, n: &Node, name: String, from: ValueRef, into: Option<ValueRef>) -> Result<ValueRef> {
+        if from.is_absent() {
+            return Err(refused(n, "a value that it needs is missing"));
+        }
+        let (d, mut inputs, mut attrs) = (self.w.desc(from)?, vec![from], AttrMap::default());
+        if let Some(into) = into {
+            let held = self.w.desc(into)?;
+            if (held.dtype, held.shape.sizes()) != (d.dtype, d.shape.sizes()) {
+                let what =
+                    format!("a value is {}{} one time and {}{} another", held.dtype, held.shape, d.dtype, d.shape);
+                return Err(refused(n, &format!("{what}: its shapes are not static")));
+            }
+            inputs.push(into);
+            attrs.set(REF_INPUT, 1i64);
+        }
+        if d.shape.sizes().is_none() {
+            return Err(refused(n, &format!("a value is {}{}: its shapes are not static", d.dtype, d.shape)));
+        }
+        let id = self.w.add("MemcpyAsync", name, inputs, vec![], vec![d], attrs)?;
+        Ok(ValueRef::new(id, 0))
+    }
+
+    /// The name under which the k-th value of a control node goes on.
+    fn result_name(&mut self, n: &Node, k: usize) -> String {
+        let wish = if k == 0 { n.name().to_owned() } else { format!("{}_{k}", n.name()) };
+        self.w.take(n.name(), &wish)
+    }
+
+    fn branches(&mut self, n: &Node, inputs: &[ValueRef], controls: &[NodeId]) -> Result<Outs> {
+        let conditional = n.op().ends_with("If");
+        // Index 0 is false.
+        let subs: Vec<usize> = if conditional {
+            vec![self.subgraph(n, "else_branch")?, self.subgraph(n, "then_branch")?]
+        } else {
+            let Some(AttrValue::List(list)) = n.attr("branches") else {
+                return Err(refused(n, "it has no `branches`"));
+            };
+            let names = list.iter().filter_map(|g| if let AttrValue::Graph(g) = g { Some(g.as_str()) } else { None });
+            names.filter_map(|g| self.model.graph_index(g)).collect()
+        };
+        let (Some(&cond), false) = (inputs.first(), subs.is_empty()) else {
+            return Err(refused(n, "it has no condition or no branch"));
+        };
+        let index = self.index(n, cond, conditional)?;
+        let own: Vec<i64> = subs.iter().map(|_| self.next_label()).collect();
+        let end = self.next_label();
+        self.switch(n, index, controls, own.clone())?;
+        let count = n.outputs().len();
+        let mut held: Vec<Option<ValueRef>> = vec![None; count];
+        let last = subs.len() - 1;
+        for (b, sub) in subs.into_iter().enumerate() {
+            self.label(n, own[b], vec![])?;
+            let outs = self.inline(n, sub, &inputs[1..])?;
+            if outs.len() < count {
+                return Err(refused(n, &format!("branch {b} gives {} values of {count}", outs.len())));
+            }
+            for (k, held) in held.iter_mut().enumerate() {
+                let name = if b == last {
+                    self.result_name(n, k)
+                } else {
+                    self.w.take(n.name(), &format!("{}/branch_{b}_{k}", n.name()))
+                };
+                *held = Some(self.copy(n, name, outs[k], *held)?);
+            }
+            if b < last {
+                self.goto(n, end)?;
+            }
+        }
+        let tail = self.label(n, end, vec![])?;
+        Ok((held.into_iter().flatten().collect(), tail))
+    }
+
+    fn repeat(&mut self, n: &Node, inputs: &[ValueRef], controls: &[NodeId]) -> Result<Outs> {
+        let (cond, body) = (self.subgraph(n, "cond")?, self.subgraph(n, "body")?);
+        let unchanged = unchanged(&self.model.graphs()[body], inputs.len());
+        let name = self.w.take(n.name(), &format!("{}/start", n.name()));
+        self.w.add("NoOp", name, vec![], controls.to_vec(), vec![], AttrMap::default())?;
+        let mut state = inputs.to_vec();
+        for (k, s) in state.iter_mut().enumerate() {
+            // A value that no turn changes is read where it is, unless it goes on as an output.
+            if !unchanged[k] || !n.uses(k).is_empty() {
+                let name = self.w.take(n.name(), &format!("{}/init_{k}", n.name()));
+                *s = self.copy(n, name, *s, None)?;
+            }
+        }
+        let (again, inside, end) = (self.next_label(), self.next_label(), self.next_label());
+        self.label(n, again, vec![])?;
+        let test = self.inline(n, cond, &state)?;
+        let index = self.index(n, test.first().copied().unwrap_or(ValueRef::ABSENT), true)?;
+        self.switch(n, index, &[], vec![end, inside])?;
+        self.label(n, inside, vec![])?;
+        let first = self.w.graph.next_id();
+        let mut next = self.inline(n, body, &state)?;
+        if next.len() < inputs.len() {
+            return Err(refused(n, &format!("its body gives {} values of {}", next.len(), inputs.len())));
+        }
+        for k in (0..inputs.len()).filter(|k| !unchanged[*k]) {
+            if !self.is_fresh(next[k], first) {
+                let name = self.w.take(n.name(), &format!("{}/next_{k}", n.name()));
+                next[k] = self.copy(n, name, next[k], None)?;
+            }
+        }
+        let mut outs = state.clone();
+        for k in (0..inputs.len()).filter(|k| !unchanged[*k]) {
+            let name = self.result_name(n, k);
+            outs[k] = self.copy(n, name, next[k], Some(state[k]))?;
+        }
+        self.goto(n, again)?;
+        let tail = self.label(n, end, outs.iter().copied().filter(|v| !v.is_absent()).collect())?;
+        Ok((outs, tail))
+    }
+
+    /// Whether a value lies in memory that the body alone made, not in that of a carried value.
+    fn is_fresh(&self, value: ValueRef, first: NodeId) -> bool {
+        let mut at = value;
+        while !at.is_absent() && at.node >= first {
+            match self.w.graph.get(at.node) {
+                Some(n) if (self.is_view)(n) => at = n.input(0).unwrap_or(ValueRef::ABSENT),
+                Some(n) => return !n.is_const(),
+                None => return false,
+            }
+        }
+        false
+    }
+}
+
+/// Which values a body hands on as they came.
+fn unchanged(body: &Graph, count: usize) -> Vec<bool> {
+    let same = |k: usize| {
+        let v = body.net_output()?.input(k)?;
+        let data = body.get(v.node)?;
+        Some(data.op() == "Data" && data.attrs().int("index") == i64::try_from(k).ok())
+    };
+    (0..count).map(|k| same(k).unwrap_or(false)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Model {
+        ge_ir::text::parse(text, "t.ge", &ge_ir::text::NoFiles).expect("a graph")
+    }
+    fn ops(m: &Model) -> Vec<&str> {
+        m.root().nodes().map(Node::op).collect()
+    }
+    const IF: &str = "graph @main(%c: bool[1], %x: f32[4]) {
+      %y = If(%c, %x) {else_branch = @no, then_branch = @yes} : f32[4]
+      %z = Neg(%y) : f32[4]
+      return %z
+    }
+    graph @yes(%a: f32[4]) { %r = Relu(%a) : f32[4] return %r }
+    graph @no(%b: f32[4]) { return %b }";
+    const WHILE: &str = "graph @main(%n: i32[1], %x: f32[4], %k: f32[4]) {
+      %w = While(%x, %k, %n) {body = @body, cond = @cond} : f32[4], f32[4], i32[1]
+      return %w
+    }
+    graph @cond(%a: f32[4], %b: f32[4], %c: i32[1]) { %t = Equal(%c, %c) : bool[1] return %t }
+    graph @body(%d: f32[4], %e: f32[4], %f: i32[1]) { %s = Add(%d, %e) : f32[4] return %s, %e, %f }";
+
+    #[test]
+    fn branches_share_the_memory_of_their_values() {
+        let mut m = read(IF);
+        assert!(lower(&mut m, &|_| false).expect("lowered"));
+        assert_eq!(
+            ops(&m),
+            [
+                "Data",
+                "Data",
+                "Cast",
+                "LabelSwitchByIndex",
+                "LabelSet",
+                "MemcpyAsync",
+                "LabelGotoEx",
+                "LabelSet",
+                "Relu",
+                "MemcpyAsync",
+                "LabelSet",
+                "Neg",
+                "NetOutput"
+            ]
+        );
+        let g = m.root();
+        let y = g.find("y").expect("the last copy has the name of the If");
+        assert_eq!((y.op(), y.attrs().int(REF_INPUT)), ("MemcpyAsync", Some(1)));
+        assert_eq!(g.producer(y, 1).map(Node::op), Some("MemcpyAsync"));
+        assert_eq!(g.find("z").and_then(|z| g.producer(z, 0)).map(Node::name), Some("y"));
+        let switch = g.nodes().find(|n| n.op() == "LabelSwitchByIndex").expect("a switch");
+        assert_eq!(switch.attrs().ints("label_list"), Some(&[0, 1][..]));
+        assert_eq!(m.graphs().len(), 1);
+    }
+
+    #[test]
+    fn a_loop_copies_what_it_carries_and_keeps_what_it_reads() {
+        let mut m = read(WHILE);
+        assert!(lower(&mut m, &|_| false).expect("lowered"));
+        let g = m.root();
+        // Only the value that the body changes is copied in and back.
+        assert_eq!(ops(&m).iter().filter(|o| **o == "MemcpyAsync").count(), 2);
+        let end = g.nodes().filter(|n| n.op() == "LabelSet").last().expect("a label");
+        assert_eq!(end.inputs().len(), 3);
+        assert!(end.inputs().iter().any(|v| g.get(v.node).is_some_and(|n| n.name() == "k")));
+        let switch = g.nodes().find(|n| n.op() == "LabelSwitchByIndex").expect("a switch");
+        assert_eq!(switch.attrs().ints("label_list"), Some(&[2, 1][..]));
+    }
+
+    #[test]
+    fn values_that_change_places_go_by_copies() {
+        let swapped = WHILE.replace("return %s, %e, %f", "return %e, %d, %f");
+        let mut m = read(&swapped);
+        assert!(lower(&mut m, &|_| false).expect("lowered"));
+        // Two in, two aside, two back.
+        assert_eq!(ops(&m).iter().filter(|o| **o == "MemcpyAsync").count(), 6);
+    }
+
+    #[test]
+    fn what_changes_its_shape_is_refused_by_name() {
+        let text = IF.replace("%r = Relu(%a) : f32[4]", "%r = Relu(%a) : f32[?]");
+        let e = lower(&mut read(&text), &|_| false).expect_err("dynamic").into_error().to_string();
+        assert!(e.contains("`y`") && e.contains("not static"), "{e}");
+    }
+
+    #[test]
+    fn a_graph_without_control_flow_stays_as_it_is() {
+        let text = "graph @main(%x: f32[4]) { %y = Relu(%x) : f32[4] return %y }";
+        let mut m = read(text);
+        assert!(!lower(&mut m, &|_| false).expect("nothing to do"));
+        assert_eq!(ops(&m), ["Data", "Relu", "NetOutput"]);
+    }
+}
