@@ -83,8 +83,7 @@ pub fn with_tiling_data(args_format: &str) -> String {
     const DATA: &str = "{tiling_context.tiling_data}";
     let items: Vec<&str> = args_format.split_inclusive('}').collect();
     let mut out = String::new();
-    let is_ws = |i: &&str| i.starts_with("{ws");
-    let Some(last) = items.iter().rposition(|i| is_ws(&i)) else { return format!("{args_format}{DATA}") };
+    let Some(last) = items.iter().rposition(|i| i.starts_with("{ws")) else { return format!("{args_format}{DATA}") };
     for (k, item) in items.iter().enumerate() {
         if k == last + 1 && (item.starts_with("{t_ffts") || *item == "{t}") {
             continue;
