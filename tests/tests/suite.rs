@@ -13,3 +13,5 @@ mod plans;
 mod product;
 /// The OM in another reader.
 mod netron;
+/// The command line.
+mod cli;

@@ -73,6 +73,11 @@ fn judge(m: &CompiledModel, registry: &Registry) -> (&'static str, Vec<String>) 
             }
         }
     }
+    for p in registry.plugins().iter().filter(|p| !p.optional && m.plugins.iter().all(|q| q.name != p.name)) {
+        if let Status::Refused(e) = &p.status {
+            no.push(format!("plugin `{}`, which is not optional, is refused: {}", p.name, e.message()));
+        }
+    }
     if registry.devices().is_empty() {
         no.push("no enabled plugin brings a device".into());
     }

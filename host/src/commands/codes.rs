@@ -205,6 +205,18 @@ pub const PAGES: &[Page] = &[
         "an attached stream asked for in single-stream mode",
     ),
     p(
+        "GE-E0340",
+        "an attribute does not go with tiling on the device",
+        "A node is to be tiled on the device and carries an attribute that forbids it, or lacks one that it needs. The message names both.",
+        "`_op_exec_never_timeout` on a tiling-sink node: remove the attribute",
+    ),
+    p(
+        "GE-E0350",
+        "a control-flow node cannot run on the device",
+        "An If, Case or While has a form that labels on the device cannot express; the message says which part.",
+        "a While whose condition is no single value",
+    ),
+    p(
         "GE-E0400",
         "a file is damaged",
         "It is not what it claims to be. Make or copy it again.",

@@ -1,0 +1,153 @@
+//! Bad input: each with its exit code and one message, without panic text. The loops are small by default; `GE_LONG=1` runs them
+//! in full.
+use ge_tests::{expect_code, ge};
+use std::path::Path;
+use std::process::Output;
+
+const TEXT: &str = "graph @main(%x: f32[4,8], %y: f32[4,8]) {\n  %a = Add(%x, %y) : f32[4,8]\n  %r = Relu(%a) : f32[4,8]\n  return %r\n}\n";
+
+fn varint(mut n: u64) -> Vec<u8> {
+    let mut out = Vec::new();
+    while n > 127 {
+        out.push(n as u8 | 128);
+        n >>= 7;
+    }
+    out.push(n as u8);
+    out
+}
+fn number(field: u64, n: u64) -> Vec<u8> {
+    [varint(field << 3), varint(n)].concat()
+}
+fn bytes(field: u64, b: impl AsRef<[u8]>) -> Vec<u8> {
+    [varint(field << 3 | 2), varint(b.as_ref().len() as u64), b.as_ref().to_vec()].concat()
+}
+fn node(op: &str, inputs: &[&str], output: &str) -> Vec<u8> {
+    let ins = inputs.iter().flat_map(|i| bytes(1, i)).collect::<Vec<u8>>();
+    bytes(1, [ins, bytes(2, output), bytes(3, output), bytes(4, op)].concat())
+}
+fn value(field: u64, name: &str, dims: &[u64]) -> Vec<u8> {
+    let dims = dims.iter().flat_map(|d| bytes(1, number(1, *d))).collect::<Vec<u8>>();
+    bytes(field, [bytes(1, name), bytes(2, bytes(1, [number(1, 1), bytes(2, dims)].concat()))].concat())
+}
+fn onnx(nodes: Vec<u8>, dims: &[u64], more: Vec<u8>) -> Vec<u8> {
+    let graph = [nodes, bytes(2, "g"), more, value(11, "x", dims), value(12, "r", dims)].concat();
+    [number(1, 8), bytes(7, graph), bytes(8, [bytes(1, ""), number(2, 17)].concat())].concat()
+}
+fn good() -> Vec<u8> {
+    onnx([node("Add", &["x", "x"], "a"), node("Relu", &["a"], "r")].concat(), &[4, 8], Vec::new())
+}
+
+/// A code that stands for the input's fault, with a message and without a panic's text.
+fn refused(out: &Output, codes: &[i32], what: &str) {
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.code().is_some_and(|c| codes.contains(&c)), "{what}: {:?}\n{said}", out.status);
+    assert!(out.status.code() == Some(0) || said.contains("[GE-E"), "{what}: no message\n{said}");
+    assert!(!said.contains("panicked") && !said.contains("RUST_BACKTRACE"), "{what}: {said}");
+}
+fn long() -> bool {
+    std::env::var_os("GE_LONG").is_some()
+}
+fn compiled(dir: &Path) -> Vec<u8> {
+    std::fs::write(dir.join("m.ge"), TEXT).expect("written");
+    expect_code(dir, 0, &["compile", "m.ge", "-o", "m.om", "-q"]);
+    std::fs::read(dir.join("m.om")).expect("an OM")
+}
+/// A pseudo-random sequence, the same every time.
+fn next(state: &mut u64) -> u64 {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    *state
+}
+
+#[test]
+fn damaged_onnx_files_are_refused_or_compiled_and_never_crash() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let file = dir.path().join("m.onnx");
+    let compile = |b: &[u8]| {
+        std::fs::write(&file, b).expect("written");
+        ge(dir.path(), &["compile", "m.onnx", "-o", "out.om", "-q"])
+    };
+    let good = good();
+    refused(&compile(&good), &[0], "the sound model");
+    refused(&compile(&[]), &[4], "an empty file");
+    for k in 1..20 {
+        refused(&compile(&good[..good.len() * k / 20]), &[2, 3, 4], &format!("cut at {k}/20"));
+    }
+    let cyclic = onnx([node("Add", &["x", "r"], "a"), node("Relu", &["a"], "r")].concat(), &[4, 8], Vec::new());
+    refused(&compile(&cyclic), &[4], "a cyclic graph");
+    let mut state = 7;
+    for i in 0..if long() { 1000 } else { 40 } {
+        let mut b = good.clone();
+        let bit = next(&mut state) as usize % (b.len() * 8);
+        b[bit / 8] ^= 1 << (bit % 8);
+        refused(&compile(&b), &[0, 1, 2, 3, 4], &format!("flip {i} of bit {bit}"));
+    }
+}
+
+#[test]
+fn external_data_that_is_missing_or_elsewhere_is_refused() {
+    let dir = tempfile::tempdir().expect("a folder");
+    for (location, code) in [("w.bin", 2), ("../w.bin", 4), ("/etc/passwd", 4)] {
+        let entry = bytes(13, [bytes(1, "location"), bytes(2, location)].concat());
+        let w = bytes(5, [number(1, 4), number(1, 8), number(2, 1), bytes(8, "w"), entry, number(14, 1)].concat());
+        let nodes = [node("Add", &["x", "w"], "a"), node("Relu", &["a"], "r")].concat();
+        std::fs::write(dir.path().join("m.onnx"), onnx(nodes, &[4, 8], w)).expect("written");
+        let out = ge(dir.path(), &["compile", "m.onnx", "-o", "o.om", "-q"]);
+        refused(&out, &[code], location);
+    }
+}
+
+#[test]
+fn damaged_om_files_are_refused_with_the_checksum_wrong_or_right() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let good = compiled(dir.path());
+    let run = |b: &[u8]| {
+        std::fs::write(dir.path().join("bad.om"), b).expect("written");
+        ge(dir.path(), &["run", "bad.om", "--random", "1", "-q"])
+    };
+    for k in 1..20 {
+        refused(&run(&good[..good.len() * k / 20]), &[4], &format!("cut at {k}/20"));
+    }
+    let mut state = 11;
+    for i in 0..1000 {
+        let bit = next(&mut state) as usize % (good.len() * 8);
+        let mut b = good.clone();
+        b[bit / 8] ^= 1 << (bit % 8);
+        assert!(ge_om::OmFile::from_bytes(b.clone()).is_err(), "flip {i} of bit {bit} was not seen");
+        // With the checksum made right again nothing may crash; a few go through the whole run.
+        if ge_om::reader::reseal(&mut b).is_ok() {
+            let sound = ge_om::OmFile::from_bytes(b.clone()).is_ok_and(|f| ge_model::decode(&f).is_ok());
+            if i % 25 == 0 || (sound && (long() || i % 10 == 0)) {
+                refused(&run(&b), &[0, 1, 2, 3, 4, 5, 6], &format!("flip {i} of bit {bit}, resealed"));
+            }
+        }
+    }
+}
+
+#[test]
+fn inputs_and_outputs_that_do_not_fit_are_named() {
+    let dir = tempfile::tempdir().expect("a folder");
+    compiled(dir.path());
+    let npy = |descr: &str, shape: &str, data: usize| {
+        let mut h = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}");
+        while (11 + h.len()) % 64 != 0 {
+            h.push(' ');
+        }
+        h.push('\n');
+        [b"\x93NUMPY\x01\x00".to_vec(), (h.len() as u16).to_le_bytes().to_vec(), h.into_bytes(), vec![0; data]].concat()
+    };
+    let run = |a: &[u8]| {
+        std::fs::write(dir.path().join("x.npy"), a).expect("written");
+        ge(dir.path(), &["run", "m.om", "--input", "x=x.npy", "--input", "y=x.npy", "-q"])
+    };
+    refused(&run(&npy("<f4", "(4, 8)", 128)), &[0], "what fits");
+    refused(&run(&npy("<f4", "(8, 4)", 128)), &[2], "another shape");
+    refused(&run(&npy("<i4", "(4, 8)", 128)), &[2], "another type");
+    refused(&run(&npy("<f4", "(4, 8)", 100)), &[4], "a short file");
+    refused(&run(b"no array"), &[4], "no .npy file");
+    refused(&ge(dir.path(), &["run", "m.om", "--inputs", "missing"]), &[2], "a missing folder");
+    refused(&ge(dir.path(), &["run", "missing.om", "--random", "1"]), &[2], "a missing model");
+    refused(&ge(dir.path(), &["compile", "m.ge", "-o", "missing/m.om"]), &[1], "a folder that is not there");
+    refused(&ge(dir.path(), &["compile", "m.ge", "-o", "n.om", "--dump", "streems"]), &[2], "an unknown stage");
+}

@@ -1,0 +1,4 @@
+//! The command line through the real binary.
+
+/// Files and inputs that are not what they should be.
+mod bad_input;
