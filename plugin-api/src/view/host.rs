@@ -1,4 +1,4 @@
-//! The host's side of the view: any store of nodes becomes a [`Graph`] for plugins.
+//! The host's side of the view: any store of nodes becomes a `Graph` for plugins.
 use super::{Graph, GraphTable, GraphTableRef, RawGraph, RawNode};
 use crate::abi::WithMetadata;
 use crate::abi::erase::RawSlice;

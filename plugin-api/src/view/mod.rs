@@ -1,4 +1,4 @@
-//! The graph as a plugin sees it: one borrowed view a node, as fast as native access; edits go through [`crate::patch`].
+//! The graph as a plugin sees it: one borrowed view a node, as fast as native access; edits go through `crate::patch`.
 use crate::abi::StableAbi;
 use crate::abi::erase::RawSlice;
 use crate::types::{Attr, AttrValue, ConstTensor, Key, NodeId, TensorDesc, Use, ValueRef};

@@ -1,4 +1,4 @@
-//! From [`GeRootModel`] to the plain [`CompiledModel`] that the OM keeps.
+//! From `GeRootModel` to the plain `CompiledModel` that the OM keeps.
 use super::GeRootModel;
 use crate::ids::NodeKey;
 use crate::memory::{Io, Slot, Space};

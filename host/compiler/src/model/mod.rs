@@ -1,4 +1,4 @@
-//! The product. in: all plans, out: [`GeRootModel`] and its OM.
+//! The product. in: all plans, out: `GeRootModel` and its OM.
 pub mod assemble;
 pub mod plan_checker;
 pub mod root_model;

@@ -1,4 +1,4 @@
-//! Physical streams. in: logical streams and the tasks really generated, out: [`PhysicalPlan`].
+//! Physical streams. in: logical streams and the tasks really generated, out: `PhysicalPlan`.
 use crate::error::Result;
 use crate::ids::{ModelMap, NodeKey, PhysicalId, StreamId};
 use crate::streams::{ExecutionOrder, StreamPlan};

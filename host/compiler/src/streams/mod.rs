@@ -1,4 +1,4 @@
-//! Stream allocation. in: a placed graph, out: [`StreamPlan`] and [`ExecutionOrder`].
+//! Stream allocation. in: a placed graph, out: `StreamPlan` and `ExecutionOrder`.
 
 /// What the stage decides.
 pub mod plan;

@@ -1,4 +1,4 @@
-//! Synchronisation. in: streams and their order, out: [`SyncPlan`] that guarantees exactly that order.
+//! Synchronisation. in: streams and their order, out: `SyncPlan` that guarantees exactly that order.
 
 /// What the stage decides.
 pub mod plan;

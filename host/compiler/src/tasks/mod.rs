@@ -1,4 +1,4 @@
-//! Tasks. in: streams, sync and the engines' builders, out: [`TaskList`]: every task in order, and the kernel store.
+//! Tasks. in: streams, sync and the engines' builders, out: `TaskList`: every task in order, and the kernel store.
 pub mod generator;
 pub mod args_format;
 

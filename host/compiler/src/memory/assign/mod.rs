@@ -1,15 +1,15 @@
 //! Offset assigners: blocks with lives and sizes in, offsets of a small arena out.
 //!
 //! The stages of one call, each in a file of its own:
-//! - [`block`]: what comes in ([`Buffer`], [`Block`]) and what goes out ([`Plan`]), errors, effort;
-//! - [`conflicts`]: which blocks live together, by interval ([`IntervalConflicts`]) or by the order
-//!   of several streams ([`StreamConflicts`]);
-//! - [`lower_bound`]: the greatest live sum and who holds it;
-//! - the assigners, each a pure function of the same problem: [`MaxBlockMemAssigner`] and
-//!   [`BinaryBlockMemAssigner`] as the design documents have them, sweeps and greedy orders, and,
+//! - `block`: what comes in (`Buffer`, `Block`) and what goes out (`Plan`), errors, effort;
+//! - `conflicts`: which blocks live together, by interval (`IntervalConflicts`) or by the order
+//!   of several streams (`StreamConflicts`);
+//! - `lower_bound`: the greatest live sum and who holds it;
+//! - the assigners, each a pure function of the same problem: `MaxBlockMemAssigner` and
+//!   `BinaryBlockMemAssigner` as the design documents have them, sweeps and greedy orders, and,
 //!   for intervals, packings of buffers that hand their memory over exactly, exact search and
 //!   separation by guided local search;
-//! - [`HybridMemAssigner`]: runs them side by side and keeps the smallest arena.
+//! - `HybridMemAssigner`: runs them side by side and keeps the smallest arena.
 //!
 //! Every search counts its work in steps, never in time: the same input gives the same plan on
 //! every machine and at every number of threads. Several memory types are several calls.

@@ -1,7 +1,7 @@
 //! Static logical streams: the pass chain of documents 002 and 004, one file a pass.
 //!
 //! The root graph first, then each subgraph with its parent's stream as default. The graph is borrowed unchanged for the
-//! whole allocation: passes see `&Graph` and write into a [`Context`] alone.
+//! whole allocation: passes see `&Graph` and write into a `Context` alone.
 
 /// What passes see and write.
 pub mod context;

@@ -1,6 +1,6 @@
 //! Streams from the graph's own parallelism: at most N streams of plain nodes, cost-aware.
 //!
-//! A portfolio of list schedules ([`list`]) is measured with the exact cost model ([`model`]); the best is improved
+//! A portfolio of list schedules (`list`) is measured with the exact cost model (`model`); the best is improved
 //! step by step. One stream of plain nodes is always among the candidates, so a plan is never slower than that.
 
 /// The plain graph and the rules of a plan.
