@@ -199,8 +199,8 @@ pub struct Task {
     pub kernel: ROption<KernelTask>,
     /// Which of the node's sync resources (EVENT_RECORD/WAIT, NOTIFY_RECORD/WAIT that the engine itself emits).
     pub sync_slot: u32,
-    /// Numbers by type: MEMCPY_ASYNC [kind]; STREAM_ACTIVE [which of active_stream_list]; STREAM_SWITCH [condition, data type,
-    /// which of active_stream_list]; LABEL_SET [label]; STREAM_LABEL_GOTO [label]; STREAM_LABEL_SWITCH_BY_INDEX [labels…];
+    /// Numbers by type: MEMCPY_ASYNC \[kind\]; STREAM_ACTIVE \[which of active_stream_list\]; STREAM_SWITCH [condition, data type,
+    /// which of active_stream_list]; LABEL_SET \[label\]; STREAM_LABEL_GOTO \[label\]; STREAM_LABEL_SWITCH_BY_INDEX \[labels…\];
     /// UPDATE [index of the task in the node's list that it updates]; HCCL: the host appends the ids of the node's sync resources.
     pub numbers: RVec<i64>,
     /// Operands in the grammar of `args_format`, for types without a kernel (MEMCPY `{i0*}{o0*}`).
