@@ -154,14 +154,20 @@ impl Host {
 pub mod host_side {
     use super::*;
     /// `HostTable::intern` of the process that owns the table. Callers of the table pass a text's parts.
-    #[allow(clippy::not_unsafe_ptr_arg_deref, reason = "the table's field is a safe function that only this crate calls")]
+    #[allow(
+        clippy::not_unsafe_ptr_arg_deref,
+        reason = "the table's field is a safe function that only this crate calls"
+    )]
     pub extern "C" fn intern(name: *const u8, len: usize) -> u32 {
         // SAFETY: callers pass a `&str`'s parts.
         let s = unsafe { core::str::from_utf8_unchecked(core::slice::from_raw_parts(name, len)) };
         key::intern_local(s)
     }
     /// `HostTable::key_name`. Callers of the table pass a place for the length.
-    #[allow(clippy::not_unsafe_ptr_arg_deref, reason = "the table's field is a safe function that only this crate calls")]
+    #[allow(
+        clippy::not_unsafe_ptr_arg_deref,
+        reason = "the table's field is a safe function that only this crate calls"
+    )]
     pub extern "C" fn key_name(key: u32, len: *mut usize) -> *const u8 {
         let s = key::name_local(key);
         // SAFETY: callers pass a place for the length.

@@ -13,8 +13,17 @@ fn check(name: &str, flags: &[&str]) {
     let file = dir.path().join("plan.json");
     std::fs::write(&file, &document.stdout).expect("written");
     let python = models.parent().map(|t| t.join("venv/bin/python")).expect("beside the models");
-    let out = Command::new(python).arg(root().join("tests/reference/checks/plan_check.py")).arg(&file).output().expect("python starts");
-    assert!(out.status.success(), "{name}: {}{}", String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+    let out = Command::new(python)
+        .arg(root().join("tests/reference/checks/plan_check.py"))
+        .arg(&file)
+        .output()
+        .expect("python starts");
+    assert!(
+        out.status.success(),
+        "{name}: {}{}",
+        String::from_utf8_lossy(&out.stdout),
+        String::from_utf8_lossy(&out.stderr)
+    );
 }
 
 #[test]

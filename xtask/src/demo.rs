@@ -7,7 +7,9 @@ use std::path::Path;
 
 pub(crate) fn run_demo(model: &Path, om: &Path, data: &Path) -> Result<()> {
     let text = |e: ge::Error| e.to_string();
-    let session = Session::new(SessionOptions { plugins: Some(root().join("plugins.toml")), ..SessionOptions::default() }).map_err(text)?;
+    let session =
+        Session::new(SessionOptions { plugins: Some(root().join("plugins.toml")), ..SessionOptions::default() })
+            .map_err(text)?;
     let loaded = session.load_om(om).map_err(text)?;
     let read = |name: &str, dtype: DType| -> Result<HostTensor> {
         let path = data.join(name);
@@ -25,7 +27,12 @@ pub(crate) fn run_demo(model: &Path, om: &Path, data: &Path) -> Result<()> {
         let best = scores.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1)).map_or(0, |(i, _)| i);
         right += usize::from(best as i64 == *label);
     }
-    println!("{}: {right} of {} held-back digits right ({:.1} %)", model.display(), labels.len(), right as f64 * 100.0 / labels.len() as f64);
+    println!(
+        "{}: {right} of {} held-back digits right ({:.1} %)",
+        model.display(),
+        labels.len(),
+        right as f64 * 100.0 / labels.len() as f64
+    );
     if right * 100 < labels.len() * 95 {
         return Err("the model answers worse than it was trained to".into());
     }

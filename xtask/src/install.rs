@@ -19,7 +19,9 @@ pub(crate) fn run(prefix: &Path) -> Result<()> {
         .map_err(|e| format!("cannot read {}: {e}", built.display()))?
         .flatten()
         .map(|e| e.path())
-        .filter(|p| p.file_name().and_then(|n| n.to_str()).is_some_and(|n| n.starts_with("libge_") && n.ends_with(".so")))
+        .filter(|p| {
+            p.file_name().and_then(|n| n.to_str()).is_some_and(|n| n.starts_with("libge_") && n.ends_with(".so"))
+        })
         .collect();
     libraries.sort();
     for l in &libraries {

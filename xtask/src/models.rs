@@ -25,7 +25,11 @@ fn stamp_of(reference: &Path) -> Result<String> {
     let mut s = String::new();
     for f in ["make_models.py", "unpack.py", "requirements.txt"] {
         let text = std::fs::read_to_string(reference.join(f)).map_err(|e| format!("cannot read {f}: {e}"))?;
-        s.push_str(&format!("{f} {} {}\n", text.len(), text.bytes().fold(0u64, |h, b| h.wrapping_mul(0x100_0000_01b3) ^ u64::from(b))));
+        s.push_str(&format!(
+            "{f} {} {}\n",
+            text.len(),
+            text.bytes().fold(0u64, |h, b| h.wrapping_mul(0x100_0000_01b3) ^ u64::from(b))
+        ));
     }
     Ok(s)
 }
@@ -36,12 +40,26 @@ fn python(reference: &Path) -> Result<PathBuf> {
     let python = venv.join("bin/python");
     let requirements = reference.join("requirements.txt");
     let stamp = venv.join("requirements.txt");
-    let want = std::fs::read_to_string(&requirements).map_err(|e| format!("cannot read {}: {e}", requirements.display()))?;
+    let want =
+        std::fs::read_to_string(&requirements).map_err(|e| format!("cannot read {}: {e}", requirements.display()))?;
     if std::fs::read_to_string(&stamp).is_ok_and(|s| s == want) {
         return Ok(python);
     }
     run("python3", &["-m", "venv", "--clear", &venv.display().to_string()])?;
-    run(&python, &["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--only-binary=:all:", "--require-hashes", "-r", &requirements.display().to_string()])?;
+    run(
+        &python,
+        &[
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--only-binary=:all:",
+            "--require-hashes",
+            "-r",
+            &requirements.display().to_string(),
+        ],
+    )?;
     std::fs::write(&stamp, want).map_err(|e| format!("cannot write {}: {e}", stamp.display()))?;
     Ok(python)
 }

@@ -42,9 +42,9 @@ pub mod task_type;
 pub mod writer;
 
 pub use error::{KernelProblem, OmError, PayloadProblem, WriteProblem};
-pub use map::map_file;
 pub use header::{Header, ModelType};
 pub use kernel_store::KernelRecord;
+pub use map::map_file;
 pub use reader::{OmFile, OmModel, Origin, WeightCheck};
 pub use table::{Partition, PartitionType};
 pub use task_type::TaskType;

@@ -231,7 +231,8 @@ impl Planner<'_> {
         // it gives, nothing else is tried.
         let fast = AssignOptions { effort: MemoryEffort::Fast, ..assign_options };
         let plan = |o: &AssignOptions| {
-            assign_blocks(&blocks, relation, o, &Watch::none()).map_err(|e| CompileError::internal("memory", e.to_string()))
+            assign_blocks(&blocks, relation, o, &Watch::none())
+                .map_err(|e| CompileError::internal("memory", e.to_string()))
         };
         let first = plan(&fast)?;
         let search = match effort {

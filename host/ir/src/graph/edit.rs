@@ -360,7 +360,8 @@ impl Model {
     /// Turns a node into the constant that it was found to be: same id, name and place in the order, no inputs. Nothing else of
     /// the model changes, so that the cost is the node's own. False, and nothing done, if there is no such node with one output.
     pub fn make_constant(&mut self, gi: usize, id: NodeId, value: ge_plugin_api::types::ConstTensor) -> bool {
-        let one = self.graphs.get(gi).and_then(|g| g.get(id)).is_some_and(|n| n.outputs.len() == 1 && n.controls.is_empty());
+        let one =
+            self.graphs.get(gi).and_then(|g| g.get(id)).is_some_and(|n| n.outputs.len() == 1 && n.controls.is_empty());
         let mut journal = Journal::default();
         if !one || self.set_inputs(gi, id, Vec::new(), &mut journal).is_err() {
             return false;
