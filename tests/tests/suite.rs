@@ -15,3 +15,5 @@ mod product;
 mod netron;
 /// The command line.
 mod cli;
+/// A library of a vendor, built from docs/plugins.md.
+mod vendor;

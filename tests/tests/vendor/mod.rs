@@ -1,0 +1,175 @@
+//! A vendor's library, built outside the workspace from `docs/plugins.md`: its engines and its operator are used.
+use ge_tests::{root, target};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+/// Builds a package of its own below the target folder; its library.
+fn build(manifest: &Path, name: &str) -> PathBuf {
+    let to = target().join("../vendor").join(name);
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let out = Command::new(cargo)
+        .args(["build", "--quiet", "--manifest-path"])
+        .arg(manifest)
+        .arg("--target-dir")
+        .arg(&to)
+        .env_remove("CARGO_TARGET_DIR")
+        .env("RUSTFLAGS", "")
+        .output()
+        .unwrap();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    std::fs::canonicalize(to.join("debug/libge_acme.so")).unwrap()
+}
+
+fn vendor() -> &'static Path {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARY.get_or_init(|| build(&root().join("tests/fixtures/vendor/Cargo.toml"), "good"))
+}
+
+/// A folder with a `plugins.toml` of ours and the vendor's library.
+struct Dir(tempfile::TempDir);
+impl Dir {
+    fn new(library: &Path, more: &str) -> Dir {
+        let dir = tempfile::tempdir().unwrap();
+        let ours = std::fs::read_to_string(root().join("plugins.toml")).unwrap();
+        let entry =
+            format!("\n[[plugin]]\nname = \"acme\"\npath = \"{}\"\nversion = \"^1.2\"\n{more}", library.display());
+        std::fs::write(dir.path().join("plugins.toml"), ours + &entry).unwrap();
+        Dir(dir)
+    }
+    fn write(&self, name: &str, bytes: impl AsRef<[u8]>) {
+        std::fs::write(self.0.path().join(name), bytes).unwrap();
+    }
+    fn ge(&self, args: &[&str]) -> Output {
+        Command::new(target().join("ge"))
+            .args(args)
+            .args(["--plugins", "plugins.toml"])
+            .current_dir(self.0.path())
+            .env_remove("GE_PLUGINS")
+            .env_remove("GE_OPTIONS")
+            .output()
+            .unwrap()
+    }
+    #[track_caller]
+    fn ok(&self, args: &[&str]) -> String {
+        let out = self.ge(args);
+        assert_eq!(out.status.code(), Some(0), "{args:?}: {}", String::from_utf8_lossy(&out.stderr));
+        String::from_utf8(out.stdout).unwrap()
+    }
+    fn inspect(&self) -> Value {
+        serde_json::from_str(&self.ok(&["inspect", "m.om", "--json"])).unwrap()
+    }
+    /// Runs the OM on these values; its output.
+    fn run(&self, values: &[f32]) -> Vec<f32> {
+        std::fs::create_dir_all(self.0.path().join("in")).unwrap();
+        self.write("in/input_0.npy", npy(values));
+        self.ok(&["run", "m.om", "--inputs", "in", "--outputs", "out"]);
+        let bytes = std::fs::read(self.0.path().join("out/output_0.npy")).unwrap();
+        let data = bytes.len() - values.len() * 4;
+        bytes[data..].chunks_exact(4).map(|c| f32::from_le_bytes(c.try_into().unwrap())).collect()
+    }
+}
+
+fn npy(values: &[f32]) -> Vec<u8> {
+    let mut head = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': (2, {}), }}", values.len() / 2);
+    while (head.len() + 11) % 64 != 0 {
+        head.push(' ');
+    }
+    head.push('\n');
+    let mut out = b"\x93NUMPY\x01\x00".to_vec();
+    out.extend(u16::try_from(head.len()).unwrap().to_le_bytes());
+    out.extend(head.bytes());
+    out.extend(values.iter().flat_map(|v| v.to_le_bytes()));
+    out
+}
+
+/// A field of a protobuf message with bytes.
+fn field(number: u8, bytes: impl AsRef<[u8]>) -> Vec<u8> {
+    let bytes = bytes.as_ref();
+    assert!(bytes.len() < 1 << 14);
+    let mut out = vec![number << 3 | 2];
+    if bytes.len() < 128 {
+        out.push(bytes.len() as u8);
+    } else {
+        out.extend([bytes.len() as u8 & 127 | 128, (bytes.len() >> 7) as u8]);
+    }
+    out.extend(bytes);
+    out
+}
+/// A field with a number below 128.
+fn number(number: u8, value: u8) -> Vec<u8> {
+    vec![number << 3, value]
+}
+
+/// An ONNX model: `y = com.acme.Gelu(x, scale = 2)` on f32[2, n].
+fn onnx(n: u8) -> Vec<u8> {
+    let dims = [field(1, number(1, 2)), field(1, number(1, n))].concat();
+    let value = |name: &str| [field(1, name), field(2, field(1, [number(1, 1), field(2, &dims)].concat()))].concat();
+    let mut scale = [field(1, "scale"), vec![2 << 3 | 5]].concat();
+    scale.extend(2f32.to_le_bytes());
+    scale.extend([20 << 3 & 127 | 128, 1, 1]); // field 20, type: FLOAT
+    let node =
+        [field(1, "x"), field(2, "y"), field(3, "gelu"), field(4, "Gelu"), field(5, scale), field(7, "com.acme")]
+            .concat();
+    let graph = [field(1, node), field(2, "g"), field(11, value("x")), field(12, value("y"))].concat();
+    let opset = |domain: &str, version| [field(1, domain), number(2, version)].concat();
+    [number(1, 8), field(7, graph), field(8, opset("", 17)), field(8, opset("com.acme", 1))].concat()
+}
+
+fn gelu(x: f32) -> f32 {
+    let x = f64::from(x);
+    (0.5 * x * (1.0 + (0.797_884_560_8 * (x + 0.044_715 * x * x * x)).tanh())) as f32
+}
+
+fn sample(n: usize) -> Vec<f32> {
+    (0..n).map(|i| (i as f32 - n as f32 / 2.0) * 7.0 / n as f32).collect()
+}
+
+#[track_caller]
+fn near(found: &[f32], expected: impl Iterator<Item = f32>) {
+    for (i, (f, e)) in found.iter().zip(expected).enumerate() {
+        assert!((f - e).abs() <= 1e-5 + 1e-5 * e.abs(), "element {i}: {f}, expected {e}");
+    }
+}
+
+/// A node of the OM by name.
+fn node(doc: &Value, name: &str) -> Value {
+    let nodes = doc["graphs"][0]["nodes"].as_array().unwrap();
+    nodes.iter().find(|n| n["name"] == name).unwrap_or_else(|| panic!("no node {name}: {nodes:?}")).clone()
+}
+
+#[test]
+fn the_page_shows_the_crate() {
+    let page = std::fs::read_to_string(root().join("docs/plugins.md")).unwrap();
+    for f in ["Cargo.toml", "src/lib.rs", "src/pass.rs", "src/gelu.rs", "src/engine.rs"] {
+        let text = std::fs::read_to_string(root().join("tests/fixtures/vendor").join(f)).unwrap();
+        assert!(page.contains(&format!("\n{text}```\n")), "docs/plugins.md does not show {f} as it is");
+    }
+}
+
+#[test]
+fn a_vendor_brings_an_engine_and_an_operator() {
+    let dir = Dir::new(vendor(), "");
+    dir.write("m.onnx", onnx(100));
+    dir.ok(&["compile", "m.onnx", "-o", "m.om", "-q"]);
+    let doc = dir.inspect();
+    let gelu_node = node(&doc, "gelu");
+    assert_eq!((&gelu_node["type"], &gelu_node["engine"]), (&"AcmeGelu".into(), &"AcmeEngine".into()));
+    let tasks = doc["tasks"].as_array().unwrap();
+    let own: Vec<_> = tasks.iter().filter(|t| t["node"] == "gelu" && t["type"] == "KERNEL").collect();
+    assert_eq!(own.len(), 2, "{tasks:?}");
+    assert_eq!(own[1]["args_format"], "{i0*}{ws0*}{o0*}");
+    let x = sample(200);
+    near(&dir.run(&x), x.iter().map(|x| 2.0 * gelu(*x)));
+}
+
+#[test]
+fn a_text_graph_runs_on_the_light_engine_where_the_other_is_excluded() {
+    let dir = Dir::new(vendor(), "exclude_engines = [\"AcmeEngine\"]\n");
+    dir.write("m.ge", "graph @main(%x: f32[2,50]) {\n  %g = AcmeGelu(%x) : f32[2,50]\n  return %g\n}\n");
+    dir.ok(&["compile", "m.ge", "-o", "m.om", "-q"]);
+    assert_eq!(node(&dir.inspect(), "g")["engine"], "AcmeLight");
+    let x = sample(100);
+    near(&dir.run(&x), x.iter().map(|x| gelu(*x)));
+}
