@@ -15,10 +15,16 @@ pub mod pass;
 pub mod stages;
 /// Normalisation, inference, folding.
 pub mod prepare;
+/// Fusions, precision, formats of the original graph.
+pub mod original;
+/// What is redundant, removed.
+pub mod stage1;
 /// Engines for nodes.
 pub mod place;
 /// Clusters of one engine.
 pub mod partition;
+/// The whole graph made ready for the build.
+pub mod stage2;
 /// Memory conflicts.
 pub mod conflict;
 /// Features across stages: tiling sink.

@@ -7,11 +7,11 @@ use crate::feature::{control_flow, tiling_sink};
 use crate::memory::graph_planner;
 use crate::model::{GeRootModel, weights};
 use crate::options::Options;
-use crate::pass::Records;
-use crate::place::EnginePlacer;
+use crate::pass::{PassManager, Records};
+use crate::place::{EnginePlacer, Placement};
 use crate::tasks::TaskGenerator;
 use crate::toolbox::Toolbox;
-use crate::{conflict, params, prepare, split, streams, sync};
+use crate::{conflict, original, params, prepare, split, stage1, stage2, streams, sync};
 use ge_ir::Model;
 use std::time::Instant;
 
@@ -65,25 +65,32 @@ pub fn compile(
 ) -> Result<GeRootModel> {
     let mut records = Records::default();
     let run = Run { observer, start: Instant::now() };
-    run.stage("prepare", &mut model, |m| prepare::run(m, toolbox, &mut records))?;
+    let passes = PassManager::new(toolbox, options)?;
+    run.stage("prepare", &mut model, |m| prepare::run(m, &passes, &mut records))?;
+    run.stage("original", &mut model, |m| original::run(m, &passes, &mut records))?;
+    run.stage("stage1", &mut model, |m| stage1::run(m, &passes, &mut records))?;
     let is_view = |n: &ge_ir::Node| toolbox.op_flags(n.op_key()) & ge_plugin_api::ops::flags::VIEW != 0;
-    run.stage("conflict", &mut model, |m| conflict::run(m, &is_view))?;
     let mut options = options.clone();
-    if control_flow::lower(&mut model, &is_view)? {
-        // A loop by labels stays on its stream, and what waits outside of it must not be waited for within.
-        options.set("ge.enableSingleStream", "true");
-        options.set("ge.x.stream_mode", "engine");
+    if model.graphs().len() > 1 {
+        // Bodies of control flow need outputs of their own before they become labels and jumps.
+        conflict::run(&mut model, &is_view)?;
+        if control_flow::lower(&mut model, &is_view)? {
+            // A loop by labels stays on its stream, and what waits outside of it must not be waited for within.
+            options.set("ge.enableSingleStream", "true");
+            options.set("ge.x.stream_mode", "engine");
+        }
     }
     let options = &options;
     tiling_sink::mark(&mut model, toolbox, options, &mut records)?;
     let placement = run.stage("place", &mut model, |m| EnginePlacer::new(toolbox, false)?.run(m))?;
-    for (key, asked) in &placement.asked {
-        for c in asked {
-            if let Some(why) = &c.refusal {
-                records.refuse(&key.name(&model), &format!("EnginePlacer/{}", c.engine), why.clone());
-            }
-        }
-    }
+    note_refusals(&placement, &model, &mut records);
+    run.stage("stage2", &mut model, |m| stage2::run(m, &passes, &mut records))?;
+    // Nodes that stage 2 and the conflicts have added get their engines; those placed before stay where they are.
+    let placement = run.stage("conflict", &mut model, |m| {
+        conflict::run(m, &is_view)?;
+        EnginePlacer::new(toolbox, true)?.run(m)
+    })?;
+    note_refusals(&placement, &model, &mut records);
     let params = params::run(&model, &placement, toolbox)?;
     tiling_sink::ask_streams(&mut model, &params);
     let weights = weights::merge(&model)?;
@@ -142,28 +149,33 @@ pub fn run_range(
             help: "use `ge compile`, or `--until sync`".into(),
         });
     }
+    let passes = PassManager::new(toolbox, options)?;
     if within("prepare") {
-        prepare::run(&mut model, toolbox, records)?;
+        prepare::run(&mut model, &passes, records)?;
+    }
+    if within("original") {
+        original::run(&mut model, &passes, records)?;
+    }
+    if within("stage1") {
+        stage1::run(&mut model, &passes, records)?;
+    }
+    if within("place") {
+        let placement = EnginePlacer::new(toolbox, false)?.run(&mut model)?;
+        note_refusals(&placement, &model, records);
+    }
+    if within("stage2") {
+        stage2::run(&mut model, &passes, records)?;
     }
     let is_view = |n: &ge_ir::Node| toolbox.op_flags(n.op_key()) & ge_plugin_api::ops::flags::VIEW != 0;
     if within("conflict") {
         conflict::run(&mut model, &is_view)?;
     }
-    if until < at("place") {
-        return Ok(model);
-    }
-    // An engine given in a text that enters at `streams` or later binds without asking.
-    let placement = EnginePlacer::new(toolbox, from > at("place"))?.run(&mut model)?;
-    for (key, asked) in &placement.asked {
-        for c in asked {
-            if let Some(why) = &c.refusal {
-                records.refuse(&key.name(&model), &format!("EnginePlacer/{}", c.engine), why.clone());
-            }
-        }
-    }
     if until < at("streams") {
         return Ok(model);
     }
+    // An engine given in a text that enters at `streams` or later binds without asking.
+    let placement = EnginePlacer::new(toolbox, true)?.run(&mut model)?;
+    note_refusals(&placement, &model, records);
     let given = if from > at("streams") { streams::StreamPlan::from_attrs(&model) } else { None };
     let (plan, order) = match given {
         Some(plan) => {
@@ -185,6 +197,16 @@ pub fn run_range(
         sync::insert::insert(&model, &plan, &order)?.to_attrs(&mut model);
     }
     Ok(model)
+}
+
+fn note_refusals(placement: &Placement, model: &Model, records: &mut Records) {
+    for (key, asked) in &placement.asked {
+        for c in asked {
+            if let Some(why) = &c.refusal {
+                records.refuse(&key.name(model), &format!("EnginePlacer/{}", c.engine), why.clone());
+            }
+        }
+    }
 }
 
 struct Run<'o> {

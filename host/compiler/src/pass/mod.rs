@@ -1,4 +1,69 @@
-//! What a compilation keeps about its passes: which ran, how long, what they changed and refused.
+//! Passes: what one is, how lists of them run, and what a compilation keeps about them: which ran, how long, what they changed
+//! and refused.
+pub mod hooks;
+pub mod list;
+pub mod manager;
 pub mod record;
+pub mod rewriter;
 
+pub use ge_plugin_api::pass::PassLevel;
+pub use list::{LEFT_OUT, Listed, PASSES, markdown};
+pub use manager::PassManager;
 pub use record::{PassRecord, Records};
+pub use rewriter::Rewriter;
+
+use crate::error::Result;
+use crate::options::Options;
+use crate::toolbox::Toolbox;
+use ge_ir::Model;
+use ge_plugin_api::patch::Edit;
+
+/// A pass over one graph. It holds no state between runs; it records edits, which are applied whole or not at all.
+pub trait GraphPass: Sync {
+    /// Name, as `ge opt --passes` and `ge.optimizationSwitch` have it.
+    fn name(&self) -> &'static str;
+    /// Level: it runs at every `ge.oo.level` at or above.
+    fn level(&self) -> PassLevel;
+    /// What it does, as `before -> after`.
+    fn effect(&self) -> &'static str;
+    /// The option that switches it off with others (`ge.oo.constantFolding`), if one does.
+    fn switch(&self) -> Option<&'static str> {
+        None
+    }
+    /// How often it is run again on a model that it changed, the first run included.
+    fn rounds(&self) -> u32 {
+        1
+    }
+    /// Edits for graph `gi` of a model. Nodes that it looked at and left alone for a reason are told to `cx`.
+    ///
+    /// Errors: the compilation fails; nothing of the edits is applied.
+    fn run(&self, cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>>;
+}
+
+/// What a pass may ask, and where it leaves its refusals.
+pub struct PassContext<'a> {
+    /// What the plugins offer: prototypes, engines.
+    pub toolbox: &'a Toolbox,
+    /// Options of the compilation.
+    pub options: &'a Options,
+    /// Nodes visited.
+    pub visits: u64,
+    /// Changes made, counted by the pass (a patch may hold many).
+    pub changes: u64,
+    refusals: Vec<(String, String)>,
+}
+
+impl<'a> PassContext<'a> {
+    /// For one pass.
+    pub fn new(toolbox: &'a Toolbox, options: &'a Options) -> PassContext<'a> {
+        PassContext { toolbox, options, visits: 0, changes: 0, refusals: Vec::new() }
+    }
+    /// Keeps why a node was left alone.
+    pub fn refuse(&mut self, node: &str, reason: impl Into<String>) {
+        self.refusals.push((node.to_owned(), reason.into()));
+    }
+    /// Prototype flags of an operator type ([`ge_plugin_api::ops::flags`]).
+    pub fn op_flags(&self, n: &ge_ir::Node) -> u64 {
+        self.toolbox.op_flags(n.op_key())
+    }
+}

@@ -13,16 +13,25 @@ use ge_plugin_api::patch::{Edit, Patch};
 use ge_plugin_api::types::AttrMap;
 use std::time::Instant;
 
+/// Integers up to this many bytes are folded even where folding is switched off: without them no shape is known.
+const SHAPE_BYTES: u64 = 1024;
+
 /// Inference and folding of a whole model.
 pub struct InferShapePass<'t> {
     toolbox: &'t Toolbox,
     structural: Vec<Key>,
+    fold_all: bool,
 }
 
 impl<'t> InferShapePass<'t> {
     /// For one compilation.
     pub fn new(toolbox: &'t Toolbox) -> Self {
-        InferShapePass { toolbox, structural: STRUCTURAL.iter().map(|s| Key::new(s)).collect() }
+        InferShapePass { toolbox, structural: STRUCTURAL.iter().map(|s| Key::new(s)).collect(), fold_all: true }
+    }
+    /// Whether everything that can be folded is folded; else only small integers, which shapes are made of.
+    pub fn folding(mut self, on: bool) -> Self {
+        self.fold_all = on;
+        self
     }
 
     /// Infers the root graph; every failure is collected.
@@ -82,6 +91,44 @@ impl<'t> InferShapePass<'t> {
         }
     }
 
+    /// Infers one node, for passes that leave descriptors of new nodes open.
+    pub fn node(&self, model: &mut Model, gi: usize, id: NodeId) -> Result<()> {
+        self.visit(model, gi, id, None).map(|_| ())
+    }
+
+    /// Holds a node's descriptors against its operator: unknown ones are filled in, known ones must not contradict.
+    ///
+    /// Errors: what does not fit, in words. Nodes without a prototype, and outputs in other formats, are not judged.
+    pub fn hold(&self, model: &mut Model, gi: usize, id: NodeId) -> Result<(), String> {
+        let Some(n) = model.graphs()[gi].get(id) else { return Ok(()) };
+        if self.structural.contains(&n.op_key()) || self.toolbox.op(n.op_key()).is_none() {
+            return Ok(());
+        }
+        let inferred = {
+            let context = GraphContext::new(model, gi);
+            let view = context.graph();
+            self.toolbox.infer(&view.node(id)).map_err(|e| e.to_string())?
+        };
+        for (k, (said, right)) in n.outputs().iter().zip(&inferred).enumerate() {
+            let same_type = said.dtype == right.dtype
+                || said.dtype == ge_ir::DType::UNKNOWN
+                || right.dtype == ge_ir::DType::UNKNOWN;
+            let sizes = said.shape.dims().iter().zip(right.shape.dims());
+            let same_shape = said.format != right.format
+                || said.shape.is_unranked()
+                || right.shape.is_unranked()
+                || (said.shape.rank() == right.shape.rank()
+                    && sizes.into_iter().all(|(a, b)| !a.is_known() || !b.is_known() || a == b));
+            if !same_type || !same_shape {
+                return Err(format!(
+                    "output {k} is {}{}, but the operator gives {}{}",
+                    said.dtype, said.shape, right.dtype, right.shape
+                ));
+            }
+        }
+        self.node(model, gi, id).map_err(|e| e.to_string())
+    }
+
     /// Sets a node's outputs; gives the constants that it folds to.
     fn visit(
         &self,
@@ -117,6 +164,12 @@ impl<'t> InferShapePass<'t> {
             model.graphs_mut()[gi].set_outputs(id, merged);
         }
         let Some(engine) = engine else { return Ok(None) };
+        let shape_like = |d: &TensorDesc| {
+            matches!(d.dtype, ge_ir::DType::I64 | ge_ir::DType::I32) && d.data_bytes().is_none_or(|b| b <= SHAPE_BYTES)
+        };
+        if !self.fold_all && !model.graphs()[gi].get(id).is_some_and(|n| n.outputs().iter().all(shape_like)) {
+            return Ok(None);
+        }
         let context = GraphContext::new(model, gi);
         Ok(fold(self.toolbox, engine, &context.graph().node(id)))
     }

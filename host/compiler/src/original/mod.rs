@@ -1,0 +1,18 @@
+//! The original graph. in: a graph with types and shapes, out: the same after the engines' fusions, precision and formats
+//! (facts 4.2, PreRunOptimizeOriginalGraph).
+use crate::error::Result;
+use crate::pass::{PassManager, Records, hooks};
+use ge_ir::Model;
+use ge_plugin_api::engine::Hook;
+use ge_plugin_api::pass::PassStage;
+
+/// Fusions of engines, of ours and of custom passes, then precision and formats.
+pub fn run(model: &mut Model, passes: &PassManager<'_>, records: &mut Records) -> Result<()> {
+    hooks::engines(passes, "original", Hook::ORIGINAL_GRAPH, model, records)?;
+    passes.stage("original", model, records)?;
+    hooks::custom(passes, PassStage::AFTER_BUILTIN_FUSION_PASS, model, records)?;
+    hooks::engines(passes, "original", Hook::ORIGINAL_GRAPH_JUDGE_INSERT, model, records)?;
+    hooks::engines(passes, "original", Hook::ORIGINAL_GRAPH_JUDGE_FORMAT_INSERT, model, records)?;
+    model.compact();
+    Ok(())
+}

@@ -1,0 +1,252 @@
+//! `PassManager`: runs declared passes in order, applies their patches, counts, and honours levels and switches (facts 4.1).
+use super::list::{Listed, PASSES};
+use super::{GraphPass, PassContext, PassLevel, PassRecord, Records};
+use crate::error::{CompileError, Result};
+use crate::options::Options;
+use crate::prepare::InferShapePass;
+use crate::toolbox::Toolbox;
+use ge_ir::{Model, NodeId};
+use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
+use ge_plugin_api::patch::Edit;
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+/// The passes of one compilation.
+pub struct PassManager<'a> {
+    toolbox: &'a Toolbox,
+    options: &'a Options,
+    switches: BTreeMap<String, bool>,
+    highest: PassLevel,
+    verify: bool,
+}
+
+impl<'a> PassManager<'a> {
+    /// Reads levels and switches. Errors: `ge.optimizationSwitch` names a pass that is not there, or one of level O0.
+    pub fn new(toolbox: &'a Toolbox, options: &'a Options) -> Result<PassManager<'a>> {
+        let highest = if options.get("ge.oo.level") == "O1" { PassLevel::O1 } else { PassLevel::O3 };
+        let mut switches = BTreeMap::new();
+        for part in options.get("ge.optimizationSwitch").split(';').filter(|s| !s.trim().is_empty()) {
+            let Some((name, state)) = part.split_once(':') else { continue };
+            let name = name.trim();
+            match level_of(name, toolbox) {
+                None => return Err(unknown_pass(name, toolbox)),
+                Some(PassLevel::O0) => {
+                    return Err(CompileError::Option {
+                        message: format!("pass `{name}` is needed for right results and cannot be switched"),
+                        help: "`ge opt --list` shows the level of each pass; those of O0 always run".into(),
+                    });
+                }
+                Some(_) => switches.insert(name.to_owned(), state.trim() == "on"),
+            };
+        }
+        Ok(PassManager { toolbox, options, switches, highest, verify: cfg!(debug_assertions) })
+    }
+
+    /// Verifies the model after each pass, in any build.
+    pub fn verify_each(mut self, on: bool) -> Self {
+        self.verify |= on;
+        self
+    }
+    /// What the plugins offer.
+    pub fn toolbox(&self) -> &'a Toolbox {
+        self.toolbox
+    }
+    /// The options.
+    pub fn options(&self) -> &'a Options {
+        self.options
+    }
+
+    /// Whether a pass runs: its own switch, then the option bound to it, then the level.
+    pub fn enabled(&self, name: &str, level: PassLevel, bound: Option<&str>) -> bool {
+        if level == PassLevel::O0 {
+            return true;
+        }
+        if let Some(on) = self.switches.get(name) {
+            return *on;
+        }
+        if bound.is_some_and(|o| self.options.get(o) == "false") {
+            return false;
+        }
+        level.code() <= self.highest.code()
+    }
+
+    /// Runs the passes of a stage's list, in order.
+    pub fn stage(&self, stage: &'static str, model: &mut Model, records: &mut Records) -> Result<()> {
+        for p in PASSES.iter().filter(|p| p.stage == stage && p.part == 0) {
+            self.one(p, model, records)?;
+        }
+        Ok(())
+    }
+    /// Runs a later part of a stage's list.
+    pub fn part(&self, stage: &'static str, part: u8, model: &mut Model, records: &mut Records) -> Result<()> {
+        for p in PASSES.iter().filter(|p| p.stage == stage && p.part == part) {
+            self.one(p, model, records)?;
+        }
+        Ok(())
+    }
+
+    /// Runs one listed pass if it is enabled.
+    pub fn one(&self, listed: &Listed, model: &mut Model, records: &mut Records) -> Result<()> {
+        let p = listed.pass;
+        if self.enabled(p.name(), p.level(), p.switch()) { self.run(listed.stage, p, model, records) } else { Ok(()) }
+    }
+
+    /// Runs passes by name, in the order given, whatever level and switches say. Errors: an unknown name.
+    pub fn named(&self, names: &[&str], model: &mut Model, records: &mut Records) -> Result<()> {
+        for name in names {
+            match PASSES.iter().find(|p| p.pass.name() == *name) {
+                Some(p) => self.run(p.stage, p.pass, model, records)?,
+                None => match self.toolbox.passes.iter().find(|p| p.name() == *name) {
+                    Some(custom) => super::hooks::custom_pass(self, custom, model, records)?,
+                    None => return Err(unknown_pass(name, self.toolbox)),
+                },
+            }
+        }
+        Ok(())
+    }
+
+    fn run(&self, stage: &'static str, pass: &dyn GraphPass, model: &mut Model, records: &mut Records) -> Result<()> {
+        let start = Instant::now();
+        let mut cx = PassContext::new(self.toolbox, self.options);
+        for _ in 0..pass.rounds().max(1) {
+            let mut changed = false;
+            let mut gi = 0;
+            while gi < model.graphs().len() {
+                let edits =
+                    std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| pass.run(&mut cx, model, gi)))
+                        .map_err(|_| CompileError::internal(stage, format!("pass {} has panicked", pass.name())))??;
+                if !edits.is_empty() {
+                    changed = true;
+                    // A pass of ours that is refused is a fault of ours.
+                    let applied = model
+                        .apply(gi, edits)
+                        .map_err(|e| CompileError::internal(stage, format!("pass {}: {e}", pass.name())))?;
+                    self.infer_new(&applied.added, model)?;
+                }
+                gi += 1;
+            }
+            if !changed {
+                break;
+            }
+        }
+        for (node, why) in std::mem::take(&mut cx.refusals) {
+            records.refuse(&node, pass.name(), why);
+        }
+        records.runs.push(PassRecord {
+            stage,
+            pass: pass.name().to_owned(),
+            micros: start.elapsed().as_micros() as u64,
+            visits: cx.visits,
+            changes: cx.changes,
+        });
+        self.check(pass.name(), model)
+    }
+
+    /// Infers what a patch left unknown on its new nodes.
+    fn infer_new(&self, added: &[(usize, NodeId)], model: &mut Model) -> Result<()> {
+        let infer = InferShapePass::new(self.toolbox);
+        for &(gi, id) in added {
+            let known = model.graphs()[gi]
+                .get(id)
+                .is_none_or(|n| n.outputs().iter().all(|d| d.dtype != ge_ir::DType::UNKNOWN && !d.shape.is_unranked()));
+            if !known || model.graphs()[gi].get(id).is_some_and(|n| n.outputs().is_empty()) {
+                infer.node(model, gi, id)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Applies the edits that a plugin recorded, and holds what it made against the operators' own inference.
+    ///
+    /// Errors: `who` is named: the patch is illegal, or a descriptor says what the operator cannot give.
+    pub fn apply_foreign(
+        &self,
+        who: &str,
+        gi: usize,
+        edits: Vec<Edit>,
+        check_shapes: bool,
+        model: &mut Model,
+    ) -> Result<u64> {
+        if edits.is_empty() {
+            return Ok(0);
+        }
+        let applied = model.apply(gi, edits).map_err(|source| CompileError::Patch { who: who.to_owned(), source })?;
+        if check_shapes {
+            let infer = InferShapePass::new(self.toolbox);
+            let mut touched = applied.added.clone();
+            touched.extend(applied.touched.iter().filter(|t| !applied.added.contains(t)));
+            for (gi, id) in touched {
+                infer.hold(model, gi, id).map_err(|why| {
+                    let (name, op) = model.graphs()[gi].get(id).map_or(("", ""), |n| (n.name(), n.op()));
+                    CompileError::Plugin(
+                        Diagnostic::error(format!("{who} made `{name}` ({op}) wrong: {why}"))
+                            .code("GE-E0521")
+                            .node(name, op)
+                            .help("disable the plugin in plugins.toml, or tell its author")
+                            .of(ErrorKind::PLUGIN),
+                    )
+                })?;
+            }
+        }
+        self.check(who, model)?;
+        Ok(applied.edits as u64)
+    }
+
+    fn check(&self, who: &str, model: &Model) -> Result<()> {
+        if !self.verify {
+            return Ok(());
+        }
+        let options =
+            ge_ir::verify::VerifyOptions { unknown_ops: ge_ir::verify::UnknownOps::Allow, ..Default::default() };
+        ge_ir::verify::verify_with(model, &Protos(self.toolbox), options).map(|_| ()).map_err(|faults| {
+            let text: Vec<&str> = faults.iter().take(5).map(|d| d.message.as_str()).collect();
+            CompileError::internal("verify", format!("after {who}: {}", text.join("; ")))
+        })
+    }
+}
+
+struct Protos<'a>(&'a Toolbox);
+impl ge_ir::verify::OpTable for Protos<'_> {
+    fn proto(&self, op: &str) -> Option<&ge_plugin_api::ops::OpProto> {
+        self.0.op(ge_ir::Key::new(op)).map(|o| &*o.proto)
+    }
+}
+
+fn level_of(name: &str, toolbox: &Toolbox) -> Option<PassLevel> {
+    // What the driver itself does under a pass's name.
+    if name == "ConstantFoldingPass" {
+        return Some(PassLevel::O1);
+    }
+    PASSES
+        .iter()
+        .find(|p| p.pass.name() == name)
+        .map(|p| p.pass.level())
+        .or_else(|| toolbox.passes.iter().find(|p| p.name() == name).map(|p| p.info.level))
+}
+
+fn unknown_pass(name: &str, toolbox: &Toolbox) -> CompileError {
+    let known = PASSES.iter().map(|p| p.pass.name()).chain(toolbox.passes.iter().map(|p| p.name()));
+    let near = known.min_by_key(|k| distance(name, k));
+    CompileError::Option {
+        message: format!("unknown pass `{name}`"),
+        help: match near {
+            Some(n) => format!("did you mean `{n}`? `ge opt --list` shows all"),
+            None => "`ge opt --list` shows all".into(),
+        },
+    }
+}
+
+/// Edit distance.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut corner = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let next = (corner + usize::from(x != *y)).min(row[j] + 1).min(row[j + 1] + 1);
+            corner = std::mem::replace(&mut row[j + 1], next);
+        }
+    }
+    row[b.len()]
+}

@@ -1,0 +1,30 @@
+//! Stage 1. in: the original graph with its fusions, out: the same with what is redundant removed (facts 4.2, 4.4).
+pub mod add_n_pass;
+pub mod cast_remove_pass;
+pub mod common_subexpression_elimination_pass;
+pub mod constant_fuse_same_pass;
+pub mod ctrl_edge_transfer_pass;
+pub mod dim1_transpose_to_squeeze_pass;
+pub mod identity_pass;
+pub mod permute_pass;
+pub mod prune_pass;
+pub mod reshape_remove_pass;
+pub mod trans_op_symmetry_elimination_pass;
+pub mod unchanged_transpose_remove_pass;
+pub mod useless_control_out_remove_pass;
+
+use crate::error::Result;
+use crate::pass::{PassManager, Records, hooks};
+use ge_ir::Model;
+use ge_plugin_api::engine::Hook;
+use ge_plugin_api::pass::PassStage;
+
+/// The list of stage 1, the engines after it, the custom passes after it, then control edges of constants.
+pub fn run(model: &mut Model, passes: &PassManager<'_>, records: &mut Records) -> Result<()> {
+    passes.stage("stage1", model, records)?;
+    hooks::engines(passes, "stage1", Hook::AFTER_STAGE1, model, records)?;
+    hooks::custom(passes, PassStage::AFTER_ORIGIN_GRAPH_OPTIMIZE, model, records)?;
+    passes.part("stage1", 1, model, records)?;
+    model.compact();
+    Ok(())
+}

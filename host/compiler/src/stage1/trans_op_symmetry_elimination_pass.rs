@@ -1,0 +1,45 @@
+//! `TransOpSymmetryEliminationPass`: a format change and the one that undoes it.
+//!
+//! Before: `%a = TransData(%x : @NCHW) : @NC1HWC0  %b = TransData(%a) : @NCHW`   After: reads of `%b` read `%x`
+//! When: the second gives the type, format and shape that the first started from.
+//! Refuses: another format or shape at the end than at the start.
+//! Keeps: the first where others read it; the order of control edges.
+//! Source: 003 §2.2, facts 4.4 (1_2, 9). Cost: each node once; chains in one walk.
+use crate::error::Result;
+use crate::pass::rewriter::same_desc;
+use crate::pass::{GraphPass, PassContext, PassLevel, Rewriter};
+use ge_ir::Model;
+use ge_plugin_api::patch::Edit;
+
+/// See the module.
+pub struct TransOpSymmetryEliminationPass;
+
+impl GraphPass for TransOpSymmetryEliminationPass {
+    fn name(&self) -> &'static str {
+        "TransOpSymmetryEliminationPass"
+    }
+    fn level(&self) -> PassLevel {
+        PassLevel::O3
+    }
+    fn effect(&self) -> &'static str {
+        "`TransData(TransData(x))` back to the start -> `x`"
+    }
+    fn run(&self, cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> {
+        let g = &model.graphs()[gi];
+        let mut r = Rewriter::new(g);
+        for n in g.nodes().filter(|n| n.op() == "TransData") {
+            cx.visits += 1;
+            let Some(first) = r.producer(n, 0).filter(|f| f.op() == "TransData") else {
+                cx.refuse(n.name(), "it reads no TransData");
+                continue;
+            };
+            let (Some(x), Some(own)) = (r.input(first, 0), n.outputs().first()) else { continue };
+            if g.desc(x).is_some_and(|d| same_desc(d, own)) {
+                r.bypass(n, x);
+            } else {
+                cx.refuse(n.name(), "it does not go back to where the first started");
+            }
+        }
+        Ok(r.finish(cx))
+    }
+}

@@ -1,0 +1,45 @@
+//! `UnchangedTransposeRemovePass`: a transpose that leaves every axis where it is.
+//!
+//! Before: `%y = TransposeD(%x) {perm = [0, 1, 2]}`   After: reads of `%x`
+//! When: the permutation is known and is the identity.
+//! Refuses: a permutation that moves an axis, or one that is computed.
+//! Keeps: the order of control edges; graph outputs.
+//! Source: 003 §2.2, facts 4.3. Cost: each node once.
+use super::permute_pass::permutation;
+use crate::error::Result;
+use crate::pass::rewriter::same_desc;
+use crate::pass::{GraphPass, PassContext, PassLevel, Rewriter};
+use ge_ir::Model;
+use ge_plugin_api::patch::Edit;
+
+/// See the module.
+pub struct UnchangedTransposeRemovePass;
+
+impl GraphPass for UnchangedTransposeRemovePass {
+    fn name(&self) -> &'static str {
+        "UnchangedTransposeRemovePass"
+    }
+    fn level(&self) -> PassLevel {
+        PassLevel::O1
+    }
+    fn effect(&self) -> &'static str {
+        "`Transpose` that moves no axis -> `x`"
+    }
+    fn run(&self, cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> {
+        let g = &model.graphs()[gi];
+        let mut r = Rewriter::new(g);
+        for n in g.nodes().filter(|n| matches!(n.op(), "Transpose" | "TransposeD")) {
+            cx.visits += 1;
+            let (Some(x), Some(own)) = (n.input(0), n.outputs().first()) else { continue };
+            match permutation(g, n) {
+                None => cx.refuse(n.name(), "its permutation is computed"),
+                Some(p) if p.iter().enumerate().any(|(i, a)| i != *a) => cx.refuse(n.name(), "it moves an axis"),
+                Some(_) if !g.desc(x).is_some_and(|d| same_desc(d, own)) => {
+                    cx.refuse(n.name(), "its shape is not known")
+                }
+                Some(_) => r.bypass(n, x),
+            }
+        }
+        Ok(r.finish(cx))
+    }
+}

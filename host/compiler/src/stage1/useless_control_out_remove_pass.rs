@@ -1,0 +1,42 @@
+//! `UselessControlOutRemovePass`: nobody needs to wait for a constant.
+//!
+//! Before: `%c = Const() …  %y = Relu(%x) after(%c)`   After: `%y = Relu(%x)`
+//! When: the constant itself waits for nothing.
+//! Refuses: a constant with control inputs (`CtrlEdgeTransferPass` hands those on).
+//! Keeps: everything else; a constant left without readers goes with `PrunePass`.
+//! Source: 003 §2.2, facts 4.4 (1_2, 16). Cost: each control edge of a constant once.
+use crate::error::Result;
+use crate::pass::{GraphPass, PassContext, PassLevel, Rewriter};
+use ge_ir::Model;
+use ge_plugin_api::patch::Edit;
+
+/// See the module.
+pub struct UselessControlOutRemovePass;
+
+impl GraphPass for UselessControlOutRemovePass {
+    fn name(&self) -> &'static str {
+        "UselessControlOutRemovePass"
+    }
+    fn level(&self) -> PassLevel {
+        PassLevel::O3
+    }
+    fn effect(&self) -> &'static str {
+        "control edges out of constants -> nothing"
+    }
+    fn run(&self, cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> {
+        let g = &model.graphs()[gi];
+        let mut r = Rewriter::new(g);
+        for n in g.nodes().filter(|n| n.is_const() && !n.control_users().is_empty()) {
+            cx.visits += 1;
+            if !n.controls().is_empty() {
+                cx.refuse(n.name(), "it waits for others by control edges itself");
+                continue;
+            }
+            for u in n.control_users() {
+                r.patch.push(Edit::RemoveControl(n.id(), *u));
+                r.count();
+            }
+        }
+        Ok(r.finish(cx))
+    }
+}
