@@ -58,8 +58,21 @@ struct Symbol {
     bytes: u64,
     /// Nodes that touch it, as positions in the order's line; the first is its producer.
     touches: Vec<u32>,
+    /// Nodes that write it first: its producer; all producers of a run that a node without a task joins.
+    firsts: Vec<u32>,
     io: Option<Io>,
     owner: NodeKey,
+}
+
+/// Outputs that lie in runs made by nodes without a task.
+#[derive(Default)]
+struct Joined {
+    /// Run and offset in it of an output.
+    of: std::collections::HashMap<(NodeKey, usize), (usize, u64)>,
+    /// Bytes of each run.
+    runs: Vec<u64>,
+    /// The nodes without a task.
+    outputs: std::collections::HashSet<NodeKey>,
 }
 
 impl Planner<'_> {
@@ -70,10 +83,16 @@ impl Planner<'_> {
         // Symbol of each output, and of each workspace.
         let mut of_output: ModelMap<Vec<Option<usize>>> = ModelMap::new(self.model, Vec::new());
         let mut of_workspace: ModelMap<Vec<usize>> = ModelMap::new(self.model, Vec::new());
+        let joined = self.joined()?;
+        // Symbol of each joined run, made with its first member.
+        let mut of_run: Vec<Option<usize>> = vec![None; joined.runs.len()];
+        // Where an output lies in its symbol.
+        let mut inside: ModelMap<Vec<u64>> = ModelMap::new(self.model, Vec::new());
         for &key in self.order.line() {
             let g = key.graph_of(self.model);
             let Some(n) = g.get(key.node) else { continue };
             let at = self.order.position(key) as u32;
+            inside[key] = vec![0; n.outputs().len()];
             let mut mine = Vec::with_capacity(n.outputs().len());
             let mut slots = Vec::with_capacity(n.outputs().len());
             for (k, d) in n.outputs().iter().enumerate() {
@@ -95,9 +114,47 @@ impl Planner<'_> {
                         let shared = of_output[up].get(v.output as usize).copied().flatten();
                         let slot = plan.outputs[up].get(v.output as usize).copied().unwrap_or(Slot::NONE);
                         mine.push(shared);
+                        inside[key][k] = inside[up].get(v.output as usize).copied().unwrap_or(0);
                         slots.push(Slot { ref_input: Some(i), ..slot });
                         continue;
                     }
+                }
+                if let Some(&(run, offset)) = joined.of.get(&(key, k)) {
+                    // No memory of its own: a place in the run (000, 4.4).
+                    let s = *of_run[run].get_or_insert_with(|| {
+                        symbols.push(Symbol {
+                            bytes: joined.runs[run],
+                            touches: Vec::new(),
+                            firsts: Vec::new(),
+                            io: None,
+                            owner: key,
+                        });
+                        symbols.len() - 1
+                    });
+                    let whole = joined.outputs.contains(&key);
+                    if !whole {
+                        symbols[s].firsts.push(at);
+                        let said = self.params[key].output_bytes.get(k).copied().unwrap_or(0);
+                        let own = d.data_bytes().unwrap_or(0);
+                        if said > own.next_multiple_of(32) {
+                            return Err(CompileError::Option {
+                                message: format!("`{}` needs {said} bytes for {own} of data, and a concat without a task joins it", n.name()),
+                                help: "switch the pass off: `--set ge.optimizationSwitch=ConcatNotaskPass:off;PackNotaskPass:off`".into(),
+                            });
+                        }
+                    }
+                    if symbols[s].touches.last() != Some(&at) {
+                        symbols[s].touches.push(at);
+                    }
+                    inside[key][k] = offset;
+                    mine.push(Some(s));
+                    slots.push(Slot {
+                        space: Space::Feature(MemoryKind::HBM),
+                        size: if whole { joined.runs[run] } else { d.data_bytes().unwrap_or(0) },
+                        ref_input: if whole { Some(0) } else { None },
+                        ..Slot::NONE
+                    });
+                    continue;
                 }
                 let bytes = self.output_bytes(key, n, k)?;
                 let io = if key.graph == 0 && matches!(n.op(), "Data" | "RefData" | "AippData") {
@@ -105,14 +162,20 @@ impl Planner<'_> {
                 } else {
                     None
                 };
-                symbols.push(Symbol { bytes, touches: vec![at], io, owner: key });
+                symbols.push(Symbol { bytes, touches: vec![at], firsts: vec![at], io, owner: key });
                 mine.push(Some(symbols.len() - 1));
                 slots.push(Slot { space: Space::Feature(MemoryKind::HBM), size: bytes, ..Slot::NONE });
             }
             of_output[key] = mine;
             plan.outputs[key] = slots;
             for w in &self.params[key].workspaces {
-                symbols.push(Symbol { bytes: block(w.bytes)?, touches: vec![at], io: None, owner: key });
+                symbols.push(Symbol {
+                    bytes: block(w.bytes)?,
+                    touches: vec![at],
+                    firsts: vec![at],
+                    io: None,
+                    owner: key,
+                });
                 of_workspace[key].push(symbols.len() - 1);
             }
         }
@@ -120,10 +183,10 @@ impl Planner<'_> {
         self.mark_outputs(&mut symbols, &of_output);
         let (offsets, report, ranges, peak) = self.place(&symbols, options)?;
         for &key in self.order.line() {
-            for (slot, s) in plan.outputs[key].iter_mut().zip(&of_output[key]) {
+            for (k, (slot, s)) in plan.outputs[key].iter_mut().zip(&of_output[key]).enumerate() {
                 if let Some(s) = s {
                     slot.space = Space::Feature(MemoryKind::HBM);
-                    slot.offset = offsets[*s];
+                    slot.offset = offsets[*s] + inside[key][k];
                     slot.zero_copy = symbols[*s].io.is_some();
                 }
             }
@@ -141,6 +204,50 @@ impl Planner<'_> {
         plan.zero_copy = ranges;
         plan.peak = peak;
         Ok(plan)
+    }
+
+    /// Runs of memory that nodes without a task make of their inputs: each input's source at the running sum of the data before
+    /// it (size by dimension index 0), the node's own output at the first (000, 4.4.2).
+    fn joined(&self) -> Result<Joined> {
+        let mut j = Joined::default();
+        for &key in self.order.line() {
+            let Some(n) = key.get(self.model) else { continue };
+            let a = n.attrs();
+            let joins = a.flag("_nopadding_continuous_input") || a.flag("_no_padding_continuous_input");
+            if !(a.flag("_no_task") && joins && a.flag("_output_reuse_input")) {
+                continue;
+            }
+            let run = j.runs.len();
+            let mut at = 0u64;
+            for v in n.inputs().iter().filter(|v| !v.is_absent()) {
+                let (source, output) = self.source(NodeKey { graph: key.graph, node: v.node }, v.output);
+                let bytes = key.graph_of(self.model).desc(*v).and_then(|d| d.data_bytes()).unwrap_or(0);
+                if j.of.insert((source, output as usize), (run, at)).is_some() {
+                    return Err(CompileError::internal(
+                        "memory",
+                        format!("`{}` is joined twice", source.name(self.model)),
+                    ));
+                }
+                at = at.checked_add(bytes).ok_or_else(|| CompileError::internal("memory", "sizes overflow"))?;
+            }
+            j.of.insert((key, 0), (run, 0));
+            j.outputs.insert(key);
+            j.runs.push(block(at)?);
+        }
+        Ok(j)
+    }
+
+    /// The output that a value's memory comes from, through views.
+    fn source(&self, mut key: NodeKey, mut output: u32) -> (NodeKey, u32) {
+        while let Some(n) = key.get(self.model) {
+            match n.input(0) {
+                Some(up) if output == 0 && is_view(self.toolbox, Some(self.placement), key, n) => {
+                    (key, output) = (NodeKey { graph: key.graph, node: up.node }, up.output);
+                }
+                _ => break,
+            }
+        }
+        (key, output)
     }
 
     fn output_bytes(&self, key: NodeKey, n: &ge_ir::Node, k: usize) -> Result<u64> {
@@ -223,7 +330,7 @@ impl Planner<'_> {
         let ordered = |a: u32, b: u32| self.order.ordered_at(a as usize, b as usize);
         let uses = reused
             .iter()
-            .map(|&s| super::assign::StreamUse { first: vec![symbols[s].touches[0]], last: symbols[s].touches.clone() })
+            .map(|&s| super::assign::StreamUse { first: symbols[s].firsts.clone(), last: symbols[s].touches.clone() })
             .collect();
         let conflicts = StreamConflicts::new(&blocks, uses, &ordered);
         let relation: Option<&dyn super::assign::Conflicts> = if one_stream { None } else { Some(&conflicts) };

@@ -59,7 +59,9 @@ impl ExecutionOrder {
                     join(&mut clock, p, &stream, &pos, &clocks);
                 }
             }
-            if let Some(StreamId(s)) = plan.of[key] {
+            // A node without a task stands on no stream: its order passes through it.
+            let no_task = key.get(model).is_some_and(|n| n.attrs().flag("_no_task"));
+            if let Some(StreamId(s)) = plan.of[key].filter(|_| !no_task) {
                 let s = s as usize;
                 if s < streams {
                     if let Some(p) = last[s] {
