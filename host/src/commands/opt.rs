@@ -3,7 +3,7 @@ use super::{CompileFlags, Global, print, print_json, say, say_warnings};
 use crate::session::{Session, SessionOptions, import};
 use crate::{Diagnostic, Error, ErrorKind, Result};
 use clap::Args;
-use ge_compiler::pass::Records;
+use ge_compiler::pass::{PASSES, PassManager, Records};
 use ge_compiler::stages::{STAGES, run_range};
 use ge_plugin::Want;
 use std::io::Write;
@@ -26,9 +26,18 @@ pub struct OptArgs {
     /// Last stage
     #[arg(long, value_name = "STAGE")]
     until: Option<String>,
+    /// Only these passes, in this order, whatever their level
+    #[arg(long, value_name = "A,B", value_delimiter = ',', conflicts_with_all = ["from", "until"])]
+    passes: Vec<String>,
     /// Lists stages and passes in their order
     #[arg(long)]
     list: bool,
+    /// With --list: as the page docs/passes.md
+    #[arg(long, requires = "list")]
+    markdown: bool,
+    /// Verifies the graph after each of --passes
+    #[arg(long)]
+    verify_each: bool,
     /// Only the refusals of one node, one a line
     #[arg(long, value_name = "NODE")]
     why: Option<String>,
@@ -40,11 +49,30 @@ pub struct OptArgs {
 /// Runs it.
 pub fn run(global: &Global, a: &OptArgs) -> Result<u8> {
     if a.list {
-        let list: Vec<String> = STAGES.iter().map(|s| (*s).to_owned()).collect();
+        if a.markdown {
+            print(&ge_compiler::pass::markdown())?;
+            return Ok(0);
+        }
+        let passes = |stage: &str| PASSES.iter().filter(move |p| p.stage == stage).map(|p| p.pass);
         if global.json {
-            print_json(&serde_json::json!({"schema": 1, "stages": list}))?;
+            let stages: Vec<serde_json::Value> = STAGES
+                .iter()
+                .map(|s| {
+                    let list: Vec<_> =
+                        passes(s).map(|p| serde_json::json!({"name": p.name(), "level": p.level().name()})).collect();
+                    serde_json::json!({"stage": s, "passes": list})
+                })
+                .collect();
+            print_json(&serde_json::json!({"schema": 1, "stages": stages}))?;
         } else {
-            print(&(list.join("\n") + "\n"))?;
+            let mut text = String::new();
+            for s in STAGES {
+                text.push_str(&format!("{s}\n"));
+                for p in passes(s) {
+                    text.push_str(&format!("  {:<40} {}\n", p.name(), p.level().name()));
+                }
+            }
+            print(&text)?;
         }
         return Ok(0);
     }
@@ -52,7 +80,7 @@ pub fn run(global: &Global, a: &OptArgs) -> Result<u8> {
     let model = import::parse_text(input, &import::map(input)?)?;
     let (from, until) = (stage(a.from.as_deref())?, stage(a.until.as_deref())?);
     let mut records = Records::default();
-    let result = if from.is_none() && until.is_none() {
+    let result = if from.is_none() && until.is_none() && a.passes.is_empty() {
         model
     } else {
         let options = a.flags.gather()?;
@@ -65,6 +93,16 @@ pub fn run(global: &Global, a: &OptArgs) -> Result<u8> {
         })?;
         say_warnings(global, session.registry());
         let toolbox = session.toolbox(&options, false)?;
+        if !a.passes.is_empty() {
+            let resolved = options.resolved();
+            let names: Vec<&str> = a.passes.iter().map(String::as_str).collect();
+            let mut model = model;
+            PassManager::new(&toolbox, &resolved)
+                .and_then(|m| m.verify_each(a.verify_each).named(&names, &mut model, &mut records))
+                .map_err(|e| e.into_error())?;
+            model.compact();
+            return finish(global, a, &model, &records);
+        }
         let last = STAGES.iter().position(|s| *s == "sync").unwrap_or(0);
         let (from, until) = (from.unwrap_or(0), until.unwrap_or(last));
         if from > until {
@@ -72,6 +110,10 @@ pub fn run(global: &Global, a: &OptArgs) -> Result<u8> {
         }
         run_range(model, &toolbox, &options.resolved(), from, until, &mut records).map_err(|e| e.into_error())?
     };
+    finish(global, a, &result, &records)
+}
+
+fn finish(global: &Global, a: &OptArgs, result: &ge_ir::Model, records: &Records) -> Result<u8> {
     if a.stats {
         for r in &records.runs {
             say(
@@ -84,10 +126,10 @@ pub fn run(global: &Global, a: &OptArgs) -> Result<u8> {
         }
     }
     if let Some(node) = &a.why {
-        return why(&result, &records, node);
+        return why(result, records, node);
     }
     let text =
-        ge_ir::text::to_string(&result).map_err(|e| Error::failed(format!("the graph cannot be printed: {e}")))?;
+        ge_ir::text::to_string(result).map_err(|e| Error::failed(format!("the graph cannot be printed: {e}")))?;
     match &a.output {
         Some(path) => write_atomic(path, text.as_bytes())?,
         None => print(&text)?,
