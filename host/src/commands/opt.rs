@@ -53,7 +53,7 @@ pub fn run(global: &Global, a: &OptArgs) -> Result<u8> {
             print(&ge_compiler::pass::markdown())?;
             return Ok(0);
         }
-        let passes = |stage: &str| PASSES.iter().filter(move |p| p.stage == stage).map(|p| p.pass);
+        let passes = |stage: &'static str| PASSES.iter().filter(move |p| p.stage == stage).map(|p| p.pass);
         if global.json {
             let stages: Vec<serde_json::Value> = STAGES
                 .iter()
