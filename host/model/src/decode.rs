@@ -216,7 +216,7 @@ fn tasks(m: &mut CompiledModel, def: &ModelDef, list: &[TaskDef]) -> Result<(), 
     if nodes.len() != list.len() * 2 || times.len() != list.len() {
         return Err(ModelError::field("the nodes of the tasks"));
     }
-    let extra: Vec<(usize, Vec<i64>, Vec<String>)> = json(&def.attr, "ge_rs.task_numbers")?;
+    let extra: Vec<(usize, Vec<i64>, Vec<String>, String)> = json(&def.attr, "ge_rs.task_numbers")?;
     m.tasks = Vec::with_capacity(list.len());
     for (i, d) in list.iter().enumerate() {
         let bad = |what: &str| ModelError::field(format!("{what} of task {i}"));
@@ -265,10 +265,13 @@ fn tasks(m: &mut CompiledModel, def: &ModelDef, list: &[TaskDef]) -> Result<(), 
         }
         m.tasks.push(t);
     }
-    for (i, numbers, names) in extra {
+    for (i, numbers, names, operands) in extra {
         let t = m.tasks.get_mut(i).ok_or_else(|| ModelError::field("the numbers of a task"))?;
         t.numbers = numbers;
         t.nodes = names;
+        if t.args_format.is_empty() {
+            t.args_format = operands;
+        }
     }
     Ok(())
 }

@@ -44,12 +44,18 @@ pub fn encode(m: &CompiledModel) -> ModelParts {
     def.attr.set("ge_rs.task_nodes", list(nodes));
     let times: Vec<i64> = m.tasks.iter().map(|t| t.time_ns as i64).collect();
     def.attr.set("ge_rs.task_times", list(times));
-    let extra: Vec<(usize, &[i64], &[String])> = m
+    // What TASK_INFO has no place for: numbers, nodes of joint tasks, operands of tasks without a kernel.
+    let operands = |t: &TaskInfo| {
+        let placed =
+            matches!(TaskType(t.kind), TaskType::MEMCPY_ASYNC | TaskType::MEMCPY_ADDR_ASYNC | TaskType::UPDATE);
+        if placed || !t.kernel_name.is_empty() { String::new() } else { t.args_format.clone() }
+    };
+    let extra: Vec<(usize, &[i64], &[String], String)> = m
         .tasks
         .iter()
         .enumerate()
-        .filter(|(_, t)| !t.numbers.is_empty() || !t.nodes.is_empty())
-        .map(|(i, t)| (i, &t.numbers[..], &t.nodes[..]))
+        .map(|(i, t)| (i, &t.numbers[..], &t.nodes[..], operands(t)))
+        .filter(|(_, numbers, nodes, operands)| !numbers.is_empty() || !nodes.is_empty() || !operands.is_empty())
         .collect();
     json(def_attr(&mut def), "ge_rs.task_numbers", &extra);
     let io = |v: &[crate::IoInfo]| -> Vec<i64> { v.iter().flat_map(|i| slot(&i.slot)).collect() };

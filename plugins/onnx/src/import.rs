@@ -290,7 +290,7 @@ impl<'m> Importer<'m> {
             if self.nodes > MOST_NODES {
                 return Err(damaged(format!("more than {MOST_NODES} nodes with all functions written out")));
             }
-            if self.nodes % 256 == 0 && ge_plugin_api::services::cancelled() {
+            if self.nodes.is_multiple_of(256) && ge_plugin_api::services::cancelled() {
                 return Err(Error::cancelled());
             }
             match self.node(n, g, env) {

@@ -50,7 +50,7 @@ pub fn type_attr(n: &ForeignNode, key: &str) -> Result<Option<DType>> {
 }
 /// Pads of ONNX (all begins, all ends) as pairs of begin and end, axis by axis.
 pub fn paired(n: &ForeignNode, pads: &[i64]) -> Result<Vec<i64>> {
-    if pads.len() % 2 != 0 {
+    if !pads.len().is_multiple_of(2) {
         return Err(n.refuse(format!("attribute `pads` has {} numbers", pads.len())));
     }
     let h = pads.len() / 2;
