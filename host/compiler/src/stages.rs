@@ -65,7 +65,7 @@ pub fn compile(
 ) -> Result<GeRootModel> {
     let mut records = Records::default();
     let run = Run { observer, start: Instant::now() };
-    let passes = PassManager::new(toolbox, options)?;
+    let mut passes = PassManager::new(toolbox, options)?;
     run.stage("prepare", &mut model, |m| prepare::run(m, &passes, &mut records))?;
     run.stage("original", &mut model, |m| original::run(m, &passes, &mut records))?;
     run.stage("stage1", &mut model, |m| stage1::run(m, &passes, &mut records))?;
@@ -78,6 +78,8 @@ pub fn compile(
             // A loop by labels stays on its stream, and what waits outside of it must not be waited for within.
             options.set("ge.enableSingleStream", "true");
             options.set("ge.x.stream_mode", "engine");
+            // Labels, jumps and copies into a branch's output are no operators of a prototype.
+            passes = passes.without_verifier();
         }
     }
     let options = &options;

@@ -47,6 +47,11 @@ impl<'a> PassManager<'a> {
         self.verify |= on;
         self
     }
+    /// Without the verifier: for graphs that hold nodes no prototype knows (labels and jumps of control flow).
+    pub fn without_verifier(mut self) -> Self {
+        self.verify = false;
+        self
+    }
     /// What the plugins offer.
     pub fn toolbox(&self) -> &'a Toolbox {
         self.toolbox
