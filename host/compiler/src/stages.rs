@@ -101,7 +101,7 @@ pub fn compile(
         graph_planner::plan(m, toolbox, &placement, &params, &order, &weights, options)
     })?;
     let sync = run.stage("sync", &mut model, |m| {
-        let mut plan = sync::insert::insert(m, &stream_plan, &order)?;
+        let mut plan = sync::run(m, &stream_plan, &order, options, &toolbox.target.soc)?;
         tiling_sink::add_sync(m, &params, &stream_plan, &order, &mut plan);
         sync::resources::assign(&mut plan, &params, &stream_plan, &order);
         Ok(plan)
@@ -180,7 +180,8 @@ pub fn run_range(
     note_refusals(&placement, &model, records);
     let given = if from > at("streams") { streams::StreamPlan::from_attrs(&model) } else { None };
     let (plan, order) = match given {
-        Some(plan) => {
+        Some(mut plan) => {
+            plan.mark_taskless(&model, &placement, toolbox);
             let order = streams::ExecutionOrder::new(&model, &plan);
             (plan, order)
         }
@@ -196,7 +197,8 @@ pub fn run_range(
         memory.to_attrs(&mut model);
     }
     if within("sync") {
-        sync::insert::insert(&model, &plan, &order)?.to_attrs(&mut model);
+        sync::run(&model, &plan, &order, options, &toolbox.target.soc)?.to_attrs(&mut model);
+        plan.logic_to_attrs(&mut model);
     }
     Ok(model)
 }

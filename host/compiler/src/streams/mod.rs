@@ -34,6 +34,7 @@ pub fn run(
     if let Some(out) = model.root().net_output() {
         plan.of[crate::ids::NodeKey::new(0, out.id())].get_or_insert(crate::ids::StreamId(0));
     }
+    plan.mark_taskless(model, placement, toolbox);
     let order = ExecutionOrder::new(model, &plan);
     Ok((plan, order))
 }

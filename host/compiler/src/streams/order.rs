@@ -7,6 +7,7 @@
 use crate::ids::{ModelMap, NodeKey, StreamId};
 use crate::streams::StreamPlan;
 use ge_ir::Model;
+use std::collections::BTreeMap;
 
 /// The relation, ready to ask.
 #[derive(Clone, Debug)]
@@ -21,6 +22,8 @@ pub struct ExecutionOrder {
     /// Clock of the k-th node: `streams` entries each.
     clocks: Vec<u32>,
     streams: usize,
+    /// Streams and positions of attached work, by position of its node in the line.
+    attached: BTreeMap<usize, Vec<(u32, u32)>>,
 }
 
 const NOWHERE: u32 = u32::MAX;
@@ -41,6 +44,7 @@ impl ExecutionOrder {
         let mut count = vec![0u32; streams];
         let mut clock = vec![0u32; streams];
         let parents = parents_of(model);
+        let mut attached: BTreeMap<usize, Vec<(u32, u32)>> = BTreeMap::new();
         for i in 0..line.len() {
             let key = line[i];
             clock.fill(0);
@@ -57,10 +61,13 @@ impl ExecutionOrder {
                 let p = at[p] as usize;
                 if p < i {
                     join(&mut clock, p, &stream, &pos, &clocks);
+                    for (s, pos) in attached.get(&p).into_iter().flatten() {
+                        clock[*s as usize] = clock[*s as usize].max(pos + 1);
+                    }
                 }
             }
             // A node without a task stands on no stream: its order passes through it.
-            let no_task = key.get(model).is_some_and(|n| n.attrs().flag("_no_task"));
+            let no_task = plan.taskless[key] || key.get(model).is_some_and(|n| n.attrs().flag("_no_task"));
             if let Some(StreamId(s)) = plan.of[key].filter(|_| !no_task) {
                 let s = s as usize;
                 if s < streams {
@@ -72,10 +79,14 @@ impl ExecutionOrder {
                     count[s] += 1;
                     last[s] = Some(i);
                 }
+                for t in plan.attached[key].iter().map(|t| t.0).filter(|t| (*t as usize) < streams) {
+                    attached.entry(i).or_default().push((t, count[t as usize]));
+                    count[t as usize] += 1;
+                }
             }
             clocks[i * streams..(i + 1) * streams].copy_from_slice(&clock);
         }
-        ExecutionOrder { line, at, stream, pos, clocks, streams }
+        ExecutionOrder { line, at, stream, pos, clocks, streams, attached }
     }
 
     /// Whether `a` is over before `b` starts, whatever the schedule. O(1) for nodes on a stream.
@@ -90,7 +101,11 @@ impl ExecutionOrder {
         let cb = &self.clocks[b * self.streams..(b + 1) * self.streams];
         match self.stream[a] {
             NOWHERE => self.clocks[a * self.streams..(a + 1) * self.streams].iter().zip(cb).all(|(x, y)| x <= y),
-            s => cb[s as usize] > self.pos[a],
+            s => {
+                let also = self.attached.get(&a);
+                cb[s as usize] > self.pos[a]
+                    && also.is_none_or(|list| list.iter().all(|(t, pos)| cb[*t as usize] > *pos))
+            }
         }
     }
     /// All nodes in one line that respects the relation.

@@ -1,6 +1,9 @@
 //! `StreamPlan`: what the stage `streams` decides, read by those after it.
-use crate::ids::{ModelMap, StreamId};
+use crate::ids::{ModelMap, NodeKey, StreamId};
+use crate::place::Placement;
+use crate::toolbox::Toolbox;
 use ge_ir::Model;
+use ge_plugin_api::engine::flags;
 
 /// What a logical stream is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,6 +23,8 @@ pub struct StreamPlan {
     pub of: ModelMap<Option<StreamId>>,
     /// Attached streams of each node, in the order it asked for them.
     pub attached: ModelMap<Vec<StreamId>>,
+    /// Whether a node has no task: it takes no part in the order of its stream, and order passes through it (DESIGN 9).
+    pub taskless: ModelMap<bool>,
     /// Logical streams: main ones first, then attached ones; ids are positions.
     pub streams: Vec<LogicalStream>,
     /// Whether single-stream mode made it.
@@ -34,11 +39,35 @@ impl StreamPlan {
         StreamPlan {
             of: ModelMap::new(model, None),
             attached: ModelMap::new(model, Vec::new()),
+            taskless: ModelMap::new(model, false),
             streams: Vec::new(),
             single: false,
             assigned_by_stream_pass: false,
         }
     }
+    /// Notes which nodes have no task: those with `_no_task` and those of engines without tasks, the root's NetOutput apart.
+    pub fn mark_taskless(&mut self, model: &Model, placement: &Placement, toolbox: &Toolbox) {
+        for (gi, g) in model.graphs().iter().enumerate() {
+            let end = if gi == 0 { g.net_output().map(|n| n.id()) } else { None };
+            for n in g.nodes() {
+                let key = NodeKey::new(gi, n.id());
+                let no_tasks = toolbox.engine(placement.engine[key]).info.flags & flags::NO_TASK != 0;
+                self.taskless[key] = Some(n.id()) != end && (no_tasks || n.attrs().flag("_no_task"));
+            }
+        }
+    }
+
+    /// Writes `_logic_stream_id`, which keeps the logical stream once physical ones are known.
+    pub fn logic_to_attrs(&self, model: &mut Model) {
+        for gi in 0..model.graphs().len() {
+            for id in model.graphs()[gi].order().to_vec() {
+                if let Some(s) = self.of[NodeKey::new(gi, id)] {
+                    model.graphs_mut()[gi].set_attr(id, "_logic_stream_id", i64::from(s.0));
+                }
+            }
+        }
+    }
+
     /// Number of main streams.
     pub fn main_count(&self) -> usize {
         self.streams.iter().filter(|s| !s.attached).count()
@@ -48,7 +77,7 @@ impl StreamPlan {
     pub fn to_attrs(&self, model: &mut Model) {
         for gi in 0..model.graphs().len() {
             for id in model.graphs()[gi].order().to_vec() {
-                let key = crate::ids::NodeKey::new(gi, id);
+                let key = NodeKey::new(gi, id);
                 let g = &mut model.graphs_mut()[gi];
                 match self.of[key] {
                     Some(s) => g.set_attr(id, "_stream_id", i64::from(s.0)),
@@ -70,7 +99,7 @@ impl StreamPlan {
         let (mut count, mut attached) = (0u32, std::collections::BTreeSet::new());
         for (gi, g) in model.graphs().iter().enumerate() {
             for n in g.nodes() {
-                let key = crate::ids::NodeKey::new(gi, n.id());
+                let key = NodeKey::new(gi, n.id());
                 let stream = |v: i64| u32::try_from(v).ok().filter(|s| *s < 1 << 20);
                 if let Some(s) = n.attrs().int("_stream_id").and_then(stream) {
                     plan.of[key] = Some(StreamId(s));

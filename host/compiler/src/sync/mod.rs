@@ -11,4 +11,51 @@ pub mod resources;
 /// The least set of events of a stream assignment, by vector clocks.
 pub mod transitive;
 
+/// Ids of events: reuse, gears, multiplexing, no holes.
+pub mod reuse;
+
 pub use plan::{SyncPair, SyncPlan, SyncPoint};
+
+use crate::error::{CompileError, Result};
+use crate::options::Options;
+use crate::streams::{ExecutionOrder, StreamPlan};
+use ge_ir::Model;
+use ge_plugin_api::device::SocSpec;
+
+/// Most notifies of a model (facts 1.2).
+pub const MAX_NOTIFIES: u32 = 1024;
+
+/// Synchronises a model: the least events, then their ids; notifies instead with `ge.event=notify`.
+///
+/// # Errors
+/// More notifies than 1,024, an `_event_multiplexing` that cannot be read, and plans that do not hold (a bug).
+pub fn run(
+    model: &Model,
+    streams: &StreamPlan,
+    order: &ExecutionOrder,
+    options: &Options,
+    soc: &SocSpec,
+) -> Result<SyncPlan> {
+    let mut plan = insert::insert(model, streams, order)?;
+    let many = soc.max_events > 0 && plan.event_num > soc.max_events;
+    match options.get("ge.x.event_reuse") {
+        "off" => {}
+        "always" => reuse::reuse_ids(&mut plan, order),
+        _ if many => reuse::reuse_ids(&mut plan, order),
+        _ => {}
+    }
+    reuse::reuse_event_for_multi_dims(model, &mut plan);
+    reuse::multiplex(model, &mut plan)?;
+    reuse::refresh_continuous(&mut plan);
+    if options.get("ge.event") == "notify" {
+        if plan.event_num > MAX_NOTIFIES {
+            return Err(CompileError::Option {
+                message: format!("the model needs {} notifies, {MAX_NOTIFIES} is the most there are", plan.event_num),
+                help: "compile without ge.event=notify, or with fewer streams".into(),
+            });
+        }
+        plan.pairs.iter_mut().for_each(|p| p.notify = true);
+        plan.notify_num = std::mem::take(&mut plan.event_num);
+    }
+    Ok(plan)
+}

@@ -1,0 +1,147 @@
+//! Event ids: reuse where a wait is known to be over, numbers of gears that never run together, multiplexing, continuous ids.
+//! Sources: 003 §5.3, 004 §4.3.4 and §4.3.5, facts 1.10.
+use super::insert::index;
+use super::plan::SyncPlan;
+use crate::error::{CompileError, Result};
+use crate::ids::EventId;
+use crate::streams::ExecutionOrder;
+use ge_ir::Model;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// An id serves a second pair only where its first wait is over before the second record, and stands before the second wait on
+/// the same stream: neither can take the other's signal. One look-up in an ordered map for each pair.
+pub fn reuse_ids(plan: &mut SyncPlan, order: &ExecutionOrder) {
+    // For each receiving stream: ids by the place of their last wait on it.
+    let mut free: Vec<BTreeMap<u32, Vec<u32>>> = vec![BTreeMap::new(); order.stream_count()];
+    let mut next = 0u32;
+    for p in &mut plan.pairs {
+        let (send, recv) = (order.position(p.send.node), order.position(p.recv.node));
+        let own = order.stand(recv).filter(|(s, _)| *s == p.recv.stream);
+        // Attached stands have no place in the clocks: their ids serve once.
+        let Some((s, pos)) = own else {
+            p.id = EventId(next);
+            next += 1;
+            continue;
+        };
+        let over = order.clock(send).get(index(s)).copied().unwrap_or(0);
+        let ids = &mut free[index(s)];
+        let found = ids.range(..over.min(pos)).next().map(|(k, _)| *k);
+        let id = match found.and_then(|k| {
+            let list = ids.get_mut(&k)?;
+            let id = list.pop();
+            if list.is_empty() {
+                ids.remove(&k);
+            }
+            id
+        }) {
+            Some(id) => id,
+            None => {
+                next += 1;
+                next - 1
+            }
+        };
+        ids.entry(pos).or_default().push(id);
+        p.id = EventId(id);
+    }
+    plan.event_num = next;
+}
+
+/// Gears of a Case with `_batch_num` run one at a time: events inside each start at the same number; the next Case begins behind
+/// the greatest of them, events outside follow all (004 §4.3.4).
+pub fn reuse_event_for_multi_dims(model: &Model, plan: &mut SyncPlan) {
+    let mut base = 0u32;
+    let mut done: BTreeSet<usize> = BTreeSet::new();
+    for g in model.graphs() {
+        for case in g.nodes().filter(|n| n.op() == "Case" && n.attr("_batch_num").is_some()) {
+            let mut top = base;
+            for branch in case.subgraphs() {
+                let inside = graphs_within(model, branch);
+                let mut ids: BTreeMap<u32, u32> = BTreeMap::new();
+                for (k, p) in plan.pairs.iter_mut().enumerate() {
+                    let both = inside.contains(&p.send.node.graph) && inside.contains(&p.recv.node.graph);
+                    if both && done.insert(k) {
+                        let next = base + ids.len() as u32;
+                        p.id = EventId(*ids.entry(p.id.0).or_insert(next));
+                    }
+                }
+                top = top.max(base + ids.len() as u32);
+            }
+            base = top;
+        }
+    }
+    if done.is_empty() {
+        return;
+    }
+    let mut ids: BTreeMap<u32, u32> = BTreeMap::new();
+    for (k, p) in plan.pairs.iter_mut().enumerate() {
+        if !done.contains(&k) {
+            let next = base + ids.len() as u32;
+            p.id = EventId(*ids.entry(p.id.0).or_insert(next));
+        }
+    }
+    plan.event_num = base + ids.len() as u32;
+}
+
+/// A graph and all below it.
+fn graphs_within(model: &Model, name: &str) -> BTreeSet<u32> {
+    let mut out = BTreeSet::new();
+    let mut todo: Vec<usize> = model.graph_index(name).into_iter().collect();
+    while let Some(g) = todo.pop() {
+        if out.insert(g as u32) {
+            let below = model.graphs()[g].nodes().flat_map(|n| n.subgraphs());
+            todo.extend(below.filter_map(|s| model.graph_index(s)));
+        }
+    }
+    out
+}
+
+/// `_event_multiplexing`: "SendTo;<node>;<n>" and "RecvFrom;<node>;<n>" give the event between two nodes the number `n` behind
+/// all others, so that events of the same number are one.
+///
+/// # Errors
+/// An entry of another form.
+pub fn multiplex(model: &Model, plan: &mut SyncPlan) -> Result<()> {
+    let mut wanted: BTreeMap<(String, String), u32> = BTreeMap::new();
+    for n in model.graphs().iter().flat_map(|g| g.nodes()) {
+        for entry in n.attrs().strs("_event_multiplexing").unwrap_or_default() {
+            let parts: Vec<&str> = entry.split(';').collect();
+            let (pair, number) = match parts.as_slice() {
+                ["SendTo", node, k] => ((n.name().to_owned(), (*node).to_owned()), k.trim().parse::<u16>()),
+                ["RecvFrom", node, k] => (((*node).to_owned(), n.name().to_owned()), k.trim().parse::<u16>()),
+                _ => return Err(bad_entry(n.name(), entry)),
+            };
+            wanted.insert(pair, u32::from(number.map_err(|_| bad_entry(n.name(), entry))?));
+        }
+    }
+    if wanted.is_empty() {
+        return Ok(());
+    }
+    let behind = plan.event_num;
+    for p in &mut plan.pairs {
+        if let Some(k) = wanted.get(&(p.send.node.name(model), p.recv.node.name(model))) {
+            p.id = EventId(behind + k);
+        }
+    }
+    Ok(())
+}
+
+fn bad_entry(node: &str, entry: &str) -> CompileError {
+    CompileError::Option {
+        message: format!("`_event_multiplexing` of `{node}` has the entry `{entry}`"),
+        help: "an entry is `SendTo;NODE;NUMBER` or `RecvFrom;NODE;NUMBER`, with a number up to 65535".into(),
+    }
+}
+
+/// Ids from 0 without holes, in ascending old order (004 §4.3.5).
+pub fn refresh_continuous(plan: &mut SyncPlan) {
+    let mut ids: BTreeMap<u32, u32> = plan.pairs.iter().map(|p| (p.id.0, 0)).collect();
+    for (k, v) in ids.values_mut().enumerate() {
+        *v = k as u32;
+    }
+    for p in &mut plan.pairs {
+        if let Some(id) = ids.get(&p.id.0) {
+            p.id = EventId(*id);
+        }
+    }
+    plan.event_num = ids.len() as u32;
+}
