@@ -563,7 +563,7 @@ mod tests {
                 let r = split_range(n, unit, k, parts);
                 assert_eq!(r.start.min(n), next.min(n));
                 next = r.end.max(next);
-                assert!(r.end == n || r.end % unit == 0);
+                assert!(r.end == n || r.end.is_multiple_of(unit));
             }
             assert_eq!(next, n);
         }

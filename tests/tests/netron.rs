@@ -7,9 +7,9 @@ use std::process::Command;
 /// The reader, beside a `package.json` that makes its files modules for every Node.js.
 fn reader() -> PathBuf {
     let venv = target().join("../venv/lib");
-    let packages =
+    let mut packages =
         std::fs::read_dir(&venv).into_iter().flatten().flatten().map(|e| e.path().join("site-packages/netron"));
-    let from = packages.filter(|p| p.is_dir()).next();
+    let from = packages.find(|p| p.is_dir());
     let from = from.unwrap_or_else(|| panic!("no netron in {}: run `cargo xtask models`", venv.display()));
     let to = target().join("../netron/reader");
     std::fs::create_dir_all(&to).unwrap();

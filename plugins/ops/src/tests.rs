@@ -42,7 +42,7 @@ fn check(p: &Protos, text: &str) -> Result<(), String> {
     Ok(())
 }
 fn holds(inputs: &str, nodes: &str) {
-    let ret = nodes.trim().lines().last().and_then(|l| l.trim().split_whitespace().next()).unwrap_or("%x");
+    let ret = nodes.trim().lines().last().and_then(|l| l.split_whitespace().next()).unwrap_or("%x");
     let text = format!("graph @main({inputs}) {{\n{nodes}\n return {ret}\n}}");
     if let Err(e) = check(&protos(), &text) {
         panic!("{e}\n{text}");

@@ -410,7 +410,7 @@ mod tests {
         let g = m.root();
         // Only the value that the body changes is copied in and back.
         assert_eq!(ops(&m).iter().filter(|o| **o == "MemcpyAsync").count(), 2);
-        let end = g.nodes().filter(|n| n.op() == "LabelSet").last().expect("a label");
+        let end = g.nodes().rfind(|n| n.op() == "LabelSet").expect("a label");
         assert_eq!(end.inputs().len(), 3);
         assert!(end.inputs().iter().any(|v| g.get(v.node).is_some_and(|n| n.name() == "k")));
         let switch = g.nodes().find(|n| n.op() == "LabelSwitchByIndex").expect("a switch");
