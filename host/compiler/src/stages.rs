@@ -83,6 +83,7 @@ pub fn compile(
         }
     }
     let options = &options;
+    refuse_super_kernels(&model)?;
     tiling_sink::mark(&mut model, toolbox, options, &mut records)?;
     let placement = run.stage("place", &mut model, |m| EnginePlacer::new(toolbox, false)?.run(m))?;
     note_refusals(&placement, &model, &mut records);
@@ -211,6 +212,24 @@ fn note_refusals(placement: &Placement, model: &Model, records: &mut Records) {
             }
         }
     }
+}
+
+/// A SuperKernel is not built yet: a node that asks for one is refused, not quietly run as it is.
+fn refuse_super_kernels(model: &Model) -> Result<()> {
+    use ge_plugin_api::diagnostic::{Diagnostic, Error, ErrorKind};
+    let asks: Vec<Diagnostic> = model
+        .graphs()
+        .iter()
+        .flat_map(|g| g.nodes())
+        .filter_map(|n| Some((n, n.attrs().str("_super_kernel_scope")?)))
+        .map(|(n, scope)| {
+            Diagnostic::error(format!("`{}` is in the super kernel `{scope}`, which is not supported yet", n.name()))
+                .code("GE-E0341")
+                .node(n.name(), n.op())
+                .help("take the attribute `_super_kernel_scope` away")
+        })
+        .collect();
+    if asks.is_empty() { Ok(()) } else { Err(CompileError::Plugin(Error::all(ErrorKind::FAILED, asks))) }
 }
 
 struct Run<'o> {

@@ -29,6 +29,13 @@ pub fn run(
     toolbox: &Toolbox,
     options: &Options,
 ) -> Result<(StreamPlan, ExecutionOrder)> {
+    let mode = options.get("ge.x.stream_mode");
+    if mode.starts_with("parallel:") {
+        return Err(crate::error::CompileError::Option {
+            message: format!("`ge.x.stream_mode={mode}` is not supported by compile yet: its streams go by engine"),
+            help: "leave the option away; `ge plan streams --mode parallel:N` plans a graph of costs".into(),
+        });
+    }
     let mut plan = logical::assign(model, placement, toolbox, options)?;
     // END_GRAPH needs a stream even where nothing runs before it.
     if let Some(out) = model.root().net_output() {
