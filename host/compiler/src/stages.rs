@@ -66,6 +66,7 @@ pub fn compile(
     let mut records = Records::default();
     let run = Run { observer, start: Instant::now() };
     let mut passes = PassManager::new(toolbox, options)?;
+    passes.verify_input(&model)?;
     run.stage("prepare", &mut model, |m| prepare::run(m, &passes, &mut records))?;
     run.stage("original", &mut model, |m| original::run(m, &passes, &mut records))?;
     run.stage("stage1", &mut model, |m| stage1::run(m, &passes, &mut records))?;

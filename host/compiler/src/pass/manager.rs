@@ -208,6 +208,18 @@ impl<'a> PassManager<'a> {
             CompileError::internal("verify", format!("after {who}: {}", text.join("; ")))
         })
     }
+
+    /// The graph as it came: what does not verify is the model's fault, not ours (exit 4), every fault of it at once.
+    pub fn verify_input(&self, model: &Model) -> Result<()> {
+        let options =
+            ge_ir::verify::VerifyOptions { unknown_ops: ge_ir::verify::UnknownOps::Allow, ..Default::default() };
+        match ge_ir::verify::verify_with(model, &Protos(self.toolbox), options) {
+            Ok(_) => Ok(()),
+            Err(faults) => {
+                Err(CompileError::Plugin(ge_plugin_api::Error::all(ge_plugin_api::ErrorKind::DAMAGED, faults)))
+            }
+        }
+    }
 }
 
 struct Protos<'a>(&'a Toolbox);
