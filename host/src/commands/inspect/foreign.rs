@@ -98,13 +98,7 @@ pub fn text(doc: &Value) -> String {
         for g in m["graphs"].as_array().into_iter().flatten() {
             out.push_str(&format!("  graph {}\n", s(&g["name"])));
             for n in g["nodes"].as_array().into_iter().flatten() {
-                let outs: Vec<String> = n["outputs"]
-                    .as_array()
-                    .into_iter()
-                    .flatten()
-                    .map(|o| format!("{}{}", s(&o["dtype"]), o["shape"]))
-                    .collect();
-                out.push_str(&format!("    {:<40} {:<20} {}\n", s(&n["name"]), s(&n["type"]), outs.join(", ")));
+                out.push_str(&format!("    {}\n", super::source::node_line(n)));
             }
         }
         for u in m["unknown_fields"].as_array().into_iter().flatten() {

@@ -99,13 +99,7 @@ pub fn text(doc: &Value) -> String {
         }
         out.push_str(&format!("graph {}\n", s(&g["name"])));
         for n in g["nodes"].as_array().into_iter().flatten() {
-            let outs: Vec<String> = n["outputs"]
-                .as_array()
-                .into_iter()
-                .flatten()
-                .map(|o| format!("{}{}", s(&o["dtype"]), o["shape"]))
-                .collect();
-            out.push_str(&format!("  {:<40} {:<20} {}\n", s(&n["name"]), s(&n["type"]), outs.join(", ")));
+            out.push_str(&format!("  {}\n", node_line(n)));
         }
     }
     out
@@ -147,4 +141,12 @@ pub fn support(global: &Global, path: &Path, flags: &CompileFlags) -> Result<(St
         text.push_str("every node is supported\n");
     }
     Ok((text, json!({"schema": 1, "model": path.display().to_string(), "supported": rows.is_empty(), "refused": rows})))
+}
+
+/// A node of a listed graph in one line: its name, its type, the types and shapes of its outputs.
+pub fn node_line(node: &Value) -> String {
+    let s = |v: &Value| v.as_str().unwrap_or("").to_owned();
+    let outs: Vec<String> =
+        node["outputs"].as_array().into_iter().flatten().map(|o| format!("{}{}", s(&o["dtype"]), o["shape"])).collect();
+    format!("{:<40} {:<20} {}", s(&node["name"]), s(&node["type"]), outs.join(", "))
 }
