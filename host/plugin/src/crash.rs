@@ -3,7 +3,7 @@
 //!
 //! A plugin that calls `exit` is treated alike, and so is a layout table so damaged that abi_stable's check ends the process.
 //!
-//! Only the binary arms this ([`arm`]); a program that uses the crate keeps its own signal handling.
+//! Only the binary arms this (`arm`); a program that uses the crate keeps its own signal handling.
 use std::cell::Cell;
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;

@@ -5,8 +5,8 @@
 //! * `SplitD(x) {split_dim, num_split} -> y...`: equal parts, the last one smaller where they do not divide; `Split(split_dim, x) {num_split}`;
 //!   `SplitVD(x) {size_splits, split_dim, num_split}`, `SplitV(x, size_splits, split_dim) {num_split}`.
 //! * `PhonyConcat(x...) {concat_dim = [d], N = [n]}` and `PhonySplit(x) {split_dim = [d], num_split = [n]}`: without a task; several
-//!   numbers: joined (split) in turn, the first the innermost grouping: N = [2, 3] joins pairs along concat_dim[0], then three
-//!   of these along concat_dim[1].
+//!   numbers: joined (split) in turn, the first the innermost grouping: `N = [2, 3]` joins pairs along `concat_dim[0]`, then three
+//!   of these along `concat_dim[1]`.
 use crate::dims;
 use crate::read::{self, bad};
 use ge_plugin_api::diagnostic::Result;

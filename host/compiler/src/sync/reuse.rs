@@ -95,7 +95,7 @@ fn graphs_within(model: &Model, name: &str) -> BTreeSet<u32> {
     out
 }
 
-/// `_event_multiplexing`: "SendTo;<node>;<n>" and "RecvFrom;<node>;<n>" give the event between two nodes the number `n` behind
+/// `_event_multiplexing`: `SendTo;<node>;<n>` and `RecvFrom;<node>;<n>` give the event between two nodes the number `n` behind
 /// all others, so that events of the same number are one.
 ///
 /// # Errors

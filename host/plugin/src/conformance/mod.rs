@@ -1,7 +1,7 @@
 //! The conformance suite of `ge plugin check LIB`: a library is probed in a child process, so that one that dies or hangs is a
 //! result like any other.
 //!
-//! The binary has a hidden subcommand that calls [`probe_main`]; [`check`] starts it and reads what it prints: a line
+//! The binary has a hidden subcommand that calls `probe_main`; `check` starts it and reads what it prints: a line
 //! `begin NAME` before each item and `ok NAME` or `fail NAME: reason` after it.
 
 /// What is tried on operators.
