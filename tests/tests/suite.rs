@@ -11,6 +11,8 @@ mod architecture;
 mod plans;
 /// Determinism, and what happens without an engine.
 mod product;
+/// Golden texts: a graph, a pass or stages, the graph expected.
+mod golden;
 /// The OM in another reader.
 mod netron;
 /// The command line.

@@ -3,6 +3,7 @@ mod compile;
 mod run;
 mod inspect;
 mod opt;
+pub mod golden;
 mod plan;
 mod plugin;
 mod completions;
@@ -128,6 +129,20 @@ enum Command {
 
 /// The hidden subcommand that `ge plugin check` starts.
 pub const PROBE: &str = "__probe-plugin";
+
+/// Reads one command line of `ge opt`, as a golden file's `# RUN:` has it.
+///
+/// # Errors
+/// Words that cannot be told apart, another command, an unknown flag.
+fn parse_opt(line: &str) -> std::result::Result<opt::OptArgs, String> {
+    let mut words = shlex::split(line).ok_or_else(|| format!("an open quote in `{line}`"))?;
+    // The file itself is the input.
+    words.push("golden.ge".into());
+    match Cli::try_parse_from(words).map_err(|e| e.to_string())?.command {
+        Command::Opt(a) => Ok(a),
+        _ => Err(format!("`{line}` is no `ge opt`")),
+    }
+}
 
 /// Runs the command line; the exit code.
 pub fn main(args: Vec<OsString>) -> u8 {

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 #[command(after_help = "Example:\n  ge opt graph.ge --from streams --until streams")]
 pub struct OptArgs {
     /// A graph in text form
-    #[arg(required_unless_present = "list")]
+    #[arg(required_unless_present_any = ["list", "check"])]
     input: Option<PathBuf>,
     /// Where the result is written [default: stdout]
     #[arg(short, long, value_name = "OUT.ge")]
@@ -44,6 +44,9 @@ pub struct OptArgs {
     /// Time and changes of each pass, on stderr
     #[arg(long)]
     stats: bool,
+    /// Runs golden files (a file or a folder of them) and compares; UPDATE_EXPECT=1 writes the expectations anew
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["output", "from", "until", "passes", "why"])]
+    check: Option<PathBuf>,
 }
 
 /// Runs it.
@@ -76,41 +79,62 @@ pub fn run(global: &Global, a: &OptArgs) -> Result<u8> {
         }
         return Ok(0);
     }
+    if let Some(path) = &a.check {
+        return super::golden::run(global, path);
+    }
     let Some(input) = &a.input else { return Err(Error::usage("a graph in text form is needed")) };
     let model = import::parse_text(input, &import::map(input)?)?;
-    let (from, until) = (stage(a.from.as_deref())?, stage(a.until.as_deref())?);
     let mut records = Records::default();
-    let result = if from.is_none() && until.is_none() && a.passes.is_empty() {
+    let result = if a.changes_nothing() {
         model
     } else {
-        let options = a.flags.gather()?;
-        let session = Session::new(SessionOptions {
-            plugins: global.plugins.clone(),
-            options: options.clone(),
-            soc: a.flags.soc.clone(),
+        let session = a.session(global.plugins.clone())?;
+        say_warnings(global, session.registry());
+        a.apply(&session, model, &mut records)?
+    };
+    finish(global, a, &result, &records)
+}
+
+impl OptArgs {
+    /// Whether neither passes nor stages are asked for.
+    pub fn changes_nothing(&self) -> bool {
+        self.from.is_none() && self.until.is_none() && self.passes.is_empty()
+    }
+    /// The SoC asked for.
+    pub fn soc(&self) -> Option<&str> {
+        self.flags.soc.as_deref()
+    }
+    /// A session with all plugins for this command.
+    pub fn session(&self, plugins: Option<PathBuf>) -> Result<Session> {
+        Session::new(SessionOptions {
+            plugins,
+            options: self.flags.gather()?,
+            soc: self.flags.soc.clone(),
             want: Want::All,
             ..SessionOptions::default()
-        })?;
-        say_warnings(global, session.registry());
+        })
+    }
+    /// The passes or stages asked for, on a model.
+    pub fn apply(&self, session: &Session, mut model: ge_ir::Model, records: &mut Records) -> Result<ge_ir::Model> {
+        let (from, until) = (stage(self.from.as_deref())?, stage(self.until.as_deref())?);
+        let options = self.flags.gather()?;
         let toolbox = session.toolbox(&options, false)?;
-        if !a.passes.is_empty() {
+        if !self.passes.is_empty() {
             let resolved = options.resolved();
-            let names: Vec<&str> = a.passes.iter().map(String::as_str).collect();
-            let mut model = model;
+            let names: Vec<&str> = self.passes.iter().map(String::as_str).collect();
             PassManager::new(&toolbox, &resolved)
-                .and_then(|m| m.verify_each(a.verify_each).named(&names, &mut model, &mut records))
+                .and_then(|m| m.verify_each(self.verify_each).named(&names, &mut model, records))
                 .map_err(|e| e.into_error())?;
             model.compact();
-            return finish(global, a, &model, &records);
+            return Ok(model);
         }
         let last = STAGES.iter().position(|s| *s == "sync").unwrap_or(0);
         let (from, until) = (from.unwrap_or(0), until.unwrap_or(last));
         if from > until {
             return Err(Error::usage(format!("stage `{}` comes after `{}`", STAGES[from], STAGES[until])));
         }
-        run_range(model, &toolbox, &options.resolved(), from, until, &mut records).map_err(|e| e.into_error())?
-    };
-    finish(global, a, &result, &records)
+        run_range(model, &toolbox, &options.resolved(), from, until, records).map_err(|e| e.into_error())
+    }
 }
 
 fn finish(global: &Global, a: &OptArgs, result: &ge_ir::Model, records: &Records) -> Result<u8> {

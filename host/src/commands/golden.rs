@@ -1,0 +1,125 @@
+//! `ge opt --check`: golden files, run in this process and compared with what they expect (DESIGN 7, "Golden tests").
+//!
+//! A file's graphs are cases of their own: each that no other names runs alone, with those that it names. Several `# RUN:` lines must all
+//! give what is expected.
+use super::opt::OptArgs;
+use super::{Global, parse_opt, print, print_json};
+use crate::session::{Session, import};
+use crate::{Diagnostic, ErrorKind, Result};
+use ge_compiler::pass::Records;
+use ge_ir::text::golden::{Golden, Outcome, cases, join};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Runs `ge opt --check PATH`: 0 if all is as expected, else 1.
+pub fn run(global: &Global, path: &Path) -> Result<u8> {
+    let mut runner = Runner::new(global.plugins.clone(), std::env::var_os("UPDATE_EXPECT").is_some_and(|v| v == "1"));
+    let files = files(path)?;
+    let mut failed = Vec::new();
+    for f in &files {
+        if let Err(why) = runner.check(f) {
+            failed.push((f.display().to_string(), why));
+        }
+    }
+    if global.json {
+        let list: Vec<_> = failed.iter().map(|(f, w)| serde_json::json!({"file": f, "difference": w})).collect();
+        print_json(&serde_json::json!({"schema": 1, "files": files.len(), "failed": list}))?;
+    } else {
+        let mut text: String = failed.iter().map(|(f, why)| format!("{f}: not as expected\n{why}")).collect();
+        text.push_str(&format!("{} of {} golden files as expected\n", files.len() - failed.len(), files.len()));
+        print(&text)?;
+    }
+    Ok(u8::from(!failed.is_empty()))
+}
+
+/// The golden files of a path: itself, or all `.ge` files below a folder that have a `# RUN:` line, by name.
+///
+/// # Errors
+/// A path that cannot be read.
+pub fn files(path: &Path) -> Result<Vec<PathBuf>> {
+    let bad = |e: std::io::Error| {
+        Diagnostic::error(format!("cannot read `{}`: {e}", path.display())).code("GE-E0305").of(ErrorKind::USAGE)
+    };
+    if !std::fs::metadata(path).map_err(bad)?.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut out = Vec::new();
+    let mut todo = vec![path.to_owned()];
+    while let Some(dir) = todo.pop() {
+        for entry in std::fs::read_dir(&dir).map_err(bad)? {
+            let p = entry.map_err(bad)?.path();
+            if p.is_dir() {
+                todo.push(p);
+            } else if p.extension().is_some_and(|e| e == "ge")
+                && std::fs::read_to_string(&p).is_ok_and(|t| t.contains("# RUN:"))
+            {
+                out.push(p);
+            }
+        }
+    }
+    out.sort();
+    Ok(out)
+}
+
+/// Runs golden files with one set of plugins, loaded once for each SoC that a file asks for.
+pub struct Runner {
+    plugins: Option<PathBuf>,
+    update: bool,
+    sessions: BTreeMap<String, Session>,
+}
+
+impl Runner {
+    /// With a configuration of plugins; `update` writes expectations anew instead of comparing.
+    pub fn new(plugins: Option<PathBuf>, update: bool) -> Runner {
+        Runner { plugins, update, sessions: BTreeMap::new() }
+    }
+
+    /// Checks one file.
+    ///
+    /// # Errors
+    /// The differences, ready to be shown.
+    pub fn check(&mut self, path: &Path) -> std::result::Result<(), String> {
+        let text = std::fs::read_to_string(path).map_err(|e| format!("cannot be read: {e}\n"))?;
+        let shown = path.display().to_string();
+        let golden = Golden::read(&text, &shown).map_err(|d| told(&d))?;
+        for line in &golden.run {
+            let args = parse_opt(line)?;
+            let outcome = self.outcome(&args, golden.input, path);
+            if self.update {
+                let new = golden.update(&outcome)?;
+                if new != text {
+                    super::write_atomic(path, new.as_bytes()).map_err(|e| told(&e.diagnostics))?;
+                }
+            } else {
+                golden.check(&outcome).map_err(|why| format!("# RUN: {line}\n{why}"))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn outcome(&mut self, args: &OptArgs, input: &str, path: &Path) -> Outcome {
+        let mut records = Records::default();
+        let result = import::parse_text(path, input.as_bytes()).and_then(|model| self.apply(args, model, &mut records));
+        let refused = records.refusals.values().flatten().map(|(pass, reason)| format!("{pass}: {reason}")).collect();
+        Outcome { result: result.map_err(|e| e.diagnostics.iter().cloned().collect()), refused }
+    }
+
+    fn apply(&mut self, args: &OptArgs, model: ge_ir::Model, records: &mut Records) -> Result<ge_ir::Model> {
+        if args.changes_nothing() {
+            return Ok(model);
+        }
+        let soc = args.soc().unwrap_or("").to_owned();
+        if !self.sessions.contains_key(&soc) {
+            self.sessions.insert(soc.clone(), args.session(self.plugins.clone())?);
+        }
+        let Some(session) = self.sessions.get(&soc) else {
+            return Err(crate::Error::internal("no session"));
+        };
+        let done = cases(&model).into_iter().map(|c| args.apply(session, c, records)).collect::<Result<Vec<_>>>()?;
+        join(done).ok_or_else(|| crate::Error::internal("a golden file without graphs"))
+    }
+}
+
+fn told(d: &[Diagnostic]) -> String {
+    d.iter().map(|d| format!("{}\n", d.message)).collect()
+}
