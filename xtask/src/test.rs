@@ -11,5 +11,5 @@ pub(crate) fn run() -> Result<()> {
     models::make()?;
     // The libraries and the binary first: end-to-end tests run the real ones.
     cargo(&["build", "--workspace"])?;
-    cargo(&["test", "--workspace"])
+    cargo(&["test", "--workspace", "--no-fail-fast"])
 }
