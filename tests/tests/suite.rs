@@ -9,6 +9,8 @@ mod models;
 mod architecture;
 /// Plans, judged by a checker of other hands.
 mod plans;
+/// Streams end to end.
+mod streams;
 /// Determinism, and what happens without an engine.
 mod product;
 /// Golden texts: a graph, a pass or stages, the graph expected.

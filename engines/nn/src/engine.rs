@@ -26,12 +26,24 @@ pub struct Nn {
 impl Nn {
     /// The AI core: every operator of the store.
     pub fn ai_core() -> Nn {
-        Nn { name: "AIcoreEngine", user_name: "AiCore", cost: 1, flags: flags::AI_CORE, vector: false }
+        Nn {
+            name: "AIcoreEngine",
+            user_name: "AiCore",
+            cost: 1,
+            flags: flags::AI_CORE | flags::OWNS_STREAM_DYNAMIC,
+            vector: false,
+        }
     }
 
     /// The vector core: element-wise operators, casts, changes of layout.
     pub fn vector() -> Nn {
-        Nn { name: "VectorEngine", user_name: "AiVector", cost: 2, flags: flags::VECTOR_CORE, vector: true }
+        Nn {
+            name: "VectorEngine",
+            user_name: "AiVector",
+            cost: 2,
+            flags: flags::VECTOR_CORE | flags::OWNS_STREAM_DYNAMIC,
+            vector: true,
+        }
     }
 
     fn cores(&self, soc: &SocSpec) -> u32 {

@@ -90,30 +90,51 @@ pub fn compile(
     note_refusals(&placement, &model, &mut records);
     run.stage("stage2", &mut model, |m| stage2::run(m, &passes, &mut records))?;
     // Nodes that stage 2 and the conflicts have added get their engines; those placed before stay where they are.
-    let placement = run.stage("conflict", &mut model, |m| {
+    let mut placement = run.stage("conflict", &mut model, |m| {
         conflict::run(m, &is_view)?;
         EnginePlacer::new(toolbox, true)?.run(m)
     })?;
     note_refusals(&placement, &model, &mut records);
-    let params = params::run(&model, &placement, toolbox)?;
-    tiling_sink::ask_streams(&mut model, &params);
-    let weights = weights::merge(&model)?;
-    let (stream_plan, order) = run.stage("streams", &mut model, |m| streams::run(m, &placement, toolbox, options))?;
-    let memory = run.stage("memory", &mut model, |m| {
-        graph_planner::plan(m, toolbox, &placement, &params, &order, &weights, options)
-    })?;
-    let sync = run.stage("sync", &mut model, |m| {
-        let mut plan = sync::run(m, &stream_plan, &order, options, &toolbox.target.soc)?;
-        tiling_sink::add_sync(m, &params, &stream_plan, &order, &mut plan);
-        sync::resources::assign(&mut plan, &params, &stream_plan, &order);
-        Ok(plan)
-    })?;
     let rank_size = rank_size(&model);
-    let tasks = run.stage("tasks", &mut model, |m| {
-        TaskGenerator::new(toolbox, &placement, rank_size).run(m, &stream_plan, &order, &sync)
-    })?;
-    let physical =
-        run.stage("split", &mut model, |m| split::run(m, &stream_plan, &order, &tasks, &toolbox.target.soc))?;
+    let mut rounds = 0;
+    // Once, as a rule; again where a switch needs a StreamActive to wake more than one stream.
+    let (weights, stream_plan, order, memory, sync, tasks, physical) = loop {
+        rounds += 1;
+        let params = params::run(&model, &placement, toolbox)?;
+        tiling_sink::ask_streams(&mut model, &params);
+        let weights = weights::merge(&model)?;
+        let (stream_plan, order) =
+            run.stage("streams", &mut model, |m| streams::run(m, &placement, toolbox, options))?;
+        let mut crowded = streams::activation::crowded_switches(&model, &stream_plan);
+        if crowded.is_empty() {
+            stream_plan.active_to_attrs(&mut model);
+            let memory = run.stage("memory", &mut model, |m| {
+                graph_planner::plan(m, toolbox, &placement, &params, &order, &weights, options)
+            })?;
+            let mut sync = run.stage("sync", &mut model, |m| {
+                let mut plan = sync::run(m, &stream_plan, &order, options, &toolbox.target.soc)?;
+                tiling_sink::add_sync(m, &params, &stream_plan, &order, &mut plan);
+                sync::resources::assign(&mut plan, &params, &stream_plan, &order);
+                Ok(plan)
+            })?;
+            let tasks = run.stage("tasks", &mut model, |m| {
+                TaskGenerator::new(toolbox, &placement, rank_size).run(m, &stream_plan, &order, &sync)
+            })?;
+            let input =
+                split::Input { streams: &stream_plan, order: &order, tasks: &tasks, soc: &toolbox.target.soc, options };
+            match run.stage("split", &mut model, |m| split::run(m, &input, &mut sync))? {
+                split::Split::Done(physical) => {
+                    break (weights, stream_plan, order, memory, sync, tasks, physical);
+                }
+                split::Split::NeedsActive(switches) => crowded = switches,
+            }
+        }
+        if rounds > 2 {
+            return Err(CompileError::internal("split", "a switch still wakes more than one stream"));
+        }
+        streams::activation::insert_stream_actives(&mut model, &crowded)?;
+        placement = EnginePlacer::new(toolbox, true)?.run(&mut model)?;
+    };
     Ok(GeRootModel {
         name: name.to_owned(),
         engines: toolbox.engines.iter().map(|e| e.info.name.to_string()).collect(),
@@ -178,7 +199,7 @@ pub fn run_range(
         return Ok(model);
     }
     // An engine given in a text that enters at `streams` or later binds without asking.
-    let placement = EnginePlacer::new(toolbox, true)?.run(&mut model)?;
+    let mut placement = EnginePlacer::new(toolbox, true)?.run(&mut model)?;
     note_refusals(&placement, &model, records);
     let given = if from > at("streams") { streams::StreamPlan::from_attrs(&model) } else { None };
     let (plan, order) = match given {
@@ -187,10 +208,21 @@ pub fn run_range(
             let order = streams::ExecutionOrder::new(&model, &plan);
             (plan, order)
         }
-        None => streams::run(&model, &placement, toolbox, options)?,
+        None => {
+            let first = streams::run(&model, &placement, toolbox, options)?;
+            let crowded = streams::activation::crowded_switches(&model, &first.0);
+            if crowded.is_empty() {
+                first
+            } else {
+                streams::activation::insert_stream_actives(&mut model, &crowded)?;
+                placement = EnginePlacer::new(toolbox, true)?.run(&mut model)?;
+                streams::run(&model, &placement, toolbox, options)?
+            }
+        }
     };
     if within("streams") {
         plan.to_attrs(&mut model);
+        plan.active_to_attrs(&mut model);
     }
     if within("memory") {
         let params = params::run(&model, &placement, toolbox)?;

@@ -11,8 +11,10 @@ mod data;
 mod decode;
 mod desc;
 mod encode;
+mod summary;
 
 pub use check::ModelError;
 pub use data::*;
 pub use decode::decode;
 pub use encode::encode;
+pub use summary::{LogicalStreamAllocationInfo, StreamAllocationSummary};

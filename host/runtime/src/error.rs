@@ -31,6 +31,14 @@ pub enum RuntimeError {
         /// What the model takes.
         expected: String,
     },
+    /// A model has more streams than a device gives at once.
+    #[error("the model has {found} streams, a device gives {most} at once")]
+    TooManyStreams {
+        /// Streams of the model.
+        found: usize,
+        /// The most there are.
+        most: usize,
+    },
     /// What an engine or the device said.
     #[error("{0}")]
     Border(Error),
@@ -58,6 +66,10 @@ impl RuntimeError {
             RuntimeError::Damaged { .. } => {
                 Diagnostic::error(text).code("GE-E0402").help("compile the model again").of(ErrorKind::DAMAGED)
             }
+            RuntimeError::TooManyStreams { .. } => Diagnostic::error(text)
+                .code("GE-E0316")
+                .help("compile for a SoC with longer streams, or with fewer streams")
+                .of(ErrorKind::DEVICE),
             RuntimeError::Input { name, found, expected } => {
                 Diagnostic::error(format!("input `{name}` does not fit the model"))
                     .code("GE-E0302")

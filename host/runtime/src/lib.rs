@@ -12,6 +12,8 @@ mod place;
 pub mod load;
 /// What every node wrote.
 pub mod capture;
+/// Streams that models on one device share.
+pub mod stream_pool;
 /// Runs.
 pub mod executor;
 /// `.npy` files.
@@ -21,3 +23,4 @@ pub use capture::Captured;
 pub use error::RuntimeError;
 pub use executor::{RunOptions, RunOutcome};
 pub use load::{Engines, LoadOptions, LoadedModel};
+pub use stream_pool::{StreamHandle, StreamPool};

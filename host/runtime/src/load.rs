@@ -2,6 +2,7 @@
 use crate::capture::Captures;
 use crate::error::RuntimeError;
 use crate::place::{NULL, Places};
+use crate::stream_pool::{ModelId, StreamHandle, StreamPool, StreamWish};
 use bytes::Bytes;
 use ge_model::{CompiledModel, NodeInfo, TaskInfo};
 use ge_plugin::EngineHandle;
@@ -35,6 +36,8 @@ pub struct LoadOptions {
     pub group: u64,
     /// Whether runs give what every node wrote (see [`crate::capture`]).
     pub capture: bool,
+    /// Streams that models of one device share.
+    pub streams: Arc<StreamPool>,
 }
 
 /// A model on a device: `Send + Sync`, runs of several threads go side by side.
@@ -49,6 +52,10 @@ pub struct LoadedModel {
     pub(crate) captures: Captures,
     owned: Vec<u64>,
     registered: Vec<u64>,
+    /// Its streams of the pool; given back when it is unloaded.
+    pool: Arc<StreamPool>,
+    model: Option<ModelId>,
+    handles: Vec<StreamHandle>,
     /// Keeps the mapped weights alive.
     _weights: Bytes,
 }
@@ -67,6 +74,14 @@ impl LoadedModel {
         for (i, t) in compiled.tasks.iter().enumerate() {
             per_stream[t.stream as usize] += 1 + captures.count_after(i) as u32;
         }
+        let wishes: Vec<StreamWish> = compiled
+            .streams
+            .physical
+            .iter()
+            .zip(&per_stream)
+            .map(|(p, n)| StreamWish { priority: p.priority, flag: u32::from(p.huge), tasks: *n })
+            .collect();
+        let taken = Taken::new(options.streams.clone(), Arc::as_ptr(&context) as u64, &wishes)?;
         // The copies are ours, not the model's: they must not make it pass the SoC's limits.
         let mut soc = compiled.soc.clone();
         soc.unlimited_depth |= !captures.is_empty();
@@ -97,6 +112,7 @@ impl LoadedModel {
             }
         }
         device.seal()?;
+        let (pool, model, handles) = taken.keep();
         let weights = compiled.weights.first().map(|(_, b)| b.clone()).unwrap_or_default();
         let mut loaded = LoadedModel {
             allocations: places.allocations,
@@ -105,6 +121,9 @@ impl LoadedModel {
             captures,
             owned: Vec::new(),
             registered: Vec::new(),
+            pool,
+            model,
+            handles,
             _weights: weights,
             compiled,
             device,
@@ -117,6 +136,11 @@ impl LoadedModel {
     /// What it is.
     pub fn compiled(&self) -> &CompiledModel {
         &self.compiled
+    }
+
+    /// Its physical streams as the device's pool has them: models that are loaded side by side may share some.
+    pub fn device_streams(&self) -> &[StreamHandle] {
+        &self.handles
     }
 
     /// Bases of what all runs share: weights and variables.
@@ -151,8 +175,36 @@ impl LoadedModel {
     }
 }
 
+/// Streams taken from the pool for a model that is not loaded yet: given back unless kept.
+struct Taken {
+    pool: Arc<StreamPool>,
+    model: Option<ModelId>,
+    handles: Vec<StreamHandle>,
+}
+
+impl Taken {
+    fn new(pool: Arc<StreamPool>, device: u64, wishes: &[StreamWish]) -> Result<Taken, RuntimeError> {
+        let (model, handles) = pool.acquire_streams(device, wishes)?;
+        Ok(Taken { pool, model: Some(model), handles })
+    }
+    fn keep(mut self) -> (Arc<StreamPool>, Option<ModelId>, Vec<StreamHandle>) {
+        (self.pool.clone(), self.model.take(), std::mem::take(&mut self.handles))
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        if let Some(m) = self.model.take() {
+            self.pool.release(m);
+        }
+    }
+}
+
 impl Drop for LoadedModel {
     fn drop(&mut self) {
+        if let Some(m) = self.model.take() {
+            self.pool.release(m);
+        }
         let idle = std::mem::take(&mut *self.idle.lock().unwrap_or_else(|e| e.into_inner()));
         let maps = idle.iter().flatten().map(|b| b.address).filter(|a| *a != 0);
         // Freeing can only fail for a device that is lost, whose memory is gone with it.

@@ -205,6 +205,24 @@ pub const PAGES: &[Page] = &[
         "an attached stream asked for in single-stream mode",
     ),
     p(
+        "GE-E0314",
+        "a node activates what it cannot",
+        "`_active_label_list` names stream labels of other nodes. A label that no node has, or one whose stream the node itself stands on, cannot be woken.",
+        "%s = StreamActive() {_active_label_list = [\"branch\"]} : () without a node of `_stream_label = \"branch\"`",
+    ),
+    p(
+        "GE-E0315",
+        "nodes that must stay on one stream do not fit it",
+        "A stream of the SoC holds so many tasks. A node alone has more, or nodes that a continuous label or a jump holds together have.",
+        "2,000 nodes of one `_continuous_stream_label` on a SoC with 1,024 tasks a stream",
+    ),
+    p(
+        "GE-E0316",
+        "the SoC has fewer streams, events or notifies than the model needs",
+        "Long streams are cut into several, joined by events. A SoC with longer streams, or fewer streams in the model, needs less.",
+        "a chain of a million nodes on a SoC with 1,024 streams of 64 tasks",
+    ),
+    p(
         "GE-E0340",
         "an attribute does not go with tiling on the device",
         "A node is to be tiled on the device and carries an attribute that forbids it, or lacks one that it needs. The message names both.",

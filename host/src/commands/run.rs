@@ -94,7 +94,7 @@ pub fn run(global: &Global, a: &RunArgs) -> Result<u8> {
         models.push(session.load_on(
             compiled.clone(),
             context.clone(),
-            &LoadOptions { rank, rank_size: ranks, group, capture },
+            &LoadOptions { rank, rank_size: ranks, group, capture, ..LoadOptions::default() },
         )?);
     }
     let loaded = start.elapsed();

@@ -14,7 +14,7 @@ use ge_om::OmFile;
 use ge_plugin::{DeviceHandle, LoadRequest, PluginSet, Registry, Want};
 use ge_plugin_api::device::{ContextObject, SocSpec};
 use ge_plugin_api::engine::{EngineInfo, Target, flags};
-use ge_runtime::{Engines, LoadOptions, LoadedModel};
+use ge_runtime::{Engines, LoadOptions, LoadedModel, StreamPool};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -39,13 +39,14 @@ pub struct SessionOptions {
 pub struct Session {
     registry: Registry,
     options: SessionOptions,
+    streams: Arc<StreamPool>,
 }
 
 impl Session {
     /// Loads the plugins.
     pub fn new(options: SessionOptions) -> Result<Session> {
         let registry = PluginSet::load(&LoadRequest { config: options.plugins.clone(), want: options.want.clone() })?;
-        Ok(Session { registry, options })
+        Ok(Session { registry, options, streams: Arc::default() })
     }
     /// The plugins.
     pub fn registry(&self) -> &Registry {
@@ -151,6 +152,11 @@ impl Session {
         Ok(Arc::new(device.open(id, soc, &self.options.device_options)?))
     }
 
+    /// Streams of the session's devices, which models loaded side by side on one device share.
+    pub fn stream_pool(&self) -> &StreamPool {
+        &self.streams
+    }
+
     /// The engines by name, for loading.
     pub fn engines(&self) -> Engines {
         let runtime_tasks = self
@@ -186,7 +192,8 @@ impl Session {
         context: Arc<ContextObject>,
         options: &LoadOptions,
     ) -> Result<Model> {
-        let loaded = LoadedModel::load(compiled, &self.engines(), context, options).map_err(|e| e.into_error())?;
+        let options = LoadOptions { streams: self.streams.clone(), ..options.clone() };
+        let loaded = LoadedModel::load(compiled, &self.engines(), context, &options).map_err(|e| e.into_error())?;
         Ok(Model::new(loaded))
     }
 }
@@ -200,6 +207,10 @@ pub struct Compiled {
 }
 
 impl Compiled {
+    /// What its streams are (004 §3.1).
+    pub fn stream_allocation_summary(&self) -> ge_model::StreamAllocationSummary {
+        ge_model::StreamAllocationSummary::of(&self.model)
+    }
     /// The parts of an OM.
     pub fn write_om(&self, path: &Path) -> Result<ge_om::WriteReport> {
         write_om(&self.model, path)

@@ -16,6 +16,14 @@ impl Model {
     pub fn info(&self) -> &ge_model::CompiledModel {
         self.loaded.compiled()
     }
+    /// Its physical streams as the session's pool has them.
+    pub fn device_streams(&self) -> &[ge_runtime::StreamHandle] {
+        self.loaded.device_streams()
+    }
+    /// What its streams are (004 §3.1).
+    pub fn stream_allocation_summary(&self) -> ge_model::StreamAllocationSummary {
+        ge_model::StreamAllocationSummary::of(self.info())
+    }
     /// Runs once on inputs in graph order.
     pub fn run(&self, inputs: &[HostTensor]) -> Result<Vec<HostTensor>> {
         let views: Vec<TensorView<'_>> = inputs.iter().map(HostTensor::view).collect();

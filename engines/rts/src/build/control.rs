@@ -6,7 +6,7 @@ use ge_plugin_api::{Diagnostic, Error, ErrorKind, Result};
 
 fn missing(node: &Node<'_>, attribute: &str) -> Error {
     let text = format!("{} `{}` has no `{attribute}`", node.op(), node.name());
-    Diagnostic::error(text).node(node.name(), node.op()).subject(attribute).of(ErrorKind::INTERNAL)
+    Diagnostic::error(text).node(node.name(), node.op()).subject(attribute).of(ErrorKind::FAILED)
 }
 
 fn label(node: &Node<'_>) -> Result<i64> {
@@ -16,9 +16,12 @@ fn label(node: &Node<'_>) -> Result<i64> {
         .ok_or_else(|| missing(node, "_label_index"))
 }
 
-/// One task for each stream of `active_stream_list`: task k wakes the k-th.
+/// One task for each stream of `active_stream_list`: task k wakes the k-th. A node that wakes nothing has a task that does nothing.
 pub fn stream_active(node: &Node<'_>) -> Result<Vec<Task>> {
-    let list = node.ints("active_stream_list").ok_or_else(|| missing(node, "active_stream_list"))?;
+    let list = node.ints("active_stream_list").unwrap_or_default();
+    if list.is_empty() {
+        return Ok(vec![Task::new(TaskType::NOP)]);
+    }
     let one = |k: usize| Task { numbers: vec![k as i64].into(), ..Task::new(TaskType::STREAM_ACTIVE) };
     Ok((0..list.len()).map(one).collect())
 }
@@ -29,7 +32,7 @@ pub fn stream_switch(node: &Node<'_>) -> Result<Vec<Task>> {
     if list.len() != 1 {
         let text =
             format!("StreamSwitch `{}` activates {} streams, a switch can activate one", node.name(), list.len());
-        return Err(Diagnostic::error(text).node(node.name(), node.op()).of(ErrorKind::INTERNAL));
+        return Err(Diagnostic::error(text).node(node.name(), node.op()).of(ErrorKind::FAILED));
     }
     let condition =
         node.int("switch_condition").or_else(|| node.int("cond")).ok_or_else(|| missing(node, "switch_condition"))?;

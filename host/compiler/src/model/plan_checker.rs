@@ -79,6 +79,50 @@ struct Run {
     stands: Vec<Vec<Vec<Stand>>>,
     end: Option<(usize, Vec<u32>)>,
     lengths: Vec<u32>,
+    /// Streams that run only if a switch says so.
+    conditional: Vec<bool>,
+}
+
+/// The stream that a task wakes.
+fn wakes(t: &ge_model::TaskInfo) -> Option<usize> {
+    let number = match TaskType(t.kind) {
+        TaskType::STREAM_ACTIVE => t.numbers.first(),
+        TaskType::STREAM_SWITCH => t.numbers.get(2),
+        _ => None,
+    };
+    number.and_then(|w| usize::try_from(*w).ok())
+}
+
+/// Tasks that wake each stream.
+fn wakers(m: &CompiledModel) -> Vec<Vec<usize>> {
+    let mut out = vec![Vec::new(); m.streams.physical.len()];
+    for (i, t) in m.tasks.iter().enumerate() {
+        if let Some(list) = wakes(t).and_then(|w| out.get_mut(w)) {
+            list.push(i);
+        }
+    }
+    out
+}
+
+/// Streams with one waker that is a switch, or that stands on such a stream itself.
+fn conditional(m: &CompiledModel, wakers: &[Vec<usize>]) -> Vec<bool> {
+    let mut out = vec![false; wakers.len()];
+    loop {
+        let more: Vec<usize> = (0..out.len())
+            .filter(|s| !out[*s])
+            .filter(|s| match wakers[*s].as_slice() {
+                [w] => {
+                    let t = &m.tasks[*w];
+                    TaskType(t.kind) == TaskType::STREAM_SWITCH || out.get(t.stream as usize) == Some(&true)
+                }
+                _ => false,
+            })
+            .collect();
+        if more.is_empty() {
+            return out;
+        }
+        more.into_iter().for_each(|s| out[s] = true);
+    }
 }
 
 fn is_record(t: TaskType) -> bool {
@@ -99,6 +143,7 @@ impl Run {
             stands: m.graphs.iter().map(|g| vec![Vec::new(); g.nodes.len()]).collect(),
             end: None,
             lengths: queues.iter().map(|q| q.len() as u32).collect(),
+            conditional: Vec::new(),
         };
         // Notifies that other ranks record are not ordered by this model alone: a wait on one that it never records passes.
         let own: std::collections::HashSet<(bool, u32)> = m
@@ -110,6 +155,11 @@ impl Run {
         let mut clocks: Vec<Vec<u32>> = vec![vec![0; s]; s];
         let mut at = vec![0usize; s];
         let mut awake: Vec<bool> = m.streams.physical.iter().map(|p| p.head).collect();
+        let mut left = wakers(m);
+        run.conditional = conditional(m, &left);
+        // Branches end at different wakers of one stream, of which one comes: here all do, and the stream starts behind the last.
+        let branches: Vec<bool> =
+            left.iter().map(|w| w.iter().all(|i| run.conditional[m.tasks[*i].stream as usize])).collect();
         let mut recorded: HashMap<(bool, u32), Vec<u32>> = HashMap::new();
         let mut waiting: HashMap<(bool, u32), usize> = HashMap::new();
         let mut todo: Vec<usize> = (0..s).rev().filter(|i| awake[*i]).collect();
@@ -142,15 +192,13 @@ impl Run {
                         todo.push(w);
                     }
                 }
-                let wakes = match kind {
-                    TaskType::STREAM_ACTIVE => t.numbers.first(),
-                    TaskType::STREAM_SWITCH => t.numbers.get(2),
-                    _ => None,
-                };
-                if let Some(w) = wakes.and_then(|w| usize::try_from(*w).ok()).filter(|w| *w < s) {
-                    let clock = clocks[q].clone();
-                    join(&mut clocks[w], &clock);
-                    if !std::mem::replace(&mut awake[w], true) {
+                if let Some(w) = wakes(t).filter(|w| *w < s) {
+                    left[w].retain(|k| *k != i);
+                    if !awake[w] {
+                        let clock = clocks[q].clone();
+                        join(&mut clocks[w], &clock);
+                    }
+                    if (left[w].is_empty() || !branches[w]) && !std::mem::replace(&mut awake[w], true) {
                         todo.push(w);
                     }
                 }
@@ -213,7 +261,8 @@ impl Run {
         for (q, over) in clock.iter().enumerate() {
             // What stands behind END_GRAPH on its own stream, and records that nothing waits for, are no work of a node.
             let work = m.tasks.iter().filter(|t| t.stream as usize == q).rposition_work();
-            if q != *own && work.is_some_and(|w| *over <= w) && self.lengths[q] > 0 {
+            // What a switch may leave asleep is joined by no one.
+            if q != *own && !self.conditional[q] && work.is_some_and(|w| *over <= w) && self.lengths[q] > 0 {
                 return Err(PlanFault::End { stream: q });
             }
         }

@@ -1,10 +1,29 @@
-//! Physical streams. in: logical streams and the tasks really generated, out: `PhysicalPlan`.
-use crate::error::Result;
+//! Physical streams (004 §4.4). in: logical streams and the tasks really generated, out: `PhysicalPlan`.
+//!
+//! A stream of a SoC holds so many tasks; a logical stream with more is cut into several physical ones, joined by events. The
+//! first piece keeps the logical stream's id, the others follow behind all logical ids in node order. A SoC whose streams have
+//! no limit skips it.
+
+/// Where a stream is cut.
+pub mod points;
+
+use crate::error::{CompileError, Result};
 use crate::ids::{ModelMap, NodeKey, PhysicalId, StreamId};
+use crate::options::Options;
+use crate::streams::activation::Wakers;
 use crate::streams::{ExecutionOrder, StreamPlan};
+use crate::sync::SyncPlan;
+use crate::sync::split_points::Stands;
+use crate::tasks::generator::sync_task;
 use crate::tasks::{PlacedTask, TaskList};
 use ge_ir::Model;
 use ge_plugin_api::device::SocSpec;
+use ge_plugin_api::diagnostic::{Diagnostic, Error, ErrorKind};
+use ge_plugin_api::task::TaskType;
+use std::collections::{BTreeMap, HashMap};
+
+/// Tasks that every stream keeps free: 7 trace points and 20 more (facts 1.2).
+pub const RESERVED_TASKS: u64 = 27;
 
 /// One physical stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,35 +51,265 @@ pub struct PhysicalPlan {
     pub tasks: Vec<PlacedTask>,
 }
 
-/// Splits nothing: one physical stream for each logical one.
-pub fn run(
-    model: &Model,
-    streams: &StreamPlan,
-    order: &ExecutionOrder,
-    tasks: &TaskList,
-    soc: &SocSpec,
-) -> Result<PhysicalPlan> {
-    let _ = soc;
+/// What splitting comes to.
+#[derive(Debug)]
+pub enum Split {
+    /// The streams.
+    Done(PhysicalPlan),
+    /// These switches wake a stream that was cut: each needs a StreamActive of its own stream, then all is planned anew.
+    NeedsActive(Vec<NodeKey>),
+}
+
+/// What the stage reads.
+pub struct Input<'a> {
+    /// Logical streams.
+    pub streams: &'a StreamPlan,
+    /// Their order.
+    pub order: &'a ExecutionOrder,
+    /// Tasks.
+    pub tasks: &'a TaskList,
+    /// Limits.
+    pub soc: &'a SocSpec,
+    /// Options.
+    pub options: &'a Options,
+}
+
+/// Cuts streams that are too long, adds the events that join the pieces to the sync plan, and puts physical ids where tasks
+/// and `active_stream_list` name streams.
+///
+/// # Errors
+/// Nodes that must stay together and do not fit, and more streams or events than the SoC has.
+pub fn run(model: &mut Model, input: &Input<'_>, sync: &mut SyncPlan) -> Result<Split> {
+    let Input { streams, order, tasks, soc, options } = *input;
+    let logical = streams.streams.len();
+    let wakers = Wakers::of(model, streams);
+    let mut groups: HashMap<NodeKey, Vec<PlacedTask>> = HashMap::new();
+    for t in &tasks.tasks {
+        groups.entry(t.node).or_default().push(t.clone());
+    }
+    let stands = Stands::of(model, streams, order);
+    let (pieces, physical, huge) = pieces(model, input, &stands, &groups)?;
     let mut plan = PhysicalPlan {
-        streams: (0..streams.streams.len())
-            .map(|i| PhysicalStream { logical: StreamId(i as u32), huge: false, head: true, tasks: 0 })
+        streams: pieces
+            .iter()
+            .map(|s| PhysicalStream {
+                logical: *s,
+                huge: huge && s.0 == 0,
+                head: wakers.by.get(s.0 as usize).is_none_or(Vec::is_empty),
+                tasks: 0,
+            })
             .collect(),
         of: ModelMap::new(model, None),
         attached: ModelMap::new(model, Vec::new()),
-        tasks: tasks.tasks.clone(),
+        tasks: Vec::with_capacity(tasks.tasks.len()),
     };
+    enough_streams(&plan, soc)?;
+    let mut of_piece: Vec<Vec<PhysicalId>> = vec![Vec::new(); logical.max(1)];
+    for (p, s) in pieces.iter().enumerate() {
+        if let Some(list) = of_piece.get_mut(s.0 as usize) {
+            list.push(PhysicalId(p as u32));
+        }
+    }
+    let switches = TaskType::STREAM_SWITCH;
+    let crowded: Vec<NodeKey> = streams
+        .wakes
+        .iter()
+        .filter(|(_, l)| l.iter().any(|s| of_piece.get(s.0 as usize).is_some_and(|p| p.len() > 1)))
+        .map(|(k, _)| *k)
+        .filter(|k| groups.get(k).is_some_and(|g| g.iter().any(|t| t.task.kind() == switches)))
+        .collect();
+    if !crowded.is_empty() {
+        return Ok(Split::NeedsActive(crowded));
+    }
+    // Where each stream stands when a node comes: nodes without tasks stand where the stream is.
+    let mut now: Vec<u32> = (0..logical.max(1) as u32).collect();
+    let mut at: HashMap<(NodeKey, StreamId), u32> = HashMap::new();
+    for (i, key) in stands.iter().enumerate() {
+        at.insert(key, physical[i]);
+    }
     for &key in order.line() {
-        plan.of[key] = streams.of[key].map(|s| PhysicalId(s.0));
-        plan.attached[key] = streams.attached[key].iter().map(|s| PhysicalId(s.0)).collect();
+        let mut place = |s: StreamId| {
+            if let (Some(p), Some(n)) = (at.get(&(key, s)), now.get_mut(s.0 as usize)) {
+                *n = *p;
+            }
+            PhysicalId(now.get(s.0 as usize).copied().unwrap_or(s.0))
+        };
+        plan.of[key] = streams.of[key].map(&mut place);
+        plan.attached[key] = streams.attached[key].iter().map(|s| place(*s)).collect();
+    }
+    let had = sync.pairs.len();
+    if pieces.len() > logical {
+        stands.join_pieces(model, sync, &physical, options.get("ge.event") == "notify")?;
+        enough_events(sync, soc)?;
+    }
+    let mut waits: BTreeMap<NodeKey, Vec<PlacedTask>> = BTreeMap::new();
+    let mut records: BTreeMap<NodeKey, Vec<PlacedTask>> = BTreeMap::new();
+    for p in &sync.pairs[had..] {
+        waits.entry(p.recv.node).or_default().push(sync_task(p, false));
+        records.entry(p.send.node).or_default().push(sync_task(p, true));
+    }
+    for &key in order.line() {
+        let woken: Vec<PhysicalId> = streams
+            .wakes
+            .get(&key)
+            .into_iter()
+            .flatten()
+            .flat_map(|s| of_piece.get(s.0 as usize).cloned().unwrap_or_default())
+            .collect();
+        let own = groups.remove(&key).unwrap_or_default();
+        plan.tasks.extend(waits.remove(&key).into_iter().flatten());
+        plan.tasks.extend(wake(own, &woken));
+        plan.tasks.extend(records.remove(&key).into_iter().flatten());
+        if streams.wakes.contains_key(&key) {
+            let ids: Vec<i64> = woken.iter().map(|p| i64::from(p.0)).collect();
+            model.graphs_mut()[key.graph as usize].set_attr(key.node, "active_stream_list", ids);
+        }
     }
     for t in &mut plan.tasks {
-        t.physical = PhysicalId(t.stream.0);
-        plan.streams[t.stream.0 as usize].tasks += 1;
+        t.physical = match at.get(&(t.node, t.stream)) {
+            Some(p) => PhysicalId(*p),
+            None => PhysicalId(t.stream.0),
+        };
+        if let Some(s) = plan.streams.get_mut(t.physical.0 as usize) {
+            s.tasks += 1;
+        }
     }
-    Ok(plan)
+    Ok(Split::Done(plan))
 }
 
-/// Main physical stream of a node.
-pub fn physical_of(plan: &PhysicalPlan, key: NodeKey) -> Option<PhysicalId> {
-    plan.of[key]
+/// Tasks of a node that wakes streams, one for each of them: the k-th wakes the k-th. A switch wakes the first.
+fn wake(tasks: Vec<PlacedTask>, woken: &[PhysicalId]) -> Vec<PlacedTask> {
+    let mut out = Vec::with_capacity(tasks.len());
+    let mut done = false;
+    for mut t in tasks {
+        match t.task.kind() {
+            TaskType::STREAM_ACTIVE => {
+                if !std::mem::replace(&mut done, true) {
+                    out.extend(woken.iter().map(|p| {
+                        let mut one = t.clone();
+                        one.task.numbers = vec![i64::from(p.0)].into();
+                        one
+                    }));
+                }
+            }
+            TaskType::STREAM_SWITCH => {
+                if let (Some(to), Some(p)) = (t.task.numbers.get_mut(2), woken.first()) {
+                    *to = i64::from(p.0);
+                }
+                out.push(t);
+            }
+            _ => out.push(t),
+        }
+    }
+    out
+}
+
+/// The logical stream of each physical one, the physical stream of each stand, and whether stream 0 is huge.
+fn pieces(
+    model: &Model,
+    input: &Input<'_>,
+    stands: &Stands,
+    groups: &HashMap<NodeKey, Vec<PlacedTask>>,
+) -> Result<(Vec<StreamId>, Vec<u32>, bool)> {
+    let Input { streams, soc, .. } = *input;
+    let logical = streams.streams.len().max(1);
+    let mut pieces: Vec<StreamId> = (0..logical as u32).map(StreamId).collect();
+    let mut physical: Vec<u32> = stands.iter().map(|(_, s)| s.0).collect();
+    if soc.unlimited_depth || soc.tasks_normal == 0 {
+        return Ok((pieces, physical, false));
+    }
+    let limit = u64::from(soc.tasks_normal);
+    let mut rough = vec![0u64; logical];
+    for t in &input.tasks.tasks {
+        if let Some(n) = rough.get_mut(t.stream.0 as usize) {
+            *n += u64::from(t.task.sqe_num.max(1));
+        }
+    }
+    let per_piece = limit.saturating_sub(RESERVED_TASKS).max(1);
+    let woken_pieces = |s: &StreamId| rough.get(s.0 as usize).map_or(1, |n| n.div_ceil(per_piece).max(1));
+    // Stands of each stream: place in the whole, node, SQEs.
+    let mut on: Vec<Vec<(usize, points::Stand<'_>)>> = vec![Vec::new(); logical];
+    for (i, (key, s)) in stands.iter().enumerate() {
+        let Some(node) = key.get(model) else { continue };
+        let own = groups.get(&key).map_or(&[][..], Vec::as_slice);
+        let count = sqes(node, own, s, |k| {
+            // A wake of a stream that will be cut becomes one task for each piece.
+            let list = streams.wakes.get(&key).map_or(&[][..], Vec::as_slice);
+            list.get(k).map_or(1, woken_pieces)
+        });
+        if let Some(list) = on.get_mut(s.0 as usize) {
+            list.push((i, points::Stand { node, count }));
+        }
+    }
+    let all = |s: usize| on[s].iter().map(|(_, s)| s.count).sum::<u64>();
+    let huge =
+        streams.single && all(0) + RESERVED_TASKS > limit && soc.streams_huge > 0 && soc.tasks_huge > soc.tasks_normal;
+    let mut cuts: Vec<(usize, usize)> = Vec::new();
+    for (s, list) in on.iter().enumerate() {
+        let limit = if huge && s == 0 { u64::from(soc.tasks_huge) } else { limit };
+        let plain: Vec<points::Stand<'_>> = list.iter().map(|(_, s)| s.clone()).collect();
+        cuts.extend(points::cuts(&plain, limit, &soc.name)?.into_iter().map(|k| (list[k].0, s)));
+    }
+    cuts.sort_unstable();
+    let mut next: Vec<BTreeMap<usize, u32>> = vec![BTreeMap::new(); logical];
+    for (first, s) in cuts {
+        next[s].insert(first, pieces.len() as u32);
+        pieces.push(StreamId(s as u32));
+    }
+    for (i, p) in physical.iter_mut().enumerate() {
+        if let Some((_, piece)) = next[*p as usize].range(..=i).next_back() {
+            *p = *piece;
+        }
+    }
+    Ok((pieces, physical, huge))
+}
+
+/// SQEs of a node on a stream: `_node_sqe_num` or its own tasks', and its waits and records.
+fn sqes(node: &ge_ir::Node, tasks: &[PlacedTask], s: StreamId, wakes: impl Fn(usize) -> u64) -> u64 {
+    let given = node.attrs().int("_node_sqe_num").and_then(|n| u64::try_from(n).ok()).filter(|n| *n > 0);
+    let (mut own, mut sync, mut woken) = (0u64, 0u64, 0usize);
+    for t in tasks.iter().filter(|t| t.stream == s) {
+        let sqe = u64::from(t.task.sqe_num.max(1));
+        match t.task.kind() {
+            TaskType::EVENT_WAIT | TaskType::NOTIFY_WAIT | TaskType::MEM_EVENT_WAIT => {
+                sync += sqe.max(points::WAIT_SQES)
+            }
+            TaskType::EVENT_RECORD | TaskType::NOTIFY_RECORD | TaskType::MEM_EVENT_RECORD => sync += sqe,
+            TaskType::STREAM_ACTIVE => {
+                own += wakes(woken);
+                woken += 1;
+            }
+            _ => own += sqe,
+        }
+    }
+    given.unwrap_or(own) + sync
+}
+
+fn enough_streams(plan: &PhysicalPlan, soc: &SocSpec) -> Result<()> {
+    let huge = plan.streams.iter().filter(|s| s.huge).count();
+    let normal = plan.streams.len() - huge;
+    for (what, found, most) in [("streams", normal, soc.streams_normal), ("huge streams", huge, soc.streams_huge)] {
+        if most > 0 && found > most as usize {
+            return Err(too_many(what, found, most, soc));
+        }
+    }
+    Ok(())
+}
+
+fn enough_events(sync: &SyncPlan, soc: &SocSpec) -> Result<()> {
+    let most_notifies = soc.max_notifies.min(crate::sync::MAX_NOTIFIES);
+    for (what, found, most) in
+        [("events", sync.event_num, soc.max_events), ("notifies", sync.notify_num, most_notifies)]
+    {
+        if most > 0 && found > most {
+            return Err(too_many(what, found as usize, most, soc));
+        }
+    }
+    Ok(())
+}
+
+fn too_many(what: &str, found: usize, most: u32, soc: &SocSpec) -> CompileError {
+    let d = Diagnostic::error(format!("the model needs {found} {what}, {} has {most}", soc.name));
+    let d = d.code("GE-E0316").help("compile for a SoC with longer streams, or with fewer streams");
+    CompileError::Plugin(Error::all(ErrorKind::FAILED, vec![d]))
 }

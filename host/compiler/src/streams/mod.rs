@@ -2,10 +2,14 @@
 
 /// What the stage decides.
 pub mod plan;
+/// Which nodes wake which streams.
+pub mod activation;
 /// What runs before what.
 pub mod order;
 /// Logical streams by engine.
 pub mod logical;
+/// Streams of graphs with unknown shapes.
+pub mod dynamic;
 /// Streams from the graph's own parallelism (`ge.x.stream_mode = parallel:N`).
 pub mod parallel;
 /// One stream per engine, the default of document 004, over plain data.
@@ -36,11 +40,16 @@ pub fn run(
             help: "leave the option away; `ge plan streams --mode parallel:N` plans a graph of costs".into(),
         });
     }
-    let mut plan = logical::assign(model, placement, toolbox, options)?;
+    let mut plan = if dynamic::is_dynamic(model.root()) {
+        dynamic::assign(model, placement, toolbox, options)?
+    } else {
+        logical::assign(model, placement, toolbox, options)?
+    };
     // END_GRAPH needs a stream even where nothing runs before it.
     if let Some(out) = model.root().net_output() {
         plan.of[crate::ids::NodeKey::new(0, out.id())].get_or_insert(crate::ids::StreamId(0));
     }
+    activation::assign(model, &mut plan)?;
     plan.mark_taskless(model, placement, toolbox);
     let order = ExecutionOrder::new(model, &plan);
     Ok((plan, order))

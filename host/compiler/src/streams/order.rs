@@ -6,6 +6,7 @@
 //! nodes are over when the node starts. `ordered(a, b)` compares one entry.
 use crate::ids::{ModelMap, NodeKey, StreamId};
 use crate::streams::StreamPlan;
+use crate::streams::activation::Wakers;
 use ge_ir::Model;
 use std::collections::BTreeMap;
 
@@ -44,6 +45,7 @@ impl ExecutionOrder {
         let mut count = vec![0u32; streams];
         let mut clock = vec![0u32; streams];
         let parents = parents_of(model);
+        let wakers = Wakers::of(model, plan);
         let mut attached: BTreeMap<usize, Vec<(u32, u32)>> = BTreeMap::new();
         for i in 0..line.len() {
             let key = line[i];
@@ -71,8 +73,17 @@ impl ExecutionOrder {
             if let Some(StreamId(s)) = plan.of[key].filter(|_| !no_task) {
                 let s = s as usize;
                 if s < streams {
-                    if let Some(p) = last[s] {
-                        join(&mut clock, p, &stream, &pos, &clocks);
+                    match last[s] {
+                        Some(p) => join(&mut clock, p, &stream, &pos, &clocks),
+                        // A stream that sleeps starts behind the node that wakes it.
+                        None => {
+                            for w in wakers.before(plan, StreamId(s as u32)) {
+                                let w = at[*w] as usize;
+                                if w < i {
+                                    join(&mut clock, w, &stream, &pos, &clocks);
+                                }
+                            }
+                        }
                     }
                     stream[i] = s as u32;
                     pos[i] = count[s];

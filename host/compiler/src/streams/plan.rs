@@ -4,6 +4,7 @@ use crate::place::Placement;
 use crate::toolbox::Toolbox;
 use ge_ir::Model;
 use ge_plugin_api::engine::flags;
+use std::collections::BTreeMap;
 
 /// What a logical stream is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,6 +28,8 @@ pub struct StreamPlan {
     pub taskless: ModelMap<bool>,
     /// Logical streams: main ones first, then attached ones; ids are positions.
     pub streams: Vec<LogicalStream>,
+    /// Streams that a node wakes, in the order of its tasks; they sleep until then.
+    pub wakes: BTreeMap<NodeKey, Vec<StreamId>>,
     /// Whether single-stream mode made it.
     pub single: bool,
     /// Whether a custom stream pass changed it.
@@ -41,6 +44,7 @@ impl StreamPlan {
             attached: ModelMap::new(model, Vec::new()),
             taskless: ModelMap::new(model, false),
             streams: Vec::new(),
+            wakes: BTreeMap::new(),
             single: false,
             assigned_by_stream_pass: false,
         }
@@ -71,6 +75,14 @@ impl StreamPlan {
     /// Number of main streams.
     pub fn main_count(&self) -> usize {
         self.streams.iter().filter(|s| !s.attached).count()
+    }
+
+    /// Writes `active_stream_list`: the logical streams that a node wakes.
+    pub fn active_to_attrs(&self, model: &mut Model) {
+        for (key, list) in &self.wakes {
+            let ids: Vec<i64> = list.iter().map(|s| i64::from(s.0)).collect();
+            model.graphs_mut()[key.graph as usize].set_attr(key.node, "active_stream_list", ids);
+        }
     }
 
     /// Writes the decision as text has it: `_stream_id` (left out where a node has no stream) and `_attached_stream_ids`.
@@ -109,6 +121,12 @@ impl StreamPlan {
                     plan.attached[key].push(StreamId(s));
                     attached.insert(s);
                     count = count.max(s + 1);
+                }
+                let woken = n.attrs().ints("active_stream_list").unwrap_or(&[]);
+                let woken: Vec<StreamId> = woken.iter().filter_map(|v| stream(*v)).map(StreamId).collect();
+                if !woken.is_empty() {
+                    count = count.max(woken.iter().map(|s| s.0 + 1).max().unwrap_or(0));
+                    plan.wakes.insert(key, woken);
                 }
             }
         }

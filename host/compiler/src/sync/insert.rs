@@ -5,22 +5,29 @@
 //! through them (DESIGN 9). Every stream joins NetOutput, so that END_GRAPH passes no unfinished work.
 use super::check::{PlanFault, PlanView, check_plan};
 use super::plan::{SyncPair, SyncPlan, SyncPoint};
-use super::transitive::minimum_events;
+use super::transitive::{Event, minimum_events_after};
+use super::{optimize_by_recv_events, optimize_by_send_events, optimize_by_stream_activate};
 use crate::error::{CompileError, Result};
 use crate::ids::{EventId, NodeKey, StreamId};
+use crate::streams::activation::Wakers;
 use crate::streams::order::{parents_of, predecessors};
 use crate::streams::parallel::dag::Rows;
 use crate::streams::{ExecutionOrder, StreamPlan};
 use ge_ir::Model;
 
 /// Nodes on streams, and what must be over before each of them, in one line.
-pub(super) struct Items {
+#[derive(Default)]
+pub struct Items {
     /// Node and stream, in execution order; attached stands directly behind the node's own.
     pub(super) points: Vec<SyncPoint>,
     /// Before and after.
     pub(super) edges: Vec<(u32, u32)>,
     /// Stream of each item.
     pub(super) stream: Vec<u32>,
+    /// Wakers and the first items of the streams that they wake: order that costs no event.
+    pub(super) starts: Vec<(u32, u32)>,
+    /// Streams that run only if a switch says so.
+    pub(super) conditional: Vec<bool>,
 }
 
 impl Items {
@@ -28,7 +35,8 @@ impl Items {
     pub(super) fn gather(model: &Model, streams: &StreamPlan, order: &ExecutionOrder) -> Items {
         let parents = parents_of(model);
         let n = order.line().len();
-        let mut out = Items { points: Vec::new(), edges: Vec::new(), stream: Vec::new() };
+        let wakers = Wakers::of(model, streams);
+        let mut out = Items { conditional: wakers.conditional.clone(), ..Items::default() };
         let mut tail: Vec<Option<u32>> = vec![None; streams.streams.len().max(1)];
         // Items of each node of the line: its own, or for a node without a task those it stands for.
         let mut of: Vec<Vec<u32>> = vec![Vec::new(); n];
@@ -47,7 +55,9 @@ impl Items {
                 continue;
             };
             if Some(key) == net_output {
-                before.extend(tail.iter().flatten());
+                // What a switch leaves asleep is waited for by none.
+                let runs = |t: &&u32| !out.conditional.get(out.stream[**t as usize] as usize).is_some_and(|c| *c);
+                before.extend(tail.iter().flatten().filter(runs));
             }
             before.sort_unstable();
             before.dedup();
@@ -62,12 +72,74 @@ impl Items {
                 out.stream.push(s.0);
                 out.edges.extend(before.iter().map(|p| (*p, item)));
                 if let Some(t) = tail.get_mut(s.0 as usize) {
-                    *t = Some(item);
+                    if t.replace(item).is_none() {
+                        let woken = wakers.before(streams, s).iter().filter(|w| order.position(**w) < i);
+                        let from = woken.filter_map(|w| of[order.position(*w)].first());
+                        out.starts.extend(from.map(|w| (*w, item)));
+                    }
                 }
                 of[i].push(item);
             }
         }
         out
+    }
+
+    /// Items of one node each, without edges.
+    #[cfg(test)]
+    pub(super) fn plain(stream: &[u32]) -> Items {
+        Items { stream: stream.to_vec(), ..Items::default() }
+    }
+
+    /// InsertSyncEvents: an event for every edge between two streams, in the order of the receivers.
+    fn crossing(&self) -> Vec<Event> {
+        let apart = |(a, b): &&(u32, u32)| self.stream[*a as usize] != self.stream[*b as usize];
+        let mut all: Vec<Event> = self.edges.iter().filter(apart).map(|(a, b)| Event { send: *a, recv: *b }).collect();
+        all.sort_unstable_by_key(|e| (e.recv, e.send));
+        all.dedup();
+        all
+    }
+
+    /// The transitive reduction of some events with the streams' own order and what activation gives.
+    pub(super) fn reduced(&self, events: &[Event]) -> Vec<Event> {
+        let n = self.stream.len();
+        let pred = Rows::from_pairs(n, events.iter().map(|e| (e.recv, e.send)));
+        let line: Vec<u32> = (0..n as u32).collect();
+        let width = self.stream.iter().max().map_or(1, |s| *s as usize + 1);
+        minimum_events_after(&pred, &self.starts, &self.stream, &line, width)
+    }
+
+    /// Proves that streams, activation and events give every edge, by code of its own.
+    pub(super) fn prove(&self, model: &Model, events: &[Event]) -> Result<()> {
+        let n = self.stream.len();
+        let line: Vec<u32> = (0..n as u32).collect();
+        let mut pairs: Vec<(u32, u32)> = events.iter().map(|e| (e.send, e.recv)).collect();
+        pairs.extend_from_slice(&self.starts);
+        let view = PlanView {
+            nodes: n,
+            edges: &self.edges,
+            stream: &self.stream,
+            order: &line,
+            events: &pairs,
+            event_ids: &[],
+            reserve: &[],
+            together: &[],
+            max_streams: None,
+        };
+        check_plan(&view).map_err(|fault| not_sound(model, self, &fault))?;
+        // Nobody waits for what may never run.
+        let may_sleep = |i: u32| self.conditional.get(self.stream[i as usize] as usize).copied().unwrap_or(false);
+        let name = |i: u32| self.points.get(i as usize).map_or_else(String::new, |p| p.node.name(model));
+        match events.iter().find(|e| may_sleep(e.send) && !may_sleep(e.recv)) {
+            None => Ok(()),
+            Some(e) => Err(CompileError::Option {
+                message: format!(
+                    "`{}` waits for `{}`, which runs only if a switch wakes its stream",
+                    name(e.recv),
+                    name(e.send)
+                ),
+                help: "end every branch with a StreamActive that wakes the stream of the node that joins them".into(),
+            }),
+        }
     }
 
     fn last_of_each_stream(&self, mut items: Vec<u32>) -> Vec<u32> {
@@ -77,41 +149,41 @@ impl Items {
     }
 }
 
+/// The optimisations in their order: those of the document by name, then the transitive one.
+type Optimisation = (&'static str, fn(&Items, Vec<Event>) -> Vec<Event>);
+const OPTIMISATIONS: &[Optimisation] = &[
+    (optimize_by_send_events::NAME, optimize_by_send_events::run),
+    (optimize_by_recv_events::NAME, optimize_by_recv_events::run),
+    (optimize_by_stream_activate::NAME, optimize_by_stream_activate::run),
+    ("TransitiveReduction", |items, events| items.reduced(&events)),
+];
+
 /// Inserts the events, each with an id of its own, and proves them.
 ///
 /// # Errors
 /// An internal error that names two nodes where the plan does not hold.
 pub fn insert(model: &Model, streams: &StreamPlan, order: &ExecutionOrder) -> Result<SyncPlan> {
     let items = Items::gather(model, streams, order);
-    let n = items.points.len();
-    let pred = Rows::from_pairs(n, items.edges.iter().map(|(a, b)| (*b, *a)));
-    let line: Vec<u32> = (0..n as u32).collect();
-    let kept = minimum_events(&pred, &items.stream, &line, streams.streams.len().max(1));
-    let events: Vec<(u32, u32)> = kept.iter().map(|e| (e.send, e.recv)).collect();
-    let view = PlanView {
-        nodes: n,
-        edges: &items.edges,
-        stream: &items.stream,
-        order: &line,
-        events: &events,
-        event_ids: &[],
-        reserve: &[],
-        together: &[],
-        max_streams: None,
-    };
-    check_plan(&view).map_err(|fault| not_sound(model, &items, &fault))?;
+    let mut events = items.crossing();
+    let inserted = events.len();
+    let mut dropped = Vec::new();
+    for (name, run) in OPTIMISATIONS {
+        let before = events.len();
+        events = run(&items, events);
+        dropped.push((*name, before - events.len()));
+    }
+    items.prove(model, &events)?;
     let pairs: Vec<SyncPair> = events
         .iter()
         .enumerate()
-        .map(|(k, (send, recv))| SyncPair {
+        .map(|(k, e)| SyncPair {
             id: EventId(k as u32),
             notify: false,
-            send: items.points[*send as usize],
-            recv: items.points[*recv as usize],
+            send: items.points[e.send as usize],
+            recv: items.points[e.recv as usize],
         })
         .collect();
-    let crossing = items.edges.iter().filter(|(a, b)| items.stream[*a as usize] != items.stream[*b as usize]).count();
-    Ok(SyncPlan { event_num: pairs.len() as u32, inserted: crossing, pairs, ..SyncPlan::default() })
+    Ok(SyncPlan { event_num: pairs.len() as u32, inserted, dropped, pairs, ..SyncPlan::default() })
 }
 
 fn not_sound(model: &Model, items: &Items, fault: &PlanFault) -> CompileError {

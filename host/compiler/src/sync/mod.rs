@@ -8,8 +8,16 @@ pub mod insert;
 pub mod check;
 /// Events and notifies that engines ask for.
 pub mod resources;
+/// One receiver on a stream is enough.
+pub mod optimize_by_send_events;
+/// One sender on a stream is enough.
+pub mod optimize_by_recv_events;
+/// Being woken is a signal.
+pub mod optimize_by_stream_activate;
 /// The least set of events of a stream assignment, by vector clocks.
 pub mod transitive;
+/// Events where logical streams become several physical ones.
+pub mod split_points;
 
 /// Ids of events: reuse, gears, multiplexing, no holes.
 pub mod reuse;
@@ -47,7 +55,8 @@ pub fn run(
     reuse::reuse_event_for_multi_dims(model, &mut plan);
     reuse::multiplex(model, &mut plan)?;
     reuse::refresh_continuous(&mut plan);
-    if options.get("ge.event") == "notify" {
+    // Dynamic graphs have events only (004 §4.2).
+    if options.get("ge.event") == "notify" && !crate::streams::dynamic::is_dynamic(model.root()) {
         if plan.event_num > MAX_NOTIFIES {
             return Err(CompileError::Option {
                 message: format!("the model needs {} notifies, {MAX_NOTIFIES} is the most there are", plan.event_num),

@@ -36,6 +36,8 @@ pub struct SyncPlan {
     pub notify_num: u32,
     /// Events before the optimisations, for the report.
     pub inserted: usize,
+    /// Events that each optimisation has dropped, by its name, in order.
+    pub dropped: Vec<(&'static str, usize)>,
 }
 
 impl SyncPlan {

@@ -21,10 +21,23 @@ const BLOCK: usize = 64;
 /// other stream only the latest can need an event; it needs none where the clock of the node before on the own stream or of
 /// another predecessor has it already. Time O((nodes + edges) * streams), memory 64 words a node whatever the streams.
 pub fn minimum_events(pred: &Rows, stream: &[u32], order: &[u32], streams: usize) -> Vec<Event> {
+    minimum_events_after(pred, &[], stream, order, streams)
+}
+
+/// The same where some order is there without events: `starts` are (waker, first node of the stream that it wakes), by the
+/// second; a waker stands before it in `order`.
+pub fn minimum_events_after(
+    pred: &Rows,
+    starts: &[(u32, u32)],
+    stream: &[u32],
+    order: &[u32],
+    streams: usize,
+) -> Vec<Event> {
     let n = order.len();
     if streams <= 1 {
         return Vec::new();
     }
+    let free = Rows::from_pairs(n, starts.iter().map(|(waker, first)| (*first, *waker)));
     let mut pos = vec![0u32; n];
     let mut before = vec![NONE; n];
     let mut tail = vec![NONE; streams];
@@ -64,7 +77,12 @@ pub fn minimum_events(pred: &Rows, stream: &[u32], order: &[u32], streams: usize
     let mut needed = vec![true; from.len()];
     for lo in (0..streams).step_by(BLOCK) {
         let width = BLOCK.min(streams - lo);
-        mark_block(&Layout { stream, order, pos: &pos, before: &before, at: &at, from: &from }, lo, width, &mut needed);
+        mark_block(
+            &Layout { stream, order, free: &free, pos: &pos, before: &before, at: &at, from: &from },
+            lo,
+            width,
+            &mut needed,
+        );
     }
     let mut out = Vec::with_capacity(needed.iter().filter(|&&k| k).count());
     for (k, &v) in order.iter().enumerate() {
@@ -80,6 +98,7 @@ pub fn minimum_events(pred: &Rows, stream: &[u32], order: &[u32], streams: usize
 struct Layout<'a> {
     stream: &'a [u32],
     order: &'a [u32],
+    free: &'a Rows,
     pos: &'a [u32],
     before: &'a [u32],
     at: &'a [usize],
@@ -97,6 +116,12 @@ fn mark_block(l: &Layout<'_>, lo: usize, width: usize, needed: &mut [bool]) {
         if l.before[v as usize] != NONE {
             let b = l.before[v as usize] as usize * width;
             row.copy_from_slice(&clock[b..b + width]);
+        }
+        for &w in l.free.row(v) {
+            let w = w as usize * width;
+            for (r, &c) in row.iter_mut().zip(&clock[w..w + width]) {
+                *r = (*r).max(c);
+            }
         }
         for j in cand.clone() {
             let p = l.from[j] as usize;

@@ -178,7 +178,7 @@ fn waits_for_update(task: &Task) -> bool {
     task.kernel.as_ref().into_option().is_some_and(|k| k.block_dim == TILING_SINK_BLOCK_DIM)
 }
 
-fn sync_task(p: &crate::sync::SyncPair, record: bool) -> PlacedTask {
+pub(crate) fn sync_task(p: &crate::sync::SyncPair, record: bool) -> PlacedTask {
     let kind = match (p.notify, record) {
         (false, true) => TaskType::EVENT_RECORD,
         (false, false) => TaskType::EVENT_WAIT,

@@ -8,7 +8,7 @@ use crate::session::import::{self, FileKind};
 use crate::session::{decode_om, open_om};
 use crate::{Error, Result};
 use clap::Args;
-use ge_model::{CompiledModel, NodeInfo, SlotInfo};
+use ge_model::{CompiledModel, NodeInfo, SlotInfo, StreamAllocationSummary};
 use ge_plugin_api::device::MemoryKind;
 use ge_plugin_api::task::TaskType;
 use ge_plugin_api::types::{AttrValue, TensorDesc};
@@ -223,21 +223,34 @@ fn node(m: &CompiledModel, gi: usize, id: usize, n: &NodeInfo) -> Value {
 }
 
 fn streams(m: &CompiledModel) -> Value {
-    let all = || m.graphs.iter().flat_map(|g| g.nodes.iter());
-    let logical: Vec<Value> = m
-        .streams
-        .logical
+    let summary = StreamAllocationSummary::of(m);
+    let logical: Vec<Value> = summary
+        .all_logical_stream_infos()
         .iter()
-        .enumerate()
-        .map(|(i, l)| {
-            let physical: Vec<usize> = m.streams.physical.iter().enumerate().filter(|(_, p)| p.logical as usize == i).map(|(k, _)| k).collect();
-            let nodes: Vec<&str> = all()
-                .filter(|n| n.logical_stream == Some(i as u32) || (l.attached && n.attached_streams.iter().any(|a| physical.contains(&(*a as usize)))))
-                .map(|n| n.name.as_str())
-                .collect();
-            json!({"id": i, "user_label": l.user_label, "attached": [], "physical": physical, "hccl_followed": l.hccl_followed, "nodes": nodes})
+        .map(|l| {
+            json!({
+                "id": l.logical_stream_id(), "user_label": l.usr_stream_label(), "attached": l.attached_stream_ids(),
+                "physical": l.physical_stream_ids(), "hccl_followed": l.hccl_followed_stream_num(), "nodes": l.all_nodes(),
+            })
         })
         .collect();
+    let mut nodes: Vec<Vec<&str>> = vec![Vec::new(); m.streams.physical.len()];
+    for n in m.graphs.iter().flat_map(|g| g.nodes.iter()) {
+        let mut on: Vec<u32> = n.stream.iter().chain(&n.attached_streams).copied().collect();
+        on.sort_unstable();
+        on.dedup();
+        for s in on {
+            if let Some(list) = nodes.get_mut(s as usize) {
+                list.push(n.name.as_str());
+            }
+        }
+    }
+    let mut tasks = vec![0usize; m.streams.physical.len()];
+    for t in &m.tasks {
+        if let Some(n) = tasks.get_mut(t.stream as usize) {
+            *n += 1;
+        }
+    }
     let items: Vec<Value> = m
         .streams
         .physical
@@ -245,17 +258,18 @@ fn streams(m: &CompiledModel) -> Value {
         .enumerate()
         .map(|(i, p)| {
             let l = m.streams.logical.get(p.logical as usize);
-            let nodes: Vec<&str> =
-                all().filter(|n| n.stream == Some(i as u32) || n.attached_streams.contains(&(i as u32))).map(|n| n.name.as_str()).collect();
-            let tasks = m.tasks.iter().filter(|t| t.stream as usize == i).count();
-            json!({"id": i, "logical_id": p.logical, "label": l.map_or("", |l| l.label.as_str()), "kind": if l.is_some_and(|l| l.attached) { "attached" } else { "main" }, "tasks": tasks, "nodes": nodes})
+            json!({
+                "id": i, "logical_id": p.logical, "label": l.map_or("", |l| l.label.as_str()),
+                "kind": if l.is_some_and(|l| l.attached) { "attached" } else { "main" },
+                "sleeps": !p.head, "tasks": tasks[i], "nodes": nodes[i],
+            })
         })
         .collect();
     json!({
         "logical": m.streams.logical.len(), "main": m.streams.logical.iter().filter(|l| !l.attached).count(),
-        "attached": m.streams.logical.iter().enumerate().filter(|(_, l)| l.attached).map(|(i, _)| i).collect::<Vec<_>>(),
+        "attached": summary.attached_stream_ids(),
         "physical": m.streams.physical.len(), "huge": m.streams.physical.iter().enumerate().filter(|(_, p)| p.huge).map(|(i, _)| i).collect::<Vec<_>>(),
-        "hccl_followed": m.streams.logical.iter().map(|l| l.hccl_followed).sum::<u32>(), "single": m.streams.single,
+        "hccl_followed": summary.hccl_followed_stream_nums(), "single": m.streams.single,
         "assigned_by_stream_pass": m.streams.assigned_by_stream_pass, "logical_items": logical, "items": items,
     })
 }
@@ -299,6 +313,46 @@ fn tasks(m: &CompiledModel) -> Vec<Value> {
         .collect()
 }
 
+/// The summary of document 004 for people: totals, logical streams, and the physical ones of each.
+fn stream_lines(m: &CompiledModel) -> String {
+    let summary = StreamAllocationSummary::of(m);
+    let mut tasks = vec![0usize; m.streams.physical.len()];
+    for t in &m.tasks {
+        if let Some(n) = tasks.get_mut(t.stream as usize) {
+            *n += 1;
+        }
+    }
+    let attached = summary.attached_stream_ids();
+    let mut out = format!(
+        "{} logical streams ({} attached), {} physical, {} events, {} notifies{}{}\n",
+        summary.all_logical_stream_infos().len(),
+        attached.len(),
+        summary.physical_stream_nums(),
+        m.event_num,
+        m.notify_num,
+        if m.streams.single { ", single-stream mode" } else { "" },
+        if summary.is_assigned_by_stream_pass() { ", changed by a stream pass" } else { "" },
+    );
+    for l in summary.all_logical_stream_infos() {
+        let label = m.streams.logical.get(l.logical_stream_id() as usize).map_or("", |l| l.label.as_str());
+        let kind = if attached.contains(&l.logical_stream_id()) { "attached " } else { "" };
+        out.push_str(&format!("{kind}logical {}: {} nodes", l.logical_stream_id(), l.all_nodes().len()));
+        for (what, name) in [("label", label), ("user's label", l.usr_stream_label())] {
+            if !name.is_empty() {
+                out.push_str(&format!(", {what} `{name}`"));
+            }
+        }
+        out.push('\n');
+        for p in l.physical_stream_ids() {
+            let Some(s) = m.streams.physical.get(*p as usize) else { continue };
+            let huge = if s.huge { ", huge" } else { "" };
+            let sleeps = if s.head { "" } else { ", sleeps until it is activated" };
+            out.push_str(&format!("  stream {p}: {} tasks{huge}{sleeps}\n", tasks[*p as usize]));
+        }
+    }
+    out
+}
+
 fn text_of(m: &CompiledModel, part: &str) -> String {
     let mut out = String::new();
     match part {
@@ -340,14 +394,7 @@ fn text_of(m: &CompiledModel, part: &str) -> String {
             }
         }
         "streams" => {
-            for (i, p) in m.streams.physical.iter().enumerate() {
-                let tasks = m.tasks.iter().filter(|t| t.stream as usize == i).count();
-                out.push_str(&format!(
-                    "stream {i} (logical {}): {tasks} tasks{}\n",
-                    p.logical,
-                    if p.huge { ", huge" } else { "" }
-                ));
-            }
+            out.push_str(&stream_lines(m));
         }
         "events" => {
             for e in &m.events {

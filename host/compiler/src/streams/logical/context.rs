@@ -126,7 +126,7 @@ impl<'a> Context<'a> {
         });
         let fit = |a: u32, b: u32| {
             let (a, b) = (a as usize, b as usize);
-            if !users[a].is_empty() && users[a] == users[b] {
+            if !users[a].is_empty() && users[a] == users[b] && labels[a] == labels[b] {
                 Fit::Always
             } else if engines[a] == engines[b] && labels[a] == labels[b] {
                 Fit::IfDirect

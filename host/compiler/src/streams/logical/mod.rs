@@ -25,6 +25,8 @@ pub mod update_for_skipped_engine_pass;
 pub mod optimize_ineffective_multi_stream_pass;
 /// Everything on one stream.
 pub mod single_stream_pass;
+/// Stream passes of plugins.
+pub mod custom;
 /// Attached streams.
 pub mod attached;
 
@@ -52,12 +54,29 @@ fn run<P: LogicalStreamPass>(cx: &mut Context<'_>) -> Result<()> {
 
 /// Assigns logical streams to all graphs: the chain, then the topology pass; ids continuous from 0 at the end.
 pub fn assign(model: &Model, placement: &Placement, toolbox: &Toolbox, options: &Options) -> Result<StreamPlan> {
+    let mut plan = assign_graphs(model, &graph_order(model), placement, toolbox, options)?;
+    attached::assign(model, &mut plan)?;
+    Ok(plan)
+}
+
+/// Main streams of some graphs in their order: the chain, the topology pass, custom passes, continuous ids.
+///
+/// # Errors
+/// As the passes have them.
+pub fn assign_graphs(
+    model: &Model,
+    graphs: &[usize],
+    placement: &Placement,
+    toolbox: &Toolbox,
+    options: &Options,
+) -> Result<StreamPlan> {
     let mut plan = StreamPlan::empty(model);
     plan.single = options.is_on("ge.enableSingleStream");
     let mut next = 0u32;
     let mut streams: Vec<Vec<u32>> = model.graphs().iter().map(|g| vec![NONE; g.id_bound()]).collect();
-    for gi in graph_order(model) {
-        let default = super::order::parents_of(model)[gi].map_or(NONE, |p| streams[p.graph as usize][p.node.index()]);
+    let parents = super::order::parents_of(model);
+    for &gi in graphs {
+        let default = parents[gi].map_or(NONE, |p| streams[p.graph as usize][p.node.index()]);
         let mut cx = Context::new(model, gi, placement, toolbox, options, default, next);
         if plan.single {
             run::<single_stream_pass::SingleStreamPass>(&mut cx)?;
@@ -77,8 +96,10 @@ pub fn assign(model: &Model, placement: &Placement, toolbox: &Toolbox, options: 
         next = cx.next;
         streams[gi] = cx.node_stream;
     }
+    if !plan.single {
+        plan.assigned_by_stream_pass = custom::run(model, toolbox, &mut streams)?;
+    }
     refresh_continuous(model, &mut plan, &streams);
-    attached::assign(model, &mut plan)?;
     Ok(plan)
 }
 

@@ -47,7 +47,7 @@ fn force_while_body_output(cx: &mut Context<'_>) {
     let body = node.op() == "While"
         && node.subgraphs().iter().any(|s| *s == cx.graph.name())
         && is_body(node, cx.graph.name());
-    if body && is_dynamic(parent.graph_of(cx.model)) {
+    if body && crate::streams::dynamic::is_dynamic(parent.graph_of(cx.model)) {
         if let Some(out) = cx.graph.net_output() {
             cx.node_stream[out.id().index()] = 0;
         }
@@ -56,9 +56,4 @@ fn force_while_body_output(cx: &mut Context<'_>) {
 
 fn is_body(node: &ge_ir::Node, graph: &str) -> bool {
     matches!(node.attr("body"), Some(ge_ir::AttrValue::Graph(g)) if g.as_str() == graph)
-}
-
-/// Whether a graph counts as dynamic: an unknown shape in it, or the attribute that says so (DESIGN 9).
-pub fn is_dynamic(g: &ge_ir::Graph) -> bool {
-    g.attrs().flag("_dynamic_shape_partitioned") || g.nodes().any(|n| n.outputs().iter().any(|d| !d.shape.is_static()))
 }

@@ -1,0 +1,190 @@
+//! Activation (004 §4.5): which nodes wake which logical streams. A stream that some node wakes sleeps until then.
+//!
+//! - by label: `_active_label_list` names labels, the node wakes every stream of them (in a gear the label carries the gear);
+//! - for subgraphs: `subgraph_first_active` wakes all streams of its graph without a label;
+//! - for loops: `is_loop_active` without labels wakes all streams that nothing else wakes.
+//!
+//! A StreamSwitch wakes one stream only: labels with more get a StreamActive of its own stream in between.
+use super::StreamPlan;
+use super::logical::context::label_of;
+use crate::error::{CompileError, Result};
+use crate::ids::{NodeKey, StreamId};
+use ge_ir::{Key, Model, Node};
+use ge_plugin_api::diagnostic::{Diagnostic, Error, ErrorKind};
+use ge_plugin_api::types::AttrMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Labels that a node activates.
+const LABELS: &str = "_active_label_list";
+/// The type that wakes one stream by a comparison.
+const SWITCH: &str = "StreamSwitch";
+
+fn labels_of(n: &Node) -> Vec<String> {
+    let gear = n.attrs().str("_batch_label").filter(|g| !g.is_empty());
+    let all = n.attrs().strs(LABELS).unwrap_or_default();
+    all.into_iter().filter(|l| !l.is_empty()).map(|l| gear.map_or(l.to_owned(), |g| format!("{l}_{g}"))).collect()
+}
+
+/// Fills `plan.wakes` from the nodes' attributes.
+///
+/// # Errors
+/// A label that no node has, and a node that wakes its own stream.
+pub fn assign(model: &Model, plan: &mut StreamPlan) -> Result<()> {
+    let mut by_label: BTreeMap<String, BTreeSet<StreamId>> = BTreeMap::new();
+    let mut labelled: BTreeSet<StreamId> = BTreeSet::new();
+    for (key, n) in nodes(model) {
+        if let Some(label) = label_of(n) {
+            let streams = plan.of[key].into_iter().chain(plan.attached[key].iter().copied());
+            let set = by_label.entry(label).or_default();
+            set.extend(streams);
+            labelled.extend(set.iter());
+        }
+    }
+    let mut wakes: BTreeMap<NodeKey, Vec<StreamId>> = BTreeMap::new();
+    let mut failures = Vec::new();
+    let mut specific: BTreeSet<StreamId> = BTreeSet::new();
+    for (key, n) in nodes(model) {
+        let own = plan.of[key];
+        let labels = labels_of(n);
+        let mut set: BTreeSet<StreamId> = BTreeSet::new();
+        for l in &labels {
+            match by_label.get(l) {
+                Some(s) => set.extend(s),
+                None => failures.push(
+                    Diagnostic::error(format!("`{}` activates the stream label `{l}`, which no node has", n.name()))
+                        .code("GE-E0314")
+                        .node(n.name(), n.op())
+                        .help("give the nodes of the stream that is to be woken this `_stream_label`"),
+                ),
+            }
+        }
+        if own.is_some_and(|s| set.contains(&s)) {
+            failures.push(
+                Diagnostic::error(format!("`{}` activates the stream on which it stands itself", n.name()))
+                    .code("GE-E0314")
+                    .node(n.name(), n.op())
+                    .help("give it a `_stream_label` of its own, or take its label out of `_active_label_list`"),
+            );
+        }
+        if n.attrs().flag("subgraph_first_active") {
+            let inside = |k: &NodeKey| k.graph == key.graph;
+            let all = nodes(model).filter(|(k, _)| inside(k));
+            let streams = all.flat_map(|(k, _)| plan.of[k].into_iter().chain(plan.attached[k].iter().copied()));
+            set.extend(streams.filter(|s| !labelled.contains(s) && Some(*s) != own));
+        }
+        if !set.is_empty() {
+            specific.extend(set.iter());
+            wakes.insert(key, set.into_iter().collect());
+        }
+    }
+    for (key, _) in nodes(model).filter(|(_, n)| n.attrs().flag("is_loop_active") && labels_of(n).is_empty()) {
+        let all = (0..plan.streams.len() as u32).map(StreamId);
+        let rest: Vec<StreamId> = all.filter(|s| !specific.contains(s) && Some(*s) != plan.of[key]).collect();
+        // What starts the loop node itself must not sleep; nor may the stream of a switch before it.
+        let rest: Vec<StreamId> = rest.into_iter().filter(|s| !holds_switch(model, plan, *s)).collect();
+        let list = wakes.entry(key).or_default();
+        list.extend(rest.into_iter().filter(|s| !list.contains(s)).collect::<Vec<_>>());
+    }
+    wakes.retain(|_, l| !l.is_empty());
+    plan.wakes = wakes;
+    if failures.is_empty() { Ok(()) } else { Err(CompileError::Plugin(Error::all(ErrorKind::USAGE, failures))) }
+}
+
+fn holds_switch(model: &Model, plan: &StreamPlan, s: StreamId) -> bool {
+    nodes(model).any(|(k, n)| n.op() == SWITCH && plan.of[k] == Some(s))
+}
+
+fn nodes(model: &Model) -> impl Iterator<Item = (NodeKey, &Node)> {
+    model.graphs().iter().enumerate().flat_map(|(gi, g)| g.nodes().map(move |n| (NodeKey::new(gi, n.id()), n)))
+}
+
+/// Switches that would have to wake more than one stream.
+pub fn crowded_switches(model: &Model, plan: &StreamPlan) -> Vec<NodeKey> {
+    let many = plan.wakes.iter().filter(|(_, l)| l.len() > 1).map(|(k, _)| *k);
+    many.filter(|k| k.get(model).is_some_and(|n| n.op() == SWITCH)).collect()
+}
+
+/// Puts `<switch>_StreamActive_0` behind each of the switches: it stands on a stream of its own (a label of its own), wakes what
+/// the switch woke, and the switch wakes it.
+///
+/// # Errors
+/// A graph that would break (a bug).
+pub fn insert_stream_actives(model: &mut Model, switches: &[NodeKey]) -> Result<()> {
+    // Ids change with each insertion, names do not.
+    let names: Vec<(u32, String)> = switches.iter().map(|k| (k.graph, k.name(model))).collect();
+    for (graph, name) in names {
+        let g = &mut model.graphs_mut()[graph as usize];
+        let Some(n) = g.find(&name) else { continue };
+        let switch = n.id();
+        let name = format!("{}_StreamActive_0", n.name());
+        let labels: Vec<String> = n.attrs().strs(LABELS).unwrap_or_default().into_iter().map(str::to_owned).collect();
+        let gear = n.attrs().str("_batch_label").map(str::to_owned);
+        let at = g.order().iter().position(|id| *id == switch).unwrap_or(0);
+        let mut attrs = AttrMap::default();
+        attrs.set(LABELS, labels);
+        attrs.set("_stream_label", name.as_str());
+        if let Some(gear) = gear {
+            attrs.set("_batch_label", gear.as_str());
+        }
+        g.set_attr(switch, LABELS, vec![name.clone()]);
+        let broken = || CompileError::internal("streams", "a StreamActive cannot be put behind its switch");
+        let id = g.push_node(Key::new("StreamActive"), name, vec![], vec![switch], vec![], attrs).ok_or_else(broken)?;
+        let mut order = g.order().to_vec();
+        order.retain(|n| *n != id);
+        order.insert(at + 1, id);
+        if !g.set_order(&order) {
+            return Err(broken());
+        }
+    }
+    Ok(())
+}
+
+/// How each stream is woken.
+#[derive(Clone, Debug, Default)]
+pub struct Wakers {
+    /// For each stream the nodes that wake it; none: it starts at launch.
+    pub by: Vec<Vec<NodeKey>>,
+    /// Streams that run only if a switch says so.
+    pub conditional: Vec<bool>,
+}
+
+impl Wakers {
+    /// Of a plan.
+    pub fn of(model: &Model, plan: &StreamPlan) -> Wakers {
+        let n = plan.streams.len();
+        let mut by: Vec<Vec<NodeKey>> = vec![Vec::new(); n];
+        for (k, list) in &plan.wakes {
+            for s in list {
+                if let Some(b) = by.get_mut(s.0 as usize) {
+                    b.push(*k);
+                }
+            }
+        }
+        // One waker hands on what it depends on; where several meet, one of them comes in any case.
+        let mut conditional = vec![false; n];
+        for _ in 0..n {
+            let mut changed = false;
+            for s in 0..n {
+                let [only] = by[s].as_slice() else { continue };
+                let switch = only.get(model).is_some_and(|n| n.op() == SWITCH);
+                let after = plan.of[*only].and_then(|p| conditional.get(p.0 as usize)).copied().unwrap_or(false);
+                if !conditional[s] && (switch || after) {
+                    conditional[s] = true;
+                    changed = true;
+                }
+            }
+            if !changed {
+                break;
+            }
+        }
+        Wakers { by, conditional }
+    }
+    /// Nodes that are over whenever the stream runs. None: it starts at launch, or nothing is known of which waker comes first.
+    pub fn before(&self, plan: &StreamPlan, s: StreamId) -> &[NodeKey] {
+        let Some(list) = self.by.get(s.0 as usize) else { return &[] };
+        let on_a_branch =
+            |k: &NodeKey| plan.of[*k].and_then(|p| self.conditional.get(p.0 as usize)).copied().unwrap_or(false);
+        // Of several wakers those on branches exclude each other: what ran before the one that came did so, the others never ran.
+        if list.len() < 2 || list.iter().all(on_a_branch) { list } else { &[] }
+    }
+}

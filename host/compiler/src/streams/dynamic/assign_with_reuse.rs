@@ -1,0 +1,22 @@
+//! `AssignWithReuse`: a subgraph without a stream takes that of a predecessor, else of a successor, where it may; among several
+//! that of the cheapest engine, the first of the list on ties. What took a stream hands it on. Source: 002, facts 1.13.
+use super::context::Dynamic;
+
+/// Gives streams of neighbours.
+pub fn run(cx: &mut Dynamic<'_>) {
+    for k in 0..cx.parts.len() {
+        if cx.parts[k].stream.is_some() {
+            continue;
+        }
+        let found = cheapest(cx, k, &cx.parts[k].sub.preds).or_else(|| cheapest(cx, k, &cx.parts[k].sub.succs));
+        if let Some(from) = found {
+            cx.parts[k].stream = cx.parts[from].stream;
+            cx.parts[k].reused = Some(cx.parts[from].reused.unwrap_or(from));
+        }
+    }
+}
+
+fn cheapest(cx: &Dynamic<'_>, k: usize, from: &[u32]) -> Option<usize> {
+    let may = from.iter().map(|p| *p as usize).filter(|p| cx.could_reuse(k, *p));
+    may.min_by_key(|p| (cx.toolbox.engine(cx.parts[*p].sub.engine).info.cost, *p))
+}

@@ -1,0 +1,174 @@
+//! Streams of graphs with unknown shapes (002, 004 §4.2, facts 1.13): one stream, or, where the user asks for several
+//! (`ENABLE_DYNAMIC_SHAPE_MULTI_STREAM=1`, `ge.x.dynamic_multi_stream`), one for each engine that owns one, over the root and all
+//! subgraphs of unknown shapes together. A subgraph of known shapes is allocated as a static graph of its own.
+//!
+//! What an engine is like, its flags say: owns a stream, AI CPU, independent, attaches, has no task.
+
+/// What the steps see and write.
+pub mod context;
+/// Engines that own a stream.
+pub mod assign_engines_owning_stream;
+/// AI CPU nodes that may run beside others.
+pub mod assign_aicpu_can_parallel;
+/// AI CPU nodes that always run beside others.
+pub mod assign_independent_aicpu_node;
+/// Streams of neighbours.
+pub mod assign_with_reuse;
+/// The rest.
+pub mod assign_remain_subgraph;
+/// Stream labels.
+pub mod reassign_stream_by_stream_label;
+
+use super::logical::{self, attached};
+use super::order::parents_of;
+use super::{LogicalStream, StreamPlan};
+use crate::error::{CompileError, Result};
+use crate::ids::{NodeKey, StreamId};
+use crate::options::Options;
+use crate::place::Placement;
+use crate::toolbox::Toolbox;
+use context::{Dynamic, Owner};
+use ge_ir::{Graph, Model, Node};
+use std::collections::BTreeMap;
+
+/// Whether a graph counts as dynamic: an unknown shape in it, or the attribute that says so (DESIGN 9).
+pub fn is_dynamic(g: &Graph) -> bool {
+    g.attrs().flag("_dynamic_shape_partitioned") || g.nodes().any(|n| n.outputs().iter().any(|d| !d.shape.is_static()))
+}
+
+/// Assigns streams to a model whose root is dynamic.
+///
+/// # Errors
+/// `ac_parallel_enable` with another value than nothing, 0 or 1, and what the attached streams say.
+pub fn assign(model: &Model, placement: &Placement, toolbox: &Toolbox, options: &Options) -> Result<StreamPlan> {
+    let mut plan = StreamPlan::empty(model);
+    let parents = parents_of(model);
+    // A graph named by a static one belongs to it.
+    let mut dynamic: Vec<bool> = Vec::with_capacity(parents.len());
+    for (gi, g) in model.graphs().iter().enumerate() {
+        dynamic.push(gi == 0 || is_dynamic(g));
+    }
+    let aicpu_parallel = match options.get("ac_parallel_enable") {
+        "" | "0" => false,
+        "1" => true,
+        other => {
+            return Err(CompileError::Option {
+                message: format!("`ac_parallel_enable` is `{other}`"),
+                help: "it is \"\", 0 or 1".into(),
+            });
+        }
+    };
+    plan.single = !options.is_on("ge.x.dynamic_multi_stream");
+    let mut count = 1;
+    if plan.single {
+        for gi in (0..dynamic.len()).filter(|g| dynamic[*g]) {
+            for n in model.graphs()[gi].nodes() {
+                plan.of[NodeKey::new(gi, n.id())] = Some(StreamId(0));
+            }
+        }
+    } else {
+        let mut cx = Dynamic::new(model, placement, toolbox, options, &dynamic);
+        assign_engines_owning_stream::run(&mut cx);
+        if aicpu_parallel {
+            assign_aicpu_can_parallel::run(&mut cx);
+        } else {
+            assign_independent_aicpu_node::run(&mut cx);
+        }
+        assign_with_reuse::run(&mut cx);
+        assign_remain_subgraph::run(&mut cx);
+        let owners = reassign_stream_by_stream_label::run(&cx);
+        count = numbered(model, toolbox, &dynamic, &owners, &mut plan);
+    }
+    plan.streams = vec![LogicalStream::default(); count];
+    label_streams(model, &dynamic, &mut plan);
+    static_subgraphs(model, placement, toolbox, options, &dynamic, &mut plan)?;
+    attached::assign(model, &mut plan)?;
+    Ok(plan)
+}
+
+/// Nodes that stand on stream 0 in any case: those with subgraphs, what is simply there, and graph outputs.
+fn on_main_stream(n: &Node) -> bool {
+    let there = ["Data", "RefData", "Variable", "Const", "Constant", "ConstPlaceHolder", "FileConstant", "NetOutput"];
+    !n.subgraphs().is_empty() || there.contains(&n.op())
+}
+
+/// Ids from 0 without holes: engines that still own nodes by compute cost and name, then labels by name.
+fn numbered(
+    model: &Model,
+    toolbox: &Toolbox,
+    dynamic: &[bool],
+    owners: &BTreeMap<NodeKey, Owner>,
+    plan: &mut StreamPlan,
+) -> usize {
+    let mut used: BTreeMap<(bool, u32, String), u32> = BTreeMap::new();
+    let rank = |o: &Owner| match o {
+        Owner::Engine(e) => {
+            let info = &toolbox.engine(*e).info;
+            (false, info.cost, info.name.to_string())
+        }
+        Owner::Label(l) => (true, 0, l.clone()),
+    };
+    let stays = |k: &NodeKey| k.get(model).is_some_and(|n| !on_main_stream(n));
+    for (_, o) in owners.iter().filter(|(k, _)| stays(k)) {
+        used.insert(rank(o), 0);
+    }
+    for (k, v) in used.values_mut().enumerate() {
+        *v = k as u32;
+    }
+    for gi in (0..dynamic.len()).filter(|g| dynamic[*g]) {
+        for n in model.graphs()[gi].nodes() {
+            let key = NodeKey::new(gi, n.id());
+            let own = owners.get(&key).filter(|_| stays(&key)).and_then(|o| used.get(&rank(o)));
+            plan.of[key] = Some(StreamId(own.copied().unwrap_or(0)));
+        }
+    }
+    used.len().max(1)
+}
+
+/// Notes the labels of streams.
+fn label_streams(model: &Model, dynamic: &[bool], plan: &mut StreamPlan) {
+    if plan.single {
+        return;
+    }
+    for gi in (0..dynamic.len()).filter(|g| dynamic[*g]) {
+        for n in model.graphs()[gi].nodes().filter(|n| !on_main_stream(n)) {
+            let label = logical::context::label_of(n);
+            let (Some(label), Some(s)) = (label, plan.of[NodeKey::new(gi, n.id())]) else { continue };
+            if let Some(s) = plan.streams.get_mut(s.0 as usize) {
+                s.label = label;
+                if let Some(user) = n.attrs().str("_user_stream_label") {
+                    s.user_label = user.to_owned();
+                }
+            }
+        }
+    }
+}
+
+/// Subgraphs of known shapes: each a static graph of its own, with ids from 0.
+fn static_subgraphs(
+    model: &Model,
+    placement: &Placement,
+    toolbox: &Toolbox,
+    options: &Options,
+    dynamic: &[bool],
+    plan: &mut StreamPlan,
+) -> Result<()> {
+    if dynamic.iter().all(|d| *d) {
+        return Ok(());
+    }
+    let only: Vec<usize> = (0..dynamic.len()).filter(|g| !dynamic[*g]).collect();
+    for gi in only {
+        let own = logical::assign_graphs(model, &[gi], placement, toolbox, options)?;
+        for n in model.graphs()[gi].nodes() {
+            let key = NodeKey::new(gi, n.id());
+            plan.of[key] = own.of[key];
+        }
+        for (k, s) in own.streams.into_iter().enumerate() {
+            match plan.streams.get_mut(k) {
+                Some(_) => {}
+                None => plan.streams.push(s),
+            }
+        }
+    }
+    Ok(())
+}

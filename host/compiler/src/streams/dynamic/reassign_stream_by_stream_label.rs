@@ -1,0 +1,21 @@
+//! `ReassignStreamByStreamLabel`: nodes with a stream label move to one stream for the label, whatever their engines and graphs.
+//! Source: 002, facts 1.13.
+use super::context::{Dynamic, Owner};
+use crate::ids::NodeKey;
+use crate::streams::logical::context::label_of;
+use std::collections::BTreeMap;
+
+/// Whose stream each node stands on; none: stream 0.
+pub fn run(cx: &Dynamic<'_>) -> BTreeMap<NodeKey, Owner> {
+    let mut out = BTreeMap::new();
+    for (k, part) in cx.parts.iter().enumerate() {
+        for (key, n) in cx.nodes(k) {
+            match (label_of(n), part.stream) {
+                (Some(l), _) => out.insert(key, Owner::Label(l)),
+                (None, Some(e)) => out.insert(key, Owner::Engine(e)),
+                (None, None) => None,
+            };
+        }
+    }
+    out
+}

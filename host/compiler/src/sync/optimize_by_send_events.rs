@@ -1,0 +1,26 @@
+//! `OptimizeBySendEvents` (004 §4.3.3): of all that one node sends to one stream, the first receiver's event is enough: what
+//! stands behind it on that stream runs later anyhow.
+use super::insert::Items;
+use super::transitive::Event;
+use std::collections::HashSet;
+
+/// The name in the document.
+pub const NAME: &str = "OptimizeBySendEvents";
+
+/// Drops later receivers. `events` stand in the order of their receivers.
+pub fn run(items: &Items, events: Vec<Event>) -> Vec<Event> {
+    let mut served: HashSet<(u32, u32)> = HashSet::new();
+    events.into_iter().filter(|e| served.insert((e.send, items.stream[e.recv as usize]))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_receiver_of_a_stream_is_enough() {
+        let items = Items::plain(&[0, 1, 1, 2]);
+        let all = [(0, 1), (0, 2), (0, 3)].map(|(send, recv)| Event { send, recv });
+        assert_eq!(run(&items, all.to_vec()), [all[0], all[2]]);
+    }
+}

@@ -1,0 +1,53 @@
+//! `OptimizeByStreamActivate` (004 §4.3.3): an event from what stands before a node that wakes the receiver's stream is dropped:
+//! being woken is the signal. The chain of wakers is followed back to streams that start at launch.
+use super::insert::Items;
+use super::transitive::Event;
+use std::collections::{HashMap, HashSet};
+
+/// The name in the document.
+pub const NAME: &str = "OptimizeByStreamActivate";
+
+/// Drops events that activation implies.
+pub fn run(items: &Items, events: Vec<Event>) -> Vec<Event> {
+    if items.starts.is_empty() {
+        return events;
+    }
+    // Who wakes each stream.
+    let mut wakers: HashMap<u32, Vec<u32>> = HashMap::new();
+    for (w, first) in &items.starts {
+        wakers.entry(items.stream[*first as usize]).or_default().push(*w);
+    }
+    let woken_behind = |e: &Event| {
+        let from = items.stream[e.send as usize];
+        let mut todo = vec![items.stream[e.recv as usize]];
+        let mut seen: HashSet<u32> = HashSet::new();
+        while let Some(s) = todo.pop() {
+            if !seen.insert(s) {
+                continue;
+            }
+            for w in wakers.get(&s).into_iter().flatten() {
+                let at = items.stream[*w as usize];
+                if at == from && *w >= e.send {
+                    return true;
+                }
+                todo.push(at);
+            }
+        }
+        false
+    };
+    events.into_iter().filter(|e| !woken_behind(e)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stands_before_the_waker_needs_no_event() {
+        // Item 1 wakes stream 1 (items 2, 3); item 3 wakes stream 2 (item 5); item 4 stands behind the waker.
+        let mut items = Items::plain(&[0, 0, 1, 1, 0, 2]);
+        items.starts = vec![(1, 2), (3, 5)];
+        let all = [(0, 2), (0, 3), (1, 2), (0, 5), (4, 5)].map(|(send, recv)| Event { send, recv });
+        assert_eq!(run(&items, all.to_vec()), [all[4]]);
+    }
+}

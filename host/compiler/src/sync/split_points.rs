@@ -1,0 +1,80 @@
+//! Events where a logical stream becomes several physical ones: the least that keep its order, with those that are there.
+use super::insert::Items;
+use super::plan::{SyncPair, SyncPlan};
+use super::transitive::Event;
+use crate::error::Result;
+use crate::ids::{EventId, NodeKey, StreamId};
+use crate::streams::{ExecutionOrder, StreamPlan};
+use ge_ir::Model;
+use std::collections::{HashMap, HashSet};
+
+/// What stands on the streams of a plan, in the order of execution.
+pub struct Stands {
+    items: Items,
+}
+
+impl Stands {
+    /// Of a stream plan.
+    pub fn of(model: &Model, streams: &StreamPlan, order: &ExecutionOrder) -> Stands {
+        Stands { items: Items::gather(model, streams, order) }
+    }
+    /// Node and logical stream of each.
+    pub fn iter(&self) -> impl Iterator<Item = (NodeKey, StreamId)> + '_ {
+        self.items.points.iter().map(|p| (p.node, p.stream))
+    }
+
+    /// Adds the events that physical streams need beyond those of the plan and proves all of them. `physical` is the stream of
+    /// each item. The order asked for is that of the logical streams; every piece of a stream that sleeps is woken with it.
+    ///
+    /// # Errors
+    /// An internal error that names two nodes where the plan does not hold.
+    pub fn join_pieces(mut self, model: &Model, plan: &mut SyncPlan, physical: &[u32], notify: bool) -> Result<()> {
+        let logical = std::mem::replace(&mut self.items.stream, physical.to_vec());
+        let mut wakers: HashMap<u32, Vec<u32>> = HashMap::new();
+        for (w, first) in std::mem::take(&mut self.items.starts) {
+            wakers.entry(logical[first as usize]).or_default().push(w);
+        }
+        let mut last: HashMap<u32, u32> = HashMap::new();
+        let mut begun: HashSet<u32> = HashSet::new();
+        let mut seen: HashMap<(NodeKey, StreamId), u32> = HashMap::new();
+        let mut joins = Vec::new();
+        for i in 0..logical.len() as u32 {
+            let (s, p) = (logical[i as usize], physical[i as usize]);
+            if let Some(before) = last.insert(s, i) {
+                if physical[before as usize] != p {
+                    joins.push(Event { send: before, recv: i });
+                }
+            }
+            if begun.insert(p) {
+                self.items.starts.extend(wakers.get(&s).into_iter().flatten().map(|w| (*w, i)));
+            }
+            let at = &self.items.points[i as usize];
+            seen.insert((at.node, at.stream), i);
+        }
+        self.items.edges.extend(joins.iter().map(|e| (e.send, e.recv)));
+        let of = |p: &super::SyncPoint| seen.get(&(p.node, p.stream)).copied();
+        let had: Vec<Event> =
+            plan.pairs.iter().filter_map(|p| Some(Event { send: of(&p.send)?, recv: of(&p.recv)? })).collect();
+        let known: HashSet<(u32, u32)> = had.iter().map(|e| (e.send, e.recv)).collect();
+        let mut all: Vec<Event> = had.iter().copied().chain(joins).collect();
+        all.sort_unstable_by_key(|e| (e.recv, e.send));
+        all.dedup();
+        let least = self.items.reduced(&all);
+        let fresh: Vec<Event> = least.into_iter().filter(|e| !known.contains(&(e.send, e.recv))).collect();
+        let proven: Vec<Event> = had.iter().chain(&fresh).copied().collect();
+        // Conditions were looked at when the plan was made; pieces change nothing about them.
+        self.items.conditional.clear();
+        self.items.prove(model, &proven)?;
+        for e in fresh {
+            let next = if notify { &mut plan.notify_num } else { &mut plan.event_num };
+            plan.pairs.push(SyncPair {
+                id: EventId(*next),
+                notify,
+                send: self.items.points[e.send as usize],
+                recv: self.items.points[e.recv as usize],
+            });
+            *next += 1;
+        }
+        Ok(())
+    }
+}

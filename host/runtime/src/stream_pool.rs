@@ -1,0 +1,236 @@
+//! Streams of a device for the models loaded on it (004 §4.7): made on demand, up to 2,024 for one model, and shared by models.
+//!
+//! A stream is found by its priority and flag, among those the one whose task number is nearest; never one that the model itself
+//! uses, for the streams of one model run side by side. Each stream knows the models that use it; the last to go ends it.
+use crate::error::RuntimeError;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Mutex;
+
+/// Most streams of one model.
+pub const MAX_STREAMS: usize = 2024;
+
+/// What a model asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamWish {
+    /// Priority, 0 first.
+    pub priority: u32,
+    /// Flag: what kind of stream it is (0: normal, 1: huge).
+    pub flag: u32,
+    /// Tasks that stand on it.
+    pub tasks: u32,
+}
+
+/// A model of the pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ModelId(u64);
+
+/// A stream of the pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StreamHandle(pub u64);
+
+#[derive(Debug)]
+struct Stream {
+    key: (u64, u32, u32),
+    tasks: u32,
+    models: BTreeSet<ModelId>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    next_model: u64,
+    next_stream: u64,
+    streams: HashMap<StreamHandle, Stream>,
+    /// By device, priority and flag: streams by task number.
+    by_key: BTreeMap<(u64, u32, u32), BTreeSet<(u32, StreamHandle)>>,
+    of: HashMap<ModelId, Vec<StreamHandle>>,
+    created: u64,
+}
+
+/// The streams of all devices of a process that models share. `Send + Sync`.
+#[derive(Debug, Default)]
+pub struct StreamPool {
+    state: Mutex<State>,
+}
+
+impl StreamPool {
+    /// Streams for a new model on a device (any number that is the device's own): those of other models where there are, new ones
+    /// else. In the order of the wishes.
+    ///
+    /// # Errors
+    /// More than [`MAX_STREAMS`] wishes; nothing is taken then.
+    pub fn acquire_streams(
+        &self,
+        device: u64,
+        wishes: &[StreamWish],
+    ) -> Result<(ModelId, Vec<StreamHandle>), RuntimeError> {
+        if wishes.len() > MAX_STREAMS {
+            return Err(RuntimeError::TooManyStreams { found: wishes.len(), most: MAX_STREAMS });
+        }
+        let mut state = self.lock();
+        let model = ModelId(state.next_model);
+        state.next_model += 1;
+        let mut mine = BTreeSet::new();
+        let handles = wishes.iter().map(|w| state.get_or_create(device, model, w, &mut mine)).collect::<Vec<_>>();
+        state.of.insert(model, handles.clone());
+        Ok((model, handles))
+    }
+
+    /// Ends a model's use of its streams; streams that no model uses are gone.
+    pub fn release(&self, model: ModelId) {
+        let mut state = self.lock();
+        for h in state.of.remove(&model).unwrap_or_default() {
+            let Some(s) = state.streams.get_mut(&h) else { continue };
+            s.models.remove(&model);
+            if s.models.is_empty() {
+                let (key, tasks) = (s.key, s.tasks);
+                state.streams.remove(&h);
+                if let Some(list) = state.by_key.get_mut(&key) {
+                    list.remove(&(tasks, h));
+                    if list.is_empty() {
+                        state.by_key.remove(&key);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Streams that are there.
+    pub fn len(&self) -> usize {
+        self.lock().streams.len()
+    }
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// Streams made since the start.
+    pub fn created(&self) -> u64 {
+        self.lock().created
+    }
+    /// Models that use a stream.
+    pub fn users(&self, h: StreamHandle) -> usize {
+        self.lock().streams.get(&h).map_or(0, |s| s.models.len())
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+impl State {
+    fn get_or_create(
+        &mut self,
+        device: u64,
+        model: ModelId,
+        w: &StreamWish,
+        mine: &mut BTreeSet<StreamHandle>,
+    ) -> StreamHandle {
+        let key = (device, w.priority, w.flag);
+        let list = self.by_key.entry(key).or_default();
+        // The nearest on either side that is not this model's; with equal distance the one with more tasks.
+        let above = list.range((w.tasks, StreamHandle(0))..).find(|(_, h)| !mine.contains(h));
+        let below = list.range(..(w.tasks, StreamHandle(0))).rev().find(|(_, h)| !mine.contains(h));
+        let best = match (above, below) {
+            (Some(a), Some(b)) if w.tasks - b.0 < a.0 - w.tasks => Some(*b),
+            (Some(a), _) => Some(*a),
+            (None, b) => b.copied(),
+        };
+        let h = match best {
+            Some((tasks, h)) => {
+                if w.tasks > tasks {
+                    list.remove(&(tasks, h));
+                    list.insert((w.tasks, h));
+                    if let Some(s) = self.streams.get_mut(&h) {
+                        s.tasks = w.tasks;
+                    }
+                }
+                h
+            }
+            None => {
+                let h = StreamHandle(self.next_stream);
+                self.next_stream += 1;
+                self.created += 1;
+                list.insert((w.tasks, h));
+                self.streams.insert(h, Stream { key, tasks: w.tasks, models: BTreeSet::new() });
+                h
+            }
+        };
+        if let Some(s) = self.streams.get_mut(&h) {
+            s.models.insert(model);
+        }
+        mine.insert(h);
+        h
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    fn wish(priority: u32, flag: u32, tasks: u32) -> StreamWish {
+        StreamWish { priority, flag, tasks }
+    }
+
+    #[test]
+    fn two_models_share_streams_and_one_model_does_not() {
+        let pool = StreamPool::default();
+        let (a, of_a) = pool.acquire_streams(0, &[wish(0, 0, 10), wish(0, 0, 100)]).expect("streams");
+        assert_ne!(of_a[0], of_a[1]);
+        // The nearest task number is taken; the second wish cannot have the same stream, nor the third any.
+        let (b, of_b) = pool.acquire_streams(0, &[wish(0, 0, 90), wish(0, 0, 95), wish(0, 0, 1)]).expect("streams");
+        assert_eq!((of_b[0], of_b[1]), (of_a[1], of_a[0]));
+        assert_eq!((pool.len(), pool.created(), pool.users(of_a[0])), (3, 3, 2));
+        pool.release(a);
+        assert_eq!((pool.len(), pool.users(of_a[0])), (3, 1));
+        pool.release(b);
+        assert!(pool.is_empty());
+        // What is gone is made anew.
+        let (_, of_c) = pool.acquire_streams(0, &[wish(0, 0, 1)]).expect("streams");
+        assert_eq!((pool.created(), of_c.len()), (4, 1));
+    }
+
+    #[test]
+    fn priority_flag_and_device_keep_streams_apart() {
+        let pool = StreamPool::default();
+        pool.acquire_streams(0, &[wish(0, 0, 1)]).expect("streams");
+        for (device, w) in [(0, wish(1, 0, 1)), (0, wish(0, 1, 1)), (1, wish(0, 0, 1))] {
+            let before = pool.len();
+            pool.acquire_streams(device, &[w]).expect("streams");
+            assert_eq!(pool.len(), before + 1);
+        }
+    }
+
+    #[test]
+    fn one_stream_past_the_most_is_an_error_and_takes_nothing() {
+        let pool = StreamPool::default();
+        let all = vec![wish(0, 0, 1); MAX_STREAMS + 1];
+        let e = pool.acquire_streams(0, &all).expect_err("too many");
+        assert!(e.to_string().contains("2025") && e.to_string().contains("2024"), "{e}");
+        assert!(pool.is_empty());
+        assert_eq!(pool.acquire_streams(0, &all[1..]).expect("as many as there may be").1.len(), MAX_STREAMS);
+    }
+
+    #[test]
+    fn threads_that_load_and_unload_leave_nothing_behind() {
+        let rounds = if std::env::var("GE_LONG").is_ok_and(|v| v == "1") { 20_000 } else { 200 };
+        let pool = Arc::new(StreamPool::default());
+        std::thread::scope(|s| {
+            for t in 0..8u32 {
+                let pool = pool.clone();
+                s.spawn(move || {
+                    for i in 0..rounds {
+                        let n = (t * 7 + i) % 9 + 1;
+                        let wishes: Vec<StreamWish> =
+                            (0..n).map(|k| wish(k % 2, 0, (t * 31 + i * 17 + k) % 50)).collect();
+                        let (m, mine) = pool.acquire_streams(0, &wishes).expect("streams");
+                        let distinct: BTreeSet<_> = mine.iter().collect();
+                        assert_eq!(distinct.len(), mine.len(), "a model has a stream twice");
+                        assert!(mine.iter().all(|h| pool.users(*h) >= 1));
+                        pool.release(m);
+                    }
+                });
+            }
+        });
+        assert!(pool.is_empty());
+    }
+}

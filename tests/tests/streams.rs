@@ -1,0 +1,349 @@
+//! Streams end to end: long streams cut into pieces, activation on the simulator, random graphs under random schedules, streams
+//! that loaded models share.
+use ge::options::OptionMap;
+use ge::session::{Session, SessionOptions, import};
+use ge_compiler::stages::Silent;
+use ge_plugin_api::kernel::HostTensor;
+use ge_plugin_api::types::DType;
+use ge_runtime::{LoadOptions, RunOptions};
+use ge_tests::{expect_code, models, root, target};
+use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
+
+/// A SoC whose streams hold 37 tasks and the reserve.
+const SMALL: &str = "name = \"small\"\nbase = \"sim\"\ntasks_normal = 64\nstreams_normal = 64\ntasks_huge = 160\n";
+
+fn long() -> bool {
+    std::env::var("GE_LONG").is_ok_and(|v| v == "1")
+}
+
+/// A chain of `n` nodes that all matter; every `label`-th stands on a stream of its own.
+fn chain(n: usize, label: usize) -> String {
+    let mut text = "graph @main(%x: f32[8], %y: f32[8]) {\n".to_owned();
+    let mut at = "x".to_owned();
+    for i in 0..n {
+        let op = if i % 2 == 0 { "Add" } else { "Sub" };
+        let attrs = if label > 0 && i % label == label - 1 { " {_stream_label = \"side\"}" } else { "" };
+        text.push_str(&format!("  %n{i} = {op}(%{at}, %y){attrs} : f32[8]\n"));
+        at = format!("n{i}");
+    }
+    text.push_str(&format!("  %last = Mul(%{at}, %y) : f32[8]\n  return %last\n}}\n"));
+    text
+}
+
+/// The plan of an OM by the independent checker.
+#[track_caller]
+fn holds(dir: &Path, om: &str) -> Value {
+    let document = expect_code(dir, 0, &["inspect", om, "--json"]);
+    let file = dir.join("plan.json");
+    std::fs::write(&file, &document.stdout).unwrap();
+    let out = Command::new(models().parent().unwrap().join("venv/bin/python"))
+        .arg(root().join("tests/reference/checks/plan_check.py"))
+        .arg(&file)
+        .args(["--max-redundancy", "1.0"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&out.stdout).into_owned() + &String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{said}");
+    serde_json::from_slice(&document.stdout).unwrap()
+}
+
+/// Compiles a text for a SoC and runs it; the bytes of output 0.
+fn run(dir: &Path, om: &str, extra: &[&str]) -> Vec<u8> {
+    let mut args = vec!["run", om, "--random", "7", "--outputs", "out", "-q"];
+    args.extend_from_slice(extra);
+    expect_code(dir, 0, &args);
+    std::fs::read(dir.join("out/output_0.npy")).unwrap()
+}
+
+const PLAIN: &[&str] = &["--set", "ge.x.auto_fusion=false"];
+
+#[test]
+fn streams_that_are_too_long_are_cut_run_right_and_hold() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    std::fs::write(dir.join("small.toml"), SMALL).unwrap();
+    for (k, label) in [0usize, 5].into_iter().enumerate() {
+        std::fs::write(dir.join("m.ge"), chain(150, label)).unwrap();
+        let om = format!("small{k}.om");
+        let mut args = vec!["compile", "m.ge", "-o", &om, "--soc", "./small.toml", "-q"];
+        args.extend_from_slice(PLAIN);
+        expect_code(dir, 0, &args);
+        args[3] = "whole.om";
+        args[5] = "sim";
+        expect_code(dir, 0, &args);
+        let doc = holds(dir, &om);
+        let s = &doc["streams"];
+        let (logical, physical) = (s["logical"].as_u64().unwrap(), s["physical"].as_u64().unwrap());
+        assert_eq!(logical, 1 + k as u64);
+        assert!(physical >= 5, "{physical}");
+        for item in s["items"].as_array().unwrap() {
+            assert!(item["tasks"].as_u64().unwrap() <= 64);
+        }
+        // The first piece keeps the logical stream's id, the map says which are whose.
+        assert_eq!(s["logical_items"][0]["physical"][0], 0);
+        assert_eq!(run(dir, &om, &[]), run(dir, "whole.om", &[]));
+        for schedule in ["schedule=random:1", "schedule=random:2"] {
+            let options = ["--device-option", schedule, "--device-option", "check_races=true"];
+            assert_eq!(run(dir, &om, &options), run(dir, "whole.om", &[]));
+        }
+    }
+}
+
+#[test]
+fn a_single_stream_becomes_a_huge_one_and_is_cut_where_that_is_too_short() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    std::fs::write(dir.join("small.toml"), SMALL).unwrap();
+    for (n, pieces) in [(20, 1), (100, 1), (200, 2)] {
+        std::fs::write(dir.join("m.ge"), chain(n, 0)).unwrap();
+        let set = "ge.enableSingleStream=true";
+        let mut args = vec!["compile", "m.ge", "-o", "m.om", "--soc", "./small.toml", "-q", "--set", set];
+        args.extend_from_slice(PLAIN);
+        expect_code(dir, 0, &args);
+        let doc = holds(dir, "m.om");
+        assert_eq!(doc["streams"]["items"].as_array().unwrap().len(), pieces);
+        let huge: Vec<u64> = if n == 20 { vec![] } else { (0..pieces as u64).collect() };
+        let found: Vec<u64> = doc["streams"]["huge"].as_array().unwrap().iter().map(|h| h.as_u64().unwrap()).collect();
+        assert_eq!(found, huge);
+        run(dir, "m.om", &[]);
+    }
+}
+
+#[test]
+fn a_soc_with_streams_of_any_depth_is_not_cut_and_one_with_too_few_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    std::fs::write(dir.join("m.ge"), chain(150, 0)).unwrap();
+    std::fs::write(dir.join("deep.toml"), format!("{SMALL}unlimited_depth = true\n")).unwrap();
+    std::fs::write(dir.join("few.toml"), SMALL.replace("streams_normal = 64", "streams_normal = 2")).unwrap();
+    let mut args = vec!["compile", "m.ge", "-o", "m.om", "--soc", "./deep.toml", "-q"];
+    args.extend_from_slice(PLAIN);
+    expect_code(dir, 0, &args);
+    assert_eq!(holds(dir, "m.om")["streams"]["physical"], 1);
+    args[5] = "./few.toml";
+    let out = expect_code(dir, 1, &args);
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(said.contains("GE-E0316") && said.contains("streams, small has 2"), "{said}");
+}
+
+/// A branch that runs only if the two numbers are equal, a stream that is woken in any case, and an output that needs the latter.
+const BRANCH: &str = "graph @main(%x: f32[8], %p: i32[1], %q: i32[1]) {
+  %a = Relu(%x) : f32[8]
+  %s = StreamSwitch(%p, %q) {_active_label_list = [\"yes\"], switch_condition = 0} after(%a) : ()
+  %b = Neg(%a) {_stream_label = \"yes\"} after(%s) : f32[8]
+  %b1 = Neg(%b) {_stream_label = \"yes\"} : f32[8]
+  %t = StreamActive() {_active_label_list = [\"late\"]} after(%a) : ()
+  %c = Neg(%a) {_stream_label = \"late\"} after(%t) : f32[8]
+  %d = Add(%a, %c) : f32[8]
+  return %d
+}
+";
+
+/// A session on this build's libraries.
+fn session(dir: &Path, soc: Option<&str>, device_options: &[(&str, &str)]) -> Session {
+    let plugins = dir.join("plugins.toml");
+    let text = std::fs::read_to_string(root().join("plugins.toml")).unwrap();
+    std::fs::write(&plugins, text.replacen("schema = 1", &format!("schema = 1\nsearch = [{:?}]", target()), 1))
+        .unwrap();
+    let device_options = device_options.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+    let soc = soc.map(str::to_owned);
+    Session::new(SessionOptions { plugins: Some(plugins), soc, device_options, ..SessionOptions::default() }).unwrap()
+}
+
+fn options(pairs: &[&str]) -> OptionMap {
+    let pairs: Vec<String> = pairs.iter().map(|p| (*p).to_owned()).collect();
+    OptionMap::gather(&pairs, None).unwrap()
+}
+
+fn compiled(session: &Session, text: &str, pairs: &[&str]) -> ge::session::Compiled {
+    let graph = import::parse_text(Path::new("m.ge"), text.as_bytes()).unwrap();
+    session.compile("m", graph, &options(pairs), &Silent).unwrap()
+}
+
+fn tensor(dtype: DType, values: &[u32]) -> HostTensor {
+    let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+    HostTensor::from_bytes(dtype, &[values.len() as u64], &bytes).unwrap()
+}
+
+#[test]
+fn the_simulator_starts_only_what_is_active() {
+    let dir = tempfile::tempdir().unwrap();
+    let session = session(dir.path(), None, &[("check_races", "true")]);
+    let c = compiled(&session, BRANCH, &["ge.oo.deadCodeElimination=false", "ge.x.auto_fusion=false"]);
+    let sleeping = c.model.streams.physical.iter().filter(|p| !p.head).count();
+    assert_eq!(sleeping, 2);
+    let model = session.load(c.model).unwrap();
+    for (q, runs) in [(3, true), (4, false)] {
+        let x = tensor(DType::F32, &[1f32.to_bits(); 8]);
+        let inputs = [x, tensor(DType::I32, &[3]), tensor(DType::I32, &[q])];
+        let views: Vec<_> = inputs.iter().map(HostTensor::view).collect();
+        let out = model.run_views(&views, RunOptions { profile: true }).unwrap();
+        let ran = |name: &str| {
+            let info = model.info();
+            let of = |t: &u32| info.tasks.get(*t as usize).and_then(|t| info.node(t.graph, t.node));
+            out.report.tasks.iter().filter(|t| of(&t.task).is_some_and(|n| n.name == name)).count() > 0
+        };
+        assert!(ran("c") && ran("d"));
+        assert_eq!((ran("b"), ran("b1")), (runs, runs), "with {q}");
+        assert_eq!(out.outputs[0].bytes(), tensor(DType::F32, &[0; 8]).bytes());
+    }
+}
+
+#[test]
+fn a_branch_too_long_for_a_stream_is_woken_as_a_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("small.toml"), SMALL).unwrap();
+    let soc = dir.path().join("small.toml").display().to_string();
+    let session = session(dir.path(), Some(&soc), &[]);
+    // The branch is longer than a stream: the switch wakes a StreamActive, which wakes all pieces.
+    let more: String =
+        (2..80).map(|i| format!("  %b{i} = Neg(%b{}) {{_stream_label = \"yes\"}} : f32[8]\n", i - 1)).collect();
+    let text = BRANCH.replace("  %t = StreamActive", &format!("{more}  %t = StreamActive"));
+    let c = compiled(&session, &text, &["ge.oo.deadCodeElimination=false", "ge.x.auto_fusion=false"]);
+    let node = c.model.graphs[0].nodes.iter().find(|n| n.name == "s_StreamActive_0").expect("the switch has help");
+    let woken = node.attrs.ints("active_stream_list").expect("a list").len();
+    assert!(woken >= 3, "{woken}");
+    let model = session.load(c.model).unwrap();
+    for (q, count) in [(3, 80), (4, 0)] {
+        let inputs = [tensor(DType::F32, &[1f32.to_bits(); 8]), tensor(DType::I32, &[3]), tensor(DType::I32, &[q])];
+        let views: Vec<_> = inputs.iter().map(HostTensor::view).collect();
+        let out = model.run_views(&views, RunOptions { profile: true }).unwrap();
+        let info = model.info();
+        let kernel = |t: &u32| {
+            let t = &info.tasks[*t as usize];
+            !t.kernel_name.is_empty() && info.node(t.graph, t.node).is_some_and(|n| n.name.starts_with('b'))
+        };
+        assert_eq!(out.report.tasks.iter().filter(|t| kernel(&t.task)).count(), count);
+    }
+}
+
+#[test]
+fn models_loaded_side_by_side_share_streams_and_leave_none_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    let session = session(dir.path(), None, &[]);
+    let two = compiled(&session, &chain(12, 3), &["ge.x.auto_fusion=false"]).model;
+    let one = compiled(&session, &chain(4, 0), &["ge.x.auto_fusion=false"]).model;
+    let context = session.open_device(&two.soc).unwrap();
+    let load = |m: &ge_model::CompiledModel| {
+        session.load_on(m.clone(), context.clone(), &LoadOptions { rank_size: 1, ..LoadOptions::default() }).unwrap()
+    };
+    let (a, b) = (load(&two), load(&one));
+    assert_eq!((a.device_streams().len(), b.device_streams().len()), (2, 1));
+    assert!(a.device_streams().contains(&b.device_streams()[0]));
+    assert_ne!(a.device_streams()[0], a.device_streams()[1]);
+    assert_eq!(session.stream_pool().len(), 2);
+    let summary = a.stream_allocation_summary();
+    assert_eq!((summary.all_logical_stream_infos().len(), summary.physical_stream_nums()), (2, 2));
+    drop(a);
+    assert_eq!(session.stream_pool().len(), 1);
+    b.run_random(1).unwrap();
+    drop(b);
+    assert!(session.stream_pool().is_empty());
+    // Many threads that load, run and unload.
+    let rounds = if long() { 50 } else { 2 };
+    std::thread::scope(|s| {
+        for k in 0..4 {
+            let load = &load;
+            let m = if k % 2 == 0 { &two } else { &one };
+            s.spawn(move || {
+                for _ in 0..rounds {
+                    let model = load(m);
+                    assert_eq!(model.run_random(5).unwrap()[0].bytes(), load(m).run_random(5).unwrap()[0].bytes());
+                }
+            });
+        }
+    });
+    assert!(session.stream_pool().is_empty());
+}
+
+/// A small generator of numbers, the same for a seed everywhere.
+struct Random(u64);
+impl Random {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % n
+    }
+    fn chance(&mut self, percent: u64) -> bool {
+        self.below(100) < percent
+    }
+}
+
+/// A random graph with engines, labels, groups, new stream ids and control edges. `bare`: without all that places nodes.
+fn random_graph(seed: u64, bare: bool) -> String {
+    let mut r = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+    let n = 6 + r.below(30);
+    let mut text = "graph @main(%x: f32[4,8], %y: f32[4,8]) {\n".to_owned();
+    let name = |k: u64| match k {
+        0 => "x".to_owned(),
+        1 => "y".to_owned(),
+        k => format!("n{}", k - 2),
+    };
+    for i in 0..n {
+        let here = i + 2;
+        let near = |r: &mut Random| if r.chance(70) && here > 6 { here - 1 - r.below(5) } else { r.below(here) };
+        let (a, b) = (near(&mut r), near(&mut r));
+        let (op, args) = match r.below(6) {
+            0 => ("Add", format!("%{}, %{}", name(a), name(b))),
+            1 => ("Sub", format!("%{}, %{}", name(a), name(b))),
+            2 => ("Maximum", format!("%{}, %{}", name(a), name(b))),
+            3 => ("Neg", format!("%{}", name(a))),
+            4 => ("Abs", format!("%{}", name(a))),
+            _ => ("Relu", format!("%{}", name(a))),
+        };
+        let engine = ["AIcoreEngine", "AIcoreEngine", "VectorEngine", "DNN_VM_AICPU_ASCEND"][r.below(4) as usize];
+        let mut attrs = vec![format!("_engine = \"{engine}\"")];
+        let place = [
+            (12, format!("_stream_label = \"l{}\"", r.below(3))),
+            (6, format!("_user_stream_label = \"u{}\"", r.below(2))),
+            (8, format!("_parallel_group = \"g{}\"", r.below(2))),
+            (6, format!("NewStreamId = {}", r.below(2))),
+        ];
+        for (percent, attr) in place {
+            if r.chance(percent) && !bare {
+                attrs.push(attr);
+            }
+        }
+        let after = if r.chance(15) && i > 2 { format!(" after(%n{})", r.below(i)) } else { String::new() };
+        text.push_str(&format!("  %n{i} = {op}({args}) {{{}}}{after} : f32[4,8]\n", attrs.join(", ")));
+    }
+    text.push_str(&format!("  return %n{}, %n{}\n}}\n", n - 1, n / 2));
+    text
+}
+
+#[test]
+fn random_graphs_give_the_same_bits_under_every_schedule() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let (graphs, schedules) = if long() { (400, 50) } else { (6, 3) };
+    std::fs::write(dir.join("small.toml"), SMALL.replace("tasks_normal = 64", "tasks_normal = 40")).unwrap();
+    let plain = session(dir, None, &[]);
+    for seed in 0..graphs {
+        let pairs = ["ge.x.auto_fusion=false"];
+        let single =
+            compiled(&plain, &random_graph(seed, true), &["ge.x.auto_fusion=false", "ge.enableSingleStream=true"]);
+        let expected: Vec<Vec<u8>> =
+            plain.load(single.model).unwrap().run_random(seed).unwrap().iter().map(|o| o.bytes().to_vec()).collect();
+        let text = random_graph(seed, false);
+        let mut all = Vec::new();
+        // Odd ones on streams so short that most are cut.
+        let soc = dir.join("small.toml").display().to_string();
+        for k in 0..schedules {
+            let random = format!("random:{}", k + 1);
+            let soc = (seed % 2 == 1).then_some(soc.as_str());
+            let careful = session(dir, soc, &[("schedule", &random), ("check_races", "true")]);
+            if k == 0 {
+                // Every plan passes the checker of the product; its text is judged by another's below.
+                all.push(compiled(&careful, &text, &pairs));
+            }
+            let model = careful.load(all[0].model.clone()).unwrap();
+            let found: Vec<Vec<u8>> = model.run_random(seed).unwrap().iter().map(|o| o.bytes().to_vec()).collect();
+            assert!(found == expected, "seed {seed}, schedule {random}:\n{text}");
+        }
+        all[0].write_om(&dir.join("m.om")).unwrap();
+        holds(dir, "m.om");
+    }
+}
