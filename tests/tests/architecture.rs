@@ -130,13 +130,25 @@ fn dependencies_run_one_way() {
 
 #[test]
 fn stages_look_back_only() {
-    let order =
-        ["prepare", "place", "partition", "conflict", "params", "streams", "memory", "sync", "tasks", "split", "model"];
+    let order = [
+        "prepare",
+        "place",
+        "partition",
+        "subgraph",
+        "merge",
+        "conflict",
+        "params",
+        "streams",
+        "memory",
+        "sync",
+        "tasks",
+        "split",
+        "model",
+    ];
     // What is taken from a later stage's room, with the reason.
     let known = [
-        ("prepare", "place"), // the names of the host's own operator types
-        ("streams", "sync"),  // node streams count the events that a choice would need
-        ("memory", "model"),  // weights are merged before they have places
+        ("streams", "sync"), // node streams count the events that a choice would need
+        ("memory", "model"), // weights are merged before they have places
     ];
     let at = |s: &str| order.iter().position(|o| *o == s);
     let mut seen = BTreeSet::new();

@@ -23,6 +23,10 @@ pub mod stage1;
 pub mod place;
 /// Clusters of one engine.
 pub mod partition;
+/// Subgraphs, each changed by its own engine.
+pub mod subgraph;
+/// Subgraphs put together again.
+pub mod merge;
 /// The whole graph made ready for the build.
 pub mod stage2;
 /// Memory conflicts.

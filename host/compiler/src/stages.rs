@@ -7,12 +7,14 @@ use crate::feature::{control_flow, tiling_sink};
 use crate::memory::graph_planner;
 use crate::model::{GeRootModel, weights};
 use crate::options::Options;
+use crate::partition::Round;
 use crate::pass::{PassManager, Records};
 use crate::place::{EnginePlacer, Placement};
 use crate::tasks::TaskGenerator;
 use crate::toolbox::Toolbox;
-use crate::{conflict, original, params, prepare, split, stage1, stage2, streams, sync};
+use crate::{conflict, merge, original, params, partition, prepare, split, stage1, stage2, streams, subgraph, sync};
 use ge_ir::Model;
+use std::borrow::Cow;
 use std::time::Instant;
 
 /// Names of the stages in order (DESIGN 2).
@@ -41,9 +43,13 @@ pub trait Observer: Sync {
     fn stage(&self, name: &'static str, nodes: usize) {
         let _ = (name, nodes);
     }
-    /// A stage has ended with this graph.
-    fn done(&self, name: &'static str, model: &Model, micros: u64) {
-        let _ = (name, model, micros);
+    /// A stage has ended, or the part of it that was run; `graph` gives the graph that it leaves, made when it is asked for.
+    fn done<'m>(&self, name: &'static str, part: &'static str, graph: &dyn Fn() -> Cow<'m, Model>, micros: u64) {
+        let _ = (name, part, graph, micros);
+    }
+    /// Whether a model that was built before will do: false where what the stages leave is to be seen.
+    fn cached(&self) -> bool {
+        true
     }
     /// Whether the user wants to stop.
     fn cancelled(&self) -> bool {
@@ -88,6 +94,7 @@ pub fn compile(
     tiling_sink::mark(&mut model, toolbox, options, &mut records)?;
     let placement = run.stage("place", &mut model, |m| EnginePlacer::new(toolbox, false)?.run(m))?;
     note_refusals(&placement, &model, &mut records);
+    subgraphs(&run, &mut model, placement, &passes, &mut records)?;
     run.stage("stage2", &mut model, |m| stage2::run(m, &passes, &mut records))?;
     // Nodes that stage 2 and the conflicts have added get their engines; those placed before stay where they are.
     let mut placement = run.stage("conflict", &mut model, |m| {
@@ -188,6 +195,9 @@ pub fn run_range(
         let placement = EnginePlacer::new(toolbox, false)?.run(&mut model)?;
         note_refusals(&placement, &model, records);
     }
+    if within("partition") || within("subgraph") || within("merge") {
+        model = partition_range(model, &passes, (from, until), records)?;
+    }
     if within("stage2") {
         stage2::run(&mut model, &passes, records)?;
     }
@@ -278,9 +288,103 @@ impl Run<'_> {
         let before = self.start.elapsed();
         self.observer.stage(name, model.node_count());
         let out = f(model);
-        self.observer.done(name, model, (self.start.elapsed() - before).as_micros() as u64);
+        self.observer.done(name, "", &|| Cow::Borrowed(model), (self.start.elapsed() - before).as_micros() as u64);
         out
     }
+}
+
+/// Partition, the engines on their subgraphs, and merge: for composite engines where one takes anything, then for atomic ones.
+fn subgraphs(
+    run: &Run<'_>,
+    model: &mut Model,
+    mut placement: Placement,
+    passes: &PassManager<'_>,
+    records: &mut Records,
+) -> Result<()> {
+    let toolbox = passes.toolbox();
+    let at = |name: &'static str, part: &'static str, nodes: usize| {
+        if run.observer.cancelled() {
+            return Err(CompileError::Cancelled);
+        }
+        if part == Round::Atomic.name() {
+            run.observer.stage(name, nodes);
+        }
+        Ok(Instant::now())
+    };
+    for round in [Round::Composite, Round::Atomic] {
+        let part = if round == Round::Composite { round.name() } else { "" };
+        let start = at("partition", round.name(), model.node_count())?;
+        let Some(mut pieces) = partition::run(model, &placement, toolbox, round)? else { continue };
+        let micros = |start: Instant| start.elapsed().as_micros() as u64;
+        run.observer.done("partition", part, &|| Cow::Owned(pieces.to_attrs(toolbox)), micros(start));
+        let start = at("subgraph", round.name(), pieces.node_count())?;
+        let out = subgraph::run(&mut pieces, passes, records);
+        run.observer.done("subgraph", part, &|| Cow::Owned(pieces.to_attrs(toolbox)), micros(start));
+        out?;
+        let start = at("merge", round.name(), pieces.node_count())?;
+        let changed = join(pieces, model, passes)?;
+        run.observer.done("merge", part, &|| Cow::Borrowed(model), micros(start));
+        if changed && round == Round::Composite {
+            placement = EnginePlacer::new(toolbox, true)?.run(model)?;
+        }
+    }
+    Ok(())
+}
+
+/// Merges, and looks at what the engines have changed. Whether they have.
+fn join(pieces: partition::Pieces, model: &mut Model, passes: &PassManager<'_>) -> Result<bool> {
+    let merged = merge::run(pieces, passes.toolbox())?;
+    *model = merged.model;
+    for (engine, key) in &merged.touched {
+        let e = passes.toolbox().engine(*engine);
+        let who = format!("engine {} of plugin {} in its subgraph", e.info.name, e.plugin);
+        passes.hold(&who, &[(key.graph as usize, key.node)], model)?;
+    }
+    passes.check("merge", model)?;
+    Ok(!merged.touched.is_empty())
+}
+
+/// The part of `run_range` between placement and stage 2. A text that enters behind `partition` says which round it is of.
+fn partition_range(
+    mut model: Model,
+    passes: &PassManager<'_>,
+    (from, until): (usize, usize),
+    records: &mut Records,
+) -> Result<Model> {
+    let toolbox = passes.toolbox();
+    let at = |name: &str| STAGES.iter().position(|s| *s == name).unwrap_or(usize::MAX);
+    let mut given = None;
+    if from > at("partition") {
+        given = Some(partition::Pieces::from_attrs(std::mem::take(&mut model), toolbox)?);
+    }
+    let rounds: &[Round] = match given.as_ref().map(|p| p.round) {
+        Some(Round::Atomic) => &[Round::Atomic],
+        _ => &[Round::Composite, Round::Atomic],
+    };
+    for round in rounds {
+        let entered = given.is_some();
+        let mut pieces = match given.take() {
+            Some(pieces) => pieces,
+            None => {
+                let placement = EnginePlacer::new(toolbox, true)?.run(&mut model)?;
+                match partition::run(&mut model, &placement, toolbox, *round)? {
+                    Some(pieces) => pieces,
+                    None => continue,
+                }
+            }
+        };
+        if until == at("partition") {
+            return Ok(pieces.to_attrs(toolbox));
+        }
+        if !entered || from <= at("subgraph") {
+            subgraph::run(&mut pieces, passes, records)?;
+        }
+        if until == at("subgraph") {
+            return Ok(pieces.to_attrs(toolbox));
+        }
+        join(pieces, &mut model, passes)?;
+    }
+    Ok(model)
 }
 
 /// Ranks that the model's communication nodes are made for: the greatest `rank_size` of any node, 1 if none has one.

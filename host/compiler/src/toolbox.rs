@@ -75,6 +75,12 @@ impl Toolbox {
         let ops = registry.ops().iter().map(|o| (Key::new(o.name()), o.clone())).collect();
         Toolbox { engines, passes: registry.passes().to_vec(), plugins, ops, target }
     }
+    /// Without plugins.
+    #[cfg(test)]
+    pub(crate) fn bare() -> Toolbox {
+        let target = Target { soc: Default::default(), deterministic: false, online: false, rank_size: 1 };
+        Toolbox { engines: Vec::new(), passes: Vec::new(), plugins: Vec::new(), ops: HashMap::new(), target }
+    }
     /// An engine.
     pub fn engine(&self, id: EngineId) -> &EngineEntry {
         &self.engines[usize::from(id.0)]

@@ -39,5 +39,5 @@ pub mod services;
 
 pub use code::Code;
 pub use handle::{DeviceHandle, EngineHandle, FrontendHandle, OpHandle, PassHandle};
-pub use registry::{PluginRecord, Registry, Status};
+pub use registry::{PluginRecord, Registry, Status, digest};
 pub use set::{LoadRequest, PluginSet, Want};

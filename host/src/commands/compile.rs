@@ -98,11 +98,18 @@ pub fn compile_model(
     };
     let name = model.file_stem().map_or_else(|| "main".to_owned(), |s| s.to_string_lossy().into_owned());
     let dumps = Dumps::new(&progress, stages, dump.map_or_else(PathBuf::new, |d| d.1.to_path_buf()))?;
-    dumps.write("import", &graph);
+    dumps.write("import", "", &|| std::borrow::Cow::Borrowed(&graph));
     let compiled = session.compile(&name, graph, &options, &dumps);
     progress.finish();
     dumps.finish()?;
-    Ok((session, compiled?))
+    let compiled = compiled?;
+    if let Some(outcome) = &compiled.cache {
+        say(global, &outcome.to_string());
+    }
+    if let Some(why) = &compiled.warning {
+        say(global, &format!("warning: the model cache did not keep the model: {why}"));
+    }
+    Ok((session, compiled))
 }
 
 /// A node with a task on an AI CPU engine that is not bound there.

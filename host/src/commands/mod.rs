@@ -12,6 +12,7 @@ mod check;
 mod codes;
 mod explain;
 mod bench;
+mod cache;
 
 use crate::options::OptionMap;
 use crate::render::{ProgressMode, exit_code, print_error};
@@ -110,6 +111,9 @@ enum Command {
     /// Lists and checks plugins
     #[command(subcommand)]
     Plugin(plugin::PluginCommand),
+    /// Lists, verifies and prunes a model cache
+    #[command(subcommand)]
+    Cache(cache::CacheCommand),
     /// Measures latency, throughput, load and compile time
     Bench(bench::BenchArgs),
     /// Says whether this ge runs an OM file: yes, rebuild or no, and why
@@ -200,6 +204,7 @@ fn dispatch(cli: &Cli) -> Result<u8> {
         Command::Opt(a) => opt::run(&cli.global, a),
         Command::Plan(a) => plan::run(&cli.global, a),
         Command::Plugin(a) => plugin::run(&cli.global, a),
+        Command::Cache(c) => cache::run(&cli.global, c),
         Command::Bench(a) => bench::run(&cli.global, a),
         Command::Check(a) => check::run(&cli.global, a),
         Command::Explain(a) => explain::run(&cli.global, a),

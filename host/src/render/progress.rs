@@ -46,7 +46,7 @@ impl Progress {
     /// A stage begins.
     pub fn stage(&self, name: &'static str, nodes: usize) {
         let mut s = self.state.lock().unwrap_or_else(|e| e.into_inner());
-        s.step += 1;
+        s.step = ge_compiler::stages::STAGES.iter().position(|n| *n == name).unwrap_or(s.step) + 1;
         s.stage = name;
         self.line(&mut s, nodes as u64, nodes as u64);
     }

@@ -2,6 +2,7 @@
 use crate::render::Progress;
 use crate::{Diagnostic, Error, ErrorKind, Result};
 use ge_compiler::stages::{Observer, STAGES};
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::Mutex;
 
@@ -41,15 +42,16 @@ impl<'a> Dumps<'a> {
         Ok(Dumps { progress, stages, dir, state: Mutex::new((0, None)) })
     }
     /// Writes the graph as it stands when a stage has ended.
-    pub fn write(&self, stage: &str, model: &ge_ir::Model) {
+    pub fn write<'m>(&self, stage: &str, part: &str, graph: &dyn Fn() -> Cow<'m, ge_ir::Model>) {
         let mut state = self.state.lock().unwrap_or_else(|e| e.into_inner());
         let number = state.0;
         state.0 += 1;
         if state.1.is_some() || !self.stages.iter().any(|s| s == stage) {
             return;
         }
-        let path = self.dir.join(format!("{number:03}_{stage}.ge"));
-        let written = ge_ir::text::to_string(model)
+        let part = if part.is_empty() { String::new() } else { format!("_{part}") };
+        let path = self.dir.join(format!("{number:03}_{stage}{part}.ge"));
+        let written = ge_ir::text::to_string(&graph())
             .map_err(|e| Error::failed(format!("the graph after `{stage}` cannot be printed: {e}")))
             .and_then(|t| crate::commands::write_atomic(&path, t.as_bytes()));
         state.1 = written.err();
@@ -67,8 +69,11 @@ impl Observer for Dumps<'_> {
     fn stage(&self, name: &'static str, nodes: usize) {
         self.progress.stage(name, nodes);
     }
-    fn done(&self, name: &'static str, model: &ge_ir::Model, _: u64) {
-        self.write(name, model);
+    fn done<'m>(&self, name: &'static str, part: &'static str, graph: &dyn Fn() -> Cow<'m, ge_ir::Model>, _: u64) {
+        self.write(name, part, graph);
+    }
+    fn cached(&self) -> bool {
+        self.stages.is_empty()
     }
     fn cancelled(&self) -> bool {
         ge_plugin::services::is_cancelled()

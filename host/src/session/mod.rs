@@ -1,4 +1,5 @@
 //! Sessions: plugins and devices of one configuration, models compiled and loaded with them.
+pub mod cache;
 pub mod dump;
 pub mod import;
 pub mod model;
@@ -8,6 +9,7 @@ pub use model::Model;
 use crate::options::OptionMap;
 use crate::render::Progress;
 use crate::{Diagnostic, ErrorKind, Result};
+use cache::{Cache, CacheKey};
 use ge_compiler::stages::Observer;
 use ge_compiler::{Options, Toolbox};
 use ge_om::OmFile;
@@ -15,6 +17,7 @@ use ge_plugin::{DeviceHandle, LoadRequest, PluginSet, Registry, Want};
 use ge_plugin_api::device::{ContextObject, SocSpec};
 use ge_plugin_api::engine::{EngineInfo, Target, flags};
 use ge_runtime::{Engines, LoadOptions, LoadedModel, StreamPool};
+use rayon::prelude::*;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -40,13 +43,15 @@ pub struct Session {
     registry: Registry,
     options: SessionOptions,
     streams: Arc<StreamPool>,
+    /// Digests of the libraries, made when a model cache first asks.
+    libraries: std::sync::OnceLock<Vec<(String, String)>>,
 }
 
 impl Session {
     /// Loads the plugins.
     pub fn new(options: SessionOptions) -> Result<Session> {
         let registry = PluginSet::load(&LoadRequest { config: options.plugins.clone(), want: options.want.clone() })?;
-        Ok(Session { registry, options, streams: Arc::default() })
+        Ok(Session { registry, options, streams: Arc::default(), libraries: std::sync::OnceLock::new() })
     }
     /// The plugins.
     pub fn registry(&self) -> &Registry {
@@ -132,17 +137,70 @@ impl Session {
         observer: &dyn Observer,
     ) -> Result<Compiled> {
         let toolbox = self.toolbox(options, false)?;
+        let folder = options.get("ge.graph_compiler_cache_dir");
+        if folder.is_empty() || !observer.cached() {
+            let model = self.build(name, graph, options, &toolbox, observer)?;
+            return Ok(Compiled { model, cache: None, warning: None });
+        }
+        let cache = Cache::open(Path::new(folder))?;
+        let key = CacheKey::new(&graph, options, &toolbox.target.soc, &self.registry, self.libraries()?)?;
+        let miss = match cache.find(&key, name, graph.root().name()) {
+            Ok(model) => {
+                let hit = cache::Outcome::Hit { key: key.digest().to_owned() };
+                return Ok(Compiled { model, cache: Some(hit), warning: None });
+            }
+            Err(miss) => miss,
+        };
+        let model = self.build(name, graph, options, &toolbox, observer)?;
+        // A cache that cannot be written is no reason to fail: the model is there.
+        let warning = cache.put(&key, &model).err().map(|e| e.to_string());
+        Ok(Compiled { model, cache: Some(miss), warning })
+    }
+
+    fn build(
+        &self,
+        name: &str,
+        graph: ge_ir::Model,
+        options: &OptionMap,
+        toolbox: &Toolbox,
+        observer: &dyn Observer,
+    ) -> Result<ge_model::CompiledModel> {
         let resolved: Options = options.resolved();
         let root =
-            ge_compiler::stages::compile(name, graph, &toolbox, &resolved, observer).map_err(|e| e.into_error())?;
+            ge_compiler::stages::compile(name, graph, toolbox, &resolved, observer).map_err(|e| e.into_error())?;
         let soc = toolbox.target.soc.clone();
-        let times = node_times(&root, &toolbox, &soc);
+        let times = node_times(&root, toolbox, &soc);
         let mut model = ge_compiler::model::assemble(&root, &|k| times.get(&k).copied().unwrap_or(0));
         model.options = options.given().clone();
+        // Where a cache or a tuning stop lies says nothing of the model.
+        for o in ["ge.graph_compiler_cache_dir", "ge.buildMode", "ge.buildStep", "ge.tuningPath"] {
+            model.options.remove(o);
+        }
         // Always on: a plan that does not hold is never written and never run.
         ge_compiler::model::plan_checker::check(&model)
             .map_err(|e| ge_compiler::CompileError::internal("model", e.to_string()).into_error())?;
-        Ok(Compiled { model, root })
+        Ok(model)
+    }
+
+    /// Name and digest of each library that takes part, ge itself first.
+    fn libraries(&self) -> Result<&[(String, String)]> {
+        if let Some(l) = self.libraries.get() {
+            return Ok(l);
+        }
+        let unreadable = |what: &str, e: std::io::Error| {
+            Diagnostic::error(format!("cannot read {what} for the key of the model cache: {e}"))
+                .code("GE-E0305")
+                .of(ErrorKind::USAGE)
+        };
+        let own =
+            std::env::current_exe().and_then(|p| ge_plugin::digest(&p)).map_err(|e| unreadable("ge itself", e))?;
+        let usable: Vec<_> = self.registry.plugins().iter().filter(|p| p.usable()).collect();
+        let mut all = vec![("ge".to_owned(), own)];
+        let digests: Vec<_> = usable.par_iter().map(|p| p.sha256()).collect();
+        for (p, d) in usable.iter().zip(digests) {
+            all.push((p.name.clone(), d.map_err(|e| unreadable(&format!("plugin {}", p.name), e))?));
+        }
+        Ok(self.libraries.get_or_init(|| all))
     }
 
     /// Opens the device.
@@ -198,12 +256,14 @@ impl Session {
     }
 }
 
-/// A compiled model with all that was decided.
+/// A compiled model.
 pub struct Compiled {
     /// Plain data, ready for an OM or a device.
     pub model: ge_model::CompiledModel,
-    /// Everything the stages decided.
-    pub root: ge_compiler::model::GeRootModel,
+    /// What the model cache said, where there is one.
+    pub cache: Option<cache::Outcome>,
+    /// Why the model cache could not keep the model.
+    pub warning: Option<String>,
 }
 
 impl Compiled {

@@ -2,3 +2,5 @@
 
 /// Files and inputs that are not what they should be.
 mod bad_input;
+/// The model cache.
+mod cache;

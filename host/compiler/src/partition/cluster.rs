@@ -84,24 +84,27 @@ impl State {
     }
 
     /// A path between the two through at least one other cluster with an id below `upper`'s.
+    ///
+    /// Searched from both ends, an edge at a time: it ends with the smaller of the two sides, so that neither many readers of
+    /// the one nor a long way before the other is walked for nothing.
     fn second_path(&mut self, a: u32, b: u32, upper: u32) -> bool {
-        self.stamp += 1;
+        self.stamp += 2;
+        let (ahead, back) = (self.stamp, self.stamp + 1);
         let (src, dst) = if self.outs[a as usize].contains(&b) { (a, b) } else { (b, a) };
-        let mut todo: Vec<u32> = self.outs[src as usize].range(..=upper).copied().filter(|&c| c != dst).collect();
-        while let Some(c) = todo.pop() {
-            if std::mem::replace(&mut self.seen[c as usize], self.stamp) == self.stamp {
-                continue;
+        let mut forward = vec![self.outs[src as usize].range(..=upper)];
+        let mut backward = vec![self.ins[dst as usize].range(..)];
+        loop {
+            match step(&mut forward, &self.outs, upper, &mut self.seen, (src, dst), (ahead, back)) {
+                Step::Met => return true,
+                Step::Out => return false,
+                Step::On => {}
             }
-            for &h in self.outs[c as usize].range(..=upper) {
-                if h == dst {
-                    return true;
-                }
-                if self.seen[h as usize] != self.stamp {
-                    todo.push(h);
-                }
+            match step(&mut backward, &self.ins, u32::MAX, &mut self.seen, (dst, src), (back, ahead)) {
+                Step::Met => return true,
+                Step::Out => return false,
+                Step::On => {}
             }
         }
-        false
     }
 
     fn merge(&mut self, a: u32, b: u32) -> u32 {
@@ -155,6 +158,45 @@ impl State {
     }
 }
 
+enum Step {
+    On,
+    Met,
+    Out,
+}
+
+/// Looks along one more edge. `ends`: where this side began and where the other did; the edge between them is not counted.
+fn step<'s>(
+    stack: &mut Vec<std::collections::btree_set::Range<'s, u32>>,
+    edges: &'s [BTreeSet<u32>],
+    upper: u32,
+    seen: &mut [u32],
+    ends: (u32, u32),
+    marks: (u32, u32),
+) -> Step {
+    let direct = stack.len() == 1;
+    let Some(top) = stack.last_mut() else { return Step::Out };
+    match top.next() {
+        None => {
+            stack.pop();
+            if stack.is_empty() { Step::Out } else { Step::On }
+        }
+        Some(&c) if c == ends.1 => {
+            if direct {
+                Step::On
+            } else {
+                Step::Met
+            }
+        }
+        Some(&c) if seen[c as usize] == marks.1 => Step::Met,
+        Some(&c) => {
+            if std::mem::replace(&mut seen[c as usize], marks.0) != marks.0 {
+                stack.push(edges[c as usize].range(..=upper));
+            }
+            Step::On
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -169,6 +211,96 @@ mod tests {
         let c = partition(3, [(0, 1), (0, 2)], &by(&[7, 8, 7]));
         assert_eq!(c.members, [vec![0, 2], vec![1]]);
         assert_eq!((c.preds, c.succs), (vec![vec![], vec![0]], vec![vec![1], vec![]]));
+    }
+    /// The check in its plainest form: all paths walked.
+    fn plain(n: usize, edges: &[(u32, u32)], keys: &[u8]) -> Vec<u32> {
+        let mut of: Vec<u32> = (0..n as u32).collect();
+        for child in 0..n as u32 {
+            let mut parents: Vec<u32> = edges
+                .iter()
+                .filter(|(a, b)| of[*b as usize] == of[child as usize] && of[*a as usize] != of[*b as usize])
+                .map(|(a, _)| of[*a as usize])
+                .collect();
+            parents.sort_unstable();
+            parents.dedup();
+            let outs = |p: u32| {
+                let mut o: Vec<u32> = edges
+                    .iter()
+                    .filter(|(a, b)| of[*a as usize] == p && of[*b as usize] != p)
+                    .map(|(_, b)| of[*b as usize])
+                    .collect();
+                o.sort_unstable();
+                o.dedup();
+                o.len()
+            };
+            parents.sort_by_key(|&p| (outs(p), p));
+            for p in parents {
+                let at = of[child as usize];
+                if p == at || keys[p as usize] != keys[at as usize] {
+                    continue;
+                }
+                // From p to at without the edge between the two.
+                let (mut todo, mut seen) = (vec![p], vec![false; n]);
+                let mut found = false;
+                while let Some(c) = todo.pop() {
+                    for (a, b) in edges {
+                        let (a, b) = (of[*a as usize], of[*b as usize]);
+                        if a != c || b == c || (a == p && b == at) {
+                            continue;
+                        }
+                        found |= b == at;
+                        if b != at && !std::mem::replace(&mut seen[b as usize], true) {
+                            todo.push(b);
+                        }
+                    }
+                }
+                if !found {
+                    let (keep, gone) = (p.min(at), p.max(at));
+                    of.iter_mut().filter(|c| **c == gone).for_each(|c| *c = keep);
+                }
+            }
+        }
+        of
+    }
+    #[test]
+    fn the_search_from_both_ends_finds_what_the_plain_one_finds() {
+        let mut s = 99u64;
+        let mut next = move || {
+            s ^= s << 13;
+            s ^= s >> 7;
+            s ^= s << 17;
+            s
+        };
+        for _ in 0..400 {
+            let n = 2 + (next() % 14) as usize;
+            let keys: Vec<u8> = (0..n).map(|_| (next() % 2) as u8).collect();
+            let edges: Vec<(u32, u32)> = (0..n * 2)
+                .map(|_| ((next() % n as u64) as u32, (next() % n as u64) as u32))
+                .filter(|(a, b)| a < b)
+                .collect();
+            let c = partition(n, edges.iter().copied(), &by(&keys));
+            let mine: Vec<u32> = (0..n).map(|i| c.members[c.of[i] as usize][0]).collect();
+            assert_eq!(mine, plain(n, &edges, &keys), "{keys:?} {edges:?}");
+        }
+    }
+    #[test]
+    fn shapes_that_would_cost_the_square_take_a_moment() {
+        let n = 100_000u32;
+        let start = std::time::Instant::now();
+        // A spine of one engine, at each of its nodes a reader of another engine that nothing reads.
+        let spine = (2..n).map(|i| if i % 2 == 0 { (i - 2, i) } else { (i - 1, i) });
+        let c = partition(n as usize, spine.chain([(0, 1)]), &|a, b| {
+            if a % 2 == b % 2 && a % 2 == 0 { Fit::IfDirect } else { Fit::Never }
+        });
+        assert_eq!(c.members.len(), 1 + n as usize / 2);
+        // A spine that takes from a long chain of two engines that never merges.
+        let chain = (2..n).map(|i| (i - 2, i)).chain((0..n - 1).step_by(2).map(|i| (i + 1, i + 2)).filter(|e| e.1 < n));
+        let c = partition(n as usize, chain, &|a, b| if a % 2 == 0 && b % 2 == 0 { Fit::IfDirect } else { Fit::Never });
+        assert_eq!(c.members.len(), 1 + n as usize / 2);
+        // One value that all read, in layers of two engines.
+        let fan = (1..n).map(|i| (0, i)).chain((1..n - 1).map(|i| (i, i + 1)));
+        partition(n as usize, fan, &|a, b| if (a / 10) % 2 == (b / 10) % 2 { Fit::IfDirect } else { Fit::Never });
+        assert!(start.elapsed().as_secs() < 20, "{:?}", start.elapsed());
     }
     #[test]
     fn merging_leaves_no_cycle_in_random_graphs() {

@@ -1,4 +1,61 @@
-//! Partition. in: a placed graph, out: clusters of nodes of one engine.
+//! Partition. in: a placed graph, out: `Pieces`: one graph for each cluster of nodes of one engine, joined by PlaceHolder and
+//! End (003 §4, facts 3.4).
+//!
+//! It runs twice, for composite engines and then for atomic ones. What a composite engine takes is told by its op store
+//! (`op_types`, with `*` for every type, and `supports`, which sees the node's `_engine`) and stands on the node as
+//! `_composite_engine`; what becomes of the subgraph is the engine's own at `OptimizeFusedGraph`: edits as any engine's, or the graph
+//! attribute `_composite_node = "TYPE"`, by which `merge` folds the whole subgraph into one node of that type.
 
 /// Clusters of nodes that one engine can take as a whole.
 pub mod cluster;
+/// What composite engines take.
+pub mod composite;
+/// Cutting a model along its clusters.
+pub mod cut;
+/// The graphs of a cut model, and their form as text.
+pub mod pieces;
+
+pub use pieces::{Frame, Piece, Pieces, Round};
+
+use crate::error::Result;
+use crate::ids::NodeKey;
+use crate::place::Placement;
+use crate::toolbox::{EngineId, Toolbox};
+use cluster::Fit;
+use ge_ir::{Key, Model};
+
+/// Cuts a model for one round. None: no composite engine takes anything, so that this round has nothing to do.
+pub fn run(model: &mut Model, placement: &Placement, toolbox: &Toolbox, round: Round) -> Result<Option<Pieces>> {
+    let claims = match round {
+        Round::Composite => match composite::claims(model, placement, toolbox)? {
+            Some(claims) => Some(claims),
+            None => return Ok(None),
+        },
+        Round::Atomic => None,
+    };
+    let label_key = Key::new("_stream_label");
+    let mut engines: Vec<Vec<Option<EngineId>>> = Vec::with_capacity(model.graphs().len());
+    let mut labels: Vec<Vec<Option<&str>>> = Vec::with_capacity(model.graphs().len());
+    for (gi, g) in model.graphs().iter().enumerate() {
+        let engine = |id| match &claims {
+            Some(c) => c[NodeKey::new(gi, id)],
+            None => Some(placement.engine[NodeKey::new(gi, id)]),
+        };
+        engines.push(g.order().iter().map(|&id| engine(id)).collect());
+        labels.push(g.nodes().map(|n| n.attrs().str(label_key)).collect());
+    }
+    let cuts: Vec<cut::Cut> = model
+        .graphs()
+        .iter()
+        .zip(engines.iter().zip(&labels))
+        .map(|(g, (engines, labels))| {
+            let same = |a: u32, b: u32| {
+                let (a, b) = (a as usize, b as usize);
+                if engines[a] == engines[b] && labels[a] == labels[b] { Fit::IfDirect } else { Fit::Never }
+            };
+            cut::clusters(g, &same)
+        })
+        .collect();
+    let graphs = std::mem::take(model).into_graphs();
+    Ok(Some(cut::apart(graphs, cuts, &engines, round)))
+}

@@ -177,27 +177,36 @@ impl<'a> PassManager<'a> {
         }
         let applied = model.apply(gi, edits).map_err(|source| CompileError::Patch { who: who.to_owned(), source })?;
         if check_shapes {
-            let infer = InferShapePass::new(self.toolbox);
             let mut touched = applied.added.clone();
             touched.extend(applied.touched.iter().filter(|t| !applied.added.contains(t)));
-            for (gi, id) in touched {
-                infer.hold(model, gi, id).map_err(|why| {
-                    let (name, op) = model.graphs()[gi].get(id).map_or(("", ""), |n| (n.name(), n.op()));
-                    CompileError::Plugin(
-                        Diagnostic::error(format!("{who} made `{name}` ({op}) wrong: {why}"))
-                            .code("GE-E0521")
-                            .node(name, op)
-                            .help("disable the plugin in plugins.toml, or tell its author")
-                            .of(ErrorKind::PLUGIN),
-                    )
-                })?;
-            }
+            self.hold(who, &touched, model)?;
         }
         self.check(who, model)?;
         Ok(applied.edits as u64)
     }
 
-    fn check(&self, who: &str, model: &Model) -> Result<()> {
+    /// Holds nodes that a plugin has made or changed against the operators' own inference.
+    ///
+    /// Errors: `who` is named: a descriptor says what the operator cannot give.
+    pub fn hold(&self, who: &str, touched: &[(usize, NodeId)], model: &mut Model) -> Result<()> {
+        let infer = InferShapePass::new(self.toolbox);
+        for &(gi, id) in touched {
+            infer.hold(model, gi, id).map_err(|why| {
+                let (name, op) = model.graphs()[gi].get(id).map_or(("", ""), |n| (n.name(), n.op()));
+                CompileError::Plugin(
+                    Diagnostic::error(format!("{who} made `{name}` ({op}) wrong: {why}"))
+                        .code("GE-E0521")
+                        .node(name, op)
+                        .help("disable the plugin in plugins.toml, or tell its author")
+                        .of(ErrorKind::PLUGIN),
+                )
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Verifies the model where each pass is verified. Errors: what does not hold, as a fault of `who`.
+    pub fn check(&self, who: &str, model: &Model) -> Result<()> {
         if !self.verify {
             return Ok(());
         }

@@ -6,10 +6,11 @@
 use crate::error::{CompileError, Result};
 use crate::ids::{ModelMap, NodeKey};
 use crate::toolbox::{EngineId, Toolbox};
+use ge_ir::verify::STRUCTURE;
 use ge_ir::view::GraphContext;
 use ge_ir::{Key, Model, NodeId};
 use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
-use ge_plugin_api::engine::Support;
+use ge_plugin_api::engine::{Support, flags};
 use rayon::prelude::*;
 use std::collections::{BTreeMap, HashMap};
 
@@ -31,25 +32,6 @@ pub struct Placement {
     pub asked: BTreeMap<NodeKey, Vec<Candidate>>,
 }
 
-/// Types that the host itself gives to the structural engine without asking (DESIGN 1).
-pub const STRUCTURAL: &[&str] = &[
-    "Data",
-    "RefData",
-    "AippData",
-    "Const",
-    "Constant",
-    "FileConstant",
-    "Variable",
-    "NetOutput",
-    "PartitionedCall",
-    "If",
-    "While",
-    "Case",
-    "For",
-    "PlaceHolder",
-    "End",
-];
-
 /// The placer of one compilation.
 pub struct EnginePlacer<'t> {
     toolbox: &'t Toolbox,
@@ -65,6 +47,10 @@ impl<'t> EnginePlacer<'t> {
         let mut by_type: HashMap<Key, Vec<EngineId>> = HashMap::new();
         for (i, e) in toolbox.engines.iter().enumerate() {
             let id = EngineId(u16::try_from(i).map_err(|_| CompileError::internal("place", "too many engines"))?);
+            // A composite engine takes subgraphs, of nodes that have an engine of their own.
+            if e.info.flags & flags::COMPOSITE != 0 {
+                continue;
+            }
             for t in e.object.op_types()? {
                 // Cheapest first; among equals the earlier plugin.
                 let list: &mut Vec<EngineId> = by_type.entry(Key::new(&t)).or_default();
@@ -74,7 +60,7 @@ impl<'t> EnginePlacer<'t> {
                 }
             }
         }
-        Ok(EnginePlacer { toolbox, by_type, structural: STRUCTURAL.iter().map(|s| Key::new(s)).collect(), trust_given })
+        Ok(EnginePlacer { toolbox, by_type, structural: STRUCTURE.iter().map(|s| Key::new(s)).collect(), trust_given })
     }
 
     /// Places all nodes of all graphs and writes `_engine` and `_op_kernel_lib`.

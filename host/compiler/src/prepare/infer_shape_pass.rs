@@ -4,8 +4,8 @@ use super::fold::{fold, folding_engine};
 use super::subgraphs;
 use crate::error::{CompileError, Result};
 use crate::pass::{PassRecord, Records};
-use crate::place::engine_placer::STRUCTURAL;
 use crate::toolbox::Toolbox;
+use ge_ir::verify::STRUCTURE;
 use ge_ir::view::GraphContext;
 use ge_ir::{ConstTensor, Key, Model, NodeId, TensorDesc, ValueRef};
 use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
@@ -26,7 +26,7 @@ pub struct InferShapePass<'t> {
 impl<'t> InferShapePass<'t> {
     /// For one compilation.
     pub fn new(toolbox: &'t Toolbox) -> Self {
-        InferShapePass { toolbox, structural: STRUCTURAL.iter().map(|s| Key::new(s)).collect(), fold_all: true }
+        InferShapePass { toolbox, structural: STRUCTURE.iter().map(|s| Key::new(s)).collect(), fold_all: true }
     }
     /// Whether everything that can be folded is folded; else only small integers, which shapes are made of.
     pub fn folding(mut self, on: bool) -> Self {

@@ -2,7 +2,48 @@
 use super::{Graph, Model, Node};
 use ge_plugin_api::types::{AttrMap, Key, NodeId, TensorDesc, Use, ValueRef};
 
+/// A node without its place in a graph: what [`Graph::push`] takes.
+#[derive(Clone, Debug)]
+pub struct Loose {
+    /// Operator type.
+    pub op: Key,
+    /// Name.
+    pub name: String,
+    /// Data inputs.
+    pub inputs: Vec<ValueRef>,
+    /// Control inputs.
+    pub controls: Vec<NodeId>,
+    /// Output descriptors.
+    pub outputs: Vec<TensorDesc>,
+    /// Attributes.
+    pub attrs: AttrMap,
+}
+
 impl Graph {
+    /// Takes a graph apart: its attributes, and its nodes in order, each under the id that the others know it by.
+    pub fn into_nodes(mut self) -> (AttrMap, Vec<(NodeId, Loose)>) {
+        let order = std::mem::take(&mut self.order);
+        let mut out = Vec::with_capacity(order.len());
+        for id in order {
+            let Some(n) = self.nodes.get_mut(id.index()).and_then(Option::take) else { continue };
+            let loose = Loose {
+                op: n.op,
+                name: n.name,
+                inputs: n.inputs,
+                controls: n.controls,
+                outputs: n.outputs,
+                attrs: n.attrs,
+            };
+            out.push((id, loose));
+        }
+        (self.attrs, out)
+    }
+
+    /// Appends a node taken out of another graph; as [`Graph::push_node`].
+    pub fn push(&mut self, n: Loose) -> Option<NodeId> {
+        self.push_node(n.op, n.name, n.inputs, n.controls, n.outputs, n.attrs)
+    }
+
     /// Appends a node behind all others; costs its edges. None, and nothing done, if it reads what is not there yet.
     /// A control input named twice counts once.
     pub fn push_node(
@@ -66,6 +107,10 @@ impl Graph {
 }
 
 impl Model {
+    /// The graphs of a model, its root first.
+    pub fn into_graphs(self) -> Vec<Graph> {
+        self.graphs
+    }
     /// A model of whole graphs, the first its root. None without a graph.
     pub fn from_graphs(graphs: Vec<Graph>) -> Option<Model> {
         if graphs.is_empty() { None } else { Some(Model { graphs }) }

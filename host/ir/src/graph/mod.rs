@@ -8,6 +8,7 @@ mod visit;
 #[cfg(test)]
 mod tests;
 
+pub use bulk::Loose;
 pub use edit::EditError;
 pub use equal::{same_attrs, same_value};
 pub use side::NodeMap;

@@ -160,7 +160,7 @@ pub fn cases(model: &Model) -> Vec<Model> {
     }
     let names = |g: &Graph| -> Vec<usize> {
         let mut out = Vec::new();
-        for v in g.nodes().flat_map(|n| n.attrs().iter()) {
+        for v in g.nodes().flat_map(|n| n.attrs().iter()).chain(g.attrs().iter()) {
             match &v.value {
                 AttrValue::Graph(s) => out.extend(at.get(s.as_str())),
                 AttrValue::List(l) => out.extend(l.iter().filter_map(|v| match v {

@@ -92,8 +92,9 @@ pub struct Verified {
     pub unknown_ops: usize,
 }
 
-/// The host's own operator types (DESIGN 1). They need no prototype; one that a plugin gives all the same is honoured.
-pub const STRUCTURAL: &[&str] = &[
+/// The host's own operator types that graphs are made of (DESIGN 1): they stand on the structural engine and are inferred by the host alone.
+/// They need no prototype; one that a plugin gives all the same is honoured.
+pub const STRUCTURE: &[&str] = &[
     "Data",
     "RefData",
     "AippData",
@@ -109,6 +110,10 @@ pub const STRUCTURAL: &[&str] = &[
     "For",
     "PlaceHolder",
     "End",
+];
+
+/// The host's own operator types that stand for tasks: streams, labels, copies. An engine runs them; they need no prototype either.
+pub const TASK_STRUCTURE: &[&str] = &[
     "Send",
     "Recv",
     "SendNotify",

@@ -1,5 +1,5 @@
 //! Rules V7 to V12, V16 and V17: nodes against their prototypes.
-use super::{Faults, OpTable, STRUCTURAL, UnknownOps, type_of};
+use super::{Faults, OpTable, STRUCTURE, TASK_STRUCTURE, UnknownOps, type_of};
 use crate::graph::{Graph, Model, Node};
 use ge_plugin_api::ops::{AttrKind, AttrSpec, OpProto, ParamKind, ParamSpec};
 use ge_plugin_api::types::{AttrValue, DType, Key, TensorDesc};
@@ -14,7 +14,7 @@ struct Known<'p> {
 /// Checks every node; the number of operators that nobody knows.
 pub(super) fn check(model: &Model, protos: &dyn OpTable, unknown: UnknownOps, faults: &mut Faults) -> usize {
     let mut known: HashMap<Key, Option<Known<'_>>> = HashMap::new();
-    let structural: Vec<Key> = STRUCTURAL.iter().map(|s| Key::new(s)).collect();
+    let structural: Vec<Key> = STRUCTURE.iter().chain(TASK_STRUCTURE).map(|s| Key::new(s)).collect();
     let constants = [Key::new("Const"), Key::new("Constant")];
     let value = Key::new("value");
     let mut strange = 0;
