@@ -26,6 +26,8 @@ pub mod ops;
 pub mod frontend;
 /// Passes.
 pub mod pass;
+/// Fusions by patterns, and what they are made of.
+pub mod fusion;
 /// Tasks that builders emit.
 pub mod task;
 /// Kernel contracts.

@@ -19,6 +19,11 @@ open_code! {
         AFTER_BUILTIN_FUSION_PASS = 3 "AfterBuiltinFusionPass",
         /// After the original graph is optimised.
         AFTER_ORIGIN_GRAPH_OPTIMIZE = 4 "AfterOriginGraphOptimize",
+        /// Where the engines optimise the original graph: fusions that an engine's library brings for kernels of its own. They do
+        /// not run where every engine of that library is excluded.
+        OPTIMIZE_ORIGINAL_GRAPH = 6 "OptimizeOriginalGraph",
+        /// After precision is settled and before formats are: auto fusion, which `ge.x.auto_fusion` switches.
+        AFTER_PRECISION_REFINE = 7 "AfterPrecisionRefine",
     }
 }
 

@@ -16,9 +16,25 @@ pub mod families;
 pub mod store;
 /// The two engines.
 pub mod engine;
+/// Fusions for these kernels.
+pub mod passes;
 
-use ge_plugin_api::{ge_plugin, register_engine};
+use ge_plugin_api::fusion::PatternFusionPass as Fusion;
+use ge_plugin_api::{ge_plugin, register_engine, register_pass};
+use passes::{attention, conv, elementwise as chains, matmul, norm, quant};
 
-ge_plugin! { name: "nn", kinds: ["engine"], provides: ["AIcoreEngine", "VectorEngine"] }
+ge_plugin! { name: "nn", kinds: ["engine", "pass"], provides: ["AIcoreEngine", "VectorEngine"] }
 register_engine!(|| Box::new(engine::Nn::ai_core()));
 register_engine!(|| Box::new(engine::Nn::vector()));
+register_pass!(Fusion(attention::AttentionFusion));
+register_pass!(Fusion(attention::AttentionLayout));
+register_pass!(conv::ConvEpilogue);
+register_pass!(Fusion(conv::PadConv));
+register_pass!(chains::ElementwiseFusion);
+register_pass!(matmul::MatMulEpilogue);
+register_pass!(Fusion(matmul::MatMulTranspose));
+register_pass!(Fusion(norm::LayerNormFusion));
+register_pass!(Fusion(norm::RmsNormFusion));
+register_pass!(Fusion(norm::SiluFusion));
+register_pass!(Fusion(norm::SoftmaxMaskFusion));
+register_pass!(Fusion(quant::QuantConvFusion));

@@ -1,5 +1,5 @@
 //! The op store: one row an operator; the yes and the reason of a no come from the row's family.
-use crate::families::{conv, elementwise, grouped, layout, matmul, norm, pool, quant, reduce};
+use crate::families::{attention, chain, conv, elementwise, grouped, layout, matmul, norm, pool, qconv, quant, reduce};
 use crate::kernel::Kernel;
 use crate::sig::{Answer, Sig};
 
@@ -27,6 +27,12 @@ pub const ROWS: &[Row] = &[
     row("MatMulV2", matmul::build, false),
     row("BatchMatMul", matmul::build, false),
     row("BatchMatMulV2", matmul::build, false),
+    row("FusedMatMul", matmul::build, false),
+    row("FusedConv", conv::build, false),
+    row("QLinearConv", qconv::build, false),
+    row("PromptFlashAttention", attention::build, false),
+    row("ScaledMaskedSoftmax", norm::masked_softmax, false),
+    row("FusedElementwise", chain::build, true),
     row("GroupedMatmul", grouped::build, false),
     row("Conv2D", conv::build, false),
     row("DepthwiseConv2D", conv::build, false),

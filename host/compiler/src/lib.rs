@@ -9,6 +9,8 @@ pub mod ids;
 pub mod options;
 /// What plugins offer.
 pub mod toolbox;
+/// Fusions of plugins: where they run, switches, reports.
+pub mod fusion;
 /// Records of passes.
 pub mod pass;
 /// The list of stages and the driver.

@@ -70,6 +70,18 @@ pub struct PassInfo {
     pub name: String,
     /// Patches applied.
     pub changes: u64,
+    /// What it fused, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fusions: Vec<FusionInfo>,
+}
+
+/// One fusion.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FusionInfo {
+    /// Names of the nodes before.
+    pub before: Vec<String>,
+    /// Names of the nodes after; none: they were only deleted.
+    pub after: Vec<String>,
 }
 
 /// One graph.

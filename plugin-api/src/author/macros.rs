@@ -155,6 +155,24 @@ macro_rules! register_pass {
         $crate::inventory::submit! { $crate::author::Registration::Pass(|| Box::new($pass)) }
     };
 }
+/// Registers a fusion by a pattern and what takes its place, both as expressions:
+/// `register_fusion!("AcmeSiluFusion", AFTER_INFER_SHAPE, O1, "x sigmoid(x) becomes AcmeSilu",
+/// |p| { let x = p.input("x"); x * p.op("Sigmoid", [x]) }, |m, r| Ok(r.op("AcmeSilu", [m.value("x")]).value(0)))`.
+#[macro_export]
+macro_rules! register_fusion {
+    ($name:literal, $stage:ident, $level:ident, $help:literal, $pattern:expr, $replacement:expr $(,)?) => {
+        $crate::inventory::submit! { $crate::author::Registration::Pass(|| Box::new($crate::fusion::PatternFusionPass(
+            $crate::fusion::FnFusion {
+                name: $name,
+                stage: $crate::pass::PassStage::$stage,
+                level: $crate::pass::PassLevel::$level,
+                help: $help,
+                pattern: $pattern,
+                replacement: $replacement,
+            },
+        ))) }
+    };
+}
 /// Registers a device.
 #[macro_export]
 macro_rules! register_device {

@@ -113,7 +113,8 @@ fn conv_shape(c: &InferCtx<'_>, rank: usize) -> Result<Shape> {
     }
     Ok(Shape::new(out))
 }
-fn conv2d(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+/// Inference of a convolution of images.
+pub fn conv2d(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     let s = conv_shape(c, 4)?;
     conv_out(c, s)
 }
@@ -224,7 +225,8 @@ fn deform_conv(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
 pub fn with_auto_pad(d: OpDef) -> OpDef {
     d.attr("auto_pad", AttrKind::STRING, "NOTSET").choices(&["NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"])
 }
-fn common(d: OpDef, format: &str) -> OpDef {
+/// Attributes that all convolutions in CANN's form have.
+pub fn common(d: OpDef, format: &str) -> OpDef {
     with_auto_pad(
         d.attr("strides", AttrKind::INTS, Vec::<i64>::new())
             .attr("pads", AttrKind::INTS, Vec::<i64>::new())

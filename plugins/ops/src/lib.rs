@@ -12,6 +12,7 @@ pub mod conv;
 pub mod dims;
 pub mod elementwise;
 pub mod fft;
+pub mod fused;
 pub mod image;
 pub mod learn;
 pub mod matmul;

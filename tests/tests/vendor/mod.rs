@@ -1,4 +1,6 @@
 //! A vendor's library, built outside the workspace from `docs/plugins.md`: its engines and its operator are used.
+mod fusion;
+
 use ge_tests::{root, target};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -142,7 +144,7 @@ fn node(doc: &Value, name: &str) -> Value {
 #[test]
 fn the_page_shows_the_crate() {
     let page = std::fs::read_to_string(root().join("docs/plugins.md")).unwrap();
-    for f in ["Cargo.toml", "src/lib.rs", "src/pass.rs", "src/gelu.rs", "src/engine.rs"] {
+    for f in ["Cargo.toml", "src/lib.rs", "src/pass.rs", "src/fusion.rs", "src/gelu.rs", "src/engine.rs"] {
         let text = std::fs::read_to_string(root().join("tests/fixtures/vendor").join(f)).unwrap();
         assert!(page.contains(&format!("\n{text}```\n")), "docs/plugins.md does not show {f} as it is");
     }

@@ -1,6 +1,7 @@
 //! The kernels, one folder a family. Each file ends in its rows of the table.
 pub mod attention;
 pub mod conv;
+pub mod fused;
 pub mod image;
 pub mod index;
 pub mod loss;
@@ -28,6 +29,7 @@ pub const FAMILIES: &[&[Op]] = &[
     math::sum::OPS,
     matrix::matmul::OPS,
     conv::direct::OPS,
+    fused::OPS,
     pool::window::OPS,
     pool::global::OPS,
     norm::softmax::OPS,

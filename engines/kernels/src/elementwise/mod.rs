@@ -6,6 +6,9 @@
 pub mod unary;
 /// Maps of two tensors.
 pub mod binary;
+/// Chains of steps.
+pub mod chain;
 
 pub use binary::{Binary, Compare, binary, compare, select};
+pub use chain::{ChainStep, Source, run_chain};
 pub use unary::{Unary, unary};

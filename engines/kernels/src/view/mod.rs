@@ -15,6 +15,8 @@ pub mod layout;
 pub mod nest;
 /// Output memory that several blocks write side by side.
 pub mod out;
+/// Chains of element-wise steps as text.
+pub mod steps;
 /// How `n` units of work are shared by `block_dim` blocks.
 pub mod split;
 

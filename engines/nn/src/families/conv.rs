@@ -1,10 +1,13 @@
 //! `Conv2D`, `DepthwiseConv2D`, `Conv3D`, `Conv2DTransposeD`, `Conv3DTransposeD`: `x[N, C, ...]`, `filter[O, C / groups, ...]`
-//! (transposed: `[C, O / groups, ...]`), `bias[O]` -> `y[N, O, ...]`. f32, f16, bf16, summed in single precision.
+//! (transposed: `[C, O / groups, ...]`), `bias[O]` -> `y[N, O, ...]`. f32, f16, bf16, summed in single precision. `FusedConv`:
+//! `activation(convolution + bias + residual)`, rounded once.
+use crate::families::fused;
 use crate::families::window::{Window, list, spatial};
 use crate::kernel::{Io, Kernel};
 use crate::sig::{Answer, FLOATS, Sig};
 use ge_kernels::conv::{Conv, ConvSpec};
 use ge_kernels::gemm::{Bias, Epilogue};
+use ge_kernels::simd::Act;
 use ge_kernels::view::Kind;
 use ge_kernels::with_kind;
 use ge_plugin_api::{Error, Result};
@@ -14,6 +17,8 @@ struct Convolution {
     kind: Kind,
     conv: Conv,
     bias: bool,
+    residual: bool,
+    act: Act,
 }
 
 /// The kernel of a convolution.
@@ -22,9 +27,7 @@ struct Convolution {
 /// Types, shapes, attributes or inputs that it does not take, in words.
 pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let kind = sig.one_kind(FLOATS)?;
-    if sig.opt_input(3).is_some() {
-        return Err("input 3 `offset_w` is given".into());
-    }
+    let (act, residual) = fused::epilogue(sig, "FusedConv")?;
     let (x, w, y) = (sig.input(0)?, sig.input(1)?, sig.output(0)?);
     if w.rank() != x.rank() || y.rank() != x.rank() {
         return Err(format!("filter {:?} and output {:?} for x {:?}", w.shape, y.shape, x.shape));
@@ -68,7 +71,7 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
         Some(b) if b.count() == spec.channels_out => true,
         Some(b) => return Err(format!("input 2 `bias` is {:?}, it takes [{}]", b.shape, spec.channels_out)),
     };
-    Ok(Box::new(Convolution { kind, conv, bias }))
+    Ok(Box::new(Convolution { kind, conv, bias, residual, act }))
 }
 
 /// What is particular to a transposed convolution: output padding, and pads that follow from a given output size.
@@ -111,7 +114,8 @@ impl Kernel for Convolution {
         with_kind!(self.kind, [F32, F16, Bf16], T => {
             let (x, w) = (io.input::<T>(0)?, io.input::<T>(1)?);
             let bias = if self.bias { Bias::PerRow(io.input::<T>(2)?) } else { Bias::None };
-            let e = Epilogue { bias, ..Epilogue::default() };
+            let residual = if self.residual { Some((io.input::<T>(3)?, 1.0)) } else { None };
+            let e = Epilogue { bias, residual, act: self.act, ..Epilogue::default() };
             io.output::<T, ()>(0, |out| self.conv.run(units, x, w, &e, out).map_err(|e| Error::failed(e.to_string())))
         }, else Err(Error::internal("type of a convolution")))
     }

@@ -28,50 +28,87 @@ struct Map {
     n: usize,
 }
 
+/// A map of one number by an operator's name and its numbers, in the order of its attributes (`Gelu 1` is the form by tanh).
+///
+/// # Errors
+/// Where there is none.
+pub fn map_named(op: &str, numbers: &[f32]) -> Answer<Unary> {
+    Ok(match (op, numbers) {
+        ("Sigmoid", []) => Unary::Act(Act::Sigmoid),
+        ("Tanh", []) => Unary::Act(Act::Tanh),
+        ("Relu", []) => Unary::Act(Act::Relu),
+        ("Relu6", []) => Unary::Act(Act::Clip(0.0, 6.0)),
+        ("Clip", &[low, high]) => Unary::Act(Act::Clip(low, high)),
+        ("HardSwish", []) => Unary::Act(Act::HardSwish),
+        ("Gelu", []) => Unary::Act(Act::Gelu),
+        ("Gelu", [_]) => Unary::Act(Act::GeluTanh),
+        ("Swish", [1.0] | []) => Unary::Act(Act::Silu),
+        ("Swish", [scale, ..]) => return Err(format!("attribute `scale` is {scale}, it takes 1")),
+        ("HardSigmoid", &[alpha, beta]) => Unary::Act(Act::HardSigmoid(alpha, beta)),
+        ("LeakyRelu", &[slope]) => Unary::Act(Act::LeakyRelu(slope)),
+        ("Elu", &[alpha]) => Unary::Act(Act::Elu(alpha)),
+        ("Selu", &[alpha, scale]) => Unary::Selu(alpha, scale),
+        ("Muls", &[value]) => Unary::Affine(value, 0.0),
+        ("Adds", &[value]) => Unary::Affine(1.0, value),
+        ("Abs", []) => Unary::Abs,
+        ("Neg", []) => Unary::Neg,
+        ("Exp", []) => Unary::Exp,
+        ("Expm1", []) => Unary::Expm1,
+        ("Log", []) => Unary::Ln,
+        ("Log1p", []) => Unary::Ln1p,
+        ("Sqrt", []) => Unary::Sqrt,
+        ("Rsqrt", []) => Unary::Rsqrt,
+        ("Reciprocal", []) => Unary::Reciprocal,
+        ("Square", []) => Unary::Square,
+        ("Floor", []) => Unary::Floor,
+        ("Ceil", []) => Unary::Ceil,
+        ("Round", []) => Unary::Round,
+        ("Sign", []) => Unary::Sign,
+        ("Erf", []) => Unary::Erf,
+        ("Softplus", []) => Unary::Softplus,
+        ("Softsign", []) => Unary::Softsign,
+        ("Mish", []) => Unary::Mish,
+        ("Sin", []) => Unary::Sin,
+        ("Cos", []) => Unary::Cos,
+        _ => return Err(format!("no map of one tensor is called {op}")),
+    })
+}
+
+/// A map of two numbers by an operator's name.
+pub fn pair_named(op: &str) -> Option<Binary> {
+    Some(match op {
+        "Add" => Binary::Add,
+        "Sub" => Binary::Sub,
+        "Mul" => Binary::Mul,
+        "Div" | "RealDiv" => Binary::Div,
+        "Maximum" => Binary::Max,
+        "Minimum" => Binary::Min,
+        "Pow" => Binary::Pow,
+        "SquaredDifference" => Binary::SquaredDifference,
+        "PRelu" => Binary::PRelu,
+        _ => return None,
+    })
+}
+
 /// The kernel of a map of one tensor.
 ///
 /// # Errors
 /// Types or attributes that it does not take, in words.
 pub fn unary(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let kind = sig.one_kind(FLOATS)?;
-    let op = match sig.op.as_str() {
-        "Sigmoid" => Unary::Act(Act::Sigmoid),
-        "Tanh" => Unary::Act(Act::Tanh),
-        "Relu" => Unary::Act(Act::Relu),
-        "Relu6" => Unary::Act(Act::Clip(0.0, 6.0)),
-        "HardSwish" => Unary::Act(Act::HardSwish),
-        "Gelu" if sig.text("approximate", "none") == "tanh" => Unary::Act(Act::GeluTanh),
-        "Gelu" => Unary::Act(Act::Gelu),
-        "Swish" if sig.float("scale", 1.0) == 1.0 => Unary::Act(Act::Silu),
-        "Swish" => return Err(format!("attribute `scale` is {}, it takes 1", sig.float("scale", 1.0))),
-        "HardSigmoid" => Unary::Act(Act::HardSigmoid(sig.float("alpha", 1.0 / 6.0), sig.float("beta", 0.5))),
-        "LeakyRelu" => Unary::Act(Act::LeakyRelu(sig.float("negative_slope", 0.01))),
-        "Elu" => Unary::Act(Act::Elu(sig.float("alpha", 1.0))),
-        "Selu" => Unary::Selu(sig.float("alpha", 1.673_263_242_354_377_2), sig.float("scale", 1.050_700_987_355_480_5)),
-        "Muls" => Unary::Affine(sig.float("value", 1.0), 0.0),
-        "Adds" => Unary::Affine(1.0, sig.float("value", 0.0)),
-        "Abs" => Unary::Abs,
-        "Neg" => Unary::Neg,
-        "Exp" => Unary::Exp,
-        "Expm1" => Unary::Expm1,
-        "Log" => Unary::Ln,
-        "Log1p" => Unary::Ln1p,
-        "Sqrt" => Unary::Sqrt,
-        "Rsqrt" => Unary::Rsqrt,
-        "Reciprocal" => Unary::Reciprocal,
-        "Square" => Unary::Square,
-        "Floor" => Unary::Floor,
-        "Ceil" => Unary::Ceil,
-        "Round" => Unary::Round,
-        "Sign" => Unary::Sign,
-        "Erf" => Unary::Erf,
-        "Softplus" => Unary::Softplus,
-        "Softsign" => Unary::Softsign,
-        "Mish" => Unary::Mish,
-        "Sin" => Unary::Sin,
-        "Cos" => Unary::Cos,
-        other => return Err(format!("no map of one tensor is called {other}")),
+    let p = |key: &str, default: f64| sig.float(key, default);
+    let numbers = match sig.op.as_str() {
+        "Gelu" if sig.text("approximate", "none") == "tanh" => vec![1.0],
+        "Swish" => vec![p("scale", 1.0)],
+        "HardSigmoid" => vec![p("alpha", 1.0 / 6.0), p("beta", 0.5)],
+        "LeakyRelu" => vec![p("negative_slope", 0.01)],
+        "Elu" => vec![p("alpha", 1.0)],
+        "Selu" => vec![p("alpha", 1.673_263_242_354_377_2), p("scale", 1.050_700_987_355_480_5)],
+        "Muls" => vec![p("value", 1.0)],
+        "Adds" => vec![p("value", 0.0)],
+        _ => Vec::new(),
     };
+    let op = map_named(&sig.op, &numbers)?;
     Ok(Box::new(Map { kind, op, n: same_shape(sig)? }))
 }
 
@@ -157,18 +194,8 @@ struct Pair {
 /// Types or shapes that it does not take, in words.
 pub fn binary(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let kind = sig.one_kind(WITH_INTS)?;
-    let op = match sig.op.as_str() {
-        "Add" => Binary::Add,
-        "Sub" => Binary::Sub,
-        "Mul" => Binary::Mul,
-        "Div" | "RealDiv" => Binary::Div,
-        "Maximum" => Binary::Max,
-        "Minimum" => Binary::Min,
-        "Pow" if kind.is_float() => Binary::Pow,
-        "SquaredDifference" => Binary::SquaredDifference,
-        "PRelu" => Binary::PRelu,
-        other => return Err(format!("{other} of {} is not a map of two tensors here", kind.name())),
-    };
+    let op = pair_named(&sig.op).filter(|op| *op != Binary::Pow || kind.is_float());
+    let op = op.ok_or_else(|| format!("{} of {} is not a map of two tensors here", sig.op, kind.name()))?;
     Ok(Box::new(Pair { kind, op, nest: broadcast(sig)? }))
 }
 

@@ -1,8 +1,11 @@
 //! `MatMulV2`, `BatchMatMulV2` and their older names: `x1[..., M, K]` by `x2[..., K, N]`, either turned by attribute, leading
-//! axes broadcast, a vector for a row or column; `bias[N]`. f32, f16, bf16, summed in single precision.
+//! axes broadcast, a vector for a row or column; `bias[N]`. f32, f16, bf16, summed in single precision. `FusedMatMul`:
+//! `activation(alpha * product + bias + x3)`, rounded once.
+use crate::families::fused;
 use crate::kernel::{Io, Kernel};
 use crate::sig::{Answer, FLOATS, Sig};
 use ge_kernels::gemm::{BMatrix, Bias, Epilogue, Gemm, Matrix};
+use ge_kernels::simd::Act;
 use ge_kernels::view::{Kind, Layout, Nest, broadcast_shapes};
 use ge_kernels::with_kind;
 use ge_plugin_api::{Error, Result};
@@ -12,6 +15,10 @@ struct MatMul {
     kind: Kind,
     gemm: Gemm,
     bias: bool,
+    /// Factor of the product, whether input 3 is added, and what follows.
+    alpha: f32,
+    residual: bool,
+    act: Act,
 }
 
 /// The kernel of a matrix product.
@@ -20,9 +27,7 @@ struct MatMul {
 /// Types, shapes or inputs that it does not take, in words.
 pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let kind = sig.one_kind(FLOATS)?;
-    if sig.opt_input(3).is_some() {
-        return Err("input 3 `offset_w` is given".into());
-    }
+    let (act, residual) = fused::epilogue(sig, "FusedMatMul")?;
     let (x1, x2) = (sig.input(0)?, sig.input(1)?);
     let turn = |keys: [&str; 2], rank: usize| rank > 1 && keys.iter().any(|k| sig.attrs.flag(*k));
     let (ta, tb) = (turn(["transpose_x1", "adj_x1"], x1.rank()), turn(["transpose_x2", "adj_x2"], x2.rank()));
@@ -69,7 +74,8 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let a = if ta { Matrix::transposed(ca) } else { Matrix::rows(ca) };
     let b = if tb { Matrix::transposed(cb) } else { Matrix::rows(cb) };
     let gemm = Gemm::new([m, n, k], a, BMatrix::Plain(b), batch).map_err(|e| e.to_string())?;
-    Ok(Box::new(MatMul { kind, gemm, bias }))
+    let alpha = if sig.op == "FusedMatMul" { sig.float("alpha", 1.0) } else { 1.0 };
+    Ok(Box::new(MatMul { kind, gemm, bias, alpha, residual, act }))
 }
 
 /// Leading axes and the matrix; a vector is a row, or a column on the right.
@@ -94,7 +100,8 @@ impl Kernel for MatMul {
         with_kind!(self.kind, [F32, F16, Bf16], T => {
             let (a, b) = (io.input::<T>(0)?, io.input::<T>(1)?);
             let bias = if self.bias { Bias::PerColumn(io.input::<T>(2)?) } else { Bias::None };
-            let e = Epilogue { bias, ..Epilogue::default() };
+            let residual = if self.residual { Some((io.input::<T>(3)?, 1.0)) } else { None };
+            let e = Epilogue { alpha: self.alpha, bias, residual, act: self.act };
             io.output::<T, ()>(0, |out| self.gemm.run(units, a, b, &e, out).map_err(|e| Error::failed(e.to_string())))
         }, else Err(Error::internal("type of a matrix product")))
     }

@@ -20,3 +20,11 @@ pub mod elementwise;
 pub mod layout;
 /// Quantisation.
 pub mod quant;
+/// What follows a product or a convolution in the same kernel.
+pub mod fused;
+/// Chains of element-wise steps.
+pub mod chain;
+/// Attention.
+pub mod attention;
+/// Convolutions of bytes.
+pub mod qconv;

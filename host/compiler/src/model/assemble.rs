@@ -5,8 +5,8 @@ use crate::memory::{Io, Slot, Space};
 use bytes::Bytes;
 use ge_ir::NodeMap;
 use ge_model::{
-    CompiledModel, EventInfo, GraphInfo, IoInfo, KernelInfo, LogicalInfo, MemoryInfo, NodeInfo, PassInfo, PhysicalInfo,
-    PluginInfo, SlotInfo, SpaceInfo, StreamsInfo, TaskInfo, ValueAt, ZeroCopyInfo,
+    CompiledModel, EventInfo, FusionInfo, GraphInfo, IoInfo, KernelInfo, LogicalInfo, MemoryInfo, NodeInfo, PassInfo,
+    PhysicalInfo, PluginInfo, SlotInfo, SpaceInfo, StreamsInfo, TaskInfo, ValueAt, ZeroCopyInfo,
 };
 use ge_plugin_api::abi::ROption;
 use ge_plugin_api::task::TaskType;
@@ -172,7 +172,17 @@ fn passes(root: &GeRootModel) -> Vec<PassInfo> {
     for r in root.records.runs.iter().filter(|r| r.changes > 0) {
         match out.iter_mut().find(|p| p.stage == r.stage && p.name == r.pass) {
             Some(p) => p.changes += r.changes,
-            None => out.push(PassInfo { stage: r.stage.to_owned(), name: r.pass.clone(), changes: r.changes }),
+            None => out.push(PassInfo {
+                stage: r.stage.to_owned(),
+                name: r.pass.clone(),
+                changes: r.changes,
+                fusions: Vec::new(),
+            }),
+        }
+    }
+    for f in &root.records.fusions {
+        if let Some(p) = out.iter_mut().find(|p| p.name == f.pass) {
+            p.fusions.push(FusionInfo { before: f.before.clone(), after: f.after.clone() });
         }
     }
     out

@@ -9,9 +9,11 @@ use ge_plugin_api::pass::PassStage;
 /// Fusions of engines, of ours and of custom passes, then precision and formats.
 pub fn run(model: &mut Model, passes: &PassManager<'_>, records: &mut Records) -> Result<()> {
     hooks::engines(passes, "original", Hook::ORIGINAL_GRAPH, model, records)?;
+    hooks::custom(passes, PassStage::OPTIMIZE_ORIGINAL_GRAPH, model, records)?;
     passes.stage("original", model, records)?;
     hooks::custom(passes, PassStage::AFTER_BUILTIN_FUSION_PASS, model, records)?;
     hooks::engines(passes, "original", Hook::ORIGINAL_GRAPH_JUDGE_INSERT, model, records)?;
+    hooks::custom(passes, PassStage::AFTER_PRECISION_REFINE, model, records)?;
     hooks::engines(passes, "original", Hook::ORIGINAL_GRAPH_JUDGE_FORMAT_INSERT, model, records)?;
     model.compact();
     Ok(())

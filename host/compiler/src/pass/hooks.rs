@@ -1,6 +1,7 @@
 //! What plugins may do to a graph: custom passes at their stages and engines' graph optimizers at their hooks (facts 3.3, 4.2).
 use super::{PassManager, PassRecord, Records};
 use crate::error::Result;
+use crate::fusion::FusionPassExecutor;
 use ge_ir::Model;
 use ge_ir::view::GraphContext;
 use ge_plugin::PassHandle;
@@ -10,30 +11,12 @@ use std::time::Instant;
 
 /// Runs the custom passes of a stage, in plugin order.
 pub fn custom(m: &PassManager<'_>, stage: PassStage, model: &mut Model, records: &mut Records) -> Result<()> {
-    for p in m.toolbox().passes.iter().filter(|p| p.info.stage == stage) {
-        if m.enabled(p.name(), p.info.level, None) {
-            custom_pass(m, p, model, records)?;
-        }
-    }
-    Ok(())
+    FusionPassExecutor::new(m).stage(stage, model, records)
 }
 
 /// Runs one custom pass on each graph.
 pub fn custom_pass(m: &PassManager<'_>, p: &PassHandle, model: &mut Model, records: &mut Records) -> Result<()> {
-    let start = Instant::now();
-    let who = format!("pass {} of plugin {}", p.name(), p.owner().name);
-    let (mut visits, mut changes, mut gi) = (0, 0, 0);
-    while gi < model.graphs().len() {
-        visits += model.graphs()[gi].len() as u64;
-        let edits = p.run(&GraphContext::new(model, gi).graph())?;
-        // Before shapes are inferred there is nothing to hold a shape against.
-        let shapes = p.info.stage != PassStage::BEFORE_INFER_SHAPE;
-        changes += m.apply_foreign(&who, gi, edits, shapes, model)?;
-        gi += 1;
-    }
-    let micros = start.elapsed().as_micros() as u64;
-    records.runs.push(PassRecord { stage: "custom", pass: p.name().to_owned(), micros, visits, changes });
-    Ok(())
+    FusionPassExecutor::new(m).pass(p, model, records).map(|_| ())
 }
 
 /// Calls the engines' graph optimizers at a hook, by priority, then plugin order.

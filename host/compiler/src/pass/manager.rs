@@ -2,6 +2,7 @@
 use super::list::{Listed, PASSES};
 use super::{GraphPass, PassContext, PassLevel, PassRecord, Records};
 use crate::error::{CompileError, Result};
+use crate::fusion::FusionSwitches;
 use crate::options::Options;
 use crate::prepare::InferShapePass;
 use crate::toolbox::Toolbox;
@@ -16,6 +17,7 @@ pub struct PassManager<'a> {
     toolbox: &'a Toolbox,
     options: &'a Options,
     switches: BTreeMap<String, bool>,
+    file: FusionSwitches,
     highest: PassLevel,
     verify: bool,
 }
@@ -39,7 +41,8 @@ impl<'a> PassManager<'a> {
                 Some(_) => switches.insert(name.to_owned(), state.trim() == "on"),
             };
         }
-        Ok(PassManager { toolbox, options, switches, highest, verify: cfg!(debug_assertions) })
+        let file = fusion_switches(toolbox, options)?;
+        Ok(PassManager { toolbox, options, switches, file, highest, verify: cfg!(debug_assertions) })
     }
 
     /// Verifies the model after each pass, in any build.
@@ -68,6 +71,11 @@ impl<'a> PassManager<'a> {
         }
         if let Some(on) = self.switches.get(name) {
             return *on;
+        }
+        // ALL is for the fusions of plugins; the host's own passes are switched by name alone.
+        let foreign = self.toolbox.passes.iter().any(|p| p.name() == name);
+        if let Some(on) = if foreign { self.file.of(name) } else { self.file.named.get(name).copied() } {
+            return on;
         }
         if bound.is_some_and(|o| self.options.get(o) == "false") {
             return false;
@@ -229,6 +237,30 @@ impl<'a> PassManager<'a> {
             }
         }
     }
+}
+
+/// The file of `ge.fusionSwitchFile`, its names known and of passes that may be switched.
+fn fusion_switches(toolbox: &Toolbox, options: &Options) -> Result<FusionSwitches> {
+    let path = options.get("ge.fusionSwitchFile");
+    if path.is_empty() {
+        return Ok(FusionSwitches::default());
+    }
+    let bad = |why: String| {
+        CompileError::Option {
+        message: format!("ge.fusionSwitchFile `{path}`: {why}"),
+        help: "lines `Name:on` or `Name:off`, or {\"Switch\": {\"GraphFusion\": {\"Name\": \"off\"}}}; `ge opt --list` shows the names".into(),
+    }
+    };
+    let text = std::fs::read_to_string(path).map_err(|e| bad(e.to_string()))?;
+    let file = FusionSwitches::parse(&text).map_err(bad)?;
+    for (name, on) in &file.named {
+        match level_of(name, toolbox) {
+            None => return Err(unknown_pass(name, toolbox)),
+            Some(PassLevel::O0) if !on => return Err(bad(format!("`{name}` is needed for right results"))),
+            Some(_) => {}
+        }
+    }
+    Ok(file)
 }
 
 struct Protos<'a>(&'a Toolbox);

@@ -23,6 +23,8 @@ pub struct Records {
     pub runs: Vec<PassRecord>,
     /// Node name to (pass, reason), in the order given; the first reason of a pass stays.
     pub refusals: BTreeMap<String, Vec<(String, String)>>,
+    /// Fusions, in order.
+    pub fusions: Vec<crate::fusion::FusionRecord>,
 }
 
 impl Records {

@@ -442,6 +442,10 @@ fn text_of(m: &CompiledModel, part: &str) -> String {
         _ => {
             for p in &m.passes {
                 out.push_str(&format!("{} {}: {} changes\n", p.stage, p.name, p.changes));
+                for f in &p.fusions {
+                    let into = if f.after.is_empty() { "nothing".to_owned() } else { f.after.join(", ") };
+                    out.push_str(&format!("  {} -> {into}\n", f.before.join(", ")));
+                }
             }
         }
     }

@@ -22,7 +22,7 @@ impl Pass for ConvBatchNormActivation {
     fn info(&self) -> PassInfo {
         PassInfo {
             name: "ConvBatchNormActivationFusionPass".into(),
-            stage: PassStage::AFTER_BUILTIN_FUSION_PASS,
+            stage: PassStage::AFTER_INFER_SHAPE,
             level: PassLevel::O3,
             help: "puts the batch norm after a convolution into its weights and bias".into(),
         }

@@ -23,7 +23,7 @@ impl Pass for GeluFusion {
     fn info(&self) -> PassInfo {
         PassInfo {
             name: "GeluFusionPass".into(),
-            stage: PassStage::AFTER_BUILTIN_FUSION_PASS,
+            stage: PassStage::AFTER_INFER_SHAPE,
             level: PassLevel::O3,
             help: "makes one Gelu of the small operators that compute it by erf or tanh".into(),
         }

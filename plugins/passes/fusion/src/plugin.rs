@@ -1,7 +1,7 @@
 //! The library's exports.
 #![allow(unsafe_code, missing_docs)]
 ge_plugin_api::ge_plugin! {
-    name: "fusion", kinds: ["pass"], provides: ["ConvBatchNormActivationFusionPass", "GeluFusionPass"]
+    name: "fusion", kinds: ["pass"], provides: []
 }
 ge_plugin_api::register_pass!(crate::conv::ConvBatchNormActivation);
 ge_plugin_api::register_pass!(crate::gelu::GeluFusion);

@@ -197,7 +197,8 @@ fn finish<W: Wide>(y: Vec<W>, n: usize, o: usize, spatial: &[usize], last: bool)
     let y = if last { regroup(&y, n, o, spatial.iter().product())? } else { y };
     Ok((out_shape(n, o, spatial, last), y))
 }
-fn conv<W: Wide>(
+/// A convolution of any node in CANN's form: shape and values of y.
+pub fn conv<W: Wide>(
     ctx: &KernelCtx<'_>,
     x: &Arg<'_>,
     w: &Arg<'_>,

@@ -1,0 +1,216 @@
+//! `FusedConv`, `FusedMatMul`, `FusedElementwise`, `ScaledMaskedSoftmax` (`plugins/ops/src/fused.rs`): the parts one after the other, in
+//! double precision, rounded once.
+use crate::args::{Arg, bad, count, filled, flag, float_attr, put_f64, text, view_error};
+use crate::kernels::conv::direct::conv;
+use crate::kernels::math::special::{erf, max, min, sigmoid, softplus};
+use crate::kernels::matrix::matmul::{batched, saturate};
+use crate::kernels::matrix::product::widen;
+use crate::kernels::norm::softmax::softmax;
+use crate::store::Op;
+use crate::store::types::FLOAT;
+use ge_kernels::view::broadcast_shapes;
+use ge_kernels::view::steps::{Operand, Step, parse};
+use ge_plugin_api::kernel::KernelCtx;
+use ge_plugin_api::types::{AttrValue, DType};
+use ge_plugin_api::{Error, Result};
+
+/// The activation that a node asks for.
+fn activate(ctx: &KernelCtx<'_>, y: &mut [f64]) -> Result<()> {
+    let params = ctx.attrs.floats("activation_params").unwrap_or(&[]);
+    let name = text(ctx, "activation", "none");
+    let f: Box<dyn Fn(f64) -> f64> = match (name, params) {
+        ("none" | "", _) => return Ok(()),
+        ("relu", _) => Box::new(|x| max(x, 0.0)),
+        ("clip", &[low, high]) => Box::new(move |x| min(max(x, low), high)),
+        ("leaky_relu", &[slope]) => Box::new(move |x| if x < 0.0 { slope * x } else { x }),
+        ("sigmoid", _) => Box::new(sigmoid),
+        ("tanh", _) => Box::new(f64::tanh),
+        ("gelu", _) => Box::new(gelu),
+        ("gelu_tanh", _) => Box::new(gelu_tanh),
+        ("silu", _) => Box::new(|x| x * sigmoid(x)),
+        ("hard_sigmoid", &[a, b]) => Box::new(move |x| min(1.0, max(0.0, a * x + b))),
+        ("hard_swish", _) => Box::new(hard_swish),
+        ("elu", &[a]) => Box::new(move |x| if x < 0.0 { a * x.exp_m1() } else { x }),
+        _ => {
+            return Err(bad(
+                "attribute `activation`",
+                format!("{name} with {params:?}"),
+                "an activation and its numbers",
+            ));
+        }
+    };
+    y.iter_mut().for_each(|v| *v = f(*v));
+    Ok(())
+}
+fn gelu(x: f64) -> f64 {
+    0.5 * x * (1.0 + erf(x * core::f64::consts::FRAC_1_SQRT_2))
+}
+fn gelu_tanh(x: f64) -> f64 {
+    0.5 * x * (1.0 + ((2.0 / core::f64::consts::PI).sqrt() * (x + 0.044715 * x * x * x)).tanh())
+}
+fn hard_swish(x: f64) -> f64 {
+    x * max(0.0, min(1.0, x / 6.0 + 0.5))
+}
+
+/// Adds input 3, which has the output's shape.
+fn add_residual(ctx: &KernelCtx<'_>, shape: &[usize], y: &mut [f64]) -> Result<()> {
+    let Some(r) = Arg::opt(ctx, 3)? else { return Ok(()) };
+    r.need_shape(shape)?;
+    y.iter_mut().zip(r.f64s()?).for_each(|(y, r)| *y += r);
+    Ok(())
+}
+fn run_conv(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    let (x, w, b) = (Arg::of(ctx, 0)?, Arg::of(ctx, 1)?, Arg::opt(ctx, 2)?);
+    let (shape, mut y) = conv::<f64>(ctx, &x, &w, b.as_ref())?;
+    add_residual(ctx, &shape, &mut y)?;
+    activate(ctx, &mut y)?;
+    put_f64(ctx, 0, &shape, &y)
+}
+fn run_matmul(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    let (a, b) = (Arg::of(ctx, 0)?, Arg::of(ctx, 1)?);
+    let swaps = (flag(ctx, "transpose_x1", false), flag(ctx, "transpose_x2", false));
+    let (shape, mut y) = batched(&widen::<f64>(&a)?, &a.shape, &widen::<f64>(&b)?, &b.shape, swaps, None)?;
+    let alpha = float_attr(ctx, "alpha", 1.0);
+    y.iter_mut().for_each(|v| *v *= alpha);
+    if let Some(bias) = Arg::opt(ctx, 2)? {
+        let n = shape.last().copied().unwrap_or(1);
+        if bias.len != n || n == 0 {
+            return Err(bad("input 2 `bias`", format!("shape {:?}", bias.shape), format!("[{n}]")));
+        }
+        let bias = bias.f64s()?;
+        y.iter_mut().enumerate().for_each(|(i, v)| *v += bias[i % n]);
+    }
+    add_residual(ctx, &shape, &mut y)?;
+    activate(ctx, &mut y)?;
+    put_f64(ctx, 0, &shape, &y)
+}
+
+/// One step over all elements.
+fn compute(s: &Step, values: &[Vec<f64>], n: usize, out: DType) -> Result<Vec<f64>> {
+    let of = |i: usize| match s.args.get(i) {
+        Some(Operand::Value(k)) => Ok(values[*k].clone()),
+        Some(Operand::Number(v)) => filled(n, *v),
+        None => Err(bad(format!("step {}", s.op), format!("{} operands", s.args.len()), "one more")),
+    };
+    let number = |i: usize| match s.args.get(i) {
+        Some(Operand::Number(v)) => Ok(*v),
+        _ => Err(bad(format!("step {}", s.op), format!("operand {i}"), "a number")),
+    };
+    let pair: Option<fn(f64, f64) -> f64> = match s.op.as_str() {
+        "Add" => Some(|a, b| a + b),
+        "Sub" => Some(|a, b| a - b),
+        "Mul" => Some(|a, b| a * b),
+        "Div" | "RealDiv" => Some(|a, b| a / b),
+        "Maximum" => Some(max),
+        "Minimum" => Some(min),
+        "Pow" => Some(f64::powf),
+        "SquaredDifference" => Some(|a, b| (a - b) * (a - b)),
+        "PRelu" => Some(|a, b| if a > 0.0 { a } else { a * b }),
+        _ => None,
+    };
+    let mut x = of(0)?;
+    if let Some(f) = pair {
+        x.iter_mut().zip(of(1)?).for_each(|(a, b)| *a = f(*a, b));
+        return Ok(x);
+    }
+    let given = s.args.len() - 1;
+    let (a, b) = (if given > 0 { number(1)? } else { 1.0 }, if given > 1 { number(2)? } else { 0.0 });
+    let f: Box<dyn Fn(f64) -> f64> = match s.op.as_str() {
+        "Sigmoid" => Box::new(sigmoid),
+        "Tanh" => Box::new(f64::tanh),
+        "Relu" => Box::new(|x| max(x, 0.0)),
+        "Relu6" => Box::new(|x| min(max(x, 0.0), 6.0)),
+        "Clip" => Box::new(move |x| min(max(x, a), b)),
+        "HardSwish" => Box::new(hard_swish),
+        "Gelu" if given == 0 => Box::new(gelu),
+        "Gelu" => Box::new(gelu_tanh),
+        "Swish" => Box::new(move |x| x * sigmoid(a * x)),
+        "HardSigmoid" => Box::new(move |x| min(1.0, max(0.0, a * x + b))),
+        "LeakyRelu" => Box::new(move |x| if x < 0.0 { a * x } else { x }),
+        "Elu" => Box::new(move |x| if x < 0.0 { a * x.exp_m1() } else { x }),
+        "Selu" => Box::new(move |x| b * if x > 0.0 { x } else { a * x.exp_m1() }),
+        "Muls" => Box::new(move |x| x * a),
+        "Adds" => Box::new(move |x| x + a),
+        "Abs" => Box::new(f64::abs),
+        "Neg" => Box::new(|x| -x),
+        "Exp" => Box::new(f64::exp),
+        "Expm1" => Box::new(f64::exp_m1),
+        "Log" => Box::new(f64::ln),
+        "Log1p" => Box::new(f64::ln_1p),
+        "Sqrt" => Box::new(f64::sqrt),
+        "Rsqrt" => Box::new(|x| 1.0 / x.sqrt()),
+        "Reciprocal" => Box::new(f64::recip),
+        "Square" => Box::new(|x| x * x),
+        "Floor" => Box::new(f64::floor),
+        "Ceil" => Box::new(f64::ceil),
+        "Round" => Box::new(f64::round_ties_even),
+        "Sign" => Box::new(|x| if x == 0.0 || x.is_nan() { x } else { 1f64.copysign(x) }),
+        "Erf" => Box::new(erf),
+        "Softplus" => Box::new(softplus),
+        "Softsign" => Box::new(|x| x / (1.0 + x.abs())),
+        "Mish" => Box::new(|x| x * softplus(x).tanh()),
+        "Sin" => Box::new(f64::sin),
+        "Cos" => Box::new(f64::cos),
+        "Dequantize" => Box::new(move |x| (x - b) * a),
+        // The quotient is one of single precision, as in QuantizeLinear.
+        "Quantize" => Box::new(move |x| saturate(f64::from(x as f32 / a as f32), b as i64, out) as f64),
+        other => return Err(bad("attribute `steps`", other, "an element-wise operator")),
+    };
+    x.iter_mut().for_each(|v| *v = f(*v));
+    Ok(x)
+}
+fn run_chain(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    let args = crate::args::all(ctx, 0)?;
+    let texts = ctx.attrs.get("steps").and_then(AttrValue::as_strs).unwrap_or_default();
+    let steps = parse(texts, args.len()).map_err(Error::failed)?;
+    let mut shape = Vec::new();
+    for a in &args {
+        shape = broadcast_shapes(&shape, &a.shape).map_err(view_error)?;
+    }
+    let n = count(&shape)?;
+    let mut values = Vec::new();
+    for a in &args {
+        values.push(a.f64s()?);
+        let (l, v) = (a.broadcast(&shape)?, values.pop().unwrap_or_default());
+        let mut wide = crate::args::room(n)?;
+        ge_kernels::view::Nest::new(&shape, [&l]).each_run(|[p], len, [s]| {
+            wide.extend((0..len as isize).map(|i| v[(p + i * s) as usize]));
+        });
+        values.push(wide);
+    }
+    let out = ctx.output_dtype(0).unwrap_or(DType::F32);
+    for s in &steps {
+        let y = compute(s, &values, n, out)?;
+        values.push(y);
+    }
+    let y = values.pop().unwrap_or_default();
+    put_f64(ctx, 0, &shape, &y)
+}
+fn run_masked(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    let (x, mask) = (Arg::of(ctx, 0)?, Arg::opt(ctx, 1)?);
+    let scale = float_attr(ctx, "scale", 1.0);
+    let mut y = x.f64s()?;
+    y.iter_mut().for_each(|v| *v *= scale);
+    if let Some(m) = mask {
+        let (l, v) = (m.broadcast(&x.shape)?, m.f64s()?);
+        let mut at = 0;
+        ge_kernels::view::Nest::new(&x.shape, [&l]).each_run(|[p], len, [s]| {
+            for (i, y) in y[at..at + len].iter_mut().enumerate() {
+                *y += v[(p + i as isize * s) as usize];
+            }
+            at += len;
+        });
+    }
+    let len = x.shape.last().copied().unwrap_or(1).max(1);
+    y.chunks_exact_mut(len).for_each(softmax);
+    put_f64(ctx, 0, &x.shape, &y)
+}
+
+const CHAINED: &[DType] = &[DType::F32, DType::F16, DType::BF16, DType::I8, DType::U8];
+/// The rows of this file.
+pub const OPS: &[Op] = &[
+    Op::new("FusedConv", run_conv, &[FLOAT]).gives(&[FLOAT]),
+    Op::new("FusedMatMul", run_matmul, &[FLOAT]).gives(&[FLOAT]),
+    Op::new("FusedElementwise", run_chain, &[CHAINED]).gives(&[CHAINED]),
+    Op::new("ScaledMaskedSoftmax", run_masked, &[FLOAT]).gives(&[FLOAT]),
+];

@@ -1,0 +1,116 @@
+//! Chains of element-wise steps over short blocks in single precision, which stay in the cache between steps.
+use super::{Binary, Unary, unary};
+use crate::view::Out;
+
+/// Elements of a block.
+pub const BLOCK: usize = 1024;
+
+/// An operand: an earlier value or a number.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Source {
+    /// Value k: the inputs, then the results of the steps.
+    Value(usize),
+    /// A number.
+    Number(f32),
+}
+
+/// One step over earlier values.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum ChainStep {
+    /// A map of one value.
+    Unary(Unary, usize),
+    /// A map of two.
+    Binary(Binary, Source, Source),
+    /// `(x - zero) * scale`.
+    Dequantize(usize, f32, f32),
+    /// `clamp(round_half_even(x / scale) + zero, low, high)`.
+    Quantize(usize, f32, f32, [f32; 2]),
+}
+
+crate::multiversion! {
+    fn pairs(op: Binary, a: &[f32], b: &[f32], out: &mut [f32]) {
+        macro_rules! each {
+            (|$x:ident, $y:ident| $e:expr) => {
+                for ((o, $x), $y) in out.iter_mut().zip(a).zip(b) {
+                    let ($x, $y) = (*$x, *$y);
+                    *o = $e;
+                }
+            };
+        }
+        match op {
+            Binary::Add => each!(|x, y| x + y),
+            Binary::Sub => each!(|x, y| x - y),
+            Binary::Mul => each!(|x, y| x * y),
+            Binary::Div => each!(|x, y| x / y),
+            Binary::Max => each!(|x, y| if x > y || x.is_nan() { x } else { y }),
+            Binary::Min => each!(|x, y| if x < y || x.is_nan() { x } else { y }),
+            Binary::Pow => each!(|x, y| x.powf(y)),
+            Binary::SquaredDifference => each!(|x, y| (x - y) * (x - y)),
+            Binary::PRelu => each!(|x, y| if x > 0.0 { x } else { x * y }),
+        }
+    }
+}
+crate::multiversion! {
+    fn scaled(x: &[f32], out: &mut [f32], zero: f32, scale: f32) {
+        for (o, x) in out.iter_mut().zip(x) {
+            *o = (x - zero) * scale;
+        }
+    }
+}
+crate::multiversion! {
+    fn rounded(x: &[f32], out: &mut [f32], scale: f32, zero: f32, range: [f32; 2]) {
+        for (o, x) in out.iter_mut().zip(x) {
+            let v = (x / scale).round_ties_even() + zero;
+            *o = crate::simd::act::at_most(crate::simd::act::at_least(v, range[0]), range[1]);
+        }
+    }
+}
+
+/// Computes the steps for `n` elements: `values` holds the inputs in front and has room for the results behind them.
+pub fn run_chain(steps: &[ChainStep], inputs: usize, n: usize, values: &mut [Vec<f32>]) {
+    let mut spare = [[0.0f32; BLOCK]; 2];
+    for (k, step) in steps.iter().enumerate() {
+        let (before, after) = values.split_at_mut(inputs + k);
+        let Some(out) = after.first_mut() else { return };
+        let out = &mut out[..n];
+        match *step {
+            ChainStep::Unary(op, x) => unary(op, 0..n, &before[x], &mut Out::new(out)),
+            ChainStep::Binary(op, a, b) => {
+                let [sa, sb] = &mut spare;
+                pairs(op, operand(before, a, sa, n), operand(before, b, sb, n), out);
+            }
+            ChainStep::Dequantize(x, scale, zero) => scaled(&before[x][..n], out, zero, scale),
+            ChainStep::Quantize(x, scale, zero, range) => rounded(&before[x][..n], out, scale, zero, range),
+        }
+    }
+}
+
+fn operand<'v>(before: &'v [Vec<f32>], s: Source, spare: &'v mut [f32; BLOCK], n: usize) -> &'v [f32] {
+    match s {
+        Source::Value(k) => &before[k][..n],
+        Source::Number(c) => {
+            spare[..n].fill(c);
+            &spare[..n]
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chain_is_its_steps() {
+        let steps = [
+            ChainStep::Dequantize(0, 0.5, 2.0),
+            ChainStep::Binary(Binary::Mul, Source::Value(2), Source::Value(1)),
+            ChainStep::Unary(Unary::Neg, 3),
+            ChainStep::Quantize(4, 0.25, 1.0, [-128.0, 127.0]),
+        ];
+        let mut values = vec![vec![4.0, 6.0], vec![3.0, -100.0]];
+        values.resize(6, vec![0.0; 2]);
+        run_chain(&steps, 2, 2, &mut values);
+        assert_eq!(values[3], [3.0, -200.0]);
+        assert_eq!(values[5], [-11.0, 127.0]);
+    }
+}

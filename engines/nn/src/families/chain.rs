@@ -1,0 +1,129 @@
+//! `FusedElementwise`: a chain of element-wise steps, block by block in single precision; f32, f16, bf16, and bytes behind
+//! `Dequantize` and before `Quantize`.
+use crate::families::elementwise::{map_named, pair_named};
+use crate::kernel::{CHUNK, Io, Kernel, chunk};
+use crate::sig::{Answer, Sig};
+use ge_kernels::elementwise::chain::BLOCK;
+use ge_kernels::elementwise::{ChainStep, Source, run_chain};
+use ge_kernels::view::steps::{Operand, Step, parse};
+use ge_kernels::view::{Elem, Kind, Layout, Nest};
+use ge_kernels::with_kind;
+use ge_plugin_api::{Error, Result};
+use std::ops::Range;
+
+struct Chain {
+    kinds: Vec<Kind>,
+    nests: Vec<Nest<1>>,
+    out: Kind,
+    steps: Vec<ChainStep>,
+    n: usize,
+}
+
+/// One step as the kernel computes it.
+///
+/// # Errors
+/// An operator or operands that it does not take.
+fn step(s: &Step, out: Kind) -> Answer<ChainStep> {
+    if let (Some(op), [a, b]) = (pair_named(&s.op), s.args.as_slice()) {
+        let of = |o: &Operand| match o {
+            Operand::Value(k) => Source::Value(*k),
+            Operand::Number(v) => Source::Number(*v as f32),
+        };
+        return Ok(ChainStep::Binary(op, of(a), of(b)));
+    }
+    let Some((Operand::Value(x), rest)) = s.args.split_first() else {
+        return Err(format!("step {} reads no value", s.op));
+    };
+    let mut n = Vec::new();
+    for o in rest {
+        match o {
+            Operand::Number(v) => n.push(*v as f32),
+            Operand::Value(k) => return Err(format!("step {} reads %{k} where it takes a number", s.op)),
+        }
+    }
+    let range = if out == Kind::U8 { [0.0, 255.0] } else { [-128.0, 127.0] };
+    match (s.op.as_str(), n.as_slice()) {
+        ("Dequantize", &[scale, zero]) => Ok(ChainStep::Dequantize(*x, scale, zero)),
+        ("Quantize", &[scale, zero]) => Ok(ChainStep::Quantize(*x, scale, zero, range)),
+        (op, numbers) => Ok(ChainStep::Unary(map_named(op, numbers)?, *x)),
+    }
+}
+
+/// The kernel of a chain.
+///
+/// # Errors
+/// Types, shapes or steps that it does not take, in words.
+pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
+    const TAKEN: &[Kind] = &[Kind::F32, Kind::F16, Kind::Bf16, Kind::I8, Kind::U8];
+    let y = sig.output(0)?;
+    let out = y.kind.filter(|k| TAKEN.contains(k)).ok_or_else(|| format!("output 0 is {}", y.dtype))?;
+    let texts = sig.attrs.strs("steps").ok_or("attribute `steps` is missing")?;
+    let parsed = parse(texts, sig.inputs.len())?;
+    let whole = |k: Kind| matches!(k, Kind::I8 | Kind::U8);
+    let (mut kinds, mut nests) = (Vec::new(), Vec::new());
+    for i in 0..sig.inputs.len() {
+        let kind = sig.kind_in(i, TAKEN)?;
+        let opened = |s: &Step| s.op == "Dequantize" || !s.args.contains(&Operand::Value(i));
+        if whole(kind) && !parsed.iter().all(opened) {
+            return Err(format!("input {i} is {}, which only Dequantize reads", kind.name()));
+        }
+        kinds.push(kind);
+        let l = Layout::contiguous(&sig.input(i)?.shape).and_then(|l| l.broadcast_to(&y.shape));
+        nests.push(Nest::new(&y.shape, [&l.map_err(|e| e.to_string())?]));
+    }
+    if whole(out) != parsed.last().is_some_and(|s| s.op == "Quantize") {
+        return Err(format!("output 0 is {}, and the last step {:?}", y.dtype, parsed.last().map(|s| s.op.as_str())));
+    }
+    let steps = parsed.iter().map(|s| step(s, out)).collect::<Answer<Vec<_>>>()?;
+    Ok(Box::new(Chain { kinds, nests, out, steps, n: y.count() }))
+}
+
+/// Elements of a block of one input, widened.
+fn load<T: Elem>(x: &[T], nest: &Nest<1>, range: Range<usize>, to: &mut [f32]) {
+    let mut at = 0;
+    nest.each_run_in(range, |[p], len, [s]| {
+        let (to, p) = (&mut to[at..at + len], p as usize);
+        match s {
+            1 => to.iter_mut().zip(&x[p..p + len]).for_each(|(o, v)| *o = v.to_f32()),
+            0 => to.fill(x[p].to_f32()),
+            _ => to.iter_mut().enumerate().for_each(|(i, o)| *o = x[(p as isize + i as isize * s) as usize].to_f32()),
+        }
+        at += len;
+    });
+}
+
+impl Kernel for Chain {
+    fn units(&self) -> usize {
+        self.n.div_ceil(CHUNK)
+    }
+
+    fn work(&self) -> u64 {
+        (self.n as u64).saturating_mul(2 * self.steps.len() as u64)
+    }
+
+    fn run(&self, units: Range<usize>, io: &Io<'_, '_>) -> Result<()> {
+        let wrong = || Error::internal("type of a chain");
+        let inputs = self.kinds.len();
+        let mut values = vec![vec![0.0f32; BLOCK]; inputs + self.steps.len()];
+        let range = chunk(&units, self.n);
+        for start in range.clone().step_by(BLOCK) {
+            let block = start..(start + BLOCK).min(range.end);
+            for (i, (kind, nest)) in self.kinds.iter().zip(&self.nests).enumerate() {
+                with_kind!(*kind, [F32, F16, Bf16, I8, U8], T => {
+                    load::<T>(io.input::<T>(i)?, nest, block.clone(), &mut values[i]);
+                }, else return Err(wrong()));
+            }
+            run_chain(&self.steps, inputs, block.len(), &mut values);
+            let Some(last) = values.last() else { return Err(wrong()) };
+            with_kind!(self.out, [F32, F16, Bf16, I8, U8], T => {
+                io.output::<T, ()>(0, |out| {
+                    for (o, v) in out.part(block.start, block.len()).iter_mut().zip(last) {
+                        *o = T::from_f32(*v);
+                    }
+                    Ok(())
+                })?;
+            }, else return Err(wrong()));
+        }
+        Ok(())
+    }
+}

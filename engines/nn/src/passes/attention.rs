@@ -1,0 +1,103 @@
+//! `AttentionFusionPass`: product, factor, mask, softmax and product become `PromptFlashAttention` by heads (BNSD).
+//! `AttentionLayoutFusionPass`: reshapes and transposes around one become its layout BSH.
+use super::norm::{factor, last_axis};
+use super::{info, matmul::swaps_last, out_desc, put};
+use ge_plugin_api::fusion::{Expr, Match, Pattern, PatternBuilder, PatternFusion, Replacement, Verdict};
+use ge_plugin_api::pass::PassInfo;
+use ge_plugin_api::types::{AttrMap, TensorDesc, ValueRef};
+use ge_plugin_api::view::{Graph, Node};
+
+/// Sizes of four axes.
+fn four(g: &Graph<'_>, v: ValueRef) -> Option<[i64; 4]> {
+    g.desc(v)?.shape.sizes_i64()?.try_into().ok()
+}
+fn plain(n: &Node<'_>) -> bool {
+    !n.flag("adj_x1") && !n.flag("adj_x2")
+}
+
+/// The heart of it.
+pub struct AttentionFusion;
+
+impl PatternFusion for AttentionFusion {
+    fn info(&self) -> PassInfo {
+        info("AttentionFusionPass", "makes one attention of product, factor, mask, softmax and product by heads")
+    }
+    fn patterns(&self) -> Vec<Pattern> {
+        let of = |form: usize| {
+            Pattern::new(move |p| {
+                let (q, k, c) = (p.input("q"), p.input("k"), p.constant_if("factor", |c| c.count() == Some(1)));
+                let scores = if form % 2 == 0 {
+                    p.op("BatchMatMulV2", [q, p.op("TransposeD", [k]).when(swaps_last)]).when(plain)
+                } else {
+                    p.op("BatchMatMulV2", [q, k]).when(|n| !n.flag("adj_x1") && n.flag("adj_x2"))
+                };
+                let scaled = match form / 2 % 3 {
+                    0 => scores * c,
+                    1 => scores / c.named("divisor"),
+                    _ => scores,
+                };
+                let all = if form < 6 { scaled + p.input("mask") } else { scaled };
+                let weights = p.op("SoftmaxV2", [all]).when(last_axis);
+                p.op("BatchMatMulV2", [weights, p.input("v")]).when(plain)
+            })
+        };
+        (0..12).map(of).collect()
+    }
+    fn replacement(&self, m: &Match<'_>, r: &Replacement<'_>) -> Verdict<Vec<ValueRef>> {
+        let g = m.graph();
+        let sizes = |name: &str| four(&g, m.value(name)).ok_or_else(|| format!("{name} has no four known axes"));
+        let (q, k) = (sizes("q")?, sizes("k")?);
+        let mut attrs = AttrMap::default();
+        attrs.set("num_heads", q[1]);
+        attrs.set("num_key_value_heads", k[1]);
+        attrs.set("input_layout", "BNSD");
+        attrs.set("scale_value", factor(m)?);
+        // Nothing is masked by distance.
+        attrs.set("next_tokens", 214_748_647i64);
+        let inputs = [m.value("q"), m.value("k"), m.value("v"), m.value("mask")];
+        Ok(vec![put(r, "PromptFlashAttention", &inputs, &attrs, out_desc(&m.root())?)?.into()])
+    }
+}
+
+/// What stands around it.
+pub struct AttentionLayout;
+
+fn heads_second(n: &Node<'_>) -> bool {
+    n.ints("perm") == Some(&[0, 2, 1, 3])
+}
+/// `[B, S, N * D]` by heads: reshaped and transposed.
+fn by_heads<'p>(p: &'p PatternBuilder, name: &str) -> Expr<'p> {
+    let split = p.op("Reshape", [p.input(name), p.maybe(&format!("{name}_shape"))]);
+    p.op("TransposeD", [split]).when(heads_second)
+}
+
+impl PatternFusion for AttentionLayout {
+    fn info(&self) -> PassInfo {
+        info("AttentionLayoutFusionPass", "takes the reshapes and transposes around an attention into its layout")
+    }
+    fn patterns(&self) -> Vec<Pattern> {
+        vec![Pattern::new(|p| {
+            let inputs = [by_heads(p, "q"), by_heads(p, "k"), by_heads(p, "v"), p.maybe("mask")];
+            let core = p.op("PromptFlashAttention", inputs).attr("input_layout", "BNSD").named("core");
+            p.op("Reshape", [p.op("TransposeD", [core]).when(heads_second), p.maybe("shape")])
+        })]
+    }
+    fn replacement(&self, m: &Match<'_>, r: &Replacement<'_>) -> Verdict<Vec<ValueRef>> {
+        let (g, core) = (m.graph(), m.node("core"));
+        let merged = |v: ValueRef, heads: ValueRef| -> bool {
+            let (Some(d), Some(h)) = (g.desc(v).and_then(|d: &TensorDesc| d.shape.sizes_i64()), four(&g, heads)) else {
+                return false;
+            };
+            d == [h[0], h[2], h[1] * h[3]]
+        };
+        let out = out_desc(&m.root())?;
+        let fits = ["q", "k", "v"].iter().enumerate().all(|(i, n)| merged(m.value(n), core.inputs()[i]));
+        if !fits || !merged(m.root().value(0), core.value(0)) {
+            return Err("what is reshaped is not [batch, positions, heads * size]".into());
+        }
+        let mut attrs = super::attrs_of(&core);
+        attrs.set("input_layout", "BSH");
+        let inputs = [m.value("q"), m.value("k"), m.value("v"), m.value("mask")];
+        Ok(vec![put(r, "PromptFlashAttention", &inputs, &attrs, out)?.into()])
+    }
+}

@@ -1,0 +1,193 @@
+//! `ElementwiseAutoFusionPass`: element-wise operators whose inner values nobody else reads become one `FusedElementwise`: one launch,
+//! and no value between them in memory. Steps have the shape of the result, so that nothing is computed twice.
+use super::{number, put};
+use crate::families::elementwise::{map_named, pair_named};
+use ge_plugin_api::Result;
+use ge_plugin_api::fusion::{Boundary, Replacement, SubgraphRewriter, Verdict};
+use ge_plugin_api::pass::{Pass, PassInfo, PassLevel, PassStage};
+use ge_plugin_api::patch::Patch;
+use ge_plugin_api::types::{AttrMap, DType, NodeId, ValueRef};
+use ge_plugin_api::view::{Graph, Node};
+use std::collections::HashSet;
+
+/// Steps of a chain at most: its blocks then stay in the cache.
+const MOST_STEPS: usize = 24;
+/// Inputs of a chain at most.
+const MOST_INPUTS: usize = 8;
+/// Name of the pass.
+const NAME: &str = "ElementwiseAutoFusionPass";
+
+/// The pass.
+pub struct ElementwiseFusion;
+
+/// Numbers behind the operand of a map, as `map_named` takes them; None where it is no map.
+fn numbers(n: &Node<'_>) -> Option<Vec<f64>> {
+    let f = |key: &str, default: f64| n.float(key).unwrap_or(default);
+    let v = match n.op() {
+        "Gelu" if n.str("approximate") == Some("tanh") => vec![1.0],
+        "Swish" => vec![f("scale", 1.0)],
+        "HardSigmoid" => vec![f("alpha", 1.0 / 6.0), f("beta", 0.5)],
+        "LeakyRelu" => vec![f("negative_slope", 0.01)],
+        "Elu" => vec![f("alpha", 1.0)],
+        "Selu" => vec![f("alpha", 1.673_263_242_354_377_2), f("scale", 1.050_700_987_355_480_5)],
+        "Muls" => vec![f("value", 1.0)],
+        "Adds" => vec![f("value", 0.0)],
+        _ => vec![],
+    };
+    let single: Vec<f32> = v.iter().map(|v| *v as f32).collect();
+    map_named(n.op(), &single).ok().map(|_| v)
+}
+
+/// A step's text over operands by name; None where the node is no step.
+fn step(n: &Node<'_>, name: &mut dyn FnMut(ValueRef) -> String) -> Option<String> {
+    let g = n.graph();
+    if n.outputs().len() != 1 {
+        return None;
+    }
+    match (n.op(), n.inputs()) {
+        ("ClipByValue", [x, low, high]) => {
+            let (low, high) = (number(&g, *low)?, number(&g, *high)?);
+            Some(format!("Clip {} {low} {high}", name(*x)))
+        }
+        (op @ ("QuantizeLinear" | "DequantizeLinear"), [x, scale, rest @ ..]) => {
+            let zero = match rest.first() {
+                Some(z) if !z.is_absent() => number(&g, *z)?,
+                _ => 0.0,
+            };
+            let bytes = if op == "QuantizeLinear" { &n.outputs()[0] } else { g.desc(*x)? };
+            let taken = matches!(bytes.dtype, DType::I8 | DType::U8) && n.int("block_size").unwrap_or(0) == 0;
+            taken.then_some(())?;
+            Some(format!("{} {} {} {zero}", &op[..op.len() - 6], name(*x), number(&g, *scale)?))
+        }
+        (op, [a, b]) if pair_named(op).is_some() => {
+            let text = |v: ValueRef, name: &mut dyn FnMut(ValueRef) -> String| match number(&g, v) {
+                Some(c) => c.to_string(),
+                None => name(v),
+            };
+            let a = text(*a, name);
+            Some(format!("{op} {a} {}", text(*b, name)))
+        }
+        (op, [x]) => {
+            let numbers: String = numbers(n)?.iter().map(|v| format!(" {v}")).collect();
+            Some(format!("{op} {}{numbers}", name(*x)))
+        }
+        _ => None,
+    }
+}
+
+/// Whether a node can be a step: its operator, and numbers in single precision or less.
+fn is_step(n: &Node<'_>) -> bool {
+    let taken = |d: DType| matches!(d, DType::F32 | DType::F16 | DType::BF16);
+    let of_bytes = matches!(n.op(), "QuantizeLinear" | "DequantizeLinear");
+    let types = n.outputs().iter().all(|d| taken(d.dtype) || of_bytes)
+        && (of_bytes || (0..n.inputs().len()).all(|i| n.input_desc(i).is_some_and(|d| taken(d.dtype))));
+    types && n.outputs().iter().all(|d| d.shape.is_static()) && step(n, &mut |_| "%0".into()).is_some()
+}
+
+impl ElementwiseFusion {
+    /// The steps that end in `root`, in order; each is read by steps of the set alone.
+    fn set(g: &Graph<'_>, root: &Node<'_>, taken: &HashSet<NodeId>) -> Vec<NodeId> {
+        let mut set = vec![root.id()];
+        let mut inside: HashSet<NodeId> = HashSet::from([root.id()]);
+        let shape = &root.outputs()[0].shape;
+        let mut at = 0;
+        while at < set.len() && set.len() < MOST_STEPS {
+            for v in g.node(set[at]).inputs() {
+                let Some(n) = (!v.is_absent()).then(|| g.find(v.node)).flatten() else { continue };
+                let fits = !inside.contains(&n.id())
+                    && !taken.contains(&n.id())
+                    && n.outputs().len() == 1
+                    && n.outputs()[0].shape == *shape
+                    && n.op() != "QuantizeLinear"
+                    && g.users(n.value(0)).iter().all(|u| inside.contains(&u.node))
+                    && n.controls().is_empty()
+                    && g.control_users(n.id()).is_empty()
+                    && is_step(&n);
+                if fits && set.len() < MOST_STEPS {
+                    inside.insert(n.id());
+                    set.push(n.id());
+                    // What reads its operands may be complete only now.
+                    at = 0;
+                }
+            }
+            at += 1;
+        }
+        set
+    }
+
+    fn replacement(g: &Graph<'_>, nodes: &[NodeId], r: &Replacement<'_>) -> Verdict<Vec<ValueRef>> {
+        let mut inputs: Vec<ValueRef> = Vec::new();
+        let made = |v: ValueRef| nodes.iter().position(|n| *n == v.node);
+        for n in nodes {
+            step(&g.node(*n), &mut |v| {
+                if made(v).is_none() && !inputs.contains(&v) {
+                    inputs.push(v);
+                }
+                String::new()
+            });
+        }
+        if inputs.is_empty() || inputs.len() > MOST_INPUTS {
+            return Err(format!("the chain has {} inputs, it takes up to {MOST_INPUTS}", inputs.len()));
+        }
+        let mut steps = Vec::new();
+        for n in nodes {
+            let text = step(&g.node(*n), &mut |v| match made(v) {
+                Some(k) => format!("%{}", inputs.len() + k),
+                None => format!("%{}", inputs.iter().position(|i| *i == v).unwrap_or(0)),
+            });
+            steps.push(text.ok_or("a node is no step")?);
+        }
+        let last = g.node(nodes[nodes.len() - 1]);
+        let out = super::out_desc(&last)?;
+        let mut attrs = AttrMap::default();
+        attrs.set("steps", steps);
+        if g.desc(inputs[0]).is_some_and(|d| d.dtype != out.dtype) {
+            attrs.set("dtype", out.dtype);
+        }
+        Ok(vec![put(r, "FusedElementwise", &inputs, &attrs, out)?.into()])
+    }
+}
+
+impl Pass for ElementwiseFusion {
+    fn info(&self) -> PassInfo {
+        let help = "makes one kernel of element-wise operators that follow each other";
+        PassInfo::new(NAME, PassStage::AFTER_PRECISION_REFINE, PassLevel::O3, help)
+    }
+    fn run(&self, graph: &Graph<'_>, patch: &mut Patch) -> Result<()> {
+        let mut rewriter = SubgraphRewriter::new(NAME, graph, patch);
+        let mut taken: HashSet<NodeId> = HashSet::new();
+        let order = graph.order();
+        let mut sets = Vec::new();
+        for id in order.iter().rev().filter(|id| is_step(&graph.node(**id))).copied().collect::<Vec<_>>() {
+            if taken.contains(&id) {
+                continue;
+            }
+            let set = Self::set(graph, &graph.node(id), &taken);
+            if set.len() > 1 {
+                taken.extend(set.iter().copied());
+                sets.push(set);
+            }
+        }
+        for set in sets.into_iter().rev() {
+            // Producers first: a node stands behind all of the set that it reads.
+            let mut nodes: Vec<NodeId> = Vec::with_capacity(set.len());
+            while nodes.len() < set.len() {
+                let before = nodes.len();
+                for n in set.iter().rev().filter(|n| !nodes.contains(n)).copied().collect::<Vec<_>>() {
+                    let reads =
+                        graph.node(n).inputs().iter().any(|v| set.contains(&v.node) && !nodes.contains(&v.node));
+                    if !reads {
+                        nodes.push(n);
+                    }
+                }
+                if nodes.len() == before {
+                    break;
+                }
+            }
+            let Some(last) = nodes.last().copied() else { continue };
+            let b = Boundary { nodes: nodes.clone(), outputs: vec![ValueRef::new(last, 0)] };
+            rewriter.replace(&b, |r| Self::replacement(graph, &nodes, r));
+        }
+        Ok(())
+    }
+}

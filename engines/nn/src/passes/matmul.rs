@@ -1,0 +1,93 @@
+//! `MatMulEpilogueFusionPass`: a product with the bias, factor, residual and activation behind it becomes `FusedMatMul`.
+//! `MatMulTransposeFusionPass`: a transpose of the last two axes before a product becomes its attribute.
+use super::{info, out_desc, put, tail};
+use ge_plugin_api::Result;
+use ge_plugin_api::fusion::{Boundary, Match, Pattern, PatternFusion, Replacement, SubgraphRewriter, Verdict};
+use ge_plugin_api::pass::{Pass, PassInfo};
+use ge_plugin_api::patch::Patch;
+use ge_plugin_api::types::{AttrMap, ValueRef};
+use ge_plugin_api::view::{Graph, Node};
+
+/// Products of the families.
+pub const PRODUCTS: [&str; 5] = ["MatMul", "MatMulV2", "BatchMatMul", "BatchMatMulV2", "FusedMatMul"];
+
+/// `x1` and `x2` are turned.
+fn turned(n: &Node<'_>) -> (bool, bool) {
+    (n.flag("transpose_x1") || n.flag("adj_x1"), n.flag("transpose_x2") || n.flag("adj_x2"))
+}
+
+/// Attributes of `FusedMatMul` that a product has.
+fn fused_attrs(n: &Node<'_>) -> AttrMap {
+    let mut a = if n.op() == "FusedMatMul" { super::attrs_of(n) } else { AttrMap::default() };
+    let (x1, x2) = turned(n);
+    a.set("transpose_x1", x1);
+    a.set("transpose_x2", x2);
+    a
+}
+
+/// Bias, factor, residual and activation.
+pub struct MatMulEpilogue;
+
+impl Pass for MatMulEpilogue {
+    fn info(&self) -> PassInfo {
+        info("MatMulEpilogueFusionPass", "puts bias, factor, residual and activation behind a product into its kernel")
+    }
+    fn run(&self, graph: &Graph<'_>, patch: &mut Patch) -> Result<()> {
+        let mut rewriter = SubgraphRewriter::new("MatMulEpilogueFusionPass", graph, patch);
+        for n in graph.nodes().filter(|n| PRODUCTS[..4].contains(&n.op())) {
+            if rewriter.is_gone(n.id()) || n.input(3).is_some() {
+                continue;
+            }
+            let t = tail(&n, n.input(2).is_some(), 0, true);
+            if t.nodes.len() < 2 || t.nodes.iter().any(|n| rewriter.is_gone(*n)) {
+                continue;
+            }
+            let b = Boundary { nodes: t.nodes.clone(), outputs: vec![t.last] };
+            rewriter.replace(&b, |r| {
+                let mut attrs = fused_attrs(&n);
+                t.attrs(&mut attrs);
+                let bias = n.input(2).or(t.bias).unwrap_or(ValueRef::ABSENT);
+                let inputs = [n.inputs()[0], n.inputs()[1], bias, t.residual.unwrap_or(ValueRef::ABSENT)];
+                let out = out_desc(&graph.node(t.last.node))?;
+                Ok(vec![put(r, "FusedMatMul", &inputs, &attrs, out)?.into()])
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Transposes before a product.
+pub struct MatMulTranspose;
+
+impl PatternFusion for MatMulTranspose {
+    fn info(&self) -> PassInfo {
+        info("MatMulTransposeFusionPass", "takes a transpose of the last two axes into the product that reads it")
+    }
+    fn patterns(&self) -> Vec<Pattern> {
+        let left = Pattern::new(|p| {
+            let t = p.op("TransposeD", [p.input("a")]).when(swaps_last).named("left");
+            p.any(&PRODUCTS, [t, p.input("b"), p.maybe("bias"), p.maybe("x3")])
+        });
+        let right = Pattern::new(|p| {
+            let t = p.op("TransposeD", [p.input("b")]).when(swaps_last).named("right");
+            p.any(&PRODUCTS, [p.input("a"), t, p.maybe("bias"), p.maybe("x3")])
+        });
+        vec![left, right]
+    }
+    fn replacement(&self, m: &Match<'_>, r: &Replacement<'_>) -> Verdict<Vec<ValueRef>> {
+        let n = m.root();
+        let mut attrs = fused_attrs(&n);
+        let (x1, x2) = turned(&n);
+        attrs.set("transpose_x1", x1 != m.maybe("left").is_some());
+        attrs.set("transpose_x2", x2 != m.maybe("right").is_some());
+        let inputs = [m.value("a"), m.value("b"), m.value("bias"), m.value("x3")];
+        Ok(vec![put(r, "FusedMatMul", &inputs, &attrs, out_desc(&n)?)?.into()])
+    }
+}
+
+/// Whether a permutation swaps the last two axes and leaves the others.
+pub fn swaps_last(n: &Node<'_>) -> bool {
+    let Some(p) = n.ints("perm") else { return false };
+    let r = p.len();
+    r >= 2 && p[r - 2..] == [r as i64 - 1, r as i64 - 2] && p[..r - 2].iter().enumerate().all(|(i, a)| *a == i as i64)
+}

@@ -1,0 +1,197 @@
+//! Fusions for kernels of this library: each asks the op store whether what it would make has a kernel, and leaves the graph as it is
+//! with the store's reason where it has none. They run where engines optimise the original graph, the element-wise chains after
+//! precision is settled, the convolutions of bytes before constants are folded.
+
+/// Attention from products and softmax.
+pub mod attention;
+/// What follows a convolution, and the padding before it.
+pub mod conv;
+/// Chains of element-wise operators.
+pub mod elementwise;
+/// What follows a product, and the transposes before it.
+pub mod matmul;
+/// Normalisations, softmax with mask, SiLU.
+pub mod norm;
+/// Convolutions of bytes from dequantised ones.
+pub mod quant;
+
+use crate::sig::{Sig, Tensor};
+use crate::store;
+use ge_plugin_api::fusion::{Made, Replacement, Verdict};
+use ge_plugin_api::pass::{PassInfo, PassLevel, PassStage};
+use ge_plugin_api::types::{AttrMap, AttrValue, NodeId, TensorDesc, ValueRef};
+use ge_plugin_api::view::{Graph, Node};
+
+/// A fusion of the original graph, at level O3.
+fn info(name: &str, help: &str) -> PassInfo {
+    PassInfo::new(name, PassStage::OPTIMIZE_ORIGINAL_GRAPH, PassLevel::O3, help)
+}
+
+/// Whether the store has a kernel for a node with these inputs and this output.
+///
+/// # Errors
+/// The store's reason.
+fn has_kernel(g: &Graph<'_>, op: &str, inputs: &[ValueRef], attrs: &AttrMap, out: &TensorDesc) -> Verdict {
+    let mut sig = Sig { op: op.to_owned(), attrs: attrs.clone(), inputs: Vec::new(), outputs: Vec::new() };
+    for v in inputs {
+        sig.inputs.push(g.desc(*v).map(|d| Tensor::of(d, None)).transpose()?);
+    }
+    sig.outputs.push(Tensor::of(out, None)?);
+    store::build(&sig).map(|_| ()).map_err(|why| format!("{op} has no kernel here: {why}"))
+}
+
+/// A new node whose kernel the store has, with the output described.
+///
+/// # Errors
+/// The store's reason.
+fn put<'r>(
+    r: &'r Replacement<'_>,
+    op: &str,
+    inputs: &[ValueRef],
+    attrs: &AttrMap,
+    out: &TensorDesc,
+) -> Verdict<Made<'r>> {
+    has_kernel(&r.graph(), op, inputs, attrs, out)?;
+    let mut made = r.op(op, inputs.iter().copied());
+    for a in attrs {
+        made = made.attr(a.key.as_str(), a.value.clone());
+    }
+    Ok(made.desc(0, TensorDesc { attrs: AttrMap::default(), ..out.clone() }))
+}
+
+/// The descriptor of output 0.
+fn out_desc<'g>(n: &Node<'g>) -> Verdict<&'g TensorDesc> {
+    n.outputs().first().ok_or_else(|| format!("`{}` has no output", n.name()))
+}
+
+/// The only number of a constant.
+fn number(g: &Graph<'_>, v: ValueRef) -> Option<f64> {
+    g.constant(v).filter(|c| c.count() == Some(1))?.to_f64(1)?.first().copied()
+}
+
+/// The one node that reads a value, if it is no graph output.
+fn only_reader<'g>(g: &Graph<'g>, v: ValueRef) -> Option<Node<'g>> {
+    match g.users(v) {
+        [u] => g.find(u.node).filter(|n| n.op() != "NetOutput" && n.outputs().len() == 1),
+        _ => None,
+    }
+}
+
+/// The operand of a node with two that is not `v`.
+fn other_operand(n: &Node<'_>, v: ValueRef) -> Option<ValueRef> {
+    match n.inputs() {
+        [a, b] if *a == v && *b != v => Some(*b),
+        [a, b] if *b == v && *a != v => Some(*a),
+        _ => None,
+    }
+}
+
+/// Public attributes of a node.
+fn attrs_of(n: &Node<'_>) -> AttrMap {
+    n.attrs().iter().filter(|a| !a.key.as_str().starts_with('_')).cloned().collect()
+}
+
+/// Names an activation with its numbers in a node's attributes.
+fn set_activation(attrs: &mut AttrMap, name: &str, numbers: Vec<f64>) {
+    attrs.set("activation", name);
+    if !numbers.is_empty() {
+        attrs.set("activation_params", numbers);
+    }
+}
+
+/// The activation that a node is, with its numbers (`families/fused.rs`).
+fn activation_of(n: &Node<'_>) -> Option<(&'static str, Vec<f64>)> {
+    let f = |key: &str, default: f64| n.float(key).unwrap_or(default);
+    Some(match n.op() {
+        "Relu" => ("relu", vec![]),
+        "Relu6" => ("clip", vec![0.0, 6.0]),
+        "ClipByValue" => ("clip", vec![number(&n.graph(), n.input(1)?)?, number(&n.graph(), n.input(2)?)?]),
+        "LeakyRelu" => ("leaky_relu", vec![f("negative_slope", 0.01)]),
+        "Sigmoid" => ("sigmoid", vec![]),
+        "Tanh" => ("tanh", vec![]),
+        "Gelu" if n.str("approximate") == Some("tanh") => ("gelu_tanh", vec![]),
+        "Gelu" => ("gelu", vec![]),
+        "Swish" if f("scale", 1.0) == 1.0 => ("silu", vec![]),
+        "HardSigmoid" => ("hard_sigmoid", vec![f("alpha", 1.0 / 6.0), f("beta", 0.5)]),
+        "HardSwish" => ("hard_swish", vec![]),
+        "Elu" => ("elu", vec![f("alpha", 1.0)]),
+        _ => return None,
+    })
+}
+
+/// What follows a product or a convolution along single readers: bias, factor, residual, activation, each at most once and in
+/// the order in which the kernel does them.
+struct Tail {
+    nodes: Vec<NodeId>,
+    last: ValueRef,
+    bias: Option<ValueRef>,
+    alpha: f64,
+    residual: Option<ValueRef>,
+    act: Option<(&'static str, Vec<f64>)>,
+}
+
+/// Follows a node's output 0. `bias_axis`: the axis of the output along which a bias lies, counted from the end.
+fn tail(n: &Node<'_>, has_bias: bool, bias_axis: usize, scales: bool) -> Tail {
+    let g = n.graph();
+    let mut t = Tail { nodes: vec![n.id()], last: n.value(0), bias: None, alpha: 1.0, residual: None, act: None };
+    let Some(shape) = n.outputs().first().and_then(|d| d.shape.sizes()) else { return t };
+    while let Some(next) = only_reader(&g, t.last) {
+        let same = next.outputs().first().and_then(|d| d.shape.sizes()).as_ref() == Some(&shape);
+        if !same || t.act.is_some() {
+            break;
+        }
+        let other = other_operand(&next, t.last);
+        let size = |v: ValueRef| g.desc(v).and_then(|d| d.shape.sizes());
+        let first = t.residual.is_none() && t.bias.is_none();
+        match (next.op(), other) {
+            ("Add" | "BiasAdd", Some(o)) => {
+                let Some(s) = size(o) else { break };
+                let lies = shape.len() > bias_axis && is_vector(&s, &shape, shape.len() - 1 - bias_axis);
+                if t.residual.is_none() && t.bias.is_none() && !has_bias && lies && g.constant(o).is_some() {
+                    t.bias = Some(o);
+                } else if t.residual.is_none() && s == shape {
+                    t.residual = Some(o);
+                } else {
+                    break;
+                }
+            }
+            ("Mul", Some(o)) if scales && first && !has_bias => match number(&g, o) {
+                Some(c) => t.alpha *= c,
+                None => break,
+            },
+            ("Div" | "RealDiv", Some(o)) if scales && first && !has_bias && next.input(0) == Some(t.last) => {
+                match number(&g, o).filter(|c| *c != 0.0) {
+                    Some(c) => t.alpha /= c,
+                    None => break,
+                }
+            }
+            _ => match activation_of(&next).filter(|_| next.input(0) == Some(t.last)) {
+                Some(a) => t.act = Some(a),
+                None => break,
+            },
+        }
+        t.nodes.push(next.id());
+        t.last = next.value(0);
+    }
+    t
+}
+
+/// Whether a shape is `[n]` along one axis of another and one elsewhere.
+fn is_vector(s: &[u64], whole: &[u64], axis: usize) -> bool {
+    let lead = whole.len().checked_sub(s.len());
+    lead.is_some_and(|lead| {
+        s.iter().product::<u64>() == whole[axis] && axis >= lead && s.get(axis - lead) == Some(&whole[axis])
+    })
+}
+
+impl Tail {
+    /// The attributes of the fused node.
+    fn attrs(&self, attrs: &mut AttrMap) {
+        if self.alpha != 1.0 {
+            attrs.set("alpha", AttrValue::Float(self.alpha));
+        }
+        if let Some((name, numbers)) = &self.act {
+            set_activation(attrs, name, numbers.clone());
+        }
+    }
+}

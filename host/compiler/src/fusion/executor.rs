@@ -1,0 +1,83 @@
+//! `FusionPassExecutor`: the passes that plugins bring, at a stage (003, 3.3; facts 4.2): before and after shapes are inferred, where the
+//! engines optimise the original graph, after the built-in fusions, after precision, after the original graph is optimised.
+//!
+//! Fusions of engines (`OptimizeOriginalGraph`, `AfterPrecisionRefine`) are for kernels of their own library: they stay away where every
+//! engine of that library is excluded, and run again while they change the graph, since one makes what another looks for.
+use super::report;
+use crate::error::Result;
+use crate::pass::{PassManager, PassRecord, Records};
+use ge_ir::Model;
+use ge_ir::view::GraphContext;
+use ge_plugin::PassHandle;
+use ge_plugin_api::pass::PassStage;
+use std::time::Instant;
+
+/// Rounds of an engine's fusions at most.
+const MOST_ROUNDS: usize = 4;
+
+/// Runs the passes of plugins.
+pub struct FusionPassExecutor<'m, 'a> {
+    manager: &'m PassManager<'a>,
+}
+
+impl<'m, 'a> FusionPassExecutor<'m, 'a> {
+    /// With the levels and switches of a compilation.
+    pub fn new(manager: &'m PassManager<'a>) -> Self {
+        FusionPassExecutor { manager }
+    }
+
+    /// Runs what is enabled of a stage, in plugin order.
+    ///
+    /// # Errors
+    /// A pass fails or records what cannot be applied; it is named.
+    pub fn stage(&self, stage: PassStage, model: &mut Model, records: &mut Records) -> Result<()> {
+        let bound = (stage == PassStage::AFTER_PRECISION_REFINE).then_some("ge.x.auto_fusion");
+        let of_engines = stage == PassStage::OPTIMIZE_ORIGINAL_GRAPH || stage == PassStage::AFTER_PRECISION_REFINE;
+        let all = &self.manager.toolbox().passes;
+        let passes: Vec<&PassHandle> = all
+            .iter()
+            .filter(|p| p.info.stage == stage && self.manager.enabled(p.name(), p.info.level, bound))
+            .filter(|p| !of_engines || self.takes_part(&p.owner().name))
+            .collect();
+        for _ in 0..if of_engines { MOST_ROUNDS } else { 1 } {
+            let mut changed = false;
+            for p in &passes {
+                changed |= self.pass(p, model, records)?;
+            }
+            if !changed {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a library has no engines, or one of them takes part.
+    fn takes_part(&self, plugin: &str) -> bool {
+        let mut engines = self.manager.toolbox().engines.iter().filter(|e| e.plugin == plugin).peekable();
+        engines.peek().is_none() || engines.any(|e| e.excluded.is_none())
+    }
+
+    /// Runs one pass on each graph; whether it changed one.
+    ///
+    /// # Errors
+    /// As [`FusionPassExecutor::stage`].
+    pub fn pass(&self, p: &PassHandle, model: &mut Model, records: &mut Records) -> Result<bool> {
+        let start = Instant::now();
+        let who = format!("pass {} of plugin {}", p.name(), p.owner().name);
+        let (mut visits, mut changes, mut gi) = (0, 0, 0);
+        while gi < model.graphs().len() {
+            visits += model.graphs()[gi].len() as u64;
+            let mut edits = p.run(&GraphContext::new(model, gi).graph())?;
+            let told = report::take(&mut edits);
+            // Before shapes are inferred there is nothing to hold a shape against.
+            let shapes = p.info.stage != PassStage::BEFORE_INFER_SHAPE;
+            let applied = self.manager.apply_foreign(&who, gi, edits, shapes, model)?;
+            changes += if told.fused.is_empty() { applied } else { told.fused.len() as u64 };
+            told.keep(records);
+            gi += 1;
+        }
+        let micros = start.elapsed().as_micros() as u64;
+        records.runs.push(PassRecord { stage: "custom", pass: p.name().to_owned(), micros, visits, changes });
+        Ok(changes > 0)
+    }
+}

@@ -1,0 +1,212 @@
+//! `FuseInspector`: whether nodes may become others (attributes that agree, no cycle), and the report of those that did.
+use super::Verdict;
+use crate::patch::{Edit, Patch};
+use crate::types::{Attr, AttrValue, Key, NodeId, ValueRef};
+use crate::view::{Graph, Node};
+use std::collections::{HashMap, HashSet};
+
+/// Attribute of a fused node: names of the nodes it stands for.
+pub const ORIGINALS: &str = "_datadump_original_op_names";
+/// Attribute of a fused node: the passes that made it, the last one at the end.
+pub const PASS_NAME: &str = "_pass_name";
+/// Graph attribute by which a pass reports to the host; it never reaches a graph. A list of texts: `fused`, the pass, the names
+/// of the nodes before and after (each list joined by `;`), or `refused`, the pass, a node's name, and why.
+pub const REPORT: &str = "_fusion_report";
+
+/// Attributes in which nodes must agree to become one: who computes them and where they stand. The fused node gets them.
+pub const CONSISTENT: &[&str] = &[
+    "_engine",
+    "_op_kernel_lib",
+    "_stream_label",
+    "_user_stream_label",
+    "_user_stream_priority",
+    "_parallel_group",
+    "NewStreamId",
+    "_continuous_stream_label",
+    "_attached_stream_info",
+    "_attached_stream_info_list",
+    "_force_attach_stream",
+    "_event_multiplexing",
+    "_batch_num",
+    "_batch_label",
+    "_super_kernel_scope",
+    "_op_aicore_num",
+    "_op_vectorcore_num",
+    "_op_exec_never_timeout",
+    "_rts_label_node",
+    "_active_label_list",
+    "_subgraph_end_node",
+    "_force_unknown_shape",
+    "_keep_dtype",
+];
+
+/// Whether a node holds subgraphs, which no fusion looks into.
+pub(super) fn has_subgraph(n: &Node<'_>) -> bool {
+    let graph = |v: &AttrValue| match v {
+        AttrValue::Graph(_) => true,
+        AttrValue::List(l) => l.iter().any(|v| matches!(v, AttrValue::Graph(_))),
+        _ => false,
+    };
+    n.attrs().iter().any(|a| graph(&a.value))
+}
+
+/// The border of a set of nodes: what leaves it is one of `outputs`, and no control edge crosses it.
+pub(super) fn border(g: &Graph<'_>, nodes: &[NodeId], outputs: &[ValueRef]) -> Verdict {
+    for &id in nodes {
+        let n = g.node(id);
+        for k in 0..n.outputs().len() as u32 {
+            let v = n.value(k);
+            if outputs.contains(&v) {
+                continue;
+            }
+            if let Some(u) = g.users(v).iter().find(|u| !nodes.contains(&u.node)) {
+                let reader = g.node(u.node);
+                return Err(match reader.op() {
+                    "NetOutput" => {
+                        format!("output {k} of `{}`, inside the pattern, is an output of the graph", n.name())
+                    }
+                    _ => format!(
+                        "output {k} of `{}`, inside the pattern, is read by `{}` outside of it",
+                        n.name(),
+                        reader.name()
+                    ),
+                });
+            }
+        }
+        if let Some(c) = n.controls().iter().chain(g.control_users(id)).find(|c| !nodes.contains(c)) {
+            return Err(format!("a control edge joins `{}`, inside the pattern, to `{}`", n.name(), g.node(*c).name()));
+        }
+    }
+    Ok(())
+}
+
+/// Says whether nodes may be fused, and keeps what was fused, so that later answers count it.
+pub struct FuseInspector<'g> {
+    graph: Graph<'g>,
+    place: HashMap<NodeId, usize>,
+    /// Sets fused so far with more than one output, with their first and last places.
+    groups: Vec<(Vec<NodeId>, usize, usize)>,
+    group_of: HashMap<NodeId, usize>,
+}
+
+impl<'g> FuseInspector<'g> {
+    /// For one graph.
+    pub fn new(graph: &Graph<'g>) -> Self {
+        FuseInspector { graph: *graph, place: HashMap::new(), groups: Vec::new(), group_of: HashMap::new() }
+    }
+
+    /// Whether these nodes may become one: they agree in [`CONSISTENT`], and no path leaves them and comes back.
+    ///
+    /// # Errors
+    /// Why not, in words.
+    pub fn can_fuse(&mut self, nodes: &[NodeId]) -> Verdict {
+        self.attributes(nodes)?;
+        self.cycle(nodes)
+    }
+
+    fn attributes(&self, nodes: &[NodeId]) -> Verdict {
+        let Some(&first) = nodes.first() else { return Err("there is nothing to fuse".into()) };
+        let a = self.graph.node(first);
+        for key in CONSISTENT {
+            let key = Key::new(key);
+            let want = a.attr(key);
+            for id in &nodes[1..] {
+                let b = self.graph.node(*id);
+                if b.attr(key) != want {
+                    let say = |v: Option<&AttrValue>| v.map_or("not set".to_owned(), brief);
+                    return Err(format!(
+                        "attribute `{}` is {} on `{}` and {} on `{}`",
+                        key.as_str(),
+                        say(want),
+                        a.name(),
+                        say(b.attr(key)),
+                        b.name()
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn cycle(&mut self, nodes: &[NodeId]) -> Verdict {
+        let g = self.graph;
+        let inside: HashSet<NodeId> = nodes.iter().copied().collect();
+        let leaving = |id: NodeId| {
+            let n = g.node(id);
+            let readers = (0..n.outputs().len() as u32).flat_map(move |k| g.users(n.value(k)).iter().map(|u| u.node));
+            readers.chain(g.control_users(id).iter().copied()).collect::<Vec<_>>()
+        };
+        // Where only one node has readers outside and every other is before it, what leaves cannot come back.
+        let open = nodes.iter().filter(|n| leaving(**n).iter().any(|r| !inside.contains(r))).count();
+        if open <= 1 && self.groups.is_empty() {
+            return Ok(());
+        }
+        if self.place.is_empty() {
+            self.place = g.order().iter().enumerate().map(|(i, id)| (*id, i)).collect();
+        }
+        let at = |id: &NodeId| self.place.get(id).copied().unwrap_or(usize::MAX);
+        let mut limit = nodes.iter().map(at).max().unwrap_or(0);
+        // A set that was fused before reaches from its first place to its last.
+        while let Some(more) = self.groups.iter().filter(|g| g.1 <= limit && g.2 > limit).map(|g| g.2).max() {
+            limit = more;
+        }
+        let mut todo: Vec<NodeId> = nodes.iter().flat_map(|n| leaving(*n)).filter(|r| !inside.contains(r)).collect();
+        let mut seen: HashSet<NodeId> = HashSet::new();
+        while let Some(id) = todo.pop() {
+            if inside.contains(&id) {
+                return Err(format!(
+                    "a path leaves the nodes and comes back to `{}`: the graph would have a cycle",
+                    g.node(id).name()
+                ));
+            }
+            if at(&id) > limit || !seen.insert(id) {
+                continue;
+            }
+            todo.extend(leaving(id));
+            if let Some(group) = self.group_of.get(&id) {
+                todo.extend(self.groups[*group].0.iter().flat_map(|n| leaving(*n)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells that nodes became others (`after` by name; none: they are only deleted). Later answers count it, and the host lists it.
+    pub fn report(&mut self, pass: &str, before: &[NodeId], after: &[String], patch: &mut Patch) {
+        let names: Vec<&str> = before.iter().map(|n| self.graph.node(*n).name()).collect();
+        tell(patch, ["fused", pass, &names.join(";"), &after.join(";")]);
+        if self.place.is_empty() {
+            self.place = self.graph.order().iter().enumerate().map(|(i, id)| (*id, i)).collect();
+        }
+        let inside: HashSet<NodeId> = before.iter().copied().collect();
+        let open = before.iter().filter(|n| {
+            let n = self.graph.node(**n);
+            (0..n.outputs().len() as u32)
+                .any(|k| self.graph.users(n.value(k)).iter().any(|u| !inside.contains(&u.node)))
+        });
+        if open.count() > 1 {
+            let places: Vec<usize> = before.iter().filter_map(|n| self.place.get(n).copied()).collect();
+            let span = (places.iter().min().copied().unwrap_or(0), places.iter().max().copied().unwrap_or(0));
+            self.group_of.extend(before.iter().map(|n| (*n, self.groups.len())));
+            self.groups.push((before.to_vec(), span.0, span.1));
+        }
+    }
+
+    /// Tells why a node was left as it is.
+    pub fn refuse(&self, pass: &str, node: NodeId, why: &str, patch: &mut Patch) {
+        tell(patch, ["refused", pass, self.graph.node(node).name(), why]);
+    }
+}
+
+fn tell(patch: &mut Patch, words: [&str; 4]) {
+    let words: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
+    patch.push(Edit::SetGraphAttr(Attr { key: Key::new(REPORT), value: words.into() }));
+}
+
+fn brief(v: &AttrValue) -> String {
+    match v {
+        AttrValue::Int(i) => i.to_string(),
+        AttrValue::Bool(b) => b.to_string(),
+        AttrValue::Str(s) => format!("\"{s}\""),
+        other => format!("a {}", other.kind()),
+    }
+}

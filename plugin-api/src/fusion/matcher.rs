@@ -1,0 +1,278 @@
+//! `PatternMatcher`: finds a pattern from its outputs, backtracking where operands may stand in either order or where several
+//! readers are candidates, and checks the border of what it found.
+use super::inspector;
+use super::pattern::{At, Pattern, Place};
+use crate::types::{ConstTensor, NodeId, ValueRef};
+use crate::view::{Graph, Node};
+use std::collections::HashSet;
+
+/// Steps that one start may take: a pattern that has more choices than this is given up there.
+const STEPS: u32 = 20_000;
+
+/// A place where a pattern was found.
+#[derive(Clone, Debug)]
+pub struct Match<'g> {
+    graph: Shown<'g>,
+    captures: Vec<(String, Option<ValueRef>)>,
+    nodes: Vec<NodeId>,
+    outputs: Vec<ValueRef>,
+}
+
+/// A graph that prints as nothing.
+#[derive(Clone, Copy)]
+struct Shown<'g>(Graph<'g>);
+impl core::fmt::Debug for Shown<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(self.0.name())
+    }
+}
+
+impl<'g> Match<'g> {
+    /// The graph.
+    pub fn graph(&self) -> Graph<'g> {
+        self.graph.0
+    }
+    /// A captured value; the absent one where an optional input is not given, or where nothing has that name.
+    pub fn value(&self, name: &str) -> ValueRef {
+        self.maybe(name).unwrap_or(ValueRef::ABSENT)
+    }
+    /// A captured value, if it is there.
+    pub fn maybe(&self, name: &str) -> Option<ValueRef> {
+        self.captures.iter().find(|(n, _)| n == name).and_then(|(_, v)| *v)
+    }
+    /// The node that produces a captured value (an empty node where nothing has that name).
+    pub fn node(&self, name: &str) -> Node<'g> {
+        self.graph.0.node(self.value(name).node)
+    }
+    /// The value of a captured constant.
+    pub fn constant(&self, name: &str) -> Option<&'g ConstTensor> {
+        self.graph.0.constant(self.maybe(name)?)
+    }
+    /// Operators of the match in topological order.
+    pub fn nodes(&self) -> &[NodeId] {
+        &self.nodes
+    }
+    /// The values that the pattern's outputs are.
+    pub fn outputs(&self) -> &[ValueRef] {
+        &self.outputs
+    }
+    /// The node that gives output 0.
+    pub fn root(&self) -> Node<'g> {
+        self.graph.0.node(self.outputs.first().map_or(NodeId(u32::MAX), |v| v.node))
+    }
+}
+
+/// Gives the matches of a pattern one after the other, in topological order of output 0; none shares a node with one before.
+pub struct PatternMatcher<'g, 'p> {
+    graph: Graph<'g>,
+    pattern: &'p Pattern,
+    at: usize,
+    taken: HashSet<NodeId>,
+    refusals: Vec<(NodeId, String)>,
+}
+
+struct Search<'m, 'g> {
+    graph: Graph<'g>,
+    pattern: &'m Pattern,
+    taken: &'m HashSet<NodeId>,
+    /// By place: the node of an operator, the value of an input or a constant.
+    bound: Vec<Option<ValueRef>>,
+    steps: u32,
+    refusal: Option<String>,
+}
+
+impl<'g, 'p> PatternMatcher<'g, 'p> {
+    /// For one graph.
+    pub fn new(graph: &Graph<'g>, pattern: &'p Pattern) -> Self {
+        PatternMatcher { graph: *graph, pattern, at: 0, taken: HashSet::new(), refusals: Vec::new() }
+    }
+    /// Keeps nodes out of further matches.
+    pub fn take(&mut self, nodes: impl IntoIterator<Item = NodeId>) {
+        self.taken.extend(nodes);
+    }
+    /// Lets the nodes of a match that was not used be matched again, from a later start.
+    pub fn give_back(&mut self, m: &Match<'_>) {
+        for n in m.nodes() {
+            self.taken.remove(n);
+        }
+    }
+    /// Places where all but the border fitted: the node of output 0, and why it is no match.
+    pub fn refusals(&mut self) -> Vec<(NodeId, String)> {
+        core::mem::take(&mut self.refusals)
+    }
+    /// The next match.
+    pub fn next_match(&mut self) -> Option<Match<'g>> {
+        let (types, order) = (self.pattern.root_types(), self.graph.order());
+        let out = *self.pattern.outputs.first()?;
+        while let Some(&id) = order.get(self.at) {
+            self.at += 1;
+            if self.taken.contains(&id) || !types.contains(&self.graph.node(id).op_key()) {
+                continue;
+            }
+            let mut s = Search {
+                graph: self.graph,
+                pattern: self.pattern,
+                taken: &self.taken,
+                bound: vec![None; self.pattern.places.len()],
+                steps: 0,
+                refusal: None,
+            };
+            if s.solve(vec![(out, ValueRef::new(id, out.output))]) {
+                let m = s.found();
+                self.taken.extend(m.nodes.iter().copied());
+                return Some(m);
+            }
+            if let Some(why) = s.refusal {
+                self.refusals.push((id, why));
+            }
+        }
+        None
+    }
+}
+
+impl<'g> Search<'_, 'g> {
+    /// Whether the goals (this place is that value) can all be met, and the border then holds; what is bound stays bound.
+    fn solve(&mut self, mut goals: Vec<(At, ValueRef)>) -> bool {
+        self.steps += 1;
+        if self.steps > STEPS {
+            self.refusal = Some(format!("the pattern has more than {STEPS} ways to be tried here"));
+            return false;
+        }
+        let Some((at, v)) = goals.pop() else { return self.further() };
+        let places = &self.pattern.places;
+        let Some(place) = places.get(at.node) else { return false };
+        if let Some(old) = self.bound[at.node] {
+            let same = match place {
+                Place::Op { .. } => !v.is_absent() && old.node == v.node && at.output == v.output,
+                _ => old == v,
+            };
+            return same && self.solve(goals);
+        }
+        match place {
+            Place::Input { optional } => (*optional || !v.is_absent()) && self.bind(at.node, v, goals),
+            Place::Constant(test) => {
+                let fits = self.graph.constant(v).is_some_and(|c| test.as_ref().is_none_or(|t| t(c)));
+                fits && self.bind(at.node, v, goals)
+            }
+            Place::Op { types, inputs, commutative, tests } => {
+                let Some(n) = (!v.is_absent()).then(|| self.graph.find(v.node)).flatten() else { return false };
+                let given = n.inputs().iter().rposition(|v| !v.is_absent()).map_or(0, |i| i + 1);
+                let fits = v.output == at.output
+                    && types.contains(&n.op_key())
+                    && given <= inputs.len()
+                    && !self.taken.contains(&n.id())
+                    && !self.is_bound(n.id())
+                    && !inspector::has_subgraph(&n)
+                    && tests.iter().all(|t| t(&n));
+                if !fits {
+                    return false;
+                }
+                let value = |i: usize| n.inputs().get(i).copied().unwrap_or(ValueRef::ABSENT);
+                let turns: &[[usize; 2]] =
+                    if *commutative && inputs.len() == 2 { &[[0, 1], [1, 0]] } else { &[[0, 1]] };
+                for turn in turns {
+                    let mut next = goals.clone();
+                    // The first operand is looked at first.
+                    for (i, input) in inputs.iter().enumerate().rev() {
+                        next.push((*input, value(turn.get(i).copied().filter(|_| i < 2).unwrap_or(i))));
+                    }
+                    if self.bind(at.node, ValueRef::new(n.id(), at.output), next) {
+                        return true;
+                    }
+                }
+                false
+            }
+        }
+    }
+
+    fn bind(&mut self, place: usize, v: ValueRef, goals: Vec<(At, ValueRef)>) -> bool {
+        self.bound[place] = Some(v);
+        let done = self.solve(goals);
+        if !done {
+            self.bound[place] = None;
+        }
+        done
+    }
+
+    fn is_op(&self, place: usize) -> bool {
+        matches!(self.pattern.places.get(place), Some(Place::Op { .. }))
+    }
+
+    fn is_bound(&self, id: NodeId) -> bool {
+        self.bound.iter().enumerate().any(|(p, b)| self.is_op(p) && b.is_some_and(|v| v.node == id))
+    }
+
+    /// The value of the graph that a bound place's value is.
+    fn actual(&self, at: At) -> Option<ValueRef> {
+        let b = (*self.bound.get(at.node)?)?;
+        Some(if self.is_op(at.node) { ValueRef::new(b.node, at.output) } else { b })
+    }
+
+    /// All goals are met: goes on with an operator of another output that reads what is bound, if one is left.
+    fn further(&mut self) -> bool {
+        let pattern = self.pattern;
+        let mut open = false;
+        for (p, place) in pattern.places.iter().enumerate() {
+            let Place::Op { inputs, types, .. } = place else { continue };
+            if self.bound[p].is_some() || !self.needed(p) {
+                continue;
+            }
+            open = true;
+            let Some(v) = inputs.iter().find_map(|i| self.actual(*i).filter(|v| !v.is_absent())) else { continue };
+            let mut readers: Vec<NodeId> = self.graph.users(v).iter().map(|u| u.node).collect();
+            readers.sort_unstable();
+            readers.dedup();
+            for r in readers {
+                if types.contains(&self.graph.node(r).op_key())
+                    && self.solve(vec![(At { node: p, output: 0 }, ValueRef::new(r, 0))])
+                {
+                    return true;
+                }
+            }
+            return false;
+        }
+        !open && self.border()
+    }
+
+    /// Whether an output of the pattern needs a place.
+    fn needed(&self, place: usize) -> bool {
+        let mut todo: Vec<usize> = self.pattern.outputs.iter().map(|o| o.node).collect();
+        let mut seen = vec![false; self.pattern.places.len()];
+        while let Some(p) = todo.pop() {
+            if p == place {
+                return true;
+            }
+            if core::mem::replace(&mut seen[p], true) {
+                continue;
+            }
+            if let Some(Place::Op { inputs, .. }) = self.pattern.places.get(p) {
+                todo.extend(inputs.iter().map(|i| i.node));
+            }
+        }
+        false
+    }
+
+    fn found(&self) -> Match<'g> {
+        // Places are made inputs first: their order is topological.
+        let nodes =
+            (0..self.bound.len()).filter(|p| self.is_op(*p)).filter_map(|p| self.bound[p].map(|v| v.node)).collect();
+        let captures = self.pattern.names.iter();
+        Match {
+            graph: Shown(self.graph),
+            captures: captures.map(|(n, at)| (n.clone(), self.actual(*at).filter(|v| !v.is_absent()))).collect(),
+            nodes,
+            outputs: self.pattern.outputs.iter().filter_map(|o| self.actual(*o)).collect(),
+        }
+    }
+
+    fn border(&mut self) -> bool {
+        let m = self.found();
+        match inspector::border(&self.graph, &m.nodes, &m.outputs) {
+            Ok(()) => true,
+            Err(why) => {
+                self.refusal.get_or_insert(why);
+                false
+            }
+        }
+    }
+}

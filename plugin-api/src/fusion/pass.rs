@@ -1,0 +1,136 @@
+//! Passes made of patterns: `PatternFusionPass` and `DecomposePass`.
+use super::rewriter::Boundary;
+use super::{Expr, Match, Pattern, PatternBuilder, PatternMatcher, Replacement, SubgraphRewriter, Verdict};
+use crate::diagnostic::Result;
+use crate::pass::{Pass, PassInfo, PassLevel, PassStage};
+use crate::patch::Patch;
+use crate::types::ValueRef;
+use crate::view::{Graph, Node};
+
+/// A fusion by patterns.
+pub trait PatternFusion: Send + Sync {
+    /// What it is.
+    fn info(&self) -> PassInfo;
+    /// What it looks for; where two fit, the first one wins.
+    fn patterns(&self) -> Vec<Pattern>;
+    /// Conditions that a pattern cannot say.
+    ///
+    /// # Errors
+    /// Why the match is left as it is, in words.
+    fn meets(&self, m: &Match<'_>) -> Verdict {
+        let _ = m;
+        Ok(())
+    }
+    /// What takes its place: one value for each output of the pattern. Old values alone delete the match.
+    ///
+    /// # Errors
+    /// Why the match is left as it is, in words.
+    fn replacement(&self, m: &Match<'_>, r: &Replacement<'_>) -> Verdict<Vec<ValueRef>>;
+}
+
+/// A [`PatternFusion`] as a pass.
+pub struct PatternFusionPass<T>(pub T);
+
+impl<T: PatternFusion> Pass for PatternFusionPass<T> {
+    fn info(&self) -> PassInfo {
+        self.0.info()
+    }
+    fn run(&self, graph: &Graph<'_>, patch: &mut Patch) -> Result<()> {
+        let name = self.0.info().name.to_string();
+        let mut rewriter = SubgraphRewriter::new(&name, graph, patch);
+        for pattern in self.0.patterns() {
+            let mut matcher = PatternMatcher::new(graph, &pattern);
+            while let Some(m) = matcher.next_match() {
+                // Part of what an earlier pattern took, or of no use: its nodes are free for a later start.
+                let done = !m.nodes().iter().any(|n| rewriter.is_gone(*n))
+                    && match self.0.meets(&m) {
+                        Ok(()) => rewriter.replace(&Boundary::from(&m), |r| self.0.replacement(&m, r)),
+                        Err(why) => {
+                            rewriter.refuse(m.root().id(), &why);
+                            false
+                        }
+                    };
+                if !done {
+                    matcher.give_back(&m);
+                }
+            }
+            for (node, why) in matcher.refusals() {
+                if !rewriter.is_gone(node) {
+                    rewriter.refuse(node, &why);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A fusion made of two closures, by [`crate::register_fusion!`].
+pub struct FnFusion {
+    /// Name.
+    pub name: &'static str,
+    /// Where.
+    pub stage: PassStage,
+    /// Level.
+    pub level: PassLevel,
+    /// One line of what it does.
+    pub help: &'static str,
+    /// What it looks for.
+    pub pattern: for<'p> fn(&'p PatternBuilder) -> Expr<'p>,
+    /// What takes its place.
+    pub replacement: for<'m> fn(&'m Match<'m>, &'m Replacement<'m>) -> Verdict<ValueRef>,
+}
+
+impl PatternFusion for FnFusion {
+    fn info(&self) -> PassInfo {
+        PassInfo::new(self.name, self.stage, self.level, self.help)
+    }
+    fn patterns(&self) -> Vec<Pattern> {
+        vec![Pattern::new(self.pattern)]
+    }
+    fn replacement(&self, m: &Match<'_>, r: &Replacement<'_>) -> Verdict<Vec<ValueRef>> {
+        Ok(vec![(self.replacement)(m, r)?])
+    }
+}
+
+/// A node taken apart: the opposite of a fusion.
+pub trait Decompose: Send + Sync {
+    /// What it is.
+    fn info(&self) -> PassInfo;
+    /// Operator types that it is about.
+    fn ops(&self) -> &[&str];
+    /// Conditions.
+    ///
+    /// # Errors
+    /// Why the node is left as it is, in words.
+    fn meets(&self, node: &Node<'_>) -> Verdict {
+        let _ = node;
+        Ok(())
+    }
+    /// What takes its place: one value for each of its outputs.
+    ///
+    /// # Errors
+    /// Why the node is left as it is, in words.
+    fn replacement(&self, node: &Node<'_>, r: &Replacement<'_>) -> Verdict<Vec<ValueRef>>;
+}
+
+/// A [`Decompose`] as a pass.
+pub struct DecomposePass<T>(pub T);
+
+impl<T: Decompose> Pass for DecomposePass<T> {
+    fn info(&self) -> PassInfo {
+        self.0.info()
+    }
+    fn run(&self, graph: &Graph<'_>, patch: &mut Patch) -> Result<()> {
+        let name = self.0.info().name.to_string();
+        let mut rewriter = SubgraphRewriter::new(&name, graph, patch);
+        for node in graph.nodes().filter(|n| self.0.ops().contains(&n.op())) {
+            let outputs = (0..node.outputs().len() as u32).map(|k| node.value(k)).collect();
+            let b = Boundary { nodes: vec![node.id()], outputs };
+            rewriter.replace(&b, |r| {
+                self.0.meets(&node)?;
+                self.0.replacement(&node, r)
+            });
+        }
+        Ok(())
+    }
+}

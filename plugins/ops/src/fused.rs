@@ -1,0 +1,113 @@
+//! What fusions make of several operators. `activation` is one of `none relu clip leaky_relu sigmoid tanh gelu gelu_tanh silu
+//! hard_sigmoid hard_swish elu`; `activation_params` are its numbers (`clip`: low, high; `leaky_relu`, `elu`: alpha;
+//! `hard_sigmoid`: alpha, beta).
+//!
+//! * `FusedConv(x, filter, bias? [O], residual? of y's shape) {as Conv2D, activation, activation_params}`:
+//!   activation(conv(x, filter) + bias + residual).
+//! * `FusedMatMul(x1, x2, bias? [N], x3? of y's shape) {transpose_x1, transpose_x2, alpha, activation, activation_params}`:
+//!   activation(alpha·x1·x2 + bias + x3), with the leading axes of `BatchMatMulV2`.
+//! * `FusedElementwise(x...) {steps, dtype?}`: a chain of element-wise steps over the broadcast shape, computed in single
+//!   precision and rounded once. A step is an operator and its operands: `%k` is input k, or step k less the number of inputs;
+//!   else a number. The last step is y. Operators: those of `elementwise.rs` (their numbers behind the operand:
+//!   `LeakyRelu %0 0.01`), `Clip %0 low high`, `Dequantize %0 scale zero`, `Quantize %0 scale zero`.
+//! * `ScaledMaskedSoftmax(x, mask?) {scale}`: softmax(scale·x + mask) over the last axis; mask broadcasts to x.
+use crate::conv::{common, conv2d};
+use crate::matmul::matmul_shape;
+use crate::read;
+use ge_plugin_api::diagnostic::Result;
+use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef, flags, infer};
+use ge_plugin_api::register_ops;
+use ge_plugin_api::types::dtype::FLOATS;
+use ge_plugin_api::types::{DType, Shape, TensorDesc};
+
+/// Names of activations.
+const ACTIVATIONS: &[&str] = &[
+    "none",
+    "relu",
+    "clip",
+    "leaky_relu",
+    "sigmoid",
+    "tanh",
+    "gelu",
+    "gelu_tanh",
+    "silu",
+    "hard_sigmoid",
+    "hard_swish",
+    "elu",
+];
+const CHAINED: &[DType] = &[DType::F32, DType::F16, DType::BF16, DType::I8, DType::U8];
+
+fn activated(d: OpDef) -> OpDef {
+    d.attr("activation", AttrKind::STRING, "none").choices(ACTIVATIONS).attr(
+        "activation_params",
+        AttrKind::FLOATS,
+        Vec::<f64>::new(),
+    )
+}
+
+/// A residual has the shape of the output.
+fn residual_fits(c: &InferCtx<'_>, y: &Shape) -> Result<()> {
+    match c.opt_input(3).and_then(|r| r.shape.sizes()).zip(y.sizes()) {
+        Some((r, y)) if r != y => Err(read::bad("input 3", format!("{r:?}"), format!("{y:?}, as the output"))),
+        _ => Ok(()),
+    }
+}
+fn conv(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+    let out = conv2d(c)?;
+    if let Some(y) = out.first() {
+        residual_fits(c, &y.shape)?;
+    }
+    Ok(out)
+}
+fn mat_mul(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+    let (a, b) = (read::flag(c, "transpose_x1", false), read::flag(c, "transpose_x2", false));
+    let s = matmul_shape(&c.input(0)?.shape, &c.input(1)?.shape, a, b)?;
+    residual_fits(c, &s)?;
+    read::one(c, s)
+}
+fn chain(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+    let mut s = c.input(0)?.shape.clone();
+    for i in 1..c.input_count() {
+        s = infer::broadcast_shapes(&s, &c.input(i)?.shape)?;
+    }
+    let dtype = read::dtype(c, "dtype").unwrap_or(c.input(0)?.dtype);
+    Ok(vec![TensorDesc::new(dtype, s)])
+}
+
+fn defs() -> Vec<OpDef> {
+    let flag = AttrKind::BOOL;
+    vec![
+        activated(common(
+            OpDef::new("FusedConv", conv)
+                .input("x", FLOATS, "T")
+                .input("filter", FLOATS, "T")
+                .opt("bias", FLOATS, "T")
+                .opt("residual", FLOATS, "T")
+                .output("y", FLOATS, "T"),
+            "NCHW",
+        )),
+        activated(
+            OpDef::new("FusedMatMul", mat_mul)
+                .input("x1", FLOATS, "T")
+                .input("x2", FLOATS, "T")
+                .opt("bias", FLOATS, "T")
+                .opt("x3", FLOATS, "T")
+                .output("y", FLOATS, "T")
+                .attr("transpose_x1", flag, false)
+                .attr("transpose_x2", flag, false)
+                .attr("alpha", AttrKind::FLOAT, 1.0),
+        ),
+        OpDef::new("FusedElementwise", chain)
+            .dynamic("x", CHAINED, "")
+            .output("y", CHAINED, "")
+            .required_attr("steps", AttrKind::STRINGS)
+            .opt_attr("dtype", AttrKind::TYPE)
+            .flags(flags::ELEMENTWISE),
+        OpDef::new("ScaledMaskedSoftmax", infer::same)
+            .input("x", FLOATS, "T")
+            .opt("mask", FLOATS, "T")
+            .output("y", FLOATS, "T")
+            .attr("scale", AttrKind::FLOAT, 1.0),
+    ]
+}
+register_ops!(defs);
