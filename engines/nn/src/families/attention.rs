@@ -15,7 +15,7 @@ use std::ops::Range;
 const ROWS: usize = 64;
 
 /// Heads in memory: sizes and strides of batch, head, position.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 struct Heads {
     b: usize,
     n: usize,
@@ -73,6 +73,7 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let (k, v) = (Heads::of(sig.input(1)?, kv, layout)?, Heads::of(sig.input(2)?, kv, layout)?);
     let fits = q.b == k.b && k.b == v.b && q.d == k.d && v.d == q.d && k.n == v.n && k.s == v.s;
     if !fits || kv == 0 || heads % kv != 0 {
+        let [q, k, v] = [q, k, v].map(|h| [h.b, h.n, h.s, h.d]);
         return Err(format!("key {k:?} and value {v:?} for query {q:?}"));
     }
     if sig.output(0)?.shape != sig.input(0)?.shape {

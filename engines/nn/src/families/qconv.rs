@@ -73,20 +73,29 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     };
     let (stride, dilation) = (pair(sig, "strides")?, pair(sig, "dilations")?);
     let (input, output, kernel) = ([ih, iw], [oh, ow], [kh, kw]);
-    let reach = |d: usize| (output[d].max(1) - 1) * stride[d] + (kernel[d] - 1) * dilation[d] + 1;
     let mut pad = [0; 2];
     for d in 0..2 {
-        let total = reach(d).saturating_sub(input[d]);
-        pad[d] = match sig.text("auto_pad", "NOTSET") {
-            "VALID" => 0,
-            "SAME_UPPER" => total / 2,
-            "SAME_LOWER" => total - total / 2,
+        // What the window spans over the padded input must give the output's size.
+        let span = (kernel[d] - 1).checked_mul(dilation[d]).and_then(|v| v.checked_add(1)).ok_or("sizes overflow")?;
+        let reach = (output[d].max(1) - 1).checked_mul(stride[d]).and_then(|v| v.checked_add(span));
+        let total = reach.ok_or("sizes overflow")?.saturating_sub(input[d]);
+        let (begin, end) = match sig.text("auto_pad", "NOTSET") {
+            "VALID" => (0, 0),
+            "SAME_UPPER" => (total / 2, total - total / 2),
+            "SAME_LOWER" => (total - total / 2, total / 2),
             _ => match sig.attrs.ints("pads") {
-                None | Some([]) => 0,
-                Some(p) if p.len() == 4 => usize::try_from(p[d]).map_err(|_| format!("attribute `pads` is {p:?}"))?,
+                None | Some([]) => (0, 0),
+                Some(p) if p.len() == 4 && p.iter().all(|p| (0..1 << 30).contains(p)) => {
+                    (p[d] as usize, p[d + 2] as usize)
+                }
                 Some(p) => return Err(format!("attribute `pads` is {p:?}")),
             },
         };
+        let room = (input[d].saturating_add(begin).saturating_add(end)).checked_sub(span);
+        if room.map(|r| r / stride[d] + 1) != Some(output[d]) {
+            return Err(format!("output 0 is {:?}, the window gives another size", y.shape));
+        }
+        pad[d] = begin;
     }
     Ok(Box::new(QConv { kinds, batch, groups, channels: [c, o], input, output, kernel, stride, dilation, pad, bias }))
 }

@@ -1,6 +1,7 @@
 //! Kernels of `nn` through the engine's own calls: op store, builder, tiling, executor, launch by blocks.
 #![allow(clippy::unwrap_used)]
 
+mod fused;
 mod harness;
 mod matrix;
 mod moves;

@@ -1,0 +1,188 @@
+//! Operators that fusions make, against their parts.
+use crate::harness::*;
+use ge_nn::engine::Nn;
+use ge_plugin_api::types::DType;
+
+const F: DType = DType::F32;
+
+fn texts(v: &[&str]) -> Vec<String> {
+    v.iter().map(|s| (*s).to_owned()).collect()
+}
+
+#[test]
+fn a_product_with_factor_bias_residual_and_activation() {
+    for (dtype, tol) in [(F, 1e-5), (DType::F16, 4e-3), (DType::BF16, 3e-2)] {
+        let (a, b) = (noise(dtype, &[2, 5, 7], 1), noise(dtype, &[11, 7], 2));
+        let (c, r) = (noise(dtype, &[11], 3), noise(dtype, &[2, 5, 11], 4));
+        let want = (0..110).map(|i| {
+            let (row, col) = (i / 11, i % 11);
+            let sum: f64 = (0..7).map(|k| a.data[row * 7 + k] * b.data[col * 7 + k]).sum();
+            let v = 0.5 * sum + c.data[col] + r.data[i];
+            v / (1.0 + (-v).exp())
+        });
+        case("FusedMatMul", &[&a, &b, &c, &r], &[(dtype, &[2, 5, 11])])
+            .with("transpose_x2", true)
+            .with("alpha", 0.5)
+            .with("activation", "silu")
+            .gives(want, tol);
+    }
+}
+
+#[test]
+fn a_convolution_with_residual_and_bounds() {
+    let (x, w) = (noise(F, &[1, 2, 4, 5], 1), noise(F, &[3, 2, 1, 1], 2));
+    let r = noise(F, &[1, 3, 4, 5], 3);
+    let want = (0..60).map(|i| {
+        let (o, p) = (i / 20, i % 20);
+        let v: f64 = (0..2).map(|c| x.data[c * 20 + p] * w.data[o * 2 + c]).sum::<f64>() + r.data[i];
+        v.clamp(-0.25, 0.5)
+    });
+    case("FusedConv", &[&x, &w, &r], &[(F, &[1, 3, 4, 5])])
+        .absent(2)
+        .with("activation", "clip")
+        .with("activation_params", vec![-0.25, 0.5])
+        .gives(want, 1e-5);
+}
+
+#[test]
+fn a_chain_in_every_type_with_a_row_and_a_number() {
+    for (dtype, tol) in [(F, 1e-6), (DType::F16, 2e-3), (DType::BF16, 1.6e-2)] {
+        // More than one block, and a last one that is not full.
+        let (x, b) = (noise(dtype, &[70, 131], 1), noise(dtype, &[131], 2));
+        let want = x.data.iter().enumerate().map(|(i, x)| {
+            let a = x + b.data[i % 131];
+            a - (0.5 * a).tanh()
+        });
+        case("FusedElementwise", &[&x, &b], &[(dtype, &[70, 131])])
+            .with("steps", texts(&["Add %0 %1", "Mul 0.5 %2", "Tanh %3", "Sub %2 %4"]))
+            .gives(want, tol);
+    }
+}
+
+#[test]
+fn a_chain_between_bytes() {
+    let (x, y) = (t(DType::U8, &[4], [0.0, 3.0, 200.0, 255.0]), t(DType::I8, &[4], [-128.0, 0.0, 5.0, 127.0]));
+    let steps = ["Dequantize %0 0.5 3", "Dequantize %1 0.25 -1", "Add %2 %3", "Quantize %4 0.5 10"];
+    let want = [-1.5 - 31.75, 0.25, 98.5 + 1.5, 126.0 + 32.0]
+        .map(|v: f64| ((v / 0.5).round_ties_even() + 10.0).clamp(0.0, 255.0));
+    case("FusedElementwise", &[&x, &y], &[(DType::U8, &[4])])
+        .with("steps", texts(&steps))
+        .with("dtype", DType::U8)
+        .gives(want, 0.0);
+}
+
+#[test]
+fn a_softmax_with_factor_and_mask() {
+    let (x, m) = (noise(F, &[2, 3, 5], 1), noise(F, &[2, 1, 5], 2));
+    let mut want = vec![];
+    for row in 0..6 {
+        let e: Vec<f64> = (0..5).map(|i| (3.0 * x.data[row * 5 + i] + m.data[row / 3 * 5 + i]).exp()).collect();
+        let sum: f64 = e.iter().sum();
+        want.extend(e.iter().map(|v| v / sum));
+    }
+    case("ScaledMaskedSoftmax", &[&x, &m], &[(F, &[2, 3, 5])]).with("scale", 3.0).gives(want, 1e-6);
+}
+
+/// Attention by its definition over `[B, N, S, D]` indices.
+fn attention(
+    q: impl Fn([usize; 4]) -> f64,
+    k: impl Fn([usize; 4]) -> f64,
+    v: impl Fn([usize; 4]) -> f64,
+    m: impl Fn([usize; 4]) -> f64,
+    [b, n, s, t, d]: [usize; 5],
+) -> Vec<[f64; 1]> {
+    let mut out = vec![];
+    for (b, n, s) in (0..b * n * s).map(|i| (i / (n * s), i / s % n, i % s)) {
+        let e: Vec<f64> = (0..t)
+            .map(|t| ((0..d).map(|d| q([b, n, s, d]) * k([b, n, t, d])).sum::<f64>() * 0.5 + m([b, n, s, t])).exp())
+            .collect();
+        let sum: f64 = e.iter().sum();
+        out.extend((0..d).map(|d| [e.iter().enumerate().map(|(t, e)| e * v([b, n, t, d])).sum::<f64>() / sum]));
+    }
+    out
+}
+
+#[test]
+fn attention_by_heads_and_by_positions() {
+    // More query positions than a unit has.
+    let (b, n, s, t_, d) = (2, 2, 70, 5, 3);
+    let (q, k, v) = (noise(F, &[2, 2, 70, 3], 1), noise(F, &[2, 1, 5, 3], 2), noise(F, &[2, 1, 5, 3], 3));
+    let mask = noise(F, &[2, 1, 1, 5], 4);
+    let at = |x: &T, n: usize, s: usize, [b, h, i, j]: [usize; 4]| x.data[((b * n + h.min(n - 1)) * s + i) * 3 + j];
+    let want = attention(
+        |i| at(&q, 2, 70, i),
+        |i| at(&k, 1, 5, i),
+        |i| at(&v, 1, 5, i),
+        |[b, _, _, t]| mask.data[b * 5 + t],
+        [b, n, s, t_, d],
+    );
+    case("PromptFlashAttention", &[&q, &k, &v, &mask], &[(F, &[2, 2, 70, 3])])
+        .with("input_layout", "BNSD")
+        .with("num_heads", 2i64)
+        .with("num_key_value_heads", 1i64)
+        .with("scale_value", 0.5)
+        .gives(want.iter().map(|v| v[0]), 1e-5);
+    // Two heads side by side in a row of six.
+    let (q, k, v) = (noise(F, &[1, 4, 6], 1), noise(F, &[1, 5, 6], 2), noise(F, &[1, 5, 6], 3));
+    let at = |x: &T, [_, h, i, j]: [usize; 4]| x.data[i * 6 + h * 3 + j];
+    let heads = attention(|i| at(&q, i), |i| at(&k, i), |i| at(&v, i), |_| 0.0, [1, 2, 4, 5, 3]);
+    let want = (0..24).map(|i| heads[(i / 3 % 2 * 4 + i / 6) * 3 + i % 3][0]);
+    case("PromptFlashAttention", &[&q, &k, &v], &[(F, &[1, 4, 6])])
+        .with("num_heads", 2i64)
+        .with("scale_value", 0.5)
+        .gives(want, 1e-5);
+}
+
+#[test]
+fn a_convolution_of_bytes_is_the_sum_of_its_numbers() {
+    for (xt, wt, yt, zx, zw, zy) in
+        [(DType::U8, DType::I8, DType::U8, 128.0, 0.0, 3.0), (DType::I8, DType::U8, DType::I8, -7.0, 120.0, -5.0)]
+    {
+        let whole = |d: DType, dims: &[u64], seed: u64| {
+            let low = if d == DType::U8 { 0.0 } else { -128.0 };
+            t(d, dims, noise(F, dims, seed).data.iter().map(|v| ((v + 1.0) * 127.0).floor() + low))
+        };
+        let (x, w) = (whole(xt, &[1, 2, 6, 7], 1), whole(wt, &[3, 2, 3, 3], 2));
+        let scalar = |d: DType, v: f64| t(d, &[], [v]);
+        let (sw, b) = (t(F, &[3], [0.01, 0.02, 0.005]), t(DType::I32, &[3], [100.0, -50.0, 0.0]));
+        let zws = t(wt, &[3], [zw; 3]);
+        let mut want = vec![];
+        for (o, oy, ox) in (0..3 * 3 * 4).map(|i| (i / 12, i / 4 % 3, i % 4)) {
+            let mut sum = b.data[o];
+            for (c, ky, kx) in (0..18).map(|i| (i / 9, i / 3 % 3, i % 3)) {
+                let (iy, ix) = ((oy * 2 + ky) as i64 - 1, (ox * 2 + kx) as i64 - 1);
+                if (0..6).contains(&iy) && (0..7).contains(&ix) {
+                    sum += (x.data[c * 42 + iy as usize * 7 + ix as usize] - zx)
+                        * (w.data[o * 18 + c * 9 + ky * 3 + kx] - zw);
+                }
+            }
+            let scale = f64::from(0.5f32 * sw.data[o] as f32 / 0.25f32);
+            let (low, high) = if yt == DType::U8 { (0.0, 255.0) } else { (-128.0, 127.0) };
+            want.push(((sum * scale).round_ties_even() + zy).clamp(low, high));
+        }
+        let (sx, sy) = (scalar(F, 0.5), scalar(F, 0.25));
+        let inputs = [&x, &sx, &scalar(xt, zx), &w, &sw, &zws, &sy, &scalar(yt, zy), &b];
+        case("QLinearConv", &inputs, &[(yt, &[1, 3, 3, 4])])
+            .with("strides", vec![2i64, 2])
+            .with("pads", vec![1i64, 1, 1, 1])
+            .gives(want, 0.0);
+    }
+}
+
+#[test]
+fn refusals_have_their_reasons() {
+    let ai = Nn::ai_core();
+    let x = noise(F, &[2, 3], 1);
+    let chain =
+        |steps: &[&str]| case("FusedElementwise", &[&x], &[(F, &[2, 3])]).with("steps", texts(steps)).refusal(&ai);
+    assert_eq!(chain(&["Add %0 %1"]), "step `Add %0 %1` reads %1, which does not stand before it");
+    assert_eq!(chain(&["Sort %0"]), "no map of one tensor is called Sort");
+    assert!(chain(&["Quantize %0 1 0"]).starts_with("output 0 is f32"));
+    let product = case("FusedMatMul", &[&x, &noise(F, &[3, 2], 2), &x], &[(F, &[2, 2])]).absent(2);
+    assert_eq!(product.refusal(&ai), "input 3 is [2, 3], output 0 [2, 2]");
+    let act = case("FusedMatMul", &[&x, &noise(F, &[3, 2], 2)], &[(F, &[2, 2])]).with("activation", "sine");
+    assert_eq!(act.refusal(&ai), "activation `sine` with 0 numbers");
+    let q = noise(F, &[1, 4, 6], 1);
+    let heads = case("PromptFlashAttention", &[&q, &q, &q], &[(F, &[1, 4, 6])]).with("num_heads", 4i64);
+    assert_eq!(heads.refusal(&ai), "[1, 4, 6] is not BSH with 4 heads");
+}
