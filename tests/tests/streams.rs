@@ -81,6 +81,13 @@ fn streams_that_are_too_long_are_cut_run_right_and_hold() {
         for item in s["items"].as_array().unwrap() {
             assert!(item["tasks"].as_u64().unwrap() <= 64);
         }
+        // Each record and wait is a node of its own, beside the node that it is for.
+        let nodes = doc["graphs"][0]["nodes"].as_array().unwrap();
+        let count = |op: &str| nodes.iter().filter(|n| n["type"] == op).count();
+        let events = doc["events"].as_array().unwrap();
+        assert_eq!((count("Send"), count("Recv")), (events.len(), events.len()));
+        let named = |name: &str| nodes.iter().find(|n| n["name"] == name).unwrap();
+        assert_eq!(named("main_Send_0")["control_inputs"][0], events.iter().find(|e| e["id"] == 0).unwrap()["send"]);
         // The first piece keeps the logical stream's id, the map says which are whose.
         assert_eq!(s["logical_items"][0]["physical"][0], 0);
         assert_eq!(run(dir, &om, &[]), run(dir, "whole.om", &[]));

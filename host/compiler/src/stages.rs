@@ -145,6 +145,7 @@ pub fn compile(
     Ok(GeRootModel {
         name: name.to_owned(),
         engines: toolbox.engines.iter().map(|e| e.info.name.to_string()).collect(),
+        runtime_engine: crate::model::sync_nodes::runtime_engine(toolbox),
         model,
         placement,
         streams: stream_plan,

@@ -1,5 +1,6 @@
 //! From `GeRootModel` to the plain `CompiledModel` that the OM keeps.
 use super::GeRootModel;
+use super::sync_nodes::{Around, SyncNodes};
 use crate::ids::NodeKey;
 use crate::memory::{Io, Slot, Space};
 use bytes::Bytes;
@@ -10,6 +11,7 @@ use ge_model::{
 };
 use ge_plugin_api::abi::ROption;
 use ge_plugin_api::task::TaskType;
+use std::collections::HashMap;
 
 /// Puts everything that was decided into plain data. `time_ns` gives the run time of a node for the simulated clock.
 pub fn assemble(root: &GeRootModel, time_ns: &dyn Fn(NodeKey) -> u64) -> CompiledModel {
@@ -34,21 +36,9 @@ pub fn assemble(root: &GeRootModel, time_ns: &dyn Fn(NodeKey) -> u64) -> Compile
         weights: root.weights.segments.iter().map(|(at, b)| (*at, Bytes::from_owner(b.clone()))).collect(),
         ..CompiledModel::default()
     };
-    // Position of each node in its graph's order.
-    let at: Vec<NodeMap<u32>> = root
-        .model
-        .graphs()
-        .iter()
-        .map(|g| {
-            let mut t = NodeMap::new(g, 0u32);
-            for (i, id) in g.order().iter().enumerate() {
-                t[*id] = i as u32;
-            }
-            t
-        })
-        .collect();
+    let SyncNodes { at, of_task, mut nodes } = SyncNodes::generate(root);
     for gi in 0..root.model.graphs().len() {
-        m.graphs.push(graph(root, gi, &at));
+        m.graphs.push(graph(root, gi, &at, &mut nodes));
     }
     io(root, &mut m);
     m.label_num = labels(root);
@@ -126,11 +116,11 @@ pub fn assemble(root: &GeRootModel, time_ns: &dyn Fn(NodeKey) -> u64) -> Compile
         variables: root.memory.variable_bytes,
         peak: root.memory.peak.clone(),
     };
-    for t in &root.physical.tasks {
+    for (i, t) in root.physical.tasks.iter().enumerate() {
         let mut info = TaskInfo {
             kind: t.task.kind,
             graph: t.node.graph,
-            node: at[t.node.graph as usize][t.node.node],
+            node: of_task.get(&i).copied().unwrap_or(at[t.node.graph as usize][t.node.node]),
             stream: t.physical.0,
             sync_id: t.sync_id,
             sqe_num: t.task.sqe_num,
@@ -202,12 +192,16 @@ fn slot(s: &Slot) -> SlotInfo {
     SlotInfo { space, memory, offset: s.offset, size: s.size, zero_copy: s.zero_copy, ref_input: s.ref_input }
 }
 
-fn graph(root: &GeRootModel, gi: usize, at: &[NodeMap<u32>]) -> GraphInfo {
+fn graph(root: &GeRootModel, gi: usize, at: &[NodeMap<u32>], sync: &mut HashMap<NodeKey, Around>) -> GraphInfo {
     let g = &root.model.graphs()[gi];
     let mut out = GraphInfo { name: g.name().to_owned(), attrs: g.attrs().clone(), nodes: Vec::with_capacity(g.len()) };
     for n in g.nodes() {
         let key = NodeKey::new(gi, n.id());
         let t = &at[gi];
+        let Around { before, after } = sync.remove(&key).unwrap_or_default();
+        let first = out.nodes.len() as u32;
+        let waits = first..first + before.len() as u32;
+        out.nodes.extend(before);
         out.nodes.push(NodeInfo {
             name: n.name().to_owned(),
             op: n.op().to_owned(),
@@ -217,7 +211,7 @@ fn graph(root: &GeRootModel, gi: usize, at: &[NodeMap<u32>]) -> GraphInfo {
                 .iter()
                 .map(|v| if v.is_absent() { None } else { Some(ValueAt { node: t[v.node], output: v.output }) })
                 .collect(),
-            controls: n.controls().iter().map(|c| t[*c]).collect(),
+            controls: n.controls().iter().map(|c| t[*c]).chain(waits).collect(),
             outputs: n.outputs().to_vec(),
             slots: root.memory.outputs[key].iter().map(slot).collect(),
             workspaces: root.memory.workspaces[key].iter().map(slot).collect(),
@@ -228,6 +222,7 @@ fn graph(root: &GeRootModel, gi: usize, at: &[NodeMap<u32>]) -> GraphInfo {
             subgraphs: n.subgraphs().into_iter().map(str::to_owned).collect(),
             refusals: root.records.refusals.get(n.name()).cloned().unwrap_or_default(),
         });
+        out.nodes.extend(after);
     }
     out
 }

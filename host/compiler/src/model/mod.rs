@@ -2,6 +2,7 @@
 pub mod assemble;
 pub mod plan_checker;
 pub mod root_model;
+pub mod sync_nodes;
 pub mod weights;
 
 pub use assemble::assemble;

@@ -22,6 +22,8 @@ pub struct GeRootModel {
     pub placement: Placement,
     /// Names of the engines by id.
     pub engines: Vec<String>,
+    /// Name of the engine of records and waits.
+    pub runtime_engine: String,
     /// Logical streams.
     pub streams: StreamPlan,
     /// The relation that all plans keep.

@@ -30,12 +30,13 @@ fn labels_of(n: &Node) -> Vec<String> {
 /// # Errors
 /// A label that no node has, and a node that wakes its own stream.
 pub fn assign(model: &Model, plan: &mut StreamPlan) -> Result<()> {
-    let mut by_label: BTreeMap<String, BTreeSet<StreamId>> = BTreeMap::new();
+    let gears = gears(model);
+    let mut by_label: BTreeMap<(Option<&str>, String), BTreeSet<StreamId>> = BTreeMap::new();
     let mut labelled: BTreeSet<StreamId> = BTreeSet::new();
     for (key, n) in nodes(model) {
         if let Some(label) = label_of(n) {
             let streams = plan.of[key].into_iter().chain(plan.attached[key].iter().copied());
-            let set = by_label.entry(label).or_default();
+            let set = by_label.entry((gears[key.graph as usize], label)).or_default();
             set.extend(streams);
             labelled.extend(set.iter());
         }
@@ -48,7 +49,7 @@ pub fn assign(model: &Model, plan: &mut StreamPlan) -> Result<()> {
         let labels = labels_of(n);
         let mut set: BTreeSet<StreamId> = BTreeSet::new();
         for l in &labels {
-            match by_label.get(l) {
+            match by_label.get(&(gears[key.graph as usize], l.clone())) {
                 Some(s) => set.extend(s),
                 None => failures.push(
                     Diagnostic::error(format!("`{}` activates the stream label `{l}`, which no node has", n.name()))
@@ -88,6 +89,24 @@ pub fn assign(model: &Model, plan: &mut StreamPlan) -> Result<()> {
     wakes.retain(|_, l| !l.is_empty());
     plan.wakes = wakes;
     if failures.is_empty() { Ok(()) } else { Err(CompileError::Plugin(Error::all(ErrorKind::USAGE, failures))) }
+}
+
+/// The gear of each graph: the branch of a Case with `_batch_num` that it is, or that it is named in.
+fn gears(model: &Model) -> Vec<Option<&str>> {
+    let mut out = vec![None; model.graphs().len()];
+    for (_, case) in nodes(model).filter(|(_, n)| n.op() == "Case" && n.attr("_batch_num").is_some()) {
+        for branch in case.subgraphs() {
+            let mut todo: Vec<usize> = model.graph_index(branch).into_iter().collect();
+            while let Some(g) = todo.pop() {
+                if out[g].is_none() {
+                    out[g] = model.graph_index(branch).map(|b| model.graphs()[b].name());
+                    let below = model.graphs()[g].nodes().flat_map(|n| n.subgraphs());
+                    todo.extend(below.filter_map(|s| model.graph_index(s)));
+                }
+            }
+        }
+    }
+    out
 }
 
 fn holds_switch(model: &Model, plan: &StreamPlan, s: StreamId) -> bool {

@@ -25,10 +25,15 @@ fn times(m: &CompiledModel) -> Vec<(u64, u64)> {
         }
     }
     let mut at = vec![0usize; queues.len()];
+    // A stream that is woken starts then.
+    let mut awake: Vec<bool> = m.streams.physical.iter().map(|p| p.head).collect();
     // Each round runs every stream until it waits for a record that has not come.
     loop {
         let mut moved = false;
         for s in 0..queues.len() {
+            if !awake[s] {
+                continue;
+            }
             while let Some(&i) = queues[s].get(at[s]) {
                 let t = &m.tasks[i];
                 let kind = TaskType(t.kind);
@@ -41,6 +46,16 @@ fn times(m: &CompiledModel) -> Vec<(u64, u64)> {
                     let Some(r) = records.get(&key).and_then(|r| r.get(*k)) else { break };
                     *k += 1;
                     end = end.max(*r);
+                }
+                let wakes = match kind {
+                    TaskType::STREAM_ACTIVE => t.numbers.first(),
+                    TaskType::STREAM_SWITCH => t.numbers.get(2),
+                    _ => None,
+                };
+                if let Some(w) = wakes.and_then(|w| usize::try_from(*w).ok()).filter(|w| *w < awake.len()) {
+                    if !std::mem::replace(&mut awake[w], true) {
+                        streams[w] = streams[w].max(end);
+                    }
                 }
                 if matches!(kind, TaskType::EVENT_RECORD | TaskType::NOTIFY_RECORD) {
                     records.entry(key).or_default().push(end);
