@@ -32,6 +32,8 @@ pub mod fusion;
 pub mod task;
 /// Kernel contracts.
 pub mod kernel;
+/// Kernels launched as one.
+pub mod chain;
 /// Engines.
 pub mod engine;
 /// Devices.

@@ -35,6 +35,7 @@ macro_rules! models {
 
 models!(
     mlp,
+    if_else,
     lenet,
     resnet_cifar,
     inception_batch_concat,

@@ -21,3 +21,5 @@ mod netron;
 mod cli;
 /// A library of a vendor, built from docs/plugins.md.
 mod vendor;
+/// Task lists and their runs.
+mod tasks;

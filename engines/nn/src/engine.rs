@@ -1,13 +1,13 @@
 //! The two engines over one op store: AIcoreEngine offers all of it, VectorEngine the rows marked so.
-use crate::families::grouped;
 use crate::kernel::{Tiling, on_device};
+use crate::on_device as tiling;
 use crate::sig::Sig;
 use crate::store;
 use ge_plugin_api::author::simple::plain_args_format;
 use ge_plugin_api::author::tiling_sink::{self, Owner};
 use ge_plugin_api::device::SocSpec;
 use ge_plugin_api::engine::{
-    Engine, EngineInfo, KernelBinary, LoadRequest, RunningParams, Support, Target, TaskContext, flags,
+    Engine, EngineInfo, KernelBinary, LoadRequest, RunningParams, Support, Target, TaskContext, Workspace, flags,
 };
 use ge_plugin_api::kernel::LoadedKernel;
 use ge_plugin_api::task::{KernelTask, KernelType, Task, TaskType};
@@ -51,9 +51,9 @@ impl Nn {
     }
 }
 
-/// Whether the tiling of a node runs on the device.
-fn is_sunk(node: &Node<'_>) -> bool {
-    node.flag(tiling_sink::SINK) && store::ON_DEVICE_TILING.contains(&node.op())
+/// The inputs whose values the tiling of a node reads on the device; None: it is tiled on the host.
+fn sunk(node: &Node<'_>) -> Option<&'static [u32]> {
+    store::reads(node.op()).filter(|_| node.flag(tiling_sink::SINK))
 }
 
 fn refused(node: &Node<'_>, why: String) -> Error {
@@ -90,9 +90,11 @@ impl Engine for Nn {
 
     fn calc_op_running_param(&self, node: &Node<'_>, _: &Target) -> Result<RunningParams> {
         let sig = Sig::of_node(node).map_err(|e| refused(node, e))?;
-        if is_sunk(node) {
-            let workspaces = grouped::workspaces(&sig);
-            return Ok(tiling_sink::running_params(&[grouped::VALUES_OF], workspaces, Owner::BuiltIn));
+        if let Some(reads) = sunk(node) {
+            let kernel = store::build(&sig).map_err(|e| refused(node, e))?;
+            let given: Vec<u32> = reads.iter().copied().filter(|i| node.input_desc(*i as usize).is_some()).collect();
+            let workspaces = kernel.workspaces().into_iter().map(|bytes| Workspace { bytes, ..Workspace::default() });
+            return Ok(tiling_sink::running_params(&given, workspaces.collect(), Owner::BuiltIn));
         }
         Ok(RunningParams { task_count: 1, ..RunningParams::default() })
     }
@@ -116,17 +118,16 @@ impl Engine for Nn {
             kernel_type: if self.vector { KernelType::MIX_VECTOR_CORE } else { KernelType::TE }.code(),
             block_dim: tiling.block_dim,
             tiling: tiling.encode().into(),
-            args_format: plain_args_format(node, if is_sunk(node) { grouped::workspaces(&sig).len() } else { 0 })
-                .into(),
+            args_format: plain_args_format(node, sunk(node).map_or(0, |_| kernel.workspaces().len())).into(),
             ..KernelTask::default()
         });
         if self.vector {
             task.kind = TaskType::VECTOR_KERNEL.code();
         }
-        if is_sunk(node) {
+        if sunk(node).is_some() {
             let soc = &context.target.soc;
             let cores = self.cores(soc).to_le_bytes();
-            return tiling_sink::sequence(task, soc, Owner::BuiltIn, None, cores.as_slice().into());
+            return tiling_sink::tasks(node, task, soc, Owner::BuiltIn, None, cores.as_slice().into());
         }
         Ok(vec![task])
     }
@@ -141,14 +142,16 @@ impl Engine for Nn {
     fn tilings(&self) -> Vec<(String, String)> {
         let sunk = store::ON_DEVICE_TILING.iter().filter(|_| !self.vector);
         let host = self.op_types().into_iter().map(|op| (op, "host".to_owned()));
-        host.chain(sunk.map(|op| ((*op).to_owned(), "aicpu".to_owned()))).collect()
+        host.chain(sunk.map(|(op, _)| ((*op).to_owned(), "aicpu".to_owned()))).collect()
     }
 
     fn load_kernel(&self, request: &LoadRequest) -> Result<LoadedKernel> {
         let (sig, places) = Sig::of_request(request)?;
         let kernel = store::build(&sig).map_err(|why| Error::damaged(why).at_node(&request.node, &request.op))?;
         if request.task.kind() == TaskType::PREPROCESS_KERNEL {
-            return grouped::load_tiling(request, &sig, kernel.as_ref());
+            let reads = store::reads(&request.op);
+            let reads = reads.ok_or_else(|| Error::damaged(format!("{} has no tiling on the device", request.op)))?;
+            return tiling::load(request, &sig, kernel, reads);
         }
         let needed = places.outputs.len();
         if needed != sig.outputs.len() {

@@ -25,6 +25,19 @@ pub trait Kernel: Send + Sync + 'static {
         let _ = data;
         self.run(units, io)
     }
+    /// Tiling on the device: from the values of the inputs that tiling reads, in the store's order (None: absent), to the words
+    /// of the tiling data.
+    ///
+    /// # Errors
+    /// Where the values do not fit the shapes; and of a kernel without such a tiling.
+    fn tile(&self, values: &[Option<Vec<i64>>]) -> Result<Vec<u64>> {
+        let _ = values;
+        Err(Error::internal("a kernel whose tiling reads no values"))
+    }
+    /// Bytes of each workspace that tiling on the device wants.
+    fn workspaces(&self) -> Vec<u64> {
+        Vec::new()
+    }
 }
 
 /// Inputs and outputs of one block.
@@ -151,6 +164,11 @@ pub fn on_device(kernel: Box<dyn Kernel>, places: Places, node: &str, op: &str) 
     let access = (0..places.bytes.len()).map(|a| if writes(&a) { Access::WRITE } else { Access::READ });
     let (lens, access, context) = (places.bytes.clone(), access.collect(), places.context);
     block_kernel(Box::new(OnDevice { kernel, places, context, node: node.into(), op: op.into() }), lens, access, 0)
+}
+
+/// The words of the tiling data that [`Kernel::tile`] gave.
+pub fn words(data: &[u8]) -> Vec<u64> {
+    data.as_chunks::<8>().0.iter().map(|b| u64::from_le_bytes(*b)).collect()
 }
 
 /// Units of element-wise kernels: this many elements.

@@ -10,6 +10,8 @@
 pub mod sig;
 /// The kernel contract inside this crate, tiling data, and the adapter to the device's.
 pub mod kernel;
+/// Tiling functions that run on the device.
+pub mod on_device;
 /// Kernels by family.
 pub mod families;
 /// Operators, their families and types.

@@ -1,5 +1,7 @@
 //! The op store: one row an operator; the yes and the reason of a no come from the row's family.
-use crate::families::{attention, chain, conv, elementwise, grouped, layout, matmul, norm, pool, qconv, quant, reduce};
+use crate::families::{
+    chain, conv, elementwise, grouped, layout, matmul, norm, pool, qconv, quant, reduce, sequences, topk,
+};
 use crate::kernel::Kernel;
 use crate::sig::{Answer, Sig};
 
@@ -30,10 +32,11 @@ pub const ROWS: &[Row] = &[
     row("FusedMatMul", matmul::build, false),
     row("FusedConv", conv::build, false),
     row("QLinearConv", qconv::build, false),
-    row("PromptFlashAttention", attention::build, false),
+    row("PromptFlashAttention", sequences::build, false),
     row("ScaledMaskedSoftmax", norm::masked_softmax, false),
     row("FusedElementwise", chain::build, true),
     row("GroupedMatmul", grouped::build, false),
+    row("TopKV2", topk::build, false),
     row("Conv2D", conv::build, false),
     row("DepthwiseConv2D", conv::build, false),
     row("Conv3D", conv::build, false),
@@ -147,8 +150,14 @@ pub const ROWS: &[Row] = &[
     row("Gather", layout::gather, true),
 ];
 
-/// Operators whose tiling can run on the device (TILING_ON_AICPU).
-pub const ON_DEVICE_TILING: &[&str] = &["GroupedMatmul"];
+/// Operators whose tiling can run on the device (TILING_ON_AICPU), and the inputs whose values it reads.
+pub const ON_DEVICE_TILING: &[(&str, &[u32])] =
+    &[("GroupedMatmul", &[2]), ("PromptFlashAttention", &[5, 6]), ("TopKV2", &[1])];
+
+/// The inputs whose values an operator's tiling on the device reads.
+pub fn reads(op: &str) -> Option<&'static [u32]> {
+    ON_DEVICE_TILING.iter().find(|(o, _)| *o == op).map(|(_, inputs)| *inputs)
+}
 
 /// The row of an operator type.
 pub fn find(op: &str) -> Option<&'static Row> {

@@ -3,7 +3,7 @@
 //! `import` is the front end's; the rest stand here. Each stage is one module with one entry function; what it decides is a type
 //! of its own, read by those after it.
 use crate::error::{CompileError, Result};
-use crate::feature::{control_flow, tiling_sink};
+use crate::feature::{control_flow, super_kernel, tiling_sink};
 use crate::memory::graph_planner;
 use crate::model::{GeRootModel, weights};
 use crate::options::Options;
@@ -90,7 +90,6 @@ pub fn compile(
         }
     }
     let options = &options;
-    refuse_super_kernels(&model)?;
     tiling_sink::mark(&mut model, toolbox, options, &mut records)?;
     let placement = run.stage("place", &mut model, |m| EnginePlacer::new(toolbox, false)?.run(m))?;
     note_refusals(&placement, &model, &mut records);
@@ -118,14 +117,23 @@ pub fn compile(
             let memory = run.stage("memory", &mut model, |m| {
                 graph_planner::plan(m, toolbox, &placement, &params, &order, &weights, options)
             })?;
-            let mut sync = run.stage("sync", &mut model, |m| {
+            let (mut sync, chains) = run.stage("sync", &mut model, |m| {
                 let mut plan = sync::run(m, &stream_plan, &order, options, &toolbox.target.soc)?;
-                tiling_sink::add_sync(m, &params, &stream_plan, &order, &mut plan);
                 sync::resources::assign(&mut plan, &params, &stream_plan, &order);
-                Ok(plan)
+                // What a super kernel orders by itself needs no events.
+                let plans = super_kernel::chains::Plans {
+                    model: m,
+                    toolbox,
+                    placement: &placement,
+                    params: &params,
+                    streams: &stream_plan,
+                    order: &order,
+                };
+                let chains = super_kernel::form(&plans, &mut plan, &mut records);
+                Ok((plan, chains))
             })?;
             let tasks = run.stage("tasks", &mut model, |m| {
-                TaskGenerator::new(toolbox, &placement, rank_size).run(m, &stream_plan, &order, &sync)
+                TaskGenerator::new(toolbox, &placement, rank_size, &chains).run(m, &stream_plan, &order, &sync)
             })?;
             let input =
                 split::Input { streams: &stream_plan, order: &order, tasks: &tasks, soc: &toolbox.target.soc, options };
@@ -142,6 +150,7 @@ pub fn compile(
         streams::activation::insert_stream_actives(&mut model, &crowded)?;
         placement = EnginePlacer::new(toolbox, true)?.run(&mut model)?;
     };
+    crate::tasks::mark_first_and_last_ops::mark(&mut model, &placement, &stream_plan, &order);
     Ok(GeRootModel {
         name: name.to_owned(),
         engines: toolbox.engines.iter().map(|e| e.info.name.to_string()).collect(),
@@ -256,24 +265,6 @@ fn note_refusals(placement: &Placement, model: &Model, records: &mut Records) {
             }
         }
     }
-}
-
-/// A SuperKernel is not built yet: a node that asks for one is refused, not quietly run as it is.
-fn refuse_super_kernels(model: &Model) -> Result<()> {
-    use ge_plugin_api::diagnostic::{Diagnostic, Error, ErrorKind};
-    let asks: Vec<Diagnostic> = model
-        .graphs()
-        .iter()
-        .flat_map(|g| g.nodes())
-        .filter_map(|n| Some((n, n.attrs().str("_super_kernel_scope")?)))
-        .map(|(n, scope)| {
-            Diagnostic::error(format!("`{}` is in the super kernel `{scope}`, which is not supported yet", n.name()))
-                .code("GE-E0341")
-                .node(n.name(), n.op())
-                .help("take the attribute `_super_kernel_scope` away")
-        })
-        .collect();
-    if asks.is_empty() { Ok(()) } else { Err(CompileError::Plugin(Error::all(ErrorKind::FAILED, asks))) }
 }
 
 struct Run<'o> {

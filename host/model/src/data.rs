@@ -341,7 +341,9 @@ impl CompiledModel {
     pub fn engines_needed(&self) -> Vec<&str> {
         let mut out: Vec<&str> = Vec::new();
         for t in &self.tasks {
-            if let Some(n) = self.node(t.graph, t.node) {
+            let nodes = self.graphs.get(t.graph as usize).map_or(&[][..], |g| &g.nodes[..]);
+            let others = t.nodes.iter().filter_map(|name| nodes.iter().find(|n| n.name == *name));
+            for n in self.node(t.graph, t.node).into_iter().chain(others) {
                 if !out.contains(&n.engine.as_str()) {
                     out.push(&n.engine);
                 }

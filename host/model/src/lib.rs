@@ -12,6 +12,8 @@ mod decode;
 mod desc;
 mod encode;
 mod summary;
+/// Several launches in one task.
+pub mod launch;
 
 pub use check::ModelError;
 pub use data::*;

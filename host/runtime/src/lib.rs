@@ -8,6 +8,8 @@
 pub mod error;
 /// Where arguments lie.
 mod place;
+/// Tasks of several launches.
+mod several;
 /// Loading.
 pub mod load;
 /// What every node wrote.

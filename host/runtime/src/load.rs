@@ -2,9 +2,10 @@
 use crate::capture::Captures;
 use crate::error::RuntimeError;
 use crate::place::{NULL, Places};
+use crate::several::{self, Several};
 use crate::stream_pool::{ModelId, StreamHandle, StreamPool, StreamWish};
 use bytes::Bytes;
-use ge_model::{CompiledModel, NodeInfo, TaskInfo};
+use ge_model::{CompiledModel, NodeInfo, TaskInfo, launch};
 use ge_plugin::EngineHandle;
 use ge_plugin_api::abi::{ROption, RVec};
 use ge_plugin_api::device::{
@@ -72,7 +73,10 @@ impl LoadedModel {
         let captures = if options.capture { Captures::new(&compiled, &mut places)? } else { Captures::default() };
         let mut per_stream = vec![0u32; compiled.streams.physical.len()];
         for (i, t) in compiled.tasks.iter().enumerate() {
-            per_stream[t.stream as usize] += 1 + captures.count_after(i) as u32;
+            let n = per_stream.get_mut(t.stream as usize).ok_or_else(|| RuntimeError::Damaged {
+                what: format!("task {i} is on stream {}, the model has {}", t.stream, compiled.streams.physical.len()),
+            })?;
+            *n += 1 + captures.count_after(i) as u32;
         }
         let wishes: Vec<StreamWish> = compiled
             .streams
@@ -232,7 +236,6 @@ fn bind(
     let node = m
         .node(t.graph, t.node)
         .ok_or_else(|| RuntimeError::Damaged { what: format!("task {index} belongs to no node") })?;
-    let (args, spots) = arguments(m, places, t, node)?;
     let mut numbers = t.numbers.clone();
     if let Some(id) = t.sync_id {
         numbers.insert(0, i64::from(id));
@@ -244,8 +247,47 @@ fn bind(
         })?;
         numbers = vec![captures.renumbered(target.0) as i64];
     }
+    if t.kind == TaskType::SUPER_KERNEL.code() && !t.private.is_empty() {
+        let task = several::bind(&Several { m, places, engines, kernels, device, options }, index, t)?;
+        device.bind(DeviceTask { numbers: numbers.into(), ..task })?;
+        return Ok(());
+    }
+    let (args, spots) = arguments(m, places, t, node)?;
     let is_kernel = !t.kernel_name.is_empty();
-    let resolved = DeviceTask {
+    let resolved = resolved(t, node, &args, spots, numbers);
+    let engine_name = if is_kernel || !t.private.is_empty() || t.kind == TaskType::HCCL.code() {
+        &node.engine
+    } else {
+        &engines.runtime_tasks
+    };
+    let engine = engines.get(engine_name, node)?;
+    if !is_kernel && engine_name == &engines.runtime_tasks {
+        device.bind(resolved)?;
+        return Ok(());
+    }
+    let request = request(m, kernels, t, node, args, options)?;
+    engine.load_task(&request, device.sink(resolved)).map_err(|e| RuntimeError::Border(e.at_node(&node.name, &node.op)))
+}
+
+impl Engines {
+    pub(crate) fn get(&self, name: &str, node: &NodeInfo) -> Result<&EngineHandle, RuntimeError> {
+        self.by_name.get(name).ok_or_else(|| RuntimeError::NoEngine {
+            engine: name.to_owned(),
+            node: node.name.clone(),
+            op: node.op.clone(),
+        })
+    }
+}
+
+/// A task as the device gets it.
+pub(crate) fn resolved(
+    t: &TaskInfo,
+    node: &NodeInfo,
+    args: &[ArgInfo],
+    spots: Vec<Place>,
+    numbers: Vec<i64>,
+) -> DeviceTask {
+    DeviceTask {
         kind: t.kind,
         stream: t.stream,
         kernel: ROption::RNone,
@@ -259,30 +301,22 @@ fn bind(
         engine: node.engine.as_str().into(),
         access: args.iter().map(|a| if a.kind.as_str() == "o" { Access::WRITE } else { Access::READ }).collect(),
         time_ns: t.time_ns,
-    };
-    let engine_name = if is_kernel || !t.private.is_empty() || t.kind == TaskType::HCCL.code() {
-        &node.engine
-    } else {
-        &engines.runtime_tasks
-    };
-    let Some(engine) = engines.by_name.get(engine_name) else {
-        return Err(RuntimeError::NoEngine {
-            engine: engine_name.clone(),
-            node: node.name.clone(),
-            op: node.op.clone(),
-        });
-    };
-    if !is_kernel && engine_name == &engines.runtime_tasks {
-        device.bind(resolved)?;
-        return Ok(());
     }
+}
+
+/// What an engine's executor gets to load a task.
+pub(crate) fn request(
+    m: &CompiledModel,
+    kernels: &HashMap<&str, &Bytes>,
+    t: &TaskInfo,
+    node: &NodeInfo,
+    args: Vec<ArgInfo>,
+    options: &LoadOptions,
+) -> Result<LoadRequest, RuntimeError> {
+    let is_kernel = !t.kernel_name.is_empty();
     // A tiling function is known by the kernel that it is for.
-    let stored = if t.kind == TaskType::PREPROCESS_KERNEL.code() {
-        updatable(m, t).next().map_or("", |(_, k)| k.kernel_name.as_str())
-    } else {
-        t.kernel_name.as_str()
-    };
-    let binary = match kernels.get(stored) {
+    let stored = if t.kind == TaskType::PREPROCESS_KERNEL.code() { tiled(m, t) } else { Some(t.kernel_name.clone()) };
+    let binary = match stored.as_deref().and_then(|name| kernels.get(name)) {
         Some(b) => RVec::from(b.to_vec()),
         None if is_kernel => {
             return Err(RuntimeError::Damaged {
@@ -305,7 +339,7 @@ fn bind(
     } else {
         ROption::RNone
     };
-    let request = LoadRequest {
+    Ok(LoadRequest {
         node: node.name.as_str().into(),
         op: node.op.as_str().into(),
         attrs: node.attrs.clone(),
@@ -324,12 +358,27 @@ fn bind(
         args: args.into(),
         rank: options.rank,
         rank_size: options.rank_size.max(1),
-    };
-    engine.load_task(&request, device.sink(resolved)).map_err(|e| RuntimeError::Border(e.at_node(&node.name, &node.op)))
+    })
+}
+
+/// The kernel whose tiling a PREPROCESS_KERNEL computes: the node's own task with placeholder blocks, or its launch in a task of
+/// several.
+fn tiled(m: &CompiledModel, t: &TaskInfo) -> Option<String> {
+    if let Some((_, k)) = updatable(m, t).next() {
+        return Some(k.kernel_name.clone());
+    }
+    let name = &m.node(t.graph, t.node)?.name;
+    let tasks = m.tasks.iter().filter(|o| o.graph == t.graph && !o.private.is_empty());
+    let mut own = tasks.filter_map(|o| {
+        let at = o.nodes.iter().position(|n| n == name)?;
+        let list = launch::decode(&o.private).ok()?;
+        list.into_iter().find(|l| l.node as usize == at && l.block_dim == TILING_SINK_BLOCK_DIM)
+    });
+    own.next().map(|l| l.kernel_name)
 }
 
 /// The arguments of a task in `args_format` order, and where they lie.
-fn arguments(
+pub(crate) fn arguments(
     m: &CompiledModel,
     places: &Places,
     t: &TaskInfo,

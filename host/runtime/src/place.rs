@@ -1,7 +1,9 @@
 //! Where arguments lie: from slots of the plan to allocations of the device model.
 use crate::error::RuntimeError;
 use ge_model::{CompiledModel, NodeInfo, SlotInfo};
-use ge_plugin_api::author::tiling_sink::{BLOCK_DIM_AT, CONTEXT_BYTES, HEADER_BYTES, KEY_AT, TILING_DATA_BYTES};
+use ge_plugin_api::author::tiling_sink::{
+    BLOCK_DIM_AT, CONTEXT_BYTES, EVENT_AT, HEADER_BYTES, KEY_AT, TILING_DATA_BYTES,
+};
 use ge_plugin_api::device::{Allocation, AllocationKind, MemoryKind, Place};
 use ge_plugin_api::types::TensorDesc;
 use std::collections::BTreeMap;
@@ -50,7 +52,7 @@ impl Places {
             let at = p.add(AllocationKind::OUTPUT, MemoryKind::HBM, o.desc.data_bytes().unwrap_or(0), k as u32);
             p.outputs.push(at);
         }
-        for t in m.tasks.iter().filter(|t| t.args_format.contains("{tiling_context")) {
+        for t in m.tasks.iter().filter(|t| t.args_format.contains("{tiling_context") && t.nodes.is_empty()) {
             let next = (p.contexts.len() * CONTEXT_BYTES) as u64;
             p.contexts.entry((t.graph, t.node)).or_insert(next);
         }
@@ -68,6 +70,7 @@ impl Places {
             "tiling_context.tiling_data" => (0, HEADER_BYTES + TILING_DATA_BYTES),
             "tiling_context.tiling_key" => (KEY_AT, 8),
             "tiling_context.block_dim" => (BLOCK_DIM_AT, 8),
+            "event_addr0" => (EVENT_AT, 8),
             _ => return None,
         };
         let base = self.contexts.get(&(graph, node))?;

@@ -229,12 +229,6 @@ pub const PAGES: &[Page] = &[
         "`_op_exec_never_timeout` on a tiling-sink node: remove the attribute",
     ),
     p(
-        "GE-E0341",
-        "a super kernel is asked for",
-        "A node has the attribute `_super_kernel_scope`. Chains of kernels are not launched as one yet, so the model is refused instead of run otherwise than asked.",
-        "take the attribute `_super_kernel_scope` away",
-    ),
-    p(
         "GE-E0350",
         "a control-flow node cannot run on the device",
         "An If, Case or While has a form that labels on the device cannot express; the message says which part.",

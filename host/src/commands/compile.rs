@@ -53,7 +53,7 @@ pub fn run(global: &Global, a: &CompileArgs) -> Result<u8> {
     if let Some(j) = a.jobs {
         ge_plugin::services::set_jobs(usize::from(j));
     }
-    let (session, compiled) = compile_model(global, model, &a.flags, Some((&a.dump, &a.dump_dir)))?;
+    let (session, compiled) = compile_model(global, model, &a.flags, Some((&a.dump, &a.dump_dir)), false)?;
     let fallbacks = fallbacks(&session, &compiled);
     refuse_fallbacks(a.fail_on_fallback.as_deref(), &fallbacks)?;
     let report = compiled.write_om(output)?;
@@ -65,12 +65,13 @@ pub fn run(global: &Global, a: &CompileArgs) -> Result<u8> {
     Ok(0)
 }
 
-/// Loads plugins, imports and compiles.
+/// Loads plugins, imports and compiles; `online`: for the device that it will run on at once.
 pub fn compile_model(
     global: &Global,
     model: &Path,
     flags: &CompileFlags,
     dump: Option<(&[String], &Path)>,
+    online: bool,
 ) -> Result<(Session, Compiled)> {
     let stages = dump::stages(dump.map_or(&[], |d| d.0))?;
     let options = flags.gather()?;
@@ -81,6 +82,7 @@ pub fn compile_model(
         options: options.clone(),
         soc: flags.soc.clone(),
         want: Want::All,
+        online,
         ..SessionOptions::default()
     })?;
     say_warnings(global, session.registry());

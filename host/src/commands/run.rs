@@ -198,7 +198,7 @@ pub fn open(global: &Global, a: &Target<'_>) -> Result<(Session, CompiledModel, 
     }
     let is_om = import::kind_of(&import::map(a.model)?) == FileKind::Om;
     if !is_om {
-        let (_, compiled) = super::compile::compile_model(global, a.model, a.flags, None)?;
+        let (_, compiled) = super::compile::compile_model(global, a.model, a.flags, None, true)?;
         let options = SessionOptions {
             plugins: global.plugins.clone(),
             device,

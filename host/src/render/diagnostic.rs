@@ -58,7 +58,7 @@ fn draw(out: &mut String, d: &Diagnostic, kind: ErrorKind, colour: bool) {
             (l, c) => out.push_str(&format!("  in {}:{l}:{c}\n", p.file)),
         }
     }
-    if !d.node.is_empty() && !d.message.contains(d.node.as_str()) {
+    if !d.node.is_empty() && !d.message.contains(&format!("`{}`", d.node)) {
         out.push_str(&format!("  at node `{}` ({})\n", d.node, d.op));
     }
     if !d.found.is_empty() || !d.expected.is_empty() {

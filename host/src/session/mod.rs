@@ -36,6 +36,8 @@ pub struct SessionOptions {
     pub device_options: Vec<(String, String)>,
     /// Which plugins are opened.
     pub want: Want,
+    /// Whether compilations ask the device what it can do (`ge run MODEL`); `ge compile` goes by options and SoC file alone.
+    pub online: bool,
 }
 
 /// Plugins and a device.
@@ -136,9 +138,11 @@ impl Session {
         options: &OptionMap,
         observer: &dyn Observer,
     ) -> Result<Compiled> {
-        let toolbox = self.toolbox(options, false)?;
+        let toolbox = self.toolbox(options, self.options.online)?;
         let folder = options.get("ge.graph_compiler_cache_dir");
-        if folder.is_empty() || !observer.cached() {
+        // What only a device that was asked knows is in no key.
+        let asked = self.options.online && !toolbox.target.soc.model_task_update;
+        if folder.is_empty() || asked || !observer.cached() {
             let model = self.build(name, graph, options, &toolbox, observer)?;
             return Ok(Compiled { model, cache: None, warning: None });
         }

@@ -6,12 +6,15 @@
 use crate::abi::RVec;
 use crate::device::SocSpec;
 use crate::diagnostic::{Error, Result};
-use crate::engine::{AttachedStream, RunningParams, SyncResource, Workspace};
-use crate::kernel::BlockArgs;
+use crate::engine::{ArgInfo, AttachedStream, RunningParams, SyncResource, Workspace};
+use crate::kernel::{Access, BlockArgs};
 use crate::task::{KernelTask, KernelType, StreamSlot, TILING_SINK_BLOCK_DIM, Task, TaskType};
+use crate::view::Node;
 
 /// Mark of a node whose tiling runs on the device.
 pub const SINK: &str = "_tiling_sink_op";
+/// The super kernel that a node is to be launched with (001 §4.4).
+pub const SCOPE: &str = "_super_kernel_scope";
 /// Name of the attached stream and of the event.
 pub const RESOURCE: &str = "tiling";
 /// Kernel name of the tiling task.
@@ -31,6 +34,8 @@ pub const WORKSPACES_AT: usize = HEADER_BYTES + TILING_DATA_BYTES;
 pub const KEY_AT: usize = WORKSPACES_AT + 8 * WORKSPACE_SLOTS;
 /// Where block_dim stands: eight bytes.
 pub const BLOCK_DIM_AT: usize = KEY_AT + 8;
+/// Where the event's word stands, by whose address a super kernel waits for its tiling: eight bytes.
+pub const EVENT_AT: usize = KEY_AT + 16;
 /// Where the compute node's info starts.
 pub const NODE_INFO_AT: usize = KEY_AT + 64;
 /// Bytes of a tiling context with all its parts.
@@ -77,10 +82,11 @@ pub fn so_name(soc: &SocSpec, owner: Owner<'_>) -> String {
     }
 }
 
+const DATA: &str = "{tiling_context.tiling_data}";
+
 /// The kernel's args format with the device's tiling data after the last workspace, in place of the host's if that stands
 /// there; at the end where there is no workspace.
 pub fn with_tiling_data(args_format: &str) -> String {
-    const DATA: &str = "{tiling_context.tiling_data}";
     let items: Vec<&str> = args_format.split_inclusive('}').collect();
     let mut out = String::new();
     let Some(last) = items.iter().rposition(|i| i.starts_with("{ws")) else { return format!("{args_format}{DATA}") };
@@ -96,6 +102,82 @@ pub fn with_tiling_data(args_format: &str) -> String {
     out
 }
 
+/// The task list of a sunk node in the form that it needs: [`sequence`], or [`super_kernel_sequence`] where the node is to be
+/// launched with others.
+pub fn tasks(
+    node: &Node<'_>,
+    kernel: Task,
+    soc: &SocSpec,
+    owner: Owner<'_>,
+    log_workspace: Option<usize>,
+    parameters: RVec<u8>,
+) -> Result<Vec<Task>> {
+    if node.attr(SCOPE).is_some() {
+        super_kernel_sequence(kernel, soc, owner, log_workspace, parameters)
+    } else {
+        sequence(kernel, soc, owner, log_workspace, parameters)
+    }
+}
+
+/// The task list of a sunk node within a super kernel (001 §4.4): tiling on the attached stream, and the kernel, which reads key
+/// and blocks from the context and waits by the event's address.
+pub fn super_kernel_sequence(
+    kernel: Task,
+    soc: &SocSpec,
+    owner: Owner<'_>,
+    log_workspace: Option<usize>,
+    parameters: RVec<u8>,
+) -> Result<Vec<Task>> {
+    const MORE: &str = "{tiling_context.tiling_key}{tiling_context.block_dim}{event_addr0*}";
+    let mut kernel = placeholder(kernel)?;
+    if let Some(launch) = kernel.kernel.as_mut().into_option() {
+        launch.args_format = launch.args_format.replace(DATA, &format!("{DATA}{MORE}")).into();
+    }
+    Ok(vec![tiling_task(soc, owner, log_workspace, parameters, "{event_addr0*}"), kernel])
+}
+
+/// The launch with blocks and key still to come, and the device's tiling data among its arguments.
+fn placeholder(mut kernel: Task) -> Result<Task> {
+    let Some(launch) = kernel.kernel.as_mut().into_option() else {
+        return Err(Error::internal("tiling sink of a task without a kernel"));
+    };
+    launch.block_dim = TILING_SINK_BLOCK_DIM;
+    launch.tiling_key = 0;
+    launch.tiling = RVec::new();
+    launch.args_format = with_tiling_data(&launch.args_format).into();
+    Ok(kernel)
+}
+
+fn tiling_task(
+    soc: &SocSpec,
+    owner: Owner<'_>,
+    log_workspace: Option<usize>,
+    parameters: RVec<u8>,
+    placeholder: &str,
+) -> Task {
+    let log = log_workspace.map_or(String::new(), |n| format!("{{ws{n}*}}"));
+    let kind = if owner == Owner::BuiltIn { KernelType::AI_CPU } else { KernelType::CUST_AI_CPU };
+    let task = Task {
+        kind: TaskType::PREPROCESS_KERNEL.code(),
+        ..Task::kernel(KernelTask {
+            kernel_name: KERNEL_NAME.into(),
+            so_name: so_name(soc, owner).into(),
+            kernel_type: kind.code(),
+            block_dim: 1,
+            tiling: parameters,
+            args_format: format!("{{tiling_context}}{{*op_type}}{placeholder}{log}").into(),
+            ..KernelTask::default()
+        })
+    };
+    task.on(StreamSlot::attached(0))
+}
+
+/// How a tiling function touches its arguments: it writes context, event and workspaces, and reads the values.
+pub fn tiling_access(args: &[ArgInfo]) -> Vec<Access> {
+    let reads = |a: &ArgInfo| matches!(a.kind.as_str(), "i" | "o");
+    args.iter().map(|a| if reads(a) { Access::READ } else { Access::WRITE }).collect()
+}
+
 /// The task list of a sunk node. `kernel` is its launch with the args format as it would be without tiling sink;
 /// `parameters` are handed to the tiling function as its tiling data; `log_workspace` is the index of the custom log.
 pub fn sequence(
@@ -105,29 +187,9 @@ pub fn sequence(
     log_workspace: Option<usize>,
     parameters: RVec<u8>,
 ) -> Result<Vec<Task>> {
-    let mut kernel = kernel;
-    let Some(launch) = kernel.kernel.as_mut().into_option() else {
-        return Err(Error::internal("tiling sink of a task without a kernel"));
-    };
-    launch.block_dim = TILING_SINK_BLOCK_DIM;
-    launch.tiling_key = 0;
-    launch.tiling = RVec::new();
-    launch.args_format = with_tiling_data(&launch.args_format).into();
+    let kernel = placeholder(kernel)?;
     let side = StreamSlot::attached(0);
-    let log = log_workspace.map_or(String::new(), |n| format!("{{ws{n}*}}"));
-    let kind = if owner == Owner::BuiltIn { KernelType::AI_CPU } else { KernelType::CUST_AI_CPU };
-    let tiling = Task {
-        kind: TaskType::PREPROCESS_KERNEL.code(),
-        ..Task::kernel(KernelTask {
-            kernel_name: KERNEL_NAME.into(),
-            so_name: so_name(soc, owner).into(),
-            kernel_type: kind.code(),
-            block_dim: 1,
-            tiling: parameters,
-            args_format: format!("{{tiling_context}}{{*op_type}}{{}}{log}").into(),
-            ..KernelTask::default()
-        })
-    };
+    let tiling = tiling_task(soc, owner, log_workspace, parameters, "{}");
     let nops = usize::try_from(soc.prefetch_num).unwrap_or(0);
     let at = 2 + nops as i64;
     let update = Task {
@@ -135,7 +197,7 @@ pub fn sequence(
         operands: "{tiling_context.tiling_key}{tiling_context.block_dim}".into(),
         ..Task::new(TaskType::UPDATE)
     };
-    let mut out = vec![tiling.on(side), Task::new(TaskType::EVENT_WAIT)];
+    let mut out = vec![tiling, Task::new(TaskType::EVENT_WAIT)];
     out.extend((0..nops).map(|_| Task::new(TaskType::NOP)));
     out.push(kernel);
     out.push(update.on(side));
@@ -227,6 +289,23 @@ mod tests {
         assert_eq!(tiling.args_format.as_str(), "{tiling_context}{*op_type}{}{ws1*}");
         assert_eq!((tiling.kernel_type, tiling.so_name.as_str()), (7, "libcust_opmaster.so"));
         assert_eq!(so_name(&soc, Owner::Prefixed("acme")), "libtiling_device_acme.so");
+    }
+
+    #[test]
+    fn within_a_super_kernel_there_is_neither_wait_nor_nop_nor_update_nor_record() {
+        let soc = soc("Ascend910B", 8);
+        let list = super_kernel_sequence(launch(), &soc, Owner::BuiltIn, None, vec![9].into()).expect("a list");
+        assert_eq!(list.iter().map(Task::kind).collect::<Vec<_>>(), [TaskType::PREPROCESS_KERNEL, TaskType::KERNEL]);
+        let of = |t: &Task| t.kernel.as_ref().into_option().expect("a kernel").args_format.to_string();
+        assert_eq!(
+            (of(&list[0]).as_str(), list[0].stream),
+            ("{tiling_context}{*op_type}{event_addr0*}", StreamSlot(0))
+        );
+        assert_eq!(
+            of(&list[1]),
+            "{i0*}{o0*}{ws0*}{tiling_context.tiling_data}{tiling_context.tiling_key}{tiling_context.block_dim}{event_addr0*}"
+        );
+        assert_eq!(list[1].stream, StreamSlot::MAIN);
     }
 
     #[test]

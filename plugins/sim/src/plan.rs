@@ -143,6 +143,19 @@ pub struct Task {
     pub time_ns: u64,
     /// Bytes that its arguments name: a measure of its work.
     pub work: u64,
+    /// Events that it waits for before its kernel starts (SUPER_KERNEL) or records when it has ended (PREPROCESS_KERNEL), by
+    /// their addresses.
+    pub events: Vec<u32>,
+}
+impl Task {
+    /// Events that its kernel waits for.
+    pub fn waits(&self) -> &[u32] {
+        if self.kind == TaskType::SUPER_KERNEL { &self.events } else { &[] }
+    }
+    /// Events that its kernel records.
+    pub fn records(&self) -> &[u32] {
+        if self.kind == TaskType::PREPROCESS_KERNEL { &self.events } else { &[] }
+    }
 }
 
 /// An argument.
@@ -379,6 +392,7 @@ impl Builder {
                 op
             };
             has_end |= matches!(op, Op::End | Op::Exit);
+            let events = by_address(id, t, op, &spec, &mut used)?;
             let first = args.len() as u32;
             let access: &[Access] = match &t.kernel {
                 ROption::RSome(k) => kernels[*k as usize].access(),
@@ -409,6 +423,7 @@ impl Builder {
                 engine: t.engine.to_string(),
                 time_ns: t.time_ns,
                 work: t.args.iter().map(|a| a.bytes).fold(0, u64::saturating_add),
+                events,
             });
             position[s] += 1;
             sqes[s] += u64::from(if matches!(op, Op::Wait(_)) { WAIT_SQES } else { 1 });
@@ -485,6 +500,21 @@ impl Used {
         }
         Ok(())
     }
+}
+
+/// Events of a kernel that knows their addresses.
+fn by_address(id: usize, t: &DeviceTask, op: Op, spec: &ModelSpec, used: &mut Used) -> Result<Vec<u32>> {
+    let kind = TaskType(t.kind);
+    if !matches!(op, Op::Kernel) || !matches!(kind, TaskType::SUPER_KERNEL | TaskType::PREPROCESS_KERNEL) {
+        return Ok(Vec::new());
+    }
+    let event = |n: &i64| {
+        let e = usize::try_from(*n).ok().filter(|e| *e < spec.events as usize);
+        let e = e.ok_or_else(|| damaged(t, id, format!("names event {n}, the model has {}", spec.events)))?;
+        used.events[e] = true;
+        Ok(e as u32)
+    };
+    t.numbers.iter().map(event).collect()
 }
 
 fn resolve(

@@ -9,7 +9,7 @@ use crate::event::Flag;
 use crate::launch::bound::Bound;
 use crate::launch::team::Team;
 use crate::order::Order;
-use crate::plan::{MAX_BLOCKS, Op, Plan};
+use crate::plan::{MAX_BLOCKS, Op, Plan, Task};
 use crate::prefetch::{Latch, Patch, within};
 use crate::stream::{Activation, Gid, Ready, State, StreamState};
 
@@ -286,6 +286,9 @@ impl<'a> Machine<'a> {
         match op {
             Op::Kernel => {
                 let (dim, key) = (task.block_dim, task.tiling_key);
+                if !task.events.is_empty() && !self.wait_by_address(g, id) {
+                    return Ok(Flow::Leave);
+                }
                 match self.kernel(g, id, dim, key, team, start)? {
                     Flow::Next => {}
                     other => return Ok(other),
@@ -401,7 +404,47 @@ impl<'a> Machine<'a> {
         if let Some(c) = self.careful.as_deref_mut() {
             c.after(self.ranks, self.order.as_mut(), g, id)?;
         }
+        self.record_by_address(g, id);
         Ok(Flow::Next)
+    }
+    /// Takes the records of the events that a kernel waits for by their addresses; false: one is still to come.
+    fn wait_by_address(&mut self, g: Gid, id: u32) -> bool {
+        let rank = &mut self.ranks[g.rank as usize];
+        let s = g.stream as usize;
+        while let Some(&e) = rank.plan.tasks[id as usize].waits().get(rank.streams[s].waited as usize) {
+            if !rank.events[e as usize].wait(g.stream) {
+                rank.streams[s].state = State::Event(e);
+                return false;
+            }
+            rank.counters.waits += 1;
+            rank.streams[s].waited += 1;
+            rank.streams[s].time = rank.streams[s].time.max(rank.events[e as usize].time);
+            if let Some(o) = &mut self.order {
+                o.wait(g, e, false);
+            }
+        }
+        true
+    }
+    /// Records the events whose addresses a kernel that has ended was given.
+    fn record_by_address(&mut self, g: Gid, id: u32) {
+        if self.ranks[g.rank as usize].plan.tasks[id as usize].events.is_empty() {
+            return;
+        }
+        let plan = self.ranks[g.rank as usize].plan.clone();
+        for &e in plan.tasks[id as usize].records() {
+            if self.careful.as_deref().is_some_and(|c| c.loses(e)) {
+                continue;
+            }
+            if let Some(o) = &mut self.order {
+                o.record(g, e, None);
+            }
+            let rank = &mut self.ranks[g.rank as usize];
+            rank.counters.records += 1;
+            let time = rank.streams[g.stream as usize].time;
+            if let Some(w) = rank.events[e as usize].record(time) {
+                self.make_ready(Gid { rank: g.rank, stream: w });
+            }
+        }
     }
     /// Books a task as done and moves its stream on.
     #[inline]
@@ -411,6 +454,7 @@ impl<'a> Machine<'a> {
         let s = &mut rank.streams[g.stream as usize];
         s.at = next;
         s.started = false;
+        s.waited = 0;
         if self.careful.is_none()
             && let Some(p) = &mut rank.profile
         {
@@ -438,8 +482,9 @@ impl<'a> Machine<'a> {
             let rank = &self.ranks[g.rank as usize];
             let kernel = &rank.plan.kernels[rank.plan.tasks[t].kernel as usize];
             let call = rank.bound.call(t);
-            let alone = dim == 1 && self.ready.is_empty() && self.flying.is_empty();
-            let large = dim > 1 && rank.plan.tasks[t].work >= TEAM_WORK && self.flying.is_empty();
+            let alone =
+                (dim == 1 && self.ready.is_empty() && self.flying.is_empty()) || !rank.plan.tasks[t].events.is_empty();
+            let large = dim > 1 && !alone && rank.plan.tasks[t].work >= TEAM_WORK && self.flying.is_empty();
             match team {
                 // The members have gone, and this is worth calling them again.
                 Some(team) if large && team.helpers() == 0 && team.joined() > 0 => return Ok(Flow::Team),
@@ -596,12 +641,12 @@ impl<'a> Machine<'a> {
                     ),
                 }
             };
-            let who = |records: &dyn Fn(Op) -> bool| {
+            let who = |records: &dyn Fn(&Task) -> bool| {
                 let all: Vec<String> = plan
                     .tasks
                     .iter()
                     .enumerate()
-                    .filter(|(_, t)| records(t.op))
+                    .filter(|(_, t)| records(t))
                     .take(3)
                     .map(|(i, t)| {
                         format!("node `{}` (task {i}, stream {}, which {})", t.node, t.stream, state(t.stream))
@@ -617,11 +662,12 @@ impl<'a> Machine<'a> {
                     plan.tasks.get(id as usize).map_or("", |t| t.node.as_str())
                 );
                 d = match st.state {
-                    State::Event(e) => {
-                        d.note(format!("{at} for event {e}; recorded by {}", who(&|op| op == Op::Record(e))))
-                    }
+                    State::Event(e) => d.note(format!(
+                        "{at} for event {e}; recorded by {}",
+                        who(&|t| t.op == Op::Record(e) || t.records().contains(&e))
+                    )),
                     State::Notify(n) => {
-                        let own = |op| matches!(op, Op::NotifyRecord { notify, .. } if notify == n);
+                        let own = |t: &Task| matches!(t.op, Op::NotifyRecord { notify, .. } if notify == n);
                         d.note(format!("{at} for notify {n}; recorded by {}", who(&own)))
                     }
                     State::Asleep => {
@@ -629,7 +675,8 @@ impl<'a> Machine<'a> {
                             .tasks
                             .iter()
                             .any(|t| matches!(plan.tasks[*t as usize].op, Op::End | Op::Exit));
-                        let wakes = |op| matches!(op, Op::Active(x) | Op::Switch { stream: x, .. } if x as usize == s);
+                        let wakes =
+                            |t: &Task| matches!(t.op, Op::Active(x) | Op::Switch { stream: x, .. } if x as usize == s);
                         let end = if has_end { ", which has END_GRAPH," } else { "" };
                         d.note(format!("{}{end} was never activated; activated by {}", name(s), who(&wakes)))
                     }

@@ -26,6 +26,8 @@ pub struct StreamState {
     pub at: u32,
     /// Whether the task at `at` has started (a wait has reached the head): its look-ahead is taken.
     pub started: bool,
+    /// Events that the task at `at` has waited for by their addresses.
+    pub waited: u32,
     /// Whether it was activated again while it ran: it starts anew when it is done.
     pub again: bool,
     /// Its simulated clock.
@@ -34,7 +36,8 @@ pub struct StreamState {
 
 impl StreamState {
     /// As at launch.
-    pub const ASLEEP: StreamState = StreamState { state: State::Asleep, at: 0, started: false, again: false, time: 0 };
+    pub const ASLEEP: StreamState =
+        StreamState { state: State::Asleep, at: 0, started: false, waited: 0, again: false, time: 0 };
 }
 
 /// What an activation does.

@@ -175,3 +175,83 @@ fn a_text_graph_runs_on_the_light_engine_where_the_other_is_excluded() {
     let x = sample(100);
     near(&dir.run(&x), x.iter().map(|x| gelu(*x)));
 }
+
+/// `AcmeRowScale` on rows in three groups.
+const ROWS: &str = "graph @main(%x: f32[6,5], %factor: f32[3], %counts: i64[3]) {
+  %y = AcmeRowScale(%x, %factor, %counts) : f32[6,5]
+  return %y
+}
+";
+
+#[test]
+fn a_custom_operator_is_tiled_on_the_device() {
+    let dir = Dir::new(vendor(), "");
+    dir.write("m.ge", ROWS);
+    let compile = ["compile", "m.ge", "-o", "m.om", "-q", "--soc", "Ascend910B", "--set"];
+    // Where the gate is shut no engine takes it, and the reason is its engine's.
+    let out = dir.ge(&[&compile[..], &["ge.tiling_schedule_optimize=0"]].concat());
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.code() == Some(3) && said.contains("runs on the device alone"), "{said}");
+    dir.ok(&[&compile[..], &["ge.tiling_schedule_optimize=1"]].concat());
+    let doc = dir.inspect();
+    let y = node(&doc, "y");
+    assert_eq!(y["engine"], "AcmeTiled");
+    let sizes: Vec<u64> = y["workspaces"].as_array().unwrap().iter().map(|w| w["size"].as_u64().unwrap()).collect();
+    // 20,480 bytes more than its own, for the log of a custom tiling.
+    assert!(sizes.len() == 2 && sizes[0] >= 24 && sizes[1] >= 20_480 && sizes[1] < 20_480 + 512, "{sizes:?}");
+    let list: Vec<String> = doc["tasks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|t| {
+            let of = |k: &str| t[k].as_str().map_or_else(|| t[k].to_string(), str::to_owned);
+            ["type", "stream_id", "block_dim", "args_format", "kernel_name", "so_name", "kernel_type"].map(of).join(" ")
+        })
+        .collect();
+    let mut expected = vec![
+        "PREPROCESS_KERNEL 1 1 {tiling_context}{*op_type}{}{ws1*} RunAicpuRpcSrvLaunch libcust_opmaster.so 7"
+            .to_owned(),
+        "EVENT_WAIT 0 0    0".into(),
+    ];
+    expected.extend((0..8).map(|_| "NOP 0 0    0".to_owned()));
+    expected.extend([
+        "KERNEL 0 4294967295 {i0*}{i1*}{i2*}{o0*}{ws0*}{tiling_context.tiling_data} acme_rows  2".to_owned(),
+        "UPDATE 1 0 {tiling_context.tiling_key}{tiling_context.block_dim}   0".into(),
+        "EVENT_RECORD 1 0    0".into(),
+        "EVENT_RECORD 1 0    0".into(),
+        "EVENT_WAIT 0 0    0".into(),
+        "END_GRAPH 0 0    0".into(),
+    ]);
+    assert_eq!(list, expected);
+    let run = |counts: [i64; 3], code: i32| {
+        let i64s: Vec<u8> = counts.iter().flat_map(|v| v.to_le_bytes()).collect();
+        let tensor = |descr: &str, shape: &str, bytes: Vec<u8>| {
+            let mut head = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({shape}), }}");
+            while (head.len() + 11) % 64 != 0 {
+                head.push(' ');
+            }
+            head.push('\n');
+            [&b"\x93NUMPY\x01\x00"[..], &u16::try_from(head.len()).unwrap().to_le_bytes()[..], head.as_bytes(), &bytes]
+                .concat()
+        };
+        let f32s = |v: &[f32]| v.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>();
+        std::fs::create_dir_all(dir.0.path().join("in")).unwrap();
+        dir.write("in/input_0.npy", tensor("<f4", "6, 5", f32s(&sample(30))));
+        dir.write("in/input_1.npy", tensor("<f4", "3,", f32s(&[2.0, -1.0, 10.0])));
+        dir.write("in/input_2.npy", tensor("<i8", "3,", i64s));
+        let args = ["run", "m.om", "--inputs", "in", "--outputs", "out", "-q", "--device-option", "check_races=true"];
+        let out = dir.ge(&args);
+        assert_eq!(out.status.code(), Some(code), "{}", String::from_utf8_lossy(&out.stderr));
+        String::from_utf8(out.stderr).unwrap()
+    };
+    for counts in [[1, 2, 3], [6, 0, 0], [0, 3, 3]] {
+        run(counts, 0);
+        let bytes = std::fs::read(dir.0.path().join("out/output_0.npy")).unwrap();
+        let y = bytes[bytes.len() - 120..].chunks_exact(4).map(|c| f32::from_le_bytes(c.try_into().unwrap()));
+        let factors =
+            [2.0f32, -1.0, 10.0].into_iter().zip(counts).flat_map(|(f, n)| std::iter::repeat_n(f, n as usize * 5));
+        near(&y.collect::<Vec<_>>(), sample(30).into_iter().zip(factors).map(|(x, f)| x * f));
+    }
+    let said = run([1, 1, 1], 1);
+    assert!(said.contains("are not 6 rows") && said.contains("`y`"), "{said}");
+}

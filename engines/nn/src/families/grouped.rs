@@ -1,13 +1,11 @@
 //! `GroupedMatmul`: rows of `x[M, K]` in E groups, each by its own matrix of `weight[E, K, N]`. f32, f16, bf16, summed in
 //! single precision, in ascending order of k. Which rows are whose is known by the values of `group_list[E]`: rows a group
 //! (`group_list_type` 1) or cumulative ends (0). Where they are no constant the tiling runs on the device.
-use crate::kernel::{Io, Kernel, Tiling};
+use crate::kernel::{Io, Kernel, words};
 use crate::sig::{Answer, FLOATS, Sig};
 use ge_kernels::view::{Elem, Kind};
 use ge_kernels::with_kind;
 use ge_plugin_api::author::tiling_sink;
-use ge_plugin_api::engine::{LoadRequest, Workspace};
-use ge_plugin_api::kernel::{Access, BlockArgs, BlockKernel, LoadedKernel, block_kernel};
 use ge_plugin_api::{Error, Result};
 use std::ops::Range;
 
@@ -23,6 +21,7 @@ struct Grouped {
     /// First row of each group and the end; empty: the device's tiling says it.
     starts: Vec<usize>,
     bias: bool,
+    list_type: i64,
 }
 
 /// The kernel of a grouped product.
@@ -46,8 +45,9 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
         Some(b) if b.kind == Some(kind) && b.shape == [groups, n] => true,
         Some(b) => return Err(format!("input 3 `bias` is {} {:?}, it takes [{groups}, {n}]", b.dtype, b.shape)),
     };
+    let list_type = sig.int("group_list_type", 0);
     let starts = match &list.values {
-        Some(v) => starts_of(v, m, sig.int("group_list_type", 0)).map_err(|e| e.to_string())?,
+        Some(v) => starts_of(v, m, list_type).map_err(|e| e.to_string())?,
         None if sig.attrs.flag(tiling_sink::SINK) => Vec::new(),
         None => {
             return Err(
@@ -55,13 +55,7 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
             );
         }
     };
-    Ok(Box::new(Grouped { kind, m, k, n, groups, starts, bias }))
-}
-
-/// Workspaces that the tiling wants: the first row of each group.
-pub fn workspaces(sig: &Sig) -> Vec<Workspace> {
-    let groups = sig.opt_input(VALUES_OF as usize).map_or(0, |t| t.count());
-    vec![Workspace { bytes: (groups as u64 + 1) * 8, ..Workspace::default() }]
+    Ok(Box::new(Grouped { kind, m, k, n, groups, starts, bias, list_type }))
 }
 
 /// First row of each group, and the end.
@@ -129,63 +123,22 @@ impl Kernel for Grouped {
         with_kind!(self.kind, [F32, F16, Bf16], T => self.rows::<T>(units, &self.starts, io),
             else Err(Error::internal("type of a grouped product")))
     }
+    fn tile(&self, values: &[Option<Vec<i64>>]) -> Result<Vec<u64>> {
+        let [Some(list)] = values else { return Err(Error::internal("a grouped product without its group_list")) };
+        Ok(starts_of(list, self.m, self.list_type)?.into_iter().map(|s| s as u64).collect())
+    }
+    /// The first row of each group.
+    fn workspaces(&self) -> Vec<u64> {
+        vec![(self.groups as u64 + 1) * 8]
+    }
     fn run_tiled(&self, units: Range<usize>, io: &Io<'_, '_>, data: &[u8]) -> Result<()> {
-        let starts: Vec<usize> = data
-            .as_chunks::<8>()
-            .0
-            .iter()
-            .map(|b| usize::try_from(u64::from_le_bytes(*b)).unwrap_or(usize::MAX))
-            .collect();
+        let starts: Vec<usize> = words(data).into_iter().map(|w| usize::try_from(w).unwrap_or(usize::MAX)).collect();
         if starts.len() != self.groups + 1 {
             return Err(Error::failed("tiling data is of another number of groups"));
         }
         with_kind!(self.kind, [F32, F16, Bf16], T => self.rows::<T>(units, &starts, io),
             else Err(Error::internal("type of a grouped product")))
     }
-}
-
-/// The tiling function on the device: reads `group_list`, writes key, block_dim and the first rows of the groups.
-struct OnDeviceTiling {
-    list_arg: usize,
-    wide: bool,
-    list_type: i64,
-    rows: usize,
-    block_dim: u32,
-}
-
-impl BlockKernel for OnDeviceTiling {
-    fn run(&self, call: &BlockArgs<'_>) -> Result<()> {
-        let list: Vec<i64> = if self.wide {
-            call.input::<i64>(self.list_arg)?.to_vec()
-        } else {
-            call.input::<i32>(self.list_arg)?.iter().map(|v| i64::from(*v)).collect()
-        };
-        let starts = starts_of(&list, self.rows, self.list_type)?;
-        let mut data = Tiling { units: self.rows as u64, block_dim: 1 }.encode();
-        starts.iter().for_each(|s| data.extend_from_slice(&(*s as u64).to_le_bytes()));
-        tiling_sink::write_context(call, 0, 0, self.block_dim, &data)
-    }
-}
-
-/// Loads the tiling function for a PREPROCESS_KERNEL: argument 0 is the context, the node's inputs and outputs follow.
-///
-/// # Errors
-/// `damaged` where the request does not fit.
-pub fn load_tiling(request: &LoadRequest, sig: &Sig, kernel: &dyn Kernel) -> Result<LoadedKernel> {
-    let list = request.args.iter().position(|a| a.kind.as_str() == "i" && a.index == VALUES_OF);
-    let list_arg = list.ok_or_else(|| Error::damaged(format!("tiling of `{}` lacks its values", request.node)))?;
-    let cores = request.task.kernel.as_ref().into_option().and_then(|k| k.tiling.first_chunk::<4>().copied());
-    let cores = u32::from_le_bytes(cores.unwrap_or([1, 0, 0, 0])).clamp(1, 65_535);
-    let list = sig.input(VALUES_OF as usize).map_err(Error::damaged)?;
-    let tiling = OnDeviceTiling {
-        list_arg,
-        wide: list.kind == Some(Kind::I64),
-        list_type: sig.int("group_list_type", 0),
-        rows: kernel.units(),
-        block_dim: Tiling::of(kernel, cores).block_dim,
-    };
-    let access = (0..request.args.len()).map(|a| if a == 0 { Access::WRITE } else { Access::READ }).collect();
-    Ok(block_kernel(Box::new(tiling), request.args.iter().map(|a| a.bytes).collect(), access, 0))
 }
 
 #[cfg(test)]

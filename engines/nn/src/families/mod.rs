@@ -2,6 +2,10 @@
 
 /// Products of groups of rows.
 pub mod grouped;
+/// Attention with masks and lengths of sequences.
+pub mod sequences;
+/// The k greatest or least.
+pub mod topk;
 /// Matrix products.
 pub mod matmul;
 /// Convolutions.

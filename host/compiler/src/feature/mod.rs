@@ -2,5 +2,7 @@
 
 /// If, Case and While on the device.
 pub mod control_flow;
+/// Chains of kernels launched as one task.
+pub mod super_kernel;
 /// Tiling on the device (document 001).
 pub mod tiling_sink;

@@ -13,7 +13,8 @@ use ge_plugin_api::abi::ROption;
 use ge_plugin_api::task::TaskType;
 use std::collections::HashMap;
 
-/// Puts everything that was decided into plain data. `time_ns` gives the run time of a node for the simulated clock.
+/// Puts everything that was decided into plain data. `time_ns` gives the run time of a node with its launch, as engines plan by it;
+/// the simulated clock adds a launch to each task by itself.
 pub fn assemble(root: &GeRootModel, time_ns: &dyn Fn(NodeKey) -> u64) -> CompiledModel {
     let mut m = CompiledModel {
         name: root.name.clone(),
@@ -139,7 +140,17 @@ pub fn assemble(root: &GeRootModel, time_ns: &dyn Fn(NodeKey) -> u64) -> Compile
             info.tiling = Bytes::copy_from_slice(&k.tiling);
             info.args_format = k.args_format.to_string();
             info.schedule_mode = k.schedule_mode;
-            info.time_ns = time_ns(t.node);
+            info.time_ns = match t.task.kind() {
+                // A tiling function is a few lines of one AI CPU: its launch is its time.
+                TaskType::PREPROCESS_KERNEL => 0,
+                _ if t.task.nodes.is_empty() => time_ns(t.node).saturating_sub(root.soc.task_launch_ns),
+                _ => {
+                    let g = &root.model.graphs()[t.node.graph as usize];
+                    let own = t.task.nodes.iter().filter_map(|n| g.find(n));
+                    let times = own.map(|n| time_ns(NodeKey::new(t.node.graph as usize, n.id())));
+                    times.map(|ns| ns.saturating_sub(root.soc.task_launch_ns)).sum()
+                }
+            };
         }
         m.tasks.push(info);
     }

@@ -135,9 +135,15 @@ fn is_wait(t: TaskType) -> bool {
 impl Run {
     fn simulate(m: &CompiledModel) -> Result<Run, PlanFault> {
         let s = m.streams.physical.len();
-        let mut queues: Vec<Vec<usize>> = vec![Vec::new(); s];
+        // A task of several nodes is a step for each of them.
+        let at: Vec<HashMap<&str, usize>> =
+            m.graphs.iter().map(|g| g.nodes.iter().enumerate().map(|(i, n)| (n.name.as_str(), i)).collect()).collect();
+        let mut queues: Vec<Vec<(usize, usize)>> = vec![Vec::new(); s];
         for (i, t) in m.tasks.iter().enumerate() {
-            queues[t.stream as usize].push(i);
+            let of = |n: &String| at.get(t.graph as usize).and_then(|g| g.get(n.as_str()).copied());
+            let nodes: Vec<usize> = t.nodes.iter().filter_map(of).collect();
+            let nodes = if nodes.is_empty() { vec![t.node as usize] } else { nodes };
+            queues[t.stream as usize].extend(nodes.into_iter().map(|n| (i, n)));
         }
         let mut run = Run {
             stands: m.graphs.iter().map(|g| vec![Vec::new(); g.nodes.len()]).collect(),
@@ -164,7 +170,7 @@ impl Run {
         let mut waiting: HashMap<(bool, u32), usize> = HashMap::new();
         let mut todo: Vec<usize> = (0..s).rev().filter(|i| awake[*i]).collect();
         while let Some(q) = todo.pop() {
-            while let Some(&i) = queues[q].get(at[q]) {
+            while let Some(&(i, node)) = queues[q].get(at[q]) {
                 let t = &m.tasks[i];
                 let kind = TaskType(t.kind);
                 let name = || m.node(t.graph, t.node).map_or_else(String::new, |n| n.name.clone());
@@ -176,8 +182,22 @@ impl Run {
                     };
                     join(&mut clocks[q], &clock);
                 }
-                if !is_record(kind) && !is_wait(kind) {
-                    run.note(t.graph as usize, t.node as usize, q, &clocks[q], at[q] as u32);
+                // Events by their addresses: a super kernel waits at its first step, a tiling function records.
+                if kind == TaskType::SUPER_KERNEL && (at[q] == 0 || queues[q][at[q] - 1].0 != i) {
+                    let ids = || t.numbers.iter().filter_map(|e| u32::try_from(*e).ok()).map(|e| (false, e));
+                    if let Some(key) = ids().find(|key| !recorded.contains_key(key)) {
+                        waiting.insert(key, q);
+                        break;
+                    }
+                    for clock in ids().filter_map(|key| recorded.remove(&key)).collect::<Vec<_>>() {
+                        join(&mut clocks[q], &clock);
+                    }
+                }
+                // Tiling for a super kernel writes a context of its own and ends before the super kernel begins.
+                let beside =
+                    kind == TaskType::PREPROCESS_KERNEL && !t.numbers.is_empty() && !t.args_format.contains("{ws");
+                if !is_record(kind) && !is_wait(kind) && !beside {
+                    run.note(t.graph as usize, node, q, &clocks[q], at[q] as u32);
                 }
                 if kind == TaskType::END_GRAPH {
                     run.end = Some((q, clocks[q].clone()));
@@ -190,6 +210,16 @@ impl Run {
                     }
                     if let Some(w) = waiting.remove(&key) {
                         todo.push(w);
+                    }
+                }
+                if kind == TaskType::PREPROCESS_KERNEL {
+                    for key in t.numbers.iter().filter_map(|e| u32::try_from(*e).ok()).map(|e| (false, e)) {
+                        if recorded.insert(key, clocks[q].clone()).is_some() {
+                            return Err(PlanFault::Recorded { id: key.1, node: name() });
+                        }
+                        if let Some(w) = waiting.remove(&key) {
+                            todo.push(w);
+                        }
                     }
                 }
                 if let Some(w) = wakes(t).filter(|w| *w < s) {
@@ -207,7 +237,7 @@ impl Run {
         let stuck: Vec<String> = (0..s)
             .filter(|q| at[*q] < queues[*q].len())
             .map(|q| {
-                let t = &m.tasks[queues[q][at[q]]];
+                let t = &m.tasks[queues[q][at[q]].0];
                 let node = m.node(t.graph, t.node).map_or("", |n| n.name.as_str());
                 format!("stream {q} at {} of `{node}`, event {}", TaskType(t.kind), t.sync_id.unwrap_or(0))
             })

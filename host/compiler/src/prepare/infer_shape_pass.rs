@@ -129,6 +129,13 @@ impl<'t> InferShapePass<'t> {
         self.node(model, gi, id).map_err(|e| e.to_string())
     }
 
+    /// Whether what is unknown of a node's outputs hangs on values alone: all of its inputs' sizes are known.
+    fn by_value(&self, node: &ge_plugin_api::view::Node<'_>) -> bool {
+        let reads = self.toolbox.op(Key::new(node.op())).is_some_and(|o| !o.proto.value_inputs.is_empty());
+        let mut inputs = (0..node.inputs().len()).filter_map(|i| node.input_desc(i));
+        reads && inputs.all(|d| d.shape.sizes().is_some())
+    }
+
     /// Sets a node's outputs; gives the constants that it folds to.
     fn visit(
         &self,
@@ -145,6 +152,7 @@ impl<'t> InferShapePass<'t> {
         let view = context.graph();
         let node = view.node(id);
         let inferred = self.toolbox.infer(&node)?;
+        let by_value = self.by_value(&node);
         let merged: Vec<TensorDesc> = inferred
             .into_iter()
             .zip(node.outputs().iter().map(Some).chain(std::iter::repeat(None)))
@@ -152,7 +160,13 @@ impl<'t> InferShapePass<'t> {
                 // What the inference cannot say and the graph already knows stays.
                 Some(old) => TensorDesc {
                     dtype: if new.dtype == ge_ir::DType::UNKNOWN { old.dtype } else { new.dtype },
-                    shape: if new.shape.is_unranked() { old.shape.clone() } else { new.shape },
+                    shape: if new.shape.is_unranked() {
+                        old.shape.clone()
+                    } else if by_value {
+                        stated(&new.shape, &old.shape)
+                    } else {
+                        new.shape
+                    },
                     attrs: old.attrs.clone(),
                     ..new
                 },
@@ -173,6 +187,19 @@ impl<'t> InferShapePass<'t> {
         let context = GraphContext::new(model, gi);
         Ok(fold(self.toolbox, engine, &context.graph().node(id)))
     }
+}
+
+/// The shape that was inferred, with the sizes that the graph states where the inference has none.
+fn stated(inferred: &ge_ir::Shape, said: &ge_ir::Shape) -> ge_ir::Shape {
+    let mut out = inferred.clone();
+    if inferred.rank() == said.rank() {
+        for (d, said) in out.dims_mut().iter_mut().zip(said.dims()) {
+            if !d.is_known() {
+                *d = *said;
+            }
+        }
+    }
+    out
 }
 
 /// Puts constants in place of a folded node: they take its name (`name`, `name_1` … for further outputs).

@@ -6,6 +6,8 @@ fn own_inputs(op: &str) -> Option<usize> {
     match op {
         "If" | "StatelessIf" | "Case" | "StatelessCase" => Some(1),
         "While" | "StatelessWhile" | "PartitionedCall" => Some(0),
+        // Its body takes the index in place of the third.
+        "For" => Some(3),
         _ => None,
     }
 }
@@ -16,7 +18,10 @@ pub(super) fn enter(model: &mut Model, gi: usize, id: NodeId) -> Vec<usize> {
     let Some(n) = g.get(id) else { return Vec::new() };
     let Some(own) = own_inputs(n.op()) else { return Vec::new() };
     let subs: Vec<usize> = n.subgraphs().into_iter().filter_map(|s| model.graph_index(s)).collect();
-    let given: Vec<Option<TensorDesc>> = (own..n.inputs().len()).map(|i| g.input_desc(n, i).cloned()).collect();
+    let mut given: Vec<Option<TensorDesc>> = (own..n.inputs().len()).map(|i| g.input_desc(n, i).cloned()).collect();
+    if n.op() == "For" {
+        given.insert(0, g.input_desc(n, 0).cloned());
+    }
     for &s in &subs {
         let sub = &mut model.graphs_mut()[s];
         let data: Vec<(NodeId, i64)> =
@@ -34,11 +39,9 @@ pub(super) fn enter(model: &mut Model, gi: usize, id: NodeId) -> Vec<usize> {
 /// Gives a node what its subgraphs return, where all of them say the same.
 pub(super) fn leave(model: &mut Model, gi: usize, id: NodeId) {
     let Some(n) = model.graphs()[gi].get(id) else { return };
-    if own_inputs(n.op()).is_none() {
-        return;
-    }
+    let Some(own) = own_inputs(n.op()) else { return };
     let mut outs = n.outputs().to_vec();
-    let is_loop = n.op().ends_with("While");
+    let is_loop = n.op().ends_with("While") || n.op() == "For";
     let subs: Vec<&ge_ir::Graph> = if is_loop {
         n.attr("body")
             .and_then(|v| if let ge_ir::AttrValue::Graph(g) = v { model.graph(g) } else { None })
@@ -55,7 +58,7 @@ pub(super) fn leave(model: &mut Model, gi: usize, id: NodeId) {
         let Some(Some(first)) = said.next() else { continue };
         let first = first.clone();
         // A loop that changes a shape has none that is known.
-        let before = if is_loop { model.graphs()[gi].input_desc(n, k) } else { Some(&first) };
+        let before = if is_loop { model.graphs()[gi].input_desc(n, own + k) } else { Some(&first) };
         let same = |d: Option<&TensorDesc>| d.is_some_and(|d| d.dtype == first.dtype && d.shape == first.shape);
         if same(before) && said.all(same) {
             *out = TensorDesc { attrs: out.attrs.clone(), ..first };

@@ -1,7 +1,8 @@
 //! `TaskGenerator`: tasks of each node by its engine's builder, in parallel, put back in node order; records and waits of the
-//! sync plan around them; END_GRAPH last (003 §5.5).
-use super::{PlacedTask, StoredKernel, TaskList};
+//! sync plan around them; END_GRAPH last (003 §5.5). A chain of a super kernel stands as one where its last node stands.
+use super::{PlacedTask, StoredKernel, TaskList, args_format};
 use crate::error::{CompileError, Result};
+use crate::feature::super_kernel::{self, Chains};
 use crate::ids::{NodeKey, PhysicalId, StreamId};
 use crate::place::Placement;
 use crate::streams::{ExecutionOrder, StreamPlan};
@@ -9,6 +10,7 @@ use crate::sync::SyncPlan;
 use crate::toolbox::Toolbox;
 use ge_ir::Model;
 use ge_ir::view::GraphContext;
+use ge_plugin_api::author::tiling_sink::SCOPE;
 use ge_plugin_api::diagnostic::{Error, ErrorKind};
 use ge_plugin_api::engine::{KernelBinary, Target, TaskContext};
 use ge_plugin_api::task::{TILING_SINK_BLOCK_DIM, Task, TaskType};
@@ -20,14 +22,15 @@ pub struct TaskGenerator<'t> {
     toolbox: &'t Toolbox,
     placement: &'t Placement,
     rank_size: u32,
+    chains: &'t Chains,
 }
 
 type NodeTasks = (Vec<Task>, Option<KernelBinary>);
 
 impl<'t> TaskGenerator<'t> {
     /// For one compilation.
-    pub fn new(toolbox: &'t Toolbox, placement: &'t Placement, rank_size: u32) -> Self {
-        TaskGenerator { toolbox, placement, rank_size }
+    pub fn new(toolbox: &'t Toolbox, placement: &'t Placement, rank_size: u32, chains: &'t Chains) -> Self {
+        TaskGenerator { toolbox, placement, rank_size, chains }
     }
 
     /// Generates all tasks.
@@ -45,58 +48,27 @@ impl<'t> TaskGenerator<'t> {
             waits.entry(p.recv.node).or_default().push(i);
             records.entry(p.send.node).or_default().push(i);
         }
+        let of = |map: &HashMap<NodeKey, Vec<usize>>, key: NodeKey| map.get(&key).cloned().unwrap_or_default();
         let net_output = model.root().net_output().map(|n| NodeKey::new(0, n.id()));
-        let mut out = TaskList::default();
-        let mut kernels: BTreeMap<String, StoredKernel> = BTreeMap::new();
+        let mut w =
+            Writing { generator: self, model, streams, sync, out: TaskList::default(), kernels: BTreeMap::new() };
         for &key in order.line() {
-            for &i in waits.get(&key).map_or(&[][..], |v| v) {
-                out.tasks.push(sync_task(&sync.pairs[i], false));
+            if let Some(chain) = self.chains.of(key) {
+                let members = &self.chains.chains[chain];
+                if members.last() == Some(&key) {
+                    w.chain(members, &of, &waits, &records, &mut own)?;
+                }
+                continue;
+            }
+            for i in of(&waits, key) {
+                w.out.tasks.push(sync_task(&sync.pairs[i], false));
             }
             let (tasks, kernel) = own.remove(&key).unwrap_or_default();
-            if let Some(k) = kernel {
-                let engine = self.toolbox.engine(self.placement.engine[key]).info.name.to_string();
-                let name = k.name.to_string();
-                let binary = Vec::from(k.binary);
-                if let Some(old) = kernels.get(&name) {
-                    if old.binary != binary {
-                        return Err(CompileError::Plugin(
-                            Error::new(
-                                ErrorKind::PLUGIN,
-                                format!("engine {engine} gave two different kernels the name {name}"),
-                            )
-                            .at_node(&key.name(model), key.get(model).map_or("", |n| n.op())),
-                        ));
-                    }
-                } else {
-                    kernels.insert(name.clone(), StoredKernel { name, binary, engine });
-                }
-            }
-            let resources = sync.resources.get(&key).map_or(&[][..], Vec::as_slice);
-            let updatable: Vec<bool> = tasks.iter().map(waits_for_update).collect();
-            for mut task in tasks {
-                let stream = self.stream_of(model, streams, key, &task)?;
-                if task.kind() == TaskType::UPDATE {
-                    // From the place in the node's list to the place among its updatable kernels, which later stages keep.
-                    let target = task.numbers.first().and_then(|k| usize::try_from(*k).ok());
-                    let target = target.filter(|k| updatable.get(*k) == Some(&true));
-                    let k = target.ok_or_else(|| self.no_target(model, key))?;
-                    task.numbers = vec![updatable[..k].iter().filter(|u| **u).count() as i64].into();
-                }
-                let sync_id = match task.kind() {
-                    TaskType::EVENT_RECORD | TaskType::EVENT_WAIT | TaskType::NOTIFY_RECORD | TaskType::NOTIFY_WAIT => {
-                        resources.get(task.sync_slot as usize).copied()
-                    }
-                    TaskType::HCCL => {
-                        task.numbers.extend(resources.iter().map(|id| i64::from(*id)));
-                        None
-                    }
-                    _ => None,
-                };
-                out.tasks.push(PlacedTask { node: key, stream, physical: PhysicalId(stream.0), task, sync_id });
-            }
+            w.store(key, kernel)?;
+            w.node(key, tasks)?;
             if Some(key) == net_output {
                 let stream = streams.of[key].unwrap_or(StreamId(0));
-                out.tasks.push(PlacedTask {
+                w.out.tasks.push(PlacedTask {
                     node: key,
                     stream,
                     physical: PhysicalId(stream.0),
@@ -104,10 +76,11 @@ impl<'t> TaskGenerator<'t> {
                     sync_id: None,
                 });
             }
-            for &i in records.get(&key).map_or(&[][..], |v| v) {
-                out.tasks.push(sync_task(&sync.pairs[i], true));
+            for i in of(&records, key) {
+                w.out.tasks.push(sync_task(&sync.pairs[i], true));
             }
         }
+        let Writing { mut out, kernels, .. } = w;
         out.kernels = kernels.into_values().collect();
         Ok(out)
     }
@@ -172,6 +145,126 @@ impl<'t> TaskGenerator<'t> {
         let tasks = engine.object.generate_task(node, &context).map_err(at)?;
         Ok((key, (tasks, kernel)))
     }
+}
+
+/// A task list being written.
+struct Writing<'w> {
+    generator: &'w TaskGenerator<'w>,
+    model: &'w Model,
+    streams: &'w StreamPlan,
+    sync: &'w SyncPlan,
+    out: TaskList,
+    kernels: BTreeMap<String, StoredKernel>,
+}
+
+type Pairs = HashMap<NodeKey, Vec<usize>>;
+
+impl Writing<'_> {
+    /// Keeps a node's kernel, once for each name.
+    fn store(&mut self, key: NodeKey, kernel: Option<KernelBinary>) -> Result<()> {
+        let Some(k) = kernel else { return Ok(()) };
+        let g = self.generator;
+        let engine = g.toolbox.engine(g.placement.engine[key]).info.name.to_string();
+        let name = k.name.to_string();
+        let binary = Vec::from(k.binary);
+        if let Some(old) = self.kernels.get(&name) {
+            if old.binary != binary {
+                let text = format!("engine {engine} gave two different kernels the name {name}");
+                let e = Error::new(ErrorKind::PLUGIN, text);
+                let op = key.get(self.model).map_or("", |n| n.op());
+                return Err(CompileError::Plugin(e.at_node(&key.name(self.model), op)));
+            }
+        } else {
+            self.kernels.insert(name.clone(), StoredKernel { name, binary, engine });
+        }
+        Ok(())
+    }
+
+    /// The tasks of a node as its engine gave them, streams and ids resolved.
+    fn node(&mut self, key: NodeKey, tasks: Vec<Task>) -> Result<()> {
+        let resources = self.sync.resources.get(&key).map_or(&[][..], Vec::as_slice);
+        let updatable: Vec<bool> = tasks.iter().map(waits_for_update).collect();
+        for mut task in tasks {
+            let stream = self.generator.stream_of(self.model, self.streams, key, &task)?;
+            let mut sync_id = None;
+            match task.kind() {
+                TaskType::UPDATE => {
+                    // From the place in the node's list to the place among its updatable kernels, which later stages keep.
+                    let target = task.numbers.first().and_then(|k| usize::try_from(*k).ok());
+                    let target = target.filter(|k| updatable.get(*k) == Some(&true));
+                    let k = target.ok_or_else(|| self.generator.no_target(self.model, key))?;
+                    task.numbers = vec![updatable[..k].iter().filter(|u| **u).count() as i64].into();
+                }
+                TaskType::EVENT_RECORD | TaskType::EVENT_WAIT | TaskType::NOTIFY_RECORD | TaskType::NOTIFY_WAIT => {
+                    sync_id = resources.get(task.sync_slot as usize).copied();
+                }
+                TaskType::HCCL => task.numbers.extend(resources.iter().map(|id| i64::from(*id))),
+                TaskType::PREPROCESS_KERNEL => task.numbers.extend(by_address(&task, resources)),
+                _ => {}
+            }
+            self.out.tasks.push(PlacedTask { node: key, stream, physical: PhysicalId(stream.0), task, sync_id });
+        }
+        Ok(())
+    }
+
+    /// A chain: what its nodes wait for, their tiling, one task, what they record.
+    fn chain(
+        &mut self,
+        members: &[NodeKey],
+        of: &dyn Fn(&Pairs, NodeKey) -> Vec<usize>,
+        waits: &Pairs,
+        records: &Pairs,
+        own: &mut HashMap<NodeKey, NodeTasks>,
+    ) -> Result<()> {
+        let (Some(&last), streams, sync) = (members.last(), self.streams, self.sync) else { return Ok(()) };
+        let main = streams.of[last].unwrap_or(StreamId(0));
+        let within = |i: &usize| {
+            let p = &sync.pairs[*i];
+            p.send.stream == main && members.contains(&p.send.node) && members.contains(&p.recv.node)
+        };
+        let all_waits: Vec<usize> = members.iter().flat_map(|k| of(waits, *k)).collect();
+        let all_records: Vec<usize> = members.iter().flat_map(|k| of(records, *k)).collect();
+        let on_main = |i: &usize| sync.pairs[*i].recv.stream == main;
+        for i in all_waits.iter().filter(|i| on_main(i)) {
+            self.out.tasks.push(sync_task(&sync.pairs[*i], false));
+        }
+        // A tiling that waited for a node of the chain waits for what stands before the chain.
+        for i in all_records.iter().filter(|i| within(i)) {
+            self.out.tasks.push(sync_task(&sync.pairs[*i], true));
+        }
+        for i in all_waits.iter().filter(|i| !on_main(i)) {
+            self.out.tasks.push(sync_task(&sync.pairs[*i], false));
+        }
+        let mut launches = Vec::new();
+        let mut numbers: Vec<i64> = Vec::new();
+        for key in members {
+            let (tasks, kernel) = own.remove(key).unwrap_or_default();
+            self.store(*key, kernel)?;
+            let (beside, mine): (Vec<Task>, Vec<Task>) =
+                tasks.into_iter().partition(|t| t.kind() == TaskType::PREPROCESS_KERNEL);
+            let resources = sync.resources.get(key).map_or(&[][..], Vec::as_slice);
+            numbers.extend(beside.iter().flat_map(|t| by_address(t, resources)));
+            self.node(*key, beside)?;
+            launches.push((key.name(self.model), mine));
+        }
+        let scope = last.get(self.model).and_then(|n| n.attrs().str(SCOPE)).unwrap_or_default();
+        let soc = &self.generator.toolbox.target.soc;
+        let mut task = super_kernel::task::join(scope, &launches, soc.aic_cores)?;
+        task.numbers = numbers.into();
+        self.out.tasks.push(PlacedTask { node: last, stream: main, physical: PhysicalId(main.0), task, sync_id: None });
+        for i in all_records.iter().filter(|i| !within(i)) {
+            self.out.tasks.push(sync_task(&sync.pairs[*i], true));
+        }
+        Ok(())
+    }
+}
+
+/// Ids of the events whose addresses a kernel is given.
+fn by_address(task: &Task, resources: &[u32]) -> Vec<i64> {
+    let format = task.kernel.as_ref().into_option().map_or("", |k| k.args_format.as_str());
+    let items = args_format::parse(format).unwrap_or_default();
+    let event = |i| if let args_format::ArgItem::EventAddr(n) = i { resources.get(n as usize).copied() } else { None };
+    items.into_iter().filter_map(event).map(i64::from).collect()
 }
 
 fn waits_for_update(task: &Task) -> bool {

@@ -2,6 +2,7 @@
 mod foreign;
 mod source;
 mod svg;
+mod timetable;
 
 use super::{CompileFlags, Global, print, print_json};
 use crate::session::import::{self, FileKind};
@@ -289,6 +290,7 @@ fn memory(m: &CompiledModel) -> Value {
 }
 
 fn tasks(m: &CompiledModel) -> Vec<Value> {
+    let times = timetable::times(m);
     m.tasks
         .iter()
         .enumerate()
@@ -301,6 +303,10 @@ fn tasks(m: &CompiledModel) -> Vec<Value> {
                 "kernel_name": t.kernel_name, "so_name": t.so_name, "kernel_type": t.kernel_type,
             });
             if let Value::Object(o) = &mut v {
+                if let Some((start, end)) = times[i] {
+                    o.insert("start_ns".into(), json!(start));
+                    o.insert("end_ns".into(), json!(end));
+                }
                 if !event && t.sync_id.is_some() {
                     o.insert("notify_id".into(), json!(t.sync_id));
                 }
@@ -419,17 +425,7 @@ fn text_of(m: &CompiledModel, part: &str) -> String {
             }
         }
         "tasks" => {
-            for (i, t) in m.tasks.iter().enumerate() {
-                let id = t.sync_id.map_or(String::new(), |i| format!(" #{i}"));
-                let name = m.node(t.graph, t.node).map_or("", |n| n.name.as_str());
-                out.push_str(&format!(
-                    "{i:>6} s{:<3} {}{id} {name} {} x{}\n",
-                    t.stream,
-                    TaskType(t.kind),
-                    t.kernel_name,
-                    t.block_dim
-                ));
-            }
+            out.push_str(&timetable::text(m));
         }
         "weights" => {
             out.push_str(&format!("weights: {} bytes, variables: {} bytes\n", m.memory.weights, m.memory.variables))

@@ -2,8 +2,8 @@
 //!
 //! If and Case: LabelSwitchByIndex over the branches; each branch ends by copies of its values into memory that all branches
 //! share, and a jump to the end. While: copies of the carried values, a label, the condition, LabelSwitchByIndex, the body,
-//! copies of the next values into the same memory, a jump back; the label behind it keeps alive what the loop reads. All of it
-//! stands on one stream, in graph order: a loop by labels stays on its stream (facts 8.6).
+//! copies of the next values into the same memory, a jump back; the label behind it keeps alive what the loop reads. For is a While
+//! that counts (`count.rs`). All of it stands on one stream, in graph order: a loop by labels stays on its stream (facts 8.6).
 use super::writer::Writer;
 use crate::error::{CompileError, Result};
 use ge_ir::{DType, Graph, Model, Node, NodeId, TensorDesc, ValueRef};
@@ -23,6 +23,7 @@ pub type IsView<'a> = &'a dyn Fn(&Node) -> bool;
 enum Kind {
     Branches,
     Loop,
+    Count,
     Call,
 }
 
@@ -30,6 +31,7 @@ fn kind(n: &Node) -> Option<Kind> {
     Some(match n.op() {
         "If" | "StatelessIf" | "Case" | "StatelessCase" => Kind::Branches,
         "While" | "StatelessWhile" => Kind::Loop,
+        "For" => Kind::Count,
         "PartitionedCall" => Kind::Call,
         _ => return None,
     })
@@ -40,9 +42,6 @@ pub fn lower(model: &mut Model, is_view: IsView<'_>) -> Result<bool> {
     let mut labels = 0i64;
     for round in 0..=MOST {
         let root = model.root();
-        if let Some(n) = root.nodes().find(|n| matches!(n.op(), "For")) {
-            return Err(refused(n, "For on the device is not supported; write it as While"));
-        }
         let Some(id) = root.nodes().find(|n| kind(n).is_some()).map(Node::id) else {
             if round > 0 {
                 let root = std::mem::replace(&mut model.graphs_mut()[0], Graph::new("gone"));
@@ -60,7 +59,7 @@ pub fn lower(model: &mut Model, is_view: IsView<'_>) -> Result<bool> {
     Err(CompileError::Option { message, help: "make the nesting of subgraphs smaller".into() })
 }
 
-fn refused(n: &Node, why: &str) -> CompileError {
+pub(super) fn refused(n: &Node, why: &str) -> CompileError {
     CompileError::Plugin(
         Diagnostic::error(format!("`{}` ({}) cannot run on the device: {why}", n.name(), n.op()))
             .code("GE-E0350")
@@ -99,20 +98,22 @@ fn mapped(values: &HashMap<ValueRef, ValueRef>, inputs: &[ValueRef]) -> Vec<Valu
     inputs.iter().map(|v| if v.is_absent() { *v } else { values.get(v).copied().unwrap_or(ValueRef::ABSENT) }).collect()
 }
 
-struct Expansion<'m> {
-    model: &'m Model,
+/// The root graph being written anew.
+pub(super) struct Expansion<'m> {
+    pub(super) model: &'m Model,
     labels: &'m mut i64,
     is_view: IsView<'m>,
-    w: Writer,
+    pub(super) w: Writer,
 }
 
-type Outs = (Vec<ValueRef>, NodeId);
+pub(super) type Outs = (Vec<ValueRef>, NodeId);
 
 impl Expansion<'_> {
     fn control(&mut self, n: &Node, inputs: &[ValueRef], controls: &[NodeId]) -> Result<Outs> {
         match kind(n) {
             Some(Kind::Branches) => self.branches(n, inputs, controls),
             Some(Kind::Loop) => self.repeat(n, inputs, controls),
+            Some(Kind::Count) => self.count(n, inputs, controls),
             _ => {
                 let name = self.w.take(n.name(), &format!("{}/call", n.name()));
                 let start = self.w.add("NoOp", name, vec![], controls.to_vec(), vec![], AttrMap::default())?;
@@ -122,7 +123,7 @@ impl Expansion<'_> {
         }
     }
 
-    fn subgraph(&self, n: &Node, key: &str) -> Result<usize> {
+    pub(super) fn subgraph(&self, n: &Node, key: &str) -> Result<usize> {
         let name = match n.attr(key) {
             Some(AttrValue::Graph(g)) => g.as_str(),
             _ => return Err(refused(n, &format!("it has no subgraph `{key}`"))),
@@ -131,7 +132,7 @@ impl Expansion<'_> {
     }
 
     /// Copies the nodes of a subgraph whose inputs are `args`; the values that it returns.
-    fn inline(&mut self, parent: &Node, sub: usize, args: &[ValueRef]) -> Result<Vec<ValueRef>> {
+    pub(super) fn inline(&mut self, parent: &Node, sub: usize, args: &[ValueRef]) -> Result<Vec<ValueRef>> {
         let model = self.model;
         let g = &model.graphs()[sub];
         let mut values: HashMap<ValueRef, ValueRef> = HashMap::new();
@@ -158,26 +159,26 @@ impl Expansion<'_> {
         Ok(outs)
     }
 
-    fn next_label(&mut self) -> i64 {
+    pub(super) fn next_label(&mut self) -> i64 {
         *self.labels += 1;
         *self.labels - 1
     }
 
-    fn label(&mut self, n: &Node, label: i64, keep: Vec<ValueRef>) -> Result<NodeId> {
+    pub(super) fn label(&mut self, n: &Node, label: i64, keep: Vec<ValueRef>) -> Result<NodeId> {
         let name = self.w.take(n.name(), &format!("{}/label_{label}", n.name()));
         let mut attrs = AttrMap::default();
         attrs.set("_label_index", label);
         self.w.add("LabelSet", name, keep, vec![], vec![], attrs)
     }
 
-    fn goto(&mut self, n: &Node, label: i64) -> Result<NodeId> {
+    pub(super) fn goto(&mut self, n: &Node, label: i64) -> Result<NodeId> {
         let name = self.w.take(n.name(), &format!("{}/goto_{label}", n.name()));
         let mut attrs = AttrMap::default();
         attrs.set("_label_index", label);
         self.w.add("LabelGotoEx", name, vec![], vec![], vec![], attrs)
     }
 
-    fn switch(&mut self, n: &Node, index: ValueRef, controls: &[NodeId], list: Vec<i64>) -> Result<NodeId> {
+    pub(super) fn switch(&mut self, n: &Node, index: ValueRef, controls: &[NodeId], list: Vec<i64>) -> Result<NodeId> {
         let name = self.w.take(n.name(), &format!("{}/switch", n.name()));
         let mut attrs = AttrMap::default();
         attrs.set("label_list", list);
@@ -185,7 +186,7 @@ impl Expansion<'_> {
     }
 
     /// The index of a switch: a condition as 0 or 1, an index as it is.
-    fn index(&mut self, n: &Node, value: ValueRef, is_condition: bool) -> Result<ValueRef> {
+    pub(super) fn index(&mut self, n: &Node, value: ValueRef, is_condition: bool) -> Result<ValueRef> {
         if value.is_absent() {
             return Err(refused(n, "its condition is missing"));
         }
@@ -211,7 +212,7 @@ impl Expansion<'_> {
     }
 
     /// A copy, into memory of its own or into that of `into`.
-    fn copy(&mut self, n: &Node, name: String, from: ValueRef, into: Option<ValueRef>) -> Result<ValueRef> {
+    pub(super) fn copy(&mut self, n: &Node, name: String, from: ValueRef, into: Option<ValueRef>) -> Result<ValueRef> {
         if from.is_absent() {
             return Err(refused(n, "a value that it needs is missing"));
         }
@@ -234,7 +235,7 @@ impl Expansion<'_> {
     }
 
     /// The name under which the k-th value of a control node goes on.
-    fn result_name(&mut self, n: &Node, k: usize) -> String {
+    pub(super) fn result_name(&mut self, n: &Node, k: usize) -> String {
         let wish = if k == 0 { n.name().to_owned() } else { format!("{}_{k}", n.name()) };
         self.w.take(n.name(), &wish)
     }
@@ -285,7 +286,7 @@ impl Expansion<'_> {
 
     fn repeat(&mut self, n: &Node, inputs: &[ValueRef], controls: &[NodeId]) -> Result<Outs> {
         let (cond, body) = (self.subgraph(n, "cond")?, self.subgraph(n, "body")?);
-        let unchanged = unchanged(&self.model.graphs()[body], inputs.len());
+        let unchanged = unchanged(&self.model.graphs()[body], inputs.len(), 0);
         let name = self.w.take(n.name(), &format!("{}/start", n.name()));
         self.w.add("NoOp", name, vec![], controls.to_vec(), vec![], AttrMap::default())?;
         let mut state = inputs.to_vec();
@@ -324,7 +325,7 @@ impl Expansion<'_> {
     }
 
     /// Whether a value lies in memory that the body alone made, not in that of a carried value.
-    fn is_fresh(&self, value: ValueRef, first: NodeId) -> bool {
+    pub(super) fn is_fresh(&self, value: ValueRef, first: NodeId) -> bool {
         let mut at = value;
         while !at.is_absent() && at.node >= first {
             match self.w.graph.get(at.node) {
@@ -337,12 +338,12 @@ impl Expansion<'_> {
     }
 }
 
-/// Which values a body hands on as they came.
-fn unchanged(body: &Graph, count: usize) -> Vec<bool> {
+/// Which values a body hands on as they came; its inputs have `first` more before them.
+pub(super) fn unchanged(body: &Graph, count: usize, first: usize) -> Vec<bool> {
     let same = |k: usize| {
         let v = body.net_output()?.input(k)?;
         let data = body.get(v.node)?;
-        Some(data.op() == "Data" && data.attrs().int("index") == i64::try_from(k).ok())
+        Some(data.op() == "Data" && data.attrs().int("index") == i64::try_from(k + first).ok())
     };
     (0..count).map(|k| same(k).unwrap_or(false)).collect()
 }

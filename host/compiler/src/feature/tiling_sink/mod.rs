@@ -2,8 +2,8 @@
 
 /// The triple gate and its marks.
 pub mod gate;
-/// Attached streams and events of nodes' own tasks.
+/// Attached streams of nodes' own tasks.
 pub mod resources;
 
 pub use gate::mark;
-pub use resources::{add_sync, ask_streams};
+pub use resources::ask_streams;

@@ -1,12 +1,9 @@
-//! Attached streams and sync resources that engines want for their nodes' own tasks (001 §4.2, facts 1.7): wishes are written
-//! as the attributes that stream allocation reads, producers of values are waited for on the attached stream.
-use crate::ids::{EventId, ModelMap, NodeKey};
-use crate::streams::{ExecutionOrder, StreamPlan};
-use crate::sync::{SyncPair, SyncPlan, SyncPoint};
+//! Attached streams that engines want for their nodes' own tasks (001 §4.2, facts 1.7), as the attributes that stream
+//! allocation reads. That they wait for what their node waits for, producers of values included, is `sync`'s doing.
+use crate::ids::{ModelMap, NodeKey};
 use ge_ir::{AttrValue, Model};
 use ge_plugin_api::engine::RunningParams;
 use ge_plugin_api::types::attr::DictEntry;
-use std::collections::BTreeSet;
 
 /// Writes `_attached_stream_info_list` of the nodes whose engine wants attached streams, where the user gave none.
 pub fn ask_streams(model: &mut Model, params: &ModelMap<RunningParams>) {
@@ -34,58 +31,4 @@ pub fn ask_streams(model: &mut Model, params: &ModelMap<RunningParams>) {
             g.set_attr(id, "_attached_stream_info_list", AttrValue::list(list.collect()));
         }
     }
-}
-
-/// Adds to a sync plan a pair from each producer of a value that an attached stream reads.
-pub fn add_sync(
-    model: &Model,
-    params: &ModelMap<RunningParams>,
-    streams: &StreamPlan,
-    order: &ExecutionOrder,
-    plan: &mut SyncPlan,
-) {
-    for &key in order.line() {
-        for (wish, &side) in params[key].attached.iter().zip(&streams.attached[key]) {
-            for p in producers(model, order, key, &wish.depend_value_inputs) {
-                let Some(from) = streams.of[p] else { continue };
-                plan.pairs.push(SyncPair {
-                    id: EventId(plan.event_num),
-                    notify: false,
-                    send: SyncPoint { node: p, stream: from },
-                    recv: SyncPoint { node: key, stream: side },
-                });
-                plan.event_num += 1;
-                plan.inserted += 1;
-            }
-        }
-    }
-}
-
-/// Nodes with a task that make the values of some inputs, through nodes without one.
-fn producers(model: &Model, order: &ExecutionOrder, key: NodeKey, inputs: &[u32]) -> BTreeSet<NodeKey> {
-    let mut out = BTreeSet::new();
-    let mut seen = BTreeSet::new();
-    let Some(n) = key.get(model) else { return out };
-    let mut todo: Vec<NodeKey> = inputs
-        .iter()
-        .filter_map(|i| n.input(*i as usize))
-        .filter(|v| !v.is_absent())
-        .map(|v| NodeKey { graph: key.graph, node: v.node })
-        .collect();
-    while let Some(p) = todo.pop() {
-        if !seen.insert(p) {
-            continue;
-        }
-        let Some(n) = p.get(model) else { continue };
-        if matches!(n.op(), "Data" | "Const" | "Constant") {
-            continue;
-        }
-        if order.stand(order.position(p)).is_some() {
-            out.insert(p);
-        } else {
-            let up = n.inputs().iter().filter(|v| !v.is_absent());
-            todo.extend(up.map(|v| NodeKey { graph: p.graph, node: v.node }));
-        }
-    }
-    out
 }

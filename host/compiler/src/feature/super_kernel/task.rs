@@ -1,0 +1,53 @@
+//! The one task of a chain: the launches of its nodes one behind the other, arguments node by node behind `{skn<k>}`.
+use crate::error::{CompileError, Result};
+use ge_model::launch::{self, Launch};
+use ge_plugin_api::diagnostic::{Error, ErrorKind};
+use ge_plugin_api::task::{KernelTask, TILING_SINK_BLOCK_DIM, Task, TaskType};
+
+/// Joins the launches of a chain's nodes, given by name. `cores`: blocks where a node's tiling says how many.
+pub fn join(scope: &str, nodes: &[(String, Vec<Task>)], cores: u32) -> Result<Task> {
+    let mut launches: Vec<Launch> = Vec::new();
+    let (mut args, mut blocks, mut kernel_type) = (String::new(), 1, 0);
+    for (at, (name, tasks)) in nodes.iter().enumerate() {
+        if tasks.is_empty() {
+            return Err(no_kernel(name, "no kernel"));
+        }
+        for t in tasks {
+            let is_kernel = matches!(t.kind(), TaskType::KERNEL | TaskType::VECTOR_KERNEL);
+            let Some(k) = t.kernel.as_ref().into_option().filter(|_| is_kernel) else {
+                return Err(no_kernel(name, t.kind().name()));
+            };
+            args.push_str(&format!("{{skn{at}}}{}", k.args_format));
+            blocks = blocks.max(if k.block_dim == TILING_SINK_BLOCK_DIM { cores.max(1) } else { k.block_dim });
+            kernel_type = k.kernel_type;
+            launches.push(Launch {
+                node: at as u32,
+                kind: t.kind,
+                kernel_name: k.kernel_name.to_string(),
+                kernel_type: k.kernel_type,
+                block_dim: k.block_dim,
+                tiling_key: k.tiling_key,
+                tiling: k.tiling.to_vec().into(),
+                args_format: k.args_format.to_string(),
+                schedule_mode: k.schedule_mode,
+            });
+        }
+    }
+    Ok(Task {
+        private: launch::encode(&launches).into(),
+        nodes: nodes.iter().map(|n| n.0.as_str().into()).collect(),
+        kind: TaskType::SUPER_KERNEL.code(),
+        ..Task::kernel(KernelTask {
+            kernel_name: format!("super_kernel_{scope}").into(),
+            kernel_type,
+            block_dim: blocks,
+            args_format: args.into(),
+            ..KernelTask::default()
+        })
+    })
+}
+
+fn no_kernel(node: &str, what: &str) -> CompileError {
+    let text = format!("the engine of `{node}` gives {what} to a super kernel, which takes kernels of AI cores alone");
+    CompileError::Plugin(Error::new(ErrorKind::PLUGIN, text).at_node(node, ""))
+}

@@ -1,0 +1,173 @@
+//! The tasks of a model as a timetable: when each starts and ends by the simulated clock, stream by stream.
+//!
+//! Costs are those of the SoC's file and of the engines. Loops and jumps are taken once, in the order in which tasks stand; what
+//! waits for another rank does not wait.
+use ge_model::{CompiledModel, TaskInfo};
+use ge_plugin_api::task::TaskType;
+use std::collections::{HashMap, HashSet};
+
+/// Start and end of each task in ns; None where a stream waits for what never comes.
+pub fn times(m: &CompiledModel) -> Vec<Option<(u64, u64)>> {
+    let mut out = vec![None; m.tasks.len()];
+    let mut queues: Vec<Vec<usize>> = vec![Vec::new(); m.streams.physical.len()];
+    for (i, t) in m.tasks.iter().enumerate() {
+        if let Some(q) = queues.get_mut(t.stream as usize) {
+            q.push(i);
+        }
+    }
+    let own: HashSet<(bool, u32)> = m.tasks.iter().flat_map(records).collect();
+    let mut recorded: HashMap<(bool, u32), Vec<u64>> = HashMap::new();
+    let mut woken: Vec<Option<u64>> = m.streams.physical.iter().map(|p| p.head.then_some(0)).collect();
+    let mut at = vec![0usize; queues.len()];
+    let mut clock = vec![0u64; queues.len()];
+    loop {
+        let mut moved = false;
+        for (q, queue) in queues.iter().enumerate() {
+            let Some(start) = woken[q] else { continue };
+            if at[q] == 0 {
+                clock[q] = clock[q].max(start);
+            }
+            while let Some(&i) = queue.get(at[q]) {
+                let t = &m.tasks[i];
+                let needs: Vec<(bool, u32)> = waits(t).filter(|k| own.contains(k)).collect();
+                if needs.iter().any(|k| recorded.get(k).is_none_or(Vec::is_empty)) {
+                    break;
+                }
+                let ready = needs.iter().filter_map(|k| recorded.get_mut(k).map(|l| l.remove(0))).max().unwrap_or(0);
+                let start = clock[q].max(ready);
+                let end = start.saturating_add(cost(m, t));
+                out[i] = Some((start, end));
+                clock[q] = end;
+                for k in records(t) {
+                    recorded.entry(k).or_default().push(end);
+                }
+                let wakes = match TaskType(t.kind) {
+                    TaskType::STREAM_ACTIVE => t.numbers.first(),
+                    TaskType::STREAM_SWITCH => t.numbers.get(2),
+                    _ => None,
+                };
+                if let Some(w) = wakes.and_then(|w| usize::try_from(*w).ok()).and_then(|w| woken.get_mut(w)) {
+                    w.get_or_insert(end);
+                }
+                at[q] += 1;
+                moved = true;
+            }
+        }
+        if !moved {
+            return out;
+        }
+    }
+}
+
+/// The timetable as text.
+pub fn text(m: &CompiledModel) -> String {
+    let times = times(m);
+    let us = |ns: u64| format!("{:.2}", ns as f64 / 1e3);
+    let ends = times.iter().flatten().map(|t| t.1).max().unwrap_or(0);
+    let mut out = format!(
+        "{} tasks on {} streams of {}, {} us by the simulated clock (loops once)\n",
+        m.tasks.len(),
+        m.streams.physical.len(),
+        m.soc.name,
+        us(ends)
+    );
+    for (s, p) in m.streams.physical.iter().enumerate() {
+        let mine: Vec<usize> = (0..m.tasks.len()).filter(|i| m.tasks[*i].stream as usize == s).collect();
+        let attached = m.streams.logical.get(p.logical as usize).is_some_and(|l| l.attached);
+        let kind = if attached { "attached" } else { "main" };
+        let asleep = if p.head { "" } else { ", sleeps until activated" };
+        out.push_str(&format!("stream {s} ({kind}, logical {}): {} tasks{asleep}\n", p.logical, mine.len()));
+        out.push_str("    start us     end us   task  what\n");
+        for i in mine {
+            let (from, to) = times[i].map_or(("-".to_owned(), "-".to_owned()), |(a, b)| (us(a), us(b)));
+            out.push_str(&format!("{from:>12} {to:>10} {i:>6}  {}\n", what(m, &m.tasks[i])));
+        }
+    }
+    out
+}
+
+fn what(m: &CompiledModel, t: &TaskInfo) -> String {
+    let node = |t: &TaskInfo| m.node(t.graph, t.node).map_or(String::new(), |n| n.name.clone());
+    let mut text = format!("{} {}", TaskType(t.kind), node(t));
+    let other = |f: fn(&TaskInfo) -> Vec<(bool, u32)>, key: &(bool, u32)| {
+        m.tasks.iter().find(|o| f(o).contains(key)).map(|o| format!(" stream {} `{}`", o.stream, node(o)))
+    };
+    for key in waits(t) {
+        let from = other(|o| records(o).collect(), &key).unwrap_or_else(|| " another rank".into());
+        text.push_str(&format!(" #{} from{from}", key.1));
+    }
+    for key in records(t) {
+        let to = other(|o| waits(o).collect(), &key).unwrap_or_else(|| " another rank".into());
+        text.push_str(&format!(" #{} to{to}", key.1));
+    }
+    if !t.kernel_name.is_empty() {
+        let blocks = if t.block_dim == u32::MAX { "?".to_owned() } else { t.block_dim.to_string() };
+        text.push_str(&format!(" {} x{blocks}", t.kernel_name));
+    }
+    if !t.nodes.is_empty() {
+        text.push_str(&format!(" of {}", t.nodes.join(", ")));
+    }
+    text
+}
+
+fn id(t: &TaskInfo, kinds: [TaskType; 2]) -> Option<(bool, u32)> {
+    let kind = TaskType(t.kind);
+    Some((kind == kinds[1], t.sync_id.filter(|_| kinds.contains(&kind))?))
+}
+
+/// Events (false) and notifies (true) that a task waits for, by a task of their own or by their address.
+fn waits(t: &TaskInfo) -> impl Iterator<Item = (bool, u32)> {
+    let own = id(t, [TaskType::EVENT_WAIT, TaskType::NOTIFY_WAIT]);
+    own.into_iter().chain(by_address(t, TaskType::SUPER_KERNEL))
+}
+fn records(t: &TaskInfo) -> impl Iterator<Item = (bool, u32)> {
+    let own = id(t, [TaskType::EVENT_RECORD, TaskType::NOTIFY_RECORD]);
+    own.into_iter().chain(by_address(t, TaskType::PREPROCESS_KERNEL))
+}
+fn by_address(t: &TaskInfo, kind: TaskType) -> Vec<(bool, u32)> {
+    let ids = t.numbers.iter().filter(|_| TaskType(t.kind) == kind);
+    ids.filter_map(|e| u32::try_from(*e).ok()).map(|e| (false, e)).collect()
+}
+
+fn cost(m: &CompiledModel, t: &TaskInfo) -> u64 {
+    let soc = &m.soc;
+    match TaskType(t.kind) {
+        TaskType::EVENT_WAIT | TaskType::NOTIFY_WAIT | TaskType::EVENT_RESET => soc.event_wait_ns,
+        TaskType::LABEL_SET | TaskType::END_GRAPH | TaskType::MODEL_EXIT => 0,
+        _ if !t.kernel_name.is_empty() => soc.task_launch_ns.saturating_add(t.time_ns),
+        TaskType::MEMCPY_ASYNC | TaskType::MEMCPY_ADDR_ASYNC | TaskType::REDUCE_ASYNC => soc.task_launch_ns,
+        _ => soc.event_record_ns,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ge_model::PhysicalInfo;
+
+    #[test]
+    fn a_wait_starts_when_its_record_has_ended() {
+        let mut m = CompiledModel::default();
+        (m.soc.task_launch_ns, m.soc.event_record_ns, m.soc.event_wait_ns) = (3000, 500, 400);
+        m.streams.physical = vec![PhysicalInfo { head: true, ..Default::default() }; 2];
+        let task = |kind: TaskType, stream, sync_id, kernel: &str| TaskInfo {
+            kind: kind.code(),
+            stream,
+            sync_id,
+            kernel_name: kernel.into(),
+            time_ns: 100,
+            ..TaskInfo::default()
+        };
+        m.tasks = vec![
+            task(TaskType::EVENT_WAIT, 0, Some(0), ""),
+            task(TaskType::KERNEL, 1, None, "k"),
+            task(TaskType::EVENT_RECORD, 1, Some(0), ""),
+            task(TaskType::EVENT_WAIT, 1, Some(7), ""),
+        ];
+        let all = [Some((3600, 4000)), Some((0, 3100)), Some((3100, 3600)), Some((3600, 4000))];
+        assert_eq!(times(&m), all);
+        let text = text(&m);
+        assert!(text.contains("4 tasks on 2 streams") && text.contains("KERNEL  k x0"), "{text}");
+        assert!(text.contains("#0 from stream 1") && text.contains("#7 from another rank"), "{text}");
+    }
+}
