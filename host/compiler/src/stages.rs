@@ -229,14 +229,14 @@ pub fn run_range(
             (plan, order)
         }
         None => {
-            let first = streams::run(&model, &placement, toolbox, options)?;
+            let first = streams::run(&mut model, &placement, toolbox, options)?;
             let crowded = streams::activation::crowded_switches(&model, &first.0);
             if crowded.is_empty() {
                 first
             } else {
                 streams::activation::insert_stream_actives(&mut model, &crowded)?;
                 placement = EnginePlacer::new(toolbox, true)?.run(&mut model)?;
-                streams::run(&model, &placement, toolbox, options)?
+                streams::run(&mut model, &placement, toolbox, options)?
             }
         }
     };

@@ -223,6 +223,12 @@ pub const PAGES: &[Page] = &[
         "a chain of a million nodes on a SoC with 1,024 streams of 64 tasks",
     ),
     p(
+        "GE-E0317",
+        "the profile for streams cannot be used",
+        "`ge.x.stream_profile` names a file that is missing, or that is not what `ge bench --per-node --json` writes.",
+        "ge bench model.om --per-node --json > profile.json\n  right: ge compile model.onnx -o model.om --set ge.x.stream_mode=parallel:4 --set ge.x.stream_profile=profile.json",
+    ),
+    p(
         "GE-E0340",
         "an attribute does not go with tiling on the device",
         "A node is to be tiled on the device and carries an attribute that forbids it, or lacks one that it needs. The message names both.",

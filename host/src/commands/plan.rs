@@ -29,6 +29,15 @@ pub struct StreamsArgs {
     /// Cost of a record and of a wait, in ns each
     #[arg(long, value_name = "NS", default_value_t = 0)]
     event_cost: u64,
+    /// Where the offsets of the nodes' outputs under the plan are written
+    #[arg(long, value_name = "OUT.csv")]
+    memory: Option<PathBuf>,
+    /// An option; ge.x.plan counts here (speed where not given)
+    #[arg(long = "set", value_name = "NAME=VALUE")]
+    sets: Vec<String>,
+    /// JSON file of options
+    #[arg(long, value_name = "FILE")]
+    options: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]
@@ -58,13 +67,16 @@ pub fn run(global: &Global, command: &PlanCommand) -> Result<u8> {
 }
 
 fn streams(global: &Global, a: &StreamsArgs) -> Result<u8> {
+    use ge_compiler::streams::parallel::Aim;
     use ge_compiler::streams::plan_file::{PlanFileError as E, PlanStreamsOptions, StreamMode, plan_streams_file};
     crate::options::check("ge.x.stream_mode", &a.mode, "--mode")?;
     let mode = match a.mode.strip_prefix("parallel:").and_then(|n| n.parse().ok()) {
         Some(n) => StreamMode::Parallel(n),
         None => StreamMode::Engine,
     };
-    let options = PlanStreamsOptions { mode, event_cost: a.event_cost };
+    let given = crate::options::OptionMap::gather(&a.sets, a.options.as_deref())?;
+    let aim = Aim::of(given.given().get("ge.x.plan").map_or("speed", String::as_str));
+    let options = PlanStreamsOptions { mode, event_cost: a.event_cost, aim, memory: a.memory.clone() };
     let report = plan_streams_file(&a.input, &a.output, &options, &ge_plugin::services::is_cancelled).map_err(|e| {
         let kind = match &e {
             E::Io { what: "read", .. } => ErrorKind::USAGE,
@@ -82,10 +94,23 @@ fn streams(global: &Global, a: &StreamsArgs) -> Result<u8> {
             report.nodes, report.streams, report.events, report.makespan
         ),
     );
+    if let Some(m) = report.memory {
+        say(
+            global,
+            &format!(
+                "arena {} bytes, {:.3} times what lives at once on one stream",
+                m.arena,
+                m.arena as f64 / m.one_stream.max(1) as f64
+            ),
+        );
+    }
     if global.json {
-        print_json(
-            &serde_json::json!({"schema": 1, "nodes": report.nodes, "edges": report.edges, "streams": report.streams, "events": report.events, "makespan": report.makespan, "work": report.work}),
-        )?;
+        let mut doc = serde_json::json!({"schema": 1, "nodes": report.nodes, "edges": report.edges, "streams": report.streams, "events": report.events, "makespan": report.makespan, "work": report.work});
+        if let (Some(m), Some(o)) = (report.memory, doc.as_object_mut()) {
+            o.insert("arena".into(), m.arena.into());
+            o.insert("one_stream".into(), m.one_stream.into());
+        }
+        print_json(&doc)?;
     }
     Ok(0)
 }

@@ -228,6 +228,12 @@ pub const TABLE: &[Decl] = &[
         "engine",
         "streams by engine, or at most N from the graph's own parallelism",
     ),
+    d(
+        "ge.x.stream_profile",
+        Kind::Path,
+        "",
+        "run times for streams of parallel:N: what `ge bench --per-node --json` wrote",
+    ),
 ];
 
 /// An option by name.

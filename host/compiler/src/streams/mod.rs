@@ -26,20 +26,14 @@ use crate::place::Placement;
 use crate::toolbox::Toolbox;
 use ge_ir::Model;
 
-/// Allocates logical streams and builds the relation that memory and sync use.
+/// Allocates logical streams and builds the relation that memory and sync use. With `ge.x.stream_mode=parallel:N` the root
+/// graph's order may become another one before streams are written: it is the order of all later stages.
 pub fn run(
-    model: &Model,
+    model: &mut Model,
     placement: &Placement,
     toolbox: &Toolbox,
     options: &Options,
 ) -> Result<(StreamPlan, ExecutionOrder)> {
-    let mode = options.get("ge.x.stream_mode");
-    if mode.starts_with("parallel:") {
-        return Err(crate::error::CompileError::Option {
-            message: format!("`ge.x.stream_mode={mode}` is not supported by compile yet: its streams go by engine"),
-            help: "leave the option away; `ge plan streams --mode parallel:N` plans a graph of costs".into(),
-        });
-    }
     let mut plan = if dynamic::is_dynamic(model.root()) {
         dynamic::assign(model, placement, toolbox, options)?
     } else {
@@ -51,6 +45,11 @@ pub fn run(
     }
     activation::assign(model, &mut plan)?;
     plan.mark_taskless(model, placement, toolbox);
+    if let Some(width) = parallel::of_model::width(options) {
+        if !parallel::of_model::by_engine_all_the_same(model, &plan) {
+            parallel::of_model::apply(model, &mut plan, placement, toolbox, options, width)?;
+        }
+    }
     let order = ExecutionOrder::new(model, &plan);
     Ok((plan, order))
 }

@@ -1,7 +1,9 @@
-//! The JSON forms of `ge plan streams`: a graph in, a plan out.
+//! The files of `ge plan streams`: a graph in, a plan out, and the offsets of outputs under that plan.
 
-use super::parallel::dag::{COST_LIMIT, Dag, DagError, DagNode, Kind, Rules};
-use super::parallel::{ParallelOptions, plan_parallel};
+use super::parallel::dag::{COST_LIMIT, Dag, DagError, DagNode, Kind, Rules, StreamAssignment};
+use super::parallel::memory::{Fit, PlanOrder, live_sum, places};
+use super::parallel::{Aim, EventCost, ParallelOptions, plan_parallel};
+use crate::memory::assign::{AssignOptions, Block, MemoryEffort, StreamConflicts, StreamUse, Watch, assign_blocks};
 use crate::sync::check::{PlanFault, PlanView, check_plan};
 use crate::sync::transitive::Event;
 use flate2::read::MultiGzDecoder;
@@ -29,6 +31,19 @@ pub struct PlanStreamsOptions {
     pub mode: StreamMode,
     /// Cost of a record and of a wait, in ns each.
     pub event_cost: u64,
+    /// What the plan is chosen for, in [`StreamMode::Parallel`].
+    pub aim: Aim,
+    /// Where the offsets of the nodes' outputs under this plan are written (`.gz` too).
+    pub memory: Option<PathBuf>,
+}
+
+/// Memory of a plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PlanMemory {
+    /// Bytes that the outputs need under the plan's own order.
+    pub arena: u64,
+    /// Greatest sum of outputs that live at once on one stream in the order of the file.
+    pub one_stream: u64,
 }
 
 /// What was planned.
@@ -46,6 +61,8 @@ pub struct PlanStreamsReport {
     pub makespan: u64,
     /// Run time on one stream in ns.
     pub work: u64,
+    /// Memory, where offsets were asked for.
+    pub memory: Option<PlanMemory>,
 }
 
 /// Why a plan could not be made.
@@ -189,7 +206,14 @@ fn graph_of(form: GraphForm) -> Result<StreamGraph, String> {
         let (engine, _) = engines.insert_full(f.engine.unwrap_or_default(), ());
         let label = f.label.filter(|l| !l.is_empty()).map(|l| labels.insert_full(l, ()).0 as u32);
         names.push(f.id);
-        nodes.push(DagNode { cost: f.cost, engine: engine as u32, label, out_bytes: f.out_bytes, keep: f.keep });
+        nodes.push(DagNode {
+            cost: f.cost,
+            engine: engine as u32,
+            label,
+            out_bytes: f.out_bytes,
+            keep: f.keep,
+            follow: None,
+        });
     }
     let mut edges = Vec::with_capacity(form.edges.len());
     for (k, (a, b)) in form.edges.iter().enumerate() {
@@ -259,9 +283,11 @@ pub fn plan_streams_file(
     stop()?;
     let content = |e: DagError| PlanFileError::Content { path: input.to_owned(), message: e.to_string() };
     let plan = match options.mode {
-        StreamMode::Parallel(plain) => {
-            plan_parallel(&graph.dag, &graph.rules, &ParallelOptions { plain, event_cost: options.event_cost })
-        }
+        StreamMode::Parallel(plain) => plan_parallel(
+            &graph.dag,
+            &graph.rules,
+            &ParallelOptions { plain, events: EventCost::each(options.event_cost), aim: options.aim },
+        ),
         StreamMode::Engine => super::engine::plan_engines(&graph.dag, &graph.rules, &graph.engines, options.event_cost),
     }
     .map_err(content)?;
@@ -282,8 +308,13 @@ pub fn plan_streams_file(
             .collect(),
     };
     stop()?;
+    let memory = match &options.memory {
+        Some(path) => Some(write_offsets(path, &graph, &plan.assignment)?),
+        None => None,
+    };
     write_json(output, &form)?;
     Ok(PlanStreamsReport {
+        memory,
         nodes: graph.dag.len(),
         edges: graph.dag.edges.len(),
         streams: plan.assignment.streams,
@@ -291,6 +322,66 @@ pub fn plan_streams_file(
         makespan: plan.makespan,
         work: graph.dag.work(),
     })
+}
+
+/// Most pairs of tensors for which the memory assigners are asked as well.
+const ASSIGNED_PAIRS: usize = 1_000_000;
+
+/// Places the outputs under the plan's order and writes `id,size,offset`, a line for each output that has bytes.
+fn write_offsets(path: &Path, graph: &StreamGraph, a: &StreamAssignment) -> Result<PlanMemory, PlanFileError> {
+    let dag = &graph.dag;
+    let order = PlanOrder::new(dag, a);
+    let first = places(dag, a, &order, Fit::First);
+    let best = places(dag, a, &order, Fit::Best);
+    let (mut offsets, mut arena) = if best.1 < first.1 { best } else { first };
+    let (sized, blocks, uses) = blocks_of(dag, a);
+    if sized.len() * sized.len() / 2 <= ASSIGNED_PAIRS {
+        let ordered = |x: u32, y: u32| order.ordered(x, y);
+        let conflicts = StreamConflicts::new(&blocks, uses, &ordered);
+        let options = AssignOptions { effort: MemoryEffort::Default, capacity: None, memory_priority: false };
+        if let Ok(plan) = assign_blocks(&blocks, Some(&conflicts), &options, &Watch::none())
+            && plan.arena < arena
+        {
+            arena = plan.arena;
+            sized.iter().zip(&plan.offsets).for_each(|(&v, &offset)| offsets[v as usize] = offset);
+        }
+    }
+    let mut text = String::from("id,size,offset\n");
+    for &v in &sized {
+        let (size, offset) = (dag.nodes[v as usize].out_bytes, offsets[v as usize]);
+        text.push_str(&format!("{},{size},{offset}\n", graph.names[v as usize]));
+    }
+    write_packed(path, text.into_bytes())?;
+    Ok(PlanMemory { arena, one_stream: live_sum(dag, &dag.topo) })
+}
+
+/// The outputs that have bytes, as the memory assigners see them.
+fn blocks_of(dag: &Dag, a: &StreamAssignment) -> (Vec<u32>, Vec<Block>, Vec<StreamUse>) {
+    let mut at = vec![0u64; dag.len()];
+    for (&v, k) in a.order.iter().zip(0u64..) {
+        at[v as usize] = k;
+    }
+    let sized: Vec<u32> = (0..dag.len() as u32).filter(|v| dag.nodes[*v as usize].out_bytes > 0).collect();
+    let uses = |v: u32| -> Vec<u32> {
+        match (dag.nodes[v as usize].keep, dag.succ.row(v)) {
+            (true, _) => Vec::new(),
+            (_, []) => vec![v],
+            (_, users) => users.to_vec(),
+        }
+    };
+    let block = |&v: &u32| Block {
+        id: u64::from(v),
+        lower: at[v as usize],
+        upper: uses(v).iter().map(|&u| at[u as usize]).max().unwrap_or(dag.len() as u64) + 1,
+        size: dag.nodes[v as usize].out_bytes,
+        align: 1,
+        stream: a.stream[v as usize],
+        reuse: true,
+        fixed: None,
+    };
+    let blocks = sized.iter().map(block).collect();
+    let uses = sized.iter().map(|&v| StreamUse { first: vec![v], last: uses(v) }).collect();
+    (sized, blocks, uses)
 }
 
 /// Proves a plan sound before it leaves.
@@ -324,6 +415,11 @@ fn write_json<T: Serialize>(path: &Path, form: &T) -> Result<(), PlanFileError> 
     let io = |source| PlanFileError::Io { what: "write", path: path.to_owned(), source };
     let mut text = serde_json::to_vec(form).map_err(|e| io(e.into()))?;
     text.push(b'\n');
+    write_packed(path, text)
+}
+
+fn write_packed(path: &Path, mut text: Vec<u8>) -> Result<(), PlanFileError> {
+    let io = |source| PlanFileError::Io { what: "write", path: path.to_owned(), source };
     if path.extension().is_some_and(|e| e == "gz") {
         let mut gz = GzEncoder::new(Vec::new(), flate2::Compression::default());
         gz.write_all(&text).map_err(io)?;

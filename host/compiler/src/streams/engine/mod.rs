@@ -9,7 +9,7 @@ pub mod cluster;
 pub mod flags;
 
 use super::parallel::dag::{Dag, DagError, Kind, NONE, Rules, StreamAssignment};
-use super::parallel::{ParallelPlan, measured};
+use super::parallel::{EventCost, ParallelPlan, measured};
 use cluster::Cluster;
 use flags::EngineFlags;
 use std::collections::BTreeMap;
@@ -39,7 +39,7 @@ pub fn plan_engines(dag: &Dag, rules: &Rules, engines: &[String], event_cost: u6
     }
     narrow(dag, rules, &mut stream)?;
     let streams = continuous(&mut stream);
-    measured(dag, rules, StreamAssignment { stream, order: dag.topo.clone(), streams }, event_cost)
+    measured(dag, rules, StreamAssignment { stream, order: dag.topo.clone(), streams }, EventCost::each(event_cost))
 }
 
 /// A stream for each cluster: labels, then independent engines, then by dependency. Ids may have gaps.

@@ -18,6 +18,8 @@ pub struct DagNode {
     pub out_bytes: u64,
     /// The output lives to the end of the graph.
     pub keep: bool,
+    /// A predecessor whose stream the node shares, whatever its own kind.
+    pub follow: Option<u32>,
 }
 
 /// Why a graph or its rules can not be planned.
@@ -112,6 +114,12 @@ impl Rows {
         &self.to[self.at[k as usize] as usize..self.at[k as usize + 1] as usize]
     }
 
+    /// Where a row begins in the list of all values.
+    #[inline]
+    pub fn start(&self, k: u32) -> usize {
+        self.at[k as usize] as usize
+    }
+
     /// Number of values in all rows.
     pub fn total(&self) -> usize {
         self.to.len()
@@ -178,6 +186,17 @@ impl Dag {
         let pred = Rows::from_pairs(n, distinct.iter().map(|&(a, b)| (b, a)));
         let topo = topological(n, &succ, &pred)?;
         Ok(Dag { nodes, edges: distinct, succ, pred, topo })
+    }
+
+    /// The same graph with all edges turned round.
+    pub fn reversed(&self) -> Dag {
+        Dag {
+            nodes: self.nodes.clone(),
+            edges: self.edges.iter().map(|&(a, b)| (b, a)).collect(),
+            succ: self.pred.clone(),
+            pred: self.succ.clone(),
+            topo: self.topo.iter().rev().copied().collect(),
+        }
     }
 
     /// Number of nodes.

@@ -1,7 +1,15 @@
-//! List scheduling: nodes go one by one to the stream where they start soonest, weighed against their path to the end.
+//! List scheduling in time order: the class of streams that is free first takes the ready node that starts soonest there,
+//! weighed against its path to the end and the waits that the place needs.
+//!
+//! A class is all plain streams, or one stream of a label or an independent engine. Of a node's possible streams only those
+//! of its predecessors and the one that is free first are looked at: any other is no better. Time: nodes times (window +
+//! streams), edges once.
 
+use super::bits::Bits;
 use super::dag::{NONE, StreamAssignment};
 use super::model::Model;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 /// One setting of the heuristic.
 #[derive(Debug, Clone, Copy)]
@@ -10,18 +18,42 @@ pub(crate) struct Setting {
     pub plain: u32,
     /// Weight of a node's path to the end against its start, in 1/1024.
     pub path: u64,
-    /// Further weight of each wait that a placement needs, in 1/4 of an event cost.
+    /// Further weight of each wait that a placement needs, in ns.
     pub wait: u64,
-    /// Ready nodes looked at in each step, those with the longest path first.
+    /// Nodes looked at in each step: that many of those whose inputs are there, and half as many of those still to come.
     pub look: usize,
-    /// Paths count this many ns for an edge between streams.
-    pub per_edge: u64,
+    /// Weight of the stream that a node leans to, in ns.
+    pub lean: u64,
+    /// Weight of the bytes that a node makes live, less those that it is the last to read, in 1/1024 ns.
+    pub bytes: u64,
+}
+
+/// What a schedule gives: streams of the model, not yet compacted, and when each node ends as the heuristic saw it.
+pub(crate) struct Listed {
+    pub assignment: StreamAssignment,
+    pub end: Vec<u64>,
 }
 
 /// Vector clock of `W` streams.
 type Clock<const W: usize> = [u32; W];
 
-struct State<const W: usize> {
+/// Nodes of one class of streams, by priority.
+struct Class {
+    /// Nodes by priority, the first first.
+    nodes: Vec<u32>,
+    /// Ready nodes whose inputs are there, by place in `nodes`.
+    here: Bits,
+    /// Ready nodes whose inputs are still to come.
+    coming: Bits,
+    /// The latter by the time their inputs are there.
+    when: BinaryHeap<Reverse<(u64, u32)>>,
+    /// Its streams.
+    first: u32,
+    last: u32,
+}
+
+struct State<'m, 'a, const W: usize> {
+    m: &'m Model<'a>,
     stream: Vec<u32>,
     pos: Vec<u32>,
     end: Vec<u64>,
@@ -30,19 +62,23 @@ struct State<const W: usize> {
     free: Vec<u64>,
     last: Vec<u32>,
     count: Vec<u32>,
-    /// Predecessors of each ready node that no other predecessor implies.
-    needs: Vec<Vec<u32>>,
+    /// Predecessors of each ready node that no other predecessor implies: a part of the node's row.
+    needs: Vec<u32>,
+    need_count: Vec<u32>,
     slot_free: Vec<Vec<u64>>,
     clocks: bool,
+    /// Readers of each output that are not placed yet.
+    readers: Vec<u32>,
 }
 
-/// Schedules the whole graph by one setting. Streams of the result are those of the model, not yet compacted.
-pub(crate) fn list_schedule<const W: usize>(m: &Model<'_>, s: &Setting) -> StreamAssignment {
+/// Schedules the whole graph by one setting; `tail` is the priority of a node: the time from its start to the end; `leans` is
+/// a stream that it would rather stand on, or [`NONE`]; empty: none has one.
+pub(crate) fn list_schedule<const W: usize>(m: &Model<'_>, s: &Setting, tail: &[u64], leans: &[u32]) -> Listed {
     let n = m.dag.len();
     let streams = m.streams as usize;
-    let tail = m.tails(s.per_edge);
     let clocks = streams <= W;
     let mut st = State::<W> {
+        m,
         stream: vec![NONE; n],
         pos: vec![0; n],
         end: vec![0; n],
@@ -51,82 +87,199 @@ pub(crate) fn list_schedule<const W: usize>(m: &Model<'_>, s: &Setting) -> Strea
         free: vec![0; streams],
         last: vec![NONE; streams],
         count: vec![0; streams],
-        needs: vec![Vec::new(); n],
+        needs: vec![0; m.dag.pred.total()],
+        need_count: vec![0; n],
         slot_free: m.slots.iter().map(|&k| vec![0; k as usize]).collect(),
         clocks,
+        readers: (0..n as u32).map(|v| m.dag.succ.row(v).len() as u32).collect(),
     };
+    let (mut classes, class_of, place_of) = classes(m, s.plain, tail);
     let mut left: Vec<u32> = (0..n as u32).map(|v| m.dag.pred.row(v).len() as u32).collect();
-    let mut rank = vec![0u32; n];
-    for (k, &v) in m.dag.topo.iter().enumerate() {
-        rank[v as usize] = k as u32;
-    }
-    // ready nodes, shortest path first, so that the end of the list is looked at
-    let mut ready: Vec<u32> = Vec::new();
-    let key = |v: u32| (tail[v as usize], std::cmp::Reverse(rank[v as usize]));
     for &v in &m.dag.topo {
         if left[v as usize] == 0 {
-            ready.push(v);
+            let c = &mut classes[class_of[v as usize] as usize];
+            c.here.insert(place_of[v as usize]);
         }
     }
-    ready.sort_by_key(|&v| key(v));
     let mut order = Vec::with_capacity(n);
-    while !ready.is_empty() {
-        let mut best = (i128::MAX, 0usize, 0u32);
-        let from = ready.len().saturating_sub(s.look);
-        for k in (from..ready.len()).rev() {
-            let v = ready[k];
-            let path = i128::from(tail[v as usize]) * i128::from(s.path) / 1024;
-            let mut consider = |stream: u32| {
-                let (start, waits) = st.start(m, v, stream);
-                let score = i128::from(start) - path + i128::from(waits * s.wait * m.event_cost / 4);
-                if score < best.0 {
-                    best = (score, k, stream);
-                }
+    let mut window: Vec<u32> = Vec::with_capacity(2 * s.look);
+    while order.len() < n {
+        // the class that can go on first
+        let mut next = (u64::MAX, 0usize);
+        for (k, c) in classes.iter_mut().enumerate() {
+            // those that were taken before their inputs were there
+            while c.when.peek().is_some_and(|Reverse((_, place))| !c.coming.contains(*place)) {
+                c.when.pop();
+            }
+            let free = st.first_free(c.first, c.last).1;
+            let at = if !c.here.is_empty() {
+                free
+            } else if let Some(Reverse((t, _))) = c.when.peek() {
+                free.max(*t)
+            } else {
+                continue;
             };
-            match m.fixed[v as usize] {
-                NONE => (0..s.plain).for_each(&mut consider),
-                f => consider(f),
+            if at < next.0 || next.0 == u64::MAX {
+                next = (at, k);
             }
         }
-        let v = ready.remove(best.1);
-        st.place(m, v, best.2);
+        let c = &mut classes[next.1];
+        while let Some(&Reverse((t, place))) = c.when.peek() {
+            if t > next.0 {
+                break;
+            }
+            c.when.pop();
+            if c.coming.remove(place) {
+                c.here.insert(place);
+            }
+        }
+        window.clear();
+        window.extend(c.here.iter().take(s.look.max(1)));
+        window.extend(c.coming.iter().take(s.look / 2));
+        let soonest = st.first_free(c.first, c.last).0;
+        let mut best = (i128::MAX, 0u32, 0u32);
+        for &place in &window {
+            let v = c.nodes[place as usize];
+            let mut path = i128::from(tail[v as usize]) * i128::from(s.path) / 1024;
+            if s.bytes > 0 {
+                path -= i128::from(st.grows(v)) * i128::from(s.bytes) / 1024;
+            }
+            let to = leans.get(v as usize).copied().unwrap_or(NONE);
+            let mut consider = |stream: u32| {
+                let (start, waits) = st.start(v, stream);
+                let away = if to == stream { 0 } else { s.lean };
+                let score = i128::from(start) - path + i128::from(waits * s.wait + away);
+                if score < best.0 {
+                    best = (score, place, stream);
+                }
+            };
+            if m.follow[v as usize] != NONE {
+                consider(st.stream[m.follow[v as usize] as usize]);
+                continue;
+            }
+            for k in 0..st.need_count[v as usize] as usize {
+                let on = st.stream[st.needs[m.dag.pred.start(v) + k] as usize];
+                if on != soonest && (c.first..c.last).contains(&on) {
+                    consider(on);
+                }
+            }
+            if to != soonest && (c.first..c.last).contains(&to) {
+                consider(to);
+            }
+            consider(soonest);
+        }
+        let v = c.nodes[best.1 as usize];
+        for &p in m.dag.pred.row(v) {
+            st.readers[p as usize] -= 1;
+        }
+        if !c.here.remove(best.1) {
+            c.coming.remove(best.1);
+        }
+        st.place(v, best.2);
         order.push(v);
         for &h in m.dag.succ.row(v) {
             left[h as usize] -= 1;
             if left[h as usize] == 0 {
-                st.prepare(m, h);
-                let at = ready.partition_point(|&r| key(r) < key(h));
-                ready.insert(at, h);
+                let there = st.prepare(h);
+                let c = &mut classes[class_of[h as usize] as usize];
+                c.coming.insert(place_of[h as usize]);
+                c.when.push(Reverse((there, place_of[h as usize])));
             }
         }
     }
-    StreamAssignment { stream: st.stream, order, streams }
+    Listed { assignment: StreamAssignment { stream: st.stream, order, streams }, end: st.end }
 }
 
-impl<const W: usize> State<W> {
-    /// The predecessors of a node that may need an event: the latest on each stream, unless another one implies it.
-    fn prepare(&mut self, m: &Model<'_>, v: u32) {
-        let preds = m.dag.pred.row(v);
-        let mut keep: Vec<u32> = Vec::with_capacity(preds.len().min(8));
-        for &p in preds {
+/// The classes, the class of each node and its place in it.
+fn classes(m: &Model<'_>, plain: u32, tail: &[u64]) -> (Vec<Class>, Vec<u32>, Vec<u32>) {
+    let n = m.dag.len();
+    let fixed = (m.streams - m.plain) as usize;
+    let class_of: Vec<u32> = m.fixed.iter().map(|&f| if f == NONE { 0 } else { f - m.plain + 1 }).collect();
+    let mut by_priority: Vec<(u64, u32)> =
+        m.dag.topo.iter().zip(0u32..).map(|(&v, k)| (u64::MAX - tail[v as usize], k)).collect();
+    by_priority.sort_unstable();
+    let mut nodes: Vec<Vec<u32>> = vec![Vec::new(); fixed + 1];
+    let mut place_of = vec![0; n];
+    for (_, k) in by_priority {
+        let v = m.dag.topo[k as usize];
+        let list = &mut nodes[class_of[v as usize] as usize];
+        place_of[v as usize] = list.len() as u32;
+        list.push(v);
+    }
+    let classes = nodes
+        .into_iter()
+        .enumerate()
+        .map(|(k, nodes)| {
+            let first = if k == 0 { 0 } else { m.plain + k as u32 - 1 };
+            let last = if k == 0 { plain.max(1) } else { first + 1 };
+            let (here, coming) = (Bits::new(nodes.len()), Bits::new(nodes.len()));
+            Class { nodes, here, coming, when: BinaryHeap::new(), first, last }
+        })
+        .collect();
+    (classes, class_of, place_of)
+}
+
+impl<const W: usize> State<'_, '_, W> {
+    /// The stream of a class that is free first, and when.
+    fn first_free(&self, first: u32, last: u32) -> (u32, u64) {
+        let mut best = (first, u64::MAX);
+        for s in first..last.min(self.free.len() as u32) {
+            if self.free[s as usize] < best.1 {
+                best = (s, self.free[s as usize]);
+            }
+        }
+        best
+    }
+
+    /// Finds the predecessors of a node that may need an event: the latest on each stream, unless another one implies it.
+    /// Gives the time when all inputs are there.
+    fn prepare(&mut self, v: u32) -> u64 {
+        let at = self.m.dag.pred.start(v);
+        let mut count = 0;
+        let mut there = 0;
+        for &p in self.m.dag.pred.row(v) {
+            there = there.max(self.end[p as usize]);
             let s = self.stream[p as usize];
-            match keep.iter_mut().find(|k| self.stream[**k as usize] == s) {
+            let kept = &mut self.needs[at..at + count];
+            match kept.iter_mut().find(|k| self.stream[**k as usize] == s) {
                 Some(k) => {
                     if self.pos[*k as usize] < self.pos[p as usize] {
                         *k = p;
                     }
                 }
-                None => keep.push(p),
+                None => {
+                    self.needs[at + count] = p;
+                    count += 1;
+                }
             }
         }
-        if self.clocks && keep.len() > 1 {
-            let all = keep.clone();
-            keep.retain(|&p| {
+        if self.clocks && count > 1 {
+            // an implied one can go at once: what implies it stays or is itself implied by one that does
+            let mut k = 0;
+            while k < count {
+                let p = self.needs[at + k];
                 let s = self.stream[p as usize] as usize;
-                !all.iter().any(|&q| q != p && self.clock[q as usize][s] > self.pos[p as usize])
-            });
+                let implied = self.needs[at..at + count]
+                    .iter()
+                    .any(|&q| q != p && self.clock[q as usize][s] > self.pos[p as usize]);
+                if implied {
+                    self.needs.copy_within(at + k + 1..at + count, at + k);
+                    count -= 1;
+                } else {
+                    k += 1;
+                }
+            }
         }
-        self.needs[v as usize] = keep;
+        self.need_count[v as usize] = count as u32;
+        there
+    }
+
+    /// Bytes that are live after the node and were not before.
+    fn grows(&self, v: u32) -> i64 {
+        let bytes = |p: u32| i64::try_from(self.m.dag.nodes[p as usize].out_bytes).unwrap_or(i64::MAX);
+        let last = |p: &&u32| self.readers[**p as usize] == 1 && !self.m.dag.nodes[**p as usize].keep;
+        let freed = self.m.dag.pred.row(v).iter().filter(last).fold(0i64, |sum, &p| sum.saturating_add(bytes(p)));
+        bytes(v).saturating_sub(freed)
     }
 
     /// True if the last node of the stream is known to run after `p`.
@@ -142,33 +295,38 @@ impl<const W: usize> State<W> {
 
     /// When the node would start at the end of the stream, and how many waits that takes.
     #[inline]
-    fn start(&self, m: &Model<'_>, v: u32, stream: u32) -> (u64, u64) {
+    fn start(&self, v: u32, stream: u32) -> (u64, u64) {
+        let m = self.m;
         let mut t = self.free[stream as usize];
         let mut waits = 0;
-        for &p in &self.needs[v as usize] {
+        let at = m.dag.pred.start(v);
+        for &p in &self.needs[at..at + self.need_count[v as usize] as usize] {
             if !self.known(stream, p) {
                 waits += 1;
-                t = t.max(self.end[p as usize] + u64::from(self.sends[p as usize] + 1) * m.event_cost);
+                t = t.max(self.end[p as usize] + u64::from(self.sends[p as usize] + 1) * m.events.record);
             }
         }
-        t += waits * m.event_cost;
+        t += waits * m.events.wait;
         if let Some(slots) = self.slot_free.get(m.group[v as usize] as usize) {
             t = t.max(slots.iter().copied().min().unwrap_or(0));
         }
         (t, waits)
     }
 
-    fn place(&mut self, m: &Model<'_>, v: u32, stream: u32) {
-        let (start, _) = self.start(m, v, stream);
+    fn place(&mut self, v: u32, stream: u32) {
+        let m = self.m;
+        let (start, _) = self.start(v, stream);
         let s = stream as usize;
         let mut clock = if self.clocks && self.last[s] != NONE { self.clock[self.last[s] as usize] } else { [0; W] };
-        for p in std::mem::take(&mut self.needs[v as usize]) {
+        let at = m.dag.pred.start(v);
+        for k in at..at + self.need_count[v as usize] as usize {
+            let p = self.needs[k];
             if self.known(stream, p) {
                 continue;
             }
             self.sends[p as usize] += 1;
             // the record delays what the sender's stream has not begun yet
-            self.free[self.stream[p as usize] as usize] += m.event_cost;
+            self.free[self.stream[p as usize] as usize] += m.events.record;
             if self.clocks {
                 for (c, &o) in clock.iter_mut().zip(&self.clock[p as usize]) {
                     *c = (*c).max(o);

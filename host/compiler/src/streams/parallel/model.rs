@@ -5,11 +5,31 @@ use crate::sync::transitive::{Event, minimum_events};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
+/// What a record costs on the sender's stream and a wait on the receiver's, in ns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct EventCost {
+    /// Of a record.
+    pub record: u64,
+    /// Of a wait.
+    pub wait: u64,
+}
+
+impl EventCost {
+    /// The same for both.
+    pub fn each(ns: u64) -> EventCost {
+        EventCost { record: ns, wait: ns }
+    }
+    /// What one event costs in all.
+    pub fn pair(self) -> u64 {
+        self.record + self.wait
+    }
+}
+
 /// A graph with its rules turned into streams: plain streams come first, then one for each label and independent engine.
 pub(crate) struct Model<'a> {
     pub dag: &'a Dag,
     /// Cost of a record, and of a wait, in ns.
-    pub event_cost: u64,
+    pub events: EventCost,
     pub cost: Vec<u64>,
     /// The one stream of a node that is not plain, else [`NONE`].
     pub fixed: Vec<u32>,
@@ -21,11 +41,13 @@ pub(crate) struct Model<'a> {
     pub group: Vec<u32>,
     /// Slots of each group.
     pub slots: Vec<u32>,
+    /// The predecessor whose stream a node has to share, else [`NONE`].
+    pub follow: Vec<u32>,
 }
 
 impl<'a> Model<'a> {
     /// At most `plain` streams of plain nodes, fewer where `max_streams` says so.
-    pub fn new(dag: &'a Dag, rules: &Rules, plain: usize, event_cost: u64) -> Result<Model<'a>, DagError> {
+    pub fn new(dag: &'a Dag, rules: &Rules, plain: usize, events: EventCost) -> Result<Model<'a>, DagError> {
         let kinds: Vec<Kind> = dag.nodes.iter().map(|n| rules.kind(n)).collect();
         let has_plain = kinds.contains(&Kind::Plain);
         let reserved: BTreeMap<Kind, u32> = {
@@ -65,7 +87,43 @@ impl<'a> Model<'a> {
         let group = dag.nodes.iter().map(|n| of_engine.get(&n.engine).copied().unwrap_or(NONE)).collect();
         let streams = plain + reserved.len() as u32;
         let cost = dag.nodes.iter().map(|n| n.cost).collect();
-        Ok(Model { dag, event_cost, cost, fixed, plain, streams, group, slots })
+        let mut follow = vec![NONE; dag.len()];
+        let mut fixed = fixed;
+        for &v in &dag.topo {
+            let Some(p) = dag.nodes[v as usize].follow else { continue };
+            // the predecessor stands before it, so its own stream is final
+            match fixed[p as usize] {
+                NONE => follow[v as usize] = p,
+                f => fixed[v as usize] = f,
+            }
+        }
+        Ok(Model { dag, follow, events, cost, fixed, plain, streams, group, slots })
+    }
+
+    /// The same problem on the reversed graph, where a record is a wait and a wait a record.
+    pub fn backwards<'r>(&self, reversed: &'r Dag) -> Model<'r> {
+        Model {
+            dag: reversed,
+            events: EventCost { record: self.events.wait, wait: self.events.record },
+            cost: self.cost.clone(),
+            fixed: self.fixed.clone(),
+            plain: self.plain,
+            streams: self.streams,
+            group: self.group.clone(),
+            slots: self.slots.clone(),
+            follow: vec![NONE; self.cost.len()],
+        }
+    }
+
+    /// No plan takes less: the longest path, and the work of each class of streams over its streams.
+    pub fn lower_bound(&self) -> u64 {
+        let path = self.tails(0).into_iter().max().unwrap_or(0);
+        let mut work = vec![0u64; (self.streams - self.plain) as usize + 1];
+        for (&f, &c) in self.fixed.iter().zip(&self.cost) {
+            work[if f == NONE { 0 } else { (f - self.plain) as usize + 1 }] += c;
+        }
+        let plain = work[0].div_ceil(u64::from(self.plain.max(1)));
+        work[1..].iter().copied().max().unwrap_or(0).max(plain).max(path)
     }
 
     /// Longest path from the start of each node to the end of the graph; an edge that may leave its stream
@@ -90,7 +148,7 @@ impl<'a> Model<'a> {
 /// event cost for each wait, and engines with slots take the earliest ready node first, then the first in the order.
 pub(crate) fn simulate(m: &Model<'_>, stream: &[u32], order: &[u32], events: &[Event]) -> u64 {
     let n = order.len();
-    let ec = m.event_cost;
+    let EventCost { record, wait: waited } = m.events;
     let mut rank = vec![0u32; n];
     for (k, &v) in order.iter().enumerate() {
         rank[v as usize] = k as u32;
@@ -142,14 +200,14 @@ pub(crate) fn simulate(m: &Model<'_>, stream: &[u32], order: &[u32], events: &[E
             ready[h_] = ready[h_].max(at);
             wait[h_] -= 1;
             if wait[h_] == 0 {
-                heap.push(Reverse((ready[h_] + receives[h_] * ec, 1, rank[h_], h)));
+                heap.push(Reverse((ready[h_] + receives[h_] * waited, 1, rank[h_], h)));
             }
         };
         for (&h, i) in row.iter().zip(1u64..) {
-            arrive(h, t + i * ec);
+            arrive(h, t + i * record);
         }
         if after != NONE {
-            arrive(after, t + row.len() as u64 * ec);
+            arrive(after, t + row.len() as u64 * record);
         }
     }
     span

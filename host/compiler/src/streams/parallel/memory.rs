@@ -1,0 +1,180 @@
+//! Memory under a stream plan: a tensor may take the place of another only where the plan's own order has every use of that
+//! one over before this one's producer starts. Order is asked from vector clocks of edges and stream order.
+//!
+//! Tensors get their places one by one in the plan's order, in time near the number of tensors times the ranges that are held
+//! at once: quick enough to judge plans by.
+
+use super::dag::{Dag, NONE, StreamAssignment};
+
+/// What runs before what under a plan.
+pub struct PlanOrder {
+    streams: usize,
+    stream: Vec<u32>,
+    pos: Vec<u32>,
+    /// For each node and stream how many nodes of the stream are over when the node starts.
+    before: Vec<u32>,
+}
+
+impl PlanOrder {
+    /// From edges and stream order. Time and memory: nodes and edges times streams.
+    pub fn new(dag: &Dag, a: &StreamAssignment) -> PlanOrder {
+        let n = dag.len();
+        let streams = a.stream.iter().copied().max().map_or(1, |s| s as usize + 1);
+        let mut out = PlanOrder { streams, stream: a.stream.clone(), pos: vec![0; n], before: vec![0; n * streams] };
+        let mut count = vec![0u32; streams];
+        let mut last = vec![NONE; streams];
+        let mut row = vec![0u32; streams];
+        for &v in &a.order {
+            let s = a.stream[v as usize] as usize;
+            row.fill(0);
+            for &p in dag.pred.row(v).iter().chain(Some(&last[s]).filter(|l| **l != NONE)) {
+                let at = p as usize * streams;
+                for (r, &c) in row.iter_mut().zip(&out.before[at..at + streams]) {
+                    *r = (*r).max(c);
+                }
+                let q = a.stream[p as usize] as usize;
+                row[q] = row[q].max(out.pos[p as usize] + 1);
+            }
+            out.before[v as usize * streams..(v as usize + 1) * streams].copy_from_slice(&row);
+            out.pos[v as usize] = count[s];
+            count[s] += 1;
+            last[s] = v;
+        }
+        out
+    }
+
+    /// Whether `a` is over before `b` starts.
+    #[inline]
+    pub fn ordered(&self, a: u32, b: u32) -> bool {
+        self.before[b as usize * self.streams + self.stream[a as usize] as usize] > self.pos[a as usize]
+    }
+
+    /// For each stream how many of its nodes are over when the node starts.
+    fn row(&self, v: u32) -> &[u32] {
+        &self.before[v as usize * self.streams..(v as usize + 1) * self.streams]
+    }
+}
+
+/// Which place is taken of those that would do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fit {
+    /// The lowest.
+    First,
+    /// The smallest.
+    Best,
+}
+
+/// A range of the arena and the tensor that held it last.
+#[derive(Clone, Copy)]
+struct Held {
+    start: u64,
+    end: u64,
+    owner: u32,
+}
+
+/// Offsets of all tensors and the bytes needed. A tensor without bytes lies at 0.
+pub fn places(dag: &Dag, a: &StreamAssignment, order: &PlanOrder, fit: Fit) -> (Vec<u64>, u64) {
+    let streams = order.streams;
+    // per tensor and stream how many nodes must be over until nobody uses it; never for what is kept
+    let mut done = vec![0u32; dag.len() * streams];
+    for v in 0..dag.len() as u32 {
+        let row = &mut done[v as usize * streams..(v as usize + 1) * streams];
+        if dag.nodes[v as usize].keep {
+            row.fill(u32::MAX);
+            continue;
+        }
+        let users = dag.succ.row(v);
+        for &u in if users.is_empty() { std::slice::from_ref(&v) } else { users } {
+            let s = order.stream[u as usize] as usize;
+            row[s] = row[s].max(order.pos[u as usize] + 1);
+        }
+    }
+    let mut offsets = vec![0u64; dag.len()];
+    let mut held: Vec<Held> = Vec::new();
+    let mut fresh: Vec<Held> = Vec::new();
+    for &v in &a.order {
+        let size = dag.nodes[v as usize].out_bytes;
+        if size == 0 {
+            continue;
+        }
+        let now = order.row(v);
+        let over = |o: u32| {
+            let row = &done[o as usize * streams..(o as usize + 1) * streams];
+            row.iter().zip(now).all(|(d, n)| d <= n)
+        };
+        // runs of ranges that are free for this tensor
+        let mut best: Option<(u64, usize, usize)> = None;
+        let (mut from, mut k) = (0, 0);
+        while k <= held.len() {
+            let open = k < held.len() && over(held[k].owner);
+            if !open {
+                if k > from {
+                    let room = held[k - 1].end - held[from].start;
+                    let good = room >= size && best.is_none_or(|b| fit == Fit::Best && room < b.0);
+                    if good {
+                        best = Some((room, from, k));
+                        if fit == Fit::First || room == size {
+                            break;
+                        }
+                    }
+                }
+                from = k + 1;
+            }
+            k += 1;
+        }
+        let (from, to, at) = match best {
+            Some((_, from, to)) => (from, to, held[from].start),
+            None => {
+                // behind everything, over what is free at the end
+                let mut from = held.len();
+                while from > 0 && over(held[from - 1].owner) {
+                    from -= 1;
+                }
+                let at = held.get(from).map_or_else(|| held.last().map_or(0, |h| h.end), |h| h.start);
+                (from, held.len(), at)
+            }
+        };
+        offsets[v as usize] = at;
+        let end = at + size;
+        fresh.clear();
+        fresh.push(Held { start: at, end, owner: v });
+        let mut to_ = from;
+        while to_ < to && held[to_].start < end {
+            let h = held[to_];
+            if h.end > end {
+                fresh.push(Held { start: end, end: h.end, owner: h.owner });
+            }
+            to_ += 1;
+        }
+        held.splice(from..to_, fresh.iter().copied());
+    }
+    let arena = held.last().map_or(0, |h| h.end);
+    (offsets, arena)
+}
+
+/// The greatest sum of sizes that live at once when the nodes run one by one in an order.
+pub fn live_sum(dag: &Dag, order: &[u32]) -> u64 {
+    let mut left: Vec<usize> = (0..dag.len() as u32).map(|v| dag.succ.row(v).len()).collect();
+    let (mut live, mut most) = (0u64, 0u64);
+    for &v in order {
+        let node = &dag.nodes[v as usize];
+        live += node.out_bytes;
+        most = most.max(live);
+        let free = |p: u32, live: &mut u64| {
+            let d = &dag.nodes[p as usize];
+            if !d.keep {
+                *live -= d.out_bytes;
+            }
+        };
+        for &p in dag.pred.row(v) {
+            left[p as usize] -= 1;
+            if left[p as usize] == 0 {
+                free(p, &mut live);
+            }
+        }
+        if dag.succ.row(v).is_empty() {
+            free(v, &mut live);
+        }
+    }
+    most
+}

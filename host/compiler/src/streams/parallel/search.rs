@@ -1,0 +1,363 @@
+//! The search of `parallel:N`: list schedules of many settings, then priorities learnt from schedules of the reversed graph,
+//! then priorities changed at random; what the exact cost model finds best is kept. Work is counted in nodes placed, never in
+//! time, and random numbers come from a fixed seed: the same plan on every machine.
+//!
+//! With an eye on memory a second search follows the first: schedules that keep nearer to the graph's own order and use fewer
+//! streams, of which the least arena is kept that costs no more than [`PRICE`] of run time.
+
+use super::Aim;
+use super::dag::StreamAssignment;
+use super::insert::{Inserting, insert_schedule};
+use super::list::{Listed, Setting, list_schedule};
+use super::memory::{Fit, PlanOrder, places};
+use super::model::{Model, measure};
+use crate::sync::transitive::Event;
+
+/// Nodes placed by all list schedules of one search, for graphs of up to [`FULL`] nodes.
+const STEPS: usize = 1_200_000;
+/// Nodes up to which the search has all its steps; from there on they shrink with the third power.
+const FULL: usize = 20_000;
+/// What less memory may cost in run time with `balanced`, in 1/1000 of the quickest plan.
+const PRICE: u64 = 45;
+
+/// A plan and what it takes.
+#[derive(Clone)]
+pub(crate) struct Found {
+    pub assignment: StreamAssignment,
+    pub events: Vec<Event>,
+    pub span: u64,
+}
+
+/// A point of the search: with these the list schedule gave this cost.
+#[derive(Clone)]
+struct Point {
+    setting: Setting,
+    tail: Vec<u64>,
+    leans: Vec<u32>,
+    cost: u64,
+}
+
+struct Search<'m, 'a, const W: usize> {
+    m: &'m Model<'a>,
+    best: Found,
+    left: usize,
+    /// No plan takes less.
+    bound: u64,
+    /// With an eye on memory: the arena of the best plan, and the run time that it may have.
+    memory: Option<(u64, u64)>,
+}
+
+/// Streams, order and events of the whole graph.
+pub(crate) fn search<const W: usize>(m: &Model<'_>, aim: Aim) -> Found {
+    let n = m.dag.len();
+    let single = StreamAssignment::single(m.dag);
+    if n == 0 {
+        return Found { assignment: single, events: Vec::new(), span: 0 };
+    }
+    // small graphs are searched out soon, large ones take their time to place once
+    let steps =
+        if n <= FULL { STEPS.min(24 * n * n) } else { (STEPS as f64 * (FULL as f64 / n as f64).powi(3)) as usize };
+    // all plain nodes on one stream: what every other plan has to beat
+    let alone = if m.streams == m.plain {
+        Found { assignment: single, events: Vec::new(), span: m.dag.work() }
+    } else {
+        let setting =
+            Setting { plain: m.plain.min(1), path: 100, wait: m.events.pair() / 2, look: 8, lean: 0, bytes: 0 };
+        let assignment = list_schedule::<W>(m, &setting, &m.tails(0), &[]).assignment;
+        let (events, span) = measure(m, &assignment);
+        Found { assignment, events, span }
+    };
+    let mut s = Search::<W> { m, best: alone, left: steps.max(2 * n), bound: m.lower_bound(), memory: None };
+    let mut points = s.starts();
+    points.truncate(3);
+    s.inserted();
+    s.learn(&mut points);
+    s.shake(points);
+    if aim != Aim::Speed && m.dag.nodes.iter().any(|d| d.out_bytes > 0) {
+        s.left = steps;
+        let limit = match aim {
+            Aim::Memory => u64::MAX,
+            _ => s.best.span.saturating_add(s.best.span / 1000 * PRICE),
+        };
+        let quickest = s.best.assignment.clone();
+        s.memory = Some((s.arena(&quickest), limit));
+        let points = s.thrifty();
+        s.shake(points);
+    }
+    s.best
+}
+
+impl<const W: usize> Search<'_, '_, W> {
+    /// Schedules and measures; None once the steps are spent or nothing can be gained. Gives what counts: the run time, or
+    /// the arena and what the run time is beyond its limit.
+    fn try_one(&mut self, setting: Setting, tail: &[u64], leans: &[u32]) -> Option<(u64, Listed)> {
+        let n = self.m.dag.len();
+        if self.left < n || (self.memory.is_none() && self.best.span <= self.bound) {
+            return None;
+        }
+        self.left -= n;
+        let listed = list_schedule::<W>(self.m, &setting, tail, leans);
+        let (events, span) = measure(self.m, &listed.assignment);
+        let cost = self.keep(&listed, events, span);
+        Some((cost, listed))
+    }
+
+    fn arena(&mut self, a: &StreamAssignment) -> u64 {
+        self.left = self.left.saturating_sub(2 * a.order.len());
+        places(self.m.dag, a, &PlanOrder::new(self.m.dag, a), Fit::First).1
+    }
+
+    /// Keeps what is better; of equals what has fewer streams. Gives what it costs.
+    fn keep(&mut self, listed: &Listed, events: Vec<Event>, span: u64) -> u64 {
+        let a = &listed.assignment;
+        if let Some((least, limit)) = self.memory {
+            // far beyond the limit nothing is learnt from the arena
+            if span / 5 > limit / 4 {
+                return u64::MAX;
+            }
+            let arena = self.arena(a);
+            if span <= limit {
+                if (arena, span) < (least, self.best.span) {
+                    self.best = Found { assignment: a.clone(), events, span };
+                    self.memory = Some((arena, limit));
+                }
+                return arena;
+            }
+            let beyond = (span - limit) as f64 / limit as f64;
+            return (arena as f64 * (1.0 + 4.0 * beyond)) as u64;
+        }
+        let used = |a: &StreamAssignment| {
+            let mut seen = vec![false; self.m.streams as usize];
+            a.stream.iter().for_each(|s| seen[*s as usize] = true);
+            seen.iter().filter(|s| **s).count()
+        };
+        let best = &self.best;
+        if span < best.span || (span == best.span && used(a) < used(&best.assignment)) {
+            self.best = Found { assignment: a.clone(), events, span };
+        }
+        span
+    }
+
+    /// N, and halves of it down to 2.
+    fn widths(&self) -> Vec<u32> {
+        let mut widths = vec![self.m.plain];
+        while let Some(w) = widths.last().copied().filter(|w| *w > 2) {
+            widths.push(w.div_ceil(2));
+        }
+        widths
+    }
+
+    /// The portfolio, the best first.
+    fn starts(&mut self) -> Vec<Point> {
+        let m = self.m;
+        let pair = m.events.pair();
+        let look = if m.dag.len() > 50_000 { 4 } else { 16 };
+        let tails = if pair == 0 { vec![m.tails(0)] } else { vec![m.tails(pair / 2), m.tails(pair)] };
+        let paths: &[u64] = &[100, 700, 20, 300, 1000];
+        let waits: &[u64] = if pair == 0 { &[0] } else { &[4, 8, 2, 0, 16] };
+        let mut points = Vec::new();
+        for plain in self.widths() {
+            for &wait in waits {
+                for &path in paths {
+                    points.push((
+                        Setting { plain, path, wait: wait * pair / 8, look, lean: 0, bytes: 0 },
+                        &tails[points.len() % tails.len()],
+                    ));
+                }
+            }
+        }
+        self.first(points.into_iter().map(|(s, t)| (s, t.clone())))
+    }
+
+    /// Tries all and gives the best, the best first.
+    fn first(&mut self, all: impl Iterator<Item = (Setting, Vec<u64>)>) -> Vec<Point> {
+        let mut out: Vec<Point> = Vec::new();
+        for (setting, tail) in all {
+            let Some((cost, _)) = self.try_one(setting, &tail, &[]) else { break };
+            out.push(Point { setting, tail, leans: Vec::new(), cost });
+            out.sort_by_key(|p| p.cost);
+            out.truncate(8);
+        }
+        out
+    }
+
+    /// Schedules that keep nearer and nearer to the graph's own order, which holds little at once, and use fewer streams.
+    fn thrifty(&mut self) -> Vec<Point> {
+        let m = self.m;
+        let n = m.dag.len() as u64;
+        let tails = m.tails(m.events.pair() / 2);
+        let longest = tails.iter().copied().max().unwrap_or(0);
+        let mut rank = vec![0u64; m.dag.len()];
+        for (&v, k) in m.dag.topo.iter().zip(0u64..) {
+            rank[v as usize] = n - k;
+        }
+        let mean = m.dag.work() / n;
+        // the share of the graph's order in a priority, in 1/8
+        let mixed = |share: u64| -> Vec<u64> {
+            let by_order = |r: u64| (u128::from(longest) * u128::from(r) / u128::from(n)) as u64;
+            tails.iter().zip(&rank).map(|(&t, &r)| t / 8 * (8 - share) + by_order(r) / 8 * share).collect()
+        };
+        let mut all = Vec::new();
+        let mut widths = self.widths();
+        widths.push(1);
+        // a mean output weighs as much as a mean node takes
+        let bytes = m.dag.nodes.iter().map(|d| d.out_bytes).fold(0u64, u64::saturating_add) / n;
+        let even = (u128::from(mean) * 1024 / u128::from(bytes.max(1))) as u64;
+        for &plain in &widths {
+            for share in [4, 8, 0, 2] {
+                for weight in [even / 2, 0, even * 2, even / 8] {
+                    for (wait, path, look) in [(mean / 2, 100, 8), (mean / 8, 700, 4), (mean * 2, 300, 16)] {
+                        let wait = wait + m.events.pair() / 4;
+                        all.push((Setting { plain, path, wait, look, lean: 0, bytes: weight }, share));
+                    }
+                }
+            }
+        }
+        self.first(all.into_iter().map(|(s, share)| (s, mixed(share))))
+    }
+
+    /// Forward and backward schedules by insertion in turn, from the plain paths on.
+    fn inserted(&mut self) {
+        let m = self.m;
+        let n = m.dag.len();
+        let reversed = m.dag.reversed();
+        let back = m.backwards(&reversed);
+        let pair = m.events.pair();
+        let waits: &[u64] = if pair == 0 { &[0] } else { &[2, 6, 0] };
+        for &wait in waits {
+            let s = Inserting { plain: m.plain, wait: wait * pair / 8 };
+            let mut tail = m.tails(pair / 2);
+            let mut sends: Vec<u32> = vec![0; n];
+            let mut last = u64::MAX;
+            for round in 0..12 {
+                if self.best.span <= self.bound || self.left < 4 * n {
+                    return;
+                }
+                self.left -= 4 * n;
+                let ahead = insert_schedule(m, &s, &tail, &sends);
+                let (events, span) = measure(m, &ahead.assignment);
+                if pair > 0 {
+                    sends = vec![0; n];
+                    for e in &events {
+                        sends[e.send as usize] += 1;
+                    }
+                }
+                self.keep(&ahead, events, span);
+                if round > 4 && span >= last {
+                    break;
+                }
+                last = span;
+                tail = insert_schedule(&back, &s, &ahead.end, &vec![0; n]).end;
+            }
+        }
+    }
+
+    /// Forward and backward schedules in turn: when a node ends in the one is its priority in the other.
+    fn learn(&mut self, points: &mut [Point]) {
+        let reversed = self.m.dag.reversed();
+        let back = self.m.backwards(&reversed);
+        let n = self.m.dag.len();
+        for point in points {
+            let mut tail = point.tail.clone();
+            let setting = point.setting;
+            for _ in 0..4 {
+                let Some((cost, ahead)) = self.try_one(setting, &tail, &[]) else { return };
+                if cost < point.cost {
+                    *point = Point { setting, tail: tail.clone(), leans: Vec::new(), cost };
+                }
+                if self.left < n {
+                    return;
+                }
+                self.left -= n;
+                tail = list_schedule::<W>(&back, &setting, &ahead.end, &[]).end;
+            }
+        }
+    }
+
+    /// Changes priorities of some nodes, the streams that some lean to and one weight at random, from the best points on.
+    fn shake(&mut self, mut points: Vec<Point>) {
+        let m = self.m;
+        let mut rng = Random(0x9e37_79b9_7f4a_7c15);
+        points.truncate(3);
+        let mean = m.dag.work() / m.dag.len().max(1) as u64;
+        // the best plan itself: its order as priorities, its streams to lean to
+        points.push(self.point_of_best(mean));
+        let mut region: Vec<u32> = Vec::new();
+        for round in 0usize.. {
+            points.sort_by_key(|p| p.cost);
+            let at = if round % 3 == 0 { rng.below(points.len() as u64) as usize } else { 0 };
+            let mut p = points[at].clone();
+            if !p.leans.is_empty() && rng.below(4) > 0 {
+                // a few nodes that hang together move to another stream
+                for _ in 0..=rng.below(3) {
+                    let to = rng.below(u64::from(p.setting.plain)) as u32;
+                    let size = 1 + rng.below(12) as usize;
+                    region.clear();
+                    region.push(rng.below(m.dag.len() as u64) as u32);
+                    while region.len() < size {
+                        let v = region[rng.below(region.len() as u64) as usize];
+                        let (before, behind) = (m.dag.pred.row(v), m.dag.succ.row(v));
+                        let k = rng.below((before.len() + behind.len()).max(1) as u64) as usize;
+                        match before.iter().chain(behind).nth(k) {
+                            Some(&w) => region.push(w),
+                            None => break,
+                        }
+                    }
+                    region.iter().for_each(|&v| p.leans[v as usize] = to);
+                }
+            }
+            if p.leans.is_empty() || rng.below(2) == 0 {
+                let amount = [8, 32, 128, 512][rng.below(4) as usize];
+                let share = [2, 8, 32, 128][rng.below(4) as usize];
+                for t in &mut p.tail {
+                    if rng.below(share) == 0 {
+                        let change = rng.below(2 * amount + 1) as i64 - amount as i64;
+                        *t = t.saturating_add_signed((*t as i64 / 1024).saturating_mul(change));
+                    }
+                }
+            }
+            let s = &mut p.setting;
+            let factor = [512, 800, 1300, 2048][rng.below(4) as usize];
+            match rng.below(12) {
+                0 => s.path = (s.path * factor / 1024).clamp(5, 4000),
+                1 => s.wait = (s.wait * factor / 1024).min(100 * mean),
+                2 => s.look = [1, 2, 4, 8, 16, 24][rng.below(6) as usize],
+                3 => s.bytes = (s.bytes * factor / 1024).min(1 << 30),
+                4 => s.lean = (s.lean * factor / 1024).min(100 * mean),
+                _ => {}
+            }
+            let Some((cost, _)) = self.try_one(p.setting, &p.tail, &p.leans) else { return };
+            p.cost = cost;
+            if cost <= points[at].cost {
+                points[at] = p;
+            }
+        }
+    }
+
+    /// A point at which the list schedule gives the best plan, or one that is near it.
+    fn point_of_best(&mut self, mean: u64) -> Point {
+        let m = self.m;
+        let n = m.dag.len() as u64;
+        let mut tail = vec![0u64; m.dag.len()];
+        for (&v, k) in self.best.assignment.order.iter().zip(0u64..) {
+            tail[v as usize] = (n - k) * mean.max(1);
+        }
+        let setting = Setting { plain: m.plain, path: 300, wait: m.events.pair() / 4, look: 4, lean: mean, bytes: 0 };
+        let leans = self.best.assignment.stream.clone();
+        let cost = self.try_one(setting, &tail, &leans).map_or(u64::MAX, |(cost, _)| cost);
+        Point { setting, tail, leans, cost }
+    }
+}
+
+/// A small generator (xorshift).
+pub(crate) struct Random(pub u64);
+
+impl Random {
+    /// A number below `k`.
+    pub fn below(&mut self, k: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % k.max(1)
+    }
+}

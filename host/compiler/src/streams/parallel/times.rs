@@ -1,0 +1,126 @@
+//! Run times of nodes for planning: what their engines say, at least one launch; or what a profile measured.
+//!
+//! A profile is the document of `ge bench --per-node --json`: of its `nodes`, each with `name` (`graph/name` where a name
+//! stands in several graphs) and `us`. Nodes that it does not name keep their engine's time.
+use crate::error::{CompileError, Result};
+use crate::ids::{ModelMap, NodeKey};
+use crate::place::Placement;
+use crate::toolbox::Toolbox;
+use ge_ir::Model;
+use ge_ir::view::GraphContext;
+use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
+use serde::Deserialize;
+use std::collections::HashMap;
+use std::path::Path;
+
+/// The longest run time of a node that is believed: an hour.
+const LONGEST_NS: u64 = 3_600_000_000_000;
+
+#[derive(Deserialize)]
+struct ProfileForm {
+    nodes: Vec<NodeForm>,
+}
+
+#[derive(Deserialize)]
+struct NodeForm {
+    name: String,
+    us: f64,
+}
+
+/// Run times by a node's name, in ns.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Profile {
+    ns: HashMap<String, u64>,
+}
+
+impl Profile {
+    /// Reads the document; other fields are passed over, of two nodes of one name the times add up.
+    ///
+    /// # Errors
+    /// A file that cannot be read (usage), or that is no such document (damaged), with its place.
+    pub fn read(path: &Path) -> Result<Profile> {
+        let fail = |message: String, kind: ErrorKind| {
+            CompileError::Plugin(
+                Diagnostic::error(message)
+                    .code("GE-E0317")
+                    .help("`ge bench MODEL --per-node --json` writes a profile")
+                    .of(kind),
+            )
+        };
+        let text = std::fs::read(path)
+            .map_err(|e| fail(format!("the profile `{}` cannot be read: {e}", path.display()), ErrorKind::USAGE))?;
+        Profile::parse(&text).map_err(|why| {
+            fail(format!("the profile `{}` is not what it should be: {why}", path.display()), ErrorKind::DAMAGED)
+        })
+    }
+
+    fn parse(text: &[u8]) -> Result<Profile, String> {
+        let form: ProfileForm = serde_json::from_slice(text).map_err(|e| e.to_string())?;
+        let mut ns: HashMap<String, u64> = HashMap::with_capacity(form.nodes.len());
+        for n in form.nodes {
+            if !(n.us >= 0.0 && n.us.is_finite()) {
+                return Err(format!("`{}` takes {} us, which is no time", n.name, n.us));
+            }
+            // a cast of a float saturates
+            let time = ((n.us * 1e3).round() as u64).min(LONGEST_NS);
+            let sum = ns.entry(n.name).or_default();
+            *sum = sum.saturating_add(time).min(LONGEST_NS);
+        }
+        if ns.is_empty() {
+            return Err("it names no node; was it written without `--per-node`?".into());
+        }
+        Ok(Profile { ns })
+    }
+
+    fn of(&self, graph: &str, name: &str) -> Option<u64> {
+        if self.ns.is_empty() {
+            return None;
+        }
+        self.ns.get(name).or_else(|| self.ns.get(&format!("{graph}/{name}"))).copied()
+    }
+}
+
+/// The run time of every node of every graph in ns; 0 for nodes that `runs` says have no task.
+pub fn times(
+    model: &Model,
+    placement: &Placement,
+    toolbox: &Toolbox,
+    profile: &Profile,
+    runs: &dyn Fn(NodeKey) -> bool,
+) -> ModelMap<u64> {
+    let soc = &toolbox.target.soc;
+    let mut out = ModelMap::new(model, 0u64);
+    for (gi, g) in model.graphs().iter().enumerate() {
+        let context = GraphContext::new(model, gi);
+        let view = context.graph();
+        for n in g.nodes() {
+            let key = NodeKey::new(gi, n.id());
+            if !runs(key) {
+                continue;
+            }
+            out[key] = profile.of(g.name(), n.name()).unwrap_or_else(|| {
+                let says = toolbox.engine(placement.engine[key]).object.time_ns(&view.node(n.id()), soc);
+                says.max(soc.task_launch_ns).min(LONGEST_NS)
+            });
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Profile;
+
+    #[test]
+    fn a_profile_is_what_bench_writes_and_nothing_else() {
+        let read = Profile::parse(
+            br#"{"schema": 1, "nodes": [{"name": "a", "engine": "X", "us": 1.5}, {"name": "g/b", "us": 2}]}"#,
+        );
+        let read = read.expect("read");
+        assert_eq!((read.of("main", "a"), read.of("g", "b"), read.of("h", "b")), (Some(1500), Some(2000), None));
+        let why = |text: &str| Profile::parse(text.as_bytes()).expect_err("refused");
+        assert!(why("{").contains("line 1"));
+        assert!(why(r#"{"nodes": []}"#).contains("--per-node"));
+        assert!(why(r#"{"nodes": [{"name": "a", "us": -1}]}"#).contains("no time"));
+    }
+}
