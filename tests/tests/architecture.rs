@@ -147,9 +147,9 @@ fn stages_look_back_only() {
     ];
     // What is taken from a later stage's room, with the reason.
     let known = [
-        ("streams", "sync"), // node streams count the events that a choice would need
+        ("streams", "sync"),   // node streams count the events that a choice would need
         ("streams", "memory"), // plans of streams are weighed by the memory that they need
-        ("memory", "model"), // weights are merged before they have places
+        ("memory", "model"),   // weights are merged before they have places
     ];
     let at = |s: &str| order.iter().position(|o| *o == s);
     let mut seen = BTreeSet::new();

@@ -118,5 +118,5 @@ fn more_streams_are_no_slower_than_one_and_a_profile_is_heard() {
     compile(2, "missing.json");
     std::fs::write(dir.path().join("torn.json"), "{\"nodes\": [").expect("written");
     let torn = compile(4, "torn.json");
-    assert!(String::from_utf8_lossy(&torn.stderr).contains("GE-E0314"));
+    assert!(String::from_utf8_lossy(&torn.stderr).contains("GE-E0317"));
 }
