@@ -64,6 +64,9 @@ pub enum Fit {
     Best,
 }
 
+/// Ranges that are looked at for one tensor, from the lowest on.
+const RANGES: usize = 4096;
+
 /// A range of the arena and the tensor that held it last.
 #[derive(Clone, Copy)]
 struct Held {
@@ -105,8 +108,9 @@ pub fn places(dag: &Dag, a: &StreamAssignment, order: &PlanOrder, fit: Fit) -> (
         // runs of ranges that are free for this tensor
         let mut best: Option<(u64, usize, usize)> = None;
         let (mut from, mut k) = (0, 0);
-        while k <= held.len() {
-            let open = k < held.len() && over(held[k].owner);
+        let reach = held.len().min(RANGES);
+        while k <= reach {
+            let open = k < reach && over(held[k].owner);
             if !open {
                 if k > from {
                     let room = held[k - 1].end - held[from].start;

@@ -9,7 +9,7 @@ use super::Aim;
 use super::dag::StreamAssignment;
 use super::insert::{Inserting, insert_schedule};
 use super::list::{Listed, Setting, list_schedule};
-use super::memory::{Fit, PlanOrder, places};
+use super::memory::{Fit, PlanOrder, live_sum, places};
 use super::model::{Model, measure};
 use crate::sync::transitive::Event;
 
@@ -19,6 +19,8 @@ const STEPS: usize = 1_200_000;
 const FULL: usize = 20_000;
 /// What less memory may cost in run time with `balanced`, in 1/1000 of the quickest plan.
 const PRICE: u64 = 45;
+/// How much worse a step of the search for memory may be at its beginning, in 1/4096.
+const TAU: usize = 16;
 
 /// A plan and what it takes.
 #[derive(Clone)]
@@ -68,13 +70,13 @@ pub(crate) fn search<const W: usize>(m: &Model<'_>, aim: Aim) -> Found {
         Found { assignment, events, span }
     };
     let mut s = Search::<W> { m, best: alone, left: steps.max(2 * n), bound: m.lower_bound(), memory: None };
+    s.inserted();
     let mut points = s.starts();
     points.truncate(3);
-    s.inserted();
     s.learn(&mut points);
     s.shake(points);
     if aim != Aim::Speed && m.dag.nodes.iter().any(|d| d.out_bytes > 0) {
-        s.left = steps;
+        s.left = steps.max(3 * n);
         let limit = match aim {
             Aim::Memory => u64::MAX,
             _ => s.best.span.saturating_add(s.best.span / 1000 * PRICE),
@@ -103,6 +105,10 @@ impl<const W: usize> Search<'_, '_, W> {
     }
 
     fn arena(&mut self, a: &StreamAssignment) -> u64 {
+        if a.order.len() > FULL {
+            // near enough, and linear
+            return live_sum(self.m.dag, &a.order);
+        }
         self.left = self.left.saturating_sub(2 * a.order.len());
         places(self.m.dag, a, &PlanOrder::new(self.m.dag, a), Fit::First).1
     }
@@ -155,18 +161,21 @@ impl<const W: usize> Search<'_, '_, W> {
         let tails = if pair == 0 { vec![m.tails(0)] } else { vec![m.tails(pair / 2), m.tails(pair)] };
         let paths: &[u64] = &[100, 700, 20, 300, 1000];
         let waits: &[u64] = if pair == 0 { &[0] } else { &[4, 8, 2, 0, 16] };
-        let mut points = Vec::new();
+        let mut points: Vec<Point> = Vec::new();
         for plain in self.widths() {
-            for &wait in waits {
-                for &path in paths {
-                    points.push((
-                        Setting { plain, path, wait: wait * pair / 8, look, lean: 0, bytes: 0 },
-                        &tails[points.len() % tails.len()],
-                    ));
+            let here = waits.iter().flat_map(|wait| paths.iter().map(move |path| (*wait, *path)));
+            for (k, (wait, path)) in here.enumerate() {
+                let setting = Setting { plain, path, wait: wait * pair / 8, look, lean: 0, bytes: 0 };
+                let tail = &tails[k % tails.len()];
+                let Some((cost, _)) = self.try_one(setting, tail, &[]) else { return points };
+                add(&mut points, Point { setting, tail: tail.clone(), leans: Vec::new(), cost });
+                // a width that is far behind does not catch up
+                if k + 1 == paths.len() && points[0].setting.plain != plain && cost / 11 > points[0].cost / 10 {
+                    break;
                 }
             }
         }
-        self.first(points.into_iter().map(|(s, t)| (s, t.clone())))
+        points
     }
 
     /// Tries all and gives the best, the best first.
@@ -174,9 +183,7 @@ impl<const W: usize> Search<'_, '_, W> {
         let mut out: Vec<Point> = Vec::new();
         for (setting, tail) in all {
             let Some((cost, _)) = self.try_one(setting, &tail, &[]) else { break };
-            out.push(Point { setting, tail, leans: Vec::new(), cost });
-            out.sort_by_key(|p| p.cost);
-            out.truncate(8);
+            add(&mut out, Point { setting, tail, leans: Vec::new(), cost });
         }
         out
     }
@@ -204,7 +211,7 @@ impl<const W: usize> Search<'_, '_, W> {
         let bytes = m.dag.nodes.iter().map(|d| d.out_bytes).fold(0u64, u64::saturating_add) / n;
         let even = (u128::from(mean) * 1024 / u128::from(bytes.max(1))) as u64;
         for &plain in &widths {
-            for share in [4, 8, 0, 2] {
+            for share in [8, 4, 0, 2] {
                 for weight in [even / 2, 0, even * 2, even / 8] {
                     for (wait, path, look) in [(mean / 2, 100, 8), (mean / 8, 700, 4), (mean * 2, 300, 16)] {
                         let wait = wait + m.events.pair() / 4;
@@ -223,17 +230,18 @@ impl<const W: usize> Search<'_, '_, W> {
         let reversed = m.dag.reversed();
         let back = m.backwards(&reversed);
         let pair = m.events.pair();
-        let waits: &[u64] = if pair == 0 { &[0] } else { &[2, 6, 0] };
+        let waits: &[u64] = if pair == 0 { &[0] } else { &[2, 6] };
+        let rounds = if n > 5000 { 3 } else { 8 };
         for &wait in waits {
             let s = Inserting { plain: m.plain, wait: wait * pair / 8 };
             let mut tail = m.tails(pair / 2);
             let mut sends: Vec<u32> = vec![0; n];
             let mut last = u64::MAX;
-            for round in 0..12 {
-                if self.best.span <= self.bound || self.left < 4 * n {
+            for round in 0..rounds {
+                if self.best.span <= self.bound || self.left < 8 * n {
                     return;
                 }
-                self.left -= 4 * n;
+                self.left -= 8 * n;
                 let ahead = insert_schedule(m, &s, &tail, &sends);
                 let (events, span) = measure(m, &ahead.assignment);
                 if pair > 0 {
@@ -243,7 +251,7 @@ impl<const W: usize> Search<'_, '_, W> {
                     }
                 }
                 self.keep(&ahead, events, span);
-                if round > 4 && span >= last {
+                if round > 2 && span >= last {
                     break;
                 }
                 last = span;
@@ -283,6 +291,7 @@ impl<const W: usize> Search<'_, '_, W> {
         // the best plan itself: its order as priorities, its streams to lean to
         points.push(self.point_of_best(mean));
         let mut region: Vec<u32> = Vec::new();
+        let all = self.left.max(1);
         for round in 0usize.. {
             points.sort_by_key(|p| p.cost);
             let at = if round % 3 == 0 { rng.below(points.len() as u64) as usize } else { 0 };
@@ -328,7 +337,10 @@ impl<const W: usize> Search<'_, '_, W> {
             }
             let Some((cost, _)) = self.try_one(p.setting, &p.tail, &p.leans) else { return };
             p.cost = cost;
-            if cost <= points[at].cost {
+            // a little worse is taken too, less and less
+            let tau = if self.memory.is_some() { TAU * self.left / all } else { 0 };
+            let worse = (points[at].cost / 4096).saturating_mul(tau as u64);
+            if cost <= points[at].cost.saturating_add(worse) {
                 points[at] = p;
             }
         }
@@ -347,6 +359,13 @@ impl<const W: usize> Search<'_, '_, W> {
         let cost = self.try_one(setting, &tail, &leans).map_or(u64::MAX, |(cost, _)| cost);
         Point { setting, tail, leans, cost }
     }
+}
+
+/// Keeps the best few, the best first.
+fn add(points: &mut Vec<Point>, point: Point) {
+    points.push(point);
+    points.sort_by_key(|p| p.cost);
+    points.truncate(8);
 }
 
 /// A small generator (xorshift).
