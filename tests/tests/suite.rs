@@ -7,6 +7,8 @@ mod plugins;
 mod models;
 /// What ARCHITECTURE.md says against the code.
 mod architecture;
+/// Memory plans of whole models.
+mod memory;
 /// Plans, judged by a checker of other hands.
 mod plans;
 /// Streams end to end.

@@ -13,7 +13,9 @@ pub mod execute;
 use ge_plugin_api::Result;
 use ge_plugin_api::abi::ROption;
 use ge_plugin_api::device::{ModelSink, SocSpec};
-use ge_plugin_api::engine::{Engine, EngineInfo, KernelBinary, LoadRequest, Support, Target, TaskContext, flags};
+use ge_plugin_api::engine::{
+    Engine, EngineInfo, KernelBinary, LoadRequest, RunningParams, Support, Target, TaskContext, flags,
+};
 use ge_plugin_api::kernel::LoadedKernel;
 use ge_plugin_api::task::Task;
 use ge_plugin_api::view::Node;
@@ -41,6 +43,9 @@ impl Engine for Rts {
             None => Support::Yes,
             Some(reason) => Support::no(reason),
         }
+    }
+    fn calc_op_running_param(&self, node: &Node<'_>, _: &Target) -> Result<RunningParams> {
+        Ok(build::running_params(node))
     }
     fn compile(&self, node: &Node<'_>, target: &Target) -> Result<Option<KernelBinary>> {
         build::compile(node, target)

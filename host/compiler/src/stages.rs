@@ -80,7 +80,7 @@ pub fn compile(
     let mut options = options.clone();
     if model.graphs().len() > 1 {
         // Bodies of control flow need outputs of their own before they become labels and jumps.
-        conflict::run(&mut model, &is_view)?;
+        conflict::run(&mut model, toolbox, &options)?;
         if control_flow::lower(&mut model, &is_view)? {
             // A loop by labels stays on its stream, and what waits outside of it must not be waited for within.
             options.set("ge.enableSingleStream", "true");
@@ -97,7 +97,7 @@ pub fn compile(
     run.stage("stage2", &mut model, |m| stage2::run(m, &passes, &mut records))?;
     // Nodes that stage 2 and the conflicts have added get their engines; those placed before stay where they are.
     let mut placement = run.stage("conflict", &mut model, |m| {
-        conflict::run(m, &is_view)?;
+        conflict::run(m, toolbox, options)?;
         EnginePlacer::new(toolbox, true)?.run(m)
     })?;
     note_refusals(&placement, &model, &mut records);
@@ -114,9 +114,8 @@ pub fn compile(
         let mut crowded = streams::activation::crowded_switches(&model, &stream_plan);
         if crowded.is_empty() {
             stream_plan.active_to_attrs(&mut model);
-            let memory = run.stage("memory", &mut model, |m| {
-                graph_planner::plan(m, toolbox, &placement, &params, &order, &weights, options)
-            })?;
+            let memory = run
+                .stage("memory", &mut model, |m| graph_planner::plan(m, toolbox, &params, &order, &weights, options))?;
             let (mut sync, chains) = run.stage("sync", &mut model, |m| {
                 let mut plan = sync::run(m, &stream_plan, &order, options, &toolbox.target.soc)?;
                 sync::resources::assign(&mut plan, &params, &stream_plan, &order);
@@ -211,9 +210,8 @@ pub fn run_range(
     if within("stage2") {
         stage2::run(&mut model, &passes, records)?;
     }
-    let is_view = |n: &ge_ir::Node| toolbox.op_flags(n.op_key()) & ge_plugin_api::ops::flags::VIEW != 0;
     if within("conflict") {
-        conflict::run(&mut model, &is_view)?;
+        conflict::run(&mut model, toolbox, options)?;
     }
     if until < at("streams") {
         return Ok(model);
@@ -247,7 +245,7 @@ pub fn run_range(
     if within("memory") {
         let params = params::run(&model, &placement, toolbox)?;
         let weights = weights::merge(&model)?;
-        let memory = graph_planner::plan(&model, toolbox, &placement, &params, &order, &weights, options)?;
+        let memory = graph_planner::plan(&model, toolbox, &params, &order, &weights, options)?;
         memory.to_attrs(&mut model);
     }
     if within("sync") {

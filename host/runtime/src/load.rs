@@ -5,7 +5,7 @@ use crate::place::{NULL, Places};
 use crate::several::{self, Several};
 use crate::stream_pool::{ModelId, StreamHandle, StreamPool, StreamWish};
 use bytes::Bytes;
-use ge_model::{CompiledModel, NodeInfo, TaskInfo, launch};
+use ge_model::{CompiledModel, NodeInfo, SlotInfo, TaskInfo, launch};
 use ge_plugin::EngineHandle;
 use ge_plugin_api::abi::{ROption, RVec};
 use ge_plugin_api::device::{
@@ -147,6 +147,28 @@ impl LoadedModel {
         &self.handles
     }
 
+    /// Variables start with their `init_value`, or as zeros.
+    fn initialise_variables(&self, base: u64, bytes: u64) -> Result<(), RuntimeError> {
+        let nodes = self.compiled.graphs.iter().flat_map(|g| &g.nodes).filter(|n| n.op == "Variable");
+        for n in nodes {
+            let Some(slot) = n.slots.first().filter(|s| s.space == SlotInfo::VARIABLES) else { continue };
+            let wanted = n.outputs.first().and_then(|d| d.data_bytes()).unwrap_or(0);
+            let damaged = |what: &str| RuntimeError::Damaged { what: format!("variable `{}` {what}", n.name) };
+            if slot.offset.checked_add(wanted).is_none_or(|end| end > bytes) {
+                return Err(damaged("lies beyond the variables"));
+            }
+            let Some(value) = n.attrs.tensor("init_value").and_then(|t| t.bytes()) else {
+                self.context.copy_in(base + slot.offset, &vec![0u8; usize::try_from(wanted).unwrap_or(0)])?;
+                continue;
+            };
+            if value.len() as u64 != wanted {
+                return Err(damaged("has an initial value of another size"));
+            }
+            self.context.copy_in(base + slot.offset, &value)?;
+        }
+        Ok(())
+    }
+
     /// Bases of what all runs share: weights and variables.
     fn shared_bases(&mut self) -> Result<Vec<Base>, RuntimeError> {
         let mut out = Vec::with_capacity(self.allocations.len());
@@ -170,6 +192,7 @@ impl LoadedModel {
                 AllocationKind::VARIABLES if a.bytes > 0 => {
                     let at = self.context.alloc(MemoryKind::HBM, a.bytes)?;
                     self.owned.push(at);
+                    self.initialise_variables(at, a.bytes)?;
                     Base { address: at, bytes: a.bytes }
                 }
                 _ => Base { address: 0, bytes: 0 },

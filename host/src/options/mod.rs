@@ -104,6 +104,11 @@ impl OptionMap {
             env.set("ge.x.dynamic_multi_stream", "1", "ENABLE_DYNAMIC_SHAPE_MULTI_STREAM")?;
             out.under(env);
         }
+        if let Some(names) = std::env::var("OP_NO_REUSE_MEM").ok().filter(|v| !v.is_empty()) {
+            let mut env = OptionMap::default();
+            env.set("ge.x.no_reuse_ops", &names, "OP_NO_REUSE_MEM")?;
+            out.under(env);
+        }
         Ok(out)
     }
 }

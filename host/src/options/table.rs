@@ -189,6 +189,12 @@ pub const TABLE: &[Decl] = &[
         "0",
         "weights in the OM (0), one file each (1), one file for all (2)",
     ),
+    d(
+        "ge.featureBaseRefreshable",
+        BIT,
+        "0",
+        "1: the feature map may move between launches; parts of an input that is split without a task get a copy",
+    ),
     d("ge.fusionSwitchFile", Kind::Path, "", "file that switches fusions on and off, in atc's two forms"),
     d("ge.graph_compiler_cache_dir", Kind::Path, "", "folder of the model cache"),
     d("ge.hcomParallel", BOOL, "false", "successors of fused AllReduce nodes get a stream of their own"),
@@ -221,6 +227,12 @@ pub const TABLE: &[Decl] = &[
         "reuse of event ids: when the SoC's limit would be passed, always, or never",
     ),
     d("ge.x.memory_effort", Kind::OneOf(&["fast", "default", "max"]), "default", "how hard the memory planner tries"),
+    d(
+        "ge.x.no_reuse_ops",
+        Kind::Names,
+        "",
+        "nodes or operator types that keep their memory to themselves (OP_NO_REUSE_MEM)",
+    ),
     d("ge.x.plan", Kind::OneOf(&["speed", "balanced", "memory"]), "balanced", "what streams of parallel:N aim for"),
     d(
         "ge.x.stream_mode",

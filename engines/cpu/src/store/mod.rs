@@ -54,6 +54,9 @@ fn misfit(what: &str, lists: &[&[DType]], i: usize, d: DType) -> Option<String> 
 
 /// Whether a node is taken, by its operator type and the types of inputs and outputs.
 pub fn supports(node: &Node<'_>) -> Support {
+    if node.op().starts_with("Phony") {
+        return Support::no("it is for no task: its parts lie where they are; here it is folded alone");
+    }
     let Some(op) = TABLE.get(node.op()) else { return Support::no("it has no kernel for this type") };
     for i in 0..node.inputs().len() {
         if let Some(why) = node.input_desc(i).and_then(|d| misfit("input", op.inputs, i, d.dtype)) {

@@ -82,15 +82,22 @@ pub fn refusal(node: &Node<'_>) -> Option<String> {
         Some(Family::PhonyConcat) => {
             let inputs: Option<Vec<_>> = (0..node.inputs().len()).map(|i| node.input_desc(i)).collect();
             match (inputs, node.outputs()) {
-                (Some(x), [y]) => phony::refusal("inputs", &x, y),
+                (Some(x), [y]) => phony::refusal("inputs", &x, y, &axes(node, "concat_dim")),
                 _ => Some("it needs all its inputs and one output".into()),
             }
         }
         Some(Family::PhonySplit) => match node.input_desc(0) {
-            Some(x) => phony::refusal("outputs", &node.outputs().iter().collect::<Vec<_>>(), x),
+            Some(x) => {
+                phony::refusal("outputs", &node.outputs().iter().collect::<Vec<_>>(), x, &axes(node, "split_dim"))
+            }
             None => Some("input 0 is missing".into()),
         },
     }
+}
+
+/// Dimensions of an attribute that is a list or one number.
+fn axes(node: &Node<'_>, key: &str) -> Vec<i64> {
+    node.ints(key).map(<[i64]>::to_vec).or_else(|| node.int(key).map(|a| vec![a])).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -1,9 +1,26 @@
 //! `PhonyConcat` and `PhonySplit`: parts that lie side by side in one whole (document 000).
 use ge_plugin_api::types::TensorDesc;
 
-/// Why `parts` cannot lie side by side in `whole`; None: they can. The order of bytes is the business of the pass that made the
-/// node; here types and sizes are checked. `what` names the parts.
-pub fn refusal(what: &str, parts: &[&TensorDesc], whole: &TensorDesc) -> Option<String> {
+/// Why `parts` cannot lie side by side in `whole`; None: they can. `what` names the parts, `axes` the dimensions along which they
+/// are counted, outermost first. Parts have equal shapes and whole 32-byte units, and nothing but ones before the last axis: then the
+/// k-th part lies at k times its bytes (facts 6).
+pub fn refusal(what: &str, parts: &[&TensorDesc], whole: &TensorDesc, axes: &[i64]) -> Option<String> {
+    if let Some(k) = parts.iter().position(|p| !p.shape.is_static()) {
+        return Some(format!("{what} {k} has a shape that is not known"));
+    }
+    if let (Some(first), true) = (parts.first(), parts.len() > 1) {
+        if let Some(k) = parts.iter().position(|p| p.shape != first.shape) {
+            return Some(format!("{what} {k} is {}, {what} 0 is {}", parts[k].shape, first.shape));
+        }
+        if let Some(b) = first.data_bytes().filter(|b| b % 32 != 0) {
+            return Some(format!("its {what} have {b} bytes each, not a multiple of 32"));
+        }
+        let sizes = first.shape.sizes().unwrap_or_default();
+        let last = axes.iter().filter_map(|a| first.shape.axis(*a)).max().unwrap_or(0);
+        if let Some(at) = sizes.iter().take(last).position(|s| *s != 1) {
+            return Some(format!("axis {at} of its {what} has size {} before axis {last}", sizes[at]));
+        }
+    }
     if parts.is_empty() {
         return Some(format!("it has no {what}"));
     }
@@ -24,17 +41,20 @@ mod tests {
 
     #[test]
     fn parts_fill_the_whole() {
-        let d = |dtype, n| TensorDesc::new(dtype, Shape::of(&[n]));
-        let (a, b, w) = (d(DType::F16, 3), d(DType::F16, 5), d(DType::F16, 8));
-        assert_eq!(refusal("inputs", &[&a, &b], &w), None);
+        let d = |dtype, n: &[u64]| TensorDesc::new(dtype, Shape::of(n));
+        let (a, w) = (d(DType::F16, &[2, 16]), d(DType::F16, &[4, 16]));
+        assert_eq!(refusal("inputs", &[&a, &a], &w, &[0]), None);
+        let why = |parts: &[&TensorDesc], whole: &TensorDesc, axes: &[i64]| refusal("inputs", parts, whole, axes);
         assert_eq!(
-            refusal("inputs", &[&a, &a], &w).as_deref(),
-            Some("its inputs have 12 bytes together, the whole has 16")
+            why(&[&a, &a, &a], &w, &[0]).as_deref(),
+            Some("its inputs have 192 bytes together, the whole has 128")
         );
-        assert_eq!(refusal("outputs", &[], &w).as_deref(), Some("it has no outputs"));
-        assert_eq!(
-            refusal("inputs", &[&a, &d(DType::F32, 5)], &w).as_deref(),
-            Some("inputs 1 is f32, the whole is f16")
-        );
+        assert_eq!(refusal("outputs", &[], &w, &[0]).as_deref(), Some("it has no outputs"));
+        assert!(why(&[&a, &d(DType::F16, &[3, 16])], &w, &[0]).is_some_and(|r| r.starts_with("inputs 1 is ")));
+        let b = d(DType::F16, &[3, 5]);
+        assert!(why(&[&b, &b], &d(DType::F16, &[6, 5]), &[0]).is_some_and(|r| r.contains("not a multiple of 32")));
+        assert!(why(&[&a, &a], &d(DType::F16, &[2, 32]), &[1]).is_some_and(|r| r.contains("axis 0")));
+        assert_eq!(why(&[&d(DType::F16, &[1, 16]); 4], &d(DType::F16, &[2, 32]), &[0, 1]), None);
+        assert!(why(&[&a, &d(DType::F32, &[2, 16])], &w, &[0]).is_some());
     }
 }

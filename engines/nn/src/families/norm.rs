@@ -100,7 +100,7 @@ pub fn masked_softmax(sig: &Sig) -> Answer<Box<dyn Kernel>> {
             Some(Nest::new(&x.shape, [&l]))
         }
     };
-    let rows = if len == 0 { 0 } else { x.count() / len };
+    let rows = x.count().checked_div(len).unwrap_or(0);
     Ok(Box::new(Masked { kind, scale: sig.float("scale", 1.0), rows, len, mask }))
 }
 

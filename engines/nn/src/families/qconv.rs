@@ -157,7 +157,7 @@ impl QConv {
         let (low, high) = if Y::KIND == Kind::U8 { (0.0, 255.0) } else { (-128.0, 127.0) };
         let end = ((block + 1) * PLACES).min(self.places());
         let (mut rows, mut sums) = (vec![0u8; PATCHES * k], vec![0i32; PATCHES * og]);
-        let mut line = vec![Y::from_i64(0); PATCHES];
+        let mut line = [Y::from_i64(0); PATCHES];
         for start in (block * PLACES..end).step_by(PATCHES) {
             let m = PATCHES.min(end - start);
             for i in 0..m {

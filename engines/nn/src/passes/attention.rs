@@ -26,7 +26,7 @@ impl PatternFusion for AttentionFusion {
         let of = |form: usize| {
             Pattern::new(move |p| {
                 let (q, k, c) = (p.input("q"), p.input("k"), p.constant_if("factor", |c| c.count() == Some(1)));
-                let scores = if form % 2 == 0 {
+                let scores = if form.is_multiple_of(2) {
                     p.op("BatchMatMulV2", [q, p.op("TransposeD", [k]).when(swaps_last)]).when(plain)
                 } else {
                     p.op("BatchMatMulV2", [q, k]).when(|n| !n.flag("adj_x1") && n.flag("adj_x2"))

@@ -31,7 +31,7 @@ impl PatternFusion for QuantConvFusion {
                     p.op("DequantizeLinear", [p.input("x"), scalar("sx"), p.constant_if("zx", |c| one(c) && bytes(c))]);
                 let filter = [p.constant_if("w", bytes), p.constant("sw"), p.constant_if("zw", bytes)];
                 let w = p.op("DequantizeLinear", filter).named("filter");
-                let y = if form % 2 == 0 {
+                let y = if form.is_multiple_of(2) {
                     let b = p.op("DequantizeLinear", [p.constant("b"), p.constant("sb"), p.maybe("zb")]);
                     p.op("Conv2D", [x, w, b])
                 } else {

@@ -1,8 +1,9 @@
-//! `AtomicAddrClean` and `MemSet`: a kernel that fills the memory of the node's inputs.
+//! `AtomicAddrClean` and `MemSet`: a kernel that fills the memory of the node's inputs; without inputs its workspace, which is the
+//! memory of the atomic outputs that wait for the node (facts 2.8).
 //!
 //! Parameters (the kernel's binary): one line an argument, `type value`: `MemSet`'s `values_int` and `values_float`
 //! in the order of `dtypes`; zero where none is given.
-use ge_plugin_api::engine::{KernelBinary, Target, TaskContext};
+use ge_plugin_api::engine::{KernelBinary, RunningParams, Target, TaskContext, Workspace};
 use ge_plugin_api::task::{KernelTask, KernelType, Task};
 use ge_plugin_api::types::{AttrValue, DType};
 use ge_plugin_api::view::Node;
@@ -16,8 +17,22 @@ fn arguments(node: &Node<'_>) -> Vec<usize> {
     (0..node.inputs().len()).filter(|i| node.input(*i).is_some()).collect()
 }
 
+/// Whether a node clears memory for those that wait for it.
+pub fn clears_ahead(node: &Node<'_>) -> bool {
+    node.inputs().is_empty()
+}
+
+/// Workspaces wanted: one, which the memory plan makes as large as what is cleared.
+pub fn running_params(node: &Node<'_>) -> RunningParams {
+    let wanted = if clears_ahead(node) { vec![Workspace { bytes: 32, ..Workspace::default() }] } else { Vec::new() };
+    RunningParams { workspaces: wanted.into(), task_count: 1, ..RunningParams::default() }
+}
+
 /// The fill of each argument.
 fn fills(node: &Node<'_>) -> Result<Vec<(DType, f64)>> {
+    if clears_ahead(node) {
+        return Ok(vec![(DType::U8, 0.0)]);
+    }
     let types: Vec<DType> = match node.attr("dtypes") {
         Some(AttrValue::List(l)) => {
             l.iter().filter_map(|v| if let AttrValue::Type(t) = v { Some(*t) } else { None }).collect()
@@ -65,7 +80,11 @@ pub fn compile(node: &Node<'_>, _: &Target) -> Result<KernelBinary> {
 pub fn task(node: &Node<'_>, context: &TaskContext) -> Task {
     let bytes = arguments(node).iter().filter_map(|i| node.input_desc(*i)?.data_bytes()).fold(0, u64::saturating_add);
     let blocks = bytes.div_ceil(BYTES_PER_BLOCK).clamp(1, u64::from(context.target.soc.aiv_cores.max(1)));
-    let args: String = arguments(node).iter().map(|i| format!("{{i{i}*}}")).collect();
+    let args: String = if clears_ahead(node) {
+        "{ws0*}".into()
+    } else {
+        arguments(node).iter().map(|i| format!("{{i{i}*}}")).collect()
+    };
     Task::kernel(KernelTask {
         kernel_name: context.kernel.as_ref().map(|k| k.name.clone()).unwrap_or_default(),
         kernel_type: KernelType::TE.code(),

@@ -5,7 +5,7 @@ pub mod copy;
 pub mod sync;
 
 use crate::store::{Family, family};
-use ge_plugin_api::engine::{KernelBinary, Target, TaskContext};
+use ge_plugin_api::engine::{KernelBinary, RunningParams, Target, TaskContext};
 use ge_plugin_api::task::{Task, TaskType};
 use ge_plugin_api::view::Node;
 use ge_plugin_api::{Error, Result};
@@ -18,6 +18,14 @@ pub fn compile(node: &Node<'_>, target: &Target) -> Result<Option<KernelBinary>>
     match family(node.op()) {
         Some(Family::Clear) => clear::compile(node, target).map(Some),
         _ => Ok(None),
+    }
+}
+
+/// What a node needs beside its outputs.
+pub fn running_params(node: &Node<'_>) -> RunningParams {
+    match family(node.op()) {
+        Some(Family::Clear) => clear::running_params(node),
+        _ => RunningParams::default(),
     }
 }
 

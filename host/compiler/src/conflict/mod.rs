@@ -1,35 +1,79 @@
 //! Memory conflicts. in: the optimised graph, out: the same with an `Identity` wherever two memory rules meet that one place
 //! cannot keep (003 `MemConflictProc`, facts 2.10).
+//!
+//! One walk over the root graph: every rule by which a node makes values share memory is tried on the union of names; the pair
+//! families below say which classes cannot be one, and the first that speaks puts a copy before that input. Cost: the joins of the
+//! graph times the families.
+pub mod claims;
+/// Runs of inputs and outputs, with and without padding, against memory that is not the plan's to arrange.
+pub mod continuous;
+/// Memory types against each other and against the caller's buffers.
+pub mod memory_type;
+/// Read against write: constants, inputs and values with other readers against in-place outputs.
+pub mod read_write;
+/// Inputs of the caller whose address is refreshed against splits without a task.
+pub mod refresh;
+/// The caller's outputs against all memory that is not the output's own.
+pub mod user_output;
+
 use crate::error::{CompileError, Result};
-use ge_ir::{Model, NodeId, ValueRef};
+use crate::feature::shared_memory::{JoinKind, Names, Rules, Spot};
+use crate::options::Options;
+use crate::toolbox::Toolbox;
+use claims::{Claims, Meeting};
+use ge_ir::{Graph, Model, Node, NodeId, ValueRef};
 use ge_plugin_api::patch::Patch;
 use ge_plugin_api::types::AttrMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// A graph output must have memory of its own: one that is an input, a constant, a view of one, or given out twice is copied.
-pub fn run(model: &mut Model, views: &dyn Fn(&ge_ir::Node) -> bool) -> Result<()> {
+/// A pair family: why two classes cannot share memory; None: they can.
+type Family = fn(&Meeting<'_>) -> Option<String>;
+
+/// The families in the order in which they are asked.
+const FAMILIES: &[Family] =
+    &[read_write::conflict, refresh::conflict, memory_type::conflict, continuous::conflict, user_output::conflict];
+
+/// A copy that a conflict asks for.
+struct Copy {
+    reader: NodeId,
+    input: u32,
+    why: String,
+}
+
+/// Finds the conflicts of the root graph and puts an `Identity` before each input that has one.
+pub fn run(model: &mut Model, toolbox: &Toolbox, options: &Options) -> Result<()> {
     let g = model.root();
-    let Some(out) = g.net_output() else { return Ok(()) };
-    let out_id = out.id();
-    let mut p = Patch::starting_at(g.next_id());
-    let mut given: Vec<ValueRef> = Vec::new();
-    for (i, &v) in out.inputs().iter().enumerate() {
-        let Some(source) = root_of(model, v, views) else { continue };
-        let Some(n) = g.get(source.node) else { continue };
-        let own =
-            !matches!(n.op(), "Data" | "RefData" | "AippData" | "Const" | "Constant" | "FileConstant" | "Variable");
-        if own && !given.contains(&source) {
-            given.push(source);
-            continue;
+    let mut forced = BTreeSet::new();
+    let copies = loop {
+        let (copies, crowded) = Walk::new(g, toolbox, options, &forced).run();
+        if crowded.is_empty() {
+            break copies;
         }
+        // Each round adds nodes, so that the last one ends.
+        forced.extend(crowded);
+    };
+    if copies.is_empty() {
+        return Ok(());
+    }
+    let mut p = Patch::starting_at(g.next_id());
+    for c in copies {
+        let Some((reader, v)) = g.get(c.reader).and_then(|n| Some((n, n.input(c.input as usize)?))) else { continue };
+        let Some(producer) = g.get(v.node) else { continue };
         let desc = g.desc(v).cloned().unwrap_or_default();
-        let name = format!("{}_output_{i}_copy", n.name());
+        let name = match reader.op() {
+            "NetOutput" => format!("{}_output_{}_copy", producer.name(), c.input),
+            _ => format!("{}_input_{}_copy", reader.name(), c.input),
+        };
         let mut attrs = AttrMap::default();
         attrs.set("_inserted_by", "MemConflictProc");
-        let id = p.add("Identity", &name, &[v], vec![ge_ir::TensorDesc { attrs: AttrMap::default(), ..desc }], attrs);
-        p.set_input(out_id, i as u32, ValueRef::new(id, 0));
-    }
-    if p.is_empty() {
-        return Ok(());
+        attrs.set("_inserted_for", c.why.as_str());
+        let mut out = ge_ir::TensorDesc { attrs: AttrMap::default(), ..desc };
+        // The copy lies where its reader wants it: in the reader's own memory type, not in that of the value.
+        if let Some(kind) = claims::wanted_memory(reader) {
+            out.attrs.set("memory", kind);
+        }
+        let id = p.add("Identity", &name, &[v], vec![out], attrs);
+        p.set_input(c.reader, c.input, ValueRef::new(id, 0));
     }
     model
         .apply(0, p.into_edits().into())
@@ -38,20 +82,158 @@ pub fn run(model: &mut Model, views: &dyn Fn(&ge_ir::Node) -> bool) -> Result<()
     Ok(())
 }
 
-/// The value whose memory a value shares through views (same graph).
-pub fn root_of(model: &Model, mut v: ValueRef, views: &dyn Fn(&ge_ir::Node) -> bool) -> Option<ValueRef> {
-    let g = model.root();
-    for _ in 0..=g.id_bound() {
-        let n = g.get(v.node)?;
-        match n.input(0) {
-            Some(up) if v.output == 0 && views(n) => v = up,
-            _ => return Some(v),
-        }
-    }
-    None
+struct Walk<'g> {
+    g: &'g Graph,
+    rules: Rules<'g>,
+    names: Names,
+    /// First name of each node's outputs, by node id.
+    first: Vec<u32>,
+    /// What a class is, by its root.
+    claims: Vec<Claims>,
+    /// Whether addresses of the caller's inputs are refreshed while inner offsets are not.
+    refresh: bool,
+    /// Nodes whose run begins among other values: all their inputs are copied into a run of their own.
+    forced: &'g BTreeSet<NodeId>,
+    /// Nodes found to be such.
+    crowded: Vec<NodeId>,
 }
 
-/// The first node id that a view's chain starts from (for messages).
-pub fn root_node(model: &Model, v: ValueRef, views: &dyn Fn(&ge_ir::Node) -> bool) -> Option<NodeId> {
-    root_of(model, v, views).map(|v| v.node)
+impl<'g> Walk<'g> {
+    fn new(g: &'g Graph, toolbox: &'g Toolbox, options: &Options, forced: &'g BTreeSet<NodeId>) -> Walk<'g> {
+        let rules = Rules::new(toolbox);
+        let mut w = Walk {
+            g,
+            rules,
+            names: Names::new(),
+            first: vec![0; g.id_bound()],
+            claims: Vec::new(),
+            refresh: options.get("ge.featureBaseRefreshable") == "1",
+            forced,
+            crowded: Vec::new(),
+        };
+        for n in g.nodes() {
+            w.first[n.id().index()] = w.names.len() as u32;
+            for (k, d) in n.outputs().iter().enumerate() {
+                let name = w.names.add(d.data_bytes().unwrap_or(0));
+                if !w.rules.derives(n) {
+                    w.names.own(name, d.data_bytes().unwrap_or(0));
+                }
+                w.claims.push(Claims::of_output(n, k));
+            }
+        }
+        w
+    }
+
+    fn name(&self, v: ValueRef) -> u32 {
+        self.first[v.node.index()] + v.output
+    }
+    fn claims_of(&mut self, name: u32) -> Claims {
+        let (root, _) = self.names.find(name);
+        self.claims[root as usize].clone()
+    }
+
+    /// The copies, and the nodes for which one copy is not enough.
+    fn run(mut self) -> (Vec<Copy>, Vec<NodeId>) {
+        let g = self.g;
+        let mut copies = Vec::new();
+        let outputs = g.net_output().map(Node::id);
+        for n in g.nodes().filter(|n| Some(n.id()) != outputs) {
+            self.node(n, &mut copies);
+        }
+        if let Some(out) = g.net_output() {
+            for (i, v) in out.inputs().iter().enumerate().filter(|(_, v)| !v.is_absent()) {
+                let name = self.name(*v);
+                let (root, _) = self.names.find(name);
+                let (at, bytes) = self.names.place(name);
+                let mine = g.desc(*v).and_then(|d| d.data_bytes()).unwrap_or(0);
+                let claims = self.claims[root as usize].clone();
+                let meeting = Meeting {
+                    claims: &claims,
+                    other: &Claims::user_output(at == 0 && bytes <= mine.next_multiple_of(32)),
+                    kind: None,
+                    reader: out,
+                    input: i as u32,
+                    readers: 0,
+                    refresh: false,
+                };
+                match FAMILIES.iter().find_map(|f| f(&meeting)) {
+                    Some(why) => copies.push(Copy { reader: out.id(), input: i as u32, why }),
+                    None => self.claims[root as usize].user_output = true,
+                }
+            }
+        }
+        (copies, self.crowded)
+    }
+
+    /// Tries every join of a node; an input that gets a copy is joined by its copy from then on.
+    fn node(&mut self, n: &'g Node, copies: &mut Vec<Copy>) {
+        let g = self.g;
+        let need = |v: ValueRef| g.desc(v).and_then(|d| d.data_bytes()).unwrap_or(0);
+        // Name of the copy of each input that has one.
+        let mut copied: BTreeMap<u32, u32> = BTreeMap::new();
+        for j in self.rules.joins(g, n, &need) {
+            let (Spot::Value(from), Spot::Value(to)) = (j.from, j.to) else { continue };
+            let own = |v: ValueRef| v.node == n.id();
+            // A run with padding begins at input 0; all else is between one input and the node itself.
+            let starts_at = if j.kind == JoinKind::PaddedInput { 0 } else { j.input };
+            let mut a = copied.get(&starts_at).copied().filter(|_| !own(from)).unwrap_or_else(|| self.name(from));
+            let mut b = copied.get(&j.input).copied().filter(|_| !own(to)).unwrap_or_else(|| self.name(to));
+            let comes_in = if own(to) { from } else { to };
+            let (incoming, inner) = if own(to) { (a, b) } else { (b, a) };
+            let (claims, mut other) = (self.claims_of(incoming), self.claims_of(inner));
+            other.by(j.kind);
+            let meeting = Meeting {
+                claims: &claims,
+                other: &other,
+                kind: Some(j.kind),
+                reader: n,
+                input: j.input,
+                readers: self.readers(comes_in),
+                refresh: self.refresh,
+            };
+            let distance = i64::try_from(j.at).unwrap_or(i64::MAX);
+            let asked = FAMILIES.iter().find_map(|f| f(&meeting));
+            let all = self.forced.contains(&n.id()).then(|| "its run begins among other values".to_owned());
+            let why = asked.or(all).or_else(|| Some(self.names.join(a, b, distance).err()?.to_string()));
+            let mut both = claims;
+            if let Some(why) = why.filter(|_| j.kind != JoinKind::PaddedOutput && !copied.contains_key(&j.input)) {
+                let fresh = self.names.add(need(comes_in));
+                self.names.own(fresh, need(comes_in));
+                self.claims.push(Claims { memory: claims::wanted_memory(n), ..Claims::default() });
+                copied.insert(j.input, fresh);
+                copies.push(Copy { reader: n.id(), input: j.input, why });
+                if own(to) {
+                    a = fresh
+                } else {
+                    b = fresh
+                }
+                if j.kind == JoinKind::PaddedInput && j.input == 0 {
+                    a = fresh;
+                }
+                if self.names.join(a, b, distance).is_err() {
+                    // Others lie where even a copy would have to: the run that the node has joined so far is no place for it.
+                    self.crowded.push(n.id());
+                }
+                both = Claims::default();
+            }
+            both.merge(&other);
+            let (root, _) = self.names.find(a);
+            self.claims[root as usize].merge(&both);
+        }
+    }
+
+    /// Readers of a value, views looked through.
+    fn readers(&self, v: ValueRef) -> usize {
+        let mut todo = vec![v];
+        let mut count = 0;
+        while let Some(v) = todo.pop() {
+            for u in self.g.users(v) {
+                match self.g.get(u.node) {
+                    Some(r) if u.input == 0 && self.rules.is_view(r) => todo.push(r.value(0)),
+                    _ => count += 1,
+                }
+            }
+        }
+        count
+    }
 }

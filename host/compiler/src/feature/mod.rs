@@ -2,6 +2,8 @@
 
 /// If, Case and While on the device.
 pub mod control_flow;
+/// Values that share memory: views, references, runs of inputs and outputs.
+pub mod shared_memory;
 /// Chains of kernels launched as one task.
 pub mod super_kernel;
 /// Tiling on the device (document 001).

@@ -1,5 +1,6 @@
 //! The product. in: all plans, out: `GeRootModel` and its OM.
 pub mod assemble;
+pub mod place_checker;
 pub mod plan_checker;
 pub mod root_model;
 pub mod sync_nodes;

@@ -55,6 +55,14 @@ pub enum PlanFault {
         /// First shared byte.
         offset: u64,
     },
+    /// A part that does not lie where its whole, its reference or its run says.
+    #[error("`{node}`: {what}")]
+    Place {
+        /// The node.
+        node: String,
+        /// What lies wrong.
+        what: String,
+    },
 }
 
 /// Proves a compiled model's plans.
@@ -62,6 +70,7 @@ pub fn check(m: &CompiledModel) -> Result<(), PlanFault> {
     let run = Run::simulate(m)?;
     run.edges(m)?;
     run.end(m)?;
+    super::place_checker::check(m)?;
     run.memory(m)
 }
 
@@ -302,6 +311,7 @@ impl Run {
     fn memory(&self, m: &CompiledModel) -> Result<(), PlanFault> {
         for (gi, g) in m.graphs.iter().enumerate() {
             let mut blocks = Blocks::gather(gi, &g.nodes);
+            blocks.apart(&g.nodes)?;
             blocks.list.sort_by_key(|b| b.first);
             let mut held: BTreeMap<(u8, u64), (u64, usize)> = BTreeMap::new();
             for b in 0..blocks.list.len() {
@@ -339,14 +349,17 @@ impl Run {
     /// A fault if not every use of `old` is over before `new` is first touched.
     fn unordered(&self, m: &CompiledModel, gi: usize, old: &Block, new: &Block, offset: u64) -> Option<PlanFault> {
         let stands = &self.stands[gi];
-        let first = stands[new.first as usize].first();
-        let ok = match first {
-            // What is there without a task is there from the start: nothing may have lain under it.
-            None => false,
-            Some(f) => {
-                !old.kept && old.users.iter().flat_map(|u| &stands[*u as usize]).all(|s| f.start[s.stream] > s.last)
+        // One of several gears runs at a time.
+        if let (Some(a), Some(b)) = (&old.gear, &new.gear) {
+            if a != b {
+                return None;
             }
-        };
+        }
+        let mut firsts = new.firsts.iter().filter_map(|f| stands[*f as usize].first()).peekable();
+        // What is there without a task is there from the start: nothing may have lain under it.
+        let ok = firsts.peek().is_some()
+            && !old.kept
+            && firsts.all(|f| old.users.iter().flat_map(|u| &stands[*u as usize]).all(|s| f.start[s.stream] > s.last));
         if ok {
             return None;
         }
@@ -386,10 +399,26 @@ struct Block {
     size: u64,
     /// The node that first touches it.
     first: u32,
+    /// Nodes of which one is the first to touch it: all producers of what was joined.
+    firsts: Vec<u32>,
     /// Nodes that touch it, the first included.
     users: Vec<u32>,
+    /// Bytes that one node's own value takes: begin, end, node. What is joined on purpose lies beside each other, never over.
+    own: Vec<(u64, u64, u32)>,
+    /// The gear that it belongs to (`_batch_label`).
+    gear: Option<String>,
     /// It lives to the end: a model's input or output.
     kept: bool,
+    /// The block that it has become a part of.
+    part_of: Option<usize>,
+}
+
+/// The block that holds block `b` now.
+fn holder(list: &[Block], mut b: usize) -> usize {
+    while let Some(up) = list[b].part_of {
+        b = up;
+    }
+    b
 }
 
 struct Blocks {
@@ -397,10 +426,25 @@ struct Blocks {
 }
 
 impl Blocks {
+    /// Values of their own within one block lie beside each other.
+    fn apart(&mut self, nodes: &[NodeInfo]) -> Result<(), PlanFault> {
+        for b in &mut self.list {
+            b.own.sort_unstable();
+            if let Some(pair) = b.own.windows(2).find(|p| p[0].1 > p[1].0) {
+                let name = |i: u32| nodes[i as usize].name.clone();
+                let what = format!("it lies over `{}` in one run", name(pair[0].2));
+                return Err(PlanFault::Place { node: name(pair[1].2), what });
+            }
+        }
+        Ok(())
+    }
+
     fn gather(gi: usize, nodes: &[NodeInfo]) -> Blocks {
         let mut list: Vec<Block> = Vec::new();
         // Block of each output.
         let mut of: Vec<Vec<Option<usize>>> = Vec::with_capacity(nodes.len());
+        // First workspace of each node: what a clearing node covers.
+        let mut cleaned: HashMap<u32, usize> = HashMap::new();
         for (i, n) in nodes.iter().enumerate() {
             let mut mine = Vec::with_capacity(n.slots.len());
             for s in &n.slots {
@@ -429,18 +473,27 @@ impl Blocks {
                     offset: s.offset,
                     size: s.size,
                     first: i as u32,
+                    firsts: vec![i as u32],
                     users: vec![i as u32],
+                    own: vec![(s.offset, s.offset + tight(s, n.outputs.get(mine.len() - 1)), i as u32)],
+                    gear: n.attrs.str("_batch_label").map(str::to_owned),
                     kept,
+                    part_of: None,
                 });
             }
             for w in n.workspaces.iter().filter(|w| w.space == SlotInfo::FEATURE) {
+                cleaned.entry(i as u32).or_insert(list.len());
                 list.push(Block {
                     memory: w.memory,
                     offset: w.offset,
                     size: w.size,
                     first: i as u32,
+                    firsts: vec![i as u32],
                     users: vec![i as u32],
+                    own: vec![(w.offset, w.offset + w.size, i as u32)],
+                    gear: n.attrs.str("_batch_label").map(str::to_owned),
                     kept: false,
+                    part_of: None,
                 });
             }
             of.push(mine);
@@ -451,6 +504,7 @@ impl Blocks {
             }
         }
         join_no_task(nodes, &of, &mut list);
+        join_cleaned(nodes, &of, &cleaned, &mut list);
         Blocks { list }
     }
 }
@@ -470,18 +524,58 @@ fn join_no_task(nodes: &[NodeInfo], of: &[Vec<Option<usize>>], list: &mut [Block
             .collect();
         let Some(&whole) = around.iter().min_by_key(|b| list[**b].first) else { continue };
         for b in around {
-            if b == whole || list[b].size == 0 {
-                continue;
-            }
-            let users = std::mem::take(&mut list[b].users);
-            let (offset, end, kept) = (list[b].offset, list[b].offset + list[b].size, list[b].kept);
-            list[b].size = 0;
-            let w = &mut list[whole];
-            let start = w.offset.min(offset);
-            w.size = (w.offset + w.size).max(end) - start;
-            w.offset = start;
-            w.kept |= kept;
-            w.users.extend(users);
+            merge(list, whole, b);
         }
     }
+}
+
+/// A node that clears memory beforehand and the atomic outputs of those that wait for it are one.
+fn join_cleaned(nodes: &[NodeInfo], of: &[Vec<Option<usize>>], cleaned: &HashMap<u32, usize>, list: &mut [Block]) {
+    for (i, n) in nodes.iter().enumerate() {
+        let Some(atomic) = n.attrs.ints("atomic_output_index") else { continue };
+        let clears = |c: &&u32| {
+            nodes
+                .get(**c as usize)
+                .is_some_and(|p| matches!(p.op.as_str(), "AtomicAddrClean" | "MemSet") && p.inputs.is_empty())
+        };
+        let Some(&whole) = n.controls.iter().find(clears).and_then(|c| cleaned.get(c)) else { continue };
+        let clean = list[whole].first;
+        list[whole].own.retain(|o| o.2 != clean);
+        for k in atomic.iter().filter_map(|k| usize::try_from(*k).ok()) {
+            if let Some(b) = of[i].get(k).copied().flatten() {
+                merge(list, whole, b);
+                // The clearing node comes first; the output is no first touch of its own.
+                let whole = holder(list, whole);
+                let first = list[whole].first;
+                list[whole].firsts.retain(|f| *f != i as u32 || *f == first);
+            }
+        }
+    }
+}
+
+/// Block `b` becomes part of `whole`.
+fn merge(list: &mut [Block], whole: usize, b: usize) {
+    let (whole, b) = (holder(list, whole), holder(list, b));
+    if b == whole || list[b].size == 0 {
+        return;
+    }
+    list[b].part_of = Some(whole);
+    let users = std::mem::take(&mut list[b].users);
+    let (firsts, own) = (std::mem::take(&mut list[b].firsts), std::mem::take(&mut list[b].own));
+    let (offset, end, kept, first) = (list[b].offset, list[b].offset + list[b].size, list[b].kept, list[b].first);
+    list[b].size = 0;
+    let w = &mut list[whole];
+    let start = w.offset.min(offset);
+    w.size = (w.offset + w.size).max(end) - start;
+    w.offset = start;
+    w.kept |= kept;
+    w.first = w.first.min(first);
+    w.users.extend(users);
+    w.firsts.extend(firsts);
+    w.own.extend(own);
+}
+
+/// Bytes of an output that its data take.
+fn tight(s: &SlotInfo, d: Option<&ge_plugin_api::types::TensorDesc>) -> u64 {
+    d.and_then(|d| d.data_bytes()).unwrap_or(s.size).min(s.size)
 }

@@ -1,10 +1,11 @@
 //! What `ConcatNotaskPass` and `PackNotaskPass` have in common: the chain of checks in the order of document 000, 4.2 and facts 6,
 //! one function a check, the first failure kept as the reason, and the attributes of 000, 3.1.
+use crate::feature::control_flow::lower::REF_INPUT;
+use crate::feature::shared_memory::Rules;
+use crate::feature::shared_memory::memory_type::memory_of;
 use crate::pass::PassContext;
 use ge_ir::{DType, Graph, Model, Node, TensorDesc, ValueRef};
-use ge_plugin_api::ops::flags;
 use ge_plugin_api::patch::{Edit, Patch};
-use ge_plugin_api::types::AttrValue;
 
 /// The lock on a producer's output descriptor.
 pub const LOCK: &str = "can_reused_for_concat_optimize";
@@ -132,7 +133,7 @@ impl Chain<'_> {
             no_subgraph(i, p)?;
             self.not_locked(i, source)?;
             self.not_model_output(cx, i, source)?;
-            self.valid_attrs(i, p)?;
+            self.valid_attrs(cx, i, p)?;
             sources.push(source);
         }
         self.same_memory(&sources)?;
@@ -142,7 +143,7 @@ impl Chain<'_> {
     fn source(&self, cx: &PassContext<'_>, mut v: ValueRef) -> ValueRef {
         for _ in 0..DEPTH {
             match self.g.get(v.node) {
-                Some(n) if v.output == 0 && cx.op_flags(n) & flags::VIEW != 0 => match n.input(0) {
+                Some(n) if v.output == 0 && rules(cx).is_view(n) => match n.input(0) {
                     Some(up) => v = up,
                     None => break,
                 },
@@ -168,7 +169,7 @@ impl Chain<'_> {
                 if r.op() == "NetOutput" {
                     return Err(format!("input {i} is a model output too"));
                 }
-                if u.input == 0 && cx.op_flags(r) & flags::VIEW != 0 && seen < DEPTH {
+                if u.input == 0 && rules(cx).is_view(r) && seen < DEPTH {
                     seen += 1;
                     todo.push(r.value(0));
                 }
@@ -176,7 +177,7 @@ impl Chain<'_> {
         }
         Ok(())
     }
-    fn valid_attrs(&self, i: usize, p: &Node) -> Result<(), Refusal> {
+    fn valid_attrs(&self, cx: &PassContext<'_>, i: usize, p: &Node) -> Result<(), Refusal> {
         let say = |what: &str| Err(format!("the producer of input {i}, `{}`, {what}", p.name()));
         let a = p.attrs();
         if a.flag("continuous_input") {
@@ -185,7 +186,7 @@ impl Chain<'_> {
         if a.flag("continuous_output") {
             return say("has continuous outputs");
         }
-        if a.flag("reference") {
+        if rules(cx).is_reference(p) || p.attr(REF_INPUT).is_some() {
             return say("writes into its input");
         }
         if a.ints("atomic_output_index").is_some_and(|l| !l.is_empty()) {
@@ -219,7 +220,7 @@ impl Chain<'_> {
                 if is_virtual(r) || self.marked.contains(&r.id()) {
                     return Err(format!("its reader `{}` has no task", r.name()));
                 }
-                if u.input == 0 && cx.op_flags(r) & flags::VIEW != 0 {
+                if u.input == 0 && rules(cx).is_view(r) {
                     todo.push(r.value(0));
                 }
             }
@@ -257,6 +258,9 @@ impl Chain<'_> {
     }
 }
 
+fn rules<'t>(cx: &PassContext<'t>) -> Rules<'t> {
+    Rules::new(cx.toolbox)
+}
 fn is_scalar(i: usize, d: &TensorDesc) -> Result<(), Refusal> {
     if d.origin_shape().rank() == Some(0) { Err(format!("input {i} is a scalar")) } else { Ok(()) }
 }
@@ -287,22 +291,9 @@ fn is_virtual(n: &Node) -> bool {
         .iter()
         .any(|a| n.attrs().flag(*a))
 }
-/// Memory of an output: the descriptor's `memory`, else the node's `_output_memory_type`, else HBM.
+/// Memory of an output; HBM where nothing is said.
 fn memory_type(n: &Node, k: usize) -> String {
-    if let Some(m) = n.outputs().get(k).and_then(|d| d.attrs.str("memory")) {
-        return m.to_owned();
-    }
-    match n.attr("_output_memory_type") {
-        Some(AttrValue::Strs(l)) => l.get(k).map_or_else(|| "HBM".into(), |s| s.to_string()),
-        Some(AttrValue::Ints(l)) => match l.get(k).copied() {
-            None | Some(0 | 2) => "HBM".into(),
-            Some(0x1_0000) => "L1".into(),
-            Some(0x2_0000) => "L2".into(),
-            Some(0x8000) => "UB".into(),
-            Some(other) => format!("type {other}"),
-        },
-        _ => "HBM".into(),
-    }
+    memory_of(n, k).unwrap_or_else(|| "HBM".into())
 }
 
 /// 4.2.3 for one input of a concat along an axis of the original shape.
@@ -320,12 +311,11 @@ pub fn check_axis(d: &TensorDesc, axis: i64) -> Result<(), Refusal> {
     if let Some(at) = running.iter().take(real).position(|s| *s != 1) {
         return Err(format!("axis {at} before the concat axis has size {}", running[at]));
     }
-    // Other original axes that were merged into the same run-time axis: those that stand before must be 1.
+    // Other original axes that were merged into the same run-time axis: those that stand before must be 1 (4.2.3).
     let mut members: Vec<usize> = (0..rank).filter(|a| mapped(*a).is_some_and(|m| m.first() == Some(&real))).collect();
     members.sort_by_key(|a| merge_rank(origin, rank, *a));
     for &m in members.iter().take_while(|m| **m != axis) {
-        let tiles = sizes[m].div_ceil(unit[m].max(1));
-        if tiles != 1 {
+        if sizes[m] != 1 {
             return Err(format!("original axis {m} before the concat axis has size {}", sizes[m]));
         }
     }

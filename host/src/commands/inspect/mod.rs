@@ -1,5 +1,6 @@
 //! `ge inspect MODEL_OR_OM`: what is in it, for people and as JSON (DESIGN 4).
 mod foreign;
+mod memory;
 mod source;
 mod svg;
 mod timetable;
@@ -161,7 +162,7 @@ pub fn document(m: &CompiledModel) -> Value {
         "schema": 1, "kind": "om", "name": m.name, "version": m.version, "soc": m.soc.name.as_str(), "options": options, "plugins": m.plugins,
         "graphs": graphs, "streams": streams(m),
         "events": m.events.iter().map(|e| json!({"id": e.id, "kind": if e.notify { "notify" } else { "event" }, "send": e.send, "recv": e.recv})).collect::<Vec<_>>(),
-        "event_num": m.event_num, "notify_num": m.notify_num, "memory": memory(m), "tasks": tasks(m),
+        "event_num": m.event_num, "notify_num": m.notify_num, "memory": memory::document(m), "tasks": tasks(m),
         "passes": m.passes,
     })
 }
@@ -273,20 +274,6 @@ fn streams(m: &CompiledModel) -> Value {
         "hccl_followed": summary.hccl_followed_stream_nums(), "single": m.streams.single,
         "assigned_by_stream_pass": m.streams.assigned_by_stream_pass, "logical_items": logical, "items": items,
     })
-}
-
-fn memory(m: &CompiledModel) -> Value {
-    let mut out = Map::new();
-    for s in &m.memory.spaces {
-        out.insert(
-            s.memory.clone(),
-            json!({"size": s.size, "lower_bound": s.lower_bound, "zero_copy": s.zero_copy, "assigner": s.assigner}),
-        );
-    }
-    out.insert("weights".into(), json!(m.memory.weights));
-    out.insert("variables".into(), json!(m.memory.variables));
-    out.insert("peak".into(), m.memory.peak.iter().map(|(n, b)| json!({"node": n, "bytes": b})).collect());
-    Value::Object(out)
 }
 
 fn tasks(m: &CompiledModel) -> Vec<Value> {
@@ -413,17 +400,7 @@ fn text_of(m: &CompiledModel, part: &str) -> String {
                 ));
             }
         }
-        "memory" => {
-            for s in &m.memory.spaces {
-                out.push_str(&format!(
-                    "{}: {} bytes, lower bound {}, zero copy {}, by {}\n",
-                    s.memory, s.size, s.lower_bound, s.zero_copy, s.assigner
-                ));
-            }
-            for (n, b) in m.memory.peak.iter().take(20) {
-                out.push_str(&format!("  at the peak: {n} {b}\n"));
-            }
-        }
+        "memory" => out.push_str(&memory::text(m)),
         "tasks" => {
             out.push_str(&timetable::text(m));
         }

@@ -1,0 +1,20 @@
+//! Graph outputs: each has memory of its own, which is the caller's. One that is an input, a constant or a variable, that is given
+//! out twice, or that is only a part of what lies there, is copied.
+use super::claims::Meeting;
+
+/// Why the value cannot be given out where it lies.
+pub fn conflict(m: &Meeting<'_>) -> Option<String> {
+    if m.kind.is_some() || !m.other.user_output {
+        return None;
+    }
+    if let Some(what) = m.claims.arranged() {
+        return Some(format!("a graph output would be {what}"));
+    }
+    if m.claims.user_output {
+        return Some("two graph outputs would be one".into());
+    }
+    if !m.other.whole && (m.claims.no_padding || m.claims.padded) {
+        return Some("a graph output would be a part of a run".into());
+    }
+    None
+}

@@ -1,0 +1,50 @@
+//! Switches that keep memory to one owner (facts 2.4): `ge.exec.disableReuseMemory`, the environment's `OP_NO_REUSE_MEM` (names or
+//! types, as the option `ge.x.no_reuse_ops`), `no_reuse_mem_flag`, `workspace_reuse_flag`, `_workspace_memory_no_reuse_scope`.
+use crate::error::{CompileError, Result};
+use crate::options::Options;
+use ge_ir::Node;
+use ge_plugin_api::types::AttrValue;
+
+/// Most names of `ge.x.no_reuse_ops`.
+const MOST_NAMES: usize = 10;
+/// Most letters of it.
+const MOST_LETTERS: usize = 2000;
+
+/// Who keeps its memory to itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NoReuse {
+    all: bool,
+    names: Vec<String>,
+}
+
+impl NoReuse {
+    /// From the options.
+    ///
+    /// # Errors
+    /// Too many names.
+    pub fn new(options: &Options) -> Result<NoReuse> {
+        let text = options.get("ge.x.no_reuse_ops");
+        let names: Vec<String> = text.split(',').map(str::trim).filter(|s| !s.is_empty()).map(str::to_owned).collect();
+        if names.len() > MOST_NAMES || text.len() > MOST_LETTERS {
+            return Err(CompileError::Option {
+                message: format!("`ge.x.no_reuse_ops` has {} names in {} letters", names.len(), text.len()),
+                help: format!("it takes up to {MOST_NAMES} names or types in {MOST_LETTERS} letters"),
+            });
+        }
+        Ok(NoReuse { all: options.get("ge.exec.disableReuseMemory") == "1", names })
+    }
+    /// Whether a node's outputs keep their memory.
+    pub fn output(&self, n: &Node) -> bool {
+        self.all || n.attrs().flag("no_reuse_mem_flag") || self.names.iter().any(|s| s == n.name() || s == n.op())
+    }
+    /// Whether a node's k-th workspace keeps its memory.
+    pub fn workspace(&self, n: &Node, k: usize) -> bool {
+        let flag = match n.attr("workspace_reuse_flag") {
+            Some(AttrValue::Ints(l)) => l.get(k).copied() == Some(0),
+            Some(AttrValue::List(l)) => matches!(l.get(k), Some(AttrValue::Bool(false))),
+            _ => false,
+        };
+        let scope = n.attrs().ints("_workspace_memory_no_reuse_scope").and_then(|l| l.get(k).copied());
+        self.output(n) || flag || scope.is_some_and(|s| s != 0)
+    }
+}

@@ -1,0 +1,23 @@
+//! `SetInputOutputOffsetPass`: from the places of symbols to the offset of every output and workspace (document 000, 4.4.3). A concat
+//! without a task lies at its first input, the parts of a split lie inside its input: the symbols hold both, so that one rule sets all.
+use super::plan::{MemoryPlan, Slot, Space};
+use super::symbols::{Home, Place, Symbols};
+use crate::ids::NodeKey;
+
+/// Writes the slots of a plan; `offsets[s]` is the place of symbol `s` in its feature map.
+pub fn run(plan: &mut MemoryPlan, symbols: &Symbols, offsets: &[u64], line: &[NodeKey]) {
+    let slot = |p: &Place| {
+        let s = &symbols.list[p.symbol];
+        let (space, base) = match s.home {
+            Home::Feature => (Space::Feature(s.memory), offsets[p.symbol]),
+            Home::Weights(at) => (Space::Weights, at),
+            Home::Variables(at) => (Space::Variables, at),
+        };
+        let zero_copy = s.io.is_some() && s.home == Home::Feature;
+        Slot { space, offset: base + p.inside, size: p.size, zero_copy, ref_input: p.ref_input }
+    };
+    for &key in line {
+        plan.outputs[key] = symbols.outputs[key].iter().map(slot).collect();
+        plan.workspaces[key] = symbols.workspaces[key].iter().map(slot).collect();
+    }
+}

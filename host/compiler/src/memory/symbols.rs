@@ -1,0 +1,486 @@
+//! Symbols: the classes of outputs and workspaces that share memory, built once from one union of names (facts 2.3, 2.7), each with
+//! its bytes, memory type, life and everything else that constrains where it may lie.
+use super::no_reuse::NoReuse;
+use super::plan::Io;
+use super::variables::Variables;
+use crate::error::{CompileError, Result};
+use crate::feature::shared_memory::memory_type::memory_of;
+use crate::feature::shared_memory::rules::block_bytes;
+use crate::feature::shared_memory::{Clash, JoinKind, Names, Rules, Spot};
+use crate::ids::{ModelMap, NodeKey};
+use crate::model::weights::Weights;
+use crate::streams::ExecutionOrder;
+use ge_ir::{Model, Node, ValueRef};
+use ge_plugin_api::device::MemoryKind;
+use ge_plugin_api::engine::RunningParams;
+
+/// What a symbol's bytes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Home {
+    /// A place that the plan gives.
+    Feature,
+    /// A constant's place in the weights.
+    Weights(u64),
+    /// A variable's place.
+    Variables(u64),
+}
+
+/// One run of memory: the values and workspaces that share it.
+#[derive(Clone, Debug)]
+pub struct Symbol {
+    /// Bytes, in whole blocks for a place that the plan gives.
+    pub bytes: u64,
+    /// Memory type.
+    pub memory: MemoryKind,
+    /// Whose memory it is.
+    pub home: Home,
+    /// A graph input or output.
+    pub io: Option<Io>,
+    /// Nodes that touch it, as positions in the order's line.
+    pub touches: Vec<u32>,
+    /// Nodes of which one touches it first: all producers of a run, the one that clears it.
+    pub firsts: Vec<u32>,
+    /// Whether others may take its memory.
+    pub reuse: bool,
+    /// The gear it belongs to (`_batch_label`), if all its producers belong to one.
+    pub batch: Option<String>,
+    /// The buffer pool it lies in (`_buffer_pool_id`).
+    pub pool: Option<i64>,
+    /// Who it is named after.
+    pub owner: NodeKey,
+}
+
+/// One output or workspace.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// Its symbol.
+    pub symbol: usize,
+    /// Its first byte in it.
+    pub inside: u64,
+    /// Its bytes as its slot says them.
+    pub size: u64,
+    /// The input whose memory it shares.
+    pub ref_input: Option<u32>,
+}
+
+/// All symbols of a model.
+pub struct Symbols {
+    /// The symbols, in the order of their first name.
+    pub list: Vec<Symbol>,
+    /// Places of each node's outputs.
+    pub outputs: ModelMap<Vec<Place>>,
+    /// Places of each node's workspaces.
+    pub workspaces: ModelMap<Vec<Place>>,
+    /// Bytes of the variables.
+    pub variable_bytes: u64,
+}
+
+/// What the symbols of a graph are made from.
+pub struct Sources<'a> {
+    /// The model.
+    pub model: &'a Model,
+    /// The rules by which values share memory.
+    pub rules: Rules<'a>,
+    /// What the engines said.
+    pub params: &'a ModelMap<RunningParams>,
+    /// What runs before what.
+    pub order: &'a ExecutionOrder,
+    /// The constants.
+    pub weights: &'a Weights,
+    /// Who keeps its memory to itself.
+    pub no_reuse: &'a NoReuse,
+}
+
+/// One name of the union.
+struct Name {
+    key: NodeKey,
+    /// Bytes that it needs.
+    need: u64,
+    /// Bytes of its data.
+    data: u64,
+    /// Another name wrote it: a view, a whole made of parts, a part of a whole.
+    derived: bool,
+    /// Its neighbours in a run without padding begin where its data ends.
+    tight: bool,
+    ref_input: Option<u32>,
+    memory: Option<MemoryKind>,
+    home: Home,
+    reuse: bool,
+}
+
+struct Builder<'a> {
+    s: &'a Sources<'a>,
+    names: Names,
+    all: Vec<Name>,
+    /// First name of a node's outputs; its workspaces follow.
+    first: ModelMap<u32>,
+}
+
+impl Symbols {
+    /// Builds them. Cost: names and joins, nearly linear.
+    ///
+    /// # Errors
+    /// A size that is not known, two rules that do not fit together, a memory type that does not exist.
+    pub fn build(s: &Sources<'_>) -> Result<Symbols> {
+        let mut b = Builder { s, names: Names::new(), all: Vec::new(), first: ModelMap::new(s.model, 0u32) };
+        let variables = Variables::assign(s.model)?;
+        for &key in s.order.line() {
+            if let Some(n) = key.get(s.model) {
+                b.name(key, n, &variables)?;
+            }
+        }
+        for &key in s.order.line() {
+            if let Some(n) = key.get(s.model) {
+                b.join(key, n)?;
+            }
+        }
+        b.calls()?;
+        b.in_place();
+        b.symbols(variables.bytes)
+    }
+}
+
+impl Builder<'_> {
+    fn output(&self, key: NodeKey, v: ValueRef) -> u32 {
+        self.first[NodeKey { graph: key.graph, node: v.node }] + v.output
+    }
+
+    /// Names of a node's outputs and workspaces.
+    fn name(&mut self, key: NodeKey, n: &Node, variables: &Variables) -> Result<()> {
+        self.first[key] = self.names.len() as u32;
+        let params = &self.s.params[key];
+        // A called graph's inputs are its caller's values.
+        let derives = self.s.rules.derives(n) || (key.graph > 0 && n.op() == "Data");
+        for (k, d) in n.outputs().iter().enumerate() {
+            let data = d.data_bytes();
+            let (home, need) = match (self.s.weights.of.get(&key), variables.of.get(&key)) {
+                (Some(at), _) => (Home::Weights(*at), data.unwrap_or(0)),
+                (_, Some(at)) => (Home::Variables(*at), data.unwrap_or(0)),
+                _ => (Home::Feature, if derives { data.unwrap_or(0) } else { self.needed(key, n, k)? }),
+            };
+            let memory = match memory_of(n, k) {
+                None => None,
+                Some(m) => Some(MemoryKind::from_name(&m).ok_or_else(|| no_memory(n, &m))?),
+            };
+            let reuse = !self.s.no_reuse.output(n);
+            let own = if derives { 0 } else { data.unwrap_or(need) };
+            self.add(
+                own,
+                Name {
+                    key,
+                    need,
+                    data: data.unwrap_or(need),
+                    derived: false,
+                    tight: false,
+                    ref_input: None,
+                    memory,
+                    home,
+                    reuse,
+                },
+            );
+        }
+        for (k, w) in params.workspaces.iter().enumerate() {
+            let memory = Some(MemoryKind(w.memory));
+            let reuse = !w.no_reuse && !self.s.no_reuse.workspace(n, k);
+            let (need, home) = (w.bytes, Home::Feature);
+            self.add(
+                if Rules::clears(n) { 0 } else { need },
+                Name { key, need, data: need, derived: false, tight: false, ref_input: None, memory, home, reuse },
+            );
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, own: u64, name: Name) {
+        let id = self.names.add(0);
+        self.names.own(id, own);
+        self.all.push(name);
+    }
+
+    /// Bytes that the producer of an output asks for.
+    fn needed(&self, key: NodeKey, n: &Node, k: usize) -> Result<u64> {
+        let said = self.s.params[key].output_bytes.get(k).copied().unwrap_or(0);
+        let bytes = if said > 0 { Some(said) } else { n.outputs()[k].data_bytes() };
+        bytes.filter(|b| *b <= 1 << 50).ok_or_else(|| {
+            let d = &n.outputs()[k];
+            CompileError::Option {
+                message: format!("output {k} of `{}` ({}) has no known size: {}{}", n.name(), n.op(), d.dtype, d.shape),
+                help: "give the graph's inputs their shapes with `--input-shape \"name:1,3,224,224\"`".into(),
+            }
+        })
+    }
+
+    fn join(&mut self, key: NodeKey, n: &Node) -> Result<()> {
+        let g = key.graph_of(self.s.model);
+        let joins = {
+            let need = |v: ValueRef| self.all[self.output(key, v) as usize].need;
+            self.s.rules.joins(g, n, &need)
+        };
+        for j in joins {
+            let name = |s: Spot| match s {
+                Spot::Value(v) => self.output(key, v),
+                Spot::Workspace(node, k) => {
+                    let owner = NodeKey { graph: key.graph, node };
+                    self.first[owner] + owner.get(self.s.model).map_or(0, |n| n.outputs().len() as u32) + k
+                }
+            };
+            let (a, b) = (name(j.from), name(j.to));
+            if b as usize >= self.all.len() || a as usize >= self.all.len() {
+                continue;
+            }
+            let distance = i64::try_from(j.at).map_err(|_| CompileError::internal("memory", "sizes overflow"))?;
+            self.names.join(a, b, distance).map_err(|c| clash(n, j.input, c))?;
+            // The node's own side is derived; the parts of a run without padding end with their data.
+            let (a, b) = (a as usize, b as usize);
+            match j.kind {
+                JoinKind::View | JoinKind::Reference | JoinKind::Held => {
+                    self.all[b].derived = true;
+                    self.all[b].ref_input = Some(j.input);
+                }
+                JoinKind::NoPaddingInput => {
+                    self.all[a].derived = true;
+                    self.all[a].ref_input = Some(0);
+                    self.all[b].tight = true;
+                }
+                JoinKind::NoPaddingOutput => {
+                    self.all[b].derived = true;
+                    self.all[b].tight = true;
+                    self.all[b].ref_input = Some(0);
+                }
+                JoinKind::PaddedInput | JoinKind::PaddedOutput => {}
+                JoinKind::Clean => {
+                    // Own region (facts 2.8).
+                    self.all[a].reuse = false;
+                    self.all[b].derived = true;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A called graph's inputs lie where the caller's do, the caller's outputs where the graph's do (`UpdateParentNodeOffset`).
+    fn calls(&mut self) -> Result<()> {
+        let model = self.s.model;
+        for (gi, g) in model.graphs().iter().enumerate() {
+            for n in g.nodes().filter(|n| n.op() == "PartitionedCall") {
+                let key = NodeKey::new(gi, n.id());
+                let Some(si) = n.subgraphs().first().and_then(|s| model.graph_index(s)) else { continue };
+                let sub = &model.graphs()[si];
+                for d in sub.data_nodes() {
+                    let i = d.attrs().int("index").and_then(|i| usize::try_from(i).ok()).unwrap_or(0);
+                    let Some(v) = n.input(i) else { continue };
+                    let (a, b) = (self.output(key, v), self.first[NodeKey::new(si, d.id())]);
+                    self.names.join(a, b, 0).map_err(|c| clash(n, i as u32, c))?;
+                    self.all[b as usize].derived = true;
+                }
+                let Some(out) = sub.net_output() else { continue };
+                for (k, v) in out.inputs().iter().enumerate().take(n.outputs().len()).filter(|(_, v)| !v.is_absent()) {
+                    let (a, b) = (self.output(NodeKey::new(si, out.id()), *v), self.first[key] + k as u32);
+                    self.names.join(a, b, 0).map_err(|c| clash(n, k as u32, c))?;
+                    self.all[b as usize].derived = true;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Outputs that their engine can put in the memory of an input which nobody else reads (facts 2.10, `SupportInplace`).
+    fn in_place(&mut self) {
+        let model = self.s.model;
+        for &key in self.s.order.line() {
+            let Some(n) = key.get(model) else { continue };
+            let g = key.graph_of(model);
+            for (k, i) in self.s.params[key].inplace.iter().enumerate().take(n.outputs().len()) {
+                let Some(v) = usize::try_from(*i).ok().and_then(|i| n.input(i)) else { continue };
+                let (a, b) = (self.output(key, v) as usize, self.first[key] as usize + k);
+                let whole = |x: &Name| !x.derived && !x.tight && x.home == Home::Feature && x.reuse;
+                let alone = g.users(v).len() == 1 && !g.get(v.node).is_none_or(|p| p.op().ends_with("Data"));
+                let fits = block_bytes(self.all[a].need) == block_bytes(self.all[b].need)
+                    && self.all[a].memory == self.all[b].memory;
+                let apart = !whole(&self.all[a]) || !whole(&self.all[b]) || !alone || !fits;
+                if apart || !self.names.disown(b as u32) || self.names.join(a as u32, b as u32, 0).is_err() {
+                    continue;
+                }
+                self.all[b].derived = true;
+                self.all[b].ref_input = u32::try_from(*i).ok();
+            }
+        }
+    }
+
+    fn symbols(mut self, variable_bytes: u64) -> Result<Symbols> {
+        let (model, order) = (self.s.model, self.s.order);
+        for (i, name) in self.all.iter().enumerate() {
+            let bytes = if name.derived || name.tight { name.data } else { name.need };
+            if name.tight && !name.derived && name.need > name.data.next_multiple_of(32) {
+                return Err(beyond(name.key.get(model), name));
+            }
+            self.names.widen(i as u32, bytes);
+        }
+        let mut list: Vec<Symbol> = Vec::new();
+        let mut of_root: Vec<Option<usize>> = vec![None; self.all.len()];
+        let mut places: Vec<(usize, u64)> = Vec::with_capacity(self.all.len());
+        for (i, name) in self.all.iter().enumerate() {
+            let (root, _) = self.names.find(i as u32);
+            let (inside, bytes) = self.names.place(i as u32);
+            let n = name.key.get(model);
+            let fresh = of_root[root as usize].is_none();
+            let s = *of_root[root as usize].get_or_insert_with(|| {
+                list.push(Symbol {
+                    bytes,
+                    memory: MemoryKind::HBM,
+                    home: Home::Feature,
+                    io: None,
+                    touches: Vec::new(),
+                    firsts: Vec::new(),
+                    reuse: true,
+                    batch: None,
+                    pool: None,
+                    owner: name.key,
+                });
+                list.len() - 1
+            });
+            let symbol = &mut list[s];
+            let at = order.position(name.key) as u32;
+            symbol.reuse &= name.reuse;
+            if let Some(kind) = name.memory {
+                if symbol.memory != kind && symbol.memory != MemoryKind::HBM {
+                    return Err(mixed(n, symbol.memory, kind));
+                }
+                symbol.memory = kind;
+            }
+            match (symbol.home, name.home) {
+                (_, Home::Feature) => {}
+                (Home::Feature, h) => symbol.home = h,
+                (a, b) if a == b => {}
+                _ => return Err(CompileError::internal("memory", "two constants would lie in one place")),
+            }
+            if let Some(n) = n {
+                if !name.derived {
+                    symbol.firsts.push(at);
+                    let label = n.attrs().str("_batch_label").map(str::to_owned);
+                    symbol.batch = if fresh || symbol.batch == label { label } else { None };
+                    symbol.pool = symbol.pool.or_else(|| n.attrs().int("_buffer_pool_id"));
+                }
+                if name.key.graph == 0 && matches!(n.op(), "Data" | "RefData" | "AippData") {
+                    let index = n.attrs().int("index").and_then(|i| u32::try_from(i).ok()).unwrap_or(0);
+                    symbol.io = Some(Io::Input(index));
+                }
+            }
+            if n.is_some_and(|n| self.acts(n)) {
+                symbol.touches.push(at);
+            }
+            places.push((s, inside));
+        }
+        self.readers(&mut list, &places);
+        for symbol in &mut list {
+            if symbol.firsts.is_empty() {
+                symbol.firsts.push(order.position(symbol.owner) as u32);
+            }
+            if symbol.touches.is_empty() {
+                symbol.touches.clone_from(&symbol.firsts);
+            }
+            symbol.touches.sort_unstable();
+            symbol.touches.dedup();
+            if symbol.home == Home::Feature && symbol.bytes > 0 {
+                let whole =
+                    block_bytes(symbol.bytes).ok_or_else(|| CompileError::internal("memory", "a size overflows"))?;
+                symbol.bytes = whole;
+            }
+        }
+        Ok(self.finish(list, &places, variable_bytes))
+    }
+
+    /// Whether a node touches memory itself: views, wholes and parts only name it.
+    fn acts(&self, n: &Node) -> bool {
+        !(n.attrs().flag("_no_task") || n.op().starts_with("Phony") || self.s.rules.is_view(n))
+    }
+
+    /// Readers keep a symbol alive; graph outputs make it the caller's.
+    fn readers(&self, list: &mut [Symbol], places: &[(usize, u64)]) {
+        let (model, order) = (self.s.model, self.s.order);
+        for (i, &key) in order.line().iter().enumerate() {
+            let Some(n) = key.get(model) else { continue };
+            let acts = self.acts(n);
+            let output = key.graph == 0 && model.root().net_output().is_some_and(|o| o.id() == key.node);
+            for (k, v) in n.inputs().iter().enumerate().filter(|(_, v)| !v.is_absent()) {
+                let symbol = &mut list[places[self.output(key, *v) as usize].0];
+                if acts {
+                    symbol.touches.push(i as u32);
+                }
+                if output && symbol.home == Home::Feature {
+                    symbol.io.get_or_insert(Io::Output(k as u32));
+                }
+            }
+        }
+    }
+
+    fn finish(&self, list: Vec<Symbol>, places: &[(usize, u64)], variable_bytes: u64) -> Symbols {
+        let model = self.s.model;
+        let mut out = Symbols {
+            list,
+            outputs: ModelMap::new(model, Vec::new()),
+            workspaces: ModelMap::new(model, Vec::new()),
+            variable_bytes,
+        };
+        for &key in self.s.order.line() {
+            let Some(n) = key.get(model) else { continue };
+            let first = self.first[key] as usize;
+            let count = n.outputs().len();
+            let mut mine: Vec<Place> = Vec::with_capacity(count);
+            for k in 0..count + self.s.params[key].workspaces.len() {
+                let (name, (symbol, inside)) = (&self.all[first + k], places[first + k]);
+                let feature = out.list[symbol].home == Home::Feature;
+                let size = match name.ref_input.filter(|_| !name.tight) {
+                    _ if !feature => name.data,
+                    // What lies where an input lies has the input's bytes, padding included.
+                    Some(i) if !Rules::joins_inputs(n) => {
+                        let up = n.input(i as usize).map(|v| (NodeKey { graph: key.graph, node: v.node }, v.output));
+                        up.and_then(|(up, o)| out.outputs[up].get(o as usize).map(|p| p.size)).unwrap_or(name.data)
+                    }
+                    _ if name.tight => name.data,
+                    _ if k >= count && Rules::clears(n) => out.list[symbol].bytes,
+                    _ => block_bytes(name.need).filter(|_| name.need > 0).unwrap_or(0),
+                };
+                // A whole that begins inside another run has less than its own blocks behind it.
+                let room = if feature { out.list[symbol].bytes.saturating_sub(inside) } else { size };
+                mine.push(Place { symbol, inside, size: size.min(room), ref_input: name.ref_input });
+            }
+            out.workspaces[key] = mine.split_off(count);
+            out.outputs[key] = mine;
+        }
+        out
+    }
+}
+
+fn no_memory(n: &Node, memory: &str) -> CompileError {
+    CompileError::Option {
+        message: format!("`{}` asks for {memory} memory, which no device has", n.name()),
+        help: "memory types are HBM, P2P, HOST, TS, L1, L2 and UB".into(),
+    }
+}
+
+fn clash(n: &Node, input: u32, c: Clash) -> CompileError {
+    CompileError::Option {
+        message: format!("input {input} of `{}` ({}) cannot lie where the node wants it: {c}", n.name(), n.op()),
+        help: "let the stage `conflict` put a copy between the two (`--from conflict`)".into(),
+    }
+}
+
+fn mixed(n: Option<&Node>, a: MemoryKind, b: MemoryKind) -> CompileError {
+    CompileError::Option {
+        message: format!("`{}` would lie in {a} and in {b} memory", n.map_or("", Node::name)),
+        help: "let the stage `conflict` put a copy between the two (`--from conflict`)".into(),
+    }
+}
+
+fn beyond(n: Option<&Node>, name: &Name) -> CompileError {
+    CompileError::Option {
+        message: format!(
+            "`{}` needs {} bytes for {} of data, and a concat without a task joins it",
+            n.map_or("", Node::name),
+            name.need,
+            name.data
+        ),
+        help: "switch the pass off: `--set ge.optimizationSwitch=ConcatNotaskPass:off;PackNotaskPass:off`".into(),
+    }
+}

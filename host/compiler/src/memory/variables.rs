@@ -1,0 +1,50 @@
+//! `VariableMemoryAssigner`: every variable has a place of its own that outlives the run (facts 2.1): variables of one name are one,
+//! each at a multiple of a block, in the order of the graphs.
+use crate::error::{CompileError, Result};
+use crate::feature::shared_memory::rules::block_bytes;
+use crate::ids::NodeKey;
+use ge_ir::Model;
+use std::collections::HashMap;
+
+/// Where variables lie.
+#[derive(Clone, Debug, Default)]
+pub struct Variables {
+    /// Offset of each variable node.
+    pub of: HashMap<NodeKey, u64>,
+    /// Bytes in all.
+    pub bytes: u64,
+}
+
+impl Variables {
+    /// Gives every variable its place.
+    ///
+    /// # Errors
+    /// A variable without a known size; two of one name that differ in size.
+    pub fn assign(model: &Model) -> Result<Variables> {
+        let mut out = Variables::default();
+        let mut by_name: HashMap<&str, (u64, u64)> = HashMap::new();
+        for (gi, g) in model.graphs().iter().enumerate() {
+            for n in g.nodes().filter(|n| n.op() == "Variable") {
+                let bytes = n.outputs().first().and_then(|d| d.data_bytes());
+                let fault = |what: String| CompileError::Option {
+                    message: format!("variable `{}` {what}", n.name()),
+                    help: "a variable has one type and shape, both known".into(),
+                };
+                let bytes = bytes.ok_or_else(|| fault("has no known size".into()))?;
+                let at = match by_name.get(n.name()) {
+                    Some((at, known)) if *known == bytes => *at,
+                    Some((_, known)) => return Err(fault(format!("has {bytes} bytes here and {known} elsewhere"))),
+                    None => {
+                        let at = out.bytes;
+                        let end = block_bytes(bytes).and_then(|b| at.checked_add(b));
+                        out.bytes = end.ok_or_else(|| fault("is too large".into()))?;
+                        by_name.insert(n.name(), (at, bytes));
+                        at
+                    }
+                };
+                out.of.insert(NodeKey::new(gi, n.id()), at);
+            }
+        }
+        Ok(out)
+    }
+}
