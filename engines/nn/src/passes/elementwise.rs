@@ -3,7 +3,7 @@
 use super::{number, put};
 use crate::families::elementwise::{map_named, pair_named};
 use ge_plugin_api::Result;
-use ge_plugin_api::fusion::{Boundary, Replacement, SubgraphRewriter, Verdict};
+use ge_plugin_api::fusion::{Boundary, CONSISTENT, Replacement, SubgraphRewriter, Verdict};
 use ge_plugin_api::pass::{Pass, PassInfo, PassLevel, PassStage};
 use ge_plugin_api::patch::Patch;
 use ge_plugin_api::types::{AttrMap, DType, NodeId, ValueRef};
@@ -84,6 +84,15 @@ fn is_step(n: &Node<'_>) -> bool {
     types && n.outputs().iter().all(|d| d.shape.is_static()) && step(n, &mut |_| "%0".into()).is_some()
 }
 
+/// Whether two nodes agree in what says where they run.
+fn agree(a: &Node<'_>, b: &Node<'_>) -> bool {
+    let one = |a: &Node<'_>, b: &Node<'_>| {
+        let mut bound = a.attrs().iter().filter(|x| CONSISTENT.contains(&x.key.as_str()));
+        bound.all(|x| b.attr(x.key) == Some(&x.value))
+    };
+    one(a, b) && one(b, a)
+}
+
 impl ElementwiseFusion {
     /// The steps that end in `root`, in order; each is read by steps of the set alone.
     fn set(g: &Graph<'_>, root: &Node<'_>, taken: &HashSet<NodeId>) -> Vec<NodeId> {
@@ -102,6 +111,7 @@ impl ElementwiseFusion {
                     && g.users(n.value(0)).iter().all(|u| inside.contains(&u.node))
                     && n.controls().is_empty()
                     && g.control_users(n.id()).is_empty()
+                    && agree(root, &n)
                     && is_step(&n);
                 if fits && set.len() < MOST_STEPS {
                     inside.insert(n.id());
