@@ -1,6 +1,8 @@
 //! The integration tests, one binary: each folder is a theme.
 #![allow(clippy::unwrap_used)]
 
+/// Passes: any set of them gives the same numbers; the page about them.
+mod passes;
 /// Loading plugins, good and bad.
 mod plugins;
 /// Right results of the reference models.

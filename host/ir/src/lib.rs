@@ -27,4 +27,4 @@ pub use ge_plugin_api::types::{
     Attr, AttrMap, AttrValue, Blob, ConstData, ConstTensor, DType, Dim, Format, Key, NodeId, Shape, TensorDesc, Use,
     ValueRef,
 };
-pub use graph::{EditError, Graph, Model, Node, NodeMap};
+pub use graph::{EditError, EditSession, Graph, Model, Node, NodeMap};

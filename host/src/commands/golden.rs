@@ -98,13 +98,12 @@ impl Runner {
     }
 
     fn outcome(&mut self, args: &OptArgs, input: &str, path: &Path) -> Outcome {
-        let mut records = Records::default();
-        let result = import::parse_text(path, input.as_bytes()).and_then(|model| self.apply(args, model, &mut records));
-        let refused = records.refusals.values().flatten().map(|(pass, reason)| format!("{pass}: {reason}")).collect();
+        let mut refused = Vec::new();
+        let result = import::parse_text(path, input.as_bytes()).and_then(|model| self.apply(args, model, &mut refused));
         Outcome { result: result.map_err(|e| e.diagnostics.iter().cloned().collect()), refused }
     }
 
-    fn apply(&mut self, args: &OptArgs, model: ge_ir::Model, records: &mut Records) -> Result<ge_ir::Model> {
+    fn apply(&mut self, args: &OptArgs, model: ge_ir::Model, refused: &mut Vec<String>) -> Result<ge_ir::Model> {
         if args.changes_nothing() {
             return Ok(model);
         }
@@ -115,7 +114,18 @@ impl Runner {
         let Some(session) = self.sessions.get(&soc) else {
             return Err(crate::Error::internal("no session"));
         };
-        let done = cases(&model).into_iter().map(|c| args.apply(session, c, records)).collect::<Result<Vec<_>>>()?;
+        let mut done = Vec::new();
+        for case in cases(&model) {
+            // Cases may give their nodes the same names.
+            let mut records = Records::default();
+            done.push(args.apply(session, case, &mut records)?);
+            let told = records.refusals.values().flatten().map(|(pass, reason)| format!("{pass}: {reason}"));
+            for line in told.collect::<Vec<_>>() {
+                if !refused.contains(&line) {
+                    refused.push(line);
+                }
+            }
+        }
         join(done).ok_or_else(|| crate::Error::internal("a golden file without graphs"))
     }
 }

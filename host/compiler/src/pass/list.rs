@@ -1,5 +1,6 @@
 //! The list of passes: every pass with its stage, in the order in which they run, and why it stands there.
-use super::GraphPass;
+use super::{GraphPass, NodePass, PassLevel};
+use crate::prepare::{self, AFTER, BEFORE, NORMALISE};
 use crate::{stage1, stage2};
 
 /// A pass at its place.
@@ -9,29 +10,132 @@ pub struct Listed {
     /// 0: in the stage's list; 1: after the engines and custom passes at its end.
     pub part: u8,
     /// The pass.
-    pub pass: &'static dyn GraphPass,
+    pub pass: Kind,
     /// Why it stands here.
     pub why: &'static str,
 }
 
+/// How a pass looks at graphs.
+#[derive(Clone, Copy)]
+pub enum Kind {
+    /// Whole graphs.
+    Graph(&'static dyn GraphPass),
+    /// One node at a time; those that stand side by side in a list run as one group.
+    Node(&'static dyn NodePass),
+}
+
+macro_rules! told {
+    ($($f:ident -> $t:ty, $doc:literal;)*) => {$(
+        #[doc = $doc]
+        pub fn $f(&self) -> $t {
+            match self {
+                Kind::Graph(p) => p.$f(),
+                Kind::Node(p) => p.$f(),
+            }
+        }
+    )*};
+}
+impl Kind {
+    told! {
+        name -> &'static str, "Name.";
+        level -> PassLevel, "Level.";
+        effect -> &'static str, "What it does, as `before -> after`.";
+        needs -> &'static str, "What must be so for it to act.";
+        keeps -> &'static str, "What stays as it was.";
+        switch -> Option<&'static str>, "The option bound to it.";
+    }
+}
+
+/// A pass over whole graphs in a stage's list.
 const fn at(stage: &'static str, pass: &'static dyn GraphPass, why: &'static str) -> Listed {
-    Listed { stage, part: 0, pass, why }
+    Listed { stage, part: 0, pass: Kind::Graph(pass), why }
+}
+/// A pass over nodes in a stage's list.
+const fn node(stage: &'static str, pass: &'static dyn NodePass, why: &'static str) -> Listed {
+    Listed { stage, part: 0, pass: Kind::Node(pass), why }
+}
+impl Listed {
+    /// In a later part of its stage.
+    const fn later(mut self, part: u8) -> Listed {
+        self.part = part;
+        self
+    }
 }
 
 /// All passes in order.
 pub const PASSES: &[Listed] = &[
-    at(
+    at("prepare", &prepare::handle_summary_op::HandleSummaryOp, "before the outputs are settled (003 §1.2, D1c)")
+        .later(NORMALISE),
+    node("prepare", &prepare::for_pass::ForPass, "later passes know one kind of loop").later(NORMALISE),
+    at("prepare", &prepare::net_output_pass::NetOutputPass, "everything after it goes back from the outputs")
+        .later(NORMALISE),
+    node("prepare", &prepare::assert_pass::AssertPass, "opens the list at each node: what is asserted needs no shape")
+        .later(BEFORE),
+    node("prepare", &prepare::print_op_pass::PrintOpPass, "no engine prints, no prototype is needed").later(BEFORE),
+    node("prepare", &prepare::stop_gradient_pass::StopGradientPass, "no engine has it").later(BEFORE),
+    node("prepare", &prepare::prevent_gradient_pass::PreventGradientPass, "no engine has it").later(BEFORE),
+    node("prepare", &prepare::placeholder_with_default_pass::PlaceholderWithDefaultPass, "no engine has it")
+        .later(BEFORE),
+    node("prepare", &prepare::snapshot_pass::SnapshotPass, "no engine has it").later(BEFORE),
+    node("prepare", &prepare::guarantee_const_pass::GuaranteeConstPass, "folding sees the constant").later(BEFORE),
+    node("prepare", &prepare::var_is_initialized_op_pass::VarIsInitializedOpPass, "what depends on it is folded")
+        .later(BEFORE),
+    node("prepare", &prepare::parallel_concat_start_op_pass::ParallelConcatStartOpPass, "no engine has it")
+        .later(BEFORE),
+    node("prepare", &prepare::split_shape_n_pass::SplitShapeNPass, "each shape is then computed on its own")
+        .later(BEFORE),
+    node("prepare", &prepare::enter_pass::EnterPass, "a constant within a loop is seen as one").later(BEFORE),
+    node(
+        "prepare",
+        &prepare::switch_dead_branch_elimination::SwitchDeadBranchElimination,
+        "the predicate is folded by now; nothing dead is inferred",
+    )
+    .later(BEFORE),
+    node("prepare", &prepare::cond_remove_pass::CondRemovePass, "a branch that is never taken is not inferred")
+        .later(BEFORE),
+    node("prepare", &prepare::inline_subgraph_pass::InlineSubgraphPass, "passes see through calls").later(BEFORE),
+    node("prepare", &prepare::merge_pass::MergePass, "after the branches that it lost").later(BEFORE),
+    node(
+        "prepare",
+        &prepare::replace_with_empty_const_pass::ReplaceWithEmptyConstPass,
+        "as soon as the outputs are known to be empty",
+    )
+    .later(AFTER),
+    node(
+        "prepare",
+        &prepare::dimension_compute_pass::DimensionComputePass,
+        "shapes become constants before what reads them is inferred (003 §8)",
+    )
+    .later(AFTER),
+    node("prepare", &prepare::constant_clip_pass::ConstantClipPass, "before the cast is folded").later(AFTER),
+    node(
+        "prepare",
+        &prepare::constant_folding_pass::ConstantFoldingPass,
+        "closes the list at each node: its readers are inferred with its value",
+    )
+    .later(AFTER),
+    node("prepare", &prepare::shape_operate_op_remove_pass::ShapeOperateOpRemovePass, "opens PrepareOptimize"),
+    node("prepare", &prepare::replace_trans_shape_pass::ReplaceTransShapePass, "a reshape is what later passes know"),
+    node("prepare", &prepare::cond_pass::CondPass, "types are known; control flow is lowered with one bool"),
+    node(
         "prepare",
         &stage1::reshape_remove_pass::NoUseReshapeRemovePass,
         "shapes have just become known; fusions then see through",
     ),
-    at(
+    node("prepare", &prepare::drop_out_pass::DropOutPass, "an inference drops nothing; fusions see through"),
+    node(
         "prepare",
         &stage1::unchanged_transpose_remove_pass::UnchangedTransposeRemovePass,
         "before fusions, which would have to look through it",
     ),
-    at("prepare", &stage1::identity_pass::IdentityPass, "front ends leave copies that mean nothing"),
+    node("prepare", &prepare::unused_const_pass::UnusedConstPass, "folding leaves constants behind"),
+    node("prepare", &stage1::identity_pass::IdentityPass, "front ends leave copies that mean nothing"),
     at("prepare", &stage1::prune_pass::PrunePass, "nothing after it visits what no output needs"),
+    node(
+        "stage1",
+        &stage1::merge_input_memcpy_pass::MergeInputMemcpyPass,
+        "before passes that would let its inputs share",
+    ),
     at(
         "stage1",
         &stage1::constant_fuse_same_pass::ConstantFuseSamePass,
@@ -42,73 +146,181 @@ pub const PASSES: &[Listed] = &[
         &stage1::common_subexpression_elimination_pass::CommonSubexpressionEliminationPass,
         "before transposes are merged into readers that could share them",
     ),
-    at("stage1", &stage1::permute_pass::PermutePass, "chains that fusions have brought together"),
-    at("stage1", &stage1::add_n_pass::AddNPass, "opens the node passes, as in the original's list"),
-    at("stage1", &stage1::cast_remove_pass::CastRemovePass, "precision has inserted its casts by now"),
-    at("stage1", &stage1::reshape_remove_pass::ReshapeRemovePass, "after the formats have inserted their reshapes"),
     at(
+        "stage1",
+        &stage1::fuse_data_nodes_with_common_input_pass::FuseDataNodesWithCommonInputPass,
+        "equal values outside are one by now",
+    ),
+    at(
+        "stage1",
+        &stage1::common_subexpression_elimination_pass::CommonSubexpressionEliminationPass,
+        "again: what read twins of an input is equal now",
+    ),
+    at("stage1", &stage1::permute_pass::PermutePass, "chains that fusions have brought together"),
+    at(
+        "stage1",
+        &stage1::same_transdata_breadth_fusion_pass::SameTransdataBreadthFusionPass,
+        "before the changes of layout are merged by value",
+    ),
+    node("stage1", &stage1::variable_op_pass::VariableOpPass, "the layouts that readers want are known"),
+    node(
+        "stage1",
+        &stage1::trans_op_without_reshape_fusion_pass::TransOpWithoutReshapeFusionPass,
+        "after the casts and layouts of precision and format",
+    ),
+    at(
+        "stage1",
+        &stage1::trans_op_breadth_fusion_pass::TransOpBreadthFusionPass,
+        "after chains are cut short: more of them are alike",
+    ),
+    node("stage1", &prepare::enter_pass::EnterPass, "opens the node passes, as in the original's list"),
+    node("stage1", &stage1::add_n_pass::AddNPass, "a sum of one hides nothing from those that follow"),
+    node(
+        "stage1",
+        &prepare::switch_dead_branch_elimination::SwitchDeadBranchElimination,
+        "predicates that fusions and folding have made constant",
+    ),
+    node(
+        "stage1",
+        &stage1::switch_logic_remove_pass::SwitchLogicRemovePass,
+        "after dead branches, before their merges",
+    ),
+    node("stage1", &prepare::merge_pass::MergePass, "after the branches that it lost"),
+    node("stage1", &stage1::cast_remove_pass::CastRemovePass, "precision has inserted its casts by now"),
+    node(
+        "stage1",
+        &stage1::transpose_trans_data_pass::TransposeTransDataPass,
+        "before changes of layout are compared with their inverses",
+    ),
+    node("stage1", &stage1::reshape_remove_pass::ReshapeRemovePass, "after the formats have inserted their reshapes"),
+    node(
         "stage1",
         &stage1::trans_op_symmetry_elimination_pass::TransOpSymmetryEliminationPass,
         "after reshapes between two format changes are gone",
     ),
-    at(
+    node(
+        "stage1",
+        &stage1::trans_op_nearby_allreduce_fusion_pass::TransOpNearbyAllreduceFusionPass,
+        "pairs with nothing between them are gone",
+    ),
+    node("stage1", &prepare::replace_with_empty_const_pass::ReplaceWithEmptyConstPass, "what fusions have made empty"),
+    node("stage1", &prepare::dimension_compute_pass::DimensionComputePass, "shapes that fusions ask for"),
+    node("stage1", &prepare::constant_clip_pass::ConstantClipPass, "before the casts of precision are folded"),
+    node("stage1", &prepare::constant_folding_pass::ConstantFoldingPass, "casts and layout changes of constants"),
+    node("stage1", &stage1::dimension_adjust_pass::DimensionAdjustPass, "axes are constants by now"),
+    node(
         "stage1",
         &stage1::useless_control_out_remove_pass::UselessControlOutRemovePass,
         "constants are ready from the start",
     ),
-    at(
+    node(
         "stage1",
         &stage1::dim1_transpose_to_squeeze_pass::Dim1TransposeToSqueezePass,
         "the last node pass: what is left of transposes is final",
     ),
+    node("stage1", &stage1::unused_args_clean_pass::UnusedArgsCleanPass, "what the node passes left without readers"),
     at("stage1", &stage1::prune_pass::PrunePass, "what the passes above have left without readers"),
+    node("stage1", &stage1::iterator_op_pass::IteratorOpPass, "readers of iterators are final"),
     at("stage1", &stage1::constant_fuse_same_pass::RemoveSameConstPass, "constants of any size, once folding is over"),
-    at("stage1", &stage1::identity_pass::IdentityPass, "last: control edges that held copies are settled"),
-    Listed {
-        stage: "stage1",
-        part: 1,
-        pass: &stage1::ctrl_edge_transfer_pass::CtrlEdgeTransferPass,
-        why: "after the last pass that may add control edges to constants",
-    },
+    at(
+        "stage1",
+        &stage1::global_step_insert_pass::GlobalStepInsertPass,
+        "after the last pass that removes what nobody reads",
+    ),
+    at(
+        "stage1",
+        &stage1::hccl_tailing_optimization_pass::HcclTailingOptimizationPass,
+        "the changes behind collectives are final",
+    ),
+    node("stage1", &stage1::identity_pass::IdentityPass, "last: control edges that held copies are settled"),
+    at(
+        "stage1",
+        &stage1::ctrl_edge_transfer_pass::CtrlEdgeTransferPass,
+        "after the last pass that may add control edges to constants",
+    )
+    .later(1),
+    node(
+        "stage2",
+        &stage2::inner_identity_delete_pass::InnerIdentityDeletePass,
+        "before stages insert copies of their own",
+    ),
+    at("stage2", &stage2::link_gen_mask_nodes_pass::LinkGenMaskNodesPass, "the masks that are left are final"),
+    node(
+        "stage2",
+        &stage2::hccl_continuous_memcpy_pass::HcclContinuousMemcpyPass,
+        "after copies are deleted: its own must stay",
+    ),
+    node(
+        "stage2",
+        &prepare::constant_folding_pass::ConstantFoldingPass,
+        "second round: engines may have left constants (003 §2.3)",
+    ),
+    node("stage2", &stage1::reshape_remove_pass::ReshapeRemovePass, "views that engines have made superfluous"),
+    node("stage2", &stage2::assign_remove_pass::AssignRemovePass, "layouts of variables are settled"),
+    node("stage2", &stage1::dimension_adjust_pass::DimensionAdjustPass, "second round, as folding"),
+    node("stage2", &prepare::unused_const_pass::UnusedConstPass, "constants that folding has left alone"),
+    node(
+        "stage2",
+        &stage2::ref_identity_delete_op_pass::RefIdentityDeleteOpPass,
+        "memory knows references by operator",
+    ),
+    at("stage2", &stage2::parallel_group_pass::ParallelGroupPass, "before streams are given to groups"),
     at(
         "stage2",
         &stage2::concat_notask_pass::ConcatNotaskPass,
         "the graph is stable: what it reads of its neighbours stays true (000, 7.3)",
     ),
     at("stage2", &stage2::pack_notask_pass::PackNotaskPass, "after concat, which has the first claim on a producer"),
+    node(
+        "stage2",
+        &stage2::tensor_move_delete_pass::TensorMoveDeletePass,
+        "after the engines' last look at the graph (facts 4.2)",
+    )
+    .later(1),
 ];
 
 /// Passes of the documents that are not here, with the reason.
 pub const LEFT_OUT: &[(&str, &str)] = &[
+    ("SavePass, DataPass", "no operator saves a checkpoint; the text form and front ends give every input its index"),
     (
-        "EnterPass, NextIterationPass, SwitchDeadBranchElimination, SwitchLogicRemovePass, MergePass, CondPass, CondRemovePass, SwitchDataEdgesBypass, MergeInputMemcpyPass, MergeToStreamMergePass, SwitchToStreamSwitchPass, ControlTriggerPass",
-        "control flow of TensorFlow 1 (Enter, Switch, Merge): no front end makes it",
+        "InnerIdentityAddPass, SplitVariableIntoSubgraphPass, VariablePrepareOpPass, VariableRefDeleteOpPass, VariableRefUselessControlOutDeletePass",
+        "they make and undo helper nodes (RefVariable, copies for later deletion) that this graph does not need: a reference is a flag of the operator, a variable is one node",
     ),
     (
-        "GlobalStepInsertPass, IteratorOpPass, FlowCtrlPass, HcclTailingOptimizationPass, HcclSequenceAdjustPass",
-        "training loops only",
-    ),
-    ("MultiBatchPass, SubgraphMultiDimsPass", "gears of dynamic batch are not built yet"),
-    (
-        "VariableOpPass, VariableRefDeleteOpPass, VariableRefUselessControlOutDeletePass, AssignRemovePass",
-        "format changes of variables: no front end makes variables",
+        "InferShapePass, InferValueRangePass",
+        "inference drives the list of `prepare` at each node rather than standing in it; ranges of values decide no size that an engine here could use",
     ),
     (
-        "TransOpWithoutReshapeFusionPass, TransOpBreadthFusionPass, SameTransdataBreadthFusionPass, TransposeTransDataPass, TransOpNearbyAllreduceFusionPass, ReshapeRecoveryPass",
-        "no format change is inserted yet: engines offer ND, NCHW and NHWC alone",
+        "MarkForceUnknownForCondPass, MultiBatchPass, SubgraphMultiDimsPass, SubexpressionMigrationPass",
+        "for gears of dynamic batch, which are not built yet",
     ),
     (
-        "DimensionComputePass, ConstantFoldingPass, ReplaceWithEmptyConstPass, InferValueRangePass",
-        "folding is one walk with inference (InferShapePass), switched by ge.oo.constantFolding",
-    ),
-    ("ConstantClipPass", "no pass lowers the type of a constant"),
-    (
-        "AtomicAddrCleanPass, BufferPoolMemoryPass, SubgraphPass, HcclContinuousMemcpyPass, MemcpyAddrAsyncPass",
-        "memory rules that MemConflictProc and the planner keep",
+        "MarkAgnosticPass, PrepareRunningFormatRefiner",
+        "which operators take any layout is said by prototypes and engines, not by marks on nodes",
     ),
     (
-        "CompileNodesPass, AttachedResourcePass, AttachStreamLabelPass, ParallelGroupPass",
-        "done by the stages tasks and streams",
+        "SwitchDataEdgesBypass",
+        "a control edge leaves a node here, not one of its outputs: only the data edge tells the branch that a reader belongs to",
+    ),
+    (
+        "NextIterationPass, ControlTriggerPass, MergeToStreamMergePass, SwitchToStreamSwitchPass, AttachStreamLabelPass, LabelAllocator, SubgraphPass, MemcpyAddrAsyncPass",
+        "control flow reaches the device by labels: `feature/control_flow` makes labels, jumps and the copies at the borders of subgraphs",
+    ),
+    ("DataFlowPreparePass", "no operator has resources that handles name (stacks, queues)"),
+    ("MergeUnknownShapeNPass", "no engine has a kernel for `ShapeN`"),
+    ("SubgraphConstMigrationPass", "equal constants of all graphs are stored once with the weights"),
+    ("ReshapeRecoveryPass", "an input has no descriptor of its own here: it cannot differ from its producer's"),
+    (
+        "HcclMemcpyPass, HcclSequenceAdjustPass, AttachedResourcePass",
+        "collectives here write beside their inputs; their order and their attached streams are decided by the stage streams",
+    ),
+    (
+        "FlowCtrlPass, RecomputePass, SwapSpacePass, EndOfSequenceAddControlPass, StartOfSequencePass",
+        "they need a loop of training steps, marks of a backward graph, or host memory behind the device, none of which a model file here has",
+    ),
+    (
+        "CompileNodesPass, InplaceSupportCheckPass, InputOutputConnectionIdentifyPass, AtomicAddrCleanPass, BufferPoolMemoryPass",
+        "decided from the graph itself by the stages tasks and memory, without marks on nodes",
     ),
 ];
 
@@ -117,11 +329,20 @@ pub fn markdown() -> String {
     let mut out = String::from(
         "# Passes\n\nMade from the code by `ge opt --list --markdown`. Each runs at its `ge.oo.level` and above; `ge.optimizationSwitch=\"Name:off\"` \
          switches one of O1 to O3. Custom passes of plugins and the engines' own optimizers run at the places that the stages give them.\n\n\
-         | stage | pass | level | before -> after | why here |\n|---|---|---|---|---|\n",
+         | stage | pass | level | before -> after | needs | keeps | why here |\n|---|---|---|---|---|---|---|\n",
     );
     for p in PASSES {
         let level = p.pass.level().name();
-        out.push_str(&format!("| {} | {} | {level} | {} | {} |\n", p.stage, p.pass.name(), p.pass.effect(), p.why));
+        let k = p.pass;
+        out.push_str(&format!(
+            "| {} | {} | {level} | {} | {} | {} | {} |\n",
+            p.stage,
+            k.name(),
+            k.effect(),
+            k.needs(),
+            k.keeps(),
+            p.why
+        ));
     }
     out.push_str("\n## Left out\n\n| passes | why |\n|---|---|\n");
     for (names, why) in LEFT_OUT {

@@ -1,6 +1,6 @@
 //! `PassManager`: runs declared passes in order, applies their patches, counts, and honours levels and switches (facts 4.1).
-use super::list::{Listed, PASSES};
-use super::{GraphPass, PassContext, PassLevel, PassRecord, Records};
+use super::list::{Kind, Listed, PASSES};
+use super::{GEPass, GraphPass, NodePass, PassContext, PassLevel, PassRecord, Records};
 use crate::error::{CompileError, Result};
 use crate::fusion::FusionSwitches;
 use crate::options::Options;
@@ -9,7 +9,7 @@ use crate::toolbox::Toolbox;
 use ge_ir::{Model, NodeId};
 use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
 use ge_plugin_api::patch::Edit;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Instant;
 
 /// The passes of one compilation.
@@ -85,30 +85,53 @@ impl<'a> PassManager<'a> {
 
     /// Runs the passes of a stage's list, in order.
     pub fn stage(&self, stage: &'static str, model: &mut Model, records: &mut Records) -> Result<()> {
-        for p in PASSES.iter().filter(|p| p.stage == stage && p.part == 0) {
-            self.one(p, model, records)?;
-        }
-        Ok(())
+        self.part(stage, 0, model, records)
     }
-    /// Runs a later part of a stage's list.
+    /// Runs one part of a stage's list. Node passes that stand side by side run as one group.
     pub fn part(&self, stage: &'static str, part: u8, model: &mut Model, records: &mut Records) -> Result<()> {
+        let mut group: Vec<&'static dyn NodePass> = Vec::new();
         for p in PASSES.iter().filter(|p| p.stage == stage && p.part == part) {
-            self.one(p, model, records)?;
+            match p.pass {
+                Kind::Node(n) if self.enabled(n.name(), n.level(), n.switch()) => group.push(n),
+                Kind::Node(_) => {}
+                Kind::Graph(g) => {
+                    self.group(stage, std::mem::take(&mut group), model, records)?;
+                    if self.enabled(g.name(), g.level(), g.switch()) {
+                        self.run(stage, g, model, records)?;
+                    }
+                }
+            }
         }
-        Ok(())
+        self.group(stage, group, model, records)
     }
-
-    /// Runs one listed pass if it is enabled.
-    pub fn one(&self, listed: &Listed, model: &mut Model, records: &mut Records) -> Result<()> {
-        let p = listed.pass;
-        if self.enabled(p.name(), p.level(), p.switch()) { self.run(listed.stage, p, model, records) } else { Ok(()) }
+    /// The node passes of a part of a stage that are enabled, in order, for a driver of its own.
+    pub fn nodes(&self, stage: &'static str, part: u8) -> Vec<&'static dyn NodePass> {
+        let listed = PASSES.iter().filter(|p| p.stage == stage && p.part == part);
+        let node = |p: &Listed| if let Kind::Node(n) = p.pass { Some(n) } else { None };
+        listed.filter_map(node).filter(|n| self.enabled(n.name(), n.level(), n.switch())).collect()
+    }
+    fn group(
+        &self,
+        stage: &'static str,
+        group: Vec<&'static dyn NodePass>,
+        model: &mut Model,
+        records: &mut Records,
+    ) -> Result<()> {
+        if group.is_empty() {
+            return Ok(());
+        }
+        let named = named_graphs(model);
+        GEPass::new(self, stage, group).run(model, records)?;
+        drop_orphans(model, &named);
+        Ok(())
     }
 
     /// Runs passes by name, in the order given, whatever level and switches say. Errors: an unknown name.
     pub fn named(&self, names: &[&str], model: &mut Model, records: &mut Records) -> Result<()> {
         for name in names {
             match PASSES.iter().find(|p| p.pass.name() == *name) {
-                Some(p) => self.run(p.stage, p.pass, model, records)?,
+                Some(Listed { pass: Kind::Node(n), stage, .. }) => self.group(stage, vec![*n], model, records)?,
+                Some(Listed { pass: Kind::Graph(g), stage, .. }) => self.run(stage, *g, model, records)?,
                 None => match self.toolbox.passes.iter().find(|p| p.name() == *name) {
                     Some(custom) => super::hooks::custom_pass(self, custom, model, records)?,
                     None => return Err(unknown_pass(name, self.toolbox)),
@@ -120,6 +143,7 @@ impl<'a> PassManager<'a> {
 
     fn run(&self, stage: &'static str, pass: &dyn GraphPass, model: &mut Model, records: &mut Records) -> Result<()> {
         let start = Instant::now();
+        let named = named_graphs(model);
         let mut cx = PassContext::new(self.toolbox, self.options);
         for _ in 0..pass.rounds().max(1) {
             let mut changed = false;
@@ -142,6 +166,7 @@ impl<'a> PassManager<'a> {
                 break;
             }
         }
+        drop_orphans(model, &named);
         for (node, why) in std::mem::take(&mut cx.refusals) {
             records.refuse(&node, pass.name(), why);
         }
@@ -152,11 +177,11 @@ impl<'a> PassManager<'a> {
             visits: cx.visits,
             changes: cx.changes,
         });
-        self.check(pass.name(), model)
+        if cx.changes > 0 { self.check(pass.name(), model) } else { Ok(()) }
     }
 
     /// Infers what a patch left unknown on its new nodes.
-    fn infer_new(&self, added: &[(usize, NodeId)], model: &mut Model) -> Result<()> {
+    pub(super) fn infer_new(&self, added: &[(usize, NodeId)], model: &mut Model) -> Result<()> {
         let infer = InferShapePass::new(self.toolbox);
         for &(gi, id) in added {
             let known = model.graphs()[gi]
@@ -270,11 +295,37 @@ impl ge_ir::verify::OpTable for Protos<'_> {
     }
 }
 
-fn level_of(name: &str, toolbox: &Toolbox) -> Option<PassLevel> {
-    // What the driver itself does under a pass's name.
-    if name == "ConstantFoldingPass" {
-        return Some(PassLevel::O1);
+/// Names of the graphs that nodes name; nothing where there is only a root.
+pub(crate) fn named_graphs(model: &Model) -> BTreeSet<String> {
+    if model.graphs().len() < 2 {
+        return BTreeSet::new();
     }
+    model.parents().into_keys().map(str::to_owned).collect()
+}
+
+/// Removes the graphs that were named and are not any more, and those that only they named.
+pub(crate) fn drop_orphans(model: &mut Model, named: &BTreeSet<String>) {
+    if named.is_empty() {
+        return;
+    }
+    let index: HashMap<&str, usize> = model.graphs().iter().enumerate().map(|(i, g)| (g.name(), i)).collect();
+    // Down from the root and from those that nobody ever named.
+    let mut keep: Vec<bool> =
+        model.graphs().iter().enumerate().map(|(i, g)| i == 0 || !named.contains(g.name())).collect();
+    let mut todo: Vec<usize> = (0..keep.len()).filter(|i| keep[*i]).collect();
+    while let Some(i) = todo.pop() {
+        for s in model.graphs()[i].nodes().flat_map(|n| n.subgraphs()) {
+            if let Some(k) = index.get(s).copied().filter(|k| !std::mem::replace(&mut keep[*k], true)) {
+                todo.push(k);
+            }
+        }
+    }
+    if !keep.iter().all(|k| *k) {
+        model.retain_graphs(&keep);
+    }
+}
+
+fn level_of(name: &str, toolbox: &Toolbox) -> Option<PassLevel> {
     PASSES
         .iter()
         .find(|p| p.pass.name() == name)

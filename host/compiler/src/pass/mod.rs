@@ -1,14 +1,20 @@
 //! Passes: what one is, how lists of them run, and what a compilation keeps about them: which ran, how long, what they changed
 //! and refused.
+pub(crate) mod declare;
+pub mod ge_pass;
 pub mod hooks;
+pub mod inline;
 pub mod list;
 pub mod manager;
+pub mod node_pass;
 pub mod record;
 pub mod rewriter;
 
+pub use ge_pass::GEPass;
 pub use ge_plugin_api::pass::PassLevel;
-pub use list::{LEFT_OUT, Listed, PASSES, markdown};
+pub use list::{Kind, LEFT_OUT, Listed, PASSES, markdown};
 pub use manager::PassManager;
+pub use node_pass::NodePass;
 pub use record::{PassRecord, Records};
 pub use rewriter::Rewriter;
 
@@ -26,6 +32,14 @@ pub trait GraphPass: Sync {
     fn level(&self) -> PassLevel;
     /// What it does, as `before -> after`.
     fn effect(&self) -> &'static str;
+    /// What must be so for it to act.
+    fn needs(&self) -> &'static str {
+        ""
+    }
+    /// What stays as it was.
+    fn keeps(&self) -> &'static str {
+        ""
+    }
     /// The option that switches it off with others (`ge.oo.constantFolding`), if one does.
     fn switch(&self) -> Option<&'static str> {
         None
@@ -50,7 +64,7 @@ pub struct PassContext<'a> {
     pub visits: u64,
     /// Changes made, counted by the pass (a patch may hold many).
     pub changes: u64,
-    refusals: Vec<(String, String)>,
+    pub(super) refusals: Vec<(String, String)>,
 }
 
 impl<'a> PassContext<'a> {

@@ -1,9 +1,9 @@
 //! `Rewriter`: a patch over one graph that remembers what it has already replaced and removed, so that a pass may walk the old
 //! graph in order and rewrite chains in one patch.
-use ge_ir::graph::NodeSet;
-use ge_ir::{Graph, Node, NodeId, TensorDesc, ValueRef};
+use ge_ir::{ConstTensor, Graph, Node, NodeId, TensorDesc, ValueRef};
 use ge_plugin_api::patch::{Edit, Patch};
-use std::collections::HashMap;
+use ge_plugin_api::types::AttrMap;
+use std::collections::{HashMap, HashSet};
 
 /// Recorded edits of one graph, with forwarding.
 pub struct Rewriter<'g> {
@@ -11,8 +11,27 @@ pub struct Rewriter<'g> {
     /// The patch, for edits beyond those below.
     pub patch: Patch,
     forward: HashMap<ValueRef, ValueRef>,
-    gone: NodeSet,
+    gone: HashSet<NodeId>,
     changes: u64,
+    constants: Vec<(NodeId, ConstTensor)>,
+    again: Vec<NodeId>,
+}
+
+/// What a node pass has recorded at one node.
+pub struct Rewrite {
+    /// The patch.
+    pub edits: Vec<Edit>,
+    /// Nodes that become constants.
+    pub constants: Vec<(NodeId, ConstTensor)>,
+    /// Nodes to be looked at again.
+    pub again: Vec<NodeId>,
+}
+
+impl Rewrite {
+    /// Whether nothing changes.
+    pub fn is_empty(&self) -> bool {
+        self.edits.is_empty() && self.constants.is_empty() && self.again.is_empty()
+    }
 }
 
 impl<'g> Rewriter<'g> {
@@ -22,8 +41,10 @@ impl<'g> Rewriter<'g> {
             graph,
             patch: Patch::starting_at(graph.next_id()),
             forward: HashMap::new(),
-            gone: NodeSet::new(graph),
+            gone: HashSet::new(),
             changes: 0,
+            constants: Vec::new(),
+            again: Vec::new(),
         }
     }
     /// The graph as it was.
@@ -47,7 +68,7 @@ impl<'g> Rewriter<'g> {
     }
     /// Whether a node is removed already.
     pub fn is_gone(&self, id: NodeId) -> bool {
-        self.gone.contains(id)
+        self.gone.contains(&id)
     }
     /// Number of rewrites.
     pub fn changes(&self) -> u64 {
@@ -69,7 +90,7 @@ impl<'g> Rewriter<'g> {
         after.extend_from_slice(&followers);
         after.sort_unstable();
         after.dedup();
-        for c in before.into_iter().filter(|c| !self.gone.contains(*c)) {
+        for c in before.into_iter().filter(|c| !self.gone.contains(c)) {
             for r in &after {
                 self.patch.push(Edit::AddControl(c, *r));
             }
@@ -86,7 +107,7 @@ impl<'g> Rewriter<'g> {
 
     /// Removes a node whose readers read the same outputs of an equal one.
     pub fn replace_all(&mut self, n: &Node, twin: &Node) {
-        for u in n.control_users().iter().filter(|u| !self.gone.contains(**u)) {
+        for u in n.control_users().iter().filter(|u| !self.gone.contains(*u)) {
             self.patch.push(Edit::AddControl(twin.id(), *u));
         }
         for k in 0..n.outputs().len() as u32 {
@@ -98,11 +119,67 @@ impl<'g> Rewriter<'g> {
         self.changes += 1;
     }
 
+    /// Removes a node without readers; what waited for it waits for what it waited for.
+    pub fn drop_dead_end(&mut self, n: &Node) {
+        for c in n.controls() {
+            for u in n.control_users() {
+                self.patch.push(Edit::AddControl(*c, *u));
+            }
+        }
+        self.remove(n.id());
+    }
+
     /// Removes a node that nothing reads.
     pub fn remove(&mut self, id: NodeId) {
         self.patch.remove(id);
         self.gone.insert(id);
         self.changes += 1;
+    }
+
+    /// Puts constants in place of a node's outputs: it keeps its name, further ones are `name_1` and so on.
+    pub fn fold(&mut self, n: &Node, outputs: Vec<ConstTensor>) {
+        self.changes += 1;
+        match <[ConstTensor; 1]>::try_from(outputs) {
+            Ok([only]) if n.outputs().len() == 1 && n.controls().is_empty() => self.constants.push((n.id(), only)),
+            Ok([only]) => self.fold_all(n, vec![only]),
+            Err(outputs) => self.fold_all(n, outputs),
+        }
+    }
+    fn fold_all(&mut self, n: &Node, outputs: Vec<ConstTensor>) {
+        let name = n.name();
+        self.patch.push(Edit::SetName(n.id(), format!("{name}__folded").into()));
+        let mut first = None;
+        for (k, t) in outputs.into_iter().enumerate() {
+            let mut attrs = AttrMap::default();
+            let desc = t.desc();
+            attrs.set("value", t);
+            let own = if k == 0 { name.to_owned() } else { format!("{name}_{k}") };
+            let c = self.patch.add("Const", &own, &[], vec![desc], attrs);
+            self.patch.replace_uses(n.value(k as u32), ValueRef::new(c, 0));
+            first.get_or_insert(c);
+        }
+        // The order that it stood for is kept: what waited for it waits for what it waited for.
+        for c in n.controls() {
+            for u in n
+                .control_users()
+                .iter()
+                .chain(n.outputs().iter().enumerate().flat_map(|(k, _)| n.uses(k)).map(|u| &u.node))
+            {
+                self.patch.push(Edit::AddControl(*c, *u));
+            }
+        }
+        self.patch.remove(n.id());
+        self.gone.insert(n.id());
+    }
+    /// Asks for another visit of a node, where nothing of it changes (re-pass).
+    pub fn again(&mut self, id: NodeId) {
+        self.again.push(id);
+    }
+
+    /// What a node pass recorded; counts go to `cx`.
+    pub fn into_rewrite(self, cx: &mut super::PassContext<'_>) -> Rewrite {
+        cx.changes += self.changes;
+        Rewrite { edits: self.patch.into_edits().into(), constants: self.constants, again: self.again }
     }
 
     /// The edits; counts go to `cx`.
@@ -120,4 +197,19 @@ pub fn same_desc(a: &TensorDesc, b: &TensorDesc) -> bool {
         && a.origin_format() == b.origin_format()
         && a.shape.is_static()
         && a.shape == b.shape
+}
+
+/// Removes an operator that gives input 0 as it is; for passes that name such operators.
+pub fn step_over(
+    cx: &mut super::PassContext<'_>,
+    at: &super::declare::At<'_>,
+    r: &mut Rewriter<'_>,
+) -> crate::error::Result<()> {
+    let (Some(x), Some(own)) = (at.n.input(0), at.n.outputs().first()) else { return Ok(()) };
+    match at.g.desc(x) {
+        Some(d) if d.dtype == own.dtype || own.dtype == ge_ir::DType::UNKNOWN => r.bypass(at.n, x),
+        Some(d) => cx.refuse(at.n.name(), format!("it gives {}, its input is {}", own.dtype, d.dtype)),
+        None => {}
+    }
+    Ok(())
 }

@@ -1,20 +1,37 @@
 //! `InferShapePass`: types and shapes in topological order, with constants folded on the way, so that a Reshape sees the
 //! shape that a Shape and a Gather computed (003 §8).
 use super::fold::{fold, folding_engine};
-use super::subgraphs;
+use super::{AFTER, BEFORE, loops, subgraphs};
 use crate::error::{CompileError, Result};
-use crate::pass::{PassRecord, Records};
+use crate::pass::manager::{drop_orphans, named_graphs};
+use crate::pass::{GEPass, PassManager, PassRecord, Records};
 use crate::toolbox::Toolbox;
 use ge_ir::verify::STRUCTURE;
 use ge_ir::view::GraphContext;
-use ge_ir::{ConstTensor, Key, Model, NodeId, TensorDesc, ValueRef};
+use ge_ir::{ConstTensor, EditSession, Key, Model, NodeId, TensorDesc, ValueRef};
 use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
 use ge_plugin_api::patch::{Edit, Patch};
 use ge_plugin_api::types::AttrMap;
+use std::collections::HashMap;
 use std::time::Instant;
 
 /// Integers up to this many bytes are folded even where folding is switched off: without them no shape is known.
 const SHAPE_BYTES: u64 = 1024;
+
+/// Most graphs within graphs (facts 4.1 has 25 of them; each may stand on the walk twice).
+const DEPTH: usize = 64;
+
+fn is_named(model: &Model, gi: usize) -> bool {
+    model.parents().contains_key(model.graphs()[gi].name())
+}
+
+fn too_deep(model: &Model, gi: usize, id: NodeId) -> CompileError {
+    let name = model.graphs()[gi].get(id).map_or("", |n| n.name());
+    CompileError::Option {
+        message: format!("`{name}` stands in a graph within too many graphs"),
+        help: "at most 25 graphs may stand within each other".into(),
+    }
+}
 
 /// Inference and folding of a whole model.
 pub struct InferShapePass<'t> {
@@ -34,41 +51,95 @@ impl<'t> InferShapePass<'t> {
         self
     }
 
-    /// Infers the root graph; every failure is collected.
-    pub fn run(&self, model: &mut Model, records: &mut Records) -> Result<()> {
+    /// Infers every graph of a model, with the passes that stand beside inference at each node; every failure is collected.
+    pub fn run(&self, model: &mut Model, passes: &PassManager<'_>, records: &mut Records) -> Result<()> {
         let start = Instant::now();
-        let engine = folding_engine(self.toolbox);
+        let named = named_graphs(model);
+        let (visits, changes) = self.walk(model, passes, records, 0)?;
+        drop_orphans(model, &named);
+        let micros = start.elapsed().as_micros() as u64;
+        let pass = "InferShapePass".into();
+        records.runs.push(PassRecord { stage: "prepare", pass, micros, visits, changes });
+        Ok(())
+    }
+
+    /// One walk over a model at a depth of loops; visits and nodes folded for the sake of shapes.
+    pub(super) fn walk(
+        &self,
+        model: &mut Model,
+        passes: &PassManager<'_>,
+        records: &mut Records,
+        depth: usize,
+    ) -> Result<(u64, u64)> {
+        // Where folding is switched off, what shapes are made of is folded all the same.
+        let small = if self.fold_all { None } else { folding_engine(self.toolbox) };
+        let mut before = GEPass::new(passes, "prepare", passes.nodes("prepare", BEFORE));
+        let mut after = GEPass::new(passes, "prepare", passes.nodes("prepare", AFTER));
+        let mut session = EditSession::default();
         let mut failures: Vec<Diagnostic> = Vec::new();
-        let mut visits = 0;
-        let mut folded = 0;
+        let (mut visits, mut folded) = (0, 0);
+        let named = named_graphs(model);
         let mut entered = vec![false; model.graphs().len()];
-        for start in 0..model.graphs().len() {
-            let mut walk = vec![(start, model.graphs()[start].order().to_vec(), 0, false)];
-            if std::mem::replace(&mut entered[start], true) {
+        let mut carried: HashMap<(usize, NodeId), Vec<TensorDesc>> = HashMap::new();
+        for first in 0..model.graphs().len() {
+            if std::mem::replace(&mut entered[first], true) {
                 continue;
             }
+            // A graph that has lost its caller is nobody's any more.
+            if first > 0 && named.contains(model.graphs()[first].name()) && !is_named(model, first) {
+                continue;
+            }
+            let mut walk = vec![(first, model.graphs()[first].order().to_vec(), 0, false)];
             while let Some((gi, order, at, back)) = walk.pop() {
                 let Some(&id) = order.get(at) else { continue };
+                let Some(n) = model.graphs()[gi].get(id) else {
+                    walk.push((gi, order, at + 1, false));
+                    continue;
+                };
+                let op = n.op_key();
+                if before.looks_at(op) && (!back || subgraphs::is_loop(op.as_str())) {
+                    let seen = before.node(&mut session, model, gi, id)?;
+                    if model.graphs()[gi].get(id).is_none() {
+                        walk.push((gi, order, at + 1, false));
+                        walk.push((gi, seen.added.into_iter().map(|(_, id)| id).collect(), 0, false));
+                        continue;
+                    }
+                }
                 if !back {
+                    if walk.len() > DEPTH {
+                        return Err(too_deep(model, gi, id));
+                    }
                     // A subgraph is inferred from what its parent gives it, before what reads its parent.
                     let subs = subgraphs::enter(model, gi, id);
                     let fresh: Vec<usize> =
                         subs.into_iter().filter(|s| !std::mem::replace(&mut entered[*s], true)).collect();
                     if !fresh.is_empty() {
+                        if subgraphs::is_loop(op.as_str()) {
+                            let c = loops::settle(self, passes, model, gi, id, depth)?;
+                            carried.insert((gi, id), c);
+                        }
                         walk.push((gi, order, at, true));
                         walk.extend(fresh.into_iter().rev().map(|s| (s, model.graphs()[s].order().to_vec(), 0, false)));
                         continue;
                     }
                 }
-                subgraphs::leave(model, gi, id);
+                subgraphs::leave(model, gi, id, carried.remove(&(gi, id)));
                 walk.push((gi, order, at + 1, false));
                 visits += 1;
-                match self.visit(model, gi, id, engine) {
+                match self.visit(model, gi, id, small) {
                     Ok(Some(outputs)) => {
                         folded += 1;
                         replace(model, gi, id, outputs)?;
+                        session.forget_names();
                     }
-                    Ok(None) => {}
+                    Ok(None) => {
+                        if after.looks_at(op) {
+                            let seen = after.node(&mut session, model, gi, id)?;
+                            if !seen.added.is_empty() {
+                                walk.push((gi, seen.added.into_iter().map(|(_, id)| id).collect(), 0, false));
+                            }
+                        }
+                    }
                     Err(CompileError::Plugin(e)) if e.kind != ErrorKind::PANIC => failures.extend(e.diagnostics),
                     Err(CompileError::NoPrototype { node, op }) => {
                         failures.extend(CompileError::NoPrototype { node, op }.into_error().diagnostics)
@@ -77,15 +148,11 @@ impl<'t> InferShapePass<'t> {
                 }
             }
         }
-        records.runs.push(PassRecord {
-            stage: "prepare",
-            pass: "InferShapePass".into(),
-            micros: start.elapsed().as_micros() as u64,
-            visits,
-            changes: folded,
-        });
+        model.close(session).map_err(|e| CompileError::internal("prepare", e.to_string()))?;
+        before.record(records);
+        after.record(records);
         if failures.is_empty() {
-            Ok(())
+            Ok((visits, folded))
         } else {
             Err(CompileError::Plugin(ge_plugin_api::Error::all(ErrorKind::UNSUPPORTED, failures)))
         }

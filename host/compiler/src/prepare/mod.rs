@@ -1,7 +1,35 @@
 //! Preparation. in: the graph as the front end built it, out: the same graph with every type and shape that can be known.
+pub mod assert_pass;
+pub mod cond_pass;
+pub mod cond_remove_pass;
+pub mod constant_clip_pass;
+pub mod constant_folding_pass;
+pub mod dimension_compute_pass;
+pub mod drop_out_pass;
+pub mod enter_pass;
 pub mod fold;
+pub mod for_pass;
+pub mod guarantee_const_pass;
+pub mod handle_summary_op;
 pub mod infer_shape_pass;
+pub mod inline_subgraph_pass;
+mod loops;
+pub mod merge_pass;
+pub mod net_output_pass;
+pub mod parallel_concat_start_op_pass;
+pub mod placeholder_with_default_pass;
+pub mod prevent_gradient_pass;
+pub mod print_op_pass;
+pub mod replace_trans_shape_pass;
+pub mod replace_with_empty_const_pass;
+pub mod shape_operate_op_remove_pass;
+pub mod snapshot_pass;
+pub mod split_shape_n_pass;
+pub mod stop_gradient_pass;
 mod subgraphs;
+pub mod switch_dead_branch_elimination;
+pub mod unused_const_pass;
+pub mod var_is_initialized_op_pass;
 
 pub use infer_shape_pass::InferShapePass;
 
@@ -11,9 +39,17 @@ use ge_ir::Model;
 use ge_plugin_api::engine::Hook;
 use ge_plugin_api::pass::PassStage;
 
+/// The part of the list that normalises, before engines see the graph.
+pub const NORMALISE: u8 = 10;
+/// The part that stands before the inference of each node.
+pub const BEFORE: u8 = 11;
+/// The part that stands behind it.
+pub const AFTER: u8 = 12;
+
 /// Custom passes and engines before shapes, inference with folding, the passes of PrepareOptimize (facts 4.2, 4.3).
 pub fn run(model: &mut Model, passes: &PassManager<'_>, records: &mut Records) -> Result<()> {
     hooks::custom(passes, PassStage::BEFORE_INFER_SHAPE, model, records)?;
+    passes.part("prepare", NORMALISE, model, records)?;
     hooks::engines(passes, "prepare", Hook::AFTER_GRAPH_NORMALIZATION, model, records)?;
     hooks::engines(passes, "prepare", Hook::OPTIMIZE_GRAPH_INIT, model, records)?;
     hooks::engines(passes, "prepare", Hook::OPTIMIZE_GRAPH_PREPARE, model, records)?;
@@ -27,5 +63,5 @@ pub fn run(model: &mut Model, passes: &PassManager<'_>, records: &mut Records) -
 /// Types and shapes of the whole model, with constants folded as the options say.
 pub fn infer(model: &mut Model, passes: &PassManager<'_>, records: &mut Records) -> Result<()> {
     let fold = passes.enabled("ConstantFoldingPass", PassLevel::O1, Some("ge.oo.constantFolding"));
-    InferShapePass::new(passes.toolbox()).folding(fold).run(model, records)
+    InferShapePass::new(passes.toolbox()).folding(fold).run(model, passes, records)
 }

@@ -1,5 +1,5 @@
 //! Descriptors between a control node and its subgraphs: down to their Data nodes, up from their NetOutput (DESIGN 3.2).
-use ge_ir::{Model, NodeId, TensorDesc};
+use ge_ir::{AttrValue, Dim, Graph, Model, NodeId, Shape, TensorDesc};
 
 /// Inputs of a control node before those of its subgraphs.
 fn own_inputs(op: &str) -> Option<usize> {
@@ -10,6 +10,11 @@ fn own_inputs(op: &str) -> Option<usize> {
         "For" => Some(3),
         _ => None,
     }
+}
+
+/// Whether a node's subgraph is run again on its own outputs.
+pub(super) fn is_loop(op: &str) -> bool {
+    matches!(op, "While" | "StatelessWhile" | "For")
 }
 
 /// Gives the subgraphs of a node what is known of its inputs; the subgraphs.
@@ -23,47 +28,79 @@ pub(super) fn enter(model: &mut Model, gi: usize, id: NodeId) -> Vec<usize> {
         given.insert(0, g.input_desc(n, 0).cloned());
     }
     for &s in &subs {
-        let sub = &mut model.graphs_mut()[s];
-        let data: Vec<(NodeId, i64)> =
-            sub.data_nodes().iter().map(|d| (d.id(), d.attrs().int("index").unwrap_or(0))).collect();
-        for (d, index) in data {
-            let known = usize::try_from(index).ok().and_then(|k| given.get(k)?.clone());
-            if let Some(desc) = known.filter(|d| !d.shape.is_unranked()) {
-                sub.set_outputs(d, vec![desc]);
-            }
-        }
+        give(&mut model.graphs_mut()[s], &given);
     }
     subs
 }
 
-/// Gives a node what its subgraphs return, where all of them say the same.
-pub(super) fn leave(model: &mut Model, gi: usize, id: NodeId) {
+/// Sets the descriptors of a subgraph's inputs, where they are known.
+pub(super) fn give(sub: &mut Graph, given: &[Option<TensorDesc>]) {
+    let data: Vec<(NodeId, i64)> =
+        sub.data_nodes().iter().map(|d| (d.id(), d.attrs().int("index").unwrap_or(0))).collect();
+    for (d, index) in data {
+        let known = usize::try_from(index).ok().and_then(|k| given.get(k)?.clone());
+        if let Some(desc) = known.filter(|d| !d.shape.is_unranked()) {
+            sub.set_outputs(d, vec![desc]);
+        }
+    }
+}
+
+/// What holds for both: sizes that differ are unknown, ranks that differ too.
+pub(super) fn join(a: &TensorDesc, b: &TensorDesc) -> TensorDesc {
+    let mut out = a.clone();
+    if out.dtype == ge_ir::DType::UNKNOWN {
+        out.dtype = b.dtype;
+    }
+    match (a.shape.rank(), b.shape.rank()) {
+        (Some(x), Some(y)) if x == y => {
+            let one = |(p, q): (&Dim, &Dim)| if p.same(*q) { *p } else { Dim::UNKNOWN };
+            out.shape = Shape::new(a.shape.dims().iter().zip(b.shape.dims()).map(one).collect::<Vec<_>>());
+        }
+        _ => out.shape = Shape::unranked(),
+    }
+    out
+}
+
+/// The graph that a loop repeats.
+pub(super) fn body(model: &Model, gi: usize, id: NodeId) -> Option<usize> {
+    match model.graphs()[gi].get(id)?.attr("body")? {
+        AttrValue::Graph(g) => model.graph_index(g),
+        _ => None,
+    }
+}
+
+/// A graph with all that it names, as a model of its own.
+pub(super) fn subtree(model: &Model, root: usize) -> Option<Model> {
+    let mut list = vec![root];
+    let mut at = 0;
+    while at < list.len() {
+        let named = model.graphs()[list[at]].nodes().flat_map(|n| n.subgraphs()).filter_map(|s| model.graph_index(s));
+        for s in named.collect::<Vec<_>>() {
+            if !list.contains(&s) {
+                list.push(s);
+            }
+        }
+        at += 1;
+    }
+    Model::from_graphs(list.into_iter().map(|i| model.graphs()[i].clone()).collect())
+}
+
+/// Gives a node what its subgraphs return: of branches what holds for all of them, of a loop what `carried` says.
+pub(super) fn leave(model: &mut Model, gi: usize, id: NodeId, carried: Option<Vec<TensorDesc>>) {
     let Some(n) = model.graphs()[gi].get(id) else { return };
     let Some(own) = own_inputs(n.op()) else { return };
     let mut outs = n.outputs().to_vec();
-    let is_loop = n.op().ends_with("While") || n.op() == "For";
-    let subs: Vec<&ge_ir::Graph> = if is_loop {
-        n.attr("body")
-            .and_then(|v| if let ge_ir::AttrValue::Graph(g) = v { model.graph(g) } else { None })
-            .into_iter()
-            .collect()
+    if is_loop(n.op()) {
+        for (out, d) in outs.iter_mut().zip(carried.unwrap_or_default()) {
+            *out = TensorDesc { attrs: out.attrs.clone(), ..d };
+        }
     } else {
-        n.subgraphs().into_iter().filter_map(|s| model.graph(s)).collect()
-    };
-    for (k, out) in outs.iter_mut().enumerate() {
-        let mut said = subs.iter().map(|s| {
-            let o = s.net_output()?;
-            s.input_desc(o, k)
-        });
-        let Some(Some(first)) = said.next() else { continue };
-        let first = first.clone();
-        // A loop that changes a shape has none that is known.
-        let before = if is_loop { model.graphs()[gi].input_desc(n, own + k) } else { Some(&first) };
-        let same = |d: Option<&TensorDesc>| d.is_some_and(|d| d.dtype == first.dtype && d.shape == first.shape);
-        if same(before) && said.all(same) {
-            *out = TensorDesc { attrs: out.attrs.clone(), ..first };
-        } else if out.dtype == ge_ir::DType::UNKNOWN {
-            out.dtype = first.dtype;
+        let subs: Vec<&Graph> = n.subgraphs().into_iter().filter_map(|s| model.graph(s)).collect();
+        for (k, out) in outs.iter_mut().enumerate() {
+            let said: Option<Vec<&TensorDesc>> = subs.iter().map(|s| s.input_desc(s.net_output()?, k)).collect();
+            let Some((first, rest)) = said.as_deref().and_then(<[_]>::split_first) else { continue };
+            let all = rest.iter().fold((*first).clone(), |a, b| join(&a, b));
+            *out = TensorDesc { attrs: out.attrs.clone(), ..all };
         }
     }
     model.graphs_mut()[gi].set_outputs(id, outs);

@@ -7,14 +7,13 @@
 //! Source: 003 §2.2, facts 4.4 (1_2, 2). Cost: each node once.
 use crate::error::Result;
 use crate::pass::rewriter::same_desc;
-use crate::pass::{GraphPass, PassContext, PassLevel, Rewriter};
-use ge_ir::Model;
-use ge_plugin_api::patch::Edit;
+use crate::pass::{NodePass, PassContext, PassLevel, Rewriter};
+use ge_ir::{Model, Node};
 
 /// See the module.
 pub struct AddNPass;
 
-impl GraphPass for AddNPass {
+impl NodePass for AddNPass {
     fn name(&self) -> &'static str {
         "AddNPass"
     }
@@ -24,17 +23,22 @@ impl GraphPass for AddNPass {
     fn effect(&self) -> &'static str {
         "`AddN(x)` -> `x`"
     }
-    fn run(&self, cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> {
+    fn needs(&self) -> &'static str {
+        "the node has one input of the output's type and shape"
+    }
+    fn keeps(&self) -> &'static str {
+        "the order that its control edges stood for; graph outputs"
+    }
+    fn ops(&self) -> &'static [&'static str] {
+        &["AddN"]
+    }
+    fn visit(&self, cx: &mut PassContext<'_>, model: &Model, gi: usize, n: &Node, r: &mut Rewriter<'_>) -> Result<()> {
         let g = &model.graphs()[gi];
-        let mut r = Rewriter::new(g);
-        for n in g.nodes().filter(|n| n.op() == "AddN") {
-            cx.visits += 1;
-            match (n.inputs().len(), n.input(0), n.outputs().first()) {
-                (1, Some(x), Some(own)) if g.desc(x).is_some_and(|d| same_desc(d, own)) => r.bypass(n, x),
-                (1, ..) => cx.refuse(n.name(), "its input has another type or shape"),
-                (k, ..) => cx.refuse(n.name(), format!("it adds {k} inputs")),
-            }
+        match (n.inputs().len(), n.input(0), n.outputs().first()) {
+            (1, Some(x), Some(own)) if g.desc(x).is_some_and(|d| same_desc(d, own)) => r.bypass(n, x),
+            (1, ..) => cx.refuse(n.name(), "its input has another type or shape"),
+            (k, ..) => cx.refuse(n.name(), format!("it adds {k} inputs")),
         }
-        Ok(r.finish(cx))
+        Ok(())
     }
 }

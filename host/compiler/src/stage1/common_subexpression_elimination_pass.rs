@@ -41,6 +41,12 @@ impl GraphPass for CommonSubexpressionEliminationPass {
     fn effect(&self) -> &'static str {
         "equal nodes over equal inputs -> one"
     }
+    fn needs(&self) -> &'static str {
+        "type, attributes, inputs and output descriptors are equal"
+    }
+    fn keeps(&self) -> &'static str {
+        "the first of them, with its name; control followers of the second follow the first"
+    }
     fn run(&self, cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> {
         let g = &model.graphs()[gi];
         let mut r = Rewriter::new(g);

@@ -59,6 +59,12 @@ impl GraphPass for ConstantFuseSamePass {
     fn effect(&self) -> &'static str {
         "equal constants up to 64 KiB -> one"
     }
+    fn needs(&self) -> &'static str {
+        "type, shape, format and bytes are equal; the first handles constants up to 64 KiB, the second all"
+    }
+    fn keeps(&self) -> &'static str {
+        "the first of them, with its name"
+    }
     fn run(&self, cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> {
         Ok(fuse(cx, model, gi, SMALL))
     }
@@ -73,6 +79,12 @@ impl GraphPass for RemoveSameConstPass {
     }
     fn effect(&self) -> &'static str {
         "equal constants of any size -> one"
+    }
+    fn needs(&self) -> &'static str {
+        "type, shape, format and bytes are equal; the first handles constants up to 64 KiB, the second all"
+    }
+    fn keeps(&self) -> &'static str {
+        "the first of them, with its name"
     }
     fn run(&self, cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> {
         Ok(fuse(cx, model, gi, u64::MAX))

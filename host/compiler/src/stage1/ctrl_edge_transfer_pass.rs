@@ -23,6 +23,12 @@ impl GraphPass for CtrlEdgeTransferPass {
     fn effect(&self) -> &'static str {
         "control edges into a constant -> into its readers"
     }
+    fn needs(&self) -> &'static str {
+        "the graph's shapes are all known (a constant is then in memory from the start)"
+    }
+    fn keeps(&self) -> &'static str {
+        "the order of all nodes that have a task"
+    }
     fn run(&self, cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> {
         let g = &model.graphs()[gi];
         let mut held = g.nodes().filter(|n| n.is_const() && !n.controls().is_empty()).peekable();

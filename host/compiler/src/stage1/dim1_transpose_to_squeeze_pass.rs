@@ -8,7 +8,7 @@
 //! Source: 003 §2.2, facts 4.4 (1_2, 17). Cost: each node once.
 use super::permute_pass::permutation;
 use crate::error::Result;
-use crate::pass::{GraphPass, PassContext, PassLevel, Rewriter};
+use crate::pass::{NodePass, PassContext, PassLevel, Rewriter};
 use ge_ir::{Graph, Key, Model, Node, Shape, TensorDesc};
 use ge_plugin_api::abi::RVec;
 use ge_plugin_api::patch::Edit;
@@ -47,7 +47,7 @@ fn matches(g: &Graph, n: &Node) -> Result<Match, &'static str> {
     Ok(Match { squeezed, middle: TensorDesc::new(x.dtype, Shape::of(&rest)), unsqueezed })
 }
 
-impl GraphPass for Dim1TransposeToSqueezePass {
+impl NodePass for Dim1TransposeToSqueezePass {
     fn name(&self) -> &'static str {
         "Dim1TransposeToSqueezePass"
     }
@@ -57,28 +57,33 @@ impl GraphPass for Dim1TransposeToSqueezePass {
     fn effect(&self) -> &'static str {
         "`Transpose` that moves only axes of size 1 -> `Unsqueeze(Squeeze(x))`"
     }
-    fn run(&self, cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> {
+    fn needs(&self) -> &'static str {
+        "the permutation and all sizes are known, and axes of other sizes keep their order"
+    }
+    fn keeps(&self) -> &'static str {
+        "the transpose's name on the node that gives its output; graph outputs"
+    }
+    fn ops(&self) -> &'static [&'static str] {
+        &["Transpose", "TransposeD"]
+    }
+    fn visit(&self, cx: &mut PassContext<'_>, model: &Model, gi: usize, n: &Node, r: &mut Rewriter<'_>) -> Result<()> {
         let g = &model.graphs()[gi];
-        let mut r = Rewriter::new(g);
-        for n in g.nodes().filter(|n| matches!(n.op(), "Transpose" | "TransposeD")) {
-            cx.visits += 1;
-            let Some(x) = n.input(0) else { continue };
-            match matches(g, n) {
-                Ok(m) => {
-                    let mut attrs = AttrMap::default();
-                    attrs.set("axis", m.squeezed);
-                    let name = format!("{}_squeeze", n.name());
-                    let s = r.patch.add("Squeeze", &name, &[x], vec![m.middle], attrs);
-                    r.patch.push(Edit::SetOp(n.id(), Key::new("Unsqueeze")));
-                    r.patch.push(Edit::SetInputs(n.id(), RVec::from(vec![ge_ir::ValueRef::new(s, 0)])));
-                    r.patch.push(Edit::RemoveAttr(n.id(), Key::new("perm")));
-                    let axes = Attr { key: Key::new("axes"), value: AttrValue::from(m.unsqueezed) };
-                    r.patch.push(Edit::SetAttr(n.id(), axes));
-                    r.count();
-                }
-                Err(why) => cx.refuse(n.name(), why),
+        let Some(x) = n.input(0) else { return Ok(()) };
+        match matches(g, n) {
+            Ok(m) => {
+                let mut attrs = AttrMap::default();
+                attrs.set("axis", m.squeezed);
+                let name = format!("{}_squeeze", n.name());
+                let s = r.patch.add("Squeeze", &name, &[x], vec![m.middle], attrs);
+                r.patch.push(Edit::SetOp(n.id(), Key::new("Unsqueeze")));
+                r.patch.push(Edit::SetInputs(n.id(), RVec::from(vec![ge_ir::ValueRef::new(s, 0)])));
+                r.patch.push(Edit::RemoveAttr(n.id(), Key::new("perm")));
+                let axes = Attr { key: Key::new("axes"), value: AttrValue::from(m.unsqueezed) };
+                r.patch.push(Edit::SetAttr(n.id(), axes));
+                r.count();
             }
+            Err(why) => cx.refuse(n.name(), why),
         }
-        Ok(r.finish(cx))
+        Ok(())
     }
 }

@@ -7,9 +7,8 @@
 //! Source: 003 §2.2, facts 4.4. Cost: each node once.
 use crate::error::Result;
 use crate::pass::rewriter::same_desc;
-use crate::pass::{GraphPass, PassContext, PassLevel, Rewriter};
+use crate::pass::{NodePass, PassContext, PassLevel, Rewriter};
 use ge_ir::{Graph, Model, Node, ValueRef};
-use ge_plugin_api::patch::Edit;
 
 /// See the module.
 pub struct IdentityPass;
@@ -31,7 +30,7 @@ fn matches(g: &Graph, n: &Node, gi: usize) -> Result<ValueRef, &'static str> {
     }
 }
 
-impl GraphPass for IdentityPass {
+impl NodePass for IdentityPass {
     fn name(&self) -> &'static str {
         "IdentityPass"
     }
@@ -41,16 +40,21 @@ impl GraphPass for IdentityPass {
     fn effect(&self) -> &'static str {
         "`Identity(x)` -> `x`"
     }
-    fn run(&self, cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> {
+    fn needs(&self) -> &'static str {
+        "the node is an `Identity` with one input of the same type and shape, and no control edge"
+    }
+    fn keeps(&self) -> &'static str {
+        "names of graph outputs, which stand at `NetOutput`"
+    }
+    fn ops(&self) -> &'static [&'static str] {
+        &["Identity"]
+    }
+    fn visit(&self, cx: &mut PassContext<'_>, model: &Model, gi: usize, n: &Node, r: &mut Rewriter<'_>) -> Result<()> {
         let g = &model.graphs()[gi];
-        let mut r = Rewriter::new(g);
-        for n in g.nodes().filter(|n| n.op() == "Identity") {
-            cx.visits += 1;
-            match matches(g, n, gi) {
-                Ok(x) => r.bypass(n, x),
-                Err(why) => cx.refuse(n.name(), why),
-            }
+        match matches(g, n, gi) {
+            Ok(x) => r.bypass(n, x),
+            Err(why) => cx.refuse(n.name(), why),
         }
-        Ok(r.finish(cx))
+        Ok(())
     }
 }

@@ -48,6 +48,12 @@ impl GraphPass for PermutePass {
     fn effect(&self) -> &'static str {
         "`Transpose(Transpose(x))` -> one `TransposeD(x)`, or `x`"
     }
+    fn needs(&self) -> &'static str {
+        "both permutations are known"
+    }
+    fn keeps(&self) -> &'static str {
+        "the first transpose where others read it (`PrunePass` takes it otherwise); names; control edges"
+    }
     fn run(&self, cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> {
         let g = &model.graphs()[gi];
         let mut r = Rewriter::new(g);

@@ -26,6 +26,12 @@ impl GraphPass for PrunePass {
     fn effect(&self) -> &'static str {
         "nodes that lead to no output -> nothing"
     }
+    fn needs(&self) -> &'static str {
+        "no path of data or control edges leads from the node to `NetOutput`"
+    }
+    fn keeps(&self) -> &'static str {
+        "inputs (`Data`, `RefData`, `AippData`), and nodes that act beyond their outputs (stateful, communication) with all that they need"
+    }
     fn switch(&self) -> Option<&'static str> {
         Some("ge.oo.deadCodeElimination")
     }

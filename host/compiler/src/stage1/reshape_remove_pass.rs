@@ -8,36 +8,29 @@
 //! Source: 003 §2.2, facts 4.3 and 4.4 (1_2, 8). Cost: each node once.
 use crate::error::Result;
 use crate::pass::rewriter::same_desc;
-use crate::pass::{GraphPass, PassContext, PassLevel, Rewriter};
-use ge_ir::Model;
+use crate::pass::{NodePass, PassContext, PassLevel, Rewriter};
+use ge_ir::{Model, Node};
 use ge_plugin_api::ops::flags;
-use ge_plugin_api::patch::Edit;
 
 /// `Reshape` alone, right after inference.
 pub struct NoUseReshapeRemovePass;
 /// Every view, after formats are settled.
 pub struct ReshapeRemovePass;
 
-fn remove(cx: &mut PassContext<'_>, model: &Model, gi: usize, any_view: bool) -> Vec<Edit> {
+fn remove(cx: &mut PassContext<'_>, model: &Model, gi: usize, n: &Node, r: &mut Rewriter<'_>) {
     let g = &model.graphs()[gi];
-    let mut r = Rewriter::new(g);
-    for n in g.nodes() {
-        let view = n.op() == "Reshape" || (any_view && cx.op_flags(n) & flags::VIEW != 0);
-        if !view || n.op() == "Identity" || n.outputs().len() != 1 {
-            continue;
-        }
-        cx.visits += 1;
-        let Some(x) = n.input(0) else { continue };
-        match g.desc(x) {
-            Some(d) if same_desc(d, &n.outputs()[0]) => r.bypass(n, x),
-            Some(d) => cx.refuse(n.name(), format!("it changes {} to {}", d.shape, n.outputs()[0].shape)),
-            None => {}
-        }
+    if n.outputs().len() != 1 {
+        return;
     }
-    r.finish(cx)
+    let Some(x) = n.input(0) else { return };
+    match g.desc(x) {
+        Some(d) if same_desc(d, &n.outputs()[0]) => r.bypass(n, x),
+        Some(d) => cx.refuse(n.name(), format!("it changes {} to {}", d.shape, n.outputs()[0].shape)),
+        None => {}
+    }
 }
 
-impl GraphPass for NoUseReshapeRemovePass {
+impl NodePass for NoUseReshapeRemovePass {
     fn name(&self) -> &'static str {
         "NoUseReshapeRemovePass"
     }
@@ -47,12 +40,22 @@ impl GraphPass for NoUseReshapeRemovePass {
     fn effect(&self) -> &'static str {
         "`Reshape` to the same shape -> `x`"
     }
-    fn run(&self, cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> {
-        Ok(remove(cx, model, gi, false))
+    fn needs(&self) -> &'static str {
+        "input and output have one type, shape and format, all sizes known"
+    }
+    fn keeps(&self) -> &'static str {
+        "the order of control edges; graph outputs"
+    }
+    fn ops(&self) -> &'static [&'static str] {
+        &["Reshape"]
+    }
+    fn visit(&self, cx: &mut PassContext<'_>, model: &Model, gi: usize, n: &Node, r: &mut Rewriter<'_>) -> Result<()> {
+        remove(cx, model, gi, n, r);
+        Ok(())
     }
 }
 
-impl GraphPass for ReshapeRemovePass {
+impl NodePass for ReshapeRemovePass {
     fn name(&self) -> &'static str {
         "ReshapeRemovePass"
     }
@@ -62,7 +65,19 @@ impl GraphPass for ReshapeRemovePass {
     fn effect(&self) -> &'static str {
         "any view to the same shape -> `x`"
     }
-    fn run(&self, cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> {
-        Ok(remove(cx, model, gi, true))
+    fn needs(&self) -> &'static str {
+        "input and output have one type, shape and format, all sizes known"
+    }
+    fn keeps(&self) -> &'static str {
+        "the order of control edges; graph outputs; `Identity`, which has passes of its own"
+    }
+    fn ops(&self) -> &'static [&'static str] {
+        &[]
+    }
+    fn visit(&self, cx: &mut PassContext<'_>, model: &Model, gi: usize, n: &Node, r: &mut Rewriter<'_>) -> Result<()> {
+        if n.op() != "Identity" && cx.op_flags(n) & flags::VIEW != 0 {
+            remove(cx, model, gi, n, r);
+        }
+        Ok(())
     }
 }

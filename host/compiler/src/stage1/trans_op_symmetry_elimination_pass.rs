@@ -7,14 +7,13 @@
 //! Source: 003 §2.2, facts 4.4 (1_2, 9). Cost: each node once; chains in one walk.
 use crate::error::Result;
 use crate::pass::rewriter::same_desc;
-use crate::pass::{GraphPass, PassContext, PassLevel, Rewriter};
-use ge_ir::Model;
-use ge_plugin_api::patch::Edit;
+use crate::pass::{NodePass, PassContext, PassLevel, Rewriter};
+use ge_ir::{Model, Node};
 
 /// See the module.
 pub struct TransOpSymmetryEliminationPass;
 
-impl GraphPass for TransOpSymmetryEliminationPass {
+impl NodePass for TransOpSymmetryEliminationPass {
     fn name(&self) -> &'static str {
         "TransOpSymmetryEliminationPass"
     }
@@ -24,22 +23,27 @@ impl GraphPass for TransOpSymmetryEliminationPass {
     fn effect(&self) -> &'static str {
         "`TransData(TransData(x))` back to the start -> `x`"
     }
-    fn run(&self, cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> {
+    fn needs(&self) -> &'static str {
+        "the second gives the type, format and shape that the first started from"
+    }
+    fn keeps(&self) -> &'static str {
+        "the first where others read it; the order of control edges"
+    }
+    fn ops(&self) -> &'static [&'static str] {
+        &["TransData"]
+    }
+    fn visit(&self, cx: &mut PassContext<'_>, model: &Model, gi: usize, n: &Node, r: &mut Rewriter<'_>) -> Result<()> {
         let g = &model.graphs()[gi];
-        let mut r = Rewriter::new(g);
-        for n in g.nodes().filter(|n| n.op() == "TransData") {
-            cx.visits += 1;
-            let Some(first) = r.producer(n, 0).filter(|f| f.op() == "TransData") else {
-                cx.refuse(n.name(), "it reads no TransData");
-                continue;
-            };
-            let (Some(x), Some(own)) = (r.input(first, 0), n.outputs().first()) else { continue };
-            if g.desc(x).is_some_and(|d| same_desc(d, own)) {
-                r.bypass(n, x);
-            } else {
-                cx.refuse(n.name(), "it does not go back to where the first started");
-            }
+        let Some(first) = r.producer(n, 0).filter(|f| f.op() == "TransData") else {
+            cx.refuse(n.name(), "it reads no TransData");
+            return Ok(());
+        };
+        let (Some(x), Some(own)) = (r.input(first, 0), n.outputs().first()) else { return Ok(()) };
+        if g.desc(x).is_some_and(|d| same_desc(d, own)) {
+            r.bypass(n, x);
+        } else {
+            cx.refuse(n.name(), "it does not go back to where the first started");
         }
-        Ok(r.finish(cx))
+        Ok(())
     }
 }

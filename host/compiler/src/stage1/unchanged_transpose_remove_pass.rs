@@ -8,14 +8,13 @@
 use super::permute_pass::permutation;
 use crate::error::Result;
 use crate::pass::rewriter::same_desc;
-use crate::pass::{GraphPass, PassContext, PassLevel, Rewriter};
-use ge_ir::Model;
-use ge_plugin_api::patch::Edit;
+use crate::pass::{NodePass, PassContext, PassLevel, Rewriter};
+use ge_ir::{Model, Node};
 
 /// See the module.
 pub struct UnchangedTransposeRemovePass;
 
-impl GraphPass for UnchangedTransposeRemovePass {
+impl NodePass for UnchangedTransposeRemovePass {
     fn name(&self) -> &'static str {
         "UnchangedTransposeRemovePass"
     }
@@ -25,21 +24,24 @@ impl GraphPass for UnchangedTransposeRemovePass {
     fn effect(&self) -> &'static str {
         "`Transpose` that moves no axis -> `x`"
     }
-    fn run(&self, cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> {
+    fn needs(&self) -> &'static str {
+        "the permutation is known and is the identity"
+    }
+    fn keeps(&self) -> &'static str {
+        "the order of control edges; graph outputs"
+    }
+    fn ops(&self) -> &'static [&'static str] {
+        &["Transpose", "TransposeD"]
+    }
+    fn visit(&self, cx: &mut PassContext<'_>, model: &Model, gi: usize, n: &Node, r: &mut Rewriter<'_>) -> Result<()> {
         let g = &model.graphs()[gi];
-        let mut r = Rewriter::new(g);
-        for n in g.nodes().filter(|n| matches!(n.op(), "Transpose" | "TransposeD")) {
-            cx.visits += 1;
-            let (Some(x), Some(own)) = (n.input(0), n.outputs().first()) else { continue };
-            match permutation(g, n) {
-                None => cx.refuse(n.name(), "its permutation is computed"),
-                Some(p) if p.iter().enumerate().any(|(i, a)| i != *a) => cx.refuse(n.name(), "it moves an axis"),
-                Some(_) if !g.desc(x).is_some_and(|d| same_desc(d, own)) => {
-                    cx.refuse(n.name(), "its shape is not known")
-                }
-                Some(_) => r.bypass(n, x),
-            }
+        let (Some(x), Some(own)) = (n.input(0), n.outputs().first()) else { return Ok(()) };
+        match permutation(g, n) {
+            None => cx.refuse(n.name(), "its permutation is computed"),
+            Some(p) if p.iter().enumerate().any(|(i, a)| i != *a) => cx.refuse(n.name(), "it moves an axis"),
+            Some(_) if !g.desc(x).is_some_and(|d| same_desc(d, own)) => cx.refuse(n.name(), "its shape is not known"),
+            Some(_) => r.bypass(n, x),
         }
-        Ok(r.finish(cx))
+        Ok(())
     }
 }

@@ -6,14 +6,14 @@
 //! Keeps: everything else; a constant left without readers goes with `PrunePass`.
 //! Source: 003 §2.2, facts 4.4 (1_2, 16). Cost: each control edge of a constant once.
 use crate::error::Result;
-use crate::pass::{GraphPass, PassContext, PassLevel, Rewriter};
-use ge_ir::Model;
+use crate::pass::{NodePass, PassContext, PassLevel, Rewriter};
+use ge_ir::{Model, Node};
 use ge_plugin_api::patch::Edit;
 
 /// See the module.
 pub struct UselessControlOutRemovePass;
 
-impl GraphPass for UselessControlOutRemovePass {
+impl NodePass for UselessControlOutRemovePass {
     fn name(&self) -> &'static str {
         "UselessControlOutRemovePass"
     }
@@ -23,20 +23,24 @@ impl GraphPass for UselessControlOutRemovePass {
     fn effect(&self) -> &'static str {
         "control edges out of constants -> nothing"
     }
-    fn run(&self, cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> {
-        let g = &model.graphs()[gi];
-        let mut r = Rewriter::new(g);
-        for n in g.nodes().filter(|n| n.is_const() && !n.control_users().is_empty()) {
-            cx.visits += 1;
-            if !n.controls().is_empty() {
-                cx.refuse(n.name(), "it waits for others by control edges itself");
-                continue;
-            }
-            for u in n.control_users() {
-                r.patch.push(Edit::RemoveControl(n.id(), *u));
-                r.count();
-            }
+    fn needs(&self) -> &'static str {
+        "the constant itself waits for nothing"
+    }
+    fn keeps(&self) -> &'static str {
+        "everything else; a constant left without readers goes with `PrunePass`"
+    }
+    fn ops(&self) -> &'static [&'static str] {
+        &["Const", "Constant"]
+    }
+    fn visit(&self, cx: &mut PassContext<'_>, _: &Model, _: usize, n: &Node, r: &mut Rewriter<'_>) -> Result<()> {
+        if !n.controls().is_empty() {
+            cx.refuse(n.name(), "it waits for others by control edges itself");
+            return Ok(());
         }
-        Ok(r.finish(cx))
+        for u in n.control_users() {
+            r.patch.push(Edit::RemoveControl(n.id(), *u));
+            r.count();
+        }
+        Ok(())
     }
 }

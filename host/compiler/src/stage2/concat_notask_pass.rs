@@ -43,6 +43,12 @@ impl GraphPass for ConcatNotaskPass {
     fn effect(&self) -> &'static str {
         "`ConcatD` of inputs that can lie one behind the other -> the same without a task"
     }
+    fn needs(&self) -> &'static str {
+        "all conditions of document 000, 2.3 hold"
+    }
+    fn keeps(&self) -> &'static str {
+        "the node, so that its value is still dumped and compared (000, 7.1)"
+    }
     fn run(&self, cx: &mut PassContext<'_>, model: &Model, gi: usize) -> CompileResult<Vec<Edit>> {
         Ok(run(self, cx, model, gi))
     }

@@ -1,7 +1,14 @@
 //! Stage 2. in: the placed, merged graph, out: the same, stable, with operators without a task marked (facts 4.2, 4.5).
+pub mod assign_remove_pass;
 pub mod concat_notask_pass;
+pub mod hccl_continuous_memcpy_pass;
+pub mod inner_identity_delete_pass;
+pub mod link_gen_mask_nodes_pass;
 pub mod notask;
 pub mod pack_notask_pass;
+pub mod parallel_group_pass;
+pub mod ref_identity_delete_op_pass;
+pub mod tensor_move_delete_pass;
 
 use crate::error::Result;
 use crate::pass::{PassManager, Records, hooks};
@@ -13,6 +20,7 @@ pub fn run(model: &mut Model, passes: &PassManager<'_>, records: &mut Records) -
     hooks::engines(passes, "stage2", Hook::WHOLE_GRAPH, model, records)?;
     passes.stage("stage2", model, records)?;
     hooks::engines(passes, "stage2", Hook::GRAPH_BEFORE_BUILD, model, records)?;
+    passes.part("stage2", 1, model, records)?;
     model.compact();
     Ok(())
 }

@@ -54,6 +54,12 @@ impl GraphPass for PackNotaskPass {
     fn effect(&self) -> &'static str {
         "`Pack` of inputs that can lie one behind the other -> the same without a task"
     }
+    fn needs(&self) -> &'static str {
+        "the conditions of `ConcatNotaskPass`, and all sizes before the new axis are 1"
+    }
+    fn keeps(&self) -> &'static str {
+        "the node, so that its value is still dumped and compared"
+    }
     fn run(&self, cx: &mut PassContext<'_>, model: &Model, gi: usize) -> CompileResult<Vec<Edit>> {
         Ok(run(self, cx, model, gi))
     }

@@ -103,6 +103,26 @@ pub struct Applied {
     pub touched: Vec<(usize, NodeId)>,
 }
 
+/// Small patches applied one after the other ([`Model::apply_in`]): what they have left to do at the end.
+#[derive(Default)]
+pub struct EditSession {
+    /// Graphs whose order is to be made anew.
+    structure: Vec<usize>,
+    /// Names of the model's nodes, gathered when the first new node asks for them.
+    taken: Option<HashSet<String>>,
+}
+
+impl EditSession {
+    /// Forgets the names of the model: to be told after edits outside of the session that name nodes.
+    pub fn forget_names(&mut self) {
+        self.taken = None;
+    }
+    /// Whether a patch has changed the structure of a graph.
+    pub fn changed(&self) -> bool {
+        !self.structure.is_empty()
+    }
+}
+
 /// A removed node and who read it when it went.
 struct Removed {
     graph: usize,
@@ -114,6 +134,8 @@ struct Removed {
 /// Old state of what the patch touches, to go back to.
 #[derive(Default)]
 struct Journal {
+    /// Nothing is kept: the patch cannot be undone (sessions).
+    forget: bool,
     nodes: HashMap<(usize, NodeId), Option<Node>>,
     touched: Vec<(usize, NodeId)>,
     lens: BTreeMap<usize, (usize, usize)>,
@@ -128,7 +150,10 @@ impl Model {
     pub fn apply(&mut self, graph: usize, edits: Vec<Edit>) -> Result<Applied, EditError> {
         let mut j = Journal { graphs: self.graphs.len(), ..Journal::default() };
         let mut done = Applied { edits: edits.len(), ..Applied::default() };
-        match self.run_edits(graph, edits, &mut j, &mut done) {
+        let mut open = EditSession::default();
+        let ended =
+            self.run_edits(graph, edits, &mut j, &mut done, &mut open).and_then(|()| self.reorder_all(&open, &mut j));
+        match ended {
             Ok(()) => {
                 done.touched = std::mem::take(&mut j.touched);
                 Ok(done)
@@ -138,6 +163,42 @@ impl Model {
                 Err(e)
             }
         }
+    }
+
+    /// Applies a small patch of a session: it costs what it touches, and no more. The order of the graphs is right again after
+    /// [`Model::close`], and cycles are found there. On error the model is void.
+    pub fn apply_in(
+        &mut self,
+        session: &mut EditSession,
+        graph: usize,
+        edits: Vec<Edit>,
+    ) -> Result<Applied, EditError> {
+        let mut j = Journal { forget: true, graphs: self.graphs.len(), ..Journal::default() };
+        let mut done = Applied { edits: edits.len(), ..Applied::default() };
+        self.run_edits(graph, edits, &mut j, &mut done, session)?;
+        done.touched = j.touched;
+        done.touched.sort_unstable();
+        done.touched.dedup();
+        Ok(done)
+    }
+
+    /// Ends a session: every graph that it changed is in order again. Errors: a patch of the session has made a cycle.
+    pub fn close(&mut self, session: EditSession) -> Result<(), EditError> {
+        self.reorder_all(&session, &mut Journal { forget: true, ..Journal::default() })
+    }
+
+    fn reorder_all(&mut self, session: &EditSession, j: &mut Journal) -> Result<(), EditError> {
+        for &g in &session.structure {
+            let Some(graph) = self.graphs.get_mut(g) else { continue };
+            if !j.forget {
+                j.orders.push((g, graph.order.clone()));
+            }
+            if let Err(cycle) = graph.reorder() {
+                let nodes = cycle.iter().filter_map(|id| graph.get(*id)).map(|n| n.name.clone()).take(20).collect();
+                return Err(EditError::Cycle { graph: graph.name.clone(), nodes });
+            }
+        }
+        Ok(())
     }
 
     fn roll_back(&mut self, j: Journal) {
@@ -178,12 +239,12 @@ impl Model {
         edits: Vec<Edit>,
         j: &mut Journal,
         done: &mut Applied,
+        open: &mut EditSession,
     ) -> Result<(), EditError> {
         let mut gi = graph;
-        let mut structure: Vec<usize> = Vec::new();
+        let EditSession { structure, taken } = open;
         let mut removed: Vec<Removed> = Vec::new();
         let mut shrunk: Vec<(usize, NodeId)> = Vec::new();
-        let mut taken: Option<HashSet<String>> = None;
         for e in edits {
             if let Edit::InGraph(name) = &e {
                 gi = match self.graph_index(name) {
@@ -211,6 +272,8 @@ impl Model {
                 }
                 let g = self.graphs.remove(at);
                 j.removed_graphs.push((at, g));
+                structure.retain(|s| *s != at);
+                structure.iter_mut().filter(|s| **s > at).for_each(|s| *s -= 1);
                 if gi >= at {
                     gi = 0;
                 }
@@ -238,15 +301,21 @@ impl Model {
                     done.added.push((gi, id));
                 }
                 Edit::RemoveNode(id) => {
-                    removed.push(self.remove_node(gi, id, j)?);
+                    let gone = self.remove_node(gi, id, j)?;
+                    if let Some(t) = taken.as_mut() {
+                        t.remove(&gone.name);
+                    }
+                    removed.push(gone);
                     done.removed += 1;
                 }
                 Edit::SetOp(id, op) => self.touch(gi, id, j)?.op = op,
                 Edit::SetName(id, name) => {
+                    let n = self.touch(gi, id, j)?;
                     if let Some(t) = taken.as_mut() {
+                        t.remove(&n.name);
                         t.insert(name.to_string());
                     }
-                    self.touch(gi, id, j)?.name = name.into();
+                    n.name = name.into();
                 }
                 Edit::SetInput(id, i, v) => self.set_input(gi, id, i, v, j)?,
                 Edit::SetInputs(id, v) => self.set_inputs(gi, id, v.into(), j)?,
@@ -346,14 +415,6 @@ impl Model {
                 return Err(EditError::Graph { graph: removed.name.clone(), reason: format!("`{}` names it", n.name) });
             }
         }
-        for g in structure {
-            let Some(graph) = self.graphs.get_mut(g) else { continue };
-            j.orders.push((g, graph.order.clone()));
-            if let Err(cycle) = graph.reorder() {
-                let nodes = cycle.iter().filter_map(|id| graph.get(*id)).map(|n| n.name.clone()).take(20).collect();
-                return Err(EditError::Cycle { graph: graph.name.clone(), nodes });
-            }
-        }
         Ok(())
     }
 
@@ -382,7 +443,11 @@ impl Model {
         let Some(n) = n else {
             return Err(EditError::NoNode { graph: name.clone(), id });
         };
-        if let std::collections::hash_map::Entry::Vacant(e) = j.nodes.entry((gi, id)) {
+        if j.forget {
+            if j.touched.last() != Some(&(gi, id)) {
+                j.touched.push((gi, id));
+            }
+        } else if let std::collections::hash_map::Entry::Vacant(e) = j.nodes.entry((gi, id)) {
             e.insert(Some(n.clone()));
             j.touched.push((gi, id));
         }

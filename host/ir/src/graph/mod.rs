@@ -9,7 +9,7 @@ mod visit;
 mod tests;
 
 pub use bulk::Loose;
-pub use edit::EditError;
+pub use edit::{EditError, EditSession};
 pub use equal::{same_attrs, same_value};
 pub use side::NodeMap;
 pub use visit::NodeSet;
@@ -263,6 +263,14 @@ impl Model {
     /// All graphs, to write decisions into.
     pub fn graphs_mut(&mut self) -> &mut [Graph] {
         &mut self.graphs
+    }
+    /// Keeps the graphs whose entry is true (the root in any case); who names the others is the caller's care.
+    pub fn retain_graphs(&mut self, keep: &[bool]) {
+        let mut at = 0;
+        self.graphs.retain(|_| {
+            at += 1;
+            at == 1 || keep.get(at - 1).copied().unwrap_or(true)
+        });
     }
     /// Position of a graph by name.
     pub fn graph_index(&self, name: &str) -> Option<usize> {

@@ -1,0 +1,110 @@
+//! `node_pass!` and `graph_pass!`: a pass declared in one place: name, level, operator types, effect, what it needs and keeps, and
+//! the function that does it.
+use ge_ir::{Graph, Model, Node, TensorDesc};
+
+/// A node under a pass, and where it stands.
+pub struct At<'m> {
+    /// The model.
+    pub model: &'m Model,
+    /// Index of the node's graph.
+    pub gi: usize,
+    /// The node's graph.
+    pub g: &'m Graph,
+    /// The node.
+    pub n: &'m Node,
+}
+
+impl<'m> At<'m> {
+    /// Descriptor of an input.
+    pub fn input_desc(&self, i: usize) -> Option<&'m TensorDesc> {
+        self.g.input_desc(self.n, i)
+    }
+    /// The node that gives an input.
+    pub fn producer(&self, i: usize) -> Option<&'m Node> {
+        self.g.producer(self.n, i)
+    }
+}
+
+/// `node_pass!(Name, Level, ["Op"], "before -> after", needs "...", keeps "...", function[, switch "option"])`: the function is
+/// `fn(&mut PassContext, &At, &mut Rewriter) -> Result<()>`.
+macro_rules! node_pass {
+    ($name:ident, $level:ident, [$($op:literal),* $(,)?], $effect:literal, needs $needs:literal, keeps $keeps:literal,
+     $visit:ident $(, switch $switch:literal)? $(,)?) => {
+        /// See the module.
+        pub struct $name;
+        impl $crate::pass::NodePass for $name {
+            fn name(&self) -> &'static str {
+                stringify!($name)
+            }
+            fn level(&self) -> $crate::pass::PassLevel {
+                $crate::pass::PassLevel::$level
+            }
+            fn effect(&self) -> &'static str {
+                $effect
+            }
+            fn needs(&self) -> &'static str {
+                $needs
+            }
+            fn keeps(&self) -> &'static str {
+                $keeps
+            }
+            $(fn switch(&self) -> Option<&'static str> {
+                Some($switch)
+            })?
+            fn ops(&self) -> &'static [&'static str] {
+                &[$($op),*]
+            }
+            fn visit(
+                &self,
+                cx: &mut $crate::pass::PassContext<'_>,
+                model: &ge_ir::Model,
+                gi: usize,
+                n: &ge_ir::Node,
+                r: &mut $crate::pass::Rewriter<'_>,
+            ) -> $crate::error::Result<()> {
+                $visit(cx, &$crate::pass::declare::At { model, gi, g: &model.graphs()[gi], n }, r)
+            }
+        }
+    };
+}
+
+/// `graph_pass!(Name, Level, "before -> after", needs "...", keeps "...", function[, switch "option"])`: the function is
+/// `fn(&mut PassContext, &Model, usize) -> Result<Vec<Edit>>`.
+macro_rules! graph_pass {
+    ($name:ident, $level:ident, $effect:literal, needs $needs:literal, keeps $keeps:literal,
+     $run:ident $(, switch $switch:literal)? $(,)?) => {
+        /// See the module.
+        pub struct $name;
+        impl $crate::pass::GraphPass for $name {
+            fn name(&self) -> &'static str {
+                stringify!($name)
+            }
+            fn level(&self) -> $crate::pass::PassLevel {
+                $crate::pass::PassLevel::$level
+            }
+            fn effect(&self) -> &'static str {
+                $effect
+            }
+            fn needs(&self) -> &'static str {
+                $needs
+            }
+            fn keeps(&self) -> &'static str {
+                $keeps
+            }
+            $(fn switch(&self) -> Option<&'static str> {
+                Some($switch)
+            })?
+            fn run(
+                &self,
+                cx: &mut $crate::pass::PassContext<'_>,
+                model: &ge_ir::Model,
+                gi: usize,
+            ) -> $crate::error::Result<Vec<ge_plugin_api::patch::Edit>> {
+                $run(cx, model, gi)
+            }
+        }
+    };
+}
+
+pub(crate) use graph_pass;
+pub(crate) use node_pass;

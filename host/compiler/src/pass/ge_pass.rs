@@ -1,0 +1,175 @@
+//! `GEPass`: runs a group of node passes over each graph; what they change is looked at again (003 §2.1, facts 4.1).
+//!
+//! Nodes are visited in topological order, those with more than 1,000 inputs last; at each node all passes of the group in their
+//! order, each on the graph as the one before it left it. Nodes that a patch adds are visited at once (immediate re-pass); visited
+//! nodes that a patch touches are visited again in the next round (re-pass). No more than ten visits a node on average.
+use super::{NodePass, PassContext, PassManager, PassRecord, Records, Rewriter};
+use crate::error::{CompileError, Result};
+use ge_ir::{EditSession, Key, Model, NodeId};
+use std::collections::{HashMap, VecDeque};
+use std::time::Instant;
+
+/// Most visits for each node of a graph.
+const VISITS: usize = 10;
+/// A node with more inputs than this waits for all others.
+const WIDE: usize = 1000;
+
+/// A group of node passes and what they leave for the records.
+pub struct GEPass<'a> {
+    manager: &'a PassManager<'a>,
+    stage: &'static str,
+    passes: Vec<&'static dyn NodePass>,
+    table: HashMap<Key, Vec<usize>>,
+    any: Vec<usize>,
+    cx: Vec<PassContext<'a>>,
+    nanos: Vec<u64>,
+}
+
+/// What came of a node's visit.
+#[derive(Default)]
+pub struct Visit {
+    /// Nodes that patches added, in order.
+    pub added: Vec<(usize, NodeId)>,
+    /// Nodes that patches touched, and those that passes asked for.
+    pub touched: Vec<NodeId>,
+    /// Whether anything was changed.
+    pub changed: bool,
+}
+
+impl<'a> GEPass<'a> {
+    /// A group.
+    pub fn new(manager: &'a PassManager<'a>, stage: &'static str, passes: Vec<&'static dyn NodePass>) -> GEPass<'a> {
+        let mut table: HashMap<Key, Vec<usize>> = HashMap::new();
+        // A pass for all types stands in every list, so that the order of the group holds.
+        let any: Vec<usize> = (0..passes.len()).filter(|k| passes[*k].ops().is_empty()).collect();
+        for p in &passes {
+            for op in p.ops() {
+                table.entry(Key::new(op)).or_insert_with(|| {
+                    (0..passes.len()).filter(|k| passes[*k].ops().is_empty() || passes[*k].ops().contains(op)).collect()
+                });
+            }
+        }
+        let cx = passes.iter().map(|_| PassContext::new(manager.toolbox(), manager.options())).collect();
+        let nanos = vec![0; passes.len()];
+        GEPass { manager, stage, passes, table, any, cx, nanos }
+    }
+
+    /// Whether a pass of the group looks at nodes of a type.
+    pub fn looks_at(&self, op: Key) -> bool {
+        !self.any.is_empty() || self.table.contains_key(&op)
+    }
+
+    /// Runs the group over every graph.
+    pub fn run(mut self, model: &mut Model, records: &mut Records) -> Result<()> {
+        let mut session = EditSession::default();
+        let mut gi = 0;
+        while gi < model.graphs().len() {
+            self.graph(&mut session, model, gi)?;
+            gi += 1;
+        }
+        let changed = session.changed();
+        model.close(session).map_err(|e| CompileError::internal(self.stage, e.to_string()))?;
+        let names: Vec<&str> = self.passes.iter().map(|p| p.name()).collect();
+        let (stage, manager) = (self.stage, self.manager);
+        self.record(records);
+        if changed { manager.check(&format!("{} ({stage})", names.join(", ")), model) } else { Ok(()) }
+    }
+
+    fn graph(&mut self, session: &mut EditSession, model: &mut Model, gi: usize) -> Result<()> {
+        let g = &model.graphs()[gi];
+        let (wide, plain): (Vec<NodeId>, Vec<NodeId>) =
+            g.order().iter().partition(|id| g.get(**id).is_some_and(|n| n.inputs().len() > WIDE));
+        let mut left = VISITS.saturating_mul(g.len());
+        let mut queue: VecDeque<NodeId> = plain.into_iter().chain(wide).collect();
+        // Round in which a node was visited last, and whether it waits for the next one.
+        let mut waits: Vec<bool> = vec![true; g.id_bound()];
+        while !queue.is_empty() {
+            let mut next: Vec<NodeId> = Vec::new();
+            let mut at_once: VecDeque<NodeId> = VecDeque::new();
+            while let Some(id) = at_once.pop_front().or_else(|| queue.pop_front()) {
+                if let Some(w) = waits.get_mut(id.index()) {
+                    *w = false;
+                }
+                let Some(n) = model.graphs()[gi].get(id) else { continue };
+                if !self.looks_at(n.op_key()) {
+                    continue;
+                }
+                if left == 0 {
+                    return Ok(());
+                }
+                left -= 1;
+                let seen = self.node(session, model, gi, id)?;
+                if waits.len() < model.graphs()[gi].id_bound() {
+                    waits.resize(model.graphs()[gi].id_bound(), false);
+                }
+                at_once.extend(seen.added.iter().filter(|(g, _)| *g == gi).map(|(_, id)| *id));
+                for t in seen.touched {
+                    if let Some(w) = waits.get_mut(t.index()).filter(|w| !**w) {
+                        *w = true;
+                        next.push(t);
+                    }
+                }
+            }
+            queue = next.into();
+        }
+        Ok(())
+    }
+
+    /// Visits one node with all passes of the group.
+    pub fn node(&mut self, session: &mut EditSession, model: &mut Model, gi: usize, id: NodeId) -> Result<Visit> {
+        let mut out = Visit::default();
+        let Some(op) = model.graphs()[gi].get(id).map(|n| n.op_key()) else { return Ok(out) };
+        let list = self.table.get(&op).unwrap_or(&self.any).clone();
+        for k in list {
+            let Some(n) = model.graphs()[gi].get(id).filter(|n| n.op_key() == op) else {
+                out.touched.push(id);
+                break;
+            };
+            let p = self.passes[k];
+            let start = Instant::now();
+            let cx = &mut self.cx[k];
+            cx.visits += 1;
+            let mut r = Rewriter::new(&model.graphs()[gi]);
+            p.visit(cx, model, gi, n, &mut r)?;
+            let rewrite = r.into_rewrite(cx);
+            if rewrite.is_empty() {
+                self.nanos[k] += start.elapsed().as_nanos() as u64;
+                continue;
+            }
+            out.changed = true;
+            out.touched.extend(rewrite.again);
+            let fault = |e: String| CompileError::internal(self.stage, format!("pass {}: {e}", p.name()));
+            if !rewrite.edits.is_empty() {
+                let applied = model.apply_in(session, gi, rewrite.edits).map_err(|e| fault(e.to_string()))?;
+                self.manager.infer_new(&applied.added, model)?;
+                out.added.extend(applied.added);
+                out.touched.extend(applied.touched.iter().filter(|(g, _)| *g == gi).map(|(_, id)| *id));
+            }
+            for (id, value) in rewrite.constants {
+                let g = &model.graphs()[gi];
+                out.touched.extend(g.get(id).into_iter().flat_map(|n| n.uses(0)).map(|u| u.node));
+                if !model.make_constant(gi, id, value) {
+                    return Err(fault("a node that is no constant was folded".into()));
+                }
+            }
+            self.nanos[k] += start.elapsed().as_nanos() as u64;
+        }
+        Ok(out)
+    }
+
+    /// Writes what the passes did.
+    pub fn record(self, records: &mut Records) {
+        for ((p, mut cx), nanos) in self.passes.iter().zip(self.cx).zip(self.nanos) {
+            for (node, why) in std::mem::take(&mut cx.refusals) {
+                records.refuse(&node, p.name(), why);
+            }
+            records.runs.push(PassRecord {
+                stage: self.stage,
+                pass: p.name().to_owned(),
+                micros: nanos / 1000,
+                visits: cx.visits,
+                changes: cx.changes,
+            });
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Putting the nodes of a subgraph in the place of the node that calls it.
+use super::Rewriter;
+use ge_ir::{Graph, Node, NodeId, ValueRef};
+use ge_plugin_api::patch::Edit;
+use std::collections::HashMap;
+
+/// Copies the nodes of `sub`, whose inputs are `args`, beside `call`, and lets readers of the call read what the subgraph returns.
+/// The call is removed; its subgraphs are left without a name. Nodes keep their names; the order of the call's control edges holds.
+///
+/// Errors: nothing is recorded; the reason in words.
+pub fn inline(r: &mut Rewriter<'_>, call: &Node, sub: &Graph, args: &[ValueRef]) -> Result<(), String> {
+    let out = sub.net_output().ok_or("the subgraph has no outputs")?;
+    if out.inputs().len() != call.outputs().len() {
+        return Err(format!("the subgraph gives {} values, not {}", out.inputs().len(), call.outputs().len()));
+    }
+    for (k, d) in call.outputs().iter().enumerate() {
+        let given = sub.input_desc(out, k).ok_or("the subgraph leaves an output out")?;
+        if given.dtype != d.dtype && d.dtype != ge_ir::DType::UNKNOWN {
+            return Err(format!("output {k} is {} outside and {} inside", d.dtype, given.dtype));
+        }
+    }
+    let mut values: HashMap<ValueRef, ValueRef> = HashMap::new();
+    for n in sub.nodes().filter(|n| n.op() == "Data") {
+        let k = n.attrs().int("index").and_then(|i| usize::try_from(i).ok()).ok_or("an input has no index")?;
+        let arg = args.get(k).filter(|v| !v.is_absent()).ok_or("an input of the subgraph is not given")?;
+        if !n.controls().is_empty() || !n.control_users().is_empty() {
+            return Err("control edges hang on an input of the subgraph".into());
+        }
+        values.insert(n.value(0), *arg);
+    }
+    if !out.controls().is_empty() {
+        return Err("control edges end at the subgraph's output".into());
+    }
+    let inner: Vec<&Node> = sub.nodes().filter(|n| !matches!(n.op(), "Data" | "NetOutput")).collect();
+    // The names go over to the copies.
+    let host = r.graph().name().to_owned();
+    r.patch.push(Edit::InGraph(sub.name().into()));
+    for n in &inner {
+        r.patch.push(Edit::SetName(n.id(), format!("{}/{}", sub.name(), n.name()).into()));
+    }
+    r.patch.push(Edit::InGraph(host.as_str().into()));
+    let mut nodes: HashMap<NodeId, NodeId> = HashMap::new();
+    for n in inner {
+        let inputs: Vec<ValueRef> =
+            n.inputs().iter().map(|v| values.get(v).copied().unwrap_or(ValueRef::ABSENT)).collect();
+        let mut controls: Vec<NodeId> = n.controls().iter().filter_map(|c| nodes.get(c).copied()).collect();
+        if !n.is_const() {
+            controls.extend_from_slice(call.controls());
+        }
+        let made = r.patch.add(n.op(), n.name(), &inputs, n.outputs().to_vec(), n.attrs().clone());
+        for c in controls {
+            r.patch.push(Edit::AddControl(c, made));
+        }
+        if !n.is_const() {
+            for u in call.control_users() {
+                r.patch.push(Edit::AddControl(made, *u));
+            }
+        }
+        nodes.insert(n.id(), made);
+        values.extend((0..n.outputs().len() as u32).map(|k| (n.value(k), ValueRef::new(made, k))));
+    }
+    for (k, v) in out.inputs().iter().enumerate() {
+        let to = values.get(v).copied().unwrap_or(ValueRef::ABSENT);
+        r.patch.replace_uses(call.value(k as u32), to);
+    }
+    // What waited for the call waits for what it waited for, also where nothing is left of it.
+    for c in call.controls() {
+        for u in call.control_users() {
+            r.patch.push(Edit::AddControl(*c, *u));
+        }
+    }
+    r.patch.remove(call.id());
+    r.count();
+    Ok(())
+}

@@ -1,0 +1,53 @@
+//! `ConstantClipPass`: a constant beyond what f16 can hold is cut to its greatest number before it is cast, not turned into infinity.
+//!
+//! Before: `%h = Cast(%c : f32) : f16` over `Const {-3.4e38}`   After: the cast reads a `Const {-65504}`
+//! When: a finite element of an f32 constant is beyond ±65504 (a mask of attention, as a rule).
+//! Refuses: constants within range; other casts.
+//! Keeps: the constant for its other readers; infinities and NaN as they are.
+//! Source: facts 4.4 (1_2, 13). Cost: the bytes of each constant that is cast, once.
+use crate::error::Result;
+use crate::pass::declare::{At, node_pass};
+use crate::pass::{PassContext, Rewriter};
+use ge_ir::{ConstTensor, DType};
+use ge_plugin_api::types::Blob;
+
+node_pass!(
+    ConstantClipPass,
+    O3,
+    ["Cast"],
+    "`Cast(Const f32) : f16` beyond ±65504 -> `Cast` of the clipped `Const`",
+    needs "an f32 constant with a finite element beyond ±65504",
+    keeps "the constant for other readers; infinities and NaN",
+    visit,
+);
+
+/// Greatest finite f16.
+const MOST: f32 = 65504.0;
+
+fn clipped(t: &ConstTensor) -> Option<ConstTensor> {
+    let bytes = t.bytes()?;
+    let value = |c: &[u8]| f32::from_le_bytes(c.try_into().unwrap_or_default());
+    if !bytes.chunks_exact(4).map(value).any(|v| v.is_finite() && v.abs() > MOST) {
+        return None;
+    }
+    let cut = |v: f32| if v.is_finite() { v.clamp(-MOST, MOST) } else { v };
+    let out: Vec<u8> = bytes.chunks_exact(4).flat_map(|c| cut(value(c)).to_le_bytes()).collect();
+    ConstTensor::new(DType::F32, &t.dims, Blob::from_owner(out))
+}
+
+fn visit(cx: &mut PassContext<'_>, at: &At<'_>, r: &mut Rewriter<'_>) -> Result<()> {
+    let n = at.n;
+    let to_half = n.outputs().first().is_some_and(|d| d.dtype == DType::F16);
+    let Some(t) = n.input(0).and_then(|v| at.g.constant(v)).filter(|t| to_half && t.dtype == DType::F32) else {
+        return Ok(());
+    };
+    match clipped(t) {
+        Some(t) => {
+            let c = r.patch.constant(&format!("{}_clipped", n.name()), t);
+            r.patch.set_input(n.id(), 0, c);
+            r.count();
+        }
+        None => cx.refuse(n.name(), "all elements are within f16"),
+    }
+    Ok(())
+}

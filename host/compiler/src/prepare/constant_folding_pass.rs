@@ -1,0 +1,40 @@
+//! `ConstantFoldingPass`: what depends on constants alone is computed now, by the host kernels of the engine that folds.
+//!
+//! Before: `%y = Add(%a, %b)` over two `Const`   After: `%y = Const() {value = a + b}`
+//! When: all inputs are constants, the operator has a host kernel, nothing of chance or effect is in it.
+//! Refuses: results over 1 MiB that are larger than the constants they come from; control edges into the node.
+//! Keeps: the node's name (`name_1` … for further outputs).
+//! Source: 003 §2.2, §8, facts 4.3, 4.4 (1_2, 14), DESIGN 10. Cost: each node once, and the kernel.
+use super::fold::{fold, folding_engine};
+use crate::error::Result;
+use crate::pass::declare::{At, node_pass};
+use crate::pass::{PassContext, Rewriter};
+use ge_ir::view::GraphContext;
+
+node_pass!(
+    ConstantFoldingPass,
+    O1,
+    [],
+    "a node over constants -> `Const`",
+    needs "a host kernel; no chance, no effect, no control edge; a result that is small or no larger than its inputs",
+    keeps "the node's name",
+    visit,
+    switch "ge.oo.constantFolding",
+);
+
+fn visit(cx: &mut PassContext<'_>, at: &At<'_>, r: &mut Rewriter<'_>) -> Result<()> {
+    let n = at.n;
+    // Cheap to tell for almost all nodes.
+    let constant = |v: &ge_ir::ValueRef| v.is_absent() || at.g.get(v.node).is_some_and(|p| p.is_const());
+    if n.inputs().is_empty() || !n.inputs().iter().all(constant) {
+        return Ok(());
+    }
+    let Some(engine) = folding_engine(cx.toolbox) else { return Ok(()) };
+    let context = GraphContext::new(at.model, at.gi);
+    if let Some(made) = fold(cx.toolbox, engine, &context.graph().node(n.id())) {
+        if made.len() == n.outputs().len() {
+            r.fold(n, made);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,34 @@
+//! `EnterPass`: a constant is the same in every turn of a loop.
+//!
+//! Before: `%e = Enter(%c) {is_constant = true}` over a `Const`   After: reads of `%c`
+//! When: the input is a constant and no `NextIteration` gives another value back.
+//! Refuses: an input that is computed; a value that the loop changes (read by a `Merge`).
+//! Keeps: the order of control edges.
+//! Source: facts 4.3, 4.4 (1_2, 1). Cost: readers of each node once.
+use crate::error::Result;
+use crate::pass::declare::{At, node_pass};
+use crate::pass::{PassContext, Rewriter};
+
+node_pass!(
+    EnterPass,
+    O3,
+    ["Enter", "RefEnter"],
+    "`Enter(Const)` -> the `Const`",
+    needs "a constant that the loop does not change",
+    keeps "the order of control edges",
+    visit,
+);
+
+fn visit(cx: &mut PassContext<'_>, at: &At<'_>, r: &mut Rewriter<'_>) -> Result<()> {
+    let n = at.n;
+    let Some(c) = at.producer(0).filter(|p| p.is_const()) else {
+        cx.refuse(n.name(), "its input is no constant");
+        return Ok(());
+    };
+    if n.uses(0).iter().any(|u| at.g.get(u.node).is_some_and(|m| m.op().ends_with("Merge"))) {
+        cx.refuse(n.name(), "the loop changes its value");
+        return Ok(());
+    }
+    r.bypass(n, c.value(0));
+    Ok(())
+}

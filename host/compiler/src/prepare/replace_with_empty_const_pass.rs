@@ -1,0 +1,51 @@
+//! `ReplaceWithEmptyConstPass`: what has no elements needs no computing.
+//!
+//! Before: `%y = MatMul(%a : f32[0,4], %b) : f32[0,8]`   After: `%y = Const() {value = dense<f32[0,8]: >}`
+//! When: every output has known sizes and one of them is 0.
+//! Refuses: random, stateful and communication operators; nodes with subgraphs; control edges.
+//! Keeps: the node's name.
+//! Source: facts 4.3, 4.4 (1_2, 11). Cost: each node once.
+use crate::error::Result;
+use crate::pass::declare::{At, node_pass};
+use crate::pass::{PassContext, Rewriter};
+use crate::place::engine_placer::STRUCTURAL;
+use ge_ir::{ConstTensor, TensorDesc};
+use ge_plugin_api::ops::flags;
+use ge_plugin_api::types::Blob;
+
+node_pass!(
+    ReplaceWithEmptyConstPass,
+    O1,
+    [],
+    "a node whose outputs have no elements -> empty `Const`",
+    needs "known sizes, one of them 0 in each output",
+    keeps "the node's name; operators with effects",
+    visit,
+);
+
+fn empty(d: &TensorDesc) -> bool {
+    d.shape.count() == Some(0)
+}
+
+fn visit(cx: &mut PassContext<'_>, at: &At<'_>, r: &mut Rewriter<'_>) -> Result<()> {
+    let n = at.n;
+    if n.outputs().is_empty() || !n.outputs().iter().all(empty) || n.is_const() || STRUCTURAL.contains(&n.op()) {
+        return Ok(());
+    }
+    if cx.op_flags(n) & (flags::RANDOM | flags::STATEFUL | flags::COMMUNICATION | flags::REFERENCE) != 0
+        || !n.subgraphs().is_empty()
+    {
+        cx.refuse(n.name(), "it acts beyond its outputs");
+        return Ok(());
+    }
+    if n.outputs().iter().any(|d| d.format != d.origin_format()) {
+        cx.refuse(n.name(), "an output has a run-time format");
+        return Ok(());
+    }
+    let made: Option<Vec<ConstTensor>> =
+        n.outputs().iter().map(|d| ConstTensor::new(d.dtype, &d.shape.sizes()?, Blob::empty())).collect();
+    if let Some(made) = made {
+        r.fold(n, made);
+    }
+    Ok(())
+}

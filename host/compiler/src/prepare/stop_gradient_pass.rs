@@ -1,0 +1,19 @@
+//! `StopGradientPass`: a mark for training means nothing to an inference.
+//!
+//! Before: `%y = StopGradient(%x)` ... reads of `%y`   After: reads of `%x`
+//! When: always; the operator gives its input as it is.
+//! Refuses: outputs of another type than the input.
+//! Keeps: the order of control edges; graph outputs.
+//! Source: facts 4.3 (PrepareOptimize). Cost: each node once.
+use crate::pass::declare::node_pass;
+use crate::pass::rewriter::step_over;
+
+node_pass!(
+    StopGradientPass,
+    O0,
+    ["StopGradient"],
+    "`StopGradient(x)` -> `x`",
+    needs "input and output of one type",
+    keeps "the order of control edges; graph outputs",
+    step_over,
+);

@@ -1,0 +1,27 @@
+//! `UnusedConstPass`: constants that nobody reads are removed.
+//!
+//! Before: `%c = Const() {value = ...}` without a reader   After: nothing
+//! When: no data and no control edge leaves it.
+//! Refuses: nothing.
+//! Keeps: the order: control edges into such a constant bind nobody.
+//! Source: facts 4.3 and 4.5 (RemoveIsolatedConst). Cost: each constant once.
+use crate::error::Result;
+use crate::pass::declare::{At, node_pass};
+use crate::pass::{PassContext, Rewriter};
+
+node_pass!(
+    UnusedConstPass,
+    O1,
+    ["Const", "Constant", "FileConstant"],
+    "`Const` without readers -> nothing",
+    needs "no data and no control edge out of it",
+    keeps "all else",
+    visit,
+);
+
+fn visit(_: &mut PassContext<'_>, at: &At<'_>, r: &mut Rewriter<'_>) -> Result<()> {
+    if at.n.uses(0).is_empty() && at.n.control_users().is_empty() {
+        r.remove(at.n.id());
+    }
+    Ok(())
+}

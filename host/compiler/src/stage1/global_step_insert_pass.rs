@@ -1,0 +1,42 @@
+//! `GlobalStepInsertPass`: a training graph counts its steps in a variable.
+//!
+//! Before: a root graph with the attribute `_is_training = true`   After: the same with `%ge_global_step = Variable() : i64[]`
+//! When: the root graph is marked as training and has no such variable.
+//! Refuses: a graph that has it already.
+//! Keeps: all else.
+//! Source: facts 4.4 (1_3). Cost: each node's name once.
+use crate::error::Result;
+use crate::pass::declare::graph_pass;
+use crate::pass::{PassContext, Rewriter};
+use ge_ir::{DType, Model, Shape, TensorDesc};
+use ge_plugin_api::patch::Edit;
+use ge_plugin_api::types::AttrMap;
+
+graph_pass!(
+    GlobalStepInsertPass,
+    O0,
+    "a root graph with `_is_training` -> the same with a variable `ge_global_step`",
+    needs "the graph attribute `_is_training = true`",
+    keeps "all else",
+    run,
+);
+
+/// The variable's name.
+pub const GLOBAL_STEP: &str = "ge_global_step";
+
+fn run(cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> {
+    let g = &model.graphs()[gi];
+    if gi != 0 || !g.attrs().flag("_is_training") {
+        return Ok(Vec::new());
+    }
+    cx.visits += 1;
+    if g.find(GLOBAL_STEP).is_some() {
+        cx.refuse(GLOBAL_STEP, "the graph counts its steps already");
+        return Ok(Vec::new());
+    }
+    let mut r = Rewriter::new(g);
+    let desc = TensorDesc::new(DType::I64, Shape::scalar());
+    r.patch.add("Variable", GLOBAL_STEP, &[], vec![desc], AttrMap::default());
+    r.count();
+    Ok(r.finish(cx))
+}

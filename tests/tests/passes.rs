@@ -1,0 +1,332 @@
+//! Passes as a whole: any set of them computes the same numbers as none (differential, on the simulator), and the page that lists
+//! them is what the code says.
+use ge_tests::{root, target};
+use std::fmt::Write;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn ge(dir: &Path, args: &[&str]) -> Output {
+    Command::new(target().join("ge"))
+        .args(args)
+        .current_dir(dir)
+        .env("GE_PLUGINS", dir.join("plugins.toml"))
+        .env_remove("GE_OPTIONS")
+        .output()
+        .unwrap()
+}
+
+#[test]
+fn the_page_of_passes_is_what_the_code_says() {
+    let page = std::fs::read_to_string(root().join("docs/passes.md")).unwrap();
+    let made = ge_compiler::pass::markdown();
+    assert!(page == made, "docs/passes.md is stale: `ge opt --list --markdown > docs/passes.md`");
+}
+
+#[test]
+fn every_pass_says_what_it_needs_and_keeps_and_has_golden_tests() {
+    let mut poor = Vec::new();
+    for p in ge_compiler::pass::PASSES {
+        let k = p.pass;
+        if k.effect().is_empty() || k.needs().is_empty() || k.keeps().is_empty() || p.why.is_empty() {
+            poor.push(format!("{}: effect, needs, keeps or reason is empty", k.name()));
+        }
+    }
+    let mut texts = String::new();
+    for f in ge::commands::golden::files(&root().join("tests/golden")).unwrap() {
+        for l in std::fs::read_to_string(f).unwrap().lines().filter(|l| l.starts_with("# RUN:")) {
+            texts.push_str(l);
+            texts.push('\n');
+        }
+    }
+    for p in ge_compiler::pass::PASSES {
+        if !texts.contains(p.pass.name()) {
+            poor.push(format!("{}: no golden file runs it", p.pass.name()));
+        }
+    }
+    assert!(poor.is_empty(), "{poor:#?}");
+}
+
+/// A small generator: the same numbers from the same seed everywhere.
+struct Chance(u64);
+impl Chance {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((self.0 >> 33) as usize) % n
+    }
+    fn pick<T: Clone>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len())].clone()
+    }
+}
+
+/// A graph under construction: lines, and the values so far with their shapes (all f32).
+struct Random {
+    chance: Chance,
+    text: String,
+    subgraphs: String,
+    values: Vec<(String, Vec<usize>)>,
+    next: usize,
+}
+
+fn shape(s: &[usize]) -> String {
+    s.iter().map(usize::to_string).collect::<Vec<_>>().join(",")
+}
+
+impl Random {
+    fn name(&mut self) -> String {
+        self.next += 1;
+        format!("%n{}", self.next)
+    }
+    fn line(&mut self, op: &str, inputs: &str, attrs: &str, dims: &[usize], dtype: &str) -> String {
+        let n = self.name();
+        let after = if self.chance.below(12) == 0 {
+            let v = self.chance.pick(&self.values).0;
+            if v.contains('#') || inputs.split(", ").any(|i| i == v) { String::new() } else { format!(" after({v})") }
+        } else {
+            String::new()
+        };
+        writeln!(self.text, "  {n} = {op}({inputs}) {{{attrs}}}{after} : {dtype}[{}]", shape(dims)).unwrap();
+        n
+    }
+    fn constant(&mut self, dims: &[usize]) -> String {
+        let n = self.name();
+        let (value, s) = (self.chance.pick(&["0.5", "1", "-2", "0.25"]), shape(dims));
+        writeln!(self.text, "  {n} = Const() {{value = dense<f32[{s}]: splat {value}>}} : f32[{s}]").unwrap();
+        n
+    }
+    fn integer(&mut self, dims: &[usize], values: &[i64], dtype: &str) -> String {
+        let n = self.name();
+        let (v, s) = (values.iter().map(i64::to_string).collect::<Vec<_>>().join(" "), shape(dims));
+        writeln!(self.text, "  {n} = Const() {{value = dense<{dtype}[{s}]: {v}>}} : {dtype}[{s}]").unwrap();
+        n
+    }
+    fn keep(&mut self, name: String, dims: Vec<usize>) {
+        self.values.push((name, dims));
+    }
+    fn step(&mut self) {
+        let (x, d) = self.chance.pick(&self.values);
+        match self.chance.below(20) {
+            0 | 1 => {
+                let op = self.chance.pick(&["Relu", "Neg", "Tanh", "Sigmoid", "Abs"]);
+                let n = self.line(op, &x, "", &d, "f32");
+                self.keep(n, d);
+            }
+            2 | 3 => {
+                let op = self.chance.pick(&["Add", "Mul", "Sub", "Maximum"]);
+                let same: Vec<String> = self.values.iter().filter(|(_, s)| *s == d).map(|(n, _)| n.clone()).collect();
+                let y = if self.chance.below(3) == 0 { self.constant(&d) } else { self.chance.pick(&same) };
+                let n = self.line(op, &format!("{x}, {y}"), "", &d, "f32");
+                // Numbers stay small.
+                let t = self.line("Tanh", &n, "", &d, "f32");
+                self.keep(t, d);
+            }
+            4 | 5 => {
+                let mut p: Vec<usize> = (0..d.len()).collect();
+                for i in (1..p.len()).rev() {
+                    let j = self.chance.below(i + 1);
+                    p.swap(i, j);
+                }
+                let out: Vec<usize> = p.iter().map(|a| d[*a]).collect();
+                let n = self.line("TransposeD", &x, &format!("perm = [{}]", shape(&p)), &out, "f32");
+                self.keep(n, out);
+            }
+            6 => {
+                let flat = vec![d.iter().product::<usize>()];
+                let n = self.line("Reshape", &x, &format!("shape = [{}]", shape(&flat)), &flat, "f32");
+                let back = self.line("Reshape", &n, &format!("shape = [{}]", shape(&d)), &d, "f32");
+                self.keep(back, d);
+            }
+            7 => {
+                let n = self.line("Identity", &x, "", &d, "f32");
+                self.keep(n, d);
+            }
+            8 => {
+                let n = self.line("AddN", &x, "N = 1", &d, "f32");
+                self.keep(n, d);
+            }
+            9 => {
+                let t = self.chance.pick(&["f16", "f64"]);
+                let n = self.line("Cast", &x, &format!("dst_type = {t}"), &d, t);
+                let back = self.line("Cast", &n, "dst_type = f32", &d, "f32");
+                self.keep(back, d);
+            }
+            10 => {
+                // Shape -> Gather -> Reshape: the axes turned round.
+                let r = d.len();
+                let s = self.line("Shape", &x, "", &[r], "i64");
+                let turned: Vec<i64> = (0..r as i64).rev().collect();
+                let k = self.integer(&[r], &turned, "i64");
+                let g = self.line("Gather", &format!("{s}, {k}"), "axis = 0", &[r], "i64");
+                let out: Vec<usize> = d.iter().rev().copied().collect();
+                let n = self.line("Reshape", &format!("{x}, {g}"), "", &out, "f32");
+                self.keep(n, out);
+            }
+            11 => {
+                let at = self.chance.below(d.len() + 1);
+                let k = self.integer(&[], &[at as i64], "i32");
+                let mut out = d.clone();
+                out.insert(at, 1);
+                let n = self.line("ExpandDims", &format!("{x}, {k}"), "", &out, "f32");
+                let back = self.line("Squeeze", &n, &format!("axis = [{at}]"), &d, "f32");
+                self.keep(back, d);
+            }
+            12 => {
+                let mut out = d.clone();
+                out[0] *= 2;
+                let n = self.line("ConcatD", &format!("{x}, {x}"), "N = 2, concat_dim = 0", &out, "f32");
+                let s = self.name();
+                let half = format!("f32[{}]", shape(&d));
+                writeln!(self.text, "  {s} = SplitD({n}) {{num_split = 2, split_dim = 0}} : {half}, {half}").unwrap();
+                self.keep(format!("{s}#1"), d);
+            }
+            13 => {
+                let n = self.name();
+                let (a, b) = (self.integer_name(), shape(&d));
+                writeln!(self.text, "  {n} = PartitionedCall({x}) {{f = @f{a}}} : f32[{b}]").unwrap();
+                writeln!(
+                    self.subgraphs,
+                    "graph @f{a}(%p{a}: f32[{b}]) {{\n  %q{a} = Neg(%p{a}) : f32[{b}]\n  %r{a} = Relu(%q{a}) : f32[{b}]\n  return %r{a}\n}}"
+                )
+                .unwrap();
+                self.keep(n, d);
+            }
+            14 => {
+                let n = self.name();
+                let (a, b) = (self.integer_name(), shape(&d));
+                let truth = self.chance.pick(&["true", "false"]);
+                writeln!(
+                    self.text,
+                    "  %c{a} = Const() {{value = dense<bool[]: {truth}>}} : bool[]\n  {n} = If(%c{a}, {x}, {x}) {{else_branch = @e{a}, then_branch = @t{a}}} : f32[{b}]"
+                )
+                .unwrap();
+                writeln!(
+                    self.subgraphs,
+                    "graph @t{a}(%u{a}: f32[{b}], %v{a}: f32[{b}]) {{\n  %w{a} = Add(%u{a}, %v{a}) : f32[{b}]\n  return %w{a}\n}}\ngraph @e{a}(%y{a}: f32[{b}]) {{\n  %z{a} = Neg(%y{a}) : f32[{b}]\n  return %z{a}\n}}"
+                )
+                .unwrap();
+                let t = self.line("Tanh", &n, "", &d, "f32");
+                self.keep(t, d);
+            }
+            15 => {
+                let (a, b) = (self.constant(&d), self.constant(&d));
+                let n = self.line("Add", &format!("{a}, {b}"), "", &d, "f32");
+                self.keep(n, d);
+            }
+            16 => {
+                let n = self.line("StopGradient", &x, "", &d, "f32");
+                self.keep(n, d);
+            }
+            17 => {
+                // The same twice.
+                let a = self.line("Tanh", &x, "", &d, "f32");
+                let b = self.line("Tanh", &x, "", &d, "f32");
+                let n = self.line("Sub", &format!("{a}, {b}"), "", &d, "f32");
+                self.keep(n, d);
+            }
+            18 => {
+                let last = d.len() as i64 - 1;
+                let n = self.line("SoftmaxV2", &x, &format!("axes = [{last}]"), &d, "f32");
+                self.keep(n, d);
+            }
+            _ => {
+                let out = vec![d.iter().product::<usize>()];
+                let k = self.integer(&[1], &[-1], "i64");
+                let n = self.line("Reshape", &format!("{x}, {k}"), "", &out, "f32");
+                self.keep(n, out);
+            }
+        }
+    }
+    fn integer_name(&mut self) -> usize {
+        self.next += 1;
+        self.next
+    }
+    fn graph(seed: u64) -> String {
+        let mut r = Random {
+            chance: Chance(seed),
+            text: String::new(),
+            subgraphs: String::new(),
+            values: vec![("%x".into(), vec![2, 3, 5]), ("%z".into(), vec![1, 7])],
+            next: 0,
+        };
+        for _ in 0..14 + r.chance.below(12) {
+            r.step();
+        }
+        let mut outs: Vec<String> = r.values[2..].iter().map(|(n, _)| n.clone()).collect();
+        while outs.len() > 4 {
+            let i = r.chance.below(outs.len());
+            outs.remove(i);
+        }
+        format!(
+            "graph @main(%x: f32[2,3,5], %z: f32[1,7]) {{\n{}  return {}\n}}\n{}",
+            r.text,
+            outs.join(", "),
+            r.subgraphs
+        )
+    }
+}
+
+fn outputs(dir: &Path, folder: &str) -> Vec<Vec<u8>> {
+    (0..).map_while(|i| std::fs::read(dir.join(folder).join(format!("output_{i}.npy"))).ok()).collect()
+}
+
+/// Numbers of a little-endian f32 file.
+fn numbers(npy: &[u8]) -> Vec<f32> {
+    let header = 10 + usize::from(u16::from_le_bytes([npy[8], npy[9]]));
+    npy[header..].chunks_exact(4).map(|c| f32::from_le_bytes(c.try_into().unwrap())).collect()
+}
+
+#[test]
+fn any_set_of_passes_computes_the_same_numbers_as_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let plugins = std::fs::read_to_string(root().join("plugins.toml")).unwrap();
+    let here = format!("schema = 1\nsearch = [{:?}]", target());
+    std::fs::write(dir.join("plugins.toml"), plugins.replacen("schema = 1", &here, 1)).unwrap();
+    let mut switchable: Vec<&str> = ge_compiler::pass::PASSES
+        .iter()
+        .filter(|p| p.pass.level() != ge_compiler::pass::PassLevel::O0)
+        .map(|p| p.pass.name())
+        .collect();
+    switchable.sort_unstable();
+    switchable.dedup();
+    let graphs = if std::env::var_os("GE_LONG").is_some_and(|v| v == "1") { 200 } else { 5 };
+    let mut failed = Vec::new();
+    for seed in 1..=graphs {
+        let text = Random::graph(seed);
+        std::fs::write(dir.join("m.ge"), &text).unwrap();
+        let mut chance = Chance(seed ^ 0x5eed);
+        let all_off: String = switchable.iter().map(|p| format!("{p}:off;")).collect();
+        let some: String =
+            switchable.iter().map(|p| format!("{p}:{};", if chance.below(2) == 0 { "on" } else { "off" })).collect();
+        let ways = [("off", all_off.as_str(), "O1"), ("some", some.as_str(), "O3"), ("o1", "", "O1"), ("o3", "", "O3")];
+        let mut base: Option<Vec<Vec<u8>>> = None;
+        for (way, switch, level) in ways {
+            let (s, l) = (format!("ge.optimizationSwitch={switch}"), format!("ge.oo.level={level}"));
+            let seed = seed.to_string();
+            let om = format!("{way}.om");
+            let mut out = ge(dir, &["compile", "m.ge", "-o", &om, "--set", &s, "--set", &l]);
+            if out.status.success() {
+                out = ge(dir, &["run", &om, "--random", &seed, "--outputs", way]);
+            }
+            if !out.status.success() {
+                failed.push(format!("seed {seed}, {way}: {}\n{switch}\n{text}", String::from_utf8_lossy(&out.stderr)));
+                break;
+            }
+            let got = outputs(dir, way);
+            let Some(base) = &base else {
+                assert!(!got.is_empty(), "seed {seed}: no outputs");
+                base = Some(got);
+                continue;
+            };
+            let near = |(a, b): (&f32, &f32)| (a - b).abs() <= 1e-4 * a.abs().max(1.0);
+            let same = base.len() == got.len()
+                && base.iter().zip(&got).all(|(a, b)| {
+                    let (a, b) = (numbers(a), numbers(b));
+                    a.len() == b.len() && a.iter().zip(&b).all(near)
+                });
+            if !same {
+                failed.push(format!("seed {seed}, {way}: other numbers than with all passes off\n{switch}\n{text}"));
+            }
+        }
+    }
+    assert!(failed.is_empty(), "{} of {graphs} graphs failed, the first:\n{}", failed.len(), failed[0]);
+}
