@@ -1,10 +1,11 @@
 //! `InferShapePass`: types and shapes in topological order, with constants folded on the way, so that a Reshape sees the
 //! shape that a Shape and a Gather computed (003 §8).
+use super::dimension_compute_pass::DimensionComputePass;
 use super::fold::{fold, folding_engine};
 use super::{AFTER, BEFORE, loops, subgraphs};
 use crate::error::{CompileError, Result};
 use crate::pass::manager::{drop_orphans, named_graphs};
-use crate::pass::{GEPass, PassManager, PassRecord, Records};
+use crate::pass::{GEPass, NodePass as _, PassManager, PassRecord, Records};
 use crate::toolbox::Toolbox;
 use ge_ir::verify::STRUCTURE;
 use ge_ir::view::GraphContext;
@@ -74,7 +75,12 @@ impl<'t> InferShapePass<'t> {
         // Where folding is switched off, what shapes are made of is folded all the same.
         let small = if self.fold_all { None } else { folding_engine(self.toolbox) };
         let mut before = GEPass::new(passes, "prepare", passes.nodes("prepare", BEFORE));
-        let mut after = GEPass::new(passes, "prepare", passes.nodes("prepare", AFTER));
+        let mut list = passes.nodes("prepare", AFTER);
+        // Sizes that are known are computed whatever is switched off: without them no shape is known.
+        if !list.iter().any(|p| p.name() == DimensionComputePass.name()) {
+            list.push(&DimensionComputePass);
+        }
+        let mut after = GEPass::new(passes, "prepare", list);
         let mut session = EditSession::default();
         let mut failures: Vec<Diagnostic> = Vec::new();
         let (mut visits, mut folded) = (0, 0);

@@ -4,17 +4,39 @@
 //! When: no path of data or control edges leads from the node to `NetOutput`.
 //! Refuses: graphs without `NetOutput`.
 //! Keeps: inputs (`Data`, `RefData`, `AippData`), and nodes that act beyond their outputs (stateful, communication) with all
-//! that they need.
+//! that they need; calls, branches and loops with such nodes within.
 //! Source: 003 §2.2, facts 4.4. Cost: one walk of nodes and edges.
 use crate::error::Result;
 use crate::pass::{GraphPass, PassContext, PassLevel, Rewriter};
 use ge_ir::graph::NodeSet;
-use ge_ir::{Model, NodeId};
+use ge_ir::{Model, Node, NodeId};
 use ge_plugin_api::ops::flags;
 use ge_plugin_api::patch::Edit;
 
 /// See the module.
 pub struct PrunePass;
+
+/// Whether an operator acts beyond its outputs.
+fn acts(cx: &PassContext<'_>, n: &Node) -> bool {
+    cx.op_flags(n) & (flags::STATEFUL | flags::COMMUNICATION) != 0
+}
+
+/// Whether a node of a graph, or of one that it names, acts beyond its outputs.
+fn within(cx: &PassContext<'_>, model: &Model, graph: &str) -> bool {
+    let mut todo = vec![graph];
+    let mut seen: Vec<&str> = Vec::new();
+    while let Some(name) = todo.pop() {
+        let Some(g) = model.graph(name).filter(|_| !seen.contains(&name)) else { continue };
+        seen.push(name);
+        for n in g.nodes() {
+            if acts(cx, n) {
+                return true;
+            }
+            todo.extend(n.subgraphs());
+        }
+    }
+    false
+}
 
 impl GraphPass for PrunePass {
     fn name(&self) -> &'static str {
@@ -42,7 +64,7 @@ impl GraphPass for PrunePass {
         let mut todo: Vec<NodeId> = vec![out.id()];
         for n in g.nodes() {
             let input = matches!(n.op(), "Data" | "RefData" | "AippData" | "AnnData" | "Variable");
-            if input || cx.op_flags(n) & (flags::STATEFUL | flags::COMMUNICATION) != 0 {
+            if input || acts(cx, n) || n.subgraphs().iter().any(|s| within(cx, model, s)) {
                 todo.push(n.id());
             }
         }
@@ -57,12 +79,8 @@ impl GraphPass for PrunePass {
         }
         let mut r = Rewriter::new(g);
         for n in g.nodes().rev().filter(|n| !needed.contains(n.id())) {
-            // A node with subgraphs goes as a whole with the removal of its graphs: left to the compiler of control flow.
-            if n.subgraphs().is_empty() {
-                r.remove(n.id());
-            } else {
-                cx.refuse(n.name(), "it names subgraphs");
-            }
+            // The graphs that only it names go with it.
+            r.remove(n.id());
         }
         Ok(r.finish(cx))
     }
