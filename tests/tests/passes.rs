@@ -104,7 +104,7 @@ impl Random {
     }
     fn step(&mut self) {
         let (x, d) = self.chance.pick(&self.values);
-        match self.chance.below(20) {
+        match self.chance.below(22) {
             0 | 1 => {
                 let op = self.chance.pick(&["Relu", "Neg", "Tanh", "Sigmoid", "Abs"]);
                 let n = self.line(op, &x, "", &d, "f32");
@@ -226,6 +226,41 @@ impl Random {
                 let last = d.len() as i64 - 1;
                 let n = self.line("SoftmaxV2", &x, &format!("axes = [{last}]"), &d, "f32");
                 self.keep(n, d);
+            }
+            19 => {
+                // A choice that only the run knows.
+                let (a, b) = (self.integer_name(), shape(&d));
+                let axes: Vec<usize> = (0..d.len()).collect();
+                let sum =
+                    self.line("ReduceSumD", &x, &format!("axes = [{}], keep_dims = false", shape(&axes)), &[], "f32");
+                let c = self.name();
+                writeln!(
+                    self.text,
+                    "  %k{a} = Const() {{value = dense<f32[]: 0.25>}} : f32[]\n  {c} = Greater({sum}, %k{a}) : bool[]\n  %n{a} = If({c}, {x}, {x}) {{else_branch = @e{a}, then_branch = @t{a}}} : f32[{b}]"
+                )
+                .unwrap();
+                writeln!(
+                    self.subgraphs,
+                    "graph @t{a}(%u{a}: f32[{b}], %v{a}: f32[{b}]) {{\n  %w{a} = Add(%u{a}, %v{a}) : f32[{b}]\n  return %w{a}\n}}\ngraph @e{a}(%y{a}: f32[{b}]) {{\n  %z{a} = Neg(%y{a}) : f32[{b}]\n  return %z{a}\n}}"
+                )
+                .unwrap();
+                let t = self.line("Tanh", &format!("%n{a}"), "", &d, "f32");
+                self.keep(t, d);
+            }
+            20 => {
+                let (a, b) = (self.integer_name(), shape(&d));
+                let (from, to, by) = self.chance.pick(&[(0, 3, 1), (5, 0, -2), (0, 0, 1)]);
+                writeln!(
+                    self.text,
+                    "  %l{a} = Const() {{value = dense<i32[]: {from}>}} : i32[]\n  %m{a} = Const() {{value = dense<i32[]: {to}>}} : i32[]\n  %o{a} = Const() {{value = dense<i32[]: {by}>}} : i32[]\n  %n{a} = For(%l{a}, %m{a}, %o{a}, {x}) {{body = @b{a}}} : f32[{b}]"
+                )
+                .unwrap();
+                writeln!(
+                    self.subgraphs,
+                    "graph @b{a}(%i{a}: i32[], %d{a}: f32[{b}]) {{\n  %j{a} = Cast(%i{a}) {{dst_type = f32}} : f32[]\n  %q{a} = Add(%d{a}, %j{a}) : f32[{b}]\n  %r{a} = Tanh(%q{a}) : f32[{b}]\n  return %r{a}\n}}"
+                )
+                .unwrap();
+                self.keep(format!("%n{a}"), d);
             }
             _ => {
                 let out = vec![d.iter().product::<usize>()];

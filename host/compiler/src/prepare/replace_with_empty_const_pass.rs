@@ -8,7 +8,7 @@
 use crate::error::Result;
 use crate::pass::declare::{At, node_pass};
 use crate::pass::{PassContext, Rewriter};
-use crate::place::engine_placer::STRUCTURAL;
+use ge_ir::verify::STRUCTURE;
 use ge_ir::{ConstTensor, TensorDesc};
 use ge_plugin_api::ops::flags;
 use ge_plugin_api::types::Blob;
@@ -29,7 +29,7 @@ fn empty(d: &TensorDesc) -> bool {
 
 fn visit(cx: &mut PassContext<'_>, at: &At<'_>, r: &mut Rewriter<'_>) -> Result<()> {
     let n = at.n;
-    if n.outputs().is_empty() || !n.outputs().iter().all(empty) || n.is_const() || STRUCTURAL.contains(&n.op()) {
+    if n.outputs().is_empty() || !n.outputs().iter().all(empty) || n.is_const() || STRUCTURE.contains(&n.op()) {
         return Ok(());
     }
     if cx.op_flags(n) & (flags::RANDOM | flags::STATEFUL | flags::COMMUNICATION | flags::REFERENCE) != 0
