@@ -88,7 +88,9 @@ pub(super) fn subtree(model: &Model, root: usize) -> Option<Model> {
 /// Gives a node what its subgraphs return: of branches what holds for all of them, of a loop what `carried` says.
 pub(super) fn leave(model: &mut Model, gi: usize, id: NodeId, carried: Option<Vec<TensorDesc>>) {
     let Some(n) = model.graphs()[gi].get(id) else { return };
-    let Some(own) = own_inputs(n.op()) else { return };
+    if own_inputs(n.op()).is_none() {
+        return;
+    }
     let mut outs = n.outputs().to_vec();
     if is_loop(n.op()) {
         for (out, d) in outs.iter_mut().zip(carried.unwrap_or_default()) {

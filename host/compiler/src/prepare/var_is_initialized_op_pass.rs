@@ -21,7 +21,7 @@ node_pass!(
 );
 
 fn visit(cx: &mut PassContext<'_>, at: &At<'_>, r: &mut Rewriter<'_>) -> Result<()> {
-    if !at.producer(0).is_some_and(|p| p.op() == "Variable") {
+    if at.producer(0).is_none_or(|p| p.op() != "Variable") {
         cx.refuse(at.n.name(), "its input is no variable");
         return Ok(());
     }

@@ -22,7 +22,7 @@ pub fn mark(model: &mut Model, placement: &Placement, streams: &StreamPlan, orde
             pieces.extend(ended.into_iter().filter_map(|k| open.remove(&k)));
             continue;
         }
-        open.entry((stream, u16::from(placement.engine[key].0))).or_insert((key, key)).1 = key;
+        open.entry((stream, placement.engine[key].0)).or_insert((key, key)).1 = key;
     }
     pieces.extend(open.into_values());
     for (first, last) in pieces {
