@@ -2,8 +2,9 @@
 //!
 //! Before: `%y = For(%start, %limit, %delta, %x) {body = @b}`, `@b(i, x)`
 //! After: `%i, %l, %y = While(%start, %limit, %x) {cond = @for_cond, body = @b}`, `@b(i, limit, x)` gives `i + delta, limit, y`
-//! When: the step is a constant of one element that is not 0; it counts up or down by its sign.
-//! Refuses: a step that is computed, or 0; a body without outputs.
+//! When: step and limit are constants of one element, the step not 0; it counts up or down by its sign.
+//! Refuses: a step that is computed, or 0; a limit that is computed, or so great that the counter would leave its type (the device
+//! counts those in 64 bits); a body without outputs.
 //! Keeps: the node's name, the names within the body.
 //! Source: facts 4.3 (NormalizeGraph). Cost: the inputs of the body.
 use crate::error::Result;
@@ -18,7 +19,7 @@ node_pass!(
     O0,
     ["For"],
     "`For(start, limit, delta, x) {body}` -> `While(start, limit, x) {cond, body}`",
-    needs "a constant step that is not 0",
+    needs "a constant limit and a constant step that is not 0",
     keeps "the node's name, the names within the body",
     visit,
 );
@@ -42,6 +43,13 @@ fn matches<'m>(at: &At<'m>) -> Result<Match<'m>, &'static str> {
     }
     let counter = at.input_desc(0).cloned().ok_or("it has no start")?;
     let limit = at.input_desc(1).cloned().ok_or("it has no limit")?;
+    // The counter goes past the limit by less than one step: both must be numbers of its type.
+    let end = at.n.input(1).and_then(|v| at.g.constant(v)).and_then(|t| t.to_i64(1)).and_then(|v| v.first().copied());
+    let end = end.ok_or("its limit is computed: the device counts it in 64 bits")?;
+    let most = if counter.dtype == DType::I32 { i64::from(i32::MAX) } else { i64::MAX };
+    if end.checked_add(value).is_none_or(|past| past > most || past < -most) {
+        return Err("its counter would leave its type");
+    }
     Ok(Match { body, step: step.clone(), down: value < 0, counter, limit })
 }
 
