@@ -21,6 +21,8 @@ pub mod options;
 pub mod render;
 /// Sessions: plugins, devices, models.
 pub mod session;
+/// Several graphs of one session, added, built, run and removed.
+pub mod graph_manager;
 /// The commands of `ge`.
 pub mod commands;
 

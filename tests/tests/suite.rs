@@ -27,3 +27,5 @@ mod cli;
 mod vendor;
 /// Task lists and their runs.
 mod tasks;
+/// The Rust API: sessions and graphs.
+mod api;

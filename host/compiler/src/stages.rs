@@ -3,6 +3,7 @@
 //! `import` is the front end's; the rest stand here. Each stage is one module with one entry function; what it decides is a type
 //! of its own, read by those after it.
 use crate::error::{CompileError, Result};
+use crate::feature::tuning::{self, Resume, Step};
 use crate::feature::{control_flow, super_kernel, tiling_sink};
 use crate::memory::graph_planner;
 use crate::model::{GeRootModel, weights};
@@ -61,46 +62,100 @@ pub trait Observer: Sync {
 pub struct Silent;
 impl Observer for Silent {}
 
-/// Compiles a model through all stages.
+/// What came of a compilation.
+pub enum Outcome {
+    /// The model.
+    Built(Box<GeRootModel>),
+    /// The graph of a tuning stop.
+    Stopped(Step, Model),
+}
+
+/// Compiles a model through all stages, or up to a tuning stop; the graph of one goes on where it stopped.
 pub fn compile(
     name: &str,
     mut model: Model,
     toolbox: &Toolbox,
     options: &Options,
     observer: &dyn Observer,
-) -> Result<GeRootModel> {
+) -> Result<Outcome> {
     let mut records = Records::default();
     let run = Run { observer, start: Instant::now() };
+    let stop = Step::of(options)?;
     let mut passes = PassManager::new(toolbox, options)?;
-    passes.verify_input(&model)?;
-    run.stage("prepare", &mut model, |m| prepare::run(m, &passes, &mut records))?;
-    run.stage("original", &mut model, |m| original::run(m, &passes, &mut records))?;
-    run.stage("stage1", &mut model, |m| stage1::run(m, &passes, &mut records))?;
     let is_view = |n: &ge_ir::Node| toolbox.op_flags(n.op_key()) & ge_plugin_api::ops::flags::VIEW != 0;
-    let mut options = options.clone();
-    if model.graphs().len() > 1 {
-        // Bodies of control flow need outputs of their own before they become labels and jumps.
-        conflict::run(&mut model, toolbox, &options)?;
-        if control_flow::lower(&mut model, &is_view)? {
-            // A loop by labels stays on its stream, and what waits outside of it must not be waited for within.
-            options.set("ge.enableSingleStream", "true");
-            options.set("ge.x.stream_mode", "engine");
-            // Labels, jumps and copies into a branch's output are no operators of a prototype.
-            passes = passes.without_verifier();
+    let resume = tuning::take(&mut model, &mut records)?;
+    let mut set: Vec<(String, String)> = Vec::new();
+    let mut lowered = false;
+    match &resume {
+        Some(r) => {
+            set.clone_from(&r.options);
+            lowered = r.lowered;
+        }
+        None => {
+            passes.verify_input(&model)?;
+            run.stage("prepare", &mut model, |m| prepare::run(m, &passes, &mut records))?;
+            run.stage("original", &mut model, |m| original::run(m, &passes, &mut records))?;
+            run.stage("stage1", &mut model, |m| stage1::run(m, &passes, &mut records))?;
+            if model.graphs().len() > 1 {
+                // Bodies of control flow need outputs of their own before they become labels and jumps.
+                conflict::run(&mut model, toolbox, options)?;
+                lowered = control_flow::lower(&mut model, &is_view)?;
+            }
+            if lowered {
+                // A loop by labels stays on its stream, and what waits outside of it must not be waited for within.
+                set.push(("ge.enableSingleStream".into(), "true".into()));
+                set.push(("ge.x.stream_mode".into(), "engine".into()));
+            }
         }
     }
+    if lowered {
+        // Labels, jumps and copies into a branch's output are no operators of a prototype.
+        passes = passes.without_verifier();
+    }
+    let mut options = options.clone();
+    set.iter().for_each(|(k, v)| options.set(k, v));
     let options = &options;
-    tiling_sink::mark(&mut model, toolbox, options, &mut records)?;
-    let placement = run.stage("place", &mut model, |m| EnginePlacer::new(toolbox, false)?.run(m))?;
+    let stopped = |step: Step, mut model: Model, records: &Records| {
+        tuning::put(&mut model, &Resume { step, options: set.clone(), lowered }, records);
+        Outcome::Stopped(step, model)
+    };
+    let resumed_at = resume.map(|r| r.step);
+    match resumed_at {
+        None => {
+            tiling_sink::mark(&mut model, toolbox, options, &mut records)?;
+            let placement = run.stage("place", &mut model, |m| EnginePlacer::new(toolbox, false)?.run(m))?;
+            note_refusals(&placement, &model, &mut records);
+            if let Some((step, cut)) = subgraphs(&run, &mut model, placement, &passes, &mut records, stop)? {
+                return Ok(stopped(step, cut, &records));
+            }
+        }
+        Some(Step::AfterBuilder) => {}
+        Some(step) => {
+            let mut pieces = partition::Pieces::from_attrs(std::mem::take(&mut model), toolbox)?;
+            if step == Step::BeforeUbMatch {
+                subgraph::run(&mut pieces, &passes, &mut records)?;
+                if stop == Some(Step::AfterUbMatch) {
+                    return Ok(stopped(Step::AfterUbMatch, pieces.to_attrs(toolbox), &records));
+                }
+            }
+            join(pieces, &mut model, &passes)?;
+            if !lowered {
+                passes.verify_input(&model)?;
+            }
+        }
+    }
+    let mut placement = if resumed_at == Some(Step::AfterBuilder) {
+        EnginePlacer::new(toolbox, true)?.run(&mut model)?
+    } else {
+        run.stage("stage2", &mut model, |m| stage2::run(m, &passes, &mut records))?;
+        // Nodes that stage 2 and the conflicts have added get their engines; those placed before stay where they are.
+        run.stage("conflict", &mut model, |m| {
+            conflict::run(m, toolbox, options)?;
+            EnginePlacer::new(toolbox, true)?.run(m)
+        })?
+    };
     note_refusals(&placement, &model, &mut records);
-    subgraphs(&run, &mut model, placement, &passes, &mut records)?;
-    run.stage("stage2", &mut model, |m| stage2::run(m, &passes, &mut records))?;
-    // Nodes that stage 2 and the conflicts have added get their engines; those placed before stay where they are.
-    let mut placement = run.stage("conflict", &mut model, |m| {
-        conflict::run(m, toolbox, options)?;
-        EnginePlacer::new(toolbox, true)?.run(m)
-    })?;
-    note_refusals(&placement, &model, &mut records);
+    let for_tuning = (stop == Some(Step::AfterBuilder)).then(|| (model.clone(), records.clone()));
     let rank_size = rank_size(&model);
     let mut rounds = 0;
     // Once, as a rule; again where a switch needs a StreamActive to wake more than one stream.
@@ -149,8 +204,11 @@ pub fn compile(
         streams::activation::insert_stream_actives(&mut model, &crowded)?;
         placement = EnginePlacer::new(toolbox, true)?.run(&mut model)?;
     };
+    if let Some((graph, records)) = for_tuning {
+        return Ok(stopped(Step::AfterBuilder, graph, &records));
+    }
     crate::tasks::mark_first_and_last_ops::mark(&mut model, &placement, &stream_plan, &order);
-    Ok(GeRootModel {
+    Ok(Outcome::Built(Box::new(GeRootModel {
         name: name.to_owned(),
         engines: toolbox.engines.iter().map(|e| e.info.name.to_string()).collect(),
         runtime_engine: crate::model::sync_nodes::runtime_engine(toolbox),
@@ -168,7 +226,7 @@ pub fn compile(
         plugins: toolbox.plugins.clone(),
         soc: toolbox.target.soc.clone(),
         rank_size,
-    })
+    })))
 }
 
 /// Runs the stages `from` to `until`, both included, on a graph that may carry the decisions of earlier stages as attributes,
@@ -290,7 +348,8 @@ fn subgraphs(
     mut placement: Placement,
     passes: &PassManager<'_>,
     records: &mut Records,
-) -> Result<()> {
+    stop: Option<Step>,
+) -> Result<Option<(Step, Model)>> {
     let toolbox = passes.toolbox();
     let at = |name: &'static str, part: &'static str, nodes: usize| {
         if run.observer.cancelled() {
@@ -307,10 +366,16 @@ fn subgraphs(
         let Some(mut pieces) = partition::run(model, &placement, toolbox, round)? else { continue };
         let micros = |start: Instant| start.elapsed().as_micros() as u64;
         run.observer.done("partition", part, &|| Cow::Owned(pieces.to_attrs(toolbox)), micros(start));
+        if stop == Some(Step::BeforeUbMatch) && round == Round::Atomic {
+            return Ok(Some((Step::BeforeUbMatch, pieces.to_attrs(toolbox))));
+        }
         let start = at("subgraph", round.name(), pieces.node_count())?;
         let out = subgraph::run(&mut pieces, passes, records);
         run.observer.done("subgraph", part, &|| Cow::Owned(pieces.to_attrs(toolbox)), micros(start));
         out?;
+        if stop == Some(Step::AfterUbMatch) && round == Round::Atomic {
+            return Ok(Some((Step::AfterUbMatch, pieces.to_attrs(toolbox))));
+        }
         let start = at("merge", round.name(), pieces.node_count())?;
         let changed = join(pieces, model, passes)?;
         run.observer.done("merge", part, &|| Cow::Borrowed(model), micros(start));
@@ -318,7 +383,7 @@ fn subgraphs(
             placement = EnginePlacer::new(toolbox, true)?.run(model)?;
         }
     }
-    Ok(())
+    Ok(None)
 }
 
 /// Merges, and looks at what the engines have changed. Whether they have.

@@ -42,6 +42,8 @@ pub struct CompiledModel {
     pub kernels: Vec<KernelInfo>,
     /// Weights: what lies where, by rising offset.
     pub weights: Vec<(u64, Bytes)>,
+    /// Weights that lie in files beside the OM; `weights` is empty until they are fetched.
+    pub external: Vec<ExternalWeight>,
     /// Ranks of the group.
     pub rank_size: u32,
     /// What passes did: stage, pass, changes, microseconds are not kept (they would make two compilations differ).
@@ -59,6 +61,19 @@ pub struct PluginInfo {
     pub kinds: Vec<String>,
     /// File name of the library.
     pub path: String,
+}
+
+/// A part of the weights that lies in a file beside the OM.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExternalWeight {
+    /// The file, relative to the OM's folder.
+    pub file: String,
+    /// Where the part lies in the weights.
+    pub offset: u64,
+    /// Its bytes: the whole file.
+    pub bytes: u64,
+    /// SHA-256 of the file, in hex.
+    pub sha256: String,
 }
 
 /// A pass that changed something.

@@ -56,10 +56,31 @@ pub fn decode(file: &OmFile) -> Result<CompiledModel, ModelError> {
             binary: k.bin.clone(),
         })
         .collect();
-    m.weights = vec![(0, om.weights().clone())];
+    let mut weights = om.weights().len() as u64;
+    if let Some(text) = def.attr.str("ge_rs.external_weights").ok().flatten() {
+        m.external =
+            serde_json::from_str(text).map_err(|_| ModelError::field("model attribute ge_rs.external_weights"))?;
+        weights = external(&m)?;
+    } else {
+        m.weights = vec![(0, om.weights().clone())];
+    }
     tasks(&mut m, def, &om.task_info().task)?;
-    check(&m, om.weights().len() as u64)?;
+    check(&m, weights)?;
     Ok(m)
+}
+
+/// Size of weights in files: parts in rising order, apart, the last near the end.
+fn external(m: &CompiledModel) -> Result<u64, ModelError> {
+    let mut end = 0u64;
+    for e in &m.external {
+        let next = e.offset.checked_add(e.bytes).filter(|_| e.offset >= end);
+        end = next.ok_or_else(|| ModelError::field(format!("place of the weights in `{}`", e.file)))?;
+    }
+    if m.memory.weights < end || m.memory.weights - end > 4096 {
+        let what = "size of the weights in files".into();
+        return Err(ModelError::OutOfRange { what, value: m.memory.weights, limit: end });
+    }
+    Ok(m.memory.weights)
 }
 
 fn text<'a>(a: &'a Attrs, name: &str) -> Result<&'a str, ModelError> {

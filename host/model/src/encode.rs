@@ -37,6 +37,9 @@ pub fn encode(m: &CompiledModel) -> ModelParts {
     json(def_attr(&mut def), "ge_rs.events", &m.events);
     json(def_attr(&mut def), "ge_rs.memory", &m.memory);
     json(def_attr(&mut def), "ge_rs.passes", &m.passes);
+    if !m.external.is_empty() {
+        json(def_attr(&mut def), "ge_rs.external_weights", &m.external);
+    }
     json(def_attr(&mut def), "ge_rs.soc", &soc(m));
     let kernel_engines: Vec<(&str, &str)> = m.kernels.iter().map(|k| (k.name.as_str(), k.engine.as_str())).collect();
     json(def_attr(&mut def), "ge_rs.kernel_engines", &kernel_engines);
@@ -74,6 +77,9 @@ pub fn encode(m: &CompiledModel) -> ModelParts {
 
 /// The weights, padded to their planned size.
 fn weights(m: &CompiledModel) -> Vec<WeightSegment> {
+    if !m.external.is_empty() {
+        return Vec::new();
+    }
     let mut out: Vec<WeightSegment> =
         m.weights.iter().map(|(offset, data)| WeightSegment { offset: *offset, data: data.clone() }).collect();
     let end = out.last().map_or(0, |s| s.offset + s.data.len() as u64);

@@ -69,6 +69,11 @@ impl LoadedModel {
         context: Arc<ContextObject>,
         options: &LoadOptions,
     ) -> Result<LoadedModel, RuntimeError> {
+        if !compiled.external.is_empty() && compiled.weights.is_empty() {
+            return Err(RuntimeError::Damaged {
+                what: "the weights in files beside the model were not fetched".into(),
+            });
+        }
         let mut places = Places::new(&compiled);
         let captures = if options.capture { Captures::new(&compiled, &mut places)? } else { Captures::default() };
         let mut per_stream = vec![0u32; compiled.streams.physical.len()];

@@ -1,6 +1,6 @@
 //! `ge check OM`: whether this `ge` with these plugins runs the file: yes, rebuild or no, and why.
 use super::{Global, print, print_json};
-use crate::session::{decode_om, open_om};
+use crate::session::read_om;
 use crate::{Error, ErrorKind, Result};
 use clap::Args;
 use ge_model::CompiledModel;
@@ -16,7 +16,7 @@ pub struct CheckArgs {
 
 /// Says it; 0 only for yes.
 pub fn run(global: &Global, a: &CheckArgs) -> Result<u8> {
-    let (word, reasons, code) = match open_om(&a.model).and_then(|f| decode_om(&a.model, &f)) {
+    let (word, reasons, code) = match read_om(&a.model) {
         Ok(m) => {
             let registry = PluginSet::load_lenient(&LoadRequest { config: global.plugins.clone(), want: Want::All })?;
             let (word, reasons) = judge(&m, &registry);

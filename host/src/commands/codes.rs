@@ -229,6 +229,12 @@ pub const PAGES: &[Page] = &[
         "ge bench model.om --per-node --json > profile.json\n  right: ge compile model.onnx -o model.om --set ge.x.stream_mode=parallel:4 --set ge.x.stream_profile=profile.json",
     ),
     p(
+        "GE-E0330",
+        "no graph, or already one, of that number",
+        "A `GraphManager` knows each graph by the number that it was added under.",
+        "manager.add_graph(1, model, OptionMap::default())?;",
+    ),
+    p(
         "GE-E0340",
         "an attribute does not go with tiling on the device",
         "A node is to be tiled on the device and carries an attribute that forbids it, or lacks one that it needs. The message names both.",
@@ -275,6 +281,18 @@ pub const PAGES: &[Page] = &[
         "a `.npy` file is damaged or does not fit",
         "No .npy, cut, or of another element type than the model takes.",
         "numpy.save('in/input_0.npy', x.astype('float32'))",
+    ),
+    p(
+        "GE-E0406",
+        "weights beside the OM are missing",
+        "With `ge.externalWeight` 1 or 2 the weights lie in the folder `weight` beside the OM and travel with it.",
+        "cp -r weight model.om /srv/models/",
+    ),
+    p(
+        "GE-E0407",
+        "weights beside the OM were changed",
+        "Each file of weights is known by its digest, and this one is not what the OM was written with.",
+        "ge compile model.onnx -o model.om --set ge.externalWeight=1",
     ),
     p(
         "GE-E0500",

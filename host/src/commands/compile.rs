@@ -54,6 +54,15 @@ pub fn run(global: &Global, a: &CompileArgs) -> Result<u8> {
         ge_plugin::services::set_jobs(usize::from(j));
     }
     let (session, compiled) = compile_model(global, model, &a.flags, Some((&a.dump, &a.dump_dir)), false)?;
+    if let Some(stop) = &compiled.stopped {
+        say(global, &format!("stopped at {}: the graph is in {}", stop.step, stop.path.display()));
+        if global.json {
+            print_json(
+                &serde_json::json!({"schema": 1, "stopped": stop.step, "graph": stop.path.display().to_string()}),
+            )?;
+        }
+        return Ok(0);
+    }
     let fallbacks = fallbacks(&session, &compiled);
     refuse_fallbacks(a.fail_on_fallback.as_deref(), &fallbacks)?;
     let report = compiled.write_om(output)?;

@@ -3,7 +3,7 @@ use super::{CompileFlags, Global, print, print_json, say, tensors};
 use crate::render::timeline::{self, Lane};
 use crate::session::import::{self, FileKind};
 use crate::session::model::random_inputs;
-use crate::session::{Session, SessionOptions, decode_om, open_om};
+use crate::session::{Session, SessionOptions, read_om};
 use crate::{Diagnostic, Error, ErrorKind, Result};
 use clap::Args;
 use ge_model::CompiledModel;
@@ -199,6 +199,7 @@ pub fn open(global: &Global, a: &Target<'_>) -> Result<(Session, CompiledModel, 
     let is_om = import::kind_of(&import::map(a.model)?) == FileKind::Om;
     if !is_om {
         let (_, compiled) = super::compile::compile_model(global, a.model, a.flags, None, true)?;
+        stops_nowhere(&compiled)?;
         let options = SessionOptions {
             plugins: global.plugins.clone(),
             device,
@@ -208,8 +209,7 @@ pub fn open(global: &Global, a: &Target<'_>) -> Result<(Session, CompiledModel, 
         };
         return Ok((Session::new(options)?, compiled.model, true));
     }
-    let file = open_om(a.model)?;
-    let compiled = decode_om(a.model, &file)?;
+    let compiled = read_om(a.model)?;
     // Only what the OM names is opened: its engines, the run-time engine, devices.
     let mut names: Vec<String> = compiled.engines_needed().into_iter().map(str::to_owned).collect();
     names.push("DNN_VM_RTS".to_owned());
@@ -217,6 +217,14 @@ pub fn open(global: &Global, a: &Target<'_>) -> Result<(Session, CompiledModel, 
     let options =
         SessionOptions { plugins: global.plugins.clone(), device, device_options, want, ..SessionOptions::default() };
     Ok((Session::new(options)?, compiled, false))
+}
+
+/// A build that stops for tuning leaves nothing to run.
+fn stops_nowhere(c: &crate::session::Compiled) -> Result<()> {
+    match &c.stopped {
+        None => Ok(()),
+        Some(s) => Err(Error::usage(format!("`ge.buildMode=tuning` stopped at {}: there is no model to run", s.step))),
+    }
 }
 
 fn rank_dir(dir: &Path, rank: u32, ranks: u32) -> PathBuf {

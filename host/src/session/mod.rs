@@ -1,16 +1,21 @@
 //! Sessions: plugins and devices of one configuration, models compiled and loaded with them.
 pub mod cache;
 pub mod dump;
+pub mod external;
 pub mod import;
 pub mod model;
+pub mod tuning;
+pub mod weights;
 
+pub use ge_compiler::stages::Silent as Quiet;
+pub use ge_ir::Model as GraphModel;
 pub use model::Model;
 
 use crate::options::OptionMap;
 use crate::render::Progress;
 use crate::{Diagnostic, ErrorKind, Result};
 use cache::{Cache, CacheKey};
-use ge_compiler::stages::Observer;
+use ge_compiler::stages::{Observer, Outcome};
 use ge_compiler::{Options, Toolbox};
 use ge_om::OmFile;
 use ge_plugin::{DeviceHandle, LoadRequest, PluginSet, Registry, Want};
@@ -130,7 +135,17 @@ impl Session {
         Ok(Toolbox::new(&self.registry, target, &excluded))
     }
 
-    /// Compiles a graph.
+    /// Reads a model file of any kind that an enabled front end knows, or ge's text; `shapes` as `--input-shape` has them.
+    pub fn import(&self, path: impl AsRef<Path>, shapes: &str) -> Result<GraphModel> {
+        let path = path.as_ref();
+        let bytes = import::map(path)?;
+        match import::kind_of(&bytes) {
+            import::FileKind::Text => import::parse_text(path, &bytes),
+            _ => import::import(&self.registry, path, bytes, &import::parse_input_shapes(shapes)?),
+        }
+    }
+
+    /// Compiles a graph for a file: no device is asked.
     pub fn compile(
         &self,
         name: &str,
@@ -138,27 +153,48 @@ impl Session {
         options: &OptionMap,
         observer: &dyn Observer,
     ) -> Result<Compiled> {
-        let toolbox = self.toolbox(options, self.options.online)?;
+        self.compile_for(name, graph, options, observer, self.toolbox(options, self.options.online)?)
+    }
+
+    /// Compiles a graph that runs on this session's device.
+    pub fn compile_online(
+        &self,
+        name: &str,
+        graph: ge_ir::Model,
+        options: &OptionMap,
+        observer: &dyn Observer,
+    ) -> Result<Compiled> {
+        self.compile_for(name, graph, options, observer, self.toolbox(options, true)?)
+    }
+
+    fn compile_for(
+        &self,
+        name: &str,
+        graph: ge_ir::Model,
+        options: &OptionMap,
+        observer: &dyn Observer,
+        toolbox: Toolbox,
+    ) -> Result<Compiled> {
         let folder = options.get("ge.graph_compiler_cache_dir");
         // What only a device that was asked knows is in no key.
-        let asked = self.options.online && !toolbox.target.soc.model_task_update;
-        if folder.is_empty() || asked || !observer.cached() {
-            let model = self.build(name, graph, options, &toolbox, observer)?;
-            return Ok(Compiled { model, cache: None, warning: None });
+        let asked = toolbox.target.online && !toolbox.target.soc.model_task_update;
+        if folder.is_empty() || asked || !observer.cached() || options.get("ge.buildMode") == "tuning" {
+            let (model, stopped) = self.build(name, graph, options, &toolbox, observer)?;
+            return Ok(Compiled { model, cache: None, warning: None, stopped });
         }
         let cache = Cache::open(Path::new(folder))?;
-        let key = CacheKey::new(&graph, options, &toolbox.target.soc, &self.registry, self.libraries()?)?;
+        let key = CacheKey::new(&graph, options, &toolbox.target, &self.registry, self.libraries()?)?;
         let miss = match cache.find(&key, name, graph.root().name()) {
             Ok(model) => {
                 let hit = cache::Outcome::Hit { key: key.digest().to_owned() };
-                return Ok(Compiled { model, cache: Some(hit), warning: None });
+                return Ok(Compiled { model, cache: Some(hit), warning: None, stopped: None });
             }
             Err(miss) => miss,
         };
-        let model = self.build(name, graph, options, &toolbox, observer)?;
+        let (model, stopped) = self.build(name, graph, options, &toolbox, observer)?;
         // A cache that cannot be written is no reason to fail: the model is there.
         let warning = cache.put(&key, &model).err().map(|e| e.to_string());
-        Ok(Compiled { model, cache: Some(miss), warning })
+        Ok(Compiled { model, cache: Some(miss), warning, stopped })
     }
 
     fn build(
@@ -168,10 +204,18 @@ impl Session {
         options: &OptionMap,
         toolbox: &Toolbox,
         observer: &dyn Observer,
-    ) -> Result<ge_model::CompiledModel> {
+    ) -> Result<(ge_model::CompiledModel, Option<Stopped>)> {
         let resolved: Options = options.resolved();
-        let root =
+        let outcome =
             ge_compiler::stages::compile(name, graph, toolbox, &resolved, observer).map_err(|e| e.into_error())?;
+        let root = match outcome {
+            Outcome::Built(root) => root,
+            Outcome::Stopped(step, graph) => {
+                let path = tuning::write(Path::new(options.get("ge.tuningPath")), name, &graph)?;
+                let stopped = Stopped { step: step.name(), path };
+                return Ok((ge_model::CompiledModel::default(), Some(stopped)));
+            }
+        };
         let soc = toolbox.target.soc.clone();
         let times = node_times(&root, toolbox, &soc);
         let mut model = ge_compiler::model::assemble(&root, &|k| times.get(&k).copied().unwrap_or(0));
@@ -183,7 +227,7 @@ impl Session {
         // Always on: a plan that does not hold is never written and never run.
         ge_compiler::model::plan_checker::check(&model)
             .map_err(|e| ge_compiler::CompileError::internal("model", e.to_string()).into_error())?;
-        Ok(model)
+        Ok((model, None))
     }
 
     /// Name and digest of each library that takes part, ge itself first.
@@ -233,12 +277,9 @@ impl Session {
         }
     }
 
-    /// Reads an OM file and loads its model onto the device.
+    /// Reads an OM file, with its weights beside it, and loads its model onto the device.
     pub fn load_om(&self, path: impl AsRef<Path>) -> Result<Model> {
-        let path = path.as_ref();
-        let file = open_om(path)?;
-        let compiled = decode_om(path, &file)?;
-        self.load(compiled)
+        self.load(read_om(path.as_ref())?)
     }
 
     /// Loads a compiled model onto the device.
@@ -255,6 +296,8 @@ impl Session {
         options: &LoadOptions,
     ) -> Result<Model> {
         let options = LoadOptions { streams: self.streams.clone(), ..options.clone() };
+        let mut compiled = compiled;
+        weights::in_one(&mut compiled)?;
         let loaded = LoadedModel::load(compiled, &self.engines(), context, &options).map_err(|e| e.into_error())?;
         Ok(Model::new(loaded))
     }
@@ -268,6 +311,17 @@ pub struct Compiled {
     pub cache: Option<cache::Outcome>,
     /// Why the model cache could not keep the model.
     pub warning: Option<String>,
+    /// Where a tuning build stopped: there is no model then.
+    pub stopped: Option<Stopped>,
+}
+
+/// A tuning stop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stopped {
+    /// The step, as `ge.buildStep` has it.
+    pub step: &'static str,
+    /// The graph's text.
+    pub path: PathBuf,
 }
 
 impl Compiled {
@@ -275,9 +329,15 @@ impl Compiled {
     pub fn stream_allocation_summary(&self) -> ge_model::StreamAllocationSummary {
         ge_model::StreamAllocationSummary::of(&self.model)
     }
-    /// The parts of an OM.
+    /// Writes the OM, and its weights beside it where `ge.externalWeight` says so.
     pub fn write_om(&self, path: &Path) -> Result<ge_om::WriteReport> {
-        write_om(&self.model, path)
+        let mode = external::Mode::of(self.model.options.get("ge.externalWeight").map_or("", String::as_str));
+        if mode == external::Mode::Inside {
+            return write_om(&self.model, path);
+        }
+        let mut model = self.model.clone();
+        model.external = external::write(&model, path, mode)?;
+        write_om(&model, path)
     }
 }
 
@@ -287,6 +347,14 @@ pub fn write_om(model: &ge_model::CompiledModel, path: &Path) -> Result<ge_om::W
     ge_om::OmWriter::new(&model.name).model(parts).write_atomic(path).map_err(|e| {
         Diagnostic::error(format!("cannot write `{}`: {e}", path.display())).code("GE-E0403").of(ErrorKind::FAILED)
     })
+}
+
+/// Reads an OM file with its weights, wherever they lie.
+pub fn read_om(path: &Path) -> Result<ge_model::CompiledModel> {
+    let file = open_om(path)?;
+    let mut model = decode_om(path, &file)?;
+    external::fetch(&mut model, path)?;
+    Ok(model)
 }
 
 /// Opens an OM file; the error says whether it is missing, damaged or of another version.

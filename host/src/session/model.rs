@@ -33,10 +33,13 @@ impl Model {
     pub fn run_views(&self, inputs: &[TensorView<'_>], options: RunOptions) -> Result<RunOutcome> {
         self.loaded.run(inputs, options).map_err(|e| e.into_error())
     }
+    /// Random inputs of a seed.
+    pub fn random_inputs(&self, seed: u64) -> Result<Vec<HostTensor>> {
+        random_inputs(self.info(), seed)
+    }
     /// Runs once on random inputs of a seed.
     pub fn run_random(&self, seed: u64) -> Result<Vec<HostTensor>> {
-        let inputs = random_inputs(self.info(), seed)?;
-        self.run(&inputs)
+        self.run(&self.random_inputs(seed)?)
     }
 }
 

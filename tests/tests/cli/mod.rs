@@ -4,3 +4,7 @@
 mod bad_input;
 /// The model cache.
 mod cache;
+/// Weights in files beside the OM.
+mod external_weights;
+/// Tuning stops.
+mod tuning;

@@ -195,7 +195,8 @@ fn piece(mut graph: Graph) -> Result<Piece> {
         // A graph that was not cut stands as it is.
         _ => nodes.iter().zip(0..).for_each(|(id, p)| origin[id.index()] = p),
     }
-    Ok(Piece { graph, origin, ..Piece::default() })
+    let touched = nodes.into_iter().filter(|id| origin[id.index()] == NEW).collect();
+    Ok(Piece { graph, origin, touched, ..Piece::default() })
 }
 
 fn graph_names(v: &AttrValue) -> Vec<String> {

@@ -3,7 +3,7 @@ use crate::options::{Kind, OptionMap, TABLE};
 use crate::{Error, Result};
 use ge_ir::{AttrMap, AttrValue, ConstData, ConstTensor, Model, TensorDesc};
 use ge_plugin::Registry;
-use ge_plugin_api::device::SocSpec;
+use ge_plugin_api::engine::Target;
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ impl CacheKey {
     pub fn new(
         model: &Model,
         options: &OptionMap,
-        soc: &SocSpec,
+        target: &Target,
         registry: &Registry,
         libraries: &[(String, String)],
     ) -> Result<CacheKey> {
@@ -44,7 +44,8 @@ impl CacheKey {
             }
             parts.insert(format!("option {}", d.name), text);
         }
-        parts.insert("option soc".to_owned(), hex(&Sha256::digest(format!("{soc:?}"))));
+        parts.insert("option soc".to_owned(), hex(&Sha256::digest(format!("{:?}", target.soc))));
+        parts.insert("option online".to_owned(), target.online.to_string());
         for (name, digest) in libraries {
             let version = registry.plugin(name).map_or(env!("CARGO_PKG_VERSION"), |p| p.version.as_str());
             let excluded: Vec<&str> = registry

@@ -27,6 +27,8 @@ struct Manifest {
     model: String,
     om_bytes: u64,
     om_checksum: String,
+    /// Offset and bytes of each weight, which may be written into files of their own.
+    weights: Vec<(u64, u64)>,
     parts: BTreeMap<String, String>,
 }
 
@@ -138,7 +140,14 @@ impl Cache {
         if file.bytes().len() as u64 != m.om_bytes || checksum(&file) != m.om_checksum {
             return Err(bad("its OM is of another model".into()));
         }
-        let model = decode_om(&path, &file).map_err(|e| bad(format!("its OM cannot be used: {}", first(&e))))?;
+        let mut model = decode_om(&path, &file).map_err(|e| bad(format!("its OM cannot be used: {}", first(&e))))?;
+        if let Some((_, all)) = model.weights.pop() {
+            for &(at, bytes) in &m.weights {
+                let end = at.checked_add(bytes).filter(|e| *e <= all.len() as u64);
+                let end = end.ok_or_else(|| bad("its weights are not where its list says".into()))?;
+                model.weights.push((at, all.slice(at as usize..end as usize)));
+            }
+        }
         Ok((m, model))
     }
 
@@ -180,6 +189,7 @@ impl Cache {
             model: model.name.clone(),
             om_bytes: file.bytes().len() as u64,
             om_checksum: checksum(&file),
+            weights: model.weights.iter().map(|(at, b)| (*at, b.len() as u64)).collect(),
             parts: key.parts().clone(),
         };
         let text = serde_json::to_vec_pretty(&manifest).map_err(|e| crate::Error::internal(e.to_string()))?;

@@ -1,0 +1,165 @@
+//! Tuning mode (003 §1.4): a build stops before or after the engines' OptimizeFusedGraph, or when it is done, and leaves its graph; a
+//! compilation of that graph goes on where it stopped, to the same model.
+//!
+//! What the stages before have left beside the graph travels as attributes of the root graph: records of passes, refusals, options
+//! that they have set.
+use crate::error::{CompileError, Result};
+use crate::options::Options;
+use crate::pass::{PassRecord, Records};
+use ge_ir::{AttrValue, Key, Model};
+use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
+
+/// Where a tuning build stops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The graph is cut into subgraphs; no engine has seen them.
+    BeforeUbMatch,
+    /// Each engine has changed its subgraphs.
+    AfterUbMatch,
+    /// The build is done.
+    AfterBuilder,
+}
+
+const STEPS: [(Step, &str); 3] = [
+    (Step::BeforeUbMatch, "before_ub_match"),
+    (Step::AfterUbMatch, "after_ub_match"),
+    (Step::AfterBuilder, "after_builder"),
+];
+
+impl Step {
+    /// As `ge.buildStep` has it.
+    pub fn name(self) -> &'static str {
+        STEPS.iter().find(|(s, _)| *s == self).map_or("", |(_, n)| n)
+    }
+    fn named(name: &str) -> Option<Step> {
+        STEPS.iter().find(|(_, n)| *n == name).map(|(s, _)| *s)
+    }
+    /// The step that options ask for; None outside of tuning mode.
+    ///
+    /// Errors: tuning mode without a step or without a folder, a step without tuning mode.
+    pub fn of(options: &Options) -> Result<Option<Step>> {
+        let wrong = |message: &str, help: &str| CompileError::Option { message: message.into(), help: help.into() };
+        let step = Step::named(options.get("ge.buildStep"));
+        match (options.get("ge.buildMode"), step) {
+            ("tuning", None) => Err(wrong(
+                "`ge.buildMode=tuning` needs `ge.buildStep`",
+                "`--set ge.buildStep=before_ub_match`, `after_ub_match` or `after_builder`",
+            )),
+            ("tuning", Some(_)) if options.get("ge.tuningPath").is_empty() => {
+                Err(wrong("`ge.buildMode=tuning` needs `ge.tuningPath`", "`--set ge.tuningPath=DIR`"))
+            }
+            ("tuning", step) => Ok(step),
+            (_, None) => Ok(None),
+            (_, Some(_)) => Err(wrong(
+                "`ge.buildStep` is given outside of tuning mode",
+                "add `--set ge.buildMode=tuning`, or leave `ge.buildStep` out",
+            )),
+        }
+    }
+}
+
+/// Where a compilation goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resume {
+    /// Where it stopped.
+    pub step: Step,
+    /// Options that earlier stages have set.
+    pub options: Vec<(String, String)>,
+    /// Whether control flow is labels and jumps by now.
+    pub lowered: bool,
+}
+
+const STEP: &str = "_tuning_step";
+const OPTIONS: &str = "_tuning_options";
+const LOWERED: &str = "_tuning_lowered";
+const PASSES: &str = "_tuning_passes";
+const REFUSALS: &str = "_tuning_refusals";
+
+/// Writes on the root graph what `take` needs.
+pub fn put(model: &mut Model, at: &Resume, records: &Records) {
+    let strs = |v: Vec<String>| AttrValue::Strs(v.into_iter().map(Into::into).collect());
+    let attrs = model.root_mut().attrs_mut();
+    attrs.set(STEP, at.step.name());
+    attrs.set(LOWERED, at.lowered);
+    attrs.set(OPTIONS, strs(at.options.iter().flat_map(|(k, v)| [k.clone(), v.clone()]).collect()));
+    let runs = records
+        .runs
+        .iter()
+        .flat_map(|r| [r.stage.to_owned(), r.pass.clone(), r.visits.to_string(), r.changes.to_string()]);
+    attrs.set(PASSES, strs(runs.collect()));
+    let all =
+        records.refusals.iter().flat_map(|(n, l)| l.iter().map(move |(p, why)| [n.clone(), p.clone(), why.clone()]));
+    attrs.set(REFUSALS, strs(all.flatten().collect()));
+}
+
+/// Takes off the root graph what `put` wrote. None: the graph is not of a tuning stop.
+///
+/// Errors: an attribute is not what `put` writes.
+pub fn take(model: &mut Model, records: &mut Records) -> Result<Option<Resume>> {
+    let attrs = model.root_mut().attrs_mut();
+    let Some(step) = attrs.remove(Key::new(STEP)) else { return Ok(None) };
+    let damaged = |what: &str| {
+        CompileError::Plugin(
+            Diagnostic::error(format!("the graph of a tuning stop has an attribute that cannot be read: `{what}`"))
+                .code("GE-E0120")
+                .help("write it anew with `ge compile --set ge.buildMode=tuning`")
+                .of(ErrorKind::DAMAGED),
+        )
+    };
+    let step = step.as_str().and_then(Step::named).ok_or_else(|| damaged(STEP))?;
+    let lowered = attrs.remove(Key::new(LOWERED)).and_then(|v| v.as_bool()).ok_or_else(|| damaged(LOWERED))?;
+    let mut list = |key: &str, row: usize| -> Result<Vec<String>> {
+        let value = attrs.remove(Key::new(key)).ok_or_else(|| damaged(key))?;
+        let texts = value.as_strs().filter(|l| l.len() % row == 0).ok_or_else(|| damaged(key))?;
+        Ok(texts.into_iter().map(str::to_owned).collect())
+    };
+    let options = list(OPTIONS, 2)?.chunks_exact(2).map(|c| (c[0].clone(), c[1].clone())).collect();
+    for c in list(PASSES, 4)?.chunks_exact(4) {
+        let stage = crate::stages::STAGES.iter().copied().find(|s| *s == c[0]).unwrap_or("custom");
+        let (Ok(visits), Ok(changes)) = (c[2].parse(), c[3].parse()) else { return Err(damaged(PASSES)) };
+        records.runs.push(PassRecord { stage, pass: c[1].clone(), micros: 0, visits, changes });
+    }
+    for c in list(REFUSALS, 3)?.chunks_exact(3) {
+        records.refuse(&c[0], &c[1], c[2].clone());
+    }
+    Ok(Some(Resume { step, options, lowered }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_travels_with_the_graph_comes_back() {
+        let mut records = Records::default();
+        records.refuse("a b", "P", "two \"readers\"\n");
+        records.refuse("a b", "Q", "");
+        let run = |stage, pass: &str| PassRecord { stage, pass: pass.into(), micros: 0, visits: 3, changes: 1 };
+        records.runs = vec![run("prepare", "X"), run("custom", "Y")];
+        let at = Resume { step: Step::AfterUbMatch, options: vec![("k".into(), "v=1".into())], lowered: true };
+        let mut m = Model::new("g");
+        put(&mut m, &at, &records);
+        let text = ge_ir::text::to_string(&m).expect("prints");
+        let mut again = ge_ir::text::parse(&text, "t.ge", &ge_ir::text::NoFiles).expect("reads");
+        let mut back = Records::default();
+        assert_eq!(take(&mut again, &mut back).expect("sound"), Some(at));
+        assert_eq!(back, records);
+        assert!(again.root().attrs().is_empty());
+        assert_eq!(take(&mut again, &mut back).expect("none"), None);
+    }
+
+    #[test]
+    fn options_that_do_not_fit_together_are_refused() {
+        let of = |pairs: &[(&str, &str)]| {
+            let mut o = Options::default();
+            pairs.iter().for_each(|(k, v)| o.set(k, v));
+            Step::of(&o)
+        };
+        assert!(matches!(of(&[]), Ok(None)) && matches!(of(&[("ge.buildMode", "normal")]), Ok(None)));
+        assert!(of(&[("ge.buildMode", "tuning"), ("ge.tuningPath", "d")]).is_err());
+        assert!(of(&[("ge.buildMode", "tuning"), ("ge.buildStep", "after_builder")]).is_err());
+        assert!(of(&[("ge.buildStep", "after_builder")]).is_err());
+        let all = [("ge.buildMode", "tuning"), ("ge.buildStep", "after_builder"), ("ge.tuningPath", "d")];
+        assert!(matches!(of(&all), Ok(Some(Step::AfterBuilder))));
+    }
+}

@@ -1,0 +1,210 @@
+//! `GraphManager`: several graphs of one session, each added, built, run and removed under its number (003 §1.1).
+//!
+//! ```no_run
+//! use ge::graph_manager::GraphManager;
+//! use ge::options::OptionMap;
+//! use ge::session::{Session, SessionOptions};
+//! # fn main() -> Result<(), ge::Error> {
+//! let session = Session::new(SessionOptions::default())?;
+//! let model = session.import("model.onnx", "x:1,3,224,224")?;
+//! let manager = GraphManager::new(session, OptionMap::default());
+//! manager.add_graph(1, model, OptionMap::default())?;
+//! manager.build(1)?;
+//! let inputs = manager.model(1)?.random_inputs(7)?;
+//! std::thread::scope(|s| {
+//!     for _ in 0..4 {
+//!         s.spawn(|| manager.run(1, &inputs));
+//!     }
+//! });
+//! manager.remove_graph(1)?;
+//! # Ok(())
+//! # }
+//! ```
+use crate::options::OptionMap;
+use crate::session::{GraphModel, Model, Session};
+use crate::{Diagnostic, Error, ErrorKind, Result};
+use ge_compiler::stages::Silent;
+use ge_ir::{Shape, ValueRef};
+use ge_plugin_api::kernel::HostTensor;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, RwLock};
+
+/// The graphs of a session.
+pub struct GraphManager {
+    session: Session,
+    global: OptionMap,
+    graphs: RwLock<BTreeMap<u32, Arc<Mutex<Entry>>>>,
+}
+
+/// One graph.
+struct Entry {
+    graph: GraphModel,
+    options: OptionMap,
+    /// What was built of it, and for which input shapes, if the graph leaves them open.
+    built: Option<(Arc<Model>, Option<Vec<Vec<u64>>>)>,
+}
+
+impl GraphManager {
+    /// For a session; `global` options stand below those of the session and of each graph.
+    pub fn new(session: Session, global: OptionMap) -> GraphManager {
+        GraphManager { session, global, graphs: RwLock::default() }
+    }
+    /// The session.
+    pub fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// Adds a graph under a number.
+    ///
+    /// # Errors
+    /// The number is taken.
+    pub fn add_graph(&self, id: u32, graph: GraphModel, options: OptionMap) -> Result<()> {
+        let mut graphs = self.graphs.write().unwrap_or_else(|e| e.into_inner());
+        if graphs.contains_key(&id) {
+            return Err(Diagnostic::error(format!("there is a graph {id} already"))
+                .code("GE-E0330")
+                .help("remove it first, or replace it with `replace_graph`")
+                .of(ErrorKind::USAGE));
+        }
+        graphs.insert(id, Arc::new(Mutex::new(Entry { graph, options, built: None })));
+        Ok(())
+    }
+
+    /// Puts another graph, or the same one changed, in the place of one; it is built anew when it is next needed. Runs that have
+    /// begun end with the old one.
+    ///
+    /// # Errors
+    /// There is no graph of that number.
+    pub fn replace_graph(&self, id: u32, graph: GraphModel) -> Result<()> {
+        let entry = self.entry(id)?;
+        let mut e = lock(&entry);
+        e.graph = graph;
+        e.built = None;
+        Ok(())
+    }
+
+    /// Whether the next run would build first.
+    ///
+    /// # Errors
+    /// There is no graph of that number.
+    pub fn needs_build(&self, id: u32) -> Result<bool> {
+        let entry = self.entry(id)?;
+        let built = lock(&entry).built.is_some();
+        Ok(!built)
+    }
+
+    /// Compiles a graph and loads it, if that is not done yet.
+    ///
+    /// # Errors
+    /// What the compiler or the device says; the graph leaves input shapes open (`run` builds it for the shapes that it gets).
+    pub fn build(&self, id: u32) -> Result<()> {
+        self.built(id, None).map(|_| ())
+    }
+
+    /// The built model of a graph.
+    ///
+    /// # Errors
+    /// As [`GraphManager::build`].
+    pub fn model(&self, id: u32) -> Result<Arc<Model>> {
+        self.built(id, None)
+    }
+
+    /// Runs a graph on inputs in order, from any number of threads. It is built first where it is new or has changed, or where it
+    /// leaves input shapes open and was last built for others.
+    ///
+    /// # Errors
+    /// As [`GraphManager::build`], or what the run says.
+    pub fn run(&self, id: u32, inputs: &[HostTensor]) -> Result<Vec<HostTensor>> {
+        let model = self.built(id, Some(inputs))?;
+        model.run(inputs)
+    }
+
+    /// Removes a graph. Runs that have begun end as they would.
+    ///
+    /// # Errors
+    /// There is no graph of that number.
+    pub fn remove_graph(&self, id: u32) -> Result<()> {
+        let mut graphs = self.graphs.write().unwrap_or_else(|e| e.into_inner());
+        match graphs.remove(&id) {
+            Some(_) => Ok(()),
+            None => Err(unknown(id, graphs.keys())),
+        }
+    }
+
+    /// Numbers of the graphs, ascending.
+    pub fn graphs(&self) -> Vec<u32> {
+        self.graphs.read().unwrap_or_else(|e| e.into_inner()).keys().copied().collect()
+    }
+
+    fn entry(&self, id: u32) -> Result<Arc<Mutex<Entry>>> {
+        let graphs = self.graphs.read().unwrap_or_else(|e| e.into_inner());
+        graphs.get(&id).cloned().ok_or_else(|| unknown(id, graphs.keys()))
+    }
+
+    fn built(&self, id: u32, inputs: Option<&[HostTensor]>) -> Result<Arc<Model>> {
+        let entry = self.entry(id)?;
+        // A second thread that needs the same graph waits for the one build.
+        let mut e = lock(&entry);
+        let wanted = inputs.map(|l| l.iter().map(|t| t.dims.to_vec()).collect::<Vec<_>>());
+        let open =
+            e.graph.root().data_nodes().iter().any(|n| n.outputs().first().is_some_and(|d| !d.shape.is_static()));
+        if let Some((model, shapes)) = &e.built {
+            if !open || wanted.is_none() || *shapes == wanted {
+                return Ok(model.clone());
+            }
+        }
+        let mut graph = e.graph.clone();
+        if let (true, Some(wanted)) = (open, &wanted) {
+            give_shapes(&mut graph, wanted)?;
+        }
+        // Graph over session over global.
+        let mut options = e.options.clone();
+        options.under(self.session.options().clone());
+        options.under(self.global.clone());
+        let name = graph.root().name().to_owned();
+        let compiled = self.session.compile_online(&name, graph, &options, &Silent)?;
+        if let Some(stop) = compiled.stopped {
+            return Err(Error::usage(format!(
+                "`ge.buildMode=tuning` stopped at {}: there is no model to run",
+                stop.step
+            )));
+        }
+        let model = Arc::new(self.session.load(compiled.model)?);
+        e.built = Some((model.clone(), if open { wanted } else { None }));
+        Ok(model)
+    }
+}
+
+/// Sets the shapes of the inputs that leave them open.
+fn give_shapes(graph: &mut GraphModel, wanted: &[Vec<u64>]) -> Result<()> {
+    let nodes: Vec<_> = graph.root().data_nodes().iter().map(|n| (n.id(), n.name().to_owned())).collect();
+    if nodes.len() != wanted.len() {
+        return Err(Error::usage(format!("the graph has {} inputs, {} were given", nodes.len(), wanted.len())));
+    }
+    for ((id, name), dims) in nodes.iter().zip(wanted) {
+        let Some(d) = graph.root_mut().output_mut(ValueRef::new(*id, 0)) else { continue };
+        let known = d.shape.dims().iter().zip(dims).all(|(a, b)| !a.is_known() || a.size() == Some(*b));
+        if !d.shape.is_unranked() && (d.shape.rank() != Some(dims.len()) || !known) {
+            return Err(Diagnostic::error(format!("input `{name}` does not fit the graph"))
+                .code("GE-E0307")
+                .found(format!("{dims:?}"), format!("{}", d.shape))
+                .of(ErrorKind::USAGE));
+        }
+        if !d.shape.is_static() {
+            d.shape = Shape::of(dims);
+        }
+    }
+    Ok(())
+}
+
+fn lock(entry: &Mutex<Entry>) -> MutexGuard<'_, Entry> {
+    entry.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+fn unknown<'a>(id: u32, known: impl Iterator<Item = &'a u32>) -> Error {
+    let known: Vec<String> = known.map(u32::to_string).collect();
+    Diagnostic::error(format!("there is no graph {id}"))
+        .code("GE-E0330")
+        .found(id.to_string(), if known.is_empty() { "no graph was added".into() } else { known.join(", ") })
+        .of(ErrorKind::USAGE)
+}

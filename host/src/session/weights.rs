@@ -1,0 +1,43 @@
+//! Weights as one run of bytes, as a device takes them.
+use crate::Result;
+use bytes::Bytes;
+use ge_model::CompiledModel;
+
+/// Weights begin at a multiple of this.
+const ALIGN: usize = 4096;
+
+/// Puts parts of weights at their places in one run of `size` bytes.
+///
+/// # Errors
+/// There is no memory for it.
+pub fn join(size: u64, parts: impl Iterator<Item = (u64, Bytes)>) -> Result<Bytes> {
+    let none = || crate::Error::failed(format!("there is no memory for {size} bytes of weights"));
+    let size = usize::try_from(size).map_err(|_| none())?;
+    let mut all: Vec<u8> = Vec::new();
+    all.try_reserve_exact(size.checked_add(ALIGN).ok_or_else(none)?).map_err(|_| none())?;
+    all.resize(size + ALIGN, 0);
+    let start = all.as_ptr().align_offset(ALIGN).min(ALIGN);
+    for (offset, bytes) in parts {
+        let place = usize::try_from(offset).ok().and_then(|o| o.checked_add(start));
+        let end = place.and_then(|p| p.checked_add(bytes.len())).filter(|e| *e <= start + size);
+        match (place, end) {
+            (Some(at), Some(end)) => all[at..end].copy_from_slice(&bytes),
+            _ => return Err(crate::Error::internal("a weight lies beyond the others")),
+        }
+    }
+    Ok(Bytes::from(all).slice(start..start + size))
+}
+
+/// A model that was compiled in this process has its weights where its constants are: they are put together. One that was read
+/// from a file has them so, mapped, and is left as it is.
+///
+/// # Errors
+/// There is no memory for it.
+pub fn in_one(m: &mut CompiledModel) -> Result<()> {
+    let whole = matches!(m.weights.as_slice(), [(0, b)] if b.len() as u64 >= m.memory.weights);
+    if !whole && m.external.is_empty() && m.memory.weights > 0 {
+        let parts = std::mem::take(&mut m.weights);
+        m.weights = vec![(0, join(m.memory.weights, parts.into_iter())?)];
+    }
+    Ok(())
+}

@@ -1,0 +1,115 @@
+//! The Rust API: `GraphManager` with several graphs, options by scope, rebuilding, and one model run from several threads.
+use ge::graph_manager::GraphManager;
+use ge::options::OptionMap;
+use ge::session::{Session, SessionOptions};
+use ge_plugin_api::kernel::HostTensor;
+use ge_plugin_api::types::DType;
+use ge_tests::{models, root, target};
+
+/// A session whose plugins lie beside the real binary.
+fn session(options: OptionMap) -> Session {
+    let dir = tempfile::tempdir().unwrap();
+    let plugins = dir.path().join("plugins.toml");
+    let text = std::fs::read_to_string(root().join("plugins.toml")).unwrap();
+    std::fs::write(&plugins, text.replacen("schema = 1", &format!("schema = 1\nsearch = [{:?}]", target()), 1))
+        .unwrap();
+    Session::new(SessionOptions { plugins: Some(plugins), options, ..SessionOptions::default() }).unwrap()
+}
+
+fn graph(s: &Session, text: &str) -> ge::session::GraphModel {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("g.ge");
+    std::fs::write(&path, text).unwrap();
+    s.import(&path, "").unwrap()
+}
+
+fn tensor(dims: &[u64], values: &[f32]) -> HostTensor {
+    let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+    HostTensor::from_bytes(DType::F32, dims, &bytes).unwrap()
+}
+fn values(t: &HostTensor) -> Vec<f32> {
+    t.bytes().chunks_exact(4).map(|c| f32::from_le_bytes([c[0], c[1], c[2], c[3]])).collect()
+}
+fn options(pairs: &[&str]) -> OptionMap {
+    let mut o = OptionMap::default();
+    pairs.iter().for_each(|p| o.set_pair(p).unwrap());
+    o
+}
+
+const ADD: &str = "graph @add(%x: f32[2], %y: f32[2]) {\n  %k = Const() {value = dense<f32[2]: 10 20>} : f32[2]\n  %s = Add(%x, %y) : f32[2]\n  %z = Add(%s, %k) : f32[2]\n  return %z\n}\n";
+const RELU: &str = "graph @relu(%x: f32[?,2]) {\n  %r = Relu(%x) : f32[?,2]\n  return %r\n}\n";
+
+#[test]
+fn graphs_are_added_built_run_replaced_and_removed() {
+    let m = GraphManager::new(session(OptionMap::default()), OptionMap::default());
+    m.add_graph(1, graph(m.session(), ADD), OptionMap::default()).unwrap();
+    m.add_graph(7, graph(m.session(), RELU), OptionMap::default()).unwrap();
+    assert_eq!(m.graphs(), [1, 7]);
+    let e = m.add_graph(7, graph(m.session(), ADD), OptionMap::default()).unwrap_err();
+    assert!(e.to_string().contains("there is a graph 7 already"), "{e}");
+    assert!(m.needs_build(1).unwrap());
+    m.build(1).unwrap();
+    assert!(!m.needs_build(1).unwrap() && m.needs_build(7).unwrap());
+    let inputs = [tensor(&[2], &[1.0, 2.0]), tensor(&[2], &[3.0, 4.0])];
+    let first = m.model(1).unwrap();
+    assert_eq!(values(&m.run(1, &inputs).unwrap()[0]), [14.0, 26.0]);
+    assert!(std::sync::Arc::ptr_eq(&first, &m.model(1).unwrap()), "a run builds nothing anew");
+    // A graph with open shapes is built for those that come, once for each change.
+    assert_eq!(values(&m.run(7, &[tensor(&[1, 2], &[-1.0, 2.0])]).unwrap()[0]), [0.0, 2.0]);
+    let one = m.model(7).unwrap();
+    m.run(7, &[tensor(&[1, 2], &[5.0, -2.0])]).unwrap();
+    assert!(std::sync::Arc::ptr_eq(&one, &m.model(7).unwrap()));
+    assert_eq!(values(&m.run(7, &[tensor(&[2, 2], &[-1.0, 2.0, 3.0, -4.0])]).unwrap()[0]), [0.0, 2.0, 3.0, 0.0]);
+    assert!(!std::sync::Arc::ptr_eq(&one, &m.model(7).unwrap()));
+    let e = m.run(7, &[tensor(&[2, 3], &[0.0; 6])]).unwrap_err();
+    assert!(e.to_string().contains("input `x` does not fit the graph"), "{e}");
+    // A graph that has changed is built anew; who has the old one keeps it.
+    m.replace_graph(1, graph(m.session(), &ADD.replace("10 20", "0 0"))).unwrap();
+    assert!(m.needs_build(1).unwrap());
+    assert_eq!(values(&m.run(1, &inputs).unwrap()[0]), [4.0, 6.0]);
+    assert_eq!(values(&first.run(&inputs).unwrap()[0]), [14.0, 26.0]);
+    m.remove_graph(1).unwrap();
+    let e = m.run(1, &inputs).unwrap_err();
+    assert!(e.to_string().contains("there is no graph 1"), "{e}");
+    assert!(m.remove_graph(1).is_err() && m.build(1).is_err() && m.needs_build(1).is_err());
+    assert_eq!(values(&m.run(7, &[tensor(&[1, 2], &[-1.0, 2.0])]).unwrap()[0]), [0.0, 2.0]);
+}
+
+#[test]
+fn options_of_a_graph_stand_over_the_session_over_the_global_ones() {
+    let global = options(&["ge.oo.level=O1", "ge.deterministic=1", "ge.x.memory_effort=fast"]);
+    let m = GraphManager::new(session(options(&["ge.oo.level=O3", "ge.deterministic=0"])), global);
+    m.add_graph(1, graph(m.session(), ADD), options(&["ge.oo.level=O1"])).unwrap();
+    m.add_graph(2, graph(m.session(), ADD), OptionMap::default()).unwrap();
+    let of = |id: u32, name: &str| m.model(id).unwrap().info().options.get(name).cloned().unwrap_or_default();
+    assert_eq!((of(1, "ge.oo.level"), of(2, "ge.oo.level")), ("O1".into(), "O3".into()));
+    assert_eq!((of(1, "ge.deterministic"), of(1, "ge.x.memory_effort")), ("0".into(), "fast".into()));
+}
+
+#[test]
+fn one_model_is_run_from_four_threads() {
+    let m = GraphManager::new(session(OptionMap::default()), OptionMap::default());
+    let model = m.session().import(models().join("mlp.onnx"), "").unwrap();
+    m.add_graph(1, model, OptionMap::default()).unwrap();
+    // The threads come before it is built: one of them builds, the others wait for it.
+    let one = session(OptionMap::default());
+    let om = tempfile::tempdir().unwrap();
+    let path = om.path().join("mlp.om");
+    let alone = m.session().import(models().join("mlp.onnx"), "").unwrap();
+    let compiled = one.compile("mlp", alone, &OptionMap::default(), &ge::session::Quiet).unwrap();
+    compiled.write_om(&path).unwrap();
+    let loaded = one.load_om(&path).unwrap();
+    std::thread::scope(|s| {
+        for t in 0..4u64 {
+            let (m, loaded) = (&m, &loaded);
+            s.spawn(move || {
+                for k in 0..5 {
+                    let inputs = loaded.random_inputs(10 * t + k).unwrap();
+                    let (a, b) = (m.run(1, &inputs).unwrap(), loaded.run(&inputs).unwrap());
+                    assert!(a[0].bytes() == b[0].bytes(), "thread {t}, run {k}");
+                    assert!(values(&a[0]).iter().any(|v| *v != 0.0));
+                }
+            });
+        }
+    });
+}
