@@ -4,6 +4,7 @@
 //! What the stages before have left beside the graph travels as attributes of the root graph: records of passes, refusals, options
 //! that they have set.
 use crate::error::{CompileError, Result};
+use crate::fusion::FusionRecord;
 use crate::options::Options;
 use crate::pass::{PassRecord, Records};
 use ge_ir::{AttrValue, Key, Model};
@@ -74,6 +75,7 @@ const OPTIONS: &str = "_tuning_options";
 const LOWERED: &str = "_tuning_lowered";
 const PASSES: &str = "_tuning_passes";
 const REFUSALS: &str = "_tuning_refusals";
+const FUSIONS: &str = "_tuning_fusions";
 
 /// Writes on the root graph what `take` needs.
 pub fn put(model: &mut Model, at: &Resume, records: &Records) {
@@ -90,6 +92,15 @@ pub fn put(model: &mut Model, at: &Resume, records: &Records) {
     let all =
         records.refusals.iter().flat_map(|(n, l)| l.iter().map(move |(p, why)| [n.clone(), p.clone(), why.clone()]));
     attrs.set(REFUSALS, strs(all.flatten().collect()));
+    // Lists within a list: how many names, then the names.
+    let names = |l: &[String]| std::iter::once(l.len().to_string()).chain(l.iter().cloned()).collect::<Vec<_>>();
+    let fusions = records.fusions.iter().flat_map(|f| {
+        let mut row = vec![f.pass.clone()];
+        row.extend(names(&f.before));
+        row.extend(names(&f.after));
+        row
+    });
+    attrs.set(FUSIONS, strs(fusions.collect()));
 }
 
 /// Takes off the root graph what `put` wrote. None: the graph is not of a tuning stop.
@@ -114,6 +125,17 @@ pub fn take(model: &mut Model, records: &mut Records) -> Result<Option<Resume>> 
         Ok(texts.into_iter().map(str::to_owned).collect())
     };
     let options = list(OPTIONS, 2)?.chunks_exact(2).map(|c| (c[0].clone(), c[1].clone())).collect();
+    let fusions = list(FUSIONS, 1)?;
+    let mut rest = fusions.into_iter();
+    while let Some(pass) = rest.next() {
+        let mut names = || {
+            let n = rest.next().and_then(|n| n.parse::<usize>().ok()).ok_or_else(|| damaged(FUSIONS))?;
+            let l: Vec<String> = rest.by_ref().take(n).collect();
+            if l.len() == n { Ok(l) } else { Err(damaged(FUSIONS)) }
+        };
+        let (before, after) = (names()?, names()?);
+        records.fusions.push(FusionRecord { pass, before, after });
+    }
     for c in list(PASSES, 4)?.chunks_exact(4) {
         let stage = crate::stages::STAGES.iter().copied().find(|s| *s == c[0]).unwrap_or("custom");
         let (Ok(visits), Ok(changes)) = (c[2].parse(), c[3].parse()) else { return Err(damaged(PASSES)) };
@@ -137,6 +159,11 @@ mod tests {
         let run = |stage, pass: &str| PassRecord { stage, pass: pass.into(), micros: 0, visits: 3, changes: 1 };
         records.runs = vec![run("prepare", "X"), run("custom", "Y")];
         let at = Resume { step: Step::AfterUbMatch, options: vec![("k".into(), "v=1".into())], lowered: true };
+        let names = |l: &[&str]| l.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>();
+        records.fusions = vec![
+            FusionRecord { pass: "F".into(), before: names(&["a", "b"]), after: names(&["b"]) },
+            FusionRecord { pass: "G".into(), before: names(&["3"]), after: names(&[]) },
+        ];
         let mut m = Model::new("g");
         put(&mut m, &at, &records);
         let text = ge_ir::text::to_string(&m).expect("prints");
