@@ -18,8 +18,20 @@ pub fn target() -> PathBuf {
 /// # Panics
 /// If they were not made: a test without its reference must not pass.
 pub fn models() -> PathBuf {
-    let dir = target().parent().map_or_else(|| root().join("target"), Path::to_path_buf).join("models");
-    assert!(dir.join("tolerances.txt").is_file(), "no reference models in {}: run `cargo xtask models`", dir.display());
+    made("models", "tolerances.txt", "models")
+}
+
+/// The trained models, fetched by `cargo xtask fetch-models`.
+///
+/// # Panics
+/// If they were not fetched.
+pub fn trained() -> PathBuf {
+    made("trained", "models.txt", "fetch-models")
+}
+
+fn made(folder: &str, file: &str, task: &str) -> PathBuf {
+    let dir = target().parent().map_or_else(|| root().join("target"), Path::to_path_buf).join(folder);
+    assert!(dir.join(file).is_file(), "no models in {}: run `cargo xtask {task}`", dir.display());
     dir
 }
 

@@ -29,3 +29,9 @@ mod vendor;
 mod tasks;
 /// The Rust API: sessions and graphs.
 mod api;
+/// Collectives between ranks.
+mod hccl;
+/// Trained models of others.
+mod trained;
+/// Pictures before a model.
+mod dvpp;

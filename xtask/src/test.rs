@@ -1,6 +1,6 @@
 //! `cargo xtask test`: the whole gate.
-use crate::models;
 use crate::process::{Result, cargo, run_with};
+use crate::{models, onnx_backend};
 use std::path::PathBuf;
 
 pub(crate) fn run() -> Result<()> {
@@ -9,7 +9,10 @@ pub(crate) fn run() -> Result<()> {
     let program = std::env::var_os("CARGO").map_or_else(|| PathBuf::from("cargo"), PathBuf::from);
     run_with(program, &["doc", "--workspace", "--no-deps", "--quiet"], &[("RUSTDOCFLAGS", "-D warnings")])?;
     models::make()?;
+    models::fetch()?;
     // The libraries and the binary first: end-to-end tests run the real ones.
     cargo(&["build", "--workspace"])?;
-    cargo(&["test", "--workspace", "--no-fail-fast"])
+    let suite = onnx_backend::suite(None);
+    cargo(&["test", "--workspace", "--no-fail-fast"])?;
+    suite
 }

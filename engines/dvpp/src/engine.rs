@@ -1,5 +1,7 @@
 //! The engine. Source of cost and flags: facts 1.3.
 use crate::decode::{PixelFormat, decode};
+use crate::ops::{self, CONVERT, CROP, RESIZE};
+use crate::pixels::{self, Sides};
 use ge_plugin_api::author::simple::{host_kernel_on_device, plain_args_format};
 use ge_plugin_api::device::SocSpec;
 use ge_plugin_api::engine::{
@@ -12,8 +14,17 @@ use ge_plugin_api::view::Node;
 use ge_plugin_api::{Error, Result};
 use std::sync::Arc;
 
-/// The operator that it decodes.
+/// The operator that decodes.
 const DECODE: &str = "DecodeImage";
+/// A function over a node's tensors.
+type Run = fn(&mut KernelCtx<'_>) -> Result<()>;
+/// Operators and what runs them.
+const OPS: [(&str, Run); 4] =
+    [(DECODE, run_decode), (RESIZE, run_picture), (CROP, run_picture), (CONVERT, run_picture)];
+
+fn run_of(op: &str) -> Option<&'static Run> {
+    OPS.iter().find(|o| o.0 == op).map(|o| &o.1)
+}
 /// Pixels that a core decodes in a microsecond, for planning.
 const PIXELS_PER_US: u64 = 100;
 
@@ -21,8 +32,11 @@ const PIXELS_PER_US: u64 = 100;
 pub struct Dvpp;
 
 fn refusal(node: &Node<'_>) -> Option<String> {
-    if node.op() != DECODE {
+    if run_of(node.op()).is_none() {
         return Some("type".into());
+    }
+    if node.op() != DECODE {
+        return picture_refusal(node);
     }
     let format = match PixelFormat::parse(node.str("pixel_format").unwrap_or("RGB")) {
         Ok(f) => f,
@@ -39,6 +53,50 @@ fn refusal(node: &Node<'_>) -> Option<String> {
         (_, None) => Some(format!("the image's size {} is known only when it is decoded", y.shape)),
         _ => Some(format!("shapes {} and {}, it takes [n] and [H,W,{}]", x.shape, y.shape, format.channels())),
     }
+}
+
+fn picture_refusal(node: &Node<'_>) -> Option<String> {
+    let (Some(x), Some(y)) = (node.input_desc(0), node.outputs().first()) else {
+        return Some("input 0 or output 0 is missing".into());
+    };
+    if x.dtype != DType::U8 || y.dtype != DType::U8 {
+        return Some(format!("input 0 is {}, output 0 is {}, it takes u8", x.dtype, y.dtype));
+    }
+    let Some(shape) = x.shape.sizes() else { return Some(format!("shape {} of input 0 is not known", x.shape)) };
+    match ops::sizes(&shape).and_then(|s| ops::made(node.op(), s, |k| node.int(k), |k| node.str(k))) {
+        Ok(made) if y.shape.sizes().as_deref() == Some(made.as_slice()) => None,
+        Ok(made) => Some(format!("output 0 is {}, it makes {made:?}", y.shape)),
+        Err(why) => Some(why),
+    }
+}
+
+fn run_picture(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    let (op, attrs) = (ctx.op.to_owned(), ctx.attrs.clone());
+    let x = ctx.input(0)?;
+    let from = ops::sizes(x.dims).map_err(Error::failed)?;
+    let to = ops::made(&op, from, |k| attrs.int(k), |k| attrs.str(k)).map_err(Error::failed)?;
+    let (bytes, need) = (x.bytes, from.iter().try_fold(1u64, |a, b| a.checked_mul(*b)));
+    if x.dtype != DType::U8 || need != Some(bytes.len() as u64) {
+        return Err(Error::failed(format!("input 0 is {}{:?} of {} bytes, expected u8", x.dtype, from, bytes.len())));
+    }
+    let mut out = ctx.alloc_output(0, &to)?;
+    let y = out.values::<u8>()?;
+    let sides = |s: [u64; 3]| Sides { h: s[0] as usize, w: s[1] as usize, c: s[2] as usize };
+    let place = |key: &str| attrs.int(key).and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
+    match op.as_str() {
+        RESIZE => {
+            let nearest = attrs.str("interpolation") == Some("nearest");
+            pixels::resize(bytes, sides(from), y, sides(to), nearest);
+        }
+        CROP => pixels::crop(bytes, sides(from), (place("top"), place("left")), y, sides(to)),
+        _ => {
+            let colour = |key: &str| ops::colour(attrs.str(key), key).map_err(Error::failed);
+            let (a, b) = (colour("from")?, colour("to")?);
+            let (h, w) = a.sides(from).unwrap_or((0, 0));
+            pixels::convert(bytes, a, y, b, h as usize, w as usize);
+        }
+    }
+    Ok(())
 }
 
 fn run_decode(ctx: &mut KernelCtx<'_>) -> Result<()> {
@@ -70,7 +128,7 @@ impl Engine for Dvpp {
         }
     }
     fn op_types(&self) -> Vec<String> {
-        vec![DECODE.to_owned()]
+        OPS.iter().map(|o| o.0.to_owned()).collect()
     }
     fn supports(&self, node: &Node<'_>) -> Support {
         match refusal(node) {
@@ -103,14 +161,13 @@ impl Engine for Dvpp {
         soc.task_launch_ns + pixels.saturating_mul(1000) / PIXELS_PER_US
     }
     fn load_kernel(&self, request: &LoadRequest) -> Result<LoadedKernel> {
-        if request.op.as_str() != DECODE || request.binary.as_slice() != DECODE.as_bytes() {
-            return Err(Error::damaged("unknown kernel binary of DNN_VM_DVPP").at_node(&request.node, &request.op));
+        match run_of(&request.op).filter(|_| request.binary.as_slice() == request.op.as_bytes()) {
+            Some(run) => host_kernel_on_device(Arc::new(*run), request),
+            None => Err(Error::damaged("unknown kernel binary of DNN_VM_DVPP").at_node(&request.node, &request.op)),
         }
-        host_kernel_on_device(Arc::new(run_decode), request)
     }
     fn host_kernel(&self, op: &str) -> Option<&dyn HostKernel> {
-        const RUN: fn(&mut KernelCtx<'_>) -> Result<()> = run_decode;
-        (op == DECODE).then_some(&RUN as &dyn HostKernel)
+        run_of(op).map(|run| run as &dyn HostKernel)
     }
 }
 

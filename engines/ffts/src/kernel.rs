@@ -1,5 +1,6 @@
 //! The kernel: lines shared among blocks, each gathered, transformed and put down. A line's bits depend on nothing but its
-//! input.
+//! input. Forward transforms are computed in f64, as NumPy does with real lines: bins that are zero come out as zero beside
+//! large ones. Inverse ones are computed in the type of their spectrum.
 use crate::plan::Plan;
 use ge_plugin_api::engine::LoadRequest;
 use ge_plugin_api::kernel::{Access, BlockArgs, BlockKernel, LoadedKernel, Plain, block_kernel};
@@ -14,6 +15,43 @@ enum Transform {
     Double(Arc<dyn Fft<f64>>),
 }
 
+/// What a transform is computed in.
+trait Computed: FftNum + Into<f64> {
+    fn of(v: f64) -> Self;
+}
+impl Computed for f32 {
+    fn of(v: f64) -> f32 {
+        v as f32
+    }
+}
+impl Computed for f64 {
+    fn of(v: f64) -> f64 {
+        v
+    }
+}
+
+/// An element of a line.
+trait Real: Plain {
+    fn wide(self) -> f64;
+    fn narrow(v: f64) -> Self;
+}
+impl Real for f32 {
+    fn wide(self) -> f64 {
+        f64::from(self)
+    }
+    fn narrow(v: f64) -> f32 {
+        v as f32
+    }
+}
+impl Real for f64 {
+    fn wide(self) -> f64 {
+        self
+    }
+    fn narrow(v: f64) -> f64 {
+        v
+    }
+}
+
 /// A plan with its transform, checked against the arguments.
 pub struct Lines {
     plan: Plan,
@@ -23,7 +61,7 @@ pub struct Lines {
     output: usize,
 }
 
-fn planned<T: FftNum>(plan: &Plan) -> Arc<dyn Fft<T>> {
+fn planned<C: FftNum>(plan: &Plan) -> Arc<dyn Fft<C>> {
     let n = plan.n as usize;
     let mut planner = FftPlanner::new();
     if plan.inverse { planner.plan_fft_inverse(n) } else { planner.plan_fft_forward(n) }
@@ -55,15 +93,15 @@ impl Lines {
             0 => None,
             i => Some(fits(find("i", i), Some(plan.n), "window")?),
         };
-        let transform = if plan.dtype == DType::F64 {
-            Transform::Double(planned(&plan))
-        } else {
+        let transform = if plan.inverse && plan.dtype != DType::F64 {
             Transform::Single(planned(&plan))
+        } else {
+            Transform::Double(planned(&plan))
         };
         Ok(Lines { plan, transform, input, window, output })
     }
 
-    fn lines<T: FftNum + Plain>(&self, call: &BlockArgs<'_>, fft: &dyn Fft<T>) -> Result<()> {
+    fn lines<T: Real, C: Computed>(&self, call: &BlockArgs<'_>, fft: &dyn Fft<C>) -> Result<()> {
         let p = &self.plan;
         let part = call.part(usize::try_from(p.lines()).map_err(|_| Error::damaged("too many lines"))?, 1);
         if part.is_empty() || p.write == 0 {
@@ -72,41 +110,42 @@ impl Lines {
         let x = call.input::<T>(self.input)?;
         let window = self.window.map(|w| call.input::<T>(w)).transpose()?;
         let n = p.n as usize;
-        let zero = Complex { re: T::zero(), im: T::zero() };
+        let zero = Complex { re: C::zero(), im: C::zero() };
         let mut line = room(n, zero)?;
         let mut scratch = room(fft.get_inplace_scratch_len(), zero)?;
-        let factor = T::one() / T::from_u64(p.n).unwrap_or_else(T::one);
+        let factor = C::of(1.0 / p.n.max(1) as f64);
         for l in part {
             let (a, b) = (l as u64 / p.count_b, l as u64 % p.count_b);
             let from = (a * p.in_a + b * p.in_b) as usize;
             line.fill(zero);
             for (k, c) in line.iter_mut().take(p.read as usize).enumerate() {
                 let at = from + k * p.in_step as usize;
-                *c = Complex { re: x[at], im: if p.in_complex { x[at + 1] } else { T::zero() } };
+                let im = if p.in_complex { C::of(x[at + 1].wide()) } else { C::zero() };
+                *c = Complex { re: C::of(x[at].wide()), im };
             }
             if p.half {
                 mirror(&mut line);
             }
             if let Some(w) = window {
-                line.iter_mut().zip(w).for_each(|(c, w)| *c = *c * *w);
+                line.iter_mut().zip(w).for_each(|(c, w)| *c = *c * C::of(w.wide()));
             }
             fft.process_with_scratch(&mut line, &mut scratch);
             if p.inverse {
                 line.iter_mut().for_each(|c| *c = *c * factor);
             }
-            self.put(call, (a * p.out_a + b * p.out_b) as usize, &line)?;
+            self.put::<T, C>(call, (a * p.out_a + b * p.out_b) as usize, &line)?;
         }
         Ok(())
     }
 
     /// Puts a line's bins down: in one run where they stand side by side, else one by one.
-    fn put<T: FftNum + Plain>(&self, call: &BlockArgs<'_>, to: usize, line: &[Complex<T>]) -> Result<()> {
+    fn put<T: Real, C: Computed>(&self, call: &BlockArgs<'_>, to: usize, line: &[Complex<C>]) -> Result<()> {
         let (bins, step) = (self.plan.write as usize, self.plan.out_step as usize);
         let width = if self.plan.out_complex { 2 } else { 1 };
-        let fill = |out: &mut [T], c: &Complex<T>| {
-            out[0] = c.re;
+        let fill = |out: &mut [T], c: &Complex<C>| {
+            out[0] = T::narrow(c.re.into());
             if let Some(im) = out.get_mut(1) {
-                *im = c.im;
+                *im = T::narrow(c.im.into());
             }
         };
         if step == width {
@@ -123,11 +162,11 @@ impl Lines {
 }
 
 /// The second half of a spectrum of a real line from the first: conjugates, mirrored.
-fn mirror<T: FftNum>(line: &mut [Complex<T>]) {
+fn mirror<C: Computed>(line: &mut [Complex<C>]) {
     let n = line.len();
-    line[0].im = T::zero();
+    line[0].im = C::zero();
     if n.is_multiple_of(2) {
-        line[n / 2].im = T::zero();
+        line[n / 2].im = C::zero();
     }
     for k in n / 2 + 1..n {
         line[k] = line[n - k].conj();
@@ -144,8 +183,9 @@ fn room<T: Copy>(n: usize, fill: T) -> Result<Vec<T>> {
 impl BlockKernel for Lines {
     fn run(&self, call: &BlockArgs<'_>) -> Result<()> {
         match &self.transform {
-            Transform::Single(f) => self.lines(call, f.as_ref()),
-            Transform::Double(f) => self.lines(call, f.as_ref()),
+            Transform::Single(f) => self.lines::<f32, f32>(call, f.as_ref()),
+            Transform::Double(f) if self.plan.dtype == DType::F64 => self.lines::<f64, f64>(call, f.as_ref()),
+            Transform::Double(f) => self.lines::<f32, f64>(call, f.as_ref()),
         }
     }
 }

@@ -15,13 +15,18 @@ pub enum Kind {
     Broadcast,
     /// Rank k gets part k of every rank's input, in rank order.
     AllToAll,
+    /// One rank gets the input of another, the rest get zeros: an HcomSend and its HcomReceive.
+    Transfer,
 }
 
-const KINDS: [Kind; 5] = [Kind::AllReduce, Kind::AllGather, Kind::ReduceScatter, Kind::Broadcast, Kind::AllToAll];
+const KINDS: [Kind; 6] =
+    [Kind::AllReduce, Kind::AllGather, Kind::ReduceScatter, Kind::Broadcast, Kind::AllToAll, Kind::Transfer];
 /// Reductions, by their number in REDUCE_ASYNC.
 const REDUCTIONS: [&str; 4] = ["sum", "max", "min", "prod"];
+/// Most ranks of a group whose size no node states: notifies for its barriers are planned before the size is known.
+pub const ANY_RANKS: u32 = 256;
 /// First bytes of the private bytes, and their version.
-const MAGIC: &[u8; 6] = b"GEHC\x01\x00";
+const MAGIC: &[u8; 6] = b"GEHC\x02\x00";
 
 /// What a node asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,10 +39,12 @@ pub struct Collective {
     pub dtype: DType,
     /// Elements of input 0.
     pub count: u64,
-    /// Ranks of the group.
+    /// Ranks of the group; 0: as many as run it, up to [`ANY_RANKS`].
     pub ranks: u32,
-    /// Rank whose inputs a broadcast sends.
+    /// Rank whose inputs a broadcast or a transfer sends.
     pub root: u32,
+    /// Rank that gets them from a transfer.
+    pub dest: u32,
     /// Group.
     pub group: String,
 }
@@ -72,34 +79,68 @@ impl Collective {
         let reduction = REDUCTIONS.iter().position(|r| *r == name);
         let reduction =
             reduction.ok_or_else(|| format!("reduction is `{name}`, it takes {}", REDUCTIONS.join(", ")))?;
-        let root = attrs.int("root_rank").unwrap_or(0);
-        let root = u32::try_from(root).map_err(|_| format!("root_rank is {root}"))?;
+        let rank = |key: &str| {
+            let n = attrs.int(key).unwrap_or(0);
+            u32::try_from(n).map_err(|_| format!("{key} is {n}, ranks count from 0"))
+        };
+        let (root, dest) = match kind {
+            Kind::Transfer => (rank("src_rank")?, rank("dest_rank")?),
+            _ => (rank("root_rank")?, 0),
+        };
         let x = node.input_desc(0).ok_or("input 0 is missing")?;
         let count = x.shape.count().ok_or_else(|| format!("shape {} of input 0 is not known", x.shape))?;
         let group = attrs.str("group").unwrap_or("hccl_world_group").to_owned();
-        Ok(Collective { kind, reduction: reduction as u8, dtype: x.dtype, count, ranks, root, group })
+        Ok(Collective { kind, reduction: reduction as u8, dtype: x.dtype, count, ranks, root, dest, group })
+    }
+
+    /// Why it cannot run in a group of so many ranks, if it cannot.
+    pub fn misfit(&self, ranks: u32) -> Option<String> {
+        let beyond = |key: &str, rank: u32| (rank >= ranks).then(|| format!("{key} is {rank}, the group has {ranks}"));
+        match self.kind {
+            _ if self.ranks == 0 && ranks > ANY_RANKS => {
+                Some(format!("without rank_size a group has at most {ANY_RANKS} ranks, this one has {ranks}"))
+            }
+            Kind::Broadcast => beyond("root_rank", self.root),
+            Kind::Transfer => beyond("src_rank", self.root).or_else(|| beyond("dest_rank", self.dest)),
+            _ => None,
+        }
+    }
+
+    /// Rounds of a barrier: after round `j` a rank has heard, directly or not, of the `2^(j+1) - 1` ranks before it.
+    pub fn rounds(&self) -> u32 {
+        let ranks = if self.ranks == 0 { ANY_RANKS } else { self.ranks };
+        ranks.next_power_of_two().trailing_zeros()
     }
 
     /// Barriers between the ranks: before anyone reads another's memory, where a second half reads what the first made,
     /// and after the last read.
     pub fn barriers(&self) -> u32 {
-        match self.ranks {
-            0 | 1 => 0,
-            _ if self.in_two_halves() => 3,
-            _ => 2,
+        if self.ranks == 1 || self.kind == Kind::Transfer {
+            return 0;
         }
+        if self.in_two_halves() { 3 } else { 2 }
     }
 
     /// Whether an all-reduce first reduces one part in each rank, then gathers the parts: less traffic for large tensors.
     pub fn in_two_halves(&self) -> bool {
         /// Elements from which the third barrier is worth its wait.
         const LARGE: u64 = 16 * 1024;
-        self.kind == Kind::AllReduce && self.ranks > 1 && self.count >= LARGE
+        self.kind == Kind::AllReduce && self.ranks != 1 && self.count >= LARGE
     }
 
-    /// Notifies that the node needs: one for each barrier and other rank.
+    /// Notifies that the node needs: one for each round of each barrier; a transfer has one each way.
     pub fn notifies(&self) -> u32 {
-        self.barriers() * self.ranks.saturating_sub(1)
+        if self.kind == Kind::Transfer { 2 } else { self.barriers() * self.rounds() }
+    }
+
+    /// Nodes of one stream and one key share their notifies. A rank records one of the next node only when the last barrier
+    /// of this one is behind it: every rank then stands in that barrier, and has taken all of the barrier before. A transfer's
+    /// ranks wait for each other alone, so that only transfers of the same two share.
+    pub fn reuse_key(&self, notify: u32) -> String {
+        match self.kind {
+            Kind::Transfer => format!("hccl:{}:{}>{}:{notify}", self.group, self.root, self.dest),
+            _ => format!("hccl:{}:{notify}", self.group),
+        }
     }
 
     /// The task's private bytes.
@@ -111,6 +152,7 @@ impl Collective {
         b.extend_from_slice(&self.count.to_le_bytes());
         b.extend_from_slice(&self.ranks.to_le_bytes());
         b.extend_from_slice(&self.root.to_le_bytes());
+        b.extend_from_slice(&self.dest.to_le_bytes());
         b.extend_from_slice(self.group.as_bytes());
         b
     }
@@ -122,6 +164,7 @@ impl Collective {
         let (count, rest) = rest.split_first_chunk::<8>()?;
         let (ranks, rest) = rest.split_first_chunk::<4>()?;
         let (root, rest) = rest.split_first_chunk::<4>()?;
+        let (dest, rest) = rest.split_first_chunk::<4>()?;
         let group = std::str::from_utf8(rest).ok()?.to_owned();
         let kind = *KINDS.get(kind as usize)?;
         (usize::from(reduction) < REDUCTIONS.len()).then_some(Collective {
@@ -131,6 +174,7 @@ impl Collective {
             count: u64::from_le_bytes(*count),
             ranks: u32::from_le_bytes(*ranks),
             root: u32::from_le_bytes(*root),
+            dest: u32::from_le_bytes(*dest),
             group,
         })
     }
@@ -149,6 +193,7 @@ mod tests {
             count: 1 << 40,
             ranks: 8,
             root: 3,
+            dest: 5,
             group: "tp".into(),
         };
         let b = c.encode();

@@ -1,14 +1,16 @@
 //! The engine: builder and executor. Source of cost and flags: facts 1.3.
 use crate::collective::{Collective, reduces};
 use crate::schedule::{Step, steps};
-use crate::store;
+use crate::{store, transfer};
+use ge_plugin_api::abi::ROption;
 use ge_plugin_api::device::{DeviceTask, ModelSink, SocSpec};
 use ge_plugin_api::engine::{
-    Engine, EngineInfo, LoadRequest, RunningParams, Support, SyncResource, Target, TaskContext, flags,
+    Engine, EngineInfo, Hook, LoadRequest, RunningParams, Support, SyncResource, Target, TaskContext, flags,
 };
-use ge_plugin_api::kernel::Access;
+use ge_plugin_api::kernel::{Access, BlockArgs, BlockKernel, block_kernel};
+use ge_plugin_api::patch::Patch;
 use ge_plugin_api::task::{Task, TaskType};
-use ge_plugin_api::view::Node;
+use ge_plugin_api::view::{Graph, Node};
 use ge_plugin_api::{Error, Result};
 
 /// Bytes that a transfer between ranks moves in a nanosecond, for planning.
@@ -16,6 +18,19 @@ const BYTES_PER_NS: u64 = 25;
 
 /// The engine.
 pub struct Hccl;
+
+/// Ranks that the SQEs of a node are counted for where its group is not known.
+const COUNTED_RANKS: u32 = 8;
+
+/// Fills its argument with zeros.
+struct Zeros;
+
+impl BlockKernel for Zeros {
+    fn run(&self, call: &BlockArgs<'_>) -> Result<()> {
+        call.output::<u8>(0, call.part(call.len(0), 64))?.fill(0);
+        Ok(())
+    }
+}
 
 fn collective(node: &Node<'_>, ranks: u32) -> Result<Collective> {
     let refused = |why: String| Error::unsupported(why).at_node(node.name(), node.op());
@@ -27,10 +42,10 @@ fn collective(node: &Node<'_>, ranks: u32) -> Result<Collective> {
     }
     let kind = store::kind(node.op()).ok_or_else(|| refused("type".into()))?;
     let c = Collective::of_node(node, kind, ranks).map_err(refused)?;
-    if c.root >= ranks {
-        return Err(refused(format!("root_rank is {}, the group has {ranks}", c.root)));
+    match c.misfit(ranks).filter(|_| ranks > 0) {
+        Some(why) => Err(refused(why)),
+        None => Ok(c),
     }
-    Ok(c)
 }
 
 impl Engine for Hccl {
@@ -46,7 +61,14 @@ impl Engine for Hccl {
         }
     }
     fn op_types(&self) -> Vec<String> {
-        store::OPS.iter().map(|o| o.0.to_owned()).collect()
+        let halves = [transfer::SEND, transfer::RECEIVE];
+        store::OPS.iter().map(|o| o.0).chain(halves).map(str::to_owned).collect()
+    }
+    fn optimize(&self, hook: Hook, graph: &Graph<'_>, patch: &mut Patch) -> Result<()> {
+        if hook == Hook::ORIGINAL_GRAPH {
+            transfer::pair(graph, patch);
+        }
+        Ok(())
     }
     fn supports(&self, node: &Node<'_>) -> Support {
         match store::refusal(node) {
@@ -55,22 +77,22 @@ impl Engine for Hccl {
         }
     }
     fn calc_op_running_param(&self, node: &Node<'_>, target: &Target) -> Result<RunningParams> {
-        let c = collective(node, target.rank_size.max(1))?;
-        // Nodes of one stream can share their notifies: a rank that records one of the next node has taken all of this one's.
+        let c = collective(node, target.rank_size)?;
         let sync = (0..c.notifies()).map(|k| SyncResource {
             name: format!("hccl_notify_{k}").into(),
             notify: true,
-            reuse_key: format!("hccl:{}:{k}", c.group).into(),
+            reuse_key: c.reuse_key(k).into(),
         });
         Ok(RunningParams { sync: sync.collect(), task_count: 1, ..RunningParams::default() })
     }
     fn generate_task(&self, node: &Node<'_>, context: &TaskContext) -> Result<Vec<Task>> {
-        let c = collective(node, context.rank_size.max(1))?;
+        let c = collective(node, context.rank_size)?;
         let mut operands = String::new();
         (0..node.inputs().len()).for_each(|i| operands.push_str(&format!("{{i{i}*}}")));
         (0..node.outputs().len()).for_each(|k| operands.push_str(&format!("{{o{k}*}}")));
-        let barriers = c.barriers() * 2 * (c.ranks - 1);
-        let moves = c.ranks.saturating_mul(2).saturating_mul(u32::try_from(node.inputs().len()).unwrap_or(u32::MAX));
+        let barriers = c.notifies() * 2;
+        let ranks = if c.ranks == 0 { COUNTED_RANKS } else { c.ranks };
+        let moves = ranks.saturating_mul(2).saturating_mul(u32::try_from(node.inputs().len()).unwrap_or(u32::MAX));
         Ok(vec![Task {
             operands: operands.into(),
             private: c.encode().into(),
@@ -85,11 +107,12 @@ impl Engine for Hccl {
     fn load_task(&self, request: &LoadRequest, device: &mut ModelSink<'_>) -> Result<()> {
         let bad = |what: String| Error::damaged(format!("task of `{}`: {what}", request.node));
         let c = Collective::decode(&request.task.private).ok_or_else(|| bad("unknown private bytes".into()))?;
-        if c.ranks != request.rank_size.max(1) || request.rank >= c.ranks || c.root >= c.ranks {
-            return Err(bad(format!(
-                "it is for {} ranks, rank {} of {} runs it",
-                c.ranks, request.rank, request.rank_size
-            )));
+        let ranks = request.rank_size.max(1);
+        if request.rank >= ranks || (c.ranks != 0 && c.ranks != ranks) {
+            return Err(bad(format!("it is for {} ranks, rank {} of {ranks} runs it", c.ranks, request.rank)));
+        }
+        if let Some(why) = c.misfit(ranks) {
+            return Err(Error::usage(why).at_node(&request.node, &request.op));
         }
         let notifies = &request.task.numbers;
         if notifies.len() as u64 != u64::from(c.notifies()) {
@@ -104,10 +127,17 @@ impl Engine for Hccl {
             if a.kind.as_str() == "o" { outputs.push(place) } else { inputs.push(place) }
         }
         let width = c.dtype.bytes_of(1).filter(|w| *w > 0).ok_or_else(|| bad(format!("elements of {}", c.dtype)))?;
-        check(&c, width, &inputs, &outputs).map_err(bad)?;
-        for step in steps(&c, request.rank, width, &inputs, &outputs) {
+        check(&c, ranks, width, &inputs, &outputs).map_err(bad)?;
+        for step in steps(&c, ranks, request.rank, width, &inputs, &outputs) {
             let id = |slot: u32| notifies.get(slot as usize).copied().unwrap_or(-1);
+            let kind = step.kind();
+            let mut kernel = ROption::RNone;
             let (numbers, args, access) = match step {
+                Step::Clear { to } => {
+                    let zeros = block_kernel(Box::new(Zeros), vec![to.bytes], vec![Access::WRITE], 0);
+                    kernel = ROption::RSome(device.register(zeros)?);
+                    (vec![], vec![to], vec![Access::WRITE])
+                }
                 Step::Record { slot, rank } => (vec![id(slot), i64::from(rank)], vec![], vec![]),
                 Step::Wait { slot } => (vec![id(slot), -1], vec![], vec![]),
                 Step::Copy { from, to } => (vec![], vec![from, to], vec![Access::READ, Access::WRITE]),
@@ -117,7 +147,9 @@ impl Engine for Hccl {
                 }
             };
             device.bind_task(DeviceTask {
-                kind: step.kind().code(),
+                kind: kind.code(),
+                kernel,
+                block_dim: 1,
                 numbers: numbers.into(),
                 args: args.into(),
                 access: access.into(),
@@ -131,6 +163,7 @@ impl Engine for Hccl {
 /// Sizes of operands against what the collective moves.
 fn check(
     c: &Collective,
+    ranks: u32,
     width: u64,
     inputs: &[ge_plugin_api::device::Place],
     outputs: &[ge_plugin_api::device::Place],
@@ -142,11 +175,11 @@ fn check(
     if matches!(c.kind, Kind::AllReduce | Kind::ReduceScatter) && !reduces(c.dtype) {
         return Err(format!("a reduction of {}", c.dtype));
     }
-    let ranks = u64::from(c.ranks);
+    let ranks = u64::from(ranks);
     for (x, y) in inputs.iter().zip(outputs) {
         let fits = match c.kind {
             Kind::AllReduce => x.bytes == y.bytes && c.count.checked_mul(width) == Some(x.bytes),
-            Kind::Broadcast => x.bytes == y.bytes,
+            Kind::Broadcast | Kind::Transfer => x.bytes == y.bytes,
             Kind::AllGather => x.bytes.checked_mul(ranks) == Some(y.bytes),
             Kind::ReduceScatter => y.bytes.checked_mul(ranks) == Some(x.bytes),
             Kind::AllToAll => x.bytes == y.bytes && x.bytes % ranks == 0,

@@ -13,5 +13,7 @@ pub mod engine;
 pub mod schedule;
 /// What the engine takes.
 pub mod store;
+/// Sends and receives as transfers.
+pub mod transfer;
 
 mod plugin;

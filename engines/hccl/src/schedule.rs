@@ -34,6 +34,11 @@ pub enum Step {
         /// To.
         to: Place,
     },
+    /// Fills with zeros.
+    Clear {
+        /// What.
+        to: Place,
+    },
 }
 
 impl Step {
@@ -44,22 +49,47 @@ impl Step {
             Step::Wait { .. } => TaskType::NOTIFY_WAIT,
             Step::Copy { .. } => TaskType::MEMCPY_ASYNC,
             Step::Reduce { .. } => TaskType::REDUCE_ASYNC,
+            Step::Clear { .. } => TaskType::KERNEL,
         }
     }
 }
 
-/// Which notify of `at` the rank `from` records in barrier `k`: the ranks other than `at`, counted on from it.
-fn slot(c: &Collective, k: u32, at: u32, from: u32) -> u32 {
-    k * (c.ranks - 1) + (from + c.ranks - at - 1) % c.ranks
+/// Barrier `k`, in rounds (dissemination): in round `j` a rank tells the one `2^j` further on and hears of the one `2^j`
+/// before it. Rounds beyond the group's size are of no use, yet run: their notifies are planned, and ids have no gap.
+fn barrier(rounds: u32, ranks: u32, rank: u32, k: u32, out: &mut Vec<Step>) {
+    for j in 0..rounds {
+        let slot = k * rounds + j;
+        let to = (u64::from(rank) + (1 << j)) % u64::from(ranks);
+        out.push(Step::Record { slot, rank: to as u32 });
+        out.push(Step::Wait { slot });
+    }
 }
 
-fn barrier(c: &Collective, rank: u32, k: u32, out: &mut Vec<Step>) {
-    if c.ranks < 2 {
-        return;
+/// A transfer: the sender says that its input is there and waits until it was read. Ranks that take no part signal
+/// themselves, so that every notify is used in every rank.
+fn transfer(c: &Collective, rank: u32, x: Place, y: Place, out: &mut Vec<Step>) {
+    let (ready, done) = (0, 1);
+    let sends = rank == c.root;
+    let receives = rank == c.dest;
+    if c.root == c.dest || !(sends || receives) {
+        for slot in [ready, done] {
+            out.extend([Step::Record { slot, rank }, Step::Wait { slot }]);
+        }
+    } else if sends {
+        out.push(Step::Record { slot: ready, rank: c.dest });
+    } else {
+        out.push(Step::Wait { slot: ready });
     }
-    let others = || (1..c.ranks).map(|d| (rank + d) % c.ranks);
-    out.extend(others().map(|r| Step::Record { slot: slot(c, k, r, rank), rank: r }));
-    out.extend(others().map(|r| Step::Wait { slot: slot(c, k, rank, r) }));
+    let to = part(y, 0, y.bytes, rank, rank);
+    match receives {
+        true => out.push(Step::Copy { from: part(x, 0, x.bytes, c.root, rank), to }),
+        false => out.push(Step::Clear { to }),
+    }
+    match (sends, receives) {
+        (true, false) => out.push(Step::Wait { slot: done }),
+        (false, true) => out.push(Step::Record { slot: done, rank: c.root }),
+        _ => {}
+    }
 }
 
 /// A part of a place.
@@ -75,10 +105,23 @@ fn share(c: &Collective, k: u32) -> (u64, u64) {
     (k * each + k.min(more), each + u64::from(k < more))
 }
 
-/// The steps of `rank`. `inputs` and `outputs`: places of the node's data, alike in every rank; their bytes are the data's.
-pub fn steps(c: &Collective, rank: u32, width: u64, inputs: &[Place], outputs: &[Place]) -> Vec<Step> {
+/// The steps of `rank` in a group of so many ranks. `inputs` and `outputs`: places of the node's data, alike in every rank;
+/// their bytes are the data's.
+pub fn steps(
+    planned: &Collective,
+    ranks: u32,
+    rank: u32,
+    width: u64,
+    inputs: &[Place],
+    outputs: &[Place],
+) -> Vec<Step> {
     let mut out = Vec::new();
-    barrier(c, rank, 0, &mut out);
+    let (rounds, barriers, halves) = (planned.rounds(), planned.barriers(), planned.in_two_halves());
+    let c = &Collective { ranks, ..planned.clone() };
+    let barrier = |k: u32, out: &mut Vec<Step>| barrier(rounds, ranks, rank, k, out);
+    if barriers > 0 {
+        barrier(0, &mut out);
+    }
     for (&x, &y) in inputs.iter().zip(outputs) {
         let copy = |r: u32, at: u64, to: u64, bytes: u64| Step::Copy {
             from: part(x, at, bytes, r, rank),
@@ -92,10 +135,10 @@ pub fn steps(c: &Collective, rank: u32, width: u64, inputs: &[Place], outputs: &
         };
         let (ranks, me) = (u64::from(c.ranks), u64::from(rank));
         match c.kind {
-            Kind::AllReduce if c.in_two_halves() => {
+            Kind::AllReduce if halves => {
                 let (at, n) = share(c, rank);
                 reduce_all(at * width, at * width, n * width, &mut out);
-                barrier(c, rank, 1, &mut out);
+                barrier(1, &mut out);
                 for r in (1..c.ranks).map(|d| (rank + d) % c.ranks) {
                     let (at, n) = share(c, r);
                     let (at, n) = (at * width, n * width);
@@ -112,13 +155,14 @@ pub fn steps(c: &Collective, rank: u32, width: u64, inputs: &[Place], outputs: &
                 let block = x.bytes / ranks;
                 out.extend((0..c.ranks).map(|r| copy(r, me * block, u64::from(r) * block, block)));
             }
+            Kind::Transfer => transfer(c, rank, x, y, &mut out),
         }
     }
-    if c.ranks > 1 {
-        barrier(c, rank, c.barriers() - 1, &mut out);
+    if barriers > 0 {
+        barrier(barriers - 1, &mut out);
     }
     out.retain(|s| match s {
-        Step::Copy { to, .. } | Step::Reduce { to, .. } => to.bytes > 0,
+        Step::Copy { to, .. } | Step::Reduce { to, .. } | Step::Clear { to } => to.bytes > 0,
         _ => true,
     });
     out
@@ -137,7 +181,8 @@ mod tests {
         Place { allocation: 0, offset, bytes, rank: u32::MAX }
     }
     fn one(kind: Kind, ranks: u32, count: u64) -> Collective {
-        Collective { kind, reduction: 0, dtype: DType::U8, count, ranks, root: ranks - 1, group: "g".into() }
+        let root = ranks - 1;
+        Collective { kind, reduction: 0, dtype: DType::U8, count, ranks, root, dest: ranks / 2, group: "g".into() }
     }
     fn sizes(c: &Collective) -> (u64, u64) {
         let r = u64::from(c.ranks);
@@ -149,12 +194,14 @@ mod tests {
     }
 
     /// Runs all ranks' steps one at a time in an order that a seed picks; each rank's output. A step that waits is passed over.
-    fn play(c: &Collective, seed: u64) -> Vec<Vec<u8>> {
+    fn play(c: &Collective, planned: u32, seed: u64) -> Vec<Vec<u8>> {
         let (nx, ny) = sizes(c);
-        let steps: Vec<Vec<Step>> = (0..c.ranks).map(|r| steps(c, r, 1, &[place(X, nx)], &[place(Y, ny)])).collect();
+        let planned = Collective { ranks: planned, ..c.clone() };
+        let of = |r| steps(&planned, c.ranks, r, 1, &[place(X, nx)], &[place(Y, ny)]);
+        let steps: Vec<Vec<Step>> = (0..c.ranks).map(of).collect();
         let mut x: Vec<Vec<u8>> =
             (0..c.ranks).map(|r| (0..nx).map(|i| (i * 7 + u64::from(r) * 31) as u8).collect()).collect();
-        let mut y = vec![vec![0u8; ny as usize]; c.ranks as usize];
+        let mut y = vec![vec![0xAAu8; ny as usize]; c.ranks as usize];
         let mut at = vec![0usize; c.ranks as usize];
         let mut set = BTreeSet::new();
         let mut state = seed;
@@ -172,6 +219,7 @@ mod tests {
             match steps[r][at[r]].clone() {
                 Step::Record { slot, rank } => assert!(set.insert((rank, slot)), "notify {slot} of {rank} twice"),
                 Step::Wait { slot } => assert!(set.remove(&(r as u32, slot))),
+                Step::Clear { to } => y[r][(to.offset - Y) as usize..][..to.bytes as usize].fill(0),
                 Step::Copy { from, to } | Step::Reduce { from, to } => {
                     assert_eq!(to.rank, u32::MAX, "a rank writes its own memory alone");
                     let n = from.bytes as usize;
@@ -214,6 +262,8 @@ mod tests {
                         Kind::ReduceScatter => sum(me * ny + i),
                         Kind::Broadcast => x(u64::from(c.root), i),
                         Kind::AllToAll => x(i / (nx / ranks), me * (nx / ranks) + i % (nx / ranks)),
+                        Kind::Transfer if me == u64::from(c.dest) => x(u64::from(c.root), i),
+                        Kind::Transfer => 0,
                     })
                     .collect()
             })
@@ -222,12 +272,15 @@ mod tests {
 
     #[test]
     fn every_collective_in_any_interleaving() {
-        for kind in [Kind::AllReduce, Kind::AllGather, Kind::ReduceScatter, Kind::Broadcast, Kind::AllToAll] {
-            for ranks in [1, 2, 3, 5] {
-                for count in [30, 30_000] {
+        let kinds = [Kind::AllReduce, Kind::AllGather, Kind::ReduceScatter, Kind::Broadcast, Kind::AllToAll];
+        for kind in kinds.into_iter().chain([Kind::Transfer]) {
+            for ranks in [1, 2, 3, 5, 8] {
+                for count in [120, 18_000] {
                     let c = one(kind, ranks, count);
                     for seed in 0..6 {
-                        assert_eq!(play(&c, seed), expected(&c), "{c:?} seed {seed}");
+                        // Planned for this group, and for any.
+                        assert_eq!(play(&c, ranks, seed), expected(&c), "{c:?} seed {seed}");
+                        assert_eq!(play(&c, 0, seed), expected(&c), "any group: {c:?} seed {seed}");
                     }
                 }
             }
@@ -237,12 +290,15 @@ mod tests {
     #[test]
     fn notifies_have_no_gap_in_any_rank() {
         for ranks in 2..6 {
-            for count in [4, 1 << 20] {
-                let c = one(Kind::AllReduce, ranks, count);
+            for (kind, count) in [(Kind::AllReduce, 4), (Kind::AllReduce, 1 << 20), (Kind::Transfer, 9)] {
+                let c = one(kind, ranks, count);
                 for r in 0..ranks {
-                    let used: BTreeSet<u32> = steps(&c, r, 1, &[place(X, count)], &[place(Y, count)])
+                    let used: BTreeSet<u32> = steps(&c, ranks, r, 1, &[place(X, count)], &[place(Y, count)])
                         .iter()
-                        .filter_map(|s| if let Step::Wait { slot } = s { Some(*slot) } else { None })
+                        .filter_map(|s| match s {
+                            Step::Wait { slot } | Step::Record { slot, .. } => Some(*slot),
+                            _ => None,
+                        })
                         .collect();
                     assert_eq!(used.len() as u32, c.notifies());
                     assert_eq!(used.last(), Some(&(c.notifies() - 1)));
@@ -254,7 +310,7 @@ mod tests {
     #[test]
     fn reductions_go_in_rank_order() {
         let c = one(Kind::AllReduce, 4, 8);
-        let order: Vec<u32> = steps(&c, 2, 1, &[place(X, 8)], &[place(Y, 8)])
+        let order: Vec<u32> = steps(&c, 4, 2, 1, &[place(X, 8)], &[place(Y, 8)])
             .iter()
             .filter_map(|s| match s {
                 Step::Copy { from, .. } | Step::Reduce { from, .. } => Some(from.rank),

@@ -1,14 +1,16 @@
 //! The op store: operators and the reason of each refusal.
 use crate::collective::{Collective, Kind, reduces};
+use crate::transfer;
 use ge_plugin_api::view::Node;
 
 /// Operators of the engine.
-pub const OPS: [(&str, Kind); 5] = [
+pub const OPS: [(&str, Kind); 6] = [
     ("HcomAllReduce", Kind::AllReduce),
     ("HcomAllGather", Kind::AllGather),
     ("HcomReduceScatter", Kind::ReduceScatter),
     ("HcomBroadcast", Kind::Broadcast),
     ("HcomAllToAll", Kind::AllToAll),
+    (transfer::TRANSFER, Kind::Transfer),
 ];
 
 /// What an operator type does, if it is one of this engine.
@@ -18,14 +20,21 @@ pub fn kind(op: &str) -> Option<Kind> {
 
 /// Why the engine does not take a node; None: it does.
 pub fn refusal(node: &Node<'_>) -> Option<String> {
+    if matches!(node.op(), transfer::SEND | transfer::RECEIVE) {
+        return Some(transfer::refusal(node));
+    }
     let Some(kind) = kind(node.op()) else { return Some("type".into()) };
     let n = node.inputs().len();
     if n == 0 || n != node.outputs().len() || (n > 1 && kind != Kind::Broadcast) {
         return Some(format!("{n} inputs and {} outputs", node.outputs().len()));
     }
-    let ranks = node.int("rank_size").unwrap_or(1);
-    if ranks < 1 {
+    let stated = node.int("rank_size");
+    if let Some(ranks) = stated.filter(|r| !(1..=i64::from(u32::MAX)).contains(r)) {
         return Some(format!("rank_size is {ranks}, it takes 1 or more"));
+    }
+    let ranks = stated.unwrap_or(0);
+    if ranks == 0 && matches!(kind, Kind::AllGather | Kind::ReduceScatter | Kind::AllToAll) {
+        return Some("rank_size is missing".into());
     }
     for i in 0..n {
         let (Some(x), Some(y)) = (node.input_desc(i), node.outputs().get(i)) else {
@@ -42,7 +51,7 @@ pub fn refusal(node: &Node<'_>) -> Option<String> {
         }
         let ranks = ranks as u64;
         let fits = match kind {
-            Kind::AllReduce | Kind::Broadcast => a == b,
+            Kind::AllReduce | Kind::Broadcast | Kind::Transfer => a == b,
             Kind::AllGather => a.checked_mul(ranks) == Some(b),
             Kind::ReduceScatter => b.checked_mul(ranks) == Some(a),
             Kind::AllToAll => a == b && a % ranks == 0,

@@ -442,7 +442,8 @@ fn partition_range(
     Ok(model)
 }
 
-/// Ranks that the model's communication nodes are made for: the greatest `rank_size` of any node, 1 if none has one.
+/// Ranks that the model's communication nodes are made for: the greatest `rank_size` of any node; 0, as many as run it, where no
+/// node states one.
 pub fn rank_size(model: &Model) -> u32 {
     model
         .graphs()
@@ -451,6 +452,5 @@ pub fn rank_size(model: &Model) -> u32 {
         .filter_map(|n| n.attrs().int("rank_size"))
         .filter_map(|r| u32::try_from(r).ok())
         .max()
-        .unwrap_or(1)
-        .max(1)
+        .unwrap_or(0)
 }

@@ -44,7 +44,7 @@ pub struct CompiledModel {
     pub weights: Vec<(u64, Bytes)>,
     /// Weights that lie in files beside the OM; `weights` is empty until they are fetched.
     pub external: Vec<ExternalWeight>,
-    /// Ranks of the group.
+    /// Ranks of the group; 0: as many as run it.
     pub rank_size: u32,
     /// What passes did: stage, pass, changes, microseconds are not kept (they would make two compilations differ).
     pub passes: Vec<PassInfo>,

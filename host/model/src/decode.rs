@@ -38,7 +38,7 @@ pub fn decode(file: &OmFile) -> Result<CompiledModel, ModelError> {
     m.event_num = count(&def.attr, "event_num")?;
     m.notify_num = count(&def.attr, "notify_num")?;
     m.label_num = count(&def.attr, "label_num")?;
-    m.rank_size = count(&def.attr, "ge_rs.rank_size")?.max(1);
+    m.rank_size = count(&def.attr, "ge_rs.rank_size")?;
     m.graphs = def.graph.iter().map(graph).collect::<Result<_, _>>()?;
     if m.graphs.is_empty() {
         return Err(ModelError::field("the root graph"));

@@ -106,6 +106,10 @@ impl Contents {
                 }
             }
         }
+        // Passes may be named, and need not be: no command asks for a library by its passes.
+        for pass in &self.passes {
+            gives.insert(pass.0.name.as_str());
+        }
         for p in &m.provides {
             if !gives.contains(p.as_str()) {
                 let found: Vec<&str> = gives.iter().copied().collect();

@@ -205,6 +205,9 @@ pub fn arm() {
     }
     // SAFETY: the function touches no state but this thread's and what lives for ever.
     unsafe { libc::atexit(at_exit) };
+    // A file that may grow no further is a write that fails, with its name, not the end of the process.
+    // SAFETY: ignoring a signal runs no code.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
     for (signal, _) in SIGNALS {
         // SAFETY: the action is wholly initialised; the handler calls functions that are safe in signal handlers alone.
         // Stack overflows are handled on the alternative stack that Rust's runtime gives every thread.

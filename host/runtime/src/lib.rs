@@ -20,6 +20,8 @@ pub mod stream_pool;
 pub mod executor;
 /// `.npy` files.
 pub mod npy;
+/// `.npz` files.
+pub mod npz;
 
 pub use capture::Captured;
 pub use error::RuntimeError;

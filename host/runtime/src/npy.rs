@@ -39,6 +39,31 @@ pub fn descr(dtype: DType) -> Option<&'static str> {
     })
 }
 
+/// The type that a file's header names; a type that NumPy has no name for cannot be told from the bits it travels as.
+pub fn dtype_of(bytes: &[u8]) -> Option<DType> {
+    let begin = if bytes.get(6).is_some_and(|v| *v > 1) { 12 } else { 10 };
+    let header = bytes.get(begin..bytes.len().min(begin + 4096)).filter(|_| bytes.starts_with(b"\x93NUMPY"))?;
+    let end = header.iter().position(|b| *b == b'\n').unwrap_or(header.len());
+    let found = quoted(std::str::from_utf8(&header[..end]).ok()?, "descr")?.replace('=', "<");
+    const NAMED: [DType; 14] = [
+        DType::F32,
+        DType::F64,
+        DType::F16,
+        DType::I8,
+        DType::I16,
+        DType::I32,
+        DType::I64,
+        DType::U8,
+        DType::U16,
+        DType::U32,
+        DType::U64,
+        DType::BOOL,
+        DType::COMPLEX64,
+        DType::COMPLEX128,
+    ];
+    NAMED.into_iter().find(|d| descr(*d) == Some(found.as_str()))
+}
+
 /// Reads a file's bytes as a tensor of the wanted type.
 pub fn read(bytes: &[u8], want: DType) -> Result<HostTensor, NpyError> {
     let rest =

@@ -102,7 +102,8 @@ impl Places {
                 let a = list
                     .get(z.index as usize)
                     .ok_or_else(|| RuntimeError::Damaged { what: "a zero-copy range has no input or output".into() })?;
-                at(*a, slot.offset - z.offset)
+                // A tensor without bytes may stand where one range ends and another begins: it lies nowhere in either.
+                at(*a, if bytes == 0 { 0 } else { slot.offset - z.offset })
             }
             SlotInfo::FEATURE => {
                 let a = self.feature.iter().find(|(k, _)| *k == slot.memory);

@@ -1,5 +1,5 @@
 //! `ge bench MODEL_OR_OM`: latency, throughput, load and compile time, memory, time by node.
-use super::run::{Target, gather, open};
+use super::run::{Given, Target, gather, open};
 use super::{CompileFlags, Global, print, print_json};
 use crate::session::{Model, Session};
 use crate::{Error, Result};
@@ -65,8 +65,9 @@ fn ms(d: Duration) -> f64 {
 impl Subject {
     fn new(global: &Global, a: &BenchArgs, path: &Path) -> Result<Subject> {
         let start = Instant::now();
-        let target =
-            Target { model: path, flags: &a.flags, device: a.device.as_deref(), device_option: &a.device_option };
+        let given = a.inputs.as_deref().map(|dir| Given { dir: Some(dir), named: &[] });
+        let (device, device_option) = (a.device.as_deref(), a.device_option.as_slice());
+        let target = Target { model: path, flags: &a.flags, device, device_option, given };
         let (session, compiled, made) = open(global, &target)?;
         let compile_ms = if made { ms(start.elapsed()) } else { 0.0 };
         let inputs = match &a.inputs {

@@ -470,6 +470,12 @@ pub const PAGES: &[Page] = &[
         "ge run m.om --random 1 --check-numerics --dump-tensors dump",
     ),
     p(
+        "GE-E0804",
+        "there is nothing to compare",
+        "No tensor of the first model has its counterpart in the second: `ge compare` pairs nodes by name, and graph outputs by position.",
+        "ge compare a.om b.npz --random 1, where b.npz has other names\n  right: names as `ge run --dump-tensors` writes them (conv1_0), or output_0, output_1 …",
+    ),
+    p(
         "GE-E0900",
         "a bug of ge",
         "Something that should hold did not. Please report it with the bundle that the message names.",

@@ -1,4 +1,6 @@
 //! `ge compile MODEL -o OUT.om`: compiles, writes the OM, says what became of the model.
+use super::run::Given;
+use super::specialise::{self, Input};
 use super::{CompileFlags, Global, print_json, say, say_warnings};
 use crate::render::Progress;
 use crate::render::progress::group;
@@ -53,7 +55,7 @@ pub fn run(global: &Global, a: &CompileArgs) -> Result<u8> {
     if let Some(j) = a.jobs {
         ge_plugin::services::set_jobs(usize::from(j));
     }
-    let (session, compiled) = compile_model(global, model, &a.flags, Some((&a.dump, &a.dump_dir)), false)?;
+    let (session, compiled) = compile_model(global, model, &a.flags, Some((&a.dump, &a.dump_dir)), false, None)?;
     if let Some(stop) = &compiled.stopped {
         say(global, &format!("stopped at {}: the graph is in {}", stop.step, stop.path.display()));
         if global.json {
@@ -74,13 +76,15 @@ pub fn run(global: &Global, a: &CompileArgs) -> Result<u8> {
     Ok(0)
 }
 
-/// Loads plugins, imports and compiles; `online`: for the device that it will run on at once.
+/// Loads plugins, imports and compiles; `online`: for the device that it will run on at once; `given`: inputs that settle what the
+/// model leaves open.
 pub fn compile_model(
     global: &Global,
     model: &Path,
     flags: &CompileFlags,
     dump: Option<(&[String], &Path)>,
     online: bool,
+    given: Option<&Given<'_>>,
 ) -> Result<(Session, Compiled)> {
     let stages = dump::stages(dump.map_or(&[], |d| d.0))?;
     let options = flags.gather()?;
@@ -110,7 +114,14 @@ pub fn compile_model(
     let name = model.file_stem().map_or_else(|| "main".to_owned(), |s| s.to_string_lossy().into_owned());
     let dumps = Dumps::new(&progress, stages, dump.map_or_else(PathBuf::new, |d| d.1.to_path_buf()))?;
     dumps.write("import", "", &|| std::borrow::Cow::Borrowed(&graph));
-    let compiled = session.compile(&name, graph, &options, &dumps);
+    let typed = |i: &Input| i.2 != ge_plugin_api::types::DType::UNKNOWN;
+    let compiled = match (given, specialise::inputs(&graph)) {
+        (Some(given), inputs) if inputs.iter().all(typed) => {
+            let list: Vec<(&str, _)> = inputs.iter().map(|i| (i.0.as_str(), i.2)).collect();
+            given.read(&list).and_then(|t| specialise::compile(global, &session, &name, graph, &options, &t, &dumps))
+        }
+        _ => session.compile(&name, graph, &options, &dumps),
+    };
     progress.finish();
     dumps.finish()?;
     let compiled = compiled?;

@@ -13,6 +13,8 @@ mod codes;
 mod explain;
 mod bench;
 mod cache;
+mod compare;
+mod specialise;
 
 use crate::options::OptionMap;
 use crate::render::{ProgressMode, exit_code, print_error};
@@ -116,6 +118,8 @@ enum Command {
     Cache(cache::CacheCommand),
     /// Measures latency, throughput, load and compile time
     Bench(bench::BenchArgs),
+    /// Compares two models, or a model and reference files, node by node
+    Compare(compare::CompareArgs),
     /// Says whether this ge runs an OM file: yes, rebuild or no, and why
     Check(check::CheckArgs),
     /// Explains an error code, with an example
@@ -206,6 +210,7 @@ fn dispatch(cli: &Cli) -> Result<u8> {
         Command::Plugin(a) => plugin::run(&cli.global, a),
         Command::Cache(c) => cache::run(&cli.global, c),
         Command::Bench(a) => bench::run(&cli.global, a),
+        Command::Compare(a) => compare::run(&cli.global, a),
         Command::Check(a) => check::run(&cli.global, a),
         Command::Explain(a) => explain::run(&cli.global, a),
         Command::Completions(a) => completions::run(a, &mut Cli::command()),

@@ -70,19 +70,18 @@ pub fn run(global: &Global, a: &RunArgs) -> Result<u8> {
     if let Some(n) = a.threads {
         ge_plugin::services::set_jobs(usize::from(n));
     }
-    let target =
-        Target { model: &a.model, flags: &a.flags, device: a.device.as_deref(), device_option: &a.device_option };
-    let (session, compiled, _) = open(global, &target)?;
     let ranks = a.ranks.max(1);
-    if ranks != compiled.rank_size {
-        return Err(Diagnostic::error(format!(
-            "the model is made for {} rank(s), {ranks} were asked for",
-            compiled.rank_size
-        ))
-        .code("GE-E0309")
-        .found(format!("--ranks {ranks}"), format!("--ranks {}", compiled.rank_size))
-        .of(ErrorKind::USAGE));
-    }
+    let given = Given { dir: a.inputs.as_deref(), named: &a.input };
+    let target = Target {
+        model: &a.model,
+        flags: &a.flags,
+        device: a.device.as_deref(),
+        device_option: &a.device_option,
+        // Ranks share one model, and may have other inputs each.
+        given: Some(given).filter(|g| ranks == 1 && g.any()),
+    };
+    let (session, compiled, _) = open(global, &target)?;
+    crate::session::fits_group(&compiled, ranks)?;
     let mut models = Vec::new();
     let soc = compiled.soc.clone();
     let context = session.open_device(&soc)?;
@@ -176,6 +175,17 @@ pub struct Target<'a> {
     pub device: Option<&'a str>,
     /// Options of the device as `NAME=VALUE`.
     pub device_option: &'a [String],
+    /// Inputs that a model is compiled for.
+    pub given: Option<Given<'a>>,
+}
+
+/// Inputs as files.
+#[derive(Clone, Copy)]
+pub struct Given<'a> {
+    /// Folder with `input_0.npy` ….
+    pub dir: Option<&'a Path>,
+    /// `NAME=FILE.npy`, before those of the folder.
+    pub named: &'a [String],
 }
 
 /// A session, the compiled model, and whether it was compiled now: an OM is taken as it is, a model compiled on the spot.
@@ -198,7 +208,7 @@ pub fn open(global: &Global, a: &Target<'_>) -> Result<(Session, CompiledModel, 
     }
     let is_om = import::kind_of(&import::map(a.model)?) == FileKind::Om;
     if !is_om {
-        let (_, compiled) = super::compile::compile_model(global, a.model, a.flags, None, true)?;
+        let (_, compiled) = super::compile::compile_model(global, a.model, a.flags, None, true, a.given.as_ref())?;
         stops_nowhere(&compiled)?;
         let options = SessionOptions {
             plugins: global.plugins.clone(),
@@ -251,34 +261,51 @@ fn gather_inputs(a: &RunArgs, m: &CompiledModel, rank: u32, ranks: u32) -> Resul
 
 /// Inputs from a folder and from files by name.
 pub fn gather(m: &CompiledModel, dir: Option<&Path>, named: &[String]) -> Result<Vec<HostTensor>> {
-    let mut by_name: Vec<(&str, &str)> = Vec::new();
-    for i in named {
-        let (n, f) = i.split_once('=').ok_or_else(|| Error::usage(format!("`--input {i}`: expected NAME=FILE.npy")))?;
-        if !m.inputs.iter().any(|x| x.name == n) {
-            return Err(crate::options::unknown_name("input", n, m.inputs.iter().map(|x| x.name.as_str())));
-        }
-        by_name.push((n, f));
+    let given = Given { dir, named };
+    if let Some(i) = m.inputs.iter().find(|i| !given.has(&i.name)) {
+        return Err(not_given(&i.name, &format!("{}{}", i.desc.dtype, i.desc.shape)));
     }
-    m.inputs
-        .iter()
-        .enumerate()
-        .map(|(k, i)| {
-            if let Some((_, f)) = by_name.iter().find(|(n, _)| *n == i.name) {
-                return read_npy(Path::new(f), i.desc.dtype);
+    given.read(&m.inputs.iter().map(|i| (i.name.as_str(), i.desc.dtype)).collect::<Vec<_>>())
+}
+
+fn not_given(name: &str, expected: &str) -> Error {
+    Diagnostic::error(format!("input `{name}` is not given"))
+        .code("GE-E0302")
+        .subject(name)
+        .found("nothing", expected)
+        .help("give a folder with `--inputs DIR`, the file with `--input NAME=FILE.npy`, or `--random SEED`")
+        .of(ErrorKind::USAGE)
+}
+
+impl Given<'_> {
+    /// Whether anything is given.
+    pub fn any(&self) -> bool {
+        self.dir.is_some() || !self.named.is_empty()
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.dir.is_some() || self.named.iter().any(|i| i.split_once('=').is_some_and(|(n, _)| n == name))
+    }
+
+    /// Reads inputs of these names and types, in order.
+    pub fn read(&self, inputs: &[(&str, DType)]) -> Result<Vec<HostTensor>> {
+        let mut by_name: Vec<(&str, &str)> = Vec::new();
+        for i in self.named {
+            let (n, f) =
+                i.split_once('=').ok_or_else(|| Error::usage(format!("`--input {i}`: expected NAME=FILE.npy")))?;
+            if !inputs.iter().any(|x| x.0 == n) {
+                return Err(crate::options::unknown_name("input", n, inputs.iter().map(|x| x.0)));
             }
-            let Some(dir) = dir else {
-                return Err(Diagnostic::error(format!("input `{}` is not given", i.name))
-                    .code("GE-E0302")
-                    .subject(i.name.clone())
-                    .found("nothing", format!("{}{}", i.desc.dtype, i.desc.shape))
-                    .help(
-                        "give a folder with `--inputs DIR`, the file with `--input NAME=FILE.npy`, or `--random SEED`",
-                    )
-                    .of(ErrorKind::USAGE));
-            };
-            read_npy(&dir.join(format!("input_{k}.npy")), i.desc.dtype)
-        })
-        .collect()
+            by_name.push((n, f));
+        }
+        let one = |(k, (name, dtype)): (usize, &(&str, DType))| match (by_name.iter().find(|n| n.0 == *name), self.dir)
+        {
+            (Some((_, f)), _) => read_npy(Path::new(f), *dtype),
+            (None, Some(dir)) => read_npy(&dir.join(format!("input_{k}.npy")), *dtype),
+            (None, None) => Err(not_given(name, dtype.name())),
+        };
+        inputs.iter().enumerate().map(one).collect()
+    }
 }
 
 fn write_outputs(dir: &Path, outputs: &[HostTensor], m: &CompiledModel) -> Result<()> {

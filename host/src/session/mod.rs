@@ -295,12 +295,28 @@ impl Session {
         context: Arc<ContextObject>,
         options: &LoadOptions,
     ) -> Result<Model> {
+        fits_group(&compiled, options.rank_size.max(1))?;
         let options = LoadOptions { streams: self.streams.clone(), ..options.clone() };
         let mut compiled = compiled;
         weights::in_one(&mut compiled)?;
         let loaded = LoadedModel::load(compiled, &self.engines(), context, &options).map_err(|e| e.into_error())?;
         Ok(Model::new(loaded))
     }
+}
+
+/// Whether a model runs in a group of so many ranks: it does where none of its nodes states another `rank_size`.
+///
+/// # Errors
+/// `usage`: it is made for another number.
+pub fn fits_group(compiled: &ge_model::CompiledModel, ranks: u32) -> Result<()> {
+    let made = compiled.rank_size;
+    if made == 0 || made == ranks {
+        return Ok(());
+    }
+    Err(Diagnostic::error(format!("the model is made for {made} rank(s), {ranks} were asked for"))
+        .code("GE-E0309")
+        .found(format!("--ranks {ranks}"), format!("--ranks {made}"))
+        .of(ErrorKind::USAGE))
 }
 
 /// A compiled model.

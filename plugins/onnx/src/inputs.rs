@@ -38,7 +38,8 @@ pub fn declared(v: &ValueInfoProto) -> Result<TensorDesc> {
         None => Shape::unranked(),
         Some(s) => Shape::new(s.dim.iter().map(|d| match &d.value {
             Some(dimension::Value::DimValue(n)) => u64::try_from(*n).map_or(Dim::UNKNOWN, Dim::known),
-            Some(dimension::Value::DimParam(p)) if !p.is_empty() => Dim::symbol(p),
+            // Exporters write `?` where they know no name: two of them are no one size.
+            Some(dimension::Value::DimParam(p)) if !matches!(p.as_str(), "" | "?") => Dim::symbol(p),
             _ => Dim::UNKNOWN,
         })),
     };

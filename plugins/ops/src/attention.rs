@@ -4,7 +4,7 @@
 //!   scale_value, pre_tokens, next_tokens, input_layout = BSH|BNSD|BSND, num_key_value_heads = 0 (as num_heads)}`: softmax(q·kᵀ·scale +
 //!   pse_shift, masked where atten_mask is true or out of lengths)·v, in query's layout. Lengths are read by value.
 //! * `Attention(Q, K, V, attn_mask?, past_key?, past_value?, nonpad_kv_seqlen?) {is_causal, q_num_heads, kv_num_heads, scale, softcap,
-//!   softmax_precision, qk_matmul_output_mode} -> Y, present_key, present_value, qk_matmul_output`: ONNX's.
+//!   left_window_size, right_window_size, softmax_precision, qk_matmul_output_mode} -> Y, present_key, present_value, qk_matmul_output`: ONNX's.
 //! * `RotaryEmbedding(X, cos_cache, sin_cache, position_ids?) {interleaved, num_heads, rotary_embedding_dim}`: ONNX's.
 use crate::dims;
 use crate::read;
@@ -105,6 +105,8 @@ fn defs() -> Vec<OpDef> {
             .opt_attr("scale", f)
             .attr("softcap", f, 0.0)
             .opt_attr("softmax_precision", AttrKind::TYPE)
+            .attr("left_window_size", i, -1i64)
+            .attr("right_window_size", i, -1i64)
             .attr("qk_matmul_output_mode", i, 0i64)
             .range(0.0, 3.0),
         OpDef::new("RotaryEmbedding", infer::same)

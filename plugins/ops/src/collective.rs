@@ -3,7 +3,8 @@
 //! Common: `group = "hccl_world_group"`. `HcomAllReduce(x) {reduction = sum|max|min|prod}`; `HcomAllGather(x) {rank_size}`: dimension 0
 //! times rank_size; `HcomReduceScatter(x) {reduction, rank_size}`: dimension 0 divided; `HcomBroadcast(x...) {root_rank}`: outputs as
 //! inputs; `HcomAllToAll(x) {rank_size}`: dimension 0 in rank_size equal blocks, block k goes to rank k; `HcomSend(x) {sr_tag,
-//! dest_rank}`: no output; `HcomReceive() {sr_tag, src_rank, shape, dtype}`.
+//! dest_rank}`: no output; `HcomReceive() {sr_tag, src_rank, shape, dtype}`; `HcomTransfer(x) {sr_tag, src_rank, dest_rank}`: what a
+//! send and its receive become, zeros in every rank but `dest_rank`.
 use crate::dims;
 use crate::read::{self, bad};
 use ge_plugin_api::diagnostic::Result;
@@ -83,6 +84,11 @@ fn defs() -> Vec<OpDef> {
             .required_attr("sr_tag", i)
             .required_attr("dest_rank", i)
             .flags(STATEFUL),
+        group(OpDef::new("HcomTransfer", infer::same).input("x", ANY, "T").output("y", ANY, "T"))
+            .required_attr("src_rank", i)
+            .required_attr("dest_rank", i)
+            .attr("sr_tag", i, 0i64)
+            .flags(STATEFUL | COMMUNICATION),
         group(OpDef::new("HcomReceive", receive).output("y", ANY, ""))
             .required_attr("sr_tag", i)
             .required_attr("src_rank", i)

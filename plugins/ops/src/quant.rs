@@ -5,7 +5,7 @@
 //! * `DequantizeLinear(x, x_scale, x_zero_point?) {axis = 1, block_size = 0, output_dtype}`: (x - zero)·scale in the scale's type, or
 //!   `output_dtype`.
 //! * `DynamicQuantizeLinear(x f32) -> y u8, y_scale f32, y_zero_point u8`.
-use crate::read;
+use crate::read::{self, bad};
 use ge_plugin_api::diagnostic::Result;
 use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef};
 use ge_plugin_api::register_ops;
@@ -23,6 +23,13 @@ fn quantize(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
 fn dequantize(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     let mut d = c.like(0)?;
     d.dtype = read::dtype(c, "output_dtype").unwrap_or(c.input(1)?.dtype);
+    if d.dtype != DType::UNKNOWN && !FLOATS.contains(&d.dtype) {
+        return Err(bad(
+            "the output's type, that of `x_scale` or of `output_dtype`,",
+            d.dtype,
+            "f32, f16, bf16 or f64",
+        ));
+    }
     Ok(vec![d])
 }
 fn dynamic(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {

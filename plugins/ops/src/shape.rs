@@ -9,7 +9,8 @@
 //! * `BroadcastTo(x, shape)`; `Expand(x, shape)`: both broadcast against each other (ONNX). `Tile(x, multiples)`, `TileD {multiples}`.
 //! * `PadV3(x, paddings, constant_values?, axes?) {mode = "constant" | "reflect" | "edge" | "wrap", paddings_contiguous = true}`:
 //!   true: begin and end of each axis in turn; false: all begins, then all ends (ONNX). Negative pads crop. `PadD {paddings}`.
-//! * `DepthToSpace(x [N,C,H,W]) {block_size, mode = "DCR" | "CRD"}`, `SpaceToDepth(x) {block_size}`, both NCHW.
+//! * `DepthToSpace(x [N,C,H,W]) {block_size, mode = "DCR" | "CRD"}`, `SpaceToDepth(x)
+//!   {block_size, mode}`, both NCHW.
 //! * `Fill(dims, value)`, `Range(start, limit, delta)`, `EyeLike(x) {dtype, k}`, `Trilu(x, k?) {upper = true}`.
 //! * `CenterCropPad(x, shape) {axes}`: crops or pads (zeros) around the middle, as ONNX has it.
 use crate::dims;
@@ -422,6 +423,8 @@ fn defs() -> Vec<OpDef> {
             .output("y", ANY, "T")
             .required_attr("block_size", i)
             .range(1.0, f64::INFINITY)
+            .attr("mode", AttrKind::STRING, "DCR")
+            .choices(&["DCR", "CRD"])
             .attr("data_format", AttrKind::STRING, "NCHW"),
         OpDef::new("Fill", fill)
             .input("dims", INDEX, "")

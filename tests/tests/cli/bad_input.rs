@@ -1,8 +1,25 @@
-//! Bad input: each with its exit code and one message, without panic text. The loops are small by default; `GE_LONG=1` runs them
-//! in full.
-use ge_tests::{expect_code, ge};
+//! Bad input: each with its exit code and one message, without panic text, within 8 GiB of address space and two minutes. The
+//! loops are small by default; `GE_LONG=1` runs them in full.
+use ge_tests::expect_code;
 use std::path::Path;
-use std::process::Output;
+use std::process::{Command, Output};
+
+/// `ge` within 8 GiB of address space; what hangs is ended with 124, which is no code of `ge`. `limits`: further ones.
+fn limited(dir: &Path, limits: &str, args: &[&str]) -> Output {
+    Command::new("sh")
+        .args(["-c", &format!("ulimit -v 8388608; {limits} exec timeout 120 \"$@\""), "sh"])
+        .arg(ge_tests::target().join("ge"))
+        .args(args)
+        .current_dir(dir)
+        .env("GE_PLUGINS", ge_tests::root().join("plugins.toml"))
+        .env_remove("GE_OPTIONS")
+        .output()
+        .expect("a shell")
+}
+
+fn ge(dir: &Path, args: &[&str]) -> Output {
+    limited(dir, "", args)
+}
 
 const TEXT: &str = "graph @main(%x: f32[4,8], %y: f32[4,8]) {\n  %a = Add(%x, %y) : f32[4,8]\n  %r = Relu(%a) : f32[4,8]\n  return %r\n}\n";
 
@@ -150,4 +167,89 @@ fn inputs_and_outputs_that_do_not_fit_are_named() {
     refused(&ge(dir.path(), &["run", "missing.om", "--random", "1"]), &[2], "a missing model");
     refused(&ge(dir.path(), &["compile", "m.ge", "-o", "missing/m.om"]), &[1], "a folder that is not there");
     refused(&ge(dir.path(), &["compile", "m.ge", "-o", "n.om", "--dump", "streems"]), &[2], "an unknown stage");
+}
+
+/// A file of a few hundred bytes must not make anyone reserve what its numbers say.
+#[test]
+fn sizes_of_gigabytes_in_a_small_file_reserve_nothing() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let at = |name: &str, b: &[u8]| std::fs::write(dir.path().join(name), b).expect("written");
+    // Dimensions of 2 GiB and of 2^62 elements, with four bytes of data.
+    for dims in [vec![1 << 29], vec![1 << 31, 1 << 31], vec![1 << 62, 8]] {
+        let dims: Vec<u8> = dims.iter().flat_map(|d| number(1, *d)).collect();
+        let w = bytes(5, [dims, number(2, 1), bytes(8, "w"), bytes(9, [0u8; 4])].concat());
+        at("m.onnx", &onnx([node("Add", &["x", "w"], "a"), node("Relu", &["a"], "r")].concat(), &[4, 8], w));
+        refused(
+            &ge(dir.path(), &["compile", "m.onnx", "-o", "o.om", "-q"]),
+            &[2, 4],
+            "an initializer without its data",
+        );
+    }
+    // A field that claims 2 GiB.
+    let mut claim = varint(7 << 3 | 2);
+    claim.extend(varint(2 << 30));
+    at("m.onnx", &[number(1, 8), claim, vec![0; 900]].concat());
+    refused(&ge(dir.path(), &["compile", "m.onnx", "-o", "o.om", "-q"]), &[4], "a field of 2 GiB");
+    let nested = "graph @main(%x: f32[4]) {\n  %c = Const() {value = dense<f32[536870912]: 1 2>} : f32[536870912]\n  return %c\n}\n";
+    at("m.ge", nested.as_bytes());
+    refused(&ge(dir.path(), &["compile", "m.ge", "-o", "o.om", "-q"]), &[4], "a constant of 2 GiB in text");
+    // An array file, and an archive, that claim as much.
+    compiled(dir.path());
+    let mut h = String::from("{'descr': '<f4', 'fortran_order': False, 'shape': (536870912,), }");
+    h.push_str(&" ".repeat(128 - 11 - h.len()));
+    h.push('\n');
+    let npy = [b"\x93NUMPY\x01\x00".to_vec(), (h.len() as u16).to_le_bytes().to_vec(), h.into_bytes(), vec![0; 64]];
+    at("x.npy", &npy.concat());
+    let run = ge(dir.path(), &["run", "m.om", "--input", "x=x.npy", "--input", "y=x.npy", "-q"]);
+    refused(&run, &[4], "an array of 2 GiB without data");
+    // Lengths in the OM's header and table, behind a right checksum.
+    let good = std::fs::read(dir.path().join("m.om")).expect("an OM");
+    for at in (0..good.len().min(512) - 4).step_by(4) {
+        let mut b = good.clone();
+        b[at..at + 4].copy_from_slice(&0x7fff_fff0u32.to_le_bytes());
+        if ge_om::reader::reseal(&mut b).is_ok() && (long() || at % 16 == 0) {
+            std::fs::write(dir.path().join("bad.om"), &b).expect("written");
+            refused(
+                &ge(dir.path(), &["run", "bad.om", "--random", "1", "-q"]),
+                &[0, 2, 3, 4],
+                &format!("2 GiB at {at}"),
+            );
+        }
+    }
+}
+
+/// What a command leaves behind where it may write no further.
+#[test]
+fn a_full_disk_is_named_and_leaves_no_half_file() {
+    let dir = tempfile::tempdir().expect("a folder");
+    // Weights that cannot be written within the limit: 64 KiB a file.
+    let text = "graph @main(%x: f32[64,1024]) {\n  %c = Const() {value = dense<f32[64,1024]: splat 0.5>} : f32[64,1024]\n  %a = Add(%x, %c) : f32[64,1024]\n  return %a\n}\n";
+    std::fs::write(dir.path().join("m.ge"), text).expect("written");
+    expect_code(dir.path(), 0, &["compile", "m.ge", "-o", "m.om", "-q"]);
+    let before = std::fs::read(dir.path().join("m.om")).expect("an OM");
+    let files = || {
+        let mut v: Vec<String> = std::fs::read_dir(dir.path())
+            .expect("a folder")
+            .map(|e| e.expect("an entry").file_name().to_string_lossy().into_owned())
+            .collect();
+        v.sort();
+        v
+    };
+    let names = files();
+    let full = "ulimit -f 64;";
+    // Another model in the old one's place: the old file stays, whole.
+    std::fs::write(dir.path().join("m.ge"), text.replace("0.5", "0.25")).expect("written");
+    let out = limited(dir.path(), full, &["compile", "m.ge", "-o", "m.om", "-q"]);
+    refused(&out, &[1], "compile to a full disk");
+    assert!(String::from_utf8_lossy(&out.stderr).contains("m.om"), "the file is named");
+    assert_eq!(std::fs::read(dir.path().join("m.om")).expect("an OM"), before);
+    assert_eq!(files(), names, "half a file is left");
+    for (what, args) in [("outputs", vec!["--outputs", "out"]), ("tensors", vec!["--dump-tensors", "out"])] {
+        let args = [vec!["run", "m.om", "--random", "1", "-q"], args].concat();
+        refused(&limited(dir.path(), full, &args), &[1], what);
+        let left = std::fs::read_dir(dir.path().join("out")).expect("made").count();
+        assert_eq!(left, 0, "{what}: half a file is left");
+    }
+    let out = limited(dir.path(), "exec >/dev/full;", &["inspect", "m.om", "--json"]);
+    refused(&out, &[1], "a full stdout");
 }

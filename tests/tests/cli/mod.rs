@@ -8,3 +8,5 @@ mod cache;
 mod external_weights;
 /// Tuning stops.
 mod tuning;
+/// Models held against each other and against reference files.
+mod compare;

@@ -6,6 +6,8 @@ mod behaviour;
 mod check;
 /// Files that are no plugins, or damaged ones.
 mod files;
+/// Every library of this repository.
+mod ours;
 /// Entries of `plugins.toml` that contradict each other.
 mod sets;
 /// Several versions of the interface.

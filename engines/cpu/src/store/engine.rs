@@ -6,6 +6,7 @@ use ge_plugin_api::engine::{Engine, EngineInfo, KernelBinary, LoadRequest, Suppo
 use ge_plugin_api::kernel::{HostKernel, KernelCtx, LoadedKernel};
 use ge_plugin_api::register_engine;
 use ge_plugin_api::task::{KernelTask, KernelType, Task};
+use ge_plugin_api::types::Format;
 use ge_plugin_api::view::Node;
 use ge_plugin_api::{Error, Result};
 use std::collections::BTreeMap;
@@ -52,6 +53,28 @@ impl CpuEngine {
     }
 }
 
+/// Whether a node gives its input's bytes under another shape, of known size: an engine without tasks has it for nothing, so that
+/// the lower cost of this one must not win. What is not known yet has a kernel.
+fn is_view(node: &Node<'_>) -> bool {
+    const VIEWS: [&str; 10] = [
+        "Reshape",
+        "Flatten",
+        "FlattenV2",
+        "Squeeze",
+        "SqueezeV2",
+        "SqueezeV3",
+        "Unsqueeze",
+        "UnsqueezeV2",
+        "UnsqueezeV3",
+        "ExpandDims",
+    ];
+    let (Some(x), [y]) = (node.input_desc(0), node.outputs()) else { return false };
+    VIEWS.contains(&node.op())
+        && x.dtype == y.dtype
+        && (x.format, y.format) == (Format::ND, Format::ND)
+        && x.data_bytes().is_some_and(|b| y.data_bytes() == Some(b))
+}
+
 impl Engine for CpuEngine {
     fn info(&self) -> EngineInfo {
         self.info.clone()
@@ -60,6 +83,9 @@ impl Engine for CpuEngine {
         self.kernels.keys().map(|k| (*k).to_owned()).collect()
     }
     fn supports(&self, node: &Node<'_>) -> Support {
+        if is_view(node) {
+            return Support::no("it is a view of input 0: it needs no kernel");
+        }
         supports(node)
     }
     fn compile(&self, node: &Node<'_>, _: &Target) -> Result<Option<KernelBinary>> {

@@ -1,6 +1,22 @@
 //! Lists of element types, as the rows of the table name them.
 use ge_plugin_api::types::DType as D;
 
+/// Lists one after the other.
+const fn join<const N: usize>(lists: &[&[D]]) -> [D; N] {
+    let mut out = [D::UNKNOWN; N];
+    let (mut n, mut l) = (0, 0);
+    while l < lists.len() {
+        let mut k = 0;
+        while k < lists[l].len() {
+            out[n] = lists[l][k];
+            (n, k) = (n + 1, k + 1);
+        }
+        l += 1;
+    }
+    assert!(n == N, "the list has another length");
+    out
+}
+
 /// f32 f16 bf16 f64.
 pub const FLOAT: &[D] = &[D::F32, D::F16, D::BF16, D::F64];
 /// Whole numbers of 8 to 64 bits.
@@ -11,65 +27,18 @@ pub const INDEX: &[D] = &[D::I32, D::I64];
 pub const BOOL: &[D] = &[D::BOOL];
 /// i8 u8.
 pub const BYTE: &[D] = &[D::I8, D::U8];
+const COMPLEX: &[D] = &[D::COMPLEX64, D::COMPLEX128];
+/// Floats of 8 and 4 bits.
+const SMALL_FLOAT: &[D] = &[D::F8E4M3FN, D::F8E4M3FNUZ, D::F8E5M2, D::F8E5M2FNUZ, D::F8E8M0, D::F4E2M1];
+/// Whole numbers of 4 and 2 bits.
+const SMALL_INT: &[D] = &[D::I4, D::U4, D::I2, D::U2];
 /// Floats and whole numbers.
-pub const NUM: &[D] = &[D::F32, D::F16, D::BF16, D::F64, D::I8, D::I16, D::I32, D::I64, D::U8, D::U16, D::U32, D::U64];
+pub const NUM: &[D] = &join::<12>(&[FLOAT, INT]);
 /// Floats, whole numbers and bool.
-pub const NUMB: &[D] =
-    &[D::F32, D::F16, D::BF16, D::F64, D::I8, D::I16, D::I32, D::I64, D::U8, D::U16, D::U32, D::U64, D::BOOL];
+pub const NUMB: &[D] = &join::<13>(&[NUM, BOOL]);
 /// Floats, with those of 8 and 4 bits.
-pub const FLOAT8: &[D] =
-    &[D::F32, D::F16, D::BF16, D::F64, D::F8E4M3FN, D::F8E4M3FNUZ, D::F8E5M2, D::F8E5M2FNUZ, D::F8E8M0, D::F4E2M1];
+pub const FLOAT8: &[D] = &join::<10>(&[FLOAT, SMALL_FLOAT]);
 /// Real numbers of any width, and bool.
-pub const REAL: &[D] = &[
-    D::F32,
-    D::F16,
-    D::BF16,
-    D::F64,
-    D::I8,
-    D::I16,
-    D::I32,
-    D::I64,
-    D::U8,
-    D::U16,
-    D::U32,
-    D::U64,
-    D::BOOL,
-    D::F8E4M3FN,
-    D::F8E4M3FNUZ,
-    D::F8E5M2,
-    D::F8E5M2FNUZ,
-    D::F8E8M0,
-    D::F4E2M1,
-    D::I4,
-    D::U4,
-    D::I2,
-    D::U2,
-];
+pub const REAL: &[D] = &join::<23>(&[NUMB, SMALL_FLOAT, SMALL_INT]);
 /// Every type of fixed width: what can be moved.
-pub const BITS: &[D] = &[
-    D::F32,
-    D::F16,
-    D::BF16,
-    D::F64,
-    D::I8,
-    D::I16,
-    D::I32,
-    D::I64,
-    D::U8,
-    D::U16,
-    D::U32,
-    D::U64,
-    D::BOOL,
-    D::COMPLEX64,
-    D::COMPLEX128,
-    D::F8E4M3FN,
-    D::F8E4M3FNUZ,
-    D::F8E5M2,
-    D::F8E5M2FNUZ,
-    D::F8E8M0,
-    D::F4E2M1,
-    D::I4,
-    D::U4,
-    D::I2,
-    D::U2,
-];
+pub const BITS: &[D] = &join::<25>(&[NUMB, COMPLEX, SMALL_FLOAT, SMALL_INT]);

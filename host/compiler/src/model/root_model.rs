@@ -46,6 +46,6 @@ pub struct GeRootModel {
     pub plugins: Vec<PluginEntry>,
     /// SoC.
     pub soc: SocSpec,
-    /// Ranks of the group that the model is compiled for (1: no communication).
+    /// Ranks of the group that the model is compiled for (0: as many as run it).
     pub rank_size: u32,
 }

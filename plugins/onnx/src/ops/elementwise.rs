@@ -30,6 +30,12 @@ fn cast_like(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
 }
 map_op!("onnx", "ai.onnx", "CastLike", 15..=u32::MAX, cast_like);
 
+fn swiglu(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
+    let gate = b.node("Swish").input(n.input(0)?).attr("scale", n.float_or("alpha", 1.0)).build();
+    Ok(vec![b.node("Mul").name(&n.name).input(gate).input(n.input(1)?).build()])
+}
+map_op!("onnx", "ai.onnx", "SwiGLU", 1..=u32::MAX, swiglu);
+
 fn clip(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     let x = n.input(0)?;
     Ok(vec![match (n.opt_input(1), n.opt_input(2)) {

@@ -168,6 +168,7 @@ fn run_attention(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let mask = Arg::opt(ctx, 3)?.map(|a| Over::of(&a, (q.b, q.n, q.s, k.s))).transpose()?;
     let valid = Arg::opt(ctx, 6)?.map(|a| a.need_shape(&[q.b]).and_then(|()| a.i64s())).transpose()?;
     let (causal, cap) = (int_attr(ctx, "is_causal", 0) != 0, float_attr(ctx, "softcap", 0.0));
+    let window = ["left_window_size", "right_window_size"].map(|k| Some(int_attr(ctx, k, -1)).filter(|n| *n >= 0));
     let scale = ctx.attrs.float("scale").unwrap_or(1.0 / (q.d as f64).sqrt());
     let mode = int_attr(ctx, "qk_matmul_output_mode", 0);
     let y_shape = if qa.rank() == 4 { vec![q.b, q.n, q.s, v.d] } else { vec![q.b, q.s, q.n * v.d] };
@@ -187,6 +188,10 @@ fn run_attention(ctx: &mut KernelCtx<'_>) -> Result<()> {
                     *r = dot(q.row(b, n, s), k.row(b, n / group, t)) * scale;
                 }
                 keep(&row, 0);
+                if cap > 0.0 {
+                    row.iter_mut().for_each(|r| *r = cap * (*r / cap).tanh());
+                }
+                keep(&row, 1);
                 let offset = match &valid {
                     Some(l) => l[b] - q.s as i64,
                     None => past as i64,
@@ -201,13 +206,13 @@ fn run_attention(ctx: &mut KernelCtx<'_>) -> Result<()> {
                         },
                         None => 0.0,
                     };
-                    let out =
-                        (causal && t as i64 > s as i64 + offset) || valid.as_ref().is_some_and(|l| t as i64 >= l[b]);
+                    // The query's place among the keys, and how far this key lies behind it.
+                    let ahead = (t as i64).saturating_sub(s as i64 + offset);
+                    let out = (causal && ahead > 0)
+                        || window[0].is_some_and(|w| ahead < -w)
+                        || window[1].is_some_and(|w| ahead > w)
+                        || valid.as_ref().is_some_and(|l| t as i64 >= l[b]);
                     *r += if out { f64::NEG_INFINITY } else { add };
-                }
-                keep(&row, 1);
-                if cap > 0.0 {
-                    row.iter_mut().filter(|r| r.is_finite()).for_each(|r| *r = cap * (*r / cap).tanh());
                 }
                 keep(&row, 2);
                 if row.iter().all(|r| *r == f64::NEG_INFINITY) {

@@ -197,6 +197,30 @@ fn finish<W: Wide>(y: Vec<W>, n: usize, o: usize, spatial: &[usize], last: bool)
     let y = if last { regroup(&y, n, o, spatial.iter().product())? } else { y };
     Ok((out_shape(n, o, spatial, last), y))
 }
+/// What a convolution and its transposed form read alike.
+struct Operands<'x> {
+    /// Rank of the data.
+    r: usize,
+    /// Whether channels come last.
+    last: bool,
+    /// Channels of the data.
+    c: usize,
+    /// Sizes of its spatial axes.
+    spatial: &'x [usize],
+    groups: usize,
+    strides: Vec<i64>,
+    dilations: Vec<i64>,
+}
+fn operands<'x>(ctx: &KernelCtx<'_>, x: &'x Arg<'_>, w: &Arg<'_>) -> Result<Operands<'x>> {
+    let r = x.rank();
+    x.need_rank(3, 5)?;
+    w.need_rank(r, r)?;
+    let last = channels_last(ctx);
+    let (c, spatial) = if last { (x.shape[r - 1], &x.shape[1..r - 1]) } else { (x.shape[1], &x.shape[2..]) };
+    let groups = groups(ctx, "groups", c)?;
+    let (strides, dilations) = (spatial_list(ctx, "strides", r, 1)?, spatial_list(ctx, "dilations", r, 1)?);
+    Ok(Operands { r, last, c, spatial, groups, strides, dilations })
+}
 /// A convolution of any node in CANN's form: shape and values of y.
 pub fn conv<W: Wide>(
     ctx: &KernelCtx<'_>,
@@ -204,15 +228,9 @@ pub fn conv<W: Wide>(
     w: &Arg<'_>,
     bias: Option<&Arg<'_>>,
 ) -> Result<(Vec<usize>, Vec<W>)> {
-    let r = x.rank();
-    x.need_rank(3, 5)?;
-    w.need_rank(r, r)?;
-    let last = channels_last(ctx);
-    let (c, spatial) = if last { (x.shape[r - 1], &x.shape[1..r - 1]) } else { (x.shape[1], &x.shape[2..]) };
-    let g = groups(ctx, "groups", c)?;
+    let Operands { r, last, c, spatial, groups: g, strides: s, dilations: d } = operands(ctx, x, w)?;
     check(c, w.shape[1], w.shape[0], g)?;
     let kernel: Vec<i64> = w.shape[2..].iter().map(|&k| k as i64).collect();
-    let (s, d) = (spatial_list(ctx, "strides", r, 1)?, spatial_list(ctx, "dilations", r, 1)?);
     let ax = axes(ctx, spatial, &kernel, &s, &d, &cann_pads(ctx, r - 2)?)?;
     let sizes = Sizes { n: x.shape[0], c, o: w.shape[0], groups: g, ax: three(&ax)? };
     let y = convolve(&sizes, &wide_input::<W>(x, last)?, &widen::<W>(w)?, bias_of(bias, sizes.o)?.as_deref())?;
@@ -235,12 +253,7 @@ fn transposed<W: Wide>(
     w: &Arg<'_>,
     bias: Option<&Arg<'_>>,
 ) -> Result<(Vec<usize>, Vec<W>)> {
-    let r = x.rank();
-    x.need_rank(3, 5)?;
-    w.need_rank(r, r)?;
-    let last = channels_last(ctx);
-    let (c, spatial) = if last { (x.shape[r - 1], &x.shape[1..r - 1]) } else { (x.shape[1], &x.shape[2..]) };
-    let g = groups(ctx, "groups", c)?;
+    let Operands { r, last, c, spatial, groups: g, strides: s, dilations: d } = operands(ctx, x, w)?;
     if w.shape[0] != c || c % g != 0 {
         return Err(bad(
             "input 1 `filter`",
@@ -249,7 +262,6 @@ fn transposed<W: Wide>(
         ));
     }
     let o = w.shape[1].checked_mul(g).ok_or_else(|| bad("attribute `groups`", g, "fewer groups"))?;
-    let (s, d) = (spatial_list(ctx, "strides", r, 1)?, spatial_list(ctx, "dilations", r, 1)?);
     let extra = spatial_list(ctx, "output_padding", r, 0)?;
     let pads = cann_pads(ctx, r - 2)?;
     let mode = text(ctx, "auto_pad", "NOTSET");

@@ -77,9 +77,10 @@ fn coordinate(mode: &str, o: usize, (n, m): (usize, usize), scale: f64, roi: (f6
                 0.0
             }
         }
+        // The resized length before it was cut to a whole number, as ONNX's reference has it.
         "align_corners" => {
             if m > 1.0 {
-                x * (n - 1.0) / (m - 1.0)
+                x * (n - 1.0) / (scale * n - 1.0)
             } else {
                 0.0
             }

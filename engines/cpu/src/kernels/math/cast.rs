@@ -130,5 +130,9 @@ fn run_bitcast(ctx: &mut KernelCtx<'_>) -> Result<()> {
 }
 
 /// The rows of this file.
-pub const OPS: &[Op] =
-    &[Op::new("Cast", run_cast, &[REAL]).gives(&[REAL]), Op::new("Bitcast", run_bitcast, &[BITS]).gives(&[BITS])];
+pub const OPS: &[Op] = &[
+    Op::new("Cast", run_cast, &[REAL]).gives(&[REAL]),
+    // The target gives its type alone, which is the output's.
+    Op::new("CastLike", run_cast, &[REAL, REAL]).gives(&[REAL]),
+    Op::new("Bitcast", run_bitcast, &[BITS]).gives(&[BITS]),
+];

@@ -75,7 +75,8 @@ impl Small {
     /// The nearest code, ties to even. `saturate`: what is too large becomes the largest value, else NaN or infinity (ONNX, Cast).
     pub fn encode(self, v: f64, saturate: bool) -> u8 {
         if v.is_nan() {
-            return if self.finite { self.sign_bit() - 1 } else { self.nan(v.is_sign_negative()) };
+            // Without a NaN of its own the type has negative zero for it, as ml_dtypes casts.
+            return if self.finite { self.sign_bit() } else { self.nan(v.is_sign_negative()) };
         }
         let negative = v.is_sign_negative();
         let s = if negative { self.sign_bit() } else { 0 };
@@ -187,6 +188,7 @@ mod tests {
         assert_eq!(f(DType::F8E4M3FNUZ).encode(1.0, true), 0x40);
         assert_eq!(f(DType::F4E2M1).encode(2.5, true), 4);
         assert_eq!(f(DType::F4E2M1).encode(100.0, true), 7);
+        assert_eq!(f(DType::F4E2M1).encode(f64::NAN, true), 8);
         assert_eq!((encode_e8m0(3.0, "up", true), encode_e8m0(3.0, "down", true), decode_e8m0(127)), (129, 128, 1.0));
     }
 }

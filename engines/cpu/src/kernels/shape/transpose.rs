@@ -53,7 +53,8 @@ fn run_space_to_depth(ctx: &mut KernelCtx<'_>) -> Result<()> {
         return Err(bad("height and width", format!("{h} and {w}"), format!("multiples of {b}")));
     }
     let shape = [n, c * b * b, h / b, w / b];
-    regroup(ctx, &x, &[n, c, h / b, b, w / b, b], &[0, 3, 5, 1, 2, 4], &shape)
+    let order = if text(ctx, "mode", "DCR") == "CRD" { [0, 1, 3, 5, 2, 4] } else { [0, 3, 5, 1, 2, 4] };
+    regroup(ctx, &x, &[n, c, h / b, b, w / b, b], &order, &shape)
 }
 
 /// The rows of this file.

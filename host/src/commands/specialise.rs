@@ -1,0 +1,97 @@
+//! `ge run MODEL` with inputs at hand: what a model leaves open is settled by them. Open dimensions are those of the inputs. Where
+//! sizes hang on values (a Reshape to an input, the places of a NonZero), the values count as constants: first small tables of
+//! whole numbers, which shapes are made of, then all inputs, so that the folding engine computes what no static plan can hold.
+use super::{Global, say};
+use crate::session::{Compiled, Session};
+use crate::{Error, Result};
+use ge_ir::{Model, NodeId, ValueRef};
+use ge_plugin_api::kernel::HostTensor;
+use ge_plugin_api::patch::Patch;
+use ge_plugin_api::types::{Blob, ConstTensor, DType};
+
+/// Whole numbers up to this many bytes are taken for shapes.
+const SHAPE_BYTES: usize = 1024;
+
+/// An input of a graph that is not compiled yet: name, node and declared type.
+pub type Input = (String, NodeId, DType);
+
+/// The inputs, in order.
+pub fn inputs(model: &Model) -> Vec<Input> {
+    let Some(root) = model.graphs().first() else { return Vec::new() };
+    let data = root.data_nodes().into_iter();
+    data.map(|n| (n.name().to_owned(), n.id(), n.outputs().first().map_or(DType::UNKNOWN, |d| d.dtype))).collect()
+}
+
+/// Compiles for these inputs.
+pub fn compile(
+    global: &Global,
+    session: &Session,
+    name: &str,
+    mut model: Model,
+    options: &crate::options::OptionMap,
+    given: &[HostTensor],
+    observer: &dyn ge_compiler::stages::Observer,
+) -> Result<Compiled> {
+    let list = inputs(&model);
+    for ((_, id, _), t) in list.iter().zip(given) {
+        bind_shape(&mut model, *id, t);
+    }
+    let whole =
+        |t: &HostTensor| matches!(t.dtype, DType::I64 | DType::I32 | DType::BOOL) && t.bytes().len() <= SHAPE_BYTES;
+    let mut first = None;
+    for frozen in [(|_: &HostTensor| false) as fn(&HostTensor) -> bool, whole, |_| true] {
+        let mut graph = model.clone();
+        let mut any = false;
+        for ((_, id, _), t) in list.iter().zip(given).filter(|(_, t)| frozen(t)) {
+            any |= freeze(&mut graph, *id, t)?;
+        }
+        if first.is_some() && !any {
+            continue;
+        }
+        match session.compile(name, graph, options, observer) {
+            Ok(c) => {
+                if first.is_some() {
+                    say(global, "note: sizes hang on values of the inputs: the model is compiled for these values");
+                }
+                return Ok(c);
+            }
+            Err(e) if !open_sizes(&e) => return Err(first.unwrap_or(e)),
+            Err(e) => first = first.or(Some(e)),
+        }
+    }
+    Err(first.unwrap_or_else(|| Error::internal("no attempt was made")))
+}
+
+/// Whether all that is wrong are sizes: not known, or of a branch that these inputs never take.
+fn open_sizes(e: &Error) -> bool {
+    let sizes = |code: &str| matches!(code, "GE-E0200" | "GE-E0301" | "GE-E0350");
+    !e.diagnostics.is_empty() && e.diagnostics.iter().all(|d| sizes(d.code.as_str()))
+}
+
+/// Gives an input the sizes of its tensor where they fit what it declares; what does not fit is told at the run.
+fn bind_shape(model: &mut Model, id: NodeId, t: &HostTensor) {
+    let Some(root) = model.graphs_mut().first_mut() else { return };
+    let Some(old) = root.get(id).and_then(|n| n.outputs().first().cloned()) else { return };
+    let open = old.shape.is_unranked();
+    let fits = open
+        || old.shape.rank() == Some(t.dims.len())
+            && old.shape.dims().iter().zip(t.dims.iter()).all(|(d, n)| d.size().is_none_or(|s| s == *n));
+    if fits && old.shape.sizes().is_none() {
+        let mut desc = old;
+        desc.shape = ge_ir::Shape::new(t.dims.iter().map(|n| ge_ir::Dim::known(*n)));
+        root.set_outputs(id, vec![desc]);
+    }
+}
+
+/// Readers of an input read its value as a constant; the input stays, so that inputs keep their numbers.
+fn freeze(model: &mut Model, id: NodeId, t: &HostTensor) -> Result<bool> {
+    let Some(root) = model.graphs().first() else { return Ok(false) };
+    let Some(n) = root.get(id).filter(|n| !n.uses(0).is_empty()) else { return Ok(false) };
+    let blob = Blob::copy_of(t.bytes());
+    let Some(value) = ConstTensor::new(t.dtype, &t.dims, blob) else { return Ok(false) };
+    let mut p = Patch::starting_at(root.next_id());
+    let c = p.constant(&format!("{}__given", n.name()), value);
+    p.replace_uses(ValueRef::new(id, 0), c);
+    model.apply(0, p.into_edits().into()).map_err(|e| Error::internal(e.to_string()))?;
+    Ok(true)
+}

@@ -1,0 +1,219 @@
+//! Collectives and transfers: `ge compile` and `ge run --ranks` against plain arithmetic in rank order, bit by bit.
+use std::path::Path;
+
+/// Runs `ge`, checks its exit code, gives what it said on stderr.
+fn expect_code(dir: &Path, code: i32, args: &[&str]) -> String {
+    String::from_utf8_lossy(&ge_tests::expect_code(dir, code, args).stderr).into_owned()
+}
+
+/// Writes a one-axis `.npy` of f32.
+fn write(path: &Path, v: &[f32]) {
+    let mut header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({},), }}", v.len());
+    while (header.len() + 11) % 64 != 0 {
+        header.push(' ');
+    }
+    header.push('\n');
+    let mut b = b"\x93NUMPY\x01\x00".to_vec();
+    b.extend_from_slice(&(header.len() as u16).to_le_bytes());
+    b.extend_from_slice(header.as_bytes());
+    v.iter().for_each(|x| b.extend_from_slice(&x.to_le_bytes()));
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, b).unwrap();
+}
+
+fn read(path: &Path) -> Vec<f32> {
+    let b = std::fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let header = u16::from_le_bytes([b[8], b[9]]) as usize;
+    b[10 + header..].chunks_exact(4).map(|c| f32::from_le_bytes(c.try_into().unwrap())).collect()
+}
+
+/// Values whose sums depend on the order of addition.
+fn input(rank: usize, n: usize) -> Vec<f32> {
+    (0..n).map(|i| ((i * 37 + rank * 101) % 97) as f32 * 0.1 + 1e7 * ((rank + i) % 3) as f32 - 1e7).collect()
+}
+
+/// A compiled graph of one input.
+struct Case(tempfile::TempDir);
+
+impl Case {
+    fn new(text: &str) -> Case {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("m.ge"), text).unwrap();
+        expect_code(dir.path(), 0, &["compile", "m.ge", "-o", "m.om", "-q"]);
+        Case(dir)
+    }
+
+    /// Runs it on so many ranks, each with `n` values, once with `check_races` and under other schedules; every rank's output.
+    fn run(&self, ranks: usize, n: usize) -> Vec<Vec<f32>> {
+        let dir = self.0.path();
+        let place = |base: &str, r: usize| {
+            let base = dir.join(base);
+            if ranks == 1 { base } else { base.join(format!("rank{r}")) }
+        };
+        (0..ranks).for_each(|r| write(&place("in", r).join("input_0.npy"), &input(r, n)));
+        let ranks_text = ranks.to_string();
+        let args = ["run", "m.om", "--ranks", &ranks_text, "--inputs", "in", "--outputs", "out", "-q"];
+        expect_code(dir, 0, &args);
+        let outputs = || (0..ranks).map(|r| read(&place("out", r).join("output_0.npy"))).collect::<Vec<_>>();
+        let got = outputs();
+        let schedule = format!("schedule=random:{}", ranks * 7 + n);
+        expect_code(dir, 0, &[&args[..], &["--device-option", "check_races=true"]].concat());
+        assert_same(&outputs(), &got, "with check_races");
+        expect_code(dir, 0, &[&args[..], &["--device-option", &schedule]].concat());
+        assert_same(&outputs(), &got, &schedule);
+        got
+    }
+}
+
+fn bits(v: &[f32]) -> Vec<u32> {
+    v.iter().map(|x| x.to_bits()).collect()
+}
+
+fn assert_same(got: &[Vec<f32>], want: &[Vec<f32>], what: &str) {
+    assert_eq!(got.len(), want.len());
+    for (r, (g, w)) in got.iter().zip(want).enumerate() {
+        assert_eq!(bits(g), bits(w), "rank {r} of {}, {what}", got.len());
+    }
+}
+
+fn reduced(ranks: usize, n: usize, f: fn(f32, f32) -> f32) -> Vec<f32> {
+    let mut sum = input(0, n);
+    for r in 1..ranks {
+        sum.iter_mut().zip(input(r, n)).for_each(|(a, b)| *a = f(*a, b));
+    }
+    sum
+}
+
+/// An all-reduce for any group: no `rank_size`.
+fn all_reduce(n: usize, reduction: &str) -> String {
+    format!(
+        "graph @main(%x: f32[{n}]) {{\n  %s = HcomAllReduce(%x) {{reduction = \"{reduction}\"}} : f32[{n}]\n  return %s\n}}\n"
+    )
+}
+
+#[test]
+fn all_reduce_goes_in_rank_order_in_any_group() {
+    let reductions: [(&str, fn(f32, f32) -> f32); 4] =
+        [("sum", |a, b| a + b), ("max", f32::max), ("min", f32::min), ("prod", |a, b| a * b)];
+    for (name, f) in reductions {
+        let one = Case::new(&all_reduce(64, name));
+        for ranks in [1, 2, 3, 8] {
+            let want = vec![reduced(ranks, 64, f); ranks];
+            assert_same(&one.run(ranks, 64), &want, name);
+        }
+    }
+    // 30,001 values go in two halves.
+    for ranks in [3, 8] {
+        let text = all_reduce(30_001, "sum").replace("\"sum\"", &format!("\"sum\", rank_size = {ranks}"));
+        let want = vec![reduced(ranks, 30_001, |a, b| a + b); ranks];
+        assert_same(&Case::new(&text).run(ranks, 30_001), &want, "two halves");
+    }
+}
+
+#[test]
+fn gather_scatter_and_exchange_put_parts_in_rank_order() {
+    for ranks in [2usize, 5, 8] {
+        let (n, each) = (40 * ranks, 40);
+        let graph = |op: &str, more: &str, out: usize| {
+            let text = format!(
+                "graph @main(%x: f32[{n}]) {{\n  %g = {op}(%x) {{rank_size = {ranks}{more}}} : f32[{out}]\n  return %g\n}}\n"
+            );
+            Case::new(&text).run(ranks, n)
+        };
+        let all: Vec<f32> = (0..ranks).flat_map(|r| input(r, n)).collect();
+        assert_same(&graph("HcomAllGather", "", n * ranks), &vec![all; ranks], "gather");
+        let sum = reduced(ranks, n, |a, b| a + b);
+        let parts: Vec<Vec<f32>> = sum.chunks(each).map(<[f32]>::to_vec).collect();
+        assert_same(&graph("HcomReduceScatter", ", reduction = \"sum\"", each), &parts, "scatter");
+        let exchanged: Vec<Vec<f32>> = (0..ranks)
+            .map(|r| (0..ranks).flat_map(|s| input(s, n)[r * each..(r + 1) * each].to_vec()).collect())
+            .collect();
+        assert_same(&graph("HcomAllToAll", "", n), &exchanged, "exchange");
+    }
+}
+
+#[test]
+fn broadcast_sends_the_roots_input() {
+    let one =
+        Case::new("graph @main(%x: f32[64]) {\n  %g = HcomBroadcast(%x) {root_rank = 1} : f32[64]\n  return %g\n}\n");
+    for ranks in [2, 7] {
+        assert_same(&one.run(ranks, 64), &vec![input(1, 64); ranks], "broadcast");
+    }
+    // A group without that rank.
+    let e = expect_code(one.0.path(), 2, &["run", "m.om", "--random", "1", "-q"]);
+    assert!(e.contains("root_rank is 1, the group has 1"), "{e}");
+}
+
+/// A pipeline over three ranks: each adds what it has; sends stand behind the receives that are to take them.
+const PIPELINE: &str = "graph @main(%x: f32[64]) {
+  %r1 = HcomReceive() {sr_tag = 1, src_rank = 0, shape = [64], dtype = f32} : f32[64]
+  %back = HcomReceive() {sr_tag = 3, src_rank = 2, shape = [64], dtype = f32} : f32[64]
+  %s1 = HcomSend(%x) {sr_tag = 1, dest_rank = 1} : ()
+  %a1 = Add(%r1, %x) : f32[64]
+  %s2 = HcomSend(%a1) {sr_tag = 2, dest_rank = 2} : ()
+  %r2 = HcomReceive() {sr_tag = 2, src_rank = 1, shape = [64], dtype = f32} : f32[64]
+  %a2 = Add(%r2, %x) : f32[64]
+  %s3 = HcomSend(%a2) {sr_tag = 3, dest_rank = 0} : ()
+  %y = Add(%back, %r1) : f32[64]
+  return %y
+}
+";
+
+#[test]
+fn what_is_sent_arrives_at_the_rank_that_receives() {
+    let one = Case::new(PIPELINE);
+    for ranks in [3usize, 8] {
+        let x = |r: usize| input(r, 64);
+        let add = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| a + b).collect::<Vec<f32>>();
+        let zeros = vec![0f32; 64];
+        let sum = add(&add(&x(0), &x(1)), &x(2));
+        let mut want = vec![zeros.clone(); ranks];
+        want[0] = add(&sum, &zeros);
+        want[1] = add(&zeros, &x(0));
+        assert_same(&one.run(ranks, 64), &want, "pipeline");
+    }
+    let e = expect_code(one.0.path(), 2, &["run", "m.om", "--ranks", "2", "--random", "1", "-q"]);
+    assert!(e.contains("rank is 2, the group has 2"), "{e}");
+}
+
+#[test]
+fn half_a_transfer_is_refused_by_name() {
+    let refused = |text: &str, why: &str| {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("m.ge"), text).unwrap();
+        let e = expect_code(dir.path(), 3, &["compile", "m.ge", "-o", "m.om", "-q"]);
+        assert!(e.contains(why), "{e}");
+        assert!(!dir.path().join("m.om").exists());
+    };
+    refused(
+        "graph @main(%x: f32[4]) {\n  %s = HcomSend(%x) {sr_tag = 1, dest_rank = 1} : ()\n  return %x\n}\n",
+        "no HcomReceive with sr_tag 1",
+    );
+    refused(&PIPELINE.replace("sr_tag = 2, src_rank", "sr_tag = 9, src_rank"), "no HcomSend with sr_tag 9");
+    let other = PIPELINE.replace(
+        "src_rank = 2, shape = [64], dtype = f32} : f32[64]",
+        "src_rank = 2, shape = [2, 32], dtype = f32} : f32[2,32]",
+    );
+    refused(&other.replace("%y = Add(%back, %r1)", "%y = Add(%r1, %r1)"), "sends f32[64]");
+    refused(
+        "graph @main() {\n  %r = HcomReceive() {sr_tag = 1, src_rank = 0, shape = [4], dtype = f32} : f32[4]\n  %s = HcomSend(%r) {sr_tag = 1, dest_rank = 1} : ()\n  return %r\n}\n",
+        "depends on",
+    );
+}
+
+#[test]
+fn another_number_of_ranks_is_refused() {
+    let text = all_reduce(64, "sum").replace("\"sum\"", "\"sum\", rank_size = 2");
+    let one = Case::new(&text);
+    let dir = one.0.path();
+    for ranks in ["1", "3"] {
+        let e = expect_code(dir, 2, &["run", "m.om", "--ranks", ranks, "--random", "1", "-q"]);
+        assert!(e.contains("made for 2 rank"), "{e}");
+    }
+    expect_code(dir, 2, &["bench", "m.om", "-q"]);
+    expect_code(dir, 0, &["run", "m.om", "--ranks", "2", "--random", "1", "-q"]);
+    // An input that a rank lacks is named.
+    write(&dir.join("in/rank0/input_0.npy"), &input(0, 64));
+    let e = expect_code(dir, 2, &["run", "m.om", "--ranks", "2", "--inputs", "in", "-q"]);
+    assert!(e.contains("rank1"), "{e}");
+}
