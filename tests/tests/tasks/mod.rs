@@ -56,9 +56,19 @@ impl Compiled {
         serde_json::from_slice(&out.stdout).unwrap()
     }
     /// Every task in a line: index, type, node, stream, event, blocks, arguments, kernel, library, kernel type; the digest
-    /// of a kernel's name is left out.
+    /// of a kernel's name is left out. Send and Recv nodes stand for the node that they serve.
     fn tasks(&self) -> Vec<String> {
         let doc = self.document();
+        let events = doc["events"].as_array().unwrap();
+        let served = |t: &Value| {
+            let name = t["node"].as_str().unwrap().to_owned();
+            let end = if name.contains("_Send_") { "send" } else { "recv" };
+            let pair = events.iter().find(|e| e["id"] == t["event_id"]);
+            match pair.filter(|_| name.contains("_Send_") || name.contains("_Recv_")) {
+                Some(pair) => pair[end].as_str().unwrap().to_owned(),
+                None => name,
+            }
+        };
         let n = |v: &Value| v.as_u64().map_or("-".to_owned(), |v| v.to_string());
         let line = |(i, t): (usize, &Value)| {
             assert_eq!(t["index"], i);
@@ -69,7 +79,7 @@ impl Compiled {
             format!(
                 "{} {} s{} e{} b{} {} {} {} {}{more}",
                 t["type"].as_str().unwrap(),
-                t["node"].as_str().unwrap(),
+                served(t),
                 n(&t["stream_id"]),
                 n(&t["event_id"]),
                 n(&t["block_dim"]),
