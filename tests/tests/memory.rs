@@ -25,6 +25,9 @@ fn compile(s: &Session, text: &str, set: &[(&str, &str)]) -> Compiled {
     let graph = import::parse_text(Path::new("m.ge"), text.as_bytes()).unwrap_or_else(|e| panic!("{e}\n{text}"));
     s.compile("m", graph, &options(set), &Silent).unwrap_or_else(|e| panic!("{e}\n{text}"))
 }
+/// Each node with a value of its own.
+const UNFUSED: &[(&str, &str)] = &[("ge.x.auto_fusion", "false")];
+
 fn load(s: &Session, c: &Compiled) -> Model {
     s.load(c.model.clone()).expect("loads")
 }
@@ -248,7 +251,7 @@ fn memory_of_each_type_and_cleared_memory_run() {
   return %r
 }";
     let s = session(&[("check_races", "true")]);
-    let c = compile(&s, text, &[]);
+    let c = compile(&s, text, UNFUSED);
     let spaces: Vec<&str> = c.model.memory.spaces.iter().map(|s| s.memory.as_str()).collect();
     assert_eq!(spaces, ["HBM", "P2P", "HOST"]);
     let node = |name: &str| c.model.graphs[0].nodes.iter().find(|n| n.name == name).expect("kept");
@@ -381,7 +384,7 @@ const BRANCHES: &str = "graph @main(%x: f32[64]) {
 fn two_live_blocks_made_to_overlap_are_always_caught() {
     let s = session(&[]);
     for (single, text) in [(true, one_stream(BRANCHES)), (false, BRANCHES.to_owned())] {
-        let c = compile(&s, &text, &[]);
+        let c = compile(&s, &text, UNFUSED);
         let nodes = &c.model.graphs[0].nodes;
         let position = |name: &str| nodes.iter().position(|n| n.name == name).expect("a node");
         // Pairs whose values are needed together by a common reader or across one.
@@ -435,7 +438,7 @@ fn parts_that_lie_wrong_are_always_caught() {
 fn races_are_found_in_a_plan_broken_on_purpose_and_in_no_other() {
     let schedules = rounds(3, 50);
     let quiet = session(&[]);
-    let c = compile(&quiet, BRANCHES, &[]);
+    let c = compile(&quiet, BRANCHES, UNFUSED);
     for seed in 0..schedules {
         let s = session(&[("check_races", "true"), ("schedule", &format!("random:{seed}"))]);
         load(&s, &c).run_random(seed).expect("a plan that holds has no race");
