@@ -218,10 +218,7 @@ mod tests {
     #[test]
     fn colours_go_there_and_back() {
         // Primaries by BT.601: luma 76.245, 149.685, 29.07.
-        assert_eq!(
-            [[255, 0, 0], [0, 255, 0], [0, 0, 255]].map(|p| to_yuv(p)),
-            [[76, 85, 255], [150, 44, 21], [29, 255, 107]]
-        );
+        assert_eq!([[255, 0, 0], [0, 255, 0], [0, 0, 255]].map(to_yuv), [[76, 85, 255], [150, 44, 21], [29, 255, 107]]);
         for p in [[0, 0, 0], [255, 255, 255], [12, 200, 99], [250, 3, 128]] {
             let back = from_yuv(to_yuv(p));
             assert!(p.iter().zip(back).all(|(a, b)| a.abs_diff(b) <= 2), "{p:?} {back:?}");

@@ -1,4 +1,4 @@
-//! Tiling on the device (TILING_ON_AICPU): the function behind a PREPROCESS_KERNEL, for every kernel that has [`Kernel::tile`].
+//! Tiling on the device (TILING_ON_AICPU): the function behind a PREPROCESS_KERNEL, for every kernel that has `Kernel::tile`.
 use crate::kernel::{Kernel, Tiling};
 use ge_kernels::view::Kind;
 use ge_plugin_api::author::tiling_sink;
