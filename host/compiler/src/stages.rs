@@ -48,6 +48,10 @@ pub trait Observer: Sync {
     fn done<'m>(&self, name: &'static str, part: &'static str, graph: &dyn Fn() -> Cow<'m, Model>, micros: u64) {
         let _ = (name, part, graph, micros);
     }
+    /// A stage has failed on this graph: what its failing pass was given.
+    fn failed(&self, name: &'static str, graph: &Model) {
+        let _ = (name, graph);
+    }
     /// Whether a model that was built before will do: false where what the stages leave is to be seen.
     fn cached(&self) -> bool {
         true
@@ -259,10 +263,15 @@ pub fn run_range(
         stage1::run(&mut model, &passes, records)?;
     }
     if within("place") {
+        partition::dynamic::stage_partition::run(&mut model, toolbox)?;
         let placement = EnginePlacer::new(toolbox, false)?.run(&mut model)?;
         note_refusals(&placement, &model, records);
     }
     if within("partition") || within("subgraph") || within("merge") {
+        if within("partition") {
+            let placement = EnginePlacer::new(toolbox, true)?.run(&mut model)?;
+            partition::dynamic::dynamic_shape_partition::run(&mut model, &placement, toolbox, options)?;
+        }
         model = partition_range(model, &passes, (from, until), records)?;
     }
     if within("stage2") {
@@ -336,6 +345,9 @@ impl Run<'_> {
         let before = self.start.elapsed();
         self.observer.stage(name, model.node_count());
         let out = f(model);
+        if matches!(out, Err(CompileError::Internal { .. })) {
+            self.observer.failed(name, model);
+        }
         self.observer.done(name, "", &|| Cow::Borrowed(model), (self.start.elapsed() - before).as_micros() as u64);
         out
     }

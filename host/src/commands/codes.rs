@@ -241,6 +241,18 @@ pub const PAGES: &[Page] = &[
         "`_op_exec_never_timeout` on a tiling-sink node: remove the attribute",
     ),
     p(
+        "GE-E0342",
+        "shapes are unknown",
+        "A graph with unknown shapes cannot be compiled yet. The nodes that bring them in are named, with the shapes to give.",
+        "ge compile model.onnx -o model.om --input-shape \"x:1,3,224,224\"",
+    ),
+    p(
+        "GE-E0343",
+        "stage levels are in the wrong order",
+        "A node of one `_stage_level` needs what a later level computes.",
+        "%b = Relu(%a) {_stage_level = 0}, where %a has _stage_level = 1",
+    ),
+    p(
         "GE-E0350",
         "a control-flow node cannot run on the device",
         "An If, Case or While has a form that labels on the device cannot express; the message says which part.",

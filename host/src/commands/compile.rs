@@ -4,6 +4,7 @@ use super::specialise::{self, Input};
 use super::{CompileFlags, Global, print_json, say, say_warnings};
 use crate::render::Progress;
 use crate::render::progress::group;
+use crate::session::bundle::{Bundle, Failure, Weights};
 use crate::session::dump::{self, Dumps};
 use crate::session::import::{self, FileKind};
 use crate::session::{Compiled, Session, SessionOptions};
@@ -37,6 +38,12 @@ pub struct CompileArgs {
     /// Threads [default: cores, at most 16]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
+    /// Writes what reproduces this compilation into one file
+    #[arg(long, value_name = "FILE")]
+    bundle: Option<PathBuf>,
+    /// With --bundle, and for the bundle of an internal error: constants become zeros
+    #[arg(long)]
+    no_weights: bool,
     /// Lists every option with its values and default
     #[arg(long)]
     help_options: bool,
@@ -55,7 +62,7 @@ pub fn run(global: &Global, a: &CompileArgs) -> Result<u8> {
     if let Some(j) = a.jobs {
         ge_plugin::services::set_jobs(usize::from(j));
     }
-    let (session, compiled) = compile_model(global, model, &a.flags, Some((&a.dump, &a.dump_dir)), false, None)?;
+    let (session, compiled) = compile_with(global, model, a)?;
     if let Some(stop) = &compiled.stopped {
         say(global, &format!("stopped at {}: the graph is in {}", stop.step, stop.path.display()));
         if global.json {
@@ -76,55 +83,110 @@ pub fn run(global: &Global, a: &CompileArgs) -> Result<u8> {
     Ok(0)
 }
 
-/// Loads plugins, imports and compiles; `online`: for the device that it will run on at once; `given`: inputs that settle what the
-/// model leaves open.
-pub fn compile_model(
+/// What beside the model itself is wanted of a compilation.
+#[derive(Default)]
+struct Wishes<'a> {
+    dump: &'a [String],
+    dump_dir: PathBuf,
+    bundle: Option<&'a Path>,
+    no_weights: bool,
+    /// For the device that it will run on at once.
+    online: bool,
+    /// Inputs that settle what the model leaves open.
+    given: Option<&'a Given<'a>>,
+}
+
+fn compile_with(global: &Global, model: &Path, a: &CompileArgs) -> Result<(Session, Compiled)> {
+    let wishes = Wishes {
+        dump: &a.dump,
+        dump_dir: a.dump_dir.clone(),
+        bundle: a.bundle.as_deref(),
+        no_weights: a.no_weights,
+        ..Wishes::default()
+    };
+    compile_as(global, model, &a.flags, &wishes)
+}
+
+/// Loads plugins, imports and compiles for the device that it will run on at once; `given`: inputs that settle what the model
+/// leaves open.
+pub fn compile_to_run(
     global: &Global,
     model: &Path,
     flags: &CompileFlags,
-    dump: Option<(&[String], &Path)>,
-    online: bool,
     given: Option<&Given<'_>>,
 ) -> Result<(Session, Compiled)> {
-    let stages = dump::stages(dump.map_or(&[], |d| d.0))?;
-    let options = flags.gather()?;
+    compile_as(global, model, flags, &Wishes { online: true, given, ..Wishes::default() })
+}
+
+fn import_model(session: &Session, model: &Path, flags: &CompileFlags) -> Result<ge_ir::Model> {
     let bytes = import::map(model)?;
     let imports = import::parse_input_shapes(flags.input_shape.as_deref().unwrap_or(""))?;
+    match import::kind_of(&bytes) {
+        FileKind::Om => Err(Diagnostic::error(format!("`{}` is an OM file: it is compiled already", model.display()))
+            .code("GE-E0308")
+            .help("run it with `ge run`, or look into it with `ge inspect`")
+            .of(ErrorKind::USAGE)),
+        FileKind::Text => {
+            let mut graph = import::parse_text(model, &bytes)?;
+            import::give_shapes(&mut graph, &imports)?;
+            Ok(graph)
+        }
+        FileKind::Foreign => import::import(session.registry(), model, bytes, &imports),
+    }
+}
+
+fn compile_as(global: &Global, model: &Path, flags: &CompileFlags, wishes: &Wishes<'_>) -> Result<(Session, Compiled)> {
+    let stages = dump::stages(wishes.dump)?;
+    let options = flags.gather()?;
+    import::map(model)?;
+    import::parse_input_shapes(flags.input_shape.as_deref().unwrap_or(""))?;
     let session = Session::new(SessionOptions {
         plugins: global.plugins.clone(),
         options: options.clone(),
         soc: flags.soc.clone(),
         want: Want::All,
-        online,
+        online: wishes.online,
         ..SessionOptions::default()
     })?;
     say_warnings(global, session.registry());
     let progress = Progress::new(global.progress, global.quiet, ge_compiler::stages::STAGES.len());
     progress.stage("import", 0);
-    let graph = match import::kind_of(&bytes) {
-        FileKind::Om => {
-            return Err(Diagnostic::error(format!("`{}` is an OM file: it is compiled already", model.display()))
-                .code("GE-E0308")
-                .help("run it with `ge run`, or look into it with `ge inspect`")
-                .of(ErrorKind::USAGE));
-        }
-        FileKind::Text => crate::session::import::parse_text(model, &bytes)?,
-        FileKind::Foreign => import::import(session.registry(), model, bytes, &imports)?,
-    };
+    let graph = import_model(&session, model, flags)?;
     let name = model.file_stem().map_or_else(|| "main".to_owned(), |s| s.to_string_lossy().into_owned());
-    let dumps = Dumps::new(&progress, stages, dump.map_or_else(PathBuf::new, |d| d.1.to_path_buf()))?;
+    let weights = if wishes.no_weights { Weights::Zeroed } else { Weights::Kept };
+    if let Some(path) = wishes.bundle {
+        Bundle::new(&session, &name, &graph, &options, weights)?.write(path)?;
+    }
+    let dumps = Dumps::new(&progress, stages, wishes.dump_dir.clone())?;
     dumps.write("import", "", &|| std::borrow::Cow::Borrowed(&graph));
-    let typed = |i: &Input| i.2 != ge_plugin_api::types::DType::UNKNOWN;
-    let compiled = match (given, specialise::inputs(&graph)) {
-        (Some(given), inputs) if inputs.iter().all(typed) => {
-            let list: Vec<(&str, _)> = inputs.iter().map(|i| (i.0.as_str(), i.2)).collect();
-            given.read(&list).and_then(|t| specialise::compile(global, &session, &name, graph, &options, &t, &dumps))
+    let run = || {
+        let typed = |i: &Input| i.2 != ge_plugin_api::types::DType::UNKNOWN;
+        match (wishes.given, specialise::inputs(&graph)) {
+            (Some(given), inputs) if inputs.iter().all(typed) => {
+                let list: Vec<(&str, _)> = inputs.iter().map(|i| (i.0.as_str(), i.2)).collect();
+                given
+                    .read(&list)
+                    .and_then(|t| specialise::compile(global, &session, &name, graph, &options, &t, &dumps))
+            }
+            _ => session.compile(&name, graph, &options, &dumps),
         }
-        _ => session.compile(&name, graph, &options, &dumps),
     };
+    let compiled = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run))
+        .unwrap_or_else(|_| Err(crate::Error::new(ErrorKind::INTERNAL, "ge has failed in a way it should not")));
     progress.finish();
+    let failed = dumps.take_failed();
     dumps.finish()?;
-    let compiled = compiled?;
+    let compiled = match compiled {
+        Err(e) if e.kind == ErrorKind::INTERNAL || wishes.bundle.is_some() => {
+            let again = || import_model(&session, model, flags);
+            let of = Failure { name: &name, failed, options: &options, weights, path: wishes.bundle };
+            return Err(of.bundled(e, &session, &again));
+        }
+        other => other?,
+    };
+    if let Some(path) = wishes.bundle {
+        say(global, &format!("wrote the bundle {0}; `ge opt --repro {0}` runs it", path.display()));
+    }
     if let Some(outcome) = &compiled.cache {
         say(global, &outcome.to_string());
     }

@@ -1,5 +1,6 @@
 //! `ge opt IN.ge`: passes or stages on a graph in text form.
 use super::{CompileFlags, Global, print, print_json, say, say_warnings};
+use crate::session::bundle::Bundle;
 use crate::session::{Session, SessionOptions, import};
 use crate::{Diagnostic, Error, ErrorKind, Result};
 use clap::Args;
@@ -13,7 +14,7 @@ use std::path::{Path, PathBuf};
 #[command(after_help = "Example:\n  ge opt graph.ge --from streams --until streams")]
 pub struct OptArgs {
     /// A graph in text form
-    #[arg(required_unless_present_any = ["list", "check"])]
+    #[arg(required_unless_present_any = ["list", "check", "repro"])]
     input: Option<PathBuf>,
     /// Where the result is written [default: stdout]
     #[arg(short, long, value_name = "OUT.ge")]
@@ -47,6 +48,9 @@ pub struct OptArgs {
     /// Runs golden files (a file or a folder of them) and compares; UPDATE_EXPECT=1 writes the expectations anew
     #[arg(long, value_name = "FILE", conflicts_with_all = ["output", "from", "until", "passes", "why"])]
     check: Option<PathBuf>,
+    /// Runs what a bundle holds, and says whether it fails as it did
+    #[arg(long, value_name = "BUNDLE", conflicts_with_all = ["output", "from", "until", "passes", "why", "check"])]
+    repro: Option<PathBuf>,
 }
 
 /// Runs it.
@@ -81,6 +85,9 @@ pub fn run(global: &Global, a: &OptArgs) -> Result<u8> {
     }
     if let Some(path) = &a.check {
         return super::golden::run(global, path);
+    }
+    if let Some(path) = &a.repro {
+        return repro(global, a, path);
     }
     let Some(input) = &a.input else { return Err(Error::usage("a graph in text form is needed")) };
     let model = import::parse_text(input, &import::map(input)?)?;
@@ -135,6 +142,41 @@ impl OptArgs {
         }
         run_range(model, &toolbox, &options.resolved(), from, until, records).map_err(|e| e.into_error())
     }
+}
+
+/// Runs a bundle: its stage on its graph, or the whole compilation. The failure is given back as it comes; 0 if there is none.
+fn repro(global: &Global, a: &OptArgs, path: &Path) -> Result<u8> {
+    let b = Bundle::read(path)?;
+    let mut options = a.flags.gather()?;
+    let mut given = crate::options::OptionMap::default();
+    for (k, v) in &b.options {
+        given.set(k, v, "the bundle")?;
+    }
+    options.under(given);
+    let session = Session::new(SessionOptions {
+        plugins: global.plugins.clone(),
+        options: options.clone(),
+        soc: a.flags.soc.clone().or(b.soc.clone()),
+        want: Want::All,
+        ..SessionOptions::default()
+    })?;
+    say_warnings(global, session.registry());
+    if b.version != env!("CARGO_PKG_VERSION") {
+        say(global, &format!("warning: the bundle was written by ge {}", b.version));
+    }
+    for (name, version) in &b.plugins {
+        match session.registry().plugin(name) {
+            Some(p) if p.version == *version => {}
+            Some(p) => say(global, &format!("warning: plugin {name} is {}, the bundle has {version}", p.version)),
+            None => say(global, &format!("warning: plugin {name} {version} of the bundle is not enabled")),
+        }
+    }
+    if !b.error.is_empty() {
+        say(global, &format!("the bundle's error: {}", b.error.trim_end()));
+    }
+    b.run(&session, &options)?;
+    say(global, if b.error.is_empty() { "the bundle compiles" } else { "it does not fail here" });
+    Ok(0)
 }
 
 fn finish(global: &Global, a: &OptArgs, result: &ge_ir::Model, records: &Records) -> Result<u8> {

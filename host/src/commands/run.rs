@@ -208,7 +208,7 @@ pub fn open(global: &Global, a: &Target<'_>) -> Result<(Session, CompiledModel, 
     }
     let is_om = import::kind_of(&import::map(a.model)?) == FileKind::Om;
     if !is_om {
-        let (_, compiled) = super::compile::compile_model(global, a.model, a.flags, None, true, a.given.as_ref())?;
+        let (_, compiled) = super::compile::compile_to_run(global, a.model, a.flags, a.given.as_ref())?;
         stops_nowhere(&compiled)?;
         let options = SessionOptions {
             plugins: global.plugins.clone(),

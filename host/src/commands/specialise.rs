@@ -64,7 +64,7 @@ pub fn compile(
 
 /// Whether all that is wrong are sizes: not known, or of a branch that these inputs never take.
 fn open_sizes(e: &Error) -> bool {
-    let sizes = |code: &str| matches!(code, "GE-E0200" | "GE-E0301" | "GE-E0350");
+    let sizes = |code: &str| matches!(code, "GE-E0200" | "GE-E0301" | "GE-E0342" | "GE-E0350");
     !e.diagnostics.is_empty() && e.diagnostics.iter().all(|d| sizes(d.code.as_str()))
 }
 

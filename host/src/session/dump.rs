@@ -12,6 +12,7 @@ pub struct Dumps<'a> {
     stages: Vec<String>,
     dir: PathBuf,
     state: Mutex<(usize, Option<Error>)>,
+    failed: Mutex<Option<(&'static str, ge_ir::Model)>>,
 }
 
 /// Checks the names of stages; `all` stands for every one.
@@ -39,7 +40,7 @@ impl<'a> Dumps<'a> {
                     .of(ErrorKind::FAILED)
             })?;
         }
-        Ok(Dumps { progress, stages, dir, state: Mutex::new((0, None)) })
+        Ok(Dumps { progress, stages, dir, state: Mutex::new((0, None)), failed: Mutex::default() })
     }
     /// Writes the graph as it stands when a stage has ended.
     pub fn write<'m>(&self, stage: &str, part: &str, graph: &dyn Fn() -> Cow<'m, ge_ir::Model>) {
@@ -56,6 +57,10 @@ impl<'a> Dumps<'a> {
             .and_then(|t| crate::commands::write_atomic(&path, t.as_bytes()));
         state.1 = written.err();
     }
+    /// The stage that failed by a fault of ours, and its graph.
+    pub fn take_failed(&self) -> Option<(&'static str, ge_ir::Model)> {
+        self.failed.lock().unwrap_or_else(|e| e.into_inner()).take()
+    }
     /// The first dump that could not be written.
     pub fn finish(self) -> Result<()> {
         match self.state.into_inner().unwrap_or_else(|e| e.into_inner()).1 {
@@ -71,6 +76,9 @@ impl Observer for Dumps<'_> {
     }
     fn done<'m>(&self, name: &'static str, part: &'static str, graph: &dyn Fn() -> Cow<'m, ge_ir::Model>, _: u64) {
         self.write(name, part, graph);
+    }
+    fn failed(&self, name: &'static str, graph: &ge_ir::Model) {
+        *self.failed.lock().unwrap_or_else(|e| e.into_inner()) = Some((name, graph.clone()));
     }
     fn cached(&self) -> bool {
         self.stages.is_empty()

@@ -182,6 +182,33 @@ pub fn parse_text(path: &Path, bytes: &[u8]) -> Result<ge_ir::Model> {
     ge_ir::text::parse(text, &shown, &files).map_err(|d| crate::Error::all(ErrorKind::DAMAGED, d))
 }
 
+/// Gives the inputs of a graph in text form the shapes that the user asks for.
+///
+/// # Errors
+/// An unknown input, a shape that does not fit what the graph says.
+pub fn give_shapes(model: &mut ge_ir::Model, options: &ImportOptions) -> Result<()> {
+    let inputs: Vec<(String, ge_ir::NodeId)> =
+        model.root().data_nodes().iter().map(|n| (n.name().to_owned(), n.id())).collect();
+    for s in options.input_shapes.iter().filter(|s| !s.unranked) {
+        let Some((name, id)) = inputs.iter().find(|(n, _)| n == s.name.as_str()) else {
+            return Err(crate::options::unknown_name("input", &s.name, inputs.iter().map(|(n, _)| n.as_str())));
+        };
+        let Some(d) = model.root_mut().output_mut(ge_ir::ValueRef::new(*id, 0)) else { continue };
+        let fits = |(known, asked): (&ge_ir::Dim, &i64)| {
+            known.size().is_none_or(|n| *asked < 0 || u64::try_from(*asked).is_ok_and(|a| a == n))
+        };
+        let same_rank = d.shape.dims().len() == s.dims.len();
+        if !d.shape.is_unranked() && (!same_rank || !d.shape.dims().iter().zip(s.dims.iter()).all(fits)) {
+            return Err(Diagnostic::error(format!("`--input-shape` does not fit input `{name}`"))
+                .code("GE-E0307")
+                .found(format!("{:?}", s.dims), format!("{}", d.shape))
+                .of(ErrorKind::USAGE));
+        }
+        d.shape = ge_ir::Shape::from_i64(&s.dims);
+    }
+    Ok(())
+}
+
 impl ge_ir::text::SideFiles for Beside {
     fn open(&self, path: &str) -> Result<Blob> {
         self.open_relative(path)

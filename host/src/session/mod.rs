@@ -1,4 +1,5 @@
 //! Sessions: plugins and devices of one configuration, models compiled and loaded with them.
+pub mod bundle;
 pub mod cache;
 pub mod dump;
 pub mod external;
@@ -67,6 +68,11 @@ impl Session {
     /// The options.
     pub fn options(&self) -> &OptionMap {
         &self.options.options
+    }
+
+    /// The SoC asked for, by name or file.
+    pub fn soc_name(&self) -> Option<&str> {
+        self.options.soc.as_deref()
     }
 
     /// The device library: the one asked for, else the first.

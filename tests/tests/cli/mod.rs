@@ -10,3 +10,5 @@ mod external_weights;
 mod tuning;
 /// Models held against each other and against reference files.
 mod compare;
+/// Bundles that reproduce a compilation.
+mod bundle;

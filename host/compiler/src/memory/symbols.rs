@@ -9,6 +9,7 @@ use crate::feature::shared_memory::rules::block_bytes;
 use crate::feature::shared_memory::{Clash, JoinKind, Names, Rules, Spot};
 use crate::ids::{ModelMap, NodeKey};
 use crate::model::weights::Weights;
+use crate::partition::dynamic::unknown;
 use crate::streams::ExecutionOrder;
 use ge_ir::{Model, Node, ValueRef};
 use ge_plugin_api::device::MemoryKind;
@@ -203,9 +204,12 @@ impl Builder<'_> {
         let bytes = if said > 0 { Some(said) } else { n.outputs()[k].data_bytes() };
         bytes.filter(|b| *b <= 1 << 50).ok_or_else(|| {
             let d = &n.outputs()[k];
+            if let Some(e) = unknown::refusal(self.s.model).filter(|_| !d.shape.is_static()) {
+                return e;
+            }
             CompileError::Option {
                 message: format!("output {k} of `{}` ({}) has no known size: {}{}", n.name(), n.op(), d.dtype, d.shape),
-                help: "give the graph's inputs their shapes with `--input-shape \"name:1,3,224,224\"`".into(),
+                help: "no memory holds so much, or the type has no size in memory".into(),
             }
         })
     }

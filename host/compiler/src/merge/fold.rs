@@ -1,7 +1,7 @@
 //! A subgraph becomes one node, as its composite engine asks by the graph attribute `_composite_node = "TYPE"`.
 //!
 //! The node has the subgraph's name, its data PlaceHolders as inputs and what its Ends read as outputs, each once. What stood in
-//! it is the body, a graph that is never cut again (`no_need_partition`), named by the attribute `f`; attributes that the engine has
+//! it is the body, a graph that is not cut again (`no_need_partition`; parts by shape are), named by the attribute `f`; attributes that the engine has
 //! set on the subgraph stay on the body.
 use crate::error::{CompileError, Result};
 use crate::partition::cut::NO_PARTITION;
@@ -30,7 +30,10 @@ pub fn fold(p: Piece, toolbox: &Toolbox, bodies: &mut Vec<Graph>) -> Result<Piec
     let mut inner = vec![NodeId::NONE; p.graph.id_bound()];
     let (mut attrs, nodes) = p.graph.into_nodes();
     attrs.remove(Key::new("_composite_node"));
-    attrs.set(NO_PARTITION, true);
+    // Parts of a graph that was cut by shape are cut by engine in their turn.
+    if attrs.get("_is_unknown_shape").is_none() {
+        attrs.set(NO_PARTITION, true);
+    }
     *body.attrs_mut() = attrs;
     let mut call =
         Loose { op, name: name.clone(), inputs: Vec::new(), controls: Vec::new(), outputs, attrs: AttrMap::default() };

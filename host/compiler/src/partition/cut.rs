@@ -20,12 +20,14 @@ pub struct Cut {
     pub of: Vec<u32>,
     /// Number of subgraphs.
     pub count: usize,
+    /// Names of the subgraphs; empty: they are named after the graph.
+    pub names: Vec<String>,
 }
 
 /// Finds the subgraphs of a graph. `fit` compares places in the order.
 pub fn clusters(g: &Graph, fit: &dyn Fn(u32, u32) -> Fit) -> Cut {
     let n = g.len();
-    let mut cut = Cut { of: vec![REST; n], count: 0 };
+    let mut cut = Cut { of: vec![REST; n], count: 0, names: Vec::new() };
     if g.attrs().get(NO_PARTITION).and_then(|v| v.as_bool()) == Some(true) {
         return cut;
     }
@@ -231,7 +233,7 @@ fn one(
     }
     let mut out: Vec<Piece> = (0..cut.count)
         .map(|k| {
-            let mut own = format!("{name}_sub_{k}");
+            let mut own = cut.names.get(k).cloned().unwrap_or_else(|| format!("{name}_sub_{k}"));
             while !taken.insert(own.clone()) {
                 own.push('_');
             }

@@ -12,6 +12,8 @@ pub mod cluster;
 pub mod composite;
 /// Cutting a model along its clusters.
 pub mod cut;
+/// Parts of known and unknown shapes, and levels.
+pub mod dynamic;
 /// The graphs of a cut model, and their form as text.
 pub mod pieces;
 

@@ -1,0 +1,248 @@
+//! `DynamicShapePartition` (facts 3.5): the root graph becomes parts of known and of unknown shape, each a PartitionedCall.
+//!
+//! Unknown nodes that stand side by side are one part, with everything on a path between them; known nodes that stand side by side are
+//! one where no other path joins them; known parts smaller than `ge.exec.static_model_ops_lower_limit` join the unknown ones, and
+//! those are put together again. A graph without an unknown node stays as it is.
+use super::{Part, call_parts, unknown};
+use crate::error::Result;
+use crate::options::Options;
+use crate::partition::cluster::{self, Fit};
+use crate::place::Placement;
+use crate::toolbox::Toolbox;
+use ge_ir::{AttrValue, Model};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Set on a root graph that was partitioned.
+pub const DONE: &str = "_dynamic_shape_partitioned";
+const REST: u32 = u32::MAX;
+
+/// Partitions the root graph. Whether there was something unknown.
+pub fn run(model: &mut Model, placement: &Placement, toolbox: &Toolbox, options: &Options) -> Result<bool> {
+    let g = model.root();
+    let marks = unknown::nodes(model, 0, placement, toolbox);
+    if g.attrs().get(DONE).is_some() || !marks.contains(&true) {
+        return Ok(false);
+    }
+    let limit = options.get("ge.exec.static_model_ops_lower_limit").parse::<i64>().unwrap_or(4);
+    // Items: what runs, by place in the order. Sources that wait for nothing go with their readers below.
+    let mut at = vec![REST; g.id_bound()];
+    let mut items: Vec<u32> = Vec::new();
+    for (place, n) in (0u32..).zip(g.nodes()) {
+        let source = n.inputs().is_empty() && n.controls().is_empty();
+        let stays = (source && (n.is_const() || matches!(n.op(), "Variable" | "FileConstant")))
+            || matches!(n.op(), "Data" | "RefData" | "AippData" | "AnnData" | "NetOutput");
+        if !stays {
+            at[n.id().index()] = items.len() as u32;
+            items.push(place);
+        }
+    }
+    let mut edges: Vec<(u32, u32)> = Vec::new();
+    for n in g.nodes().filter(|n| at[n.id().index()] != REST) {
+        let data = n.inputs().iter().filter(|v| !v.is_absent()).map(|v| v.node);
+        let from = data.chain(n.controls().iter().copied()).map(|s| at[s.index()]).filter(|s| *s != REST);
+        edges.extend(from.map(|s| (s, at[n.id().index()])));
+    }
+    let mut dark: Vec<bool> = items.iter().map(|p| marks[*p as usize] || limit < 0).collect();
+    let mut of: Vec<u32> = (0..items.len() as u32).collect();
+    contract(&mut of, &edges, &mut dark);
+    of = known_together(&of, &edges, &dark);
+    // Small known parts are not worth a model of their own.
+    let mut size = vec![0i64; items.len()];
+    of.iter().for_each(|c| size[*c as usize] += 1);
+    let mut small = false;
+    for (i, c) in of.iter().enumerate() {
+        if !dark[i] && size[*c as usize] < limit {
+            dark[i] = true;
+            small = true;
+        }
+    }
+    if small {
+        contract(&mut of, &edges, &mut dark);
+    }
+    let (of, parts) = numbered(&of, &edges, &dark, g.name());
+    let mut places = vec![REST; g.len()];
+    items.iter().zip(&of).for_each(|(p, c)| places[*p as usize] = *c);
+    // A constant that one part alone reads is its own.
+    let part_of = |id: ge_ir::NodeId| if at[id.index()] == REST { REST } else { of[at[id.index()] as usize] };
+    for (place, n) in g.nodes().enumerate().filter(|(_, n)| n.is_const() && at[n.id().index()] == REST) {
+        let mut readers = n.uses(0).iter().map(|u| u.node).chain(n.control_users().iter().copied()).map(part_of);
+        if let Some(first) = readers.next() {
+            if readers.all(|r| r == first) {
+                places[place] = first;
+            }
+        }
+    }
+    call_parts(model, places, &parts, toolbox)?;
+    model.root_mut().attrs_mut().set(DONE, true);
+    Ok(true)
+}
+
+fn find(of: &mut [u32], mut i: u32) -> u32 {
+    while of[i as usize] != i {
+        of[i as usize] = of[of[i as usize] as usize];
+        i = of[i as usize];
+    }
+    i
+}
+
+/// Joins dark neighbours, and everything on a path between what was joined, until nothing changes. `of`: the first item of each
+/// item's part.
+fn contract(of: &mut [u32], edges: &[(u32, u32)], dark: &mut [bool]) {
+    loop {
+        let mut changed = false;
+        for &(a, b) in edges {
+            if dark[a as usize] && dark[b as usize] {
+                let (a, b) = (find(of, a), find(of, b));
+                if a != b {
+                    of[a.max(b) as usize] = a.min(b);
+                    changed = true;
+                }
+            }
+        }
+        // Parts that now reach each other both ways are one.
+        let roots: Vec<u32> = (0..of.len() as u32).map(|i| find(of, i)).collect();
+        let mut outs: Vec<Vec<u32>> = vec![Vec::new(); of.len()];
+        for &(a, b) in edges {
+            let (a, b) = (roots[a as usize], roots[b as usize]);
+            if a != b {
+                outs[a as usize].push(b);
+            }
+        }
+        let mut joined = vec![false; of.len()];
+        for ring in rings(&outs) {
+            let first = ring.iter().copied().min().unwrap_or(0);
+            joined[first as usize] = true;
+            for c in ring {
+                of[c as usize] = first;
+                changed = true;
+            }
+        }
+        for i in 0..of.len() as u32 {
+            let root = find(of, i);
+            of[i as usize] = root;
+            dark[i as usize] |= joined[root as usize];
+        }
+        if !changed {
+            return;
+        }
+    }
+}
+
+/// Sets of more than one node that reach each other (Tarjan, without recursion).
+fn rings(outs: &[Vec<u32>]) -> Vec<Vec<u32>> {
+    const NEW: u32 = u32::MAX;
+    let n = outs.len();
+    let (mut index, mut low) = (vec![NEW; n], vec![0u32; n]);
+    let mut on = vec![false; n];
+    let (mut stack, mut path): (Vec<u32>, Vec<(u32, usize)>) = (Vec::new(), Vec::new());
+    let mut next = 0;
+    let mut out = Vec::new();
+    for start in 0..n as u32 {
+        if index[start as usize] != NEW {
+            continue;
+        }
+        path.push((start, 0));
+        while let Some((v, k)) = path.pop() {
+            let i = v as usize;
+            if k == 0 {
+                index[i] = next;
+                low[i] = next;
+                next += 1;
+                stack.push(v);
+                on[i] = true;
+            }
+            match outs[i].get(k) {
+                Some(&w) => {
+                    path.push((v, k + 1));
+                    if index[w as usize] == NEW {
+                        path.push((w, 0));
+                    } else if on[w as usize] {
+                        low[i] = low[i].min(index[w as usize]);
+                    }
+                }
+                None => {
+                    if low[i] == index[i] {
+                        let from = stack.iter().rposition(|s| *s == v).unwrap_or(0);
+                        let ring = stack.split_off(from);
+                        ring.iter().for_each(|c| on[*c as usize] = false);
+                        if ring.len() > 1 {
+                            out.push(ring);
+                        }
+                    }
+                    if let Some((parent, _)) = path.last() {
+                        let p = *parent as usize;
+                        low[p] = low[p].min(low[i]);
+                    }
+                }
+            }
+        }
+    }
+    out
+}
+
+/// Parts in topological order, the one with the first item first among those that are ready.
+fn sorted(of: &[u32], edges: &[(u32, u32)]) -> Vec<u32> {
+    let n = of.len();
+    let mut outs: Vec<Vec<u32>> = vec![Vec::new(); n];
+    let mut waits = vec![0usize; n];
+    for &(a, b) in edges {
+        let (a, b) = (of[a as usize], of[b as usize]);
+        if a != b {
+            outs[a as usize].push(b);
+            waits[b as usize] += 1;
+        }
+    }
+    let is_part = |c: &u32| of[*c as usize] == *c;
+    let mut ready: BinaryHeap<Reverse<u32>> =
+        (0..n as u32).filter(is_part).filter(|c| waits[*c as usize] == 0).map(Reverse).collect();
+    let mut out = Vec::new();
+    while let Some(Reverse(c)) = ready.pop() {
+        out.push(c);
+        for &next in &outs[c as usize] {
+            waits[next as usize] -= 1;
+            if waits[next as usize] == 0 {
+                ready.push(Reverse(next));
+            }
+        }
+    }
+    out
+}
+
+/// Joins known parts side by side where no other path joins them.
+fn known_together(of: &[u32], edges: &[(u32, u32)], dark: &[bool]) -> Vec<u32> {
+    let order = sorted(of, edges);
+    let mut rank = vec![0u32; of.len()];
+    (0u32..).zip(&order).for_each(|(r, c)| rank[*c as usize] = r);
+    let item = |i: u32| rank[of[i as usize] as usize];
+    let known = |r: u32| !dark[order[r as usize] as usize];
+    let found = cluster::partition(order.len(), edges.iter().map(|(a, b)| (item(*a), item(*b))), &|a, b| {
+        if known(a) && known(b) { Fit::IfDirect } else { Fit::Never }
+    });
+    let mut first = vec![u32::MAX; found.members.len()];
+    let mut out = vec![0; of.len()];
+    for i in 0..of.len() as u32 {
+        let c = found.of[item(i) as usize] as usize;
+        if first[c] == u32::MAX {
+            first[c] = i;
+        }
+        out[i as usize] = first[c];
+    }
+    out
+}
+
+/// Parts numbered in topological order, with their names.
+fn numbered(of: &[u32], edges: &[(u32, u32)], dark: &[bool], graph: &str) -> (Vec<u32>, Vec<Part>) {
+    let order = sorted(of, edges);
+    let mut number = vec![0u32; of.len()];
+    let mut parts = Vec::new();
+    for (k, c) in (0u32..).zip(&order) {
+        number[*c as usize] = k;
+        let dark = dark[*c as usize];
+        parts.push(Part {
+            name: format!("{graph}_sub_{k}_{}", if dark { "unknow" } else { "know" }),
+            attrs: vec![("_is_unknown_shape", AttrValue::Bool(dark))],
+        });
+    }
+    (of.iter().map(|c| number[*c as usize]).collect(), parts)
+}

@@ -1,0 +1,49 @@
+//! Partition by shape and by level (facts 3.5, 3.6): parts of a graph become PartitionedCall nodes before engines are looked at.
+
+/// Known and unknown shapes.
+pub mod dynamic_shape_partition;
+/// Levels that the user has written on nodes.
+pub mod stage_partition;
+/// Which nodes have unknown shapes, and why.
+pub mod unknown;
+
+use super::cut::{self, Cut};
+use super::pieces::Round;
+use crate::error::Result;
+use crate::toolbox::Toolbox;
+use ge_ir::{AttrValue, Graph, Key, Model};
+
+/// What becomes of one part.
+pub struct Part {
+    /// Name of the node and of its body.
+    pub name: String,
+    /// Attributes of the body.
+    pub attrs: Vec<(&'static str, AttrValue)>,
+}
+
+/// Makes each part of the root graph one PartitionedCall. `of` as in [`Cut`].
+pub(super) fn call_parts(model: &mut Model, of: Vec<u32>, parts: &[Part], toolbox: &Toolbox) -> Result<()> {
+    let graphs = std::mem::take(model).into_graphs();
+    let names = parts.iter().map(|p| p.name.clone()).collect();
+    let whole = |g: &Graph| Cut { of: vec![u32::MAX; g.len()], count: 0, names: Vec::new() };
+    let cuts: Vec<Cut> = graphs
+        .iter()
+        .enumerate()
+        .map(
+            |(gi, g)| {
+                if gi == 0 { Cut { of: of.clone(), count: parts.len(), names: Vec::clone(&names) } } else { whole(g) }
+            },
+        )
+        .collect();
+    let engines: Vec<Vec<_>> = graphs.iter().map(|g| vec![None; g.len()]).collect();
+    let mut pieces = cut::apart(graphs, cuts, &engines, Round::Composite);
+    if let Some(root) = pieces.frames.first_mut() {
+        for (piece, part) in root.pieces.iter_mut().zip(parts) {
+            let attrs = piece.graph.attrs_mut();
+            attrs.set("_composite_node", "PartitionedCall");
+            part.attrs.iter().for_each(|(k, v)| attrs.set(Key::new(k), v.clone()));
+        }
+    }
+    *model = crate::merge::run(pieces, toolbox)?.model;
+    Ok(())
+}
