@@ -262,15 +262,16 @@ pub fn run_range(
     if within("stage1") {
         stage1::run(&mut model, &passes, records)?;
     }
+    let whole = |pieces| Ok(merge::run(pieces, toolbox)?.model);
     if within("place") {
-        partition::dynamic::stage_partition::run(&mut model, toolbox)?;
+        partition::dynamic::stage_partition::run(&mut model, &whole)?;
         let placement = EnginePlacer::new(toolbox, false)?.run(&mut model)?;
         note_refusals(&placement, &model, records);
     }
     if within("partition") || within("subgraph") || within("merge") {
         if within("partition") {
             let placement = EnginePlacer::new(toolbox, true)?.run(&mut model)?;
-            partition::dynamic::dynamic_shape_partition::run(&mut model, &placement, toolbox, options)?;
+            partition::dynamic::dynamic_shape_partition::run(&mut model, &placement, toolbox, options, &whole)?;
         }
         model = partition_range(model, &passes, (from, until), records)?;
     }

@@ -3,7 +3,7 @@
 //! Unknown nodes that stand side by side are one part, with everything on a path between them; known nodes that stand side by side are
 //! one where no other path joins them; known parts smaller than `ge.exec.static_model_ops_lower_limit` join the unknown ones, and
 //! those are put together again. A graph without an unknown node stays as it is.
-use super::{Part, call_parts, unknown};
+use super::{Merge, Part, call_parts, unknown};
 use crate::error::Result;
 use crate::options::Options;
 use crate::partition::cluster::{self, Fit};
@@ -18,7 +18,13 @@ pub const DONE: &str = "_dynamic_shape_partitioned";
 const REST: u32 = u32::MAX;
 
 /// Partitions the root graph. Whether there was something unknown.
-pub fn run(model: &mut Model, placement: &Placement, toolbox: &Toolbox, options: &Options) -> Result<bool> {
+pub fn run(
+    model: &mut Model,
+    placement: &Placement,
+    toolbox: &Toolbox,
+    options: &Options,
+    merge: Merge<'_>,
+) -> Result<bool> {
     let g = model.root();
     let marks = unknown::nodes(model, 0, placement, toolbox);
     if g.attrs().get(DONE).is_some() || !marks.contains(&true) {
@@ -73,7 +79,7 @@ pub fn run(model: &mut Model, placement: &Placement, toolbox: &Toolbox, options:
             }
         }
     }
-    call_parts(model, places, &parts, toolbox)?;
+    call_parts(model, places, &parts, merge)?;
     model.root_mut().attrs_mut().set(DONE, true);
     Ok(true)
 }

@@ -8,10 +8,12 @@ pub mod stage_partition;
 pub mod unknown;
 
 use super::cut::{self, Cut};
-use super::pieces::Round;
+use super::pieces::{Pieces, Round};
 use crate::error::Result;
-use crate::toolbox::Toolbox;
 use ge_ir::{AttrValue, Graph, Key, Model};
+
+/// Puts pieces together: the later stage `merge`, handed in by who runs the stages.
+pub type Merge<'a> = &'a dyn Fn(Pieces) -> Result<Model>;
 
 /// What becomes of one part.
 pub struct Part {
@@ -22,7 +24,7 @@ pub struct Part {
 }
 
 /// Makes each part of the root graph one PartitionedCall. `of` as in [`Cut`].
-pub(super) fn call_parts(model: &mut Model, of: Vec<u32>, parts: &[Part], toolbox: &Toolbox) -> Result<()> {
+pub(super) fn call_parts(model: &mut Model, of: Vec<u32>, parts: &[Part], merge: Merge<'_>) -> Result<()> {
     let graphs = std::mem::take(model).into_graphs();
     let names = parts.iter().map(|p| p.name.clone()).collect();
     let whole = |g: &Graph| Cut { of: vec![u32::MAX; g.len()], count: 0, names: Vec::new() };
@@ -44,6 +46,6 @@ pub(super) fn call_parts(model: &mut Model, of: Vec<u32>, parts: &[Part], toolbo
             part.attrs.iter().for_each(|(k, v)| attrs.set(Key::new(k), v.clone()));
         }
     }
-    *model = crate::merge::run(pieces, toolbox)?.model;
+    *model = merge(pieces)?;
     Ok(())
 }
