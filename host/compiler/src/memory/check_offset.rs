@@ -53,7 +53,7 @@ impl Check<'_> {
             if !fits && data > 0 {
                 return Err(fault(n, format!("slot {k} at {} ends beyond its memory", s.offset)));
             }
-            if s.zero_copy {
+            if s.zero_copy && data > 0 {
                 let inside = |z: &super::plan::ZeroCopyRange| {
                     s.space == Space::Feature(z.memory)
                         && s.offset >= z.offset
