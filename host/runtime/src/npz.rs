@@ -36,6 +36,11 @@ impl Npz {
             .ok_or_else(|| bad("no .npz file: its directory of entries is missing"))?
             + tail;
         let cut = || bad("the directory of entries is cut off");
+        // The directory's end has 22 bytes and a comment behind it.
+        let note = u16_at(bytes, end + 20).ok_or_else(cut)?;
+        if bytes.len() < end + 22 + note {
+            return Err(cut());
+        }
         let count = u16_at(bytes, end + 10).ok_or_else(cut)?;
         let mut at = u32_at(bytes, end + 16).ok_or_else(cut)?;
         let mut out = Vec::new();
