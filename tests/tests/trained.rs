@@ -33,4 +33,15 @@ macro_rules! models {
     )+};
 }
 
-models!(text_direction, text_detection, text_recognition, voice_16k, voice_ifless, voice_sequence, file_type,);
+models!(
+    text_direction,
+    text_detection,
+    text_recognition,
+    voice_16k,
+    voice_rates_8k,
+    voice_ifless,
+    voice_op15,
+    voice_half,
+    voice_sequence,
+    file_type,
+);
