@@ -1,5 +1,6 @@
 //! Clusters of nodes of one engine and label that no path through other clusters leaves and enters again (facts 3.4).
 
+use crate::partition::cluster::{self as clusters, Clusters, Fit};
 use crate::streams::parallel::dag::{Dag, NONE};
 use std::collections::BTreeSet;
 
@@ -18,135 +19,57 @@ pub struct Cluster {
     pub succs: Vec<u32>,
 }
 
-/// Partitions a graph; the list is in topological order, the one with the smallest first node first among the free ones.
-///
-/// Each node starts as a cluster. In topological order each child is merged with its parents, those with the fewest out
-/// clusters first, then by id; two merge if engine and label are equal and no second path joins them.
+/// Partitions a graph by [`clusters::partition`]; the list is in topological order, the one with the smallest first node first among
+/// the free ones.
 pub fn partition(dag: &Dag) -> Vec<Cluster> {
-    let n = dag.len();
-    let mut rank = vec![0u32; n];
+    let mut rank = vec![0u32; dag.len()];
     for (k, &v) in dag.topo.iter().enumerate() {
         rank[v as usize] = k as u32;
     }
-    // clusters are named by the rank of their first node
-    let mut outs: Vec<BTreeSet<u32>> = vec![BTreeSet::new(); n];
-    let mut ins: Vec<BTreeSet<u32>> = vec![BTreeSet::new(); n];
-    for &(a, b) in &dag.edges {
-        outs[rank[a as usize] as usize].insert(rank[b as usize]);
-        ins[rank[b as usize] as usize].insert(rank[a as usize]);
-    }
-    let mut into: Vec<u32> = (0..n as u32).collect();
-    let mut seen = vec![NONE; n];
-    let mut stamp = 0;
-    let key = |c: u32| {
-        let node = &dag.nodes[dag.topo[c as usize] as usize];
+    let key = |item: u32| {
+        let node = &dag.nodes[dag.topo[item as usize] as usize];
         (node.engine, node.label)
     };
-    for child in 0..n as u32 {
-        let mut at = child;
-        let mut parents: Vec<u32> = ins[at as usize].iter().copied().collect();
-        parents.sort_by_key(|&p| (outs[p as usize].len(), p));
-        for parent in parents {
-            // an earlier merge of this child may have taken the parent in
-            let parent = find(&mut into, parent);
-            if parent == at || key(parent) != key(at) {
-                continue;
-            }
-            stamp += 1;
-            let (src, dst) = if outs[parent as usize].contains(&at) { (parent, at) } else { (at, parent) };
-            if second_path(&outs, src, dst, child, &mut seen, stamp) {
-                continue;
-            }
-            let (keep, gone) = (parent.min(at), parent.max(at));
-            merge(&mut outs, &mut ins, keep, gone);
-            into[gone as usize] = keep;
-            at = keep;
-        }
-    }
-    listed(dag, &mut into, &outs, &ins)
+    let edges = dag.edges.iter().map(|&(a, b)| (rank[a as usize], rank[b as usize]));
+    let found =
+        clusters::partition(dag.len(), edges, &|a, b| if key(a) == key(b) { Fit::IfDirect } else { Fit::Never });
+    listed(dag, &found)
 }
 
-fn find(into: &mut [u32], mut c: u32) -> u32 {
-    while into[c as usize] != c {
-        into[c as usize] = into[into[c as usize] as usize];
-        c = into[c as usize];
-    }
-    c
-}
-
-/// A path from `src` to `dst` through at least one other cluster with an id up to `upper`.
-fn second_path(outs: &[BTreeSet<u32>], src: u32, dst: u32, upper: u32, seen: &mut [u32], stamp: u32) -> bool {
-    let mut todo: Vec<u32> = outs[src as usize].range(..=upper).copied().filter(|&c| c != dst).collect();
-    while let Some(c) = todo.pop() {
-        if seen[c as usize] == stamp {
-            continue;
-        }
-        seen[c as usize] = stamp;
-        for &h in outs[c as usize].range(..=upper) {
-            if h == dst {
-                return true;
-            }
-            if seen[h as usize] != stamp {
-                todo.push(h);
-            }
-        }
-    }
-    false
-}
-
-fn merge(outs: &mut [BTreeSet<u32>], ins: &mut [BTreeSet<u32>], keep: u32, gone: u32) {
-    for h in std::mem::take(&mut outs[gone as usize]) {
-        ins[h as usize].remove(&gone);
-        if h != keep {
-            ins[h as usize].insert(keep);
-            outs[keep as usize].insert(h);
-        }
-    }
-    for p in std::mem::take(&mut ins[gone as usize]) {
-        outs[p as usize].remove(&gone);
-        if p != keep {
-            outs[p as usize].insert(keep);
-            ins[keep as usize].insert(p);
-        }
-    }
-    outs[keep as usize].remove(&gone);
-    ins[keep as usize].remove(&gone);
-}
-
-fn listed(dag: &Dag, into: &mut [u32], outs: &[BTreeSet<u32>], ins: &[BTreeSet<u32>]) -> Vec<Cluster> {
-    let n = dag.len();
-    let mut left: Vec<u32> = ins.iter().map(|i| i.len() as u32).collect();
-    let mut ready: BTreeSet<u32> = (0..n as u32).filter(|&c| into[c as usize] == c && left[c as usize] == 0).collect();
-    let mut place = vec![NONE; n];
+fn listed(dag: &Dag, found: &Clusters) -> Vec<Cluster> {
+    let count = found.members.len();
+    let mut left: Vec<usize> = found.preds.iter().map(Vec::len).collect();
+    let mut ready: BTreeSet<u32> = (0..count as u32).filter(|&c| left[c as usize] == 0).collect();
+    let mut place = vec![NONE; count];
     let mut list = Vec::new();
     while let Some(c) = ready.pop_first() {
         place[c as usize] = list.len() as u32;
-        list.push(c);
-        for &h in &outs[c as usize] {
+        list.push(c as usize);
+        for &h in &found.succs[c as usize] {
             left[h as usize] -= 1;
             if left[h as usize] == 0 {
                 ready.insert(h);
             }
         }
     }
-    let sorted = |set: &BTreeSet<u32>| {
-        let mut row: Vec<u32> = set.iter().map(|&c| place[c as usize]).collect();
+    let placed = |row: &[u32]| {
+        let mut row: Vec<u32> = row.iter().map(|&c| place[c as usize]).collect();
         row.sort_unstable();
         row
     };
-    let mut clusters: Vec<Cluster> = list
-        .iter()
-        .map(|&c| {
-            let node = &dag.nodes[dag.topo[c as usize] as usize];
-            let (preds, succs) = (sorted(&ins[c as usize]), sorted(&outs[c as usize]));
-            Cluster { engine: node.engine, label: node.label, nodes: Vec::new(), preds, succs }
+    list.into_iter()
+        .map(|c| {
+            let nodes: Vec<u32> = found.members[c].iter().map(|&item| dag.topo[item as usize]).collect();
+            let first = &dag.nodes[nodes[0] as usize];
+            Cluster {
+                engine: first.engine,
+                label: first.label,
+                nodes,
+                preds: placed(&found.preds[c]),
+                succs: placed(&found.succs[c]),
+            }
         })
-        .collect();
-    for (k, &v) in dag.topo.iter().enumerate() {
-        let c = find(into, k as u32);
-        clusters[place[c as usize] as usize].nodes.push(v);
-    }
-    clusters
+        .collect()
 }
 
 #[cfg(test)]
