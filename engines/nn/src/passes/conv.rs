@@ -1,8 +1,8 @@
 //! `ConvEpilogueFusionPass`: a convolution with the bias, residual and activation behind it becomes `FusedConv`.
 //! `PadConvFusionPass`: zeros put around the images before a convolution become its padding.
-use super::{attrs_of, info, out_desc, put, tail};
+use super::{attrs_of, fuse_tails, info, out_desc, put};
 use ge_plugin_api::Result;
-use ge_plugin_api::fusion::{Boundary, Match, Pattern, PatternFusion, Replacement, SubgraphRewriter, Verdict};
+use ge_plugin_api::fusion::{Match, Pattern, PatternFusion, Replacement, SubgraphRewriter, Verdict};
 use ge_plugin_api::pass::{Pass, PassInfo};
 use ge_plugin_api::patch::Patch;
 use ge_plugin_api::types::{AttrMap, ValueRef};
@@ -29,25 +29,9 @@ impl Pass for ConvEpilogue {
         info("ConvEpilogueFusionPass", "puts bias, residual and activation behind a convolution into its kernel")
     }
     fn run(&self, graph: &Graph<'_>, patch: &mut Patch) -> Result<()> {
-        let mut rewriter = SubgraphRewriter::new("ConvEpilogueFusionPass", graph, patch);
-        for n in graph.nodes().filter(|n| CONVOLUTIONS.contains(&n.op())) {
-            if rewriter.is_gone(n.id()) || n.input(3).is_some() {
-                continue;
-            }
-            // Channels are second of four axes.
-            let t = tail(&n, n.input(2).is_some(), 2, false);
-            if t.nodes.len() < 2 || t.nodes.iter().any(|n| rewriter.is_gone(*n)) {
-                continue;
-            }
-            let b = Boundary { nodes: t.nodes.clone(), outputs: vec![t.last] };
-            rewriter.replace(&b, |r| {
-                let mut attrs = fused_attrs(&n);
-                t.attrs(&mut attrs);
-                let bias = n.input(2).or(t.bias).unwrap_or(ValueRef::ABSENT);
-                let inputs = [n.inputs()[0], n.inputs()[1], bias, t.residual.unwrap_or(ValueRef::ABSENT)];
-                Ok(vec![put(r, "FusedConv", &inputs, &attrs, out_desc(&graph.node(t.last.node))?)?.into()])
-            });
-        }
+        let rewriter = SubgraphRewriter::new("ConvEpilogueFusionPass", graph, patch);
+        // Channels are second of four axes.
+        fuse_tails(rewriter, graph, &CONVOLUTIONS, "FusedConv", (2, false), fused_attrs);
         Ok(())
     }
 }

@@ -1,8 +1,8 @@
 //! `MatMulEpilogueFusionPass`: a product with the bias, factor, residual and activation behind it becomes `FusedMatMul`.
 //! `MatMulTransposeFusionPass`: a transpose of the last two axes before a product becomes its attribute.
-use super::{info, out_desc, put, tail};
+use super::{fuse_tails, info, out_desc, put};
 use ge_plugin_api::Result;
-use ge_plugin_api::fusion::{Boundary, Match, Pattern, PatternFusion, Replacement, SubgraphRewriter, Verdict};
+use ge_plugin_api::fusion::{Match, Pattern, PatternFusion, Replacement, SubgraphRewriter, Verdict};
 use ge_plugin_api::pass::{Pass, PassInfo};
 use ge_plugin_api::patch::Patch;
 use ge_plugin_api::types::{AttrMap, ValueRef};
@@ -33,25 +33,8 @@ impl Pass for MatMulEpilogue {
         info("MatMulEpilogueFusionPass", "puts bias, factor, residual and activation behind a product into its kernel")
     }
     fn run(&self, graph: &Graph<'_>, patch: &mut Patch) -> Result<()> {
-        let mut rewriter = SubgraphRewriter::new("MatMulEpilogueFusionPass", graph, patch);
-        for n in graph.nodes().filter(|n| PRODUCTS[..4].contains(&n.op())) {
-            if rewriter.is_gone(n.id()) || n.input(3).is_some() {
-                continue;
-            }
-            let t = tail(&n, n.input(2).is_some(), 0, true);
-            if t.nodes.len() < 2 || t.nodes.iter().any(|n| rewriter.is_gone(*n)) {
-                continue;
-            }
-            let b = Boundary { nodes: t.nodes.clone(), outputs: vec![t.last] };
-            rewriter.replace(&b, |r| {
-                let mut attrs = fused_attrs(&n);
-                t.attrs(&mut attrs);
-                let bias = n.input(2).or(t.bias).unwrap_or(ValueRef::ABSENT);
-                let inputs = [n.inputs()[0], n.inputs()[1], bias, t.residual.unwrap_or(ValueRef::ABSENT)];
-                let out = out_desc(&graph.node(t.last.node))?;
-                Ok(vec![put(r, "FusedMatMul", &inputs, &attrs, out)?.into()])
-            });
-        }
+        let rewriter = SubgraphRewriter::new("MatMulEpilogueFusionPass", graph, patch);
+        fuse_tails(rewriter, graph, &PRODUCTS[..4], "FusedMatMul", (0, true), fused_attrs);
         Ok(())
     }
 }

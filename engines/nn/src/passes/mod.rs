@@ -17,7 +17,7 @@ pub mod quant;
 
 use crate::sig::{Sig, Tensor};
 use crate::store;
-use ge_plugin_api::fusion::{Made, Replacement, Verdict};
+use ge_plugin_api::fusion::{Boundary, Made, Replacement, SubgraphRewriter, Verdict};
 use ge_plugin_api::pass::{PassInfo, PassLevel, PassStage};
 use ge_plugin_api::types::{AttrMap, AttrValue, NodeId, TensorDesc, ValueRef};
 use ge_plugin_api::view::{Graph, Node};
@@ -128,6 +128,35 @@ struct Tail {
     alpha: f64,
     residual: Option<ValueRef>,
     act: Option<(&'static str, Vec<f64>)>,
+}
+
+/// Puts what follows each node of `ops` into the kernel of `fused`; `bias_axis` and `scales` as [`tail`] has them, `attrs` gives the
+/// attributes of the fused node that stand on the first.
+fn fuse_tails(
+    mut rewriter: SubgraphRewriter<'_, '_>,
+    graph: &Graph<'_>,
+    ops: &[&str],
+    fused: &str,
+    (bias_axis, scales): (usize, bool),
+    attrs: fn(&Node<'_>) -> AttrMap,
+) {
+    for n in graph.nodes().filter(|n| ops.contains(&n.op())) {
+        if rewriter.is_gone(n.id()) || n.input(3).is_some() {
+            continue;
+        }
+        let t = tail(&n, n.input(2).is_some(), bias_axis, scales);
+        if t.nodes.len() < 2 || t.nodes.iter().any(|n| rewriter.is_gone(*n)) {
+            continue;
+        }
+        let b = Boundary { nodes: t.nodes.clone(), outputs: vec![t.last] };
+        rewriter.replace(&b, |r| {
+            let mut attrs = attrs(&n);
+            t.attrs(&mut attrs);
+            let bias = n.input(2).or(t.bias).unwrap_or(ValueRef::ABSENT);
+            let inputs = [n.inputs()[0], n.inputs()[1], bias, t.residual.unwrap_or(ValueRef::ABSENT)];
+            Ok(vec![put(r, fused, &inputs, &attrs, out_desc(&graph.node(t.last.node))?)?.into()])
+        });
+    }
 }
 
 /// Follows a node's output 0. `bias_axis`: the axis of the output along which a bias lies, counted from the end.
