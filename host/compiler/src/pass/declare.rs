@@ -25,6 +25,30 @@ impl<'m> At<'m> {
     }
 }
 
+/// What every declared pass says of itself, as methods of its trait.
+macro_rules! declared {
+    ($name:ident, $level:ident, $effect:literal, $needs:literal, $keeps:literal $(, $switch:literal)?) => {
+        fn name(&self) -> &'static str {
+            stringify!($name)
+        }
+        fn level(&self) -> $crate::pass::PassLevel {
+            $crate::pass::PassLevel::$level
+        }
+        fn effect(&self) -> &'static str {
+            $effect
+        }
+        fn needs(&self) -> &'static str {
+            $needs
+        }
+        fn keeps(&self) -> &'static str {
+            $keeps
+        }
+        $(fn switch(&self) -> Option<&'static str> {
+            Some($switch)
+        })?
+    };
+}
+
 /// `node_pass!(Name, Level, ["Op"], "before -> after", needs "...", keeps "...", function[, switch "option"])`: the function is
 /// `fn(&mut PassContext, &At, &mut Rewriter) -> Result<()>`.
 macro_rules! node_pass {
@@ -33,24 +57,7 @@ macro_rules! node_pass {
         /// See the module.
         pub struct $name;
         impl $crate::pass::NodePass for $name {
-            fn name(&self) -> &'static str {
-                stringify!($name)
-            }
-            fn level(&self) -> $crate::pass::PassLevel {
-                $crate::pass::PassLevel::$level
-            }
-            fn effect(&self) -> &'static str {
-                $effect
-            }
-            fn needs(&self) -> &'static str {
-                $needs
-            }
-            fn keeps(&self) -> &'static str {
-                $keeps
-            }
-            $(fn switch(&self) -> Option<&'static str> {
-                Some($switch)
-            })?
+            $crate::pass::declare::declared!($name, $level, $effect, $needs, $keeps $(, $switch)?);
             fn ops(&self) -> &'static [&'static str] {
                 &[$($op),*]
             }
@@ -76,24 +83,7 @@ macro_rules! graph_pass {
         /// See the module.
         pub struct $name;
         impl $crate::pass::GraphPass for $name {
-            fn name(&self) -> &'static str {
-                stringify!($name)
-            }
-            fn level(&self) -> $crate::pass::PassLevel {
-                $crate::pass::PassLevel::$level
-            }
-            fn effect(&self) -> &'static str {
-                $effect
-            }
-            fn needs(&self) -> &'static str {
-                $needs
-            }
-            fn keeps(&self) -> &'static str {
-                $keeps
-            }
-            $(fn switch(&self) -> Option<&'static str> {
-                Some($switch)
-            })?
+            $crate::pass::declare::declared!($name, $level, $effect, $needs, $keeps $(, $switch)?);
             fn run(
                 &self,
                 cx: &mut $crate::pass::PassContext<'_>,
@@ -106,5 +96,6 @@ macro_rules! graph_pass {
     };
 }
 
+pub(crate) use declared;
 pub(crate) use graph_pass;
 pub(crate) use node_pass;
