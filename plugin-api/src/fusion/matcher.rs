@@ -218,7 +218,9 @@ impl<'g> Search<'_, 'g> {
                 continue;
             }
             open = true;
-            let Some(v) = inputs.iter().find_map(|i| self.actual(*i).filter(|v| !v.is_absent())) else { continue };
+            // The fewest readers to try: a weight that many nodes share may have as many readers as the graph has nodes.
+            let known = inputs.iter().filter_map(|i| self.actual(*i)).filter(|v| !v.is_absent());
+            let Some(v) = known.min_by_key(|v| self.graph.users(*v).len()) else { continue };
             let mut readers: Vec<NodeId> = self.graph.users(v).iter().map(|u| u.node).collect();
             readers.sort_unstable();
             readers.dedup();

@@ -99,7 +99,7 @@ impl<'a> Graph<'a> {
     }
     /// A node that is known to exist (from `nodes`, an input, a user); an unknown id gives an empty node.
     pub fn node(&self, id: NodeId) -> Node<'a> {
-        self.find(id).unwrap_or(Node {
+        self.find(id).unwrap_or_else(|| Node {
             raw: RawNode {
                 id,
                 op: Key::new(""),
