@@ -102,6 +102,10 @@ pub mod flags {
     pub const DATA_DEPENDENT_SHAPE: u64 = 1 << 8;
     /// A change of layout or type (TransData, Transpose, Cast, Reshape …), for the trans-op passes.
     pub const TRANS_OP: u64 = 1 << 9;
+    /// White in mixed precision: it is done in the narrow type.
+    pub const LOW_PRECISION: u64 = 1 << 10;
+    /// Black in mixed precision: it keeps its type (sums of many, exponentials, what divides by small numbers).
+    pub const FULL_PRECISION: u64 = 1 << 11;
 }
 
 /// A prototype.

@@ -33,5 +33,7 @@ mod api;
 mod hccl;
 /// Trained models of others.
 mod trained;
+/// Other types than the model's, and layouts.
+mod precision;
 /// Pictures before a model.
 mod dvpp;

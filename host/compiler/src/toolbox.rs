@@ -113,3 +113,38 @@ impl Toolbox {
         Ok(o.infer(node)?)
     }
 }
+
+/// The engines that know each operator type, best first: by compute cost, then plugin order. A composite engine takes subgraphs,
+/// of nodes that have an engine of their own: it is not among them.
+pub struct EngineRanks {
+    by_type: HashMap<Key, Vec<EngineId>>,
+}
+
+impl EngineRanks {
+    /// Asks every engine for its types once.
+    ///
+    /// # Errors
+    /// A call into a plugin that failed.
+    pub fn new(toolbox: &Toolbox) -> Result<EngineRanks> {
+        let mut by_type: HashMap<Key, Vec<EngineId>> = HashMap::new();
+        for (i, e) in toolbox.engines.iter().enumerate() {
+            let id = EngineId(u16::try_from(i).map_err(|_| CompileError::internal("place", "too many engines"))?);
+            if e.info.flags & flags::COMPOSITE != 0 {
+                continue;
+            }
+            for t in e.object.op_types()? {
+                // Cheapest first; among equals the earlier plugin.
+                let list: &mut Vec<EngineId> = by_type.entry(Key::new(&t)).or_default();
+                let rank = |id: &EngineId| (toolbox.engine(*id).info.cost, *id);
+                if let Err(at) = list.binary_search_by_key(&rank(&id), rank) {
+                    list.insert(at, id);
+                }
+            }
+        }
+        Ok(EngineRanks { by_type })
+    }
+    /// The engines of a type.
+    pub fn of(&self, op: Key) -> &[EngineId] {
+        self.by_type.get(&op).map_or(&[], Vec::as_slice)
+    }
+}

@@ -166,6 +166,13 @@ pub const TABLE: &[Decl] = &[
         "which types may replace the model's own; default: must_keep_origin_dtype on sim, force_fp16 on Ascend SoCs",
     ),
     d(
+        "ge.exec.precision_mode_v2",
+        Kind::OneOf(&["", "fp16", "origin", "cube_fp16in_fp32out", "mixed_float16", "mixed_bfloat16"]),
+        "",
+        "the same under the newer names; one of the two can be set",
+    ),
+    d("ge.exec.keep_dtype", Kind::Path, "", "file with a node's name on each line: these keep the model's types"),
+    d(
         "ge.exec.modify_mixlist",
         Kind::Path,
         "",

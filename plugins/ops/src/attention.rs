@@ -9,7 +9,7 @@
 use crate::dims;
 use crate::read;
 use ge_plugin_api::diagnostic::Result;
-use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef, infer};
+use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef, flags::LOW_PRECISION, infer};
 use ge_plugin_api::register_ops;
 use ge_plugin_api::types::dtype::{ANY, FLOATS, INDEX};
 use ge_plugin_api::types::{Dim, Shape, TensorDesc};
@@ -86,7 +86,8 @@ fn defs() -> Vec<OpDef> {
             .attr("input_layout", AttrKind::STRING, "BSH")
             .choices(&["BSH", "BNSD", "BSND"])
             .attr("num_key_value_heads", i, 0i64)
-            .value_inputs(&[5, 6]),
+            .value_inputs(&[5, 6])
+            .flags(LOW_PRECISION),
         OpDef::new("Attention", attention)
             .input("Q", FLOATS, "")
             .input("K", FLOATS, "")
@@ -108,7 +109,8 @@ fn defs() -> Vec<OpDef> {
             .attr("left_window_size", i, -1i64)
             .attr("right_window_size", i, -1i64)
             .attr("qk_matmul_output_mode", i, 0i64)
-            .range(0.0, 3.0),
+            .range(0.0, 3.0)
+            .flags(LOW_PRECISION),
         OpDef::new("RotaryEmbedding", infer::same)
             .input("X", FLOATS, "T")
             .input("cos_cache", FLOATS, "T")

@@ -21,7 +21,7 @@
 use crate::dims;
 use crate::read;
 use ge_plugin_api::diagnostic::Result;
-use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef};
+use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef, flags::LOW_PRECISION};
 use ge_plugin_api::register_ops;
 use ge_plugin_api::types::dtype::{FLOATS, NUMERIC};
 use ge_plugin_api::types::{DType, Dim, Shape, TensorDesc};
@@ -244,7 +244,8 @@ fn conv(name: &str, f: fn(&InferCtx<'_>) -> Result<Vec<TensorDesc>>, format: &st
             .input("filter", NUMERIC, "")
             .opt("bias", NUMERIC, "")
             .opt("offset_w", BYTE, "")
-            .output("y", NUMERIC, ""),
+            .output("y", NUMERIC, "")
+            .flags(LOW_PRECISION),
         format,
     )
 }

@@ -163,7 +163,9 @@ fn defs() -> Vec<OpDef> {
         "HardSwish",
         "Relu6",
     ] {
-        v.push(unary(name, FLOATS));
+        let steep =
+            ["Exp", "Expm1", "Log", "Log1p", "Rsqrt", "Reciprocal", "Softplus", "Tan", "Sinh", "Cosh", "Acos", "Asin"];
+        v.push(unary(name, FLOATS).flags(if steep.contains(&name) { FULL_PRECISION } else { 0 }));
     }
     for name in ["Abs", "Neg", "Sign", "Square", "Relu"] {
         v.push(unary(name, NUMERIC));
@@ -203,7 +205,7 @@ fn defs() -> Vec<OpDef> {
             .input("x1", NUMERIC, "T")
             .input("x2", NUMERIC, "")
             .output("y", NUMERIC, "T")
-            .flags(ELEMENTWISE | INPLACE),
+            .flags(ELEMENTWISE | INPLACE | FULL_PRECISION),
     );
     for name in ["BitwiseAnd", "BitwiseOr", "BitwiseXor"] {
         v.push(binary(name, INTEGERS).flags(COMMUTATIVE));

@@ -83,7 +83,8 @@ fn defs() -> Vec<OpDef> {
                 .input("filter", FLOATS, "T")
                 .opt("bias", FLOATS, "T")
                 .opt("residual", FLOATS, "T")
-                .output("y", FLOATS, "T"),
+                .output("y", FLOATS, "T")
+                .flags(flags::LOW_PRECISION),
             "NCHW",
         )),
         activated(
@@ -95,7 +96,8 @@ fn defs() -> Vec<OpDef> {
                 .output("y", FLOATS, "T")
                 .attr("transpose_x1", flag, false)
                 .attr("transpose_x2", flag, false)
-                .attr("alpha", AttrKind::FLOAT, 1.0),
+                .attr("alpha", AttrKind::FLOAT, 1.0)
+                .flags(flags::LOW_PRECISION),
         ),
         OpDef::new("FusedElementwise", chain)
             .dynamic("x", CHAINED, "")
@@ -107,7 +109,8 @@ fn defs() -> Vec<OpDef> {
             .input("x", FLOATS, "T")
             .opt("mask", FLOATS, "T")
             .output("y", FLOATS, "T")
-            .attr("scale", AttrKind::FLOAT, 1.0),
+            .attr("scale", AttrKind::FLOAT, 1.0)
+            .flags(flags::FULL_PRECISION),
     ]
 }
 register_ops!(defs);

@@ -12,7 +12,7 @@ use crate::dims;
 use crate::elementwise::INTEGERS;
 use crate::read;
 use ge_plugin_api::diagnostic::Result;
-use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef, infer};
+use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef, flags::LOW_PRECISION, infer};
 use ge_plugin_api::register_ops;
 use ge_plugin_api::types::dtype::{FLOATS, INDEX, NUMERIC};
 use ge_plugin_api::types::{DType, Dim, Shape, TensorDesc};
@@ -201,6 +201,7 @@ fn defs() -> Vec<OpDef> {
             .attr(t1, b, false)
             .attr(t2, b, false)
             .attr("offset_x", AttrKind::INT, 0i64)
+            .flags(LOW_PRECISION)
     };
     vec![
         product("MatMulV2", mat_mul, "transpose_x1", "transpose_x2"),
@@ -231,12 +232,14 @@ fn defs() -> Vec<OpDef> {
             .output("y", FLOATS, "T")
             .attr("group_list_type", AttrKind::INT, 0i64)
             .range(0.0, 1.0)
-            .value_inputs(&[2]),
+            .value_inputs(&[2])
+            .flags(LOW_PRECISION),
         OpDef::new("Einsum", einsum)
             .dynamic("x", NUMERIC, "T")
             .output("y", NUMERIC, "T")
             .required_attr("equation", AttrKind::STRING)
-            .opt_attr("N", AttrKind::INT),
+            .opt_attr("N", AttrKind::INT)
+            .flags(LOW_PRECISION),
         OpDef::new("MatrixDeterminant", determinant).input("x", FLOATS, "T").output("y", FLOATS, "T"),
         OpDef::new("Gcd", infer::broadcast)
             .input("x1", INTEGERS, "T")

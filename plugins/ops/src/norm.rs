@@ -94,7 +94,7 @@ fn defs() -> Vec<OpDef> {
             .input("x", FLOATS, "T")
             .output("y", FLOATS, "T")
             .attr("axes", AttrKind::INTS, vec![-1i64])
-            .flags(INPLACE)
+            .flags(INPLACE | FULL_PRECISION)
     };
     let same = |name: &str| OpDef::new(name, infer::same).input("x", FLOATS, "T");
     let bn = |name: &str, f| {
@@ -123,7 +123,8 @@ fn defs() -> Vec<OpDef> {
             .output("rstd", FLOATS, "")
             .attr("begin_norm_axis", AttrKind::INT, -1i64)
             .attr("begin_params_axis", AttrKind::INT, -1i64)
-            .attr("epsilon", f, 1e-5),
+            .attr("epsilon", f, 1e-5)
+            .flags(FULL_PRECISION),
         OpDef::new("LayerNorm", layer_norm)
             .input("x", FLOATS, "T")
             .input("gamma", FLOATS, "S")
@@ -133,14 +134,16 @@ fn defs() -> Vec<OpDef> {
             .output("variance", FLOATS, "")
             .attr("begin_norm_axis", AttrKind::INT, -1i64)
             .attr("begin_params_axis", AttrKind::INT, -1i64)
-            .attr("epsilon", f, 1e-7),
+            .attr("epsilon", f, 1e-7)
+            .flags(FULL_PRECISION),
         OpDef::new("RmsNorm", rms_norm)
             .input("x", FLOATS, "T")
             .input("gamma", FLOATS, "S")
             .output("y", FLOATS, "T")
             .output("rstd", FLOATS, "")
             .attr("begin_norm_axis", AttrKind::INT, -1i64)
-            .attr("epsilon", f, 1e-5),
+            .attr("epsilon", f, 1e-5)
+            .flags(FULL_PRECISION),
         bn("BNInfer", per_channel).attr("epsilon", f, 1e-5),
         bn("BatchNorm", batch_norm)
             .output("running_mean", FLOATS, "U")
@@ -152,14 +155,16 @@ fn defs() -> Vec<OpDef> {
             .input("gamma", FLOATS, "T")
             .input("beta", FLOATS, "T")
             .output("y", FLOATS, "T")
-            .attr("epsilon", f, 1e-5),
+            .attr("epsilon", f, 1e-5)
+            .flags(FULL_PRECISION),
         same("GroupNorm")
             .input("gamma", FLOATS, "T")
             .input("beta", FLOATS, "T")
             .output("y", FLOATS, "T")
             .required_attr("num_groups", AttrKind::INT)
             .range(1.0, f64::INFINITY)
-            .attr("eps", f, 1e-5),
+            .attr("eps", f, 1e-5)
+            .flags(FULL_PRECISION),
         same("LRN")
             .output("y", FLOATS, "T")
             .attr("alpha", f, 1e-4)
@@ -172,8 +177,13 @@ fn defs() -> Vec<OpDef> {
             .output("y", FLOATS, "T")
             .attr("axis", AttrKind::INT, -1i64)
             .attr("p", AttrKind::INT, 2i64)
-            .range(1.0, 2.0),
-        same("MVNV2").output("y", FLOATS, "T").attr("axes", AttrKind::INTS, vec![0i64, 2, 3]).attr("eps", f, 1e-9),
+            .range(1.0, 2.0)
+            .flags(FULL_PRECISION),
+        same("MVNV2")
+            .output("y", FLOATS, "T")
+            .attr("axes", AttrKind::INTS, vec![0i64, 2, 3])
+            .attr("eps", f, 1e-9)
+            .flags(FULL_PRECISION),
         OpDef::new("DropoutV3", dropout)
             .input("x", FLOATS, "T")
             .opt("ratio", FLOATS, "")

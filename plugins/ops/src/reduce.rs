@@ -13,7 +13,7 @@ use crate::dims;
 use crate::elementwise::BOOL;
 use crate::read;
 use ge_plugin_api::diagnostic::Result;
-use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef};
+use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef, flags::FULL_PRECISION};
 use ge_plugin_api::register_ops;
 use ge_plugin_api::types::dtype::{FLOATS, INDEX, NUMERIC};
 use ge_plugin_api::types::{DType, Dim, Shape, TensorDesc};
@@ -99,6 +99,7 @@ fn cumulative(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
 
 fn defs() -> Vec<OpDef> {
     let mut v = Vec::new();
+    let sums = |name: &str| matches!(name, "ReduceSum" | "ReduceMean" | "ReduceProd" | "ReduceLogSumExp");
     for (name, types) in [
         ("ReduceSum", NUMERIC),
         ("ReduceMean", NUMERIC),
@@ -116,7 +117,8 @@ fn defs() -> Vec<OpDef> {
                 .output("y", types, "T")
                 .attr("keep_dims", AttrKind::BOOL, false)
                 .attr("noop_with_empty_axes", AttrKind::BOOL, true)
-                .value_inputs(&[1]),
+                .value_inputs(&[1])
+                .flags(if sums(name) { FULL_PRECISION } else { 0 }),
         );
         v.push(
             OpDef::new(&format!("{name}D"), reduce)
@@ -124,7 +126,8 @@ fn defs() -> Vec<OpDef> {
                 .output("y", types, "T")
                 .required_attr("axes", AttrKind::INTS)
                 .attr("keep_dims", AttrKind::BOOL, false)
-                .attr("noop_with_empty_axes", AttrKind::BOOL, true),
+                .attr("noop_with_empty_axes", AttrKind::BOOL, true)
+                .flags(if sums(name) { FULL_PRECISION } else { 0 }),
         );
     }
     let arg_attrs = |d: OpDef| {
@@ -169,7 +172,8 @@ fn defs() -> Vec<OpDef> {
                 .output("y", NUMERIC, "T")
                 .attr("exclusive", AttrKind::BOOL, false)
                 .attr("reverse", AttrKind::BOOL, false)
-                .value_inputs(&[1]),
+                .value_inputs(&[1])
+                .flags(FULL_PRECISION),
         );
         v.push(
             OpDef::new(&format!("{name}D"), cumulative)
@@ -177,7 +181,8 @@ fn defs() -> Vec<OpDef> {
                 .output("y", NUMERIC, "T")
                 .required_attr("axis", AttrKind::INT)
                 .attr("exclusive", AttrKind::BOOL, false)
-                .attr("reverse", AttrKind::BOOL, false),
+                .attr("reverse", AttrKind::BOOL, false)
+                .flags(FULL_PRECISION),
         );
     }
     let _ = FLOATS;

@@ -305,7 +305,7 @@ fn table() -> String {
         };
         v.iter().map(one).collect::<Vec<_>>().join(", ")
     };
-    let names: [(u64, &str); 10] = [
+    let names: [(u64, &str); 12] = [
         (flags::RANDOM, "random"),
         (flags::STATEFUL, "stateful"),
         (flags::ELEMENTWISE, "element-wise"),
@@ -316,6 +316,8 @@ fn table() -> String {
         (flags::COMMUNICATION, "communication"),
         (flags::DATA_DEPENDENT_SHAPE, "size by data"),
         (flags::TRANS_OP, "layout"),
+        (flags::LOW_PRECISION, "white"),
+        (flags::FULL_PRECISION, "black"),
     ];
     let mut out = String::from(
         "# Operator prototypes\n\nLoaded as `libge_ops.so`. Semantics stand at the head of each family file in `src/`; this table is \

@@ -1,10 +1,17 @@
 //! The original graph. in: a graph with types and shapes, out: the same after the engines' fusions, precision and formats
 //! (facts 4.2, PreRunOptimizeOriginalGraph).
+pub mod choice;
+pub mod precision;
+pub mod what_if;
+
 use crate::error::Result;
 use crate::pass::{PassManager, Records, hooks};
 use ge_ir::Model;
 use ge_plugin_api::engine::Hook;
 use ge_plugin_api::pass::PassStage;
+
+/// Part of the stage's list: types, and what casts of constants become.
+pub const PRECISION: u8 = 1;
 
 /// Fusions of engines, of ours and of custom passes, then precision and formats.
 pub fn run(model: &mut Model, passes: &PassManager<'_>, records: &mut Records) -> Result<()> {
@@ -13,6 +20,9 @@ pub fn run(model: &mut Model, passes: &PassManager<'_>, records: &mut Records) -
     passes.stage("original", model, records)?;
     hooks::custom(passes, PassStage::AFTER_BUILTIN_FUSION_PASS, model, records)?;
     hooks::engines(passes, "original", Hook::ORIGINAL_GRAPH_JUDGE_INSERT, model, records)?;
+    if precision::wanted(passes)? {
+        passes.part("original", PRECISION, model, records)?;
+    }
     hooks::custom(passes, PassStage::AFTER_PRECISION_REFINE, model, records)?;
     hooks::engines(passes, "original", Hook::ORIGINAL_GRAPH_JUDGE_FORMAT_INSERT, model, records)?;
     model.compact();

@@ -1,5 +1,6 @@
 //! The list of passes: every pass with its stage, in the order in which they run, and why it stands there.
 use super::{GraphPass, NodePass, PassLevel};
+use crate::original::{self, PRECISION};
 use crate::prepare::{self, AFTER, BEFORE, NORMALISE};
 use crate::{stage1, stage2};
 
@@ -131,6 +132,26 @@ pub const PASSES: &[Listed] = &[
     node("prepare", &prepare::unused_const_pass::UnusedConstPass, "folding leaves constants behind"),
     node("prepare", &stage1::identity_pass::IdentityPass, "front ends leave copies that mean nothing"),
     at("prepare", &stage1::prune_pass::PrunePass, "nothing after it visits what no output needs"),
+    at(
+        "original",
+        &original::precision::RefineRunningPrecision,
+        "types before auto fusion, which joins what is of one type, and before formats, whose blocks follow the type (003 §1.2, D1i)",
+    )
+    .later(PRECISION),
+    node(
+        "original",
+        &stage1::trans_op_without_reshape_fusion_pass::TransOpWithoutReshapeFusionPass,
+        "casts that meet the model's own are gone before auto fusion makes them steps (facts 4.2, AfterPrecisionRefine)",
+    )
+    .later(PRECISION),
+    node("original", &prepare::constant_clip_pass::ConstantClipPass, "before the casts of precision are folded")
+        .later(PRECISION),
+    node(
+        "original",
+        &prepare::constant_folding_pass::ConstantFoldingPass,
+        "weights are constants again before engines look for them",
+    )
+    .later(PRECISION),
     node(
         "stage1",
         &stage1::merge_input_memcpy_pass::MergeInputMemcpyPass,

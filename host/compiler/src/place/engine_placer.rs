@@ -5,14 +5,14 @@
 //! `supports` says yes. Nodes are asked in parallel, results put back in node order; all failures are told together.
 use crate::error::{CompileError, Result};
 use crate::ids::{ModelMap, NodeKey};
-use crate::toolbox::{EngineId, Toolbox};
+use crate::toolbox::{EngineId, EngineRanks, Toolbox};
 use ge_ir::verify::STRUCTURE;
 use ge_ir::view::GraphContext;
 use ge_ir::{Key, Model, NodeId};
 use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
-use ge_plugin_api::engine::{Support, flags};
+use ge_plugin_api::engine::Support;
 use rayon::prelude::*;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 /// What one engine said of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub struct Placement {
 /// The placer of one compilation.
 pub struct EnginePlacer<'t> {
     toolbox: &'t Toolbox,
-    by_type: HashMap<Key, Vec<EngineId>>,
+    ranks: EngineRanks,
     structural: Vec<Key>,
     /// Whether an engine given beforehand binds without asking its op store (text entered at `streams` and later).
     trust_given: bool,
@@ -44,23 +44,8 @@ pub struct EnginePlacer<'t> {
 impl<'t> EnginePlacer<'t> {
     /// Asks every engine for its types once.
     pub fn new(toolbox: &'t Toolbox, trust_given: bool) -> Result<Self> {
-        let mut by_type: HashMap<Key, Vec<EngineId>> = HashMap::new();
-        for (i, e) in toolbox.engines.iter().enumerate() {
-            let id = EngineId(u16::try_from(i).map_err(|_| CompileError::internal("place", "too many engines"))?);
-            // A composite engine takes subgraphs, of nodes that have an engine of their own.
-            if e.info.flags & flags::COMPOSITE != 0 {
-                continue;
-            }
-            for t in e.object.op_types()? {
-                // Cheapest first; among equals the earlier plugin.
-                let list: &mut Vec<EngineId> = by_type.entry(Key::new(&t)).or_default();
-                let rank = |id: &EngineId| (toolbox.engine(*id).info.cost, *id);
-                if let Err(at) = list.binary_search_by_key(&rank(&id), rank) {
-                    list.insert(at, id);
-                }
-            }
-        }
-        Ok(EnginePlacer { toolbox, by_type, structural: STRUCTURE.iter().map(|s| Key::new(s)).collect(), trust_given })
+        let ranks = EngineRanks::new(toolbox)?;
+        Ok(EnginePlacer { toolbox, ranks, structural: STRUCTURE.iter().map(|s| Key::new(s)).collect(), trust_given })
     }
 
     /// Places all nodes of all graphs and writes `_engine` and `_op_kernel_lib`.
@@ -148,7 +133,7 @@ impl<'t> EnginePlacer<'t> {
             return Ok((Some(structural), Vec::new()));
         }
         let mut candidates = Vec::new();
-        for &id in self.by_type.get(&node.op_key()).map_or(&[][..], |v| v) {
+        for &id in self.ranks.of(node.op_key()) {
             let e = self.toolbox.engine(id);
             if let Some(why) = &e.excluded {
                 candidates.push(Candidate { engine: e.info.name.to_string(), refusal: Some(why.clone()) });

@@ -1,0 +1,272 @@
+//! What a node would be in the other type: which inputs it would read in it, what it would give, and whether an engine takes it so.
+//!
+//! Nothing of an operator is known here. Its prototype says which types its parameters may have and which must agree, and infers
+//! its outputs; the engines say whether they take it.
+use super::mode::{Mode, Rule};
+use crate::original::what_if::WhatIf;
+use crate::toolbox::{EngineId, EngineRanks, Toolbox};
+use ge_ir::verify::STRUCTURE;
+use ge_ir::{DType, Graph, Key, Node, TensorDesc};
+use ge_plugin_api::engine::{Support, Variant};
+use ge_plugin_api::ops::{OpProto, ParamKind, ParamSpec, flags};
+use ge_plugin_api::types::tensor::Container;
+
+/// A node in the other type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lowered {
+    /// By input: whether it is read in the other type.
+    pub inputs: Vec<bool>,
+    /// Types of the outputs.
+    pub outputs: Vec<DType>,
+    /// It moves values of any type and computes nothing.
+    pub moves: bool,
+}
+
+/// What came of asking.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// It has nothing to do with the type, or is bound to it by what it is.
+    Bound,
+    /// It cannot, in words.
+    No(String),
+    /// It can.
+    Can(Lowered),
+}
+
+/// Asks prototypes and engines.
+pub struct Asker<'t> {
+    toolbox: &'t Toolbox,
+    ranks: &'t EngineRanks,
+    mode: &'t Mode,
+    structural: Vec<Key>,
+}
+
+/// Flags of operators whose values are shared with others than their readers.
+const SHARED: u64 = flags::STATEFUL | flags::REFERENCE | flags::COMMUNICATION | flags::RANDOM;
+
+fn param<T>(specs: &[T], i: usize, kind: impl Fn(&T) -> ParamKind) -> Option<&T> {
+    let mut dynamic = specs.iter().enumerate().filter(|(_, s)| kind(s) == ParamKind::DYNAMIC);
+    match (dynamic.next(), dynamic.next()) {
+        (None, _) => specs.get(i),
+        (Some((d, s)), None) if i >= d => Some(s),
+        (Some(_), None) => specs.get(i),
+        _ => None,
+    }
+}
+
+fn spec(specs: &[ParamSpec], i: usize) -> Option<&ParamSpec> {
+    param(specs, i, |s| s.kind)
+}
+
+impl<'t> Asker<'t> {
+    /// For one compilation.
+    pub fn new(toolbox: &'t Toolbox, ranks: &'t EngineRanks, mode: &'t Mode) -> Asker<'t> {
+        Asker { toolbox, ranks, mode, structural: STRUCTURE.iter().map(|s| Key::new(s)).collect() }
+    }
+
+    /// Whether a value is of a type that is replaced.
+    pub fn replaced(&self, d: &TensorDesc) -> bool {
+        self.mode.from.contains(&d.dtype) && d.container == Container::TENSOR
+    }
+
+    /// What a node would be.
+    ///
+    /// # Errors
+    /// A call into a plugin that failed.
+    pub fn ask(&self, g: &Graph, n: &Node) -> crate::error::Result<Asked> {
+        if self.structural.contains(&n.op_key()) {
+            return Ok(Asked::Bound);
+        }
+        let Some(op) = self.toolbox.op(n.op_key()) else { return Ok(Asked::Bound) };
+        let of_type = (0..n.inputs().len()).any(|i| g.input_desc(n, i).is_some_and(|d| self.replaced(d)));
+        if !of_type || op.proto.flags & SHARED != 0 || !op.proto.subgraphs.is_empty() {
+            return Ok(Asked::Bound);
+        }
+        if self.mode.keep.contains(n.name()) || n.attrs().int("_keep_dtype").is_some_and(|v| v != 0) {
+            return Ok(Asked::No("it is to keep its type".into()));
+        }
+        if self.mode.rule == Rule::CubeOnly {
+            return self.ask_variants(g, n);
+        }
+        // All inputs that may; else those alone that an output's type follows.
+        let may = |i: usize, tied: bool| -> bool {
+            let (Some(d), Some(p)) = (g.input_desc(n, i), spec(&op.proto.inputs, i)) else { return false };
+            // A view of the bytes is another number in another type.
+            let view = p.type_group.is_empty() && op.proto.flags & flags::VIEW != 0;
+            let any = p.types.is_empty() && !view;
+            let followed = |o: &ParamSpec| !o.type_group.is_empty() && o.type_group == p.type_group;
+            let asked_for = !tied || op.proto.outputs.iter().any(followed);
+            let value = op.proto.value_inputs.contains(&(i as u32));
+            self.replaced(d) && (any || p.types.contains(&self.mode.to)) && !value && asked_for
+        };
+        let mut why = String::new();
+        let mut before: Option<Vec<bool>> = None;
+        for tied in [false, true] {
+            let inputs: Vec<bool> = (0..n.inputs().len()).map(|i| may(i, tied)).collect();
+            if before.as_ref() == Some(&inputs) || !inputs.contains(&true) {
+                continue;
+            }
+            match self.in_type(g, n, &op.proto, inputs.clone())? {
+                Ok(lowered) => return Ok(Asked::Can(lowered)),
+                Err(no) if why.is_empty() => why = no,
+                Err(_) => {}
+            }
+            before = Some(inputs);
+        }
+        if why.is_empty() {
+            why = format!("its operator takes no {}", self.mode.to);
+        }
+        Ok(Asked::No(why))
+    }
+
+    /// The node with some inputs in the other type, or why not.
+    fn in_type(
+        &self,
+        g: &Graph,
+        n: &Node,
+        proto: &OpProto,
+        inputs: Vec<bool>,
+    ) -> crate::error::Result<Result<Lowered, String>> {
+        let mut changed = WhatIf::new(g);
+        if let Err(why) = self.set_inputs(g, n, &inputs, &mut changed) {
+            return Ok(Err(why));
+        }
+        let inferred = match self.toolbox.infer(&changed.graph().node(n.id())) {
+            Ok(d) if d.len() == n.outputs().len() => d,
+            Ok(_) => return Ok(Err("its outputs would be others".into())),
+            Err(e) => return Ok(Err(e.to_string())),
+        };
+        let to = self.mode.to;
+        let mut outputs = Vec::with_capacity(inferred.len());
+        for (own, new) in n.outputs().iter().zip(&inferred) {
+            let t = if new.dtype == DType::UNKNOWN { own.dtype } else { new.dtype };
+            if t != own.dtype && !(t == to && self.replaced(own)) {
+                return Ok(Err(format!("it would give {t} instead of {}", own.dtype)));
+            }
+            outputs.push(t);
+        }
+        // Parameters of one group have one type.
+        let mut groups: Vec<(&str, DType)> = Vec::new();
+        let ins = inputs
+            .iter()
+            .enumerate()
+            .filter_map(|(i, low)| Some((spec(&proto.inputs, i)?, if *low { to } else { g.input_desc(n, i)?.dtype })));
+        let outs = outputs.iter().enumerate().filter_map(|(k, t)| Some((spec(&proto.outputs, k)?, *t)));
+        for (p, t) in ins.chain(outs).filter(|(p, _)| !p.type_group.is_empty()) {
+            match groups.iter().find(|(name, _)| *name == p.type_group.as_str()) {
+                Some((_, first)) if *first != t => {
+                    return Ok(Err(format!("`{}` would be {t}, others of its group {first}", p.name)));
+                }
+                Some(_) => {}
+                None => groups.push((&p.type_group, t)),
+            }
+        }
+        changed.set_outputs(n.id(), retyped(n, &outputs));
+        let moves = inputs.iter().enumerate().filter(|(_, low)| **low).all(|(i, _)| {
+            spec(&proto.inputs, i).is_some_and(|p| p.types.is_empty()) && proto.flags & flags::ELEMENTWISE == 0
+        });
+        let moves = moves || n.op() == "Cast";
+        Ok(self.engines(g, n, &changed)?.map(|()| Lowered { inputs, outputs, moves }))
+    }
+
+    fn set_inputs(&self, g: &Graph, n: &Node, inputs: &[bool], changed: &mut WhatIf<'_>) -> Result<(), String> {
+        for (i, v) in n.inputs().iter().enumerate().filter(|(i, _)| inputs[*i]) {
+            // One value in two types cannot be shown to an engine.
+            if n.inputs().iter().zip(inputs).any(|(w, low)| w == v && !low) {
+                return Err(format!("input {i} is read in another type too"));
+            }
+            if let Some(d) = g.desc(*v) {
+                changed.set(*v, TensorDesc { dtype: self.mode.to, ..d.clone() });
+            }
+        }
+        Ok(())
+    }
+
+    /// The engines that may be asked for a node, best first.
+    fn of(&self, n: &Node) -> Vec<EngineId> {
+        match n.attrs().str("_engine") {
+            Some(name) => self.toolbox.engine_named(name).into_iter().collect(),
+            None => {
+                let all = self.ranks.of(n.op_key()).iter().copied();
+                all.filter(|id| self.toolbox.engine(*id).excluded.is_none()).collect()
+            }
+        }
+    }
+
+    /// Whether an engine takes the changed node that is no worse than the one that takes it as it is.
+    fn engines(&self, g: &Graph, n: &Node, changed: &WhatIf<'_>) -> crate::error::Result<Result<(), String>> {
+        let engines = self.of(n);
+        let mut why = String::new();
+        let view = changed.graph();
+        let own = WhatIf::new(g);
+        let own = own.graph();
+        let mut best = None;
+        for id in &engines {
+            let e = self.toolbox.engine(*id);
+            match e.object.supports(&view.node(n.id()))? {
+                Support::Yes => {
+                    best = Some(*id);
+                    break;
+                }
+                Support::No(r) if why.is_empty() => why = format!("{}: {r}", e.info.name),
+                Support::No(_) => {}
+            }
+        }
+        let Some(best) = best else {
+            return Ok(Err(if why.is_empty() { "no engine has its type".into() } else { why }));
+        };
+        let cost = |id: EngineId| self.toolbox.engine(id).info.cost;
+        for id in engines.iter().filter(|id| cost(**id) < cost(best)) {
+            let e = self.toolbox.engine(*id);
+            if e.object.supports(&own.node(n.id()))? == Support::Yes {
+                return Ok(Err(format!("{why}; as it is that engine takes it")));
+            }
+        }
+        if self.mode.rule == Rule::Needed {
+            for id in engines.iter().filter(|id| cost(**id) <= cost(best)) {
+                let e = self.toolbox.engine(*id);
+                if e.object.supports(&own.node(n.id()))? == Support::Yes {
+                    return Ok(Err(format!("{} takes it as it is", e.info.name)));
+                }
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    /// The cheapest variant of the best engine that reads the narrow type and gives the wide one.
+    fn ask_variants(&self, g: &Graph, n: &Node) -> crate::error::Result<Asked> {
+        let (own, to) = (WhatIf::new(g), self.mode.to);
+        let view = own.graph();
+        for id in self.of(n) {
+            let e = self.toolbox.engine(id);
+            let offered = e.object.variants(&view.node(n.id()), &self.toolbox.target)?;
+            let fits = |v: &&Variant| {
+                let ins =
+                    n.inputs().iter().enumerate().all(|(i, _)| match (v.input_types.get(i), g.input_desc(n, i)) {
+                        (Some(t), Some(d)) => *t == DType::UNKNOWN || *t == d.dtype || (*t == to && self.replaced(d)),
+                        (Some(_), None) => true,
+                        (None, _) => false,
+                    });
+                let outs = n
+                    .outputs()
+                    .iter()
+                    .enumerate()
+                    .all(|(k, d)| v.output_types.get(k).is_some_and(|t| *t == DType::UNKNOWN || *t == d.dtype));
+                let plain =
+                    v.input_formats.iter().zip(n.inputs()).all(|(f, x)| g.desc(*x).is_none_or(|d| d.format == *f));
+                ins && outs && plain && v.input_types.contains(&to)
+            };
+            if let Some(v) = offered.iter().filter(fits).min_by_key(|v| v.cost) {
+                let inputs = (0..n.inputs().len()).map(|i| v.input_types.get(i) == Some(&to)).collect();
+                let outputs = n.outputs().iter().map(|d| d.dtype).collect();
+                return Ok(Asked::Can(Lowered { inputs, outputs, moves: false }));
+            }
+        }
+        Ok(Asked::No(format!("no engine offers to read {to} and give its own type")))
+    }
+}
+
+/// A node's outputs with other types.
+pub fn retyped(n: &Node, types: &[DType]) -> Vec<TensorDesc> {
+    n.outputs().iter().zip(types).map(|(d, t)| TensorDesc { dtype: *t, ..d.clone() }).collect()
+}

@@ -1,0 +1,194 @@
+//! `RefineRunningPrecision`: nodes in the types that `ge.exec.precision_mode` asks for, with as few and small casts as can be.
+//!
+//! Before: `%y = MatMulV2(%x, %w) : f32  %z = Relu(%y) : f32`   After: `%a = Cast(%x) : f16  %b = Cast(%w) : f16
+//! %y = MatMulV2(%a, %b) : f16  %z = Relu(%y) : f16  %z_f32 = Cast(%z) : f32`
+//! When: a mode that changes types is set, and an engine as good takes the node in the other type.
+//! Refuses: nodes whose prototype or engines do not take the type, each with the engine's reason; what is shared or has an effect.
+//! Keeps: types of graph inputs and outputs, of variables, of what enters and leaves subgraphs; every name.
+//! Source: 003 §1.2 (D1i), facts 4.2 (JudgePrecisionInsert), 9.2. Cost: each node asked once, in parallel; the choice is a minimum
+//! cut over what the mode leaves open (`choice`).
+//!
+//! What a mode decides is decided; what it leaves open (gray operators of mixed precision, operators that only move values) goes
+//! where that costs least: a cast costs a launch and its elements, of a constant nothing, and one serves all readers.
+pub mod lower;
+pub mod mix_list;
+pub mod mode;
+
+use super::choice::{Chosen, End, Item, Passed, choose};
+use crate::error::Result;
+use crate::pass::PassContext;
+use crate::pass::declare::graph_pass;
+use crate::toolbox::EngineRanks;
+use ge_ir::view::GraphContext;
+use ge_ir::{DType, Graph, Model, Node, NodeId, NodeMap, TensorDesc, ValueRef};
+use ge_plugin_api::patch::{Edit, Patch};
+use ge_plugin_api::types::AttrMap;
+use lower::{Asked, Asker, Lowered, retyped};
+use mix_list::Colour;
+use mode::{Mode, Rule};
+use rayon::prelude::*;
+
+graph_pass!(
+    RefineRunningPrecision,
+    O0,
+    "nodes in the types that `ge.exec.precision_mode` asks for, `Cast` at their borders",
+    needs "a mode that changes types; an engine as good that takes the other type",
+    keeps "types of graph inputs and outputs and of variables; names",
+    run,
+);
+
+/// Elements of a cast that cost as much as a nanosecond.
+const ELEMENTS_A_NS: u64 = 16;
+/// Elements where the shape is not known.
+const UNKNOWN_SIZE: u64 = 1 << 16;
+
+/// Whether options and SoC ask for other types than the model's.
+///
+/// # Errors
+/// Those of [`mode::mode`].
+pub fn wanted(passes: &crate::pass::PassManager<'_>) -> Result<bool> {
+    Ok(mode::mode(passes.options(), &passes.toolbox().target.soc)?.is_some())
+}
+
+fn run(cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> {
+    let Some(mode) = mode::mode(cx.options, &cx.toolbox.target.soc)? else { return Ok(Vec::new()) };
+    let g = &model.graphs()[gi];
+    let ranks = EngineRanks::new(cx.toolbox)?;
+    let asker = Asker::new(cx.toolbox, &ranks, &mode);
+    let order: Vec<NodeId> = g.order().to_vec();
+    cx.visits += order.len() as u64;
+    let asked: Vec<Result<Asked>> =
+        order.par_iter().map(|id| g.get(*id).map_or(Ok(Asked::Bound), |n| asker.ask(g, n))).collect();
+    let mut items = Vec::new();
+    let mut lowered: Vec<Lowered> = Vec::new();
+    let mut at: NodeMap<Option<usize>> = NodeMap::new(g, None);
+    for (id, asked) in order.iter().zip(asked) {
+        let Some(n) = g.get(*id) else { continue };
+        match asked? {
+            Asked::Bound => {}
+            Asked::No(why) => cx.refuse(n.name(), why),
+            Asked::Can(l) => {
+                let item = item(&mode, n, cx.op_flags(n), &l);
+                if item == Item::Stays {
+                    cx.refuse(n.name(), "black in mixed precision");
+                    continue;
+                }
+                at[*id] = Some(items.len());
+                items.push(item);
+                lowered.push(l);
+            }
+        }
+    }
+    let launch = cx.toolbox.target.soc.task_launch_ns.max(1);
+    let values = values(g, &asker, &at, &lowered, launch);
+    let passed: Vec<Passed> = values.iter().map(|(_, p)| p.clone()).collect();
+    let Chosen { goes, .. } = choose(&items, &passed, true);
+    for (i, id) in order.iter().filter_map(|id| Some((at[*id]?, *id))) {
+        if let (false, Some(n)) = (goes[i], g.get(id)) {
+            cx.refuse(n.name(), "left as it is: that takes fewer casts");
+        }
+    }
+    Ok(edits(cx, model, gi, &Choice { at, lowered, goes, to: mode.to }, values))
+}
+
+/// What the mode says of a node that can be lowered.
+fn item(mode: &Mode, n: &Node, proto_flags: u64, l: &Lowered) -> Item {
+    let open = Item::Open(0, 0);
+    match &mode.rule {
+        _ if l.moves => open,
+        Rule::All | Rule::Needed | Rule::CubeOnly => Item::Goes,
+        Rule::Mixed(list) => match list.colour(n.op(), proto_flags) {
+            Colour::White => Item::Goes,
+            Colour::Gray => open,
+            Colour::Black => Item::Stays,
+        },
+    }
+}
+
+/// Every value of a type that is replaced which a node that can be lowered makes or reads.
+fn values(
+    g: &Graph,
+    asker: &Asker<'_>,
+    at: &NodeMap<Option<usize>>,
+    lowered: &[Lowered],
+    launch: u64,
+) -> Vec<(ValueRef, Passed)> {
+    let mut out = Vec::new();
+    for n in g.nodes() {
+        for (k, d) in n.outputs().iter().enumerate().filter(|(_, d)| asker.replaced(d)) {
+            let made = at[n.id()].filter(|i| lowered[*i].outputs.get(k).is_some_and(|t| *t != d.dtype));
+            let maker = made.map_or(End::Own, End::Item);
+            let reads = |u: &ge_ir::Use| {
+                let low = |i: &usize| lowered[*i].inputs.get(u.input as usize) == Some(&true);
+                at[u.node].filter(low).map_or(End::Own, End::Item)
+            };
+            let readers: Vec<End> = n.uses(k).iter().map(reads).collect();
+            if maker == End::Own && readers.iter().all(|r| *r == End::Own) {
+                continue;
+            }
+            // Constants are cast at compile time.
+            let cost = if n.is_const() { 0 } else { launch + d.shape.count().unwrap_or(UNKNOWN_SIZE) / ELEMENTS_A_NS };
+            out.push((n.value(k as u32), Passed { maker, readers, cost }));
+        }
+    }
+    out
+}
+
+struct Choice {
+    at: NodeMap<Option<usize>>,
+    lowered: Vec<Lowered>,
+    goes: Vec<bool>,
+    to: DType,
+}
+
+impl Choice {
+    fn of(&self, id: NodeId) -> Option<&Lowered> {
+        let i = self.at[id]?;
+        self.goes[i].then(|| &self.lowered[i])
+    }
+}
+
+fn edits(
+    cx: &mut PassContext<'_>,
+    model: &Model,
+    gi: usize,
+    choice: &Choice,
+    values: Vec<(ValueRef, Passed)>,
+) -> Vec<Edit> {
+    let context = GraphContext::new(model, gi);
+    let g = &model.graphs()[gi];
+    let mut patch = Patch::new(&context.graph());
+    for n in g.nodes() {
+        if let Some(l) = choice.of(n.id()) {
+            cx.changes += 1;
+            for (k, d) in retyped(n, &l.outputs).into_iter().enumerate() {
+                if Some(&d) != n.outputs().get(k) {
+                    patch.push(Edit::SetOutput(n.id(), k as u32, d));
+                }
+            }
+        }
+    }
+    for (v, _) in values {
+        let (Some(n), Some(own)) = (g.get(v.node), g.desc(v)) else { continue };
+        let made = choice.of(v.node).and_then(|l| l.outputs.get(v.output as usize)).copied().unwrap_or(own.dtype);
+        let read = |u: &ge_ir::Use| match choice.of(u.node) {
+            Some(l) if l.inputs.get(u.input as usize) == Some(&true) => choice.to,
+            _ => own.dtype,
+        };
+        let other: Vec<_> = g.users(v).iter().filter(|u| read(u) != made).collect();
+        if other.is_empty() {
+            continue;
+        }
+        let to = if made == own.dtype { choice.to } else { own.dtype };
+        let place = if v.output == 0 { String::new() } else { format!("_{}", v.output) };
+        let desc = TensorDesc { dtype: to, attrs: AttrMap::default(), ..own.clone() };
+        let mut attrs = AttrMap::default();
+        attrs.set("dst_type", to);
+        let cast = patch.add("Cast", &format!("{}{place}_{to}", n.name()), &[v], vec![desc], attrs);
+        cx.changes += 1;
+        for u in other {
+            patch.set_input(u.node, u.input, ValueRef::new(cast, 0));
+        }
+    }
+    patch.into_edits().into()
+}

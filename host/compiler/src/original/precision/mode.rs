@@ -1,0 +1,155 @@
+//! Precision modes: which types may take the place of the model's own, and what decides a node (facts 9.2).
+use super::mix_list::MixList;
+use crate::error::{CompileError, Result};
+use crate::options::Options;
+use ge_ir::DType;
+use ge_plugin_api::device::SocSpec;
+use std::collections::BTreeSet;
+
+/// What decides whether a node changes its type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// All that an engine takes.
+    All,
+    /// What an engine takes, where none as good takes the model's own type.
+    Needed,
+    /// By colour: white ones do, black ones do not, the rest where that saves casts.
+    Mixed(MixList),
+    /// Nodes for which an engine offers to read the narrow type and give the wide one.
+    CubeOnly,
+}
+
+/// A mode that changes something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mode {
+    /// Types that are replaced.
+    pub from: &'static [DType],
+    /// By this one.
+    pub to: DType,
+    /// Where.
+    pub rule: Rule,
+    /// Names of nodes that keep their types.
+    pub keep: BTreeSet<String>,
+}
+
+/// The modes' names of `ge.exec.precision_mode` for those of `ge.exec.precision_mode_v2`.
+const V2: &[(&str, &str)] = &[
+    ("fp16", "force_fp16"),
+    ("origin", "must_keep_origin_dtype"),
+    ("cube_fp16in_fp32out", "cube_fp16in_fp32out"),
+    ("mixed_float16", "allow_mix_precision_fp16"),
+    ("mixed_bfloat16", "allow_mix_precision_bf16"),
+];
+
+fn refuse(message: impl Into<String>, help: &str) -> CompileError {
+    CompileError::Option { message: message.into(), help: help.into() }
+}
+
+fn read(option: &str, path: &str) -> Result<String> {
+    std::fs::read_to_string(path)
+        .map_err(|e| refuse(format!("{option} `{path}`: {e}"), "give the path of a file that can be read"))
+}
+
+/// The mode that options and SoC ask for; None: every node keeps its types.
+///
+/// # Errors
+/// Options that contradict each other, files that cannot be read or are not what they should be.
+pub fn mode(options: &Options, soc: &SocSpec) -> Result<Option<Mode>> {
+    let (first, second) = (options.get("ge.exec.precision_mode"), options.get("ge.exec.precision_mode_v2"));
+    if !first.is_empty() && !second.is_empty() {
+        return Err(refuse(
+            "ge.exec.precision_mode and ge.exec.precision_mode_v2 are both set",
+            "set one of the two (atc: E10056)",
+        ));
+    }
+    // A SoC of the series computes in half precision, as atc has it; the simulator's own in the model's types.
+    let default = if soc.name.starts_with("Ascend") { "force_fp16" } else { "must_keep_origin_dtype" };
+    let name = match (first, V2.iter().find(|(v2, _)| *v2 == second)) {
+        ("", Some((_, name))) => name,
+        ("", None) => default,
+        (name, _) => name,
+    };
+    const F32: &[DType] = &[DType::F32];
+    let (from, to, rule) = match name {
+        "force_fp16" => (F32, DType::F16, Rule::All),
+        "force_fp32" => (&[DType::F16, DType::BF16][..], DType::F32, Rule::All),
+        "cube_fp16in_fp32out" => (F32, DType::F16, Rule::CubeOnly),
+        "allow_mix_precision" | "allow_mix_precision_fp16" => (F32, DType::F16, Rule::Mixed(MixList::default())),
+        "allow_mix_precision_bf16" => (F32, DType::BF16, Rule::Mixed(MixList::default())),
+        "allow_fp32_to_fp16" => (F32, DType::F16, Rule::Needed),
+        "allow_fp32_to_bf16" => (F32, DType::BF16, Rule::Needed),
+        _ => {
+            mix_list(options, None)?;
+            return Ok(None);
+        }
+    };
+    let rule = mix_list(options, Some(rule))?;
+    let path = options.get("ge.exec.keep_dtype");
+    let keep = match path {
+        "" => BTreeSet::new(),
+        _ => read("ge.exec.keep_dtype", path)?
+            .lines()
+            .map(str::trim)
+            .filter(|l| !l.is_empty() && !l.starts_with('#'))
+            .map(str::to_owned)
+            .collect(),
+    };
+    Ok(Some(Mode { from, to, rule, keep }))
+}
+
+/// The rule with the user's changes of colours.
+fn mix_list(options: &Options, rule: Option<Rule>) -> Result<Rule> {
+    let path = options.get("ge.exec.modify_mixlist");
+    match (path, rule) {
+        ("", rule) => Ok(rule.unwrap_or(Rule::All)),
+        (_, Some(Rule::Mixed(_))) => {
+            let list = MixList::parse(&read("ge.exec.modify_mixlist", path)?).map_err(|why| {
+                refuse(
+                    format!("ge.exec.modify_mixlist `{path}`: {why}"),
+                    "{\"black-list\": {\"to-add\": [\"Add\"], \"to-remove\": []}, \"white-list\": {\"to-add\": []}}",
+                )
+            })?;
+            Ok(Rule::Mixed(list))
+        }
+        _ => Err(refuse(
+            "ge.exec.modify_mixlist is set without a mode of mixed precision",
+            "set ge.exec.precision_mode=allow_mix_precision too, or take the list away",
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(pairs: &[(&str, &str)], soc: &str) -> Result<Option<Mode>> {
+        let mut options = Options::default();
+        pairs.iter().for_each(|(k, v)| options.set(k, v));
+        mode(&options, &SocSpec { name: soc.into(), ..SocSpec::default() })
+    }
+
+    #[test]
+    fn the_default_follows_the_soc() {
+        assert_eq!(with(&[], "sim").unwrap(), None);
+        let m = with(&[], "Ascend910B").unwrap().unwrap();
+        assert_eq!((m.from, m.to, m.rule), (&[DType::F32][..], DType::F16, Rule::All));
+        assert_eq!(with(&[("ge.exec.precision_mode", "must_keep_origin_dtype")], "Ascend910B").unwrap(), None);
+    }
+
+    #[test]
+    fn both_names_of_the_mode_are_one_too_many() {
+        let e = with(&[("ge.exec.precision_mode", "force_fp16"), ("ge.exec.precision_mode_v2", "origin")], "sim");
+        assert!(e.unwrap_err().to_string().ends_with("are both set"));
+        let m = with(&[("ge.exec.precision_mode_v2", "mixed_bfloat16")], "sim").unwrap().unwrap();
+        assert_eq!((m.to, m.rule), (DType::BF16, Rule::Mixed(MixList::default())));
+        assert_eq!(with(&[("ge.exec.precision_mode_v2", "origin")], "Ascend910B").unwrap(), None);
+    }
+
+    #[test]
+    fn a_list_of_colours_belongs_to_mixed_precision() {
+        for mode in ["force_fp16", "must_keep_origin_dtype"] {
+            let e = with(&[("ge.exec.precision_mode", mode), ("ge.exec.modify_mixlist", "x.json")], "sim");
+            assert!(e.unwrap_err().to_string().contains("without a mode of mixed precision"));
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Precision and formats end to end: the reference models in the types that a mode asks for, against references in f32.
+use ge_tests::{expect_code, models};
+use serde_json::Value;
+use std::path::Path;
+
+/// Compiles a reference model with options, runs every set of inputs within a tolerance for half types, gives the document.
+#[track_caller]
+fn compiled(dir: &Path, name: &str, args: &[&str], tolerance: &str) -> Value {
+    let model = models().join(format!("{name}.onnx")).display().to_string();
+    let om = format!("{name}.om");
+    expect_code(dir, 0, &[&["compile", &model, "-o", &om, "-q"], args].concat());
+    let sets = std::fs::read_dir(models().join(name)).unwrap().filter_map(|e| {
+        let path = e.unwrap().path();
+        path.file_name().unwrap().to_string_lossy().starts_with('s').then_some(path)
+    });
+    let mut runs = 0;
+    for set in sets {
+        let (inputs, expect) = (set.display().to_string(), set.join("expect").display().to_string());
+        let run =
+            ["run", &om, "--inputs", &inputs, "--expect", &expect, "--rtol", tolerance, "--atol", tolerance, "-q"];
+        expect_code(dir, 0, &run);
+        runs += 1;
+    }
+    assert!(runs > 0);
+    serde_json::from_slice(&expect_code(dir, 0, &["inspect", &om, "--json"]).stdout).unwrap()
+}
+
+/// Names and types of output 0 of the nodes of some operator types.
+fn types(document: &Value, ops: &[&str]) -> Vec<(String, String)> {
+    let nodes = document["graphs"].as_array().unwrap().iter().flat_map(|g| g["nodes"].as_array().unwrap());
+    nodes
+        .filter(|n| ops.contains(&n["type"].as_str().unwrap()))
+        .map(|n| (n["name"].as_str().unwrap().to_owned(), n["outputs"][0]["dtype"].as_str().unwrap().to_owned()))
+        .collect()
+}
+
+const PRODUCTS: &[&str] = &["MatMulV2", "BatchMatMulV2", "FusedMatMul", "Conv2D", "FusedConv", "DepthwiseConv2D"];
+
+#[test]
+fn force_fp16_gives_right_results_with_casts_at_the_ends_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["mlp", "lenet", "resnet_cifar"] {
+        let d = compiled(dir.path(), name, &["--set", "ge.exec.precision_mode=force_fp16"], "1e-2");
+        let products = types(&d, PRODUCTS);
+        assert!(!products.is_empty() && products.iter().all(|(_, t)| t == "f16"), "{name}: {products:?}");
+        assert_eq!(types(&d, &["Cast"]).len(), 2, "{name}: {:?}", types(&d, &["Cast"]));
+        let io = [&d["graphs"][0]["inputs"], &d["graphs"][0]["outputs"]];
+        assert!(io.iter().all(|l| l.as_array().unwrap().iter().all(|v| v["dtype"] == "f32")), "{name}: {io:?}");
+    }
+}
+
+#[test]
+fn mixed_precision_keeps_what_is_black() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = compiled(dir.path(), "bert_l4_h256_s128", &["--set", "ge.exec.precision_mode_v2=mixed_float16"], "1e-2");
+    let (white, black) = (types(&d, PRODUCTS), types(&d, &["ScaledMaskedSoftmax", "SoftmaxV2"]));
+    assert!(!white.is_empty() && white.iter().all(|(_, t)| t == "f16"), "{white:?}");
+    assert!(black.iter().all(|(_, t)| t == "f32"), "{black:?}");
+    let d = compiled(dir.path(), "mlp", &["--set", "ge.exec.precision_mode=allow_mix_precision_bf16"], "5e-2");
+    assert!(types(&d, PRODUCTS).iter().all(|(_, t)| t == "bf16"));
+}
+
+#[test]
+fn files_change_colours_and_keep_nodes() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(
+        dir.path().join("mix.json"),
+        r#"{"white-list": {"to-remove": ["MatMulV2"]}, "black-list": {"to-add": ["MatMulV2", "FusedMatMul"]}}"#,
+    )
+    .unwrap();
+    let mixed = ["--set", "ge.exec.precision_mode=allow_mix_precision", "--set", "ge.exec.modify_mixlist=mix.json"];
+    let d = compiled(dir.path(), "mlp", &mixed, "1e-3");
+    assert!(types(&d, PRODUCTS).iter().all(|(_, t)| t == "f32"));
+    let first = types(&d, PRODUCTS)[0].0.clone();
+    std::fs::write(dir.path().join("keep.txt"), format!("# these stay\n{first}\n")).unwrap();
+    let keep = ["--set", "ge.exec.precision_mode=force_fp16", "--set", "ge.exec.keep_dtype=keep.txt"];
+    let d = compiled(dir.path(), "mlp", &keep, "1e-2");
+    for (name, t) in types(&d, PRODUCTS) {
+        assert_eq!(t, if name == first { "f32" } else { "f16" }, "{name}");
+    }
+    std::fs::write(dir.path().join("bad.json"), r#"{"blacklist": {}}"#).unwrap();
+    let model = models().join("mlp.onnx").display().to_string();
+    let bad = ["--set", "ge.exec.precision_mode=allow_mix_precision", "--set", "ge.exec.modify_mixlist=bad.json"];
+    let out = expect_code(dir.path(), 2, &[&["compile", &model, "-o", "b.om"], &bad[..]].concat());
+    assert!(String::from_utf8_lossy(&out.stderr).contains("`blacklist` is no list"));
+}
+
+#[test]
+fn the_default_is_half_precision_on_the_series_and_the_models_types_on_the_simulator() {
+    let dir = tempfile::tempdir().unwrap();
+    let half = compiled(dir.path(), "mlp", &["--soc", "Ascend910B"], "1e-2");
+    assert!(types(&half, PRODUCTS).iter().all(|(_, t)| t == "f16"));
+    let own = compiled(dir.path(), "mlp", &[], "1e-4");
+    assert!(types(&own, PRODUCTS).iter().all(|(_, t)| t == "f32"));
+    assert_eq!(types(&own, &["Cast", "TransData"]), []);
+}
