@@ -11,6 +11,8 @@ mod models;
 mod architecture;
 /// Memory plans of whole models.
 mod memory;
+/// Memory of the caller that a plan may use.
+mod memory_io;
 /// Plans, judged by a checker of other hands.
 mod plans;
 /// Streams end to end.

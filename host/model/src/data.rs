@@ -293,6 +293,12 @@ pub struct ZeroCopyInfo {
     pub offset: u64,
     /// Bytes.
     pub size: u64,
+    /// An input that the model may write over.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub overwritten: bool,
+    /// For an output: the input whose memory it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of_input: Option<u32>,
 }
 
 /// One task.

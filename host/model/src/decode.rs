@@ -371,6 +371,12 @@ fn check(m: &CompiledModel, weights: u64) -> Result<(), ModelError> {
             u64::from(z.index),
             if z.output { m.outputs.len() } else { m.inputs.len() } as u64,
         )?;
+        let Some(i) = z.of_input else { continue };
+        let input = m.inputs.get(i as usize).and_then(|i| i.desc.data_bytes());
+        let output = m.outputs.get(z.index as usize).and_then(|o| o.desc.data_bytes());
+        if !z.output || input.is_none() || input != output {
+            return Err(ModelError::field("the input in whose memory an output lies"));
+        }
     }
     limit("number of streams".into(), m.streams.physical.len() as u64, MAX_IDS)?;
     for p in &m.streams.physical {

@@ -1,5 +1,5 @@
-//! Runs: inputs and outputs are the caller's memory where it is 64-byte aligned, copied (and counted) otherwise; one call of the
-//! device.
+//! Runs: inputs and outputs are the caller's memory where it is 64-byte aligned, copied (and counted) otherwise; an input that the
+//! model writes over is copied too, unless the caller gives it away. One call of the device.
 use crate::capture::Captured;
 use crate::error::RuntimeError;
 use crate::load::LoadedModel;
@@ -19,7 +19,7 @@ pub struct RunOutcome {
     pub outputs: Vec<HostTensor>,
     /// What the device said.
     pub report: RunReport,
-    /// Inputs that were copied because they were not aligned.
+    /// Inputs that were copied because they were not aligned, or because the model writes over them.
     pub copied_inputs: usize,
     /// What every node wrote, in node order, if the model was loaded with `capture`.
     pub captured: Vec<Captured>,
@@ -29,26 +29,71 @@ pub struct RunOutcome {
 const ALIGN: usize = 64;
 
 impl LoadedModel {
-    /// Runs once. Inputs in graph order; types and shapes must be the model's.
+    /// Runs once. Inputs in graph order; types and shapes must be the model's. An input that the model writes over is copied.
     pub fn run(&self, inputs: &[TensorView<'_>], options: RunOptions) -> Result<RunOutcome, RuntimeError> {
         self.check_inputs(inputs)?;
-        let mut copies: Vec<HostTensor> = Vec::new();
         let mut addresses = Vec::with_capacity(inputs.len());
-        let mut copied_inputs = 0;
-        for i in inputs {
-            if i.bytes.as_ptr().align_offset(ALIGN) == 0 {
+        let mut own: Vec<Option<HostTensor>> = Vec::with_capacity(inputs.len());
+        for (k, i) in inputs.iter().enumerate() {
+            if i.bytes.as_ptr().align_offset(ALIGN) == 0 && !self.overwrites(k) {
                 addresses.push(i.bytes.as_ptr() as u64);
+                own.push(None);
             } else {
-                let t = HostTensor::from_bytes(i.dtype, i.dims, i.bytes)?;
-                addresses.push(t.bytes().as_ptr() as u64);
-                copies.push(t);
-                copied_inputs += 1;
+                let mut t = HostTensor::from_bytes(i.dtype, i.dims, i.bytes)?;
+                addresses.push(t.bytes_mut().as_mut_ptr() as u64);
+                own.push(Some(t));
             }
         }
-        let mut outputs = Vec::with_capacity(self.compiled.outputs.len());
-        for o in &self.compiled.outputs {
-            outputs.push(HostTensor::zeroed(o.desc.dtype, &o.desc.shape.sizes().unwrap_or_default())?);
+        let copied_inputs = own.iter().flatten().count();
+        let outcome = self.launch(&addresses, own, inputs, options)?;
+        Ok(RunOutcome { copied_inputs, ..outcome })
+    }
+
+    /// Runs once on inputs that the caller gives away: none is copied, whatever the model does with their memory.
+    pub fn run_owned(&self, mut inputs: Vec<HostTensor>, options: RunOptions) -> Result<RunOutcome, RuntimeError> {
+        if !self.captures.is_empty() {
+            // What the inputs were is told after the run.
+            let views: Vec<TensorView<'_>> = inputs.iter().map(HostTensor::view).collect();
+            return self.run(&views, options);
         }
+        self.check_inputs(&inputs.iter().map(HostTensor::view).collect::<Vec<_>>())?;
+        let addresses: Vec<u64> = inputs.iter_mut().map(|t| t.bytes_mut().as_mut_ptr() as u64).collect();
+        self.launch(&addresses, inputs.into_iter().map(Some).collect(), &[], options)
+    }
+
+    /// Whether a run may write over an input.
+    fn overwrites(&self, input: usize) -> bool {
+        self.compiled.memory.zero_copy.iter().any(|z| !z.output && z.overwritten && z.index as usize == input)
+    }
+
+    /// Outputs in memory of their own, or in that of the input which they replace.
+    fn outputs(&self, own: &mut [Option<HostTensor>]) -> Result<Vec<HostTensor>, RuntimeError> {
+        let mut outputs = Vec::with_capacity(self.compiled.outputs.len());
+        for (k, o) in self.compiled.outputs.iter().enumerate() {
+            let dims = o.desc.shape.sizes().unwrap_or_default();
+            let zero_copy = &self.compiled.memory.zero_copy;
+            let of = zero_copy.iter().find(|z| z.output && z.index as usize == k).and_then(|z| z.of_input);
+            outputs.push(match of.and_then(|i| own.get_mut(i as usize)?.take()) {
+                Some(mut t) => {
+                    t.dtype = o.desc.dtype;
+                    t.dims = dims.into();
+                    t
+                }
+                None => HostTensor::zeroed(o.desc.dtype, &dims)?,
+            });
+        }
+        Ok(outputs)
+    }
+
+    /// One launch; `own` are inputs in memory that the run may write to.
+    fn launch(
+        &self,
+        addresses: &[u64],
+        mut own: Vec<Option<HostTensor>>,
+        inputs: &[TensorView<'_>],
+        options: RunOptions,
+    ) -> Result<RunOutcome, RuntimeError> {
+        let mut outputs = self.outputs(&mut own)?;
         let out_addresses: Vec<u64> = outputs.iter_mut().map(|o| o.bytes_mut().as_mut_ptr() as u64).collect();
         let maps = self.take_maps()?;
         let mut bases = self.bases.clone();
@@ -72,7 +117,7 @@ impl LoadedModel {
             _ => Ok(Vec::new()),
         };
         self.idle.lock().unwrap_or_else(|e| e.into_inner()).push(maps);
-        drop(copies);
+        drop(own);
         let mut report = result?;
         if !self.captures.is_empty() {
             // The profile speaks of the model's tasks, not of the copies.
@@ -82,7 +127,7 @@ impl LoadedModel {
             });
             report.tasks = tasks.collect();
         }
-        Ok(RunOutcome { outputs, report, copied_inputs, captured: captured? })
+        Ok(RunOutcome { outputs, report, copied_inputs: 0, captured: captured? })
     }
 
     fn check_inputs(&self, inputs: &[TensorView<'_>]) -> Result<(), RuntimeError> {

@@ -89,7 +89,8 @@ impl Places {
             SlotInfo::WEIGHTS => at(self.weights, slot.offset),
             SlotInfo::VARIABLES => at(self.variables, slot.offset),
             SlotInfo::FEATURE if slot.zero_copy => {
-                let z = m.memory.zero_copy.iter().find(|z| {
+                // An output that lies in an input's memory is the input's.
+                let z = m.memory.zero_copy.iter().filter(|z| z.of_input.is_none()).find(|z| {
                     z.memory == slot.memory
                         && slot.offset >= z.offset
                         && slot.offset - z.offset <= z.size

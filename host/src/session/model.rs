@@ -33,6 +33,10 @@ impl Model {
     pub fn run_views(&self, inputs: &[TensorView<'_>], options: RunOptions) -> Result<RunOutcome> {
         self.loaded.run(inputs, options).map_err(|e| e.into_error())
     }
+    /// Runs once on inputs that are given away: those whose memory the model reuses (`ge.exec.inputReuseMemIndexes`) are not copied.
+    pub fn run_owned(&self, inputs: Vec<HostTensor>, options: RunOptions) -> Result<RunOutcome> {
+        self.loaded.run_owned(inputs, options).map_err(|e| e.into_error())
+    }
     /// Random inputs of a seed.
     pub fn random_inputs(&self, seed: u64) -> Result<Vec<HostTensor>> {
         random_inputs(self.info(), seed)

@@ -13,10 +13,13 @@ pub mod memory_type;
 pub mod read_write;
 /// Inputs of the caller whose address is refreshed against splits without a task.
 pub mod refresh;
+/// Outputs that lie in an input's memory against those who still read the input.
+mod shared_io;
 /// The caller's outputs against all memory that is not the output's own.
 pub mod user_output;
 
 use crate::error::{CompileError, Result};
+use crate::feature::io_reuse::IoReuse;
 use crate::feature::shared_memory::{JoinKind, Names, Rules, Spot};
 use crate::options::Options;
 use crate::toolbox::Toolbox;
@@ -42,6 +45,12 @@ struct Copy {
 
 /// Finds the conflicts of the root graph and puts an `Identity` before each input that has one.
 pub fn run(model: &mut Model, toolbox: &Toolbox, options: &Options) -> Result<()> {
+    let io = IoReuse::new(model, options)?;
+    runs(model, toolbox, options)?;
+    shared_io::run(model, toolbox, options, &io)
+}
+
+fn runs(model: &mut Model, toolbox: &Toolbox, options: &Options) -> Result<()> {
     let g = model.root();
     let mut forced = BTreeSet::new();
     let copies = loop {
@@ -65,7 +74,7 @@ pub fn run(model: &mut Model, toolbox: &Toolbox, options: &Options) -> Result<()
             _ => format!("{}_input_{}_copy", reader.name(), c.input),
         };
         let mut attrs = AttrMap::default();
-        attrs.set("_inserted_by", "MemConflictProc");
+        attrs.set("_inserted_by", Walk::WHO);
         attrs.set("_inserted_for", c.why.as_str());
         let mut out = ge_ir::TensorDesc { attrs: AttrMap::default(), ..desc };
         // The copy lies where its reader wants it: in the reader's own memory type, not in that of the value.
@@ -75,9 +84,7 @@ pub fn run(model: &mut Model, toolbox: &Toolbox, options: &Options) -> Result<()
         let id = p.add("Identity", &name, &[v], vec![out], attrs);
         p.set_input(c.reader, c.input, ValueRef::new(id, 0));
     }
-    model
-        .apply(0, p.into_edits().into())
-        .map_err(|source| CompileError::Patch { who: "MemConflictProc".into(), source })?;
+    model.apply(0, p.into_edits().into()).map_err(|source| CompileError::Patch { who: Walk::WHO.into(), source })?;
     model.compact();
     Ok(())
 }
@@ -99,6 +106,9 @@ struct Walk<'g> {
 }
 
 impl<'g> Walk<'g> {
+    /// Who the copies are from.
+    const WHO: &'static str = "MemConflictProc";
+
     fn new(g: &'g Graph, toolbox: &'g Toolbox, options: &Options, forced: &'g BTreeSet<NodeId>) -> Walk<'g> {
         let rules = Rules::new(toolbox);
         let mut w = Walk {

@@ -2,6 +2,8 @@
 
 /// If, Case and While on the device.
 pub mod control_flow;
+/// Inputs and outputs whose memory others share.
+pub mod io_reuse;
 /// Values that share memory: views, references, runs of inputs and outputs.
 pub mod shared_memory;
 /// Chains of kernels launched as one task.

@@ -5,14 +5,16 @@ use super::assign::{assign_blocks, peak_holders};
 use super::batch::Gears;
 use super::check_offset;
 use super::check_offsets::check_offsets;
+use super::guests::{Guest, Host, invite};
 use super::no_reuse::NoReuse;
 use super::plan::{Io, MemoryPlan, SpaceReport, ZeroCopyRange};
 use super::set_input_output_offset_pass;
 use super::symbols::{Home, Sources, Symbol, Symbols};
 use crate::error::{CompileError, Result};
+use crate::feature::io_reuse::IoReuse;
 use crate::feature::shared_memory::Rules;
 use crate::feature::shared_memory::rules::BLOCK;
-use crate::ids::ModelMap;
+use crate::ids::{ModelMap, NodeKey};
 use crate::model::weights::Weights;
 use crate::options::Options;
 use crate::streams::ExecutionOrder;
@@ -29,6 +31,16 @@ struct Planner<'a> {
     model: &'a Model,
     order: &'a ExecutionOrder,
     options: &'a Options,
+    io: &'a IoReuse,
+    symbols: &'a Symbols,
+}
+
+/// Where symbols lie.
+struct Places {
+    /// First byte of each in its feature map.
+    offsets: Vec<u64>,
+    /// Whether it is a guest in an input or output.
+    guests: Vec<bool>,
 }
 
 /// Plans the memory of a model.
@@ -41,13 +53,14 @@ pub fn plan(
     options: &Options,
 ) -> Result<MemoryPlan> {
     let no_reuse = NoReuse::new(options)?;
-    let sources = Sources { model, rules: Rules::new(toolbox), params, order, weights, no_reuse: &no_reuse };
+    let io = IoReuse::new(model, options)?;
+    let sources = Sources { model, rules: Rules::new(toolbox), params, order, weights, no_reuse: &no_reuse, io: &io };
     let symbols = Symbols::build(&sources)?;
     let mut plan = MemoryPlan::empty(model);
     plan.weight_bytes = weights.bytes;
     plan.variable_bytes = symbols.variable_bytes;
-    let planner = Planner { model, order, options };
-    let mut offsets = vec![0u64; symbols.list.len()];
+    let planner = Planner { model, order, options, io: &io, symbols: &symbols };
+    let mut places = Places { offsets: vec![0; symbols.list.len()], guests: vec![false; symbols.list.len()] };
     let mut kinds: Vec<MemoryKind> = vec![MemoryKind::HBM];
     for s in symbols.list.iter().filter(|s| s.home == Home::Feature && s.bytes > 0) {
         if !kinds.contains(&s.memory) {
@@ -56,9 +69,9 @@ pub fn plan(
     }
     kinds.sort_by_key(|k| k.code());
     for kind in kinds {
-        planner.space(kind, &symbols.list, &mut offsets, &mut plan)?;
+        planner.space(kind, &mut places, &mut plan)?;
     }
-    set_input_output_offset_pass::run(&mut plan, &symbols, &offsets, order.line());
+    set_input_output_offset_pass::run(&mut plan, &symbols, (&places.offsets, &places.guests), order.line());
     check_offset::check(model, &plan)?;
     Ok(plan)
 }
@@ -76,7 +89,8 @@ struct Unit {
 
 impl Planner<'_> {
     /// One feature map.
-    fn space(&self, kind: MemoryKind, symbols: &[Symbol], offsets: &mut [u64], plan: &mut MemoryPlan) -> Result<()> {
+    fn space(&self, kind: MemoryKind, places: &mut Places, plan: &mut MemoryPlan) -> Result<()> {
+        let symbols = &self.symbols.list;
         let mine = |s: &Symbol| s.home == Home::Feature && s.memory == kind && s.bytes > 0;
         let mut units: Vec<Unit> = Vec::new();
         let mut pools: BTreeMap<i64, Vec<usize>> = BTreeMap::new();
@@ -90,12 +104,6 @@ impl Planner<'_> {
             units.push(self.pool(id, &members, symbols)?);
         }
         units.sort_by_key(|u| u.members.iter().map(|(i, _)| *i).min());
-        let made = self.assign(&units, symbols)?;
-        for (u, at) in units.iter().zip(&made.offsets) {
-            for (i, inside) in &u.members {
-                offsets[*i] = at + inside;
-            }
-        }
         let mut io: Vec<usize> =
             (0..symbols.len()).filter(|i| mine(&symbols[*i]) && symbols[*i].io.is_some()).collect();
         io.sort_by_key(|i| match symbols[*i].io {
@@ -103,13 +111,31 @@ impl Planner<'_> {
             Some(Io::Input(k)) => (1, symbols[*i].bytes, k),
             None => (2, 0, 0),
         });
-        let mut end = made.arena;
-        for i in io {
-            offsets[i] = end;
-            if let Some(io) = symbols[i].io {
-                plan.zero_copy.push(ZeroCopyRange { io, memory: kind, offset: end, size: symbols[i].bytes });
+        let lent = self.lend(&io, &mut units);
+        let made = self.assign(&units, symbols)?;
+        for (u, at) in units.iter().zip(&made.offsets) {
+            for (i, inside) in &u.members {
+                places.offsets[*i] = at + inside;
             }
+        }
+        let mut end = made.arena;
+        for &i in &io {
+            let Some(io) = symbols[i].io else { continue };
+            if matches!(io, Io::Output(k) if self.io.input_of(k).is_some()) {
+                continue;
+            }
+            places.offsets[i] = end;
+            let overwritten = matches!(io, Io::Input(k) if self.io.frees(k) || self.io.output_of(k).is_some());
+            let (size, of_input) = (symbols[i].bytes, None);
+            plan.zero_copy.push(ZeroCopyRange { io, memory: kind, offset: end, size, overwritten, of_input });
             end = end.checked_add(symbols[i].bytes).ok_or_else(|| internal("sizes overflow"))?;
+        }
+        if kind == MemoryKind::HBM {
+            self.pairs(places, plan)?;
+        }
+        for (guest, host, inside) in lent {
+            places.offsets[guest] = places.offsets[host] + inside;
+            places.guests[guest] = true;
         }
         if kind == MemoryKind::HBM {
             let blocks = self.blocks(&units, symbols);
@@ -125,6 +151,88 @@ impl Planner<'_> {
             zero_copy: end - made.arena,
             assigner: made.assigner.to_owned(),
         });
+        Ok(())
+    }
+
+    /// Values that the caller's memory takes (symbol, symbol of the input or output, first byte in it); they leave the units.
+    fn lend(&self, io: &[usize], units: &mut Vec<Unit>) -> Vec<(usize, usize, u64)> {
+        let symbols = &self.symbols.list;
+        let lends = |i: &usize| match symbols[*i].io {
+            Some(Io::Input(k)) => self.io.frees(k),
+            Some(Io::Output(k)) => self.io.lends(k),
+            None => false,
+        };
+        let hosts: Vec<usize> = io.iter().copied().filter(lends).collect();
+        if hosts.is_empty() {
+            return Vec::new();
+        }
+        let uses = |s: &Symbol| StreamUse { first: s.firsts.clone(), last: s.touches.clone() };
+        let host = |i: &usize| Host {
+            capacity: self.given(symbols[*i].io),
+            room: symbols[*i].bytes,
+            uses: uses(&symbols[*i]),
+        };
+        let guest = |(u, block): (&Unit, Block)| {
+            let s = &symbols[u.members[0].0];
+            let movable = u.members.len() == 1 && s.pool.is_none() && s.batch.is_none() && s.reuse;
+            Guest { block, touched: s.touched, uses: uses(s), movable }
+        };
+        let guests: Vec<Guest> = units.iter().zip(self.blocks(units, symbols)).map(guest).collect();
+        let ordered = |a: u32, b: u32| self.order.ordered_at(a as usize, b as usize);
+        let at = invite(&guests, &hosts.iter().map(host).collect::<Vec<_>>(), &ordered);
+        let lent = units.iter().zip(&at).filter_map(|(u, a)| a.map(|(h, inside)| (u.members[0].0, hosts[h], inside)));
+        let lent = lent.collect();
+        let mut stays = at.iter().map(Option::is_none);
+        units.retain(|_| stays.next().unwrap_or(true));
+        lent
+    }
+
+    /// Bytes that the caller gives for an input or output.
+    fn given(&self, io: Option<Io>) -> u64 {
+        let g = self.model.root();
+        let desc = match io {
+            Some(Io::Input(k)) => {
+                let index = |n: &&ge_ir::Node| n.attrs().int("index").unwrap_or(0) == i64::from(k);
+                g.data_nodes().into_iter().find(index).and_then(|n| n.outputs().first())
+            }
+            Some(Io::Output(k)) => g.net_output().and_then(|o| g.desc(o.input(k as usize)?)),
+            None => None,
+        };
+        desc.and_then(|d| d.data_bytes()).unwrap_or(0)
+    }
+
+    /// Outputs that lie in an input's memory: they are written when everybody has read the input.
+    fn pairs(&self, places: &mut Places, plan: &mut MemoryPlan) -> Result<()> {
+        let g = self.model.root();
+        for (input, output) in self.io.pairs() {
+            let of = |s: &Symbol| s.io == Some(Io::Input(input));
+            let Some(host) = self.symbols.list.iter().position(of) else { continue };
+            let value = g.net_output().and_then(|o| o.input(output as usize)).filter(|v| !v.is_absent());
+            let place = value
+                .and_then(|v| self.symbols.outputs[NodeKey::new(0, v.node)].get(v.output as usize).map(|p| p.symbol));
+            let Some(guest) = place else { continue };
+            let (from, to) = (&self.symbols.list[host], &self.symbols.list[guest]);
+            let over = |last: &u32| to.firsts.iter().all(|f| self.order.ordered_at(*last as usize, *f as usize));
+            if guest != host && (!from.touches.iter().all(over) || to.home != Home::Feature || to.bytes > from.bytes) {
+                return Err(CompileError::Option {
+                    message: format!(
+                        "output {output} cannot lie in input {input}: it may be written while others read the input"
+                    ),
+                    help: "take the pair out of `ge.exec.outputReuseInputMemIndexes`".into(),
+                });
+            }
+            let (memory, size) = (from.memory, to.bytes.min(from.bytes));
+            places.offsets[guest] = places.offsets[host];
+            let offset = places.offsets[host];
+            plan.zero_copy.push(ZeroCopyRange {
+                io: Io::Output(output),
+                memory,
+                offset,
+                size,
+                overwritten: false,
+                of_input: Some(input),
+            });
+        }
         Ok(())
     }
 

@@ -22,6 +22,8 @@ pub mod splitter;
 pub mod set_input_output_offset_pass;
 /// The last look at the offsets.
 pub mod check_offset;
+/// Values in the caller's memory.
+pub mod guests;
 /// Memory of a graph.
 pub mod graph_planner;
 

@@ -56,6 +56,10 @@ pub struct ZeroCopyRange {
     pub offset: u64,
     /// Bytes.
     pub size: u64,
+    /// An input that the plan may write over.
+    pub overwritten: bool,
+    /// For an output: the input whose memory it is.
+    pub of_input: Option<u32>,
 }
 
 /// One memory kind's figures.

@@ -4,8 +4,9 @@ use super::plan::{MemoryPlan, Slot, Space};
 use super::symbols::{Home, Place, Symbols};
 use crate::ids::NodeKey;
 
-/// Writes the slots of a plan; `offsets[s]` is the place of symbol `s` in its feature map.
-pub fn run(plan: &mut MemoryPlan, symbols: &Symbols, offsets: &[u64], line: &[NodeKey]) {
+/// Writes the slots of a plan; `offsets[s]` is the place of symbol `s` in its feature map, `guests[s]` whether that is memory of the
+/// caller.
+pub fn run(plan: &mut MemoryPlan, symbols: &Symbols, (offsets, guests): (&[u64], &[bool]), line: &[NodeKey]) {
     let slot = |p: &Place| {
         let s = &symbols.list[p.symbol];
         let (space, base) = match s.home {
@@ -13,7 +14,7 @@ pub fn run(plan: &mut MemoryPlan, symbols: &Symbols, offsets: &[u64], line: &[No
             Home::Weights(at) => (Space::Weights, at),
             Home::Variables(at) => (Space::Variables, at),
         };
-        let zero_copy = s.io.is_some() && s.home == Home::Feature;
+        let zero_copy = (s.io.is_some() || guests[p.symbol]) && s.home == Home::Feature;
         Slot { space, offset: base + p.inside, size: p.size, zero_copy, ref_input: p.ref_input }
     };
     for &key in line {

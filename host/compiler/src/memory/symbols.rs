@@ -4,6 +4,7 @@ use super::no_reuse::NoReuse;
 use super::plan::Io;
 use super::variables::Variables;
 use crate::error::{CompileError, Result};
+use crate::feature::io_reuse::IoReuse;
 use crate::feature::shared_memory::memory_type::memory_of;
 use crate::feature::shared_memory::rules::block_bytes;
 use crate::feature::shared_memory::{Clash, JoinKind, Names, Rules, Spot};
@@ -14,6 +15,7 @@ use crate::streams::ExecutionOrder;
 use ge_ir::{Model, Node, ValueRef};
 use ge_plugin_api::device::MemoryKind;
 use ge_plugin_api::engine::RunningParams;
+use std::collections::HashMap;
 
 /// What a symbol's bytes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +33,8 @@ pub enum Home {
 pub struct Symbol {
     /// Bytes, in whole blocks for a place that the plan gives.
     pub bytes: u64,
+    /// Bytes that somebody touches.
+    pub touched: u64,
     /// Memory type.
     pub memory: MemoryKind,
     /// Whose memory it is.
@@ -90,6 +94,8 @@ pub struct Sources<'a> {
     pub weights: &'a Weights,
     /// Who keeps its memory to itself.
     pub no_reuse: &'a NoReuse,
+    /// Inputs and outputs whose memory others share.
+    pub io: &'a IoReuse,
 }
 
 /// One name of the union.
@@ -291,6 +297,7 @@ impl Builder<'_> {
     /// Outputs that their engine can put in the memory of an input which nobody else reads (facts 2.10, `SupportInplace`).
     fn in_place(&mut self) {
         let model = self.s.model;
+        let mut borders = Borders::new(self);
         for &key in self.s.order.line() {
             let Some(n) = key.get(model) else { continue };
             let g = key.graph_of(model);
@@ -298,13 +305,20 @@ impl Builder<'_> {
                 let Some(v) = usize::try_from(*i).ok().and_then(|i| n.input(i)) else { continue };
                 let (a, b) = (self.output(key, v) as usize, self.first[key] as usize + k);
                 let whole = |x: &Name| !x.derived && !x.tight && x.home == Home::Feature && x.reuse;
-                let alone = g.users(v).len() == 1 && !g.get(v.node).is_none_or(|p| p.op().ends_with("Data"));
+                let alone = g.users(v).len() == 1
+                    && g.get(v.node).is_some_and(|p| !p.op().ends_with("Data") || (key.graph == 0 && p.op() == "Data"));
                 let fits = block_bytes(self.all[a].need) == block_bytes(self.all[b].need)
                     && self.all[a].memory == self.all[b].memory;
+                let (from, to) = (self.names.find(a as u32).0, self.names.find(b as u32).0);
                 let apart = !whole(&self.all[a]) || !whole(&self.all[b]) || !alone || !fits;
-                if apart || !self.names.disown(b as u32) || self.names.join(a as u32, b as u32, 0).is_err() {
+                if apart
+                    || !borders.may_join(self.s.io, from, to)
+                    || !self.names.disown(b as u32)
+                    || self.names.join(a as u32, b as u32, 0).is_err()
+                {
                     continue;
                 }
+                borders.join(from, to, self.names.find(a as u32).0);
                 self.all[b].derived = true;
                 self.all[b].ref_input = u32::try_from(*i).ok();
             }
@@ -331,6 +345,7 @@ impl Builder<'_> {
             let s = *of_root[root as usize].get_or_insert_with(|| {
                 list.push(Symbol {
                     bytes,
+                    touched: 0,
                     memory: MemoryKind::HBM,
                     home: Home::Feature,
                     io: None,
@@ -346,6 +361,7 @@ impl Builder<'_> {
             let symbol = &mut list[s];
             let at = order.position(name.key) as u32;
             symbol.reuse &= name.reuse;
+            symbol.touched = symbol.touched.max(inside.saturating_add(name.data));
             if let Some(kind) = name.memory {
                 if symbol.memory != kind && symbol.memory != MemoryKind::HBM {
                     return Err(mixed(n, symbol.memory, kind));
@@ -453,6 +469,50 @@ impl Builder<'_> {
             out.outputs[key] = mine;
         }
         out
+    }
+}
+
+/// Which classes are a graph input, and which are graph outputs.
+struct Borders {
+    of: HashMap<u32, (Option<u32>, Vec<u32>)>,
+}
+
+impl Borders {
+    fn new(b: &mut Builder<'_>) -> Borders {
+        let mut of: HashMap<u32, (Option<u32>, Vec<u32>)> = HashMap::new();
+        let g = b.s.model.root();
+        for d in g.nodes().filter(|n| matches!(n.op(), "Data" | "RefData" | "AippData")) {
+            let root = b.names.find(b.first[NodeKey::new(0, d.id())]).0;
+            of.entry(root).or_default().0 = d.attrs().int("index").and_then(|i| u32::try_from(i).ok()).or(Some(0));
+        }
+        for (out, (k, v)) in g.net_output().into_iter().flat_map(|o| o.inputs().iter().enumerate().map(move |e| (o, e)))
+        {
+            if !v.is_absent() {
+                let root = b.names.find(b.output(NodeKey::new(0, out.id()), *v)).0;
+                of.entry(root).or_default().1.push(k as u32);
+            }
+        }
+        Borders { of }
+    }
+    /// Whether a class may be written over by another: an input only where the caller gives its memory away, and never so that an
+    /// output of the model comes to lie in an input that is not its own.
+    fn may_join(&self, io: &IoReuse, from: u32, to: u32) -> bool {
+        let none = (None, Vec::new());
+        let (a, b) = (self.of.get(&from).unwrap_or(&none), self.of.get(&to).unwrap_or(&none));
+        let outputs: Vec<u32> = a.1.iter().chain(&b.1).copied().collect();
+        match (a.0.or(b.0), outputs.as_slice()) {
+            (None, _) => true,
+            (Some(i), []) => b.0.is_none() && io.frees(i),
+            (Some(i), [k]) => b.0.is_none() && io.output_of(i) == Some(*k),
+            _ => false,
+        }
+    }
+    fn join(&mut self, from: u32, to: u32, root: u32) {
+        let (a, b) = (self.of.remove(&from).unwrap_or_default(), self.of.remove(&to).unwrap_or_default());
+        let both: Vec<u32> = a.1.into_iter().chain(b.1).collect();
+        if a.0.or(b.0).is_some() || !both.is_empty() {
+            self.of.insert(root, (a.0.or(b.0), both));
+        }
     }
 }
 

@@ -110,7 +110,15 @@ pub fn assemble(root: &GeRootModel, time_ns: &dyn Fn(NodeKey) -> u64) -> Compile
                     Io::Input(k) => (false, k),
                     Io::Output(k) => (true, k),
                 };
-                ZeroCopyInfo { output, index, memory: z.memory.code(), offset: z.offset, size: z.size }
+                ZeroCopyInfo {
+                    output,
+                    index,
+                    memory: z.memory.code(),
+                    offset: z.offset,
+                    size: z.size,
+                    overwritten: z.overwritten,
+                    of_input: z.of_input,
+                }
             })
             .collect(),
         weights: root.weights.bytes,

@@ -312,6 +312,7 @@ impl Run {
         for (gi, g) in m.graphs.iter().enumerate() {
             let mut blocks = Blocks::gather(gi, &g.nodes);
             blocks.apart(&g.nodes)?;
+            let lent = if gi == 0 { Lent::of(m) } else { Lent::default() };
             blocks.list.sort_by_key(|b| b.first);
             let mut held: BTreeMap<(u8, u64), (u64, usize)> = BTreeMap::new();
             for b in 0..blocks.list.len() {
@@ -330,7 +331,7 @@ impl Run {
                     start.into_iter().chain(held.range((memory, from + 1)..(memory, to)).map(|(k, _)| *k)).collect();
                 for key in keys {
                     let Some((end, old)) = held.remove(&key) else { continue };
-                    if let Some(fault) = self.unordered(m, gi, &blocks.list[old], block, key.1.max(from)) {
+                    if let Some(fault) = self.unordered(m, (gi, &lent), &blocks.list[old], block, key.1.max(from)) {
                         return Err(fault);
                     }
                     if key.1 < from {
@@ -347,7 +348,14 @@ impl Run {
     }
 
     /// A fault if not every use of `old` is over before `new` is first touched.
-    fn unordered(&self, m: &CompiledModel, gi: usize, old: &Block, new: &Block, offset: u64) -> Option<PlanFault> {
+    fn unordered(
+        &self,
+        m: &CompiledModel,
+        (gi, lent): (usize, &Lent),
+        old: &Block,
+        new: &Block,
+        offset: u64,
+    ) -> Option<PlanFault> {
         let stands = &self.stands[gi];
         // One of several gears runs at a time.
         if let (Some(a), Some(b)) = (&old.gear, &new.gear) {
@@ -358,7 +366,7 @@ impl Run {
         let mut firsts = new.firsts.iter().filter_map(|f| stands[*f as usize].first()).peekable();
         // What is there without a task is there from the start: nothing may have lain under it.
         let ok = firsts.peek().is_some()
-            && !old.kept
+            && lent.allows(old, new)
             && firsts.all(|f| old.users.iter().flat_map(|u| &stands[*u as usize]).all(|s| f.start[s.stream] > s.last));
         if ok {
             return None;
@@ -392,6 +400,38 @@ impl<'a, I: Iterator<Item = &'a ge_model::TaskInfo>> Work for I {
     }
 }
 
+/// What the caller lends, from the model's options alone.
+#[derive(Default)]
+struct Lent {
+    inputs: Vec<u32>,
+    outputs: Vec<u32>,
+    pairs: Vec<(u32, u32)>,
+}
+
+impl Lent {
+    fn of(m: &CompiledModel) -> Lent {
+        let text = |name: &str| m.options.get(name).map_or("", String::as_str);
+        let list = |t: &str| t.split(',').filter_map(|i| i.trim().parse().ok()).collect();
+        let pair =
+            |p: &str| p.split_once(',').and_then(|(a, b)| Some((a.trim().parse().ok()?, b.trim().parse().ok()?)));
+        Lent {
+            inputs: list(text("ge.exec.inputReuseMemIndexes")),
+            outputs: list(text("ge.exec.outputReuseMemIndexes")),
+            pairs: text("ge.exec.outputReuseInputMemIndexes").split('|').filter_map(pair).collect(),
+        }
+    }
+    /// Whether `new` may lie where `old`, which is over, has lain: the caller's memory is for what it is for, unless it is lent.
+    fn allows(&self, old: &Block, new: &Block) -> bool {
+        let paired = |i: &u32| self.pairs.iter().any(|p| p.0 == *i);
+        let leaves = |i: &u32| match new.outputs.as_slice() {
+            [k] => self.pairs.contains(&(*i, *k)),
+            _ => self.inputs.contains(i) && !paired(i),
+        };
+        let follows = |k: &u32| self.outputs.contains(k) || old.inputs.iter().any(|i| self.pairs.contains(&(*i, *k)));
+        old.outputs.is_empty() && old.inputs.iter().all(leaves) && new.outputs.iter().all(follows)
+    }
+}
+
 /// One run of addresses and everybody who touches it.
 struct Block {
     memory: u8,
@@ -407,8 +447,10 @@ struct Block {
     own: Vec<(u64, u64, u32)>,
     /// The gear that it belongs to (`_batch_label`).
     gear: Option<String>,
-    /// It lives to the end: a model's input or output.
-    kept: bool,
+    /// Inputs of the model that lie in it.
+    inputs: Vec<u32>,
+    /// Outputs of the model that lie in it: it lives to the end.
+    outputs: Vec<u32>,
     /// The block that it has become a part of.
     part_of: Option<usize>,
 }
@@ -467,7 +509,8 @@ impl Blocks {
                     continue;
                 }
                 mine.push(Some(list.len()));
-                let kept = gi == 0 && s.zero_copy;
+                let input = (gi == 0 && matches!(n.op.as_str(), "Data" | "RefData" | "AippData"))
+                    .then(|| u32::try_from(n.attrs.int("index").unwrap_or(0)).unwrap_or(u32::MAX));
                 list.push(Block {
                     memory: s.memory,
                     offset: s.offset,
@@ -477,7 +520,8 @@ impl Blocks {
                     users: vec![i as u32],
                     own: vec![(s.offset, s.offset + tight(s, n.outputs.get(mine.len() - 1)), i as u32)],
                     gear: n.attrs.str("_batch_label").map(str::to_owned),
-                    kept,
+                    inputs: input.into_iter().collect(),
+                    outputs: Vec::new(),
                     part_of: None,
                 });
             }
@@ -492,7 +536,8 @@ impl Blocks {
                     users: vec![i as u32],
                     own: vec![(w.offset, w.offset + w.size, i as u32)],
                     gear: n.attrs.str("_batch_label").map(str::to_owned),
-                    kept: false,
+                    inputs: Vec::new(),
+                    outputs: Vec::new(),
                     part_of: None,
                 });
             }
@@ -501,6 +546,13 @@ impl Blocks {
                 if let Some(b) = of[v.node as usize].get(v.output as usize).copied().flatten() {
                     list[b].users.push(i as u32);
                 }
+            }
+        }
+        let outputs = nodes.iter().filter(|n| gi == 0 && n.op == "NetOutput").flat_map(|n| n.inputs.iter().enumerate());
+        for (k, v) in outputs {
+            let block = v.and_then(|v| of[v.node as usize].get(v.output as usize).copied().flatten());
+            if let Some(b) = block {
+                list[b].outputs.push(k as u32);
             }
         }
         join_no_task(nodes, &of, &mut list);
@@ -562,13 +614,15 @@ fn merge(list: &mut [Block], whole: usize, b: usize) {
     list[b].part_of = Some(whole);
     let users = std::mem::take(&mut list[b].users);
     let (firsts, own) = (std::mem::take(&mut list[b].firsts), std::mem::take(&mut list[b].own));
-    let (offset, end, kept, first) = (list[b].offset, list[b].offset + list[b].size, list[b].kept, list[b].first);
+    let (inputs, outputs) = (std::mem::take(&mut list[b].inputs), std::mem::take(&mut list[b].outputs));
+    let (offset, end, first) = (list[b].offset, list[b].offset + list[b].size, list[b].first);
     list[b].size = 0;
     let w = &mut list[whole];
     let start = w.offset.min(offset);
     w.size = (w.offset + w.size).max(end) - start;
     w.offset = start;
-    w.kept |= kept;
+    w.inputs.extend(inputs);
+    w.outputs.extend(outputs);
     w.first = w.first.min(first);
     w.users.extend(users);
     w.firsts.extend(firsts);

@@ -1,0 +1,118 @@
+//! Inputs and outputs whose memory others share (facts 2.4, 8.4), as three options of a graph say it.
+//!
+//! - `ge.exec.inputReuseMemIndexes`: the plan may write over these inputs once they are read;
+//! - `ge.exec.outputReuseMemIndexes`: the plan may use the memory of these outputs until they are written;
+//! - `ge.exec.outputReuseInputMemIndexes`: of each pair `in,out` the output lies where the input lies.
+use crate::error::{CompileError, Result};
+use crate::options::Options;
+use ge_ir::{Model, Node};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What the three options say of one model.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct IoReuse {
+    inputs: BTreeSet<u32>,
+    outputs: BTreeSet<u32>,
+    /// Output by input.
+    pairs: BTreeMap<u32, u32>,
+}
+
+const INPUTS: &str = "ge.exec.inputReuseMemIndexes";
+const OUTPUTS: &str = "ge.exec.outputReuseMemIndexes";
+const PAIRS: &str = "ge.exec.outputReuseInputMemIndexes";
+
+fn numbers(text: &str) -> BTreeSet<u32> {
+    text.split(',').filter_map(|s| s.trim().parse().ok()).collect()
+}
+
+fn refuse(option: &str, what: impl Into<String>, help: &str) -> CompileError {
+    CompileError::Option { message: format!("`{option}`: {}", what.into()), help: help.to_owned() }
+}
+
+impl IoReuse {
+    /// Reads the options and holds them against the model's inputs and outputs.
+    ///
+    /// # Errors
+    /// An index that the model does not have, an input that is written by the model itself, a pair that cannot be one.
+    pub fn new(model: &Model, options: &Options) -> Result<IoReuse> {
+        let mut out = IoReuse {
+            inputs: numbers(options.get(INPUTS)),
+            outputs: numbers(options.get(OUTPUTS)),
+            pairs: BTreeMap::new(),
+        };
+        let pairs = options.get(PAIRS);
+        if out.inputs.is_empty() && out.outputs.is_empty() && pairs.is_empty() {
+            return Ok(out);
+        }
+        let g = model.root();
+        let data: BTreeMap<u32, &Node> = g
+            .nodes()
+            .filter(|n| matches!(n.op(), "Data" | "RefData" | "AippData"))
+            .filter_map(|n| Some((u32::try_from(n.attrs().int("index").unwrap_or(0)).ok()?, n)))
+            .collect();
+        let given = g.net_output().map_or(0, |o| o.inputs().len() as u32);
+        let input = |option: &str, i: u32| match data.get(&i) {
+            None => Err(refuse(option, format!("there is no input {i}"), "indices count the model's inputs from 0")),
+            Some(n) if n.op() != "Data" => {
+                let what = format!("input {i} (`{}`) is a {}", n.name(), n.op());
+                Err(refuse(option, what, "only plain inputs give their memory away"))
+            }
+            Some(n) => Ok(*n),
+        };
+        let output = |option: &str, k: u32| {
+            let help = "indices count the model's outputs from 0";
+            if k < given { Ok(()) } else { Err(refuse(option, format!("there is no output {k}"), help)) }
+        };
+        for i in &out.inputs {
+            input(INPUTS, *i)?;
+        }
+        for k in &out.outputs {
+            output(OUTPUTS, *k)?;
+        }
+        for pair in pairs.split('|').filter(|p| !p.trim().is_empty()) {
+            let two = pair.split_once(',').and_then(|(i, k)| Some((i.trim().parse().ok()?, k.trim().parse().ok()?)));
+            let Some((i, k)) = two else { continue };
+            let n = input(PAIRS, i)?;
+            output(PAIRS, k)?;
+            if out.pairs.get(&i).is_some_and(|o| *o != k) || out.pairs.iter().any(|(a, o)| *o == k && *a != i) {
+                let help = "an input gives its memory to one output, an output lies in one input";
+                return Err(refuse(PAIRS, format!("input {i} or output {k} is in two pairs"), help));
+            }
+            let bytes = n.outputs().first().and_then(|d| d.data_bytes());
+            let value = g.net_output().and_then(|o| o.input(k as usize));
+            let asked = value.and_then(|v| g.desc(v)).and_then(|d| d.data_bytes());
+            if let (Some(a), Some(b)) = (bytes, asked) {
+                if a != b {
+                    let what = format!("input {i} has {a} bytes, output {k} has {b}");
+                    return Err(refuse(PAIRS, what, "the two have one address and one size"));
+                }
+            }
+            out.pairs.insert(i, k);
+        }
+        Ok(out)
+    }
+    /// Whether anything is shared.
+    pub fn is_empty(&self) -> bool {
+        self.inputs.is_empty() && self.outputs.is_empty() && self.pairs.is_empty()
+    }
+    /// Whether others may take an input's memory once it is read.
+    pub fn frees(&self, input: u32) -> bool {
+        self.inputs.contains(&input) && !self.pairs.contains_key(&input)
+    }
+    /// Whether others may use an output's memory until it is written.
+    pub fn lends(&self, output: u32) -> bool {
+        self.outputs.contains(&output) && self.input_of(output).is_none()
+    }
+    /// The output that lies in an input.
+    pub fn output_of(&self, input: u32) -> Option<u32> {
+        self.pairs.get(&input).copied()
+    }
+    /// The input in which an output lies.
+    pub fn input_of(&self, output: u32) -> Option<u32> {
+        self.pairs.iter().find(|(_, k)| **k == output).map(|(i, _)| *i)
+    }
+    /// Pairs of input and output, by input.
+    pub fn pairs(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        self.pairs.iter().map(|(i, k)| (*i, *k))
+    }
+}

@@ -1,0 +1,149 @@
+//! Memory of the caller that a plan may use: inputs that are written over, outputs that are used before they are written, outputs that
+//! lie in an input. The same numbers in less memory, no race, and every step beyond what is lent is seen.
+use ge::options::OptionMap;
+use ge::session::{Compiled, Model, Session, SessionOptions, import};
+use ge_compiler::model::plan_checker;
+use ge_compiler::stages::Silent;
+use ge_plugin_api::kernel::{HostTensor, TensorView};
+use ge_runtime::RunOptions;
+use ge_tests::root;
+use std::path::Path;
+
+fn session(schedule: &str) -> Session {
+    let pairs = [("check_races", "true"), ("schedule", schedule)];
+    let device_options = pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+    let plugins = Some(root().join("plugins.toml"));
+    Session::new(SessionOptions { plugins, device_options, ..SessionOptions::default() }).expect("our plugins load")
+}
+#[track_caller]
+fn compile(s: &Session, text: &str, set: &[(&str, &str)]) -> Compiled {
+    let graph = import::parse_text(Path::new("m.ge"), text.as_bytes()).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let mut options = OptionMap::default();
+    for (k, v) in set {
+        options.set(k, v, "a test").expect("a known option");
+    }
+    s.compile("m", graph, &options, &Silent).unwrap_or_else(|e| panic!("{e}\n{text}"))
+}
+fn load(s: &Session, c: &Compiled) -> Model {
+    s.load(c.model.clone()).expect("loads")
+}
+fn bytes(t: &[HostTensor]) -> Vec<Vec<u8>> {
+    t.iter().map(|t| t.bytes().to_vec()).collect()
+}
+/// Bytes that the device gives beside the caller's.
+fn arena(c: &Compiled) -> u64 {
+    c.model.memory.spaces.iter().map(|s| s.size - s.zero_copy).sum()
+}
+
+const INPUTS: &str = "ge.exec.inputReuseMemIndexes";
+const OUTPUTS: &str = "ge.exec.outputReuseMemIndexes";
+const PAIRS: &str = "ge.exec.outputReuseInputMemIndexes";
+
+const CHAIN: &str = "graph @main(%x: f32[64,64], %y: f32[64,64]) {
+  %a = MatMul(%x, %y) : f32[64,64]
+  %b = MatMul(%a, %y) : f32[64,64]
+  %c = MatMul(%b, %a) : f32[64,64]
+  %d = MatMul(%c, %b) : f32[64,64]
+  return %d
+}";
+/// Three branches, two of them on streams of their own.
+const BRANCHES: &str = "graph @main(%x: f32[64,64], %y: f32[64,64]) {
+  %a = MatMul(%x, %y) : f32[64,64]
+  %b = MatMul(%a, %x) : f32[64,64]
+  %c = MatMul(%a, %y) {_stream_label = \"one\"} : f32[64,64]
+  %d = MatMul(%c, %c) {_stream_label = \"one\"} : f32[64,64]
+  %e = MatMul(%a, %a) {_stream_label = \"two\"} : f32[64,64]
+  %f = MatMul(%b, %d) : f32[64,64]
+  %g = MatMul(%f, %e) : f32[64,64]
+  return %g
+}";
+
+#[test]
+fn lent_memory_gives_the_same_numbers_in_less_of_the_devices() {
+    for seed in 0..4 {
+        let s = session(&format!("random:{seed}"));
+        for text in [CHAIN, BRANCHES] {
+            let plain = compile(&s, text, &[]);
+            let want = bytes(&load(&s, &plain).run_random(seed).expect("runs"));
+            for set in [vec![(INPUTS, "0")], vec![(OUTPUTS, "0")], vec![(INPUTS, "0,1"), (OUTPUTS, "0")]] {
+                let lent = compile(&s, text, &set);
+                // Beside branches that live at once little begins after the last reader of an input.
+                let less = if text == CHAIN || set.len() > 1 { arena(&plain) - 1 } else { arena(&plain) };
+                assert!(arena(&lent) <= less, "{set:?}: {} of {}\n{text}", arena(&lent), arena(&plain));
+                let m = load(&s, &lent);
+                let inputs = m.random_inputs(seed).expect("inputs");
+                // Lent for reading alone: what is written over is copied, and may be given again.
+                for _ in 0..2 {
+                    assert_eq!(bytes(&m.run(&inputs).expect("runs")), want, "{set:?}\n{text}");
+                }
+                let given = m.run_owned(inputs, RunOptions::default()).expect("runs");
+                assert_eq!((bytes(&given.outputs), given.copied_inputs), (want.clone(), 0), "{set:?}\n{text}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_input_that_is_written_over_is_copied_for_a_caller_who_keeps_it() {
+    let s = session("fifo");
+    let c = compile(&s, CHAIN, &[(INPUTS, "0")]);
+    let m = load(&s, &c);
+    let inputs = m.random_inputs(5).expect("inputs");
+    let before = bytes(&inputs);
+    let views: Vec<TensorView<'_>> = inputs.iter().map(HostTensor::view).collect();
+    let run = m.run_views(&views, RunOptions::default()).expect("runs");
+    assert_eq!((run.copied_inputs, bytes(&inputs)), (1, before));
+}
+
+#[test]
+fn an_output_in_an_inputs_memory_has_the_same_numbers() {
+    let early = "graph @main(%x: f32[32,32], %y: f32[32,32]) {
+  %a = MatMul(%y, %y) : f32[32,32]
+  %b = MatMul(%x, %a) {_stream_label = \"side\"} : f32[32,32]
+  return %a, %b
+}";
+    let itself = "graph @main(%x: f32[32,32], %y: f32[32,32]) {
+  %a = MatMul(%x, %y) : f32[32,32]
+  return %x, %a
+}";
+    for seed in 0..4 {
+        let s = session(&format!("random:{seed}"));
+        for text in [CHAIN, BRANCHES, early, itself] {
+            let want = bytes(&load(&s, &compile(&s, text, &[])).run_random(seed).expect("runs"));
+            let paired = compile(&s, text, &[(PAIRS, "0,0")]);
+            let dir = tempfile::tempdir().expect("a folder");
+            let om = dir.path().join("m.om");
+            paired.write_om(&om).expect("written");
+            for m in [load(&s, &paired), s.load_om(&om).expect("loads")] {
+                let inputs = m.random_inputs(seed).expect("inputs");
+                assert_eq!(bytes(&m.run(&inputs).expect("runs")), want, "{text}");
+                let at = inputs[0].bytes().as_ptr();
+                let given = m.run_owned(inputs, RunOptions::default()).expect("runs");
+                assert_eq!(bytes(&given.outputs), want, "{text}");
+                assert_eq!(given.outputs[0].bytes().as_ptr(), at, "the output has the input's address");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_not_lent_is_not_used() {
+    let s = session("fifo");
+    for (set, option) in [((INPUTS, "0"), INPUTS), ((OUTPUTS, "0"), OUTPUTS)] {
+        let lent = compile(&s, CHAIN, &[set]);
+        plan_checker::check(&lent.model).expect("a plan that holds");
+        let mut broken = lent.model.clone();
+        broken.options.remove(option);
+        let found = plan_checker::check(&broken);
+        assert!(matches!(found, Err(plan_checker::PlanFault::Overlap { .. })), "{option}: {found:?}");
+    }
+    // A value in an input that is still read.
+    let lent = compile(&s, CHAIN, &[(INPUTS, "0,1")]);
+    let nodes = &lent.model.graphs[0].nodes;
+    let at = |name: &str| nodes.iter().position(|n| n.name == name).expect("a node");
+    let (a, y) = (at("a"), at("y"));
+    let mut broken = lent.model.clone();
+    broken.graphs[0].nodes[a].slots[0] = nodes[y].slots[0];
+    let found = plan_checker::check(&broken);
+    assert!(matches!(found, Err(plan_checker::PlanFault::Overlap { .. })), "{found:?}");
+}
