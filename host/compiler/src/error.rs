@@ -27,7 +27,7 @@ pub enum CompileError {
         /// Why.
         source: ge_ir::EditError,
     },
-    /// An option does not fit the model.
+    /// An option, or what the model asks for by attributes, does not fit the model or its limits.
     #[error("{message}")]
     Option {
         /// What is wrong.
@@ -59,6 +59,14 @@ impl CompileError {
     pub fn internal(stage: &'static str, message: impl Into<String>) -> CompileError {
         CompileError::Internal { stage, message: message.into() }
     }
+    /// Whether it is a fault of ours or of a plugin, not of the model or its options.
+    pub fn is_a_fault(&self) -> bool {
+        match self {
+            CompileError::Internal { .. } | CompileError::Patch { .. } => true,
+            CompileError::Plugin(e) => matches!(e.kind, ErrorKind::PLUGIN | ErrorKind::PANIC | ErrorKind::INTERNAL),
+            _ => false,
+        }
+    }
     /// As the border's error: kind (hence exit code) and diagnostics.
     pub fn into_error(self) -> Error {
         let text = self.to_string();
@@ -70,7 +78,7 @@ impl CompileError {
                 .help("enable the plugin that brings the operator in plugins.toml (`ge plugin list` shows what is loaded)")
                 .of(ErrorKind::UNSUPPORTED),
             CompileError::Patch { .. } => Diagnostic::error(text).code("GE-E0521").of(ErrorKind::PLUGIN),
-            CompileError::Option { help, .. } => Diagnostic::error(text).code("GE-E0301").help(help).of(ErrorKind::USAGE),
+            CompileError::Option { help, .. } => Diagnostic::error(text).code("GE-E0318").help(help).of(ErrorKind::USAGE),
             CompileError::Internal { .. } => Diagnostic::error(text).code("GE-E0900").help("this is a bug of ge: please report it with the bundle").of(ErrorKind::INTERNAL),
             CompileError::Cancelled => Error::cancelled(),
         }

@@ -9,7 +9,8 @@ use crate::memory::graph_planner;
 use crate::model::{GeRootModel, weights};
 use crate::options::Options;
 use crate::partition::Round;
-use crate::pass::{PassManager, Records};
+use crate::pass::blame::guarded;
+use crate::pass::{Blame, Blamed, PassManager, Records};
 use crate::place::{EnginePlacer, Placement};
 use crate::tasks::TaskGenerator;
 use crate::toolbox::Toolbox;
@@ -48,9 +49,9 @@ pub trait Observer: Sync {
     fn done<'m>(&self, name: &'static str, part: &'static str, graph: &dyn Fn() -> Cow<'m, Model>, micros: u64) {
         let _ = (name, part, graph, micros);
     }
-    /// A stage has failed on this graph: what its failing pass was given.
-    fn failed(&self, name: &'static str, graph: &Model) {
-        let _ = (name, graph);
+    /// A stage has failed on this graph, in a pass of it if one is known: what the failing pass was given.
+    fn failed(&self, name: &'static str, pass: Option<&Blamed>, graph: &Model) {
+        let _ = (name, pass, graph);
     }
     /// Whether a model that was built before will do: false where what the stages leave is to be seen.
     fn cached(&self) -> bool {
@@ -83,9 +84,9 @@ pub fn compile(
     observer: &dyn Observer,
 ) -> Result<Outcome> {
     let mut records = Records::default();
-    let run = Run { observer, start: Instant::now() };
+    let run = Run { observer, start: Instant::now(), blame: Blame::default() };
     let stop = Step::of(options)?;
-    let mut passes = PassManager::new(toolbox, options)?;
+    let mut passes = PassManager::new(toolbox, options)?.blaming(&run.blame);
     let is_view = |n: &ge_ir::Node| toolbox.op_flags(n.op_key()) & ge_plugin_api::ops::flags::VIEW != 0;
     let resume = tuning::take(&mut model, &mut records)?;
     let mut set: Vec<(String, String)> = Vec::new();
@@ -336,6 +337,7 @@ fn note_refusals(placement: &Placement, model: &Model, records: &mut Records) {
 struct Run<'o> {
     observer: &'o dyn Observer,
     start: Instant,
+    blame: Blame,
 }
 
 impl Run<'_> {
@@ -345,9 +347,9 @@ impl Run<'_> {
         }
         let before = self.start.elapsed();
         self.observer.stage(name, model.node_count());
-        let out = f(model);
-        if matches!(out, Err(CompileError::Internal { .. })) {
-            self.observer.failed(name, model);
+        let out = guarded(name, model, f);
+        if out.as_ref().is_err_and(CompileError::is_a_fault) {
+            self.observer.failed(name, self.blame.get().as_ref(), model);
         }
         self.observer.done(name, "", &|| Cow::Borrowed(model), (self.start.elapsed() - before).as_micros() as u64);
         out

@@ -1,7 +1,7 @@
 //! The compiled model as plain data.
 use bytes::Bytes;
 use ge_plugin_api::device::SocSpec;
-use ge_plugin_api::types::{AttrMap, TensorDesc};
+use ge_plugin_api::types::{AttrMap, AttrValue, ConstTensor, TensorDesc};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -354,6 +354,15 @@ pub struct KernelInfo {
 }
 
 impl CompiledModel {
+    /// Inputs whose values were given when the model was compiled: number and value.
+    pub fn fixed_inputs(&self) -> Vec<(usize, &ConstTensor)> {
+        let data = self.graphs.first().into_iter().flat_map(|g| &g.nodes).filter(|n| n.op == "Data");
+        data.filter_map(|n| {
+            let AttrValue::Tensor(value) = n.attrs.get("_fixed_value")? else { return None };
+            Some((usize::try_from(n.attrs.int("index")?).ok()?, value))
+        })
+        .collect()
+    }
     /// A node by graph and position.
     pub fn node(&self, graph: u32, node: u32) -> Option<&NodeInfo> {
         self.graphs.get(graph as usize)?.nodes.get(node as usize)

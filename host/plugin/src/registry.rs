@@ -53,6 +53,8 @@ pub struct PluginRecord {
     pub build_id: String,
     /// Whether a failure is a warning.
     pub optional: bool,
+    /// Options of the entry, as TOML writes their values.
+    pub options: std::collections::BTreeMap<String, String>,
     /// Where the entry stands in `plugins.toml`.
     pub at: At,
     /// What became of it.

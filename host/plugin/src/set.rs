@@ -217,6 +217,7 @@ impl<'a> Set<'a> {
                 path: entry.path.clone().unwrap_or_else(|| PathBuf::from(format!("libge_{}.so", entry.name))),
                 build_id: String::new(),
                 optional: entry.optional,
+                options: entry.options.iter().map(|(k, v, _)| (k.clone(), v.to_string())).collect(),
                 at: entry.at,
                 status: if entry.enabled { Status::Ready } else { Status::Disabled },
             },

@@ -156,6 +156,20 @@ impl LoadedModel {
                 });
             }
         }
+        for (k, value) in &self.fixed {
+            let same = |i: &TensorView<'_>| value.bytes().is_some_and(|b| *b == *i.bytes);
+            if inputs.get(*k).is_some_and(|i| !same(i)) {
+                let whole = value.to_i64(4).map(|v| format!("{v:?}"));
+                let shown = whole.or_else(|| value.to_f64(4).map(|v| format!("{v:?}"))).unwrap_or_default();
+                return Err(RuntimeError::Input {
+                    name: want[*k].name.clone(),
+                    found: "another value".into(),
+                    expected: format!("the value that the model was compiled for, {shown}")
+                        .trim_end_matches(", ")
+                        .to_owned(),
+                });
+            }
+        }
         Ok(())
     }
 

@@ -51,6 +51,8 @@ pub struct LoadedModel {
     /// Feature maps that no run uses at the moment.
     pub(crate) idle: Mutex<Vec<Vec<Base>>>,
     pub(crate) captures: Captures,
+    /// Inputs that have one legal value: number and bytes.
+    pub(crate) fixed: Vec<(usize, ge_plugin_api::types::ConstTensor)>,
     owned: Vec<u64>,
     registered: Vec<u64>,
     /// Its streams of the pool; given back when it is unloaded.
@@ -75,6 +77,7 @@ impl LoadedModel {
             });
         }
         let mut places = Places::new(&compiled);
+        let fixed = compiled.fixed_inputs().into_iter().map(|(k, t)| (k, t.clone())).collect();
         let captures = if options.capture { Captures::new(&compiled, &mut places)? } else { Captures::default() };
         let mut per_stream = vec![0u32; compiled.streams.physical.len()];
         for (i, t) in compiled.tasks.iter().enumerate() {
@@ -128,6 +131,7 @@ impl LoadedModel {
             bases: Vec::new(),
             idle: Mutex::new(Vec::new()),
             captures,
+            fixed,
             owned: Vec::new(),
             registered: Vec::new(),
             pool,

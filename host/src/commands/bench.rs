@@ -1,5 +1,6 @@
 //! `ge bench MODEL_OR_OM`: latency, throughput, load and compile time, memory, time by node.
-use super::run::{Given, Target, gather, open};
+use super::inputs::{DeviceFlags, Given, gather};
+use super::run::{Target, open};
 use super::{CompileFlags, Global, print, print_json};
 use crate::session::{Model, Session};
 use crate::{Error, Result};
@@ -39,12 +40,8 @@ pub struct BenchArgs {
     /// Alternates with another model and gives the ratio of the medians
     #[arg(long, value_name = "OTHER")]
     compare: Option<PathBuf>,
-    /// Device, with its number
-    #[arg(long, value_name = "NAME[:ID]")]
-    device: Option<String>,
-    /// An option of the device
-    #[arg(long, value_name = "K=V")]
-    device_option: Vec<String>,
+    #[command(flatten)]
+    device: DeviceFlags,
 }
 
 /// A model that is ready to be measured.
@@ -66,8 +63,7 @@ impl Subject {
     fn new(global: &Global, a: &BenchArgs, path: &Path) -> Result<Subject> {
         let start = Instant::now();
         let given = a.inputs.as_deref().map(|dir| Given { dir: Some(dir), named: &[] });
-        let (device, device_option) = (a.device.as_deref(), a.device_option.as_slice());
-        let target = Target { model: path, flags: &a.flags, device, device_option, given };
+        let target = Target { model: path, flags: &a.flags, device: &a.device, given };
         let (session, compiled, made) = open(global, &target)?;
         let compile_ms = if made { ms(start.elapsed()) } else { 0.0 };
         let inputs = match &a.inputs {

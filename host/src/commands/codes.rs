@@ -128,7 +128,7 @@ pub const PAGES: &[Page] = &[
     ),
     p(
         "GE-E0301",
-        "an option is written wrongly or does not fit the others",
+        "an option is written wrongly",
         "`--set` takes NAME=VALUE.",
         "--set ge.oo.level O1\n  right: --set ge.oo.level=O1",
     ),
@@ -229,6 +229,12 @@ pub const PAGES: &[Page] = &[
         "ge bench model.om --per-node --json > profile.json\n  right: ge compile model.onnx -o model.om --set ge.x.stream_mode=parallel:4 --set ge.x.stream_profile=profile.json",
     ),
     p(
+        "GE-E0318",
+        "an option or an attribute does not fit the model",
+        "What an option, or an attribute of a graph or node, asks for cannot be had of this model: a pass that cannot be switched, a limit that is passed, memory of a type that no device has. The message says which, the help what fits.",
+        "--set ge.optimizationSwitch=NetOutputPass:off\n  `ge opt --list` shows which passes can be switched",
+    ),
+    p(
         "GE-E0330",
         "no graph, or already one, of that number",
         "A `GraphManager` knows each graph by the number that it was added under.",
@@ -257,6 +263,12 @@ pub const PAGES: &[Page] = &[
         "a control-flow node cannot run on the device",
         "An If, Case or While has a form that labels on the device cannot express; the message says which part.",
         "a While whose condition is no single value",
+    ),
+    p(
+        "GE-E0351",
+        "a branch cannot be computed with these shapes",
+        "A branch of an If or Case has a node whose inputs do not fit it, while other branches are sound: models often hold a branch for each of several sizes, of which a run takes the one that suits. Which branch is taken must then be known when the model is compiled.",
+        "ge compile voice.onnx -o voice.om --input-shape \"input:1,576\" --input sr=rate.npy\n  the branch of the other rate is left out; the OM runs with this rate alone",
     ),
     p(
         "GE-E0400",

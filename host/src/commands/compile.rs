@@ -1,5 +1,5 @@
 //! `ge compile MODEL -o OUT.om`: compiles, writes the OM, says what became of the model.
-use super::run::Given;
+use super::inputs::Given;
 use super::specialise::{self, Input};
 use super::{CompileFlags, Global, print_json, say, say_warnings};
 use crate::render::Progress;
@@ -26,6 +26,9 @@ pub struct CompileArgs {
     output: Option<PathBuf>,
     #[command(flatten)]
     flags: CompileFlags,
+    /// The model is compiled for this value of an input, which is then a constant
+    #[arg(long, value_name = "NAME=FILE.npy")]
+    input: Vec<String>,
     /// Fail if a node with a task falls back to an AI CPU engine; with names: only for these operators
     #[arg(long, value_name = "OP,…", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     fail_on_fallback: Option<String>,
@@ -94,6 +97,8 @@ struct Wishes<'a> {
     online: bool,
     /// Inputs that settle what the model leaves open.
     given: Option<&'a Given<'a>>,
+    /// Inputs that are constants.
+    fixed: &'a [String],
 }
 
 fn compile_with(global: &Global, model: &Path, a: &CompileArgs) -> Result<(Session, Compiled)> {
@@ -102,6 +107,7 @@ fn compile_with(global: &Global, model: &Path, a: &CompileArgs) -> Result<(Sessi
         dump_dir: a.dump_dir.clone(),
         bundle: a.bundle.as_deref(),
         no_weights: a.no_weights,
+        fixed: &a.input,
         ..Wishes::default()
     };
     compile_as(global, model, &a.flags, &wishes)
@@ -135,6 +141,19 @@ fn import_model(session: &Session, model: &Path, flags: &CompileFlags) -> Result
     }
 }
 
+/// Makes constants of the inputs that `--input` gives.
+fn fix(graph: &mut ge_ir::Model, named: &[String]) -> Result<()> {
+    let inputs = specialise::inputs(graph);
+    let list: Vec<(&str, _)> = inputs.iter().map(|i| (i.0.as_str(), i.2)).collect();
+    let values = Given { dir: None, named }.some(&list)?;
+    for (i, t) in inputs.iter().zip(values) {
+        if let Some(t) = t {
+            import::fix_input(graph, i.1, &t)?;
+        }
+    }
+    Ok(())
+}
+
 fn compile_as(global: &Global, model: &Path, flags: &CompileFlags, wishes: &Wishes<'_>) -> Result<(Session, Compiled)> {
     let stages = dump::stages(wishes.dump)?;
     let options = flags.gather()?;
@@ -151,7 +170,12 @@ fn compile_as(global: &Global, model: &Path, flags: &CompileFlags, wishes: &Wish
     say_warnings(global, session.registry());
     let progress = Progress::new(global.progress, global.quiet, ge_compiler::stages::STAGES.len());
     progress.stage("import", 0);
-    let graph = import_model(&session, model, flags)?;
+    let import = || -> Result<ge_ir::Model> {
+        let mut graph = import_model(&session, model, flags)?;
+        fix(&mut graph, wishes.fixed)?;
+        Ok(graph)
+    };
+    let graph = import()?;
     let name = model.file_stem().map_or_else(|| "main".to_owned(), |s| s.to_string_lossy().into_owned());
     let weights = if wishes.no_weights { Weights::Zeroed } else { Weights::Kept };
     if let Some(path) = wishes.bundle {
@@ -171,16 +195,18 @@ fn compile_as(global: &Global, model: &Path, flags: &CompileFlags, wishes: &Wish
             _ => session.compile(&name, graph, &options, &dumps),
         }
     };
-    let compiled = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run))
-        .unwrap_or_else(|_| Err(crate::Error::new(ErrorKind::INTERNAL, "ge has failed in a way it should not")));
+    let compiled = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).unwrap_or_else(|payload| {
+        let what = ge_plugin_api::abi::guard::panic_error("ge", payload);
+        let text = format!("ge has failed in a way it should not: {}", what.message());
+        Err(crate::Error::new(ErrorKind::INTERNAL, text))
+    });
     progress.finish();
     let failed = dumps.take_failed();
     dumps.finish()?;
     let compiled = match compiled {
         Err(e) if e.kind == ErrorKind::INTERNAL || wishes.bundle.is_some() => {
-            let again = || import_model(&session, model, flags);
             let of = Failure { name: &name, failed, options: &options, weights, path: wishes.bundle };
-            return Err(of.bundled(e, &session, &again));
+            return Err(of.bundled(e, &session, &import));
         }
         other => other?,
     };

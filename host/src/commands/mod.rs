@@ -1,5 +1,6 @@
 //! The commands: parse, call the library, render. One file a command.
 mod compile;
+mod inputs;
 mod run;
 mod inspect;
 mod opt;
@@ -154,6 +155,8 @@ fn parse_opt(line: &str) -> std::result::Result<opt::OptArgs, String> {
 
 /// Runs the command line; the exit code.
 pub fn main(args: Vec<OsString>) -> u8 {
+    // What a panic says is kept for the error that it becomes; nothing is printed beside it.
+    ge_plugin_api::abi::guard::install_panic_hook();
     let cli = match Cli::try_parse_from(args) {
         Ok(c) => c,
         Err(e) => {
@@ -180,8 +183,10 @@ pub fn main(args: Vec<OsString>) -> u8 {
     match result {
         Ok(Ok(code)) => code,
         Ok(Err(e)) => report(&cli.global, &e, colour),
-        Err(_) => {
-            let e = Error::new(ErrorKind::INTERNAL, "ge has failed in a way it should not");
+        Err(payload) => {
+            let what = ge_plugin_api::abi::guard::panic_error("ge", payload);
+            let e =
+                Error::new(ErrorKind::INTERNAL, format!("ge has failed in a way it should not: {}", what.message()));
             report(&cli.global, &e, colour)
         }
     }

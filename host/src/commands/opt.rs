@@ -173,6 +173,7 @@ fn repro(global: &Global, a: &OptArgs, path: &Path) -> Result<u8> {
     }
     if !b.error.is_empty() {
         say(global, &format!("the bundle's error: {}", b.error.trim_end()));
+        say(global, &b.what());
     }
     b.run(&session, &options)?;
     say(global, if b.error.is_empty() { "the bundle compiles" } else { "it does not fail here" });

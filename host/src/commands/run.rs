@@ -1,15 +1,14 @@
 //! `ge run MODEL_OR_OM`: loads, runs, writes and compares outputs.
+use super::inputs::{DeviceFlags, Given, InputFlags, rank_dir, read_npy};
 use super::{CompileFlags, Global, print, print_json, say, tensors};
 use crate::render::timeline::{self, Lane};
 use crate::session::import::{self, FileKind};
-use crate::session::model::random_inputs;
 use crate::session::{Session, SessionOptions, read_om};
 use crate::{Diagnostic, Error, ErrorKind, Result};
 use clap::Args;
 use ge_model::CompiledModel;
 use ge_plugin::Want;
 use ge_plugin_api::kernel::{HostTensor, TensorView};
-use ge_plugin_api::types::DType;
 use ge_runtime::{LoadOptions, RunOptions, RunOutcome};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -21,15 +20,8 @@ pub struct RunArgs {
     model: PathBuf,
     #[command(flatten)]
     flags: CompileFlags,
-    /// Folder with input_0.npy, input_1.npy … in graph-input order
-    #[arg(long, value_name = "DIR")]
-    inputs: Option<PathBuf>,
-    /// One input by name
-    #[arg(long, value_name = "NAME=FILE.npy")]
-    input: Vec<String>,
-    /// Random inputs of a seed
-    #[arg(long, value_name = "SEED", conflicts_with_all = ["inputs", "input"])]
-    random: Option<u64>,
+    #[command(flatten)]
+    inputs: InputFlags,
     /// Folder for output_0.npy …
     #[arg(long, value_name = "DIR")]
     outputs: Option<PathBuf>,
@@ -45,12 +37,8 @@ pub struct RunArgs {
     /// Ranks in this process; inputs in DIR/rank<k>
     #[arg(long, value_name = "N", default_value_t = 1)]
     ranks: u32,
-    /// Device, with its number
-    #[arg(long, value_name = "NAME[:ID]")]
-    device: Option<String>,
-    /// An option of the device
-    #[arg(long, value_name = "K=V")]
-    device_option: Vec<String>,
+    #[command(flatten)]
+    device: DeviceFlags,
     /// Threads of the pool
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
@@ -71,15 +59,9 @@ pub fn run(global: &Global, a: &RunArgs) -> Result<u8> {
         ge_plugin::services::set_jobs(usize::from(n));
     }
     let ranks = a.ranks.max(1);
-    let given = Given { dir: a.inputs.as_deref(), named: &a.input };
-    let target = Target {
-        model: &a.model,
-        flags: &a.flags,
-        device: a.device.as_deref(),
-        device_option: &a.device_option,
-        // Ranks share one model, and may have other inputs each.
-        given: Some(given).filter(|g| ranks == 1 && g.any()),
-    };
+    // Ranks share one model, and may have other inputs each.
+    let given = a.inputs.given().filter(|_| ranks == 1);
+    let target = Target { model: &a.model, flags: &a.flags, device: &a.device, given };
     let (session, compiled, _) = open(global, &target)?;
     crate::session::fits_group(&compiled, ranks)?;
     let mut models = Vec::new();
@@ -98,7 +80,7 @@ pub fn run(global: &Global, a: &RunArgs) -> Result<u8> {
     }
     let loaded = start.elapsed();
     let inputs: Vec<Vec<HostTensor>> =
-        (0..ranks).map(|r| gather_inputs(a, &compiled, r, ranks)).collect::<Result<_>>()?;
+        (0..ranks).map(|r| a.inputs.tensors(&compiled, r, ranks)).collect::<Result<_>>()?;
     let start = Instant::now();
     let results: Vec<Result<RunOutcome>> = if ranks == 1 {
         vec![run_one(&models[0], &inputs[0], options)]
@@ -171,41 +153,15 @@ pub struct Target<'a> {
     pub model: &'a Path,
     /// Options of the compilation, for a model.
     pub flags: &'a CompileFlags,
-    /// Device as `NAME[:ID]`.
-    pub device: Option<&'a str>,
-    /// Options of the device as `NAME=VALUE`.
-    pub device_option: &'a [String],
+    /// The device, with its options.
+    pub device: &'a DeviceFlags,
     /// Inputs that a model is compiled for.
     pub given: Option<Given<'a>>,
 }
 
-/// Inputs as files.
-#[derive(Clone, Copy)]
-pub struct Given<'a> {
-    /// Folder with `input_0.npy` ….
-    pub dir: Option<&'a Path>,
-    /// `NAME=FILE.npy`, before those of the folder.
-    pub named: &'a [String],
-}
-
 /// A session, the compiled model, and whether it was compiled now: an OM is taken as it is, a model compiled on the spot.
 pub fn open(global: &Global, a: &Target<'_>) -> Result<(Session, CompiledModel, bool)> {
-    let device = match a.device {
-        None => None,
-        Some(d) => Some(match d.split_once(':') {
-            None => (d.to_owned(), 0),
-            Some((n, id)) => (
-                n.to_owned(),
-                id.parse().map_err(|_| Error::usage(format!("`--device {d}`: expected NAME or NAME:NUMBER")))?,
-            ),
-        }),
-    };
-    let mut device_options = Vec::new();
-    for o in a.device_option {
-        let (k, v) =
-            o.split_once('=').ok_or_else(|| Error::usage(format!("`--device-option {o}`: expected NAME=VALUE")))?;
-        device_options.push((k.to_owned(), v.to_owned()));
-    }
+    let (device, device_options) = a.device.parse()?;
     let is_om = import::kind_of(&import::map(a.model)?) == FileKind::Om;
     if !is_om {
         let (_, compiled) = super::compile::compile_to_run(global, a.model, a.flags, a.given.as_ref())?;
@@ -234,77 +190,6 @@ fn stops_nowhere(c: &crate::session::Compiled) -> Result<()> {
     match &c.stopped {
         None => Ok(()),
         Some(s) => Err(Error::usage(format!("`ge.buildMode=tuning` stopped at {}: there is no model to run", s.step))),
-    }
-}
-
-fn rank_dir(dir: &Path, rank: u32, ranks: u32) -> PathBuf {
-    if ranks == 1 { dir.to_path_buf() } else { dir.join(format!("rank{rank}")) }
-}
-
-fn read_npy(path: &Path, want: DType) -> Result<HostTensor> {
-    let shown = path.display().to_string();
-    let bytes = std::fs::read(path)
-        .map_err(|e| Diagnostic::error(format!("cannot read `{shown}`: {e}")).code("GE-E0305").of(ErrorKind::USAGE))?;
-    ge_runtime::npy::read(&bytes, want).map_err(|e| {
-        let kind = if e.damaged { ErrorKind::DAMAGED } else { ErrorKind::USAGE };
-        Diagnostic::error(format!("`{shown}`: {e}")).code("GE-E0405").at(shown.clone(), 0, 0).of(kind)
-    })
-}
-
-fn gather_inputs(a: &RunArgs, m: &CompiledModel, rank: u32, ranks: u32) -> Result<Vec<HostTensor>> {
-    if let Some(seed) = a.random {
-        return random_inputs(m, seed.wrapping_add(u64::from(rank)));
-    }
-    let dir = a.inputs.as_ref().map(|d| rank_dir(d, rank, ranks));
-    gather(m, dir.as_deref(), &a.input)
-}
-
-/// Inputs from a folder and from files by name.
-pub fn gather(m: &CompiledModel, dir: Option<&Path>, named: &[String]) -> Result<Vec<HostTensor>> {
-    let given = Given { dir, named };
-    if let Some(i) = m.inputs.iter().find(|i| !given.has(&i.name)) {
-        return Err(not_given(&i.name, &format!("{}{}", i.desc.dtype, i.desc.shape)));
-    }
-    given.read(&m.inputs.iter().map(|i| (i.name.as_str(), i.desc.dtype)).collect::<Vec<_>>())
-}
-
-fn not_given(name: &str, expected: &str) -> Error {
-    Diagnostic::error(format!("input `{name}` is not given"))
-        .code("GE-E0302")
-        .subject(name)
-        .found("nothing", expected)
-        .help("give a folder with `--inputs DIR`, the file with `--input NAME=FILE.npy`, or `--random SEED`")
-        .of(ErrorKind::USAGE)
-}
-
-impl Given<'_> {
-    /// Whether anything is given.
-    pub fn any(&self) -> bool {
-        self.dir.is_some() || !self.named.is_empty()
-    }
-
-    fn has(&self, name: &str) -> bool {
-        self.dir.is_some() || self.named.iter().any(|i| i.split_once('=').is_some_and(|(n, _)| n == name))
-    }
-
-    /// Reads inputs of these names and types, in order.
-    pub fn read(&self, inputs: &[(&str, DType)]) -> Result<Vec<HostTensor>> {
-        let mut by_name: Vec<(&str, &str)> = Vec::new();
-        for i in self.named {
-            let (n, f) =
-                i.split_once('=').ok_or_else(|| Error::usage(format!("`--input {i}`: expected NAME=FILE.npy")))?;
-            if !inputs.iter().any(|x| x.0 == n) {
-                return Err(crate::options::unknown_name("input", n, inputs.iter().map(|x| x.0)));
-            }
-            by_name.push((n, f));
-        }
-        let one = |(k, (name, dtype)): (usize, &(&str, DType))| match (by_name.iter().find(|n| n.0 == *name), self.dir)
-        {
-            (Some((_, f)), _) => read_npy(Path::new(f), *dtype),
-            (None, Some(dir)) => read_npy(&dir.join(format!("input_{k}.npy")), *dtype),
-            (None, None) => Err(not_given(name, dtype.name())),
-        };
-        inputs.iter().enumerate().map(one).collect()
     }
 }
 

@@ -2,12 +2,11 @@
 //! sizes hang on values (a Reshape to an input, the places of a NonZero), the values count as constants: first small tables of
 //! whole numbers, which shapes are made of, then all inputs, so that the folding engine computes what no static plan can hold.
 use super::{Global, say};
-use crate::session::{Compiled, Session};
+use crate::session::{Compiled, Session, import};
 use crate::{Error, Result};
-use ge_ir::{Model, NodeId, ValueRef};
+use ge_ir::{Model, NodeId};
 use ge_plugin_api::kernel::HostTensor;
-use ge_plugin_api::patch::Patch;
-use ge_plugin_api::types::{Blob, ConstTensor, DType};
+use ge_plugin_api::types::DType;
 
 /// Whole numbers up to this many bytes are taken for shapes.
 const SHAPE_BYTES: usize = 1024;
@@ -64,7 +63,7 @@ pub fn compile(
 
 /// Whether all that is wrong are sizes: not known, or of a branch that these inputs never take.
 fn open_sizes(e: &Error) -> bool {
-    let sizes = |code: &str| matches!(code, "GE-E0200" | "GE-E0301" | "GE-E0342" | "GE-E0350");
+    let sizes = |code: &str| matches!(code, "GE-E0318" | "GE-E0342" | "GE-E0350" | "GE-E0351");
     !e.diagnostics.is_empty() && e.diagnostics.iter().all(|d| sizes(d.code.as_str()))
 }
 
@@ -83,15 +82,11 @@ fn bind_shape(model: &mut Model, id: NodeId, t: &HostTensor) {
     }
 }
 
-/// Readers of an input read its value as a constant; the input stays, so that inputs keep their numbers.
+/// Gives an input's readers its value, where anything reads it.
 fn freeze(model: &mut Model, id: NodeId, t: &HostTensor) -> Result<bool> {
-    let Some(root) = model.graphs().first() else { return Ok(false) };
-    let Some(n) = root.get(id).filter(|n| !n.uses(0).is_empty()) else { return Ok(false) };
-    let blob = Blob::copy_of(t.bytes());
-    let Some(value) = ConstTensor::new(t.dtype, &t.dims, blob) else { return Ok(false) };
-    let mut p = Patch::starting_at(root.next_id());
-    let c = p.constant(&format!("{}__given", n.name()), value);
-    p.replace_uses(ValueRef::new(id, 0), c);
-    model.apply(0, p.into_edits().into()).map_err(|e| Error::internal(e.to_string()))?;
-    Ok(true)
+    let read = model.graphs().first().and_then(|g| g.get(id)).is_some_and(|n| !n.uses(0).is_empty());
+    if read {
+        import::fix_input(model, id, t)?;
+    }
+    Ok(read)
 }

@@ -2,7 +2,7 @@
 use crate::options::OptionMap;
 use crate::session::Session;
 use crate::{Diagnostic, Error, ErrorKind, Result};
-use ge_compiler::pass::Records;
+use ge_compiler::pass::{Blamed, PassManager, Records};
 use ge_compiler::stages::{STAGES, run_range};
 use ge_ir::{ConstData, ConstTensor, Model};
 use ge_plugin_api::types::Blob;
@@ -21,6 +21,15 @@ pub struct Bundle {
     pub model: String,
     /// The stage that failed on the graph; empty: the graph is as it was imported.
     pub stage: String,
+    /// The pass of it that failed, where one did.
+    #[serde(default)]
+    pub pass: String,
+    /// The node that the pass looked at, for a pass over nodes.
+    #[serde(default)]
+    pub node: String,
+    /// Whether `graph` is what `pass` alone, or `stage`, fails on; else it is as it was imported.
+    #[serde(default)]
+    pub alone: Alone,
     /// What was said, if something failed.
     pub error: String,
     /// Options that were given.
@@ -33,6 +42,19 @@ pub struct Bundle {
     pub weights: bool,
     /// The graph.
     pub graph: String,
+}
+
+/// What a bundle runs on its graph.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Alone {
+    /// The pass.
+    Pass,
+    /// The stage.
+    #[default]
+    Stage,
+    /// The whole compilation.
+    Whole,
 }
 
 /// Whether constants travel along.
@@ -51,7 +73,8 @@ impl Bundle {
     /// The graph cannot be printed.
     pub fn new(session: &Session, name: &str, graph: &Model, options: &OptionMap, weights: Weights) -> Result<Bundle> {
         let print = |m: &Model| {
-            ge_ir::text::to_string(m).map_err(|e| Error::failed(format!("the graph cannot be printed: {e}")))
+            // One file that holds all: no constant lies beside it.
+            ge_ir::text::to_string_whole(m).map_err(|e| Error::failed(format!("the graph cannot be printed: {e}")))
         };
         let graph = match weights {
             Weights::Kept => print(graph)?,
@@ -62,6 +85,9 @@ impl Bundle {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             model: name.to_owned(),
             stage: String::new(),
+            pass: String::new(),
+            node: String::new(),
+            alone: Alone::Whole,
             error: String::new(),
             options: options.given().clone(),
             soc: session.soc_name().map(str::to_owned),
@@ -97,13 +123,39 @@ impl Bundle {
         let there = std::env::temp_dir().join(name);
         self.write(&there).map(|()| there)
     }
-    /// Runs what it holds in a session: its stage on its graph, or the whole compilation.
+    /// What failed, and what is run again, in words.
+    pub fn what(&self) -> String {
+        let at = if self.node.is_empty() { String::new() } else { format!(" at `{}`", self.node) };
+        let failed = match (self.pass.as_str(), self.stage.as_str()) {
+            ("", "") => "what failed is not known".to_owned(),
+            ("", stage) => format!("what failed: stage {stage}"),
+            (pass, stage) => format!("what failed: pass {pass} of stage {stage}{at}"),
+        };
+        let run = match self.alone {
+            Alone::Pass => "the pass alone",
+            Alone::Stage if !self.stage.is_empty() => "the stage alone",
+            _ => "the whole compilation",
+        };
+        format!("{failed}; run again: {run}")
+    }
+    /// Runs what it holds in a session: its pass or its stage on its graph, or the whole compilation.
     ///
     /// # Errors
     /// What fails; a stage that cannot be run alone on a text.
     pub fn run(&self, session: &Session, options: &OptionMap) -> Result<()> {
         let model = super::import::parse_text(Path::new("bundle"), self.graph.as_bytes())?;
-        if self.stage.is_empty() {
+        if self.alone == Alone::Pass {
+            let toolbox = session.toolbox(options, false)?;
+            let (resolved, mut model) = (options.resolved(), model);
+            let passes = PassManager::new(&toolbox, &resolved).map_err(|e| e.into_error())?;
+            // A pass of a plugin that is not enabled here fails no more.
+            if !passes.knows(&self.pass) {
+                return Ok(());
+            }
+            let done = passes.again(&self.stage, &self.pass, &mut model, &mut Records::default());
+            return done.map_err(|e| e.into_error());
+        }
+        if self.stage.is_empty() || self.alone == Alone::Whole {
             return session.compile(&self.model, model, options, &super::Quiet).map(drop);
         }
         let place = |name: &str| STAGES.iter().position(|s| *s == name);
@@ -133,12 +185,22 @@ impl Bundle {
     }
 }
 
+/// Where a compilation failed.
+pub struct Failed {
+    /// The stage.
+    pub stage: &'static str,
+    /// The pass of it, where one did.
+    pub pass: Option<Blamed>,
+    /// The graph as the stage left it.
+    pub graph: Model,
+}
+
 /// A compilation that has failed.
 pub struct Failure<'a> {
     /// Name of the model.
     pub name: &'a str,
-    /// The stage that failed by a fault of ours, and its graph.
-    pub failed: Option<(&'static str, Model)>,
+    /// The stage that failed by a fault, and its graph.
+    pub failed: Option<Failed>,
     /// Options that were given.
     pub options: &'a OptionMap,
     /// Whether constants travel along.
@@ -148,13 +210,20 @@ pub struct Failure<'a> {
 }
 
 impl Failure<'_> {
-    /// The error with the bundle that reproduces it, which is written: of the stage that failed where that alone fails in the same
-    /// way, else of the whole compilation of what `again` imports.
+    /// The error with the bundle that reproduces it, which is written: of the pass that failed where that alone fails in the same
+    /// way, else of the stage, else of the whole compilation of what `again` imports. It names stage and pass in each case.
     pub fn bundled(self, mut e: Error, session: &Session, again: &dyn Fn() -> Result<Model>) -> Error {
         let said = e.to_string();
-        let of = |stage: &str, graph: &Model| -> Result<Bundle> {
+        let of = |alone: Alone, graph: &Model| -> Result<Bundle> {
             let mut b = Bundle::new(session, self.name, graph, self.options, self.weights)?;
-            stage.clone_into(&mut b.stage);
+            if let Some(f) = &self.failed {
+                f.stage.clone_into(&mut b.stage);
+                if let Some(p) = &f.pass {
+                    b.pass.clone_from(&p.pass);
+                    b.node = p.node.clone().unwrap_or_default();
+                }
+            }
+            b.alone = alone;
             b.error.clone_from(&said);
             Ok(b)
         };
@@ -164,8 +233,11 @@ impl Failure<'_> {
             matches!(out, Ok(Err(e)) if e.to_string() == said)
         };
         let make = || -> Result<PathBuf> {
-            let alone = self.failed.as_ref().and_then(|(s, g)| of(s, g).ok()).filter(same);
-            let b = alone.map_or_else(|| of("", &again()?), Ok)?;
+            let alone = self.failed.as_ref().and_then(|f| {
+                let pass = f.pass.as_ref().and_then(|_| of(Alone::Pass, &f.graph).ok()).filter(same);
+                pass.or_else(|| of(Alone::Stage, &f.graph).ok().filter(same))
+            });
+            let b = alone.map_or_else(|| of(Alone::Whole, &again()?), Ok)?;
             match self.path {
                 Some(p) => b.write(p).map(|()| p.to_path_buf()),
                 None => b.write_somewhere(),

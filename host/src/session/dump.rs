@@ -1,7 +1,12 @@
-//! `--dump STAGE,…`: the graph as text after stages, written when the stage ends (DESIGN 5, Dumps).
+//! `--dump STAGE,…`: the graph as text after stages, written when the stage ends (DESIGN 5, Dumps); constants over 1 KiB stand in
+//! `dump.weights` beside the texts.
+use super::bundle::Failed;
+use super::constants::Constants;
 use crate::render::Progress;
 use crate::{Diagnostic, Error, ErrorKind, Result};
+use ge_compiler::pass::Blamed;
 use ge_compiler::stages::{Observer, STAGES};
+use ge_ir::text::{PrintOptions, print};
 use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -12,7 +17,8 @@ pub struct Dumps<'a> {
     stages: Vec<String>,
     dir: PathBuf,
     state: Mutex<(usize, Option<Error>)>,
-    failed: Mutex<Option<(&'static str, ge_ir::Model)>>,
+    constants: Mutex<Constants>,
+    failed: Mutex<Option<Failed>>,
 }
 
 /// Checks the names of stages; `all` stands for every one.
@@ -40,7 +46,8 @@ impl<'a> Dumps<'a> {
                     .of(ErrorKind::FAILED)
             })?;
         }
-        Ok(Dumps { progress, stages, dir, state: Mutex::new((0, None)), failed: Mutex::default() })
+        let constants = Mutex::new(Constants::new(&dir, "dump.weights"));
+        Ok(Dumps { progress, stages, dir, state: Mutex::new((0, None)), constants, failed: Mutex::default() })
     }
     /// Writes the graph as it stands when a stage has ended.
     pub fn write<'m>(&self, stage: &str, part: &str, graph: &dyn Fn() -> Cow<'m, ge_ir::Model>) {
@@ -52,13 +59,18 @@ impl<'a> Dumps<'a> {
         }
         let part = if part.is_empty() { String::new() } else { format!("_{part}") };
         let path = self.dir.join(format!("{number:03}_{stage}{part}.ge"));
-        let written = ge_ir::text::to_string(&graph())
+        // Large constants lie beside the texts, in one file for all of them.
+        let mut constants = self.constants.lock().unwrap_or_else(|e| e.into_inner());
+        let mut text = Vec::new();
+        let mut options = PrintOptions { side_files: Some(&mut *constants), ..PrintOptions::default() };
+        let written = print(&graph(), &mut text, &mut options)
+            .and_then(|()| constants.publish())
             .map_err(|e| Error::failed(format!("the graph after `{stage}` cannot be printed: {e}")))
-            .and_then(|t| crate::commands::write_atomic(&path, t.as_bytes()));
+            .and_then(|()| crate::commands::write_atomic(&path, &text));
         state.1 = written.err();
     }
-    /// The stage that failed by a fault of ours, and its graph.
-    pub fn take_failed(&self) -> Option<(&'static str, ge_ir::Model)> {
+    /// The stage that failed by a fault, and its graph.
+    pub fn take_failed(&self) -> Option<Failed> {
         self.failed.lock().unwrap_or_else(|e| e.into_inner()).take()
     }
     /// The first dump that could not be written.
@@ -77,8 +89,9 @@ impl Observer for Dumps<'_> {
     fn done<'m>(&self, name: &'static str, part: &'static str, graph: &dyn Fn() -> Cow<'m, ge_ir::Model>, _: u64) {
         self.write(name, part, graph);
     }
-    fn failed(&self, name: &'static str, graph: &ge_ir::Model) {
-        *self.failed.lock().unwrap_or_else(|e| e.into_inner()) = Some((name, graph.clone()));
+    fn failed(&self, stage: &'static str, pass: Option<&Blamed>, graph: &ge_ir::Model) {
+        let failed = Failed { stage, pass: pass.cloned(), graph: graph.clone() };
+        *self.failed.lock().unwrap_or_else(|e| e.into_inner()) = Some(failed);
     }
     fn cached(&self) -> bool {
         self.stages.is_empty()

@@ -1,8 +1,11 @@
 //! Import: a model file by its content to a graph. Files are mapped and owned here; external data is found beside the model only.
 use crate::{Diagnostic, ErrorKind, Result};
+use ge_compiler::prepare::fixed_input_pass::FIXED;
 use ge_plugin::Registry;
 use ge_plugin_api::frontend::{FileRef, ImportOptions, InputShape, RelativeFiles};
-use ge_plugin_api::types::Blob;
+use ge_plugin_api::kernel::HostTensor;
+use ge_plugin_api::patch::Patch;
+use ge_plugin_api::types::{Blob, ConstTensor};
 use std::path::{Component, Path, PathBuf};
 
 /// What a model file is.
@@ -207,6 +210,18 @@ pub fn give_shapes(model: &mut ge_ir::Model, options: &ImportOptions) -> Result<
         d.shape = ge_ir::Shape::from_i64(&s.dims);
     }
     Ok(())
+}
+
+/// Compiles an input of the model for one value: its readers read a constant, a run with another value is refused.
+///
+/// # Errors
+/// The node is no input, or the tensor's bytes do not fit its type and sizes.
+pub fn fix_input(model: &mut ge_ir::Model, id: ge_ir::NodeId, t: &HostTensor) -> Result<()> {
+    let value = ConstTensor::new(t.dtype, &t.dims, Blob::copy_of(t.bytes()))
+        .ok_or_else(|| crate::Error::usage("the value of an input does not fit its own shape"))?;
+    let mut p = Patch::starting_at(model.root().next_id());
+    p.set_attr(id, FIXED, value);
+    model.apply(0, p.into_edits().into()).map(|_| ()).map_err(|e| crate::Error::usage(e.to_string()))
 }
 
 impl ge_ir::text::SideFiles for Beside {

@@ -1,6 +1,7 @@
 //! Sessions: plugins and devices of one configuration, models compiled and loaded with them.
 pub mod bundle;
 pub mod cache;
+mod constants;
 pub mod dump;
 pub mod external;
 pub mod import;

@@ -1,6 +1,7 @@
 //! A loaded model: `Send + Sync`, run from any number of threads.
 use crate::{Error, Result};
 use ge_plugin_api::kernel::{HostTensor, TensorView};
+use ge_plugin_api::types::ConstTensor;
 use ge_runtime::{LoadedModel, RunOptions, RunOutcome};
 
 /// A model on a device.
@@ -56,9 +57,14 @@ pub fn random_inputs(info: &ge_model::CompiledModel, seed: u64) -> Result<Vec<Ho
         state ^= state << 17;
         state
     };
+    let fixed = info.fixed_inputs();
     info.inputs
         .iter()
-        .map(|i| {
+        .enumerate()
+        .map(|(k, i)| {
+            if let Some((_, t)) = fixed.iter().find(|f| f.0 == k) {
+                return fixed_value(t);
+            }
             let dims =
                 i.desc.shape.sizes().ok_or_else(|| Error::usage(format!("input `{}` has no static shape", i.name)))?;
             let mut t = HostTensor::zeroed(i.desc.dtype, &dims)?;
@@ -66,6 +72,12 @@ pub fn random_inputs(info: &ge_model::CompiledModel, seed: u64) -> Result<Vec<Ho
             Ok(t)
         })
         .collect()
+}
+
+/// The value of an input that was given when the model was compiled.
+pub fn fixed_value(t: &ConstTensor) -> Result<HostTensor> {
+    let bytes = t.bytes().ok_or_else(|| Error::damaged("the value of an input has no bytes"))?;
+    HostTensor::from_bytes(t.dtype, &t.dims, &bytes)
 }
 
 fn fill(t: &mut HostTensor, next: &mut impl FnMut() -> u64) {

@@ -1,6 +1,6 @@
 //! Bundles: one file that holds a compilation, run again elsewhere.
 use ge::options::OptionMap;
-use ge::session::bundle::{Bundle, Failure, Weights};
+use ge::session::bundle::{Alone, Bundle, Failed, Failure, Weights};
 use ge::session::{Session, SessionOptions, import};
 use ge::{Error, ErrorKind};
 use ge_tests::{expect_code, fixtures, models, root, target};
@@ -25,14 +25,20 @@ fn an_internal_error_names_the_bundle_that_holds_the_model() {
     let graph = || import::parse_text(&text, &import::map(&text)?);
     let options = OptionMap::default();
     // A stage that does not fail alone is not what is kept.
-    let failed = Some(("place", graph().unwrap()));
+    let failed = Some(Failed { stage: "place", pass: None, graph: graph().unwrap() });
     let of = Failure { name: "m", failed, options: &options, weights: Weights::Kept, path: Some(&path) };
     let e = of.bundled(Error::new(ErrorKind::INTERNAL, "two and two are five"), &session, &graph);
     assert_eq!((e.kind, ge::render::exit_code(e.kind)), (ErrorKind::INTERNAL, 70));
     let help = e.diagnostics[0].help.to_string();
     assert!(help.contains("bug of ge") && help.contains(&format!("--repro {}", path.display())), "{help}");
     let b = Bundle::read(&path).unwrap();
-    assert!(b.stage.is_empty() && b.error.contains("two and two are five") && b.graph.contains("Relu"), "{b:?}");
+    assert!(
+        b.alone == Alone::Whole
+            && b.stage == "place"
+            && b.error.contains("two and two are five")
+            && b.graph.contains("Relu"),
+        "{b:?}"
+    );
     let out = expect_code(dir.path(), 0, &["opt", "--repro", "b.json"]);
     assert!(String::from_utf8_lossy(&out.stderr).contains("it does not fail here"), "{out:?}");
 }
@@ -62,6 +68,7 @@ fn a_bundle_holds_a_compilation_and_runs_again() {
     // A bundle of a failure fails as it did: here a stage whose graph has a node that no engine takes.
     let mut bad = read("s.json");
     bad["stage"] = "place".into();
+    bad["alone"] = "stage".into();
     bad["error"] = "as before".into();
     bad["graph"] = "graph @m(%x: f32[2]) {\n  %a = NoSuchOperator(%x) : f32[2]\n  return %a\n}\n".into();
     std::fs::write(d.join("bad.json"), bad.to_string()).unwrap();
@@ -71,6 +78,44 @@ fn a_bundle_holds_a_compilation_and_runs_again() {
     std::fs::write(d.join("none.json"), "{}").unwrap();
     expect_code(d, 4, &["opt", "--repro", "none.json"]);
     expect_code(d, 2, &["opt", "--repro", "missing.json"]);
+}
+
+/// A pass of ours that panics: exit 70, and a bundle of that pass with the graph that it was given. Only debug builds can be made
+/// to fail so.
+#[cfg(debug_assertions)]
+#[test]
+fn a_pass_of_ours_that_fails_is_named_and_runs_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    let body = "graph @m(%x: f32[2]) {\n  %t = Identity(%x) : f32[2]\n  %a = Relu(%t) : f32[2]\n  return %a\n}\n";
+    std::fs::write(d.join("m.ge"), body).unwrap();
+    let ge = |args: &[&str], fault: &str| {
+        let mut c = std::process::Command::new(target().join("ge"));
+        c.args(args).current_dir(d).env("GE_PLUGINS", root().join("plugins.toml")).env_remove("GE_OPTIONS");
+        c.env("GE_FAULT_PASS", fault).output().unwrap()
+    };
+    for (pass, stage, node) in
+        [("NetOutputPass", "prepare", ""), ("IdentityPass", "prepare", "t"), ("ParallelGroupPass", "stage2", "")]
+    {
+        let out = ge(&["compile", "m.ge", "-o", "m.om", "--bundle", "b.json"], pass);
+        let err = String::from_utf8_lossy(&out.stderr);
+        assert_eq!(out.status.code(), Some(70), "{err}");
+        assert!(
+            err.contains("GE-E0900") && err.contains(&format!("panic in pass {pass}: a fault on purpose")),
+            "{err}"
+        );
+        assert!(!err.contains("stack backtrace"), "{err}");
+        assert!(err.contains("`ge opt --repro b.json` runs it") && !d.join("m.om").exists(), "{err}");
+        let b = Bundle::read(&d.join("b.json")).unwrap();
+        assert_eq!((b.alone, b.stage.as_str(), b.pass.as_str()), (Alone::Pass, stage, pass), "{b:?}");
+        assert!(node.is_empty() == b.node.is_empty(), "{b:?}");
+        let again = ge(&["opt", "--repro", "b.json"], pass);
+        let err = String::from_utf8_lossy(&again.stderr);
+        assert_eq!(again.status.code(), Some(70), "{err}");
+        assert!(err.contains(&format!("pass {pass} of stage {stage}")), "{err}");
+        let cured = ge(&["opt", "--repro", "b.json"], "");
+        assert_eq!(cured.status.code(), Some(0), "{}", String::from_utf8_lossy(&cured.stderr));
+    }
 }
 
 #[test]
@@ -92,6 +137,7 @@ fn a_failure_of_a_plugin_is_bundled_and_comes_again() {
     let b: serde_json::Value = serde_json::from_slice(&std::fs::read(d.join("b.json")).unwrap()).unwrap();
     assert!(b["error"].as_str().unwrap().contains("this shall not"), "{}", b["error"]);
     assert!(b["plugins"].to_string().contains("\"bad\""), "{}", b["plugins"]);
+    assert!(!b["pass"].as_str().unwrap().is_empty() && b["alone"] == "pass", "{} {}", b["pass"], b["alone"]);
     // It comes again where the plugin is as it was, and does not where it is mended or absent.
     let out = expect_code(d, 5, &["--plugins", "bad.toml", "opt", "--repro", "b.json"]);
     assert!(String::from_utf8_lossy(&out.stderr).contains("this shall not"), "{out:?}");
@@ -99,4 +145,36 @@ fn a_failure_of_a_plugin_is_bundled_and_comes_again() {
     assert!(String::from_utf8_lossy(&out.stderr).contains("it does not fail here"), "{out:?}");
     let out = expect_code(d, 0, &["opt", "--repro", "b.json"]);
     assert!(String::from_utf8_lossy(&out.stderr).contains("plugin bad"), "{out:?}");
+}
+
+/// Dumps into a folder of their own, of a model whose constants come from a file beside it: each reads back from where it lies.
+#[test]
+fn dumps_hold_their_constants_beside_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    let weights: Vec<u8> = (0..8192u32).flat_map(|i| ((i % 7) as f32).to_le_bytes()).collect();
+    std::fs::write(d.join("w.bin"), &weights).unwrap();
+    let body = "graph @m(%x: f32[4,64]) {\n  %w = Const() {value = dense<f32[64,128]: file \"w.bin\" 0 32768>} : f32[64,128]\n  %y = MatMulV2(%x, %w) : f32[4,128]\n  %z = Relu(%y) : f32[4,128]\n  return %z\n}\n";
+    std::fs::write(d.join("m.ge"), body).unwrap();
+    expect_code(
+        d,
+        0,
+        &["compile", "m.ge", "-o", "m.om", "-q", "--dump", "import,prepare,merge", "--dump-dir", "dumps"],
+    );
+    let mut texts: Vec<_> = std::fs::read_dir(d.join("dumps")).unwrap().map(|e| e.unwrap().path()).collect();
+    texts.retain(|p| p.extension().is_some_and(|e| e == "ge"));
+    texts.sort();
+    assert_eq!(texts.len(), 3, "{texts:?}");
+    // The same bytes lie there once.
+    assert_eq!(std::fs::metadata(d.join("dumps/dump.weights")).unwrap().len(), 32768);
+    for t in &texts {
+        expect_code(d, 0, &["opt", t.to_str().unwrap(), "-o", "again.ge"]);
+    }
+    expect_code(d, 0, &["compile", texts[0].to_str().unwrap(), "-o", "n.om", "-q"]);
+    expect_code(d, 0, &["run", "m.om", "--random", "1", "--outputs", "out", "-q"]);
+    expect_code(d, 0, &["run", "n.om", "--random", "1", "--expect", "out", "-q"]);
+    // A bundle is one file: it holds them itself.
+    expect_code(d, 0, &["compile", "m.ge", "-o", "m.om", "-q", "--bundle", "b.json"]);
+    std::fs::remove_file(d.join("w.bin")).unwrap();
+    expect_code(d, 0, &["opt", "--repro", "b.json"]);
 }

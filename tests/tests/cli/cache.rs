@@ -1,5 +1,5 @@
 //! The model cache through the real binary: hits, misses that say why, damage, two processes at once, kills.
-use ge_tests::{expect_code, ge, root, target};
+use ge_tests::{expect_code, fixtures, ge, root, target};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -75,6 +75,49 @@ fn a_hit_gives_the_same_file_and_a_miss_says_what_differs() {
         &["compile", "m.ge", "-o", "b.om", "--dump", "merge", "--set", "ge.graph_compiler_cache_dir=cache"],
     );
     assert!(!String::from_utf8_lossy(&out.stderr).contains("cache"), "{out:?}");
+}
+
+/// What a file holds decides, not what it is called; options of a plugin decide too.
+#[test]
+fn files_that_options_name_count_by_their_content() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    std::fs::write(d.join("m.ge"), MODEL).unwrap();
+    compile(d, "m.ge", "m.om", &[]);
+    expect_code(d, 0, &["compile", "m.ge", "-o", "m.om", "-q"]);
+    let bench = expect_code(d, 0, &["bench", "m.om", "--iterations", "3", "--per-node", "--json"]).stdout;
+    let mut slower: serde_json::Value = serde_json::from_slice(&bench).unwrap();
+    slower["nodes"][0]["us"] = 1e6.into();
+    let files: [(&str, &[u8], Vec<u8>); 3] = [
+        ("ge.fusionSwitchFile", b"MatMulEpilogueFusionPass:on\n", b"MatMulEpilogueFusionPass:off\n".to_vec()),
+        ("ge.exec.modify_mixlist", b"{\"black-list\": {\"to-add\": [\"Relu\"]}}", b"{}".to_vec()),
+        ("ge.x.stream_profile", &bench, slower.to_string().into_bytes()),
+    ];
+    let mode = ["--set", "ge.exec.precision_mode=allow_mix_precision", "--set", "ge.x.stream_mode=parallel:2"];
+    for (option, first, second) in files {
+        let run = |name: &str| {
+            let set = format!("{option}={name}");
+            compile(d, "m.ge", "a.om", &[&mode[..], &["--set", &set]].concat())
+        };
+        std::fs::write(d.join("a.txt"), first).unwrap();
+        std::fs::write(d.join("b.txt"), first).unwrap();
+        assert!(run("a.txt").starts_with("cache miss: "));
+        assert!(run("a.txt").starts_with("cache hit "), "{option}");
+        assert!(run("b.txt").starts_with("cache hit "), "{option}: another path, the same file");
+        std::fs::write(d.join("a.txt"), second).unwrap();
+        assert_eq!(run("a.txt"), format!("cache miss: option {option}"));
+    }
+    std::fs::copy(fixtures::bad_plugin(), d.join("libge_bad.so")).unwrap();
+    let plugins = std::fs::read_to_string(root().join("plugins.toml")).unwrap();
+    let plugins = plugins.replacen("schema = 1", &format!("schema = 1\nsearch = [{:?}, {d:?}]", target()), 1);
+    let run = |level: u32| {
+        let more = format!("\n[[plugin]]\nname = \"bad\"\n[plugin.options]\nmode = \"good\"\nlevel = {level}\n");
+        std::fs::write(d.join("p.toml"), format!("{plugins}{more}")).unwrap();
+        compile(d, "m.ge", "a.om", &["--plugins", "p.toml"])
+    };
+    assert!(run(1).starts_with("cache miss: plugin "));
+    assert!(run(1).starts_with("cache hit "));
+    assert_eq!(run(2), "cache miss: plugin bad option level");
 }
 
 #[test]

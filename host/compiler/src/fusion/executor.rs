@@ -62,6 +62,10 @@ impl<'m, 'a> FusionPassExecutor<'m, 'a> {
     /// # Errors
     /// As [`FusionPassExecutor::stage`].
     pub fn pass(&self, p: &PassHandle, model: &mut Model, records: &mut Records) -> Result<bool> {
+        self.manager.blamed("custom", p.name(), None, || self.run(p, model, records))
+    }
+
+    fn run(&self, p: &PassHandle, model: &mut Model, records: &mut Records) -> Result<bool> {
         let start = Instant::now();
         let who = format!("pass {} of plugin {}", p.name(), p.owner().name);
         let (mut visits, mut changes, mut gi) = (0, 0, 0);

@@ -3,6 +3,7 @@
 //! Nodes are visited in topological order, those with more than 1,000 inputs last; at each node all passes of the group in their
 //! order, each on the graph as the one before it left it. Nodes that a patch adds are visited at once (immediate re-pass); visited
 //! nodes that a patch touches are visited again in the next round (re-pass). No more than ten visits a node on average.
+use super::rewriter::Rewrite;
 use super::{NodePass, PassContext, PassManager, PassRecord, Records, Rewriter};
 use crate::error::{CompileError, Result};
 use ge_ir::{EditSession, Key, Model, NodeId};
@@ -129,29 +130,22 @@ impl<'a> GEPass<'a> {
             let start = Instant::now();
             let cx = &mut self.cx[k];
             cx.visits += 1;
-            let mut r = Rewriter::new(&model.graphs()[gi]);
-            p.visit(cx, model, gi, n, &mut r)?;
-            let rewrite = r.into_rewrite(cx);
+            let (manager, stage) = (self.manager, self.stage);
+            let name = n.name();
+            let rewrite = manager.blamed(stage, p.name(), Some(name), || {
+                let mut r = Rewriter::new(&model.graphs()[gi]);
+                p.visit(cx, model, gi, n, &mut r)?;
+                Ok(r.into_rewrite(cx))
+            })?;
             if rewrite.is_empty() {
                 self.nanos[k] += start.elapsed().as_nanos() as u64;
                 continue;
             }
             out.changed = true;
-            out.touched.extend(rewrite.again);
-            let fault = |e: String| CompileError::internal(self.stage, format!("pass {}: {e}", p.name()));
-            if !rewrite.edits.is_empty() {
-                let applied = model.apply_in(session, gi, rewrite.edits).map_err(|e| fault(e.to_string()))?;
-                self.manager.infer_new(&applied.added, model)?;
-                out.added.extend(applied.added);
-                out.touched.extend(applied.touched.iter().filter(|(g, _)| *g == gi).map(|(_, id)| *id));
-            }
-            for (id, value) in rewrite.constants {
-                let g = &model.graphs()[gi];
-                out.touched.extend(g.get(id).into_iter().flat_map(|n| n.uses(0)).map(|u| u.node));
-                if !model.make_constant(gi, id, value) {
-                    return Err(fault("a node that is no constant was folded".into()));
-                }
-            }
+            let name = name.to_owned();
+            manager.blamed(stage, p.name(), Some(&name), || {
+                put_in(manager, stage, p.name(), session, model, gi, rewrite, &mut out)
+            })?;
             self.nanos[k] += start.elapsed().as_nanos() as u64;
         }
         Ok(out)
@@ -172,4 +166,34 @@ impl<'a> GEPass<'a> {
             });
         }
     }
+}
+
+/// Puts into a graph what a pass has recorded at a node.
+#[allow(clippy::too_many_arguments)]
+fn put_in(
+    manager: &PassManager<'_>,
+    stage: &'static str,
+    pass: &str,
+    session: &mut EditSession,
+    model: &mut Model,
+    gi: usize,
+    rewrite: Rewrite,
+    out: &mut Visit,
+) -> Result<()> {
+    out.touched.extend(rewrite.again);
+    let fault = |e: String| CompileError::internal(stage, format!("pass {pass}: {e}"));
+    if !rewrite.edits.is_empty() {
+        let applied = model.apply_in(session, gi, rewrite.edits).map_err(|e| fault(e.to_string()))?;
+        manager.infer_new(&applied.added, model)?;
+        out.added.extend(applied.added);
+        out.touched.extend(applied.touched.iter().filter(|(g, _)| *g == gi).map(|(_, id)| *id));
+    }
+    for (id, value) in rewrite.constants {
+        let g = &model.graphs()[gi];
+        out.touched.extend(g.get(id).into_iter().flat_map(|n| n.uses(0)).map(|u| u.node));
+        if !model.make_constant(gi, id, value) {
+            return Err(fault("a node that is no constant was folded".into()));
+        }
+    }
+    Ok(())
 }

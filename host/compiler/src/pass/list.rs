@@ -65,6 +65,8 @@ impl Listed {
 
 /// All passes in order.
 pub const PASSES: &[Listed] = &[
+    node("prepare", &prepare::fixed_input_pass::FixedInputPass, "what is given is a constant for all that follows")
+        .later(NORMALISE),
     at("prepare", &prepare::handle_summary_op::HandleSummaryOp, "before the outputs are settled (003 §1.2, D1c)")
         .later(NORMALISE),
     node("prepare", &prepare::for_pass::ForPass, "later passes know one kind of loop").later(NORMALISE),

@@ -1,6 +1,6 @@
 //! `PassManager`: runs declared passes in order, applies their patches, counts, and honours levels and switches (facts 4.1).
 use super::list::{Kind, Listed, PASSES};
-use super::{GEPass, GraphPass, NodePass, PassContext, PassLevel, PassRecord, Records};
+use super::{Blame, GEPass, GraphPass, NodePass, PassContext, PassLevel, PassRecord, Records};
 use crate::error::{CompileError, Result};
 use crate::fusion::FusionSwitches;
 use crate::options::Options;
@@ -20,6 +20,7 @@ pub struct PassManager<'a> {
     file: FusionSwitches,
     highest: PassLevel,
     verify: bool,
+    blame: Blame,
 }
 
 impl<'a> PassManager<'a> {
@@ -42,7 +43,15 @@ impl<'a> PassManager<'a> {
             };
         }
         let file = fusion_switches(toolbox, options)?;
-        Ok(PassManager { toolbox, options, switches, file, highest, verify: cfg!(debug_assertions) })
+        Ok(PassManager {
+            toolbox,
+            options,
+            switches,
+            file,
+            highest,
+            verify: cfg!(debug_assertions),
+            blame: Blame::default(),
+        })
     }
 
     /// Verifies the model after each pass, in any build.
@@ -54,6 +63,15 @@ impl<'a> PassManager<'a> {
     pub fn without_verifier(mut self) -> Self {
         self.verify = false;
         self
+    }
+    /// Where the pass that fails is noted.
+    pub fn blaming(mut self, blame: &Blame) -> Self {
+        self.blame = blame.clone();
+        self
+    }
+    /// The pass that has failed.
+    pub fn blame(&self) -> &Blame {
+        &self.blame
     }
     /// What the plugins offer.
     pub fn toolbox(&self) -> &'a Toolbox {
@@ -126,6 +144,20 @@ impl<'a> PassManager<'a> {
         Ok(())
     }
 
+    /// Whether there is a pass of this name, of ours or of a plugin.
+    pub fn knows(&self, name: &str) -> bool {
+        level_of(name, self.toolbox).is_some()
+    }
+
+    /// Runs one pass of a stage on a graph as the stage does: one of ours, or one of a plugin. Errors: what fails; an unknown name.
+    pub fn again(&self, stage: &str, name: &str, model: &mut Model, records: &mut Records) -> Result<()> {
+        match PASSES.iter().find(|p| p.stage == stage && p.pass.name() == name) {
+            Some(Listed { pass: Kind::Node(n), stage, .. }) => self.group(stage, vec![*n], model, records),
+            Some(Listed { pass: Kind::Graph(g), stage, .. }) => self.run(stage, *g, model, records),
+            None => self.named(&[name], model, records),
+        }
+    }
+
     /// Runs passes by name, in the order given, whatever level and switches say. Errors: an unknown name.
     pub fn named(&self, names: &[&str], model: &mut Model, records: &mut Records) -> Result<()> {
         for name in names {
@@ -142,6 +174,16 @@ impl<'a> PassManager<'a> {
     }
 
     fn run(&self, stage: &'static str, pass: &dyn GraphPass, model: &mut Model, records: &mut Records) -> Result<()> {
+        self.blamed(stage, pass.name(), None, || self.graph_pass(stage, pass, model, records))
+    }
+
+    fn graph_pass(
+        &self,
+        stage: &'static str,
+        pass: &dyn GraphPass,
+        model: &mut Model,
+        records: &mut Records,
+    ) -> Result<()> {
         let start = Instant::now();
         let named = named_graphs(model);
         let mut cx = PassContext::new(self.toolbox, self.options);
@@ -149,9 +191,7 @@ impl<'a> PassManager<'a> {
             let mut changed = false;
             let mut gi = 0;
             while gi < model.graphs().len() {
-                let edits =
-                    std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| pass.run(&mut cx, model, gi)))
-                        .map_err(|_| CompileError::internal(stage, format!("pass {} has panicked", pass.name())))??;
+                let edits = pass.run(&mut cx, model, gi)?;
                 if !edits.is_empty() {
                     changed = true;
                     // A pass of ours that is refused is a fault of ours.
@@ -214,7 +254,7 @@ impl<'a> PassManager<'a> {
             touched.extend(applied.touched.iter().filter(|t| !applied.added.contains(t)));
             self.hold(who, &touched, model)?;
         }
-        self.check(who, model)?;
+        self.check_foreign(who, model)?;
         Ok(applied.edits as u64)
     }
 
@@ -236,6 +276,19 @@ impl<'a> PassManager<'a> {
             })?;
         }
         Ok(())
+    }
+
+    /// Verifies the model behind what a plugin did. Errors: what does not hold, as a fault of `who`.
+    fn check_foreign(&self, who: &str, model: &Model) -> Result<()> {
+        self.check(who, model).map_err(|e| match e {
+            CompileError::Internal { message, .. } => CompileError::Plugin(
+                Diagnostic::error(format!("{who} left a graph that does not hold: {message}"))
+                    .code("GE-E0521")
+                    .help("disable the plugin in plugins.toml, or tell its author")
+                    .of(ErrorKind::PLUGIN),
+            ),
+            other => other,
+        })
     }
 
     /// Verifies the model where each pass is verified. Errors: what does not hold, as a fault of `who`.
@@ -303,23 +356,28 @@ pub(crate) fn named_graphs(model: &Model) -> BTreeSet<String> {
     model.parents().into_keys().map(str::to_owned).collect()
 }
 
+/// Which graphs the root needs, and those that nobody ever named.
+pub(crate) fn live_graphs(model: &Model, named: &BTreeSet<String>) -> Vec<bool> {
+    let index: HashMap<&str, usize> = model.graphs().iter().enumerate().map(|(i, g)| (g.name(), i)).collect();
+    let mut live: Vec<bool> =
+        model.graphs().iter().enumerate().map(|(i, g)| i == 0 || !named.contains(g.name())).collect();
+    let mut todo: Vec<usize> = (0..live.len()).filter(|i| live[*i]).collect();
+    while let Some(i) = todo.pop() {
+        for s in model.graphs()[i].nodes().flat_map(|n| n.subgraphs()) {
+            if let Some(k) = index.get(s).copied().filter(|k| !std::mem::replace(&mut live[*k], true)) {
+                todo.push(k);
+            }
+        }
+    }
+    live
+}
+
 /// Removes the graphs that were named and are not any more, and those that only they named.
 pub(crate) fn drop_orphans(model: &mut Model, named: &BTreeSet<String>) {
     if named.is_empty() {
         return;
     }
-    let index: HashMap<&str, usize> = model.graphs().iter().enumerate().map(|(i, g)| (g.name(), i)).collect();
-    // Down from the root and from those that nobody ever named.
-    let mut keep: Vec<bool> =
-        model.graphs().iter().enumerate().map(|(i, g)| i == 0 || !named.contains(g.name())).collect();
-    let mut todo: Vec<usize> = (0..keep.len()).filter(|i| keep[*i]).collect();
-    while let Some(i) = todo.pop() {
-        for s in model.graphs()[i].nodes().flat_map(|n| n.subgraphs()) {
-            if let Some(k) = index.get(s).copied().filter(|k| !std::mem::replace(&mut keep[*k], true)) {
-                todo.push(k);
-            }
-        }
-    }
+    let keep = live_graphs(model, named);
     if !keep.iter().all(|k| *k) {
         model.retain_graphs(&keep);
     }

@@ -1,5 +1,6 @@
 //! Passes: what one is, how lists of them run, and what a compilation keeps about them: which ran, how long, what they changed
 //! and refused.
+pub mod blame;
 pub(crate) mod declare;
 pub mod ge_pass;
 pub mod hooks;
@@ -10,6 +11,7 @@ pub mod node_pass;
 pub mod record;
 pub mod rewriter;
 
+pub use blame::{Blame, Blamed};
 pub use ge_pass::GEPass;
 pub use ge_plugin_api::pass::PassLevel;
 pub use list::{Kind, LEFT_OUT, Listed, PASSES, markdown};

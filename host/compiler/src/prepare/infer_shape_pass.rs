@@ -2,9 +2,9 @@
 //! shape that a Shape and a Gather computed (003 §8).
 use super::dimension_compute_pass::DimensionComputePass;
 use super::fold::{fold, folding_engine};
-use super::{AFTER, BEFORE, loops, subgraphs};
+use super::{AFTER, BEFORE, branches, loops, subgraphs};
 use crate::error::{CompileError, Result};
-use crate::pass::manager::{drop_orphans, named_graphs};
+use crate::pass::manager::{drop_orphans, live_graphs, named_graphs};
 use crate::pass::{GEPass, NodePass as _, PassManager, PassRecord, Records};
 use crate::toolbox::Toolbox;
 use ge_ir::verify::STRUCTURE;
@@ -21,10 +21,6 @@ const SHAPE_BYTES: u64 = 1024;
 
 /// Most graphs within graphs (facts 4.1).
 const DEPTH: usize = 25;
-
-fn is_named(model: &Model, gi: usize) -> bool {
-    model.parents().contains_key(model.graphs()[gi].name())
-}
 
 fn too_deep(model: &Model, gi: usize, id: NodeId) -> CompileError {
     let name = model.graphs()[gi].get(id).map_or("", |n| n.name());
@@ -82,18 +78,22 @@ impl<'t> InferShapePass<'t> {
         }
         let mut after = GEPass::new(passes, "prepare", list);
         let mut session = EditSession::default();
-        let mut failures: Vec<Diagnostic> = Vec::new();
+        let mut failures: Vec<(usize, Diagnostic)> = Vec::new();
         let (mut visits, mut folded) = (0, 0);
         let named = named_graphs(model);
         let mut entered = vec![false; model.graphs().len()];
+        let mut live: Option<Vec<bool>> = None;
         let mut carried: HashMap<(usize, NodeId), Vec<TensorDesc>> = HashMap::new();
         for first in 0..model.graphs().len() {
             if std::mem::replace(&mut entered[first], true) {
                 continue;
             }
-            // A graph that has lost its caller is nobody's any more.
-            if first > 0 && named.contains(model.graphs()[first].name()) && !is_named(model, first) {
-                continue;
+            // A graph that has lost its caller is nobody's any more, and what it calls neither.
+            if first > 0 && named.contains(model.graphs()[first].name()) {
+                let live = live.get_or_insert_with(|| live_graphs(model, &named));
+                if !live[first] {
+                    continue;
+                }
             }
             let mut walk = vec![(first, model.graphs()[first].order().to_vec(), 0, false)];
             while let Some((gi, order, at, back)) = walk.pop() {
@@ -105,6 +105,9 @@ impl<'t> InferShapePass<'t> {
                 let op = n.op_key();
                 if before.looks_at(op) && (!back || subgraphs::is_loop(op.as_str())) {
                     let seen = before.node(&mut session, model, gi, id)?;
+                    if seen.changed {
+                        live = None;
+                    }
                     if model.graphs()[gi].get(id).is_none() {
                         walk.push((gi, order, at + 1, false));
                         walk.push((gi, seen.added.into_iter().map(|(_, id)| id).collect(), 0, false));
@@ -147,9 +150,11 @@ impl<'t> InferShapePass<'t> {
                             }
                         }
                     }
-                    Err(CompileError::Plugin(e)) if e.kind != ErrorKind::PANIC => failures.extend(e.diagnostics),
-                    Err(CompileError::NoPrototype { node, op }) => {
-                        failures.extend(CompileError::NoPrototype { node, op }.into_error().diagnostics)
+                    Err(CompileError::Plugin(e)) if e.kind != ErrorKind::PANIC => {
+                        failures.extend(e.diagnostics.into_iter().map(|d| (gi, d)))
+                    }
+                    Err(e @ CompileError::NoPrototype { .. }) => {
+                        failures.extend(e.into_error().diagnostics.into_iter().map(|d| (gi, d)))
                     }
                     Err(e) => return Err(e),
                 }
@@ -161,7 +166,8 @@ impl<'t> InferShapePass<'t> {
         if failures.is_empty() {
             Ok((visits, folded))
         } else {
-            Err(CompileError::Plugin(ge_plugin_api::Error::all(ErrorKind::UNSUPPORTED, failures)))
+            let told = branches::explain(model, failures);
+            Err(CompileError::Plugin(ge_plugin_api::Error::all(ErrorKind::UNSUPPORTED, told)))
         }
     }
 

@@ -1,5 +1,6 @@
 //! Preparation. in: the graph as the front end built it, out: the same graph with every type and shape that can be known.
 pub mod assert_pass;
+mod branches;
 pub mod cond_pass;
 pub mod cond_remove_pass;
 pub mod constant_clip_pass;
@@ -7,6 +8,7 @@ pub mod constant_folding_pass;
 pub mod dimension_compute_pass;
 pub mod drop_out_pass;
 pub mod enter_pass;
+pub mod fixed_input_pass;
 pub mod fold;
 pub mod for_pass;
 pub mod guarantee_const_pass;

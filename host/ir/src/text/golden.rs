@@ -7,7 +7,7 @@
 //! graph @main(…) { … }
 //! # refused: TransposeTransDataPass: the first reader is no Transpose
 //! ```
-//! `# error: words` says that the run fails with a message that has these words; behind a statement it also says on which
+//! `# error: words` says that the run fails with a message, note or help that has these words; behind a statement it also says on which
 //! line. Nothing here runs a pass or touches a file: the caller does, and hands the outcome to `Golden::check`.
 use super::{NoFiles, parse, to_string};
 use crate::graph::{Graph, Model};
@@ -86,7 +86,8 @@ impl<'t> Golden<'t> {
                             ROption::RSome(p) => usize::try_from(p.line) == Ok(*line),
                             ROption::RNone => false,
                         };
-                        d.message.contains(words) && (!here || on_line)
+                        let mut said = std::iter::once(&d.message).chain(&d.notes).chain(std::iter::once(&d.help));
+                        said.any(|s| s.contains(words)) && (!here || on_line)
                     };
                     if !told.iter().any(|d| fits(&d)) {
                         wrong.push_str(&format!("line {line}: nothing was told with the words `{words}`\n"));

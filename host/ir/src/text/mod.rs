@@ -23,7 +23,7 @@ mod tensor;
 mod tests;
 
 pub use parser::{ERROR_LIMIT, NoFiles, Places, SideFiles, parse, parse_placed};
-pub use printer::{PrintOptions, SideFileSink, print, to_string};
+pub use printer::{PrintOptions, SideFileSink, print, to_string, to_string_whole};
 
 /// How deep lists and dictionaries nest at most.
 pub const DEPTH_LIMIT: usize = 64;

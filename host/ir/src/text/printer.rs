@@ -43,6 +43,20 @@ pub fn to_string(model: &Model) -> io::Result<String> {
     String::from_utf8(out).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))
 }
 
+/// Prints a model with every constant in the text, whatever file it came from.
+pub fn to_string_whole(model: &Model) -> io::Result<String> {
+    struct Nowhere;
+    impl SideFileSink for Nowhere {
+        fn place(&mut self, _: &Blob, known: &FileRange) -> io::Result<FileRange> {
+            Ok(known.clone())
+        }
+    }
+    let mut out = Vec::new();
+    let mut options = PrintOptions { inline_limit: u64::MAX, side_files: Some(&mut Nowhere) };
+    print(model, &mut out, &mut options)?;
+    String::from_utf8(out).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))
+}
+
 /// Prints a model. Errors: of the output, of the side files, values nested deeper than [`DEPTH_LIMIT`].
 pub fn print(model: &Model, out: &mut dyn io::Write, options: &mut PrintOptions<'_>) -> io::Result<()> {
     let mut p = Printer { out, buf: String::new(), options };

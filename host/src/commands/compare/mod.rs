@@ -3,9 +3,9 @@
 mod difference;
 mod reference;
 
-use super::run::{Given, Target, gather, open};
+use super::inputs::{DeviceFlags, InputFlags};
+use super::run::{Target, open};
 use super::{CompileFlags, Global, print, print_json};
-use crate::session::model::random_inputs;
 use crate::{Diagnostic, Error, ErrorKind, Result};
 use clap::Args;
 use difference::{Difference, Tolerance, difference};
@@ -26,27 +26,16 @@ pub struct CompareArgs {
     model_b: PathBuf,
     #[command(flatten)]
     flags: CompileFlags,
-    /// Folder with input_0.npy, input_1.npy … in graph-input order
-    #[arg(long, value_name = "DIR")]
-    inputs: Option<PathBuf>,
-    /// One input by name
-    #[arg(long, value_name = "NAME=FILE.npy")]
-    input: Vec<String>,
-    /// Random inputs of a seed
-    #[arg(long, value_name = "SEED", conflicts_with_all = ["inputs", "input"])]
-    random: Option<u64>,
+    #[command(flatten)]
+    inputs: InputFlags,
     /// Relative tolerance
     #[arg(long, default_value_t = 1e-3)]
     rtol: f64,
     /// Absolute tolerance
     #[arg(long, default_value_t = 1e-5)]
     atol: f64,
-    /// Device, with its number
-    #[arg(long, value_name = "NAME[:ID]")]
-    device: Option<String>,
-    /// An option of the device
-    #[arg(long, value_name = "K=V")]
-    device_option: Vec<String>,
+    #[command(flatten)]
+    device: DeviceFlags,
 }
 
 /// A tensor of a run: whose it is and what it is.
@@ -141,14 +130,9 @@ fn shown(node: &str, output: u32) -> String {
 
 /// Compiles where needed, runs once with everything captured.
 fn compute(global: &Global, a: &CompareArgs, path: &Path) -> Result<Side> {
-    let given = Some(Given { dir: a.inputs.as_deref(), named: &a.input }).filter(Given::any);
-    let (device, device_option) = (a.device.as_deref(), a.device_option.as_slice());
-    let target = Target { model: path, flags: &a.flags, device, device_option, given };
+    let target = Target { model: path, flags: &a.flags, device: &a.device, given: a.inputs.given() };
     let (session, compiled, _) = open(global, &target)?;
-    let inputs = match a.random {
-        Some(seed) => random_inputs(&compiled, seed)?,
-        None => gather(&compiled, a.inputs.as_deref(), &a.input)?,
-    };
+    let inputs = a.inputs.tensors(&compiled, 0, 1)?;
     let context = session.open_device(&compiled.soc.clone())?;
     let options = LoadOptions { rank_size: 1, capture: true, ..LoadOptions::default() };
     let model = session.load_on(compiled, context, &options)?;

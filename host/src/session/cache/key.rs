@@ -55,6 +55,9 @@ impl CacheKey {
                 .map(|e| e.info.name.as_str())
                 .collect();
             parts.insert(format!("plugin {name}"), format!("{version} {digest} {}", excluded.join(",")));
+            for (key, value) in registry.plugin(name).iter().flat_map(|p| &p.options) {
+                parts.insert(format!("plugin {name} option {key}"), value.clone());
+            }
         }
         // Among equal costs the earlier plugin wins.
         let order: Vec<&str> = libraries.iter().map(|(n, _)| n.as_str()).collect();
