@@ -1,6 +1,6 @@
 //! The op store: one row an operator; the yes and the reason of a no come from the row's family.
 use crate::families::{
-    chain, conv, elementwise, grouped, layout, matmul, norm, pool, qconv, quant, reduce, sequences, topk,
+    chain, conv, elementwise, grouped, layout, matmul, norm, pool, qconv, quant, reduce, sequences, topk, trans_data,
 };
 use crate::kernel::Kernel;
 use crate::sig::{Answer, Sig};
@@ -125,6 +125,7 @@ pub const ROWS: &[Row] = &[
     row("SelectV2", elementwise::select, true),
     row("Cast", elementwise::convert, true),
     row("Transpose", layout::transpose, true),
+    row("TransData", trans_data::build, true),
     row("TransposeD", layout::transpose, true),
     row("BroadcastTo", layout::expand, true),
     row("Expand", layout::expand, true),

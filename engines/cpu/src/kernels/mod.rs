@@ -38,6 +38,7 @@ pub const FAMILIES: &[&[Op]] = &[
     reduce::fold::OPS,
     shape::view::OPS,
     shape::transpose::OPS,
+    shape::trans_data::OPS,
     shape::join::OPS,
     shape::slice::OPS,
     shape::stretch::OPS,

@@ -1,5 +1,7 @@
 //! Operators that move elements: any change of view, joins, gathers, pads. Elements are opaque: callers pass the unsigned
 //! integer of their size.
+pub mod blocked;
+
 use crate::view::{Elem, Nest, Out};
 use std::ops::Range;
 

@@ -9,7 +9,7 @@ use ge_plugin_api::{Error, Result};
 use std::ops::Range;
 
 /// Bytes of an element; the type must be the same on input 0 and output 0.
-fn width(sig: &Sig) -> Answer<usize> {
+pub(super) fn width(sig: &Sig) -> Answer<usize> {
     width_of(sig, 0)
 }
 
@@ -43,6 +43,7 @@ macro_rules! by_width {
         }
     };
 }
+pub(super) use by_width;
 
 /// Output elements that each come from one place of the input.
 struct View {

@@ -22,6 +22,8 @@ pub mod reduce;
 pub mod elementwise;
 /// Operators that move elements.
 pub mod layout;
+/// Blocked layouts.
+pub mod trans_data;
 /// Quantisation.
 pub mod quant;
 /// What follows a product or a convolution in the same kernel.

@@ -107,3 +107,60 @@ fn slices_by_places_sizes_and_strides() {
         assert_eq!(each[2].data, rows(&[0, 1, 2], &[2]));
     }
 }
+
+/// A plain tensor in a blocked layout by the definition: `at` says which place of the plain one a place of the blocked one is.
+fn blocked(x: &T, dims: &[u64], at: impl Fn(&[u64]) -> Vec<u64>) -> Vec<f64> {
+    let place = |mut i: u64| {
+        let mut p = vec![0; dims.len()];
+        for (v, n) in p.iter_mut().zip(dims).rev() {
+            *v = i % n;
+            i /= n;
+        }
+        p
+    };
+    let value = |i| {
+        let p = at(&place(i));
+        let inside = p.iter().zip(&x.dims).all(|(v, n)| v < n);
+        if inside { x.data[p.iter().zip(&x.dims).fold(0, |f, (v, n)| f * n + v) as usize] } else { 0.0 }
+    };
+    (0..dims.iter().product()).map(value).collect()
+}
+
+#[test]
+fn changes_of_layout_there_and_back() {
+    for (dtype, c0) in [(DType::F32, 8), (DType::F16, 16), (DType::U8, 32), (DType::I64, 4)] {
+        let both = |x: &T, from: &'static str, to: &'static str, want: Vec<f64>, dims: &[u64]| {
+            let there = case("TransData", &[x], &[(dtype, dims)]).with("src_format", from).with("dst_format", to);
+            there.gives(want.clone(), 0.0);
+            let y = t(dtype, dims, want);
+            let back = case("TransData", &[&y], &[(dtype, &x.dims)]).with("src_format", to).with("dst_format", from);
+            back.gives(x.data.clone(), 0.0);
+        };
+        let x = count(dtype, &[2, 35, 3, 5]);
+        let (c1, n1) = (35u64.div_ceil(c0), 1);
+        let five = [2, c1, 3, 5, c0];
+        let want = blocked(&x, &five, |p| vec![p[0], p[1] * c0 + p[4], p[2], p[3]]);
+        both(&x, "NCHW", "NC1HWC0", want, &five);
+        let filters = [c1 * 15, n1, 16, c0];
+        let want = blocked(&x, &filters, |p| vec![p[1] * 16 + p[2], p[0] / 15 * c0 + p[3], p[0] / 5 % 3, p[0] % 5]);
+        both(&x, "NCHW", "FRACTAL_Z", want, &filters);
+        let nhwc = count(dtype, &[2, 3, 5, 35]);
+        let want = blocked(&nhwc, &five, |p| vec![p[0], p[2], p[3], p[1] * c0 + p[4]]);
+        both(&nhwc, "NHWC", "NC1HWC0", want, &five);
+        let want = blocked(&nhwc, &[2, 35, 3, 5], |p| vec![p[0], p[2], p[3], p[1]]);
+        both(&nhwc, "NHWC", "NCHW", want, &[2, 35, 3, 5]);
+        let x = count(dtype, &[3, 17, 70]);
+        let nz = [3, 70u64.div_ceil(c0), 2, 16, c0];
+        let want = blocked(&x, &nz, |p| vec![p[0], p[2] * 16 + p[3], p[1] * c0 + p[4]]);
+        both(&x, "ND", "FRACTAL_NZ", want, &nz);
+    }
+    let x = count(DType::F16, &[2, 3, 4, 5]);
+    let of = |from: &'static str, to: &'static str, dims: &[u64]| {
+        case("TransData", &[&x], &[(DType::F16, dims)])
+            .with("src_format", from)
+            .with("dst_format", to)
+            .refusal(&Nn::vector())
+    };
+    assert_eq!(of("NC1HWC0", "FRACTAL_Z", &[1, 1, 16, 16]), "from NC1HWC0 to FRACTAL_Z: one of the two must be plain");
+    assert_eq!(of("NCHW", "NC1HWC0", &[2, 1, 4, 5, 8]), "NCHW [2, 3, 4, 5] is not NC1HWC0 [2, 1, 4, 5, 8]");
+}

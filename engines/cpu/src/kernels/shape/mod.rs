@@ -4,5 +4,6 @@ pub mod make;
 pub mod moving;
 pub mod slice;
 pub mod stretch;
+pub mod trans_data;
 pub mod transpose;
 pub mod view;

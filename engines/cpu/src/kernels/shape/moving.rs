@@ -74,6 +74,10 @@ impl<'a> Source<'a> {
         };
         Ok(Source { bytes, bits, width: bits.div_ceil(8) })
     }
+    /// Of bytes made here, elements of whole bytes.
+    pub fn owned(bytes: Vec<u8>, width: usize) -> Source<'static> {
+        Source { bytes: Cow::Owned(bytes), bits: width * 8, width }
+    }
     /// The elements.
     pub fn items<const N: usize>(&self) -> &[[u8; N]] {
         self.bytes.as_chunks::<N>().0

@@ -1,0 +1,196 @@
+//! Blocked layouts (NC1HWC0, FRACTAL_Z, FRACTAL_NZ …): the axes of a row-major tensor cut into parts that stand in another order,
+//! what lies beyond an axis filled with zeros.
+use crate::view::{Elem, Out};
+use std::ops::Range;
+
+/// One axis of the blocked layout: `size` steps of `step` along an axis of the plain one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Plain axis.
+    pub axis: usize,
+    /// Plain places that one step is.
+    pub step: usize,
+    /// Length of the blocked axis.
+    pub size: usize,
+}
+
+/// A plain layout and a blocked one of the same tensor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Blocked {
+    plain: Vec<usize>,
+    strides: Vec<usize>,
+    parts: Vec<Part>,
+    /// Of each plain axis, where each of its places begins in the blocked layout.
+    places: Vec<Vec<usize>>,
+}
+
+fn strides(sizes: impl DoubleEndedIterator<Item = usize>) -> Vec<usize> {
+    let mut out: Vec<usize> = sizes.rev().scan(1, |at, n| Some(std::mem::replace(at, *at * n))).collect();
+    out.reverse();
+    out
+}
+
+impl Blocked {
+    /// A plan; None where the parts of an axis do not reach each of its places once, or sizes overflow.
+    pub fn new(plain: &[usize], parts: &[Part]) -> Option<Blocked> {
+        plain.iter().map(|n| (*n).max(1)).try_fold(1usize, usize::checked_mul)?;
+        parts.iter().map(|p| p.size.max(1)).try_fold(1usize, usize::checked_mul)?;
+        if parts.is_empty() || parts.iter().any(|p| p.axis >= plain.len()) {
+            return None;
+        }
+        let steps = strides(parts.iter().map(|p| p.size));
+        let mut places = Vec::with_capacity(plain.len());
+        for (axis, &size) in plain.iter().enumerate() {
+            let mut own: Vec<(Part, usize)> =
+                parts.iter().copied().zip(steps.iter().copied()).filter(|(p, _)| p.axis == axis).collect();
+            own.sort_by_key(|(p, _)| (p.step, p.size));
+            // Each part goes on where the finer one before it ends; together they reach the last place.
+            let mut reach = 1usize;
+            for (p, _) in &own {
+                if p.step != reach {
+                    return None;
+                }
+                reach = reach.checked_mul(p.size)?;
+            }
+            if reach < size {
+                return None;
+            }
+            let place = |i: usize| own.iter().map(|(p, stride)| i / p.step % p.size * stride).sum();
+            places.push((0..size).map(place).collect());
+        }
+        Some(Blocked { plain: plain.to_vec(), strides: strides(plain.iter().copied()), parts: parts.to_vec(), places })
+    }
+
+    /// Elements of the blocked layout.
+    pub fn len(&self) -> usize {
+        self.parts.iter().map(|p| p.size).product()
+    }
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// Units of [`Blocked::pack`]: runs of the last blocked axis.
+    pub fn packed_rows(&self) -> usize {
+        self.parts.split_last().map_or(0, |(_, lead)| lead.iter().map(|p| p.size).product())
+    }
+    /// Units of [`Blocked::unpack`]: runs of the last plain axis.
+    pub fn plain_rows(&self) -> usize {
+        self.plain.split_last().map_or(1, |(_, lead)| lead.iter().product())
+    }
+
+    /// From plain to blocked, some runs of the last blocked axis.
+    pub fn pack<T: Elem>(&self, rows: Range<usize>, x: &[T], out: &mut Out<'_, T>) {
+        let Some((last, lead)) = self.parts.split_last() else { return };
+        let mut at = vec![0usize; self.plain.len()];
+        for r in rows {
+            at.fill(0);
+            let mut rest = r;
+            for p in lead.iter().rev() {
+                at[p.axis] += rest % p.size * p.step;
+                rest /= p.size;
+            }
+            let to = out.part(r * last.size, last.size);
+            let inside = at.iter().zip(&self.plain).all(|(i, n)| i < n);
+            let have =
+                if inside { (self.plain[last.axis] - at[last.axis]).div_ceil(last.step).min(last.size) } else { 0 };
+            let (to, beyond) = to.split_at_mut(have);
+            beyond.fill(T::default());
+            if have == 0 {
+                continue;
+            }
+            let from: usize = at.iter().zip(&self.strides).map(|(i, s)| i * s).sum();
+            match self.strides[last.axis] * last.step {
+                1 => to.copy_from_slice(&x[from..from + have]),
+                step => to.iter_mut().zip(x[from..].iter().step_by(step)).for_each(|(t, v)| *t = *v),
+            }
+        }
+    }
+
+    /// From blocked to plain, some runs of the last plain axis.
+    pub fn unpack<T: Elem>(&self, rows: Range<usize>, x: &[T], out: &mut Out<'_, T>) {
+        let Some((last, lead)) = self.places.split_last() else {
+            // A scalar is its own block.
+            rows.for_each(|_| out.part(0, 1).copy_from_slice(&x[..1]));
+            return;
+        };
+        for r in rows {
+            let (mut rest, mut from) = (r, 0);
+            for places in lead.iter().rev() {
+                from += places[rest % places.len()];
+                rest /= places.len();
+            }
+            let to = out.part(r * last.len(), last.len());
+            to.iter_mut().zip(last).for_each(|(t, p)| *t = x[from + p]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::view::block_range;
+    use proptest::prelude::*;
+
+    fn part(axis: usize, step: usize, size: usize) -> Part {
+        Part { axis, step, size }
+    }
+
+    #[test]
+    fn channels_in_groups_of_four() {
+        // [1, 3, 2, 1] in groups of four channels: one group, the fourth channel zero.
+        let parts = [part(0, 1, 1), part(1, 4, 1), part(2, 1, 2), part(3, 1, 1), part(1, 1, 4)];
+        let b = Blocked::new(&[1, 3, 2, 1], &parts).unwrap();
+        let mut y = [9u16; 8];
+        b.pack(0..b.packed_rows(), &[1, 2, 3, 4, 5, 6], &mut Out::new(&mut y));
+        assert_eq!(y, [1, 3, 5, 0, 2, 4, 6, 0]);
+        let mut x = [0u16; 6];
+        b.unpack(0..b.plain_rows(), &y, &mut Out::new(&mut x));
+        assert_eq!(x, [1, 2, 3, 4, 5, 6]);
+    }
+
+    #[test]
+    fn parts_that_do_not_reach_every_place_once_are_refused() {
+        assert_eq!(Blocked::new(&[5], &[part(0, 4, 1), part(0, 1, 4)]), None);
+        assert_eq!(Blocked::new(&[5], &[part(0, 2, 3), part(0, 1, 4)]), None);
+        assert_eq!(Blocked::new(&[5, 2], &[part(0, 1, 5)]), None);
+        assert_eq!(Blocked::new(&[5], &[part(1, 1, 5)]), None);
+        assert!(Blocked::new(&[5], &[part(0, 1, 4), part(0, 4, 2)]).is_some());
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 80, ..ProptestConfig::default() })]
+        #[test]
+        fn every_place_holds_its_element_or_zero(
+            dims in proptest::collection::vec(1usize..9, 2..4),
+            blocks in proptest::collection::vec(1usize..5, 3),
+            cuts in 1usize..5,
+        ) {
+            // Outer parts in order, then inner ones the other way round.
+            let outer = dims.iter().enumerate().map(|(a, n)| part(a, blocks[a], n.div_ceil(blocks[a])));
+            let inner = (0..dims.len()).rev().map(|a| part(a, 1, blocks[a]));
+            let parts: Vec<Part> = outer.chain(inner).collect();
+            let b = Blocked::new(&dims, &parts).unwrap();
+            let x: Vec<u32> = (1..=dims.iter().product::<usize>() as u32).collect();
+            let mut y = vec![7u32; b.len()];
+            for c in 0..cuts {
+                b.pack(block_range(b.packed_rows(), c, cuts), &x, &mut Out::new(&mut y));
+            }
+            // By the definition, place by place.
+            for (i, v) in y.iter().enumerate() {
+                let (mut rest, mut at) = (i, vec![0; dims.len()]);
+                for p in parts.iter().rev() {
+                    at[p.axis] += rest % p.size * p.step;
+                    rest /= p.size;
+                }
+                let inside = at.iter().zip(&dims).all(|(i, n)| i < n);
+                let from = at.iter().zip(&dims).fold(0, |f, (i, n)| f * n + i);
+                prop_assert_eq!(*v, if inside { x[from] } else { 0 });
+            }
+            let mut z = vec![0u32; x.len()];
+            for c in 0..cuts {
+                b.unpack(block_range(b.plain_rows(), c, cuts), &y, &mut Out::new(&mut z));
+            }
+            prop_assert_eq!(z, x);
+        }
+    }
+}
