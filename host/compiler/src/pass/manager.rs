@@ -9,7 +9,7 @@ use crate::toolbox::Toolbox;
 use ge_ir::{Model, NodeId};
 use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
 use ge_plugin_api::patch::Edit;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Instant;
 
 /// The passes of one compilation.
@@ -250,8 +250,9 @@ impl<'a> PassManager<'a> {
         }
         let applied = model.apply(gi, edits).map_err(|source| CompileError::Patch { who: who.to_owned(), source })?;
         if check_shapes {
+            let added: HashSet<&(usize, NodeId)> = applied.added.iter().collect();
             let mut touched = applied.added.clone();
-            touched.extend(applied.touched.iter().filter(|t| !applied.added.contains(t)));
+            touched.extend(applied.touched.iter().filter(|t| !added.contains(t)));
             self.hold(who, &touched, model)?;
         }
         self.check_foreign(who, model)?;

@@ -6,6 +6,7 @@ use crate::feature::shared_memory::memory_type::memory_of;
 use crate::pass::PassContext;
 use ge_ir::{DType, Graph, Model, Node, TensorDesc, ValueRef};
 use ge_plugin_api::patch::{Edit, Patch};
+use std::collections::HashSet;
 
 /// The lock on a producer's output descriptor.
 pub const LOCK: &str = "can_reused_for_concat_optimize";
@@ -33,7 +34,7 @@ pub fn run(kind: &dyn Kind, cx: &mut PassContext<'_>, model: &Model, gi: usize) 
     }
     let g = &model.graphs()[gi];
     let mut patch = Patch::starting_at(g.next_id());
-    let mut chain = Chain { g, locked: Vec::new(), marked: Vec::new() };
+    let mut chain = Chain { g, locked: HashSet::new(), marked: HashSet::new() };
     for n in g.nodes().filter(|n| kind.ops().contains(&n.op())) {
         cx.visits += 1;
         match chain.check(kind, cx, n) {
@@ -48,9 +49,9 @@ pub fn run(kind: &dyn Kind, cx: &mut PassContext<'_>, model: &Model, gi: usize) 
                         d.attrs.set(LOCK, false);
                         patch.push(Edit::SetOutput(v.node, v.output, d));
                     }
-                    chain.locked.push(v);
+                    chain.locked.insert(v);
                 }
-                chain.marked.push(n.id());
+                chain.marked.insert(n.id());
                 cx.changes += 1;
             }
             Err(why) => cx.refuse(n.name(), why),
@@ -62,9 +63,9 @@ pub fn run(kind: &dyn Kind, cx: &mut PassContext<'_>, model: &Model, gi: usize) 
 struct Chain<'g> {
     g: &'g Graph,
     /// Producers' outputs locked in this run.
-    locked: Vec<ValueRef>,
+    locked: HashSet<ValueRef>,
     /// Nodes marked in this run.
-    marked: Vec<ge_ir::NodeId>,
+    marked: HashSet<ge_ir::NodeId>,
 }
 
 impl Chain<'_> {
@@ -117,6 +118,7 @@ impl Chain<'_> {
     /// 4.2.2: each input through all its checks, in order.
     fn inputs(&self, cx: &PassContext<'_>, n: &Node) -> Result<Vec<ValueRef>, Refusal> {
         let mut sources: Vec<ValueRef> = Vec::with_capacity(n.inputs().len());
+        let mut met = HashSet::with_capacity(n.inputs().len());
         if n.inputs().is_empty() {
             return Err("it has no inputs".into());
         }
@@ -125,7 +127,7 @@ impl Chain<'_> {
             is_scalar(i, d)?;
             is_aligned(i, d, n.inputs().len())?;
             let source = self.source(cx, v);
-            if sources.contains(&source) {
+            if !met.insert(source) {
                 return Err(format!("input {i} comes from the same output as another input"));
             }
             let Some(p) = self.g.get(source.node) else { return Err(format!("input {i} has no producer")) };
