@@ -24,6 +24,9 @@ open_code! {
         OPTIMIZE_ORIGINAL_GRAPH = 6 "OptimizeOriginalGraph",
         /// After precision is settled and before formats are: auto fusion, which `ge.x.auto_fusion` switches.
         AFTER_PRECISION_REFINE = 7 "AfterPrecisionRefine",
+        /// Where the engines optimise the whole graph again, placed and merged: what an engine's library does with nodes of its own. They
+        /// do not run where every engine of that library is excluded.
+        OPTIMIZE_WHOLE_GRAPH = 8 "OptimizeWholeGraph",
     }
 }
 

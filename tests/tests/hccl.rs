@@ -217,3 +217,54 @@ fn another_number_of_ranks_is_refused() {
     let e = expect_code(dir, 2, &["run", "m.om", "--ranks", "2", "--inputs", "in", "-q"]);
     assert!(e.contains("rank1"), "{e}");
 }
+
+#[test]
+fn a_concat_behind_gathers_of_two_ranks_copies_nothing() {
+    // Document 000, 2.2: the gathers write where the concat lies.
+    let case = Case::new(
+        "graph @main(%x: f32[64]) {
+  %r = Relu(%x) : f32[64]
+  %a = HcomAllGather(%x) {group = \"hccl_world_group\", rank_size = 2} : f32[128]
+  %b = HcomAllGather(%r) {group = \"hccl_world_group\", rank_size = 2} : f32[128]
+  %c = ConcatD(%a, %b) {N = 2, concat_dim = 0} : f32[256]
+  %y = Relu(%c) : f32[256]
+  return %y
+}",
+    );
+    let out = ge_tests::expect_code(case.0.path(), 0, &["inspect", "m.om", "--json"]);
+    let doc: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    let nodes = doc["graphs"][0]["nodes"].as_array().unwrap();
+    let node = |name: &str| nodes.iter().find(|n| n["name"] == name).unwrap();
+    assert_eq!(node("c")["no_task"], true);
+    assert!(nodes.iter().all(|n| n["type"] != "Identity"), "{nodes:?}");
+    let tasks = doc["tasks"].as_array().unwrap();
+    assert!(tasks.iter().all(|t| t["node"] != "c" && t["type"] != "MEMCPY_ASYNC"), "{tasks:?}");
+    let kernels: Vec<&str> =
+        tasks.iter().filter(|t| t["type"] == "KERNEL").filter_map(|t| t["node"].as_str()).collect();
+    assert_eq!(kernels, ["r", "y"], "two kernels of the graph's own, no copy");
+    let at = |name: &str| node(name)["outputs"][0]["offset"].as_u64().unwrap();
+    assert_eq!((at("a"), at("b")), (at("c"), at("c") + 512));
+    let positive = |v: Vec<f32>| v.into_iter().map(|v| v.max(0.0)).collect::<Vec<f32>>();
+    let both = [positive(input(0, 64)), positive(input(1, 64))].concat();
+    let want = [both.clone(), both].concat();
+    assert_same(&case.run(2, 64), &[want.clone(), want], "no copy");
+}
+
+#[test]
+fn streams_that_follow_a_collective_are_counted() {
+    let text = "graph @main(%x: f32[64]) {
+  %a = HcomAllReduce(%x) {reduction = \"sum\", used_stream_num = 2} : f32[64]
+  %b = HcomAllReduce(%a) {reduction = \"max\", used_stream_num = 3} : f32[64]
+  %r = Relu(%b) : f32[64]
+  return %r
+}";
+    let case = Case::new(text);
+    let out = ge_tests::expect_code(case.0.path(), 0, &["inspect", "m.om", "--json"]);
+    let doc: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    let streams = &doc["streams"];
+    // Both stand on one stream and use the same followers, one after the other.
+    assert_eq!(streams["hccl_followed"], 3, "{streams}");
+    let items = streams["logical_items"].as_array().unwrap();
+    let of = |name: &str| items.iter().find(|i| i["nodes"].as_array().unwrap().iter().any(|n| n == name)).unwrap();
+    assert_eq!((&of("b")["hccl_followed"], &of("r")["hccl_followed"]), (&3.into(), &0.into()));
+}

@@ -147,3 +147,42 @@ fn what_is_not_lent_is_not_used() {
     let found = plan_checker::check(&broken);
     assert!(matches!(found, Err(plan_checker::PlanFault::Overlap { .. })), "{found:?}");
 }
+
+#[test]
+fn a_large_feature_map_is_allocated_in_pieces() {
+    let n = 54_525_952u64; // 208 MiB
+    let text = format!(
+        "graph @main(%x: f32[{n}]) {{
+  %a = Neg(%x) : f32[{n}]
+  %b = Neg(%a) : f32[{n}]
+  %c = Neg(%b) : f32[{n}]
+  %d = Neg(%c) : f32[{n}]
+  return %d
+}}"
+    );
+    let plugins = Some(root().join("plugins.toml"));
+    let s = Session::new(SessionOptions { plugins, ..SessionOptions::default() }).expect("our plugins load");
+    let c = compile(&s, &text, &[("ge.x.auto_fusion", "false")]);
+    let hbm = &c.model.memory.spaces[0];
+    assert_eq!(hbm.pieces, [0, n * 4 + 512], "two values of 208 MiB live at once");
+    let nodes = &c.model.graphs[0].nodes;
+    let offsets: std::collections::BTreeSet<u64> =
+        nodes.iter().filter(|n| n.op == "Neg" && n.name != "d").map(|n| n.slots[0].offset).collect();
+    assert_eq!(offsets.into_iter().collect::<Vec<_>>(), hbm.pieces, "both pieces are in use");
+    let mut x = HostTensor::zeroed(ge_plugin_api::types::DType::F32, &[n]).expect("memory");
+    for (k, v) in x.bytes_mut().chunks_exact_mut(4).enumerate().step_by(1 << 20) {
+        v.copy_from_slice(&(k as f32).to_le_bytes());
+    }
+    let want = bytes(std::slice::from_ref(&x));
+    let out = load(&s, &c).run_owned(vec![x], RunOptions::default()).expect("runs");
+    assert!(out.outputs[0].bytes().iter().zip(&want[0]).all(|(a, b)| a == b || (*a == 0x80 && *b == 0)));
+    // A damaged list of pieces is refused.
+    for pieces in [vec![0, 0], vec![512, 1024], vec![0, u64::MAX]] {
+        let mut broken = c.model.clone();
+        broken.memory.spaces[0].pieces = pieces;
+        let dir = tempfile::tempdir().expect("a folder");
+        let om = dir.path().join("m.om");
+        Compiled { model: broken, cache: None, warning: None, stopped: None }.write_om(&om).expect("written");
+        assert!(s.load_om(&om).is_err());
+    }
+}

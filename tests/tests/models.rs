@@ -1,4 +1,5 @@
 //! Right results: the reference models through `ge compile` and `ge run` on the OM, against references that others computed.
+use ge::session::{Session, SessionOptions};
 use ge_tests::{expect_code, models};
 
 fn check(name: &str) {
@@ -21,6 +22,55 @@ fn check(name: &str) {
             0,
             &["run", "m.om", "--inputs", &inputs, "--expect", &expect, "--rtol", rtol, "--atol", atol, "-q"],
         );
+    }
+}
+
+/// Each model, on the streams of its engines and on four, under random schedules with every access watched: no race, the same bits.
+/// `GE_LONG=1`: all models under 50 schedules, `GE_ONLY=a,b` those alone.
+#[test]
+fn no_model_has_a_race_under_any_schedule() {
+    let long = std::env::var("GE_LONG").is_ok_and(|v| v == "1");
+    let only = std::env::var("GE_ONLY").unwrap_or_default();
+    let tolerances = std::fs::read_to_string(models().join("tolerances.txt")).expect("made with the models");
+    let all: Vec<&str> = tolerances.lines().filter_map(|l| l.split(' ').next()).collect();
+    let few = ["mlp", "lenet", "if_else", "shards_concat", "split_relu3_concat", "lstm", "elementwise_chain"];
+    let chosen = all.into_iter().filter(|n| match only.as_str() {
+        "" => long || few.contains(n),
+        list => list.split(',').any(|o| o == *n),
+    });
+    let dir = tempfile::tempdir().expect("a folder");
+    let session = |pairs: &[(&str, &str)]| {
+        let device_options = pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        let plugins = Some(ge_tests::root().join("plugins.toml"));
+        Session::new(SessionOptions { plugins, device_options, ..SessionOptions::default() }).expect("our plugins")
+    };
+    let plain = session(&[]);
+    let schedules: Vec<Session> = (0..if long { 50 } else { 2 })
+        .map(|k| session(&[("check_races", "true"), ("schedule", &format!("random:{k}"))]))
+        .collect();
+    for name in chosen {
+        let model = models().join(format!("{name}.onnx")).display().to_string();
+        for mode in ["engine", "parallel:4"] {
+            let set = format!("ge.x.stream_mode={mode}");
+            let args = ["compile", &model, "-o", "m.om", "-q", "--set", &set];
+            let out = ge_tests::ge(dir.path(), &args);
+            // A model of unknown shapes has no plan to look at.
+            if out.status.code() != Some(0) {
+                let said = String::from_utf8_lossy(&out.stderr);
+                assert!(said.contains("shape"), "{name}, {mode}: {said}");
+                continue;
+            }
+            let om = dir.path().join("m.om");
+            let bytes = |s: &Session| {
+                let run = s.load_om(&om).and_then(|m| m.run_random(11));
+                let run = run.unwrap_or_else(|e| panic!("{name}, {mode}: {e}"));
+                run.iter().map(|t| t.bytes().to_vec()).collect::<Vec<_>>()
+            };
+            let want = bytes(&plain);
+            for (k, s) in schedules.iter().enumerate() {
+                assert!(bytes(s) == want, "{name}, {mode}: other bits under schedule {k}");
+            }
+        }
     }
 }
 

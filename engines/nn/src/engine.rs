@@ -7,12 +7,11 @@ use ge_plugin_api::author::simple::plain_args_format;
 use ge_plugin_api::author::tiling_sink::{self, Owner};
 use ge_plugin_api::device::SocSpec;
 use ge_plugin_api::engine::{
-    Engine, EngineInfo, Hook, KernelBinary, LoadRequest, RunningParams, Support, Target, TaskContext, Workspace, flags,
+    Engine, EngineInfo, KernelBinary, LoadRequest, RunningParams, Support, Target, TaskContext, Workspace, flags,
 };
 use ge_plugin_api::kernel::LoadedKernel;
-use ge_plugin_api::patch::Patch;
 use ge_plugin_api::task::{KernelTask, KernelType, Task, TaskType};
-use ge_plugin_api::view::{Graph, Node};
+use ge_plugin_api::view::Node;
 use ge_plugin_api::{Error, Result};
 
 /// One of the two engines.
@@ -87,13 +86,6 @@ impl Engine for Nn {
                 Err(why) => Support::no(why),
             },
         }
-    }
-
-    fn optimize(&self, hook: Hook, graph: &Graph<'_>, patch: &mut Patch) -> Result<()> {
-        if !self.vector {
-            crate::optimize::run(hook, graph, patch);
-        }
-        Ok(())
     }
 
     fn calc_op_running_param(&self, node: &Node<'_>, _: &Target) -> Result<RunningParams> {

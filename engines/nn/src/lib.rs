@@ -16,8 +16,6 @@ pub mod on_device;
 pub mod families;
 /// Operators, their families and types.
 pub mod store;
-/// What its nodes become before the plans are made.
-pub mod optimize;
 /// The two engines.
 pub mod engine;
 /// Fusions for these kernels.

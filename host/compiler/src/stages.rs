@@ -4,7 +4,7 @@
 //! of its own, read by those after it.
 use crate::error::{CompileError, Result};
 use crate::feature::tuning::{self, Resume, Step};
-use crate::feature::{control_flow, super_kernel, tiling_sink};
+use crate::feature::{atomic_clean, control_flow, super_kernel, tiling_sink};
 use crate::memory::graph_planner;
 use crate::model::{GeRootModel, weights};
 use crate::options::Options;
@@ -166,7 +166,11 @@ pub fn compile(
     // Once, as a rule; again where a switch needs a StreamActive to wake more than one stream.
     let (weights, stream_plan, order, memory, sync, tasks, physical) = loop {
         rounds += 1;
-        let params = params::run(&model, &placement, toolbox)?;
+        let mut params = params::run(&model, &placement, toolbox)?;
+        if atomic_clean::insert(&mut model, &params, options)? {
+            placement = EnginePlacer::new(toolbox, true)?.run(&mut model)?;
+            params = params::run(&model, &placement, toolbox)?;
+        }
         tiling_sink::ask_streams(&mut model, &params);
         let weights = weights::merge(&model)?;
         let (stream_plan, order) =
@@ -289,6 +293,12 @@ pub fn run_range(
     let mut placement = EnginePlacer::new(toolbox, true)?.run(&mut model)?;
     note_refusals(&placement, &model, records);
     let given = if from > at("streams") { streams::StreamPlan::from_attrs(&model) } else { None };
+    if given.is_none() && until >= at("memory") {
+        let asked = params::run(&model, &placement, toolbox)?;
+        if atomic_clean::insert(&mut model, &asked, options)? {
+            placement = EnginePlacer::new(toolbox, true)?.run(&mut model)?;
+        }
+    }
     let (plan, order) = match given {
         Some(mut plan) => {
             plan.mark_taskless(&model, &placement, toolbox);

@@ -278,6 +278,9 @@ pub struct SpaceInfo {
     pub zero_copy: u64,
     /// Assigner.
     pub assigner: String,
+    /// Where the pieces begin that are allocated one by one; empty: it is one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pieces: Vec<u64>,
 }
 
 /// A zero-copy range.

@@ -357,6 +357,13 @@ fn check(m: &CompiledModel, weights: u64) -> Result<(), ModelError> {
             return Err(ModelError::field(format!("shape or memory of `{}`", i.name)));
         }
     }
+    for s in &m.memory.spaces {
+        let arena = s.size.checked_sub(s.zero_copy);
+        let rising = s.pieces.windows(2).all(|p| p[0] < p[1]) && s.pieces.first().is_none_or(|p| *p == 0);
+        if !rising || arena.is_none_or(|a| s.pieces.last().is_some_and(|p| *p >= a)) {
+            return Err(ModelError::field(format!("pieces of the {} memory", s.memory)));
+        }
+    }
     for z in &m.memory.zero_copy {
         let s = SlotInfo {
             space: SlotInfo::FEATURE,

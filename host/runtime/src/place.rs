@@ -14,7 +14,8 @@ pub(crate) struct Places {
     pub(crate) allocations: Vec<Allocation>,
     weights: u32,
     variables: u32,
-    feature: Vec<(u8, u32)>,
+    /// Memory kind, first byte and allocation of each piece of the feature maps, pieces of a kind by rising bytes.
+    feature: Vec<(u8, u64, u32)>,
     inputs: Vec<u32>,
     outputs: Vec<u32>,
     /// Tiling contexts by node, as offsets in one TS allocation.
@@ -39,8 +40,13 @@ impl Places {
         };
         for s in &m.memory.spaces {
             let memory = MemoryKind::from_name(&s.memory).unwrap_or(MemoryKind::HBM);
-            let at = p.add(AllocationKind::FEATURE_MAP, memory, s.size.saturating_sub(s.zero_copy), 0);
-            p.feature.push((memory.code(), at));
+            let arena = s.size.saturating_sub(s.zero_copy);
+            let begins: &[u64] = if s.pieces.is_empty() { &[0] } else { &s.pieces };
+            let ends = begins.iter().skip(1).copied().chain([arena]);
+            for (begin, end) in begins.iter().zip(ends) {
+                let at = p.add(AllocationKind::FEATURE_MAP, memory, end.saturating_sub(*begin), 0);
+                p.feature.push((memory.code(), *begin, at));
+            }
         }
         p.weights = p.add(AllocationKind::WEIGHTS, MemoryKind::HBM, m.memory.weights, 0);
         p.variables = p.add(AllocationKind::VARIABLES, MemoryKind::HBM, m.memory.variables, 0);
@@ -107,14 +113,11 @@ impl Places {
                 at(*a, if bytes == 0 { 0 } else { slot.offset - z.offset })
             }
             SlotInfo::FEATURE => {
-                let a = self.feature.iter().find(|(k, _)| *k == slot.memory);
-                at(
-                    a.ok_or_else(|| RuntimeError::Damaged {
-                        what: "a slot lies in a memory kind that the model lacks".into(),
-                    })?
-                    .1,
-                    slot.offset,
-                )
+                let piece = self.feature.iter().rfind(|(k, begin, _)| *k == slot.memory && *begin <= slot.offset);
+                let (_, begin, allocation) = piece.ok_or_else(|| RuntimeError::Damaged {
+                    what: "a slot lies in a memory kind that the model lacks".into(),
+                })?;
+                at(*allocation, slot.offset - begin)
             }
             _ => NULL,
         })

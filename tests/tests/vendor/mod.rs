@@ -166,6 +166,95 @@ fn a_vendor_brings_an_engine_and_an_operator() {
     near(&dir.run(&x), x.iter().map(|x| 2.0 * gelu(*x)));
 }
 
+/// The OM with a session of its own: runs of one loaded model.
+fn loaded(dir: &Dir, device: &[(&str, &str)]) -> ge::session::Model {
+    use ge::session::{Session, SessionOptions};
+    let device_options = device.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+    let plugins = dir.0.path().join("plugins.toml");
+    let text = std::fs::read_to_string(&plugins).unwrap();
+    if !text.contains("search") {
+        let search = format!("schema = 1\nsearch = [{:?}]", target());
+        std::fs::write(&plugins, text.replacen("schema = 1", &search, 1)).unwrap();
+    }
+    let options = SessionOptions { plugins: Some(plugins), device_options, ..SessionOptions::default() };
+    Session::new(options).unwrap().load_om(dir.0.path().join("m.om")).unwrap()
+}
+
+#[test]
+fn a_workspace_that_must_be_zero_is_zero_on_every_run() {
+    let dir = Dir::new(vendor(), "");
+    dir.write(
+        "m.ge",
+        "graph @main(%x: f32[2,50]) {
+  %r = Relu(%x) : f32[2,50]
+  %q = MatMul(%r, %x) {transpose_x2 = true} : f32[2,2]
+  %a = AcmeTally(%r) : f32[2,50]
+  %b = AcmeTally(%a) : f32[2,50]
+  return %b, %q
+}
+",
+    );
+    for policy in ["0", "1"] {
+        let set = format!("ge.exec.atomicCleanPolicy={policy}");
+        dir.ok(&["compile", "m.ge", "-o", "m.om", "-q", "--set", &set]);
+        let clears = dir.inspect()["tasks"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|t| t["node"].as_str().is_some_and(|n| n.ends_with("_AtomicAddrClean")))
+            .count();
+        assert_eq!(clears, if policy == "0" { 1 } else { 2 });
+        let x = sample(100);
+        let bytes: Vec<u8> = x.iter().flat_map(|v| v.to_le_bytes()).collect();
+        let x_in =
+            [ge_plugin_api::kernel::HostTensor::from_bytes(ge_plugin_api::types::DType::F32, &[2, 50], &bytes)
+                .unwrap()];
+        let model = loaded(&dir, &[("check_races", "true")]);
+        for run in 0..3 {
+            let out = model.run(&x_in).unwrap();
+            let found: Vec<f32> =
+                out[0].bytes().chunks_exact(4).map(|c| f32::from_le_bytes(c.try_into().unwrap())).collect();
+            assert_eq!(found, x.iter().map(|v| v.max(0.0)).collect::<Vec<_>>(), "policy {policy}, run {run}");
+        }
+    }
+}
+
+#[test]
+fn a_vendors_stream_pass_moves_nodes_and_the_numbers_stay() {
+    let dir = Dir::new(vendor(), "");
+    let text = "graph @main(%x: f32[2,50]) {
+  %a = Relu(%x) : f32[2,50]
+  %b = Neg(%a) {acme_stream = 1} : f32[2,50]
+  %c = Neg(%b) {acme_stream = 1} : f32[2,50]
+  %d = Abs(%a) {acme_stream = 2} : f32[2,50]
+  %e = Add(%c, %d) : f32[2,50]
+  return %e
+}
+";
+    dir.write("m.ge", text);
+    dir.ok(&["compile", "m.ge", "-o", "m.om", "-q", "--set", "ge.x.auto_fusion=false"]);
+    let doc = dir.inspect();
+    assert_eq!(doc["streams"]["assigned_by_stream_pass"], true);
+    assert_eq!(doc["streams"]["logical"], 3);
+    let stream = |name: &str| node(&doc, name)["logical_stream_id"].as_u64().unwrap();
+    assert_eq!((stream("b"), stream("c")), (stream("c"), stream("b")));
+    assert!(stream("a") == stream("e") && stream("a") != stream("b") && stream("b") != stream("d"));
+    assert!(doc["event_num"].as_u64().unwrap() >= 3, "{}", doc["events"]);
+    let x = sample(100);
+    let want: Vec<f32> = x.iter().map(|v| 2.0 * v.max(0.0)).collect();
+    assert_eq!(dir.run(&x), want);
+    let first = loaded(&dir, &[]).run_random(3).unwrap();
+    for seed in 0..8 {
+        let schedule = format!("random:{seed}");
+        let model = loaded(&dir, &[("schedule", &schedule), ("check_races", "true")]);
+        assert_eq!(model.run_random(3).unwrap()[0].bytes(), first[0].bytes(), "schedule {seed}");
+    }
+    // Switched off, all stands on one stream.
+    let off = "ge.optimizationSwitch=AcmeStreamPass:off";
+    dir.ok(&["compile", "m.ge", "-o", "m.om", "-q", "--set", "ge.x.auto_fusion=false", "--set", off]);
+    assert_eq!(dir.inspect()["streams"]["logical"], 1);
+}
+
 #[test]
 fn a_text_graph_runs_on_the_light_engine_where_the_other_is_excluded() {
     let dir = Dir::new(vendor(), "exclude_engines = [\"AcmeEngine\"]\n");

@@ -14,6 +14,8 @@ pub mod matmul;
 pub mod norm;
 /// Convolutions of bytes from dequantised ones.
 pub mod quant;
+/// Splits without a task.
+pub mod split_n_optimizer;
 
 use crate::sig::{Sig, Tensor};
 use crate::store;

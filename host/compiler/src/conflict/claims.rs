@@ -1,6 +1,7 @@
 //! What a class of values that share memory is claimed for, and how two classes meet.
 use crate::feature::shared_memory::JoinKind;
 use crate::feature::shared_memory::memory_type::memory_of;
+use crate::feature::shared_memory::rules::atomic_outputs;
 use ge_ir::Node;
 
 /// What the memory of a class is.
@@ -18,6 +19,8 @@ pub struct Claims {
     pub immutable: bool,
     /// A variable.
     pub variable: bool,
+    /// Cleared beforehand.
+    pub cleared: bool,
     /// Part of a run without padding.
     pub no_padding: bool,
     /// Part of a run with padding.
@@ -53,6 +56,7 @@ impl Claims {
             user_reference: n.op() == "RefData",
             immutable: matches!(n.op(), "Const" | "Constant" | "FileConstant"),
             variable: n.op() == "Variable",
+            cleared: atomic_outputs(n).contains(&(k as u32)),
             memory: memory_of(n, k),
             ..Claims::default()
         }
@@ -76,6 +80,7 @@ impl Claims {
         self.user_output |= o.user_output;
         self.immutable |= o.immutable;
         self.variable |= o.variable;
+        self.cleared |= o.cleared;
         self.no_padding |= o.no_padding;
         self.padded |= o.padded;
         if self.memory.is_none() {

@@ -10,6 +10,9 @@ pub fn conflict(m: &Meeting<'_>) -> Option<String> {
     if let Some(what) = m.claims.arranged() {
         return Some(format!("a graph output would be {what}"));
     }
+    if m.claims.cleared {
+        return Some("a graph output would be cleared with the memory of others".into());
+    }
     if m.claims.user_output {
         return Some("two graph outputs would be one".into());
     }

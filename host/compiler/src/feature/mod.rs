@@ -1,5 +1,7 @@
 //! Features that cut across stages, one room each.
 
+/// Memory that starts as zero.
+pub mod atomic_clean;
 /// If, Case and While on the device.
 pub mod control_flow;
 /// Inputs and outputs whose memory others share.

@@ -32,14 +32,15 @@ impl<'m, 'a> FusionPassExecutor<'m, 'a> {
     /// A pass fails or records what cannot be applied; it is named.
     pub fn stage(&self, stage: PassStage, model: &mut Model, records: &mut Records) -> Result<()> {
         let bound = (stage == PassStage::AFTER_PRECISION_REFINE).then_some("ge.x.auto_fusion");
-        let of_engines = stage == PassStage::OPTIMIZE_ORIGINAL_GRAPH || stage == PassStage::AFTER_PRECISION_REFINE;
+        let again = stage == PassStage::OPTIMIZE_ORIGINAL_GRAPH || stage == PassStage::AFTER_PRECISION_REFINE;
+        let of_engines = again || stage == PassStage::OPTIMIZE_WHOLE_GRAPH;
         let all = &self.manager.toolbox().passes;
         let passes: Vec<&PassHandle> = all
             .iter()
             .filter(|p| p.info.stage == stage && self.manager.enabled(p.name(), p.info.level, bound))
             .filter(|p| !of_engines || self.takes_part(&p.owner().name))
             .collect();
-        for _ in 0..if of_engines { MOST_ROUNDS } else { 1 } {
+        for _ in 0..if again { MOST_ROUNDS } else { 1 } {
             let mut changed = false;
             for p in &passes {
                 changed |= self.pass(p, model, records)?;

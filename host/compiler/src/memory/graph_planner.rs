@@ -9,6 +9,7 @@ use super::guests::{Guest, Host, invite};
 use super::no_reuse::NoReuse;
 use super::plan::{Io, MemoryPlan, SpaceReport, ZeroCopyRange};
 use super::set_input_output_offset_pass;
+use super::splitter;
 use super::symbols::{Home, Sources, Symbol, Symbols};
 use crate::error::{CompileError, Result};
 use crate::feature::io_reuse::IoReuse;
@@ -118,6 +119,8 @@ impl Planner<'_> {
                 places.offsets[*i] = at + inside;
             }
         }
+        let ranges: Vec<(u64, u64)> = units.iter().zip(&made.offsets).map(|(u, at)| (*at, u.bytes)).collect();
+        let cuts = splitter::split(&ranges, made.arena, splitter::LEAST_PIECE);
         let mut end = made.arena;
         for &i in &io {
             let Some(io) = symbols[i].io else { continue };
@@ -150,6 +153,7 @@ impl Planner<'_> {
             lower_bound: made.lower_bound,
             zero_copy: end - made.arena,
             assigner: made.assigner.to_owned(),
+            pieces: if cuts.len() > 1 { cuts.iter().map(|p| p.base).collect() } else { Vec::new() },
         });
         Ok(())
     }

@@ -75,6 +75,8 @@ pub struct SpaceReport {
     pub zero_copy: u64,
     /// Who made the plan.
     pub assigner: String,
+    /// Where its pieces begin, if it is allocated in more than one (`GraphMemSplitter`).
+    pub pieces: Vec<u64>,
 }
 
 /// Memory of a model.

@@ -1,7 +1,7 @@
-//! `GraphMemSplitter`: cuts a feature map into pieces of at least a given size at places that no block crosses, so that pieces can be
-//! allocated one by one (facts 2.9).
+//! `GraphMemSplitter`: cuts a feature map into pieces of at least a given size at places that no block crosses (facts 2.9). At load each
+//! piece is an allocation of its own, so that no device needs one range as large as the whole.
 
-/// Least piece of a static graph inside a dynamic one.
+/// Least piece.
 pub const LEAST_PIECE: u64 = 200 << 20;
 
 /// A piece of a feature map.

@@ -259,8 +259,8 @@ impl Builder<'_> {
                 }
                 JoinKind::PaddedInput | JoinKind::PaddedOutput => {}
                 JoinKind::Clean => {
-                    // Own region (facts 2.8).
-                    self.all[a].reuse = false;
+                    // A region of its own where one node clears for several (facts 2.8).
+                    self.all[a].reuse &= n.control_users().len() < 2;
                     self.all[b].derived = true;
                 }
             }

@@ -48,11 +48,12 @@ pub fn assemble(root: &GeRootModel, time_ns: &dyn Fn(NodeKey) -> u64) -> Compile
             .streams
             .streams
             .iter()
-            .map(|s| LogicalInfo {
+            .zip(followed(root))
+            .map(|(s, hccl_followed)| LogicalInfo {
                 label: s.label.clone(),
                 user_label: s.user_label.clone(),
                 attached: s.attached,
-                hccl_followed: 0,
+                hccl_followed,
             })
             .collect(),
         physical: root
@@ -99,6 +100,7 @@ pub fn assemble(root: &GeRootModel, time_ns: &dyn Fn(NodeKey) -> u64) -> Compile
                 lower_bound: s.lower_bound,
                 zero_copy: s.zero_copy,
                 assigner: s.assigner.clone(),
+                pieces: s.pieces.clone(),
             })
             .collect(),
         zero_copy: root
@@ -269,4 +271,20 @@ fn io(root: &GeRootModel, m: &mut CompiledModel) {
             });
         }
     }
+}
+
+/// For each logical stream the streams that a collective on it makes follow: as many as the node that uses most of them says
+/// (`used_stream_num`), as nodes of one stream use them one after the other.
+fn followed(root: &GeRootModel) -> Vec<u32> {
+    let mut out = vec![0u32; root.streams.streams.len()];
+    for (gi, g) in root.model.graphs().iter().enumerate() {
+        for n in g.nodes() {
+            let used = n.attrs().int("used_stream_num").and_then(|k| u32::try_from(k).ok()).unwrap_or(0);
+            let stream = root.streams.of[NodeKey::new(gi, n.id())];
+            if let Some(most) = stream.and_then(|s| out.get_mut(s.0 as usize)) {
+                *most = (*most).max(used);
+            }
+        }
+    }
+    out
 }

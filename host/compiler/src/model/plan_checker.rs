@@ -485,8 +485,8 @@ impl Blocks {
         let mut list: Vec<Block> = Vec::new();
         // Block of each output.
         let mut of: Vec<Vec<Option<usize>>> = Vec::with_capacity(nodes.len());
-        // First workspace of each node: what a clearing node covers.
-        let mut cleaned: HashMap<u32, usize> = HashMap::new();
+        // Workspaces of each node: the first of a clearing node is what it covers.
+        let mut cleaned: HashMap<u32, Vec<usize>> = HashMap::new();
         for (i, n) in nodes.iter().enumerate() {
             let mut mine = Vec::with_capacity(n.slots.len());
             for s in &n.slots {
@@ -526,7 +526,7 @@ impl Blocks {
                 });
             }
             for w in n.workspaces.iter().filter(|w| w.space == SlotInfo::FEATURE) {
-                cleaned.entry(i as u32).or_insert(list.len());
+                cleaned.entry(i as u32).or_default().push(list.len());
                 list.push(Block {
                     memory: w.memory,
                     offset: w.offset,
@@ -582,25 +582,31 @@ fn join_no_task(nodes: &[NodeInfo], of: &[Vec<Option<usize>>], list: &mut [Block
 }
 
 /// A node that clears memory beforehand and the atomic outputs of those that wait for it are one.
-fn join_cleaned(nodes: &[NodeInfo], of: &[Vec<Option<usize>>], cleaned: &HashMap<u32, usize>, list: &mut [Block]) {
+fn join_cleaned(nodes: &[NodeInfo], of: &[Vec<Option<usize>>], cleaned: &HashMap<u32, Vec<usize>>, list: &mut [Block]) {
     for (i, n) in nodes.iter().enumerate() {
-        let Some(atomic) = n.attrs.ints("atomic_output_index") else { continue };
+        let outputs = n.attrs.ints("atomic_output_index").unwrap_or_default();
+        let spaces = n.attrs.ints("_atomic_workspace_index").unwrap_or_default();
+        if outputs.is_empty() && spaces.is_empty() {
+            continue;
+        }
         let clears = |c: &&u32| {
             nodes
                 .get(**c as usize)
                 .is_some_and(|p| matches!(p.op.as_str(), "AtomicAddrClean" | "MemSet") && p.inputs.is_empty())
         };
-        let Some(&whole) = n.controls.iter().find(clears).and_then(|c| cleaned.get(c)) else { continue };
+        let Some(&whole) = n.controls.iter().find(clears).and_then(|c| cleaned.get(c)?.first()) else { continue };
         let clean = list[whole].first;
         list[whole].own.retain(|o| o.2 != clean);
-        for k in atomic.iter().filter_map(|k| usize::try_from(*k).ok()) {
-            if let Some(b) = of[i].get(k).copied().flatten() {
-                merge(list, whole, b);
-                // The clearing node comes first; the output is no first touch of its own.
-                let whole = holder(list, whole);
-                let first = list[whole].first;
-                list[whole].firsts.retain(|f| *f != i as u32 || *f == first);
-            }
+        let index = |k: &i64| usize::try_from(*k).ok();
+        let mine = outputs.iter().filter_map(|k| of[i].get(index(k)?).copied().flatten());
+        let own = cleaned.get(&(i as u32));
+        let blocks: Vec<usize> = mine.chain(spaces.iter().filter_map(|k| own?.get(index(k)?).copied())).collect();
+        for b in blocks {
+            merge(list, whole, b);
+            // The clearing node comes first; the value is no first touch of its own.
+            let whole = holder(list, whole);
+            let first = list[whole].first;
+            list[whole].firsts.retain(|f| *f != i as u32 || *f == first);
         }
     }
 }

@@ -342,8 +342,12 @@ pub const LEFT_OUT: &[(&str, &str)] = &[
         "they need a loop of training steps, marks of a backward graph, or host memory behind the device, none of which a model file here has",
     ),
     (
-        "CompileNodesPass, InplaceSupportCheckPass, InputOutputConnectionIdentifyPass, AtomicAddrCleanPass, BufferPoolMemoryPass",
+        "CompileNodesPass, InplaceSupportCheckPass, InputOutputConnectionIdentifyPass, BufferPoolMemoryPass",
         "decided from the graph itself by the stages tasks and memory, without marks on nodes",
+    ),
+    (
+        "AtomicAddrCleanPass",
+        "`feature/atomic_clean` puts the clearing nodes in before streams are assigned: what must be zero is known when the engines have said their workspaces",
     ),
 ];
 

@@ -14,10 +14,12 @@ use crate::error::Result;
 use crate::pass::{PassManager, Records, hooks};
 use ge_ir::Model;
 use ge_plugin_api::engine::Hook;
+use ge_plugin_api::pass::PassStage;
 
-/// The engines on the whole graph, the list of stage 2, the engines before the build.
+/// The engines and their libraries' passes on the whole graph, the list of stage 2, the engines before the build.
 pub fn run(model: &mut Model, passes: &PassManager<'_>, records: &mut Records) -> Result<()> {
     hooks::engines(passes, "stage2", Hook::WHOLE_GRAPH, model, records)?;
+    hooks::custom(passes, PassStage::OPTIMIZE_WHOLE_GRAPH, model, records)?;
     passes.stage("stage2", model, records)?;
     hooks::engines(passes, "stage2", Hook::GRAPH_BEFORE_BUILD, model, records)?;
     passes.part("stage2", 1, model, records)?;

@@ -28,6 +28,11 @@ fn ratio(a: u64, b: u64) -> f64 {
     if b == 0 { 1.0 } else { (a as f64 / b as f64 * 1000.0).round() / 1000.0 }
 }
 
+/// How many pieces are allocated, where it is not one.
+fn pieces(n: usize) -> String {
+    if n > 1 { format!(" in {n} pieces") } else { String::new() }
+}
+
 /// The part as JSON.
 pub fn document(m: &CompiledModel) -> Value {
     let mut out = Map::new();
@@ -37,7 +42,7 @@ pub fn document(m: &CompiledModel) -> Value {
             s.memory.clone(),
             json!({
                 "size": s.size, "lower_bound": s.lower_bound, "zero_copy": s.zero_copy, "assigner": s.assigner,
-                "arena": arena, "blocks": a.blocks, "reuse_factor": ratio(a.bytes, arena),
+                "arena": arena, "pieces": s.pieces.len().max(1), "blocks": a.blocks, "reuse_factor": ratio(a.bytes, arena),
             }),
         );
     }
@@ -53,8 +58,8 @@ pub fn text(m: &CompiledModel) -> String {
     for s in &m.memory.spaces {
         let (arena, a) = (s.size.saturating_sub(s.zero_copy), asked(m, &s.memory));
         out.push_str(&format!(
-            "{}: {} bytes: {arena} planned by {}, {} zero copy\n  lower bound {} ({:.3} of it); {} blocks with {} bytes, each byte used {:.3} times\n",
-            s.memory, s.size, s.assigner, s.zero_copy, s.lower_bound, ratio(arena, s.lower_bound), a.blocks, a.bytes,
+            "{}: {} bytes: {arena} planned by {}{}, {} zero copy\n  lower bound {} ({:.3} of it); {} blocks with {} bytes, each byte used {:.3} times\n",
+            s.memory, s.size, s.assigner, pieces(s.pieces.len()), s.zero_copy, s.lower_bound, ratio(arena, s.lower_bound), a.blocks, a.bytes,
             ratio(a.bytes, arena),
         ));
     }

@@ -4,12 +4,17 @@
 //! - no padding (`_nopadding_continuous_*` with `_output_reuse_input`, `PhonyConcat`, `PhonySplit`): the parts lie one behind
 //!   the other in the whole, each at the data bytes of those before it;
 //! - padding (`continuous_input`, `continuous_output`): the parts lie one behind the other in whole blocks;
-//! - a node that clears (`AtomicAddrClean`, `MemSet` without inputs) covers the atomic outputs of those that wait for it.
+//! - a node that clears (`AtomicAddrClean`, `MemSet` without inputs) covers the atomic outputs and workspaces of those that wait for it.
 use crate::feature::control_flow::lower::REF_INPUT;
 use crate::toolbox::Toolbox;
 use ge_ir::{Graph, Node, NodeId, TensorDesc, ValueRef};
 use ge_plugin_api::engine::flags as engine_flags;
 use ge_plugin_api::ops::flags;
+
+/// Workspaces of a node that must start as zero, by index.
+pub const ATOMIC_WORKSPACES: &str = "_atomic_workspace_index";
+/// Bytes of those.
+pub const ATOMIC_WORKSPACE_BYTES: &str = "_atomic_workspace_bytes";
 
 /// A block is a multiple of this (facts 2.1).
 pub const BLOCK: u64 = 512;
@@ -188,7 +193,7 @@ impl<'t> Rules<'t> {
         out
     }
 
-    /// The atomic outputs of those that wait for a clearing node, one behind the other in its workspace (facts 2.8).
+    /// The atomic outputs and workspaces of those that wait for a clearing node, one behind the other in its own (facts 2.8).
     fn cleaned(&self, g: &Graph, n: &Node, need: &dyn Fn(ValueRef) -> u64, out: &mut Vec<Join>) {
         let from = Spot::Workspace(n.id(), 0);
         let mut at = 0u64;
@@ -197,8 +202,21 @@ impl<'t> Rules<'t> {
                 out.push(Join { from, to: Spot::Value(user.value(k)), at, kind: JoinKind::Clean, input: 0 });
                 at = at.saturating_add(block_bytes(need(user.value(k))).unwrap_or(0));
             }
+            for (k, bytes) in atomic_workspaces(user) {
+                let to = Spot::Workspace(user.id(), k);
+                out.push(Join { from, to, at, kind: JoinKind::Clean, input: 0 });
+                at = at.saturating_add(block_bytes(bytes).unwrap_or(0));
+            }
         }
     }
+}
+
+/// Workspaces that must start as zero, with their bytes.
+fn atomic_workspaces(n: &Node) -> Vec<(u32, u64)> {
+    let list = n.attrs().ints(ATOMIC_WORKSPACES).unwrap_or_default();
+    let bytes = n.attrs().ints(ATOMIC_WORKSPACE_BYTES).unwrap_or_default();
+    let both = list.iter().zip(bytes.iter());
+    both.filter_map(|(k, b)| Some((u32::try_from(*k).ok()?, u64::try_from(*b).ok()?))).collect()
 }
 
 /// Outputs that a node adds to and that must start as zero.

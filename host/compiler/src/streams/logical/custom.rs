@@ -2,9 +2,10 @@
 //! graph does not change while streams are allocated.
 use super::context::NONE;
 use crate::error::{CompileError, Result};
-use crate::toolbox::Toolbox;
+use crate::pass::PassManager;
 use ge_ir::view::GraphContext;
 use ge_ir::{AttrValue, Model, NodeId};
+use ge_plugin::PassHandle;
 use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
 use ge_plugin_api::pass::PassStage;
 use ge_plugin_api::patch::Edit;
@@ -12,13 +13,14 @@ use ge_plugin_api::patch::Edit;
 /// No stream has a greater id than this.
 const MOST: i64 = 1 << 20;
 
-/// Runs them in plugin order on each graph; says whether one has moved a node. `streams` has the stream of each graph's nodes.
+/// Runs those that are enabled in plugin order on each graph; says whether one has moved a node. `streams` has the stream of each graph's nodes.
 ///
 /// # Errors
 /// What a pass says, and edits other than of `_stream_id`, by the pass's name.
-pub fn run(model: &Model, toolbox: &Toolbox, streams: &mut [Vec<u32>]) -> Result<bool> {
+pub fn run(model: &Model, manager: &PassManager<'_>, streams: &mut [Vec<u32>]) -> Result<bool> {
     let stage = PassStage::AFTER_ASSIGN_LOGIC_STREAM;
-    let passes: Vec<_> = toolbox.passes.iter().filter(|p| p.info.stage == stage).collect();
+    let enabled = |p: &&PassHandle| p.info.stage == stage && manager.enabled(p.name(), p.info.level, None);
+    let passes: Vec<&PassHandle> = manager.toolbox().passes.iter().filter(enabled).collect();
     let mut moved = false;
     if passes.is_empty() {
         return Ok(moved);

@@ -34,6 +34,7 @@ use super::{LogicalStream, StreamPlan};
 use crate::error::Result;
 use crate::ids::{NodeKey, StreamId};
 use crate::options::Options;
+use crate::pass::PassManager;
 use crate::place::Placement;
 use crate::toolbox::Toolbox;
 use context::{Context, NONE};
@@ -97,7 +98,7 @@ pub fn assign_graphs(
         streams[gi] = cx.node_stream;
     }
     if !plan.single {
-        plan.assigned_by_stream_pass = custom::run(model, toolbox, &mut streams)?;
+        plan.assigned_by_stream_pass = custom::run(model, &PassManager::new(toolbox, options)?, &mut streams)?;
     }
     refresh_continuous(model, &mut plan, &streams);
     Ok(plan)

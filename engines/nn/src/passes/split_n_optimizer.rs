@@ -7,27 +7,41 @@
 //! Refuses: constants, variables and reshaped or transformed graph inputs; inputs and readers without a task, atomic or in runs of
 //! their own; graph outputs, collectives and further splits; memory types of their own; graphs of unknown shapes.
 //! Source: facts 6 (the original's SplitN and SplitCToN optimizers), document 000, 5.1. Cost: each reader of each split once.
+use ge_plugin_api::Result;
+use ge_plugin_api::fusion::FuseInspector;
 use ge_plugin_api::patch::Patch;
+use ge_plugin_api::register_pass;
 use ge_plugin_api::types::{AttrValue, TensorDesc, format};
 use ge_plugin_api::view::{Graph, Node};
 
 /// Why a split keeps its task.
 pub type Refusal = &'static str;
 
-/// Marks every split that can do without a task.
-pub fn run(graph: &Graph<'_>, patch: &mut Patch) {
+const NAME: &str = "SplitNOptimizer";
+
+register_pass!("SplitNOptimizer", OPTIMIZE_WHOLE_GRAPH, O2, "splits whose pieces lie in their input need no task", run);
+
+/// Marks every split that can do without a task, and tells why others keep theirs.
+fn run(graph: &Graph<'_>, patch: &mut Patch) -> Result<()> {
     let flag = |key: &str| graph.attrs().iter().any(|a| a.key.as_str() == key && a.value == AttrValue::Bool(true));
     if flag("_single_op_scene") || flag("_memory_discontiguous_allocation") || flag("_dynamic_shape_partitioned") {
-        return;
+        return Ok(());
     }
+    let inspector = FuseInspector::new(graph);
     for n in graph.nodes().filter(|n| matches!(n.op(), "SplitD" | "SplitVD") && n.str("_engine") == Some(AI_CORE)) {
-        if !n.flag("_no_task") && check(graph, &n).is_ok() {
-            for key in ["_no_task", "_nopadding_continuous_output", "_output_reuse_input"] {
-                patch.set_attr(n.id(), key, true);
-            }
-            patch.set_attr(n.id(), "_reuse_input_on_dim_index", 0i64);
+        if n.flag("_no_task") {
+            continue;
         }
+        if let Err(why) = check(graph, &n) {
+            inspector.refuse(NAME, n.id(), why, patch);
+            continue;
+        }
+        for key in ["_no_task", "_nopadding_continuous_output", "_output_reuse_input"] {
+            patch.set_attr(n.id(), key, true);
+        }
+        patch.set_attr(n.id(), "_reuse_input_on_dim_index", 0i64);
     }
+    Ok(())
 }
 
 const AI_CORE: &str = "AIcoreEngine";
