@@ -1,4 +1,4 @@
-//! Kernels launched as one (SUPER_KERNEL, FFTS_PLUS): a chain is a kernel that runs others, one behind the other, each with all
+//! Kernels launched as one (SUPER_KERNEL): a chain is a kernel that runs others, one behind the other, each with all
 //! its blocks, on its own part of the arguments. A host that loads a task of several launches makes one of them.
 use crate::abi::{ROption, RResult, guard};
 use crate::diagnostic::{Error, Result};
@@ -95,7 +95,7 @@ extern "C" fn take_error() -> ROption<Error> {
 }
 
 impl Link {
-    fn launch(&self, call: &KernelCall) -> Result<()> {
+    pub(crate) fn launch(&self, call: &KernelCall) -> Result<()> {
         let n_args = self.kernel.access.len();
         if self.first.checked_add(n_args).is_none_or(|end| end > call.n_args) {
             return Err(Error::internal(format!("`{}` has no arguments in its chain", self.node)));

@@ -39,7 +39,12 @@ pub mod flags {
     pub const VECTOR_CORE: u64 = 1 << 11;
     /// Its core type is the AI core.
     pub const AI_CORE: u64 = 1 << 12;
+    /// A composite engine that takes part only where `ge.x.composite_engines` names it.
+    pub const ON_DEMAND: u64 = 1 << 13;
 }
+
+/// Nodes that a composite engine wants in one subgraph have this attribute with one name, others are not cut with them.
+pub const COMPOSITE_SCOPE: &str = "_composite_scope";
 
 /// What an engine is.
 #[repr(C)]

@@ -34,6 +34,8 @@ pub mod task;
 pub mod kernel;
 /// Kernels launched as one.
 pub mod chain;
+/// Kernels run slice by slice.
+pub mod slices;
 /// Engines.
 pub mod engine;
 /// Devices.

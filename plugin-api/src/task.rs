@@ -129,6 +129,28 @@ open_code! {
     }
 }
 
+open_code! {
+    /// What a context of an FFTS+ task is, by the run-time's codes.
+    pub struct ContextType: u32 {
+        /// A kernel of the cube cores.
+        AICORE = 0 "AICORE",
+        /// A kernel of the vector cores.
+        AIV = 1 "AIV",
+        /// Brings data near before they are read.
+        FLUSH_DATA = 9 "FLUSH_DATA",
+        /// Drops data that nobody reads any more.
+        INVALIDATE_DATA = 10 "INVALIDATE_DATA",
+        /// Writes data back that others read.
+        WRITEBACK_DATA = 11 "WRITEBACK_DATA",
+        /// Begins the slices.
+        AT_START = 0x300 "AT_START",
+        /// Ends a slice, and begins the next of its window.
+        AT_END = 0x301 "AT_END",
+        /// Hands on to more contexts than one has room for.
+        LABEL = 0x302 "LABEL",
+    }
+}
+
 /// The placeholder of block_dim until UPDATE sets it (001 §4.3).
 pub const TILING_SINK_BLOCK_DIM: u32 = 0xFFFF_FFFF;
 

@@ -1,10 +1,20 @@
 //! ffts_plus: the composite engine. It takes whole subgraphs that were cut for it, never a node by itself.
-//! Source: facts 1.3 (flags), 3.2 (composite partition), DESIGN 1.
-use ge_plugin_api::engine::{Engine, EngineInfo, Support, flags};
-use ge_plugin_api::view::Node;
+//!
+//! After stage 1 it marks nodes whose slices are independent of each other; the composite partition makes a subgraph of each such scope,
+//! and where running it slice by slice saves memory it becomes one node, whose FFTS+ task the host makes of the atomic engines'
+//! kernels. Source: facts 1.3 (flags), 3.2 (composite partition), DESIGN 1.
+use crate::slices;
+use ge_plugin_api::Result;
+use ge_plugin_api::author::slices::OP;
+use ge_plugin_api::engine::{COMPOSITE_SCOPE, Engine, EngineInfo, Hook, Support, flags};
+use ge_plugin_api::patch::Patch;
+use ge_plugin_api::view::{Graph, Node};
 
 /// The engine.
 pub struct FftsPlus;
+
+/// Atomic engines whose kernels run as contexts.
+const CORES: [&str; 2] = ["AIcoreEngine", "VectorEngine"];
 
 impl Engine for FftsPlus {
     fn info(&self) -> EngineInfo {
@@ -13,15 +23,33 @@ impl Engine for FftsPlus {
             kernel_lib: "ffts_plus".into(),
             user_name: "FftsPlus".into(),
             cost: 1,
-            flags: flags::COMPOSITE | flags::SKIP_ASSIGN_STREAM | flags::ATTACH,
+            // Its one node a subgraph has a task, which needs a stream: facts 1.3's `skip_assign_stream` is for nodes without one.
+            flags: flags::COMPOSITE | flags::ATTACH | flags::ON_DEMAND,
             scheduler_id: "TS_1".into(),
             optimizer_priority: 50,
         }
     }
     fn op_types(&self) -> Vec<String> {
-        Vec::new()
+        slices::rules::op_types().map(str::to_owned).chain([OP.to_owned()]).collect()
     }
-    fn supports(&self, _: &Node<'_>) -> Support {
-        Support::no("only subgraphs cut for FFTS+, of nodes that an atomic engine takes")
+    fn supports(&self, node: &Node<'_>) -> Support {
+        if node.op() == OP {
+            return Support::Yes;
+        }
+        if node.attr(COMPOSITE_SCOPE).is_none() {
+            return Support::no("its slices go with those of no other node");
+        }
+        match node.str("_engine") {
+            Some(e) if CORES.contains(&e) => Support::Yes,
+            _ => Support::no("only kernels of the AI cores run as contexts"),
+        }
+    }
+    fn optimize(&self, hook: Hook, graph: &Graph<'_>, patch: &mut Patch) -> Result<()> {
+        match hook {
+            Hook::AFTER_STAGE1 => slices::scopes::mark(graph, patch),
+            Hook::FUSED_GRAPH => slices::cut::cut(graph, patch),
+            _ => {}
+        }
+        Ok(())
     }
 }

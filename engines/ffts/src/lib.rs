@@ -5,6 +5,8 @@
 
 /// The composite engine.
 pub mod composite;
+/// What FFTS+ cuts into slices, and how.
+pub mod slices;
 /// The atomic engine of Fourier transforms.
 pub mod fourier;
 /// From a node to a plan of transforms.

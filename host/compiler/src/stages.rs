@@ -4,7 +4,7 @@
 //! of its own, read by those after it.
 use crate::error::{CompileError, Result};
 use crate::feature::tuning::{self, Resume, Step};
-use crate::feature::{atomic_clean, control_flow, super_kernel, tiling_sink};
+use crate::feature::{atomic_clean, control_flow, ffts_plus, super_kernel, tiling_sink};
 use crate::memory::graph_planner;
 use crate::model::{GeRootModel, weights};
 use crate::options::Options;
@@ -149,6 +149,8 @@ pub fn compile(
             }
         }
     }
+    // A subgraph in slices is one node for all that follows.
+    let bodies = ffts_plus::take(&mut model)?;
     let mut placement = if resumed_at == Some(Step::AfterBuilder) {
         EnginePlacer::new(toolbox, true)?.run(&mut model)?
     } else {
@@ -162,6 +164,7 @@ pub fn compile(
     note_refusals(&placement, &model, &mut records);
     let for_tuning = (stop == Some(Step::AfterBuilder)).then(|| (model.clone(), records.clone()));
     let rank_size = rank_size(&model);
+    let calls = ffts_plus::calls(&model, &bodies, toolbox, rank_size)?;
     let mut rounds = 0;
     // Once, as a rule; again where a switch needs a StreamActive to wake more than one stream.
     let (weights, stream_plan, order, memory, sync, tasks, physical) = loop {
@@ -171,6 +174,7 @@ pub fn compile(
             placement = EnginePlacer::new(toolbox, true)?.run(&mut model)?;
             params = params::run(&model, &placement, toolbox)?;
         }
+        ffts_plus::task::workspaces(&model, &calls, &mut params);
         tiling_sink::ask_streams(&mut model, &params);
         let weights = weights::merge(&model)?;
         let (stream_plan, order) =
@@ -196,7 +200,7 @@ pub fn compile(
                 Ok((plan, chains))
             })?;
             let tasks = run.stage("tasks", &mut model, |m| {
-                TaskGenerator::new(toolbox, &placement, rank_size, &chains).run(m, &stream_plan, &order, &sync)
+                TaskGenerator::new(toolbox, &placement, rank_size, &chains, &calls).run(m, &stream_plan, &order, &sync)
             })?;
             let input =
                 split::Input { streams: &stream_plan, order: &order, tasks: &tasks, soc: &toolbox.target.soc, options };
@@ -213,7 +217,8 @@ pub fn compile(
         streams::activation::insert_stream_actives(&mut model, &crowded)?;
         placement = EnginePlacer::new(toolbox, true)?.run(&mut model)?;
     };
-    if let Some((graph, records)) = for_tuning {
+    if let Some((mut graph, records)) = for_tuning {
+        ffts_plus::give_back(&mut graph, &bodies)?;
         return Ok(stopped(Step::AfterBuilder, graph, &records));
     }
     crate::tasks::mark_first_and_last_ops::mark(&mut model, &placement, &stream_plan, &order);
@@ -222,6 +227,7 @@ pub fn compile(
         engines: toolbox.engines.iter().map(|e| e.info.name.to_string()).collect(),
         runtime_engine: crate::model::sync_nodes::runtime_engine(toolbox),
         model,
+        calls,
         placement,
         streams: stream_plan,
         order,
@@ -421,7 +427,7 @@ fn join(pieces: partition::Pieces, model: &mut Model, passes: &PassManager<'_>) 
         passes.hold(&who, &[(key.graph as usize, key.node)], model)?;
     }
     passes.check("merge", model)?;
-    Ok(!merged.touched.is_empty())
+    Ok(!merged.touched.is_empty() || merged.folded)
 }
 
 /// The part of `run_range` between placement and stage 2. A text that enters behind `partition` says which round it is of.

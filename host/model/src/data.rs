@@ -375,7 +375,10 @@ impl CompiledModel {
         let mut out: Vec<&str> = Vec::new();
         for t in &self.tasks {
             let nodes = self.graphs.get(t.graph as usize).map_or(&[][..], |g| &g.nodes[..]);
-            let others = t.nodes.iter().filter_map(|name| nodes.iter().find(|n| n.name == *name));
+            // A node of an FFTS+ task stands in the graph of its slices.
+            let elsewhere = |name: &String| self.graphs.iter().flat_map(|g| &g.nodes).find(|n| n.name == *name);
+            let others = t.nodes.iter();
+            let others = others.filter_map(|name| nodes.iter().find(|n| n.name == *name).or_else(|| elsewhere(name)));
             for n in self.node(t.graph, t.node).into_iter().chain(others) {
                 if !out.contains(&n.engine.as_str()) {
                     out.push(&n.engine);

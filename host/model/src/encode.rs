@@ -1,6 +1,6 @@
 //! From a compiled model to the parts of an OM.
 use crate::data::{CompiledModel, GraphInfo, NodeInfo, SlotInfo, TaskInfo};
-use crate::{attrs, desc};
+use crate::{attrs, context_graph, desc};
 use bytes::Bytes;
 use ge_om::attr::{AttrMap as _, Value};
 use ge_om::proto::ir::{GraphDef, ModelDef, OpDef, ShapeDef, TensorDef, TensorDescriptor};
@@ -311,7 +311,10 @@ fn task_def(i: usize, t: &TaskInfo, op_index: u32) -> TaskDef {
             }));
         }
         TaskType::END_GRAPH | TaskType::NOP | TaskType::EVENT_RESET | TaskType::MODEL_EXIT => {}
-        _ => {
+        kind => {
+            if kind == TaskType::FFTS_PLUS {
+                d.ffts_plus_task = context_graph::to_proto(&t.private, op_index, t.block_dim).map(Box::new);
+            }
             d.kernel = Some(Box::new(task::KernelDef {
                 context: Some(task::KernelContext {
                     kernel_type: t.kernel_type,

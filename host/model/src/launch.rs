@@ -29,6 +29,11 @@ pub struct Launch {
 
 /// Launches as bytes.
 pub fn encode(launches: &[Launch]) -> Vec<u8> {
+    list(launches).encode_to_vec()
+}
+
+/// Launches as the list that is written.
+pub(crate) fn list(launches: &[Launch]) -> ModelTaskDef {
     let task = launches.iter().enumerate().map(|(i, l)| TaskDef {
         id: i as u32,
         r#type: l.kind,
@@ -51,7 +56,7 @@ pub fn encode(launches: &[Launch]) -> Vec<u8> {
         })),
         ..TaskDef::default()
     });
-    ModelTaskDef { task: task.collect(), ..ModelTaskDef::default() }.encode_to_vec()
+    ModelTaskDef { task: task.collect(), ..ModelTaskDef::default() }
 }
 
 /// Launches from bytes.

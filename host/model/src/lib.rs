@@ -12,6 +12,8 @@ mod decode;
 mod desc;
 mod encode;
 mod summary;
+/// Context graphs of FFTS+ tasks.
+pub mod context_graph;
 /// Several launches in one task.
 pub mod launch;
 

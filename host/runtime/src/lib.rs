@@ -10,6 +10,8 @@ pub mod error;
 mod place;
 /// Tasks of several launches.
 mod several;
+/// Tasks that run slice by slice.
+mod slices;
 /// Loading.
 pub mod load;
 /// What every node wrote.

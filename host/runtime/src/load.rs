@@ -3,6 +3,7 @@ use crate::capture::Captures;
 use crate::error::RuntimeError;
 use crate::place::{NULL, Places};
 use crate::several::{self, Several};
+use crate::slices;
 use crate::stream_pool::{ModelId, StreamHandle, StreamPool, StreamWish};
 use bytes::Bytes;
 use ge_model::{CompiledModel, NodeInfo, SlotInfo, TaskInfo, launch};
@@ -282,6 +283,10 @@ fn bind(
     if t.kind == TaskType::SUPER_KERNEL.code() && !t.private.is_empty() {
         let task = several::bind(&Several { m, places, engines, kernels, device, options }, index, t)?;
         device.bind(DeviceTask { numbers: numbers.into(), ..task })?;
+        return Ok(());
+    }
+    if t.kind == TaskType::FFTS_PLUS.code() && !t.private.is_empty() {
+        device.bind(slices::bind(&Several { m, places, engines, kernels, device, options }, index, t)?)?;
         return Ok(());
     }
     let (args, spots) = arguments(m, places, t, node)?;

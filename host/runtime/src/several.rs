@@ -9,7 +9,7 @@ use ge_model::{CompiledModel, NodeInfo, TaskInfo};
 use ge_plugin_api::abi::ROption;
 use ge_plugin_api::chain::{Link, Shape, chain};
 use ge_plugin_api::device::{Base, DeviceModel, DeviceTask, ModelObject, Place, RunReport};
-use ge_plugin_api::engine::ArgInfo;
+use ge_plugin_api::engine::{ArgInfo, LoadRequest};
 use ge_plugin_api::kernel::{Access, LoadedKernel};
 use ge_plugin_api::task::TILING_SINK_BLOCK_DIM;
 use ge_plugin_api::{Error, Result};
@@ -106,7 +106,7 @@ pub(crate) fn bind(s: &Several<'_>, index: usize, t: &TaskInfo) -> Result<Device
     Ok(DeviceTask { kernel: ROption::RSome(kernel), ..resolved(t, node, &[], spots, Vec::new()) })
 }
 
-fn own_task(t: &TaskInfo, l: &Launch, node: u32) -> TaskInfo {
+pub(crate) fn own_task(t: &TaskInfo, l: &Launch, node: u32) -> TaskInfo {
     TaskInfo {
         kind: l.kind,
         graph: t.graph,
@@ -125,12 +125,23 @@ fn own_task(t: &TaskInfo, l: &Launch, node: u32) -> TaskInfo {
 
 fn load(s: &Several<'_>, t: &TaskInfo, node: &NodeInfo) -> Result<(LoadedKernel, DeviceTask), RuntimeError> {
     let (args, spots) = arguments(s.m, s.places, t, node)?;
+    let bound = resolved(t, node, &args, spots, Vec::new());
+    let request = request(s.m, s.kernels, t, node, args, s.options)?;
+    keep(s, node, &request, bound)
+}
+
+/// What a node's executor gives for a launch: one kernel, one task.
+pub(crate) fn keep(
+    s: &Several<'_>,
+    node: &NodeInfo,
+    request: &LoadRequest,
+    task: DeviceTask,
+) -> Result<(LoadedKernel, DeviceTask), RuntimeError> {
     let keeper = Keeper::default();
     let model = ModelObject::from_box(Box::new(keeper.clone()));
-    let sink = model.sink(resolved(t, node, &args, spots, Vec::new()));
-    let request = request(s.m, s.kernels, t, node, args, s.options)?;
+    let sink = model.sink(task);
     let engine = s.engines.get(&node.engine, node)?;
-    engine.load_task(&request, sink).map_err(|e| RuntimeError::Border(e.at_node(&node.name, &node.op)))?;
+    engine.load_task(request, sink).map_err(|e| RuntimeError::Border(e.at_node(&node.name, &node.op)))?;
     let (mut kernels, task) = keeper.with(std::mem::take);
     match (kernels.pop(), task) {
         (Some(k), Some(t)) if kernels.is_empty() => Ok((k, t)),

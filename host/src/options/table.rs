@@ -225,6 +225,12 @@ pub const TABLE: &[Decl] = &[
     d("ge.tuningPath", Kind::Path, "", "folder to which a tuning stop writes the graph"),
     d("ge.variable_acc", BOOL, "true", "format changes move into variables"),
     d("ge.x.auto_fusion", BOOL, "true", "element-wise chains become one kernel"),
+    d(
+        "ge.x.composite_engines",
+        Kind::Names,
+        "",
+        "engines of subgraphs that take part when named: FftsPlus runs chains of kernels slice by slice",
+    ),
     d("ge.x.core_type", Kind::OneOf(&["AiCore", "VectorCore"]), "AiCore", "which cores vector work goes to"),
     d("ge.x.dynamic_multi_stream", BIT, "0", "several streams for dynamic graphs (ENABLE_DYNAMIC_SHAPE_MULTI_STREAM)"),
     d(

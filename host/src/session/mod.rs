@@ -112,27 +112,17 @@ impl Session {
         let soc = self.soc()?;
         let target = Target { soc, deterministic: options.get("ge.deterministic") == "1", online, rank_size: 1 };
         let vector = options.get("ge.x.core_type") == "VectorCore";
-        let named: Vec<String> =
-            options.get("ge.exec.exclude_engines").split('|').filter(|s| !s.is_empty()).map(str::to_owned).collect();
-        for n in &named {
-            if !self.registry.engines().iter().any(|e| e.info.user_name.as_str() == n || e.info.name.as_str() == n) {
-                let known: Vec<String> = self
-                    .registry
-                    .engines()
-                    .iter()
-                    .map(|e| e.info.user_name.to_string())
-                    .filter(|n| !n.is_empty())
-                    .collect();
-                return Err(crate::options::unknown_name(
-                    "engine in ge.exec.exclude_engines",
-                    n,
-                    known.iter().map(String::as_str),
-                ));
-            }
-        }
+        let named = self.engines_named(options, "ge.exec.exclude_engines", &|_| true)?;
+        let asked = self.engines_named(options, "ge.x.composite_engines", &|e| e.flags & flags::COMPOSITE != 0)?;
+        let is_of = |names: &[String], e: &EngineInfo| {
+            names.iter().any(|n| *n == e.user_name.as_str() || *n == e.name.as_str())
+        };
         let excluded = move |e: &EngineInfo| -> Option<String> {
-            if named.iter().any(|n| *n == e.user_name.as_str() || *n == e.name.as_str()) {
+            if is_of(&named, e) {
                 return Some("excluded by ge.exec.exclude_engines".into());
+            }
+            if e.flags & flags::ON_DEMAND != 0 && !is_of(&asked, e) {
+                return Some("not asked for by ge.x.composite_engines".into());
             }
             if vector && e.flags & flags::AI_CORE != 0 {
                 return Some("excluded by ge.x.core_type=VectorCore".into());
@@ -140,6 +130,25 @@ impl Session {
             None
         };
         Ok(Toolbox::new(&self.registry, target, &excluded))
+    }
+
+    /// The names of an option that lists engines by their users' names or their own.
+    fn engines_named(
+        &self,
+        options: &OptionMap,
+        option: &str,
+        of: &dyn Fn(&EngineInfo) -> bool,
+    ) -> Result<Vec<String>> {
+        let named: Vec<String> = options.get(option).split('|').filter(|s| !s.is_empty()).map(str::to_owned).collect();
+        let engines = || self.registry.engines().iter().map(|e| &e.info).filter(|e| of(e));
+        for n in &named {
+            if !engines().any(|e| e.user_name.as_str() == n || e.name.as_str() == n) {
+                let known: Vec<String> = engines().map(|e| e.user_name.to_string()).filter(|n| !n.is_empty()).collect();
+                let what = format!("engine in {option}");
+                return Err(crate::options::unknown_name(&what, n, known.iter().map(String::as_str)));
+            }
+        }
+        Ok(named)
     }
 
     /// Reads a model file of any kind that an enabled front end knows, or ge's text; `shapes` as `--input-shape` has them.

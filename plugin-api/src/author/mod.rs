@@ -2,6 +2,8 @@
 pub mod macros;
 pub mod registry;
 pub mod simple;
+/// Subgraphs that run slice by slice.
+pub mod slices;
 /// Tiling on the device.
 pub mod tiling_sink;
 

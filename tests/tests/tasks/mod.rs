@@ -11,6 +11,8 @@ use std::path::Path;
 mod tiling_sink;
 /// Other operators that are tiled by value.
 mod values;
+/// Chains of kernels slice by slice.
+mod ffts_plus;
 /// Chains of kernels as one task.
 mod super_kernel;
 /// Loops and branches.

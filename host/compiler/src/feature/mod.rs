@@ -6,6 +6,8 @@ pub mod atomic_clean;
 pub mod control_flow;
 /// Inputs and outputs whose memory others share.
 pub mod io_reuse;
+/// Subgraphs in slices as one task.
+pub mod ffts_plus;
 /// Values that share memory: views, references, runs of inputs and outputs.
 pub mod shared_memory;
 /// Chains of kernels launched as one task.

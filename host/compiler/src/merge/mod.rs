@@ -20,18 +20,20 @@ use std::collections::HashMap;
 pub fn run(pieces: Pieces, toolbox: &Toolbox) -> Result<Merged> {
     let mut graphs = Vec::with_capacity(pieces.frames.len());
     let mut bodies = Vec::new();
+    let mut folded = false;
     let mut touched = Vec::new();
     for (gi, mut f) in pieces.frames.into_iter().enumerate() {
         if f.pieces.is_empty() {
             graphs.push(f.rest.graph);
         } else {
             bodies.extend(f.pieces.iter_mut().flat_map(|p| std::mem::take(&mut p.bodies)));
+            folded |= f.pieces.iter().any(|p| composite_node(p.graph.attrs()).is_some());
             graphs.push(join(f, gi, toolbox, &mut bodies, &mut touched)?);
         }
     }
     graphs.extend(bodies);
     let model = Model::from_graphs(graphs).ok_or_else(|| CompileError::internal("merge", "no graph"))?;
-    Ok(Merged { model, touched })
+    Ok(Merged { model, touched, folded })
 }
 
 /// What came of it.
@@ -40,6 +42,8 @@ pub struct Merged {
     pub model: Model,
     /// Nodes that engines have added or changed in their subgraphs.
     pub touched: Vec<(EngineId, NodeKey)>,
+    /// Whether a subgraph has become one node.
+    pub folded: bool,
 }
 
 /// A node of some subgraph, before it has its place. Inputs name (subgraph, node) pairs by a number over all.

@@ -41,6 +41,11 @@ pub fn assemble(root: &GeRootModel, time_ns: &dyn Fn(NodeKey) -> u64) -> Compile
     for gi in 0..root.model.graphs().len() {
         m.graphs.push(graph(root, gi, &at, &mut nodes));
     }
+    // The nodes of each call as its slices have them, behind all graphs; in the order of the calls' tasks.
+    for t in root.physical.tasks.iter().filter(|t| t.task.kind() == TaskType::FFTS_PLUS) {
+        let call = t.node.get(&root.model).and_then(|n| root.calls.get(n.name()));
+        m.graphs.extend(call.into_iter().flat_map(|c| c.graphs.iter().cloned()));
+    }
     io(root, &mut m);
     m.label_num = labels(root);
     m.streams = StreamsInfo {
@@ -153,6 +158,10 @@ pub fn assemble(root: &GeRootModel, time_ns: &dyn Fn(NodeKey) -> u64) -> Compile
             info.time_ns = match t.task.kind() {
                 // A tiling function is a few lines of one AI CPU: its launch is its time.
                 TaskType::PREPROCESS_KERNEL => 0,
+                TaskType::FFTS_PLUS => {
+                    let call = t.node.get(&root.model).and_then(|n| root.calls.get(n.name()));
+                    call.map_or(0, |c| c.time_ns)
+                }
                 _ if t.task.nodes.is_empty() => time_ns(t.node).saturating_sub(root.soc.task_launch_ns),
                 _ => {
                     let g = &root.model.graphs()[t.node.graph as usize];
@@ -240,7 +249,12 @@ fn graph(root: &GeRootModel, gi: usize, at: &[NodeMap<u32>], sync: &mut HashMap<
             stream: root.physical.of[key].map(|p| p.0),
             logical_stream: root.streams.of[key].map(|s| s.0),
             attached_streams: root.physical.attached[key].iter().map(|p| p.0).collect(),
-            subgraphs: n.subgraphs().into_iter().map(str::to_owned).collect(),
+            subgraphs: n
+                .subgraphs()
+                .into_iter()
+                .map(str::to_owned)
+                .chain(root.calls.get(n.name()).into_iter().flat_map(|c| c.graphs.iter().map(|g| g.name.clone())))
+                .collect(),
             refusals: root.records.refusals.get(n.name()).cloned().unwrap_or_default(),
         });
         out.nodes.extend(after);

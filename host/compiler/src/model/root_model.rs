@@ -18,6 +18,8 @@ pub struct GeRootModel {
     pub name: String,
     /// The final graphs.
     pub model: Model,
+    /// Nodes that run in slices.
+    pub calls: crate::feature::ffts_plus::Calls,
     /// Engine of each node.
     pub placement: Placement,
     /// Names of the engines by id.

@@ -3,7 +3,7 @@
 //!
 //! It runs twice, for composite engines and then for atomic ones. What a composite engine takes is told by its op store
 //! (`op_types`, with `*` for every type, and `supports`, which sees the node's `_engine`) and stands on the node as
-//! `_composite_engine`; what becomes of the subgraph is the engine's own at `OptimizeFusedGraph`: edits as any engine's, or the graph
+//! `_composite_engine`; nodes of one `_composite_scope` go together, others not; what becomes of the subgraph is the engine's own at `OptimizeFusedGraph`: edits as any engine's, or the graph
 //! attribute `_composite_node = "TYPE"`, by which `merge` folds the whole subgraph into one node of that type.
 
 /// Clusters of nodes that one engine can take as a whole.
@@ -25,6 +25,7 @@ use crate::place::Placement;
 use crate::toolbox::{EngineId, Toolbox};
 use cluster::Fit;
 use ge_ir::{Key, Model};
+use ge_plugin_api::engine::COMPOSITE_SCOPE;
 
 /// Cuts a model for one round. None: no composite engine takes anything, so that this round has nothing to do.
 pub fn run(model: &mut Model, placement: &Placement, toolbox: &Toolbox, round: Round) -> Result<Option<Pieces>> {
@@ -35,16 +36,17 @@ pub fn run(model: &mut Model, placement: &Placement, toolbox: &Toolbox, round: R
         },
         Round::Atomic => None,
     };
-    let label_key = Key::new("_stream_label");
+    let (label_key, scope_key) = (Key::new("_stream_label"), Key::new(COMPOSITE_SCOPE));
+    let scope_key = claims.is_some().then_some(scope_key);
     let mut engines: Vec<Vec<Option<EngineId>>> = Vec::with_capacity(model.graphs().len());
-    let mut labels: Vec<Vec<Option<&str>>> = Vec::with_capacity(model.graphs().len());
+    let mut labels: Vec<Vec<[Option<&str>; 2]>> = Vec::with_capacity(model.graphs().len());
     for (gi, g) in model.graphs().iter().enumerate() {
         let engine = |id| match &claims {
             Some(c) => c[NodeKey::new(gi, id)],
             None => Some(placement.engine[NodeKey::new(gi, id)]),
         };
         engines.push(g.order().iter().map(|&id| engine(id)).collect());
-        labels.push(g.nodes().map(|n| n.attrs().str(label_key)).collect());
+        labels.push(g.nodes().map(|n| [n.attrs().str(label_key), scope_key.and_then(|k| n.attrs().str(k))]).collect());
     }
     let cuts: Vec<cut::Cut> = model
         .graphs()

@@ -2,6 +2,7 @@
 //! sync plan around them; END_GRAPH last (003 §5.5). A chain of a super kernel stands as one where its last node stands.
 use super::{PlacedTask, StoredKernel, TaskList, args_format};
 use crate::error::{CompileError, Result};
+use crate::feature::ffts_plus::Calls;
 use crate::feature::super_kernel::{self, Chains};
 use crate::ids::{NodeKey, PhysicalId, StreamId};
 use crate::place::Placement;
@@ -23,14 +24,21 @@ pub struct TaskGenerator<'t> {
     placement: &'t Placement,
     rank_size: u32,
     chains: &'t Chains,
+    calls: &'t Calls,
 }
 
 type NodeTasks = (Vec<Task>, Option<KernelBinary>);
 
 impl<'t> TaskGenerator<'t> {
     /// For one compilation.
-    pub fn new(toolbox: &'t Toolbox, placement: &'t Placement, rank_size: u32, chains: &'t Chains) -> Self {
-        TaskGenerator { toolbox, placement, rank_size, chains }
+    pub fn new(
+        toolbox: &'t Toolbox,
+        placement: &'t Placement,
+        rank_size: u32,
+        chains: &'t Chains,
+        calls: &'t Calls,
+    ) -> Self {
+        TaskGenerator { toolbox, placement, rank_size, chains, calls }
     }
 
     /// Generates all tasks.
@@ -66,6 +74,12 @@ impl<'t> TaskGenerator<'t> {
             let (tasks, kernel) = own.remove(&key).unwrap_or_default();
             w.store(key, kernel)?;
             w.node(key, tasks)?;
+            if let Some(call) = key.get(model).and_then(|n| self.calls.get(n.name())) {
+                for (engine, kernel) in &call.kernels {
+                    w.store_of(key, engine.clone(), kernel.clone())?;
+                }
+                w.node(key, vec![call.task.clone()])?;
+            }
             if Some(key) == net_output {
                 let stream = streams.of[key].unwrap_or(StreamId(0));
                 w.out.tasks.push(PlacedTask {
@@ -165,6 +179,9 @@ impl Writing<'_> {
         let Some(k) = kernel else { return Ok(()) };
         let g = self.generator;
         let engine = g.toolbox.engine(g.placement.engine[key]).info.name.to_string();
+        self.store_of(key, engine, k)
+    }
+    fn store_of(&mut self, key: NodeKey, engine: String, k: KernelBinary) -> Result<()> {
         let name = k.name.to_string();
         let binary = Vec::from(k.binary);
         if let Some(old) = self.kernels.get(&name) {

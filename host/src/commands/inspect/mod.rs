@@ -3,6 +3,7 @@ mod foreign;
 mod memory;
 mod source;
 mod svg;
+mod contexts;
 mod timetable;
 
 use super::{CompileFlags, Global, print, print_json};
@@ -299,6 +300,9 @@ fn tasks(m: &CompiledModel) -> Vec<Value> {
                 }
                 if !t.nodes.is_empty() {
                     o.insert("nodes".into(), json!(t.nodes));
+                }
+                if let Some(c) = contexts::json(t) {
+                    o.insert("ffts_plus".into(), c);
                 }
             }
             v

@@ -1,0 +1,117 @@
+//! FFTS+ tasks: each context's kernel is loaded by its node's engine for one slice, then all go to the device as one context graph.
+use crate::error::RuntimeError;
+use crate::load::{arguments, request, resolved};
+use crate::place::NULL;
+use crate::several::{Several, keep, own_task};
+use ge_model::context_graph::{self, SliceInfo};
+use ge_model::launch::Launch;
+use ge_model::{NodeInfo, TaskInfo};
+use ge_plugin_api::abi::ROption;
+use ge_plugin_api::chain::{Link, Shape};
+use ge_plugin_api::device::{DeviceTask, Place};
+use ge_plugin_api::engine::ArgInfo;
+use ge_plugin_api::kernel::Access;
+use ge_plugin_api::slices::{Context, ContextGraph, SliceArg, sliced};
+use ge_plugin_api::task::TILING_SINK_BLOCK_DIM;
+use std::collections::HashMap;
+
+/// Loads the contexts of a task, registers their graph; the task as the device gets it.
+pub(crate) fn bind(s: &Several<'_>, index: usize, t: &TaskInfo) -> Result<DeviceTask, RuntimeError> {
+    let damaged = |what: String| RuntimeError::Damaged { what: format!("task {index}: {what}") };
+    let (graph, launches) = context_graph::decode(&t.private).map_err(|e| damaged(e.to_string()))?;
+    let node = s.m.node(t.graph, t.node).ok_or_else(|| damaged("it belongs to no node".into()))?;
+    let (args, spots) = arguments(s.m, s.places, t, node)?;
+    let mut graphs: HashMap<&str, (u32, HashMap<&str, u32>)> = HashMap::new();
+    for name in [graph.graph.as_str(), graph.tail.as_str()].into_iter().filter(|n| !n.is_empty()) {
+        let at = s.m.graphs.iter().position(|g| g.name == name);
+        let at = at.ok_or_else(|| damaged(format!("its graph `{name}` is missing")))?;
+        let nodes = s.m.graphs[at].nodes.iter().map(|n| n.name.as_str()).zip(0u32..).collect();
+        graphs.insert(name, (at as u32, nodes));
+    }
+    let load = |k: u32, graph: &str, suffix: &str, spots: &[SliceInfo], bytes: fn(&SliceInfo) -> u64| {
+        let l = launches.get(k as usize).ok_or_else(|| damaged(format!("it has no launch {k}")))?;
+        let own = t.nodes.get(l.node as usize).ok_or_else(|| damaged(format!("it has no node {}", l.node)))?;
+        let (gi, at) = graphs.get(graph).ok_or_else(|| damaged("a graph of its slices is missing".into()))?;
+        let at = at.get(format!("{own}{suffix}").as_str());
+        let at = at.ok_or_else(|| damaged(format!("its node `{own}` is missing in `{graph}`")))?;
+        link(s, t, l, (*gi, *at), &spots.iter().map(bytes).collect::<Vec<_>>())
+    };
+    let mut contexts = Vec::with_capacity(graph.contexts.len());
+    for c in &graph.contexts {
+        let kernel = match c.launch {
+            None => None,
+            Some((full, tail)) => {
+                let short = (!graph.tail.is_empty())
+                    .then(|| load(tail, &graph.tail, "_tail", &c.args, |a| a.tail_bytes))
+                    .transpose()?;
+                Some((load(full, &graph.graph, "", &c.args, |a| a.bytes)?, short))
+            }
+        };
+        // Data contexts say what they are about; nothing runs.
+        let own = if kernel.is_some() { &c.args[..] } else { &[] };
+        contexts.push(Context {
+            kernel,
+            args: own.iter().map(spot).collect(),
+            bytes: own.iter().map(|a| a.bytes).collect(),
+            tail_bytes: own.iter().map(|a| a.tail_bytes).collect(),
+            successors: c.successors.clone(),
+            pred_cnt: c.pred_cnt,
+        });
+    }
+    let access: Vec<Access> =
+        args.iter().map(|a| if matches!(a.kind.as_str(), "o" | "w") { Access::WRITE } else { Access::READ }).collect();
+    let written = |c: &Context| {
+        let links = c.kernel.iter().flat_map(|(a, b)| [Some(a), b.as_ref()]).flatten();
+        let all = links.flat_map(|l| c.args.iter().zip(l.kernel.access.iter()));
+        all.filter(|(_, a)| **a != Access::READ).map(|(s, _)| s.arg).collect::<Vec<_>>()
+    };
+    if contexts.iter().flat_map(written).any(|k| access.get(k) == Some(&Access::READ)) {
+        return Err(damaged("a context writes to an input".into()));
+    }
+    let bytes: Vec<u64> = spots.iter().map(|p| p.bytes).collect();
+    let list = ContextGraph { threads: graph.threads, window: graph.window, contexts };
+    let kernel = sliced(list, access, &bytes).map_err(|e| RuntimeError::Border(e.at_node(&node.name, &node.op)))?;
+    let kernel = s.device.register(kernel)?;
+    Ok(DeviceTask { kernel: ROption::RSome(kernel), ..resolved(t, node, &args, spots, Vec::new()) })
+}
+
+fn spot(a: &SliceInfo) -> SliceArg {
+    match usize::try_from(a.arg) {
+        Ok(arg) if a.arg != u32::MAX => SliceArg { arg, offset: a.offset, step: a.step, lane: a.lane },
+        _ => SliceArg::NOTHING,
+    }
+}
+
+/// The kernel of a launch for arguments of so many bytes.
+fn link(s: &Several<'_>, t: &TaskInfo, l: &Launch, at: (u32, u32), bytes: &[u64]) -> Result<Link, RuntimeError> {
+    let damaged = |what: String| RuntimeError::Damaged { what };
+    let (gi, ni) = at;
+    let node = s.m.node(gi, ni).ok_or_else(|| damaged("a node of a slice is missing".into()))?;
+    let own = TaskInfo { graph: gi, ..own_task(t, l, ni) };
+    let args = infos(s, &own, node, bytes)?;
+    let spots: Vec<Place> = args.iter().map(|a| Place { bytes: a.bytes, ..NULL }).collect();
+    let request = request(s.m, s.kernels, &own, node, args.clone(), s.options)?;
+    let (kernel, bound) = keep(s, node, &request, resolved(&own, node, &args, spots, Vec::new()))?;
+    if bound.block_dim == TILING_SINK_BLOCK_DIM || kernel.access.len() != bytes.len() {
+        return Err(damaged(format!("the kernel of `{}` does not fit its slice", node.name)));
+    }
+    Ok(Link {
+        kernel,
+        node: node.name.clone(),
+        op: node.op.clone(),
+        first: 0,
+        shape: Shape::Fixed { block_dim: bound.block_dim, tiling_key: bound.tiling_key },
+        tiling: bound.tiling.to_vec(),
+    })
+}
+
+/// What the arguments of a launch are: types and shapes of the slice's node.
+fn infos(s: &Several<'_>, t: &TaskInfo, node: &NodeInfo, bytes: &[u64]) -> Result<Vec<ArgInfo>, RuntimeError> {
+    let mut out = arguments(s.m, s.places, t, node)?.0;
+    if out.len() != bytes.len() {
+        let what = format!("`{}` has {} arguments, its context {}", node.name, out.len(), bytes.len());
+        return Err(RuntimeError::Damaged { what });
+    }
+    out.iter_mut().zip(bytes).for_each(|(a, b)| a.bytes = *b);
+    Ok(out)
+}

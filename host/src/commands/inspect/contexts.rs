@@ -1,0 +1,59 @@
+//! The context graph of an FFTS+ task: slices and windows, what each context is and what waits for it.
+use ge_model::TaskInfo;
+use ge_model::context_graph::{self, ContextGraph};
+use ge_model::launch::Launch;
+use ge_plugin_api::task::{ContextType, TaskType};
+use serde_json::{Value, json};
+
+fn graph(t: &TaskInfo) -> Option<(ContextGraph, Vec<Launch>)> {
+    if t.kind == TaskType::FFTS_PLUS.code() { context_graph::decode(&t.private).ok() } else { None }
+}
+
+/// For programs.
+pub fn json(t: &TaskInfo) -> Option<Value> {
+    let (g, launches) = graph(t)?;
+    let of = |k: u32| launches.get(k as usize);
+    let contexts: Vec<Value> = g
+        .contexts
+        .iter()
+        .enumerate()
+        .map(|(id, c)| {
+            let (full, tail) = c.launch.map_or((None, None), |(a, b)| (of(a), of(b)));
+            json!({
+                "id": id, "type": ContextType(c.kind).name(), "node": c.name, "pred_cnt": c.pred_cnt, "successors": c.successors,
+                "kernel_name": full.map(|l| l.kernel_name.as_str()), "tail_kernel_name": tail.map(|l| l.kernel_name.as_str()),
+                "non_tail_block_dim": full.map(|l| l.block_dim), "tail_block_dim": tail.map(|l| l.block_dim),
+                "args": c.args.iter().map(|a| json!({
+                    "arg": if a.arg == u32::MAX { Value::Null } else { json!(a.arg) }, "offset": a.offset, "step": a.step,
+                    "per": if a.lane { "lane" } else { "slice" }, "bytes": a.bytes, "tail_bytes": a.tail_bytes,
+                })).collect::<Vec<_>>(),
+            })
+        })
+        .collect();
+    Some(json!({
+        "extent": g.extent, "slice": g.rows, "threads": g.threads, "window": g.window, "slice_bytes": g.lane_bytes,
+        "working_set": g.lane_bytes * u64::from(g.window), "whole_bytes": g.whole_bytes, "contexts": contexts,
+    }))
+}
+
+/// For people: a line for the cut, and one for each context.
+pub fn text(t: &TaskInfo) -> Option<String> {
+    let (g, _) = graph(t)?;
+    let mut out = format!(
+        "{:>31}{} slices of {} of {}, {} under way; between nodes {} bytes instead of {}\n",
+        "",
+        g.threads,
+        g.rows,
+        g.extent,
+        g.window,
+        g.lane_bytes * u64::from(g.window),
+        g.whole_bytes
+    );
+    for (id, c) in g.contexts.iter().enumerate() {
+        let next: Vec<String> = c.successors.iter().map(u32::to_string).collect();
+        let next = if next.is_empty() { String::new() } else { format!(" -> {}", next.join(", ")) };
+        let name = if c.name.is_empty() { String::new() } else { format!(" {}", c.name) };
+        out.push_str(&format!("{:>31}#{id} {}{name}, waits for {}{next}\n", "", ContextType(c.kind), c.pred_cnt));
+    }
+    Some(out)
+}
