@@ -10,6 +10,7 @@ use crate::session::import::{self, FileKind};
 use crate::session::{Compiled, Session, SessionOptions};
 use crate::{Diagnostic, ErrorKind, Result};
 use clap::Args;
+use ge_compiler::stages::Observer;
 use ge_plugin::Want;
 use ge_plugin_api::engine::flags;
 use std::path::{Path, PathBuf};
@@ -78,7 +79,7 @@ pub fn run(global: &Global, a: &CompileArgs) -> Result<u8> {
     let fallbacks = fallbacks(&session, &compiled);
     refuse_fallbacks(a.fail_on_fallback.as_deref(), &fallbacks)?;
     let report = compiled.write_om(output)?;
-    let summary = summary(&session, &compiled, &fallbacks, output, report.file_len, start);
+    let summary = summary(&compiled, &fallbacks, output, report.file_len, start);
     say(global, &summary.0);
     if global.json {
         print_json(&summary.1)?;
@@ -175,14 +176,16 @@ fn compile_as(global: &Global, model: &Path, flags: &CompileFlags, wishes: &Wish
         fix(&mut graph, wishes.fixed)?;
         Ok(graph)
     };
+    let begin = Instant::now();
     let graph = import()?;
+    let imported = begin.elapsed().as_micros() as u64;
     let name = model.file_stem().map_or_else(|| "main".to_owned(), |s| s.to_string_lossy().into_owned());
     let weights = if wishes.no_weights { Weights::Zeroed } else { Weights::Kept };
     if let Some(path) = wishes.bundle {
         Bundle::new(&session, &name, &graph, &options, weights)?.write(path)?;
     }
     let dumps = Dumps::new(&progress, stages, wishes.dump_dir.clone())?;
-    dumps.write("import", "", &|| std::borrow::Cow::Borrowed(&graph));
+    dumps.done("import", "", &|| std::borrow::Cow::Borrowed(&graph), imported);
     let run = || {
         let typed = |i: &Input| i.2 != ge_plugin_api::types::DType::UNKNOWN;
         match (wishes.given, specialise::inputs(&graph)) {
@@ -202,14 +205,15 @@ fn compile_as(global: &Global, model: &Path, flags: &CompileFlags, wishes: &Wish
     });
     progress.finish();
     let failed = dumps.take_failed();
-    dumps.finish()?;
-    let compiled = match compiled {
+    let times = dumps.finish()?;
+    let mut compiled = match compiled {
         Err(e) if e.kind == ErrorKind::INTERNAL || wishes.bundle.is_some() => {
             let of = Failure { name: &name, failed, options: &options, weights, path: wishes.bundle };
             return Err(of.bundled(e, &session, &import));
         }
         other => other?,
     };
+    compiled.times = times;
     if let Some(path) = wishes.bundle {
         say(global, &format!("wrote the bundle {0}; `ge opt --repro {0}` runs it", path.display()));
     }
@@ -271,7 +275,6 @@ fn refuse_fallbacks(wanted: Option<&str>, fallbacks: &[Fallback]) -> Result<()> 
 }
 
 fn summary(
-    session: &Session,
     c: &Compiled,
     fallbacks: &[Fallback],
     output: &Path,
@@ -344,7 +347,6 @@ fn summary(
         start.elapsed().as_secs_f32(),
         peak_mib()
     ));
-    let _ = session;
     let json = serde_json::json!({
         "schema": 1, "model": m.name, "output": output.display().to_string(), "bytes": bytes, "soc": m.soc.name.as_str(), "nodes": nodes, "tasks": m.tasks.len(),
         "engines": engines.iter().map(|(e, n, ns)| serde_json::json!({"name": e, "nodes": n, "cost_share": share(*ns)})).collect::<Vec<_>>(),
@@ -352,6 +354,7 @@ fn summary(
         "streams": {"logical": m.streams.logical.len(), "physical": m.streams.physical.len()}, "event_num": m.event_num,
         "memory": m.memory.spaces.iter().map(|s| (s.memory.clone(), serde_json::json!({"size": s.size, "lower_bound": s.lower_bound, "zero_copy": s.zero_copy, "assigner": s.assigner}))).collect::<serde_json::Map<_, _>>(),
         "weights": m.memory.weights, "seconds": start.elapsed().as_secs_f64(), "peak_rss_bytes": peak_bytes(),
+        "stages": c.times.iter().map(|t| serde_json::json!({"stage": t.stage, "seconds": t.micros as f64 / 1e6})).collect::<Vec<_>>(),
     });
     (text, json)
 }

@@ -19,6 +19,16 @@ pub struct Dumps<'a> {
     state: Mutex<(usize, Option<Error>)>,
     constants: Mutex<Constants>,
     failed: Mutex<Option<Failed>>,
+    times: Mutex<Vec<StageTime>>,
+}
+
+/// What a stage took, its rounds and parts together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StageTime {
+    /// Stage.
+    pub stage: &'static str,
+    /// Microseconds.
+    pub micros: u64,
 }
 
 /// Checks the names of stages; `all` stands for every one.
@@ -47,10 +57,11 @@ impl<'a> Dumps<'a> {
             })?;
         }
         let constants = Mutex::new(Constants::new(&dir, "dump.weights"));
-        Ok(Dumps { progress, stages, dir, state: Mutex::new((0, None)), constants, failed: Mutex::default() })
+        let (state, failed, times) = (Mutex::new((0, None)), Mutex::default(), Mutex::default());
+        Ok(Dumps { progress, stages, dir, state, constants, failed, times })
     }
     /// Writes the graph as it stands when a stage has ended.
-    pub fn write<'m>(&self, stage: &str, part: &str, graph: &dyn Fn() -> Cow<'m, ge_ir::Model>) {
+    fn write<'m>(&self, stage: &str, part: &str, graph: &dyn Fn() -> Cow<'m, ge_ir::Model>) {
         let mut state = self.state.lock().unwrap_or_else(|e| e.into_inner());
         let number = state.0;
         state.0 += 1;
@@ -73,11 +84,11 @@ impl<'a> Dumps<'a> {
     pub fn take_failed(&self) -> Option<Failed> {
         self.failed.lock().unwrap_or_else(|e| e.into_inner()).take()
     }
-    /// The first dump that could not be written.
-    pub fn finish(self) -> Result<()> {
+    /// The times of the stages that were run, in order. Errors: the first dump that could not be written.
+    pub fn finish(self) -> Result<Vec<StageTime>> {
         match self.state.into_inner().unwrap_or_else(|e| e.into_inner()).1 {
             Some(e) => Err(e),
-            None => Ok(()),
+            None => Ok(self.times.into_inner().unwrap_or_else(|e| e.into_inner())),
         }
     }
 }
@@ -86,7 +97,13 @@ impl Observer for Dumps<'_> {
     fn stage(&self, name: &'static str, nodes: usize) {
         self.progress.stage(name, nodes);
     }
-    fn done<'m>(&self, name: &'static str, part: &'static str, graph: &dyn Fn() -> Cow<'m, ge_ir::Model>, _: u64) {
+    fn done<'m>(&self, name: &'static str, part: &'static str, graph: &dyn Fn() -> Cow<'m, ge_ir::Model>, micros: u64) {
+        let mut times = self.times.lock().unwrap_or_else(|e| e.into_inner());
+        match times.iter_mut().find(|t| t.stage == name) {
+            Some(before) => before.micros += micros,
+            None => times.push(StageTime { stage: name, micros }),
+        }
+        drop(times);
         self.write(name, part, graph);
     }
     fn failed(&self, stage: &'static str, pass: Option<&Blamed>, graph: &ge_ir::Model) {

@@ -196,21 +196,21 @@ impl Session {
         let asked = toolbox.target.online && !toolbox.target.soc.model_task_update;
         if folder.is_empty() || asked || !observer.cached() || options.get("ge.buildMode") == "tuning" {
             let (model, stopped) = self.build(name, graph, options, &toolbox, observer)?;
-            return Ok(Compiled { model, cache: None, warning: None, stopped });
+            return Ok(Compiled { model, cache: None, warning: None, stopped, times: Vec::new() });
         }
         let cache = Cache::open(Path::new(folder))?;
         let key = CacheKey::new(&graph, options, &toolbox.target, &self.registry, self.libraries()?)?;
         let miss = match cache.find(&key, name, graph.root().name()) {
             Ok(model) => {
                 let hit = cache::Outcome::Hit { key: key.digest().to_owned() };
-                return Ok(Compiled { model, cache: Some(hit), warning: None, stopped: None });
+                return Ok(Compiled { model, cache: Some(hit), warning: None, stopped: None, times: Vec::new() });
             }
             Err(miss) => miss,
         };
         let (model, stopped) = self.build(name, graph, options, &toolbox, observer)?;
         // A cache that cannot be written is no reason to fail: the model is there.
         let warning = cache.put(&key, &model).err().map(|e| e.to_string());
-        Ok(Compiled { model, cache: Some(miss), warning, stopped })
+        Ok(Compiled { model, cache: Some(miss), warning, stopped, times: Vec::new() })
     }
 
     fn build(
@@ -345,6 +345,8 @@ pub struct Compiled {
     pub warning: Option<String>,
     /// Where a tuning build stopped: there is no model then.
     pub stopped: Option<Stopped>,
+    /// What each stage took, where the observer of the compilation kept it.
+    pub times: Vec<dump::StageTime>,
 }
 
 /// A tuning stop.
