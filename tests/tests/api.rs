@@ -113,3 +113,37 @@ fn one_model_is_run_from_four_threads() {
         }
     });
 }
+
+/// Models of the ranks of a group are held against each other before they run: the same collectives of the same data in one order.
+#[test]
+fn ranks_with_collectives_in_different_orders_are_refused() {
+    let s = session(OptionMap::default());
+    let model = |first: &str, second: &str| {
+        let shape = |op: &str| if op == "HcomAllGather" { "f32[16]" } else { "f32[8]" };
+        let more = |op: &str| if op == "HcomAllGather" { "rank_size = 2" } else { "reduction = \"sum\"" };
+        let text = format!(
+            "graph @main(%x: f32[8], %y: f32[8]) {{\n  %one_{first} = {first}(%x) {{{}}} : {}\n  %two_{second} = {second}(%y) {{{}}} after(%one_{first}) : {}\n  return %one_{first}, %two_{second}\n}}\n",
+            more(first),
+            shape(first),
+            more(second),
+            shape(second)
+        );
+        s.compile("main", graph(&s, &text), &OptionMap::default(), &ge::session::Quiet).unwrap().model
+    };
+    let (reduce, gather) = ("HcomAllReduce", "HcomAllGather");
+    let Err(e) = s.load_group(vec![model(reduce, gather), model(gather, reduce)]) else { panic!("it is loaded") };
+    let said = format!("{e:?}");
+    for words in ["GE-E0319", "rank 0 and rank 1", "one_HcomAllReduce", "one_HcomAllGather", "collective 1 of"] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    // One that is missing is told too.
+    let Err(e) = s.load_group(vec![model(reduce, gather), model(reduce, reduce)]) else { panic!("it is loaded") };
+    assert!(format!("{e:?}").contains("collective 2 of"), "{e:?}");
+    let ranks = s.load_group(vec![model(reduce, gather), model(reduce, gather)]).unwrap();
+    let outputs: Vec<Vec<HostTensor>> = std::thread::scope(|scope| {
+        let run = |(k, m): (usize, &ge::session::Model)| m.run(&m.random_inputs(k as u64 + 1).unwrap()).unwrap();
+        let threads: Vec<_> = ranks.iter().enumerate().map(|r| scope.spawn(move || run(r))).collect();
+        threads.into_iter().map(|t| t.join().unwrap()).collect()
+    });
+    assert!(outputs[0][0].bytes() == outputs[1][0].bytes() && outputs[0][1].bytes() == outputs[1][1].bytes());
+}

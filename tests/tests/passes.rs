@@ -15,6 +15,33 @@ fn ge(dir: &Path, args: &[&str]) -> Output {
         .unwrap()
 }
 
+/// Passes of plugins stand in the list, at the stage in which they run, with their plugin.
+#[test]
+fn passes_of_plugins_are_listed_with_their_plugin() {
+    let list = |plugins: &Path| {
+        let args = ["opt", "--list", "--json"];
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::copy(plugins, dir.path().join("plugins.toml")).unwrap();
+        let out = ge(dir.path(), &args);
+        assert!(out.status.success(), "{out:?}");
+        serde_json::from_slice::<serde_json::Value>(&out.stdout).unwrap()
+    };
+    let all = list(&root().join("plugins.toml"));
+    let of = |stage: &str, pass: &str| {
+        let stages = all["stages"].as_array().unwrap().iter().filter(|s| s["stage"] == stage);
+        let found = stages.flat_map(|s| s["passes"].as_array().unwrap()).find(|p| p["name"] == pass);
+        found.map(|p| (p["plugin"].as_str().map(str::to_owned), p["level"].as_str().unwrap().to_owned()))
+    };
+    assert_eq!(of("prepare", "GeluFusionPass"), Some((Some("fusion".into()), "O3".into())));
+    assert_eq!(of("original", "MatMulEpilogueFusionPass"), Some((Some("nn".into()), "O3".into())));
+    assert_eq!(of("stage2", "ConcatNotaskPass"), Some((None, "O3".into())));
+    // Without plugins there are still ours.
+    let none = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(none.path(), "schema = 1\n").unwrap();
+    let text = list(none.path()).to_string();
+    assert!(text.contains("ConcatNotaskPass") && !text.contains("GeluFusionPass"), "{text}");
+}
+
 #[test]
 fn the_page_of_passes_is_what_the_code_says() {
     let page = std::fs::read_to_string(root().join("docs/passes.md")).unwrap();

@@ -11,7 +11,7 @@ use crate::options::Options;
 use crate::partition::Round;
 use crate::pass::blame::guarded;
 use crate::pass::{Blame, Blamed, PassManager, Records};
-use crate::place::{EnginePlacer, Placement};
+use crate::place::{EnginePlacer, Placement, hostcpu_engine_update_pass};
 use crate::tasks::TaskGenerator;
 use crate::toolbox::Toolbox;
 use crate::{conflict, merge, original, params, partition, prepare, split, stage1, stage2, streams, subgraph, sync};
@@ -128,7 +128,7 @@ pub fn compile(
     match resumed_at {
         None => {
             tiling_sink::mark(&mut model, toolbox, options, &mut records)?;
-            let placement = run.stage("place", &mut model, |m| EnginePlacer::new(toolbox, false)?.run(m))?;
+            let placement = run.stage("place", &mut model, |m| place(m, toolbox, &mut records))?;
             note_refusals(&placement, &model, &mut records);
             if let Some((step, cut)) = subgraphs(&run, &mut model, placement, &passes, &mut records, stop)? {
                 return Ok(stopped(step, cut, &records));
@@ -276,7 +276,7 @@ pub fn run_range(
     let whole = |pieces| Ok(merge::run(pieces, toolbox)?.model);
     if within("place") {
         partition::dynamic::stage_partition::run(&mut model, &whole)?;
-        let placement = EnginePlacer::new(toolbox, false)?.run(&mut model)?;
+        let placement = place(&mut model, toolbox, records)?;
         note_refusals(&placement, &model, records);
     }
     if within("partition") || within("subgraph") || within("merge") {
@@ -338,6 +338,14 @@ pub fn run_range(
         plan.logic_to_attrs(&mut model);
     }
     Ok(model)
+}
+
+/// Gives each node an engine; where shapes are known only at run, sizes go to the host.
+fn place(model: &mut Model, toolbox: &Toolbox, records: &mut Records) -> Result<Placement> {
+    let bound = hostcpu_engine_update_pass::bound(model);
+    let mut placement = EnginePlacer::new(toolbox, false)?.run(model)?;
+    hostcpu_engine_update_pass::run(model, &mut placement, &bound, toolbox, records)?;
+    Ok(placement)
 }
 
 fn note_refusals(placement: &Placement, model: &Model, records: &mut Records) {

@@ -235,6 +235,12 @@ pub const PAGES: &[Page] = &[
         "--set ge.optimizationSwitch=NetOutputPass:off\n  `ge opt --list` shows which passes can be switched",
     ),
     p(
+        "GE-E0319",
+        "ranks do their collectives in different orders",
+        "Each rank of a group takes part in the same collectives, of the same data, in the same order; else they wait for each other for ever. The message names the first pair that differs.",
+        "rank 0: HcomAllReduce, HcomAllGather; rank 1: HcomAllGather, HcomAllReduce",
+    ),
+    p(
         "GE-E0330",
         "no graph, or already one, of that number",
         "A `GraphManager` knows each graph by the number that it was added under.",

@@ -7,6 +7,7 @@ use clap::Args;
 use ge_compiler::pass::{PASSES, PassManager, Records};
 use ge_compiler::stages::{STAGES, run_range};
 use ge_plugin::Want;
+use ge_plugin_api::pass::PassStage;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -60,28 +61,7 @@ pub fn run(global: &Global, a: &OptArgs) -> Result<u8> {
             print(&ge_compiler::pass::markdown())?;
             return Ok(0);
         }
-        let passes = |stage: &'static str| PASSES.iter().filter(move |p| p.stage == stage).map(|p| p.pass);
-        if global.json {
-            let stages: Vec<serde_json::Value> = STAGES
-                .iter()
-                .map(|s| {
-                    let list: Vec<_> =
-                        passes(s).map(|p| serde_json::json!({"name": p.name(), "level": p.level().name()})).collect();
-                    serde_json::json!({"stage": s, "passes": list})
-                })
-                .collect();
-            print_json(&serde_json::json!({"schema": 1, "stages": stages}))?;
-        } else {
-            let mut text = String::new();
-            for s in STAGES {
-                text.push_str(&format!("{s}\n"));
-                for p in passes(s) {
-                    text.push_str(&format!("  {:<40} {}\n", p.name(), p.level().name()));
-                }
-            }
-            print(&text)?;
-        }
-        return Ok(0);
+        return list(global, a);
     }
     if let Some(path) = &a.check {
         return super::golden::run(global, path);
@@ -100,6 +80,60 @@ pub fn run(global: &Global, a: &OptArgs) -> Result<u8> {
         a.apply(&session, model, &mut records)?
     };
     finish(global, a, &result, &records)
+}
+
+/// Stages with their passes in order: ours, then those of plugins, which run at the place that they ask for.
+fn list(global: &Global, a: &OptArgs) -> Result<u8> {
+    // Without plugins there are still ours.
+    let session = match a.session(global.plugins.clone()) {
+        Ok(s) => Some(s),
+        Err(e) => {
+            say(global, &format!("warning: passes of plugins are not listed: {}", e.message()));
+            None
+        }
+    };
+    let of_plugins: Vec<_> = session.iter().flat_map(|s| s.registry().passes()).collect();
+    let ours = |stage: &'static str| PASSES.iter().filter(move |p| p.stage == stage).map(|p| p.pass);
+    let theirs = |stage: &'static str| of_plugins.iter().filter(move |p| stage_of(p.info.stage) == stage);
+    if global.json {
+        let stages: Vec<serde_json::Value> = STAGES
+            .iter()
+            .map(|s| {
+                let mut list: Vec<_> =
+                    ours(s).map(|p| serde_json::json!({"name": p.name(), "level": p.level().name()})).collect();
+                list.extend(theirs(s).map(|p| {
+                    serde_json::json!({"name": p.name(), "level": p.info.level.name(), "plugin": p.owner().name,
+                        "at": p.info.stage.name(), "help": p.info.help.as_str()})
+                }));
+                serde_json::json!({"stage": s, "passes": list})
+            })
+            .collect();
+        print_json(&serde_json::json!({"schema": 1, "stages": stages}))?;
+        return Ok(0);
+    }
+    let mut text = String::new();
+    for s in STAGES {
+        text.push_str(&format!("{s}\n"));
+        for p in ours(s) {
+            text.push_str(&format!("  {:<40} {}\n", p.name(), p.level().name()));
+        }
+        for p in theirs(s) {
+            let (level, plugin, at) = (p.info.level.name(), &p.owner().name, p.info.stage.name());
+            text.push_str(&format!("  {:<40} {level}  plugin {plugin}, {at}\n", p.name()));
+        }
+    }
+    print(&text)?;
+    Ok(0)
+}
+
+/// The stage in which a custom pass runs.
+fn stage_of(at: PassStage) -> &'static str {
+    match at {
+        PassStage::BEFORE_INFER_SHAPE | PassStage::AFTER_INFER_SHAPE => "prepare",
+        PassStage::AFTER_ORIGIN_GRAPH_OPTIMIZE => "stage1",
+        PassStage::AFTER_ASSIGN_LOGIC_STREAM => "streams",
+        _ => "original",
+    }
 }
 
 impl OptArgs {

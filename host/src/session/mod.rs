@@ -4,6 +4,7 @@ pub mod cache;
 mod constants;
 pub mod dump;
 pub mod external;
+mod group;
 pub mod import;
 pub mod model;
 pub mod tuning;

@@ -342,6 +342,10 @@ pub const LEFT_OUT: &[(&str, &str)] = &[
         "they need a loop of training steps, marks of a backward graph, or host memory behind the device, none of which a model file here has",
     ),
     (
+        "ProcessNullableOutput, IR definition recovery",
+        "an output that nobody reads keeps its number and has memory for its node's task alone; attributes that are left out are read with the prototype's default wherever they are asked for",
+    ),
+    (
         "CompileNodesPass, InplaceSupportCheckPass, InputOutputConnectionIdentifyPass, BufferPoolMemoryPass",
         "decided from the graph itself by the stages tasks and memory, without marks on nodes",
     ),

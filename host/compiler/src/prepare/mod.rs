@@ -28,7 +28,7 @@ pub mod shape_operate_op_remove_pass;
 pub mod snapshot_pass;
 pub mod split_shape_n_pass;
 pub mod stop_gradient_pass;
-mod subgraphs;
+pub(crate) mod subgraphs;
 pub mod switch_dead_branch_elimination;
 pub mod unused_const_pass;
 pub mod var_is_initialized_op_pass;

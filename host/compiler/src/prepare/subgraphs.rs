@@ -2,7 +2,7 @@
 use ge_ir::{AttrValue, Dim, Graph, Model, NodeId, Shape, TensorDesc};
 
 /// Inputs of a control node before those of its subgraphs.
-pub(super) fn own_inputs(op: &str) -> Option<usize> {
+pub(crate) fn own_inputs(op: &str) -> Option<usize> {
     match op {
         "If" | "StatelessIf" | "Case" | "StatelessCase" => Some(1),
         "While" | "StatelessWhile" | "PartitionedCall" => Some(0),
