@@ -227,6 +227,26 @@ fn a_branch_too_long_for_a_stream_is_woken_as_a_whole() {
 }
 
 #[test]
+fn a_stream_without_tasks_is_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let session = session(dir.path(), None, &[("check_races", "true")]);
+    // The split has no task, and no neighbour whose stream it could have: the labelled one is its alone.
+    let text = "graph @main(%x: f32[4,8], %y: f32[2,8], %z: f32[2,8]) {
+  %a = Relu(%x) {_stream_label = \"side\"} : f32[4,8]
+  %w = Add(%y, %z) : f32[2,8]
+  %s = PhonySplit(%a) {num_split = [2], split_dim = [0]} : f32[2,8], f32[2,8]
+  %b = Add(%s, %s#1) : f32[2,8]
+  %c = Add(%w, %s) : f32[2,8]
+  return %b, %c
+}
+";
+    let c = compiled(&session, text, &["ge.x.auto_fusion=false"]);
+    let tasks = |k: usize| c.model.tasks.iter().filter(|t| t.stream as usize == k).count();
+    assert!((0..c.model.streams.physical.len()).all(|k| tasks(k) > 0));
+    session.load(c.model).unwrap().run_random(1).unwrap();
+}
+
+#[test]
 fn models_loaded_side_by_side_share_streams_and_leave_none_behind() {
     let dir = tempfile::tempdir().unwrap();
     let session = session(dir.path(), None, &[]);

@@ -177,8 +177,13 @@ pub fn compile(
         ffts_plus::task::workspaces(&model, &calls, &mut params);
         tiling_sink::ask_streams(&mut model, &params);
         let weights = weights::merge(&model)?;
-        let (stream_plan, order) =
-            run.stage("streams", &mut model, |m| streams::run(m, &placement, toolbox, options))?;
+        let (stream_plan, order) = run.stage("streams", &mut model, |m| {
+            let (mut plan, mut order) = streams::run(m, &placement, toolbox, options)?;
+            if plan.drop_idle(m) {
+                order = streams::ExecutionOrder::new(m, &plan);
+            }
+            Ok((plan, order))
+        })?;
         let mut crowded = streams::activation::crowded_switches(&model, &stream_plan);
         if crowded.is_empty() {
             stream_plan.active_to_attrs(&mut model);

@@ -61,6 +61,43 @@ impl StreamPlan {
         }
     }
 
+    /// Drops streams on which nothing with a task stands and that no node wakes: no device has a stream without tasks. Their nodes
+    /// stand on no stream from then on. Whether there were any.
+    pub fn drop_idle(&mut self, model: &Model) -> bool {
+        let mut used = vec![false; self.streams.len()];
+        let nodes = || model.graphs().iter().enumerate();
+        let keys = || nodes().flat_map(|(gi, g)| g.nodes().map(move |n| NodeKey::new(gi, n.id())));
+        let own = keys().filter(|k| !self.taskless[*k]).filter_map(|k| self.of[k]);
+        let attached = keys().flat_map(|k| self.attached[k].iter().copied());
+        for s in own.chain(attached).chain(self.wakes.values().flatten().copied()) {
+            if let Some(u) = used.get_mut(s.0 as usize) {
+                *u = true;
+            }
+        }
+        if used.iter().all(|u| *u) || !used.contains(&true) {
+            return false;
+        }
+        let mut next = 0;
+        let to: Vec<Option<StreamId>> = used
+            .iter()
+            .map(|u| {
+                next += u32::from(*u);
+                u.then(|| StreamId(next - 1))
+            })
+            .collect();
+        let of = |s: StreamId| to.get(s.0 as usize).copied().flatten();
+        for k in keys() {
+            self.of[k] = self.of[k].and_then(of);
+            self.attached[k] = self.attached[k].iter().filter_map(|s| of(*s)).collect();
+        }
+        for list in self.wakes.values_mut() {
+            *list = list.iter().filter_map(|s| of(*s)).collect();
+        }
+        let mut keep = used.iter();
+        self.streams.retain(|_| keep.next().copied().unwrap_or(true));
+        true
+    }
+
     /// Writes `_logic_stream_id`, which keeps the logical stream once physical ones are known.
     pub fn logic_to_attrs(&self, model: &mut Model) {
         for gi in 0..model.graphs().len() {
