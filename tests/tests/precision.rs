@@ -94,3 +94,28 @@ fn the_default_is_half_precision_on_the_series_and_the_models_types_on_the_simul
     assert!(types(&own, PRODUCTS).iter().all(|(_, t)| t == "f32"));
     assert_eq!(types(&own, &["Cast", "TransData"]), []);
 }
+
+#[test]
+fn weights_of_half_products_are_laid_out_at_compile_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let half = ["--set", "ge.exec.precision_mode=force_fp16"];
+    let d = compiled(dir.path(), "bert_l4_h256_s128", &half, "1e-2");
+    let nodes = d["graphs"][0]["nodes"].as_array().unwrap();
+    let laid: Vec<&Value> = nodes.iter().filter(|n| n["outputs"][0]["format"] == "FRACTAL_NZ").collect();
+    assert!(laid.len() > 20 && laid.iter().all(|n| n["type"] == "Const"), "{laid:?}");
+    assert!(laid.iter().all(|n| n["outputs"][0]["origin_format"] == "ND"));
+    assert_eq!(types(&d, &["TransData"]), []);
+    // A layout is no other number: the same bits without it.
+    let model = models().join("bert_l4_h256_s128.onnx").display().to_string();
+    let off = ["compile", &model, "-o", "nd.om", "-q", "--set", "ge.optimizationSwitch=RefineRunningFormat:off"];
+    expect_code(dir.path(), 0, &[&off[..], &half].concat());
+    let inputs = models().join("bert_l4_h256_s128/s0").display().to_string();
+    for (om, out) in [("bert_l4_h256_s128.om", "nz"), ("nd.om", "nd")] {
+        expect_code(dir.path(), 0, &["run", om, "--inputs", &inputs, "--outputs", out, "-q"]);
+    }
+    for file in std::fs::read_dir(dir.path().join("nz")).unwrap() {
+        let name = file.unwrap().file_name();
+        let read = |of: &str| std::fs::read(dir.path().join(of).join(&name)).unwrap();
+        assert_eq!(read("nz"), read("nd"), "{name:?}");
+    }
+}

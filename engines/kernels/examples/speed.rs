@@ -32,7 +32,8 @@ fn main() {
         let t = best(|| g.run(0..g.units(), &a, &b, &e, &mut Out::new(&mut c)).expect("operands fit"));
         let mut p = vec![0f32; packed_len(k, n)];
         pack_columns(&b, k, n, n, 1, &mut p);
-        let h = Gemm::new([m, n, k], Matrix::rows(k), BMatrix::Packed, vec![[0, 0]]).expect("a plain product");
+        let h =
+            Gemm::new([m, n, k], Matrix::rows(k), BMatrix::Packed { rows: k }, vec![[0, 0]]).expect("a plain product");
         let u = best(|| h.run(0..h.units(), &a, &p, &e, &mut Out::new(&mut c)).expect("operands fit"));
         let flops = 2.0 * (m * n * k) as f64;
         println!(

@@ -1,4 +1,5 @@
 //! The two engines over one op store: AIcoreEngine offers all of it, VectorEngine the rows marked so.
+use crate::families::matmul;
 use crate::kernel::{Tiling, on_device};
 use crate::on_device as tiling;
 use crate::sig::Sig;
@@ -7,12 +8,17 @@ use ge_plugin_api::author::simple::plain_args_format;
 use ge_plugin_api::author::tiling_sink::{self, Owner};
 use ge_plugin_api::device::SocSpec;
 use ge_plugin_api::engine::{
-    Engine, EngineInfo, KernelBinary, LoadRequest, RunningParams, Support, Target, TaskContext, Workspace, flags,
+    Engine, EngineInfo, KernelBinary, LoadRequest, RunningParams, Support, Target, TaskContext, Variant, Workspace,
+    flags,
 };
 use ge_plugin_api::kernel::LoadedKernel;
 use ge_plugin_api::task::{KernelTask, KernelType, Task, TaskType};
+use ge_plugin_api::types::{DType, Format};
 use ge_plugin_api::view::Node;
 use ge_plugin_api::{Error, Result};
+
+/// Operations of a core in a nanosecond, about.
+const OPERATIONS_A_NS: u64 = 64;
 
 /// One of the two engines.
 pub struct Nn {
@@ -88,6 +94,32 @@ impl Engine for Nn {
         }
     }
 
+    fn variants(&self, node: &Node<'_>, target: &Target) -> Result<Vec<Variant>> {
+        let offers = !self.vector && node.op().contains("MatMul") && store::find(node.op()).is_some();
+        let Some(sig) = offers.then(|| Sig::of_node(node).ok()).flatten() else { return Ok(Vec::new()) };
+        let (Some(packed), Ok(kernel)) = (matmul::packed_in_panels(&sig), store::build(&sig)) else {
+            return Ok(Vec::new());
+        };
+        let blocks = u64::from(Tiling::of(kernel.as_ref(), self.cores(&target.soc)).block_dim).max(1);
+        let own = self.time_ns(node, &target.soc);
+        let formats = |of: &[Option<crate::sig::Tensor>]| -> Vec<Format> {
+            of.iter().map(|t| t.as_ref().map_or(Format::ND, |t| t.format)).collect()
+        };
+        let inputs = formats(&sig.inputs);
+        let mut panels = inputs.clone();
+        panels[1] = Format::FRACTAL_NZ;
+        let variant = |input_formats: Vec<Format>, cost| Variant {
+            input_types: sig.inputs.iter().map(|t| t.as_ref().map_or(DType::UNKNOWN, |t| t.dtype)).collect(),
+            input_formats: input_formats.into(),
+            output_types: sig.outputs.iter().map(|t| t.dtype).collect(),
+            output_formats: sig.outputs.iter().map(|t| t.format).collect(),
+            cost,
+        };
+        // As it comes, B is packed by the launch: about as many elements a nanosecond and core as operations.
+        let packing = (packed / blocks / OPERATIONS_A_NS).max(1);
+        Ok(vec![variant(inputs, own + packing), variant(panels, own)])
+    }
+
     fn calc_op_running_param(&self, node: &Node<'_>, _: &Target) -> Result<RunningParams> {
         let sig = Sig::of_node(node).map_err(|e| refused(node, e))?;
         if let Some(reads) = sunk(node) {
@@ -135,8 +167,7 @@ impl Engine for Nn {
     fn time_ns(&self, node: &Node<'_>, soc: &SocSpec) -> u64 {
         let Some(kernel) = Sig::of_node(node).ok().and_then(|s| store::build(&s).ok()) else { return 0 };
         let blocks = u64::from(Tiling::of(kernel.as_ref(), self.cores(soc)).block_dim);
-        // About 64 operations a nanosecond and core.
-        soc.task_launch_ns + kernel.work() / blocks.max(1) / 64
+        soc.task_launch_ns + kernel.work() / blocks.max(1) / OPERATIONS_A_NS
     }
 
     fn tilings(&self) -> Vec<(String, String)> {

@@ -206,6 +206,16 @@ impl Sig {
         self.outputs.get(k).ok_or_else(|| format!("output {k} is missing"))
     }
 
+    /// Refuses a blocked layout of an input, whose axes are others than the operator's.
+    pub fn plain(&self, i: usize) -> Answer<()> {
+        match self.opt_input(i).map(|t| t.format) {
+            Some(f @ (Format::NC1HWC0 | Format::NC1HWC0_C04 | Format::FRACTAL_Z | Format::FRACTAL_NZ)) => {
+                Err(format!("input {i} is in {f}, it takes a plain format"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Values of input `i`, which must be a constant of whole numbers.
     pub fn values(&self, i: usize) -> Answer<&[i64]> {
         self.input(i)?

@@ -61,7 +61,7 @@ fn conv(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
 }
 fn mat_mul(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     let (a, b) = (read::flag(c, "transpose_x1", false), read::flag(c, "transpose_x2", false));
-    let s = matmul_shape(&c.input(0)?.shape, &c.input(1)?.shape, a, b)?;
+    let s = matmul_shape(&c.input(0)?.shape, c.input(1)?.origin_shape(), a, b)?;
     residual_fits(c, &s)?;
     read::one(c, s)
 }

@@ -59,10 +59,12 @@ fn bias_fits(c: &InferCtx<'_>, y: &Shape) -> Result<()> {
 }
 fn mat_mul(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     read::rank_in(c, 0, "x1", 2, 2)?;
-    read::rank_in(c, 1, "x2", 2, 2)?;
+    if c.input(1)?.origin.is_none() {
+        read::rank_in(c, 1, "x2", 2, 2)?;
+    }
     let s = matmul_shape(
         &c.input(0)?.shape,
-        &c.input(1)?.shape,
+        c.input(1)?.origin_shape(),
         read::flag(c, "transpose_x1", false),
         read::flag(c, "transpose_x2", false),
     )?;
@@ -73,7 +75,7 @@ fn mat_mul(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
 fn batch_mat_mul(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     let s = matmul_shape(
         &c.input(0)?.shape,
-        &c.input(1)?.shape,
+        c.input(1)?.origin_shape(),
         read::flag(c, "adj_x1", false),
         read::flag(c, "adj_x2", false),
     )?;

@@ -58,6 +58,16 @@ pub fn supports(node: &Node<'_>) -> Support {
         return Support::no("it is for no task: its parts lie where they are; here it is folded alone");
     }
     let Some(op) = TABLE.get(node.op()) else { return Support::no("it has no kernel for this type") };
+    if matches!(
+        node.op(),
+        "MatMul" | "MatMulV2" | "BatchMatMul" | "BatchMatMulV2" | "FusedMatMul" | "Conv2D" | "FusedConv"
+    ) {
+        // Their kernels read sizes, which a blocked layout has others of.
+        let laid = |i: &usize| node.input_desc(*i).is_some_and(|d| d.origin.is_some());
+        if let Some(i) = (0..node.inputs().len()).find(laid) {
+            return Support::no(format!("input {i} is in a blocked format, it takes plain ones"));
+        }
+    }
     for i in 0..node.inputs().len() {
         if let Some(why) = node.input_desc(i).and_then(|d| misfit("input", op.inputs, i, d.dtype)) {
             return Support::no(why);

@@ -67,8 +67,11 @@ impl Matrix {
 pub enum BMatrix {
     /// As it comes.
     Plain(Matrix),
-    /// In the packed format of [`crate::gemm::pack`].
-    Packed,
+    /// In the packed format of [`crate::gemm::pack`], with panels of so many rows: K, or more that are not read.
+    Packed {
+        /// Rows of a panel.
+        rows: usize,
+    },
 }
 
 /// A batch of products of M x K by K x N. The result is row-major, one matrix after the other.
@@ -111,6 +114,11 @@ impl Gemm {
             && b.col != 1
         {
             return Err(GemmError::Strides { operand: "B", row: b.row, col: b.col });
+        }
+        if let BMatrix::Packed { rows } = b
+            && rows < k
+        {
+            return Err(GemmError::Short { operand: "panels of B", has: rows, needs: k });
         }
         let mut g = Gemm { m, n, k, a, b, batch, tile: [TILE_M, TILE_N] };
         g.tile = g.choose_tile();
@@ -175,7 +183,7 @@ impl Gemm {
     pub fn check<T>(&self, a: usize, b: usize, out: usize, epilogue: &Epilogue<'_, T>) -> Result<(), GemmError> {
         let reach_b = match self.b {
             BMatrix::Plain(b) => b.reach(self.k, self.n),
-            BMatrix::Packed => packed_len(self.k, self.n),
+            BMatrix::Packed { rows } => packed_len(rows, self.n),
         };
         let need = |operand, has: usize, needs: usize| {
             if has < needs { Err(GemmError::Short { operand, has, needs }) } else { Ok(()) }
@@ -262,9 +270,9 @@ impl<T: PanelElem> Work for Tile<'_, '_, '_, T> {
             let (k, first) = (k1 - k0, k0 == 0);
             copy_tile(a, (i0, i1), (k0, k1), (g.a.row, g.a.col), self.sa);
             match g.b {
-                BMatrix::Packed => {
-                    let from = (j0 / 16) * 16 * g.k + k0 * 16;
-                    let p = Strided { data: &b[from..], row: 16, panel: 16 * g.k };
+                BMatrix::Packed { rows } => {
+                    let from = (j0 / 16) * 16 * rows + k0 * 16;
+                    let p = Strided { data: &b[from..], row: 16, panel: 16 * rows };
                     tile::<I, _, MR, NP, N4, N1>(isa, (m, panels, k), self.sa, p, self.sc, width, first);
                 }
                 // A few rows use each number of B once or twice: reading it in place beats a copy.

@@ -47,7 +47,7 @@ proptest! {
         let want = naive(m, n, k, |i, x| a[i * sa.row + x * sa.col], |x, j| b[x * sb.row + j * sb.col]);
         let mut panels = vec![0.0; packed_len(k, n)];
         pack_columns(&b, k, n, sb.row, sb.col, &mut panels);
-        let (bm, bd) = if packed { (BMatrix::Packed, &panels) } else { (BMatrix::Plain(sb), &b) };
+        let (bm, bd) = if packed { (BMatrix::Packed { rows: k }, &panels) } else { (BMatrix::Plain(sb), &b) };
         let g = Gemm::new([m, n, k], sa, bm, vec![[0, 0]]).unwrap();
         let mut first = vec![f32::NAN; m * n];
         g.run(0..g.units(), &a, bd, &Epilogue::default(), &mut Out::new(&mut first)).unwrap();
@@ -115,7 +115,7 @@ fn halves_accumulate_in_singles_and_round_once() {
     let want: Vec<f16> = wide.iter().map(|&v| f16::from_f32(v)).collect();
     let mut panels = vec![f16::ZERO; packed_len(k, n)];
     pack_columns(&bh, k, n, n, 1, &mut panels);
-    let packed = Gemm::new([m, n, k], Matrix::rows(k), BMatrix::Packed, vec![[0, 0]]).unwrap();
+    let packed = Gemm::new([m, n, k], Matrix::rows(k), BMatrix::Packed { rows: k }, vec![[0, 0]]).unwrap();
     for level in Level::available() {
         let (mut c, mut d) = (vec![f16::ZERO; m * n], vec![f16::ZERO; m * n]);
         with_level(level, || {
@@ -144,7 +144,10 @@ fn what_does_not_fit_is_refused_by_name() {
     assert_eq!(g.check(15, 20, 12, &e), Err(GemmError::Short { operand: "bias", has: 3, needs: 4 }));
     assert!(matches!(g.check::<f32>(15, 20, 11, &Epilogue::default()), Err(GemmError::Short { operand: "C", .. })));
     let odd = Matrix { row: 2, col: 3 };
-    assert!(matches!(Gemm::new([1, 1, 1], odd, BMatrix::Packed, vec![]), Err(GemmError::Strides { operand: "A", .. })));
+    assert!(matches!(
+        Gemm::new([1, 1, 1], odd, BMatrix::Packed { rows: 1 }, vec![]),
+        Err(GemmError::Strides { operand: "A", .. })
+    ));
 }
 
 proptest! {

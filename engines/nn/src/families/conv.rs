@@ -28,6 +28,8 @@ struct Convolution {
 pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let kind = sig.one_kind(FLOATS)?;
     let (act, residual) = fused::epilogue(sig, "FusedConv")?;
+    sig.plain(0)?;
+    sig.plain(1)?;
     let (x, w, y) = (sig.input(0)?, sig.input(1)?, sig.output(0)?);
     if w.rank() != x.rank() || y.rank() != x.rank() {
         return Err(format!("filter {:?} and output {:?} for x {:?}", w.shape, y.shape, x.shape));

@@ -1,6 +1,7 @@
 //! `MatMulV2`, `BatchMatMulV2` and their older names: `x1[..., M, K]` by `x2[..., K, N]`, either turned by attribute, leading
 //! axes broadcast, a vector for a row or column; `bias[N]`. f32, f16, bf16, summed in single precision. `FusedMatMul`:
-//! `activation(alpha * product + bias + x3)`, rounded once.
+//! `activation(alpha * product + bias + x3)`, rounded once. Of f16 and bf16 one matrix x2, not turned, may be in FRACTAL_NZ: its blocks are
+//! the panels that the product reads, so that nothing is packed at run time.
 use crate::families::fused;
 use crate::kernel::{Io, Kernel};
 use crate::sig::{Answer, FLOATS, Sig};
@@ -8,6 +9,8 @@ use ge_kernels::gemm::{BMatrix, Bias, Epilogue, Gemm, Matrix};
 use ge_kernels::simd::Act;
 use ge_kernels::view::{Kind, Layout, Nest, broadcast_shapes};
 use ge_kernels::with_kind;
+use ge_plugin_api::types::Format;
+use ge_plugin_api::types::format::{CUBE, c0};
 use ge_plugin_api::{Error, Result};
 use std::ops::Range;
 
@@ -28,11 +31,17 @@ struct MatMul {
 pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let kind = sig.one_kind(FLOATS)?;
     let (act, residual) = fused::epilogue(sig, "FusedMatMul")?;
+    sig.plain(0)?;
     let (x1, x2) = (sig.input(0)?, sig.input(1)?);
     let turn = |keys: [&str; 2], rank: usize| rank > 1 && keys.iter().any(|k| sig.attrs.flag(*k));
     let (ta, tb) = (turn(["transpose_x1", "adj_x1"], x1.rank()), turn(["transpose_x2", "adj_x2"], x2.rank()));
     let (lead_a, [ra, ca]) = split(&x1.shape, true)?;
-    let (lead_b, [rb, cb]) = split(&x2.shape, false)?;
+    let blocked = x2.format == Format::FRACTAL_NZ;
+    let plain_b = if blocked { Some(in_panels(sig, tb, ra, ca, ta)?) } else { None };
+    let (lead_b, [rb, cb]) = match &plain_b {
+        Some(s) => split(s, false)?,
+        None => split(&x2.shape, false)?,
+    };
     let (mut m, k) = if ta { (ca, ra) } else { (ra, ca) };
     let (kb, n) = if tb { (cb, rb) } else { (rb, cb) };
     if k != kb {
@@ -72,11 +81,45 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
         batch
     };
     let a = if ta { Matrix::transposed(ca) } else { Matrix::rows(ca) };
-    let b = if tb { Matrix::transposed(cb) } else { Matrix::rows(cb) };
-    let gemm = Gemm::new([m, n, k], a, BMatrix::Plain(b), batch).map_err(|e| e.to_string())?;
+    let b = match (blocked, tb) {
+        (true, _) => BMatrix::Packed { rows: k.next_multiple_of(CUBE as usize) },
+        (false, true) => BMatrix::Plain(Matrix::transposed(cb)),
+        (false, false) => BMatrix::Plain(Matrix::rows(cb)),
+    };
+    let gemm = Gemm::new([m, n, k], a, b, batch).map_err(|e| e.to_string())?;
     let alpha = if sig.op == "FusedMatMul" { sig.float("alpha", 1.0) } else { 1.0 };
     Ok(Box::new(MatMul { kind, gemm, bias, alpha, residual, act }))
 }
+
+/// The sizes of x2 before it was laid out in FRACTAL_NZ: K of x1 by N of the output.
+fn in_panels(sig: &Sig, tb: bool, ra: usize, ca: usize, ta: bool) -> Answer<Vec<usize>> {
+    let (x2, y) = (sig.input(1)?, sig.output(0)?);
+    let (k, n) = (if ta { ra } else { ca }, y.shape.last().copied().unwrap_or(1));
+    let (cube, block) = (CUBE as usize, c0(x2.dtype) as usize);
+    let want = [n.div_ceil(block), k.div_ceil(cube), cube, block];
+    if tb || block != 16 || x2.rank() < 4 || !x2.shape.ends_with(&want) || x2.count() != want.iter().product::<usize>()
+    {
+        return Err(format!("input 1 is FRACTAL_NZ {:?}; of {} it takes {want:?}, not turned", x2.shape, x2.dtype));
+    }
+    let lead = x2.rank() - 4;
+    Ok(x2.shape[..lead].iter().copied().chain([k, n]).collect())
+}
+
+/// Elements of B that a launch packs on its way, were it in FRACTAL_NZ they would not be; None where that cannot be.
+pub fn packed_in_panels(sig: &Sig) -> Option<u64> {
+    let (x2, y) = (sig.input(1).ok()?, sig.output(0).ok()?);
+    let turned = ["transpose_x2", "adj_x2"].iter().any(|k| sig.attrs.flag(*k));
+    let [lead @ .., k, n] = &x2.shape[..] else { return None };
+    let plain = !turned && x2.format == Format::ND && lead.iter().all(|d| *d == 1) && *k > 0 && *n > 0;
+    if !plain || c0(x2.dtype) != 16 || !matches!(x2.kind, Some(Kind::F16 | Kind::Bf16)) {
+        return None;
+    }
+    let rows = (y.count() / n) as u64;
+    Some((*k as u64).saturating_mul(*n as u64).saturating_mul(rows.div_ceil(TILE_ROWS)))
+}
+
+/// Rows of a product that one packing of B serves.
+const TILE_ROWS: u64 = 192;
 
 /// Leading axes and the matrix; a vector is a row, or a column on the right.
 fn split(shape: &[usize], left: bool) -> Answer<(&[usize], [usize; 2])> {

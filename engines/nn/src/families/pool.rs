@@ -23,6 +23,7 @@ struct Pooled {
 /// Types, shapes or attributes that it does not take, in words.
 pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let kind = sig.one_kind(FLOATS)?;
+    sig.plain(0)?;
     let (x, y) = (sig.input(0)?, sig.output(0)?);
     if !(3..=5).contains(&x.rank()) {
         return Err(format!("x has rank {}, it takes 3 to 5", x.rank()));
@@ -90,6 +91,7 @@ impl Kernel for Pooled {
 pub fn build_global(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let kind = sig.one_kind(FLOATS)?;
     channels_second(sig)?;
+    sig.plain(0)?;
     let x = sig.input(0)?;
     if x.rank() < 3 {
         return Err(format!("x has rank {}, it takes 3 and above", x.rank()));

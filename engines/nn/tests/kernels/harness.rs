@@ -5,7 +5,7 @@ use ge_plugin_api::device::SocSpec;
 use ge_plugin_api::engine::{ArgInfo, Engine, LoadRequest, Support, Target, TaskContext};
 use ge_plugin_api::kernel::KernelCall;
 use ge_plugin_api::types::{
-    Attr, AttrMap, AttrValue, ConstTensor, DType, Key, NodeId, Shape, TensorDesc, Use, ValueRef,
+    Attr, AttrMap, AttrValue, ConstTensor, DType, Format, Key, NodeId, Shape, TensorDesc, Use, ValueRef,
 };
 use ge_plugin_api::view::host::{GraphSource, NodeParts, view};
 
@@ -115,6 +115,8 @@ pub struct Case {
     /// Inputs that are graph inputs, not constants.
     pub fed: Vec<usize>,
     pub outputs: Vec<(DType, Vec<u64>)>,
+    /// Formats of inputs that are not ND.
+    pub formats: Vec<(usize, Format)>,
 }
 
 pub fn case(op: &'static str, inputs: &[&T], outputs: &[(DType, &[u64])]) -> Case {
@@ -124,6 +126,7 @@ pub fn case(op: &'static str, inputs: &[&T], outputs: &[(DType, &[u64])]) -> Cas
         inputs: inputs.iter().map(|t| Some((*t).clone())).collect(),
         fed: vec![],
         outputs: outputs.iter().map(|(d, s)| (*d, s.to_vec())).collect(),
+        formats: vec![],
     }
 }
 
@@ -131,6 +134,14 @@ impl Case {
     pub fn with(mut self, key: &'static str, value: impl Into<AttrValue>) -> Case {
         self.attrs.push((key, value.into()));
         self
+    }
+    pub fn laid(mut self, i: usize, format: Format) -> Case {
+        self.formats.push((i, format));
+        self
+    }
+    fn desc(&self, i: usize, t: &T) -> TensorDesc {
+        let format = self.formats.iter().find(|(k, _)| *k == i).map_or(Format::ND, |f| f.1);
+        TensorDesc::new(t.dtype, Shape::of(&t.dims)).with_format(format)
     }
     pub fn absent(mut self, i: usize) -> Case {
         self.inputs.insert(i, None);
@@ -149,7 +160,7 @@ impl Case {
                 values.push(ValueRef::ABSENT);
                 continue;
             };
-            let desc = TensorDesc::new(t.dtype, Shape::of(&t.dims));
+            let desc = self.desc(i, t);
             let mut attrs = AttrMap::default();
             let fed = self.fed.contains(&i);
             if !fed {
@@ -204,7 +215,7 @@ impl Case {
         let mut args = vec![];
         for (i, t) in self.inputs.iter().enumerate() {
             args.push(match t {
-                Some(t) => arg("i", i, Some(TensorDesc::new(t.dtype, Shape::of(&t.dims)))),
+                Some(t) => arg("i", i, Some(self.desc(i, t))),
                 None => arg("", 0, None),
             });
         }

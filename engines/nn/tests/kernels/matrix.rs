@@ -1,6 +1,7 @@
 //! Products, convolutions, pooling.
 use crate::harness::*;
-use ge_plugin_api::types::DType;
+use ge_nn::engine::Nn;
+use ge_plugin_api::types::{DType, Format};
 
 const F: DType = DType::F32;
 
@@ -158,4 +159,29 @@ fn pooling_by_windows_and_whole() {
     assert_eq!(padded.run(&ge_nn::engine::Nn::ai_core())[0].data[..5], [0.0, 0.25, 0.75, 1.25, 0.75]);
     case("GlobalAveragePool", &[&x], &[(F, &[1, 2, 1, 1])]).gives([5.5, 17.5], 1e-6);
     case("GlobalMaxPool", &[&x], &[(F, &[1, 2, 1, 1])]).gives([11., 23.], 0.0);
+}
+
+#[test]
+fn products_with_weights_in_panels_give_the_same_bits() {
+    for dtype in [DType::F16, DType::BF16] {
+        for [m, k, n] in [[1u64, 5, 3], [17, 40, 24], [5, 16, 16], [200, 70, 33], [3, 300, 20]] {
+            let (x, w, b) = (noise(dtype, &[m, k], 1), noise(dtype, &[k, n], 2), noise(dtype, &[n], 3));
+            let plain = case("MatMulV2", &[&x, &w, &b], &[(dtype, &[m, n])]).run(&Nn::ai_core());
+            // Element (k, n) at (n / 16, k / 16, k % 16, n % 16).
+            let (k1, n1) = (k.div_ceil(16), n.div_ceil(16));
+            let place = |i: u64| (i / 16 % (k1 * 16), i / 256 / k1 * 16 + i % 16);
+            let value = |(r, c): (u64, u64)| if r < k && c < n { w.data[(r * n + c) as usize] } else { 0.0 };
+            let panels = t(dtype, &[n1, k1, 16, 16], (0..n1 * k1 * 256).map(|i| value(place(i))));
+            let laid = case("MatMulV2", &[&x, &panels, &b], &[(dtype, &[m, n])]).laid(1, Format::FRACTAL_NZ);
+            assert_eq!(laid.run(&Nn::ai_core())[0], plain[0], "{dtype} {m} {k} {n}");
+        }
+    }
+    let (x, w) = (noise(DType::F16, &[4, 20], 1), noise(DType::F16, &[1, 1, 16, 16], 2));
+    let bad = case("MatMulV2", &[&x, &w], &[(DType::F16, &[4, 9])]).laid(1, Format::FRACTAL_NZ);
+    let why = "input 1 is FRACTAL_NZ [1, 1, 16, 16]; of f16 it takes [1, 2, 16, 16], not turned";
+    assert_eq!(bad.refusal(&Nn::ai_core()), why);
+    let x = noise(DType::F16, &[1, 1, 4, 4, 16], 1);
+    let w = noise(DType::F16, &[3, 1, 1, 1, 1], 2);
+    let five = case("Conv3D", &[&x, &w], &[(DType::F16, &[1, 3, 4, 4, 16])]).laid(0, Format::NC1HWC0);
+    assert_eq!(five.refusal(&Nn::ai_core()), "input 0 is in NC1HWC0, it takes a plain format");
 }

@@ -1,6 +1,7 @@
 //! The original graph. in: a graph with types and shapes, out: the same after the engines' fusions, precision and formats
 //! (facts 4.2, PreRunOptimizeOriginalGraph).
 pub mod choice;
+pub mod format;
 pub mod precision;
 pub mod what_if;
 
@@ -12,6 +13,9 @@ use ge_plugin_api::pass::PassStage;
 
 /// Part of the stage's list: types, and what casts of constants become.
 pub const PRECISION: u8 = 1;
+
+/// Part of the stage's list: formats.
+pub const FORMAT: u8 = 2;
 
 /// Fusions of engines, of ours and of custom passes, then precision and formats.
 pub fn run(model: &mut Model, passes: &PassManager<'_>, records: &mut Records) -> Result<()> {
@@ -25,6 +29,7 @@ pub fn run(model: &mut Model, passes: &PassManager<'_>, records: &mut Records) -
     }
     hooks::custom(passes, PassStage::AFTER_PRECISION_REFINE, model, records)?;
     hooks::engines(passes, "original", Hook::ORIGINAL_GRAPH_JUDGE_FORMAT_INSERT, model, records)?;
+    passes.part("original", FORMAT, model, records)?;
     model.compact();
     Ok(())
 }

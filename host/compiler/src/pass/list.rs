@@ -1,6 +1,6 @@
 //! The list of passes: every pass with its stage, in the order in which they run, and why it stands there.
 use super::{GraphPass, NodePass, PassLevel};
-use crate::original::{self, PRECISION};
+use crate::original::{self, FORMAT, PRECISION};
 use crate::prepare::{self, AFTER, BEFORE, NORMALISE};
 use crate::{stage1, stage2};
 
@@ -154,6 +154,12 @@ pub const PASSES: &[Listed] = &[
         "weights are constants again before engines look for them",
     )
     .later(PRECISION),
+    at(
+        "original",
+        &original::format::RefineRunningFormat,
+        "types are settled, nodes fused: what is left to choose is the layout; stage 1 then joins and folds the changes (003 §1.2, D1k)",
+    )
+    .later(FORMAT),
     node(
         "stage1",
         &stage1::merge_input_memcpy_pass::MergeInputMemcpyPass,

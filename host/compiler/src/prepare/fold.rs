@@ -17,6 +17,11 @@ impl AsRef<[u8]> for Owned {
     }
 }
 
+/// Whether a result of so many bytes is kept, from constants of so many.
+pub fn keeps(bytes_out: u64, bytes_in: u64) -> bool {
+    bytes_out <= KEEP_BYTES || bytes_out <= bytes_in
+}
+
 /// The engine whose host kernels fold, if one is enabled.
 pub fn folding_engine(toolbox: &Toolbox) -> Option<&EngineEntry> {
     toolbox.engines.iter().find(|e| e.excluded.is_none() && e.info.flags & engine_flags::FOLDS_CONSTANTS != 0)
@@ -35,6 +40,11 @@ pub fn fold(toolbox: &Toolbox, engine: &EngineEntry, node: &Node<'_>) -> Option<
     if !engine.object.has_host_kernel(node.op()) {
         return None;
     }
+    // A host kernel sees sizes alone: what stands in another layout means something only to a change of it.
+    let laid = |i: usize| node.input_desc(i).is_some_and(|d| d.origin.is_some());
+    if op.proto.flags & flags::TRANS_OP == 0 && (0..node.inputs().len()).any(laid) {
+        return None;
+    }
     let mut tensors: Vec<Option<(ConstTensor, Blob)>> = Vec::new();
     let mut bytes_in = 0u64;
     for (i, v) in node.inputs().iter().enumerate() {
@@ -47,7 +57,7 @@ pub fn fold(toolbox: &Toolbox, engine: &EngineEntry, node: &Node<'_>) -> Option<
         tensors.push(Some((t.clone(), Blob::empty())));
     }
     let bytes_out: Option<u64> = node.outputs().iter().map(|d| d.data_bytes()).try_fold(0u64, |a, b| a.checked_add(b?));
-    if bytes_out.is_some_and(|b| b > KEEP_BYTES && b > bytes_in) || bytes_in > 1 << 30 {
+    if bytes_out.is_some_and(|b| !keeps(b, bytes_in)) || bytes_in > 1 << 30 {
         return None;
     }
     for (t, b) in tensors.iter_mut().flatten() {
@@ -61,7 +71,7 @@ pub fn fold(toolbox: &Toolbox, engine: &EngineEntry, node: &Node<'_>) -> Option<
     let attrs: AttrMap = node.attrs().iter().cloned().collect();
     let made = engine.object.run_host_kernel(node.op(), node.name(), &attrs, &views, &types).ok()?;
     let total: u64 = made.iter().map(|t| t.bytes().len() as u64).sum();
-    if total > KEEP_BYTES && total > bytes_in {
+    if !keeps(total, bytes_in) {
         return None;
     }
     made.into_iter()

@@ -429,7 +429,12 @@ impl Model {
         }
         let Some(n) = self.graphs[gi].nodes.get_mut(id.index()).and_then(Option::as_mut) else { return false };
         n.op = Key::new("Const");
-        n.outputs = vec![value.desc()];
+        // A constant that was laid out in a format is still in it.
+        let mut desc = value.desc();
+        if let Some(old) = n.outputs.first().filter(|d| d.shape == desc.shape) {
+            (desc.format, desc.origin) = (old.format, old.origin.clone());
+        }
+        n.outputs = vec![desc];
         n.attrs = ge_plugin_api::types::AttrMap::default();
         n.attrs.set("value", value);
         true
