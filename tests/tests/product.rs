@@ -1,5 +1,5 @@
 //! What the product promises as a whole: the same bytes for any number of threads, a host without engines, what is missing named.
-use ge_tests::{root, target};
+use ge_tests::{expect_code, root, target};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -111,4 +111,27 @@ fn without_nn_the_nodes_go_to_cpu_and_the_numbers_stay() {
     let expected = expected.display().to_string();
     let args = ["run", "m.om", "--random", "7", "--expect", &expected, "--rtol", "1e-4", "--atol", "1e-5", "-q"];
     code(cpu.path(), 0, &args);
+}
+
+#[test]
+fn equal_nodes_are_compiled_once() {
+    let dir = tempfile::tempdir().unwrap();
+    // Three equal nodes, one of another type, one of another attribute, one on the AI CPU.
+    let text = "graph @main(%x: f32[3,5], %y: f32[5,5]) {
+  %a = Exp(%x) : f32[3,5]
+  %b = Exp(%a) : f32[3,5]
+  %c = Exp(%b) : f32[3,5]
+  %d = Abs(%c) : f32[3,5]
+  %e = Muls(%d) {value = 2.0} : f32[3,5]
+  %f = Muls(%e) {value = 3.0} : f32[3,5]
+  %g = MatrixDeterminant(%y) : f32[]
+  return %f, %g
+}
+";
+    std::fs::write(dir.path().join("m.ge"), text).unwrap();
+    let args = ["compile", "m.ge", "-o", "m.om", "--json", "--set", "ge.x.auto_fusion=false"];
+    let out = expect_code(dir.path(), 0, &args);
+    let doc: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    // Exp, Abs and two Muls with their subgraph, where Exp is asked for three times; all six again for their tasks.
+    assert_eq!(doc["kernels"], serde_json::json!({"fused_graph": 4, "single_op": 1, "hits": 8}));
 }

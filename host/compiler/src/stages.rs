@@ -3,6 +3,7 @@
 //! `import` is the front end's; the rest stand here. Each stage is one module with one entry function; what it decides is a type
 //! of its own, read by those after it.
 use crate::error::{CompileError, Result};
+use crate::feature::kernel_cache::KernelCache;
 use crate::feature::tuning::{self, Resume, Step};
 use crate::feature::{atomic_clean, control_flow, ffts_plus, super_kernel, tiling_sink};
 use crate::memory::graph_planner;
@@ -91,6 +92,7 @@ pub fn compile(
     let resume = tuning::take(&mut model, &mut records)?;
     let mut set: Vec<(String, String)> = Vec::new();
     let mut lowered = false;
+    let kernels = KernelCache::default();
     match &resume {
         Some(r) => {
             set.clone_from(&r.options);
@@ -130,7 +132,7 @@ pub fn compile(
             tiling_sink::mark(&mut model, toolbox, options, &mut records)?;
             let placement = run.stage("place", &mut model, |m| place(m, toolbox, &mut records))?;
             note_refusals(&placement, &model, &mut records);
-            if let Some((step, cut)) = subgraphs(&run, &mut model, placement, &passes, &mut records, stop)? {
+            if let Some((step, cut)) = subgraphs(&run, &mut model, placement, &passes, &mut records, stop, &kernels)? {
                 return Ok(stopped(step, cut, &records));
             }
         }
@@ -138,7 +140,7 @@ pub fn compile(
         Some(step) => {
             let mut pieces = partition::Pieces::from_attrs(std::mem::take(&mut model), toolbox)?;
             if step == Step::BeforeUbMatch {
-                subgraph::run(&mut pieces, &passes, &mut records)?;
+                subgraph::run(&mut pieces, &passes, &mut records, Some(&kernels))?;
                 if stop == Some(Step::AfterUbMatch) {
                     return Ok(stopped(Step::AfterUbMatch, pieces.to_attrs(toolbox), &records));
                 }
@@ -205,7 +207,12 @@ pub fn compile(
                 Ok((plan, chains))
             })?;
             let tasks = run.stage("tasks", &mut model, |m| {
-                TaskGenerator::new(toolbox, &placement, rank_size, &chains, &calls).run(m, &stream_plan, &order, &sync)
+                TaskGenerator::new(toolbox, &placement, rank_size, &chains, &calls, &kernels).run(
+                    m,
+                    &stream_plan,
+                    &order,
+                    &sync,
+                )
             })?;
             let input =
                 split::Input { streams: &stream_plan, order: &order, tasks: &tasks, soc: &toolbox.target.soc, options };
@@ -226,6 +233,7 @@ pub fn compile(
         ffts_plus::give_back(&mut graph, &bodies)?;
         return Ok(stopped(Step::AfterBuilder, graph, &records));
     }
+    records.kernels = kernels.counts();
     crate::tasks::mark_first_and_last_ops::mark(&mut model, &placement, &stream_plan, &order);
     Ok(Outcome::Built(Box::new(GeRootModel {
         name: name.to_owned(),
@@ -393,6 +401,7 @@ fn subgraphs(
     passes: &PassManager<'_>,
     records: &mut Records,
     stop: Option<Step>,
+    kernels: &KernelCache,
 ) -> Result<Option<(Step, Model)>> {
     let toolbox = passes.toolbox();
     let at = |name: &'static str, part: &'static str, nodes: usize| {
@@ -414,7 +423,7 @@ fn subgraphs(
             return Ok(Some((Step::BeforeUbMatch, pieces.to_attrs(toolbox))));
         }
         let start = at("subgraph", round.name(), pieces.node_count())?;
-        let out = subgraph::run(&mut pieces, passes, records);
+        let out = subgraph::run(&mut pieces, passes, records, Some(kernels));
         run.observer.done("subgraph", part, &|| Cow::Owned(pieces.to_attrs(toolbox)), micros(start));
         out?;
         if stop == Some(Step::AfterUbMatch) && round == Round::Atomic {
@@ -476,7 +485,7 @@ fn partition_range(
             return Ok(pieces.to_attrs(toolbox));
         }
         if !entered || from <= at("subgraph") {
-            subgraph::run(&mut pieces, passes, records)?;
+            subgraph::run(&mut pieces, passes, records, None)?;
         }
         if until == at("subgraph") {
             return Ok(pieces.to_attrs(toolbox));

@@ -342,8 +342,11 @@ fn summary(
         ));
     }
     text.push_str(&format!(
-        "  weights: {} bytes\n  {:.2} s, peak {} MiB",
+        "  weights: {} bytes\n  kernels: {} compiled with their subgraphs, {} alone, {} times one that was there\n  {:.2} s, peak {} MiB",
         group(m.memory.weights),
+        c.kernels.fused_graph,
+        c.kernels.single_op,
+        c.kernels.hits,
         start.elapsed().as_secs_f32(),
         peak_mib()
     ));
@@ -353,6 +356,7 @@ fn summary(
         "fallbacks": fallbacks.iter().map(|f| serde_json::json!({"node": f.node, "op": f.op, "engine": f.engine, "reasons": f.reasons})).collect::<Vec<_>>(),
         "streams": {"logical": m.streams.logical.len(), "physical": m.streams.physical.len()}, "event_num": m.event_num,
         "memory": m.memory.spaces.iter().map(|s| (s.memory.clone(), serde_json::json!({"size": s.size, "lower_bound": s.lower_bound, "zero_copy": s.zero_copy, "assigner": s.assigner}))).collect::<serde_json::Map<_, _>>(),
+        "kernels": {"fused_graph": c.kernels.fused_graph, "single_op": c.kernels.single_op, "hits": c.kernels.hits},
         "weights": m.memory.weights, "seconds": start.elapsed().as_secs_f64(), "peak_rss_bytes": peak_bytes(),
         "stages": c.times.iter().map(|t| serde_json::json!({"stage": t.stage, "seconds": t.micros as f64 / 1e6})).collect::<Vec<_>>(),
     });

@@ -10,6 +10,7 @@ pub mod model;
 pub mod tuning;
 pub mod weights;
 
+pub use ge_compiler::pass::KernelCounts;
 pub use ge_compiler::stages::Silent as Quiet;
 pub use ge_ir::Model as GraphModel;
 pub use model::Model;
@@ -196,22 +197,29 @@ impl Session {
         // What only a device that was asked knows is in no key.
         let asked = toolbox.target.online && !toolbox.target.soc.model_task_update;
         if folder.is_empty() || asked || !observer.cached() || options.get("ge.buildMode") == "tuning" {
-            let (model, stopped) = self.build(name, graph, options, &toolbox, observer)?;
-            return Ok(Compiled { model, cache: None, warning: None, stopped, times: Vec::new() });
+            let (model, stopped, kernels) = self.build(name, graph, options, &toolbox, observer)?;
+            return Ok(Compiled { model, cache: None, warning: None, stopped, kernels, times: Vec::new() });
         }
         let cache = Cache::open(Path::new(folder))?;
         let key = CacheKey::new(&graph, options, &toolbox.target, &self.registry, self.libraries()?)?;
         let miss = match cache.find(&key, name, graph.root().name()) {
             Ok(model) => {
                 let hit = cache::Outcome::Hit { key: key.digest().to_owned() };
-                return Ok(Compiled { model, cache: Some(hit), warning: None, stopped: None, times: Vec::new() });
+                return Ok(Compiled {
+                    model,
+                    cache: Some(hit),
+                    warning: None,
+                    stopped: None,
+                    kernels: Default::default(),
+                    times: Vec::new(),
+                });
             }
             Err(miss) => miss,
         };
-        let (model, stopped) = self.build(name, graph, options, &toolbox, observer)?;
+        let (model, stopped, kernels) = self.build(name, graph, options, &toolbox, observer)?;
         // A cache that cannot be written is no reason to fail: the model is there.
         let warning = cache.put(&key, &model).err().map(|e| e.to_string());
-        Ok(Compiled { model, cache: Some(miss), warning, stopped, times: Vec::new() })
+        Ok(Compiled { model, cache: Some(miss), warning, stopped, kernels, times: Vec::new() })
     }
 
     fn build(
@@ -221,7 +229,7 @@ impl Session {
         options: &OptionMap,
         toolbox: &Toolbox,
         observer: &dyn Observer,
-    ) -> Result<(ge_model::CompiledModel, Option<Stopped>)> {
+    ) -> Result<(ge_model::CompiledModel, Option<Stopped>, KernelCounts)> {
         let resolved: Options = options.resolved();
         let outcome =
             ge_compiler::stages::compile(name, graph, toolbox, &resolved, observer).map_err(|e| e.into_error())?;
@@ -230,7 +238,7 @@ impl Session {
             Outcome::Stopped(step, graph) => {
                 let path = tuning::write(Path::new(options.get("ge.tuningPath")), name, &graph)?;
                 let stopped = Stopped { step: step.name(), path };
-                return Ok((ge_model::CompiledModel::default(), Some(stopped)));
+                return Ok((ge_model::CompiledModel::default(), Some(stopped), KernelCounts::default()));
             }
         };
         let soc = toolbox.target.soc.clone();
@@ -244,7 +252,7 @@ impl Session {
         // Always on: a plan that does not hold is never written and never run.
         ge_compiler::model::plan_checker::check(&model)
             .map_err(|e| ge_compiler::CompileError::internal("model", e.to_string()).into_error())?;
-        Ok((model, None))
+        Ok((model, None, root.records.kernels))
     }
 
     /// Name and digest of each library that takes part, ge itself first.
@@ -348,6 +356,8 @@ pub struct Compiled {
     pub stopped: Option<Stopped>,
     /// What each stage took, where the observer of the compilation kept it.
     pub times: Vec<dump::StageTime>,
+    /// How many kernels were compiled; none for a model from the cache.
+    pub kernels: KernelCounts,
 }
 
 /// A tuning stop.

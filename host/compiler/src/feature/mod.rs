@@ -8,6 +8,8 @@ pub mod control_flow;
 pub mod io_reuse;
 /// Subgraphs in slices as one task.
 pub mod ffts_plus;
+/// Kernels, compiled once for equal nodes.
+pub mod kernel_cache;
 /// Values that share memory: views, references, runs of inputs and outputs.
 pub mod shared_memory;
 /// Chains of kernels launched as one task.

@@ -17,7 +17,7 @@ pub use ge_plugin_api::pass::PassLevel;
 pub use list::{Kind, LEFT_OUT, Listed, PASSES, markdown};
 pub use manager::PassManager;
 pub use node_pass::NodePass;
-pub use record::{PassRecord, Records};
+pub use record::{KernelCounts, PassRecord, Records};
 pub use rewriter::Rewriter;
 
 use crate::error::Result;

@@ -16,6 +16,17 @@ pub struct PassRecord {
     pub changes: u64,
 }
 
+/// How many kernels a compilation made, and when (003 §6.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KernelCounts {
+    /// Compiled with their subgraphs.
+    pub fused_graph: u64,
+    /// Compiled alone.
+    pub single_op: u64,
+    /// Asked for again, and there.
+    pub hits: u64,
+}
+
 /// All that passes leave for the user: records in order, and refusals by node and pass.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Records {
@@ -25,6 +36,8 @@ pub struct Records {
     pub refusals: BTreeMap<String, Vec<(String, String)>>,
     /// Fusions, in order.
     pub fusions: Vec<crate::fusion::FusionRecord>,
+    /// Kernels.
+    pub kernels: KernelCounts,
 }
 
 impl Records {

@@ -3,6 +3,7 @@
 //! In parallel, one task a subgraph: OptimizeSubgraphPreProc, OptimizeFusedGraph, OptimizeSubgraphPostProc. An engine sees its
 //! subgraph alone. Records stand in the order of the optimizers' priorities, then of the subgraphs, whatever the threads did.
 use crate::error::{CompileError, Result};
+use crate::feature::kernel_cache::KernelCache;
 use crate::partition::{Piece, Pieces, Round};
 use crate::pass::{PassManager, PassRecord, Records};
 use ge_ir::Model;
@@ -13,12 +14,17 @@ use std::time::Instant;
 
 const HOOKS: [Hook; 3] = [Hook::SUBGRAPH_PRE_PROC, Hook::FUSED_GRAPH, Hook::SUBGRAPH_POST_PROC];
 
-/// Calls every subgraph's engine; in the composite round composite engines alone.
-pub fn run(pieces: &mut Pieces, passes: &PassManager<'_>, records: &mut Records) -> Result<()> {
+/// Calls every subgraph's engine; in the composite round composite engines alone. Kernels of AI cores are compiled then, into `kernels`.
+pub fn run(
+    pieces: &mut Pieces,
+    passes: &PassManager<'_>,
+    records: &mut Records,
+    kernels: Option<&KernelCache>,
+) -> Result<()> {
     let round = pieces.round;
     let mut all: Vec<&mut Piece> = pieces.frames.iter_mut().flat_map(|f| f.pieces.iter_mut()).collect();
     let done: Vec<Result<Option<PassRecord>>> =
-        all.par_iter_mut().with_max_len(64).map(|p| one(p, round, passes)).collect();
+        all.par_iter_mut().with_max_len(64).map(|p| one(p, round, passes, kernels)).collect();
     let mut by_engine: Vec<(u32, PassRecord)> = Vec::new();
     for (d, p) in done.into_iter().zip(&all) {
         let (Some(record), Some(engine)) = (d?, p.engine) else { continue };
@@ -37,7 +43,12 @@ pub fn run(pieces: &mut Pieces, passes: &PassManager<'_>, records: &mut Records)
     Ok(())
 }
 
-fn one(p: &mut Piece, round: Round, passes: &PassManager<'_>) -> Result<Option<PassRecord>> {
+fn one(
+    p: &mut Piece,
+    round: Round,
+    passes: &PassManager<'_>,
+    kernels: Option<&KernelCache>,
+) -> Result<Option<PassRecord>> {
     let Some(id) = p.engine else { return Ok(None) };
     let e = passes.toolbox().engine(id);
     let composite = e.info.flags & flags::COMPOSITE != 0;
@@ -61,6 +72,9 @@ fn one(p: &mut Piece, round: Round, passes: &PassManager<'_>) -> Result<Option<P
         })?;
         // Types and shapes are looked at when the whole graph is there again: here constants may be out of sight.
         p.touched.extend(done.added.iter().chain(&done.touched).filter(|(g, _)| *g == 0).map(|(_, id)| *id));
+    }
+    if let Some(kernels) = kernels {
+        kernels.fused_graph(passes.toolbox(), id, &GraphContext::new(&model, 0).graph());
     }
     p.touched.sort_unstable();
     p.touched.dedup();

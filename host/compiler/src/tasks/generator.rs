@@ -3,6 +3,7 @@
 use super::{PlacedTask, StoredKernel, TaskList, args_format};
 use crate::error::{CompileError, Result};
 use crate::feature::ffts_plus::Calls;
+use crate::feature::kernel_cache::{KernelCache, When};
 use crate::feature::super_kernel::{self, Chains};
 use crate::ids::{NodeKey, PhysicalId, StreamId};
 use crate::place::Placement;
@@ -25,6 +26,7 @@ pub struct TaskGenerator<'t> {
     rank_size: u32,
     chains: &'t Chains,
     calls: &'t Calls,
+    kernels: &'t KernelCache,
 }
 
 type NodeTasks = (Vec<Task>, Option<KernelBinary>);
@@ -37,8 +39,9 @@ impl<'t> TaskGenerator<'t> {
         rank_size: u32,
         chains: &'t Chains,
         calls: &'t Calls,
+        kernels: &'t KernelCache,
     ) -> Self {
-        TaskGenerator { toolbox, placement, rank_size, chains, calls }
+        TaskGenerator { toolbox, placement, rank_size, chains, calls, kernels }
     }
 
     /// Generates all tasks.
@@ -148,9 +151,10 @@ impl<'t> TaskGenerator<'t> {
         if no_task {
             return Ok((key, (Vec::new(), None)));
         }
-        let engine = self.toolbox.engine(self.placement.engine[key]);
+        let id = self.placement.engine[key];
+        let engine = self.toolbox.engine(id);
         let at = |e: Error| CompileError::Plugin(e.at_node(node.name(), node.op()));
-        let kernel = engine.object.compile(node, &self.toolbox.target).map_err(at)?;
+        let kernel = self.kernels.kernel(self.toolbox, id, node, &self.toolbox.target, When::SingleOp).map_err(at)?;
         let context = TaskContext {
             target: Target { rank_size: self.rank_size, ..self.toolbox.target.clone() },
             kernel: kernel.clone().into(),

@@ -1,0 +1,141 @@
+//! The kernel cache of one compilation: kernels are compiled at two times (003 §6.1), with their subgraph behind `OptimizeFusedGraph`
+//! where they run on an AI core, else alone (`CompileSingleOp`); once for equal engine, operator, types, shapes, formats,
+//! attributes and values of constants. The SoC is the compilation's own.
+use crate::pass::KernelCounts;
+use crate::toolbox::{EngineId, Toolbox};
+use ge_plugin_api::Result;
+use ge_plugin_api::engine::{KernelBinary, Target, flags};
+use ge_plugin_api::types::AttrValue;
+use ge_plugin_api::view::{Graph, Node};
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Attributes by which ge keeps its own records of a node: no kernel depends on them.
+const RECORDS: &[&str] = &[
+    "_composite_engine",
+    "_composite_scope",
+    "_datadump_original_op_names",
+    "_op_kernel_lib",
+    "_stream_label",
+    "_user_stream_label",
+];
+/// Nodes that read constants with more values are compiled each time.
+const MOST_VALUES: usize = 1024;
+
+/// When a kernel is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// With the subgraph of its node.
+    FusedGraph,
+    /// Alone.
+    SingleOp,
+}
+
+/// A kernel, once it is there; None within: the node has no kernel.
+type Slot = Arc<Mutex<Option<Option<KernelBinary>>>>;
+
+/// The cache.
+#[derive(Default)]
+pub struct KernelCache {
+    slots: Mutex<HashMap<String, Slot>>,
+    counts: [AtomicU64; 3],
+}
+
+impl KernelCache {
+    /// The kernel of a node. Nodes whose attributes hold tensors are compiled each time.
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn kernel(
+        &self,
+        toolbox: &Toolbox,
+        engine: EngineId,
+        node: &Node<'_>,
+        target: &Target,
+        when: When,
+    ) -> Result<Option<KernelBinary>> {
+        let compile = || -> Result<Option<KernelBinary>> {
+            let made = toolbox.engine(engine).object.compile(node, target)?;
+            if made.is_some() {
+                self.count(if when == When::FusedGraph { 0 } else { 1 });
+            }
+            Ok(made)
+        };
+        let Some(key) = key(engine, node) else { return compile() };
+        let slot = {
+            let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+            slots.entry(key).or_default().clone()
+        };
+        // Whoever asks for the same kernel meanwhile waits for it.
+        let mut found = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(k) = &*found {
+            if k.is_some() {
+                self.count(2);
+            }
+            return Ok(k.clone());
+        }
+        let made = compile()?;
+        *found = Some(made.clone());
+        Ok(made)
+    }
+
+    /// Compiles what runs on AI cores in a subgraph that its engine has just optimised. What cannot be compiled yet, as a constant that it
+    /// needs is out of sight, is compiled alone.
+    pub fn fused_graph(&self, toolbox: &Toolbox, engine: EngineId, graph: &Graph<'_>) {
+        if toolbox.engine(engine).info.flags & (flags::AI_CORE | flags::VECTOR_CORE) == 0 {
+            return;
+        }
+        for node in graph.nodes() {
+            let hidden = |i: usize| {
+                let from = node.input(i).and_then(|v| graph.find(v.node));
+                from.is_some_and(|p| {
+                    p.op() == "PlaceHolder" && matches!(p.str("parentOpType"), Some("Const" | "Constant"))
+                })
+            };
+            let own = !matches!(node.op(), "PlaceHolder" | "End" | "Data" | "NetOutput") && !node.is_const();
+            if own && !(0..node.inputs().len()).any(hidden) {
+                // A refusal is told when the node's own turn comes.
+                let _ = self.kernel(toolbox, engine, &node, &toolbox.target, When::FusedGraph);
+            }
+        }
+    }
+
+    /// The counts so far.
+    pub fn counts(&self) -> KernelCounts {
+        let [fused_graph, single_op, hits] = [0, 1, 2].map(|k: usize| self.counts[k].load(Ordering::Relaxed));
+        KernelCounts { fused_graph, single_op, hits }
+    }
+    fn count(&self, k: usize) {
+        self.counts[k].fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// All that a kernel may depend on; None where that cannot be said.
+fn key(engine: EngineId, node: &Node<'_>) -> Option<String> {
+    let mut k = format!("{}|{}", engine.0, node.op());
+    for i in 0..node.inputs().len() {
+        match node.input_desc(i) {
+            None => k.push_str("|_"),
+            Some(d) => write!(k, "|{:?} {:?} {:?} {:?}", d.dtype, d.format, d.shape, d.origin).ok()?,
+        }
+        if let Some(c) = node.const_input(i) {
+            let bytes =
+                c.count().filter(|n| usize::try_from(*n).is_ok_and(|n| n <= MOST_VALUES)).and_then(|_| c.bytes())?;
+            write!(k, "={:?}", &bytes[..]).ok()?;
+        }
+    }
+    for d in node.outputs() {
+        write!(k, "|>{:?} {:?} {:?} {:?}", d.dtype, d.format, d.shape, d.origin).ok()?;
+    }
+    let mut attrs: Vec<_> = node.attrs().iter().filter(|a| !RECORDS.contains(&a.key.as_str())).collect();
+    attrs.sort_by_key(|a| a.key.as_str());
+    for a in attrs {
+        if matches!(a.value, AttrValue::Tensor(_) | AttrValue::Graph(_)) {
+            return None;
+        }
+        write!(k, "|{}={:?}", a.key.as_str(), a.value).ok()?;
+    }
+    Some(k)
+}
