@@ -42,16 +42,16 @@ const ELEMENTS_A_NS: u64 = 16;
 /// Elements where the shape is not known.
 const UNKNOWN_SIZE: u64 = 1 << 16;
 
-/// Whether options and SoC ask for other types than the model's.
+/// Whether options ask for other types than the model's.
 ///
 /// # Errors
 /// Those of [`mode::mode`].
 pub fn wanted(passes: &crate::pass::PassManager<'_>) -> Result<bool> {
-    Ok(mode::mode(passes.options(), &passes.toolbox().target.soc)?.is_some())
+    Ok(mode::mode(passes.options())?.is_some())
 }
 
 fn run(cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> {
-    let Some(mode) = mode::mode(cx.options, &cx.toolbox.target.soc)? else { return Ok(Vec::new()) };
+    let Some(mode) = mode::mode(cx.options)? else { return Ok(Vec::new()) };
     let g = &model.graphs()[gi];
     let ranks = EngineRanks::new(cx.toolbox)?;
     let asker = Asker::new(cx.toolbox, &ranks, &mode);

@@ -3,7 +3,6 @@ use super::mix_list::MixList;
 use crate::error::{CompileError, Result};
 use crate::options::Options;
 use ge_ir::DType;
-use ge_plugin_api::device::SocSpec;
 use std::collections::BTreeSet;
 
 /// What decides whether a node changes its type.
@@ -50,11 +49,12 @@ fn read(option: &str, path: &str) -> Result<String> {
         .map_err(|e| refuse(format!("{option} `{path}`: {e}"), "give the path of a file that can be read"))
 }
 
-/// The mode that options and SoC ask for; None: every node keeps its types.
+/// The mode that options ask for; None: every node keeps its types. That is the default, unlike atc's `force_fp16`: results are right to the
+/// reference's tolerance unless the user gives it up.
 ///
 /// # Errors
 /// Options that contradict each other, files that cannot be read or are not what they should be.
-pub fn mode(options: &Options, soc: &SocSpec) -> Result<Option<Mode>> {
+pub fn mode(options: &Options) -> Result<Option<Mode>> {
     let (first, second) = (options.get("ge.exec.precision_mode"), options.get("ge.exec.precision_mode_v2"));
     if !first.is_empty() && !second.is_empty() {
         return Err(refuse(
@@ -62,11 +62,8 @@ pub fn mode(options: &Options, soc: &SocSpec) -> Result<Option<Mode>> {
             "set one of the two (atc: E10056)",
         ));
     }
-    // A SoC of the series computes in half precision, as atc has it; the simulator's own in the model's types.
-    let default = if soc.name.starts_with("Ascend") { "force_fp16" } else { "must_keep_origin_dtype" };
     let name = match (first, V2.iter().find(|(v2, _)| *v2 == second)) {
         ("", Some((_, name))) => name,
-        ("", None) => default,
         (name, _) => name,
     };
     const F32: &[DType] = &[DType::F32];
@@ -122,33 +119,33 @@ fn mix_list(options: &Options, rule: Option<Rule>) -> Result<Rule> {
 mod tests {
     use super::*;
 
-    fn with(pairs: &[(&str, &str)], soc: &str) -> Result<Option<Mode>> {
+    fn with(pairs: &[(&str, &str)]) -> Result<Option<Mode>> {
         let mut options = Options::default();
         pairs.iter().for_each(|(k, v)| options.set(k, v));
-        mode(&options, &SocSpec { name: soc.into(), ..SocSpec::default() })
+        mode(&options)
     }
 
     #[test]
-    fn the_default_follows_the_soc() {
-        assert_eq!(with(&[], "sim").unwrap(), None);
-        let m = with(&[], "Ascend910B").unwrap().unwrap();
+    fn without_a_mode_nodes_keep_their_types() {
+        assert_eq!(with(&[]).unwrap(), None);
+        assert_eq!(with(&[("ge.exec.precision_mode", "must_keep_origin_dtype")]).unwrap(), None);
+        let m = with(&[("ge.exec.precision_mode", "force_fp16")]).unwrap().unwrap();
         assert_eq!((m.from, m.to, m.rule), (&[DType::F32][..], DType::F16, Rule::All));
-        assert_eq!(with(&[("ge.exec.precision_mode", "must_keep_origin_dtype")], "Ascend910B").unwrap(), None);
     }
 
     #[test]
     fn both_names_of_the_mode_are_one_too_many() {
-        let e = with(&[("ge.exec.precision_mode", "force_fp16"), ("ge.exec.precision_mode_v2", "origin")], "sim");
+        let e = with(&[("ge.exec.precision_mode", "force_fp16"), ("ge.exec.precision_mode_v2", "origin")]);
         assert!(e.unwrap_err().to_string().ends_with("are both set"));
-        let m = with(&[("ge.exec.precision_mode_v2", "mixed_bfloat16")], "sim").unwrap().unwrap();
+        let m = with(&[("ge.exec.precision_mode_v2", "mixed_bfloat16")]).unwrap().unwrap();
         assert_eq!((m.to, m.rule), (DType::BF16, Rule::Mixed(MixList::default())));
-        assert_eq!(with(&[("ge.exec.precision_mode_v2", "origin")], "Ascend910B").unwrap(), None);
+        assert_eq!(with(&[("ge.exec.precision_mode_v2", "origin")]).unwrap(), None);
     }
 
     #[test]
     fn a_list_of_colours_belongs_to_mixed_precision() {
         for mode in ["force_fp16", "must_keep_origin_dtype"] {
-            let e = with(&[("ge.exec.precision_mode", mode), ("ge.exec.modify_mixlist", "x.json")], "sim");
+            let e = with(&[("ge.exec.precision_mode", mode), ("ge.exec.modify_mixlist", "x.json")]);
             assert!(e.unwrap_err().to_string().contains("without a mode of mixed precision"));
         }
     }
