@@ -132,10 +132,13 @@ fn dependencies_run_one_way() {
 fn stages_look_back_only() {
     let order = [
         "prepare",
+        "original",
+        "stage1",
         "place",
         "partition",
         "subgraph",
         "merge",
+        "stage2",
         "conflict",
         "params",
         "streams",

@@ -2,7 +2,7 @@
 //! as `ge.exec.inputReuseMemIndexes` and `ge.exec.outputReuseMemIndexes` lend them.
 //!
 //! What lives where the plan needs most memory goes first, the largest that fits anywhere, until nothing there does. Cost: blocks
-//! times values moved, of which there are at most [`MOST_MOVED`].
+//! times values moved, of which there are at most `MOST_MOVED`.
 use super::assign::{Block, StreamUse};
 
 /// Most values that are moved.
