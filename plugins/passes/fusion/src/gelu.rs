@@ -8,7 +8,8 @@ use ge_plugin_api::pass::{Pass, PassInfo, PassLevel, PassStage};
 use ge_plugin_api::patch::{Edit, Patch};
 use ge_plugin_api::types::{DType, Key, NodeId, ValueRef};
 use ge_plugin_api::view::{Graph, Node};
-use std::collections::BTreeSet;
+use std::cell::LazyCell;
+use std::collections::{BTreeSet, HashMap};
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
 /// Nodes that one expression may have.
@@ -30,6 +31,7 @@ impl Pass for GeluFusion {
     }
     fn run(&self, graph: &Graph<'_>, patch: &mut Patch) -> Result<()> {
         let mut fused: BTreeSet<NodeId> = BTreeSet::new();
+        let places = LazyCell::new(|| graph.order().iter().enumerate().map(|(k, id)| (*id, k)).collect());
         for node in graph.nodes() {
             if !matches!(node.op(), "Erf" | "Tanh") {
                 continue;
@@ -39,7 +41,7 @@ impl Pass for GeluFusion {
             {
                 fused.extend(m.inner.iter().copied());
                 fused.insert(m.root);
-                m.record(graph, patch);
+                m.record(graph, &places, patch);
             }
         }
         Ok(())
@@ -204,7 +206,7 @@ impl Match {
         None
     }
 
-    fn record(&self, g: &Graph<'_>, patch: &mut Patch) {
+    fn record(&self, g: &Graph<'_>, places: &HashMap<NodeId, usize>, patch: &mut Patch) {
         let Some(root) = g.find(self.root) else { return };
         for a in root.attrs() {
             if !a.key.as_str().starts_with('_') {
@@ -215,8 +217,7 @@ impl Match {
         patch.push(Edit::SetInputs(root.id(), [self.x].as_slice().into()));
         patch.set_attr(root.id(), "approximate", self.approximate);
         let mut inner = self.inner.clone();
-        let place = |id: &NodeId| g.order().iter().position(|n| n == id);
-        inner.sort_by_key(place);
+        inner.sort_by_key(|id| places.get(id));
         let fused: Vec<Node<'_>> = inner.iter().chain([&self.root]).filter_map(|id| g.find(*id)).collect();
         edit::keep_names(patch, &root, &fused);
         edit::remove_unread(patch, g, root.id(), &[self.x.node], &inner);
