@@ -2,6 +2,7 @@
 use crate::ModelError;
 use bytes::Bytes;
 use ge_om::proto::task::{KernelContext, KernelDef, ModelTaskDef, TaskDef};
+use ge_plugin_api::task::KernelTask;
 use prost::Message;
 
 /// One launch.
@@ -25,6 +26,23 @@ pub struct Launch {
     pub args_format: String,
     /// Schedule mode.
     pub schedule_mode: u32,
+}
+
+impl Launch {
+    /// The launch of a task's node by a kernel task of this type.
+    pub fn of(node: u32, kind: u32, k: &KernelTask) -> Launch {
+        Launch {
+            node,
+            kind,
+            kernel_name: k.kernel_name.to_string(),
+            kernel_type: k.kernel_type,
+            block_dim: k.block_dim,
+            tiling_key: k.tiling_key,
+            tiling: k.tiling.to_vec().into(),
+            args_format: k.args_format.to_string(),
+            schedule_mode: k.schedule_mode,
+        }
+    }
 }
 
 /// Launches as bytes.

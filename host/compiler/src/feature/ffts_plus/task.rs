@@ -189,17 +189,7 @@ fn launches(sliced: &mut Sliced, toolbox: &Toolbox, target: &Target, made: &mut 
                 return Err(no_kernel(&member.name, "tiling on the device"));
             }
             out.of.push(made.launches.len() as u32);
-            made.launches.push(Launch {
-                node: m,
-                kind: task.kind,
-                kernel_name: k.kernel_name.to_string(),
-                kernel_type: k.kernel_type,
-                block_dim: k.block_dim,
-                tiling_key: k.tiling_key,
-                tiling: k.tiling.to_vec().into(),
-                args_format: k.args_format.to_string(),
-                schedule_mode: k.schedule_mode,
-            });
+            made.launches.push(Launch::of(m, task.kind, k));
             made.kernels.extend(kernel.map(|k| (engine.info.name.to_string(), k)));
             let soc = &target.soc;
             out.ns += engine.object.time_ns(&node, soc).saturating_sub(soc.task_launch_ns);

@@ -20,17 +20,7 @@ pub fn join(scope: &str, nodes: &[(String, Vec<Task>)], cores: u32) -> Result<Ta
             args.push_str(&format!("{{skn{at}}}{}", k.args_format));
             blocks = blocks.max(if k.block_dim == TILING_SINK_BLOCK_DIM { cores.max(1) } else { k.block_dim });
             kernel_type = k.kernel_type;
-            launches.push(Launch {
-                node: at as u32,
-                kind: t.kind,
-                kernel_name: k.kernel_name.to_string(),
-                kernel_type: k.kernel_type,
-                block_dim: k.block_dim,
-                tiling_key: k.tiling_key,
-                tiling: k.tiling.to_vec().into(),
-                args_format: k.args_format.to_string(),
-                schedule_mode: k.schedule_mode,
-            });
+            launches.push(Launch::of(at as u32, t.kind, k));
         }
     }
     Ok(Task {
