@@ -182,16 +182,7 @@ fn a_large_feature_map_is_allocated_in_pieces() {
         broken.memory.spaces[0].pieces = pieces;
         let dir = tempfile::tempdir().expect("a folder");
         let om = dir.path().join("m.om");
-        Compiled {
-            model: broken,
-            cache: None,
-            warning: None,
-            stopped: None,
-            kernels: Default::default(),
-            times: Vec::new(),
-        }
-        .write_om(&om)
-        .expect("written");
+        Compiled { model: broken, ..Compiled::default() }.write_om(&om).expect("written");
         assert!(s.load_om(&om).is_err());
     }
 }

@@ -197,29 +197,21 @@ impl Session {
         // What only a device that was asked knows is in no key.
         let asked = toolbox.target.online && !toolbox.target.soc.model_task_update;
         if folder.is_empty() || asked || !observer.cached() || options.get("ge.buildMode") == "tuning" {
-            let (model, stopped, kernels) = self.build(name, graph, options, &toolbox, observer)?;
-            return Ok(Compiled { model, cache: None, warning: None, stopped, kernels, times: Vec::new() });
+            return self.build(name, graph, options, &toolbox, observer);
         }
         let cache = Cache::open(Path::new(folder))?;
         let key = CacheKey::new(&graph, options, &toolbox.target, &self.registry, self.libraries()?)?;
         let miss = match cache.find(&key, name, graph.root().name()) {
             Ok(model) => {
                 let hit = cache::Outcome::Hit { key: key.digest().to_owned() };
-                return Ok(Compiled {
-                    model,
-                    cache: Some(hit),
-                    warning: None,
-                    stopped: None,
-                    kernels: Default::default(),
-                    times: Vec::new(),
-                });
+                return Ok(Compiled { model, cache: Some(hit), ..Compiled::default() });
             }
             Err(miss) => miss,
         };
-        let (model, stopped, kernels) = self.build(name, graph, options, &toolbox, observer)?;
+        let built = self.build(name, graph, options, &toolbox, observer)?;
         // A cache that cannot be written is no reason to fail: the model is there.
-        let warning = cache.put(&key, &model).err().map(|e| e.to_string());
-        Ok(Compiled { model, cache: Some(miss), warning, stopped, kernels, times: Vec::new() })
+        let warning = cache.put(&key, &built.model).err().map(|e| e.to_string());
+        Ok(Compiled { cache: Some(miss), warning, ..built })
     }
 
     fn build(
@@ -229,7 +221,7 @@ impl Session {
         options: &OptionMap,
         toolbox: &Toolbox,
         observer: &dyn Observer,
-    ) -> Result<(ge_model::CompiledModel, Option<Stopped>, KernelCounts)> {
+    ) -> Result<Compiled> {
         let resolved: Options = options.resolved();
         let outcome =
             ge_compiler::stages::compile(name, graph, toolbox, &resolved, observer).map_err(|e| e.into_error())?;
@@ -238,7 +230,7 @@ impl Session {
             Outcome::Stopped(step, graph) => {
                 let path = tuning::write(Path::new(options.get("ge.tuningPath")), name, &graph)?;
                 let stopped = Stopped { step: step.name(), path };
-                return Ok((ge_model::CompiledModel::default(), Some(stopped), KernelCounts::default()));
+                return Ok(Compiled { stopped: Some(stopped), ..Compiled::default() });
             }
         };
         let soc = toolbox.target.soc.clone();
@@ -252,7 +244,7 @@ impl Session {
         // Always on: a plan that does not hold is never written and never run.
         ge_compiler::model::plan_checker::check(&model)
             .map_err(|e| ge_compiler::CompileError::internal("model", e.to_string()).into_error())?;
-        Ok((model, None, root.records.kernels))
+        Ok(Compiled { model, kernels: root.records.kernels, ..Compiled::default() })
     }
 
     /// Name and digest of each library that takes part, ge itself first.
@@ -345,6 +337,7 @@ pub fn fits_group(compiled: &ge_model::CompiledModel, ranks: u32) -> Result<()> 
 }
 
 /// A compiled model.
+#[derive(Default)]
 pub struct Compiled {
     /// Plain data, ready for an OM or a device.
     pub model: ge_model::CompiledModel,
