@@ -108,11 +108,6 @@ pub fn compile(
                 conflict::run(&mut model, toolbox, options)?;
                 lowered = control_flow::lower(&mut model, &is_view)?;
             }
-            if lowered {
-                // A loop by labels stays on its stream, and what waits outside of it must not be waited for within.
-                set.push(("ge.enableSingleStream".into(), "true".into()));
-                set.push(("ge.x.stream_mode".into(), "engine".into()));
-            }
         }
     }
     if lowered {
@@ -168,7 +163,7 @@ pub fn compile(
     let rank_size = rank_size(&model);
     let calls = ffts_plus::calls(&model, &bodies, toolbox, rank_size)?;
     let mut rounds = 0;
-    // Once, as a rule; again where a switch needs a StreamActive to wake more than one stream.
+    // Once, as a rule; again where a switch needs a StreamActive to wake more than one stream, or a body one to wake its own.
     let (weights, stream_plan, order, memory, sync, tasks, physical) = loop {
         rounds += 1;
         let mut params = params::run(&model, &placement, toolbox)?;
@@ -186,8 +181,9 @@ pub fn compile(
             }
             Ok((plan, order))
         })?;
+        let bodies = stream_plan.flow.as_ref().map(|f| f.without_active(&model, &stream_plan)).unwrap_or_default();
         let mut crowded = streams::activation::crowded_switches(&model, &stream_plan);
-        if crowded.is_empty() {
+        if crowded.is_empty() && bodies.is_empty() {
             stream_plan.active_to_attrs(&mut model);
             let memory = run
                 .stage("memory", &mut model, |m| graph_planner::plan(m, toolbox, &params, &order, &weights, options))?;
@@ -223,10 +219,18 @@ pub fn compile(
                 split::Split::NeedsActive(switches) => crowded = switches,
             }
         }
-        if rounds > 2 {
-            return Err(CompileError::internal("split", "a switch still wakes more than one stream"));
+        if rounds > 8 {
+            return Err(CompileError::internal(
+                "split",
+                "a switch or a body still lacks the node that wakes its streams",
+            ));
         }
-        streams::activation::insert_stream_actives(&mut model, &crowded)?;
+        // Ids change with each of them.
+        if crowded.is_empty() {
+            streams::flow::insert_actives(&mut model, &bodies)?;
+        } else {
+            streams::activation::insert_stream_actives(&mut model, &crowded)?;
+        }
         placement = EnginePlacer::new(toolbox, true)?.run(&mut model)?;
     };
     if let Some((mut graph, records)) = for_tuning {
@@ -325,15 +329,22 @@ pub fn run_range(
             (plan, order)
         }
         None => {
-            let first = streams::run(&mut model, &placement, toolbox, options)?;
-            let crowded = streams::activation::crowded_switches(&model, &first.0);
-            if crowded.is_empty() {
-                first
-            } else {
-                streams::activation::insert_stream_actives(&mut model, &crowded)?;
+            let mut last = streams::run(&mut model, &placement, toolbox, options)?;
+            for _ in 0..8 {
+                let bodies = last.0.flow.as_ref().map(|f| f.without_active(&model, &last.0)).unwrap_or_default();
+                let crowded = streams::activation::crowded_switches(&model, &last.0);
+                if crowded.is_empty() && bodies.is_empty() {
+                    break;
+                }
+                if crowded.is_empty() {
+                    streams::flow::insert_actives(&mut model, &bodies)?;
+                } else {
+                    streams::activation::insert_stream_actives(&mut model, &crowded)?;
+                }
                 placement = EnginePlacer::new(toolbox, true)?.run(&mut model)?;
-                streams::run(&mut model, &placement, toolbox, options)?
+                last = streams::run(&mut model, &placement, toolbox, options)?;
             }
+            last
         }
     };
     if within("streams") {

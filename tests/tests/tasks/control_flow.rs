@@ -120,3 +120,199 @@ fn a_loop_whose_shapes_change_is_refused_with_its_reason() {
     let said = Compiled::source(&text).refusal(3, &[]);
     assert!(said.contains("not static") || said.contains("GE-E0350"), "{said}");
 }
+
+/// A loop with nodes of two engines and of a label in its body and in a branch of it, and nodes beside it on other streams.
+const WIDE: &str = "graph @main(%n: i64[1], %x: f32[4], %z: f32[4]) {
+  %zero = Const() {value = dense<i64[1]: 0>} : i64[1]
+  %p = Neg(%z) {_engine = \"VectorEngine\"} : f32[4]
+  %w = While(%zero, %n, %x, %p) {body = @body, cond = @cond} : i64[1], i64[1], f32[4], f32[4]
+  %q = Neg(%z) {_engine = \"VectorEngine\"} : f32[4]
+  %r = Add(%w#2, %q) : f32[4]
+  return %r, %w, %q
+}
+graph @cond(%i: i64[1], %n: i64[1], %v: f32[4], %p: f32[4]) {
+  %t = Less(%i, %n) : bool[1]
+  return %t
+}
+graph @body(%i: i64[1], %n: i64[1], %v: f32[4], %p: f32[4]) {
+  %one = Const() {value = dense<i64[1]: 1>} : i64[1]
+  %two = Const() {value = dense<i64[1]: 2>} : i64[1]
+  %nought = Const() {value = dense<i64[1]: 0>} : i64[1]
+  %half = Const() {value = dense<f32[1]: 0.5>} : f32[1]
+  %quarter = Const() {value = dense<f32[1]: 0.25>} : f32[1]
+  %m = Mul(%v, %half) : f32[4]
+  %k = Mul(%v, %quarter) {_engine = \"VectorEngine\"} : f32[4]
+  %k2 = Add(%k, %p) {_stream_label = \"side\"} : f32[4]
+  %r = FloorMod(%i, %two) : i64[1]
+  %even = Equal(%r, %nought) : bool[1]
+  %b = If(%even, %m, %k2) {else_branch = @odd, then_branch = @even} : f32[4]
+  %s = Sub(%b, %k2) : f32[4]
+  %late = Mul(%v, %quarter) {_engine = \"VectorEngine\"} : f32[4]
+  %s2 = Sub(%s, %late) : f32[4]
+  %j = Add(%i, %one) : i64[1]
+  return %j, %n, %s2, %p
+}
+graph @even(%a: f32[4], %c: f32[4]) {
+  %one = Const() {value = dense<f32[1]: 1>} : f32[1]
+  %s = Add(%a, %one) : f32[4]
+  %t = Neg(%c) {_engine = \"VectorEngine\"} : f32[4]
+  %u = Add(%s, %t) : f32[4]
+  return %u
+}
+graph @odd(%a: f32[4], %c: f32[4]) {
+  return %a
+}
+";
+
+fn wide(n: i64, x: [f32; 4], z: [f32; 4]) -> ([f32; 4], [f32; 4]) {
+    let p = z.map(|z| -z);
+    let mut v = x;
+    for i in 0..n.max(0) {
+        for l in 0..4 {
+            let (m, k2) = (v[l] * 0.5, v[l] * 0.25 + p[l]);
+            let b = if i % 2 == 0 { (m + 1.0) + -k2 } else { m };
+            v[l] = (b - k2) - v[l] * 0.25;
+        }
+    }
+    (std::array::from_fn(|l| v[l] + p[l]), p)
+}
+
+/// The k-th of some schedules.
+fn schedules(count: usize) -> impl Iterator<Item = Vec<(&'static str, String)>> {
+    (0..count).map(|k| vec![("schedule", format!("random:{k}")), ("check_races", "true".to_owned())])
+}
+
+#[test]
+fn a_body_on_several_streams_runs_right_any_number_of_times_in_every_schedule() {
+    for args in [&[][..], &["--set", "ge.x.stream_mode=parallel:4"], &["--set", "ge.event=notify"]] {
+        let c = Compiled::new(WIDE, args);
+        let tasks = c.tasks();
+        let woken = tasks.iter().filter(|t| t.starts_with("STREAM_ACTIVE ")).count();
+        assert!(woken >= if args.is_empty() { 3 } else { 1 }, "{tasks:#?}");
+        let (x, z) = ([1.0f32, -2.5, 0.0, 1e3], [0.5f32, 2.0, -1.0, 3.0]);
+        for mode in schedules(20) {
+            let mode: Vec<(&str, &str)> = mode.iter().map(|(k, v)| (*k, v.as_str())).collect();
+            let m = c.load(&mode);
+            // One model, run after run: what a run leaves behind would be seen in the next.
+            for n in [0i64, 1, 2, 7, -3, 3] {
+                let r = run(&m, &[i64s(&[1], &[n]), f32s(&[4], &x), f32s(&[4], &z)]).unwrap();
+                let (out, q) = wide(n, x, z);
+                assert_eq!(
+                    (to_f32(&r.outputs[0]), to_f32(&r.outputs[2])),
+                    (out.to_vec(), q.to_vec()),
+                    "{n} {mode:?} {args:?}"
+                );
+                assert_eq!(r.outputs[1].bytes(), &n.max(0).to_le_bytes());
+            }
+        }
+        let m = c.load(&[("schedule", "random:99"), ("check_races", "true")]);
+        let r = run(&m, &[i64s(&[1], &[1000]), f32s(&[4], &x), f32s(&[4], &z)]).unwrap();
+        assert_eq!(to_f32(&r.outputs[0]), wide(1000, x, z).0, "{args:?}");
+    }
+}
+
+#[test]
+fn a_dropped_event_of_a_body_and_a_stream_that_sleeps_on_are_caught() {
+    use ge_compiler::model::plan_checker;
+    let c = Compiled::new(WIDE, &[]);
+    let file = ge_om::OmFile::open(c.path().join("m.om")).unwrap();
+    let m = ge_model::decode(&file).unwrap();
+    plan_checker::check(&m).expect("a plan that holds");
+    let kind = |k: u32| ge_plugin_api::task::TaskType(k).name();
+    let ids: std::collections::BTreeSet<u32> = m.tasks.iter().filter_map(|t| t.sync_id).collect();
+    assert!(ids.len() >= 4, "{ids:?}");
+    for id in ids {
+        let mut broken = m.clone();
+        broken.tasks.retain(|t| !(kind(t.kind).starts_with("EVENT_") && t.sync_id == Some(id)));
+        assert!(plan_checker::check(&broken).is_err(), "event {id}");
+    }
+    let wakes: Vec<usize> = (0..m.tasks.len()).filter(|i| kind(m.tasks[*i].kind) == "STREAM_ACTIVE").collect();
+    for w in wakes {
+        let mut broken = m.clone();
+        broken.tasks.remove(w);
+        assert!(plan_checker::check(&broken).is_err(), "task {w}");
+    }
+    // A wait that stood before the loop moves into it: in a straight line all is as before, the second turn waits for ever.
+    let mut broken = m.clone();
+    let first = |k: &str| m.tasks.iter().position(|t| kind(t.kind) == k).expect("a task");
+    let (wait, label) = (first("EVENT_WAIT"), first("LABEL_SET"));
+    assert!(wait < label);
+    let task = broken.tasks.remove(wait);
+    broken.tasks.insert(label, task);
+    let found = plan_checker::check(&broken);
+    assert!(matches!(found, Err(plan_checker::PlanFault::Deadlock { .. })), "{found:?}");
+}
+
+#[test]
+fn branches_of_a_case_on_several_streams_run_right_in_every_schedule() {
+    let text = "graph @main(%k: i32[1], %x: f32[4]) {
+  %before = Abs(%x) {_engine = \"VectorEngine\"} : f32[4]
+  %y = Case(%k, %x, %before) {branches = [@a, @b, @c]} : f32[4]
+  %z = Sub(%y, %before) {_engine = \"VectorEngine\"} : f32[4]
+  return %z, %y
+}
+graph @a(%x: f32[4], %e: f32[4]) {
+  %p = Neg(%x) : f32[4]
+  %q = Square(%x) {_stream_label = \"one\"} : f32[4]
+  %r = Add(%q, %e) {_stream_label = \"two\"} : f32[4]
+  %y = Add(%p, %r) : f32[4]
+  return %y
+}
+graph @b(%x: f32[4], %e: f32[4]) { %y = Square(%x) {_stream_label = \"one\"} : f32[4] return %y }
+graph @c(%x: f32[4], %e: f32[4]) { return %x }
+";
+    let c = Compiled::new(text, &[]);
+    assert_eq!(c.tasks().iter().filter(|t| t.starts_with("STREAM_ACTIVE ")).count(), 3);
+    let x = [1.5f32, -2.0, 0.0, 4.0];
+    for mode in schedules(20) {
+        let mode: Vec<(&str, &str)> = mode.iter().map(|(k, v)| (*k, v.as_str())).collect();
+        let m = c.load(&mode);
+        for (k, f) in [
+            (0i32, (|x| -x + (x * x + x.abs())) as fn(f32) -> f32),
+            (1, |x| x * x),
+            (2, |x| x),
+            (0, |x| -x + (x * x + x.abs())),
+        ] {
+            let index = HostTensor::from_bytes(DType::I32, &[1], &k.to_le_bytes()).unwrap();
+            let r = run(&m, &[index, f32s(&[4], &x)]).unwrap();
+            assert_eq!(to_f32(&r.outputs[1]), x.map(f), "branch {k} {mode:?}");
+            assert_eq!(to_f32(&r.outputs[0]), x.map(|v| f(v) - v.abs()), "branch {k} {mode:?}");
+        }
+    }
+}
+
+#[test]
+fn a_long_body_is_spread_over_streams_where_that_pays() {
+    let text = "graph @main(%n: i64[1], %x: f32[256,256]) {
+  %zero = Const() {value = dense<i64[1]: 0>} : i64[1]
+  %w = While(%zero, %n, %x) {body = @body, cond = @cond} : i64[1], i64[1], f32[256,256]
+  return %w#2
+}
+graph @cond(%i: i64[1], %n: i64[1], %v: f32[256,256]) { %t = Less(%i, %n) : bool[1] return %t }
+graph @body(%i: i64[1], %n: i64[1], %v: f32[256,256]) {
+  %one = Const() {value = dense<i64[1]: 1>} : i64[1]
+  %a = MatMul(%v, %v) : f32[256,256]
+  %b = Sigmoid(%v) : f32[256,256]
+  %c = Tanh(%v) : f32[256,256]
+  %a2 = MatMul(%a, %v) : f32[256,256]
+  %b2 = MatMul(%b, %v) : f32[256,256]
+  %c2 = MatMul(%c, %v) : f32[256,256]
+  %s0 = Sub(%a2, %b2) : f32[256,256]
+  %s1 = Sub(%s0, %c2) : f32[256,256]
+  %s = Tanh(%s1) : f32[256,256]
+  %j = Add(%i, %one) : i64[1]
+  return %j, %n, %s
+}
+";
+    let one = Compiled::new(text, &["--set", "ge.enableSingleStream=true"]);
+    let four = Compiled::new(text, &["--set", "ge.x.stream_mode=parallel:4"]);
+    let x: Vec<f32> = (0..256 * 256).map(|i| (i % 97) as f32 / 50.0 - 1.0).collect();
+    let timed = [("time", "model"), ("check_races", "true"), ("schedule", "random:3")];
+    let (a, b) = (one.load(&timed), four.load(&timed));
+    let inputs = [i64s(&[1], &[5]), f32s(&[256, 256], &x)];
+    let (a, b) = (run(&a, &inputs).unwrap(), run(&b, &inputs).unwrap());
+    assert_eq!(a.outputs[0].bytes(), b.outputs[0].bytes());
+    assert!(counter(&b, "stream_activations") >= 5, "a body wakes its streams in each turn");
+    let time = |r: &RunOutcome| r.report.elapsed_ns;
+    assert!(time(&b) * 10 < time(&a) * 9, "{} against {} on one stream", time(&b), time(&a));
+}

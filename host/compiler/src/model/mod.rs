@@ -2,6 +2,8 @@
 pub mod assemble;
 pub mod place_checker;
 pub mod plan_checker;
+/// Control flow, turn by turn.
+pub mod flow_checker;
 pub mod root_model;
 pub mod sync_nodes;
 pub mod weights;

@@ -55,6 +55,20 @@ pub enum PlanFault {
         /// First shared byte.
         offset: u64,
     },
+    /// A stream that is woken while it may still be at work.
+    #[error("`{node}` wakes stream {stream}, which may still be at work from the time before")]
+    Woken {
+        /// The stream.
+        stream: usize,
+        /// Who wakes it.
+        node: String,
+    },
+    /// A record that nobody waits for in the run in which it is made.
+    #[error("event {id} may be left recorded when the model ends, for the next run to find")]
+    Left {
+        /// Id.
+        id: u32,
+    },
     /// A part that does not lie where its whole, its reference or its run says.
     #[error("`{node}`: {what}")]
     Place {
@@ -71,7 +85,8 @@ pub fn check(m: &CompiledModel) -> Result<(), PlanFault> {
     run.edges(m)?;
     run.end(m)?;
     super::place_checker::check(m)?;
-    run.memory(m)
+    run.memory(m)?;
+    super::flow_checker::check(m)
 }
 
 /// The tasks of one node on one stream: start clock of the first, index of the last.

@@ -11,6 +11,7 @@ use crate::error::{CompileError, Result};
 use crate::ids::{ModelMap, NodeKey, PhysicalId, StreamId};
 use crate::options::Options;
 use crate::streams::activation::Wakers;
+use crate::streams::flow::scope_of;
 use crate::streams::{ExecutionOrder, StreamPlan};
 use crate::sync::SyncPlan;
 use crate::sync::split_points::Stands;
@@ -94,7 +95,7 @@ pub fn run(model: &mut Model, input: &Input<'_>, sync: &mut SyncPlan) -> Result<
             .iter()
             .map(|s| PhysicalStream {
                 logical: *s,
-                huge: huge && s.0 == 0,
+                huge: huge == Some(*s),
                 head: wakers.by.get(s.0 as usize).is_none_or(Vec::is_empty),
                 tasks: 0,
             })
@@ -204,19 +205,19 @@ fn wake(tasks: Vec<PlacedTask>, woken: &[PhysicalId]) -> Vec<PlacedTask> {
     out
 }
 
-/// The logical stream of each physical one, the physical stream of each stand, and whether stream 0 is huge.
+/// The logical stream of each physical one, the physical stream of each stand, and the logical stream that is huge.
 fn pieces(
     model: &Model,
     input: &Input<'_>,
     stands: &Stands,
     groups: &HashMap<NodeKey, Vec<PlacedTask>>,
-) -> Result<(Vec<StreamId>, Vec<u32>, bool)> {
+) -> Result<(Vec<StreamId>, Vec<u32>, Option<StreamId>)> {
     let Input { streams, soc, .. } = *input;
     let logical = streams.streams.len().max(1);
     let mut pieces: Vec<StreamId> = (0..logical as u32).map(StreamId).collect();
     let mut physical: Vec<u32> = stands.iter().map(|(_, s)| s.0).collect();
     if soc.unlimited_depth || soc.tasks_normal == 0 {
-        return Ok((pieces, physical, false));
+        return Ok((pieces, physical, None));
     }
     let limit = u64::from(soc.tasks_normal);
     let mut rough = vec![0u64; logical];
@@ -242,11 +243,16 @@ fn pieces(
         }
     }
     let all = |s: usize| on[s].iter().map(|(_, s)| s.count).sum::<u64>();
-    let huge =
-        streams.single && all(0) + RESERVED_TASKS > limit && soc.streams_huge > 0 && soc.tasks_huge > soc.tasks_normal;
+    // A stream with jumps may be cut at few places: it is huge where it has to be, as the one stream of single-stream mode is.
+    let jumps = |s: usize| streams.flow.is_some() && on[s].iter().any(|(_, s)| scope_of(s.node).is_some());
+    let may_be_huge = |s: &usize| (streams.single && *s == 0) || jumps(*s);
+    let huge = (0..logical)
+        .filter(|_| soc.streams_huge > 0 && soc.tasks_huge > soc.tasks_normal)
+        .filter(may_be_huge)
+        .find(|s| all(*s) + RESERVED_TASKS > limit);
     let mut cuts: Vec<(usize, usize)> = Vec::new();
     for (s, list) in on.iter().enumerate() {
-        let limit = if huge && s == 0 { u64::from(soc.tasks_huge) } else { limit };
+        let limit = if huge == Some(s) { u64::from(soc.tasks_huge) } else { limit };
         let plain: Vec<points::Stand<'_>> = list.iter().map(|(_, s)| s.clone()).collect();
         cuts.extend(points::cuts(&plain, limit, &soc.name)?.into_iter().map(|k| (list[k].0, s)));
     }
@@ -261,7 +267,7 @@ fn pieces(
             *p = *piece;
         }
     }
-    Ok((pieces, physical, huge))
+    Ok((pieces, physical, huge.map(|s| StreamId(s as u32))))
 }
 
 /// SQEs of a node on a stream: `_node_sqe_num` or its own tasks', and its waits and records.

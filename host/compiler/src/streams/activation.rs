@@ -44,6 +44,12 @@ pub fn assign(model: &Model, plan: &mut StreamPlan) -> Result<()> {
     let mut wakes: BTreeMap<NodeKey, Vec<StreamId>> = BTreeMap::new();
     let mut failures = Vec::new();
     let mut specific: BTreeSet<StreamId> = BTreeSet::new();
+    let regions = plan.regions(model);
+    let mut by_name: BTreeSet<StreamId> = BTreeSet::new();
+    for (key, n) in nodes(model) {
+        let gear = gears[key.graph as usize];
+        labels_of(n).into_iter().filter_map(|l| by_label.get(&(gear, l))).for_each(|s| by_name.extend(s));
+    }
     for (key, n) in nodes(model) {
         let own = plan.of[key];
         let labels = labels_of(n);
@@ -68,10 +74,17 @@ pub fn assign(model: &Model, plan: &mut StreamPlan) -> Result<()> {
             );
         }
         if n.attrs().flag("subgraph_first_active") {
-            let inside = |k: &NodeKey| k.graph == key.graph;
-            let all = nodes(model).filter(|(k, _)| inside(k));
-            let streams = all.flat_map(|(k, _)| plan.of[k].into_iter().chain(plan.attached[k].iter().copied()));
-            set.extend(streams.filter(|s| !labelled.contains(s) && Some(*s) != own));
+            let body = plan.flow.as_ref().map_or(0, |f| f.region(key));
+            if body > 0 {
+                // A body by labels: all its streams, those of a label too unless a node names the label.
+                let of_body = (0u32..).zip(&regions).filter(|(_, r)| **r == body).map(|(s, _)| StreamId(s));
+                set.extend(of_body.filter(|s| !by_name.contains(s)));
+            } else {
+                let inside = |k: &NodeKey| k.graph == key.graph;
+                let all = nodes(model).filter(|(k, _)| inside(k));
+                let streams = all.flat_map(|(k, _)| plan.of[k].into_iter().chain(plan.attached[k].iter().copied()));
+                set.extend(streams.filter(|s| !labelled.contains(s) && Some(*s) != own));
+            }
         }
         if !set.is_empty() {
             specific.extend(set.iter());

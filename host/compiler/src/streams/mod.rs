@@ -2,6 +2,10 @@
 
 /// What the stage decides.
 pub mod plan;
+/// Control flow by labels: bodies and their borders.
+pub mod flow;
+/// Streams of bodies.
+pub mod bodies;
 /// Which nodes wake which streams.
 pub mod activation;
 /// What runs before what.
@@ -20,11 +24,12 @@ pub mod plan_file;
 pub use order::ExecutionOrder;
 pub use plan::{LogicalStream, StreamPlan};
 
-use crate::error::Result;
+use crate::error::{CompileError, Result};
 use crate::options::Options;
 use crate::place::Placement;
 use crate::toolbox::Toolbox;
 use ge_ir::Model;
+use std::sync::Arc;
 
 /// Allocates logical streams and builds the relation that memory and sync use. With `ge.x.stream_mode=parallel:N` the root
 /// graph's order may become another one before streams are written: it is the order of all later stages.
@@ -43,12 +48,25 @@ pub fn run(
     if let Some(out) = model.root().net_output() {
         plan.of[crate::ids::NodeKey::new(0, out.id())].get_or_insert(crate::ids::StreamId(0));
     }
-    activation::assign(model, &mut plan)?;
     plan.mark_taskless(model, placement, toolbox);
-    if let Some(width) = parallel::of_model::width(options) {
-        if !parallel::of_model::by_engine_all_the_same(model, &plan) {
-            parallel::of_model::apply(model, &mut plan, placement, toolbox, options, width)?;
-        }
+    let mut flow = flow::Flow::of(model).map(Arc::new).filter(|_| !plan.single);
+    if flow.is_none() && !plan.single && model.root().nodes().any(|n| flow::scope_of(n).is_some()) {
+        return Err(CompileError::internal("streams", "the labels of control flow do not nest"));
+    }
+    if flow.is_none() {
+        activation::assign(model, &mut plan)?;
+    }
+    let width = parallel::of_model::width(options)
+        .filter(|_| !parallel::of_model::by_engine_all_the_same(model, &plan, flow.as_deref()));
+    if let Some(width) = width {
+        parallel::of_model::apply(model, &mut plan, placement, toolbox, options, width, flow.as_deref())?;
+        // The order may be another one now.
+        flow = flow.and_then(|_| flow::Flow::of(model).map(Arc::new));
+    }
+    if let Some(flow) = flow {
+        bodies::spread(model, &mut plan, &flow, placement, toolbox, width.is_some())?;
+        plan.flow = Some(flow);
+        activation::assign(model, &mut plan)?;
     }
     let order = ExecutionOrder::new(model, &plan);
     Ok((plan, order))

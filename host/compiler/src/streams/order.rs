@@ -46,6 +46,7 @@ impl ExecutionOrder {
         let mut clock = vec![0u32; streams];
         let parents = parents_of(model);
         let wakers = Wakers::of(model, plan);
+        let regions = plan.regions(model);
         let mut attached: BTreeMap<usize, Vec<(u32, u32)>> = BTreeMap::new();
         for i in 0..line.len() {
             let key = line[i];
@@ -59,12 +60,21 @@ impl ExecutionOrder {
                     clock[s] = clock[s].max(pos[p] + 1);
                 }
             };
-            for p in predecessors(model, key, &parents) {
+            for p in ahead_of(model, plan, key, &parents) {
                 let p = at[p] as usize;
                 if p < i {
                     join(&mut clock, p, &stream, &pos, &clocks);
                     for (s, pos) in attached.get(&p).into_iter().flatten() {
                         clock[*s as usize] = clock[*s as usize].max(pos + 1);
+                    }
+                }
+            }
+            // A body ends when all its streams have.
+            if let Some(region) = plan.flow.as_ref().and_then(|f| f.joined_at(key)) {
+                for s in (0..streams).filter(|s| regions.get(*s) == Some(&region)) {
+                    clock[s] = clock[s].max(count[s]);
+                    if let Some(p) = last[s] {
+                        join(&mut clock, p, &stream, &pos, &clocks);
                     }
                 }
             }
@@ -145,6 +155,15 @@ impl ExecutionOrder {
 pub fn parents_of(model: &Model) -> Vec<Option<NodeKey>> {
     let by_name = model.parents();
     model.graphs().iter().map(|g| by_name.get(g.name()).map(|(gi, n)| NodeKey::new(*gi, *n))).collect()
+}
+
+/// What must be over before a node starts, by a plan: where control flow stands as labels, what stands for an edge across a body's
+/// border, else [`predecessors`].
+pub fn ahead_of(model: &Model, plan: &StreamPlan, key: NodeKey, parents: &[Option<NodeKey>]) -> Vec<NodeKey> {
+    match &plan.flow {
+        Some(flow) if key.graph == 0 => flow.before(key.node).iter().map(|n| NodeKey::new(0, *n)).collect(),
+        _ => predecessors(model, key, parents),
+    }
 }
 
 /// What must be over before a node starts: producers, control inputs; for a subgraph's nodes without inputs what feeds the

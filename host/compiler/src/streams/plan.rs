@@ -1,10 +1,12 @@
 //! `StreamPlan`: what the stage `streams` decides, read by those after it.
+use super::flow::Flow;
 use crate::ids::{ModelMap, NodeKey, StreamId};
 use crate::place::Placement;
 use crate::toolbox::Toolbox;
 use ge_ir::Model;
 use ge_plugin_api::engine::flags;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// What a logical stream is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,6 +36,8 @@ pub struct StreamPlan {
     pub single: bool,
     /// Whether a custom stream pass changed it.
     pub assigned_by_stream_pass: bool,
+    /// Control flow by labels, where there is any.
+    pub flow: Option<Arc<Flow>>,
 }
 
 impl StreamPlan {
@@ -47,7 +51,12 @@ impl StreamPlan {
             wakes: BTreeMap::new(),
             single: false,
             assigned_by_stream_pass: false,
+            flow: None,
         }
+    }
+    /// For each stream the region of the control flow that it belongs to; 0: it runs outside of any.
+    pub fn regions(&self, model: &Model) -> Vec<usize> {
+        self.flow.as_ref().map_or_else(|| vec![0; self.streams.len()], |f| f.of_streams(model, self))
     }
     /// Notes which nodes have no task: those with `_no_task` and those of engines without tasks, the root's NetOutput apart.
     pub fn mark_taskless(&mut self, model: &Model, placement: &Placement, toolbox: &Toolbox) {
@@ -144,7 +153,7 @@ impl StreamPlan {
 
     /// Reads the decision from text. None where no node says a stream.
     pub fn from_attrs(model: &Model) -> Option<StreamPlan> {
-        let mut plan = StreamPlan::empty(model);
+        let mut plan = StreamPlan { flow: Flow::of(model).map(Arc::new), ..StreamPlan::empty(model) };
         let (mut count, mut attached) = (0u32, std::collections::BTreeSet::new());
         for (gi, g) in model.graphs().iter().enumerate() {
             for n in g.nodes() {

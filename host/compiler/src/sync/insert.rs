@@ -10,7 +10,7 @@ use super::{optimize_by_recv_events, optimize_by_send_events, optimize_by_stream
 use crate::error::{CompileError, Result};
 use crate::ids::{EventId, NodeKey, StreamId};
 use crate::streams::activation::Wakers;
-use crate::streams::order::{parents_of, predecessors};
+use crate::streams::order::{ahead_of, parents_of};
 use crate::streams::parallel::dag::Rows;
 use crate::streams::{ExecutionOrder, StreamPlan};
 use ge_ir::Model;
@@ -36,6 +36,7 @@ impl Items {
         let parents = parents_of(model);
         let n = order.line().len();
         let wakers = Wakers::of(model, streams);
+        let regions = streams.regions(model);
         let mut out = Items { conditional: wakers.conditional.clone(), ..Items::default() };
         let mut tail: Vec<Option<u32>> = vec![None; streams.streams.len().max(1)];
         // Items of each node of the line: its own, or for a node without a task those it stands for.
@@ -44,7 +45,7 @@ impl Items {
         for i in 0..n {
             let key = order.line()[i];
             let mut before: Vec<u32> = Vec::new();
-            for p in predecessors(model, key, &parents) {
+            for p in ahead_of(model, streams, key, &parents) {
                 let p = order.position(p);
                 if p < i {
                     before.extend_from_slice(&of[p]);
@@ -55,9 +56,14 @@ impl Items {
                 continue;
             };
             if Some(key) == net_output {
-                // What a switch leaves asleep is waited for by none.
-                let runs = |t: &&u32| !out.conditional.get(out.stream[**t as usize] as usize).is_some_and(|c| *c);
-                before.extend(tail.iter().flatten().filter(runs));
+                // What a switch leaves asleep is waited for by none; streams of a body end with it.
+                let outside = |s: usize| regions.get(s).is_none_or(|r| *r == 0);
+                let runs = |s: usize| !out.conditional.get(s).is_some_and(|c| *c) && outside(s);
+                before.extend(tail.iter().flatten().filter(|t| runs(out.stream[**t as usize] as usize)));
+            }
+            if let Some(region) = streams.flow.as_ref().and_then(|f| f.joined_at(key)) {
+                let of_it = |s: usize| regions.get(s) == Some(&region);
+                before.extend(tail.iter().flatten().filter(|t| of_it(out.stream[**t as usize] as usize)));
             }
             before.sort_unstable();
             before.dedup();

@@ -15,7 +15,7 @@ impl Expansion<'_> {
         };
         let fixed = unchanged(&self.model.graphs()[body], values.len(), 1);
         let name = self.w.take(n.name(), &format!("{}/begin", n.name()));
-        self.w.add("NoOp", name, vec![], controls.to_vec(), vec![], AttrMap::default())?;
+        let begin = self.w.add("NoOp", name, vec![], controls.to_vec(), vec![], AttrMap::default())?;
         let shape = self.w.desc(start)?.shape;
         let [start, limit, delta] = [(start, "start"), (limit, "limit"), (delta, "delta")]
             .map(|(v, what)| self.wide(n, v, what, &shape))
@@ -38,7 +38,7 @@ impl Expansion<'_> {
         let name = self.w.take(n.name(), &format!("{}/index", n.name()));
         let index = self.copy(n, name, start, None)?;
         let (again, inside, end) = (self.next_label(), self.next_label(), self.next_label());
-        self.label(n, again, vec![])?;
+        self.label_after(n, again, vec![], vec![begin])?;
         let none = AttrMap::default;
         let left = self.plain(n, "Sub", "left", vec![limit, index], DType::I64, &shape, none())?;
         let left = self.plain(n, "Mul", "sign", vec![left, delta], DType::I64, &shape, none())?;

@@ -3,7 +3,8 @@
 //! If and Case: LabelSwitchByIndex over the branches; each branch ends by copies of its values into memory that all branches
 //! share, and a jump to the end. While: copies of the carried values, a label, the condition, LabelSwitchByIndex, the body,
 //! copies of the next values into the same memory, a jump back; the label behind it keeps alive what the loop reads. For is a While
-//! that counts (`count.rs`). All of it stands on one stream, in graph order: a loop by labels stays on its stream (facts 8.6).
+//! that counts (`count.rs`). Labels and jumps of one control node have one `_label_scope`: they stand on one stream (facts 8.6), by
+//! which `streams::flow` finds the bodies again, whose nodes may stand on others.
 use super::writer::Writer;
 use crate::error::{CompileError, Result};
 use ge_ir::{DType, Graph, Model, Node, NodeId, TensorDesc, ValueRef};
@@ -72,7 +73,8 @@ pub(super) fn refused(n: &Node, why: &str) -> CompileError {
 fn expand(model: &Model, target: NodeId, labels: &mut i64, is_view: IsView<'_>) -> Result<Graph> {
     let old = model.root();
     let freed = old.get(target).map_or("", Node::name);
-    let mut e = Expansion { model, labels, is_view, w: Writer::like(old, freed) };
+    let scope = *labels;
+    let mut e = Expansion { model, labels, is_view, w: Writer::like(old, freed), scope };
     let mut values: HashMap<ValueRef, ValueRef> = HashMap::new();
     let mut nodes: HashMap<NodeId, NodeId> = HashMap::new();
     for n in old.nodes() {
@@ -104,6 +106,8 @@ pub(super) struct Expansion<'m> {
     labels: &'m mut i64,
     is_view: IsView<'m>,
     pub(super) w: Writer,
+    /// Number of the control node among those that have labels.
+    scope: i64,
 }
 
 pub(super) type Outs = (Vec<ValueRef>, NodeId);
@@ -165,22 +169,39 @@ impl Expansion<'_> {
     }
 
     pub(super) fn label(&mut self, n: &Node, label: i64, keep: Vec<ValueRef>) -> Result<NodeId> {
+        self.label_after(n, label, keep, vec![])
+    }
+    /// A label that stands behind some nodes.
+    pub(super) fn label_after(
+        &mut self,
+        n: &Node,
+        label: i64,
+        keep: Vec<ValueRef>,
+        controls: Vec<NodeId>,
+    ) -> Result<NodeId> {
         let name = self.w.take(n.name(), &format!("{}/label_{label}", n.name()));
-        let mut attrs = AttrMap::default();
+        let mut attrs = self.frame();
         attrs.set("_label_index", label);
-        self.w.add("LabelSet", name, keep, vec![], vec![], attrs)
+        self.w.add("LabelSet", name, keep, controls, vec![], attrs)
+    }
+    /// What all label nodes of one control node have in common.
+    fn frame(&self) -> AttrMap {
+        let mut attrs = AttrMap::default();
+        attrs.set("_label_scope", self.scope);
+        attrs.set("_rts_label_node", true);
+        attrs
     }
 
     pub(super) fn goto(&mut self, n: &Node, label: i64) -> Result<NodeId> {
         let name = self.w.take(n.name(), &format!("{}/goto_{label}", n.name()));
-        let mut attrs = AttrMap::default();
+        let mut attrs = self.frame();
         attrs.set("_label_index", label);
         self.w.add("LabelGotoEx", name, vec![], vec![], vec![], attrs)
     }
 
     pub(super) fn switch(&mut self, n: &Node, index: ValueRef, controls: &[NodeId], list: Vec<i64>) -> Result<NodeId> {
         let name = self.w.take(n.name(), &format!("{}/switch", n.name()));
-        let mut attrs = AttrMap::default();
+        let mut attrs = self.frame();
         attrs.set("label_list", list);
         self.w.add("LabelSwitchByIndex", name, vec![index], controls.to_vec(), vec![], attrs)
     }
@@ -288,7 +309,7 @@ impl Expansion<'_> {
         let (cond, body) = (self.subgraph(n, "cond")?, self.subgraph(n, "body")?);
         let unchanged = unchanged(&self.model.graphs()[body], inputs.len(), 0);
         let name = self.w.take(n.name(), &format!("{}/start", n.name()));
-        self.w.add("NoOp", name, vec![], controls.to_vec(), vec![], AttrMap::default())?;
+        let start = self.w.add("NoOp", name, vec![], controls.to_vec(), vec![], AttrMap::default())?;
         let mut state = inputs.to_vec();
         for (k, s) in state.iter_mut().enumerate() {
             // A value that no turn changes is read where it is, unless it goes on as an output.
@@ -298,7 +319,7 @@ impl Expansion<'_> {
             }
         }
         let (again, inside, end) = (self.next_label(), self.next_label(), self.next_label());
-        self.label(n, again, vec![])?;
+        self.label_after(n, again, vec![], vec![start])?;
         let test = self.inline(n, cond, &state)?;
         let index = self.index(n, test.first().copied().unwrap_or(ValueRef::ABSENT), true)?;
         self.switch(n, index, &[], vec![end, inside])?;

@@ -15,6 +15,8 @@ mod model;
 mod search;
 /// The streams of a model's root graph.
 pub mod of_model;
+/// The streams of bodies of control flow.
+mod body;
 /// Run times of nodes: from their engines, or from a profile.
 pub mod times;
 #[cfg(test)]

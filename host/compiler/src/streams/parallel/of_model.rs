@@ -3,7 +3,7 @@
 //! The chain of document 004 runs first. What its rules bind keeps the stream that it got there: nodes with a label, a
 //! `NewStreamId` or a `_parallel_group`, and those of independent engines. All other nodes of the root are spread over at
 //! most N streams by `plan_parallel`; the planner's order becomes the graph's. Bodies of subgraphs stand on the stream of the
-//! node that names them. Nodes that the chain puts nowhere, and nodes without a task, take no part: order passes through them.
+//! node that names them; control flow by labels is one item there, and each of its bodies is spread on its own (`body`). Nodes that the chain puts nowhere, and nodes without a task, take no part: order passes through them.
 use super::dag::{Dag, DagError, DagNode, NONE, Rules};
 use super::times::{Profile, times};
 use super::{Aim, EventCost, ParallelOptions, plan_parallel};
@@ -11,6 +11,7 @@ use crate::error::{CompileError, Result};
 use crate::ids::{ModelMap, NodeKey, StreamId};
 use crate::options::Options;
 use crate::place::Placement;
+use crate::streams::flow::{FIRST_ACTIVE, Flow, scope_of};
 use crate::streams::logical::context::{group_of, label_of};
 use crate::streams::{LogicalStream, StreamPlan};
 use crate::toolbox::Toolbox;
@@ -30,13 +31,18 @@ pub fn width(options: &Options) -> Option<usize> {
 
 /// Whether streams of this model come from its engines whatever the option says: one stream was asked for, a custom pass
 /// has given them, shapes are not known, or labels and activations in the graph already speak of streams.
-pub fn by_engine_all_the_same(model: &Model, plan: &StreamPlan) -> bool {
+pub fn by_engine_all_the_same(model: &Model, plan: &StreamPlan, flow: Option<&Flow>) -> bool {
+    let of_a_body = |n: &Node| {
+        let inside = flow.is_some_and(|f| f.region(NodeKey::new(0, n.id())) > 0);
+        flow.is_some() && (scope_of(n).is_some() || (inside && n.attrs().flag(FIRST_ACTIVE)))
+    };
     let speaks_of_streams = |n: &Node| {
-        n.attrs().flag("_rts_label_node")
-            || matches!(
-                n.op(),
-                "StreamActive" | "StreamSwitch" | "StreamMerge" | "LabelSet" | "LabelGotoEx" | "LabelSwitchByIndex"
-            )
+        !of_a_body(n)
+            && (n.attrs().flag("_rts_label_node")
+                || matches!(
+                    n.op(),
+                    "StreamActive" | "StreamSwitch" | "StreamMerge" | "LabelSet" | "LabelGotoEx" | "LabelSwitchByIndex"
+                ))
     };
     plan.single
         || plan.assigned_by_stream_pass
@@ -56,6 +62,7 @@ pub fn apply(
     toolbox: &Toolbox,
     options: &Options,
     width: usize,
+    flow: Option<&Flow>,
 ) -> Result<()> {
     let profile = match options.get("ge.x.stream_profile") {
         "" => Profile::default(),
@@ -64,7 +71,7 @@ pub fn apply(
     let soc = &toolbox.target.soc;
     let time = times(model, placement, toolbox, &profile, &|key| plan.of[key].is_some() && !plan.taskless[key]);
     let bound = Bound::find(model, plan, placement, toolbox);
-    let items = Items::gather(model, plan, &bound, &time);
+    let items = Items::gather(model, plan, &bound, &time, flow);
     let events = EventCost { record: soc.event_record_ns, wait: soc.event_wait_ns };
     let internal = |e: DagError| CompileError::internal("streams", e.to_string());
     let dag = Dag::new(items.nodes.clone(), &items.edges).map_err(internal)?;
@@ -73,7 +80,7 @@ pub fn apply(
         plan_parallel(&dag, &rules, &ParallelOptions { plain: width, events, aim: Aim::of(options.get("ge.x.plan")) })
             .map_err(internal)?;
 
-    let order = items.order_of_graph(model.root(), &made.assignment.order);
+    let order = items.order_of_graph(model.root(), &made.assignment.order, flow);
     if order != model.root().order() && !model.graphs_mut()[0].set_order(&order) {
         return Err(CompileError::internal("streams", "the plan's order is no order of the graph"));
     }
@@ -83,7 +90,17 @@ pub fn apply(
             raw[*key] = made.assignment.stream[k];
         }
     }
-    place_the_rest(model, plan, &bound, &items, &made.assignment.stream, &mut raw);
+    place_the_rest(model, plan, &bound, &items, &made.assignment.stream, &mut raw, flow);
+    if let Some(flow) = flow {
+        super::body::spread(
+            model,
+            plan,
+            flow,
+            &time,
+            &super::body::Costs { width, events, launch: soc.task_launch_ns },
+            &mut raw,
+        );
+    }
     write_back(model, plan, &raw)
 }
 
@@ -147,7 +164,7 @@ struct Items {
 }
 
 impl Items {
-    fn gather(model: &Model, plan: &StreamPlan, bound: &Bound, time: &ModelMap<u64>) -> Items {
+    fn gather(model: &Model, plan: &StreamPlan, bound: &Bound, time: &ModelMap<u64>, flow: Option<&Flow>) -> Items {
         let g = model.root();
         let bodies = body_times(model, time);
         let mut out =
@@ -156,14 +173,31 @@ impl Items {
         let net_output = g.net_output().map(Node::id);
         for n in g.nodes().filter(|n| Some(n.id()) != net_output).chain(g.net_output()) {
             let key = NodeKey::new(0, n.id());
-            let mut before: Vec<u32> = predecessors(n).flat_map(|p| out.of[p.index()].iter().copied()).collect();
+            let scope = flow.and_then(|f| f.around(n.id()));
+            if let Some(entry) = scope.filter(|entry| *entry != n.id()) {
+                // The whole scope is one item.
+                let item = out.of[entry.index()].clone();
+                if let Some(d) = item.first().and_then(|k| out.nodes.get_mut(*k as usize)) {
+                    d.cost = d.cost.saturating_add(time[key]);
+                    let leaves = |k: usize| n.uses(k).iter().any(|u| flow.and_then(|f| f.around(u.node)) != scope);
+                    let bytes = n.outputs().iter().enumerate().filter(|(k, _)| leaves(*k));
+                    let bytes = bytes.filter_map(|(_, d)| d.data_bytes()).fold(0u64, u64::saturating_add);
+                    d.out_bytes = d.out_bytes.saturating_add(bytes);
+                }
+                out.of[n.id().index()] = item;
+                continue;
+            }
+            let before = |id| flow.map_or_else(|| predecessors(n).collect::<Vec<_>>(), |f| f.before(id).to_vec());
+            let mut before: Vec<u32> =
+                before(n.id()).into_iter().flat_map(|p| out.of[p.index()].iter().copied()).collect();
             if Some(n.id()) == net_output {
                 // every stream joins NetOutput
                 before.extend((0..out.keys.len() as u32).filter(|k| !has_reader[*k as usize]));
             }
             before.sort_unstable();
             before.dedup();
-            let stands = (plan.of[key].is_some() && !plan.taskless[key]) || !n.subgraphs().is_empty();
+            let stands =
+                scope.is_some() || (plan.of[key].is_some() && !plan.taskless[key]) || !n.subgraphs().is_empty();
             if !stands && before.len() <= JOINED {
                 out.of[n.id().index()] = before;
                 continue;
@@ -193,7 +227,21 @@ impl Items {
 
     /// All nodes of the root: inputs and constants as they stand, then the items in the plan's order, each behind the nodes
     /// without a task that it waits for, then what is left; NetOutput last.
-    fn order_of_graph(&self, g: &Graph, order: &[u32]) -> Vec<NodeId> {
+    fn order_of_graph(&self, g: &Graph, order: &[u32], flow: Option<&Flow>) -> Vec<NodeId> {
+        // A scope goes as a whole, where its entry goes, behind all that comes into it.
+        let whole = |id: NodeId| flow.and_then(|f| f.around(id)).unwrap_or(id);
+        let mut inside: BTreeMap<NodeId, Vec<NodeId>> = BTreeMap::new();
+        for n in g.nodes().filter(|n| flow.is_some_and(|f| f.around(n.id()).is_some())) {
+            inside.entry(whole(n.id())).or_default().push(n.id());
+        }
+        let ahead = |id: NodeId| -> Vec<NodeId> {
+            let list = match (flow, g.get(id)) {
+                (Some(f), _) => f.before(id).to_vec(),
+                (None, Some(n)) => predecessors(n).collect(),
+                (None, None) => Vec::new(),
+            };
+            list.into_iter().map(whole).collect()
+        };
         let mut out = Vec::with_capacity(g.len());
         let mut state = vec![0u8; g.id_bound()];
         let last = g.net_output().map(Node::id);
@@ -206,18 +254,19 @@ impl Items {
         let rest = g.order().iter().copied();
         let mut stack: Vec<NodeId> = Vec::new();
         for seed in items.chain(rest).filter(|id| Some(*id) != last).chain(last) {
-            stack.push(seed);
+            stack.push(whole(seed));
             while let Some(&id) = stack.last() {
                 match state[id.index()] {
                     0 => {
                         state[id.index()] = 1;
-                        if let Some(n) = g.get(id) {
-                            stack.extend(predecessors(n).filter(|p| state[p.index()] == 0));
-                        }
+                        stack.extend(ahead(id).into_iter().filter(|p| state[p.index()] == 0));
                     }
                     1 => {
                         state[id.index()] = 2;
-                        out.push(id);
+                        match inside.get(&id) {
+                            Some(all) => out.extend_from_slice(all),
+                            None => out.push(id),
+                        }
                         stack.pop();
                     }
                     _ => {
@@ -264,6 +313,7 @@ fn place_the_rest(
     items: &Items,
     of_item: &[u32],
     raw: &mut ModelMap<u32>,
+    flow: Option<&Flow>,
 ) {
     // the stream that each reserved stream of the chain has become
     let mut became: BTreeMap<StreamId, u32> = BTreeMap::new();
@@ -276,7 +326,15 @@ fn place_the_rest(
     for &id in model.root().order() {
         let key = NodeKey::new(0, id);
         let Some(n) = key.get(model) else { continue };
-        if raw[key] != NONE || plan.of[key].is_none() {
+        let Some(old) = plan.of[key].filter(|_| raw[key] == NONE) else { continue };
+        if let Some(entry) = flow.and_then(|f| f.around(id)) {
+            raw[key] = match bound.reserved.contains_key(&old) {
+                true => *became.entry(old).or_insert_with(|| {
+                    next += 1;
+                    next - 1
+                }),
+                false => raw[NodeKey::new(0, entry)],
+            };
             continue;
         }
         // the stream of its last predecessor that has one: what it stands for is known there first

@@ -1,0 +1,309 @@
+//! Control flow by labels, taken turn by turn, by code of its own: the tasks are run as queues whose jumps go where a counter says (no
+//! turn of a loop, one, two; every branch), and in each of these runs
+//!
+//! - nothing waits for ever, no event is recorded twice, and none is left for the next run to find;
+//! - a stream is woken again only after all that it did is known to be over, and all is over before END_GRAPH;
+//! - a node starts after those that it needs, as they last ran; what is written is written after all who last touched it.
+//!
+//! Cost: tasks run times streams, at most 8 times; a model without labels costs nothing.
+use super::plan_checker::PlanFault;
+use ge_model::{CompiledModel, SlotInfo};
+use ge_plugin_api::task::TaskType;
+use std::collections::{HashMap, HashSet};
+
+/// Runs that are tried.
+const WALKS: usize = 8;
+
+/// Proves the order of a model's control flow.
+pub fn check(m: &CompiledModel) -> Result<(), PlanFault> {
+    let jumps = |k: u32| matches!(TaskType(k), TaskType::STREAM_LABEL_GOTO | TaskType::STREAM_LABEL_SWITCH_BY_INDEX);
+    if !m.tasks.iter().any(|t| jumps(t.kind)) {
+        return Ok(());
+    }
+    let frame = Frame::of(m);
+    (0..WALKS).try_for_each(|k| Walk::new(m, &frame).run(k))
+}
+
+/// What all walks read.
+struct Frame {
+    queues: Vec<Vec<usize>>,
+    /// Stream and place of each label.
+    labels: HashMap<i64, (usize, usize)>,
+    /// For each node of the root those with tasks that it needs, through those without.
+    needs: Vec<Vec<u32>>,
+    /// Events that tasks of the model wait for, and those that they record.
+    waited: HashSet<(bool, u32)>,
+    recorded: HashSet<(bool, u32)>,
+}
+
+impl Frame {
+    fn of(m: &CompiledModel) -> Frame {
+        let mut f = Frame {
+            queues: vec![Vec::new(); m.streams.physical.len()],
+            labels: HashMap::new(),
+            needs: Vec::new(),
+            waited: HashSet::new(),
+            recorded: HashSet::new(),
+        };
+        let nodes = m.graphs.first().map_or(&[][..], |g| &g.nodes);
+        let mut has_task = vec![false; nodes.len()];
+        for (i, t) in m.tasks.iter().enumerate() {
+            let s = t.stream as usize;
+            match TaskType(t.kind) {
+                TaskType::LABEL_SET => {
+                    f.labels.insert(t.numbers.first().copied().unwrap_or(-1), (s, f.queues[s].len()));
+                }
+                k if is_wait(k) => {
+                    f.waited.insert(key(t));
+                }
+                k if is_record(k) => {
+                    f.recorded.insert(key(t));
+                }
+                _ => {}
+            }
+            f.queues[s].push(i);
+            if let Some(h) = has_task.get_mut(t.node as usize).filter(|_| t.graph == 0) {
+                *h = true;
+            }
+        }
+        for n in nodes {
+            let mut mine: Vec<u32> = Vec::new();
+            for p in n.inputs.iter().flatten().map(|v| v.node).chain(n.controls.iter().copied()) {
+                match has_task[p as usize] {
+                    true => mine.push(p),
+                    false => mine.extend_from_slice(&f.needs[p as usize]),
+                }
+            }
+            mine.sort_unstable();
+            mine.dedup();
+            f.needs.push(mine);
+        }
+        f
+    }
+}
+
+/// A moment of a stream: how many tasks it had done.
+type Moment = (usize, u32);
+
+/// Who last touched the memory that begins at a place.
+#[derive(Default)]
+struct Touched {
+    wrote: Option<(u32, Moment)>,
+    read: Vec<(u32, Moment)>,
+}
+
+struct Walk<'m> {
+    m: &'m CompiledModel,
+    f: &'m Frame,
+    clocks: Vec<Vec<u32>>,
+    done: Vec<u32>,
+    at: Vec<usize>,
+    awake: Vec<bool>,
+    recorded: HashMap<(bool, u32), Vec<u32>>,
+    arrivals: HashMap<usize, usize>,
+    /// When each node of the root last ended, and whether it is running.
+    last: Vec<Option<Moment>>,
+    touched: HashMap<(u8, u64), Touched>,
+}
+
+impl<'m> Walk<'m> {
+    fn new(m: &'m CompiledModel, f: &'m Frame) -> Walk<'m> {
+        let s = f.queues.len();
+        Walk {
+            m,
+            f,
+            clocks: vec![vec![0; s]; s],
+            done: vec![0; s],
+            at: vec![0; s],
+            awake: m.streams.physical.iter().map(|p| p.head).collect(),
+            recorded: HashMap::new(),
+            arrivals: HashMap::new(),
+            last: vec![None; f.needs.len()],
+            touched: HashMap::new(),
+        }
+    }
+    fn name(&self, task: usize) -> String {
+        let t = &self.m.tasks[task];
+        self.m.node(t.graph, t.node).map_or_else(String::new, |n| n.name.clone())
+    }
+    fn node_name(&self, n: u32) -> String {
+        self.m.graphs[0].nodes[n as usize].name.clone()
+    }
+    fn knows(&self, q: usize, m: Moment) -> bool {
+        m.0 == q || self.clocks[q][m.0] >= m.1
+    }
+
+    fn run(mut self, turn: usize) -> Result<(), PlanFault> {
+        loop {
+            let mut moved = false;
+            for q in 0..self.at.len() {
+                while self.awake[q] && self.at[q] < self.f.queues[q].len() {
+                    let task = self.f.queues[q][self.at[q]];
+                    match self.step(q, task, turn)? {
+                        Step::Waits => break,
+                        Step::Over => {
+                            moved = true;
+                            self.awake[q] = self.at[q] < self.f.queues[q].len();
+                        }
+                        Step::Ended => return self.ended(),
+                    }
+                }
+            }
+            if !moved {
+                let waits = |q: &usize| self.awake[*q] && self.at[*q] < self.f.queues[*q].len();
+                let who = |q: usize| format!("stream {q} at `{}`", self.name(self.f.queues[q][self.at[q]]));
+                return Err(PlanFault::Deadlock { waiting: (0..self.at.len()).filter(waits).map(who).collect() });
+            }
+        }
+    }
+
+    fn step(&mut self, q: usize, task: usize, turn: usize) -> Result<Step, PlanFault> {
+        let t = &self.m.tasks[task];
+        let kind = TaskType(t.kind);
+        if is_wait(kind) {
+            match self.recorded.remove(&key(t)) {
+                Some(clock) => join(&mut self.clocks[q], &clock),
+                // What another rank records comes in any case.
+                None if !self.f.recorded.contains(&key(t)) => {}
+                None => return Ok(Step::Waits),
+            }
+        }
+        // What works beside its node, on an attached stream, touches memory of its own.
+        let own = self.m.node(t.graph, t.node).is_some_and(|n| n.stream == Some(t.stream));
+        let works = !is_wait(kind) && !is_record(kind) && own && t.graph == 0;
+        if works {
+            self.begins(q, t.node)?;
+        }
+        self.done[q] += 1;
+        self.clocks[q][q] = self.done[q];
+        if works {
+            self.ends(q, t.node);
+        }
+        self.at[q] += 1;
+        match kind {
+            _ if is_record(kind) && self.f.waited.contains(&key(t)) => {
+                if self.recorded.insert(key(t), self.clocks[q].clone()).is_some() {
+                    return Err(PlanFault::Recorded { id: key(t).1, node: self.name(task) });
+                }
+            }
+            TaskType::STREAM_ACTIVE | TaskType::STREAM_SWITCH => {
+                let to = if kind == TaskType::STREAM_ACTIVE { t.numbers.first() } else { t.numbers.get(2) };
+                let to = to.and_then(|s| usize::try_from(*s).ok()).filter(|s| *s < self.at.len());
+                if let Some(w) = to {
+                    if self.clocks[q][w] < self.done[w] || self.awake[w] {
+                        return Err(PlanFault::Woken { stream: w, node: self.name(task) });
+                    }
+                    let clock = self.clocks[q].clone();
+                    join(&mut self.clocks[w], &clock);
+                    (self.at[w], self.awake[w]) = (0, !self.f.queues[w].is_empty());
+                }
+            }
+            TaskType::STREAM_LABEL_GOTO => self.jump(q, task, t.numbers.first())?,
+            TaskType::STREAM_LABEL_SWITCH_BY_INDEX => {
+                let arrived = self.arrivals.entry(task).or_default();
+                let k = (*arrived + turn) / 2 % t.numbers.len().max(1);
+                *arrived += 1;
+                self.jump(q, task, t.numbers.get(k))?;
+            }
+            TaskType::END_GRAPH => {
+                return match (0..self.at.len()).find(|s| self.clocks[q][*s] < self.done[*s] || self.unfinished(q, *s)) {
+                    Some(stream) => Err(PlanFault::End { stream }),
+                    None => Ok(Step::Ended),
+                };
+            }
+            _ => {}
+        }
+        Ok(Step::Over)
+    }
+
+    /// Whether a stream that is awake has work to do still.
+    fn unfinished(&self, own: usize, s: usize) -> bool {
+        let rest = self.f.queues[s].get(self.at[s]..).unwrap_or(&[]);
+        s != own && self.awake[s] && rest.iter().any(|t| !is_record(TaskType(self.m.tasks[*t].kind)))
+    }
+    fn ended(&self) -> Result<(), PlanFault> {
+        match self.recorded.keys().min() {
+            Some((_, id)) => Err(PlanFault::Left { id: *id }),
+            None => Ok(()),
+        }
+    }
+    fn jump(&mut self, q: usize, task: usize, label: Option<&i64>) -> Result<(), PlanFault> {
+        match label.and_then(|l| self.f.labels.get(l)) {
+            Some((s, at)) if *s == q => {
+                self.at[q] = *at;
+                Ok(())
+            }
+            _ => Err(PlanFault::Place { node: self.name(task), what: "it jumps to a label of another stream".into() }),
+        }
+    }
+
+    /// A node's task starts: those that it needs are over.
+    fn begins(&mut self, q: usize, node: u32) -> Result<(), PlanFault> {
+        for &p in &self.f.needs[node as usize] {
+            if self.last[p as usize].is_some_and(|m| !self.knows(q, m)) {
+                return Err(PlanFault::Edge { from: self.node_name(p), to: self.node_name(node) });
+            }
+        }
+        let n = &self.m.graphs[0].nodes[node as usize];
+        let fault = |w: &Self, first: u32, place: (u8, u64)| PlanFault::Overlap {
+            first: w.node_name(first),
+            second: w.node_name(node),
+            memory: ge_plugin_api::device::MemoryKind(place.0).name().to_owned(),
+            offset: place.1,
+        };
+        for place in n.slots.iter().filter_map(place) {
+            let Some(t) = self.touched.get(&place) else { continue };
+            if let Some((who, _)) = t.read.iter().chain(&t.wrote).find(|(_, m)| !self.knows(q, *m)) {
+                return Err(fault(self, *who, place));
+            }
+        }
+        for place in self.inputs(node) {
+            if let Some((who, _)) = self.touched.get(&place).and_then(|t| t.wrote).filter(|w| !self.knows(q, w.1)) {
+                return Err(fault(self, who, place));
+            }
+        }
+        Ok(())
+    }
+    fn inputs(&self, node: u32) -> Vec<(u8, u64)> {
+        let nodes = &self.m.graphs[0].nodes;
+        let values = nodes[node as usize].inputs.iter().flatten();
+        values.filter_map(|v| place(nodes[v.node as usize].slots.get(v.output as usize)?)).collect()
+    }
+    fn ends(&mut self, q: usize, node: u32) {
+        let now = (q, self.done[q]);
+        self.last[node as usize] = Some(now);
+        for place in self.inputs(node) {
+            let t = self.touched.entry(place).or_default();
+            // The latest of each stream says all of it.
+            t.read.retain(|(_, m)| m.0 != q);
+            t.read.push((node, now));
+        }
+        for place in self.m.graphs[0].nodes[node as usize].slots.iter().filter_map(place) {
+            self.touched.insert(place, Touched { wrote: Some((node, now)), read: Vec::new() });
+        }
+    }
+}
+
+enum Step {
+    Waits,
+    Over,
+    Ended,
+}
+
+fn place(s: &SlotInfo) -> Option<(u8, u64)> {
+    (s.space == SlotInfo::FEATURE && s.size > 0).then_some((s.memory, s.offset))
+}
+fn key(t: &ge_model::TaskInfo) -> (bool, u32) {
+    (matches!(TaskType(t.kind), TaskType::NOTIFY_RECORD | TaskType::NOTIFY_WAIT), t.sync_id.unwrap_or(0))
+}
+fn is_record(t: TaskType) -> bool {
+    matches!(t, TaskType::EVENT_RECORD | TaskType::NOTIFY_RECORD)
+}
+fn is_wait(t: TaskType) -> bool {
+    matches!(t, TaskType::EVENT_WAIT | TaskType::NOTIFY_WAIT)
+}
+fn join(a: &mut [u32], b: &[u32]) {
+    for (x, y) in a.iter_mut().zip(b) {
+        *x = (*x).max(*y);
+    }
+}

@@ -1,0 +1,117 @@
+//! Streams of bodies (facts 1.12): each scope of labels stands on one stream, its own. A node of a body that the chain puts elsewhere
+//! gets a stream of that body alone, which the body's StreamActive wakes: it runs as often as the body does.
+//!
+//! Nodes of engines that may stand on any stream stay on the scope's own unless one that may not stands on theirs in the same body.
+use super::flow::{FIRST_ACTIVE, Flow, scope_of};
+use super::logical::context::{group_of, label_of};
+use super::{LogicalStream, StreamPlan};
+use crate::error::Result;
+use crate::ids::{NodeKey, StreamId};
+use crate::place::Placement;
+use crate::toolbox::Toolbox;
+use ge_ir::{Model, Node};
+use ge_plugin_api::engine::flags;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Gives the nodes of bodies their streams. `planned`: streams of bodies come from a planner, and each scope stands where its entry
+/// does; else on the stream that most of its nodes have.
+///
+/// # Errors
+/// As attached streams have them.
+pub fn spread(
+    model: &Model,
+    plan: &mut StreamPlan,
+    flow: &Flow,
+    placement: &Placement,
+    toolbox: &Toolbox,
+    planned: bool,
+) -> Result<()> {
+    let g = model.root();
+    let bound = |n: &Node| {
+        let info = &toolbox.engine(placement.engine[NodeKey::new(0, n.id())]).info;
+        let by_attr = label_of(n).is_some() || n.attrs().int("NewStreamId").is_some() || group_of(n).is_some();
+        (by_attr || info.flags & flags::INDEPENDENT != 0, info.flags & flags::ATTACH != 0)
+    };
+    let home = homes(model, plan, flow, &bound, planned);
+    let joins: Vec<usize> = {
+        let at: BTreeMap<_, usize> = g.nodes().enumerate().map(|(i, n)| (n.id(), i)).collect();
+        (0..flow.region_count()).map(|r| at.get(&flow.join(r)).copied().unwrap_or(usize::MAX)).collect()
+    };
+    let own = |n: &Node, at: usize, region: usize| {
+        scope_of(n).is_some() || at >= joins[region] || n.attrs().flag(FIRST_ACTIVE)
+    };
+    // Streams of a region on which one of its nodes insists.
+    let mut wanted: BTreeSet<(usize, StreamId)> = BTreeSet::new();
+    for (at, n) in g.nodes().enumerate() {
+        let key = NodeKey::new(0, n.id());
+        let r = flow.region(key);
+        let (Some(scope), Some(s)) = (flow.outermost(r), plan.of[key]) else { continue };
+        let (held, attaches) = bound(n);
+        if s != home[scope] && !plan.taskless[key] && !own(n, at, r) && (planned || held || !attaches) {
+            wanted.insert((r, s));
+        }
+    }
+    let mains = plan.main_count();
+    plan.streams.truncate(mains);
+    let mut of: BTreeMap<(usize, StreamId), StreamId> = BTreeMap::new();
+    // What stood with labels because it may stand anywhere goes where they go.
+    let mut with_labels: BTreeMap<StreamId, StreamId> = BTreeMap::new();
+    for n in g.nodes().filter(|n| !planned && scope_of(n).is_some()) {
+        let key = NodeKey::new(0, n.id());
+        let scope = flow.outermost(flow.region(key)).or_else(|| flow.scope_at(n.id()).map(|(_, s)| s));
+        if let (Some(s), Some(scope)) = (plan.of[key], scope) {
+            with_labels.entry(s).or_insert(home[scope]);
+        }
+    }
+    for (at, n) in g.nodes().enumerate() {
+        let key = NodeKey::new(0, n.id());
+        plan.attached[key].clear();
+        let r = flow.region(key);
+        if let (0, (false, true), Some(to)) = (r, bound(n), plan.of[key].and_then(|s| with_labels.get(&s))) {
+            plan.of[key] = Some(*to);
+        }
+        let scope = flow.outermost(r).or_else(|| flow.scope_at(n.id()).map(|(_, s)| s));
+        let (Some(scope), Some(s)) = (scope, plan.of[key]) else { continue };
+        plan.of[key] = Some(if r > 0 && !own(n, at, r) && wanted.contains(&(r, s)) {
+            *of.entry((r, s)).or_insert_with(|| {
+                let like = plan.streams.get(s.0 as usize).cloned().unwrap_or_default();
+                plan.streams.push(LogicalStream { attached: false, ..like });
+                StreamId(plan.streams.len() as u32 - 1)
+            })
+        } else {
+            home[scope]
+        });
+    }
+    super::logical::attached::assign(model, plan)
+}
+
+/// The stream of each scope; only those of outermost ones are read.
+fn homes(
+    model: &Model,
+    plan: &StreamPlan,
+    flow: &Flow,
+    bound: &dyn Fn(&Node) -> (bool, bool),
+    planned: bool,
+) -> Vec<StreamId> {
+    let mut count: Vec<BTreeMap<StreamId, usize>> = vec![BTreeMap::new(); flow.scope_count()];
+    let mut all: BTreeMap<StreamId, usize> = BTreeMap::new();
+    for n in model.root().nodes() {
+        let key = NodeKey::new(0, n.id());
+        let Some(s) = plan.of[key].filter(|_| !plan.taskless[key] && !bound(n).0) else { continue };
+        // What may stand anywhere says least about where a scope should.
+        let weight = if bound(n).1 { 1 } else { model.root().len() };
+        *all.entry(s).or_default() += weight;
+        if let Some(scope) = flow.outermost(flow.region(key)) {
+            *count[scope].entry(s).or_default() += weight;
+        }
+    }
+    let most =
+        |c: &BTreeMap<StreamId, usize>| c.iter().max_by_key(|(s, k)| (**k, std::cmp::Reverse(**s))).map(|(s, _)| *s);
+    (0..flow.scope_count())
+        .map(|scope| {
+            let entry = plan.of[NodeKey::new(0, flow.ends(scope).0)];
+            let by_entry = if planned { entry } else { None };
+            by_entry.or_else(|| most(&count[scope])).or_else(|| most(&all)).or(entry).unwrap_or(StreamId(0))
+        })
+        .collect()
+}
