@@ -3,7 +3,7 @@ use crate::abi::erase::object;
 use crate::abi::{ROption, RResult, RString, RVec, StableAbi, WithMetadata, guard};
 use crate::diagnostic::{Error, Result};
 use crate::open_code;
-use crate::types::{AttrValue, ConstTensor, DType, Shape, TensorDesc};
+use crate::types::{AttrValue, ConstTensor, DType, Expr, Shape, TensorDesc};
 use crate::view::{Node, RawNodeRef};
 
 open_code! {
@@ -140,6 +140,10 @@ pub struct OpDef {
     pub infer: InferFn,
 }
 
+/// Attribute of a tensor descriptor: what is known of whole numbers that are no constant, the text of an expression or `"?"` for
+/// each. The host writes it while shapes are inferred.
+pub const VALUE: &str = "_value";
+
 /// A node under inference.
 pub struct InferCtx<'a> {
     /// The node.
@@ -166,6 +170,14 @@ impl<'a> InferCtx<'a> {
     /// Whole numbers behind input `i` (a shape, axes), if constant; at most 4,096.
     pub fn const_ints(&self, i: usize) -> Option<Vec<i64>> {
         self.constant(i)?.to_i64(4096)
+    }
+    /// Whole numbers behind input `i`, constant or computed of sizes, each where it is known; at most 64.
+    pub fn values(&self, i: usize) -> Option<Vec<Option<Expr>>> {
+        if let Some(t) = self.constant(i) {
+            return Some(t.to_i64(64)?.into_iter().map(|v| Some(Expr::from(v))).collect());
+        }
+        let AttrValue::Strs(list) = self.opt_input(i)?.attrs.get(VALUE)? else { return None };
+        Some(list.iter().map(|s| Expr::parse(s)).collect())
     }
     /// A type with the shape of input `i`.
     pub fn like(&self, i: usize) -> Result<TensorDesc> {

@@ -39,3 +39,5 @@ mod trained;
 mod precision;
 /// Pictures before a model.
 mod dvpp;
+/// Unknown shapes and stages of the user.
+mod shapes;

@@ -91,7 +91,7 @@ pub fn compile(
     let is_view = |n: &ge_ir::Node| toolbox.op_flags(n.op_key()) & ge_plugin_api::ops::flags::VIEW != 0;
     let resume = tuning::take(&mut model, &mut records)?;
     let mut set: Vec<(String, String)> = Vec::new();
-    let mut lowered = false;
+    let (mut lowered, mut staged) = (false, false);
     let kernels = KernelCache::default();
     match &resume {
         Some(r) => {
@@ -103,7 +103,15 @@ pub fn compile(
             run.stage("prepare", &mut model, |m| prepare::run(m, &passes, &mut records))?;
             run.stage("original", &mut model, |m| original::run(m, &passes, &mut records))?;
             run.stage("stage1", &mut model, |m| stage1::run(m, &passes, &mut records))?;
-            if model.graphs().len() > 1 {
+            if let Some(refusal) = partition::dynamic::unknown::refusal(&model, toolbox) {
+                return Err(refusal);
+            }
+            let control_flow = model.graphs().len() > 1;
+            // Before control flow becomes labels and jumps, which have no level; these then also take the stages in turn.
+            let whole = |pieces| Ok(merge::run(pieces, toolbox)?.model);
+            staged = partition::dynamic::stage_partition::run(&mut model, &whole)?;
+            if control_flow {
+                staged = false;
                 // Bodies of control flow need outputs of their own before they become labels and jumps.
                 conflict::run(&mut model, toolbox, options)?;
                 lowered = control_flow::lower(&mut model, &is_view)?;
@@ -148,6 +156,10 @@ pub fn compile(
     }
     // A subgraph in slices is one node for all that follows.
     let bodies = ffts_plus::take(&mut model)?;
+    if staged || resumed_at.is_some() {
+        // Engines have looked at each stage on its own; with all sizes known one list of tasks runs them in turn.
+        control_flow::lower(&mut model, &is_view)?;
+    }
     let mut placement = if resumed_at == Some(Step::AfterBuilder) {
         EnginePlacer::new(toolbox, true)?.run(&mut model)?
     } else {

@@ -29,6 +29,7 @@ pub const CONSISTENT: &[&str] = &[
     "_event_multiplexing",
     "_batch_num",
     "_batch_label",
+    "_stage_level",
     "_super_kernel_scope",
     "_op_aicore_num",
     "_op_vectorcore_num",

@@ -1,7 +1,7 @@
-//! Arithmetic of dimensions: known numbers exactly, everything else unknown unless it cannot matter.
+//! Arithmetic of dimensions: known numbers exactly, symbols as expressions (`2*batch`), everything else unknown unless it cannot matter.
 use crate::read::bad;
 use ge_plugin_api::diagnostic::Result;
-use ge_plugin_api::types::{Dim, Shape};
+use ge_plugin_api::types::{Dim, Expr, Shape};
 
 /// Dimensions of unknown size.
 pub fn unknown(rank: usize) -> Shape {
@@ -21,8 +21,28 @@ pub fn add(a: Dim, b: Dim) -> Dim {
         (Some(x), Some(y)) => x.checked_add(y).map_or(Dim::UNKNOWN, Dim::known),
         (Some(0), _) => b,
         (_, Some(0)) => a,
-        _ => Dim::UNKNOWN,
+        _ => of_both(a, b, Expr::add),
     }
+}
+fn of_both(a: Dim, b: Dim, f: fn(&Expr, &Expr) -> Option<Expr>) -> Dim {
+    let e = Expr::of(a).and_then(|a| f(&a, &Expr::of(b)?));
+    e.map_or(Dim::UNKNOWN, |e| e.dim())
+}
+/// A dimension with a number added that may be negative: at least zero.
+pub fn plus(d: Dim, n: i64) -> Dim {
+    if n == 0 {
+        return d;
+    }
+    let e = Expr::of(d).and_then(|e| e.add(&Expr::from(n))?.greater(&Expr::from(0)));
+    e.map_or(Dim::UNKNOWN, |e| e.dim())
+}
+/// The quotient by a number that divides it, or rounded down.
+pub fn over(d: Dim, by: i64) -> Dim {
+    Expr::of(d).and_then(|e| e.div_floor(by)).map_or(Dim::UNKNOWN, |e| e.dim())
+}
+/// From a value that was computed; unknown where it may be negative.
+pub fn of_value(e: Option<&Expr>) -> Dim {
+    e.map_or(Dim::UNKNOWN, Expr::dim)
 }
 /// Product.
 pub fn mul(a: Dim, b: Dim) -> Dim {
@@ -31,7 +51,7 @@ pub fn mul(a: Dim, b: Dim) -> Dim {
         (Some(0), _) | (_, Some(0)) => Dim::known(0),
         (Some(1), _) => b,
         (_, Some(1)) => a,
-        _ => Dim::UNKNOWN,
+        _ => of_both(a, b, Expr::mul),
     }
 }
 /// Product of several.
@@ -69,7 +89,15 @@ pub fn equal_shapes(subject: &str, a: &Shape, b: &Shape) -> Result<Shape> {
 }
 /// Output size of one window axis. `pads` is begin plus end; `ceil` rounds up but starts no window beyond input and begin pad.
 pub fn window(input: Dim, kernel: i64, stride: i64, dilation: i64, begin: i64, end: i64, ceil: bool) -> Option<Dim> {
-    let Some(n) = size(input) else { return Some(Dim::UNKNOWN) };
+    let Some(n) = size(input) else {
+        // A size that the window does not fit is an error at run: the quotient is of something of at least zero.
+        let open = |e: Expr| {
+            let span = kernel.checked_sub(1)?.checked_mul(dilation)?.checked_add(1)?;
+            let room = begin.checked_add(end)?.checked_sub(span)?;
+            e.add(&Expr::from(room))?.div_floor(stride)?.add(&Expr::from(1))?.greater(&Expr::from(0))
+        };
+        return Some(Expr::of(input).filter(|_| !ceil).and_then(open).map_or(Dim::UNKNOWN, |e| e.dim()));
+    };
     let span = kernel.checked_sub(1)?.checked_mul(dilation)?.checked_add(1)?;
     let room = n.checked_add(begin)?.checked_add(end)?.checked_sub(span)?;
     if stride < 1 || room < 0 {
@@ -88,6 +116,7 @@ pub fn window(input: Dim, kernel: i64, stride: i64, dilation: i64, begin: i64, e
 pub fn window_same(input: Dim, stride: i64) -> Dim {
     match size(input) {
         Some(n) if stride > 0 => from_i64((n + stride - 1) / stride),
+        None if stride > 0 => over(plus(input, stride - 1), stride),
         _ => Dim::UNKNOWN,
     }
 }
@@ -106,5 +135,9 @@ mod tests {
         assert_eq!(window(Dim::UNKNOWN, 5, 1, 1, 0, 0, false), Some(Dim::UNKNOWN));
         assert_eq!(window_same(k(5), 2), k(3));
         assert_eq!(mul(Dim::symbol("b"), k(1)), Dim::symbol("b"));
+        assert_eq!(mul(Dim::symbol("b"), k(2)), Dim::symbol("2*b"));
+        assert_eq!(window(Dim::symbol("b"), 3, 1, 1, 1, 1, false), Some(Dim::symbol("b")));
+        assert_eq!(window(Dim::symbol("b"), 2, 2, 1, 0, 0, false), Some(Dim::symbol("(b/2)")));
+        assert_eq!(window_same(Dim::symbol("b"), 2), Dim::symbol("((b+1)/2)"));
     }
 }

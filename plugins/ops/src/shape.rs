@@ -19,7 +19,7 @@ use ge_plugin_api::diagnostic::Result;
 use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef, flags::*, infer};
 use ge_plugin_api::register_ops;
 use ge_plugin_api::types::dtype::{ANY, INDEX, NUMERIC};
-use ge_plugin_api::types::{DType, Dim, Format, Shape, TensorDesc, format};
+use ge_plugin_api::types::{DType, Dim, Expr, Format, Shape, TensorDesc, format};
 
 /// Most dimensions that a shape tensor may ask for.
 const MOST_DIMS: u64 = 64;
@@ -29,11 +29,25 @@ fn length(s: &Shape) -> Option<usize> {
 }
 /// The shape that a Reshape gives.
 pub fn reshaped(x: &Shape, wanted: &[i64], allow_zero: bool) -> Result<Shape> {
+    let wanted: Vec<Wanted> = wanted.iter().map(|&v| Wanted { number: v, size: None }).collect();
+    reshaped_to(x, &wanted, allow_zero)
+}
+/// One place of a wanted shape: a number with its meanings 0 and -1, or a size that is computed.
+struct Wanted {
+    number: i64,
+    size: Option<Dim>,
+}
+fn reshaped_to(x: &Shape, wanted: &[Wanted], allow_zero: bool) -> Result<Shape> {
     let xd = x.dims();
     let mut out = Vec::with_capacity(wanted.len());
     let mut hole = None;
-    for (i, &w) in wanted.iter().enumerate() {
-        out.push(match w {
+    let told = || format!("{:?}", wanted.iter().map(|w| w.number).collect::<Vec<_>>());
+    for (i, w) in wanted.iter().enumerate() {
+        if let Some(d) = w.size {
+            out.push(d);
+            continue;
+        }
+        out.push(match w.number {
             -1 if hole.is_none() => {
                 hole = Some(i);
                 Dim::UNKNOWN
@@ -45,7 +59,7 @@ pub fn reshaped(x: &Shape, wanted: &[i64], allow_zero: bool) -> Result<Shape> {
                 None => Dim::UNKNOWN,
             },
             v if v >= 0 => dims::from_i64(v),
-            _ => return Err(bad("shape", format!("{wanted:?}"), "sizes, and at most one -1")),
+            _ => return Err(bad("shape", told(), "sizes, and at most one -1")),
         });
     }
     if let (Some(h), Some(_)) = (hole, x.rank()) {
@@ -58,7 +72,7 @@ pub fn reshaped(x: &Shape, wanted: &[i64], allow_zero: bool) -> Result<Shape> {
                 Some(s) => known = known.saturating_mul(s),
                 None => {
                     // A copied unknown dimension (0 in the shape) cancels with the place it was copied from.
-                    let at = if d == Dim::UNKNOWN && wanted[i] == 0 {
+                    let at = if d == Dim::UNKNOWN && wanted[i].number == 0 && wanted[i].size.is_none() {
                         Some(i).filter(|&i| i < from.len())
                     } else {
                         from.iter().position(|f| f.same(d))
@@ -75,11 +89,7 @@ pub fn reshaped(x: &Shape, wanted: &[i64], allow_zero: bool) -> Result<Shape> {
         if !open && rest.is_empty() {
             if known == 0 || total % known != 0 {
                 if !(known == 0 && total == 0) {
-                    return Err(bad(
-                        "shape",
-                        format!("{wanted:?}"),
-                        format!("sizes that {total} elements of {x} can take"),
-                    ));
+                    return Err(bad("shape", told(), format!("sizes that {total} elements of {x} can take")));
                 }
                 out[h] = Dim::known(0);
             } else {
@@ -87,6 +97,11 @@ pub fn reshaped(x: &Shape, wanted: &[i64], allow_zero: bool) -> Result<Shape> {
             }
         } else if !open && rest.len() == 1 && total == known {
             out[h] = rest[0];
+        } else if known > 0 {
+            // What is left of a product when the other sizes are divided out.
+            let others: Vec<Dim> = out.iter().enumerate().filter(|(i, _)| *i != h).map(|(_, d)| *d).collect();
+            let all = |dims: &[Dim]| dims.iter().try_fold(Expr::from(1), |a, d| a.mul(&Expr::of(*d)?));
+            out[h] = dims::of_value(all(xd).and_then(|a| a.div_exact(&all(&others)?)).as_ref());
         }
     }
     let s = Shape::new(out);
@@ -101,9 +116,24 @@ fn reshape(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     let x = c.input(0)?;
     let s = match read::ints_or_input(c, "shape", 1) {
         Some(v) => reshaped(&x.shape, &v, read::int(c, "allowzero", 0) != 0)?,
-        None => c.opt_input(1).and_then(|d| length(&d.shape)).map_or_else(Shape::unranked, dims::unknown),
+        None => match c.values(1) {
+            Some(v) => {
+                reshaped_to(&x.shape, &v.iter().map(wanted).collect::<Vec<_>>(), read::int(c, "allowzero", 0) != 0)?
+            }
+            None => c.opt_input(1).and_then(|d| length(&d.shape)).map_or_else(Shape::unranked, dims::unknown),
+        },
     };
     Ok(vec![TensorDesc::new(x.dtype, s)])
+}
+/// A place of a wanted shape; what may be negative at run stays open, since -1 has a meaning of its own.
+fn wanted(v: &Option<Expr>) -> Wanted {
+    match v {
+        Some(e) => match e.constant() {
+            Some(number) => Wanted { number, size: None },
+            None => Wanted { number: 1, size: Some(e.dim()) },
+        },
+        None => Wanted { number: 1, size: Some(Dim::UNKNOWN) },
+    }
 }
 fn flatten(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     let x = c.input(0)?;
@@ -226,13 +256,16 @@ fn from_values(c: &InferCtx<'_>, i: usize) -> Result<Shape> {
             Some(d) => return Err(bad(format!("input {i}"), d, "sizes of zero or more")),
             None => Shape::from_i64(&v),
         },
-        None => c.opt_input(i).and_then(|d| length(&d.shape)).map_or_else(Shape::unranked, dims::unknown),
+        None => match c.values(i) {
+            Some(v) => Shape::new(v.iter().map(|v| dims::of_value(v.as_ref()))),
+            None => c.opt_input(i).and_then(|d| length(&d.shape)).map_or_else(Shape::unranked, dims::unknown),
+        },
     })
 }
 fn expand(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     let s = from_values(c, 1)?;
     let x = &c.input(0)?.shape;
-    let known = c.const_ints(1).is_some();
+    let known = c.const_ints(1).is_some() || c.values(1).is_some();
     let s = match (x.rank(), s.rank()) {
         (Some(a), Some(b)) if !known => dims::unknown(a.max(b)),
         _ => infer::broadcast_shapes(x, &s)?,
@@ -259,7 +292,10 @@ fn tile(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
             Shape::new(x.dims().iter().zip(&m).map(|(&d, &k)| dims::mul(d, dims::from_i64(k))))
         }
         Some(m) => return Err(bad("multiples", format!("{m:?}"), format!("{r} numbers of zero or more"))),
-        None => dims::unknown(r),
+        None => match c.values(1).filter(|m| m.len() == r) {
+            Some(m) => Shape::new(x.dims().iter().zip(&m).map(|(&d, k)| dims::mul(d, dims::of_value(k.as_ref())))),
+            None => dims::unknown(r),
+        },
     };
     read::one(c, s)
 }
@@ -287,8 +323,7 @@ fn pad(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
                 return Err(bad("paddings", format!("{b} and {e}"), format!("pads that leave something of {}", d[a])));
             }
             Some(v) => i64::try_from(v).map_or(Dim::UNKNOWN, dims::from_i64),
-            None if b == 0 && e == 0 => d[a],
-            None => Dim::UNKNOWN,
+            None => dims::plus(d[a], b.saturating_add(e)),
         };
     }
     read::one(c, Shape::new(d))
@@ -309,7 +344,7 @@ fn block(c: &InferCtx<'_>, out: bool) -> Result<Vec<TensorDesc>> {
     let down = |d: Dim, k: i64, what: &str| match dims::size(d) {
         Some(v) if k < 1 || v % k != 0 => Err(bad(what, v, format!("a multiple of {k}"))),
         Some(v) => Ok(dims::from_i64(v / k)),
-        None => Ok(Dim::UNKNOWN),
+        None => Ok(dims::over(d, k)),
     };
     let s = if out {
         [d[0], down(d[1], b.saturating_mul(b), "channels")?, up(d[2], b), up(d[3], b)]

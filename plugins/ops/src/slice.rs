@@ -15,7 +15,7 @@ use ge_plugin_api::diagnostic::Result;
 use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef, infer};
 use ge_plugin_api::register_ops;
 use ge_plugin_api::types::dtype::{ANY, INDEX};
-use ge_plugin_api::types::{DType, Dim, Shape, TensorDesc};
+use ge_plugin_api::types::{DType, Dim, Expr, Shape, TensorDesc};
 
 /// Elements that a slice of one axis takes.
 pub fn slice_len(n: i64, begin: i64, end: i64, step: i64) -> i64 {
@@ -47,6 +47,8 @@ fn strided(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
         return read::one(c, dims::unknown(r));
     };
     let mut d = x.dims().to_vec();
+    let values = |k: usize| if by_attr { None } else { c.values(k) };
+    let (begins, ends) = (values(1), values(2));
     for (i, &a) in axes.iter().enumerate() {
         let a = read::axis("axes", a, r)?;
         let pick = |v: &Option<Vec<i64>>| v.as_ref().and_then(|v| v.get(i).copied());
@@ -57,18 +59,50 @@ fn strided(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
                 // A whole axis stays itself.
                 None if b == 0 && e >= i64::from(i32::MAX) && s == 1 => d[a],
                 None if s > 0 && b >= 0 && e >= 0 && e <= b => Dim::known(0),
+                None if s == 1 => cut(d[a], &Expr::from(b), &Expr::from(e)),
                 None => Dim::UNKNOWN,
             },
+            (_, _, Some(1)) => {
+                let at = |list: &Option<Vec<Option<Expr>>>| list.as_ref().and_then(|v| v.get(i).cloned()).flatten();
+                match (at(&begins), at(&ends)) {
+                    (Some(b), Some(e)) => cut(d[a], &b, &e),
+                    _ => Dim::UNKNOWN,
+                }
+            }
             _ => Dim::UNKNOWN,
         };
     }
     read::one(c, Shape::new(d))
 }
+/// Length of the part from `begin` to `end` of a symbolic size, where it is plain on which side of the border both lie.
+fn cut(d: Dim, begin: &Expr, end: &Expr) -> Dim {
+    let whole = Expr::of(d);
+    let place = |p: &Expr| {
+        let n = whole.as_ref()?;
+        match p.bounds() {
+            // Counted from the front, up to the border.
+            (Some(low), _) if low >= 0 => match n.sub(p)?.bounds().0 {
+                Some(room) if room >= 0 => Some(p.clone()),
+                _ if p.constant()? >= i64::from(i32::MAX) => Some(n.clone()),
+                _ => None,
+            },
+            // From the back, not beyond the front.
+            (_, Some(high)) if high < 0 => n.add(p)?.greater(&Expr::from(0)),
+            _ => None,
+        }
+    };
+    // A part that begins behind the border is empty, as one that ends before it begins.
+    let from = if begin.constant().is_some_and(|b| b >= 0) { Some(begin.clone()) } else { place(begin) };
+    let length = from.zip(place(end)).and_then(|(b, e)| e.sub(&b)?.greater(&Expr::from(0)));
+    dims::of_value(length.as_ref())
+}
 fn slice(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     let x = &c.input(0)?.shape;
     let Some(r) = x.rank() else { return read::one(c, Shape::unranked()) };
     let (Some(o), Some(s)) = (read::ints_or_input(c, "offsets", 1), read::ints_or_input(c, "size", 2)) else {
-        return read::one(c, dims::unknown(r));
+        let sizes = c.values(2).filter(|v| v.len() == r && read::ints(c, "size").is_none());
+        let known = |v: Vec<Option<Expr>>| Shape::new(v.iter().map(|v| dims::of_value(v.as_ref())));
+        return read::one(c, sizes.map_or_else(|| dims::unknown(r), known));
     };
     if o.len() != r || s.len() != r {
         return Err(bad("offsets and size", format!("{} and {} numbers", o.len(), s.len()), format!("{r} each")));
@@ -201,6 +235,7 @@ fn defs() -> Vec<OpDef> {
 }
 fn scatter_nd(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     let t: DType = c.input(1)?.dtype;
-    Ok(vec![TensorDesc::new(t, c.const_ints(2).map_or_else(Shape::unranked, |v| Shape::from_i64(&v)))])
+    let computed = || c.values(2).map(|v| Shape::new(v.iter().map(|v| dims::of_value(v.as_ref()))));
+    Ok(vec![TensorDesc::new(t, c.const_ints(2).map(|v| Shape::from_i64(&v)).or_else(computed).unwrap_or_default())])
 }
 register_ops!(defs);

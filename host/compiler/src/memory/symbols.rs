@@ -210,7 +210,7 @@ impl Builder<'_> {
         let bytes = if said > 0 { Some(said) } else { n.outputs()[k].data_bytes() };
         bytes.filter(|b| *b <= 1 << 50).ok_or_else(|| {
             let d = &n.outputs()[k];
-            if let Some(e) = unknown::refusal(self.s.model).filter(|_| !d.shape.is_static()) {
+            if let Some(e) = unknown::refusal(self.s.model, self.s.rules.toolbox()).filter(|_| !d.shape.is_static()) {
                 return e;
             }
             CompileError::Option {

@@ -117,6 +117,12 @@ pub const PASSES: &[Listed] = &[
         "closes the list at each node: its readers are inferred with its value",
     )
     .later(AFTER),
+    node(
+        "prepare",
+        &prepare::infer_value_range_pass::InferValueRangePass,
+        "the last of the list: what is no constant after folding may still be known of sizes",
+    )
+    .later(AFTER),
     node("prepare", &prepare::shape_operate_op_remove_pass::ShapeOperateOpRemovePass, "opens PrepareOptimize"),
     node("prepare", &prepare::replace_trans_shape_pass::ReplaceTransShapePass, "a reshape is what later passes know"),
     node("prepare", &prepare::cond_pass::CondPass, "types are known; control flow is lowered with one bool"),
@@ -316,8 +322,8 @@ pub const LEFT_OUT: &[(&str, &str)] = &[
         "they make and undo helper nodes (RefVariable, copies for later deletion) that this graph does not need: a reference is a flag of the operator, a variable is one node",
     ),
     (
-        "InferShapePass, InferValueRangePass",
-        "inference drives the list of `prepare` at each node rather than standing in it; ranges of values decide no size that an engine here could use",
+        "InferShapePass",
+        "it drives the list of `prepare` at each node rather than standing in it; it cannot be switched off",
     ),
     (
         "MarkForceUnknownForCondPass, MultiBatchPass, SubgraphMultiDimsPass, SubexpressionMigrationPass",

@@ -14,6 +14,7 @@ pub mod for_pass;
 pub mod guarantee_const_pass;
 pub mod handle_summary_op;
 pub mod infer_shape_pass;
+pub mod infer_value_range_pass;
 pub mod inline_subgraph_pass;
 mod loops;
 pub mod merge_pass;
@@ -31,6 +32,7 @@ pub mod stop_gradient_pass;
 pub(crate) mod subgraphs;
 pub mod switch_dead_branch_elimination;
 pub mod unused_const_pass;
+mod value;
 pub mod var_is_initialized_op_pass;
 
 pub use infer_shape_pass::InferShapePass;
@@ -65,5 +67,7 @@ pub fn run(model: &mut Model, passes: &PassManager<'_>, records: &mut Records) -
 /// Types and shapes of the whole model, with constants folded as the options say.
 pub fn infer(model: &mut Model, passes: &PassManager<'_>, records: &mut Records) -> Result<()> {
     let fold = passes.enabled("ConstantFoldingPass", PassLevel::O1, Some("ge.oo.constantFolding"));
-    InferShapePass::new(passes.toolbox()).folding(fold).run(model, passes, records)
+    let out = InferShapePass::new(passes.toolbox()).folding(fold).run(model, passes, records);
+    infer_value_range_pass::forget(model);
+    out
 }

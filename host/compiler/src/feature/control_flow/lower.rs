@@ -118,6 +118,10 @@ impl Expansion<'_> {
             Some(Kind::Branches) => self.branches(n, inputs, controls),
             Some(Kind::Loop) => self.repeat(n, inputs, controls),
             Some(Kind::Count) => self.count(n, inputs, controls),
+            _ if controls.is_empty() && n.control_users().is_empty() => {
+                let outs = self.inline(n, self.subgraph(n, "f")?, inputs)?;
+                Ok((outs, NodeId::NONE))
+            }
             _ => {
                 let name = self.w.take(n.name(), &format!("{}/call", n.name()));
                 let start = self.w.add("NoOp", name, vec![], controls.to_vec(), vec![], AttrMap::default())?;

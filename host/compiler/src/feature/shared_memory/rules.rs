@@ -88,6 +88,10 @@ impl<'t> Rules<'t> {
     pub fn new(toolbox: &'t Toolbox) -> Rules<'t> {
         Rules { toolbox }
     }
+    /// What they ask.
+    pub fn toolbox(&self) -> &'t Toolbox {
+        self.toolbox
+    }
 
     /// Whether output 0 of a node is its input 0 under another shape, without a task. An `Identity` is a copy.
     pub fn is_view(&self, n: &Node) -> bool {

@@ -4,7 +4,7 @@ use crate::error::CompileError;
 use crate::ids::NodeKey;
 use crate::place::Placement;
 use crate::toolbox::Toolbox;
-use ge_ir::{Graph, Model, Node};
+use ge_ir::{DType, Dim, Graph, Model, Node, NodeId, TensorDesc};
 use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
 use ge_plugin_api::engine::flags;
 
@@ -12,6 +12,8 @@ use ge_plugin_api::engine::flags;
 const MARKS: [&str; 3] = ["_is_unknown_shape", "is_unknown_shape", "_force_unknown_shape"];
 /// Parameters of a graph.
 const DATA: [&str; 4] = ["Data", "RefData", "AippData", "AnnData"];
+/// What gives sizes of a tensor, not its values.
+const SIZES: [&str; 5] = ["Shape", "ShapeN", "Rank", "Size", "GatherShapes"];
 /// So many nodes are named.
 const NAMED: usize = 10;
 
@@ -55,30 +57,95 @@ pub fn nodes(model: &Model, gi: usize, placement: &Placement, toolbox: &Toolbox)
     out
 }
 
-/// What refuses a model with an unknown shape: the nodes that bring it in, and the `--input-shape` that closes it. None: all are known.
-pub fn refusal(model: &Model) -> Option<CompileError> {
+/// Why a node of graph `g` makes the shapes behind it unknown; None: it only hands on what it is given.
+fn reason(g: &Graph, n: &Node, toolbox: &Toolbox) -> Option<String> {
+    // A size without a name that no input has opens here: a symbol would have been handed on.
+    let nameless = |d: &TensorDesc| d.shape.is_unranked() || d.shape.dims().contains(&Dim::UNKNOWN);
+    let given = |i: usize| g.input_desc(n, i).is_some_and(nameless);
+    if !n.outputs().iter().any(nameless) || (0..n.inputs().len()).any(given) {
+        let from_known = open(n) && !reads_open(g, n);
+        return from_known.then(|| format!("states an open shape: {}", descs(n)));
+    }
+    if !n.subgraphs().is_empty() {
+        return Some(format!(
+            "has subgraphs whose shapes differ from branch to branch or from turn to turn: {}",
+            descs(n)
+        ));
+    }
+    let Some(op) = toolbox.op(n.op_key()) else { return Some(format!("gives {}", descs(n))) };
+    let values: Vec<String> = op
+        .proto
+        .value_inputs
+        .iter()
+        .filter_map(|i| g.producer(n, usize::try_from(*i).ok()?))
+        .filter(|p| !p.is_const())
+        .map(|p| format!("`{}` ({})", p.name(), p.op()))
+        .collect();
+    Some(match values.is_empty() {
+        true => format!("has outputs whose shape depends on values: {}", descs(n)),
+        false => format!("takes its sizes from the value of {}: {}", values.join(", "), descs(n)),
+    })
+}
+
+fn descs(n: &Node) -> String {
+    n.outputs().iter().map(|d| format!("{}{}", d.dtype, d.shape)).collect::<Vec<_>>().join(", ")
+}
+
+/// Inputs of the model whose values decide sizes: they can be fixed when the model is compiled.
+fn deciding(model: &Model, toolbox: &Toolbox) -> Vec<String> {
     let g = model.root();
-    let all: Vec<&Node> = model.graphs().iter().flat_map(|g| g.nodes()).filter(|n| open(n) && runs(n)).collect();
-    let inputs: Vec<&Node> = g.data_nodes().into_iter().filter(|n| open(n)).collect();
-    if all.is_empty() && inputs.is_empty() {
+    let mut out: Vec<String> = Vec::new();
+    let mut seen = vec![false; g.id_bound()];
+    let mut todo: Vec<NodeId> = Vec::new();
+    for n in g.nodes().filter(|n| runs(n) && open(n)) {
+        let Some(op) = toolbox.op(n.op_key()) else { continue };
+        todo.extend(op.proto.value_inputs.iter().filter_map(|i| Some(g.producer(n, usize::try_from(*i).ok()?)?.id())));
+    }
+    while let Some(id) = todo.pop() {
+        if std::mem::replace(&mut seen[id.index()], true) {
+            continue;
+        }
+        let Some(n) = g.get(id) else { continue };
+        // The sizes of a tensor do not hang on its values.
+        if !SIZES.contains(&n.op()) {
+            todo.extend(n.inputs().iter().filter(|v| !v.is_absent()).map(|v| v.node));
+        }
+    }
+    let table = |n: &&Node| n.outputs().first().is_some_and(|d| d.dtype.is_int() || d.dtype == DType::BOOL);
+    out.extend(g.data_nodes().into_iter().filter(|n| seen[n.id().index()]).filter(table).map(|n| n.name().to_owned()));
+    out
+}
+
+/// What refuses a model with an unknown shape: the nodes that bring it in, and the `--input-shape` that closes it. None: all are known.
+///
+/// What is unknown by a mark or by its engine alone is no reason: with every size known it runs as what it stands beside.
+pub fn refusal(model: &Model, toolbox: &Toolbox) -> Option<CompileError> {
+    let count = model.graphs().iter().flat_map(|g| g.nodes()).filter(|n| runs(n) && open(n)).count();
+    let inputs: Vec<&Node> = model.root().data_nodes().into_iter().filter(|n| open(n)).collect();
+    if count == 0 && inputs.is_empty() {
         return None;
     }
-    let desc = |n: &Node| n.outputs().iter().map(|d| format!("{}{}", d.dtype, d.shape)).collect::<Vec<_>>().join(", ");
-    // What opens a shape although all that it reads is known.
-    let own: Vec<&Node> =
-        model.graphs().iter().flat_map(|g| g.nodes().filter(|n| runs(n) && open(n) && !reads_open(g, n))).collect();
+    let mut own: Vec<(String, &Node, String)> = Vec::new();
+    for (gi, g) in model.graphs().iter().enumerate() {
+        for n in g.nodes().filter(|n| runs(n) && open(n)) {
+            if let Some(why) = reason(g, n, toolbox) {
+                let name = if gi == 0 { n.name().to_owned() } else { format!("{}/{}", g.name(), n.name()) };
+                own.push((name, n, why));
+            }
+        }
+    }
     let mut d = Diagnostic::error(format!(
         "{} of {} nodes have unknown shapes, which cannot be compiled yet",
-        all.len() + inputs.len(),
+        count + inputs.len(),
         model.node_count()
     ))
     .code("GE-E0342")
     .atc("E10001");
     for n in inputs.iter().take(NAMED) {
-        d = d.note(format!("input `{}` leaves its shape open: {}", n.name(), desc(n)));
+        d = d.note(format!("input `{}` leaves its shape open: {}", n.name(), descs(n)));
     }
-    for n in own.iter().take(NAMED) {
-        d = d.note(format!("`{}` ({}) has outputs whose shape depends on values: {}", n.name(), n.op(), desc(n)));
+    for (name, n, why) in own.iter().take(NAMED) {
+        d = d.note(format!("`{name}` ({}) {why}", n.op()));
     }
     let more = inputs.len().saturating_sub(NAMED) + own.len().saturating_sub(NAMED);
     if more > 0 {
@@ -92,11 +159,22 @@ pub fn refusal(model: &Model) -> Option<CompileError> {
             Some(format!("{}:{}", n.name(), if shape.is_unranked() { "SIZES".into() } else { sizes.join(",") }))
         })
         .collect();
-    let d = if shapes.is_empty() {
-        d.help("take the operators named above out of the model, or give them constant inputs")
-    } else {
-        d.help(format!("give the open sizes, for example `--input-shape \"{}\"`", shapes.join(";")))
-    };
+    let mut help: Vec<String> = Vec::new();
+    if !shapes.is_empty() {
+        help.push(format!("give the open sizes, for example `--input-shape \"{}\"`", shapes.join(";")));
+    }
+    if !own.is_empty() {
+        let fixed = deciding(model, toolbox);
+        let fixed: Vec<String> = fixed.iter().map(|n| format!("`--input {n}={n}.npy`")).collect();
+        help.push(match fixed.is_empty() {
+            true => "take the operators named above out of the model, or give them constant inputs".into(),
+            false => format!("compile for one value of what decides sizes: {}", fixed.join(" ")),
+        });
+    }
     // A shape that was not given is the caller's, one that depends on values the model's.
-    Some(CompileError::Plugin(d.of(if own.is_empty() { ErrorKind::USAGE } else { ErrorKind::UNSUPPORTED })))
+    Some(CompileError::Plugin(d.help(help.join("; ")).of(if own.is_empty() {
+        ErrorKind::USAGE
+    } else {
+        ErrorKind::UNSUPPORTED
+    })))
 }

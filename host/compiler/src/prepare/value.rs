@@ -1,0 +1,196 @@
+//! Whole numbers that are not constant: an expression over sizes, or a range, and the arithmetic of both.
+use crate::pass::declare::At;
+use ge_ir::{AttrValue, DType};
+use ge_plugin_api::ops::VALUE;
+use ge_plugin_api::types::Expr;
+use std::fmt;
+
+/// One number. Without an expression the range alone is known; without borders nothing is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Value {
+    /// What it is.
+    pub expr: Option<Expr>,
+    /// Least value.
+    pub low: Option<i64>,
+    /// Greatest value.
+    pub high: Option<i64>,
+}
+
+/// The numbers of a tensor, in order.
+pub type Values = Vec<Value>;
+
+impl Value {
+    /// A number.
+    pub fn number(v: i64) -> Value {
+        Value::of(Some(Expr::from(v)))
+    }
+    /// An expression with its borders.
+    pub fn of(expr: Option<Expr>) -> Value {
+        let (low, high) = expr.as_ref().map_or((None, None), Expr::bounds);
+        Value { expr, low, high }
+    }
+    /// The narrower of what is known.
+    fn within(expr: Option<Expr>, low: Option<i64>, high: Option<i64>) -> Value {
+        let own = Value::of(expr);
+        let most = |a: Option<i64>, b: Option<i64>| a.zip(b).map(|(x, y)| x.max(y)).or(a).or(b);
+        let least = |a: Option<i64>, b: Option<i64>| a.zip(b).map(|(x, y)| x.min(y)).or(a).or(b);
+        Value { expr: own.expr, low: most(own.low, low), high: least(own.high, high) }
+    }
+    /// The number, where there is but one.
+    pub fn settled(&self) -> Option<i64> {
+        let one = self.low.filter(|l| self.high == Some(*l));
+        self.expr.as_ref().and_then(Expr::constant).or(one)
+    }
+    /// Whether anything is known.
+    pub fn says_something(&self) -> bool {
+        self.expr.is_some() || self.low.is_some() || self.high.is_some()
+    }
+    fn parse(text: &str) -> Value {
+        match text.split_once("..") {
+            Some((l, h)) => Value { expr: None, low: l.parse().ok(), high: h.parse().ok() },
+            None => Value::of(Expr::parse(text)),
+        }
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let border = |v: Option<i64>| v.map_or(String::new(), |v| v.to_string());
+        match &self.expr {
+            Some(e) => write!(f, "{e}"),
+            None if self.says_something() => write!(f, "{}..{}", border(self.low), border(self.high)),
+            None => f.write_str("?"),
+        }
+    }
+}
+
+/// What is known of the numbers of an input: constants exactly, others as they were marked; whole numbers of known count at least
+/// have places.
+pub fn read(at: &At<'_>, i: usize) -> Option<Values> {
+    let v = at.n.input(i).filter(|v| !v.is_absent())?;
+    let d = at.g.desc(v)?;
+    if !matches!(d.dtype, DType::I64 | DType::I32) {
+        return None;
+    }
+    if let Some(t) = at.g.constant(v) {
+        return Some(t.to_i64(64)?.into_iter().map(Value::number).collect());
+    }
+    if let Some(AttrValue::Strs(list)) = d.attrs.get(VALUE) {
+        return Some(list.iter().map(|s| Value::parse(s)).collect());
+    }
+    let count = d.shape.count().filter(|c| *c <= 64)?;
+    Some(vec![Value::default(); usize::try_from(count).ok()?])
+}
+
+/// `a op b`; nothing known of the result is a value, an operator that is not followed is None.
+pub fn arithmetic(op: &str, a: &Value, b: &Value) -> Option<Value> {
+    let (x, y) = (a.expr.as_ref(), b.expr.as_ref());
+    let e = |f: fn(&Expr, &Expr) -> Option<Expr>| f(x?, y?);
+    let plus = |p: Option<i64>, q: Option<i64>| p?.checked_add(q?);
+    let minus = |p: Option<i64>, q: Option<i64>| p?.checked_sub(q?);
+    let times = |p: Option<i64>, q: Option<i64>| p?.checked_mul(q?);
+    let positive = |v: &Value| v.low.is_some_and(|l| l >= 0);
+    let divisor = b.settled().filter(|d| *d > 0);
+    Some(match op {
+        "Add" => Value::within(e(Expr::add), plus(a.low, b.low), plus(a.high, b.high)),
+        "Sub" => Value::within(e(Expr::sub), minus(a.low, b.high), minus(a.high, b.low)),
+        "Mul" if positive(a) && positive(b) => Value::within(e(Expr::mul), times(a.low, b.low), times(a.high, b.high)),
+        "Mul" => Value::of(e(Expr::mul)),
+        // `Div` goes toward zero: the same as down from zero on.
+        "Div" | "FloorDiv" if op == "FloorDiv" || positive(a) => match divisor {
+            Some(d) => Value::within(
+                x.and_then(|x| x.div_floor(d)),
+                a.low.map(|v| v.div_euclid(d)),
+                a.high.map(|v| v.div_euclid(d)),
+            ),
+            // A product by one of its factors, which is not zero where the node may run at all.
+            None => Value::of(x.and_then(|x| x.div_exact(y?)).filter(|_| positive(a) && positive(b))),
+        },
+        "Mod" | "FloorMod" if op == "FloorMod" || positive(a) => match divisor {
+            Some(d) => {
+                let whole = x.and_then(|x| Expr::from(d).mul(&x.div_floor(d)?));
+                Value::within(x.and_then(|x| x.sub(&whole?)), Some(0), Some(d - 1))
+            }
+            None => Value::default(),
+        },
+        "Maximum" => {
+            let low = a.low.zip(b.low).map(|(p, q)| p.max(q)).or(a.low).or(b.low);
+            Value::within(e(Expr::greater), low, a.high.zip(b.high).map(|(p, q)| p.max(q)))
+        }
+        "Minimum" => {
+            let high = a.high.zip(b.high).map(|(p, q)| p.min(q)).or(a.high).or(b.high);
+            let least = || {
+                // -max(-a, -b)
+                let zero = Expr::default();
+                zero.sub(&zero.sub(x?)?.greater(&zero.sub(y?)?)?)
+            };
+            Value::within(least(), a.low.zip(b.low).map(|(p, q)| p.min(q)), high)
+        }
+        "Div" | "FloorDiv" | "Mod" | "FloorMod" => Value::default(),
+        _ => return None,
+    })
+}
+
+/// What a comparison gives, where the numbers settle it.
+pub fn compare(op: &str, a: &Value, b: &Value) -> Option<bool> {
+    let of_expr = a.expr.as_ref().zip(b.expr.as_ref()).and_then(|(x, y)| x.sub(y)).map(|d| d.bounds());
+    let apart = |p: Option<i64>, q: Option<i64>| p?.checked_sub(q?);
+    let (low, high) = (apart(a.low, b.high), apart(a.high, b.low));
+    let low = of_expr.and_then(|e| e.0).max(low);
+    let high = match (of_expr.and_then(|e| e.1), high) {
+        (Some(p), Some(q)) => Some(p.min(q)),
+        (p, q) => p.or(q),
+    };
+    // a - b lies from `low` to `high`.
+    let (never_less, never_more) = (low.is_some_and(|l| l >= 0), high.is_some_and(|h| h <= 0));
+    let (more, less) = (low.is_some_and(|l| l > 0), high.is_some_and(|h| h < 0));
+    let when = |yes: bool, no: bool| if yes { Some(true) } else { no.then_some(false) };
+    match op {
+        "Equal" => when(never_less && never_more, more || less),
+        "NotEqual" => when(more || less, never_less && never_more),
+        "Less" => when(less, never_less),
+        "LessEqual" => when(never_more, more),
+        "Greater" => when(more, never_more),
+        "GreaterEqual" => when(never_less, less),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_and_expressions_settle_comparisons() {
+        let v = |t: &str| Value::parse(t);
+        assert_eq!(compare("GreaterEqual", &v("n"), &v("0")), Some(true));
+        assert_eq!(compare("Greater", &v("n"), &v("0")), None);
+        assert_eq!(compare("Less", &v("n"), &v("n+1")), Some(true));
+        assert_eq!(compare("Equal", &v("2*n"), &v("n*2")), Some(true));
+        assert_eq!(compare("Equal", &v("0..3"), &v("7")), Some(false));
+        assert_eq!(compare("NotEqual", &v("0.."), &v("-1")), Some(true));
+        assert_eq!(compare("Less", &v("?"), &v("7")), None);
+        assert_eq!(compare("LessEqual", &v("..4"), &v("4")), Some(true));
+    }
+
+    #[test]
+    fn arithmetic_keeps_to_what_is_certain() {
+        let two =
+            |op: &str, a: &str, b: &str| arithmetic(op, &Value::parse(a), &Value::parse(b)).map(|v| v.to_string());
+        let is = |s: &str| Some(s.to_owned());
+        assert_eq!(two("Mul", "n", "2"), is("2*n"));
+        assert_eq!(two("Div", "4*n", "2"), is("2*n"));
+        assert_eq!(two("Div", "n-3", "2"), is("?"), "toward zero");
+        assert_eq!(
+            two("FloorDiv", "n-3", "2"),
+            is("((n-3)/2)".replace("n-3", "n+1").as_str()).map(|s| format!("{s}-2"))
+        );
+        assert_eq!(two("Add", "0..3", "2"), is("2..5"));
+        assert_eq!(two("Mod", "0..", "4"), is("0..3"));
+        assert_eq!(two("Mod", "4*n", "4"), is("0"));
+        assert_eq!(two("Minimum", "?", "8"), is("..8"));
+        assert_eq!(two("Minimum", "n", "n+4"), is("n"));
+        assert_eq!(two("Maximum", "?", "1"), is("1.."));
+        assert_eq!(two("Atan2", "n", "1"), None);
+    }
+}

@@ -1,0 +1,399 @@
+//! Sizes as expressions: sums and products of symbols with whole coefficients, floors of quotients, maxima. A symbolic dimension
+//! whose name reads as an expression (`2*batch`, `seq+1`, `(n+1)/2`) is one; equal expressions have equal names.
+use crate::types::Dim;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Most terms of a sum, and most letters of its name: what grows beyond is unknown.
+const TERMS: usize = 8;
+const LETTERS: usize = 96;
+/// Deepest nesting that is read.
+const DEPTH: u32 = 16;
+
+/// A factor.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Atom {
+    /// A size by name, zero or more.
+    Symbol(String),
+    /// The quotient, rounded down.
+    Quotient(Box<Expr>, i64),
+    /// The greater one.
+    Max(Box<Expr>, Box<Expr>),
+}
+
+/// A sum of products, in canonical form.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Expr {
+    terms: BTreeMap<Vec<Atom>, i64>,
+}
+
+impl From<i64> for Expr {
+    fn from(v: i64) -> Expr {
+        let mut e = Expr::default();
+        e.put(Vec::new(), v);
+        e
+    }
+}
+
+impl Expr {
+    /// A dimension; None: it is unknown, or its name is no expression.
+    pub fn of(d: Dim) -> Option<Expr> {
+        match (d.size(), d.symbol_name()) {
+            (Some(n), _) => i64::try_from(n).ok().map(Expr::from),
+            (None, Some(name)) => Expr::parse(name),
+            (None, None) => None,
+        }
+    }
+    /// As a dimension; unknown where it may be negative or is too long for a name.
+    pub fn dim(&self) -> Dim {
+        if let Some(v) = self.constant() {
+            return u64::try_from(v).map_or(Dim::UNKNOWN, Dim::known);
+        }
+        if self.bounds().0.is_none_or(|low| low < 0) {
+            return Dim::UNKNOWN;
+        }
+        let name = self.to_string();
+        if self.terms.len() > TERMS || name.len() > LETTERS { Dim::UNKNOWN } else { Dim::symbol(&name) }
+    }
+    /// Reads an expression; None: the text is none.
+    pub fn parse(text: &str) -> Option<Expr> {
+        let mut p = Parser { rest: text.trim(), depth: 0 };
+        let e = p.sum()?;
+        p.rest.is_empty().then_some(e)
+    }
+    /// The number that it is, whatever the symbols.
+    pub fn constant(&self) -> Option<i64> {
+        match self.terms.len() {
+            0 => Some(0),
+            1 => self.terms.get(&Vec::new()).copied(),
+            _ => None,
+        }
+    }
+    /// The least and the greatest value, where there is one; a symbol is zero or more.
+    pub fn bounds(&self) -> (Option<i64>, Option<i64>) {
+        let (mut low, mut high) = (Some(0i64), Some(0i64));
+        for (atoms, c) in &self.terms {
+            let (mut l, mut h) = (Some(1i64), Some(1i64));
+            for a in atoms {
+                let (al, ah) = a.bounds();
+                // A product of factors that may be negative is not followed.
+                l = l.zip(al.filter(|v| *v >= 0)).and_then(|(x, y)| x.checked_mul(y));
+                h = h.zip(ah).and_then(|(x, y)| x.checked_mul(y)).filter(|_| l.is_some());
+            }
+            let (from, to) = if *c >= 0 { (l, h) } else { (h, l) };
+            low = low.zip(from).and_then(|(s, v)| s.checked_add(v.checked_mul(*c)?));
+            high = high.zip(to).and_then(|(s, v)| s.checked_add(v.checked_mul(*c)?));
+        }
+        (low, high)
+    }
+    /// Sum.
+    pub fn add(&self, other: &Expr) -> Option<Expr> {
+        self.sum(other, 1)
+    }
+    /// Difference.
+    pub fn sub(&self, other: &Expr) -> Option<Expr> {
+        self.sum(other, -1)
+    }
+    /// Product.
+    pub fn mul(&self, other: &Expr) -> Option<Expr> {
+        let mut out = Expr::default();
+        for (a, x) in &self.terms {
+            for (b, y) in &other.terms {
+                let mut atoms: Vec<Atom> = a.iter().chain(b).cloned().collect();
+                atoms.sort();
+                let c = out.terms.get(&atoms).copied().unwrap_or(0).checked_add(x.checked_mul(*y)?)?;
+                out.put(atoms, c);
+            }
+        }
+        out.kept()
+    }
+    /// The quotient by a positive number, rounded down.
+    pub fn div_floor(&self, by: i64) -> Option<Expr> {
+        if by < 1 {
+            return None;
+        }
+        let (mut whole, mut rest) = (Expr::default(), Expr::default());
+        for (atoms, c) in &self.terms {
+            // A whole part of a coefficient leaves the floor.
+            let (q, r) = if atoms.is_empty() || c % by == 0 { (c.div_euclid(by), c.rem_euclid(by)) } else { (0, *c) };
+            whole.put(atoms.clone(), q);
+            rest.put(atoms.clone(), r);
+        }
+        if rest.constant().is_some() {
+            return whole.kept();
+        }
+        let common = rest.terms.values().fold(by, |a, b| gcd(a, *b));
+        rest.terms.values_mut().for_each(|c| *c /= common);
+        let out = match by / common {
+            1 => rest,
+            by => Expr::atom(Atom::Quotient(Box::new(rest), by)),
+        };
+        whole.add(&out)
+    }
+    /// The quotient by a product that divides it.
+    pub fn div_exact(&self, by: &Expr) -> Option<Expr> {
+        let (divisor, c) = by.terms.iter().next().filter(|_| by.terms.len() == 1)?;
+        let mut out = Expr::default();
+        for (atoms, x) in &self.terms {
+            let mut left = atoms.clone();
+            for d in divisor {
+                left.remove(left.iter().position(|a| a == d)?);
+            }
+            out.put(left, *x);
+        }
+        match *c {
+            c if c > 0 => out.div_floor(c),
+            _ => None,
+        }
+    }
+    /// The greater of two.
+    pub fn greater(&self, other: &Expr) -> Option<Expr> {
+        let (low, high) = self.sub(other)?.bounds();
+        if low.is_some_and(|v| v >= 0) {
+            return Some(self.clone());
+        }
+        if high.is_some_and(|v| v <= 0) {
+            return Some(other.clone());
+        }
+        let (a, b) = if self >= other { (self, other) } else { (other, self) };
+        Expr::atom(Atom::Max(Box::new(a.clone()), Box::new(b.clone()))).kept()
+    }
+
+    fn atom(a: Atom) -> Expr {
+        Expr { terms: BTreeMap::from([(vec![a], 1)]) }
+    }
+    fn put(&mut self, atoms: Vec<Atom>, c: i64) {
+        if c == 0 {
+            self.terms.remove(&atoms);
+        } else {
+            self.terms.insert(atoms, c);
+        }
+    }
+    fn sum(&self, other: &Expr, sign: i64) -> Option<Expr> {
+        let mut out = self.clone();
+        for (atoms, c) in &other.terms {
+            let s = out.terms.get(atoms).copied().unwrap_or(0).checked_add(c.checked_mul(sign)?)?;
+            out.put(atoms.clone(), s);
+        }
+        out.kept()
+    }
+    fn kept(self) -> Option<Expr> {
+        (self.terms.len() <= 2 * TERMS).then_some(self)
+    }
+}
+
+impl Atom {
+    fn bounds(&self) -> (Option<i64>, Option<i64>) {
+        match self {
+            Atom::Symbol(_) => (Some(0), None),
+            Atom::Quotient(e, by) => {
+                let (l, h) = e.bounds();
+                (l.map(|v| v.div_euclid(*by)), h.map(|v| v.div_euclid(*by)))
+            }
+            Atom::Max(a, b) => {
+                let ((al, ah), (bl, bh)) = (a.bounds(), b.bounds());
+                (al.max(bl), ah.zip(bh).map(|(x, y)| x.max(y)))
+            }
+        }
+    }
+}
+
+fn gcd(a: i64, b: i64) -> i64 {
+    let (mut a, mut b) = (a.unsigned_abs(), b.unsigned_abs());
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    i64::try_from(a).unwrap_or(1).max(1)
+}
+
+impl fmt::Display for Atom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Atom::Symbol(s) => f.write_str(s),
+            // One product needs no parentheses of its own: it is divided as a whole.
+            Atom::Quotient(e, by) if e.terms.len() == 1 && e.terms.values().all(|c| *c > 0) => write!(f, "({e}/{by})"),
+            Atom::Quotient(e, by) => write!(f, "(({e})/{by})"),
+            Atom::Max(a, b) => write!(f, "max({a},{b})"),
+        }
+    }
+}
+
+impl fmt::Display for Expr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.terms.is_empty() {
+            return f.write_str("0");
+        }
+        // The number stands last.
+        let products = self.terms.iter().filter(|(a, _)| !a.is_empty());
+        let number = self.terms.iter().filter(|(a, _)| a.is_empty());
+        for (i, (atoms, c)) in products.chain(number).enumerate() {
+            if i > 0 && *c > 0 {
+                f.write_str("+")?;
+            }
+            match (*c, atoms.is_empty()) {
+                (1, false) => {}
+                (-1, false) => f.write_str("-")?,
+                (c, true) => write!(f, "{c}")?,
+                (c, false) => write!(f, "{c}*")?,
+            }
+            for (k, a) in atoms.iter().enumerate() {
+                if k > 0 {
+                    f.write_str("*")?;
+                }
+                write!(f, "{a}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+struct Parser<'t> {
+    rest: &'t str,
+    depth: u32,
+}
+
+impl Parser<'_> {
+    fn take(&mut self, c: char) -> bool {
+        let found = self.rest.strip_prefix(c);
+        if let Some(r) = found {
+            self.rest = r.trim_start();
+        }
+        found.is_some()
+    }
+    fn sum(&mut self) -> Option<Expr> {
+        self.depth += 1;
+        if self.depth > DEPTH {
+            return None;
+        }
+        let mut out = if self.take('-') { Expr::default().sub(&self.product()?)? } else { self.product()? };
+        loop {
+            if self.take('+') {
+                out = out.add(&self.product()?)?;
+            } else if self.take('-') {
+                out = out.sub(&self.product()?)?;
+            } else {
+                self.depth -= 1;
+                return Some(out);
+            }
+        }
+    }
+    fn product(&mut self) -> Option<Expr> {
+        let mut out = self.factor()?;
+        loop {
+            if self.take('*') {
+                out = out.mul(&self.factor()?)?;
+            } else if self.rest.starts_with("//") {
+                self.rest = self.rest[2..].trim_start();
+                out = out.div_floor(self.factor()?.constant()?)?;
+            } else if self.take('/') {
+                out = out.div_floor(self.factor()?.constant()?)?;
+            } else {
+                return Some(out);
+            }
+        }
+    }
+    fn factor(&mut self) -> Option<Expr> {
+        if self.take('(') {
+            let e = self.sum()?;
+            return self.take(')').then_some(e);
+        }
+        let end = self.rest.find(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '.' | ':' | '#')));
+        let (word, rest) = self.rest.split_at(end.unwrap_or(self.rest.len()));
+        let first = word.chars().next()?;
+        self.rest = rest.trim_start();
+        if first.is_ascii_digit() {
+            return word.parse::<i64>().ok().map(Expr::from);
+        }
+        if matches!(word, "max" | "Max") && self.take('(') {
+            let a = self.sum()?;
+            let b = if self.take(',') { self.sum()? } else { return None };
+            return if self.take(')') { a.greater(&b) } else { None };
+        }
+        Some(Expr::atom(Atom::Symbol(word.to_owned())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(text: &str) -> String {
+        Expr::parse(text).map_or_else(|| "none".into(), |e| e.to_string())
+    }
+
+    #[test]
+    fn equal_expressions_have_equal_names() {
+        for (text, want) in [
+            ("batch*2", "2*batch"),
+            ("seq + 1", "seq+1"),
+            ("(n*4)/2", "2*n"),
+            ("n*6/4", "(3*n/2)"),
+            ("(n+1)/2", "((n+1)/2)"),
+            ("(2*n+3)/2", "n+1"),
+            ("(4*n+m)/4", "n+(m/4)"),
+            ("n-n", "0"),
+            ("m*n-n*m+7", "7"),
+            ("-n+3", "-n+3"),
+            ("max(n, n+1)", "n+1"),
+            ("max(n-1,0)", "max(n-1,0)"),
+            ("max(0,n-1)", "max(n-1,0)"),
+            ("a//2", "(a/2)"),
+            ("(3-n)/2", "((-n+1)/2)+1"),
+        ] {
+            assert_eq!(name(text), want, "{text}");
+            assert_eq!(name(want), want, "{text}: what is printed reads back");
+        }
+        for text in ["", "n+", "2 n", "n/m", "n/0", "(n", "a b", &"(".repeat(40), "99999999999999999999"] {
+            assert_eq!(name(text), "none", "{text}");
+        }
+    }
+
+    #[test]
+    fn dimensions_are_never_negative() {
+        let e = |t: &str| Expr::parse(t).expect("an expression");
+        assert_eq!(e("n-1").dim(), Dim::UNKNOWN);
+        assert_eq!(e("max(n-1,0)").dim(), Dim::symbol("max(n-1,0)"));
+        assert_eq!(e("3-5").dim(), Dim::UNKNOWN);
+        assert_eq!(e("2*3").dim(), Dim::known(6));
+        assert_eq!(Expr::of(Dim::symbol("odd name")), None);
+        assert_eq!(e("n+3").bounds(), (Some(3), None));
+        assert_eq!(e("3-n").bounds(), (None, Some(3)));
+        assert_eq!(e("6*b*n").div_exact(&e("3*b")), Some(e("2*n")));
+        assert_eq!(e("6*b").div_exact(&e("n")), None);
+    }
+
+    /// Expressions against numbers: whatever is put for the symbols, both give the same.
+    #[test]
+    fn random_expressions_are_what_they_were_made_of() {
+        let mut seed = 11u64;
+        let mut next = |n: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) % n
+        };
+        for _ in 0..500 {
+            let (n, m) = (next(9) as i64, next(9) as i64);
+            let mut pool: Vec<(Expr, i64)> =
+                vec![(Expr::parse("n").expect("n"), n), (Expr::parse("m").expect("m"), m), (Expr::from(3), 3)];
+            for _ in 0..6 {
+                let (a, b) = (&pool[next(pool.len() as u64) as usize], &pool[next(pool.len() as u64) as usize]);
+                let k = next(4) as i64 + 1;
+                let made = match next(5) {
+                    0 => a.0.add(&b.0).map(|e| (e, a.1 + b.1)),
+                    1 => a.0.sub(&b.0).map(|e| (e, a.1 - b.1)),
+                    2 => a.0.mul(&b.0).map(|e| (e, a.1 * b.1)),
+                    3 => a.0.div_floor(k).map(|e| (e, a.1.div_euclid(k))),
+                    _ => a.0.greater(&b.0).map(|e| (e, a.1.max(b.1))),
+                };
+                pool.extend(made);
+            }
+            for (e, v) in pool {
+                let (low, high) = e.bounds();
+                assert!(low.is_none_or(|l| l <= v) && high.is_none_or(|h| v <= h), "{e} at n = {n}, m = {m} is {v}");
+                let text =
+                    e.to_string().replace('n', &n.to_string()).replace("max", "MAX").replace('m', &m.to_string());
+                let put = Expr::parse(&text.replace("MAX", "max")).and_then(|e| e.constant());
+                assert_eq!(put, Some(v), "{e} at n = {n}, m = {m}");
+            }
+        }
+    }
+}
