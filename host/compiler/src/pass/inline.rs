@@ -19,6 +19,36 @@ pub fn inline(r: &mut Rewriter<'_>, call: &Node, sub: &Graph, args: &[ValueRef])
             return Err(format!("output {k} is {} outside and {} inside", d.dtype, given.dtype));
         }
     }
+    if !out.controls().is_empty() {
+        return Err("control edges end at the subgraph's output".into());
+    }
+    let values = copy(r, sub, args, call.controls(), call.control_users())?;
+    for (k, v) in out.inputs().iter().enumerate() {
+        let to = values.get(v).copied().unwrap_or(ValueRef::ABSENT);
+        r.patch.replace_uses(call.value(k as u32), to);
+    }
+    // What waited for the call waits for what it waited for, also where nothing is left of it.
+    for c in call.controls() {
+        for u in call.control_users() {
+            r.patch.push(Edit::AddControl(*c, *u));
+        }
+    }
+    r.patch.remove(call.id());
+    r.count();
+    Ok(())
+}
+
+/// Copies the nodes of `sub`, whose inputs are `args`, into the graph: behind `before`, ahead of `after`. The values of `sub` and what
+/// they are now. The originals give their names to the copies.
+///
+/// Errors: nothing is recorded; the reason in words.
+pub fn copy(
+    r: &mut Rewriter<'_>,
+    sub: &Graph,
+    args: &[ValueRef],
+    before: &[NodeId],
+    after: &[NodeId],
+) -> Result<HashMap<ValueRef, ValueRef>, String> {
     let mut values: HashMap<ValueRef, ValueRef> = HashMap::new();
     for n in sub.nodes().filter(|n| n.op() == "Data") {
         let k = n.attrs().int("index").and_then(|i| usize::try_from(i).ok()).ok_or("an input has no index")?;
@@ -27,9 +57,6 @@ pub fn inline(r: &mut Rewriter<'_>, call: &Node, sub: &Graph, args: &[ValueRef])
             return Err("control edges hang on an input of the subgraph".into());
         }
         values.insert(n.value(0), *arg);
-    }
-    if !out.controls().is_empty() {
-        return Err("control edges end at the subgraph's output".into());
     }
     let inner: Vec<&Node> = sub.nodes().filter(|n| !matches!(n.op(), "Data" | "NetOutput")).collect();
     // The names go over to the copies.
@@ -45,31 +72,19 @@ pub fn inline(r: &mut Rewriter<'_>, call: &Node, sub: &Graph, args: &[ValueRef])
             n.inputs().iter().map(|v| values.get(v).copied().unwrap_or(ValueRef::ABSENT)).collect();
         let mut controls: Vec<NodeId> = n.controls().iter().filter_map(|c| nodes.get(c).copied()).collect();
         if !n.is_const() {
-            controls.extend_from_slice(call.controls());
+            controls.extend_from_slice(before);
         }
         let made = r.patch.add(n.op(), n.name(), &inputs, n.outputs().to_vec(), n.attrs().clone());
         for c in controls {
             r.patch.push(Edit::AddControl(c, made));
         }
         if !n.is_const() {
-            for u in call.control_users() {
+            for u in after {
                 r.patch.push(Edit::AddControl(made, *u));
             }
         }
         nodes.insert(n.id(), made);
         values.extend((0..n.outputs().len() as u32).map(|k| (n.value(k), ValueRef::new(made, k))));
     }
-    for (k, v) in out.inputs().iter().enumerate() {
-        let to = values.get(v).copied().unwrap_or(ValueRef::ABSENT);
-        r.patch.replace_uses(call.value(k as u32), to);
-    }
-    // What waited for the call waits for what it waited for, also where nothing is left of it.
-    for c in call.controls() {
-        for u in call.control_users() {
-            r.patch.push(Edit::AddControl(*c, *u));
-        }
-    }
-    r.patch.remove(call.id());
-    r.count();
-    Ok(())
+    Ok(values)
 }

@@ -128,6 +128,11 @@ pub const PASSES: &[Listed] = &[
     node("prepare", &prepare::cond_pass::CondPass, "types are known; control flow is lowered with one bool"),
     node(
         "prepare",
+        &prepare::branch_to_select_pass::BranchToSelectPass,
+        "conditions are one bool; fusions then see the nodes of both branches",
+    ),
+    node(
+        "prepare",
         &stage1::reshape_remove_pass::NoUseReshapeRemovePass,
         "shapes have just become known; fusions then see through",
     ),

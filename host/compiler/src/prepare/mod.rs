@@ -1,5 +1,6 @@
 //! Preparation. in: the graph as the front end built it, out: the same graph with every type and shape that can be known.
 pub mod assert_pass;
+pub mod branch_to_select_pass;
 mod branches;
 pub mod cond_pass;
 pub mod cond_remove_pass;
