@@ -20,6 +20,9 @@ fn constant(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
 fn each(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     (0..c.input_count()).map(|i| c.like(i)).collect()
 }
+fn switch(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+    Ok(vec![c.like(0)?, c.like(0)?])
+}
 fn merge(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     let index = TensorDesc::new(ge_plugin_api::types::DType::I32, ge_plugin_api::types::Shape::scalar());
     Ok(vec![c.like(0)?, index])
@@ -41,11 +44,46 @@ fn defs() -> Vec<OpDef> {
         OpDef::new("NetOutput", stated).dynamic("x", ANY, "").dynamic_output("y", ANY, ""),
         through("Identity").flags(VIEW),
         OpDef::new("IdentityN", each).dynamic("x", ANY, "").dynamic_output("y", ANY, ""),
-        through("MemcpyAsync"),
+        through("MemcpyAsync").opt("held", ANY, "T").opt_attr("_ref_input", i),
         source("PlaceHolder", stated).opt("x", ANY, ""),
         OpDef::new("End", stated).dynamic("x", ANY, "").dynamic_output("y", ANY, ""),
-        task("NoOp"),
-        task("StreamActive").opt_attr("active_stream_list", AttrKind::INTS),
+        task("NoOp").dynamic("x", ANY, "").dynamic_output("y", ANY, ""),
+        task("ControlTrigger"),
+        through("Enter")
+            .opt_attr("frame_name", s)
+            .opt_attr("is_constant", AttrKind::BOOL)
+            .opt_attr("parallel_iterations", i),
+        through("RefEnter")
+            .opt_attr("frame_name", s)
+            .opt_attr("is_constant", AttrKind::BOOL)
+            .opt_attr("parallel_iterations", i),
+        through("LoopCond"),
+        // What the next turn of a loop takes acts beyond its output: no edge leads back.
+        through("NextIteration").opt("held", ANY, "T").flags(STATEFUL),
+        through("RefNextIteration").opt("held", ANY, "T").flags(STATEFUL),
+        through("Exit"),
+        through("RefExit"),
+        OpDef::new("Switch", switch)
+            .input("data", ANY, "T")
+            .input("pred", ANY, "")
+            .output("output_false", ANY, "T")
+            .output("output_true", ANY, "T"),
+        OpDef::new("RefSwitch", switch)
+            .input("data", ANY, "T")
+            .input("pred", ANY, "")
+            .output("output_false", ANY, "T")
+            .output("output_true", ANY, "T"),
+        OpDef::new("Merge", merge)
+            .dynamic("x", ANY, "")
+            .output("y", ANY, "")
+            .output("value_index", ANY, "")
+            .opt_attr("_next_iteration_node", s),
+        OpDef::new("RefMerge", merge)
+            .dynamic("x", ANY, "")
+            .output("y", ANY, "")
+            .output("value_index", ANY, "")
+            .opt_attr("_next_iteration_node", s),
+        task("StreamActive").dynamic("x", ANY, "").opt_attr("active_stream_list", AttrKind::INTS),
         task("Send").opt_attr("event_id", i),
         task("Recv").opt_attr("event_id", i),
         task("SendNotify").opt_attr("notify_id", i),

@@ -17,6 +17,8 @@ mod ffts_plus;
 mod super_kernel;
 /// Loops and branches.
 mod control_flow;
+/// Loops and branches of streams.
+mod switch_merge;
 /// Runs.
 mod executor;
 /// Changed task lists.

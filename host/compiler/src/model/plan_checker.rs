@@ -9,7 +9,7 @@
 //! Cost: tasks times streams, and a search in an interval map for each block.
 use ge_model::{CompiledModel, NodeInfo, SlotInfo};
 use ge_plugin_api::task::TaskType;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Why a plan does not hold.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -117,35 +117,43 @@ fn wakes(t: &ge_model::TaskInfo) -> Option<usize> {
     number.and_then(|w| usize::try_from(*w).ok())
 }
 
-/// Tasks that wake each stream.
+/// Tasks that wake each stream for the first time: one that stands behind the stream's own first task ends a turn of a loop.
 fn wakers(m: &CompiledModel) -> Vec<Vec<usize>> {
     let mut out = vec![Vec::new(); m.streams.physical.len()];
+    let mut begun = vec![false; out.len()];
     for (i, t) in m.tasks.iter().enumerate() {
-        if let Some(list) = wakes(t).and_then(|w| out.get_mut(w)) {
+        if let Some(b) = begun.get_mut(t.stream as usize) {
+            *b = true;
+        }
+        let Some(w) = wakes(t) else { continue };
+        if let Some(list) = out.get_mut(w).filter(|list| list.is_empty() || !begun[w]) {
             list.push(i);
         }
     }
     out
 }
 
-/// Streams with one waker that is a switch, or that stands on such a stream itself.
+/// Streams that run only if a switch says so: some switch stands on every way to them.
 fn conditional(m: &CompiledModel, wakers: &[Vec<usize>]) -> Vec<bool> {
-    let mut out = vec![false; wakers.len()];
+    let mut over: Vec<Option<BTreeSet<usize>>> = wakers.iter().map(|w| w.is_empty().then(BTreeSet::new)).collect();
     loop {
-        let more: Vec<usize> = (0..out.len())
-            .filter(|s| !out[*s])
-            .filter(|s| match wakers[*s].as_slice() {
-                [w] => {
-                    let t = &m.tasks[*w];
-                    TaskType(t.kind) == TaskType::STREAM_SWITCH || out.get(t.stream as usize) == Some(&true)
-                }
-                _ => false,
-            })
-            .collect();
-        if more.is_empty() {
-            return out;
+        let mut changed = false;
+        for s in 0..over.len() {
+            let ways = wakers[s].iter().filter_map(|w| {
+                let t = &m.tasks[*w];
+                let mut way = over.get(t.stream as usize)?.clone()?;
+                way.extend((TaskType(t.kind) == TaskType::STREAM_SWITCH).then_some(*w));
+                Some(way)
+            });
+            let common = ways.reduce(|a, b| a.intersection(&b).copied().collect());
+            if common.is_some() && common != over[s] {
+                over[s] = common;
+                changed = true;
+            }
         }
-        more.into_iter().for_each(|s| out[s] = true);
+        if !changed {
+            return over.into_iter().map(|o| o.is_some_and(|o| !o.is_empty())).collect();
+        }
     }
 }
 

@@ -260,6 +260,27 @@ pub const PASSES: &[Listed] = &[
     ),
     node("stage1", &stage1::unused_args_clean_pass::UnusedArgsCleanPass, "what the node passes left without readers"),
     at("stage1", &stage1::prune_pass::PrunePass, "what the passes above have left without readers"),
+    at(
+        "stage1",
+        &stage1::next_iteration_pass::NextIterationPass,
+        "the nodes of loops are final; their borders come before the merges that stand at them",
+    ),
+    at(
+        "stage1",
+        &stage1::control_trigger_pass::ControlTriggerPass,
+        "its merges are merges like others for the pass that follows",
+    ),
+    at(
+        "stage1",
+        &stage1::merge_to_stream_merge_pass::MergeToStreamMergePass,
+        "before the switches are gone: they say which side a value comes from",
+    ),
+    at("stage1", &stage1::switch_to_stream_switch_pass::SwitchToStreamSwitchPass, "after the last pass that reads a switch"),
+    at(
+        "stage1",
+        &stage1::attach_stream_label_pass::AttachStreamLabelPass,
+        "what the switches wake is known; stage streams goes by labels",
+    ),
     node("stage1", &stage1::iterator_op_pass::IteratorOpPass, "readers of iterators are final"),
     at("stage1", &stage1::constant_fuse_same_pass::RemoveSameConstPass, "constants of any size, once folding is over"),
     at(
@@ -304,6 +325,11 @@ pub const PASSES: &[Listed] = &[
         &stage2::ref_identity_delete_op_pass::RefIdentityDeleteOpPass,
         "memory knows references by operator",
     ),
+    at(
+        "stage2",
+        &stage1::attach_stream_label_pass::AttachStreamLabelPass,
+        "again: engines and passes have inserted nodes; those that come later label themselves",
+    ),
     at("stage2", &stage2::parallel_group_pass::ParallelGroupPass, "before streams are given to groups"),
     at(
         "stage2",
@@ -343,8 +369,8 @@ pub const LEFT_OUT: &[(&str, &str)] = &[
         "a control edge leaves a node here, not one of its outputs: only the data edge tells the branch that a reader belongs to",
     ),
     (
-        "NextIterationPass, ControlTriggerPass, MergeToStreamMergePass, SwitchToStreamSwitchPass, AttachStreamLabelPass, LabelAllocator, SubgraphPass, MemcpyAddrAsyncPass",
-        "control flow reaches the device by labels: `feature/control_flow` makes labels, jumps and the copies at the borders of subgraphs",
+        "LabelAllocator, SubgraphPass, MemcpyAddrAsyncPass",
+        "If, Case, While and For reach the device by labels: `feature/control_flow` makes labels, jumps and the copies at the borders of subgraphs",
     ),
     ("DataFlowPreparePass", "no operator has resources that handles name (stacks, queues)"),
     ("MergeUnknownShapeNPass", "no engine has a kernel for `ShapeN`"),

@@ -2,10 +2,11 @@
 //!
 //! Before: `%m, %i = Merge(%x)`   After: reads of `%x`; reads of `%i` read a `Const` 0
 //! When: the node has one input left, or none and no reader.
-//! Refuses: two or more inputs.
+//! Refuses: two or more inputs; a loop whose `NextIteration` is there.
 //! Keeps: the order of control edges; the index that its readers saw (`_merge_live`, what was left of the inputs).
 //! Source: facts 4.3, 4.4 (1_2, 5). Cost: each node once.
 use crate::error::Result;
+use crate::feature::control_flow::regions::NEXT;
 use crate::pass::declare::{At, node_pass};
 use crate::pass::{PassContext, Rewriter};
 use ge_ir::{ConstTensor, DType, ValueRef};
@@ -27,6 +28,9 @@ fn visit(cx: &mut PassContext<'_>, at: &At<'_>, r: &mut Rewriter<'_>) -> Result<
     let unread = (0..n.outputs().len()).all(|k| n.uses(k).is_empty());
     match live.as_slice() {
         [] if unread => r.drop_dead_end(n),
+        [_] if at.n.attrs().str(NEXT).is_some_and(|next| at.g.find(next).is_some()) => {
+            cx.refuse(n.name(), "its loop gives it another value in every turn");
+        }
         [x] => {
             if n.outputs().len() > 1 && !n.uses(1).is_empty() {
                 let dtype = n.outputs()[1].dtype;

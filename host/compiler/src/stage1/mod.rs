@@ -1,8 +1,10 @@
 //! Stage 1. in: the original graph with its fusions, out: the same with what is redundant removed (facts 4.2, 4.4).
 pub mod add_n_pass;
+pub mod attach_stream_label_pass;
 pub mod cast_remove_pass;
 pub mod common_subexpression_elimination_pass;
 pub mod constant_fuse_same_pass;
+pub mod control_trigger_pass;
 pub mod ctrl_edge_transfer_pass;
 pub mod dim1_transpose_to_squeeze_pass;
 pub mod dimension_adjust_pass;
@@ -12,11 +14,14 @@ pub mod hccl_tailing_optimization_pass;
 pub mod identity_pass;
 pub mod iterator_op_pass;
 pub mod merge_input_memcpy_pass;
+pub mod merge_to_stream_merge_pass;
+pub mod next_iteration_pass;
 pub mod permute_pass;
 pub mod prune_pass;
 pub mod reshape_remove_pass;
 pub mod same_transdata_breadth_fusion_pass;
 pub mod switch_logic_remove_pass;
+pub mod switch_to_stream_switch_pass;
 pub mod trans_op_breadth_fusion_pass;
 pub mod trans_op_nearby_allreduce_fusion_pass;
 pub mod trans_op_symmetry_elimination_pass;

@@ -4,21 +4,25 @@
 //! When: no path of data or control edges leads from the node to `NetOutput`.
 //! Refuses: graphs without `NetOutput`.
 //! Keeps: inputs (`Data`, `RefData`, `AippData`), and nodes that act beyond their outputs (stateful, communication) with all
-//! that they need; calls, branches and loops with such nodes within.
+//! that they need; calls, branches and loops with such nodes within; of a v1 loop the values that a needed `Merge` takes.
 //! Source: 003 §2.2, facts 4.4. Cost: one walk of nodes and edges.
 use crate::error::Result;
+use crate::feature::control_flow::regions::NEXT;
 use crate::pass::{GraphPass, PassContext, PassLevel, Rewriter};
 use ge_ir::graph::NodeSet;
 use ge_ir::{Model, Node, NodeId};
 use ge_plugin_api::ops::flags;
 use ge_plugin_api::patch::Edit;
+use std::collections::HashMap;
 
 /// See the module.
 pub struct PrunePass;
 
 /// Whether an operator acts beyond its outputs.
 fn acts(cx: &PassContext<'_>, n: &Node) -> bool {
-    cx.op_flags(n) & (flags::STATEFUL | flags::COMMUNICATION) != 0
+    // The next turn of a loop is needed where its merge is.
+    !matches!(n.op(), "NextIteration" | "RefNextIteration")
+        && cx.op_flags(n) & (flags::STATEFUL | flags::COMMUNICATION) != 0
 }
 
 /// Whether a node of a graph, or of one that it names, acts beyond its outputs.
@@ -68,6 +72,8 @@ impl GraphPass for PrunePass {
                 todo.push(n.id());
             }
         }
+        let turns = g.nodes().filter(|n| matches!(n.op(), "NextIteration" | "RefNextIteration"));
+        let nexts: HashMap<&str, NodeId> = turns.map(|n| (n.name(), n.id())).collect();
         while let Some(id) = todo.pop() {
             if !needed.insert(id) {
                 continue;
@@ -76,6 +82,7 @@ impl GraphPass for PrunePass {
             let Some(n) = g.get(id) else { continue };
             todo.extend(n.inputs().iter().filter(|v| !v.is_absent()).map(|v| v.node));
             todo.extend_from_slice(n.controls());
+            todo.extend(n.attrs().str(NEXT).and_then(|next| nexts.get(next)));
         }
         let mut r = Rewriter::new(g);
         for n in g.nodes().rev().filter(|n| !needed.contains(n.id())) {

@@ -18,6 +18,8 @@ use std::collections::{BTreeMap, BTreeSet};
 const LABELS: &str = "_active_label_list";
 /// The type that wakes one stream by a comparison.
 const SWITCH: &str = "StreamSwitch";
+/// On a switch: it wakes what stands behind a loop.
+pub const LOOP_EXIT: &str = "_loop_exit";
 
 fn labels_of(n: &Node) -> Vec<String> {
     let gear = n.attrs().str("_batch_label").filter(|g| !g.is_empty());
@@ -176,8 +178,12 @@ pub fn insert_stream_actives(model: &mut Model, switches: &[NodeKey]) -> Result<
 pub struct Wakers {
     /// For each stream the nodes that wake it; none: it starts at launch.
     pub by: Vec<Vec<NodeKey>>,
+    /// Those of them that wake it for the first time.
+    first: Vec<Vec<NodeKey>>,
     /// Streams that run only if a switch says so.
     pub conditional: Vec<bool>,
+    /// The switches that must all have woken each stream, outermost first.
+    over: Vec<Vec<NodeKey>>,
 }
 
 impl Wakers {
@@ -192,31 +198,88 @@ impl Wakers {
                 }
             }
         }
-        // One waker hands on what it depends on; where several meet, one of them comes in any case.
-        let mut conditional = vec![false; n];
-        for _ in 0..n {
-            let mut changed = false;
-            for s in 0..n {
-                let [only] = by[s].as_slice() else { continue };
-                let switch = only.get(model).is_some_and(|n| n.op() == SWITCH);
-                let after = plan.of[*only].and_then(|p| conditional.get(p.0 as usize)).copied().unwrap_or(false);
-                if !conditional[s] && (switch || after) {
-                    conditional[s] = true;
-                    changed = true;
-                }
-            }
-            if !changed {
-                break;
-            }
+        let first = forward(model, plan, &by);
+        let mut under: Vec<Option<Vec<NodeKey>>> = vec![None; n];
+        let over: Vec<Vec<NodeKey>> = (0..n).map(|s| switches_over(model, plan, &first, s, &mut under)).collect();
+        let conditional = over.iter().map(|o| !o.is_empty()).collect();
+        Wakers { by, first, conditional, over }
+    }
+    /// Whether a stream runs only on some of the ways that lead to another: where it did not run, nothing of it is to be over.
+    pub fn beside(&self, stream: StreamId, woken: StreamId) -> bool {
+        match (self.over.get(stream.0 as usize), self.over.get(woken.0 as usize)) {
+            (Some(s), Some(w)) => !w.starts_with(s),
+            _ => false,
         }
-        Wakers { by, conditional }
     }
     /// Nodes that are over whenever the stream runs. None: it starts at launch, or nothing is known of which waker comes first.
     pub fn before(&self, plan: &StreamPlan, s: StreamId) -> &[NodeKey] {
-        let Some(list) = self.by.get(s.0 as usize) else { return &[] };
+        let Some(list) = self.first.get(s.0 as usize) else { return &[] };
         let on_a_branch =
             |k: &NodeKey| plan.of[*k].and_then(|p| self.conditional.get(p.0 as usize)).copied().unwrap_or(false);
         // Of several wakers those on branches exclude each other: what ran before the one that came did so, the others never ran.
         if list.len() < 2 || list.iter().all(on_a_branch) { list } else { &[] }
     }
+}
+
+/// The wakers of each stream without those that stand behind its first node: these end a turn of a loop and wake it again.
+fn forward(model: &Model, plan: &StreamPlan, by: &[Vec<NodeKey>]) -> Vec<Vec<NodeKey>> {
+    if by.iter().all(|b| b.len() < 2) {
+        return by.to_vec();
+    }
+    // Places in the line of nodes, and where each stream begins in each graph.
+    let mut place: BTreeMap<NodeKey, usize> = BTreeMap::new();
+    let mut begin: BTreeMap<(u32, StreamId), usize> = BTreeMap::new();
+    let wakers: BTreeSet<NodeKey> = by.iter().flatten().copied().collect();
+    for (at, (k, _)) in nodes(model).enumerate() {
+        if wakers.contains(&k) {
+            place.insert(k, at);
+        }
+        if let Some(s) = plan.of[k].filter(|_| !plan.taskless[k]) {
+            begin.entry((k.graph, s)).or_insert(at);
+        }
+    }
+    let ahead = |s: usize, k: &NodeKey| match (place.get(k), begin.get(&(k.graph, StreamId(s as u32)))) {
+        (Some(w), Some(b)) => w < b,
+        _ => true,
+    };
+    by.iter().enumerate().map(|(s, list)| list.iter().copied().filter(|k| ahead(s, k)).collect()).collect()
+}
+
+/// The switches that must all wake a stream for it to run, outermost first: what its wakers have in common. The way out of a loop
+/// is taken in any case.
+fn switches_over(
+    model: &Model,
+    plan: &StreamPlan,
+    first: &[Vec<NodeKey>],
+    s: usize,
+    known: &mut [Option<Vec<NodeKey>>],
+) -> Vec<NodeKey> {
+    // By hand, as chains of streams may be long: a stream is done when those that wake it are.
+    let mut todo = vec![s];
+    while let Some(&at) = todo.last() {
+        if known[at].is_some() {
+            todo.pop();
+            continue;
+        }
+        let from = |w: &NodeKey| plan.of[*w].map(|p| p.0 as usize).filter(|p| *p < first.len() && *p != at);
+        let waiting: Vec<usize> = first[at].iter().filter_map(from).filter(|p| known[*p].is_none()).collect();
+        let fresh: Vec<usize> = waiting.iter().copied().filter(|p| !todo.contains(p)).collect();
+        if !fresh.is_empty() {
+            todo.extend(fresh);
+            continue;
+        }
+        let mut common: Option<Vec<NodeKey>> = None;
+        for w in &first[at] {
+            let mut path = from(w).and_then(|p| known[p].clone()).unwrap_or_default();
+            if w.get(model).is_some_and(|n| n.op() == SWITCH && !n.attrs().flag(LOOP_EXIT)) {
+                path.push(*w);
+            }
+            common = Some(match common {
+                None => path,
+                Some(c) => c.into_iter().zip(path).take_while(|(a, b)| a == b).map(|(a, _)| a).collect(),
+            });
+        }
+        known[at] = Some(common.unwrap_or_default());
+    }
+    known[s].clone().unwrap_or_default()
 }

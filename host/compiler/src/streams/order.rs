@@ -62,7 +62,16 @@ impl ExecutionOrder {
             };
             for p in ahead_of(model, plan, key, &parents) {
                 let p = at[p] as usize;
-                if p < i {
+                let aside =
+                    |c: usize| plan.of[key].is_some_and(|own| c < streams && wakers.beside(StreamId(c as u32), own));
+                if p < i && stream[p] != NOWHERE && aside(stream[p] as usize) {
+                    // It ran only if its way was taken: of the other streams nothing follows from it.
+                    let mut row = vec![0; streams];
+                    join(&mut row, p, &stream, &pos, &clocks);
+                    for (c, o) in row.into_iter().enumerate().filter(|(c, _)| aside(*c)) {
+                        clock[c] = clock[c].max(o);
+                    }
+                } else if p < i {
                     join(&mut clock, p, &stream, &pos, &clocks);
                     for (s, pos) in attached.get(&p).into_iter().flatten() {
                         clock[*s as usize] = clock[*s as usize].max(pos + 1);
@@ -87,11 +96,24 @@ impl ExecutionOrder {
                         Some(p) => join(&mut clock, p, &stream, &pos, &clocks),
                         // A stream that sleeps starts behind the node that wakes it.
                         None => {
-                            for w in wakers.before(plan, StreamId(s as u32)) {
-                                let w = at[*w] as usize;
-                                if w < i {
-                                    join(&mut clock, w, &stream, &pos, &clocks);
-                                }
+                            let woken = StreamId(s as u32);
+                            let ends: Vec<usize> = wakers.before(plan, woken).iter().map(|w| at[*w] as usize).collect();
+                            let ends = if ends.iter().all(|w| *w < i) { ends } else { Vec::new() };
+                            // Of several wakers one comes: what all of them stand behind is over, and of streams that run on
+                            // some ways only what those ways stand behind.
+                            let rows = ends.iter().map(|w| {
+                                let mut row = vec![0; streams];
+                                join(&mut row, *w, &stream, &pos, &clocks);
+                                row
+                            });
+                            let sure = rows.reduce(|a, b| {
+                                let one = |(c, (x, y)): (usize, (u32, u32))| {
+                                    if wakers.beside(StreamId(c as u32), woken) { x.max(y) } else { x.min(y) }
+                                };
+                                a.into_iter().zip(b).enumerate().map(one).collect()
+                            });
+                            for (c, o) in clock.iter_mut().zip(sure.unwrap_or_default()) {
+                                *c = (*c).max(o);
                             }
                         }
                     }

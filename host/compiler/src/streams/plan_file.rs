@@ -403,6 +403,7 @@ fn check_made(graph: &StreamGraph, stream: &[u32], order: &[u32], events: &[Even
         stream,
         order,
         events: &pairs,
+        joins: &[],
         event_ids: &[],
         reserve: &reserve,
         together: &together,

@@ -9,6 +9,17 @@ use thiserror::Error;
 /// What a node's stream is reserved for, as the caller names it; equal values may share a stream.
 pub type Reserve = Option<u64>;
 
+/// A stream that one of several nodes wakes: it is behind what all of them are behind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Join {
+    /// The first node of the stream.
+    pub first: u32,
+    /// The nodes that wake it.
+    pub wakers: Vec<u32>,
+    /// Streams that run only on some of the ways here: of these the furthest counts.
+    pub beside: Vec<u32>,
+}
+
 /// A plan to check. Nodes are 0..n.
 #[derive(Debug, Clone, Copy)]
 pub struct PlanView<'a> {
@@ -22,6 +33,8 @@ pub struct PlanView<'a> {
     pub order: &'a [u32],
     /// Sender and receiver of each event.
     pub events: &'a [(u32, u32)],
+    /// Streams that one of several nodes wakes.
+    pub joins: &'a [Join],
     /// Id of each event; empty if each event has an id of its own.
     pub event_ids: &'a [u32],
     /// What each node's stream is reserved for; empty if all nodes are plain.
@@ -225,12 +238,34 @@ impl<'a> Reach<'a> {
             links[a as usize].push(b);
             open[b as usize] += 1;
         }
+        let mut joins: BTreeMap<u32, &Join> = BTreeMap::new();
+        let mut before: Vec<Vec<u32>> = vec![Vec::new(); n];
+        for j in p.joins {
+            joins.insert(j.first, j);
+            for &w in &j.wakers {
+                before[w as usize].push(j.first);
+                open[j.first as usize] += 1;
+            }
+        }
         let mut walk: Vec<u32> = (0..n as u32).filter(|&v| open[v as usize] == 0).collect();
         let mut ended = vec![0u32; n * width];
         let mut done = 0;
         while done < walk.len() {
             let v = walk[done] as usize;
             done += 1;
+            if let Some(j) = joins.get(&(v as u32)) {
+                for (stream, &k) in &dense {
+                    let ways = j.wakers.iter().map(|w| ended[*w as usize * width + k]);
+                    let sure = if j.beside.contains(stream) { ways.max() } else { ways.min() };
+                    ended[v * width + k] = ended[v * width + k].max(sure.unwrap_or(0));
+                }
+            }
+            for &h in &before[v] {
+                open[h as usize] -= 1;
+                if open[h as usize] == 0 {
+                    walk.push(h);
+                }
+            }
             ended[v * width + dense[&p.stream[v]]] = place[v];
             for &h in &links[v] {
                 let h = h as usize;

@@ -3,7 +3,7 @@
 //! A node stands once on its own stream and once on each attached one; all of them wait for what the node waits for, and what
 //! follows the node waits for all of them. Nodes without a task neither send nor receive: the order that they stand for passes
 //! through them (DESIGN 9). Every stream joins NetOutput, so that END_GRAPH passes no unfinished work.
-use super::check::{PlanFault, PlanView, check_plan};
+use super::check::{Join, PlanFault, PlanView, check_plan};
 use super::plan::{SyncPair, SyncPlan, SyncPoint};
 use super::transitive::{Event, minimum_events_after};
 use super::{optimize_by_recv_events, optimize_by_send_events, optimize_by_stream_activate};
@@ -26,6 +26,8 @@ pub struct Items {
     pub(super) stream: Vec<u32>,
     /// Wakers and the first items of the streams that they wake: order that costs no event.
     pub(super) starts: Vec<(u32, u32)>,
+    /// Streams that one of several nodes wakes.
+    pub(super) joins: Vec<Join>,
     /// Streams that run only if a switch says so.
     pub(super) conditional: Vec<bool>,
 }
@@ -81,7 +83,16 @@ impl Items {
                     if t.replace(item).is_none() {
                         let woken = wakers.before(streams, s).iter().filter(|w| order.position(**w) < i);
                         let from = woken.filter_map(|w| of[order.position(*w)].first());
-                        out.starts.extend(from.map(|w| (*w, item)));
+                        let ends: Vec<u32> = from.copied().collect();
+                        match ends.as_slice() {
+                            [] => {}
+                            [w] => out.starts.push((*w, item)),
+                            _ => {
+                                let all = 0..streams.streams.len() as u32;
+                                let beside = all.filter(|c| wakers.beside(StreamId(*c), s)).collect();
+                                out.joins.push(Join { first: item, wakers: ends, beside });
+                            }
+                        }
                     }
                 }
                 of[i].push(item);
@@ -111,7 +122,7 @@ impl Items {
         let pred = Rows::from_pairs(n, events.iter().map(|e| (e.recv, e.send)));
         let line: Vec<u32> = (0..n as u32).collect();
         let width = self.stream.iter().max().map_or(1, |s| *s as usize + 1);
-        minimum_events_after(&pred, &self.starts, &self.stream, &line, width)
+        minimum_events_after(&pred, (&self.starts, &self.joins), &self.stream, &line, width)
     }
 
     /// Proves that streams, activation and events give every edge, by code of its own.
@@ -126,6 +137,7 @@ impl Items {
             stream: &self.stream,
             order: &line,
             events: &pairs,
+            joins: &self.joins,
             event_ids: &[],
             reserve: &[],
             together: &[],

@@ -17,6 +17,18 @@ pub fn run(items: &Items, events: Vec<Event>) -> Vec<Event> {
     for (w, first) in &items.starts {
         wakers.entry(items.stream[*first as usize]).or_default().push(*w);
     }
+    // Of several wakers one comes: the way back goes on where all of them were woken, or where the sender stands on one of the ways.
+    for j in &items.joins {
+        let ways: Vec<Vec<u32>> = j.wakers.iter().map(|w| back(items, &wakers, *w)).collect();
+        let on_all = ways.first().into_iter().flatten().filter(|w| {
+            let stream = items.stream[**w as usize];
+            let reached = |way: &Vec<u32>| way.iter().any(|o| items.stream[*o as usize] == stream && o >= *w);
+            ways.iter().all(reached)
+        });
+        let aside = ways.iter().flatten().filter(|w| j.beside.contains(&items.stream[**w as usize]));
+        let list: Vec<u32> = on_all.chain(aside).copied().collect();
+        wakers.entry(items.stream[j.first as usize]).or_default().extend(list);
+    }
     let woken_behind = |e: &Event| {
         let from = items.stream[e.send as usize];
         let mut todo = vec![items.stream[e.recv as usize]];
@@ -30,12 +42,30 @@ pub fn run(items: &Items, events: Vec<Event>) -> Vec<Event> {
                 if at == from && *w >= e.send {
                     return true;
                 }
-                todo.push(at);
+                // What a stream was woken by on one way only says nothing of the others.
+                if !items.joins.iter().any(|j| items.stream[j.first as usize] == s) {
+                    todo.push(at);
+                }
             }
         }
         false
     };
     events.into_iter().filter(|e| !woken_behind(e)).collect()
+}
+
+/// A waker, and those that woke its stream before it, back to a stream that starts at launch.
+fn back(items: &Items, wakers: &HashMap<u32, Vec<u32>>, from: u32) -> Vec<u32> {
+    let mut out = vec![from];
+    let mut seen: HashSet<u32> = HashSet::new();
+    let mut at = 0;
+    while at < out.len() {
+        let stream = items.stream[out[at] as usize];
+        if seen.insert(stream) {
+            out.extend(wakers.get(&stream).into_iter().flatten().copied());
+        }
+        at += 1;
+    }
+    out
 }
 
 #[cfg(test)]

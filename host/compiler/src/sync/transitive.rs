@@ -1,6 +1,8 @@
 //! The least set of events of a stream assignment: an event that another path of streams and events implies is dropped.
 
+use super::check::Join;
 use crate::streams::parallel::dag::{NONE, Rows};
+use std::collections::HashMap;
 
 /// An event: recorded when `send` has ended, waited for before `recv` starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,14 +23,14 @@ const BLOCK: usize = 64;
 /// other stream only the latest can need an event; it needs none where the clock of the node before on the own stream or of
 /// another predecessor has it already. Time O((nodes + edges) * streams), memory 64 words a node whatever the streams.
 pub fn minimum_events(pred: &Rows, stream: &[u32], order: &[u32], streams: usize) -> Vec<Event> {
-    minimum_events_after(pred, &[], stream, order, streams)
+    minimum_events_after(pred, (&[], &[]), stream, order, streams)
 }
 
 /// The same where some order is there without events: `starts` are (waker, first node of the stream that it wakes), by the
-/// second; a waker stands before it in `order`.
+/// second; a waker stands before it in `order`; of the wakers of a `Join` one comes.
 pub fn minimum_events_after(
     pred: &Rows,
-    starts: &[(u32, u32)],
+    (starts, joins): (&[(u32, u32)], &[Join]),
     stream: &[u32],
     order: &[u32],
     streams: usize,
@@ -38,6 +40,7 @@ pub fn minimum_events_after(
         return Vec::new();
     }
     let free = Rows::from_pairs(n, starts.iter().map(|(waker, first)| (*first, *waker)));
+    let joins: HashMap<u32, &Join> = joins.iter().map(|j| (j.first, j)).collect();
     let mut pos = vec![0u32; n];
     let mut before = vec![NONE; n];
     let mut tail = vec![NONE; streams];
@@ -78,7 +81,7 @@ pub fn minimum_events_after(
     for lo in (0..streams).step_by(BLOCK) {
         let width = BLOCK.min(streams - lo);
         mark_block(
-            &Layout { stream, order, free: &free, pos: &pos, before: &before, at: &at, from: &from },
+            &Layout { stream, order, free: &free, joins: &joins, pos: &pos, before: &before, at: &at, from: &from },
             lo,
             width,
             &mut needed,
@@ -99,6 +102,7 @@ struct Layout<'a> {
     stream: &'a [u32],
     order: &'a [u32],
     free: &'a Rows,
+    joins: &'a HashMap<u32, &'a Join>,
     pos: &'a [u32],
     before: &'a [u32],
     at: &'a [usize],
@@ -121,6 +125,13 @@ fn mark_block(l: &Layout<'_>, lo: usize, width: usize, needed: &mut [bool]) {
             let w = w as usize * width;
             for (r, &c) in row.iter_mut().zip(&clock[w..w + width]) {
                 *r = (*r).max(c);
+            }
+        }
+        if let Some(j) = l.joins.get(&v) {
+            for (c, r) in row.iter_mut().enumerate() {
+                let ways = j.wakers.iter().map(|w| clock[*w as usize * width + c]);
+                let sure = if j.beside.contains(&((lo + c) as u32)) { ways.max() } else { ways.min() };
+                *r = (*r).max(sure.unwrap_or(0));
             }
         }
         for j in cand.clone() {

@@ -60,7 +60,8 @@ pub fn lower(model: &mut Model, is_view: IsView<'_>) -> Result<bool> {
     Err(CompileError::Option { message, help: "make the nesting of subgraphs smaller".into() })
 }
 
-pub(super) fn refused(n: &Node, why: &str) -> CompileError {
+/// The error of a control node that cannot run on the device.
+pub fn refused(n: &Node, why: &str) -> CompileError {
     CompileError::Plugin(
         Diagnostic::error(format!("`{}` ({}) cannot run on the device: {why}", n.name(), n.op()))
             .code("GE-E0350")

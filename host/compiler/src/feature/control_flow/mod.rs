@@ -6,5 +6,7 @@ mod writer;
 pub mod lower;
 /// For.
 mod count;
+/// Where nodes of v1 control flow stand.
+pub mod regions;
 
 pub use lower::lower;

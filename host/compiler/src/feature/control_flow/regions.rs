@@ -1,0 +1,508 @@
+//! Regions of v1 control flow: under which sides of which `Switch`, and within which loops, each node of a graph runs.
+//!
+//! A `Switch` splits its value to two sides, a `Merge` ends them; a loop goes from the `Merge`s of its `Enter`s, over `LoopCond`
+//! and its `Switch`es, to `NextIteration` (which the `Merge` names by `_next_iteration_node`: edges here never go back) or out by
+//! `Exit`. A node stands in the innermost region of what it reads. Graphs that are not nested so are refused by name.
+//!
+//! Cost: nodes and edges, times the depth of nesting.
+use super::lower::refused;
+use crate::error::{CompileError, Result};
+use ge_ir::{Graph, Node, NodeId, ValueRef};
+use std::collections::{BTreeMap, HashMap};
+
+/// On a loop's `Merge`: the name of the `NextIteration` whose value it takes in every further turn.
+pub const NEXT: &str = "_next_iteration_node";
+/// On the `StreamActive` nodes of a loop: which of its borders they are.
+pub const BORDER: &str = "_loop_border";
+
+/// Whether a type is a `Switch`.
+pub fn is_switch(n: &Node) -> bool {
+    matches!(n.op(), "Switch" | "RefSwitch")
+}
+/// Whether a type joins two ways, before or after it became a `StreamMerge`.
+pub fn is_merge(n: &Node) -> bool {
+    matches!(n.op(), "Merge" | "RefMerge" | "StreamMerge")
+}
+/// Whether a node has a value or a place whatever runs: it has no task and belongs to no region.
+pub fn is_outside(n: &Node) -> bool {
+    n.is_const() || matches!(n.op(), "Data" | "RefData" | "AippData" | "Variable" | "NetOutput")
+}
+fn is_exit(n: &Node) -> bool {
+    matches!(n.op(), "Exit" | "RefExit")
+}
+
+/// Where a node stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Region {
+    /// It always runs, once.
+    Root,
+    /// On a side of a group of switches: 0 false, 1 true.
+    Side(u32, u8),
+    /// In every turn of a loop, its test included.
+    Loop(u32),
+}
+
+/// Switches of one predicate at one place.
+#[derive(Clone, Debug)]
+pub struct Group {
+    /// Their predicate.
+    pub pred: ValueRef,
+    /// Where they stand.
+    pub base: Region,
+    /// The loop whose test they are.
+    pub of_loop: Option<u32>,
+    /// The switches.
+    pub switches: Vec<NodeId>,
+    /// What ends the sides, with the side of each input.
+    pub merges: Vec<(NodeId, [u8; 2])>,
+    /// The group that this one turned out to be.
+    same: u32,
+    level: u32,
+}
+
+/// A loop.
+#[derive(Clone, Debug)]
+pub struct Loop {
+    /// Its `LoopCond`.
+    pub cond: NodeId,
+    /// Its `Merge`s with their `Enter` and `NextIteration`.
+    pub carried: Vec<Carried>,
+    /// Its exits.
+    pub exits: Vec<NodeId>,
+    /// Where it stands.
+    pub base: Region,
+    /// The group of its switches.
+    pub group: Option<u32>,
+}
+
+/// A value that a loop carries.
+#[derive(Clone, Copy, Debug)]
+pub struct Carried {
+    /// `Merge`.
+    pub merge: NodeId,
+    /// Its first value.
+    pub enter: ValueRef,
+    /// `NextIteration`.
+    pub next: NodeId,
+}
+
+/// The regions of a graph.
+pub struct Regions {
+    at: Vec<Region>,
+    /// Groups of switches; ask [`Regions::groups`].
+    groups: Vec<Group>,
+    /// Loops.
+    pub loops: Vec<Loop>,
+}
+
+/// Whether a graph has any v1 control flow.
+pub fn any(g: &Graph) -> bool {
+    g.nodes().any(|n| is_switch(n) || n.op() == "LoopCond" || matches!(n.op(), "Merge" | "RefMerge"))
+}
+
+impl Regions {
+    /// Of a graph; None: it has no v1 control flow.
+    ///
+    /// # Errors
+    /// A node that stands in no region, or in two.
+    pub fn of(g: &Graph) -> Result<Option<Regions>> {
+        if !any(g) {
+            return Ok(None);
+        }
+        let mut walk = Walk {
+            g,
+            r: Regions { at: vec![Region::Root; g.id_bound()], groups: Vec::new(), loops: Vec::new() },
+            by_pred: HashMap::new(),
+            of_switch: HashMap::new(),
+            level: vec![0; g.id_bound()],
+            ended: BTreeMap::new(),
+        };
+        walk.find_loops()?;
+        for id in walk.line()? {
+            if let Some(n) = g.get(id) {
+                walk.visit(n)?;
+            }
+        }
+        walk.check()?;
+        Ok(Some(walk.r))
+    }
+    /// Where a node stands.
+    pub fn at(&self, id: NodeId) -> Region {
+        self.at.get(id.index()).map_or(Region::Root, |r| self.real(*r))
+    }
+    /// Groups of switches by number, those that are one once.
+    pub fn groups(&self) -> impl Iterator<Item = (u32, &Group)> {
+        self.groups.iter().enumerate().map(|(i, g)| (i as u32, g)).filter(|(i, g)| g.same == *i)
+    }
+    /// A group.
+    pub fn group(&self, k: u32) -> &Group {
+        &self.groups[self.root(k) as usize]
+    }
+    /// The region around one.
+    pub fn around(&self, r: Region) -> Option<Region> {
+        match r {
+            Region::Root => None,
+            Region::Side(k, _) => Some(self.real(self.group(k).base)),
+            Region::Loop(l) => Some(self.real(self.loops[l as usize].base)),
+        }
+    }
+    /// A region and all around it but the root, innermost first.
+    pub fn path(&self, r: Region) -> Vec<Region> {
+        let mut out = Vec::new();
+        let mut at = Some(self.real(r));
+        while let Some(r) = at.filter(|r| *r != Region::Root) {
+            out.push(r);
+            at = self.around(r);
+        }
+        out
+    }
+    /// Whether a region is, or lies within, another.
+    pub fn within(&self, inner: Region, outer: Region) -> bool {
+        outer == Region::Root || self.path(inner).contains(&self.real(outer))
+    }
+    /// The nodes of a region itself that nothing of it follows: what must be over before the region is.
+    pub fn last<'g>(&self, g: &'g Graph, region: Region) -> Vec<&'g Node> {
+        let here = |n: &Node| !is_outside(n) && !is_switch(n) && self.at(n.id()) == region;
+        let read = |n: &Node| {
+            let data = (0..n.outputs().len()).flat_map(|k| n.uses(k)).map(|u| u.node);
+            data.chain(n.control_users().iter().copied()).any(|u| g.get(u).is_some_and(here))
+        };
+        g.nodes().filter(|n| here(n) && !read(n)).collect()
+    }
+    fn root(&self, mut k: u32) -> u32 {
+        while self.groups[k as usize].same != k {
+            k = self.groups[k as usize].same;
+        }
+        k
+    }
+    fn real(&self, r: Region) -> Region {
+        match r {
+            Region::Side(k, s) => Region::Side(self.root(k), s),
+            other => other,
+        }
+    }
+    /// The inner of two regions, if one lies within the other.
+    fn inner(&self, a: Region, b: Region) -> Option<Region> {
+        if self.within(a, b) {
+            Some(self.real(a))
+        } else if self.within(b, a) {
+            Some(self.real(b))
+        } else {
+            None
+        }
+    }
+    /// The innermost region around both.
+    fn common(&self, a: Region, b: Region) -> Region {
+        let around = self.path(b);
+        self.path(a).into_iter().find(|r| around.contains(r)).unwrap_or(Region::Root)
+    }
+}
+
+struct Walk<'g> {
+    g: &'g Graph,
+    r: Regions,
+    by_pred: HashMap<ValueRef, Vec<u32>>,
+    of_switch: HashMap<NodeId, u32>,
+    level: Vec<u32>,
+    /// Loops by their merges.
+    ended: BTreeMap<NodeId, u32>,
+}
+
+fn odd(n: &Node, why: &str) -> CompileError {
+    refused(n, why)
+}
+
+impl<'g> Walk<'g> {
+    fn find_loops(&mut self) -> Result<()> {
+        let g = self.g;
+        let carried: Vec<&Node> = g.nodes().filter(|n| is_merge(n) && n.attr(NEXT).is_some()).collect();
+        let wanted: HashMap<&str, NodeId> = {
+            let names: std::collections::HashSet<&str> = carried.iter().filter_map(|m| m.attrs().str(NEXT)).collect();
+            g.nodes().filter(|n| names.contains(n.name())).map(|n| (n.name(), n.id())).collect()
+        };
+        let mut by_frame: HashMap<&str, u32> = HashMap::new();
+        for cond in g.nodes().filter(|n| n.op() == "LoopCond") {
+            let l = self.r.loops.len() as u32;
+            self.r.loops.push(Loop {
+                cond: cond.id(),
+                carried: vec![],
+                exits: vec![],
+                base: Region::Root,
+                group: None,
+            });
+            for s in cond.uses(0).iter().filter(|u| u.input == 1).filter_map(|u| g.get(u.node)).filter(|n| is_switch(n))
+            {
+                let merge = g.producer(s, 0).filter(|m| is_merge(m) && m.attr(NEXT).is_some());
+                let merge = merge.ok_or_else(|| {
+                    odd(
+                        s,
+                        &format!("it takes its side from `{}`, but its value is no `Merge` with `{NEXT}`", cond.name()),
+                    )
+                })?;
+                self.ended.insert(merge.id(), l);
+                if let Some(frame) = g.producer(merge, 0).and_then(|e| e.attrs().str("frame_name")) {
+                    by_frame.insert(frame, l);
+                }
+            }
+        }
+        // Of two inputs the second is the memory of the first value, once `NextIteration` writes there.
+        for m in carried {
+            let frame = || g.producer(m, 0).and_then(|e| e.attrs().str("frame_name")).and_then(|f| by_frame.get(f));
+            let l = self.ended.get(&m.id()).or_else(frame).copied();
+            let l = l.ok_or_else(|| odd(m, "it belongs to no loop: no `Switch` over a `LoopCond` reads it"))?;
+            self.ended.insert(m.id(), l);
+            let next = m.attrs().str(NEXT).and_then(|n| wanted.get(n)).and_then(|n| g.get(*n));
+            let next = next.filter(|n| matches!(n.op(), "NextIteration" | "RefNextIteration")).ok_or_else(|| {
+                odd(m, &format!("`{}` is no `NextIteration` of this graph", m.attrs().str(NEXT).unwrap_or("")))
+            })?;
+            let enter = m.input(0).filter(|v| !v.is_absent()).ok_or_else(|| odd(m, "it has no first value"))?;
+            self.r.loops[l as usize].carried.push(Carried { merge: m.id(), enter, next: next.id() });
+        }
+        Ok(())
+    }
+
+    /// The nodes in an order in which a loop's merges stand behind all that enters it.
+    fn line(&self) -> Result<Vec<NodeId>> {
+        let g = self.g;
+        let mut waits = vec![0u32; g.id_bound()];
+        let mut then: Vec<Vec<NodeId>> = vec![Vec::new(); g.id_bound()];
+        let mut edge = |a: NodeId, b: NodeId| {
+            then[a.index()].push(b);
+            waits[b.index()] += 1;
+        };
+        for n in g.nodes() {
+            n.inputs().iter().filter(|v| !v.is_absent()).for_each(|v| edge(v.node, n.id()));
+            n.controls().iter().for_each(|c| edge(*c, n.id()));
+        }
+        for l in &self.r.loops {
+            for m in &l.carried {
+                l.carried.iter().filter(|c| c.merge != m.merge).for_each(|c| edge(c.enter.node, m.merge));
+            }
+            // Whether a value is made within is known once the loop's test has its sides.
+            let test = g.get(l.cond).and_then(|c| c.uses(0).iter().find(|u| u.input == 1));
+            test.into_iter().for_each(|s| l.carried.iter().for_each(|c| edge(s.node, c.next)));
+        }
+        let mut ready: std::collections::VecDeque<NodeId> =
+            g.nodes().map(Node::id).filter(|n| waits[n.index()] == 0).collect();
+        let mut out = Vec::with_capacity(g.len());
+        while let Some(id) = ready.pop_front() {
+            out.push(id);
+            for t in &then[id.index()] {
+                waits[t.index()] -= 1;
+                if waits[t.index()] == 0 {
+                    ready.push_back(*t);
+                }
+            }
+        }
+        match g.nodes().find(|n| waits[n.id().index()] > 0) {
+            Some(n) => Err(odd(n, "what enters its loop depends on the loop itself")),
+            None => Ok(out),
+        }
+    }
+
+    /// The region into which an input brings a node.
+    fn brings(&self, v: ValueRef) -> Region {
+        match self.g.get(v.node) {
+            Some(s) if is_switch(s) => match self.of_switch.get(&s.id()) {
+                Some(k) => Region::Side(self.r.root(*k), v.output.min(1) as u8),
+                None => self.r.at(v.node),
+            },
+            _ => self.r.at(v.node),
+        }
+    }
+
+    /// The innermost of what a node reads and waits for.
+    fn gather(&mut self, n: &Node) -> Result<Region> {
+        let mut at = Region::Root;
+        let data = n.inputs().iter().filter(|v| !v.is_absent()).map(|v| (self.brings(*v), v.node));
+        let waits = n.controls().iter().map(|c| (self.r.at(*c), *c));
+        for (region, from) in data.chain(waits).collect::<Vec<_>>() {
+            at = self.meet(at, region).ok_or_else(|| {
+                let from = self.g.get(from).map_or("", Node::name);
+                odd(n, &format!("it takes `{from}` and other values of which only one side of a `Switch` ever comes"))
+            })?;
+        }
+        Ok(at)
+    }
+    /// The inner of two regions; groups of one predicate whose sides meet in one node are one.
+    fn meet(&mut self, a: Region, b: Region) -> Option<Region> {
+        for _ in 0..=self.r.groups.len() {
+            if let Some(inner) = self.r.inner(a, b) {
+                return Some(inner);
+            }
+            let (pa, pb) = (self.r.path(a), self.r.path(b));
+            let twin = pa.iter().find_map(|x| {
+                let Region::Side(i, s) = *x else { return None };
+                let same = |y: &&Region| {
+                    matches!(**y, Region::Side(j, t)
+                    if j != i && t == s && self.r.group(i).pred == self.r.group(j).pred)
+                };
+                pb.iter().find(same).and_then(|y| if let Region::Side(j, _) = *y { Some((i, j)) } else { None })
+            });
+            let (i, j) = twin?;
+            self.unite(i, j)?;
+        }
+        None
+    }
+    fn unite(&mut self, i: u32, j: u32) -> Option<u32> {
+        let (i, j) = (self.r.root(i), self.r.root(j));
+        if i == j {
+            return Some(i);
+        }
+        let base = self.r.inner(self.r.group(i).base, self.r.group(j).base)?;
+        let other = self.r.groups[j as usize].clone();
+        self.r.groups[j as usize].same = i;
+        let g = &mut self.r.groups[i as usize];
+        g.base = base;
+        g.level = g.level.max(other.level);
+        g.switches.extend(other.switches);
+        g.merges.extend(other.merges);
+        Some(i)
+    }
+
+    fn visit(&mut self, n: &Node) -> Result<()> {
+        let id = n.id();
+        let preds = n.inputs().iter().filter(|v| !v.is_absent()).map(|v| v.node).chain(n.controls().iter().copied());
+        let level = preds.map(|p| self.level[p.index()]).max().unwrap_or(0);
+        self.level[id.index()] = level;
+        let at = if let Some(l) = self.ended.get(&id).copied() {
+            let entries: Vec<Region> = self.r.loops[l as usize].carried.iter().map(|c| self.brings(c.enter)).collect();
+            let mut base = Region::Root;
+            for e in entries {
+                base = self.meet(base, e).ok_or_else(|| odd(n, "its loop is entered from two sides of a `Switch`"))?;
+            }
+            self.r.loops[l as usize].base = base;
+            Region::Loop(l)
+        } else if is_merge(n) {
+            self.merge(n)?
+        } else if is_switch(n) {
+            self.switch(n, level)?
+        } else if is_exit(n) || n.attrs().str(BORDER) == Some("exit") {
+            self.exit(n)?
+        } else if n.op() == "ControlTrigger" {
+            // It is reached whichever side was taken: it stands in the turn of a loop, or at the root.
+            let all: Vec<Region> = n.controls().iter().map(|c| self.r.at(*c)).collect();
+            let at = all.iter().copied().reduce(|a, b| self.r.common(a, b)).unwrap_or(Region::Root);
+            let turn = |r: &Region| matches!(*r, Region::Side(k, _) if self.r.group(k).of_loop.is_some());
+            self.r.path(at).into_iter().find(turn).unwrap_or(Region::Root)
+        } else if n.op() == "NextIteration" || n.op() == "RefNextIteration" {
+            self.next(n)?
+        } else {
+            self.gather(n)?
+        };
+        if n.op() == "NetOutput" && at != Region::Root {
+            return Err(odd(n, "the graph gives out a value that comes only on one side of a `Switch`"));
+        }
+        self.r.at[id.index()] = at;
+        Ok(())
+    }
+
+    fn switch(&mut self, n: &Node, level: u32) -> Result<Region> {
+        let (Some(x), Some(p)) = (n.input(0), n.input(1)) else {
+            return Err(odd(n, "it has no value or no predicate"));
+        };
+        if x.is_absent() || p.is_absent() || n.outputs().len() != 2 {
+            return Err(odd(n, "it takes a value and a predicate and has two outputs"));
+        }
+        let base = self.gather(n)?;
+        let of_loop = self.r.loops.iter().position(|l| l.cond == p.node).map(|l| l as u32);
+        let all = self.by_pred.get(&p).cloned().unwrap_or_default();
+        let fits = all.into_iter().map(|k| self.r.root(k)).find(|k| {
+            let g = self.r.group(*k);
+            g.of_loop.is_some() || (g.level == level && self.r.inner(g.base, base).is_some())
+        });
+        let k = match fits {
+            Some(k) => k,
+            None => {
+                let k = self.r.groups.len() as u32;
+                let group = Group { pred: p, base, of_loop, switches: vec![], merges: vec![], same: k, level };
+                self.r.groups.push(group);
+                self.by_pred.entry(p).or_default().push(k);
+                k
+            }
+        };
+        let inner = self.r.inner(self.r.group(k).base, base).unwrap_or(base);
+        let g = &mut self.r.groups[k as usize];
+        g.base = inner;
+        g.switches.push(n.id());
+        self.of_switch.insert(n.id(), k);
+        if let Some(l) = of_loop {
+            self.r.loops[l as usize].group = Some(k);
+        }
+        Ok(base)
+    }
+
+    /// The sides that end in a `Merge`; where it stands itself.
+    fn merge(&mut self, n: &Node) -> Result<Region> {
+        let why = "it joins two values, one of each side of one `Switch`";
+        let &[a, b] = n.inputs() else { return Err(odd(n, &format!("{why}; it has {} inputs", n.inputs().len()))) };
+        let ends = [self.brings(a), self.brings(b)];
+        let side = |r: Region| if let Region::Side(k, s) = r { Some((k, s)) } else { None };
+        let sides = match (side(ends[0]), side(ends[1])) {
+            (Some((i, s)), Some((j, t))) if s != t && self.r.group(i).pred == self.r.group(j).pred => {
+                let k = self.unite(i, j).ok_or_else(|| odd(n, why))?;
+                Some((k, [s, t]))
+            }
+            // A value that is there in any case comes on the other side.
+            (Some((k, s)), _) if self.r.within(self.r.group(k).base, ends[1]) => Some((k, [s, 1 - s])),
+            (_, Some((k, s))) if self.r.within(self.r.group(k).base, ends[0]) => Some((k, [1 - s, s])),
+            _ => None,
+        };
+        let (k, sides) = sides.ok_or_else(|| odd(n, why))?;
+        let k = self.r.root(k);
+        if self.r.group(k).of_loop.is_some() {
+            return Err(odd(n, "it joins the sides of a loop's test, which ends by `Exit` and `NextIteration`"));
+        }
+        self.r.groups[k as usize].merges.push((n.id(), sides));
+        self.level[n.id().index()] = self.level[n.id().index()].max(self.r.group(k).level + 1);
+        Ok(self.r.group(k).base)
+    }
+
+    fn exit(&mut self, n: &Node) -> Result<Region> {
+        let border = n.attrs().str("_loop_name");
+        let of = match n.input(0).map(|v| self.brings(v)) {
+            _ if border.is_some() => self.r.loops.iter().position(|l| self.g.get(l.cond).map(Node::name) == border),
+            Some(Region::Side(k, 0)) => self.r.group(k).of_loop.map(|l| l as usize),
+            _ => None,
+        };
+        let l = of.ok_or_else(|| odd(n, "it does not read output 0 of a loop's `Switch`"))?;
+        if border.is_none() {
+            self.r.loops[l].exits.push(n.id());
+        }
+        self.level[n.id().index()] += 1;
+        Ok(self.r.loops[l].base)
+    }
+
+    fn next(&mut self, n: &Node) -> Result<Region> {
+        let l = self.r.loops.iter().find(|l| l.carried.iter().any(|c| c.next == n.id()));
+        let group = l.and_then(|l| l.group).ok_or_else(|| odd(n, "no `Merge` of a loop takes its value"))?;
+        let own = Region::Side(group, 1);
+        let at = self.gather(n)?;
+        if self.r.within(own, at) { Ok(own) } else { Err(odd(n, "its value is not made in every turn of its loop")) }
+    }
+
+    /// What the walk alone could not see.
+    fn check(&self) -> Result<()> {
+        for (_, g) in self.r.groups() {
+            let first = g.merges.iter().map(|(m, _)| self.level[m.index()]).min();
+            if let (Some(first), Some(s)) = (first, g.switches.iter().find(|s| Some(self.level[s.index()]) >= first)) {
+                if let Some(n) = self.g.get(*s).filter(|_| first > 0) {
+                    return Err(odd(n, "its sides are joined with those of a switch on whose outcome it depends"));
+                }
+            }
+        }
+        for l in &self.r.loops {
+            if let Some(n) = self.g.get(l.cond).filter(|_| l.carried.is_empty() || l.group.is_none()) {
+                return Err(odd(n, "no `Switch` reads it: its loop has no body and no way out"));
+            }
+        }
+        for n in self.g.nodes().filter(|n| !is_outside(n) && !is_exit(n) && n.attrs().str(BORDER).is_none()) {
+            if let Region::Side(k, 0) = self.r.at(n.id()) {
+                if self.r.group(k).of_loop.is_some() {
+                    return Err(odd(n, "it reads what leaves a loop without an `Exit`"));
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,135 @@
+//! `AttachStreamLabelPass`: what a switch or a loop wakes stands on one stream of its own.
+//!
+//! Before: `%s_t_StreamSwitch = StreamSwitch(…) {_active_label_list = ["s_t"]}  %t = Relu(%x) after(%s_t_StreamSwitch)  %u = Neg(%t)`
+//! After: `%t` and `%u` with `_stream_label = "s_t"`
+//! When: a node follows a `StreamSwitch`, or stands in a loop, up to the `StreamMerge` or `Exit` that ends it. It runs at the end of
+//! stage 1, and again at the end of stage 2 for the nodes inserted in between.
+//! Refuses: nodes with a label; constants, inputs and outputs, which stand on no stream.
+//! Keeps: everything but the attribute.
+//! Source: 003 §2.2, facts 4.4 (1_3), 4.5 (c). Cost: nodes and edges times the depth of nesting.
+use crate::error::Result;
+use crate::feature::control_flow::regions::{BORDER, NEXT, is_outside};
+use crate::pass::declare::graph_pass;
+use crate::pass::{PassContext, Rewriter};
+use ge_ir::{Model, Node};
+use ge_plugin_api::patch::Edit;
+use std::collections::HashMap;
+
+graph_pass!(
+    AttachStreamLabelPass,
+    O0,
+    "nodes behind a `StreamSwitch`, or in a loop of streams -> the same with `_stream_label`",
+    needs "a `StreamSwitch`, or the `StreamActive` at a loop's border",
+    keeps "everything but the attribute; labels that are there",
+    run,
+);
+
+/// A label's place: its name and the place around it.
+struct Place {
+    label: String,
+    around: usize,
+}
+
+struct Places {
+    list: Vec<Place>,
+    by_gate: HashMap<String, usize>,
+}
+
+impl Places {
+    fn inner(&mut self, label: &str, around: usize) -> usize {
+        if let Some(p) = self.by_gate.get(label) {
+            return *p;
+        }
+        self.list.push(Place { label: label.to_owned(), around });
+        self.by_gate.insert(label.to_owned(), self.list.len() - 1);
+        self.list.len() - 1
+    }
+    fn around(&self, p: usize) -> usize {
+        self.list.get(p).map_or(0, |p| p.around)
+    }
+    fn within(&self, mut inner: usize, outer: usize) -> bool {
+        while inner != outer {
+            if inner == 0 {
+                return false;
+            }
+            inner = self.around(inner);
+        }
+        true
+    }
+}
+
+fn woken(n: &Node) -> Option<String> {
+    n.attrs().strs("_active_label_list").and_then(|l| l.first().map(|l| (*l).to_owned()))
+}
+
+/// Whether a node wakes a loop for the first time.
+fn enters(n: &Node) -> bool {
+    n.attrs().str(BORDER) == Some("enter")
+}
+
+fn run(cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> {
+    let g = &model.graphs()[gi];
+    if !g.nodes().any(|n| n.op() == "StreamSwitch") {
+        return Ok(Vec::new());
+    }
+    let mut r = Rewriter::new(g);
+    let root = Place { label: String::new(), around: 0 };
+    let mut places = Places { list: vec![root], by_gate: HashMap::new() };
+    let mut at = vec![0usize; g.id_bound()];
+    // Behind the way out of a loop a stream of its own goes on.
+    let mut own: HashMap<ge_ir::NodeId, String> = HashMap::new();
+    for n in g.nodes() {
+        cx.visits += 1;
+        let border = n.attrs().str(BORDER);
+        let mut here = 0usize;
+        let data = n.inputs().iter().filter(|v| !v.is_absent()).map(|v| (v.node, false));
+        for (p, waits) in data.chain(n.controls().iter().map(|c| (*c, true))) {
+            let Some(p) = g.get(p) else { continue };
+            let brings = match p.op() {
+                // The two switches of a pair stand side by side.
+                "StreamSwitch" if !waits || (n.op() == "StreamSwitch" && n.input(0) == p.input(0)) => {
+                    at[p.id().index()]
+                }
+                "StreamSwitch" | "StreamActive" if waits && (p.op() == "StreamSwitch" || enters(p)) => {
+                    woken(p).map_or(at[p.id().index()], |l| places.inner(&l, at[p.id().index()]))
+                }
+                _ => at[p.id().index()],
+            };
+            if n.op() == "StreamMerge" && n.attr(NEXT).is_none() {
+                // Its sides end here.
+                let outer = if waits || p.op() != "MemcpyAsync" { here } else { places.around(brings) };
+                here = if places.within(outer, here) { outer } else { here };
+            } else if places.within(brings, here) {
+                here = brings;
+            } else if !places.within(here, brings) && border.is_none() && !matches!(n.op(), "Exit" | "RefExit") {
+                cx.refuse(n.name(), "it follows two sides of a switch");
+            }
+        }
+        if border == Some("exit") {
+            // On its own label, within the loop's test; what follows stands around the loop.
+            let label = places.list.get(here).map(|p| p.label.clone()).unwrap_or_default();
+            own.insert(n.id(), label);
+            here = places.around(places.around(here));
+        } else if matches!(n.op(), "Exit" | "RefExit") {
+            let exit = n.controls().iter().find_map(|c| Some((at[c.index()], own.get(c)?.clone())));
+            if let Some((around, label)) = exit {
+                own.insert(n.id(), label);
+                here = around;
+            }
+        }
+        at[n.id().index()] = here;
+        let label = own.get(&n.id()).map_or(places.list[here].label.as_str(), String::as_str);
+        if label.is_empty() || is_outside(n) {
+            continue;
+        }
+        match n.attrs().str("_stream_label").filter(|l| !l.is_empty()) {
+            Some(l) if l != label && n.op() != "StreamMerge" => cx.refuse(n.name(), format!("it has the label `{l}`")),
+            Some(_) => {}
+            None => {
+                r.patch.set_attr(n.id(), "_stream_label", label);
+                r.count();
+            }
+        }
+    }
+    Ok(r.finish(cx))
+}
