@@ -10,10 +10,11 @@
 //! Source: 003 §2.2, facts 4.4 (1_3), 8.6. Cost: nodes and edges times the depth of nesting.
 use crate::error::Result;
 use crate::feature::control_flow::lower::refused;
-use crate::feature::control_flow::regions::{BORDER, Group, Region, Regions, is_merge, is_outside, is_switch};
+use crate::feature::control_flow::regions::{
+    BORDER, Group, LOOP_EXIT, Region, Regions, is_merge, is_outside, is_switch,
+};
 use crate::pass::declare::graph_pass;
 use crate::pass::{PassContext, Rewriter};
-use crate::streams::activation::LOOP_EXIT;
 use ge_ir::{ConstTensor, DType, Graph, Model, Node, NodeId, TensorDesc, ValueRef};
 use ge_plugin_api::patch::Edit;
 use ge_plugin_api::types::{AttrMap, AttrValue};

@@ -8,6 +8,7 @@
 use super::StreamPlan;
 use super::logical::context::label_of;
 use crate::error::{CompileError, Result};
+use crate::feature::control_flow::regions::LOOP_EXIT;
 use crate::ids::{NodeKey, StreamId};
 use ge_ir::{Key, Model, Node};
 use ge_plugin_api::diagnostic::{Diagnostic, Error, ErrorKind};
@@ -18,8 +19,6 @@ use std::collections::{BTreeMap, BTreeSet};
 const LABELS: &str = "_active_label_list";
 /// The type that wakes one stream by a comparison.
 const SWITCH: &str = "StreamSwitch";
-/// On a switch: it wakes what stands behind a loop.
-pub const LOOP_EXIT: &str = "_loop_exit";
 
 fn labels_of(n: &Node) -> Vec<String> {
     let gear = n.attrs().str("_batch_label").filter(|g| !g.is_empty());

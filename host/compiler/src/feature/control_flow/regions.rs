@@ -14,6 +14,8 @@ use std::collections::{BTreeMap, HashMap};
 pub const NEXT: &str = "_next_iteration_node";
 /// On the `StreamActive` nodes of a loop: which of its borders they are.
 pub const BORDER: &str = "_loop_border";
+/// On a `StreamSwitch`: it wakes what stands behind a loop.
+pub const LOOP_EXIT: &str = "_loop_exit";
 
 /// Whether a type is a `Switch`.
 pub fn is_switch(n: &Node) -> bool {
