@@ -100,7 +100,7 @@ impl Sig {
         for (k, d) in node.outputs().iter().enumerate() {
             outputs.push(Tensor::of(d, None).map_err(|e| format!("output {k}: {e}"))?);
         }
-        Ok(Sig { op: node.op().to_owned(), attrs: node.attrs().iter().cloned().collect(), inputs, outputs })
+        Ok(Sig { op: node.op().to_owned(), attrs: node.attrs().into(), inputs, outputs })
     }
 
     /// The kernel binary: which constant inputs were read, and their values.

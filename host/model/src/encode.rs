@@ -5,17 +5,19 @@ use bytes::Bytes;
 use ge_om::attr::{AttrMap as _, Value};
 use ge_om::proto::ir::{GraphDef, ModelDef, OpDef, ShapeDef, TensorDef, TensorDescriptor};
 use ge_om::proto::task::{self, ModelTaskDef, TaskDef};
-use ge_om::{KernelRecord, ModelParts, WeightSegment};
+use ge_om::{Encoded, KernelRecord, ModelParts, WeightSegment};
 use ge_plugin_api::task::TaskType;
 use serde::Serialize;
 
 /// Logical base of variables (facts 2.1).
 const VARIABLE_BASE: u64 = 32 << 30;
+/// Operators or tasks that are encoded together.
+const PIECE: usize = 512;
 
 /// The parts of an OM file that hold the model.
 pub fn encode(m: &CompiledModel) -> ModelParts {
     let mut def = ModelDef { name: m.name.clone(), version: 1, ..ModelDef::default() };
-    def.graph = m.graphs.iter().map(|g| graph(m, g)).collect();
+    def.graph = m.graphs.iter().map(graph).collect();
     let a = &mut def.attr;
     a.set("ge_rs.version", m.version.clone());
     a.set("soc_version", m.soc.name.to_string());
@@ -68,9 +70,11 @@ pub fn encode(m: &CompiledModel) -> ModelParts {
     def.attr.set("ge_rs.outputs", Value::Descs(m.outputs.iter().map(|i| desc::to_proto(&i.name, &i.desc)).collect()));
     ModelParts {
         model_def: def,
+        ops: m.graphs.iter().map(ops).collect(),
         weights: weights(m),
         kernels: m.kernels.iter().map(|k| KernelRecord { name: k.name.clone(), bin: k.binary.clone() }).collect(),
-        tasks: tasks(m),
+        tasks: task_info(m),
+        more_tasks: tasks(m),
         ..ModelParts::default()
     }
 }
@@ -127,7 +131,8 @@ fn slot(s: &SlotInfo) -> [i64; 6] {
     ]
 }
 
-fn graph(m: &CompiledModel, g: &GraphInfo) -> GraphDef {
+/// All of a graph but its operators.
+fn graph(g: &GraphInfo) -> GraphDef {
     let mut out = GraphDef { name: g.name.clone(), ..GraphDef::default() };
     for a in g.attrs.sorted() {
         if let Some(v) = attrs::to_proto(&a.value) {
@@ -144,16 +149,23 @@ fn graph(m: &CompiledModel, g: &GraphInfo) -> GraphDef {
     if let Some(o) = g.nodes.iter().rev().find(|n| n.op == "NetOutput") {
         out.output = o.inputs.iter().flatten().map(|v| format!("{}:{}", name(v.node), v.output)).collect();
     }
-    out.op = g.nodes.iter().enumerate().map(|(i, n)| node(m, g, i, n)).collect();
     out
+}
+
+/// The parts of a list that are encoded together.
+fn pieces(len: usize) -> Vec<std::ops::Range<usize>> {
+    (0..len).step_by(PIECE).map(|at| at..len.min(at + PIECE)).collect()
+}
+
+fn ops(g: &GraphInfo) -> Encoded {
+    Encoded::ops(&pieces(g.nodes.len()), |r| r.clone().filter_map(|i| Some(node(g, i, g.nodes.get(i)?))))
 }
 
 fn address(s: &SlotInfo) -> i64 {
     (if s.space == SlotInfo::VARIABLES { VARIABLE_BASE.saturating_add(s.offset) } else { s.offset }) as i64
 }
 
-fn node(m: &CompiledModel, g: &GraphInfo, id: usize, n: &NodeInfo) -> OpDef {
-    let _ = m;
+fn node(g: &GraphInfo, id: usize, n: &NodeInfo) -> OpDef {
     let mut op =
         OpDef { name: n.name.clone(), r#type: n.op.clone(), id: id as i64, has_out_attr: true, ..OpDef::default() };
     op.stream_id = n.stream.map_or(-1, i64::from);
@@ -234,8 +246,20 @@ fn node(m: &CompiledModel, g: &GraphInfo, id: usize, n: &NodeInfo) -> OpDef {
     op
 }
 
-fn tasks(m: &CompiledModel) -> ModelTaskDef {
+/// TASK_INFO without its tasks.
+fn task_info(m: &CompiledModel) -> ModelTaskDef {
     let hbm = m.memory.spaces.iter().find(|s| s.memory == "HBM");
+    ModelTaskDef {
+        version: "1".into(),
+        memory_size: hbm.map_or(0, |s| s.size),
+        stream_num: m.streams.physical.len() as u32,
+        event_num: m.event_num,
+        weight_size: m.memory.weights,
+        ..ModelTaskDef::default()
+    }
+}
+
+fn tasks(m: &CompiledModel) -> Encoded {
     let starts: Vec<u32> = m
         .graphs
         .iter()
@@ -245,20 +269,10 @@ fn tasks(m: &CompiledModel) -> ModelTaskDef {
             Some(s)
         })
         .collect();
-    ModelTaskDef {
-        version: "1".into(),
-        memory_size: hbm.map_or(0, |s| s.size),
-        stream_num: m.streams.physical.len() as u32,
-        event_num: m.event_num,
-        weight_size: m.memory.weights,
-        task: m
-            .tasks
-            .iter()
-            .enumerate()
-            .map(|(i, t)| task_def(i, t, starts.get(t.graph as usize).copied().unwrap_or(0) + t.node))
-            .collect(),
-        ..ModelTaskDef::default()
-    }
+    let op_index = |t: &TaskInfo| starts.get(t.graph as usize).copied().unwrap_or(0) + t.node;
+    Encoded::tasks(&pieces(m.tasks.len()), |r| {
+        r.clone().filter_map(|i| m.tasks.get(i).map(|t| task_def(i, t, op_index(t))))
+    })
 }
 
 fn task_def(i: usize, t: &TaskInfo, op_index: u32) -> TaskDef {

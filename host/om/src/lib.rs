@@ -46,6 +46,7 @@ pub use header::{Header, ModelType};
 pub use kernel_store::KernelRecord;
 pub use map::map_file;
 pub use reader::{OmFile, OmModel, Origin, WeightCheck};
+pub use stream::Encoded;
 pub use table::{Partition, PartitionType};
 pub use task_type::TaskType;
 pub use writer::{ModelParts, OmWriter, WeightSegment, WriteReport};

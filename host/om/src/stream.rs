@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use bytes::Bytes;
 use prost::Message;
 use prost::encoding::{WireType, encode_key, encode_varint};
+use rayon::prelude::*;
 
 use crate::proto::{ir, task};
 
@@ -71,24 +72,62 @@ const GRAPH: u32 = 7;
 const OP: u32 = 6;
 const TASK: u32 = 10;
 
-/// Writes MODEL_DEF; operators are freed as they are written. The attribute `last` stands at the very end and its
-/// `len` bytes are zero, to be filled in later. Gives the place of these bytes.
+/// Operators of one graph, or tasks, in the file's form: made piece by piece on as many threads as there are pieces, so that
+/// no list of messages stands in memory.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Encoded(Vec<Vec<u8>>);
+
+impl Encoded {
+    /// Operators of a graph: `piece` gives those of one part of the list, and the parts stand in their order.
+    pub fn ops<P: Sync, I: IntoIterator<Item = ir::OpDef>>(parts: &[P], piece: impl Fn(&P) -> I + Sync) -> Encoded {
+        Encoded(parts.par_iter().map(|p| frames(OP, piece(p))).collect())
+    }
+    /// Tasks, in the same way.
+    pub fn tasks<P: Sync, I: IntoIterator<Item = task::TaskDef>>(
+        parts: &[P],
+        piece: impl Fn(&P) -> I + Sync,
+    ) -> Encoded {
+        Encoded(parts.par_iter().map(|p| frames(TASK, piece(p))).collect())
+    }
+    fn len(&self) -> usize {
+        self.0.iter().map(Vec::len).sum()
+    }
+    fn write<W: Write>(self, out: &mut Counted<W>) -> io::Result<()> {
+        self.0.into_iter().try_for_each(|piece| out.put(&piece))
+    }
+}
+
+fn frames<M: Message>(number: u32, messages: impl IntoIterator<Item = M>) -> Vec<u8> {
+    let mut out = Vec::new();
+    for m in messages {
+        encode_key(number, WireType::LengthDelimited, &mut out);
+        encode_varint(m.encoded_len() as u64, &mut out);
+        m.encode_raw(&mut out);
+    }
+    out
+}
+
+/// Writes MODEL_DEF; operators are freed as they are written, and those of `more` follow them, by graph. The attribute `last` stands
+/// at the very end and its `len` bytes are zero, to be filled in later. Gives the place of these bytes.
 pub(crate) fn write_model_def<W: Write>(
     out: &mut Counted<W>,
     model: ir::ModelDef,
+    more: Vec<Encoded>,
     last: &str,
     len: usize,
 ) -> io::Result<u64> {
     let ir::ModelDef { name, version, custom_version, graph, attr, attr_groups } = model;
     out.fields(&ir::ModelDef { name, version, custom_version, ..Default::default() })?;
-    for graph in graph {
-        out.open(GRAPH, graph.encoded_len())?;
+    let more = more.into_iter().chain(std::iter::repeat_with(Encoded::default));
+    for (graph, more) in graph.into_iter().zip(more) {
+        out.open(GRAPH, graph.encoded_len() + more.len())?;
         let ir::GraphDef { name, input, output, op, attr, attr_groups } = graph;
         out.fields(&ir::GraphDef { name, input, output, ..Default::default() })?;
         for op in op {
             out.open(OP, op.encoded_len())?;
             out.fields(&op)?;
         }
+        more.write(out)?;
         out.fields(&ir::GraphDef { attr, attr_groups, ..Default::default() })?;
     }
     out.fields(&ir::ModelDef { attr, attr_groups, ..Default::default() })?;
@@ -98,13 +137,17 @@ pub(crate) fn write_model_def<W: Write>(
     Ok(out.written() - len as u64)
 }
 
-/// Writes TASK_INFO; tasks are freed as they are written.
-pub(crate) fn write_tasks<W: Write>(out: &mut Counted<W>, mut tasks: task::ModelTaskDef) -> io::Result<()> {
+/// Writes TASK_INFO; tasks are freed as they are written, and those of `more` follow them.
+pub(crate) fn write_tasks<W: Write>(
+    out: &mut Counted<W>,
+    mut tasks: task::ModelTaskDef,
+    more: Encoded,
+) -> io::Result<()> {
     let list = std::mem::take(&mut tasks.task);
     out.fields(&tasks)?;
     for task in list {
         out.open(TASK, task.encoded_len())?;
         out.fields(&task)?;
     }
-    Ok(())
+    more.write(out)
 }

@@ -13,7 +13,7 @@ use crate::error::{OmError, WriteProblem};
 use crate::header::{HEADER_LEN, Header};
 use crate::kernel_store::{self, KernelRecord};
 use crate::proto::{ir, task};
-use crate::stream::{self, Counted};
+use crate::stream::{self, Counted, Encoded};
 use crate::table::{self, PartitionType};
 use crate::{ATTR_FORMAT_VERSION, ATTR_WEIGHTS_XXH3, FORMAT_VERSION, WEIGHTS_ALIGN};
 
@@ -45,6 +45,8 @@ pub struct WeightSegment {
 pub struct ModelParts {
     /// The graph. The attributes [`ATTR_FORMAT_VERSION`] and [`ATTR_WEIGHTS_XXH3`] are set by the writer.
     pub model_def: ir::ModelDef,
+    /// More operators of the graphs, by graph, behind those of `model_def`.
+    pub ops: Vec<Encoded>,
     /// WEIGHTS_DATA in rising order; no partition where empty.
     pub weights: Vec<WeightSegment>,
     /// TBE_KERNELS; no partition where empty.
@@ -53,6 +55,8 @@ pub struct ModelParts {
     pub cust_aicpu_kernels: Vec<KernelRecord>,
     /// TASK_INFO; an empty `version` becomes `1`, because no partition may be empty.
     pub tasks: task::ModelTaskDef,
+    /// More tasks, behind those of `tasks`.
+    pub more_tasks: Encoded,
     /// Further partitions, each type once, FLOW_SUBMODEL as often as needed; empty ones are left out.
     pub extra: Vec<(PartitionType, Bytes)>,
 }
@@ -259,7 +263,8 @@ fn write_model<W: Write>(
     patches: &mut Vec<(u64, Vec<u8>)>,
     failed: &dyn Fn(io::Error) -> OmError,
 ) -> Result<Vec<(PartitionType, Range<u64>)>, OmError> {
-    let ModelParts { mut model_def, weights, kernels, cust_aicpu_kernels, mut tasks, mut extra } = parts;
+    let ModelParts { mut model_def, ops, weights, kernels, cust_aicpu_kernels, mut tasks, more_tasks, mut extra } =
+        parts;
     extra.retain(|(_, bytes)| !bytes.is_empty());
     extra.sort_by_key(|(kind, _)| (FIRST.iter().position(|first| first == kind).unwrap_or(FIRST.len()), *kind));
     let split = extra.iter().position(|(kind, _)| !FIRST.contains(kind)).unwrap_or(extra.len());
@@ -286,7 +291,7 @@ fn write_model<W: Write>(
     let format = ir::AttrDef { value: Some(ir::attr_def::Value::I(FORMAT_VERSION.into())) };
     model_def.attr.insert(ATTR_FORMAT_VERSION.to_string(), format);
     let start = out.written();
-    let digests_at = stream::write_model_def(out, model_def, ATTR_WEIGHTS_XXH3, digests).map_err(failed)?;
+    let digests_at = stream::write_model_def(out, model_def, ops, ATTR_WEIGHTS_XXH3, digests).map_err(failed)?;
     done.push((PartitionType::ModelDef, start..out.written()));
 
     if weights_len > 0 {
@@ -313,7 +318,7 @@ fn write_model<W: Write>(
         tasks.version = FORMAT_VERSION.to_string();
     }
     let start = out.written();
-    stream::write_tasks(out, tasks).map_err(failed)?;
+    stream::write_tasks(out, tasks, more_tasks).map_err(failed)?;
     done.push((PartitionType::TaskInfo, start..out.written()));
     for (kind, bytes) in &last {
         let start = out.written();

@@ -84,7 +84,9 @@ pub(super) fn border(g: &Graph<'_>, nodes: &[NodeId], outputs: &[ValueRef]) -> V
 /// Says whether nodes may be fused, and keeps what was fused, so that later answers count it.
 pub struct FuseInspector<'g> {
     graph: Graph<'g>,
-    place: HashMap<NodeId, usize>,
+    consistent: Vec<Key>,
+    /// Place in the order by node; made when it is first asked for.
+    place: Vec<usize>,
     /// Sets fused so far with more than one output, with their first and last places.
     groups: Vec<(Vec<NodeId>, usize, usize)>,
     group_of: HashMap<NodeId, usize>,
@@ -93,7 +95,8 @@ pub struct FuseInspector<'g> {
 impl<'g> FuseInspector<'g> {
     /// For one graph.
     pub fn new(graph: &Graph<'g>) -> Self {
-        FuseInspector { graph: *graph, place: HashMap::new(), groups: Vec::new(), group_of: HashMap::new() }
+        let consistent = CONSISTENT.iter().map(|k| Key::new(k)).collect();
+        FuseInspector { graph: *graph, consistent, place: Vec::new(), groups: Vec::new(), group_of: HashMap::new() }
     }
 
     /// Whether these nodes may become one: they agree in [`CONSISTENT`], and no path leaves them and comes back.
@@ -105,67 +108,81 @@ impl<'g> FuseInspector<'g> {
         self.cycle(nodes)
     }
 
+    /// Whether it is one of [`CONSISTENT`].
+    pub(super) fn must_agree(&self, key: Key) -> bool {
+        self.consistent.contains(&key)
+    }
+
     fn attributes(&self, nodes: &[NodeId]) -> Verdict {
         let Some(&first) = nodes.first() else { return Err("there is nothing to fuse".into()) };
         let a = self.graph.node(first);
-        for key in CONSISTENT {
-            let key = Key::new(key);
-            let want = a.attr(key);
-            for id in &nodes[1..] {
-                let b = self.graph.node(*id);
-                if b.attr(key) != want {
-                    let say = |v: Option<&AttrValue>| v.map_or("not set".to_owned(), brief);
-                    return Err(format!(
-                        "attribute `{}` is {} on `{}` and {} on `{}`",
-                        key.as_str(),
-                        say(want),
-                        a.name(),
-                        say(b.attr(key)),
-                        b.name()
-                    ));
-                }
+        for id in &nodes[1..] {
+            let b = self.graph.node(*id);
+            if a.attrs().is_empty() && b.attrs().is_empty() {
+                continue;
+            }
+            if let Some(key) = self.consistent.iter().find(|k| a.attr(**k) != b.attr(**k)) {
+                let say = |v: Option<&AttrValue>| v.map_or("not set".to_owned(), brief);
+                return Err(format!(
+                    "attribute `{}` is {} on `{}` and {} on `{}`",
+                    key.as_str(),
+                    say(a.attr(*key)),
+                    a.name(),
+                    say(b.attr(*key)),
+                    b.name()
+                ));
             }
         }
         Ok(())
     }
 
+    /// Nodes that read a node or follow it.
+    fn leaving(&self, id: NodeId) -> impl Iterator<Item = NodeId> + use<'g> {
+        let (g, n) = (self.graph, self.graph.node(id));
+        let readers = (0..n.outputs().len() as u32).flat_map(move |k| g.users(n.value(k)).iter().map(|u| u.node));
+        readers.chain(g.control_users(id).iter().copied())
+    }
+
+    fn make_places(&mut self) {
+        if self.place.is_empty() {
+            let order = self.graph.order();
+            self.place = vec![usize::MAX; order.iter().map(|id| id.index() + 1).max().unwrap_or(0)];
+            order.iter().enumerate().for_each(|(i, id)| self.place[id.index()] = i);
+        }
+    }
+
+    fn place_of(&self, id: NodeId) -> usize {
+        self.place.get(id.index()).copied().unwrap_or(usize::MAX)
+    }
+
     fn cycle(&mut self, nodes: &[NodeId]) -> Verdict {
-        let g = self.graph;
-        let inside: HashSet<NodeId> = nodes.iter().copied().collect();
-        let leaving = |id: NodeId| {
-            let n = g.node(id);
-            let readers = (0..n.outputs().len() as u32).flat_map(move |k| g.users(n.value(k)).iter().map(|u| u.node));
-            readers.chain(g.control_users(id).iter().copied()).collect::<Vec<_>>()
-        };
+        let inside = Inside::of(nodes);
         // Where only one node has readers outside and every other is before it, what leaves cannot come back.
-        let open = nodes.iter().filter(|n| leaving(**n).iter().any(|r| !inside.contains(r))).count();
+        let open = nodes.iter().filter(|n| self.leaving(**n).any(|r| !inside.has(r))).count();
         if open <= 1 && self.groups.is_empty() {
             return Ok(());
         }
-        if self.place.is_empty() {
-            self.place = g.order().iter().enumerate().map(|(i, id)| (*id, i)).collect();
-        }
-        let at = |id: &NodeId| self.place.get(id).copied().unwrap_or(usize::MAX);
-        let mut limit = nodes.iter().map(at).max().unwrap_or(0);
+        self.make_places();
+        let mut limit = nodes.iter().map(|n| self.place_of(*n)).max().unwrap_or(0);
         // A set that was fused before reaches from its first place to its last.
         while let Some(more) = self.groups.iter().filter(|g| g.1 <= limit && g.2 > limit).map(|g| g.2).max() {
             limit = more;
         }
-        let mut todo: Vec<NodeId> = nodes.iter().flat_map(|n| leaving(*n)).filter(|r| !inside.contains(r)).collect();
+        let mut todo: Vec<NodeId> = nodes.iter().flat_map(|n| self.leaving(*n)).filter(|r| !inside.has(*r)).collect();
         let mut seen: HashSet<NodeId> = HashSet::new();
         while let Some(id) = todo.pop() {
-            if inside.contains(&id) {
+            if inside.has(id) {
                 return Err(format!(
                     "a path leaves the nodes and comes back to `{}`: the graph would have a cycle",
-                    g.node(id).name()
+                    self.graph.node(id).name()
                 ));
             }
-            if at(&id) > limit || !seen.insert(id) {
+            if self.place_of(id) > limit || !seen.insert(id) {
                 continue;
             }
-            todo.extend(leaving(id));
+            todo.extend(self.leaving(id));
             if let Some(group) = self.group_of.get(&id) {
-                todo.extend(self.groups[*group].0.iter().flat_map(|n| leaving(*n)));
+                todo.extend(self.groups[*group].0.iter().flat_map(|n| self.leaving(*n)));
             }
         }
         Ok(())
@@ -175,18 +192,15 @@ impl<'g> FuseInspector<'g> {
     pub fn report(&mut self, pass: &str, before: &[NodeId], after: &[String], patch: &mut Patch) {
         let names: Vec<&str> = before.iter().map(|n| self.graph.node(*n).name()).collect();
         tell(patch, ["fused", pass, &names.join(";"), &after.join(";")]);
-        if self.place.is_empty() {
-            self.place = self.graph.order().iter().enumerate().map(|(i, id)| (*id, i)).collect();
-        }
-        let inside: HashSet<NodeId> = before.iter().copied().collect();
-        let open = before.iter().filter(|n| {
-            let n = self.graph.node(**n);
-            (0..n.outputs().len() as u32)
-                .any(|k| self.graph.users(n.value(k)).iter().any(|u| !inside.contains(&u.node)))
-        });
-        if open.count() > 1 {
-            let places: Vec<usize> = before.iter().filter_map(|n| self.place.get(n).copied()).collect();
-            let span = (places.iter().min().copied().unwrap_or(0), places.iter().max().copied().unwrap_or(0));
+        let inside = Inside::of(before);
+        let read_outside = |id: &NodeId| {
+            let n = self.graph.node(*id);
+            (0..n.outputs().len() as u32).any(|k| self.graph.users(n.value(k)).iter().any(|u| !inside.has(u.node)))
+        };
+        if before.iter().filter(|n| read_outside(n)).count() > 1 {
+            self.make_places();
+            let places = || before.iter().map(|n| self.place_of(*n)).filter(|p| *p != usize::MAX);
+            let span = (places().min().unwrap_or(0), places().max().unwrap_or(0));
             self.group_of.extend(before.iter().map(|n| (*n, self.groups.len())));
             self.groups.push((before.to_vec(), span.0, span.1));
         }
@@ -195,6 +209,20 @@ impl<'g> FuseInspector<'g> {
     /// Tells why a node was left as it is.
     pub fn refuse(&self, pass: &str, node: NodeId, why: &str, patch: &mut Patch) {
         tell(patch, ["refused", pass, self.graph.node(node).name(), why]);
+    }
+}
+
+/// A small set of nodes.
+struct Inside(Vec<NodeId>);
+
+impl Inside {
+    fn of(nodes: &[NodeId]) -> Inside {
+        let mut all = nodes.to_vec();
+        all.sort_unstable();
+        Inside(all)
+    }
+    fn has(&self, id: NodeId) -> bool {
+        self.0.binary_search(&id).is_ok()
     }
 }
 

@@ -4,7 +4,6 @@ use super::inspector;
 use super::pattern::{At, Pattern, Place};
 use crate::types::{ConstTensor, NodeId, ValueRef};
 use crate::view::{Graph, Node};
-use std::collections::HashSet;
 
 /// Steps that one start may take: a pattern that has more choices than this is given up there.
 const STEPS: u32 = 20_000;
@@ -67,14 +66,65 @@ pub struct PatternMatcher<'g, 'p> {
     graph: Graph<'g>,
     pattern: &'p Pattern,
     at: usize,
-    taken: HashSet<NodeId>,
+    taken: Taken,
     refusals: Vec<(NodeId, String)>,
+}
+
+/// A set of nodes: a bit each.
+#[derive(Default)]
+struct Taken(Vec<u64>);
+
+impl Taken {
+    fn contains(&self, id: NodeId) -> bool {
+        self.0.get(id.index() / 64).is_some_and(|w| w >> (id.index() % 64) & 1 == 1)
+    }
+    fn insert(&mut self, id: NodeId) {
+        let word = id.index() / 64;
+        if self.0.len() <= word {
+            self.0.resize(word + 1, 0);
+        }
+        self.0[word] |= 1 << (id.index() % 64);
+    }
+    fn remove(&mut self, id: NodeId) {
+        if let Some(w) = self.0.get_mut(id.index() / 64) {
+            *w &= !(1 << (id.index() % 64));
+        }
+    }
+}
+
+/// What is still to be met, on the stack of the search: the inputs of one operator from `at` on, then the rest.
+#[derive(Clone, Copy)]
+struct Goals<'a> {
+    places: &'a [At],
+    values: &'a [ValueRef],
+    /// The first two values change places.
+    turned: bool,
+    at: usize,
+    rest: Option<&'a Goals<'a>>,
+}
+
+impl<'a> Goals<'a> {
+    fn new(places: &'a [At], values: &'a [ValueRef]) -> Goals<'a> {
+        Goals { places, values, turned: false, at: 0, rest: None }
+    }
+    /// The next goal (this place is that value), and those after it.
+    fn next(&self) -> Option<(At, ValueRef, Goals<'a>)> {
+        let mut now = *self;
+        loop {
+            if let Some(place) = now.places.get(now.at) {
+                let i = if now.turned && now.at < 2 { 1 - now.at } else { now.at };
+                now.at += 1;
+                return Some((*place, now.values.get(i).copied().unwrap_or(ValueRef::ABSENT), now));
+            }
+            now = *now.rest?;
+        }
+    }
 }
 
 struct Search<'m, 'g> {
     graph: Graph<'g>,
     pattern: &'m Pattern,
-    taken: &'m HashSet<NodeId>,
+    taken: &'m Taken,
     /// By place: the node of an operator, the value of an input or a constant.
     bound: Vec<Option<ValueRef>>,
     steps: u32,
@@ -84,16 +134,16 @@ struct Search<'m, 'g> {
 impl<'g, 'p> PatternMatcher<'g, 'p> {
     /// For one graph.
     pub fn new(graph: &Graph<'g>, pattern: &'p Pattern) -> Self {
-        PatternMatcher { graph: *graph, pattern, at: 0, taken: HashSet::new(), refusals: Vec::new() }
+        PatternMatcher { graph: *graph, pattern, at: 0, taken: Taken::default(), refusals: Vec::new() }
     }
     /// Keeps nodes out of further matches.
     pub fn take(&mut self, nodes: impl IntoIterator<Item = NodeId>) {
-        self.taken.extend(nodes);
+        nodes.into_iter().for_each(|n| self.taken.insert(n));
     }
     /// Lets the nodes of a match that was not used be matched again, from a later start.
     pub fn give_back(&mut self, m: &Match<'_>) {
         for n in m.nodes() {
-            self.taken.remove(n);
+            self.taken.remove(*n);
         }
     }
     /// Places where all but the border fitted: the node of output 0, and why it is no match.
@@ -106,7 +156,7 @@ impl<'g, 'p> PatternMatcher<'g, 'p> {
         let out = *self.pattern.outputs.first()?;
         while let Some(&id) = order.get(self.at) {
             self.at += 1;
-            if self.taken.contains(&id) || !types.contains(&self.graph.node(id).op_key()) {
+            if !types.contains(&self.graph.node(id).op_key()) || self.taken.contains(id) {
                 continue;
             }
             let mut s = Search {
@@ -117,9 +167,9 @@ impl<'g, 'p> PatternMatcher<'g, 'p> {
                 steps: 0,
                 refusal: None,
             };
-            if s.solve(vec![(out, ValueRef::new(id, out.output))]) {
+            if s.solve(&Goals::new(&[out], &[ValueRef::new(id, out.output)])) {
                 let m = s.found();
-                self.taken.extend(m.nodes.iter().copied());
+                m.nodes.iter().for_each(|n| self.taken.insert(*n));
                 return Some(m);
             }
             if let Some(why) = s.refusal {
@@ -132,27 +182,28 @@ impl<'g, 'p> PatternMatcher<'g, 'p> {
 
 impl<'g> Search<'_, 'g> {
     /// Whether the goals (this place is that value) can all be met, and the border then holds; what is bound stays bound.
-    fn solve(&mut self, mut goals: Vec<(At, ValueRef)>) -> bool {
+    fn solve(&mut self, goals: &Goals<'_>) -> bool {
         self.steps += 1;
         if self.steps > STEPS {
             self.refusal = Some(format!("the pattern has more than {STEPS} ways to be tried here"));
             return false;
         }
-        let Some((at, v)) = goals.pop() else { return self.further() };
-        let places = &self.pattern.places;
+        let Some((at, v, rest)) = goals.next() else { return self.further() };
+        let pattern = self.pattern;
+        let places = &pattern.places;
         let Some(place) = places.get(at.node) else { return false };
         if let Some(old) = self.bound[at.node] {
             let same = match place {
                 Place::Op { .. } => !v.is_absent() && old.node == v.node && at.output == v.output,
                 _ => old == v,
             };
-            return same && self.solve(goals);
+            return same && self.solve(&rest);
         }
         match place {
-            Place::Input { optional } => (*optional || !v.is_absent()) && self.bind(at.node, v, goals),
+            Place::Input { optional } => (*optional || !v.is_absent()) && self.bind(at.node, v, &rest),
             Place::Constant(test) => {
                 let fits = self.graph.constant(v).is_some_and(|c| test.as_ref().is_none_or(|t| t(c)));
-                fits && self.bind(at.node, v, goals)
+                fits && self.bind(at.node, v, &rest)
             }
             Place::Op { types, inputs, commutative, tests } => {
                 let Some(n) = (!v.is_absent()).then(|| self.graph.find(v.node)).flatten() else { return false };
@@ -160,23 +211,18 @@ impl<'g> Search<'_, 'g> {
                 let fits = v.output == at.output
                     && types.contains(&n.op_key())
                     && given <= inputs.len()
-                    && !self.taken.contains(&n.id())
+                    && !self.taken.contains(n.id())
                     && !self.is_bound(n.id())
                     && !inspector::has_subgraph(&n)
                     && tests.iter().all(|t| t(&n));
                 if !fits {
                     return false;
                 }
-                let value = |i: usize| n.inputs().get(i).copied().unwrap_or(ValueRef::ABSENT);
-                let turns: &[[usize; 2]] =
-                    if *commutative && inputs.len() == 2 { &[[0, 1], [1, 0]] } else { &[[0, 1]] };
-                for turn in turns {
-                    let mut next = goals.clone();
+                let turns: &[bool] = if *commutative && inputs.len() == 2 { &[false, true] } else { &[false] };
+                for &turned in turns {
                     // The first operand is looked at first.
-                    for (i, input) in inputs.iter().enumerate().rev() {
-                        next.push((*input, value(turn.get(i).copied().filter(|_| i < 2).unwrap_or(i))));
-                    }
-                    if self.bind(at.node, ValueRef::new(n.id(), at.output), next) {
+                    let next = Goals { places: inputs, values: n.inputs(), turned, at: 0, rest: Some(&rest) };
+                    if self.bind(at.node, ValueRef::new(n.id(), at.output), &next) {
                         return true;
                     }
                 }
@@ -185,7 +231,7 @@ impl<'g> Search<'_, 'g> {
         }
     }
 
-    fn bind(&mut self, place: usize, v: ValueRef, goals: Vec<(At, ValueRef)>) -> bool {
+    fn bind(&mut self, place: usize, v: ValueRef, goals: &Goals<'_>) -> bool {
         self.bound[place] = Some(v);
         let done = self.solve(goals);
         if !done {
@@ -226,7 +272,7 @@ impl<'g> Search<'_, 'g> {
             readers.dedup();
             for r in readers {
                 if types.contains(&self.graph.node(r).op_key())
-                    && self.solve(vec![(At { node: p, output: 0 }, ValueRef::new(r, 0))])
+                    && self.solve(&Goals::new(&[At { node: p, output: 0 }], &[ValueRef::new(r, 0)]))
                 {
                     return true;
                 }
@@ -254,22 +300,27 @@ impl<'g> Search<'_, 'g> {
         false
     }
 
+    /// Operators of the match: places are made inputs first, so that their order is topological.
+    fn nodes(&self) -> Vec<NodeId> {
+        (0..self.bound.len()).filter(|p| self.is_op(*p)).filter_map(|p| self.bound[p].map(|v| v.node)).collect()
+    }
+
+    fn outputs(&self) -> Vec<ValueRef> {
+        self.pattern.outputs.iter().filter_map(|o| self.actual(*o)).collect()
+    }
+
     fn found(&self) -> Match<'g> {
-        // Places are made inputs first: their order is topological.
-        let nodes =
-            (0..self.bound.len()).filter(|p| self.is_op(*p)).filter_map(|p| self.bound[p].map(|v| v.node)).collect();
         let captures = self.pattern.names.iter();
         Match {
             graph: Shown(self.graph),
             captures: captures.map(|(n, at)| (n.clone(), self.actual(*at).filter(|v| !v.is_absent()))).collect(),
-            nodes,
-            outputs: self.pattern.outputs.iter().filter_map(|o| self.actual(*o)).collect(),
+            nodes: self.nodes(),
+            outputs: self.outputs(),
         }
     }
 
     fn border(&mut self) -> bool {
-        let m = self.found();
-        match inspector::border(&self.graph, &m.nodes, &m.outputs) {
+        match inspector::border(&self.graph, &self.nodes(), &self.outputs()) {
             Ok(()) => true,
             Err(why) => {
                 self.refusal.get_or_insert(why);

@@ -1,5 +1,5 @@
 //! `SubgraphRewriter`: other nodes in place of a match, in one recorded patch: may it be (CanFuse), the edits, the report (ReportFuse).
-use super::inspector::{CONSISTENT, FuseInspector, ORIGINALS, PASS_NAME, border};
+use super::inspector::{FuseInspector, ORIGINALS, PASS_NAME, border};
 use super::{Match, Verdict};
 use crate::patch::{Edit, NewNode, Patch};
 use crate::types::{AttrMap, AttrValue, ConstTensor, Key, NodeId, TensorDesc, ValueRef};
@@ -196,13 +196,14 @@ impl<'g, 'p> SubgraphRewriter<'g, 'p> {
         }
         let originals = originals(&old);
         let passes = self.passes(&old);
-        let operators: Vec<NodeId> = drafts.iter().filter(|d| d.op != Key::new("Const")).map(|d| d.id).collect();
+        let constant = Key::new("Const");
+        let operators: Vec<NodeId> = drafts.iter().filter(|d| d.op != constant).map(|d| d.id).collect();
         for d in &mut drafts {
             d.inputs = d.inputs.iter().map(|v| self.resolve(*v)).collect::<Vec<_>>().into();
             if operators.contains(&d.id) {
-                for key in CONSISTENT {
-                    if let Some(v) = old.first().and_then(|n| n.attr(*key)) {
-                        d.attrs.set(*key, v.clone());
+                for a in old.first().map_or(&[][..], |n| n.attrs()) {
+                    if self.inspector.must_agree(a.key) {
+                        d.attrs.set(a.key, a.value.clone());
                     }
                 }
                 d.attrs.set(ORIGINALS, originals.clone());

@@ -67,6 +67,9 @@ impl PartialEq for AttrMap {
 impl AttrMap {
     /// The value of a key.
     pub fn get(&self, key: impl Into<Key>) -> Option<&AttrValue> {
+        if self.0.is_empty() {
+            return None;
+        }
         let key = key.into();
         self.0.iter().find(|a| a.key == key).map(|a| &a.value)
     }
@@ -155,6 +158,12 @@ impl AttrMap {
     }
 }
 
+impl From<&[Attr]> for AttrMap {
+    /// Of attributes with keys that differ, as a node has them.
+    fn from(attrs: &[Attr]) -> AttrMap {
+        AttrMap(attrs.into())
+    }
+}
 impl FromIterator<Attr> for AttrMap {
     fn from_iter<I: IntoIterator<Item = Attr>>(iter: I) -> AttrMap {
         let mut m = AttrMap::default();

@@ -8,36 +8,65 @@ use std::sync::{OnceLock, RwLock};
 #[derive(Clone, Copy, PartialEq, Eq, Hash, StableAbi)]
 pub struct Key(u32);
 
-#[derive(Default)]
-struct Table {
-    by_name: HashMap<&'static str, u32>,
-    names: Vec<&'static str>,
+/// Names by key, in blocks of doubling length that never move: reading one takes no lock.
+struct Names([OnceLock<Box<[OnceLock<&'static str>]>>; BLOCKS]);
+
+/// Keys in the first block.
+const FIRST: u64 = 256;
+/// Blocks that hold every `u32`.
+const BLOCKS: usize = 25;
+
+impl Names {
+    /// Block and place in it.
+    fn place(key: u32) -> (usize, usize) {
+        let x = u64::from(key) + FIRST;
+        let block = x.ilog2() - FIRST.ilog2();
+        (block as usize, (x - (FIRST << block)) as usize)
+    }
+    fn get(&self, key: u32) -> Option<&'static str> {
+        let (block, at) = Names::place(key);
+        self.0.get(block)?.get()?.get(at)?.get().copied()
+    }
+    fn set(&self, key: u32, name: &'static str) {
+        let (block, at) = Names::place(key);
+        let Some(slot) = self.0.get(block) else { return };
+        let all = slot.get_or_init(|| (0..FIRST << block).map(|_| OnceLock::new()).collect());
+        if let Some(one) = all.get(at) {
+            // The same name: a key has one.
+            let _ = one.set(name);
+        }
+    }
 }
 
-fn table() -> &'static RwLock<Table> {
-    static TABLE: OnceLock<RwLock<Table>> = OnceLock::new();
-    TABLE.get_or_init(RwLock::default)
+/// Keys of this library's own table: the host's, and those of a library that has no host yet.
+static OWN: Names = Names([const { OnceLock::new() }; BLOCKS]);
+/// Keys of the host that this library has asked for.
+static ASKED: Names = Names([const { OnceLock::new() }; BLOCKS]);
+
+fn keys() -> &'static RwLock<HashMap<&'static str, u32>> {
+    static KEYS: OnceLock<RwLock<HashMap<&'static str, u32>>> = OnceLock::new();
+    KEYS.get_or_init(RwLock::default)
 }
 
 /// Interns in this library's own table. Used by the host, and by a library that has no host yet.
 pub(crate) fn intern_local(name: &str) -> u32 {
-    if let Some(&k) = table().read().unwrap_or_else(|e| e.into_inner()).by_name.get(name) {
+    if let Some(&k) = keys().read().unwrap_or_else(|e| e.into_inner()).get(name) {
         return k;
     }
-    let mut t = table().write().unwrap_or_else(|e| e.into_inner());
-    if let Some(&k) = t.by_name.get(name) {
+    let mut t = keys().write().unwrap_or_else(|e| e.into_inner());
+    if let Some(&k) = t.get(name) {
         return k;
     }
-    let k = u32::try_from(t.names.len()).unwrap_or(u32::MAX);
+    let k = u32::try_from(t.len()).unwrap_or(u32::MAX);
     let s: &'static str = Box::leak(name.to_owned().into_boxed_str());
-    t.names.push(s);
-    t.by_name.insert(s, k);
+    OWN.set(k, s);
+    t.insert(s, k);
     k
 }
 
 /// The name of a key in this library's own table.
 pub(crate) fn name_local(key: u32) -> &'static str {
-    table().read().unwrap_or_else(|e| e.into_inner()).names.get(key as usize).copied().unwrap_or("?")
+    OWN.get(key).unwrap_or("?")
 }
 
 impl Key {
@@ -51,7 +80,13 @@ impl Key {
     /// The name of the key.
     pub fn as_str(self) -> &'static str {
         match crate::services::host_or_none() {
-            Some(h) => h.key_name(self.0),
+            Some(h) => ASKED.get(self.0).unwrap_or_else(|| {
+                let name = h.key_name(self.0);
+                if name != "?" {
+                    ASKED.set(self.0, name);
+                }
+                name
+            }),
             None => name_local(self.0),
         }
     }
@@ -88,5 +123,33 @@ impl core::fmt::Display for Key {
 impl core::fmt::Debug for Key {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_has_a_place_of_its_own() {
+        let mut last = (0, usize::MAX);
+        for key in 0..100_000 {
+            let (block, at) = Names::place(key);
+            let next = if at == 0 { (last.0 + usize::from(key > 0), 0) } else { (last.0, last.1 + 1) };
+            assert_eq!((block, at), next, "{key}");
+            last = (block, at);
+        }
+        assert!(Names::place(u32::MAX).0 < BLOCKS);
+    }
+
+    #[test]
+    fn names_come_back_by_key() {
+        let keys: Vec<(Key, String)> =
+            (0..2000).map(|i| format!("names_come_back_{i}")).map(|n| (Key::new(&n), n)).collect();
+        for (k, n) in keys {
+            assert_eq!(k.as_str(), n);
+            assert_eq!(Key::new(&n), k);
+        }
+        assert_eq!(Key::from_index(u32::MAX).as_str(), "?");
     }
 }

@@ -226,6 +226,9 @@ impl<'a> Node<'a> {
     }
     /// One attribute.
     pub fn attr(&self, key: impl Into<Key>) -> Option<&'a AttrValue> {
+        if self.attrs().is_empty() {
+            return None;
+        }
         let key = key.into();
         self.attrs().iter().find(|a| a.key == key).map(|a| &a.value)
     }

@@ -5,10 +5,9 @@ use crate::pass::KernelCounts;
 use crate::toolbox::{EngineId, Toolbox};
 use ge_plugin_api::Result;
 use ge_plugin_api::engine::{KernelBinary, Target, flags};
-use ge_plugin_api::types::AttrValue;
+use ge_plugin_api::types::{AttrValue, Shape, TensorDesc};
 use ge_plugin_api::view::{Graph, Node};
 use std::collections::HashMap;
-use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -39,7 +38,7 @@ type Slot = Arc<Mutex<Option<Option<KernelBinary>>>>;
 /// The cache.
 #[derive(Default)]
 pub struct KernelCache {
-    slots: Mutex<HashMap<String, Slot>>,
+    slots: Mutex<HashMap<Vec<u8>, Slot>>,
     counts: [AtomicU64; 3],
 }
 
@@ -113,29 +112,102 @@ impl KernelCache {
 }
 
 /// All that a kernel may depend on; None where that cannot be said.
-fn key(engine: EngineId, node: &Node<'_>) -> Option<String> {
-    let mut k = format!("{}|{}", engine.0, node.op());
+fn key(engine: EngineId, node: &Node<'_>) -> Option<Vec<u8>> {
+    let mut k = Vec::with_capacity(256);
+    number(&mut k, engine.0 as u64);
+    number(&mut k, u64::from(node.op_key().index()));
+    number(&mut k, node.inputs().len() as u64);
     for i in 0..node.inputs().len() {
         match node.input_desc(i) {
-            None => k.push_str("|_"),
-            Some(d) => write!(k, "|{:?} {:?} {:?} {:?}", d.dtype, d.format, d.shape, d.origin).ok()?,
+            None => k.push(0),
+            Some(d) => desc(&mut k, d),
         }
         if let Some(c) = node.const_input(i) {
             let bytes =
                 c.count().filter(|n| usize::try_from(*n).is_ok_and(|n| n <= MOST_VALUES)).and_then(|_| c.bytes())?;
-            write!(k, "={:?}", &bytes[..]).ok()?;
+            k.push(1);
+            text(&mut k, &bytes);
+        } else {
+            k.push(0);
         }
     }
-    for d in node.outputs() {
-        write!(k, "|>{:?} {:?} {:?} {:?}", d.dtype, d.format, d.shape, d.origin).ok()?;
-    }
+    number(&mut k, node.outputs().len() as u64);
+    node.outputs().iter().for_each(|d| desc(&mut k, d));
+    // By number: within one process a key has one.
     let mut attrs: Vec<_> = node.attrs().iter().filter(|a| !RECORDS.contains(&a.key.as_str())).collect();
-    attrs.sort_by_key(|a| a.key.as_str());
+    attrs.sort_by_key(|a| a.key.index());
     for a in attrs {
-        if matches!(a.value, AttrValue::Tensor(_) | AttrValue::Graph(_)) {
-            return None;
-        }
-        write!(k, "|{}={:?}", a.key.as_str(), a.value).ok()?;
+        number(&mut k, u64::from(a.key.index()));
+        value(&mut k, &a.value)?;
     }
     Some(k)
+}
+
+fn number(k: &mut Vec<u8>, v: u64) {
+    k.extend_from_slice(&v.to_le_bytes());
+}
+fn text(k: &mut Vec<u8>, v: &[u8]) {
+    number(k, v.len() as u64);
+    k.extend_from_slice(v);
+}
+
+fn desc(k: &mut Vec<u8>, d: &TensorDesc) {
+    k.extend_from_slice(&[1, d.dtype.0, d.format.0, d.container.0]);
+    shape(k, &d.shape);
+    match d.origin.as_ref().into_option() {
+        None => k.push(0),
+        Some(o) => {
+            k.extend_from_slice(&[1, o.format.0]);
+            shape(k, &o.shape);
+        }
+    }
+}
+
+fn shape(k: &mut Vec<u8>, s: &Shape) {
+    number(k, s.rank().map_or(u64::MAX, |r| r as u64));
+    s.dims().iter().for_each(|d| k.extend_from_slice(&d.raw().to_le_bytes()));
+}
+
+/// None for tensors and graphs.
+fn value(k: &mut Vec<u8>, v: &AttrValue) -> Option<()> {
+    match v {
+        AttrValue::Int(i) => {
+            k.push(1);
+            k.extend_from_slice(&i.to_le_bytes());
+        }
+        AttrValue::Float(f) => {
+            k.push(2);
+            number(k, f.to_bits());
+        }
+        AttrValue::Bool(b) => k.extend_from_slice(&[3, u8::from(*b)]),
+        AttrValue::Str(s) => {
+            k.push(4);
+            text(k, s.as_bytes());
+        }
+        AttrValue::Ints(l) => {
+            k.push(5);
+            number(k, l.len() as u64);
+            l.iter().for_each(|i| k.extend_from_slice(&i.to_le_bytes()));
+        }
+        AttrValue::List(l) => {
+            k.push(6);
+            number(k, l.len() as u64);
+            l.iter().try_for_each(|v| value(k, v))?;
+        }
+        AttrValue::Dict(l) => {
+            k.push(7);
+            number(k, l.len() as u64);
+            l.iter().try_for_each(|e| {
+                text(k, e.key.as_bytes());
+                value(k, &e.value)
+            })?;
+        }
+        AttrValue::Tensor(_) | AttrValue::Graph(_) => return None,
+        // Types and lists of plain values by their text, which tells them apart.
+        other => {
+            k.push(8);
+            text(k, format!("{other:?}").as_bytes());
+        }
+    }
+    Some(())
 }

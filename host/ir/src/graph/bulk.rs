@@ -81,21 +81,9 @@ impl Graph {
             }
             control_pos.push(pos);
         }
-        let uses = outputs.iter().map(|_| Vec::new()).collect();
-        let control_users = Vec::new();
-        self.nodes.push(Some(Node {
-            id,
-            op,
-            name,
-            inputs,
-            input_pos,
-            controls,
-            control_pos,
-            outputs,
-            attrs,
-            uses,
-            control_users,
-        }));
+        let mut node = Node::unlinked(id, op, name, outputs, attrs);
+        (node.inputs, node.input_pos, node.controls, node.control_pos) = (inputs, input_pos, controls, control_pos);
+        self.nodes.push(Some(node));
         self.live += 1;
         self.order.push(id);
         Some(id)

@@ -1,8 +1,9 @@
 //! Applying recorded edits: whole or not at all. Every edit costs what it touches, the check of order once a patch.
+use super::journal::Journal;
+use super::names::Names;
 use super::{Graph, Model, Node};
 use ge_plugin_api::patch::{Edit, NewNode};
 use ge_plugin_api::types::{AttrValue, DType, Key, NodeId, TensorDesc, Use, ValueRef};
-use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Why a patch was refused. Nothing of it was applied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -109,7 +110,7 @@ pub struct EditSession {
     /// Graphs whose order is to be made anew.
     structure: Vec<usize>,
     /// Names of the model's nodes, gathered when the first new node asks for them.
-    taken: Option<HashSet<String>>,
+    taken: Option<Names>,
 }
 
 impl EditSession {
@@ -131,24 +132,10 @@ struct Removed {
     readers: Vec<Use>,
 }
 
-/// Old state of what the patch touches, to go back to.
-#[derive(Default)]
-struct Journal {
-    /// Nothing is kept: the patch cannot be undone (sessions).
-    forget: bool,
-    nodes: HashMap<(usize, NodeId), Option<Node>>,
-    touched: Vec<(usize, NodeId)>,
-    lens: BTreeMap<usize, (usize, usize)>,
-    attrs: BTreeMap<usize, ge_plugin_api::types::AttrMap>,
-    orders: Vec<(usize, Vec<NodeId>)>,
-    graphs: usize,
-    removed_graphs: Vec<(usize, Graph)>,
-}
-
 impl Model {
     /// Applies edits to a graph (by index) and those that they name. On error the model is as before.
     pub fn apply(&mut self, graph: usize, edits: Vec<Edit>) -> Result<Applied, EditError> {
-        let mut j = Journal { graphs: self.graphs.len(), ..Journal::default() };
+        let mut j = Journal::new(self.graphs.len());
         let mut done = Applied { edits: edits.len(), ..Applied::default() };
         let mut open = EditSession::default();
         let ended =
@@ -173,7 +160,7 @@ impl Model {
         graph: usize,
         edits: Vec<Edit>,
     ) -> Result<Applied, EditError> {
-        let mut j = Journal { forget: true, graphs: self.graphs.len(), ..Journal::default() };
+        let mut j = Journal::forgetful(self.graphs.len());
         let mut done = Applied { edits: edits.len(), ..Applied::default() };
         self.run_edits(graph, edits, &mut j, &mut done, session)?;
         done.touched = j.touched;
@@ -184,7 +171,7 @@ impl Model {
 
     /// Ends a session: every graph that it changed is in order again. Errors: a patch of the session has made a cycle.
     pub fn close(&mut self, session: EditSession) -> Result<(), EditError> {
-        self.reorder_all(&session, &mut Journal { forget: true, ..Journal::default() })
+        self.reorder_all(&session, &mut Journal::forgetful(self.graphs.len()))
     }
 
     fn reorder_all(&mut self, session: &EditSession, j: &mut Journal) -> Result<(), EditError> {
@@ -199,38 +186,6 @@ impl Model {
             }
         }
         Ok(())
-    }
-
-    fn roll_back(&mut self, j: Journal) {
-        for (at, g) in j.removed_graphs.into_iter().rev() {
-            self.graphs.insert(at, g);
-        }
-        self.graphs.truncate(j.graphs);
-        #[expect(
-            clippy::iter_over_hash_type,
-            reason = "each entry restores a slot of its own: the order cannot be seen"
-        )]
-        for ((g, id), old) in j.nodes {
-            if let Some(slot) = self.graphs.get_mut(g).and_then(|g| g.nodes.get_mut(id.index())) {
-                *slot = old;
-            }
-        }
-        for (g, (len, live)) in j.lens {
-            if let Some(g) = self.graphs.get_mut(g) {
-                g.nodes.truncate(len);
-                g.live = live;
-            }
-        }
-        for (g, attrs) in j.attrs {
-            if let Some(g) = self.graphs.get_mut(g) {
-                g.attrs = attrs;
-            }
-        }
-        for (g, order) in j.orders {
-            if let Some(g) = self.graphs.get_mut(g) {
-                g.order = order;
-            }
-        }
     }
 
     fn run_edits(
@@ -264,7 +219,7 @@ impl Model {
                         reason: "there is no such subgraph".into(),
                     });
                 };
-                if at < j.graphs && j.nodes.keys().any(|(g, _)| *g >= at) {
+                if at < j.graphs && j.knows_from(at) {
                     return Err(EditError::Graph {
                         graph: name.to_string(),
                         reason: "a graph is removed after edits of later graphs".into(),
@@ -293,10 +248,7 @@ impl Model {
             }
             match e {
                 Edit::AddNode(n) => {
-                    let names = taken.get_or_insert_with(HashSet::new);
-                    if names.is_empty() {
-                        names.extend(self.graphs.iter().flat_map(|g| g.nodes.iter().flatten().map(|n| n.name.clone())));
-                    }
+                    let names = taken.get_or_insert_with(|| Names::of(&self.graphs));
                     let id = self.add_node(gi, n, names, j)?;
                     done.added.push((gi, id));
                 }
@@ -308,12 +260,12 @@ impl Model {
                     removed.push(gone);
                     done.removed += 1;
                 }
-                Edit::SetOp(id, op) => self.touch(gi, id, j)?.op = op,
+                Edit::SetOp(id, op) => self.content(gi, id, j)?.op = op,
                 Edit::SetName(id, name) => {
-                    let n = self.touch(gi, id, j)?;
+                    let n = self.content(gi, id, j)?;
                     if let Some(t) = taken.as_mut() {
                         t.remove(&n.name);
-                        t.insert(name.to_string());
+                        t.insert(&name);
                     }
                     n.name = name.into();
                 }
@@ -323,16 +275,20 @@ impl Model {
                 Edit::RemoveControl(a, b) => self.remove_control(gi, a, b, j)?,
                 Edit::ReplaceUses(a, b) => self.replace_uses(gi, a, b, j)?,
                 Edit::SetOutput(id, k, d) => {
-                    let g = self.graphs[gi].name.clone();
-                    let n = self.touch(gi, id, j)?;
+                    let n = self.content(gi, id, j)?;
                     let count = n.outputs.len();
                     match n.outputs.get_mut(k as usize) {
                         Some(o) => *o = d,
-                        None => return Err(EditError::NoOutput { graph: g, node: n.name.clone(), output: k, count }),
+                        None => {
+                            let node = n.name.clone();
+                            let graph = self.graphs[gi].name.clone();
+                            return Err(EditError::NoOutput { graph, node, output: k, count });
+                        }
                     }
                 }
                 Edit::SetOutputs(id, d) => {
-                    let n = self.touch(gi, id, j)?;
+                    self.links(gi, id, j)?;
+                    let n = self.content(gi, id, j)?;
                     let keep = d.len();
                     n.outputs = d.into();
                     if n.uses.len() < keep {
@@ -341,13 +297,13 @@ impl Model {
                         shrunk.push((gi, id));
                     }
                 }
-                Edit::SetAttr(id, a) => self.touch(gi, id, j)?.attrs.set(a.key, a.value),
+                Edit::SetAttr(id, a) => self.content(gi, id, j)?.attrs.set(a.key, a.value),
                 Edit::RemoveAttr(id, k) => {
-                    self.touch(gi, id, j)?.attrs.remove(k);
+                    self.content(gi, id, j)?.attrs.remove(k);
                 }
                 Edit::SetGraphAttr(a) => {
                     let g = &mut self.graphs[gi];
-                    j.attrs.entry(gi).or_insert_with(|| g.attrs.clone());
+                    j.keep_attrs(gi, &g.attrs);
                     g.attrs.set(a.key, a.value);
                 }
                 Edit::SetGraphOutputs(outs) => {
@@ -359,12 +315,7 @@ impl Model {
                             let id = self.graphs[gi].next_id();
                             let gname = &self.graphs[gi].name;
                             let base = if gi == 0 { "NetOutput".to_owned() } else { format!("{gname}/NetOutput") };
-                            let names = taken.get_or_insert_with(HashSet::new);
-                            if names.is_empty() {
-                                names.extend(
-                                    self.graphs.iter().flat_map(|g| g.nodes.iter().flatten().map(|n| n.name.clone())),
-                                );
-                            }
+                            let names = taken.get_or_insert_with(|| Names::of(&self.graphs));
                             let new = NewNode {
                                 id,
                                 op: Key::new("NetOutput"),
@@ -380,7 +331,7 @@ impl Model {
                         }
                     };
                     self.set_inputs(gi, id, values, j)?;
-                    self.touch(gi, id, j)?.attrs.set("_output_names", names);
+                    self.content(gi, id, j)?.attrs.set("_output_names", names);
                 }
                 Edit::InGraph(_) | Edit::RemoveGraph(_) => {}
             }
@@ -423,7 +374,7 @@ impl Model {
     pub fn make_constant(&mut self, gi: usize, id: NodeId, value: ge_plugin_api::types::ConstTensor) -> bool {
         let one =
             self.graphs.get(gi).and_then(|g| g.get(id)).is_some_and(|n| n.outputs.len() == 1 && n.controls.is_empty());
-        let mut journal = Journal::default();
+        let mut journal = Journal::forgetful(self.graphs.len());
         if !one || self.set_inputs(gi, id, Vec::new(), &mut journal).is_err() {
             return false;
         }
@@ -440,22 +391,17 @@ impl Model {
         true
     }
 
-    /// A node, its old state kept.
-    fn touch(&mut self, gi: usize, id: NodeId, j: &mut Journal) -> Result<&mut Node, EditError> {
-        let g = &mut self.graphs[gi];
-        let name = &g.name;
-        let n = g.nodes.get_mut(id.index()).and_then(Option::as_mut);
-        let Some(n) = n else {
-            return Err(EditError::NoNode { graph: name.clone(), id });
-        };
-        if j.forget {
-            if j.touched.last() != Some(&(gi, id)) {
-                j.touched.push((gi, id));
-            }
-        } else if let std::collections::hash_map::Entry::Vacant(e) = j.nodes.entry((gi, id)) {
-            e.insert(Some(n.clone()));
-            j.touched.push((gi, id));
-        }
+    /// A node whose edges are about to change, the old ones kept.
+    fn links(&mut self, gi: usize, id: NodeId, j: &mut Journal) -> Result<&mut Node, EditError> {
+        let n = node_mut(&mut self.graphs[gi], id)?;
+        j.keep_links(gi, n);
+        Ok(n)
+    }
+
+    /// A node of which all but the edges is about to change, the old state kept.
+    fn content(&mut self, gi: usize, id: NodeId, j: &mut Journal) -> Result<&mut Node, EditError> {
+        let n = node_mut(&mut self.graphs[gi], id)?;
+        j.keep_content(gi, n);
         Ok(n)
     }
 
@@ -478,44 +424,23 @@ impl Model {
         Ok(())
     }
 
-    fn add_node(
-        &mut self,
-        gi: usize,
-        n: NewNode,
-        taken: &mut HashSet<String>,
-        j: &mut Journal,
-    ) -> Result<NodeId, EditError> {
+    fn add_node(&mut self, gi: usize, n: NewNode, taken: &mut Names, j: &mut Journal) -> Result<NodeId, EditError> {
         let g = &mut self.graphs[gi];
         let next = g.next_id();
         if n.id != next {
             return Err(EditError::WrongId { graph: g.name.clone(), id: n.id, next });
         }
-        j.lens.entry(gi).or_insert((g.nodes.len(), g.live));
+        j.keep_len(gi, g.nodes.len(), g.live);
         let base = if n.name.is_empty() { format!("{}_{}", n.op.as_str(), next.0) } else { n.name.to_string() };
-        let mut name = base.clone();
-        let mut k = 1u32;
-        while !taken.insert(name.clone()) {
-            name = format!("{base}_{k}");
-            k += 1;
+        let mut name = base;
+        if !taken.insert(&name) {
+            let free = (1u32..).map(|k| format!("{name}_{k}")).find(|n| taken.insert(n));
+            name = free.unwrap_or(name);
         }
-        let uses = n.outputs.iter().map(|_| Vec::new()).collect();
-        let outputs: Vec<TensorDesc> = n.outputs.into();
-        g.nodes.push(Some(Node {
-            id: next,
-            op: n.op,
-            name,
-            inputs: Vec::new(),
-            input_pos: Vec::new(),
-            controls: Vec::new(),
-            control_pos: Vec::new(),
-            outputs,
-            attrs: n.attrs,
-            uses,
-            control_users: Vec::new(),
-        }));
+        let mut node = Node::unlinked(next, n.op, name, n.outputs.into(), n.attrs);
+        node.kept = j.of_new_node();
+        g.nodes.push(Some(node));
         g.live += 1;
-        // A new node needs no old state: rolling back truncates it away.
-        j.nodes.insert((gi, next), None);
         self.set_inputs(gi, next, n.inputs.into(), j)?;
         for c in n.controls {
             self.add_control(gi, c, next, j)?;
@@ -524,36 +449,42 @@ impl Model {
     }
 
     fn remove_node(&mut self, gi: usize, id: NodeId, j: &mut Journal) -> Result<Removed, EditError> {
-        self.touch(gi, id, j)?;
         self.set_inputs(gi, id, Vec::new(), j)?;
-        let controls = self.touch(gi, id, j)?.controls.clone();
+        let controls = self.links(gi, id, j)?.controls.clone();
         for c in controls {
             self.remove_control(gi, c, id, j)?;
         }
-        let followers = self.touch(gi, id, j)?.control_users.clone();
+        let followers = self.links(gi, id, j)?.control_users.clone();
         for f in followers {
             self.remove_control(gi, id, f, j)?;
         }
         let g = &mut self.graphs[gi];
-        j.lens.entry(gi).or_insert((g.nodes.len(), g.live));
-        let Some(n) = g.nodes[id.index()].take() else {
+        j.keep_len(gi, g.nodes.len(), g.live);
+        let Some(mut n) = g.nodes[id.index()].take() else {
             return Err(EditError::NoNode { graph: g.name.clone(), id });
         };
         g.live -= 1;
-        Ok(Removed { graph: gi, id, name: n.name, readers: n.uses.into_iter().flatten().collect() })
+        let gone = Removed {
+            graph: gi,
+            id,
+            name: n.name.clone(),
+            readers: std::mem::take(&mut n.uses).into_iter().flatten().collect(),
+        };
+        j.keep_removed(gi, n);
+        Ok(gone)
     }
 
     fn unlink_input(&mut self, gi: usize, id: NodeId, i: usize, j: &mut Journal) -> Result<(), EditError> {
-        let n = self.touch(gi, id, j)?;
+        let n = self.links(gi, id, j)?;
         let (v, pos) = (n.inputs[i], n.input_pos[i] as usize);
         if v.is_absent() || self.graphs[gi].get(v.node).is_none() {
             return Ok(());
         }
-        let p = self.touch(gi, v.node, j)?;
+        let p = self.links(gi, v.node, j)?;
         let list = &mut p.uses[v.output as usize];
         list.swap_remove(pos);
         if let Some(moved) = list.get(pos).copied() {
-            self.touch(gi, moved.node, j)?.input_pos[moved.input as usize] = pos as u32;
+            self.links(gi, moved.node, j)?.input_pos[moved.input as usize] = pos as u32;
         }
         Ok(())
     }
@@ -562,19 +493,19 @@ impl Model {
         self.check_value(gi, v)?;
         let mut pos = 0;
         if !v.is_absent() {
-            let p = self.touch(gi, v.node, j)?;
+            let p = self.links(gi, v.node, j)?;
             let list = &mut p.uses[v.output as usize];
             pos = list.len() as u32;
             list.push(Use { node: id, input: i as u32 });
         }
-        let n = self.touch(gi, id, j)?;
+        let n = self.links(gi, id, j)?;
         n.inputs[i] = v;
         n.input_pos[i] = pos;
         Ok(())
     }
 
     fn set_input(&mut self, gi: usize, id: NodeId, i: u32, v: ValueRef, j: &mut Journal) -> Result<(), EditError> {
-        let n = self.touch(gi, id, j)?;
+        let n = self.links(gi, id, j)?;
         let count = n.inputs.len();
         let i = i as usize;
         if i > count {
@@ -590,15 +521,15 @@ impl Model {
     }
 
     fn set_inputs(&mut self, gi: usize, id: NodeId, values: Vec<ValueRef>, j: &mut Journal) -> Result<(), EditError> {
-        let count = self.touch(gi, id, j)?.inputs.len();
+        let count = self.links(gi, id, j)?.inputs.len();
         for i in (0..count).rev() {
             self.unlink_input(gi, id, i, j)?;
-            let n = self.touch(gi, id, j)?;
+            let n = self.links(gi, id, j)?;
             n.inputs.pop();
             n.input_pos.pop();
         }
         for (i, v) in values.into_iter().enumerate() {
-            let n = self.touch(gi, id, j)?;
+            let n = self.links(gi, id, j)?;
             n.inputs.push(ValueRef::ABSENT);
             n.input_pos.push(0);
             self.link_input(gi, id, i, v, j)?;
@@ -607,21 +538,21 @@ impl Model {
     }
 
     fn add_control(&mut self, gi: usize, from: NodeId, to: NodeId, j: &mut Journal) -> Result<(), EditError> {
-        self.touch(gi, from, j)?;
-        if self.touch(gi, to, j)?.controls.contains(&from) {
+        self.links(gi, from, j)?;
+        if self.links(gi, to, j)?.controls.contains(&from) {
             return Ok(());
         }
-        let f = self.touch(gi, from, j)?;
+        let f = self.links(gi, from, j)?;
         let pos = f.control_users.len() as u32;
         f.control_users.push(to);
-        let t = self.touch(gi, to, j)?;
+        let t = self.links(gi, to, j)?;
         t.controls.push(from);
         t.control_pos.push(pos);
         Ok(())
     }
 
     fn remove_control(&mut self, gi: usize, from: NodeId, to: NodeId, j: &mut Journal) -> Result<(), EditError> {
-        let t = self.touch(gi, to, j)?;
+        let t = self.links(gi, to, j)?;
         let Some(i) = t.controls.iter().position(|c| *c == from) else {
             return Ok(());
         };
@@ -630,10 +561,10 @@ impl Model {
         if self.graphs[gi].get(from).is_none() {
             return Ok(());
         }
-        let f = self.touch(gi, from, j)?;
+        let f = self.links(gi, from, j)?;
         f.control_users.swap_remove(pos);
         if let Some(moved) = f.control_users.get(pos).copied() {
-            let m = self.touch(gi, moved, j)?;
+            let m = self.links(gi, moved, j)?;
             if let Some(k) = m.controls.iter().position(|c| *c == from) {
                 m.control_pos[k] = pos as u32;
             }
@@ -660,7 +591,7 @@ impl Model {
                 other: format!("{}{}", b.dtype, b.shape),
             });
         }
-        let mut users = self.touch(gi, from.node, j)?.uses[from.output as usize].clone();
+        let mut users = self.links(gi, from.node, j)?.uses[from.output as usize].clone();
         users.sort();
         for u in users {
             self.set_input(gi, u.node, u.input, to, j)?;
@@ -679,6 +610,13 @@ fn fits(a: &TensorDesc, b: &TensorDesc) -> bool {
         return true;
     }
     x == y && a.shape.dims().iter().zip(b.shape.dims()).all(|(p, q)| !p.is_known() || !q.is_known() || p == q)
+}
+
+fn node_mut(g: &mut Graph, id: NodeId) -> Result<&mut Node, EditError> {
+    match g.nodes.get_mut(id.index()) {
+        Some(Some(n)) => Ok(n),
+        _ => Err(EditError::NoNode { graph: g.name.clone(), id }),
+    }
 }
 
 impl Graph {

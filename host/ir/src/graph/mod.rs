@@ -2,6 +2,8 @@
 mod bulk;
 mod edit;
 mod equal;
+mod journal;
+mod names;
 mod order;
 mod side;
 mod visit;
@@ -49,9 +51,29 @@ pub struct Node {
     pub(crate) attrs: AttrMap,
     pub(crate) uses: Vec<Vec<Use>>,
     pub(crate) control_users: Vec<NodeId>,
+    /// Which patches have kept its old state.
+    kept: journal::Kept,
 }
 
 impl Node {
+    /// A node without edges.
+    fn unlinked(id: NodeId, op: Key, name: String, outputs: Vec<TensorDesc>, attrs: AttrMap) -> Node {
+        let uses = outputs.iter().map(|_| Vec::new()).collect();
+        Node {
+            id,
+            op,
+            name,
+            inputs: Vec::new(),
+            input_pos: Vec::new(),
+            controls: Vec::new(),
+            control_pos: Vec::new(),
+            outputs,
+            attrs,
+            uses,
+            control_users: Vec::new(),
+            kept: journal::Kept::default(),
+        }
+    }
     /// Id.
     pub fn id(&self) -> NodeId {
         self.id

@@ -1,6 +1,6 @@
 //! The order of a graph: a topological order that keeps the old one where the edges allow.
 use super::{Graph, Node};
-use ge_plugin_api::types::NodeId;
+use ge_plugin_api::types::{Key, NodeId};
 
 impl Graph {
     /// Recomputes the order: nodes stand as before, a node that must come earlier stands just before its first reader.
@@ -23,7 +23,8 @@ impl Graph {
         }
         seeds.extend(self.nodes.iter().flatten().map(|n| n.id).filter(|id| !listed[id.index()]));
         // NetOutput closes the order whatever else follows from the edges.
-        let net = self.nodes.iter().flatten().rev().find(|n| n.op() == "NetOutput").map(|n| n.id);
+        let net_output = Key::new("NetOutput");
+        let net = self.nodes.iter().flatten().rev().find(|n| n.op == net_output).map(|n| n.id);
         if let Some(net) = net {
             seeds.retain(|&s| s != net);
             seeds.push(net);

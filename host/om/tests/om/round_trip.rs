@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use ge_om::checksum::CHUNK;
-use ge_om::{ModelParts, OmFile, OmWriter, Origin, PartitionType, WEIGHTS_ALIGN, WeightCheck, WeightSegment};
+use ge_om::{Encoded, ModelParts, OmFile, OmWriter, Origin, PartitionType, WEIGHTS_ALIGN, WeightCheck, WeightSegment};
 
 use crate::sample;
 
@@ -97,7 +97,15 @@ fn a_file_written_again_from_what_was_read_is_the_same() {
         };
         let (kernels, cust_aicpu_kernels) = (model.kernels().to_vec(), model.cust_aicpu_kernels().to_vec());
         let (model_def, tasks) = model.take_messages();
-        writer = writer.model(ModelParts { model_def, weights, kernels, cust_aicpu_kernels, tasks, extra });
+        writer = writer.model(ModelParts {
+            model_def,
+            weights,
+            kernels,
+            cust_aicpu_kernels,
+            tasks,
+            extra,
+            ..ModelParts::default()
+        });
     }
     assert_eq!(writer.to_vec().unwrap(), first);
 }
@@ -131,4 +139,16 @@ fn weights_of_many_chunks_are_checked_at_open_or_later() {
     assert!(error.is_damage());
     let file = OmFile::open_with(&path, WeightCheck::Later).unwrap();
     assert!(file.models()[0].verify_weights().is_err());
+}
+
+#[test]
+fn operators_and_tasks_encoded_in_pieces_give_the_same_file() {
+    let plain = OmWriter::new("sample").model(sample::parts("sample")).to_vec().unwrap();
+    let mut parts = sample::parts("sample");
+    let graphs: Vec<Vec<_>> = parts.model_def.graph.iter_mut().map(|g| std::mem::take(&mut g.op)).collect();
+    assert!(graphs.iter().any(|g| g.len() > 1) && parts.tasks.task.len() > 1);
+    parts.ops = graphs.iter().map(|g| Encoded::ops(&g.chunks(2).collect::<Vec<_>>(), |c| c.to_vec())).collect();
+    let tasks = std::mem::take(&mut parts.tasks.task);
+    parts.more_tasks = Encoded::tasks(&tasks.chunks(1).collect::<Vec<_>>(), |c| c.to_vec());
+    assert_eq!(OmWriter::new("sample").model(parts).to_vec().unwrap(), plain);
 }

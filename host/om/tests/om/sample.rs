@@ -71,6 +71,7 @@ pub fn parts(name: &str) -> ModelParts {
             (PartitionType::StaticTaskDesc, Bytes::from_static(b"behind")),
             (PartitionType::ModelInoutInfo, Bytes::from_static(b"in front")),
         ],
+        ..ModelParts::default()
     }
 }
 
