@@ -74,7 +74,7 @@ impl Collective {
     /// # Errors
     /// The reason, in words.
     pub fn of_node(node: &Node<'_>, kind: Kind, ranks: u32) -> Result<Collective, String> {
-        let attrs: AttrMap = node.attrs().iter().cloned().collect();
+        let attrs: AttrMap = node.attrs().into();
         let name = attrs.str("reduction").unwrap_or("sum");
         let reduction = REDUCTIONS.iter().position(|r| *r == name);
         let reduction =

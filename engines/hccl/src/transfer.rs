@@ -88,7 +88,7 @@ pub fn pair(graph: &Graph<'_>, patch: &mut Patch) {
             if misfit(graph, send, receive).is_some() {
                 continue;
             }
-            let mut attrs: AttrMap = receive.attrs().iter().cloned().collect();
+            let mut attrs: AttrMap = receive.attrs().into();
             attrs.remove("shape");
             attrs.remove("dtype");
             attrs.set("group", key.0);

@@ -1,9 +1,11 @@
 //! The signature of a node: what a family reads of it, at compile from the graph, at load from the request.
 use ge_kernels::view::Kind;
 use ge_plugin_api::engine::LoadRequest;
-use ge_plugin_api::types::{AttrMap, DType, Format, TensorDesc};
+use ge_plugin_api::fusion;
+use ge_plugin_api::types::{AttrMap, DType, Format, Key, TensorDesc};
 use ge_plugin_api::view::Node;
 use ge_plugin_api::{Error, Result};
+use std::sync::OnceLock;
 
 /// Most values of a constant input that travel with the kernel.
 const MOST_VALUES: usize = 4096;
@@ -69,6 +71,13 @@ pub fn kind_of(dtype: DType) -> Option<Kind> {
     })
 }
 
+/// Attributes of a node without the names of what it was made of, which are long and no kernel's business.
+fn attrs_of(node: &Node<'_>) -> AttrMap {
+    static NAMES: OnceLock<[Key; 2]> = OnceLock::new();
+    let names = NAMES.get_or_init(|| [Key::new(fusion::ORIGINALS), Key::new(fusion::PASS_NAME)]);
+    node.attrs().iter().filter(|a| !names.contains(&a.key)).cloned().collect()
+}
+
 /// What a family reads of a node.
 #[derive(Clone, Debug)]
 pub struct Sig {
@@ -100,7 +109,7 @@ impl Sig {
         for (k, d) in node.outputs().iter().enumerate() {
             outputs.push(Tensor::of(d, None).map_err(|e| format!("output {k}: {e}"))?);
         }
-        Ok(Sig { op: node.op().to_owned(), attrs: node.attrs().into(), inputs, outputs })
+        Ok(Sig { op: node.op().to_owned(), attrs: attrs_of(node), inputs, outputs })
     }
 
     /// The kernel binary: which constant inputs were read, and their values.

@@ -235,7 +235,9 @@ impl Session {
         };
         let soc = toolbox.target.soc.clone();
         let times = node_times(&root, toolbox, &soc);
-        let mut model = ge_compiler::model::assemble(&root, &|k| times.get(&k).copied().unwrap_or(0));
+        let mut model = ge_compiler::model::assemble(&root, &|k| {
+            times.get(k.graph as usize).and_then(|g| g.get(k.node.index())).copied().unwrap_or(0)
+        });
         model.options = options.given().clone();
         // Where a cache or a tuning stop lies says nothing of the model.
         for o in ["ge.graph_compiler_cache_dir", "ge.buildMode", "ge.buildStep", "ge.tuningPath"] {
@@ -244,7 +246,10 @@ impl Session {
         // Always on: a plan that does not hold is never written and never run.
         ge_compiler::model::plan_checker::check(&model)
             .map_err(|e| ge_compiler::CompileError::internal("model", e.to_string()).into_error())?;
-        Ok(Compiled { model, kernels: root.records.kernels, ..Compiled::default() })
+        let kernels = root.records.kernels;
+        // A large graph takes a while to go: nobody waits for it.
+        rayon::spawn(move || drop(root));
+        Ok(Compiled { model, kernels, ..Compiled::default() })
     }
 
     /// Name and digest of each library that takes part, ge itself first.
@@ -433,21 +438,24 @@ pub fn decode_om(path: &Path, file: &OmFile) -> Result<ge_model::CompiledModel> 
     })
 }
 
-fn node_times(
-    root: &ge_compiler::model::GeRootModel,
-    toolbox: &Toolbox,
-    soc: &SocSpec,
-) -> std::collections::HashMap<ge_compiler::NodeKey, u64> {
-    let mut out = std::collections::HashMap::new();
-    for (gi, g) in root.model.graphs().iter().enumerate() {
-        let context = ge_ir::view::GraphContext::new(&root.model, gi);
-        let view = context.graph();
-        for id in g.order() {
-            let key = ge_compiler::NodeKey::new(gi, *id);
-            out.insert(key, toolbox.engine(root.placement.engine[key]).object.time_ns(&view.node(*id), soc));
-        }
-    }
-    out
+/// The time that each node takes, by graph and id.
+fn node_times(root: &ge_compiler::model::GeRootModel, toolbox: &Toolbox, soc: &SocSpec) -> Vec<Vec<u64>> {
+    let graph = |(gi, g): (usize, &ge_ir::Graph)| {
+        let mut times = vec![0; g.id_bound()];
+        times.par_chunks_mut(512).enumerate().for_each(|(c, part)| {
+            let context = ge_ir::view::GraphContext::new(&root.model, gi);
+            let view = context.graph();
+            for (i, time) in part.iter_mut().enumerate() {
+                let id = ge_ir::NodeId((c * 512 + i) as u32);
+                if let Some(n) = view.find(id) {
+                    let engine = root.placement.engine[ge_compiler::NodeKey::new(gi, id)];
+                    *time = toolbox.engine(engine).object.time_ns(&n, soc);
+                }
+            }
+        });
+        times
+    };
+    root.model.graphs().iter().enumerate().map(graph).collect()
 }
 
 /// An observer that shows progress and asks for Ctrl-C.

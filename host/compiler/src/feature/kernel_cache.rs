@@ -17,6 +17,7 @@ const RECORDS: &[&str] = &[
     "_composite_scope",
     "_datadump_original_op_names",
     "_op_kernel_lib",
+    "_pass_name",
     "_stream_label",
     "_user_stream_label",
 ];

@@ -68,7 +68,7 @@ pub fn fold(toolbox: &Toolbox, engine: &EngineEntry, node: &Node<'_>) -> Option<
         .map(|t| t.as_ref().map(|(t, b)| TensorView { dtype: t.dtype, dims: &t.dims, bytes: b }))
         .collect();
     let types: Vec<DType> = node.outputs().iter().map(|d| d.dtype).collect();
-    let attrs: AttrMap = node.attrs().iter().cloned().collect();
+    let attrs: AttrMap = node.attrs().into();
     let made = engine.object.run_host_kernel(node.op(), node.name(), &attrs, &views, &types).ok()?;
     let total: u64 = made.iter().map(|t| t.bytes().len() as u64).sum();
     if !keeps(total, bytes_in) {
