@@ -144,5 +144,5 @@ pub(crate) fn insert_schedule(m: &Model<'_>, s: &Inserting, tail: &[u64], sends:
     }
     // by start, nodes of no length as they were taken: an order that the edges allow
     taken.sort_by_key(|&v| start[v as usize]);
-    Listed { assignment: StreamAssignment { stream, order: taken, streams }, end }
+    Listed { assignment: StreamAssignment { stream, order: taken, streams }, end, looked: 0 }
 }

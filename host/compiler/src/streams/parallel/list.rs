@@ -7,12 +7,16 @@
 
 use super::bits::Bits;
 use super::dag::{NONE, StreamAssignment};
+use super::memory::{Arena, Fit, Spot};
 use super::model::Model;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+/// Nodes looked at in each step by the frugal order.
+const FRUGAL: usize = 4;
+
 /// One setting of the heuristic.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Setting {
     /// Plain streams used.
     pub plain: u32,
@@ -26,12 +30,18 @@ pub(crate) struct Setting {
     pub lean: u64,
     /// Weight of the bytes that a node makes live, less those that it is the last to read, in 1/1024 ns.
     pub bytes: u64,
+    /// Bytes of the arena: outputs get their places as nodes get theirs, by what the streams then order; what finds none within
+    /// the cap on one stream goes to another or waits, and where nothing finds one, the node that comes first in the frugal order
+    /// goes where it needs least. 0: any number.
+    pub cap: u64,
 }
 
 /// What a schedule gives: streams of the model, not yet compacted, and when each node ends as the heuristic saw it.
 pub(crate) struct Listed {
     pub assignment: StreamAssignment,
     pub end: Vec<u64>,
+    /// Ranges of memory looked at on the way.
+    pub looked: usize,
 }
 
 /// Vector clock of `W` streams.
@@ -45,6 +55,8 @@ struct Class {
     here: Bits,
     /// Ready nodes whose inputs are still to come.
     coming: Bits,
+    /// All ready nodes, by place in the frugal order.
+    ready: Bits,
     /// The latter by the time their inputs are there.
     when: BinaryHeap<Reverse<(u64, u32)>>,
     /// Its streams.
@@ -73,7 +85,22 @@ struct State<'m, 'a, const W: usize> {
 
 /// Schedules the whole graph by one setting; `tail` is the priority of a node: the time from its start to the end; `leans` is
 /// a stream that it would rather stand on, or [`NONE`]; empty: none has one.
-pub(crate) fn list_schedule<const W: usize>(m: &Model<'_>, s: &Setting, tail: &[u64], leans: &[u32]) -> Listed {
+/// `frugal` is an order of all nodes that holds little at once, asked where `cap` is given.
+pub(crate) fn list_schedule<const W: usize>(
+    m: &Model<'_>,
+    s: &Setting,
+    tail: &[u64],
+    leans: &[u32],
+    frugal: &[u32],
+) -> Listed {
+    let capped = s.cap > 0 && frugal.len() == m.dag.len() && m.streams as usize <= W;
+    let mut turn = vec![0u32; if capped { frugal.len() } else { 0 }];
+    if capped {
+        frugal.iter().zip(0u32..).for_each(|(&v, k)| turn[v as usize] = k);
+    }
+    let mut space = Space::<W>::new(m, capped);
+    let mut choices: Vec<(i128, u32, u32)> = Vec::new();
+    let mut turns: Vec<(u64, usize)> = Vec::new();
     let n = m.dag.len();
     let streams = m.streams as usize;
     let clocks = streams <= W;
@@ -93,89 +120,131 @@ pub(crate) fn list_schedule<const W: usize>(m: &Model<'_>, s: &Setting, tail: &[
         clocks,
         readers: (0..n as u32).map(|v| m.dag.succ.row(v).len() as u32).collect(),
     };
-    let (mut classes, class_of, place_of) = classes(m, s.plain, tail);
+    let (mut classes, class_of, place_of) = classes(m, s.plain, tail, if capped { frugal.len() } else { 0 });
     let mut left: Vec<u32> = (0..n as u32).map(|v| m.dag.pred.row(v).len() as u32).collect();
     for &v in &m.dag.topo {
         if left[v as usize] == 0 {
             let c = &mut classes[class_of[v as usize] as usize];
             c.here.insert(place_of[v as usize]);
+            if capped {
+                c.ready.insert(turn[v as usize]);
+            }
         }
     }
     let mut order = Vec::with_capacity(n);
     let mut window: Vec<u32> = Vec::with_capacity(2 * s.look);
     while order.len() < n {
-        // the class that can go on first
-        let mut next = (u64::MAX, 0usize);
+        // classes by when they can go on
+        turns.clear();
         for (k, c) in classes.iter_mut().enumerate() {
             // those that were taken before their inputs were there
             while c.when.peek().is_some_and(|Reverse((_, place))| !c.coming.contains(*place)) {
                 c.when.pop();
             }
             let free = st.first_free(c.first, c.last).1;
-            let at = if !c.here.is_empty() {
-                free
+            if !c.here.is_empty() {
+                turns.push((free, k));
             } else if let Some(Reverse((t, _))) = c.when.peek() {
-                free.max(*t)
-            } else {
-                continue;
-            };
-            if at < next.0 || next.0 == u64::MAX {
-                next = (at, k);
+                turns.push((free.max(*t), k));
             }
         }
-        let c = &mut classes[next.1];
-        while let Some(&Reverse((t, place))) = c.when.peek() {
-            if t > next.0 {
+        if capped {
+            turns.sort_unstable();
+        } else if let Some(first) = turns.iter().min().copied() {
+            turns.clear();
+            turns.push(first);
+        }
+        // of what keeps within the cap in no class: turn in the frugal order, class, place, stream
+        let mut late: Option<(u32, usize, u32, u32)> = None;
+        let mut chosen: Option<(usize, u32, u32)> = None;
+        for &(now, k) in &turns {
+            let c = &mut classes[k];
+            while let Some(&Reverse((t, place))) = c.when.peek() {
+                if t > now {
+                    break;
+                }
+                c.when.pop();
+                if c.coming.remove(place) {
+                    c.here.insert(place);
+                }
+            }
+            window.clear();
+            window.extend(c.here.iter().take(s.look.max(1)));
+            window.extend(c.coming.iter().take(s.look / 2));
+            if capped {
+                window.extend(c.ready.iter().take(FRUGAL).map(|k| place_of[frugal[k as usize] as usize]));
+            }
+            let soonest = st.first_free(c.first, c.last).0;
+            let mut best = (i128::MAX, 0u32, 0u32);
+            choices.clear();
+            for &place in &window {
+                let v = c.nodes[place as usize];
+                let mut path = i128::from(tail[v as usize]) * i128::from(s.path) / 1024;
+                if s.bytes > 0 {
+                    path -= i128::from(st.grows(v)) * i128::from(s.bytes) / 1024;
+                }
+                let to = leans.get(v as usize).copied().unwrap_or(NONE);
+                let mut consider = |stream: u32| {
+                    let (start, waits) = st.start(v, stream);
+                    let away = if to == stream { 0 } else { s.lean };
+                    let score = i128::from(start) - path + i128::from(waits * s.wait + away);
+                    if capped {
+                        choices.push((score, place, stream));
+                    }
+                    if score < best.0 {
+                        best = (score, place, stream);
+                    }
+                };
+                if m.follow[v as usize] != NONE {
+                    consider(st.stream[m.follow[v as usize] as usize]);
+                    continue;
+                }
+                if capped {
+                    (c.first..c.last).for_each(consider);
+                    continue;
+                }
+                for k in 0..st.need_count[v as usize] as usize {
+                    let on = st.stream[st.needs[m.dag.pred.start(v) + k] as usize];
+                    if on != soonest && (c.first..c.last).contains(&on) {
+                        consider(on);
+                    }
+                }
+                if to != soonest && (c.first..c.last).contains(&to) {
+                    consider(to);
+                }
+                consider(soonest);
+            }
+            if !capped {
+                chosen = Some((k, best.1, best.2));
                 break;
             }
-            c.when.pop();
-            if c.coming.remove(place) {
-                c.here.insert(place);
-            }
-        }
-        window.clear();
-        window.extend(c.here.iter().take(s.look.max(1)));
-        window.extend(c.coming.iter().take(s.look / 2));
-        let soonest = st.first_free(c.first, c.last).0;
-        let mut best = (i128::MAX, 0u32, 0u32);
-        for &place in &window {
-            let v = c.nodes[place as usize];
-            let mut path = i128::from(tail[v as usize]) * i128::from(s.path) / 1024;
-            if s.bytes > 0 {
-                path -= i128::from(st.grows(v)) * i128::from(s.bytes) / 1024;
-            }
-            let to = leans.get(v as usize).copied().unwrap_or(NONE);
-            let mut consider = |stream: u32| {
-                let (start, waits) = st.start(v, stream);
-                let away = if to == stream { 0 } else { s.lean };
-                let score = i128::from(start) - path + i128::from(waits * s.wait + away);
-                if score < best.0 {
-                    best = (score, place, stream);
+            match space.choose(&st, &mut choices, s.cap, &c.nodes, &turn) {
+                (true, place, stream) => {
+                    chosen = Some((k, place, stream));
+                    break;
                 }
-            };
-            if m.follow[v as usize] != NONE {
-                consider(st.stream[m.follow[v as usize] as usize]);
-                continue;
-            }
-            for k in 0..st.need_count[v as usize] as usize {
-                let on = st.stream[st.needs[m.dag.pred.start(v) + k] as usize];
-                if on != soonest && (c.first..c.last).contains(&on) {
-                    consider(on);
+                (false, place, stream) => {
+                    let at = turn[c.nodes[place as usize] as usize];
+                    if late.is_none_or(|l| at < l.0) {
+                        late = Some((at, k, place, stream));
+                    }
                 }
             }
-            if to != soonest && (c.first..c.last).contains(&to) {
-                consider(to);
-            }
-            consider(soonest);
         }
-        let v = c.nodes[best.1 as usize];
+        let Some((k, place, stream)) = chosen.or(late.map(|l| (l.1, l.2, l.3))) else { break };
+        let c = &mut classes[k];
+        let v = c.nodes[place as usize];
+        if capped {
+            c.ready.remove(turn[v as usize]);
+            space.take(&st, v, stream);
+        }
         for &p in m.dag.pred.row(v) {
             st.readers[p as usize] -= 1;
         }
-        if !c.here.remove(best.1) {
-            c.coming.remove(best.1);
+        if !c.here.remove(place) {
+            c.coming.remove(place);
         }
-        st.place(v, best.2);
+        st.place(v, stream);
         order.push(v);
         for &h in m.dag.succ.row(v) {
             left[h as usize] -= 1;
@@ -183,15 +252,93 @@ pub(crate) fn list_schedule<const W: usize>(m: &Model<'_>, s: &Setting, tail: &[
                 let there = st.prepare(h);
                 let c = &mut classes[class_of[h as usize] as usize];
                 c.coming.insert(place_of[h as usize]);
+                if capped {
+                    c.ready.insert(turn[h as usize]);
+                }
                 c.when.push(Reverse((there, place_of[h as usize])));
             }
         }
     }
-    Listed { assignment: StreamAssignment { stream: st.stream, order, streams }, end: st.end }
+    Listed {
+        assignment: StreamAssignment { stream: st.stream, order, streams },
+        end: st.end,
+        looked: space.looked.get(),
+    }
+}
+
+/// Places of outputs while nodes get theirs.
+struct Space<const W: usize> {
+    arena: Arena,
+    /// For each output how many nodes of each stream must be over until nobody uses it, as far as its readers have places.
+    done: Vec<Clock<W>>,
+    /// Ranges of the arena that were looked at.
+    looked: std::cell::Cell<usize>,
+}
+
+impl<const W: usize> Space<W> {
+    fn new(m: &Model<'_>, capped: bool) -> Space<W> {
+        Space {
+            arena: Arena::default(),
+            done: vec![[0; W]; if capped { m.dag.len() } else { 0 }],
+            looked: Default::default(),
+        }
+    }
+
+    /// Where the output of a node goes if the node stands at the end of a stream, and where the arena then ends.
+    fn spot(&self, st: &State<'_, '_, W>, v: u32, stream: u32) -> Option<(Spot, u64)> {
+        let size = st.m.dag.nodes[v as usize].out_bytes;
+        if size == 0 {
+            return None;
+        }
+        let now = st.before(v, stream);
+        let over = |o: u32| {
+            st.readers[o as usize] == 0
+                && !st.m.dag.nodes[o as usize].keep
+                && self.done[o as usize].iter().zip(&now).all(|(d, n)| d <= n)
+        };
+        let spot = self.arena.find(size, Fit::First, |o| {
+            self.looked.set(self.looked.get() + 1);
+            over(o)
+        });
+        Some((spot, self.arena.end().max(spot.at + size)))
+    }
+
+    /// The best choice (place, stream) that keeps within the cap, and true; where none does, of the node that comes first by `turn`
+    /// the stream on which the arena grows least.
+    fn choose(
+        &self,
+        st: &State<'_, '_, W>,
+        choices: &mut [(i128, u32, u32)],
+        cap: u64,
+        nodes: &[u32],
+        turn: &[u32],
+    ) -> (bool, u32, u32) {
+        choices.sort_unstable();
+        let end = |c: &(i128, u32, u32)| self.spot(st, nodes[c.1 as usize], c.2).map_or(self.arena.end(), |s| s.1);
+        if let Some(c) = choices.iter().find(|c| end(c) <= cap.max(self.arena.end())) {
+            return (true, c.1, c.2);
+        }
+        let first = choices.iter().map(|c| turn[nodes[c.1 as usize] as usize]).min().unwrap_or(0);
+        let of_first = choices.iter().filter(|c| turn[nodes[c.1 as usize] as usize] == first);
+        of_first.min_by_key(|c| (end(c), c.0)).map_or((false, 0, 0), |c| (false, c.1, c.2))
+    }
+
+    /// The node gets its place on a stream.
+    fn take(&mut self, st: &State<'_, '_, W>, v: u32, stream: u32) {
+        if let Some((spot, _)) = self.spot(st, v, stream) {
+            self.arena.take(spot, st.m.dag.nodes[v as usize].out_bytes, v);
+        }
+        let over = st.count[stream as usize] + 1;
+        let reads = st.m.dag.pred.row(v).iter().copied().chain(Some(v).filter(|v| st.m.dag.succ.row(*v).is_empty()));
+        for o in reads {
+            let d = &mut self.done[o as usize][stream as usize];
+            *d = (*d).max(over);
+        }
+    }
 }
 
 /// The classes, the class of each node and its place in it.
-fn classes(m: &Model<'_>, plain: u32, tail: &[u64]) -> (Vec<Class>, Vec<u32>, Vec<u32>) {
+fn classes(m: &Model<'_>, plain: u32, tail: &[u64], frugal: usize) -> (Vec<Class>, Vec<u32>, Vec<u32>) {
     let n = m.dag.len();
     let fixed = (m.streams - m.plain) as usize;
     let class_of: Vec<u32> = m.fixed.iter().map(|&f| if f == NONE { 0 } else { f - m.plain + 1 }).collect();
@@ -213,7 +360,7 @@ fn classes(m: &Model<'_>, plain: u32, tail: &[u64]) -> (Vec<Class>, Vec<u32>, Ve
             let first = if k == 0 { 0 } else { m.plain + k as u32 - 1 };
             let last = if k == 0 { plain.max(1) } else { first + 1 };
             let (here, coming) = (Bits::new(nodes.len()), Bits::new(nodes.len()));
-            Class { nodes, here, coming, when: BinaryHeap::new(), first, last }
+            Class { nodes, here, coming, ready: Bits::new(frugal), when: BinaryHeap::new(), first, last }
         })
         .collect();
     (classes, class_of, place_of)
@@ -279,7 +426,8 @@ impl<const W: usize> State<'_, '_, W> {
         let bytes = |p: u32| i64::try_from(self.m.dag.nodes[p as usize].out_bytes).unwrap_or(i64::MAX);
         let last = |p: &&u32| self.readers[**p as usize] == 1 && !self.m.dag.nodes[**p as usize].keep;
         let freed = self.m.dag.pred.row(v).iter().filter(last).fold(0i64, |sum, &p| sum.saturating_add(bytes(p)));
-        bytes(v).saturating_sub(freed)
+        let own = if self.readers[v as usize] == 0 && !self.m.dag.nodes[v as usize].keep { 0 } else { bytes(v) };
+        own.saturating_sub(freed)
     }
 
     /// True if the last node of the stream is known to run after `p`.
@@ -311,6 +459,19 @@ impl<const W: usize> State<'_, '_, W> {
             t = t.max(slots.iter().copied().min().unwrap_or(0));
         }
         (t, waits)
+    }
+
+    /// How many nodes of each stream are over when the node starts at the end of a stream.
+    fn before(&self, v: u32, stream: u32) -> Clock<W> {
+        let last = self.last[stream as usize];
+        let mut clock = if last == NONE { [0; W] } else { self.clock[last as usize] };
+        let at = self.m.dag.pred.start(v);
+        for &p in &self.needs[at..at + self.need_count[v as usize] as usize] {
+            for (c, &o) in clock.iter_mut().zip(&self.clock[p as usize]) {
+                *c = (*c).max(o);
+            }
+        }
+        clock
     }
 
     fn place(&mut self, v: u32, stream: u32) {

@@ -93,8 +93,7 @@ pub fn places(dag: &Dag, a: &StreamAssignment, order: &PlanOrder, fit: Fit) -> (
         }
     }
     let mut offsets = vec![0u64; dag.len()];
-    let mut held: Vec<Held> = Vec::new();
-    let mut fresh: Vec<Held> = Vec::new();
+    let mut arena = Arena::default();
     for &v in &a.order {
         let size = dag.nodes[v as usize].out_bytes;
         if size == 0 {
@@ -105,6 +104,37 @@ pub fn places(dag: &Dag, a: &StreamAssignment, order: &PlanOrder, fit: Fit) -> (
             let row = &done[o as usize * streams..(o as usize + 1) * streams];
             row.iter().zip(now).all(|(d, n)| d <= n)
         };
+        let spot = arena.find(size, fit, over);
+        offsets[v as usize] = spot.at;
+        arena.take(spot, size, v);
+    }
+    (offsets, arena.end())
+}
+
+/// The ranges of the arena, each with the tensor that held it last.
+#[derive(Default)]
+pub(crate) struct Arena {
+    held: Vec<Held>,
+    fresh: Vec<Held>,
+}
+
+/// A place for a tensor: where it begins, and the run of ranges that it takes.
+#[derive(Clone, Copy)]
+pub(crate) struct Spot {
+    pub at: u64,
+    from: usize,
+    to: usize,
+}
+
+impl Arena {
+    /// Bytes in all.
+    pub fn end(&self) -> u64 {
+        self.held.last().map_or(0, |h| h.end)
+    }
+
+    /// A place for `size` bytes where only tensors lie that are `over`.
+    pub fn find(&self, size: u64, fit: Fit, over: impl Fn(u32) -> bool) -> Spot {
+        let held = &self.held;
         // runs of ranges that are free for this tensor
         let mut best: Option<(u64, usize, usize)> = None;
         let (mut from, mut k) = (0, 0);
@@ -126,8 +156,8 @@ pub fn places(dag: &Dag, a: &StreamAssignment, order: &PlanOrder, fit: Fit) -> (
             }
             k += 1;
         }
-        let (from, to, at) = match best {
-            Some((_, from, to)) => (from, to, held[from].start),
+        match best {
+            Some((_, from, to)) => Spot { at: held[from].start, from, to },
             None => {
                 // behind everything, over what is free at the end
                 let mut from = held.len();
@@ -135,25 +165,26 @@ pub fn places(dag: &Dag, a: &StreamAssignment, order: &PlanOrder, fit: Fit) -> (
                     from -= 1;
                 }
                 let at = held.get(from).map_or_else(|| held.last().map_or(0, |h| h.end), |h| h.start);
-                (from, held.len(), at)
+                Spot { at, from, to: held.len() }
             }
-        };
-        offsets[v as usize] = at;
-        let end = at + size;
-        fresh.clear();
-        fresh.push(Held { start: at, end, owner: v });
-        let mut to_ = from;
-        while to_ < to && held[to_].start < end {
-            let h = held[to_];
-            if h.end > end {
-                fresh.push(Held { start: end, end: h.end, owner: h.owner });
-            }
-            to_ += 1;
         }
-        held.splice(from..to_, fresh.iter().copied());
     }
-    let arena = held.last().map_or(0, |h| h.end);
-    (offsets, arena)
+
+    /// Puts a tensor there.
+    pub fn take(&mut self, spot: Spot, size: u64, owner: u32) {
+        let (held, end) = (&mut self.held, spot.at + size);
+        self.fresh.clear();
+        self.fresh.push(Held { start: spot.at, end, owner });
+        let mut to = spot.from;
+        while to < spot.to && held[to].start < end {
+            let h = held[to];
+            if h.end > end {
+                self.fresh.push(Held { start: end, end: h.end, owner: h.owner });
+            }
+            to += 1;
+        }
+        held.splice(spot.from..to, self.fresh.iter().copied());
+    }
 }
 
 /// The greatest sum of sizes that live at once when the nodes run one by one in an order.

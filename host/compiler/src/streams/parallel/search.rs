@@ -6,17 +6,21 @@
 //! streams, of which the least arena is kept that costs no more than [`PRICE`] of run time.
 
 use super::Aim;
-use super::dag::StreamAssignment;
+use super::dag::{Dag, StreamAssignment};
 use super::insert::{Inserting, insert_schedule};
 use super::list::{Listed, Setting, list_schedule};
 use super::memory::{Fit, PlanOrder, live_sum, places};
 use super::model::{Model, measure};
 use crate::sync::transitive::Event;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 /// Nodes placed by all list schedules of one search, for graphs of up to [`FULL`] nodes.
 const STEPS: usize = 1_200_000;
 /// Nodes up to which the search has all its steps; from there on they shrink with the third power.
 const FULL: usize = 20_000;
+/// Ranges of memory that are looked at in the time in which a node is placed.
+const LOOKS: usize = 24;
 /// What less memory may cost in run time with `balanced`, in 1/1000 of the quickest plan.
 const PRICE: u64 = 45;
 /// How much worse a step of the search for memory may be at its beginning, in 1/4096.
@@ -47,6 +51,8 @@ struct Search<'m, 'a, const W: usize> {
     bound: u64,
     /// With an eye on memory: the arena of the best plan, and the run time that it may have.
     memory: Option<(u64, u64)>,
+    /// With an eye on memory: an order of all nodes that holds little at once.
+    frugal: Vec<u32>,
 }
 
 /// Streams, order and events of the whole graph.
@@ -63,13 +69,26 @@ pub(crate) fn search<const W: usize>(m: &Model<'_>, aim: Aim) -> Found {
     let alone = if m.streams == m.plain {
         Found { assignment: single, events: Vec::new(), span: m.dag.work() }
     } else {
-        let setting =
-            Setting { plain: m.plain.min(1), path: 100, wait: m.events.pair() / 2, look: 8, lean: 0, bytes: 0 };
-        let assignment = list_schedule::<W>(m, &setting, &m.tails(0), &[]).assignment;
+        let setting = Setting {
+            plain: m.plain.min(1),
+            path: 100,
+            wait: m.events.pair() / 2,
+            look: 8,
+            lean: 0,
+            ..Setting::default()
+        };
+        let assignment = list_schedule::<W>(m, &setting, &m.tails(0), &[], &[]).assignment;
         let (events, span) = measure(m, &assignment);
         Found { assignment, events, span }
     };
-    let mut s = Search::<W> { m, best: alone, left: steps.max(2 * n), bound: m.lower_bound(), memory: None };
+    let mut s = Search::<W> {
+        m,
+        best: alone,
+        left: steps.max(2 * n),
+        bound: m.lower_bound(),
+        memory: None,
+        frugal: Vec::new(),
+    };
     s.inserted();
     let mut points = s.starts();
     points.truncate(3);
@@ -83,7 +102,10 @@ pub(crate) fn search<const W: usize>(m: &Model<'_>, aim: Aim) -> Found {
         };
         let quickest = s.best.assignment.clone();
         s.memory = Some((s.arena(&quickest), limit));
-        let points = s.thrifty();
+        s.frugal = frugal_order(m.dag);
+        let mean = m.dag.work() / n as u64;
+        let points = s.thrifty(mean);
+        s.ratchet(mean, s.left / 2);
         s.shake(points);
     }
     s.best
@@ -98,7 +120,8 @@ impl<const W: usize> Search<'_, '_, W> {
             return None;
         }
         self.left -= n;
-        let listed = list_schedule::<W>(self.m, &setting, tail, leans);
+        let listed = list_schedule::<W>(self.m, &setting, tail, leans, &self.frugal);
+        self.left = self.left.saturating_sub(listed.looked / LOOKS);
         let (events, span) = measure(self.m, &listed.assignment);
         let cost = self.keep(&listed, events, span);
         Some((cost, listed))
@@ -165,7 +188,7 @@ impl<const W: usize> Search<'_, '_, W> {
         for plain in self.widths() {
             let here = waits.iter().flat_map(|wait| paths.iter().map(move |path| (*wait, *path)));
             for (k, (wait, path)) in here.enumerate() {
-                let setting = Setting { plain, path, wait: wait * pair / 8, look, lean: 0, bytes: 0 };
+                let setting = Setting { plain, path, wait: wait * pair / 8, look, ..Setting::default() };
                 let tail = &tails[k % tails.len()];
                 let Some((cost, _)) = self.try_one(setting, tail, &[]) else { return points };
                 add(&mut points, Point { setting, tail: tail.clone(), leans: Vec::new(), cost });
@@ -178,49 +201,92 @@ impl<const W: usize> Search<'_, '_, W> {
         points
     }
 
-    /// Tries all and gives the best, the best first.
-    fn first(&mut self, all: impl Iterator<Item = (Setting, Vec<u64>)>) -> Vec<Point> {
+    /// Tries all, as long as so many steps are left, and gives the best, the best first.
+    fn first(&mut self, all: impl Iterator<Item = (Setting, Vec<u64>)>, until: usize) -> Vec<Point> {
         let mut out: Vec<Point> = Vec::new();
         for (setting, tail) in all {
-            let Some((cost, _)) = self.try_one(setting, &tail, &[]) else { break };
+            let Some((cost, _)) = self.try_one(setting, &tail, &[]).filter(|_| self.left >= until) else { break };
             add(&mut out, Point { setting, tail, leans: Vec::new(), cost });
         }
         out
     }
 
-    /// Schedules that keep nearer and nearer to the graph's own order, which holds little at once, and use fewer streams.
-    fn thrifty(&mut self) -> Vec<Point> {
+    /// Schedules that keep nearer and nearer to an order that holds little at once, that use fewer streams, and that give outputs
+    /// their places within a cap as they go.
+    fn thrifty(&mut self, mean: u64) -> Vec<Point> {
         let m = self.m;
         let n = m.dag.len() as u64;
         let tails = m.tails(m.events.pair() / 2);
         let longest = tails.iter().copied().max().unwrap_or(0);
         let mut rank = vec![0u64; m.dag.len()];
-        for (&v, k) in m.dag.topo.iter().zip(0u64..) {
+        for (&v, k) in self.frugal.iter().zip(0u64..) {
             rank[v as usize] = n - k;
         }
-        let mean = m.dag.work() / n;
         // the share of the graph's order in a priority, in 1/8
         let mixed = |share: u64| -> Vec<u64> {
             let by_order = |r: u64| (u128::from(longest) * u128::from(r) / u128::from(n)) as u64;
             tails.iter().zip(&rank).map(|(&t, &r)| t / 8 * (8 - share) + by_order(r) / 8 * share).collect()
         };
-        let mut all = Vec::new();
-        let mut widths = self.widths();
-        widths.push(1);
+        let least = live_sum(m.dag, &self.frugal);
         // a mean output weighs as much as a mean node takes
         let bytes = m.dag.nodes.iter().map(|d| d.out_bytes).fold(0u64, u64::saturating_add) / n;
         let even = (u128::from(mean) * 1024 / u128::from(bytes.max(1))) as u64;
+        let mut widths = self.widths();
+        widths.push(1);
+        let mut loose = Vec::new();
         for &plain in &widths {
             for share in [8, 4, 0, 2] {
                 for weight in [even / 2, 0, even * 2, even / 8] {
                     for (wait, path, look) in [(mean / 2, 100, 8), (mean / 8, 700, 4), (mean * 2, 300, 16)] {
                         let wait = wait + m.events.pair() / 4;
-                        all.push((Setting { plain, path, wait, look, lean: 0, bytes: weight }, share));
+                        loose.push((Setting { plain, path, wait, look, bytes: weight, ..Setting::default() }, share));
                     }
                 }
             }
         }
-        self.first(all.into_iter().map(|(s, share)| (s, mixed(share))))
+        // as wide as may be, with a cap on the arena
+        let most = self.memory.map_or(least, |(arena, _)| arena).max(least);
+        let mut capped = Vec::new();
+        for share in [0, 8] {
+            for part in [8, 5, 3, 10, 0] {
+                for (wait, path, look) in [(mean / 8, 300, 16), (0, 100, 8), (mean / 2, 700, 16)] {
+                    let wait = wait + m.events.pair() / 4;
+                    let cap = least + (most - least) / 16 * part;
+                    capped.push((Setting { plain: m.plain, path, wait, look, cap, ..Setting::default() }, share));
+                }
+            }
+        }
+        // neither may take all the steps, and none are spent on what fits where one stream does
+        let all = self.left;
+        let mut points = self.first(loose.into_iter().map(|(s, share)| (s, mixed(share))), all / 2);
+        self.ratchet(mean, all / 3);
+        if self.memory.is_some_and(|(arena, _)| arena > least) {
+            points.append(&mut self.first(capped.into_iter().map(|(s, share)| (s, mixed(share))), self.left / 2));
+            points.sort_by_key(|p| p.cost);
+        }
+        points
+    }
+
+    /// From the best plan on: the same order and streams as far as they go with a little less memory, again and again, as long as
+    /// that helps and so many steps are left.
+    fn ratchet(&mut self, mean: u64, until: usize) {
+        let tries =
+            [(984, 8, 4), (984, 1, 16), (960, 8, 16), (996, 8, 4), (930, 2, 8), (960, 0, 8), (984, 0, 16), (996, 2, 8)];
+        'again: loop {
+            let Some((least, _)) = self.memory else { return };
+            let from = self.point(mean);
+            for (cut, lean, look) in tries {
+                let cap = (u128::from(least) * cut / 1000) as u64;
+                let setting = Setting { lean: mean * lean / 8, look, cap, ..from.setting };
+                let Some(_) = self.try_one(setting, &from.tail, &from.leans).filter(|_| self.left >= until) else {
+                    return;
+                };
+                if self.memory.is_some_and(|(now, _)| now < least) {
+                    continue 'again;
+                }
+            }
+            return;
+        }
     }
 
     /// Forward and backward schedules by insertion in turn, from the plain paths on.
@@ -277,7 +343,7 @@ impl<const W: usize> Search<'_, '_, W> {
                     return;
                 }
                 self.left -= n;
-                tail = list_schedule::<W>(&back, &setting, &ahead.end, &[]).end;
+                tail = list_schedule::<W>(&back, &setting, &ahead.end, &[], &[]).end;
             }
         }
     }
@@ -327,12 +393,13 @@ impl<const W: usize> Search<'_, '_, W> {
             }
             let s = &mut p.setting;
             let factor = [512, 800, 1300, 2048][rng.below(4) as usize];
-            match rng.below(12) {
+            match rng.below(if self.memory.is_some() { 14 } else { 12 }) {
                 0 => s.path = (s.path * factor / 1024).clamp(5, 4000),
                 1 => s.wait = (s.wait * factor / 1024).min(100 * mean),
                 2 => s.look = [1, 2, 4, 8, 16, 24][rng.below(6) as usize],
                 3 => s.bytes = (s.bytes * factor / 1024).min(1 << 30),
                 4 => s.lean = (s.lean * factor / 1024).min(100 * mean),
+                12 | 13 => s.cap = s.cap / 64 * [56, 61, 63, 65, 67, 72][rng.below(6) as usize],
                 _ => {}
             }
             let Some((cost, _)) = self.try_one(p.setting, &p.tail, &p.leans) else { return };
@@ -348,17 +415,83 @@ impl<const W: usize> Search<'_, '_, W> {
 
     /// A point at which the list schedule gives the best plan, or one that is near it.
     fn point_of_best(&mut self, mean: u64) -> Point {
+        let mut point = self.point(mean);
+        point.cost = self.try_one(point.setting, &point.tail, &point.leans).map_or(u64::MAX, |(cost, _)| cost);
+        point
+    }
+
+    /// The best plan's order as priorities, and its streams to lean to; its cost is not known.
+    fn point(&self, mean: u64) -> Point {
         let m = self.m;
         let n = m.dag.len() as u64;
         let mut tail = vec![0u64; m.dag.len()];
         for (&v, k) in self.best.assignment.order.iter().zip(0u64..) {
             tail[v as usize] = (n - k) * mean.max(1);
         }
-        let setting = Setting { plain: m.plain, path: 300, wait: m.events.pair() / 4, look: 4, lean: mean, bytes: 0 };
-        let leans = self.best.assignment.stream.clone();
-        let cost = self.try_one(setting, &tail, &leans).map_or(u64::MAX, |(cost, _)| cost);
-        Point { setting, tail, leans, cost }
+        let setting = Setting {
+            plain: m.plain,
+            path: 300,
+            wait: m.events.pair() / 4,
+            look: 4,
+            lean: mean,
+            cap: self.memory.map_or(0, |m| m.0),
+            ..Setting::default()
+        };
+        Point { setting, tail, leans: self.best.assignment.stream.clone(), cost: u64::MAX }
     }
+}
+
+/// An order that holds little at once on one stream: the graph's own, or one that goes on with what became ready last, or with what
+/// frees most.
+fn frugal_order(dag: &Dag) -> Vec<u32> {
+    let n = dag.len();
+    let bytes = |v: u32| dag.nodes[v as usize].out_bytes as i128;
+    let go = |greedy: bool| {
+        let mut left: Vec<u32> = (0..n as u32).map(|v| dag.pred.row(v).len() as u32).collect();
+        let mut readers: Vec<u32> = (0..n as u32).map(|v| dag.succ.row(v).len() as u32).collect();
+        let grows = |v: u32, readers: &[u32]| {
+            let last = |p: &&u32| readers[**p as usize] == 1 && !dag.nodes[**p as usize].keep;
+            let own = if dag.succ.row(v).is_empty() && !dag.nodes[v as usize].keep { 0 } else { bytes(v) };
+            own - dag.pred.row(v).iter().filter(last).map(|p| bytes(*p)).sum::<i128>()
+        };
+        // by what it frees and how late it became ready; what it frees may have become more since
+        let mut ready: BinaryHeap<(Reverse<i128>, usize, u32)> = BinaryHeap::new();
+        let mut order = Vec::with_capacity(n);
+        let mut age = 0usize;
+        let mut add = |v: u32, readers: &[u32], ready: &mut BinaryHeap<_>| {
+            age += 1;
+            ready.push((Reverse(if greedy { grows(v, readers) } else { 0 }), age, v));
+        };
+        for &v in dag.topo.iter().rev().filter(|v| left[**v as usize] == 0) {
+            add(v, &readers, &mut ready);
+        }
+        let mut done = vec![false; n];
+        while let Some((_, _, v)) = ready.pop() {
+            if std::mem::replace(&mut done[v as usize], true) {
+                continue;
+            }
+            order.push(v);
+            for &p in dag.pred.row(v) {
+                readers[p as usize] -= 1;
+                if greedy && readers[p as usize] == 1 {
+                    // the one reader that is left frees it
+                    let waits = |h: &&u32| !done[**h as usize] && left[**h as usize] == 0;
+                    if let Some(&h) = dag.succ.row(p).iter().take(64).find(waits) {
+                        add(h, &readers, &mut ready);
+                    }
+                }
+            }
+            for &h in dag.succ.row(v).iter().rev() {
+                left[h as usize] -= 1;
+                if left[h as usize] == 0 {
+                    add(h, &readers, &mut ready);
+                }
+            }
+        }
+        order
+    };
+    let all = [dag.topo.clone(), go(false), go(true)];
+    all.into_iter().min_by_key(|o| live_sum(dag, o)).unwrap_or_default()
 }
 
 /// Keeps the best few, the best first.
