@@ -43,7 +43,8 @@ pub struct Symbol {
     pub io: Option<Io>,
     /// Nodes that touch it, as positions in the order's line.
     pub touches: Vec<u32>,
-    /// Nodes of which one touches it first: all producers of a run, the one that clears it.
+    /// Nodes of which one touches it first: all producers of a run, the one that clears it; of a workspace the node's beginning in the
+    /// order.
     pub firsts: Vec<u32>,
     /// Whether others may take its memory.
     pub reuse: bool,
@@ -376,7 +377,9 @@ impl Builder<'_> {
             }
             if let Some(n) = n {
                 if !name.derived {
-                    symbol.firsts.push(at);
+                    // Attached work may be given a workspace, and may begin before its node.
+                    let work = i as u32 >= self.first[name.key] + n.outputs().len() as u32;
+                    symbol.firsts.push(if work { order.beginning(at as usize) as u32 } else { at });
                     let label = n.attrs().str("_batch_label").map(str::to_owned);
                     symbol.batch = if fresh || symbol.batch == label { label } else { None };
                     symbol.pool = symbol.pool.or_else(|| n.attrs().int("_buffer_pool_id"));

@@ -9,6 +9,7 @@
 //! Cost: tasks times streams, and a search in an interval map for each block.
 use ge_model::{CompiledModel, NodeInfo, SlotInfo};
 use ge_plugin_api::task::TaskType;
+use ge_plugin_api::types::AttrValue;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Why a plan does not hold.
@@ -313,6 +314,15 @@ impl Run {
                         return Err(PlanFault::Edge { from: g.nodes[p as usize].name.clone(), to: n.name.clone() });
                     }
                 }
+                // What works beside the node reads the values of some inputs.
+                for k in value_inputs(n) {
+                    let Some(p) = n.inputs.get(k).copied().flatten().map(|v| v.node) else { continue };
+                    let before = &self.stands[gi][p as usize];
+                    let over = |t: &Stand| before.iter().all(|s| t.start[s.stream] > s.last);
+                    if !mine.iter().filter(|t| t.stream != main.stream).all(over) {
+                        return Err(PlanFault::Edge { from: g.nodes[p as usize].name.clone(), to: n.name.clone() });
+                    }
+                }
             }
         }
         Ok(())
@@ -386,7 +396,14 @@ impl Run {
                 return None;
             }
         }
-        let mut firsts = new.firsts.iter().filter_map(|f| stands[*f as usize].first()).peekable();
+        // What works beside its node touches no output, but a workspace may be for it.
+        let own = |f: u32, s: &Stand| Some(s.stream as u32) == m.graphs[gi].nodes[f as usize].stream;
+        let touching = |f: &u32| {
+            let all = &stands[*f as usize];
+            let alone = if new.work { None } else { all.iter().find(|s| own(*f, s)) };
+            alone.map_or(all.as_slice(), std::slice::from_ref)
+        };
+        let mut firsts = new.firsts.iter().flat_map(touching).peekable();
         // What is there without a task is there from the start: nothing may have lain under it.
         let ok = firsts.peek().is_some()
             && lent.allows(old, new)
@@ -402,6 +419,16 @@ impl Run {
             offset,
         })
     }
+}
+
+/// Inputs whose values a node's attached work reads.
+fn value_inputs(n: &NodeInfo) -> Vec<usize> {
+    let Some(AttrValue::List(list)) = n.attrs.get("_attached_stream_info_list") else { return Vec::new() };
+    let said = |d: &AttrValue| {
+        let key = "_attached_resource_depend_value_list_int";
+        d.as_dict()?.iter().find(|e| e.key.as_str() == key)?.value.as_ints().map(<[i64]>::to_vec)
+    };
+    list.iter().filter_map(said).flatten().filter_map(|i| usize::try_from(i).ok()).collect()
 }
 
 fn notify(kind: u32) -> bool {
@@ -474,6 +501,8 @@ struct Block {
     inputs: Vec<u32>,
     /// Outputs of the model that lie in it: it lives to the end.
     outputs: Vec<u32>,
+    /// Whether it has a workspace in it.
+    work: bool,
     /// The block that it has become a part of.
     part_of: Option<usize>,
 }
@@ -545,6 +574,7 @@ impl Blocks {
                     gear: n.attrs.str("_batch_label").map(str::to_owned),
                     inputs: input.into_iter().collect(),
                     outputs: Vec::new(),
+                    work: false,
                     part_of: None,
                 });
             }
@@ -561,6 +591,7 @@ impl Blocks {
                     gear: n.attrs.str("_batch_label").map(str::to_owned),
                     inputs: Vec::new(),
                     outputs: Vec::new(),
+                    work: true,
                     part_of: None,
                 });
             }
@@ -644,12 +675,14 @@ fn merge(list: &mut [Block], whole: usize, b: usize) {
     let users = std::mem::take(&mut list[b].users);
     let (firsts, own) = (std::mem::take(&mut list[b].firsts), std::mem::take(&mut list[b].own));
     let (inputs, outputs) = (std::mem::take(&mut list[b].inputs), std::mem::take(&mut list[b].outputs));
+    let work = list[b].work;
     let (offset, end, first) = (list[b].offset, list[b].offset + list[b].size, list[b].first);
     list[b].size = 0;
     let w = &mut list[whole];
     let start = w.offset.min(offset);
     w.size = (w.offset + w.size).max(end) - start;
     w.offset = start;
+    w.work |= work;
     w.inputs.extend(inputs);
     w.outputs.extend(outputs);
     w.first = w.first.min(first);

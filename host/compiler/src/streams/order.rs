@@ -7,6 +7,7 @@
 use crate::ids::{ModelMap, NodeKey, StreamId};
 use crate::streams::StreamPlan;
 use crate::streams::activation::Wakers;
+use crate::streams::logical::attached::value_inputs;
 use ge_ir::Model;
 use std::collections::BTreeMap;
 
@@ -25,6 +26,9 @@ pub struct ExecutionOrder {
     streams: usize,
     /// Streams and positions of attached work, by position of its node in the line.
     attached: BTreeMap<usize, Vec<(u32, u32)>>,
+    /// Nodes whose attached work may begin before they do, as positions in the line; the k-th one's clock stands behind those of the
+    /// line.
+    early: Vec<usize>,
 }
 
 const NOWHERE: u32 = u32::MAX;
@@ -48,6 +52,9 @@ impl ExecutionOrder {
         let wakers = Wakers::of(model, plan);
         let regions = plan.regions(model);
         let mut attached: BTreeMap<usize, Vec<(u32, u32)>> = BTreeMap::new();
+        let (mut early, mut early_clocks) = (Vec::new(), Vec::new());
+        // Clock of the last work on each attached stream.
+        let mut beside: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
         for i in 0..line.len() {
             let key = line[i];
             clock.fill(0);
@@ -123,22 +130,48 @@ impl ExecutionOrder {
                     last[s] = Some(i);
                 }
                 for t in plan.attached[key].iter().map(|t| t.0).filter(|t| (*t as usize) < streams) {
+                    let begins = match ahead_of_attached(model, plan, key) {
+                        None => clock.clone(),
+                        Some(needed) => {
+                            let mut begins = beside.get(&t).cloned().unwrap_or_else(|| vec![0; streams]);
+                            begins[t as usize] = count[t as usize];
+                            if count[t as usize] == 0 {
+                                for w in wakers.before(plan, StreamId(t)).iter().map(|w| at[*w] as usize) {
+                                    if w < i {
+                                        join(&mut begins, w, &stream, &pos, &clocks);
+                                    }
+                                }
+                            }
+                            for p in needed.iter().map(|p| at[*p] as usize).filter(|p| *p < i) {
+                                join(&mut begins, p, &stream, &pos, &clocks);
+                                for (s, pos) in attached.get(&p).into_iter().flatten() {
+                                    begins[*s as usize] = begins[*s as usize].max(pos + 1);
+                                }
+                            }
+                            early.push(i);
+                            early_clocks.extend_from_slice(&begins);
+                            begins
+                        }
+                    };
+                    beside.insert(t, begins);
                     attached.entry(i).or_default().push((t, count[t as usize]));
                     count[t as usize] += 1;
                 }
             }
             clocks[i * streams..(i + 1) * streams].copy_from_slice(&clock);
         }
-        ExecutionOrder { line, at, stream, pos, clocks, streams, attached }
+        clocks.append(&mut early_clocks);
+        ExecutionOrder { line, at, stream, pos, clocks, streams, attached, early }
     }
 
     /// Whether `a` is over before `b` starts, whatever the schedule. O(1) for nodes on a stream.
     pub fn ordered(&self, a: NodeKey, b: NodeKey) -> bool {
         self.ordered_at(self.at[a] as usize, self.at[b] as usize)
     }
-    /// The same by positions in the line.
+    /// The same by positions in the line; `b` may also be the [beginning](Self::beginning) of a node.
     pub fn ordered_at(&self, a: usize, b: usize) -> bool {
-        if a >= b {
+        let node = if b < self.line.len() { b } else { self.early[b - self.line.len()] };
+        if a >= node {
             return false;
         }
         let cb = &self.clocks[b * self.streams..(b + 1) * self.streams];
@@ -150,6 +183,11 @@ impl ExecutionOrder {
                     && also.is_none_or(|list| list.iter().all(|(t, pos)| cb[*t as usize] > *pos))
             }
         }
+    }
+    /// What stands for the beginning of the k-th node of the line as the second of [`ordered_at`](Self::ordered_at): of its attached
+    /// work where that may be ahead of the node itself.
+    pub fn beginning(&self, i: usize) -> usize {
+        self.early.binary_search(&i).map_or(i, |k| self.line.len() + k)
     }
     /// All nodes in one line that respects the relation.
     pub fn line(&self) -> &[NodeKey] {
@@ -186,6 +224,35 @@ pub fn ahead_of(model: &Model, plan: &StreamPlan, key: NodeKey, parents: &[Optio
         Some(flow) if key.graph == 0 => flow.before(key.node).iter().map(|n| NodeKey::new(0, *n)).collect(),
         _ => predecessors(model, key, parents),
     }
+}
+
+/// What must be over before a node's attached work starts: the producers of the inputs whose values it reads (facts 1.7). None: all
+/// that must be over before the node; so where it is not said what is read, where the value has writers besides its producer (a
+/// variable, an input of a subgraph), where a workspace is cleared beforehand, and where control flow stands as labels.
+pub fn ahead_of_attached(model: &Model, plan: &StreamPlan, key: NodeKey) -> Option<Vec<NodeKey>> {
+    let n = key.get(model).filter(|_| plan.flow.is_none())?;
+    if n.attrs().ints("_atomic_workspace_index").is_some_and(|l| !l.is_empty()) {
+        return None;
+    }
+    let inputs = value_inputs(n)?;
+    let producers: Vec<NodeKey> =
+        inputs.into_iter().filter_map(|i| n.input(i)).map(|v| NodeKey { graph: key.graph, node: v.node }).collect();
+    let mut behind = producers.clone();
+    let mut seen = std::collections::BTreeSet::new();
+    while let Some(p) = behind.pop() {
+        let source = p.get(model)?;
+        match source.op() {
+            "Variable" | "RefData" => return None,
+            "Data" if key.graph > 0 => return None,
+            _ => {}
+        }
+        // A node without a task only names what its inputs are.
+        if plan.of[p].is_none() || plan.taskless[p] || source.attrs().flag("_no_task") {
+            let inputs = source.inputs().iter().filter(|v| !v.is_absent()).map(|v| NodeKey { graph: p.graph, node: v.node });
+            behind.extend(inputs.filter(|p| seen.insert(*p)));
+        }
+    }
+    Some(producers)
 }
 
 /// What must be over before a node starts: producers, control inputs; for a subgraph's nodes without inputs what feeds the

@@ -1,7 +1,8 @@
 //! Events of a plan: the least set that gives exactly the order asked for, proven by a checker of its own.
 //!
-//! A node stands once on its own stream and once on each attached one; all of them wait for what the node waits for, and what
-//! follows the node waits for all of them. Nodes without a task neither send nor receive: the order that they stand for passes
+//! A node stands once on its own stream and once on each attached one. Its own waits for what the node waits for, an attached one for the
+//! producers of the values that it reads, or for the same and its node's own stream where it is not said what it reads; what follows
+//! the node waits for all of them. Nodes without a task neither send nor receive: the order that they stand for passes
 //! through them (DESIGN 9). Every stream joins NetOutput, so that END_GRAPH passes no unfinished work.
 use super::check::{Join, PlanFault, PlanView, check_plan};
 use super::plan::{SyncPair, SyncPlan, SyncPoint};
@@ -10,7 +11,7 @@ use super::{optimize_by_recv_events, optimize_by_send_events, optimize_by_stream
 use crate::error::{CompileError, Result};
 use crate::ids::{EventId, NodeKey, StreamId};
 use crate::streams::activation::Wakers;
-use crate::streams::order::{ahead_of, parents_of};
+use crate::streams::order::{ahead_of, ahead_of_attached, parents_of};
 use crate::streams::parallel::dag::Rows;
 use crate::streams::{ExecutionOrder, StreamPlan};
 use ge_ir::Model;
@@ -70,15 +71,24 @@ impl Items {
             before.sort_unstable();
             before.dedup();
             let ahead = tail.get(own.0 as usize).copied().flatten();
+            let beside = if streams.attached[key].is_empty() { None } else { ahead_of_attached(model, streams, key) };
+            let beside = beside.map(|needed| {
+                let at = needed.iter().map(|p| order.position(*p)).filter(|p| *p < i);
+                let mut items: Vec<u32> = at.flat_map(|p| of[p].iter().copied()).collect();
+                items.sort_unstable();
+                items.dedup();
+                items
+            });
             for (k, s) in std::iter::once(own).chain(streams.attached[key].iter().copied()).enumerate() {
                 let item = out.points.len() as u32;
-                // Attached work does not run ahead of its node's own stream, whose memory it may be given.
-                if let Some(a) = ahead.filter(|a| k > 0 && !before.contains(a)) {
+                // Attached work that may read anything does not run ahead of its node's own stream.
+                if let Some(a) = ahead.filter(|a| k > 0 && beside.is_none() && !before.contains(a)) {
                     out.edges.push((a, item));
                 }
+                let needed = beside.as_ref().filter(|_| k > 0).unwrap_or(&before);
                 out.points.push(SyncPoint { node: key, stream: s });
                 out.stream.push(s.0);
-                out.edges.extend(before.iter().map(|p| (*p, item)));
+                out.edges.extend(needed.iter().map(|p| (*p, item)));
                 if let Some(t) = tail.get_mut(s.0 as usize) {
                     if t.replace(item).is_none() {
                         let woken = wakers.before(streams, s).iter().filter(|w| order.position(**w) < i);
