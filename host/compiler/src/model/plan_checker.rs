@@ -318,7 +318,9 @@ impl Run {
                 for k in value_inputs(n) {
                     let Some(p) = n.inputs.get(k).copied().flatten().map(|v| v.node) else { continue };
                     let before = &self.stands[gi][p as usize];
-                    let over = |t: &Stand| before.iter().all(|s| t.start[s.stream] > s.last);
+                    let passed = through[p as usize].iter().filter(|_| before.is_empty()).map(|t| (t.0, t.1));
+                    let ends: Vec<(usize, u32)> = before.iter().map(|s| (s.stream, s.last)).chain(passed).collect();
+                    let over = |t: &Stand| ends.iter().all(|(stream, last)| t.start[*stream] > *last);
                     if !mine.iter().filter(|t| t.stream != main.stream).all(over) {
                         return Err(PlanFault::Edge { from: g.nodes[p as usize].name.clone(), to: n.name.clone() });
                     }

@@ -130,18 +130,11 @@ impl ExecutionOrder {
                     last[s] = Some(i);
                 }
                 for t in plan.attached[key].iter().map(|t| t.0).filter(|t| (*t as usize) < streams) {
-                    let begins = match ahead_of_attached(model, plan, key) {
+                    let begins = match ahead_of_attached(model, plan, key, &wakers) {
                         None => clock.clone(),
                         Some(needed) => {
                             let mut begins = beside.get(&t).cloned().unwrap_or_else(|| vec![0; streams]);
                             begins[t as usize] = count[t as usize];
-                            if count[t as usize] == 0 {
-                                for w in wakers.before(plan, StreamId(t)).iter().map(|w| at[*w] as usize) {
-                                    if w < i {
-                                        join(&mut begins, w, &stream, &pos, &clocks);
-                                    }
-                                }
-                            }
                             for p in needed.iter().map(|p| at[*p] as usize).filter(|p| *p < i) {
                                 join(&mut begins, p, &stream, &pos, &clocks);
                                 for (s, pos) in attached.get(&p).into_iter().flatten() {
@@ -228,9 +221,13 @@ pub fn ahead_of(model: &Model, plan: &StreamPlan, key: NodeKey, parents: &[Optio
 
 /// What must be over before a node's attached work starts: the producers of the inputs whose values it reads (facts 1.7). None: all
 /// that must be over before the node; so where it is not said what is read, where the value has writers besides its producer (a
-/// variable, an input of a subgraph), where a workspace is cleared beforehand, and where control flow stands as labels.
-pub fn ahead_of_attached(model: &Model, plan: &StreamPlan, key: NodeKey) -> Option<Vec<NodeKey>> {
+/// variable, an input of a subgraph), where a workspace is cleared beforehand, where the stream sleeps until a node wakes it, and where control flow stands as labels.
+pub fn ahead_of_attached(model: &Model, plan: &StreamPlan, key: NodeKey, wakers: &Wakers) -> Option<Vec<NodeKey>> {
     let n = key.get(model).filter(|_| plan.flow.is_none())?;
+    let sleeps = |s: &StreamId| !wakers.before(plan, *s).is_empty();
+    if plan.attached[key].iter().any(sleeps) {
+        return None;
+    }
     if n.attrs().ints("_atomic_workspace_index").is_some_and(|l| !l.is_empty()) {
         return None;
     }
@@ -248,7 +245,8 @@ pub fn ahead_of_attached(model: &Model, plan: &StreamPlan, key: NodeKey) -> Opti
         }
         // A node without a task only names what its inputs are.
         if plan.of[p].is_none() || plan.taskless[p] || source.attrs().flag("_no_task") {
-            let inputs = source.inputs().iter().filter(|v| !v.is_absent()).map(|v| NodeKey { graph: p.graph, node: v.node });
+            let inputs =
+                source.inputs().iter().filter(|v| !v.is_absent()).map(|v| NodeKey { graph: p.graph, node: v.node });
             behind.extend(inputs.filter(|p| seen.insert(*p)));
         }
     }

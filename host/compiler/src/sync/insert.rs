@@ -71,7 +71,8 @@ impl Items {
             before.sort_unstable();
             before.dedup();
             let ahead = tail.get(own.0 as usize).copied().flatten();
-            let beside = if streams.attached[key].is_empty() { None } else { ahead_of_attached(model, streams, key) };
+            let beside =
+                if streams.attached[key].is_empty() { None } else { ahead_of_attached(model, streams, key, &wakers) };
             let beside = beside.map(|needed| {
                 let at = needed.iter().map(|p| order.position(*p)).filter(|p| *p < i);
                 let mut items: Vec<u32> = at.flat_map(|p| of[p].iter().copied()).collect();

@@ -80,9 +80,8 @@ pub fn assign(model: &Model, plan: &mut StreamPlan) -> Result<()> {
 /// Positions of the inputs whose values a node's attached work reads. None where it is not said which: it may read any.
 pub fn value_inputs(n: &Node) -> Option<Vec<usize>> {
     let AttrValue::List(list) = n.attr("_attached_stream_info_list")? else { return None };
-    let required = |d: &&AttrValue| {
-        field(d, "_attached_resource_required_flag").and_then(AttrValue::as_bool).unwrap_or(false)
-    };
+    let required =
+        |d: &&AttrValue| field(d, "_attached_resource_required_flag").and_then(AttrValue::as_bool).unwrap_or(false);
     let mut out = Vec::new();
     for d in list.iter().filter(required) {
         let said = field(d, "_attached_resource_depend_value_list_int")?.as_ints()?;

@@ -5,6 +5,8 @@
 //! at once: quick enough to judge plans by.
 
 use super::dag::{Dag, NONE, StreamAssignment};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 /// What runs before what under a plan.
 pub struct PlanOrder {
@@ -77,6 +79,46 @@ struct Held {
 
 /// Offsets of all tensors and the bytes needed. A tensor without bytes lies at 0.
 pub fn places(dag: &Dag, a: &StreamAssignment, order: &PlanOrder, fit: Fit) -> (Vec<u64>, u64) {
+    let mut offsets = vec![0u64; dag.len()];
+    let arena = put(dag, a, order, fit, |_, v, at, _| offsets[v as usize] = at);
+    (offsets, arena)
+}
+
+/// What a plan's tensors need at once.
+pub(crate) struct Peak {
+    /// Bytes of the arena, the tensors placed one by one.
+    pub arena: u64,
+    /// The greatest sum of a tensor and those that are not known to be over when it is made.
+    pub held: u64,
+    /// That tensor, then the others.
+    pub tensors: Vec<u32>,
+}
+
+/// The arena of a plan, and which tensors meet where most is needed.
+pub(crate) fn peak(dag: &Dag, a: &StreamAssignment, order: &PlanOrder) -> Peak {
+    let mut peak = Peak { arena: 0, held: 0, tensors: Vec::new() };
+    peak.arena = put(dag, a, order, Fit::First, |arena, v, _, over| {
+        let held = || arena.held.iter().filter(|h| !over(h.owner));
+        let sum = dag.nodes[v as usize].out_bytes + held().map(|h| h.end - h.start).sum::<u64>();
+        if sum > peak.held {
+            peak.held = sum;
+            peak.tensors.clear();
+            peak.tensors.push(v);
+            peak.tensors.extend(held().map(|h| h.owner));
+        }
+    });
+    peak
+}
+
+/// Puts all tensors in the plan's order; `each` sees the arena before it, the tensor, its place, and what is over when it is made. Gives
+/// the bytes needed.
+fn put(
+    dag: &Dag,
+    a: &StreamAssignment,
+    order: &PlanOrder,
+    fit: Fit,
+    mut each: impl FnMut(&Arena, u32, u64, &dyn Fn(u32) -> bool),
+) -> u64 {
     let streams = order.streams;
     // per tensor and stream how many nodes must be over until nobody uses it; never for what is kept
     let mut done = vec![0u32; dag.len() * streams];
@@ -92,7 +134,6 @@ pub fn places(dag: &Dag, a: &StreamAssignment, order: &PlanOrder, fit: Fit) -> (
             row[s] = row[s].max(order.pos[u as usize] + 1);
         }
     }
-    let mut offsets = vec![0u64; dag.len()];
     let mut arena = Arena::default();
     for &v in &a.order {
         let size = dag.nodes[v as usize].out_bytes;
@@ -105,10 +146,10 @@ pub fn places(dag: &Dag, a: &StreamAssignment, order: &PlanOrder, fit: Fit) -> (
             row.iter().zip(now).all(|(d, n)| d <= n)
         };
         let spot = arena.find(size, fit, over);
-        offsets[v as usize] = spot.at;
+        each(&arena, v, spot.at, &over);
         arena.take(spot, size, v);
     }
-    (offsets, arena.end())
+    arena.end()
 }
 
 /// The ranges of the arena, each with the tensor that held it last.
@@ -212,4 +253,57 @@ pub fn live_sum(dag: &Dag, order: &[u32]) -> u64 {
         }
     }
     most
+}
+
+/// An order that holds little at once on one stream: the graph's own, or one that goes on with what became ready last, or with what
+/// frees most.
+pub(crate) fn frugal_order(dag: &Dag) -> Vec<u32> {
+    let n = dag.len();
+    let bytes = |v: u32| dag.nodes[v as usize].out_bytes as i128;
+    let go = |greedy: bool| {
+        let mut left: Vec<u32> = (0..n as u32).map(|v| dag.pred.row(v).len() as u32).collect();
+        let mut readers: Vec<u32> = (0..n as u32).map(|v| dag.succ.row(v).len() as u32).collect();
+        let grows = |v: u32, readers: &[u32]| {
+            let last = |p: &&u32| readers[**p as usize] == 1 && !dag.nodes[**p as usize].keep;
+            let own = if dag.succ.row(v).is_empty() && !dag.nodes[v as usize].keep { 0 } else { bytes(v) };
+            own - dag.pred.row(v).iter().filter(last).map(|p| bytes(*p)).sum::<i128>()
+        };
+        // by what it frees and how late it became ready; what it frees may have become more since
+        let mut ready: BinaryHeap<(Reverse<i128>, usize, u32)> = BinaryHeap::new();
+        let mut order = Vec::with_capacity(n);
+        let mut age = 0usize;
+        let mut add = |v: u32, readers: &[u32], ready: &mut BinaryHeap<_>| {
+            age += 1;
+            ready.push((Reverse(if greedy { grows(v, readers) } else { 0 }), age, v));
+        };
+        for &v in dag.topo.iter().rev().filter(|v| left[**v as usize] == 0) {
+            add(v, &readers, &mut ready);
+        }
+        let mut done = vec![false; n];
+        while let Some((_, _, v)) = ready.pop() {
+            if std::mem::replace(&mut done[v as usize], true) {
+                continue;
+            }
+            order.push(v);
+            for &p in dag.pred.row(v) {
+                readers[p as usize] -= 1;
+                if greedy && readers[p as usize] == 1 {
+                    // the one reader that is left frees it
+                    let waits = |h: &&u32| !done[**h as usize] && left[**h as usize] == 0;
+                    if let Some(&h) = dag.succ.row(p).iter().take(64).find(waits) {
+                        add(h, &readers, &mut ready);
+                    }
+                }
+            }
+            for &h in dag.succ.row(v).iter().rev() {
+                left[h as usize] -= 1;
+                if left[h as usize] == 0 {
+                    add(h, &readers, &mut ready);
+                }
+            }
+        }
+        order
+    };
+    let all = [dag.topo.clone(), go(false), go(true)];
+    all.into_iter().min_by_key(|o| live_sum(dag, o)).unwrap_or_default()
 }

@@ -9,6 +9,7 @@ pub mod dag;
 mod bits;
 mod insert;
 mod list;
+mod lower;
 /// Memory under a plan.
 pub mod memory;
 mod model;

@@ -2,27 +2,29 @@
 //! then priorities changed at random; what the exact cost model finds best is kept. Work is counted in nodes placed, never in
 //! time, and random numbers come from a fixed seed: the same plan on every machine.
 //!
-//! With an eye on memory a second search follows the first: schedules that keep nearer to the graph's own order and use fewer
-//! streams, of which the least arena is kept that costs no more than [`PRICE`] of run time.
+//! With an eye on memory a second search follows the first: schedules that keep nearer to an order that holds little, use fewer
+//! streams, or give outputs their places within a cap as they go, then changes aimed at what is held where most is needed. The least
+//! arena is kept that costs no more than [`PRICE`] of run time.
 
 use super::Aim;
-use super::dag::{Dag, StreamAssignment};
+use super::dag::StreamAssignment;
 use super::insert::{Inserting, insert_schedule};
 use super::list::{Listed, Setting, list_schedule};
-use super::memory::{Fit, PlanOrder, live_sum, places};
+use super::lower::lower;
+use super::memory::{PlanOrder, frugal_order, live_sum, peak};
 use super::model::{Model, measure};
 use crate::sync::transitive::Event;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 
 /// Nodes placed by all list schedules of one search, for graphs of up to [`FULL`] nodes.
 const STEPS: usize = 1_200_000;
 /// Nodes up to which the search has all its steps; from there on they shrink with the third power.
 const FULL: usize = 20_000;
+/// Nodes up to which the memory assigners search for places.
+const PLACED: usize = 1_400;
 /// Ranges of memory that are looked at in the time in which a node is placed.
 const LOOKS: usize = 24;
 /// What less memory may cost in run time with `balanced`, in 1/1000 of the quickest plan.
-const PRICE: u64 = 45;
+const PRICE: u64 = 49;
 /// How much worse a step of the search for memory may be at its beginning, in 1/4096.
 const TAU: usize = 16;
 
@@ -36,11 +38,15 @@ pub(crate) struct Found {
 
 /// A point of the search: with these the list schedule gave this cost.
 #[derive(Clone)]
-struct Point {
+pub(crate) struct Point {
     setting: Setting,
-    tail: Vec<u64>,
-    leans: Vec<u32>,
+    /// Priorities.
+    pub tail: Vec<u64>,
+    /// Streams that nodes would rather stand on.
+    pub leans: Vec<u32>,
     cost: u64,
+    /// With an eye on memory: who holds the most, as in [`Search`].
+    pub peak: Vec<u32>,
 }
 
 struct Search<'m, 'a, const W: usize> {
@@ -53,6 +59,8 @@ struct Search<'m, 'a, const W: usize> {
     memory: Option<(u64, u64)>,
     /// With an eye on memory: an order of all nodes that holds little at once.
     frugal: Vec<u32>,
+    /// Of the plan whose arena was asked last: the node for which it grew last, and what was held then.
+    peak: Vec<u32>,
 }
 
 /// Streams, order and events of the whole graph.
@@ -88,6 +96,7 @@ pub(crate) fn search<const W: usize>(m: &Model<'_>, aim: Aim) -> Found {
         bound: m.lower_bound(),
         memory: None,
         frugal: Vec::new(),
+        peak: Vec::new(),
     };
     s.inserted();
     let mut points = s.starts();
@@ -95,7 +104,7 @@ pub(crate) fn search<const W: usize>(m: &Model<'_>, aim: Aim) -> Found {
     s.learn(&mut points);
     s.shake(points);
     if aim != Aim::Speed && m.dag.nodes.iter().any(|d| d.out_bytes > 0) {
-        s.left = steps.max(3 * n);
+        s.left = (2 * steps).max(3 * n);
         let limit = match aim {
             Aim::Memory => u64::MAX,
             _ => s.best.span.saturating_add(s.best.span / 1000 * PRICE),
@@ -130,10 +139,14 @@ impl<const W: usize> Search<'_, '_, W> {
     fn arena(&mut self, a: &StreamAssignment) -> u64 {
         if a.order.len() > FULL {
             // near enough, and linear
+            self.peak.clear();
             return live_sum(self.m.dag, &a.order);
         }
         self.left = self.left.saturating_sub(2 * a.order.len());
-        places(self.m.dag, a, &PlanOrder::new(self.m.dag, a), Fit::First).1
+        let found = peak(self.m.dag, a, &PlanOrder::new(self.m.dag, a));
+        self.peak = found.tensors;
+        // where a search places the tensors at last, what is held says more than the arena of one that goes by the order
+        if a.order.len() > PLACED { found.arena } else { found.arena / 4 + found.held / 4 * 3 }
     }
 
     /// Keeps what is better; of equals what has fewer streams. Gives what it costs.
@@ -191,7 +204,7 @@ impl<const W: usize> Search<'_, '_, W> {
                 let setting = Setting { plain, path, wait: wait * pair / 8, look, ..Setting::default() };
                 let tail = &tails[k % tails.len()];
                 let Some((cost, _)) = self.try_one(setting, tail, &[]) else { return points };
-                add(&mut points, Point { setting, tail: tail.clone(), leans: Vec::new(), cost });
+                add(&mut points, Point { setting, tail: tail.clone(), leans: Vec::new(), cost, peak: Vec::new() });
                 // a width that is far behind does not catch up
                 if k + 1 == paths.len() && points[0].setting.plain != plain && cost / 11 > points[0].cost / 10 {
                     break;
@@ -206,7 +219,7 @@ impl<const W: usize> Search<'_, '_, W> {
         let mut out: Vec<Point> = Vec::new();
         for (setting, tail) in all {
             let Some((cost, _)) = self.try_one(setting, &tail, &[]).filter(|_| self.left >= until) else { break };
-            add(&mut out, Point { setting, tail, leans: Vec::new(), cost });
+            add(&mut out, Point { setting, tail, leans: Vec::new(), cost, peak: Vec::new() });
         }
         out
     }
@@ -337,7 +350,7 @@ impl<const W: usize> Search<'_, '_, W> {
             for _ in 0..4 {
                 let Some((cost, ahead)) = self.try_one(setting, &tail, &[]) else { return };
                 if cost < point.cost {
-                    *point = Point { setting, tail: tail.clone(), leans: Vec::new(), cost };
+                    *point = Point { setting, tail: tail.clone(), leans: Vec::new(), cost, peak: Vec::new() };
                 }
                 if self.left < n {
                     return;
@@ -362,7 +375,11 @@ impl<const W: usize> Search<'_, '_, W> {
             points.sort_by_key(|p| p.cost);
             let at = if round % 3 == 0 { rng.below(points.len() as u64) as usize } else { 0 };
             let mut p = points[at].clone();
-            if !p.leans.is_empty() && rng.below(4) > 0 {
+            let aimed = !p.peak.is_empty() && rng.below(4) > 0;
+            if aimed {
+                lower(m, &mut p, &mut rng, mean);
+            }
+            if !aimed && !p.leans.is_empty() && rng.below(4) > 0 {
                 // a few nodes that hang together move to another stream
                 for _ in 0..=rng.below(3) {
                     let to = rng.below(u64::from(p.setting.plain)) as u32;
@@ -381,7 +398,7 @@ impl<const W: usize> Search<'_, '_, W> {
                     region.iter().for_each(|&v| p.leans[v as usize] = to);
                 }
             }
-            if p.leans.is_empty() || rng.below(2) == 0 {
+            if !aimed && (p.leans.is_empty() || rng.below(2) == 0) {
                 let amount = [8, 32, 128, 512][rng.below(4) as usize];
                 let share = [2, 8, 32, 128][rng.below(4) as usize];
                 for t in &mut p.tail {
@@ -393,7 +410,13 @@ impl<const W: usize> Search<'_, '_, W> {
             }
             let s = &mut p.setting;
             let factor = [512, 800, 1300, 2048][rng.below(4) as usize];
-            match rng.below(if self.memory.is_some() { 14 } else { 12 }) {
+            match rng.below(if aimed {
+                60
+            } else if self.memory.is_some() {
+                14
+            } else {
+                12
+            }) {
                 0 => s.path = (s.path * factor / 1024).clamp(5, 4000),
                 1 => s.wait = (s.wait * factor / 1024).min(100 * mean),
                 2 => s.look = [1, 2, 4, 8, 16, 24][rng.below(6) as usize],
@@ -404,6 +427,7 @@ impl<const W: usize> Search<'_, '_, W> {
             }
             let Some((cost, _)) = self.try_one(p.setting, &p.tail, &p.leans) else { return };
             p.cost = cost;
+            p.peak.clone_from(&self.peak);
             // a little worse is taken too, less and less
             let tau = if self.memory.is_some() { TAU * self.left / all } else { 0 };
             let worse = (points[at].cost / 4096).saturating_mul(tau as u64);
@@ -417,6 +441,7 @@ impl<const W: usize> Search<'_, '_, W> {
     fn point_of_best(&mut self, mean: u64) -> Point {
         let mut point = self.point(mean);
         point.cost = self.try_one(point.setting, &point.tail, &point.leans).map_or(u64::MAX, |(cost, _)| cost);
+        point.peak.clone_from(&self.peak);
         point
     }
 
@@ -437,61 +462,8 @@ impl<const W: usize> Search<'_, '_, W> {
             cap: self.memory.map_or(0, |m| m.0),
             ..Setting::default()
         };
-        Point { setting, tail, leans: self.best.assignment.stream.clone(), cost: u64::MAX }
+        Point { setting, tail, leans: self.best.assignment.stream.clone(), cost: u64::MAX, peak: self.peak.clone() }
     }
-}
-
-/// An order that holds little at once on one stream: the graph's own, or one that goes on with what became ready last, or with what
-/// frees most.
-fn frugal_order(dag: &Dag) -> Vec<u32> {
-    let n = dag.len();
-    let bytes = |v: u32| dag.nodes[v as usize].out_bytes as i128;
-    let go = |greedy: bool| {
-        let mut left: Vec<u32> = (0..n as u32).map(|v| dag.pred.row(v).len() as u32).collect();
-        let mut readers: Vec<u32> = (0..n as u32).map(|v| dag.succ.row(v).len() as u32).collect();
-        let grows = |v: u32, readers: &[u32]| {
-            let last = |p: &&u32| readers[**p as usize] == 1 && !dag.nodes[**p as usize].keep;
-            let own = if dag.succ.row(v).is_empty() && !dag.nodes[v as usize].keep { 0 } else { bytes(v) };
-            own - dag.pred.row(v).iter().filter(last).map(|p| bytes(*p)).sum::<i128>()
-        };
-        // by what it frees and how late it became ready; what it frees may have become more since
-        let mut ready: BinaryHeap<(Reverse<i128>, usize, u32)> = BinaryHeap::new();
-        let mut order = Vec::with_capacity(n);
-        let mut age = 0usize;
-        let mut add = |v: u32, readers: &[u32], ready: &mut BinaryHeap<_>| {
-            age += 1;
-            ready.push((Reverse(if greedy { grows(v, readers) } else { 0 }), age, v));
-        };
-        for &v in dag.topo.iter().rev().filter(|v| left[**v as usize] == 0) {
-            add(v, &readers, &mut ready);
-        }
-        let mut done = vec![false; n];
-        while let Some((_, _, v)) = ready.pop() {
-            if std::mem::replace(&mut done[v as usize], true) {
-                continue;
-            }
-            order.push(v);
-            for &p in dag.pred.row(v) {
-                readers[p as usize] -= 1;
-                if greedy && readers[p as usize] == 1 {
-                    // the one reader that is left frees it
-                    let waits = |h: &&u32| !done[**h as usize] && left[**h as usize] == 0;
-                    if let Some(&h) = dag.succ.row(p).iter().take(64).find(waits) {
-                        add(h, &readers, &mut ready);
-                    }
-                }
-            }
-            for &h in dag.succ.row(v).iter().rev() {
-                left[h as usize] -= 1;
-                if left[h as usize] == 0 {
-                    add(h, &readers, &mut ready);
-                }
-            }
-        }
-        order
-    };
-    let all = [dag.topo.clone(), go(false), go(true)];
-    all.into_iter().min_by_key(|o| live_sum(dag, o)).unwrap_or_default()
 }
 
 /// Keeps the best few, the best first.
