@@ -172,7 +172,8 @@ pub struct DeviceTask {
     pub args: RVec<Place>,
     /// Event, notify, label, stream ids and conditions, by type: EVENT_* \[event\]; NOTIFY_* \[notify, rank or -1\]; STREAM_ACTIVE
     /// \[stream\]; STREAM_SWITCH \[condition, data type, stream\]; LABEL_SET \[label\]; STREAM_LABEL_GOTO \[label\];
-    /// STREAM_LABEL_SWITCH_BY_INDEX \[labels…\]; REDUCE_ASYNC \[reduction, data type\]; UPDATE \[task id on the device\];
+    /// STREAM_LABEL_SWITCH_BY_INDEX \[labels…\]; REDUCE_ASYNC \[reduction, data type\]; UPDATE \[task id on the device, and of an
+    /// FFTS_PLUS task its handle: the number of what was registered for it\];
     /// SUPER_KERNEL \[events that its kernel waits for by their addresses…\]; PREPROCESS_KERNEL \[events that its kernel records so…\].
     pub numbers: RVec<i64>,
     /// Node's name, for errors, profile and races.

@@ -7,7 +7,7 @@ use crate::diagnostic::{Error, Result};
 use crate::kernel::{HostCall, HostKernel, HostTensor, KernelCtx, LoadedKernel, RawTensor, TensorView};
 use crate::open_code;
 use crate::patch::{Edit, Patch};
-use crate::task::{KernelTask, Task};
+use crate::task::{ContextType, KernelTask, Task};
 use crate::types::{AttrMap, DType, Format, TensorDesc};
 use crate::view::{Graph, Node, RawGraph, RawNodeRef};
 
@@ -359,6 +359,12 @@ pub trait Engine: Send + Sync {
         let _ = (node, soc);
         0
     }
+    /// The cores that the node's kernel runs on, as a context of an FFTS+ task has them: AICORE (cube), AIV (vector), or both, MIX_AIC
+    /// and MIX_AIV.
+    fn core(&self, node: &Node<'_>) -> ContextType {
+        let _ = node;
+        ContextType::AIV
+    }
     /// Operators with a tiling function and where it runs: "host" or "aicpu".
     fn tilings(&self) -> Vec<(String, String)> {
         Vec::new()
@@ -408,6 +414,8 @@ pub struct EngineTable {
     pub update_task: unsafe extern "C" fn(*const (), RawNodeRef, RVec<Task>) -> RResult<RVec<Task>, Error>,
     /// `time_ns`.
     pub time_ns: unsafe extern "C" fn(*const (), RawNodeRef, *const SocSpec) -> u64,
+    /// `core`.
+    pub core: unsafe extern "C" fn(*const (), RawNodeRef) -> RResult<ContextType, Error>,
     /// `tilings`: operator and placement alternating.
     pub tilings: unsafe extern "C" fn(*const ()) -> RResult<RVec<RString>, Error>,
     /// `load_task`.
@@ -435,6 +443,7 @@ static ENGINE_TABLE: &WithMetadata<EngineTable> = &WithMetadata::new(EngineTable
     generate_task: e_generate,
     update_task: e_update,
     time_ns: e_time,
+    core: e_core,
     tilings: e_tilings,
     load_task: e_load,
     has_host_kernel: e_has_host,
@@ -495,6 +504,10 @@ unsafe extern "C" fn e_update(p: *const (), n: RawNodeRef, tasks: RVec<Task>) ->
 unsafe extern "C" fn e_time(p: *const (), n: RawNodeRef, soc: *const SocSpec) -> u64 {
     // SAFETY: see above.
     guard_value(0, || unsafe { engine(p).time_ns(&n.get(), &*soc) })
+}
+unsafe extern "C" fn e_core(p: *const (), n: RawNodeRef) -> RResult<ContextType, Error> {
+    // SAFETY: see above.
+    guard("Engine::core", || unsafe { Ok(engine(p).core(&n.get())) })
 }
 unsafe extern "C" fn e_tilings(p: *const ()) -> RResult<RVec<RString>, Error> {
     guard("Engine::tilings", || {
@@ -618,6 +631,11 @@ impl EngineObject {
     pub fn time_ns(&self, node: &Node<'_>, soc: &SocSpec) -> u64 {
         // SAFETY: see the impl's doc.
         unsafe { (self.table().time_ns())(self.ptr(), RawNodeRef::of(node), soc) }
+    }
+    /// The cores that the node's kernel runs on.
+    pub fn core(&self, node: &Node<'_>) -> Result<ContextType> {
+        // SAFETY: see the impl's doc.
+        unsafe { (self.table().core())(self.ptr(), RawNodeRef::of(node)) }.into_result()
     }
     /// Operators with a tiling function and where it runs.
     pub fn tilings(&self) -> Result<Vec<(String, String)>> {

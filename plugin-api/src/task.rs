@@ -136,6 +136,10 @@ open_code! {
         AICORE = 0 "AICORE",
         /// A kernel of the vector cores.
         AIV = 1 "AIV",
+        /// A kernel of cube and vector cores that is launched on the cube cores.
+        MIX_AIC = 6 "MIX_AIC",
+        /// A kernel of cube and vector cores that is launched on the vector cores.
+        MIX_AIV = 7 "MIX_AIV",
         /// Brings data near before they are read.
         FLUSH_DATA = 9 "FLUSH_DATA",
         /// Drops data that nobody reads any more.
@@ -148,6 +152,25 @@ open_code! {
         AT_END = 0x301 "AT_END",
         /// Hands on to more contexts than one has room for.
         LABEL = 0x302 "LABEL",
+    }
+}
+
+impl ContextType {
+    /// Whether a kernel of this context runs on cube and vector cores together.
+    pub fn is_mixed(self) -> bool {
+        matches!(self, ContextType::MIX_AIC | ContextType::MIX_AIV)
+    }
+    /// Whether it launches a kernel.
+    pub fn is_kernel(self) -> bool {
+        matches!(self, ContextType::AICORE | ContextType::AIV) || self.is_mixed()
+    }
+    /// The type of a kernel of this context that is launched by a task of its own.
+    pub fn kernel_type(self) -> KernelType {
+        match self {
+            ContextType::MIX_AIC => KernelType::MIX_AICORE,
+            ContextType::MIX_AIV => KernelType::MIX_VECTOR_CORE,
+            _ => KernelType::TE,
+        }
     }
 }
 

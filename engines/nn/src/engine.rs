@@ -12,7 +12,7 @@ use ge_plugin_api::engine::{
     flags,
 };
 use ge_plugin_api::kernel::LoadedKernel;
-use ge_plugin_api::task::{KernelTask, KernelType, Task, TaskType};
+use ge_plugin_api::task::{ContextType, KernelTask, KernelType, Task, TaskType};
 use ge_plugin_api::types::{DType, Format};
 use ge_plugin_api::view::Node;
 use ge_plugin_api::{Error, Result};
@@ -147,7 +147,7 @@ impl Engine for Nn {
         let tiling = Tiling::of(kernel.as_ref(), self.cores(&context.target.soc));
         let mut task = Task::kernel(KernelTask {
             kernel_name: context.kernel.as_ref().map(|k| k.name.clone()).unwrap_or_default(),
-            kernel_type: if self.vector { KernelType::MIX_VECTOR_CORE } else { KernelType::TE }.code(),
+            kernel_type: if self.vector { KernelType::MIX_VECTOR_CORE } else { self.core(node).kernel_type() }.code(),
             block_dim: tiling.block_dim,
             tiling: tiling.encode().into(),
             args_format: plain_args_format(node, sunk(node).map_or(0, |_| kernel.workspaces().len())).into(),
@@ -168,6 +168,10 @@ impl Engine for Nn {
         let Some(kernel) = Sig::of_node(node).ok().and_then(|s| store::build(&s).ok()) else { return 0 };
         let blocks = u64::from(Tiling::of(kernel.as_ref(), self.cores(soc)).block_dim);
         soc.task_launch_ns + kernel.work() / blocks.max(1) / OPERATIONS_A_NS
+    }
+
+    fn core(&self, node: &Node<'_>) -> ContextType {
+        store::find(node.op()).filter(|_| !self.vector).map_or(ContextType::AIV, |r| r.core)
     }
 
     fn tilings(&self) -> Vec<(String, String)> {

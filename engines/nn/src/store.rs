@@ -4,6 +4,7 @@ use crate::families::{
 };
 use crate::kernel::Kernel;
 use crate::sig::{Answer, Sig};
+use ge_plugin_api::task::ContextType;
 
 /// Makes a node's kernel, or says why not.
 pub type Build = fn(&Sig) -> Answer<Box<dyn Kernel>>;
@@ -17,31 +18,41 @@ pub struct Row {
     pub build: Build,
     /// VectorEngine offers it too.
     pub vector: bool,
+    /// The cores that it runs on.
+    pub core: ContextType,
 }
 
 const fn row(op: &'static str, build: Build, vector: bool) -> Row {
-    Row { op, build, vector }
+    Row { op, build, vector, core: ContextType::AIV }
+}
+/// On the cube cores.
+const fn cube(op: &'static str, build: Build) -> Row {
+    Row { op, build, vector: false, core: ContextType::AICORE }
+}
+/// Products on the cube cores, and what is done to them on the vector cores.
+const fn mixed(op: &'static str, build: Build) -> Row {
+    Row { op, build, vector: false, core: ContextType::MIX_AIC }
 }
 
 /// All operators, by family.
 pub const ROWS: &[Row] = &[
-    row("MatMul", matmul::build, false),
-    row("MatMulV2", matmul::build, false),
-    row("BatchMatMul", matmul::build, false),
-    row("BatchMatMulV2", matmul::build, false),
-    row("FusedMatMul", matmul::build, false),
-    row("FusedConv", conv::build, false),
-    row("QLinearConv", qconv::build, false),
-    row("PromptFlashAttention", sequences::build, false),
+    cube("MatMul", matmul::build),
+    cube("MatMulV2", matmul::build),
+    cube("BatchMatMul", matmul::build),
+    cube("BatchMatMulV2", matmul::build),
+    mixed("FusedMatMul", matmul::build),
+    mixed("FusedConv", conv::build),
+    mixed("QLinearConv", qconv::build),
+    mixed("PromptFlashAttention", sequences::build),
     row("ScaledMaskedSoftmax", norm::masked_softmax, false),
     row("FusedElementwise", chain::build, true),
-    row("GroupedMatmul", grouped::build, false),
+    cube("GroupedMatmul", grouped::build),
     row("TopKV2", topk::build, false),
-    row("Conv2D", conv::build, false),
-    row("DepthwiseConv2D", conv::build, false),
-    row("Conv3D", conv::build, false),
-    row("Conv2DTransposeD", conv::build, false),
-    row("Conv3DTransposeD", conv::build, false),
+    cube("Conv2D", conv::build),
+    cube("DepthwiseConv2D", conv::build),
+    cube("Conv3D", conv::build),
+    cube("Conv2DTransposeD", conv::build),
+    cube("Conv3DTransposeD", conv::build),
     row("MaxPoolV3", pool::build, false),
     row("AvgPoolV2", pool::build, false),
     row("GlobalAveragePool", pool::build_global, false),

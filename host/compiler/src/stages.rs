@@ -305,6 +305,7 @@ pub fn run_range(
     let whole = |pieces| Ok(merge::run(pieces, toolbox)?.model);
     if within("place") {
         partition::dynamic::stage_partition::run(&mut model, &whole)?;
+        tiling_sink::mark(&mut model, toolbox, options, records)?;
         let placement = place(&mut model, toolbox, records)?;
         note_refusals(&placement, &model, records);
     }

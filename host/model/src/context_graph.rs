@@ -1,11 +1,13 @@
 //! Context graphs: what `private_def` of FFTS_PLUS holds beside its launches, and their form in the published schema's `ffts_plus_task`.
-use crate::ModelError;
+//! A task without `private_def` launches its own kernel as one context of cube and vector cores.
 use crate::launch::{self, Launch};
+use crate::{ModelError, TaskInfo};
 use ge_om::proto::task::{
     FftsPlusAicAivCtxDef, FftsPlusAtEndCtxDef, FftsPlusAtStartCtxDef, FftsPlusCtxDef, FftsPlusDataCtxDef,
-    FftsPlusLabelCtxDef, FftsPlusSqeDef, FftsPlusTaskDef, ModelTaskDef, StarsSqeHeaderDef,
+    FftsPlusLabelCtxDef, FftsPlusMixAicAivCtxDef, FftsPlusSqeDef, FftsPlusTaskDef, ModelTaskDef, StarsSqeHeaderDef,
 };
-use ge_plugin_api::task::ContextType;
+use ge_plugin_api::device::SocSpec;
+use ge_plugin_api::task::{ContextType, TaskType};
 use prost::Message;
 use serde::{Deserialize, Serialize};
 
@@ -90,11 +92,47 @@ pub fn decode(bytes: &[u8]) -> Result<(ContextGraph, Vec<Launch>), ModelError> {
     Ok((graph, launch::decode(bytes)?))
 }
 
+/// Graph and launches of an FFTS_PLUS task: those that it holds, or the one context of its kernel, which is of node `name`.
+pub fn of_task(t: &TaskInfo, name: &str) -> Option<(ContextGraph, Vec<Launch>)> {
+    if t.kind != TaskType::FFTS_PLUS.code() {
+        return None;
+    }
+    if !t.private.is_empty() {
+        return decode(&t.private).ok();
+    }
+    let kind =
+        [ContextType::MIX_AIC, ContextType::MIX_AIV].into_iter().find(|c| c.kernel_type().code() == t.kernel_type)?;
+    let args = (0u32..).zip(t.args_format.matches('{')).map(|(arg, _)| SliceInfo { arg, ..SliceInfo::default() });
+    let context = ContextInfo {
+        kind: kind.code(),
+        name: name.to_owned(),
+        launch: Some((0, 0)),
+        args: args.collect(),
+        ..ContextInfo::default()
+    };
+    let graph =
+        ContextGraph { extent: 1, rows: 1, threads: 1, window: 1, contexts: vec![context], ..ContextGraph::default() };
+    let launch = Launch {
+        node: 0,
+        kind: t.kind,
+        kernel_name: t.kernel_name.clone(),
+        kernel_type: t.kernel_type,
+        block_dim: t.block_dim,
+        tiling_key: t.tiling_key,
+        tiling: t.tiling.clone(),
+        args_format: t.args_format.clone(),
+        schedule_mode: t.schedule_mode,
+    };
+    Some((graph, vec![launch]))
+}
+
 /// As the published schema has it: for hardware and for those who read OM files.
-pub(crate) fn to_proto(bytes: &[u8], op_index: u32, block_dim: u32) -> Option<FftsPlusTaskDef> {
-    let (g, launches) = decode(bytes).ok()?;
+pub(crate) fn to_proto(t: &TaskInfo, op_index: u32, soc: &SocSpec) -> Option<FftsPlusTaskDef> {
+    let (g, launches) = of_task(t, "")?;
+    let block_dim = t.block_dim;
+    let ratio = (soc.aiv_cores / soc.aic_cores.max(1)).max(1);
     let ready = g.contexts.iter().filter(|c| c.pred_cnt == 0).count() as u32;
-    let contexts = g.contexts.iter().enumerate().map(|(k, c)| context(&g, &launches, k as u32, c, op_index));
+    let contexts = g.contexts.iter().enumerate().map(|(k, c)| context(&g, &launches, k as u32, c, (op_index, ratio)));
     let ffts_plus_ctx: Vec<FftsPlusCtxDef> = contexts.collect();
     Some(FftsPlusTaskDef {
         op_index,
@@ -111,7 +149,8 @@ pub(crate) fn to_proto(bytes: &[u8], op_index: u32, block_dim: u32) -> Option<Ff
     })
 }
 
-fn context(g: &ContextGraph, launches: &[Launch], id: u32, c: &ContextInfo, op_index: u32) -> FftsPlusCtxDef {
+fn context(g: &ContextGraph, launches: &[Launch], id: u32, c: &ContextInfo, of: (u32, u32)) -> FftsPlusCtxDef {
+    let (op_index, ratio) = of;
     let mut out = FftsPlusCtxDef {
         op_index,
         uniq_ctx_name: format!("{}_{id}", ContextType(c.kind).name()),
@@ -176,6 +215,30 @@ fn context(g: &ContextGraph, launches: &[Launch], id: u32, c: &ContextInfo, op_i
                 ..Default::default()
             }));
         }
+        ContextType::MIX_AIC | ContextType::MIX_AIV => {
+            let of = |k: u32| launches.get(k as usize);
+            let (full, tail) = c.launch.map_or((None, None), |(a, b)| (of(a), of(b)));
+            out.mix_aic_aiv_ctx = Some(Box::new(FftsPlusMixAicAivCtxDef {
+                successor_num,
+                successor_list: list,
+                aten: u32::from(g.threads > 1),
+                atm: u32::from(g.threads > 1),
+                pred_cnt_init: pred_cnt,
+                pred_cnt,
+                thread_dim,
+                thread_window_size: g.window,
+                non_tail_block_ratio_n: ratio,
+                tail_block_ratio_n: ratio,
+                non_tail_block_dim: full.map_or(0, |l| l.block_dim),
+                tail_block_dim: tail.map_or(0, |l| l.block_dim),
+                task_addr: c.args.iter().map(|a| a.offset).collect(),
+                task_addr_offset: c.args.iter().map(|a| a.step).collect(),
+                input_output_count: c.args.len() as u32,
+                kernel_name: [full, tail].into_iter().flatten().map(|l| l.kernel_name.clone()).collect(),
+                args_format: full.map_or(String::new(), |l| l.args_format.clone()),
+                ..Default::default()
+            }));
+        }
         _ => {
             let len = |b: u64| u32::try_from(b).unwrap_or(u32::MAX);
             let at = c.args.first().cloned().unwrap_or_default();
@@ -205,6 +268,7 @@ fn context(g: &ContextGraph, launches: &[Launch], id: u32, c: &ContextInfo, op_i
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ge_plugin_api::task::KernelType;
 
     #[test]
     fn what_is_written_is_read_and_the_schema_has_its_numbers() {
@@ -235,12 +299,36 @@ mod tests {
         let bytes = encode(&graph, &launches);
         assert_eq!(decode(&bytes).expect("a graph"), (graph, launches.to_vec()));
         assert!(decode(&launch::encode(&launches)).is_err());
-        let p = to_proto(&bytes, 9, 2).expect("a payload");
+        let t =
+            TaskInfo { kind: TaskType::FFTS_PLUS.code(), block_dim: 2, private: bytes.into(), ..TaskInfo::default() };
+        let p = to_proto(&t, 9, &SocSpec::default()).expect("a payload");
         let sqe = p.ffts_plus_sqe.as_ref().expect("its head");
         assert_eq!((p.op_index, p.addr_size, sqe.total_context_num, sqe.ready_context_num), (9, 2, 3, 1));
         let c = p.ffts_plus_ctx[1].aic_aiv_ctx.as_ref().expect("a kernel");
         assert_eq!((c.non_tail_block_dim, c.tail_block_dim, c.thread_dim, c.thread_window_size), (8, 4, 4, 2));
         assert_eq!((&c.kernel_name[..], &c.task_addr_offset[..]), (&["k".to_owned(), "l".into()][..], &[32, 512][..]));
         assert_eq!((&c.successor_list[..], c.pred_cnt), (&[2][..], 1));
+    }
+
+    #[test]
+    fn a_kernel_of_cube_and_vector_cores_is_one_context() {
+        let mut t = TaskInfo {
+            kind: TaskType::FFTS_PLUS.code(),
+            kernel_name: "k".into(),
+            kernel_type: KernelType::MIX_AICORE.code(),
+            block_dim: u32::MAX,
+            args_format: "{ffts_addr}{i0*}{o0*}".into(),
+            ..TaskInfo::default()
+        };
+        let soc = SocSpec { aic_cores: 24, aiv_cores: 48, ..SocSpec::default() };
+        let p = to_proto(&t, 3, &soc).expect("a payload");
+        let sqe = p.ffts_plus_sqe.as_ref().expect("its head");
+        assert_eq!((p.addr_size, sqe.total_context_num, sqe.ready_context_num), (3, 1, 1));
+        assert_eq!((p.ffts_plus_ctx[0].context_type, p.ffts_plus_ctx[0].uniq_ctx_name.as_str()), (6, "MIX_AIC_0"));
+        let c = p.ffts_plus_ctx[0].mix_aic_aiv_ctx.as_ref().expect("a kernel");
+        assert_eq!((c.non_tail_block_dim, c.non_tail_block_ratio_n, c.thread_dim), (u32::MAX, 2, 1));
+        assert_eq!((c.args_format.as_str(), c.input_output_count), ("{ffts_addr}{i0*}{o0*}", 3));
+        t.kernel_type = KernelType::TE.code();
+        assert!(of_task(&t, "k").is_none());
     }
 }

@@ -1,6 +1,7 @@
 //! The compiled model as plain data.
 use bytes::Bytes;
 use ge_plugin_api::device::SocSpec;
+use ge_plugin_api::task::{TILING_SINK_BLOCK_DIM, TaskType};
 use ge_plugin_api::types::{AttrMap, AttrValue, ConstTensor, TensorDesc};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -369,6 +370,19 @@ impl CompiledModel {
     /// A node by graph and position.
     pub fn node(&self, graph: u32, node: u32) -> Option<&NodeInfo> {
         self.graphs.get(graph as usize)?.nodes.get(node as usize)
+    }
+    /// Tasks of the same node whose blocks and key an UPDATE sets, with their positions.
+    pub fn sunk<'m>(&'m self, t: &TaskInfo) -> impl Iterator<Item = (usize, &'m TaskInfo)> + use<'m> {
+        let of = (t.graph, t.node);
+        let waits = move |o: &TaskInfo| {
+            (o.graph, o.node) == of && !o.kernel_name.is_empty() && o.block_dim == TILING_SINK_BLOCK_DIM
+        };
+        self.tasks.iter().enumerate().filter(move |(_, o)| waits(o))
+    }
+    /// Position of the task that an UPDATE is about.
+    pub fn update_target(&self, t: &TaskInfo) -> Option<usize> {
+        let k = t.numbers.first().filter(|_| t.kind == TaskType::UPDATE.code())?;
+        Some(self.sunk(t).nth(usize::try_from(*k).ok()?)?.0)
     }
     /// The engines whose executors load tasks, each once, in task order; "" stands for tasks of the run-time engine.
     pub fn engines_needed(&self) -> Vec<&str> {

@@ -6,6 +6,7 @@ use ge_om::attr::{AttrMap as _, Value};
 use ge_om::proto::ir::{GraphDef, ModelDef, OpDef, ShapeDef, TensorDef, TensorDescriptor};
 use ge_om::proto::task::{self, ModelTaskDef, TaskDef};
 use ge_om::{Encoded, KernelRecord, ModelParts, WeightSegment};
+use ge_plugin_api::device::SocSpec;
 use ge_plugin_api::task::TaskType;
 use serde::Serialize;
 
@@ -271,11 +272,11 @@ fn tasks(m: &CompiledModel) -> Encoded {
         .collect();
     let op_index = |t: &TaskInfo| starts.get(t.graph as usize).copied().unwrap_or(0) + t.node;
     Encoded::tasks(&pieces(m.tasks.len()), |r| {
-        r.clone().filter_map(|i| m.tasks.get(i).map(|t| task_def(i, t, op_index(t))))
+        r.clone().filter_map(|i| m.tasks.get(i).map(|t| task_def(i, t, op_index(t), &m.soc)))
     })
 }
 
-fn task_def(i: usize, t: &TaskInfo, op_index: u32) -> TaskDef {
+fn task_def(i: usize, t: &TaskInfo, op_index: u32, soc: &SocSpec) -> TaskDef {
     let mut d = TaskDef { id: i as u32, r#type: t.kind, stream_id: t.stream, sqe_num: t.sqe_num, ..TaskDef::default() };
     let id = t.sync_id.unwrap_or(0);
     let number = |k: usize| t.numbers.get(k).copied().unwrap_or(0);
@@ -327,7 +328,7 @@ fn task_def(i: usize, t: &TaskInfo, op_index: u32) -> TaskDef {
         TaskType::END_GRAPH | TaskType::NOP | TaskType::EVENT_RESET | TaskType::MODEL_EXIT => {}
         kind => {
             if kind == TaskType::FFTS_PLUS {
-                d.ffts_plus_task = context_graph::to_proto(&t.private, op_index, t.block_dim).map(Box::new);
+                d.ffts_plus_task = context_graph::to_proto(t, op_index, soc).map(Box::new);
             }
             d.kernel = Some(Box::new(task::KernelDef {
                 context: Some(task::KernelContext {

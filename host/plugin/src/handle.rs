@@ -13,7 +13,7 @@ use ge_plugin_api::kernel::{HostTensor, TensorView};
 use ge_plugin_api::ops::{OpProto, OpSetObject, ParamKind};
 use ge_plugin_api::pass::{PassInfo, PassObject};
 use ge_plugin_api::patch::Edit;
-use ge_plugin_api::task::Task;
+use ge_plugin_api::task::{ContextType, Task};
 use ge_plugin_api::types::{AttrMap, DType, TensorDesc};
 use ge_plugin_api::view::{Graph, Node};
 use ge_plugin_api::{Error, Result};
@@ -288,6 +288,20 @@ impl EngineHandle {
     /// Run time of the node in ns; 0: not known.
     pub fn time_ns(&self, node: &Node<'_>, soc: &SocSpec) -> u64 {
         within(&self.owner.name, "time_ns", false, || self.object.time_ns(node, soc))
+    }
+    /// The cores that the node's kernel runs on.
+    pub fn core(&self, node: &Node<'_>) -> Result<ContextType> {
+        let core = self.node_call("core", node, || self.object.core(node))?;
+        if !core.is_kernel() {
+            return Err(self.lie(
+                "core",
+                node,
+                "cores that no kernel runs on",
+                core.to_string(),
+                "AICORE, AIV, MIX_AIC or MIX_AIV",
+            ));
+        }
+        Ok(core)
     }
     /// Operators with a tiling function and where it runs.
     pub fn tilings(&self) -> Result<Vec<(String, String)>> {

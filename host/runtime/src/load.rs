@@ -118,8 +118,10 @@ impl LoadedModel {
         };
         let device = context.create_model(spec)?;
         let kernels: HashMap<&str, &Bytes> = compiled.kernels.iter().map(|k| (k.name.as_str(), &k.binary)).collect();
+        let several = Several { m: &compiled, places: &places, engines, kernels: &kernels, device: &device, options };
+        let mut handles = HashMap::new();
         for (i, t) in compiled.tasks.iter().enumerate() {
-            bind(&compiled, &places, engines, &kernels, &device, i, t, options, &captures)?;
+            bind(&several, &captures, &mut handles, i, t)?;
             for copy in captures.tasks(&compiled, i, t) {
                 device.bind(copy)?;
             }
@@ -254,18 +256,15 @@ impl Drop for LoadedModel {
     }
 }
 
-#[allow(clippy::too_many_arguments)]
+/// Binds a task. `handles`: of each FFTS+ task that waits for its UPDATE, by its position, what the device registered for it (001 §5.5).
 fn bind(
-    m: &CompiledModel,
-    places: &Places,
-    engines: &Engines,
-    kernels: &HashMap<&str, &Bytes>,
-    device: &ModelObject,
+    s: &Several<'_>,
+    captures: &Captures,
+    handles: &mut HashMap<usize, u32>,
     index: usize,
     t: &TaskInfo,
-    options: &LoadOptions,
-    captures: &Captures,
 ) -> Result<(), RuntimeError> {
+    let Several { m, places, engines, kernels, device, options } = *s;
     let node = m
         .node(t.graph, t.node)
         .ok_or_else(|| RuntimeError::Damaged { what: format!("task {index} belongs to no node") })?;
@@ -274,19 +273,22 @@ fn bind(
         numbers.insert(0, i64::from(id));
     }
     if t.kind == TaskType::UPDATE.code() {
-        let target = t.numbers.first().and_then(|k| usize::try_from(*k).ok());
-        let target = target.and_then(|k| updatable(m, t).nth(k)).ok_or_else(|| RuntimeError::Damaged {
-            what: format!("task {index} (UPDATE) of `{}` has no task to update", node.name),
-        })?;
-        numbers = vec![captures.renumbered(target.0) as i64];
+        let lacks =
+            |what: &str| RuntimeError::Damaged { what: format!("task {index} (UPDATE) of `{}` {what}", node.name) };
+        let target = m.update_target(t).ok_or_else(|| lacks("has no task to update"))?;
+        numbers = vec![captures.renumbered(target) as i64];
+        if m.tasks[target].kind == TaskType::FFTS_PLUS.code() {
+            let handle = handles.get(&target).ok_or_else(|| lacks("stands before the FFTS+ task that it updates"))?;
+            numbers.push(i64::from(*handle));
+        }
     }
     if t.kind == TaskType::SUPER_KERNEL.code() && !t.private.is_empty() {
-        let task = several::bind(&Several { m, places, engines, kernels, device, options }, index, t)?;
+        let task = several::bind(s, index, t)?;
         device.bind(DeviceTask { numbers: numbers.into(), ..task })?;
         return Ok(());
     }
     if t.kind == TaskType::FFTS_PLUS.code() && !t.private.is_empty() {
-        device.bind(slices::bind(&Several { m, places, engines, kernels, device, options }, index, t)?)?;
+        device.bind(slices::bind(s, index, t)?)?;
         return Ok(());
     }
     let (args, spots) = arguments(m, places, t, node)?;
@@ -303,6 +305,13 @@ fn bind(
         return Ok(());
     }
     let request = request(m, kernels, t, node, args, options)?;
+    if t.kind == TaskType::FFTS_PLUS.code() {
+        let (kernel, task) = several::keep(s, node, &request, resolved)?;
+        let handle = device.register(kernel)?;
+        handles.insert(index, handle);
+        device.bind(DeviceTask { kernel: ROption::RSome(handle), ..task })?;
+        return Ok(());
+    }
     engine.load_task(&request, device.sink(resolved)).map_err(|e| RuntimeError::Border(e.at_node(&node.name, &node.op)))
 }
 
@@ -401,7 +410,7 @@ pub(crate) fn request(
 /// The kernel whose tiling a PREPROCESS_KERNEL computes: the node's own task with placeholder blocks, or its launch in a task of
 /// several.
 fn tiled(m: &CompiledModel, t: &TaskInfo) -> Option<String> {
-    if let Some((_, k)) = updatable(m, t).next() {
+    if let Some((_, k)) = m.sunk(t).next() {
         return Some(k.kernel_name.clone());
     }
     let name = &m.node(t.graph, t.node)?.name;
@@ -482,12 +491,4 @@ fn value_inputs(node: &NodeInfo) -> Vec<i64> {
         Some(e.value.as_ints()?.to_vec())
     };
     list.iter().filter_map(named).flatten().collect()
-}
-
-/// Tasks of a node that wait for UPDATE, as ids on the device, which are positions in the model.
-fn updatable<'m>(m: &'m CompiledModel, t: &'m TaskInfo) -> impl Iterator<Item = (usize, &'m TaskInfo)> {
-    let own = move |o: &&TaskInfo| {
-        (o.graph, o.node) == (t.graph, t.node) && !o.kernel_name.is_empty() && o.block_dim == TILING_SINK_BLOCK_DIM
-    };
-    m.tasks.iter().enumerate().filter(move |(_, o)| own(o))
 }

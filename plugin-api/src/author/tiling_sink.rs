@@ -2,7 +2,8 @@
 //! reads values. Source: document 001 §4.2, §4.3, §5.1; facts 5.
 //!
 //! The node's list is PREPROCESS_KERNEL, EVENT_WAIT, NOP × `prefetch_num`, kernel, UPDATE, EVENT_RECORD. Tiling, update and
-//! record stand on the attached stream, wait, NOPs and kernel on the node's own.
+//! record stand on the attached stream, wait, NOPs and kernel on the node's own. A kernel of cube and vector cores together is launched by
+//! an FFTS+ task of one context where a composite engine launches tasks ([`ALIAS`], 001 §4.5); the rest of the list is the same.
 use crate::abi::RVec;
 use crate::device::SocSpec;
 use crate::diagnostic::{Error, Result};
@@ -15,6 +16,8 @@ use crate::view::Node;
 pub const SINK: &str = "_tiling_sink_op";
 /// The super kernel that a node is to be launched with (001 §4.4).
 pub const SCOPE: &str = "_super_kernel_scope";
+/// The composite engine by whose tasks the node's kernel may be launched, `ffts_plus` (001 §4.5).
+pub const ALIAS: &str = "_alias_engine_name";
 /// Name of the attached stream and of the event.
 pub const RESOURCE: &str = "tiling";
 /// Kernel name of the tiling task.
@@ -102,8 +105,8 @@ pub fn with_tiling_data(args_format: &str) -> String {
     out
 }
 
-/// The task list of a sunk node in the form that it needs: [`sequence`], or [`super_kernel_sequence`] where the node is to be
-/// launched with others.
+/// The task list of a sunk node in the form that it needs: [`super_kernel_sequence`] where the node is to be launched with others,
+/// else [`sequence`], with [`ffts_plus`] where a composite engine launches it.
 pub fn tasks(
     node: &Node<'_>,
     kernel: Task,
@@ -115,6 +118,7 @@ pub fn tasks(
     if node.attr(SCOPE).is_some() {
         super_kernel_sequence(kernel, soc, owner, log_workspace, parameters)
     } else {
+        let kernel = if node.attr(ALIAS).is_some() { ffts_plus(kernel) } else { kernel };
         sequence(kernel, soc, owner, log_workspace, parameters)
     }
 }
@@ -134,6 +138,19 @@ pub fn super_kernel_sequence(
         launch.args_format = launch.args_format.replace(DATA, &format!("{DATA}{MORE}")).into();
     }
     Ok(vec![tiling_task(soc, owner, log_workspace, parameters, "{event_addr0*}"), kernel])
+}
+
+/// The FFTS+ task of one context that launches a mixed kernel (its `kernel_type` says so); any other kernel as it is. The kernel's first
+/// argument is the address by which cube and vector cores of one block wait for each other.
+pub fn ffts_plus(mut kernel: Task) -> Task {
+    const MIXED: [KernelType; 2] = [KernelType::MIX_AICORE, KernelType::MIX_VECTOR_CORE];
+    let is_kernel = kernel.kind() == TaskType::KERNEL;
+    let launch = kernel.kernel.as_mut().into_option();
+    if let Some(launch) = launch.filter(|k| is_kernel && MIXED.iter().any(|m| m.code() == k.kernel_type)) {
+        launch.args_format = format!("{{ffts_addr}}{}", launch.args_format).into();
+        kernel.kind = TaskType::FFTS_PLUS.code();
+    }
+    kernel
 }
 
 /// The launch with blocks and key still to come, and the device's tiling data among its arguments.
@@ -306,6 +323,25 @@ mod tests {
             "{i0*}{o0*}{ws0*}{tiling_context.tiling_data}{tiling_context.tiling_key}{tiling_context.block_dim}{event_addr0*}"
         );
         assert_eq!(list[1].stream, StreamSlot::MAIN);
+    }
+
+    #[test]
+    fn a_mixed_kernel_is_launched_by_an_ffts_plus_task_and_any_other_as_it_is() {
+        let soc = soc("Ascend910B", 8);
+        assert_eq!(ffts_plus(launch()), launch());
+        for (mixed, code) in [(KernelType::MIX_AICORE, 10), (KernelType::MIX_VECTOR_CORE, 11)] {
+            let mut kernel = launch();
+            if let Some(k) = kernel.kernel.as_mut().into_option() {
+                k.kernel_type = mixed.code();
+            }
+            let plain = sequence(kernel.clone(), &soc, Owner::BuiltIn, None, RVec::new()).expect("a list");
+            let list = sequence(ffts_plus(kernel), &soc, Owner::BuiltIn, None, RVec::new()).expect("a list");
+            let differ: Vec<usize> = (0..list.len()).filter(|k| list[*k] != plain[*k]).collect();
+            assert_eq!((differ.as_slice(), list[10].kind()), (&[10][..], TaskType::FFTS_PLUS));
+            let k = list[10].kernel.as_ref().into_option().expect("a kernel");
+            assert_eq!((k.kernel_type, k.block_dim), (code, TILING_SINK_BLOCK_DIM));
+            assert_eq!(k.args_format.as_str(), "{ffts_addr}{i0*}{o0*}{ws0*}{tiling_context.tiling_data}");
+        }
     }
 
     #[test]

@@ -645,6 +645,14 @@ fn resolve(
             if of.kernel.is_none() || of.block_dim != TILING_SINK_BLOCK_DIM {
                 return bad(format!("updates task {target}, which is no kernel with placeholder blocks"));
             }
+            let registered = of.kernel.as_ref().into_option().map(|k| i64::from(*k));
+            match (of.kind == TaskType::FFTS_PLUS.code(), t.numbers.get(1)) {
+                (false, None) => {}
+                (true, Some(handle)) if registered == Some(*handle) => {}
+                (false, Some(h)) => return bad(format!("has the FFTS+ handle {h} for task {target}, which is none")),
+                (true, None) => return bad(format!("updates FFTS+ task {target} without its handle")),
+                (true, Some(h)) => return bad(format!("has the handle {h} of another task than {target}")),
+            }
             Op::Update(target)
         }
         TaskType::NOP

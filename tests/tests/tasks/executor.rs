@@ -114,3 +114,41 @@ fn a_lost_record_is_a_deadlock_that_lists_who_waits_for_what() {
         "{notes:?}"
     );
 }
+
+#[test]
+fn what_a_soc_cannot_hold_is_refused_when_it_is_compiled_and_when_it_is_loaded() {
+    let text = "graph @main(%x: f32[256], %y: f32[256]) {
+  %a = Relu(%x) : f32[256]
+  %b = Square(%y) {_stream_label = \"one\"} : f32[256]
+  %c = Square(%x) {_stream_label = \"two\"} : f32[256]
+  %d = Add(%a, %b) : f32[256]
+  %e = Add(%d, %c) : f32[256]
+  return %e
+}
+";
+    let plain = ["--set", "ge.x.auto_fusion=false"];
+    let notify = ["--set", "ge.x.auto_fusion=false", "--set", "ge.event=notify"];
+    for (limit, more, word) in [
+        ("max_events = 1", &plain[..], "needs 2 events, few has 1"),
+        ("max_notifies = 1", &notify, "needs 2 notifies, few has 1"),
+        ("streams_normal = 2", &plain, "needs 3 streams, few has 2"),
+    ] {
+        let c = Compiled::source(text);
+        std::fs::write(c.path().join("few.toml"), format!("name = \"few\"\nbase = \"sim\"\n{limit}\n")).unwrap();
+        let said = c.refusal(1, &[&["--soc", "./few.toml"], more].concat());
+        assert!(said.contains("GE-E0316") && said.contains(word), "{word}: {said}");
+    }
+    type Limit = fn(&mut ge_plugin_api::device::SocSpec);
+    let cases: [(Limit, &[&str], &str); 4] = [
+        (|s| s.max_events = 1, &plain, "has 2 events, sim has 1"),
+        (|s| s.max_notifies = 1, &notify, "has 2 notifies, sim has 1"),
+        (|s| s.streams_normal = 2, &plain, "has 3 streams, sim has 2"),
+        (|s| s.tasks_normal = 2, &plain, "a normal stream of sim holds 2"),
+    ];
+    for (limit, more, word) in cases {
+        let c = Compiled::new(text, more);
+        c.change(|m| limit(&mut m.soc));
+        let (code, said) = c.run(&[]);
+        assert!(code == 6 && said.contains(word), "{word}: {code} {said}");
+    }
+}

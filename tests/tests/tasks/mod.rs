@@ -5,10 +5,15 @@ use ge_plugin_api::types::DType;
 use ge_runtime::{RunOptions, RunOutcome};
 use ge_tests::{expect_code, ge, root};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Tiling that reads values, on the device.
 mod tiling_sink;
+/// The same by FFTS+ tasks.
+mod sink_ffts_plus;
+/// Models of ONNX that decide when they run.
+mod onnx;
 /// Other operators that are tiled by value.
 mod values;
 /// Chains of kernels slice by slice.

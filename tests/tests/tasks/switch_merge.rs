@@ -99,6 +99,53 @@ fn loops_of_no_one_and_a_thousand_turns_by_streams() {
     }
 }
 
+/// Nodes of a loop on streams of their own: these are woken in every turn, and no event leaves a turn.
+#[test]
+fn nodes_of_a_loop_keep_labels_groups_and_engines_of_their_own() {
+    let text = LOOP.replace(
+        "  %b = Add(%sx#1, %ew)",
+        "  %q = Neg(%sx#1) OWN : f32[4]\n  %h = Neg(%q) : f32[4]\n  %b = Add(%h, %ew)",
+    );
+    let own = |inside: &str, test: &str| {
+        text.replace("OWN", inside).replace("Less(%mi, %en)", &format!("Less(%mi, %en) {test}"))
+    };
+    let all = "HcomAllReduce(%minus) {group = \"hccl_world_group\", rank_size = 1, reduction = \"sum\", fusion = 0}";
+    let all = format!("Neg(%sx#1) : f32[4]\n  %all = {}", all.replace("%minus", "%q"));
+    let cases = [
+        own("{_stream_label = \"mine\"}", ""),
+        own("{_user_stream_label = \"mine\"}", ""),
+        own("{_parallel_group = \"one\"}", ""),
+        own("{NewStreamId = 5}", ""),
+        own("", "{_stream_label = \"mine\"}"),
+        own("{_stream_label = \"his\"}", "{_stream_label = \"mine\"}"),
+        own("", "").replace("Neg(%sx#1) ", &all).replace("Neg(%q)", "Neg(%all)"),
+    ];
+    let (x, w) = ([1f32, -2.0, 3.0, -4.0], [1f32, -2.0, 0.5, 0.25]);
+    let plain = Compiled::new(LOOP, &[]).document()["streams"]["physical"].as_u64().unwrap();
+    for text in cases {
+        for mode in ["engine", "parallel:4"] {
+            let c = Compiled::new(
+                &text,
+                &["--set", &format!("ge.x.stream_mode={mode}"), "--set", "ge.x.auto_fusion=false"],
+            );
+            assert!(c.document()["streams"]["physical"].as_u64().unwrap() > plain, "{text}");
+            for device in SCHEDULES {
+                let model = c.load(device);
+                for n in [0, 1, 3, 50] {
+                    let out = run(&model, &[i32s(&[n]), super::f32s(&[4], &x), super::f32s(&[4], &w)]).unwrap().outputs;
+                    let grown: Vec<f32> = w.iter().map(|w| n as f32 * w.abs()).collect();
+                    assert_eq!(super::to_f32(&out[0]), grown, "{n} turns of {text}");
+                    assert_eq!(to_i32(&out[1]), [n]);
+                }
+            }
+        }
+    }
+    let two =
+        own("{_stream_label = \"mine\"}", "").replace("%x1 = Relu(%x)", "%x1 = Relu(%x) {_stream_label = \"mine\"}");
+    let said = Compiled::source(&two).refusal(3, &[]);
+    assert!(said.contains("GE-E0350") && said.contains("`q`") && said.contains("`mine`"), "{said}");
+}
+
 #[test]
 fn what_no_nesting_of_regions_explains_is_refused_by_name() {
     for (from, to, node, why) in [
@@ -124,6 +171,31 @@ fn what_no_nesting_of_regions_explains_is_refused_by_name() {
         }
         let said = c.refusal(3, &[]);
         assert!(said.contains(node) && said.contains(why), "{from}: {said}");
+    }
+}
+
+#[test]
+fn a_stream_that_is_woken_for_nothing_is_loaded_and_runs() {
+    let text = "graph @main(%x: f32[4], %p: i32[1]) {
+  %a = Relu(%x) : f32[4]
+  %zero = Const() {value = dense<i32[1]: 0>} : i32[1]
+  %s = StreamSwitch(%p, %zero) {switch_condition = 1, _active_label_list = [\"empty\"]} : ()
+  %n = NoOp() {_stream_label = \"empty\"} after(%s) : ()
+  %r = Neg(%a) : f32[4]
+  return %r
+}
+";
+    let c = Compiled::new(text, &[]);
+    let tasks = c.tasks();
+    let of =
+        |kind: &str| tasks.iter().find(|t| t.starts_with(kind)).and_then(|t| t.split(' ').nth(2)).unwrap().to_owned();
+    assert_ne!(of("NOP s "), of("STREAM_SWITCH s "), "{tasks:#?}");
+    for device in SCHEDULES {
+        let model = c.load(device);
+        for p in [0, 1] {
+            let out = run(&model, &[super::f32s(&[4], &[1.0, -2.0, 3.0, 0.5]), i32s(&[p])]).unwrap().outputs;
+            assert_eq!(super::to_f32(&out[0]), [-1.0, 0.0, -3.0, -0.5]);
+        }
     }
 }
 

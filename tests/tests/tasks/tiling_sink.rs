@@ -191,10 +191,26 @@ fn each_gate_refuses_with_its_reason() {
     let g = made.model.graphs[0].nodes.iter().find(|n| n.name == "g").unwrap();
     let why: Vec<&str> = g.refusals.iter().filter(|r| r.0 == "TilingSink").map(|r| r.1.as_str()).collect();
     assert_eq!(why, ["device Old cannot update tasks of a model"]);
-    // The shapes.
+    // The operator: the tiling of a slice whose begin is a value has no function for the device.
+    let slice = "graph @main(%x: f32[8,8], %at: i64[2]) {
+  %size = Const() {value = dense<i64[2]: 4 4>} : i64[2]
+  %s = Slice(%x, %at, %size) : f32[4,4]
+  return %s
+}
+";
+    let c = Compiled::new(slice, &["--set", ON]);
+    let why = "no engine has a tiling function of Slice for the device (TILING_ON_AICPU)";
+    assert_eq!(c.refusals("s")["TilingSink"], why);
+    let text = expect_code(c.path(), 0, &["inspect", "m.om", "--what", "engines"]).stdout;
+    assert!(String::from_utf8_lossy(&text).contains(why), "{}", String::from_utf8_lossy(&text));
+    // The shapes: such a model has no OM yet, what its nodes are refused for is seen before.
     let c = Compiled::source(&MODEL.replace("f32[12,", "f32[?,"));
-    let out = expect_code(c.path(), 0, &["opt", "m.ge", "--until", "place", "--set", ON, "-q"]);
-    assert!(String::from_utf8_lossy(&out.stdout).contains("GroupedMatmul"));
+    let why = "its shapes are not all known: tiling sink is for static graphs";
+    let out = expect_code(c.path(), 0, &["inspect", "m.ge", "--support", "--json", "--set", ON]).stdout;
+    let doc: Value = serde_json::from_slice(&out).unwrap();
+    assert_eq!(doc["tiling_sink_refused"], serde_json::json!([{"node": "g", "reason": why}]));
+    let text = expect_code(c.path(), 0, &["inspect", "m.ge", "--support", "--set", ON]).stdout;
+    assert!(String::from_utf8_lossy(&text).contains(&format!("tiling of `g` stays off the device: {why}")));
 }
 
 #[test]

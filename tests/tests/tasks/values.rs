@@ -49,7 +49,7 @@ fn the_k_greatest_with_k_by_value() {
 }
 
 /// Attention of one head in doubles, by its definition.
-fn attention(
+pub fn attention(
     q: &[f32],
     k: &[f32],
     v: &[f32],
@@ -73,6 +73,14 @@ fn attention(
         }
     }
     out
+}
+
+#[track_caller]
+pub fn near(found: &[f32], expected: &[f32]) {
+    assert_eq!(found.len(), expected.len());
+    for (i, (f, e)) in found.iter().zip(expected).enumerate() {
+        assert!((f - e).abs() < 1e-5, "element {i}: {f}, expected {e}");
+    }
 }
 
 #[test]
@@ -100,9 +108,7 @@ fn attention_with_sequence_lengths_by_value() {
                 [f32s(&[2, 6, 8], &q), f32s(&[2, 9, 8], &k), f32s(&[2, 9, 8], &v), i64s(&[2], &ql), i64s(&[2], &kl)];
             let r = run(&m, &given).unwrap();
             let expected = attention(&q, &k, &v, [2, 6, 9, 8], (&ql, &kl), 0.25);
-            for (i, (f, e)) in to_f32(&r.outputs[0]).iter().zip(&expected).enumerate() {
-                assert!((f - e).abs() < 1e-5, "element {i}: {f}, expected {e}, lengths {ql:?} {kl:?}");
-            }
+            near(&to_f32(&r.outputs[0]), &expected);
         }
         let given = [
             f32s(&[2, 6, 8], &[0.0; 96]),

@@ -4,7 +4,6 @@
 //! A value is cut along its leading axis, the first with more than one element: there its slices lie one behind the other in memory.
 //! Rules follow the operators' definitions (CANN's names): element-wise ones with broadcasting, rows of norms, softmax and
 //! reductions that leave the axis alone, batches or rows of matrix products.
-use ge_plugin_api::task::ContextType;
 use ge_plugin_api::types::TensorDesc;
 use ge_plugin_api::view::Node;
 
@@ -17,8 +16,6 @@ pub struct Sliced {
     pub inputs: Vec<Option<usize>>,
     /// Axis of each output.
     pub outputs: Vec<usize>,
-    /// The cores that it runs on.
-    pub core: ContextType,
 }
 
 type Answer<T> = Result<T, String>;
@@ -177,7 +174,7 @@ fn elementwise(node: &Node<'_>, kept: &[usize]) -> Answer<Sliced> {
     if inputs.iter().all(Option::is_none) {
         return Err("no input is cut".into());
     }
-    Ok(Sliced { extent, inputs, outputs: like_first(node, extent)?, core: ContextType::AIV })
+    Ok(Sliced { extent, inputs, outputs: like_first(node, extent)? })
 }
 
 fn norm(node: &Node<'_>) -> Answer<Sliced> {
@@ -193,7 +190,7 @@ fn norm(node: &Node<'_>) -> Answer<Sliced> {
         return Err(format!("axis {at} of {x:?} is normalised"));
     }
     let inputs = all_inputs(node, |i, _| Ok((i == 0).then_some(at)))?;
-    Ok(Sliced { extent, inputs, outputs: like_first(node, extent)?, core: ContextType::AIV })
+    Ok(Sliced { extent, inputs, outputs: like_first(node, extent)? })
 }
 
 fn reduce(node: &Node<'_>) -> Answer<Sliced> {
@@ -205,7 +202,7 @@ fn reduce(node: &Node<'_>) -> Answer<Sliced> {
         return Err(format!("axis {at} of {x:?} is reduced"));
     }
     let inputs = all_inputs(node, |i, _| Ok((i == 0).then_some(at)))?;
-    Ok(Sliced { extent, inputs, outputs: like_first(node, extent)?, core: ContextType::AIV })
+    Ok(Sliced { extent, inputs, outputs: like_first(node, extent)? })
 }
 
 fn product(node: &Node<'_>) -> Answer<Sliced> {
@@ -237,5 +234,5 @@ fn product(node: &Node<'_>) -> Answer<Sliced> {
     if inputs.iter().all(Option::is_none) {
         return Err("no input is cut".into());
     }
-    Ok(Sliced { extent, inputs, outputs: like_first(node, extent)?, core: ContextType::AICORE })
+    Ok(Sliced { extent, inputs, outputs: like_first(node, extent)? })
 }

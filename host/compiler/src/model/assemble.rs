@@ -158,7 +158,7 @@ pub fn assemble(root: &GeRootModel, time_ns: &dyn Fn(NodeKey) -> u64) -> Compile
             info.time_ns = match t.task.kind() {
                 // A tiling function is a few lines of one AI CPU: its launch is its time.
                 TaskType::PREPROCESS_KERNEL => 0,
-                TaskType::FFTS_PLUS => {
+                TaskType::FFTS_PLUS if !t.task.private.is_empty() => {
                     let call = t.node.get(&root.model).and_then(|n| root.calls.get(n.name()));
                     call.map_or(0, |c| c.time_ns)
                 }

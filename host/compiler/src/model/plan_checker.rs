@@ -229,7 +229,10 @@ impl Run {
                 // Tiling for a super kernel writes a context of its own and ends before the super kernel begins.
                 let beside =
                     kind == TaskType::PREPROCESS_KERNEL && !t.numbers.is_empty() && !t.args_format.contains("{ws");
-                if !is_record(kind) && !is_wait(kind) && !beside {
+                // Of a node that wakes several streams each of them is behind its own task alone.
+                let again =
+                    kind == TaskType::STREAM_ACTIVE && run.stands[t.graph as usize][node].iter().any(|s| s.stream == q);
+                if !is_record(kind) && !is_wait(kind) && !beside && !again {
                     run.note(t.graph as usize, node, q, &clocks[q], at[q] as u32);
                 }
                 if kind == TaskType::END_GRAPH {

@@ -141,8 +141,8 @@ pub fn run(model: &mut Model, input: &Input<'_>, sync: &mut SyncPlan) -> Result<
     let had = sync.pairs.len();
     if pieces.len() > logical {
         stands.join_pieces(model, sync, &physical, options.get("ge.event") == "notify")?;
-        enough_events(sync, soc)?;
     }
+    enough_events(sync, soc)?;
     let mut waits: BTreeMap<NodeKey, Vec<PlacedTask>> = BTreeMap::new();
     let mut records: BTreeMap<NodeKey, Vec<PlacedTask>> = BTreeMap::new();
     for p in &sync.pairs[had..] {

@@ -3,17 +3,19 @@
 //! Before: `%s_t_StreamSwitch = StreamSwitch(…) {_active_label_list = ["s_t"]}  %t = Relu(%x) after(%s_t_StreamSwitch)  %u = Neg(%t)`
 //! After: `%t` and `%u` with `_stream_label = "s_t"`
 //! When: a node follows a `StreamSwitch`, or stands in a loop, up to the `StreamMerge` or `Exit` that ends it. It runs at the end of
-//! stage 1, and again at the end of stage 2 for the nodes inserted in between.
-//! Refuses: nodes with a label; constants, inputs and outputs, which stand on no stream.
+//! stage 1, and again at the end of stage 2 for the nodes inserted in between. A node with a label of its own keeps it: what wakes the
+//! node's place wakes that label's stream too, in every turn.
+//! Refuses: constants, inputs and outputs, which stand on no stream; an error where a label's nodes stand in several places.
 //! Keeps: everything but the attribute.
 //! Source: 003 §2.2, facts 4.4 (1_3), 4.5 (c). Cost: nodes and edges times the depth of nesting.
 use crate::error::Result;
+use crate::feature::control_flow::lower::refused;
 use crate::feature::control_flow::regions::{BORDER, NEXT, is_outside};
 use crate::pass::declare::graph_pass;
 use crate::pass::{PassContext, Rewriter};
 use ge_ir::{Model, Node};
 use ge_plugin_api::patch::Edit;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 graph_pass!(
     AttachStreamLabelPass,
@@ -58,6 +60,10 @@ impl Places {
     }
 }
 
+fn own_label(n: &Node) -> Option<&str> {
+    ["_user_stream_label", "_stream_label"].into_iter().find_map(|k| n.attrs().str(k).filter(|l| !l.is_empty()))
+}
+
 fn woken(n: &Node) -> Option<String> {
     n.attrs().strs("_active_label_list").and_then(|l| l.first().map(|l| (*l).to_owned()))
 }
@@ -78,6 +84,11 @@ fn run(cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> 
     let mut at = vec![0usize; g.id_bound()];
     // Behind the way out of a loop a stream of its own goes on.
     let mut own: HashMap<ge_ir::NodeId, String> = HashMap::new();
+    // Labels that nodes had: where their nodes stand, and those that nobody wakes where the node's place is woken.
+    let named: BTreeSet<&str> =
+        g.nodes().flat_map(|n| n.attrs().strs("_active_label_list").unwrap_or_default()).collect();
+    let mut given: BTreeMap<&str, BTreeSet<usize>> = BTreeMap::new();
+    let mut within: Vec<(&Node, &str)> = Vec::new();
     for n in g.nodes() {
         cx.visits += 1;
         let border = n.attrs().str(BORDER);
@@ -119,16 +130,40 @@ fn run(cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> 
         }
         at[n.id().index()] = here;
         let label = own.get(&n.id()).map_or(places.list[here].label.as_str(), String::as_str);
+        let has = own_label(n);
+        if let Some(l) = has.filter(|_| !is_outside(n)) {
+            given.entry(l).or_default().insert(here);
+        }
         if label.is_empty() || is_outside(n) {
             continue;
         }
-        match n.attrs().str("_stream_label").filter(|l| !l.is_empty()) {
-            Some(l) if l != label && n.op() != "StreamMerge" => cx.refuse(n.name(), format!("it has the label `{l}`")),
+        match has {
+            Some(l) if l != label && n.op() != "StreamMerge" && !named.contains(l) => within.push((n, l)),
             Some(_) => {}
             None => {
                 r.patch.set_attr(n.id(), "_stream_label", label);
                 r.count();
             }
+        }
+    }
+    let mut also: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (n, l) in within {
+        if given.get(l).is_some_and(|places| places.len() > 1) {
+            let why = format!(
+                "its label `{l}` is that of nodes in another branch or loop, or in none: nothing could wake them all"
+            );
+            return Err(refused(n, &why));
+        }
+        also.entry(&places.list[at[n.id().index()]].label).or_default().insert(l);
+    }
+    for gate in g.nodes() {
+        let Some(more) = woken(gate).and_then(|l| also.get(l.as_str())) else { continue };
+        let mut list: Vec<&str> = gate.attrs().strs("_active_label_list").unwrap_or_default();
+        let had = list.len();
+        list.extend(more.iter().filter(|l| !list.contains(l)).copied().collect::<Vec<_>>());
+        if list.len() > had {
+            r.patch.set_attr(gate.id(), "_active_label_list", list.iter().map(|l| (*l).to_owned()).collect::<Vec<_>>());
+            r.count();
         }
     }
     Ok(r.finish(cx))

@@ -98,6 +98,7 @@ impl<'t> TaskGenerator<'t> {
             }
         }
         let Writing { mut out, kernels, .. } = w;
+        fill_woken(&mut out.tasks, streams);
         out.kernels = kernels.into_values().collect();
         Ok(out)
     }
@@ -286,6 +287,26 @@ fn by_address(task: &Task, resources: &[u32]) -> Vec<i64> {
     let items = args_format::parse(format).unwrap_or_default();
     let event = |i| if let args_format::ArgItem::EventAddr(n) = i { resources.get(n as usize).copied() } else { None };
     items.into_iter().filter_map(event).map(i64::from).collect()
+}
+
+/// A stream that is woken and has nothing to do gets a NOP behind its waker: no device has a stream without tasks, and a switch needs one
+/// to wake.
+fn fill_woken(tasks: &mut Vec<PlacedTask>, streams: &StreamPlan) {
+    let mut busy = vec![false; streams.streams.len()];
+    let at = |busy: &[bool], s: StreamId| busy.get(s.0 as usize).copied().unwrap_or(true);
+    tasks.iter().for_each(|t| busy[t.stream.0 as usize] = true);
+    for (key, woken) in &streams.wakes {
+        for s in woken {
+            if at(&busy, *s) {
+                continue;
+            }
+            busy[s.0 as usize] = true;
+            let behind = tasks.iter().rposition(|t| t.node == *key).map_or(tasks.len(), |p| p + 1);
+            let task = Task::new(TaskType::NOP);
+            let nop = PlacedTask { node: *key, stream: *s, physical: PhysicalId(s.0), task, sync_id: None };
+            tasks.insert(behind, nop);
+        }
+    }
 }
 
 fn waits_for_update(task: &Task) -> bool {

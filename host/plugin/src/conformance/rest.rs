@@ -149,6 +149,7 @@ fn try_engine(e: &EngineHandle) -> Found {
                 return Err(format!("it generates two task lists of one node of type {op}"));
             }
             e.time_ns(&n, &target.soc);
+            unless_fault(e.core(&n))?;
         }
     }
     for g in samples("Add") {

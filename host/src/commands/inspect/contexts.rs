@@ -1,17 +1,17 @@
 //! The context graph of an FFTS+ task: slices and windows, what each context is and what waits for it.
-use ge_model::TaskInfo;
 use ge_model::context_graph::{self, ContextGraph};
 use ge_model::launch::Launch;
-use ge_plugin_api::task::{ContextType, TaskType};
+use ge_model::{CompiledModel, TaskInfo};
+use ge_plugin_api::task::ContextType;
 use serde_json::{Value, json};
 
-fn graph(t: &TaskInfo) -> Option<(ContextGraph, Vec<Launch>)> {
-    if t.kind == TaskType::FFTS_PLUS.code() { context_graph::decode(&t.private).ok() } else { None }
+fn graph(m: &CompiledModel, t: &TaskInfo) -> Option<(ContextGraph, Vec<Launch>)> {
+    context_graph::of_task(t, m.node(t.graph, t.node).map_or("", |n| &n.name))
 }
 
 /// For programs.
-pub fn json(t: &TaskInfo) -> Option<Value> {
-    let (g, launches) = graph(t)?;
+pub fn json(m: &CompiledModel, t: &TaskInfo) -> Option<Value> {
+    let (g, launches) = graph(m, t)?;
     let of = |k: u32| launches.get(k as usize);
     let contexts: Vec<Value> = g
         .contexts
@@ -36,10 +36,10 @@ pub fn json(t: &TaskInfo) -> Option<Value> {
     }))
 }
 
-/// For people: a line for the cut, and one for each context.
-pub fn text(t: &TaskInfo) -> Option<String> {
-    let (g, _) = graph(t)?;
-    let mut out = format!(
+/// For people: a line for the cut where there is one, and one for each context.
+pub fn text(m: &CompiledModel, t: &TaskInfo) -> Option<String> {
+    let (g, _) = graph(m, t)?;
+    let cut = format!(
         "{:>31}{} slices of {} of {}, {} under way; between nodes {} bytes instead of {}\n",
         "",
         g.threads,
@@ -49,6 +49,7 @@ pub fn text(t: &TaskInfo) -> Option<String> {
         g.lane_bytes * u64::from(g.window),
         g.whole_bytes
     );
+    let mut out = if t.private.is_empty() { String::new() } else { cut };
     for (id, c) in g.contexts.iter().enumerate() {
         let next: Vec<String> = c.successors.iter().map(u32::to_string).collect();
         let next = if next.is_empty() { String::new() } else { format!(" -> {}", next.join(", ")) };

@@ -301,7 +301,10 @@ fn tasks(m: &CompiledModel) -> Vec<Value> {
                 if !t.nodes.is_empty() {
                     o.insert("nodes".into(), json!(t.nodes));
                 }
-                if let Some(c) = contexts::json(t) {
+                if let Some(target) = m.update_target(t) {
+                    o.insert("updates".into(), json!(target));
+                }
+                if let Some(c) = contexts::json(m, t) {
                     o.insert("ffts_plus".into(), c);
                 }
             }

@@ -3,6 +3,7 @@ use super::super::{CompileFlags, Global};
 use crate::session::import::{self, FileKind};
 use crate::session::{Session, SessionOptions};
 use crate::{Error, ErrorKind, Result};
+use ge_compiler::feature::tiling_sink::gate::NAME as SINK_GATE;
 use ge_compiler::pass::Records;
 use ge_compiler::stages::{STAGES, run_range};
 use ge_plugin::Want;
@@ -105,17 +106,17 @@ pub fn text(doc: &Value) -> String {
     out
 }
 
-/// Every node that front end, prototypes or engines refuse, as (text, JSON); empty where the model compiles up to its engines.
+/// Every node that front end, prototypes or engines refuse, as (text, JSON); empty where the model compiles up to its engines. And why
+/// the tiling of nodes whose tiling reads values does not go to the device.
 pub fn support(global: &Global, path: &Path, flags: &CompileFlags) -> Result<(String, Value)> {
     let s = session(global, flags, Want::All)?;
     let place = STAGES.iter().position(|x| *x == "place").unwrap_or(0);
+    let mut records = Records::default();
     let tried = read(Some(&s), path, flags).and_then(|model| {
         let Some(model) = model else { return Ok(()) };
         let options = flags.gather()?;
         let toolbox = s.toolbox(&options, false)?;
-        run_range(model, &toolbox, &options.resolved(), 0, place, &mut Records::default())
-            .map(|_| ())
-            .map_err(|e| e.into_error())
+        run_range(model, &toolbox, &options.resolved(), 0, place, &mut records).map(|_| ()).map_err(|e| e.into_error())
     });
     let refused = match tried {
         Ok(()) => Vec::new(),
@@ -140,7 +141,19 @@ pub fn support(global: &Global, path: &Path, flags: &CompileFlags) -> Result<(St
     if rows.is_empty() {
         text.push_str("every node is supported\n");
     }
-    Ok((text, json!({"schema": 1, "model": path.display().to_string(), "supported": rows.is_empty(), "refused": rows})))
+    let sinks = records.refusals.iter().flat_map(|(node, list)| list.iter().map(move |(by, why)| (node, by, why)));
+    let sinks: Vec<Value> = sinks
+        .filter(|(_, by, _)| *by == SINK_GATE)
+        .map(|(node, _, why)| {
+            text.push_str(&format!("tiling of `{node}` stays off the device: {why}\n"));
+            json!({"node": node, "reason": why})
+        })
+        .collect();
+    let model = path.display().to_string();
+    Ok((
+        text,
+        json!({"schema": 1, "model": model, "supported": rows.is_empty(), "refused": rows, "tiling_sink_refused": sinks}),
+    ))
 }
 
 /// A node of a listed graph in one line: its name, its type, the types and shapes of its outputs.

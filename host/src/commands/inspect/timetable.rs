@@ -81,7 +81,7 @@ pub fn text(m: &CompiledModel) -> String {
         for i in mine {
             let (from, to) = times[i].map_or(("-".to_owned(), "-".to_owned()), |(a, b)| (us(a), us(b)));
             out.push_str(&format!("{from:>12} {to:>10} {i:>6}  {}\n", what(m, &m.tasks[i])));
-            out.push_str(&super::contexts::text(&m.tasks[i]).unwrap_or_default());
+            out.push_str(&super::contexts::text(m, &m.tasks[i]).unwrap_or_default());
         }
     }
     out

@@ -1,4 +1,5 @@
-//! Mappings of `ai.onnx`: what has an operator of the same meaning stands in [`direct`]'s table, the rest one function each by family.
+//! Mappings of `ai.onnx`: what has an operator of the same meaning stands in [`direct`]'s table, the rest one function each by family; [`npu`] has
+//! those of Ascend's own domain.
 pub mod conv;
 pub mod direct;
 pub mod elementwise;
@@ -6,6 +7,7 @@ pub mod image;
 pub mod legacy;
 pub mod matmul;
 pub mod norm;
+pub mod npu;
 pub mod pool;
 pub mod reduce;
 pub mod rnn;

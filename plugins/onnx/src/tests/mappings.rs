@@ -115,3 +115,34 @@ fn before_opset_7_an_axis_places_the_second_operand() {
     let end = one(6, add(vec![int("broadcast", 1)]), vec![f32s("c", &[8], &[0.0; 8])]);
     assert_eq!(said(&end, ""), "n_y=Add");
 }
+
+#[test]
+fn operators_of_ascends_own_domain_go_over_by_name() {
+    let import_npu = |mut n: NodeProto| {
+        n.domain = "npu".into();
+        let ins = vec![value("x", 1, &["6", "8"]), value("w", 1, &["2", "8", "4"]), value("l", 7, &["2"])];
+        let mut m = model(17, graph(ins, vec![n], vec![], &["y"]));
+        m.opset_import.push(OperatorSetIdProto { domain: "npu".into(), version: 1 });
+        import(&m)
+    };
+    for op in ["GroupedMatmul", "NPUGroupedMatmul"] {
+        let n = with(node(op, &["x", "w", "l"], &["y"]), vec![int("group_list_type", 1), int("split_item", 3)]);
+        let e = import_npu(n).expect("imports");
+        let g = *nodes(&e, "").last().expect("a node");
+        assert_eq!((g.op.as_str(), g.inputs.len(), g.attrs.int("group_list_type")), ("GroupedMatmul", 3, Some(1)));
+        assert!(g.attrs.get("split_item").is_none());
+    }
+    let cases = [
+        (
+            with(node("GroupedMatmul", &["x", "w", "l"], &["y"]), vec![int("split_item", 0)]),
+            "`split_item` is not 2 or 3",
+        ),
+        (with(node("GroupedMatmul", &["x", "w", "l"], &["y"]), vec![int("other", 0)]), "no attribute `other`"),
+        (node("GroupedMatmul", &["x", "w", "l", "l", "l"], &["y"]), "it has 5 inputs"),
+        (node("GroupedMatmul", &["x", "w"], &["y"]), "input 2 of GroupedMatmul is missing"),
+    ];
+    for (n, word) in cases {
+        let e = import_npu(n).expect_err(word);
+        assert!(e.to_string().contains(word), "{word}: {e}");
+    }
+}

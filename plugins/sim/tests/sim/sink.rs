@@ -135,3 +135,34 @@ fn a_tiling_of_no_blocks_and_an_update_of_another_task_are_errors() {
     n.spec.soc.model_task_update = false;
     assert!(failure(n.build()).contains("cannot update tasks"));
 }
+
+#[test]
+fn an_ffts_plus_task_is_updated_by_its_handle() {
+    let context = device(&[]);
+    let with = |numbers: &dyn Fn(i64, i64) -> Vec<i64>, kind: T| {
+        let mut n = sequence(&context, 8, "");
+        let at = n.tasks.iter().position(|t| t.0.node.as_str() == "matmul").unwrap();
+        n.tasks[at].0.kind = kind.code();
+        // Kernels are registered in the order of their tasks.
+        let handle = n.tasks[..at].iter().filter(|t| t.1.is_some()).count() as i64;
+        let update = n.tasks.iter().position(|t| t.0.kind == T::UPDATE.code()).unwrap();
+        n.tasks[update].0.numbers = numbers(at as i64, handle).into();
+        n
+    };
+    let model = with(&|at, handle| vec![at, handle], T::FFTS_PLUS).build().unwrap();
+    for run in 1..3u64 {
+        let mut m = memory();
+        (m.input[0], m.input[1]) = (run, 2);
+        model.execute(&m.bases(), false).unwrap();
+        assert_eq!(m.output[..3], [run * 100 + 2, run * 100 + 2, 0]);
+    }
+    type Numbers = fn(i64, i64) -> Vec<i64>;
+    let cases: [(Numbers, T, &str); 3] = [
+        (|at, _| vec![at], T::FFTS_PLUS, "without its handle"),
+        (|at, handle| vec![at, handle - 1], T::FFTS_PLUS, "of another task"),
+        (|at, handle| vec![at, handle], T::KERNEL, "which is none"),
+    ];
+    for (numbers, kind, word) in cases {
+        assert!(failure(with(&numbers, kind).build()).contains(word), "{word}");
+    }
+}

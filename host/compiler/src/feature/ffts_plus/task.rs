@@ -94,8 +94,7 @@ fn call(body: &Body, constants: &HashMap<u32, Loose>, toolbox: &Toolbox, target:
     let values = between(&full).ok_or_else(lost)?;
     let arena = arena::place(&values.iter().map(|(_, v)| *v).collect::<Vec<_>>());
     let lies = Lies { full: &full, tail: tail.as_ref(), values: &values, arena: &arena, inputs };
-    let cores: Vec<ContextType> = full.members.iter().map(|m| core(&full.graph, m.node)).collect();
-    let spots = Spots { of: &|f| lies.of(f).unwrap_or_default(), values: &values, arena: &arena, cores: &cores };
+    let spots = Spots { of: &|f| lies.of(f).unwrap_or_default(), values: &values, arena: &arena, cores: &first.cores };
     let (mut contexts, kernels) = graph(&full, &spots);
     for (m, member) in full.members.iter().enumerate() {
         let c = &mut contexts[kernels[m] as usize];
@@ -156,9 +155,10 @@ struct Made {
     kernels: Vec<(String, KernelBinary)>,
 }
 
-/// The launches of a slice's nodes by their place, and the time that they take.
+/// The launches of a slice's nodes by their place, the cores that they run on, and the time that they take.
 struct Launched {
     of: Vec<u32>,
+    cores: Vec<ContextType>,
     ns: u64,
 }
 
@@ -166,7 +166,7 @@ fn launches(sliced: &mut Sliced, toolbox: &Toolbox, target: &Target, made: &mut 
     let name = sliced.graph.name().to_owned();
     let graph = std::mem::replace(&mut sliced.graph, Graph::new(&name));
     let model = Model::from_graphs(vec![graph]).ok_or_else(|| broken(&name))?;
-    let mut out = Launched { of: Vec::new(), ns: 0 };
+    let mut out = Launched { of: Vec::new(), cores: Vec::new(), ns: 0 };
     {
         let context = GraphContext::new(&model, 0);
         let view = context.graph();
@@ -188,6 +188,7 @@ fn launches(sliced: &mut Sliced, toolbox: &Toolbox, target: &Target, made: &mut 
             if k.block_dim == TILING_SINK_BLOCK_DIM {
                 return Err(no_kernel(&member.name, "tiling on the device"));
             }
+            out.cores.push(engine.object.core(&node).map_err(at)?);
             out.of.push(made.launches.len() as u32);
             made.launches.push(Launch::of(m, task.kind, k));
             made.kernels.extend(kernel.map(|k| (engine.info.name.to_string(), k)));
@@ -203,12 +204,6 @@ fn no_kernel(node: &str, what: &str) -> CompileError {
     let text =
         format!("the engine of `{node}` gives {what} to an FFTS+ task, which takes one kernel of AI cores a node");
     CompileError::Plugin(Error::new(ErrorKind::PLUGIN, text).at_node(node, ""))
-}
-
-/// The cores that an operator runs on: products on the cube, all else on the vector unit.
-fn core(g: &Graph, node: ge_ir::NodeId) -> ContextType {
-    let cube = |n: &ge_ir::Node| n.op().contains("MatMul");
-    if g.get(node).is_some_and(cube) { ContextType::AICORE } else { ContextType::AIV }
 }
 
 type Values = Vec<((u32, u32), Value)>;

@@ -1,15 +1,17 @@
 //! The gate of 001 §4.1: which nodes' tiling reads values, and whether it may run on the device.
 //!
 //! A node is marked `_dynamic_tiling_depend_op` where an input whose value its tiling reads is no constant. Option, device (online
-//! only) and operator then say yes: `_tiling_sink_op`; or no: `_force_unknown_shape`, and the reason is kept.
+//! only) and operator then say yes: `_tiling_sink_op`; or no: `_force_unknown_shape`, and the reason is kept. Where a composite engine takes
+//! part, a node's kernel may be launched by its tasks (001 §4.5): whether it is fit for that, the engine of the kernel says.
 use crate::error::{CompileError, Result};
 use crate::ids::NodeKey;
 use crate::options::Options;
 use crate::pass::Records;
 use crate::toolbox::Toolbox;
 use ge_ir::{Model, Node};
-use ge_plugin_api::author::tiling_sink::SINK;
+use ge_plugin_api::author::tiling_sink::{ALIAS, SINK};
 use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
+use ge_plugin_api::engine::flags;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Mark of a node whose tiling reads a value that is no constant.
@@ -20,6 +22,8 @@ pub const FORCED: &str = "_force_unknown_shape";
 pub const NEVER_TIMEOUT: &str = "_op_exec_never_timeout";
 /// A super kernel of a reused binary: only with tiling sink (001 §4.4).
 pub const REUSED_BINARY: &str = "super_kernel_reuse_binary";
+/// Under this name reasons are kept.
+pub const NAME: &str = "TilingSink";
 /// The option.
 pub const OPTION: &str = "ge.tiling_schedule_optimize";
 
@@ -47,16 +51,22 @@ pub fn mark(model: &mut Model, toolbox: &Toolbox, options: &Options, records: &m
     if !failures.is_empty() {
         return Err(CompileError::Plugin(ge_plugin_api::Error::all(ErrorKind::FAILED, failures)));
     }
+    let composite = toolbox.engines.iter().find(|e| e.excluded.is_none() && e.info.flags & flags::COMPOSITE != 0);
     for (key, refusal) in marks {
         let name = key.name(model);
         let g = &mut model.graphs_mut()[key.graph as usize];
         g.set_attr(key.node, DEPENDS, true);
         match refusal {
-            None => g.set_attr(key.node, SINK, true),
+            None => {
+                g.set_attr(key.node, SINK, true);
+                if let Some(e) = composite {
+                    g.set_attr(key.node, ALIAS, e.info.name.as_str());
+                }
+            }
             Some(why) => {
                 g.remove_attr(key.node, SINK);
                 g.set_attr(key.node, FORCED, true);
-                records.refuse(&name, "TilingSink", why);
+                records.refuse(&name, NAME, why);
             }
         }
     }
