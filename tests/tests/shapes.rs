@@ -46,6 +46,23 @@ fn unknown_shapes_are_refused_by_node_reason_and_remedy() {
 }
 
 #[test]
+fn a_loop_that_gathers_an_unknown_number_of_slices_says_which_and_why() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = ge_tests::models().join("loop_carried.onnx");
+    let out = expect_code(dir.path(), 3, &["compile", model.to_str().unwrap(), "-o", "m.om", "-q"]);
+    let said = String::from_utf8(out.stderr).unwrap();
+    for words in [
+        "`loop` (Loop",
+        "`steps` is one slice for each turn",
+        "its count `n` is known only at run",
+        "its condition may end it earlier",
+    ] {
+        assert!(said.contains(words), "{words} in: {said}");
+    }
+    assert!(said.contains("without these outputs the loop compiles"), "{said}");
+}
+
+#[test]
 fn stages_are_looked_at_apart_and_run_in_turn() {
     let dir = tempfile::tempdir().unwrap();
     let text = |levels: bool| {

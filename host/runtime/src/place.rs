@@ -96,12 +96,15 @@ impl Places {
             SlotInfo::VARIABLES => at(self.variables, slot.offset),
             SlotInfo::FEATURE if slot.zero_copy => {
                 // An output that lies in an input's memory is the input's.
-                let z = m.memory.zero_copy.iter().filter(|z| z.of_input.is_none()).find(|z| {
+                let mut ranges = m.memory.zero_copy.iter().filter(|z| z.of_input.is_none());
+                let z = ranges.clone().find(|z| {
                     z.memory == slot.memory
                         && slot.offset >= z.offset
                         && slot.offset - z.offset <= z.size
                         && bytes <= z.size - (slot.offset - z.offset)
                 });
+                // What has no bytes touches none, wherever it was put.
+                let z = z.or_else(|| ranges.find(|z| bytes == 0 && z.memory == slot.memory));
                 let z = z.ok_or_else(|| RuntimeError::Damaged {
                     what: "a zero-copy slot lies in no zero-copy range".into(),
                 })?;

@@ -269,21 +269,34 @@ fn unroll<'m>(
     env: &Env<'m>,
 ) -> Result<Vec<Known>> {
     let dom = domain(&n.domain);
-    let refuse =
-        |im: &Importer<'m>, why: &str| im.refuse(n, name, dom, None, &format!("a loop with scan outputs whose {why}"));
+    let carried = state.len();
+    let scanned: Vec<String> = n.output[carried..].iter().filter(|o| !o.is_empty()).map(|o| format!("`{o}`")).collect();
+    let refuse = |im: &Importer<'m>, why: &str, remedy: &str| {
+        let what = format!("{} is one slice for each turn, and {why}", scanned.join(", "));
+        let mut e = im.refuse(n, name, dom, None, &what);
+        for d in e.diagnostics.iter_mut() {
+            d.help = remedy.into();
+        }
+        e
+    };
+    let open = "a shape that depends on values cannot be compiled: without these outputs the loop compiles as it is; with a constant \
+                count and a condition that stays true they do";
     let count = bound.and_then(|b| b.constant).and_then(|t| t.to_i64(1)).and_then(|v| v.first().copied());
     let always = cond.is_none_or(|c| c.constant.and_then(|t| t.to_i64(1)).and_then(|v| v.first().copied()) == Some(1));
     let Some(count) = count.and_then(|c| usize::try_from(c).ok()) else {
-        return Err(refuse(im, "count is no constant"));
+        let from = n.input.first().filter(|s| !s.is_empty());
+        let count = from.map_or("it has no count".to_owned(), |f| format!("its count `{f}` is known only at run"));
+        let condition = if stays_true(sub) { "" } else { ", and its condition may end it earlier" };
+        return Err(refuse(im, &format!("{count}{condition}"), open));
     };
     if !always || !stays_true(sub) {
-        return Err(refuse(im, "condition may change"));
+        return Err(refuse(im, &format!("its condition may end it before its {count} turns"), open));
     }
     if count == 0 || count.saturating_mul(sub.node.len().max(1)) > UNROLL {
-        return Err(refuse(im, "written-out form has none or too many nodes"));
+        let why = format!("{count} turns of {} nodes are written out to none or more than {UNROLL}", sub.node.len());
+        return Err(refuse(im, &why, "split the loop into shorter ones"));
     }
     let captured = capture(im, g, &[sub])?;
-    let carried = state.len();
     let mut scans: Vec<Vec<ValueRef>> = vec![Vec::new(); sub.output.len() - 1 - carried];
     for k in 0..count {
         let mut b = Building {

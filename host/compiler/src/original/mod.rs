@@ -3,6 +3,7 @@
 pub mod choice;
 pub mod format;
 pub mod precision;
+pub mod subexpression_migration_pass;
 pub mod what_if;
 
 use crate::error::Result;

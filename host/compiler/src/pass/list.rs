@@ -172,6 +172,12 @@ pub const PASSES: &[Listed] = &[
     )
     .later(FORMAT),
     node(
+        "original",
+        &original::subexpression_migration_pass::SubexpressionMigrationPass,
+        "after the formats, so that changes of layout move too (facts 4.2)",
+    )
+    .later(FORMAT),
+    node(
         "stage1",
         &stage1::merge_input_memcpy_pass::MergeInputMemcpyPass,
         "before passes that would let its inputs share",
@@ -357,7 +363,7 @@ pub const LEFT_OUT: &[(&str, &str)] = &[
         "it drives the list of `prepare` at each node rather than standing in it; it cannot be switched off",
     ),
     (
-        "MarkForceUnknownForCondPass, MultiBatchPass, SubgraphMultiDimsPass, SubexpressionMigrationPass",
+        "MarkForceUnknownForCondPass, MultiBatchPass, SubgraphMultiDimsPass",
         "for gears of dynamic batch, which are not built yet",
     ),
     (
@@ -373,8 +379,14 @@ pub const LEFT_OUT: &[(&str, &str)] = &[
         "If, Case, While and For reach the device by labels: `feature/control_flow` makes labels, jumps and the copies at the borders of subgraphs",
     ),
     ("DataFlowPreparePass", "no operator has resources that handles name (stacks, queues)"),
-    ("MergeUnknownShapeNPass", "no engine has a kernel for `ShapeN`"),
-    ("SubgraphConstMigrationPass", "equal constants of all graphs are stored once with the weights"),
+    (
+        "MergeUnknownShapeNPass",
+        "it saves launches of `Shape` at run; a graph with an unknown shape is not compiled, and shapes that are known are constants",
+    ),
+    (
+        "SubgraphConstMigrationPass",
+        "equal constants of all graphs are stored once with the weights; those that `SubexpressionMigrationPass` needs outside go with it",
+    ),
     ("ReshapeRecoveryPass", "an input has no descriptor of its own here: it cannot differ from its producer's"),
     (
         "HcclMemcpyPass, HcclSequenceAdjustPass, AttachedResourcePass",
