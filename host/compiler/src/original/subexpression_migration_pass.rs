@@ -81,6 +81,12 @@ fn common(cx: &mut PassContext<'_>, at: &At<'_>, branches: &[&Graph], args: &[Va
         b.nodes().filter(|n| n.is_const()).for_each(|n| of.entry(kind(n)).or_default().push(n));
         constants.push(of);
     }
+    // The values of each class in the branches behind the first, in the order in which they were found.
+    let mut values: Vec<HashMap<Class, Vec<ValueRef>>> = vec![HashMap::new(); branches.len()];
+    for (k, of) in class.iter().enumerate().skip(1) {
+        of.iter().for_each(|(v, c)| values[k].entry(*c).or_default().push(*v));
+        values[k].values_mut().for_each(|of| of.sort());
+    }
     let mut next = args.len();
     let mut moved: Vec<Moved> = Vec::new();
     let mut taken: Vec<HashSet<NodeId>> = vec![HashSet::new(); branches.len()];
@@ -97,8 +103,8 @@ fn common(cx: &mut PassContext<'_>, at: &At<'_>, branches: &[&Graph], args: &[Va
             let candidates: Vec<&Node> = match n.inputs().first() {
                 // Readers of what is the same value there.
                 Some(_) => {
-                    let same = class[k + 1].iter().filter(|(_, c)| **c == read[0]).map(|(v, _)| *v);
-                    same.flat_map(|v| b.users(v)).filter_map(|u| b.get(u.node)).collect()
+                    let same = values[k + 1].get(&read[0]).into_iter().flatten();
+                    same.flat_map(|v| b.users(*v)).filter_map(|u| b.get(u.node)).collect()
                 }
                 None => constants[k].get(&kind(n)).cloned().unwrap_or_default(),
             };
@@ -121,7 +127,11 @@ fn common(cx: &mut PassContext<'_>, at: &At<'_>, branches: &[&Graph], args: &[Va
         }
         for (k, id) in nodes.iter().enumerate() {
             taken[k].insert(*id);
-            class[k].extend((0..n.outputs().len()).map(|o| (ValueRef::new(*id, o as u32), next + o)));
+            for o in 0..n.outputs().len() {
+                let v = ValueRef::new(*id, o as u32);
+                class[k].insert(v, next + o);
+                values[k].entry(next + o).or_default().push(v);
+            }
         }
         moved.push(Moved { nodes, inputs: read, first_output: next });
         next += n.outputs().len();
