@@ -83,5 +83,28 @@ fn what_leaves_the_picture_is_refused_with_the_reason() {
         let out = expect_code(dir.path(), 3, &["compile", "m.ge", "-o", "m.om", "-q"]);
         let said = String::from_utf8_lossy(&out.stderr);
         assert!(said.contains(why), "{said}");
+        assert!(said.contains("m.ge:2:3"), "the line of the node: {said}");
     }
+}
+
+/// ONNX models with nodes of the domain `ge.image` among those of `ai.onnx`; the outputs are numpy's, to the bit.
+#[test]
+fn pictures_of_an_onnx_model_are_those_of_numpy() {
+    for name in ["classifier_front", "grey"] {
+        crate::models::small("pictures", name, ["0", "0"], &[]);
+    }
+    // What does not fit is told with the node and the file: width 4 of the crop at column 4 becomes 40.
+    let dir = tempfile::tempdir().expect("a folder");
+    let model = ge_tests::root().join("tests/models/pictures/classifier_front/model.onnx");
+    let mut bytes = std::fs::read(model).expect("the model");
+    let key = b"width\x18\x0c";
+    let at = bytes.windows(key.len()).position(|w| w == key).expect("the crop's width") + key.len() - 1;
+    bytes[at] = 40;
+    std::fs::write(dir.path().join("m.onnx"), bytes).expect("written");
+    let out = expect_code(dir.path(), 3, &["compile", "m.onnx", "-o", "m.om", "-q"]);
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(
+        said.contains("`c` (CropImage)") && said.contains("m.onnx") && said.contains("leaves the picture"),
+        "{said}"
+    );
 }

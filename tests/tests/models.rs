@@ -132,3 +132,51 @@ models!(
     gemm_1024,
     conv3x3_64_56,
 );
+
+/// Compiles a small model of this repository and runs each of its inputs, to the expected outputs.
+#[track_caller]
+pub fn small(folder: &str, name: &str, tolerances: [&str; 2], more: &[&str]) {
+    let model = ge_tests::root().join("tests/models").join(folder).join(name);
+    let dir = tempfile::tempdir().expect("a folder");
+    let onnx = model.join("model.onnx").display().to_string();
+    expect_code(dir.path(), 0, &[&["compile", &onnx, "-o", "m.om", "-q"], more].concat());
+    let runs =
+        std::fs::read_dir(&model).expect("a folder").filter_map(|e| e.ok().map(|e| e.path())).filter(|p| p.is_dir());
+    let mut count = 0;
+    for data in runs {
+        let (inputs, expect) = (data.display().to_string(), data.join("expect").display().to_string());
+        let [rtol, atol] = tolerances;
+        let checks = ["-q", "--device-option", "check_races=true", "--rtol", rtol, "--atol", atol];
+        expect_code(dir.path(), 0, &[&["run", "m.om", "--inputs", &inputs, "--expect", &expect], &checks[..]].concat());
+        count += 1;
+    }
+    assert!(count > 0, "{} has no runs", model.display());
+}
+
+/// Loops whose count and end are known at run alone, against onnxruntime: an early end, no turn at all, values that change places,
+/// loops and branches in a loop.
+#[test]
+fn loops_of_a_model_run_as_often_as_its_values_say() {
+    for name in ["counted", "exchanged", "until"] {
+        small("loops", name, ["1e-5", "1e-6"], &[]);
+        small("loops", name, ["1e-5", "1e-6"], &["--set", "ge.x.stream_mode=parallel:4"]);
+    }
+}
+
+/// A symbolic batch is what `--input-shape` says; without it the text to give is told.
+#[test]
+fn a_symbolic_batch_is_compiled_for_the_size_that_is_given() {
+    let model = models().join("dynamic_batch.onnx").display().to_string();
+    let dir = tempfile::tempdir().expect("a folder");
+    let said = expect_code(dir.path(), 2, &["compile", &model, "-o", "m.om", "-q"]);
+    let said = String::from_utf8_lossy(&said.stderr);
+    assert!(said.contains("help: give the open sizes, for example `--input-shape \"x:1,3,32,32\"`"), "{said}");
+    for (set, batch) in [1, 3, 8].into_iter().enumerate() {
+        let shape = format!("x:{batch},3,32,32");
+        expect_code(dir.path(), 0, &["compile", &model, "-o", "m.om", "-q", "--input-shape", &shape]);
+        let data = models().join("dynamic_batch").join(format!("s{set}"));
+        let (inputs, expect) = (data.display().to_string(), data.join("expect").display().to_string());
+        let run = ["run", "m.om", "--inputs", &inputs, "--expect", &expect, "--rtol", "1e-3", "--atol", "1e-5", "-q"];
+        expect_code(dir.path(), 0, &run);
+    }
+}

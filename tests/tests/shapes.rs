@@ -52,7 +52,7 @@ fn a_loop_that_gathers_an_unknown_number_of_slices_says_which_and_why() {
     let out = expect_code(dir.path(), 3, &["compile", model.to_str().unwrap(), "-o", "m.om", "-q"]);
     let said = String::from_utf8(out.stderr).unwrap();
     for words in [
-        "`loop` (Loop",
+        "`loop` (Loop, ai.onnx 17)",
         "`steps` is one slice for each turn",
         "its count `n` is known only at run",
         "its condition may end it earlier",

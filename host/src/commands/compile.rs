@@ -111,7 +111,7 @@ fn compile_with(global: &Global, model: &Path, a: &CompileArgs) -> Result<(Sessi
         fixed: &a.input,
         ..Wishes::default()
     };
-    compile_as(global, model, &a.flags, &wishes)
+    compile_as(global, model, &a.flags, &wishes).map_err(|e| import::placed(model, e))
 }
 
 /// Loads plugins, imports and compiles for the device that it will run on at once; `given`: inputs that settle what the model
@@ -123,6 +123,7 @@ pub fn compile_to_run(
     given: Option<&Given<'_>>,
 ) -> Result<(Session, Compiled)> {
     compile_as(global, model, flags, &Wishes { online: true, given, ..Wishes::default() })
+        .map_err(|e| import::placed(model, e))
 }
 
 fn import_model(session: &Session, model: &Path, flags: &CompileFlags) -> Result<ge_ir::Model> {

@@ -77,7 +77,7 @@ pub fn run(global: &Global, a: &OptArgs) -> Result<u8> {
     } else {
         let session = a.session(global.plugins.clone())?;
         say_warnings(global, session.registry());
-        a.apply(&session, model, &mut records)?
+        a.apply(&session, model, &mut records).map_err(|e| import::placed(input, e))?
     };
     finish(global, a, &result, &records)
 }

@@ -185,6 +185,24 @@ pub fn parse_text(path: &Path, bytes: &[u8]) -> Result<ge_ir::Model> {
     ge_ir::text::parse(text, &shown, &files).map_err(|d| crate::Error::all(ErrorKind::DAMAGED, d))
 }
 
+/// An error with the place of each node that it names: the line in a text, else the file.
+pub fn placed(path: &Path, mut e: crate::Error) -> crate::Error {
+    let open = e.diagnostics.iter().any(|d| d.place.is_none() && !d.node.is_empty());
+    let Some(bytes) = open.then(|| map(path).ok()).flatten() else { return e };
+    let (shown, files) = (path.display().to_string(), Beside { folder: folder_of(path) });
+    if kind_of(&bytes) == FileKind::Text {
+        let text = std::str::from_utf8(&bytes).ok();
+        if let Some((model, places)) = text.and_then(|t| ge_ir::text::parse_placed(t, &shown, &files).ok()) {
+            places.locate(&model, &mut e.diagnostics);
+        }
+        return e;
+    }
+    for d in e.diagnostics.iter_mut().filter(|d| d.place.is_none() && !d.node.is_empty()) {
+        d.place = Some(ge_plugin_api::diagnostic::Place { file: shown.as_str().into(), line: 0, column: 0 }).into();
+    }
+    e
+}
+
 /// Gives the inputs of a graph in text form the shapes that the user asks for.
 ///
 /// # Errors

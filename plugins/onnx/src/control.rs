@@ -151,7 +151,13 @@ fn repeat<'m>(
     let dom = domain(&n.domain);
     let carried = n.input.len().saturating_sub(2);
     if sub.input.len() < 2 + carried || sub.output.len() < 1 + carried || n.output.len() > sub.output.len() - 1 {
-        return Err(im.refuse(n, name, dom, None, "its body's inputs or outputs do not fit its own"));
+        return Err(im.refuse(
+            n,
+            name,
+            dom,
+            env.opsets.get(dom).copied(),
+            "its body's inputs or outputs do not fit its own",
+        ));
     }
     let given = |i: usize| n.input.get(i).filter(|s| !s.is_empty());
     let bound = match given(0) {
@@ -170,7 +176,7 @@ fn repeat<'m>(
         return unroll(im, n, name, sub, (bound, cond, state), g, env);
     }
     if bound.is_none() && cond.is_none() {
-        return Err(im.refuse(n, name, dom, None, "a loop without bound and condition"));
+        return Err(im.refuse(n, name, dom, env.opsets.get(dom).copied(), "a loop without bound and condition"));
     }
     let captured = capture(im, g, &[sub])?;
     // The state of the While: iteration, condition, carried values, bound, captured values.
@@ -273,7 +279,7 @@ fn unroll<'m>(
     let scanned: Vec<String> = n.output[carried..].iter().filter(|o| !o.is_empty()).map(|o| format!("`{o}`")).collect();
     let refuse = |im: &Importer<'m>, why: &str, remedy: &str| {
         let what = format!("{} is one slice for each turn, and {why}", scanned.join(", "));
-        let mut e = im.refuse(n, name, dom, None, &what);
+        let mut e = im.refuse(n, name, dom, env.opsets.get(dom).copied(), &what);
         for d in e.diagnostics.iter_mut() {
             d.help = remedy.into();
         }

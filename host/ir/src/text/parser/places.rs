@@ -13,20 +13,22 @@ pub struct Places<'t> {
 }
 
 impl Places<'_> {
-    /// Gives a place to each diagnostic that names a node (`graph/node`) or a graph (subject `@graph`) of the model as it
-    /// was read and has none yet.
+    /// Gives a place to each diagnostic that names a node (`graph/node`, or `node` where one graph alone has the name) or a
+    /// graph (subject `@graph`) of the model as it was read and has none yet.
     pub fn locate(&self, model: &Model, diagnostics: &mut [Diagnostic]) {
         let mut at: HashMap<String, usize> = HashMap::new();
+        let mut plain: HashMap<&str, Option<usize>> = HashMap::new();
         for (g, places) in model.graphs().iter().zip(&self.nodes) {
             at.extend(places.last().map(|p| (format!("@{}", g.name()), *p)));
             for (n, p) in g.nodes().zip(places) {
                 at.entry(format!("{}/{}", g.name(), n.name())).or_insert(*p);
+                plain.entry(n.name()).and_modify(|p| *p = None).or_insert(Some(*p));
             }
         }
         let starts = line_starts(self.text);
         for d in diagnostics.iter_mut().filter(|d| d.place.is_none()) {
             let key = if d.node.is_empty() { d.subject.as_str() } else { d.node.as_str() };
-            if let Some(&p) = at.get(key) {
+            if let Some(p) = at.get(key).copied().or_else(|| plain.get(key).copied().flatten()) {
                 let (line, column) = line_column(self.text, &starts, p);
                 d.place = ROption::RSome(ge_plugin_api::diagnostic::Place { file: self.file.into(), line, column });
             }
