@@ -4,7 +4,7 @@
 use ge_plugin_api::device::{
     Base, Counter, Device, DeviceContext, DeviceInfo, DeviceModel, DeviceTask, MemoryKind, ModelSpec, RunReport, SocSpec,
 };
-use ge_plugin_api::engine::{Engine, EngineInfo, RunningParams, Support, Target, Variant};
+use ge_plugin_api::engine::{Engine, EngineInfo, KernelBinary, RunningParams, Support, Target, Variant};
 use ge_plugin_api::kernel::LoadedKernel;
 use ge_plugin_api::ops::{InferCtx, OpDef, infer};
 use ge_plugin_api::pass::{Pass, PassInfo, PassLevel, PassStage};
@@ -89,7 +89,12 @@ impl Engine for Bad {
         }
     }
     fn op_types(&self) -> Vec<String> {
-        vec!["BadOp".into()]
+        // Takes more than its compiler can.
+        let all = ["BadOp", "Relu"];
+        all[..if mode("refuse_compile") { 2 } else { 1 }].iter().map(|s| (*s).to_owned()).collect()
+    }
+    fn compile(&self, node: &Node<'_>, _: &Target) -> Result<Option<KernelBinary>> {
+        if mode("refuse_compile") { Err(Error::unsupported(format!("no template for {}", node.op()))) } else { Ok(None) }
     }
     fn supports(&self, node: &Node<'_>) -> Support {
         if mode("panic_supports") {
@@ -98,6 +103,9 @@ impl Engine for Bad {
         // SAFETY: it is not; that is the point.
         if mode("segv_supports") {
             unsafe { std::ptr::null_mut::<u8>().write_volatile(1) }
+        }
+        if mode("refuse_compile") {
+            return Support::Yes;
         }
         if mode("no_reason") || node.op() != "BadOp" { Support::no(if mode("no_reason") { "" } else { "type" }) } else { Support::Yes }
     }

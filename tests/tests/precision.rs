@@ -78,6 +78,16 @@ fn files_change_colours_and_keep_nodes() {
     for (name, t) in types(&d, PRODUCTS) {
         assert_eq!(t, if name == first { "f32" } else { "f16" }, "{name}");
     }
+    // Names that the model has not are told, whatever the mode is.
+    std::fs::write(dir.path().join("typo.txt"), format!("{first}\nMatMul_typo\nalso_not\n")).unwrap();
+    let model = models().join("mlp.onnx").display().to_string();
+    let keep = ["compile", &model, "-o", "t.om", "--set", "ge.exec.keep_dtype=typo.txt"];
+    let said = String::from_utf8(expect_code(dir.path(), 2, &keep).stderr).unwrap();
+    assert!(
+        said.contains("ge.exec.keep_dtype `typo.txt` names what the model has not: `MatMul_typo`, `also_not`"),
+        "{said}"
+    );
+    assert!(!dir.path().join("t.om").exists());
     std::fs::write(dir.path().join("bad.json"), r#"{"blacklist": {}}"#).unwrap();
     let model = models().join("mlp.onnx").display().to_string();
     let bad = ["--set", "ge.exec.precision_mode=allow_mix_precision", "--set", "ge.exec.modify_mixlist=bad.json"];
@@ -117,5 +127,72 @@ fn weights_of_half_products_are_laid_out_at_compile_time() {
         let name = file.unwrap().file_name();
         let read = |of: &str| std::fs::read(dir.path().join(of).join(&name)).unwrap();
         assert_eq!(read("nz"), read("nd"), "{name:?}");
+    }
+}
+
+#[test]
+fn nodes_and_operators_have_the_types_that_a_file_gives_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let own = compiled(dir.path(), "mlp", &[], "1e-4");
+    let products = types(&own, PRODUCTS);
+    let (first, last) = (&products[0].0, &products[products.len() - 1].0);
+    // In the model's types but for one node; in half but for one node; an operator whatever the mode says.
+    std::fs::write(dir.path().join("one.cfg"), format!("{last}::InputDtype:float16,float16\n")).unwrap();
+    std::fs::write(dir.path().join("not.cfg"), format!("{first}::InputDtype:float,float,OutputDtype:float\n")).unwrap();
+    std::fs::write(dir.path().join("op.cfg"), "OpType::SoftmaxV2:InputDtype:bfloat16,OutputDtype:bfloat16\n").unwrap();
+    let d = compiled(dir.path(), "mlp", &["--set", "ge.customizeDtypes=one.cfg"], "1e-2");
+    for (name, t) in types(&d, PRODUCTS) {
+        assert_eq!(t, if name == *last { "f16" } else { "f32" }, "{name}");
+    }
+    let half = ["--set", "ge.exec.precision_mode=force_fp16", "--set", "ge.customizeDtypes=not.cfg"];
+    for (name, t) in types(&compiled(dir.path(), "mlp", &half, "1e-2"), PRODUCTS) {
+        assert_eq!(t, if name == *first { "f32" } else { "f16" }, "{name}");
+    }
+    let d = compiled(dir.path(), "mlp", &["--set", "ge.customizeDtypes=op.cfg"], "5e-2");
+    assert!(types(&d, &["SoftmaxV2"]).iter().all(|(_, t)| t == "bf16"), "{:?}", types(&d, &["SoftmaxV2"]));
+    std::fs::write(dir.path().join("bad.cfg"), "OpType::SoftmaxV2:InputDtype:int8,OutputDtype:int8\n").unwrap();
+    let model = models().join("mlp.onnx").display().to_string();
+    let bad = ["compile", &model, "-o", "b.om", "--set", "ge.customizeDtypes=bad.cfg"];
+    let said = String::from_utf8(expect_code(dir.path(), 2, &bad).stderr).unwrap();
+    assert!(said.contains("(SoftmaxV2): input 0 is f32"), "{said}");
+}
+
+/// The nearest number of `bits` bits of fraction, ties to even.
+fn round(x: f64, bits: i32) -> f64 {
+    let unit = 2f64.powi(x.abs().log2().floor() as i32 - bits);
+    (x / unit).round_ties_even() * unit
+}
+
+/// The numbers of a `.npy` file of f32.
+fn floats(path: &Path) -> Vec<f32> {
+    let b = std::fs::read(path).unwrap();
+    let at = 10 + usize::from(u16::from_le_bytes([b[8], b[9]]));
+    b[at..].chunks_exact(4).map(|c| f32::from_le_bytes(c.try_into().unwrap())).collect()
+}
+
+/// What half types cost a product is what they must: inputs rounded once, summed without loss, rounded once. Other numbers than those are
+/// at most one unit of the type beside them, where the sum in f32 lies near the middle of two.
+#[test]
+fn products_in_half_types_are_rounded_where_they_must_be_and_nowhere_else() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = models().join("gemm_1024/s0");
+    let (model, inputs) = (models().join("gemm_1024.onnx").display().to_string(), data.display().to_string());
+    let (a, b) = (floats(&data.join("input_0.npy")), floats(&data.join("input_1.npy")));
+    for (mode, bits) in [("force_fp16", 10), ("allow_mix_precision_bf16", 7)] {
+        let set = format!("ge.exec.precision_mode={mode}");
+        expect_code(dir.path(), 0, &["compile", &model, "-o", "m.om", "-q", "--set", &set]);
+        expect_code(dir.path(), 0, &["run", "m.om", "--inputs", &inputs, "--outputs", mode, "-q"]);
+        let y = floats(&dir.path().join(mode).join("output_0.npy"));
+        let low = |v: &[f32]| v.iter().map(|x| round(f64::from(*x), bits)).collect::<Vec<f64>>();
+        let (a, b) = (low(&a), low(&b));
+        let mut beside = 0;
+        for (i, j) in (0..1000).map(|k| (k * 37 % 1024, k * 71 % 1024)) {
+            let exact: f64 = (0..1024).map(|k| a[i * 1024 + k] * b[k * 1024 + j]).sum();
+            let (want, got) = (round(exact, bits), f64::from(y[i * 1024 + j]));
+            let unit = 2f64.powi(exact.abs().log2().floor() as i32 - bits);
+            assert!((got - exact).abs() <= unit * 0.52, "{mode} at {i},{j}: {got}, exactly {exact}");
+            beside += usize::from(got != want);
+        }
+        assert!(beside <= 20, "{mode}: {beside} of 1000 lie beside");
     }
 }

@@ -95,29 +95,41 @@ impl Engine for Nn {
     }
 
     fn variants(&self, node: &Node<'_>, target: &Target) -> Result<Vec<Variant>> {
-        let offers = !self.vector && node.op().contains("MatMul") && store::find(node.op()).is_some();
+        let offers = !self.vector && store::FACTORS.contains(&node.op());
         let Some(sig) = offers.then(|| Sig::of_node(node).ok()).flatten() else { return Ok(Vec::new()) };
-        let (Some(packed), Ok(kernel)) = (matmul::packed_in_panels(&sig), store::build(&sig)) else {
-            return Ok(Vec::new());
-        };
-        let blocks = u64::from(Tiling::of(kernel.as_ref(), self.cores(&target.soc)).block_dim).max(1);
+        let Ok(kernel) = store::build(&sig) else { return Ok(Vec::new()) };
         let own = self.time_ns(node, &target.soc);
         let formats = |of: &[Option<crate::sig::Tensor>]| -> Vec<Format> {
             of.iter().map(|t| t.as_ref().map_or(Format::ND, |t| t.format)).collect()
         };
         let inputs = formats(&sig.inputs);
-        let mut panels = inputs.clone();
-        panels[1] = Format::FRACTAL_NZ;
-        let variant = |input_formats: Vec<Format>, cost| Variant {
-            input_types: sig.inputs.iter().map(|t| t.as_ref().map_or(DType::UNKNOWN, |t| t.dtype)).collect(),
+        let variant = |input_types: Vec<DType>, input_formats: Vec<Format>, cost| Variant {
+            input_types: input_types.into(),
             input_formats: input_formats.into(),
             output_types: sig.outputs.iter().map(|t| t.dtype).collect(),
             output_formats: sig.outputs.iter().map(|t| t.format).collect(),
             cost,
         };
-        // As it comes, B is packed by the launch: about as many elements a nanosecond and core as operations.
-        let packing = (packed / blocks / OPERATIONS_A_NS).max(1);
-        Ok(vec![variant(inputs, own + packing), variant(panels, own)])
+        let types =
+            || -> Vec<DType> { sig.inputs.iter().map(|t| t.as_ref().map_or(DType::UNKNOWN, |t| t.dtype)).collect() };
+        let mut out = Vec::new();
+        if let Some(packed) = matmul::packed_in_panels(&sig) {
+            let blocks = u64::from(Tiling::of(kernel.as_ref(), self.cores(&target.soc)).block_dim).max(1);
+            let mut panels = inputs.clone();
+            panels[1] = Format::FRACTAL_NZ;
+            // As it comes, B is packed by the launch: about as many elements a nanosecond and core as operations.
+            let packing = (packed / blocks / OPERATIONS_A_NS).max(1);
+            out.extend([variant(types(), inputs.clone(), own + packing), variant(types(), panels, own)]);
+        }
+        // Factors in half types, all else as it is: the cube reads half the bytes.
+        if types().iter().all(|t| matches!(*t, DType::F32 | DType::UNKNOWN)) {
+            for half in [DType::F16, DType::BF16] {
+                let mut narrow = types();
+                narrow.iter_mut().take(2).for_each(|t| *t = half);
+                out.push(variant(narrow, inputs.clone(), own / 2));
+            }
+        }
+        Ok(out)
     }
 
     fn calc_op_running_param(&self, node: &Node<'_>, _: &Target) -> Result<RunningParams> {

@@ -272,6 +272,24 @@ impl Sig {
         Ok(kind)
     }
 
+    /// The element type of the two factors, and the one of all others and of output 0: the same, or f32 of half types.
+    pub fn factors(&self, kinds: &[Kind]) -> Answer<(Kind, Kind)> {
+        let kind = self.kind_in(0, kinds)?;
+        let y = self.output(0)?;
+        let gives = y.kind.filter(|k| *k == kind || (*k == Kind::F32 && matches!(kind, Kind::F16 | Kind::Bf16)));
+        let Some(gives) = gives else { return Err(format!("output 0 is {}, input 0 {}", y.dtype, kind.name())) };
+        for (i, t) in self.inputs.iter().enumerate() {
+            let want = if i < 2 { kind } else { gives };
+            if let Some(t) = t
+                && t.kind != Some(want)
+            {
+                let than = if i < 2 { "input 0" } else { "output 0" };
+                return Err(format!("input {i} is {}, {than} {}", t.dtype, want.name()));
+            }
+        }
+        Ok((kind, gives))
+    }
+
     /// The element type of input `i`, one of `kinds`.
     pub fn kind_in(&self, i: usize, kinds: &[Kind]) -> Answer<Kind> {
         let t = self.input(i)?;

@@ -166,6 +166,21 @@ pub const ROWS: &[Row] = &[
 pub const ON_DEVICE_TILING: &[(&str, &[u32])] =
     &[("GroupedMatmul", &[2]), ("PromptFlashAttention", &[5, 6]), ("TopKV2", &[1])];
 
+/// Operators of two factors, whose sums are in single precision whatever the type of the factors.
+pub const FACTORS: &[&str] = &[
+    "MatMul",
+    "MatMulV2",
+    "BatchMatMul",
+    "BatchMatMulV2",
+    "FusedMatMul",
+    "Conv2D",
+    "DepthwiseConv2D",
+    "Conv3D",
+    "Conv2DTransposeD",
+    "Conv3DTransposeD",
+    "FusedConv",
+];
+
 /// The inputs whose values an operator's tiling on the device reads.
 pub fn reads(op: &str) -> Option<&'static [u32]> {
     ON_DEVICE_TILING.iter().find(|(o, _)| *o == op).map(|(_, inputs)| *inputs)

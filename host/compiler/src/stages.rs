@@ -15,7 +15,9 @@ use crate::pass::{Blame, Blamed, PassManager, Records};
 use crate::place::{EnginePlacer, Placement, hostcpu_engine_update_pass};
 use crate::tasks::TaskGenerator;
 use crate::toolbox::Toolbox;
-use crate::{conflict, merge, original, params, partition, prepare, split, stage1, stage2, streams, subgraph, sync};
+use crate::{
+    conflict, merge, original, params, partition, place, prepare, split, stage1, stage2, streams, subgraph, sync,
+};
 use ge_ir::Model;
 use std::borrow::Cow;
 use std::time::Instant;
@@ -100,6 +102,7 @@ pub fn compile(
         }
         None => {
             passes.verify_input(&model)?;
+            original::precision::names::check(&model, options)?;
             run.stage("prepare", &mut model, |m| prepare::run(m, &passes, &mut records))?;
             run.stage("original", &mut model, |m| original::run(m, &passes, &mut records))?;
             run.stage("stage1", &mut model, |m| stage1::run(m, &passes, &mut records))?;
@@ -130,6 +133,7 @@ pub fn compile(
         Outcome::Stopped(step, model)
     };
     let resumed_at = resume.map(|r| r.step);
+    let bound = if resumed_at.is_none() { place::reassign::bound(&model) } else { Default::default() };
     match resumed_at {
         None => {
             tiling_sink::mark(&mut model, toolbox, options, &mut records)?;
@@ -175,9 +179,9 @@ pub fn compile(
     let rank_size = rank_size(&model);
     let calls = ffts_plus::calls(&model, &bodies, toolbox, rank_size)?;
     let mut rounds = 0;
-    // Once, as a rule; again where a switch needs a StreamActive to wake more than one stream, or a body one to wake its own.
+    // Once, as a rule; again where a switch needs a StreamActive to wake more than one stream, or a body one to wake its own, or where
+    // an engine cannot compile a node that it took.
     let (weights, stream_plan, order, memory, sync, tasks, physical) = loop {
-        rounds += 1;
         let mut params = params::run(&model, &placement, toolbox)?;
         if atomic_clean::insert(&mut model, &params, options)? {
             placement = EnginePlacer::new(toolbox, true)?.run(&mut model)?;
@@ -215,13 +219,24 @@ pub fn compile(
                 Ok((plan, chains))
             })?;
             let tasks = run.stage("tasks", &mut model, |m| {
-                TaskGenerator::new(toolbox, &placement, rank_size, &chains, &calls, &kernels).run(
-                    m,
-                    &stream_plan,
-                    &order,
-                    &sync,
-                )
+                let generator = TaskGenerator::new(toolbox, &placement, rank_size, &chains, &calls, &kernels);
+                match generator.run(m, &stream_plan, &order, &sync) {
+                    Ok(tasks) => Ok(Ok(tasks)),
+                    Err(e) => {
+                        let refused = generator.refused();
+                        if refused.is_empty() { Err(e) } else { Ok(Err(refused)) }
+                    }
+                }
             })?;
+            let tasks = match tasks {
+                Ok(tasks) => tasks,
+                // Each node leaves an engine behind: the list of engines ends.
+                Err(refused) => {
+                    place::reassign::run(&mut model, &placement, toolbox, refused, &bound, &mut records)?;
+                    placement = EnginePlacer::new(toolbox, true)?.run(&mut model)?;
+                    continue;
+                }
+            };
             let input =
                 split::Input { streams: &stream_plan, order: &order, tasks: &tasks, soc: &toolbox.target.soc, options };
             match run.stage("split", &mut model, |m| split::run(m, &input, &mut sync))? {
@@ -231,6 +246,7 @@ pub fn compile(
                 split::Split::NeedsActive(switches) => crowded = switches,
             }
         }
+        rounds += 1;
         if rounds > 8 {
             return Err(CompileError::internal(
                 "split",
@@ -293,6 +309,9 @@ pub fn run_range(
         });
     }
     let passes = PassManager::new(toolbox, options)?;
+    if within("prepare") || within("original") {
+        original::precision::names::check(&model, options)?;
+    }
     if within("prepare") {
         prepare::run(&mut model, &passes, records)?;
     }

@@ -82,8 +82,10 @@ impl Runner {
         let text = std::fs::read_to_string(path).map_err(|e| format!("cannot be read: {e}\n"))?;
         let shown = path.display().to_string();
         let golden = Golden::read(&text, &shown).map_err(|d| told(&d))?;
+        let beside = path.parent().map_or_else(String::new, |d| d.display().to_string());
         for line in &golden.run {
-            let args = parse_opt(line)?;
+            // `%S`: the folder of the golden file, for files that options name.
+            let args = parse_opt(&line.replace("%S", &beside))?;
             let outcome = self.outcome(&args, golden.input, path);
             if self.update {
                 let new = golden.update(&outcome)?;

@@ -173,6 +173,12 @@ pub const TABLE: &[Decl] = &[
     ),
     d("ge.exec.keep_dtype", Kind::Path, "", "file with a node's name on each line: these keep the model's types"),
     d(
+        "ge.customizeDtypes",
+        Kind::Path,
+        "",
+        "file with types of nodes and operators: `NODE::InputDtype:float16,OutputDtype:float16`, `OpType::TYPE:InputDtype:…`",
+    ),
+    d(
         "ge.exec.modify_mixlist",
         Kind::Path,
         "",

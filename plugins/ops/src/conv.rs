@@ -124,7 +124,8 @@ fn conv3d(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
 }
 fn conv_out(c: &InferCtx<'_>, s: Shape) -> Result<Vec<TensorDesc>> {
     let t = c.input(0)?.dtype;
-    Ok(vec![read::out(c, if matches!(t, DType::I8 | DType::U8) { DType::I32 } else { t }, s)])
+    let own = if matches!(t, DType::I8 | DType::U8) { DType::I32 } else { t };
+    Ok(vec![read::out(c, read::dtype(c, "y_dtype").unwrap_or(own), s)])
 }
 fn transpose_shape(c: &InferCtx<'_>, rank: usize) -> Result<Vec<TensorDesc>> {
     read::rank_in(c, 0, "x", rank, rank)?;
@@ -142,10 +143,10 @@ fn transpose_shape(c: &InferCtx<'_>, rank: usize) -> Result<Vec<TensorDesc>> {
         if let Some(o) = w.dims().get(1) {
             s.dims_mut()[ca] = dims::mul(*o, dims::from_i64(read::int(c, "groups", 1)));
         }
-        return read::one(c, s);
+        return read::product(c, s);
     }
     if x.is_unranked() || w.is_unranked() {
-        return read::one(c, dims::unknown(rank));
+        return read::product(c, dims::unknown(rank));
     }
     let (ca, spatial) = layout(c, rank);
     dims::equal("input 1 `filter`: channels", x.dims()[ca], w.dims()[0])?;
@@ -174,7 +175,7 @@ fn transpose_shape(c: &InferCtx<'_>, rank: usize) -> Result<Vec<TensorDesc>> {
             _ => Dim::UNKNOWN,
         };
     }
-    read::one(c, Shape::new(out))
+    read::product(c, Shape::new(out))
 }
 fn transpose2d(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     transpose_shape(c, 4)
@@ -234,7 +235,8 @@ pub fn common(d: OpDef, format: &str) -> OpDef {
             .attr("groups", AttrKind::INT, 1i64)
             .range(1.0, f64::INFINITY)
             .attr("data_format", AttrKind::STRING, format)
-            .attr("offset_x", AttrKind::INT, 0i64),
+            .attr("offset_x", AttrKind::INT, 0i64)
+            .opt_attr("y_dtype", AttrKind::TYPE),
     )
 }
 fn conv(name: &str, f: fn(&InferCtx<'_>) -> Result<Vec<TensorDesc>>, format: &str) -> OpDef {

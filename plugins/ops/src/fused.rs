@@ -1,6 +1,6 @@
 //! What fusions make of several operators. `activation` is one of `none relu clip leaky_relu sigmoid tanh gelu gelu_tanh silu
 //! hard_sigmoid hard_swish elu`; `activation_params` are its numbers (`clip`: low, high; `leaky_relu`, `elu`: alpha;
-//! `hard_sigmoid`: alpha, beta).
+//! `hard_sigmoid`: alpha, beta). `y_dtype` of a product: the type of y, bias and residual, where it is another than the factors'.
 //!
 //! * `FusedConv(x, filter, bias? [O], residual? of y's shape) {as Conv2D, activation, activation_params}`:
 //!   activation(conv(x, filter) + bias + residual).
@@ -63,7 +63,7 @@ fn mat_mul(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     let (a, b) = (read::flag(c, "transpose_x1", false), read::flag(c, "transpose_x2", false));
     let s = matmul_shape(&c.input(0)?.shape, c.input(1)?.origin_shape(), a, b)?;
     residual_fits(c, &s)?;
-    read::one(c, s)
+    read::product(c, s)
 }
 fn chain(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     let mut s = c.input(0)?.shape.clone();
@@ -81,9 +81,9 @@ fn defs() -> Vec<OpDef> {
             OpDef::new("FusedConv", conv)
                 .input("x", FLOATS, "T")
                 .input("filter", FLOATS, "T")
-                .opt("bias", FLOATS, "T")
-                .opt("residual", FLOATS, "T")
-                .output("y", FLOATS, "T")
+                .opt("bias", FLOATS, "Y")
+                .opt("residual", FLOATS, "Y")
+                .output("y", FLOATS, "Y")
                 .flags(flags::LOW_PRECISION),
             "NCHW",
         )),
@@ -91,9 +91,10 @@ fn defs() -> Vec<OpDef> {
             OpDef::new("FusedMatMul", mat_mul)
                 .input("x1", FLOATS, "T")
                 .input("x2", FLOATS, "T")
-                .opt("bias", FLOATS, "T")
-                .opt("x3", FLOATS, "T")
-                .output("y", FLOATS, "T")
+                .opt("bias", FLOATS, "Y")
+                .opt("x3", FLOATS, "Y")
+                .output("y", FLOATS, "Y")
+                .opt_attr("y_dtype", AttrKind::TYPE)
                 .attr("transpose_x1", flag, false)
                 .attr("transpose_x2", flag, false)
                 .attr("alpha", AttrKind::FLOAT, 1.0)

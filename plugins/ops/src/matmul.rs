@@ -1,6 +1,7 @@
 //! Matrix products.
 //!
-//! * `MatMulV2(x1, x2, bias?, offset_w?) {transpose_x1, transpose_x2}`: matrices; `bias [N]` is added to each row.
+//! * `MatMulV2(x1, x2, bias?, offset_w?) {transpose_x1, transpose_x2, y_dtype?}`: matrices; `bias [N]` is added to each row; `y_dtype`:
+//!   the output's type, where it is another than the factors'.
 //! * `BatchMatMulV2(x1, x2, bias?, offset_w?) {adj_x1, adj_x2}`: NumPy's matmul: leading dimensions broadcast; a vector stands
 //!   for a row (x1) or a column (x2) that the result does not keep. `adj_*` swaps the last two (ignored on vectors).
 //! * `MatMulInteger(a, b, a_zero_point?, b_zero_point?) -> i32` and `QLinearMatMul(a, a_scale, a_zero_point, b, b_scale,
@@ -70,7 +71,7 @@ fn mat_mul(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     )?;
     let s = if s.is_unranked() { dims::unknown(2) } else { s };
     bias_fits(c, &s)?;
-    read::one(c, s)
+    read::product(c, s)
 }
 fn batch_mat_mul(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     let s = matmul_shape(
@@ -80,7 +81,7 @@ fn batch_mat_mul(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
         read::flag(c, "adj_x2", false),
     )?;
     bias_fits(c, &s)?;
-    read::one(c, s)
+    read::product(c, s)
 }
 fn mat_mul_integer(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     let s = matmul_shape(&c.input(0)?.shape, &c.input(1)?.shape, false, false)?;
@@ -199,9 +200,10 @@ fn defs() -> Vec<OpDef> {
             .input("x2", NUMERIC, "T")
             .opt("bias", NUMERIC, "")
             .opt("offset_w", BYTE, "")
-            .output("y", NUMERIC, "T")
+            .output("y", NUMERIC, "")
             .attr(t1, b, false)
             .attr(t2, b, false)
+            .opt_attr("y_dtype", AttrKind::TYPE)
             .attr("offset_x", AttrKind::INT, 0i64)
             .flags(LOW_PRECISION)
     };

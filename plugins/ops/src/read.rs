@@ -79,6 +79,10 @@ pub fn out(c: &InferCtx<'_>, dtype: DType, shape: Shape) -> TensorDesc {
 pub fn one(c: &InferCtx<'_>, shape: Shape) -> Result<Vec<TensorDesc>> {
     Ok(vec![out(c, c.input(0)?.dtype, shape)])
 }
+/// One output of a product: of the type of input 0, or of `y_dtype`.
+pub fn product(c: &InferCtx<'_>, shape: Shape) -> Result<Vec<TensorDesc>> {
+    Ok(vec![out(c, dtype(c, "y_dtype").unwrap_or(c.input(0)?.dtype), shape)])
+}
 /// Rank of input `i`, checked against what the operator takes; None: not known.
 pub fn rank_in(c: &InferCtx<'_>, i: usize, name: &str, least: usize, most: usize) -> Result<Option<usize>> {
     match c.input(i)?.shape.rank() {

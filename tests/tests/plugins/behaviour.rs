@@ -155,3 +155,35 @@ fn a_plugin_that_dies_in_a_call_is_named() {
         "{said}"
     );
 }
+
+/// An engine that takes a node and then cannot compile it: the next engine that takes it has it; a node bound to the engine, and one
+/// that no other takes, are errors that name the node, the engine's reason and the others'.
+#[test]
+fn what_an_engine_cannot_compile_goes_to_the_next_that_takes_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    std::fs::copy(ge_tests::fixtures::bad_plugin(), d.join("libge_bad.so")).unwrap();
+    let text = std::fs::read_to_string(ge_tests::root().join("plugins.toml")).unwrap();
+    let head = format!(
+        "schema = 1\nsearch = [{:?}, {d:?}]\n[[plugin]]\nname = \"bad\"\n[plugin.options]\nmode = \"refuse_compile\"\n",
+        ge_tests::target()
+    );
+    std::fs::write(d.join("plugins.toml"), text.replacen("schema = 1", &head, 1)).unwrap();
+    let compile = |body: &str, code: i32| {
+        let graph = format!("graph @main(%x: f32[4]) {{\n  {body}\n  return %y\n}}\n");
+        std::fs::write(d.join("m.ge"), graph).unwrap();
+        let args = ["compile", "m.ge", "-o", "m.om", "-q", "--plugins", "plugins.toml"];
+        String::from_utf8(ge_tests::expect_code(d, code, &args).stderr).unwrap()
+    };
+    compile("%e = Exp(%x) : f32[4] %y = Relu(%e) : f32[4]", 0);
+    let doc = ge_tests::expect_code(d, 0, &["inspect", "m.om", "--json"]);
+    let doc: serde_json::Value = serde_json::from_slice(&doc.stdout).unwrap();
+    let y = doc["graphs"][0]["nodes"].as_array().unwrap().iter().find(|n| n["name"] == "y").unwrap().clone();
+    assert_eq!(y["engine"], "AIcoreEngine");
+    let why = y["refusals"]["EnginePlacer/BadEngine"].as_str().unwrap();
+    assert!(why.contains("its kernel was not compiled: no template for Relu"), "{why}");
+    let said = compile("%y = Relu(%x) {_engine = \"BadEngine\"} : f32[4]", 3);
+    assert!(said.contains("no template for Relu") && said.contains("`y`"), "{said}");
+    let said = compile("%y = BadOp(%x) : f32[4]", 3);
+    assert!(said.contains("no template for BadOp") && said.contains("m.ge:2:3"), "{said}");
+}

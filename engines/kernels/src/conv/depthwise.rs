@@ -6,7 +6,7 @@ use crate::view::Out;
 use std::ops::Range;
 
 /// Some output channels of one image, one depth, some rows.
-pub(crate) struct Strip<'p, 'a, T> {
+pub(crate) struct Strip<'p, 'a, T, U> {
     pub(crate) image: &'p Image,
     pub(crate) n: usize,
     pub(crate) channels: Range<usize>,
@@ -14,11 +14,11 @@ pub(crate) struct Strip<'p, 'a, T> {
     pub(crate) y: (usize, usize),
     pub(crate) x: &'a [T],
     pub(crate) w: &'a [T],
-    pub(crate) epilogue: &'p Epilogue<'a, T>,
+    pub(crate) epilogue: &'p Epilogue<'a, U>,
 }
 
-impl<T: PanelElem> Strip<'_, '_, T> {
-    pub(crate) fn run(&self, out: &mut Out<'_, T>, scratch: &mut [f32]) {
+impl<T: PanelElem, U: PanelElem> Strip<'_, '_, T, U> {
+    pub(crate) fn run(&self, out: &mut Out<'_, U>, scratch: &mut [f32]) {
         let s = &self.image.spec;
         let [depth, height, width] = self.image.out;
         let (taps, size_in) = (s.taps(), s.input.iter().product::<usize>());

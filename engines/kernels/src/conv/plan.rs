@@ -166,17 +166,18 @@ impl Conv {
         Ok(())
     }
 
-    /// Does the units. The epilogue's bias is one number a channel, [`Bias::PerRow`].
+    /// Does the units. The epilogue's bias is one number a channel, [`Bias::PerRow`]. What comes out may be of another type than
+    /// what goes in: sums are in single precision.
     ///
     /// # Errors
     /// As [`Conv::check`].
-    pub fn run<T: PanelElem>(
+    pub fn run<T: PanelElem, U: PanelElem>(
         &self,
         units: Range<usize>,
         x: &[T],
         w: &[T],
-        epilogue: &Epilogue<'_, T>,
-        out: &mut Out<'_, T>,
+        epilogue: &Epilogue<'_, U>,
+        out: &mut Out<'_, U>,
     ) -> Result<(), ConvError> {
         self.check(x.len(), w.len(), out.len(), epilogue)?;
         let end = units.end.min(self.units());
@@ -234,20 +235,20 @@ struct At {
     block: usize,
 }
 
-struct Unit<'p, 'a, 'o, T> {
+struct Unit<'p, 'a, 'o, T, U> {
     conv: &'p Conv,
     at: At,
     fresh: bool,
     x: &'a [T],
     w: &'a [T],
-    epilogue: &'p Epilogue<'a, T>,
-    out: &'p mut Out<'o, T>,
+    epilogue: &'p Epilogue<'a, U>,
+    out: &'p mut Out<'o, U>,
     sa: &'p mut [f32],
     image: &'p mut [f32],
     sums: &'p mut [f32],
 }
 
-impl<T: PanelElem> Work for Unit<'_, '_, '_, T> {
+impl<T: PanelElem, U: PanelElem> Work for Unit<'_, '_, '_, T, U> {
     type Out = ();
 
     #[inline(always)]
@@ -334,7 +335,7 @@ impl<T: PanelElem> Work for Unit<'_, '_, '_, T> {
     }
 }
 
-impl<T: PanelElem> Unit<'_, '_, '_, T> {
+impl<T: PanelElem, U> Unit<'_, '_, '_, T, U> {
     /// Rows `o` of the weights of the group, columns `k`, to working memory.
     #[inline(always)]
     fn weights(&mut self, o: (usize, usize), k: (usize, usize)) {

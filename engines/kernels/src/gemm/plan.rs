@@ -205,17 +205,17 @@ impl Gemm {
         Ok(())
     }
 
-    /// Does the tiles `units`.
+    /// Does the tiles `units`. What comes out may be of another type than what goes in: sums are in single precision.
     ///
     /// # Errors
     /// As [`Gemm::check`].
-    pub fn run<T: PanelElem>(
+    pub fn run<T: PanelElem, U: PanelElem>(
         &self,
         units: Range<usize>,
         a: &[T],
         b: &[T],
-        epilogue: &Epilogue<'_, T>,
-        out: &mut Out<'_, T>,
+        epilogue: &Epilogue<'_, U>,
+        out: &mut Out<'_, U>,
     ) -> Result<(), GemmError> {
         self.check(a.len(), b.len(), out.len(), epilogue)?;
         let [tm, tn] = self.tile;
@@ -233,19 +233,19 @@ impl Gemm {
     }
 }
 
-struct Tile<'p, 'a, 'o, T> {
+struct Tile<'p, 'a, 'o, T, U> {
     plan: &'p Gemm,
     unit: usize,
     a: &'a [T],
     b: &'a [T],
-    epilogue: &'p Epilogue<'a, T>,
-    out: &'p mut Out<'o, T>,
+    epilogue: &'p Epilogue<'a, U>,
+    out: &'p mut Out<'o, U>,
     sa: &'p mut [f32],
     sb: &'p mut [f32],
     sc: &'p mut [f32],
 }
 
-impl<T: PanelElem> Work for Tile<'_, '_, '_, T> {
+impl<T: PanelElem, U: PanelElem> Work for Tile<'_, '_, '_, T, U> {
     type Out = ();
 
     #[inline(always)]

@@ -1,5 +1,6 @@
 //! `Conv2D`, `DepthwiseConv2D`, `Conv3D`, `Conv2DTransposeD`, `Conv3DTransposeD`: `x[N, C, ...]`, `filter[O, C / groups, ...]`
-//! (transposed: `[C, O / groups, ...]`), `bias[O]` -> `y[N, O, ...]`. f32, f16, bf16, summed in single precision. `FusedConv`:
+//! (transposed: `[C, O / groups, ...]`), `bias[O]` -> `y[N, O, ...]`. f32, f16, bf16, summed in single precision; of half types also
+//! f32, with bias and residual in f32. `FusedConv`:
 //! `activation(convolution + bias + residual)`, rounded once.
 use crate::families::fused;
 use crate::families::window::{Window, list, spatial};
@@ -8,13 +9,17 @@ use crate::sig::{Answer, FLOATS, Sig};
 use ge_kernels::conv::{Conv, ConvSpec};
 use ge_kernels::gemm::{Bias, Epilogue};
 use ge_kernels::simd::Act;
+use ge_kernels::simd::isa::PanelElem;
 use ge_kernels::view::Kind;
 use ge_kernels::with_kind;
 use ge_plugin_api::{Error, Result};
 use std::ops::Range;
 
 struct Convolution {
+    /// Of input and weights.
     kind: Kind,
+    /// Of all others.
+    gives: Kind,
     conv: Conv,
     bias: bool,
     residual: bool,
@@ -26,7 +31,7 @@ struct Convolution {
 /// # Errors
 /// Types, shapes, attributes or inputs that it does not take, in words.
 pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
-    let kind = sig.one_kind(FLOATS)?;
+    let (kind, gives) = sig.factors(FLOATS)?;
     let (act, residual) = fused::epilogue(sig, "FusedConv")?;
     sig.plain(0)?;
     sig.plain(1)?;
@@ -73,7 +78,7 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
         Some(b) if b.count() == spec.channels_out => true,
         Some(b) => return Err(format!("input 2 `bias` is {:?}, it takes [{}]", b.shape, spec.channels_out)),
     };
-    Ok(Box::new(Convolution { kind, conv, bias, residual, act }))
+    Ok(Box::new(Convolution { kind, gives, conv, bias, residual, act }))
 }
 
 /// What is particular to a transposed convolution: output padding, and pads that follow from a given output size.
@@ -113,12 +118,21 @@ impl Kernel for Convolution {
     }
 
     fn run(&self, units: Range<usize>, io: &Io<'_, '_>) -> Result<()> {
-        with_kind!(self.kind, [F32, F16, Bf16], T => {
-            let (x, w) = (io.input::<T>(0)?, io.input::<T>(1)?);
-            let bias = if self.bias { Bias::PerRow(io.input::<T>(2)?) } else { Bias::None };
-            let residual = if self.residual { Some((io.input::<T>(3)?, 1.0)) } else { None };
-            let e = Epilogue { bias, residual, act: self.act, ..Epilogue::default() };
-            io.output::<T, ()>(0, |out| self.conv.run(units, x, w, &e, out).map_err(|e| Error::failed(e.to_string())))
-        }, else Err(Error::internal("type of a convolution")))
+        let unknown = || Err(Error::internal("type of a convolution"));
+        if self.gives == self.kind {
+            with_kind!(self.kind, [F32, F16, Bf16], T => self.run_in::<T, T>(units, io), else unknown())
+        } else {
+            with_kind!(self.kind, [F16, Bf16], T => self.run_in::<T, f32>(units, io), else unknown())
+        }
+    }
+}
+
+impl Convolution {
+    fn run_in<T: PanelElem, U: PanelElem>(&self, units: Range<usize>, io: &Io<'_, '_>) -> Result<()> {
+        let (x, w) = (io.input::<T>(0)?, io.input::<T>(1)?);
+        let bias = if self.bias { Bias::PerRow(io.input::<U>(2)?) } else { Bias::None };
+        let residual = if self.residual { Some((io.input::<U>(3)?, 1.0)) } else { None };
+        let e = Epilogue { bias, residual, act: self.act, ..Epilogue::default() };
+        io.output::<U, ()>(0, |out| self.conv.run(units, x, w, &e, out).map_err(|e| Error::failed(e.to_string())))
     }
 }

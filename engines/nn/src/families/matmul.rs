@@ -1,5 +1,6 @@
 //! `MatMulV2`, `BatchMatMulV2` and their older names: `x1[..., M, K]` by `x2[..., K, N]`, either turned by attribute, leading
-//! axes broadcast, a vector for a row or column; `bias[N]`. f32, f16, bf16, summed in single precision. `FusedMatMul`:
+//! axes broadcast, a vector for a row or column; `bias[N]`. f32, f16, bf16, summed in single precision; of half types also f32, with bias
+//! and x3 in f32. `FusedMatMul`:
 //! `activation(alpha * product + bias + x3)`, rounded once. Of f16 and bf16 one matrix x2, not turned, may be in FRACTAL_NZ: its blocks are
 //! the panels that the product reads, so that nothing is packed at run time.
 use crate::families::fused;
@@ -7,6 +8,7 @@ use crate::kernel::{Io, Kernel};
 use crate::sig::{Answer, FLOATS, Sig};
 use ge_kernels::gemm::{BMatrix, Bias, Epilogue, Gemm, Matrix};
 use ge_kernels::simd::Act;
+use ge_kernels::simd::isa::PanelElem;
 use ge_kernels::view::{Kind, Layout, Nest, broadcast_shapes};
 use ge_kernels::with_kind;
 use ge_plugin_api::types::Format;
@@ -15,7 +17,10 @@ use ge_plugin_api::{Error, Result};
 use std::ops::Range;
 
 struct MatMul {
+    /// Of the factors.
     kind: Kind,
+    /// Of all others.
+    gives: Kind,
     gemm: Gemm,
     bias: bool,
     /// Factor of the product, whether input 3 is added, and what follows.
@@ -29,7 +34,7 @@ struct MatMul {
 /// # Errors
 /// Types, shapes or inputs that it does not take, in words.
 pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
-    let kind = sig.one_kind(FLOATS)?;
+    let (kind, gives) = sig.factors(FLOATS)?;
     let (act, residual) = fused::epilogue(sig, "FusedMatMul")?;
     sig.plain(0)?;
     let (x1, x2) = (sig.input(0)?, sig.input(1)?);
@@ -88,7 +93,7 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     };
     let gemm = Gemm::new([m, n, k], a, b, batch).map_err(|e| e.to_string())?;
     let alpha = if sig.op == "FusedMatMul" { sig.float("alpha", 1.0) } else { 1.0 };
-    Ok(Box::new(MatMul { kind, gemm, bias, alpha, residual, act }))
+    Ok(Box::new(MatMul { kind, gives, gemm, bias, alpha, residual, act }))
 }
 
 /// The sizes of x2 before it was laid out in FRACTAL_NZ: K of x1 by N of the output.
@@ -140,12 +145,21 @@ impl Kernel for MatMul {
     }
 
     fn run(&self, units: Range<usize>, io: &Io<'_, '_>) -> Result<()> {
-        with_kind!(self.kind, [F32, F16, Bf16], T => {
-            let (a, b) = (io.input::<T>(0)?, io.input::<T>(1)?);
-            let bias = if self.bias { Bias::PerColumn(io.input::<T>(2)?) } else { Bias::None };
-            let residual = if self.residual { Some((io.input::<T>(3)?, 1.0)) } else { None };
-            let e = Epilogue { alpha: self.alpha, bias, residual, act: self.act };
-            io.output::<T, ()>(0, |out| self.gemm.run(units, a, b, &e, out).map_err(|e| Error::failed(e.to_string())))
-        }, else Err(Error::internal("type of a matrix product")))
+        let unknown = || Err(Error::internal("type of a matrix product"));
+        if self.gives == self.kind {
+            with_kind!(self.kind, [F32, F16, Bf16], T => self.run_in::<T, T>(units, io), else unknown())
+        } else {
+            with_kind!(self.kind, [F16, Bf16], T => self.run_in::<T, f32>(units, io), else unknown())
+        }
+    }
+}
+
+impl MatMul {
+    fn run_in<T: PanelElem, U: PanelElem>(&self, units: Range<usize>, io: &Io<'_, '_>) -> Result<()> {
+        let (a, b) = (io.input::<T>(0)?, io.input::<T>(1)?);
+        let bias = if self.bias { Bias::PerColumn(io.input::<U>(2)?) } else { Bias::None };
+        let residual = if self.residual { Some((io.input::<U>(3)?, 1.0)) } else { None };
+        let e = Epilogue { alpha: self.alpha, bias, residual, act: self.act };
+        io.output::<U, ()>(0, |out| self.gemm.run(units, a, b, &e, out).map_err(|e| Error::failed(e.to_string())))
     }
 }

@@ -22,6 +22,9 @@ fn fused_attrs(n: &Node<'_>) -> AttrMap {
     let (x1, x2) = turned(n);
     a.set("transpose_x1", x1);
     a.set("transpose_x2", x2);
+    if let Some(t) = n.attr("y_dtype") {
+        a.set("y_dtype", t.clone());
+    }
     a
 }
 

@@ -147,6 +147,12 @@ pub const PASSES: &[Listed] = &[
     at("prepare", &stage1::prune_pass::PrunePass, "nothing after it visits what no output needs"),
     at(
         "original",
+        &original::precision::customize_dtypes_pass::CustomizeDtypesPass,
+        "what the user says of single nodes stands before the mode decides the rest",
+    )
+    .later(PRECISION),
+    at(
+        "original",
         &original::precision::RefineRunningPrecision,
         "types before auto fusion, which joins what is of one type, and before formats, whose blocks follow the type (003 §1.2, D1i)",
     )
@@ -397,8 +403,20 @@ pub const LEFT_OUT: &[(&str, &str)] = &[
         "they need a loop of training steps, marks of a backward graph, or host memory behind the device, none of which a model file here has",
     ),
     (
-        "ProcessNullableOutput, IR definition recovery",
-        "an output that nobody reads keeps its number and has memory for its node's task alone; attributes that are left out are read with the prototype's default wherever they are asked for",
+        "ProcessNullableOutput",
+        "an output that nobody reads keeps its number and has memory for its node's task alone: kernels here always write all their outputs",
+    ),
+    (
+        "IR definition recovery",
+        "prototypes stand beside the graph all the way: no definition is lost that had to be found again before the build; what a left-out attribute means is the prototype's to say, and engines keep to it",
+    ),
+    (
+        "OptimizeOriginalGraphForQuantize",
+        "a call of the engines, not a pass: their `OptimizeGraphPrepare` hook runs at its place in `prepare`; quantised chains become integer kernels by the fusions of the engine that has them",
+    ),
+    (
+        "DynamicDataFlowEngineReassignPass",
+        "no operator has resources that handles name; an engine that cannot compile what it took loses it to the next one (`place/reassign.rs`)",
     ),
     (
         "CompileNodesPass, InplaceSupportCheckPass, InputOutputConnectionIdentifyPass, BufferPoolMemoryPass",

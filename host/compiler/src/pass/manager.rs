@@ -405,7 +405,7 @@ fn unknown_pass(name: &str, toolbox: &Toolbox) -> CompileError {
 }
 
 /// Edit distance.
-fn distance(a: &str, b: &str) -> usize {
+pub(crate) fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.chars().enumerate() {

@@ -7,6 +7,7 @@ use crate::feature::kernel_cache::{KernelCache, When};
 use crate::feature::super_kernel::{self, Chains};
 use crate::ids::{NodeKey, PhysicalId, StreamId};
 use crate::place::Placement;
+use crate::place::reassign::Refused;
 use crate::streams::{ExecutionOrder, StreamPlan};
 use crate::sync::SyncPlan;
 use crate::toolbox::Toolbox;
@@ -18,6 +19,7 @@ use ge_plugin_api::engine::{KernelBinary, Target, TaskContext};
 use ge_plugin_api::task::{TILING_SINK_BLOCK_DIM, Task, TaskType};
 use rayon::prelude::*;
 use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, PoisonError};
 
 /// The generator of one compilation.
 pub struct TaskGenerator<'t> {
@@ -27,6 +29,7 @@ pub struct TaskGenerator<'t> {
     chains: &'t Chains,
     calls: &'t Calls,
     kernels: &'t KernelCache,
+    refused: Mutex<Refused>,
 }
 
 type NodeTasks = (Vec<Task>, Option<KernelBinary>);
@@ -41,7 +44,7 @@ impl<'t> TaskGenerator<'t> {
         calls: &'t Calls,
         kernels: &'t KernelCache,
     ) -> Self {
-        TaskGenerator { toolbox, placement, rank_size, chains, calls, kernels }
+        TaskGenerator { toolbox, placement, rank_size, chains, calls, kernels, refused: Mutex::default() }
     }
 
     /// Generates all tasks.
@@ -103,6 +106,13 @@ impl<'t> TaskGenerator<'t> {
         Ok(out)
     }
 
+    /// Nodes whose engine cannot compile them, in their order, if the last run failed for that.
+    pub fn refused(self) -> Refused {
+        let mut all = self.refused.into_inner().unwrap_or_else(PoisonError::into_inner);
+        all.sort_by_key(|(key, _)| *key);
+        all
+    }
+
     fn no_target(&self, model: &Model, key: NodeKey) -> CompileError {
         let engine = &self.toolbox.engine(self.placement.engine[key]).info.name;
         let what = format!("engine {engine} updates a task that is no kernel with placeholder blocks");
@@ -144,7 +154,11 @@ impl<'t> TaskGenerator<'t> {
                 out.extend(m?);
             }
         }
-        Ok(out)
+        let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        match refused.iter().min_by_key(|(key, _)| *key) {
+            Some((_, e)) => Err(CompileError::Plugin(e.clone())),
+            None => Ok(out),
+        }
     }
 
     fn node_tasks(&self, node: &ge_plugin_api::view::Node<'_>, key: NodeKey) -> Result<(NodeKey, NodeTasks)> {
@@ -155,7 +169,16 @@ impl<'t> TaskGenerator<'t> {
         let id = self.placement.engine[key];
         let engine = self.toolbox.engine(id);
         let at = |e: Error| CompileError::Plugin(e.at_node(node.name(), node.op()));
-        let kernel = self.kernels.kernel(self.toolbox, id, node, &self.toolbox.target, When::SingleOp).map_err(at)?;
+        let kernel = match self.kernels.kernel(self.toolbox, id, node, &self.toolbox.target, When::SingleOp) {
+            Ok(k) => k,
+            // All of them are told at once: another engine may take them.
+            Err(e) if e.kind == ErrorKind::UNSUPPORTED => {
+                let refusal = (key, e.at_node(node.name(), node.op()));
+                self.refused.lock().unwrap_or_else(PoisonError::into_inner).push(refusal);
+                return Ok((key, (Vec::new(), None)));
+            }
+            Err(e) => return Err(at(e)),
+        };
         let context = TaskContext {
             target: Target { rank_size: self.rank_size, ..self.toolbox.target.clone() },
             kernel: kernel.clone().into(),

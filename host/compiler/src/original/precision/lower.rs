@@ -3,6 +3,7 @@
 //! Nothing of an operator is known here. Its prototype says which types its parameters may have and which must agree, and infers
 //! its outputs; the engines say whether they take it.
 use super::mode::{Mode, Rule};
+use super::names::names_of;
 use crate::original::what_if::WhatIf;
 use crate::toolbox::{EngineId, EngineRanks, Toolbox};
 use ge_ir::verify::STRUCTURE;
@@ -20,7 +21,12 @@ pub struct Lowered {
     pub outputs: Vec<DType>,
     /// It moves values of any type and computes nothing.
     pub moves: bool,
+    /// Output 0 has a type of its own, which the attribute [`Y_DTYPE`] says.
+    pub own_output: bool,
 }
+
+/// The attribute of products that gives output 0 another type than the factors'.
+pub const Y_DTYPE: &str = "y_dtype";
 
 /// What came of asking.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,7 +48,7 @@ pub struct Asker<'t> {
 }
 
 /// Flags of operators whose values are shared with others than their readers.
-const SHARED: u64 = flags::STATEFUL | flags::REFERENCE | flags::COMMUNICATION | flags::RANDOM;
+pub(super) const SHARED: u64 = flags::STATEFUL | flags::REFERENCE | flags::COMMUNICATION | flags::RANDOM;
 
 fn param<T>(specs: &[T], i: usize, kind: impl Fn(&T) -> ParamKind) -> Option<&T> {
     let mut dynamic = specs.iter().enumerate().filter(|(_, s)| kind(s) == ParamKind::DYNAMIC);
@@ -54,7 +60,7 @@ fn param<T>(specs: &[T], i: usize, kind: impl Fn(&T) -> ParamKind) -> Option<&T>
     }
 }
 
-fn spec(specs: &[ParamSpec], i: usize) -> Option<&ParamSpec> {
+pub(super) fn spec(specs: &[ParamSpec], i: usize) -> Option<&ParamSpec> {
     param(specs, i, |s| s.kind)
 }
 
@@ -82,7 +88,8 @@ impl<'t> Asker<'t> {
         if !of_type || op.proto.flags & SHARED != 0 || !op.proto.subgraphs.is_empty() {
             return Ok(Asked::Bound);
         }
-        if self.mode.keep.contains(n.name()) || n.attrs().int("_keep_dtype").is_some_and(|v| v != 0) {
+        let kept = !self.mode.keep.is_empty() && names_of(n).any(|s| self.mode.keep.contains(s));
+        if kept || n.attrs().int("_keep_dtype").is_some_and(|v| v != 0) {
             return Ok(Asked::No("it is to keep its type".into()));
         }
         if self.mode.rule == Rule::CubeOnly {
@@ -166,7 +173,7 @@ impl<'t> Asker<'t> {
             spec(&proto.inputs, i).is_some_and(|p| p.types.is_empty()) && proto.flags & flags::ELEMENTWISE == 0
         });
         let moves = moves || n.op() == "Cast";
-        Ok(self.engines(g, n, &changed)?.map(|()| Lowered { inputs, outputs, moves }))
+        Ok(self.engines(g, n, &changed)?.map(|()| Lowered { inputs, outputs, moves, own_output: false }))
     }
 
     fn set_inputs(&self, g: &Graph, n: &Node, inputs: &[bool], changed: &mut WhatIf<'_>) -> Result<(), String> {
@@ -236,6 +243,7 @@ impl<'t> Asker<'t> {
     /// The cheapest variant of the best engine that reads the narrow type and gives the wide one.
     fn ask_variants(&self, g: &Graph, n: &Node) -> crate::error::Result<Asked> {
         let (own, to) = (WhatIf::new(g), self.mode.to);
+        let own_output = self.toolbox.op(n.op_key()).is_some_and(|o| says_its_type(&o.proto));
         let view = own.graph();
         for id in self.of(n) {
             let e = self.toolbox.engine(id);
@@ -259,11 +267,16 @@ impl<'t> Asker<'t> {
             if let Some(v) = offered.iter().filter(fits).min_by_key(|v| v.cost) {
                 let inputs = (0..n.inputs().len()).map(|i| v.input_types.get(i) == Some(&to)).collect();
                 let outputs = n.outputs().iter().map(|d| d.dtype).collect();
-                return Ok(Asked::Can(Lowered { inputs, outputs, moves: false }));
+                return Ok(Asked::Can(Lowered { inputs, outputs, moves: false, own_output }));
             }
         }
         Ok(Asked::No(format!("no engine offers to read {to} and give its own type")))
     }
+}
+
+/// Whether an operator's output 0 may have another type than its inputs.
+pub fn says_its_type(proto: &OpProto) -> bool {
+    proto.attrs.iter().any(|a| a.name.as_str() == Y_DTYPE)
 }
 
 /// A node's outputs with other types.

@@ -10,9 +10,11 @@
 //!
 //! What a mode decides is decided; what it leaves open (gray operators of mixed precision, operators that only move values) goes
 //! where that costs least: a cast costs a launch and its elements, of a constant nothing, and one serves all readers.
+pub mod customize_dtypes_pass;
 pub mod lower;
 pub mod mix_list;
 pub mod mode;
+pub mod names;
 
 use super::choice::{Chosen, End, Item, Passed, choose};
 use crate::error::Result;
@@ -45,9 +47,10 @@ const UNKNOWN_SIZE: u64 = 1 << 16;
 /// Whether options ask for other types than the model's.
 ///
 /// # Errors
-/// Those of [`mode::mode`].
+/// Those of [`mode::mode`] and [`names::custom`].
 pub fn wanted(passes: &crate::pass::PassManager<'_>) -> Result<bool> {
-    Ok(mode::mode(passes.options())?.is_some())
+    let custom = names::custom(passes.options())? != names::Custom::default();
+    Ok(mode::mode(passes.options())?.is_some() || custom)
 }
 
 fn run(cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> {
@@ -161,6 +164,9 @@ fn edits(
     for n in g.nodes() {
         if let Some(l) = choice.of(n.id()) {
             cx.changes += 1;
+            if let (true, Some(t)) = (l.own_output, l.outputs.first()) {
+                patch.set_attr(n.id(), lower::Y_DTYPE, *t);
+            }
             for (k, d) in retyped(n, &l.outputs).into_iter().enumerate() {
                 if Some(&d) != n.outputs().get(k) {
                     patch.push(Edit::SetOutput(n.id(), k as u32, d));

@@ -40,11 +40,11 @@ const V2: &[(&str, &str)] = &[
     ("mixed_bfloat16", "allow_mix_precision_bf16"),
 ];
 
-fn refuse(message: impl Into<String>, help: &str) -> CompileError {
+pub(super) fn refuse(message: impl Into<String>, help: &str) -> CompileError {
     CompileError::Option { message: message.into(), help: help.into() }
 }
 
-fn read(option: &str, path: &str) -> Result<String> {
+pub(super) fn read(option: &str, path: &str) -> Result<String> {
     std::fs::read_to_string(path)
         .map_err(|e| refuse(format!("{option} `{path}`: {e}"), "give the path of a file that can be read"))
 }
@@ -81,16 +81,7 @@ pub fn mode(options: &Options) -> Result<Option<Mode>> {
         }
     };
     let rule = mix_list(options, Some(rule))?;
-    let path = options.get("ge.exec.keep_dtype");
-    let keep = match path {
-        "" => BTreeSet::new(),
-        _ => read("ge.exec.keep_dtype", path)?
-            .lines()
-            .map(str::trim)
-            .filter(|l| !l.is_empty() && !l.starts_with('#'))
-            .map(str::to_owned)
-            .collect(),
-    };
+    let keep = super::names::kept(options)?;
     Ok(Some(Mode { from, to, rule, keep }))
 }
 

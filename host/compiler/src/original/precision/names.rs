@@ -1,0 +1,181 @@
+//! Files that name nodes: `ge.exec.keep_dtype` (a name on each line) and `ge.customizeDtypes` (types of a node's or an operator's
+//! inputs and outputs). A name that the model does not have is an error, told with the nearest; a node that a fusion has taken in
+//! speaks for its originals.
+use super::mode::{read, refuse};
+use crate::error::Result;
+use crate::options::Options;
+use crate::pass::manager::distance;
+use ge_ir::{DType, Model, Node};
+use ge_plugin_api::fusion::ORIGINALS;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The option that names nodes which keep the model's types.
+pub const KEEP: &str = "ge.exec.keep_dtype";
+/// The option that gives types to nodes and operators.
+pub const CUSTOM: &str = "ge.customizeDtypes";
+
+/// Types that a line of the file asks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Types {
+    /// Of the inputs, in their order.
+    pub inputs: Vec<DType>,
+    /// Of the outputs.
+    pub outputs: Vec<DType>,
+}
+
+/// What `ge.customizeDtypes` asks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Custom {
+    /// By a node's name; these go before those by type.
+    pub by_name: BTreeMap<String, Types>,
+    /// By operator type.
+    pub by_type: BTreeMap<String, Types>,
+}
+
+/// The lines of a file that say something.
+fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    text.lines().enumerate().map(|(i, l)| (i + 1, l.trim())).filter(|(_, l)| !l.is_empty() && !l.starts_with('#'))
+}
+
+/// The nodes that keep their types.
+///
+/// # Errors
+/// A file that cannot be read.
+pub fn kept(options: &Options) -> Result<BTreeSet<String>> {
+    Ok(match options.get(KEEP) {
+        "" => BTreeSet::new(),
+        path => lines(&read(KEEP, path)?).map(|(_, l)| l.to_owned()).collect(),
+    })
+}
+
+/// The types that the user gives.
+///
+/// # Errors
+/// A file that cannot be read, a line that is none of the two forms.
+pub fn custom(options: &Options) -> Result<Custom> {
+    match options.get(CUSTOM) {
+        "" => Ok(Custom::default()),
+        path => parse(&read(CUSTOM, path)?).map_err(|why| {
+            refuse(
+                format!("{CUSTOM} `{path}`: {why}"),
+                "a line is `NODE::InputDtype:float16,float16,OutputDtype:float16` or `OpType::TYPE:InputDtype:…,OutputDtype:…`",
+            )
+        }),
+    }
+}
+
+fn parse(text: &str) -> std::result::Result<Custom, String> {
+    let mut out = Custom::default();
+    for (at, line) in lines(text) {
+        let bad = |why: String| format!("line {at}: {why}");
+        let (of_type, rest) = match line.strip_prefix("OpType::") {
+            Some(rest) => (true, rest),
+            None => (false, line),
+        };
+        let sign = if of_type { ":" } else { "::" };
+        let found = ["InputDtype:", "OutputDtype:"].iter().filter_map(|k| rest.find(&format!("{sign}{k}"))).min();
+        let Some(end) = found else { return Err(bad(format!("`{line}` gives no types"))) };
+        let (name, given) = (&rest[..end], &rest[end + sign.len()..]);
+        if name.is_empty() {
+            return Err(bad("it names nothing".into()));
+        }
+        let (ins, outs) = given.split_once("OutputDtype:").unwrap_or((given, ""));
+        let list = |s: &str| -> std::result::Result<Vec<DType>, String> {
+            let words = s.split(',').map(str::trim).filter(|w| !w.is_empty());
+            words.map(|w| dtype(w).ok_or_else(|| bad(format!("`{w}` is no type")))).collect()
+        };
+        let types = Types { inputs: list(ins.strip_prefix("InputDtype:").unwrap_or(""))?, outputs: list(outs)? };
+        let to = if of_type { &mut out.by_type } else { &mut out.by_name };
+        if to.insert(name.to_owned(), types).is_some() {
+            return Err(bad(format!("`{name}` is given twice")));
+        }
+    }
+    Ok(out)
+}
+
+/// A type by atc's name or ours.
+fn dtype(word: &str) -> Option<DType> {
+    Some(match word {
+        "float" | "float32" | "fp32" => DType::F32,
+        "float16" | "fp16" => DType::F16,
+        "bfloat16" => DType::BF16,
+        "double" => DType::F64,
+        "int8" => DType::I8,
+        "int16" => DType::I16,
+        "int32" => DType::I32,
+        "int64" => DType::I64,
+        "uint8" => DType::U8,
+        "uint16" => DType::U16,
+        "uint32" => DType::U32,
+        "uint64" => DType::U64,
+        own => return DType::from_name(own).filter(|t| *t != DType::UNKNOWN),
+    })
+}
+
+/// The names that a node goes by: its own and those that fusions gave up for it.
+pub fn names_of(n: &Node) -> impl Iterator<Item = &str> {
+    std::iter::once(n.name()).chain(n.attrs().strs(ORIGINALS).into_iter().flatten())
+}
+
+/// Whether all names that options give are the model's; a name in a subgraph may stand behind its graph's.
+///
+/// # Errors
+/// Those that are not, each with the nearest.
+pub fn check(model: &Model, options: &Options) -> Result<()> {
+    let (keep, custom) = (kept(options)?, custom(options)?);
+    if keep.is_empty() && custom.by_name.is_empty() {
+        return Ok(());
+    }
+    let mut known: BTreeSet<String> = BTreeSet::new();
+    for (g, n) in model.graphs().iter().flat_map(|g| g.nodes().map(move |n| (g, n))) {
+        known.extend(names_of(n).map(str::to_owned));
+        known.insert(format!("{}/{}", g.name(), n.name()));
+    }
+    for (option, names) in [(KEEP, keep.iter().collect::<Vec<_>>()), (CUSTOM, custom.by_name.keys().collect())] {
+        let unknown: Vec<&String> = names.into_iter().filter(|n| !known.contains(*n)).collect();
+        if unknown.is_empty() {
+            continue;
+        }
+        let said: Vec<String> = unknown.iter().take(10).map(|n| format!("`{n}`")).collect();
+        let more = unknown.len().saturating_sub(said.len());
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let near = |name: &str| {
+            let plain = known.iter().filter(|k| !k.contains('/') || name.contains('/'));
+            plain.map(|k| (distance(name, k), k)).min().filter(|(d, k)| *d <= 2 + k.len() / 4).map(|(_, k)| k)
+        };
+        let meant: Vec<String> =
+            unknown.iter().take(10).filter_map(|n| Some(format!("`{}` for `{n}`", near(n)?))).collect();
+        let meant = if meant.is_empty() { String::new() } else { format!("did you mean {}? ", meant.join(", ")) };
+        return Err(refuse(
+            format!("{option} `{}` names what the model has not: {}{more}", options.get(option), said.join(", ")),
+            &format!("{meant}`ge inspect MODEL --what graph` lists the names"),
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_forms_of_a_line_are_read() {
+        let c = parse(
+            "# first\n/block/Relu::InputDtype:float16,OutputDtype:float\n\nOpType::MatMulV2:InputDtype:bf16,bf16,OutputDtype:bf16\n\
+             a::b::OutputDtype:float16",
+        )
+        .unwrap();
+        assert_eq!(c.by_name["/block/Relu"], Types { inputs: vec![DType::F16], outputs: vec![DType::F32] });
+        assert_eq!(c.by_type["MatMulV2"], Types { inputs: vec![DType::BF16; 2], outputs: vec![DType::BF16] });
+        assert_eq!(c.by_name["a::b"], Types { inputs: vec![], outputs: vec![DType::F16] });
+    }
+
+    #[test]
+    fn what_does_not_fit_is_told_with_its_line() {
+        let why = |t: &str| parse(t).unwrap_err();
+        assert_eq!(why("a::InputDtype:float17"), "line 1: `float17` is no type");
+        assert_eq!(why("\nRelu:float16"), "line 2: `Relu:float16` gives no types");
+        assert_eq!(why("::InputDtype:float16"), "line 1: it names nothing");
+        assert_eq!(why("a::InputDtype:float\na::InputDtype:float"), "line 2: `a` is given twice");
+    }
+}
