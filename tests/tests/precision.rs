@@ -190,7 +190,8 @@ fn products_in_half_types_are_rounded_where_they_must_be_and_nowhere_else() {
             let exact: f64 = (0..1024).map(|k| a[i * 1024 + k] * b[k * 1024 + j]).sum();
             let (want, got) = (round(exact, bits), f64::from(y[i * 1024 + j]));
             let unit = 2f64.powi(exact.abs().log2().floor() as i32 - bits);
-            assert!((got - exact).abs() <= unit * 0.52, "{mode} at {i},{j}: {got}, exactly {exact}");
+            // The sum itself is f32's: what it loses counts where terms cancel.
+            assert!((got - exact).abs() <= unit * 0.5 + 2e-4, "{mode} at {i},{j}: {got}, exactly {exact}");
             beside += usize::from(got != want);
         }
         assert!(beside <= 20, "{mode}: {beside} of 1000 lie beside");
