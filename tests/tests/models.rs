@@ -28,7 +28,7 @@ fn check(name: &str) {
 /// Models that are refused, and by which words. All others compile on the streams of their engines and on four.
 const REFUSED: &[(&str, &str)] = &[
     ("dynamic_batch", "input `x` leaves its shape open"),
-    ("loop_carried", "a loop with scan outputs whose count is no constant"),
+    ("loop_carried", "`steps` is one slice for each turn, and its count `n` is known only at run"),
 ];
 
 /// All reference models.
