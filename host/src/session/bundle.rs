@@ -4,8 +4,7 @@ use crate::session::Session;
 use crate::{Diagnostic, Error, ErrorKind, Result};
 use ge_compiler::pass::{Blamed, PassManager, Records};
 use ge_compiler::stages::{STAGES, run_range};
-use ge_ir::{ConstData, ConstTensor, Model};
-use ge_plugin_api::types::Blob;
+use ge_ir::{ConstTensor, Model};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -269,13 +268,8 @@ fn zeroed(m: &Model) -> Model {
         for id in constants {
             let Some(t) = g.get(id).and_then(|n| n.attrs().tensor("value")) else { continue };
             let Some(bits) = t.dtype.bits() else { continue };
-            let zero = Blob::from_owner(vec![0u8; (bits as usize).div_ceil(8).max(1)]);
-            let zeros = ConstTensor {
-                dtype: t.dtype,
-                dims: t.dims.clone(),
-                data: ConstData::Splat(zero),
-                file: Default::default(),
-            };
+            let zero = vec![0u8; (bits as usize).div_ceil(8).max(1)];
+            let Some(zeros) = ConstTensor::splat(t.dtype, &t.dims, &zero) else { continue };
             g.set_attr(id, "value", zeros);
         }
     }

@@ -18,4 +18,4 @@ pub use format::Format;
 pub use id::{NodeId, Use, ValueRef};
 pub use key::Key;
 pub use shape::{Dim, Shape};
-pub use tensor::{ConstData, ConstTensor, Container, FileRange, Origin, Scalar, TensorDesc};
+pub use tensor::{ConstData, ConstTensor, Constant, Container, FileRange, Origin, Scalar, TensorDesc};

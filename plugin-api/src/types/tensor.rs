@@ -1,7 +1,8 @@
 //! Tensor descriptors and constant tensors.
-use crate::abi::{ROption, RString, RVec, StableAbi};
+use crate::abi::{RArc, ROption, RString, RVec, StableAbi};
 use crate::open_code;
 use crate::types::{Attr, AttrMap, Blob, DType, Format, Shape};
+use core::ops::{Deref, DerefMut};
 
 open_code! {
     /// What a value holds: one tensor, or a container of tensors.
@@ -99,10 +100,28 @@ pub enum ConstData {
     Splat(Blob),
 }
 
-/// A constant tensor. Cloning shares the bytes.
+/// A constant tensor: one pointer, as attributes hold many values and few of them are tensors. Cloning shares all of it; the first
+/// write to a field of a shared one copies the fields, never the bytes.
+#[repr(transparent)]
+#[derive(Clone, Debug, PartialEq, StableAbi)]
+pub struct ConstTensor(RArc<Constant>);
+
+impl Deref for ConstTensor {
+    type Target = Constant;
+    fn deref(&self) -> &Constant {
+        &self.0
+    }
+}
+impl DerefMut for ConstTensor {
+    fn deref_mut(&mut self) -> &mut Constant {
+        RArc::make_mut(&mut self.0)
+    }
+}
+
+/// What a constant tensor is made of.
 #[repr(C)]
 #[derive(Clone, Debug, PartialEq, StableAbi)]
-pub struct ConstTensor {
+pub struct Constant {
     /// Element type.
     pub dtype: DType,
     /// Sizes.
@@ -124,9 +143,12 @@ pub struct FileRange {
 }
 
 impl ConstTensor {
+    fn over(dtype: DType, dims: &[u64], data: ConstData) -> ConstTensor {
+        ConstTensor(RArc::new(Constant { dtype, dims: dims.into(), data, file: FileRange::default() }))
+    }
     /// A tensor over shared bytes. None if the byte count does not fit type and sizes.
     pub fn new(dtype: DType, dims: &[u64], bytes: Blob) -> Option<ConstTensor> {
-        let t = ConstTensor { dtype, dims: dims.into(), data: ConstData::Bytes(bytes), file: FileRange::default() };
+        let t = ConstTensor::over(dtype, dims, ConstData::Bytes(bytes));
         match &t.data {
             ConstData::Bytes(b) if dtype == DType::STRING || t.byte_len()? == b.len() as u64 => Some(t),
             _ => None,
@@ -134,12 +156,7 @@ impl ConstTensor {
     }
     /// Every element the same.
     pub fn splat(dtype: DType, dims: &[u64], element: &[u8]) -> Option<ConstTensor> {
-        let t = ConstTensor {
-            dtype,
-            dims: dims.into(),
-            data: ConstData::Splat(Blob::copy_of(element)),
-            file: FileRange::default(),
-        };
+        let t = ConstTensor::over(dtype, dims, ConstData::Splat(Blob::copy_of(element)));
         let one = dtype.bits()?.div_ceil(8);
         if element.len() as u64 == one && t.byte_len().is_some() { Some(t) } else { None }
     }

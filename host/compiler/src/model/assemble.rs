@@ -1,6 +1,7 @@
 //! From `GeRootModel` to the plain `CompiledModel` that the OM keeps.
 use super::GeRootModel;
 use super::sync_nodes::{Around, SyncNodes};
+use crate::fusion::FusionRecord;
 use crate::ids::NodeKey;
 use crate::memory::{Io, Slot, Space};
 use bytes::Bytes;
@@ -11,11 +12,15 @@ use ge_model::{
 };
 use ge_plugin_api::abi::ROption;
 use ge_plugin_api::task::TaskType;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Puts everything that was decided into plain data. `time_ns` gives the run time of a node with its launch, as engines plan by it;
 /// the simulated clock adds a launch to each task by itself.
-pub fn assemble(root: &GeRootModel, time_ns: &dyn Fn(NodeKey) -> u64) -> CompiledModel {
+/// What only the compiled model keeps (refusals, fusions) is moved out of `root`.
+pub fn assemble(root: &mut GeRootModel, time_ns: &dyn Fn(NodeKey) -> u64) -> CompiledModel {
+    let mut refusals = std::mem::take(&mut root.records.refusals);
+    let fusions = std::mem::take(&mut root.records.fusions);
+    let root = &*root;
     let mut m = CompiledModel {
         name: root.name.clone(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -39,7 +44,7 @@ pub fn assemble(root: &GeRootModel, time_ns: &dyn Fn(NodeKey) -> u64) -> Compile
     };
     let SyncNodes { at, of_task, mut nodes } = SyncNodes::generate(root);
     for gi in 0..root.model.graphs().len() {
-        m.graphs.push(graph(root, gi, &at, &mut nodes));
+        m.graphs.push(graph(root, gi, &at, &mut nodes, &mut refusals));
     }
     // The nodes of each call as its slices have them, behind all graphs; in the order of the calls' tasks.
     for t in root.physical.tasks.iter().filter(|t| t.task.kind() == TaskType::FFTS_PLUS) {
@@ -183,11 +188,11 @@ pub fn assemble(root: &GeRootModel, time_ns: &dyn Fn(NodeKey) -> u64) -> Compile
             binary: Bytes::copy_from_slice(&k.binary),
         })
         .collect();
-    m.passes = passes(root);
+    m.passes = passes(root, fusions);
     m
 }
 
-fn passes(root: &GeRootModel) -> Vec<PassInfo> {
+fn passes(root: &GeRootModel, fusions: Vec<FusionRecord>) -> Vec<PassInfo> {
     let mut out: Vec<PassInfo> = Vec::new();
     for r in root.records.runs.iter().filter(|r| r.changes > 0) {
         match out.iter_mut().find(|p| p.stage == r.stage && p.name == r.pass) {
@@ -200,9 +205,9 @@ fn passes(root: &GeRootModel) -> Vec<PassInfo> {
             }),
         }
     }
-    for f in &root.records.fusions {
+    for f in fusions {
         if let Some(p) = out.iter_mut().find(|p| p.name == f.pass) {
-            p.fusions.push(FusionInfo { before: f.before.clone(), after: f.after.clone() });
+            p.fusions.push(FusionInfo { before: f.before, after: f.after });
         }
     }
     out
@@ -222,7 +227,13 @@ fn slot(s: &Slot) -> SlotInfo {
     SlotInfo { space, memory, offset: s.offset, size: s.size, zero_copy: s.zero_copy, ref_input: s.ref_input }
 }
 
-fn graph(root: &GeRootModel, gi: usize, at: &[NodeMap<u32>], sync: &mut HashMap<NodeKey, Around>) -> GraphInfo {
+fn graph(
+    root: &GeRootModel,
+    gi: usize,
+    at: &[NodeMap<u32>],
+    sync: &mut HashMap<NodeKey, Around>,
+    refusals: &mut BTreeMap<String, Vec<(String, String)>>,
+) -> GraphInfo {
     let g = &root.model.graphs()[gi];
     let mut out = GraphInfo { name: g.name().to_owned(), attrs: g.attrs().clone(), nodes: Vec::with_capacity(g.len()) };
     for n in g.nodes() {
@@ -255,7 +266,7 @@ fn graph(root: &GeRootModel, gi: usize, at: &[NodeMap<u32>], sync: &mut HashMap<
                 .map(str::to_owned)
                 .chain(root.calls.get(n.name()).into_iter().flat_map(|c| c.graphs.iter().map(|g| g.name.clone())))
                 .collect(),
-            refusals: root.records.refusals.get(n.name()).cloned().unwrap_or_default(),
+            refusals: refusals.remove(n.name()).unwrap_or_default(),
         });
         out.nodes.extend(after);
     }

@@ -65,12 +65,14 @@ impl<'t> Parser<'t, '_> {
             ConstData::Splat(b) => ConstTensor::splat(dtype, &dims, b),
         };
         match t {
-            Some(t) => Ok(ConstTensor { file, ..t }),
+            Some(mut t) => {
+                t.file = file;
+                Ok(t)
+            }
             None => {
                 let (ConstData::Bytes(b) | ConstData::Splat(b)) = &data;
-                let want =
-                    ConstTensor { dtype, dims: dims.as_slice().into(), data: ConstData::Splat(Blob::empty()), file };
-                let want = match (&data, want.byte_len(), dtype.bits()) {
+                let whole = Shape::of(&dims).count().and_then(|n| dtype.bytes_of(n));
+                let want = match (&data, whole, dtype.bits()) {
                     (ConstData::Splat(_), Some(_), Some(w)) => format!("{} bytes for one element", w.div_ceil(8)),
                     (ConstData::Bytes(_), Some(n), _) => format!("{n} bytes"),
                     _ => "a type and a size that can be held".to_owned(),
