@@ -96,6 +96,36 @@ fn an_input_that_is_written_over_is_copied_for_a_caller_who_keeps_it() {
 }
 
 #[test]
+fn what_a_model_writes_to_a_reference_is_seen_by_a_caller_who_lends_it_to_be_written() {
+    let text = "graph @main(%y: f32[4]) {
+  %x = RefData() {index = 1} : f32[4]
+  %n = Add(%x, %y) : f32[4]
+  %w = Assign(%x, %n) : f32[4]
+  %r = Neg(%w) : f32[4]
+  return %r
+}";
+    for seed in 0..8 {
+        let s = session(&format!("random:{seed}"));
+        let m = load(&s, &compile(&s, text, &[]));
+        let of = |v: [f32; 4]| {
+            let raw: Vec<u8> = v.iter().flat_map(|x| x.to_le_bytes()).collect();
+            HostTensor::from_bytes(ge_plugin_api::types::DType::F32, &[4], &raw).expect("a tensor")
+        };
+        let mut inputs = [of([1.0, 2.0, 3.0, 4.0]), of([10.0, 20.0, 30.0, 40.0])];
+        let before = bytes(&inputs);
+        // Lent for reading alone, it stays as it is.
+        let seen = m.run(&inputs).expect("runs");
+        assert_eq!((bytes(&inputs), bytes(&seen)), (before, bytes(&[of([-11.0, -22.0, -33.0, -44.0])])));
+        for k in 1u8..4 {
+            let run = m.run_mut(&mut inputs, RunOptions::default()).expect("runs");
+            let now = [1.0f32, 2.0, 3.0, 4.0].map(|v| v * (10.0 + f32::from(k)));
+            assert_eq!(bytes(&inputs), bytes(&[of([1.0, 2.0, 3.0, 4.0]), of(now)]));
+            assert_eq!((bytes(&run.outputs), run.copied_inputs), (bytes(&[of(now.map(|v| -v))]), 0));
+        }
+    }
+}
+
+#[test]
 fn an_output_in_an_inputs_memory_has_the_same_numbers() {
     let early = "graph @main(%x: f32[32,32], %y: f32[32,32]) {
   %a = MatMul(%y, %y) : f32[32,32]

@@ -61,6 +61,38 @@ impl LoadedModel {
         self.launch(&addresses, inputs.into_iter().map(Some).collect(), &[], options)
     }
 
+    /// Runs once on inputs that the caller keeps: a `RefData` has afterwards what the model wrote to it; of other inputs that the model
+    /// writes over, a copy is taken.
+    pub fn run_mut(&self, inputs: &mut [HostTensor], options: RunOptions) -> Result<RunOutcome, RuntimeError> {
+        self.check_inputs(&inputs.iter().map(HostTensor::view).collect::<Vec<_>>())?;
+        let mut addresses = Vec::with_capacity(inputs.len());
+        let mut own: Vec<Option<HostTensor>> = Vec::with_capacity(inputs.len());
+        for (k, i) in inputs.iter_mut().enumerate() {
+            let copy = self.overwrites(k) && !self.is_reference(k);
+            own.push(if copy { Some(HostTensor::from_bytes(i.dtype, &i.dims, i.bytes())?) } else { None });
+            let held = own.last_mut().and_then(Option::as_mut).unwrap_or(i);
+            addresses.push(held.bytes_mut().as_mut_ptr() as u64);
+        }
+        let copied_inputs = own.iter().flatten().count();
+        // What references were before the run is told of a copy.
+        let before: Vec<HostTensor> = if self.captures.is_empty() {
+            Vec::new()
+        } else {
+            let copy = |t: &HostTensor| HostTensor::from_bytes(t.dtype, &t.dims, t.bytes());
+            inputs.iter().map(copy).collect::<Result<_, _>>()?
+        };
+        let views: Vec<TensorView<'_>> = before.iter().map(HostTensor::view).collect();
+        let outcome = self.launch(&addresses, own, &views, options)?;
+        Ok(RunOutcome { copied_inputs, ..outcome })
+    }
+
+    /// Whether an input is a `RefData`, which the model may write for the caller to see.
+    fn is_reference(&self, input: usize) -> bool {
+        let nodes = self.compiled.graphs.first().map_or(&[][..], |g| g.nodes.as_slice());
+        let index = i64::try_from(input).unwrap_or(-1);
+        nodes.iter().any(|n| n.op == "RefData" && n.attrs.int("index").unwrap_or(0) == index)
+    }
+
     /// Whether a run may write over an input.
     fn overwrites(&self, input: usize) -> bool {
         self.compiled.memory.zero_copy.iter().any(|z| !z.output && z.overwritten && z.index as usize == input)

@@ -38,6 +38,11 @@ impl Model {
     pub fn run_owned(&self, inputs: Vec<HostTensor>, options: RunOptions) -> Result<RunOutcome> {
         self.loaded.run_owned(inputs, options).map_err(|e| e.into_error())
     }
+    /// Runs once on inputs that the caller keeps: a `RefData` has afterwards what the model wrote to it. [`run`](Self::run) leaves all
+    /// inputs as they are.
+    pub fn run_mut(&self, inputs: &mut [HostTensor], options: RunOptions) -> Result<RunOutcome> {
+        self.loaded.run_mut(inputs, options).map_err(|e| e.into_error())
+    }
     /// Random inputs of a seed.
     pub fn random_inputs(&self, seed: u64) -> Result<Vec<HostTensor>> {
         random_inputs(self.info(), seed)

@@ -128,7 +128,8 @@ impl Planner<'_> {
                 continue;
             }
             places.offsets[i] = end;
-            let overwritten = matches!(io, Io::Input(k) if self.io.frees(k) || self.io.output_of(k).is_some());
+            let written = |k: u32| symbols[i].written || self.io.frees(k) || self.io.output_of(k).is_some();
+            let overwritten = matches!(io, Io::Input(k) if written(k));
             let (size, of_input) = (symbols[i].bytes, None);
             plan.zero_copy.push(ZeroCopyRange { io, memory: kind, offset: end, size, overwritten, of_input });
             end = end.checked_add(symbols[i].bytes).ok_or_else(|| internal("sizes overflow"))?;

@@ -46,6 +46,8 @@ pub struct Symbol {
     /// Nodes of which one touches it first: all producers of a run, the one that clears it; of a workspace the node's beginning in the
     /// order.
     pub firsts: Vec<u32>,
+    /// Whether a node writes it anew after its producer (a reference, an output in place).
+    pub written: bool,
     /// Whether others may take its memory.
     pub reuse: bool,
     /// The gear it belongs to (`_batch_label`), if all its producers belong to one.
@@ -352,6 +354,7 @@ impl Builder<'_> {
                     io: None,
                     touches: Vec::new(),
                     firsts: Vec::new(),
+                    written: false,
                     reuse: true,
                     batch: None,
                     pool: None,
@@ -391,6 +394,7 @@ impl Builder<'_> {
             }
             if n.is_some_and(|n| self.acts(n)) {
                 symbol.touches.push(at);
+                symbol.written |= name.derived;
             }
             places.push((s, inside));
         }
