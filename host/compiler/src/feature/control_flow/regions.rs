@@ -162,14 +162,16 @@ impl Regions {
     pub fn within(&self, inner: Region, outer: Region) -> bool {
         outer == Region::Root || self.path(inner).contains(&self.real(outer))
     }
-    /// The nodes of a region itself that nothing of it follows: what must be over before the region is.
+    /// The nodes of a region itself that nothing of it follows: what must be over before the region is. What begins a loop is none of them:
+    /// the loop's end is.
     pub fn last<'g>(&self, g: &'g Graph, region: Region) -> Vec<&'g Node> {
         let here = |n: &Node| !is_outside(n) && !is_switch(n) && self.at(n.id()) == region;
         let read = |n: &Node| {
             let data = (0..n.outputs().len()).flat_map(|k| n.uses(k)).map(|u| u.node);
             data.chain(n.control_users().iter().copied()).any(|u| g.get(u).is_some_and(here))
         };
-        g.nodes().filter(|n| here(n) && !read(n)).collect()
+        let begins = |n: &Node| n.attrs().str(BORDER) == Some("enter");
+        g.nodes().filter(|n| here(n) && !begins(n) && !read(n)).collect()
     }
     fn root(&self, mut k: u32) -> u32 {
         while self.groups[k as usize].same != k {
