@@ -351,7 +351,7 @@ fn text(steps: &[Step]) -> String {
 
 #[test]
 fn random_programs_give_the_numbers_of_their_steps() {
-    let count = if std::env::var_os("GE_LONG").is_some() { 400 } else { 16 };
+    let count = if std::env::var_os("GE_LONG").is_some() { 400 } else { 60 };
     for seed in 0..count {
         let mut random = Random(seed * 7919 + 1);
         let steps = program(&mut random, 3, 4);

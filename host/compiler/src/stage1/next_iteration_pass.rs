@@ -3,7 +3,7 @@
 //! Before: `%e = Enter(%x)  %m = Merge(%e) {_next_iteration_node = "n"} … %n = NextIteration(%b)  %y = Exit(%s)`
 //! After: `%c_Enter_StreamActive` behind the `Enter`s wakes the loop, `%c_Next_StreamActive` behind all that a turn does wakes it
 //! again, `%c_Exit_StreamActive` opens what comes behind it and keeps alive what the loop reads; `%n = NextIteration(%b, %e)`
-//! writes where the `Enter` wrote (`_ref_input`).
+//! writes where the `Enter` wrote (`_ref_input`); an `Enter` of a value from outside the region of its loop waits for one of within.
 //! When: a loop over a `LoopCond`.
 //! Refuses (an error that names the node): values whose type or shape a turn changes; what no nesting of regions explains.
 //! Keeps: names; everything but the edges at the borders.
@@ -68,6 +68,8 @@ fn borders(g: &Graph, all: &Regions, l: u32, r: &mut Rewriter<'_>) -> Result<Opt
     let enter = r.patch.add("StreamActive", &name, &[], vec![], attrs);
     let mut taken: HashSet<ValueRef> = HashSet::new();
     let mut nexts: Vec<ValueRef> = Vec::new();
+    let base = all.path(of.base).first().copied().unwrap_or(Region::Root);
+    let (mut inside, mut outside) = (None, Vec::new());
     for c in &of.carried {
         let (Some(m), Some(n)) = (g.get(c.merge), g.get(c.next)) else { continue };
         let (had, gets) = (g.desc(c.enter), n.outputs().first());
@@ -92,12 +94,21 @@ fn borders(g: &Graph, all: &Regions, l: u32, r: &mut Rewriter<'_>) -> Result<Opt
                 ValueRef::new(e, 0)
             }
         };
+        if all.of_value(g, c.enter) == base {
+            inside.get_or_insert(own.node);
+        } else {
+            outside.push(own.node);
+        }
         r.patch.push(Edit::AddControl(own.node, enter));
         r.patch.push(Edit::AddControl(enter, c.merge));
         let value = n.input(0).unwrap_or(ValueRef::ABSENT);
         r.patch.push(Edit::SetInputs(c.next, vec![value, own].into()));
         r.patch.set_attr(c.next, REF_INPUT, 1i64);
         nexts.push(n.value(0));
+    }
+    // A value from further out, a constant say, is entered as often as the loop is: turns have written over it.
+    if let Some(inside) = inside {
+        outside.into_iter().for_each(|e| r.patch.push(Edit::AddControl(inside, e)));
     }
     // What a turn leaves for the next lives until its end.
     let (name, attrs) = active("Next", cond.name(), "next", true);

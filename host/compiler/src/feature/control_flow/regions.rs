@@ -162,6 +162,12 @@ impl Regions {
     pub fn within(&self, inner: Region, outer: Region) -> bool {
         outer == Region::Root || self.path(inner).contains(&self.real(outer))
     }
+    /// The region into which a value brings what reads it: a side for an output of a `Switch`.
+    pub fn of_value(&self, g: &Graph, v: ValueRef) -> Region {
+        let switch = g.get(v.node).filter(|n| is_switch(n));
+        let group = switch.and_then(|s| self.groups().find(|(_, k)| k.switches.contains(&s.id())));
+        group.map_or_else(|| self.at(v.node), |(k, _)| Region::Side(k, v.output.min(1) as u8))
+    }
     /// The nodes of a region itself that nothing of it follows: what must be over before the region is. What begins a loop is none of them:
     /// the loop's end is.
     pub fn last<'g>(&self, g: &'g Graph, region: Region) -> Vec<&'g Node> {
@@ -278,7 +284,16 @@ impl<'g> Walk<'g> {
             n.inputs().iter().filter(|v| !v.is_absent()).for_each(|v| edge(v.node, n.id()));
             n.controls().iter().for_each(|c| edge(*c, n.id()));
         }
+        // Where a loop's way out stands is known once the loop has been entered.
+        let exits: HashMap<&str, NodeId> = g
+            .nodes()
+            .filter(|n| n.attrs().str(BORDER) == Some("exit"))
+            .filter_map(|n| Some((n.attrs().str("_loop_name")?, n.id())))
+            .collect();
         for l in &self.r.loops {
+            if let Some(exit) = g.get(l.cond).and_then(|c| exits.get(c.name())) {
+                l.carried.iter().for_each(|c| edge(c.merge, *exit));
+            }
             for m in &l.carried {
                 l.carried.iter().filter(|c| c.merge != m.merge).for_each(|c| edge(c.enter.node, m.merge));
             }
