@@ -3,7 +3,7 @@
 //!
 //! The node's list is PREPROCESS_KERNEL, EVENT_WAIT, NOP × `prefetch_num`, kernel, UPDATE, EVENT_RECORD. Tiling, update and
 //! record stand on the attached stream, wait, NOPs and kernel on the node's own. A kernel of cube and vector cores together is launched by
-//! an FFTS+ task of one context where a composite engine launches tasks ([`ALIAS`], 001 §4.5); the rest of the list is the same.
+//! an FFTS+ task of one context where a composite engine launches tasks (`_alias_engine_name`, 001 §4.5); the rest of the list is the same.
 use crate::abi::RVec;
 use crate::device::SocSpec;
 use crate::diagnostic::{Error, Result};
