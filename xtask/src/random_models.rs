@@ -1,0 +1,21 @@
+//! `cargo xtask random-models [A:B]`: random ONNX models through the real binary, beside onnxruntime; `tests/reference/random_models.py`.
+use crate::models::python;
+use crate::process::{Result, cargo, root, run, target};
+
+/// Seeds of the gate, and with `GE_LONG`.
+const SEEDS: [&str; 2] = ["0:40", "0:1000"];
+
+/// Builds, and compares models of these seeds.
+pub(crate) fn measure(seeds: Option<&str>) -> Result<()> {
+    cargo(&["build", "--workspace"])?;
+    compare(seeds)
+}
+
+/// As [`measure`], with what is built.
+pub(crate) fn compare(seeds: Option<&str>) -> Result<()> {
+    let reference = root().join("tests/reference");
+    let long = usize::from(std::env::var_os("GE_LONG").is_some());
+    let script = reference.join("random_models.py").display().to_string();
+    let ge = target().join("debug/ge").display().to_string();
+    run(python(&reference)?, &[&script, &ge, "--seeds", seeds.unwrap_or(SEEDS[long])])
+}
