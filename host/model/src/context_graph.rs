@@ -160,6 +160,8 @@ fn context(g: &ContextGraph, launches: &[Launch], id: u32, c: &ContextInfo, of: 
     };
     let (successor_num, list) = (c.successors.len() as u32, c.successors.clone());
     let (pred_cnt, thread_dim) = (c.pred_cnt, g.threads);
+    let launch = |k: u32| launches.get(k as usize);
+    let (full, tail) = c.launch.map_or((None, None), |(a, b)| (launch(a), launch(b)));
     match ContextType(c.kind) {
         ContextType::AT_START => {
             out.at_start_ctx = Some(Box::new(FftsPlusAtStartCtxDef {
@@ -195,8 +197,6 @@ fn context(g: &ContextGraph, launches: &[Launch], id: u32, c: &ContextInfo, of: 
             }));
         }
         ContextType::AICORE | ContextType::AIV => {
-            let of = |k: u32| launches.get(k as usize);
-            let (full, tail) = c.launch.map_or((None, None), |(a, b)| (of(a), of(b)));
             out.aic_aiv_ctx = Some(Box::new(FftsPlusAicAivCtxDef {
                 successor_num,
                 successor_list: list,
@@ -216,8 +216,6 @@ fn context(g: &ContextGraph, launches: &[Launch], id: u32, c: &ContextInfo, of: 
             }));
         }
         ContextType::MIX_AIC | ContextType::MIX_AIV => {
-            let of = |k: u32| launches.get(k as usize);
-            let (full, tail) = c.launch.map_or((None, None), |(a, b)| (of(a), of(b)));
             out.mix_aic_aiv_ctx = Some(Box::new(FftsPlusMixAicAivCtxDef {
                 successor_num,
                 successor_list: list,

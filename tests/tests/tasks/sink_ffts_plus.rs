@@ -1,5 +1,5 @@
 //! Tiling sink of kernels of cube and vector cores: launched by an FFTS+ task, which UPDATE knows by its handle (document 001 §4.5, §5.5).
-use super::values::{attention, near};
+use super::values::{attention_of_random_lengths, near};
 use super::*;
 
 const ON: [&str; 4] = ["--set", "ge.tiling_schedule_optimize=1", "--set", "ge.x.composite_engines=FftsPlus"];
@@ -101,13 +101,9 @@ fn lengths_that_change_give_right_numbers_without_the_host() {
     ] {
         let m = c.load(&mode);
         for _ in 0..25 {
-            let (q, k, v) = (random.reals(96), random.reals(144), random.reals(144));
-            let ql = [random.below(7) as i64, random.below(7) as i64];
-            let kl = [random.below(10) as i64, random.below(10) as i64];
-            let given =
-                [f32s(&[2, 6, 8], &q), f32s(&[2, 9, 8], &k), f32s(&[2, 9, 8], &v), i64s(&[2], &ql), i64s(&[2], &kl)];
+            let (given, expected) = attention_of_random_lengths(&mut random);
             let r = run(&m, &given).unwrap();
-            near(&to_f32(&r.outputs[0]), &attention(&q, &k, &v, [2, 6, 9, 8], (&ql, &kl), 0.25));
+            near(&to_f32(&r.outputs[0]), &expected);
             let counts = ["device_tiling", "task_updates", "host_tiling"].map(|n| counter(&r, n));
             assert_eq!(counts, [1, 1, 0], "{mode:?}");
         }

@@ -49,7 +49,7 @@ fn the_k_greatest_with_k_by_value() {
 }
 
 /// Attention of one head in doubles, by its definition.
-pub fn attention(
+fn attention(
     q: &[f32],
     k: &[f32],
     v: &[f32],
@@ -83,6 +83,15 @@ pub fn near(found: &[f32], expected: &[f32]) {
     }
 }
 
+/// Random inputs for queries of `[2,6,8]` and keys of `[2,9,8]` with lengths by value, and what comes of them at a scale of 0.25.
+pub fn attention_of_random_lengths(random: &mut Random) -> ([HostTensor; 5], Vec<f32>) {
+    let (q, k, v) = (random.reals(96), random.reals(144), random.reals(144));
+    let ql = [random.below(7) as i64, random.below(7) as i64];
+    let kl = [random.below(10) as i64, random.below(10) as i64];
+    let given = [f32s(&[2, 6, 8], &q), f32s(&[2, 9, 8], &k), f32s(&[2, 9, 8], &v), i64s(&[2], &ql), i64s(&[2], &kl)];
+    (given, attention(&q, &k, &v, [2, 6, 9, 8], (&ql, &kl), 0.25))
+}
+
 #[test]
 fn attention_with_sequence_lengths_by_value() {
     let text = "graph @main(%q: f32[2,6,8], %k: f32[2,9,8], %v: f32[2,9,8], %ql: i64[2], %kl: i64[2]) {
@@ -101,13 +110,8 @@ fn attention_with_sequence_lengths_by_value() {
     for mode in [vec![], vec![("schedule", "random:2"), ("check_races", "true")]] {
         let m = c.load(&mode);
         for _ in 0..10 {
-            let (q, k, v) = (random.reals(96), random.reals(144), random.reals(144));
-            let ql = [random.below(7) as i64, random.below(7) as i64];
-            let kl = [random.below(10) as i64, random.below(10) as i64];
-            let given =
-                [f32s(&[2, 6, 8], &q), f32s(&[2, 9, 8], &k), f32s(&[2, 9, 8], &v), i64s(&[2], &ql), i64s(&[2], &kl)];
+            let (given, expected) = attention_of_random_lengths(&mut random);
             let r = run(&m, &given).unwrap();
-            let expected = attention(&q, &k, &v, [2, 6, 9, 8], (&ql, &kl), 0.25);
             near(&to_f32(&r.outputs[0]), &expected);
         }
         let given = [

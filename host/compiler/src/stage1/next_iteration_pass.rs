@@ -94,7 +94,7 @@ fn borders(g: &Graph, all: &Regions, l: u32, r: &mut Rewriter<'_>) -> Result<Opt
                 ValueRef::new(e, 0)
             }
         };
-        if all.of_value(g, c.enter) == base {
+        if all.of_value(c.enter) == base {
             inside.get_or_insert(own.node);
         } else {
             outside.push(own.node);

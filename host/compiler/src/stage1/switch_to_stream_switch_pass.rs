@@ -167,20 +167,18 @@ impl Gates<'_> {
         match region {
             Region::Root => Vec::new(),
             Region::Side(k, _) => self.pairs.get(&k).map_or(Vec::new(), |(_, pair)| pair.to_vec()),
-            Region::Loop(l) => self.border(l, "enter").into_iter().collect(),
+            Region::Loop(l) => self.enter(l).into_iter().collect(),
         }
     }
-    fn border(&self, l: u32, border: &str) -> Option<NodeId> {
-        let name = self.g.get(self.all.loops.get(l as usize)?.cond)?.name();
-        let ours = |n: &&Node| n.attrs().str(BORDER) == Some(border) && n.attrs().str("_loop_name") == Some(name);
-        self.g.nodes().find(ours).map(Node::id)
+    fn enter(&self, l: u32) -> Option<NodeId> {
+        self.all.loops.get(l as usize)?.enter
     }
     /// A node starts when its region is opened.
     fn open(&mut self, region: Region, to: NodeId, r: &mut Rewriter<'_>) {
         let gate = match region {
             Region::Root => None,
             Region::Side(k, side) => self.pairs.get(&k).map(|(_, pair)| pair[usize::from(side)]),
-            Region::Loop(l) => self.border(l, "enter"),
+            Region::Loop(l) => self.enter(l),
         };
         if let Some(gate) = gate {
             self.control(gate, to, r);
@@ -198,8 +196,7 @@ impl Gates<'_> {
             self.crossing(p, at, n.id(), r);
         }
         if n.attrs().str(BORDER) == Some("exit") {
-            let named = n.attrs().str("_loop_name");
-            let of = self.all.loops.iter().find(|l| self.g.get(l.cond).map(Node::name) == named);
+            let of = self.all.loops.iter().find(|l| l.exit == Some(n.id()));
             if let Some(k) = of.and_then(|l| l.group) {
                 self.open(Region::Side(k, 0), n.id(), r);
             }

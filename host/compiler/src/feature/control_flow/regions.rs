@@ -75,6 +75,10 @@ pub struct Loop {
     pub base: Region,
     /// The group of its switches.
     pub group: Option<u32>,
+    /// The `StreamActive` that begins it, once it has one.
+    pub enter: Option<NodeId>,
+    /// The `StreamActive` that ends it, once it has one.
+    pub exit: Option<NodeId>,
 }
 
 /// A value that a loop carries.
@@ -93,6 +97,7 @@ pub struct Regions {
     at: Vec<Region>,
     /// Groups of switches; ask [`Regions::groups`].
     groups: Vec<Group>,
+    of_switch: HashMap<NodeId, u32>,
     /// Loops.
     pub loops: Vec<Loop>,
 }
@@ -113,9 +118,13 @@ impl Regions {
         }
         let mut walk = Walk {
             g,
-            r: Regions { at: vec![Region::Root; g.id_bound()], groups: Vec::new(), loops: Vec::new() },
+            r: Regions {
+                at: vec![Region::Root; g.id_bound()],
+                groups: Vec::new(),
+                of_switch: HashMap::new(),
+                loops: Vec::new(),
+            },
             by_pred: HashMap::new(),
-            of_switch: HashMap::new(),
             level: vec![0; g.id_bound()],
             ended: BTreeMap::new(),
         };
@@ -163,10 +172,11 @@ impl Regions {
         outer == Region::Root || self.path(inner).contains(&self.real(outer))
     }
     /// The region into which a value brings what reads it: a side for an output of a `Switch`.
-    pub fn of_value(&self, g: &Graph, v: ValueRef) -> Region {
-        let switch = g.get(v.node).filter(|n| is_switch(n));
-        let group = switch.and_then(|s| self.groups().find(|(_, k)| k.switches.contains(&s.id())));
-        group.map_or_else(|| self.at(v.node), |(k, _)| Region::Side(k, v.output.min(1) as u8))
+    pub fn of_value(&self, v: ValueRef) -> Region {
+        match self.of_switch.get(&v.node) {
+            Some(k) => Region::Side(self.root(*k), v.output.min(1) as u8),
+            None => self.at(v.node),
+        }
     }
     /// The nodes of a region itself that nothing of it follows: what must be over before the region is. What begins a loop is none of them:
     /// the loop's end is.
@@ -212,7 +222,6 @@ struct Walk<'g> {
     g: &'g Graph,
     r: Regions,
     by_pred: HashMap<ValueRef, Vec<u32>>,
-    of_switch: HashMap<NodeId, u32>,
     level: Vec<u32>,
     /// Loops by their merges.
     ended: BTreeMap<NodeId, u32>,
@@ -231,6 +240,12 @@ impl<'g> Walk<'g> {
             g.nodes().filter(|n| names.contains(n.name())).map(|n| (n.name(), n.id())).collect()
         };
         let mut by_frame: HashMap<&str, u32> = HashMap::new();
+        let mut borders: HashMap<(&str, &str), NodeId> = HashMap::new();
+        for n in g.nodes() {
+            if let (Some(of), Some(border)) = (n.attrs().str("_loop_name"), n.attrs().str(BORDER)) {
+                borders.entry((of, border)).or_insert(n.id());
+            }
+        }
         for cond in g.nodes().filter(|n| n.op() == "LoopCond") {
             let l = self.r.loops.len() as u32;
             self.r.loops.push(Loop {
@@ -239,6 +254,8 @@ impl<'g> Walk<'g> {
                 exits: vec![],
                 base: Region::Root,
                 group: None,
+                enter: borders.get(&(cond.name(), "enter")).copied(),
+                exit: borders.get(&(cond.name(), "exit")).copied(),
             });
             for s in cond.uses(0).iter().filter(|u| u.input == 1).filter_map(|u| g.get(u.node)).filter(|n| is_switch(n))
             {
@@ -284,15 +301,10 @@ impl<'g> Walk<'g> {
             n.inputs().iter().filter(|v| !v.is_absent()).for_each(|v| edge(v.node, n.id()));
             n.controls().iter().for_each(|c| edge(*c, n.id()));
         }
-        // Where a loop's way out stands is known once the loop has been entered.
-        let exits: HashMap<&str, NodeId> = g
-            .nodes()
-            .filter(|n| n.attrs().str(BORDER) == Some("exit"))
-            .filter_map(|n| Some((n.attrs().str("_loop_name")?, n.id())))
-            .collect();
         for l in &self.r.loops {
-            if let Some(exit) = g.get(l.cond).and_then(|c| exits.get(c.name())) {
-                l.carried.iter().for_each(|c| edge(c.merge, *exit));
+            // Where a loop's way out stands is known once the loop has been entered.
+            if let Some(exit) = l.exit {
+                l.carried.iter().for_each(|c| edge(c.merge, exit));
             }
             for m in &l.carried {
                 l.carried.iter().filter(|c| c.merge != m.merge).for_each(|c| edge(c.enter.node, m.merge));
@@ -319,21 +331,10 @@ impl<'g> Walk<'g> {
         }
     }
 
-    /// The region into which an input brings a node.
-    fn brings(&self, v: ValueRef) -> Region {
-        match self.g.get(v.node) {
-            Some(s) if is_switch(s) => match self.of_switch.get(&s.id()) {
-                Some(k) => Region::Side(self.r.root(*k), v.output.min(1) as u8),
-                None => self.r.at(v.node),
-            },
-            _ => self.r.at(v.node),
-        }
-    }
-
     /// The innermost of what a node reads and waits for.
     fn gather(&mut self, n: &Node) -> Result<Region> {
         let mut at = Region::Root;
-        let data = n.inputs().iter().filter(|v| !v.is_absent()).map(|v| (self.brings(*v), v.node));
+        let data = n.inputs().iter().filter(|v| !v.is_absent()).map(|v| (self.r.of_value(*v), v.node));
         let waits = n.controls().iter().map(|c| (self.r.at(*c), *c));
         for (region, from) in data.chain(waits).collect::<Vec<_>>() {
             at = self.meet(at, region).ok_or_else(|| {
@@ -385,7 +386,8 @@ impl<'g> Walk<'g> {
         let level = preds.map(|p| self.level[p.index()]).max().unwrap_or(0);
         self.level[id.index()] = level;
         let at = if let Some(l) = self.ended.get(&id).copied() {
-            let entries: Vec<Region> = self.r.loops[l as usize].carried.iter().map(|c| self.brings(c.enter)).collect();
+            let entries: Vec<Region> =
+                self.r.loops[l as usize].carried.iter().map(|c| self.r.of_value(c.enter)).collect();
             let mut base = Region::Root;
             for e in entries {
                 base = self.meet(base, e).ok_or_else(|| odd(n, "its loop is entered from two sides of a `Switch`"))?;
@@ -444,7 +446,7 @@ impl<'g> Walk<'g> {
         let g = &mut self.r.groups[k as usize];
         g.base = inner;
         g.switches.push(n.id());
-        self.of_switch.insert(n.id(), k);
+        self.r.of_switch.insert(n.id(), k);
         if let Some(l) = of_loop {
             self.r.loops[l as usize].group = Some(k);
         }
@@ -455,7 +457,7 @@ impl<'g> Walk<'g> {
     fn merge(&mut self, n: &Node) -> Result<Region> {
         let why = "it joins two values, one of each side of one `Switch`";
         let &[a, b] = n.inputs() else { return Err(odd(n, &format!("{why}; it has {} inputs", n.inputs().len()))) };
-        let ends = [self.brings(a), self.brings(b)];
+        let ends = [self.r.of_value(a), self.r.of_value(b)];
         let side = |r: Region| if let Region::Side(k, s) = r { Some((k, s)) } else { None };
         let sides = match (side(ends[0]), side(ends[1])) {
             (Some((i, s)), Some((j, t))) if s != t && self.r.group(i).pred == self.r.group(j).pred => {
@@ -478,14 +480,14 @@ impl<'g> Walk<'g> {
     }
 
     fn exit(&mut self, n: &Node) -> Result<Region> {
-        let border = n.attrs().str("_loop_name");
-        let of = match n.input(0).map(|v| self.brings(v)) {
-            _ if border.is_some() => self.r.loops.iter().position(|l| self.g.get(l.cond).map(Node::name) == border),
+        let border = n.attrs().str("_loop_name").is_some();
+        let of = match n.input(0).map(|v| self.r.of_value(v)) {
+            _ if border => self.r.loops.iter().position(|l| l.exit == Some(n.id())),
             Some(Region::Side(k, 0)) => self.r.group(k).of_loop.map(|l| l as usize),
             _ => None,
         };
         let l = of.ok_or_else(|| odd(n, "it does not read output 0 of a loop's `Switch`"))?;
-        if border.is_none() {
+        if !border {
             self.r.loops[l].exits.push(n.id());
         }
         self.level[n.id().index()] += 1;
