@@ -96,12 +96,23 @@ fn files_change_colours_and_keep_nodes() {
 }
 
 #[test]
-fn the_default_is_the_models_types_on_every_device() {
+fn the_default_follows_the_device() {
     let dir = tempfile::tempdir().unwrap();
-    for soc in ["sim", "Ascend910B"] {
-        let own = compiled(dir.path(), "mlp", &["--soc", soc], "1e-4");
-        assert!(types(&own, PRODUCTS).iter().all(|(_, t)| t == "f32"), "{soc}");
-        assert_eq!(types(&own, &["Cast", "TransData"]), [], "{soc}");
+    let keep = ["--soc", "Ascend910B", "--set", "ge.exec.precision_mode=must_keep_origin_dtype"];
+    for own in [compiled(dir.path(), "mlp", &[], "1e-4"), compiled(dir.path(), "mlp", &keep, "1e-4")] {
+        assert!(types(&own, PRODUCTS).iter().all(|(_, t)| t == "f32"));
+        assert_eq!(types(&own, &["Cast", "TransData"]), []);
+    }
+    let half = compiled(dir.path(), "mlp", &["--soc", "Ascend910B"], "1e-2");
+    assert!(types(&half, PRODUCTS).iter().all(|(_, t)| t == "f16"));
+    let model = models().join("mlp.onnx").display().to_string();
+    for (set, said) in [(&["--soc", "Ascend910B"][..], true), (&keep, false), (&[], false)] {
+        let out = expect_code(dir.path(), 0, &[&["compile", &model, "-o", "said.om"], set].concat());
+        assert_eq!(
+            String::from_utf8_lossy(&out.stderr).contains("f32 as f16, for force_fp16 is the default on Ascend910B"),
+            said,
+            "{set:?}"
+        );
     }
 }
 

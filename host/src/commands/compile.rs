@@ -330,6 +330,12 @@ fn summary(
         m.streams.physical.len(),
         m.event_num
     ));
+    if let Some(mode) = lowered_by_default(m) {
+        text.push_str(&format!(
+            "  types: f32 as f16, for {mode} is the default on {}; --set ge.exec.precision_mode=must_keep_origin_dtype keeps the model's own\n",
+            m.soc.name
+        ));
+    }
     for s in &m.memory.spaces {
         let own = s.size - s.zero_copy;
         let ratio = if s.lower_bound == 0 { 1.0 } else { own as f64 / s.lower_bound as f64 };
@@ -362,6 +368,19 @@ fn summary(
         "stages": c.times.iter().map(|t| serde_json::json!({"stage": t.stage, "seconds": t.micros as f64 / 1e6})).collect::<Vec<_>>(),
     });
     (text, json)
+}
+
+/// The mode of precision that no option named, where nodes have other types by it.
+fn lowered_by_default(m: &ge_model::CompiledModel) -> Option<&'static str> {
+    let named = ["ge.exec.precision_mode", "ge.exec.precision_mode_v2"]
+        .iter()
+        .any(|o| m.options.get(*o).is_some_and(|v| !v.is_empty()));
+    let mode = ge_compiler::original::precision::mode::default_mode(&m.soc);
+    let lowered = || {
+        m.inputs.iter().chain(&m.outputs).any(|io| io.desc.dtype == ge_ir::DType::F32)
+            && m.graphs.iter().flat_map(|g| &g.nodes).any(|n| n.outputs.iter().any(|t| t.dtype == ge_ir::DType::F16))
+    };
+    (!named && mode != "must_keep_origin_dtype" && lowered()).then_some(mode)
 }
 
 /// Greatest resident memory of this process so far, in bytes; 0 where the system does not say.

@@ -163,7 +163,7 @@ pub const TABLE: &[Decl] = &[
             "must_keep_origin_dtype",
         ]),
         "",
-        "which types may replace the model's own; default: must_keep_origin_dtype, on every SoC",
+        "which types may replace the model's own; default: force_fp16 on Ascend SoCs, must_keep_origin_dtype on sim",
     ),
     d(
         "ge.exec.precision_mode_v2",

@@ -44,17 +44,17 @@ const ELEMENTS_A_NS: u64 = 16;
 /// Elements where the shape is not known.
 const UNKNOWN_SIZE: u64 = 1 << 16;
 
-/// Whether options ask for other types than the model's.
+/// Whether options or the SoC ask for other types than the model's.
 ///
 /// # Errors
 /// Those of [`mode::mode`] and [`names::custom`].
 pub fn wanted(passes: &crate::pass::PassManager<'_>) -> Result<bool> {
     let custom = names::custom(passes.options())? != names::Custom::default();
-    Ok(mode::mode(passes.options())?.is_some() || custom)
+    Ok(mode::mode(passes.options(), &passes.toolbox().target.soc)?.is_some() || custom)
 }
 
 fn run(cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> {
-    let Some(mode) = mode::mode(cx.options)? else { return Ok(Vec::new()) };
+    let Some(mode) = mode::mode(cx.options, &cx.toolbox.target.soc)? else { return Ok(Vec::new()) };
     let g = &model.graphs()[gi];
     let ranks = EngineRanks::new(cx.toolbox)?;
     let asker = Asker::new(cx.toolbox, &ranks, &mode);

@@ -3,6 +3,7 @@ use super::mix_list::MixList;
 use crate::error::{CompileError, Result};
 use crate::options::Options;
 use ge_ir::DType;
+use ge_plugin_api::device::SocSpec;
 use std::collections::BTreeSet;
 
 /// What decides whether a node changes its type.
@@ -49,12 +50,17 @@ pub(super) fn read(option: &str, path: &str) -> Result<String> {
         .map_err(|e| refuse(format!("{option} `{path}`: {e}"), "give the path of a file that can be read"))
 }
 
-/// The mode that options ask for; None: every node keeps its types. That is the default, unlike atc's `force_fp16`: results are right to the
-/// reference's tolerance unless the user gives it up.
+/// The mode of a SoC where no option names one, as atc has it: the series computes in half precision, the simulator's own SoC and those
+/// that files describe under other names in the model's types.
+pub fn default_mode(soc: &SocSpec) -> &'static str {
+    if soc.name.starts_with("Ascend") { "force_fp16" } else { "must_keep_origin_dtype" }
+}
+
+/// The mode that options and SoC ask for; None: every node keeps its types.
 ///
 /// # Errors
 /// Options that contradict each other, files that cannot be read or are not what they should be.
-pub fn mode(options: &Options) -> Result<Option<Mode>> {
+pub fn mode(options: &Options, soc: &SocSpec) -> Result<Option<Mode>> {
     let (first, second) = (options.get("ge.exec.precision_mode"), options.get("ge.exec.precision_mode_v2"));
     if !first.is_empty() && !second.is_empty() {
         return Err(refuse(
@@ -64,6 +70,7 @@ pub fn mode(options: &Options) -> Result<Option<Mode>> {
     }
     let name = match (first, V2.iter().find(|(v2, _)| *v2 == second)) {
         ("", Some((_, name))) => name,
+        ("", None) => default_mode(soc),
         (name, _) => name,
     };
     const F32: &[DType] = &[DType::F32];
@@ -110,18 +117,24 @@ fn mix_list(options: &Options, rule: Option<Rule>) -> Result<Rule> {
 mod tests {
     use super::*;
 
-    fn with(pairs: &[(&str, &str)]) -> Result<Option<Mode>> {
+    fn on(soc: &str, pairs: &[(&str, &str)]) -> Result<Option<Mode>> {
         let mut options = Options::default();
         pairs.iter().for_each(|(k, v)| options.set(k, v));
-        mode(&options)
+        mode(&options, &SocSpec { name: soc.into(), ..SocSpec::default() })
+    }
+
+    fn with(pairs: &[(&str, &str)]) -> Result<Option<Mode>> {
+        on("sim", pairs)
     }
 
     #[test]
-    fn without_a_mode_nodes_keep_their_types() {
+    fn the_default_follows_the_soc() {
         assert_eq!(with(&[]).unwrap(), None);
-        assert_eq!(with(&[("ge.exec.precision_mode", "must_keep_origin_dtype")]).unwrap(), None);
-        let m = with(&[("ge.exec.precision_mode", "force_fp16")]).unwrap().unwrap();
+        let m = on("Ascend910B", &[]).unwrap().unwrap();
         assert_eq!((m.from, m.to, m.rule), (&[DType::F32][..], DType::F16, Rule::All));
+        assert_eq!(on("Ascend910B", &[("ge.exec.precision_mode", "must_keep_origin_dtype")]).unwrap(), None);
+        assert_eq!(on("Ascend910B", &[("ge.exec.precision_mode_v2", "origin")]).unwrap(), None);
+        assert_eq!(with(&[("ge.exec.precision_mode", "force_fp16")]).unwrap(), Some(m));
     }
 
     #[test]
