@@ -131,7 +131,7 @@ mod tests {
     fn the_default_follows_the_soc() {
         assert_eq!(with(&[]).unwrap(), None);
         let m = on("Ascend910B", &[]).unwrap().unwrap();
-        assert_eq!((m.from, m.to, m.rule), (&[DType::F32][..], DType::F16, Rule::All));
+        assert_eq!((m.from, m.to, &m.rule), (&[DType::F32][..], DType::F16, &Rule::All));
         assert_eq!(on("Ascend910B", &[("ge.exec.precision_mode", "must_keep_origin_dtype")]).unwrap(), None);
         assert_eq!(on("Ascend910B", &[("ge.exec.precision_mode_v2", "origin")]).unwrap(), None);
         assert_eq!(with(&[("ge.exec.precision_mode", "force_fp16")]).unwrap(), Some(m));
