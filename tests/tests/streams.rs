@@ -285,6 +285,84 @@ fn models_loaded_side_by_side_share_streams_and_leave_none_behind() {
     assert!(session.stream_pool().is_empty());
 }
 
+#[test]
+fn models_share_streams_of_one_kind_by_the_number_of_tasks() {
+    let dir = tempfile::tempdir().unwrap();
+    let session = session(dir.path(), None, &[]);
+    let plain = "ge.x.auto_fusion=false";
+    let two = compiled(&session, &chain(40, 8), &[plain]).model;
+    let small = compiled(&session, &chain(5, 0), &[plain]).model;
+    let large = compiled(&session, &chain(60, 0), &[plain]).model;
+    let huge = compiled(&session, &chain(1100, 0), &[plain, "ge.enableSingleStream=true"]).model;
+    assert!(huge.streams.physical.iter().all(|s| s.huge) && !two.streams.physical.iter().any(|s| s.huge));
+    let context = session.open_device(&two.soc).unwrap();
+    let load = |m: &ge_model::CompiledModel| {
+        session.load_on(m.clone(), context.clone(), &LoadOptions { rank_size: 1, ..LoadOptions::default() }).unwrap()
+    };
+    let a = load(&two);
+    let tasks = |s: u32| two.tasks.iter().filter(|t| t.stream == s).count();
+    let (many, few) = if tasks(0) > tasks(1) { (0, 1) } else { (1, 0) };
+    let pool = session.stream_pool();
+    // The stream with the nearest number of tasks; one of each for another model's two.
+    let (b, c) = (load(&small), load(&large));
+    assert_eq!(b.device_streams(), [a.device_streams()[few]]);
+    assert_eq!(c.device_streams(), [a.device_streams()[many]]);
+    let d = load(&two);
+    let both = |m: &ge::session::Model| m.device_streams().iter().copied().collect::<std::collections::BTreeSet<_>>();
+    assert_eq!((both(&d), both(&d).len(), pool.len()), (both(&a), 2, 2));
+    // A huge stream is another kind, whatever stands on it.
+    let e = load(&huge);
+    assert_eq!((e.device_streams().len(), pool.len()), (1, 3));
+    assert!(!both(&a).contains(&e.device_streams()[0]));
+    // All of them run, the streams of those that are unloaded stay as long as one model uses them.
+    let before = a.run_random(3).unwrap()[0].clone();
+    let shared = pool.users(a.device_streams()[many]);
+    drop((b, c, e));
+    assert_eq!((shared, pool.users(a.device_streams()[many]), pool.len()), (3, 2, 2));
+    drop(a);
+    assert_eq!(pool.len(), 2);
+    assert_eq!(d.run_random(3).unwrap()[0].bytes(), before.bytes());
+    drop(d);
+    assert!(pool.is_empty());
+}
+
+#[test]
+fn one_stream_more_than_a_device_gives_is_one_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let wide = "name = \"wide\"\nbase = \"sim\"\nstreams_normal = 4096\nunlimited_depth = true\n";
+    std::fs::write(dir.join("wide.toml"), wide).unwrap();
+    // Every node on a stream of its own; NetOutput is the last of them.
+    for n in [2023, 2024] {
+        let node = |i: usize| format!("  %n{i} = Relu(%x) {{_stream_label = \"s{i}\"}} : f32[8]\n");
+        let nodes: String = (0..n).map(node).collect();
+        let outputs: Vec<String> = (0..n).map(|i| format!("%n{i}")).collect();
+        let text = format!("graph @main(%x: f32[8]) {{\n{nodes}  return {}\n}}\n", outputs.join(", "));
+        std::fs::write(dir.join("m.ge"), text).unwrap();
+        let soc = ["--soc", "./wide.toml", "-q"];
+        let mut args = vec!["compile", "m.ge", "-o", "m.om"];
+        args.extend_from_slice(PLAIN);
+        args.extend_from_slice(&["--set", "ge.optimizationSwitch=CommonSubexpressionEliminationPass:off"]);
+        args.extend_from_slice(&soc);
+        expect_code(dir, 0, &args);
+        let run = ["run", "m.om", "--random", "1", "-q"];
+        if n == 2023 {
+            expect_code(dir, 0, &run);
+        } else {
+            let said = expect_code(dir, 6, &run);
+            let said = String::from_utf8_lossy(&said.stderr).into_owned();
+            let told = "the model has 2025 streams, a device gives 2024 at once";
+            assert!(said.contains(told) && said.contains("GE-E0316"), "{said}");
+            assert_eq!(said.matches("error").count(), 1, "{said}");
+        }
+    }
+    // The compiler knows what the SoC has.
+    std::fs::write(dir.join("few.toml"), wide.replace("wide", "few").replace("4096", "2024")).unwrap();
+    let args = ["compile", "m.ge", "-o", "n.om", "--soc", "./few.toml", "-q", "--set", "ge.x.auto_fusion=false"];
+    let said = String::from_utf8_lossy(&expect_code(dir, 1, &args).stderr).into_owned();
+    assert!(said.contains("the model needs 2025 streams, few has 2024") && !dir.join("n.om").exists(), "{said}");
+}
+
 /// A small generator of numbers, the same for a seed everywhere.
 struct Random(u64);
 impl Random {

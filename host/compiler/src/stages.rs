@@ -188,7 +188,7 @@ pub fn compile(
             params = params::run(&model, &placement, toolbox)?;
         }
         ffts_plus::task::workspaces(&model, &calls, &mut params);
-        tiling_sink::ask_streams(&mut model, &params);
+        tiling_sink::ask(&mut model, &params);
         let weights = weights::merge(&model)?;
         let (stream_plan, order) = run.stage("streams", &mut model, |m| {
             let (mut plan, mut order) = streams::run(m, &placement, toolbox, options)?;

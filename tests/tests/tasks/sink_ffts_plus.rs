@@ -25,16 +25,14 @@ fn the_whole_task_list_field_by_field() {
         let c = Compiled::new(MODEL, &[&ON[..], &more].concat());
         let mut list = vec![
             format!("PREPROCESS_KERNEL y s1 e- b1 {{tiling_context}}{{*op_type}}{{}} RunAicpuRpcSrvLaunch {so} 6"),
-            "EVENT_WAIT y s0 e1 b0    0".to_owned(),
+            "EVENT_WAIT y s0 e0 b0    0".to_owned(),
         ];
         list.extend((0..nops).map(|_| "NOP y s0 e- b0    0".to_owned()));
         list.extend([
             "FFTS_PLUS y s0 e- b4294967295 {ffts_addr}{i0*}{i1*}{i2*}{}{}{i5*}{i6*}{o0*}{tiling_context.tiling_data} nn_PromptFlashAttention  10"
                 .to_owned(),
             "UPDATE y s1 e- b0 {tiling_context.tiling_key}{tiling_context.block_dim}   0".into(),
-            "EVENT_RECORD y s1 e1 b0    0".into(),
             "EVENT_RECORD y s1 e0 b0    0".into(),
-            "EVENT_WAIT NetOutput s0 e0 b0    0".into(),
             "END_GRAPH NetOutput s0 e- b0    0".into(),
         ]);
         assert_eq!(c.tasks(), list, "{soc}");

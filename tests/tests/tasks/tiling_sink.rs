@@ -58,16 +58,15 @@ fn the_whole_task_list_field_by_field() {
             "KERNEL a s0 e- b1 {i0*}{o0*} nn_Relu  2".to_owned(),
             // The list is an input of the graph: nobody is waited for.
             format!("PREPROCESS_KERNEL g s1 e- b1 {{tiling_context}}{{*op_type}}{{}} RunAicpuRpcSrvLaunch {so} 6"),
-            "EVENT_WAIT g s0 e1 b0    0".into(),
+            "EVENT_WAIT g s0 e0 b0    0".into(),
         ];
         list.extend((0..nops).map(|_| "NOP g s0 e- b0    0".to_owned()));
         list.extend([
             "KERNEL g s0 e- b4294967295 {i0*}{i1*}{i2*}{o0*}{ws0*}{tiling_context.tiling_data} nn_GroupedMatmul  2"
                 .to_owned(),
             "UPDATE g s1 e- b0 {tiling_context.tiling_key}{tiling_context.block_dim}   0".into(),
-            "EVENT_RECORD g s1 e1 b0    0".into(),
+            // The kernel has waited for it: what follows the node follows its tiling.
             "EVENT_RECORD g s1 e0 b0    0".into(),
-            "EVENT_WAIT r s0 e0 b0    0".into(),
             "KERNEL r s0 e- b1 {i0*}{o0*} nn_Relu  2".into(),
             "END_GRAPH NetOutput s0 e- b0    0".into(),
         ]);

@@ -7,7 +7,7 @@
 use crate::ids::{ModelMap, NodeKey, StreamId};
 use crate::streams::StreamPlan;
 use crate::streams::activation::Wakers;
-use crate::streams::logical::attached::value_inputs;
+use crate::streams::logical::attached::{value_inputs, waits_itself};
 use ge_ir::Model;
 use std::collections::BTreeMap;
 
@@ -146,6 +146,13 @@ impl ExecutionOrder {
                             begins
                         }
                     };
+                    // A node that waits for its attached work itself, and all behind it, follow what that follows.
+                    if key.get(model).is_some_and(waits_itself) {
+                        for (c, o) in clock.iter_mut().zip(&begins) {
+                            *c = (*c).max(*o);
+                        }
+                        clock[t as usize] = clock[t as usize].max(count[t as usize] + 1);
+                    }
                     beside.insert(t, begins);
                     attached.entry(i).or_default().push((t, count[t as usize]));
                     count[t as usize] += 1;

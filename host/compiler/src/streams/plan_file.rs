@@ -1,9 +1,9 @@
 //! The files of `ge plan streams`: a graph in, a plan out, and the offsets of outputs under that plan.
 
 use super::parallel::dag::{COST_LIMIT, Dag, DagError, DagNode, Kind, Rules, StreamAssignment};
-use super::parallel::memory::{Fit, PlanOrder, live_sum, places};
+use super::parallel::memory::live_sum;
+use super::parallel::offsets::offsets;
 use super::parallel::{Aim, EventCost, ParallelOptions, plan_parallel};
-use crate::memory::assign::{AssignOptions, Block, MemoryEffort, StreamConflicts, StreamUse, Watch, assign_blocks};
 use crate::sync::check::{PlanFault, PlanView, check_plan};
 use crate::sync::transitive::Event;
 use flate2::read::MultiGzDecoder;
@@ -324,64 +324,17 @@ pub fn plan_streams_file(
     })
 }
 
-/// Most pairs of tensors for which the memory assigners are asked as well.
-const ASSIGNED_PAIRS: usize = 1_000_000;
-
 /// Places the outputs under the plan's order and writes `id,size,offset`, a line for each output that has bytes.
 fn write_offsets(path: &Path, graph: &StreamGraph, a: &StreamAssignment) -> Result<PlanMemory, PlanFileError> {
     let dag = &graph.dag;
-    let order = PlanOrder::new(dag, a);
-    let first = places(dag, a, &order, Fit::First);
-    let best = places(dag, a, &order, Fit::Best);
-    let (mut offsets, mut arena) = if best.1 < first.1 { best } else { first };
-    let (sized, blocks, uses) = blocks_of(dag, a);
-    if sized.len() * sized.len() / 2 <= ASSIGNED_PAIRS {
-        let ordered = |x: u32, y: u32| order.ordered(x, y);
-        let conflicts = StreamConflicts::new(&blocks, uses, &ordered);
-        let options = AssignOptions { effort: MemoryEffort::Default, capacity: None, memory_priority: false };
-        if let Ok(plan) = assign_blocks(&blocks, Some(&conflicts), &options, &Watch::none())
-            && plan.arena < arena
-        {
-            arena = plan.arena;
-            sized.iter().zip(&plan.offsets).for_each(|(&v, &offset)| offsets[v as usize] = offset);
-        }
-    }
+    let (offsets, arena) = offsets(dag, a);
     let mut text = String::from("id,size,offset\n");
-    for &v in &sized {
-        let (size, offset) = (dag.nodes[v as usize].out_bytes, offsets[v as usize]);
+    for (v, offset) in offsets {
+        let size = dag.nodes[v as usize].out_bytes;
         text.push_str(&format!("{},{size},{offset}\n", graph.names[v as usize]));
     }
     write_packed(path, text.into_bytes())?;
     Ok(PlanMemory { arena, one_stream: live_sum(dag, &dag.topo) })
-}
-
-/// The outputs that have bytes, as the memory assigners see them.
-fn blocks_of(dag: &Dag, a: &StreamAssignment) -> (Vec<u32>, Vec<Block>, Vec<StreamUse>) {
-    let mut at = vec![0u64; dag.len()];
-    for (&v, k) in a.order.iter().zip(0u64..) {
-        at[v as usize] = k;
-    }
-    let sized: Vec<u32> = (0..dag.len() as u32).filter(|v| dag.nodes[*v as usize].out_bytes > 0).collect();
-    let uses = |v: u32| -> Vec<u32> {
-        match (dag.nodes[v as usize].keep, dag.succ.row(v)) {
-            (true, _) => Vec::new(),
-            (_, []) => vec![v],
-            (_, users) => users.to_vec(),
-        }
-    };
-    let block = |&v: &u32| Block {
-        id: u64::from(v),
-        lower: at[v as usize],
-        upper: uses(v).iter().map(|&u| at[u as usize]).max().unwrap_or(dag.len() as u64) + 1,
-        size: dag.nodes[v as usize].out_bytes,
-        align: 1,
-        stream: a.stream[v as usize],
-        reuse: true,
-        fixed: None,
-    };
-    let blocks = sized.iter().map(block).collect();
-    let uses = sized.iter().map(|&v| StreamUse { first: vec![v], last: uses(v) }).collect();
-    (sized, blocks, uses)
 }
 
 /// Proves a plan sound before it leaves.

@@ -2,7 +2,8 @@
 //!
 //! A node stands once on its own stream and once on each attached one. Its own waits for what the node waits for, an attached one for the
 //! producers of the values that it reads, or for the same and its node's own stream where it is not said what it reads; what follows
-//! the node waits for all of them. Nodes without a task neither send nor receive: the order that they stand for passes
+//! the node waits for all of them; where the node's own tasks have its own stream wait for its attached work, for the node's own alone.
+//! Nodes without a task neither send nor receive: the order that they stand for passes
 //! through them (DESIGN 9). Every stream joins NetOutput, so that END_GRAPH passes no unfinished work.
 use super::check::{Join, PlanFault, PlanView, check_plan};
 use super::plan::{SyncPair, SyncPlan, SyncPoint};
@@ -11,6 +12,7 @@ use super::{optimize_by_recv_events, optimize_by_send_events, optimize_by_stream
 use crate::error::{CompileError, Result};
 use crate::ids::{EventId, NodeKey, StreamId};
 use crate::streams::activation::Wakers;
+use crate::streams::logical::attached::waits_itself;
 use crate::streams::order::{ahead_of, ahead_of_attached, parents_of};
 use crate::streams::parallel::dag::Rows;
 use crate::streams::{ExecutionOrder, StreamPlan};
@@ -19,7 +21,7 @@ use ge_ir::Model;
 /// Nodes on streams, and what must be over before each of them, in one line.
 #[derive(Default)]
 pub struct Items {
-    /// Node and stream, in execution order; attached stands directly behind the node's own.
+    /// Node and stream, in execution order; attached stands directly behind the node's own, or before it where that waits for it.
     pub(super) points: Vec<SyncPoint>,
     /// Before and after.
     pub(super) edges: Vec<(u32, u32)>,
@@ -27,6 +29,8 @@ pub struct Items {
     pub(super) stream: Vec<u32>,
     /// Wakers and the first items of the streams that they wake: order that costs no event.
     pub(super) starts: Vec<(u32, u32)>,
+    /// Attached work and the node's own, which waits for it by an event among the node's own tasks.
+    pub(super) within: Vec<(u32, u32)>,
     /// Streams that one of several nodes wakes.
     pub(super) joins: Vec<Join>,
     /// Streams that run only if a switch says so.
@@ -80,13 +84,21 @@ impl Items {
                 items.dedup();
                 items
             });
-            for (k, s) in std::iter::once(own).chain(streams.attached[key].iter().copied()).enumerate() {
+            let mut stands: Vec<(bool, StreamId)> = vec![(false, own)];
+            stands.extend(streams.attached[key].iter().map(|s| (true, *s)));
+            let itself = stands.len() > 1 && key.get(model).is_some_and(waits_itself);
+            if itself {
+                stands.rotate_left(1);
+                let main = (out.points.len() + stands.len() - 1) as u32;
+                out.within.extend((out.points.len() as u32..main).map(|a| (a, main)));
+            }
+            for (side, s) in stands {
                 let item = out.points.len() as u32;
                 // Attached work that may read anything does not run ahead of its node's own stream.
-                if let Some(a) = ahead.filter(|a| k > 0 && beside.is_none() && !before.contains(a)) {
+                if let Some(a) = ahead.filter(|a| side && beside.is_none() && !before.contains(a)) {
                     out.edges.push((a, item));
                 }
-                let needed = beside.as_ref().filter(|_| k > 0).unwrap_or(&before);
+                let needed = beside.as_ref().filter(|_| side).unwrap_or(&before);
                 out.points.push(SyncPoint { node: key, stream: s });
                 out.stream.push(s.0);
                 out.edges.extend(needed.iter().map(|p| (*p, item)));
@@ -106,7 +118,9 @@ impl Items {
                         }
                     }
                 }
-                of[i].push(item);
+                if !(side && itself) {
+                    of[i].push(item);
+                }
             }
         }
         out
@@ -133,7 +147,8 @@ impl Items {
         let pred = Rows::from_pairs(n, events.iter().map(|e| (e.recv, e.send)));
         let line: Vec<u32> = (0..n as u32).collect();
         let width = self.stream.iter().max().map_or(1, |s| *s as usize + 1);
-        minimum_events_after(&pred, (&self.starts, &self.joins), &self.stream, &line, width)
+        let free: Vec<(u32, u32)> = self.starts.iter().chain(&self.within).copied().collect();
+        minimum_events_after(&pred, (&free, &self.joins), &self.stream, &line, width)
     }
 
     /// Proves that streams, activation and events give every edge, by code of its own.
@@ -141,7 +156,7 @@ impl Items {
         let n = self.stream.len();
         let line: Vec<u32> = (0..n as u32).collect();
         let mut pairs: Vec<(u32, u32)> = events.iter().map(|e| (e.send, e.recv)).collect();
-        pairs.extend_from_slice(&self.starts);
+        pairs.extend(self.starts.iter().chain(&self.within));
         let view = PlanView {
             nodes: n,
             edges: &self.edges,

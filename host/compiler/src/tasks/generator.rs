@@ -8,6 +8,7 @@ use crate::feature::super_kernel::{self, Chains};
 use crate::ids::{NodeKey, PhysicalId, StreamId};
 use crate::place::Placement;
 use crate::place::reassign::Refused;
+use crate::streams::logical::attached::waits_itself;
 use crate::streams::{ExecutionOrder, StreamPlan};
 use crate::sync::SyncPlan;
 use crate::toolbox::Toolbox;
@@ -16,7 +17,7 @@ use ge_ir::view::GraphContext;
 use ge_plugin_api::author::tiling_sink::SCOPE;
 use ge_plugin_api::diagnostic::{Error, ErrorKind};
 use ge_plugin_api::engine::{KernelBinary, Target, TaskContext};
-use ge_plugin_api::task::{TILING_SINK_BLOCK_DIM, Task, TaskType};
+use ge_plugin_api::task::{StreamSlot, TILING_SINK_BLOCK_DIM, Task, TaskType};
 use rayon::prelude::*;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
@@ -79,6 +80,9 @@ impl<'t> TaskGenerator<'t> {
             }
             let (tasks, kernel) = own.remove(&key).unwrap_or_default();
             w.store(key, kernel)?;
+            if key.get(model).is_some_and(waits_itself) && !has_signal(&tasks) {
+                return Err(self.no_signal(model, key));
+            }
             w.node(key, tasks)?;
             if let Some(call) = key.get(model).and_then(|n| self.calls.get(n.name())) {
                 for (engine, kernel) in &call.kernels {
@@ -116,6 +120,16 @@ impl<'t> TaskGenerator<'t> {
     fn no_target(&self, model: &Model, key: NodeKey) -> CompileError {
         let engine = &self.toolbox.engine(self.placement.engine[key]).info.name;
         let what = format!("engine {engine} updates a task that is no kernel with placeholder blocks");
+        let e = Error::new(ErrorKind::PLUGIN, what);
+        CompileError::Plugin(e.at_node(&key.name(model), key.get(model).map_or("", |n| n.op())))
+    }
+
+    fn no_signal(&self, model: &Model, key: NodeKey) -> CompileError {
+        let engine = &self.toolbox.engine(self.placement.engine[key]).info.name;
+        let what = format!(
+            "engine {engine} asks for an event or notify of its attached stream's name, but its tasks do not end there with a record \
+             for which the node's own stream waits first"
+        );
         let e = Error::new(ErrorKind::PLUGIN, what);
         CompileError::Plugin(e.at_node(&key.name(model), key.get(model).map_or("", |n| n.op())))
     }
@@ -288,6 +302,10 @@ impl Writing<'_> {
             let (beside, mine): (Vec<Task>, Vec<Task>) =
                 tasks.into_iter().partition(|t| t.kind() == TaskType::PREPROCESS_KERNEL);
             let resources = sync.resources.get(key).map_or(&[][..], Vec::as_slice);
+            let itself = key.get(self.model).is_some_and(waits_itself);
+            if itself && beside.last().is_some_and(|t| by_address(t, resources).is_empty()) {
+                return Err(self.generator.no_signal(self.model, *key));
+            }
             numbers.extend(beside.iter().flat_map(|t| by_address(t, resources)));
             self.node(*key, beside)?;
             launches.push((key.name(self.model), mine));
@@ -330,6 +348,19 @@ fn fill_woken(tasks: &mut Vec<PlacedTask>, streams: &StreamPlan) {
             tasks.insert(behind, nop);
         }
     }
+}
+
+/// Whether a node's own stream waits first of all for a signal that ends its attached work, or all its tasks stand on its own.
+fn has_signal(tasks: &[Task]) -> bool {
+    use TaskType as T;
+    let Some(last) = tasks.iter().rfind(|t| t.stream != StreamSlot::MAIN) else { return true };
+    let waits = match last.kind() {
+        T::EVENT_RECORD => T::EVENT_WAIT,
+        T::NOTIFY_RECORD => T::NOTIFY_WAIT,
+        _ => return false,
+    };
+    let first = tasks.iter().find(|t| t.stream == StreamSlot::MAIN);
+    first.is_some_and(|t| t.kind() == waits && t.sync_slot == last.sync_slot)
 }
 
 fn waits_for_update(task: &Task) -> bool {

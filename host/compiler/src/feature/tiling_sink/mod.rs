@@ -6,4 +6,4 @@ pub mod gate;
 pub mod resources;
 
 pub use gate::mark;
-pub use resources::ask_streams;
+pub use resources::ask;

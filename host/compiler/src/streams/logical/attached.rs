@@ -90,6 +90,24 @@ pub fn value_inputs(n: &Node) -> Option<Vec<usize>> {
     Some(out)
 }
 
+/// Whether a node's own tasks have its own stream wait for its attached work before anything else: its engine asks for an event or a
+/// notify of the attached stream's name (001 §4.3). What follows the node then follows its attached work too.
+pub fn waits_itself(n: &Node) -> bool {
+    let named = |attr: &str| match n.attr(attr) {
+        Some(AttrValue::List(list)) => {
+            let name =
+                |d: &AttrValue| field(d, "_attached_resource_name").and_then(AttrValue::as_str).map(str::to_owned);
+            let given =
+                |d: &&AttrValue| field(d, "_attached_resource_required_flag").is_none_or(|v| v.as_bool() == Some(true));
+            list.iter().filter(given).filter_map(name).collect::<Vec<_>>()
+        }
+        _ => Vec::new(),
+    };
+    let streams = named("_attached_stream_info_list");
+    let signals = named("_attached_sync_res_info_list");
+    !streams.is_empty() && streams.iter().all(|s| signals.contains(s))
+}
+
 fn field<'a>(d: &'a AttrValue, name: &str) -> Option<&'a AttrValue> {
     d.as_dict()?.iter().find(|e| e.key.as_str() == name).map(|e| &e.value)
 }

@@ -13,6 +13,8 @@ mod lower;
 /// Memory under a plan.
 pub mod memory;
 mod model;
+/// Offsets under a plan.
+pub mod offsets;
 mod search;
 /// The streams of a model's root graph.
 pub mod of_model;

@@ -13,12 +13,15 @@ use super::list::{Listed, Setting, list_schedule};
 use super::lower::lower;
 use super::memory::{PlanOrder, frugal_order, live_sum, peak};
 use super::model::{Model, measure};
+use super::offsets::offsets;
 use crate::sync::transitive::Event;
 
 /// Nodes placed by all list schedules of one search, for graphs of up to [`FULL`] nodes.
 const STEPS: usize = 1_200_000;
 /// Nodes up to which the search has all its steps; from there on they shrink with the third power.
 const FULL: usize = 20_000;
+/// Nodes up to which the outputs of every plan that is tried get places; beyond, what lives at once in its order stands for its arena.
+const MEASURED: usize = 50_000;
 /// Nodes up to which the memory assigners search for places.
 const PLACED: usize = 1_400;
 /// Ranges of memory that are looked at in the time in which a node is placed.
@@ -109,13 +112,18 @@ pub(crate) fn search<const W: usize>(m: &Model<'_>, aim: Aim) -> Found {
             Aim::Memory => u64::MAX,
             _ => s.best.span.saturating_add(s.best.span / 1000 * PRICE),
         };
-        let quickest = s.best.assignment.clone();
-        s.memory = Some((s.arena(&quickest), limit));
+        let quickest = s.best.clone();
+        s.memory = Some((s.arena(&quickest.assignment), limit));
         s.frugal = frugal_order(m.dag);
         let mean = m.dag.work() / n as u64;
         let points = s.thrifty(mean);
         s.ratchet(mean, s.left / 2);
         s.shake(points);
+        // What counts at last is what the outputs take once they have their places.
+        let arena = |f: &Found| offsets(m.dag, &f.assignment).1;
+        if quickest.span <= s.best.span && arena(&quickest) <= arena(&s.best) {
+            s.best = quickest;
+        }
     }
     s.best
 }
@@ -137,12 +145,14 @@ impl<const W: usize> Search<'_, '_, W> {
     }
 
     fn arena(&mut self, a: &StreamAssignment) -> u64 {
-        if a.order.len() > FULL {
+        if a.order.len() > MEASURED {
             // near enough, and linear
             self.peak.clear();
             return live_sum(self.m.dag, &a.order);
         }
-        self.left = self.left.saturating_sub(2 * a.order.len());
+        // the more nodes, the more lies in the arena at once
+        let each = if a.order.len() > FULL { 8 } else { 2 };
+        self.left = self.left.saturating_sub(each * a.order.len());
         let found = peak(self.m.dag, a, &PlanOrder::new(self.m.dag, a));
         self.peak = found.tensors;
         // where a search places the tensors at last, what is held says more than the arena of one that goes by the order
