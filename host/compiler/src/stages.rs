@@ -13,7 +13,7 @@ use crate::partition::Round;
 use crate::pass::blame::guarded;
 use crate::pass::{Blame, Blamed, PassManager, Records};
 use crate::place::{EnginePlacer, Placement, hostcpu_engine_update_pass};
-use crate::tasks::TaskGenerator;
+use crate::tasks::{TaskGenerator, TaskList};
 use crate::toolbox::Toolbox;
 use crate::{
     conflict, merge, original, params, partition, place, prepare, split, stage1, stage2, streams, subgraph, sync,
@@ -181,7 +181,7 @@ pub fn compile(
     let mut rounds = 0;
     // Once, as a rule; again where a switch needs a StreamActive to wake more than one stream, or a body one to wake its own, or where
     // an engine cannot compile a node that it took.
-    let (weights, stream_plan, order, memory, sync, tasks, physical) = loop {
+    let (weights, stream_plan, order, memory, sync, stored, physical) = loop {
         let mut params = params::run(&model, &placement, toolbox)?;
         if atomic_clean::insert(&mut model, &params, options)? {
             placement = EnginePlacer::new(toolbox, true)?.run(&mut model)?;
@@ -237,11 +237,11 @@ pub fn compile(
                     continue;
                 }
             };
-            let input =
-                split::Input { streams: &stream_plan, order: &order, tasks: &tasks, soc: &toolbox.target.soc, options };
-            match run.stage("split", &mut model, |m| split::run(m, &input, &mut sync))? {
+            let input = split::Input { streams: &stream_plan, order: &order, soc: &toolbox.target.soc, options };
+            let TaskList { tasks, kernels: stored } = tasks;
+            match run.stage("split", &mut model, |m| split::run(m, &input, tasks, &mut sync))? {
                 split::Split::Done(physical) => {
-                    break (weights, stream_plan, order, memory, sync, tasks, physical);
+                    break (weights, stream_plan, order, memory, sync, stored, physical);
                 }
                 split::Split::NeedsActive(switches) => crowded = switches,
             }
@@ -275,11 +275,10 @@ pub fn compile(
         calls,
         placement,
         streams: stream_plan,
-        order,
         memory,
         sync,
-        tasks,
         physical,
+        kernels: stored,
         weights,
         records,
         options: options.clone(),

@@ -225,7 +225,7 @@ impl Session {
         let resolved: Options = options.resolved();
         let outcome =
             ge_compiler::stages::compile(name, graph, toolbox, &resolved, observer).map_err(|e| e.into_error())?;
-        let mut root = match outcome {
+        let root = match outcome {
             Outcome::Built(root) => root,
             Outcome::Stopped(step, graph) => {
                 let path = tuning::write(Path::new(options.get("ge.tuningPath")), name, &graph)?;
@@ -235,12 +235,10 @@ impl Session {
         };
         let soc = toolbox.target.soc.clone();
         let times = node_times(&root, toolbox, &soc);
-        let mut model = ge_compiler::model::assemble(&mut root, &|k| {
+        let kernels = root.records.kernels;
+        let mut model = ge_compiler::model::assemble(*root, &|k| {
             times.get(k.graph as usize).and_then(|g| g.get(k.node.index())).copied().unwrap_or(0)
         });
-        let kernels = root.records.kernels;
-        // A large graph takes a while to go: nobody waits for it.
-        rayon::spawn(move || drop(root));
         model.options = options.given().clone();
         // Where a cache or a tuning stop lies says nothing of the model.
         for o in ["ge.graph_compiler_cache_dir", "ge.buildMode", "ge.buildStep", "ge.tuningPath"] {

@@ -148,6 +148,7 @@ fn take(p: Piece, flats: &mut Vec<Flat>) -> (ge_ir::AttrMap, Side) {
     let Piece { graph, origin, .. } = p;
     let net = graph.net_output().map(|n| n.id());
     let (attrs, nodes) = graph.into_nodes();
+    let nodes: Vec<(NodeId, Loose)> = nodes.collect();
     let place = |id: NodeId| origin.get(id.index()).copied().unwrap_or(NEW);
     // A node that an engine has added stands before the next old one.
     let mut keys: Vec<(u32, u8)> = Vec::with_capacity(nodes.len());

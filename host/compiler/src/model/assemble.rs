@@ -3,24 +3,23 @@ use super::GeRootModel;
 use super::sync_nodes::{Around, SyncNodes};
 use crate::fusion::FusionRecord;
 use crate::ids::NodeKey;
-use crate::memory::{Io, Slot, Space};
+use crate::memory::{Io, Slot, Space, SpaceReport, ZeroCopyRange};
+use crate::tasks::PlacedTask;
 use bytes::Bytes;
-use ge_ir::NodeMap;
+use ge_ir::ValueRef;
 use ge_model::{
     CompiledModel, EventInfo, FusionInfo, GraphInfo, IoInfo, KernelInfo, LogicalInfo, MemoryInfo, NodeInfo, PassInfo,
     PhysicalInfo, PluginInfo, SlotInfo, SpaceInfo, StreamsInfo, TaskInfo, ValueAt, ZeroCopyInfo,
 };
 use ge_plugin_api::abi::ROption;
 use ge_plugin_api::task::TaskType;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeSet, HashMap};
 
 /// Puts everything that was decided into plain data. `time_ns` gives the run time of a node with its launch, as engines plan by it;
 /// the simulated clock adds a launch to each task by itself.
-/// What only the compiled model keeps (refusals, fusions) is moved out of `root`.
-pub fn assemble(root: &mut GeRootModel, time_ns: &dyn Fn(NodeKey) -> u64) -> CompiledModel {
-    let mut refusals = std::mem::take(&mut root.records.refusals);
+/// What the compiled model keeps is moved, the rest goes as soon as it is read: of a large graph there are never two.
+pub fn assemble(mut root: GeRootModel, time_ns: &dyn Fn(NodeKey) -> u64) -> CompiledModel {
     let fusions = std::mem::take(&mut root.records.fusions);
-    let root = &*root;
     let mut m = CompiledModel {
         name: root.name.clone(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -40,20 +39,31 @@ pub fn assemble(root: &mut GeRootModel, time_ns: &dyn Fn(NodeKey) -> u64) -> Com
         notify_num: root.sync.notify_num,
         rank_size: root.rank_size,
         weights: root.weights.segments.iter().map(|(at, b)| (*at, Bytes::from_owner(b.clone()))).collect(),
+        streams: streams(&root),
+        events: events(&root),
+        memory: memory(&mut root),
+        label_num: root.physical.tasks.iter().filter(|t| t.task.kind() == TaskType::LABEL_SET).count() as u32,
+        passes: passes(&root, fusions),
         ..CompiledModel::default()
     };
-    let SyncNodes { at, of_task, mut nodes } = SyncNodes::generate(root);
-    for gi in 0..root.model.graphs().len() {
-        m.graphs.push(graph(root, gi, &at, &mut nodes, &mut refusals));
-    }
+    io(&root, &mut m);
     // The nodes of each call as its slices have them, behind all graphs; in the order of the calls' tasks.
-    for t in root.physical.tasks.iter().filter(|t| t.task.kind() == TaskType::FFTS_PLUS) {
-        let call = t.node.get(&root.model).and_then(|n| root.calls.get(n.name()));
-        m.graphs.extend(call.into_iter().flat_map(|c| c.graphs.iter().cloned()));
-    }
-    io(root, &mut m);
-    m.label_num = labels(root);
-    m.streams = StreamsInfo {
+    let sliced = root.physical.tasks.iter().filter(|t| t.task.kind() == TaskType::FFTS_PLUS);
+    let called = sliced.filter_map(|t| root.calls.get(t.node.get(&root.model)?.name()));
+    let slices: Vec<GraphInfo> = called.flat_map(|c| c.graphs.iter().cloned()).collect();
+    let nodes = SyncNodes::generate(&root);
+    m.tasks = tasks(&mut root, &nodes, time_ns);
+    m.kernels = std::mem::take(&mut root.kernels)
+        .into_iter()
+        .map(|k| KernelInfo { name: k.name, engine: k.engine, binary: k.binary.into() })
+        .collect();
+    m.graphs = graphs(root, nodes);
+    m.graphs.extend(slices);
+    m
+}
+
+fn streams(root: &GeRootModel) -> StreamsInfo {
+    StreamsInfo {
         logical: root
             .streams
             .streams
@@ -74,21 +84,20 @@ pub fn assemble(root: &mut GeRootModel, time_ns: &dyn Fn(NodeKey) -> u64) -> Com
             .collect(),
         single: root.streams.single,
         assigned_by_stream_pass: root.streams.assigned_by_stream_pass,
-    };
-    m.events = root
-        .sync
-        .pairs
-        .iter()
-        .map(|p| EventInfo {
-            id: p.id.0,
-            notify: p.notify,
-            send: p.send.node.name(&root.model),
-            recv: p.recv.node.name(&root.model),
-        })
-        .collect();
+    }
+}
+
+fn events(root: &GeRootModel) -> Vec<EventInfo> {
+    let pairs = root.sync.pairs.iter().map(|p| EventInfo {
+        id: p.id.0,
+        notify: p.notify,
+        send: p.send.node.name(&root.model),
+        recv: p.recv.node.name(&root.model),
+    });
+    let mut out: Vec<EventInfo> = pairs.collect();
     // An event of a node's own tasks, from its attached stream to its main one.
-    let records: std::collections::BTreeSet<(NodeKey, u32)> = root
-        .tasks
+    let records: BTreeSet<(NodeKey, u32)> = root
+        .physical
         .tasks
         .iter()
         .filter(|t| t.task.kind() == TaskType::EVENT_RECORD)
@@ -97,99 +106,99 @@ pub fn assemble(root: &mut GeRootModel, time_ns: &dyn Fn(NodeKey) -> u64) -> Com
     for (key, ids) in &root.sync.resources {
         let name = key.name(&root.model);
         let own = ids.iter().filter(|id| records.contains(&(*key, **id)));
-        m.events.extend(own.map(|id| EventInfo { id: *id, notify: false, send: name.clone(), recv: name.clone() }));
+        out.extend(own.map(|id| EventInfo { id: *id, notify: false, send: name.clone(), recv: name.clone() }));
     }
-    m.memory = MemoryInfo {
-        spaces: root
-            .memory
-            .spaces
-            .iter()
-            .map(|s| SpaceInfo {
-                memory: s.memory.name().to_owned(),
-                size: s.size,
-                lower_bound: s.lower_bound,
-                zero_copy: s.zero_copy,
-                assigner: s.assigner.clone(),
-                pieces: s.pieces.clone(),
-            })
-            .collect(),
-        zero_copy: root
-            .memory
-            .zero_copy
-            .iter()
-            .map(|z| {
-                let (output, index) = match z.io {
-                    Io::Input(k) => (false, k),
-                    Io::Output(k) => (true, k),
-                };
-                ZeroCopyInfo {
-                    output,
-                    index,
-                    memory: z.memory.code(),
-                    offset: z.offset,
-                    size: z.size,
-                    overwritten: z.overwritten,
-                    of_input: z.of_input,
-                }
-            })
-            .collect(),
+    out
+}
+
+fn memory(root: &mut GeRootModel) -> MemoryInfo {
+    let space = |s: SpaceReport| SpaceInfo {
+        memory: s.memory.name().to_owned(),
+        size: s.size,
+        lower_bound: s.lower_bound,
+        zero_copy: s.zero_copy,
+        assigner: s.assigner,
+        pieces: s.pieces,
+    };
+    let zero_copy = |z: &ZeroCopyRange| {
+        let (output, index) = match z.io {
+            Io::Input(k) => (false, k),
+            Io::Output(k) => (true, k),
+        };
+        ZeroCopyInfo {
+            output,
+            index,
+            memory: z.memory.code(),
+            offset: z.offset,
+            size: z.size,
+            overwritten: z.overwritten,
+            of_input: z.of_input,
+        }
+    };
+    MemoryInfo {
+        spaces: std::mem::take(&mut root.memory.spaces).into_iter().map(space).collect(),
+        zero_copy: root.memory.zero_copy.iter().map(zero_copy).collect(),
         weights: root.weights.bytes,
         variables: root.memory.variable_bytes,
-        peak: root.memory.peak.clone(),
+        peak: std::mem::take(&mut root.memory.peak),
+    }
+}
+
+/// Moves the tasks out.
+fn tasks(root: &mut GeRootModel, sync: &SyncNodes, time_ns: &dyn Fn(NodeKey) -> u64) -> Vec<TaskInfo> {
+    let tasks = std::mem::take(&mut root.physical.tasks);
+    let root = &*root;
+    let launch = root.soc.task_launch_ns;
+    let several = tasks.iter().any(|t| !t.task.nodes.is_empty());
+    let names = || root.model.graphs().iter().enumerate().flat_map(|(gi, g)| g.nodes().map(move |n| (gi, n)));
+    let by_name: HashMap<(usize, &str), NodeKey> = if several {
+        names().map(|(gi, n)| ((gi, n.name()), NodeKey::new(gi, n.id()))).collect()
+    } else {
+        HashMap::new()
     };
-    for (i, t) in root.physical.tasks.iter().enumerate() {
+    let time = |t: &PlacedTask| match t.task.kind() {
+        // A tiling function is a few lines of one AI CPU: its launch is its time.
+        TaskType::PREPROCESS_KERNEL => 0,
+        TaskType::FFTS_PLUS if !t.task.private.is_empty() => {
+            let call = t.node.get(&root.model).and_then(|n| root.calls.get(n.name()));
+            call.map_or(0, |c| c.time_ns)
+        }
+        _ if t.task.nodes.is_empty() => time_ns(t.node).saturating_sub(launch),
+        _ => {
+            let own = t.task.nodes.iter().filter_map(|n| by_name.get(&(t.node.graph as usize, n.as_str())));
+            own.map(|key| time_ns(*key).saturating_sub(launch)).sum()
+        }
+    };
+    let info = |(i, t): (usize, PlacedTask)| {
+        let time_ns = if t.task.kernel.is_some() { time(&t) } else { 0 };
+        let at = sync.of_task.get(&i).copied().unwrap_or(sync.at[t.node.graph as usize][t.node.node]);
         let mut info = TaskInfo {
             kind: t.task.kind,
             graph: t.node.graph,
-            node: of_task.get(&i).copied().unwrap_or(at[t.node.graph as usize][t.node.node]),
+            node: at,
             stream: t.physical.0,
             sync_id: t.sync_id,
             sqe_num: t.task.sqe_num,
-            numbers: t.task.numbers.to_vec(),
-            private: Bytes::copy_from_slice(&t.task.private),
+            numbers: t.task.numbers.into_vec(),
+            private: Bytes::from(t.task.private.into_vec()),
             nodes: t.task.nodes.iter().map(|n| n.to_string()).collect(),
-            args_format: t.task.operands.to_string(),
+            args_format: t.task.operands.into_string(),
             ..TaskInfo::default()
         };
-        if let ROption::RSome(k) = &t.task.kernel {
-            info.kernel_name = k.kernel_name.to_string();
-            info.so_name = k.so_name.to_string();
+        if let ROption::RSome(k) = t.task.kernel {
+            info.kernel_name = k.kernel_name.into_string();
+            info.so_name = k.so_name.into_string();
             info.kernel_type = k.kernel_type;
             info.block_dim = k.block_dim;
             info.tiling_key = k.tiling_key;
-            info.tiling = Bytes::copy_from_slice(&k.tiling);
-            info.args_format = k.args_format.to_string();
+            info.tiling = Bytes::from(k.tiling.into_vec());
+            info.args_format = k.args_format.into_string();
             info.schedule_mode = k.schedule_mode;
-            info.time_ns = match t.task.kind() {
-                // A tiling function is a few lines of one AI CPU: its launch is its time.
-                TaskType::PREPROCESS_KERNEL => 0,
-                TaskType::FFTS_PLUS if !t.task.private.is_empty() => {
-                    let call = t.node.get(&root.model).and_then(|n| root.calls.get(n.name()));
-                    call.map_or(0, |c| c.time_ns)
-                }
-                _ if t.task.nodes.is_empty() => time_ns(t.node).saturating_sub(root.soc.task_launch_ns),
-                _ => {
-                    let g = &root.model.graphs()[t.node.graph as usize];
-                    let own = t.task.nodes.iter().filter_map(|n| g.find(n));
-                    let times = own.map(|n| time_ns(NodeKey::new(t.node.graph as usize, n.id())));
-                    times.map(|ns| ns.saturating_sub(root.soc.task_launch_ns)).sum()
-                }
-            };
+            info.time_ns = time_ns;
         }
-        m.tasks.push(info);
-    }
-    m.kernels = root
-        .tasks
-        .kernels
-        .iter()
-        .map(|k| KernelInfo {
-            name: k.name.clone(),
-            engine: k.engine.clone(),
-            binary: Bytes::copy_from_slice(&k.binary),
-        })
-        .collect();
-    m.passes = passes(root, fusions);
-    m
+        info
+    };
+    tasks.into_iter().enumerate().map(info).collect()
 }
 
 fn passes(root: &GeRootModel, fusions: Vec<FusionRecord>) -> Vec<PassInfo> {
@@ -213,10 +222,6 @@ fn passes(root: &GeRootModel, fusions: Vec<FusionRecord>) -> Vec<PassInfo> {
     out
 }
 
-fn labels(root: &GeRootModel) -> u32 {
-    root.physical.tasks.iter().filter(|t| t.task.kind() == TaskType::LABEL_SET).count() as u32
-}
-
 fn slot(s: &Slot) -> SlotInfo {
     let (space, memory) = match s.space {
         Space::None => (SlotInfo::NOWHERE, 0),
@@ -227,48 +232,43 @@ fn slot(s: &Slot) -> SlotInfo {
     SlotInfo { space, memory, offset: s.offset, size: s.size, zero_copy: s.zero_copy, ref_input: s.ref_input }
 }
 
-fn graph(
-    root: &GeRootModel,
-    gi: usize,
-    at: &[NodeMap<u32>],
-    sync: &mut HashMap<NodeKey, Around>,
-    refusals: &mut BTreeMap<String, Vec<(String, String)>>,
-) -> GraphInfo {
-    let g = &root.model.graphs()[gi];
-    let mut out = GraphInfo { name: g.name().to_owned(), attrs: g.attrs().clone(), nodes: Vec::with_capacity(g.len()) };
-    for n in g.nodes() {
-        let key = NodeKey::new(gi, n.id());
-        let t = &at[gi];
-        let Around { before, after } = sync.remove(&key).unwrap_or_default();
-        let first = out.nodes.len() as u32;
-        let waits = first..first + before.len() as u32;
-        out.nodes.extend(before);
-        out.nodes.push(NodeInfo {
-            name: n.name().to_owned(),
-            op: n.op().to_owned(),
-            engine: root.engines[usize::from(root.placement.engine[key].0)].clone(),
-            inputs: n
-                .inputs()
-                .iter()
-                .map(|v| if v.is_absent() { None } else { Some(ValueAt { node: t[v.node], output: v.output }) })
-                .collect(),
-            controls: n.controls().iter().map(|c| t[*c]).chain(waits).collect(),
-            outputs: n.outputs().to_vec(),
-            slots: root.memory.outputs[key].iter().map(slot).collect(),
-            workspaces: root.memory.workspaces[key].iter().map(slot).collect(),
-            attrs: n.attrs().clone(),
-            stream: root.physical.of[key].map(|p| p.0),
-            logical_stream: root.streams.of[key].map(|s| s.0),
-            attached_streams: root.physical.attached[key].iter().map(|p| p.0).collect(),
-            subgraphs: n
-                .subgraphs()
-                .into_iter()
-                .map(str::to_owned)
-                .chain(root.calls.get(n.name()).into_iter().flat_map(|c| c.graphs.iter().map(|g| g.name.clone())))
-                .collect(),
-            refusals: refusals.remove(n.name()).unwrap_or_default(),
-        });
-        out.nodes.extend(after);
+/// Takes the graphs apart: names, descriptors and attributes move, edges go.
+fn graphs(root: GeRootModel, sync: SyncNodes) -> Vec<GraphInfo> {
+    let GeRootModel { model, calls, placement, engines, streams, mut memory, mut physical, mut records, .. } = root;
+    let SyncNodes { at, nodes: mut around, .. } = sync;
+    let mut out = Vec::new();
+    for (gi, (g, t)) in model.into_graphs().into_iter().zip(&at).enumerate() {
+        let mut nodes = Vec::with_capacity(g.len() + around.len());
+        let name = g.name().to_owned();
+        let (attrs, loose) = g.into_nodes();
+        for (id, n) in loose {
+            let key = NodeKey::new(gi, id);
+            let Around { before, after } = around.remove(&key).unwrap_or_default();
+            let first = nodes.len() as u32;
+            let waits = first..first + before.len() as u32;
+            nodes.extend(before);
+            let input = |v: &ValueRef| (!v.is_absent()).then(|| ValueAt { node: t[v.node], output: v.output });
+            let called = calls.get(&n.name).into_iter().flat_map(|c| c.graphs.iter().map(|g| g.name.clone()));
+            let subgraphs = n.subgraphs().into_iter().map(str::to_owned).chain(called).collect();
+            nodes.push(NodeInfo {
+                refusals: records.refusals.remove(&n.name).unwrap_or_default(),
+                name: n.name,
+                op: n.op.as_str().to_owned(),
+                engine: engines[usize::from(placement.engine[key].0)].clone(),
+                inputs: n.inputs.iter().map(input).collect(),
+                controls: n.controls.iter().map(|c| t[*c]).chain(waits).collect(),
+                outputs: n.outputs,
+                slots: std::mem::take(&mut memory.outputs[key]).iter().map(slot).collect(),
+                workspaces: std::mem::take(&mut memory.workspaces[key]).iter().map(slot).collect(),
+                attrs: n.attrs,
+                stream: physical.of[key].map(|p| p.0),
+                logical_stream: streams.of[key].map(|s| s.0),
+                attached_streams: std::mem::take(&mut physical.attached[key]).iter().map(|p| p.0).collect(),
+                subgraphs,
+            });
+            nodes.extend(after);
+        }
+        out.push(GraphInfo { name, attrs, nodes });
     }
     out
 }

@@ -5,9 +5,9 @@ use crate::options::Options;
 use crate::pass::Records;
 use crate::place::Placement;
 use crate::split::PhysicalPlan;
-use crate::streams::{ExecutionOrder, StreamPlan};
+use crate::streams::StreamPlan;
 use crate::sync::SyncPlan;
-use crate::tasks::TaskList;
+use crate::tasks::StoredKernel;
 use crate::toolbox::PluginEntry;
 use ge_ir::Model;
 use ge_plugin_api::device::SocSpec;
@@ -28,16 +28,14 @@ pub struct GeRootModel {
     pub runtime_engine: String,
     /// Logical streams.
     pub streams: StreamPlan,
-    /// The relation that all plans keep.
-    pub order: ExecutionOrder,
     /// Memory.
     pub memory: MemoryPlan,
     /// Events and notifies.
     pub sync: SyncPlan,
-    /// Tasks and kernels.
-    pub tasks: TaskList,
-    /// Physical streams.
+    /// Physical streams and the tasks on them.
     pub physical: PhysicalPlan,
+    /// Kernels by name.
+    pub kernels: Vec<StoredKernel>,
     /// Weights.
     pub weights: Weights,
     /// What passes did and refused.

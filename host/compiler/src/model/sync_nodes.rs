@@ -35,8 +35,8 @@ impl SyncNodes {
         let own: HashSet<(NodeKey, u32)> =
             root.sync.resources.iter().flat_map(|(k, ids)| ids.iter().map(|id| (*k, *id))).collect();
         let engine = root.runtime_engine.clone();
-        let mut names: HashSet<String> =
-            root.model.graphs().iter().flat_map(|g| g.nodes().map(|n| n.name().to_owned())).collect();
+        let taken: HashSet<&str> = root.model.graphs().iter().flat_map(|g| g.nodes().map(|n| n.name())).collect();
+        let mut names: HashSet<String> = HashSet::new();
         let mut nodes: HashMap<NodeKey, Around> = HashMap::new();
         // Task, whether it waits, and its place among the node's waits or records.
         let mut places: Vec<(usize, NodeKey, bool, usize)> = Vec::new();
@@ -52,7 +52,7 @@ impl SyncNodes {
             let base = format!("{}_{what}_{id}", t.node.graph_of(&root.model).name());
             let mut name = base.clone();
             let mut again = 0;
-            while !names.insert(name.clone()) {
+            while taken.contains(name.as_str()) || !names.insert(name.clone()) {
                 again += 1;
                 name = format!("{base}_Reuse_{again}");
             }

@@ -15,8 +15,8 @@ use crate::streams::flow::scope_of;
 use crate::streams::{ExecutionOrder, StreamPlan};
 use crate::sync::SyncPlan;
 use crate::sync::split_points::Stands;
+use crate::tasks::PlacedTask;
 use crate::tasks::generator::sync_task;
-use crate::tasks::{PlacedTask, TaskList};
 use ge_ir::Model;
 use ge_plugin_api::device::SocSpec;
 use ge_plugin_api::diagnostic::{Diagnostic, Error, ErrorKind};
@@ -67,8 +67,6 @@ pub struct Input<'a> {
     pub streams: &'a StreamPlan,
     /// Their order.
     pub order: &'a ExecutionOrder,
-    /// Tasks.
-    pub tasks: &'a TaskList,
     /// Limits.
     pub soc: &'a SocSpec,
     /// Options.
@@ -76,20 +74,17 @@ pub struct Input<'a> {
 }
 
 /// Cuts streams that are too long, adds the events that join the pieces to the sync plan, and puts physical ids where tasks
-/// and `active_stream_list` name streams.
+/// and `active_stream_list` name streams. The tasks go into the plan.
 ///
 /// # Errors
 /// Nodes that must stay together and do not fit, and more streams or events than the SoC has.
-pub fn run(model: &mut Model, input: &Input<'_>, sync: &mut SyncPlan) -> Result<Split> {
-    let Input { streams, order, tasks, soc, options } = *input;
+pub fn run(model: &mut Model, input: &Input<'_>, tasks: Vec<PlacedTask>, sync: &mut SyncPlan) -> Result<Split> {
+    let Input { streams, order, soc, options } = *input;
     let logical = streams.streams.len();
     let wakers = Wakers::of(model, streams);
-    let mut groups: HashMap<NodeKey, Vec<PlacedTask>> = HashMap::new();
-    for t in &tasks.tasks {
-        groups.entry(t.node).or_default().push(t.clone());
-    }
+    let tasks = NodeTasks::new(model, order, tasks);
     let stands = Stands::of(model, streams, order);
-    let (pieces, physical, huge) = pieces(model, input, &stands, &groups)?;
+    let (pieces, physical, huge) = pieces(model, input, &stands, &tasks)?;
     let mut plan = PhysicalPlan {
         streams: pieces
             .iter()
@@ -102,7 +97,7 @@ pub fn run(model: &mut Model, input: &Input<'_>, sync: &mut SyncPlan) -> Result<
             .collect(),
         of: ModelMap::new(model, None),
         attached: ModelMap::new(model, Vec::new()),
-        tasks: Vec::with_capacity(tasks.tasks.len()),
+        tasks: Vec::new(),
     };
     enough_streams(&plan, soc)?;
     let mut of_piece: Vec<Vec<PhysicalId>> = vec![Vec::new(); logical.max(1)];
@@ -117,7 +112,7 @@ pub fn run(model: &mut Model, input: &Input<'_>, sync: &mut SyncPlan) -> Result<
         .iter()
         .filter(|(_, l)| l.iter().any(|s| of_piece.get(s.0 as usize).is_some_and(|p| p.len() > 1)))
         .map(|(k, _)| *k)
-        .filter(|k| groups.get(k).is_some_and(|g| g.iter().any(|t| t.task.kind() == switches)))
+        .filter(|k| tasks.of(*k).iter().any(|t| t.task.kind() == switches))
         .collect();
     if !crowded.is_empty() {
         return Ok(Split::NeedsActive(crowded));
@@ -149,23 +144,26 @@ pub fn run(model: &mut Model, input: &Input<'_>, sync: &mut SyncPlan) -> Result<
         waits.entry(p.recv.node).or_default().push(sync_task(p, false));
         records.entry(p.send.node).or_default().push(sync_task(p, true));
     }
-    for &key in order.line() {
-        let woken: Vec<PhysicalId> = streams
-            .wakes
-            .get(&key)
-            .into_iter()
-            .flatten()
-            .flat_map(|s| of_piece.get(s.0 as usize).cloned().unwrap_or_default())
-            .collect();
-        let own = groups.remove(&key).unwrap_or_default();
-        plan.tasks.extend(waits.remove(&key).into_iter().flatten());
-        plan.tasks.extend(wake(own, &woken));
-        plan.tasks.extend(records.remove(&key).into_iter().flatten());
-        if streams.wakes.contains_key(&key) {
-            let ids: Vec<i64> = woken.iter().map(|p| i64::from(p.0)).collect();
-            model.graphs_mut()[key.graph as usize].set_attr(key.node, "active_stream_list", ids);
+    let mut tasks = tasks.list;
+    if !waits.is_empty() || !records.is_empty() || !streams.wakes.is_empty() {
+        let mut own = std::mem::take(&mut tasks).into_iter().peekable();
+        for &key in order.line() {
+            tasks.extend(waits.remove(&key).into_iter().flatten());
+            let own = std::iter::from_fn(|| own.next_if(|t| t.node == key));
+            match streams.wakes.get(&key) {
+                None => tasks.extend(own),
+                Some(list) => {
+                    let pieces = list.iter().flat_map(|s| of_piece.get(s.0 as usize).into_iter().flatten());
+                    let woken: Vec<PhysicalId> = pieces.copied().collect();
+                    tasks.extend(wake(own, &woken));
+                    let ids: Vec<i64> = woken.iter().map(|p| i64::from(p.0)).collect();
+                    model.graphs_mut()[key.graph as usize].set_attr(key.node, "active_stream_list", ids);
+                }
+            }
+            tasks.extend(records.remove(&key).into_iter().flatten());
         }
     }
+    plan.tasks = tasks;
     for t in &mut plan.tasks {
         t.physical = match at.get(&(t.node, t.stream)) {
             Some(p) => PhysicalId(*p),
@@ -178,9 +176,39 @@ pub fn run(model: &mut Model, input: &Input<'_>, sync: &mut SyncPlan) -> Result<
     Ok(Split::Done(plan))
 }
 
+/// Tasks by node, in the order of the nodes.
+struct NodeTasks {
+    list: Vec<PlacedTask>,
+    /// Where the tasks of each node stand in the list.
+    at: ModelMap<(u32, u32)>,
+}
+
+impl NodeTasks {
+    /// Puts them in the order of their nodes, each node's in the order in which they come.
+    fn new(model: &Model, order: &ExecutionOrder, mut list: Vec<PlacedTask>) -> NodeTasks {
+        if !list.is_sorted_by_key(|t| order.position(t.node)) {
+            list.sort_by_key(|t| order.position(t.node));
+        }
+        let mut at = ModelMap::new(model, (0, 0));
+        for (i, t) in list.iter().enumerate() {
+            let (first, end) = &mut at[t.node];
+            if *end == 0 {
+                *first = i as u32;
+            }
+            *end = i as u32 + 1;
+        }
+        NodeTasks { list, at }
+    }
+
+    fn of(&self, key: NodeKey) -> &[PlacedTask] {
+        let (first, end) = self.at[key];
+        &self.list[first as usize..end as usize]
+    }
+}
+
 /// Tasks of a node that wakes streams, one for each of them: the k-th wakes the k-th. A switch wakes the first.
-fn wake(tasks: Vec<PlacedTask>, woken: &[PhysicalId]) -> Vec<PlacedTask> {
-    let mut out = Vec::with_capacity(tasks.len());
+fn wake(tasks: impl Iterator<Item = PlacedTask>, woken: &[PhysicalId]) -> Vec<PlacedTask> {
+    let mut out = Vec::new();
     let mut done = false;
     for mut t in tasks {
         match t.task.kind() {
@@ -210,7 +238,7 @@ fn pieces(
     model: &Model,
     input: &Input<'_>,
     stands: &Stands,
-    groups: &HashMap<NodeKey, Vec<PlacedTask>>,
+    tasks: &NodeTasks,
 ) -> Result<(Vec<StreamId>, Vec<u32>, Option<StreamId>)> {
     let Input { streams, soc, .. } = *input;
     let logical = streams.streams.len().max(1);
@@ -221,7 +249,7 @@ fn pieces(
     }
     let limit = u64::from(soc.tasks_normal);
     let mut rough = vec![0u64; logical];
-    for t in &input.tasks.tasks {
+    for t in &tasks.list {
         if let Some(n) = rough.get_mut(t.stream.0 as usize) {
             *n += u64::from(t.task.sqe_num.max(1));
         }
@@ -232,7 +260,7 @@ fn pieces(
     let mut on: Vec<Vec<(usize, points::Stand<'_>)>> = vec![Vec::new(); logical];
     for (i, (key, s)) in stands.iter().enumerate() {
         let Some(node) = key.get(model) else { continue };
-        let own = groups.get(&key).map_or(&[][..], Vec::as_slice);
+        let own = tasks.of(key);
         let count = sqes(node, own, s, |k| {
             // A wake of a stream that will be cut becomes one task for each piece.
             let list = streams.wakes.get(&key).map_or(&[][..], Vec::as_slice);

@@ -19,24 +19,24 @@ pub struct Loose {
     pub attrs: AttrMap,
 }
 
+impl Loose {
+    /// Names of the graphs that its attributes name, in attribute order (lists in list order).
+    pub fn subgraphs(&self) -> Vec<&str> {
+        super::subgraphs(&self.attrs)
+    }
+}
+
 impl Graph {
-    /// Takes a graph apart: its attributes, and its nodes in order, each under the id that the others know it by.
-    pub fn into_nodes(mut self) -> (AttrMap, Vec<(NodeId, Loose)>) {
-        let order = std::mem::take(&mut self.order);
-        let mut out = Vec::with_capacity(order.len());
-        for id in order {
-            let Some(n) = self.nodes.get_mut(id.index()).and_then(Option::take) else { continue };
-            let loose = Loose {
-                op: n.op,
-                name: n.name,
-                inputs: n.inputs,
-                controls: n.controls,
-                outputs: n.outputs,
-                attrs: n.attrs,
-            };
-            out.push((id, loose));
-        }
-        (self.attrs, out)
+    /// Takes a graph apart: its attributes, and its nodes in order, each under the id that the others know it by. A node's readers go
+    /// as it is reached.
+    pub fn into_nodes(self) -> (AttrMap, impl Iterator<Item = (NodeId, Loose)>) {
+        let Graph { attrs, order, mut nodes, .. } = self;
+        let loose = move |id: NodeId| {
+            let n = nodes.get_mut(id.index()).and_then(Option::take)?;
+            let Node { op, name, inputs, controls, outputs, attrs, .. } = n;
+            Some((id, Loose { op, name, inputs, controls, outputs, attrs }))
+        };
+        (attrs, order.into_iter().filter_map(loose))
     }
 
     /// Appends a node taken out of another graph; as [`Graph::push_node`].

@@ -136,17 +136,23 @@ impl Node {
     }
     /// Names of the graphs that its attributes name, in attribute order (lists in list order).
     pub fn subgraphs(&self) -> Vec<&str> {
-        let mut out = Vec::new();
-        for a in self.attrs.sorted() {
-            match &a.value {
-                AttrValue::Graph(g) => out.push(g.as_str()),
-                AttrValue::List(l) => out
-                    .extend(l.iter().filter_map(|v| if let AttrValue::Graph(g) = v { Some(g.as_str()) } else { None })),
-                _ => {}
-            }
-        }
-        out
+        subgraphs(&self.attrs)
     }
+}
+
+/// Names of the graphs that attributes name, in attribute order (lists in list order).
+fn subgraphs(attrs: &AttrMap) -> Vec<&str> {
+    let mut out = Vec::new();
+    for a in attrs.sorted() {
+        match &a.value {
+            AttrValue::Graph(g) => out.push(g.as_str()),
+            AttrValue::List(l) => {
+                out.extend(l.iter().filter_map(|v| if let AttrValue::Graph(g) = v { Some(g.as_str()) } else { None }))
+            }
+            _ => {}
+        }
+    }
+    out
 }
 
 impl Graph {
