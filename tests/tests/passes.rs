@@ -392,3 +392,54 @@ fn any_set_of_passes_computes_the_same_numbers_as_none() {
     }
     assert!(failed.is_empty(), "{} of {graphs} graphs failed, the first:\n{}", failed.len(), failed[0]);
 }
+
+/// What the page says of passes that are left out holds.
+#[test]
+fn what_stands_for_passes_that_are_left_out_holds() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let plugins = std::fs::read_to_string(root().join("plugins.toml")).unwrap();
+    let here = format!("schema = 1\nsearch = [{:?}]", target());
+    std::fs::write(dir.join("plugins.toml"), plugins.replacen("schema = 1", &here, 1)).unwrap();
+    let said = |args: &[&str], code: i32| {
+        let out = ge(dir, args);
+        let text = format!("{}{}", String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+        assert_eq!(out.status.code(), Some(code), "{args:?}: {text}");
+        text
+    };
+    // SubgraphConstMigrationPass: equal constants of all graphs are stored once.
+    let body = |name: &str, op: &str, of: &str| {
+        format!(
+            "graph @{name}(%x: f32[64,64]) {{\n  %w = Const() {{value = dense<f32[64,64]: splat {of}>}} : f32[64,64]\n  %m = MatMulV2(%x, %w) : f32[64,64]\n  \
+             %y = {op}(%m) : f32[64,64]\n  return %y\n}}\n"
+        )
+    };
+    let root_graph = "graph @main(%p: bool[], %x: f32[64,64]) {\n  \
+         %y = If(%p, %x) {else_branch = @b, then_branch = @a} : f32[64,64]\n  return %y\n}\n";
+    let bytes = |of: [&str; 2]| {
+        std::fs::write(
+            dir.join("m.ge"),
+            format!("{root_graph}{}{}", body("a", "Sinh", of[0]), body("b", "Cosh", of[1])),
+        )
+        .unwrap();
+        said(&["compile", "m.ge", "-o", "m.om", "-q"], 0);
+        std::fs::metadata(dir.join("m.om")).unwrap().len()
+    };
+    let (one, two) = (bytes(["0.5", "0.5"]), bytes(["0.5", "0.25"]));
+    let constant = 64 * 64 * 4;
+    assert!(two - one >= constant - 512 && one < 3 * constant, "{one} bytes with equal constants, {two} with others");
+    // InferShapePass cannot be switched off.
+    let off = said(&["compile", "m.ge", "-o", "m.om", "--set", "ge.optimizationSwitch=InferShapePass:off"], 2);
+    assert!(off.contains("InferShapePass"), "{off}");
+    // DataPass: inputs of the text form have their index by their order.
+    let text = "graph @main(%b: f32[2], %a: f32[2]) {\n  %y = Sub(%b, %a) : f32[2]\n  return %y\n}\n";
+    std::fs::write(dir.join("m.ge"), text).unwrap();
+    let shown = said(&["opt", "--passes", "PrunePass", "m.ge"], 0);
+    assert!(shown.contains("@main(%b: f32[2], %a: f32[2])"), "{shown}");
+    // DataFlowPreparePass: no operator has resources that handles name.
+    let table = std::fs::read_to_string(root().join("plugins/ops/README.md")).unwrap();
+    for line in table.lines().filter(|l| l.starts_with("| ")) {
+        let inputs = line.split('|').nth(2).unwrap();
+        assert!(!inputs.split(',').any(|i| i.trim() == "handle"), "{line}");
+    }
+}

@@ -419,3 +419,26 @@ fn images_are_resized_and_sampled() {
     let (i, b) = (t(&[2], &[3i64, 3]), t(&[2], &[2i64, 2]));
     assert_eq!(floats("Col2Im", &[&c, &i, &b], &[]).1, [1.0, 7.0, 6.0, 12.0, 34.0, 22.0, 11.0, 27.0, 16.0]);
 }
+
+#[test]
+fn left_out_attributes_mean_what_the_prototypes_say() {
+    let (seen, unseen) = every_default();
+    assert!(seen.len() >= 100, "{} operators computed something, these not: {unseen:?}", seen.len());
+}
+
+#[test]
+fn products_of_bytes_are_scaled_and_rounded_to_bytes() {
+    let (a, b) = (t(&[2, 2], &[130u8, 120, 255, 0]), t(&[2, 2], &[1i8, -2, 3, 4]));
+    let (sa, sb, za) = (t(&[], &[0.5f32]), t(&[2], &[0.25f32, 0.5]), t(&[], &[128u8]));
+    let bias = t(&[2], &[1f32, -1.0]);
+    let inputs = [Some(&a), Some(&sa), Some(&za), Some(&b), Some(&sb), None, None, None, Some(&bias)];
+    // Sums: [2 - 24, -4 - 32] and [127 - 384, -254 - 512].
+    let y = call("FusedQuantMatMul", &inputs, &attrs(&[]), &[DType::F32]).unwrap();
+    assert_eq!(y[0].view().values::<f32>().unwrap(), [-1.75, -10.0, -31.125, -192.5]);
+    let (sy, zy) = (t(&[], &[0.5f32]), t(&[], &[-3i8]));
+    let inputs = [Some(&a), Some(&sa), Some(&za), Some(&b), Some(&sb), None, Some(&sy), Some(&zy), Some(&bias)];
+    let relu = attrs(&[("activation", "leaky_relu".into()), ("activation_params", vec![0.5f64].into())]);
+    let y = call("FusedQuantMatMul", &inputs, &relu, &[DType::I8]).unwrap();
+    // Halved and doubled, less 3; -1.75 is half to even.
+    assert_eq!(y[0].view().values::<i8>().unwrap(), [-5, -13, -34, -128]);
+}

@@ -21,6 +21,8 @@ pub mod reduce;
 pub mod conv;
 /// Matrix products.
 pub mod gemm;
+/// Quantisation.
+pub mod quant;
 /// Working memory of kernels.
 pub mod scratch;
 /// Instruction sets, vector mathematics, activations.

@@ -1,6 +1,7 @@
 //! The op store: one row an operator; the yes and the reason of a no come from the row's family.
 use crate::families::{
-    chain, conv, elementwise, grouped, layout, matmul, norm, pool, qconv, quant, reduce, sequences, topk, trans_data,
+    chain, conv, elementwise, grouped, layout, matmul, norm, pool, qconv, qmatmul, quant, reduce, sequences, topk,
+    trans_data,
 };
 use crate::kernel::Kernel;
 use crate::sig::{Answer, Sig};
@@ -43,6 +44,9 @@ pub const ROWS: &[Row] = &[
     mixed("FusedMatMul", matmul::build),
     mixed("FusedConv", conv::build),
     mixed("QLinearConv", qconv::build),
+    mixed("FusedQuantMatMul", qmatmul::build),
+    mixed("QLinearMatMul", qmatmul::build),
+    cube("MatMulInteger", qmatmul::build),
     mixed("PromptFlashAttention", sequences::build),
     row("ScaledMaskedSoftmax", norm::masked_softmax, false),
     row("FusedElementwise", chain::build, true),
@@ -156,6 +160,7 @@ pub const ROWS: &[Row] = &[
     row("StridedSliceV2", layout::slice, true),
     row("QuantizeLinear", quant::quantize, true),
     row("DequantizeLinear", quant::dequantize, true),
+    row("DynamicQuantizeLinear", quant::dynamic, false),
     row("PadV3", layout::pad, true),
     row("PadD", layout::pad, true),
     row("GatherV2", layout::gather, true),

@@ -171,6 +171,7 @@ pub fn compile(
         // Nodes that stage 2 and the conflicts have added get their engines; those placed before stay where they are.
         run.stage("conflict", &mut model, |m| {
             conflict::run(m, toolbox, options)?;
+            passes.stage("conflict", m, &mut records)?;
             EnginePlacer::new(toolbox, true)?.run(m)
         })?
     };
@@ -339,6 +340,7 @@ pub fn run_range(
     }
     if within("conflict") {
         conflict::run(&mut model, toolbox, options)?;
+        passes.stage("conflict", &mut model, records)?;
     }
     if until < at("streams") {
         return Ok(model);

@@ -6,6 +6,9 @@
 //!   activation(conv(x, filter) + bias + residual).
 //! * `FusedMatMul(x1, x2, bias? [N], x3? of y's shape) {transpose_x1, transpose_x2, alpha, activation, activation_params}`:
 //!   activation(alpha·x1·x2 + bias + x3), with the leading axes of `BatchMatMulV2`.
+//! * `FusedQuantMatMul(a, a_scale, a_zero_point?, b, b_scale, b_zero_point?, y_scale?, y_zero_point?, bias? [N]) {transpose_x2, activation,
+//!   activation_params}`: v = activation(a_scale·b_scale·(a - a_zero_point)·(b - b_zero_point) + bias), the product in whole numbers;
+//!   b's scale and zero point are one or one a column. y = v in f32, or saturate(round_half_even(v / y_scale) + y_zero_point).
 //! * `FusedElementwise(x...) {steps, dtype?}`: a chain of element-wise steps over the broadcast shape, computed in single
 //!   precision and rounded once. A step is an operator and its operands: `%k` is input k, or step k less the number of inputs;
 //!   else a number. The last step is y. Operators: those of `elementwise.rs` (their numbers behind the operand:
@@ -35,6 +38,8 @@ const ACTIVATIONS: &[&str] = &[
     "hard_swish",
     "elu",
 ];
+const BYTE: &[DType] = &[DType::I8, DType::U8];
+const SINGLE: &[DType] = &[DType::F32];
 const CHAINED: &[DType] = &[DType::F32, DType::F16, DType::BF16, DType::I8, DType::U8];
 
 fn activated(d: OpDef) -> OpDef {
@@ -64,6 +69,15 @@ fn mat_mul(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     let s = matmul_shape(&c.input(0)?.shape, c.input(1)?.origin_shape(), a, b)?;
     residual_fits(c, &s)?;
     read::product(c, s)
+}
+fn quant_mat_mul(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+    let s = matmul_shape(&c.input(0)?.shape, &c.input(3)?.shape, false, read::flag(c, "transpose_x2", false))?;
+    let dtype = match (c.opt_input(6), c.opt_input(7)) {
+        (Some(_), Some(z)) => z.dtype,
+        (None, None) => DType::F32,
+        _ => return Err(read::bad("output", "one of scale and zero point", "both or neither")),
+    };
+    Ok(vec![TensorDesc::new(dtype, s)])
 }
 fn chain(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     let mut s = c.input(0)?.shape.clone();
@@ -99,6 +113,21 @@ fn defs() -> Vec<OpDef> {
                 .attr("transpose_x2", flag, false)
                 .attr("alpha", AttrKind::FLOAT, 1.0)
                 .flags(flags::LOW_PRECISION),
+        ),
+        activated(
+            OpDef::new("FusedQuantMatMul", quant_mat_mul)
+                .input("a", BYTE, "")
+                .input("a_scale", SINGLE, "")
+                .opt("a_zero_point", BYTE, "")
+                .input("b", BYTE, "")
+                .input("b_scale", SINGLE, "")
+                .opt("b_zero_point", BYTE, "")
+                .opt("y_scale", SINGLE, "")
+                .opt("y_zero_point", BYTE, "")
+                .opt("bias", SINGLE, "")
+                .output("y", &[DType::F32, DType::I8, DType::U8], "")
+                .attr("transpose_x2", flag, false)
+                .flags(flags::FULL_PRECISION),
         ),
         OpDef::new("FusedElementwise", chain)
             .dynamic("x", CHAINED, "")

@@ -1,13 +1,13 @@
-//! `FusedConv`, `FusedMatMul`, `FusedElementwise`, `ScaledMaskedSoftmax` (`plugins/ops/src/fused.rs`): the parts one after the other, in
+//! `FusedConv`, `FusedMatMul`, `FusedQuantMatMul`, `FusedElementwise`, `ScaledMaskedSoftmax` (`plugins/ops/src/fused.rs`): the parts one after the other, in
 //! double precision, rounded once.
 use crate::args::{Arg, bad, count, filled, flag, float_attr, put_f64, text, view_error};
 use crate::kernels::conv::direct::conv;
 use crate::kernels::math::special::{erf, max, min, sigmoid, softplus};
-use crate::kernels::matrix::matmul::{batched, saturate};
+use crate::kernels::matrix::matmul::{batched, less_zero, saturate};
 use crate::kernels::matrix::product::widen;
 use crate::kernels::norm::softmax::softmax;
 use crate::store::Op;
-use crate::store::types::FLOAT;
+use crate::store::types::{BYTE, FLOAT};
 use ge_kernels::view::broadcast_shapes;
 use ge_kernels::view::steps::{Operand, Step, parse};
 use ge_plugin_api::kernel::KernelCtx;
@@ -82,6 +82,39 @@ fn run_matmul(ctx: &mut KernelCtx<'_>) -> Result<()> {
     }
     add_residual(ctx, &shape, &mut y)?;
     activate(ctx, &mut y)?;
+    put_f64(ctx, 0, &shape, &y)
+}
+/// The product in 64-bit integers, all that follows in double precision but the quotient of the scale, as in QuantizeLinear.
+fn run_quant_matmul(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    let (a, sa, b, sb) = (Arg::of(ctx, 0)?, Arg::of(ctx, 1)?, Arg::of(ctx, 3)?, Arg::of(ctx, 4)?);
+    let (za, zb) = (Arg::opt(ctx, 2)?, Arg::opt(ctx, 5)?);
+    let turned = flag(ctx, "transpose_x2", false);
+    // What stands by column stands by row of a matrix that is turned.
+    let (va, vb) = (less_zero(&a, za.as_ref(), true)?, less_zero(&b, zb.as_ref(), turned)?);
+    let (shape, sums) = batched(&va, &a.shape, &vb, &b.shape, (false, turned), None)?;
+    let n = if b.rank() > 1 { shape.last().copied().unwrap_or(1).max(1) } else { 1 };
+    let bias = Arg::opt(ctx, 8)?;
+    for (arg, most) in [(Some(&sa), 1), (Some(&sb), n), (bias.as_ref(), n)] {
+        if let Some(v) = arg.filter(|v| v.len != most && (v.len != 1 || v.index == 8)) {
+            return Err(bad(format!("input {}", v.index), format!("{} numbers", v.len), format!("{most}")));
+        }
+    }
+    let (sa, sb) = (sa.f64s()?[0], sb.f64s()?);
+    let bias = bias.map(|b| b.f64s()).transpose()?;
+    let mut y = crate::args::room(sums.len())?;
+    for (i, s) in sums.into_iter().enumerate() {
+        let scale = sa * sb[if sb.len() == 1 { 0 } else { i % n }];
+        y.push(s as f64 * scale + bias.as_ref().map_or(0.0, |b| b[i % n]));
+    }
+    activate(ctx, &mut y)?;
+    if let Some(sy) = Arg::opt(ctx, 6)? {
+        let zy = Arg::of(ctx, 7)?;
+        let (sy, zy, d) = (sy.f64s()?, zy.i64s()?, ctx.output_dtype(0).unwrap_or_default());
+        let (&[sy], &[zy]) = (sy.as_slice(), zy.as_slice()) else {
+            return Err(bad("inputs 6 and 7", "several numbers", "one scale and one zero point"));
+        };
+        y.iter_mut().for_each(|v| *v = saturate(f64::from(*v as f32 / sy as f32), zy, d) as f64);
+    }
     put_f64(ctx, 0, &shape, &y)
 }
 
@@ -206,11 +239,14 @@ fn run_masked(ctx: &mut KernelCtx<'_>) -> Result<()> {
     put_f64(ctx, 0, &x.shape, &y)
 }
 
+const SINGLE: &[DType] = &[DType::F32];
 const CHAINED: &[DType] = &[DType::F32, DType::F16, DType::BF16, DType::I8, DType::U8];
 /// The rows of this file.
 pub const OPS: &[Op] = &[
     Op::new("FusedConv", run_conv, &[FLOAT]).gives(&[FLOAT]),
     Op::new("FusedMatMul", run_matmul, &[FLOAT]).gives(&[FLOAT]),
+    Op::new("FusedQuantMatMul", run_quant_matmul, &[BYTE, SINGLE, BYTE, BYTE, SINGLE, BYTE, SINGLE, BYTE, SINGLE])
+        .gives(&[CHAINED]),
     Op::new("FusedElementwise", run_chain, &[CHAINED]).gives(&[CHAINED]),
     Op::new("ScaledMaskedSoftmax", run_masked, &[FLOAT]).gives(&[FLOAT]),
 ];

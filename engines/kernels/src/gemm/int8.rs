@@ -13,11 +13,41 @@ pub fn packed_int8_len(k: usize, n: usize) -> usize {
 
 /// Packs a matrix whose element (k, n) stands at `k * row + n * col`; `out` has [`packed_int8_len`] bytes.
 pub fn pack_int8(b: &[i8], k: usize, n: usize, row: usize, col: usize, out: &mut [i8]) {
-    out[..packed_int8_len(k, n)].fill(0);
-    let groups = k.div_ceil(4);
-    for j in 0..n {
-        for kk in 0..k {
-            out[((j / 16) * groups + kk / 4) * 64 + (j % 16) * 4 + kk % 4] = b[kk * row + j * col];
+    let out = &mut out[..packed_int8_len(k, n)];
+    if k == 0 || n == 0 {
+        return;
+    }
+    for (p, panel) in out.chunks_exact_mut(k.div_ceil(4) * 64).enumerate() {
+        pack_panel(&b[p * 16 * col..], [k, (n - p * 16).min(16)], [row, col], panel);
+    }
+}
+
+crate::multiversion! {
+    fn pack_panel(b: &[i8], size: [usize; 2], step: [usize; 2], panel: &mut [i8]) {
+        let ([k, width], [row, col]) = (size, step);
+        for (g, cells) in panel.as_chunks_mut::<64>().0.iter_mut().enumerate() {
+            let at = g * 4 * row;
+            if width == 16 && col == 1 && g * 4 + 4 <= k {
+                // Four whole rows, woven into one another.
+                let [r0, r1, r2, r3] = [0, 1, 2, 3].map(|q| &b[at + q * row..][..16]);
+                for j in 0..16 {
+                    cells[j * 4] = r0[j];
+                    cells[j * 4 + 1] = r1[j];
+                    cells[j * 4 + 2] = r2[j];
+                    cells[j * 4 + 3] = r3[j];
+                }
+            } else if width == 16 && row == 1 && g * 4 + 4 <= k {
+                for j in 0..16 {
+                    cells[j * 4..j * 4 + 4].copy_from_slice(&b[at + j * col..][..4]);
+                }
+            } else {
+                cells.fill(0);
+                for j in 0..width {
+                    for q in 0..(k - g * 4).min(4) {
+                        cells[j * 4 + q] = b[at + q * row + j * col];
+                    }
+                }
+            }
         }
     }
 }
@@ -40,6 +70,8 @@ pub struct GemmInt8 {
 const ROWS: usize = 16;
 /// Panels of a unit.
 const PANELS: usize = 8;
+/// Rows that meet a panel together: their sums stay in registers.
+const TILE: usize = 8;
 
 impl GemmInt8 {
     /// Number of units of work.
@@ -51,17 +83,23 @@ impl GemmInt8 {
     pub fn run(&self, units: Range<usize>, a: &[u8], packed: &[i8], out: &mut Out<'_, i32>) {
         let panels = self.n.div_ceil(16);
         let across = panels.div_ceil(PANELS);
-        let groups = self.k.div_ceil(4);
-        let mut row = vec![0u8; groups * 4];
+        let len = self.k.div_ceil(4) * 4;
+        let mut rows = vec![0u8; len * TILE];
+        let mut sums = [[0i32; 16]; TILE];
         for unit in units.start..units.end.min(self.units()) {
             let (i0, p0) = (unit / across * ROWS, unit % across * PANELS);
-            for i in i0..(i0 + ROWS).min(self.m) {
-                row[..self.k].copy_from_slice(&a[i * self.a_row..i * self.a_row + self.k]);
+            let end = (i0 + ROWS).min(self.m);
+            for i in (i0..end).step_by(TILE) {
+                let count = TILE.min(end - i);
+                for (r, row) in rows.chunks_exact_mut(len.max(1)).take(count).enumerate() {
+                    row[..self.k].copy_from_slice(&a[(i + r) * self.a_row..][..self.k]);
+                }
                 for p in p0..(p0 + PANELS).min(panels) {
-                    let mut acc = [0i32; 16];
-                    dot(&row, &packed[p * groups * 64..(p + 1) * groups * 64], &mut acc);
+                    dots(&rows[..len * count], len, &packed[p * len * 16..(p + 1) * len * 16], &mut sums[..count]);
                     let width = (self.n - p * 16).min(16);
-                    out.part(i * self.n + p * 16, width).copy_from_slice(&acc[..width]);
+                    for (r, acc) in sums[..count].iter().enumerate() {
+                        out.part((i + r) * self.n + p * 16, width).copy_from_slice(&acc[..width]);
+                    }
                 }
             }
         }
@@ -80,29 +118,50 @@ pub fn correct(sums: &mut [i32], a_zero: i32, column_sums: &[i32], b_zero: &[i32
     }
 }
 
-fn dot(a: &[u8], panel: &[i8], acc: &mut [i32; 16]) {
+/// The sums of rows of `len` bytes, one behind the other, with one panel.
+fn dots(rows: &[u8], len: usize, panel: &[i8], sums: &mut [[i32; 16]]) {
     #[cfg(target_arch = "x86_64")]
     if crate::simd::level::vnni() {
-        // SAFETY: the features were asked for.
-        unsafe { dot_vnni(a, panel, acc) };
+        if let Ok(all) = <&mut [[i32; 16]; TILE]>::try_from(&mut *sums) {
+            // SAFETY: the features were asked for.
+            unsafe { dots_vnni(rows, len, panel, all) };
+            return;
+        }
+        let (fours, rest) = sums.as_chunks_mut::<4>();
+        for (four, rows) in fours.iter_mut().zip(rows.chunks_exact((len * 4).max(1))) {
+            // SAFETY: as above.
+            unsafe { dots_vnni(rows, len, panel, four) };
+        }
+        let done = fours.len() * 4 * len;
+        for (one, row) in rest.as_chunks_mut::<1>().0.iter_mut().zip(rows[done..].chunks_exact(len.max(1))) {
+            // SAFETY: as above.
+            unsafe { dots_vnni(row, len, panel, one) };
+        }
         return;
     }
-    dot_plain(a, panel, acc);
+    sums.fill([0; 16]);
+    for (acc, row) in sums.iter_mut().zip(rows.chunks_exact(len.max(1))) {
+        dot_plain(row, panel, acc);
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-fn dot_vnni(a: &[u8], panel: &[i8], acc: &mut [i32; 16]) {
+fn dots_vnni<const R: usize>(rows: &[u8], len: usize, panel: &[i8], sums: &mut [[i32; 16]; R]) {
     use std::arch::x86_64::*;
-    let mut sum = _mm512_setzero_si512();
-    for (four, cells) in a.as_chunks::<4>().0.iter().zip(panel.as_chunks::<64>().0) {
-        let x = _mm512_set1_epi32(i32::from_le_bytes(*four));
+    let mut acc = [_mm512_setzero_si512(); R];
+    let rows: [&[[u8; 4]]; R] = std::array::from_fn(|r| rows[r * len..(r + 1) * len].as_chunks::<4>().0);
+    for (g, cells) in panel.as_chunks::<64>().0.iter().enumerate() {
         // SAFETY: 64 bytes can be read from `cells`.
         let w = unsafe { _mm512_loadu_si512(cells.as_ptr().cast()) };
-        sum = _mm512_dpbusd_epi32(sum, x, w);
+        for r in 0..R {
+            acc[r] = _mm512_dpbusd_epi32(acc[r], _mm512_set1_epi32(i32::from_le_bytes(rows[r][g])), w);
+        }
     }
-    // SAFETY: sixteen numbers can be written to `acc`.
-    unsafe { _mm512_storeu_si512(acc.as_mut_ptr().cast(), sum) };
+    for (to, acc) in sums.iter_mut().zip(acc) {
+        // SAFETY: sixteen numbers can be written to `to`.
+        unsafe { _mm512_storeu_si512(to.as_mut_ptr().cast(), acc) };
+    }
 }
 
 crate::multiversion! {

@@ -73,17 +73,7 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
         m *= count;
         vec![[0, 0]]
     } else {
-        let places = |own: &[usize]| -> Answer<Layout> {
-            Layout::contiguous(own).and_then(|l| l.broadcast_to(&lead)).map_err(|e| e.to_string())
-        };
-        let (a, b) = (places(lead_a)?, places(lead_b)?);
-        let mut batch = Vec::with_capacity(count);
-        Nest::new(&lead, [&a, &b]).each_run(|[pa, pb], len, [sa, sb]| {
-            for i in 0..len as isize {
-                batch.push([(pa + i * sa) as usize * ra * ca, (pb + i * sb) as usize * rb * cb]);
-            }
-        });
-        batch
+        places(&lead, [lead_a, lead_b], [ra * ca, rb * cb])?
     };
     let a = if ta { Matrix::transposed(ca) } else { Matrix::rows(ca) };
     let b = match (blocked, tb) {
@@ -126,8 +116,23 @@ pub fn packed_in_panels(sig: &Sig) -> Option<u64> {
 /// Rows of a product that one packing of B serves.
 const TILE_ROWS: u64 = 192;
 
+/// Where the two matrices of each product of a batch begin; `own`: the leading axes of each factor, `sizes`: elements of a matrix.
+pub fn places(lead: &[usize], own: [&[usize]; 2], sizes: [usize; 2]) -> Answer<Vec<[usize; 2]>> {
+    let spread = |own: &[usize]| -> Answer<Layout> {
+        Layout::contiguous(own).and_then(|l| l.broadcast_to(lead)).map_err(|e| e.to_string())
+    };
+    let (a, b) = (spread(own[0])?, spread(own[1])?);
+    let mut batch = Vec::new();
+    Nest::new(lead, [&a, &b]).each_run(|[pa, pb], len, [sa, sb]| {
+        for i in 0..len as isize {
+            batch.push([(pa + i * sa) as usize * sizes[0], (pb + i * sb) as usize * sizes[1]]);
+        }
+    });
+    Ok(batch)
+}
+
 /// Leading axes and the matrix; a vector is a row, or a column on the right.
-fn split(shape: &[usize], left: bool) -> Answer<(&[usize], [usize; 2])> {
+pub fn split(shape: &[usize], left: bool) -> Answer<(&[usize], [usize; 2])> {
     match *shape {
         [] => Err(format!("input {} is a scalar", usize::from(!left))),
         [n] => Ok((&[], if left { [1, n] } else { [n, 1] })),

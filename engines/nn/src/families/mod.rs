@@ -34,3 +34,5 @@ pub mod chain;
 pub mod attention;
 /// Convolutions of bytes.
 pub mod qconv;
+/// Products of bytes.
+pub mod qmatmul;

@@ -1,7 +1,9 @@
 //! `QuantizeLinear`, `DequantizeLinear` (ai.onnx): one scale, or one a place of an axis, of f32; to and from i8, u8 and,
-//! dequantising, i32. y = saturate(round_half_even(x / scale) + zero), and (x - zero) * scale.
+//! dequantising, i32. y = saturate(round_half_even(x / scale) + zero), and (x - zero) * scale. `DynamicQuantizeLinear` of f32 to u8,
+//! with scale and zero point from the least and the greatest number.
 use crate::kernel::{CHUNK, Io, Kernel, chunk};
 use crate::sig::{Answer, Sig};
+use ge_kernels::quant::{extremes, quantise};
 use ge_kernels::view::layout::resolve_axis;
 use ge_kernels::view::{Elem, Kind};
 use ge_kernels::with_kind;
@@ -88,12 +90,9 @@ impl Scaled {
         let range = chunk(units, self.n);
         if self.quantise {
             let x = io.input::<f32>(0)?;
-            let (low, high) = if T::KIND == Kind::U8 { (0.0, 255.0) } else { (-128.0, 127.0) };
             return io.output::<T, ()>(0, |out| {
                 self.runs(range, scale, &zero, |r, s, z| {
-                    for (o, v) in out.part(r.start, r.len()).iter_mut().zip(&x[r]) {
-                        *o = T::from_i64(((v / s).round_ties_even() + z as f32).clamp(low, high) as i64);
-                    }
+                    quantise(&x[r.clone()], s, z as f32, out.part(r.start, r.len()));
                 });
                 Ok(())
             });
@@ -121,5 +120,68 @@ impl Kernel for Scaled {
 
     fn run(&self, units: Range<usize>, io: &Io<'_, '_>) -> Result<()> {
         with_kind!(self.whole, [I8, U8, I32], T => self.whole::<T>(&units, io), else Err(Error::internal("type of a quantisation")))
+    }
+}
+
+/// Elements from which quantising is shared, and the parts at most: each looks for the extremes of all on its own.
+const SHARED: usize = 64 * 1024;
+const PARTS: usize = 4;
+
+struct Dynamic {
+    n: usize,
+}
+
+/// The kernel of a quantisation by the numbers' own extremes.
+///
+/// # Errors
+/// Types or shapes that it does not take, in words.
+pub fn dynamic(sig: &Sig) -> Answer<Box<dyn Kernel>> {
+    sig.kind_in(0, &[Kind::F32])?;
+    let n = sig.input(0)?.count();
+    for (k, (kind, count)) in [(Kind::U8, n), (Kind::F32, 1), (Kind::U8, 1)].into_iter().enumerate() {
+        let y = sig.output(k)?;
+        if y.kind != Some(kind) || y.count() != count {
+            return Err(format!("output {k} is {} {:?}, it gives {count} {}", y.dtype, y.shape, kind.name()));
+        }
+    }
+    Ok(Box::new(Dynamic { n }))
+}
+
+impl Kernel for Dynamic {
+    fn units(&self) -> usize {
+        self.n.div_ceil(SHARED).clamp(1, PARTS)
+    }
+
+    fn work(&self) -> u64 {
+        (self.n as u64).saturating_mul(3)
+    }
+
+    fn run(&self, units: Range<usize>, io: &Io<'_, '_>) -> Result<()> {
+        let x = io.input::<f32>(0)?;
+        let [low, high] = extremes(x);
+        let scale = (high - low) / 255.0;
+        let zero = if scale == 0.0 { 0.0 } else { (-low / scale).clamp(0.0, 255.0).round_ties_even() };
+        let at = |unit: usize| self.n * unit / self.units();
+        let part = at(units.start)..at(units.end);
+        io.output::<u8, ()>(0, |out| {
+            let y = out.part(part.start, part.len());
+            if scale == 0.0 {
+                y.fill(0);
+            } else {
+                quantise(&x[part], scale, zero, y);
+            }
+            Ok(())
+        })?;
+        if units.start > 0 {
+            return Ok(());
+        }
+        io.output::<f32, ()>(1, |out| {
+            out.part(0, 1)[0] = scale;
+            Ok(())
+        })?;
+        io.output::<u8, ()>(2, |out| {
+            out.part(0, 1)[0] = zero as u8;
+            Ok(())
+        })
     }
 }

@@ -1,6 +1,6 @@
 //! Fusions for kernels of this library: each asks the op store whether what it would make has a kernel, and leaves the graph as it is
 //! with the store's reason where it has none. They run where engines optimise the original graph, the element-wise chains after
-//! precision is settled, the convolutions of bytes before constants are folded.
+//! precision is settled, the convolutions and products of bytes before constants are folded.
 
 /// Attention from products and softmax.
 pub mod attention;
@@ -12,6 +12,8 @@ pub mod elementwise;
 pub mod matmul;
 /// Normalisations, softmax with mask, SiLU.
 pub mod norm;
+/// Products of bytes from dequantised ones.
+pub mod qmatmul;
 /// Convolutions of bytes from dequantised ones.
 pub mod quant;
 /// Splits without a task.

@@ -188,6 +188,9 @@ impl Case {
 
     /// The reason of a refusal.
     pub fn refusal(&self, engine: &Nn) -> String {
+        if let Some(full) = self.with_defaults() {
+            assert_eq!(full.support(engine), self.support(engine), "{} with {:?}", self.op, full.attrs);
+        }
         match self.support(engine) {
             Support::No(why) => why.to_string(),
             Support::Yes => panic!("{} is taken", self.op),
@@ -242,6 +245,11 @@ impl Case {
 
     /// The outputs, launched with so many blocks (0: as planned), the last block first.
     pub fn launch(&self, engine: &Nn, blocks: u32) -> Result<Vec<T>, String> {
+        self.launch_over(engine, blocks, 0xa5a5_a5a5_a5a5_a5a5)
+    }
+
+    /// The same, over memory that holds `before` eight bytes at a time.
+    fn launch_over(&self, engine: &Nn, blocks: u32, before: u64) -> Result<Vec<T>, String> {
         let (request, planned) = self.request(engine);
         let loaded = engine.load_kernel(&request).map_err(|e| e.message().to_owned())?;
         let mut memory: Vec<Vec<u64>> = vec![];
@@ -257,7 +265,7 @@ impl Case {
         }
         for (d, s) in &self.outputs {
             let n = d.bytes_of(s.iter().product()).unwrap() as usize;
-            memory.push(vec![0xa5a5_a5a5_a5a5_a5a5; n.div_ceil(8)]);
+            memory.push(vec![before; n.div_ceil(8)]);
         }
         let args: Vec<*mut u8> = memory.iter_mut().map(|v| v.as_mut_ptr().cast()).collect();
         let ROption::RSome(k) = &request.task.kernel else { panic!("no kernel") };
@@ -294,12 +302,30 @@ impl Case {
         Ok(out)
     }
 
-    /// The outputs; the same bits for 1, 2, 7, 32 blocks and the planned number.
+    /// The same with every attribute that is left out as the prototype has it; None where none is left out.
+    fn with_defaults(&self) -> Option<Case> {
+        let mut given = AttrMap::default();
+        self.attrs.iter().for_each(|(k, v)| given.set(*k, v.clone()));
+        let full = crate::defaults::filled(self.op, &given)?;
+        let defaults = crate::defaults::all().get(self.op)?.iter().filter(|(k, _)| given.get(*k).is_none());
+        let mut case = self.clone();
+        case.attrs.extend(defaults.cloned());
+        assert_eq!(case.attrs.len(), full.len());
+        Some(case)
+    }
+
+    /// The outputs; the same bits for 1, 2, 7, 32 blocks and the planned number, and for attributes left out or given as the
+    /// prototype has them.
     pub fn run(&self, engine: &Nn) -> Vec<T> {
+        let bits = |v: &[T]| v.iter().flat_map(|t| t.data.iter().map(|x| x.to_bits())).collect::<Vec<_>>();
         let want = self.launch(engine, 0).unwrap();
+        if let Some(full) = self.with_defaults() {
+            assert_eq!(bits(&full.launch(engine, 0).unwrap()), bits(&want), "{} with {:?}", self.op, full.attrs);
+        }
+        let written = self.launch_over(engine, 0, 0x5a5a_5a5a_5a5a_5a5a).unwrap();
+        assert_eq!(bits(&written), bits(&want), "{} leaves bytes of its outputs as they were", self.op);
         for blocks in [1, 2, 7, 32] {
             let got = self.launch(engine, blocks).unwrap();
-            let bits = |v: &[T]| v.iter().flat_map(|t| t.data.iter().map(|x| x.to_bits())).collect::<Vec<_>>();
             assert_eq!(bits(&got), bits(&want), "{} with {blocks} blocks", self.op);
         }
         want

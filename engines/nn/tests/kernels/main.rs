@@ -1,6 +1,8 @@
 //! Kernels of `nn` through the engine's own calls: op store, builder, tiling, executor, launch by blocks.
 #![allow(clippy::unwrap_used)]
 
+mod bytes;
+mod defaults;
 mod fused;
 mod harness;
 mod matrix;

@@ -8,6 +8,7 @@ pub mod claims;
 /// Runs of inputs and outputs, with and without padding, against memory that is not the plan's to arrange.
 pub mod continuous;
 /// Memory types against each other and against the caller's buffers.
+pub mod ir_definition_recovery;
 pub mod memory_type;
 /// Read against write: constants, inputs and values with other readers against in-place outputs.
 pub mod read_write;

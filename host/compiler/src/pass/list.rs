@@ -2,7 +2,7 @@
 use super::{GraphPass, NodePass, PassLevel};
 use crate::original::{self, FORMAT, PRECISION};
 use crate::prepare::{self, AFTER, BEFORE, NORMALISE};
-use crate::{stage1, stage2};
+use crate::{conflict, stage1, stage2};
 
 /// A pass at its place.
 pub struct Listed {
@@ -312,6 +312,12 @@ pub const PASSES: &[Listed] = &[
         "after the last pass that may add control edges to constants",
     )
     .later(1),
+    at(
+        "stage1",
+        &stage1::process_nullable_output::ProcessNullableOutput,
+        "opens PreRunOptimizeSubGraph: readers are final, and engines are then asked for what is read alone (003 §1.2, D2a)",
+    )
+    .later(1),
     node(
         "stage2",
         &stage2::inner_identity_delete_pass::InnerIdentityDeletePass,
@@ -355,6 +361,11 @@ pub const PASSES: &[Listed] = &[
         "after the engines' last look at the graph (facts 4.2)",
     )
     .later(1),
+    at(
+        "conflict",
+        &conflict::ir_definition_recovery::IrDefinitionRecovery,
+        "behind the memory conflicts, before the build: the operators of the model are final (003 §1.2, E2)",
+    ),
 ];
 
 /// Passes of the documents that are not here, with the reason.
@@ -401,14 +412,6 @@ pub const LEFT_OUT: &[(&str, &str)] = &[
     (
         "FlowCtrlPass, RecomputePass, SwapSpacePass, EndOfSequenceAddControlPass, StartOfSequencePass",
         "they need a loop of training steps, marks of a backward graph, or host memory behind the device, none of which a model file here has",
-    ),
-    (
-        "ProcessNullableOutput",
-        "an output that nobody reads keeps its number and has memory for its node's task alone: kernels here always write all their outputs",
-    ),
-    (
-        "IR definition recovery",
-        "prototypes stand beside the graph all the way: no definition is lost that had to be found again before the build; what a left-out attribute means is the prototype's to say, and engines keep to it",
     ),
     (
         "OptimizeOriginalGraphForQuantize",

@@ -17,6 +17,7 @@ pub mod merge_input_memcpy_pass;
 pub mod merge_to_stream_merge_pass;
 pub mod next_iteration_pass;
 pub mod permute_pass;
+pub mod process_nullable_output;
 pub mod prune_pass;
 pub mod reshape_remove_pass;
 pub mod same_transdata_breadth_fusion_pass;

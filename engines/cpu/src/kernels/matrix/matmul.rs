@@ -103,7 +103,10 @@ fn run_matmul(ctx: &mut KernelCtx<'_>) -> Result<()> {
 }
 
 /// Elements less their zero point: one for all, or one a row (`axis` from the end 1) or column (0).
-fn less_zero(x: &Arg<'_>, zero: Option<&Arg<'_>>, by_row: bool) -> Result<Vec<i64>> {
+///
+/// # Errors
+/// Another number of zero points.
+pub fn less_zero(x: &Arg<'_>, zero: Option<&Arg<'_>>, by_row: bool) -> Result<Vec<i64>> {
     let mut v = x.i64s()?;
     let Some(z) = zero else { return Ok(v) };
     let zs = z.i64s()?;

@@ -1,0 +1,98 @@
+//! Real numbers to whole numbers of eight bits and back: one scale and zero point, or one a column.
+use crate::simd::act::{at_least, at_most};
+use crate::view::{Elem, Kind};
+
+/// The least and the greatest number of a type of eight bits.
+pub fn range<T: Elem>() -> [f32; 2] {
+    if T::KIND == Kind::U8 { [0.0, 255.0] } else { [-128.0, 127.0] }
+}
+
+crate::multiversion! {
+    /// `y = saturate(round_half_even(x / scale) + zero)`, up to the shorter of the two.
+    pub fn quantise<T: Elem>(x: &[f32], scale: f32, zero: f32, y: &mut [T]) {
+        let [low, high] = range::<T>();
+        for (y, x) in y.iter_mut().zip(x) {
+            let v = at_most(at_least((x / scale).round_ties_even() + zero, low), high);
+            // What is no number becomes the zero point.
+            *y = T::from_i64(i64::from(if v.is_nan() { zero } else { v } as i32));
+        }
+    }
+}
+
+crate::multiversion! {
+    /// `y[j] = saturate(round_half_even(sums[j] * scale[j]) + zero)`, the product in double precision.
+    pub fn requantise<T: Elem>(sums: &[i32], scale: &[f32], zero: f32, y: &mut [T]) {
+        let [low, high] = range::<T>().map(f64::from);
+        for ((y, s), k) in y.iter_mut().zip(sums).zip(scale) {
+            let v = (f64::from(*s) * f64::from(*k)).round_ties_even() + f64::from(zero);
+            *y = T::from_i64(v.clamp(low, high) as i64);
+        }
+    }
+}
+
+crate::multiversion! {
+    /// `y[j] = sums[j] * scale[j] + bias[j]`; no bias where that is empty.
+    pub fn scale_columns(sums: &[i32], scale: &[f32], bias: &[f32], y: &mut [f32]) {
+        for ((y, s), k) in y.iter_mut().zip(sums).zip(scale) {
+            *y = *s as f32 * k;
+        }
+        for (y, b) in y.iter_mut().zip(bias) {
+            *y += b;
+        }
+    }
+}
+
+crate::multiversion! {
+    /// The least and the greatest of the numbers and zero; what is no number is left out.
+    pub fn extremes(x: &[f32]) -> [f32; 2] {
+        let (mut low, mut high) = ([0.0f32; 16], [0.0f32; 16]);
+        let (blocks, rest) = x.as_chunks::<16>();
+        let last: [f32; 16] = std::array::from_fn(|i| rest.get(i).copied().unwrap_or(0.0));
+        for block in blocks.iter().chain([&last]) {
+            for i in 0..16 {
+                low[i] = if block[i] < low[i] { block[i] } else { low[i] };
+                high[i] = if block[i] > high[i] { block[i] } else { high[i] };
+            }
+        }
+        [low.into_iter().fold(0.0, f32::min), high.into_iter().fold(0.0, f32::max)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simd::{Level, with_level};
+
+    #[test]
+    fn bytes_saturate_and_ties_go_to_even_on_every_level() {
+        let x: Vec<f32> = [0.25, 0.75, 1.25, -1.25, 1e9, -1e9, f32::NAN, f32::INFINITY].repeat(5);
+        for level in Level::available() {
+            let (mut u, mut i) = (vec![0u8; x.len()], vec![0i8; x.len()]);
+            with_level(level, || {
+                quantise(&x, 0.5, 10.0, &mut u);
+                quantise(&x, 0.5, -3.0, &mut i);
+            });
+            assert_eq!(u, [10, 12, 12, 8, 255, 0, 10, 255].repeat(5));
+            assert_eq!(i, [-3, -1, -1, -5, 127, -128, -3, 127].repeat(5));
+        }
+    }
+
+    #[test]
+    fn sums_are_scaled_by_column() {
+        let (sums, scale) = ([3, -5, 1 << 24, 40_000_001], [0.5, 0.5, 1.0, 0.25]);
+        let mut y = [0.0; 4];
+        scale_columns(&sums, &scale, &[1.0, 0.0, 0.0, -1.0], &mut y);
+        assert_eq!(y, [2.5, -2.5, 16_777_216.0, 9_999_999.0]);
+        let mut q = [0u8; 4];
+        requantise(&sums, &[0.5; 4], 7.0, &mut q);
+        assert_eq!(q, [9, 5, 255, 255]);
+    }
+
+    #[test]
+    fn extremes_hold_zero_and_leave_out_what_is_no_number() {
+        let x: Vec<f32> = (0..37).map(|i| if i == 20 { f32::NAN } else { i as f32 - 30.0 }).collect();
+        assert_eq!(extremes(&x), [-30.0, 6.0]);
+        assert_eq!(extremes(&[2.0]), [0.0, 2.0]);
+        assert_eq!(extremes(&[]), [0.0, 0.0]);
+    }
+}

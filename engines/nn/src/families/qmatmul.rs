@@ -1,0 +1,267 @@
+//! Products of bytes, summed exactly in 32 bits: `MatMulInteger` gives the sums, `QLinearMatMul` bytes, `FusedQuantMatMul`
+//! (`plugins/ops/src/fused.rs`) real numbers with bias and activation, or bytes of them. Scales and zero points of a: one; of b: one, or
+//! one a column. b is packed once a unit of work.
+use crate::families::fused::act_named;
+use crate::families::matmul::{places, split};
+use crate::kernel::{Io, Kernel};
+use crate::sig::{Answer, Sig};
+use ge_kernels::gemm::int8::{GemmInt8, correct, pack_int8, packed_int8_len};
+use ge_kernels::quant::{quantise, requantise, scale_columns};
+use ge_kernels::simd::Act;
+use ge_kernels::view::{Elem, Kind, Out, broadcast_shapes};
+use ge_kernels::with_kind;
+use ge_plugin_api::{Error, Result};
+use std::ops::Range;
+
+const BYTES: &[Kind] = &[Kind::I8, Kind::U8];
+/// Rows and columns of a unit of work.
+const ROWS: usize = 128;
+const COLUMNS: usize = 128;
+/// Lengths up to which no sum of bytes less their zero points leaves 32 bits.
+pub const MOST_K: usize = 33_025;
+
+/// Where an operator has its inputs: a, its scale and zero point, b, its scale and zero point, scale and zero point of y, bias.
+type Inputs = [Option<usize>; 9];
+
+struct QMatMul {
+    at: Inputs,
+    /// Types of a, b and y.
+    kinds: [Kind; 3],
+    /// b is turned.
+    turned: bool,
+    m: usize,
+    n: usize,
+    k: usize,
+    batch: Vec<[usize; 2]>,
+    act: Act,
+    /// Bytes come from the sums by one factor, as ONNX has QLinearMatMul.
+    linear: bool,
+}
+
+/// The kernel of a product of bytes.
+///
+/// # Errors
+/// Types, shapes or attributes that it does not take, in words.
+pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
+    let present = |i: usize| sig.opt_input(i).map(|_| i);
+    let at: Inputs = match sig.op.as_str() {
+        "MatMulInteger" => [Some(0), None, present(2), Some(1), None, present(3), None, None, None],
+        _ => [Some(0), Some(1), present(2), Some(3), Some(4), present(5), present(6), present(7), present(8)],
+    };
+    let kinds = [sig.kind_in(0, BYTES)?, sig.kind_in(at[3].unwrap_or(1), BYTES)?];
+    let (a, b, y) = (sig.input(0)?, sig.input(at[3].unwrap_or(1))?, sig.output(0)?);
+    let turned = sig.attrs.flag("transpose_x2") && b.rank() > 1;
+    let (lead_a, [mut m, k]) = split(&a.shape, true)?;
+    let (lead_b, [rb, cb]) = split(&b.shape, false)?;
+    let (kb, n) = if turned { (cb, rb) } else { (rb, cb) };
+    if k != kb {
+        return Err(format!("inner sizes are {k} and {kb}"));
+    }
+    if k > MOST_K && sig.op != "MatMulInteger" {
+        return Err(format!("inner size {k}: sums of more than {MOST_K} bytes can leave 32 bits"));
+    }
+    let lead = broadcast_shapes(lead_a, lead_b).map_err(|e| e.to_string())?;
+    let whole: Vec<usize> = lead.iter().copied().chain([m, n]).collect();
+    let elements = ge_kernels::view::element_count(&whole).map_err(|e| e.to_string())?;
+    if elements != y.count() {
+        return Err(format!("output 0 is {:?}, the product {lead:?} of {m} x {n}", y.shape));
+    }
+    for (place, most) in [(1, 1), (2, 1), (4, n), (5, n), (6, 1), (7, 1)] {
+        let Some(i) = at[place] else { continue };
+        let t = sig.input(i)?;
+        let want = match place {
+            1 | 4 | 6 => Kind::F32,
+            2 => kinds[0],
+            5 => kinds[1],
+            _ => y.kind.unwrap_or(Kind::F32),
+        };
+        if t.kind != Some(want) {
+            return Err(format!("input {i} is {}, it takes {}", t.dtype, want.name()));
+        }
+        // One a row of a matrix that is not one of a batch: no axis but the last has more than one.
+        let by_column = t.count() == most && t.shape.iter().rev().skip(1).all(|d| *d == 1);
+        if t.count() != 1 && !by_column {
+            return Err(format!("input {i} is {:?}, it takes 1 or {most} numbers", t.shape));
+        }
+    }
+    if let Some(bias) = sig.opt_input(8)
+        && (bias.kind != Some(Kind::F32) || bias.count() != n)
+    {
+        return Err(format!("input 8 is {} {:?}, it takes f32 [{n}]", bias.dtype, bias.shape));
+    }
+    if at[6].is_some() != at[7].is_some() {
+        return Err("one of the output's scale and zero point is given".into());
+    }
+    let gives = match (sig.op.as_str(), at[7]) {
+        ("MatMulInteger", _) => &[Kind::I32][..],
+        (_, Some(_)) => BYTES,
+        _ => &[Kind::F32],
+    };
+    let kind = y.kind.filter(|k| gives.contains(k)).ok_or_else(|| format!("output 0 is {}", y.dtype))?;
+    let count = if elements == 0 { 0 } else { elements / (m * n) };
+    let batch = if count == 0 {
+        Vec::new()
+    } else if lead_b.iter().all(|&d| d == 1) {
+        m *= count;
+        vec![[0, 0]]
+    } else {
+        places(&lead, [lead_a, lead_b], [m * k, rb * cb])?
+    };
+    let act = act_named(sig.text("activation", "none"), sig.attrs.floats("activation_params").unwrap_or(&[]))?;
+    let linear = sig.op == "QLinearMatMul";
+    Ok(Box::new(QMatMul { at, kinds: [kinds[0], kinds[1], kind], turned, m, n, k, batch, act, linear }))
+}
+
+/// What the columns of a unit share.
+struct Columns {
+    packed: Vec<i8>,
+    sums: Vec<i32>,
+    zeros: Vec<i32>,
+    scale: Vec<f32>,
+    bias: Vec<f32>,
+}
+
+impl QMatMul {
+    /// Blocks of rows and of columns.
+    fn blocks(&self) -> [usize; 2] {
+        [self.m.div_ceil(ROWS), self.n.div_ceil(COLUMNS)]
+    }
+
+    /// Zero points of a factor, for bytes that are unsigned on the left and signed on the right.
+    fn zeros(&self, side: usize, io: &Io<'_, '_>) -> Result<Vec<i32>> {
+        let signed = self.kinds[side] == Kind::I8;
+        let by = match (side, signed) {
+            (0, true) => 128,
+            (1, false) => -128,
+            _ => 0,
+        };
+        let Some(i) = self.at[if side == 0 { 2 } else { 5 }] else { return Ok(vec![by]) };
+        Ok(if signed {
+            io.input::<i8>(i)?.iter().map(|z| i32::from(*z) + by).collect()
+        } else {
+            io.input::<u8>(i)?.iter().map(|z| i32::from(*z) + by).collect()
+        })
+    }
+
+    fn columns(&self, io: &Io<'_, '_>, from: usize, at: usize, width: usize, zeros: &[i32]) -> Result<Columns> {
+        let b = &io.input::<i8>(self.at[3].unwrap_or(1))?[from..];
+        let mut packed = vec![0i8; packed_int8_len(self.k, width)];
+        let (row, col) = if self.turned { (1, self.k) } else { (self.n, 1) };
+        pack_int8(b.get(at * col..).unwrap_or(&[]), self.k, width, row, col, &mut packed);
+        if self.kinds[1] == Kind::U8 {
+            packed.iter_mut().for_each(|v| *v ^= -128);
+        }
+        // A row of ones gives the sums of the columns.
+        let mut sums = vec![0i32; width];
+        let g = GemmInt8 { m: 1, n: width, k: self.k, a_row: self.k };
+        g.run(0..g.units(), &vec![1u8; self.k], &packed, &mut Out::new(&mut sums));
+        let own = |all: &[f32]| if all.len() == 1 { vec![all[0]; width] } else { all[at..at + width].to_vec() };
+        let zeros = if zeros.len() == 1 { vec![zeros[0]; width] } else { zeros[at..at + width].to_vec() };
+        let mut scale = Vec::new();
+        if let (Some(sa), Some(sb)) = (self.at[1], self.at[4]) {
+            let sa = io.input::<f32>(sa)?[0];
+            scale = own(io.input::<f32>(sb)?);
+            scale.iter_mut().for_each(|s| *s *= sa);
+        }
+        let bias = self.at[8].map(|i| io.input::<f32>(i).map(|b| b[at..at + width].to_vec())).transpose()?;
+        Ok(Columns { packed, sums, zeros, scale, bias: bias.unwrap_or_default() })
+    }
+
+    /// Calls `done(place, sums)` for each row of some units; `done` gets what their columns share too.
+    fn each_row(
+        &self,
+        units: Range<usize>,
+        io: &Io<'_, '_>,
+        mut done: impl FnMut(usize, &[i32], &Columns) -> Result<()>,
+    ) -> Result<()> {
+        let [tall, wide] = self.blocks();
+        let (za, zb) = (self.zeros(0, io)?[0], self.zeros(1, io)?);
+        let a = io.input::<u8>(0)?;
+        let mut held: Option<((usize, usize), Columns)> = None;
+        let (mut flipped, mut sums) = (Vec::new(), Vec::new());
+        for unit in units {
+            // Rows fastest: units that follow each other share their columns.
+            let (r, c, t) = (unit % tall, unit / tall % wide, unit / (tall * wide));
+            let [pa, pb] = self.batch[t];
+            let (at, width) = (c * COLUMNS, COLUMNS.min(self.n - c * COLUMNS));
+            let cols = match held.take() {
+                Some((key, cols)) if key == (pb, c) => cols,
+                _ => self.columns(io, pb, at, width, &zb)?,
+            };
+            let rows = r * ROWS..((r + 1) * ROWS).min(self.m);
+            let mut own = &a[pa + rows.start * self.k..pa + rows.end * self.k];
+            if self.kinds[0] == Kind::I8 {
+                flipped.clear();
+                flipped.extend(own.iter().map(|v| v ^ 0x80));
+                own = &flipped;
+            }
+            let g = GemmInt8 { m: rows.len(), n: width, k: self.k, a_row: self.k };
+            sums.clear();
+            sums.resize(rows.len() * width, 0);
+            g.run(0..g.units(), own, &cols.packed, &mut Out::new(&mut sums));
+            let turns = cols.zeros.iter().any(|z| *z != 0);
+            for (i, line) in sums.chunks_exact_mut(width).enumerate() {
+                let row_sum =
+                    if turns { own[i * self.k..(i + 1) * self.k].iter().map(|v| i32::from(*v)).sum() } else { 0 };
+                correct(line, za, &cols.sums, if turns { &cols.zeros } else { &[] }, row_sum, self.k);
+                done((t * self.m + rows.start + i) * self.n + at, line, &cols)?;
+            }
+            held = Some(((pb, c), cols));
+        }
+        Ok(())
+    }
+
+    fn to_bytes<Y: Elem>(&self, units: Range<usize>, io: &Io<'_, '_>) -> Result<()> {
+        let given = |i: usize| self.at[i].ok_or_else(|| Error::internal("a product of bytes without its scale"));
+        let (sy, zy) = (io.input::<f32>(given(6)?)?[0], io.input::<Y>(given(7)?)?[0].to_f32());
+        let (mut real, mut by) = ([0.0; COLUMNS], [0.0; COLUMNS]);
+        self.each_row(units, io, |at, sums, cols| {
+            let width = sums.len();
+            io.output::<Y, ()>(0, |out| {
+                let y = out.part(at, width);
+                if self.linear {
+                    by.iter_mut().zip(&cols.scale).for_each(|(b, s)| *b = s / sy);
+                    requantise(sums, &by[..width], zy, y);
+                } else {
+                    scale_columns(sums, &cols.scale, &cols.bias, &mut real[..width]);
+                    self.act.apply(&mut real[..width]);
+                    quantise(&real[..width], sy, zy, y);
+                }
+                Ok(())
+            })
+        })
+    }
+}
+
+impl Kernel for QMatMul {
+    fn units(&self) -> usize {
+        self.batch.len() * self.blocks().iter().product::<usize>()
+    }
+
+    fn work(&self) -> u64 {
+        let sums = (self.batch.len() * self.m) as u64 * self.n as u64;
+        sums.saturating_mul(self.k as u64) / 32 + sums
+    }
+
+    fn run(&self, units: Range<usize>, io: &Io<'_, '_>) -> Result<()> {
+        match self.kinds[2] {
+            Kind::I32 => self.each_row(units, io, |at, sums, _| {
+                io.output::<i32, ()>(0, |out| {
+                    out.part(at, sums.len()).copy_from_slice(sums);
+                    Ok(())
+                })
+            }),
+            Kind::F32 => self.each_row(units, io, |at, sums, cols| {
+                io.output::<f32, ()>(0, |out| {
+                    let y = out.part(at, sums.len());
+                    scale_columns(sums, &cols.scale, &cols.bias, y);
+                    self.act.apply(y);
+                    Ok(())
+                })
+            }),
+            _ => with_kind!(self.kinds[2], [I8, U8], Y => self.to_bytes::<Y>(units, io), else {
+                Err(Error::internal("type of a product of bytes"))
+            }),
+        }
+    }
+}
