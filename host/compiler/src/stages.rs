@@ -19,6 +19,7 @@ use crate::{
     conflict, merge, original, params, partition, place, prepare, split, stage1, stage2, streams, subgraph, sync,
 };
 use ge_ir::Model;
+use ge_plugin::heap;
 use std::borrow::Cow;
 use std::time::Instant;
 
@@ -429,6 +430,9 @@ impl Run<'_> {
         let before = self.start.elapsed();
         self.observer.stage(name, model.node_count());
         let out = guarded(name, model, f);
+        if model.node_count() >= heap::LARGE {
+            heap::trim();
+        }
         if out.as_ref().is_err_and(CompileError::is_a_fault) {
             self.observer.failed(name, self.blame.get().as_ref(), model);
         }

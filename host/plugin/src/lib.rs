@@ -24,6 +24,8 @@ pub mod options;
 pub mod collect;
 /// Handles that name the plugin in every error.
 pub mod handle;
+/// Memory that plugins have freed.
+pub mod heap;
 /// Plugins of one configuration, loaded.
 pub mod registry;
 /// From a configuration to a registry.

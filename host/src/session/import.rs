@@ -161,6 +161,9 @@ pub fn import(registry: &Registry, path: &Path, bytes: Blob, options: &ImportOpt
             .of(ErrorKind::DAMAGED)
     })?;
     model.compact();
+    if model.node_count() >= ge_plugin::heap::LARGE {
+        ge_plugin::heap::trim();
+    }
     Ok(model)
 }
 
