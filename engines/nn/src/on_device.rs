@@ -13,7 +13,8 @@ struct OnDeviceTiling {
     values: Vec<Option<(usize, bool)>>,
     /// Values of those inputs that are constants.
     constants: Vec<Option<Vec<i64>>>,
-    block_dim: u32,
+    /// The most cores that the kernel was compiled for.
+    cores: u32,
     node: String,
     op: String,
 }
@@ -32,7 +33,9 @@ impl BlockKernel for OnDeviceTiling {
         let words = self.kernel.tile(&values).map_err(|e| e.at_node(&self.node, &self.op))?;
         let mut data = Tiling { units: self.kernel.units() as u64, block_dim: 1 }.encode();
         words.iter().for_each(|w| data.extend_from_slice(&w.to_le_bytes()));
-        tiling_sink::write_context(call, 0, 0, self.block_dim, &data)
+        let cores = self.cores.min(tiling_sink::read_context(call, 0)?.platform.aic_cores).max(1);
+        let block_dim = Tiling::of(self.kernel.as_ref(), cores).block_dim;
+        tiling_sink::write_context(call, 0, 0, block_dim, &data)
     }
 }
 
@@ -65,9 +68,8 @@ pub fn load(
     }
     let cores = request.launch()?.tiling.first_chunk::<4>().copied();
     let cores = u32::from_le_bytes(cores.unwrap_or([1, 0, 0, 0])).clamp(1, 65_535);
-    let block_dim = Tiling::of(kernel.as_ref(), cores).block_dim;
     let (node, op) = (request.node.to_string(), request.op.to_string());
-    let tiling = OnDeviceTiling { kernel, values, constants, block_dim, node, op };
+    let tiling = OnDeviceTiling { kernel, values, constants, cores, node, op };
     let lens = request.args.iter().map(|a| a.bytes).collect();
     Ok(block_kernel(Box::new(tiling), lens, tiling_sink::tiling_access(&request.args), 0))
 }

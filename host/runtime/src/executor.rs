@@ -128,14 +128,9 @@ impl LoadedModel {
         let mut outputs = self.outputs(&mut own)?;
         let out_addresses: Vec<u64> = outputs.iter_mut().map(|o| o.bytes_mut().as_mut_ptr() as u64).collect();
         let maps = self.take_maps()?;
-        let mut bases = self.bases.clone();
-        let mut next_map = 0;
+        let mut bases = self.with_maps(&maps);
         for (b, a) in bases.iter_mut().zip(&self.allocations) {
             match a.kind {
-                AllocationKind::FEATURE_MAP => {
-                    *b = maps[next_map];
-                    next_map += 1;
-                }
                 AllocationKind::INPUT => *b = Base { address: addresses[a.index as usize], bytes: a.bytes },
                 AllocationKind::OUTPUT => *b = Base { address: out_addresses[a.index as usize], bytes: a.bytes },
                 _ => {}
@@ -206,7 +201,7 @@ impl LoadedModel {
     }
 
     /// A set of feature maps for one run: an idle one, or a new one.
-    fn take_maps(&self) -> Result<Vec<Base>, RuntimeError> {
+    pub(crate) fn take_maps(&self) -> Result<Vec<Base>, RuntimeError> {
         if let Some(m) = self.idle.lock().unwrap_or_else(|e| e.into_inner()).pop() {
             return Ok(m);
         }
@@ -216,13 +211,31 @@ impl LoadedModel {
             match address {
                 Ok(address) => maps.push(Base { address, bytes: a.bytes }),
                 Err(e) => {
-                    for m in maps.iter().filter(|m| m.address != 0) {
-                        let _ = self.context.free(m.address);
-                    }
+                    self.free_maps(&maps);
                     return Err(e.into());
                 }
             }
         }
-        Ok(maps)
+        match self.contexts.fill(&self.context, &self.with_maps(&maps)) {
+            Ok(()) => Ok(maps),
+            Err(e) => {
+                self.free_maps(&maps);
+                Err(e)
+            }
+        }
+    }
+
+    fn free_maps(&self, maps: &[Base]) {
+        for m in maps.iter().filter(|m| m.address != 0) {
+            let _ = self.context.free(m.address);
+        }
+    }
+
+    /// Bases of all allocations with one set of feature maps; inputs and outputs are still to come.
+    fn with_maps(&self, maps: &[Base]) -> Vec<Base> {
+        let mut bases = self.bases.clone();
+        let feature = bases.iter_mut().zip(&self.allocations).filter(|(_, a)| a.kind == AllocationKind::FEATURE_MAP);
+        feature.zip(maps).for_each(|((b, _), m)| *b = *m);
+        bases
     }
 }

@@ -12,6 +12,8 @@ mod place;
 mod several;
 /// Tasks that run slice by slice.
 mod slices;
+/// Tiling on the device, as the loader keeps it.
+pub mod sink;
 /// Loading.
 pub mod load;
 /// What every node wrote.

@@ -3,6 +3,7 @@ use crate::capture::Captures;
 use crate::error::RuntimeError;
 use crate::place::{NULL, Places};
 use crate::several::{self, Several};
+use crate::sink::{Contexts, ExtAttrs, TilingSinkTaskInfo};
 use crate::slices;
 use crate::stream_pool::{ModelId, StreamHandle, StreamPool, StreamWish};
 use bytes::Bytes;
@@ -52,6 +53,9 @@ pub struct LoadedModel {
     /// Feature maps that no run uses at the moment.
     pub(crate) idle: Mutex<Vec<Vec<Base>>>,
     pub(crate) captures: Captures,
+    /// What tasks of nodes left for each other, and the tiling contexts.
+    pub(crate) ext: ExtAttrs,
+    pub(crate) contexts: Contexts,
     /// Inputs that have one legal value: number and bytes.
     pub(crate) fixed: Vec<(usize, ge_plugin_api::types::ConstTensor)>,
     owned: Vec<u64>,
@@ -77,7 +81,7 @@ impl LoadedModel {
                 what: "the weights in files beside the model were not fetched".into(),
             });
         }
-        let mut places = Places::new(&compiled);
+        let mut places = Places::new(&compiled)?;
         let fixed = compiled.fixed_inputs().into_iter().map(|(k, t)| (k, t.clone())).collect();
         let captures = if options.capture { Captures::new(&compiled, &mut places)? } else { Captures::default() };
         let mut per_stream = vec![0u32; compiled.streams.physical.len()];
@@ -119,9 +123,10 @@ impl LoadedModel {
         let device = context.create_model(spec)?;
         let kernels: HashMap<&str, &Bytes> = compiled.kernels.iter().map(|k| (k.name.as_str(), &k.binary)).collect();
         let several = Several { m: &compiled, places: &places, engines, kernels: &kernels, device: &device, options };
-        let mut handles = HashMap::new();
+        let contexts = Contexts::new(&compiled, &places)?;
+        let mut ext = ExtAttrs::default();
         for (i, t) in compiled.tasks.iter().enumerate() {
-            bind(&several, &captures, &mut handles, i, t)?;
+            bind(&several, &captures, &mut ext, i, t)?;
             for copy in captures.tasks(&compiled, i, t) {
                 device.bind(copy)?;
             }
@@ -134,6 +139,8 @@ impl LoadedModel {
             bases: Vec::new(),
             idle: Mutex::new(Vec::new()),
             captures,
+            ext,
+            contexts,
             fixed,
             owned: Vec::new(),
             registered: Vec::new(),
@@ -256,11 +263,11 @@ impl Drop for LoadedModel {
     }
 }
 
-/// Binds a task. `handles`: of each FFTS+ task that waits for its UPDATE, by its position, what the device registered for it (001 §5.5).
+/// Binds a task. `ext`: what the tasks before it left for it; a kernel that waits for its UPDATE leaves what it is (001 §5.2, §5.5).
 fn bind(
     s: &Several<'_>,
     captures: &Captures,
-    handles: &mut HashMap<usize, u32>,
+    ext: &mut ExtAttrs,
     index: usize,
     t: &TaskInfo,
 ) -> Result<(), RuntimeError> {
@@ -276,11 +283,9 @@ fn bind(
         let lacks =
             |what: &str| RuntimeError::Damaged { what: format!("task {index} (UPDATE) of `{}` {what}", node.name) };
         let target = m.update_target(t).ok_or_else(|| lacks("has no task to update"))?;
-        numbers = vec![captures.renumbered(target) as i64];
-        if m.tasks[target].kind == TaskType::FFTS_PLUS.code() {
-            let handle = handles.get(&target).ok_or_else(|| lacks("stands before the FFTS+ task that it updates"))?;
-            numbers.push(i64::from(*handle));
-        }
+        let info = ext.task_info((t.graph, t.node), captures.renumbered(target));
+        let info = info.ok_or_else(|| lacks("stands before the task that it updates"))?;
+        numbers = [Some(info.task_id), info.ffts_task_handle].into_iter().flatten().map(i64::from).collect();
     }
     if t.kind == TaskType::SUPER_KERNEL.code() && !t.private.is_empty() {
         let task = several::bind(s, index, t)?;
@@ -290,6 +295,15 @@ fn bind(
     if t.kind == TaskType::FFTS_PLUS.code() && !t.private.is_empty() {
         device.bind(slices::bind(s, index, t)?)?;
         return Ok(());
+    }
+    if t.kind == TaskType::PREPROCESS_KERNEL.code() && tiled(m, t).is_none() {
+        return Err(RuntimeError::Damaged {
+            what: format!(
+                "task {index} (PREPROCESS_KERNEL) of `{}` computes the tiling of no kernel: no task of the node has the placeholder \
+                 {TILING_SINK_BLOCK_DIM:#X} for its blocks",
+                node.name
+            ),
+        });
     }
     let (args, spots) = arguments(m, places, t, node)?;
     let is_kernel = !t.kernel_name.is_empty();
@@ -305,14 +319,21 @@ fn bind(
         return Ok(());
     }
     let request = request(m, kernels, t, node, args, options)?;
-    if t.kind == TaskType::FFTS_PLUS.code() {
+    let handle = if t.kind == TaskType::FFTS_PLUS.code() {
         let (kernel, task) = several::keep(s, node, &request, resolved)?;
         let handle = device.register(kernel)?;
-        handles.insert(index, handle);
         device.bind(DeviceTask { kernel: ROption::RSome(handle), ..task })?;
-        return Ok(());
+        Some(handle)
+    } else {
+        let at = |e: ge_plugin_api::Error| RuntimeError::Border(e.at_node(&node.name, &node.op));
+        engine.load_task(&request, device.sink(resolved)).map_err(at)?;
+        None
+    };
+    if is_kernel && t.block_dim == TILING_SINK_BLOCK_DIM {
+        let task_id = captures.renumbered(index) as u32;
+        ext.bound((t.graph, t.node), TilingSinkTaskInfo { task_id, stream: t.stream, ffts_task_handle: handle });
     }
-    engine.load_task(&request, device.sink(resolved)).map_err(|e| RuntimeError::Border(e.at_node(&node.name, &node.op)))
+    Ok(())
 }
 
 impl Engines {
@@ -365,8 +386,9 @@ pub(crate) fn request(
     let binary = match stored.as_deref().and_then(|name| kernels.get(name)) {
         Some(b) => RVec::from(b.to_vec()),
         None if is_kernel => {
+            let kernel = stored.as_deref().unwrap_or(&t.kernel_name);
             return Err(RuntimeError::Damaged {
-                what: format!("kernel `{}` of `{}` is not in the kernel store", t.kernel_name, node.name),
+                what: format!("kernel `{kernel}` of `{}` is not in the kernel store", node.name),
             });
         }
         None => RVec::new(),
@@ -484,7 +506,7 @@ pub(crate) fn arguments(
 }
 
 /// Inputs whose values the node's tiling reads, as its attached streams say.
-fn value_inputs(node: &NodeInfo) -> Vec<i64> {
+pub(crate) fn value_inputs(node: &NodeInfo) -> Vec<i64> {
     let Some(AttrValue::List(list)) = node.attrs.get("_attached_stream_info_list") else { return Vec::new() };
     let named = |d: &AttrValue| {
         let e = d.as_dict()?.iter().find(|e| e.key.as_str() == "_attached_resource_depend_value_list_int")?;

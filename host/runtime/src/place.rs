@@ -1,12 +1,11 @@
 //! Where arguments lie: from slots of the plan to allocations of the device model.
 use crate::error::RuntimeError;
+use crate::sink::Spot;
 use ge_model::{CompiledModel, NodeInfo, SlotInfo};
-use ge_plugin_api::author::tiling_sink::{
-    BLOCK_DIM_AT, CONTEXT_BYTES, EVENT_AT, HEADER_BYTES, KEY_AT, TILING_DATA_BYTES,
-};
 use ge_plugin_api::device::{Allocation, AllocationKind, MemoryKind, Place};
 use ge_plugin_api::types::TensorDesc;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 /// The allocations of a model and how slots map to them.
 pub(crate) struct Places {
@@ -18,8 +17,8 @@ pub(crate) struct Places {
     feature: Vec<(u8, u64, u32)>,
     inputs: Vec<u32>,
     outputs: Vec<u32>,
-    /// Tiling contexts by node, as offsets in one TS allocation.
-    contexts: BTreeMap<(u32, u32), u64>,
+    /// Tiling contexts by node, all in one TS allocation.
+    contexts: BTreeMap<(u32, u32), Spot>,
     context_memory: u32,
 }
 
@@ -27,7 +26,7 @@ pub(crate) struct Places {
 pub(crate) const NULL: Place = Place { allocation: u32::MAX, offset: 0, bytes: 0, rank: u32::MAX };
 
 impl Places {
-    pub(crate) fn new(m: &CompiledModel) -> Places {
+    pub(crate) fn new(m: &CompiledModel) -> Result<Places, RuntimeError> {
         let mut p = Places {
             allocations: Vec::new(),
             weights: 0,
@@ -58,29 +57,32 @@ impl Places {
             let at = p.add(AllocationKind::OUTPUT, MemoryKind::HBM, o.desc.data_bytes().unwrap_or(0), k as u32);
             p.outputs.push(at);
         }
+        let mut bytes = 0;
         for t in m.tasks.iter().filter(|t| t.args_format.contains("{tiling_context") && t.nodes.is_empty()) {
-            let next = (p.contexts.len() * CONTEXT_BYTES) as u64;
-            p.contexts.entry((t.graph, t.node)).or_insert(next);
+            let of = (t.graph, t.node);
+            if let Entry::Vacant(e) = p.contexts.entry(of) {
+                bytes += e.insert(Spot::new(m, of, bytes)?).bytes() as u64;
+            }
         }
         if !p.contexts.is_empty() {
-            let bytes = (p.contexts.len() * CONTEXT_BYTES) as u64;
             p.context_memory = p.add(AllocationKind::FEATURE_MAP, MemoryKind::TS, bytes, 0);
         }
-        p
+        Ok(p)
+    }
+
+    /// Tiling contexts by graph and position of their node.
+    pub(crate) fn contexts(&self) -> &BTreeMap<(u32, u32), Spot> {
+        &self.contexts
+    }
+    /// The allocation that they lie in.
+    pub(crate) fn context_memory(&self) -> u32 {
+        self.context_memory
     }
 
     /// The place of a node's tiling context or of a part of it (001 §5.1); None: the item names none.
     pub(crate) fn context(&self, graph: u32, node: u32, item: &str) -> Option<Place> {
-        let (at, bytes) = match item {
-            "tiling_context" => (0, CONTEXT_BYTES),
-            "tiling_context.tiling_data" => (0, HEADER_BYTES + TILING_DATA_BYTES),
-            "tiling_context.tiling_key" => (KEY_AT, 8),
-            "tiling_context.block_dim" => (BLOCK_DIM_AT, 8),
-            "event_addr0" => (EVENT_AT, 8),
-            _ => return None,
-        };
-        let base = self.contexts.get(&(graph, node))?;
-        Some(Place { allocation: self.context_memory, offset: base + at as u64, bytes: bytes as u64, rank: u32::MAX })
+        let (offset, bytes) = self.contexts.get(&(graph, node))?.part(item)?;
+        Some(Place { allocation: self.context_memory, offset, bytes, rank: u32::MAX })
     }
 
     pub(crate) fn add(&mut self, kind: AllocationKind, memory: MemoryKind, bytes: u64, index: u32) -> u32 {

@@ -121,7 +121,7 @@ pub fn run(global: &Global, a: &RunArgs) -> Result<u8> {
         }
     }
     let json = serde_json::json!({
-        "schema": 1, "model": compiled.name, "ranks": ranks, "load_ms": loaded.as_secs_f64() * 1e3, "run_ms": took.as_secs_f64() * 1e3,
+        "schema": 1, "model": compiled.name, "ranks": ranks, "ext_attrs": ext_attrs(&models)?, "load_ms": loaded.as_secs_f64() * 1e3, "run_ms": took.as_secs_f64() * 1e3,
         "outputs": compiled.outputs.iter().map(|o| serde_json::json!({"name": o.name, "dtype": o.desc.dtype.name(), "shape": o.desc.shape.sizes()})).collect::<Vec<_>>(),
     });
     if global.json {
@@ -140,6 +140,15 @@ pub fn run(global: &Global, a: &RunArgs) -> Result<u8> {
         ),
     );
     Ok(0)
+}
+
+/// Extended attributes of nodes as the first rank's loader keeps them.
+fn ext_attrs(models: &[crate::session::Model]) -> Result<serde_json::Map<String, serde_json::Value>> {
+    let all = models.first().map(crate::session::Model::ext_attrs).transpose()?.unwrap_or_default();
+    let value = |attrs: ge_plugin_api::types::AttrMap| {
+        attrs.sorted().into_iter().map(|a| (a.key.as_str().to_owned(), super::inspect::attr(&a.value))).collect()
+    };
+    Ok(all.into_iter().map(|(node, attrs)| (node, serde_json::Value::Object(value(attrs)))).collect())
 }
 
 fn run_one(model: &crate::session::Model, inputs: &[HostTensor], options: RunOptions) -> Result<RunOutcome> {

@@ -25,6 +25,14 @@ impl Model {
     pub fn stream_allocation_summary(&self) -> ge_model::StreamAllocationSummary {
         ge_model::StreamAllocationSummary::of(self.info())
     }
+    /// Extended attributes of nodes as the loader keeps them, by node: `_tiling_sink_task_info`, `_tiling_context_addr` (001 §3.2).
+    pub fn ext_attrs(&self) -> Result<std::collections::BTreeMap<String, ge_plugin_api::types::AttrMap>> {
+        self.loaded.ext_attrs().map_err(|e| e.into_error())
+    }
+    /// What the tiling context of a node holds; None where its tiling does not run on the device (001 §5.1).
+    pub fn tiling_context(&self, node: &str) -> Result<Option<ge_plugin_api::author::tiling_sink::TilingContext>> {
+        self.loaded.tiling_context(node).map_err(|e| e.into_error())
+    }
     /// Runs once on inputs in graph order.
     pub fn run(&self, inputs: &[HostTensor]) -> Result<Vec<HostTensor>> {
         let views: Vec<TensorView<'_>> = inputs.iter().map(HostTensor::view).collect();

@@ -4,6 +4,8 @@ pub mod registry;
 pub mod simple;
 /// Subgraphs that run slice by slice.
 pub mod slices;
+/// What a tiling function reads and writes on the device.
+pub mod tiling_context;
 /// Tiling on the device.
 pub mod tiling_sink;
 

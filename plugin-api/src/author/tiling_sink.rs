@@ -8,7 +8,7 @@ use crate::abi::RVec;
 use crate::device::SocSpec;
 use crate::diagnostic::{Error, Result};
 use crate::engine::{ArgInfo, AttachedStream, RunningParams, SyncResource, Workspace};
-use crate::kernel::{Access, BlockArgs};
+use crate::kernel::Access;
 use crate::task::{KernelTask, KernelType, StreamSlot, TILING_SINK_BLOCK_DIM, Task, TaskType};
 use crate::view::Node;
 
@@ -25,24 +25,7 @@ pub const KERNEL_NAME: &str = "RunAicpuRpcSrvLaunch";
 /// Workspace that a custom operator has beyond its own, for the log of its tiling.
 pub const CUSTOM_LOG_BYTES: u64 = 20_480;
 
-/// Most bytes of tiling data.
-pub const TILING_DATA_BYTES: usize = 16 * 1024;
-/// Bytes before the tiling data: their length, then nothing.
-pub const HEADER_BYTES: usize = 64;
-/// Workspace addresses of a context.
-pub const WORKSPACE_SLOTS: usize = 16;
-/// Where the workspace addresses start.
-pub const WORKSPACES_AT: usize = HEADER_BYTES + TILING_DATA_BYTES;
-/// Where the tiling key stands: eight bytes.
-pub const KEY_AT: usize = WORKSPACES_AT + 8 * WORKSPACE_SLOTS;
-/// Where block_dim stands: eight bytes.
-pub const BLOCK_DIM_AT: usize = KEY_AT + 8;
-/// Where the event's word stands, by whose address a super kernel waits for its tiling: eight bytes.
-pub const EVENT_AT: usize = KEY_AT + 16;
-/// Where the compute node's info starts.
-pub const NODE_INFO_AT: usize = KEY_AT + 64;
-/// Bytes of a tiling context with all its parts.
-pub const CONTEXT_BYTES: usize = NODE_INFO_AT + 256;
+pub use super::tiling_context::*;
 
 /// Whose tiling function it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -191,7 +174,7 @@ fn tiling_task(
 
 /// How a tiling function touches its arguments: it writes context, event and workspaces, and reads the values.
 pub fn tiling_access(args: &[ArgInfo]) -> Vec<Access> {
-    let reads = |a: &ArgInfo| matches!(a.kind.as_str(), "i" | "o");
+    let reads = |a: &ArgInfo| matches!(a.kind.as_str(), "i" | "o" | "*op_type");
     args.iter().map(|a| if reads(a) { Access::READ } else { Access::WRITE }).collect()
 }
 
@@ -220,31 +203,6 @@ pub fn sequence(
     out.push(update.on(side));
     out.push(Task::new(TaskType::EVENT_RECORD).on(side));
     Ok(out)
-}
-
-/// Writes what a tiling function found into the context at argument `arg` of a launch.
-pub fn write_context(call: &BlockArgs<'_>, arg: usize, key: u64, block_dim: u32, data: &[u8]) -> Result<()> {
-    if data.len() > TILING_DATA_BYTES {
-        return Err(Error::failed(format!("{} bytes of tiling data, a context holds {TILING_DATA_BYTES}", data.len())));
-    }
-    let put = |at: usize, bytes: &[u8]| -> Result<()> {
-        call.output::<u8>(arg, at..at + bytes.len())?.copy_from_slice(bytes);
-        Ok(())
-    };
-    put(0, &(data.len() as u64).to_le_bytes())?;
-    put(HEADER_BYTES, data)?;
-    put(KEY_AT, &key.to_le_bytes())?;
-    put(BLOCK_DIM_AT, &u64::from(block_dim).to_le_bytes())
-}
-
-/// The tiling data at argument `arg` of a launch (`{tiling_context.tiling_data}`).
-pub fn tiling_data<'a>(call: &BlockArgs<'a>, arg: usize) -> Result<&'a [u8]> {
-    let all: &[u8] = call.input(arg)?;
-    let found = all.split_first_chunk::<8>().and_then(|(len, _)| {
-        let len = usize::try_from(u64::from_le_bytes(*len)).ok()?;
-        all.get(HEADER_BYTES..HEADER_BYTES.checked_add(len)?)
-    });
-    found.ok_or_else(|| Error::failed("the tiling context holds no tiling data"))
 }
 
 #[cfg(test)]

@@ -129,5 +129,6 @@ fn changed_task_lists_end_in_an_error_or_a_run() {
             if changed.is_some_and(|m| attempt(&s, m)) { ran += 1 } else { refused += 1 }
         }
     }
+    println!("{rounds} changed task lists: {ran} ran, {refused} were refused");
     assert!(ran > 0 && refused > rounds / 4, "{ran} ran, {refused} were refused");
 }

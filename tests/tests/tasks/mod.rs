@@ -10,6 +10,8 @@ use std::path::Path;
 
 /// Tiling that reads values, on the device.
 mod tiling_sink;
+/// The same at run time.
+mod sink_run_time;
 /// The same by FFTS+ tasks.
 mod sink_ffts_plus;
 /// Models of ONNX that decide when they run.

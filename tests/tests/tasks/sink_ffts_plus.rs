@@ -125,7 +125,7 @@ fn broken_sequences_are_caught() {
                 let update = m.tasks.remove(at(m, T::UPDATE));
                 m.tasks.insert(0, update);
             },
-            "stands before the FFTS+ task that it updates",
+            "stands before the task that it updates",
         ),
         (
             |m| {

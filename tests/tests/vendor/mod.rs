@@ -312,6 +312,8 @@ fn a_custom_operator_is_tiled_on_the_device() {
         "END_GRAPH 0 0    0".into(),
     ]);
     assert_eq!(list, expected);
+    let context = loaded(&dir, &[]).tiling_context("y").unwrap().unwrap();
+    assert!(context.platform.custom && context.workspaces.len() == 2, "{context:?}");
     let run = |counts: [i64; 3], code: i32| {
         let i64s: Vec<u8> = counts.iter().flat_map(|v| v.to_le_bytes()).collect();
         let tensor = |descr: &str, shape: &str, bytes: Vec<u8>| {

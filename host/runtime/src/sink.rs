@@ -1,0 +1,258 @@
+//! Tiling sink at run time (document 001 §5): what the tasks of a node leave for each other as extended attributes, and the tiling
+//! contexts that tiling functions read on the device.
+use crate::error::RuntimeError;
+use crate::load::{LoadedModel, arguments, value_inputs};
+use crate::place::Places;
+use ge_model::CompiledModel;
+use ge_plugin_api::author::tiling_sink::{
+    BLOCK_DIM_AT, CONTEXT_BYTES, EVENT_AT, HEADER_BYTES, KEY_AT, NODE_INFO_AT, OP_PARA_SIZE, OP_TYPE_BYTES, Platform,
+    TILING_DATA_BYTES, TilingContext, beyond,
+};
+use ge_plugin_api::device::{AllocationKind, Base, ContextObject, Place};
+use ge_plugin_api::task::{KernelType, TaskType};
+use ge_plugin_api::types::attr::DictEntry;
+use ge_plugin_api::types::{AttrMap, AttrValue};
+use std::collections::BTreeMap;
+
+/// Under this name a kernel that waits for its tiling says which task it is; UPDATE reads it.
+pub const TASK_INFO: &str = "_tiling_sink_task_info";
+/// Under this name a node has the addresses of its tiling context.
+pub const CONTEXT_ADDR: &str = "_tiling_context_addr";
+
+/// A graph and the position of a node in it.
+type Of = (u32, u32);
+
+/// A kernel that was bound with placeholder blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TilingSinkTaskInfo {
+    /// Its number on the device.
+    pub task_id: u32,
+    /// Its stream.
+    pub stream: u32,
+    /// Of an FFTS+ task, what the device registered for it.
+    pub ffts_task_handle: Option<u32>,
+}
+
+impl TilingSinkTaskInfo {
+    fn to_attr(self) -> AttrValue {
+        let numbers = [("task_id", Some(self.task_id)), ("stream", Some(self.stream))];
+        let numbers = numbers.into_iter().chain([("ffts_task_handle", self.ffts_task_handle)]);
+        let entries = numbers.filter_map(|(k, v)| Some(DictEntry { key: k.into(), value: v?.into() }));
+        AttrValue::Dict(entries.collect())
+    }
+    fn from_attr(v: &AttrValue) -> Option<TilingSinkTaskInfo> {
+        let entries = v.as_dict()?;
+        let number = |k: &str| u32::try_from(entries.iter().find(|e| e.key.as_str() == k)?.value.as_int()?).ok();
+        Some(TilingSinkTaskInfo {
+            task_id: number("task_id")?,
+            stream: number("stream")?,
+            ffts_task_handle: number("ffts_task_handle"),
+        })
+    }
+}
+
+/// Device addresses of the parts of a node's tiling context.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TilingContextAddr {
+    /// The whole.
+    pub tiling_context: u64,
+    /// Tiling data with their header.
+    pub tiling_data: u64,
+    /// Tiling key.
+    pub tiling_key: u64,
+    /// Blocks.
+    pub block_dim: u64,
+    /// The operator's type.
+    pub op_type: u64,
+}
+
+impl TilingContextAddr {
+    fn to_attr(self) -> AttrValue {
+        let parts = [
+            ("tiling_context", self.tiling_context),
+            ("tiling_data", self.tiling_data),
+            ("tiling_key", self.tiling_key),
+            ("block_dim", self.block_dim),
+            ("op_type", self.op_type),
+        ];
+        let entry = |(k, v): (&str, u64)| DictEntry { key: k.into(), value: AttrValue::Int(v as i64) };
+        AttrValue::Dict(parts.into_iter().map(entry).collect())
+    }
+}
+
+/// Extended attributes of nodes: kept from the binding of one task to that of another, and as long as the model is loaded.
+#[derive(Default)]
+pub(crate) struct ExtAttrs(BTreeMap<Of, AttrMap>);
+
+impl ExtAttrs {
+    /// A kernel with placeholder blocks was bound. A node may have several.
+    pub(crate) fn bound(&mut self, of: Of, info: TilingSinkTaskInfo) {
+        let attrs = self.0.entry(of).or_default();
+        let mut all = match attrs.get(TASK_INFO) {
+            Some(AttrValue::List(l)) => l.to_vec(),
+            _ => Vec::new(),
+        };
+        all.push(info.to_attr());
+        attrs.set(TASK_INFO, AttrValue::List(all.into()));
+    }
+    /// What the kernel with this number left; None: it is not bound yet.
+    pub(crate) fn task_info(&self, of: Of, task_id: usize) -> Option<TilingSinkTaskInfo> {
+        let Some(AttrValue::List(all)) = self.0.get(&of)?.get(TASK_INFO) else { return None };
+        all.iter().filter_map(TilingSinkTaskInfo::from_attr).find(|i| i.task_id as usize == task_id)
+    }
+}
+
+/// A node's tiling context in the task-scheduler memory of a model.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spot {
+    /// Offset in it.
+    pub(crate) at: u64,
+    /// How far the parts behind the tiling data lie further back than usual.
+    pub(crate) beyond: usize,
+}
+
+impl Spot {
+    /// The spot for a node behind the others; an error where it asks for more tiling data than a context can hold.
+    pub(crate) fn new(m: &CompiledModel, of: Of, at: u64) -> Result<Spot, RuntimeError> {
+        let asked = m.node(of.0, of.1).and_then(|n| n.attrs.int(OP_PARA_SIZE));
+        let beyond = beyond(asked).ok_or_else(|| {
+            let name = m.node(of.0, of.1).map_or("", |n| n.name.as_str());
+            let bytes = asked.unwrap_or(0);
+            RuntimeError::Damaged {
+                what: format!("`{name}` has `{OP_PARA_SIZE}` {bytes}, which no tiling context holds"),
+            }
+        })?;
+        Ok(Spot { at, beyond })
+    }
+    /// Bytes of the context.
+    pub(crate) fn bytes(self) -> usize {
+        CONTEXT_BYTES + self.beyond
+    }
+    /// Offset and bytes of the part that an item of an args format names; None: it names none.
+    pub(crate) fn part(self, item: &str) -> Option<(u64, u64)> {
+        let (at, bytes) = match item {
+            "tiling_context" => (0, self.bytes()),
+            "tiling_context.tiling_data" => (0, HEADER_BYTES + TILING_DATA_BYTES + self.beyond),
+            "tiling_context.tiling_key" => (KEY_AT + self.beyond, 8),
+            "tiling_context.block_dim" => (BLOCK_DIM_AT + self.beyond, 8),
+            "event_addr0" => (EVENT_AT + self.beyond, 8),
+            "*op_type" => (NODE_INFO_AT + self.beyond, OP_TYPE_BYTES),
+            _ => return None,
+        };
+        Some((self.at + at as u64, bytes as u64))
+    }
+    fn addresses(self, base: u64) -> TilingContextAddr {
+        let of = |item: &str| base + self.part(item).map_or(0, |(at, _)| at);
+        TilingContextAddr {
+            tiling_context: of("tiling_context"),
+            tiling_data: of("tiling_context.tiling_data"),
+            tiling_key: of("tiling_context.tiling_key"),
+            block_dim: of("tiling_context.block_dim"),
+            op_type: of("*op_type"),
+        }
+    }
+}
+
+/// A node's tiling context as the host fills it, but for the addresses of its workspaces.
+pub(crate) struct Filled {
+    of: Of,
+    spot: Spot,
+    context: TilingContext,
+    workspaces: Vec<Place>,
+}
+
+/// The contexts of a model, and the allocation that they lie in.
+#[derive(Default)]
+pub(crate) struct Contexts {
+    allocation: u32,
+    list: Vec<Filled>,
+}
+
+impl Contexts {
+    pub(crate) fn new(m: &CompiledModel, places: &Places) -> Result<Contexts, RuntimeError> {
+        let deterministic = m.options.get("ge.deterministic").is_some_and(|v| v == "1");
+        let mut list = Vec::new();
+        for (of, spot) in places.contexts() {
+            let Some(node) = m.node(of.0, of.1) else { continue };
+            let tiling =
+                m.tasks.iter().find(|t| (t.graph, t.node) == *of && t.kind == TaskType::PREPROCESS_KERNEL.code());
+            let args =
+                tiling.map(|t| arguments(m, places, t, node)).transpose()?.map(|(args, _)| args).unwrap_or_default();
+            let by_value = value_inputs(node);
+            let read = |(k, a): (usize, &ge_plugin_api::engine::ArgInfo)| {
+                let reads = a.kind.as_str() == "i" && by_value.contains(&i64::from(a.index));
+                reads.then_some((a.index, k as u32))
+            };
+            let context = TilingContext {
+                deterministic,
+                deterministic_level: u32::from(deterministic),
+                platform: Platform {
+                    aic_cores: m.soc.aic_cores,
+                    aiv_cores: m.soc.aiv_cores,
+                    prefetch_num: m.soc.prefetch_num,
+                    custom: tiling.is_some_and(|t| t.kernel_type == KernelType::CUST_AI_CPU.code()),
+                    memory_bytes: m.soc.memory_bytes,
+                },
+                op_type: node.op.clone(),
+                inputs: node.inputs.len() as u32,
+                outputs: node.outputs.len() as u32,
+                values: args.iter().enumerate().filter_map(read).collect(),
+                ..TilingContext::default()
+            };
+            let workspaces = node.workspaces.iter().map(|w| places.of(m, w, w.size)).collect::<Result<_, _>>()?;
+            list.push(Filled { of: *of, spot: *spot, context, workspaces });
+        }
+        Ok(Contexts { allocation: places.context_memory(), list })
+    }
+
+    /// Fills the contexts of one set of feature maps. `bases` are all allocations of the model, the set's among them.
+    pub(crate) fn fill(&self, device: &ContextObject, bases: &[Base]) -> Result<(), RuntimeError> {
+        let base = |allocation: u32| bases.get(allocation as usize).map_or(0, |b| b.address);
+        for f in &self.list {
+            let at = |p: &Place| if p.allocation == u32::MAX { 0 } else { base(p.allocation) + p.offset };
+            let context = TilingContext { workspaces: f.workspaces.iter().map(at).collect(), ..f.context.clone() };
+            for (part, bytes) in context.host_parts(f.spot.beyond)? {
+                device.copy_in(base(self.allocation) + f.spot.at + part as u64, &bytes)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl LoadedModel {
+    /// Extended attributes of every node that has some, by its name: `_tiling_sink_task_info`, a list with what each of its kernels
+    /// left that wait for an UPDATE (task id, stream, handle of an FFTS+ task), and `_tiling_context_addr`, the addresses in the
+    /// feature maps of the next run.
+    pub fn ext_attrs(&self) -> Result<BTreeMap<String, AttrMap>, RuntimeError> {
+        let mut all = self.ext.0.clone();
+        if let Some(base) = self.context_base()? {
+            for f in &self.contexts.list {
+                all.entry(f.of).or_default().set(CONTEXT_ADDR, f.spot.addresses(base).to_attr());
+            }
+        }
+        let name = |of: Of| self.compiled.node(of.0, of.1).map(|n| n.name.clone());
+        Ok(all.into_iter().filter_map(|(of, attrs)| Some((name(of)?, attrs))).collect())
+    }
+
+    /// A node's tiling context in the feature maps of the next run: what the host wrote, and what the last run there found; None:
+    /// its tiling does not run on the device.
+    pub fn tiling_context(&self, node: &str) -> Result<Option<TilingContext>, RuntimeError> {
+        let named = |of: Of| self.compiled.node(of.0, of.1).is_some_and(|n| n.name == node);
+        let Some(f) = self.contexts.list.iter().find(|f| named(f.of)) else { return Ok(None) };
+        let mut bytes = vec![0u8; f.spot.bytes()];
+        self.context.copy_out(self.context_base()?.unwrap_or(0) + f.spot.at, &mut bytes)?;
+        Ok(TilingContext::decode(&bytes))
+    }
+
+    /// Where the contexts of an idle set of feature maps begin.
+    fn context_base(&self) -> Result<Option<u64>, RuntimeError> {
+        if self.contexts.list.is_empty() {
+            return Ok(None);
+        }
+        let maps = self.take_maps()?;
+        let all = self.allocations.iter().enumerate().filter(|(_, a)| a.kind == AllocationKind::FEATURE_MAP);
+        let found = all.zip(&maps).find(|((k, _), _)| *k == self.contexts.allocation as usize).map(|(_, b)| b.address);
+        self.idle.lock().unwrap_or_else(|e| e.into_inner()).push(maps);
+        Ok(found)
+    }
+}

@@ -1,0 +1,248 @@
+//! The device's tiling context (document 001 §5.1): one buffer of a node whose tiling runs on the device. The loader fills in what the
+//! host knows, a tiling function what it found; both sides read and write it by this layout.
+//!
+//! | header: bytes of tiling data, room for them | tiling data | 16 workspace addresses | context | compute node info |
+//!
+//! The tiling data have as much room as the operator asks for (attribute `op_para_size`), 16 KiB where it asks for none; what lies
+//! behind them moves back by what is beyond that.
+use crate::diagnostic::{Error, Result};
+use crate::kernel::BlockArgs;
+
+/// Attribute of an operator: the most bytes of tiling data that it has.
+pub const OP_PARA_SIZE: &str = "op_para_size";
+/// Room for tiling data where an operator asks for none.
+pub const TILING_DATA_BYTES: usize = 16 * 1024;
+/// The most room that an operator can have.
+pub const MOST_TILING_DATA_BYTES: usize = 1024 * 1024;
+/// Bytes before the tiling data: their length, the room for them, then nothing.
+pub const HEADER_BYTES: usize = 64;
+/// Workspace addresses of a context.
+pub const WORKSPACE_SLOTS: usize = 16;
+/// Where the workspace addresses start.
+pub const WORKSPACES_AT: usize = HEADER_BYTES + TILING_DATA_BYTES;
+/// Where the tiling key stands: eight bytes.
+pub const KEY_AT: usize = WORKSPACES_AT + 8 * WORKSPACE_SLOTS;
+/// Where block_dim stands: eight bytes.
+pub const BLOCK_DIM_AT: usize = KEY_AT + 8;
+/// Where the event's word stands, by whose address a super kernel waits for its tiling: eight bytes.
+pub const EVENT_AT: usize = KEY_AT + 16;
+/// Where the flags of deterministic computation stand: whether, and its level, four bytes each.
+pub const DETERMINISTIC_AT: usize = KEY_AT + 24;
+/// Where the platform stands: AI cores, vector cores, tasks read ahead, whose it is (four bytes each), device memory (eight).
+pub const PLATFORM_AT: usize = KEY_AT + 32;
+/// Where the compute node's info starts: the operator's type, ended by a zero.
+pub const NODE_INFO_AT: usize = KEY_AT + 64;
+/// Bytes of the operator's type and its zero.
+pub const OP_TYPE_BYTES: usize = 64;
+/// Bytes of a tiling context with all its parts.
+pub const CONTEXT_BYTES: usize = NODE_INFO_AT + 256;
+
+/// Inputs read by value that the compute node's info has room for.
+const VALUES: usize = (256 - OP_TYPE_BYTES - 12) / 8;
+
+/// How far the parts behind the tiling data move back for an operator that asks for so many bytes; None: more than it can have.
+pub fn beyond(op_para_size: Option<i64>) -> Option<usize> {
+    let asked = usize::try_from(op_para_size.unwrap_or(0)).ok().filter(|n| *n <= MOST_TILING_DATA_BYTES)?;
+    Some(asked.max(TILING_DATA_BYTES).next_multiple_of(64) - TILING_DATA_BYTES)
+}
+
+/// The platform as a tiling function sees it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Platform {
+    /// AI cores.
+    pub aic_cores: u32,
+    /// Vector cores.
+    pub aiv_cores: u32,
+    /// Tasks that are read ahead on a stream.
+    pub prefetch_num: u32,
+    /// Whether it was loaded for a custom operator; built in otherwise.
+    pub custom: bool,
+    /// Device memory.
+    pub memory_bytes: u64,
+}
+
+/// Everything that a context holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TilingContext {
+    /// Tiling data, once a tiling function has run.
+    pub data: Vec<u8>,
+    /// Room for them.
+    pub capacity: u64,
+    /// Addresses of the node's workspaces.
+    pub workspaces: Vec<u64>,
+    /// Tiling key, once a tiling function has run.
+    pub tiling_key: u64,
+    /// Blocks, once a tiling function has run.
+    pub block_dim: u64,
+    /// Whether results must not depend on how work is split.
+    pub deterministic: bool,
+    /// How strictly.
+    pub deterministic_level: u32,
+    /// The platform.
+    pub platform: Platform,
+    /// The operator's type.
+    pub op_type: String,
+    /// Inputs of the node.
+    pub inputs: u32,
+    /// Outputs of the node.
+    pub outputs: u32,
+    /// Inputs read by value: which, and which argument of the tiling function has its address, as it is in each run.
+    pub values: Vec<(u32, u32)>,
+}
+
+impl TilingContext {
+    /// What the host writes, as offsets and bytes of a context whose parts are moved back by `beyond`. Tiling data, key, blocks and
+    /// event are the device's: they stay as they are.
+    ///
+    /// # Errors
+    /// `failed` where a part has no room.
+    pub fn host_parts(&self, beyond: usize) -> Result<[(usize, Vec<u8>); 3]> {
+        if self.workspaces.len() > WORKSPACE_SLOTS || self.values.len() > VALUES {
+            let (w, v) = (self.workspaces.len(), self.values.len());
+            return Err(Error::failed(format!(
+                "a tiling context holds {WORKSPACE_SLOTS} workspaces and {VALUES} inputs by value, found {w} and {v}"
+            )));
+        }
+        let mut slots = vec![0u8; 8 * WORKSPACE_SLOTS];
+        for (slot, address) in slots.chunks_exact_mut(8).zip(&self.workspaces) {
+            slot.copy_from_slice(&address.to_le_bytes());
+        }
+        let p = &self.platform;
+        let numbers = [
+            u32::from(self.deterministic),
+            self.deterministic_level,
+            p.aic_cores,
+            p.aiv_cores,
+            p.prefetch_num,
+            u32::from(p.custom),
+        ];
+        let mut rest: Vec<u8> = numbers.iter().flat_map(|n| n.to_le_bytes()).collect();
+        rest.extend_from_slice(&p.memory_bytes.to_le_bytes());
+        rest.resize(NODE_INFO_AT - DETERMINISTIC_AT, 0);
+        let name = self.op_type.as_bytes();
+        rest.extend_from_slice(&name[..name.len().min(OP_TYPE_BYTES - 1)]);
+        rest.resize(NODE_INFO_AT - DETERMINISTIC_AT + OP_TYPE_BYTES, 0);
+        let counts = [self.inputs, self.outputs, self.values.len() as u32];
+        let numbers = counts.into_iter().chain(self.values.iter().flat_map(|(input, argument)| [*input, *argument]));
+        rest.extend(numbers.flat_map(u32::to_le_bytes));
+        rest.resize(CONTEXT_BYTES - DETERMINISTIC_AT, 0);
+        let room = (TILING_DATA_BYTES + beyond) as u64;
+        Ok([(8, room.to_le_bytes().to_vec()), (WORKSPACES_AT + beyond, slots), (DETERMINISTIC_AT + beyond, rest)])
+    }
+
+    /// Reads a whole context; None: it is none.
+    pub fn decode(all: &[u8]) -> Option<TilingContext> {
+        let beyond = all.len().checked_sub(CONTEXT_BYTES)?;
+        let u32_at = |at: usize| Some(u32::from_le_bytes(*all.get(at..)?.first_chunk()?));
+        let u64_at = |at: usize| Some(u64::from_le_bytes(*all.get(at..)?.first_chunk()?));
+        let room = TILING_DATA_BYTES + beyond;
+        let bytes = usize::try_from(u64_at(0)?).ok().filter(|n| *n <= room)?;
+        let slots: Vec<u64> =
+            (0..WORKSPACE_SLOTS).map(|k| u64_at(WORKSPACES_AT + beyond + 8 * k)).collect::<Option<_>>()?;
+        let used = slots.iter().rposition(|a| *a != 0).map_or(0, |k| k + 1);
+        let platform = PLATFORM_AT + beyond;
+        let info = NODE_INFO_AT + beyond;
+        let name = all.get(info..info + OP_TYPE_BYTES)?.split(|b| *b == 0).next()?;
+        let numbers = info + OP_TYPE_BYTES;
+        let count = usize::try_from(u32_at(numbers + 8)?).ok().filter(|n| *n <= VALUES)?;
+        let value = |k: usize| Some((u32_at(numbers + 12 + 8 * k)?, u32_at(numbers + 16 + 8 * k)?));
+        Some(TilingContext {
+            data: all.get(HEADER_BYTES..HEADER_BYTES + bytes)?.to_vec(),
+            capacity: u64_at(8)?,
+            workspaces: slots[..used].to_vec(),
+            tiling_key: u64_at(KEY_AT + beyond)?,
+            block_dim: u64_at(BLOCK_DIM_AT + beyond)?,
+            deterministic: u32_at(DETERMINISTIC_AT + beyond)? != 0,
+            deterministic_level: u32_at(DETERMINISTIC_AT + beyond + 4)?,
+            platform: Platform {
+                aic_cores: u32_at(platform)?,
+                aiv_cores: u32_at(platform + 4)?,
+                prefetch_num: u32_at(platform + 8)?,
+                custom: u32_at(platform + 12)? != 0,
+                memory_bytes: u64_at(platform + 16)?,
+            },
+            op_type: String::from_utf8_lossy(name).into_owned(),
+            inputs: u32_at(numbers)?,
+            outputs: u32_at(numbers + 4)?,
+            values: (0..count).map(value).collect::<Option<_>>()?,
+        })
+    }
+}
+
+/// The context at argument `arg` of a tiling function, as the loader filled it.
+///
+/// # Errors
+/// `failed` where there is none.
+pub fn read_context(call: &BlockArgs<'_>, arg: usize) -> Result<TilingContext> {
+    let found = TilingContext::decode(call.input::<u8>(arg)?).filter(|c| !c.op_type.is_empty());
+    found.ok_or_else(|| Error::failed(format!("argument {arg} is no tiling context")))
+}
+
+/// Writes what a tiling function found into the context at argument `arg` of a launch.
+///
+/// # Errors
+/// `failed` where the argument is no context, or has no room.
+pub fn write_context(call: &BlockArgs<'_>, arg: usize, key: u64, block_dim: u32, data: &[u8]) -> Result<()> {
+    let beyond = call.len(arg).checked_sub(CONTEXT_BYTES);
+    let beyond = beyond.ok_or_else(|| Error::failed(format!("argument {arg} is no tiling context")))?;
+    let room = TILING_DATA_BYTES + beyond;
+    if data.len() > room {
+        return Err(Error::failed(format!("{} bytes of tiling data, a context holds {room}", data.len())));
+    }
+    let put = |at: usize, bytes: &[u8]| -> Result<()> {
+        call.output::<u8>(arg, at..at + bytes.len())?.copy_from_slice(bytes);
+        Ok(())
+    };
+    put(0, &(data.len() as u64).to_le_bytes())?;
+    put(HEADER_BYTES, data)?;
+    put(KEY_AT + beyond, &key.to_le_bytes())?;
+    put(BLOCK_DIM_AT + beyond, &u64::from(block_dim).to_le_bytes())
+}
+
+/// The tiling data at argument `arg` of a launch (`{tiling_context.tiling_data}`).
+///
+/// # Errors
+/// `failed` where there are none.
+pub fn tiling_data<'a>(call: &BlockArgs<'a>, arg: usize) -> Result<&'a [u8]> {
+    let all: &[u8] = call.input(arg)?;
+    let found = all.split_first_chunk::<8>().and_then(|(len, _)| {
+        let len = usize::try_from(u64::from_le_bytes(*len)).ok()?;
+        all.get(HEADER_BYTES..HEADER_BYTES.checked_add(len)?)
+    });
+    found.ok_or_else(|| Error::failed("the tiling context holds no tiling data"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_host_writes_is_what_the_device_reads() {
+        let context = TilingContext {
+            workspaces: vec![0x1000, 0x2000],
+            deterministic: true,
+            deterministic_level: 1,
+            platform: Platform { aic_cores: 24, aiv_cores: 48, prefetch_num: 8, custom: true, memory_bytes: 64 << 30 },
+            op_type: "GroupedMatmul".into(),
+            inputs: 3,
+            outputs: 1,
+            values: vec![(2, 5)],
+            ..TilingContext::default()
+        };
+        for asked in [None, Some(8), Some(16 * 1024), Some(40_000)] {
+            let beyond = beyond(asked).expect("it has room");
+            let room = asked.unwrap_or(0).max(16 * 1024) as u64;
+            assert_eq!((TILING_DATA_BYTES + beyond) as u64, room.next_multiple_of(64));
+            let mut all = vec![0u8; CONTEXT_BYTES + beyond];
+            for (at, bytes) in context.host_parts(beyond).expect("it fits") {
+                all[at..at + bytes.len()].copy_from_slice(&bytes);
+            }
+            let capacity = (TILING_DATA_BYTES + beyond) as u64;
+            assert_eq!(TilingContext::decode(&all), Some(TilingContext { capacity, ..context.clone() }));
+        }
+        assert_eq!(beyond(Some(MOST_TILING_DATA_BYTES as i64 + 1)), None);
+        assert_eq!(beyond(Some(-1)), None);
+        assert_eq!(TilingContext::decode(&[0; CONTEXT_BYTES - 1]), None);
+        assert!(TilingContext { workspaces: vec![1; 17], ..TilingContext::default() }.host_parts(0).is_err());
+    }
+}
