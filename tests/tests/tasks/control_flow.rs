@@ -325,3 +325,40 @@ graph @body(%i: i64[1], %n: i64[1], %v: f32[256,256]) {
     let time = |r: &RunOutcome| r.report.elapsed_ns;
     assert!(time(&b) * 10 < time(&a) * 9, "{} against {} on one stream", time(&b), time(&a));
 }
+
+/// Values of a loop that come out of a turn as they went in, that change places, and one that is captured.
+const THROUGH: &str = "graph @main(%n: i64[1], %x: f32[4], %y: f32[4], %z: f32[4]) {
+  %zero = Const() {value = dense<i64[1]: 0>} : i64[1]
+  %t = Tanh(%x) : f32[4]
+  %w = While(%zero, %n, %t, %y, %z) {body = @body, cond = @cond} : i64[1], i64[1], f32[4], f32[4], f32[4]
+  return %w#2, %w#3, %w#4, %x
+}
+graph @cond(%i: i64[1], %n: i64[1], %a: f32[4], %b: f32[4], %c: f32[4]) {
+  %t = Less(%i, %n) : bool[1]
+  return %t
+}
+graph @body(%i: i64[1], %n: i64[1], %a: f32[4], %b: f32[4], %c: f32[4]) {
+  %one = Const() {value = dense<i64[1]: 1>} : i64[1]
+  %j = Add(%i, %one) : i64[1]
+  return %j, %n, %a, %c, %b
+}
+";
+
+#[test]
+fn values_that_go_through_a_loop_or_change_places_in_it_stay_what_they_are() {
+    for more in [&[][..], &["--set", "ge.x.stream_mode=parallel:3", "--set", "ge.x.memory_effort=fast"]] {
+        let c = Compiled::new(THROUGH, more);
+        let (x, y, z) = ([0.5f32, -1.0, 2.0, 0.0], [1.0f32, 2.0, 3.0, 4.0], [-1.0f32, -2.0, -3.0, -4.0]);
+        for mode in schedules(6) {
+            let mode: Vec<(&str, &str)> = mode.iter().map(|(k, v)| (*k, v.as_str())).collect();
+            let m = c.load(&mode);
+            for n in [0i64, 1, 2, 5] {
+                let r = run(&m, &[i64s(&[1], &[n]), f32s(&[4], &x), f32s(&[4], &y), f32s(&[4], &z)]).unwrap();
+                let (b, c) = if n % 2 == 0 { (y, z) } else { (z, y) };
+                let found: Vec<Vec<f32>> = r.outputs.iter().map(to_f32).collect();
+                assert_eq!(found[1..], [b.to_vec(), c.to_vec(), x.to_vec()], "{n} turns, {mode:?}, {more:?}");
+                assert!(found[0].iter().zip(x).all(|(f, x)| (f - x.tanh()).abs() < 1e-6));
+            }
+        }
+    }
+}

@@ -180,7 +180,11 @@ impl Flow {
                 rb = self.regions[rb].parent;
             }
         }
-        (a != b).then_some((a, b))
+        // A value that goes through a loop as it is stands at the last label alone, and comes in at the entry like all others.
+        let through =
+            self.at_ends.get(&b).map(|s| &self.scopes[*s]).filter(|s| s.end == b && s.entry != a && s.end != a);
+        let entry = through.map_or(b, |s| s.entry);
+        (a != b).then_some((a, entry))
     }
 
     /// What must be over before a node of the root starts.
