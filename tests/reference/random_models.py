@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """random_models.py - random ONNX models through `ge compile` and `ge run`, beside onnxruntime without optimisation.
 
-    random_models.py GE [--seeds A:B] [--what operators,control] [--keep FOLDER]
+    random_models.py GE [--seeds A:B] [--what operators,control,forms] [--keep FOLDER]
 
 operators  4 to 22 nodes: element-wise, convolutions, products, normalisations, shapes, joins and splits, reductions
 control    If and Loop nested three deep over three carried values; which branch and how many turns is known only at run
+forms      If, Loop and Scan over values of five types and several shapes: carried values that change places, inputs given through,
+           constants and captured values as outputs, loops of no turn, loops that stop early, outputs that a loop or Scan joins
 Each model runs on the streams of its engines and on three, in a random schedule with `check_races`. Exit 1 where a number, or a refusal,
 is wrong; the model and its values then lie in FOLDER (the system's temporary folder).
 """
@@ -255,6 +257,215 @@ def control(r):
     return model(g, [value(n, [2]) for n in names], [value(n, [2]) for n in outputs]), feeds
 
 
+# Forms of control flow: types, swaps, values passed through, constants and repeated outputs, slices of loops and Scan ---------------
+
+KINDS_OF = {"f32": TensorProto.FLOAT, "f16": TensorProto.FLOAT16, "i64": TensorProto.INT64, "i32": TensorProto.INT32, "bool": TensorProto.BOOL}
+ARRAYS = {"f32": np.float32, "f16": np.float16, "i64": np.int64, "i32": np.int32, "bool": np.bool_}
+
+
+class Held:
+    """A value: name, type, shape; `own` where the graph at hand made it."""
+
+    def __init__(self, name, kind, shape, own=True):
+        self.name, self.kind, self.shape, self.own = name, kind, tuple(shape), own
+
+    def info(self, name=None):
+        return value(name or self.name, self.shape, KINDS_OF[self.kind])
+
+
+def constant(g, r, kind, shape):
+    array = np.random.RandomState(r.randrange(1 << 30)).randint(0 if kind == "bool" else -3, 2 if kind == "bool" else 5, shape)
+    return g.const(array.astype(ARRAYS[kind]))
+
+
+def step(g, r, values):
+    """One plain operation: a new value of the type and shape of one that is there. Numbers stay whole and small."""
+    v = r.choice(values)
+    alike = [w for w in values if (w.kind, w.shape) == (v.kind, v.shape)]
+    other = r.choice(alike).name if r.random() < 0.7 else constant(g, r, v.kind, v.shape)
+    if v.kind == "bool":
+        name = g.op(r.choice(["And", "Or", "Xor"]), [v.name, other]) if r.random() < 0.7 else g.op("Not", [v.name])
+    else:
+        low, high = (g.const(ARRAYS[v.kind](x)) for x in (-40, 40))
+        kinds = ["Add", "Sub", "Max", "Min"] + (["Mul"] if v.kind in ("f32", "i64") else [])
+        name = g.op("Clip", [g.op(r.choice(kinds), [v.name, other]), low, high])
+    return Held(name, v.kind, v.shape)
+
+
+def converted(g, r, values, kind, shape):
+    """A value of a type and shape, made of any that is there."""
+    fit = [v for v in values if (v.kind, v.shape) == (kind, tuple(shape))]
+    if fit and r.random() < 0.8:
+        return r.choice(fit)
+    same = [v for v in values if v.shape == tuple(shape)]
+    if not same:
+        return Held(constant(g, r, kind, shape), kind, shape)
+    v = r.choice(same)
+    return Held(g.op("Cast", [v.name], to=KINDS_OF[kind]), kind, shape)
+
+
+def test_of(g, r, values):
+    """A truth value known only at run."""
+    v = r.choice(values)
+    if v.kind == "bool":
+        total = g.op("ReduceSum", [g.op("Cast", [v.name], to=TensorProto.FLOAT)], keepdims=0)
+    else:
+        x = v.name if v.kind == "f32" else g.op("Cast", [v.name], to=TensorProto.FLOAT)
+        total = g.op("ReduceSum", [x], keepdims=0)
+    return g.op(r.choice(["Less", "Greater"]), [total, g.const(np.float32(r.randint(-2, 4)))])
+
+
+def results(g, r, values, wanted):
+    """Names for outputs of a graph of these types and shapes: made here, given through, constant, or one of them again."""
+    outs = []
+    for kind, shape in wanted:
+        again = [o for o in outs if (o.kind, o.shape) == (kind, shape)]
+        if again and r.random() < 0.15:
+            outs.append(Held(g.op("Identity", [again[-1].name]), kind, shape))
+        elif r.random() < 0.2:
+            outs.append(Held(constant(g, r, kind, shape), kind, shape))
+        else:
+            v = converted(g, r, values, kind, shape)
+            free = v.own and all(o.name != v.name for o in outs)
+            outs.append(v if free else Held(g.op("Identity", [v.name]), kind, shape))
+    return outs
+
+
+def outside(values):
+    return [Held(v.name, v.kind, v.shape, own=False) for v in values]
+
+
+def branch(g, r, values, depth):
+    kept = r.sample(values, r.randint(1, len(values)))
+    wanted = [(v.kind, v.shape) for v in kept]
+    sides = []
+    for side in ("then", "else"):
+        inner, seen = Graph(f"{g.name()}_{side}"), outside(values)
+        if r.random() < 0.8:
+            forms_of(inner, r, seen, depth - 1, 3)
+        outs = results(inner, r, seen, wanted)
+        sides.append(helper.make_graph(inner.nodes, inner.prefix, [], [o.info() for o in outs], inner.constants))
+    made = g.op("If", [test_of(g, r, values)], count=len(wanted), then_branch=sides[0], else_branch=sides[1])
+    made = [made] if len(wanted) == 1 else made
+    values += [Held(n, *w) for n, w in zip(made, wanted)]
+
+
+def loop(g, r, values, depth):
+    carried = r.sample(values, r.randint(1, min(4, len(values))))
+    inner = Graph(g.name() + "_turn")
+    turn, going = inner.name(), inner.name()
+    ins = [Held(inner.name(), v.kind, v.shape) for v in carried]
+    # onnxruntime counts on in the very memory of a turn's number: it must not be a value that is carried.
+    seen = outside(values) + ins + [Held(turn, "i64", (), own=False)]
+    sliced = r.random() < 0.35
+    if r.random() < 0.75:
+        forms_of(inner, r, seen, depth - 1, 3)
+    outs = []
+    swap = [w for w in ins if r.random() < 0.5]
+    for v in ins:
+        # Whole values change places: what comes in as one goes out as another, without a copy.
+        fit = [w for w in swap if (w.kind, w.shape) == (v.kind, v.shape) and all(o.name != w.name for o in outs)]
+        outs.append(r.choice(fit) if fit and r.random() < 0.6 else results(inner, r, seen, [(v.kind, v.shape)])[0])
+        if [o.name for o in outs].count(outs[-1].name) > 1 or not outs[-1].own:
+            outs[-1] = Held(inner.op("Identity", [outs[-1].name]), v.kind, v.shape)
+    slices = []
+    if sliced:
+        for _ in range(r.randint(1, 2)):
+            v = r.choice(seen)
+            slices.append(Held(inner.op("Identity", [v.name]), v.kind, v.shape))
+        count = r.randint(1, 4)
+        turns = g.const(np.int64(count))
+        go = inner.op("Identity", [going]) if r.random() < 0.5 else inner.const(np.array(True))
+        first = g.const(np.array(True))
+    else:
+        count = None
+        x = r.choice(values)
+        x = x.name if x.kind == "f32" else g.op("Cast", [x.name], to=TensorProto.FLOAT)
+        most = g.op("Clip", [g.op("ReduceMax", [x], keepdims=0), g.const(np.float32(0)), g.const(np.float32(4))])
+        turns = g.op("Cast", [g.op("Floor", [most])], to=TensorProto.INT64)
+        how = r.random()
+        # Until it says stop; a bound of turns and no condition; both.
+        go = test_of(inner, r, seen) if how < 0.5 else inner.op("Identity", [going])
+        first = test_of(g, r, values) if r.random() < 0.25 else (g.const(np.array(True)) if r.random() < 0.7 else "")
+    heads = [value(turn, [], TensorProto.INT64), value(going, [], TensorProto.BOOL)] + [v.info() for v in ins]
+    tails = [value(go, [], TensorProto.BOOL)] + [v.info() for v in outs + slices]
+    body = helper.make_graph(inner.nodes, inner.prefix, heads, tails, inner.constants)
+    made = g.op("Loop", [turns, first, *[v.name for v in carried]], count=len(tails) - 1, body=body)
+    made = [made] if len(tails) == 2 else made
+    values += [Held(n, v.kind, v.shape) for n, v in zip(made, carried)]
+    for n, v in zip(made[len(carried):], slices):
+        if count:
+            flat = g.op("ReduceMax", [g.op("Cast", [n], to=TensorProto.FLOAT), g.const(np.int64([0]))], keepdims=0)
+            values.append(Held(g.op("Cast", [flat], to=KINDS_OF[v.kind]), v.kind, v.shape))
+
+
+def scan(g, r, values, depth):
+    """Scan over the rows of one or two inputs of the model, whose sizes are known when it is read, with up to two carried."""
+    rows = [v for v in values if v.shape and v.name.startswith("x")]
+    if not rows:
+        return
+    length = r.choice(rows).shape[0]
+    rows = [v for v in rows if v.shape[0] == length]
+    given = [r.choice(rows) for _ in range(r.randint(1, 2))]
+    carried = r.sample(values, r.randint(0, min(2, len(values))))
+    inner = Graph(g.name() + "_row")
+    # onnxruntime gives memory that nothing has written for a carried value of a Scan that goes through as it is.
+    ins = [Held(inner.name(), v.kind, v.shape, own=False) for v in carried]
+    ins += [Held(inner.name(), v.kind, v.shape[1:], own=False) for v in given]
+    seen = outside(values) + ins
+    forms_of(inner, r, seen, depth - 1, 2)
+    outs = results(inner, r, seen, [(v.kind, v.shape) for v in carried])
+    slices = []
+    for _ in range(r.randint(1, 2)):
+        v = r.choice(seen)
+        slices.append(Held(inner.op("Identity", [v.name]), v.kind, v.shape))
+    body = helper.make_graph(inner.nodes, inner.prefix, [v.info() for v in ins], [v.info() for v in outs + slices], inner.constants)
+    attrs = {"num_scan_inputs": len(given), "body": body}
+    if r.random() < 0.4:
+        attrs["scan_input_directions"] = [r.randint(0, 1) for _ in given]
+    if r.random() < 0.4:
+        attrs["scan_output_directions"] = [r.randint(0, 1) for _ in slices]
+    made = g.op("Scan", [v.name for v in carried + given], count=len(outs + slices), **attrs)
+    made = [made] if len(outs + slices) == 1 else made
+    values += [Held(n, v.kind, v.shape) for n, v in zip(made, carried)]
+    values += [Held(n, v.kind, (length, *v.shape)) for n, v in zip(made[len(carried):], slices) if len(v.shape) < 2]
+
+
+def forms_of(g, r, values, depth, length):
+    """A few steps, plain and nested, behind the values there."""
+    for _ in range(r.randint(1, length)):
+        kind = r.random()
+        if depth <= 0 or kind < 0.45:
+            values.append(step(g, r, values))
+        elif kind < 0.65:
+            branch(g, r, values, depth)
+        elif kind < 0.9:
+            loop(g, r, values, depth)
+        else:
+            scan(g, r, values, depth)
+
+
+def forms(r):
+    g = Graph("m")
+    kinds = ["f32"] + [r.choice(["f32", "f32", "f16", "i64", "i32", "bool"]) for _ in range(r.randint(1, 3))]
+    shapes = [(2,), (2,), (3,), (), (2, 2)]
+    ins = [Held(f"x{k}", kind, (2,) if k == 0 else r.choice(shapes), own=False) for k, kind in enumerate(kinds)]
+    values = list(ins)
+    while not any(n.op_type in ("If", "Loop", "Scan") for n in g.nodes):
+        forms_of(g, r, values, 3, 5)
+    made = values[len(ins):]
+    outs = r.sample(made, r.randint(1, min(4, len(made))))
+    ends = []
+    for v in outs:
+        x = v.name if v.kind in ("f32", "i64", "bool") else g.op("Cast", [v.name], to=TensorProto.FLOAT)
+        ends.append((g.op("Identity", [x]), "f32" if v.kind in ("f16", "i32") else v.kind, v.shape))
+    feeds = []
+    for _ in range(3):
+        rng = np.random.RandomState(r.randrange(1 << 30))
+        feeds.append([rng.randint(0 if v.kind == "bool" else -3, 2 if v.kind == "bool" else 5, v.shape).astype(ARRAYS[v.kind]) for v in ins])
+    return model(g, [v.info() for v in ins], [value(n, s, KINDS_OF[k]) for n, k, s in ends]), feeds
+
+
 # The comparison --------------------------------------------------------------------------------------------------------------------
 
 
@@ -293,13 +504,13 @@ def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("ge")
     ap.add_argument("--seeds", default="0:40")
-    ap.add_argument("--what", default="operators,control")
+    ap.add_argument("--what", default="operators,control,forms")
     ap.add_argument("--keep", default=os.path.join(tempfile.gettempdir(), "ge-random-models"))
     a = ap.parse_args()
     begin, end = (int(x) for x in a.seeds.split(":"))
     wrong = 0
     for what in a.what.split(","):
-        make = {"operators": operators, "control": control}[what]
+        make = {"operators": operators, "control": control, "forms": forms}[what]
         for seed in range(begin, end):
             with tempfile.TemporaryDirectory() as folder:
                 proto, feeds = make(random.Random(seed))

@@ -3,6 +3,7 @@
 //! * `If` becomes `If(cond, captured...)`; both branches get every value that either reads, constants are copied in instead.
 //! * `Loop` becomes `While` over `iteration, condition, carried..., bound, captured...`. A loop with scan outputs is written out when
 //!   its count is a constant and its condition stays true (at most `UNROLL` nodes); else it is refused.
+//! * `Scan` is written out in the same way (`scan`).
 use crate::free;
 use crate::import::{Building, Env, Importer, domain};
 use crate::proto::{AttributeProto, GraphProto, NodeProto};
@@ -12,11 +13,11 @@ use ge_plugin_api::diagnostic::Result;
 use ge_plugin_api::types::{AttrValue, ConstTensor, DType, Shape, TensorDesc, ValueRef};
 
 /// Most nodes that a loop is written out to.
-const UNROLL: usize = 20_000;
+pub const UNROLL: usize = 20_000;
 
 /// Whether an operator of `ai.onnx` is imported here.
 pub fn handles(op: &str) -> bool {
-    matches!(op, "If" | "Loop")
+    matches!(op, "If" | "Loop" | "Scan")
 }
 
 /// Imports such a node; its outputs.
@@ -28,10 +29,15 @@ pub fn import<'m>(
     g: &mut Building,
     env: &Env<'m>,
 ) -> Result<Vec<Known>> {
-    if n.op_type == "If" { branch(im, n, name, attrs, g, env) } else { repeat(im, n, name, attrs, g, env) }
+    match n.op_type.as_str() {
+        "If" => branch(im, n, name, attrs, g, env),
+        "Loop" => repeat(im, n, name, attrs, g, env),
+        _ => crate::scan::import(im, n, name, attrs, g, env),
+    }
 }
 
-fn graph<'m>(
+/// A subgraph of a node, by its attribute.
+pub fn graph<'m>(
     im: &Importer<'m>,
     n: &NodeProto,
     name: &str,
@@ -46,12 +52,13 @@ fn graph<'m>(
 }
 
 /// Values that a subgraph gets from outside: those with a node become inputs, constants are copied.
-struct Captured {
+pub struct Captured {
     inputs: Vec<(String, Known)>,
     constants: Vec<(String, Known)>,
 }
 
-fn capture(im: &mut Importer<'_>, g: &mut Building, graphs: &[&GraphProto]) -> Result<Captured> {
+/// What subgraphs read of the graph around them.
+pub fn capture(im: &mut Importer<'_>, g: &mut Building, graphs: &[&GraphProto]) -> Result<Captured> {
     let mut c = Captured { inputs: Vec::new(), constants: Vec::new() };
     for name in graphs.iter().flat_map(|g| free::captured(g)) {
         if c.inputs.iter().chain(&c.constants).any(|(n, _)| *n == name) {
@@ -134,7 +141,8 @@ fn body<'m>(im: &mut Importer<'m>, sub: &'m GraphProto, b: &mut Building, env: &
     im.nodes(&sub.node, b, &env)
 }
 
-fn scalar(b: &mut Building, im: &mut Importer<'_>, name: &str, t: Option<ConstTensor>) -> ValueRef {
+/// A constant with a name of its own.
+pub fn scalar(b: &mut Building, im: &mut Importer<'_>, name: &str, t: Option<ConstTensor>) -> ValueRef {
     let name = im.take_name(name);
     t.map_or(ValueRef::ABSENT, |t| b.builder.constant(&name, t))
 }
@@ -263,6 +271,30 @@ fn stays_true(sub: &GraphProto) -> bool {
     }
 }
 
+/// One turn of a body, written out into the graph around it: `given` are its inputs, what it gives its outputs.
+pub fn turn<'m>(
+    im: &mut Importer<'m>,
+    sub: &'m GraphProto,
+    given: Vec<Known>,
+    captured: &Captured,
+    g: &mut Building,
+    env: &Env<'m>,
+) -> Result<Vec<Known>> {
+    let mut b = Building {
+        builder: std::mem::replace(&mut g.builder, ge_plugin_api::frontend::GraphBuilder::new(None)),
+        scope: Default::default(),
+    };
+    b.scope.extend(captured.inputs.iter().cloned());
+    b.scope.extend(captured.constants.iter().cloned());
+    b.scope.extend(sub.input.iter().map(|i| i.name.clone()).zip(given));
+    let made = body(im, sub, &mut b, env).and_then(|()| {
+        let outputs = sub.output.iter().map(|o| im.read_value(&mut b, &o.name));
+        outputs.collect::<Result<Vec<Known>>>()
+    });
+    g.builder = b.builder;
+    made
+}
+
 type LoopInputs = (Option<Known>, Option<Known>, Vec<Known>);
 
 fn unroll<'m>(
@@ -305,38 +337,20 @@ fn unroll<'m>(
     let captured = capture(im, g, &[sub])?;
     let mut scans: Vec<Vec<ValueRef>> = vec![Vec::new(); sub.output.len() - 1 - carried];
     for k in 0..count {
-        let mut b = Building {
-            builder: std::mem::replace(&mut g.builder, ge_plugin_api::frontend::GraphBuilder::new(None)),
-            scope: Default::default(),
+        let i = scalar(g, im, &format!("{name}/{k}/iteration"), ConstTensor::of(&[], &[k as i64]));
+        let iter = Known {
+            value: i,
+            desc: TensorDesc::new(DType::I64, Shape::scalar()),
+            constant: ConstTensor::of(&[], &[k as i64]),
         };
-        b.scope.extend(captured.inputs.iter().cloned());
-        b.scope.extend(captured.constants.iter().cloned());
-        let made: Result<Vec<Known>> = (|| {
-            let i = scalar(&mut b, im, &format!("{name}/{k}/iteration"), ConstTensor::of(&[], &[k as i64]));
-            let iter = Known {
-                value: i,
-                desc: TensorDesc::new(DType::I64, Shape::scalar()),
-                constant: ConstTensor::of(&[], &[k as i64]),
-            };
-            b.scope.insert(sub.input[0].name.clone(), iter);
-            let t = ConstTensor::of(&[], &[true]);
-            b.scope.insert(
-                sub.input[1].name.clone(),
-                Known { value: ValueRef::ABSENT, desc: TensorDesc::new(DType::BOOL, Shape::scalar()), constant: t },
-            );
-            for (i, s) in sub.input[2..2 + carried].iter().zip(&state) {
-                b.scope.insert(i.name.clone(), s.clone());
-            }
-            let env = Env { prefix: format!("{}{name}/{k}/", env.prefix), ..env.clone() };
-            body(im, sub, &mut b, &env)?;
-            let mut outs = Vec::new();
-            for o in &sub.output[1..] {
-                outs.push(im.read_value(&mut b, &o.name)?);
-            }
-            Ok(outs)
-        })();
-        g.builder = b.builder;
-        let made: Vec<Known> = made?;
+        let always = Known {
+            value: ValueRef::ABSENT,
+            desc: TensorDesc::new(DType::BOOL, Shape::scalar()),
+            constant: ConstTensor::of(&[], &[true]),
+        };
+        let given: Vec<Known> = [iter, always].into_iter().chain(state.iter().cloned()).collect();
+        let env = Env { prefix: format!("{}{name}/{k}/", env.prefix), ..env.clone() };
+        let made = turn(im, sub, given, &captured, g, &env)?.split_off(1);
         for (s, o) in scans.iter_mut().zip(&made[carried..]) {
             s.push(o.value);
         }

@@ -6,6 +6,8 @@
 
 pub mod attributes;
 pub mod control;
+/// Bodies over slices.
+pub mod scan;
 pub mod free;
 pub mod import;
 pub mod inputs;

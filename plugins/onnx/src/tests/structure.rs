@@ -164,6 +164,45 @@ fn loops_become_whiles_and_scan_outputs_are_written_out() {
     assert_eq!(nodes(&e, "").last().map(|n| (n.op.as_str(), n.inputs.len())), Some(("Pack", 3)));
 }
 
+/// Sums of rows from the last to the first: `Scan` over `x`, its outputs joined the other way round.
+fn scan_model(dims: &[&str], count: i64) -> ModelProto {
+    let body = graph(
+        vec![value("sum", 1, &["4"]), value("row", 1, &["4"])],
+        vec![node("Add", &["sum", "row"], &["next"]), node("Identity", &["next"], &["part"])],
+        vec![],
+        &["next", "part"],
+    );
+    let attrs = vec![
+        graph_attr("body", body),
+        int("num_scan_inputs", count),
+        ints("scan_input_directions", &[1]),
+        ints("scan_output_axes", &[1]),
+    ];
+    let n = with(node("Scan", &["z", "x"], &["y", "all"]), attrs);
+    model(17, graph(vec![value("z", 1, &["4"]), value("x", 1, dims)], vec![n], vec![], &["y", "all"]))
+}
+
+#[test]
+fn scans_are_written_out_over_the_slices_of_their_inputs() {
+    let e = import(&scan_model(&["3", "4"], 1)).expect("imports");
+    let all = nodes(&e, "");
+    let ops: Vec<&str> =
+        all.iter().map(|n| n.op.as_str()).filter(|o| !matches!(*o, "Const" | "Data" | "NetOutput")).collect();
+    let turn = ["GatherV2", "Add", "Identity"];
+    assert_eq!(ops, [&turn[..], &turn, &turn, &["Pack"]].concat());
+    // From the last row on.
+    let first = all.iter().find(|n| n.op == "GatherV2").expect("a slice");
+    let index = all.iter().find(|n| first.inputs[1].node == n.id).expect("its index");
+    assert_eq!(index.attrs.tensor("value").and_then(|t| t.to_i64(1)), Some(vec![2]));
+    assert_eq!(all.last().map(|n| n.attrs.int("axis")), Some(Some(1)));
+    let why = |dims: &[&str], count| {
+        import(&scan_model(dims, count)).expect_err("refused").diagnostics[0].message.to_string()
+    };
+    assert!(why(&["n", "4"], 1).contains("no size of what it goes through is known"));
+    assert!(why(&["3", "4"], 5).contains("do not fit its own"));
+    assert!(why(&["100000000", "4"], 1).contains("100000000 turns of 2 nodes"));
+}
+
 #[test]
 fn external_data_is_read_in_place_and_its_faults_are_told() {
     let entry = |k: &str, v: &str| StringStringEntryProto { key: k.into(), value: v.into() };
