@@ -1,10 +1,10 @@
 //! Tiling sink end to end (document 001): whole task lists, gates, numbers, broken sequences.
 use super::*;
 
-const ON: &str = "ge.tiling_schedule_optimize=1";
+pub const ON: &str = "ge.tiling_schedule_optimize=1";
 
 /// `r = relu(groups(relu(x)))`; the group list is an input.
-const MODEL: &str = "graph @main(%x: f32[12,16], %w: f32[3,16,8], %list: i64[3]) {
+pub const MODEL: &str = "graph @main(%x: f32[12,16], %w: f32[3,16,8], %list: i64[3]) {
   %a = Relu(%x) : f32[12,16]
   %g = GroupedMatmul(%a, %w, %list) {group_list_type = 1} : f32[12,8]
   %r = Relu(%g) : f32[12,8]
@@ -12,12 +12,12 @@ const MODEL: &str = "graph @main(%x: f32[12,16], %w: f32[3,16,8], %list: i64[3])
 }
 ";
 
-fn with(attributes: &str) -> String {
+pub fn with(attributes: &str) -> String {
     MODEL.replace("{group_list_type = 1}", &format!("{{group_list_type = 1, {attributes}}}"))
 }
 
 /// What the model should give for rows a group.
-fn expected(x: &[f32], w: &[f32], list: &[i64]) -> Vec<f32> {
+pub fn expected(x: &[f32], w: &[f32], list: &[i64]) -> Vec<f32> {
     let groups = list.iter().enumerate().flat_map(|(g, n)| std::iter::repeat_n(g, *n as usize));
     let mut out = Vec::new();
     for (row, g) in groups.enumerate() {
@@ -31,7 +31,7 @@ fn expected(x: &[f32], w: &[f32], list: &[i64]) -> Vec<f32> {
 }
 
 #[track_caller]
-fn near(found: &[f32], expected: &[f32]) {
+pub fn near(found: &[f32], expected: &[f32]) {
     assert_eq!(found.len(), expected.len());
     for (i, (f, e)) in found.iter().zip(expected).enumerate() {
         assert!((f - e).abs() <= 1e-4 + 1e-4 * e.abs(), "element {i}: {f}, expected {e}");
@@ -210,6 +210,26 @@ fn each_gate_refuses_with_its_reason() {
     assert_eq!(doc["tiling_sink_refused"], serde_json::json!([{"node": "g", "reason": why}]));
     let text = expect_code(c.path(), 0, &["inspect", "m.ge", "--support", "--set", ON]).stdout;
     assert!(String::from_utf8_lossy(&text).contains(&format!("tiling of `g` stays off the device: {why}")));
+}
+
+#[test]
+fn without_tiling_sink_an_ai_cpu_computes_the_node_and_takes_longer() {
+    let large = MODEL
+        .replace("12,16]", "128,256]")
+        .replace("3,16,8]", "4,256,128]")
+        .replace("12,8]", "128,128]")
+        .replace("i64[3]", "i64[4]");
+    let given =
+        [f32s(&[128, 256], &[0.5; 128 * 256]), f32s(&[4, 256, 128], &[0.25; 4 * 256 * 128]), i64s(&[4], &[32; 4])];
+    let time = |options: &[&str]| {
+        let c = Compiled::new(&large, options);
+        let r = run(&c.load(&[("time", "model")]), &given).unwrap();
+        (r.report.elapsed_ns, to_f32(&r.outputs[0])[0])
+    };
+    let ((sunk, a), (plain, b)) = (time(&["--set", ON]), time(&[]));
+    assert_eq!(a, b);
+    // 8.4 million operations, one after another on the one, 64 a nanosecond and core on the other.
+    assert!(plain > 8_000_000 && sunk < 500_000, "{plain} ns, sunk {sunk} ns");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 use super::{Run, TABLE, supports};
 use ge_plugin_api::abi::RString;
 use ge_plugin_api::author::simple::{host_kernel_on_device, plain_args_format};
+use ge_plugin_api::device::SocSpec;
 use ge_plugin_api::engine::{Engine, EngineInfo, KernelBinary, LoadRequest, Support, Target, TaskContext, flags};
 use ge_plugin_api::kernel::{HostKernel, KernelCtx, LoadedKernel};
 use ge_plugin_api::register_engine;
@@ -102,6 +103,9 @@ impl Engine for CpuEngine {
             args_format: plain_args_format(node, 0).into(),
             ..KernelTask::default()
         })])
+    }
+    fn time_ns(&self, node: &Node<'_>, soc: &SocSpec) -> u64 {
+        soc.task_launch_ns.saturating_add(super::work::time_ns(node))
     }
     fn load_kernel(&self, request: &LoadRequest) -> Result<LoadedKernel> {
         let op = TABLE.get(request.op.as_str());

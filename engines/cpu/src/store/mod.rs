@@ -2,6 +2,7 @@
 //! made of the same row.
 pub mod engine;
 pub mod types;
+pub mod work;
 
 use ge_plugin_api::Result;
 use ge_plugin_api::engine::Support;

@@ -1,0 +1,43 @@
+//! About how many operations a node takes: what planning and the simulated clock go by. An AI CPU does them one after another.
+use super::Op;
+use crate::kernels::{attention, conv, matrix, rnn};
+use ge_plugin_api::view::Node;
+
+/// Operations of one AI CPU in a nanosecond, about.
+const OPERATIONS_A_NS: u64 = 1;
+
+/// Time of a node's kernel beyond its launch; 0 where a size is not known.
+pub fn time_ns(node: &Node<'_>) -> u64 {
+    operations(node).unwrap_or(0) / OPERATIONS_A_NS
+}
+
+fn operations(node: &Node<'_>) -> Option<u64> {
+    let input = |i: usize| node.input_desc(i);
+    let count = |i: usize| input(i)?.shape.count();
+    let dims = |i: usize| input(i)?.shape.sizes();
+    let last = |i: usize, k: usize| dims(i)?.iter().rev().nth(k).copied();
+    let outputs = node.outputs().iter().map(|d| d.shape.count()).sum::<Option<u64>>()?;
+    let read = (0..node.inputs().len()).filter(|i| input(*i).is_some()).map(count).sum::<Option<u64>>()?;
+    let moved = outputs.saturating_add(read);
+    let is_of = |family: &[Op]| family.iter().any(|o| o.name == node.op());
+    let products = |n: u64, each: u64| n.saturating_mul(each).saturating_mul(2).max(moved);
+    Some(if is_of(matrix::matmul::OPS) || is_of(matrix::einsum::OPS) {
+        let turned = ["adj_x1", "transpose_x1", "transA"].iter().any(|a| node.flag(*a));
+        products(outputs, last(0, usize::from(turned)).unwrap_or(1))
+    } else if is_of(conv::direct::OPS) {
+        // Weights of one output channel; a deconvolution's are those of one input channel, which each input goes through.
+        let weights = if node.op().starts_with("QLinear") { 3 } else { 1 };
+        let each = count(weights)? / dims(weights)?.first().copied().unwrap_or(1).max(1);
+        products(if node.op().contains("Transpose") { read } else { outputs }, each)
+    } else if is_of(attention::OPS) && node.op() != "RotaryEmbedding" {
+        // Each element of a query meets every key, and its weights every value.
+        let keys = count(1)? / last(1, 0)?.max(1) / dims(1)?.first().copied().unwrap_or(1).max(1);
+        products(count(0)?, keys.saturating_mul(2))
+    } else if is_of(rnn::OPS) {
+        // Every step of every sequence goes through all weights.
+        let steps = count(0)? / last(0, 0)?.max(1);
+        products(steps, count(1)?.saturating_add(count(2)?))
+    } else {
+        moved
+    })
+}
