@@ -64,6 +64,9 @@ MODELS = [
     ("voice_sequence", "silero_vad/data/silero_vad_16k_sequence.onnx", "input:4,576",
      [{"input": np.concatenate([sound(576, 16000) for _ in range(4)]), "h": state(1, 1, 128), "c": state(1, 1, 128)}],
      1e-3, 1e-5),
+    ("voice_both_rates", "silero_vad/data/silero_vad.onnx", "input:1,288;state:2,1,128",
+     [{"input": sound(288, rate), "state": state(2, 1, 128), "sr": np.array(rate, np.int64)} for rate in (16000, 8000, 16000)],
+     1e-3, 1e-5),
     ("file_type", "magika/models/standard_v3_3/model.onnx", "bytes:1,2048", [{"bytes": text(2048)}], 1e-3, 1e-5),
 ]
 

@@ -4,7 +4,10 @@ use ge_tests::{expect_code, trained};
 fn check(name: &str) {
     let models = trained();
     let list = std::fs::read_to_string(models.join("models.txt")).expect("made with the models");
-    let line = list.lines().find(|l| l.split(' ').next() == Some(name)).unwrap_or_else(|| panic!("no model {name}"));
+    let line = list
+        .lines()
+        .find(|l| l.split(' ').next() == Some(name))
+        .unwrap_or_else(|| panic!("no model {name}: run `cargo xtask fetch-models` again"));
     let f: Vec<&str> = line.split(' ').collect();
     let (shape, rtol, atol, sets) = (f[1], f[2], f[3], f[4].parse::<usize>().expect("a count"));
     let dir = tempfile::tempdir().expect("a folder");
@@ -40,6 +43,7 @@ models!(
     voice_16k,
     voice_rates,
     voice_rates_8k,
+    voice_both_rates,
     voice_ifless,
     voice_op15,
     voice_half,
@@ -73,4 +77,19 @@ fn a_branch_for_another_rate_is_left_out() {
     let other = format!("sr={}", of("voice_rates_8k", 2));
     let err = expect_code(d, 2, &[&named[..], &["--input", &other]].concat()).stderr;
     assert!(String::from_utf8_lossy(&err).contains("compiled for, [16000]"), "{}", String::from_utf8_lossy(&err));
+}
+
+/// At a length that both branches take, the rate stays an input and the device decides: one OM, both rates (`voice_both_rates` has their
+/// numbers, at lengths of 192 to 351 each branch comes to one frame).
+#[test]
+fn the_device_takes_the_branch_of_the_rate() {
+    let model = trained().join("voice_both_rates.onnx").display().to_string();
+    let dir = tempfile::tempdir().expect("a folder");
+    let d = dir.path();
+    expect_code(d, 0, &["compile", &model, "-o", "m.om", "-q", "--input-shape", "input:1,288;state:2,1,128"]);
+    let text = expect_code(d, 0, &["inspect", "m.om", "--what", "tasks", "--json"]).stdout;
+    let doc: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
+    let count = |kind: &str| doc["tasks"].as_array().into_iter().flatten().filter(|t| t["type"] == kind).count();
+    assert_eq!((count("STREAM_LABEL_SWITCH_BY_INDEX"), count("STREAM_LABEL_GOTO"), count("LABEL_SET")), (1, 1, 3));
+    assert!(count("KERNEL") > 40, "both branches are there");
 }

@@ -336,6 +336,8 @@ pub fn run_range(
         }
         model = partition_range(model, &passes, (from, until), records)?;
     }
+    // A subgraph in slices is one node for all that follows, with one task and one workspace.
+    let bodies = if until >= at("stage2") { ffts_plus::take(&mut model)? } else { Vec::new() };
     if within("stage2") {
         stage2::run(&mut model, &passes, records)?;
     }
@@ -344,6 +346,7 @@ pub fn run_range(
         passes.stage("conflict", &mut model, records)?;
     }
     if until < at("streams") {
+        ffts_plus::give_back(&mut model, &bodies)?;
         return Ok(model);
     }
     // An engine given in a text that enters at `streams` or later binds without asking.
@@ -386,7 +389,9 @@ pub fn run_range(
         plan.active_to_attrs(&mut model);
     }
     if within("memory") {
-        let params = params::run(&model, &placement, toolbox)?;
+        let mut params = params::run(&model, &placement, toolbox)?;
+        let calls = ffts_plus::calls(&model, &bodies, toolbox, rank_size(&model))?;
+        ffts_plus::task::workspaces(&model, &calls, &mut params);
         let weights = weights::merge(&model)?;
         let memory = graph_planner::plan(&model, toolbox, &params, &order, &weights, options)?;
         memory.to_attrs(&mut model);
@@ -395,6 +400,7 @@ pub fn run_range(
         sync::run(&model, &plan, &order, options, &toolbox.target.soc)?.to_attrs(&mut model);
         plan.logic_to_attrs(&mut model);
     }
+    ffts_plus::give_back(&mut model, &bodies)?;
     Ok(model)
 }
 
