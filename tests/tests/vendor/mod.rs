@@ -307,8 +307,6 @@ fn a_custom_operator_is_tiled_on_the_device() {
         "KERNEL 0 4294967295 {i0*}{i1*}{i2*}{o0*}{ws0*}{tiling_context.tiling_data} acme_rows  2".to_owned(),
         "UPDATE 1 0 {tiling_context.tiling_key}{tiling_context.block_dim}   0".into(),
         "EVENT_RECORD 1 0    0".into(),
-        "EVENT_RECORD 1 0    0".into(),
-        "EVENT_WAIT 0 0    0".into(),
         "END_GRAPH 0 0    0".into(),
     ]);
     assert_eq!(list, expected);
