@@ -441,4 +441,8 @@ fn products_of_bytes_are_scaled_and_rounded_to_bytes() {
     let y = call("FusedQuantMatMul", &inputs, &relu, &[DType::I8]).unwrap();
     // Halved and doubled, less 3; -1.75 is half to even.
     assert_eq!(y[0].view().values::<i8>().unwrap(), [-5, -13, -34, -128]);
+    // Real numbers are quantised first: 0, 125, 255 and 64 of 0.2.
+    let x = t(&[2, 2], &[0f32, 25.0, 51.0, 12.75]);
+    let y = call("FusedQuantMatMul", &[Some(&x), None, None, Some(&b), Some(&sb)], &attrs(&[]), &[DType::F32]).unwrap();
+    near(y[0].view().values::<f32>().unwrap(), &[18.75, 50.0, 22.35, -25.4]);
 }

@@ -6,9 +6,9 @@
 //!   activation(conv(x, filter) + bias + residual).
 //! * `FusedMatMul(x1, x2, bias? [N], x3? of y's shape) {transpose_x1, transpose_x2, alpha, activation, activation_params}`:
 //!   activation(alpha·x1·x2 + bias + x3), with the leading axes of `BatchMatMulV2`.
-//! * `FusedQuantMatMul(a, a_scale, a_zero_point?, b, b_scale, b_zero_point?, y_scale?, y_zero_point?, bias? [N]) {transpose_x2, activation,
+//! * `FusedQuantMatMul(a, a_scale?, a_zero_point?, b, b_scale, b_zero_point?, y_scale?, y_zero_point?, bias? [N]) {transpose_x2, activation,
 //!   activation_params}`: v = activation(a_scale·b_scale·(a - a_zero_point)·(b - b_zero_point) + bias), the product in whole numbers;
-//!   b's scale and zero point are one or one a column. y = v in f32, or saturate(round_half_even(v / y_scale) + y_zero_point).
+//!   b's scale and zero point are one or one a column; an a of f32 has none and is quantised as by DynamicQuantizeLinear. y = v in f32, or saturate(round_half_even(v / y_scale) + y_zero_point).
 //! * `FusedElementwise(x...) {steps, dtype?}`: a chain of element-wise steps over the broadcast shape, computed in single
 //!   precision and rounded once. A step is an operator and its operands: `%k` is input k, or step k less the number of inputs;
 //!   else a number. The last step is y. Operators: those of `elementwise.rs` (their numbers behind the operand:
@@ -72,6 +72,10 @@ fn mat_mul(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
 }
 fn quant_mat_mul(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     let s = matmul_shape(&c.input(0)?.shape, &c.input(3)?.shape, false, read::flag(c, "transpose_x2", false))?;
+    let a = c.input(0)?.dtype;
+    if a != DType::UNKNOWN && (a == DType::F32) == c.opt_input(1).is_some() {
+        return Err(read::bad("input 1 `a_scale`", format!("given or left out with a of {a}"), "one, but none of f32"));
+    }
     let dtype = match (c.opt_input(6), c.opt_input(7)) {
         (Some(_), Some(z)) => z.dtype,
         (None, None) => DType::F32,
@@ -116,8 +120,8 @@ fn defs() -> Vec<OpDef> {
         ),
         activated(
             OpDef::new("FusedQuantMatMul", quant_mat_mul)
-                .input("a", BYTE, "")
-                .input("a_scale", SINGLE, "")
+                .input("a", &[DType::I8, DType::U8, DType::F32], "")
+                .opt("a_scale", SINGLE, "")
                 .opt("a_zero_point", BYTE, "")
                 .input("b", BYTE, "")
                 .input("b_scale", SINGLE, "")

@@ -6,6 +6,7 @@ use crate::kernels::math::special::{erf, max, min, sigmoid, softplus};
 use crate::kernels::matrix::matmul::{batched, less_zero, saturate};
 use crate::kernels::matrix::product::widen;
 use crate::kernels::norm::softmax::softmax;
+use crate::kernels::quant::by_extremes;
 use crate::store::Op;
 use crate::store::types::{BYTE, FLOAT};
 use ge_kernels::view::broadcast_shapes;
@@ -86,20 +87,28 @@ fn run_matmul(ctx: &mut KernelCtx<'_>) -> Result<()> {
 }
 /// The product in 64-bit integers, all that follows in double precision but the quotient of the scale, as in QuantizeLinear.
 fn run_quant_matmul(ctx: &mut KernelCtx<'_>) -> Result<()> {
-    let (a, sa, b, sb) = (Arg::of(ctx, 0)?, Arg::of(ctx, 1)?, Arg::of(ctx, 3)?, Arg::of(ctx, 4)?);
+    let (a, sa, b, sb) = (Arg::of(ctx, 0)?, Arg::opt(ctx, 1)?, Arg::of(ctx, 3)?, Arg::of(ctx, 4)?);
     let (za, zb) = (Arg::opt(ctx, 2)?, Arg::opt(ctx, 5)?);
     let turned = flag(ctx, "transpose_x2", false);
     // What stands by column stands by row of a matrix that is turned.
-    let (va, vb) = (less_zero(&a, za.as_ref(), true)?, less_zero(&b, zb.as_ref(), turned)?);
+    let (va, own_scale) = if a.dtype == DType::F32 {
+        let (bytes, scale, zero) = by_extremes(a.values()?);
+        (bytes.into_iter().map(|v| v as i64 - zero as i64).collect(), Some(f64::from(scale)))
+    } else {
+        (less_zero(&a, za.as_ref(), true)?, None)
+    };
+    let vb = less_zero(&b, zb.as_ref(), turned)?;
     let (shape, sums) = batched(&va, &a.shape, &vb, &b.shape, (false, turned), None)?;
     let n = if b.rank() > 1 { shape.last().copied().unwrap_or(1).max(1) } else { 1 };
     let bias = Arg::opt(ctx, 8)?;
-    for (arg, most) in [(Some(&sa), 1), (Some(&sb), n), (bias.as_ref(), n)] {
+    for (arg, most) in [(sa.as_ref(), 1), (Some(&sb), n), (bias.as_ref(), n)] {
         if let Some(v) = arg.filter(|v| v.len != most && (v.len != 1 || v.index == 8)) {
             return Err(bad(format!("input {}", v.index), format!("{} numbers", v.len), format!("{most}")));
         }
     }
-    let (sa, sb) = (sa.f64s()?[0], sb.f64s()?);
+    let given = sa.map(|s| s.f64s()).transpose()?.map(|s| s[0]);
+    let sa = own_scale.or(given).ok_or_else(|| bad("input 1 `a_scale`", "nothing", "a scale"))?;
+    let sb = sb.f64s()?;
     let bias = bias.map(|b| b.f64s()).transpose()?;
     let mut y = crate::args::room(sums.len())?;
     for (i, s) in sums.into_iter().enumerate() {
@@ -240,13 +249,18 @@ fn run_masked(ctx: &mut KernelCtx<'_>) -> Result<()> {
 }
 
 const SINGLE: &[DType] = &[DType::F32];
+const BYTE_OR_SINGLE: &[DType] = &[DType::I8, DType::U8, DType::F32];
 const CHAINED: &[DType] = &[DType::F32, DType::F16, DType::BF16, DType::I8, DType::U8];
 /// The rows of this file.
 pub const OPS: &[Op] = &[
     Op::new("FusedConv", run_conv, &[FLOAT]).gives(&[FLOAT]),
     Op::new("FusedMatMul", run_matmul, &[FLOAT]).gives(&[FLOAT]),
-    Op::new("FusedQuantMatMul", run_quant_matmul, &[BYTE, SINGLE, BYTE, BYTE, SINGLE, BYTE, SINGLE, BYTE, SINGLE])
-        .gives(&[CHAINED]),
+    Op::new(
+        "FusedQuantMatMul",
+        run_quant_matmul,
+        &[BYTE_OR_SINGLE, SINGLE, BYTE, BYTE, SINGLE, BYTE, SINGLE, BYTE, SINGLE],
+    )
+    .gives(&[CHAINED]),
     Op::new("FusedElementwise", run_chain, &[CHAINED]).gives(&[CHAINED]),
     Op::new("ScaledMaskedSoftmax", run_masked, &[FLOAT]).gives(&[FLOAT]),
 ];

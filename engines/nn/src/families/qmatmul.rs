@@ -1,8 +1,10 @@
 //! Products of bytes, summed exactly in 32 bits: `MatMulInteger` gives the sums, `QLinearMatMul` bytes, `FusedQuantMatMul`
 //! (`plugins/ops/src/fused.rs`) real numbers with bias and activation, or bytes of them. Scales and zero points of a: one; of b: one, or
-//! one a column. b is packed once a unit of work.
+//! one a column. b is packed once a unit of work. Where a of `FusedQuantMatMul` is real it is quantised on the way, by the extremes of all of
+//! it, as `DynamicQuantizeLinear` does.
 use crate::families::fused::act_named;
 use crate::families::matmul::{places, split};
+use crate::families::quant::by_extremes;
 use crate::kernel::{Io, Kernel};
 use crate::sig::{Answer, Sig};
 use ge_kernels::gemm::int8::{GemmInt8, correct, pack_int8, packed_int8_len};
@@ -46,9 +48,16 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let present = |i: usize| sig.opt_input(i).map(|_| i);
     let at: Inputs = match sig.op.as_str() {
         "MatMulInteger" => [Some(0), None, present(2), Some(1), None, present(3), None, None, None],
-        _ => [Some(0), Some(1), present(2), Some(3), Some(4), present(5), present(6), present(7), present(8)],
+        _ => [Some(0), present(1), present(2), Some(3), Some(4), present(5), present(6), present(7), present(8)],
     };
-    let kinds = [sig.kind_in(0, BYTES)?, sig.kind_in(at[3].unwrap_or(1), BYTES)?];
+    let real = sig.op == "FusedQuantMatMul" && sig.input(0)?.kind == Some(Kind::F32);
+    if real && (at[1].is_some() || at[2].is_some()) {
+        return Err("a is real, its scale and zero point are not to be given".into());
+    }
+    if !real && sig.op != "MatMulInteger" && at[1].is_none() {
+        return Err("input 1 is missing".into());
+    }
+    let kinds = [if real { Kind::F32 } else { sig.kind_in(0, BYTES)? }, sig.kind_in(at[3].unwrap_or(1), BYTES)?];
     let (a, b, y) = (sig.input(0)?, sig.input(at[3].unwrap_or(1))?, sig.output(0)?);
     let turned = sig.attrs.flag("transpose_x2") && b.rank() > 1;
     let (lead_a, [mut m, k]) = split(&a.shape, true)?;
@@ -112,6 +121,12 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     Ok(Box::new(QMatMul { at, kinds: [kinds[0], kinds[1], kind], turned, m, n, k, batch, act, linear }))
 }
 
+/// Scale and zero point of a.
+struct Left {
+    scale: f32,
+    zero: i32,
+}
+
 /// What the columns of a unit share.
 struct Columns {
     packed: Vec<i8>,
@@ -125,6 +140,16 @@ impl QMatMul {
     /// Blocks of rows and of columns.
     fn blocks(&self) -> [usize; 2] {
         [self.m.div_ceil(ROWS), self.n.div_ceil(COLUMNS)]
+    }
+
+    /// Scale and zero point of a; those of real numbers are found from the extremes of all of them.
+    fn left(&self, io: &Io<'_, '_>) -> Result<Left> {
+        if self.kinds[0] == Kind::F32 {
+            let (scale, zero) = by_extremes(io.input::<f32>(0)?);
+            return Ok(Left { scale, zero: zero as i32 });
+        }
+        let scale = self.at[1].map(|i| io.input::<f32>(i).map(|s| s[0])).transpose()?;
+        Ok(Left { scale: scale.unwrap_or(1.0), zero: self.zeros(0, io)?[0] })
     }
 
     /// Zero points of a factor, for bytes that are unsigned on the left and signed on the right.
@@ -143,7 +168,14 @@ impl QMatMul {
         })
     }
 
-    fn columns(&self, io: &Io<'_, '_>, from: usize, at: usize, width: usize, zeros: &[i32]) -> Result<Columns> {
+    fn columns(
+        &self,
+        io: &Io<'_, '_>,
+        from: usize,
+        (at, width): (usize, usize),
+        left: &Left,
+        zeros: &[i32],
+    ) -> Result<Columns> {
         let b = &io.input::<i8>(self.at[3].unwrap_or(1))?[from..];
         let mut packed = vec![0i8; packed_int8_len(self.k, width)];
         let (row, col) = if self.turned { (1, self.k) } else { (self.n, 1) };
@@ -158,10 +190,9 @@ impl QMatMul {
         let own = |all: &[f32]| if all.len() == 1 { vec![all[0]; width] } else { all[at..at + width].to_vec() };
         let zeros = if zeros.len() == 1 { vec![zeros[0]; width] } else { zeros[at..at + width].to_vec() };
         let mut scale = Vec::new();
-        if let (Some(sa), Some(sb)) = (self.at[1], self.at[4]) {
-            let sa = io.input::<f32>(sa)?[0];
+        if let Some(sb) = self.at[4] {
             scale = own(io.input::<f32>(sb)?);
-            scale.iter_mut().for_each(|s| *s *= sa);
+            scale.iter_mut().for_each(|s| *s *= left.scale);
         }
         let bias = self.at[8].map(|i| io.input::<f32>(i).map(|b| b[at..at + width].to_vec())).transpose()?;
         Ok(Columns { packed, sums, zeros, scale, bias: bias.unwrap_or_default() })
@@ -175,10 +206,11 @@ impl QMatMul {
         mut done: impl FnMut(usize, &[i32], &Columns) -> Result<()>,
     ) -> Result<()> {
         let [tall, wide] = self.blocks();
-        let (za, zb) = (self.zeros(0, io)?[0], self.zeros(1, io)?);
+        let (left, zb) = (self.left(io)?, self.zeros(1, io)?);
+        let real = if self.kinds[0] == Kind::F32 { io.input::<f32>(0)? } else { &[] };
         let a = io.input::<u8>(0)?;
         let mut held: Option<((usize, usize), Columns)> = None;
-        let (mut flipped, mut sums) = (Vec::new(), Vec::new());
+        let (mut held_a, mut sums) = (Vec::new(), Vec::new());
         for unit in units {
             // Rows fastest: units that follow each other share their columns.
             let (r, c, t) = (unit % tall, unit / tall % wide, unit / (tall * wide));
@@ -186,15 +218,26 @@ impl QMatMul {
             let (at, width) = (c * COLUMNS, COLUMNS.min(self.n - c * COLUMNS));
             let cols = match held.take() {
                 Some((key, cols)) if key == (pb, c) => cols,
-                _ => self.columns(io, pb, at, width, &zb)?,
+                _ => self.columns(io, pb, (at, width), &left, &zb)?,
             };
             let rows = r * ROWS..((r + 1) * ROWS).min(self.m);
-            let mut own = &a[pa + rows.start * self.k..pa + rows.end * self.k];
-            if self.kinds[0] == Kind::I8 {
-                flipped.clear();
-                flipped.extend(own.iter().map(|v| v ^ 0x80));
-                own = &flipped;
-            }
+            let part = pa + rows.start * self.k..pa + rows.end * self.k;
+            let own = match self.kinds[0] {
+                Kind::U8 => &a[part],
+                Kind::I8 => {
+                    held_a.clear();
+                    held_a.extend(a[part].iter().map(|v| v ^ 0x80));
+                    &held_a[..]
+                }
+                _ => {
+                    held_a.clear();
+                    held_a.resize(part.len(), 0);
+                    if left.scale != 0.0 {
+                        quantise(&real[part], left.scale, left.zero as f32, &mut held_a);
+                    }
+                    &held_a[..]
+                }
+            };
             let g = GemmInt8 { m: rows.len(), n: width, k: self.k, a_row: self.k };
             sums.clear();
             sums.resize(rows.len() * width, 0);
@@ -203,7 +246,7 @@ impl QMatMul {
             for (i, line) in sums.chunks_exact_mut(width).enumerate() {
                 let row_sum =
                     if turns { own[i * self.k..(i + 1) * self.k].iter().map(|v| i32::from(*v)).sum() } else { 0 };
-                correct(line, za, &cols.sums, if turns { &cols.zeros } else { &[] }, row_sum, self.k);
+                correct(line, left.zero, &cols.sums, if turns { &cols.zeros } else { &[] }, row_sum, self.k);
                 done((t * self.m + rows.start + i) * self.n + at, line, &cols)?;
             }
             held = Some(((pb, c), cols));

@@ -127,6 +127,13 @@ impl Kernel for Scaled {
 const SHARED: usize = 64 * 1024;
 const PARTS: usize = 4;
 
+/// Scale and zero point of numbers that are quantised to u8 by their own extremes.
+pub fn by_extremes(x: &[f32]) -> (f32, f32) {
+    let [low, high] = extremes(x);
+    let scale = (high - low) / 255.0;
+    (scale, if scale == 0.0 { 0.0 } else { (-low / scale).clamp(0.0, 255.0).round_ties_even() })
+}
+
 struct Dynamic {
     n: usize,
 }
@@ -158,9 +165,7 @@ impl Kernel for Dynamic {
 
     fn run(&self, units: Range<usize>, io: &Io<'_, '_>) -> Result<()> {
         let x = io.input::<f32>(0)?;
-        let [low, high] = extremes(x);
-        let scale = (high - low) / 255.0;
-        let zero = if scale == 0.0 { 0.0 } else { (-low / scale).clamp(0.0, 255.0).round_ties_even() };
+        let (scale, zero) = by_extremes(x);
         let at = |unit: usize| self.n * unit / self.units();
         let part = at(units.start)..at(units.end);
         io.output::<u8, ()>(0, |out| {

@@ -1,6 +1,6 @@
 //! `QuantMatMulFusionPass`: a product of dequantised bytes by a dequantised constant matrix becomes `FusedQuantMatMul`, which multiplies
 //! whole numbers, with the bias, the activation and the quantisation behind it; so does `MatMulInteger` with the cast and the scales
-//! behind it, as quantisation at run time leaves it. Before constants are folded, when the bytes are still there.
+//! behind it, as quantisation at run time leaves it, and with that quantisation where nothing else needs it. Before constants are folded, when the bytes are still there.
 use super::{activation_of, only_reader, other_operand, set_activation};
 use crate::families::fused::act_named;
 use crate::families::qmatmul::MOST_K;
@@ -30,7 +30,7 @@ struct Found {
     nodes: Vec<NodeId>,
     last: ValueRef,
     a: Bytes,
-    /// None: one, for `b` holds the scale of both.
+    /// None: one, for `b` holds the scale of both. Absent: `a` is real, and quantised by the product.
     a_scale: Option<ValueRef>,
     b: Bytes,
     turned: bool,
@@ -177,10 +177,24 @@ fn of_integers(g: &Graph<'_>, n: &Node<'_>) -> Option<Verdict<Found>> {
             }
             _ => return Err("what the sums are multiplied by is not one scale a column".into()),
         };
+        let (mut first, mut a_scale) = (Bytes { value: a, scale: ValueRef::ABSENT, zero: za }, a_scale);
+        // Where nothing else reads the bytes, nor what they were found by, the product quantises on its own.
+        let only = |d: &Node<'_>| {
+            let outputs = [(0, a), (1, a_scale.unwrap_or(ValueRef::ABSENT)), (2, za)];
+            let all_read_here = outputs.iter().all(|(k, v)| d.value(*k) == *v && g.users(*v).len() == 1);
+            all_read_here && d.controls().is_empty() && g.control_users(d.id()).is_empty()
+        };
+        if let Some(d) = g.find(a.node).filter(|d| d.op() == "DynamicQuantizeLinear" && only(d))
+            && let Some(x) = d.input(0)
+        {
+            nodes.insert(0, d.id());
+            first = Bytes { value: x, zero: ValueRef::ABSENT, ..first };
+            a_scale = Some(ValueRef::ABSENT);
+        }
         let mut f = Found {
             nodes,
             last: scaled.value(0),
-            a: Bytes { value: a, scale: ValueRef::ABSENT, zero: za },
+            a: first,
             a_scale,
             b: Bytes { value: b, scale: b_scale, zero: zb },
             turned: false,

@@ -133,6 +133,30 @@ fn numbers_are_quantised_by_their_own_extremes() {
 }
 
 #[test]
+fn real_numbers_are_quantised_on_the_way_as_apart() {
+    for turned in [false, true] {
+        let x = t(F, &[3, 70, 20], noise(F, &[3, 70, 20], 3).data.iter().map(|v| f64::from((*v * 3.0 + 1.0) as f32)));
+        let b = whole(DType::I8, if turned { &[140, 20] } else { &[20, 140] }, 4);
+        let (sb, bias) = (t(F, &[140], (0..140).map(|j| f64::from(0.01f32 * (j + 1) as f32))), noise(F, &[140], 5));
+        let outputs: &[(DType, &[u64])] = &[(DType::U8, &[3, 70, 20]), (F, &[]), (DType::U8, &[])];
+        let apart = case("DynamicQuantizeLinear", &[&x], outputs).run(&Nn::ai_core());
+        let product = |a: Option<&T>, scale: Option<&T>, zero: Option<&T>| {
+            let mut c = case("FusedQuantMatMul", &[], &[(F, &[3, 70, 140])]).with("transpose_x2", turned);
+            let of = |v: Option<&T>| v.cloned();
+            c.inputs = vec![of(a), of(scale), of(zero), Some(b.clone()), Some(sb.clone()), None, None, None];
+            c.inputs.push(Some(bias.clone()));
+            c.run(&Nn::ai_core()).remove(0).data
+        };
+        let want = product(Some(&apart[0]), Some(&apart[1]), Some(&apart[2]));
+        assert_eq!(product(Some(&x), None, None), want);
+    }
+    let x = t(F, &[2, 4], [0.0; 8]);
+    let (b, one) = (whole(DType::I8, &[4, 3], 4), t(F, &[], [1.0]));
+    let nothing = case("FusedQuantMatMul", &[&x, &b, &one], &[(F, &[2, 3])]).absent(1).absent(1);
+    nothing.gives([0.0; 6], 0.0);
+}
+
+#[test]
 fn refusals_of_products_of_bytes_have_their_reasons() {
     let ai = Nn::ai_core();
     let (a, b, s) = (whole(DType::U8, &[2, 3], 1), whole(DType::I8, &[3, 4], 2), t(F, &[], [1.0]));

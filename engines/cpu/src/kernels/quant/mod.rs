@@ -93,17 +93,20 @@ fn run_dequantize(ctx: &mut KernelCtx<'_>) -> Result<()> {
     }
     put_f64(ctx, 0, &x.shape, &y)
 }
-fn run_dynamic(ctx: &mut KernelCtx<'_>) -> Result<()> {
-    let x = Arg::of(ctx, 0)?;
-    let v: &[f32] = x.values()?;
+/// Numbers quantised to u8 by their own extremes, with scale and zero point.
+pub fn by_extremes(v: &[f32]) -> (Vec<f64>, f32, f32) {
     let (lo, hi) = v.iter().fold((0f32, 0f32), |(l, h), &v| (l.min(v), h.max(v)));
     // Singles throughout: the scale is a result, and what is quantised must agree with it.
     let scale = (hi - lo) / 255.0;
     let zero = if scale == 0.0 { 0.0 } else { (-lo / scale).clamp(0.0, 255.0).round_ties_even() };
-    let q: Vec<f64> = v
-        .iter()
-        .map(|v| if scale == 0.0 { 0.0 } else { f64::from(((v / scale).round_ties_even() + zero).clamp(0.0, 255.0)) })
-        .collect();
+    let one = |v: &f32| {
+        if scale == 0.0 { 0.0 } else { f64::from(((v / scale).round_ties_even() + zero).clamp(0.0, 255.0)) }
+    };
+    (v.iter().map(one).collect(), scale, zero)
+}
+fn run_dynamic(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    let x = Arg::of(ctx, 0)?;
+    let (q, scale, zero) = by_extremes(x.values()?);
     put_f64(ctx, 0, &x.shape, &q)?;
     put_f64(ctx, 1, &[], &[f64::from(scale)])?;
     put_f64(ctx, 2, &[], &[f64::from(zero)])
