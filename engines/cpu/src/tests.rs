@@ -421,6 +421,55 @@ fn images_are_resized_and_sampled() {
 }
 
 #[test]
+fn regions_are_sampled_and_kernel_places_moved() {
+    let map = [
+        0f32, 1.0, 2.75, 5.25, 8.0, 11.25, 14.75, 18.5, 22.75, 27.0, 31.5, 36.5, 41.5, 46.75, 52.5, 58.0, 64.0, 70.0,
+        76.25, 82.75, 89.5, 96.25, 103.25, 110.25,
+    ];
+    let x = t(&[1, 1, 4, 6], &map);
+    let (rois, batch) = (t(&[2, 4], &[0.5f32, 0.25, 4.5, 3.0, -3.0, 1.0, 9.0, 2.5]), t(&[2], &[0i64, 0]));
+    let two = |list: &[(&'static str, AttrValue)]| {
+        [&[("output_height", 2i64.into()), ("output_width", 2i64.into())], list].concat()
+    };
+    let aligned = |list: &[(&'static str, AttrValue)]| floats("RoiAlign", &[&x, &rois, &batch], &two(list)).1;
+    near(
+        &aligned(&[("sampling_ratio", 2i64.into())]),
+        &[8.816406, 14.828125, 42.178711, 52.857422, 8.324219, 14.421875, 18.078125, 25.90625],
+    );
+    let whole = [("sampling_ratio", 2i64.into()), ("coordinate_transformation_mode", "output_half_pixel".into())];
+    near(&aligned(&whole), &[20.894531, 29.119141, 61.148438, 73.21875, 15.75, 23.1875, 27.210938, 36.089844]);
+    near(
+        &aligned(&[("sampling_ratio", 2i64.into()), ("mode", "max".into())]),
+        &[8.886719, 12.304688, 22.148438, 27.0, 17.34375, 29.53125, 37.984375, 52.0],
+    );
+    near(
+        &aligned(&[("spatial_scale", 0.5.into())]),
+        &[0.25, 1.4375, 10.380859, 13.332031, 2.0963542, 8.057292, 5.955729, 15.838542],
+    );
+    let e = refusal("RoiAlign", &[&x, &rois, &t(&[2], &[0i64, 1])], &two(&[]));
+    assert_eq!(e, "input 2 `batch_indices` does not fit: found 1, expected 0 to 0");
+    let far = t(&[2, 4], &[0f32, 0.0, 1e30, 1.0, 0.0, 0.0, 1.0, 1.0]);
+    let e = refusal("RoiAlign", &[&x, &far, &batch], &two(&[]));
+    assert!(e.starts_with("input 1 `rois` does not fit: found a region from -0.5 to 1"), "{e}");
+    let rois = t(&[2, 5], &[0f32, 0.0, 1.0, 4.0, 3.0, 0.0, 2.6, 0.0, 5.0, 7.0]);
+    near(
+        &floats("MaxRoiPool", &[&x, &rois], &[("pooled_shape", l(&[2, 3]))]).1,
+        &[46.75, 58.0, 64.0, 82.75, 96.25, 103.25, 96.25, 103.25, 110.25, 0.0, 0.0, 0.0],
+    );
+    let x = t(&[1, 1, 2, 3], &[0f32, 1.0, 2.75, 14.75, 18.5, 22.75]);
+    let w = t(&[1, 1, 2, 2], &[1f32, -2.0, 0.5, 1.0]);
+    let moved = [0.5f32, -0.25, 0.0, 1.5, -1.0, 0.75, 2.0, 0.0, -0.5, 0.25, 0.0, 0.0, 1.0, -3.0, 0.1, 0.2];
+    let (moved, bias) = (t(&[1, 8, 1, 2], &moved), t(&[1], &[0.5f32]));
+    let (d, y) = floats("DeformConv", &[&x, &w, &moved, &bias], &[]);
+    assert_eq!(d, [1, 1, 1, 2]);
+    near(&y, &[11.5625, -27.03125]);
+    let mask = t(&[1, 4, 1, 2], &[1f32, 0.5, 0.0, 2.0, 1.0, 1.0, 0.25, 1.0]);
+    let inputs = [Some(&x), Some(&w), Some(&moved), None, Some(&mask)];
+    let y = call("DeformConv", &inputs, &attrs(&[]), &[DType::F32]).unwrap();
+    near(y[0].view().values::<f32>().unwrap(), &[11.0625, -63.546875]);
+}
+
+#[test]
 fn left_out_attributes_mean_what_the_prototypes_say() {
     let (seen, unseen) = every_default();
     assert!(seen.len() >= 100, "{} operators computed something, these not: {unseen:?}", seen.len());

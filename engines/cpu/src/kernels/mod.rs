@@ -29,6 +29,7 @@ pub const FAMILIES: &[&[Op]] = &[
     math::sum::OPS,
     matrix::matmul::OPS,
     conv::direct::OPS,
+    conv::deform::OPS,
     fused::OPS,
     pool::window::OPS,
     pool::global::OPS,
@@ -55,5 +56,6 @@ pub const FAMILIES: &[&[Op]] = &[
     loss::OPS,
     image::resize::OPS,
     image::grid::OPS,
+    image::roi::OPS,
     random::OPS,
 ];

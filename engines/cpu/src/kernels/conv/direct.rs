@@ -160,7 +160,8 @@ fn wide_input<W: Wide>(x: &Arg<'_>, last: bool) -> Result<Vec<W>> {
     let r = x.rank();
     channels_first(&v, x.shape[0], x.shape[1..r - 1].iter().product(), x.shape[r - 1])
 }
-fn groups(ctx: &KernelCtx<'_>, key: &str, c: usize) -> Result<usize> {
+/// The number of groups, by the attribute of that name.
+pub fn groups(ctx: &KernelCtx<'_>, key: &str, c: usize) -> Result<usize> {
     let g = if ctx.op == "DepthwiseConv2D" { c } else { size(&format!("attribute `{key}`"), int_attr(ctx, key, 1))? };
     if g == 0 { Err(bad(format!("attribute `{key}`"), 0, "1 or more")) } else { Ok(g) }
 }
@@ -171,7 +172,8 @@ fn bias_of<W: Wide>(b: Option<&Arg<'_>>, o: usize) -> Result<Option<Vec<W>>> {
     }
     widen(b).map(Some)
 }
-fn check(c: usize, cw: usize, o: usize, groups: usize) -> Result<()> {
+/// Whether channels, filter and groups fit.
+pub fn check(c: usize, cw: usize, o: usize, groups: usize) -> Result<()> {
     if cw.checked_mul(groups) != Some(c) || !o.is_multiple_of(groups) {
         return Err(bad(
             "filter",

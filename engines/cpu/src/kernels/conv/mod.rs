@@ -1,3 +1,4 @@
 //! Convolutions.
+pub mod deform;
 pub mod direct;
 pub mod window;

@@ -1,3 +1,4 @@
 //! Images and grids.
 pub mod grid;
 pub mod resize;
+pub mod roi;
