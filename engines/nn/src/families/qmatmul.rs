@@ -16,9 +16,10 @@ use ge_plugin_api::{Error, Result};
 use std::ops::Range;
 
 const BYTES: &[Kind] = &[Kind::I8, Kind::U8];
-/// Rows and columns of a unit of work.
+/// Rows and columns of a unit of work; wider where each unit quantises its rows.
 const ROWS: usize = 128;
 const COLUMNS: usize = 128;
+const WIDE: usize = 1024;
 /// Lengths up to which no sum of bytes less their zero points leaves 32 bits.
 pub const MOST_K: usize = 33_025;
 
@@ -35,6 +36,8 @@ struct QMatMul {
     n: usize,
     k: usize,
     batch: Vec<[usize; 2]>,
+    /// Columns of a unit of work.
+    columns: usize,
     act: Act,
     /// Bytes come from the sums by one factor, as ONNX has QLinearMatMul.
     linear: bool,
@@ -118,7 +121,8 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     };
     let act = act_named(sig.text("activation", "none"), sig.attrs.floats("activation_params").unwrap_or(&[]))?;
     let linear = sig.op == "QLinearMatMul";
-    Ok(Box::new(QMatMul { at, kinds: [kinds[0], kinds[1], kind], turned, m, n, k, batch, act, linear }))
+    let columns = if real { WIDE } else { COLUMNS };
+    Ok(Box::new(QMatMul { at, kinds: [kinds[0], kinds[1], kind], turned, m, n, k, batch, columns, act, linear }))
 }
 
 /// Scale and zero point of a.
@@ -139,7 +143,7 @@ struct Columns {
 impl QMatMul {
     /// Blocks of rows and of columns.
     fn blocks(&self) -> [usize; 2] {
-        [self.m.div_ceil(ROWS), self.n.div_ceil(COLUMNS)]
+        [self.m.div_ceil(ROWS), self.n.div_ceil(self.columns)]
     }
 
     /// Scale and zero point of a; those of real numbers are found from the extremes of all of them.
@@ -215,7 +219,7 @@ impl QMatMul {
             // Rows fastest: units that follow each other share their columns.
             let (r, c, t) = (unit % tall, unit / tall % wide, unit / (tall * wide));
             let [pa, pb] = self.batch[t];
-            let (at, width) = (c * COLUMNS, COLUMNS.min(self.n - c * COLUMNS));
+            let (at, width) = (c * self.columns, self.columns.min(self.n - c * self.columns));
             let cols = match held.take() {
                 Some((key, cols)) if key == (pb, c) => cols,
                 _ => self.columns(io, pb, (at, width), &left, &zb)?,
@@ -257,7 +261,7 @@ impl QMatMul {
     fn to_bytes<Y: Elem>(&self, units: Range<usize>, io: &Io<'_, '_>) -> Result<()> {
         let given = |i: usize| self.at[i].ok_or_else(|| Error::internal("a product of bytes without its scale"));
         let (sy, zy) = (io.input::<f32>(given(6)?)?[0], io.input::<Y>(given(7)?)?[0].to_f32());
-        let (mut real, mut by) = ([0.0; COLUMNS], [0.0; COLUMNS]);
+        let (mut real, mut by) = (vec![0.0; self.columns], vec![0.0; self.columns]);
         self.each_row(units, io, |at, sums, cols| {
             let width = sums.len();
             io.output::<Y, ()>(0, |out| {
