@@ -435,6 +435,52 @@ fn parts_that_lie_wrong_are_always_caught() {
 }
 
 #[test]
+fn a_value_that_is_written_over_before_its_readers_are_over_is_always_caught() {
+    let s = session(&[]);
+    // A plan in which one node's output lies over its first input.
+    let over = |c: &Compiled, name: &str| {
+        let mut m = c.model.clone();
+        let nodes = &mut m.graphs[0].nodes;
+        let i = nodes.iter().position(|n| n.name == name).expect("a node");
+        let v = nodes[i].inputs[0].expect("an input");
+        nodes[i].slots[0] =
+            ge_model::SlotInfo { ref_input: Some(0), ..nodes[v.node as usize].slots[v.output as usize].clone() };
+        plan_checker::check(&m)
+    };
+    let caught = |found: Result<(), plan_checker::PlanFault>, reader: &str, writer: &str| {
+        let names = matches!(&found, Err(plan_checker::PlanFault::Overlap { first, second, .. })
+            if first == reader && second == writer);
+        assert!(names, "{reader} {writer}: {found:?}");
+    };
+    let text = "graph @main(%x: f32[256]) {
+  %a = Tanh(%x) : f32[256]
+  %b = Relu(%a) : f32[256]
+  %c = Add(%a, %b) : f32[256]
+  %d = Greater(%c, %x) : bool[256]
+  return %d
+}
+";
+    let c = compile(&s, &one_stream(text), UNFUSED);
+    caught(over(&c, "b"), "c", "b");
+    assert_eq!(over(&c, "c"), Ok(()), "all that read it are over");
+    // Readers on two streams, of which neither is over when the other starts.
+    let text = "graph @main(%x: f32[256]) {
+  %a = Tanh(%x) : f32[256]
+  %b = Relu(%a) {_stream_label = \"s\"} : f32[256]
+  %c = Neg(%a) : f32[256]
+  %d = Add(%b, %c) : f32[256]
+  %e = Greater(%d, %x) : bool[256]
+  return %e
+}
+";
+    let c = compile(&s, text, UNFUSED);
+    caught(over(&c, "b"), "c", "b");
+    caught(over(&c, "c"), "b", "c");
+    // Behind both of them it may.
+    assert_eq!(over(&c, "d"), Ok(()));
+}
+
+#[test]
 fn races_are_found_in_a_plan_broken_on_purpose_and_in_no_other() {
     let schedules = rounds(3, 50);
     let quiet = session(&[]);

@@ -12,7 +12,7 @@ use crate::ids::{ModelMap, NodeKey};
 use crate::model::weights::Weights;
 use crate::partition::dynamic::unknown;
 use crate::streams::ExecutionOrder;
-use ge_ir::{Model, Node, ValueRef};
+use ge_ir::{Model, Node, NodeId, ValueRef};
 use ge_plugin_api::device::MemoryKind;
 use ge_plugin_api::engine::RunningParams;
 use std::collections::HashMap;
@@ -110,6 +110,10 @@ struct Name {
     data: u64,
     /// Another name wrote it: a view, a whole made of parts, a part of a whole.
     derived: bool,
+    /// Others lie beside it or are it by a rule: a run, a reference, memory that is cleared beforehand. A view is no such rule.
+    bound: bool,
+    /// It was written over an input by a node that could have put it elsewhere.
+    over: bool,
     /// Its neighbours in a run without padding begin where its data ends.
     tight: bool,
     ref_input: Option<u32>,
@@ -181,6 +185,8 @@ impl Builder<'_> {
                     need,
                     data: data.unwrap_or(need),
                     derived: false,
+                    bound: false,
+                    over: false,
                     tight: false,
                     ref_input: None,
                     memory,
@@ -195,7 +201,19 @@ impl Builder<'_> {
             let (need, home) = (w.bytes, Home::Feature);
             self.add(
                 if Rules::clears(n) { 0 } else { need },
-                Name { key, need, data: need, derived: false, tight: false, ref_input: None, memory, home, reuse },
+                Name {
+                    key,
+                    need,
+                    data: need,
+                    derived: false,
+                    bound: false,
+                    over: false,
+                    tight: false,
+                    ref_input: None,
+                    memory,
+                    home,
+                    reuse,
+                },
             );
         }
         Ok(())
@@ -245,6 +263,9 @@ impl Builder<'_> {
             self.names.join(a, b, distance).map_err(|c| clash(n, j.input, c))?;
             // The node's own side is derived; the parts of a run without padding end with their data.
             let (a, b) = (a as usize, b as usize);
+            if j.kind != JoinKind::View {
+                (self.all[a].bound, self.all[b].bound) = (true, true);
+            }
             match j.kind {
                 JoinKind::View | JoinKind::Reference | JoinKind::Held => {
                     self.all[b].derived = true;
@@ -297,35 +318,57 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Outputs that their engine can put in the memory of an input which nobody else reads (facts 2.10, `SupportInplace`).
+    /// Outputs that their engine can put in the memory of an input which nobody reads any more (facts 2.10, `SupportInplace`). In graphs
+    /// of v1 control flow a value may be read again in the next turn of a loop, which no edge says: there it is left alone.
     fn in_place(&mut self) {
         let model = self.s.model;
+        let turns: Vec<bool> = model.graphs().iter().map(|g| g.nodes().any(may_turn)).collect();
         let mut borders = Borders::new(self);
         for &key in self.s.order.line() {
-            let Some(n) = key.get(model) else { continue };
-            let g = key.graph_of(model);
+            let Some(n) = key.get(model).filter(|_| !turns[key.graph as usize]) else { continue };
             for (k, i) in self.s.params[key].inplace.iter().enumerate().take(n.outputs().len()) {
-                let Some(v) = usize::try_from(*i).ok().and_then(|i| n.input(i)) else { continue };
-                let (a, b) = (self.output(key, v) as usize, self.first[key] as usize + k);
-                let whole = |x: &Name| !x.derived && !x.tight && x.home == Home::Feature && x.reuse;
-                let alone = g.users(v).len() == 1
-                    && g.get(v.node).is_some_and(|p| !p.op().ends_with("Data") || (key.graph == 0 && p.op() == "Data"));
-                let fits = block_bytes(self.all[a].need) == block_bytes(self.all[b].need)
-                    && self.all[a].memory == self.all[b].memory;
-                let (from, to) = (self.names.find(a as u32).0, self.names.find(b as u32).0);
-                let apart = !whole(&self.all[a]) || !whole(&self.all[b]) || !alone || !fits;
-                if apart
-                    || !borders.may_join(self.s.io, from, to)
-                    || !self.names.disown(b as u32)
-                    || self.names.join(a as u32, b as u32, 0).is_err()
-                {
+                let Some(v) = usize::try_from(*i).ok().and_then(|i| n.input(i)).filter(|v| !v.is_absent()) else {
+                    continue;
+                };
+                let (a, b) = (self.output(key, v), self.first[key] + k as u32);
+                if !self.may_write_over(key, n, v, (a as usize, b as usize)) {
                     continue;
                 }
-                borders.join(from, to, self.names.find(a as u32).0);
-                self.all[b].derived = true;
-                self.all[b].ref_input = u32::try_from(*i).ok();
+                let (from, to) = (self.names.find(a).0, self.names.find(b).0);
+                if borders.may_join(self.s.io, from, to) && self.names.lie_over(a, b) {
+                    borders.join(from, to, self.names.find(a).0);
+                    let name = &mut self.all[b as usize];
+                    (name.derived, name.over, name.ref_input) = (true, true, u32::try_from(*i).ok());
+                }
             }
         }
+    }
+
+    /// Whether a node may write its output `b` over the value `v`, whose name is `a`: both lie by themselves in memory of one kind and
+    /// size, and all other readers are over before the node starts.
+    fn may_write_over(&self, key: NodeKey, n: &Node, v: ValueRef, (a, b): (usize, usize)) -> bool {
+        let (model, order) = (self.s.model, self.s.order);
+        let g = key.graph_of(model);
+        let Some(p) = g.get(v.node) else { return false };
+        let (from, to) = (&self.all[a], &self.all[b]);
+        let whole = |x: &Name| (!x.derived || x.over) && !x.bound && !x.tight && x.home == Home::Feature && x.reuse;
+        let alike = |name: &str| p.attr(name) == n.attr(name);
+        let given = p.op().ends_with("Data") && (key.graph > 0 || p.op() != "Data");
+        let pooled = |n: &Node| n.attr("_buffer_pool_id").is_some();
+        // Attached work may read the value while the node writes.
+        let beside = ["_attached_stream_info_list", "_attached_stream_info"].into_iter().any(|a| n.attr(a).is_some());
+        if beside || !whole(from) || !whole(to) || given || pooled(p) || pooled(n) || !alike("_batch_label") {
+            return false;
+        }
+        if block_bytes(from.need) != block_bytes(to.need) || from.memory != to.memory {
+            return false;
+        }
+        let over = |u: NodeId| {
+            let reader = g.get(u).is_some_and(|r| self.acts(r) && !self.s.rules.derives(r) && r.op() != "NetOutput");
+            reader && order.ordered(NodeKey { graph: key.graph, node: u }, key)
+        };
+        let users = g.users(v);
+        users.iter().filter(|u| u.node == n.id()).count() == 1 && users.iter().all(|u| u.node == n.id() || over(u.node))
     }
 
     fn symbols(mut self, variable_bytes: u64) -> Result<Symbols> {
@@ -477,6 +520,23 @@ impl Builder<'_> {
         }
         out
     }
+}
+
+/// Whether a node may run, or have others run, more than once without an edge that says so.
+fn may_turn(n: &Node) -> bool {
+    let op = n.op().strip_prefix("Ref").unwrap_or(n.op());
+    matches!(
+        op,
+        "Enter"
+            | "Exit"
+            | "LoopCond"
+            | "Merge"
+            | "NextIteration"
+            | "StreamActive"
+            | "StreamMerge"
+            | "StreamSwitch"
+            | "Switch"
+    )
 }
 
 /// Which classes are a graph input, and which are graph outputs.

@@ -4,7 +4,8 @@
 //! - **Streams and events**: no deadlock; a record is waited for once, and an id recorded again only after its wait; every data
 //!   and control edge follows from stream order and events, nodes without a task bridged; END_GRAPH passes no unfinished work.
 //! - **Memory** (ReuseChecker, facts 2.6 h): a range is written anew only after every use of what lay there, in the order in which
-//!   tasks are known to run; what shares memory on purpose (views, in place, no-task concat) counts as one.
+//!   tasks are known to run; what shares memory on purpose (views, in place, no-task concat) counts as one, and what is written in place
+//!   of an input is looked at in `over_checker`.
 //!
 //! Cost: tasks times streams, and a search in an interval map for each block.
 use ge_model::{CompiledModel, NodeInfo, SlotInfo};
@@ -87,16 +88,19 @@ pub fn check(m: &CompiledModel) -> Result<(), PlanFault> {
     run.end(m)?;
     super::place_checker::check(m)?;
     run.memory(m)?;
+    super::over_checker::check(m, &run.stands)?;
     super::flow_checker::check(m)
 }
 
 /// The tasks of one node on one stream: start clock of the first, index of the last.
 #[derive(Clone)]
-struct Stand {
-    stream: usize,
+pub(super) struct Stand {
+    /// The stream.
+    pub stream: usize,
     /// For every stream how many of its tasks are over when the first task starts.
-    start: Vec<u32>,
-    last: u32,
+    pub start: Vec<u32>,
+    /// Position of the last task on the stream.
+    pub last: u32,
 }
 
 struct Run {

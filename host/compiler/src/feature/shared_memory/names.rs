@@ -60,15 +60,19 @@ impl Names {
             self.owned[name as usize].insert(0, i64::try_from(bytes).unwrap_or(i64::MAX));
         }
     }
-    /// Gives up the bytes of a class that has one value of its own; false where it has others.
-    pub fn disown(&mut self, name: u32) -> bool {
-        let (root, _) = self.find(name);
-        let owned = &mut self.owned[root as usize];
-        if owned.len() > 1 {
+    /// Puts `b` where `a` lies, over the value that lies there: the class of `b` gives up the one value of its own that it may have.
+    /// False, and nothing has changed, where it has others or the two cannot lie so.
+    pub fn lie_over(&mut self, a: u32, b: u32) -> bool {
+        let (from, to) = (self.find(a).0, self.find(b).0);
+        if from == to || self.owned[to as usize].len() > 1 {
             return false;
         }
-        owned.clear();
-        true
+        let own = std::mem::take(&mut self.owned[to as usize]);
+        let done = self.join(a, b, 0).is_ok();
+        if !done {
+            self.owned[to as usize] = own;
+        }
+        done
     }
     /// How many names there are.
     pub fn len(&self) -> usize {
@@ -206,6 +210,21 @@ mod tests {
         assert_eq!(n.join(second, own[3], 32), Ok(()));
         assert_eq!(n.join(first, second, 64), Ok(()));
         assert_eq!(own.iter().map(|o| n.place(*o).0).collect::<Vec<_>>(), [0, 32, 64, 96]);
+    }
+
+    #[test]
+    fn a_value_lies_over_another_or_nothing_changes() {
+        let mut n = Names::new();
+        let ids: Vec<u32> = (0..4).map(|_| n.add(0)).collect();
+        ids.iter().for_each(|i| n.own(*i, 64));
+        assert!(n.lie_over(ids[0], ids[1]));
+        assert_eq!(n.find(ids[0]).0, n.find(ids[1]).0);
+        // They lie together already.
+        assert!(!n.lie_over(ids[0], ids[1]));
+        // A run of two values cannot be written over by one.
+        n.join(ids[2], ids[3], 64).expect("a run");
+        assert!(!n.lie_over(ids[0], ids[3]));
+        assert_eq!(n.join(ids[0], ids[3], 0), Err(Clash::Overlap), "the run has its values still");
     }
 
     #[test]
