@@ -1,4 +1,4 @@
-//! Attributes in the published schema, without loss: reals that a 32-bit float cannot hold, dictionaries, mixed lists and
+//! Attributes in the published schema, without loss but for the type of an empty list: reals that a 32-bit float cannot hold, dictionaries, mixed lists and
 //! tensors stand in named bundles.
 use crate::desc::{dtype_number, dtype_of_number};
 use ge_om::attr::{AttrMap as _, Value};
@@ -44,11 +44,12 @@ fn encode(v: &AttrValue, depth: usize) -> Option<Value> {
             Some(n) => Value::DataType(n),
             None => bundle(TYPE, vec![("v".into(), Value::Str(d.name().to_owned()))]),
         },
+        // An empty list has no type: text cannot hold one, and what a text was compiled to must not differ by it.
         AttrValue::Ints(l) if l.is_empty() => Value::EmptyList,
+        AttrValue::Floats(l) if l.is_empty() => Value::EmptyList,
+        AttrValue::Strs(l) if l.is_empty() => Value::EmptyList,
         AttrValue::Ints(l) => Value::Ints(l.to_vec()),
-        AttrValue::Floats(l) if !l.is_empty() && l.iter().all(|f| fits(*f)) => {
-            Value::Floats(l.iter().map(|f| *f as f32).collect())
-        }
+        AttrValue::Floats(l) if l.iter().all(|f| fits(*f)) => Value::Floats(l.iter().map(|f| *f as f32).collect()),
         AttrValue::Floats(l) => {
             bundle(F64S, vec![("v".into(), Value::Ints(l.iter().map(|f| f.to_bits() as i64).collect()))])
         }
