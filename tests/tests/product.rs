@@ -135,3 +135,30 @@ fn equal_nodes_are_compiled_once() {
     // Exp, Abs and two Muls with their subgraph, where Exp is asked for three times; all six again for their tasks.
     assert_eq!(doc["kernels"], serde_json::json!({"fused_graph": 4, "single_op": 1, "hits": 8}));
 }
+
+#[test]
+fn a_drawing_has_the_parts_that_are_asked_for() {
+    let dir = dir(|t| t);
+    let two = |name: &str| format!("  %{name} = MatMulV2(%x, %w) {{_stream_label = \"{name}\"}} : f32[6,16]\n");
+    let text = [
+        "graph @main(%x: f32[6,16]) {\n  %w = Const() {value = dense<f32[16,16]: splat 0.125>} : f32[16,16]\n",
+        &two("a"),
+        &two("b"),
+        "  %c = MatMulV2(%a, %b) {transpose_x2 = true} : f32[6,6]\n  return %c\n}\n",
+    ];
+    std::fs::write(dir.path().join("d.ge"), text.concat()).unwrap();
+    code(dir.path(), 0, &["compile", "d.ge", "-o", "d.om", "-q"]);
+    let drawn = |what: &[&str]| {
+        code(dir.path(), 0, &[&["inspect", "d.om", "--svg", "d.svg"], what].concat());
+        let text = std::fs::read_to_string(dir.path().join("d.svg")).unwrap();
+        assert!(text.starts_with("<svg ") && text.ends_with("</svg>\n"), "{text}");
+        (text.matches("marker-end").count(), text.matches(" bytes").count() > 1)
+    };
+    let out = ge(dir.path(), &["inspect", "d.om", "--json"]);
+    let doc: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    let events = doc["events"].as_array().unwrap().len();
+    assert!(events >= 2, "{events}");
+    assert_eq!(drawn(&[]), (events, true));
+    assert_eq!(drawn(&["--what", "streams"]), (events, false));
+    assert_eq!(drawn(&["--what", "memory"]), (0, true));
+}

@@ -5,6 +5,7 @@
 //! (`_ref_input`) and references to `RefData` are written in an order that edges alone do not say, and are left out.
 use super::plan_checker::{PlanFault, Stand};
 use ge_model::{CompiledModel, GraphInfo, SlotInfo};
+use std::collections::HashSet;
 
 /// Proves it for all graphs. Cost: the readers of what is written over.
 pub(super) fn check(m: &CompiledModel, stands: &[Vec<Vec<Stand>>]) -> Result<(), PlanFault> {
@@ -54,11 +55,13 @@ impl Over<'_> {
                 return Err(fault(i as u32));
             }
             let mut todo = vec![(v.node, v.output)];
+            let mut named: HashSet<(u32, u32)> = HashSet::new();
             while let Some((p, k)) = todo.pop() {
                 for &(_, u) in self.readers[p as usize].iter().filter(|r| r.0 == k && r.1 as usize != i) {
                     let reader = &self.stands[u as usize];
                     if reader.is_empty() {
-                        todo.extend((0..self.g.nodes[u as usize].outputs.len() as u32).map(|k| (u, k)));
+                        let outputs = (0..self.g.nodes[u as usize].outputs.len() as u32).map(|k| (u, k));
+                        todo.extend(outputs.filter(|o| named.insert(*o)));
                     }
                     if !reader.iter().all(over) {
                         return Err(fault(u));

@@ -31,7 +31,7 @@ pub struct InspectArgs {
     /// Versions and plugins only
     #[arg(long)]
     header: bool,
-    /// Draws streams, memory and tasks of an OM
+    /// Draws an OM: tasks on their streams, values in memory, or what of them `--what` names
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
     /// Parts: summary,graph,engines,streams,events,memory,tasks,weights,options,passes
@@ -85,7 +85,7 @@ pub fn run(global: &Global, a: &InspectArgs) -> Result<u8> {
         });
     }
     if let Some(path) = &a.svg {
-        super::write_atomic(path, svg::draw(&m).as_bytes())?;
+        super::write_atomic(path, svg::draw(&m, svg::Panels::of(&a.what)).as_bytes())?;
     }
     let doc = document(&m);
     if global.json {

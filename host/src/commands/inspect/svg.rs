@@ -1,85 +1,92 @@
-//! A drawing of a compiled model: tasks on their streams with arrows for events, and memory offsets over the same order. Time is
-//! the planner's: engines' estimates, in-order streams, waits for records.
-use ge_model::{CompiledModel, SlotInfo};
+//! `--svg FILE`: a drawing of a compiled model over the simulated clock (`timetable`). Lanes show the tasks of each stream with an arrow
+//! from every record to its wait; below, each kind of memory with its values at their offsets, from the task that writes one to the
+//! last that reads it. `--what` picks: `streams`, `tasks` and `events` the lanes, `memory` the memory, nothing both.
+use super::timetable::{self, Pair};
+use ge_model::{CompiledModel, NodeInfo, SlotInfo, TaskInfo};
+use ge_plugin_api::device::MemoryKind;
 use ge_plugin_api::task::TaskType;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::fmt::Write;
 
 const WIDTH: f64 = 1400.0;
 const LEFT: f64 = 90.0;
 const LANE: f64 = 26.0;
-const MEMORY: f64 = 320.0;
+/// Height of a kind of memory; of one that is drawn alone.
+const MEMORY: [f64; 2] = [320.0, 640.0];
+const GAP: f64 = 40.0;
 /// More tasks than this are drawn without names.
 const NAMED: usize = 400;
 
-/// Start and end of every task by the estimates.
-fn times(m: &CompiledModel) -> Vec<(u64, u64)> {
-    let mut streams = vec![0u64; m.streams.physical.len()];
-    let mut records: BTreeMap<(bool, u32), Vec<u64>> = BTreeMap::new();
-    let mut taken: BTreeMap<(bool, u32), usize> = BTreeMap::new();
-    let mut out = vec![(0, 0); m.tasks.len()];
-    let mut queues: Vec<Vec<usize>> = vec![Vec::new(); streams.len()];
-    for (i, t) in m.tasks.iter().enumerate() {
-        if let Some(q) = queues.get_mut(t.stream as usize) {
-            q.push(i);
-        }
-    }
-    let mut at = vec![0usize; queues.len()];
-    // A stream that is woken starts then.
-    let mut awake: Vec<bool> = m.streams.physical.iter().map(|p| p.head).collect();
-    // Each round runs every stream until it waits for a record that has not come.
-    loop {
-        let mut moved = false;
-        for s in 0..queues.len() {
-            if !awake[s] {
-                continue;
-            }
-            while let Some(&i) = queues[s].get(at[s]) {
-                let t = &m.tasks[i];
-                let kind = TaskType(t.kind);
-                let notify = matches!(kind, TaskType::NOTIFY_RECORD | TaskType::NOTIFY_WAIT);
-                let key = (notify, t.sync_id.unwrap_or(0));
-                let start = streams[s];
-                let mut end = start.saturating_add(t.time_ns.max(m.soc.task_launch_ns).max(1));
-                if matches!(kind, TaskType::EVENT_WAIT | TaskType::NOTIFY_WAIT) {
-                    let k = taken.entry(key).or_default();
-                    let Some(r) = records.get(&key).and_then(|r| r.get(*k)) else { break };
-                    *k += 1;
-                    end = end.max(*r);
-                }
-                let wakes = match kind {
-                    TaskType::STREAM_ACTIVE => t.numbers.first(),
-                    TaskType::STREAM_SWITCH => t.numbers.get(2),
-                    _ => None,
-                };
-                if let Some(w) = wakes.and_then(|w| usize::try_from(*w).ok()).filter(|w| *w < awake.len()) {
-                    if !std::mem::replace(&mut awake[w], true) {
-                        streams[w] = streams[w].max(end);
-                    }
-                }
-                if matches!(kind, TaskType::EVENT_RECORD | TaskType::NOTIFY_RECORD) {
-                    records.entry(key).or_default().push(end);
-                }
-                out[i] = (start, end);
-                streams[s] = end;
-                at[s] += 1;
-                moved = true;
-            }
-        }
-        if !moved {
-            return out;
-        }
+/// Which panels are drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Panels {
+    /// Tasks on their streams.
+    pub lanes: bool,
+    /// Values in memory.
+    pub memory: bool,
+}
+
+impl Panels {
+    /// Those that the parts of `--what` have; both where they have none.
+    pub fn of(parts: &[String]) -> Panels {
+        let asked = |names: &[&str]| parts.iter().any(|p| names.contains(&p.as_str()));
+        let (lanes, memory) = (asked(&["streams", "tasks", "events"]), asked(&["memory"]));
+        if lanes || memory { Panels { lanes, memory } } else { Panels { lanes: true, memory: true } }
     }
 }
 
+/// Start and end of a task, where it has any.
+type Times = Vec<Option<(u64, u64)>>;
+
+struct Drawing<'m> {
+    m: &'m CompiledModel,
+    times: Times,
+    end: u64,
+    out: String,
+}
+
+/// The drawing.
+pub fn draw(m: &CompiledModel, panels: Panels) -> String {
+    let times = timetable::times(m);
+    let end = times.iter().flatten().map(|t| t.1).max().unwrap_or(0).max(1);
+    let mut d = Drawing { m, times, end, out: String::new() };
+    let lanes = if panels.lanes { m.streams.physical.len() as f64 * LANE + GAP } else { 0.0 };
+    let used: Vec<(&str, u64)> =
+        m.memory.spaces.iter().filter(|s| s.size > 0).map(|s| (s.memory.as_str(), s.size)).collect();
+    let each = if panels.lanes { MEMORY[0] } else { MEMORY[1] };
+    let spaces = if panels.memory { used.as_slice() } else { &[] };
+    let height = GAP + lanes + spaces.len() as f64 * (each + GAP);
+    d.put(format_args!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" font-family=\"sans-serif\" font-size=\"10\">"
+    ));
+    d.put(format_args!(
+        "<defs><marker id=\"a\" markerWidth=\"6\" markerHeight=\"6\" refX=\"5\" refY=\"3\" orient=\"auto\"><path d=\"M0,0L6,3L0,6z\"/></marker></defs>"
+    ));
+    d.put(format_args!(
+        "<text x=\"10\" y=\"18\" font-size=\"14\">{} for {}: {} tasks on {} streams, {:.2} us by the simulated clock (loops once)</text>",
+        escape(&m.name),
+        escape(&m.soc.name),
+        m.tasks.len(),
+        m.streams.physical.len(),
+        end as f64 / 1e3
+    ));
+    if panels.lanes {
+        d.lanes();
+        d.arrows();
+    }
+    if !spaces.is_empty() {
+        let lives = d.lives();
+        for (i, (kind, size)) in spaces.iter().enumerate() {
+            d.memory(kind, *size, GAP + lanes + i as f64 * (each + GAP), each, &lives);
+        }
+    }
+    d.out.push_str("</svg>\n");
+    d.out
+}
+
 fn escape(s: &str) -> String {
-    s.chars()
-        .filter(|c| !c.is_control())
-        .collect::<String>()
-        .replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;")
+    let plain: String = s.chars().filter(|c| !c.is_control()).collect();
+    plain.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 fn colour(text: &str) -> String {
@@ -87,139 +94,193 @@ fn colour(text: &str) -> String {
     format!("hsl({},55%,70%)", hash % 360)
 }
 
-/// The drawing.
-pub fn draw(m: &CompiledModel) -> String {
-    let times = times(m);
-    let end = times.iter().map(|t| t.1).max().unwrap_or(1).max(1);
-    let x = |ns: u64| LEFT + ns as f64 / end as f64 * (WIDTH - LEFT - 20.0);
-    let lanes = m.streams.physical.len();
-    let y = |s: u32| 40.0 + f64::from(s) * LANE;
-    let top = 40.0 + lanes as f64 * LANE + 40.0;
-    let height = top + MEMORY + 40.0;
-    let mut out = String::new();
-    let _ = writeln!(
-        out,
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" font-family=\"sans-serif\" font-size=\"10\">"
-    );
-    let _ = writeln!(
-        out,
-        "<defs><marker id=\"a\" markerWidth=\"6\" markerHeight=\"6\" refX=\"5\" refY=\"3\" orient=\"auto\"><path d=\"M0,0L6,3L0,6z\"/></marker></defs>"
-    );
-    let _ = writeln!(
-        out,
-        "<text x=\"10\" y=\"18\" font-size=\"14\">{} for {}: {} tasks, {} streams, {} ns by the estimates</text>",
-        escape(&m.name),
-        escape(&m.soc.name),
-        m.tasks.len(),
-        lanes,
-        end
-    );
-    for s in 0..lanes as u32 {
-        let _ = writeln!(
-            out,
-            "<text x=\"10\" y=\"{}\">stream {s}</text><line x1=\"{LEFT}\" x2=\"{WIDTH}\" y1=\"{1}\" y2=\"{1}\" stroke=\"#ddd\"/>",
-            y(s) + 14.0,
-            y(s) + LANE - 3.0
-        );
-    }
-    let mut sides: BTreeMap<(bool, u32), [Vec<usize>; 2]> = BTreeMap::new();
-    for (i, t) in m.tasks.iter().enumerate() {
-        let (start, stop) = times[i];
-        let node = m.node(t.graph, t.node);
-        let name = node.map_or("", |n| n.name.as_str());
-        let kind = TaskType(t.kind).name();
-        let (left, width) = (x(start), (x(stop) - x(start)).max(0.5));
-        let _ = writeln!(
-            out,
-            "<rect x=\"{left:.2}\" y=\"{}\" width=\"{width:.2}\" height=\"{}\" fill=\"{}\"><title>{} {} {}</title></rect>",
-            y(t.stream),
-            LANE - 6.0,
-            colour(node.map_or(kind, |n| n.op.as_str())),
-            i,
-            escape(kind),
-            escape(name)
-        );
-        if m.tasks.len() <= NAMED && width > 30.0 {
-            let fit: String =
-                name.chars().rev().take((width / 6.0) as usize).collect::<Vec<_>>().into_iter().rev().collect();
-            let _ = writeln!(out, "<text x=\"{:.2}\" y=\"{}\">{}</text>", left + 2.0, y(t.stream) + 14.0, escape(&fit));
-        }
-        let side = match TaskType(t.kind) {
-            TaskType::EVENT_RECORD => Some((false, 0)),
-            TaskType::EVENT_WAIT => Some((false, 1)),
-            TaskType::NOTIFY_RECORD => Some((true, 0)),
-            TaskType::NOTIFY_WAIT => Some((true, 1)),
-            _ => None,
-        };
-        if let (Some((notify, side)), Some(id)) = (side, t.sync_id) {
-            sides.entry((notify, id)).or_default()[side].push(i);
-        }
-    }
-    for ((notify, id), [records, waits]) in &sides {
-        for (r, w) in records.iter().zip(waits) {
-            let (a, b) = (&m.tasks[*r], &m.tasks[*w]);
-            let what = if *notify { "notify" } else { "event" };
-            let _ = writeln!(
-                out,
-                "<line x1=\"{:.2}\" y1=\"{}\" x2=\"{:.2}\" y2=\"{}\" stroke=\"#333\" marker-end=\"url(#a)\"><title>{what} {id}</title></line>",
-                x(times[*r].1),
-                y(a.stream) + 10.0,
-                x(times[*w].1),
-                y(b.stream) + 10.0
-            );
-        }
-    }
-    memory(m, &times, end, top, &x, &mut out);
-    out.push_str("</svg>\n");
-    out
+/// Where a stream's lane lies.
+fn lane(stream: u32) -> f64 {
+    GAP + f64::from(stream) * LANE
 }
 
-/// Boxes of values: from the task that writes to the last that reads, at their offsets.
-fn memory(m: &CompiledModel, times: &[(u64, u64)], end: u64, top: f64, x: &dyn Fn(u64) -> f64, out: &mut String) {
-    let size = m.memory.spaces.iter().map(|s| s.size).max().unwrap_or(0).max(1);
-    let y = |offset: u64| top + offset as f64 / size as f64 * MEMORY;
-    let _ = writeln!(
-        out,
-        "<text x=\"10\" y=\"{}\">memory</text><text x=\"10\" y=\"{}\">{} bytes</text>",
-        top + 10.0,
-        top + MEMORY,
-        size
-    );
-    let mut of: HashMap<(u32, u32), (u64, u64)> = HashMap::new();
-    for (t, (a, b)) in m.tasks.iter().zip(times) {
-        let e = of.entry((t.graph, t.node)).or_insert((*a, *b));
-        *e = (e.0.min(*a), e.1.max(*b));
+impl Drawing<'_> {
+    fn put(&mut self, line: std::fmt::Arguments<'_>) {
+        let _ = writeln!(self.out, "{line}");
     }
-    for (gi, g) in m.graphs.iter().enumerate() {
-        let mut ends = vec![0u64; g.nodes.len()];
-        for (i, n) in g.nodes.iter().enumerate().rev() {
-            let used = match of.get(&(gi as u32, i as u32)) {
-                Some((_, e)) => *e,
-                None if n.outputs.is_empty() => end,
-                None => ends[i],
+
+    fn x(&self, ns: u64) -> f64 {
+        LEFT + ns as f64 / self.end as f64 * (WIDTH - LEFT - 20.0)
+    }
+
+    fn lanes(&mut self) {
+        let m = self.m;
+        for s in 0..m.streams.physical.len() as u32 {
+            let (text, line) = (lane(s) + 14.0, lane(s) + LANE - 3.0);
+            self.put(format_args!(
+                "<text x=\"10\" y=\"{text}\">stream {s}</text><line x1=\"{LEFT}\" x2=\"{WIDTH}\" y1=\"{line}\" y2=\"{line}\" stroke=\"#ddd\"/>"
+            ));
+        }
+        for (i, t) in m.tasks.iter().enumerate() {
+            let Some((start, stop)) = self.times[i] else { continue };
+            let node = m.node(t.graph, t.node);
+            let (name, kind) = (node.map_or("", |n| n.name.as_str()), TaskType(t.kind).name());
+            let (left, width) = (self.x(start), (self.x(stop) - self.x(start)).max(0.5));
+            let (top, tall, fill) = (lane(t.stream), LANE - 6.0, colour(node.map_or(kind, |n| n.op.as_str())));
+            self.put(format_args!(
+                "<rect x=\"{left:.2}\" y=\"{top}\" width=\"{width:.2}\" height=\"{tall}\" fill=\"{fill}\"><title>{i} {} {}, {start} to {stop} ns</title></rect>",
+                escape(kind),
+                escape(name)
+            ));
+            if m.tasks.len() <= NAMED && width > 30.0 {
+                let skip = name.chars().count().saturating_sub((width / 6.0) as usize);
+                let fit = escape(&name.chars().skip(skip).collect::<String>());
+                self.put(format_args!("<text x=\"{:.2}\" y=\"{}\">{fit}</text>", left + 2.0, top + 14.0));
+            }
+        }
+    }
+
+    fn arrows(&mut self) {
+        let m = self.m;
+        for Pair { notify, id, record, wait } in timetable::pairs(m) {
+            let (Some((_, from)), Some((_, to))) = (self.times[record], self.times[wait]) else { continue };
+            let (what, tasks) = (if notify { "notify" } else { "event" }, [&m.tasks[record], &m.tasks[wait]]);
+            let [y1, y2] = tasks.map(|t: &TaskInfo| lane(t.stream) + 10.0);
+            let (x1, x2) = (self.x(from), self.x(to));
+            self.put(format_args!(
+                "<line x1=\"{x1:.2}\" y1=\"{y1}\" x2=\"{x2:.2}\" y2=\"{y2}\" stroke=\"#333\" marker-end=\"url(#a)\"><title>{what} {id}</title></line>"
+            ));
+        }
+    }
+
+    /// From when to when each node's outputs live, by graph; a node without a task lives with what it names.
+    fn lives(&self) -> Vec<Vec<Option<(u64, u64)>>> {
+        let m = self.m;
+        let mut runs: HashMap<(u32, u32), (u64, u64)> = HashMap::new();
+        for (t, times) in m.tasks.iter().zip(&self.times) {
+            let Some((a, b)) = *times else { continue };
+            let e = runs.entry((t.graph, t.node)).or_insert((a, b));
+            *e = (e.0.min(a), e.1.max(b));
+        }
+        let graph = |(gi, g): (usize, &ge_model::GraphInfo)| {
+            let run = |i: usize| runs.get(&(gi as u32, i as u32)).copied();
+            let mut last = vec![0u64; g.nodes.len()];
+            for (i, n) in g.nodes.iter().enumerate().rev() {
+                let used = match run(i) {
+                    Some((_, stop)) => stop,
+                    None if n.outputs.is_empty() => self.end,
+                    None => last[i],
+                };
+                for v in n.inputs.iter().flatten() {
+                    if let Some(l) = last.get_mut(v.node as usize) {
+                        *l = (*l).max(used);
+                    }
+                }
+            }
+            let life = |(i, n): (usize, &NodeInfo)| match run(i) {
+                Some((start, stop)) => Some((start, last[i].max(stop))),
+                // What comes from outside is there from the start.
+                None => n.inputs.is_empty().then_some((0, last[i])),
             };
-            for v in n.inputs.iter().flatten() {
-                if let Some(e) = ends.get_mut(v.node as usize) {
-                    *e = (*e).max(used);
+            g.nodes.iter().enumerate().map(life).collect()
+        };
+        m.graphs.iter().enumerate().map(graph).collect()
+    }
+
+    fn memory(&mut self, kind: &str, size: u64, top: f64, tall: f64, lives: &[Vec<Option<(u64, u64)>>]) {
+        let m = self.m;
+        self.put(format_args!(
+            "<text x=\"10\" y=\"{}\">{}</text><text x=\"10\" y=\"{}\">{size} bytes</text>",
+            top + 10.0,
+            escape(kind),
+            top + tall
+        ));
+        for (g, lives) in m.graphs.iter().zip(lives) {
+            for (n, life) in g.nodes.iter().zip(lives) {
+                let Some((from, to)) = *life else { continue };
+                let boxes = n.slots.iter().map(|s| (s, "")).chain(n.workspaces.iter().map(|s| (s, " workspace")));
+                for (s, what) in boxes.filter(|(s, _)| s.space == SlotInfo::FEATURE && s.size > 0) {
+                    if MemoryKind(s.memory).name() != kind {
+                        continue;
+                    }
+                    let (a, b) = (self.x(from), self.x(to));
+                    let y = top + s.offset as f64 / size as f64 * tall;
+                    let (wide, high) = ((b - a).max(0.5), (s.size as f64 / size as f64 * tall).max(0.5));
+                    let (fill, own) = (colour(&n.op), if s.zero_copy { ", zero copy" } else { "" });
+                    self.put(format_args!(
+                        "<rect x=\"{a:.2}\" y=\"{y:.2}\" width=\"{wide:.2}\" height=\"{high:.2}\" fill=\"{fill}\" fill-opacity=\"0.7\" stroke=\"#555\" stroke-width=\"0.3\"><title>{}{what} at {}, {} bytes{own}</title></rect>",
+                        escape(&n.name),
+                        s.offset,
+                        s.size
+                    ));
                 }
             }
         }
-        for (i, n) in g.nodes.iter().enumerate() {
-            let Some((start, stop)) = of.get(&(gi as u32, i as u32)) else { continue };
-            for s in n.slots.iter().filter(|s| s.space == SlotInfo::FEATURE && s.size > 0) {
-                let (a, b) = (x(*start), x(ends[i].max(*stop)));
-                let _ = writeln!(
-                    out,
-                    "<rect x=\"{a:.2}\" y=\"{:.2}\" width=\"{:.2}\" height=\"{:.2}\" fill=\"{}\" fill-opacity=\"0.7\" stroke=\"#555\" stroke-width=\"0.3\"><title>{} offset {} size {}</title></rect>",
-                    y(s.offset),
-                    (b - a).max(0.5),
-                    (s.size as f64 / size as f64 * MEMORY).max(0.5),
-                    colour(&n.op),
-                    escape(&n.name),
-                    s.offset,
-                    s.size
-                );
-            }
-        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ge_model::{GraphInfo, PhysicalInfo, SpaceInfo, ValueAt};
+
+    /// `a` on stream 0, `<b>` behind it on stream 1, by one event.
+    fn two_streams() -> CompiledModel {
+        let mut m = CompiledModel { name: "m & n".into(), ..CompiledModel::default() };
+        (m.soc.task_launch_ns, m.soc.event_record_ns, m.soc.event_wait_ns) = (3000, 500, 500);
+        m.streams.physical = vec![PhysicalInfo { head: true, ..Default::default() }; 2];
+        let slot = |offset| SlotInfo { space: SlotInfo::FEATURE, offset, size: 512, ..SlotInfo::default() };
+        let node = |name: &str, inputs, offset| NodeInfo {
+            name: name.into(),
+            op: "Relu".into(),
+            inputs,
+            outputs: vec![Default::default()],
+            slots: vec![slot(offset)],
+            ..NodeInfo::default()
+        };
+        let b = node("<b>", vec![Some(ValueAt { node: 0, output: 0 })], 512);
+        m.graphs = vec![GraphInfo { nodes: vec![node("a", Vec::new(), 0), b], ..GraphInfo::default() }];
+        let task = |kind: TaskType, node, stream, sync_id, kernel: &str| TaskInfo {
+            kind: kind.code(),
+            node,
+            stream,
+            sync_id,
+            kernel_name: kernel.into(),
+            ..TaskInfo::default()
+        };
+        m.tasks = vec![
+            task(TaskType::KERNEL, 0, 0, None, "k"),
+            task(TaskType::EVENT_RECORD, 0, 0, Some(0), ""),
+            task(TaskType::EVENT_WAIT, 1, 1, Some(0), ""),
+            task(TaskType::KERNEL, 1, 1, None, "k"),
+        ];
+        m.memory.spaces = vec![SpaceInfo { memory: "HBM".into(), size: 1024, ..SpaceInfo::default() }];
+        m
+    }
+
+    #[test]
+    fn lanes_hold_tasks_and_arrows_and_memory_holds_lives() {
+        let m = two_streams();
+        let (lanes, memory) = (Panels { lanes: true, memory: false }, Panels { lanes: false, memory: true });
+        let streams = draw(&m, lanes);
+        assert_eq!(streams.matches("<rect").count(), 4, "{streams}");
+        assert_eq!(streams.matches("marker-end").count(), 1, "{streams}");
+        assert!(
+            streams.contains("m &amp; n for ") && streams.contains("KERNEL &lt;b&gt;, 4000 to 7000 ns"),
+            "{streams}"
+        );
+        let held = draw(&m, memory);
+        assert_eq!(held.matches("<rect").count(), 2, "{held}");
+        assert!(held.contains("<title>a at 0, 512 bytes</title>") && !held.contains("marker-end"), "{held}");
+        // `a` lives until `<b>` has read it: the whole of the clock.
+        assert!(held.contains("x=\"90.00\" y=\"40.00\" width=\"1290.00\""), "{held}");
+        let both = draw(&m, Panels::of(&[]));
+        assert_eq!(both.matches("<rect").count(), 6);
+    }
+
+    #[test]
+    fn parts_choose_panels() {
+        let of = |parts: &[&str]| {
+            let p = Panels::of(&parts.iter().map(|p| (*p).to_owned()).collect::<Vec<_>>());
+            (p.lanes, p.memory)
+        };
+        assert_eq!([of(&[]), of(&["summary"])], [(true, true); 2]);
+        assert_eq!([of(&["streams"]), of(&["tasks", "graph"]), of(&["events"])], [(true, false); 3]);
+        assert_eq!((of(&["memory"]), of(&["streams", "memory"])), ((false, true), (true, true)));
     }
 }

@@ -4,7 +4,7 @@
 //! waits for another rank does not wait.
 use ge_model::{CompiledModel, TaskInfo};
 use ge_plugin_api::task::TaskType;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 /// Start and end of each task in ns; None where a stream waits for what never comes.
 pub fn times(m: &CompiledModel) -> Vec<Option<(u64, u64)>> {
@@ -16,7 +16,7 @@ pub fn times(m: &CompiledModel) -> Vec<Option<(u64, u64)>> {
         }
     }
     let own: HashSet<(bool, u32)> = m.tasks.iter().flat_map(records).collect();
-    let mut recorded: HashMap<(bool, u32), Vec<u64>> = HashMap::new();
+    let mut recorded: HashMap<(bool, u32), VecDeque<u64>> = HashMap::new();
     let mut woken: Vec<Option<u64>> = m.streams.physical.iter().map(|p| p.head.then_some(0)).collect();
     let mut at = vec![0usize; queues.len()];
     let mut clock = vec![0u64; queues.len()];
@@ -30,16 +30,17 @@ pub fn times(m: &CompiledModel) -> Vec<Option<(u64, u64)>> {
             while let Some(&i) = queue.get(at[q]) {
                 let t = &m.tasks[i];
                 let needs: Vec<(bool, u32)> = waits(t).filter(|k| own.contains(k)).collect();
-                if needs.iter().any(|k| recorded.get(k).is_none_or(Vec::is_empty)) {
+                if needs.iter().any(|k| recorded.get(k).is_none_or(VecDeque::is_empty)) {
                     break;
                 }
-                let ready = needs.iter().filter_map(|k| recorded.get_mut(k).map(|l| l.remove(0))).max().unwrap_or(0);
+                let ready =
+                    needs.iter().filter_map(|k| recorded.get_mut(k).and_then(VecDeque::pop_front)).max().unwrap_or(0);
                 let start = clock[q].max(ready);
                 let end = start.saturating_add(cost(m, t));
                 out[i] = Some((start, end));
                 clock[q] = end;
                 for k in records(t) {
-                    recorded.entry(k).or_default().push(end);
+                    recorded.entry(k).or_default().push_back(end);
                 }
                 let wakes = match TaskType(t.kind) {
                     TaskType::STREAM_ACTIVE => t.numbers.first(),
@@ -59,9 +60,47 @@ pub fn times(m: &CompiledModel) -> Vec<Option<(u64, u64)>> {
     }
 }
 
+/// A record and the wait that takes it.
+pub struct Pair {
+    /// A notify, else an event.
+    pub notify: bool,
+    /// Its id.
+    pub id: u32,
+    /// The task that records it.
+    pub record: usize,
+    /// The task that waits for it.
+    pub wait: usize,
+}
+
+/// Records with their waits: of one id the k-th with the k-th, in the order of the tasks.
+pub fn pairs(m: &CompiledModel) -> Vec<Pair> {
+    let mut sides: BTreeMap<(bool, u32), [Vec<usize>; 2]> = BTreeMap::new();
+    for (i, t) in m.tasks.iter().enumerate() {
+        records(t).for_each(|k| sides.entry(k).or_default()[0].push(i));
+        waits(t).for_each(|k| sides.entry(k).or_default()[1].push(i));
+    }
+    let each = |((notify, id), [records, waits]): ((bool, u32), [Vec<usize>; 2])| {
+        records.into_iter().zip(waits).map(move |(record, wait)| Pair { notify, id, record, wait })
+    };
+    sides.into_iter().flat_map(each).collect()
+}
+
+/// The other side of each task's records and waits.
+type Others = HashMap<(usize, bool, u32), usize>;
+
 /// The timetable as text.
 pub fn text(m: &CompiledModel) -> String {
     let times = times(m);
+    let others: Others = pairs(m)
+        .into_iter()
+        .flat_map(|p| [((p.record, p.notify, p.id), p.wait), ((p.wait, p.notify, p.id), p.record)])
+        .collect();
+    let mut on: Vec<Vec<usize>> = vec![Vec::new(); m.streams.physical.len()];
+    for (i, t) in m.tasks.iter().enumerate() {
+        if let Some(list) = on.get_mut(t.stream as usize) {
+            list.push(i);
+        }
+    }
     let us = |ns: u64| format!("{:.2}", ns as f64 / 1e3);
     let ends = times.iter().flatten().map(|t| t.1).max().unwrap_or(0);
     let mut out = format!(
@@ -72,34 +111,36 @@ pub fn text(m: &CompiledModel) -> String {
         us(ends)
     );
     for (s, p) in m.streams.physical.iter().enumerate() {
-        let mine: Vec<usize> = (0..m.tasks.len()).filter(|i| m.tasks[*i].stream as usize == s).collect();
+        let mine = &on[s];
         let attached = m.streams.logical.get(p.logical as usize).is_some_and(|l| l.attached);
         let kind = if attached { "attached" } else { "main" };
         let asleep = if p.head { "" } else { ", sleeps until activated" };
         out.push_str(&format!("stream {s} ({kind}, logical {}): {} tasks{asleep}\n", p.logical, mine.len()));
         out.push_str("    start us     end us   task  what\n");
-        for i in mine {
+        for &i in mine {
             let (from, to) = times[i].map_or(("-".to_owned(), "-".to_owned()), |(a, b)| (us(a), us(b)));
-            out.push_str(&format!("{from:>12} {to:>10} {i:>6}  {}\n", what(m, &m.tasks[i])));
+            out.push_str(&format!("{from:>12} {to:>10} {i:>6}  {}\n", what(m, i, &others)));
             out.push_str(&super::contexts::text(m, &m.tasks[i]).unwrap_or_default());
         }
     }
     out
 }
 
-fn what(m: &CompiledModel, t: &TaskInfo) -> String {
+fn what(m: &CompiledModel, i: usize, others: &Others) -> String {
+    let t = &m.tasks[i];
     let node = |t: &TaskInfo| m.node(t.graph, t.node).map_or(String::new(), |n| n.name.clone());
     let mut text = format!("{} {}", TaskType(t.kind), node(t));
-    let other = |f: fn(&TaskInfo) -> Vec<(bool, u32)>, key: &(bool, u32)| {
-        m.tasks.iter().find(|o| f(o).contains(key)).map(|o| format!(" stream {} `{}`", o.stream, node(o)))
+    let other = |(notify, id): (bool, u32)| {
+        others.get(&(i, notify, id)).map_or_else(
+            || " another rank".to_owned(),
+            |o| format!(" stream {} `{}`", m.tasks[*o].stream, node(&m.tasks[*o])),
+        )
     };
     for key in waits(t) {
-        let from = other(|o| records(o).collect(), &key).unwrap_or_else(|| " another rank".into());
-        text.push_str(&format!(" #{} from{from}", key.1));
+        text.push_str(&format!(" #{} from{}", key.1, other(key)));
     }
     for key in records(t) {
-        let to = other(|o| waits(o).collect(), &key).unwrap_or_else(|| " another rank".into());
-        text.push_str(&format!(" #{} to{to}", key.1));
+        text.push_str(&format!(" #{} to{}", key.1, other(key)));
     }
     if !t.kernel_name.is_empty() {
         let blocks = if t.block_dim == u32::MAX { "?".to_owned() } else { t.block_dim.to_string() };
