@@ -49,7 +49,7 @@ pub use reader::{OmFile, OmModel, Origin, WeightCheck};
 pub use stream::Encoded;
 pub use table::{Partition, PartitionType};
 pub use task_type::TaskType;
-pub use writer::{ModelParts, OmWriter, WeightSegment, WriteReport};
+pub use writer::{ModelParts, OmWriter, WeightSegment, WriteReport, temporary_in};
 
 /// Version of what we put into the container. A file of another version is refused with "compile again".
 pub const FORMAT_VERSION: u32 = 1;

@@ -17,6 +17,15 @@ use crate::stream::{self, Counted, Encoded};
 use crate::table::{self, PartitionType};
 use crate::{ATTR_FORMAT_VERSION, ATTR_WEIGHTS_XXH3, FORMAT_VERSION, WEIGHTS_ALIGN};
 
+/// A file that gets its name when it is whole, readable by whom the process's umask lets read, as any other file that it makes.
+///
+/// # Errors
+/// The folder cannot be written.
+pub fn temporary_in(folder: &Path, prefix: &str) -> io::Result<tempfile::NamedTempFile> {
+    let mode = Permissions::from_mode(0o666);
+    tempfile::Builder::new().prefix(prefix).suffix(".tmp").permissions(mode).tempfile_in(folder)
+}
+
 /// Bytes that are hashed and written at a time.
 const PIECE: usize = 1 << 20;
 /// Partitions that stand before MODEL_DEF where they are given (facts 7.1).
@@ -131,12 +140,7 @@ impl OmWriter {
             Some(folder) if !folder.as_os_str().is_empty() => folder.to_path_buf(),
             _ => PathBuf::from("."),
         };
-        let mut file = tempfile::Builder::new()
-            .prefix(".ge-om-")
-            .suffix(".tmp")
-            .permissions(Permissions::from_mode(0o666))
-            .tempfile_in(&folder)
-            .map_err(|error| failed(plain(error)))?;
+        let mut file = temporary_in(&folder, ".ge-om-").map_err(|error| failed(plain(error)))?;
         let report = self.write(file.as_file_mut(), path)?;
         file.as_file().sync_all().map_err(failed)?;
         file.persist(&target).map_err(|error| failed(error.error))?;

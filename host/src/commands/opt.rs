@@ -270,7 +270,7 @@ pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<()> {
         return std::fs::write(path, bytes).map_err(fail);
     }
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut file = tempfile::NamedTempFile::new_in(folder).map_err(fail)?;
+    let mut file = ge_om::temporary_in(folder, ".ge-").map_err(fail)?;
     file.write_all(bytes).and_then(|()| file.as_file().sync_all()).map_err(fail)?;
     file.persist(path).map_err(|e| fail(e.error))?;
     Ok(())

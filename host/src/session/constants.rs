@@ -46,7 +46,7 @@ impl SideFileSink for Constants {
                     (Some(f), _) => f.write_all(bytes)?,
                     (None, Some(f)) => f.write_all(bytes)?,
                     (None, none) => {
-                        none.insert(tempfile::NamedTempFile::new_in(&self.folder)?).write_all(bytes)?;
+                        none.insert(ge_om::temporary_in(&self.folder, ".ge-constants-")?).write_all(bytes)?;
                     }
                 }
                 let offset = self.at;

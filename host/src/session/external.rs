@@ -46,7 +46,7 @@ pub fn write(m: &CompiledModel, om: &Path, mode: Mode) -> Result<Vec<ExternalWei
     if mode == Mode::Combined {
         let stem = om.file_stem().map_or_else(|| "model".into(), |s| s.to_string_lossy().into_owned());
         let name = format!("{stem}_weight_combined");
-        let mut file = tempfile::NamedTempFile::new_in(&folder).map_err(|e| unwritten(&folder, &e))?;
+        let mut file = ge_om::temporary_in(&folder, ".ge-weights-").map_err(|e| unwritten(&folder, &e))?;
         let mut sha = Sha256::new();
         let mut at = 0u64;
         let mut put = |bytes: &[u8]| {

@@ -1,5 +1,6 @@
 //! `ge.externalWeight`: weights in the OM, in a file each, in one file; shared, moved, changed and missing.
 use ge_tests::{expect_code, ge, models};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 fn weights(dir: &Path) -> Vec<PathBuf> {
@@ -39,6 +40,9 @@ fn weights_lie_where_the_option_says_and_the_numbers_are_the_same() {
         assert!(!files.is_empty());
         let name = |p: &PathBuf| p.file_name().unwrap().to_string_lossy().into_owned();
         assert!(files.iter().all(|f| name(f).starts_with(names)), "{files:?}");
+        // Whoever can read the model can read its weights.
+        let mode = |p: &Path| std::fs::metadata(p).unwrap().permissions().mode();
+        assert!(files.iter().all(|f| mode(f) == mode(&d.join("ext.om"))), "{files:?}");
         assert!(std::fs::metadata(d.join("ext.om")).unwrap().len() < inside / 4);
         assert!(output(d, "ext.om") == right, "{value}");
         assert_eq!(counted(d, "ext.om"), counted(d, "in.om"));

@@ -198,7 +198,7 @@ impl Cache {
                 .code("GE-E0403")
                 .of(ErrorKind::FAILED)
         };
-        let mut f = tempfile::Builder::new().prefix(TEMPORARY).tempfile_in(&self.dir).map_err(fail)?;
+        let mut f = ge_om::temporary_in(&self.dir, TEMPORARY).map_err(fail)?;
         std::io::Write::write_all(&mut f, &text).and_then(|()| f.as_file().sync_all()).map_err(fail)?;
         f.persist(self.manifest(key.digest())).map_err(|e| fail(e.error))?;
         Ok(())
