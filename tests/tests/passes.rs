@@ -336,13 +336,18 @@ fn numbers(npy: &[u8]) -> Vec<f32> {
     npy[header..].chunks_exact(4).map(|c| f32::from_le_bytes(c.try_into().unwrap())).collect()
 }
 
+/// Our `plugins.toml` in a folder, which finds the libraries where they are built.
+fn our_plugins(dir: &std::path::Path) {
+    let plugins = std::fs::read_to_string(root().join("plugins.toml")).unwrap();
+    let here = format!("schema = 1\nsearch = [{:?}]", target());
+    std::fs::write(dir.join("plugins.toml"), plugins.replacen("schema = 1", &here, 1)).unwrap();
+}
+
 #[test]
 fn any_set_of_passes_computes_the_same_numbers_as_none() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
-    let plugins = std::fs::read_to_string(root().join("plugins.toml")).unwrap();
-    let here = format!("schema = 1\nsearch = [{:?}]", target());
-    std::fs::write(dir.join("plugins.toml"), plugins.replacen("schema = 1", &here, 1)).unwrap();
+    our_plugins(dir);
     let mut switchable: Vec<&str> = ge_compiler::pass::PASSES
         .iter()
         .filter(|p| p.pass.level() != ge_compiler::pass::PassLevel::O0)
@@ -398,9 +403,7 @@ fn any_set_of_passes_computes_the_same_numbers_as_none() {
 fn what_stands_for_passes_that_are_left_out_holds() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
-    let plugins = std::fs::read_to_string(root().join("plugins.toml")).unwrap();
-    let here = format!("schema = 1\nsearch = [{:?}]", target());
-    std::fs::write(dir.join("plugins.toml"), plugins.replacen("schema = 1", &here, 1)).unwrap();
+    our_plugins(dir);
     let said = |args: &[&str], code: i32| {
         let out = ge(dir, args);
         let text = format!("{}{}", String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));

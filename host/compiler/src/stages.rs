@@ -436,9 +436,7 @@ impl Run<'_> {
         let before = self.start.elapsed();
         self.observer.stage(name, model.node_count());
         let out = guarded(name, model, f);
-        if model.node_count() >= heap::LARGE {
-            heap::trim();
-        }
+        heap::trim_after(model.node_count());
         if out.as_ref().is_err_and(CompileError::is_a_fault) {
             self.observer.failed(name, self.blame.get().as_ref(), model);
         }

@@ -1,5 +1,5 @@
-//! Attributes in the published schema, without loss but for the type of an empty list: reals that a 32-bit float cannot hold, dictionaries, mixed lists and
-//! tensors stand in named bundles.
+//! Attributes in the published schema, without loss but for the type of an empty list: reals that a 32-bit float cannot hold,
+//! dictionaries, mixed lists and tensors stand in named bundles.
 use crate::desc::{dtype_number, dtype_of_number};
 use ge_om::attr::{AttrMap as _, Value};
 use ge_om::proto::ir::{AttrDef, NamedAttrs, TensorDef};

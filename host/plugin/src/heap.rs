@@ -4,10 +4,14 @@
 //! of a hundred thousand nodes, twice the graph's size stays with it.
 
 /// Nodes of a graph from which on it is worth asking.
-pub const LARGE: usize = 10_000;
+const LARGE: usize = 10_000;
 
-/// Gives back what the C library keeps, where it can be asked to; takes a few milliseconds for each hundred MiB that go.
-pub fn trim() {
+/// After work on a graph of so many nodes: gives back what the C library keeps, where it can be asked to and the graph is large. Takes a
+/// few milliseconds for each hundred MiB that go.
+pub fn trim_after(nodes: usize) {
+    if nodes < LARGE {
+        return;
+    }
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     // SAFETY: it takes the allocator's own locks, moves no block in use and may be called from any thread at any time (malloc_trim(3)).
     unsafe {

@@ -161,9 +161,7 @@ pub fn import(registry: &Registry, path: &Path, bytes: Blob, options: &ImportOpt
             .of(ErrorKind::DAMAGED)
     })?;
     model.compact();
-    if model.node_count() >= ge_plugin::heap::LARGE {
-        ge_plugin::heap::trim();
-    }
+    ge_plugin::heap::trim_after(model.node_count());
     Ok(model)
 }
 

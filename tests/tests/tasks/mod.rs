@@ -31,6 +31,12 @@ mod executor;
 /// Changed task lists.
 mod fuzz;
 
+/// Where the first task of a kind of the node `g` stands.
+fn task_of_g(m: &ge_model::CompiledModel, kind: ge_plugin_api::task::TaskType) -> usize {
+    let own = |t: &ge_model::TaskInfo| t.kind == kind.code() && m.node(t.graph, t.node).is_some_and(|n| n.name == "g");
+    m.tasks.iter().position(own).unwrap()
+}
+
 /// A folder with a model as text, compiled with these arguments.
 struct Compiled {
     dir: tempfile::TempDir,

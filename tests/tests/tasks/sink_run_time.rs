@@ -156,12 +156,8 @@ type Damage = (fn(&mut ge_model::CompiledModel), &'static [&'static str]);
 
 #[test]
 fn what_a_tiling_task_lacks_is_said_by_node_and_task() {
+    use super::task_of_g as at;
     use ge_plugin_api::task::TaskType as T;
-    fn at(m: &ge_model::CompiledModel, kind: T) -> usize {
-        let own =
-            |t: &ge_model::TaskInfo| t.kind == kind.code() && m.node(t.graph, t.node).is_some_and(|n| n.name == "g");
-        m.tasks.iter().position(own).unwrap()
-    }
     let cases: &[Damage] = &[
         // The kernel whose tiling it computes, the placeholder of its blocks, its binary.
         (

@@ -305,12 +305,8 @@ type Broken = (&'static str, fn(&mut ge_model::CompiledModel), &'static str);
 
 #[test]
 fn every_broken_sequence_is_caught_in_every_schedule() {
+    use super::task_of_g as at;
     use ge_plugin_api::task::TaskType as T;
-    fn at(m: &ge_model::CompiledModel, kind: T) -> usize {
-        let own =
-            |t: &ge_model::TaskInfo| t.kind == kind.code() && m.node(t.graph, t.node).is_some_and(|n| n.name == "g");
-        m.tasks.iter().position(own).unwrap()
-    }
     fn record(m: &ge_model::CompiledModel) -> usize {
         let id = m.tasks.iter().find(|t| t.kind == T::EVENT_WAIT.code() && t.stream == 0).unwrap().sync_id;
         m.tasks.iter().position(|t| t.kind == T::EVENT_RECORD.code() && t.sync_id == id).unwrap()

@@ -1,5 +1,5 @@
-//! `FusedConv`, `FusedMatMul`, `FusedQuantMatMul`, `FusedElementwise`, `ScaledMaskedSoftmax` (`plugins/ops/src/fused.rs`): the parts one after the other, in
-//! double precision, rounded once.
+//! `FusedConv`, `FusedMatMul`, `FusedQuantMatMul`, `FusedElementwise`, `ScaledMaskedSoftmax` (`plugins/ops/src/fused.rs`): the parts one
+//! after the other, in double precision, rounded once.
 use crate::args::{Arg, bad, count, filled, flag, float_attr, put_f64, text, view_error};
 use crate::kernels::conv::direct::conv;
 use crate::kernels::math::special::{erf, max, min, sigmoid, softplus};

@@ -11,7 +11,7 @@ use crate::pass::declare::graph_pass;
 use ge_ir::Model;
 use ge_plugin_api::abi::ROption;
 use ge_plugin_api::patch::Edit;
-use ge_plugin_api::types::{Attr, AttrValue, Key};
+use ge_plugin_api::types::{Attr, Key};
 use std::collections::HashMap;
 
 graph_pass!(
@@ -31,7 +31,7 @@ fn run(cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> 
         let defaults = known.entry(n.op_key()).or_insert_with(|| {
             let specs = cx.toolbox.op(n.op_key()).map_or(&[][..], |o| o.proto.attrs.as_slice());
             let given = specs.iter().filter_map(|a| match &a.default {
-                ROption::RSome(v) => Some(Attr { key: Key::new(a.name.as_str()), value: canonical(v) }),
+                ROption::RSome(v) => Some(Attr { key: Key::new(a.name.as_str()), value: v.clone() }),
                 ROption::RNone => None,
             });
             given.collect()
@@ -43,15 +43,4 @@ fn run(cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> 
         cx.changes += u64::from(edits.len() > before);
     }
     Ok(edits)
-}
-
-/// The value as text gives it back: every empty list is one of whole numbers.
-fn canonical(v: &AttrValue) -> AttrValue {
-    let empty = match v {
-        AttrValue::Floats(l) => l.is_empty(),
-        AttrValue::Strs(l) => l.is_empty(),
-        AttrValue::List(l) => l.is_empty(),
-        _ => false,
-    };
-    if empty { AttrValue::list(Vec::new()) } else { v.clone() }
 }

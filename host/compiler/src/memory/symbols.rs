@@ -122,6 +122,25 @@ struct Name {
     reuse: bool,
 }
 
+impl Name {
+    /// A name by itself, all of whose bytes are data.
+    fn new(key: NodeKey, need: u64, memory: Option<MemoryKind>, home: Home, reuse: bool) -> Name {
+        Name {
+            key,
+            need,
+            data: need,
+            derived: false,
+            bound: false,
+            over: false,
+            tight: false,
+            ref_input: None,
+            memory,
+            home,
+            reuse,
+        }
+    }
+}
+
 struct Builder<'a> {
     s: &'a Sources<'a>,
     names: Names,
@@ -178,43 +197,13 @@ impl Builder<'_> {
             };
             let reuse = !self.s.no_reuse.output(n);
             let own = if derives { 0 } else { data.unwrap_or(need) };
-            self.add(
-                own,
-                Name {
-                    key,
-                    need,
-                    data: data.unwrap_or(need),
-                    derived: false,
-                    bound: false,
-                    over: false,
-                    tight: false,
-                    ref_input: None,
-                    memory,
-                    home,
-                    reuse,
-                },
-            );
+            self.add(own, Name { data: data.unwrap_or(need), ..Name::new(key, need, memory, home, reuse) });
         }
         for (k, w) in params.workspaces.iter().enumerate() {
             let memory = Some(MemoryKind(w.memory));
             let reuse = !w.no_reuse && !self.s.no_reuse.workspace(n, k);
             let (need, home) = (w.bytes, Home::Feature);
-            self.add(
-                if Rules::clears(n) { 0 } else { need },
-                Name {
-                    key,
-                    need,
-                    data: need,
-                    derived: false,
-                    bound: false,
-                    over: false,
-                    tight: false,
-                    ref_input: None,
-                    memory,
-                    home,
-                    reuse,
-                },
-            );
+            self.add(if Rules::clears(n) { 0 } else { need }, Name::new(key, need, memory, home, reuse));
         }
         Ok(())
     }

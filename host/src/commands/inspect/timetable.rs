@@ -6,15 +6,21 @@ use ge_model::{CompiledModel, TaskInfo};
 use ge_plugin_api::task::TaskType;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
-/// Start and end of each task in ns; None where a stream waits for what never comes.
-pub fn times(m: &CompiledModel) -> Vec<Option<(u64, u64)>> {
-    let mut out = vec![None; m.tasks.len()];
-    let mut queues: Vec<Vec<usize>> = vec![Vec::new(); m.streams.physical.len()];
+/// The tasks of each stream, in their order.
+fn by_stream(m: &CompiledModel) -> Vec<Vec<usize>> {
+    let mut queues = vec![Vec::new(); m.streams.physical.len()];
     for (i, t) in m.tasks.iter().enumerate() {
         if let Some(q) = queues.get_mut(t.stream as usize) {
             q.push(i);
         }
     }
+    queues
+}
+
+/// Start and end of each task in ns; None where a stream waits for what never comes.
+pub fn times(m: &CompiledModel) -> Vec<Option<(u64, u64)>> {
+    let mut out = vec![None; m.tasks.len()];
+    let queues = by_stream(m);
     let own: HashSet<(bool, u32)> = m.tasks.iter().flat_map(records).collect();
     let mut recorded: HashMap<(bool, u32), VecDeque<u64>> = HashMap::new();
     let mut woken: Vec<Option<u64>> = m.streams.physical.iter().map(|p| p.head.then_some(0)).collect();
@@ -95,12 +101,7 @@ pub fn text(m: &CompiledModel) -> String {
         .into_iter()
         .flat_map(|p| [((p.record, p.notify, p.id), p.wait), ((p.wait, p.notify, p.id), p.record)])
         .collect();
-    let mut on: Vec<Vec<usize>> = vec![Vec::new(); m.streams.physical.len()];
-    for (i, t) in m.tasks.iter().enumerate() {
-        if let Some(list) = on.get_mut(t.stream as usize) {
-            list.push(i);
-        }
-    }
+    let on = by_stream(m);
     let us = |ns: u64| format!("{:.2}", ns as f64 / 1e3);
     let ends = times.iter().flatten().map(|t| t.1).max().unwrap_or(0);
     let mut out = format!(
