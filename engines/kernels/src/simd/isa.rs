@@ -1,4 +1,5 @@
 //! `Isa`: sixteen single-precision lanes, the column panel of the matrix product, for each instruction set.
+use crate::simd::halves;
 use crate::simd::level::Level;
 use half::{bf16, f16};
 
@@ -34,11 +35,11 @@ impl PanelElem for f16 {
     }
     #[inline(always)]
     fn wide(self) -> f32 {
-        self.to_f32()
+        halves::widen(self.to_bits())
     }
     #[inline(always)]
     fn narrow(v: f32) -> f16 {
-        f16::from_f32(v)
+        f16::from_bits(halves::narrow(v))
     }
 }
 

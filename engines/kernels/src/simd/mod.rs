@@ -9,6 +9,8 @@ pub mod level;
 pub mod isa;
 /// Exponential, logarithm, error function and their relatives, branch-free.
 pub mod math;
+/// Half precision to single and back.
+pub mod halves;
 /// Activations and other maps of one number.
 pub mod act;
 /// Sums and extremes of slices in one fixed order.

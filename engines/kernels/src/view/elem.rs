@@ -1,4 +1,5 @@
 //! Element types: the run-time `Kind`, the trait `Elem`, and the macro that goes from one to the other.
+use crate::simd::halves;
 use crate::view::cast::Num;
 use half::{bf16, f16};
 
@@ -207,8 +208,17 @@ fn to_odd(v: f64) -> f32 {
     f32::from_bits(bits | 1)
 }
 
+#[inline(always)]
+fn single(v: f16) -> f32 {
+    halves::widen(v.to_bits())
+}
+#[inline(always)]
+fn half_of(v: f32) -> f16 {
+    f16::from_bits(halves::narrow(v))
+}
+
 macro_rules! float_elem {
-    ($t:ty, $kind:ident, $to:expr, $from:expr, $from_int:expr, $from_uint:expr) => {
+    ($t:ty, $kind:ident, $to:expr, $from:expr, $from_int:expr, $from_uint:expr, $single:expr, $of_single:expr) => {
         impl sealed::Sealed for $t {}
         impl Elem for $t {
             const KIND: Kind = Kind::$kind;
@@ -224,18 +234,28 @@ macro_rules! float_elem {
                     Num::U(v) => ($from_uint)(v),
                 }
             }
+            #[inline(always)]
+            fn to_f32(self) -> f32 {
+                ($single)(self)
+            }
+            #[inline(always)]
+            fn from_f32(v: f32) -> $t {
+                ($of_single)(v)
+            }
         }
     };
 }
-float_elem!(f32, F32, f64::from, |v: f64| v as f32, |v: i64| v as f32, |v: u64| v as f32);
-float_elem!(f64, F64, |v| v, |v| v, |v: i64| v as f64, |v: u64| v as f64);
+float_elem!(f32, F32, f64::from, |v: f64| v as f32, |v: i64| v as f32, |v: u64| v as f32, |v| v, |v| v);
+float_elem!(f64, F64, |v| v, |v| v, |v: i64| v as f64, |v: u64| v as f64, |v| v as f32, f64::from);
 float_elem!(
     f16,
     F16,
-    |v: f16| f64::from(v.to_f32()),
-    |v| f16::from_f32(to_odd(v)),
-    |v: i64| f16::from_f32(to_odd(v as f64)),
-    |v: u64| { f16::from_f32(to_odd(v as f64)) }
+    |v: f16| f64::from(single(v)),
+    |v| half_of(to_odd(v)),
+    |v: i64| half_of(to_odd(v as f64)),
+    |v: u64| half_of(to_odd(v as f64)),
+    single,
+    half_of
 );
 float_elem!(
     bf16,
@@ -243,7 +263,9 @@ float_elem!(
     |v: bf16| f64::from(v.to_f32()),
     |v| bf16::from_f32(to_odd(v)),
     |v: i64| bf16::from_f32(to_odd(v as f64)),
-    |v: u64| bf16::from_f32(to_odd(v as f64))
+    |v: u64| bf16::from_f32(to_odd(v as f64)),
+    |v: bf16| f32::from_bits(u32::from(v.to_bits()) << 16),
+    bf16::from_f32
 );
 
 macro_rules! int_elem {
