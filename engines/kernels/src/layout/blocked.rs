@@ -81,28 +81,31 @@ impl Blocked {
     /// From plain to blocked, some runs of the last blocked axis.
     pub fn pack<T: Elem>(&self, rows: Range<usize>, x: &[T], out: &mut Out<'_, T>) {
         let Some((last, lead)) = self.parts.split_last() else { return };
-        let mut at = vec![0usize; self.plain.len()];
-        for r in rows {
-            at.fill(0);
-            let mut rest = r;
-            for p in lead.iter().rev() {
-                at[p.axis] += rest % p.size * p.step;
-                rest /= p.size;
+        let step = self.strides[last.axis] * last.step;
+        // Runs that follow each other in the blocked layout, and begin one behind the other in the plain one, are turned together.
+        let beside = lead.last().filter(|p| step != 1 && p.axis != last.axis && self.strides[p.axis] * p.step == 1);
+        let mut at = Place::new(self, lead, rows.start);
+        let mut r = rows.start;
+        while r < rows.end {
+            let have = if at.inside { (self.plain[last.axis] - at.at[last.axis]).div_ceil(last.step) } else { 0 };
+            let have = have.min(last.size);
+            let together = match beside {
+                Some(p) if at.inside => {
+                    (p.size - at.index[lead.len() - 1]).min(self.plain[p.axis] - at.at[p.axis]).min(rows.end - r)
+                }
+                _ => 1,
+            };
+            let to = out.part(r * last.size, together * last.size);
+            match (have, step) {
+                (0, _) => to.fill(T::default()),
+                (_, 1) => {
+                    to[..have].copy_from_slice(&x[at.from..at.from + have]);
+                    to[have..].fill(T::default());
+                }
+                _ => turn(&x[at.from..], step, have, to, last.size),
             }
-            let to = out.part(r * last.size, last.size);
-            let inside = at.iter().zip(&self.plain).all(|(i, n)| i < n);
-            let have =
-                if inside { (self.plain[last.axis] - at[last.axis]).div_ceil(last.step).min(last.size) } else { 0 };
-            let (to, beyond) = to.split_at_mut(have);
-            beyond.fill(T::default());
-            if have == 0 {
-                continue;
-            }
-            let from: usize = at.iter().zip(&self.strides).map(|(i, s)| i * s).sum();
-            match self.strides[last.axis] * last.step {
-                1 => to.copy_from_slice(&x[from..from + have]),
-                step => to.iter_mut().zip(x[from..].iter().step_by(step)).for_each(|(t, v)| *t = *v),
-            }
+            at.forward(together);
+            r += together;
         }
     }
 
@@ -121,6 +124,63 @@ impl Blocked {
             }
             let to = out.part(r * last.len(), last.len());
             to.iter_mut().zip(last).for_each(|(t, p)| *t = x[from + p]);
+        }
+    }
+}
+
+/// Where a run of the last blocked axis stands in the plain layout.
+struct Place<'b> {
+    plan: &'b Blocked,
+    lead: &'b [Part],
+    index: Vec<usize>,
+    /// By plain axis.
+    at: Vec<usize>,
+    from: usize,
+    inside: bool,
+}
+
+impl<'b> Place<'b> {
+    fn new(plan: &'b Blocked, lead: &'b [Part], row: usize) -> Place<'b> {
+        let (at, index) = (vec![0; plan.plain.len()], vec![0; lead.len()]);
+        let mut place = Place { plan, lead, index, at, from: 0, inside: true };
+        place.forward(row);
+        place
+    }
+
+    /// To the run so many further on.
+    fn forward(&mut self, by: usize) {
+        let mut carry = by;
+        for (index, p) in self.index.iter_mut().zip(self.lead).rev() {
+            if carry == 0 {
+                break;
+            }
+            let next = *index + carry;
+            carry = if next < p.size { 0 } else { next / p.size.max(1) };
+            let next = next - carry * p.size;
+            self.at[p.axis] = self.at[p.axis] + next * p.step - *index * p.step;
+            *index = next;
+        }
+        self.inside = self.at.iter().zip(&self.plan.plain).all(|(i, n)| i < n);
+        self.from = self.at.iter().zip(&self.plan.strides).map(|(i, s)| i * s).sum();
+    }
+}
+
+crate::multiversion! {
+    /// Runs of `size` elements `step` apart, of which there are `have`; each run begins one element behind the one before.
+    fn turn<T: Elem>(x: &[T], step: usize, have: usize, to: &mut [T], size: usize) {
+        let runs = to.len() / size;
+        if have < size {
+            to.fill(T::default());
+        }
+        // Both sides stay in the nearest cache.
+        for first in (0..runs).step_by(64) {
+            let behind = (first + 64).min(runs);
+            for j in 0..have {
+                let from = &x[j * step + first..j * step + behind];
+                for (run, v) in to[first * size..behind * size].chunks_exact_mut(size).zip(from) {
+                    run[j] = *v;
+                }
+            }
         }
     }
 }
