@@ -37,6 +37,8 @@ mod hccl;
 mod trained;
 /// Other types than the model's, and layouts.
 mod precision;
+/// Layouts of the cube unit.
+mod formats;
 /// Pictures before a model.
 mod dvpp;
 /// Unknown shapes and stages of the user.

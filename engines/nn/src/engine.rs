@@ -1,6 +1,6 @@
 //! The two engines over one op store: AIcoreEngine offers all of it, VectorEngine the rows marked so.
-use crate::families::matmul;
-use crate::kernel::{Tiling, on_device};
+use crate::families::{cube, matmul};
+use crate::kernel::{Kernel, Tiling, on_device};
 use crate::on_device as tiling;
 use crate::sig::Sig;
 use crate::store;
@@ -55,6 +55,25 @@ impl Nn {
     fn cores(&self, soc: &SocSpec) -> u32 {
         if self.vector { soc.aiv_cores } else { soc.aic_cores }.max(1)
     }
+
+    /// Time of a launch: its operations, and what it lays out on its way, as many elements a nanosecond and core as operations.
+    fn time_of(&self, kernel: &dyn Kernel, soc: &SocSpec) -> u64 {
+        let blocks = u64::from(Tiling::of(kernel, self.cores(soc)).block_dim).max(1);
+        let laid = kernel.lays_out();
+        let laying = if laid == 0 { 0 } else { (laid / blocks / OPERATIONS_A_NS).max(1) };
+        soc.task_launch_ns + kernel.work() / blocks / OPERATIONS_A_NS + laying
+    }
+}
+
+/// A node offered with these types, and the formats of a signature.
+fn variant(input_types: Vec<DType>, sig: &Sig, cost: u64) -> Variant {
+    Variant {
+        input_types: input_types.into(),
+        input_formats: sig.inputs.iter().map(|t| t.as_ref().map_or(Format::ND, |t| t.format)).collect(),
+        output_types: sig.outputs.iter().map(|t| t.dtype).collect(),
+        output_formats: sig.outputs.iter().map(|t| t.format).collect(),
+        cost,
+    }
 }
 
 /// The inputs whose values the tiling of a node reads on the device; None: it is tiled on the host.
@@ -95,38 +114,30 @@ impl Engine for Nn {
     }
 
     fn variants(&self, node: &Node<'_>, target: &Target) -> Result<Vec<Variant>> {
-        let offers = !self.vector && store::FACTORS.contains(&node.op());
+        let factors = store::FACTORS.contains(&node.op());
+        let half = |i: usize| node.input_desc(i).is_some_and(|d| matches!(d.dtype, DType::F16 | DType::BF16));
+        // Formats of the cube unit are for half types.
+        let offers = !self.vector && (factors || half(0) || half(1)) && store::find(node.op()).is_some();
         let Some(sig) = offers.then(|| Sig::of_node(node).ok()).flatten() else { return Ok(Vec::new()) };
         let Ok(kernel) = store::build(&sig) else { return Ok(Vec::new()) };
-        let own = self.time_ns(node, &target.soc);
-        let formats = |of: &[Option<crate::sig::Tensor>]| -> Vec<Format> {
-            of.iter().map(|t| t.as_ref().map_or(Format::ND, |t| t.format)).collect()
-        };
-        let inputs = formats(&sig.inputs);
-        let variant = |input_types: Vec<DType>, input_formats: Vec<Format>, cost| Variant {
-            input_types: input_types.into(),
-            input_formats: input_formats.into(),
-            output_types: sig.outputs.iter().map(|t| t.dtype).collect(),
-            output_formats: sig.outputs.iter().map(|t| t.format).collect(),
-            cost,
-        };
+        let own = self.time_of(kernel.as_ref(), &target.soc);
         let types =
             || -> Vec<DType> { sig.inputs.iter().map(|t| t.as_ref().map_or(DType::UNKNOWN, |t| t.dtype)).collect() };
         let mut out = Vec::new();
-        if let Some(packed) = matmul::packed_in_panels(&sig) {
-            let blocks = u64::from(Tiling::of(kernel.as_ref(), self.cores(&target.soc)).block_dim).max(1);
-            let mut panels = inputs.clone();
-            panels[1] = Format::FRACTAL_NZ;
-            // As it comes, B is packed by the launch: about as many elements a nanosecond and core as operations.
-            let packing = (packed / blocks / OPERATIONS_A_NS).max(1);
-            out.extend([variant(types(), inputs.clone(), own + packing), variant(types(), panels, own)]);
+        for other in [matmul::laid_out(&sig), cube::laid_out(&sig)].into_iter().flatten() {
+            if let Ok(kernel) = store::build(&other) {
+                out.push(variant(types(), &other, self.time_of(kernel.as_ref(), &target.soc)));
+            }
+        }
+        if !out.is_empty() {
+            out.insert(0, variant(types(), &sig, own));
         }
         // Factors in half types, all else as it is: the cube reads half the bytes.
-        if types().iter().all(|t| matches!(*t, DType::F32 | DType::UNKNOWN)) {
+        if factors && types().iter().all(|t| matches!(*t, DType::F32 | DType::UNKNOWN)) {
             for half in [DType::F16, DType::BF16] {
                 let mut narrow = types();
                 narrow.iter_mut().take(2).for_each(|t| *t = half);
-                out.push(variant(narrow, inputs.clone(), own / 2));
+                out.push(variant(narrow, &sig, own / 2));
             }
         }
         Ok(out)
@@ -177,9 +188,8 @@ impl Engine for Nn {
     }
 
     fn time_ns(&self, node: &Node<'_>, soc: &SocSpec) -> u64 {
-        let Some(kernel) = Sig::of_node(node).ok().and_then(|s| store::build(&s).ok()) else { return 0 };
-        let blocks = u64::from(Tiling::of(kernel.as_ref(), self.cores(soc)).block_dim);
-        soc.task_launch_ns + kernel.work() / blocks.max(1) / OPERATIONS_A_NS
+        let kernel = Sig::of_node(node).ok().and_then(|s| store::build(&s).ok());
+        kernel.map_or(0, |k| self.time_of(k.as_ref(), soc))
     }
 
     fn core(&self, node: &Node<'_>) -> ContextType {

@@ -12,6 +12,10 @@ pub trait Kernel: Send + Sync + 'static {
     fn units(&self) -> usize;
     /// Elementary operations of all units together, for block_dim and planning.
     fn work(&self) -> u64;
+    /// Elements that a launch lays out for the cube unit on its way, because they do not come in its formats.
+    fn lays_out(&self) -> u64 {
+        0
+    }
     /// Does some units.
     ///
     /// # Errors
@@ -98,7 +102,7 @@ impl Tiling {
     /// The tiling of a kernel on a device of so many cores.
     pub fn of(kernel: &dyn Kernel, cores: u32) -> Tiling {
         let units = kernel.units() as u64;
-        let worth = (kernel.work() / GRAIN).clamp(1, u64::from(cores.max(1)));
+        let worth = (kernel.work().saturating_add(kernel.lays_out()) / GRAIN).clamp(1, u64::from(cores.max(1)));
         Tiling { units, block_dim: u32::try_from(worth.min(units.max(1))).unwrap_or(1) }
     }
 

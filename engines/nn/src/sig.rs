@@ -2,7 +2,8 @@
 use ge_kernels::view::Kind;
 use ge_plugin_api::engine::LoadRequest;
 use ge_plugin_api::fusion;
-use ge_plugin_api::types::{AttrMap, DType, Format, Key, TensorDesc};
+use ge_plugin_api::types::format::transfer_shape;
+use ge_plugin_api::types::{AttrMap, DType, Dim, Format, Key, Shape, TensorDesc};
 use ge_plugin_api::view::Node;
 use ge_plugin_api::{Error, Result};
 use std::sync::OnceLock;
@@ -26,6 +27,8 @@ pub struct Tensor {
     pub format: Format,
     /// Sizes.
     pub shape: Vec<usize>,
+    /// Layout and sizes before it was laid out in another format.
+    pub origin: Option<(Format, Vec<usize>)>,
     /// Values, where it is a small constant of whole numbers.
     pub values: Option<Vec<i64>>,
 }
@@ -33,11 +36,33 @@ pub struct Tensor {
 impl Tensor {
     /// Of a descriptor; a reason where it has no static shape.
     pub fn of(desc: &TensorDesc, values: Option<Vec<i64>>) -> Answer<Tensor> {
-        let sizes = desc.shape.sizes().ok_or_else(|| format!("shape {} is not known", desc.shape))?;
-        let shape = sizes.iter().map(|&d| usize::try_from(d)).collect::<std::result::Result<Vec<_>, _>>();
-        let shape = shape.map_err(|_| format!("shape {} is too large", desc.shape))?;
-        ge_kernels::view::element_count(&shape).map_err(|e| e.to_string())?;
-        Ok(Tensor { kind: kind_of(desc.dtype), dtype: desc.dtype, format: desc.format, shape, values })
+        let shape = sizes(&desc.shape)?;
+        let origin = desc.origin.as_ref().into_option().map(|o| Ok::<_, String>((o.format, sizes(&o.shape)?)));
+        let origin = origin.transpose()?;
+        Ok(Tensor { kind: kind_of(desc.dtype), dtype: desc.dtype, format: desc.format, shape, origin, values })
+    }
+
+    /// The same in another format; None where that is not defined, or it has been laid out already.
+    pub fn laid_out(&self, to: Format) -> Option<Tensor> {
+        let from = Shape::new(self.shape.iter().map(|&d| Dim::known(d as u64)));
+        let shape = transfer_shape(self.format, &from, to, self.dtype).filter(|_| self.origin.is_none())?;
+        let origin = Some((self.format, self.shape.clone()));
+        Some(Tensor { format: to, shape: sizes(&shape).ok()?, origin, values: None, ..self.clone() })
+    }
+
+    /// The same as it was before it was laid out.
+    ///
+    /// # Errors
+    /// A blocked tensor that does not say so, or whose sizes are not those of its format.
+    fn plain_form(&self) -> Answer<Tensor> {
+        let Some((format, shape)) = self.origin.clone() else {
+            return Ok(self.clone());
+        };
+        let plain = Tensor { format, shape, origin: None, ..self.clone() };
+        match plain.laid_out(self.format) {
+            Some(t) if t.shape == self.shape => Ok(plain),
+            _ => Err(format!("{} {:?} is not {format} {:?} laid out", self.format, self.shape, plain.shape)),
+        }
     }
 
     /// Number of elements.
@@ -49,6 +74,15 @@ impl Tensor {
     pub fn rank(&self) -> usize {
         self.shape.len()
     }
+}
+
+/// Sizes of a static shape.
+fn sizes(shape: &Shape) -> Answer<Vec<usize>> {
+    let known = shape.sizes().ok_or_else(|| format!("shape {shape} is not known"))?;
+    let sizes = known.iter().map(|&d| usize::try_from(d)).collect::<std::result::Result<Vec<_>, _>>();
+    let sizes = sizes.map_err(|_| format!("shape {shape} is too large"))?;
+    ge_kernels::view::element_count(&sizes).map_err(|e| e.to_string())?;
+    Ok(sizes)
 }
 
 /// The kernels' name of an element type.
@@ -213,6 +247,23 @@ impl Sig {
     /// Output `k`, which must be there.
     pub fn output(&self, k: usize) -> Answer<&Tensor> {
         self.outputs.get(k).ok_or_else(|| format!("output {k} is missing"))
+    }
+
+    /// The node before its inputs and outputs were laid out.
+    ///
+    /// # Errors
+    /// A tensor whose sizes are not those of its format.
+    pub fn plain_form(&self) -> Answer<Sig> {
+        let named = |what: &str, i: usize, t: &Tensor| t.plain_form().map_err(|e| format!("{what} {i}: {e}"));
+        let inputs = self.inputs.iter().enumerate();
+        let inputs = inputs.map(|(i, t)| t.as_ref().map(|t| named("input", i, t)).transpose());
+        let outputs = self.outputs.iter().enumerate().map(|(k, t)| named("output", k, t));
+        Ok(Sig {
+            op: self.op.clone(),
+            attrs: self.attrs.clone(),
+            inputs: inputs.collect::<Answer<_>>()?,
+            outputs: outputs.collect::<Answer<_>>()?,
+        })
     }
 
     /// Refuses a blocked layout of an input, whose axes are others than the operator's.

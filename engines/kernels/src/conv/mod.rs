@@ -13,7 +13,10 @@ pub mod image;
 pub mod plan;
 /// One input channel to a group.
 pub mod depthwise;
+/// Channels in groups of sixteen, innermost.
+pub mod cube;
 
+pub use cube::{CubeConv, CubeDepthwise};
 pub use plan::Conv;
 pub use spec::{ConvError, ConvSpec};
 

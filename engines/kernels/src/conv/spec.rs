@@ -43,6 +43,9 @@ pub enum ConvError {
         /// The limit.
         most: usize,
     },
+    /// More than the layouts of the cube unit have a place for.
+    #[error("channels in groups of sixteen take two spatial axes, not transposed, of one group or one channel a group")]
+    Cube,
     /// An operand is too short.
     #[error("{operand} has {has} elements, the convolution needs {needs}")]
     Short {

@@ -1,4 +1,5 @@
 //! Maps of two tensors with broadcasting, comparisons, and the choice between two.
+use crate::simd::isa::PanelElem;
 use crate::view::{Bool, Elem, Nest, Out};
 use half::{bf16, f16};
 use std::ops::Range;
@@ -49,8 +50,9 @@ pub trait Arith: Elem {
     fn map(op: Binary, a: Self, b: Self) -> Self;
 }
 
+/// A map of two numbers in single precision.
 #[inline(always)]
-fn float_map(op: Binary, a: f32, b: f32) -> f32 {
+pub fn float_map(op: Binary, a: f32, b: f32) -> f32 {
     match op {
         Binary::Add => a + b,
         Binary::Sub => a - b,
@@ -108,8 +110,8 @@ macro_rules! float_arith {
 }
 float_arith! {
     f32: |v: f32| v, |v: f32| v;
-    f16: |v: f16| v.to_f32(), f16::from_f32;
-    bf16: |v: bf16| v.to_f32(), bf16::from_f32;
+    f16: |v: f16| v.wide(), f16::narrow;
+    bf16: |v: bf16| v.wide(), bf16::narrow;
 }
 
 macro_rules! int_arith {

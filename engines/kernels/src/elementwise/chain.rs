@@ -1,6 +1,6 @@
 //! Chains of element-wise steps over short blocks in single precision, which stay in the cache between steps.
 use super::{Binary, Unary, unary};
-use crate::view::Out;
+use crate::view::{Elem, Out};
 
 /// Elements of a block.
 pub const BLOCK: usize = 1024;
@@ -62,6 +62,23 @@ crate::multiversion! {
         for (o, x) in out.iter_mut().zip(x) {
             let v = (x / scale).round_ties_even() + zero;
             *o = crate::simd::act::at_most(crate::simd::act::at_least(v, range[0]), range[1]);
+        }
+    }
+}
+
+crate::multiversion! {
+    /// Elements of an input to a block.
+    pub fn widen<T: Elem>(x: &[T], out: &mut [f32]) {
+        for (o, v) in out.iter_mut().zip(x) {
+            *o = v.to_f32();
+        }
+    }
+}
+crate::multiversion! {
+    /// A block to elements of the output.
+    pub fn narrow<T: Elem>(x: &[f32], out: &mut [T]) {
+        for (o, v) in out.iter_mut().zip(x) {
+            *o = T::from_f32(*v);
         }
     }
 }

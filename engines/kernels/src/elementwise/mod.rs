@@ -9,6 +9,6 @@ pub mod binary;
 /// Chains of steps.
 pub mod chain;
 
-pub use binary::{Binary, Compare, binary, compare, select};
+pub use binary::{Binary, Compare, binary, compare, float_map, select};
 pub use chain::{ChainStep, Source, run_chain};
 pub use unary::{Unary, unary};

@@ -1,4 +1,8 @@
 //! Pooling of one to three spatial dimensions, channels first. A unit of work is one plane (image and channel).
+
+/// Channels in groups of sixteen, innermost.
+pub mod cube;
+
 use crate::simd::isa::PanelElem;
 use crate::view::Out;
 use std::ops::Range;
@@ -59,7 +63,7 @@ impl Pooling {
     }
 
     /// Taps of one window along an axis that are inside the input.
-    fn taps(&self, axis: usize, o: usize) -> impl Iterator<Item = usize> + '_ {
+    pub(crate) fn taps(&self, axis: usize, o: usize) -> impl Iterator<Item = usize> + '_ {
         (0..self.kernel[axis]).filter_map(move |k| {
             let p = (o * self.stride[axis] + k * self.dilation[axis]).checked_sub(self.pad_before[axis])?;
             (p < self.input[axis]).then_some(p)
@@ -70,6 +74,14 @@ impl Pooling {
     fn padded_taps(&self, axis: usize, o: usize) -> usize {
         let end = self.input[axis] + self.pad_before[axis] + self.pad_after[axis];
         (0..self.kernel[axis]).filter(|k| o * self.stride[axis] + k * self.dilation[axis] < end).count()
+    }
+
+    /// Elements along an axis that an average divides by.
+    pub(crate) fn divisor(&self, axis: usize, o: usize) -> usize {
+        match self.op {
+            Pool::AverageWithPads => self.padded_taps(axis, o),
+            _ => self.taps(axis, o).count(),
+        }
     }
 
     /// Does the planes of `units`.
@@ -109,13 +121,9 @@ impl Pooling {
                             }
                         }
                         if self.op != Pool::Max {
-                            let count = |axis: usize, o: usize| match self.op {
-                                Pool::AverageWithPads => self.padded_taps(axis, o),
-                                _ => self.taps(axis, o).count(),
-                            };
-                            let rows = count(0, z) * count(1, y);
+                            let rows = self.divisor(0, z) * self.divisor(1, y);
                             for (o, v) in line.iter_mut().enumerate() {
-                                *v /= (rows * count(2, o)) as f32;
+                                *v /= (rows * self.divisor(2, o)) as f32;
                             }
                         }
                         let to = out.part(plane * size_out + (z * height + y) * width, width);
@@ -130,7 +138,7 @@ impl Pooling {
 }
 
 #[inline(always)]
-fn join(op: Pool, a: f32, b: f32) -> f32 {
+pub(crate) fn join(op: Pool, a: f32, b: f32) -> f32 {
     match op {
         Pool::Max => {
             if b > a || b.is_nan() {

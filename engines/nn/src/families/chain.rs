@@ -1,9 +1,10 @@
 //! `FusedElementwise`: a chain of element-wise steps, block by block in single precision; f32, f16, bf16, and bytes behind
 //! `Dequantize` and before `Quantize`.
+use crate::families::cube;
 use crate::families::elementwise::{map_named, pair_named};
 use crate::kernel::{CHUNK, Io, Kernel, chunk};
 use crate::sig::{Answer, Sig};
-use ge_kernels::elementwise::chain::BLOCK;
+use ge_kernels::elementwise::chain::{BLOCK, narrow, widen};
 use ge_kernels::elementwise::{ChainStep, Source, run_chain};
 use ge_kernels::view::steps::{Operand, Step, parse};
 use ge_kernels::view::{Elem, Kind, Layout, Nest};
@@ -75,6 +76,11 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
         return Err(format!("output 0 is {}, and the last step {:?}", y.dtype, parsed.last().map(|s| s.op.as_str())));
     }
     let steps = parsed.iter().map(|s| step(s, out)).collect::<Answer<Vec<_>>>()?;
+    cube::map_keeps_zeros(sig, || {
+        let mut values = vec![vec![0.0f32]; sig.inputs.len() + steps.len()];
+        run_chain(&steps, sig.inputs.len(), 1, &mut values);
+        values.last().map_or(f32::NAN, |v| v[0])
+    })?;
     Ok(Box::new(Chain { kinds, nests, out, steps, n: y.count() }))
 }
 
@@ -84,7 +90,7 @@ fn load<T: Elem>(x: &[T], nest: &Nest<1>, range: Range<usize>, to: &mut [f32]) {
     nest.each_run_in(range, |[p], len, [s]| {
         let (to, p) = (&mut to[at..at + len], p as usize);
         match s {
-            1 => to.iter_mut().zip(&x[p..p + len]).for_each(|(o, v)| *o = v.to_f32()),
+            1 => widen(&x[p..p + len], to),
             0 => to.fill(x[p].to_f32()),
             _ => to.iter_mut().enumerate().for_each(|(i, o)| *o = x[(p as isize + i as isize * s) as usize].to_f32()),
         }
@@ -117,9 +123,7 @@ impl Kernel for Chain {
             let Some(last) = values.last() else { return Err(wrong()) };
             with_kind!(self.out, [F32, F16, Bf16, I8, U8], T => {
                 io.output::<T, ()>(0, |out| {
-                    for (o, v) in out.part(block.start, block.len()).iter_mut().zip(last) {
-                        *o = T::from_f32(*v);
-                    }
+                    narrow(&last[..block.len()], out.part(block.start, block.len()));
                     Ok(())
                 })?;
             }, else return Err(wrong()));

@@ -1,9 +1,10 @@
 //! `Conv2D`, `DepthwiseConv2D`, `Conv3D`, `Conv2DTransposeD`, `Conv3DTransposeD`: `x[N, C, ...]`, `filter[O, C / groups, ...]`
 //! (transposed: `[C, O / groups, ...]`), `bias[O]` -> `y[N, O, ...]`. f32, f16, bf16, summed in single precision; of half types also
 //! f32, with bias and residual in f32. `FusedConv`:
-//! `activation(convolution + bias + residual)`, rounded once.
-use crate::families::fused;
+//! `activation(convolution + bias + residual)`, rounded once. Of f16 and bf16 also in the layouts of the cube unit
+//! (`cube.rs`).
 use crate::families::window::{Window, list, spatial};
+use crate::families::{cube, fused};
 use crate::kernel::{Io, Kernel};
 use crate::sig::{Answer, FLOATS, Sig};
 use ge_kernels::conv::{Conv, ConvSpec};
@@ -24,6 +25,8 @@ struct Convolution {
     bias: bool,
     residual: bool,
     act: Act,
+    /// Elements that a launch lays out.
+    lays_out: u64,
 }
 
 /// The kernel of a convolution.
@@ -33,8 +36,21 @@ struct Convolution {
 pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let (kind, gives) = sig.factors(FLOATS)?;
     let (act, residual) = fused::epilogue(sig, "FusedConv")?;
+    let plain = sig.plain_form()?;
+    let (spec, bias) = sizes(&plain)?;
+    if cube::is_grouped(sig) {
+        return cube::conv(sig, &plain, spec, cube::Follows { bias, residual, act });
+    }
     sig.plain(0)?;
     sig.plain(1)?;
+    let conv = Conv::new(&spec).map_err(|e| e.to_string())?;
+    // The cube unit takes channels innermost: x is laid out on the way in, y on the way out.
+    let lays_out = if kind == Kind::F32 { 0 } else { sig.input(0)?.count() as u64 + sig.output(0)?.count() as u64 };
+    Ok(Box::new(Convolution { kind, gives, conv, bias, residual, act, lays_out }))
+}
+
+/// Sizes of a convolution in plain layouts, and whether it has a bias.
+fn sizes(sig: &Sig) -> Answer<(ConvSpec, bool)> {
     let (x, w, y) = (sig.input(0)?, sig.input(1)?, sig.output(0)?);
     if w.rank() != x.rank() || y.rank() != x.rank() {
         return Err(format!("filter {:?} and output {:?} for x {:?}", w.shape, y.shape, x.shape));
@@ -69,16 +85,16 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     if w.shape[..2] != wanted {
         return Err(format!("filter is {:?}, channels and groups want {wanted:?} first", w.shape));
     }
-    let conv = Conv::new(&spec).map_err(|e| e.to_string())?;
-    if conv.output() != window.output || y.shape[0] != spec.batch {
-        return Err(format!("output 0 is {:?}, the window gives {:?}", y.shape, conv.output()));
+    let output = spec.output().map_err(|e| e.to_string())?;
+    if output != window.output || y.shape[0] != spec.batch {
+        return Err(format!("output 0 is {:?}, the window gives {output:?}", y.shape));
     }
     let bias = match sig.opt_input(2) {
         None => false,
         Some(b) if b.count() == spec.channels_out => true,
         Some(b) => return Err(format!("input 2 `bias` is {:?}, it takes [{}]", b.shape, spec.channels_out)),
     };
-    Ok(Box::new(Convolution { kind, gives, conv, bias, residual, act }))
+    Ok((spec, bias))
 }
 
 /// What is particular to a transposed convolution: output padding, and pads that follow from a given output size.
@@ -115,6 +131,10 @@ impl Kernel for Convolution {
 
     fn work(&self) -> u64 {
         self.conv.work() / 16
+    }
+
+    fn lays_out(&self) -> u64 {
+        self.lays_out
     }
 
     fn run(&self, units: Range<usize>, io: &Io<'_, '_>) -> Result<()> {

@@ -1,12 +1,13 @@
 //! Element-wise operators: maps of one tensor (f32, f16, bf16), of two with broadcasting (also i32, i64), comparisons,
 //! choices, casts.
+use crate::families::cube;
 use crate::kernel::{CHUNK, Io, Kernel, chunk};
 use crate::sig::{Answer, FLOATS, Sig};
 use ge_kernels::elementwise as k;
 use ge_kernels::elementwise::{Binary, Compare, Unary};
 use ge_kernels::simd::Act;
 use ge_kernels::simd::isa::PanelElem;
-use ge_kernels::view::{Bool, Kind, Layout, Nest, cast};
+use ge_kernels::view::{Bool, Kind, Layout, Nest, Out, cast};
 use ge_kernels::with_kind;
 use ge_plugin_api::{Error, Result};
 use std::ops::Range;
@@ -109,7 +110,15 @@ pub fn unary(sig: &Sig) -> Answer<Box<dyn Kernel>> {
         _ => Vec::new(),
     };
     let op = map_named(&sig.op, &numbers)?;
+    cube::map_keeps_zeros(sig, || of_zero(op))?;
     Ok(Box::new(Map { kind, op, n: same_shape(sig)? }))
+}
+
+/// What a map makes of zero.
+fn of_zero(op: Unary) -> f32 {
+    let mut y = [0.0f32];
+    k::unary(op, 0..1, &[0.0f32], &mut Out::new(&mut y));
+    y[0]
 }
 
 impl Kernel for Map {
@@ -148,6 +157,8 @@ pub fn clip(sig: &Sig) -> Answer<Box<dyn Kernel>> {
             return Err(format!("input {i} is {:?}, it takes one number", sig.input(i)?.shape));
         }
     }
+    // The bounds are only known at run time.
+    cube::map_keeps_zeros(sig, || f32::NAN)?;
     Ok(Box::new(Bounded { kind, n: same_shape(sig)? }))
 }
 
@@ -196,6 +207,7 @@ pub fn binary(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let kind = sig.one_kind(WITH_INTS)?;
     let op = pair_named(&sig.op).filter(|op| *op != Binary::Pow || kind.is_float());
     let op = op.ok_or_else(|| format!("{} of {} is not a map of two tensors here", sig.op, kind.name()))?;
+    cube::map_keeps_zeros(sig, || k::float_map(op, 0.0, 0.0))?;
     Ok(Box::new(Pair { kind, op, nest: broadcast(sig)? }))
 }
 
@@ -232,6 +244,7 @@ struct Sum {
 pub fn add_n(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let kind = sig.one_kind(FLOATS)?;
     let n = same_shape(sig)?;
+    cube::map_keeps_zeros(sig, || 0.0)?;
     for i in 0..sig.inputs.len() {
         if sig.input(i)?.count() != n {
             return Err(format!("input {i} is {:?}, input 0 {:?}", sig.input(i)?.shape, sig.input(0)?.shape));

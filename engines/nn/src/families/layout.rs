@@ -1,5 +1,6 @@
 //! Operators that move elements of any type of one, two, four or eight bytes: transpose, expand, tile, join, split, pad
 //! with a constant, gather.
+use crate::families::cube;
 use crate::kernel::{CHUNK, Io, Kernel, chunk};
 use crate::sig::{Answer, Sig, Tensor};
 use ge_kernels::layout as k;
@@ -235,7 +236,10 @@ pub fn concat(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let y = sig.output(0)?;
     let pack = sig.op == "Pack";
     let axis = sig.int(if pack { "axis" } else { "concat_dim" }, 0);
-    let axis = resolve_axis(axis, y.rank()).map_err(|e| e.to_string())?;
+    let axis = match cube::is_grouped(sig) && !pack {
+        true => cube::concat_axis(sig, resolve_axis(axis, 4).map_err(|e| e.to_string())?)?,
+        false => resolve_axis(axis, y.rank()).map_err(|e| e.to_string())?,
+    };
     let rows: usize = y.shape[..axis].iter().product();
     let row = |t: &Tensor| -> usize { t.shape[axis.min(t.rank())..].iter().product() };
     let mut parts = Vec::with_capacity(sig.inputs.len());

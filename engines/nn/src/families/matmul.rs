@@ -5,7 +5,7 @@
 //! the panels that the product reads, so that nothing is packed at run time.
 use crate::families::fused;
 use crate::kernel::{Io, Kernel};
-use crate::sig::{Answer, FLOATS, Sig};
+use crate::sig::{Answer, FLOATS, Sig, Tensor};
 use ge_kernels::gemm::{BMatrix, Bias, Epilogue, Gemm, Matrix};
 use ge_kernels::simd::Act;
 use ge_kernels::simd::isa::PanelElem;
@@ -27,6 +27,8 @@ struct MatMul {
     alpha: f32,
     residual: bool,
     act: Act,
+    /// Elements of x2 that a launch packs.
+    packed: u64,
 }
 
 /// The kernel of a matrix product.
@@ -83,7 +85,8 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     };
     let gemm = Gemm::new([m, n, k], a, b, batch).map_err(|e| e.to_string())?;
     let alpha = if sig.op == "FusedMatMul" { sig.float("alpha", 1.0) } else { 1.0 };
-    Ok(Box::new(MatMul { kind, gives, gemm, bias, alpha, residual, act }))
+    let packed = takes_panels(sig).map_or(0, |x2| packed(sig, x2));
+    Ok(Box::new(MatMul { kind, gives, gemm, bias, alpha, residual, act, packed }))
 }
 
 /// The sizes of x2 before it was laid out in FRACTAL_NZ: K of x1 by N of the output.
@@ -100,19 +103,35 @@ fn in_panels(sig: &Sig, tb: bool, ra: usize, ca: usize, ta: bool) -> Answer<Vec<
     Ok(x2.shape[..lead].iter().copied().chain([k, n]).collect())
 }
 
-/// Elements of B that a launch packs on its way, were it in FRACTAL_NZ they would not be; None where that cannot be.
-pub fn packed_in_panels(sig: &Sig) -> Option<u64> {
-    let (x2, y) = (sig.input(1).ok()?, sig.output(0).ok()?);
+/// Whether x2 could come in FRACTAL_NZ.
+fn takes_panels(sig: &Sig) -> Option<&Tensor> {
+    let x2 = sig.input(1).ok()?;
     let turned = ["transpose_x2", "adj_x2"].iter().any(|k| sig.attrs.flag(*k));
     let [lead @ .., k, n] = &x2.shape[..] else { return None };
     let plain = !turned && x2.format == Format::ND && lead.iter().all(|d| *d == 1) && *k > 0 && *n > 0;
-    if !plain || c0(x2.dtype) != 16 || !matches!(x2.kind, Some(Kind::F16 | Kind::Bf16)) {
-        return None;
-    }
-    let rows = (y.count() / n) as u64;
-    Some((*k as u64).saturating_mul(*n as u64).saturating_mul(rows.div_ceil(TILE_ROWS)))
+    (plain && c0(x2.dtype) == 16 && matches!(x2.kind, Some(Kind::F16 | Kind::Bf16))).then_some(x2)
 }
 
+/// The product with x2 in FRACTAL_NZ; None where that cannot be.
+pub fn laid_out(sig: &Sig) -> Option<Sig> {
+    let panels = takes_panels(sig)?.laid_out(Format::FRACTAL_NZ)?;
+    let mut other = sig.clone();
+    other.inputs[1] = Some(panels);
+    Some(other)
+}
+
+/// Elements of x2 that a launch packs on its way, were it in FRACTAL_NZ they would not be.
+fn packed(sig: &Sig, x2: &Tensor) -> u64 {
+    let [.., k, n] = x2.shape[..] else { return 0 };
+    let rows = sig.output(0).map_or(0, |y| y.count() / n) as u64;
+    if rows <= FEW_ROWS {
+        return 0;
+    }
+    (k as u64).saturating_mul(n as u64).saturating_mul(rows.div_ceil(TILE_ROWS))
+}
+
+/// Rows of a product for which x2 is read where it stands.
+const FEW_ROWS: u64 = 24;
 /// Rows of a product that one packing of B serves.
 const TILE_ROWS: u64 = 192;
 
@@ -147,6 +166,10 @@ impl Kernel for MatMul {
 
     fn work(&self) -> u64 {
         self.gemm.work() / 16
+    }
+
+    fn lays_out(&self) -> u64 {
+        self.packed
     }
 
     fn run(&self, units: Range<usize>, io: &Io<'_, '_>) -> Result<()> {

@@ -12,6 +12,8 @@ pub mod matmul;
 pub mod conv;
 /// Window shapes that convolution and pooling share.
 pub mod window;
+/// The layouts of the cube unit.
+pub mod cube;
 /// Pooling.
 pub mod pool;
 /// Softmax and normalisation.

@@ -1,4 +1,6 @@
-//! `MaxPoolV3`, `AvgPoolV2`, `GlobalAveragePool`, `GlobalMaxPool` over `x[N, C, ...]` of f32, f16, bf16.
+//! `MaxPoolV3`, `AvgPoolV2`, `GlobalAveragePool`, `GlobalMaxPool` over `x[N, C, ...]` of f32, f16, bf16, of the
+//! half types also in NC1HWC0 (`cube.rs`).
+use crate::families::cube;
 use crate::families::window::{Window, channels_second, list};
 use crate::kernel::{Io, Kernel};
 use crate::sig::{Answer, FLOATS, Sig};
@@ -23,7 +25,17 @@ struct Pooled {
 /// Types, shapes or attributes that it does not take, in words.
 pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let kind = sig.one_kind(FLOATS)?;
+    let plain = sig.plain_form()?;
+    let plan = sizes(&plain)?;
+    if cube::is_grouped(sig) {
+        return cube::pool(sig, &plain, plan);
+    }
     sig.plain(0)?;
+    Ok(Box::new(Pooled { kind, plan }))
+}
+
+/// Sizes of a pooling in plain layouts.
+fn sizes(sig: &Sig) -> Answer<Pooling> {
     let (x, y) = (sig.input(0)?, sig.output(0)?);
     if !(3..=5).contains(&x.rank()) {
         return Err(format!("x has rank {}, it takes 3 to 5", x.rank()));
@@ -49,7 +61,7 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     if y.shape[..2] != x.shape[..2] {
         return Err(format!("output 0 is {:?}, x is {:?}", y.shape, x.shape));
     }
-    let plan = Pooling {
+    Ok(Pooling {
         op,
         planes,
         input: w.input,
@@ -59,8 +71,7 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
         dilation: w.dilation,
         pad_before: w.pads.map(|p| p[0]),
         pad_after: w.pads.map(|p| p[1]),
-    };
-    Ok(Box::new(Pooled { kind, plan }))
+    })
 }
 
 impl Kernel for Pooled {
@@ -91,6 +102,9 @@ impl Kernel for Pooled {
 pub fn build_global(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let kind = sig.one_kind(FLOATS)?;
     channels_second(sig)?;
+    if cube::is_grouped(sig) {
+        return cube::global(sig, &sig.plain_form()?);
+    }
     sig.plain(0)?;
     let x = sig.input(0)?;
     if x.rank() < 3 {

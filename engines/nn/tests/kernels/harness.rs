@@ -5,7 +5,7 @@ use ge_plugin_api::device::SocSpec;
 use ge_plugin_api::engine::{ArgInfo, Engine, LoadRequest, Support, Target, TaskContext};
 use ge_plugin_api::kernel::KernelCall;
 use ge_plugin_api::types::{
-    Attr, AttrMap, AttrValue, ConstTensor, DType, Format, Key, NodeId, Shape, TensorDesc, Use, ValueRef,
+    Attr, AttrMap, AttrValue, ConstTensor, DType, Format, Key, NodeId, Origin, Shape, TensorDesc, Use, ValueRef,
 };
 use ge_plugin_api::view::host::{GraphSource, NodeParts, view};
 
@@ -115,8 +115,10 @@ pub struct Case {
     /// Inputs that are graph inputs, not constants.
     pub fed: Vec<usize>,
     pub outputs: Vec<(DType, Vec<u64>)>,
-    /// Formats of inputs that are not ND.
-    pub formats: Vec<(usize, Format)>,
+    /// Formats of inputs that are not ND, and sizes before they were laid out.
+    pub formats: Vec<(usize, Format, Option<Vec<u64>>)>,
+    /// The same of outputs.
+    pub made: Vec<(usize, Format, Vec<u64>)>,
 }
 
 pub fn case(op: &'static str, inputs: &[&T], outputs: &[(DType, &[u64])]) -> Case {
@@ -127,7 +129,12 @@ pub fn case(op: &'static str, inputs: &[&T], outputs: &[(DType, &[u64])]) -> Cas
         fed: vec![],
         outputs: outputs.iter().map(|(d, s)| (*d, s.to_vec())).collect(),
         formats: vec![],
+        made: vec![],
     }
+}
+
+fn origin(dims: &[u64]) -> Origin {
+    Origin { format: Format::ND, shape: Shape::of(dims) }
 }
 
 impl Case {
@@ -136,12 +143,31 @@ impl Case {
         self
     }
     pub fn laid(mut self, i: usize, format: Format) -> Case {
-        self.formats.push((i, format));
+        self.formats.push((i, format, None));
+        self
+    }
+    /// Input `i` was ND of such sizes before it was laid out.
+    pub fn laid_from(mut self, i: usize, format: Format, dims: &[u64]) -> Case {
+        self.formats.push((i, format, Some(dims.to_vec())));
+        self
+    }
+    /// Output `k` would be ND of such sizes.
+    pub fn made_from(mut self, k: usize, format: Format, dims: &[u64]) -> Case {
+        self.made.push((k, format, dims.to_vec()));
         self
     }
     fn desc(&self, i: usize, t: &T) -> TensorDesc {
-        let format = self.formats.iter().find(|(k, _)| *k == i).map_or(Format::ND, |f| f.1);
-        TensorDesc::new(t.dtype, Shape::of(&t.dims)).with_format(format)
+        let found = self.formats.iter().find(|f| f.0 == i);
+        let mut d = TensorDesc::new(t.dtype, Shape::of(&t.dims)).with_format(found.map_or(Format::ND, |f| f.1));
+        d.origin = found.and_then(|f| f.2.as_deref()).map(origin).into();
+        d
+    }
+    fn out_desc(&self, k: usize) -> TensorDesc {
+        let (dtype, dims) = &self.outputs[k];
+        let found = self.made.iter().find(|f| f.0 == k);
+        let mut d = TensorDesc::new(*dtype, Shape::of(dims)).with_format(found.map_or(Format::ND, |f| f.1));
+        d.origin = found.map(|f| origin(&f.2)).into();
+        d
     }
     pub fn absent(mut self, i: usize) -> Case {
         self.inputs.insert(i, None);
@@ -173,7 +199,7 @@ impl Case {
         }
         let mut attrs = AttrMap::default();
         self.attrs.iter().for_each(|(k, v)| attrs.set(*k, v.clone()));
-        let outs = self.outputs.iter().map(|(d, s)| TensorDesc::new(*d, Shape::of(s))).collect();
+        let outs = (0..self.outputs.len()).map(|k| self.out_desc(k)).collect();
         let id = NodeId(s.nodes.len() as u32);
         s.nodes.push((Key::new(self.op), "node".into(), values, outs, attrs));
         s.order = (0..s.nodes.len() as u32).map(NodeId).collect();
@@ -222,8 +248,8 @@ impl Case {
                 None => arg("", 0, None),
             });
         }
-        for (k, (d, s)) in self.outputs.iter().enumerate() {
-            args.push(arg("o", k, Some(TensorDesc::new(*d, Shape::of(s)))));
+        for k in 0..self.outputs.len() {
+            args.push(arg("o", k, Some(self.out_desc(k))));
         }
         let planned = match &task.kernel {
             ROption::RSome(k) => k.block_dim,

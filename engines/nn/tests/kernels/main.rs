@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod bytes;
+mod cube;
 mod defaults;
 mod fused;
 mod harness;

@@ -9,7 +9,7 @@ use crate::pass::{GEPass, NodePass as _, PassManager, PassRecord, Records};
 use crate::toolbox::Toolbox;
 use ge_ir::verify::STRUCTURE;
 use ge_ir::view::GraphContext;
-use ge_ir::{ConstTensor, EditSession, Key, Model, NodeId, TensorDesc, ValueRef};
+use ge_ir::{ConstTensor, EditSession, Graph, Key, Model, Node, NodeId, TensorDesc, ValueRef};
 use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
 use ge_plugin_api::patch::{Edit, Patch};
 use ge_plugin_api::types::AttrMap;
@@ -184,6 +184,9 @@ impl<'t> InferShapePass<'t> {
         if self.structural.contains(&n.op_key()) || self.toolbox.op(n.op_key()).is_none() {
             return Ok(());
         }
+        if laid_out(&model.graphs()[gi], n) {
+            return Ok(());
+        }
         let inferred = {
             let context = GraphContext::new(model, gi);
             let view = context.graph();
@@ -225,7 +228,7 @@ impl<'t> InferShapePass<'t> {
         engine: Option<&crate::toolbox::EngineEntry>,
     ) -> Result<Option<Vec<ConstTensor>>> {
         let Some(n) = model.graphs()[gi].get(id) else { return Ok(None) };
-        if self.structural.contains(&n.op_key()) {
+        if self.structural.contains(&n.op_key()) || laid_out(&model.graphs()[gi], n) {
             return Ok(None);
         }
         let context = GraphContext::new(model, gi);
@@ -267,6 +270,16 @@ impl<'t> InferShapePass<'t> {
         let context = GraphContext::new(model, gi);
         Ok(fold(self.toolbox, engine, &context.graph().node(id)))
     }
+}
+
+/// Whether a node stands in run-time formats: it was inferred before it was laid out, and prototypes speak of original shapes.
+/// Sizes that are not known are inferred all the same, and a change of layout knows both.
+fn laid_out(g: &Graph, n: &Node) -> bool {
+    let other = |d: &TensorDesc| d.origin.is_some() && d.format != d.origin_format();
+    let inputs = n.inputs().iter().filter_map(|v| g.desc(*v));
+    n.op() != "TransData"
+        && n.outputs().iter().chain(inputs).any(other)
+        && n.outputs().iter().all(|d| d.shape.is_static())
 }
 
 /// The shape that was inferred, with the sizes that the graph states where the inference has none.

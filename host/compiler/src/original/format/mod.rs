@@ -10,12 +10,12 @@
 //! minimum cut (`choice`), the expansion move of Boykov, Veksler and Zabih ("Fast approximate energy minimization via graph
 //! cuts", 2001): exact for one format, and no format undoes what one before it has won.
 mod offers;
+mod prices;
 
 use super::choice::{End, Item, Passed, choose};
 use crate::error::Result;
 use crate::pass::PassContext;
 use crate::pass::declare::graph_pass;
-use crate::prepare::fold::{folding_engine, keeps};
 use crate::toolbox::EngineRanks;
 use ge_ir::view::GraphContext;
 use ge_ir::{Format, Graph, Model, Node, NodeId, NodeMap, TensorDesc, ValueRef};
@@ -25,6 +25,7 @@ use ge_plugin_api::patch::{Edit, Patch};
 use ge_plugin_api::types::format::transfer_shape;
 use ge_plugin_api::types::{AttrMap, Origin};
 use offers::Offers;
+use prices::Prices;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 
@@ -37,33 +38,11 @@ graph_pass!(
     run,
 );
 
-/// Elements of a change of layout that cost as much as a nanosecond.
-const ELEMENTS_A_NS: u64 = 16;
-
 /// A descriptor in another format; None where that is not defined or sizes are not known.
 fn in_format(d: &TensorDesc, to: Format) -> Option<TensorDesc> {
     let shape = transfer_shape(d.format, &d.shape, to, d.dtype).filter(|s| s.is_static() && d.origin.is_none())?;
     let origin = ROption::RSome(Origin { format: d.format, shape: d.shape.clone() });
     Some(TensorDesc { format: to, shape, origin, attrs: AttrMap::default(), ..d.clone() })
-}
-
-/// What a change of layout costs.
-struct Prices<'m> {
-    g: &'m Graph,
-    launch: u64,
-    folds: bool,
-}
-
-impl Prices<'_> {
-    fn of(&self, v: ValueRef, to: Format) -> Option<u64> {
-        let (d, n) = (self.g.desc(v)?, self.g.get(v.node)?);
-        let other = in_format(d, to)?;
-        let (before, after) = (d.data_bytes()?, other.data_bytes()?);
-        if n.is_const() && self.folds && keeps(after, before) {
-            return Some(0);
-        }
-        Some(self.launch + other.shape.count()?.max(d.shape.count()?) / ELEMENTS_A_NS)
-    }
 }
 
 fn run(cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> {
@@ -91,8 +70,7 @@ fn run(cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> 
     if offered.is_empty() {
         return Ok(Vec::new());
     }
-    let folds = folding_engine(cx.toolbox).is_some_and(|e| e.object.has_host_kernel("TransData"));
-    let prices = Prices { g, launch: cx.toolbox.target.soc.task_launch_ns.max(1), folds };
+    let prices = Prices::new(cx.toolbox, &ranks, g);
     let mut formats: Vec<Format> = offered
         .iter()
         .flat_map(|(_, v)| v.iter().flat_map(|v| v.input_formats.iter().chain(&v.output_formats)).copied())
@@ -194,7 +172,7 @@ fn unary(g: &Graph, n: &Node, v: &Variant, f: Format, prices: &Prices<'_>) -> Op
             to => {
                 in_format(d, to)?;
                 has |= to == f;
-                cost += if to == f { 0 } else { prices.launch };
+                cost += if to == f { 0 } else { prices.launch() };
             }
         }
     }

@@ -1,0 +1,77 @@
+//! What changes of layout cost: the time that the engine which would do them says; nothing for constants that are folded.
+use super::in_format;
+use crate::prepare::fold::{folding_engine, keeps};
+use crate::toolbox::{EngineRanks, Toolbox};
+use ge_ir::view::GraphContext;
+use ge_ir::{DType, Format, Graph, Key, Model, Shape, TensorDesc, ValueRef};
+use ge_plugin_api::engine::Support;
+use ge_plugin_api::types::AttrMap;
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+/// Elements of a change of layout that cost as much as a nanosecond where no engine knows more.
+const ELEMENTS_A_NS: u64 = 16;
+
+/// A change: element type, format and shape before, format after.
+type Change = (DType, Format, Shape, Format);
+
+/// Prices of one graph; each change is asked once.
+pub struct Prices<'m> {
+    g: &'m Graph,
+    toolbox: &'m Toolbox,
+    ranks: &'m EngineRanks,
+    folds: bool,
+    asked: RefCell<HashMap<Change, u64>>,
+}
+
+impl<'m> Prices<'m> {
+    /// For a graph.
+    pub fn new(toolbox: &'m Toolbox, ranks: &'m EngineRanks, g: &'m Graph) -> Prices<'m> {
+        let folds = folding_engine(toolbox).is_some_and(|e| e.object.has_host_kernel("TransData"));
+        Prices { g, toolbox, ranks, folds, asked: RefCell::default() }
+    }
+
+    /// Of one launch more.
+    pub fn launch(&self) -> u64 {
+        self.toolbox.target.soc.task_launch_ns.max(1)
+    }
+
+    /// Of a value in another format; None where that is not defined.
+    pub fn of(&self, v: ValueRef, to: Format) -> Option<u64> {
+        let (d, n) = (self.g.desc(v)?, self.g.get(v.node)?);
+        let other = in_format(d, to)?;
+        if n.is_const() && self.folds && keeps(other.data_bytes()?, d.data_bytes()?) {
+            return Some(0);
+        }
+        let change = (d.dtype, d.format, d.shape.clone(), to);
+        if let Some(known) = self.asked.borrow().get(&change) {
+            return Some(*known);
+        }
+        let price = match self.asks(d, &other) {
+            Some(time) => time,
+            None => self.launch() + other.shape.count()?.max(d.shape.count()?) / ELEMENTS_A_NS,
+        };
+        self.asked.borrow_mut().insert(change, price);
+        Some(price)
+    }
+
+    /// The time of the first engine that takes the change.
+    fn asks(&self, before: &TensorDesc, after: &TensorDesc) -> Option<u64> {
+        let mut model = Model::new("change");
+        let plain = TensorDesc { attrs: AttrMap::default(), ..before.clone() };
+        let g = model.root_mut();
+        let x = g.push_node(Key::new("Data"), "x".into(), vec![], vec![], vec![plain], AttrMap::default())?;
+        let mut attrs = AttrMap::default();
+        attrs.set("src_format", before.format.name());
+        attrs.set("dst_format", after.format.name());
+        let op = Key::new("TransData");
+        let id = g.push_node(op, "y".into(), vec![ValueRef::new(x, 0)], vec![], vec![after.clone()], attrs)?;
+        let context = GraphContext::new(&model, 0);
+        let view = context.graph();
+        let node = view.node(id);
+        let soc = &self.toolbox.target.soc;
+        let engines = self.ranks.of(op).iter().map(|id| self.toolbox.engine(*id)).filter(|e| e.excluded.is_none());
+        let mut takes = engines.filter(|e| e.object.supports(&node).is_ok_and(|s| s == Support::Yes));
+        takes.next().map(|e| e.object.time_ns(&node, soc)).filter(|t| *t > 0).map(|t| t.max(self.launch()))
+    }
+}
