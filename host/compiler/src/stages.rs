@@ -20,6 +20,7 @@ use crate::{
 };
 use ge_ir::Model;
 use ge_plugin::heap;
+use ge_plugin_api::engine::Hook;
 use std::borrow::Cow;
 use std::time::Instant;
 
@@ -218,6 +219,8 @@ pub fn compile(
                     order: &order,
                 };
                 let chains = super_kernel::form(&plans, &mut plan, &mut records);
+                let last = [Hook::STREAMED_WHOLE_GRAPH, Hook::STREAM_GRAPH];
+                sync::streamed::run(&last, m, &stream_plan, &plan, &passes, &mut records)?;
                 Ok((plan, chains))
             })?;
             let tasks = run.stage("tasks", &mut model, |m| {
@@ -397,8 +400,10 @@ pub fn run_range(
         memory.to_attrs(&mut model);
     }
     if within("sync") {
-        sync::run(&model, &plan, &order, options, &toolbox.target.soc)?.to_attrs(&mut model);
+        let sync = sync::run(&model, &plan, &order, options, &toolbox.target.soc)?;
+        sync.to_attrs(&mut model);
         plan.logic_to_attrs(&mut model);
+        sync::streamed::run(&[Hook::STREAMED_WHOLE_GRAPH], &mut model, &plan, &sync, &passes, records)?;
     }
     ffts_plus::give_back(&mut model, &bodies)?;
     Ok(model)

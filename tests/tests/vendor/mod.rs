@@ -1,5 +1,6 @@
 //! A vendor's library, built outside the workspace from `docs/plugins.md`: its engines and its operator are used.
 mod fusion;
+mod hooks;
 
 use ge_tests::{root, target};
 use serde_json::Value;

@@ -1,13 +1,32 @@
 //! What plugins may do to a graph: custom passes at their stages and engines' graph optimizers at their hooks (facts 3.3, 4.2).
 use super::{PassManager, PassRecord, Records};
-use crate::error::Result;
+use crate::error::{CompileError, Result};
 use crate::fusion::FusionPassExecutor;
 use ge_ir::Model;
 use ge_ir::view::GraphContext;
-use ge_plugin::PassHandle;
+use ge_plugin::{EngineHandle, PassHandle};
+use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
 use ge_plugin_api::engine::Hook;
 use ge_plugin_api::pass::PassStage;
+use ge_plugin_api::patch::Edit;
 use std::time::Instant;
+
+/// Attributes that carry decisions of stages, or on which they stand: settled once streams are given.
+const SETTLED: &[&str] = &[
+    "_attached_stream_ids",
+    "_engine",
+    "_logic_stream_id",
+    "_no_task",
+    "_op_kernel_lib",
+    "_recv_event_ids",
+    "_recv_notify_ids",
+    "_send_event_ids",
+    "_send_notify_ids",
+    "_stream_id",
+    "_workspace_offsets",
+    "_workspace_sizes",
+    "active_stream_list",
+];
 
 /// Runs the custom passes of a stage, in plugin order.
 pub fn custom(m: &PassManager<'_>, stage: PassStage, model: &mut Model, records: &mut Records) -> Result<()> {
@@ -27,9 +46,7 @@ pub fn engines(
     model: &mut Model,
     records: &mut Records,
 ) -> Result<()> {
-    let mut order: Vec<_> = m.toolbox().engines.iter().filter(|e| e.excluded.is_none()).collect();
-    order.sort_by_key(|e| e.info.optimizer_priority);
-    for e in order {
+    for e in by_priority(m) {
         let start = Instant::now();
         let who = format!("engine {} of plugin {} at {hook}", e.info.name, e.plugin);
         let (mut changes, mut gi) = (0, 0);
@@ -49,4 +66,67 @@ pub fn engines(
         }
     }
     Ok(())
+}
+
+/// The engines that take part, by the priority of their optimizers, then plugin order.
+fn by_priority<'m>(m: &'m PassManager<'_>) -> Vec<&'m crate::toolbox::EngineEntry> {
+    let mut order: Vec<_> = m.toolbox().engines.iter().filter(|e| e.excluded.is_none()).collect();
+    order.sort_by_key(|e| e.info.optimizer_priority);
+    order
+}
+
+/// Calls the engines' graph optimizers where streams, memory and synchronisation are settled: they may set attributes of nodes that are no
+/// decision, and nothing else.
+///
+/// # Errors
+/// An engine's own; any other edit.
+pub fn streamed(
+    m: &PassManager<'_>,
+    stage: &'static str,
+    hook: Hook,
+    model: &mut Model,
+    records: &mut Records,
+) -> Result<()> {
+    for e in by_priority(m) {
+        let start = Instant::now();
+        let mut changes = 0;
+        for gi in 0..model.graphs().len() {
+            let edits = e.object.optimize(hook, &GraphContext::new(model, gi).graph())?;
+            let g = &mut model.graphs_mut()[gi];
+            changes += edits.len() as u64;
+            for edit in edits {
+                match edit {
+                    Edit::SetAttr(id, a) if !SETTLED.contains(&a.key.as_str()) && g.get(id).is_some() => {
+                        g.set_attr(id, a.key, a.value);
+                    }
+                    Edit::RemoveAttr(id, key) if !SETTLED.contains(&key.as_str()) && g.get(id).is_some() => {
+                        g.remove_attr(id, key);
+                    }
+                    other => return Err(settled(&e.object, hook, &other)),
+                }
+            }
+        }
+        if changes > 0 {
+            let micros = start.elapsed().as_micros() as u64;
+            let pass = format!("{}.{hook}", e.info.name);
+            records.runs.push(PassRecord { stage, pass, micros, visits: 0, changes });
+        }
+    }
+    Ok(())
+}
+
+fn settled(engine: &EngineHandle, hook: Hook, edit: &Edit) -> CompileError {
+    let what: String = format!("{edit:?}").chars().take(120).collect();
+    let d = Diagnostic::error(format!(
+        "engine {} of {} changes the graph at {hook}, where streams, memory and events are settled: it may set attributes of nodes there, \
+         but no decision",
+        engine.name(),
+        engine.owner()
+    ));
+    CompileError::Plugin(
+        d.code("GE-E0521")
+            .note(format!("its edit: {what}"))
+            .help("report it to the plugin's maker; `enabled = false` in plugins.toml leaves the plugin out")
+            .of(ErrorKind::PLUGIN),
+    )
 }

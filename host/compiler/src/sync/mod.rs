@@ -19,6 +19,9 @@ pub mod transitive;
 /// Events where logical streams become several physical ones.
 pub mod split_points;
 
+/// Engines look at the graph with streams and events.
+pub mod streamed;
+
 /// Ids of events: reuse, gears, multiplexing, no holes.
 pub mod reuse;
 
