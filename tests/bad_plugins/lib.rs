@@ -4,12 +4,13 @@
 use ge_plugin_api::device::{
     Base, Counter, Device, DeviceContext, DeviceInfo, DeviceModel, DeviceTask, MemoryKind, ModelSpec, RunReport, SocSpec,
 };
-use ge_plugin_api::engine::{Engine, EngineInfo, KernelBinary, RunningParams, Support, Target, Variant};
+use ge_plugin_api::engine::{Engine, EngineInfo, KernelBinary, RunningParams, Support, Target, TaskContext, Variant};
 use ge_plugin_api::kernel::LoadedKernel;
 use ge_plugin_api::ops::{InferCtx, OpDef, infer};
 use ge_plugin_api::pass::{Pass, PassInfo, PassLevel, PassStage};
 use ge_plugin_api::patch::Patch;
 use ge_plugin_api::services::{OptionKind, OptionSpec, OptionValue};
+use ge_plugin_api::task::Task;
 use ge_plugin_api::types::{AttrValue, DType, TensorDesc};
 use ge_plugin_api::view::{Graph, Node};
 use ge_plugin_api::{Error, Result};
@@ -72,6 +73,11 @@ fn init(options: &[OptionValue]) -> Result<()> {
     Ok(())
 }
 
+/// Takes what it refuses later.
+fn refuses() -> bool {
+    ["refuse_compile", "refuse_params", "refuse_task"].into_iter().any(mode)
+}
+
 struct Bad(&'static str);
 impl Engine for Bad {
     fn info(&self) -> EngineInfo {
@@ -91,7 +97,7 @@ impl Engine for Bad {
     fn op_types(&self) -> Vec<String> {
         // Takes more than its compiler can.
         let all = ["BadOp", "Relu"];
-        all[..if mode("refuse_compile") { 2 } else { 1 }].iter().map(|s| (*s).to_owned()).collect()
+        all[..if refuses() { 2 } else { 1 }].iter().map(|s| (*s).to_owned()).collect()
     }
     fn compile(&self, node: &Node<'_>, _: &Target) -> Result<Option<KernelBinary>> {
         if mode("refuse_compile") { Err(Error::unsupported(format!("no template for {}", node.op()))) } else { Ok(None) }
@@ -104,7 +110,7 @@ impl Engine for Bad {
         if mode("segv_supports") {
             unsafe { std::ptr::null_mut::<u8>().write_volatile(1) }
         }
-        if mode("refuse_compile") {
+        if refuses() {
             return Support::Yes;
         }
         if mode("no_reason") || node.op() != "BadOp" { Support::no(if mode("no_reason") { "" } else { "type" }) } else { Support::Yes }
@@ -122,7 +128,13 @@ impl Engine for Bad {
             Vec::new()
         })
     }
-    fn calc_op_running_param(&self, _: &Node<'_>, _: &Target) -> Result<RunningParams> {
+    fn generate_task(&self, node: &Node<'_>, _: &TaskContext) -> Result<Vec<Task>> {
+        if mode("refuse_task") { Err(Error::unsupported(format!("no launch for {}", node.op()))) } else { Ok(Vec::new()) }
+    }
+    fn calc_op_running_param(&self, node: &Node<'_>, _: &Target) -> Result<RunningParams> {
+        if mode("refuse_params") {
+            return Err(Error::unsupported(format!("no size for {}", node.op())));
+        }
         Ok(RunningParams {
             output_bytes: if mode("lie_bytes") { vec![1].into() } else { Default::default() },
             ..RunningParams::default()

@@ -77,7 +77,10 @@ impl CompileError {
                 .node(node, op)
                 .help("enable the plugin that brings the operator in plugins.toml (`ge plugin list` shows what is loaded)")
                 .of(ErrorKind::UNSUPPORTED),
-            CompileError::Patch { .. } => Diagnostic::error(text).code("GE-E0521").of(ErrorKind::PLUGIN),
+            CompileError::Patch { .. } => Diagnostic::error(text)
+                .code("GE-E0521")
+                .help("report it to the plugin's maker; `enabled = false` in plugins.toml leaves the plugin out")
+                .of(ErrorKind::PLUGIN),
             CompileError::Option { help, .. } => Diagnostic::error(text).code("GE-E0318").help(help).of(ErrorKind::USAGE),
             CompileError::Internal { .. } => Diagnostic::error(text).code("GE-E0900").help("this is a bug of ge: please report it with the bundle").of(ErrorKind::INTERNAL),
             CompileError::Cancelled => Error::cancelled(),

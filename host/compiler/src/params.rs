@@ -26,7 +26,8 @@ pub fn run(model: &Model, placement: &Placement, toolbox: &Toolbox) -> Result<Mo
                         let node = view.node(id);
                         let engine = toolbox.engine(placement.engine[key]);
                         let p = engine.object.calc_op_running_param(&node, &target);
-                        Ok((key, p.map_err(|e| e.at_node(node.name(), node.op()))?))
+                        let late = |e| crate::place::reassign::refused_late(e, &node, placement, toolbox, key);
+                        Ok((key, p.map_err(late)?))
                     })
                     .collect()
             })

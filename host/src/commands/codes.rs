@@ -121,6 +121,12 @@ pub const PAGES: &[Page] = &[
         "ge compile model.onnx -o m.om --fail-on-fallback",
     ),
     p(
+        "GE-E0210",
+        "an engine took a node and refuses it when it is built",
+        "Its op store said yes; asked for sizes or tasks it says no, when plans stand on its yes. The help names the engines that would have the node instead.",
+        "exclude_engines = [\"AcmeEngine\"] at the plugin's entry in plugins.toml",
+    ),
+    p(
         "GE-E0300",
         "the command is not used as it is meant",
         "A flag, a value or a combination is not right. `ge COMMAND --help` shows a line that runs.",

@@ -156,25 +156,70 @@ fn a_plugin_that_dies_in_a_call_is_named() {
     );
 }
 
-/// An engine that takes a node and then cannot compile it: the next engine that takes it has it; a node bound to the engine, and one
-/// that no other takes, are errors that name the node, the engine's reason and the others'.
-#[test]
-fn what_an_engine_cannot_compile_goes_to_the_next_that_takes_it() {
+/// A folder with our plugins and one that takes `Relu` and `BadOp`, and refuses them as `mode` says.
+fn refusing(mode: &str) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let d = dir.path();
     std::fs::copy(ge_tests::fixtures::bad_plugin(), d.join("libge_bad.so")).unwrap();
     let text = std::fs::read_to_string(ge_tests::root().join("plugins.toml")).unwrap();
     let head = format!(
-        "schema = 1\nsearch = [{:?}, {d:?}]\n[[plugin]]\nname = \"bad\"\n[plugin.options]\nmode = \"refuse_compile\"\n",
+        "schema = 1\nsearch = [{:?}, {d:?}]\n[[plugin]]\nname = \"bad\"\n[plugin.options]\nmode = \"{mode}\"\n",
         ge_tests::target()
     );
     std::fs::write(d.join("plugins.toml"), text.replacen("schema = 1", &head, 1)).unwrap();
-    let compile = |body: &str, code: i32| {
-        let graph = format!("graph @main(%x: f32[4]) {{\n  {body}\n  return %y\n}}\n");
-        std::fs::write(d.join("m.ge"), graph).unwrap();
-        let args = ["compile", "m.ge", "-o", "m.om", "-q", "--plugins", "plugins.toml"];
-        String::from_utf8(ge_tests::expect_code(d, code, &args).stderr).unwrap()
-    };
+    dir
+}
+
+/// Compiles `y` of this line; what it said.
+fn compile_line(d: &std::path::Path, body: &str, code: i32) -> String {
+    let graph = format!("graph @main(%x: f32[4]) {{\n  {body}\n  return %y\n}}\n");
+    std::fs::write(d.join("m.ge"), graph).unwrap();
+    let args = ["compile", "m.ge", "-o", "m.om", "-q", "--plugins", "plugins.toml"];
+    String::from_utf8(ge_tests::expect_code(d, code, &args).stderr).unwrap()
+}
+
+/// An engine that takes a node and refuses it when it is asked for sizes or tasks: plans stand on its word, so the build ends, with node,
+/// engine, reason and who else would have it; without the engine it works.
+#[test]
+fn what_an_engine_refuses_after_placement_names_the_way_out() {
+    for (mode, reason) in [("refuse_params", "no size for"), ("refuse_task", "no launch for")] {
+        let dir = refusing(mode);
+        let d = dir.path();
+        let said = compile_line(d, "%y = Relu(%x) : f32[4]", 3);
+        for words in [
+            "GE-E0210",
+            "engine BadEngine took the node",
+            "Relu",
+            "`y`",
+            "m.ge:2:3",
+            "`exclude_engines = [\"BadEngine\"]` at plugin `bad`",
+            "AIcoreEngine",
+        ] {
+            assert!(said.contains(words), "{mode}: no `{words}` in {said}");
+        }
+        assert!(said.contains(reason), "{mode}: {said}");
+        let said = compile_line(d, "%y = BadOp(%x) : f32[4]", 3);
+        assert!(
+            said.contains(&format!("{reason} BadOp")) && said.contains("no other enabled engine takes the node"),
+            "{said}"
+        );
+        assert!(!d.join("m.om").exists());
+        // The advice works.
+        compile_line(d, "%y = Relu(%x) {_engine = \"AIcoreEngine\"} : f32[4]", 0);
+        let text = std::fs::read_to_string(d.join("plugins.toml")).unwrap();
+        let text = text.replacen("name = \"bad\"\n", "name = \"bad\"\nexclude_engines = [\"BadEngine\"]\n", 1);
+        std::fs::write(d.join("plugins.toml"), text).unwrap();
+        compile_line(d, "%y = Relu(%x) : f32[4]", 0);
+    }
+}
+
+/// An engine that takes a node and then cannot compile it: the next engine that takes it has it; a node bound to the engine, and one
+/// that no other takes, are errors that name the node, the engine's reason and the others'.
+#[test]
+fn what_an_engine_cannot_compile_goes_to_the_next_that_takes_it() {
+    let dir = refusing("refuse_compile");
+    let d = dir.path();
+    let compile = |body: &str, code: i32| compile_line(d, body, code);
     compile("%y = Relu(%x) : f32[4]", 0);
     let doc = ge_tests::expect_code(d, 0, &["inspect", "m.om", "--json"]);
     let doc: serde_json::Value = serde_json::from_slice(&doc.stdout).unwrap();

@@ -2,7 +2,9 @@
 //!
 //! An op store says yes before the compiler has seen the node (003 §6.1: operators are compiled behind the partition); what the
 //! compiler refuses is no failure of the model while another engine takes the node (facts 4.5, CompileNodesPass: engine fallback).
-//! Bound nodes stay: `_engine` that was given in the model is asked for by the user.
+//! Bound nodes stay: `_engine` that was given in the model is asked for by the user. What an engine refuses when it is asked for sizes or
+//! tasks has no fallback, as in the original (facts 1.1: CalcOpParam and GenerateTask end the build): plans stand on its answer by then.
+//! The error names the engine, its reason, and who else would have the node.
 use super::Placement;
 use crate::error::{CompileError, Result};
 use crate::ids::NodeKey;
@@ -11,7 +13,9 @@ use crate::toolbox::{EngineRanks, Toolbox};
 use ge_ir::Model;
 use ge_ir::view::GraphContext;
 use ge_plugin_api::Error;
+use ge_plugin_api::diagnostic::ErrorKind;
 use ge_plugin_api::engine::Support;
+use ge_plugin_api::view::Node;
 use std::collections::HashSet;
 
 /// What an engine refused to compile, and why.
@@ -71,4 +75,40 @@ pub fn run(
         g.set_attr(key.node, "_op_kernel_lib", info.kernel_lib.clone());
     }
     Ok(())
+}
+
+/// The error of a node that its engine took and then refuses to size or to give tasks: who did, and the way out.
+pub fn refused_late(error: Error, node: &Node<'_>, placement: &Placement, toolbox: &Toolbox, key: NodeKey) -> Error {
+    let error = error.at_node(node.name(), node.op());
+    if matches!(error.kind, ErrorKind::PANIC | ErrorKind::PLUGIN | ErrorKind::INTERNAL | ErrorKind::CANCELLED) {
+        return error;
+    }
+    let first = toolbox.engine(placement.engine[key]);
+    let others: Vec<String> = EngineRanks::new(toolbox)
+        .map(|ranks| ranks.of(node.op_key()).to_vec())
+        .unwrap_or_default()
+        .into_iter()
+        .filter(|id| *id != placement.engine[key])
+        .map(|id| toolbox.engine(id))
+        .filter(|e| e.excluded.is_none() && matches!(e.object.supports(node), Ok(Support::Yes)))
+        .map(|e| e.info.name.to_string())
+        .collect();
+    let (name, plugin) = (&first.info.name, &first.plugin);
+    let help = match others.as_slice() {
+        [] => "no other enabled engine takes the node: change what the reason names".to_owned(),
+        [next, ..] => format!(
+            "`exclude_engines = [\"{name}\"]` at plugin `{plugin}` in plugins.toml leaves such nodes to {}, `_engine = \"{next}\"` this one",
+            others.join(", ")
+        ),
+    };
+    error.with(|mut d| {
+        d.message = format!("engine {name} took the node and refuses it when it is built: {}", d.message).into();
+        if d.code.is_empty() {
+            d.code = "GE-E0210".into();
+        }
+        if d.help.is_empty() {
+            d.help = help.into();
+        }
+        d
+    })
 }

@@ -7,7 +7,7 @@ use crate::feature::kernel_cache::{KernelCache, When};
 use crate::feature::super_kernel::{self, Chains};
 use crate::ids::{NodeKey, PhysicalId, StreamId};
 use crate::place::Placement;
-use crate::place::reassign::Refused;
+use crate::place::reassign::{Refused, refused_late};
 use crate::streams::logical::attached::waits_itself;
 use crate::streams::{ExecutionOrder, StreamPlan};
 use crate::sync::SyncPlan;
@@ -198,7 +198,8 @@ impl<'t> TaskGenerator<'t> {
             kernel: kernel.clone().into(),
             rank_size: self.rank_size,
         };
-        let tasks = engine.object.generate_task(node, &context).map_err(at)?;
+        let late = |e| CompileError::Plugin(refused_late(e, node, self.placement, self.toolbox, key));
+        let tasks = engine.object.generate_task(node, &context).map_err(late)?;
         Ok((key, (tasks, kernel)))
     }
 }
