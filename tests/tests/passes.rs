@@ -1,6 +1,7 @@
 //! Passes as a whole: any set of them computes the same numbers as none (differential, on the simulator), and the page that lists
 //! them is what the code says.
 use ge_tests::{root, target};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -71,6 +72,132 @@ fn every_pass_says_what_it_needs_and_keeps_and_has_golden_tests() {
         }
     }
     assert!(poor.is_empty(), "{poor:#?}");
+}
+
+/// The golden cases that run one pass: how many it changes, and how many it leaves as they are, by its name.
+fn fired_and_not() -> BTreeMap<String, (usize, usize)> {
+    use ge_ir::text::golden::{Golden, cases};
+    use ge_ir::text::{NoFiles, parse, to_string};
+    let texts = |text: &str, file: &Path| -> BTreeMap<String, String> {
+        let model = parse(text, "golden", &NoFiles).unwrap_or_else(|d| panic!("{}: {d:?}", file.display()));
+        cases(&model).iter().map(|c| (c.root().name().to_owned(), to_string(c).unwrap())).collect()
+    };
+    let mut out: BTreeMap<String, (usize, usize)> = BTreeMap::new();
+    for f in ge::commands::golden::files(&root().join("tests/golden")).unwrap() {
+        let text = std::fs::read_to_string(&f).unwrap();
+        let g = Golden::read(&text, "golden").unwrap();
+        let words = g.run.iter().flat_map(|l| l.split_whitespace().skip_while(|w| *w != "--passes").nth(1));
+        let passes: BTreeSet<&str> = words.flat_map(|w| w.split(',')).collect();
+        if passes.is_empty() || !g.errors.is_empty() {
+            continue;
+        }
+        let before = texts(g.input, &f);
+        let after = g.expected.map_or_else(|| before.clone(), |e| texts(e, &f));
+        let same = before.iter().filter(|(name, text)| after.get(*name) == Some(text)).count();
+        for p in passes {
+            let (fires, not) = out.entry(p.to_owned()).or_default();
+            *fires += before.len() - same;
+            *not += same;
+        }
+    }
+    out
+}
+
+#[test]
+fn every_pass_fires_in_one_golden_case_and_leaves_another_as_it_is() {
+    let found = fired_and_not();
+    let mut poor = Vec::new();
+    for p in ge_compiler::pass::PASSES {
+        let name = p.pass.name();
+        let (fires, not) = found.get(name).copied().unwrap_or_default();
+        if fires == 0 || not == 0 {
+            poor.push(format!("{name}: {fires} cases that it changes, {not} that it leaves"));
+        }
+    }
+    assert!(poor.is_empty(), "{poor:#?}");
+}
+
+/// The ordered lists of the compiler that `ge` follows, by the stage in which they stand here: normalisation, inference, PrepareOptimize,
+/// the three parts of stage 1, stage 2.
+const DOCUMENTED: &[(&str, &str)] = &[
+    ("prepare", "ForPass SavePass NetOutputPass DataPass InnerIdentityAddPass SplitVariableIntoSubgraphPass"),
+    (
+        "prepare",
+        "AssertPass SwitchDeadBranchElimination CondRemovePass MergePass InferShapePass ReplaceWithEmptyConstPass SplitShapeNPass \
+         DimensionComputePass ConstantClipPass ConstantFoldingPass InferValueRangePass",
+    ),
+    (
+        "prepare",
+        "MarkForceUnknownForCondPass ShapeOperateOpRemovePass ReplaceTransShapePass MarkAgnosticPass EnterPass CondPass PrintOpPass \
+         NoUseReshapeRemovePass DropOutPass AssertPass UnchangedTransposeRemovePass UnusedConstPass StopGradientPass PreventGradientPass \
+         PlaceholderWithDefaultPass SnapshotPass GuaranteeConstPass VarIsInitializedOpPass ParallelConcatStartOpPass IdentityPass \
+         PrunePass HcclMemcpyPass RecomputePass",
+    ),
+    (
+        "stage1",
+        "MergeInputMemcpyPass SwitchDataEdgesBypass ConstantFuseSamePass CommonSubexpressionEliminationPass \
+         FuseDataNodesWithCommonInputPass CommonSubexpressionEliminationPass PermutePass SameTransdataBreadthFusionPass VariableOpPass \
+         TransOpWithoutReshapeFusionPass TransOpBreadthFusionPass DataFlowPreparePass MergeUnknownShapeNPass",
+    ),
+    (
+        "stage1",
+        "EnterPass AddNPass SwitchDeadBranchElimination SwitchLogicRemovePass MergePass CastRemovePass TransposeTransDataPass \
+         ReshapeRemovePass TransOpSymmetryEliminationPass TransOpNearbyAllreduceFusionPass ReplaceWithEmptyConstPass \
+         DimensionComputePass ConstantClipPass ConstantFoldingPass DimensionAdjustPass UselessControlOutRemovePass \
+         Dim1TransposeToSqueezePass",
+    ),
+    (
+        "stage1",
+        "SubgraphConstMigrationPass UnusedArgsCleanPass PrunePass NextIterationPass ControlTriggerPass MergeToStreamMergePass \
+         SwitchToStreamSwitchPass AttachStreamLabelPass MultiBatchPass SubgraphMultiDimsPass IteratorOpPass \
+         VariableRefUselessControlOutDeletePass ReshapeRecoveryPass RemoveSameConstPass HcclMemcpyPass HcclSequenceAdjustPass \
+         GlobalStepInsertPass HcclTailingOptimizationPass AttachedResourcePass IdentityPass",
+    ),
+    (
+        "stage2",
+        "InnerIdentityDeletePass LinkGenMaskNodesPass HcclContinuousMemcpyPass ConstantFoldingPass ReshapeRemovePass CondRemovePass \
+         AssignRemovePass DimensionAdjustPass InplaceSupportCheckPass FlowCtrlPass MultiBatchPass RefIdentityDeleteOpPass \
+         VariableRefDeleteOpPass CompileNodesPass SwapSpacePass InputOutputConnectionIdentifyPass RecomputePass AtomicAddrCleanPass \
+         EndOfSequenceAddControlPass StartOfSequencePass SubgraphPass AttachStreamLabelPass LabelAllocator MemcpyAddrAsyncPass \
+         BufferPoolMemoryPass ParallelGroupPass ConcatNotaskPass PackNotaskPass TensorMoveDeletePass SetFftsPlusAttrPass",
+    ),
+    ("original", "TransOpWithoutReshapeFusionPass"),
+];
+/// Documented passes that stand in no ordered list.
+const BESIDE: &str = "HcclGroupPass HostcpuEngineUpdatePass DynamicDataFlowEngineReassignPass UnusedArgsCleanPass CtrlEdgeTransferPass \
+                      VariablePrepareOpPass SwapSpacePass";
+
+/// Each pass of the documents is in the list, at its stage and in the document's order unless its reason says that it stands earlier, or among
+/// those that are left out; none is in both.
+#[test]
+fn the_lists_of_the_documents_are_here_in_their_order() {
+    let passes = ge_compiler::pass::PASSES;
+    let left: BTreeSet<&str> = ge_compiler::pass::LEFT_OUT.iter().flat_map(|(names, _)| names.split(", ")).collect();
+    let mut wrong = Vec::new();
+    for (stage, list) in DOCUMENTED {
+        let here: Vec<&ge_compiler::pass::Listed> = passes.iter().filter(|p| p.stage == *stage).collect();
+        let mut at = 0;
+        for name in list.split_whitespace() {
+            let all: Vec<usize> = (0..here.len()).filter(|i| here[*i].pass.name() == name).collect();
+            match (all.iter().find(|i| **i >= at), all.first()) {
+                (Some(i), _) => at = i + 1,
+                (None, Some(i)) if here[*i].why.contains("earlier than in") => {}
+                (None, Some(_)) => {
+                    wrong.push(format!("{stage}: {name} stands before those that the document has before it"))
+                }
+                (None, None) if left.contains(name) => {}
+                (None, None) => wrong.push(format!("{stage}: {name} is neither in the list nor left out")),
+            }
+        }
+    }
+    let anywhere = |name: &str| passes.iter().any(|p| p.pass.name() == name);
+    for name in BESIDE.split_whitespace().filter(|n| !anywhere(n) && !left.contains(n)) {
+        wrong.push(format!("{name} is neither in the list nor left out"));
+    }
+    for name in left.iter().filter(|n| anywhere(n)) {
+        wrong.push(format!("{name} is in the list and left out"));
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 /// A small generator: the same numbers from the same seed everywhere.
@@ -439,6 +566,18 @@ fn what_stands_for_passes_that_are_left_out_holds() {
     std::fs::write(dir.join("m.ge"), text).unwrap();
     let shown = said(&["opt", "--passes", "PrunePass", "m.ge"], 0);
     assert!(shown.contains("@main(%b: f32[2], %a: f32[2])"), "{shown}");
+    // MarkForceUnknownForCondPass: a `Merge` of an unknown shape is refused by name.
+    let merge = "graph @main(%x: f32[?], %p: bool[]) {\n  %s = Switch(%x, %p) : f32[?], f32[?]\n  %a = Neg(%s) : f32[?]\n  \
+                 %m = Merge(%a, %s#1) : f32[?], i32[]\n  return %m\n}\n";
+    std::fs::write(dir.join("m.ge"), merge).unwrap();
+    let refused = said(&["opt", "--from", "prepare", "--until", "stage1", "m.ge"], 3);
+    assert!(refused.contains("`m`") && refused.contains("shapes are not static"), "{refused}");
+    // MergeUnknownShapeNPass: no engine has a `ShapeN`.
+    let sizes =
+        "graph @main(%x: f32[2]) {\n  %s = ShapeN(%x) {_engine = \"DNN_VM_AICPU_ASCEND\"} : i64[1]\n  return %s\n}\n";
+    std::fs::write(dir.join("m.ge"), sizes).unwrap();
+    let refused = said(&["opt", "--from", "place", "--until", "place", "m.ge"], 3);
+    assert!(refused.contains("ShapeN"), "{refused}");
     // DataFlowPreparePass: no operator has resources that handles name.
     let table = std::fs::read_to_string(root().join("plugins/ops/README.md")).unwrap();
     for line in table.lines().filter(|l| l.starts_with("| ")) {

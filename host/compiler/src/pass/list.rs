@@ -72,22 +72,22 @@ pub const PASSES: &[Listed] = &[
     node("prepare", &prepare::for_pass::ForPass, "later passes know one kind of loop").later(NORMALISE),
     at("prepare", &prepare::net_output_pass::NetOutputPass, "everything after it goes back from the outputs")
         .later(NORMALISE),
-    node("prepare", &prepare::assert_pass::AssertPass, "opens the list at each node: what is asserted needs no shape")
+    node("prepare", &prepare::assert_pass::AssertPass, "opens the list at each node, earlier than in PrepareOptimize, where the document has it again: what is asserted needs no shape")
         .later(BEFORE),
-    node("prepare", &prepare::print_op_pass::PrintOpPass, "no engine prints, no prototype is needed").later(BEFORE),
-    node("prepare", &prepare::stop_gradient_pass::StopGradientPass, "no engine has it").later(BEFORE),
-    node("prepare", &prepare::prevent_gradient_pass::PreventGradientPass, "no engine has it").later(BEFORE),
-    node("prepare", &prepare::placeholder_with_default_pass::PlaceholderWithDefaultPass, "no engine has it")
+    node("prepare", &prepare::print_op_pass::PrintOpPass, "earlier than in the document: no engine prints, inference needs no prototype").later(BEFORE),
+    node("prepare", &prepare::stop_gradient_pass::StopGradientPass, "earlier than in the document: no engine has it, inference needs no prototype").later(BEFORE),
+    node("prepare", &prepare::prevent_gradient_pass::PreventGradientPass, "earlier than in the document: no engine has it, inference needs no prototype").later(BEFORE),
+    node("prepare", &prepare::placeholder_with_default_pass::PlaceholderWithDefaultPass, "earlier than in the document: no engine has it, inference needs no prototype")
         .later(BEFORE),
-    node("prepare", &prepare::snapshot_pass::SnapshotPass, "no engine has it").later(BEFORE),
-    node("prepare", &prepare::guarantee_const_pass::GuaranteeConstPass, "folding sees the constant").later(BEFORE),
-    node("prepare", &prepare::var_is_initialized_op_pass::VarIsInitializedOpPass, "what depends on it is folded")
+    node("prepare", &prepare::snapshot_pass::SnapshotPass, "earlier than in the document: no engine has it, inference needs no prototype").later(BEFORE),
+    node("prepare", &prepare::guarantee_const_pass::GuaranteeConstPass, "earlier than in the document: folding sees the constant").later(BEFORE),
+    node("prepare", &prepare::var_is_initialized_op_pass::VarIsInitializedOpPass, "earlier than in the document: what depends on it is folded")
         .later(BEFORE),
-    node("prepare", &prepare::parallel_concat_start_op_pass::ParallelConcatStartOpPass, "no engine has it")
+    node("prepare", &prepare::parallel_concat_start_op_pass::ParallelConcatStartOpPass, "earlier than in the document: no engine has it, inference needs no prototype")
         .later(BEFORE),
-    node("prepare", &prepare::split_shape_n_pass::SplitShapeNPass, "each shape is then computed on its own")
+    node("prepare", &prepare::split_shape_n_pass::SplitShapeNPass, "earlier than in the document: each shape is inferred and folded on its own")
         .later(BEFORE),
-    node("prepare", &prepare::enter_pass::EnterPass, "a constant within a loop is seen as one").later(BEFORE),
+    node("prepare", &prepare::enter_pass::EnterPass, "earlier than in the document: inference sees a constant within a loop as one").later(BEFORE),
     node(
         "prepare",
         &prepare::switch_dead_branch_elimination::SwitchDeadBranchElimination,
@@ -335,6 +335,11 @@ pub const PASSES: &[Listed] = &[
         "second round: engines may have left constants (003 §2.3)",
     ),
     node("stage2", &stage1::reshape_remove_pass::ReshapeRemovePass, "views that engines have made superfluous"),
+    node(
+        "stage2",
+        &prepare::cond_remove_pass::CondRemovePass,
+        "predicates that the second round of folding has made constant; what is lowered to labels by then has none",
+    ),
     node("stage2", &stage2::assign_remove_pass::AssignRemovePass, "layouts of variables are settled"),
     node("stage2", &stage1::dimension_adjust_pass::DimensionAdjustPass, "second round, as folding"),
     node("stage2", &prepare::unused_const_pass::UnusedConstPass, "constants that folding has left alone"),
@@ -380,9 +385,10 @@ pub const LEFT_OUT: &[(&str, &str)] = &[
         "it drives the list of `prepare` at each node rather than standing in it; it cannot be switched off",
     ),
     (
-        "MarkForceUnknownForCondPass, MultiBatchPass, SubgraphMultiDimsPass",
-        "for gears of dynamic batch, which are not built yet",
+        "MarkForceUnknownForCondPass",
+        "it marks what stands under a `Merge` of an unknown shape: `MergeToStreamMergePass` refuses such a `Merge` by name, nothing behind it would read the marks",
     ),
+    ("MultiBatchPass, SubgraphMultiDimsPass", "for gears of dynamic batch, which are not built yet"),
     (
         "MarkAgnosticPass, PrepareRunningFormatRefiner",
         "which operators take any layout is said by prototypes and engines, not by marks on nodes",
@@ -398,7 +404,7 @@ pub const LEFT_OUT: &[(&str, &str)] = &[
     ("DataFlowPreparePass", "no operator has resources that handles name (stacks, queues)"),
     (
         "MergeUnknownShapeNPass",
-        "it saves launches of `Shape` at run; a graph with an unknown shape is not compiled, and shapes that are known are constants",
+        "it makes a `ShapeN`, which no engine here has: `SplitShapeNPass` takes those of a model apart, and each `Shape` of known sizes is a constant",
     ),
     (
         "SubgraphConstMigrationPass",
@@ -422,7 +428,17 @@ pub const LEFT_OUT: &[(&str, &str)] = &[
         "no operator has resources that handles name; an engine that cannot compile what it took loses it to the next one (`place/reassign.rs`)",
     ),
     (
-        "CompileNodesPass, InplaceSupportCheckPass, InputOutputConnectionIdentifyPass, BufferPoolMemoryPass",
+        "CompileNodesPass",
+        "the stage tasks compiles what the subgraphs have not; its fallback to another engine is `place/reassign.rs`",
+    ),
+    (
+        "HcclGroupPass",
+        "its marks (`_hccl_fused_group`) come from a training framework; the changes behind collectives are `HcclTailingOptimizationPass`'s",
+    ),
+    ("HostcpuEngineUpdatePass", "it changes a placement, not a graph: stage place runs it behind the `EnginePlacer`"),
+    ("SetFftsPlusAttrPass", "a subgraph in slices is one node by then, made with its attributes (`feature/ffts_plus`)"),
+    (
+        "InplaceSupportCheckPass, InputOutputConnectionIdentifyPass, BufferPoolMemoryPass",
         "decided from the graph itself by the stages tasks and memory, without marks on nodes",
     ),
     (
