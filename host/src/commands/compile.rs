@@ -62,6 +62,7 @@ pub fn run(global: &Global, a: &CompileArgs) -> Result<u8> {
     let (Some(model), Some(output)) = (&a.model, &a.output) else {
         return Err(crate::Error::usage("a model and `-o OUT.om` are needed"));
     };
+    apart(model, output, a.bundle.as_deref())?;
     let start = Instant::now();
     if let Some(j) = a.jobs {
         ge_plugin::services::set_jobs(usize::from(j));
@@ -85,6 +86,34 @@ pub fn run(global: &Global, a: &CompileArgs) -> Result<u8> {
         print_json(&summary.1)?;
     }
     Ok(0)
+}
+
+/// Files that are written lie apart from each other and from the model.
+fn apart(model: &Path, output: &Path, bundle: Option<&Path>) -> Result<()> {
+    // A file that is not there yet is known by its folder.
+    let at = |p: &Path| match (p.canonicalize(), p.parent(), p.file_name()) {
+        (Ok(p), ..) => Some(p),
+        (_, Some(dir), Some(name)) => {
+            let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
+            Some(dir.canonicalize().ok()?.join(name))
+        }
+        _ => None,
+    };
+    let same = |a: &Path, b: &Path| a == b || at(a).is_some_and(|a| at(b) == Some(a));
+    let pairs = [
+        (Some(output), model, "-o", "is the model itself"),
+        (bundle, model, "--bundle", "is the model itself"),
+        (bundle, output, "--bundle", "is where the OM goes"),
+    ];
+    for (written, other, flag, what) in pairs {
+        if let Some(w) = written.filter(|w| same(w, other)) {
+            return Err(crate::Diagnostic::error(format!("`{flag} {}` {what}: it would be written over", w.display()))
+                .code("GE-E0300")
+                .help(format!("give `{flag}` a file of its own"))
+                .of(ErrorKind::USAGE));
+        }
+    }
+    Ok(())
 }
 
 /// What beside the model itself is wanted of a compilation.

@@ -50,7 +50,7 @@ pub struct OptArgs {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["output", "from", "until", "passes", "why"])]
     check: Option<PathBuf>,
     /// Runs what a bundle holds, and says whether it fails as it did
-    #[arg(long, value_name = "BUNDLE", conflicts_with_all = ["output", "from", "until", "passes", "why", "check"])]
+    #[arg(long, value_name = "BUNDLE", conflicts_with_all = ["input", "output", "from", "until", "passes", "why", "check"])]
     repro: Option<PathBuf>,
 }
 

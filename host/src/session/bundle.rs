@@ -41,6 +41,9 @@ pub struct Bundle {
     pub weights: bool,
     /// The graph.
     pub graph: String,
+    /// The file that it was read from, for messages.
+    #[serde(skip)]
+    pub file: String,
 }
 
 /// What a bundle runs on its graph.
@@ -99,6 +102,7 @@ impl Bundle {
                 .collect(),
             weights: weights == Weights::Kept,
             graph,
+            file: String::new(),
         })
     }
     /// Writes it.
@@ -142,14 +146,24 @@ impl Bundle {
     /// # Errors
     /// What fails; a stage that cannot be run alone on a text.
     pub fn run(&self, session: &Session, options: &OptionMap) -> Result<()> {
-        let model = super::import::parse_text(Path::new("bundle"), self.graph.as_bytes())?;
+        let file = if self.file.is_empty() { "bundle" } else { &self.file };
+        let place = format!("{file} (its graph)");
+        let model = super::import::parse_text(Path::new(&place), self.graph.as_bytes())?;
         if self.alone == Alone::Pass {
             let toolbox = session.toolbox(options, false)?;
             let (resolved, mut model) = (options.resolved(), model);
             let passes = PassManager::new(&toolbox, &resolved).map_err(|e| e.into_error())?;
-            // A pass of a plugin that is not enabled here fails no more.
             if !passes.knows(&self.pass) {
-                return Ok(());
+                let here = |name: &String| session.registry().plugin(name).is_some();
+                if !self.plugins.iter().all(|(name, _)| here(name)) {
+                    // A pass of a plugin that is not enabled here fails no more.
+                    return Ok(());
+                }
+                return Err(Diagnostic::error(format!("the bundle runs pass `{}`, which there is not", self.pass))
+                    .code("GE-E0120")
+                    .at(file, 0, 0)
+                    .help("`ge opt --list` shows the passes there are")
+                    .of(ErrorKind::DAMAGED));
             }
             let done = passes.again(&self.stage, &self.pass, &mut model, &mut Records::default());
             return done.map_err(|e| e.into_error());
@@ -174,13 +188,29 @@ impl Bundle {
     pub fn read(path: &Path) -> Result<Bundle> {
         let shown = path.display().to_string();
         let bytes = super::import::map(path)?;
-        serde_json::from_slice::<Bundle>(&bytes).ok().filter(|b| b.schema == 1).ok_or_else(|| {
+        let bad = |found: String, expected: &str| {
             Diagnostic::error(format!("`{shown}` is no bundle"))
                 .code("GE-E0120")
                 .at(shown.clone(), 0, 0)
+                .found(found, expected)
                 .help("give the file that `ge compile --bundle FILE`, or an internal error, has written")
                 .of(ErrorKind::DAMAGED)
-        })
+        };
+        if bytes.is_empty() {
+            return Err(bad("an empty file".into(), "a JSON document with a graph"));
+        }
+        let whole: serde_json::Value = serde_json::from_slice(&bytes).map_err(|e| {
+            let what = if e.is_eof() { "JSON that ends too early" } else { "a text that is no JSON" };
+            bad(format!("{what} ({e})"), "a JSON document with a graph")
+        })?;
+        match whole.get("schema") {
+            Some(s) if *s == 1 => {}
+            Some(s) => return Err(bad(format!("schema {s}"), "schema 1")),
+            None => return Err(bad("JSON without a schema".into(), "schema 1")),
+        }
+        let mut b: Bundle = serde_json::from_value(whole).map_err(|e| bad(e.to_string(), "the fields of a bundle"))?;
+        b.file = shown;
+        Ok(b)
     }
 }
 

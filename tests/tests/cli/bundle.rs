@@ -147,6 +147,61 @@ fn a_failure_of_a_plugin_is_bundled_and_comes_again() {
     assert!(String::from_utf8_lossy(&out.stderr).contains("plugin bad"), "{out:?}");
 }
 
+/// What is no bundle, or not whole, is told with what was found; nothing that is read is written over.
+#[test]
+fn a_damaged_bundle_is_told_by_what_is_wrong_with_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    let text = "graph @m(%x: f32[2]) {\n  %a = Relu(%x) : f32[2]\n  return %a\n}\n";
+    std::fs::write(d.join("m.ge"), text).unwrap();
+    expect_code(d, 0, &["compile", "m.ge", "-o", "m.om", "-q", "--bundle", "b.json"]);
+    let good = std::fs::read_to_string(d.join("b.json")).unwrap();
+    let whole: serde_json::Value = serde_json::from_str(&good).unwrap();
+    let with = |changes: &[(&str, serde_json::Value)]| {
+        let mut b = whole.clone();
+        changes.iter().for_each(|(k, v)| b[*k] = v.clone());
+        b.to_string()
+    };
+    let cases: &[(String, i32, &[&str])] = &[
+        (String::new(), 4, &["an empty file"]),
+        (good[..good.len() / 2].to_owned(), 4, &["JSON that ends too early"]),
+        (text.to_owned(), 4, &["a text that is no JSON"]),
+        ("{}".into(), 4, &["without a schema", "schema 1"]),
+        (with(&[("schema", 9.into())]), 4, &["schema 9", "schema 1"]),
+        (with(&[("alone", "some".into())]), 4, &["unknown variant `some`"]),
+        (with(&[("graph", "graph @m(%x".into())]), 4, &["odd.json (its graph)"]),
+        (
+            with(&[("alone", "pass".into()), ("stage", "stage1".into()), ("pass", "NoPass".into())]),
+            4,
+            &["`NoPass`", "ge opt --list"],
+        ),
+        (with(&[("alone", "stage".into()), ("stage", "nowhere".into())]), 2, &["`nowhere`"]),
+        (with(&[("options", serde_json::json!({"ge.nope": "1"}))]), 2, &["ge.nope", "the bundle"]),
+    ];
+    for (bytes, code, words) in cases {
+        std::fs::write(d.join("odd.json"), bytes).unwrap();
+        let said = String::from_utf8(expect_code(d, *code, &["opt", "--repro", "odd.json"]).stderr).unwrap();
+        for w in *words {
+            assert!(said.contains(w), "no `{w}` in {said}");
+        }
+        assert!(*code != 4 || said.contains("odd.json"), "{said}");
+    }
+    expect_code(d, 2, &["opt", "--repro", "missing.json"]);
+    // A graph beside the bundle would be looked past.
+    expect_code(d, 2, &["opt", "--repro", "b.json", "m.ge"]);
+    std::fs::create_dir(d.join("sub")).unwrap();
+    for args in [
+        ["compile", "m.ge", "-o", "n.om", "--bundle", "sub/../m.ge"],
+        ["compile", "m.ge", "-o", "n.om", "--bundle", "./n.om"],
+        ["compile", "m.ge", "-o", "./m.ge", "--bundle", "c.json"],
+    ] {
+        let said = String::from_utf8(expect_code(d, 2, &args).stderr).unwrap();
+        assert!(said.contains("would be written over") && said.contains("a file of its own"), "{said}");
+    }
+    assert_eq!(std::fs::read_to_string(d.join("m.ge")).unwrap(), text);
+    assert!(!d.join("n.om").exists() && !d.join("c.json").exists());
+}
+
 /// Dumps into a folder of their own, of a model whose constants come from a file beside it: each reads back from where it lies.
 #[test]
 fn dumps_hold_their_constants_beside_them() {

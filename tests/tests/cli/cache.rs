@@ -167,6 +167,36 @@ fn torn_foreign_and_older_entries_are_built_anew() {
     expect_code(d, 2, &["compile", "m.ge", "-o", "b.om", "--set", "ge.graph_compiler_cache_dir=m.ge"]);
 }
 
+/// A folder may hold more than a cache: files of others are neither listed, nor damaged entries, nor removed.
+#[test]
+fn files_of_others_are_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    std::fs::write(d.join("m.ge"), MODEL).unwrap();
+    compile(d, "m.ge", "a.om", &[]);
+    let mine = ["package.json", "model.om", ".my_tmp_notes", "x.tmp", "0123.json"];
+    for f in mine {
+        std::fs::write(d.join("cache").join(f), "mine").unwrap();
+        let old = std::time::SystemTime::now() - std::time::Duration::from_secs(7200);
+        std::fs::File::options().append(true).open(d.join("cache").join(f)).unwrap().set_modified(old).unwrap();
+    }
+    let listed = String::from_utf8(expect_code(d, 0, &["cache", "list", "cache"]).stdout).unwrap();
+    assert_eq!(listed.lines().count(), 1, "{listed}");
+    expect_code(d, 0, &["cache", "verify", "cache"]);
+    // A new entry sweeps what processes that ended have left; so does `prune`.
+    std::fs::write(d.join("n.ge"), MODEL.replace("Relu", "Neg")).unwrap();
+    compile(d, "n.ge", "b.om", &[]);
+    expect_code(d, 0, &["cache", "prune", "cache", "--max-bytes", "1"]);
+    let mut left = std::fs::read_dir(d.join("cache"))
+        .unwrap()
+        .map(|f| f.unwrap().file_name().into_string().unwrap())
+        .collect::<Vec<_>>();
+    left.sort();
+    let mut all = mine.map(str::to_owned).to_vec();
+    all.sort();
+    assert_eq!(left, all);
+}
+
 fn start(dir: &Path, om: &str) -> std::process::Child {
     Command::new(target().join("ge"))
         .args(["compile", "m.ge", "-o", om, "-q", "--set", "ge.graph_compiler_cache_dir=cache"])

@@ -332,14 +332,22 @@ fn fusion_switches(toolbox: &Toolbox, options: &Options) -> Result<FusionSwitche
     };
     let text = std::fs::read_to_string(path).map_err(|e| bad(e.to_string()))?;
     let file = FusionSwitches::parse(&text).map_err(bad)?;
-    for (name, on) in &file.named {
-        match level_of(name, toolbox) {
-            None => return Err(unknown_pass(name, toolbox)),
-            Some(PassLevel::O0) if !on => return Err(bad(format!("`{name}` is needed for right results"))),
-            Some(_) => {}
-        }
+    let unknown: Vec<String> = file
+        .named
+        .keys()
+        .filter(|name| level_of(name, toolbox).is_none())
+        .map(|name| match nearest(name, toolbox) {
+            Some(n) => format!("`{name}` (did you mean `{n}`?)"),
+            None => format!("`{name}`"),
+        })
+        .collect();
+    if !unknown.is_empty() {
+        return Err(bad(format!("no pass is named {}", unknown.join(", "))));
     }
-    Ok(file)
+    match file.named.iter().find(|(name, on)| !**on && level_of(name, toolbox) == Some(PassLevel::O0)) {
+        Some((name, _)) => Err(bad(format!("`{name}` is needed for right results and cannot be switched"))),
+        None => Ok(file),
+    }
 }
 
 struct Protos<'a>(&'a Toolbox);
@@ -392,12 +400,16 @@ fn level_of(name: &str, toolbox: &Toolbox) -> Option<PassLevel> {
         .or_else(|| toolbox.passes.iter().find(|p| p.name() == name).map(|p| p.info.level))
 }
 
-fn unknown_pass(name: &str, toolbox: &Toolbox) -> CompileError {
+/// The pass whose name is nearest.
+fn nearest<'t>(name: &str, toolbox: &'t Toolbox) -> Option<&'t str> {
     let known = PASSES.iter().map(|p| p.pass.name()).chain(toolbox.passes.iter().map(|p| p.name()));
-    let near = known.min_by_key(|k| distance(name, k));
+    known.min_by_key(|k| distance(name, k))
+}
+
+fn unknown_pass(name: &str, toolbox: &Toolbox) -> CompileError {
     CompileError::Option {
         message: format!("unknown pass `{name}`"),
-        help: match near {
+        help: match nearest(name, toolbox) {
             Some(n) => format!("did you mean `{n}`? `ge opt --list` shows all"),
             None => "`ge opt --list` shows all".into(),
         },

@@ -15,6 +15,8 @@ const COMPARED: usize = 1000;
 const NAME: &str = "cached";
 /// What a temporary file's name begins with.
 const TEMPORARY: &str = ".ge-cache-";
+/// How temporary files of `ge` begin and end.
+const TEMPORARIES: (&str, &str) = (".ge-", ".tmp");
 /// A temporary file that is older was left by a process that is gone.
 const STALE: Duration = Duration::from_secs(3600);
 
@@ -219,15 +221,16 @@ impl Cache {
         out.sort();
         out
     }
-    /// Keys that have a list.
+    /// Keys that have a list. Files of other names are somebody else's: the folder may not be a cache's alone.
     fn keys(&self) -> Vec<String> {
-        self.names().into_iter().filter_map(|n| n.strip_suffix(".json").map(str::to_owned)).collect()
+        let key = |n: String| n.strip_suffix(".json").filter(|k| is_key(k)).map(str::to_owned);
+        self.names().into_iter().filter_map(key).collect()
     }
     fn leftovers(&self) -> Vec<(PathBuf, SystemTime)> {
         let names = self.names();
-        let lonely =
-            |n: &&String| n.strip_suffix(".om").is_some_and(|k| names.binary_search(&format!("{k}.json")).is_err());
-        let temporary = |n: &&String| n.starts_with('.') && (n.starts_with(TEMPORARY) || n.contains("tmp"));
+        let list = |k: &str| names.binary_search(&format!("{k}.json")).is_ok();
+        let lonely = |n: &&String| n.strip_suffix(".om").is_some_and(|k| is_key(k) && !list(k));
+        let temporary = |n: &&String| n.starts_with(TEMPORARIES.0) && n.ends_with(TEMPORARIES.1);
         names
             .iter()
             .filter(|n| temporary(n) || lonely(n))
@@ -307,6 +310,11 @@ impl Cache {
         }
         Ok(gone)
     }
+}
+
+/// Whether a name is a key: 64 hex digits.
+fn is_key(name: &str) -> bool {
+    name.len() == 64 && name.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
 }
 
 fn checksum(file: &ge_om::OmFile) -> String {
