@@ -1,5 +1,5 @@
 //! Making a graph node by node in order, without patches: for the text form and other readers of whole graphs.
-use super::{Graph, Model, Node};
+use super::{Graph, Inputs, Model, Node, Places};
 use ge_plugin_api::types::{AttrMap, Key, NodeId, TensorDesc, Use, ValueRef};
 
 /// A node without its place in a graph: what [`Graph::push`] takes.
@@ -33,8 +33,9 @@ impl Graph {
         let Graph { attrs, order, mut nodes, .. } = self;
         let loose = move |id: NodeId| {
             let n = nodes.get_mut(id.index()).and_then(Option::take)?;
-            let Node { op, name, inputs, controls, outputs, attrs, .. } = n;
-            Some((id, Loose { op, name, inputs, controls, outputs, attrs }))
+            let Node { op, name, inputs, control, outputs, attrs, .. } = n;
+            let controls = control.map(|c| c.sources).unwrap_or_default();
+            Some((id, Loose { op, name: name.into(), inputs: inputs.into_vec(), controls, outputs, attrs }))
         };
         (attrs, order.into_iter().filter_map(loose))
     }
@@ -61,9 +62,11 @@ impl Graph {
         if !inputs.iter().all(known) || controls.iter().any(|c| self.get(*c).is_none()) {
             return None;
         }
-        let mut seen = std::collections::HashSet::new();
-        controls.retain(|c| seen.insert(*c));
-        let mut input_pos = Vec::with_capacity(inputs.len());
+        if controls.len() > 1 {
+            let mut seen = std::collections::HashSet::new();
+            controls.retain(|c| seen.insert(*c));
+        }
+        let mut input_pos = Places::with_capacity(inputs.len());
         for (i, v) in inputs.iter().enumerate() {
             let mut pos = 0;
             if let Some(list) = self.slot(v.node).and_then(|p| p.uses.get_mut(v.output as usize)) {
@@ -76,13 +79,18 @@ impl Graph {
         for c in &controls {
             let mut pos = 0;
             if let Some(p) = self.slot(*c) {
-                pos = u32::try_from(p.control_users.len()).ok()?;
-                p.control_users.push(id);
+                let users = &mut p.control_mut().users;
+                pos = u32::try_from(users.len()).ok()?;
+                users.push(id);
             }
             control_pos.push(pos);
         }
         let mut node = Node::unlinked(id, op, name, outputs, attrs);
-        (node.inputs, node.input_pos, node.controls, node.control_pos) = (inputs, input_pos, controls, control_pos);
+        (node.inputs, node.input_pos) = (Inputs::from_slice(&inputs), input_pos);
+        if !controls.is_empty() {
+            let c = node.control_mut();
+            (c.sources, c.pos) = (controls, control_pos);
+        }
         self.nodes.push(Some(node));
         self.live += 1;
         self.order.push(id);

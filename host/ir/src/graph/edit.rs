@@ -4,6 +4,7 @@ use super::names::Names;
 use super::{Graph, Model, Node};
 use ge_plugin_api::patch::{Edit, NewNode};
 use ge_plugin_api::types::{AttrValue, DType, Key, NodeId, TensorDesc, Use, ValueRef};
+use smallvec::SmallVec;
 
 /// Why a patch was refused. Nothing of it was applied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -181,7 +182,7 @@ impl Model {
                 j.orders.push((g, graph.order.clone()));
             }
             if let Err(cycle) = graph.reorder() {
-                let nodes = cycle.iter().filter_map(|id| graph.get(*id)).map(|n| n.name.clone()).take(20).collect();
+                let nodes = cycle.iter().filter_map(|id| graph.get(*id)).map(|n| n.name.to_string()).take(20).collect();
                 return Err(EditError::Cycle { graph: graph.name.clone(), nodes });
             }
         }
@@ -267,7 +268,7 @@ impl Model {
                         t.remove(&n.name);
                         t.insert(&name);
                     }
-                    n.name = name.into();
+                    n.name = name.as_str().into();
                 }
                 Edit::SetInput(id, i, v) => self.set_input(gi, id, i, v, j)?,
                 Edit::SetInputs(id, v) => self.set_inputs(gi, id, v.into(), j)?,
@@ -280,7 +281,7 @@ impl Model {
                     match n.outputs.get_mut(k as usize) {
                         Some(o) => *o = d,
                         None => {
-                            let node = n.name.clone();
+                            let node = n.name.to_string();
                             let graph = self.graphs[gi].name.clone();
                             return Err(EditError::NoOutput { graph, node, output: k, count });
                         }
@@ -292,7 +293,7 @@ impl Model {
                     let keep = d.len();
                     n.outputs = d.into();
                     if n.uses.len() < keep {
-                        n.uses.resize_with(keep, Vec::new);
+                        n.uses.resize_with(keep, SmallVec::new);
                     } else if n.uses.len() > keep {
                         shrunk.push((gi, id));
                     }
@@ -341,7 +342,7 @@ impl Model {
             let g = &self.graphs[r.graph];
             let reads = |n: &Node, i: u32| n.inputs.get(i as usize).is_some_and(|v| !v.is_absent() && v.node == r.id);
             if let Some(n) = r.readers.iter().find_map(|u| g.get(u.node).filter(|n| reads(n, u.input))) {
-                return Err(EditError::StillUsed { graph: g.name.clone(), node: r.name, reader: n.name.clone() });
+                return Err(EditError::StillUsed { graph: g.name.clone(), node: r.name, reader: n.name.to_string() });
             }
         }
         for (g, id) in shrunk {
@@ -349,8 +350,8 @@ impl Model {
             if let Some(Some(n)) = graph.nodes.get_mut(id.index()) {
                 let keep = n.outputs.len();
                 if let Some(u) = n.uses.get(keep..).and_then(|rest| rest.iter().flatten().next()).copied() {
-                    let node = n.name.clone();
-                    let reader = graph.get(u.node).map(|r| r.name.clone()).unwrap_or_default();
+                    let node = n.name.to_string();
+                    let reader = graph.get(u.node).map(|r| r.name.to_string()).unwrap_or_default();
                     return Err(EditError::StillUsed { graph: graph.name.clone(), node, reader });
                 }
                 n.uses.truncate(keep);
@@ -372,8 +373,11 @@ impl Model {
     /// Turns a node into the constant that it was found to be: same id, name and place in the order, no inputs. Nothing else of
     /// the model changes, so that the cost is the node's own. False, and nothing done, if there is no such node with one output.
     pub fn make_constant(&mut self, gi: usize, id: NodeId, value: ge_plugin_api::types::ConstTensor) -> bool {
-        let one =
-            self.graphs.get(gi).and_then(|g| g.get(id)).is_some_and(|n| n.outputs.len() == 1 && n.controls.is_empty());
+        let one = self
+            .graphs
+            .get(gi)
+            .and_then(|g| g.get(id))
+            .is_some_and(|n| n.outputs.len() == 1 && n.controls().is_empty());
         let mut journal = Journal::forgetful(self.graphs.len());
         if !one || self.set_inputs(gi, id, Vec::new(), &mut journal).is_err() {
             return false;
@@ -416,7 +420,7 @@ impl Model {
         if v.output as usize >= n.outputs.len() {
             return Err(EditError::NoOutput {
                 graph: g.name.clone(),
-                node: n.name.clone(),
+                node: n.name.to_string(),
                 output: v.output,
                 count: n.outputs.len(),
             });
@@ -450,11 +454,11 @@ impl Model {
 
     fn remove_node(&mut self, gi: usize, id: NodeId, j: &mut Journal) -> Result<Removed, EditError> {
         self.set_inputs(gi, id, Vec::new(), j)?;
-        let controls = self.links(gi, id, j)?.controls.clone();
+        let controls = self.links(gi, id, j)?.controls().to_vec();
         for c in controls {
             self.remove_control(gi, c, id, j)?;
         }
-        let followers = self.links(gi, id, j)?.control_users.clone();
+        let followers = self.links(gi, id, j)?.control_users().to_vec();
         for f in followers {
             self.remove_control(gi, id, f, j)?;
         }
@@ -467,7 +471,7 @@ impl Model {
         let gone = Removed {
             graph: gi,
             id,
-            name: n.name.clone(),
+            name: n.name.to_string(),
             readers: std::mem::take(&mut n.uses).into_iter().flatten().collect(),
         };
         j.keep_removed(gi, n);
@@ -509,7 +513,7 @@ impl Model {
         let count = n.inputs.len();
         let i = i as usize;
         if i > count {
-            return Err(EditError::InputIndex { node: n.name.clone(), index: i as u32, count });
+            return Err(EditError::InputIndex { node: n.name.to_string(), index: i as u32, count });
         }
         if i == count {
             n.inputs.push(ValueRef::ABSENT);
@@ -539,34 +543,35 @@ impl Model {
 
     fn add_control(&mut self, gi: usize, from: NodeId, to: NodeId, j: &mut Journal) -> Result<(), EditError> {
         self.links(gi, from, j)?;
-        if self.links(gi, to, j)?.controls.contains(&from) {
+        if self.links(gi, to, j)?.controls().contains(&from) {
             return Ok(());
         }
-        let f = self.links(gi, from, j)?;
-        let pos = f.control_users.len() as u32;
-        f.control_users.push(to);
-        let t = self.links(gi, to, j)?;
-        t.controls.push(from);
-        t.control_pos.push(pos);
+        let f = self.links(gi, from, j)?.control_mut();
+        let pos = f.users.len() as u32;
+        f.users.push(to);
+        let t = self.links(gi, to, j)?.control_mut();
+        t.sources.push(from);
+        t.pos.push(pos);
         Ok(())
     }
 
     fn remove_control(&mut self, gi: usize, from: NodeId, to: NodeId, j: &mut Journal) -> Result<(), EditError> {
         let t = self.links(gi, to, j)?;
-        let Some(i) = t.controls.iter().position(|c| *c == from) else {
+        let Some(i) = t.controls().iter().position(|c| *c == from) else {
             return Ok(());
         };
-        t.controls.remove(i);
-        let pos = t.control_pos.remove(i) as usize;
+        let t = t.control_mut();
+        t.sources.remove(i);
+        let pos = t.pos.remove(i) as usize;
         if self.graphs[gi].get(from).is_none() {
             return Ok(());
         }
-        let f = self.links(gi, from, j)?;
-        f.control_users.swap_remove(pos);
-        if let Some(moved) = f.control_users.get(pos).copied() {
-            let m = self.links(gi, moved, j)?;
-            if let Some(k) = m.controls.iter().position(|c| *c == from) {
-                m.control_pos[k] = pos as u32;
+        let f = self.links(gi, from, j)?.control_mut();
+        f.users.swap_remove(pos);
+        if let Some(moved) = f.users.get(pos).copied() {
+            let m = self.links(gi, moved, j)?.control_mut();
+            if let Some(k) = m.sources.iter().position(|c| *c == from) {
+                m.pos[k] = pos as u32;
             }
         }
         Ok(())

@@ -52,8 +52,8 @@ fn graphs(a: &Graph, b: &Graph) -> Option<String> {
             || x.inputs.iter().zip(&y.inputs).any(|(v, w)| at(&pa, v.node) != at(&pb, w.node) || v.output != w.output)
         {
             "inputs"
-        } else if x.controls.len() != y.controls.len()
-            || x.controls.iter().zip(&y.controls).any(|(v, w)| at(&pa, *v) != at(&pb, *w))
+        } else if x.controls().len() != y.controls().len()
+            || x.controls().iter().zip(y.controls()).any(|(v, w)| at(&pa, *v) != at(&pb, *w))
         {
             "control inputs"
         } else if !same_attrs(&x.attrs, &y.attrs) {

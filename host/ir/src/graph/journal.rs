@@ -1,6 +1,6 @@
 //! What a patch changes, as it was before: to go back to when the patch is refused.
-use super::{Graph, Model, Node};
-use ge_plugin_api::types::{AttrMap, Key, NodeId, TensorDesc, Use, ValueRef};
+use super::{Control, Graph, Inputs, Model, Node, Places, Readers};
+use ge_plugin_api::types::{AttrMap, Key, NodeId, TensorDesc};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,18 +13,16 @@ pub(super) struct Kept {
 
 /// The edges of a node.
 struct Links {
-    inputs: Vec<ValueRef>,
-    input_pos: Vec<u32>,
-    controls: Vec<NodeId>,
-    control_pos: Vec<u32>,
-    uses: Vec<Vec<Use>>,
-    control_users: Vec<NodeId>,
+    inputs: Inputs,
+    input_pos: Places,
+    uses: Readers,
+    control: Option<Box<Control>>,
 }
 
 /// All else of a node.
 struct Content {
     op: Key,
-    name: String,
+    name: Box<str>,
     outputs: Vec<TensorDesc>,
     attrs: AttrMap,
 }
@@ -89,10 +87,8 @@ impl Journal {
             let old = Links {
                 inputs: n.inputs.clone(),
                 input_pos: n.input_pos.clone(),
-                controls: n.controls.clone(),
-                control_pos: n.control_pos.clone(),
                 uses: n.uses.clone(),
-                control_users: n.control_users.clone(),
+                control: n.control.clone(),
             };
             self.links.push((gi, n.id, old));
         }
@@ -143,15 +139,14 @@ impl Model {
             let Content { op, name, outputs, attrs } = old;
             match slot {
                 Some(n) => (n.op, n.name, n.outputs, n.attrs) = (op, name, outputs, attrs),
-                None => *slot = Some(Node::unlinked(id, op, name, outputs, attrs)),
+                None => *slot = Some(Node::unlinked(id, op, name.into(), outputs, attrs)),
             }
         }
         for (g, id, old) in j.links {
             let slot = self.graphs.get_mut(g).and_then(|g| g.nodes.get_mut(id.index()));
             let Some(n) = slot.and_then(Option::as_mut) else { continue };
-            let Links { inputs, input_pos, controls, control_pos, uses, control_users } = old;
-            (n.inputs, n.input_pos, n.controls, n.control_pos) = (inputs, input_pos, controls, control_pos);
-            (n.uses, n.control_users) = (uses, control_users);
+            let Links { inputs, input_pos, uses, control } = old;
+            (n.inputs, n.input_pos, n.uses, n.control) = (inputs, input_pos, uses, control);
         }
         for (g, (len, live)) in j.lens {
             if let Some(g) = self.graphs.get_mut(g) {

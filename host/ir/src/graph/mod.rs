@@ -17,7 +17,16 @@ pub use side::NodeMap;
 pub use visit::NodeSet;
 
 use ge_plugin_api::types::{AttrMap, AttrValue, ConstTensor, Key, NodeId, TensorDesc, Use, ValueRef};
+use smallvec::SmallVec;
 use std::collections::HashMap;
+use std::sync::LazyLock;
+
+/// Data inputs: up to two lie in the node itself.
+type Inputs = SmallVec<[ValueRef; 2]>;
+/// Where inputs stand among the readers of what they read.
+type Places = SmallVec<[u32; 4]>;
+/// Readers by output: one output with up to two readers lies in the node itself.
+type Readers = SmallVec<[SmallVec<[Use; 2]>; 1]>;
 
 /// A model: a root graph and the subgraphs that nodes name.
 #[derive(Clone, Debug, Default)]
@@ -36,43 +45,55 @@ pub struct Graph {
 }
 
 /// One node. Readers are kept by the graph; fields are read through methods and changed by edits.
+///
+/// Most nodes have two inputs at most and one output that one node reads: such a node's edges lie in it, so that going along an edge
+/// is one look into memory.
 #[derive(Clone, Debug)]
 pub struct Node {
     pub(crate) id: NodeId,
     pub(crate) op: Key,
-    pub(crate) name: String,
-    pub(crate) inputs: Vec<ValueRef>,
-    /// Where each input stands in its producer's list of readers.
-    pub(crate) input_pos: Vec<u32>,
-    pub(crate) controls: Vec<NodeId>,
-    /// Where each control input stands in its source's list.
-    pub(crate) control_pos: Vec<u32>,
+    pub(crate) name: Box<str>,
+    pub(crate) inputs: Inputs,
     pub(crate) outputs: Vec<TensorDesc>,
     pub(crate) attrs: AttrMap,
-    pub(crate) uses: Vec<Vec<Use>>,
-    pub(crate) control_users: Vec<NodeId>,
+    pub(crate) uses: Readers,
+    /// Where each input stands in its producer's list of readers.
+    pub(crate) input_pos: Places,
+    /// Control edges, for the few nodes that ever had one.
+    control: Option<Box<Control>>,
     /// Which patches have kept its old state.
     kept: journal::Kept,
+}
+
+/// The control edges of a node.
+#[derive(Clone, Debug, Default)]
+struct Control {
+    sources: Vec<NodeId>,
+    /// Where each control input stands in its source's list.
+    pos: Vec<u32>,
+    users: Vec<NodeId>,
 }
 
 impl Node {
     /// A node without edges.
     fn unlinked(id: NodeId, op: Key, name: String, outputs: Vec<TensorDesc>, attrs: AttrMap) -> Node {
-        let uses = outputs.iter().map(|_| Vec::new()).collect();
+        let uses = outputs.iter().map(|_| SmallVec::new()).collect();
         Node {
             id,
             op,
-            name,
-            inputs: Vec::new(),
-            input_pos: Vec::new(),
-            controls: Vec::new(),
-            control_pos: Vec::new(),
+            name: name.into_boxed_str(),
+            inputs: Inputs::new(),
             outputs,
             attrs,
             uses,
-            control_users: Vec::new(),
+            input_pos: Places::new(),
+            control: None,
             kept: journal::Kept::default(),
         }
+    }
+    /// Its control edges, to change.
+    fn control_mut(&mut self) -> &mut Control {
+        self.control.get_or_insert_default()
     }
     /// Id.
     pub fn id(&self) -> NodeId {
@@ -100,7 +121,7 @@ impl Node {
     }
     /// Control inputs.
     pub fn controls(&self) -> &[NodeId] {
-        &self.controls
+        self.control.as_ref().map_or(&[], |c| &c.sources)
     }
     /// Output descriptors.
     pub fn outputs(&self) -> &[TensorDesc] {
@@ -120,7 +141,7 @@ impl Node {
     }
     /// Nodes that follow by control edge.
     pub fn control_users(&self) -> &[NodeId] {
-        &self.control_users
+        self.control.as_ref().map_or(&[], |c| &c.users)
     }
     /// Output `k` as a value.
     pub fn value(&self, k: u32) -> ValueRef {
@@ -128,11 +149,12 @@ impl Node {
     }
     /// Whether nothing reads or follows it.
     pub fn is_dead_end(&self) -> bool {
-        self.control_users.is_empty() && self.uses.iter().all(Vec::is_empty)
+        self.control_users().is_empty() && self.uses.iter().all(SmallVec::is_empty)
     }
     /// Whether it is a constant with its value in the graph.
     pub fn is_const(&self) -> bool {
-        matches!(self.op(), "Const" | "Constant")
+        static KEYS: LazyLock<[Key; 2]> = LazyLock::new(|| ["Const", "Constant"].map(Key::new));
+        KEYS.contains(&self.op)
     }
     /// Names of the graphs that its attributes name, in attribute order (lists in list order).
     pub fn subgraphs(&self) -> Vec<&str> {
@@ -240,12 +262,12 @@ impl Graph {
     }
     /// A node by name: linear; keep a map for many look-ups.
     pub fn find(&self, name: &str) -> Option<&Node> {
-        self.nodes().find(|n| n.name == name)
+        self.nodes().find(|n| *n.name == *name)
     }
     /// Replaces descriptors without touching edges: for inference and decisions that stages write back.
     pub fn set_outputs(&mut self, id: NodeId, outputs: Vec<TensorDesc>) {
         if let Some(Some(n)) = self.nodes.get_mut(id.index()) {
-            n.uses.resize_with(outputs.len().max(n.uses.len()), Vec::new);
+            n.uses.resize_with(outputs.len().max(n.uses.len()), SmallVec::new);
             n.outputs = outputs;
         }
     }

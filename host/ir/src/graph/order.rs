@@ -91,8 +91,10 @@ impl Graph {
                     v.node = to[v.node.index()];
                 }
             }
-            for c in n.controls.iter_mut().chain(n.control_users.iter_mut()) {
-                *c = to[c.index()];
+            if let Some(e) = &mut n.control {
+                for c in e.sources.iter_mut().chain(e.users.iter_mut()) {
+                    *c = to[c.index()];
+                }
             }
             for u in n.uses.iter_mut().flatten() {
                 u.node = to[u.node.index()];
@@ -119,7 +121,7 @@ impl Graph {
         for (i, id) in order.iter().enumerate() {
             let Some(n) = self.get(*id) else { return false };
             let early = |d: NodeId| at[d.index()] < i;
-            if !n.inputs.iter().all(|v| v.is_absent() || early(v.node)) || !n.controls.iter().all(|c| early(*c)) {
+            if !n.inputs.iter().all(|v| v.is_absent() || early(v.node)) || !n.controls().iter().all(|c| early(*c)) {
                 return false;
             }
         }
@@ -131,6 +133,6 @@ impl Graph {
 fn dependency(node: &Node, k: usize) -> Option<NodeId> {
     match node.inputs.get(k) {
         Some(v) => Some(v.node),
-        None => node.controls.get(k - node.inputs.len()).copied(),
+        None => node.controls().get(k - node.inputs.len()).copied(),
     }
 }

@@ -35,7 +35,7 @@ fn snapshot(m: &Model) -> String {
                 })
                 .collect();
             uses.sort();
-            s.push_str(&format!("{:?} {} {} {:?} {:?} {:?}\n", n.id, n.op(), n.name, n.inputs, n.controls, uses));
+            s.push_str(&format!("{:?} {} {} {:?} {:?} {:?}\n", n.id, n.op(), n.name, n.inputs, n.controls(), uses));
         }
     }
     s

@@ -94,11 +94,11 @@ impl IntoNeighborsDirected for &Graph {
         let Some(n) = self.get(id) else { return Vec::new().into_iter() };
         let all: Vec<NodeId> = match d {
             Direction::Outgoing => {
-                n.uses.iter().flatten().map(|u| u.node).chain(n.control_users.iter().copied()).collect()
+                n.uses.iter().flatten().map(|u| u.node).chain(n.control_users().iter().copied()).collect()
             }
             Direction::Incoming => {
                 let data = n.inputs.iter().filter(|v| !v.is_absent()).map(|v| v.node);
-                data.chain(n.controls.iter().copied()).collect()
+                data.chain(n.controls().iter().copied()).collect()
             }
         };
         all.into_iter()
