@@ -25,8 +25,14 @@ fn a_build_that_stopped_goes_on_to_the_same_model() {
     // Two engines, a control edge, a refusal that the model keeps.
     let text = "graph @main(%x: f32[4,8], %y: f32[4,8]) {\n  %w = Const() {value = dense<f32[8,8]: splat 0.5>} : f32[8,8]\n  %m = MatMul(%x, %w) : f32[4,8]\n  %r = Relu(%m) {_engine = \"DNN_VM_AICPU_ASCEND\"} after(%m) : f32[4,8]\n  %s = Add(%r, %y) : f32[4,8]\n  %t = Add(%s, %m) : f32[4,8]\n  return %t\n}\n";
     std::fs::write(d.join("two_engines.ge"), text).unwrap();
+    // Values and filters in the formats of the cube unit.
+    let image = "f16[1,32,224,224]";
+    let text = format!(
+        "graph @main(%x: {image}) {{\n  %w = Const() {{value = dense<f16[32,32,3,3]: splat 0.5>}} : f16[32,32,3,3]\n  %a = Conv2D(%x, %w) {{pads = [1,1,1,1]}} : {image}\n  %b = Conv2D(%a, %w) {{pads = [1,1,1,1]}} : {image}\n  %c = ConcatD(%a, %b) {{N = 2, concat_dim = -3}} : f16[1,64,224,224]\n  %p = GlobalMaxPool(%c) : f16[1,64,1,1]\n  return %p\n}}\n"
+    );
+    std::fs::write(d.join("laid_out.ge"), text).unwrap();
     let m = models();
-    let mut all = vec![d.join("two_engines.ge")];
+    let mut all = vec![d.join("two_engines.ge"), d.join("laid_out.ge")];
     all.extend(["mlp.onnx", "lenet.onnx", "inception_batch_concat.onnx", "if_else.onnx"].map(|n| m.join(n)));
     for model in all {
         let name = model.file_stem().unwrap().to_string_lossy().into_owned();
@@ -47,6 +53,8 @@ fn a_build_that_stopped_goes_on_to_the_same_model() {
         expect_code(d, 0, &["compile", &format!("again/{name}.ge"), "-o", "on.om"]);
         assert!(std::fs::read(d.join("on.om")).unwrap() == plain, "{name} over two stops");
     }
+    let laid = std::fs::read_to_string(d.join("after_ub_match_laid_out/laid_out.ge")).unwrap();
+    assert!(laid.contains("@NC1HWC0(") && laid.contains("@FRACTAL_Z("), "{laid}");
     // What stands in the text of the first two stops: one graph for each subgraph.
     let cut = std::fs::read_to_string(d.join("before_ub_match_two_engines/two_engines.ge")).unwrap();
     assert!(cut.contains("peerIndex") && cut.matches("graph @").count() >= 4, "{cut}");
