@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Counts nodes, kernels and layout changes of models, beside onnxruntime's optimised graph.
 
-    node_counts.py [--ge target/release/ge] [--plugins plugins.toml] MODEL.onnx... [--check]
+    node_counts.py [--ge target/release/ge] [--plugins plugins.toml] MODEL.onnx[@SHAPES]... [--check]
 
 Writes a table in Markdown. "before": passes of level O1 alone and no fusion; "after": as `ge compile` does it. Counted are all nodes of
 the OM but the host's own from Data to NetOutput, Send/Recv, SendNotify/RecvNotify and StreamActive; kernels are tasks that launch one;
 layout changes are Transpose, TransposeD and TransData. onnxruntime: nodes of the model that it writes at ORT_ENABLE_EXTENDED, in the
-graph and in branches and bodies. A model with free sizes is compiled with 1 for each of them. With --check the exit code is 1 where
+graph and in branches and bodies. A model with free sizes is compiled with SHAPES (as `--input-shape` takes them), else with 1 for each. With --check the exit code is 1 where
 there are more nodes after than onnxruntime has.
 """
 import argparse
@@ -86,9 +86,10 @@ def main():
         with open(off, "w", encoding="ascii") as f:
             f.write("ALL:off\n")
         for model in args.models:
+            model, _, shapes = model.partition("@")
             name = os.path.splitext(os.path.basename(model))[0]
             try:
-                shapes = free_sizes(model)
+                shapes = shapes or free_sizes(model)
                 before = ours(args, model, folder, ["ge.oo.level=O1", "ge.fusionSwitchFile=" + off], shapes)
                 after = ours(args, model, folder, [], shapes)
                 ort = theirs(model, folder)

@@ -91,5 +91,5 @@ fn the_device_takes_the_branch_of_the_rate() {
     let doc: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
     let count = |kind: &str| doc["tasks"].as_array().into_iter().flatten().filter(|t| t["type"] == kind).count();
     assert_eq!((count("STREAM_LABEL_SWITCH_BY_INDEX"), count("STREAM_LABEL_GOTO"), count("LABEL_SET")), (1, 1, 3));
-    assert!(count("KERNEL") > 40, "both branches are there");
+    assert!(count("KERNEL") > 24, "both branches are there");
 }

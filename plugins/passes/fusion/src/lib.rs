@@ -1,13 +1,20 @@
-//! Two fusions as a pass plugin.
+//! Fusions as a pass plugin.
 //!
-//! [`conv`]: the batch norm after a convolution goes into its weights and bias; [`gelu`]: GELU from small operators. Both run
-//! as soon as shapes are known, at level O3, so that the engines' own fusions meet what they make.
+//! [`conv`]: the batch norm after a convolution goes into its weights and bias; [`gelu`]: GELU from small operators;
+//! [`no_effect`], [`mod@slice`] and [`view`]: what stands between nodes without changing anything goes. All run as soon as shapes are known, at
+//! level O3, so that the engines' own fusions meet what they make.
 #![deny(unsafe_code)]
 
 /// Convolution and batch norm.
 pub mod conv;
 /// GELU.
 pub mod gelu;
+/// What gives its input.
+pub mod no_effect;
+/// Slices of slices.
+pub mod slice;
+/// Views between nodes.
+pub mod view;
 
 mod edit;
 mod plugin;
