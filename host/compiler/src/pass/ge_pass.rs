@@ -84,6 +84,9 @@ impl<'a> GEPass<'a> {
         let mut queue: VecDeque<NodeId> = plain.into_iter().chain(wide).collect();
         // Round in which a node was visited last, and whether it waits for the next one.
         let mut waits: Vec<bool> = vec![true; g.id_bound()];
+        // Constants that a changed node has read may be read by none now.
+        let sweeps = self.table.contains_key(&Key::new("Const"));
+        let mut read: Vec<NodeId> = Vec::new();
         while !queue.is_empty() {
             let mut next: Vec<NodeId> = Vec::new();
             let mut at_once: VecDeque<NodeId> = VecDeque::new();
@@ -99,7 +102,15 @@ impl<'a> GEPass<'a> {
                     return Ok(());
                 }
                 left -= 1;
-                let seen = self.node(session, model, gi, id)?;
+                read.clear();
+                if sweeps {
+                    read.extend(n.inputs().iter().filter(|v| !v.is_absent()).map(|v| v.node));
+                }
+                let mut seen = self.node(session, model, gi, id)?;
+                if seen.changed {
+                    let constant = |id: &NodeId| model.graphs()[gi].get(*id).is_some_and(|n| n.is_const());
+                    seen.touched.extend(read.iter().copied().filter(constant));
+                }
                 if waits.len() < model.graphs()[gi].id_bound() {
                     waits.resize(model.graphs()[gi].id_bound(), false);
                 }

@@ -395,7 +395,7 @@ pub const LEFT_OUT: &[(&str, &str)] = &[
     ),
     (
         "SwitchDataEdgesBypass",
-        "a control edge leaves a node here, not one of its outputs: only the data edge tells the branch that a reader belongs to",
+        "a control edge leaves a node here, not one of its outputs: only the data edge tells the branch that a reader belongs to. `SwitchToStreamSwitchPass` lets readers read past the switch",
     ),
     (
         "LabelAllocator, SubgraphPass, MemcpyAddrAsyncPass",
