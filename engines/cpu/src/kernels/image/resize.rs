@@ -1,8 +1,10 @@
 //! `Resize(x, roi?, scales?, sizes?)`, ONNX 19: nearest, linear, cubic; every coordinate mode; antialias; one axis after the other,
-//! since all three filters are separable.
-use crate::args::{Arg, axis, bad, count, filled, float_attr, int_attr, ints_attr, put_f64, size, text};
+//! since all three filters are separable. Nearest copies elements, in one go over all axes.
+use crate::args::{Arg, axis, bad, count, filled, float_attr, int_attr, ints_attr, out, put_f64, size, text};
 use crate::store::Op;
 use crate::store::types::{FLOAT, INDEX, NUMB};
+use ge_kernels::view::Elem;
+use ge_kernels::with_kind;
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
 
@@ -28,18 +30,22 @@ fn cubic(t: f64, a: f64) -> f64 {
     }
 }
 impl Mode<'_> {
+    /// The place nearest to an input coordinate on an axis of `n` places.
+    fn place(&self, x: f64, n: usize) -> usize {
+        let p = match self.nearest {
+            "floor" => x.floor(),
+            "ceil" => x.ceil(),
+            "round_prefer_ceil" => (x + 0.5).floor(),
+            _ => (x - 0.5).ceil(),
+        };
+        (p as i64).clamp(0, n as i64 - 1) as usize
+    }
     /// Taps of an input coordinate on an axis of `n` places.
     fn taps(&self, x: f64, n: usize, scale: f64) -> Vec<(usize, f64)> {
         let last = n as i64 - 1;
         let clamp = |p: i64| p.clamp(0, last) as usize;
         if self.kind == "nearest" {
-            let p = match self.nearest {
-                "floor" => x.floor(),
-                "ceil" => x.ceil(),
-                "round_prefer_ceil" => (x + 0.5).floor(),
-                _ => (x - 0.5).ceil(),
-            };
-            return vec![(clamp(p as i64), 1.0)];
+            return vec![(self.place(x, n), 1.0)];
         }
         // Downscaling with antialias widens the filter.
         let stretch = if self.antialias { scale.min(1.0) } else { 1.0 };
@@ -99,6 +105,27 @@ fn coordinate(mode: &str, o: usize, (n, m): (usize, usize), scale: f64, roi: (f6
             return (0.0..=n - 1.0).contains(&v).then_some(v);
         }
         _ => (x + 0.5) / scale - 0.5,
+    })
+}
+/// Each output element is the input's at the places that are listed by axis.
+fn pick<T: Elem>(ctx: &mut KernelCtx<'_>, x: &Arg<'_>, shape: &[usize], places: &[Vec<usize>]) -> Result<()> {
+    let (src, to) = (x.values::<T>()?, out::<T>(ctx, 0, shape)?);
+    let Some((last, lead)) = places.split_last() else {
+        to.copy_from_slice(src);
+        return Ok(());
+    };
+    let width = x.shape.last().copied().unwrap_or(1);
+    crate::par::rows(to, last.len(), last.len(), |row, to| {
+        // Rows are counted with the last leading axis fastest.
+        let (mut rest, mut from, mut step) = (row, 0, 1);
+        for (axis, at) in lead.iter().enumerate().rev() {
+            from += at[rest % at.len()] * step;
+            step *= x.shape[axis];
+            rest /= at.len();
+        }
+        let src = &src[from * width..(from + 1) * width];
+        to.iter_mut().zip(last).for_each(|(o, p)| *o = src[*p]);
+        Ok(())
     })
 }
 fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
@@ -164,6 +191,18 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let crop = coord == "tf_crop_and_resize";
     if crop && roi.as_ref().is_none_or(|v| v.len() != 2 * axes.len()) {
         return Err(bad("input 1 `roi`", "another number of them", format!("{} numbers", 2 * axes.len())));
+    }
+    if mode.kind == "nearest" && !crop {
+        let places = (0..r).map(|a| match axes.contains(&a) {
+            false => (0..shape[a]).collect(),
+            true => {
+                let sizes = (x.shape[a], shape[a]);
+                let at = |o| coordinate(coord, o, sizes, factor[a], (0.0, 1.0)).unwrap_or(0.0);
+                (0..shape[a]).map(|o| mode.place(at(o), sizes.0)).collect()
+            }
+        });
+        let places: Vec<Vec<usize>> = places.collect();
+        return with_kind!(x.kind()?, T => pick::<T>(ctx, &x, &shape, &places));
     }
     let (mut v, mut now) = (x.f64s()?, x.shape.clone());
     let mut outside: Vec<(usize, Vec<bool>)> = Vec::new();
