@@ -165,6 +165,11 @@ impl Node {
 /// Names of the graphs that attributes name, in attribute order (lists in list order).
 fn subgraphs(attrs: &AttrMap) -> Vec<&str> {
     let mut out = Vec::new();
+    // Few nodes name one, and every node is asked, often.
+    let names = |v: &AttrValue| matches!(v, AttrValue::Graph(_) | AttrValue::List(_));
+    if !attrs.iter().any(|a| names(&a.value)) {
+        return out;
+    }
     for a in attrs.sorted() {
         match &a.value {
             AttrValue::Graph(g) => out.push(g.as_str()),

@@ -7,9 +7,14 @@
 //! - a node that clears (`AtomicAddrClean`, `MemSet` without inputs) covers the atomic outputs and workspaces of those that wait for it.
 use crate::feature::control_flow::lower::REF_INPUT;
 use crate::toolbox::Toolbox;
-use ge_ir::{Graph, Node, NodeId, TensorDesc, ValueRef};
+use ge_ir::{Graph, Key, Node, NodeId, TensorDesc, ValueRef};
 use ge_plugin_api::engine::flags as engine_flags;
 use ge_plugin_api::ops::flags;
+use std::sync::LazyLock;
+
+/// Keys that every node is asked for.
+static REUSES: LazyLock<Key> = LazyLock::new(|| Key::new("_output_reuse_input"));
+static REFERENCE: LazyLock<Key> = LazyLock::new(|| Key::new("reference"));
 
 /// Workspaces of a node that must start as zero, by index.
 pub const ATOMIC_WORKSPACES: &str = "_atomic_workspace_index";
@@ -103,7 +108,7 @@ impl<'t> Rules<'t> {
     }
     /// Whether output 0 of a node is its input 0 itself, which it writes.
     pub fn is_reference(&self, n: &Node) -> bool {
-        n.attrs().flag("reference") || self.toolbox.op_flags(n.op_key()) & flags::REFERENCE != 0
+        n.attrs().flag(*REFERENCE) || self.toolbox.op_flags(n.op_key()) & flags::REFERENCE != 0
     }
     /// Whether a node's outputs are bytes that others own: views, references, wholes of parts and parts of a whole, values of a
     /// called graph.
@@ -119,15 +124,13 @@ impl<'t> Rules<'t> {
     pub fn joins_inputs(n: &Node) -> bool {
         let a = n.attrs();
         n.op() == "PhonyConcat"
-            || ((a.flag("_nopadding_continuous_input") || a.flag("_no_padding_continuous_input"))
-                && a.flag("_output_reuse_input"))
+            || (a.flag(*REUSES) && (a.flag("_nopadding_continuous_input") || a.flag("_no_padding_continuous_input")))
     }
     /// Whether a node's outputs are parts of its input.
     pub fn splits_input(n: &Node) -> bool {
         let a = n.attrs();
         n.op() == "PhonySplit"
-            || ((a.flag("_nopadding_continuous_output") || a.flag("_no_padding_continuous_output"))
-                && a.flag("_output_reuse_input"))
+            || (a.flag(*REUSES) && (a.flag("_nopadding_continuous_output") || a.flag("_no_padding_continuous_output")))
     }
     /// Whether a node clears the memory of those that wait for it.
     pub fn clears(n: &Node) -> bool {

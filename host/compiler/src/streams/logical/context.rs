@@ -4,8 +4,9 @@ use crate::options::Options;
 use crate::partition::cluster::{Fit, partition};
 use crate::place::Placement;
 use crate::toolbox::{EngineId, Toolbox};
-use ge_ir::{Graph, Model, Node, NodeId};
+use ge_ir::{Graph, Key, Model, Node, NodeId};
 use ge_plugin_api::engine::flags;
+use std::sync::LazyLock;
 
 /// No stream.
 pub const NONE: u32 = u32::MAX;
@@ -59,8 +60,9 @@ pub struct Context<'a> {
 
 /// The label that counts: the user's overrides the stream label; with `_enable_inner_parallel` both together (facts 1.14).
 pub fn label_of(n: &Node) -> Option<String> {
-    let stream = n.attrs().str("_stream_label").filter(|s| !s.is_empty());
-    let mut label = match n.attrs().str("_user_stream_label").filter(|s| !s.is_empty()) {
+    static KEYS: LazyLock<[Key; 2]> = LazyLock::new(|| ["_stream_label", "_user_stream_label"].map(Key::new));
+    let [stream, user] = KEYS.map(|k| n.attrs().str(k).filter(|s| !s.is_empty()));
+    let mut label = match user {
         Some(user) => match stream {
             Some(s) if n.attrs().flag("_enable_inner_parallel") => format!("{user}_{s}"),
             _ => user.to_owned(),
@@ -211,5 +213,6 @@ impl<'a> Context<'a> {
 
 /// The parallel group of a node.
 pub fn group_of(n: &Node) -> Option<&str> {
-    n.attrs().str("_parallel_group").filter(|g| !g.is_empty())
+    static KEY: LazyLock<Key> = LazyLock::new(|| Key::new("_parallel_group"));
+    n.attrs().str(*KEY).filter(|g| !g.is_empty())
 }
