@@ -57,10 +57,6 @@ pub struct OptArgs {
 /// Runs it.
 pub fn run(global: &Global, a: &OptArgs) -> Result<u8> {
     if a.list {
-        if a.markdown {
-            print(&ge_compiler::pass::markdown())?;
-            return Ok(0);
-        }
         return list(global, a);
     }
     if let Some(path) = &a.check {
@@ -95,6 +91,21 @@ fn list(global: &Global, a: &OptArgs) -> Result<u8> {
     let of_plugins: Vec<_> = session.iter().flat_map(|s| s.registry().passes()).collect();
     let ours = |stage: &'static str| PASSES.iter().filter(move |p| p.stage == stage).map(|p| p.pass);
     let theirs = |stage: &'static str| of_plugins.iter().filter(move |p| stage_of(p.info.stage) == stage);
+    if a.markdown {
+        let mut page = ge_compiler::pass::markdown();
+        page.push_str(
+            "\n## Passes of plugins\n\nThose of the libraries that come with `ge`, in the order in which they run at one place; another library in \
+             plugins.toml adds its own. They have levels and switches as ours have.\n\n| stage | pass | level | plugin | place | what it does |\n\
+             |---|---|---|---|---|---|\n",
+        );
+        for (s, p) in STAGES.iter().flat_map(|s| theirs(s).map(move |p| (s, p))) {
+            let (level, place) = (p.info.level.name(), p.info.stage.name());
+            let (plugin, help) = (&p.owner().name, p.info.help.as_str());
+            page.push_str(&format!("| {s} | {} | {level} | {plugin} | {place} | {help} |\n", p.name()));
+        }
+        print(&page)?;
+        return Ok(0);
+    }
     if global.json {
         let stages: Vec<serde_json::Value> = STAGES
             .iter()
@@ -131,6 +142,7 @@ fn stage_of(at: PassStage) -> &'static str {
     match at {
         PassStage::BEFORE_INFER_SHAPE | PassStage::AFTER_INFER_SHAPE => "prepare",
         PassStage::AFTER_ORIGIN_GRAPH_OPTIMIZE => "stage1",
+        PassStage::OPTIMIZE_WHOLE_GRAPH => "stage2",
         PassStage::AFTER_ASSIGN_LOGIC_STREAM => "streams",
         _ => "original",
     }
