@@ -1,20 +1,21 @@
-//! `cargo xtask install --prefix DIR`: `bin/ge`, `lib/ge/libge_*.so`, `etc/ge/plugins.toml`.
-use crate::process::{Result, cargo, root, target};
+//! `cargo xtask install --prefix DIR`: `bin/ge`, `lib/ge/libge_*.so`, `etc/ge/plugins.toml`, and the symbols of each file in a
+//! folder `.debug` beside it.
+//!
+//! Symbols and line tables are three quarters of what is built. What is installed has a link to its `.debug` file, which backtraces and
+//! debuggers follow; without those files all works, and backtraces have addresses alone.
+use crate::process::{Result, cargo, root, run_quietly, target};
+use crate::progress::{Steps, say};
 use std::path::Path;
 
-pub(crate) fn run(prefix: &Path) -> Result<()> {
-    cargo(&["build", "--release", "--workspace"])?;
-    let built = target().join("release");
-    let copy = |from: &Path, to: &Path| -> Result<()> {
-        if let Some(dir) = to.parent() {
-            std::fs::create_dir_all(dir).map_err(|e| format!("cannot make {}: {e}", dir.display()))?;
-        }
-        // A file in use must not be written over: a new one takes its name.
-        let fresh = to.with_extension("new");
-        std::fs::copy(from, &fresh).map_err(|e| format!("cannot copy {} to {}: {e}", from.display(), to.display()))?;
-        std::fs::rename(&fresh, to).map_err(|e| format!("cannot put {} in place: {e}", to.display()))
-    };
-    copy(&built.join("ge"), &prefix.join("bin/ge"))?;
+/// Most bytes of `ge` and of a library of a release, without symbols.
+const MOST: [(&str, u64); 2] = [("ge", 15_000_000), ("libge_", 10_000_000)];
+
+pub(crate) fn run(prefix: &Path, release: bool) -> Result<()> {
+    let mut steps = Steps::new("install", 2);
+    steps.next("build `ge` and its plugins");
+    cargo(if release { &["build", "--release", "--workspace"] } else { &["build", "--workspace"] })?;
+    steps.next(&format!("install to {}", prefix.display()));
+    let built = target().join(if release { "release" } else { "debug" });
     let mut libraries: Vec<_> = std::fs::read_dir(&built)
         .map_err(|e| format!("cannot read {}: {e}", built.display()))?
         .flatten()
@@ -24,11 +25,44 @@ pub(crate) fn run(prefix: &Path) -> Result<()> {
         })
         .collect();
     libraries.sort();
+    let mut sizes = vec![place(&built.join("ge"), &prefix.join("bin"))?];
     for l in &libraries {
-        let name = l.file_name().unwrap_or_default();
-        copy(l, &prefix.join("lib/ge").join(name))?;
+        sizes.push(place(l, &prefix.join("lib/ge"))?);
     }
-    copy(&root().join("plugins.toml"), &prefix.join("etc/ge/plugins.toml"))?;
-    eprintln!("installed ge and {} libraries to {}", libraries.len(), prefix.display());
-    Ok(())
+    let (config, etc) = (root().join("plugins.toml"), prefix.join("etc/ge"));
+    folder(&etc)?;
+    std::fs::copy(&config, etc.join("plugins.toml")).map_err(|e| format!("cannot copy {}: {e}", config.display()))?;
+    say(&format!("installed ge and {} libraries to {}", libraries.len(), prefix.display()));
+    steps.end();
+    let too_large =
+        |(name, size): &&(String, u64)| release && MOST.iter().any(|(n, most)| name.starts_with(n) && size > most);
+    match sizes.iter().find(too_large) {
+        Some((name, size)) => Err(format!("{name} has {size} bytes without symbols, more than it may have")),
+        None => Ok(()),
+    }
+}
+
+fn folder(path: &Path) -> Result<()> {
+    std::fs::create_dir_all(path).map_err(|e| format!("cannot make {}: {e}", path.display()))
+}
+
+/// Puts a program or library into a folder, its symbols into `.debug` below; its name and size.
+fn place(from: &Path, to: &Path) -> Result<(String, u64)> {
+    let name = from.file_name().and_then(|n| n.to_str()).ok_or_else(|| format!("{} has no name", from.display()))?;
+    let symbols = to.join(".debug");
+    folder(&symbols)?;
+    let debug = symbols.join(format!("{name}.debug"));
+    // A file in use must not be written over: a new one takes its name.
+    let fresh = to.join(format!("{name}.new"));
+    let text = |p: &Path| p.display().to_string();
+    run_quietly("objcopy", &["--only-keep-debug", &text(from), &text(&debug)])?;
+    run_quietly(
+        "objcopy",
+        &["--strip-all", &format!("--add-gnu-debuglink={}", text(&debug)), &text(from), &text(&fresh)],
+    )?;
+    let to = to.join(name);
+    std::fs::rename(&fresh, &to).map_err(|e| format!("cannot put {} in place: {e}", to.display()))?;
+    let size = std::fs::metadata(&to).map_err(|e| format!("cannot read {}: {e}", to.display()))?.len();
+    say(&format!("  {name}: {:.1} MB", size as f64 / 1e6));
+    Ok((name.to_owned(), size))
 }

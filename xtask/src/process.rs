@@ -1,6 +1,8 @@
 //! Running other programs: what runs is said before, a failure names it.
+use crate::progress::{Bar, say};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// Result of a task.
 pub(crate) type Result<T> = std::result::Result<T, String>;
@@ -23,7 +25,7 @@ pub(crate) fn run(program: impl AsRef<Path>, args: &[&str]) -> Result<()> {
 /// Runs a program with variables set.
 pub(crate) fn run_with(program: impl AsRef<Path>, args: &[&str], vars: &[(&str, &str)]) -> Result<()> {
     let program = program.as_ref();
-    eprintln!("+ {} {}", program.display(), args.join(" "));
+    say(&format!("{} {}", program.display(), args.join(" ")));
     let status = Command::new(program)
         .args(args)
         .envs(vars.iter().copied())
@@ -33,7 +35,36 @@ pub(crate) fn run_with(program: impl AsRef<Path>, args: &[&str], vars: &[(&str, 
     if status.success() { Ok(()) } else { Err(format!("`{} {}` failed ({status})", program.display(), args.join(" "))) }
 }
 
-/// Cargo, as it runs this task.
+/// Runs a program without saying so; what it says is part of the error.
+pub(crate) fn run_quietly(program: &str, args: &[&str]) -> Result<()> {
+    let out = Command::new(program).args(args).output().map_err(|e| format!("cannot start {program}: {e}"))?;
+    let said = || String::from_utf8_lossy(&out.stderr).trim().to_owned();
+    if out.status.success() { Ok(()) } else { Err(format!("`{program} {}` failed: {}", args.join(" "), said())) }
+}
+
+/// Cargo, as it runs this task, with how far it is.
 pub(crate) fn cargo(args: &[&str]) -> Result<()> {
-    run(std::env::var_os("CARGO").map_or_else(|| PathBuf::from("cargo"), PathBuf::from), args)
+    cargo_with(args, &[])
+}
+
+/// Cargo with variables set.
+pub(crate) fn cargo_with(args: &[&str], vars: &[(&str, &str)]) -> Result<()> {
+    let program = std::env::var_os("CARGO").map_or_else(|| PathBuf::from("cargo"), PathBuf::from);
+    if std::io::stderr().is_terminal() {
+        return run_with(program, args, vars);
+    }
+    say(&format!("cargo {}", args.join(" ")));
+    let mut child = Command::new(&program)
+        .args(args)
+        .envs([("CARGO_TERM_PROGRESS_WHEN", "always"), ("CARGO_TERM_PROGRESS_WIDTH", "160")])
+        .envs(vars.iter().copied())
+        .current_dir(root())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|e| format!("cannot start {}: {e}", program.display()))?;
+    if let Some(stderr) = child.stderr.take() {
+        Bar::new().follow(stderr);
+    }
+    let status = child.wait().map_err(|e| format!("cannot wait for {}: {e}", program.display()))?;
+    if status.success() { Ok(()) } else { Err(format!("`cargo {}` failed ({status})", args.join(" "))) }
 }

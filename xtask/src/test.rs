@@ -1,19 +1,27 @@
 //! `cargo xtask test`: the whole gate.
-use crate::process::{Result, cargo, run_with};
+use crate::process::{Result, cargo, cargo_with};
+use crate::progress::Steps;
 use crate::{models, onnx_backend, random_models};
-use std::path::PathBuf;
 
 pub(crate) fn run() -> Result<()> {
+    let mut steps = Steps::new("test", 7);
+    steps.next("format");
     cargo(&["fmt", "--all", "--check"])?;
-    cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"])?;
-    let program = std::env::var_os("CARGO").map_or_else(|| PathBuf::from("cargo"), PathBuf::from);
-    run_with(program, &["doc", "--workspace", "--no-deps", "--quiet"], &[("RUSTDOCFLAGS", "-D warnings")])?;
+    steps.next("lints");
+    cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
+    steps.next("documentation");
+    cargo_with(&["doc", "--workspace", "--no-deps"], &[("RUSTDOCFLAGS", "-D warnings")])?;
+    steps.next("reference models and trained models");
     models::make()?;
     models::fetch()?;
     // The libraries and the binary first: end-to-end tests run the real ones.
-    cargo(&["build", "--workspace"])?;
+    steps.next("build all");
+    cargo(&["build", "--workspace", "--all-targets"])?;
+    steps.next("ONNX backend tests and random models, beside onnxruntime");
     let suite = onnx_backend::suite(None);
     let random = random_models::compare(None);
+    steps.next("tests of the workspace");
     cargo(&["test", "--workspace", "--no-fail-fast"])?;
+    steps.end();
     suite.and(random)
 }
