@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """random_models.py - random ONNX models through `ge compile` and `ge run`, beside onnxruntime without optimisation.
 
-    random_models.py GE [--seeds A:B] [--what operators,control,forms] [--keep FOLDER]
+    random_models.py GE [--seeds A:B] [--what operators,control,forms,contrib] [--keep FOLDER]
 
 operators  4 to 22 nodes: element-wise, convolutions, products, normalisations, shapes, joins and splits, reductions
 control    If and Loop nested three deep over three carried values; which branch and how many turns is known only at run
 forms      If, Loop and Scan over values of five types and several shapes: carried values that change places, inputs given through,
            constants and captured values as outputs, loops of no turn, loops that stop early, outputs that a loop or Scan joins
+contrib    one operator of the domain com.microsoft each, all of them in turn (contrib_models.py)
 Each model runs on the streams of its engines and on three, in a random schedule with `check_races`. Exit 1 where a number, or a refusal,
 is wrong; the model and its values then lie in FOLDER (the system's temporary folder).
 """
@@ -22,6 +23,8 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 from onnx import TensorProto, helper, numpy_helper
+
+import contrib_models
 
 MODES = [[], ["--set", "ge.x.stream_mode=parallel:3", "--set", "ge.x.memory_effort=fast"]]
 
@@ -476,7 +479,7 @@ def save(folder, arrays, stem):
         np.save(os.path.join(folder, f"{stem}_{k}.npy"), a)
 
 
-def compare(ge, proto, feeds, seed, folder):
+def compare(ge, proto, feeds, atol, seed, folder):
     """None, or what is wrong."""
     path, om = os.path.join(folder, "m.onnx"), os.path.join(folder, "m.om")
     onnx.save(proto, path)
@@ -492,7 +495,7 @@ def compare(ge, proto, feeds, seed, folder):
             inputs, expect = os.path.join(folder, "inputs"), os.path.join(folder, "expect")
             save(inputs, given, "input")
             save(expect, outs, "output")
-            call = [ge, "run", om, "--inputs", inputs, "--expect", expect, "-q", "--rtol", "1e-3", "--atol", "1e-4",
+            call = [ge, "run", om, "--inputs", inputs, "--expect", expect, "-q", "--rtol", "1e-3", "--atol", str(atol),
                     "--device-option", f"schedule=random:{seed}", "--device-option", "check_races=true"]
             said = subprocess.run(call, capture_output=True, text=True, timeout=300)
             if said.returncode:
@@ -504,17 +507,18 @@ def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("ge")
     ap.add_argument("--seeds", default="0:40")
-    ap.add_argument("--what", default="operators,control,forms")
+    ap.add_argument("--what", default="operators,control,forms,contrib")
     ap.add_argument("--keep", default=os.path.join(tempfile.gettempdir(), "ge-random-models"))
     a = ap.parse_args()
     begin, end = (int(x) for x in a.seeds.split(":"))
     wrong = 0
     for what in a.what.split(","):
-        make = {"operators": operators, "control": control, "forms": forms}[what]
+        make = {"operators": operators, "control": control, "forms": forms}.get(what)
         for seed in range(begin, end):
             with tempfile.TemporaryDirectory() as folder:
-                proto, feeds = make(random.Random(seed))
-                why = compare(os.path.abspath(a.ge), proto, feeds, seed, folder)
+                r = random.Random(seed)
+                proto, feeds, atol = (*make(r), 1e-4) if make else contrib_models.make(r, seed)
+                why = compare(os.path.abspath(a.ge), proto, feeds, atol, seed, folder)
                 if why:
                     wrong += 1
                     kept = os.path.join(a.keep, f"{what}_{seed}")

@@ -110,6 +110,7 @@ fn dependencies_run_one_way() {
         "ge-onnx",
         "ge-sim",
         "ge-fusion",
+        "ge-ort-contrib",
     ];
     for l in libraries {
         for d in &crates[l] {

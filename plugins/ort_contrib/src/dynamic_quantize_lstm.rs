@@ -1,0 +1,358 @@
+//! `DynamicQuantizeLSTM(X [S,B,I], W [D,I,4H], R [D,H,4H], B?, sequence_lens?, initial_h?,
+//! initial_c?, P?, W_scale, W_zero_point, R_scale, R_zero_point) -> Y [S,D,B,H], Y_h, Y_c [D,B,H]`:
+//! an LSTM (gates i, o, f, c) whose weights are whole numbers.
+//!
+//! Inputs and states are quantised to u8 on the way: X once for all steps, the state at each step
+//! and row by row, so that the rows of a batch do not depend on each other there. The products are
+//! exact; scales and zero points stand for a direction or for each of its columns.
+use crate::mat_mul_n_bits::reals;
+use crate::shared::Outs;
+use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
+use ge_plugin_api::kernel::{KernelCtx, TensorView};
+use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef};
+use ge_plugin_api::services::parallel_for;
+use ge_plugin_api::types::{DType, Dim, Shape, TensorDesc};
+use ge_plugin_api::{Error, Result, map_op, register_kernel, register_op};
+use std::sync::Mutex;
+
+const WHOLE: &[DType] = &[DType::I8, DType::U8];
+const REAL: &[DType] = &[DType::F32];
+
+fn map(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
+    for i in 8..12 {
+        n.input(i)?;
+    }
+    let known = ["Sigmoid", "Tanh", "Relu"];
+    if let Some(list) = n.attrs.strs("activations")
+        && let Some(other) = list.iter().find(|a| !known.iter().any(|k| k.eq_ignore_ascii_case(a)))
+    {
+        return Err(n.refuse(format!("activation {other} is not computed; {} are", known.join(", "))));
+    }
+    let mut d = b.node("DynamicQuantizeLSTM").name(&n.name).inputs(&n.inputs);
+    for key in ["hidden_size", "direction", "activations", "clip", "input_forget"] {
+        if let Some(v) = n.attrs.get(key) {
+            d = d.attr(key, v.clone());
+        }
+    }
+    Ok(d.build_n(3))
+}
+map_op!("onnx", "com.microsoft", "DynamicQuantizeLSTM", 1..=u32::MAX, map);
+
+fn infer(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+    let at = |i: usize, k: usize| c.opt_input(i).and_then(|d| d.shape.dims().get(k).copied()).unwrap_or(Dim::UNKNOWN);
+    for (i, name) in [(0, "X"), (1, "W"), (2, "R")] {
+        let shape = &c.input(i)?.shape;
+        if shape.rank().is_some_and(|r| r != 3) {
+            return Err(Error::failed(format!("input {i} `{name}`: found {shape}, expected three axes")));
+        }
+    }
+    let (s, b, d, h) = (at(0, 0), at(0, 1), at(2, 0), at(2, 1));
+    if let (Some(gates), Some(hidden)) = (at(2, 2).size(), h.size())
+        && hidden.checked_mul(4) != Some(gates)
+    {
+        return Err(Error::failed(format!("input 2 `R`: found {}, expected [D, H, 4H]", c.input(2)?.shape)));
+    }
+    let y = TensorDesc::new(DType::F32, Shape::new([s, d, b, h]));
+    let state = TensorDesc::new(DType::F32, Shape::new([d, b, h]));
+    Ok(vec![y, state.clone(), state])
+}
+register_op!(|| OpDef::new("DynamicQuantizeLSTM", infer)
+    .input("X", REAL, "T")
+    .input("W", WHOLE, "")
+    .input("R", WHOLE, "")
+    .opt("B", REAL, "T")
+    .opt("sequence_lens", &[DType::I32], "")
+    .opt("initial_h", REAL, "T")
+    .opt("initial_c", REAL, "T")
+    .opt("P", REAL, "T")
+    .input("W_scale", REAL, "")
+    .input("W_zero_point", WHOLE, "")
+    .input("R_scale", REAL, "")
+    .input("R_zero_point", WHOLE, "")
+    .output("Y", REAL, "T")
+    .output("Y_h", REAL, "T")
+    .output("Y_c", REAL, "T")
+    .opt_attr("hidden_size", AttrKind::INT)
+    .attr("direction", AttrKind::STRING, "forward")
+    .choices(&["forward", "reverse", "bidirectional"])
+    .opt_attr("activations", AttrKind::STRINGS)
+    .opt_attr("clip", AttrKind::FLOAT)
+    .attr("input_forget", AttrKind::INT, 0i64));
+
+/// Real numbers quantised to u8 by their own range, which holds 0: the whole numbers less their zero
+/// point, as f32, and the scale.
+fn quantised(x: &[f32], out: &mut [f32]) -> f32 {
+    let (low, high) = x.iter().fold((0f32, 0f32), |(l, h), v| (l.min(*v), h.max(*v)));
+    let scale = if high == low { 1.0 } else { (high - low) / 255.0 };
+    let zero = (-low / scale).clamp(0.0, 255.0).round_ties_even();
+    for (o, v) in out.iter_mut().zip(x) {
+        *o = ((v / scale).round_ties_even() + zero).clamp(0.0, 255.0) - zero;
+    }
+    scale
+}
+
+/// Whole numbers as f32.
+fn whole(x: &TensorView<'_>) -> Result<Vec<f32>> {
+    Ok(match x.dtype {
+        DType::I8 => x.plain::<i8>()?.iter().map(|v| f32::from(*v)).collect(),
+        _ => x.plain::<u8>()?.iter().map(|v| f32::from(*v)).collect(),
+    })
+}
+
+/// The weights of one direction, `[rows, columns]`, less their zero points, and the scale of each
+/// column.
+struct Weights {
+    columns: usize,
+    values: Vec<f32>,
+    scales: Vec<f32>,
+}
+
+/// So many products of numbers below 256 are summed exactly in f32.
+const EXACT: usize = 256;
+
+impl Weights {
+    fn of(ctx: &KernelCtx<'_>, input: usize, scale: usize, direction: usize) -> Result<Weights> {
+        let w = ctx.input(input)?;
+        let &[d, rows, columns] = w.dims else {
+            return Err(Error::failed(format!("input {input}: found shape {:?}, expected three axes", w.dims)));
+        };
+        let (d, rows, columns) = (d as usize, rows as usize, columns as usize);
+        let all = |x: Vec<f32>, at: usize| -> Result<Vec<f32>> {
+            match x.len() {
+                n if n == d => Ok(vec![x[direction]; columns]),
+                n if n == d * columns => Ok(x[direction * columns..(direction + 1) * columns].to_vec()),
+                n => Err(Error::failed(format!("input {at}: found {n} numbers, expected {d} or {}", d * columns))),
+            }
+        };
+        let scales = all(reals(&ctx.input(scale)?)?, scale)?;
+        let zeros = all(whole(&ctx.input(scale + 1)?)?, scale + 1)?;
+        let mut values = whole(&w)?[direction * rows * columns..][..rows * columns].to_vec();
+        if columns > 0 {
+            values.chunks_exact_mut(columns).for_each(|r| r.iter_mut().zip(&zeros).for_each(|(v, z)| *v -= z));
+        }
+        Ok(Weights { columns, values, scales })
+    }
+    /// Adds `scale` times the product of a row of whole numbers with the weights.
+    fn add_product(&self, row: &[f32], scale: f32, out: &mut [f32], sums: &mut [f32], part: &mut [f32]) {
+        if self.columns == 0 {
+            return;
+        }
+        sums.fill(0.0);
+        for (x, w) in row.chunks(EXACT).zip(self.values.chunks(EXACT * self.columns)) {
+            part.fill(0.0);
+            for (x, w) in x.iter().zip(w.chunks_exact(self.columns)) {
+                if *x != 0.0 {
+                    part.iter_mut().zip(w).for_each(|(p, w)| *p += x * w);
+                }
+            }
+            sums.iter_mut().zip(&*part).for_each(|(s, p)| *s += p);
+        }
+        for ((o, s), scales) in out.iter_mut().zip(&*sums).zip(&self.scales) {
+            *o += s * (scale * scales);
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Activation {
+    Sigmoid,
+    Tanh,
+    Relu,
+}
+impl Activation {
+    fn of(name: &str) -> Result<Activation> {
+        match name.to_ascii_lowercase().as_str() {
+            "sigmoid" => Ok(Activation::Sigmoid),
+            "tanh" => Ok(Activation::Tanh),
+            "relu" => Ok(Activation::Relu),
+            _ => Err(Error::unsupported(format!("activation {name} is not computed"))),
+        }
+    }
+    fn apply(self, x: f32) -> f32 {
+        match self {
+            Activation::Sigmoid => 1.0 / (1.0 + (-x).exp()),
+            Activation::Tanh => x.tanh(),
+            Activation::Relu => x.max(0.0),
+        }
+    }
+}
+
+/// Sizes: steps, batch, inputs, hidden units, directions.
+#[derive(Clone, Copy)]
+struct Sizes {
+    s: usize,
+    b: usize,
+    i: usize,
+    h: usize,
+    d: usize,
+}
+
+/// What all directions read.
+struct Inputs {
+    x: Vec<f32>,
+    x_scale: f32,
+    bias: Option<Vec<f32>>,
+    lengths: Vec<usize>,
+    h: Option<Vec<f32>>,
+    c: Option<Vec<f32>>,
+    peep: Option<Vec<f32>>,
+    activations: Vec<Activation>,
+    clip: f32,
+    coupled: bool,
+}
+
+fn floats(ctx: &KernelCtx<'_>, i: usize, count: usize) -> Result<Option<Vec<f32>>> {
+    let Some(x) = ctx.opt_input(i) else { return Ok(None) };
+    let v = reals(&x)?;
+    if v.len() != count {
+        return Err(Error::failed(format!("input {i}: found shape {:?}, expected {count} numbers", x.dims)));
+    }
+    Ok(Some(v))
+}
+
+/// Result of one direction: `[S, B, H]`, `[B, H]`, `[B, H]`.
+fn direction(ctx: &KernelCtx<'_>, of: &Inputs, z: Sizes, k: usize, back: bool) -> Result<[Vec<f32>; 3]> {
+    let (w, r) = (Weights::of(ctx, 1, 8, k)?, Weights::of(ctx, 2, 10, k)?);
+    let gates = 4 * z.h;
+    let part = |v: &Option<Vec<f32>>, each: usize| v.as_ref().map(|v| v[k * each..(k + 1) * each].to_vec());
+    let bias = part(&of.bias, 8 * z.h);
+    let mut start = vec![0f32; gates];
+    if let Some(b) = &bias {
+        start.iter_mut().zip(b.iter().zip(&b[gates..])).for_each(|(s, (x, y))| *s = x + y);
+    }
+    // The input's part of all gates, for all steps at once.
+    let rows: Vec<Mutex<Vec<f32>>> = (0..z.s * z.b).map(|_| Mutex::default()).collect();
+    parallel_for(z.s * z.b, 4, |range| {
+        let (mut sums, mut part) = (vec![0f32; gates], vec![0f32; gates]);
+        for row in range {
+            let mut out = start.clone();
+            w.add_product(&of.x[row * z.i..(row + 1) * z.i], of.x_scale, &mut out, &mut sums, &mut part);
+            *rows[row].lock().unwrap_or_else(|p| p.into_inner()) = out;
+        }
+        Ok(())
+    })?;
+    let inputs: Vec<Vec<f32>> = rows.into_iter().map(|m| m.into_inner().unwrap_or_else(|p| p.into_inner())).collect();
+    let mut h = part(&of.h, z.b * z.h).unwrap_or_else(|| vec![0.0; z.b * z.h]);
+    let mut c = part(&of.c, z.b * z.h).unwrap_or_else(|| vec![0.0; z.b * z.h]);
+    let peep = part(&of.peep, 3 * z.h);
+    let [f, g, o] = [0, 1, 2].map(|i| of.activations[3 * k + i]);
+    let mut y = vec![0f32; z.s * z.b * z.h];
+    let mut state = vec![0f32; z.h];
+    let (mut sums, mut part) = (vec![0f32; gates], vec![0f32; gates]);
+    let clip = |v: f32| if of.clip > 0.0 { v.clamp(-of.clip, of.clip) } else { v };
+    for step in 0..z.s {
+        for b in (0..z.b).filter(|b| step < of.lengths[*b]) {
+            let scale = quantised(&h[b * z.h..(b + 1) * z.h], &mut state);
+            let t = if back { of.lengths[b] - 1 - step } else { step };
+            let mut gate = inputs[t * z.b + b].clone();
+            r.add_product(&state, scale, &mut gate, &mut sums, &mut part);
+            for u in 0..z.h {
+                let at = b * z.h + u;
+                let add = |i: usize, c: f32| peep.as_ref().map_or(0.0, |p| p[i * z.h + u] * c);
+                let input = f.apply(clip(gate[u] + add(0, c[at])));
+                let forget = match of.coupled {
+                    true => 1.0 - input,
+                    false => f.apply(clip(gate[2 * z.h + u] + add(2, c[at]))),
+                };
+                c[at] = forget * c[at] + input * g.apply(clip(gate[3 * z.h + u]));
+                let output = f.apply(clip(gate[z.h + u] + add(1, c[at])));
+                h[at] = output * o.apply(c[at]);
+                y[(t * z.b + b) * z.h + u] = h[at];
+            }
+        }
+    }
+    Ok([y, h, c])
+}
+
+fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    let (x, w, r) = (ctx.input(0)?, ctx.input(1)?, ctx.input(2)?);
+    let ([s, b, i], [d, wi, gates], [rd, h, rg]) = (x.dims, w.dims, r.dims) else {
+        return Err(Error::failed("inputs X, W and R have three axes each"));
+    };
+    let z = Sizes { s: *s as usize, b: *b as usize, i: *i as usize, h: *h as usize, d: *d as usize };
+    let names = match ctx.attrs.str("direction").unwrap_or("forward") {
+        "forward" => vec![false],
+        "reverse" => vec![true],
+        _ => vec![false, true],
+    };
+    if wi != i || rd != d || gates != rg || *gates != 4 * h || names.len() != z.d {
+        return Err(Error::failed(format!(
+            "X {:?}, W {:?}, R {:?} with {} directions: expected [S,B,I], [D,I,4H], [D,H,4H]",
+            x.dims,
+            w.dims,
+            r.dims,
+            names.len()
+        )));
+    }
+    let lengths = match ctx.opt_input(4) {
+        None => vec![z.s; z.b],
+        Some(l) => l
+            .values::<i32>()?
+            .iter()
+            .map(|v| usize::try_from(*v).ok().filter(|v| *v <= z.s))
+            .collect::<Option<Vec<_>>>()
+            .filter(|v| v.len() == z.b)
+            .ok_or_else(|| Error::failed(format!("input 4 `sequence_lens`: expected {} lengths up to {}", z.b, z.s)))?,
+    };
+    let mut activations = match ctx.attrs.strs("activations") {
+        Some(list) => list.iter().map(|a| Activation::of(a)).collect::<Result<Vec<_>>>()?,
+        None => Vec::new(),
+    };
+    if activations.is_empty() {
+        activations = [Activation::Sigmoid, Activation::Tanh, Activation::Tanh].repeat(z.d);
+    }
+    if activations.len() != 3 * z.d {
+        return Err(Error::failed(format!(
+            "{} activations for {} directions, expected 3 each",
+            activations.len(),
+            z.d
+        )));
+    }
+    let real = reals(&x)?;
+    let mut whole = vec![0f32; real.len()];
+    let x_scale = quantised(&real, &mut whole);
+    let of = Inputs {
+        x: whole,
+        x_scale,
+        bias: floats(ctx, 3, z.d * 8 * z.h)?,
+        lengths,
+        h: floats(ctx, 5, z.d * z.b * z.h)?,
+        c: floats(ctx, 6, z.d * z.b * z.h)?,
+        peep: floats(ctx, 7, z.d * 3 * z.h)?,
+        activations,
+        clip: ctx.attrs.float("clip").unwrap_or(0.0) as f32,
+        coupled: ctx.attrs.int("input_forget").unwrap_or(0) != 0,
+    };
+    let each = z.b * z.h;
+    let mut y = vec![0f32; z.s * z.d * each];
+    let (mut last_h, mut last_c) = (Vec::new(), Vec::new());
+    for (k, back) in names.into_iter().enumerate() {
+        let [steps, h, c] = direction(ctx, &of, z, k, back)?;
+        for t in 0..z.s {
+            y[(t * z.d + k) * each..][..each].copy_from_slice(&steps[t * each..(t + 1) * each]);
+        }
+        last_h.extend(h);
+        last_c.extend(c);
+    }
+    let [s, b, h, d] = [z.s, z.b, z.h, z.d].map(|v| v as u64);
+    ctx.alloc_output(0, &[s, d, b, h])?.values::<f32>()?.copy_from_slice(&y);
+    ctx.alloc_output(1, &[d, b, h])?.values::<f32>()?.copy_from_slice(&last_h);
+    ctx.alloc_output(2, &[d, b, h])?.values::<f32>()?.copy_from_slice(&last_c);
+    Ok(())
+}
+register_kernel!("OrtContribEngine", "DynamicQuantizeLSTM", [], run);
+
+#[cfg(test)]
+mod tests {
+    use super::quantised;
+
+    #[test]
+    fn a_range_holds_zero_and_its_ends_are_kept() {
+        let mut out = [0f32; 3];
+        let scale = quantised(&[1.0, 2.0, 2.55], &mut out);
+        assert!((scale - 0.01).abs() < 1e-9);
+        assert_eq!(out, [100.0, 200.0, 255.0]);
+        assert_eq!(quantised(&[0.0, 0.0, 0.0], &mut out), 1.0);
+        assert_eq!(out, [0.0; 3]);
+    }
+}

@@ -1,0 +1,247 @@
+//! `MatMulNBits(A [..., K], B, scales, zero_points?, g_idx?, bias?) {K, N, bits, block_size} -> Y
+//! [..., N]`: a product with a matrix of 2, 4 or 8 bits a number.
+//!
+//! `B [N, blocks, bytes]` holds each row's numbers block by block, the lowest bits of a byte first;
+//! `scales [N, blocks]`; `zero_points` packed in the same way, or real numbers `[N, blocks]`;
+//! absent: half the range. Rows of B are unpacked once for all rows of A.
+use crate::shared::{Outs, only};
+use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
+use ge_plugin_api::kernel::{KernelCtx, TensorView};
+use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef};
+use ge_plugin_api::services::parallel_for;
+use ge_plugin_api::types::{DType, Dim, Shape, TensorDesc};
+use ge_plugin_api::{Error, Result, map_op, register_kernel, register_op};
+use std::sync::Mutex;
+
+const REAL: &[DType] = &[DType::F32, DType::F16];
+
+fn map(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
+    only(n, "weight_prepacked", 0)?;
+    if n.opt_input(4).is_some() {
+        return Err(n.refuse("input 4 `g_idx` (columns in another order) is not computed; export the weights in order"));
+    }
+    let mut d = b.node("MatMulNBits").name(&n.name).input(n.input(0)?).input(n.input(1)?).input(n.input(2)?);
+    d = d.opt_input(n.opt_input(3)).opt_input(n.opt_input(5));
+    for (key, or) in [("K", 0), ("N", 0), ("bits", 4), ("block_size", 0)] {
+        d = d.attr(key, n.int_or(key, or));
+    }
+    Ok(vec![d.build()])
+}
+map_op!("onnx", "com.microsoft", "MatMulNBits", 1..=u32::MAX, map);
+
+fn infer(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+    let x = c.input(0)?;
+    let columns = c.node.int("N").and_then(|n| u64::try_from(n).ok()).map_or(Dim::UNKNOWN, Dim::known);
+    let k = c.node.int("K").and_then(|k| u64::try_from(k).ok());
+    let Some(last) = x.shape.rank().and_then(|r| r.checked_sub(1)) else {
+        return Ok(vec![TensorDesc::new(x.dtype, Shape::unranked())]);
+    };
+    let mut dims = x.shape.dims().to_vec();
+    if let (Some(found), Some(k)) = (dims[last].size(), k)
+        && found != k
+    {
+        return Err(Error::failed(format!("input 0 `A`: found {}, expected a last size of {k} (`K`)", x.shape)));
+    }
+    dims[last] = columns;
+    Ok(vec![TensorDesc::new(x.dtype, Shape::new(dims))])
+}
+register_op!(|| OpDef::new("MatMulNBits", infer)
+    .input("A", REAL, "T")
+    .input("B", &[DType::U8], "")
+    .input("scales", REAL, "T")
+    .opt("zero_points", &[DType::U8, DType::F32, DType::F16], "")
+    .opt("bias", REAL, "T")
+    .output("Y", REAL, "T")
+    .required_attr("K", AttrKind::INT)
+    .range(1.0, f64::INFINITY)
+    .required_attr("N", AttrKind::INT)
+    .range(1.0, f64::INFINITY)
+    .attr("bits", AttrKind::INT, 4i64)
+    .range(2.0, 8.0)
+    .required_attr("block_size", AttrKind::INT)
+    .range(16.0, f64::INFINITY));
+
+/// Real numbers of a tensor, as f32.
+pub(crate) fn reals(x: &TensorView<'_>) -> Result<Vec<f32>> {
+    Ok(match x.dtype {
+        DType::F16 => x.values::<half::f16>()?.iter().map(|v| v.to_f32()).collect(),
+        _ => x.values::<f32>()?.to_vec(),
+    })
+}
+
+/// Number `i` of packed numbers of `bits` bits.
+fn unpack(bytes: &[u8], i: usize, bits: usize) -> u8 {
+    let each = 8 / bits;
+    let byte = bytes.get(i / each).copied().unwrap_or(0);
+    if bits == 8 { byte } else { (byte >> (i % each * bits)) & ((1 << bits) - 1) }
+}
+
+/// The matrix as it is packed.
+struct Packed<'a> {
+    k: usize,
+    bits: usize,
+    block: usize,
+    blocks: usize,
+    bytes: &'a [u8],
+    scales: Vec<f32>,
+    zeros: Zeros<'a>,
+}
+
+enum Zeros<'a> {
+    Half,
+    Packed(&'a [u8]),
+    Real(Vec<f32>),
+}
+
+impl Packed<'_> {
+    fn zero(&self, row: usize, block: usize) -> f32 {
+        match &self.zeros {
+            Zeros::Half => (1u32 << (self.bits - 1)) as f32,
+            Zeros::Packed(z) => {
+                let each = (self.blocks * self.bits).div_ceil(8);
+                f32::from(unpack(&z[row * each..(row + 1) * each], block, self.bits))
+            }
+            Zeros::Real(z) => z[row * self.blocks + block],
+        }
+    }
+    /// The numbers of a row.
+    fn row(&self, row: usize, out: &mut [f32]) {
+        let each = self.block * self.bits / 8;
+        for (b, part) in out.chunks_mut(self.block).enumerate() {
+            let at = (row * self.blocks + b) * each;
+            let bytes = &self.bytes[at..at + each];
+            let (scale, zero) = (self.scales[row * self.blocks + b], self.zero(row, b));
+            match self.bits {
+                4 => {
+                    for (two, byte) in part.chunks_mut(2).zip(bytes) {
+                        two[0] = (f32::from(byte & 15) - zero) * scale;
+                        if let Some(second) = two.get_mut(1) {
+                            *second = (f32::from(byte >> 4) - zero) * scale;
+                        }
+                    }
+                }
+                bits => part
+                    .iter_mut()
+                    .enumerate()
+                    .for_each(|(i, v)| *v = (f32::from(unpack(bytes, i, bits)) - zero) * scale),
+            }
+        }
+    }
+}
+
+/// Sum of products, in eight sums side by side.
+pub(crate) fn dot(a: &[f32], b: &[f32]) -> f32 {
+    let mut sums = [0f32; 16];
+    let (ac, bc) = (a.chunks_exact(16), b.chunks_exact(16));
+    let rest: f32 = ac.remainder().iter().zip(bc.remainder()).map(|(x, y)| x * y).sum();
+    for (x, y) in ac.zip(bc) {
+        for i in 0..16 {
+            sums[i] += x[i] * y[i];
+        }
+    }
+    sums.iter().sum::<f32>() + rest
+}
+
+fn attribute(ctx: &KernelCtx<'_>, key: &str, or: i64) -> Result<usize> {
+    let v = ctx.attrs.int(key).unwrap_or(or);
+    usize::try_from(v).map_err(|_| Error::failed(format!("attribute `{key}` is {v}")))
+}
+
+fn expect(what: &str, found: usize, expected: usize) -> Result<()> {
+    if found == expected { Ok(()) } else { Err(Error::failed(format!("{what}: found {found}, expected {expected}"))) }
+}
+
+fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    let (x, w, s) = (ctx.input(0)?, ctx.input(1)?, ctx.input(2)?);
+    let (k, n) = (attribute(ctx, "K", 0)?, attribute(ctx, "N", 0)?);
+    let (bits, block) = (attribute(ctx, "bits", 4)?, attribute(ctx, "block_size", 0)?);
+    if !matches!(bits, 2 | 4 | 8) || block == 0 || !block.is_multiple_of(8) || k == 0 {
+        return Err(Error::failed(format!(
+            "bits = {bits} with block_size = {block}: expected 2, 4 or 8 bits and whole bytes"
+        )));
+    }
+    let blocks = k.div_ceil(block);
+    expect("last size of input 0 `A`", x.dims.last().map_or(0, |d| *d as usize), k)?;
+    expect("bytes of input 1 `B`", w.bytes.len(), n * blocks * block * bits / 8)?;
+    let scales = reals(&s)?;
+    expect("numbers of input 2 `scales`", scales.len(), n * blocks)?;
+    let zeros = match ctx.opt_input(3) {
+        None => Zeros::Half,
+        Some(z) if z.dtype == DType::U8 => {
+            expect("bytes of input 3 `zero_points`", z.bytes.len(), n * (blocks * bits).div_ceil(8))?;
+            Zeros::Packed(z.bytes)
+        }
+        Some(z) => {
+            let z = reals(&z)?;
+            expect("numbers of input 3 `zero_points`", z.len(), n * blocks)?;
+            Zeros::Real(z)
+        }
+    };
+    let bias = ctx.opt_input(4).map(|b| reals(&b)).transpose()?;
+    if let Some(b) = &bias {
+        expect("numbers of input 4 `bias`", b.len(), n)?;
+    }
+    let a = reals(&x)?;
+    let rows = a.len() / k;
+    let packed = Packed { k, bits, block, blocks, bytes: w.bytes, scales, zeros };
+    // Columns of the result are computed side by side; each part is put in its place at the end.
+    let parts: Mutex<Vec<(usize, Vec<f32>)>> = Mutex::default();
+    parallel_for(n, 16, |range| {
+        let mut row = vec![0f32; packed.k];
+        let mut part = vec![0f32; range.len() * rows];
+        for (j, column) in range.clone().enumerate() {
+            packed.row(column, &mut row);
+            let add = bias.as_ref().map_or(0.0, |b| b[column]);
+            for (i, x) in a.chunks_exact(k).enumerate() {
+                part[i * range.len() + j] = dot(x, &row) + add;
+            }
+        }
+        parts.lock().unwrap_or_else(|p| p.into_inner()).push((range.start, part));
+        Ok(())
+    })?;
+    let mut dims = x.dims.to_vec();
+    if let Some(last) = dims.last_mut() {
+        *last = n as u64;
+    }
+    let parts = parts.into_inner().unwrap_or_else(|p| p.into_inner());
+    let mut y = ctx.alloc_output(0, &dims)?;
+    for (start, part) in &parts {
+        let width = part.len().checked_div(rows).unwrap_or(0);
+        for i in 0..rows {
+            let (from, at) = (&part[i * width..(i + 1) * width], i * n + start);
+            put(&mut y, at, from)?;
+        }
+    }
+    Ok(())
+}
+register_kernel!("OrtContribEngine", "MatMulNBits", [], run);
+
+/// Writes real numbers at a place of a tensor.
+pub(crate) fn put(y: &mut ge_plugin_api::kernel::TensorMut<'_>, at: usize, v: &[f32]) -> Result<()> {
+    match y.dtype {
+        DType::F16 => {
+            let y = &mut y.values::<half::f16>()?[at..at + v.len()];
+            y.iter_mut().zip(v).for_each(|(y, v)| *y = half::f16::from_f32(*v));
+        }
+        _ => y.values::<f32>()?[at..at + v.len()].copy_from_slice(v),
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lowest_bits_of_a_byte_come_first() {
+        assert_eq!([0, 1, 2].map(|i| unpack(&[0x21, 0x43], i, 4)), [1, 2, 3]);
+        assert_eq!([0, 1, 2, 3].map(|i| unpack(&[0b11_10_01_00], i, 2)), [0, 1, 2, 3]);
+        assert_eq!(unpack(&[7, 200], 1, 8), 200);
+    }
+
+    #[test]
+    fn sums_have_every_product() {
+        let v: Vec<f32> = (0..37).map(|i| i as f32).collect();
+        assert_eq!(dot(&v, &v), (0..37).map(|i| (i * i) as f32).sum::<f32>());
+    }
+}

@@ -1,0 +1,131 @@
+//! `QLinearAdd`, `QLinearMul`, `QLinearSigmoid`, `QLinearLeakyRelu`, `QLinearGlobalAveragePool`,
+//! `QLinearAveragePool`, `QLinearConcat`, `QLinearSoftmax`, `QLinearWhere`, `QLinearReduceMean`, and
+//! `QuantizeLinear` and `DequantizeLinear` of this domain: the operator on real numbers between
+//! DequantizeLinear and QuantizeLinear, which the engines' own fusions then take in.
+use crate::shared::{Outs, known_type, rank, transposed};
+use ge_plugin_api::Result;
+use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
+use ge_plugin_api::map_op;
+use ge_plugin_api::types::{DType, ValueRef};
+
+/// The real numbers behind the quantised input `i`, whose scale and zero point follow it.
+fn real(n: &ForeignNode, b: &mut GraphBuilder<'_>, i: usize) -> Result<ValueRef> {
+    let d = b.node("DequantizeLinear").input(n.input(i)?).input(n.input(i + 1)?).opt_input(n.opt_input(i + 2));
+    Ok(d.build())
+}
+
+/// Real numbers quantised by the scale at input `i` and the zero point behind it, under the foreign
+/// node's name. Without a zero point the type is that of input `like`.
+fn quantised(n: &ForeignNode, b: &mut GraphBuilder<'_>, y: ValueRef, i: usize, like: usize) -> Outs {
+    let mut d = b.node("QuantizeLinear").name(&n.name).input(y).input(n.input(i)?).opt_input(n.opt_input(i + 1));
+    if n.opt_input(i + 1).is_none() {
+        d = d.attr("output_dtype", known_type(n, like).unwrap_or(DType::U8));
+    }
+    Ok(vec![d.build()])
+}
+
+fn binary(n: &ForeignNode, b: &mut GraphBuilder<'_>, op: &str) -> Outs {
+    let (x, y) = (real(n, b, 0)?, real(n, b, 3)?);
+    let z = b.node(op).input(x).input(y).build();
+    quantised(n, b, z, 6, 0)
+}
+map_op!("onnx", "com.microsoft", "QLinearAdd", 1..=u32::MAX, |n, b| binary(n, b, "Add"));
+map_op!("onnx", "com.microsoft", "QLinearMul", 1..=u32::MAX, |n, b| binary(n, b, "Mul"));
+
+map_op!("onnx", "com.microsoft", "QLinearSigmoid", 1..=u32::MAX, |n, b| {
+    let x = real(n, b, 0)?;
+    let y = b.node("Sigmoid").input(x).build();
+    quantised(n, b, y, 3, 0)
+});
+map_op!("onnx", "com.microsoft", "QLinearLeakyRelu", 1..=u32::MAX, |n, b| {
+    let x = real(n, b, 0)?;
+    let y = b.node("LeakyRelu").input(x).attr("negative_slope", n.float_or("alpha", 0.01)).build();
+    quantised(n, b, y, 3, 0)
+});
+
+/// Softmax over one axis, or, before opset 13, over all axes from `axis` on as one.
+fn softmax(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
+    let axis = n.int_or("axis", -1);
+    let x = real(n, b, 0)?;
+    let last = axis == -1 || rank(n, 0).is_some_and(|r| axis == r as i64 - 1);
+    if n.int_or("opset", 13) < 13 && !last {
+        return Err(n.refuse(format!("softmax over all axes from {axis} on (opset below 13) is not computed")));
+    }
+    let y = b.node("SoftmaxV2").input(x).attr("axes", vec![axis]).build();
+    quantised(n, b, y, 3, 0)
+}
+map_op!("onnx", "com.microsoft", "QLinearSoftmax", 1..=u32::MAX, softmax);
+
+/// Axes of an image with its channels last, and the way back.
+fn channels_first(n: &ForeignNode) -> Result<(Vec<i64>, Vec<i64>)> {
+    let r = rank(n, 0).ok_or_else(|| n.refuse("the rank of input 0 must be known where channels stand last"))? as i64;
+    let to = [0, r - 1].into_iter().chain(1..r - 1).collect();
+    let back = std::iter::once(0).chain(2..r).chain([1]).collect();
+    Ok((to, back))
+}
+
+/// An operator on images, which may have their channels last.
+fn on_image(
+    n: &ForeignNode,
+    b: &mut GraphBuilder<'_>,
+    make: impl FnOnce(&mut GraphBuilder<'_>, ValueRef) -> Result<ValueRef>,
+) -> Outs {
+    let x = real(n, b, 0)?;
+    let y = if n.int_or("channels_last", 0) == 0 {
+        make(b, x)?
+    } else {
+        let (to, back) = channels_first(n)?;
+        let x = transposed(b, x, &to);
+        let y = make(b, x)?;
+        transposed(b, y, &back)
+    };
+    quantised(n, b, y, 3, 0)
+}
+map_op!("onnx", "com.microsoft", "QLinearGlobalAveragePool", 1..=u32::MAX, |n, b| {
+    on_image(n, b, |b, x| Ok(b.node("GlobalAveragePool").input(x).build()))
+});
+map_op!("onnx", "com.microsoft", "QLinearAveragePool", 1..=u32::MAX, |n, b| {
+    let window = crate::nhwc_max_pool::Window::of(n)?;
+    on_image(n, b, |b, x| {
+        let exclusive = n.int_or("count_include_pad", 0) == 0;
+        Ok(window.node(b, "AvgPoolV2", x).attr("exclusive", exclusive).build())
+    })
+});
+
+/// `Y_scale, Y_zero_point`, then tensor, scale and zero point of each part.
+fn concat(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
+    if n.inputs.len() < 5 || !(n.inputs.len() - 2).is_multiple_of(3) {
+        return Err(n.refuse(format!("it has {} inputs; expected 2 and 3 for each part", n.inputs.len())));
+    }
+    let axis = n.attrs.int("axis").ok_or_else(|| n.refuse("attribute `axis` is missing"))?;
+    let parts = (2..n.inputs.len()).step_by(3).map(|i| real(n, b, i)).collect::<Result<Vec<_>>>()?;
+    let joined = b.node("ConcatD").inputs(&parts).attr("concat_dim", axis).attr("N", parts.len() as i64).build();
+    quantised(n, b, joined, 0, 2)
+}
+map_op!("onnx", "com.microsoft", "QLinearConcat", 1..=u32::MAX, concat);
+
+map_op!("onnx", "com.microsoft", "QLinearWhere", 1..=u32::MAX, |n, b| {
+    let (x, y) = (real(n, b, 1)?, real(n, b, 4)?);
+    let z = b.node("SelectV2").input(n.input(0)?).input(x).input(y).build();
+    quantised(n, b, z, 7, 1)
+});
+
+map_op!("onnx", "com.microsoft", "QLinearReduceMean", 1..=u32::MAX, |n, b| {
+    let x = real(n, b, 0)?;
+    let axes = n.attrs.ints("axes").map(|a| b.ints("axes", a));
+    let y = b.node("ReduceMean").input(x).opt_input(axes).attr("keep_dims", n.int_or("keepdims", 1) != 0).build();
+    quantised(n, b, y, 3, 0)
+});
+
+/// The operator of the same name in `ai.onnx`, which this domain had types for first.
+fn same(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
+    // With one scale the axis has no meaning, and the tensor may have fewer axes than it counts.
+    let mut d = b.node(&n.op).name(&n.name).inputs(&n.inputs).attr("axis", n.int_or("axis", 1));
+    d = d.attr("block_size", n.int_or("block_size", 0));
+    if n.op == "QuantizeLinear" && n.opt_input(2).is_none() {
+        d = d.attr("output_dtype", DType::U8);
+    }
+    Ok(vec![d.build()])
+}
+map_op!("onnx", "com.microsoft", "QuantizeLinear", 1..=u32::MAX, same);
+map_op!("onnx", "com.microsoft", "DequantizeLinear", 1..=u32::MAX, same);

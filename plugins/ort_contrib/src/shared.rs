@@ -1,0 +1,112 @@
+//! What mappings share: typed constants, small chains of nodes, what a node's inputs are known to be.
+use ge_plugin_api::Result;
+use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
+use ge_plugin_api::types::{ConstTensor, DType, Scalar, ValueRef};
+
+/// What a mapping gives: the values of the node's outputs.
+pub type Outs = Result<Vec<ValueRef>>;
+
+/// The element type of input `i`; f32 where the front end does not know it.
+pub fn float_type(n: &ForeignNode, i: usize) -> DType {
+    match n.desc(i).map(|d| d.dtype) {
+        Some(t @ (DType::F16 | DType::BF16 | DType::F64)) => t,
+        _ => DType::F32,
+    }
+}
+
+/// The element type of input `i`, if it is known.
+pub fn known_type(n: &ForeignNode, i: usize) -> Option<DType> {
+    n.desc(i).map(|d| d.dtype).filter(|t| *t != DType::UNKNOWN)
+}
+
+/// Number of axes of input `i`, if it is known.
+pub fn rank(n: &ForeignNode, i: usize) -> Option<usize> {
+    n.desc(i)?.shape.rank()
+}
+
+/// Size of axis `axis` of input `i`, counted from the end where negative, if it is known.
+pub fn size(n: &ForeignNode, i: usize, axis: i64) -> Option<u64> {
+    let dims = n.desc(i)?.shape.dims();
+    let at = if axis < 0 { dims.len().checked_sub(axis.unsigned_abs() as usize)? } else { axis as usize };
+    dims.get(at)?.size()
+}
+
+/// A scalar constant.
+pub fn scalar<T: Scalar>(b: &mut GraphBuilder<'_>, name: &str, v: T) -> ValueRef {
+    ConstTensor::of(&[], &[v]).map_or(ValueRef::ABSENT, |t| b.made_constant(name, t))
+}
+
+/// A scalar constant of a real type.
+pub fn real(b: &mut GraphBuilder<'_>, name: &str, v: f64, dtype: DType) -> ValueRef {
+    match dtype {
+        DType::F16 => scalar(b, name, half::f16::from_f64(v)),
+        DType::BF16 => scalar(b, name, half::bf16::from_f64(v)),
+        DType::F64 => scalar(b, name, v),
+        _ => scalar(b, name, v as f32),
+    }
+}
+
+/// A node of one output.
+pub fn apply(b: &mut GraphBuilder<'_>, op: &str, inputs: &[ValueRef]) -> ValueRef {
+    b.node(op).inputs(inputs).build()
+}
+
+/// `x` converted to a type.
+pub fn cast(b: &mut GraphBuilder<'_>, x: ValueRef, to: DType) -> ValueRef {
+    b.node("Cast").input(x).attr("dst_type", to).build()
+}
+
+/// `x` plus `y`, or `x` alone where `y` is absent.
+pub fn plus(b: &mut GraphBuilder<'_>, x: ValueRef, y: Option<ValueRef>) -> ValueRef {
+    match y {
+        Some(y) => apply(b, "Add", &[x, y]),
+        None => x,
+    }
+}
+
+/// `x` with its axes in another order.
+pub fn transposed(b: &mut GraphBuilder<'_>, x: ValueRef, perm: &[i64]) -> ValueRef {
+    b.node("TransposeD").input(x).attr("perm", perm.to_vec()).build()
+}
+
+/// `x` under another shape; 0 keeps a size, -1 is what is left.
+pub fn reshaped(b: &mut GraphBuilder<'_>, x: ValueRef, name: &str, shape: &[i64]) -> ValueRef {
+    let shape = b.ints(name, shape);
+    b.node("Reshape").input(x).input(shape).attr("allowzero", 0i64).build()
+}
+
+/// `x` with further axes of size 1.
+pub fn unsqueezed(b: &mut GraphBuilder<'_>, x: ValueRef, axes: &[i64]) -> ValueRef {
+    b.node("Unsqueeze").input(x).attr("axes", axes.to_vec()).build()
+}
+
+/// Pieces of `x` along an axis.
+pub fn split(b: &mut GraphBuilder<'_>, x: ValueRef, axis: i64, sizes: &[i64]) -> Vec<ValueRef> {
+    b.node("SplitVD")
+        .input(x)
+        .attr("size_splits", sizes.to_vec())
+        .attr("split_dim", axis)
+        .attr("num_split", sizes.len() as i64)
+        .build_n(sizes.len())
+}
+
+/// The last node of a mapping, which carries the foreign node's name.
+pub fn named(n: &ForeignNode, b: &mut GraphBuilder<'_>, op: &str, inputs: &[ValueRef]) -> ValueRef {
+    b.node(op).name(&n.name).inputs(inputs).build()
+}
+
+/// Refuses an attribute that has another value than the one that is computed here.
+pub fn only(n: &ForeignNode, key: &str, value: i64) -> Result<()> {
+    match n.int_or(key, value) {
+        v if v == value => Ok(()),
+        v => Err(n.refuse(format!("attribute `{key}` is {v}; {value} alone is computed"))),
+    }
+}
+
+/// Refuses inputs beyond the first `count`, by name of what they would be.
+pub fn no_more_inputs(n: &ForeignNode, count: usize, what: &str) -> Result<()> {
+    match (count..n.inputs.len()).find(|i| n.opt_input(*i).is_some()) {
+        None => Ok(()),
+        Some(i) => Err(n.refuse(format!("input {i} is given: {what} is not computed"))),
+    }
+}
