@@ -26,6 +26,8 @@ mod super_kernel;
 mod control_flow;
 /// Loops and branches of streams.
 mod switch_merge;
+/// Ids of events, and what is said of them.
+mod event_ids;
 /// Runs.
 mod executor;
 /// Changed task lists.

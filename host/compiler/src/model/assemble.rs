@@ -4,6 +4,7 @@ use super::sync_nodes::{Around, SyncNodes};
 use crate::fusion::FusionRecord;
 use crate::ids::NodeKey;
 use crate::memory::{Io, Slot, Space, SpaceReport, ZeroCopyRange};
+use crate::sync::Resource;
 use crate::tasks::PlacedTask;
 use bytes::Bytes;
 use ge_ir::ValueRef;
@@ -95,18 +96,20 @@ fn events(root: &GeRootModel) -> Vec<EventInfo> {
         recv: p.recv.node.name(&root.model),
     });
     let mut out: Vec<EventInfo> = pairs.collect();
-    // An event of a node's own tasks, from its attached stream to its main one.
-    let records: BTreeSet<(NodeKey, u32)> = root
-        .physical
-        .tasks
-        .iter()
-        .filter(|t| t.task.kind() == TaskType::EVENT_RECORD)
-        .filter_map(|t| Some((t.node, t.sync_id?)))
-        .collect();
-    for (key, ids) in &root.sync.resources {
+    // What a node's own tasks record, from its attached stream to its main one; ranks signal each other without such a task.
+    let record = |t: &PlacedTask| {
+        let notify = match t.task.kind() {
+            TaskType::EVENT_RECORD => false,
+            TaskType::NOTIFY_RECORD => true,
+            _ => return None,
+        };
+        Some((t.node, Resource { id: t.sync_id?, notify }))
+    };
+    let records: BTreeSet<(NodeKey, Resource)> = root.physical.tasks.iter().filter_map(record).collect();
+    for (key, all) in &root.sync.resources {
         let name = key.name(&root.model);
-        let own = ids.iter().filter(|id| records.contains(&(*key, **id)));
-        out.extend(own.map(|id| EventInfo { id: *id, notify: false, send: name.clone(), recv: name.clone() }));
+        let own = all.iter().filter(|r| records.contains(&(*key, **r)));
+        out.extend(own.map(|r| EventInfo { id: r.id, notify: r.notify, send: name.clone(), recv: name.clone() }));
     }
     out
 }

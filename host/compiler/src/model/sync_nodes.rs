@@ -3,6 +3,7 @@
 //! streams are physical and ids are final, so that no earlier stage meets them.
 use super::GeRootModel;
 use crate::ids::NodeKey;
+use crate::sync::Resource;
 use ge_ir::NodeMap;
 use ge_model::NodeInfo;
 use ge_plugin_api::engine::flags;
@@ -32,8 +33,8 @@ impl SyncNodes {
     /// Of everything decided.
     pub fn generate(root: &GeRootModel) -> SyncNodes {
         // What an engine records and waits for within a node stays in the node.
-        let own: HashSet<(NodeKey, u32)> =
-            root.sync.resources.iter().flat_map(|(k, ids)| ids.iter().map(|id| (*k, *id))).collect();
+        let own: HashSet<(NodeKey, Resource)> =
+            root.sync.resources.iter().flat_map(|(k, all)| all.iter().map(|r| (*k, *r))).collect();
         let engine = root.runtime_engine.clone();
         let taken: HashSet<&str> = root.model.graphs().iter().flat_map(|g| g.nodes().map(|n| n.name())).collect();
         let mut names: HashSet<String> = HashSet::new();
@@ -48,7 +49,9 @@ impl SyncNodes {
                 TaskType::NOTIFY_WAIT => ("RecvNotify", "Recv_Notify", "notify_id", true),
                 _ => continue,
             };
-            let Some(id) = t.sync_id.filter(|id| !own.contains(&(t.node, *id))) else { continue };
+            let notify = key == "notify_id";
+            let within = |id: &u32| own.contains(&(t.node, Resource { id: *id, notify }));
+            let Some(id) = t.sync_id.filter(|id| !within(id)) else { continue };
             let base = format!("{}_{what}_{id}", t.node.graph_of(&root.model).name());
             let mut name = base.clone();
             let mut again = 0;

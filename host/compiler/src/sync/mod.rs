@@ -25,7 +25,7 @@ pub mod streamed;
 /// Ids of events: reuse, gears, multiplexing, no holes.
 pub mod reuse;
 
-pub use plan::{SyncPair, SyncPlan, SyncPoint};
+pub use plan::{Resource, SyncPair, SyncPlan, SyncPoint};
 
 use crate::error::{CompileError, Result};
 use crate::options::Options;

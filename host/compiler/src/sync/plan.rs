@@ -23,13 +23,22 @@ pub struct SyncPair {
     pub recv: SyncPoint,
 }
 
+/// An event or notify that a node's engine asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Resource {
+    /// Id, in one line with those of the pairs of its kind.
+    pub id: u32,
+    /// Whether it is a notify.
+    pub notify: bool,
+}
+
 /// Synchronisation of a model.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SyncPlan {
     /// Pairs, sorted by receiver's position, then sender's.
     pub pairs: Vec<SyncPair>,
-    /// Ids of the events and notifies that a node's engine asked for, in the order in which it did.
-    pub resources: std::collections::BTreeMap<NodeKey, Vec<u32>>,
+    /// Events and notifies that a node's engine asked for, in the order in which it did.
+    pub resources: std::collections::BTreeMap<NodeKey, Vec<Resource>>,
     /// Number of event ids.
     pub event_num: u32,
     /// Number of notify ids.

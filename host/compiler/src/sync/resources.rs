@@ -1,13 +1,14 @@
 //! Ids of the events and notifies that engines ask for (`RunningParams::sync`): after those between streams, dense by kind.
-use super::SyncPlan;
+use super::{Resource, SyncPlan};
 use crate::ids::{ModelMap, StreamId};
 use crate::streams::{ExecutionOrder, StreamPlan};
 use ge_plugin_api::engine::RunningParams;
 use std::collections::BTreeMap;
 
-/// Gives ids in execution order. Resources of one reuse key share an id where their nodes stand on one stream.
+/// Gives ids in execution order. Resources of one reuse key share an id where their nodes stand on one stream and the one is over before
+/// the other, its attached work included, begins: else a record could come before the last was waited for.
 pub fn assign(plan: &mut SyncPlan, params: &ModelMap<RunningParams>, streams: &StreamPlan, order: &ExecutionOrder) {
-    let mut shared: BTreeMap<(StreamId, bool, &str), u32> = BTreeMap::new();
+    let mut shared: BTreeMap<(StreamId, bool, &str), (u32, usize)> = BTreeMap::new();
     for &key in order.line() {
         let wanted = &params[key].sync;
         if wanted.is_empty() {
@@ -20,12 +21,15 @@ pub fn assign(plan: &mut SyncPlan, params: &ModelMap<RunningParams>, streams: &S
                 *next += 1;
                 *next - 1
             };
-            ids.push(match streams.of[key] {
-                Some(s) if !r.reuse_key.is_empty() => {
-                    *shared.entry((s, r.notify, r.reuse_key.as_str())).or_insert_with(fresh)
-                }
-                _ => fresh(),
-            });
+            let at = order.position(key);
+            let name = streams.of[key].filter(|_| !r.reuse_key.is_empty()).map(|s| (s, r.notify, r.reuse_key.as_str()));
+            let over = |last: &&(u32, usize)| last.1 == at || order.ordered_at(last.1, order.beginning(at));
+            let id = match name.and_then(|n| shared.get(&n).filter(over)) {
+                Some((id, _)) => *id,
+                None => fresh(),
+            };
+            shared.extend(name.map(|n| (n, (id, at))));
+            ids.push(Resource { id, notify: r.notify });
         }
         plan.resources.insert(key, ids);
     }

@@ -10,7 +10,7 @@ use crate::place::Placement;
 use crate::place::reassign::{Refused, refused_late};
 use crate::streams::logical::attached::waits_itself;
 use crate::streams::{ExecutionOrder, StreamPlan};
-use crate::sync::SyncPlan;
+use crate::sync::{Resource, SyncPlan};
 use crate::toolbox::Toolbox;
 use ge_ir::Model;
 use ge_ir::view::GraphContext;
@@ -256,9 +256,9 @@ impl Writing<'_> {
                     task.numbers = vec![updatable[..k].iter().filter(|u| **u).count() as i64].into();
                 }
                 TaskType::EVENT_RECORD | TaskType::EVENT_WAIT | TaskType::NOTIFY_RECORD | TaskType::NOTIFY_WAIT => {
-                    sync_id = resources.get(task.sync_slot as usize).copied();
+                    sync_id = resources.get(task.sync_slot as usize).map(|r| r.id);
                 }
-                TaskType::HCCL => task.numbers.extend(resources.iter().map(|id| i64::from(*id))),
+                TaskType::HCCL => task.numbers.extend(resources.iter().map(|r| i64::from(r.id))),
                 TaskType::PREPROCESS_KERNEL => task.numbers.extend(by_address(&task, resources)),
                 _ => {}
             }
@@ -324,10 +324,11 @@ impl Writing<'_> {
 }
 
 /// Ids of the events whose addresses a kernel is given.
-fn by_address(task: &Task, resources: &[u32]) -> Vec<i64> {
+fn by_address(task: &Task, resources: &[Resource]) -> Vec<i64> {
     let format = task.kernel.as_ref().into_option().map_or("", |k| k.args_format.as_str());
     let items = args_format::parse(format).unwrap_or_default();
-    let event = |i| if let args_format::ArgItem::EventAddr(n) = i { resources.get(n as usize).copied() } else { None };
+    let event =
+        |i| if let args_format::ArgItem::EventAddr(n) = i { resources.get(n as usize).map(|r| r.id) } else { None };
     items.into_iter().filter_map(event).map(i64::from).collect()
 }
 

@@ -16,6 +16,7 @@ use ge_plugin_api::device::MemoryKind;
 use ge_plugin_api::task::TaskType;
 use ge_plugin_api::types::{AttrValue, TensorDesc};
 use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 #[derive(Args, Debug)]
@@ -122,7 +123,7 @@ fn select(doc: Value, what: &[String]) -> Value {
             "summary" => &["plugins", "streams", "memory"][..],
             "graph" | "engines" => &["graphs"][..],
             "streams" => &["streams"][..],
-            "events" => &["events", "event_num", "notify_num"][..],
+            "events" => &["events", "event_num", "notify_num", "rank_notify_num"][..],
             "memory" | "weights" => &["memory"][..],
             "tasks" => &["tasks"][..],
             "options" => &["options"][..],
@@ -158,14 +159,22 @@ pub fn document(m: &CompiledModel) -> Value {
             json!({"name": g.name, "shape": "known", "inputs": inputs, "outputs": outputs, "nodes": nodes})
         })
         .collect();
+    let of_ranks = rank_notifies(m);
     let options: Map<String, Value> = m.options.iter().map(|(k, v)| (k.clone(), Value::String(v.clone()))).collect();
     json!({
         "schema": 1, "kind": "om", "name": m.name, "version": m.version, "soc": m.soc.name.as_str(), "options": options, "plugins": m.plugins,
         "graphs": graphs, "streams": streams(m),
         "events": m.events.iter().map(|e| json!({"id": e.id, "kind": if e.notify { "notify" } else { "event" }, "send": e.send, "recv": e.recv})).collect::<Vec<_>>(),
-        "event_num": m.event_num, "notify_num": m.notify_num, "memory": memory::document(m), "tasks": tasks(m),
+        "event_num": m.event_num, "notify_num": m.notify_num - of_ranks, "rank_notify_num": of_ranks, "memory": memory::document(m), "tasks": tasks(m),
         "passes": m.passes,
     })
+}
+
+/// Notifies by which ranks signal each other within a collective: no task of this model alone records or waits for them, so that
+/// they are no pair of `events`.
+fn rank_notifies(m: &CompiledModel) -> u32 {
+    let listed: BTreeSet<u32> = m.events.iter().filter(|e| e.notify).map(|e| e.id).collect();
+    m.notify_num.saturating_sub(listed.len() as u32)
 }
 
 fn shape(d: &TensorDesc) -> Value {
@@ -264,7 +273,7 @@ fn streams(m: &CompiledModel) -> Value {
             json!({
                 "id": i, "logical_id": p.logical, "label": l.map_or("", |l| l.label.as_str()),
                 "kind": if l.is_some_and(|l| l.attached) { "attached" } else { "main" },
-                "sleeps": !p.head, "tasks": tasks[i], "nodes": nodes[i],
+                "sleeps": !p.head, "huge": p.huge, "priority": p.priority, "tasks": tasks[i], "nodes": nodes[i],
             })
         })
         .collect();

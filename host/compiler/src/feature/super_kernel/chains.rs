@@ -167,10 +167,7 @@ fn strip(chains: &Chains, p: &Plans<'_>, sync: &mut SyncPlan) {
         !(same && to_chain)
     });
     let mut ids: Vec<&mut u32> = sync.pairs.iter_mut().filter(|p| !p.notify).map(|p| &mut p.id.0).collect();
-    for (key, own) in &mut sync.resources {
-        let wishes = &p.params[*key].sync;
-        ids.extend(own.iter_mut().zip(wishes.iter()).filter(|(_, w)| !w.notify).map(|(id, _)| id));
-    }
+    ids.extend(sync.resources.values_mut().flatten().filter(|r| !r.notify).map(|r| &mut r.id));
     let used: BTreeSet<u32> = ids.iter().map(|id| **id).collect();
     let new: BTreeMap<u32, u32> = used.into_iter().zip(0..).collect();
     for id in ids {
