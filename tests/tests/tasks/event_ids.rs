@@ -6,6 +6,120 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Every node keeps its kernel.
 const UNFUSED: &[&str] = &["--set", "ge.x.auto_fusion=false"];
 
+/// The attached work of `c` reads an input alone: its record may come before anything else of the model.
+pub const AHEAD: &str = "graph @main(%x: f32[64], %y: f32[64]) {
+  %a = Relu(%x) {_stream_label = \"one\"} : f32[64]
+  %b = Neg(%a) {_stream_label = \"two\"} : f32[64]
+  %c = Add(%b, %y) {_attached_stream_info_list = [{_attached_resource_depend_value_list_int = [1], _attached_resource_name = \"t\", _attached_resource_required_flag = true}], _stream_label = \"two\"} : f32[64]
+  %d = Abs(%c) {_stream_label = \"two\"} : f32[64]
+  return %d
+}
+";
+
+/// Runs a model under random schedules that look for races; the outputs of all of them are those of the first device.
+#[track_caller]
+fn the_same_under(c: &Compiled, inputs: &[HostTensor], schedules: u32) -> Vec<Vec<u8>> {
+    let outputs = |device: &[(&str, &str)]| {
+        let r = run(&c.load(device), inputs).unwrap_or_else(|e| panic!("{device:?}: {e}"));
+        r.outputs.iter().map(|t| t.bytes().to_vec()).collect::<Vec<_>>()
+    };
+    let want = outputs(&[]);
+    for k in 0..schedules {
+        let schedule = format!("random:{k}");
+        assert_eq!(outputs(&[("schedule", schedule.as_str()), ("check_races", "true")]), want, "{schedule}");
+    }
+    want
+}
+
+#[test]
+fn a_record_of_attached_work_shares_no_id_with_a_wait_that_may_still_be_open() {
+    let c = Compiled::new(AHEAD, &[UNFUSED, &["--set", "ge.x.event_reuse=always"]].concat());
+    let events: BTreeMap<(String, String), u64> = c.document()["events"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|e| ((e["send"].as_str().unwrap().into(), e["recv"].as_str().unwrap().into()), e["id"].as_u64().unwrap()))
+        .collect();
+    let id = |a: &str, b: &str| events[&(a.to_owned(), b.to_owned())];
+    assert_ne!(id("a", "b"), id("c", "d"), "{events:?}");
+    let v: Vec<f32> = (0..64).map(|i| i as f32 - 30.0).collect();
+    let out = the_same_under(&c, &[f32s(&[64], &v), f32s(&[64], &v)], 12);
+    let want: Vec<u8> = v.iter().flat_map(|x| (-x.max(0.0) + x).abs().to_le_bytes()).collect();
+    assert_eq!(out[0], want);
+}
+
+/// A random graph over a few labels, some nodes with attached work that reads one input, all of it or what is not said.
+pub fn random_graph(random: &mut Random) -> String {
+    let mut text = "graph @main(%x: f32[16], %y: f32[16]) {\n".to_owned();
+    let mut values = vec!["x".to_owned(), "y".to_owned()];
+    let nodes = 5 + random.below(12);
+    for i in 0..nodes {
+        let pick = |random: &mut Random, values: &[String]| {
+            let back = random.below(values.len().min(4) as u64) as usize;
+            values[values.len() - 1 - back].clone()
+        };
+        let (a, b) = (pick(random, &values), pick(random, &values));
+        let op = ["Add", "Mul", "Maximum"][random.below(3) as usize];
+        let mut attrs = vec![format!("_stream_label = \"l{}\"", random.below(4))];
+        let stream = match random.below(6) {
+            0 => Some(", _attached_resource_depend_value_list_int = [1]"),
+            1 => Some(", _attached_resource_depend_value_list_int = [0]"),
+            2 => Some(""),
+            _ => None,
+        };
+        if let Some(reads) = stream {
+            attrs.push(format!(
+                "_attached_stream_info_list = [{{_attached_resource_name = \"t\", _attached_resource_required_flag = true{reads}}}]"
+            ));
+        }
+        text.push_str(&format!("  %n{i} = {op}(%{a}, %{b}) {{{}}} : f32[16]\n", attrs.join(", ")));
+        values.push(format!("n{i}"));
+    }
+    text.push_str(&format!("  return %n{}, %n{}\n}}\n", nodes - 1, nodes / 2));
+    text
+}
+
+#[test]
+fn reused_ids_are_right_in_random_graphs_with_attached_work() {
+    let (mut random, mut shared) = (Random(11), 0);
+    for case in 0..14 {
+        let text = random_graph(&mut random);
+        let c = Compiled::new(&text, &[UNFUSED, &["--set", "ge.x.event_reuse=always"]].concat());
+        let doc = c.document();
+        let ids: Vec<u64> = doc["events"].as_array().unwrap().iter().map(|e| e["id"].as_u64().unwrap()).collect();
+        shared += ids.len() - ids.iter().collect::<BTreeSet<_>>().len();
+        let inputs = [f32s(&[16], &random.reals(16)), f32s(&[16], &random.reals(16))];
+        let reused = the_same_under(&c, &inputs, 4);
+        let plain = Compiled::new(&text, &[UNFUSED, &["--set", "ge.x.event_reuse=off"]].concat());
+        let want: Vec<Vec<u8>> =
+            run(&plain.load(&[]), &inputs).unwrap().outputs.iter().map(|t| t.bytes().to_vec()).collect();
+        assert_eq!(reused, want, "case {case}\n{text}");
+    }
+    assert!(shared > 14, "only {shared} events share an id");
+}
+
+#[test]
+fn a_label_of_gears_alone_excludes_nothing() {
+    let chain = |i: u32, x: &str, label: &str| {
+        format!(
+            "  %p{i} = Relu(%{x}) {{_batch_label = \"Batch_{i}\", _stream_label = \"{label}\"}} : f32[4096]
+  %q{i} = Neg(%p{i}) {{_batch_label = \"Batch_{i}\", _stream_label = \"{label}\"}} : f32[4096]
+  %r{i} = Abs(%q{i}) {{_batch_label = \"Batch_{i}\", _stream_label = \"{label}\"}} : f32[4096]\n"
+        )
+    };
+    let text = format!(
+        "graph @main(%x: f32[4096], %y: f32[4096]) {{\n{}{}  %c = Add(%r0, %r1) : f32[4096]\n  return %c\n}}\n",
+        chain(0, "x", "one"),
+        chain(1, "y", "two")
+    );
+    let arena = |c: &Compiled| c.document()["memory"]["HBM"]["size"].as_u64().unwrap();
+    let c = Compiled::new(&text, UNFUSED);
+    let without = Compiled::new(&text.replace("_batch_label", "_of_no_meaning"), UNFUSED);
+    assert_eq!(arena(&c), arena(&without));
+    let v: Vec<f32> = (0..4096).map(|i| i as f32).collect();
+    the_same_under(&c, &[f32s(&[4096], &v), f32s(&[4096], &v)], 4);
+}
+
 #[test]
 fn collectives_list_the_events_that_are_there_and_no_other() {
     for op in [
@@ -30,4 +144,27 @@ fn collectives_list_the_events_that_are_there_and_no_other() {
         assert_eq!((doc["event_num"].as_u64(), doc["notify_num"].as_u64()), (Some(2), Some(0)), "{op}");
         assert!(doc["rank_notify_num"].as_u64() > Some(0), "{op}");
     }
+}
+
+/// Four nodes over two streams: `a` -> `b` and `c` -> `d` in no order.
+const UNORDERED: &str = "graph @main(%x: f32[64], %y: f32[64]) {
+  %a = Relu(%x) {_event_multiplexing = [\"SendTo;b;0\"], _stream_label = \"one\"} : f32[64]
+  %b = Neg(%a) {_stream_label = \"two\"} : f32[64]
+  %c = Relu(%y) {_event_multiplexing = [\"SendTo;d;0\"], _stream_label = \"three\"} : f32[64]
+  %d = Neg(%c) {_stream_label = \"four\"} : f32[64]
+  return %b, %d
+}
+";
+
+#[test]
+fn one_number_for_events_without_order_is_the_users_mistake() {
+    let c = Compiled::source(UNORDERED);
+    let said = c.refusal(2, UNFUSED);
+    for what in ["_event_multiplexing", "`a` -> `b`", "`c` -> `d`", "different numbers"] {
+        assert!(said.contains(what), "{what}: {said}");
+    }
+    let c = Compiled::source(&UNORDERED.replace("SendTo;d;0", "SendTo;nobody;0"));
+    let said = c.refusal(2, UNFUSED);
+    assert!(said.contains("there is no node `nobody`") && said.contains("of `c`"), "{said}");
+    Compiled::new(&UNORDERED.replace("SendTo;d;0", "SendTo;d;1"), UNFUSED);
 }

@@ -1,21 +1,22 @@
-//! `DynamicBatchMemAssigner`: of the gears of a model (`_batch_num`, nodes labelled `_batch_label`) one runs at a time, so that the
-//! smaller gears lie in the memory of the largest (facts 2.9).
+//! `DynamicBatchMemAssigner`: of the branches of a `Case` one runs at a time, so that the smaller gears of a model, which are such
+//! branches, lie in the memory of the largest (facts 2.9). That a node is labelled as a gear (`_batch_label`) says nothing here.
 use super::assign::{Conflicts, StreamConflicts};
+use crate::streams::branches::exclusive;
 
-/// The order of the streams, and of gears the one before the other in the line: they never run together.
+/// The order of the streams, and that different branches of one node never run together.
 pub struct Gears<'a> {
     inner: &'a StreamConflicts<'a>,
-    /// Gear of each block.
-    labels: Vec<Option<&'a str>>,
+    /// The branches in which all that touches each block stands.
+    branches: Vec<&'a [(u32, u32)]>,
 }
 
 impl<'a> Gears<'a> {
-    /// `labels[k]` belongs to block `k` of `inner`.
-    pub fn new(inner: &'a StreamConflicts<'a>, labels: Vec<Option<&'a str>>) -> Gears<'a> {
-        Gears { inner, labels }
+    /// `branches[k]` belongs to block `k` of `inner`.
+    pub fn new(inner: &'a StreamConflicts<'a>, branches: Vec<&'a [(u32, u32)]>) -> Gears<'a> {
+        Gears { inner, branches }
     }
     fn apart(&self, a: usize, b: usize) -> bool {
-        matches!((self.labels[a], self.labels[b]), (Some(x), Some(y)) if x != y)
+        exclusive(self.branches[a], self.branches[b])
     }
 }
 

@@ -179,7 +179,7 @@ impl Planner<'_> {
         };
         let guest = |(u, block): (&Unit, Block)| {
             let s = &symbols[u.members[0].0];
-            let movable = u.members.len() == 1 && s.pool.is_none() && s.batch.is_none() && s.reuse;
+            let movable = u.members.len() == 1 && s.pool.is_none() && s.reuse;
             Guest { block, touched: s.touched, uses: uses(s), movable }
         };
         let guests: Vec<Guest> = units.iter().zip(self.blocks(units, symbols)).map(guest).collect();
@@ -280,9 +280,14 @@ impl Planner<'_> {
             .map(|u| StreamUse { first: gather(u, |s| &s.firsts), last: gather(u, |s| &s.touches) })
             .collect();
         let streams = StreamConflicts::new(&blocks, uses, &ordered);
-        let labels: Vec<Option<&str>> = units.iter().map(|u| symbols[u.members[0].0].batch.as_deref()).collect();
-        let several = labels.iter().any(Option::is_some);
-        let gears = Gears::new(&streams, labels);
+        // What lies in one pool is in a branch where all of it is.
+        let branch = |u: &Unit| match u.members.as_slice() {
+            [(i, _)] => symbols[*i].branch.as_slice(),
+            _ => &[],
+        };
+        let branches: Vec<&[(u32, u32)]> = units.iter().map(branch).collect();
+        let several = branches.iter().any(|b| !b.is_empty());
+        let gears = Gears::new(&streams, branches);
         let relation: Option<&dyn Conflicts> = match (self.order.stream_count(), several) {
             (1, _) => None,
             (_, true) => Some(&gears),

@@ -12,6 +12,7 @@ use crate::ids::{ModelMap, NodeKey};
 use crate::model::weights::Weights;
 use crate::partition::dynamic::unknown;
 use crate::streams::ExecutionOrder;
+use crate::streams::branches::{Branch, common};
 use ge_ir::{Model, Node, NodeId, ValueRef};
 use ge_plugin_api::device::MemoryKind;
 use ge_plugin_api::engine::RunningParams;
@@ -50,8 +51,8 @@ pub struct Symbol {
     pub written: bool,
     /// Whether others may take its memory.
     pub reuse: bool,
-    /// The gear it belongs to (`_batch_label`), if all its producers belong to one.
-    pub batch: Option<String>,
+    /// The branches in which all that touch it stand.
+    pub branch: Branch,
     /// The buffer pool it lies in (`_buffer_pool_id`).
     pub pool: Option<i64>,
     /// Who it is named after.
@@ -341,12 +342,11 @@ impl Builder<'_> {
         let Some(p) = g.get(v.node) else { return false };
         let (from, to) = (&self.all[a], &self.all[b]);
         let whole = |x: &Name| (!x.derived || x.over) && !x.bound && !x.tight && x.home == Home::Feature && x.reuse;
-        let alike = |name: &str| p.attr(name) == n.attr(name);
         let given = p.op().ends_with("Data") && (key.graph > 0 || p.op() != "Data");
         let pooled = |n: &Node| n.attr("_buffer_pool_id").is_some();
         // Attached work may read the value while the node writes.
         let beside = ["_attached_stream_info_list", "_attached_stream_info"].into_iter().any(|a| n.attr(a).is_some());
-        if beside || !whole(from) || !whole(to) || given || pooled(p) || pooled(n) || !alike("_batch_label") {
+        if beside || !whole(from) || !whole(to) || given || pooled(p) || pooled(n) {
             return false;
         }
         if block_bytes(from.need) != block_bytes(to.need) || from.memory != to.memory {
@@ -376,7 +376,6 @@ impl Builder<'_> {
             let (root, _) = self.names.find(i as u32);
             let (inside, bytes) = self.names.place(i as u32);
             let n = name.key.get(model);
-            let fresh = of_root[root as usize].is_none();
             let s = *of_root[root as usize].get_or_insert_with(|| {
                 list.push(Symbol {
                     bytes,
@@ -388,7 +387,7 @@ impl Builder<'_> {
                     firsts: Vec::new(),
                     written: false,
                     reuse: true,
-                    batch: None,
+                    branch: Branch::new(),
                     pool: None,
                     owner: name.key,
                 });
@@ -415,8 +414,6 @@ impl Builder<'_> {
                     // Attached work may be given a workspace, and may begin before its node.
                     let work = i as u32 >= self.first[name.key] + n.outputs().len() as u32;
                     symbol.firsts.push(if work { order.beginning(at as usize) as u32 } else { at });
-                    let label = n.attrs().str("_batch_label").map(str::to_owned);
-                    symbol.batch = if fresh || symbol.batch == label { label } else { None };
                     symbol.pool = symbol.pool.or_else(|| n.attrs().int("_buffer_pool_id"));
                 }
                 if name.key.graph == 0 && matches!(n.op(), "Data" | "RefData" | "AippData") {
@@ -440,6 +437,12 @@ impl Builder<'_> {
             }
             symbol.touches.sort_unstable();
             symbol.touches.dedup();
+            if !order.branches().is_empty() {
+                let at = |i: &u32| order.line().get(*i as usize).map_or(&[][..], |key| order.branches().at(*key));
+                let mut all = symbol.touches.iter().map(at);
+                let first = all.next().unwrap_or(&[]).to_vec();
+                symbol.branch = all.fold(first, |a, b| common(&a, b));
+            }
             if symbol.home == Home::Feature && symbol.bytes > 0 {
                 let whole =
                     block_bytes(symbol.bytes).ok_or_else(|| CompileError::internal("memory", "a size overflows"))?;

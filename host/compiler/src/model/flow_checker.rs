@@ -6,13 +6,15 @@
 //! - a node starts after those that it needs, as they last ran; what is written is written after all who last touched it.
 //!
 //! Cost: tasks run times streams, at most 8 times; a model without labels costs nothing.
-use super::plan_checker::PlanFault;
+use super::plan_checker::{PlanFault, ends_tiling, takes_tiling, value_inputs};
 use ge_model::{CompiledModel, SlotInfo};
 use ge_plugin_api::task::TaskType;
 use std::collections::{HashMap, HashSet};
 
 /// Runs that are tried.
 const WALKS: usize = 8;
+/// So often each task may run in one of them, on average: loops take a few turns each, those within others as many in each of them.
+const STEPS: u64 = 4096;
 
 /// Proves the order of a model's control flow.
 pub fn check(m: &CompiledModel) -> Result<(), PlanFault> {
@@ -31,6 +33,12 @@ struct Frame {
     labels: HashMap<i64, (usize, usize)>,
     /// For each node of the root those with tasks that it needs, through those without.
     needs: Vec<Vec<u32>>,
+    /// For each node of the root those with tasks whose values its attached work reads.
+    reads: Vec<Vec<u32>>,
+    /// Nodes whose kernels are updated once their tiling is known.
+    updated: HashSet<u32>,
+    /// Nodes of the root that each task is of.
+    of_task: Vec<Vec<u32>>,
     /// Events that tasks of the model wait for, and those that they record.
     waited: HashSet<(bool, u32)>,
     recorded: HashSet<(bool, u32)>,
@@ -42,29 +50,39 @@ impl Frame {
             queues: vec![Vec::new(); m.streams.physical.len()],
             labels: HashMap::new(),
             needs: Vec::new(),
+            reads: Vec::new(),
+            updated: HashSet::new(),
+            of_task: Vec::with_capacity(m.tasks.len()),
             waited: HashSet::new(),
             recorded: HashSet::new(),
         };
         let nodes = m.graphs.first().map_or(&[][..], |g| &g.nodes);
         let mut has_task = vec![false; nodes.len()];
+        let several = m.tasks.iter().any(|t| !t.nodes.is_empty());
+        let named = nodes.iter().enumerate().filter(|_| several);
+        let by_name: HashMap<&str, u32> = named.map(|(i, n)| (n.name.as_str(), i as u32)).collect();
         for (i, t) in m.tasks.iter().enumerate() {
             let s = t.stream as usize;
             match TaskType(t.kind) {
                 TaskType::LABEL_SET => {
                     f.labels.insert(t.numbers.first().copied().unwrap_or(-1), (s, f.queues[s].len()));
                 }
-                k if is_wait(k) => {
-                    f.waited.insert(key(t));
+                _ => {
+                    f.waited.extend(waits_of(t));
+                    f.recorded.extend(records_of(t));
                 }
-                k if is_record(k) => {
-                    f.recorded.insert(key(t));
-                }
-                _ => {}
             }
             f.queues[s].push(i);
-            if let Some(h) = has_task.get_mut(t.node as usize).filter(|_| t.graph == 0) {
-                *h = true;
+            let mut of: Vec<u32> = t.nodes.iter().filter_map(|n| by_name.get(n.as_str()).copied()).collect();
+            if of.is_empty() {
+                of.push(t.node);
             }
+            of.retain(|n| t.graph == 0 && (*n as usize) < nodes.len());
+            of.iter().for_each(|n| has_task[*n as usize] = true);
+            if TaskType(t.kind) == TaskType::UPDATE {
+                f.updated.extend(&of);
+            }
+            f.of_task.push(of);
         }
         for n in nodes {
             let mut mine: Vec<u32> = Vec::new();
@@ -76,7 +94,16 @@ impl Frame {
             }
             mine.sort_unstable();
             mine.dedup();
+            let values = value_inputs(n).into_iter().filter_map(|k| n.inputs.get(k).copied().flatten());
+            let mut reads: Vec<u32> = Vec::new();
+            for p in values.map(|v| v.node) {
+                match has_task[p as usize] {
+                    true => reads.push(p),
+                    false => reads.extend_from_slice(&f.needs[p as usize]),
+                }
+            }
             f.needs.push(mine);
+            f.reads.push(reads);
         }
         f
     }
@@ -100,9 +127,17 @@ struct Walk<'m> {
     at: Vec<usize>,
     awake: Vec<bool>,
     recorded: HashMap<(bool, u32), Vec<u32>>,
+    /// The last wait for each id, and who waited.
+    served: HashMap<(bool, u32), (usize, Moment)>,
     arrivals: HashMap<usize, usize>,
     /// When each node of the root last ended, and whether it is running.
     last: Vec<Option<Moment>>,
+    /// Tasks that may still run: a plan whose jumps lead round and round ends too.
+    left: u64,
+    /// How often each node's own work that takes its tiling from a context has begun.
+    begun: HashMap<u32, u32>,
+    /// Attached work of each node by stream: how often it ended, and when the last time.
+    beside: HashMap<(u32, usize), (u32, Moment)>,
     touched: HashMap<(u8, u64), Touched>,
 }
 
@@ -117,8 +152,12 @@ impl<'m> Walk<'m> {
             at: vec![0; s],
             awake: m.streams.physical.iter().map(|p| p.head).collect(),
             recorded: HashMap::new(),
+            served: HashMap::new(),
             arrivals: HashMap::new(),
             last: vec![None; f.needs.len()],
+            left: STEPS * m.tasks.len() as u64,
+            begun: HashMap::new(),
+            beside: HashMap::new(),
             touched: HashMap::new(),
         }
     }
@@ -131,6 +170,11 @@ impl<'m> Walk<'m> {
     }
     fn knows(&self, q: usize, m: Moment) -> bool {
         m.0 == q || self.clocks[q][m.0] >= m.1
+    }
+
+    /// The last wait for an id, where it is not known to be over.
+    fn open(&self, q: usize, key: &(bool, u32)) -> Option<usize> {
+        self.served.get(key).filter(|(_, m)| !self.knows(q, *m)).map(|(task, _)| *task)
     }
 
     fn run(mut self, turn: usize) -> Result<(), PlanFault> {
@@ -160,32 +204,51 @@ impl<'m> Walk<'m> {
     fn step(&mut self, q: usize, task: usize, turn: usize) -> Result<Step, PlanFault> {
         let t = &self.m.tasks[task];
         let kind = TaskType(t.kind);
-        if is_wait(kind) {
-            match self.recorded.remove(&key(t)) {
-                Some(clock) => join(&mut self.clocks[q], &clock),
-                // What another rank records comes in any case.
-                None if !self.f.recorded.contains(&key(t)) => {}
-                None => return Ok(Step::Waits),
-            }
+        self.left = self.left.saturating_sub(1);
+        if self.left == 0 {
+            return Err(PlanFault::Endless { node: self.name(task) });
         }
-        // What works beside its node, on an attached stream, touches memory of its own.
-        let own = self.m.node(t.graph, t.node).is_some_and(|n| n.stream == Some(t.stream));
-        let works = !is_wait(kind) && !is_record(kind) && own && t.graph == 0;
-        if works {
-            self.begins(q, t.node)?;
+        let waits = waits_of(t);
+        // What another rank records comes in any case.
+        if waits.iter().any(|k| self.f.recorded.contains(k) && !self.recorded.contains_key(k)) {
+            return Ok(Step::Waits);
+        }
+        for k in waits {
+            let Some(clock) = self.recorded.remove(&k) else { continue };
+            if let Some(first) = self.open(q, &k) {
+                return Err(PlanFault::Taken { id: k.1, first: self.name(first), second: self.name(task) });
+            }
+            self.served.insert(k, (task, (q, self.done[q] + 1)));
+            join(&mut self.clocks[q], &clock);
+        }
+        let f = self.f;
+        let works = !is_wait(kind) && !is_record(kind);
+        let own = |n: &&u32| self.m.graphs[0].nodes[**n as usize].stream == Some(t.stream);
+        let (mine, aside): (Vec<&u32>, Vec<&u32>) = f.of_task[task].iter().filter(|_| works).partition(own);
+        for n in &mine {
+            self.begins(q, **n)?;
+            self.tiled(q, task, **n)?;
+        }
+        for n in &aside {
+            self.needed(q, **n, &f.reads[**n as usize])?;
         }
         self.done[q] += 1;
         self.clocks[q][q] = self.done[q];
-        if works {
-            self.ends(q, t.node);
+        for n in mine {
+            self.ends(q, *n);
+        }
+        for n in aside {
+            let ended = self.beside.entry((*n, q)).or_insert((0, (q, 0)));
+            *ended = (ended.0 + u32::from(ends_tiling(t, f.updated.contains(n))), (q, self.done[q]));
         }
         self.at[q] += 1;
-        match kind {
-            _ if is_record(kind) && self.f.waited.contains(&key(t)) => {
-                if self.recorded.insert(key(t), self.clocks[q].clone()).is_some() {
-                    return Err(PlanFault::Recorded { id: key(t).1, node: self.name(task) });
-                }
+        for k in records_of(t).into_iter().filter(|k| f.waited.contains(k)) {
+            let open = self.open(q, &k).is_some();
+            if self.recorded.insert(k, self.clocks[q].clone()).is_some() || open {
+                return Err(PlanFault::Recorded { id: k.1, node: self.name(task) });
             }
+        }
+        match kind {
             TaskType::STREAM_ACTIVE | TaskType::STREAM_SWITCH => {
                 let to = if kind == TaskType::STREAM_ACTIVE { t.numbers.first() } else { t.numbers.get(2) };
                 let to = to.and_then(|s| usize::try_from(*s).ok()).filter(|s| *s < self.at.len());
@@ -237,13 +300,32 @@ impl<'m> Walk<'m> {
         }
     }
 
+    /// What a node needs is over.
+    fn needed(&self, q: usize, node: u32, needs: &[u32]) -> Result<(), PlanFault> {
+        match needs.iter().find(|p| self.last[**p as usize].is_some_and(|m| !self.knows(q, m))) {
+            Some(p) => Err(PlanFault::Edge { from: self.node_name(*p), to: self.node_name(node) }),
+            None => Ok(()),
+        }
+    }
+    /// A kernel that takes its tiling from a context starts behind the attached work of this turn, which writes it.
+    fn tiled(&mut self, q: usize, task: usize, node: u32) -> Result<(), PlanFault> {
+        if !takes_tiling(&self.m.tasks[task]) {
+            return Ok(());
+        }
+        let turn = self.begun.entry(node).or_default();
+        *turn += 1;
+        let turn = *turn;
+        let of_it = self.m.graphs[0].nodes[node as usize].attached_streams.iter().map(|s| *s as usize);
+        let over = |s: usize| self.beside.get(&(node, s)).is_some_and(|(n, m)| *n >= turn && self.knows(q, *m));
+        if of_it.clone().all(over) {
+            return Ok(());
+        }
+        let name = self.node_name(node);
+        Err(PlanFault::Edge { from: format!("{name} (attached)"), to: name })
+    }
     /// A node's task starts: those that it needs are over.
     fn begins(&mut self, q: usize, node: u32) -> Result<(), PlanFault> {
-        for &p in &self.f.needs[node as usize] {
-            if self.last[p as usize].is_some_and(|m| !self.knows(q, m)) {
-                return Err(PlanFault::Edge { from: self.node_name(p), to: self.node_name(node) });
-            }
-        }
+        self.needed(q, node, &self.f.needs[node as usize])?;
         let n = &self.m.graphs[0].nodes[node as usize];
         let fault = |w: &Self, first: u32, place: (u8, u64)| PlanFault::Overlap {
             first: w.node_name(first),
@@ -301,6 +383,25 @@ fn is_record(t: TaskType) -> bool {
 }
 fn is_wait(t: TaskType) -> bool {
     matches!(t, TaskType::EVENT_WAIT | TaskType::NOTIFY_WAIT)
+}
+/// What a task waits for before it begins: events by their addresses too.
+fn waits_of(t: &ge_model::TaskInfo) -> Vec<(bool, u32)> {
+    match TaskType(t.kind) {
+        k if is_wait(k) => vec![key(t)],
+        TaskType::SUPER_KERNEL => by_address(t),
+        _ => Vec::new(),
+    }
+}
+/// What a task records when it ends.
+fn records_of(t: &ge_model::TaskInfo) -> Vec<(bool, u32)> {
+    match TaskType(t.kind) {
+        k if is_record(k) => vec![key(t)],
+        TaskType::PREPROCESS_KERNEL => by_address(t),
+        _ => Vec::new(),
+    }
+}
+fn by_address(t: &ge_model::TaskInfo) -> Vec<(bool, u32)> {
+    t.numbers.iter().filter_map(|e| u32::try_from(*e).ok()).map(|e| (false, e)).collect()
 }
 fn join(a: &mut [u32], b: &[u32]) {
     for (x, y) in a.iter_mut().zip(b) {

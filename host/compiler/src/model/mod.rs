@@ -1,6 +1,7 @@
 //! The product. in: all plans, out: `GeRootModel` and its OM.
 pub mod assemble;
 mod over_checker;
+mod task_checker;
 pub mod place_checker;
 pub mod plan_checker;
 /// Control flow, turn by turn.

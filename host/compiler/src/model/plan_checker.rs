@@ -1,8 +1,10 @@
-//! The last look at a compiled model, by code that shares nothing with the planners: tasks are run as queues with events, and
-//! what they are then known to be ordered by must honour every edge and every reuse of memory.
+//! The last look at a compiled model, by code that shares nothing with the planners: records and waits are paired, and what streams
+//! and pairs are then known to order must honour every edge and every reuse of memory.
 //!
-//! - **Streams and events**: no deadlock; a record is waited for once, and an id recorded again only after its wait; every data
-//!   and control edge follows from stream order and events, nodes without a task bridged; END_GRAPH passes no unfinished work.
+//! - **Streams and events**: no deadlock; a record is waited for once; every data and control edge follows from stream order and
+//!   events, nodes without a task bridged; END_GRAPH passes no unfinished work. The pairs are those of one way through the queues.
+//!   Where an id serves several pairs, the wait of each is known to be over before the next record and before the next wait: so
+//!   no schedule has other pairs, what holds here holds in all of them, and where this way ends every way does.
 //! - **Memory** (ReuseChecker, facts 2.6 h): a range is written anew only after every use of what lay there, in the order in which
 //!   tasks are known to run; what shares memory on purpose (views, in place, no-task concat) counts as one, and what is written in place
 //!   of an input is looked at in `over_checker`.
@@ -30,6 +32,16 @@ pub enum PlanFault {
         id: u32,
         /// Recorder.
         node: String,
+    },
+    /// Two waits for one id of which either may take a record.
+    #[error("`{first}` and `{second}` may wait for event {id} at the same time, either takes the record")]
+    Taken {
+        /// Id.
+        id: u32,
+        /// Who should take it first.
+        first: String,
+        /// Who may take it instead.
+        second: String,
     },
     /// An edge that nothing guarantees.
     #[error("`{to}` may start before `{from}` has ended")]
@@ -65,11 +77,27 @@ pub enum PlanFault {
         /// Who wakes it.
         node: String,
     },
+    /// Jumps that lead round and round.
+    #[error("the control flow around `{node}` does not end")]
+    Endless {
+        /// A node in it.
+        node: String,
+    },
     /// A record that nobody waits for in the run in which it is made.
     #[error("event {id} may be left recorded when the model ends, for the next run to find")]
     Left {
         /// Id.
         id: u32,
+    },
+    /// More than the SoC has.
+    #[error("{found} {what}, the SoC has {most}")]
+    Limit {
+        /// Of what.
+        what: String,
+        /// How many there are.
+        found: usize,
+        /// How many there may be.
+        most: u32,
     },
     /// A part that does not lie where its whole, its reference or its run says.
     #[error("`{node}`: {what}")]
@@ -83,6 +111,7 @@ pub enum PlanFault {
 
 /// Proves a compiled model's plans.
 pub fn check(m: &CompiledModel) -> Result<(), PlanFault> {
+    super::task_checker::check(m)?;
     let run = Run::simulate(m)?;
     run.edges(m)?;
     run.end(m)?;
@@ -182,6 +211,18 @@ impl Run {
             let nodes = if nodes.is_empty() { vec![t.node as usize] } else { nodes };
             queues[t.stream as usize].extend(nodes.into_iter().map(|n| (i, n)));
         }
+        let updates = m.tasks.iter().filter(|t| TaskType(t.kind) == TaskType::UPDATE);
+        let updated: std::collections::HashSet<(u32, u32)> = updates.map(|t| (t.graph, t.node)).collect();
+        // Where the tiling of each node ends.
+        let mut tilings: HashMap<(usize, usize), Vec<(usize, u32)>> = HashMap::new();
+        for (s, queue) in queues.iter().enumerate() {
+            for (at, (i, node)) in queue.iter().enumerate() {
+                let t = &m.tasks[*i];
+                if ends_tiling(t, updated.contains(&(t.graph, *node as u32))) {
+                    tilings.entry((t.graph as usize, *node)).or_default().push((s, at as u32));
+                }
+            }
+        }
         let mut run = Run {
             stands: m.graphs.iter().map(|g| vec![Vec::new(); g.nodes.len()]).collect(),
             end: None,
@@ -205,6 +246,13 @@ impl Run {
             left.iter().map(|w| w.iter().all(|i| run.conditional[m.tasks[*i].stream as usize])).collect();
         let mut recorded: HashMap<(bool, u32), Vec<u32>> = HashMap::new();
         let mut waiting: HashMap<(bool, u32), usize> = HashMap::new();
+        // The last wait for each id: node, stream and place.
+        let mut served: HashMap<(bool, u32), (usize, usize, u32)> = HashMap::new();
+        let again = |served: &HashMap<(bool, u32), (usize, usize, u32)>, key: &(bool, u32), clock: &[u32]| {
+            served.get(key).filter(|(_, s, at)| clock[*s] <= *at).map(|(i, ..)| *i)
+        };
+        let called_node = |g: u32, n: usize| m.node(g, n as u32).map_or_else(String::new, |n| n.name.clone());
+        let called = |i: usize| m.node(m.tasks[i].graph, m.tasks[i].node).map_or_else(String::new, |n| n.name.clone());
         let mut todo: Vec<usize> = (0..s).rev().filter(|i| awake[*i]).collect();
         while let Some(q) = todo.pop() {
             while let Some(&(i, node)) = queues[q].get(at[q]) {
@@ -217,6 +265,10 @@ impl Run {
                         waiting.insert(key, q);
                         break;
                     };
+                    if let Some(first) = again(&served, &key, &clocks[q]) {
+                        return Err(PlanFault::Taken { id: key.1, first: called(first), second: name() });
+                    }
+                    served.insert(key, (i, q, at[q] as u32));
                     join(&mut clocks[q], &clock);
                 }
                 // Events by their addresses: a super kernel waits at its first step, a tiling function records.
@@ -226,17 +278,30 @@ impl Run {
                         waiting.insert(key, q);
                         break;
                     }
+                    for key in ids() {
+                        if let Some(first) = again(&served, &key, &clocks[q]) {
+                            return Err(PlanFault::Taken { id: key.1, first: called(first), second: name() });
+                        }
+                        served.insert(key, (i, q, at[q] as u32));
+                    }
                     for clock in ids().filter_map(|key| recorded.remove(&key)).collect::<Vec<_>>() {
                         join(&mut clocks[q], &clock);
+                    }
+                }
+                if takes_tiling(t) {
+                    let over = |(s, at): &(usize, u32)| *s == q || clocks[q][*s] > *at;
+                    if !tilings.get(&(t.graph as usize, node)).into_iter().flatten().all(over) {
+                        let name = called_node(t.graph, node);
+                        return Err(PlanFault::Edge { from: format!("{name} (attached)"), to: name });
                     }
                 }
                 // Tiling for a super kernel writes a context of its own and ends before the super kernel begins.
                 let beside =
                     kind == TaskType::PREPROCESS_KERNEL && !t.numbers.is_empty() && !t.args_format.contains("{ws");
                 // Of a node that wakes several streams each of them is behind its own task alone.
-                let again =
+                let further =
                     kind == TaskType::STREAM_ACTIVE && run.stands[t.graph as usize][node].iter().any(|s| s.stream == q);
-                if !is_record(kind) && !is_wait(kind) && !beside && !again {
+                if !is_record(kind) && !is_wait(kind) && !beside && !further {
                     run.note(t.graph as usize, node, q, &clocks[q], at[q] as u32);
                 }
                 if kind == TaskType::END_GRAPH {
@@ -245,7 +310,8 @@ impl Run {
                 at[q] += 1;
                 clocks[q][q] = at[q] as u32;
                 if is_record(kind) {
-                    if recorded.insert(key, clocks[q].clone()).is_some() {
+                    let open = again(&served, &key, &clocks[q]).is_some();
+                    if recorded.insert(key, clocks[q].clone()).is_some() || open {
                         return Err(PlanFault::Recorded { id: key.1, node: name() });
                     }
                     if let Some(w) = waiting.remove(&key) {
@@ -254,7 +320,8 @@ impl Run {
                 }
                 if kind == TaskType::PREPROCESS_KERNEL {
                     for key in t.numbers.iter().filter_map(|e| u32::try_from(*e).ok()).map(|e| (false, e)) {
-                        if recorded.insert(key, clocks[q].clone()).is_some() {
+                        let open = again(&served, &key, &clocks[q]).is_some();
+                        if recorded.insert(key, clocks[q].clone()).is_some() || open {
                             return Err(PlanFault::Recorded { id: key.1, node: name() });
                         }
                         if let Some(w) = waiting.remove(&key) {
@@ -282,7 +349,14 @@ impl Run {
                 format!("stream {q} at {} of `{node}`, event {}", TaskType(t.kind), t.sync_id.unwrap_or(0))
             })
             .collect();
-        if stuck.is_empty() { Ok(run) } else { Err(PlanFault::Deadlock { waiting: stuck }) }
+        if !stuck.is_empty() {
+            return Err(PlanFault::Deadlock { waiting: stuck });
+        }
+        // What is left recorded the next run would take for its own.
+        match recorded.keys().min() {
+            Some((_, id)) => Err(PlanFault::Left { id: *id }),
+            None => Ok(run),
+        }
     }
 
     fn note(&mut self, graph: usize, node: usize, stream: usize, clock: &[u32], index: u32) {
@@ -399,12 +473,6 @@ impl Run {
         offset: u64,
     ) -> Option<PlanFault> {
         let stands = &self.stands[gi];
-        // One of several gears runs at a time.
-        if let (Some(a), Some(b)) = (&old.gear, &new.gear) {
-            if a != b {
-                return None;
-            }
-        }
         // What works beside its node touches no output, but a workspace may be for it.
         let own = |f: u32, s: &Stand| Some(s.stream as u32) == m.graphs[gi].nodes[f as usize].stream;
         let touching = |f: &u32| {
@@ -430,8 +498,23 @@ impl Run {
     }
 }
 
+/// Whether a task is a kernel that is launched with what a tiling function leaves in a context.
+pub(super) fn takes_tiling(t: &ge_model::TaskInfo) -> bool {
+    let makes = matches!(TaskType(t.kind), TaskType::PREPROCESS_KERNEL | TaskType::UPDATE);
+    !makes && t.args_format.contains("{tiling_context")
+}
+
+/// Whether a task is the last of a node's tiling: the one that updates its kernel, where there is one.
+pub(super) fn ends_tiling(t: &ge_model::TaskInfo, updated: bool) -> bool {
+    match TaskType(t.kind) {
+        TaskType::UPDATE => true,
+        TaskType::PREPROCESS_KERNEL => !updated,
+        _ => false,
+    }
+}
+
 /// Inputs whose values a node's attached work reads.
-fn value_inputs(n: &NodeInfo) -> Vec<usize> {
+pub(super) fn value_inputs(n: &NodeInfo) -> Vec<usize> {
     let Some(AttrValue::List(list)) = n.attrs.get("_attached_stream_info_list") else { return Vec::new() };
     let said = |d: &AttrValue| {
         let key = "_attached_resource_depend_value_list_int";
@@ -504,8 +587,6 @@ struct Block {
     users: Vec<u32>,
     /// Bytes that one node's own value takes: begin, end, node. What is joined on purpose lies beside each other, never over.
     own: Vec<(u64, u64, u32)>,
-    /// The gear that it belongs to (`_batch_label`).
-    gear: Option<String>,
     /// Inputs of the model that lie in it.
     inputs: Vec<u32>,
     /// Outputs of the model that lie in it: it lives to the end.
@@ -580,7 +661,6 @@ impl Blocks {
                     firsts: vec![i as u32],
                     users: vec![i as u32],
                     own: vec![(s.offset, s.offset + tight(s, n.outputs.get(mine.len() - 1)), i as u32)],
-                    gear: n.attrs.str("_batch_label").map(str::to_owned),
                     inputs: input.into_iter().collect(),
                     outputs: Vec::new(),
                     work: false,
@@ -597,7 +677,6 @@ impl Blocks {
                     firsts: vec![i as u32],
                     users: vec![i as u32],
                     own: vec![(w.offset, w.offset + w.size, i as u32)],
-                    gear: n.attrs.str("_batch_label").map(str::to_owned),
                     inputs: Vec::new(),
                     outputs: Vec::new(),
                     work: true,

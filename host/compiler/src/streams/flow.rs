@@ -36,6 +36,8 @@ struct Region {
 struct Scope {
     entry: NodeId,
     end: NodeId,
+    /// Whether one of its regions is taken: a switch opens it. A loop opens with a label.
+    branches: bool,
 }
 
 /// Scopes and regions of the root graph.
@@ -96,7 +98,8 @@ impl Flow {
             nodes.iter().enumerate().for_each(|(k, (_, n))| {
                 frame.insert(n.id(), (f.scopes.len(), k, nodes.len()));
             });
-            f.scopes.push(Scope { entry: entry.id(), end: end.id() });
+            let branches = entry.op() == "LabelSwitchByIndex";
+            f.scopes.push(Scope { entry: entry.id(), end: end.id(), branches });
             first.push(*at);
         }
         let mut stack = vec![0usize];
@@ -222,6 +225,21 @@ impl Flow {
     pub fn scopes_around(&self, region: usize) -> impl Iterator<Item = usize> + '_ {
         let up = |r: &usize| Some(self.regions[*r].parent);
         std::iter::successors(Some(region), up).take_while(|r| *r > 0).filter_map(|r| self.regions[r].scope)
+    }
+    /// The branches around each region: the scope, and the place of its region among the branches. Loops have none.
+    pub fn branches(&self) -> Vec<Vec<(u32, u32)>> {
+        let mut out: Vec<Vec<(u32, u32)>> = Vec::with_capacity(self.regions.len());
+        let mut count = vec![0u32; self.scopes.len()];
+        for r in &self.regions {
+            // A region stands behind the one around it.
+            let mut at = out.get(r.parent).cloned().unwrap_or_default();
+            if let Some(scope) = r.scope.filter(|s| self.scopes[*s].branches) {
+                at.push((scope as u32, count[scope]));
+                count[scope] += 1;
+            }
+            out.push(at);
+        }
+        out
     }
     /// Entry and last label of a scope.
     pub fn ends(&self, scope: usize) -> (NodeId, NodeId) {

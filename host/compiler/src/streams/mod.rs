@@ -4,6 +4,8 @@
 pub mod plan;
 /// Control flow by labels: bodies and their borders.
 pub mod flow;
+/// Branches of which one is taken.
+pub mod branches;
 /// Streams of bodies.
 pub mod bodies;
 /// Which nodes wake which streams.

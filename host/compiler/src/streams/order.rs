@@ -7,6 +7,7 @@
 use crate::ids::{ModelMap, NodeKey, StreamId};
 use crate::streams::StreamPlan;
 use crate::streams::activation::Wakers;
+use crate::streams::branches::Branches;
 use crate::streams::logical::attached::{value_inputs, waits_itself};
 use ge_ir::Model;
 use std::collections::BTreeMap;
@@ -29,6 +30,8 @@ pub struct ExecutionOrder {
     /// Nodes whose attached work may begin before they do, as positions in the line; the k-th one's clock stands behind those of the
     /// line.
     early: Vec<usize>,
+    /// What never runs together.
+    branches: Branches,
 }
 
 const NOWHERE: u32 = u32::MAX;
@@ -161,7 +164,8 @@ impl ExecutionOrder {
             clocks[i * streams..(i + 1) * streams].copy_from_slice(&clock);
         }
         clocks.append(&mut early_clocks);
-        ExecutionOrder { line, at, stream, pos, clocks, streams, attached, early }
+        let branches = Branches::of(model, plan.flow.as_ref());
+        ExecutionOrder { line, at, stream, pos, clocks, streams, attached, early, branches }
     }
 
     /// Whether `a` is over before `b` starts, whatever the schedule. O(1) for nodes on a stream.
@@ -188,6 +192,10 @@ impl ExecutionOrder {
     /// work where that may be ahead of the node itself.
     pub fn beginning(&self, i: usize) -> usize {
         self.early.binary_search(&i).map_or(i, |k| self.line.len() + k)
+    }
+    /// The branches of which one is taken.
+    pub fn branches(&self) -> &Branches {
+        &self.branches
     }
     /// All nodes in one line that respects the relation.
     pub fn line(&self) -> &[NodeKey] {

@@ -358,6 +358,7 @@ fn check_made(graph: &StreamGraph, stream: &[u32], order: &[u32], events: &[Even
         events: &pairs,
         joins: &[],
         event_ids: &[],
+        branches: &[],
         reserve: &reserve,
         together: &together,
         max_streams: graph.rules.max_streams,

@@ -3,6 +3,7 @@
 //! A plan is sound if stream order and events have no cycle, if every edge follows from them, and if the streams keep the
 //! rules of labels, independent engines and their number. Nothing is taken from the order of the host's calls.
 
+use crate::streams::branches::{Branch, exclusive};
 use std::collections::BTreeMap;
 use thiserror::Error;
 
@@ -20,6 +21,21 @@ pub struct Join {
     pub beside: Vec<u32>,
 }
 
+/// What carries a signal; ids of the two kinds are numbers of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SyncKind {
+    /// An event.
+    Event,
+    /// A notify.
+    Notify,
+}
+
+impl std::fmt::Display for SyncKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if *self == SyncKind::Notify { "notify" } else { "event" })
+    }
+}
+
 /// A plan to check. Nodes are 0..n.
 #[derive(Debug, Clone, Copy)]
 pub struct PlanView<'a> {
@@ -31,12 +47,14 @@ pub struct PlanView<'a> {
     pub stream: &'a [u32],
     /// All nodes; those of one stream run in this order.
     pub order: &'a [u32],
-    /// Sender and receiver of each event.
+    /// Sender and receiver of each event; a node waits for its events in this order.
     pub events: &'a [(u32, u32)],
     /// Streams that one of several nodes wakes.
     pub joins: &'a [Join],
-    /// Id of each event; empty if each event has an id of its own.
-    pub event_ids: &'a [u32],
+    /// Kind and id of each of the first events. The others are order that costs no id; none at all: each has an id of its own.
+    pub event_ids: &'a [(SyncKind, u32)],
+    /// The branches in which each node stands; empty if there are none.
+    pub branches: &'a [Branch],
     /// What each node's stream is reserved for; empty if all nodes are plain.
     pub reserve: &'a [Reserve],
     /// Values of `reserve` whose nodes must all stand on one stream (labels).
@@ -110,15 +128,29 @@ pub enum PlanFault {
         /// The consumer's stream.
         to_stream: u32,
     },
-    /// An event id is recorded again before its wait is known to be over.
-    #[error("event id {id} is recorded again at node {send} before its wait at node {recv} is known to be over")]
+    /// An id is recorded again before its wait is known to be over.
+    #[error("{kind} id {id} is recorded again at node {} before its wait at node {} is known to be over", second.0, first.1)]
     EventReused {
+        /// Event or notify.
+        kind: SyncKind,
         /// The id.
         id: u32,
-        /// The node that records it again.
-        send: u32,
-        /// The node whose wait may still be open.
-        recv: u32,
+        /// Sender and receiver whose wait may still be open.
+        first: (u32, u32),
+        /// Sender and receiver that use it again.
+        second: (u32, u32),
+    },
+    /// Two waits for one id of which either may take a record.
+    #[error("nodes {} and {} may wait for {kind} id {id} at the same time, either takes the record", first.1, second.1)]
+    EventTaken {
+        /// Event or notify.
+        kind: SyncKind,
+        /// The id.
+        id: u32,
+        /// Sender and receiver that come first.
+        first: (u32, u32),
+        /// Sender and receiver that come second.
+        second: (u32, u32),
     },
 }
 
@@ -295,29 +327,109 @@ impl<'a> Reach<'a> {
     }
 }
 
+/// An id serves a second pair only where the first wait is over before the second record, so that no record is lost, and before the
+/// second wait begins, so that this cannot take the first record. Pairs in branches of which one is taken never meet.
 fn event_ids(p: &PlanView<'_>, reach: &Reach<'_>) -> Result<(), PlanFault> {
-    if p.event_ids.is_empty() {
-        return Ok(());
-    }
-    if p.event_ids.len() != p.events.len() {
+    if p.event_ids.len() > p.events.len() {
         return Err(PlanFault::Length { what: "event ids", found: p.event_ids.len(), nodes: p.events.len() });
     }
     let mut when = vec![0u32; p.nodes];
     for (k, &v) in reach.walk.iter().enumerate() {
         when[v as usize] = k as u32;
     }
-    let mut uses: BTreeMap<u32, Vec<(u32, u32)>> = BTreeMap::new();
-    for (&id, &event) in p.event_ids.iter().zip(p.events) {
-        uses.entry(id).or_default().push(event);
+    let mut uses: BTreeMap<(SyncKind, u32), Vec<usize>> = BTreeMap::new();
+    let mut waits: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+    for (k, (&id, event)) in p.event_ids.iter().zip(p.events).enumerate() {
+        uses.entry(id).or_default().push(k);
+        waits.entry(event.1).or_default().push(k);
     }
-    for (id, mut list) in uses {
-        list.sort_by_key(|e| when[e.0 as usize]);
-        for pair in list.windows(2) {
-            let (recv, send) = (pair[0].1, pair[1].0);
-            if recv != send && !reach.before(recv, send) {
-                return Err(PlanFault::EventReused { id, send, recv });
+    let behind = before_on_stream(p);
+    let never = |a: (u32, u32), b: (u32, u32)| match (p.branches.get(a.0 as usize), p.branches.get(b.0 as usize)) {
+        (Some(x), Some(y)) => exclusive(x, y),
+        _ => false,
+    };
+    let over = |a: u32, b: u32| a == b || reach.before(a, b);
+    for ((kind, id), mut list) in uses.into_iter().filter(|(_, list)| list.len() > 1) {
+        list.sort_by_key(|e| when[p.events[*e].0 as usize]);
+        for (at, &k) in list.iter().enumerate().skip(1) {
+            let second = p.events[k];
+            // Without branches each follows the one before it, which follows all others.
+            let earlier = if p.branches.is_empty() { &list[at - 1..at] } else { &list[..at] };
+            for first in earlier.iter().map(|e| p.events[*e]).filter(|e| !never(*e, second)) {
+                if !over(first.1, second.0) {
+                    return Err(PlanFault::EventReused { kind, id, first, second });
+                }
+                // Before the second wait come what stands before its node on the stream, and the node's waits before it.
+                let sure = behind[second.1 as usize].into_iter();
+                let sure = sure.chain(waits[&second.1].iter().take_while(|e| **e < k).map(|e| p.events[*e].0));
+                if !sure.into_iter().any(|b| over(first.1, b)) {
+                    return Err(PlanFault::EventTaken { kind, id, first, second });
+                }
             }
         }
     }
     Ok(())
+}
+
+/// The node before each on its stream.
+fn before_on_stream(p: &PlanView<'_>) -> Vec<Option<u32>> {
+    let mut out = vec![None; p.nodes];
+    let mut last: BTreeMap<u32, u32> = BTreeMap::new();
+    for &v in p.order {
+        out[v as usize] = last.insert(p.stream[v as usize], v);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(stream: &[u32], events: &[(u32, u32)], ids: &[u32], branches: &[Branch]) -> Result<(), PlanFault> {
+        let order: Vec<u32> = (0..stream.len() as u32).collect();
+        let event_ids: Vec<_> = ids.iter().map(|id| (SyncKind::Event, *id)).collect();
+        check_plan(&PlanView {
+            nodes: stream.len(),
+            edges: &[],
+            stream,
+            order: &order,
+            events,
+            joins: &[],
+            event_ids: &event_ids,
+            branches,
+            reserve: &[],
+            together: &[],
+            max_streams: None,
+        })
+    }
+
+    #[test]
+    fn an_id_serves_again_behind_its_wait() {
+        // 0 -> 1, 2 -> 3 on streams 0 and 1: node 2 is behind the wait at node 1 by the event 1 -> 2.
+        let events = [(0, 1), (1, 2), (2, 3)];
+        assert_eq!(check(&[0, 1, 0, 1], &events, &[0, 1, 0], &[]), Ok(()));
+        let first_and_second = check(&[0, 1, 0, 1], &[(0, 1), (2, 3)], &[0, 0], &[]);
+        assert!(matches!(first_and_second, Err(PlanFault::EventReused { .. })), "{first_and_second:?}");
+    }
+
+    #[test]
+    fn a_wait_of_another_stream_must_not_take_the_record() {
+        // Node 2 records behind the wait at node 1, but node 3 may wait for the id before node 1 does.
+        let taken = check(&[0, 1, 1, 2], &[(0, 1), (2, 3)], &[0, 0], &[]);
+        assert!(matches!(taken, Err(PlanFault::EventTaken { .. })), "{taken:?}");
+        // Where node 3 first waits for node 2 by another id it comes behind it.
+        assert_eq!(check(&[0, 1, 1, 2], &[(0, 1), (2, 3), (2, 3)], &[0, 1, 0], &[]), Ok(()));
+        let turned = check(&[0, 1, 1, 2], &[(0, 1), (2, 3), (2, 3)], &[0, 0, 1], &[]);
+        assert!(matches!(turned, Err(PlanFault::EventTaken { .. })), "{turned:?}");
+    }
+
+    #[test]
+    fn branches_of_which_one_is_taken_share_ids() {
+        let at = |k: u32| vec![(7, k)];
+        let branches = [at(0), at(0), at(1), at(1)];
+        assert_eq!(check(&[0, 1, 2, 3], &[(0, 1), (2, 3)], &[0, 0], &branches), Ok(()));
+        let both = [at(0), at(0), at(0), at(0)];
+        let met = check(&[0, 1, 2, 3], &[(0, 1), (2, 3)], &[0, 0], &both);
+        assert!(matches!(met, Err(PlanFault::EventReused { .. })), "{met:?}");
+    }
 }

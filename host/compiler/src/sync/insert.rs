@@ -5,13 +5,14 @@
 //! the node waits for all of them; where the node's own tasks have its own stream wait for its attached work, for the node's own alone.
 //! Nodes without a task neither send nor receive: the order that they stand for passes
 //! through them (DESIGN 9). Every stream joins NetOutput, so that END_GRAPH passes no unfinished work.
-use super::check::{Join, PlanFault, PlanView, check_plan};
+use super::check::{Join, PlanFault, PlanView, SyncKind, check_plan};
 use super::plan::{SyncPair, SyncPlan, SyncPoint};
 use super::transitive::{Event, minimum_events_after};
 use super::{optimize_by_recv_events, optimize_by_send_events, optimize_by_stream_activate};
 use crate::error::{CompileError, Result};
 use crate::ids::{EventId, NodeKey, StreamId};
 use crate::streams::activation::Wakers;
+use crate::streams::branches::Branch;
 use crate::streams::logical::attached::waits_itself;
 use crate::streams::order::{ahead_of, ahead_of_attached, parents_of};
 use crate::streams::parallel::dag::Rows;
@@ -35,6 +36,8 @@ pub struct Items {
     pub(super) joins: Vec<Join>,
     /// Streams that run only if a switch says so.
     pub(super) conditional: Vec<bool>,
+    /// The branches in which each item stands; empty if there are none.
+    pub(super) branches: Vec<Branch>,
 }
 
 impl Items {
@@ -123,6 +126,9 @@ impl Items {
                 }
             }
         }
+        if !order.branches().is_empty() {
+            out.branches = out.points.iter().map(|p| order.branches().at(p.node).to_vec()).collect();
+        }
         out
     }
 
@@ -151,8 +157,15 @@ impl Items {
         minimum_events_after(&pred, (&free, &self.joins), &self.stream, &line, width)
     }
 
-    /// Proves that streams, activation and events give every edge, by code of its own.
-    pub(super) fn prove(&self, model: &Model, events: &[Event]) -> Result<()> {
+    /// Proves that streams, activation and events give every edge, and that ids which serve several events are sound, by code of
+    /// its own. `by_user`: events whose ids the model asks for.
+    pub(super) fn prove(
+        &self,
+        model: &Model,
+        events: &[Event],
+        ids: &[(SyncKind, u32)],
+        by_user: &[(u32, u32)],
+    ) -> Result<()> {
         let n = self.stream.len();
         let line: Vec<u32> = (0..n as u32).collect();
         let mut pairs: Vec<(u32, u32)> = events.iter().map(|e| (e.send, e.recv)).collect();
@@ -164,12 +177,13 @@ impl Items {
             order: &line,
             events: &pairs,
             joins: &self.joins,
-            event_ids: &[],
+            event_ids: ids,
+            branches: &self.branches,
             reserve: &[],
             together: &[],
             max_streams: None,
         };
-        check_plan(&view).map_err(|fault| not_sound(model, self, &fault))?;
+        check_plan(&view).map_err(|fault| not_sound(model, self, &fault, by_user))?;
         // Nobody waits for what may never run.
         let may_sleep = |i: u32| self.conditional.get(self.stream[i as usize] as usize).copied().unwrap_or(false);
         let name = |i: u32| self.points.get(i as usize).map_or_else(String::new, |p| p.node.name(model));
@@ -202,21 +216,16 @@ const OPTIMISATIONS: &[Optimisation] = &[
     ("TransitiveReduction", |items, events| items.reduced(&events)),
 ];
 
-/// Inserts the events, each with an id of its own, and proves them.
-///
-/// # Errors
-/// An internal error that names two nodes where the plan does not hold.
-pub fn insert(model: &Model, streams: &StreamPlan, order: &ExecutionOrder) -> Result<SyncPlan> {
-    let items = Items::gather(model, streams, order);
+/// Inserts the events, each with an id of its own; and what they stand between, in the order of the plan's pairs.
+pub(super) fn insert(items: &Items) -> (SyncPlan, Vec<Event>) {
     let mut events = items.crossing();
     let inserted = events.len();
     let mut dropped = Vec::new();
     for (name, run) in OPTIMISATIONS {
         let before = events.len();
-        events = run(&items, events);
+        events = run(items, events);
         dropped.push((*name, before - events.len()));
     }
-    items.prove(model, &events)?;
     let pairs: Vec<SyncPair> = events
         .iter()
         .enumerate()
@@ -227,11 +236,27 @@ pub fn insert(model: &Model, streams: &StreamPlan, order: &ExecutionOrder) -> Re
             recv: items.points[e.recv as usize],
         })
         .collect();
-    Ok(SyncPlan { event_num: pairs.len() as u32, inserted, dropped, pairs, ..SyncPlan::default() })
+    (SyncPlan { event_num: pairs.len() as u32, inserted, dropped, pairs, ..SyncPlan::default() }, events)
 }
 
-fn not_sound(model: &Model, items: &Items, fault: &PlanFault) -> CompileError {
+fn not_sound(model: &Model, items: &Items, fault: &PlanFault, by_user: &[(u32, u32)]) -> CompileError {
     let name = |i: &u32| items.points.get(*i as usize).map_or_else(String::new, |p| p.node.name(model));
+    if let PlanFault::EventReused { first, second, .. } | PlanFault::EventTaken { first, second, .. } = fault {
+        let pair = |e: &(u32, u32)| format!("`{}` -> `{}`", name(&e.0), name(&e.1));
+        if by_user.contains(first) && by_user.contains(second) {
+            return CompileError::Option {
+                message: format!(
+                    "`_event_multiplexing` gives the events {} and {} one number, but nothing orders the first wait before the \
+                     second record and its wait",
+                    pair(first),
+                    pair(second)
+                ),
+                help: "give them different numbers, or order the nodes by a control edge".into(),
+            };
+        }
+        let message = format!("the events {} and {} have one id and are not ordered", pair(first), pair(second));
+        return CompileError::internal("sync", message);
+    }
     let message = match fault {
         PlanFault::Unordered { from, to, .. } => format!("`{}` may start before `{}` has ended", name(to), name(from)),
         PlanFault::Deadlock { node } => format!("the streams wait for each other at `{}`", name(node)),

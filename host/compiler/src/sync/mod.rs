@@ -30,16 +30,19 @@ pub use plan::{Resource, SyncPair, SyncPlan, SyncPoint};
 use crate::error::{CompileError, Result};
 use crate::options::Options;
 use crate::streams::{ExecutionOrder, StreamPlan};
+use check::SyncKind;
 use ge_ir::Model;
 use ge_plugin_api::device::SocSpec;
+use insert::Items;
 
 /// Most notifies of a model (facts 1.2).
 pub const MAX_NOTIFIES: u32 = 1024;
 
-/// Synchronises a model: the least events, then their ids; notifies instead with `ge.event=notify`.
+/// Synchronises a model: the least events, then their ids, proven together; notifies instead with `ge.event=notify`.
 ///
 /// # Errors
-/// More notifies than 1,024, an `_event_multiplexing` that cannot be read, and plans that do not hold (a bug).
+/// More notifies than 1,024, an `_event_multiplexing` that cannot be read or gives one number to events that may meet, and plans
+/// that do not hold (a bug).
 pub fn run(
     model: &Model,
     streams: &StreamPlan,
@@ -47,7 +50,8 @@ pub fn run(
     options: &Options,
     soc: &SocSpec,
 ) -> Result<SyncPlan> {
-    let mut plan = insert::insert(model, streams, order)?;
+    let items = Items::gather(model, streams, order);
+    let (mut plan, events) = insert::insert(&items);
     let many = soc.max_events > 0 && plan.event_num > soc.max_events;
     match options.get("ge.x.event_reuse") {
         "off" => {}
@@ -56,8 +60,11 @@ pub fn run(
         _ => {}
     }
     reuse::reuse_event_for_multi_dims(model, &mut plan);
-    reuse::multiplex(model, &mut plan)?;
+    let by_user: Vec<(u32, u32)> =
+        reuse::multiplex(model, &mut plan)?.into_iter().map(|k| (events[k].send, events[k].recv)).collect();
     reuse::refresh_continuous(&mut plan);
+    let ids: Vec<_> = plan.pairs.iter().map(|p| (SyncKind::Event, p.id.0)).collect();
+    items.prove(model, &events, &ids, &by_user)?;
     // Dynamic graphs have events only (004 §4.2).
     if options.get("ge.event") == "notify" && !crate::streams::dynamic::is_dynamic(model.root()) {
         if plan.event_num > MAX_NOTIFIES {

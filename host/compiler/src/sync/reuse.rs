@@ -23,7 +23,10 @@ pub fn reuse_ids(plan: &mut SyncPlan, order: &ExecutionOrder) {
             next += 1;
             continue;
         };
-        let over = order.clock(send).get(index(s)).copied().unwrap_or(0);
+        // A record on an attached stream may come as early as the attached work does.
+        let main = order.stand(send).is_some_and(|(s, _)| s == p.send.stream);
+        let from = if main { send } else { order.beginning(send) };
+        let over = order.clock(from).get(index(s)).copied().unwrap_or(0);
         let ids = &mut free[index(s)];
         let found = ids.range(..over.min(pos)).next().map(|(k, _)| *k);
         let id = match found.and_then(|k| {
@@ -96,12 +99,13 @@ fn graphs_within(model: &Model, name: &str) -> BTreeSet<u32> {
 }
 
 /// `_event_multiplexing`: `SendTo;<node>;<n>` and `RecvFrom;<node>;<n>` give the event between two nodes the number `n` behind
-/// all others, so that events of the same number are one.
+/// all others, so that events of the same number are one. The pairs that have such a number.
 ///
 /// # Errors
-/// An entry of another form.
-pub fn multiplex(model: &Model, plan: &mut SyncPlan) -> Result<()> {
+/// An entry of another form, and one that names a node which is not there.
+pub fn multiplex(model: &Model, plan: &mut SyncPlan) -> Result<Vec<usize>> {
     let mut wanted: BTreeMap<(String, String), u32> = BTreeMap::new();
+    let known = |name: &str| model.graphs().iter().any(|g| g.find(name).is_some());
     for n in model.graphs().iter().flat_map(|g| g.nodes()) {
         for entry in n.attrs().strs("_event_multiplexing").unwrap_or_default() {
             let parts: Vec<&str> = entry.split(';').collect();
@@ -110,19 +114,31 @@ pub fn multiplex(model: &Model, plan: &mut SyncPlan) -> Result<()> {
                 ["RecvFrom", node, k] => (((*node).to_owned(), n.name().to_owned()), k.trim().parse::<u16>()),
                 _ => return Err(bad_entry(n.name(), entry)),
             };
+            if let Some(gone) = [&pair.0, &pair.1].into_iter().find(|name| !known(name)) {
+                return Err(CompileError::Option {
+                    message: format!(
+                        "`_event_multiplexing` of `{}` has the entry `{entry}`, and there is no node `{gone}`",
+                        n.name()
+                    ),
+                    help: "name a node as the compiled graph has it: what has been fused or folded is no longer there"
+                        .into(),
+                });
+            }
             wanted.insert(pair, u32::from(number.map_err(|_| bad_entry(n.name(), entry))?));
         }
     }
+    let mut given = Vec::new();
     if wanted.is_empty() {
-        return Ok(());
+        return Ok(given);
     }
     let behind = plan.event_num;
-    for p in &mut plan.pairs {
+    for (i, p) in plan.pairs.iter_mut().enumerate() {
         if let Some(k) = wanted.get(&(p.send.node.name(model), p.recv.node.name(model))) {
             p.id = EventId(behind + k);
+            given.push(i);
         }
     }
-    Ok(())
+    Ok(given)
 }
 
 fn bad_entry(node: &str, entry: &str) -> CompileError {

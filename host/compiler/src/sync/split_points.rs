@@ -1,4 +1,5 @@
 //! Events where a logical stream becomes several physical ones: the least that keep its order, with those that are there.
+use super::check::SyncKind;
 use super::insert::Items;
 use super::plan::{SyncPair, SyncPlan};
 use super::transitive::Event;
@@ -53,18 +54,20 @@ impl Stands {
         }
         self.items.edges.extend(joins.iter().map(|e| (e.send, e.recv)));
         let of = |p: &super::SyncPoint| seen.get(&(p.node, p.stream)).copied();
-        let had: Vec<Event> =
-            plan.pairs.iter().filter_map(|p| Some(Event { send: of(&p.send)?, recv: of(&p.recv)? })).collect();
+        let kind = |notify| if notify { SyncKind::Notify } else { SyncKind::Event };
+        let event = |p: &SyncPair| Some((Event { send: of(&p.send)?, recv: of(&p.recv)? }, (kind(p.notify), p.id.0)));
+        let (had, old_ids): (Vec<Event>, Vec<(SyncKind, u32)>) = plan.pairs.iter().filter_map(event).unzip();
         let known: HashSet<(u32, u32)> = had.iter().map(|e| (e.send, e.recv)).collect();
         let mut all: Vec<Event> = had.iter().copied().chain(joins).collect();
         all.sort_unstable_by_key(|e| (e.recv, e.send));
         all.dedup();
         let least = self.items.reduced(&all);
         let fresh: Vec<Event> = least.into_iter().filter(|e| !known.contains(&(e.send, e.recv))).collect();
-        let proven: Vec<Event> = had.iter().chain(&fresh).copied().collect();
+        // The waits of the pieces come first.
+        let proven: Vec<Event> = fresh.iter().chain(&had).copied().collect();
+        let mut ids: Vec<(SyncKind, u32)> = Vec::new();
         // Conditions were looked at when the plan was made; pieces change nothing about them.
         self.items.conditional.clear();
-        self.items.prove(model, &proven)?;
         for e in fresh {
             let next = if notify { &mut plan.notify_num } else { &mut plan.event_num };
             plan.pairs.push(SyncPair {
@@ -73,8 +76,10 @@ impl Stands {
                 send: self.items.points[e.send as usize],
                 recv: self.items.points[e.recv as usize],
             });
+            ids.push((kind(notify), *next));
             *next += 1;
         }
-        Ok(())
+        ids.extend(old_ids);
+        self.items.prove(model, &proven, &ids, &[])
     }
 }

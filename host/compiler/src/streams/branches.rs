@@ -1,0 +1,125 @@
+//! What never runs together: nodes in different branches of one `Case` or `If`, of which one is taken. Exclusivity comes from the
+//! branches that are really there, as subgraphs or between labels; no attribute of a node says it.
+use super::flow::Flow;
+use crate::ids::NodeKey;
+use ge_ir::{Model, Node};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The branches in which something stands, from the outermost on: the control node's number and that of its branch.
+pub type Branch = Vec<(u32, u32)>;
+
+/// Whether two places lie in different branches of one control node.
+pub fn exclusive(a: &[(u32, u32)], b: &[(u32, u32)]) -> bool {
+    a.iter().zip(b).find(|(x, y)| x != y).is_some_and(|(x, y)| x.0 == y.0)
+}
+
+/// What both places have in common.
+pub fn common(a: &[(u32, u32)], b: &[(u32, u32)]) -> Branch {
+    a.iter().zip(b).take_while(|(x, y)| x == y).map(|(x, _)| *x).collect()
+}
+
+/// The branches of a model.
+#[derive(Clone, Debug, Default)]
+pub struct Branches {
+    /// Of each graph that stands in one.
+    graphs: BTreeMap<u32, Branch>,
+    /// Of each region of the root.
+    regions: Vec<Branch>,
+    flow: Option<Arc<Flow>>,
+}
+
+impl Branches {
+    /// Of a model; `flow`: its control flow by labels, where there is any.
+    pub fn of(model: &Model, flow: Option<&Arc<Flow>>) -> Branches {
+        let regions = flow.map(|f| f.branches()).unwrap_or_default();
+        let mut out = Branches { graphs: BTreeMap::new(), regions, flow: flow.cloned() };
+        // Scopes have the numbers below, subgraphs those behind them.
+        let mut next = flow.map_or(0, |f| f.scope_count()) as u32;
+        let mut todo: Vec<(usize, Branch)> = vec![(0, Vec::new())];
+        let mut seen = vec![false; model.graphs().len()];
+        while let Some((g, at)) = todo.pop() {
+            if seen.get_mut(g).is_none_or(|s| std::mem::replace(s, true)) {
+                continue;
+            }
+            for n in model.graphs()[g].nodes().filter(|n| !n.subgraphs().is_empty()) {
+                let at = if g == 0 { out.at(NodeKey::new(0, n.id())).to_vec() } else { at.clone() };
+                for (k, sub) in n.subgraphs().iter().enumerate() {
+                    let mut below = at.clone();
+                    if takes_one(n) {
+                        below.push((next, k as u32));
+                    }
+                    todo.extend(model.graph_index(sub).map(|g| (g, below)));
+                }
+                next += 1;
+            }
+            if !at.is_empty() {
+                out.graphs.insert(g as u32, at);
+            }
+        }
+        out
+    }
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.graphs.is_empty() && self.regions.iter().all(Vec::is_empty)
+    }
+    /// Those in which a node stands.
+    pub fn at(&self, key: NodeKey) -> &[(u32, u32)] {
+        match &self.flow {
+            Some(f) if key.graph == 0 => self.regions.get(f.region(key)).map_or(&[], Vec::as_slice),
+            _ => self.graphs.get(&key.graph).map_or(&[], Vec::as_slice),
+        }
+    }
+}
+
+/// Whether a node runs exactly one of its subgraphs.
+fn takes_one(n: &Node) -> bool {
+    matches!(n.op(), "If" | "StatelessIf" | "Case" | "StatelessCase")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_branches_of_one_node_exclude_each_other() {
+        assert!(exclusive(&[(1, 0)], &[(1, 1)]));
+        assert!(exclusive(&[(1, 0), (2, 0)], &[(1, 0), (2, 1)]));
+        assert!(!exclusive(&[(1, 0)], &[(1, 0), (2, 1)]));
+        assert!(!exclusive(&[(1, 0)], &[(2, 1)]));
+        assert!(!exclusive(&[], &[(2, 1)]));
+        assert_eq!(common(&[(1, 0), (2, 0)], &[(1, 0), (2, 1)]), [(1, 0)]);
+    }
+
+    #[test]
+    fn subgraphs_of_a_case_are_branches_and_those_of_a_loop_are_not() {
+        let text = "graph @main(%i: i32[], %x: f32[2]) {
+  %c = Case(%i, %x) {branches = [@a, @b]} : f32[2]
+  %w = While(%c) {body = @body, cond = @cond} : f32[2]
+  return %w
+}
+graph @a(%x: f32[2]) {
+  %r = Relu(%x) : f32[2]
+  return %r
+}
+graph @b(%x: f32[2]) {
+  return %x
+}
+graph @cond(%x: f32[2]) {
+  %t = Const() {value = dense<bool[]: false>} : bool[]
+  return %t
+}
+graph @body(%x: f32[2]) {
+  return %x
+}
+";
+        let m = ge_ir::text::parse(text, "t.ge", &ge_ir::text::NoFiles).expect("a graph");
+        let branches = Branches::of(&m, None);
+        let at = |name: &str| {
+            let g = m.graph_index(name).expect("a graph");
+            branches.at(NodeKey::new(g, ge_ir::NodeId::NONE)).to_vec()
+        };
+        assert!(exclusive(&at("a"), &at("b")));
+        assert!(at("cond").is_empty() && at("body").is_empty() && at("main").is_empty());
+    }
+}
