@@ -168,3 +168,28 @@ fn one_number_for_events_without_order_is_the_users_mistake() {
     assert!(said.contains("there is no node `nobody`") && said.contains("of `c`"), "{said}");
     Compiled::new(&UNORDERED.replace("SendTo;d;0", "SendTo;d;1"), UNFUSED);
 }
+
+#[test]
+fn an_engine_that_is_not_there_has_no_streams() {
+    let c = Compiled::source(AHEAD);
+    for stream in ["engine", "parallel:2"] {
+        let mode = format!("ge.x.stream_mode={stream}");
+        let said = c.refusal(2, &["--set", "ge.streamMaxParallelNum=Nonsense:3", "--set", &mode]);
+        assert!(said.contains("the engine `Nonsense`") && said.contains("AIcoreEngine"), "{said}");
+    }
+    c.compile(&["--set", "ge.streamMaxParallelNum=AIcoreEngine:3"]);
+}
+
+#[test]
+fn a_mark_of_tiling_sink_says_nothing_where_the_value_is_constant() {
+    let text = tiling_sink::with("_dynamic_tiling_depend_op = true, _tiling_sink_op = true")
+        .replace("%a = ", "%fixed = Const() {value = dense<i64[3]: 2 6 4>} : i64[3]\n  %a = ");
+    let text = text.replace("%w, %list)", "%w, %fixed)");
+    for option in [&[][..], &["--set", tiling_sink::ON]] {
+        let c = Compiled::new(&text, option);
+        let doc = c.document();
+        let g = doc["graphs"][0]["nodes"].as_array().unwrap().iter().find(|n| n["name"] == "g").unwrap().clone();
+        assert!(g["attrs"].get("_tiling_sink_op").is_none(), "{}", g["attrs"]);
+        assert!(!c.tasks().iter().any(|t| t.starts_with("PREPROCESS_KERNEL")), "{:#?}", c.tasks());
+    }
+}

@@ -41,6 +41,7 @@ pub fn run(
     toolbox: &Toolbox,
     options: &Options,
 ) -> Result<(StreamPlan, ExecutionOrder)> {
+    logical::assign_by_dependency_pass::check(options, toolbox)?;
     let mut plan = if dynamic::is_dynamic(model.root()) {
         dynamic::assign(model, placement, toolbox, options)?
     } else {

@@ -31,6 +31,7 @@ pub const OPTION: &str = "ge.tiling_schedule_optimize";
 pub fn mark(model: &mut Model, toolbox: &Toolbox, options: &Options, records: &mut Records) -> Result<()> {
     let placements = placements(toolbox)?;
     let mut marks: Vec<(NodeKey, Option<String>)> = Vec::new();
+    let mut stale: Vec<NodeKey> = Vec::new();
     let mut failures = Vec::new();
     for (gi, g) in model.graphs().iter().enumerate() {
         for n in g.nodes() {
@@ -43,13 +44,20 @@ pub fn mark(model: &mut Model, toolbox: &Toolbox, options: &Options, records: &m
             if !sunk && n.attrs().flag(REUSED_BINARY) {
                 failures.push(fault(n, REUSED_BINARY, "a super kernel of a reused binary needs tiling sink"));
             }
-            if let Some(r) = refusal {
-                marks.push((NodeKey::new(gi, n.id()), r));
+            match refusal {
+                Some(r) => marks.push((NodeKey::new(gi, n.id()), r)),
+                // Marks are this gate's alone: where no value is read there is nothing to sink, whatever the model says.
+                None if [SINK, DEPENDS].iter().any(|a| n.attr(*a).is_some()) => stale.push(NodeKey::new(gi, n.id())),
+                None => {}
             }
         }
     }
     if !failures.is_empty() {
         return Err(CompileError::Plugin(ge_plugin_api::Error::all(ErrorKind::FAILED, failures)));
+    }
+    for key in stale {
+        let g = &mut model.graphs_mut()[key.graph as usize];
+        [SINK, DEPENDS].iter().for_each(|a| drop(g.remove_attr(key.node, *a)));
     }
     let composite = toolbox.engines.iter().find(|e| e.excluded.is_none() && e.info.flags & flags::COMPOSITE != 0);
     for (key, refusal) in marks {

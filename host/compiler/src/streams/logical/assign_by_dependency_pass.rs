@@ -6,9 +6,10 @@
 //! claim: no; same engine, or an engine that attaches: yes; the predecessor itself follows a stream of this engine: yes.
 use super::LogicalStreamPass;
 use super::context::{Context, NONE};
-use crate::error::Result;
-use crate::toolbox::EngineId;
-use std::collections::{BTreeMap, HashMap};
+use crate::error::{CompileError, Result};
+use crate::options::Options;
+use crate::toolbox::{EngineId, Toolbox};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// The pass.
 pub struct AssignByDependencyPass;
@@ -36,7 +37,7 @@ impl LogicalStreamPass for AssignByDependencyPass {
         let mut root: Vec<Option<u32>> = vec![None; n];
         let mut counters: HashMap<EngineId, (u32, u32)> = HashMap::new();
         let mut seen = vec![false; n];
-        let limits = parallel_limits(cx);
+        let limits = parallel_limits(cx.options);
         let mut own = |cx: &Context<'_>, i: usize| {
             let e = cx.subs[i].engine;
             let limit = limits.get(cx.toolbox.engine(e).info.name.as_str()).copied().unwrap_or(1);
@@ -104,13 +105,29 @@ impl LogicalStreamPass for AssignByDependencyPass {
 }
 
 /// `ge.streamMaxParallelNum`: "ENGINE:n,ENGINE:n".
-fn parallel_limits(cx: &Context<'_>) -> HashMap<String, u32> {
-    cx.options
+fn parallel_limits(options: &Options) -> HashMap<String, u32> {
+    options
         .get("ge.streamMaxParallelNum")
         .split(',')
         .filter_map(|p| p.split_once(':'))
         .filter_map(|(e, n)| Some((e.trim().to_owned(), n.trim().parse().ok()?)))
         .collect()
+}
+
+/// Every engine that `ge.streamMaxParallelNum` names is there.
+///
+/// # Errors
+/// A name that no loaded engine has.
+pub fn check(options: &Options, toolbox: &Toolbox) -> Result<()> {
+    let known: BTreeSet<&str> = toolbox.engines.iter().map(|e| e.info.name.as_str()).collect();
+    let asked: BTreeSet<String> = parallel_limits(options).into_keys().collect();
+    match asked.into_iter().find(|e| !known.contains(e.as_str())) {
+        None => Ok(()),
+        Some(unknown) => Err(CompileError::Option {
+            message: format!("`ge.streamMaxParallelNum` names the engine `{unknown}`, which no loaded plugin has"),
+            help: format!("engines are {}", known.into_iter().collect::<Vec<_>>().join(", ")),
+        }),
+    }
 }
 
 fn could_reuse(cx: &Context<'_>, root: &[Option<u32>], seen: &mut [bool], i: usize, p: usize) -> bool {
