@@ -137,6 +137,28 @@ fn equal_nodes_are_compiled_once() {
 }
 
 #[test]
+fn what_reads_a_long_constant_is_compiled_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let weights: Vec<String> = (0..64 * 64).map(|i| format!("{}", f64::from(i % 97) * 0.125)).collect();
+    let text = format!(
+        "graph @main(%x: f32[8,64]) {{
+  %w = Const() {{value = dense<f32[64,64]: {}>}} : f32[64,64]
+  %y = MatMul(%x, %w) : f32[8,64]
+  %s = Const() {{value = dense<f32[64,64]: splat 0.5>}} : f32[64,64]
+  %z = MatMul(%y, %s) : f32[8,64]
+  return %z
+}}
+",
+        weights.join(" ")
+    );
+    std::fs::write(dir.path().join("m.ge"), text).unwrap();
+    let out = expect_code(dir.path(), 0, &["compile", "m.ge", "-o", "m.om", "--json"]);
+    let doc: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    // Both with their subgraph; again for their tasks, with the attributes of their prototype.
+    assert_eq!(doc["kernels"], serde_json::json!({"fused_graph": 2, "single_op": 0, "hits": 2}));
+}
+
+#[test]
 fn a_drawing_has_the_parts_that_are_asked_for() {
     let dir = dir(|t| t);
     let two = |name: &str| format!("  %{name} = MatMulV2(%x, %w) {{_stream_label = \"{name}\"}} : f32[6,16]\n");

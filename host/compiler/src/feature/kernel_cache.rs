@@ -5,7 +5,8 @@ use crate::pass::KernelCounts;
 use crate::toolbox::{EngineId, Toolbox};
 use ge_plugin_api::Result;
 use ge_plugin_api::engine::{KernelBinary, Target, flags};
-use ge_plugin_api::types::{AttrValue, Shape, TensorDesc};
+use ge_plugin_api::types::tensor::ConstData;
+use ge_plugin_api::types::{Attr, AttrValue, Blob, Shape, TensorDesc};
 use ge_plugin_api::view::{Graph, Node};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,8 +22,9 @@ const RECORDS: &[&str] = &[
     "_stream_label",
     "_user_stream_label",
 ];
-/// Nodes that read constants with more values are compiled each time.
-const MOST_VALUES: usize = 1024;
+/// Constants of up to so many bytes are compared by their bytes, longer ones by where these lie: a constant keeps its place through
+/// all stages, and the cache holds on to it.
+const MOST_BYTES: usize = 8192;
 
 /// When a kernel is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,10 +38,17 @@ pub enum When {
 /// A kernel, once it is there; None within: the node has no kernel.
 type Slot = Arc<Mutex<Option<Option<KernelBinary>>>>;
 
+/// What a kernel depends on, and the long constants that it names by their place.
+#[derive(Default)]
+struct Inputs {
+    key: Vec<u8>,
+    held: Vec<Blob>,
+}
+
 /// The cache.
 #[derive(Default)]
 pub struct KernelCache {
-    slots: Mutex<HashMap<Vec<u8>, Slot>>,
+    slots: Mutex<HashMap<Vec<u8>, (Slot, Vec<Blob>)>>,
     counts: [AtomicU64; 3],
 }
 
@@ -63,10 +72,10 @@ impl KernelCache {
             }
             Ok(made)
         };
-        let Some(key) = key(engine, node) else { return compile() };
+        let Some(Inputs { key, held }) = key(toolbox, engine, node) else { return compile() };
         let slot = {
             let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-            slots.entry(key).or_default().clone()
+            slots.entry(key).or_insert_with(|| (Slot::default(), held)).0.clone()
         };
         // Whoever asks for the same kernel meanwhile waits for it.
         let mut found = slot.lock().unwrap_or_else(PoisonError::into_inner);
@@ -113,8 +122,9 @@ impl KernelCache {
 }
 
 /// All that a kernel may depend on; None where that cannot be said.
-fn key(engine: EngineId, node: &Node<'_>) -> Option<Vec<u8>> {
+fn key(toolbox: &Toolbox, engine: EngineId, node: &Node<'_>) -> Option<Inputs> {
     let mut k = Vec::with_capacity(256);
+    let mut held = Vec::new();
     number(&mut k, engine.0 as u64);
     number(&mut k, u64::from(node.op_key().index()));
     number(&mut k, node.inputs().len() as u64);
@@ -124,10 +134,22 @@ fn key(engine: EngineId, node: &Node<'_>) -> Option<Vec<u8>> {
             Some(d) => desc(&mut k, d),
         }
         if let Some(c) = node.const_input(i) {
-            let bytes =
-                c.count().filter(|n| usize::try_from(*n).is_ok_and(|n| n <= MOST_VALUES)).and_then(|_| c.bytes())?;
-            k.push(1);
-            text(&mut k, &bytes);
+            match &c.data {
+                ConstData::Splat(element) => {
+                    k.push(1);
+                    text(&mut k, element);
+                }
+                ConstData::Bytes(bytes) if bytes.len() <= MOST_BYTES => {
+                    k.push(2);
+                    text(&mut k, bytes);
+                }
+                ConstData::Bytes(bytes) => {
+                    k.push(3);
+                    number(&mut k, bytes.as_ptr() as u64);
+                    number(&mut k, bytes.len() as u64);
+                    held.push(bytes.clone());
+                }
+            }
         } else {
             k.push(0);
         }
@@ -135,13 +157,20 @@ fn key(engine: EngineId, node: &Node<'_>) -> Option<Vec<u8>> {
     number(&mut k, node.outputs().len() as u64);
     node.outputs().iter().for_each(|d| desc(&mut k, d));
     // By number: within one process a key has one.
-    let mut attrs: Vec<_> = node.attrs().iter().filter(|a| !RECORDS.contains(&a.key.as_str())).collect();
+    // What is left out means what the prototype says: both times are the same kernel.
+    let specs = toolbox.op(node.op_key()).map_or(&[][..], |o| o.proto.attrs.as_slice());
+    let left_out = |a: &Attr| {
+        let spec = specs.iter().find(|s| s.name.as_str() == a.key.as_str());
+        spec.is_some_and(|s| s.default.as_ref().into_option() == Some(&a.value))
+    };
+    let counts = |a: &&Attr| !RECORDS.contains(&a.key.as_str()) && !left_out(a);
+    let mut attrs: Vec<_> = node.attrs().iter().filter(counts).collect();
     attrs.sort_by_key(|a| a.key.index());
     for a in attrs {
         number(&mut k, u64::from(a.key.index()));
         value(&mut k, &a.value)?;
     }
-    Some(k)
+    Some(Inputs { key: k, held })
 }
 
 fn number(k: &mut Vec<u8>, v: u64) {
