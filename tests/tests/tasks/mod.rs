@@ -28,6 +28,8 @@ mod control_flow;
 mod switch_merge;
 /// Ids of events, and what is said of them.
 mod event_ids;
+/// Attached work under control flow.
+mod regions;
 /// Runs.
 mod executor;
 /// Changed task lists.

@@ -82,7 +82,7 @@ pub fn spread(
             home[scope]
         });
     }
-    super::logical::attached::assign(model, plan)
+    super::logical::attached::assign(model, plan, Some(flow))
 }
 
 /// The stream of each scope; only those of outermost ones are read.

@@ -52,7 +52,9 @@ pub fn run(
         plan.of[crate::ids::NodeKey::new(0, out.id())].get_or_insert(crate::ids::StreamId(0));
     }
     plan.mark_taskless(model, placement, toolbox);
-    let mut flow = flow::Flow::of(model).map(Arc::new).filter(|_| !plan.single);
+    // One stream in the order of its nodes needs no regions, unless there is attached work beside it.
+    let alone = plan.single && plan.main_count() == plan.streams.len();
+    let mut flow = flow::Flow::of(model).map(Arc::new).filter(|_| !alone);
     if flow.is_none() && !plan.single && model.root().nodes().any(|n| flow::scope_of(n).is_some()) {
         return Err(CompileError::internal("streams", "the labels of control flow do not nest"));
     }

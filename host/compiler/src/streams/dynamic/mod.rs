@@ -82,7 +82,7 @@ pub fn assign(model: &Model, placement: &Placement, toolbox: &Toolbox, options: 
     plan.streams = vec![LogicalStream::default(); count];
     label_streams(model, &dynamic, &mut plan);
     static_subgraphs(model, placement, toolbox, options, &dynamic, &mut plan)?;
-    attached::assign(model, &mut plan)?;
+    attached::assign(model, &mut plan, None)?;
     Ok(plan)
 }
 

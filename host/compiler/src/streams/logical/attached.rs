@@ -1,11 +1,13 @@
 //! `AssignAttachedStreamPass`: attached streams after the main ones, ids going on; nodes of one main stream with the same key
-//! share one, with force reuse nodes of any stream. Source: 004 §4.1.2, 002, facts 1.7.
+//! share one, with force reuse nodes of any stream; but only within one region of the control flow, as a region's streams are woken
+//! when it begins and joined before it ends. Source: 004 §4.1.2, 002, facts 1.7.
 //!
 //! Both forms are read: `_attached_stream_info_list` (a list of dictionaries with `_attached_resource_name`,
 //! `_attached_resource_reuse_key`, `_attached_resource_required_flag`, `_attached_resource_force_reuse`) and
 //! `_attached_stream_info` (one dictionary, policy "group").
 use crate::error::{CompileError, Result};
 use crate::ids::{NodeKey, StreamId};
+use crate::streams::flow::Flow;
 use crate::streams::{LogicalStream, StreamPlan};
 use ge_ir::{AttrValue, Model, Node};
 use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
@@ -17,9 +19,12 @@ struct Wish {
     force: bool,
 }
 
-/// Assigns attached streams of all graphs.
-pub fn assign(model: &Model, plan: &mut StreamPlan) -> Result<()> {
-    let mut of: HashMap<String, StreamId> = HashMap::new();
+/// Assigns attached streams of all graphs. `flow`: control flow by labels, where there is any.
+///
+/// # Errors
+/// Attributes that cannot be read, or that ask for what there is not.
+pub fn assign(model: &Model, plan: &mut StreamPlan, flow: Option<&Flow>) -> Result<()> {
+    let mut of: HashMap<(usize, String), StreamId> = HashMap::new();
     let mut failures = Vec::new();
     for (gi, g) in model.graphs().iter().enumerate() {
         for n in g.nodes() {
@@ -56,7 +61,8 @@ pub fn assign(model: &Model, plan: &mut StreamPlan) -> Result<()> {
                     );
                     continue;
                 };
-                let id = if w.force { w.key.clone() } else { format!("{}_stream_{}", w.key, main.0) };
+                let name = if w.force { w.key.clone() } else { format!("{}_stream_{}", w.key, main.0) };
+                let id = (flow.map_or(0, |f| f.region(key)), name);
                 let s = match of.get(&id) {
                     Some(s) => *s,
                     None => {

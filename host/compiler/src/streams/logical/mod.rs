@@ -56,7 +56,7 @@ fn run<P: LogicalStreamPass>(cx: &mut Context<'_>) -> Result<()> {
 /// Assigns logical streams to all graphs: the chain, then the topology pass; ids continuous from 0 at the end.
 pub fn assign(model: &Model, placement: &Placement, toolbox: &Toolbox, options: &Options) -> Result<StreamPlan> {
     let mut plan = assign_graphs(model, &graph_order(model), placement, toolbox, options)?;
-    attached::assign(model, &mut plan)?;
+    attached::assign(model, &mut plan, None)?;
     Ok(plan)
 }
 

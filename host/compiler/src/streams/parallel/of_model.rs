@@ -414,5 +414,5 @@ fn write_back(model: &Model, plan: &mut StreamPlan, raw: &ModelMap<u32>) -> Resu
         streams.push(LogicalStream::default());
     }
     plan.streams = streams;
-    crate::streams::logical::attached::assign(model, plan)
+    crate::streams::logical::attached::assign(model, plan, None)
 }
