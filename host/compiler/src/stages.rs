@@ -249,6 +249,12 @@ pub fn compile(
                     break (weights, stream_plan, order, memory, sync, stored, physical);
                 }
                 split::Split::NeedsActive(switches) => crowded = switches,
+                split::Split::Crowded(nodes) => {
+                    let limit = u64::from(toolbox.target.soc.tasks_normal);
+                    split::gather::insert(&mut model, &nodes, limit)?;
+                    placement = EnginePlacer::new(toolbox, true)?.run(&mut model)?;
+                    continue;
+                }
             }
         }
         rounds += 1;

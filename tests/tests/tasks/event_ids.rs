@@ -193,3 +193,44 @@ fn a_mark_of_tiling_sink_says_nothing_where_the_value_is_constant() {
         assert!(!c.tasks().iter().any(|t| t.starts_with("PREPROCESS_KERNEL")), "{:#?}", c.tasks());
     }
 }
+
+/// `n` nodes of one input, each on a stream of its own; all are outputs.
+fn fan(n: usize) -> String {
+    let ops = ["Relu", "Neg", "Abs", "Square"];
+    let nodes: String =
+        (0..n).map(|i| format!("  %n{i} = {}(%x) {{_stream_label = \"s{i}\"}} : f32[8]\n", ops[i % 4])).collect();
+    let outputs: Vec<String> = (0..n).map(|i| format!("%n{i}")).collect();
+    format!("graph @main(%x: f32[8]) {{\n{nodes}  return {}\n}}\n", outputs.join(", "))
+}
+
+#[test]
+fn a_node_that_waits_for_more_streams_than_one_has_room_for() {
+    let apart = ["--set", "ge.optimizationSwitch=CommonSubexpressionEliminationPass:off"];
+    let full = "name = \"full\"\nbase = \"sim\"\ntasks_normal = 1024\nstreams_normal = 1024\n";
+    let small = "name = \"small\"\nbase = \"sim\"\ntasks_normal = 64\nstreams_normal = 256\n";
+    for (soc, n, more) in [(full, 600, 2), (full, 1000, 3), (small, 100, 7)] {
+        for sync in ["", "notify"] {
+            if sync == "notify" && n == 1000 {
+                continue;
+            }
+            let c = Compiled::source(&fan(n));
+            std::fs::write(c.path().join("soc.toml"), soc).unwrap();
+            let event = format!("ge.event={sync}");
+            c.compile(&[UNFUSED, &apart, &["--soc", "./soc.toml", "--set", &event]].concat());
+            let doc = c.document();
+            let nodes = doc["graphs"][0]["nodes"].as_array().unwrap();
+            let waits = nodes.iter().filter(|n| n["type"] == "StreamActive").count();
+            assert_eq!(waits, more, "{n} streams, {sync}");
+            let limit = if n == 100 { 64 } else { 1024 };
+            let items = doc["streams"]["items"].as_array().unwrap();
+            assert!(items.iter().all(|s| s["tasks"].as_u64().unwrap() <= limit), "{n}");
+            let v: Vec<f32> = (0..8).map(|i| i as f32 - 4.0).collect();
+            let out = the_same_under(&c, &[f32s(&[8], &v)], 2);
+            for (i, o) in out.iter().enumerate() {
+                let f = [|x: f32| x.max(0.0), |x: f32| -x, |x: f32| x.abs(), |x: f32| x * x][i % 4];
+                let want: Vec<u8> = v.iter().flat_map(|x| f(*x).to_le_bytes()).collect();
+                assert_eq!(o, &want, "output {i}");
+            }
+        }
+    }
+}

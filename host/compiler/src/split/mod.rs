@@ -4,6 +4,8 @@
 //! first piece keeps the logical stream's id, the others follow behind all logical ids in node order. A SoC whose streams have
 //! no limit skips it.
 
+/// Nodes that wait for more streams than one stream has room for.
+pub mod gather;
 /// Where a stream is cut.
 pub mod points;
 
@@ -59,6 +61,8 @@ pub enum Split {
     Done(PhysicalPlan),
     /// These switches wake a stream that was cut: each needs a StreamActive of its own stream, then all is planned anew.
     NeedsActive(Vec<NodeKey>),
+    /// These nodes wait for more streams than their own has room for: others have to wait in their stead, then all is planned anew.
+    Crowded(Vec<gather::Crowded>),
 }
 
 /// What the stage reads.
@@ -84,6 +88,12 @@ pub fn run(model: &mut Model, input: &Input<'_>, tasks: Vec<PlacedTask>, sync: &
     let wakers = Wakers::of(model, streams);
     let tasks = NodeTasks::new(model, order, tasks);
     let stands = Stands::of(model, streams, order);
+    let limit = u64::from(soc.tasks_normal);
+    let full = if soc.unlimited_depth || limit == 0 { Vec::new() } else { full(&stands, &tasks, limit) };
+    let crowded = gather::crowded(model, sync, &full, limit);
+    if !crowded.is_empty() {
+        return Ok(Split::Crowded(crowded));
+    }
     let (pieces, physical, huge) = pieces(model, input, &stands, &tasks)?;
     let mut plan = PhysicalPlan {
         streams: pieces
@@ -296,6 +306,19 @@ fn pieces(
         }
     }
     Ok((pieces, physical, huge.map(|s| StreamId(s as u32))))
+}
+
+/// Nodes whose waits fill more than half of a stream that cannot hold them with all that comes with a piece.
+fn full(stands: &Stands, tasks: &NodeTasks, limit: u64) -> Vec<NodeKey> {
+    let wait = |t: &&PlacedTask| {
+        matches!(t.task.kind(), TaskType::EVENT_WAIT | TaskType::NOTIFY_WAIT | TaskType::MEM_EVENT_WAIT)
+    };
+    let room = gather::room(limit);
+    let too_many = |(key, s): &(NodeKey, StreamId)| {
+        let own = tasks.of(*key);
+        own.len() > room && own.iter().filter(|t| t.stream == *s).filter(wait).count() > room
+    };
+    stands.iter().filter(too_many).map(|(key, _)| key).collect()
 }
 
 /// SQEs of a node on a stream: `_node_sqe_num` or its own tasks', and its waits and records.
