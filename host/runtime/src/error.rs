@@ -39,6 +39,14 @@ pub enum RuntimeError {
         /// The most there are.
         most: usize,
     },
+    /// A model needs more streams than other models leave.
+    #[error("the model needs {wanted} streams that no other model has, the device has {left} left")]
+    DeviceFull {
+        /// Streams that would have to be made.
+        wanted: usize,
+        /// Streams that there are still.
+        left: usize,
+    },
     /// What an engine or the device said.
     #[error("{0}")]
     Border(Error),
@@ -69,6 +77,10 @@ impl RuntimeError {
             RuntimeError::TooManyStreams { .. } => Diagnostic::error(text)
                 .code("GE-E0316")
                 .help("compile for a SoC with longer streams, or with fewer streams")
+                .of(ErrorKind::DEVICE),
+            RuntimeError::DeviceFull { .. } => Diagnostic::error(text)
+                .code("GE-E0316")
+                .help("unload another model, give both the same stream priority, or compile with fewer streams")
                 .of(ErrorKind::DEVICE),
             RuntimeError::Input { name, found, expected } => {
                 Diagnostic::error(format!("input `{name}` does not fit the model"))

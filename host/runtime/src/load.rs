@@ -41,6 +41,8 @@ pub struct LoadOptions {
     pub capture: bool,
     /// Streams that models of one device share.
     pub streams: Arc<StreamPool>,
+    /// Priority of all its streams on the device, 0 first; None: as the model has it.
+    pub priority: Option<u32>,
 }
 
 /// A model on a device: `Send + Sync`, runs of several threads go side by side.
@@ -91,14 +93,21 @@ impl LoadedModel {
             })?;
             *n += 1 + captures.count_after(i) as u32;
         }
+        let priority = |p: &ge_model::PhysicalInfo| options.priority.unwrap_or(p.priority);
         let wishes: Vec<StreamWish> = compiled
             .streams
             .physical
             .iter()
             .zip(&per_stream)
-            .map(|(p, n)| StreamWish { priority: p.priority, flag: u32::from(p.huge), tasks: *n })
+            .map(|(p, n)| StreamWish { priority: priority(p), flag: u32::from(p.huge), tasks: *n })
             .collect();
-        let taken = Taken::new(options.streams.clone(), Arc::as_ptr(&context) as u64, &wishes)?;
+        // A SoC without numbers of its own has no limit.
+        let has = |n: u32| usize::try_from(n).unwrap_or(usize::MAX);
+        let most = match compiled.soc.streams_normal {
+            0 => 0,
+            n => has(n).saturating_add(has(compiled.soc.streams_huge)),
+        };
+        let taken = Taken::new(options.streams.clone(), Arc::as_ptr(&context) as u64, most, &wishes)?;
         // The copies are ours, not the model's: they must not make it pass the SoC's limits.
         let mut soc = compiled.soc.clone();
         soc.unlimited_depth |= !captures.is_empty();
@@ -110,7 +119,7 @@ impl LoadedModel {
                 .physical
                 .iter()
                 .zip(&per_stream)
-                .map(|(p, n)| StreamSpec { head: p.head, huge: p.huge, priority: p.priority, tasks: *n })
+                .map(|(p, n)| StreamSpec { head: p.head, huge: p.huge, priority: priority(p), tasks: *n })
                 .collect(),
             events: compiled.event_num,
             notifies: compiled.notify_num,
@@ -229,8 +238,8 @@ struct Taken {
 }
 
 impl Taken {
-    fn new(pool: Arc<StreamPool>, device: u64, wishes: &[StreamWish]) -> Result<Taken, RuntimeError> {
-        let (model, handles) = pool.acquire_streams(device, wishes)?;
+    fn new(pool: Arc<StreamPool>, device: u64, most: usize, wishes: &[StreamWish]) -> Result<Taken, RuntimeError> {
+        let (model, handles) = pool.acquire_streams(device, most, wishes)?;
         Ok(Taken { pool, model: Some(model), handles })
     }
     fn keep(mut self) -> (Arc<StreamPool>, Option<ModelId>, Vec<StreamHandle>) {

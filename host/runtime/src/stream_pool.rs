@@ -1,4 +1,5 @@
-//! Streams of a device for the models loaded on it (004 §4.7): made on demand, up to 2,024 for one model, and shared by models.
+//! Streams of a device for the models loaded on it (004 §4.7): made on demand, up to 2,024 for one model and no more than the device
+//! has, and shared by models.
 //!
 //! A stream is found by its priority and flag, among those the one whose task number is nearest; never one that the model itself
 //! uses, for the streams of one model run side by side. Each stream knows the models that use it; the last to go ends it.
@@ -54,13 +55,14 @@ pub struct StreamPool {
 
 impl StreamPool {
     /// Streams for a new model on a device (any number that is the device's own): those of other models where there are, new ones
-    /// else. In the order of the wishes.
+    /// else. In the order of the wishes. `most`: streams that the device has for all models, of any priority and flag; 0: no limit.
     ///
     /// # Errors
-    /// More than [`MAX_STREAMS`] wishes; nothing is taken then.
+    /// More than [`MAX_STREAMS`] wishes, or more streams than the device has left; nothing is taken then.
     pub fn acquire_streams(
         &self,
         device: u64,
+        most: usize,
         wishes: &[StreamWish],
     ) -> Result<(ModelId, Vec<StreamHandle>), RuntimeError> {
         if wishes.len() > MAX_STREAMS {
@@ -72,26 +74,19 @@ impl StreamPool {
         let mut mine = BTreeSet::new();
         let handles = wishes.iter().map(|w| state.get_or_create(device, model, w, &mut mine)).collect::<Vec<_>>();
         state.of.insert(model, handles.clone());
+        let found = state.on(device);
+        if most > 0 && found > most {
+            state.release(model);
+            let (wanted, left) = (found - state.on(device), most.saturating_sub(state.on(device)));
+            state.created -= wanted as u64;
+            return Err(RuntimeError::DeviceFull { wanted, left });
+        }
         Ok((model, handles))
     }
 
     /// Ends a model's use of its streams; streams that no model uses are gone.
     pub fn release(&self, model: ModelId) {
-        let mut state = self.lock();
-        for h in state.of.remove(&model).unwrap_or_default() {
-            let Some(s) = state.streams.get_mut(&h) else { continue };
-            s.models.remove(&model);
-            if s.models.is_empty() {
-                let (key, tasks) = (s.key, s.tasks);
-                state.streams.remove(&h);
-                if let Some(list) = state.by_key.get_mut(&key) {
-                    list.remove(&(tasks, h));
-                    if list.is_empty() {
-                        state.by_key.remove(&key);
-                    }
-                }
-            }
-        }
+        self.lock().release(model);
     }
 
     /// Streams that are there.
@@ -117,6 +112,26 @@ impl StreamPool {
 }
 
 impl State {
+    /// Streams of a device.
+    fn on(&self, device: u64) -> usize {
+        self.by_key.range((device, 0, 0)..=(device, u32::MAX, u32::MAX)).map(|(_, list)| list.len()).sum()
+    }
+    fn release(&mut self, model: ModelId) {
+        for h in self.of.remove(&model).unwrap_or_default() {
+            let Some(s) = self.streams.get_mut(&h) else { continue };
+            s.models.remove(&model);
+            if s.models.is_empty() {
+                let (key, tasks) = (s.key, s.tasks);
+                self.streams.remove(&h);
+                if let Some(list) = self.by_key.get_mut(&key) {
+                    list.remove(&(tasks, h));
+                    if list.is_empty() {
+                        self.by_key.remove(&key);
+                    }
+                }
+            }
+        }
+    }
     fn get_or_create(
         &mut self,
         device: u64,
@@ -174,10 +189,10 @@ mod tests {
     #[test]
     fn two_models_share_streams_and_one_model_does_not() {
         let pool = StreamPool::default();
-        let (a, of_a) = pool.acquire_streams(0, &[wish(0, 0, 10), wish(0, 0, 100)]).expect("streams");
+        let (a, of_a) = pool.acquire_streams(0, 0, &[wish(0, 0, 10), wish(0, 0, 100)]).expect("streams");
         assert_ne!(of_a[0], of_a[1]);
         // The nearest task number is taken; the second wish cannot have the same stream, nor the third any.
-        let (b, of_b) = pool.acquire_streams(0, &[wish(0, 0, 90), wish(0, 0, 95), wish(0, 0, 1)]).expect("streams");
+        let (b, of_b) = pool.acquire_streams(0, 0, &[wish(0, 0, 90), wish(0, 0, 95), wish(0, 0, 1)]).expect("streams");
         assert_eq!((of_b[0], of_b[1]), (of_a[1], of_a[0]));
         assert_eq!((pool.len(), pool.created(), pool.users(of_a[0])), (3, 3, 2));
         pool.release(a);
@@ -185,17 +200,17 @@ mod tests {
         pool.release(b);
         assert!(pool.is_empty());
         // What is gone is made anew.
-        let (_, of_c) = pool.acquire_streams(0, &[wish(0, 0, 1)]).expect("streams");
+        let (_, of_c) = pool.acquire_streams(0, 0, &[wish(0, 0, 1)]).expect("streams");
         assert_eq!((pool.created(), of_c.len()), (4, 1));
     }
 
     #[test]
     fn priority_flag_and_device_keep_streams_apart() {
         let pool = StreamPool::default();
-        pool.acquire_streams(0, &[wish(0, 0, 1)]).expect("streams");
+        pool.acquire_streams(0, 0, &[wish(0, 0, 1)]).expect("streams");
         for (device, w) in [(0, wish(1, 0, 1)), (0, wish(0, 1, 1)), (1, wish(0, 0, 1))] {
             let before = pool.len();
-            pool.acquire_streams(device, &[w]).expect("streams");
+            pool.acquire_streams(device, 0, &[w]).expect("streams");
             assert_eq!(pool.len(), before + 1);
         }
     }
@@ -204,10 +219,27 @@ mod tests {
     fn one_stream_past_the_most_is_an_error_and_takes_nothing() {
         let pool = StreamPool::default();
         let all = vec![wish(0, 0, 1); MAX_STREAMS + 1];
-        let e = pool.acquire_streams(0, &all).expect_err("too many");
+        let e = pool.acquire_streams(0, 0, &all).expect_err("too many");
         assert!(e.to_string().contains("2025") && e.to_string().contains("2024"), "{e}");
         assert!(pool.is_empty());
-        assert_eq!(pool.acquire_streams(0, &all[1..]).expect("as many as there may be").1.len(), MAX_STREAMS);
+        assert_eq!(pool.acquire_streams(0, 0, &all[1..]).expect("as many as there may be").1.len(), MAX_STREAMS);
+    }
+
+    #[test]
+    fn models_share_what_the_device_has_and_the_one_too_many_takes_nothing() {
+        let pool = StreamPool::default();
+        let four = [wish(0, 0, 1); 4];
+        let (a, _) = pool.acquire_streams(0, 6, &four).expect("streams");
+        // The same streams again, and two of another priority.
+        let (b, _) = pool.acquire_streams(0, 6, &[&four[..], &[wish(1, 0, 1); 2]].concat()).expect("streams");
+        let e = pool.acquire_streams(0, 6, &[wish(2, 0, 1)]).expect_err("full");
+        assert!(matches!(e, RuntimeError::DeviceFull { wanted: 1, left: 0 }), "{e}");
+        assert_eq!((pool.len(), pool.created()), (6, 6));
+        // Another device has streams of its own, and what is given back is there for others.
+        pool.acquire_streams(1, 6, &four).expect("streams");
+        pool.release(b);
+        pool.acquire_streams(0, 6, &[wish(2, 0, 1); 2]).expect("streams");
+        pool.release(a);
     }
 
     #[test]
@@ -222,7 +254,7 @@ mod tests {
                         let n = (t * 7 + i) % 9 + 1;
                         let wishes: Vec<StreamWish> =
                             (0..n).map(|k| wish(k % 2, 0, (t * 31 + i * 17 + k) % 50)).collect();
-                        let (m, mine) = pool.acquire_streams(0, &wishes).expect("streams");
+                        let (m, mine) = pool.acquire_streams(0, 0, &wishes).expect("streams");
                         let distinct: BTreeSet<_> = mine.iter().collect();
                         assert_eq!(distinct.len(), mine.len(), "a model has a stream twice");
                         assert!(mine.iter().all(|h| pool.users(*h) >= 1));

@@ -39,6 +39,9 @@ pub struct RunArgs {
     ranks: u32,
     #[command(flatten)]
     device: DeviceFlags,
+    /// Priority of the model's streams on the device, 0 first
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=7))]
+    stream_priority: Option<u32>,
     /// Threads of the pool
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
@@ -75,7 +78,14 @@ pub fn run(global: &Global, a: &RunArgs) -> Result<u8> {
         models.push(session.load_on(
             compiled.clone(),
             context.clone(),
-            &LoadOptions { rank, rank_size: ranks, group, capture, ..LoadOptions::default() },
+            &LoadOptions {
+                rank,
+                rank_size: ranks,
+                group,
+                capture,
+                priority: a.stream_priority,
+                ..LoadOptions::default()
+            },
         )?);
     }
     let loaded = start.elapsed();
@@ -120,8 +130,12 @@ pub fn run(global: &Global, a: &RunArgs) -> Result<u8> {
             expect(&rank_dir(dir, rank as u32, ranks), outputs, &compiled, a.rtol, a.atol)?;
         }
     }
+    // Streams of the ranks, and the objects on the device that they share.
+    let asked: usize = models.iter().map(|m| m.device_streams().len()).sum();
+    let pool = session.stream_pool();
+    let streams = serde_json::json!({"of_models": asked, "objects": pool.len(), "created": pool.created(), "priority": a.stream_priority.unwrap_or(0)});
     let json = serde_json::json!({
-        "schema": 1, "model": compiled.name, "ranks": ranks, "ext_attrs": ext_attrs(&models)?, "load_ms": loaded.as_secs_f64() * 1e3, "run_ms": took.as_secs_f64() * 1e3,
+        "schema": 1, "streams": streams, "model": compiled.name, "ranks": ranks, "ext_attrs": ext_attrs(&models)?, "load_ms": loaded.as_secs_f64() * 1e3, "run_ms": took.as_secs_f64() * 1e3,
         "outputs": compiled.outputs.iter().map(|o| serde_json::json!({"name": o.name, "dtype": o.desc.dtype.name(), "shape": o.desc.shape.sizes()})).collect::<Vec<_>>(),
     });
     if global.json {
