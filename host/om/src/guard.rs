@@ -33,7 +33,10 @@ pub(crate) struct Message {
     fields: &'static [Field],
 }
 
-include!(concat!(env!("OUT_DIR"), "/schema.rs"));
+/// The messages of `proto/`, generated together with their Rust types.
+#[rustfmt::skip]
+mod schema;
+use schema::{MESSAGES, MODEL_DEF, MODEL_TASK_DEF};
 
 /// The decoder's own limit.
 const MAX_DEPTH: usize = 100;

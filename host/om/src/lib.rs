@@ -62,18 +62,6 @@ pub const ATTR_WEIGHTS_XXH3: &str = "ge_rs.weights_xxh3";
 /// WEIGHTS_DATA starts in the file at a multiple of this (a page), so that a device can take the map as it is.
 pub const WEIGHTS_ALIGN: u64 = 4096;
 
-/// The protobuf messages, made from `proto/` by `build.rs`.
-///
-/// `bytes` fields are [`bytes::Bytes`], maps are `BTreeMap`s (so that the same message has the same bytes), and large
-/// single messages inside `TaskDef`, `AttrDef` and `FftsPlusCtxDef` are boxed.
+/// The protobuf messages.
 #[allow(missing_docs, clippy::all, clippy::pedantic)]
-pub mod proto {
-    /// Models, graphs, operators, tensors, attributes.
-    pub mod ir {
-        include!(concat!(env!("OUT_DIR"), "/ge.proto.rs"));
-    }
-    /// Tasks.
-    pub mod task {
-        include!(concat!(env!("OUT_DIR"), "/domi.rs"));
-    }
-}
+pub mod proto;

@@ -13,10 +13,8 @@ pub mod import;
 pub mod inputs;
 pub mod ops;
 #[allow(missing_docs, clippy::all)]
-pub mod proto {
-    //! The messages, as prost makes them of `proto/onnx.proto`.
-    include!(concat!(env!("OUT_DIR"), "/onnx.rs"));
-}
+#[rustfmt::skip]
+pub mod proto;
 pub mod ranks;
 pub mod read;
 pub mod scope;
