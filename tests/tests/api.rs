@@ -7,7 +7,7 @@ use ge_plugin_api::types::DType;
 use ge_tests::{models, root, target};
 
 /// A session whose plugins lie beside the real binary.
-fn session(options: OptionMap) -> Session {
+pub(crate) fn session(options: OptionMap) -> Session {
     let dir = tempfile::tempdir().unwrap();
     let plugins = dir.path().join("plugins.toml");
     let text = std::fs::read_to_string(root().join("plugins.toml")).unwrap();

@@ -57,7 +57,7 @@ fn sources() -> Vec<(PathBuf, String)> {
         }
     }
     let mut out = Vec::new();
-    for top in ["plugin-api", "host", "engines", "plugins", "tests", "benches", "examples", "tools", "xtask"] {
+    for top in ["plugin-api", "host", "engines", "plugins", "tests", "benches", "examples", "fuzz", "tools", "xtask"] {
         walk(&root().join(top), &root(), &mut out);
     }
     assert!(out.len() > 200, "{} sources found", out.len());

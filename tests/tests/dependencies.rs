@@ -60,6 +60,7 @@ fn no_crate_names_a_dependency_that_it_does_not_use() {
             let (kind, name) = (text(d, "kind"), text(d, "name"));
             named.insert(name.to_owned());
             let places: &[&str] = match kind {
+                "dev" if text(&p, "name") == "ge-tests" => &["tests", "../fuzz"],
                 "dev" => &["src", "tests", "examples", "benches"],
                 "build" => &["build.rs"],
                 _ => &["src"],

@@ -29,6 +29,8 @@ mod golden;
 mod netron;
 /// The command line.
 mod cli;
+/// The programs of `examples/`.
+mod examples;
 /// A library of a vendor, built from docs/plugins.md.
 mod vendor;
 /// Task lists and their runs.
@@ -45,5 +47,8 @@ mod precision;
 mod formats;
 /// Pictures before a model.
 mod dvpp;
+/// Whatever reads bytes from outside, given changed files.
+#[path = "../../fuzz/mod.rs"]
+mod fuzz;
 /// Unknown shapes and stages of the user.
 mod shapes;

@@ -27,7 +27,7 @@ fn build(manifest: &Path, name: &str) -> PathBuf {
 
 fn vendor() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
-    LIBRARY.get_or_init(|| build(&root().join("tests/fixtures/vendor/Cargo.toml"), "good"))
+    LIBRARY.get_or_init(|| build(&root().join("examples/vendor/Cargo.toml"), "good"))
 }
 
 /// A folder with a `plugins.toml` of ours and the vendor's library.
@@ -146,7 +146,7 @@ fn node(doc: &Value, name: &str) -> Value {
 fn the_page_shows_the_crate() {
     let page = std::fs::read_to_string(root().join("docs/plugins.md")).unwrap();
     for f in ["Cargo.toml", "src/lib.rs", "src/pass.rs", "src/fusion.rs", "src/gelu.rs", "src/engine.rs"] {
-        let text = std::fs::read_to_string(root().join("tests/fixtures/vendor").join(f)).unwrap();
+        let text = std::fs::read_to_string(root().join("examples/vendor").join(f)).unwrap();
         assert!(page.contains(&format!("\n{text}```\n")), "docs/plugins.md does not show {f} as it is");
     }
 }

@@ -1,0 +1,85 @@
+//! Fuzz targets: whatever reads bytes from outside is given changed files, and must answer or refuse; it may not panic or hang.
+//!
+//! The tests run a fixed number of cases of each target, the same in every run. To search longer, on the same stable toolchain:
+//!
+//! ```text
+//! GE_FUZZ_SECONDS=600 cargo test -p ge-tests --test suite -- fuzz::onnx
+//! GE_FUZZ_SEED=1234                # another sequence of cases
+//! ```
+//!
+//! An input that fails is written to `target/tmp/fuzz`; once its cause is mended, it belongs into `fuzz/corpus/TARGET`, whose files come
+//! first in every run. A target is one function in `targets.rs`.
+
+/// How inputs are changed.
+mod mutate;
+/// What is fuzzed.
+mod targets;
+
+use mutate::Mutator;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// Cases of each target in the gate.
+const CASES: u64 = 2_000;
+/// A case that takes longer hangs.
+const SLOW: Duration = Duration::from_secs(10);
+
+/// Something that reads bytes.
+pub struct Target<'a> {
+    /// Its name; that of its folder in `fuzz/corpus`.
+    pub name: &'a str,
+    /// Inputs that it accepts.
+    pub seeds: Vec<Vec<u8>>,
+    /// Pieces that mean something to it.
+    pub words: &'a [&'a [u8]],
+    /// Reads an input; panics where it is answered wrongly.
+    pub read: &'a dyn Fn(&[u8]),
+}
+
+fn corpus(name: &str) -> Vec<Vec<u8>> {
+    let mut files: Vec<PathBuf> = match std::fs::read_dir(ge_tests::root().join("fuzz/corpus").join(name)) {
+        Ok(entries) => entries.map(|e| e.unwrap().path()).collect(),
+        Err(_) => Vec::new(),
+    };
+    files.sort();
+    files.iter().map(|f| std::fs::read(f).unwrap()).collect()
+}
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok().map(|v| v.parse().unwrap_or_else(|_| panic!("{variable} is `{v}`, no number")))
+}
+
+/// Reads one input; a panic or a hang is told with the file that shows it again.
+fn case(target: &Target<'_>, input: &[u8], which: &str) {
+    let start = Instant::now();
+    let done = catch_unwind(AssertUnwindSafe(|| (target.read)(input)));
+    let slow = start.elapsed() > SLOW;
+    if done.is_ok() && !slow {
+        return;
+    }
+    let folder = ge_tests::target().with_file_name("tmp").join("fuzz");
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join(format!("{}-{}", target.name, which.replace(' ', "-")));
+    std::fs::write(&file, input).unwrap();
+    let what = if done.is_err() { "panics" } else { "takes over ten seconds" };
+    panic!("{} {what} on {which}, which is in {}", target.name, file.display());
+}
+
+/// Runs the corpus and then changed seeds.
+pub fn fuzz(target: &Target<'_>) {
+    assert!(!target.seeds.is_empty(), "{} has no seeds", target.name);
+    let known = corpus(target.name);
+    for (i, input) in known.iter().chain(&target.seeds).enumerate() {
+        case(target, input, &format!("known input {i}"));
+    }
+    let first = number("GE_FUZZ_SEED").unwrap_or(0);
+    let until = number("GE_FUZZ_SECONDS").map(|s| Instant::now() + Duration::from_secs(s));
+    let all: Vec<&[u8]> = target.seeds.iter().chain(&known).map(Vec::as_slice).collect();
+    let mut n = 0;
+    while until.map_or(n < CASES, |u| Instant::now() < u) {
+        let input = Mutator::new(first.wrapping_add(n), &all, target.words).input();
+        case(target, &input, &format!("case {}", first.wrapping_add(n)));
+        n += 1;
+    }
+}

@@ -1,0 +1,68 @@
+//! Changes of inputs: bits, numbers, pieces of other inputs and words that mean something, a few at a time.
+
+/// Makes one changed input; the same number gives the same one.
+pub struct Mutator<'a> {
+    random: fastrand::Rng,
+    seeds: &'a [&'a [u8]],
+    words: &'a [&'a [u8]],
+}
+
+/// Bytes at the edges of what lengths and tags may be.
+const EDGES: [u8; 10] = [0, 1, 2, 0x0a, 0x12, 0x1f, 0x7f, 0x80, 0xfe, 0xff];
+
+impl<'a> Mutator<'a> {
+    /// A generator of one input.
+    pub fn new(number: u64, seeds: &'a [&'a [u8]], words: &'a [&'a [u8]]) -> Mutator<'a> {
+        Mutator { random: fastrand::Rng::with_seed(number), seeds, words }
+    }
+
+    fn seed(&mut self) -> &'a [u8] {
+        self.seeds[self.random.usize(..self.seeds.len())]
+    }
+
+    /// A random part of some bytes.
+    fn part(&mut self, of: &'a [u8]) -> &'a [u8] {
+        let at = self.random.usize(..=of.len());
+        let most = (of.len() - at).min(64);
+        &of[at..at + self.random.usize(..=most)]
+    }
+
+    /// A seed with one to eight changes.
+    pub fn input(mut self) -> Vec<u8> {
+        let mut bytes = self.seed().to_vec();
+        for _ in 0..1 + self.random.usize(..8) {
+            self.change(&mut bytes);
+        }
+        bytes
+    }
+
+    fn change(&mut self, bytes: &mut Vec<u8>) {
+        let at = self.random.usize(..=bytes.len());
+        let kind = self.random.u8(..10);
+        match kind {
+            0..=2 if at < bytes.len() => bytes[at] ^= 1 << self.random.u8(..8),
+            3 | 4 if at < bytes.len() => bytes[at] = EDGES[self.random.usize(..EDGES.len())],
+            // A number of several bytes that is far too large, as a length of a protobuf field may be.
+            5 => insert(bytes, at, &[0xff, 0xff, 0xff, 0xff, 0x0f][..1 + self.random.usize(..5)]),
+            6 => {
+                let end = at + self.random.usize(..=(bytes.len() - at).min(32));
+                bytes.drain(at..end);
+            }
+            7 => {
+                let other = self.seed();
+                let part = self.part(other);
+                insert(bytes, at, part);
+            }
+            8 if !self.words.is_empty() => {
+                let word = self.words[self.random.usize(..self.words.len())];
+                insert(bytes, at, word);
+            }
+            9 => bytes.truncate(at),
+            _ => bytes.push(self.random.u8(..)),
+        }
+    }
+}
+
+fn insert(bytes: &mut Vec<u8>, at: usize, part: &[u8]) {
+    bytes.splice(at..at, part.iter().copied());
+}

@@ -1,0 +1,48 @@
+//! The programs of `examples/`, run; each ends with an error where its answer is wrong.
+use ge_tests::{root, target};
+use std::collections::BTreeSet;
+use std::process::Command;
+
+fn run(name: &str, args: &[&str]) -> String {
+    let program = target().join("examples").join(name);
+    let out = Command::new(&program)
+        .args(args)
+        .current_dir(root())
+        .env("GE_PLUGINS", root().join("plugins.toml"))
+        .output()
+        .unwrap_or_else(|e| panic!("cannot start {}: {e}; run `cargo build -p ge --examples`", program.display()));
+    let (text, errors) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+    assert!(out.status.success(), "{name}: {text}{errors}");
+    text.into_owned()
+}
+
+#[test]
+fn each_program_gives_the_right_answer() {
+    let said = [
+        ("compile_and_run", "y = [4.0, 5.0, 0.0, 0.0]"),
+        ("several_graphs", "graph 2 with 3 rows: [0.0, 0.0, 0.0, 0.0, 0.0, 0.0]"),
+        ("streams", "two: 1 events"),
+        ("write_a_pass", "DoubleNegPass: 2 edits"),
+        ("serve", "100 of 100 requests answered right by 4 threads"),
+    ];
+    for (name, words) in said {
+        let text = run(name, &[]);
+        assert!(text.contains(words), "{name}: {text}");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let data = root().join("tests/models/digits");
+    let om = dir.path().join("digits.om").display().to_string();
+    ge_tests::expect_code(
+        dir.path(),
+        0,
+        &["compile", &data.join("digits.onnx").display().to_string(), "-o", &om, "-q"],
+    );
+    assert!(run("digits", &[&om, &data.display().to_string()]).contains("198 of 200 held-back digits right"));
+    // Every program of the folder is one of these.
+    let there: BTreeSet<String> = std::fs::read_dir(root().join("examples"))
+        .unwrap()
+        .filter_map(|e| e.unwrap().file_name().into_string().unwrap().strip_suffix(".rs").map(str::to_owned))
+        .collect();
+    let known: BTreeSet<String> = said.iter().map(|s| s.0.to_owned()).chain(["digits".to_owned()]).collect();
+    assert_eq!(there, known);
+}
