@@ -25,6 +25,7 @@ pub mod gemm;
 pub mod quant;
 /// Working memory of kernels.
 pub mod scratch;
+mod shrink;
 /// Instruction sets, vector mathematics, activations.
 pub mod simd;
 /// Views over tensors: element types, layouts, broadcasting, the loop nest.

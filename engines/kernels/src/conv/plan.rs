@@ -6,6 +6,7 @@ use crate::gemm::micro::{Listed, Panels, tile};
 use crate::gemm::pack::{A_STRIDE, KC, copy_tile};
 use crate::gemm::{Bias, Epilogue};
 use crate::scratch::with_scratch;
+use crate::shrink::shrink;
 use crate::simd::isa::{Isa, PanelElem, Work, dispatch};
 use crate::view::Out;
 use std::ops::Range;
@@ -14,6 +15,8 @@ use std::ops::Range;
 const BLOCK: usize = 192;
 /// Outputs of a unit, channels by positions, at most.
 const AREA: usize = 48 * 1024;
+/// The same where one row alone is more than that.
+const MOST_AREA: usize = 1 << 20;
 /// As many units as keep the cores of a device busy, if the image is large enough.
 const WANTED: usize = 24;
 
@@ -70,19 +73,25 @@ impl Conv {
         let (rows, block) = match kind {
             Kind::Depthwise => (out[1].clamp(1, (AREA / out[2].max(1)).max(1)), (8192 / positions.max(1)).clamp(1, 64)),
             _ => {
-                let mut block = BLOCK.min(per_group[1].next_multiple_of(12)).max(12);
+                let block = BLOCK.min(per_group[1].next_multiple_of(12)).max(12);
                 let wide = if kind == Kind::Pointwise { 1 } else { out[2].max(1) };
                 let total = if kind == Kind::Pointwise { positions } else { out[1] };
-                let mut rows = (512.min(AREA / block) / wide).clamp(1, total.max(1));
-                let outer = spec.batch * spec.groups * if kind == Kind::Pointwise { 1 } else { out[0] };
-                let units = |rows: usize, block: usize| outer * per_group[1].div_ceil(block) * total.div_ceil(rows);
-                while units(rows, block) < WANTED && rows * wide > 96 {
-                    rows = rows.div_ceil(2);
-                }
-                while units(rows, block) < WANTED && block > 48 {
-                    block = (block / 2).next_multiple_of(12);
-                }
-                (rows, block)
+                let rows = (512.min(AREA / block) / wide).clamp(1, total.max(1));
+                let depth = if kind == Kind::Pointwise { 1 } else { out[0] };
+                let outer = spec.batch.saturating_mul(spec.groups).saturating_mul(depth);
+                let large = |rows: usize, block: usize| rows.saturating_mul(wide).saturating_mul(block) > MOST_AREA;
+                let enough = |(rows, block): (usize, usize)| {
+                    let units = [outer, per_group[1].div_ceil(block), total.div_ceil(rows)];
+                    units.into_iter().fold(1usize, usize::saturating_mul) >= WANTED && !large(rows, block)
+                };
+                // A row is the least of a strip, however wide it is; then the channels become fewer.
+                shrink((rows, block), enough, |(rows, block)| {
+                    if rows > 1 && rows.saturating_mul(wide) > 96 {
+                        return Some((rows.div_ceil(2), block));
+                    }
+                    let least = if large(rows, block) { 12 } else { 48 };
+                    (block > least).then(|| (rows, (block / 2).next_multiple_of(12)))
+                })
             }
         };
         let image = Image::new(spec, 1)?;
@@ -103,8 +112,10 @@ impl Conv {
         let image_rows = if self.kind == Kind::Pointwise { 1 } else { self.rows };
         self.image = Image::new(&self.spec, image_rows)?;
         let channels = if self.kind == Kind::Depthwise { 1 } else { self.spec.channels_in / self.spec.groups };
-        if self.kind != Kind::Pointwise && self.image.len(channels) > MOST_COPY {
-            return Err(ConvError::Copy { floats: self.image.len(channels), most: MOST_COPY });
+        let sums = if self.kind == Kind::Pointwise { 0 } else { self.block.saturating_mul(self.image.pitch) };
+        let copy = self.image.len(channels).max(sums);
+        if self.kind != Kind::Pointwise && copy > MOST_COPY {
+            return Err(ConvError::Copy { floats: copy, most: MOST_COPY });
         }
         Ok(self)
     }

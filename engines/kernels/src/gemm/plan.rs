@@ -3,6 +3,7 @@ use crate::gemm::epilogue::Epilogue;
 use crate::gemm::micro::{Panels, Strided, tile};
 use crate::gemm::pack::{A_STRIDE, KC, copy_tile, pack_tile, packed_len};
 use crate::scratch::with_scratch;
+use crate::shrink::shrink;
 use crate::simd::isa::{Isa, PanelElem, Work, dispatch};
 use crate::view::Out;
 use std::ops::Range;
@@ -136,24 +137,24 @@ impl Gemm {
     /// The tile for these shapes: large, halved while there are fewer tiles than cores would want.
     fn choose_tile(&self) -> [usize; 2] {
         let batch = self.batch.len().max(1);
-        let mut t = [TILE_M.min(self.m.next_multiple_of(12)), TILE_N.min(self.n.next_multiple_of(16))];
+        let t = [TILE_M.min(self.m.next_multiple_of(12)), TILE_N.min(self.n.next_multiple_of(16))];
         if t[0] == 0 || t[1] == 0 {
             return [12, 16];
         }
         if self.m <= FEW && matches!(self.b, BMatrix::Plain(b) if b.col == 1) {
             return [12, t[1]];
         }
-        let count = |t: [usize; 2]| batch * self.m.div_ceil(t[0]) * self.n.div_ceil(t[1]);
-        while count(t) < WANTED {
-            if t[1] >= 128 && (t[1] >= t[0] || t[0] < 96) {
-                t[1] = (t[1] / 2).next_multiple_of(32);
-            } else if t[0] >= 96 {
-                t[0] = (t[0] / 2).next_multiple_of(12);
+        let enough = |t: [usize; 2]| {
+            let tiles = [batch, self.m.div_ceil(t[0]), self.n.div_ceil(t[1])];
+            tiles.into_iter().fold(1usize, usize::saturating_mul) >= WANTED
+        };
+        shrink(t, enough, |[rows, cols]| {
+            if cols >= 128 && (cols >= rows || rows < 96) {
+                Some([rows, (cols / 2).next_multiple_of(32)])
             } else {
-                break;
+                (rows >= 96).then(|| [(rows / 2).next_multiple_of(12), cols])
             }
-        }
-        t
+        })
     }
 
     /// The same plan with other tiles: multiples of 12 and 16. For tests: the result does not depend on it.

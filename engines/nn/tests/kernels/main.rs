@@ -10,3 +10,4 @@ mod matrix;
 mod moves;
 mod numbers;
 mod refusals;
+mod sweep;

@@ -6,6 +6,7 @@ use crate::gemm::micro::{Strided, tile};
 use crate::gemm::pack::{A_STRIDE, KC};
 use crate::gemm::{Bias, Epilogue};
 use crate::scratch::with_scratch;
+use crate::shrink::shrink;
 use crate::simd::isa::{Isa, PanelElem, Work, dispatch};
 use crate::view::Out;
 use std::ops::Range;
@@ -40,17 +41,17 @@ impl CubeConv {
         }
         let mut plan = CubeConv { spec: spec.clone(), out: spec.output()?, tile: [ROWS, PANELS] };
         let (positions, groups) = (plan.positions(), plan.groups_out());
-        let mut t = [ROWS.min(positions.next_multiple_of(12)).max(12), PANELS.min(groups).max(1)];
-        let count = |t: [usize; 2]| spec.batch * positions.div_ceil(t[0]) * groups.div_ceil(t[1]);
-        while count(t) < WANTED {
-            match t {
-                [_, p] if p >= 8 => t[1] = p.div_ceil(2),
-                [r, _] if r >= 96 => t[0] = (r / 2).next_multiple_of(12),
-                [_, p] if p >= 4 => t[1] = p.div_ceil(2),
-                _ => break,
-            }
-        }
-        plan.tile = t;
+        let t = [ROWS.min(positions.next_multiple_of(12)).max(12), PANELS.min(groups).max(1)];
+        let enough = |t: [usize; 2]| {
+            let tiles = [spec.batch, positions.div_ceil(t[0]), groups.div_ceil(t[1])];
+            tiles.into_iter().fold(1usize, usize::saturating_mul) >= WANTED
+        };
+        plan.tile = shrink(t, enough, |t| match t {
+            [r, p] if p >= 8 => Some([r, p.div_ceil(2)]),
+            [r, p] if r >= 96 => Some([(r / 2).next_multiple_of(12), p]),
+            [r, p] if p >= 4 => Some([r, p.div_ceil(2)]),
+            _ => None,
+        });
         Ok(plan)
     }
 
