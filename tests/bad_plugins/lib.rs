@@ -97,12 +97,21 @@ impl Engine for Bad {
     fn op_types(&self) -> Vec<String> {
         // Takes more than its compiler can.
         let all = ["BadOp", "Relu"];
-        all[..if refuses() { 2 } else { 1 }].iter().map(|s| (*s).to_owned()).collect()
+        let more = refuses() || mode("slow_supports") || mode("stuck_supports");
+        all[..if more { 2 } else { 1 }].iter().map(|s| (*s).to_owned()).collect()
     }
     fn compile(&self, node: &Node<'_>, _: &Target) -> Result<Option<KernelBinary>> {
         if mode("refuse_compile") { Err(Error::unsupported(format!("no template for {}", node.op()))) } else { Ok(None) }
     }
     fn supports(&self, node: &Node<'_>) -> Support {
+        // Slow once, or for ever.
+        static SLOW: std::sync::Once = std::sync::Once::new();
+        if mode("slow_supports") {
+            SLOW.call_once(|| std::thread::sleep(std::time::Duration::from_millis(4500)));
+        }
+        while mode("stuck_supports") {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
         if mode("panic_supports") {
             panic!("no node is good enough");
         }

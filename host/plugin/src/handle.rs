@@ -1,8 +1,8 @@
 //! Handles of what plugins give. Every call's error names the plugin and the call; what comes back is held against what was
 //! asked, so that a plugin that lies is found at the border and not where its answer is used.
 use crate::code::Code;
-use crate::crash::within;
 use crate::services::{Mappings, with_mappings};
+use crate::watch::{self, Call};
 use ge_plugin_api::device::{ContextObject, DeviceInfo, DeviceModelRef, DeviceObject, SocSpec};
 use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
 use ge_plugin_api::engine::{
@@ -186,11 +186,17 @@ impl EngineHandle {
     pub fn has(&self, flags: u64) -> bool {
         self.info.flags & flags == flags
     }
+    fn watched<T>(&self, call: &str, node: &str, op: &str, f: impl FnOnce() -> T) -> T {
+        watch::call(&Call { plugin: &self.owner.name, part: &self.info.name, call, node, op }, f)
+    }
     fn call<T>(&self, call: &str, f: impl FnOnce() -> Result<T>) -> Result<T> {
-        within(&self.owner.name, call, false, f).map_err(|e| self.owner.named(&format!("{}.{call}", self.info.name), e))
+        self.call_for(call, "", "", f)
+    }
+    fn call_for<T>(&self, call: &str, node: &str, op: &str, f: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.watched(call, node, op, f).map_err(|e| self.owner.named(&format!("{}.{call}", self.info.name), e))
     }
     fn node_call<T>(&self, call: &str, node: &Node<'_>, f: impl FnOnce() -> Result<T>) -> Result<T> {
-        self.call(call, f).map_err(|e| e.at_node(node.name(), node.op()))
+        self.call_for(call, node.name(), node.op(), f).map_err(|e| e.at_node(node.name(), node.op()))
     }
     fn lie(
         &self,
@@ -218,7 +224,7 @@ impl EngineHandle {
     }
     /// Edits that its graph optimizer records at a hook.
     pub fn optimize(&self, hook: Hook, graph: &Graph<'_>) -> Result<Vec<Edit>> {
-        within(&self.owner.name, "optimize", false, || self.object.optimize(hook, graph))
+        self.watched("optimize", graph.name(), "", || self.object.optimize(hook, graph))
             .map_err(|e| self.owner.named(&format!("{}.{hook}", self.info.name), e))
     }
     /// Types and formats that it offers for a node; empty: as it is.
@@ -287,7 +293,7 @@ impl EngineHandle {
     }
     /// Run time of the node in ns; 0: not known.
     pub fn time_ns(&self, node: &Node<'_>, soc: &SocSpec) -> u64 {
-        within(&self.owner.name, "time_ns", false, || self.object.time_ns(node, soc))
+        self.watched("time_ns", node.name(), node.op(), || self.object.time_ns(node, soc))
     }
     /// The cores that the node's kernel runs on.
     pub fn core(&self, node: &Node<'_>) -> Result<ContextType> {
@@ -309,12 +315,12 @@ impl EngineHandle {
     }
     /// Loads a task onto a device model.
     pub fn load_task(&self, request: &LoadRequest, device: DeviceModelRef) -> Result<()> {
-        self.call("load_task", || self.object.load_task(request, device))
+        self.call_for("load_task", &request.node, &request.op, || self.object.load_task(request, device))
             .map_err(|e| e.at_node(&request.node, &request.op))
     }
     /// Whether there is a host kernel for an operator.
     pub fn has_host_kernel(&self, op: &str) -> bool {
-        within(&self.owner.name, "has_host_kernel", false, || self.object.has_host_kernel(op))
+        self.watched("has_host_kernel", "", "", || self.object.has_host_kernel(op))
     }
     /// Runs a host kernel that allocates its outputs of the given types.
     pub fn run_host_kernel(
@@ -326,9 +332,8 @@ impl EngineHandle {
         outputs: &[DType],
     ) -> Result<Vec<HostTensor>> {
         const CALL: &str = "run_host_kernel";
-        let made = self
-            .call(CALL, || self.object.run_host_kernel(op, node, attrs, inputs, outputs))
-            .map_err(|e| e.at_node(node, op))?;
+        let run = || self.object.run_host_kernel(op, node, attrs, inputs, outputs);
+        let made = self.call_for(CALL, node, op, run).map_err(|e| e.at_node(node, op))?;
         let call = format!("{}.{CALL}", self.info.name);
         let lie = |what: String, found: String, expected: String| {
             Err(self.owner.lies(&call, what, found, expected).node(node, op).of(ErrorKind::PLUGIN))
@@ -354,7 +359,8 @@ impl OpHandle {
     /// among the prototype's.
     pub fn infer(&self, node: &Node<'_>) -> Result<Vec<TensorDesc>> {
         let call = format!("infer of {}", self.proto.name);
-        let out = within(&self.owner.name, "infer", false, || self.set.infer(self.index, node))
+        let at = Call { plugin: &self.owner.name, part: "", call: "infer", node: node.name(), op: node.op() };
+        let out = watch::call(&at, || self.set.infer(self.index, node))
             .map_err(|e| self.owner.named(&call, e).at_node(node.name(), node.op()))?;
         let lie = |what: String, found: String, expected: String| {
             Err(self.owner.lies(&call, what, found, expected).node(node.name(), node.op()).of(ErrorKind::PLUGIN))
@@ -388,16 +394,17 @@ impl OpHandle {
 }
 
 impl FrontendHandle {
+    fn at<'a>(&'a self, call: &'a str) -> Call<'a> {
+        Call { plugin: &self.owner.name, part: &self.framework, call, ..Call::default() }
+    }
     /// Whether a file is of this framework.
     pub fn recognises(&self, file: &FileRef) -> bool {
-        within(&self.owner.name, "recognises", false, || self.object.recognises(file))
+        watch::call(&self.at("recognises"), || self.object.recognises(file))
     }
     /// Imports a file: the edits that build its graphs. Mappings that it asks the host for are those of this registry.
     pub fn import(&self, file: &FileRef, options: &ImportOptions, files: &dyn RelativeFiles) -> Result<Vec<Edit>> {
-        with_mappings(&self.mappings, || {
-            within(&self.owner.name, "import", false, || self.object.import(file, options, files))
-        })
-        .map_err(|e| self.owner.named(&format!("import of `{}`", file.path), e))
+        with_mappings(&self.mappings, || watch::call(&self.at("import"), || self.object.import(file, options, files)))
+            .map_err(|e| self.owner.named(&format!("import of `{}`", file.path), e))
     }
 }
 
@@ -408,12 +415,16 @@ impl PassHandle {
     }
     /// Edits that it records for a graph. Every error but an interruption is the plugin's failure (exit 5).
     pub fn run(&self, graph: &Graph<'_>) -> Result<Vec<Edit>> {
-        within(&self.owner.name, "run", false, || self.object.run(graph))
+        let at = Call { plugin: &self.owner.name, part: &self.info.name, call: "run", node: graph.name(), op: "" };
+        watch::call(&at, || self.object.run(graph))
             .map_err(|e| self.owner.failed(&format!("pass {}", self.info.name), e))
     }
 }
 
 impl DeviceHandle {
+    fn at<'a>(&'a self, call: &'a str) -> Call<'a> {
+        Call { plugin: &self.owner.name, part: &self.info.name, call, ..Call::default() }
+    }
     /// Name.
     pub fn name(&self) -> &str {
         &self.info.name
@@ -424,17 +435,14 @@ impl DeviceHandle {
     }
     /// Describes a SoC by name.
     pub fn soc(&self, name: &str) -> Result<SocSpec> {
-        self.named("soc", within(&self.owner.name, "soc", false, || self.object.soc(name)))
+        self.named("soc", watch::call(&self.at("soc"), || self.object.soc(name)))
     }
     /// Describes a SoC by the text of its file.
     pub fn soc_from_text(&self, file: &str, text: &str) -> Result<SocSpec> {
-        self.named(
-            "soc_from_text",
-            within(&self.owner.name, "soc_from_text", false, || self.object.soc_from_text(file, text)),
-        )
+        self.named("soc_from_text", watch::call(&self.at("soc_from_text"), || self.object.soc_from_text(file, text)))
     }
     /// Opens a device.
     pub fn open(&self, id: u32, soc: &SocSpec, options: &[(String, String)]) -> Result<ContextObject> {
-        self.named("open", within(&self.owner.name, "open", false, || self.object.open(id, soc, options)))
+        self.named("open", watch::call(&self.at("open"), || self.object.open(id, soc, options)))
     }
 }

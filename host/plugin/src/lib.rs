@@ -38,6 +38,8 @@ pub mod crash;
 pub mod sample;
 /// What the host does for plugins.
 pub mod services;
+/// Which calls into plugins last.
+pub mod watch;
 
 pub use code::Code;
 pub use handle::{DeviceHandle, EngineHandle, FrontendHandle, OpHandle, PassHandle};

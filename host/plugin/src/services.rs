@@ -45,6 +45,13 @@ static PROGRESS: RwLock<Option<ProgressSink>> = RwLock::new(None);
 pub fn set_log_sink(sink: Option<LogSink>) {
     *LOG.write().unwrap_or_else(PoisonError::into_inner) = sink;
 }
+/// Work of the host itself within a stage: goes where progress of plugins goes.
+pub fn report(done: u64, total: u64) {
+    let sink = PROGRESS.read().unwrap_or_else(PoisonError::into_inner).clone();
+    if let Some(sink) = sink {
+        sink(done, total);
+    }
+}
 /// Where progress of plugins goes (done, total).
 pub fn set_progress_sink(sink: Option<ProgressSink>) {
     *PROGRESS.write().unwrap_or_else(PoisonError::into_inner) = sink;
@@ -63,12 +70,7 @@ extern "C" fn log(level: Level, text: *const u8, len: usize) {
     })
 }
 extern "C" fn progress(done: u64, total: u64) {
-    guard_value((), || {
-        let sink = PROGRESS.read().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some(sink) = sink {
-            sink(done, total);
-        }
-    })
+    guard_value((), || report(done, total))
 }
 
 /// Makes the process's pool of `jobs` threads; before anything runs in parallel. False if the pool exists already.

@@ -79,7 +79,9 @@ pub struct CompileFlags {
 impl CompileFlags {
     /// All sources of options as one map.
     pub fn gather(&self) -> Result<OptionMap> {
-        OptionMap::gather(&self.sets, self.options.as_deref())
+        let options = OptionMap::gather(&self.sets, self.options.as_deref())?;
+        crate::render::watch::warn_after(options.get("ge.x.plugin_call_warn_s").parse().unwrap_or(0));
+        Ok(options)
     }
 }
 
@@ -176,9 +178,11 @@ pub fn main(args: Vec<OsString>) -> u8 {
         ge_plugin::services::set_cancelled(true);
         std::thread::spawn(|| {
             std::thread::sleep(std::time::Duration::from_millis(900));
+            crate::render::watch::say_who_is_at_work();
             interrupted();
         });
     });
+    crate::render::watch::start(cli.global.quiet);
     let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| dispatch(&cli)));
     match result {
         Ok(Ok(code)) => code,

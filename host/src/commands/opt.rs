@@ -1,5 +1,6 @@
 //! `ge opt IN.ge`: passes or stages on a graph in text form.
 use super::{CompileFlags, Global, print, print_json, say, say_warnings};
+use crate::render::Progress;
 use crate::session::bundle::Bundle;
 use crate::session::{Session, SessionOptions, import};
 use crate::{Diagnostic, Error, ErrorKind, Result};
@@ -73,7 +74,11 @@ pub fn run(global: &Global, a: &OptArgs) -> Result<u8> {
     } else {
         let session = a.session(global.plugins.clone())?;
         say_warnings(global, session.registry());
-        a.apply(&session, model, &mut records).map_err(|e| import::placed(input, e))?
+        let progress = Progress::new(global.progress, global.quiet, 1);
+        progress.stage("passes", 0);
+        let made = a.apply(&session, model, &mut records);
+        progress.finish();
+        made.map_err(|e| import::placed(input, e))?
     };
     finish(global, a, &result, &records)
 }

@@ -254,6 +254,12 @@ pub const TABLE: &[Decl] = &[
     ),
     d("ge.x.plan", Kind::OneOf(&["speed", "balanced", "memory"]), "balanced", "what streams of parallel:N aim for"),
     d(
+        "ge.x.plugin_call_warn_s",
+        Kind::Int(0, 86_400),
+        "10",
+        "a call into a plugin that takes longer, in seconds, is said on stderr while it lasts; 0: never",
+    ),
+    d(
         "ge.x.stream_mode",
         Kind::StreamMode,
         "engine",

@@ -240,8 +240,10 @@ impl Session {
             times.get(k.graph as usize).and_then(|g| g.get(k.node.index())).copied().unwrap_or(0)
         });
         model.options = options.given().clone();
-        // Where a cache or a tuning stop lies says nothing of the model.
-        for o in ["ge.graph_compiler_cache_dir", "ge.buildMode", "ge.buildStep", "ge.tuningPath"] {
+        // Where a cache or a tuning stop lies, and what is told on the way, says nothing of the model.
+        let apart =
+            ["ge.graph_compiler_cache_dir", "ge.buildMode", "ge.buildStep", "ge.tuningPath", "ge.x.plugin_call_warn_s"];
+        for o in apart {
             model.options.remove(o);
         }
         // Always on: a plan that does not hold is never written and never run.

@@ -157,7 +157,7 @@ fn a_plugin_that_dies_in_a_call_is_named() {
 }
 
 /// A folder with our plugins and one that takes `Relu` and `BadOp`, and refuses them as `mode` says.
-fn refusing(mode: &str) -> tempfile::TempDir {
+pub fn refusing(mode: &str) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let d = dir.path();
     std::fs::copy(ge_tests::fixtures::bad_plugin(), d.join("libge_bad.so")).unwrap();

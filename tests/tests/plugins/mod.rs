@@ -10,6 +10,9 @@ mod files;
 mod ours;
 /// Entries of `plugins.toml` that contradict each other.
 mod sets;
+/// Plugins that take their time.
+mod slow;
+mod slow;
 /// Several versions of the interface.
 mod versions;
 /// What the tests share.

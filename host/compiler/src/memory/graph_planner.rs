@@ -295,7 +295,9 @@ impl Planner<'_> {
         };
         // The near-linear assigners first: where they reach the bound, and for graphs so large that a search would cost more
         // than it gives, nothing else is tried.
-        let plan = |o: &AssignOptions| assign_blocks(&blocks, relation, o, &Watch::none()).map_err(internal);
+        // A search may take its time, but not in silence, and not against the user's will.
+        let watch = Watch { progress: &ge_plugin::services::report, cancel: &ge_plugin::services::is_cancelled };
+        let plan = |o: &AssignOptions| assign_blocks(&blocks, relation, o, &watch).map_err(internal);
         let first = plan(&AssignOptions { effort: MemoryEffort::Fast, ..asked })?;
         let search = match effort {
             MemoryEffort::Fast => false,

@@ -1,5 +1,6 @@
 //! Models that are not compiled yet: the graph as the front end builds it, and what no enabled engine can run (`--support`).
 use super::super::{CompileFlags, Global};
+use crate::render::Progress;
 use crate::session::import::{self, FileKind};
 use crate::session::{Session, SessionOptions};
 use crate::{Error, ErrorKind, Result};
@@ -110,6 +111,8 @@ pub fn text(doc: &Value) -> String {
 /// the tiling of nodes whose tiling reads values does not go to the device.
 pub fn support(global: &Global, path: &Path, flags: &CompileFlags) -> Result<(String, Value)> {
     let s = session(global, flags, Want::All)?;
+    let progress = Progress::new(global.progress, global.quiet, 1);
+    progress.stage("support", 0);
     let place = STAGES.iter().position(|x| *x == "place").unwrap_or(0);
     let mut records = Records::default();
     let tried = read(Some(&s), path, flags).and_then(|model| {
@@ -118,6 +121,7 @@ pub fn support(global: &Global, path: &Path, flags: &CompileFlags) -> Result<(St
         let toolbox = s.toolbox(&options, false)?;
         run_range(model, &toolbox, &options.resolved(), 0, place, &mut records).map(|_| ()).map_err(|e| e.into_error())
     });
+    progress.finish();
     let refused = match tried {
         Ok(()) => Vec::new(),
         Err(e) if e.kind == ErrorKind::UNSUPPORTED => e.diagnostics.to_vec(),

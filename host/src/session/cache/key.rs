@@ -8,8 +8,8 @@ use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 
-/// Options that say where things are put, not what is made.
-const NOT_IN_KEY: &[&str] = &["ge.graph_compiler_cache_dir", "ge.tuningPath"];
+/// Options that say where things are put and what is told, not what is made.
+const NOT_IN_KEY: &[&str] = &["ge.graph_compiler_cache_dir", "ge.tuningPath", "ge.x.plugin_call_warn_s"];
 
 /// The key of one compilation.
 #[derive(Clone, Debug, PartialEq, Eq)]
