@@ -371,6 +371,27 @@ fn scatters_write_in_order() {
     );
 }
 
+/// Values of the standard's evaluator (onnx 1.23): a cubic filter overshoots, and the type ends there; NaN is above no threshold.
+#[test]
+fn whole_numbers_saturate_and_nan_passes_no_threshold() {
+    let s = t(&[4], &[1f32, 1.0, 1.0, 2.0]);
+    let cubic = attrs(&[("mode", AttrValue::from("cubic"))]);
+    let near = |got: Vec<i64>, want: [i64; 12]| {
+        let off = got.iter().zip(&want).map(|(g, w)| (g - w).abs()).max();
+        assert!(got.len() == 12 && off <= Some(1), "{got:?} for {want:?}");
+    };
+    let x = t(&[1, 1, 1, 6], &[0u8, 255, 255, 0, 10, 250]);
+    let y = call("Resize", &[Some(&x), None, Some(&s)], &cubic, &[DType::U8]).unwrap();
+    let y = y[0].view().values::<u8>().unwrap().iter().map(|v| i64::from(*v)).collect();
+    near(y, [0, 58, 197, 255, 255, 197, 57, 0, 0, 65, 196, 255]);
+    let x = t(&[1, 1, 1, 6], &[-128i8, 127, 127, -128, 0, 100]);
+    let y = call("Resize", &[Some(&x), None, Some(&s)], &cubic, &[DType::I8]).unwrap();
+    let y = y[0].view().values::<i8>().unwrap().iter().map(|v| i64::from(*v)).collect();
+    near(y, [-128, -70, 69, 127, 127, 65, -84, -128, -49, 36, 82, 111]);
+    let x = t(&[6], &[f32::NAN, 2.0, 1.0, 0.5, f32::NEG_INFINITY, f32::INFINITY]);
+    assert_eq!(floats("ThresholdedRelu", &[&x], &[]).1, [0.0, 2.0, 0.0, 0.0, 0.0, f32::INFINITY]);
+}
+
 #[test]
 fn images_are_resized_and_sampled() {
     let x = t(&[1, 1, 2, 3], &[1f32, 2.0, 3.0, 4.0, 5.0, 6.0]);

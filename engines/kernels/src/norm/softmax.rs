@@ -40,9 +40,10 @@ crate::multiversion! {
             for (l, &x) in lanes.iter_mut().zip(rest) {
                 *l += math::exp(x - max);
             }
-            let shift = max + math::ln(tree(lanes));
+            // Not `x - (max + ln)`: beside a large maximum the logarithm's digits would be lost.
+            let log = math::ln(tree(lanes));
             for x in data.iter_mut() {
-                *x -= shift;
+                *x = (*x - max) - log;
             }
             return;
         }
@@ -124,6 +125,19 @@ mod tests {
                     }
                 }
             }
+        }
+    }
+
+    /// Values of numpy in double precision, of x = 10000 + [0, 0.5, 1, -3].
+    #[test]
+    fn the_logarithm_keeps_its_digits_beside_large_numbers() {
+        let x = [10_000.0, 10_000.5, 10_001.0, 9_997.0];
+        let want = [-1.689_503_4, -1.189_503_4, -0.689_503_4, -4.689_503_4];
+        let s = Softmax { outer: 1, len: 4, inner: 1, log: true };
+        let mut y = [0.0f32; 4];
+        softmax(&s, 0..1, &x, &mut Out::new(&mut y));
+        for (y, w) in y.iter().zip(want) {
+            assert!((y - w).abs() < 1e-6, "{y} for {w}");
         }
     }
 

@@ -33,15 +33,24 @@ fn coerced(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     let d = b.node(soft_name(n)).input(flat);
     let y = if soft_name(n) == "Hardmax" { d.attr("axis", -1i64) } else { d.attr("axes", vec![-1i64]) }.build();
     let shape = b.node("Shape").input(x).build();
-    Ok(vec![b.node("Reshape").name(&n.name).input(y).input(shape).build()])
+    // The sizes are those of x as they are: a zero is no wish for another axis' size.
+    Ok(vec![b.node("Reshape").name(&n.name).input(y).input(shape).attr("allowzero", 1i64).build()])
 }
 map_op!("onnx", "ai.onnx", "Softmax", 1..=12, coerced);
 map_op!("onnx", "ai.onnx", "LogSoftmax", 1..=12, coerced);
 map_op!("onnx", "ai.onnx", "Hardmax", 1..=12, coerced);
 
+/// Mean and deviation have the type of `stash_type`, f32 where it is not given, whatever x has.
 fn layer_norm(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     let axis = n.int_or("axis", -1);
-    let v = b
+    let stash = match n.int_or("stash_type", 1) {
+        1 => DType::F32,
+        16 => DType::BF16,
+        10 => DType::F16,
+        11 => DType::F64,
+        other => return Err(n.refuse(&format!("stash_type {other}"))),
+    };
+    let mut v = b
         .node("LayerNormV3")
         .name(&n.name)
         .input(n.input(0)?)
@@ -51,6 +60,17 @@ fn layer_norm(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
         .attr("begin_params_axis", axis)
         .attr("epsilon", n.float_or("epsilon", 1e-5))
         .build_n(3);
+    // The statistics of doubles are doubles, all others f32.
+    let own = match n.desc(0).map(|d| d.dtype) {
+        Some(DType::F16 | DType::BF16 | DType::F32) => Some(DType::F32),
+        Some(DType::F64) => Some(DType::F64),
+        _ => None,
+    };
+    if n.output_count() > 1 && own != Some(stash) {
+        for s in &mut v[1..] {
+            *s = b.node("Cast").input(*s).attr("dst_type", stash).build();
+        }
+    }
     Ok(v)
 }
 map_op!("onnx", "ai.onnx", "LayerNormalization", 17..=u32::MAX, layer_norm);

@@ -53,6 +53,30 @@ fn softmax_before_13_joins_the_axes_behind_its_own() {
     );
 }
 
+/// Sizes of zero behind the first two axes are sizes, not a wish for the size of another axis.
+#[test]
+fn softmax_before_13_gives_empty_tensors_their_shape_back() {
+    let e = one(11, node("LogSoftmax", &["x"], &["y"]), vec![]);
+    let last = nodes(&e, "").last().map(|n| (n.op.to_string(), n.attrs.int("allowzero")));
+    assert_eq!(last, Some(("Reshape".to_owned(), Some(1))));
+}
+
+/// Mean and deviation have the type of `stash_type`: f32 of doubles, as onnxruntime gives them.
+#[test]
+fn statistics_of_a_layer_norm_have_the_stash_type() {
+    let g = |stash: Option<i64>, outs: &[&str]| {
+        let n = node("LayerNormalization", &["d", "s"], outs);
+        let n = with(n, stash.map(|s| vec![int("stash_type", s)]).unwrap_or_default());
+        let doubles = [value("d", 11, &["2", "8"]), value("s", 11, &["8"])].to_vec();
+        import(&model(17, graph(doubles, vec![n], vec![], outs))).map(|e| said(&e, ""))
+    };
+    let all = ["y", "m", "r"];
+    assert_eq!(g(None, &all).expect("imports"), "n_y=LayerNormV3 n_y/Cast=Cast n_y/Cast_1=Cast", "two casts to f32");
+    assert_eq!(g(Some(11), &all).expect("imports"), "n_y=LayerNormV3");
+    assert_eq!(g(None, &["y"]).expect("imports"), "n_y=LayerNormV3");
+    assert!(g(Some(7), &all).is_err());
+}
+
 #[test]
 fn axes_go_by_attribute_where_they_are_constant() {
     let old = one(11, with(node("Unsqueeze", &["x"], &["y"]), vec![ints("axes", &[0])]), vec![]);

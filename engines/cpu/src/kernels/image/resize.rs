@@ -3,7 +3,7 @@
 use crate::args::{Arg, axis, bad, count, filled, float_attr, int_attr, ints_attr, out, put_f64, size, text};
 use crate::store::Op;
 use crate::store::types::{FLOAT, INDEX, NUMB};
-use ge_kernels::view::Elem;
+use ge_kernels::view::{Elem, Kind};
 use ge_kernels::with_kind;
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
@@ -128,6 +128,16 @@ fn pick<T: Elem>(ctx: &mut KernelCtx<'_>, x: &Arg<'_>, shape: &[usize], places: 
         Ok(())
     })
 }
+/// Least and greatest number of a type of whole numbers.
+fn range(kind: Kind) -> Option<(f64, f64)> {
+    let bits = 8 * kind.size() as i32;
+    match kind {
+        Kind::I8 | Kind::I16 | Kind::I32 | Kind::I64 => Some((-(2f64.powi(bits - 1)), 2f64.powi(bits - 1) - 1.0)),
+        Kind::U8 | Kind::U16 | Kind::U32 | Kind::U64 => Some((0.0, 2f64.powi(bits) - 1.0)),
+        Kind::Bool => Some((0.0, 1.0)),
+        _ => None,
+    }
+}
 fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let x = Arg::of(ctx, 0)?;
     let r = x.rank();
@@ -234,9 +244,9 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
         let inner: usize = shape[a + 1..].iter().product();
         v.iter_mut().enumerate().filter(|(i, _)| out[i / inner % shape[a]]).for_each(|(_, v)| *v = beyond);
     }
-    // Whole numbers round, as the runtimes' filters do; nearest is exact anyway.
-    if !x.kind()?.is_float() {
-        v.iter_mut().for_each(|v| *v = v.round_ties_even());
+    // Whole numbers round, as the runtimes' filters do; nearest is exact anyway. A cubic filter may leave the type's range.
+    if let Some((least, most)) = range(x.kind()?) {
+        v.iter_mut().for_each(|v| *v = v.round_ties_even().clamp(least, most));
     }
     put_f64(ctx, 0, &shape, &v)
 }

@@ -130,7 +130,8 @@ fn run_celu(ctx: &mut KernelCtx<'_>) -> Result<()> {
 }
 fn run_thresholded_relu(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let a = float_attr(ctx, "alpha", 1.0);
-    float_map(ctx, |x| if x > a || x.is_nan() { x } else { 0.0 })
+    // What is not above the threshold is zero, and NaN is not above it: the standard's evaluator and onnxruntime agree.
+    float_map(ctx, |x| if x > a { x } else { 0.0 })
 }
 /// Whole numbers go through doubles, as ONNX's reference has it for attributes that are floats.
 fn by_double(ctx: &mut KernelCtx<'_>, f: impl Fn(f64) -> f64 + Sync) -> Result<()> {

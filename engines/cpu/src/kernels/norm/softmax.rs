@@ -4,7 +4,8 @@ use crate::kernels::math::special::max;
 use crate::kernels::shape::view::checked_axis;
 use crate::store::Op;
 use crate::store::types::FLOAT;
-use ge_kernels::view::{Layout, Nest};
+use ge_kernels::view::{Elem, Layout, Nest};
+use ge_kernels::with_kind;
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
 
@@ -104,7 +105,9 @@ pub fn moments(lane: &[f64]) -> (f64, f64) {
     (mean, lane.iter().map(|v| (v - mean) * (v - mean)).sum::<f64>() / n)
 }
 fn run_mvn(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    // Epsilon has the type of x, as in the standard's function: of a half type nothing is left of it, and a lane of equal numbers is 0/0.
     let eps = float_attr(ctx, "eps", 1e-9);
+    let eps = with_kind!(Arg::of(ctx, 0)?.kind()?, [F16, Bf16, F32, F64], T => T::from_f64(eps).to_f64(), else eps);
     over_axes(ctx, &[0, 2, 3], |lane| {
         let (mean, var) = moments(lane);
         let d = var.sqrt() + eps;
