@@ -10,6 +10,8 @@ use std::sync::OnceLock;
 
 /// Most values of a constant input that travel with the kernel.
 const MOST_VALUES: usize = 4096;
+/// Longest line that a block copies: 1 GiB of floats.
+const MOST_LINE: usize = 1 << 28;
 /// First bytes of a kernel binary, and its version.
 const MAGIC: &[u8; 6] = b"GENN\x01\x00";
 
@@ -274,6 +276,14 @@ impl Sig {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Refuses lines that no working memory of a block can hold.
+    pub fn holds_lines(&self, len: usize) -> Answer<()> {
+        if len > MOST_LINE {
+            return Err(format!("lines of {len} elements, it takes {MOST_LINE}"));
+        }
+        Ok(())
     }
 
     /// Values of input `i`, which must be a constant of whole numbers.

@@ -35,6 +35,18 @@ pub enum CompileError {
         /// What to do.
         help: String,
     },
+    /// More memory than the device has.
+    #[error("the model needs {needs} of memory, {soc} has {has}")]
+    Memory {
+        /// What it needs.
+        needs: String,
+        /// What there is.
+        has: String,
+        /// The SoC.
+        soc: String,
+        /// The largest holders, with their bytes.
+        holders: Vec<String>,
+    },
     /// A plan that does not hold: a bug of ours.
     #[error("internal error in {stage}: {message}")]
     Internal {
@@ -81,6 +93,12 @@ impl CompileError {
                 .code("GE-E0521")
                 .help("report it to the plugin's maker; `enabled = false` in plugins.toml leaves the plugin out")
                 .of(ErrorKind::PLUGIN),
+            CompileError::Memory { needs, has, soc, holders } => Diagnostic::error(text)
+                .code("GE-E0703")
+                .found(needs, format!("at most {has}, the memory of {soc}"))
+                .note(format!("the largest holders: {}", holders.join(", ")))
+                .help("compile for smaller sizes (`--input-shape`), for a SoC with more memory (`--soc`), or split the model")
+                .of(ErrorKind::FAILED),
             CompileError::Option { help, .. } => Diagnostic::error(text).code("GE-E0318").help(help).of(ErrorKind::USAGE),
             CompileError::Internal { .. } => Diagnostic::error(text).code("GE-E0900").help("this is a bug of ge: please report it with the bundle").of(ErrorKind::INTERNAL),
             CompileError::Cancelled => Error::cancelled(),

@@ -488,6 +488,12 @@ pub const PAGES: &[Page] = &[
         "ge plan streams graph.json -o plan.json --mode parallel:4",
     ),
     p(
+        "GE-E0703",
+        "the model needs more memory than the SoC has",
+        "Feature map, inputs and outputs, weights and variables together are larger than the memory of the SoC that the model is compiled for, so that no device of that kind could load it. The largest holders are named, by node and bytes. Often an input has a size that was not meant (`--input-shape`), or a batch that is too large.",
+        "ge compile model.onnx -o m.om --input-shape \"x:4294967296,3,224,224\"\n  right: ge compile model.onnx -o m.om --input-shape \"x:8,3,224,224\"",
+    ),
+    p(
         "GE-E0801",
         "an output has another shape than expected",
         "Asked for by `--expect`.",

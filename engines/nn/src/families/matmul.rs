@@ -135,13 +135,20 @@ const FEW_ROWS: u64 = 24;
 /// Rows of a product that one packing of B serves.
 const TILE_ROWS: u64 = 192;
 
+/// Products of a batch at most, whose places are listed.
+const MOST_PRODUCTS: usize = 1 << 22;
+
 /// Where the two matrices of each product of a batch begin; `own`: the leading axes of each factor, `sizes`: elements of a matrix.
 pub fn places(lead: &[usize], own: [&[usize]; 2], sizes: [usize; 2]) -> Answer<Vec<[usize; 2]>> {
     let spread = |own: &[usize]| -> Answer<Layout> {
         Layout::contiguous(own).and_then(|l| l.broadcast_to(lead)).map_err(|e| e.to_string())
     };
     let (a, b) = (spread(own[0])?, spread(own[1])?);
-    let mut batch = Vec::new();
+    let count: usize = lead.iter().product();
+    if count > MOST_PRODUCTS {
+        return Err(format!("a batch of {count} products, it takes {MOST_PRODUCTS}"));
+    }
+    let mut batch = Vec::with_capacity(count);
     Nest::new(lead, [&a, &b]).each_run(|[pa, pb], len, [sa, sb]| {
         for i in 0..len as isize {
             batch.push([(pa + i * sa) as usize * sizes[0], (pb + i * sb) as usize * sizes[1]]);

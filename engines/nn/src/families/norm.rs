@@ -48,6 +48,7 @@ pub fn softmax(sig: &Sig) -> Answer<Box<dyn Kernel>> {
         }
     };
     let plan = Softmax { log: sig.op.starts_with("Log"), ..plan };
+    sig.holds_lines(plan.len)?;
     if sig.output(0)?.shape != x.shape {
         return Err(format!("output 0 is {:?}, x {:?}", sig.output(0)?.shape, x.shape));
     }
@@ -93,6 +94,7 @@ pub fn masked_softmax(sig: &Sig) -> Answer<Box<dyn Kernel>> {
         return Err(format!("output 0 is {:?}, x {:?}", sig.output(0)?.shape, x.shape));
     }
     let len = x.shape.last().copied().unwrap_or(1);
+    sig.holds_lines(len)?;
     let mask = match sig.opt_input(1) {
         None => None,
         Some(m) => {
@@ -170,6 +172,7 @@ pub fn layer_norm(sig: &Sig) -> Answer<Box<dyn Kernel>> {
         epsilon: sig.float("epsilon", if sig.op == "LayerNorm" { 1e-7 } else { 1e-5 }),
         rms,
     };
+    sig.holds_lines(plan.len)?;
     for i in 1..sig.inputs.len() {
         if let Some(t) = sig.opt_input(i)
             && (t.count() != plan.len || !x.shape[begin..].ends_with(trimmed(&t.shape)))
@@ -354,6 +357,8 @@ pub fn instance_norm(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     if groups == 0 || !all.is_multiple_of(groups) {
         return Err(format!("{all} channels in {groups} groups"));
     }
+    let size: usize = x.shape[2..].iter().product();
+    sig.holds_lines((all / groups).saturating_mul(size))?;
     let numbers = sig.input(1)?.count();
     if sig.input(2)?.count() != numbers || (numbers != all && numbers != groups) {
         return Err(format!("inputs 1 and 2 have {numbers} and {} numbers for {all} channels", sig.input(2)?.count()));
@@ -363,7 +368,7 @@ pub fn instance_norm(sig: &Sig) -> Answer<Box<dyn Kernel>> {
         count: x.shape[0] * groups,
         groups,
         channels: all / groups,
-        size: x.shape[2..].iter().product(),
+        size,
         epsilon: if grouped { sig.float("eps", 1e-5) } else { sig.float("epsilon", 1e-5) },
         by_group: numbers != all,
     }))

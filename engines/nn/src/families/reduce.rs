@@ -20,6 +20,7 @@ struct Reduced {
 /// # Errors
 /// An output of another size, in words.
 pub fn kernel(kind: Kind, plan: Reduction, sig: &Sig) -> Answer<Box<dyn Kernel>> {
+    sig.holds_lines(plan.count())?;
     if plan.units() != sig.output(0)?.count() {
         return Err(format!("output 0 is {:?}, the reduction gives {} elements", sig.output(0)?.shape, plan.units()));
     }

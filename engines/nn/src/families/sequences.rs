@@ -10,6 +10,9 @@ use ge_plugin_api::author::tiling_sink;
 use ge_plugin_api::{Error, Result};
 use std::ops::Range;
 
+/// Sequences of a batch at most, whose lengths are listed.
+const MOST_BATCH: usize = 1 << 22;
+
 /// Heads in memory: strides of batch, head and position.
 #[derive(Clone, Copy)]
 struct Heads {
@@ -109,6 +112,9 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let y = sig.output(0)?;
     if y.kind != Some(kind) || y.shape != sig.input(0)?.shape {
         return Err(format!("output 0 is {} {:?}, query {} {:?}", y.dtype, y.shape, kind.name(), sig.input(0)?.shape));
+    }
+    if batch > MOST_BATCH {
+        return Err(format!("a batch of {batch} sequences, it takes {MOST_BATCH}"));
     }
     let full = [batch, q.heads, q.positions, kv.positions];
     let over = |i: usize, kinds: &[Kind]| -> Answer<Option<Over>> {

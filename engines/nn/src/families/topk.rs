@@ -42,6 +42,7 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
         return Err(format!("output 0 is {} {:?}, x {} {:?}", y.dtype, y.shape, x.dtype, x.shape));
     }
     let most = y.shape[axis];
+    sig.holds_lines(x.shape[axis])?;
     let wide = match sig.outputs.get(1).map(|t| (t.kind, t.shape == y.shape)) {
         None => false,
         Some((Some(Kind::I32), true)) => false,

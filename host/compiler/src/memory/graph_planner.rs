@@ -3,6 +3,7 @@
 use super::assign::{AssignOptions, Block, Conflicts, MemoryEffort, Plan, StreamConflicts, StreamUse, Watch};
 use super::assign::{assign_blocks, peak_holders};
 use super::batch::Gears;
+use super::capacity;
 use super::check_offset;
 use super::check_offsets::check_offsets;
 use super::guests::{Guest, Host, invite};
@@ -60,6 +61,8 @@ pub fn plan(
     let mut plan = MemoryPlan::empty(model);
     plan.weight_bytes = weights.bytes;
     plan.variable_bytes = symbols.variable_bytes;
+    let (soc, always) = (&toolbox.target.soc, weights.bytes.saturating_add(symbols.variable_bytes));
+    capacity::check_values(model, &symbols.list, always, soc)?;
     let planner = Planner { model, order, options, io: &io, symbols: &symbols };
     let mut places = Places { offsets: vec![0; symbols.list.len()], guests: vec![false; symbols.list.len()] };
     let mut kinds: Vec<MemoryKind> = vec![MemoryKind::HBM];
@@ -72,6 +75,7 @@ pub fn plan(
     for kind in kinds {
         planner.space(kind, &mut places, &mut plan)?;
     }
+    capacity::check_plan(model, &symbols.list, &plan, soc)?;
     set_input_output_offset_pass::run(&mut plan, &symbols, (&places.offsets, &places.guests), order.line());
     check_offset::check(model, &plan)?;
     Ok(plan)

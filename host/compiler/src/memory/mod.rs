@@ -24,6 +24,8 @@ pub mod set_input_output_offset_pass;
 pub mod check_offset;
 /// Values in the caller's memory.
 pub mod guests;
+/// What the device has.
+pub mod capacity;
 /// Memory of a graph.
 pub mod graph_planner;
 
