@@ -1,10 +1,36 @@
 //! What the plugins offer, as the compiler sees it: engines in the order of plugins.toml, prototypes by type, passes.
 use crate::error::{CompileError, Result};
+use ge_ir::Model;
 use ge_plugin::{EngineHandle, OpHandle, PassHandle, Registry};
 use ge_plugin_api::engine::{EngineInfo, Target, flags};
 use ge_plugin_api::types::{Key, TensorDesc};
 use ge_plugin_api::view::Node;
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Folding may add this part of the constants that a model comes with.
+const PART: u64 = 4;
+
+/// By how much folding may still make a model's file grow: what is over constants alone would be computed in every run.
+#[derive(Debug, Default)]
+pub struct Growth(AtomicU64);
+
+impl Growth {
+    /// For a model as it comes.
+    pub fn allow(&self, model: &Model) {
+        let constants = model.graphs().iter().flat_map(|g| g.nodes()).filter(|n| n.is_const());
+        let bytes = constants.filter_map(|n| n.attrs().tensor("value")?.byte_len()).fold(0u64, u64::saturating_add);
+        self.0.store(bytes / PART, Ordering::Relaxed);
+    }
+    /// Whether so many bytes are left.
+    pub fn has(&self, bytes: u64) -> bool {
+        bytes < self.0.load(Ordering::Relaxed)
+    }
+    /// Uses them up.
+    pub fn take(&self, bytes: u64) {
+        self.0.fetch_sub(bytes.min(self.0.load(Ordering::Relaxed)), Ordering::Relaxed);
+    }
+}
 
 /// Position of an engine in [`Toolbox::engines`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -46,6 +72,8 @@ pub struct Toolbox {
     ops: HashMap<Key, OpHandle>,
     /// For what is compiled.
     pub target: Target,
+    /// What folding may add.
+    pub growth: Growth,
 }
 
 impl Toolbox {
@@ -73,13 +101,14 @@ impl Toolbox {
             })
             .collect();
         let ops = registry.ops().iter().map(|o| (Key::new(o.name()), o.clone())).collect();
-        Toolbox { engines, passes: registry.passes().to_vec(), plugins, ops, target }
+        Toolbox { engines, passes: registry.passes().to_vec(), plugins, ops, target, growth: Growth::default() }
     }
     /// Without plugins.
     #[cfg(test)]
     pub(crate) fn bare() -> Toolbox {
         let target = Target { soc: Default::default(), deterministic: false, online: false, rank_size: 1 };
-        Toolbox { engines: Vec::new(), passes: Vec::new(), plugins: Vec::new(), ops: HashMap::new(), target }
+        let (engines, passes, plugins) = (Vec::new(), Vec::new(), Vec::new());
+        Toolbox { engines, passes, plugins, ops: HashMap::new(), target, growth: Growth::default() }
     }
     /// An engine.
     pub fn engine(&self, id: EngineId) -> &EngineEntry {

@@ -2,7 +2,8 @@
 //!
 //! Before: `%y = Add(%a, %b)` over two `Const`   After: `%y = Const() {value = a + b}`
 //! When: all inputs are constants, the operator has a host kernel, nothing of chance or effect is in it.
-//! Refuses: copies (`MemcpyAsync`), whose place in memory others may write; results over 1 MiB that are larger than the constants they come from; control edges into the node.
+//! Refuses: copies (`MemcpyAsync`), whose place in memory others may write; results over 1 MiB that are larger than the constants they come from, where the file would grow by a
+//! quarter or more; control edges into the node.
 //! Keeps: the node's name (`name_1` … for further outputs).
 //! Source: 003 §2.2, §8, facts 4.3, 4.4 (1_2, 14), DESIGN 10. Cost: each node once, and the kernel.
 use super::fold::{fold, folding_engine};
@@ -16,7 +17,7 @@ node_pass!(
     O1,
     [],
     "a node over constants -> `Const`",
-    needs "a host kernel; no chance, no effect, no control edge; a result that is small or no larger than its inputs",
+    needs "a host kernel; no chance, no effect, no control edge; a result that is small, no larger than its inputs, or within what the file may grow",
     keeps "the node's name",
     visit,
     switch "ge.oo.constantFolding",

@@ -7,9 +7,9 @@ use ge_plugin_api::ops::flags;
 use ge_plugin_api::types::{AttrMap, Blob};
 use ge_plugin_api::view::Node;
 
-/// No result over this many bytes is kept if it is larger than the constant inputs together (DESIGN 10).
+/// A result over this many bytes that is larger than the constant inputs together is kept only where the file may still grow
+/// ([`Growth`](crate::toolbox::Growth), DESIGN 10).
 const KEEP_BYTES: u64 = 1 << 20;
-
 struct Owned(HostTensor);
 impl AsRef<[u8]> for Owned {
     fn as_ref(&self) -> &[u8] {
@@ -57,7 +57,8 @@ pub fn fold(toolbox: &Toolbox, engine: &EngineEntry, node: &Node<'_>) -> Option<
         tensors.push(Some((t.clone(), Blob::empty())));
     }
     let bytes_out: Option<u64> = node.outputs().iter().map(|d| d.data_bytes()).try_fold(0u64, |a, b| a.checked_add(b?));
-    if bytes_out.is_some_and(|b| !keeps(b, bytes_in)) || bytes_in > 1 << 30 {
+    let kept = |out: u64| keeps(out, bytes_in) || toolbox.growth.has(out - bytes_in);
+    if bytes_out.is_some_and(|b| !kept(b)) || bytes_in > 1 << 30 {
         return None;
     }
     for (t, b) in tensors.iter_mut().flatten() {
@@ -71,8 +72,11 @@ pub fn fold(toolbox: &Toolbox, engine: &EngineEntry, node: &Node<'_>) -> Option<
     let attrs: AttrMap = node.attrs().into();
     let made = engine.object.run_host_kernel(node.op(), node.name(), &attrs, &views, &types).ok()?;
     let total: u64 = made.iter().map(|t| t.bytes().len() as u64).sum();
-    if !keeps(total, bytes_in) {
+    if !kept(total) {
         return None;
+    }
+    if !keeps(total, bytes_in) {
+        toolbox.growth.take(total - bytes_in);
     }
     made.into_iter()
         .map(|t| {

@@ -53,6 +53,7 @@ pub const AFTER: u8 = 12;
 
 /// Custom passes and engines before shapes, inference with folding, the passes of PrepareOptimize (facts 4.2, 4.3).
 pub fn run(model: &mut Model, passes: &PassManager<'_>, records: &mut Records) -> Result<()> {
+    passes.toolbox().growth.allow(model);
     hooks::custom(passes, PassStage::BEFORE_INFER_SHAPE, model, records)?;
     passes.part("prepare", NORMALISE, model, records)?;
     hooks::engines(passes, "prepare", Hook::AFTER_GRAPH_NORMALIZATION, model, records)?;

@@ -4,6 +4,7 @@ ge_plugin_api::ge_plugin! {
     name: "fusion", kinds: ["pass"], provides: []
 }
 ge_plugin_api::register_pass!(crate::no_effect::NoEffectOpRemove);
+ge_plugin_api::register_pass!(crate::select::SelectBeforeMap);
 ge_plugin_api::register_pass!(crate::slice::StridedSliceMerge);
 ge_plugin_api::register_pass!(crate::view::ViewMotion);
 ge_plugin_api::register_pass!(crate::conv::ConvBatchNormActivation);
