@@ -15,6 +15,8 @@ mod dependencies;
 mod protobuf;
 /// Memory plans of whole models.
 mod memory;
+/// Sizes at both ends, and random inputs.
+mod sizes;
 /// Memory of the caller that a plan may use.
 mod memory_io;
 /// Plans, judged by a checker of other hands.

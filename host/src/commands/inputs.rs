@@ -1,5 +1,5 @@
 //! Inputs and devices of the commands that run a model: the flags that they share, and what these give.
-use crate::session::model::{fixed_value, random_inputs};
+use crate::session::model::{fixed_value, random_inputs, range_of};
 use crate::{Diagnostic, Error, ErrorKind, Result};
 use clap::Args;
 use ge_model::CompiledModel;
@@ -62,6 +62,24 @@ impl InputFlags {
     /// The files, if any are named.
     pub fn given(&self) -> Option<Given<'_>> {
         Some(Given { dir: self.dir.as_deref(), named: &self.named }).filter(Given::any)
+    }
+    /// A failed run on random inputs: which whole numbers were made up without a range, and how to give them.
+    pub fn made_up(&self, m: &CompiledModel, e: Error) -> Error {
+        let unknown = |i: &&ge_model::IoInfo| i.desc.dtype.is_int() && range_of(m, &i.name).is_none();
+        let list: Vec<&ge_model::IoInfo> = m.inputs.iter().filter(unknown).collect();
+        if self.random.is_none() || e.kind != ErrorKind::FAILED || list.is_empty() {
+            return e;
+        }
+        let named: Vec<String> =
+            list.iter().map(|i| format!("`{}` {}{}", i.name, i.desc.dtype, i.desc.shape)).collect();
+        let flags: Vec<String> = list.iter().map(|i| format!("--input {}=FILE.npy", i.name)).collect();
+        e.with(|mut d| {
+            d.help = format!("give the right numbers: {} (and the other inputs)", flags.join(" ")).into();
+            d.note(format!(
+                "`--random` made up whole numbers from 0 to 3 whose range the model does not tell: {}",
+                named.join(", ")
+            ))
+        })
     }
     /// Inputs of a rank.
     pub fn tensors(&self, m: &CompiledModel, rank: u32, ranks: u32) -> Result<Vec<HostTensor>> {

@@ -108,7 +108,7 @@ pub fn run(global: &Global, a: &RunArgs) -> Result<u8> {
     let mut all = Vec::new();
     let mut reports = Vec::new();
     for (rank, r) in results.into_iter().enumerate() {
-        let r = r?;
+        let r = r.map_err(|e| a.inputs.made_up(&compiled, e))?;
         if let Some(dir) = &a.dump_tensors {
             tensors::dump(&rank_dir(dir, rank as u32, ranks), &compiled, &r.captured)?;
         }

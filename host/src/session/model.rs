@@ -61,7 +61,16 @@ impl Model {
     }
 }
 
-/// Random inputs: reals from -1 to 1, whole numbers from 0 to 3 (legal as indices of most models), the same for a seed everywhere.
+/// The range of an input's whole numbers that the graph's readers of it imply, if it is known.
+pub fn range_of(info: &ge_model::CompiledModel, name: &str) -> Option<(i64, i64)> {
+    let data = info.graphs.first()?.nodes.iter().find(|n| n.name == name && n.op == "Data")?;
+    match data.attrs.ints("_value_range")? {
+        &[low, high] if low <= high => Some((low, high)),
+        _ => None,
+    }
+}
+
+/// Random inputs: reals from -1 to 1, whole numbers of the range that the graph implies, else from 0 to 3; the same for a seed everywhere.
 pub fn random_inputs(info: &ge_model::CompiledModel, seed: u64) -> Result<Vec<HostTensor>> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0xD1B5_4A32_D192_ED03;
     let mut next = move || {
@@ -81,7 +90,7 @@ pub fn random_inputs(info: &ge_model::CompiledModel, seed: u64) -> Result<Vec<Ho
             let dims =
                 i.desc.shape.sizes().ok_or_else(|| Error::usage(format!("input `{}` has no static shape", i.name)))?;
             let mut t = HostTensor::zeroed(i.desc.dtype, &dims)?;
-            fill(&mut t, &mut next);
+            fill(&mut t, &mut next, range_of(info, &i.name));
             Ok(t)
         })
         .collect()
@@ -93,13 +102,19 @@ pub fn fixed_value(t: &ConstTensor) -> Result<HostTensor> {
     HostTensor::from_bytes(t.dtype, &t.dims, &bytes)
 }
 
-fn fill(t: &mut HostTensor, next: &mut impl FnMut() -> u64) {
+fn fill(t: &mut HostTensor, next: &mut impl FnMut() -> u64, range: Option<(i64, i64)>) {
     use ge_plugin_api::types::DType;
     let dtype = t.dtype;
     let width = dtype.bits().map_or(1, |b| (b / 8).max(1)) as usize;
     let real = |r: u64| (r >> 11) as f64 / (1u64 << 53) as f64 * 2.0 - 1.0;
     for c in t.bytes_mut().chunks_exact_mut(width) {
         let r = next();
+        if let Some((low, high)) = range.filter(|_| dtype.is_int() && width <= 8) {
+            let many = high.wrapping_sub(low).cast_unsigned().wrapping_add(1);
+            let v = low.wrapping_add_unsigned(if many == 0 { r } else { r % many });
+            c.copy_from_slice(&v.to_le_bytes()[..width]);
+            continue;
+        }
         match dtype {
             DType::F32 => c.copy_from_slice(&(real(r) as f32).to_le_bytes()),
             DType::F64 => c.copy_from_slice(&real(r).to_le_bytes()),

@@ -1,7 +1,7 @@
 //! Operator prototypes: inputs, outputs, attributes, types and shape inference, one file a family.
 //!
 //! Names are CANN's where it has the operator, else ONNX's (`docs`: `plugins/ops/README.md` is the table). Every family file
-//! has one function of prototypes; the doc comment of each file fixes the semantics that kernels follow.
+//! has one function of prototypes, and `ranges` knows which inputs are indices, lengths and masks; the doc comment of each file fixes the semantics that kernels follow.
 #![forbid(unsafe_code)]
 
 pub mod attention;
@@ -20,6 +20,7 @@ pub mod norm;
 pub mod pool;
 pub mod quant;
 pub mod random;
+pub mod ranges;
 pub mod read;
 pub mod reduce;
 pub mod rnn;
@@ -29,7 +30,7 @@ pub mod slice;
 pub mod structural;
 pub mod variable;
 
-ge_plugin_api::ge_plugin! { name: "ops", kinds: ["ops"], provides: [] }
+ge_plugin_api::ge_plugin! { name: "ops", kinds: ["ops", "pass"], provides: [] }
 
 #[cfg(test)]
 mod tests;
