@@ -12,7 +12,6 @@ mod ours;
 mod sets;
 /// Plugins that take their time.
 mod slow;
-mod slow;
 /// Several versions of the interface.
 mod versions;
 /// What the tests share.
