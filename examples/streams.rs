@@ -3,12 +3,13 @@ use ge::options::OptionMap;
 use ge::session::{Quiet, Session, SessionOptions};
 use std::error::Error;
 
-/// Two products of 256 x 256 matrices that do not need each other, and their sum.
-const GRAPH: &str = "graph @branches(%x: f32[256,256], %y: f32[256,256]) {
-  %left = MatMulV2(%x, %x) : f32[256,256]
-  %right = MatMulV2(%y, %y) : f32[256,256]
-  %sum = Add(%left, %right) : f32[256,256]
-  return %sum
+/// Two chains of two products of 1024 x 1024 matrices; the chains do not need each other.
+const GRAPH: &str = "graph @branches(%x: f32[1024,1024], %y: f32[1024,1024]) {
+  %left = MatMulV2(%x, %x) : f32[1024,1024]
+  %left_again = MatMulV2(%left, %x) : f32[1024,1024]
+  %right = MatMulV2(%y, %y) : f32[1024,1024]
+  %right_again = MatMulV2(%right, %y) : f32[1024,1024]
+  return %left_again, %right_again
 }
 ";
 

@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// Cases of each target in the gate.
-const CASES: u64 = 2_000;
+const CASES: u64 = 10_000;
 /// A case that takes longer hangs.
 const SLOW: Duration = Duration::from_secs(10);
 

@@ -27,10 +27,10 @@ impl<'a> Mutator<'a> {
         &of[at..at + self.random.usize(..=most)]
     }
 
-    /// A seed with one to eight changes.
+    /// A seed with one to four changes.
     pub fn input(mut self) -> Vec<u8> {
         let mut bytes = self.seed().to_vec();
-        for _ in 0..1 + self.random.usize(..8) {
+        for _ in 0..1 + self.random.usize(..4) {
             self.change(&mut bytes);
         }
         bytes
@@ -38,26 +38,26 @@ impl<'a> Mutator<'a> {
 
     fn change(&mut self, bytes: &mut Vec<u8>) {
         let at = self.random.usize(..=bytes.len());
-        let kind = self.random.u8(..10);
-        match kind {
-            0..=2 if at < bytes.len() => bytes[at] ^= 1 << self.random.u8(..8),
-            3 | 4 if at < bytes.len() => bytes[at] = EDGES[self.random.usize(..EDGES.len())],
+        // Most changes keep the length, so that what stands around them is still read.
+        match self.random.u8(..24) {
+            0..=8 if at < bytes.len() => bytes[at] ^= 1 << self.random.u8(..8),
+            9..=13 if at < bytes.len() => bytes[at] = EDGES[self.random.usize(..EDGES.len())],
             // A number of several bytes that is far too large, as a length of a protobuf field may be.
-            5 => insert(bytes, at, &[0xff, 0xff, 0xff, 0xff, 0x0f][..1 + self.random.usize(..5)]),
-            6 => {
+            14 => insert(bytes, at, &[0xff, 0xff, 0xff, 0xff, 0x0f][..1 + self.random.usize(..5)]),
+            15 | 16 => {
                 let end = at + self.random.usize(..=(bytes.len() - at).min(32));
                 bytes.drain(at..end);
             }
-            7 => {
+            17..=19 => {
                 let other = self.seed();
                 let part = self.part(other);
                 insert(bytes, at, part);
             }
-            8 if !self.words.is_empty() => {
+            20..=22 if !self.words.is_empty() => {
                 let word = self.words[self.random.usize(..self.words.len())];
                 insert(bytes, at, word);
             }
-            9 => bytes.truncate(at),
+            23 if self.random.bool() => bytes.truncate(at),
             _ => bytes.push(self.random.u8(..)),
         }
     }
