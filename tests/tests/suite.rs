@@ -15,6 +15,8 @@ mod dependencies;
 mod protobuf;
 /// Memory plans of whole models.
 mod memory;
+/// The fast kernels on shapes that are thin, long or empty.
+mod thin;
 /// Sizes at both ends, and random inputs.
 mod sizes;
 /// Memory of the caller that a plan may use.
