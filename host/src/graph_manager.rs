@@ -23,7 +23,7 @@
 use crate::options::OptionMap;
 use crate::session::{GraphModel, Model, Session};
 use crate::{Diagnostic, Error, ErrorKind, Result};
-use ge_compiler::stages::Silent;
+use ge_compiler::pipeline::Silent;
 use ge_ir::{Shape, ValueRef};
 use ge_plugin_api::kernel::HostTensor;
 use std::collections::BTreeMap;

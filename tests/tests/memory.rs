@@ -2,7 +2,7 @@
 use ge::options::OptionMap;
 use ge::session::{Compiled, Model, Session, SessionOptions, import};
 use ge_compiler::model::plan_checker;
-use ge_compiler::stages::Silent;
+use ge_compiler::pipeline::Silent;
 use ge_plugin_api::kernel::HostTensor;
 use ge_plugin_api::types::DType;
 use ge_tests::{expect_code, root};

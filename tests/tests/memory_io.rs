@@ -3,7 +3,7 @@
 use ge::options::OptionMap;
 use ge::session::{Compiled, Model, Session, SessionOptions, import};
 use ge_compiler::model::plan_checker;
-use ge_compiler::stages::Silent;
+use ge_compiler::pipeline::Silent;
 use ge_plugin_api::kernel::{HostTensor, TensorView};
 use ge_runtime::RunOptions;
 use ge_tests::root;

@@ -2,7 +2,7 @@
 //! that loaded models share.
 use ge::options::OptionMap;
 use ge::session::{Session, SessionOptions, import};
-use ge_compiler::stages::Silent;
+use ge_compiler::pipeline::Silent;
 use ge_plugin_api::kernel::HostTensor;
 use ge_plugin_api::types::DType;
 use ge_runtime::{LoadOptions, RunOptions};

@@ -23,6 +23,8 @@ mod sizes;
 mod memory_io;
 /// Plans, judged by a checker of other hands.
 mod plans;
+/// One pipeline for `ge compile` and `ge opt`, and its dumps.
+mod pipeline;
 /// Streams end to end.
 mod streams;
 /// Determinism, and what happens without an engine.

@@ -13,8 +13,8 @@ pub mod toolbox;
 pub mod fusion;
 /// Records of passes.
 pub mod pass;
-/// The list of stages and the driver.
-pub mod stages;
+/// The stages in order, and the loops over them.
+pub mod pipeline;
 /// Normalisation, inference, folding.
 pub mod prepare;
 /// Fusions, precision, formats of the original graph.
@@ -49,6 +49,8 @@ pub mod tasks;
 pub mod split;
 /// Weights, GeRootModel and its OM.
 pub mod model;
+
+pub use pipeline as stages;
 
 pub use error::{CompileError, Result};
 pub use ids::{EventId, ModelMap, NodeKey, PhysicalId, StreamId};

@@ -1,5 +1,5 @@
 //! `CalcOpParam`: each node's output sizes, workspaces, attached streams and sync resources, from its engine (003 §5.1).
-use crate::error::Result;
+use crate::error::CompileError;
 use crate::ids::{ModelMap, NodeKey};
 use crate::place::Placement;
 use crate::toolbox::Toolbox;
@@ -8,12 +8,13 @@ use ge_ir::view::GraphContext;
 use ge_plugin_api::engine::{RunningParams, Target};
 use rayon::prelude::*;
 
-/// Asks every node's engine, in parallel; the answers in a table by node.
-pub fn run(model: &Model, placement: &Placement, toolbox: &Toolbox) -> Result<ModelMap<RunningParams>> {
-    let target = Target { rank_size: crate::stages::rank_size(model), ..toolbox.target.clone() };
+/// Asks every node's engine, in parallel; the answers in a table by node, and the first refusal. A node that was refused has none.
+pub fn ask(model: &Model, placement: &Placement, toolbox: &Toolbox) -> (ModelMap<RunningParams>, Option<CompileError>) {
+    let target = Target { rank_size: rank_size(model), ..toolbox.target.clone() };
     let mut out = ModelMap::new(model, RunningParams::default());
+    let mut refused = None;
     for (gi, g) in model.graphs().iter().enumerate() {
-        let found: Vec<Result<Vec<_>>> = g
+        let found: Vec<Vec<_>> = g
             .order()
             .par_chunks(512)
             .map(|chunk| {
@@ -27,16 +28,30 @@ pub fn run(model: &Model, placement: &Placement, toolbox: &Toolbox) -> Result<Mo
                         let engine = toolbox.engine(placement.engine[key]);
                         let p = engine.object.calc_op_running_param(&node, &target);
                         let late = |e| crate::place::reassign::refused_late(e, &node, placement, toolbox, key);
-                        Ok((key, p.map_err(late)?))
+                        (key, p.map_err(late))
                     })
                     .collect()
             })
             .collect();
-        for f in found {
-            for (key, p) in f? {
-                out[key] = p;
+        for (key, p) in found.into_iter().flatten() {
+            match p {
+                Ok(p) => out[key] = p,
+                Err(e) => refused = refused.or(Some(e.into())),
             }
         }
     }
-    Ok(out)
+    (out, refused)
+}
+
+/// Ranks that the model's communication nodes are made for: the greatest `rank_size` of any node; 0, as many as run it, where no
+/// node states one.
+pub fn rank_size(model: &Model) -> u32 {
+    model
+        .graphs()
+        .iter()
+        .flat_map(|g| g.nodes())
+        .filter_map(|n| n.attrs().int("rank_size"))
+        .filter_map(|r| u32::try_from(r).ok())
+        .max()
+        .unwrap_or(0)
 }

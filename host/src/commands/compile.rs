@@ -5,12 +5,12 @@ use super::{CompileFlags, Global, print_json, say, say_warnings};
 use crate::render::Progress;
 use crate::render::progress::group;
 use crate::session::bundle::{Bundle, Failure, Weights};
-use crate::session::dump::{self, Dumps};
+use crate::session::dump::{Dumps, Wanted};
 use crate::session::import::{self, FileKind};
 use crate::session::{Compiled, Session, SessionOptions};
 use crate::{Diagnostic, ErrorKind, Result};
 use clap::Args;
-use ge_compiler::stages::Observer;
+use ge_compiler::pipeline::Observer;
 use ge_plugin::Want;
 use ge_plugin_api::engine::flags;
 use std::path::{Path, PathBuf};
@@ -33,9 +33,12 @@ pub struct CompileArgs {
     /// Fail if a node with a task falls back to an AI CPU engine; with names: only for these operators
     #[arg(long, value_name = "OP,…", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     fail_on_fallback: Option<String>,
-    /// Writes the graph as text after these stages (or `all`)
-    #[arg(long, value_name = "STAGE,…", value_delimiter = ',')]
+    /// Writes the graph as text after these stages (or `all`) and passes, with what the stages have decided
+    #[arg(long, value_name = "STAGE|pass:NAME,…", value_delimiter = ',')]
     dump: Vec<String>,
+    /// Writes the graph as text after each pass that has changed it
+    #[arg(long)]
+    dump_passes: bool,
     /// Folder of the dumps
     #[arg(long, value_name = "DIR", default_value = ".")]
     dump_dir: PathBuf,
@@ -119,7 +122,7 @@ fn apart(model: &Path, output: &Path, bundle: Option<&Path>) -> Result<()> {
 /// What beside the model itself is wanted of a compilation.
 #[derive(Default)]
 struct Wishes<'a> {
-    dump: &'a [String],
+    dump: Wanted,
     dump_dir: PathBuf,
     bundle: Option<&'a Path>,
     no_weights: bool,
@@ -133,7 +136,7 @@ struct Wishes<'a> {
 
 fn compile_with(global: &Global, model: &Path, a: &CompileArgs) -> Result<(Session, Compiled)> {
     let wishes = Wishes {
-        dump: &a.dump,
+        dump: Wanted::parse(&a.dump, a.dump_passes)?,
         dump_dir: a.dump_dir.clone(),
         bundle: a.bundle.as_deref(),
         no_weights: a.no_weights,
@@ -186,7 +189,6 @@ fn fix(graph: &mut ge_ir::Model, named: &[String]) -> Result<()> {
 }
 
 fn compile_as(global: &Global, model: &Path, flags: &CompileFlags, wishes: &Wishes<'_>) -> Result<(Session, Compiled)> {
-    let stages = dump::stages(wishes.dump)?;
     let options = flags.gather()?;
     import::map(model)?;
     import::parse_input_shapes(flags.input_shape.as_deref().unwrap_or(""))?;
@@ -198,8 +200,9 @@ fn compile_as(global: &Global, model: &Path, flags: &CompileFlags, wishes: &Wish
         online: wishes.online,
         ..SessionOptions::default()
     })?;
+    wishes.dump.check(session.registry())?;
     say_warnings(global, session.registry());
-    let progress = Progress::new(global.progress, global.quiet, ge_compiler::stages::STAGES.len());
+    let progress = Progress::new(global.progress, global.quiet, ge_compiler::pipeline::STAGES.len());
     progress.stage("import", 0);
     let import = || -> Result<ge_ir::Model> {
         let mut graph = import_model(&session, model, flags)?;
@@ -214,7 +217,7 @@ fn compile_as(global: &Global, model: &Path, flags: &CompileFlags, wishes: &Wish
     if let Some(path) = wishes.bundle {
         Bundle::new(&session, &name, &graph, &options, weights)?.write(path)?;
     }
-    let dumps = Dumps::new(&progress, stages, wishes.dump_dir.clone())?;
+    let dumps = Dumps::new(&progress, wishes.dump.clone(), wishes.dump_dir.clone())?;
     dumps.done("import", "", &|| std::borrow::Cow::Borrowed(&graph), imported);
     let run = || {
         let typed = |i: &Input| i.2 != ge_plugin_api::types::DType::UNKNOWN;

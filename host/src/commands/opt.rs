@@ -6,7 +6,7 @@ use crate::session::{Session, SessionOptions, import};
 use crate::{Diagnostic, Error, ErrorKind, Result};
 use clap::Args;
 use ge_compiler::pass::{PASSES, PassManager, Records};
-use ge_compiler::stages::{STAGES, run_range};
+use ge_compiler::pipeline::{STAGES, Stage, run_range};
 use ge_plugin::Want;
 use ge_plugin_api::pass::PassStage;
 use std::io::Write;
@@ -186,10 +186,9 @@ impl OptArgs {
             model.compact();
             return Ok(model);
         }
-        let last = STAGES.iter().position(|s| *s == "sync").unwrap_or(0);
-        let (from, until) = (from.unwrap_or(0), until.unwrap_or(last));
+        let (from, until) = (from.unwrap_or(Stage::Import), until.unwrap_or(Stage::LAST_TEXT));
         if from > until {
-            return Err(Error::usage(format!("stage `{}` comes after `{}`", STAGES[from], STAGES[until])));
+            return Err(Error::usage(format!("stage `{}` comes after `{}`", from.name(), until.name())));
         }
         run_range(model, &toolbox, &options.resolved(), from, until, records).map_err(|e| e.into_error())
     }
@@ -269,10 +268,10 @@ fn why(model: &ge_ir::Model, records: &Records, node: &str) -> Result<u8> {
     Ok(0)
 }
 
-fn stage(name: Option<&str>) -> Result<Option<usize>> {
+fn stage(name: Option<&str>) -> Result<Option<Stage>> {
     let Some(name) = name else { return Ok(None) };
-    match STAGES.iter().position(|s| *s == name) {
-        Some(i) => Ok(Some(i)),
+    match Stage::named(name) {
+        Some(stage) => Ok(Some(stage)),
         None => Err(crate::options::unknown_name("stage", name, STAGES.iter().copied())),
     }
 }

@@ -29,7 +29,7 @@ pub fn compile(
     mut model: Model,
     options: &crate::options::OptionMap,
     given: &[HostTensor],
-    observer: &dyn ge_compiler::stages::Observer,
+    observer: &dyn ge_compiler::pipeline::Observer,
 ) -> Result<Compiled> {
     let list = inputs(&model);
     for ((_, id, _), t) in list.iter().zip(given) {

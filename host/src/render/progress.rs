@@ -72,7 +72,7 @@ impl Progress {
     /// A stage begins.
     pub fn stage(&self, name: &'static str, nodes: usize) {
         let mut s = self.0.locked();
-        let stages = ge_compiler::stages::STAGES;
+        let stages = ge_compiler::pipeline::STAGES;
         let place = if self.0.total == stages.len() { stages.iter().position(|n| *n == name) } else { None };
         s.step = place.unwrap_or(s.step) + 1;
         s.stage = name;

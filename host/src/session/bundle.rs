@@ -3,7 +3,7 @@ use crate::options::OptionMap;
 use crate::session::Session;
 use crate::{Diagnostic, Error, ErrorKind, Result};
 use ge_compiler::pass::{Blamed, PassManager, Records};
-use ge_compiler::stages::{STAGES, run_range};
+use ge_compiler::pipeline::{Stage, run_range};
 use ge_ir::{ConstTensor, Model};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -171,11 +171,10 @@ impl Bundle {
         if self.stage.is_empty() || self.alone == Alone::Whole {
             return session.compile(&self.model, model, options, &super::Quiet).map(drop);
         }
-        let place = |name: &str| STAGES.iter().position(|s| *s == name);
-        let at = place(&self.stage).filter(|s| place("sync").is_some_and(|last| *s <= last));
+        let at = Stage::named(&self.stage).filter(|s| *s <= Stage::LAST_TEXT);
         let Some(at) = at else { return Err(Error::usage(format!("stage `{}` cannot be run alone", self.stage))) };
         // The plans after `streams` are made anew from there.
-        let from = at.min(place("streams").unwrap_or(at));
+        let from = at.min(Stage::Streams);
         let toolbox = session.toolbox(options, false)?;
         run_range(model, &toolbox, &options.resolved(), from, at, &mut Records::default())
             .map(drop)

@@ -1,12 +1,14 @@
-//! `--dump STAGE,…`: the graph as text after stages, written when the stage ends (DESIGN 5, Dumps); constants over 1 KiB stand in
-//! `dump.weights` beside the texts.
+//! `--dump STAGE,pass:NAME,…` and `--dump-passes`: the graph as text after stages, with what they have decided, and after passes that
+//! have changed it, written when the stage or pass ends (DESIGN 5, Dumps); constants over 1 KiB stand in `dump.weights` beside the
+//! texts.
 use super::bundle::Failed;
 use super::constants::Constants;
 use crate::render::Progress;
 use crate::{Diagnostic, Error, ErrorKind, Result};
-use ge_compiler::pass::Blamed;
-use ge_compiler::stages::{Observer, STAGES};
+use ge_compiler::pass::{Blamed, PASSES};
+use ge_compiler::pipeline::{Observer, STAGES, Stage};
 use ge_ir::text::{PrintOptions, print};
+use ge_plugin::Registry;
 use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -14,7 +16,7 @@ use std::sync::Mutex;
 /// An observer that shows progress, asks for Ctrl-C and writes dumps.
 pub struct Dumps<'a> {
     progress: &'a Progress,
-    stages: Vec<String>,
+    wanted: Wanted,
     dir: PathBuf,
     state: Mutex<(usize, Option<Error>)>,
     constants: Mutex<Constants>,
@@ -31,25 +33,61 @@ pub struct StageTime {
     pub micros: u64,
 }
 
-/// Checks the names of stages; `all` stands for every one.
-pub fn stages(names: &[String]) -> Result<Vec<String>> {
-    let mut out = Vec::new();
-    for n in names.iter().map(|n| n.trim()).filter(|n| !n.is_empty()) {
-        if n == "all" {
-            return Ok(STAGES.iter().map(|s| (*s).to_owned()).collect());
+/// What is dumped.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    stages: Vec<Stage>,
+    passes: Vec<String>,
+    each_pass: bool,
+}
+
+/// Before the name of a pass in `--dump`.
+const PASS: &str = "pass:";
+
+impl Wanted {
+    /// From the names of `--dump`: stages, `all` for every one of them, `pass:NAME`; `each_pass` as `--dump-passes` says.
+    ///
+    /// # Errors
+    /// A stage that there is not.
+    pub fn parse(names: &[String], each_pass: bool) -> Result<Wanted> {
+        let mut out = Wanted { each_pass, ..Wanted::default() };
+        for n in names.iter().map(|n| n.trim()).filter(|n| !n.is_empty()) {
+            match (n.strip_prefix(PASS), Stage::named(n)) {
+                (Some(pass), _) => out.passes.push(pass.to_owned()),
+                (None, Some(stage)) => out.stages.push(stage),
+                (None, None) if n == "all" => out.stages = Stage::ALL.to_vec(),
+                (None, None) => return Err(crate::options::unknown_name("stage", n, STAGES.iter().copied())),
+            }
         }
-        if !STAGES.contains(&n) {
-            return Err(crate::options::unknown_name("stage", n, STAGES.iter().copied()));
-        }
-        out.push(n.to_owned());
+        Ok(out)
     }
-    Ok(out)
+    /// Holds the names of passes against those that there are.
+    ///
+    /// # Errors
+    /// A pass that there is not.
+    pub fn check(&self, registry: &Registry) -> Result<()> {
+        let own = PASSES.iter().map(|p| p.pass.name()).chain(["InferShapePass", "HostcpuEngineUpdatePass"]);
+        let all: Vec<&str> = own.chain(registry.passes().iter().map(|p| p.name())).collect();
+        match self.passes.iter().find(|p| !all.contains(&p.as_str())) {
+            Some(p) => Err(crate::options::unknown_name("pass", p, all.iter().copied())),
+            None => Ok(()),
+        }
+    }
+    fn is_empty(&self) -> bool {
+        self.stages.is_empty() && self.passes.is_empty() && !self.each_pass
+    }
+    fn has_stage(&self, stage: &str) -> bool {
+        self.stages.iter().any(|s| s.name() == stage)
+    }
+    fn has_pass(&self, pass: &str) -> bool {
+        self.each_pass || self.passes.iter().any(|p| p == pass)
+    }
 }
 
 impl<'a> Dumps<'a> {
-    /// Dumps of these stages (names from [`stages`]) into a folder, which is made.
-    pub fn new(progress: &'a Progress, stages: Vec<String>, dir: PathBuf) -> Result<Dumps<'a>> {
-        if !stages.is_empty() {
+    /// Dumps into a folder, which is made.
+    pub fn new(progress: &'a Progress, wanted: Wanted, dir: PathBuf) -> Result<Dumps<'a>> {
+        if !wanted.is_empty() {
             std::fs::create_dir_all(&dir).map_err(|e| {
                 Diagnostic::error(format!("cannot make folder `{}`: {e}", dir.display()))
                     .code("GE-E0403")
@@ -58,17 +96,17 @@ impl<'a> Dumps<'a> {
         }
         let constants = Mutex::new(Constants::new(&dir, "dump.weights"));
         let (state, failed, times) = (Mutex::new((0, None)), Mutex::default(), Mutex::default());
-        Ok(Dumps { progress, stages, dir, state, constants, failed, times })
+        Ok(Dumps { progress, wanted, dir, state, constants, failed, times })
     }
-    /// Writes the graph as it stands when a stage has ended.
-    fn write<'m>(&self, stage: &str, part: &str, graph: &dyn Fn() -> Cow<'m, ge_ir::Model>) {
+    /// Writes the graph as it stands when a stage or a pass has ended.
+    fn write<'m>(&self, stage: &str, part: &str, wanted: bool, graph: &dyn Fn() -> Cow<'m, ge_ir::Model>) {
         let mut state = self.state.lock().unwrap_or_else(|e| e.into_inner());
         let number = state.0;
         state.0 += 1;
-        if state.1.is_some() || !self.stages.iter().any(|s| s == stage) {
+        if state.1.is_some() || !wanted {
             return;
         }
-        let part = if part.is_empty() { String::new() } else { format!("_{part}") };
+        let part = if part.is_empty() { String::new() } else { format!("_{}", part.replace(['/', '\\'], "_")) };
         let path = self.dir.join(format!("{number:03}_{stage}{part}.ge"));
         // Large constants lie beside the texts, in one file for all of them.
         let mut constants = self.constants.lock().unwrap_or_else(|e| e.into_inner());
@@ -104,14 +142,19 @@ impl Observer for Dumps<'_> {
             None => times.push(StageTime { stage: name, micros }),
         }
         drop(times);
-        self.write(name, part, graph);
+        self.write(name, part, self.wanted.has_stage(name), graph);
+    }
+    fn passed(&self, stage: &'static str, pass: &str, graph: &ge_ir::Model) {
+        if self.wanted.has_pass(pass) {
+            self.write(stage, pass, true, &|| Cow::Borrowed(graph));
+        }
     }
     fn failed(&self, stage: &'static str, pass: Option<&Blamed>, graph: &ge_ir::Model) {
         let failed = Failed { stage, pass: pass.cloned(), graph: graph.clone() };
         *self.failed.lock().unwrap_or_else(|e| e.into_inner()) = Some(failed);
     }
     fn cached(&self) -> bool {
-        self.stages.is_empty()
+        self.wanted.is_empty()
     }
     fn cancelled(&self) -> bool {
         ge_plugin::services::is_cancelled()

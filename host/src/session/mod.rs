@@ -11,7 +11,7 @@ pub mod tuning;
 pub mod weights;
 
 pub use ge_compiler::pass::KernelCounts;
-pub use ge_compiler::stages::Silent as Quiet;
+pub use ge_compiler::pipeline::Silent as Quiet;
 pub use ge_ir::Model as GraphModel;
 pub use model::Model;
 
@@ -19,7 +19,7 @@ use crate::options::OptionMap;
 use crate::render::Progress;
 use crate::{Diagnostic, ErrorKind, Result};
 use cache::{Cache, CacheKey};
-use ge_compiler::stages::{Observer, Outcome};
+use ge_compiler::pipeline::{Observer, Outcome};
 use ge_compiler::{Options, Toolbox};
 use ge_om::OmFile;
 use ge_plugin::{DeviceHandle, LoadRequest, PluginSet, Registry, Want};
@@ -224,7 +224,7 @@ impl Session {
     ) -> Result<Compiled> {
         let resolved: Options = options.resolved();
         let outcome =
-            ge_compiler::stages::compile(name, graph, toolbox, &resolved, observer).map_err(|e| e.into_error())?;
+            ge_compiler::pipeline::compile(name, graph, toolbox, &resolved, observer).map_err(|e| e.into_error())?;
         let root = match outcome {
             Outcome::Built(root) => root,
             Outcome::Stopped(step, graph) => {

@@ -360,7 +360,7 @@ fn random_programs_give_the_numbers_of_their_steps() {
         let graph = ge::session::import::parse_text(std::path::Path::new("m.ge"), text.as_bytes()).unwrap();
         let options = ge::options::OptionMap::default();
         let c = s
-            .compile("m", graph, &options, &ge_compiler::stages::Silent)
+            .compile("m", graph, &options, &ge_compiler::pipeline::Silent)
             .unwrap_or_else(|e| panic!("{seed}: {e}\n{text}"));
         let model = s.load(c.model).unwrap_or_else(|e| panic!("{seed}: {e}\n{text}"));
         for turn in 0..4 {

@@ -186,7 +186,7 @@ fn each_gate_refuses_with_its_reason() {
     let graph = ge::session::import::parse_text(&c.path().join("m.ge"), MODEL.as_bytes()).unwrap();
     let mut options = ge::options::OptionMap::default();
     options.set("ge.tiling_schedule_optimize", "1", "test").unwrap();
-    let made = session.compile("m", graph, &options, &ge_compiler::stages::Silent).unwrap();
+    let made = session.compile("m", graph, &options, &ge_compiler::pipeline::Silent).unwrap();
     let g = made.model.graphs[0].nodes.iter().find(|n| n.name == "g").unwrap();
     let why: Vec<&str> = g.refusals.iter().filter(|r| r.0 == "TilingSink").map(|r| r.1.as_str()).collect();
     assert_eq!(why, ["device Old cannot update tasks of a model"]);

@@ -16,5 +16,3 @@ pub mod shared_memory;
 pub mod super_kernel;
 /// Tiling on the device (document 001).
 pub mod tiling_sink;
-/// Stopping a build and going on.
-pub mod tuning;

@@ -83,6 +83,7 @@ impl<'m, 'a> FusionPassExecutor<'m, 'a> {
         }
         let micros = start.elapsed().as_micros() as u64;
         records.runs.push(PassRecord { stage: "custom", pass: p.name().to_owned(), micros, visits, changes });
+        self.manager.tell(records.runs.len() - 1, records, model);
         Ok(changes > 0)
     }
 }

@@ -52,7 +52,7 @@ pub fn assemble(mut root: GeRootModel, time_ns: &dyn Fn(NodeKey) -> u64) -> Comp
     let sliced = root.physical.tasks.iter().filter(|t| t.task.kind() == TaskType::FFTS_PLUS);
     let called = sliced.filter_map(|t| root.calls.get(t.node.get(&root.model)?.name()));
     let slices: Vec<GraphInfo> = called.flat_map(|c| c.graphs.iter().cloned()).collect();
-    let nodes = SyncNodes::generate(&root);
+    let nodes = SyncNodes::generate(&root.model, &root.sync, &root.physical.tasks, &root.runtime_engine);
     m.tasks = tasks(&mut root, &nodes, time_ns);
     m.kernels = std::mem::take(&mut root.kernels)
         .into_iter()

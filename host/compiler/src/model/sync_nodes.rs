@@ -1,12 +1,14 @@
 //! GenerateSyncEventNodes (004 §4.6): records and waits of the sync plan become nodes Send and Recv (SendNotify, RecvNotify) of the
 //! compiled model: a Recv directly before its node, a Send directly behind it, joined to it by a control edge. They come last, when
 //! streams are physical and ids are final, so that no earlier stage meets them.
-use super::GeRootModel;
+use crate::error::{CompileError, Result};
 use crate::ids::NodeKey;
-use crate::sync::Resource;
-use ge_ir::NodeMap;
+use crate::sync::{Resource, SyncPlan};
+use crate::tasks::PlacedTask;
+use ge_ir::{Graph, Key, Model, NodeId, NodeMap};
 use ge_model::NodeInfo;
 use ge_plugin_api::engine::flags;
+use ge_plugin_api::patch::Edit;
 use ge_plugin_api::task::TaskType;
 use std::collections::{HashMap, HashSet};
 
@@ -31,17 +33,16 @@ pub struct SyncNodes {
 
 impl SyncNodes {
     /// Of everything decided.
-    pub fn generate(root: &GeRootModel) -> SyncNodes {
+    pub fn generate(model: &Model, sync: &SyncPlan, tasks: &[PlacedTask], engine: &str) -> SyncNodes {
         // What an engine records and waits for within a node stays in the node.
         let own: HashSet<(NodeKey, Resource)> =
-            root.sync.resources.iter().flat_map(|(k, all)| all.iter().map(|r| (*k, *r))).collect();
-        let engine = root.runtime_engine.clone();
-        let taken: HashSet<&str> = root.model.graphs().iter().flat_map(|g| g.nodes().map(|n| n.name())).collect();
+            sync.resources.iter().flat_map(|(k, all)| all.iter().map(|r| (*k, *r))).collect();
+        let taken: HashSet<&str> = model.graphs().iter().flat_map(|g| g.nodes().map(|n| n.name())).collect();
         let mut names: HashSet<String> = HashSet::new();
         let mut nodes: HashMap<NodeKey, Around> = HashMap::new();
         // Task, whether it waits, and its place among the node's waits or records.
         let mut places: Vec<(usize, NodeKey, bool, usize)> = Vec::new();
-        for (i, t) in root.physical.tasks.iter().enumerate() {
+        for (i, t) in tasks.iter().enumerate() {
             let (op, what, key, waits) = match t.task.kind() {
                 TaskType::EVENT_RECORD => ("Send", "Send", "event_id", false),
                 TaskType::EVENT_WAIT => ("Recv", "Recv", "event_id", true),
@@ -52,7 +53,7 @@ impl SyncNodes {
             let notify = key == "notify_id";
             let within = |id: &u32| own.contains(&(t.node, Resource { id: *id, notify }));
             let Some(id) = t.sync_id.filter(|id| !within(id)) else { continue };
-            let base = format!("{}_{what}_{id}", t.node.graph_of(&root.model).name());
+            let base = format!("{}_{what}_{id}", t.node.graph_of(model).name());
             let mut name = base.clone();
             let mut again = 0;
             while taken.contains(name.as_str()) || !names.insert(name.clone()) {
@@ -62,7 +63,7 @@ impl SyncNodes {
             let mut node = NodeInfo {
                 name,
                 op: op.to_owned(),
-                engine: engine.clone(),
+                engine: engine.to_owned(),
                 stream: Some(t.physical.0),
                 logical_stream: Some(t.stream.0),
                 ..NodeInfo::default()
@@ -73,8 +74,8 @@ impl SyncNodes {
             places.push((i, t.node, waits, list.len()));
             list.push(node);
         }
-        let mut at = Vec::with_capacity(root.model.graphs().len());
-        for (gi, g) in root.model.graphs().iter().enumerate() {
+        let mut at = Vec::with_capacity(model.graphs().len());
+        for (gi, g) in model.graphs().iter().enumerate() {
             let mut map = NodeMap::new(g, 0u32);
             let mut next = 0u32;
             for &id in g.order() {
@@ -99,6 +100,52 @@ impl SyncNodes {
             .collect();
         SyncNodes { at, of_task, nodes }
     }
+
+    /// Puts them into the graphs, each beside its node: what a text shows of the compiled model.
+    ///
+    /// # Errors
+    /// A graph that would break (a bug).
+    pub fn insert(self, model: &mut Model) -> Result<()> {
+        let broken = || CompileError::internal("model", "records and waits cannot stand beside their nodes");
+        let mut around = self.nodes;
+        for gi in 0..model.graphs().len() {
+            let old = model.graphs()[gi].order().to_vec();
+            let mut order = Vec::with_capacity(old.len());
+            let mut edits = Vec::new();
+            for id in old {
+                let g = &mut model.graphs_mut()[gi];
+                let Around { before, after } = around.remove(&NodeKey::new(gi, id)).unwrap_or_default();
+                for n in before {
+                    let recv = push(g, n, Vec::new()).ok_or_else(broken)?;
+                    edits.push(Edit::AddControl(recv, id));
+                    order.push(recv);
+                }
+                order.push(id);
+                for n in after {
+                    order.push(push(g, n, vec![id]).ok_or_else(broken)?);
+                }
+            }
+            model
+                .apply(gi, edits)
+                .map_err(|source| CompileError::Patch { who: "GenerateSyncEventNodes".into(), source })?;
+            if !model.graphs_mut()[gi].set_order(&order) {
+                return Err(broken());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A record or a wait behind what a graph has.
+fn push(g: &mut Graph, n: NodeInfo, after: Vec<NodeId>) -> Option<NodeId> {
+    let mut attrs = n.attrs;
+    attrs.set("_engine", n.engine.as_str());
+    for (name, stream) in [("_stream_id", n.stream), ("_logic_stream_id", n.logical_stream)] {
+        if let Some(s) = stream {
+            attrs.set(name, i64::from(s));
+        }
+    }
+    g.push_node(Key::new(&n.op), n.name, vec![], after, vec![], attrs)
 }
 
 /// The engine to which records and waits belong.

@@ -1,7 +1,6 @@
 //! Which pass failed, and on what: kept for the bundle that reproduces it.
 use super::PassManager;
 use crate::error::{CompileError, Result};
-use ge_ir::Model;
 use ge_plugin_api::abi::guard::panic_error;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
@@ -54,10 +53,4 @@ fn provoke(pass: &str) {
     if cfg!(debug_assertions) && std::env::var_os("GE_FAULT_PASS").is_some_and(|n| n == *pass) {
         panic!("a fault on purpose");
     }
-}
-
-/// Runs a stage: a panic in it is an error of it.
-pub fn guarded<T>(stage: &'static str, model: &mut Model, f: impl FnOnce(&mut Model) -> Result<T>) -> Result<T> {
-    catch_unwind(AssertUnwindSafe(|| f(model)))
-        .unwrap_or_else(|p| Err(CompileError::internal(stage, panic_error("the stage", p).message())))
 }

@@ -63,6 +63,7 @@ pub fn engines(
             let micros = start.elapsed().as_micros() as u64;
             let pass = format!("{}.{hook}", e.info.name);
             records.runs.push(PassRecord { stage, pass, micros, visits: 0, changes });
+            m.tell(records.runs.len() - 1, records, model);
         }
     }
     Ok(())
@@ -110,6 +111,7 @@ pub fn streamed(
             let micros = start.elapsed().as_micros() as u64;
             let pass = format!("{}.{hook}", e.info.name);
             records.runs.push(PassRecord { stage, pass, micros, visits: 0, changes });
+            m.tell(records.runs.len() - 1, records, model);
         }
     }
     Ok(())

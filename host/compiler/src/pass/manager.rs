@@ -21,7 +21,11 @@ pub struct PassManager<'a> {
     highest: PassLevel,
     verify: bool,
     blame: Blame,
+    told: Option<Box<Told<'a>>>,
 }
+
+/// Is told of each pass that has changed something: its stage, its name, and the graph behind it.
+pub type Told<'a> = dyn Fn(&'static str, &str, &Model) + Sync + 'a;
 
 impl<'a> PassManager<'a> {
     /// Reads levels and switches. Errors: `ge.optimizationSwitch` names a pass that is not there, or one of level O0.
@@ -51,6 +55,7 @@ impl<'a> PassManager<'a> {
             highest,
             verify: cfg!(debug_assertions),
             blame: Blame::default(),
+            told: None,
         })
     }
 
@@ -60,14 +65,26 @@ impl<'a> PassManager<'a> {
         self
     }
     /// Without the verifier: for graphs that hold nodes no prototype knows (labels and jumps of control flow).
-    pub fn without_verifier(mut self) -> Self {
+    pub fn leave_unverified(&mut self) {
         self.verify = false;
-        self
     }
     /// Where the pass that fails is noted.
     pub fn blaming(mut self, blame: &Blame) -> Self {
         self.blame = blame.clone();
         self
+    }
+    /// Who is told of the passes that change something.
+    pub fn telling(mut self, told: Box<Told<'a>>) -> Self {
+        self.told = Some(told);
+        self
+    }
+    /// Tells of the passes that records name from `first` on. Passes that run node by node in one group leave the graph that they have
+    /// made together.
+    pub(crate) fn tell(&self, first: usize, records: &Records, model: &Model) {
+        let Some(told) = &self.told else { return };
+        for r in records.runs.get(first..).unwrap_or_default().iter().filter(|r| r.changes > 0) {
+            told(r.stage, &r.pass, model);
+        }
     }
     /// The pass that has failed.
     pub fn blame(&self) -> &Blame {
@@ -139,8 +156,10 @@ impl<'a> PassManager<'a> {
             return Ok(());
         }
         let named = named_graphs(model);
+        let first = records.runs.len();
         GEPass::new(self, stage, group).run(model, records)?;
         drop_orphans(model, &named);
+        self.tell(first, records, model);
         Ok(())
     }
 
@@ -217,6 +236,7 @@ impl<'a> PassManager<'a> {
             visits: cx.visits,
             changes: cx.changes,
         });
+        self.tell(records.runs.len() - 1, records, model);
         if cx.changes > 0 { self.check(pass.name(), model) } else { Ok(()) }
     }
 

@@ -54,6 +54,27 @@ pub struct PhysicalPlan {
     pub tasks: Vec<PlacedTask>,
 }
 
+impl PhysicalPlan {
+    /// Writes the decision as text has it: `_stream_id` and `_attached_stream_ids` are physical from here on.
+    pub fn to_attrs(&self, model: &mut Model) {
+        for gi in 0..model.graphs().len() {
+            for id in model.graphs()[gi].order().to_vec() {
+                let key = NodeKey::new(gi, id);
+                let g = &mut model.graphs_mut()[gi];
+                match self.of[key] {
+                    Some(s) => g.set_attr(id, "_stream_id", i64::from(s.0)),
+                    None => drop(g.remove_attr(id, "_stream_id")),
+                }
+                if !self.attached[key].is_empty() {
+                    let ids: Vec<i64> = self.attached[key].iter().map(|s| i64::from(s.0)).collect();
+                    g.set_attr(id, "_attached_stream_ids", ids);
+                }
+            }
+        }
+        crate::tasks::to_attrs(&self.tasks, model);
+    }
+}
+
 /// What splitting comes to.
 #[derive(Debug)]
 pub enum Split {

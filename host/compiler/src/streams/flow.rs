@@ -12,8 +12,7 @@ use ge_ir::{Key, Model, Node, NodeId};
 use ge_plugin_api::types::AttrMap;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// The scope of a label node: the same number on all of one control node.
-pub const SCOPE: &str = "_label_scope";
+pub use crate::feature::control_flow::lower::SCOPE;
 /// A StreamActive that wakes the streams of its region.
 pub const FIRST_ACTIVE: &str = "subgraph_first_active";
 

@@ -8,6 +8,9 @@ use ge_plugin_api::engine::flags;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// On a root graph with control flow as labels: everything stands on one stream.
+const SINGLE: &str = "_single_stream";
+
 /// What a logical stream is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogicalStream {
@@ -131,6 +134,13 @@ impl StreamPlan {
         }
     }
 
+    /// Writes on the root graph what no node says: that control flow stands on the one stream there is.
+    pub fn mode_to_attrs(&self, model: &mut Model) {
+        if self.single && Flow::of(model).is_some() {
+            model.root_mut().attrs_mut().set(SINGLE, true);
+        }
+    }
+
     /// Writes the decision as text has it: `_stream_id` (left out where a node has no stream) and `_attached_stream_ids`.
     pub fn to_attrs(&self, model: &mut Model) {
         for gi in 0..model.graphs().len() {
@@ -153,7 +163,9 @@ impl StreamPlan {
 
     /// Reads the decision from text. None where no node says a stream.
     pub fn from_attrs(model: &Model) -> Option<StreamPlan> {
-        let mut plan = StreamPlan { flow: Flow::of(model).map(Arc::new), ..StreamPlan::empty(model) };
+        let single = model.root().attrs().flag(SINGLE);
+        let flow = if single { None } else { Flow::of(model).map(Arc::new) };
+        let mut plan = StreamPlan { flow, single, ..StreamPlan::empty(model) };
         let (mut count, mut attached) = (0u32, std::collections::BTreeSet::new());
         for (gi, g) in model.graphs().iter().enumerate() {
             for n in g.nodes() {

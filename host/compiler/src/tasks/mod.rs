@@ -6,7 +6,10 @@ pub mod mark_first_and_last_ops;
 pub use generator::TaskGenerator;
 
 use crate::ids::{NodeKey, PhysicalId, StreamId};
+use ge_ir::Model;
+use ge_plugin_api::abi::ROption;
 use ge_plugin_api::task::Task;
+use std::collections::BTreeMap;
 
 /// A task with its place.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,6 +24,31 @@ pub struct PlacedTask {
     pub task: Task,
     /// Event or notify id of a record or wait.
     pub sync_id: Option<u32>,
+}
+
+impl PlacedTask {
+    /// It as a line of `_tasks`.
+    fn line(&self) -> String {
+        let mut out = format!("{} stream={}", self.task.kind(), self.physical.0);
+        if let Some(id) = self.sync_id {
+            out.push_str(&format!(" id={id}"));
+        }
+        if let ROption::RSome(k) = &self.task.kernel {
+            out.push_str(&format!(" kernel={} blocks={}", k.kernel_name, k.block_dim));
+        }
+        out
+    }
+}
+
+/// Writes the tasks of each node as text has them: `_tasks`, one line a task in their order. Nodes without one have none.
+pub fn to_attrs(tasks: &[PlacedTask], model: &mut Model) {
+    let mut lines: BTreeMap<NodeKey, Vec<String>> = BTreeMap::new();
+    for t in tasks {
+        lines.entry(t.node).or_default().push(t.line());
+    }
+    for (key, list) in lines {
+        model.graphs_mut()[key.graph as usize].set_attr(key.node, "_tasks", list);
+    }
 }
 
 /// A kernel of the kernel store.

@@ -6,7 +6,7 @@ use crate::session::{Session, SessionOptions};
 use crate::{Error, ErrorKind, Result};
 use ge_compiler::feature::tiling_sink::gate::NAME as SINK_GATE;
 use ge_compiler::pass::Records;
-use ge_compiler::stages::{STAGES, run_range};
+use ge_compiler::pipeline::{Stage, run_range};
 use ge_plugin::Want;
 use ge_plugin_api::types::TensorDesc;
 use serde_json::{Map, Value, json};
@@ -113,13 +113,14 @@ pub fn support(global: &Global, path: &Path, flags: &CompileFlags) -> Result<(St
     let s = session(global, flags, Want::All)?;
     let progress = Progress::new(global.progress, global.quiet, 1);
     progress.stage("support", 0);
-    let place = STAGES.iter().position(|x| *x == "place").unwrap_or(0);
     let mut records = Records::default();
     let tried = read(Some(&s), path, flags).and_then(|model| {
         let Some(model) = model else { return Ok(()) };
         let options = flags.gather()?;
         let toolbox = s.toolbox(&options, false)?;
-        run_range(model, &toolbox, &options.resolved(), 0, place, &mut records).map(|_| ()).map_err(|e| e.into_error())
+        run_range(model, &toolbox, &options.resolved(), Stage::Import, Stage::Place, &mut records)
+            .map(|_| ())
+            .map_err(|e| e.into_error())
     });
     progress.finish();
     let refused = match tried {

@@ -7,13 +7,15 @@
 //! which `streams::flow` finds the bodies again, whose nodes may stand on others.
 use super::writer::Writer;
 use crate::error::{CompileError, Result};
-use ge_ir::{DType, Graph, Model, Node, NodeId, TensorDesc, ValueRef};
+use ge_ir::{DType, Graph, Key, Model, Node, NodeId, TensorDesc, ValueRef};
 use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
 use ge_plugin_api::types::{AttrMap, AttrValue};
 use std::collections::HashMap;
 
 /// A copy whose output lies where this input lies.
 pub const REF_INPUT: &str = "_ref_input";
+/// Labels and jumps of one control node have one.
+pub const SCOPE: &str = "_label_scope";
 /// Most control nodes of a model, copies by nesting counted.
 const MOST: usize = 4096;
 
@@ -58,6 +60,18 @@ pub fn lower(model: &mut Model, is_view: IsView<'_>) -> Result<bool> {
     }
     let message = format!("more than {MOST} control nodes, counted in each place where they are used");
     Err(CompileError::Option { message, help: "make the nesting of subgraphs smaller".into() })
+}
+
+/// Whether the model's control nodes are calls alone: what they call runs once, in turn.
+pub fn has_calls_alone(model: &Model) -> bool {
+    let mut all = model.graphs().iter().flat_map(|g| g.nodes()).filter_map(kind);
+    all.all(|k| k == Kind::Call)
+}
+
+/// Whether control flow stands in the model as labels and jumps.
+pub fn is_lowered(model: &Model) -> bool {
+    let scope = Key::new(SCOPE);
+    model.graphs().iter().flat_map(|g| g.nodes()).any(|n| n.attrs().get(scope).is_some())
 }
 
 /// The error of a control node that cannot run on the device.
@@ -192,7 +206,7 @@ impl Expansion<'_> {
     /// What all label nodes of one control node have in common.
     fn frame(&self) -> AttrMap {
         let mut attrs = AttrMap::default();
-        attrs.set("_label_scope", self.scope);
+        attrs.set(SCOPE, self.scope);
         attrs.set("_rts_label_node", true);
         attrs
     }

@@ -9,4 +9,4 @@ mod count;
 /// Where nodes of v1 control flow stand.
 pub mod regions;
 
-pub use lower::lower;
+pub use lower::{has_calls_alone, is_lowered, lower};

@@ -24,6 +24,14 @@ pub struct Chains {
 }
 
 impl Chains {
+    /// Writes `_super_kernel`, the number of its chain, on each node that is launched with others.
+    pub fn to_attrs(&self, model: &mut Model) {
+        for (number, members) in self.chains.iter().enumerate() {
+            for key in members {
+                model.graphs_mut()[key.graph as usize].set_attr(key.node, "_super_kernel", number as i64);
+            }
+        }
+    }
     /// The chain of a node.
     pub fn of(&self, key: NodeKey) -> Option<usize> {
         self.of.get(&key).copied()

@@ -1,12 +1,12 @@
 //! Tuning mode (003 §1.4): a build stops before or after the engines' OptimizeFusedGraph, or when it is done, and leaves its graph; a
 //! compilation of that graph goes on where it stopped, to the same model.
 //!
-//! What the stages before have left beside the graph travels as attributes of the root graph: records of passes, refusals, options
-//! that they have set.
+//! What the stages before have left beside the graph travels as attributes of the root graph: records of passes and refusals.
 use crate::error::{CompileError, Result};
 use crate::fusion::FusionRecord;
 use crate::options::Options;
 use crate::pass::{PassRecord, Records};
+use crate::pipeline::Stage;
 use ge_ir::{AttrValue, Key, Model};
 use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
 
@@ -31,6 +31,18 @@ impl Step {
     /// As `ge.buildStep` has it.
     pub fn name(self) -> &'static str {
         STEPS.iter().find(|(s, _)| *s == self).map_or("", |(_, n)| n)
+    }
+    /// The stage behind which it stops.
+    pub fn exit(self) -> Stage {
+        match self {
+            Step::BeforeUbMatch => Stage::Partition,
+            Step::AfterUbMatch => Stage::Subgraph,
+            Step::AfterBuilder => Stage::Conflict,
+        }
+    }
+    /// The stage at which a compilation of its graph goes on.
+    pub fn entry(self) -> Stage {
+        self.exit().next()
     }
     fn named(name: &str) -> Option<Step> {
         STEPS.iter().find(|(_, n)| *n == name).map(|(s, _)| *s)
@@ -59,31 +71,16 @@ impl Step {
     }
 }
 
-/// Where a compilation goes on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Resume {
-    /// Where it stopped.
-    pub step: Step,
-    /// Options that earlier stages have set.
-    pub options: Vec<(String, String)>,
-    /// Whether control flow is labels and jumps by now.
-    pub lowered: bool,
-}
-
 const STEP: &str = "_tuning_step";
-const OPTIONS: &str = "_tuning_options";
-const LOWERED: &str = "_tuning_lowered";
 const PASSES: &str = "_tuning_passes";
 const REFUSALS: &str = "_tuning_refusals";
 const FUSIONS: &str = "_tuning_fusions";
 
 /// Writes on the root graph what `take` needs.
-pub fn put(model: &mut Model, at: &Resume, records: &Records) {
+pub fn put(model: &mut Model, at: Step, records: &Records) {
     let strs = |v: Vec<String>| AttrValue::Strs(v.into_iter().map(Into::into).collect());
     let attrs = model.root_mut().attrs_mut();
-    attrs.set(STEP, at.step.name());
-    attrs.set(LOWERED, at.lowered);
-    attrs.set(OPTIONS, strs(at.options.iter().flat_map(|(k, v)| [k.clone(), v.clone()]).collect()));
+    attrs.set(STEP, at.name());
     let runs = records
         .runs
         .iter()
@@ -106,7 +103,7 @@ pub fn put(model: &mut Model, at: &Resume, records: &Records) {
 /// Takes off the root graph what `put` wrote. None: the graph is not of a tuning stop.
 ///
 /// Errors: an attribute is not what `put` writes.
-pub fn take(model: &mut Model, records: &mut Records) -> Result<Option<Resume>> {
+pub fn take(model: &mut Model, records: &mut Records) -> Result<Option<Step>> {
     let attrs = model.root_mut().attrs_mut();
     let Some(step) = attrs.remove(Key::new(STEP)) else { return Ok(None) };
     let damaged = |what: &str| {
@@ -118,13 +115,11 @@ pub fn take(model: &mut Model, records: &mut Records) -> Result<Option<Resume>> 
         )
     };
     let step = step.as_str().and_then(Step::named).ok_or_else(|| damaged(STEP))?;
-    let lowered = attrs.remove(Key::new(LOWERED)).and_then(|v| v.as_bool()).ok_or_else(|| damaged(LOWERED))?;
     let mut list = |key: &str, row: usize| -> Result<Vec<String>> {
         let value = attrs.remove(Key::new(key)).ok_or_else(|| damaged(key))?;
         let texts = value.as_strs().filter(|l| l.len() % row == 0).ok_or_else(|| damaged(key))?;
         Ok(texts.into_iter().map(str::to_owned).collect())
     };
-    let options = list(OPTIONS, 2)?.chunks_exact(2).map(|c| (c[0].clone(), c[1].clone())).collect();
     let fusions = list(FUSIONS, 1)?;
     let mut rest = fusions.into_iter();
     while let Some(pass) = rest.next() {
@@ -137,14 +132,14 @@ pub fn take(model: &mut Model, records: &mut Records) -> Result<Option<Resume>> 
         records.fusions.push(FusionRecord { pass, before, after });
     }
     for c in list(PASSES, 4)?.chunks_exact(4) {
-        let stage = crate::stages::STAGES.iter().copied().find(|s| *s == c[0]).unwrap_or("custom");
+        let stage = Stage::named(&c[0]).map_or("custom", Stage::name);
         let (Ok(visits), Ok(changes)) = (c[2].parse(), c[3].parse()) else { return Err(damaged(PASSES)) };
         records.runs.push(PassRecord { stage, pass: c[1].clone(), micros: 0, visits, changes });
     }
     for c in list(REFUSALS, 3)?.chunks_exact(3) {
         records.refuse(&c[0], &c[1], c[2].clone());
     }
-    Ok(Some(Resume { step, options, lowered }))
+    Ok(Some(step))
 }
 
 #[cfg(test)]
@@ -158,14 +153,14 @@ mod tests {
         records.refuse("a b", "Q", "");
         let run = |stage, pass: &str| PassRecord { stage, pass: pass.into(), micros: 0, visits: 3, changes: 1 };
         records.runs = vec![run("prepare", "X"), run("custom", "Y")];
-        let at = Resume { step: Step::AfterUbMatch, options: vec![("k".into(), "v=1".into())], lowered: true };
+        let at = Step::AfterUbMatch;
         let names = |l: &[&str]| l.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>();
         records.fusions = vec![
             FusionRecord { pass: "F".into(), before: names(&["a", "b"]), after: names(&["b"]) },
             FusionRecord { pass: "G".into(), before: names(&["3"]), after: names(&[]) },
         ];
         let mut m = Model::new("g");
-        put(&mut m, &at, &records);
+        put(&mut m, at, &records);
         let text = ge_ir::text::to_string(&m).expect("prints");
         let mut again = ge_ir::text::parse(&text, "t.ge", &ge_ir::text::NoFiles).expect("reads");
         let mut back = Records::default();

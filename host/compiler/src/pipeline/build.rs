@@ -1,0 +1,237 @@
+//! What the stages from `streams` to `model` do: sizes, streams, memory, events, tasks, and what goes back to an earlier stage.
+use super::compilation::decided;
+use super::{Compilation, Goal, Stage};
+use crate::error::{CompileError, Result};
+use crate::feature::{atomic_clean, ffts_plus, super_kernel, tiling_sink};
+use crate::ids::NodeKey;
+use crate::memory::graph_planner;
+use crate::model::{GeRootModel, sync_nodes, weights};
+use crate::place::reassign;
+use crate::streams::{ExecutionOrder, StreamPlan, activation, flow};
+use crate::sync::{resources, streamed};
+use crate::tasks::{TaskGenerator, TaskList, mark_first_and_last_ops};
+use crate::{memory, params, split, streams, sync};
+use ge_plugin_api::engine::Hook;
+
+/// So often streams are planned again as one lacks a node that wakes others.
+const MOST_ROUNDS: u32 = 8;
+
+impl Compilation<'_> {
+    /// Sizes, workspaces and wishes of every node, and nodes that clear memory if `open`: no plan stands on the graph yet.
+    fn ask_engines(&mut self, open: bool) -> Result<()> {
+        self.take_bodies()?;
+        if self.placement.is_none() {
+            self.place_again()?;
+            self.note_refusals();
+        }
+        if self.calls.is_none() {
+            let bodies = self.bodies.as_deref().unwrap_or_default();
+            self.calls = Some(ffts_plus::calls(&self.model, bodies, self.toolbox, params::rank_size(&self.model))?);
+        }
+        // An engine that a text gives binds without asking whether it takes the node: `memory` needs the sizes first.
+        let given = self.goal == Goal::Text && self.entered >= Stage::Streams;
+        let ask = |c: &mut Self| -> Result<_> {
+            let placement = decided(&c.placement, Stage::Streams)?;
+            let (found, refused) = params::ask(&c.model, placement, c.toolbox);
+            match refused {
+                Some(e) if !given => Err(e),
+                refused => {
+                    c.unsized_node = refused;
+                    Ok(found)
+                }
+            }
+        };
+        let mut params = ask(self)?;
+        if open && atomic_clean::insert(&mut self.model, &params, self.options)? {
+            self.place_again()?;
+            params = ask(self)?;
+        }
+        ffts_plus::task::workspaces(&self.model, decided(&self.calls, Stage::Streams)?, &mut params);
+        tiling_sink::ask(&mut self.model, &params);
+        self.params = Some(params);
+        self.weights = weights::merge(&self.model)?;
+        Ok(())
+    }
+
+    /// Streams and their order: once, as a rule; again where a switch needs a StreamActive to wake more than one stream, or a body one
+    /// to wake its own.
+    pub(super) fn plan_streams(&mut self) -> Result<()> {
+        loop {
+            self.ask_engines(true)?;
+            let placement = decided(&self.placement, Stage::Streams)?;
+            let (mut plan, mut order) = streams::run(&mut self.model, placement, self.toolbox, self.options)?;
+            if plan.drop_idle(&self.model) {
+                order = ExecutionOrder::new(&self.model, &plan);
+            }
+            let bodies = plan.flow.as_ref().map(|f| f.without_active(&self.model, &plan)).unwrap_or_default();
+            let crowded = activation::crowded_switches(&self.model, &plan);
+            if crowded.is_empty() && bodies.is_empty() {
+                plan.active_to_attrs(&mut self.model);
+                self.streams = Some((plan, order));
+                return Ok(());
+            }
+            // Ids change with each of them.
+            if crowded.is_empty() {
+                self.next_round()?;
+                flow::insert_actives(&mut self.model, &bodies)?;
+                self.place_again()?;
+            } else {
+                self.wake(&crowded)?;
+            }
+        }
+    }
+
+    /// Each of these switches wakes a StreamActive of its own stream, which wakes the others.
+    fn wake(&mut self, switches: &[NodeKey]) -> Result<()> {
+        self.next_round()?;
+        activation::insert_stream_actives(&mut self.model, switches)?;
+        self.place_again()
+    }
+    fn next_round(&mut self) -> Result<()> {
+        self.rounds += 1;
+        if self.rounds > MOST_ROUNDS {
+            let why = "a switch or a body still lacks the node that wakes its streams";
+            return Err(CompileError::internal("streams", why));
+        }
+        Ok(())
+    }
+
+    /// Streams and sizes for a stage behind `streams`: made here where the text that came in has none.
+    fn need_streams(&mut self) -> Result<()> {
+        if self.streams.is_some() {
+            return Ok(());
+        }
+        let Some(mut plan) = StreamPlan::from_attrs(&self.model) else { return self.plan_streams() };
+        self.ask_engines(false)?;
+        plan.mark_taskless(&self.model, decided(&self.placement, Stage::Streams)?, self.toolbox);
+        let order = ExecutionOrder::new(&self.model, &plan);
+        self.streams = Some((plan, order));
+        Ok(())
+    }
+
+    /// Offsets.
+    pub(super) fn plan_memory(&mut self) -> Result<()> {
+        self.need_streams()?;
+        if let Some(refused) = self.unsized_node.take() {
+            return Err(refused);
+        }
+        let (_, order) = decided(&self.streams, Stage::Memory)?;
+        let params = decided(&self.params, Stage::Memory)?;
+        let plan = graph_planner::plan(&self.model, self.toolbox, params, order, &self.weights, self.options)?;
+        self.memory = Some(plan);
+        Ok(())
+    }
+
+    /// Events, ids that engines ask for, what is launched as one, and the engines' last looks.
+    pub(super) fn plan_sync(&mut self) -> Result<()> {
+        self.need_streams()?;
+        let (streams, order) = decided(&self.streams, Stage::Sync)?;
+        let params = decided(&self.params, Stage::Sync)?;
+        let mut plan = sync::run(&self.model, streams, order, self.options, &self.toolbox.target.soc)?;
+        resources::assign(&mut plan, params, streams, order);
+        // What a super kernel orders by itself needs no events.
+        let plans = super_kernel::chains::Plans {
+            model: &self.model,
+            toolbox: self.toolbox,
+            placement: decided(&self.placement, Stage::Sync)?,
+            params,
+            streams,
+            order,
+        };
+        self.chains = super_kernel::form(&plans, &mut plan, &mut self.records);
+        let last = [Hook::STREAMED_WHOLE_GRAPH, Hook::STREAM_GRAPH];
+        streamed::run(&last, &mut self.model, streams, &plan, &self.passes, &mut self.records)?;
+        self.sync = Some(plan);
+        Ok(())
+    }
+
+    /// Tasks. Nodes whose engine cannot compile them get the next one that takes them, and all is planned anew: each of them leaves an
+    /// engine behind, so that this ends.
+    pub(super) fn generate_tasks(&mut self) -> Result<Stage> {
+        let stage = Stage::Tasks;
+        let placement = decided(&self.placement, stage)?;
+        let (streams, order) = decided(&self.streams, stage)?;
+        let calls = decided(&self.calls, stage)?;
+        let rank_size = params::rank_size(&self.model);
+        let generator = TaskGenerator::new(self.toolbox, placement, rank_size, &self.chains, calls, &self.kernels);
+        match generator.run(&self.model, streams, order, decided(&self.sync, stage)?) {
+            Ok(TaskList { tasks, kernels }) => {
+                (self.tasks, self.stored) = (tasks, kernels);
+                Ok(Stage::Split)
+            }
+            Err(e) => {
+                let refused = generator.refused();
+                if refused.is_empty() {
+                    return Err(e);
+                }
+                reassign::run(&mut self.model, placement, self.toolbox, refused, &self.bound, &mut self.records)?;
+                self.plan_anew();
+                self.place_again()?;
+                Ok(Stage::Streams)
+            }
+        }
+    }
+
+    /// Physical streams. A switch whose stream was cut needs a StreamActive of its own, a node that waits for more streams than one
+    /// holds waits needs others that gather them: then all is planned anew.
+    pub(super) fn split(&mut self) -> Result<Stage> {
+        let (streams, order) = decided(&self.streams, Stage::Split)?;
+        let input = split::Input { streams, order, soc: &self.toolbox.target.soc, options: self.options };
+        let Some(sync) = &mut self.sync else { return Err(CompileError::internal("split", "there are no events")) };
+        match split::run(&mut self.model, &input, std::mem::take(&mut self.tasks), sync)? {
+            split::Split::Done(physical) => {
+                self.physical = Some(physical);
+                Ok(Stage::Model)
+            }
+            split::Split::Crowded(nodes) => {
+                let limit = u64::from(self.toolbox.target.soc.tasks_normal);
+                self.plan_anew();
+                split::gather::insert(&mut self.model, &nodes, limit)?;
+                self.place_again()?;
+                Ok(Stage::Streams)
+            }
+            split::Split::NeedsActive(switches) => {
+                self.plan_anew();
+                self.wake(&switches)?;
+                Ok(Stage::Streams)
+            }
+        }
+    }
+
+    fn plan_anew(&mut self) {
+        (self.streams, self.memory, self.sync, self.physical) = (None, None, None, None);
+    }
+
+    /// The model with all that was decided, once every stage is done.
+    ///
+    /// # Errors
+    /// A stage has not been run.
+    pub fn finish(self, name: &str) -> Result<GeRootModel> {
+        let mut c = self;
+        c.records.kernels = c.kernels.counts();
+        let missing = || CompileError::internal("model", "a stage before it has not been run");
+        let placement = c.placement.ok_or_else(missing)?;
+        let (streams, order) = c.streams.ok_or_else(missing)?;
+        let memory: memory::MemoryPlan = c.memory.ok_or_else(missing)?;
+        mark_first_and_last_ops::mark(&mut c.model, &placement, &streams, &order);
+        Ok(GeRootModel {
+            name: name.to_owned(),
+            engines: c.toolbox.engines.iter().map(|e| e.info.name.to_string()).collect(),
+            runtime_engine: sync_nodes::runtime_engine(c.toolbox),
+            rank_size: params::rank_size(&c.model),
+            model: c.model,
+            calls: c.calls.ok_or_else(missing)?,
+            placement,
+            streams,
+            memory,
+            sync: c.sync.ok_or_else(missing)?,
+            physical: c.physical.ok_or_else(missing)?,
+            kernels: c.stored,
+            weights: c.weights,
+            records: c.records,
+            options: c.options.clone(),
+            plugins: c.toolbox.plugins.clone(),
+            soc: c.toolbox.target.soc.clone(),
+        })
+    }
+}
