@@ -28,6 +28,8 @@ mod control_flow;
 mod switch_merge;
 /// Ids of events, and what is said of them.
 mod event_ids;
+/// Plans broken on purpose.
+mod mutants;
 /// Attached work under control flow.
 mod regions;
 /// Runs.

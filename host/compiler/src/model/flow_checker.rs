@@ -84,6 +84,8 @@ impl Frame {
             }
             f.of_task.push(of);
         }
+        // A pair of the plan is recorded here, or never.
+        f.recorded.extend(m.events.iter().map(|e| (e.notify, e.id)));
         for n in nodes {
             let mut mine: Vec<u32> = Vec::new();
             for p in n.inputs.iter().flatten().map(|v| v.node).chain(n.controls.iter().copied()) {

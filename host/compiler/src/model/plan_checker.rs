@@ -11,9 +11,9 @@
 //!
 //! Cost: tasks times streams, and a search in an interval map for each block.
 use ge_model::{CompiledModel, NodeInfo, SlotInfo};
-use ge_plugin_api::task::TaskType;
+use ge_plugin_api::task::{TILING_SINK_BLOCK_DIM, TaskType};
 use ge_plugin_api::types::AttrValue;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 /// Why a plan does not hold.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -213,11 +213,21 @@ impl Run {
         }
         let updates = m.tasks.iter().filter(|t| TaskType(t.kind) == TaskType::UPDATE);
         let updated: std::collections::HashSet<(u32, u32)> = updates.map(|t| (t.graph, t.node)).collect();
-        // Where the tiling of each node ends.
+        // Where the tiling of each node ends, and where what its update reads is made.
         let mut tilings: HashMap<(usize, usize), Vec<(usize, u32)>> = HashMap::new();
+        let mut made: HashMap<(usize, usize), Vec<(usize, u32)>> = HashMap::new();
+        // What streams with updated kernels knew behind each of their last tasks.
+        let mut trail: HashMap<usize, VecDeque<Vec<u32>>> = HashMap::new();
+        let reach = m.soc.prefetch_num as usize + 1;
         for (s, queue) in queues.iter().enumerate() {
             for (at, (i, node)) in queue.iter().enumerate() {
                 let t = &m.tasks[*i];
+                if TaskType(t.kind) == TaskType::PREPROCESS_KERNEL {
+                    made.entry((t.graph as usize, *node)).or_default().push((s, at as u32));
+                }
+                if read_ahead(t) && updated.contains(&(t.graph, t.node)) {
+                    trail.entry(s).or_default();
+                }
                 if ends_tiling(t, updated.contains(&(t.graph, *node as u32))) {
                     tilings.entry((t.graph as usize, *node)).or_default().push((s, at as u32));
                 }
@@ -235,6 +245,7 @@ impl Run {
             .iter()
             .filter(|t| is_record(TaskType(t.kind)))
             .filter_map(|t| Some((notify(t.kind), t.sync_id?)))
+            .chain(m.events.iter().map(|e| (e.notify, e.id)))
             .collect();
         let mut clocks: Vec<Vec<u32>> = vec![vec![0; s]; s];
         let mut at = vec![0usize; s];
@@ -289,10 +300,23 @@ impl Run {
                     }
                 }
                 if takes_tiling(t) {
-                    let over = |(s, at): &(usize, u32)| *s == q || clocks[q][*s] > *at;
-                    if !tilings.get(&(t.graph as usize, node)).into_iter().flatten().all(over) {
+                    let over = |(s, at): &(usize, u32)| clocks[q][*s] > *at;
+                    // A kernel that is updated is read ahead of its turn, when its stream comes so near.
+                    let near = match read_ahead(t) && updated.contains(&(t.graph, t.node)) {
+                        true => trail.get(&q).filter(|l| l.len() >= reach).and_then(|l| l.get(l.len() - reach)),
+                        false => Some(&clocks[q]),
+                    };
+                    let known = |(s, at): &(usize, u32)| near.is_some_and(|c| c[*s] > *at);
+                    if !tilings.get(&(t.graph as usize, node)).into_iter().flatten().all(|t| over(t) && known(t)) {
                         let name = called_node(t.graph, node);
                         return Err(PlanFault::Edge { from: format!("{name} (attached)"), to: name });
+                    }
+                }
+                if kind == TaskType::UPDATE {
+                    let made = made.get(&(t.graph as usize, node)).into_iter().flatten();
+                    if !made.copied().all(|(s, at)| clocks[q][s] > at) {
+                        let name = called_node(t.graph, node);
+                        return Err(PlanFault::Edge { from: format!("{name} (tiling)"), to: name });
                     }
                 }
                 // Tiling for a super kernel writes a context of its own and ends before the super kernel begins.
@@ -309,6 +333,12 @@ impl Run {
                 }
                 at[q] += 1;
                 clocks[q][q] = at[q] as u32;
+                if let Some(l) = trail.get_mut(&q) {
+                    l.push_back(clocks[q].clone());
+                    if l.len() > reach {
+                        l.pop_front();
+                    }
+                }
                 if is_record(kind) {
                     let open = again(&served, &key, &clocks[q]).is_some();
                     if recorded.insert(key, clocks[q].clone()).is_some() || open {
@@ -502,6 +532,11 @@ impl Run {
 pub(super) fn takes_tiling(t: &ge_model::TaskInfo) -> bool {
     let makes = matches!(TaskType(t.kind), TaskType::PREPROCESS_KERNEL | TaskType::UPDATE);
     !makes && t.args_format.contains("{tiling_context")
+}
+
+/// Whether a task is a kernel that its stream reads before it is its turn.
+fn read_ahead(t: &ge_model::TaskInfo) -> bool {
+    takes_tiling(t) && t.block_dim == TILING_SINK_BLOCK_DIM
 }
 
 /// Whether a task is the last of a node's tiling: the one that updates its kernel, where there is one.

@@ -1,4 +1,4 @@
-//! Tasks against what the nodes say: labels and jumps, streams that are woken, ids that are there, and what the SoC holds.
+//! Tasks against what the nodes say: streams and order, labels and jumps, streams that are woken, ids that are there, and what the SoC holds.
 //!
 //! A jump goes where its node says and stays within its own scope of control flow; every label stands once; a node that wakes streams has
 //! one task for each of them, in their order. Cost: one look at each task.
@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 /// Looks at every task.
 pub fn check(m: &CompiledModel) -> Result<(), PlanFault> {
     ids(m)?;
+    places(m)?;
     labels(m)?;
     wakes(m)?;
     limits(m)
@@ -34,6 +35,31 @@ fn ids(m: &CompiledModel) -> Result<(), PlanFault> {
             Some(id) => return Err(fault(m, t, format!("it signals by id {id} of {most}"))),
             None => return Err(fault(m, t, "it signals by no id")),
         }
+    }
+    Ok(())
+}
+
+/// Each task stands on a stream of its node, and on each stream the tasks stand in the order of their nodes.
+fn places(m: &CompiledModel) -> Result<(), PlanFault> {
+    let mut last: HashMap<(u32, u32), u32> = HashMap::new();
+    for t in &m.tasks {
+        let Some(n) = m.node(t.graph, t.node) else { continue };
+        let woken = n.attrs.ints("active_stream_list").is_some_and(|l| l.contains(&i64::from(t.stream)));
+        if n.stream != Some(t.stream) && !n.attached_streams.contains(&t.stream) && !woken {
+            return Err(fault(m, t, format!("its task stands on stream {}, the node does not", t.stream)));
+        }
+        let signals = matches!(
+            TaskType(t.kind),
+            TaskType::EVENT_RECORD | TaskType::EVENT_WAIT | TaskType::NOTIFY_RECORD | TaskType::NOTIFY_WAIT
+        );
+        if signals {
+            continue;
+        }
+        let before = last.entry((t.graph, t.stream)).or_insert(t.node);
+        if *before > t.node {
+            return Err(fault(m, t, "its task stands behind those of a later node"));
+        }
+        *before = t.node;
     }
     Ok(())
 }
