@@ -14,6 +14,7 @@
 //! # }
 //! ```
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 /// The declared table of options.
 pub mod options;

@@ -251,57 +251,121 @@ pub struct DeviceInfo {
 }
 
 /// A device library.
+/// A device has contexts ([`DeviceContext`]), and those have models ([`DeviceModel`]). Addresses and sizes are in bytes.
+///
+/// # Examples
+/// A device of one SoC that cannot be opened yet:
+/// ```
+/// use ge_plugin_api::device::{Device, DeviceContext, DeviceInfo, SocSpec};
+/// use ge_plugin_api::{Error, Result};
+///
+/// struct Board;
+///
+/// impl Device for Board {
+///     fn info(&self) -> DeviceInfo {
+///         DeviceInfo {
+///             name: "board".into(),
+///             default_soc: "Board1".into(),
+///             socs: vec!["Board1".into()].into(),
+///             options: Default::default(),
+///             unified_address: false,
+///         }
+///     }
+///     fn soc(&self, name: &str) -> Result<SocSpec> {
+///         if name == "Board1" { Ok(SocSpec::default()) } else { Err(Error::usage(format!("`{name}` is no SoC of board"))) }
+///     }
+///     fn soc_from_text(&self, file: &str, _: &str) -> Result<SocSpec> {
+///         Err(Error::unsupported(format!("board reads no SoC files ({file})")))
+///     }
+///     fn open(&self, id: u32, _: &SocSpec, _: &[(String, String)]) -> Result<Box<dyn DeviceContext>> {
+///         Err(Error::failed(format!("board {id} does not answer")))
+///     }
+/// }
+/// assert!(Board.soc("Board1").is_ok() && Board.soc("Board9").is_err());
+/// ```
 pub trait Device: Send + Sync {
     /// What it is.
     fn info(&self) -> DeviceInfo;
     /// Describes a SoC by name (series or member), or by a file's text.
+    /// # Errors
+    /// `usage`: no SoC has this name.
     fn soc(&self, name: &str) -> Result<SocSpec>;
     /// Describes a SoC by the text of a SoC file (TOML).
+    /// # Errors
+    /// `usage`, with line and column of `file`: the text is no SoC file.
     fn soc_from_text(&self, file: &str, text: &str) -> Result<SocSpec>;
     /// Opens device `id` with options.
+    /// # Errors
+    /// `usage`: an option or number is unknown; `failed`: the device cannot be had.
     fn open(&self, id: u32, soc: &SocSpec, options: &[(String, String)]) -> Result<Box<dyn DeviceContext>>;
 }
 
 /// An open device.
+/// Addresses and sizes are in bytes. See [`Device`] for an example.
 pub trait DeviceContext: Send + Sync {
     /// Allocates memory; the address.
+    /// # Errors
+    /// `failed`: there is not so much memory of this kind.
     fn alloc(&self, kind: MemoryKind, bytes: u64) -> Result<u64>;
     /// Frees memory.
+    /// # Errors
+    /// `failed`: nothing was allocated at this address.
     fn free(&self, address: u64) -> Result<()>;
-    /// Takes host memory as device memory without a copy, read-only if so said; the address, or None if it cannot.
+    /// Makes `bytes` bytes of host memory at `address` visible to the device without a copy. Gives the device address, or `None` where
+    /// the device can only copy.
+    /// # Errors
+    /// `failed`: the range overlaps one that is registered.
     fn register_host_memory(&self, address: u64, bytes: u64, read_only: bool) -> Result<Option<u64>>;
     /// Gives registered host memory back.
+    /// # Errors
+    /// `failed`: nothing is registered at this address.
     fn unregister_host_memory(&self, address: u64) -> Result<()>;
     /// Copies from the host to the device.
+    /// # Errors
+    /// `failed`: the range is not within one allocation.
     fn copy_in(&self, address: u64, bytes: &[u8]) -> Result<()>;
     /// Copies from the device to the host.
+    /// # Errors
+    /// `failed`: the range is not within one allocation.
     fn copy_out(&self, address: u64, bytes: &mut [u8]) -> Result<()>;
     /// Starts a model.
+    /// # Errors
+    /// `failed`: it has more streams, events or memory than the device.
     fn create_model(&self, spec: ModelSpec) -> Result<Box<dyn DeviceModel>>;
     /// Counters since it was opened.
     fn counters(&self) -> Vec<Counter>;
 }
 
 /// A model sunk on a device.
+/// Kernels are registered, tasks bound in the order of the model, then it is sealed and run any number of times. See [`Device`] for an
+/// example.
 pub trait DeviceModel: Send + Sync {
     /// Registers a kernel; its id.
+    /// # Errors
+    /// `failed`: the model is sealed.
     fn register(&self, kernel: LoadedKernel) -> Result<u32>;
     /// Binds a task to its stream; its id (order of binding).
+    /// # Errors
+    /// `damaged`: the task names a stream, event, label or kernel that is not there.
     fn bind(&self, task: DeviceTask) -> Result<u32>;
     /// No more tasks: checks ids, limits and streams.
+    /// # Errors
+    /// `damaged`: a limit is passed, or a task waits for what never comes.
     fn seal(&self) -> Result<()>;
     /// Runs once. `bases`: address of every allocation, in order. Several calls may be under way at the same time with different
     /// feature maps.
+    /// # Errors
+    /// `failed`: a kernel failed, or the run was ended; the error names task, node and stream.
     fn execute(&self, bases: &[Base], profile: bool) -> Result<RunReport>;
 }
 
-/// Functions of a [`Device`] as they cross.
+/// ABI function table of [`Device`].
 #[repr(C)]
 #[derive(StableAbi)]
 #[sabi(kind(Prefix(prefix_ref = DeviceTableRef)))]
 #[sabi(missing_field(option))]
 pub struct DeviceTable {
-    /// Frees it.
+    /// Drops the object behind the pointer.
     pub drop: unsafe extern "C" fn(*const ()),
     /// `info`.
     pub info: unsafe extern "C" fn(*const ()) -> RResult<DeviceInfo, Error>,
@@ -314,13 +378,13 @@ pub struct DeviceTable {
     pub open: unsafe extern "C" fn(*const (), u32, *const SocSpec, RVec<RString>) -> RResult<ContextObject, Error>,
 }
 
-/// Functions of a [`DeviceContext`] as they cross.
+/// ABI function table of [`DeviceContext`].
 #[repr(C)]
 #[derive(StableAbi)]
 #[sabi(kind(Prefix(prefix_ref = ContextTableRef)))]
 #[sabi(missing_field(option))]
 pub struct ContextTable {
-    /// Frees it.
+    /// Drops the object behind the pointer.
     pub drop: unsafe extern "C" fn(*const ()),
     /// `alloc`.
     pub alloc: unsafe extern "C" fn(*const (), MemoryKind, u64) -> RResult<u64, Error>,
@@ -341,13 +405,13 @@ pub struct ContextTable {
     pub counters: unsafe extern "C" fn(*const ()) -> RResult<RVec<Counter>, Error>,
 }
 
-/// Functions of a [`DeviceModel`] as they cross.
+/// ABI function table of [`DeviceModel`].
 #[repr(C)]
 #[derive(StableAbi)]
 #[sabi(kind(Prefix(prefix_ref = ModelTableRef)))]
 #[sabi(missing_field(option))]
 pub struct ModelTable {
-    /// Frees it.
+    /// Drops the object behind the pointer.
     pub drop: unsafe extern "C" fn(*const ()),
     /// `register`.
     pub register: unsafe extern "C" fn(*const (), LoadedKernel) -> RResult<u32, Error>,
@@ -498,16 +562,25 @@ crate::erased_object!(
 /// The device as the host calls it (pointer and table belong together).
 impl DeviceObject {
     /// What it is.
+    ///
+    /// # Errors
+    /// What the plugin returned; `panic` where it panicked.
     pub fn info(&self) -> Result<DeviceInfo> {
         // SAFETY: see the impl's doc.
         unsafe { (self.table().info())(self.ptr()) }.into_result()
     }
     /// Describes a SoC by name.
+    ///
+    /// # Errors
+    /// What the plugin returned; `panic` where it panicked.
     pub fn soc(&self, name: &str) -> Result<SocSpec> {
         // SAFETY: see the impl's doc.
         unsafe { (self.table().soc())(self.ptr(), RawSlice::of(name.as_bytes())) }.into_result()
     }
     /// Describes a SoC by the text of its file.
+    ///
+    /// # Errors
+    /// What the plugin returned; `panic` where it panicked.
     pub fn soc_from_text(&self, file: &str, text: &str) -> Result<SocSpec> {
         // SAFETY: see the impl's doc.
         unsafe {
@@ -516,6 +589,9 @@ impl DeviceObject {
         .into_result()
     }
     /// Opens a device.
+    ///
+    /// # Errors
+    /// What the plugin returned; `panic` where it panicked.
     pub fn open(&self, id: u32, soc: &SocSpec, options: &[(String, String)]) -> Result<ContextObject> {
         let o: RVec<RString> =
             options.iter().flat_map(|(k, v)| [RString::from(k.as_str()), RString::from(v.as_str())]).collect();
@@ -527,16 +603,25 @@ impl DeviceObject {
 /// The open device as the host calls it.
 impl ContextObject {
     /// Allocates memory.
+    ///
+    /// # Errors
+    /// What the plugin returned; `panic` where it panicked.
     pub fn alloc(&self, kind: MemoryKind, bytes: u64) -> Result<u64> {
         // SAFETY: pointer and table belong together.
         unsafe { (self.table().alloc())(self.ptr(), kind, bytes) }.into_result()
     }
     /// Frees memory.
+    ///
+    /// # Errors
+    /// What the plugin returned; `panic` where it panicked.
     pub fn free(&self, address: u64) -> Result<()> {
         // SAFETY: as above.
         unsafe { (self.table().free())(self.ptr(), address) }.into_result()
     }
     /// Takes host memory as device memory.
+    ///
+    /// # Errors
+    /// What the plugin returned; `panic` where it panicked.
     pub fn register_host_memory(&self, address: u64, bytes: u64, read_only: bool) -> Result<Option<u64>> {
         // SAFETY: as above.
         unsafe { (self.table().register_host())(self.ptr(), address, bytes, read_only) }
@@ -544,26 +629,41 @@ impl ContextObject {
             .map(ROption::into_option)
     }
     /// Gives registered host memory back.
+    ///
+    /// # Errors
+    /// What the plugin returned; `panic` where it panicked.
     pub fn unregister_host_memory(&self, address: u64) -> Result<()> {
         // SAFETY: as above.
         unsafe { (self.table().unregister_host())(self.ptr(), address) }.into_result()
     }
     /// Copies to the device.
+    ///
+    /// # Errors
+    /// What the plugin returned; `panic` where it panicked.
     pub fn copy_in(&self, address: u64, bytes: &[u8]) -> Result<()> {
         // SAFETY: as above.
         unsafe { (self.table().copy_in())(self.ptr(), address, RawSlice::of(bytes)) }.into_result()
     }
     /// Copies from the device.
+    ///
+    /// # Errors
+    /// What the plugin returned; `panic` where it panicked.
     pub fn copy_out(&self, address: u64, bytes: &mut [u8]) -> Result<()> {
         // SAFETY: as above.
         unsafe { (self.table().copy_out())(self.ptr(), address, bytes.as_mut_ptr(), bytes.len()) }.into_result()
     }
     /// Starts a model.
+    ///
+    /// # Errors
+    /// What the plugin returned; `panic` where it panicked.
     pub fn create_model(&self, spec: ModelSpec) -> Result<ModelObject> {
         // SAFETY: as above.
         unsafe { (self.table().create_model())(self.ptr(), spec) }.into_result()
     }
     /// Counters since it was opened.
+    ///
+    /// # Errors
+    /// What the plugin returned; `panic` where it panicked.
     pub fn counters(&self) -> Result<Vec<Counter>> {
         // SAFETY: as above.
         unsafe { (self.table().counters())(self.ptr()) }.into_result().map(Vec::from)
@@ -573,21 +673,33 @@ impl ContextObject {
 /// The model as the host calls it.
 impl ModelObject {
     /// Seals it.
+    ///
+    /// # Errors
+    /// What the plugin returned; `panic` where it panicked.
     pub fn seal(&self) -> Result<()> {
         // SAFETY: pointer and table belong together.
         unsafe { (self.table().seal())(self.ptr()) }.into_result()
     }
     /// Runs it once.
+    ///
+    /// # Errors
+    /// What the plugin returned; `panic` where it panicked.
     pub fn execute(&self, bases: &[Base], profile: bool) -> Result<RunReport> {
         // SAFETY: as above.
         unsafe { (self.table().execute())(self.ptr(), RawSlice::of(bases), profile) }.into_result()
     }
     /// Registers a kernel.
+    ///
+    /// # Errors
+    /// What the plugin returned; `panic` where it panicked.
     pub fn register(&self, kernel: LoadedKernel) -> Result<u32> {
         // SAFETY: as above.
         unsafe { (self.table().register())(self.ptr(), kernel) }.into_result()
     }
     /// Binds a task.
+    ///
+    /// # Errors
+    /// What the plugin returned; `panic` where it panicked.
     pub fn bind(&self, task: DeviceTask) -> Result<u32> {
         // SAFETY: as above.
         unsafe { (self.table().bind())(self.ptr(), task) }.into_result()
@@ -621,17 +733,26 @@ impl<'a> ModelSink<'a> {
         &self.model.resolved
     }
     /// Registers a kernel; its id.
+    ///
+    /// # Errors
+    /// What the plugin returned; `panic` where it panicked.
     pub fn register(&mut self, kernel: LoadedKernel) -> Result<u32> {
         // SAFETY: the host keeps the model alive for the call.
         unsafe { (self.model.table.register())(self.model.ptr, kernel) }.into_result()
     }
     /// Binds the resolved task with a kernel, blocks and tiling.
+    ///
+    /// # Errors
+    /// What the plugin returned; `panic` where it panicked.
     pub fn bind(&mut self, kernel: u32, block_dim: u32, tiling_key: u64, tiling: RVec<u8>) -> Result<()> {
         let task =
             DeviceTask { kernel: ROption::RSome(kernel), block_dim, tiling_key, tiling, ..self.model.resolved.clone() };
         self.bind_task(task).map(|_| ())
     }
     /// Binds any task; its id on the device.
+    ///
+    /// # Errors
+    /// What the plugin returned; `panic` where it panicked.
     pub fn bind_task(&mut self, task: DeviceTask) -> Result<u32> {
         // SAFETY: as `register`.
         unsafe { (self.model.table.bind())(self.model.ptr, task) }.into_result()

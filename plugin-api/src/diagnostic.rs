@@ -62,6 +62,19 @@ pub struct Place {
 }
 
 /// One thing to tell the user.
+/// # Examples
+/// ```
+/// use ge_plugin_api::{Diagnostic, ErrorKind};
+///
+/// let error = Diagnostic::error("no kernel for `conv1`")
+///     .code("ACME-17")
+///     .node("conv1", "Conv2D")
+///     .subject("input 0")
+///     .found("f64[1,3]", "f32 or f16")
+///     .help("cast the input, or compile with `--set ge.exec.precision_mode=force_fp32`")
+///     .of(ErrorKind::UNSUPPORTED);
+/// assert!(error.to_string().contains("no kernel for `conv1`"));
+/// ```
 #[repr(C)]
 #[derive(Clone, Debug, Default, PartialEq, StableAbi)]
 pub struct Diagnostic {
@@ -73,13 +86,13 @@ pub struct Diagnostic {
     pub severity: Severity,
     /// What could not be done to which thing, by the user's own names.
     pub message: RString,
-    /// Where.
+    /// File, line and column of the fault.
     pub place: ROption<Place>,
     /// Node path (`graph/node`), or empty.
     pub node: RString,
     /// Operator type, or empty.
     pub op: RString,
-    /// Which input, output or attribute, or empty.
+    /// The input, output or attribute at fault (`input 0`), or empty.
     pub subject: RString,
     /// What was found, or empty.
     pub found: RString,

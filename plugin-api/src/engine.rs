@@ -47,6 +47,13 @@ pub mod flags {
 pub const COMPOSITE_SCOPE: &str = "_composite_scope";
 
 /// What an engine is.
+/// # Examples
+/// ```
+/// use ge_plugin_api::engine::EngineInfo;
+///
+/// let info = EngineInfo { user_name: "Acme".into(), ..EngineInfo::new("AcmeEngine", 2) };
+/// assert_eq!((info.name.as_str(), info.cost), ("AcmeEngine", 2));
+/// ```
 #[repr(C)]
 #[derive(Clone, Debug, PartialEq, StableAbi)]
 pub struct EngineInfo {
@@ -58,7 +65,7 @@ pub struct EngineInfo {
     pub user_name: RString,
     /// Compute cost: lower is chosen first (facts 1.3).
     pub cost: u32,
-    /// Ors of [`flags`].
+    /// Bitwise or of [`flags`].
     pub flags: u64,
     /// Unit of scheduling; equal for all engines of one device in practice.
     pub scheduler_id: RString,
@@ -317,6 +324,30 @@ impl LoadRequest {
 }
 
 /// One engine. Only `info`, `op_types` and `supports` are required; the rest have the defaults of an engine without them.
+/// # Examples
+/// ```
+/// use ge_plugin_api::engine::{Engine, EngineInfo, Support};
+/// use ge_plugin_api::view::Node;
+///
+/// /// Takes `Relu` of static shapes; without a kernel it computes nothing yet.
+/// struct SmallEngine;
+///
+/// impl Engine for SmallEngine {
+///     fn info(&self) -> EngineInfo {
+///         EngineInfo::new("SmallEngine", 3)
+///     }
+///     fn op_types(&self) -> Vec<String> {
+///         vec!["Relu".to_owned()]
+///     }
+///     fn supports(&self, node: &Node<'_>) -> Support {
+///         match node.input_desc(0).and_then(|d| d.shape.count()) {
+///             Some(_) => Support::Yes,
+///             None => Support::no("the shape of input 0 is not static"),
+///         }
+///     }
+/// }
+/// assert_eq!(SmallEngine.info().cost, 3);
+/// ```
 pub trait Engine: Send + Sync {
     /// What it is.
     fn info(&self) -> EngineInfo;
@@ -325,36 +356,48 @@ pub trait Engine: Send + Sync {
     /// Whether it takes a node: type, types of inputs and outputs, formats, attributes; a reason for each refusal.
     fn supports(&self, node: &Node<'_>) -> Support;
     /// Graph optimizer: records edits of nodes it owns. Called at each [`Hook`] in priority order.
+    /// # Errors
+    /// Why the graph cannot be compiled by this engine; the compilation ends with it.
     fn optimize(&self, hook: Hook, graph: &Graph<'_>, patch: &mut Patch) -> Result<()> {
         let _ = (hook, graph, patch);
         Ok(())
     }
     /// Types and formats that it offers for a node; empty: as it is.
+    /// # Errors
+    /// What is wrong with the node; a node that has no other form is an empty list.
     fn variants(&self, node: &Node<'_>, target: &Target) -> Result<Vec<Variant>> {
         let _ = (node, target);
         Ok(Vec::new())
     }
     /// Output sizes, workspaces, streams and sync wanted.
+    /// # Errors
+    /// `unsupported`: the node's sizes are beyond the engine. The node goes to the next engine that takes it.
     fn calc_op_running_param(&self, node: &Node<'_>, target: &Target) -> Result<RunningParams> {
         let _ = (node, target);
         Ok(RunningParams::default())
     }
     /// Compiles the node's kernel; None where it has none.
+    /// # Errors
+    /// `unsupported`: there is no kernel for these types and shapes. The node goes to the next engine that takes it.
     fn compile(&self, node: &Node<'_>, target: &Target) -> Result<Option<KernelBinary>> {
         let _ = (node, target);
         Ok(None)
     }
     /// The node's own task list; empty for nodes without a task.
+    /// # Errors
+    /// Why the node has no task list; the compilation ends with it.
     fn generate_task(&self, node: &Node<'_>, context: &TaskContext) -> Result<Vec<Task>> {
         let _ = (node, context);
         Ok(Vec::new())
     }
     /// A last look at the node's tasks once streams are physical.
+    /// # Errors
+    /// Why the tasks cannot run on these streams; the compilation ends with it.
     fn update_task(&self, node: &Node<'_>, tasks: Vec<Task>) -> Result<Vec<Task>> {
         let _ = node;
         Ok(tasks)
     }
-    /// Run time of the node in ns for planning; 0: not known.
+    /// Estimated run time of the node in nanoseconds, for planning; 0 where it is not known.
     fn time_ns(&self, node: &Node<'_>, soc: &SocSpec) -> u64 {
         let _ = (node, soc);
         0
@@ -370,10 +413,14 @@ pub trait Engine: Send + Sync {
         Vec::new()
     }
     /// Loads the kernel of a task; the default executor registers and binds it.
+    /// # Errors
+    /// `damaged`: the binary is none that this engine wrote, or the arguments do not fit it.
     fn load_kernel(&self, request: &LoadRequest) -> Result<LoadedKernel> {
         Err(Error::internal(format!("engine has no kernel for {}", request.op)))
     }
     /// Loads a task onto the device. The default loads the kernel, registers it and binds the task as it is.
+    /// # Errors
+    /// As [`Engine::load_kernel`], and what the device refuses.
     fn load_task(&self, request: &LoadRequest, device: &mut ModelSink<'_>) -> Result<()> {
         let kernel = self.load_kernel(request)?;
         device.bind_kernel(request, kernel)
@@ -385,13 +432,13 @@ pub trait Engine: Send + Sync {
     }
 }
 
-/// Functions of an [`Engine`] as they cross.
+/// ABI function table of [`Engine`].
 #[repr(C)]
 #[derive(StableAbi)]
 #[sabi(kind(Prefix(prefix_ref = EngineTableRef)))]
 #[sabi(missing_field(option))]
 pub struct EngineTable {
-    /// Frees it.
+    /// Drops the object behind the pointer.
     pub drop: unsafe extern "C" fn(*const ()),
     /// `info`.
     pub info: unsafe extern "C" fn(*const ()) -> RResult<EngineInfo, Error>,
@@ -577,36 +624,57 @@ crate::erased_object!(
 /// The engine as the host calls it. All calls are safe: pointer and table belong together, views live for the call.
 impl EngineObject {
     /// What it is.
+    ///
+    /// # Errors
+    /// What the plugin returned; `panic` where it panicked.
     pub fn info(&self) -> Result<EngineInfo> {
         // SAFETY: see the impl's doc.
         unsafe { (self.table().info())(self.ptr()) }.into_result()
     }
     /// Operator types of its op store.
+    ///
+    /// # Errors
+    /// What the plugin returned; `panic` where it panicked.
     pub fn op_types(&self) -> Result<Vec<String>> {
         // SAFETY: see the impl's doc.
         Ok(unsafe { (self.table().op_types())(self.ptr()) }.into_result()?.into_iter().map(String::from).collect())
     }
     /// Whether it takes a node.
+    ///
+    /// # Errors
+    /// What the plugin returned; `panic` where it panicked.
     pub fn supports(&self, node: &Node<'_>) -> Result<Support> {
         // SAFETY: see the impl's doc.
         unsafe { (self.table().supports())(self.ptr(), RawNodeRef::of(node)) }.into_result()
     }
     /// Edits that its graph optimizer records at a hook.
+    ///
+    /// # Errors
+    /// What the plugin returned; `panic` where it panicked.
     pub fn optimize(&self, hook: Hook, graph: &Graph<'_>) -> Result<Vec<Edit>> {
         // SAFETY: see the impl's doc.
         unsafe { (self.table().optimize())(self.ptr(), hook, graph.raw()) }.into_result().map(Vec::from)
     }
     /// Types and formats that it offers for a node.
+    ///
+    /// # Errors
+    /// What the plugin returned; `panic` where it panicked.
     pub fn variants(&self, node: &Node<'_>, target: &Target) -> Result<Vec<Variant>> {
         // SAFETY: see the impl's doc.
         unsafe { (self.table().variants())(self.ptr(), RawNodeRef::of(node), target) }.into_result().map(Vec::from)
     }
     /// Output sizes, workspaces, streams and sync wanted.
+    ///
+    /// # Errors
+    /// What the plugin returned; `panic` where it panicked.
     pub fn calc_op_running_param(&self, node: &Node<'_>, target: &Target) -> Result<RunningParams> {
         // SAFETY: see the impl's doc.
         unsafe { (self.table().calc_op_running_param())(self.ptr(), RawNodeRef::of(node), target) }.into_result()
     }
     /// The node's kernel.
+    ///
+    /// # Errors
+    /// What the plugin returned; `panic` where it panicked.
     pub fn compile(&self, node: &Node<'_>, target: &Target) -> Result<Option<KernelBinary>> {
         // SAFETY: see the impl's doc.
         unsafe { (self.table().compile())(self.ptr(), RawNodeRef::of(node), target) }
@@ -614,6 +682,9 @@ impl EngineObject {
             .map(ROption::into_option)
     }
     /// The node's task list.
+    ///
+    /// # Errors
+    /// What the plugin returned; `panic` where it panicked.
     pub fn generate_task(&self, node: &Node<'_>, context: &TaskContext) -> Result<Vec<Task>> {
         // SAFETY: see the impl's doc.
         unsafe { (self.table().generate_task())(self.ptr(), RawNodeRef::of(node), context) }
@@ -621,6 +692,9 @@ impl EngineObject {
             .map(Vec::from)
     }
     /// A last look at the node's tasks.
+    ///
+    /// # Errors
+    /// What the plugin returned; `panic` where it panicked.
     pub fn update_task(&self, node: &Node<'_>, tasks: Vec<Task>) -> Result<Vec<Task>> {
         // SAFETY: see the impl's doc.
         unsafe { (self.table().update_task())(self.ptr(), RawNodeRef::of(node), tasks.into()) }
@@ -633,17 +707,26 @@ impl EngineObject {
         unsafe { (self.table().time_ns())(self.ptr(), RawNodeRef::of(node), soc) }
     }
     /// The cores that the node's kernel runs on.
+    ///
+    /// # Errors
+    /// What the plugin returned; `panic` where it panicked.
     pub fn core(&self, node: &Node<'_>) -> Result<ContextType> {
         // SAFETY: see the impl's doc.
         unsafe { (self.table().core())(self.ptr(), RawNodeRef::of(node)) }.into_result()
     }
     /// Operators with a tiling function and where it runs.
+    ///
+    /// # Errors
+    /// What the plugin returned; `panic` where it panicked.
     pub fn tilings(&self) -> Result<Vec<(String, String)>> {
         // SAFETY: see the impl's doc.
         let flat = unsafe { (self.table().tilings())(self.ptr()) }.into_result()?;
         Ok(flat.chunks_exact(2).map(|c| (c[0].to_string(), c[1].to_string())).collect())
     }
     /// Loads a task onto a device model.
+    ///
+    /// # Errors
+    /// What the plugin returned; `panic` where it panicked.
     pub fn load_task(&self, request: &LoadRequest, device: DeviceModelRef) -> Result<()> {
         // SAFETY: see the impl's doc.
         unsafe { (self.table().load_task())(self.ptr(), request, device) }.into_result()
@@ -654,6 +737,9 @@ impl EngineObject {
         unsafe { (self.table().has_host_kernel())(self.ptr(), RawSlice::of(op.as_bytes())) }
     }
     /// Runs a host kernel that allocates its outputs of the given types.
+    ///
+    /// # Errors
+    /// What the plugin returned; `panic` where it panicked.
     pub fn run_host_kernel(
         &self,
         op: &str,
@@ -698,6 +784,9 @@ fn host_call(op: &str, node: &str, attrs: &AttrMap, inputs: &[Option<TensorView<
 
 impl ModelSink<'_> {
     /// Registers a kernel and binds the request's task with it.
+    ///
+    /// # Errors
+    /// What the plugin returned; `panic` where it panicked.
     pub fn bind_kernel(&mut self, request: &LoadRequest, kernel: LoadedKernel) -> Result<()> {
         let (block_dim, key, tiling) = match &request.task.kernel {
             ROption::RSome(KernelTask { block_dim, tiling_key, tiling, .. }) => {

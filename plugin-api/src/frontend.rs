@@ -16,8 +16,29 @@ pub struct FileRef {
 }
 
 /// Opens files that a model names, relative to it. The host refuses paths that leave the model's folder.
+/// # Examples
+/// ```
+/// use ge_plugin_api::frontend::{GraphBuilder, RelativeFiles};
+/// use ge_plugin_api::types::Blob;
+/// use ge_plugin_api::{Error, Result};
+///
+/// /// One file in memory: how a front end is tested.
+/// struct OneFile;
+///
+/// impl RelativeFiles for OneFile {
+///     fn open_relative(&self, path: &str) -> Result<Blob> {
+///         if path == "w.bin" { Ok(Blob::copy_of(&[1, 2, 3])) } else { Err(Error::damaged(format!("no file `{path}`"))) }
+///     }
+/// }
+/// let builder = GraphBuilder::new(Some(&OneFile));
+/// assert_eq!(builder.open_relative("w.bin")?.as_slice(), [1, 2, 3]);
+/// assert!(builder.open_relative("other.bin").is_err());
+/// # Ok::<(), Error>(())
+/// ```
 pub trait RelativeFiles {
     /// The whole file, mapped.
+    /// # Errors
+    /// `damaged`: the path leaves the model's folder, or there is no such file.
     fn open_relative(&self, path: &str) -> Result<Blob>;
 }
 
@@ -42,12 +63,47 @@ pub struct InputShape {
 }
 
 /// A front end.
+/// # Examples
+/// ```
+/// use ge_plugin_api::frontend::{FileRef, Frontend, GraphBuilder, ImportOptions};
+/// use ge_plugin_api::types::{Blob, DType, Shape, TensorDesc};
+/// use ge_plugin_api::{Error, Result};
+///
+/// /// Files of two lines: `tiny`, and the number of values that are doubled.
+/// struct Tiny;
+///
+/// impl Frontend for Tiny {
+///     fn framework(&self) -> String {
+///         "tiny".to_owned()
+///     }
+///     fn recognises(&self, file: &FileRef) -> bool {
+///         file.bytes.as_slice().starts_with(b"tiny\n")
+///     }
+///     fn import(&self, file: &FileRef, _: &ImportOptions, builder: &mut GraphBuilder<'_>) -> Result<()> {
+///         let text = std::str::from_utf8(file.bytes.as_slice()).map_err(|e| Error::damaged(e.to_string()))?;
+///         let count = text.lines().nth(1).and_then(|l| l.parse().ok());
+///         let count: u64 = count.ok_or_else(|| Error::damaged("line 2 is no number"))?;
+///         let x = builder.data("x", 0, TensorDesc::new(DType::F32, Shape::of(&[count])));
+///         let y = builder.node("Add").name("double").input(x).input(x).build();
+///         builder.outputs(&[("y".to_owned(), y)]);
+///         Ok(())
+///     }
+/// }
+/// let file = FileRef { path: "m.tiny".into(), bytes: Blob::copy_of(b"tiny\n4\n") };
+/// let mut builder = GraphBuilder::new(None);
+/// assert!(Tiny.recognises(&file));
+/// Tiny.import(&file, &ImportOptions::default(), &mut builder)?;
+/// assert_eq!(builder.into_patch().edits().len(), 3);
+/// # Ok::<(), Error>(())
+/// ```
 pub trait Frontend: Send + Sync {
     /// Framework's name (`onnx`).
     fn framework(&self) -> String;
     /// Whether a file is of this framework, by its content (the whole file is given; look at as little as needed).
     fn recognises(&self, file: &FileRef) -> bool;
     /// Builds the graph. All errors of a kind are collected.
+    /// # Errors
+    /// `damaged`: the file is not what it claims; `unsupported`: operators that have no mapping, all of them.
     fn import(&self, file: &FileRef, options: &ImportOptions, builder: &mut GraphBuilder<'_>) -> Result<()>;
 }
 
@@ -79,6 +135,8 @@ pub struct ForeignNode {
 
 impl ForeignNode {
     /// Input `i`, which must be there.
+    /// # Errors
+    /// `failed`: the node has no input `i`.
     pub fn input(&self, i: usize) -> Result<ValueRef> {
         self.opt_input(i).ok_or_else(|| {
             Diagnostic::error(format!("input {i} of {} is missing", self.op))
@@ -136,6 +194,40 @@ impl ForeignNode {
 }
 
 /// The mapping of one foreign operator: makes nodes and gives the values of the foreign node's outputs, in order.
+/// [`map_op!`](crate::map_op) makes one of a function.
+///
+/// # Examples
+/// ```
+/// use ge_plugin_api::Result;
+/// use ge_plugin_api::frontend::{ForeignNode, GraphBuilder, Mapping};
+/// use ge_plugin_api::types::ValueRef;
+///
+/// /// `Swish(x)` of the domain `com.acme` is `x * Sigmoid(x)`.
+/// struct Swish;
+///
+/// impl Mapping for Swish {
+///     fn framework(&self) -> String {
+///         "onnx".to_owned()
+///     }
+///     fn domain(&self) -> String {
+///         "com.acme".to_owned()
+///     }
+///     fn op(&self) -> String {
+///         "Swish".to_owned()
+///     }
+///     fn versions(&self) -> (u32, u32) {
+///         (1, u32::MAX)
+///     }
+///     fn map(&self, node: &ForeignNode, builder: &mut GraphBuilder<'_>) -> Result<Vec<ValueRef>> {
+///         let x = node.input(0)?;
+///         let gate = builder.node("Sigmoid").input(x).build();
+///         Ok(vec![builder.node("Mul").name(&node.name).input(x).input(gate).build()])
+///     }
+/// }
+/// let mut builder = GraphBuilder::new(None);
+/// // A node without its input is an error that names what is missing.
+/// assert!(Swish.map(&ForeignNode::default(), &mut builder).is_err());
+/// ```
 pub trait Mapping: Send + Sync {
     /// `onnx`.
     fn framework(&self) -> String;
@@ -146,10 +238,25 @@ pub trait Mapping: Send + Sync {
     /// Versions it holds for, both ends included.
     fn versions(&self) -> (u32, u32);
     /// Builds nodes; the outputs' values.
+    /// # Errors
+    /// `unsupported`: the node has an attribute, type or form that the mapping does not translate; `failed`: an input is missing.
     fn map(&self, node: &ForeignNode, builder: &mut GraphBuilder<'_>) -> Result<Vec<ValueRef>>;
 }
 
 /// Builds a graph node by node: the recording form of a patch, with names and scopes.
+/// # Examples
+/// ```
+/// use ge_plugin_api::frontend::GraphBuilder;
+/// use ge_plugin_api::types::{DType, Shape, TensorDesc};
+///
+/// let mut builder = GraphBuilder::new(None);
+/// let x = builder.data("x", 0, TensorDesc::new(DType::F32, Shape::of(&[2, 3])));
+/// let axes = builder.ints("axes", &[1]);
+/// // Outputs that are not described are inferred.
+/// let mean = builder.node("ReduceMean").name("mean").input(x).input(axes).attr("keep_dims", true).build();
+/// builder.outputs(&[("y".to_owned(), mean)]);
+/// assert_eq!(builder.into_patch().edits().len(), 4);
+/// ```
 pub struct GraphBuilder<'a> {
     patch: Patch,
     files: Option<&'a dyn RelativeFiles>,
@@ -221,6 +328,8 @@ impl<'a> GraphBuilder<'a> {
         self.patch.in_graph(to, NodeId(0));
     }
     /// A file that the model names, relative to it.
+    /// # Errors
+    /// `unsupported`: this model cannot name other files; else as [`RelativeFiles::open_relative`].
     pub fn open_relative(&self, path: &str) -> Result<Blob> {
         match self.files {
             Some(f) => f.open_relative(path),
@@ -242,6 +351,7 @@ impl<'a> GraphBuilder<'a> {
 }
 
 /// A node under construction.
+/// Made by [`GraphBuilder::node`], where an example is; [`build`](Self::build) or [`build_n`](Self::build_n) ends it.
 pub struct NodeBuilder<'b, 'a> {
     builder: &'b mut GraphBuilder<'a>,
     op: String,
@@ -335,13 +445,13 @@ unsafe extern "C" fn open_for(context: *const (), path: RawSlice<u8>) -> RResult
     })
 }
 
-/// Functions of a [`Frontend`] as they cross.
+/// ABI function table of [`Frontend`].
 #[repr(C)]
 #[derive(StableAbi)]
 #[sabi(kind(Prefix(prefix_ref = FrontendTableRef)))]
 #[sabi(missing_field(option))]
 pub struct FrontendTable {
-    /// Frees it.
+    /// Drops the object behind the pointer.
     pub drop: unsafe extern "C" fn(*const ()),
     /// `framework`.
     pub framework: unsafe extern "C" fn(*const ()) -> RResult<RString, Error>,
@@ -353,13 +463,13 @@ pub struct FrontendTable {
         unsafe extern "C" fn(*const (), *const FileRef, *const ImportOptions, RawFiles) -> RResult<RVec<Edit>, Error>,
 }
 
-/// Functions of a [`Mapping`] as they cross.
+/// ABI function table of [`Mapping`].
 #[repr(C)]
 #[derive(StableAbi)]
 #[sabi(kind(Prefix(prefix_ref = MappingTableRef)))]
 #[sabi(missing_field(option))]
 pub struct MappingTable {
-    /// Frees it.
+    /// Drops the object behind the pointer.
     pub drop: unsafe extern "C" fn(*const ()),
     /// What it maps.
     pub info: unsafe extern "C" fn(*const ()) -> RResult<MappingInfo, Error>,
@@ -473,10 +583,16 @@ crate::erased_object!(
 );
 impl MappingObject {
     /// What it maps.
+    ///
+    /// # Errors
+    /// What the plugin returned; `panic` where it panicked.
     pub fn info(&self) -> Result<MappingInfo> {
         MappingRef::info(&MappingRef { ptr: self.ptr(), table: self.table() })
     }
     /// Maps a node into a builder; the outputs' values.
+    ///
+    /// # Errors
+    /// What the plugin returned; `panic` where it panicked.
     pub fn map(&self, node: &ForeignNode, builder: &mut GraphBuilder<'_>) -> Result<Vec<ValueRef>> {
         MappingRef { ptr: self.ptr(), table: self.table() }.map(node, builder)
     }
@@ -502,11 +618,17 @@ unsafe impl Send for MappingRef {}
 unsafe impl Sync for MappingRef {}
 impl MappingRef {
     /// What it maps.
+    ///
+    /// # Errors
+    /// What the plugin returned; `panic` where it panicked.
     pub fn info(&self) -> Result<MappingInfo> {
         // SAFETY: pointer and table belong together; the object is alive (borrowed by a MappingObject, or leaked).
         unsafe { (self.table.info())(self.ptr) }.into_result()
     }
     /// Maps a node into a builder; the outputs' values.
+    ///
+    /// # Errors
+    /// What the plugin returned; `panic` where it panicked.
     pub fn map(&self, node: &ForeignNode, builder: &mut GraphBuilder<'_>) -> Result<Vec<ValueRef>> {
         // SAFETY: as `info`; node and prefix live for the call.
         let made = unsafe {
@@ -525,6 +647,9 @@ impl core::fmt::Debug for MappingRef {
 
 impl FrontendObject {
     /// Framework's name.
+    ///
+    /// # Errors
+    /// What the plugin returned; `panic` where it panicked.
     pub fn framework(&self) -> Result<String> {
         // SAFETY: pointer and table belong together.
         unsafe { (self.table().framework())(self.ptr()) }.into_result().map(String::from)
@@ -535,6 +660,9 @@ impl FrontendObject {
         unsafe { (self.table().recognises())(self.ptr(), file) }
     }
     /// Imports a file: the edits that build its graphs.
+    ///
+    /// # Errors
+    /// What the plugin returned; `panic` where it panicked.
     pub fn import(&self, file: &FileRef, options: &ImportOptions, files: &dyn RelativeFiles) -> Result<Vec<Edit>> {
         let files: &dyn RelativeFiles = files;
         let raw = RawFiles { context: &files as *const &dyn RelativeFiles as *const (), open: open_for };

@@ -26,11 +26,11 @@ pub struct KernelCall {
     pub args: *const *mut u8,
     /// How many.
     pub n_args: usize,
-    /// Which block.
+    /// Index of this block, from 0.
     pub block_idx: u32,
     /// Of how many.
     pub block_dim: u32,
-    /// Which variant.
+    /// Number of the kernel variant that the tiling chose.
     pub tiling_key: u64,
     /// Tiling data.
     pub tiling: *const u8,
@@ -69,7 +69,7 @@ pub struct LoadedKernel {
     pub access: RVec<Access>,
     /// Scratch bytes for each block.
     pub scratch_bytes: u64,
-    /// Says why a launch failed: the device calls it on the thread on which `run` returned non-zero. None: the number is all.
+    /// Says why a launch failed: the device calls it on the thread on which `run` returned non-zero. `None`: only the return code is available.
     pub last_error: ROption<LastErrorFn>,
 }
 // SAFETY: the context is owned by the kernel and used read-only from any thread (contract of KernelFn).
@@ -88,13 +88,38 @@ pub struct BlockArgs<'a> {
 ///
 /// Blocks of one launch run at the same time and must write disjoint parts of the outputs: that is why outputs are raw
 /// parts, handed out by range.
+/// # Examples
+/// ```
+/// use ge_plugin_api::Result;
+/// use ge_plugin_api::kernel::{Access, BlockArgs, BlockKernel, block_kernel};
+///
+/// /// Doubles f32 numbers: argument 0 is read, argument 1 written, both of the same length.
+/// struct Double;
+///
+/// impl BlockKernel for Double {
+///     fn run(&self, call: &BlockArgs<'_>) -> Result<()> {
+///         let x = call.input::<f32>(0)?;
+///         // This block's share, in steps of 16 elements.
+///         let mine = call.part(x.len(), 16);
+///         for (y, x) in call.output::<f32>(1, mine.clone())?.iter_mut().zip(&x[mine]) {
+///             *y = 2.0 * x;
+///         }
+///         Ok(())
+///     }
+/// }
+/// let bytes = vec![1024, 1024];
+/// let kernel = block_kernel(Box::new(Double), bytes, vec![Access::READ, Access::WRITE], 0);
+/// assert_eq!(kernel.scratch_bytes, 0);
+/// ```
 pub trait BlockKernel: Send + Sync + 'static {
     /// Runs block `call.block_idx()` of `call.block_dim()`.
+    /// # Errors
+    /// Why the block failed; the run of the model ends with it.
     fn run(&self, call: &BlockArgs<'_>) -> Result<()>;
 }
 
 impl<'a> BlockArgs<'a> {
-    /// Which block.
+    /// Index of this block, from 0.
     pub fn block_idx(&self) -> usize {
         self.call.block_idx as usize
     }
@@ -102,7 +127,7 @@ impl<'a> BlockArgs<'a> {
     pub fn block_dim(&self) -> usize {
         self.call.block_dim as usize
     }
-    /// Which variant.
+    /// Number of the kernel variant that the tiling chose.
     pub fn tiling_key(&self) -> u64 {
         self.call.tiling_key
     }
@@ -135,6 +160,8 @@ impl<'a> BlockArgs<'a> {
         Ok(unsafe { *self.call.args.add(i) })
     }
     /// Argument `i`, to read.
+    /// # Errors
+    /// `internal`: the kernel has no argument `i`, or it is not aligned for `T`.
     pub fn input<T: Plain>(&self, i: usize) -> Result<&'a [T]> {
         let p = self.addr(i)?;
         let n = self.len(i) / size_of::<T>();
@@ -149,6 +176,8 @@ impl<'a> BlockArgs<'a> {
         Ok(unsafe { core::slice::from_raw_parts(p as *const T, n) })
     }
     /// Elements `range` of argument `i`, to write. Blocks must ask for disjoint ranges.
+    /// # Errors
+    /// `internal`: there is no argument `i`, it is not to be written, or the range leaves it.
     #[allow(clippy::mut_from_ref)]
     pub fn output<T: Plain>(&self, i: usize, range: core::ops::Range<usize>) -> Result<&'a mut [T]> {
         let p = self.addr(i)?;
@@ -172,6 +201,8 @@ impl<'a> BlockArgs<'a> {
         Ok(unsafe { core::slice::from_raw_parts_mut((p as *mut T).add(range.start), range.len()) })
     }
     /// Address of argument `i` as it is, for kernels that do their own bounds.
+    /// # Errors
+    /// `internal`: there is no argument `i`.
     pub fn raw(&self, i: usize) -> Result<*mut u8> {
         self.addr(i)
     }
@@ -265,7 +296,7 @@ pub mod last_error {
     pub fn set(e: Error) {
         let _ = LAST.try_with(|l| *l.borrow_mut() = Some(e));
     }
-    /// Takes it.
+    /// Takes the error that this thread kept, if there is one.
     pub fn take() -> Option<Error> {
         LAST.try_with(|l| l.borrow_mut().take()).ok().flatten()
     }
@@ -298,6 +329,8 @@ pub struct TensorView<'a> {
 
 impl<'a> TensorView<'a> {
     /// Elements, if the type is `T` and the bytes are aligned for it.
+    /// # Errors
+    /// `failed`: the elements are of another type, or not aligned for it.
     pub fn values<T: Scalar + Plain>(&self) -> Result<&'a [T]> {
         if T::DTYPE != self.dtype {
             return Err(Error::failed(format!("found {}, expected {}", self.dtype, T::DTYPE)));
@@ -305,6 +338,8 @@ impl<'a> TensorView<'a> {
         self.plain()
     }
     /// Elements as plain numbers of the same width, whatever the type.
+    /// # Errors
+    /// `failed`: the elements have another width, or are not aligned for it.
     pub fn plain<T: Plain>(&self) -> Result<&'a [T]> {
         if self.bytes.is_empty() {
             return Ok(&[]);
@@ -333,6 +368,8 @@ pub struct TensorMut<'a> {
 
 impl TensorMut<'_> {
     /// Elements to write, if the type is `T`.
+    /// # Errors
+    /// `failed`: the elements are of another type, or not aligned for it.
     pub fn values<T: Scalar + Plain>(&mut self) -> Result<&mut [T]> {
         if T::DTYPE != self.dtype {
             return Err(Error::failed(format!("output is {}, expected {}", self.dtype, T::DTYPE)));
@@ -340,6 +377,8 @@ impl TensorMut<'_> {
         self.plain()
     }
     /// Elements as plain numbers of the same width.
+    /// # Errors
+    /// `failed`: the elements have another width, or are not aligned for it.
     pub fn plain<T: Plain>(&mut self) -> Result<&mut [T]> {
         if self.bytes.is_empty() {
             return Ok(&mut []);
@@ -375,6 +414,16 @@ enum OutputSlot<'a> {
 }
 
 /// A tensor that a host kernel allocated, 64-byte aligned.
+/// # Examples
+/// ```
+/// use ge_plugin_api::kernel::HostTensor;
+/// use ge_plugin_api::types::DType;
+///
+/// let mut t = HostTensor::zeroed(DType::F32, &[2, 3])?;
+/// t.bytes_mut()[..4].copy_from_slice(&1.5f32.to_le_bytes());
+/// assert_eq!(t.view().values::<f32>()?[..2], [1.5, 0.0]);
+/// # Ok::<(), ge_plugin_api::Error>(())
+/// ```
 #[repr(C)]
 #[derive(Clone, Debug, StableAbi)]
 pub struct HostTensor {
@@ -393,6 +442,8 @@ struct Line([u64; 8]);
 
 impl HostTensor {
     /// Zeroed memory for a tensor. Fails where the size overflows or memory cannot be had.
+    /// # Errors
+    /// `failed`: the size overflows, the type has no fixed width, or memory cannot be had.
     pub fn zeroed(dtype: DType, dims: &[u64]) -> Result<HostTensor> {
         let count = crate::types::Shape::of(dims).count();
         let len = count
@@ -401,6 +452,8 @@ impl HostTensor {
         HostTensor::with_len(dtype, dims, len)
     }
     /// Zeroed memory of a given byte count (strings).
+    /// # Errors
+    /// `failed`: memory for `len` bytes cannot be had.
     pub fn with_len(dtype: DType, dims: &[u64], len: u64) -> Result<HostTensor> {
         let lines = usize::try_from(len.div_ceil(64)).map_err(|_| Error::failed("tensor too large"))?;
         let mut v: Vec<Line> = Vec::new();
@@ -409,6 +462,8 @@ impl HostTensor {
         Ok(HostTensor { dtype, dims: dims.into(), store: v.into(), len })
     }
     /// A copy of bytes.
+    /// # Errors
+    /// `failed`: memory cannot be had.
     pub fn from_bytes(dtype: DType, dims: &[u64], bytes: &[u8]) -> Result<HostTensor> {
         let mut t = HostTensor::with_len(dtype, dims, bytes.len() as u64)?;
         t.bytes_mut().copy_from_slice(bytes);
@@ -448,6 +503,8 @@ impl<'a> KernelCtx<'a> {
         }
     }
     /// Input `i`, which must be there.
+    /// # Errors
+    /// `failed`: the node has no input `i`.
     pub fn input(&self, i: usize) -> Result<TensorView<'a>> {
         self.inputs.get(i).copied().flatten().ok_or_else(|| Error::failed(format!("input {i} is missing")))
     }
@@ -475,6 +532,8 @@ impl<'a> KernelCtx<'a> {
         }
     }
     /// Output `i` with the sizes that the kernel found: the given memory if it fits exactly, else new memory where the plan gave none.
+    /// # Errors
+    /// `failed`: the plan has another shape, or memory cannot be had; `internal`: the node has no output `i`.
     pub fn alloc_output(&mut self, i: usize, dims: &[u64]) -> Result<TensorMut<'_>> {
         let n = self.outputs.len();
         let slot =
@@ -499,6 +558,8 @@ impl<'a> KernelCtx<'a> {
         }
     }
     /// Puts a whole tensor as output `i` (strings, whose byte count the shape does not say).
+    /// # Errors
+    /// `failed`: the planned memory is of another shape or too small; `internal`: the node has no output `i`.
     pub fn set_output(&mut self, i: usize, tensor: HostTensor) -> Result<()> {
         match self.outputs.get_mut(i) {
             Some(OutputSlot::Given(_, dims, bytes)) => {
@@ -526,8 +587,35 @@ impl<'a> KernelCtx<'a> {
 }
 
 /// A kernel on the host: one registration serves folding, the host and AI CPU engines, and dynamic execution.
+/// A function `fn(&mut KernelCtx<'_>) -> Result<()>` is one.
+///
+/// # Examples
+/// ```
+/// use ge_plugin_api::Result;
+/// use ge_plugin_api::kernel::{HostKernel, HostTensor, KernelCtx};
+/// use ge_plugin_api::types::{AttrMap, DType};
+///
+/// /// x f32\[d0..dn\] -> y f32\[d0..dn\], each number doubled.
+/// fn double(ctx: &mut KernelCtx<'_>) -> Result<()> {
+///     let x = ctx.input(0)?;
+///     let mut y = ctx.alloc_output(0, x.dims)?;
+///     for (y, x) in y.values::<f32>()?.iter_mut().zip(x.values::<f32>()?) {
+///         *y = 2.0 * x;
+///     }
+///     Ok(())
+/// }
+/// let x = HostTensor::from_bytes(DType::F32, &[2], &[1.0f32, -3.0].map(f32::to_le_bytes).concat())?;
+/// let attrs = AttrMap::default();
+/// let mut call = KernelCtx::new("Double", "n", &attrs, vec![Some(x.view())], &[DType::F32]);
+/// HostKernel::run(&double, &mut call)?;
+/// let y = call.into_made().remove(0).expect("the kernel made output 0");
+/// assert_eq!(y.view().values::<f32>()?, [2.0, -6.0]);
+/// # Ok::<(), ge_plugin_api::Error>(())
+/// ```
 pub trait HostKernel: Send + Sync {
     /// Computes the outputs.
+    /// # Errors
+    /// Why the outputs cannot be computed; the run, or the folding of the node, ends with it.
     fn run(&self, ctx: &mut KernelCtx<'_>) -> Result<()>;
 }
 impl<F: Fn(&mut KernelCtx<'_>) -> Result<()> + Send + Sync> HostKernel for F {

@@ -6,6 +6,7 @@
 //! patches (`patch`) that the host applies whole or not at all. No panic crosses: every exported function is guarded.
 //!
 //! The crate's major version is the border's: within a major, versions only append.
+#![warn(missing_docs)]
 #![allow(non_local_definitions, clippy::missing_safety_doc)]
 
 /// The only place that names abi_stable.

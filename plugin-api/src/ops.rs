@@ -120,7 +120,7 @@ pub struct OpProto {
     pub outputs: RVec<ParamSpec>,
     /// Attributes.
     pub attrs: RVec<AttrSpec>,
-    /// Ors of [`flags`].
+    /// Bitwise or of [`flags`].
     pub flags: u64,
     /// Inputs whose values (not only shapes) inference or tiling reads.
     pub value_inputs: RVec<u32>,
@@ -132,6 +132,20 @@ pub struct OpProto {
 pub type InferFn = fn(&InferCtx<'_>) -> Result<Vec<TensorDesc>>;
 
 /// A prototype with its inference, as an author writes it.
+/// # Examples
+/// ```
+/// use ge_plugin_api::ops::{AttrKind, OpDef, flags, infer};
+/// use ge_plugin_api::types::DType;
+///
+/// let reals = [DType::F32, DType::F16];
+/// let elu = OpDef::new("Elu", infer::same)
+///     .input("x", &reals, "T")
+///     .output("y", &reals, "T")
+///     .attr("alpha", AttrKind::FLOAT, 1.0)
+///     .range(0.0, 100.0)
+///     .flags(flags::ELEMENTWISE);
+/// assert_eq!(elu.proto.attrs.len(), 1);
+/// ```
 #[derive(Clone)]
 pub struct OpDef {
     /// The prototype.
@@ -152,6 +166,8 @@ pub struct InferCtx<'a> {
 
 impl<'a> InferCtx<'a> {
     /// Descriptor of input `i`, which must be there.
+    /// # Errors
+    /// `failed`: the node has no input `i`.
     pub fn input(&self, i: usize) -> Result<&'a TensorDesc> {
         self.node.input_desc(i).ok_or_else(|| Error::failed(format!("input {i} is missing")))
     }
@@ -180,6 +196,8 @@ impl<'a> InferCtx<'a> {
         Some(list.iter().map(|s| Expr::parse(s)).collect())
     }
     /// A type with the shape of input `i`.
+    /// # Errors
+    /// `failed`: the node has no input `i`.
     pub fn like(&self, i: usize) -> Result<TensorDesc> {
         let d = self.input(i)?;
         Ok(TensorDesc {
@@ -280,7 +298,7 @@ impl OpDef {
         }
         self
     }
-    /// Ors flags in.
+    /// Adds `flags` to those already set.
     pub fn flags(mut self, flags: u64) -> Self {
         self.proto.flags |= flags;
         self
@@ -298,20 +316,46 @@ impl OpDef {
 }
 
 /// The prototypes of one plugin.
+/// `ge_plugin!` makes one of all that [`register_op!`](crate::register_op) registers; written by hand:
+///
+/// # Examples
+/// ```
+/// use ge_plugin_api::Result;
+/// use ge_plugin_api::ops::{InferCtx, OpDef, OpProto, OpSet, infer};
+/// use ge_plugin_api::types::{DType, TensorDesc};
+///
+/// struct OneOp;
+///
+/// fn double() -> OpDef {
+///     OpDef::new("Double", infer::same).input("x", &[DType::F32], "T").output("y", &[DType::F32], "T")
+/// }
+///
+/// impl OpSet for OneOp {
+///     fn protos(&self) -> Vec<OpProto> {
+///         vec![double().proto]
+///     }
+///     fn infer(&self, _: usize, ctx: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+///         (double().infer)(ctx)
+///     }
+/// }
+/// assert_eq!(OneOp.protos()[0].name.as_str(), "Double");
+/// ```
 pub trait OpSet: Send + Sync {
     /// All prototypes, in a fixed order.
     fn protos(&self) -> Vec<OpProto>;
     /// Infers outputs for prototype `index` of that order.
+    /// # Errors
+    /// What does not fit: an input is missing, or types, shapes or attributes contradict each other. Sizes that are not known are no error.
     fn infer(&self, index: usize, ctx: &InferCtx<'_>) -> Result<Vec<TensorDesc>>;
 }
 
-/// Functions of an [`OpSet`] as they cross.
+/// ABI function table of [`OpSet`].
 #[repr(C)]
 #[derive(StableAbi)]
 #[sabi(kind(Prefix(prefix_ref = OpSetTableRef)))]
 #[sabi(missing_field(option))]
 pub struct OpSetTable {
-    /// Frees it.
+    /// Drops the object behind the pointer.
     pub drop: unsafe extern "C" fn(*const ()),
     /// `protos`.
     pub protos: unsafe extern "C" fn(*const ()) -> RResult<RVec<OpProto>, Error>,
@@ -344,11 +388,17 @@ crate::erased_object!(
 );
 impl OpSetObject {
     /// All prototypes.
+    ///
+    /// # Errors
+    /// What the plugin returned; `panic` where it panicked.
     pub fn protos(&self) -> Result<Vec<OpProto>> {
         // SAFETY: pointer and table belong together.
         unsafe { (self.table().protos())(self.ptr()) }.into_result().map(Vec::from)
     }
     /// Infers the outputs of a node by prototype `index`.
+    ///
+    /// # Errors
+    /// What the plugin returned; `panic` where it panicked.
     pub fn infer(&self, index: usize, node: &Node<'_>) -> Result<Vec<TensorDesc>> {
         // SAFETY: as above; the node lives for the call.
         unsafe { (self.table().infer())(self.ptr(), index, RawNodeRef::of(node)) }.into_result().map(Vec::from)
@@ -361,10 +411,14 @@ pub mod infer {
     use crate::types::Dim;
 
     /// Output 0 is like input 0.
+    /// # Errors
+    /// `failed`: there is no input 0.
     pub fn same(ctx: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
         Ok(vec![ctx.like(0)?])
     }
     /// NumPy broadcasting of two shapes.
+    /// # Errors
+    /// `failed`: two sizes of one axis differ and neither is 1.
     pub fn broadcast_shapes(a: &Shape, b: &Shape) -> Result<Shape> {
         let (Some(ra), Some(rb)) = (a.rank(), b.rank()) else { return Ok(Shape::unranked()) };
         let r = ra.max(rb);
@@ -386,6 +440,8 @@ pub mod infer {
         Ok(Shape::new(out))
     }
     /// All inputs broadcast; type of input 0.
+    /// # Errors
+    /// As [`broadcast_shapes`], and where there is no input 0.
     pub fn broadcast(ctx: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
         let mut out = ctx.like(0)?;
         for i in 1..ctx.input_count() {
@@ -396,6 +452,8 @@ pub mod infer {
         Ok(vec![out])
     }
     /// All inputs broadcast; boolean result.
+    /// # Errors
+    /// As [`broadcast_shapes`], and where there is no input 0.
     pub fn compare(ctx: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
         let mut out = broadcast(ctx)?;
         out[0].dtype = DType::BOOL;

@@ -50,7 +50,7 @@ open_code! {
 pub struct PassInfo {
     /// Name (`GeluFusionPass`).
     pub name: RString,
-    /// Where.
+    /// The stage of the compilation that it runs in.
     pub stage: PassStage,
     /// Level.
     pub level: PassLevel,
@@ -66,10 +66,37 @@ impl PassInfo {
 }
 
 /// A pass over a graph. It records edits; the host applies them whole or not at all.
+/// # Examples
+/// ```
+/// use ge_plugin_api::pass::{Pass, PassInfo, PassLevel, PassStage};
+/// use ge_plugin_api::patch::Patch;
+/// use ge_plugin_api::view::Graph;
+///
+/// /// `Abs(Abs(x))` becomes `Abs(x)`.
+/// struct DoubleAbsPass;
+///
+/// impl Pass for DoubleAbsPass {
+///     fn info(&self) -> PassInfo {
+///         PassInfo::new("DoubleAbsPass", PassStage::AFTER_INFER_SHAPE, PassLevel::O1, "Abs(Abs(x)) becomes Abs(x)")
+///     }
+///     fn run(&self, graph: &Graph<'_>, patch: &mut Patch) -> ge_plugin_api::Result<()> {
+///         for outer in graph.nodes().filter(|n| n.op() == "Abs") {
+///             if let Some(inner) = outer.input(0).filter(|v| graph.node(v.node).op() == "Abs") {
+///                 patch.replace_uses(outer.value(0), inner);
+///                 patch.remove(outer.id());
+///             }
+///         }
+///         Ok(())
+///     }
+/// }
+/// assert_eq!(DoubleAbsPass.info().name.as_str(), "DoubleAbsPass");
+/// ```
 pub trait Pass: Send + Sync {
     /// What it is.
     fn info(&self) -> PassInfo;
     /// Looks at a graph (root and each subgraph in turn) and records edits.
+    /// # Errors
+    /// What the pass cannot cope with; the compilation ends with it. A graph that the pass leaves as it is, is no error.
     fn run(&self, graph: &Graph<'_>, patch: &mut Patch) -> Result<()>;
 }
 
@@ -77,7 +104,7 @@ pub trait Pass: Send + Sync {
 pub struct FnPass {
     /// Name.
     pub name: &'static str,
-    /// Where.
+    /// The stage of the compilation that it runs in.
     pub stage: PassStage,
     /// Level.
     pub level: PassLevel,
@@ -95,13 +122,13 @@ impl Pass for FnPass {
     }
 }
 
-/// Functions of a [`Pass`] as they cross.
+/// ABI function table of [`Pass`].
 #[repr(C)]
 #[derive(StableAbi)]
 #[sabi(kind(Prefix(prefix_ref = PassTableRef)))]
 #[sabi(missing_field(option))]
 pub struct PassTable {
-    /// Frees it.
+    /// Drops the object behind the pointer.
     pub drop: unsafe extern "C" fn(*const ()),
     /// `info`.
     pub info: unsafe extern "C" fn(*const ()) -> RResult<PassInfo, Error>,
@@ -133,11 +160,17 @@ crate::erased_object!(
 );
 impl PassObject {
     /// What it is.
+    ///
+    /// # Errors
+    /// What the plugin returned; `panic` where it panicked.
     pub fn info(&self) -> Result<PassInfo> {
         // SAFETY: pointer and table belong together.
         unsafe { (self.table().info())(self.ptr()) }.into_result()
     }
     /// Edits that it records for a graph.
+    ///
+    /// # Errors
+    /// What the plugin returned; `panic` where it panicked.
     pub fn run(&self, graph: &Graph<'_>) -> Result<Vec<Edit>> {
         // SAFETY: as above; the graph lives for the call.
         unsafe { (self.table().run())(self.ptr(), graph.raw()) }.into_result().map(Vec::from)

@@ -74,6 +74,20 @@ pub enum Edit {
 }
 
 /// A recorder of edits.
+/// # Examples
+/// ```
+/// use ge_plugin_api::patch::Patch;
+/// use ge_plugin_api::types::{AttrMap, DType, NodeId, Shape, TensorDesc, ValueRef};
+///
+/// // New nodes of this graph get ids from 5 on.
+/// let mut patch = Patch::starting_at(NodeId(5));
+/// let x = ValueRef::new(NodeId(0), 0);
+/// let desc = TensorDesc::new(DType::F32, Shape::of(&[2]));
+/// let relu = patch.add("Relu", "", &[x], vec![desc], AttrMap::default());
+/// patch.replace_uses(ValueRef::new(NodeId(3), 0), ValueRef::new(relu, 0));
+/// patch.remove(NodeId(3));
+/// assert_eq!((relu, patch.edits().len()), (NodeId(5), 3));
+/// ```
 #[derive(Debug, Default)]
 pub struct Patch {
     edits: Vec<Edit>,
@@ -182,6 +196,15 @@ impl Patch {
 }
 
 /// What the user's graph input looks like.
+/// # Examples
+/// ```
+/// use ge_plugin_api::patch::InputSpec;
+/// use ge_plugin_api::types::{DType, Shape, TensorDesc};
+///
+/// let open = InputSpec::new("x", TensorDesc::new(DType::F32, Shape::default()));
+/// let fixed = open.shaped(Shape::of(&[1, 3, 224, 224]));
+/// assert_eq!(fixed.desc.shape.count(), Some(150_528));
+/// ```
 #[derive(Clone, Debug)]
 pub struct InputSpec {
     /// Name.

@@ -26,7 +26,7 @@ open_code! {
 #[derive(Clone, Copy, StableAbi)]
 pub struct RangeFn(pub unsafe extern "C" fn(*mut c_void, usize, usize) -> i32);
 
-/// The host's functions as they cross. Minor versions append fields after the last prefix field.
+/// ABI function table of the host's services. Minor versions append fields after the last prefix field.
 #[repr(C)]
 #[derive(StableAbi)]
 #[sabi(kind(Prefix(prefix_ref = HostTableRef)))]
@@ -69,6 +69,22 @@ pub fn host_or_none() -> Option<Host> {
 /// Runs `f` over parts of `0..n`: on the host's pool where there is a host, inline otherwise. The first error wins.
 ///
 /// `f` gets half-open ranges that together cover `0..n` once, each of at least `grain` items but the last.
+/// # Errors
+/// The first error that `f` returned, whichever thread it came from.
+///
+/// # Examples
+/// ```
+/// use ge_plugin_api::services::parallel_for;
+/// use std::sync::atomic::{AtomicUsize, Ordering};
+///
+/// let sum = AtomicUsize::new(0);
+/// parallel_for(1000, 64, |part| {
+///     sum.fetch_add(part.sum::<usize>(), Ordering::Relaxed);
+///     Ok(())
+/// })?;
+/// assert_eq!(sum.into_inner(), 499_500);
+/// # Ok::<(), ge_plugin_api::Error>(())
+/// ```
 pub fn parallel_for(n: usize, grain: usize, f: impl Fn(core::ops::Range<usize>) -> Result<()> + Sync) -> Result<()> {
     struct Shared<'a, F> {
         f: &'a F,

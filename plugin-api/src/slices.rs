@@ -48,7 +48,7 @@ pub struct Context {
     pub tail_bytes: Vec<u64>,
     /// Contexts that wait for it.
     pub successors: Vec<u32>,
-    /// How many it waits for.
+    /// Number of contexts that it waits for.
     pub pred_cnt: u32,
 }
 

@@ -1,4 +1,4 @@
-//! Trait objects as they cross: a pointer to the maker's own box, a table of functions, a drop by the maker.
+//! Trait objects in the form that crosses the border: a pointer to the maker's own box, a table of functions, a drop by the maker.
 
 /// Declares the carrier of a trait object.
 ///
@@ -70,7 +70,7 @@ impl<T> Clone for RawSlice<T> {
 }
 impl<T> Copy for RawSlice<T> {}
 impl<T> RawSlice<T> {
-    /// Of a slice.
+    /// The pointer and length of a slice.
     pub fn of(s: &[T]) -> RawSlice<T> {
         RawSlice { ptr: s.as_ptr(), len: s.len() }
     }

@@ -149,6 +149,8 @@ impl Engine for SimpleEngine {
 }
 
 /// Makes a device kernel of a host kernel: one block that computes everything, shapes checked at load.
+/// # Errors
+/// `damaged`: the request's arguments are not the inputs and outputs that its node has.
 pub fn host_kernel_on_device(kernel: Arc<dyn HostKernel>, request: &LoadRequest) -> Result<LoadedKernel> {
     struct OnDevice {
         kernel: Arc<dyn HostKernel>,

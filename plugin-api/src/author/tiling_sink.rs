@@ -90,6 +90,8 @@ pub fn with_tiling_data(args_format: &str) -> String {
 
 /// The task list of a sunk node in the form that it needs: [`super_kernel_sequence`] where the node is to be launched with others,
 /// else [`sequence`], with [`ffts_plus`] where a composite engine launches it.
+/// # Errors
+/// `unsupported`: `kernel` is no launch of a kernel, or the node has no workspace `log_workspace`.
 pub fn tasks(
     node: &Node<'_>,
     kernel: Task,
@@ -108,6 +110,8 @@ pub fn tasks(
 
 /// The task list of a sunk node within a super kernel (001 §4.4): tiling on the attached stream, and the kernel, which reads key
 /// and blocks from the context and waits by the event's address.
+/// # Errors
+/// `unsupported`: `kernel` is no launch of a kernel, or the node has no workspace `log_workspace`.
 pub fn super_kernel_sequence(
     kernel: Task,
     soc: &SocSpec,
@@ -180,6 +184,8 @@ pub fn tiling_access(args: &[ArgInfo]) -> Vec<Access> {
 
 /// The task list of a sunk node. `kernel` is its launch with the args format as it would be without tiling sink;
 /// `parameters` are handed to the tiling function as its tiling data; `log_workspace` is the index of the custom log.
+/// # Errors
+/// `unsupported`: `kernel` is no launch of a kernel, or the node has no workspace `log_workspace`.
 pub fn sequence(
     kernel: Task,
     soc: &SocSpec,

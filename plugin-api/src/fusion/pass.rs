@@ -8,6 +8,33 @@ use crate::types::ValueRef;
 use crate::view::{Graph, Node};
 
 /// A fusion by patterns.
+/// [`PatternFusionPass`] makes a pass of it.
+///
+/// # Examples
+/// ```
+/// use ge_plugin_api::fusion::{Match, Pattern, PatternFusion, PatternFusionPass, Replacement, Verdict};
+/// use ge_plugin_api::pass::{Pass, PassInfo, PassLevel, PassStage};
+/// use ge_plugin_api::types::ValueRef;
+///
+/// /// `x * Sigmoid(x)` becomes `Swish(x)`.
+/// struct SwishFusionPass;
+///
+/// impl PatternFusion for SwishFusionPass {
+///     fn info(&self) -> PassInfo {
+///         PassInfo::new("SwishFusionPass", PassStage::AFTER_INFER_SHAPE, PassLevel::O1, "x * Sigmoid(x) becomes Swish(x)")
+///     }
+///     fn patterns(&self) -> Vec<Pattern> {
+///         vec![Pattern::new(|p| {
+///             let x = p.input("x");
+///             x * p.op("Sigmoid", [x])
+///         })]
+///     }
+///     fn replacement(&self, m: &Match<'_>, r: &Replacement<'_>) -> Verdict<Vec<ValueRef>> {
+///         Ok(vec![r.op("Swish", [m.value("x")]).into()])
+///     }
+/// }
+/// assert_eq!(PatternFusionPass(SwishFusionPass).info().name.as_str(), "SwishFusionPass");
+/// ```
 pub trait PatternFusion: Send + Sync {
     /// What it is.
     fn info(&self) -> PassInfo;
@@ -68,7 +95,7 @@ impl<T: PatternFusion> Pass for PatternFusionPass<T> {
 pub struct FnFusion {
     /// Name.
     pub name: &'static str,
-    /// Where.
+    /// The stage of the compilation that it runs in.
     pub stage: PassStage,
     /// Level.
     pub level: PassLevel,
@@ -93,10 +120,36 @@ impl PatternFusion for FnFusion {
 }
 
 /// A node taken apart: the opposite of a fusion.
+/// [`DecomposePass`] makes a pass of it.
+///
+/// # Examples
+/// ```
+/// use ge_plugin_api::fusion::{Decompose, DecomposePass, Replacement, Verdict};
+/// use ge_plugin_api::pass::{Pass, PassInfo, PassLevel, PassStage};
+/// use ge_plugin_api::types::ValueRef;
+/// use ge_plugin_api::view::Node;
+///
+/// /// `Swish(x)` becomes `x * Sigmoid(x)`.
+/// struct SwishDecomposePass;
+///
+/// impl Decompose for SwishDecomposePass {
+///     fn info(&self) -> PassInfo {
+///         PassInfo::new("SwishDecomposePass", PassStage::AFTER_INFER_SHAPE, PassLevel::O1, "Swish(x) becomes x * Sigmoid(x)")
+///     }
+///     fn ops(&self) -> &[&str] {
+///         &["Swish"]
+///     }
+///     fn replacement(&self, node: &Node<'_>, r: &Replacement<'_>) -> Verdict<Vec<ValueRef>> {
+///         let x = node.input(0).ok_or("input 0 is missing")?;
+///         Ok(vec![r.op("Mul", [x, r.op("Sigmoid", [x]).into()]).into()])
+///     }
+/// }
+/// assert_eq!(DecomposePass(SwishDecomposePass).info().level, PassLevel::O1);
+/// ```
 pub trait Decompose: Send + Sync {
     /// What it is.
     fn info(&self) -> PassInfo;
-    /// Operator types that it is about.
+    /// Operator types that the pass looks at.
     fn ops(&self) -> &[&str];
     /// Conditions.
     ///

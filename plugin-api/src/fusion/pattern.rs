@@ -35,6 +35,14 @@ pub(super) enum Place {
 ///
 /// What it matches has exactly the inputs that the pattern names (absent ones at the end do not count), no subgraphs, no control
 /// edges that cross its border, and no inner value that is read outside of it. A value given twice (`x * sigmoid(x)`) is one value.
+/// # Examples
+/// ```
+/// use ge_plugin_api::fusion::Pattern;
+///
+/// // x / (Sqrt(v) + a constant); each name is a value that the fusion asks for.
+/// let norm = Pattern::new(|p| p.input("x") / (p.op("Sqrt", [p.input("v")]) + p.constant("epsilon")));
+/// println!("{norm:?}");
+/// ```
 #[derive(Clone)]
 pub struct Pattern {
     pub(super) places: Vec<Place>,
@@ -72,6 +80,7 @@ impl Pattern {
 }
 
 /// Makes the parts of a [`Pattern`].
+/// See [`Pattern`] for an example.
 #[derive(Default)]
 pub struct PatternBuilder {
     places: RefCell<Vec<Place>>,

@@ -23,6 +23,7 @@ impl From<&Match<'_>> for Boundary {
 }
 
 /// The nodes that take a match's place, while they are being made.
+/// See [`PatternFusion`](super::PatternFusion) for an example.
 pub struct Replacement<'g> {
     graph: Graph<'g>,
     first: u32,
@@ -137,7 +138,7 @@ impl<'g, 'p> SubgraphRewriter<'g, 'p> {
             fired: 0,
         }
     }
-    /// How many replacements were made.
+    /// Number of replacements made so far.
     pub fn fired(&self) -> u64 {
         self.fired
     }

@@ -95,7 +95,7 @@ impl AttrMap {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
-    /// How many.
+    /// Number of attributes.
     pub fn len(&self) -> usize {
         self.0.len()
     }

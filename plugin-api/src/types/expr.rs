@@ -36,7 +36,7 @@ impl From<i64> for Expr {
 }
 
 impl Expr {
-    /// A dimension; None: it is unknown, or its name is no expression.
+    /// The expression of a dimension; `None` where the dimension is unknown or its name is no expression.
     pub fn of(d: Dim) -> Option<Expr> {
         match (d.size(), d.symbol_name()) {
             (Some(n), _) => i64::try_from(n).ok().map(Expr::from),
@@ -55,7 +55,7 @@ impl Expr {
         let name = self.to_string();
         if self.terms.len() > TERMS || name.len() > LETTERS { Dim::UNKNOWN } else { Dim::symbol(&name) }
     }
-    /// Reads an expression; None: the text is none.
+    /// Reads an expression; `None` where the text is not one.
     pub fn parse(text: &str) -> Option<Expr> {
         let mut p = Parser { rest: text.trim(), depth: 0 };
         let e = p.sum()?;

@@ -26,7 +26,7 @@ impl core::fmt::Debug for NodeId {
 pub struct ValueRef {
     /// Producer.
     pub node: NodeId,
-    /// Which of its outputs.
+    /// Index of the output, from 0.
     pub output: u32,
 }
 

@@ -35,6 +35,13 @@ pub struct Origin {
 
 /// The descriptor of one output: type, run-time format and shape, original ones, attributes.
 /// There are no separate input descriptors: an input's is its producer's.
+/// # Examples
+/// ```
+/// use ge_plugin_api::types::{DType, Shape, TensorDesc};
+///
+/// let desc = TensorDesc::new(DType::F16, Shape::of(&[2, 3]));
+/// assert_eq!(desc.data_bytes(), Some(12));
+/// ```
 #[repr(C)]
 #[derive(Clone, Debug, PartialEq, StableAbi, Default)]
 pub struct TensorDesc {
@@ -253,6 +260,17 @@ impl ConstTensor {
 }
 
 /// Plain numbers that tensors hold.
+/// # Examples
+/// ```
+/// use ge_plugin_api::types::{DType, Scalar};
+///
+/// fn bytes_of<T: Scalar>(values: &[T]) -> (DType, Vec<u8>) {
+///     let mut bytes = Vec::new();
+///     values.iter().for_each(|v| v.push_le(&mut bytes));
+///     (T::DTYPE, bytes)
+/// }
+/// assert_eq!(bytes_of(&[1u16, 258]), (DType::U16, vec![1, 0, 2, 1]));
+/// ```
 pub trait Scalar: Copy + Send + Sync + 'static {
     /// Its element type.
     const DTYPE: DType;

@@ -21,6 +21,43 @@ pub struct NodeParts<'a> {
 }
 
 /// A graph's store. What it lends must stay unchanged while the view lives, which the borrow of [`view`] guarantees.
+///
+/// # Examples
+/// A graph without nodes:
+/// ```
+/// use ge_plugin_api::types::{Attr, NodeId, Use, ValueRef};
+/// use ge_plugin_api::view::host::{GraphSource, NodeParts, view};
+///
+/// struct Empty;
+///
+/// impl GraphSource for Empty {
+///     fn order(&self) -> &[NodeId] {
+///         &[]
+///     }
+///     fn node(&self, _: NodeId) -> Option<NodeParts<'_>> {
+///         None
+///     }
+///     fn users(&self, _: ValueRef) -> &[Use] {
+///         &[]
+///     }
+///     fn control_users(&self, _: NodeId) -> &[NodeId] {
+///         &[]
+///     }
+///     fn name(&self) -> &str {
+///         "empty"
+///     }
+///     fn attrs(&self) -> &[Attr] {
+///         &[]
+///     }
+///     fn graph(&self, _: &str) -> Option<&Empty> {
+///         None
+///     }
+///     fn next_id(&self) -> NodeId {
+///         NodeId(0)
+///     }
+/// }
+/// assert_eq!(view(&Empty).nodes().count(), 0);
+/// ```
 pub trait GraphSource: Sized {
     /// Nodes in topological order.
     fn order(&self) -> &[NodeId];

@@ -274,7 +274,7 @@ impl<'a> Node<'a> {
     }
 }
 
-/// A node and its graph as they cross.
+/// A node and its graph in the form that crosses the border.
 #[repr(C)]
 #[derive(Clone, Copy, StableAbi)]
 pub struct RawNodeRef {
@@ -284,7 +284,7 @@ pub struct RawNodeRef {
     pub node: NodeId,
 }
 impl RawNodeRef {
-    /// Of a node.
+    /// The raw reference to a node.
     pub fn of(n: &Node<'_>) -> RawNodeRef {
         RawNodeRef { graph: n.graph.raw, node: n.raw.id }
     }

@@ -91,7 +91,7 @@ pub enum Op {
     SwitchByIndex {
         /// First of them.
         first: u32,
-        /// How many.
+        /// Number of labels.
         count: u32,
     },
     /// Copies.

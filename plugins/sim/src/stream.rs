@@ -92,7 +92,7 @@ impl Ready {
         self.full = 0;
         self.len = 0;
     }
-    /// How many.
+    /// Number of streams that are ready.
     pub fn len(&self) -> usize {
         self.len
     }

@@ -11,7 +11,7 @@ pub enum ConvError {
     Groups {
         /// Input or output.
         what: &'static str,
-        /// How many.
+        /// Number of channels found.
         channels: usize,
         /// Groups.
         groups: usize,

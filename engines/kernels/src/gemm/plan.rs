@@ -94,7 +94,7 @@ const TILE_M: usize = 192;
 const TILE_N: usize = 256;
 /// Rows at which reading B dominates: its rows are then streamed, a few at a time.
 const FEW: usize = 4;
-/// How many.
+/// Rows of B that are then read at a time.
 const STREAMS: usize = 16;
 /// As many tiles as keep the cores of a device busy, if the matrix is large enough.
 const WANTED: usize = 24;
