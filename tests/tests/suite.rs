@@ -45,6 +45,8 @@ mod tasks;
 mod api;
 /// Collectives between ranks.
 mod hccl;
+/// Models of open sizes.
+mod dynamic;
 /// Trained models of others.
 mod trained;
 /// Other types than the model's, and layouts.

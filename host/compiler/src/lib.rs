@@ -49,6 +49,8 @@ pub mod tasks;
 pub mod split;
 /// Weights, GeRootModel and its OM.
 pub mod model;
+/// Models of unknown shapes, for executor v2.
+pub mod dynamic;
 
 pub use pipeline as stages;
 

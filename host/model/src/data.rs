@@ -47,6 +47,8 @@ pub struct CompiledModel {
     pub external: Vec<ExternalWeight>,
     /// Ranks of the group; 0: as many as run it.
     pub rank_size: u32,
+    /// Ranges of open sizes, lowest and highest: by letter, or by `input:dimension` where a size has none.
+    pub ranges: BTreeMap<String, (u64, u64)>,
     /// What passes did: stage, pass, changes, microseconds are not kept (they would make two compilations differ).
     pub passes: Vec<PassInfo>,
 }
@@ -357,7 +359,14 @@ pub struct KernelInfo {
     pub binary: Bytes,
 }
 
+/// Attribute of a graph whose shapes are settled by each run.
+pub const UNKNOWN_SHAPE: &str = "_is_unknown_shape";
+
 impl CompiledModel {
+    /// Whether its shapes are settled by each run: it has no tasks, its graphs are executed node by node.
+    pub fn is_dynamic(&self) -> bool {
+        self.graphs.first().is_some_and(|g| g.attrs.flag(UNKNOWN_SHAPE))
+    }
     /// Inputs whose values were given when the model was compiled: number and value.
     pub fn fixed_inputs(&self) -> Vec<(usize, &ConstTensor)> {
         let data = self.graphs.first().into_iter().flat_map(|g| &g.nodes).filter(|n| n.op == "Data");

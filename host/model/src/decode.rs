@@ -43,6 +43,9 @@ pub fn decode(file: &OmFile) -> Result<CompiledModel, ModelError> {
     if m.graphs.is_empty() {
         return Err(ModelError::field("the root graph"));
     }
+    if m.is_dynamic() {
+        m.ranges = json(&def.attr, "ge_rs.ranges")?;
+    }
     m.inputs = ios(def, "ge_rs.inputs", "ge_rs.input_slots")?;
     m.outputs = ios(def, "ge_rs.outputs", "ge_rs.output_slots")?;
     let engines: Vec<(String, String)> = json(&def.attr, "ge_rs.kernel_engines")?;
@@ -353,7 +356,7 @@ fn check(m: &CompiledModel, weights: u64) -> Result<(), ModelError> {
     }
     for i in m.inputs.iter().chain(&m.outputs) {
         check_slot(&i.slot, &i.name)?;
-        if !i.desc.is_static() || i.desc.data_bytes().is_none_or(|b| b > i.slot.size) {
+        if !m.is_dynamic() && (!i.desc.is_static() || i.desc.data_bytes().is_none_or(|b| b > i.slot.size)) {
             return Err(ModelError::field(format!("shape or memory of `{}`", i.name)));
         }
     }

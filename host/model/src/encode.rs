@@ -43,6 +43,9 @@ pub fn encode(m: &CompiledModel) -> ModelParts {
     if !m.external.is_empty() {
         json(def_attr(&mut def), "ge_rs.external_weights", &m.external);
     }
+    if m.is_dynamic() {
+        json(def_attr(&mut def), "ge_rs.ranges", &m.ranges);
+    }
     json(def_attr(&mut def), "ge_rs.soc", &soc(m));
     let kernel_engines: Vec<(&str, &str)> = m.kernels.iter().map(|k| (k.name.as_str(), k.engine.as_str())).collect();
     json(def_attr(&mut def), "ge_rs.kernel_engines", &kernel_engines);

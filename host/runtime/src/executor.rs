@@ -3,8 +3,10 @@
 use crate::capture::Captured;
 use crate::error::RuntimeError;
 use crate::load::LoadedModel;
+use crate::v2::build::Round;
 use ge_plugin_api::device::{AllocationKind, Base, RunReport, TaskProfile};
 use ge_plugin_api::kernel::{HostTensor, TensorView};
+use std::sync::Arc;
 
 /// How a run is made.
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,6 +25,24 @@ pub struct RunOutcome {
     pub copied_inputs: usize,
     /// What every node wrote, in node order, if the model was loaded with `capture`.
     pub captured: Vec<Captured>,
+    /// The launches of a model of unknown shapes one by one, if a profile was asked for.
+    pub parts: Vec<Part>,
+}
+
+/// One launch of a model of unknown shapes.
+pub struct Part {
+    pub(crate) model: Arc<Round>,
+    /// The graph whose nodes it launched.
+    pub graph: String,
+    /// What the device said, with times since the run began.
+    pub report: RunReport,
+}
+
+impl Part {
+    /// What was launched.
+    pub fn model(&self) -> Option<&ge_model::CompiledModel> {
+        self.model.device.as_ref().map(LoadedModel::compiled)
+    }
 }
 
 /// Alignment that zero copy needs.
@@ -143,7 +163,7 @@ impl LoadedModel {
             }
             _ => Ok(Vec::new()),
         };
-        self.idle.lock().unwrap_or_else(|e| e.into_inner()).push(maps);
+        self.give_maps(maps);
         drop(own);
         let mut report = result?;
         if !self.captures.is_empty() {
@@ -154,7 +174,7 @@ impl LoadedModel {
             });
             report.tasks = tasks.collect();
         }
-        Ok(RunOutcome { outputs, report, copied_inputs: 0, captured: captured? })
+        Ok(RunOutcome { outputs, report, copied_inputs: 0, captured: captured?, parts: Vec::new() })
     }
 
     fn check_inputs(&self, inputs: &[TensorView<'_>]) -> Result<(), RuntimeError> {
@@ -202,6 +222,19 @@ impl LoadedModel {
 
     /// A set of feature maps for one run: an idle one, or a new one.
     pub(crate) fn take_maps(&self) -> Result<Vec<Base>, RuntimeError> {
+        if let Some(pool) = &self.maps {
+            let mut maps: Vec<Base> = Vec::new();
+            for a in self.allocations.iter().filter(|a| a.kind == AllocationKind::FEATURE_MAP) {
+                match pool.take(a.memory, a.bytes) {
+                    Ok(map) => maps.push(map),
+                    Err(e) => {
+                        self.give_maps(maps);
+                        return Err(e);
+                    }
+                }
+            }
+            return Ok(maps);
+        }
         if let Some(m) = self.idle.lock().unwrap_or_else(|e| e.into_inner()).pop() {
             return Ok(m);
         }
@@ -222,6 +255,17 @@ impl LoadedModel {
                 self.free_maps(&maps);
                 Err(e)
             }
+        }
+    }
+
+    /// Gives feature maps back behind a run.
+    fn give_maps(&self, maps: Vec<Base>) {
+        match &self.maps {
+            Some(pool) => {
+                let kinds = self.allocations.iter().filter(|a| a.kind == AllocationKind::FEATURE_MAP);
+                kinds.zip(maps).for_each(|(a, m)| pool.give(a.memory, m));
+            }
+            None => self.idle.lock().unwrap_or_else(|e| e.into_inner()).push(maps),
         }
     }
 

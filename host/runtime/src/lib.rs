@@ -18,10 +18,14 @@ pub mod sink;
 pub mod load;
 /// What every node wrote.
 pub mod capture;
+/// Feature maps that plans share.
+pub mod map_pool;
 /// Streams that models on one device share.
 pub mod stream_pool;
 /// Runs.
 pub mod executor;
+/// Models of unknown shapes.
+pub mod v2;
 /// `.npy` files.
 pub mod npy;
 /// `.npz` files.
@@ -29,6 +33,7 @@ pub mod npz;
 
 pub use capture::Captured;
 pub use error::RuntimeError;
-pub use executor::{RunOptions, RunOutcome};
+pub use executor::{Part, RunOptions, RunOutcome};
 pub use load::{Engines, LoadOptions, LoadedModel};
 pub use stream_pool::{StreamHandle, StreamPool};
+pub use v2::{DynamicModel, Tools};

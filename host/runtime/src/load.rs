@@ -1,6 +1,7 @@
 //! Loading: allocations, streams and tasks of a compiled model onto a device.
 use crate::capture::Captures;
 use crate::error::RuntimeError;
+use crate::map_pool::MapPool;
 use crate::place::{NULL, Places};
 use crate::several::{self, Several};
 use crate::sink::{Contexts, ExtAttrs, TilingSinkTaskInfo};
@@ -29,7 +30,7 @@ pub struct Engines {
 }
 
 /// How a model is loaded.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct LoadOptions {
     /// Rank of this model.
     pub rank: u32,
@@ -43,6 +44,8 @@ pub struct LoadOptions {
     pub streams: Arc<StreamPool>,
     /// Priority of all its streams on the device, 0 first; None: as the model has it.
     pub priority: Option<u32>,
+    /// Feature maps that plans of one model share; None: each model keeps its own.
+    pub maps: Option<Arc<MapPool>>,
 }
 
 /// A model on a device: `Send + Sync`, runs of several threads go side by side.
@@ -52,6 +55,8 @@ pub struct LoadedModel {
     pub(crate) context: Arc<ContextObject>,
     pub(crate) bases: Vec<Base>,
     pub(crate) allocations: Vec<ge_plugin_api::device::Allocation>,
+    /// Where feature maps come from, where several models share them.
+    pub(crate) maps: Option<Arc<MapPool>>,
     /// Feature maps that no run uses at the moment.
     pub(crate) idle: Mutex<Vec<Vec<Base>>>,
     pub(crate) captures: Captures,
@@ -146,6 +151,7 @@ impl LoadedModel {
         let mut loaded = LoadedModel {
             allocations: places.allocations,
             bases: Vec::new(),
+            maps: options.maps.clone(),
             idle: Mutex::new(Vec::new()),
             captures,
             ext,

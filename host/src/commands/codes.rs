@@ -261,7 +261,7 @@ pub const PAGES: &[Page] = &[
     p(
         "GE-E0342",
         "shapes are unknown",
-        "A graph with unknown shapes cannot be compiled yet. The nodes that bring them in are named, with the shapes to give.",
+        "A node holds a value between runs, writes over its input or exchanges data with other ranks: that needs a plan, and a plan needs every size. The nodes are named; with all sizes given they can be compiled.",
         "ge compile model.onnx -o model.om --input-shape \"x:1,3,224,224\"",
     ),
     p(

@@ -7,7 +7,7 @@ use crate::render::progress::group;
 use crate::session::bundle::{Bundle, Failure, Weights};
 use crate::session::dump::{Dumps, Wanted};
 use crate::session::import::{self, FileKind};
-use crate::session::{Compiled, Session, SessionOptions};
+use crate::session::{Compiled, Session, SessionOptions, symbols};
 use crate::{Diagnostic, ErrorKind, Result};
 use clap::Args;
 use ge_compiler::pipeline::Observer;
@@ -160,8 +160,9 @@ pub fn compile_to_run(
 
 fn import_model(session: &Session, model: &Path, flags: &CompileFlags) -> Result<ge_ir::Model> {
     let bytes = import::map(model)?;
-    let imports = import::parse_input_shapes(flags.input_shape.as_deref().unwrap_or(""))?;
-    match import::kind_of(&bytes) {
+    let shapes = flags.input_shape.as_deref().unwrap_or("");
+    let imports = import::parse_input_shapes(shapes)?;
+    let mut graph = match import::kind_of(&bytes) {
         FileKind::Om => Err(Diagnostic::error(format!("`{}` is an OM file: it is compiled already", model.display()))
             .code("GE-E0308")
             .help("run it with `ge run`, or look into it with `ge inspect`")
@@ -172,7 +173,9 @@ fn import_model(session: &Session, model: &Path, flags: &CompileFlags) -> Result
             Ok(graph)
         }
         FileKind::Foreign => import::import(session.registry(), model, bytes, &imports),
-    }
+    }?;
+    symbols::apply(&mut graph, shapes)?;
+    Ok(graph)
 }
 
 /// Makes constants of the inputs that `--input` gives.
@@ -356,12 +359,19 @@ fn summary(
             text.push_str(&format!("    {n} x {what}\n"));
         }
     }
-    text.push_str(&format!(
-        "  streams: {} logical, {} physical; events: {}\n",
-        m.streams.logical.len(),
-        m.streams.physical.len(),
-        m.event_num
-    ));
+    if m.is_dynamic() {
+        let open: Vec<String> =
+            m.inputs.iter().filter(|i| !i.desc.is_static()).map(|i| format!("{}{}", i.name, i.desc.shape)).collect();
+        let of = if open.is_empty() { "hang on values".to_owned() } else { format!("open in {}", open.join(", ")) };
+        text.push_str(&format!("  sizes: {of}; engines are asked, memory and tasks planned by each run\n"));
+    } else {
+        text.push_str(&format!(
+            "  streams: {} logical, {} physical; events: {}\n",
+            m.streams.logical.len(),
+            m.streams.physical.len(),
+            m.event_num
+        ));
+    }
     if let Some(mode) = lowered_by_default(m) {
         text.push_str(&format!(
             "  types: f32 as f16, for {mode} is the default on {}; --set ge.exec.precision_mode=must_keep_origin_dtype keeps the model's own\n",
@@ -391,6 +401,7 @@ fn summary(
     ));
     let json = serde_json::json!({
         "schema": 1, "model": m.name, "output": output.display().to_string(), "bytes": bytes, "soc": m.soc.name.as_str(), "nodes": nodes, "tasks": m.tasks.len(),
+        "shape": if m.is_dynamic() { "unknown" } else { "known" },
         "engines": engines.iter().map(|(e, n, ns)| serde_json::json!({"name": e, "nodes": n, "cost_share": share(*ns)})).collect::<Vec<_>>(),
         "fallbacks": fallbacks.iter().map(|f| serde_json::json!({"node": f.node, "op": f.op, "engine": f.engine, "reasons": f.reasons})).collect::<Vec<_>>(),
         "streams": {"logical": m.streams.logical.len(), "physical": m.streams.physical.len()}, "event_num": m.event_num,

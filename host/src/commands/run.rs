@@ -107,6 +107,7 @@ pub fn run(global: &Global, a: &RunArgs) -> Result<u8> {
     let took = start.elapsed();
     let mut all = Vec::new();
     let mut reports = Vec::new();
+    let mut parts = Vec::new();
     for (rank, r) in results.into_iter().enumerate() {
         let r = r.map_err(|e| a.inputs.made_up(&compiled, e))?;
         if let Some(dir) = &a.dump_tensors {
@@ -117,9 +118,16 @@ pub fn run(global: &Global, a: &RunArgs) -> Result<u8> {
         }
         all.push(r.outputs);
         reports.push(r.report);
+        parts.extend(r.parts);
     }
     if let Some(file) = &a.profile {
-        let lanes: Vec<Lane<'_>> = reports.iter().map(|report| Lane { model: &compiled, report }).collect();
+        let launch = |(k, p): (usize, &'_ ge_runtime::Part)| format!("launch {k} of `{}`", p.graph);
+        let lanes: Vec<Lane<'_>> = if compiled.is_dynamic() {
+            let named = parts.iter().enumerate().map(|(k, p)| (launch((k, p)), p));
+            named.filter_map(|(name, p)| Some(Lane { name, model: p.model()?, report: &p.report })).collect()
+        } else {
+            timeline::ranks(&compiled, &reports)
+        };
         super::write_atomic(file, format!("{}\n", timeline::trace(&lanes)).as_bytes())?;
     }
     for (rank, outputs) in all.iter().enumerate() {
@@ -202,7 +210,8 @@ pub fn open(global: &Global, a: &Target<'_>) -> Result<(Session, CompiledModel, 
     // Only what the OM names is opened: its engines, the run-time engine, devices.
     let mut names: Vec<String> = compiled.engines_needed().into_iter().map(str::to_owned).collect();
     names.push("DNN_VM_RTS".to_owned());
-    let want = Want::kinds(&["device"]).and(Want::providers(&names));
+    // Where sizes are settled by the run, every engine and every prototype is asked.
+    let want = if compiled.is_dynamic() { Want::All } else { Want::kinds(&["device"]).and(Want::providers(&names)) };
     let options =
         SessionOptions { plugins: global.plugins.clone(), device, device_options, want, ..SessionOptions::default() };
     Ok((Session::new(options)?, compiled, false))

@@ -37,28 +37,31 @@ pub fn compile(
     }
     let whole =
         |t: &HostTensor| matches!(t.dtype, DType::I64 | DType::I32 | DType::BOOL) && t.bytes().len() <= SHAPE_BYTES;
-    let mut first = None;
+    let (mut first, mut dynamic, mut attempts) = (None, None, 0);
     for frozen in [(|_: &HostTensor| false) as fn(&HostTensor) -> bool, whole, |_| true] {
         let mut graph = model.clone();
         let mut any = false;
         for ((_, id, _), t) in list.iter().zip(given).filter(|(_, t)| frozen(t)) {
             any |= freeze(&mut graph, *id, t)?;
         }
-        if first.is_some() && !any {
+        if attempts > 0 && !any {
             continue;
         }
         match session.compile(name, graph, options, observer) {
+            // A plan for these values is faster than one that settles sizes as it runs.
+            Ok(c) if c.model.is_dynamic() => dynamic = dynamic.or(Some(c)),
             Ok(c) => {
-                if first.is_some() {
+                if attempts > 0 {
                     say(global, "note: sizes hang on values of the inputs: the model is compiled for these values");
                 }
                 return Ok(c);
             }
-            Err(e) if !open_sizes(&e) => return Err(first.unwrap_or(e)),
+            Err(e) if !open_sizes(&e) => return dynamic.ok_or(first.unwrap_or(e)),
             Err(e) => first = first.or(Some(e)),
         }
+        attempts += 1;
     }
-    Err(first.unwrap_or_else(|| Error::internal("no attempt was made")))
+    dynamic.ok_or_else(|| first.unwrap_or_else(|| Error::internal("no attempt was made")))
 }
 
 /// Whether all that is wrong are sizes: not known, or of a branch that these inputs never take.

@@ -6,12 +6,21 @@ use ge_plugin_api::task::TaskType;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, HashMap};
 
-/// One run of one rank.
+/// One run of one rank, or one launch of a model of unknown shapes.
 pub struct Lane<'a> {
+    /// What it is called.
+    pub name: String,
     /// The model.
     pub model: &'a CompiledModel,
     /// What the device said.
     pub report: &'a RunReport,
+}
+
+/// The lanes of ranks that run one model.
+pub fn ranks<'a>(model: &'a CompiledModel, reports: &'a [RunReport]) -> Vec<Lane<'a>> {
+    let name =
+        |rank: usize| if reports.len() == 1 { model.name.clone() } else { format!("{} rank {rank}", model.name) };
+    reports.iter().enumerate().map(|(rank, report)| Lane { name: name(rank), model, report }).collect()
 }
 
 /// The trace of the ranks of one run; each is a process of the trace.
@@ -19,7 +28,7 @@ pub fn trace(lanes: &[Lane<'_>]) -> Value {
     let mut events = Vec::new();
     let mut counters: BTreeMap<String, u64> = BTreeMap::from([("host_tiling".to_owned(), 0)]);
     for (rank, lane) in lanes.iter().enumerate() {
-        let name = if lanes.len() == 1 { lane.model.name.clone() } else { format!("{} rank {rank}", lane.model.name) };
+        let name = lane.name.as_str();
         events.push(json!({"ph": "M", "name": "process_name", "pid": rank, "tid": 0, "args": {"name": name}}));
         for (i, s) in lane.model.streams.physical.iter().enumerate() {
             let label = lane.model.streams.logical.get(s.logical as usize).map_or("", |l| l.label.as_str());
@@ -200,7 +209,7 @@ mod tests {
             .map(|(i, (s, e))| TaskProfile { task: i as u32, start_ns: *s, end_ns: *e })
             .collect();
         let report = RunReport { tasks, elapsed_ns: 20, ..RunReport::default() };
-        let t = trace(&[Lane { model: &m, report: &report }]);
+        let t = trace(&[Lane { name: String::new(), model: &m, report: &report }]);
         let of = |ph: &str| t["traceEvents"].as_array().expect("a list").iter().filter(|e| e["ph"] == ph).count();
         assert_eq!((of("X"), of("s"), of("f")), (4, 1, 1));
         let memory: Vec<i64> = t["traceEvents"]

@@ -1,4 +1,5 @@
 //! Import: a model file by its content to a graph. Files are mapped and owned here; external data is found beside the model only.
+use super::symbols;
 use crate::{Diagnostic, ErrorKind, Result};
 use ge_compiler::prepare::fixed_input_pass::FIXED;
 use ge_plugin::Registry;
@@ -88,7 +89,7 @@ pub fn parse_input_shapes(text: &str) -> Result<ImportOptions> {
             .code("GE-E0307")
             .atc("E10002")
             .found(part.to_owned(), why.to_owned())
-            .help("for example `--input-shape \"x:1,3,224,224;mask:1,128\"`; a size may be `?`, a whole shape `?` is of unknown rank")
+            .help("for example `--input-shape \"x:1,3,224,224;mask:1,128\"`; a size may be `?`, a range as in `x:1..32,3`, or a letter for sizes that inputs share as in `x:N=1..32,3;y:N`; a whole shape `?` is of unknown rank")
             .of(ErrorKind::USAGE)
     };
     let mut out = ImportOptions::default();
@@ -101,13 +102,10 @@ pub fn parse_input_shapes(text: &str) -> Result<ImportOptions> {
         let mut shape = InputShape { name: name.trim().into(), unranked: dims == "?", ..InputShape::default_shape() };
         if !shape.unranked && !dims.is_empty() {
             for d in dims.split(',') {
-                shape.dims.push(match d.trim() {
-                    "?" | "-1" => -1,
-                    n => n
-                        .parse::<i64>()
-                        .ok()
-                        .filter(|n| *n >= 0)
-                        .ok_or_else(|| bad(part, "whole sizes of at least 0, or `?`"))?,
+                let why = "whole sizes of at least 0, `?`, ranges as `1..32`, letters as `N` or `N=1..32`";
+                shape.dims.push(match symbols::Asked::parse(d.trim()).ok_or_else(|| bad(part, why))? {
+                    symbols::Asked::Size(n) => n,
+                    symbols::Asked::Open { .. } => -1,
                 });
             }
         }

@@ -7,6 +7,7 @@ pub mod external;
 mod group;
 pub mod import;
 pub mod model;
+pub mod symbols;
 pub mod tuning;
 pub mod weights;
 
@@ -25,7 +26,7 @@ use ge_om::OmFile;
 use ge_plugin::{DeviceHandle, LoadRequest, PluginSet, Registry, Want};
 use ge_plugin_api::device::{ContextObject, SocSpec};
 use ge_plugin_api::engine::{EngineInfo, Target, flags};
-use ge_runtime::{Engines, LoadOptions, LoadedModel, StreamPool};
+use ge_runtime::{DynamicModel, Engines, LoadOptions, LoadedModel, StreamPool, Tools};
 use rayon::prelude::*;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -159,8 +160,24 @@ impl Session {
         let bytes = import::map(path)?;
         match import::kind_of(&bytes) {
             import::FileKind::Text => import::parse_text(path, &bytes),
-            _ => import::import(&self.registry, path, bytes, &import::parse_input_shapes(shapes)?),
+            _ => {
+                let mut graph = import::import(&self.registry, path, bytes, &import::parse_input_shapes(shapes)?)?;
+                symbols::apply(&mut graph, shapes)?;
+                Ok(graph)
+            }
         }
+    }
+
+    /// What the plugins offer while a model of unknown shapes runs, by the options that it was compiled with.
+    fn tools(&self, compiled: &ge_model::CompiledModel) -> Result<Arc<Tools>> {
+        let mut options = OptionMap::default();
+        for (name, value) in &compiled.options {
+            options.set(name, value, "the OM's options")?;
+        }
+        let toolbox = self.toolbox(&options, true)?;
+        let target = Target { soc: compiled.soc.clone(), ..toolbox.target.clone() };
+        let out = |e: &EngineInfo| toolbox.engines.iter().any(|t| t.info.name == e.name && t.excluded.is_some());
+        Tools::new(&self.registry, target, &out).map(Arc::new).map_err(|e| e.into_error())
     }
 
     /// Compiles a graph for a file: no device is asked.
@@ -225,8 +242,26 @@ impl Session {
         let resolved: Options = options.resolved();
         let outcome =
             ge_compiler::pipeline::compile(name, graph, toolbox, &resolved, observer).map_err(|e| e.into_error())?;
+        let keep = |model: &mut ge_model::CompiledModel| {
+            model.options = options.given().clone();
+            // Where a cache or a tuning stop lies, and what is told on the way, says nothing of the model.
+            let apart = [
+                "ge.graph_compiler_cache_dir",
+                "ge.buildMode",
+                "ge.buildStep",
+                "ge.tuningPath",
+                "ge.x.plugin_call_warn_s",
+            ];
+            for o in apart {
+                model.options.remove(o);
+            }
+        };
         let root = match outcome {
             Outcome::Built(root) => root,
+            Outcome::Dynamic(mut model) => {
+                keep(&mut model);
+                return Ok(Compiled { model: *model, ..Compiled::default() });
+            }
             Outcome::Stopped(step, graph) => {
                 let path = tuning::write(Path::new(options.get("ge.tuningPath")), name, &graph)?;
                 let stopped = Stopped { step: step.name(), path };
@@ -239,13 +274,7 @@ impl Session {
         let mut model = ge_compiler::model::assemble(*root, &|k| {
             times.get(k.graph as usize).and_then(|g| g.get(k.node.index())).copied().unwrap_or(0)
         });
-        model.options = options.given().clone();
-        // Where a cache or a tuning stop lies, and what is told on the way, says nothing of the model.
-        let apart =
-            ["ge.graph_compiler_cache_dir", "ge.buildMode", "ge.buildStep", "ge.tuningPath", "ge.x.plugin_call_warn_s"];
-        for o in apart {
-            model.options.remove(o);
-        }
+        keep(&mut model);
         // Always on: a plan that does not hold is never written and never run.
         ge_compiler::model::plan_checker::check(&model)
             .map_err(|e| ge_compiler::CompileError::internal("model", e.to_string()).into_error())?;
@@ -321,6 +350,11 @@ impl Session {
         let options = LoadOptions { streams: self.streams.clone(), ..options.clone() };
         let mut compiled = compiled;
         weights::in_one(&mut compiled)?;
+        if compiled.is_dynamic() {
+            let tools = self.tools(&compiled)?;
+            let loaded = DynamicModel::load(compiled, tools, self.engines(), context, &options);
+            return Ok(Model::dynamic(loaded.map_err(|e| e.into_error())?));
+        }
         let loaded = LoadedModel::load(compiled, &self.engines(), context, &options).map_err(|e| e.into_error())?;
         Ok(Model::new(loaded))
     }

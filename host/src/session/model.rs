@@ -1,25 +1,49 @@
 //! A loaded model: `Send + Sync`, run from any number of threads.
 use crate::{Error, Result};
 use ge_plugin_api::kernel::{HostTensor, TensorView};
-use ge_plugin_api::types::ConstTensor;
-use ge_runtime::{LoadedModel, RunOptions, RunOutcome};
+use ge_plugin_api::types::{ConstTensor, Dim};
+use ge_runtime::{DynamicModel, LoadedModel, RunOptions, RunOutcome};
 
 /// A model on a device.
 pub struct Model {
-    loaded: LoadedModel,
+    loaded: Loaded,
+}
+
+/// Which executor runs it.
+enum Loaded {
+    /// All shapes are known: one sealed model of the device.
+    Static(Box<LoadedModel>),
+    /// Shapes are settled by each run.
+    Dynamic(Box<DynamicModel>),
 }
 
 impl Model {
     pub(crate) fn new(loaded: LoadedModel) -> Model {
-        Model { loaded }
+        Model { loaded: Loaded::Static(Box::new(loaded)) }
+    }
+    pub(crate) fn dynamic(loaded: DynamicModel) -> Model {
+        Model { loaded: Loaded::Dynamic(Box::new(loaded)) }
     }
     /// What it is: inputs, outputs, plans.
     pub fn info(&self) -> &ge_model::CompiledModel {
-        self.loaded.compiled()
+        match &self.loaded {
+            Loaded::Static(m) => m.compiled(),
+            Loaded::Dynamic(m) => m.compiled(),
+        }
     }
-    /// Its physical streams as the session's pool has them.
+    /// Its physical streams as the session's pool has them; none where shapes are settled by each run.
     pub fn device_streams(&self) -> &[ge_runtime::StreamHandle] {
-        self.loaded.device_streams()
+        match &self.loaded {
+            Loaded::Static(m) => m.device_streams(),
+            Loaded::Dynamic(_) => &[],
+        }
+    }
+    /// How many plans are kept for shapes that were run; 0 where all shapes are known.
+    pub fn plans(&self) -> usize {
+        match &self.loaded {
+            Loaded::Static(_) => 0,
+            Loaded::Dynamic(m) => m.plans(),
+        }
     }
     /// What its streams are (004 §3.1).
     pub fn stream_allocation_summary(&self) -> ge_model::StreamAllocationSummary {
@@ -27,11 +51,17 @@ impl Model {
     }
     /// Extended attributes of nodes as the loader keeps them, by node: `_tiling_sink_task_info`, `_tiling_context_addr` (001 §3.2).
     pub fn ext_attrs(&self) -> Result<std::collections::BTreeMap<String, ge_plugin_api::types::AttrMap>> {
-        self.loaded.ext_attrs().map_err(|e| e.into_error())
+        match &self.loaded {
+            Loaded::Static(m) => m.ext_attrs().map_err(|e| e.into_error()),
+            Loaded::Dynamic(_) => Ok(Default::default()),
+        }
     }
     /// What the tiling context of a node holds; None where its tiling does not run on the device (001 §5.1).
     pub fn tiling_context(&self, node: &str) -> Result<Option<ge_plugin_api::author::tiling_sink::TilingContext>> {
-        self.loaded.tiling_context(node).map_err(|e| e.into_error())
+        match &self.loaded {
+            Loaded::Static(m) => m.tiling_context(node).map_err(|e| e.into_error()),
+            Loaded::Dynamic(_) => Ok(None),
+        }
     }
     /// Runs once on inputs in graph order.
     pub fn run(&self, inputs: &[HostTensor]) -> Result<Vec<HostTensor>> {
@@ -40,16 +70,32 @@ impl Model {
     }
     /// Runs once, with all that a run tells.
     pub fn run_views(&self, inputs: &[TensorView<'_>], options: RunOptions) -> Result<RunOutcome> {
-        self.loaded.run(inputs, options).map_err(|e| e.into_error())
+        match &self.loaded {
+            Loaded::Static(m) => m.run(inputs, options),
+            Loaded::Dynamic(m) => m.run(inputs, options),
+        }
+        .map_err(|e| e.into_error())
     }
     /// Runs once on inputs that are given away: those whose memory the model reuses (`ge.exec.inputReuseMemIndexes`) are not copied.
     pub fn run_owned(&self, inputs: Vec<HostTensor>, options: RunOptions) -> Result<RunOutcome> {
-        self.loaded.run_owned(inputs, options).map_err(|e| e.into_error())
+        match &self.loaded {
+            Loaded::Static(m) => m.run_owned(inputs, options).map_err(|e| e.into_error()),
+            Loaded::Dynamic(_) => {
+                let views: Vec<TensorView<'_>> = inputs.iter().map(HostTensor::view).collect();
+                self.run_views(&views, options)
+            }
+        }
     }
     /// Runs once on inputs that the caller keeps: a `RefData` has afterwards what the model wrote to it. [`run`](Self::run) leaves all
     /// inputs as they are.
     pub fn run_mut(&self, inputs: &mut [HostTensor], options: RunOptions) -> Result<RunOutcome> {
-        self.loaded.run_mut(inputs, options).map_err(|e| e.into_error())
+        match &self.loaded {
+            Loaded::Static(m) => m.run_mut(inputs, options).map_err(|e| e.into_error()),
+            Loaded::Dynamic(_) => {
+                let views: Vec<TensorView<'_>> = inputs.iter().map(HostTensor::view).collect();
+                self.run_views(&views, options)
+            }
+        }
     }
     /// Random inputs of a seed.
     pub fn random_inputs(&self, seed: u64) -> Result<Vec<HostTensor>> {
@@ -70,7 +116,8 @@ pub fn range_of(info: &ge_model::CompiledModel, name: &str) -> Option<(i64, i64)
     }
 }
 
-/// Random inputs: reals from -1 to 1, whole numbers of the range that the graph implies, else from 0 to 3; the same for a seed everywhere.
+/// Random inputs: reals from -1 to 1, whole numbers of the range that the graph implies, else from 0 to 3, two for each open size; the
+/// same for a seed everywhere.
 pub fn random_inputs(info: &ge_model::CompiledModel, seed: u64) -> Result<Vec<HostTensor>> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0xD1B5_4A32_D192_ED03;
     let mut next = move || {
@@ -87,13 +134,22 @@ pub fn random_inputs(info: &ge_model::CompiledModel, seed: u64) -> Result<Vec<Ho
             if let Some((_, t)) = fixed.iter().find(|f| f.0 == k) {
                 return fixed_value(t);
             }
-            let dims =
-                i.desc.shape.sizes().ok_or_else(|| Error::usage(format!("input `{}` has no static shape", i.name)))?;
+            if i.desc.shape.is_unranked() {
+                return Err(Error::usage(format!("input `{}` is of unknown rank: give it with `--inputs`", i.name)));
+            }
+            let open = |(d, dim): (usize, &Dim)| dim.size().unwrap_or_else(|| open_size(info, &i.name, d, *dim));
+            let dims: Vec<u64> = i.desc.shape.dims().iter().enumerate().map(open).collect();
             let mut t = HostTensor::zeroed(i.desc.dtype, &dims)?;
             fill(&mut t, &mut next, range_of(info, &i.name));
             Ok(t)
         })
         .collect()
+}
+
+/// What random inputs have for an open size: two, or what is nearest in its range.
+fn open_size(info: &ge_model::CompiledModel, input: &str, dim: usize, d: Dim) -> u64 {
+    let key = d.symbol_name().map_or_else(|| format!("{input}:{dim}"), str::to_owned);
+    info.ranges.get(&key).map_or(2, |(low, high)| 2.clamp(*low, *high))
 }
 
 /// The value of an input that was given when the model was compiled.

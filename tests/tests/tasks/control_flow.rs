@@ -114,22 +114,6 @@ graph @body(%i: i32[1], %v: f32[4]) {
     }
 }
 
-#[test]
-fn a_loop_whose_shapes_change_is_refused_with_its_reason() {
-    let text = LOOP.replace("%x: f32[4]) {\n  %zero", "%x: f32[?]) {\n  %zero").replace("f32[4]", "f32[?]");
-    let said = Compiled::source(&text).refusal(2, &[]);
-    assert!(said.contains("GE-E0342") && said.contains("input `x` leaves its shape open"), "{said}");
-    // With every input's shape known, the loop itself is to blame.
-    let grows = "graph @main(%x: f32[4], %c: bool[]) {
-      %w = While(%x, %c) {body = @grow, cond = @go} : f32[?], bool[]
-      return %w
-    }
-    graph @go(%a: f32[?], %b: bool[]) { return %b }
-    graph @grow(%v: f32[?], %d: bool[]) { %j = ConcatD(%v, %v) {concat_dim = 0} : f32[?] return %j, %d }";
-    let said = Compiled::source(grows).refusal(3, &[]);
-    assert!(said.contains("`w` (While) has subgraphs whose shapes differ"), "{said}");
-}
-
 /// A loop with nodes of two engines and of a label in its body and in a branch of it, and nodes beside it on other streams.
 const WIDE: &str = "graph @main(%n: i64[1], %x: f32[4], %z: f32[4]) {
   %zero = Const() {value = dense<i64[1]: 0>} : i64[1]

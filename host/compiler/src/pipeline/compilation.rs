@@ -23,8 +23,9 @@ use crate::streams::{ExecutionOrder, StreamPlan};
 use crate::sync::SyncPlan;
 use crate::tasks::{self, PlacedTask, StoredKernel};
 use crate::toolbox::Toolbox;
-use crate::{original, prepare, stage1};
+use crate::{dynamic, original, prepare, stage1};
 use ge_ir::{Key, Model};
+use ge_model::CompiledModel;
 use ge_plugin::heap;
 use ge_plugin_api::abi::guard::panic_error;
 use ge_plugin_api::engine::RunningParams;
@@ -167,6 +168,18 @@ impl<'c> Compilation<'c> {
             self.round = Round::Atomic;
         }
         Ok(stage)
+    }
+
+    /// The model for executor v2, where a shape of it is unknown.
+    ///
+    /// # Errors
+    /// Nodes that only a planned model can hold.
+    pub fn dynamic(&mut self, name: &str) -> Result<Option<CompiledModel>> {
+        if !unknown::any(&self.model) {
+            return Ok(None);
+        }
+        let model = std::mem::take(&mut self.model);
+        dynamic::assemble(name, model, self.toolbox, self.options, &self.records).map(Some)
     }
 
     /// Runs one stage. The stage that is to be run next.

@@ -28,12 +28,15 @@ use crate::options::Options;
 use crate::pass::Records;
 use crate::toolbox::Toolbox;
 use ge_ir::Model;
+use ge_model::CompiledModel;
 use tuning::Step;
 
 /// What came of a compilation.
 pub enum Outcome {
     /// The model.
     Built(Box<GeRootModel>),
+    /// A model of unknown shapes, whose graphs executor v2 runs.
+    Dynamic(Box<CompiledModel>),
     /// The graph of a tuning stop.
     Stopped(Step, Model),
 }
@@ -61,6 +64,12 @@ pub fn compile(
             }
             // The build itself is done to the end: a graph that cannot be built is no result.
             stopped = Some(Outcome::Stopped(step, graph));
+        }
+        // Where a shape is open there is nothing to place and to plan before a run.
+        if at == Stage::Place {
+            if let Some(m) = c.dynamic(name)? {
+                return Ok(Outcome::Dynamic(Box::new(m)));
+            }
         }
         let next = c.step(at)?;
         if at == Stage::Model {

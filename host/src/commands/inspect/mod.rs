@@ -11,10 +11,10 @@ use crate::session::import::{self, FileKind};
 use crate::session::{decode_om, open_om};
 use crate::{Error, Result};
 use clap::Args;
-use ge_model::{CompiledModel, NodeInfo, SlotInfo, StreamAllocationSummary};
+use ge_model::{CompiledModel, NodeInfo, SlotInfo, StreamAllocationSummary, UNKNOWN_SHAPE};
 use ge_plugin_api::device::MemoryKind;
 use ge_plugin_api::task::TaskType;
-use ge_plugin_api::types::{AttrValue, TensorDesc};
+use ge_plugin_api::types::{AttrValue, Dim, TensorDesc};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -156,7 +156,7 @@ pub fn document(m: &CompiledModel) -> Value {
                 (Vec::new(), Vec::new())
             };
             let nodes: Vec<Value> = g.nodes.iter().enumerate().map(|(i, n)| node(m, gi, i, n)).collect();
-            json!({"name": g.name, "shape": "known", "inputs": inputs, "outputs": outputs, "nodes": nodes})
+            json!({"name": g.name, "shape": if g.attrs.flag(UNKNOWN_SHAPE) { "unknown" } else { "known" }, "inputs": inputs, "outputs": outputs, "nodes": nodes})
         })
         .collect();
     let of_ranks = rank_notifies(m);
@@ -165,6 +165,7 @@ pub fn document(m: &CompiledModel) -> Value {
         "schema": 1, "kind": "om", "name": m.name, "version": m.version, "soc": m.soc.name.as_str(), "options": options, "plugins": m.plugins,
         "graphs": graphs, "streams": streams(m),
         "events": m.events.iter().map(|e| json!({"id": e.id, "kind": if e.notify { "notify" } else { "event" }, "send": e.send, "recv": e.recv})).collect::<Vec<_>>(),
+        "ranges": m.ranges.iter().map(|(k, r)| (k.clone(), json!([r.0, r.1]))).collect::<Map<_, _>>(),
         "event_num": m.event_num, "notify_num": m.notify_num - of_ranks, "rank_notify_num": of_ranks, "memory": memory::document(m), "tasks": tasks(m),
         "passes": m.passes,
     })
@@ -180,8 +181,15 @@ fn rank_notifies(m: &CompiledModel) -> u32 {
 fn shape(d: &TensorDesc) -> Value {
     Value::Array(d.shape.dims().iter().map(|x| x.size().map_or(json!(-1), |s| json!(s))).collect())
 }
+/// An input or output: open sizes are -1, and by name where they have one.
 fn io(name: &str, d: &TensorDesc) -> Value {
-    json!({"name": name, "dtype": d.dtype.name(), "shape": shape(d)})
+    let mut v = json!({"name": name, "dtype": d.dtype.name(), "shape": shape(d)});
+    if let (false, Value::Object(o)) = (d.shape.is_static(), &mut v) {
+        let dim = |x: &Dim| x.symbol_name().map_or_else(|| x.size().map_or(json!(-1), |s| json!(s)), |n| json!(n));
+        let dims = if d.shape.is_unranked() { Value::Null } else { d.shape.dims().iter().map(dim).collect() };
+        o.insert("dims".into(), dims);
+    }
+    v
 }
 
 /// An attribute as JSON.

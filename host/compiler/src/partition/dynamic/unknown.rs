@@ -116,6 +116,14 @@ fn deciding(model: &Model, toolbox: &Toolbox) -> Vec<String> {
     out
 }
 
+/// Whether a shape of the model is unknown.
+///
+/// What is unknown by a mark or by its engine alone does not count: with every size known it runs as what it stands beside.
+pub fn any(model: &Model) -> bool {
+    let input = model.root().data_nodes().into_iter().any(open);
+    input || model.graphs().iter().flat_map(|g| g.nodes()).any(|n| runs(n) && open(n))
+}
+
 /// What refuses a model with an unknown shape: the nodes that bring it in, and the `--input-shape` that closes it. None: all are known.
 ///
 /// What is unknown by a mark or by its engine alone is no reason: with every size known it runs as what it stands beside.
@@ -135,7 +143,7 @@ pub fn refusal(model: &Model, toolbox: &Toolbox) -> Option<CompileError> {
         }
     }
     let mut d = Diagnostic::error(format!(
-        "{} of {} nodes have unknown shapes, which cannot be compiled yet",
+        "{} of {} nodes have unknown shapes, for which no memory can be planned",
         count + inputs.len(),
         model.node_count()
     ))

@@ -1,0 +1,199 @@
+//! In: a model with unknown shapes behind stage 1. Out: the `CompiledModel` whose graphs executor v2 runs (003 §4.2, facts 8.8).
+//!
+//! Nothing is placed, planned or tiled: engines are asked by each run, with its sizes. The file keeps the graphs, the constants
+//! and the engine that is asked first for each node.
+use crate::error::{CompileError, Result};
+use crate::ids::NodeKey;
+use crate::model::weights::{self, Weights};
+use crate::options::Options;
+use crate::pass::Records;
+use crate::toolbox::{EngineRanks, Toolbox};
+use bytes::Bytes;
+use ge_ir::{AttrValue, Graph, Model, Node, TensorDesc};
+use ge_model::{
+    CompiledModel, GraphInfo, IoInfo, MemoryInfo, NodeInfo, PassInfo, PluginInfo, SlotInfo, UNKNOWN_SHAPE, ValueAt,
+};
+use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
+use ge_plugin_api::engine::flags as engine_flags;
+use ge_plugin_api::ops::{VALUE, flags};
+use std::collections::HashMap;
+
+/// Attribute of the root graph: ranges of open sizes, by letter or by `input:dimension`.
+pub const RANGES: &str = "_dim_ranges";
+
+/// Nodes that are named in an error, at most.
+const NAMED: usize = 10;
+/// What executor v2 does not run: operators whose effect outlives their outputs' memory.
+const STATEFUL: [&str; 5] = ["Variable", "RefData", "AippData", "FileConstant", "AnnData"];
+
+/// Makes the model that executor v2 runs.
+///
+/// # Errors
+/// `unsupported`: nodes that only a planned model can hold, all of them by name.
+pub fn assemble(
+    name: &str,
+    model: Model,
+    toolbox: &Toolbox,
+    options: &Options,
+    records: &Records,
+) -> Result<CompiledModel> {
+    refuse(&model, toolbox)?;
+    let weights = weights::merge(&model)?;
+    let ranks = EngineRanks::new(toolbox)?;
+    let mut m = CompiledModel {
+        name: name.to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        soc: toolbox.target.soc.clone(),
+        options: options.iter().map(|(k, v)| (k.to_owned(), v.to_owned())).collect(),
+        plugins: toolbox
+            .plugins
+            .iter()
+            .map(|p| PluginInfo {
+                name: p.name.clone(),
+                version: p.version.clone(),
+                kinds: p.kinds.clone(),
+                path: p.file.clone(),
+            })
+            .collect(),
+        rank_size: 1,
+        weights: weights.segments.iter().map(|(at, b)| (*at, Bytes::from_owner(b.clone()))).collect(),
+        memory: MemoryInfo { weights: weights.bytes, ..MemoryInfo::default() },
+        passes: passes(records),
+        ..CompiledModel::default()
+    };
+    io(model.root(), &mut m);
+    if let Some(AttrValue::Dict(list)) = model.root().attrs().get(RANGES) {
+        for e in list {
+            if let Some([low, high]) = e.value.as_ints() {
+                m.ranges.insert(e.key.to_string(), (*low as u64, *high as u64));
+            }
+        }
+    }
+    for (gi, g) in model.graphs().iter().enumerate() {
+        m.graphs.push(graph(g, gi, &weights, toolbox, &ranks));
+    }
+    Ok(m)
+}
+
+/// Refuses what only a planned model can hold.
+fn refuse(model: &Model, toolbox: &Toolbox) -> Result<()> {
+    let why = |n: &Node| -> Option<&'static str> {
+        let f = toolbox.op_flags(n.op_key());
+        if STATEFUL.contains(&n.op()) {
+            return Some("holds a value between runs");
+        }
+        if f & flags::REFERENCE != 0 {
+            return Some("writes over its input");
+        }
+        (f & flags::COMMUNICATION != 0).then_some("exchanges data with other ranks")
+    };
+    let all: Vec<(&Node, &str)> =
+        model.graphs().iter().flat_map(|g| g.nodes()).filter_map(|n| Some((n, why(n)?))).collect();
+    if all.is_empty() {
+        return Ok(());
+    }
+    let mut d =
+        Diagnostic::error(format!("{} of {} nodes cannot run where shapes are unknown", all.len(), model.node_count()))
+            .code("GE-E0342")
+            .atc("E10001");
+    for (n, why) in all.iter().take(NAMED) {
+        d = d.note(format!("`{}` ({}) {why}", n.name(), n.op()));
+    }
+    if all.len() > NAMED {
+        d = d.note(format!("and {} more", all.len() - NAMED));
+    }
+    let help = "give the open sizes with `--input-shape`: with all sizes known these nodes can be compiled";
+    Err(CompileError::Plugin(d.help(help).of(ErrorKind::UNSUPPORTED)))
+}
+
+fn graph(g: &Graph, gi: usize, weights: &Weights, toolbox: &Toolbox, ranks: &EngineRanks) -> GraphInfo {
+    let at: HashMap<ge_ir::NodeId, u32> = g.order().iter().copied().zip(0u32..).collect();
+    let place = |id: ge_ir::NodeId| at.get(&id).copied().unwrap_or(u32::MAX);
+    let mut attrs = g.attrs().clone();
+    attrs.remove(RANGES);
+    attrs.set(UNKNOWN_SHAPE, true);
+    let nodes = g.nodes().map(|n| {
+        let size = |d: &TensorDesc| n.attrs().tensor("value").and_then(|t| t.byte_len()).or_else(|| d.data_bytes());
+        let slot = |d: &TensorDesc| match weights.of.get(&NodeKey::new(gi, n.id())) {
+            Some(offset) => SlotInfo {
+                space: SlotInfo::WEIGHTS,
+                offset: *offset,
+                size: size(d).unwrap_or(0),
+                ..SlotInfo::default()
+            },
+            None => SlotInfo::default(),
+        };
+        let input = |v: &ge_ir::ValueRef| (!v.is_absent()).then(|| ValueAt { node: place(v.node), output: v.output });
+        NodeInfo {
+            name: n.name().to_owned(),
+            op: n.op().to_owned(),
+            engine: engine(n, toolbox, ranks),
+            inputs: n.inputs().iter().map(input).collect(),
+            controls: n.controls().iter().map(|c| place(*c)).collect(),
+            outputs: n.outputs().iter().map(plain).collect(),
+            slots: n.outputs().iter().map(slot).collect(),
+            attrs: n.attrs().clone(),
+            subgraphs: n.subgraphs().into_iter().map(str::to_owned).collect(),
+            ..NodeInfo::default()
+        }
+    });
+    GraphInfo { name: g.name().to_owned(), nodes: nodes.collect(), attrs }
+}
+
+/// A descriptor without what only inference needs.
+fn plain(d: &TensorDesc) -> TensorDesc {
+    let mut d = d.clone();
+    d.attrs.remove(VALUE);
+    d
+}
+
+/// The engine that is asked first: the one that the node states, else the cheapest with tasks that knows the type.
+fn engine(n: &Node, toolbox: &Toolbox, ranks: &EngineRanks) -> String {
+    if let Some(e) = n.attrs().str("_engine") {
+        return e.to_owned();
+    }
+    let usable = |e: &&crate::toolbox::EngineId| {
+        let e = toolbox.engine(**e);
+        e.excluded.is_none() && e.info.flags & (engine_flags::NO_TASK | engine_flags::HOST_RUNTIME) == 0
+    };
+    let best = ranks.of(n.op_key()).iter().find(usable);
+    let best = best.copied().or_else(|| toolbox.structural_engine());
+    best.map_or_else(String::new, |e| toolbox.engine(e).info.name.to_string())
+}
+
+fn passes(records: &Records) -> Vec<PassInfo> {
+    let mut out: Vec<PassInfo> = Vec::new();
+    for r in records.runs.iter().filter(|r| r.changes > 0) {
+        match out.iter_mut().find(|p| p.stage == r.stage && p.name == r.pass) {
+            Some(p) => p.changes += r.changes,
+            None => out.push(PassInfo {
+                stage: r.stage.to_owned(),
+                name: r.pass.clone(),
+                changes: r.changes,
+                fusions: Vec::new(),
+            }),
+        }
+    }
+    out
+}
+
+fn io(g: &Graph, m: &mut CompiledModel) {
+    for n in g.data_nodes() {
+        m.inputs.push(IoInfo {
+            name: n.name().to_owned(),
+            desc: n.outputs().first().map(plain).unwrap_or_default(),
+            slot: SlotInfo::default(),
+        });
+    }
+    let Some(out) = g.net_output() else { return };
+    let names = out.attrs().strs("_output_names").unwrap_or_default();
+    for (k, v) in out.inputs().iter().enumerate() {
+        let producer = g.get(v.node).map_or("", |n| n.name());
+        let fallback = if v.output == 0 { producer.to_owned() } else { format!("{producer}:{}", v.output) };
+        m.outputs.push(IoInfo {
+            name: names.get(k).filter(|n| !n.is_empty()).map_or(fallback, |n| (*n).to_owned()),
+            desc: g.desc(*v).map(plain).unwrap_or_default(),
+            slot: SlotInfo::default(),
+        });
+    }
+}

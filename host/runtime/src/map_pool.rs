@@ -1,0 +1,70 @@
+//! Feature maps that the plans of one model share: a plan that is not running holds no memory.
+use crate::error::RuntimeError;
+use ge_plugin_api::device::{Base, ContextObject, MemoryKind};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Maps are multiples of this, so that shapes that lie near each other fit one (facts 8.10).
+const PAGE: u64 = 64 * 1024;
+/// Maps that are kept while no run uses them.
+const KEPT: usize = 8;
+
+/// Feature maps of a device by size.
+pub struct MapPool {
+    context: Arc<ContextObject>,
+    idle: Mutex<Vec<(MemoryKind, Base)>>,
+}
+
+impl MapPool {
+    /// A pool without maps.
+    pub(crate) fn new(context: Arc<ContextObject>) -> MapPool {
+        MapPool { context, idle: Mutex::default() }
+    }
+    fn idle(&self) -> MutexGuard<'_, Vec<(MemoryKind, Base)>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+    /// A map of at least so many bytes: the smallest that is idle, or a new one.
+    pub(crate) fn take(&self, kind: MemoryKind, bytes: u64) -> Result<Base, RuntimeError> {
+        if bytes == 0 {
+            return Ok(Base { address: 0, bytes: 0 });
+        }
+        {
+            let mut idle = self.idle();
+            let fits = |(_, (k, b)): &(usize, &(MemoryKind, Base))| *k == kind && b.bytes >= bytes;
+            let best = idle.iter().enumerate().filter(fits).min_by_key(|(_, (_, b))| b.bytes).map(|(i, _)| i);
+            if let Some(i) = best {
+                return Ok(idle.swap_remove(i).1);
+            }
+        }
+        let size = bytes.checked_next_multiple_of(PAGE).unwrap_or(bytes);
+        let alloc = |size: u64| self.context.alloc(kind, size);
+        let address = alloc(size).or_else(|_| {
+            // What lies idle may be what is lacking.
+            self.free(0);
+            alloc(size)
+        })?;
+        Ok(Base { address, bytes: size })
+    }
+    /// Gives a map back.
+    pub(crate) fn give(&self, kind: MemoryKind, map: Base) {
+        if map.address != 0 {
+            self.idle().push((kind, map));
+            self.free(KEPT);
+        }
+    }
+    /// Frees idle maps until so many are left, the smallest first.
+    fn free(&self, left: usize) {
+        let mut idle = self.idle();
+        while idle.len() > left {
+            let smallest = idle.iter().enumerate().min_by_key(|(_, (_, b))| b.bytes).map(|(i, _)| i);
+            let Some(i) = smallest else { break };
+            // Freeing can only fail for a device that is lost, whose memory is gone with it.
+            let _ = self.context.free(idle.swap_remove(i).1.address);
+        }
+    }
+}
+
+impl Drop for MapPool {
+    fn drop(&mut self) {
+        self.free(0);
+    }
+}

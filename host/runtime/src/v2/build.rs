@@ -1,0 +1,397 @@
+//! From a draft to a round: memory, arguments and tasks of one sealed model of the device.
+use super::arena::{Life, pack};
+use super::graph::{Graph, Kind};
+use super::plan::{Draft, Home};
+use super::value::Tensor;
+use crate::error::RuntimeError;
+use crate::load::{Engines, LoadOptions, LoadedModel};
+use bytes::Bytes;
+use ge_model::{
+    CompiledModel, GraphInfo, IoInfo, KernelInfo, LogicalInfo, MemoryInfo, NodeInfo, PhysicalInfo, SlotInfo, SpaceInfo,
+    StreamsInfo, TaskInfo, ValueAt, ZeroCopyInfo,
+};
+use ge_plugin_api::device::{ContextObject, SocSpec};
+use ge_plugin_api::kernel::HostTensor;
+use ge_plugin_api::task::TaskType;
+use ge_plugin_api::types::{AttrMap, DType, TensorDesc};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+/// Offsets of zero-copy ranges are multiples of this.
+const ALIGN: u64 = 512;
+
+/// A round of a graph, ready to run any number of times.
+pub(crate) struct Round {
+    /// Its number among the rounds of the graph: what comes after it is looked up by it.
+    pub(crate) id: u64,
+    /// The launches, if there are any.
+    pub(crate) device: Option<LoadedModel>,
+    /// Values that the device reads.
+    pub(crate) ins: Vec<u32>,
+    /// Values that the device gives.
+    pub(crate) outs: Vec<u32>,
+    /// Values that were computed while planning and are still read.
+    pub(crate) known: Vec<(u32, Tensor<'static>)>,
+    /// Values that are other values' memory.
+    pub(crate) views: Vec<(u32, u32, DType, Vec<u64>)>,
+    /// Nodes that the host executes, in order.
+    pub(crate) host: Vec<u32>,
+    /// Nodes that are done with the launches.
+    pub(crate) done: Vec<u32>,
+    /// Values whose types and shapes decide the next round.
+    pub(crate) keys: Vec<u32>,
+    /// Values that nobody reads any more.
+    pub(crate) release: Vec<u32>,
+    /// Node of the graph by its place in the device's model.
+    pub(crate) nodes: Vec<u32>,
+}
+
+/// What rounds are loaded with.
+pub(crate) struct Loader<'l> {
+    pub(crate) name: &'l str,
+    pub(crate) soc: &'l SocSpec,
+    pub(crate) weights: &'l Bytes,
+    pub(crate) engines: &'l Engines,
+    pub(crate) context: &'l Arc<ContextObject>,
+    pub(crate) options: &'l LoadOptions,
+}
+
+/// Makes a round of a draft.
+///
+/// # Errors
+/// Sizes that overflow; what an engine or the device says while tasks are bound.
+pub(crate) fn round(
+    id: u64,
+    graph: &Graph,
+    draft: Draft,
+    done: &[bool],
+    load: &Loader<'_>,
+) -> Result<Round, RuntimeError> {
+    let after = done_after(&draft, done);
+    let read_later = read_later(graph, &draft, &after);
+    let mut out = Round {
+        id,
+        device: None,
+        ins: Vec::new(),
+        outs: Vec::new(),
+        known: Vec::new(),
+        views: Vec::new(),
+        host: draft.host.clone(),
+        done: draft.done.clone(),
+        keys: Vec::new(),
+        release: Vec::new(),
+        nodes: Vec::new(),
+    };
+    let root = |v: u32| if let Home::ViewOf(r) = draft.home[v as usize] { r } else { v };
+    // What leaves the round: its memory is an output of the device's model, or it is known.
+    let mut leaves = vec![false; graph.values()];
+    for v in (0..graph.values() as u32).filter(|v| read_later[*v as usize]) {
+        match draft.home[v as usize] {
+            Home::Nowhere | Home::Before => {}
+            Home::Known => out.known.extend(known(&draft, graph, v)),
+            Home::Made => leaves[v as usize] = true,
+            Home::ViewOf(r) => {
+                let d = draft.desc[v as usize].as_ref();
+                let dims = d.and_then(|d| d.shape.sizes()).unwrap_or_default();
+                out.views.push((v, r, d.map_or(DType::UNKNOWN, |d| d.dtype), dims));
+                match draft.home[r as usize] {
+                    Home::Made => leaves[r as usize] = true,
+                    Home::Known => out.known.extend(known(&draft, graph, r)),
+                    _ => {}
+                }
+            }
+        }
+    }
+    out.known.sort_by_key(|k| k.0);
+    out.known.dedup_by_key(|k| k.0);
+    if !draft.launches.is_empty() {
+        let mut w = Writer::new(graph, &draft, &leaves, load);
+        w.lay_out()?;
+        w.write();
+        let Writer { m, ins, outs, nodes, folded, .. } = w;
+        out.known.extend(folded.into_iter().filter(|f| !out.known.iter().any(|k| k.0 == f.0)).collect::<Vec<_>>());
+        out.ins = ins;
+        out.outs = outs;
+        out.nodes = nodes;
+        out.device = Some(LoadedModel::load(m, load.engines, load.context.clone(), load.options)?);
+    }
+    // What the next round is known by: what the host gives, and values of the device that decide shapes.
+    let host = draft.host.iter().flat_map(|n| graph.nodes[*n as usize].outputs.iter().copied());
+    let decide = out.outs.iter().chain(out.views.iter().map(|v| &v.0)).copied();
+    out.keys = host.chain(decide.filter(|v| graph.wanted[*v as usize] || draft.asked.contains(v))).collect();
+    let is_output = |v: &u32| graph.outputs.contains(v);
+    let unread = |v: &u32| graph.readers[*v as usize].iter().all(|n| after[*n as usize]) && !is_output(v);
+    let held = |v: &u32| draft.home[*v as usize] == Home::Before || leaves[root(*v) as usize];
+    let host_made = draft.host.iter().flat_map(|n| graph.nodes[*n as usize].outputs.iter().copied());
+    let all = (0..graph.values() as u32).filter(|v| held(v) || out.known.iter().any(|k| k.0 == *v)).chain(host_made);
+    out.release = all.filter(unread).collect();
+    Ok(out)
+}
+
+/// Nodes that are done when the round is over.
+fn done_after(draft: &Draft, done: &[bool]) -> Vec<bool> {
+    let mut after = done.to_vec();
+    draft.done.iter().chain(&draft.host).for_each(|n| after[*n as usize] = true);
+    after
+}
+
+/// Values that something reads which is not a launch of this round.
+fn read_later(graph: &Graph, draft: &Draft, after: &[bool]) -> Vec<bool> {
+    let mut out = vec![false; graph.values()];
+    for (i, n) in graph.nodes.iter().enumerate() {
+        if n.kind != Kind::Output && (!after[i] || draft.host.contains(&(i as u32))) {
+            n.inputs.iter().flatten().for_each(|v| out[*v as usize] = true);
+        }
+    }
+    graph.outputs.iter().for_each(|v| out[*v as usize] = true);
+    draft.asked.iter().for_each(|v| out[*v as usize] = true);
+    out
+}
+
+/// The value of a plan's own computation. A constant of the graph is at hand anyway.
+fn known(draft: &Draft, graph: &Graph, v: u32) -> Option<(u32, Tensor<'static>)> {
+    if graph.constants[v as usize].is_some() {
+        return None;
+    }
+    Some((v, aligned(draft.known[v as usize].as_ref()?)?))
+}
+
+/// A small constant in memory of its own: kernels want it aligned.
+fn aligned(t: &ge_plugin_api::types::ConstTensor) -> Option<Tensor<'static>> {
+    Some(Tensor::made(HostTensor::from_bytes(t.dtype, &t.dims, &t.bytes()?).ok()?))
+}
+
+/// The device's model while it is written.
+struct Writer<'w> {
+    graph: &'w Graph,
+    draft: &'w Draft,
+    leaves: &'w [bool],
+    m: CompiledModel,
+    /// Place of each value's producer in the device's graph, and its output.
+    at: HashMap<u32, ValueAt>,
+    /// Slot of each root.
+    slots: HashMap<u32, SlotInfo>,
+    workspaces: Vec<Vec<SlotInfo>>,
+    ins: Vec<u32>,
+    outs: Vec<u32>,
+    folded: Vec<(u32, Tensor<'static>)>,
+    nodes: Vec<u32>,
+}
+
+const NODE_OF_NONE: u32 = u32::MAX;
+
+impl<'w> Writer<'w> {
+    fn new(graph: &'w Graph, draft: &'w Draft, leaves: &'w [bool], load: &Loader<'_>) -> Writer<'w> {
+        let m = CompiledModel {
+            name: load.name.to_owned(),
+            soc: load.soc.clone(),
+            weights: vec![(0, load.weights.clone())],
+            rank_size: 1,
+            streams: StreamsInfo {
+                logical: vec![LogicalInfo::default()],
+                physical: vec![PhysicalInfo { head: true, ..PhysicalInfo::default() }],
+                single: true,
+                ..StreamsInfo::default()
+            },
+            memory: MemoryInfo { weights: load.weights.len() as u64, ..MemoryInfo::default() },
+            graphs: vec![GraphInfo { name: graph.name.clone(), ..GraphInfo::default() }],
+            ..CompiledModel::default()
+        };
+        Writer {
+            graph,
+            draft,
+            leaves,
+            m,
+            at: HashMap::new(),
+            slots: HashMap::new(),
+            workspaces: Vec::new(),
+            ins: Vec::new(),
+            outs: Vec::new(),
+            folded: Vec::new(),
+            nodes: Vec::new(),
+        }
+    }
+    fn root(&self, v: u32) -> u32 {
+        if let Home::ViewOf(r) = self.draft.home[v as usize] { r } else { v }
+    }
+    fn bytes(&self, v: u32) -> u64 {
+        self.draft.desc[v as usize].as_ref().and_then(TensorDesc::data_bytes).unwrap_or(0)
+    }
+
+    /// Gives every root that launches touch its place: constants in the weights, what comes in and goes out in ranges of their own,
+    /// the rest and the workspaces in the arena.
+    fn lay_out(&mut self) -> Result<(), RuntimeError> {
+        let mut lives: Vec<Life> = Vec::new();
+        let mut of: BTreeMap<u32, usize> = BTreeMap::new();
+        let mut spaces: Vec<Vec<usize>> = Vec::new();
+        for (k, l) in self.draft.launches.iter().enumerate() {
+            let n = &self.graph.nodes[l.node as usize];
+            for v in n.inputs.iter().flatten() {
+                let r = self.root(*v);
+                match self.draft.home[r as usize] {
+                    Home::Made => {
+                        if let Some(i) = of.get(&r) {
+                            lives[*i].last = k;
+                        }
+                    }
+                    Home::Known if self.graph.constants[r as usize].is_some() => {}
+                    _ if !self.ins.contains(&r) => self.ins.push(r),
+                    _ => {}
+                }
+            }
+            for v in &n.outputs {
+                if self.leaves[*v as usize] {
+                    self.outs.push(*v);
+                } else {
+                    of.insert(*v, lives.len());
+                    lives.push(Life { first: k, last: k, bytes: self.bytes(*v) });
+                }
+            }
+            let mut own = Vec::new();
+            for w in &l.launch.workspaces {
+                own.push(lives.len());
+                lives.push(Life { first: k, last: k, bytes: *w });
+            }
+            spaces.push(own);
+        }
+        let overflow = || ge_plugin_api::Error::failed("the sizes of a run's tensors overflow");
+        let (offsets, arena) = pack(&lives).ok_or_else(overflow)?;
+        let feature = |offset: u64, size: u64, zero_copy: bool| SlotInfo {
+            space: SlotInfo::FEATURE,
+            offset,
+            size,
+            zero_copy,
+            ..SlotInfo::default()
+        };
+        for (v, i) in &of {
+            self.slots.insert(*v, feature(offsets[*i], lives[*i].bytes, false));
+        }
+        self.workspaces =
+            spaces.iter().map(|s| s.iter().map(|i| feature(offsets[*i], lives[*i].bytes, false)).collect()).collect();
+        let mut at = arena;
+        let lists = [(false, self.ins.clone()), (true, self.outs.clone())];
+        for (output, list) in lists {
+            for (index, v) in (0u32..).zip(list) {
+                let size = self.bytes(v);
+                self.m.memory.zero_copy.push(ZeroCopyInfo {
+                    output,
+                    index,
+                    offset: at,
+                    size,
+                    ..ZeroCopyInfo::default()
+                });
+                let slot = feature(at, size, true);
+                self.slots.insert(v, slot);
+                let io = IoInfo { name: self.name(v), desc: self.desc(v), slot };
+                if output {
+                    self.m.outputs.push(io)
+                } else {
+                    self.m.inputs.push(io)
+                }
+                at =
+                    size.max(1).checked_next_multiple_of(ALIGN).and_then(|s| at.checked_add(s)).ok_or_else(overflow)?;
+            }
+        }
+        self.m.memory.spaces = vec![SpaceInfo {
+            memory: "HBM".into(),
+            size: at,
+            lower_bound: arena,
+            zero_copy: at - arena,
+            assigner: "lowest-gap".into(),
+            pieces: Vec::new(),
+        }];
+        let folded = self.ins.iter().filter(|v| self.draft.home[**v as usize] == Home::Known);
+        self.folded = folded.filter_map(|v| Some((*v, aligned(self.draft.known[*v as usize].as_ref()?)?))).collect();
+        Ok(())
+    }
+
+    fn desc(&self, v: u32) -> TensorDesc {
+        self.draft.desc[v as usize].clone().unwrap_or_default()
+    }
+    fn name(&self, v: u32) -> String {
+        let node = self.graph.nodes.iter().find(|n| n.outputs.contains(&v));
+        node.map_or_else(String::new, |n| n.name.clone())
+    }
+
+    /// Writes nodes and tasks.
+    fn write(&mut self) {
+        for v in self.ins.clone() {
+            self.source(v, "Data");
+        }
+        let mut kernels: HashMap<String, ()> = HashMap::new();
+        for k in 0..self.draft.launches.len() {
+            let draft = self.draft;
+            let l = &draft.launches[k];
+            let n = &self.graph.nodes[l.node as usize];
+            let inputs: Vec<Option<ValueAt>> = n.inputs.iter().map(|v| v.map(|v| self.read(v))).collect();
+            let at = self.m.graphs[0].nodes.len() as u32;
+            let node = NodeInfo {
+                name: n.name.clone(),
+                op: n.op.as_str().to_owned(),
+                engine: l.launch.engine.clone(),
+                inputs,
+                outputs: n.outputs.iter().map(|v| self.desc(*v)).collect(),
+                slots: n.outputs.iter().map(|v| self.slots.get(v).copied().unwrap_or_default()).collect(),
+                workspaces: self.workspaces[k].clone(),
+                attrs: n.attrs.clone(),
+                stream: Some(0),
+                logical_stream: Some(0),
+                ..NodeInfo::default()
+            };
+            self.push(node, l.node);
+            for (i, v) in (0u32..).zip(&n.outputs) {
+                self.at.insert(*v, ValueAt { node: at, output: i });
+            }
+            for t in &l.launch.tasks {
+                self.m.tasks.push(TaskInfo { graph: 0, node: at, ..t.clone() });
+            }
+            if let Some(b) = &l.launch.kernel {
+                if kernels.insert(b.name.to_string(), ()).is_none() {
+                    let binary = Bytes::copy_from_slice(&b.binary);
+                    let (name, engine) = (b.name.to_string(), l.launch.engine.clone());
+                    self.m.kernels.push(KernelInfo { name, engine, binary });
+                }
+            }
+        }
+        let node = self.m.graphs[0].nodes.len() as u32;
+        self.push(NodeInfo { name: "NetOutput".into(), op: "NetOutput".into(), ..NodeInfo::default() }, NODE_OF_NONE);
+        self.m.tasks.push(TaskInfo { kind: TaskType::END_GRAPH.code(), graph: 0, node, ..TaskInfo::default() });
+    }
+    fn push(&mut self, n: NodeInfo, of: u32) -> u32 {
+        self.m.graphs[0].nodes.push(n);
+        self.nodes.push(of);
+        self.m.graphs[0].nodes.len() as u32 - 1
+    }
+    /// A node that stands for memory.
+    fn source(&mut self, v: u32, op: &str) -> ValueAt {
+        let slot = self.slots.get(&v).copied().unwrap_or_default();
+        let n = NodeInfo {
+            name: self.name(v),
+            op: op.into(),
+            outputs: vec![self.desc(v)],
+            slots: vec![slot],
+            attrs: AttrMap::default(),
+            ..NodeInfo::default()
+        };
+        let at = ValueAt { node: self.push(n, NODE_OF_NONE), output: 0 };
+        self.at.insert(v, at);
+        at
+    }
+    /// Where a launch reads a value.
+    fn read(&mut self, v: u32) -> ValueAt {
+        if let Some(at) = self.at.get(&v) {
+            return *at;
+        }
+        let r = self.root(v);
+        if let Some((t, offset)) = &self.graph.constants[r as usize] {
+            let size = t.byte_len().unwrap_or(0);
+            let slot = SlotInfo { space: SlotInfo::WEIGHTS, offset: *offset, size, ..SlotInfo::default() };
+            self.slots.insert(v, slot);
+            return self.source(v, if r == v { "Const" } else { "Reshape" });
+        }
+        if let Some(slot) = self.slots.get(&r).copied() {
+            self.slots.insert(v, slot);
+        }
+        self.source(v, "Reshape")
+    }
+}

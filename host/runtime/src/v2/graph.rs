@@ -1,0 +1,246 @@
+//! Lowering: a graph of an OM as the executor walks it. Values have numbers, constants their bytes, and it is known which values
+//! decide shapes.
+use super::tools::Tools;
+use crate::error::RuntimeError;
+use bytes::Bytes;
+use ge_model::{CompiledModel, GraphInfo, NodeInfo, SlotInfo};
+use ge_plugin_api::types::{AttrMap, AttrValue, Blob, ConstTensor, DType, Key, TensorDesc};
+use ge_plugin_api::{Error, ops};
+use std::collections::HashMap;
+
+/// Operators that read sizes alone, not values.
+pub(crate) const SIZES: [&str; 5] = ["Shape", "ShapeN", "Rank", "Size", "GatherShapes"];
+
+/// How a node is executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A parameter of the graph.
+    Data,
+    /// A constant.
+    Constant,
+    /// The graph's results.
+    Output,
+    /// An operator with kernels.
+    Operator,
+    /// `If`, `Case`: one of its graphs.
+    Choice,
+    /// `While`: a graph as long as another says so.
+    While,
+    /// `For`: a graph for each number of a range.
+    For,
+    /// `PartitionedCall`: a graph.
+    Call,
+}
+
+/// A node.
+pub(crate) struct Node {
+    pub(crate) name: String,
+    pub(crate) op: Key,
+    pub(crate) kind: Kind,
+    pub(crate) inputs: Vec<Option<u32>>,
+    pub(crate) outputs: Vec<u32>,
+    pub(crate) controls: Vec<u32>,
+    pub(crate) attrs: AttrMap,
+    /// Outputs as the compiler knew them.
+    pub(crate) descs: Vec<TensorDesc>,
+    /// Its graphs, by number, in the order in which the operator has them.
+    pub(crate) graphs: Vec<usize>,
+    pub(crate) flags: u64,
+    pub(crate) value_inputs: Vec<usize>,
+}
+
+/// A graph.
+pub(crate) struct Graph {
+    pub(crate) name: String,
+    pub(crate) nodes: Vec<Node>,
+    /// The value of each parameter, by index.
+    pub(crate) inputs: Vec<Option<u32>>,
+    /// The values that it returns.
+    pub(crate) outputs: Vec<u32>,
+    /// Constants by value.
+    pub(crate) constants: Vec<Option<(ConstTensor, u64)>>,
+    /// Values that decide shapes, by value.
+    pub(crate) wanted: Vec<bool>,
+    /// Nodes that read a value.
+    pub(crate) readers: Vec<Vec<u32>>,
+}
+
+impl Graph {
+    /// How many values there are.
+    pub(crate) fn values(&self) -> usize {
+        self.constants.len()
+    }
+}
+
+fn kind(op: &str) -> Kind {
+    match op {
+        "Data" => Kind::Data,
+        "Const" | "Constant" => Kind::Constant,
+        "NetOutput" => Kind::Output,
+        "If" | "StatelessIf" | "Case" | "StatelessCase" => Kind::Choice,
+        "While" | "StatelessWhile" => Kind::While,
+        "For" => Kind::For,
+        "PartitionedCall" => Kind::Call,
+        _ => Kind::Operator,
+    }
+}
+
+/// Lowers all graphs of a model.
+///
+/// # Errors
+/// `damaged`: what the OM says does not fit together; an operator that no plugin has.
+pub(crate) fn lower(m: &CompiledModel, weights: &Bytes, tools: &Tools) -> Result<Vec<Graph>, RuntimeError> {
+    let by_name: HashMap<&str, usize> = m.graphs.iter().enumerate().map(|(i, g)| (g.name.as_str(), i)).collect();
+    let blob = Blob::from_owner(weights.clone());
+    let graphs = m.graphs.iter().map(|g| graph(g, &by_name, &blob, tools)).collect::<Result<Vec<_>, _>>()?;
+    acyclic(&graphs)?;
+    Ok(graphs)
+}
+
+/// A graph that calls itself would never end.
+fn acyclic(graphs: &[Graph]) -> Result<(), RuntimeError> {
+    // 0: not seen, 1: on the way, 2: done.
+    let mut state = vec![0u8; graphs.len()];
+    for start in 0..graphs.len() {
+        let mut path = vec![(start, 0usize)];
+        while let Some((g, at)) = path.pop() {
+            if at == 0 {
+                match state[g] {
+                    1 => return Err(damaged(format!("graph `{}` calls itself", graphs[g].name))),
+                    2 => continue,
+                    _ => state[g] = 1,
+                }
+            }
+            let called: Vec<usize> = graphs[g].nodes.iter().flat_map(|n| n.graphs.iter().copied()).collect();
+            match called.get(at) {
+                Some(next) => {
+                    path.push((g, at + 1));
+                    path.push((*next, 0));
+                }
+                None => state[g] = 2,
+            }
+        }
+    }
+    Ok(())
+}
+
+fn damaged(what: String) -> RuntimeError {
+    RuntimeError::Damaged { what }
+}
+
+/// The graphs of a node in the order of its operator.
+fn graphs_of(n: &NodeInfo, kind: Kind, by_name: &HashMap<&str, usize>) -> Result<Vec<usize>, RuntimeError> {
+    let keys: &[&str] = match (kind, n.op.as_str()) {
+        (Kind::Choice, "If" | "StatelessIf") => &["then_branch", "else_branch"],
+        (Kind::Choice, _) => &["branches"],
+        (Kind::While, _) => &["cond", "body"],
+        (Kind::For, _) => &["body"],
+        (Kind::Call, _) => &["f"],
+        _ => return Ok(Vec::new()),
+    };
+    let mut out = Vec::new();
+    let mut push = |v: &AttrValue| -> Result<(), RuntimeError> {
+        let AttrValue::Graph(name) = v else { return Err(damaged(format!("`{}` names no graph", n.name))) };
+        let at = by_name.get(name.as_str()).copied();
+        out.push(at.ok_or_else(|| damaged(format!("`{}` calls `{name}`, which is not there", n.name)))?);
+        Ok(())
+    };
+    for key in keys {
+        match n.attrs.get(*key) {
+            Some(AttrValue::List(l)) => l.iter().try_for_each(&mut push)?,
+            Some(v) => push(v)?,
+            None => return Err(damaged(format!("`{}` has no `{key}`", n.name))),
+        }
+    }
+    Ok(out)
+}
+
+fn graph(g: &GraphInfo, by_name: &HashMap<&str, usize>, weights: &Blob, tools: &Tools) -> Result<Graph, RuntimeError> {
+    let mut firsts = Vec::with_capacity(g.nodes.len());
+    let mut count = 0u32;
+    for n in &g.nodes {
+        firsts.push(count);
+        count += n.outputs.len() as u32;
+    }
+    let mut out = Graph {
+        name: g.name.clone(),
+        nodes: Vec::with_capacity(g.nodes.len()),
+        inputs: Vec::new(),
+        outputs: Vec::new(),
+        constants: vec![None; count as usize],
+        wanted: vec![false; count as usize],
+        readers: vec![Vec::new(); count as usize],
+    };
+    for (at, n) in g.nodes.iter().enumerate() {
+        let value = |v: &ge_model::ValueAt| firsts.get(v.node as usize).map(|f| f + v.output);
+        let inputs: Vec<Option<u32>> = n.inputs.iter().map(|v| v.as_ref().and_then(value)).collect();
+        let outputs: Vec<u32> = (0..n.outputs.len() as u32).map(|k| firsts[at] + k).collect();
+        let kind = kind(&n.op);
+        let op = Key::new(&n.op);
+        let proto = tools.op(op);
+        if kind == Kind::Operator && proto.is_none() {
+            let e = Error::unsupported(format!("no enabled plugin knows operator {} of `{}`", n.op, n.name));
+            return Err(e.at_node(&n.name, &n.op).into());
+        }
+        match kind {
+            Kind::Data => {
+                let index = n.attrs.int("index").unwrap_or(0);
+                let index = usize::try_from(index).ok().filter(|i| *i < g.nodes.len());
+                let index = index.ok_or_else(|| damaged(format!("`{}` is no parameter", n.name)))?;
+                if out.inputs.len() <= index {
+                    out.inputs.resize(index + 1, None);
+                }
+                out.inputs[index] = outputs.first().copied();
+            }
+            Kind::Output => out.outputs = inputs.iter().flatten().copied().collect(),
+            Kind::Constant => out.constants[firsts[at] as usize] = Some(constant(n, weights)?),
+            _ => {}
+        }
+        for v in inputs.iter().flatten() {
+            out.readers[*v as usize].push(at as u32);
+        }
+        out.nodes.push(Node {
+            name: n.name.clone(),
+            op,
+            kind,
+            inputs,
+            outputs,
+            controls: n.controls.clone(),
+            attrs: n.attrs.clone(),
+            descs: n.outputs.clone(),
+            graphs: graphs_of(n, kind, by_name)?,
+            flags: proto.map_or(0, |p| p.proto.flags),
+            value_inputs: proto.map_or(Vec::new(), |p| p.proto.value_inputs.iter().map(|i| *i as usize).collect()),
+        });
+    }
+    mark_wanted(&mut out);
+    Ok(out)
+}
+
+/// Marks what decides shapes: the values that operators read as numbers, and what these are computed from.
+fn mark_wanted(g: &mut Graph) {
+    for n in g.nodes.iter().rev().filter(|n| n.kind == Kind::Operator) {
+        for i in &n.value_inputs {
+            if let Some(Some(v)) = n.inputs.get(*i) {
+                g.wanted[*v as usize] = true;
+            }
+        }
+        let wanted = n.outputs.iter().any(|v| g.wanted[*v as usize]);
+        if wanted && !SIZES.contains(&n.op.as_str()) && n.flags & ops::flags::DATA_DEPENDENT_SHAPE == 0 {
+            n.inputs.iter().flatten().for_each(|v| g.wanted[*v as usize] = true);
+        }
+    }
+}
+
+/// A constant's value, and where it lies in the weights.
+fn constant(n: &NodeInfo, weights: &Blob) -> Result<(ConstTensor, u64), RuntimeError> {
+    let bad = || damaged(format!("constant `{}` does not lie in the weights", n.name));
+    let (d, s) = n.outputs.first().zip(n.slots.first()).ok_or_else(bad)?;
+    let bytes = if d.dtype == DType::STRING { Some(s.size) } else { d.data_bytes() };
+    let place = usize::try_from(s.offset).ok().zip(bytes.and_then(|b| usize::try_from(b).ok()));
+    let (offset, bytes) = place.filter(|_| s.space == SlotInfo::WEIGHTS).ok_or_else(bad)?;
+    // What has no bytes lies nowhere.
+    let blob = if bytes == 0 { Blob::empty() } else { weights.slice(offset, bytes).ok_or_else(bad)? };
+    let dims = d.shape.sizes().ok_or_else(bad)?;
+    Ok((ConstTensor::new(d.dtype, &dims, blob).ok_or_else(bad)?, s.offset))
+}

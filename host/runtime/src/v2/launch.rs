@@ -1,0 +1,109 @@
+//! Tiling at run time: the engine of a node whose sizes are known now, its kernel and its tasks.
+use super::tools::Tools;
+use crate::error::RuntimeError;
+use bytes::Bytes;
+use ge_model::TaskInfo;
+use ge_plugin::EngineHandle;
+use ge_plugin_api::diagnostic::ErrorKind;
+use ge_plugin_api::engine::{KernelBinary, Support, TaskContext, flags};
+use ge_plugin_api::task::{StreamSlot, TILING_SINK_BLOCK_DIM, Task, TaskType};
+use ge_plugin_api::view::Node;
+
+/// What a node runs as.
+pub(crate) struct Launch {
+    /// Engine.
+    pub(crate) engine: String,
+    /// Its kernel, for the kernel store.
+    pub(crate) kernel: Option<KernelBinary>,
+    /// Its tasks; graph, node and stream are still to be set.
+    pub(crate) tasks: Vec<TaskInfo>,
+    /// Bytes of its workspaces.
+    pub(crate) workspaces: Vec<u64>,
+}
+
+/// Asks the engines of a node in their order; else why none takes it.
+///
+/// # Errors
+/// A call into a plugin that failed.
+pub(crate) fn find(
+    tools: &Tools,
+    node: &Node<'_>,
+    preferred: &str,
+) -> Result<Result<Launch, Vec<String>>, RuntimeError> {
+    let mut refusals = Vec::new();
+    let all = tools.engines(node.op_key());
+    let (first, rest): (Vec<&EngineHandle>, Vec<&EngineHandle>) = all.iter().partition(|e| e.name() == preferred);
+    for e in first.into_iter().chain(rest).filter(|e| !e.has(flags::NO_TASK)) {
+        match of_engine(tools, e, node)? {
+            Ok(l) => return Ok(Ok(l)),
+            Err(why) => refusals.push(format!("{}: {why}", e.name())),
+        }
+    }
+    Ok(Err(refusals))
+}
+
+fn of_engine(tools: &Tools, e: &EngineHandle, node: &Node<'_>) -> Result<Result<Launch, String>, RuntimeError> {
+    if let Support::No(why) = e.supports(node)? {
+        return Ok(Err(why.into_string()));
+    }
+    let target = &tools.target;
+    let params = e.calc_op_running_param(node, target)?;
+    // Streams, events and cleared memory of a node's own belong to a plan that is made before the run.
+    if !params.attached.is_empty() || !params.sync.is_empty() || params.workspaces.iter().any(|w| w.zeroed) {
+        return Ok(Err("it needs streams, events or cleared memory of its own".into()));
+    }
+    let padded = |(said, d): (&u64, &ge_plugin_api::types::TensorDesc)| *said > d.data_bytes().unwrap_or(u64::MAX);
+    if params.output_bytes.iter().zip(node.outputs()).any(padded) {
+        return Ok(Err("its outputs are larger than their data".into()));
+    }
+    let kernel = match e.compile(node, target) {
+        Ok(k) => k,
+        Err(why) if why.kind == ErrorKind::UNSUPPORTED => return Ok(Err(why.message().to_string())),
+        Err(why) => return Err(why.into()),
+    };
+    let context = TaskContext { target: target.clone(), kernel: kernel.clone().into(), rank_size: target.rank_size };
+    let tasks = match e.generate_task(node, &context) {
+        Ok(tasks) => e.update_task(node, tasks)?,
+        Err(why) if why.kind == ErrorKind::UNSUPPORTED => return Ok(Err(why.message().to_string())),
+        Err(why) => return Err(why.into()),
+    };
+    let time = e.time_ns(node, &target.soc).saturating_sub(target.soc.task_launch_ns);
+    let Some(tasks) = tasks.iter().map(|t| plain(t, time)).collect::<Option<Vec<TaskInfo>>>() else {
+        return Ok(Err("its tasks need a plan that is made before the run".into()));
+    };
+    if tasks.is_empty() {
+        return Ok(Err("it has no task for these sizes".into()));
+    }
+    let workspaces = params.workspaces.iter().map(|w| w.bytes).collect();
+    Ok(Ok(Launch { engine: e.name().to_owned(), kernel, tasks, workspaces }))
+}
+
+/// A launch or a copy on the node's own stream; None for everything else.
+fn plain(t: &Task, time_ns: u64) -> Option<TaskInfo> {
+    let kernels = [TaskType::KERNEL, TaskType::VECTOR_KERNEL, TaskType::CUSTOM_KERNEL];
+    let mut out = TaskInfo { kind: t.kind, sqe_num: t.sqe_num, ..TaskInfo::default() };
+    if t.stream != StreamSlot::MAIN || !t.nodes.is_empty() {
+        return None;
+    }
+    out.numbers = t.numbers.to_vec();
+    out.private = Bytes::copy_from_slice(&t.private);
+    match t.kernel.as_ref().into_option() {
+        Some(k) if kernels.contains(&t.kind()) && k.block_dim != TILING_SINK_BLOCK_DIM => {
+            out.kernel_name = k.kernel_name.to_string();
+            out.so_name = k.so_name.to_string();
+            out.kernel_type = k.kernel_type;
+            out.block_dim = k.block_dim;
+            out.tiling_key = k.tiling_key;
+            out.tiling = Bytes::copy_from_slice(&k.tiling);
+            out.args_format = k.args_format.to_string();
+            out.schedule_mode = k.schedule_mode;
+            out.time_ns = time_ns;
+            Some(out)
+        }
+        None if t.kind() == TaskType::MEMCPY_ASYNC => {
+            out.args_format = t.operands.to_string();
+            Some(out)
+        }
+        _ => None,
+    }
+}

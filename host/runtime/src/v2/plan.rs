@@ -1,0 +1,330 @@
+//! A round of a graph: what can be launched with the sizes that are known, as one sealed model of the device.
+//!
+//! Shapes are inferred node by node from those of the values at hand; small arithmetic on shapes is computed while planning. What
+//! hangs on a value that the device has yet to compute waits for the next round. A plan depends on nothing but shapes, and the
+//! values that decide shapes, so that it serves every run that has the same.
+use super::graph::{Graph, Kind, Node, SIZES};
+use super::launch::{self, Launch};
+use super::tools::Tools;
+use super::value::{Tensor, Value};
+use super::view::OneNode;
+use crate::error::RuntimeError;
+use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
+use ge_plugin_api::kernel::{HostTensor, TensorView};
+use ge_plugin_api::ops::flags;
+use ge_plugin_api::types::{Blob, ConstTensor, DType, Shape, TensorDesc};
+
+/// Values that decide shapes are read up to this size.
+pub(crate) const KEY_BYTES: usize = 16 * 1024;
+/// Results that are computed while planning are at most this large.
+const FOLD_BYTES: u64 = 4096;
+
+/// Where a value is while a round is planned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Home {
+    /// Not computed yet.
+    Nowhere,
+    /// An earlier round made it, or it is a parameter.
+    Before,
+    /// Its bytes are known to the plan.
+    Known,
+    /// A launch of this round makes it.
+    Made,
+    /// It is another value's memory.
+    ViewOf(u32),
+}
+
+/// A node that is launched.
+pub(crate) struct Launched {
+    pub(crate) node: u32,
+    pub(crate) launch: Launch,
+}
+
+/// What a round is to do.
+pub(crate) struct Draft {
+    pub(crate) launches: Vec<Launched>,
+    /// Nodes that the host executes behind the launches.
+    pub(crate) host: Vec<u32>,
+    /// Nodes that are done with the launches, those without a task included.
+    pub(crate) done: Vec<u32>,
+    pub(crate) home: Vec<Home>,
+    pub(crate) desc: Vec<Option<TensorDesc>>,
+    pub(crate) known: Vec<Option<ConstTensor>>,
+    /// Values that the next round needs to know.
+    pub(crate) asked: Vec<u32>,
+}
+
+/// Plans the next round of a graph. `vals`: what is there; `done`: nodes of earlier rounds.
+///
+/// # Errors
+/// A node whose inputs do not fit, or that nothing can compute.
+pub(crate) fn draft(
+    tools: &Tools,
+    graph: &Graph,
+    engines: &[String],
+    vals: &[Option<Value<'_>>],
+    done: &[bool],
+) -> Result<Draft, RuntimeError> {
+    let n = graph.values();
+    let mut p = Planner {
+        tools,
+        graph,
+        engines,
+        planned: done.to_vec(),
+        d: Draft {
+            launches: Vec::new(),
+            host: Vec::new(),
+            done: Vec::new(),
+            home: vec![Home::Nowhere; n],
+            desc: vec![None; n],
+            known: vec![None; n],
+            asked: Vec::new(),
+        },
+    };
+    for (v, value) in vals.iter().enumerate() {
+        let Some(value) = value else { continue };
+        p.d.home[v] = Home::Before;
+        if let Some(t) = value.tensor() {
+            p.d.desc[v] = Some(t.desc());
+            if keyed(graph, v, t) {
+                p.d.known[v] = t.to_constant();
+            }
+        }
+    }
+    // Constants are at hand in every round.
+    for (v, t) in graph.constants.iter().enumerate() {
+        if let Some((t, _)) = t {
+            p.d.desc[v] = Some(t.desc());
+            p.d.known[v] = Some(t.clone());
+            p.d.home[v] = Home::Known;
+        }
+    }
+    for (i, node) in graph.nodes.iter().enumerate() {
+        if done[i] {
+            continue;
+        }
+        match node.kind {
+            Kind::Data | Kind::Constant => p.finish(i),
+            Kind::Output => {}
+            _ if !p.ready(node) => {}
+            Kind::Operator if p.tensors(node) => p.operator(i)?,
+            _ => p.d.host.push(i as u32),
+        }
+    }
+    Ok(p.d)
+}
+
+/// Whether a value's bytes are part of what a plan is known by.
+pub(crate) fn keyed(graph: &Graph, value: usize, t: &Tensor<'_>) -> bool {
+    graph.wanted[value] && t.dtype != DType::STRING && t.bytes().len() <= KEY_BYTES
+}
+
+struct Planner<'p> {
+    tools: &'p Tools,
+    graph: &'p Graph,
+    /// The engine that the compiler named for each node.
+    engines: &'p [String],
+    /// Nodes that are done with the launches of this round.
+    planned: Vec<bool>,
+    d: Draft,
+}
+
+impl Planner<'_> {
+    fn finish(&mut self, node: usize) {
+        self.planned[node] = true;
+        self.d.done.push(node as u32);
+    }
+    /// Whether everything that a node waits for is there, or will be with the launches of this round.
+    fn ready(&self, n: &Node) -> bool {
+        n.inputs.iter().flatten().all(|v| self.d.home[*v as usize] != Home::Nowhere)
+            && n.controls.iter().all(|c| self.planned[*c as usize])
+    }
+    /// Whether its inputs are tensors that kernels of a device can take.
+    fn tensors(&self, n: &Node) -> bool {
+        let plain = |v: &u32| self.d.desc[*v as usize].as_ref().is_some_and(|d| d.dtype != DType::STRING);
+        n.inputs.iter().flatten().all(plain) && n.descs.iter().all(|d| d.container == Default::default())
+    }
+
+    fn operator(&mut self, i: usize) -> Result<(), RuntimeError> {
+        let n = &self.graph.nodes[i];
+        if let Some(t) = self.sizes(n) {
+            self.knows(n.outputs[0], t);
+            self.finish(i);
+            return Ok(());
+        }
+        let mut one = self.one(n);
+        let outs = self.infer(n, &one)?;
+        let is_static = outs.iter().all(TensorDesc::is_static);
+        if !is_static || n.flags & flags::DATA_DEPENDENT_SHAPE != 0 {
+            let asked: Vec<u32> = n.value_inputs.iter().filter_map(|i| *n.inputs.get(*i)?).collect();
+            let asked = asked.into_iter().filter(|v| self.is_made(*v));
+            let asked: Vec<u32> = asked.collect();
+            if asked.is_empty() || is_static {
+                self.d.host.push(i as u32);
+            } else {
+                self.d.asked.extend(asked);
+            }
+            return Ok(());
+        }
+        if let Some(values) = self.fold(n, &outs)? {
+            for (v, t) in n.outputs.iter().zip(values) {
+                self.knows(*v, t);
+            }
+            self.finish(i);
+            return Ok(());
+        }
+        if outs.iter().any(|d| d.dtype == DType::STRING) {
+            self.d.host.push(i as u32);
+            return Ok(());
+        }
+        let input = n.inputs.first().copied().flatten();
+        if let Some((from, d)) = input.zip(outs.first()).filter(|_| n.flags & flags::VIEW != 0 && outs.len() == 1) {
+            let bytes = self.d.desc[from as usize].as_ref().and_then(TensorDesc::data_bytes);
+            if bytes.is_some() && bytes == d.data_bytes() {
+                let root = match self.d.home[from as usize] {
+                    Home::ViewOf(root) => root,
+                    _ => from,
+                };
+                let v = n.outputs[0] as usize;
+                if let Some(t) = &self.d.known[from as usize] {
+                    let dims = d.shape.sizes().unwrap_or_default();
+                    self.d.known[v] = t.bytes().and_then(|b| ConstTensor::new(d.dtype, &dims, b));
+                }
+                self.d.home[v] = Home::ViewOf(root);
+                self.d.desc[v] = Some(d.clone());
+                self.finish(i);
+                return Ok(());
+            }
+        }
+        one.outputs = outs.clone();
+        let view = one.graph();
+        let found = launch::find(self.tools, &one.node(&view), self.engines.get(i).map_or("", String::as_str))?;
+        match found {
+            Ok(launch) => {
+                for (v, d) in n.outputs.iter().zip(outs) {
+                    self.d.home[*v as usize] = Home::Made;
+                    self.d.desc[*v as usize] = Some(d);
+                }
+                self.d.launches.push(Launched { node: i as u32, launch });
+                self.finish(i);
+            }
+            Err(_) if self.tools.host(n.op.as_str()).is_some() => self.d.host.push(i as u32),
+            Err(why) => return Err(nobody(n, &why)),
+        }
+        Ok(())
+    }
+
+    /// Whether a launch of this round computes a value.
+    fn is_made(&self, v: u32) -> bool {
+        match self.d.home[v as usize] {
+            Home::Made => true,
+            Home::ViewOf(root) => self.d.home[root as usize] == Home::Made,
+            _ => false,
+        }
+    }
+    fn knows(&mut self, v: u32, t: ConstTensor) {
+        self.d.desc[v as usize] = Some(t.desc());
+        self.d.known[v as usize] = Some(t);
+        self.d.home[v as usize] = Home::Known;
+    }
+    /// A node as plugins see it now.
+    fn one<'n>(&self, n: &'n Node) -> OneNode<'n> {
+        let input = |v: &Option<u32>| {
+            let v = (*v)?;
+            let desc = self.d.desc[v as usize].clone().unwrap_or_default();
+            Some((v, desc, self.d.known[v as usize].clone()))
+        };
+        let inputs: Vec<_> = n.inputs.iter().map(input).collect();
+        let open = |d: &TensorDesc| TensorDesc { shape: Shape::unranked(), ..d.clone() };
+        OneNode::new(&n.name, n.op, n.attrs.as_slice(), &inputs, n.descs.iter().map(open).collect())
+    }
+    fn infer(&self, n: &Node, one: &OneNode<'_>) -> Result<Vec<TensorDesc>, RuntimeError> {
+        infer(self.tools, n, one)
+    }
+
+    /// What an operator that reads sizes alone gives.
+    fn sizes(&self, n: &Node) -> Option<ConstTensor> {
+        if !SIZES.contains(&n.op.as_str()) || n.outputs.len() != 1 {
+            return None;
+        }
+        let d = self.d.desc[n.inputs.first().copied().flatten()? as usize].as_ref()?;
+        let sizes = d.shape.sizes_i64()?;
+        let rank = sizes.len() as i64;
+        let clamp = |v: i64| usize::try_from((if v < 0 { v + rank } else { v }).clamp(0, rank)).unwrap_or(0);
+        let (dims, values) = match n.op.as_str() {
+            "Shape" => {
+                let start = clamp(n.attrs.int("start").unwrap_or(0));
+                let end = clamp(n.attrs.int("end").unwrap_or(rank)).max(start);
+                (vec![(end - start) as u64], sizes[start..end].to_vec())
+            }
+            "Rank" => (Vec::new(), vec![rank]),
+            "Size" => (Vec::new(), vec![i64::try_from(d.shape.count()?).ok()?]),
+            _ => return None,
+        };
+        match n.descs.first()?.dtype {
+            DType::I32 => {
+                let v = values.iter().map(|v| i32::try_from(*v).ok()).collect::<Option<Vec<_>>>()?;
+                ConstTensor::of(&dims, &v)
+            }
+            DType::I64 => ConstTensor::of(&dims, &values),
+            _ => None,
+        }
+    }
+
+    /// Computes a node while planning, where it is small and all that it reads is known.
+    fn fold(&self, n: &Node, outs: &[TensorDesc]) -> Result<Option<Vec<ConstTensor>>, RuntimeError> {
+        let bytes: u64 = outs.iter().map(|d| d.data_bytes().unwrap_or(u64::MAX)).fold(0, u64::saturating_add);
+        let empty = |d: &TensorDesc| ConstTensor::new(d.dtype, &d.shape.sizes()?, Blob::empty());
+        if bytes == 0 && n.flags & flags::STATEFUL == 0 {
+            return Ok(outs.iter().map(empty).collect());
+        }
+        let known = n.inputs.iter().flatten().all(|v| self.d.known[*v as usize].is_some());
+        let fixed = n.flags & (flags::RANDOM | flags::STATEFUL | flags::COMMUNICATION) == 0;
+        // Reals are left to the kernels that compute them in a static model, unless a shape hangs on them.
+        let wanted = n.outputs.iter().any(|v| self.graph.wanted[*v as usize]);
+        let whole = outs.iter().all(|d| d.dtype.is_int() || d.dtype == DType::BOOL);
+        if !known || !fixed || bytes > FOLD_BYTES || !(wanted || whole) {
+            return Ok(None);
+        }
+        let Some(host) = self.tools.host(n.op.as_str()) else { return Ok(None) };
+        let mut inputs = Vec::with_capacity(n.inputs.len());
+        for v in &n.inputs {
+            let tensor = v.and_then(|v| self.d.known[v as usize].as_ref());
+            let t = tensor.map(|t| (t, t.bytes().unwrap_or(Blob::empty())));
+            inputs.push(t);
+        }
+        let copies: Vec<Option<HostTensor>> = inputs
+            .iter()
+            .map(|i| i.as_ref().map(|(t, b)| HostTensor::from_bytes(t.dtype, &t.dims, b)).transpose())
+            .collect::<Result<_, _>>()?;
+        let views: Vec<Option<TensorView<'_>>> = copies.iter().map(|t| t.as_ref().map(HostTensor::view)).collect();
+        let types: Vec<DType> = outs.iter().map(|d| d.dtype).collect();
+        let made = host.run_host_kernel(n.op.as_str(), &n.name, &n.attrs, &views, &types)?;
+        Ok(made.into_iter().map(|t| Tensor::made(t).to_constant()).collect())
+    }
+}
+
+/// The outputs of a node by its prototype. A type that it leaves open is the one that the compiler knew.
+pub(crate) fn infer(tools: &Tools, n: &Node, one: &OneNode<'_>) -> Result<Vec<TensorDesc>, RuntimeError> {
+    let proto = tools.op(n.op).ok_or_else(|| nobody(n, &[]))?;
+    let view = one.graph();
+    let mut outs = proto.infer(&one.node(&view))?;
+    outs.truncate(n.outputs.len());
+    for (o, d) in outs.iter_mut().zip(&n.descs) {
+        if o.dtype == DType::UNKNOWN {
+            o.dtype = d.dtype;
+        }
+        o.attrs = Default::default();
+    }
+    Ok(outs)
+}
+
+/// Nothing computes a node.
+fn nobody(n: &Node, refusals: &[String]) -> RuntimeError {
+    let text = format!("no enabled engine can run `{}` ({})", n.name, n.op.as_str());
+    let mut d = Diagnostic::error(text).code("GE-E0207").node(n.name.clone(), n.op.as_str());
+    for r in refusals {
+        d = d.note(format!("asked: {r}"));
+    }
+    d.of(ErrorKind::UNSUPPORTED).into()
+}

@@ -1,0 +1,321 @@
+//! The executor: rounds of launches and what the host does between them, graph by graph.
+use super::DynamicModel;
+use super::build::{self, Loader, Round};
+use super::graph::{Graph, Kind, Node};
+use super::plan::{draft, infer, keyed};
+use super::sequence;
+use super::value::{Tensor, Value};
+use super::view::OneNode;
+use crate::capture::Captured;
+use crate::error::RuntimeError;
+use crate::executor::{Part, RunOptions};
+use ge_plugin::services::is_cancelled;
+use ge_plugin_api::Error;
+use ge_plugin_api::kernel::TensorView;
+use ge_plugin_api::types::{DType, TensorDesc};
+use std::sync::{Arc, PoisonError};
+
+/// What one run gathers on its way.
+pub(crate) struct Run {
+    pub(crate) start: std::time::Instant,
+    pub(crate) options: RunOptions,
+    pub(crate) parts: Vec<Part>,
+    pub(crate) captured: Vec<Captured>,
+    pub(crate) launches: u64,
+}
+
+impl Run {
+    /// A run that begins now.
+    pub(crate) fn new(options: RunOptions) -> Run {
+        let start = std::time::Instant::now();
+        Run { start, options, parts: Vec::new(), captured: Vec::new(), launches: 0 }
+    }
+}
+
+/// The values of a graph while it runs.
+pub(crate) struct Frame<'g, 'a> {
+    pub(crate) graph: &'g Graph,
+    pub(crate) vals: Vec<Option<Value<'a>>>,
+    done: Vec<bool>,
+}
+
+impl<'a> Frame<'_, 'a> {
+    /// A value, constants included.
+    pub(crate) fn value(&self, v: u32) -> Option<Value<'a>> {
+        let own = self.vals[v as usize].clone();
+        own.or_else(|| Some(Value::Tensor(Tensor::constant(&self.graph.constants[v as usize].as_ref()?.0)?)))
+    }
+    /// The values that a node reads, in order; None where an optional one is absent.
+    ///
+    /// # Errors
+    /// One is not there: a bug of ours.
+    pub(crate) fn inputs(&self, n: &Node) -> Result<Vec<Option<Value<'a>>>, RuntimeError> {
+        let one = |v: &Option<u32>| match v {
+            None => Ok(None),
+            Some(v) => self.value(*v).map(Some).ok_or_else(|| lost(n)),
+        };
+        n.inputs.iter().map(one).collect()
+    }
+    /// Adds a value to a key: its type and shape, and its bytes where shapes hang on them.
+    fn key(&self, key: &mut Vec<u8>, v: u32) {
+        match &self.vals[v as usize] {
+            Some(Value::Tensor(t)) => {
+                key.push(1);
+                key.push(t.dtype.code());
+                key.extend_from_slice(&(t.dims.len() as u32).to_le_bytes());
+                t.dims.iter().for_each(|d| key.extend_from_slice(&d.to_le_bytes()));
+                if keyed(self.graph, v as usize, t) {
+                    key.extend_from_slice(t.bytes());
+                }
+            }
+            Some(Value::List(..)) => key.push(2),
+            Some(Value::Nothing) => key.push(3),
+            None => key.push(0),
+        }
+    }
+}
+
+fn lost(n: &Node) -> RuntimeError {
+    Error::internal(format!("a value that `{}` reads is not there", n.name)).into()
+}
+
+impl DynamicModel {
+    /// Runs a graph on its arguments.
+    pub(crate) fn graph<'a>(
+        &self,
+        gi: usize,
+        args: Vec<Value<'a>>,
+        run: &mut Run,
+    ) -> Result<Vec<Value<'a>>, RuntimeError> {
+        let graph = &self.graphs[gi];
+        let mut f = Frame { graph, vals: vec![None; graph.values()], done: vec![false; graph.nodes.len()] };
+        for (v, a) in graph.inputs.iter().zip(args) {
+            if let Some(v) = v {
+                f.vals[*v as usize] = Some(a);
+            }
+        }
+        let mut key = 0u64.to_le_bytes().to_vec();
+        for v in graph.inputs.iter().flatten() {
+            f.key(&mut key, *v);
+        }
+        loop {
+            if is_cancelled() {
+                return Err(Error::cancelled().into());
+            }
+            let round = self.round(gi, &f, key)?;
+            self.step(&round, &mut f, run)?;
+            if graph.outputs.iter().all(|v| f.vals[*v as usize].is_some() || graph.constants[*v as usize].is_some()) {
+                break;
+            }
+            if round.device.is_none() && round.host.is_empty() && round.known.is_empty() && round.done.is_empty() {
+                let stuck = graph.nodes.iter().zip(&f.done).find(|(n, d)| !**d && n.kind != Kind::Output);
+                return Err(stuck.map_or_else(|| Error::internal("a graph ends nowhere").into(), |(n, _)| lost(n)));
+            }
+            key = round.id.to_le_bytes().to_vec();
+            for v in &round.keys {
+                f.key(&mut key, *v);
+            }
+        }
+        graph.outputs.iter().map(|v| f.value(*v).ok_or_else(|| Error::internal("an output is lost").into())).collect()
+    }
+
+    /// The next round of a graph: one that is known, or a new one.
+    fn round(&self, gi: usize, f: &Frame<'_, '_>, key: Vec<u8>) -> Result<Arc<Round>, RuntimeError> {
+        let id = {
+            let mut cache = self.caches[gi].lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(r) = cache.get(&key) {
+                return Ok(r);
+            }
+            cache.number()
+        };
+        let d = draft(&self.tools, f.graph, &self.preferred[gi], &f.vals, &f.done)?;
+        let load = Loader {
+            name: &self.compiled.name,
+            soc: &self.compiled.soc,
+            weights: &self.weights,
+            engines: &self.engines,
+            context: &self.context,
+            options: &self.options,
+        };
+        let round = build::round(id, f.graph, d, &f.done, &load)?;
+        let mut cache = self.caches[gi].lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(cache.put(key, round))
+    }
+
+    /// Executes a round.
+    fn step<'a>(&self, round: &Arc<Round>, f: &mut Frame<'_, 'a>, run: &mut Run) -> Result<(), RuntimeError> {
+        for (v, t) in &round.known {
+            f.vals[*v as usize] = Some(Value::Tensor(t.clone()));
+        }
+        if let Some(device) = &round.device {
+            let ins: Vec<Value<'a>> = round.ins.iter().filter_map(|v| f.value(*v)).collect();
+            let views: Vec<TensorView<'_>> = ins.iter().filter_map(|v| Some(v.tensor()?.view())).collect();
+            let begun = run.start.elapsed().as_nanos() as u64;
+            let mut outcome = device.run(&views, run.options)?;
+            for (v, t) in round.outs.iter().zip(outcome.outputs) {
+                f.vals[*v as usize] = Some(Value::Tensor(Tensor::made(t)));
+            }
+            run.launches += outcome.report.launches;
+            let of = |c: Captured| {
+                let node = *round.nodes.get(c.node as usize).filter(|n| **n != u32::MAX)?;
+                Some(Captured { graph: self.number(f.graph), node, ..c })
+            };
+            run.captured.extend(outcome.captured.into_iter().filter_map(of));
+            if run.options.profile {
+                for t in outcome.report.tasks.iter_mut() {
+                    t.start_ns += begun;
+                    t.end_ns += begun;
+                }
+                let graph = f.graph.name.clone();
+                run.parts.push(Part { model: round.clone(), graph, report: outcome.report });
+            }
+        }
+        for (v, of, dtype, dims) in &round.views {
+            let from = f.value(*of);
+            let t = from.as_ref().and_then(Value::tensor).map(|t| t.viewed(*dtype, dims));
+            f.vals[*v as usize] = t.map(Value::Tensor);
+        }
+        for n in &round.done {
+            f.done[*n as usize] = true;
+        }
+        for i in &round.host {
+            let n = &f.graph.nodes[*i as usize];
+            let given = f.inputs(n)?;
+            let outs = self.host(n, given, run)?;
+            if outs.len() < n.outputs.len() {
+                return Err(Error::internal(format!("`{}` gives {} values", n.name, outs.len())).into());
+            }
+            if self.options.capture && n.kind == Kind::Operator {
+                for (k, t) in outs.iter().enumerate().filter_map(|(k, v)| Some((k, v.tensor()?))) {
+                    let tensor = t.clone().into_host()?;
+                    run.captured.push(Captured { graph: self.number(f.graph), node: *i, output: k as u32, tensor });
+                }
+            }
+            for (v, value) in n.outputs.iter().zip(outs) {
+                f.vals[*v as usize] = Some(value);
+            }
+            f.done[*i as usize] = true;
+        }
+        for v in &round.release {
+            f.vals[*v as usize] = None;
+        }
+        Ok(())
+    }
+
+    /// The number of a graph.
+    fn number(&self, graph: &Graph) -> u32 {
+        self.graphs.iter().position(|g| std::ptr::eq(g, graph)).unwrap_or(0) as u32
+    }
+
+    /// Executes a node on the host.
+    fn host<'a>(&self, n: &Node, given: Vec<Option<Value<'a>>>, run: &mut Run) -> Result<Vec<Value<'a>>, RuntimeError> {
+        let all = |given: Vec<Option<Value<'a>>>, from: usize| {
+            given.into_iter().skip(from).map(|v| v.unwrap_or(Value::Nothing)).collect::<Vec<_>>()
+        };
+        match n.kind {
+            Kind::Choice => {
+                let cond = given.first().and_then(|v| v.as_ref()?.tensor()).ok_or_else(|| lost(n))?;
+                let at = if matches!(n.op.as_str(), "If" | "StatelessIf") {
+                    usize::from(!cond.truth(&n.name)?)
+                } else {
+                    // What is beyond the branches takes the last.
+                    let last = n.graphs.len().saturating_sub(1);
+                    cond.int().and_then(|k| usize::try_from(k).ok()).map_or(last, |k| k.min(last))
+                };
+                let graph = *n.graphs.get(at).ok_or_else(|| lost(n))?;
+                self.graph(graph, all(given, 1), run)
+            }
+            Kind::While => {
+                let &[cond, body] = n.graphs.as_slice() else { return Err(lost(n)) };
+                let mut state = all(given, 0);
+                let mut turned = false;
+                loop {
+                    let go = self.graph(cond, state.clone(), run)?;
+                    let go = go.first().and_then(Value::tensor).ok_or_else(|| lost(n))?.truth(&n.name)?;
+                    if !go {
+                        return if turned { Ok(state) } else { self.no_turn(body, state) };
+                    }
+                    state = self.graph(body, state, run)?;
+                    turned = true;
+                }
+            }
+            Kind::For => {
+                let number = |k: usize| given.get(k).and_then(|v| v.as_ref()?.tensor()?.int());
+                let (Some(start), Some(limit), Some(delta)) = (number(0), number(1), number(2)) else {
+                    return Err(lost(n));
+                };
+                let body = *n.graphs.first().ok_or_else(|| lost(n))?;
+                let dtype = given.first().and_then(|v| Some(v.as_ref()?.tensor()?.dtype)).unwrap_or(DType::I32);
+                let mut state = all(given, 3);
+                let mut i = start;
+                while (delta > 0 && i < limit) || (delta < 0 && i > limit) {
+                    let index = index(dtype, i).ok_or_else(|| lost(n))?;
+                    let args = std::iter::once(Value::Tensor(index)).chain(state).collect();
+                    state = self.graph(body, args, run)?;
+                    let Some(next) = i.checked_add(delta) else { break };
+                    i = next;
+                }
+                Ok(state)
+            }
+            Kind::Call => self.graph(*n.graphs.first().ok_or_else(|| lost(n))?, all(given, 0), run),
+            _ if sequence::handles(n.op.as_str()) => sequence::run(&self.tools, n, given),
+            // A value passes through whatever it holds.
+            _ if n.op.as_str() == "Identity" => Ok(given.into_iter().flatten().collect()),
+            _ => self.kernel(n, &given),
+        }
+    }
+
+    /// The values of a loop that made no turn. What would have been gathered has no tensor, but a type and a shape: those of a turn
+    /// on the values at hand, which is made for nothing else.
+    fn no_turn<'a>(&self, body: usize, mut state: Vec<Value<'a>>) -> Result<Vec<Value<'a>>, RuntimeError> {
+        let empty = |v: &Value<'_>| matches!(v, Value::List(l) if l.items.is_empty());
+        if !state.iter().any(empty) {
+            return Ok(state);
+        }
+        let made = self.graph(body, state.clone(), &mut Run::new(RunOptions::default()))?;
+        for (v, turn) in state.iter_mut().zip(made) {
+            if let (Value::List(l), Value::List(t)) = (v, turn) {
+                if let (true, [one]) = (l.items.is_empty(), t.items.as_slice()) {
+                    l.dtype = one.dtype;
+                    l.dims = Some(one.dims.clone());
+                }
+            }
+        }
+        Ok(state)
+    }
+
+    /// Runs a node's host kernel, which makes its outputs.
+    fn kernel<'a>(&self, n: &Node, given: &[Option<Value<'a>>]) -> Result<Vec<Value<'a>>, RuntimeError> {
+        let refuse = |what: &str| {
+            RuntimeError::from(Error::unsupported(format!("`{}` {what}", n.name)).at_node(&n.name, n.op.as_str()))
+        };
+        let host = self.tools.host(n.op.as_str()).ok_or_else(|| refuse("has no host kernel"))?;
+        let mut views: Vec<Option<TensorView<'_>>> = Vec::with_capacity(given.len());
+        for v in given {
+            views.push(match v {
+                None | Some(Value::Nothing) => None,
+                Some(Value::Tensor(t)) => Some(t.view()),
+                Some(Value::List(..)) => return Err(refuse("takes a sequence, for which it has no kernel")),
+            });
+        }
+        let known = |(i, v): (usize, &Option<Value<'_>>)| {
+            let t = v.as_ref()?.tensor()?;
+            let value = if n.value_inputs.contains(&i) { t.to_constant() } else { None };
+            Some((i as u32, t.desc(), value))
+        };
+        let inputs: Vec<_> = given.iter().enumerate().map(known).collect();
+        let one = OneNode::new(&n.name, n.op, n.attrs.as_slice(), &inputs, n.descs.clone());
+        let types: Vec<DType> = infer(&self.tools, n, &one)?.iter().map(|d: &TensorDesc| d.dtype).collect();
+        let made = host.run_host_kernel(n.op.as_str(), &n.name, &n.attrs, &views, &types)?;
+        Ok(made.into_iter().map(|t| Value::Tensor(Tensor::made(t))).collect())
+    }
+}
+
+/// The index of a `For`.
+fn index<'a>(dtype: DType, i: i64) -> Option<Tensor<'a>> {
+    let t = match dtype {
+        DType::I32 => ge_plugin_api::types::ConstTensor::of(&[], &[i32::try_from(i).ok()?]),
+        _ => ge_plugin_api::types::ConstTensor::of(&[], &[i]),
+    };
+    Tensor::constant(&t?)
+}

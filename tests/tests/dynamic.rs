@@ -1,0 +1,244 @@
+//! Models of open sizes: one OM for every size that fits, values that decide sizes, branches and loops whose shapes change.
+use ge::options::OptionMap;
+use ge::session::{Model, Session, SessionOptions};
+use ge_plugin_api::kernel::HostTensor;
+use ge_plugin_api::types::DType;
+use ge_tests::{expect_code, root, target, trained};
+use std::path::Path;
+
+fn session() -> Session {
+    let dir = tempfile::tempdir().unwrap();
+    let plugins = dir.path().join("plugins.toml");
+    let text = std::fs::read_to_string(root().join("plugins.toml")).unwrap();
+    std::fs::write(&plugins, text.replacen("schema = 1", &format!("schema = 1\nsearch = [{:?}]", target()), 1))
+        .unwrap();
+    Session::new(SessionOptions { plugins: Some(plugins), ..SessionOptions::default() }).unwrap()
+}
+
+/// Compiles a text, writes the OM, reads it back and loads it.
+fn load(s: &Session, text: &str) -> Model {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, om) = (dir.path().join("m.ge"), dir.path().join("m.om"));
+    std::fs::write(&source, text).unwrap();
+    let graph = s.import(&source, "").unwrap();
+    let compiled = s.compile("m", graph, &OptionMap::default(), &ge::session::Quiet).unwrap();
+    assert!(compiled.model.is_dynamic() && compiled.model.tasks.is_empty());
+    compiled.write_om(&om).unwrap();
+    s.load_om(&om).unwrap()
+}
+
+fn f32s(dims: &[u64], v: &[f32]) -> HostTensor {
+    let bytes: Vec<u8> = v.iter().flat_map(|v| v.to_le_bytes()).collect();
+    HostTensor::from_bytes(DType::F32, dims, &bytes).unwrap()
+}
+fn i64s(dims: &[u64], v: &[i64]) -> HostTensor {
+    let bytes: Vec<u8> = v.iter().flat_map(|v| v.to_le_bytes()).collect();
+    HostTensor::from_bytes(DType::I64, dims, &bytes).unwrap()
+}
+fn truth(v: bool) -> HostTensor {
+    HostTensor::from_bytes(DType::BOOL, &[], &[u8::from(v)]).unwrap()
+}
+fn reals(t: &HostTensor) -> Vec<f32> {
+    t.view().values::<f32>().unwrap().to_vec()
+}
+fn whole(t: &HostTensor) -> Vec<i64> {
+    t.view().values::<i64>().unwrap().to_vec()
+}
+fn row(n: usize) -> Vec<f32> {
+    (0..n).map(|i| i as f32 - 2.0).collect()
+}
+
+#[test]
+fn any_size_that_fits_runs_and_a_size_seen_before_makes_no_plan() {
+    let s = session();
+    // A reshape by a size that is computed, beside arithmetic on the tensor.
+    let m = load(
+        &s,
+        "graph @main(%x: f32[n,3]) {
+           %s = Shape(%x) {dtype = i64} : i64[2]
+           %k = Const() {value = dense<i64[1]: -1>} : i64[1]
+           %e = Add(%x, %x) : f32[n,3]
+           %r = Reshape(%e, %k) : f32[?]
+           %a = Abs(%r) : f32[?]
+           return %a, %s }",
+    );
+    for round in 0..3 {
+        for n in [1usize, 4, 2] {
+            let x = f32s(&[n as u64, 3], &row(3 * n));
+            let out = m.run(&[x]).unwrap();
+            assert_eq!(reals(&out[0]), row(3 * n).iter().map(|v| (v * 2.0).abs()).collect::<Vec<_>>());
+            assert_eq!(whole(&out[1]), [n as i64, 3]);
+        }
+        assert_eq!(m.plans(), 3, "round {round}");
+    }
+    // As many shapes as one likes: what is kept is bounded.
+    for n in 1..300usize {
+        m.run(&[f32s(&[n as u64, 3], &row(3 * n))]).unwrap();
+    }
+    assert!(m.plans() <= 120, "{} plans", m.plans());
+}
+
+#[test]
+fn values_decide_sizes() {
+    let s = session();
+    let m = load(
+        &s,
+        "graph @main(%x: f32[n], %t: i64[1]) {
+           %z = NonZero(%x) : i64[1,?]
+           %f = Cast(%z) {dst_type = f32} : f32[1,?]
+           %g = Add(%f, %f) : f32[1,?]
+           %w = Tile(%g, %t) : f32[?,?]
+           return %g }"
+            .replace("Tile(%g, %t) : f32[?,?]", "Reshape(%x, %t) : f32[?]")
+            .replace("return %g }", "%a = Neg(%w) : f32[?] return %g, %a }")
+            .as_str(),
+    );
+    for (x, places) in [(vec![0.0, 3.0, 0.0, -1.0], vec![2.0, 6.0]), (vec![0.0, 0.0], vec![]), (vec![5.0], vec![0.0])] {
+        let n = x.len();
+        let out = m.run(&[f32s(&[n as u64], &x), i64s(&[1], &[n as i64])]).unwrap();
+        assert_eq!((out[0].dims.as_slice(), reals(&out[0])), (&[1, places.len() as u64][..], places));
+        assert_eq!(reals(&out[1]), x.iter().map(|v| -v).collect::<Vec<_>>());
+    }
+    // What does not fit is told at the node, not computed.
+    let e = m.run(&[f32s(&[3], &[1.0; 3]), i64s(&[1], &[4])]).unwrap_err().to_string();
+    assert!(e.contains("w"), "{e}");
+}
+
+#[test]
+fn branches_and_loops_change_shapes() {
+    let s = session();
+    let m = load(
+        &s,
+        "graph @main(%x: f32[n], %c: bool[]) {
+           %y = If(%c, %x) {then_branch = @t, else_branch = @e} : f32[?]
+           %z = Neg(%y) : f32[?]
+           return %z }
+         graph @t(%p: f32[n]) { %a = ConcatD(%p, %p) {concat_dim = 0, N = 2} : f32[?] return %a }
+         graph @e(%q: f32[n]) { %b = Abs(%q) : f32[n] return %b }",
+    );
+    assert_eq!(reals(&m.run(&[f32s(&[2], &[1.0, -2.0]), truth(true)]).unwrap()[0]), [-1.0, 2.0, -1.0, 2.0]);
+    assert_eq!(reals(&m.run(&[f32s(&[3], &[1.0, -2.0, 3.0]), truth(false)]).unwrap()[0]), [-1.0, -2.0, -3.0]);
+
+    let m = load(
+        &s,
+        "graph @main(%x: f32[?], %n: i64[]) {
+           %i = Const() {value = dense<i64[]: 0>} : i64[]
+           %w = While(%i, %n, %x) {cond = @go, body = @grow} : i64[], i64[], f32[?]
+           return %w#2 }
+         graph @go(%i: i64[], %n: i64[], %v: f32[?]) { %l = Less(%i, %n) : bool[] return %l }
+         graph @grow(%i: i64[], %n: i64[], %v: f32[?]) {
+           %one = Const() {value = dense<i64[]: 1>} : i64[]
+           %j = Add(%i, %one) : i64[]
+           %u = ConcatD(%v, %v) {concat_dim = 0, N = 2} : f32[?]
+           return %j, %n, %u }",
+    );
+    for turns in 0..6 {
+        let out = m.run(&[f32s(&[3], &[1.0, 2.0, 3.0]), i64s(&[], &[turns])]).unwrap();
+        assert_eq!(reals(&out[0]), [1.0, 2.0, 3.0].repeat(1 << turns), "{turns} turns");
+    }
+}
+
+#[test]
+fn threads_share_a_model() {
+    let s = session();
+    let text = "graph @main(%x: f32[n]) { %a = Abs(%x) : f32[n] %z = NonZero(%a) : i64[1,?] return %z, %a }";
+    let m = load(&s, text);
+    std::thread::scope(|t| {
+        for k in 1..5usize {
+            let m = &m;
+            t.spawn(move || {
+                for n in (k..k + 20).chain(k..k + 5) {
+                    let out = m.run(&[f32s(&[n as u64], &vec![-1.0; n])]).unwrap();
+                    assert_eq!(whole(&out[0]), (0..n as i64).collect::<Vec<_>>());
+                    assert_eq!(reals(&out[1]), vec![1.0; n]);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn every_schedule_gives_the_same_bits_of_a_model_of_open_sizes() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    let model = trained().join("text_direction.onnx").display().to_string();
+    let data = trained().join("text_direction/s0").display().to_string();
+    expect_code(d, 0, &["compile", &model, "-o", "m.om", "-q"]);
+    let mut first: Option<Vec<u8>> = None;
+    for options in [vec![], vec!["schedule=random:1"], vec!["schedule=random:7", "check_races=true"]] {
+        let options: Vec<&str> = options.iter().flat_map(|o| ["--device-option", *o]).collect();
+        expect_code(d, 0, &[&["run", "m.om", "--inputs", &data, "--outputs", "out", "-q"][..], &options].concat());
+        let bytes = std::fs::read(d.join("out/output_0.npy")).unwrap();
+        assert!(first.get_or_insert_with(|| bytes.clone()) == &bytes, "{options:?}");
+    }
+}
+
+/// Writes an f32 file.
+fn npy(path: &Path, t: &HostTensor) {
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, ge_runtime::npy::write(t).unwrap()).unwrap();
+}
+
+#[test]
+fn letters_and_ranges_are_kept_and_inputs_that_contradict_them_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    let text = "graph @main(%x: f32[?,3], %y: f32[?]) { %s = Abs(%x) : f32[?,3] %z = Neg(%y) : f32[?] return %s, %z }";
+    std::fs::write(d.join("m.ge"), text).unwrap();
+    expect_code(d, 0, &["compile", "m.ge", "-o", "m.om", "-q", "--input-shape", "x:N=1..4,3;y:N"]);
+    let doc = expect_code(d, 0, &["inspect", "m.om", "--json"]).stdout;
+    let doc: serde_json::Value = serde_json::from_slice(&doc).unwrap();
+    let main = &doc["graphs"][0];
+    assert_eq!((&main["shape"], &main["inputs"][0]["shape"]), (&"unknown".into(), &serde_json::json!([-1, 3])));
+    assert_eq!(main["inputs"][0]["dims"], serde_json::json!(["N", 3]));
+    assert_eq!(doc["ranges"], serde_json::json!({"N": [1, 4]}));
+    let run = |code: i32, x: &[u64], y: &[u64]| {
+        let zeros = |dims: &[u64]| HostTensor::zeroed(DType::F32, dims).unwrap();
+        npy(&d.join("in/input_0.npy"), &zeros(x));
+        npy(&d.join("in/input_1.npy"), &zeros(y));
+        let out = expect_code(d, code, &["run", "m.om", "--inputs", "in", "--outputs", "out", "-q"]);
+        String::from_utf8(out.stderr).unwrap()
+    };
+    run(0, &[4, 3], &[4]);
+    run(0, &[1, 3], &[1]);
+    let said = run(2, &[5, 3], &[5]);
+    assert!(said.contains("input `x`") && said.contains("5 for dimension 0") && said.contains("1 to 4"), "{said}");
+    let said = run(2, &[2, 3], &[3]);
+    assert!(said.contains("input `y`") && said.contains("3 for dimension 0 (`N`)"), "{said}");
+    assert!(said.contains("2, which `N` is in dimension 0 of `x`"), "{said}");
+    let said = run(2, &[2, 4], &[2]);
+    assert!(said.contains("input `x`") && said.contains("4 for dimension 1"), "{said}");
+    for bad in ["x:3..1,3", "x:N=1..2,3;y:N=1..3", "x:1.5,3"] {
+        expect_code(d, 2, &["compile", "m.ge", "-o", "n.om", "-q", "--input-shape", bad]);
+    }
+}
+
+#[test]
+fn what_only_a_planned_model_holds_is_refused_by_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = "graph @main(%x: f32[n,3]) { %v = Variable() : f32[1,3] %s = Add(%x, %v) : f32[n,3] return %s }";
+    std::fs::write(dir.path().join("m.ge"), text).unwrap();
+    let out = expect_code(dir.path(), 3, &["compile", "m.ge", "-o", "m.om", "-q"]);
+    let said = String::from_utf8(out.stderr).unwrap();
+    assert!(said.contains("GE-E0342") && said.contains("`v` (Variable) holds a value between runs"), "{said}");
+    assert!(!dir.path().join("m.om").exists());
+}
+
+#[test]
+fn trained_models_run_without_sizes() {
+    let folder = trained();
+    let list = std::fs::read_to_string(folder.join("models.txt")).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    for line in list.lines() {
+        let f: Vec<&str> = line.split(' ').collect();
+        let (name, rtol, atol, sets) = (f[0], f[2], f[3], f[4].parse::<usize>().unwrap());
+        let model = folder.join(format!("{name}.onnx")).display().to_string();
+        expect_code(dir.path(), 0, &["compile", &model, "-o", "m.om", "-q"]);
+        for s in 0..sets {
+            let data = folder.join(name).join(format!("s{s}"));
+            let (inputs, expect) = (data.display().to_string(), data.join("expect").display().to_string());
+            let files = ["--inputs", &inputs, "--expect", &expect, "--rtol", rtol, "--atol", atol, "-q"];
+            expect_code(dir.path(), 0, &[&["run", "m.om"][..], &files].concat());
+        }
+    }
+}
