@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """random_models.py - random ONNX models through `ge compile` and `ge run`, beside onnxruntime without optimisation.
 
-    random_models.py GE [--seeds A:B] [--what operators,control,forms,contrib] [--keep FOLDER]
+    random_models.py GE [--seeds A:B | --seconds N] [--what operators,control,forms,contrib,open] [--keep FOLDER]
 
 operators  4 to 22 nodes: element-wise, convolutions, products, normalisations, shapes, joins and splits, reductions
 control    If and Loop nested three deep over three carried values; which branch and how many turns is known only at run
 forms      If, Loop and Scan over values of five types and several shapes: carried values that change places, inputs given through,
            constants and captured values as outputs, loops of no turn, loops that stop early, outputs that a loop or Scan joins
 contrib    one operator of the domain com.microsoft each, all of them in turn (contrib_models.py)
+open       sizes left open: one OM runs several; shapes that are computed, sizes that hang on values (NonZero, Slice, Range, Tile, TopK),
+           branches and turns that change shapes, a number of slices and of sequence elements that the run tells
 Each model runs on the streams of its engines and on three, in a random schedule with `check_races`. Exit 1 where a number, or a refusal,
 is wrong; the model and its values then lie in FOLDER (the system's temporary folder).
 """
@@ -18,6 +20,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 import numpy as np
 import onnx
@@ -469,6 +472,188 @@ def forms(r):
     return model(g, [v.info() for v in ins], [value(n, s, KINDS_OF[k]) for n, k, s in ends]), feeds
 
 
+# Open sizes ------------------------------------------------------------------------------------------------------------------------
+
+
+class Open(Graph):
+    """A graph whose sizes are numbers or names; a name of its own stands for a size that nothing else is known to have."""
+
+    def __init__(self, prefix):
+        super().__init__(prefix)
+        self.fresh = 0
+
+    def size(self):
+        self.fresh += 1
+        return f"{self.prefix}s{self.fresh}"
+
+    def f32(self, kind, inputs, shape, **attrs):
+        return self.op(kind, inputs, shape, **attrs)
+
+    def ints(self, *v):
+        return self.const(np.int64(v))
+
+    def length(self, n, axis):
+        """The size of an axis, as a tensor of one number."""
+        return self.op("Gather", [self.op("Shape", [n]), self.ints(axis)])
+
+
+def o_unary(g, r, n, s):
+    g.f32(r.choice(["Relu", "Tanh", "Sigmoid", "Abs", "Neg", "Elu"]), [n], s)
+
+
+def o_binary(g, r, n, s):
+    other = r.choice([v for v in g.values if v[1] == s])[0]
+    g.f32(r.choice(["Add", "Mul", "Sub", "Max"]), [n, other], s)
+
+
+def o_broadcast(g, r, n, s):
+    if isinstance(s[-1], int):
+        g.f32(r.choice(["Add", "Mul"]), [n, g.const(numbers(r, s[-1]))], s)
+    else:
+        g.f32("Add", [n, g.op("ReduceMean", [n, g.ints(len(s) - 1)], keepdims=1)], s)
+
+
+def o_product(g, r, n, s):
+    if len(s) >= 2 and isinstance(s[-1], int):
+        m = r.choice([4, 8])
+        g.f32("MatMul", [n, g.const(numbers(r, s[-1], m))], s[:-1] + (m,))
+
+
+def o_gram(g, r, n, s):
+    if len(s) == 2:
+        y = g.op("MatMul", [n, g.op("Transpose", [n], perm=[1, 0])])
+        g.f32("Softmax", [y], (s[0], s[0]), axis=-1)
+
+
+def o_transpose(g, r, n, s):
+    perm = list(range(len(s)))
+    r.shuffle(perm)
+    g.f32("Transpose", [n], tuple(s[p] for p in perm), perm=perm)
+
+
+def o_concat(g, r, n, s):
+    axis = r.randrange(len(s))
+    fits = [v for v in g.values if len(v[1]) == len(s) and all(a == b for k, (a, b) in enumerate(zip(v[1], s)) if k != axis)]
+    other = r.choice(fits)
+    both = s[axis], other[1][axis]
+    size = sum(both) if all(isinstance(d, int) for d in both) else g.size()
+    g.f32("Concat", [n, other[0]], s[:axis] + (size,) + s[axis + 1:], axis=axis)
+
+
+def o_reduce(g, r, n, s):
+    if len(s) > 1:
+        axis = r.randrange(len(s))
+        g.f32(r.choice(["ReduceMean", "ReduceSum", "ReduceMax"]), [n, g.ints(axis)], s[:axis] + (1,) + s[axis + 1:], keepdims=1)
+
+
+def o_flat(g, r, n, s):
+    """Rows stay, the rest becomes one axis: by a shape that is computed."""
+    shape = g.op("Concat", [g.length(n, 0), g.ints(-1)], axis=0)
+    rest = s[1:]
+    size = int(np.prod(rest)) if rest and all(isinstance(d, int) for d in rest) else (rest[0] if len(rest) == 1 else g.size())
+    g.f32("Reshape", [n, shape], (s[0], size) if rest else (s[0], 1))
+
+
+def o_slice(g, r, n, s):
+    """Up to half of an axis, which is computed."""
+    axis = r.randrange(len(s))
+    half = g.op("Div", [g.op("Add", [g.length(n, axis), g.ints(1)]), g.ints(2)])
+    size = (s[axis] + 1) // 2 if isinstance(s[axis], int) else g.size()
+    g.f32("Slice", [n, g.ints(0), half, g.ints(axis)], s[:axis] + (size,) + s[axis + 1:])
+
+
+def o_chosen(g, r, n, s):
+    """The rows whose first element is positive."""
+    flat = g.op("Reshape", [n, g.op("Concat", [g.length(n, 0), g.ints(-1)], axis=0)])
+    first = g.op("ReduceMax", [flat, g.ints(1)], keepdims=0)
+    places = g.op("Reshape", [g.op("NonZero", [g.op("Greater", [first, g.const(np.float32(0.2))])]), g.ints(-1)])
+    g.f32("Gather", [n, places], (g.size(),) + s[1:], axis=0)
+
+
+def o_count(g, r, n, s):
+    """The numbers up to an axis' size."""
+    axis = r.randrange(len(s))
+    end = g.op("Reshape", [g.length(n, axis), g.const(np.zeros(0, np.int64))])
+    seq = g.op("Range", [g.const(np.int64(0)), end, g.const(np.int64(1))])
+    g.f32("Cast", [seq], (s[axis],), to=TensorProto.FLOAT)
+
+
+def o_tile(g, r, n, s):
+    axis = r.randrange(len(s))
+    times = [2 if k == axis else 1 for k in range(len(s))]
+    size = s[axis] * 2 if isinstance(s[axis], int) else g.size()
+    g.f32("Tile", [n, g.ints(*times)], s[:axis] + (size,) + s[axis + 1:])
+
+
+def o_expand(g, r, n, s):
+    one = g.op("ReduceMax", [n, g.ints(0)], keepdims=1)
+    g.f32("Expand", [one, g.op("Shape", [n])], s)
+
+
+def o_branch(g, r, n, s):
+    total = g.op("ReduceSum", [n], keepdims=0)
+    size, sides = g.size(), []
+    for k, kind in enumerate(r.sample(["Concat", "Neg", "Slice"], 2)):
+        inner = Graph(f"{g.name()}_{k}")
+        more = {"Concat": [n], "Neg": [], "Slice": [inner.const(np.int64([v])) for v in (0, 1, 0)]}[kind]
+        attrs = {"axis": 0} if kind == "Concat" else {}
+        out = inner.op(kind, [n] + more, **attrs)
+        sides.append(helper.make_graph(inner.nodes, inner.prefix, [], [value(out, [None, *[d if isinstance(d, int) else None for d in s[1:]]])], inner.constants))
+    test = g.op("Less", [total, g.const(np.float32(r.randint(-1, 1)))])
+    g.f32("If", [test], (size,) + s[1:], then_branch=sides[0], else_branch=sides[1])
+
+
+def o_loop(g, r, n, s):
+    """Turns that lengthen what they carry, and give a slice each; how many is the size of an axis."""
+    inner = Graph(g.name() + "_turn")
+    turn, going, held = inner.name(), inner.name(), inner.name()
+    grown = inner.op("Concat", [held, inner.op("Identity", [n])], axis=0) if r.random() < 0.5 else inner.op("Relu", [held])
+    grows = inner.nodes[-1].op_type == "Concat"
+    cast = inner.op("Cast", [turn], to=TensorProto.FLOAT)
+    piece = inner.op("Add", [inner.op("ReduceMean", [held], keepdims=0), cast])
+    open_dims = [None] + [d if isinstance(d, int) else None for d in s[1:]]
+    heads = [value(turn, [], TensorProto.INT64), value(going, [], TensorProto.BOOL), value(held, open_dims)]
+    go = inner.op("Identity", [going])
+    tails = [value(go, [], TensorProto.BOOL), value(grown, open_dims), value(piece, [])]
+    body = helper.make_graph(inner.nodes, inner.prefix, heads, tails, inner.constants)
+    most = g.op("Min", [g.op("Reshape", [g.length(n, 0), g.const(np.zeros(0, np.int64))]), g.const(np.int64(3))])
+    a, b = g.op("Loop", [most, "", n], count=2, body=body)
+    g.values.append((a, ((g.size() if grows else s[0]),) + s[1:]))
+    g.values.append((b, (g.size(),)))
+
+
+def o_parts(g, r, n, s):
+    """Split to a sequence, joined again without its last tensor."""
+    if not isinstance(s[0], int):
+        parts = g.op("SplitToSequence", [n], axis=0, keepdims=1)
+        parts = g.op("SequenceInsert", [parts, n])
+        if r.random() < 0.5:
+            parts = g.op("SequenceErase", [parts, g.const(np.int64(0))])
+        g.f32("ConcatFromSequence", [parts], (g.size(),) + s[1:], axis=0)
+
+
+OPEN = [o_unary, o_unary, o_binary, o_binary, o_broadcast, o_product, o_gram, o_transpose, o_concat, o_reduce, o_flat, o_slice, o_chosen,
+        o_count, o_tile, o_expand, o_branch, o_loop, o_parts]
+
+
+def open_sizes(r):
+    g = Open("t")
+    inputs = [("x0", ("N", r.choice([4, 8])))]
+    inputs.append(r.choice([("x1", ("N", "M")), ("x1", inputs[0][1]), ("x1", ("M", 3, "N"))]))
+    g.values += inputs
+    while len(g.nodes) < 6 or r.random() < 0.93 and len(g.nodes) < 40:
+        r.choice(OPEN)(g, r, *r.choice(g.values[-5:]))
+    read = {i for n in g.nodes for i in n.input}
+    outputs = [v for v in g.values if v not in inputs and v[0] not in read] or [g.values[-1]]
+    feeds = []
+    for _ in range(4):
+        sizes = {"N": r.randint(1, 6), "M": r.randint(1, 5)}
+        feeds.append([numbers(r, *[sizes.get(d, d) for d in s]) for _, s in inputs])
+    feeds.append(feeds[0])
+    named = [value(n, [d if isinstance(d, int) or d in "NM" else None for d in s]) for n, s in outputs]
+    return model(g, [value(*v) for v in inputs], named), feeds
+
+
 # The comparison --------------------------------------------------------------------------------------------------------------------
 
 
@@ -507,14 +692,19 @@ def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("ge")
     ap.add_argument("--seeds", default="0:40")
-    ap.add_argument("--what", default="operators,control,forms,contrib")
+    ap.add_argument("--seconds", type=float, help="as many models of each kind, from the first seed on, as fit this time")
+    ap.add_argument("--what", default="operators,control,forms,contrib,open")
     ap.add_argument("--keep", default=os.path.join(tempfile.gettempdir(), "ge-random-models"))
     a = ap.parse_args()
     begin, end = (int(x) for x in a.seeds.split(":"))
     wrong = 0
     for what in a.what.split(","):
-        make = {"operators": operators, "control": control, "forms": forms}.get(what)
-        for seed in range(begin, end):
+        make = {"operators": operators, "control": control, "forms": forms, "open": open_sizes}.get(what)
+        started, done = time.monotonic(), 0
+        for seed in range(begin, end if a.seconds is None else 1 << 30):
+            if a.seconds is not None and time.monotonic() - started > a.seconds:
+                break
+            done += 1
             with tempfile.TemporaryDirectory() as folder:
                 r = random.Random(seed)
                 proto, feeds, atol = (*make(r), 1e-4) if make else contrib_models.make(r, seed)
@@ -524,7 +714,7 @@ def main():
                     kept = os.path.join(a.keep, f"{what}_{seed}")
                     shutil.copytree(folder, kept, dirs_exist_ok=True)
                     print(f"{what} {seed}: {why}\n  kept in {kept}", flush=True)
-        print(f"{what}: {end - begin} random models, {wrong} wrong", flush=True)
+        print(f"{what}: {done} random models, {wrong} wrong", flush=True)
     sys.exit(1 if wrong else 0)
 
 

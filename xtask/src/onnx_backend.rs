@@ -1,5 +1,5 @@
-//! `cargo xtask onnx-backend [FILTER]`: the ONNX package's own backend tests through `ge run`, each in a process of its own, judged by
-//! `tests/reference/checks/onnx_backend.py`.
+//! `cargo xtask onnx-backend [FILTER]`: the ONNX package's own backend tests through `ge compile` and `ge run` of the OM, each in processes
+//! of its own, judged by `tests/reference/checks/onnx_backend.py`. The OM knows nothing of the values that it is run with.
 use crate::models::python;
 use crate::process::{Result, cargo, root, run, target};
 use std::collections::BTreeMap;
@@ -20,14 +20,13 @@ pub(crate) fn suite(filter: Option<&str>) -> Result<()> {
     let python = python(&root().join("tests/reference"))?;
     let text = |p: std::path::PathBuf| p.display().to_string();
     let csv = target().join("onnx_backend.csv");
-    let command = format!(
-        "{} run {{model}} --inputs {{inputs_dir}} --outputs {{outputs_dir}} -q --plugins {}",
-        text(target().join("debug/ge")),
-        text(root().join("plugins.toml"))
-    );
+    let (ge, plugins) = (text(target().join("debug/ge")), text(root().join("plugins.toml")));
+    let compile = format!("{ge} compile {{model}} -o {{om}} -q --plugins {plugins}");
+    let command = format!("{ge} run {{om}} --inputs {{inputs_dir}} --outputs {{outputs_dir}} -q --plugins {plugins}");
     let script = text(root().join("tests/reference/checks/onnx_backend.py"));
     let (cache, table) = (text(target().join("onnx_backend")), text(csv.clone()));
-    let mut args = vec![script.as_str(), "run", "--cmd", &command, "--cache", &cache, "--csv", &table, "--quiet-paths"];
+    let mut args = vec![script.as_str(), "run", "--compile", &compile, "--cmd", &command, "--cache", &cache];
+    args.extend(["--csv", &table, "--quiet-paths"]);
     if let Some(f) = filter {
         args.extend(["--filter", f]);
     }

@@ -1,15 +1,17 @@
 //! `If`, `Loop` and `Scan`: subgraphs with captured outer values as inputs.
 //!
 //! * `If` becomes `If(cond, captured...)`; both branches get every value that either reads, constants are copied in instead.
-//! * `Loop` becomes `While` over `iteration, condition, carried..., bound, captured...`. A loop with scan outputs is written out when
-//!   its count is a constant and its condition stays true (at most `UNROLL` nodes); else it is refused.
-//! * `Scan` is written out in the same way (`scan`).
+//! * `Loop` becomes `While` over `iteration, condition, carried..., scans..., bound, captured...`. A loop with scan outputs is written
+//!   out when its count is a constant and its condition stays true (at most `UNROLL` nodes); else each of them is carried as a
+//!   sequence, to which a turn adds its slice and which is joined behind the loop.
+//! * `Scan` is written out in the same way, or becomes such a `While` (`scan`).
 use crate::free;
 use crate::import::{Building, Env, Importer, domain};
 use crate::proto::{AttributeProto, GraphProto, NodeProto};
 use crate::ranks::desc_of_rank;
 use crate::scope::Known;
 use ge_plugin_api::diagnostic::Result;
+use ge_plugin_api::types::tensor::Container;
 use ge_plugin_api::types::{AttrValue, ConstTensor, DType, Shape, TensorDesc, ValueRef};
 
 /// Most nodes that a loop is written out to.
@@ -53,8 +55,10 @@ pub fn graph<'m>(
 
 /// Values that a subgraph gets from outside: those with a node become inputs, constants are copied.
 pub struct Captured {
-    inputs: Vec<(String, Known)>,
-    constants: Vec<(String, Known)>,
+    /// Name in the model and value.
+    pub inputs: Vec<(String, Known)>,
+    /// Constants, by name.
+    pub constants: Vec<(String, Known)>,
 }
 
 /// What subgraphs read of the graph around them.
@@ -76,7 +80,7 @@ pub fn capture(im: &mut Importer<'_>, g: &mut Building, graphs: &[&GraphProto]) 
 }
 
 /// A subgraph with its inputs made; `ins` are names and descriptors in order.
-fn open(
+pub fn open(
     im: &mut Importer<'_>,
     graph_name: &str,
     ins: &[(String, TensorDesc)],
@@ -91,7 +95,8 @@ fn open(
     b.scope.extend(constants.iter().cloned());
     b
 }
-fn loosened(d: &TensorDesc) -> TensorDesc {
+/// What a carried value keeps from turn to turn: its rank.
+pub fn loosened(d: &TensorDesc) -> TensorDesc {
     desc_of_rank(d.shape.rank())
 }
 
@@ -135,7 +140,7 @@ fn branch<'m>(
 }
 
 /// Imports the nodes of a subgraph whose inputs stand in its scope.
-fn body<'m>(im: &mut Importer<'m>, sub: &'m GraphProto, b: &mut Building, env: &Env<'m>) -> Result<()> {
+pub fn body<'m>(im: &mut Importer<'m>, sub: &'m GraphProto, b: &mut Building, env: &Env<'m>) -> Result<()> {
     im.initializers(sub, b)?;
     let env = Env { prefix: env.prefix.clone(), rename: None, depth: env.depth + 1, ..env.clone() };
     im.nodes(&sub.node, b, &env)
@@ -180,8 +185,12 @@ fn repeat<'m>(
     for s in n.input.iter().skip(2) {
         state.push(im.read_value(g, s)?);
     }
-    if n.output.len() > carried && n.output[carried..].iter().any(|o| !o.is_empty()) {
-        return unroll(im, n, name, sub, (bound, cond, state), g, env);
+    let scans = n.output.len().saturating_sub(carried);
+    let scanned = n.output.iter().skip(carried).any(|o| !o.is_empty());
+    if scanned {
+        if let Some(count) = turns(sub, bound.as_ref(), cond.as_ref()) {
+            return unroll(im, name, sub, count, state, g, env);
+        }
     }
     if bound.is_none() && cond.is_none() {
         return Err(im.refuse(n, name, dom, env.opsets.get(dom).copied(), "a loop without bound and condition"));
@@ -193,6 +202,9 @@ fn repeat<'m>(
     for (i, k) in sub.input[2..2 + carried].iter().zip(&state) {
         ins.push((i.name.clone(), loosened(&k.desc)));
     }
+    let lists = if scanned { scans } else { 0 };
+    let list_name = |k: usize| format!("{name}/scan{k}/list");
+    ins.extend((0..lists).map(|k| (list_name(k), sequence())));
     let bound_name = format!("{name}/bound");
     if bound.is_some() {
         ins.push((bound_name.clone(), i64s));
@@ -226,7 +238,11 @@ fn repeat<'m>(
     for o in sub.output.iter().take(1 + carried) {
         outs.push((o.name.clone(), im.read_value(&mut b, &o.name)?.value));
     }
-    for (name, _) in ins.iter().skip(2 + carried) {
+    for (k, o) in sub.output.iter().skip(1 + carried).take(lists).enumerate() {
+        let slice = im.read_value(&mut b, &o.name)?.value;
+        outs.push((o.name.clone(), grown(&mut b, im, &list_name(k), slice)));
+    }
+    for (name, _) in ins.iter().skip(2 + carried + lists) {
         outs.push((name.clone(), at(&b, name)));
     }
     b.builder.outputs(&outs);
@@ -239,6 +255,9 @@ fn repeat<'m>(
     };
     let mut values = vec![zero, start];
     values.extend(state.iter().map(|k| k.value));
+    for k in 0..lists {
+        values.push(empty(g, im, &list_name(k)));
+    }
     values.extend(bound.iter().map(|k| k.value));
     values.extend(captured.inputs.iter().map(|(_, k)| k.value));
     let outs = g
@@ -249,7 +268,39 @@ fn repeat<'m>(
         .attr("cond", AttrValue::Graph(cond_name.as_str().into()))
         .attr("body", AttrValue::Graph(body_name.as_str().into()))
         .build_n(values.len());
-    Ok(outs.into_iter().skip(2).take(carried).zip(&state).map(|(v, k)| Known::new(v, loosened(&k.desc))).collect())
+    let lists: Vec<ValueRef> = outs[2 + carried..2 + carried + lists].to_vec();
+    let carried = outs.into_iter().skip(2).zip(&state).map(|(v, k)| Known::new(v, loosened(&k.desc)));
+    let mut all: Vec<Known> = carried.collect();
+    for (k, l) in lists.into_iter().enumerate() {
+        all.push(stacked(g, im, &format!("{name}/scan{k}"), l, 0));
+    }
+    Ok(all)
+}
+
+/// What is known of a sequence before it has a tensor.
+pub fn sequence() -> TensorDesc {
+    TensorDesc { container: Container::SEQ, ..TensorDesc::unknown() }
+}
+
+/// An empty sequence.
+pub fn empty(g: &mut Building, im: &mut Importer<'_>, list: &str) -> ValueRef {
+    let own = im.take_name(&format!("{list}/empty"));
+    g.builder.node("SequenceEmpty").name(&own).build()
+}
+
+/// The sequence that a body carries under a name, with one more tensor.
+pub fn grown(b: &mut Building, im: &mut Importer<'_>, list: &str, tensor: ValueRef) -> ValueRef {
+    let own = im.take_name(&format!("{list}/insert"));
+    let before = b.scope.get(list).map_or(ValueRef::ABSENT, |k| k.value);
+    b.builder.node("SequenceInsert").name(&own).input(before).input(tensor).build()
+}
+
+/// The tensors of a sequence as slices of one.
+pub fn stacked(g: &mut Building, im: &mut Importer<'_>, name: &str, list: ValueRef, axis: i64) -> Known {
+    let own = im.take_name(name);
+    let v =
+        g.builder.node("ConcatFromSequence").name(&own).input(list).attr("axis", axis).attr("new_axis", 1i64).build();
+    Known::new(v, TensorDesc::unknown())
 }
 
 /// Whether the body hands its condition on unchanged, or says true.
@@ -295,45 +346,25 @@ pub fn turn<'m>(
     made
 }
 
-type LoopInputs = (Option<Known>, Option<Known>, Vec<Known>);
+/// The number of turns, where it is a constant that nothing cuts short and the turns can be written out.
+fn turns(sub: &GraphProto, bound: Option<&Known>, cond: Option<&Known>) -> Option<usize> {
+    let number = |k: &Known| k.constant.as_ref()?.to_i64(1)?.first().copied();
+    let count = usize::try_from(number(bound?)?).ok()?;
+    let always = cond.is_none_or(|c| number(c) == Some(1)) && stays_true(sub);
+    let nodes = count.saturating_mul(sub.node.len().max(1));
+    (always && count > 0 && nodes <= UNROLL).then_some(count)
+}
 
 fn unroll<'m>(
     im: &mut Importer<'m>,
-    n: &'m NodeProto,
     name: &str,
     sub: &'m GraphProto,
-    (bound, cond, mut state): LoopInputs,
+    count: usize,
+    mut state: Vec<Known>,
     g: &mut Building,
     env: &Env<'m>,
 ) -> Result<Vec<Known>> {
-    let dom = domain(&n.domain);
     let carried = state.len();
-    let scanned: Vec<String> = n.output[carried..].iter().filter(|o| !o.is_empty()).map(|o| format!("`{o}`")).collect();
-    let refuse = |im: &Importer<'m>, why: &str, remedy: &str| {
-        let what = format!("{} is one slice for each turn, and {why}", scanned.join(", "));
-        let mut e = im.refuse(n, name, dom, env.opsets.get(dom).copied(), &what);
-        for d in e.diagnostics.iter_mut() {
-            d.help = remedy.into();
-        }
-        e
-    };
-    let open = "a shape that depends on values cannot be compiled: without these outputs the loop compiles as it is; with a constant \
-                count and a condition that stays true they do";
-    let count = bound.and_then(|b| b.constant).and_then(|t| t.to_i64(1)).and_then(|v| v.first().copied());
-    let always = cond.is_none_or(|c| c.constant.and_then(|t| t.to_i64(1)).and_then(|v| v.first().copied()) == Some(1));
-    let Some(count) = count.and_then(|c| usize::try_from(c).ok()) else {
-        let from = n.input.first().filter(|s| !s.is_empty());
-        let count = from.map_or("it has no count".to_owned(), |f| format!("its count `{f}` is known only at run"));
-        let condition = if stays_true(sub) { "" } else { ", and its condition may end it earlier" };
-        return Err(refuse(im, &format!("{count}{condition}"), open));
-    };
-    if !always || !stays_true(sub) {
-        return Err(refuse(im, &format!("its condition may end it before its {count} turns"), open));
-    }
-    if count == 0 || count.saturating_mul(sub.node.len().max(1)) > UNROLL {
-        let why = format!("{count} turns of {} nodes are written out to none or more than {UNROLL}", sub.node.len());
-        return Err(refuse(im, &why, "split the loop into shorter ones"));
-    }
     let captured = capture(im, g, &[sub])?;
     let mut scans: Vec<Vec<ValueRef>> = vec![Vec::new(); sub.output.len() - 1 - carried];
     for k in 0..count {

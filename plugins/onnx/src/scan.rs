@@ -1,11 +1,12 @@
-//! `Scan` (of opset 9 on): its body written out once for each slice of its inputs, outputs joined again. That needs a length that is
-//! known when the model is read.
-use crate::control::{UNROLL, capture, graph, scalar, turn};
+//! `Scan` (of opset 9 on): its body written out once for each slice of its inputs, outputs joined again. Where the length is not
+//! known when the model is read, it becomes a `While` over `turn, length, carried..., parts..., rows..., captured...`, whose parts
+//! are sequences.
+use crate::control::{self, UNROLL, capture, graph, scalar, turn};
 use crate::import::{Building, Env, Importer, domain};
-use crate::proto::{AttributeProto, NodeProto};
+use crate::proto::{AttributeProto, GraphProto, NodeProto};
 use crate::scope::Known;
 use ge_plugin_api::diagnostic::Result;
-use ge_plugin_api::types::{ConstTensor, TensorDesc, ValueRef};
+use ge_plugin_api::types::{AttrValue, ConstTensor, DType, Shape, TensorDesc, ValueRef};
 
 type Attrs<'a, 'm> = &'a [(&'m str, &'m AttributeProto)];
 
@@ -49,18 +50,11 @@ pub fn import<'m>(
     let rows = values.split_off(carried);
     let mut state = values;
     let length = rows.iter().enumerate().find_map(|(k, v)| axis_of(&v.desc, number(attrs, "scan_input_axes", k)));
-    let Some(length) = length.and_then(|l| usize::try_from(l).ok()) else {
-        let why = "no size of what it goes through is known when the model is read";
-        return Err(refuse(
-            im,
-            why,
-            "give the model's inputs sizes with `--input-shape`, or run ONNX's shape inference on it",
-        ));
+    let length = length.and_then(|l| usize::try_from(l).ok());
+    let fits = |l: &usize| *l > 0 && l.saturating_mul(sub.node.len().max(1)) <= UNROLL;
+    let Some(length) = length.filter(fits) else {
+        return repeat(im, name, attrs, sub, (state, rows), g, env);
     };
-    if length == 0 || length.saturating_mul(sub.node.len().max(1)) > UNROLL {
-        let why = format!("{length} turns of {} nodes are written out to none or more than {UNROLL}", sub.node.len());
-        return Err(refuse(im, &why, "split it into shorter ones"));
-    }
     let captured = capture(im, g, &[sub])?;
     let mut parts: Vec<Vec<ValueRef>> = vec![Vec::new(); sub.output.len() - carried];
     for k in 0..length {
@@ -80,6 +74,116 @@ pub fn import<'m>(
     }
     debug_assert_eq!(rows.len(), slices);
     Ok(joined(im, g, name, attrs, state, parts))
+}
+
+/// A scan of a length that the run tells: a loop whose turn takes slices of the rows by its number.
+fn repeat<'m>(
+    im: &mut Importer<'m>,
+    name: &str,
+    attrs: Attrs<'_, 'm>,
+    sub: &'m GraphProto,
+    (state, rows): (Vec<Known>, Vec<Known>),
+    g: &mut Building,
+    env: &Env<'m>,
+) -> Result<Vec<Known>> {
+    let captured = capture(im, g, &[sub])?;
+    let carried = state.len();
+    let parts = sub.output.len() - carried;
+    let i64s = TensorDesc::new(DType::I64, Shape::scalar());
+    let own = |what: &str, k: usize| format!("{name}/{what}{k}");
+    let mut ins = vec![(own("turn", 0), i64s.clone()), (own("length", 0), i64s)];
+    for (i, k) in sub.input[..carried].iter().zip(&state) {
+        ins.push((i.name.clone(), control::loosened(&k.desc)));
+    }
+    ins.extend((0..parts).map(|k| (own("part", k), control::sequence())));
+    ins.extend(rows.iter().enumerate().map(|(k, r)| (own("row", k), r.desc.clone())));
+    ins.extend(captured.inputs.iter().map(|(n, k)| (n.clone(), k.desc.clone())));
+    let at = |b: &Building, n: &str| b.scope.get(n).map_or(ValueRef::ABSENT, |k| k.value);
+    let node = |b: &mut Building, im: &mut Importer<'_>, op: &str, given: &[ValueRef], what: &str| {
+        let own = im.take_name(what);
+        b.builder.node(op).name(&own).inputs(given).build()
+    };
+
+    let cond_name = im.graph_name(name, "cond");
+    let mut b = control::open(im, &cond_name, &ins, &[]);
+    let (i, l) = (at(&b, &ins[0].0), at(&b, &ins[1].0));
+    let go = node(&mut b, im, "Less", &[i, l], &format!("{cond_name}/Less"));
+    b.builder.outputs(&[("cond".to_owned(), go)]);
+    im.finish(cond_name.clone(), b);
+
+    let body_name = im.graph_name(name, "body");
+    let mut b = control::open(im, &body_name, &ins, &captured.constants);
+    let (i, l) = (at(&b, &ins[0].0), at(&b, &ins[1].0));
+    let one = scalar(&mut b, im, &format!("{body_name}/one"), ConstTensor::of(&[], &[1i64]));
+    let next = node(&mut b, im, "Add", &[i, one], &format!("{body_name}/next"));
+    for (k, rows) in rows.iter().enumerate() {
+        let index = if number(attrs, "scan_input_directions", k) == 1 {
+            node(&mut b, im, "Sub", &[l, next], &format!("{body_name}/back{k}"))
+        } else {
+            i
+        };
+        let axis = scalar(&mut b, im, &own("axis", k), ConstTensor::of(&[], &[number(attrs, "scan_input_axes", k)]));
+        let row = at(&b, &own("row", k));
+        let v = node(&mut b, im, "GatherV2", &[row, index, axis], &format!("{body_name}/slice{k}"));
+        let rank = rows.desc.shape.rank().and_then(|r| r.checked_sub(1));
+        b.scope.insert(sub.input[carried + k].name.clone(), Known::new(v, crate::ranks::desc_of_rank(rank)));
+    }
+    control::body(im, sub, &mut b, env)?;
+    let mut outs = vec![("turn".to_owned(), next), ("length".to_owned(), l)];
+    for o in &sub.output[..carried] {
+        outs.push((o.name.clone(), im.read_value(&mut b, &o.name)?.value));
+    }
+    for (k, o) in sub.output[carried..].iter().enumerate() {
+        let slice = im.read_value(&mut b, &o.name)?.value;
+        // What is joined from the back grows at its front.
+        let list = at(&b, &own("part", k));
+        let mut given = vec![list, slice];
+        if number(attrs, "scan_output_directions", k) == 1 {
+            given.push(scalar(&mut b, im, &own("front", k), ConstTensor::of(&[], &[0i64])));
+        }
+        outs.push((o.name.clone(), node(&mut b, im, "SequenceInsert", &given, &format!("{body_name}/insert{k}"))));
+    }
+    for (name, _) in ins.iter().skip(2 + carried + parts) {
+        outs.push((name.clone(), at(&b, name)));
+    }
+    b.builder.outputs(&outs);
+    im.finish(body_name.clone(), b);
+
+    // The length is that of the first row along its axis.
+    let shape_name = im.take_name(&own("shape", 0));
+    let shape = g
+        .builder
+        .node("Shape")
+        .name(&shape_name)
+        .input(rows[0].value)
+        .attr("dtype", DType::I64)
+        .attr("start", 0i64)
+        .build();
+    let axis = scalar(g, im, &own("first_axis", 0), ConstTensor::of(&[], &[number(attrs, "scan_input_axes", 0)]));
+    let zero = scalar(g, im, &own("zero", 0), ConstTensor::of(&[], &[0i64]));
+    let length = node(g, im, "GatherV2", &[shape, axis, zero], &own("length", 0));
+    let mut values = vec![zero, length];
+    values.extend(state.iter().map(|k| k.value));
+    for k in 0..parts {
+        values.push(control::empty(g, im, &own("part", k)));
+    }
+    values.extend(rows.iter().map(|k| k.value));
+    values.extend(captured.inputs.iter().map(|(_, k)| k.value));
+    let outs = g
+        .builder
+        .node("While")
+        .name(name)
+        .inputs(&values)
+        .attr("cond", AttrValue::Graph(cond_name.as_str().into()))
+        .attr("body", AttrValue::Graph(body_name.as_str().into()))
+        .build_n(values.len());
+    let mut all: Vec<Known> =
+        (0..carried).map(|k| Known::new(outs[2 + k], control::loosened(&state[k].desc))).collect();
+    for k in 0..parts {
+        let axis = number(attrs, "scan_output_axes", k);
+        all.push(control::stacked(g, im, &own("scan", k), outs[2 + carried + k], axis));
+    }
+    Ok(all)
 }
 
 /// The carried values, then each output's slices as one.

@@ -25,6 +25,7 @@ pub mod read;
 pub mod reduce;
 pub mod rnn;
 pub mod select;
+pub mod sequence;
 pub mod shape;
 pub mod slice;
 pub mod structural;

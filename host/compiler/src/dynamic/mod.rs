@@ -7,16 +7,18 @@ use crate::ids::NodeKey;
 use crate::model::weights::{self, Weights};
 use crate::options::Options;
 use crate::pass::Records;
-use crate::toolbox::{EngineRanks, Toolbox};
+use crate::toolbox::{EngineId, EngineRanks, Toolbox};
 use bytes::Bytes;
-use ge_ir::{AttrValue, Graph, Model, Node, TensorDesc};
+use ge_ir::verify::STRUCTURE;
+use ge_ir::{AttrValue, Graph, Key, Model, Node, TensorDesc};
 use ge_model::{
     CompiledModel, GraphInfo, IoInfo, MemoryInfo, NodeInfo, PassInfo, PluginInfo, SlotInfo, UNKNOWN_SHAPE, ValueAt,
 };
 use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
 use ge_plugin_api::engine::flags as engine_flags;
 use ge_plugin_api::ops::{VALUE, flags};
-use std::collections::HashMap;
+use ge_plugin_api::types::tensor::Container;
+use std::collections::{HashMap, HashSet};
 
 /// Attribute of the root graph: ranges of open sizes, by letter or by `input:dimension`.
 pub const RANGES: &str = "_dim_ranges";
@@ -40,6 +42,7 @@ pub fn assemble(
     refuse(&model, toolbox)?;
     let weights = weights::merge(&model)?;
     let ranks = EngineRanks::new(toolbox)?;
+    computable(&model, toolbox, &ranks)?;
     let mut m = CompiledModel {
         name: name.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -106,6 +109,40 @@ fn refuse(model: &Model, toolbox: &Toolbox) -> Result<()> {
     Err(CompileError::Plugin(d.help(help).of(ErrorKind::UNSUPPORTED)))
 }
 
+/// Refuses operators that no enabled engine has a kernel for, whatever the sizes: all of them by name.
+fn computable(model: &Model, toolbox: &Toolbox, ranks: &EngineRanks) -> Result<()> {
+    let structural: HashSet<Key> = STRUCTURE.iter().map(|s| Key::new(s)).collect();
+    let tensor = |d: &TensorDesc| d.container == Container::TENSOR;
+    let has_kernel = |op: Key| {
+        let with_tasks = |e: &EngineId| {
+            let e = toolbox.engine(*e);
+            e.excluded.is_none() && e.info.flags & engine_flags::NO_TASK == 0
+        };
+        ranks.of(op).iter().any(with_tasks) || toolbox.engines.iter().any(|e| e.object.has_host_kernel(op.as_str()))
+    };
+    let mut known: HashMap<Key, bool> = HashMap::new();
+    let mut all: Vec<Diagnostic> = Vec::new();
+    for g in model.graphs() {
+        for n in g.nodes().filter(|n| !structural.contains(&n.op_key())) {
+            // Sequences and optionals are the executor's own.
+            let given = (0..n.inputs().len()).filter_map(|i| g.input_desc(n, i));
+            // Views need no kernel, and graphs are called.
+            let own = n.op().starts_with("Optional")
+                || toolbox.op_flags(n.op_key()) & flags::VIEW != 0
+                || !n.subgraphs().is_empty();
+            let plain = given.chain(n.outputs()).all(tensor) && !own;
+            if plain && !*known.entry(n.op_key()).or_insert_with(|| has_kernel(n.op_key())) {
+                let text = format!("no enabled engine can run `{}` ({})", n.name(), n.op());
+                all.push(Diagnostic::error(text).code("GE-E0207").node(n.name(), n.op()));
+            }
+        }
+    }
+    if all.is_empty() {
+        return Ok(());
+    }
+    Err(CompileError::Plugin(ge_plugin_api::Error::all(ErrorKind::UNSUPPORTED, all)))
+}
+
 fn graph(g: &Graph, gi: usize, weights: &Weights, toolbox: &Toolbox, ranks: &EngineRanks) -> GraphInfo {
     let at: HashMap<ge_ir::NodeId, u32> = g.order().iter().copied().zip(0u32..).collect();
     let place = |id: ge_ir::NodeId| at.get(&id).copied().unwrap_or(u32::MAX);
@@ -152,7 +189,7 @@ fn engine(n: &Node, toolbox: &Toolbox, ranks: &EngineRanks) -> String {
     if let Some(e) = n.attrs().str("_engine") {
         return e.to_owned();
     }
-    let usable = |e: &&crate::toolbox::EngineId| {
+    let usable = |e: &&EngineId| {
         let e = toolbox.engine(**e);
         e.excluded.is_none() && e.info.flags & (engine_flags::NO_TASK | engine_flags::HOST_RUNTIME) == 0
     };

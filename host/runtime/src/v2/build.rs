@@ -319,9 +319,8 @@ impl<'w> Writer<'w> {
             self.source(v, "Data");
         }
         let mut kernels: HashMap<String, ()> = HashMap::new();
-        for k in 0..self.draft.launches.len() {
-            let draft = self.draft;
-            let l = &draft.launches[k];
+        let draft = self.draft;
+        for (k, l) in draft.launches.iter().enumerate() {
             let n = &self.graph.nodes[l.node as usize];
             let inputs: Vec<Option<ValueAt>> = n.inputs.iter().map(|v| v.map(|v| self.read(v))).collect();
             let at = self.m.graphs[0].nodes.len() as u32;

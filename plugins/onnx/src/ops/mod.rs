@@ -11,6 +11,7 @@ pub mod npu;
 pub mod pool;
 pub mod reduce;
 pub mod rnn;
+pub mod sequence;
 pub mod shape;
 pub mod slice;
 

@@ -64,12 +64,12 @@ fn all_unsupported_nodes_are_told_in_one_error() {
     let mut odd = node("Frobnicate", &["x"], &["a"]);
     odd.domain = "com.acme".into();
     let g =
-        graph(vec![x()], vec![odd, node("SequenceEmpty", &[], &["s"]), node("Relu", &["a"], &["y"])], vec![], &["y"]);
+        graph(vec![x()], vec![odd, node("SequenceMap", &["x"], &["s"]), node("Relu", &["a"], &["y"])], vec![], &["y"]);
     let err = import(&model(17, g)).expect_err("refused");
     assert_eq!(err.kind, ErrorKind::UNSUPPORTED);
     let told: Vec<(&str, &str, &str)> =
         err.diagnostics.iter().map(|d| (d.node.as_str(), d.op.as_str(), d.code.as_str())).collect();
-    assert_eq!(told, [("n_a", "Frobnicate", "GE-E0104"), ("n_s", "SequenceEmpty", "GE-E0104")]);
+    assert_eq!(told, [("n_a", "Frobnicate", "GE-E0104"), ("n_s", "SequenceMap", "GE-E0104")]);
     assert!(err.diagnostics[1].message.contains("ai.onnx 17"));
 }
 
@@ -198,9 +198,28 @@ fn scans_are_written_out_over_the_slices_of_their_inputs() {
     let why = |dims: &[&str], count| {
         import(&scan_model(dims, count)).expect_err("refused").diagnostics[0].message.to_string()
     };
-    assert!(why(&["n", "4"], 1).contains("no size of what it goes through is known"));
     assert!(why(&["3", "4"], 5).contains("do not fit its own"));
-    assert!(why(&["100000000", "4"], 1).contains("100000000 turns of 2 nodes"));
+}
+
+#[test]
+fn a_count_that_the_run_tells_makes_a_while_that_gathers_its_slices_in_sequences() {
+    for dims in [["n", "4"], ["100000000", "4"]] {
+        let e = import(&scan_model(&dims, 1)).expect("imports");
+        let all = nodes(&e, "");
+        let (w, last) = (all.iter().find(|n| n.op == "While").expect("a loop"), all.last().expect("a node"));
+        // turn, length, sum, the list, the rows
+        assert_eq!((w.inputs.len(), w.outputs.len()), (5, 5));
+        assert_eq!((last.op.as_str(), last.attrs.int("axis")), ("ConcatFromSequence", Some(1)));
+    }
+    let mut m = loop_model(true);
+    if let Some(g) = &mut m.graph {
+        g.initializer.clear();
+        g.input.push(value("m", 7, &[]));
+    }
+    let e = import(&m).expect("imports");
+    let all = nodes(&e, "");
+    assert!(all.iter().any(|n| n.op == "While") && all.iter().any(|n| n.op == "SequenceEmpty"));
+    assert_eq!(all.last().map(|n| n.op.as_str()), Some("ConcatFromSequence"));
 }
 
 #[test]
