@@ -1,7 +1,7 @@
 //! The fast kernels beside those of the AI CPU, on shapes with 0, 1, very long and very thin axes: the same shapes, the same numbers.
 use ge::options::OptionMap;
 use ge::session::{Session, SessionOptions, import};
-use ge_compiler::stages::Silent;
+use ge_compiler::pipeline::Silent;
 use ge_plugin_api::kernel::HostTensor;
 use ge_plugin_api::types::DType;
 use ge_tests::root;
