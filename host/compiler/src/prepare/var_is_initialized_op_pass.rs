@@ -1,7 +1,7 @@
 //! `VarIsInitializedOpPass`: every variable has a value from the start.
 //!
 //! Before: `%b = VarIsInitializedOp(%v)` over a `Variable`   After: `%b = Const() {value = true}`
-//! When: the input is a variable; it is zero, or what its `value` says, until it is assigned.
+//! When: the input is a variable; it is zero, or what its `init_value` says, until it is assigned.
 //! Refuses: an input that is no variable.
 //! Keeps: the node's name; the variable.
 //! Source: facts 4.3 (PrepareOptimize). Cost: each node once.

@@ -3,8 +3,8 @@
 //! Before: `%v = Variable() : @NCHW  %t = TransData(%v) : @NC1HWC0  %a = Assign(%v, %n)`
 //! After: `%v = Variable() : @NC1HWC0  %a = Assign(%v, TransData(%n))`, reads of `%t` read `%v`
 //! When: all readers are the same `TransData` or `TransposeD`, or assignments to the variable whose outcome nobody reads.
-//! Refuses: an initial value; readers that differ; control edges on the changes; a variable that the graph gives out.
-//! Keeps: the variable's name; what it holds, as its readers see it.
+//! Refuses: an initial value (`init_value`); another graph of the model with a variable of this name; readers that differ; control edges on the changes; a variable that the graph gives out.
+//! Keeps: the variable's name; what it holds, as its readers see it. `_variable_layout` says that it lies otherwise than the graph says.
 //! Source: 003 §2.2, facts 4.4 (1_1, 9). Cost: the readers of each variable.
 use crate::error::Result;
 use crate::pass::declare::{At, node_pass};
@@ -23,6 +23,17 @@ node_pass!(
     visit,
 );
 
+/// Attribute of a variable that lies in another layout than the imported graph says: the change that it stands for. Values that
+/// outlive the run mean something only together with it.
+const LAYOUT: &str = "_variable_layout";
+
+fn layout(change: &Node) -> String {
+    match change.attrs().ints("perm") {
+        Some(perm) => format!("{} {perm:?}", change.op()),
+        None => format!("{} {}", change.op(), change.attrs().str("dst_format").unwrap_or("?")),
+    }
+}
+
 struct Match<'m> {
     changes: Vec<&'m Node>,
     writers: Vec<&'m Node>,
@@ -30,8 +41,12 @@ struct Match<'m> {
 
 fn matches<'m>(cx: &PassContext<'_>, at: &At<'m>) -> Result<Match<'m>, &'static str> {
     let n = at.n;
-    if !n.inputs().is_empty() || n.attr("value").is_some() {
+    if !n.inputs().is_empty() || n.attr("init_value").is_some() {
         return Err("it has an initial value");
+    }
+    let same = |g: &ge_ir::Graph| g.name() != at.g.name() && g.find(n.name()).is_some_and(|o| o.op() == "Variable");
+    if at.model.graphs().iter().any(same) {
+        return Err("another graph reads it too");
     }
     let mut m = Match { changes: Vec::new(), writers: Vec::new() };
     for u in n.uses(0) {
@@ -79,6 +94,7 @@ fn visit(cx: &mut PassContext<'_>, at: &At<'_>, r: &mut Rewriter<'_>) -> Result<
         r.patch.push(Edit::SetOutputs(w.id(), first.outputs().to_vec().into()));
     }
     r.patch.push(Edit::SetOutputs(n.id(), first.outputs().to_vec().into()));
+    r.patch.set_attr(n.id(), LAYOUT, layout(first));
     for c in m.changes {
         r.patch.replace_uses(c.value(0), n.value(0));
         r.remove(c.id());
