@@ -106,6 +106,18 @@ pub mod flags {
     pub const LOW_PRECISION: u64 = 1 << 10;
     /// Black in mixed precision: it keeps its type (sums of many, exponentials, what divides by small numbers).
     pub const FULL_PRECISION: u64 = 1 << 11;
+    /// Output 1 is input 1 itself, as with [`REFERENCE`] (the second variable of an optimizer's step).
+    pub const REFERENCE_1: u64 = 1 << 12;
+    /// Output 2 is input 2 itself.
+    pub const REFERENCE_2: u64 = 1 << 13;
+    /// Reads no value of its input: it asks only which variable that is (`VarIsInitializedOp`).
+    pub const NAMES_INPUT: u64 = 1 << 14;
+
+    /// Inputs that an operator with these flags writes: input k is output k.
+    pub fn written(flags: u64) -> impl Iterator<Item = usize> {
+        let all = [REFERENCE, REFERENCE_1, REFERENCE_2];
+        all.into_iter().enumerate().filter(move |(_, f)| flags & f != 0).map(|(k, _)| k)
+    }
 }
 
 /// A prototype.

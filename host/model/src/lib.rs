@@ -14,11 +14,14 @@ mod encode;
 mod summary;
 /// Context graphs of FFTS+ tasks.
 pub mod context_graph;
+/// Which node of the imported graph reads or writes which variable, and in which order.
+pub mod effects;
 /// Several launches in one task.
 pub mod launch;
 
 pub use check::ModelError;
 pub use data::*;
 pub use decode::decode;
+pub use effects::EffectOrder;
 pub use encode::encode;
 pub use summary::{LogicalStreamAllocationInfo, StreamAllocationSummary};

@@ -2,12 +2,14 @@
 //!
 //! `RandomUniform() {shape, dtype, low, high, seed}`, `RandomNormal() {shape, dtype, mean, scale, seed}`, `RandomUniformLike(x)`,
 //! `RandomNormalLike(x)`, `Bernoulli(x) {dtype, seed}`, `Multinomial(x [B,C]) {sample_size, dtype = i32, seed} -> [B,sample_size]`.
+//! `DropOutGenMask(shape, prob) {seed, seed2}` gives a bit for each element of that shape, one with probability `prob`, and
+//! `DropOutDoMask(x, mask, keep_prob)` keeps `x / keep_prob` where there is one.
 use crate::dims;
 use crate::read;
 use ge_plugin_api::diagnostic::Result;
-use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef, flags::*};
+use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef, flags::*, infer};
 use ge_plugin_api::register_ops;
-use ge_plugin_api::types::dtype::{ANY, FLOATS};
+use ge_plugin_api::types::dtype::{ANY, FLOATS, INDEX};
 use ge_plugin_api::types::{DType, Dim, Shape, TensorDesc};
 
 fn made(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
@@ -26,6 +28,13 @@ fn multinomial(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     Ok(vec![TensorDesc::new(t, Shape::new([b, dims::from_i64(read::int(c, "sample_size", 1))]))])
 }
 
+/// Bits of a tensor of the shape that input 0 holds, in whole 128s.
+fn mask(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+    let bytes = c.const_ints(0).and_then(|s| s.iter().try_fold(1i64, |a, d| a.checked_mul(*d)));
+    let dim = bytes.map_or(Dim::UNKNOWN, |n| dims::from_i64(n.max(0).saturating_add(127) / 128 * 16));
+    Ok(vec![TensorDesc::new(DType::U8, Shape::new([dim]))])
+}
+
 fn defs() -> Vec<OpDef> {
     let (t, f) = (AttrKind::TYPE, AttrKind::FLOAT);
     let seeded = |d: OpDef| d.opt_attr("seed", f).opt_attr("dtype", t).flags(RANDOM);
@@ -38,6 +47,19 @@ fn defs() -> Vec<OpDef> {
         of("RandomUniformLike").attr("low", f, 0.0).attr("high", f, 1.0),
         of("RandomNormalLike").attr("mean", f, 0.0).attr("scale", f, 1.0),
         of("Bernoulli"),
+        OpDef::new("DropOutGenMask", mask)
+            .input("shape", INDEX, "")
+            .input("prob", FLOATS, "")
+            .output("y", &[DType::U8], "")
+            .opt_attr("seed", AttrKind::INT)
+            .opt_attr("seed2", AttrKind::INT)
+            .value_inputs(&[0])
+            .flags(RANDOM),
+        OpDef::new("DropOutDoMask", infer::same)
+            .input("x", FLOATS, "T")
+            .input("mask", &[DType::U8], "")
+            .input("keep_prob", FLOATS, "T")
+            .output("y", FLOATS, "T"),
         seeded(OpDef::new("Multinomial", multinomial).input("x", FLOATS, "").output("y", ANY, "")).attr(
             "sample_size",
             AttrKind::INT,

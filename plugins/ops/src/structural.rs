@@ -44,6 +44,14 @@ fn defs() -> Vec<OpDef> {
         OpDef::new("NetOutput", stated).dynamic("x", ANY, "").dynamic_output("y", ANY, ""),
         through("Identity").flags(VIEW),
         OpDef::new("IdentityN", each).dynamic("x", ANY, "").dynamic_output("y", ANY, ""),
+        through("TensorMove"),
+        // What a queue of the host gives: the host feeds graphs by their inputs, no engine takes one.
+        OpDef::new("GetNext", stated)
+            .dynamic_output("y", ANY, "")
+            .opt_attr("output_types", AttrKind::ANY)
+            .opt_attr("output_shapes", AttrKind::ANY)
+            .opt_attr("channel_name", s)
+            .flags(STATEFUL),
         through("MemcpyAsync").opt("held", ANY, "T").opt_attr("_ref_input", i),
         source("PlaceHolder", stated).opt("x", ANY, ""),
         OpDef::new("End", stated).dynamic("x", ANY, "").dynamic_output("y", ANY, ""),

@@ -305,7 +305,7 @@ fn table() -> String {
         };
         v.iter().map(one).collect::<Vec<_>>().join(", ")
     };
-    let names: [(u64, &str); 12] = [
+    let names: [(u64, &str); 15] = [
         (flags::RANDOM, "random"),
         (flags::STATEFUL, "stateful"),
         (flags::ELEMENTWISE, "element-wise"),
@@ -318,6 +318,9 @@ fn table() -> String {
         (flags::TRANS_OP, "layout"),
         (flags::LOW_PRECISION, "white"),
         (flags::FULL_PRECISION, "black"),
+        (flags::REFERENCE_1, "reference 1"),
+        (flags::REFERENCE_2, "reference 2"),
+        (flags::NAMES_INPUT, "names its input"),
     ];
     let mut out = String::from(
         "# Operator prototypes\n\nLoaded as `libge_ops.so`. Semantics stand at the head of each family file in `src/`; this table is \

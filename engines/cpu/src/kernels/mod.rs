@@ -26,6 +26,7 @@ pub const FAMILIES: &[&[Op]] = &[
     math::compare::OPS,
     math::cast::OPS,
     math::select::OPS,
+    math::step::OPS,
     math::sum::OPS,
     matrix::matmul::OPS,
     conv::direct::OPS,

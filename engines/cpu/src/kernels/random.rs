@@ -7,6 +7,7 @@ use crate::store::Op;
 use crate::store::types::{BITS, FLOAT, NUMB};
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
+use ge_plugin_api::types::DType;
 
 /// A stream of numbers.
 pub struct Source(u64);
@@ -64,6 +65,33 @@ fn run_plain(ctx: &mut KernelCtx<'_>) -> Result<()> {
     }
     put_f64(ctx, 0, &shape, &v)
 }
+/// `DropOutGenMask(shape, prob) {seed, seed2}`: bits of what is kept, one with probability `prob`, in whole 128s.
+fn run_gen_mask(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    let shape = Arg::of(ctx, 0)?.list()?;
+    let shape = shape.iter().map(|&d| size("input 0", d)).collect::<Result<Vec<_>>>()?;
+    let (n, keep) = (count(&shape)?, Arg::of(ctx, 1)?.scalar()?);
+    let (first, second) = (int_attr(ctx, "seed", 0), int_attr(ctx, "seed2", 0));
+    let seed = (first as u64).rotate_left(32) ^ second as u64;
+    let mut s = if seed == 0 { Source::of(ctx) } else { Source(seed) };
+    let bytes = n.div_ceil(128) * 16;
+    let mut mask = room(bytes)?;
+    mask.extend((0..bytes).map(|k| {
+        let bit = |b: usize| if k * 8 + b < n && s.unit() < keep { 1i64 << b } else { 0 };
+        (0..8).map(bit).sum::<i64>()
+    }));
+    put_i64(ctx, 0, &[bytes], &mask)
+}
+/// `DropOutDoMask(x, mask, keep_prob)`: `x / keep_prob` where the mask has a bit, else 0.
+fn run_do_mask(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    let (x, mask, keep) = (Arg::of(ctx, 0)?, Arg::of(ctx, 1)?.i64s()?, Arg::of(ctx, 2)?.scalar()?);
+    if mask.len() < x.len.div_ceil(8) {
+        return Err(bad("input 1", format!("{} bytes", mask.len()), format!("a bit for each of {} values", x.len)));
+    }
+    let mut v = x.f64s()?;
+    let is_kept = |i: usize| mask[i / 8] >> (i % 8) & 1 == 1;
+    v.iter_mut().enumerate().for_each(|(i, v)| *v = if is_kept(i) { *v / keep } else { 0.0 });
+    put_f64(ctx, 0, &x.shape, &v)
+}
 fn run_bernoulli(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let x = Arg::of(ctx, 0)?;
     let mut s = Source::of(ctx);
@@ -98,6 +126,8 @@ fn run_multinomial(ctx: &mut KernelCtx<'_>) -> Result<()> {
 
 /// The rows of this file.
 pub const OPS: &[Op] = &[
+    Op::new("DropOutGenMask", run_gen_mask, &[crate::store::types::INDEX, FLOAT]).gives(&[&[DType::U8]]),
+    Op::new("DropOutDoMask", run_do_mask, &[FLOAT, &[DType::U8], FLOAT]).gives(&[FLOAT]),
     Op::new("RandomUniform", run_plain, &[BITS]).gives(&[FLOAT]),
     Op::new("RandomNormal", run_plain, &[BITS]).gives(&[FLOAT]),
     Op::new("RandomUniformLike", run_plain, &[BITS]).gives(&[FLOAT]),

@@ -4,6 +4,8 @@
 pub mod atomic_clean;
 /// If, Case and While on the device.
 pub mod control_flow;
+/// Who reads and writes variables, in which order.
+pub mod effects;
 /// Inputs and outputs whose memory others share.
 pub mod io_reuse;
 /// Subgraphs in slices as one task.

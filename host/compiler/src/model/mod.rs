@@ -1,5 +1,6 @@
 //! The product. in: all plans, out: `GeRootModel` and its OM.
 pub mod assemble;
+mod effects_checker;
 mod over_checker;
 mod task_checker;
 pub mod place_checker;

@@ -99,6 +99,14 @@ pub enum PlanFault {
         /// How many there may be.
         most: u32,
     },
+    /// Two accesses to a variable that may run in another order than that of the imported graph.
+    #[error("`{second}` may reach a variable before `{first}` is over, against the order of the imported graph")]
+    Effect {
+        /// What is first in the graph.
+        first: String,
+        /// What comes behind it.
+        second: String,
+    },
     /// A part that does not lie where its whole, its reference or its run says.
     #[error("`{node}`: {what}")]
     Place {
@@ -118,6 +126,7 @@ pub fn check(m: &CompiledModel) -> Result<(), PlanFault> {
     super::place_checker::check(m)?;
     run.memory(m)?;
     super::over_checker::check(m, &run.stands)?;
+    super::effects_checker::check(m, &run.stands)?;
     super::flow_checker::check(m)
 }
 

@@ -1,6 +1,7 @@
 //! Putting the nodes of a subgraph in the place of the node that calls it.
 use super::Rewriter;
 use ge_ir::{Graph, Node, NodeId, ValueRef};
+use ge_model::effects;
 use ge_plugin_api::patch::Edit;
 use std::collections::HashMap;
 
@@ -22,7 +23,7 @@ pub fn inline(r: &mut Rewriter<'_>, call: &Node, sub: &Graph, args: &[ValueRef])
     if !out.controls().is_empty() {
         return Err("control edges end at the subgraph's output".into());
     }
-    let values = copy(r, sub, args, call.controls(), call.control_users())?;
+    let values = copy(r, sub, args, Some(call))?;
     for (k, v) in out.inputs().iter().enumerate() {
         let to = values.get(v).copied().unwrap_or(ValueRef::ABSENT);
         r.patch.replace_uses(call.value(k as u32), to);
@@ -38,17 +39,17 @@ pub fn inline(r: &mut Rewriter<'_>, call: &Node, sub: &Graph, args: &[ValueRef])
     Ok(())
 }
 
-/// Copies the nodes of `sub`, whose inputs are `args`, into the graph: behind `before`, ahead of `after`. The values of `sub` and what
-/// they are now. The originals give their names to the copies.
+/// Copies the nodes of `sub`, whose inputs are `args`, into the graph, where `call` is given behind what that waits for and ahead of
+/// what waits for that. The values of `sub` and what they are now. The originals give their names to the copies.
 ///
 /// Errors: nothing is recorded; the reason in words.
 pub fn copy(
     r: &mut Rewriter<'_>,
     sub: &Graph,
     args: &[ValueRef],
-    before: &[NodeId],
-    after: &[NodeId],
+    call: Option<&Node>,
 ) -> Result<HashMap<ValueRef, ValueRef>, String> {
+    let (before, after) = call.map_or((&[][..], &[][..]), |c| (c.controls(), c.control_users()));
     let mut values: HashMap<ValueRef, ValueRef> = HashMap::new();
     for n in sub.nodes().filter(|n| n.op() == "Data") {
         let k = n.attrs().int("index").and_then(|i| usize::try_from(i).ok()).ok_or("an input has no index")?;
@@ -58,7 +59,20 @@ pub fn copy(
         }
         values.insert(n.value(0), *arg);
     }
-    let inner: Vec<&Node> = sub.nodes().filter(|n| !matches!(n.op(), "Data" | "NetOutput")).collect();
+    // A variable is the one of that name in the graph that it comes to, where that has one.
+    let mut nodes: HashMap<NodeId, NodeId> = HashMap::new();
+    for n in sub.nodes().filter(|n| n.op() == "Variable") {
+        if let Some(own) = r.graph().find(n.name()).filter(|v| v.op() == "Variable") {
+            let descs = own.outputs().first().zip(n.outputs().first());
+            if !descs.is_some_and(|(a, b)| (a.dtype, &a.shape) == (b.dtype, &b.shape)) {
+                return Err(format!("variable `{}` has another type or shape in the subgraph", n.name()));
+            }
+            nodes.insert(n.id(), own.id());
+            values.insert(n.value(0), own.value(0));
+        }
+    }
+    let inner: Vec<&Node> =
+        sub.nodes().filter(|n| !matches!(n.op(), "Data" | "NetOutput") && !nodes.contains_key(&n.id())).collect();
     // The names go over to the copies.
     let host = r.graph().name().to_owned();
     r.patch.push(Edit::InGraph(sub.name().into()));
@@ -66,7 +80,6 @@ pub fn copy(
         r.patch.push(Edit::SetName(n.id(), format!("{}/{}", sub.name(), n.name()).into()));
     }
     r.patch.push(Edit::InGraph(host.as_str().into()));
-    let mut nodes: HashMap<NodeId, NodeId> = HashMap::new();
     for n in inner {
         let inputs: Vec<ValueRef> =
             n.inputs().iter().map(|v| values.get(v).copied().unwrap_or(ValueRef::ABSENT)).collect();
@@ -74,7 +87,11 @@ pub fn copy(
         if !n.is_const() {
             controls.extend_from_slice(before);
         }
-        let made = r.patch.add(n.op(), n.name(), &inputs, n.outputs().to_vec(), n.attrs().clone());
+        let mut attrs = n.attrs().clone();
+        if let Some(call) = call {
+            effects::go_into(&mut attrs, call.attrs());
+        }
+        let made = r.patch.add(n.op(), n.name(), &inputs, n.outputs().to_vec(), attrs);
         for c in controls {
             r.patch.push(Edit::AddControl(c, made));
         }

@@ -147,7 +147,7 @@ fn visit(cx: &mut PassContext<'_>, at: &At<'_>, r: &mut Rewriter<'_>) -> Result<
     let mut sides: Vec<Vec<ValueRef>> = Vec::new();
     for g in [then, other] {
         let Some(out) = g.net_output() else { return Ok(()) };
-        match copy(r, g, args, &[], &[]) {
+        match copy(r, g, args, None) {
             Ok(values) => {
                 sides.push(out.inputs().iter().map(|v| values.get(v).copied().unwrap_or(ValueRef::ABSENT)).collect())
             }

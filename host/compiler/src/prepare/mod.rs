@@ -39,6 +39,7 @@ pub mod var_is_initialized_op_pass;
 pub use infer_shape_pass::InferShapePass;
 
 use crate::error::Result;
+use crate::feature::effects;
 use crate::pass::{PassLevel, PassManager, Records, hooks};
 use ge_ir::Model;
 use ge_plugin_api::engine::Hook;
@@ -51,9 +52,11 @@ pub const BEFORE: u8 = 11;
 /// The part that stands behind it.
 pub const AFTER: u8 = 12;
 
-/// Custom passes and engines before shapes, inference with folding, the passes of PrepareOptimize (facts 4.2, 4.3).
+/// The order of effects as edges, custom passes and engines before shapes, inference with folding, the passes of PrepareOptimize (facts 4.2, 4.3).
 pub fn run(model: &mut Model, passes: &PassManager<'_>, records: &mut Records) -> Result<()> {
     passes.toolbox().growth.allow(model);
+    // What the imported graph says of variables, before anything changes it.
+    effects::explicit(model, passes.toolbox())?;
     hooks::custom(passes, PassStage::BEFORE_INFER_SHAPE, model, records)?;
     passes.part("prepare", NORMALISE, model, records)?;
     hooks::engines(passes, "prepare", Hook::AFTER_GRAPH_NORMALIZATION, model, records)?;

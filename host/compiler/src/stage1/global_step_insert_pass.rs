@@ -1,6 +1,7 @@
 //! `GlobalStepInsertPass`: a training graph counts its steps in a variable.
 //!
-//! Before: a root graph with the attribute `_is_training = true`   After: the same with `%ge_global_step = Variable() : i64[]`
+//! Before: a root graph with the attribute `_is_training = true`   After: the same with `%ge_global_step = Variable() : i64[]` and
+//! `%ge_global_step_next = AssignAdd(%ge_global_step, 1)`, which every run does
 //! When: the root graph is marked as training and has no such variable.
 //! Refuses: a graph that has it already.
 //! Keeps: all else.
@@ -8,14 +9,14 @@
 use crate::error::Result;
 use crate::pass::declare::graph_pass;
 use crate::pass::{PassContext, Rewriter};
-use ge_ir::{DType, Model, Shape, TensorDesc};
+use ge_ir::{ConstTensor, DType, Model, Shape, TensorDesc, ValueRef};
 use ge_plugin_api::patch::Edit;
 use ge_plugin_api::types::AttrMap;
 
 graph_pass!(
     GlobalStepInsertPass,
     O0,
-    "a root graph with `_is_training` -> the same with a variable `ge_global_step`",
+    "a root graph with `_is_training` -> the same with a variable `ge_global_step` that counts its runs",
     needs "the graph attribute `_is_training = true`",
     keeps "all else",
     run,
@@ -36,7 +37,12 @@ fn run(cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> 
     }
     let mut r = Rewriter::new(g);
     let desc = TensorDesc::new(DType::I64, Shape::scalar());
-    r.patch.add("Variable", GLOBAL_STEP, &[], vec![desc], AttrMap::default());
+    let step = r.patch.add("Variable", GLOBAL_STEP, &[], vec![desc.clone()], AttrMap::default());
+    if let Some(one) = ConstTensor::of(&[], &[1i64]) {
+        let one = r.patch.constant(&format!("{GLOBAL_STEP}_one"), one);
+        let next = format!("{GLOBAL_STEP}_next");
+        r.patch.add("AssignAdd", &next, &[ValueRef::new(step, 0), one], vec![desc], AttrMap::default());
+    }
     r.count();
     Ok(r.finish(cx))
 }

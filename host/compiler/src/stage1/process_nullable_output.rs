@@ -2,14 +2,15 @@
 //!
 //! Before: `%y, %k, %v = Attention(…)`, nobody reads `%k` and `%v`   After: `%y = Attention(…)`
 //! When: the prototype says that the output may be left out; all outputs behind it go too.
-//! Refuses: an output before one that is read: it keeps its number, and memory for its node's task alone.
+//! Refuses: an output that is a variable, which the task writes; an output before one that is read: it keeps its number, and memory for
+//! its node's task alone.
 //! Keeps: the numbers of the outputs that are read.
 //! Source: 003 §1.2 (D2a), facts 4.2 (opens PreRunOptimizeSubGraph). Cost: each node once.
 use crate::error::Result;
 use crate::pass::declare::graph_pass;
 use crate::pass::{PassContext, Rewriter};
 use ge_ir::{Model, Node};
-use ge_plugin_api::ops::ParamKind;
+use ge_plugin_api::ops::{ParamKind, flags};
 use ge_plugin_api::patch::Edit;
 
 graph_pass!(
@@ -26,7 +27,8 @@ fn run(cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> 
     for n in g.nodes().filter(|n| n.outputs().len() > 1) {
         let Some(op) = cx.toolbox.op(n.op_key()) else { continue };
         cx.visits += 1;
-        let may_go = |k: usize| op.proto.outputs.get(k).is_some_and(|p| p.kind == ParamKind::OPTIONAL);
+        let written = |k: usize| flags::written(op.proto.flags).any(|w| w == k);
+        let may_go = |k: usize| op.proto.outputs.get(k).is_some_and(|p| p.kind == ParamKind::OPTIONAL) && !written(k);
         let unread = |n: &Node, k: usize| n.uses(k).is_empty();
         let mut left = n.outputs().len();
         while left > 1 && may_go(left - 1) && unread(n, left - 1) {

@@ -6,6 +6,7 @@ pub mod compare;
 pub mod float8;
 pub mod select;
 pub mod special;
+pub mod step;
 pub mod sum;
 pub mod unary;
 pub mod zip;

@@ -136,6 +136,7 @@ const fn s(name: &'static str, run: Run) -> Op {
 /// The rows of this file.
 pub const OPS: &[Op] = &[
     Op::new("Identity", run_identity, &[BITS]),
+    Op::new("TensorMove", run_identity, &[BITS]),
     Op::new("IdentityN", run_identity_n, &[BITS]),
     Op::new("MemcpyAsync", run_identity, &[BITS]),
     v("Reshape", run_reshape),

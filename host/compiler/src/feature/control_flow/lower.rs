@@ -5,9 +5,13 @@
 //! copies of the next values into the same memory, a jump back; the label behind it keeps alive what the loop reads. For is a While
 //! that counts (`count.rs`). Labels and jumps of one control node have one `_label_scope`: they stand on one stream (facts 8.6), by
 //! which `streams::flow` finds the bodies again, whose nodes may stand on others.
+//!
+//! A Variable of a subgraph is the root's variable of that name. A call with control edges lies between two nodes without a task:
+//! its whole body stands behind the first, and what waits for the call waits behind the second for all that the body does.
 use super::writer::Writer;
 use crate::error::{CompileError, Result};
 use ge_ir::{DType, Graph, Key, Model, Node, NodeId, TensorDesc, ValueRef};
+use ge_model::effects;
 use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
 use ge_plugin_api::types::{AttrMap, AttrValue};
 use std::collections::HashMap;
@@ -89,10 +93,18 @@ fn expand(model: &Model, target: NodeId, labels: &mut i64, is_view: IsView<'_>) 
     let old = model.root();
     let freed = old.get(target).map_or("", Node::name);
     let scope = *labels;
-    let mut e = Expansion { model, labels, is_view, w: Writer::like(old, freed), scope };
+    let mut e = Expansion { model, labels, is_view, w: Writer::like(old, freed), scope, variables: HashMap::new() };
     let mut values: HashMap<ValueRef, ValueRef> = HashMap::new();
     let mut nodes: HashMap<NodeId, NodeId> = HashMap::new();
-    for n in old.nodes() {
+    // Variables come first: a subgraph may name one that stands behind the control node.
+    let (first, others): (Vec<&Node>, Vec<&Node>) = old.nodes().partition(|n| is_plain_variable(n));
+    for n in first {
+        let id = e.w.push(n.op_key(), n.name().to_owned(), vec![], vec![], n.outputs().to_vec(), n.attrs().clone())?;
+        e.variables.insert(n.name().to_owned(), id);
+        nodes.insert(n.id(), id);
+        values.extend((0..n.outputs().len() as u32).map(|k| (n.value(k), ValueRef::new(id, k))));
+    }
+    for n in others {
         let inputs = mapped(&values, n.inputs());
         let controls: Vec<NodeId> = n.controls().iter().filter_map(|c| nodes.get(c).copied()).collect();
         if n.id() == target {
@@ -111,6 +123,11 @@ fn expand(model: &Model, target: NodeId, labels: &mut i64, is_view: IsView<'_>) 
     Ok(e.w.graph)
 }
 
+/// Whether a node is a variable that nothing is ordered before.
+fn is_plain_variable(n: &Node) -> bool {
+    n.op() == "Variable" && n.inputs().is_empty() && n.controls().is_empty()
+}
+
 fn mapped(values: &HashMap<ValueRef, ValueRef>, inputs: &[ValueRef]) -> Vec<ValueRef> {
     inputs.iter().map(|v| if v.is_absent() { *v } else { values.get(v).copied().unwrap_or(ValueRef::ABSENT) }).collect()
 }
@@ -123,6 +140,8 @@ pub(super) struct Expansion<'m> {
     pub(super) w: Writer,
     /// Number of the control node among those that have labels.
     scope: i64,
+    /// Variables of the root, by name.
+    variables: HashMap<String, NodeId>,
 }
 
 pub(super) type Outs = (Vec<ValueRef>, NodeId);
@@ -133,17 +152,35 @@ impl Expansion<'_> {
             Some(Kind::Branches) => self.branches(n, inputs, controls),
             Some(Kind::Loop) => self.repeat(n, inputs, controls),
             Some(Kind::Count) => self.count(n, inputs, controls),
-            _ if controls.is_empty() && n.control_users().is_empty() => {
-                let outs = self.inline(n, self.subgraph(n, "f")?, inputs)?;
-                Ok((outs, NodeId::NONE))
-            }
-            _ => {
-                let name = self.w.take(n.name(), &format!("{}/call", n.name()));
-                let start = self.w.add("NoOp", name, vec![], controls.to_vec(), vec![], AttrMap::default())?;
-                let outs = self.inline(n, self.subgraph(n, "f")?, inputs)?;
-                Ok((outs, start))
-            }
+            _ => self.call(n, inputs, controls),
         }
+    }
+
+    /// A called graph in the place of its call.
+    fn call(&mut self, n: &Node, inputs: &[ValueRef], controls: &[NodeId]) -> Result<Outs> {
+        let sub = self.subgraph(n, "f")?;
+        if controls.is_empty() && n.control_users().is_empty() {
+            return Ok((self.inline(n, sub, inputs)?, NodeId::NONE));
+        }
+        let mut behind = controls.to_vec();
+        if !controls.is_empty() {
+            let name = self.w.take(n.name(), &format!("{}/call", n.name()));
+            behind = vec![self.w.add("NoOp", name, vec![], controls.to_vec(), vec![], AttrMap::default())?];
+        }
+        let first = self.w.graph.next_id();
+        let outs = self.inline_behind(n, sub, inputs, &behind)?;
+        // Whoever waits for the call waits for all that its body does, and for what the call itself waits for.
+        let is_source = |m: &Node| m.is_const() || m.op() == "Variable";
+        let body = self.w.graph.nodes().rev().take_while(|m| m.id() >= first);
+        let last = body.filter(|m| !is_source(m) && m.is_dead_end()).map(Node::id);
+        let returned = outs.iter().chain(inputs).filter_map(|v| self.w.graph.get(v.node));
+        let returned = returned.filter(|m| !is_source(m)).map(Node::id);
+        let mut over: Vec<NodeId> = last.chain(returned).chain(behind).collect();
+        over.sort_unstable();
+        over.dedup();
+        let name = self.w.take(n.name(), &format!("{}/returned", n.name()));
+        let end = self.w.add("NoOp", name, vec![], over, vec![], AttrMap::default())?;
+        Ok((outs, end))
     }
 
     pub(super) fn subgraph(&self, n: &Node, key: &str) -> Result<usize> {
@@ -156,16 +193,37 @@ impl Expansion<'_> {
 
     /// Copies the nodes of a subgraph whose inputs are `args`; the values that it returns.
     pub(super) fn inline(&mut self, parent: &Node, sub: usize, args: &[ValueRef]) -> Result<Vec<ValueRef>> {
+        self.inline_behind(parent, sub, args, &[])
+    }
+
+    /// The same, each node of it ordered after `behind`.
+    fn inline_behind(
+        &mut self,
+        parent: &Node,
+        sub: usize,
+        args: &[ValueRef],
+        behind: &[NodeId],
+    ) -> Result<Vec<ValueRef>> {
         let model = self.model;
         let g = &model.graphs()[sub];
         let mut values: HashMap<ValueRef, ValueRef> = HashMap::new();
         let mut nodes: HashMap<NodeId, NodeId> = HashMap::new();
         let mut outs = Vec::new();
+        let first = self.w.graph.next_id();
         for n in g.nodes() {
             if n.op() == "Data" {
                 let k = n.attrs().int("index").and_then(|i| usize::try_from(i).ok()).unwrap_or(0);
                 let arg = args.get(k).ok_or_else(|| refused(parent, &format!("`{}` has no input {k}", g.name())))?;
                 values.insert(n.value(0), *arg);
+                if !arg.is_absent() {
+                    nodes.insert(n.id(), arg.node);
+                }
+                continue;
+            }
+            if is_plain_variable(n) {
+                let id = self.variable(n)?;
+                nodes.insert(n.id(), id);
+                values.insert(n.value(0), ValueRef::new(id, 0));
                 continue;
             }
             let inputs = mapped(&values, n.inputs());
@@ -173,13 +231,50 @@ impl Expansion<'_> {
                 outs = inputs;
                 continue;
             }
-            let controls = n.controls().iter().filter_map(|c| nodes.get(c).copied()).collect();
+            let mut controls: Vec<NodeId> = n.controls().iter().filter_map(|c| nodes.get(c).copied()).collect();
+            // A node that nothing of the body is ahead of starts behind what the whole body is behind.
+            let is_ahead = |id: NodeId| {
+                let source = |p: &Node| p.is_const() || p.op() == "Variable";
+                id >= first && self.w.graph.get(id).is_some_and(|p| !source(p))
+            };
+            let ahead = inputs.iter().filter(|v| !v.is_absent()).map(|v| v.node).chain(controls.iter().copied());
+            if !n.is_const() && !behind.is_empty() && !ahead.into_iter().any(is_ahead) {
+                controls.extend_from_slice(behind);
+            }
             let name = self.w.take(g.name(), n.name());
-            let id = self.w.push(n.op_key(), name, inputs, controls, n.outputs().to_vec(), n.attrs().clone())?;
+            let mut attrs = n.attrs().clone();
+            effects::go_into(&mut attrs, parent.attrs());
+            let id = self.w.push(n.op_key(), name, inputs, controls, n.outputs().to_vec(), attrs)?;
             nodes.insert(n.id(), id);
             values.extend((0..n.outputs().len() as u32).map(|k| (n.value(k), ValueRef::new(id, k))));
         }
         Ok(outs)
+    }
+
+    /// The root's variable of the name of a subgraph's.
+    fn variable(&mut self, n: &Node) -> Result<NodeId> {
+        if let Some(id) = self.variables.get(n.name()).copied() {
+            let (own, known) = (n.outputs().first(), self.w.graph.get(id).and_then(|v| v.outputs().first()));
+            let same = own.zip(known).is_some_and(|(a, b)| (a.dtype, a.shape.sizes()) == (b.dtype, b.shape.sizes()));
+            if !same {
+                return Err(refused(n, "another graph has a variable of this name with another type or shape"));
+            }
+            match (n.attr("init_value"), self.w.graph.get(id).and_then(|v| v.attr("init_value"))) {
+                (Some(a), Some(b)) if !ge_ir::graph::same_value(a, b) => {
+                    return Err(refused(n, "another graph has a variable of this name with another initial value"));
+                }
+                (Some(a), None) => self.w.graph.set_attr(id, "init_value", a.clone()),
+                _ => {}
+            }
+            return Ok(id);
+        }
+        let name = self.w.take("", n.name());
+        if name != n.name() {
+            return Err(refused(n, "another node has the name of this variable"));
+        }
+        let id = self.w.push(n.op_key(), name.clone(), vec![], vec![], n.outputs().to_vec(), n.attrs().clone())?;
+        self.variables.insert(name, id);
+        Ok(id)
     }
 
     pub(super) fn next_label(&mut self) -> i64 {

@@ -153,6 +153,13 @@ impl<'t> Rules<'t> {
             out.extend(same(n.input(i as usize).map(Spot::Value), JoinKind::Held, i));
         } else if self.is_reference(n) {
             out.extend(same(first, JoinKind::Reference, 0));
+            // The further variables of an optimizer's step.
+            let flags_of = self.toolbox.op_flags(n.op_key());
+            for k in flags::written(flags_of).filter(|k| (1..n.outputs().len()).contains(k)) {
+                let from = n.input(k).map(Spot::Value);
+                let (to, input) = (value(k as u32), k as u32);
+                out.extend(from.map(|from| Join { from, to, at: 0, kind: JoinKind::Reference, input }));
+            }
         } else if Self::joins_inputs(n) {
             let mut at = 0u64;
             for (i, v) in n.inputs().iter().enumerate().filter(|(_, v)| !v.is_absent()) {
