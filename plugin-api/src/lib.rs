@@ -23,6 +23,8 @@ pub mod view;
 pub mod patch;
 /// Operator prototypes and inference.
 pub mod ops;
+/// Ranges of values.
+pub mod range;
 /// Front ends and mappings.
 pub mod frontend;
 /// Passes.

@@ -1,8 +1,9 @@
 //! Operator prototypes: inputs, outputs, attributes, types allowed, and the inference of shapes and types.
-use crate::abi::erase::object;
+use crate::abi::erase::{RawSlice, object};
 use crate::abi::{ROption, RResult, RString, RVec, StableAbi, WithMetadata, guard};
 use crate::diagnostic::{Error, Result};
 use crate::open_code;
+use crate::range::{Range, RangeCtx, RangeFn};
 use crate::types::{AttrValue, ConstTensor, DType, Expr, Shape, TensorDesc};
 use crate::view::{Node, RawNodeRef};
 
@@ -164,6 +165,8 @@ pub struct OpDef {
     pub proto: OpProto,
     /// Its inference.
     pub infer: InferFn,
+    /// What it says of the numbers that it gives.
+    pub value_ranges: Option<RangeFn>,
 }
 
 /// Attribute of a tensor descriptor: what is known of whole numbers that are no constant, the text of an expression or `"?"` for
@@ -236,6 +239,7 @@ impl OpDef {
                 subgraphs: RVec::new(),
             },
             infer,
+            value_ranges: None,
         }
     }
     fn param(name: &str, kind: ParamKind, types: &[DType], group: &str) -> ParamSpec {
@@ -310,6 +314,11 @@ impl OpDef {
         }
         self
     }
+    /// The function that says the ranges of its outputs ([`crate::range`]).
+    pub fn value_ranges(mut self, f: RangeFn) -> Self {
+        self.value_ranges = Some(f);
+        self
+    }
     /// Adds `flags` to those already set.
     pub fn flags(mut self, flags: u64) -> Self {
         self.proto.flags |= flags;
@@ -359,6 +368,11 @@ pub trait OpSet: Send + Sync {
     /// # Errors
     /// What does not fit: an input is missing, or types, shapes or attributes contradict each other. Sizes that are not known are no error.
     fn infer(&self, index: usize, ctx: &InferCtx<'_>) -> Result<Vec<TensorDesc>>;
+    /// Ranges of the outputs, for prototype `index`; None: it says nothing of them.
+    fn ranges(&self, index: usize, ctx: &RangeCtx<'_>) -> Option<Vec<Range>> {
+        let _ = (index, ctx);
+        None
+    }
 }
 
 /// ABI function table of [`OpSet`].
@@ -374,10 +388,13 @@ pub struct OpSetTable {
     /// `infer`.
     #[sabi(last_prefix_field)]
     pub infer: unsafe extern "C" fn(*const (), usize, RawNodeRef) -> RResult<RVec<TensorDesc>, Error>,
+    /// `ranges`; a library built before it was appended has none.
+    pub ranges:
+        unsafe extern "C" fn(*const (), usize, RawNodeRef, RawSlice<Range>) -> RResult<ROption<RVec<Range>>, Error>,
 }
 
 static OP_SET_TABLE: &WithMetadata<OpSetTable> =
-    &WithMetadata::new(OpSetTable { drop: op_drop, protos: op_protos, infer: op_infer });
+    &WithMetadata::new(OpSetTable { drop: op_drop, protos: op_protos, infer: op_infer, ranges: op_ranges });
 unsafe extern "C" fn op_drop(p: *const ()) {
     // SAFETY: contract of the table.
     unsafe { crate::abi::erase::drop_object::<dyn OpSet>(p) }
@@ -391,6 +408,18 @@ unsafe extern "C" fn op_infer(p: *const (), index: usize, node: RawNodeRef) -> R
         // SAFETY: contract of the table; the node lives for the call.
         let (set, node) = unsafe { (object::<dyn OpSet>(p), node.get()) };
         Ok(set.infer(index, &InferCtx { node })?.into())
+    })
+}
+unsafe extern "C" fn op_ranges(
+    p: *const (),
+    index: usize,
+    node: RawNodeRef,
+    inputs: RawSlice<Range>,
+) -> RResult<ROption<RVec<Range>>, Error> {
+    guard("ranges", || {
+        // SAFETY: contract of the table; the node and the ranges live for the call.
+        let (set, node, inputs) = unsafe { (object::<dyn OpSet>(p), node.get(), inputs.get()) };
+        Ok(set.ranges(index, &RangeCtx { node, inputs }).map(RVec::from).into())
     })
 }
 
@@ -414,6 +443,16 @@ impl OpSetObject {
     pub fn infer(&self, index: usize, node: &Node<'_>) -> Result<Vec<TensorDesc>> {
         // SAFETY: as above; the node lives for the call.
         unsafe { (self.table().infer())(self.ptr(), index, RawNodeRef::of(node)) }.into_result().map(Vec::from)
+    }
+    /// Ranges of the outputs of a node by prototype `index`; None: nothing is said of them.
+    ///
+    /// # Errors
+    /// A panic in the plugin.
+    pub fn ranges(&self, index: usize, node: &Node<'_>, inputs: &[Range]) -> Result<Option<Vec<Range>>> {
+        let Some(call) = self.table().ranges() else { return Ok(None) };
+        // SAFETY: as above; the ranges live for the call too.
+        let said = unsafe { call(self.ptr(), index, RawNodeRef::of(node), RawSlice::of(inputs)) }.into_result()?;
+        Ok(said.into_option().map(Vec::from))
     }
 }
 

@@ -57,20 +57,20 @@ const MEMBERS: &[Member] = &[
         source: "fixtures/versions/plugin.rs",
         kind: "lib",
         feature: "v11",
-        api: "1.1.0",
+        api: "1.2.0",
         loader: "",
     },
     Member { name: "v20", source: "fixtures/versions/plugin.rs", kind: "lib", feature: "", api: "2.0.0", loader: "" },
-    Member { name: "v12", source: "fixtures/versions/plugin.rs", kind: "lib", feature: "", api: "1.2.0", loader: "" },
-    Member { name: "v13", source: "fixtures/versions/plugin.rs", kind: "lib", feature: "", api: "1.3.0", loader: "" },
+    Member { name: "v12", source: "fixtures/versions/plugin.rs", kind: "lib", feature: "", api: "1.3.0", loader: "" },
+    Member { name: "v13", source: "fixtures/versions/plugin.rs", kind: "lib", feature: "", api: "1.4.0", loader: "" },
     Member { name: "host10", source: "fixtures/versions/host.rs", kind: "bin", feature: "", api: "", loader: "this" },
     Member {
         name: "host11",
         source: "fixtures/versions/host.rs",
         kind: "bin",
         feature: "v11",
-        api: "1.1.0",
-        loader: "1.1.0",
+        api: "1.2.0",
+        loader: "1.2.0",
     },
 ];
 
@@ -101,7 +101,7 @@ impl Member {
 /// A line of the interface and what stands there instead in a copy.
 type Change = (&'static str, &'static str, &'static str);
 
-/// What 1.1 appends: a field of the root module, a service, a method with a default of engines and of device models.
+/// What 1.2 appends: a field of the root module, a service, a method with a default of engines and of device models.
 const APPENDED: &[Change] = &[
     (
         "abi/root.rs",
@@ -163,7 +163,7 @@ const INSERTED: &[Change] = &[
         "unsafe extern \"C\" fn p_extra(_: *const ()) -> u32 { 0 }\nunsafe extern \"C\" fn p_drop",
     ),
 ];
-/// What a 1.1 host has: the appended service, and a call of the appended method.
+/// What a 1.2 host has: the appended service, and a call of the appended method.
 const LOADER: &[Change] = &[
     ("services.rs", "    mappings,\n});\n", "    mappings,\n    now,\n});\nextern \"C\" fn now() -> u64 { 1234 }\n"),
     (
@@ -208,12 +208,12 @@ fn write_versions() {
         )
     };
     let of = |names: &[&str]| names.iter().map(|n| dependency(n)).collect::<String>();
-    for (version, changes) in [("1.1.0", APPENDED), ("2.0.0", &[]), ("1.2.0", GROWN), ("1.3.0", INSERTED)] {
+    for (version, changes) in [("1.2.0", APPENDED), ("2.0.0", &[]), ("1.3.0", GROWN), ("1.4.0", INSERTED)] {
         let to = work.join("src/api").join(version);
         copy(&root.join("plugin-api/src"), &to.join("src"), Path::new(""), changes);
         write(&to.join("Cargo.toml"), &crate_text("ge-plugin-api", version, &of(&["abi_stable", "inventory", "half"])));
     }
-    let to = work.join("src/loader/1.1.0");
+    let to = work.join("src/loader/1.2.0");
     copy(&root.join("host/plugin/src"), &to.join("src"), Path::new(""), LOADER);
     let mut dependencies = of(&[
         "libloading",
@@ -228,7 +228,7 @@ fn write_versions() {
         "memmap2",
         "libc",
     ]);
-    dependencies.push_str(&format!("ge-plugin-api = {{ path = \"{}\" }}\n", work.join("src/api/1.1.0").display()));
+    dependencies.push_str(&format!("ge-plugin-api = {{ path = \"{}\" }}\n", work.join("src/api/1.2.0").display()));
     write(&to.join("Cargo.toml"), &crate_text("ge-plugin", "0.1.1", &dependencies));
 }
 

@@ -109,7 +109,9 @@ fn the_default_follows_the_device() {
     for (set, said) in [(&["--soc", "Ascend910B"][..], true), (&keep, false), (&[], false)] {
         let out = expect_code(dir.path(), 0, &[&["compile", &model, "-o", "said.om"], set].concat());
         assert_eq!(
-            String::from_utf8_lossy(&out.stderr).contains("f32 as f16, for force_fp16 is the default on Ascend910B"),
+            String::from_utf8_lossy(&out.stderr).contains(
+                "f32 as f16 where its numbers allow it, for allow_mix_precision is the default on Ascend910B"
+            ),
             said,
             "{set:?}"
         );
@@ -207,4 +209,180 @@ fn products_in_half_types_are_rounded_where_they_must_be_and_nowhere_else() {
         }
         assert!(beside <= 20, "{mode}: {beside} of 1000 lie beside");
     }
+}
+
+fn write_floats(path: &Path, dims: &str, v: &[f32]) {
+    let head = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({dims}), }}");
+    let bytes: Vec<u8> = v.iter().flat_map(|x| x.to_le_bytes()).collect();
+    let size = u16::try_from(head.len()).unwrap().to_le_bytes();
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, [&b"\x93NUMPY\x01\x00"[..], &size, head.as_bytes(), &bytes].concat()).unwrap();
+}
+
+/// Sums of 512 samples of the input, squared, added up by bands, in logarithms: what a spectrogram does.
+const SPECTROGRAM: &str = "graph @main(%sound: f32[1,512]) {
+  %w = Const() {value = dense<f32[512,8]: splat 1>} : f32[512,8]
+  %frame = MatMulV2(%sound, %w) : f32[1,8]
+  %power = Square(%frame) : f32[1,8]
+  %bands = Const() {value = dense<f32[8,4]: splat 0.25>} : f32[8,4]
+  %mel = MatMulV2(%power, %bands) : f32[1,4]
+  %level = Log(%mel) : f32[1,4]
+  return %level
+}
+";
+
+#[test]
+fn a_spectrogram_is_right_by_default_and_told_where_half_precision_is_forced() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    std::fs::write(d.join("m.ge"), SPECTROGRAM).unwrap();
+    // Samples of 16 bits: their sums reach 1.6e7.
+    write_floats(&d.join("in/input_0.npy"), "1, 512", &[32000.0; 512]);
+    let compile = ["compile", "m.ge", "-o", "m.om", "--soc", "Ascend910B"];
+    let run = ["run", "m.om", "--inputs", "in", "--outputs", "out"];
+    let said = |out: std::process::Output| String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(!said(expect_code(d, 0, &compile)).contains("warning"));
+    assert!(!said(expect_code(d, 0, &run)).contains("warning"));
+    // Two factors of 512 · 32000 squared, eight of them by a quarter.
+    let level = (512.0f64 * 32000.0).powi(2) * 2.0;
+    assert!(floats(&d.join("out/output_0.npy")).iter().all(|v| (f64::from(*v) - level.ln()).abs() < 1e-3));
+    let doc: Value = serde_json::from_slice(&expect_code(d, 0, &["inspect", "m.om", "--json"]).stdout).unwrap();
+    assert!(types(&doc, PRODUCTS).iter().all(|(_, t)| t == "f32"), "{:?}", types(&doc, PRODUCTS));
+    assert!(doc.to_string().contains("may have numbers up to 5.2e5, beyond 65504, the greatest of f16"));
+    // Forced: the compiler warns, and the run names the node.
+    let forced = ["--set", "ge.exec.precision_mode=force_fp16"];
+    let text = said(expect_code(d, 0, &[&compile[..], &forced].concat()));
+    assert!(
+        text.contains("warning: ") && text.contains("`frame` (MatMulV2): its output 0 may have numbers up to 5.2e5"),
+        "{text}"
+    );
+    let text = said(expect_code(d, 0, &run));
+    for words in [
+        "has numbers that are not finite though the inputs are; nodes compute in",
+        "f16, as ge.exec.precision_mode=force_fp16 says",
+        "`frame` (MatMulV2) is the first node that computes no finite number",
+        "--calibrate DIR",
+    ] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    let doc: Value = serde_json::from_slice(&expect_code(d, 0, &[&run[..], &["--json"]].concat()).stdout).unwrap();
+    assert_eq!(doc["warnings"].as_array().unwrap().len(), 1);
+    // An input that is not finite, and a model in its own types, are the user's own.
+    write_floats(&d.join("nan/input_0.npy"), "1, 512", &[f32::INFINITY; 512]);
+    assert!(!said(expect_code(d, 0, &["run", "m.om", "--inputs", "nan", "--outputs", "out"])).contains("warning"));
+    expect_code(d, 0, &["compile", "m.ge", "-o", "m.om"]);
+    assert!(!said(expect_code(d, 0, &["run", "m.om", "--inputs", "nan", "--outputs", "out"])).contains("warning"));
+}
+
+/// Variables that a run changes are what they were when the second run looks for the node.
+#[test]
+fn the_run_that_looks_for_the_node_starts_with_the_variables_of_the_first() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    // The variable grows with each run; a second run would leave half precision in another node.
+    let text = "graph @main(%x: f32[4]) {
+  %v = Variable() {init_value = dense<f32[4]: splat 1>} : f32[4]
+  %grown = Muls(%v) {value = 40000} : f32[4]
+  %set = Assign(%v, %grown) : f32[4]
+  %early = Mul(%x, %v) : f32[4]
+  %late = Muls(%early) {value = 60000} : f32[4]
+  return %late, %set
+}
+";
+    std::fs::write(d.join("m.ge"), text).unwrap();
+    write_floats(&d.join("in/input_0.npy"), "4,", &[2.0; 4]);
+    let compile =
+        ["compile", "m.ge", "-o", "m.om", "-q", "--soc", "Ascend910B", "--set", "ge.exec.precision_mode=force_fp16"];
+    expect_code(d, 0, &compile);
+    let out = expect_code(d, 0, &["run", "m.om", "--inputs", "in", "--outputs", "out"]);
+    let text = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(
+        text.contains("`late` (")
+            && !text.contains("`grown`")
+            && text.contains("is the first node that computes no finite number"),
+        "{text}"
+    );
+}
+
+#[test]
+fn calibration_keeps_in_f32_what_given_inputs_need_and_reports() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    // By what is known of it the first product fits half precision; with these inputs it does not.
+    let text = "graph @main(%x: f32[4,16], %y: f32[4,8]) {
+  %w = Const() {value = dense<f32[16,8]: splat 3>} : f32[16,8]
+  %great = MatMulV2(%x, %w) : f32[4,8]
+  %u = Const() {value = dense<f32[8,8]: splat 0.01>} : f32[8,8]
+  %small = MatMulV2(%y, %u) : f32[4,8]
+  %a = Abs(%great) : f32[4,8]
+  return %a, %small
+}
+";
+    std::fs::write(d.join("m.ge"), text).unwrap();
+    for (set, x) in [("one", 1.0f32), ("two", 3000.0)] {
+        write_floats(&d.join(format!("sets/{set}/input_0.npy")), "4, 16", &[x; 64]);
+        write_floats(&d.join(format!("sets/{set}/input_1.npy")), "4, 8", &[0.37; 32]);
+    }
+    let compile = ["compile", "m.ge", "-o", "m.om", "--soc", "Ascend910B", "--json"];
+    let json = |args: &[&str]| -> Value { serde_json::from_slice(&expect_code(d, 0, args).stdout).unwrap() };
+    let run = ["run", "m.om", "--inputs", "sets/two", "--outputs", "out", "-q"];
+    assert!(json(&compile)["calibration"].is_null());
+    expect_code(d, 0, &run);
+    assert!(floats(&d.join("out/output_0.npy")).iter().all(|v| v.is_infinite()));
+    let out = expect_code(d, 0, &[&compile[..], &["--calibrate", "sets"]].concat());
+    let found = &serde_json::from_slice::<Value>(&out.stdout).unwrap()["calibration"];
+    let kept: Vec<&str> = found["nodes_f32"].as_array().unwrap().iter().map(|n| n.as_str().unwrap()).collect();
+    assert!(kept.contains(&"great") && !kept.contains(&"small"), "{found}");
+    assert!(found["max_rel"].as_f64().unwrap() < 1e-2 && found["max_abs"].is_number(), "{found}");
+    assert!(found["before"]["max_abs"].is_null() && found["sets"] == 2, "an infinity before: {found}");
+    let text = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(
+        text.contains("calibration on 2 set(s) of inputs: ") && text.contains("outputs differ from f32 by at most"),
+        "{text}"
+    );
+    expect_code(d, 0, &run);
+    assert!(floats(&d.join("out/output_0.npy")).iter().all(|v| *v == 144_000.0));
+    let doc: Value = serde_json::from_slice(&expect_code(d, 0, &["inspect", "m.om", "--json"]).stdout).unwrap();
+    let of = types(&doc, PRODUCTS);
+    assert!(of.iter().any(|(n, t)| n == "small" && t == "f16"), "{of:?}");
+    // The option in the model is enough to make it again.
+    let option = doc["options"]["ge.x.keep_dtype"].as_str().unwrap().to_owned();
+    let again = std::fs::read(d.join("m.om")).unwrap();
+    expect_code(d, 0, &[&compile[..], &["--set", &format!("ge.x.keep_dtype={option}")]].concat());
+    assert_eq!(again, std::fs::read(d.join("m.om")).unwrap());
+    // What cannot be calibrated is told.
+    std::fs::create_dir(d.join("empty")).unwrap();
+    for folder in ["empty", "nowhere"] {
+        let err = expect_code(d, 2, &[&compile[..], &["--calibrate", folder]].concat()).stderr;
+        assert!(String::from_utf8_lossy(&err).contains(&format!("--calibrate {folder}")));
+    }
+}
+
+/// A mask of attention in f32, far beyond half precision, beside half queries: as good as in f32, even where it hides a whole row.
+#[test]
+fn attention_goes_to_half_precision_though_its_mask_does_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    let text = "graph @main(%x: f32[1,8,32], %m: f32[1,1,8,8]) {
+  %wq = Const() {value = dense<f32[32,32]: splat 0.05>} : f32[32,32]
+  %q = BatchMatMulV2(%x, %wq) : f32[1,8,32]
+  %great = Muls(%m) {value = 1e9} : f32[1,1,8,8]
+  %a = PromptFlashAttention(%q, %x, %x, %great) {num_heads = 2, scale_value = 0.25, input_layout = \"BSH\"} : f32[1,8,32]
+  return %a
+}
+";
+    std::fs::write(d.join("m.ge"), text).unwrap();
+    let x: Vec<f32> = (0..256).map(|i| ((i * 37 % 101) as f32 - 50.0) / 40.0).collect();
+    // The last row sees nothing, the others what is before them.
+    let mask: Vec<f32> = (0..64).map(|i| if i / 8 == 7 || i % 8 > i / 8 { -1.0 } else { 0.0 }).collect();
+    write_floats(&d.join("in/input_0.npy"), "1, 8, 32", &x);
+    write_floats(&d.join("in/input_1.npy"), "1, 1, 8, 8", &mask);
+    expect_code(d, 0, &["compile", "m.ge", "-o", "wide.om", "-q"]);
+    expect_code(d, 0, &["run", "wide.om", "--inputs", "in", "--outputs", "wide", "-q"]);
+    expect_code(d, 0, &["compile", "m.ge", "-o", "m.om", "-q", "--soc", "Ascend910B"]);
+    let run = ["run", "m.om", "--inputs", "in", "--expect", "wide", "--rtol", "1e-2", "--atol", "1e-2"];
+    let said = expect_code(d, 0, &run).stderr;
+    assert!(!String::from_utf8_lossy(&said).contains("warning"));
+    let doc: Value = serde_json::from_slice(&expect_code(d, 0, &["inspect", "m.om", "--json"]).stdout).unwrap();
+    assert_eq!(types(&doc, &["PromptFlashAttention"]), [("a".to_owned(), "f16".to_owned())]);
 }

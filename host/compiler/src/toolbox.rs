@@ -3,6 +3,7 @@ use crate::error::{CompileError, Result};
 use ge_ir::Model;
 use ge_plugin::{EngineHandle, OpHandle, PassHandle, Registry};
 use ge_plugin_api::engine::{EngineInfo, Target, flags};
+use ge_plugin_api::range::Range;
 use ge_plugin_api::types::{Key, TensorDesc};
 use ge_plugin_api::view::Node;
 use std::collections::HashMap;
@@ -140,6 +141,10 @@ impl Toolbox {
             return Err(CompileError::NoPrototype { node: node.name().into(), op: node.op().into() });
         };
         Ok(o.infer(node)?)
+    }
+    /// Ranges of a node's outputs by its prototype; None: it has none, or says nothing of them.
+    pub fn ranges(&self, node: &Node<'_>, inputs: &[Range]) -> Result<Option<Vec<Range>>> {
+        Ok(self.op(node.op_key()).map(|o| o.ranges(node, inputs)).transpose()?.flatten())
     }
 }
 

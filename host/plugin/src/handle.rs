@@ -13,6 +13,7 @@ use ge_plugin_api::kernel::{HostTensor, TensorView};
 use ge_plugin_api::ops::{OpProto, OpSetObject, ParamKind};
 use ge_plugin_api::pass::{PassInfo, PassObject};
 use ge_plugin_api::patch::Edit;
+use ge_plugin_api::range::Range;
 use ge_plugin_api::task::{ContextType, Task};
 use ge_plugin_api::types::{AttrMap, DType, TensorDesc};
 use ge_plugin_api::view::{Graph, Node};
@@ -390,6 +391,21 @@ impl OpHandle {
             }
         }
         Ok(out)
+    }
+    /// Ranges of a node's outputs where its inputs keep within theirs; None: the prototype says nothing of them.
+    pub fn ranges(&self, node: &Node<'_>, inputs: &[Range]) -> Result<Option<Vec<Range>>> {
+        let call = format!("ranges of {}", self.proto.name);
+        let at = Call { plugin: &self.owner.name, part: "", call: "ranges", node: node.name(), op: node.op() };
+        let said = watch::call(&at, || self.set.ranges(self.index, node, inputs))
+            .map_err(|e| self.owner.failed(&call, e).at_node(node.name(), node.op()))?;
+        match said {
+            Some(r) if r.len() < node.outputs().len() => {
+                let (found, expected) = (r.len().to_string(), format!("at least {}", node.outputs().len()));
+                let lie = self.owner.lies(&call, "too few ranges", found, expected);
+                Err(lie.node(node.name(), node.op()).of(ErrorKind::PLUGIN))
+            }
+            said => Ok(said),
+        }
     }
 }
 

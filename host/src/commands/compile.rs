@@ -1,7 +1,7 @@
 //! `ge compile MODEL -o OUT.om`: compiles, writes the OM, says what became of the model.
 use super::inputs::Given;
 use super::specialise::{self, Input};
-use super::{CompileFlags, Global, print_json, say, say_warnings};
+use super::{CompileFlags, Global, calibration, print_json, say, say_warnings};
 use crate::render::Progress;
 use crate::render::progress::group;
 use crate::session::bundle::{Bundle, Failure, Weights};
@@ -30,6 +30,10 @@ pub struct CompileArgs {
     /// The model is compiled for this value of an input, which is then a constant
     #[arg(long, value_name = "NAME=FILE.npy")]
     input: Vec<String>,
+    /// Runs these inputs (a folder as `ge run --inputs` takes it, or one of such folders) in the model's types and in the reduced
+    /// ones, and keeps in f32 what differs too much
+    #[arg(long, value_name = "DIR")]
+    calibrate: Option<PathBuf>,
     /// Fail if a node with a task falls back to an AI CPU engine; with names: only for these operators
     #[arg(long, value_name = "OP,…", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     fail_on_fallback: Option<String>,
@@ -132,6 +136,8 @@ struct Wishes<'a> {
     given: Option<&'a Given<'a>>,
     /// Inputs that are constants.
     fixed: &'a [String],
+    /// Inputs that say which nodes keep their types.
+    calibrate: Option<&'a Path>,
 }
 
 fn compile_with(global: &Global, model: &Path, a: &CompileArgs) -> Result<(Session, Compiled)> {
@@ -141,6 +147,7 @@ fn compile_with(global: &Global, model: &Path, a: &CompileArgs) -> Result<(Sessi
         bundle: a.bundle.as_deref(),
         no_weights: a.no_weights,
         fixed: &a.input,
+        calibrate: a.calibrate.as_deref(),
         ..Wishes::default()
     };
     compile_as(global, model, &a.flags, &wishes).map_err(|e| import::placed(model, e))
@@ -192,7 +199,8 @@ fn fix(graph: &mut ge_ir::Model, named: &[String]) -> Result<()> {
 }
 
 fn compile_as(global: &Global, model: &Path, flags: &CompileFlags, wishes: &Wishes<'_>) -> Result<(Session, Compiled)> {
-    let options = flags.gather()?;
+    let mut options = flags.gather()?;
+    let sets = wishes.calibrate.map(calibration::folders).transpose()?;
     import::map(model)?;
     import::parse_input_shapes(flags.input_shape.as_deref().unwrap_or(""))?;
     let session = Session::new(SessionOptions {
@@ -220,6 +228,10 @@ fn compile_as(global: &Global, model: &Path, flags: &CompileFlags, wishes: &Wish
     if let Some(path) = wishes.bundle {
         Bundle::new(&session, &name, &graph, &options, weights)?.write(path)?;
     }
+    let calibration = match &sets {
+        Some(sets) => Some(calibration::run(&session, &name, &graph, &mut options, sets)?),
+        None => None,
+    };
     let dumps = Dumps::new(&progress, wishes.dump.clone(), wishes.dump_dir.clone())?;
     dumps.done("import", "", &|| std::borrow::Cow::Borrowed(&graph), imported);
     let run = || {
@@ -250,6 +262,7 @@ fn compile_as(global: &Global, model: &Path, flags: &CompileFlags, wishes: &Wish
         other => other?,
     };
     compiled.times = times;
+    compiled.calibration = calibration;
     if let Some(path) = wishes.bundle {
         say(global, &format!("wrote the bundle {0}; `ge opt --repro {0}` runs it", path.display()));
     }
@@ -258,6 +271,9 @@ fn compile_as(global: &Global, model: &Path, flags: &CompileFlags, wishes: &Wish
     }
     if let Some(why) = &compiled.warning {
         say(global, &format!("warning: the model cache did not keep the model: {why}"));
+    }
+    for w in &compiled.warnings {
+        say(global, &format!("warning: {w}"));
     }
     Ok((session, compiled))
 }
@@ -372,11 +388,14 @@ fn summary(
             m.event_num
         ));
     }
-    if let Some(mode) = lowered_by_default(m) {
+    if let Some(mode) = super::reduced::by_default(m) {
         text.push_str(&format!(
-            "  types: f32 as f16, for {mode} is the default on {}; --set ge.exec.precision_mode=must_keep_origin_dtype keeps the model's own\n",
+            "  types: f32 as f16 where its numbers allow it, for {mode} is the default on {}; --set ge.exec.precision_mode=must_keep_origin_dtype keeps the model's own\n",
             m.soc.name
         ));
+    }
+    if let Some(found) = &c.calibration {
+        text.push_str(&format!("  {}\n", calibration::line(found)));
     }
     for s in &m.memory.spaces {
         let own = s.size - s.zero_copy;
@@ -399,7 +418,7 @@ fn summary(
         start.elapsed().as_secs_f32(),
         peak_mib()
     ));
-    let json = serde_json::json!({
+    let mut json = serde_json::json!({
         "schema": 1, "model": m.name, "output": output.display().to_string(), "bytes": bytes, "soc": m.soc.name.as_str(), "nodes": nodes, "tasks": m.tasks.len(),
         "shape": if m.is_dynamic() { "unknown" } else { "known" },
         "engines": engines.iter().map(|(e, n, ns)| serde_json::json!({"name": e, "nodes": n, "cost_share": share(*ns)})).collect::<Vec<_>>(),
@@ -410,20 +429,10 @@ fn summary(
         "weights": m.memory.weights, "seconds": start.elapsed().as_secs_f64(), "peak_rss_bytes": peak_bytes(),
         "stages": c.times.iter().map(|t| serde_json::json!({"stage": t.stage, "seconds": t.micros as f64 / 1e6})).collect::<Vec<_>>(),
     });
+    if let Some(found) = &c.calibration {
+        json["calibration"] = calibration::document(found);
+    }
     (text, json)
-}
-
-/// The mode of precision that no option named, where nodes have other types by it.
-fn lowered_by_default(m: &ge_model::CompiledModel) -> Option<&'static str> {
-    let named = ["ge.exec.precision_mode", "ge.exec.precision_mode_v2"]
-        .iter()
-        .any(|o| m.options.get(*o).is_some_and(|v| !v.is_empty()));
-    let mode = ge_compiler::original::precision::mode::default_mode(&m.soc);
-    let lowered = || {
-        m.inputs.iter().chain(&m.outputs).any(|io| io.desc.dtype == ge_ir::DType::F32)
-            && m.graphs.iter().flat_map(|g| &g.nodes).any(|n| n.outputs.iter().any(|t| t.dtype == ge_ir::DType::F16))
-    };
-    (!named && mode != "must_keep_origin_dtype" && lowered()).then_some(mode)
 }
 
 /// Greatest resident memory of this process so far, in bytes; 0 where the system does not say.

@@ -9,6 +9,8 @@ mod plan;
 mod plugin;
 mod completions;
 mod tensors;
+mod calibration;
+mod reduced;
 mod check;
 mod codes;
 mod explain;

@@ -1,6 +1,6 @@
 //! `ge run MODEL_OR_OM`: loads, runs, writes and compares outputs.
 use super::inputs::{DeviceFlags, Given, InputFlags, rank_dir, read_npy};
-use super::{CompileFlags, Global, print, print_json, say, tensors};
+use super::{CompileFlags, Global, print, print_json, reduced, say, tensors};
 use crate::render::timeline::{self, Lane};
 use crate::session::import::{self, FileKind};
 use crate::session::{Session, SessionOptions, read_om};
@@ -138,12 +138,13 @@ pub fn run(global: &Global, a: &RunArgs) -> Result<u8> {
             expect(&rank_dir(dir, rank as u32, ranks), outputs, &compiled, a.rtol, a.atol)?;
         }
     }
+    let warnings = warnings(global, &session, &compiled, &inputs, &all)?;
     // Streams of the ranks, and the objects on the device that they share.
     let asked: usize = models.iter().map(|m| m.device_streams().len()).sum();
     let pool = session.stream_pool();
     let streams = serde_json::json!({"of_models": asked, "objects": pool.len(), "created": pool.created(), "priority": a.stream_priority.unwrap_or(0)});
     let json = serde_json::json!({
-        "schema": 1, "streams": streams, "model": compiled.name, "ranks": ranks, "ext_attrs": ext_attrs(&models)?, "load_ms": loaded.as_secs_f64() * 1e3, "run_ms": took.as_secs_f64() * 1e3,
+        "schema": 1, "streams": streams, "model": compiled.name, "ranks": ranks, "warnings": warnings, "ext_attrs": ext_attrs(&models)?, "load_ms": loaded.as_secs_f64() * 1e3, "run_ms": took.as_secs_f64() * 1e3,
         "outputs": compiled.outputs.iter().map(|o| serde_json::json!({"name": o.name, "dtype": o.desc.dtype.name(), "shape": o.desc.shape.sizes()})).collect::<Vec<_>>(),
     });
     if global.json {
@@ -162,6 +163,32 @@ pub fn run(global: &Global, a: &RunArgs) -> Result<u8> {
         ),
     );
     Ok(0)
+}
+
+/// Tells outputs of a model in reduced types that are not finite though the inputs are, with the node that is to blame.
+fn warnings(
+    global: &Global,
+    session: &Session,
+    m: &CompiledModel,
+    inputs: &[Vec<HostTensor>],
+    outputs: &[Vec<HostTensor>],
+) -> Result<Vec<String>> {
+    let mut told = Vec::new();
+    if reduced::reason(m).is_none() {
+        return Ok(told);
+    }
+    for (inputs, outputs) in inputs.iter().zip(outputs) {
+        let bad = reduced::not_finite(m, inputs, outputs);
+        if bad.is_empty() {
+            continue;
+        }
+        // A rank of several computes nothing alone.
+        let first = if told.is_empty() && m.rank_size <= 1 { reduced::blame(session, m, inputs)? } else { None };
+        told.extend(reduced::warning(m, &bad, first.as_ref()));
+    }
+    told.dedup();
+    told.iter().for_each(|w| say(global, &format!("warning: {w}")));
+    Ok(told)
 }
 
 /// Extended attributes of nodes as the first rank's loader keeps them.

@@ -33,24 +33,30 @@ pub fn dump(dir: &Path, m: &CompiledModel, captured: &[Captured]) -> Result<()> 
     Ok(())
 }
 
-/// Fails with the first node, in the graph's order, that computed a NaN or an infinity from inputs without one.
-pub fn check(m: &CompiledModel, captured: &[Captured]) -> Result<()> {
+/// The first node, in the graph's order, that computed a NaN or an infinity.
+pub fn first_not_finite(m: &CompiledModel, captured: &[Captured]) -> Option<Diagnostic> {
     for c in captured {
         let values = super::run::values(&c.tensor);
         let Some(at) = values.iter().position(|v| !v.is_finite()) else { continue };
         let count = values.iter().filter(|v| !v.is_finite()).count();
         let Some(n) = m.node(c.graph, c.node) else { continue };
-        return Err(Diagnostic::error(format!(
-            "`{}` ({}) is the first node that computes no finite number",
-            n.name, n.op
-        ))
-        .code("GE-E0803")
-        .node(n.name.clone(), n.op.clone())
-        .subject(format!("output {} element {at}", c.output))
-        .found(format!("{} ({count} of {} elements)", values[at], values.len()), "a finite number")
-        .note(format!("engine: {}", n.engine))
-        .help("`--dump-tensors DIR` writes what every node computed")
-        .of(ErrorKind::FAILED));
+        return Some(
+            Diagnostic::error(format!("`{}` ({}) is the first node that computes no finite number", n.name, n.op))
+                .code("GE-E0803")
+                .node(n.name.clone(), n.op.clone())
+                .subject(format!("output {} element {at}", c.output))
+                .found(format!("{} ({count} of {} elements)", values[at], values.len()), "a finite number")
+                .note(format!("engine: {}", n.engine))
+                .help("`--dump-tensors DIR` writes what every node computed"),
+        );
+    }
+    None
+}
+
+/// Fails with the first node, in the graph's order, that computed a NaN or an infinity.
+pub fn check(m: &CompiledModel, captured: &[Captured]) -> Result<()> {
+    if let Some(d) = first_not_finite(m, captured) {
+        return Err(d.of(ErrorKind::FAILED));
     }
     if captured.is_empty() {
         return Err(Error::failed("the model has no node that computes anything"));

@@ -163,7 +163,7 @@ pub const TABLE: &[Decl] = &[
             "must_keep_origin_dtype",
         ]),
         "",
-        "which types may replace the model's own; default: force_fp16 on Ascend SoCs, must_keep_origin_dtype on sim",
+        "which types may replace the model's own; default: allow_mix_precision on Ascend SoCs, must_keep_origin_dtype on sim",
     ),
     d(
         "ge.exec.precision_mode_v2",
@@ -172,6 +172,7 @@ pub const TABLE: &[Decl] = &[
         "the same under the newer names; one of the two can be set",
     ),
     d("ge.exec.keep_dtype", Kind::Path, "", "file with a node's name on each line: these keep the model's types"),
+    d("ge.x.keep_dtype", Kind::Text, "", "JSON list of nodes that keep the model's types, as `--calibrate` finds them"),
     d(
         "ge.customizeDtypes",
         Kind::Path,

@@ -1,6 +1,7 @@
 //! Sessions: plugins and devices of one configuration, models compiled and loaded with them.
 pub mod bundle;
 pub mod cache;
+pub mod calibrate;
 mod constants;
 pub mod dump;
 pub mod external;
@@ -271,6 +272,7 @@ impl Session {
         let soc = toolbox.target.soc.clone();
         let times = node_times(&root, toolbox, &soc);
         let kernels = root.records.kernels;
+        let warnings = root.records.warnings.clone();
         let mut model = ge_compiler::model::assemble(*root, &|k| {
             times.get(k.graph as usize).and_then(|g| g.get(k.node.index())).copied().unwrap_or(0)
         });
@@ -278,7 +280,7 @@ impl Session {
         // Always on: a plan that does not hold is never written and never run.
         ge_compiler::model::plan_checker::check(&model)
             .map_err(|e| ge_compiler::CompileError::internal("model", e.to_string()).into_error())?;
-        Ok(Compiled { model, kernels, ..Compiled::default() })
+        Ok(Compiled { model, kernels, warnings, ..Compiled::default() })
     }
 
     /// Name and digest of each library that takes part, ge itself first.
@@ -390,6 +392,10 @@ pub struct Compiled {
     pub times: Vec<dump::StageTime>,
     /// How many kernels were compiled; none for a model from the cache.
     pub kernels: KernelCounts,
+    /// What the user should know of the model; nothing for one from the cache.
+    pub warnings: Vec<String>,
+    /// What a calibration found, where there was one.
+    pub calibration: Option<calibrate::Calibration>,
 }
 
 /// A tuning stop.

@@ -5,6 +5,7 @@ use crate::engine::{Engine, EngineObject};
 use crate::frontend::{Frontend, FrontendObject, Mapping, MappingObject};
 use crate::ops::{InferCtx, OpDef, OpProto, OpSet, OpSetObject};
 use crate::pass::{Pass, PassObject};
+use crate::range::{Range, RangeCtx};
 use crate::types::TensorDesc;
 
 /// One thing that a library brings. Made by the `register_*!` macros.
@@ -101,5 +102,8 @@ impl OpSet for Defs {
     fn infer(&self, index: usize, ctx: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
         let d = self.0.get(index).ok_or_else(|| Error::internal(format!("no prototype {index}")))?;
         (d.infer)(ctx)
+    }
+    fn ranges(&self, index: usize, ctx: &RangeCtx<'_>) -> Option<Vec<Range>> {
+        self.0.get(index)?.value_ranges.map(|f| f(ctx))
     }
 }

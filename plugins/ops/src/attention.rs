@@ -122,4 +122,4 @@ fn defs() -> Vec<OpDef> {
             .attr("rotary_embedding_dim", i, 0i64),
     ]
 }
-register_ops!(defs);
+register_ops!(|| crate::value_ranges::given(defs()));

@@ -309,4 +309,4 @@ fn defs() -> Vec<OpDef> {
         ),
     ]
 }
-register_ops!(defs);
+register_ops!(|| crate::value_ranges::given(defs()));

@@ -168,7 +168,7 @@ fn defs() -> Vec<OpDef> {
         v.push(unary(name, FLOATS).flags(if steep.contains(&name) { FULL_PRECISION } else { 0 }));
     }
     for name in ["Abs", "Neg", "Sign", "Square", "Relu"] {
-        v.push(unary(name, NUMERIC));
+        v.push(unary(name, NUMERIC).flags(if name == "Square" { FULL_PRECISION } else { 0 }));
     }
     let f = AttrKind::FLOAT;
     v.push(unary("Gelu", FLOATS).attr("approximate", AttrKind::STRING, "none").choices(&["none", "tanh"]));
@@ -195,7 +195,7 @@ fn defs() -> Vec<OpDef> {
         v.push(binary(name, NUMERIC).flags(COMMUTATIVE));
     }
     for name in ["Sub", "Div", "FloorDiv", "Mod", "FloorMod", "SquaredDifference"] {
-        v.push(binary(name, NUMERIC));
+        v.push(binary(name, NUMERIC).flags(if name == "SquaredDifference" { FULL_PRECISION } else { 0 }));
     }
     for name in ["RealDiv", "Atan2"] {
         v.push(binary(name, FLOATS));
@@ -281,4 +281,4 @@ fn defs() -> Vec<OpDef> {
     );
     v
 }
-register_ops!(defs);
+register_ops!(|| crate::value_ranges::given(defs()));

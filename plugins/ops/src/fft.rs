@@ -9,7 +9,7 @@
 use crate::dims;
 use crate::read::{self, bad};
 use ge_plugin_api::diagnostic::Result;
-use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef};
+use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef, flags::FULL_PRECISION};
 use ge_plugin_api::register_ops;
 use ge_plugin_api::types::dtype::{FLOATS, INDEX, NUMERIC};
 use ge_plugin_api::types::{DType, Dim, Shape, TensorDesc};
@@ -108,7 +108,8 @@ fn defs() -> Vec<OpDef> {
             .attr("axis", AttrKind::INT, -2i64)
             .attr("inverse", b, false)
             .attr("onesided", b, false)
-            .value_inputs(&[1, 2]),
+            .value_inputs(&[1, 2])
+            .flags(FULL_PRECISION),
         OpDef::new("STFT", stft)
             .input("signal", FLOATS, "T")
             .input("frame_step", INDEX, "")
@@ -116,9 +117,18 @@ fn defs() -> Vec<OpDef> {
             .opt("frame_length", INDEX, "")
             .output("y", FLOATS, "T")
             .attr("onesided", b, true)
-            .value_inputs(&[1, 3]),
-        OpDef::new("RFFT", rfft).input("x", FLOATS, "T").output("y", FLOATS, "T").opt_attr("n", AttrKind::INT),
-        OpDef::new("IRFFT", irfft).input("x", FLOATS, "T").output("y", FLOATS, "T").opt_attr("n", AttrKind::INT),
+            .value_inputs(&[1, 3])
+            .flags(FULL_PRECISION),
+        OpDef::new("RFFT", rfft)
+            .input("x", FLOATS, "T")
+            .output("y", FLOATS, "T")
+            .opt_attr("n", AttrKind::INT)
+            .flags(FULL_PRECISION),
+        OpDef::new("IRFFT", irfft)
+            .input("x", FLOATS, "T")
+            .output("y", FLOATS, "T")
+            .opt_attr("n", AttrKind::INT)
+            .flags(FULL_PRECISION),
         OpDef::new("MelWeightMatrix", mel)
             .input("num_mel_bins", INDEX, "")
             .input("dft_length", INDEX, "")
@@ -141,4 +151,4 @@ fn defs() -> Vec<OpDef> {
     }
     v
 }
-register_ops!(defs);
+register_ops!(|| crate::value_ranges::given(defs()));

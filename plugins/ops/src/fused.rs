@@ -147,4 +147,4 @@ fn defs() -> Vec<OpDef> {
             .flags(flags::FULL_PRECISION),
     ]
 }
-register_ops!(defs);
+register_ops!(|| crate::value_ranges::given(defs()));

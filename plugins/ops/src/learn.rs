@@ -4,7 +4,7 @@
 //! * `SoftmaxCrossEntropyLoss(scores, labels, weights?) {ignore_index, reduction} -> output, log_prob`.
 use crate::read;
 use ge_plugin_api::diagnostic::Result;
-use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef};
+use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef, flags::FULL_PRECISION};
 use ge_plugin_api::register_ops;
 use ge_plugin_api::types::dtype::{FLOATS, INDEX};
 use ge_plugin_api::types::{Shape, TensorDesc};
@@ -25,6 +25,7 @@ fn defs() -> Vec<OpDef> {
         d.opt_attr("ignore_index", AttrKind::INT)
             .attr("reduction", AttrKind::STRING, "mean")
             .choices(&["mean", "sum", "none"])
+            .flags(FULL_PRECISION)
     };
     vec![
         attrs(

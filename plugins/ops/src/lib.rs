@@ -29,6 +29,7 @@ pub mod sequence;
 pub mod shape;
 pub mod slice;
 pub mod structural;
+pub mod value_ranges;
 pub mod variable;
 
 ge_plugin_api::ge_plugin! { name: "ops", kinds: ["ops", "pass"], provides: [] }

@@ -13,7 +13,11 @@ use crate::dims;
 use crate::elementwise::INTEGERS;
 use crate::read;
 use ge_plugin_api::diagnostic::Result;
-use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef, flags::LOW_PRECISION, infer};
+use ge_plugin_api::ops::{
+    AttrKind, InferCtx, OpDef,
+    flags::{FULL_PRECISION, LOW_PRECISION},
+    infer,
+};
 use ge_plugin_api::register_ops;
 use ge_plugin_api::types::dtype::{FLOATS, INDEX, NUMERIC};
 use ge_plugin_api::types::{DType, Dim, Shape, TensorDesc};
@@ -244,11 +248,14 @@ fn defs() -> Vec<OpDef> {
             .required_attr("equation", AttrKind::STRING)
             .opt_attr("N", AttrKind::INT)
             .flags(LOW_PRECISION),
-        OpDef::new("MatrixDeterminant", determinant).input("x", FLOATS, "T").output("y", FLOATS, "T"),
+        OpDef::new("MatrixDeterminant", determinant)
+            .input("x", FLOATS, "T")
+            .output("y", FLOATS, "T")
+            .flags(FULL_PRECISION),
         OpDef::new("Gcd", infer::broadcast)
             .input("x1", INTEGERS, "T")
             .input("x2", INTEGERS, "T")
             .output("y", INTEGERS, "T"),
     ]
 }
-register_ops!(defs);
+register_ops!(|| crate::value_ranges::given(defs()));

@@ -171,7 +171,8 @@ fn defs() -> Vec<OpDef> {
             .attr("beta", f, 0.75)
             .attr("bias", f, 1.0)
             .required_attr("size", AttrKind::INT)
-            .range(1.0, f64::INFINITY),
+            .range(1.0, f64::INFINITY)
+            .flags(FULL_PRECISION),
         OpDef::new("LpNormalization", checked_axis)
             .input("x", FLOATS, "T")
             .output("y", FLOATS, "T")
@@ -195,4 +196,4 @@ fn defs() -> Vec<OpDef> {
             .flags(RANDOM),
     ]
 }
-register_ops!(defs);
+register_ops!(|| crate::value_ranges::given(defs()));

@@ -15,7 +15,7 @@ use crate::conv::{axis_out, full_list, layout, pads, with_auto_pad};
 use crate::dims;
 use crate::read;
 use ge_plugin_api::diagnostic::Result;
-use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef};
+use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef, flags::FULL_PRECISION};
 use ge_plugin_api::register_ops;
 use ge_plugin_api::types::dtype::{FLOATS, INDEX, NUMERIC};
 use ge_plugin_api::types::{DType, Dim, Shape, TensorDesc};
@@ -107,14 +107,12 @@ fn defs() -> Vec<OpDef> {
             AttrKind::BOOL,
             true,
         ),
-        window(OpDef::new("LpPool", pool).input("x", FLOATS, "T").output("y", FLOATS, "T")).attr(
-            "p",
-            AttrKind::INT,
-            2i64,
-        ),
+        window(OpDef::new("LpPool", pool).input("x", FLOATS, "T").output("y", FLOATS, "T"))
+            .attr("p", AttrKind::INT, 2i64)
+            .flags(FULL_PRECISION),
         global("GlobalAveragePool"),
         global("GlobalMaxPool"),
-        global("GlobalLpPool").attr("p", AttrKind::INT, 2i64),
+        global("GlobalLpPool").attr("p", AttrKind::INT, 2i64).flags(FULL_PRECISION),
         window(
             OpDef::new("MaxUnpool", unpool)
                 .input("x", FLOATS, "T")
@@ -144,4 +142,4 @@ fn defs() -> Vec<OpDef> {
             .attr("spatial_scale", AttrKind::FLOAT, 1.0),
     ]
 }
-register_ops!(defs);
+register_ops!(|| crate::value_ranges::given(defs()));

@@ -188,4 +188,4 @@ fn defs() -> Vec<OpDef> {
     let _ = FLOATS;
     v
 }
-register_ops!(defs);
+register_ops!(|| crate::value_ranges::given(defs()));

@@ -374,3 +374,21 @@ fn the_table_is_current() {
     let old = std::fs::read_to_string(path).unwrap_or_default();
     assert!(old == now, "plugins/ops/README.md is stale: run this test with UPDATE_EXPECT=1");
 }
+
+/// The table of docs/precision.md and the flags of the prototypes say the same.
+#[test]
+fn the_lists_of_mixed_precision_are_the_prototypes() {
+    use ge_plugin_api::ops::flags::{FULL_PRECISION, LOW_PRECISION};
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/precision.md");
+    let text = std::fs::read_to_string(path).expect("docs/precision.md is there");
+    let all = protos().set.protos().expect("protos");
+    for (colour, flag) in [("| white |", LOW_PRECISION), ("| black |", FULL_PRECISION)] {
+        let rows = text.lines().filter_map(|l| l.strip_prefix(colour)?.split('|').next());
+        let mut told: Vec<&str> = rows.flat_map(|r| r.split(',').map(str::trim)).collect();
+        let mut have: Vec<&str> = all.iter().filter(|p| p.flags & flag != 0).map(|p| p.name.as_str()).collect();
+        told.sort_unstable();
+        have.sort_unstable();
+        assert_eq!(told, have, "{colour}");
+    }
+    assert!(all.iter().all(|p| p.flags & (LOW_PRECISION | FULL_PRECISION) != LOW_PRECISION | FULL_PRECISION));
+}

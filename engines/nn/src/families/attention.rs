@@ -49,14 +49,25 @@ struct Attention {
     scale: f32,
     /// Places of the shift for every score.
     shift: Option<Nest<1>>,
+    /// The shift is f32 beside half types: what it masks keeps to numbers that these hold.
+    wide_shift: bool,
 }
+
+/// What a masked score in a half type is at least: a row that is masked as a whole stays a row of numbers.
+const MASKED: f32 = -65504.0;
 
 /// The kernel of an attention.
 ///
 /// # Errors
 /// Types, shapes or inputs that it does not take, in words.
 pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
-    let kind = sig.one_kind(FLOATS)?;
+    let wide_shift =
+        sig.opt_input(3).is_some_and(|t| t.kind == Some(Kind::F32)) && sig.kind_in(0, FLOATS)? != Kind::F32;
+    let kind = if wide_shift { sig.kind_in(0, FLOATS)? } else { sig.one_kind(FLOATS)? };
+    let others = [sig.input(1)?, sig.input(2)?, sig.output(0)?];
+    if let Some(t) = others.iter().find(|t| t.kind != Some(kind)) {
+        return Err(format!("{} beside a query of {}", t.dtype, kind.name()));
+    }
     for (i, what) in [(4, "atten_mask"), (5, "actual_seq_lengths"), (6, "actual_seq_lengths_kv")] {
         if sig.opt_input(i).is_some() {
             return Err(format!("input {i} `{what}` is given"));
@@ -89,7 +100,7 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
         }
     };
     let scale = sig.float("scale_value", 1.0);
-    Ok(Box::new(Attention { kind, q, k, v, group: heads / kv, scale, shift }))
+    Ok(Box::new(Attention { kind, q, k, v, group: heads / kv, scale, shift, wide_shift }))
 }
 
 impl Attention {
@@ -116,7 +127,17 @@ impl Attention {
         let e = Epilogue { alpha: self.scale, ..Epilogue::default() };
         let all = 0..first.units();
         first.run(all, io.input::<T>(0)?, io.input::<T>(1)?, &e, &mut Out::new(&mut scores)).map_err(failed)?;
-        if let Some(nest) = &self.shift {
+        if let (Some(nest), true) = (&self.shift, self.wide_shift) {
+            let x = io.input::<f32>(3)?;
+            let start = (image * q.s + s0) * keys;
+            let mut at = 0;
+            nest.each_run_in(start..start + m * keys, |[p], len, [s]| {
+                for (i, o) in scores[at..at + len].iter_mut().enumerate() {
+                    *o = T::narrow((o.wide() + x[(p + i as isize * s) as usize]).max(MASKED));
+                }
+                at += len;
+            });
+        } else if let Some(nest) = &self.shift {
             let x = io.input::<T>(3)?;
             let start = (image * q.s + s0) * keys;
             let mut at = 0;

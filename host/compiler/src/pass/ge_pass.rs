@@ -168,6 +168,7 @@ impl<'a> GEPass<'a> {
             for (node, why) in std::mem::take(&mut cx.refusals) {
                 records.refuse(&node, p.name(), why);
             }
+            records.warnings.append(&mut cx.warnings);
             records.runs.push(PassRecord {
                 stage: self.stage,
                 pass: p.name().to_owned(),

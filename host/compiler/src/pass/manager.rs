@@ -229,6 +229,7 @@ impl<'a> PassManager<'a> {
         for (node, why) in std::mem::take(&mut cx.refusals) {
             records.refuse(&node, pass.name(), why);
         }
+        records.warnings.append(&mut cx.warnings);
         records.runs.push(PassRecord {
             stage,
             pass: pass.name().to_owned(),

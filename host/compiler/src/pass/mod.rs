@@ -67,16 +67,21 @@ pub struct PassContext<'a> {
     /// Changes made, counted by the pass (a patch may hold many).
     pub changes: u64,
     pub(super) refusals: Vec<(String, String)>,
+    pub(super) warnings: Vec<String>,
 }
 
 impl<'a> PassContext<'a> {
     /// For one pass.
     pub fn new(toolbox: &'a Toolbox, options: &'a Options) -> PassContext<'a> {
-        PassContext { toolbox, options, visits: 0, changes: 0, refusals: Vec::new() }
+        PassContext { toolbox, options, visits: 0, changes: 0, refusals: Vec::new(), warnings: Vec::new() }
     }
     /// Keeps why a node was left alone.
     pub fn refuse(&mut self, node: &str, reason: impl Into<String>) {
         self.refusals.push((node.to_owned(), reason.into()));
+    }
+    /// Keeps what the user should know of the model that comes out.
+    pub fn warn(&mut self, text: impl Into<String>) {
+        self.warnings.push(text.into());
     }
     /// Prototype flags of an operator type ([`ge_plugin_api::ops::flags`]).
     pub fn op_flags(&self, n: &ge_ir::Node) -> u64 {

@@ -38,6 +38,8 @@ pub struct Records {
     pub fusions: Vec<crate::fusion::FusionRecord>,
     /// Kernels.
     pub kernels: KernelCounts,
+    /// What the user should know of the model, in order.
+    pub warnings: Vec<String>,
 }
 
 impl Records {

@@ -4,6 +4,7 @@
 //! its outputs; the engines say whether they take it.
 use super::mode::{Mode, Rule};
 use super::names::names_of;
+use super::values::{Limits, Ranges};
 use crate::original::what_if::WhatIf;
 use crate::toolbox::{EngineId, EngineRanks, Toolbox};
 use ge_ir::verify::STRUCTURE;
@@ -45,6 +46,8 @@ pub struct Asker<'t> {
     ranks: &'t EngineRanks,
     mode: &'t Mode,
     structural: Vec<Key>,
+    /// What is known of numbers, where it decides.
+    numbers: Option<(&'t Ranges, Limits)>,
 }
 
 /// Flags of operators whose values are shared with others than their readers.
@@ -67,7 +70,21 @@ pub(super) fn spec(specs: &[ParamSpec], i: usize) -> Option<&ParamSpec> {
 impl<'t> Asker<'t> {
     /// For one compilation.
     pub fn new(toolbox: &'t Toolbox, ranks: &'t EngineRanks, mode: &'t Mode) -> Asker<'t> {
-        Asker { toolbox, ranks, mode, structural: STRUCTURE.iter().map(|s| Key::new(s)).collect() }
+        let structural = STRUCTURE.iter().map(|s| Key::new(s)).collect();
+        Asker { toolbox, ranks, mode, structural, numbers: None }
+    }
+    /// The same, that leaves what may go beyond the other type's numbers as it is.
+    pub fn holding(self, ranges: &'t Ranges, limits: Limits) -> Asker<'t> {
+        Asker { numbers: Some((ranges, limits)), ..self }
+    }
+
+    /// Why a value cannot go into the other type for its numbers; None: it can.
+    fn beyond(&self, n: &Node, v: ge_ir::ValueRef) -> Option<String> {
+        let (ranges, limits) = self.numbers?;
+        if matches!(&self.mode.rule, Rule::Mixed(list) if list.is_asked_for(n.op())) {
+            return None;
+        }
+        ranges.refusal(v, limits, self.mode.to)
     }
 
     /// Whether a value is of a type that is replaced.
@@ -104,9 +121,15 @@ impl<'t> Asker<'t> {
             let followed = |o: &ParamSpec| !o.type_group.is_empty() && o.type_group == p.type_group;
             let asked_for = !tied || op.proto.outputs.iter().any(followed);
             let value = op.proto.value_inputs.contains(&(i as u32));
-            self.replaced(d) && (any || p.types.contains(&self.mode.to)) && !value && asked_for
+            let held = n.input(i).is_none_or(|v| self.beyond(n, v).is_none());
+            self.replaced(d) && (any || p.types.contains(&self.mode.to)) && !value && asked_for && held
         };
-        let mut why = String::new();
+        // What it reads and cannot be read in the other type is the reason where nothing else of it goes.
+        let read = (0..n.inputs().len()).filter(|i| g.input_desc(n, *i).is_some_and(|d| self.replaced(d)));
+        let mut why = read
+            .filter_map(|i| Some(format!("its input {i} {}", self.beyond(n, n.input(i)?)?)))
+            .next()
+            .unwrap_or_default();
         let mut before: Option<Vec<bool>> = None;
         for tied in [false, true] {
             let inputs: Vec<bool> = (0..n.inputs().len()).map(|i| may(i, tied)).collect();
@@ -114,7 +137,11 @@ impl<'t> Asker<'t> {
                 continue;
             }
             match self.in_type(g, n, &op.proto, inputs.clone())? {
-                Ok(lowered) => return Ok(Asked::Can(lowered)),
+                Ok(lowered) => match self.gives_too_much(n, &lowered) {
+                    None => return Ok(Asked::Can(lowered)),
+                    Some(no) if why.is_empty() => why = no,
+                    Some(_) => {}
+                },
                 Err(no) if why.is_empty() => why = no,
                 Err(_) => {}
             }
@@ -124,6 +151,12 @@ impl<'t> Asker<'t> {
             why = format!("its operator takes no {}", self.mode.to);
         }
         Ok(Asked::No(why))
+    }
+
+    /// Why its outputs cannot be in the other type for their numbers; None: they can.
+    fn gives_too_much(&self, n: &Node, l: &Lowered) -> Option<String> {
+        let changed = n.outputs().iter().zip(&l.outputs).enumerate().filter(|(_, (own, t))| own.dtype != **t);
+        changed.map(|(k, _)| k).find_map(|k| Some(format!("its output {k} {}", self.beyond(n, n.value(k as u32))?)))
     }
 
     /// The node with some inputs in the other type, or why not.

@@ -64,6 +64,11 @@ impl MixList {
         Ok(out)
     }
 
+    /// Whether the user's file puts an operator on the white list: then it goes whatever is known of its numbers.
+    pub fn is_asked_for(&self, op: &str) -> bool {
+        self.changed.get(op) == Some(&Colour::White)
+    }
+
     /// The colour of an operator with these flags of its prototype.
     pub fn colour(&self, op: &str, proto_flags: u64) -> Colour {
         match self.changed.get(op) {

@@ -2,7 +2,8 @@
 //!
 //! Before: `%y = MatMulV2(%x, %w) : f32  %z = Relu(%y) : f32`   After: `%a = Cast(%x) : f16  %b = Cast(%w) : f16
 //! %y = MatMulV2(%a, %b) : f16  %z = Relu(%y) : f16  %z_f32 = Cast(%z) : f32`
-//! When: a mode that changes types is set, and an engine as good takes the node in the other type.
+//! When: a mode that changes types is set, and an engine as good takes the node in the other type; in mixed precision the numbers that
+//! it reads and gives fit the type (`values`). Where another mode puts what may not fit into the type, the user is warned.
 //! Refuses: nodes whose prototype or engines do not take the type, each with the engine's reason; what is shared or has an effect.
 //! Keeps: types of graph inputs and outputs, of variables, of what enters and leaves subgraphs; every name.
 //! Source: 003 §1.2 (D1i), facts 4.2 (JudgePrecisionInsert), 9.2. Cost: each node asked once, in parallel; the choice is a minimum
@@ -15,6 +16,7 @@ pub mod lower;
 pub mod mix_list;
 pub mod mode;
 pub mod names;
+pub mod values;
 
 use super::choice::{Chosen, End, Item, Passed, choose};
 use crate::error::Result;
@@ -29,6 +31,7 @@ use lower::{Asked, Asker, Lowered, retyped};
 use mix_list::Colour;
 use mode::{Mode, Rule};
 use rayon::prelude::*;
+use values::Ranges;
 
 graph_pass!(
     RefineRunningPrecision,
@@ -57,7 +60,15 @@ fn run(cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> 
     let Some(mode) = mode::mode(cx.options, &cx.toolbox.target.soc)? else { return Ok(Vec::new()) };
     let g = &model.graphs()[gi];
     let ranks = EngineRanks::new(cx.toolbox)?;
-    let asker = Asker::new(cx.toolbox, &ranks, &mode);
+    let limits = values::limits(mode.to).filter(|_| mode.from.contains(&DType::F32));
+    let ranges = match limits {
+        Some(limits) => Some((Ranges::of(model, gi, cx.toolbox, limits)?, limits)),
+        None => None,
+    };
+    let mut asker = Asker::new(cx.toolbox, &ranks, &mode);
+    if let (Some((ranges, limits)), Rule::Mixed(_)) = (&ranges, &mode.rule) {
+        asker = asker.holding(ranges, *limits);
+    }
     let order: Vec<NodeId> = g.order().to_vec();
     cx.visits += order.len() as u64;
     let asked: Vec<Result<Asked>> =
@@ -85,13 +96,46 @@ fn run(cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> 
     let launch = cx.toolbox.target.soc.task_launch_ns.max(1);
     let values = values(g, &asker, &at, &lowered, launch);
     let passed: Vec<Passed> = values.iter().map(|(_, p)| p.clone()).collect();
-    let Chosen { goes, .. } = choose(&items, &passed, true);
+    // What is left open and costs the same either way stays as it is where the mode minds what is lost.
+    let Chosen { goes, .. } = choose(&items, &passed, !matches!(mode.rule, Rule::Mixed(_)));
     for (i, id) in order.iter().filter_map(|id| Some((at[*id]?, *id))) {
         if let (false, Some(n)) = (goes[i], g.get(id)) {
             cx.refuse(n.name(), "left as it is: that takes fewer casts");
         }
     }
-    Ok(edits(cx, model, gi, &Choice { at, lowered, goes, to: mode.to }, values))
+    let choice = Choice { at, lowered, goes, to: mode.to };
+    if let (Some((ranges, limits)), false) = (&ranges, matches!(mode.rule, Rule::Mixed(_))) {
+        warn(cx, g, &choice, |v| ranges.refusal(v, *limits, mode.to));
+    }
+    Ok(edits(cx, model, gi, &choice, values))
+}
+
+/// Tells the nodes that the mode puts into the other type although their numbers may not fit it.
+fn warn(cx: &mut PassContext<'_>, g: &Graph, choice: &Choice, beyond: impl Fn(ValueRef) -> Option<String>) {
+    let mut found: Vec<String> = Vec::new();
+    for n in g.nodes() {
+        let Some(l) = choice.of(n.id()).filter(|l| !l.moves) else { continue };
+        let read = n.inputs().iter().enumerate().filter(|(i, _)| l.inputs.get(*i) == Some(&true));
+        let own = n.outputs().iter().zip(&l.outputs).enumerate().filter(|(_, (d, t))| d.dtype != **t);
+        let why = read.filter_map(|(i, v)| Some(format!("its input {i} {}", beyond(*v)?))).next().or_else(|| {
+            own.map(|(k, _)| k).find_map(|k| Some(format!("its output {k} {}", beyond(n.value(k as u32))?)))
+        });
+        if let Some(why) = why {
+            found.push(format!("`{}` ({}): {why}", n.name(), n.op()));
+        }
+    }
+    if found.is_empty() {
+        return;
+    }
+    let more = found.len().saturating_sub(3);
+    let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+    cx.warn(format!(
+        "{} node(s) are computed in {} though their numbers may not fit it: {}{more}; `--set ge.exec.precision_mode=allow_mix_precision` \
+         keeps such nodes in f32",
+        found.len(),
+        choice.to,
+        found[..found.len().min(3)].join("; ")
+    ));
 }
 
 /// What the mode says of a node that can be lowered.

@@ -50,10 +50,11 @@ pub(super) fn read(option: &str, path: &str) -> Result<String> {
         .map_err(|e| refuse(format!("{option} `{path}`: {e}"), "give the path of a file that can be read"))
 }
 
-/// The mode of a SoC where no option names one, as atc has it: the series computes in half precision, the simulator's own SoC and those
-/// that files describe under other names in the model's types.
+/// The mode of a SoC where no option names one: the series computes in half precision what half precision can hold, the simulator's own
+/// SoC and those that files describe under other names in the model's types. (atc's own default for the series is `force_fp16`; it gave
+/// NaN and other classes on trained models.)
 pub fn default_mode(soc: &SocSpec) -> &'static str {
-    if soc.name.starts_with("Ascend") { "force_fp16" } else { "must_keep_origin_dtype" }
+    if soc.name.starts_with("Ascend") { "allow_mix_precision" } else { "must_keep_origin_dtype" }
 }
 
 /// The mode that options and SoC ask for; None: every node keeps its types.
@@ -88,7 +89,8 @@ pub fn mode(options: &Options, soc: &SocSpec) -> Result<Option<Mode>> {
         }
     };
     let rule = mix_list(options, Some(rule))?;
-    let keep = super::names::kept(options)?;
+    let mut keep = super::names::kept(options)?;
+    keep.append(&mut super::names::calibrated(options)?);
     Ok(Some(Mode { from, to, rule, keep }))
 }
 
@@ -131,10 +133,12 @@ mod tests {
     fn the_default_follows_the_soc() {
         assert_eq!(with(&[]).unwrap(), None);
         let m = on("Ascend910B", &[]).unwrap().unwrap();
-        assert_eq!((m.from, m.to, &m.rule), (&[DType::F32][..], DType::F16, &Rule::All));
+        assert_eq!((m.from, m.to, &m.rule), (&[DType::F32][..], DType::F16, &Rule::Mixed(MixList::default())));
         assert_eq!(on("Ascend910B", &[("ge.exec.precision_mode", "must_keep_origin_dtype")]).unwrap(), None);
         assert_eq!(on("Ascend910B", &[("ge.exec.precision_mode_v2", "origin")]).unwrap(), None);
-        assert_eq!(with(&[("ge.exec.precision_mode", "force_fp16")]).unwrap(), Some(m));
+        assert_eq!(with(&[("ge.exec.precision_mode", "allow_mix_precision")]).unwrap(), Some(m));
+        let forced = with(&[("ge.exec.precision_mode", "force_fp16")]).unwrap().unwrap();
+        assert_eq!((forced.to, forced.rule), (DType::F16, Rule::All));
     }
 
     #[test]

@@ -11,6 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The option that names nodes which keep the model's types.
 pub const KEEP: &str = "ge.exec.keep_dtype";
+/// The option that names nodes which keep the model's types, as a JSON list: what a calibration found.
+pub const KEEP_NAMES: &str = "ge.x.keep_dtype";
 /// The option that gives types to nodes and operators.
 pub const CUSTOM: &str = "ge.customizeDtypes";
 
@@ -46,6 +48,18 @@ pub fn kept(options: &Options) -> Result<BTreeSet<String>> {
         "" => BTreeSet::new(),
         path => lines(&read(KEEP, path)?).map(|(_, l)| l.to_owned()).collect(),
     })
+}
+
+/// The nodes that a calibration keeps in their types. Some are made by passes: they need not be the model's own.
+///
+/// # Errors
+/// A value that is no list of names.
+pub fn calibrated(options: &Options) -> Result<BTreeSet<String>> {
+    match options.get(KEEP_NAMES) {
+        "" => Ok(BTreeSet::new()),
+        text => serde_json::from_str(text)
+            .map_err(|e| refuse(format!("{KEEP_NAMES}: {e}"), "give a JSON list of names: `[\"conv1\", \"conv2\"]`")),
+    }
 }
 
 /// The types that the user gives.

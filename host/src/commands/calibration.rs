@@ -1,0 +1,77 @@
+//! `ge compile --calibrate DIR`: folders of inputs, and what is told of what they led to.
+use super::inputs::gather;
+use super::reduced::is_finite;
+use crate::options::OptionMap;
+use crate::session::Session;
+use crate::session::calibrate::{Calibration, Errors, calibrate};
+use crate::{Diagnostic, ErrorKind, Result};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+
+/// The folders of inputs: this one, where it has inputs itself, else those in it that have.
+pub fn folders(dir: &Path) -> Result<Vec<PathBuf>> {
+    let fail = |what: String| {
+        let help = "give a folder with input_0.npy …, or a folder of such folders";
+        Diagnostic::error(format!("`--calibrate {}`: {what}", dir.display()))
+            .code("GE-E0305")
+            .help(help)
+            .of(ErrorKind::USAGE)
+    };
+    let has_inputs = |d: &Path| d.join("input_0.npy").is_file();
+    if has_inputs(dir) {
+        return Ok(vec![dir.to_path_buf()]);
+    }
+    let entries = std::fs::read_dir(dir).map_err(|e| fail(e.to_string()))?;
+    let mut all: Vec<PathBuf> = entries.filter_map(|e| Some(e.ok()?.path())).filter(|p| has_inputs(p)).collect();
+    all.sort();
+    if all.is_empty() { Err(fail("no folder in it has an input_0.npy".into())) } else { Ok(all) }
+}
+
+/// Calibrates on these folders.
+pub fn run(
+    session: &Session,
+    name: &str,
+    graph: &ge_ir::Model,
+    options: &mut OptionMap,
+    folders: &[PathBuf],
+) -> Result<Calibration> {
+    calibrate(session, name, graph, options, folders.len(), &|m, k| {
+        let inputs = gather(m, Some(&folders[k]), &[])?;
+        match inputs.iter().position(|t| !is_finite(t)) {
+            None => Ok(inputs),
+            Some(i) => Err(Diagnostic::error(format!("input_{i}.npy has numbers that are not finite"))
+                .code("GE-E0405")
+                .at(folders[k].display().to_string(), 0, 0)
+                .help("calibration measures errors: take this folder away")
+                .of(ErrorKind::USAGE)),
+        }
+    })
+}
+
+fn shown(e: &Errors) -> String {
+    let classes = if e.classes > 0 { format!(", {} row(s) of another class", e.classes) } else { String::new() };
+    format!("{:.2e} ({:.2e} of the output's greatest number{classes})", e.max_abs, e.max_rel)
+}
+
+/// The line of the summary.
+pub fn line(c: &Calibration) -> String {
+    let kept = match c.nodes_f32.len() {
+        0 => "no node kept in f32".to_owned(),
+        n => format!("{n} node(s) kept in f32 (before: {})", shown(&c.before)),
+    };
+    format!(
+        "calibration on {} set(s) of inputs: {kept}; outputs differ from f32 by at most {}",
+        c.sets,
+        shown(&c.after)
+    )
+}
+
+/// The same for programs. Errors that are no number (a NaN where f32 has one) are null.
+pub fn document(c: &Calibration) -> Value {
+    let errors = |e: &Errors| json!({"max_abs": e.max_abs, "max_rel": e.max_rel, "classes_changed": e.classes});
+    let mut out = errors(&c.after);
+    out["nodes_f32"] = json!(c.nodes_f32);
+    out["sets"] = json!(c.sets);
+    out["before"] = errors(&c.before);
+    out
+}
