@@ -29,6 +29,14 @@ pub fn trained() -> PathBuf {
     made("trained", "models.txt", "fetch-models")
 }
 
+/// All trained models that are known, fetched by `cargo xtask fetch-models --all`.
+///
+/// # Panics
+/// If they were not fetched.
+pub fn trained_all() -> PathBuf {
+    made("trained_all", "models.txt", "fetch-models --all")
+}
+
 fn made(folder: &str, file: &str, task: &str) -> PathBuf {
     let dir = target().parent().map_or_else(|| root().join("target"), Path::to_path_buf).join(folder);
     assert!(dir.join(file).is_file(), "no models in {}: run `cargo xtask {task}`", dir.display());

@@ -5,4 +5,4 @@ pub mod fixtures;
 /// The real binary and the reference models.
 pub mod binary;
 
-pub use binary::{expect_code, ge, models, root, target, trained};
+pub use binary::{expect_code, ge, models, root, target, trained, trained_all};

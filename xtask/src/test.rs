@@ -1,9 +1,9 @@
-//! `cargo xtask test`: the whole gate.
+//! `cargo xtask test`: the whole gate; `--long`: with more random cases and all trained models.
 use crate::process::{Result, cargo, cargo_with};
 use crate::progress::Steps;
 use crate::{models, onnx_backend, random_models};
 
-pub(crate) fn run() -> Result<()> {
+pub(crate) fn run(long: bool) -> Result<()> {
     let mut steps = Steps::new("test", 7);
     steps.next("format");
     cargo(&["fmt", "--all", "--check"])?;
@@ -13,7 +13,10 @@ pub(crate) fn run() -> Result<()> {
     cargo_with(&["doc", "--workspace", "--no-deps"], &[("RUSTDOCFLAGS", "-D warnings")])?;
     steps.next("reference models and trained models");
     models::make()?;
-    models::fetch()?;
+    models::fetch(false)?;
+    if long {
+        models::fetch(true)?;
+    }
     // The libraries and the binary first: end-to-end tests run the real ones.
     steps.next("build all");
     cargo(&["build", "--workspace", "--all-targets"])?;
@@ -21,7 +24,8 @@ pub(crate) fn run() -> Result<()> {
     let suite = onnx_backend::suite(None);
     let random = random_models::compare(None);
     steps.next("tests of the workspace");
-    cargo(&["test", "--workspace", "--no-fail-fast"])?;
+    let vars: &[(&str, &str)] = if long { &[("GE_LONG", "1")] } else { &[] };
+    cargo_with(&["test", "--workspace", "--no-fail-fast"], vars)?;
     steps.end();
     suite.and(random)
 }
