@@ -20,6 +20,35 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! Variables are the session's: a graph that trains and one that evaluates share each weight by its name, whatever shapes they are
+//! built for (`tests/models/train` has two such graphs).
+//!
+//! ```no_run
+//! # use ge::graph_manager::GraphManager;
+//! # use ge::options::OptionMap;
+//! # use ge::session::{Session, SessionOptions};
+//! # use ge_plugin_api::kernel::HostTensor;
+//! # fn main() -> Result<(), ge::Error> {
+//! # let lessons: Vec<[HostTensor; 2]> = Vec::new();
+//! # let questions: Vec<HostTensor> = Vec::new();
+//! let session = Session::new(SessionOptions::default())?;
+//! let (step, evaluate) = (session.import("step.ge", "")?, session.import("evaluate.ge", "")?);
+//! let manager = GraphManager::new(session, OptionMap::default());
+//! manager.add_graph(1, step, OptionMap::default())?;
+//! manager.add_graph(2, evaluate, OptionMap::default())?;
+//! for lesson in &lessons {
+//!     manager.run(1, lesson)?;
+//! }
+//! let answers = manager.run(2, &questions)?;
+//! manager.session().save_variables("weights.safetensors")?;
+//! // Another session goes on from there.
+//! let later = Session::new(SessionOptions::default())?;
+//! later.restore_variables("weights.safetensors")?;
+//! # let _ = answers;
+//! # Ok(())
+//! # }
+//! ```
 use crate::options::OptionMap;
 use crate::session::{GraphModel, Model, Session};
 use crate::{Diagnostic, Error, ErrorKind, Result};

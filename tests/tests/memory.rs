@@ -67,15 +67,20 @@ fn a_variable_keeps_its_value_between_the_runs_of_one_loaded_model() {
     let dir = tempfile::tempdir().expect("a folder");
     let om = dir.path().join("m.om");
     c.write_om(&om).expect("written");
-    for m in [load(&s, &c), s.load_om(&om).expect("loads")] {
+    for from_file in [false, true] {
+        // Models of one session share their variables: here each starts anew.
+        s.variables().clear();
+        let m = if from_file { s.load_om(&om).expect("loads") } else { load(&s, &c) };
         for run in 1..=3 {
             let out = m.run(&x).expect("runs");
             let want = |v: f32| floats(&[v; 8], &[8]).bytes().to_vec();
             assert_eq!(bytes(&out), [want(1.5 + 2.0 * run as f32), want(2.0 * run as f32)], "run {run}");
         }
     }
-    // A second load starts anew.
+    // A second load goes on where the first was; another session starts anew.
     let out = load(&s, &c).run(&x).expect("runs");
+    assert_eq!(out[0].bytes(), floats(&[9.5; 8], &[8]).bytes());
+    let out = load(&session(&[]), &c).run(&x).expect("runs");
     assert_eq!(out[0].bytes(), floats(&[3.5; 8], &[8]).bytes());
 }
 
@@ -358,7 +363,9 @@ fn random_graphs_with_all_constraints_hold_and_run_the_same() {
             &one_stream(&text),
             &[OFF, ("ge.exec.disableReuseMemory", "1"), ("ge.enableSingleStream", "true"), ("ge.oo.level", "O1")],
         );
-        let (a, b) = (load(&s, &all), load(&s, &plain));
+        let a = load(&s, &all);
+        s.variables().clear();
+        let b = load(&s, &plain);
         for input in 0..2 {
             let (a, b) = (a.run_random(input), b.run_random(input));
             let a = a.unwrap_or_else(|e| panic!("seed {seed}: {e}\n{text}"));

@@ -19,6 +19,10 @@ mod memory;
 mod thin;
 /// Sizes at both ends, and random inputs.
 mod sizes;
+/// Random graphs against a plain interpreter.
+mod random;
+/// Variables: their order, their values between runs.
+mod state;
 /// Memory of the caller that a plan may use.
 mod memory_io;
 /// Plans, judged by a checker of other hands.

@@ -31,6 +31,16 @@ pub enum RuntimeError {
         /// What the model takes.
         expected: String,
     },
+    /// A variable is not what is asked for.
+    #[error("variable `{name}`: found {found}, expected {expected}")]
+    Variable {
+        /// Its name.
+        name: String,
+        /// What was given.
+        found: String,
+        /// What it is.
+        expected: String,
+    },
     /// A model has more streams than a device gives at once.
     #[error("the model has {found} streams, a device gives {most} at once")]
     TooManyStreams {
@@ -82,6 +92,14 @@ impl RuntimeError {
                 .code("GE-E0316")
                 .help("unload another model, give both the same stream priority, or compile with fewer streams")
                 .of(ErrorKind::DEVICE),
+            RuntimeError::Variable { name, found, expected } => {
+                Diagnostic::error(format!("variable `{name}` does not fit"))
+                    .code("GE-E0331")
+                    .subject(name)
+                    .found(found, expected)
+                    .help("a variable has one type and shape in all graphs of a session; a saved value is for the variable of its name")
+                    .of(ErrorKind::USAGE)
+            }
             RuntimeError::Input { name, found, expected } => {
                 Diagnostic::error(format!("input `{name}` does not fit the model"))
                     .code("GE-E0302")

@@ -4,7 +4,8 @@ use crate::capture::Captured;
 use crate::error::RuntimeError;
 use crate::load::LoadedModel;
 use crate::v2::build::Round;
-use ge_plugin_api::device::{AllocationKind, Base, RunReport, TaskProfile};
+use crate::variables::Held;
+use ge_plugin_api::device::{Allocation, AllocationKind, Base, RunReport, TaskProfile};
 use ge_plugin_api::kernel::{HostTensor, TensorView};
 use std::sync::Arc;
 
@@ -147,6 +148,7 @@ impl LoadedModel {
     ) -> Result<RunOutcome, RuntimeError> {
         let mut outputs = self.outputs(&mut own)?;
         let out_addresses: Vec<u64> = outputs.iter_mut().map(|o| o.bytes_mut().as_mut_ptr() as u64).collect();
+        let mut held = Held::take(&self.variables, &self.context)?;
         let maps = self.take_maps()?;
         let mut bases = self.with_maps(&maps);
         for (b, a) in bases.iter_mut().zip(&self.allocations) {
@@ -156,7 +158,16 @@ impl LoadedModel {
                 _ => {}
             }
         }
+        for (index, base) in held.bases() {
+            let is = |a: &Allocation| a.kind == AllocationKind::VARIABLES && a.index == index;
+            if let Some(at) = self.allocations.iter().position(is) {
+                bases[at] = base;
+            }
+        }
         let result = self.device.execute(&bases, options.profile);
+        if result.is_err() {
+            held.give_back();
+        }
         let captured = match &result {
             Ok(_) if !self.captures.is_empty() => {
                 self.captures.collect(&self.compiled, &self.context, &maps[..], inputs)

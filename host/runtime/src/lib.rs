@@ -26,6 +26,8 @@ pub mod stream_pool;
 pub mod executor;
 /// Models of unknown shapes.
 pub mod v2;
+/// Variables of a session.
+pub mod variables;
 /// `.npy` files.
 pub mod npy;
 /// `.npz` files.
@@ -37,3 +39,4 @@ pub use executor::{Part, RunOptions, RunOutcome};
 pub use load::{Engines, LoadOptions, LoadedModel};
 pub use stream_pool::{StreamHandle, StreamPool};
 pub use v2::{DynamicModel, Tools};
+pub use variables::{VariableInfo, Variables};

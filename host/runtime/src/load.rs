@@ -7,8 +7,9 @@ use crate::several::{self, Several};
 use crate::sink::{Contexts, ExtAttrs, TilingSinkTaskInfo};
 use crate::slices;
 use crate::stream_pool::{ModelId, StreamHandle, StreamPool, StreamWish};
+use crate::variables::{Bound, Variables};
 use bytes::Bytes;
-use ge_model::{CompiledModel, NodeInfo, SlotInfo, TaskInfo, launch};
+use ge_model::{CompiledModel, NodeInfo, TaskInfo, launch};
 use ge_plugin::EngineHandle;
 use ge_plugin_api::abi::{ROption, RVec};
 use ge_plugin_api::device::{
@@ -30,7 +31,7 @@ pub struct Engines {
 }
 
 /// How a model is loaded.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct LoadOptions {
     /// Rank of this model.
     pub rank: u32,
@@ -46,6 +47,8 @@ pub struct LoadOptions {
     pub priority: Option<u32>,
     /// Feature maps that plans of one model share; None: each model keeps its own.
     pub maps: Option<Arc<MapPool>>,
+    /// Variables that models of one session share.
+    pub variables: Arc<Variables>,
 }
 
 /// A model on a device: `Send + Sync`, runs of several threads go side by side.
@@ -67,6 +70,8 @@ pub struct LoadedModel {
     pub(crate) fixed: Vec<(usize, ge_plugin_api::types::ConstTensor)>,
     owned: Vec<u64>,
     registered: Vec<u64>,
+    /// Its variables, by name.
+    pub(crate) variables: Vec<Bound>,
     /// Its streams of the pool; given back when it is unloaded.
     pool: Arc<StreamPool>,
     model: Option<ModelId>,
@@ -89,6 +94,7 @@ impl LoadedModel {
             });
         }
         let mut places = Places::new(&compiled)?;
+        let variables = options.variables.bind(&compiled, options.rank)?;
         let fixed = compiled.fixed_inputs().into_iter().map(|(k, t)| (k, t.clone())).collect();
         let captures = if options.capture { Captures::new(&compiled, &mut places)? } else { Captures::default() };
         let mut per_stream = vec![0u32; compiled.streams.physical.len()];
@@ -159,6 +165,7 @@ impl LoadedModel {
             fixed,
             owned: Vec::new(),
             registered: Vec::new(),
+            variables,
             pool,
             model,
             handles,
@@ -181,29 +188,7 @@ impl LoadedModel {
         &self.handles
     }
 
-    /// Variables start with their `init_value`, or as zeros.
-    fn initialise_variables(&self, base: u64, bytes: u64) -> Result<(), RuntimeError> {
-        let nodes = self.compiled.graphs.iter().flat_map(|g| &g.nodes).filter(|n| n.op == "Variable");
-        for n in nodes {
-            let Some(slot) = n.slots.first().filter(|s| s.space == SlotInfo::VARIABLES) else { continue };
-            let wanted = n.outputs.first().and_then(|d| d.data_bytes()).unwrap_or(0);
-            let damaged = |what: &str| RuntimeError::Damaged { what: format!("variable `{}` {what}", n.name) };
-            if slot.offset.checked_add(wanted).is_none_or(|end| end > bytes) {
-                return Err(damaged("lies beyond the variables"));
-            }
-            let Some(value) = n.attrs.tensor("init_value").and_then(|t| t.bytes()) else {
-                self.context.copy_in(base + slot.offset, &vec![0u8; usize::try_from(wanted).unwrap_or(0)])?;
-                continue;
-            };
-            if value.len() as u64 != wanted {
-                return Err(damaged("has an initial value of another size"));
-            }
-            self.context.copy_in(base + slot.offset, &value)?;
-        }
-        Ok(())
-    }
-
-    /// Bases of what all runs share: weights and variables.
+    /// Bases of what all runs share: the weights.
     fn shared_bases(&mut self) -> Result<Vec<Base>, RuntimeError> {
         let mut out = Vec::with_capacity(self.allocations.len());
         for a in &self.allocations {
@@ -222,12 +207,6 @@ impl LoadedModel {
                             Base { address: at, bytes: a.bytes }
                         }
                     }
-                }
-                AllocationKind::VARIABLES if a.bytes > 0 => {
-                    let at = self.context.alloc(MemoryKind::HBM, a.bytes)?;
-                    self.owned.push(at);
-                    self.initialise_variables(at, a.bytes)?;
-                    Base { address: at, bytes: a.bytes }
                 }
                 _ => Base { address: 0, bytes: 0 },
             });

@@ -1,6 +1,7 @@
 //! Where arguments lie: from slots of the plan to allocations of the device model.
 use crate::error::RuntimeError;
 use crate::sink::Spot;
+use crate::variables;
 use ge_model::{CompiledModel, NodeInfo, SlotInfo};
 use ge_plugin_api::device::{Allocation, AllocationKind, MemoryKind, Place};
 use ge_plugin_api::types::TensorDesc;
@@ -12,7 +13,8 @@ pub(crate) struct Places {
     /// Allocations in the device's order.
     pub(crate) allocations: Vec<Allocation>,
     weights: u32,
-    variables: u32,
+    /// First byte, bytes and allocation of each variable, by rising bytes.
+    variables: Vec<(u64, u64, u32)>,
     /// Memory kind, first byte and allocation of each piece of the feature maps, pieces of a kind by rising bytes.
     feature: Vec<(u8, u64, u32)>,
     inputs: Vec<u32>,
@@ -30,7 +32,7 @@ impl Places {
         let mut p = Places {
             allocations: Vec::new(),
             weights: 0,
-            variables: 0,
+            variables: Vec::new(),
             feature: Vec::new(),
             inputs: Vec::new(),
             outputs: Vec::new(),
@@ -48,7 +50,10 @@ impl Places {
             }
         }
         p.weights = p.add(AllocationKind::WEIGHTS, MemoryKind::HBM, m.memory.weights, 0);
-        p.variables = p.add(AllocationKind::VARIABLES, MemoryKind::HBM, m.memory.variables, 0);
+        for s in variables::spans(m)? {
+            let at = p.add(AllocationKind::VARIABLES, MemoryKind::HBM, s.bytes, s.index);
+            p.variables.push((s.begin, s.bytes, at));
+        }
         for (k, i) in m.inputs.iter().enumerate() {
             let at = p.add(AllocationKind::INPUT, MemoryKind::HBM, i.desc.data_bytes().unwrap_or(0), k as u32);
             p.inputs.push(at);
@@ -95,7 +100,18 @@ impl Places {
         let at = |allocation: u32, offset: u64| Place { allocation, offset, bytes, rank: u32::MAX };
         Ok(match slot.space {
             SlotInfo::WEIGHTS => at(self.weights, slot.offset),
-            SlotInfo::VARIABLES => at(self.variables, slot.offset),
+            SlotInfo::VARIABLES => {
+                let known = self.variables.partition_point(|(begin, ..)| *begin <= slot.offset);
+                let (begin, held, allocation) =
+                    known.checked_sub(1).and_then(|k| self.variables.get(k)).copied().ok_or_else(|| {
+                        RuntimeError::Damaged { what: "a slot lies in the variables, where there is none".into() }
+                    })?;
+                let inside = slot.offset - begin;
+                if inside.checked_add(bytes).is_none_or(|end| end > held) {
+                    return Err(RuntimeError::Damaged { what: "a slot lies beyond its variable".into() });
+                }
+                at(allocation, inside)
+            }
             SlotInfo::FEATURE if slot.zero_copy => {
                 // An output that lies in an input's memory is the input's.
                 let mut ranges = m.memory.zero_copy.iter().filter(|z| z.of_input.is_none());

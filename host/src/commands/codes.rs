@@ -253,6 +253,12 @@ pub const PAGES: &[Page] = &[
         "manager.add_graph(1, model, OptionMap::default())?;",
     ),
     p(
+        "GE-E0331",
+        "a variable does not fit",
+        "Models of one session share variables by name: one type and shape in all of them, and in what is restored. The error names the variable and both.",
+        "ge run m.om --restore-variables other.safetensors",
+    ),
+    p(
         "GE-E0340",
         "an attribute does not go with tiling on the device",
         "A node is to be tiled on the device and carries an attribute that forbids it, or lacks one that it needs. The message names both.",

@@ -42,6 +42,12 @@ pub struct RunArgs {
     /// Priority of the model's streams on the device, 0 first
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=7))]
     stream_priority: Option<u32>,
+    /// Variables start with the values of this file (safetensors)
+    #[arg(long, value_name = "FILE")]
+    restore_variables: Option<PathBuf>,
+    /// Writes what variables hold after the run (safetensors)
+    #[arg(long, value_name = "FILE")]
+    save_variables: Option<PathBuf>,
     /// Threads of the pool
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
@@ -89,6 +95,14 @@ pub fn run(global: &Global, a: &RunArgs) -> Result<u8> {
         )?);
     }
     let loaded = start.elapsed();
+    if ranks > 1 && (a.restore_variables.is_some() || a.save_variables.is_some()) {
+        return Err(Error::usage(
+            "--save-variables and --restore-variables take one rank: each rank has variables of its own",
+        ));
+    }
+    if let Some(file) = &a.restore_variables {
+        session.restore_all_variables(file)?;
+    }
     let inputs: Vec<Vec<HostTensor>> =
         (0..ranks).map(|r| a.inputs.tensors(&compiled, r, ranks)).collect::<Result<_>>()?;
     let start = Instant::now();
@@ -129,6 +143,9 @@ pub fn run(global: &Global, a: &RunArgs) -> Result<u8> {
             timeline::ranks(&compiled, &reports)
         };
         super::write_atomic(file, format!("{}\n", timeline::trace(&lanes)).as_bytes())?;
+    }
+    if let Some(file) = &a.save_variables {
+        session.save_variables(file)?;
     }
     for (rank, outputs) in all.iter().enumerate() {
         if let Some(dir) = &a.outputs {

@@ -6,10 +6,12 @@ mod constants;
 pub mod dump;
 pub mod external;
 mod group;
+mod safetensors;
 pub mod import;
 pub mod model;
 pub mod symbols;
 pub mod tuning;
+mod variables;
 pub mod weights;
 
 pub use ge_compiler::pass::KernelCounts;
@@ -27,7 +29,7 @@ use ge_om::OmFile;
 use ge_plugin::{DeviceHandle, LoadRequest, PluginSet, Registry, Want};
 use ge_plugin_api::device::{ContextObject, SocSpec};
 use ge_plugin_api::engine::{EngineInfo, Target, flags};
-use ge_runtime::{DynamicModel, Engines, LoadOptions, LoadedModel, StreamPool, Tools};
+use ge_runtime::{DynamicModel, Engines, LoadOptions, LoadedModel, StreamPool, Tools, Variables};
 use rayon::prelude::*;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -56,6 +58,7 @@ pub struct Session {
     registry: Registry,
     options: SessionOptions,
     streams: Arc<StreamPool>,
+    variables: Arc<Variables>,
     /// Digests of the libraries, made when a model cache first asks.
     libraries: std::sync::OnceLock<Vec<(String, String)>>,
 }
@@ -64,7 +67,13 @@ impl Session {
     /// Loads the plugins.
     pub fn new(options: SessionOptions) -> Result<Session> {
         let registry = PluginSet::load(&LoadRequest { config: options.plugins.clone(), want: options.want.clone() })?;
-        Ok(Session { registry, options, streams: Arc::default(), libraries: std::sync::OnceLock::new() })
+        Ok(Session {
+            registry,
+            options,
+            streams: Arc::default(),
+            variables: Arc::default(),
+            libraries: std::sync::OnceLock::new(),
+        })
     }
     /// The plugins.
     pub fn registry(&self) -> &Registry {
@@ -316,6 +325,11 @@ impl Session {
         &self.streams
     }
 
+    /// The variables that all models of the session share.
+    pub fn variables(&self) -> &Variables {
+        &self.variables
+    }
+
     /// The engines by name, for loading.
     pub fn engines(&self) -> Engines {
         let runtime_tasks = self
@@ -349,7 +363,8 @@ impl Session {
         options: &LoadOptions,
     ) -> Result<Model> {
         fits_group(&compiled, options.rank_size.max(1))?;
-        let options = LoadOptions { streams: self.streams.clone(), ..options.clone() };
+        let options =
+            LoadOptions { streams: self.streams.clone(), variables: self.variables.clone(), ..options.clone() };
         let mut compiled = compiled;
         weights::in_one(&mut compiled)?;
         if compiled.is_dynamic() {

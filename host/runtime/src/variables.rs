@@ -1,0 +1,366 @@
+//! Variables of a session: values that outlive runs, models and rebuilds, each known by its name.
+//!
+//! All models that are loaded with one [`Variables`] share them: who names `w` has the same `w`. A variable lies in memory of one
+//! device context at a time and moves where a run needs it. Runs that share a variable take turns, unless all of them only read; a run
+//! that fails leaves each variable as it was. Ranks of a group have variables of their own.
+use crate::error::RuntimeError;
+use ge_model::{CompiledModel, NodeInfo, SlotInfo};
+use ge_plugin_api::device::{Base, ContextObject, MemoryKind};
+use ge_plugin_api::kernel::{HostTensor, TensorView};
+use ge_plugin_api::types::DType;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// The variables that models of one session share.
+#[derive(Default)]
+pub struct Variables {
+    /// By rank and name.
+    cells: Mutex<BTreeMap<(u32, String), Arc<Cell>>>,
+}
+
+impl std::fmt::Debug for Variables {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.list()).finish()
+    }
+}
+
+/// What a variable is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VariableInfo {
+    /// Name.
+    pub name: String,
+    /// Type.
+    pub dtype: DType,
+    /// Shape.
+    pub dims: Vec<u64>,
+}
+
+/// One variable.
+pub(crate) struct Cell {
+    info: VariableInfo,
+    /// How a compiler has turned it; empty: it lies as the graph says.
+    layout: String,
+    home: RwLock<Home>,
+}
+
+/// Where a value is.
+enum Home {
+    /// In the host's memory: no model has it on a device.
+    Host(Vec<u8>),
+    /// In memory of a device.
+    Device { context: Arc<ContextObject>, address: u64, bytes: u64 },
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        if let Home::Device { context, address, .. } = self {
+            // Freeing can only fail for a device that is lost, whose memory is gone with it.
+            let _ = context.free(*address);
+        }
+    }
+}
+
+impl Home {
+    fn is_on(&self, at: &Arc<ContextObject>) -> bool {
+        matches!(self, Home::Device { context, .. } if Arc::ptr_eq(context, at))
+    }
+    fn value(&self) -> Result<Vec<u8>, RuntimeError> {
+        match self {
+            Home::Host(v) => Ok(v.clone()),
+            Home::Device { context, address, bytes } => {
+                let mut v = vec![0u8; usize::try_from(*bytes).unwrap_or(0)];
+                context.copy_out(*address, &mut v)?;
+                Ok(v)
+            }
+        }
+    }
+    /// Moves the value to a device.
+    fn move_to(&mut self, context: &Arc<ContextObject>) -> Result<(), RuntimeError> {
+        if self.is_on(context) {
+            return Ok(());
+        }
+        let value = self.value()?;
+        let bytes = value.len() as u64;
+        let address = context.alloc(MemoryKind::HBM, bytes.max(1))?;
+        let fresh = Home::Device { context: context.clone(), address, bytes };
+        context.copy_in(address, &value)?;
+        *self = fresh;
+        Ok(())
+    }
+    fn base(&self) -> Base {
+        match self {
+            Home::Host(_) => Base { address: 0, bytes: 0 },
+            Home::Device { address, bytes, .. } => Base { address: *address, bytes: *bytes },
+        }
+    }
+    /// Puts another value in its place; on the host where the device does not take it.
+    fn set(&mut self, value: &[u8]) {
+        let taken = match self {
+            Home::Device { context, address, .. } => context.copy_in(*address, value).is_ok(),
+            Home::Host(_) => false,
+        };
+        if !taken {
+            *self = Home::Host(value.to_vec());
+        }
+    }
+}
+
+impl Variables {
+    /// What there is, by name; of a group the first rank's.
+    pub fn list(&self) -> Vec<VariableInfo> {
+        self.cells().iter().filter(|((rank, _), _)| *rank == 0).map(|(_, c)| c.info.clone()).collect()
+    }
+
+    /// The value of a variable, between runs.
+    ///
+    /// # Errors
+    /// There is none of that name; what the device says.
+    pub fn read(&self, name: &str) -> Result<HostTensor, RuntimeError> {
+        let cell = self.cells().get(&(0, name.to_owned())).cloned();
+        let cell = cell.ok_or_else(|| self.unknown(name))?;
+        cell.plain()?;
+        let value = cell.home.read().unwrap_or_else(|e| e.into_inner()).value()?;
+        Ok(HostTensor::from_bytes(cell.info.dtype, &cell.info.dims, &value)?)
+    }
+
+    /// Gives a variable a value. One that no loaded model names keeps it for the first that does.
+    ///
+    /// # Errors
+    /// The variable has another type or shape; what the device says.
+    pub fn write(&self, name: &str, value: &TensorView<'_>) -> Result<(), RuntimeError> {
+        let given = VariableInfo { name: name.to_owned(), dtype: value.dtype, dims: value.dims.to_vec() };
+        let cell = match self.cells().entry((0, name.to_owned())) {
+            Entry::Occupied(e) => e.get().clone(),
+            Entry::Vacant(e) => {
+                let home = RwLock::new(Home::Host(value.bytes.to_vec()));
+                e.insert(Arc::new(Cell { info: given, layout: String::new(), home }));
+                return Ok(());
+            }
+        };
+        cell.plain()?;
+        cell.fits(&given)?;
+        cell.home.write().unwrap_or_else(|e| e.into_inner()).set(value.bytes);
+        Ok(())
+    }
+
+    /// Forgets all variables: the next model that names one starts it anew. Models that are loaded keep theirs.
+    pub fn clear(&self) {
+        self.cells().clear();
+    }
+
+    /// All variables with their values, by name.
+    ///
+    /// # Errors
+    /// As [`Variables::read`].
+    pub fn values(&self) -> Result<Vec<(String, HostTensor)>, RuntimeError> {
+        self.list().into_iter().map(|i| Ok((i.name.clone(), self.read(&i.name)?))).collect()
+    }
+
+    fn unknown(&self, name: &str) -> RuntimeError {
+        let known: Vec<String> = self.list().into_iter().map(|i| format!("`{}`", i.name)).collect();
+        RuntimeError::Variable {
+            name: name.to_owned(),
+            found: "no variable of this name".into(),
+            expected: if known.is_empty() { "no model with variables is loaded".into() } else { known.join(", ") },
+        }
+    }
+
+    fn cells(&self) -> MutexGuard<'_, BTreeMap<(u32, String), Arc<Cell>>> {
+        self.cells.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// The variables of a model, by name; those that are new start with their `init_value`, or as zeros.
+    pub(crate) fn bind(&self, m: &CompiledModel, rank: u32) -> Result<Vec<Bound>, RuntimeError> {
+        let mut out = Vec::new();
+        for s in spans(m)? {
+            let info = s.info()?;
+            let layout = s.node.attrs.str("_variable_layout").unwrap_or_default().to_owned();
+            let cell = match self.cells().entry((rank, info.name.clone())) {
+                Entry::Occupied(e) => e.get().clone(),
+                Entry::Vacant(e) => {
+                    let home = RwLock::new(Home::Host(s.start(&info)?));
+                    e.insert(Arc::new(Cell { info: info.clone(), layout: layout.clone(), home })).clone()
+                }
+            };
+            cell.fits(&info)?;
+            if cell.layout != layout {
+                let lies =
+                    |l: &str| if l.is_empty() { "as the graph says".to_owned() } else { format!("as {l} has it") };
+                return Err(RuntimeError::Variable {
+                    name: info.name,
+                    found: format!("{}{:?}, {}", info.dtype, info.dims, lies(&layout)),
+                    expected: format!(
+                        "the layout of the other models of the session, {}: compile with \
+                         --set ge.optimizationSwitch=VariableOpPass:off",
+                        lies(&cell.layout)
+                    ),
+                });
+            }
+            out.push(Bound { cell, index: s.index, writes: s.writes });
+        }
+        out.sort_by(|a, b| a.cell.info.name.cmp(&b.cell.info.name));
+        Ok(out)
+    }
+}
+
+impl Cell {
+    fn fits(&self, other: &VariableInfo) -> Result<(), RuntimeError> {
+        if (self.info.dtype, &self.info.dims) == (other.dtype, &other.dims) {
+            return Ok(());
+        }
+        Err(RuntimeError::Variable {
+            name: other.name.clone(),
+            found: format!("{}{:?}", other.dtype, other.dims),
+            expected: format!("{}{:?}", self.info.dtype, self.info.dims),
+        })
+    }
+    /// Whether its bytes lie as its graph says: only then do they mean anything outside of the model.
+    fn plain(&self) -> Result<(), RuntimeError> {
+        if self.layout.is_empty() {
+            return Ok(());
+        }
+        Err(RuntimeError::Variable {
+            name: self.info.name.clone(),
+            found: format!("the layout of {}", self.layout),
+            expected: "the graph's own: compile with --set ge.optimizationSwitch=VariableOpPass:off".into(),
+        })
+    }
+}
+
+/// A variable of a model.
+pub(crate) struct Bound {
+    cell: Arc<Cell>,
+    /// Which of the model's allocations for variables is its.
+    pub(crate) index: u32,
+    writes: bool,
+}
+
+/// The variables of a model while it runs.
+pub(crate) struct Held<'b> {
+    guards: Vec<(u32, Guard<'b>)>,
+    /// What those were that the run may write.
+    before: Vec<Vec<u8>>,
+}
+
+enum Guard<'b> {
+    Read(RwLockReadGuard<'b, Home>),
+    Write(RwLockWriteGuard<'b, Home>),
+}
+
+impl<'b> Held<'b> {
+    /// Waits for other runs, in the order of names, and brings each variable to the device.
+    pub(crate) fn take(bound: &'b [Bound], context: &Arc<ContextObject>) -> Result<Held<'b>, RuntimeError> {
+        let mut held = Held { guards: Vec::with_capacity(bound.len()), before: Vec::new() };
+        for b in bound {
+            let guard = loop {
+                if b.writes {
+                    let mut home = b.cell.home.write().unwrap_or_else(|e| e.into_inner());
+                    held.before.push(home.value()?);
+                    home.move_to(context)?;
+                    break Guard::Write(home);
+                }
+                let home = b.cell.home.read().unwrap_or_else(|e| e.into_inner());
+                if home.is_on(context) {
+                    break Guard::Read(home);
+                }
+                drop(home);
+                b.cell.home.write().unwrap_or_else(|e| e.into_inner()).move_to(context)?;
+            };
+            held.guards.push((b.index, guard));
+        }
+        Ok(held)
+    }
+
+    /// Where the variables lie: number of the allocation, and its memory.
+    pub(crate) fn bases(&self) -> impl Iterator<Item = (u32, Base)> + '_ {
+        self.guards.iter().map(|(index, g)| match g {
+            Guard::Read(home) => (*index, home.base()),
+            Guard::Write(home) => (*index, home.base()),
+        })
+    }
+
+    /// Gives all variables the values back that they had when the run began.
+    pub(crate) fn give_back(&mut self) {
+        let written = self.guards.iter_mut().filter_map(|(_, g)| match g {
+            Guard::Write(home) => Some(home),
+            Guard::Read(_) => None,
+        });
+        written.zip(&self.before).for_each(|(home, value)| home.set(value));
+    }
+}
+
+/// A stretch of a model's variables: one variable.
+pub(crate) struct Span<'m> {
+    node: &'m NodeInfo,
+    /// Its place among the model's variables.
+    pub(crate) index: u32,
+    /// First byte.
+    pub(crate) begin: u64,
+    /// Bytes of its value.
+    pub(crate) bytes: u64,
+    writes: bool,
+}
+
+impl Span<'_> {
+    fn info(&self) -> Result<VariableInfo, RuntimeError> {
+        let d = self.node.outputs.first();
+        let dims = d.and_then(|d| d.shape.sizes()).ok_or_else(|| damaged(self.node, "has no shape"))?;
+        let dtype = d.map(|d| d.dtype).unwrap_or_default();
+        Ok(VariableInfo { name: self.node.name.clone(), dtype, dims: dims.to_vec() })
+    }
+    /// What it holds before anyone writes it.
+    fn start(&self, info: &VariableInfo) -> Result<Vec<u8>, RuntimeError> {
+        let bytes = usize::try_from(self.bytes).map_err(|_| damaged(self.node, "is too large"))?;
+        let Some(value) = self.node.attrs.tensor("init_value").and_then(|t| t.bytes()) else {
+            let mut zeros = Vec::new();
+            zeros.try_reserve_exact(bytes).map_err(|_| damaged(self.node, "is too large"))?;
+            zeros.resize(bytes, 0);
+            return Ok(zeros);
+        };
+        if value.len() != bytes {
+            return Err(damaged(self.node, &format!("has an initial value of another size than {}", info.dtype)));
+        }
+        Ok(value.to_vec())
+    }
+}
+
+fn damaged(n: &NodeInfo, what: &str) -> RuntimeError {
+    RuntimeError::Damaged { what: format!("variable `{}` {what}", n.name) }
+}
+
+/// The variables of a model, by where they lie.
+pub(crate) fn spans(m: &CompiledModel) -> Result<Vec<Span<'_>>, RuntimeError> {
+    let mut out: Vec<Span<'_>> = Vec::new();
+    let all = m.graphs.iter().flat_map(|g| &g.nodes);
+    for n in all.filter(|n| n.op == "Variable") {
+        let Some(slot) = n.slots.first().filter(|s| s.space == SlotInfo::VARIABLES) else { continue };
+        let bytes = n.outputs.first().and_then(|d| d.data_bytes()).unwrap_or(0);
+        if slot.offset.checked_add(bytes).is_none_or(|end| end > m.memory.variables) {
+            return Err(damaged(n, "lies beyond the variables"));
+        }
+        out.push(Span { node: n, index: 0, begin: slot.offset, bytes, writes: false });
+    }
+    // One variable may be named in several graphs.
+    out.sort_by(|a, b| (a.begin, &a.node.name).cmp(&(b.begin, &b.node.name)));
+    out.dedup_by(|b, a| a.begin == b.begin && a.node.name == b.node.name && a.bytes == b.bytes);
+    for pair in out.windows(2) {
+        if pair[0].begin.saturating_add(pair[0].bytes) > pair[1].begin || pair[0].begin == pair[1].begin {
+            return Err(damaged(pair[1].node, &format!("lies over variable `{}`", pair[0].node.name)));
+        }
+    }
+    // A name for a variable has no task of its own.
+    let own = m.tasks.iter().filter(|t| t.args_format.contains("{o")).filter_map(|t| m.node(t.graph, t.node));
+    let joint: HashSet<&str> = m.tasks.iter().flat_map(|t| &t.nodes).map(String::as_str).collect();
+    let joint = m.graphs.iter().flat_map(|g| &g.nodes).filter(|n| joint.contains(n.name.as_str()));
+    for slot in own.chain(joint).flat_map(|n| &n.slots).filter(|s| s.space == SlotInfo::VARIABLES) {
+        let at = out.partition_point(|s| s.begin <= slot.offset);
+        if let Some(s) = at.checked_sub(1).and_then(|k| out.get_mut(k)) {
+            s.writes = true;
+        }
+    }
+    for (k, s) in out.iter_mut().enumerate() {
+        s.index = u32::try_from(k).unwrap_or(u32::MAX);
+    }
+    Ok(out)
+}

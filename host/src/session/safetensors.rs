@@ -1,0 +1,129 @@
+//! Safetensors files: named tensors, as PyTorch and others read and write them.
+//!
+//! Eight bytes with the length of a header, the header as JSON (for each name its `dtype`, `shape` and `data_offsets`), then the
+//! data, little-endian, without gaps.
+use ge_plugin_api::kernel::HostTensor;
+use ge_plugin_api::types::DType;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A header is no longer than this (the format's own limit).
+const MOST: u64 = 100_000_000;
+
+const TYPES: &[(DType, &str)] = &[
+    (DType::BOOL, "BOOL"),
+    (DType::U8, "U8"),
+    (DType::I8, "I8"),
+    (DType::I16, "I16"),
+    (DType::U16, "U16"),
+    (DType::F16, "F16"),
+    (DType::BF16, "BF16"),
+    (DType::I32, "I32"),
+    (DType::U32, "U32"),
+    (DType::F32, "F32"),
+    (DType::F64, "F64"),
+    (DType::I64, "I64"),
+    (DType::U64, "U64"),
+];
+
+#[derive(Serialize, Deserialize)]
+struct Entry {
+    dtype: String,
+    shape: Vec<u64>,
+    data_offsets: [u64; 2],
+}
+
+/// The bytes of a file with these tensors, by name. None: a type that the format has no name for, which is told.
+///
+/// # Errors
+/// The name of the tensor, and its type.
+pub fn write(tensors: &[(String, HostTensor)]) -> Result<Vec<u8>, (String, DType)> {
+    let mut header: BTreeMap<&str, Entry> = BTreeMap::new();
+    let mut at = 0u64;
+    for (name, t) in tensors {
+        let known = TYPES.iter().find(|(d, _)| *d == t.dtype).ok_or_else(|| (name.clone(), t.dtype))?;
+        let end = at + t.bytes().len() as u64;
+        let entry = Entry { dtype: known.1.to_owned(), shape: t.dims.to_vec(), data_offsets: [at, end] };
+        header.insert(name, entry);
+        at = end;
+    }
+    let mut text = serde_json::to_vec(&header).unwrap_or_default();
+    // The data begins at a multiple of eight.
+    text.resize(text.len().next_multiple_of(8), b' ');
+    let mut out = Vec::with_capacity(8 + text.len() + usize::try_from(at).unwrap_or(0));
+    out.extend_from_slice(&(text.len() as u64).to_le_bytes());
+    out.extend_from_slice(&text);
+    tensors.iter().for_each(|(_, t)| out.extend_from_slice(t.bytes()));
+    Ok(out)
+}
+
+/// The tensors of a file, by name.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn read(bytes: &[u8]) -> Result<Vec<(String, HostTensor)>, String> {
+    let (length, rest) = bytes.split_first_chunk::<8>().ok_or("it is shorter than eight bytes")?;
+    let length = u64::from_le_bytes(*length);
+    let inside = usize::try_from(length).ok().filter(|n| length <= MOST && *n <= rest.len());
+    let length = inside.ok_or_else(|| format!("its header says {length} bytes, which it does not have"))?;
+    let (text, data) = rest.split_at(length);
+    let header: BTreeMap<String, serde_json::Value> =
+        serde_json::from_slice(text).map_err(|e| format!("its header is no JSON of the form: {e}"))?;
+    let mut out = Vec::new();
+    for (name, value) in header.into_iter().filter(|(name, _)| name != "__metadata__") {
+        let entry: Entry = serde_json::from_value(value).map_err(|e| format!("tensor `{name}`: {e}"))?;
+        let known = TYPES.iter().find(|(_, n)| *n == entry.dtype);
+        let dtype =
+            known.ok_or_else(|| format!("tensor `{name}` is of type {}, which ge does not read", entry.dtype))?.0;
+        let [begin, end] = entry.data_offsets.map(|o| usize::try_from(o).unwrap_or(usize::MAX));
+        let part = data.get(begin..end).ok_or_else(|| format!("tensor `{name}` lies beyond the end of the file"))?;
+        let count = entry.shape.iter().try_fold(1u64, |a, b| a.checked_mul(*b));
+        let wanted = count.and_then(|c| c.checked_mul(u64::from(dtype.bits()?) / 8));
+        if wanted != Some(part.len() as u64) {
+            return Err(format!("tensor `{name}` is {dtype}{:?} and has {} bytes", entry.shape, part.len()));
+        }
+        let tensor = HostTensor::from_bytes(dtype, &entry.shape, part).map_err(|e| e.to_string())?;
+        out.push((name, tensor));
+    }
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tensors() -> Vec<(String, HostTensor)> {
+        let one = HostTensor::from_bytes(DType::F32, &[2, 1], &[0, 0, 128, 63, 0, 0, 0, 64]).expect("a tensor");
+        let two = HostTensor::from_bytes(DType::I64, &[], &[7, 0, 0, 0, 0, 0, 0, 0]).expect("a tensor");
+        vec![("step".into(), two), ("w".into(), one)]
+    }
+
+    #[test]
+    fn what_is_written_reads_back() {
+        let bytes = write(&tensors()).expect("written");
+        let again = read(&bytes).expect("read");
+        let plain = |l: &[(String, HostTensor)]| -> Vec<(String, DType, Vec<u64>, Vec<u8>)> {
+            l.iter().map(|(n, t)| (n.clone(), t.dtype, t.dims.to_vec(), t.bytes().to_vec())).collect()
+        };
+        assert_eq!(plain(&again), plain(&tensors()));
+        assert_eq!(&bytes[8..20], br#"{"step":{"dt"#);
+    }
+
+    #[test]
+    fn damaged_files_are_told_and_never_panic() {
+        let bytes = write(&tensors()).expect("written");
+        for n in 0..bytes.len() {
+            assert!(read(&bytes[..n]).is_err(), "{n} bytes");
+        }
+        for n in 0..bytes.len() {
+            for flip in [1u8, 0x80, 0xff] {
+                let mut b = bytes.clone();
+                b[n] ^= flip;
+                let _ = read(&b);
+            }
+        }
+        let mut long = bytes;
+        long[..8].copy_from_slice(&u64::MAX.to_le_bytes());
+        assert!(read(&long).is_err_and(|e| e.contains("header says")));
+    }
+}

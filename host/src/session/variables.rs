@@ -1,0 +1,76 @@
+//! Variables of a session in files.
+use super::{Session, import, safetensors};
+use crate::commands::write_atomic;
+use crate::{Diagnostic, Error, ErrorKind, Result};
+use ge_plugin_api::kernel::HostTensor;
+use std::path::Path;
+
+impl Session {
+    /// Writes the values of all variables as a safetensors file, whole or not at all. Runs that are under way are waited for, one
+    /// variable at a time.
+    ///
+    /// # Errors
+    /// A variable of a type that the format has no name for; the file cannot be written.
+    pub fn save_variables(&self, path: impl AsRef<Path>) -> Result<()> {
+        let values = self.variables().values().map_err(|e| e.into_error())?;
+        let bytes = safetensors::write(&values).map_err(|(name, dtype)| {
+            Error::unsupported(format!("variable `{name}` is {dtype}, which has no form in a safetensors file"))
+        })?;
+        write_atomic(path.as_ref(), &bytes)
+    }
+
+    /// Gives variables the values of a safetensors file. Those that no loaded model names keep them for the first that does. Where
+    /// one does not fit, none is changed.
+    ///
+    /// # Errors
+    /// The file is missing or damaged; a variable has another type or shape there.
+    pub fn restore_variables(&self, path: impl AsRef<Path>) -> Result<()> {
+        let values = read(path.as_ref())?;
+        self.restore(&values)
+    }
+
+    /// As [`Session::restore_variables`], from a file that must have every variable of the loaded models.
+    ///
+    /// # Errors
+    /// As there; the file lacks a variable, which is named with its type and shape.
+    pub fn restore_all_variables(&self, path: impl AsRef<Path>) -> Result<()> {
+        let path = path.as_ref();
+        let values = read(path)?;
+        let known = self.variables().list();
+        if let Some(v) = known.iter().find(|v| !values.iter().any(|(name, _)| *name == v.name)) {
+            let names: Vec<&str> = values.iter().map(|(n, _)| n.as_str()).collect();
+            let found = if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
+            return Err(Diagnostic::error(format!("`{}` has no variable `{}`", path.display(), v.name))
+                .code("GE-E0331")
+                .subject(v.name.clone())
+                .found(found, format!("{}{:?}", v.dtype, v.dims))
+                .help("restore from a file that was saved after a run of this model")
+                .of(ErrorKind::USAGE));
+        }
+        // What else the file has belongs to other models.
+        let own: Vec<_> = values.into_iter().filter(|(name, _)| known.iter().any(|v| v.name == *name)).collect();
+        self.restore(&own)
+    }
+
+    fn restore(&self, values: &[(String, HostTensor)]) -> Result<()> {
+        let known = self.variables().list();
+        for (name, t) in values {
+            let Some(v) = known.iter().find(|v| v.name == *name) else { continue };
+            if (v.dtype, v.dims.as_slice()) != (t.dtype, &t.dims[..]) {
+                return Err(ge_runtime::RuntimeError::Variable {
+                    name: name.clone(),
+                    found: format!("{}{:?}", t.dtype, t.dims.to_vec()),
+                    expected: format!("{}{:?}", v.dtype, v.dims),
+                }
+                .into_error());
+            }
+        }
+        values.iter().try_for_each(|(name, t)| self.variables().write(name, &t.view())).map_err(|e| e.into_error())
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<(String, HostTensor)>> {
+    let bytes = import::map(path)?;
+    safetensors::read(&bytes)
+        .map_err(|e| Error::damaged(format!("`{}` is no safetensors file that ge can read: {e}", path.display())))
+}

@@ -1,0 +1,159 @@
+//! Random graphs with variables, assignments, control edges, calls, stage levels, branches and loops, labels and options of streams and
+//! events: every schedule gives what a plain interpreter of the imported graph gives, and the variables hold the same afterwards.
+//!
+//! `GE_LONG=10000 cargo test -p ge-tests --test suite random` runs that many graphs; `GE_SEED=N` runs one. A graph that fails is made
+//! smaller first; the text that is left is in the message.
+use crate::random::graph::{Case, Random};
+use crate::random::interpreter::Interpreter;
+use ge::options::OptionMap;
+use ge::session::{Session, SessionOptions, import};
+use ge_compiler::pipeline::Silent;
+use ge_plugin_api::diagnostic::ErrorKind;
+use ge_plugin_api::kernel::HostTensor;
+use ge_plugin_api::types::DType;
+use ge_runtime::{LoadOptions, RunOptions};
+use ge_tests::root;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The graphs.
+mod graph;
+/// What they mean.
+mod interpreter;
+
+/// What a case came to.
+#[derive(Debug)]
+enum Verdict {
+    /// The numbers of the interpreter in every schedule.
+    Right,
+    /// The compiler says that it cannot, and why.
+    Refused(String),
+    Wrong(String),
+}
+
+fn session() -> Session {
+    let plugins = Some(root().join("plugins.toml"));
+    Session::new(SessionOptions { plugins, ..SessionOptions::default() }).expect("our plugins load")
+}
+
+fn values(t: &HostTensor) -> Vec<f32> {
+    match t.dtype {
+        DType::F32 => t.bytes().chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect(),
+        _ => panic!("an output of type {}", t.dtype),
+    }
+}
+
+/// Compiles and runs a case: two runs one behind the other in each schedule, as variables go on.
+fn judge(s: &Session, case: &Case, schedules: u64) -> Verdict {
+    let text = case.text();
+    let graph = match import::parse_text(Path::new("random.ge"), text.as_bytes()) {
+        Ok(g) => g,
+        Err(e) => return Verdict::Wrong(format!("does not parse: {e}")),
+    };
+    let mut options = OptionMap::default();
+    for (k, v) in &case.options {
+        options.set(k, v, "a test").expect("a known option");
+    }
+    let compiled = match s.compile("random", graph.clone(), &options, &Silent) {
+        Ok(c) => c.model,
+        Err(e) if matches!(e.kind, ErrorKind::USAGE | ErrorKind::UNSUPPORTED) => {
+            return Verdict::Refused(e.to_string());
+        }
+        Err(e) => return Verdict::Wrong(format!("does not compile: {e}")),
+    };
+    for seed in 0..schedules {
+        let schedule = if seed == 0 { "fifo".to_owned() } else { format!("random:{seed}") };
+        let device = [("schedule".to_owned(), schedule.clone()), ("check_races".to_owned(), "true".to_owned())];
+        let opened = s.device().and_then(|d| Ok(d.open(0, &compiled.soc, &device)?));
+        let context = Arc::new(opened.expect("a device"));
+        s.variables().clear();
+        let load = LoadOptions { rank_size: 1, ..LoadOptions::default() };
+        let loaded = match s.load_on(compiled.clone(), context, &load) {
+            Ok(m) => m,
+            Err(e) => return Verdict::Wrong(format!("does not load: {e}")),
+        };
+        let mut plain = Interpreter::new(&graph);
+        for run in 0..2u32 {
+            let (p, k) = ((seed as u32 + run) % 2, (seed as u32 + run / 2) % 2);
+            let x: Vec<f32> = (0..4).map(|i| (i as f32 - 1.0) * (run + 1) as f32).collect();
+            let bytes: Vec<u8> = x.iter().flat_map(|v| v.to_le_bytes()).collect();
+            let inputs = [
+                HostTensor::from_bytes(DType::BOOL, &[1], &[p as u8]).expect("a tensor"),
+                HostTensor::from_bytes(DType::I32, &[1], &k.to_le_bytes()).expect("a tensor"),
+                HostTensor::from_bytes(DType::F32, &[4], &bytes).expect("a tensor"),
+            ];
+            let views: Vec<_> = inputs.iter().map(HostTensor::view).collect();
+            let found = match loaded.run_views(&views, RunOptions::default()) {
+                Ok(r) => r.outputs.iter().map(values).collect::<Vec<_>>(),
+                Err(e) => return Verdict::Wrong(format!("{schedule}, run {run}: {e}")),
+            };
+            let want = plain.run(&graph, &[vec![p as f32], vec![k as f32], x]);
+            if found != want {
+                return Verdict::Wrong(format!("{schedule}, run {run}: {found:?} for {want:?}"));
+            }
+            for info in s.variables().list() {
+                let held = values(&s.variables().read(&info.name).expect("a value"));
+                let want = &plain.variables[&info.name];
+                if held != *want {
+                    return Verdict::Wrong(format!(
+                        "{schedule}, run {run}: `{}` holds {held:?} for {want:?}",
+                        info.name
+                    ));
+                }
+            }
+        }
+    }
+    Verdict::Right
+}
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
+}
+
+#[test]
+fn random_graphs_with_state_give_what_a_plain_interpreter_gives() {
+    let s = session();
+    let long = number("GE_LONG");
+    let (first, count) = number("GE_SEED").map_or((0, long.unwrap_or(160)), |seed| (seed, 1));
+    let schedules = if long.is_some() { 30 } else { 4 };
+    let (start, budget) = (Instant::now(), Duration::from_secs(60));
+    let (mut right, mut refused, mut failed) = (0u64, Vec::new(), Vec::new());
+    for seed in first..first + count {
+        if long.is_none() && start.elapsed() > budget {
+            break;
+        }
+        let case = Case::random(seed);
+        match judge(&s, &case, schedules) {
+            Verdict::Right => right += 1,
+            Verdict::Refused(why) => refused.push((seed, why)),
+            Verdict::Wrong(why) => {
+                let fails = |c: &Case| matches!(judge(&s, c, schedules), Verdict::Wrong(_));
+                let small = case.shrunk(&fails);
+                let now = judge(&s, &small, schedules);
+                failed.push(format!("seed {seed}: {why}\n{now:?}\n{:?}\n{}", small.options, small.text()));
+            }
+        }
+    }
+    println!(
+        "{right} right, {} refused, {} wrong, {:.1} s",
+        refused.len(),
+        failed.len(),
+        start.elapsed().as_secs_f64()
+    );
+    assert!(failed.is_empty(), "{} of {} wrong:\n{}", failed.len(), right, failed.join("\n"));
+    assert!(refused.len() as u64 * 4 <= right, "{refused:?}");
+    assert!(count == 1 || right >= 20, "only {right} graphs in the time there is");
+}
+
+#[test]
+fn the_numbers_of_a_seed_are_the_same_everywhere() {
+    let mut r = Random::new(7);
+    let drawn: Vec<usize> = (0..6).map(|_| r.below(100)).collect();
+    assert_eq!(drawn, {
+        let mut again = Random::new(7);
+        (0..6).map(|_| again.below(100)).collect::<Vec<_>>()
+    });
+    assert_eq!(Case::random(3).text(), Case::random(3).text());
+    assert!((0..40).any(|s| Case::random(s).text().contains("While(")));
+}
