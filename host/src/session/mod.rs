@@ -221,13 +221,20 @@ impl Session {
         toolbox: Toolbox,
     ) -> Result<Compiled> {
         let folder = options.get("ge.graph_compiler_cache_dir");
-        // What only a device that was asked knows is in no key.
-        let asked = toolbox.target.online && !toolbox.target.soc.model_task_update;
-        if folder.is_empty() || asked || !observer.cached() || options.get("ge.buildMode") == "tuning" {
+        if folder.is_empty() || !observer.cached() || options.get("ge.buildMode") == "tuning" {
             return self.build(name, graph, options, &toolbox, observer);
         }
+        // What only a device that was asked knows is in no key.
+        if toolbox.target.online && !toolbox.target.soc.model_task_update {
+            let why =
+                format!("{} cannot update tasks of a loaded model, which only a run asks", toolbox.target.soc.name);
+            let built = self.build(name, graph, options, &toolbox, observer)?;
+            return Ok(Compiled { cache: Some(cache::Outcome::Miss { why }), ..built });
+        }
+        // Any other device has nothing to add: a model that is run has the key of one that is compiled to a file.
+        let toolbox = if toolbox.target.online { self.toolbox(options, false)? } else { toolbox };
         let cache = Cache::open(Path::new(folder))?;
-        let key = CacheKey::new(&graph, options, &toolbox.target, &self.registry, self.libraries()?)?;
+        let key = CacheKey::new(&graph, options, &toolbox.target, &self.registry, self.libraries(&cache)?)?;
         let miss = match cache.find(&key, name, graph.root().name()) {
             Ok(model) => {
                 let hit = cache::Outcome::Hit { key: key.digest().to_owned() };
@@ -293,23 +300,21 @@ impl Session {
     }
 
     /// Name and digest of each library that takes part, ge itself first.
-    fn libraries(&self) -> Result<&[(String, String)]> {
+    fn libraries(&self, cache: &Cache) -> Result<&[(String, String)]> {
         if let Some(l) = self.libraries.get() {
             return Ok(l);
         }
-        let unreadable = |what: &str, e: std::io::Error| {
-            Diagnostic::error(format!("cannot read {what} for the key of the model cache: {e}"))
+        let own = std::env::current_exe().map_err(|e| {
+            Diagnostic::error(format!("cannot find ge itself for the key of the model cache: {e}"))
                 .code("GE-E0305")
                 .of(ErrorKind::USAGE)
-        };
-        let own =
-            std::env::current_exe().and_then(|p| ge_plugin::digest(&p)).map_err(|e| unreadable("ge itself", e))?;
+        })?;
         let usable: Vec<_> = self.registry.plugins().iter().filter(|p| p.usable()).collect();
-        let mut all = vec![("ge".to_owned(), own)];
-        let digests: Vec<_> = usable.par_iter().map(|p| p.sha256()).collect();
-        for (p, d) in usable.iter().zip(digests) {
-            all.push((p.name.clone(), d.map_err(|e| unreadable(&format!("plugin {}", p.name), e))?));
-        }
+        let mut files = vec![("ge itself".to_owned(), own)];
+        files.extend(usable.iter().map(|p| (format!("plugin {}", p.name), p.path.clone())));
+        let names = std::iter::once("ge").chain(usable.iter().map(|p| p.name.as_str()));
+        let digests = cache::digests(cache.dir(), &files)?;
+        let all = names.map(str::to_owned).zip(digests).collect();
         Ok(self.libraries.get_or_init(|| all))
     }
 

@@ -120,6 +120,38 @@ fn files_that_options_name_count_by_their_content() {
     assert_eq!(run(2), "cache miss: plugin bad option level");
 }
 
+/// Libraries are read once, and again when they change: what the folder keeps of them is what the key is made of. `ge run` of a
+/// model finds what `ge compile` has stored.
+#[test]
+fn libraries_are_not_read_again_and_a_run_hits_what_a_compile_stored() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    std::fs::write(d.join("m.ge"), MODEL).unwrap();
+    compile(d, "m.ge", "a.om", &[]);
+    let kept = d.join("cache/libraries.digests");
+    let text = std::fs::read_to_string(&kept).expect("digests of libraries that were built long ago");
+    let book: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let nn = target().join("libge_nn.so").canonicalize().unwrap();
+    let digest =
+        book["libraries"][nn.to_str().unwrap()]["sha256"].as_str().expect("a digest of libge_nn.so").to_owned();
+    assert!(compile(d, "m.ge", "b.om", &[]).starts_with("cache hit "));
+    let hit = ["run", "m.ge", "--random", "1", "--set", "ge.graph_compiler_cache_dir=cache"];
+    let said = String::from_utf8_lossy(&expect_code(d, 0, &hit).stderr).into_owned();
+    assert!(said.contains("cache hit "), "{said}");
+    // The device that is asked and cannot do what the model might need: no key says so, and the user is told.
+    std::fs::write(d.join("old.toml"), "name = \"Old\"\nbase = \"Ascend910B\"\nmodel_task_update = false\n").unwrap();
+    let said =
+        String::from_utf8_lossy(&expect_code(d, 0, &[&hit[..], &["--soc", "old.toml"]].concat()).stderr).into_owned();
+    assert!(said.contains("cache miss: Old cannot update tasks"), "{said}");
+    // Would the library be read, its true digest would be found.
+    std::fs::write(&kept, text.replace(&digest, &digest.chars().rev().collect::<String>())).unwrap();
+    assert_eq!(compile(d, "m.ge", "c.om", &[]), "cache miss: plugin nn");
+    expect_code(d, 0, &["cache", "verify", "cache"]);
+    std::fs::remove_file(&kept).unwrap();
+    assert!(compile(d, "m.ge", "b.om", &[]).starts_with("cache hit "));
+    assert!(read(d, "b.om") == read(d, "a.om"));
+}
+
 #[test]
 fn torn_foreign_and_older_entries_are_built_anew() {
     let dir = tempfile::tempdir().unwrap();

@@ -45,7 +45,6 @@ impl CacheKey {
             parts.insert(format!("option {}", d.name), text);
         }
         parts.insert("option soc".to_owned(), hex(&Sha256::digest(format!("{:?}", target.soc))));
-        parts.insert("option online".to_owned(), target.online.to_string());
         for (name, digest) in libraries {
             let version = registry.plugin(name).map_or(env!("CARGO_PKG_VERSION"), |p| p.version.as_str());
             let excluded: Vec<&str> = registry

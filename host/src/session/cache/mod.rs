@@ -4,9 +4,11 @@
 //! library. An entry is an OM file and, written after it, a list of the parts; both appear under their names whole or not at all, so
 //! that a process killed at any point, or two at once, leave entries that are whole. What is not whole is built anew.
 mod key;
+mod libraries;
 mod store;
 
 pub use key::CacheKey;
+pub use libraries::digests;
 pub use store::{Cache, Entry, State};
 
 /// What the cache said, for one line on stderr.

@@ -96,6 +96,10 @@ impl Cache {
         }
         Ok(Cache { dir: dir.to_owned() })
     }
+    /// The folder.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
     fn om(&self, key: &str) -> PathBuf {
         self.dir.join(format!("{key}.om"))
     }
@@ -307,6 +311,10 @@ impl Cache {
                     _ => {}
                 }
             }
+        }
+        // Digests of libraries serve entries: without any they are litter.
+        if self.keys().is_empty() {
+            let _ = std::fs::remove_file(self.dir.join(super::libraries::FILE));
         }
         Ok(gone)
     }
