@@ -109,8 +109,8 @@ pub fn kind_of(dtype: DType) -> Option<Kind> {
 
 /// Attributes of a node without the names of what it was made of, which are long and no kernel's business.
 fn attrs_of(node: &Node<'_>) -> AttrMap {
-    static NAMES: OnceLock<[Key; 2]> = OnceLock::new();
-    let names = NAMES.get_or_init(|| [Key::new(fusion::ORIGINALS), Key::new(fusion::PASS_NAME)]);
+    static NAMES: OnceLock<[Key; 3]> = OnceLock::new();
+    let names = NAMES.get_or_init(|| [fusion::ORIGINALS, fusion::PASS_NAME, "_origin_tensors"].map(Key::new));
     node.attrs().iter().filter(|a| !names.contains(&a.key)).cloned().collect()
 }
 

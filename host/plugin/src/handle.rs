@@ -352,6 +352,23 @@ impl EngineHandle {
 }
 
 impl OpHandle {
+    /// The first input whose type the prototype does not take, as an error.
+    fn wrong_input(&self, node: &Node<'_>) -> Option<Error> {
+        let dynamic = self.proto.inputs.iter().any(|s| s.kind == ParamKind::DYNAMIC);
+        let specs = self.proto.inputs.iter().enumerate().filter(|_| !dynamic);
+        let (k, s, found) = specs
+            .filter_map(|(k, s)| Some((k, s, node.input_desc(k)?.dtype)))
+            .find(|(_, s, d)| *d != DType::UNKNOWN && !s.types.is_empty() && !s.types.contains(d))?;
+        let types: Vec<&str> = s.types.iter().map(|t| t.name()).collect();
+        let (name, op) = (node.name(), node.op());
+        let e = Diagnostic::error(format!("`{name}` ({op}) takes no {found}"))
+            .code("GE-E0201")
+            .node(name, op)
+            .subject(format!("input {k} `{}`", s.name))
+            .found(found.name(), types.join(", "))
+            .help("change the type in the model, by a Cast in front of the node");
+        Some(e.of(ErrorKind::UNSUPPORTED))
+    }
     /// Operator type.
     pub fn name(&self) -> &str {
         &self.proto.name
@@ -381,6 +398,10 @@ impl OpHandle {
         if !dynamic {
             for (k, (d, s)) in out.iter().zip(specs.iter()).enumerate() {
                 if d.dtype != DType::UNKNOWN && !s.types.is_empty() && !s.types.contains(&d.dtype) {
+                    // What comes of an input that the operator does not take is no fault of the plugin.
+                    if let Some(e) = self.wrong_input(node) {
+                        return Err(e);
+                    }
                     let types: Vec<&str> = s.types.iter().map(|t| t.name()).collect();
                     return lie(
                         format!("output {k} is of a type that the prototype excludes"),

@@ -14,6 +14,12 @@ pub struct MapPool {
     idle: Mutex<Vec<(MemoryKind, Base)>>,
 }
 
+impl std::fmt::Debug for MapPool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MapPool").field("idle", &self.idle().len()).finish_non_exhaustive()
+    }
+}
+
 impl MapPool {
     /// A pool without maps.
     pub(crate) fn new(context: Arc<ContextObject>) -> MapPool {

@@ -1,5 +1,5 @@
 //! `ge bench MODEL_OR_OM`: latency, throughput, load and compile time, memory, time by node.
-use super::inputs::{DeviceFlags, Given, gather};
+use super::inputs::{DeviceFlags, InputFlags, gather};
 use super::run::{Target, open};
 use super::{CompileFlags, Global, print, print_json};
 use crate::session::{Model, Session};
@@ -31,9 +31,8 @@ pub struct BenchArgs {
     /// Threads of the pool
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
-    /// Folder with input_0.npy … [default: random]
-    #[arg(long, value_name = "DIR")]
-    inputs: Option<PathBuf>,
+    #[command(flatten)]
+    inputs: InputFlags,
     /// Time by node, from a profiled run
     #[arg(long)]
     per_node: bool,
@@ -46,6 +45,7 @@ pub struct BenchArgs {
 
 /// A model that is ready to be measured.
 struct Subject {
+    path: PathBuf,
     // The plugins stay loaded for ever; the session is held for the models that it made.
     _session: Session,
     model: Model,
@@ -62,18 +62,26 @@ fn ms(d: Duration) -> f64 {
 impl Subject {
     fn new(global: &Global, a: &BenchArgs, path: &Path) -> Result<Subject> {
         let start = Instant::now();
-        let given = a.inputs.as_deref().map(|dir| Given { dir: Some(dir), named: &[] });
+        let given = a.inputs.given(global);
         let target = Target { model: path, flags: &a.flags, device: &a.device, given };
         let (session, compiled, made) = open(global, &target)?;
         let compile_ms = if made { ms(start.elapsed()) } else { 0.0 };
-        let inputs = match &a.inputs {
-            Some(dir) => gather(&compiled, Some(dir), &[])?,
-            None => crate::session::model::random_inputs(&compiled, 1)?,
+        let inputs = match given {
+            Some(given) => gather(&compiled, &given)?,
+            None => crate::session::model::random_inputs(&compiled, a.inputs.random.unwrap_or(1))?,
         };
         let start = Instant::now();
         let model = session.load(compiled)?;
         let load_ms = ms(start.elapsed());
-        Ok(Subject { _session: session, model, inputs, compile_ms, load_ms, times_ms: Vec::new() })
+        Ok(Subject {
+            path: path.to_owned(),
+            _session: session,
+            model,
+            inputs,
+            compile_ms,
+            load_ms,
+            times_ms: Vec::new(),
+        })
     }
     fn run(&self, options: RunOptions) -> Result<ge_runtime::RunOutcome> {
         if ge_plugin::services::is_cancelled() {
@@ -165,7 +173,7 @@ fn document(s: &Subject, threads: usize, per_node: bool) -> Result<Value> {
         .fold(m.memory.weights.saturating_add(m.memory.variables), u64::saturating_add);
     let nodes = if per_node { nodes(s, m)? } else { Vec::new() };
     Ok(json!({
-        "schema": 1, "model": m.name, "threads": threads, "iterations": times.len(),
+        "schema": 1, "model": m.name, "file": s.path.display().to_string(), "threads": threads, "iterations": times.len(),
         "latency_ms": {
             "min": times.first().copied().unwrap_or(0.0), "median": quantile(&times, 0.5), "mean": sum / n,
             "p90": quantile(&times, 0.9), "p99": quantile(&times, 0.99), "max": times.last().copied().unwrap_or(0.0),
@@ -205,11 +213,14 @@ fn nodes(s: &Subject, m: &CompiledModel) -> Result<Vec<Value>> {
 
 fn text(doc: &Value) -> String {
     let f = |v: &Value| v.as_f64().unwrap_or(0.0);
+    // Two builds of one model have one name: their files tell them apart.
+    let both = doc["compare"].is_object();
     let one = |d: &Value| {
         let l = &d["latency_ms"];
         format!(
-            "{}: {} runs, median {:.3} ms (min {:.3}, mean {:.3}, p90 {:.3}, p99 {:.3}, max {:.3}), {:.1} a second\n  load {:.1} ms, compile {:.1} ms, device memory {} bytes, peak {} bytes\n",
+            "{}{}: {} runs, median {:.3} ms (min {:.3}, mean {:.3}, p90 {:.3}, p99 {:.3}, max {:.3}), {:.1} a second\n  load {:.1} ms, compile {:.1} ms, device memory {} bytes, peak {} bytes\n",
             d["model"].as_str().unwrap_or(""),
+            if both { format!(" ({})", d["file"].as_str().unwrap_or("")) } else { String::new() },
             d["iterations"],
             f(&l["median"]),
             f(&l["min"]),
@@ -231,14 +242,35 @@ fn text(doc: &Value) -> String {
     }
     if doc["compare"].is_object() {
         out.push_str(&one(&doc["compare"]));
-        out.push_str(&format!("ratio of the medians: {:.3}\n", f(&doc["ratio"])));
+        out.push_str(&verdict(&doc["file"], &doc["compare"]["file"], f(&doc["ratio"])));
     }
     out
 }
 
+/// Which of two is faster, by their medians' ratio, in words.
+fn verdict(a: &Value, b: &Value, ratio: f64) -> String {
+    let (a, b) = (a.as_str().unwrap_or("A"), b.as_str().unwrap_or("B"));
+    if ratio <= 0.0 {
+        return "the medians cannot be compared: one is zero\n".into();
+    }
+    let (fast, slow, times) = if ratio <= 1.0 { (a, b, 1.0 / ratio) } else { (b, a, ratio) };
+    if times < 1.005 {
+        return format!("{a} and {b} are equally fast (ratio of the medians {ratio:.3})\n");
+    }
+    format!("{fast} is {times:.2}x as fast as {slow} (ratio of the medians {ratio:.3})\n")
+}
+
 #[cfg(test)]
 mod tests {
-    use super::quantile;
+    use super::{quantile, verdict};
+    use serde_json::json;
+    #[test]
+    fn the_faster_of_two_is_named_by_its_file() {
+        let said = |r| verdict(&json!("a.om"), &json!("b.om"), r);
+        assert!(said(0.5).starts_with("a.om is 2.00x as fast as b.om"));
+        assert!(said(1.36).starts_with("b.om is 1.36x as fast as a.om"));
+        assert!(said(1.001).contains("equally fast"));
+    }
     #[test]
     fn quantiles_are_values_of_the_list() {
         let v = [1.0, 2.0, 3.0, 4.0];

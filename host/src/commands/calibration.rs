@@ -1,5 +1,5 @@
 //! `ge compile --calibrate DIR`: folders of inputs, and what is told of what they led to.
-use super::inputs::gather;
+use super::inputs::{Given, NamedInputs, gather};
 use super::reduced::is_finite;
 use crate::options::OptionMap;
 use crate::session::Session;
@@ -36,7 +36,8 @@ pub fn run(
     folders: &[PathBuf],
 ) -> Result<Calibration> {
     calibrate(session, name, graph, options, folders.len(), &|m, k| {
-        let inputs = gather(m, Some(&folders[k]), &[])?;
+        let none = NamedInputs::default();
+        let inputs = gather(m, &Given { dir: Some(&folders[k]), by_name: &none, plugins: None })?;
         match inputs.iter().position(|t| !is_finite(t)) {
             None => Ok(inputs),
             Some(i) => Err(Diagnostic::error(format!("input_{i}.npy has numbers that are not finite"))

@@ -1,11 +1,14 @@
 //! `ge check OM`: whether this `ge` with these plugins runs the file: yes, rebuild or no, and why.
 use super::{Global, print, print_json};
+use crate::session::import::{self, FileKind};
 use crate::session::read_om;
-use crate::{Error, ErrorKind, Result};
+use crate::{Diagnostic, Error, ErrorKind, Result};
 use clap::Args;
 use ge_model::CompiledModel;
 use ge_plugin::{LoadRequest, PluginSet, Registry, Status, Want};
-use std::path::PathBuf;
+use ge_plugin_api::frontend::FileRef;
+use ge_plugin_api::types::Blob;
+use std::path::{Path, PathBuf};
 
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  ge check model.om")]
@@ -16,6 +19,19 @@ pub struct CheckArgs {
 
 /// Says it; 0 only for yes.
 pub fn run(global: &Global, a: &CheckArgs) -> Result<u8> {
+    let bytes = import::map(&a.model)?;
+    if import::kind_of(&bytes) != FileKind::Om {
+        if let Some(what) = source(global, &a.model, bytes)? {
+            return Err(Diagnostic::error(format!("`{}` is {what}: it is not compiled yet", a.model.display()))
+                .code("GE-E0401")
+                .found(what, "an OM file")
+                .help(format!(
+                    "`ge compile {0}` makes an OM of it; `ge inspect {0} --support` says whether it can",
+                    a.model.display()
+                ))
+                .of(ErrorKind::USAGE));
+        }
+    }
     let (word, reasons, code) = match read_om(&a.model) {
         Ok(m) => {
             let registry = PluginSet::load_lenient(&LoadRequest { config: global.plugins.clone(), want: Want::All })?;
@@ -40,6 +56,18 @@ pub fn run(global: &Global, a: &CheckArgs) -> Result<u8> {
         print(&format!("{word}: {}\n", reasons.join("\n  ")))?;
     }
     Ok(code)
+}
+
+/// What a file is that is a model and no OM.
+fn source(global: &Global, path: &Path, bytes: Blob) -> Result<Option<String>> {
+    if import::kind_of(&bytes) == FileKind::Text {
+        return Ok(Some("a graph in text form".into()));
+    }
+    let want = Want::kinds(&["frontend"]);
+    let registry = PluginSet::load_lenient(&LoadRequest { config: global.plugins.clone(), want })?;
+    let file = FileRef { path: path.display().to_string().as_str().into(), bytes };
+    let front = registry.frontends().iter().find(|f| f.recognises(&file));
+    Ok(front.map(|f| format!("an {} model", f.framework.to_uppercase())))
 }
 
 fn texts(e: &Error) -> Vec<String> {

@@ -1,35 +1,37 @@
 //! `ge compile MODEL -o OUT.om`: compiles, writes the OM, says what became of the model.
-use super::inputs::Given;
+use super::inputs::{self, Given, NamedInputs};
 use super::specialise::{self, Input};
 use super::{CompileFlags, Global, calibration, print_json, say, say_warnings};
 use crate::render::Progress;
 use crate::render::progress::group;
 use crate::session::bundle::{Bundle, Failure, Weights};
 use crate::session::dump::{Dumps, Wanted};
-use crate::session::import::{self, FileKind};
-use crate::session::{Compiled, Session, SessionOptions, symbols};
+use crate::session::import::{self, FileKind, Imported};
+use crate::session::{Compiled, Session, SessionOptions, survey, symbols};
 use crate::{Diagnostic, ErrorKind, Result};
 use clap::Args;
 use ge_compiler::pipeline::Observer;
 use ge_plugin::Want;
 use ge_plugin_api::engine::flags;
+use ge_plugin_api::fusion::ORIGINALS;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  ge compile model.onnx -o model.om --input-shape \"x:1,3,224,224\"")]
 pub struct CompileArgs {
-    /// The model: ONNX, or ge's text form
+    /// The model: ONNX, or ge's text form; `-` reads it from stdin
     #[arg(required_unless_present = "help_options")]
     model: Option<PathBuf>,
-    /// The OM file to write
-    #[arg(short, long, value_name = "OUT.om", required_unless_present = "help_options")]
+    /// The OM file to write [default: the model's name with .om, in the working folder]
+    #[arg(short, long, value_name = "OUT.om")]
     output: Option<PathBuf>,
     #[command(flatten)]
     flags: CompileFlags,
-    /// The model is compiled for this value of an input, which is then a constant
-    #[arg(long, value_name = "NAME=FILE.npy")]
-    input: Vec<String>,
+    /// The model is compiled for values of inputs, which are then constants
+    #[command(flatten)]
+    input: NamedInputs,
     /// Runs these inputs (a folder as `ge run --inputs` takes it, or one of such folders) in the model's types and in the reduced
     /// ones, and keeps in f32 what differs too much
     #[arg(long, value_name = "DIR")]
@@ -63,12 +65,19 @@ pub struct CompileArgs {
 /// Runs it.
 pub fn run(global: &Global, a: &CompileArgs) -> Result<u8> {
     if a.help_options {
-        super::print(&help_options())?;
+        if global.json {
+            print_json(&options_json())?;
+        } else {
+            super::print(&help_options())?;
+        }
         return Ok(0);
     }
-    let (Some(model), Some(output)) = (&a.model, &a.output) else {
-        return Err(crate::Error::usage("a model and `-o OUT.om` are needed"));
-    };
+    let Some(model) = &a.model else { return Err(crate::Error::usage("a model is needed")) };
+    let piped = super::stdin::spool(model)?;
+    let model = piped.as_ref().map_or(model.as_path(), |p| p.path());
+    // As with other compilers: the result lies in the working folder, named after its source.
+    let beside = model.file_stem().map_or_else(|| "main".into(), |s| PathBuf::from(s).with_extension("om"));
+    let output = a.output.as_ref().unwrap_or(&beside);
     apart(model, output, a.bundle.as_deref())?;
     let start = Instant::now();
     if let Some(j) = a.jobs {
@@ -135,18 +144,22 @@ struct Wishes<'a> {
     /// Inputs that settle what the model leaves open.
     given: Option<&'a Given<'a>>,
     /// Inputs that are constants.
-    fixed: &'a [String],
+    fixed: Option<&'a Given<'a>>,
+    /// `--fail-on-fallback`.
+    gate: Option<&'a str>,
     /// Inputs that say which nodes keep their types.
     calibrate: Option<&'a Path>,
 }
 
 fn compile_with(global: &Global, model: &Path, a: &CompileArgs) -> Result<(Session, Compiled)> {
+    let fixed = a.input.given(global);
     let wishes = Wishes {
         dump: Wanted::parse(&a.dump, a.dump_passes)?,
         dump_dir: a.dump_dir.clone(),
         bundle: a.bundle.as_deref(),
         no_weights: a.no_weights,
-        fixed: &a.input,
+        fixed: Some(&fixed),
+        gate: a.fail_on_fallback.as_deref(),
         calibrate: a.calibrate.as_deref(),
         ..Wishes::default()
     };
@@ -165,11 +178,12 @@ pub fn compile_to_run(
         .map_err(|e| import::placed(model, e))
 }
 
-fn import_model(session: &Session, model: &Path, flags: &CompileFlags) -> Result<ge_ir::Model> {
+/// The model as its file has it; nodes without a mapping are told beside it.
+pub fn import_model(session: &Session, model: &Path, flags: &CompileFlags) -> Result<Imported> {
     let bytes = import::map(model)?;
     let shapes = flags.input_shape.as_deref().unwrap_or("");
     let imports = import::parse_input_shapes(shapes)?;
-    let mut graph = match import::kind_of(&bytes) {
+    let mut imported = match import::kind_of(&bytes) {
         FileKind::Om => Err(Diagnostic::error(format!("`{}` is an OM file: it is compiled already", model.display()))
             .code("GE-E0308")
             .help("run it with `ge run`, or look into it with `ge inspect`")
@@ -177,25 +191,29 @@ fn import_model(session: &Session, model: &Path, flags: &CompileFlags) -> Result
         FileKind::Text => {
             let mut graph = import::parse_text(model, &bytes)?;
             import::give_shapes(&mut graph, &imports)?;
-            Ok(graph)
+            Ok(Imported { model: graph, origins: BTreeMap::new(), refused: Vec::new() })
         }
-        FileKind::Foreign => import::import(session.registry(), model, bytes, &imports),
+        FileKind::Foreign => import::import_whole(session.registry(), model, bytes, &imports),
     }?;
-    symbols::apply(&mut graph, shapes)?;
-    Ok(graph)
+    symbols::apply(&mut imported.model, shapes)?;
+    Ok(imported)
 }
 
 /// Makes constants of the inputs that `--input` gives.
-fn fix(graph: &mut ge_ir::Model, named: &[String]) -> Result<()> {
+fn fix(graph: &mut ge_ir::Model, given: Option<&Given<'_>>) -> Result<()> {
+    let Some(given) = given.filter(|g| g.any()) else { return Ok(()) };
     let inputs = specialise::inputs(graph);
-    let list: Vec<(&str, _)> = inputs.iter().map(|i| (i.0.as_str(), i.2)).collect();
-    let values = Given { dir: None, named }.some(&list)?;
+    let values = given.some(&wanted(&inputs))?;
     for (i, t) in inputs.iter().zip(values) {
         if let Some(t) = t {
             import::fix_input(graph, i.1, &t)?;
         }
     }
     Ok(())
+}
+
+fn wanted(list: &[Input]) -> Vec<inputs::Wanted<'_>> {
+    list.iter().map(|(name, _, desc)| inputs::Wanted { name, desc }).collect()
 }
 
 fn compile_as(global: &Global, model: &Path, flags: &CompileFlags, wishes: &Wishes<'_>) -> Result<(Session, Compiled)> {
@@ -213,15 +231,23 @@ fn compile_as(global: &Global, model: &Path, flags: &CompileFlags, wishes: &Wish
     })?;
     wishes.dump.check(session.registry())?;
     say_warnings(global, session.registry());
+    known_operators(&session, wishes.gate)?;
     let progress = Progress::new(global.progress, global.quiet, ge_compiler::pipeline::STAGES.len());
     progress.stage("import", 0);
-    let import = || -> Result<ge_ir::Model> {
-        let mut graph = import_model(&session, model, flags)?;
-        fix(&mut graph, wishes.fixed)?;
-        Ok(graph)
+    let whole = || -> Result<Imported> {
+        let mut i = import_model(&session, model, flags)?;
+        fix(&mut i.model, wishes.fixed)?;
+        Ok(i)
     };
+    let import = || whole().map(|i| i.model);
     let begin = Instant::now();
-    let graph = import()?;
+    let imported = whole()?;
+    if !imported.refused.is_empty() {
+        progress.finish();
+        let e = crate::Error::all(ErrorKind::UNSUPPORTED, imported.refused.clone());
+        return Err(survey::complete(e, imported, &session.toolbox(&options, wishes.online)?));
+    }
+    let Imported { model: graph, origins, .. } = imported;
     let imported = begin.elapsed().as_micros() as u64;
     let name = model.file_stem().map_or_else(|| "main".to_owned(), |s| s.to_string_lossy().into_owned());
     let weights = if wishes.no_weights { Weights::Zeroed } else { Weights::Kept };
@@ -235,14 +261,11 @@ fn compile_as(global: &Global, model: &Path, flags: &CompileFlags, wishes: &Wish
     let dumps = Dumps::new(&progress, wishes.dump.clone(), wishes.dump_dir.clone())?;
     dumps.done("import", "", &|| std::borrow::Cow::Borrowed(&graph), imported);
     let run = || {
-        let typed = |i: &Input| i.2 != ge_plugin_api::types::DType::UNKNOWN;
+        let typed = |i: &Input| i.2.dtype != ge_plugin_api::types::DType::UNKNOWN;
         match (wishes.given, specialise::inputs(&graph)) {
-            (Some(given), inputs) if inputs.iter().all(typed) => {
-                let list: Vec<(&str, _)> = inputs.iter().map(|i| (i.0.as_str(), i.2)).collect();
-                given
-                    .read(&list)
-                    .and_then(|t| specialise::compile(global, &session, &name, graph, &options, &t, &dumps))
-            }
+            (Some(given), inputs) if inputs.iter().all(typed) => given
+                .read(&wanted(&inputs))
+                .and_then(|t| specialise::compile(global, &session, &name, graph, &options, &t, &dumps)),
             _ => session.compile(&name, graph, &options, &dumps),
         }
     };
@@ -259,10 +282,19 @@ fn compile_as(global: &Global, model: &Path, flags: &CompileFlags, wishes: &Wish
             let of = Failure { name: &name, failed, options: &options, weights, path: wishes.bundle };
             return Err(of.bundled(e, &session, &import));
         }
+        // What else of the model is not supported is told with it.
+        Err(e) if survey::concerns(&e) => {
+            let toolbox = session.toolbox(&options, wishes.online)?;
+            return Err(match whole() {
+                Ok(again) => survey::complete(e, again, &toolbox),
+                Err(_) => e,
+            });
+        }
         other => other?,
     };
     compiled.times = times;
     compiled.calibration = calibration;
+    compiled.origins = origins;
     if let Some(path) = wishes.bundle {
         say(global, &format!("wrote the bundle {0}; `ge opt --repro {0}` runs it", path.display()));
     }
@@ -282,8 +314,35 @@ fn compile_as(global: &Global, model: &Path, flags: &CompileFlags, wishes: &Wish
 pub struct Fallback {
     node: String,
     op: String,
+    /// The model's own type of it, where that is another.
+    origin: Option<String>,
     engine: String,
     reasons: Vec<String>,
+}
+
+impl Fallback {
+    /// Its type, and the model's own where that is another.
+    fn types(&self) -> String {
+        self.origin.as_ref().map_or_else(|| self.op.clone(), |o| format!("{}, {o} in the model", self.op))
+    }
+}
+
+/// Operators of `--fail-on-fallback` are names of CANN's or of a framework: a gate that names nothing could never fail.
+fn known_operators(session: &Session, wanted: Option<&str>) -> Result<()> {
+    let registry = session.registry();
+    let mut known: Vec<&str> = registry.ops().iter().map(|o| o.proto.name.as_str()).collect();
+    for f in registry.frontends() {
+        known.extend(registry.mappings(&f.framework).map(|(i, _)| i.op.as_str()));
+    }
+    known.extend(["If", "Loop", "Scan"]);
+    known.sort_unstable();
+    known.dedup();
+    for name in wanted.unwrap_or("").split(',').map(str::trim).filter(|n| !n.is_empty()) {
+        if !known.contains(&name) {
+            return Err(crate::options::unknown_name("operator of --fail-on-fallback", name, known.iter().copied()));
+        }
+    }
+    Ok(())
 }
 
 fn fallbacks(session: &Session, c: &Compiled) -> Vec<Fallback> {
@@ -300,7 +359,11 @@ fn fallbacks(session: &Session, c: &Compiled) -> Vec<Fallback> {
                     .iter()
                     .filter_map(|(who, why)| who.strip_prefix("EnginePlacer/").map(|e| format!("{e}: {why}")))
                     .collect();
-                out.push(Fallback { node: n.name.clone(), op: n.op.clone(), engine: n.engine.clone(), reasons });
+                let originals = n.attrs.strs(ORIGINALS).into_iter().flatten();
+                let origin = std::iter::once(n.name.as_str()).chain(originals).find_map(|name| c.origins.get(name));
+                let origin = origin.and_then(|o| o.split(',').next()).filter(|o| *o != n.op).map(str::to_owned);
+                let (node, op, engine) = (n.name.clone(), n.op.clone(), n.engine.clone());
+                out.push(Fallback { node, op, origin, engine, reasons });
             }
         }
     }
@@ -312,9 +375,12 @@ fn refuse_fallbacks(wanted: Option<&str>, fallbacks: &[Fallback]) -> Result<()> 
     let names: Vec<&str> = wanted.split(',').map(str::trim).filter(|s| !s.is_empty()).collect();
     let bad: Vec<Diagnostic> = fallbacks
         .iter()
-        .filter(|f| names.is_empty() || names.contains(&f.op.as_str()))
+        .filter(|f| {
+            let named = |n: &str| f.op == n || f.origin.as_deref() == Some(n);
+            names.is_empty() || names.iter().any(|n| named(n))
+        })
         .map(|f| {
-            let mut d = Diagnostic::error(format!("`{}` ({}) falls back to {}", f.node, f.op, f.engine))
+            let mut d = Diagnostic::error(format!("`{}` ({}) falls back to {}", f.node, f.types(), f.engine))
                 .code("GE-E0209")
                 .node(f.node.clone(), f.op.clone());
             for r in &f.reasons {
@@ -364,7 +430,7 @@ fn summary(
         for f in fallbacks {
             *by.entry(format!(
                 "{} on {}{}",
-                f.op,
+                f.types(),
                 f.engine,
                 f.reasons.first().map_or(String::new(), |r| format!(" ({r})"))
             ))
@@ -446,6 +512,18 @@ pub fn peak_bytes() -> u64 {
 }
 fn peak_mib() -> u64 {
     peak_bytes() >> 20
+}
+
+fn options_json() -> serde_json::Value {
+    let one = |d: &crate::options::Decl| {
+        let mut v = serde_json::json!({"name": d.name, "default": d.default, "help": d.help});
+        if let crate::options::Kind::OneOf(list) = d.kind {
+            v["values"] = serde_json::json!(list);
+        }
+        v["expected"] = serde_json::json!(d.kind.refuse("\u{1}").unwrap_or_else(|| "text".into()));
+        v
+    };
+    serde_json::json!({"schema": 1, "options": crate::options::TABLE.iter().map(one).collect::<Vec<_>>()})
 }
 
 fn help_options() -> String {

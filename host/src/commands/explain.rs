@@ -1,5 +1,5 @@
 //! `ge explain CODE`: the page of an error code.
-use super::codes::PAGES;
+use super::codes::{ATC, pages};
 use super::{Global, print, print_json};
 use crate::Result;
 use clap::Args;
@@ -7,26 +7,36 @@ use clap::Args;
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  ge explain GE-E0207")]
 pub struct ExplainArgs {
-    /// A code as errors show it; the number alone is enough
+    /// A code as errors show it, atc's too; the number alone is enough
     code: String,
 }
 
 /// Prints the page.
 pub fn run(global: &Global, a: &ExplainArgs) -> Result<u8> {
     let asked = a.code.trim().to_uppercase();
+    // atc's own codes stand beside ours in errors.
+    let ours = ATC.iter().find(|(atc, _)| *atc == asked).map(|(_, ours)| (*ours).to_owned());
+    let asked = ours.unwrap_or(asked);
     let digits: String = asked.trim_start_matches("GE-").trim_start_matches('E').to_owned();
     let number = digits.parse::<u16>().ok();
-    let page = PAGES.iter().find(|p| number.is_some() && p.code[4..].parse::<u16>().ok() == number);
+    let page = pages().find(|p| number.is_some() && p.code[4..].parse::<u16>().ok() == number);
     let Some(p) = page else {
-        return Err(crate::options::unknown_name("code", &asked, PAGES.iter().map(|p| p.code)));
+        return Err(crate::options::unknown_name("code", &asked, pages().map(|p| p.code)));
     };
     if global.json {
         print_json(
-            &serde_json::json!({"schema": 1, "code": p.code, "title": p.title, "text": p.text, "example": p.example}),
+            &serde_json::json!({"schema": 1, "code": p.code, "title": p.title, "text": p.text, "remedy": p.remedy, "example": p.example}),
         )?;
     } else {
         let example: Vec<String> = p.example.lines().map(|l| format!("  {l}")).collect();
-        print(&format!("{}: {}\n\n{}\n\nExample:\n{}\n", p.code, p.title, p.text, example.join("\n")))?;
+        print(&format!(
+            "{}: {}\n\n{}\n\nWhat to do:\n  {}\n\nExample:\n{}\n",
+            p.code,
+            p.title,
+            p.text,
+            p.remedy,
+            example.join("\n")
+        ))?;
     }
     Ok(0)
 }

@@ -15,6 +15,12 @@ use std::path::{Path, PathBuf};
 pub fn run(global: &Global, path: &Path) -> Result<u8> {
     let mut runner = Runner::new(global.plugins.clone(), std::env::var_os("UPDATE_EXPECT").is_some_and(|v| v == "1"));
     let files = files(path)?;
+    if files.is_empty() {
+        return Err(Diagnostic::error(format!("`{}` has no golden file: nothing would be checked", path.display()))
+            .code("GE-E0305")
+            .help("a golden file is a `.ge` file with a first line `# RUN: ge opt …`")
+            .of(ErrorKind::USAGE));
+    }
     let mut failed = Vec::new();
     for f in &files {
         if let Err(why) = runner.check(f) {

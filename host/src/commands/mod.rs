@@ -18,14 +18,17 @@ mod bench;
 mod cache;
 mod compare;
 mod specialise;
+mod stdin;
+mod unused;
 
 use crate::options::OptionMap;
 use crate::render::{ProgressMode, exit_code, print_error};
 use crate::{Error, ErrorKind, Result};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use ge_plugin_api::services::Level;
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// When colour is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -132,15 +135,9 @@ enum Command {
     /// Prints a completion script for a shell
     #[command(after_help = "Example:\n  ge completions bash")]
     Completions(completions::CompletionsArgs),
-    /// The child of `plugin check`
-    #[command(name = PROBE, hide = true)]
-    Probe {
-        /// The library
-        library: PathBuf,
-    },
 }
 
-/// The hidden subcommand that `ge plugin check` starts.
+/// The word behind which `ge plugin check` starts its child; no command, so that neither help nor completions offer it.
 pub const PROBE: &str = "__probe-plugin";
 
 /// Reads one command line of `ge opt`, as a golden file's `# RUN:` has it.
@@ -161,6 +158,11 @@ fn parse_opt(line: &str) -> std::result::Result<opt::OptArgs, String> {
 pub fn main(args: Vec<OsString>) -> u8 {
     // What a panic says is kept for the error that it becomes; nothing is printed beside it.
     ge_plugin_api::abi::guard::install_panic_hook();
+    if let [_, word, library] = args.as_slice()
+        && word == PROBE
+    {
+        return u8::try_from(ge_plugin::conformance::probe_main(Path::new(library))).unwrap_or(5);
+    }
     let cli = match Cli::try_parse_from(args) {
         Ok(c) => c,
         Err(e) => {
@@ -173,7 +175,7 @@ pub fn main(args: Vec<OsString>) -> u8 {
     let colour = match cli.global.color {
         Colour::Always => true,
         Colour::Never => false,
-        Colour::Auto => std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none(),
+        Colour::Auto => std::io::stderr().is_terminal() && colours_wanted(|name| std::env::var_os(name)),
     };
     // A second Ctrl-C, or work that does not look, still ends within a second.
     let _ = ctrlc::set_handler(|| {
@@ -185,6 +187,16 @@ pub fn main(args: Vec<OsString>) -> u8 {
         });
     });
     crate::render::watch::start(cli.global.quiet);
+    if !cli.global.quiet {
+        // What a plugin warns of is for the user; the rest of its talk is for those who ask.
+        let least = if cli.global.verbose > 0 { Level::INFO } else { Level::WARN };
+        ge_plugin::services::set_log_sink(Some(std::sync::Arc::new(move |level: Level, text: &str| {
+            if level.code() <= least.code() {
+                let name = if level == Level::WARN { "warning" } else { level.name() };
+                let _ = writeln!(std::io::stderr().lock(), "{name}: {text}");
+            }
+        })));
+    }
     let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| dispatch(&cli)));
     match result {
         Ok(Ok(code)) => code,
@@ -196,6 +208,11 @@ pub fn main(args: Vec<OsString>) -> u8 {
             report(&cli.global, &e, colour)
         }
     }
+}
+
+/// Whether the environment wants colours: `NO_COLOR` counts when it is not empty (no-color.org), a dumb terminal has none.
+fn colours_wanted(var: impl Fn(&str) -> Option<OsString>) -> bool {
+    var("NO_COLOR").is_none_or(|v| v.is_empty()) && var("TERM").is_none_or(|t| t != "dumb")
 }
 
 #[allow(clippy::exit, reason = "a computation that does not look at the cancel flag must still end")]
@@ -225,7 +242,6 @@ fn dispatch(cli: &Cli) -> Result<u8> {
         Command::Check(a) => check::run(&cli.global, a),
         Command::Explain(a) => explain::run(&cli.global, a),
         Command::Completions(a) => completions::run(a, &mut Cli::command()),
-        Command::Probe { library } => Ok(u8::try_from(ge_plugin::conformance::probe_main(library)).unwrap_or(5)),
     }
 }
 
@@ -261,5 +277,19 @@ pub fn say_warnings(global: &Global, registry: &ge_plugin::Registry) {
         if !w.help.is_empty() {
             say(global, &format!("  help: {}", w.help));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::colours_wanted;
+
+    #[test]
+    fn an_empty_no_color_changes_nothing_and_a_dumb_terminal_has_no_colours() {
+        let of = |no: Option<&str>, term: Option<&str>| {
+            colours_wanted(|name| if name == "NO_COLOR" { no } else { term }.map(Into::into))
+        };
+        assert!(of(None, None) && of(Some(""), Some("xterm")));
+        assert!(!of(Some("1"), Some("xterm")) && !of(None, Some("dumb")));
     }
 }

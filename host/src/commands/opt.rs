@@ -67,7 +67,22 @@ pub fn run(global: &Global, a: &OptArgs) -> Result<u8> {
         return repro(global, a, path);
     }
     let Some(input) = &a.input else { return Err(Error::usage("a graph in text form is needed")) };
-    let model = import::parse_text(input, &import::map(input)?)?;
+    let bytes = import::map(input)?;
+    if import::kind_of(&bytes) != import::FileKind::Text && std::str::from_utf8(&bytes).is_err() {
+        let shown = input.display();
+        let om = import::kind_of(&bytes) == import::FileKind::Om;
+        let help = if om {
+            format!("`ge inspect {shown} --what graph` shows its graph")
+        } else {
+            format!("`ge compile {shown} --dump prepare` writes its graph as text, which `ge opt` reads")
+        };
+        return Err(Diagnostic::error(format!("`{shown}` is no graph in text form"))
+            .code("GE-E0120")
+            .found(if om { "an OM file" } else { "a binary file" }, "a `.ge` file: `graph @main(…) {`")
+            .help(help)
+            .of(ErrorKind::DAMAGED));
+    }
+    let model = import::parse_text(input, &bytes)?;
     let mut records = Records::default();
     let result = if a.changes_nothing() {
         model

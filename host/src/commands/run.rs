@@ -7,8 +7,9 @@ use crate::session::{Session, SessionOptions, read_om};
 use crate::{Diagnostic, Error, ErrorKind, Result};
 use clap::Args;
 use ge_model::CompiledModel;
-use ge_plugin::Want;
+use ge_plugin::{Status, Want};
 use ge_plugin_api::kernel::{HostTensor, TensorView};
+use ge_plugin_api::types::DType;
 use ge_runtime::{LoadOptions, RunOptions, RunOutcome};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -54,7 +55,7 @@ pub struct RunArgs {
     /// Writes the timeline as Chrome trace JSON (open it in Perfetto)
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
-    /// Writes what every node computed, as <node name>_<output>.npy
+    /// Writes what every node computed, as TENSOR.npy by the model's names, else as NODE_OUTPUT.npy
     #[arg(long, value_name = "DIR")]
     dump_tensors: Option<PathBuf>,
     /// Fails at the first node that computes a NaN or an infinity
@@ -69,8 +70,14 @@ pub fn run(global: &Global, a: &RunArgs) -> Result<u8> {
     }
     let ranks = a.ranks.max(1);
     // Ranks share one model, and may have other inputs each.
-    let given = a.inputs.given().filter(|_| ranks == 1);
-    let target = Target { model: &a.model, flags: &a.flags, device: &a.device, given };
+    let given = a.inputs.given(global).filter(|_| ranks == 1);
+    let piped = super::stdin::spool(&a.model)?;
+    let target = Target {
+        model: piped.as_ref().map_or(a.model.as_path(), |p| p.path()),
+        flags: &a.flags,
+        device: &a.device,
+        given,
+    };
     let (session, compiled, _) = open(global, &target)?;
     crate::session::fits_group(&compiled, ranks)?;
     let mut models = Vec::new();
@@ -104,7 +111,7 @@ pub fn run(global: &Global, a: &RunArgs) -> Result<u8> {
         session.restore_all_variables(file)?;
     }
     let inputs: Vec<Vec<HostTensor>> =
-        (0..ranks).map(|r| a.inputs.tensors(&compiled, r, ranks)).collect::<Result<_>>()?;
+        (0..ranks).map(|r| a.inputs.tensors(global, &compiled, r, ranks)).collect::<Result<_>>()?;
     let start = Instant::now();
     let results: Vec<Result<RunOutcome>> = if ranks == 1 {
         vec![run_one(&models[0], &inputs[0], options)]
@@ -124,12 +131,11 @@ pub fn run(global: &Global, a: &RunArgs) -> Result<u8> {
     let mut parts = Vec::new();
     for (rank, r) in results.into_iter().enumerate() {
         let r = r.map_err(|e| a.inputs.made_up(&compiled, e))?;
+        let finite = if a.check_numerics { tensors::check(&compiled, &r.captured) } else { Ok(()) };
         if let Some(dir) = &a.dump_tensors {
-            tensors::dump(&rank_dir(dir, rank as u32, ranks), &compiled, &r.captured)?;
+            tensors::dump(&rank_dir(dir, rank as u32, ranks), &compiled, r.captured)?;
         }
-        if a.check_numerics {
-            tensors::check(&compiled, &r.captured)?;
-        }
+        finite?;
         all.push(r.outputs);
         reports.push(r.report);
         parts.extend(r.parts);
@@ -251,6 +257,7 @@ pub fn open(global: &Global, a: &Target<'_>) -> Result<(Session, CompiledModel, 
         return Ok((Session::new(options)?, compiled.model, true));
     }
     let compiled = read_om(a.model)?;
+    super::unused::check(global, a.model, a.flags, &compiled)?;
     // Only what the OM names is opened: its engines, the run-time engine, devices.
     let mut names: Vec<String> = compiled.engines_needed().into_iter().map(str::to_owned).collect();
     names.push("DNN_VM_RTS".to_owned());
@@ -258,7 +265,26 @@ pub fn open(global: &Global, a: &Target<'_>) -> Result<(Session, CompiledModel, 
     let want = if compiled.is_dynamic() { Want::All } else { Want::kinds(&["device"]).and(Want::providers(&names)) };
     let options =
         SessionOptions { plugins: global.plugins.clone(), device, device_options, want, ..SessionOptions::default() };
-    Ok((Session::new(options)?, compiled, false))
+    let session = Session::new(options)?;
+    engines_there(&session, &compiled)?;
+    Ok((session, compiled, false))
+}
+
+/// An engine that is missing because its plugin was refused: the refusal is what the user has to mend.
+fn engines_there(session: &Session, m: &CompiledModel) -> Result<()> {
+    let registry = session.registry();
+    let needed = m.engines_needed();
+    let Some(engine) = needed.iter().find(|e| !e.is_empty() && registry.engine(e).is_none()) else { return Ok(()) };
+    let of_model = |name: &str| m.plugins.iter().any(|p| p.name == name);
+    let refused = registry.plugins().iter().filter(|p| of_model(&p.name)).filter_map(|p| match &p.status {
+        Status::Refused(e) => Some(e.diagnostics.to_vec()),
+        _ => None,
+    });
+    let node = m.graphs.iter().flat_map(|g| &g.nodes).find(|n| n.engine == *engine);
+    let who = node.map_or_else(String::new, |n| format!(" for `{}` ({})", n.name, n.op));
+    let told: Vec<Diagnostic> =
+        refused.flatten().map(|d| d.note(format!("the model needs engine {engine}{who}"))).collect();
+    if told.is_empty() { Ok(()) } else { Err(Error::all(ErrorKind::PLUGIN, told)) }
 }
 
 /// A build that stops for tuning leaves nothing to run.
@@ -299,9 +325,10 @@ fn expect(dir: &Path, outputs: &[HostTensor], m: &CompiledModel, rtol: f64, atol
         }
         if let Some((at, found, expected)) = worst(t, &want, rtol, atol) {
             bad.push(
-                Diagnostic::error(format!("output `{}` differs most at element {at}", o.name))
-                    .code("GE-E0802")
-                    .found(format!("{found}"), format!("{expected} within {atol} + {rtol} * |{expected}|")),
+                Diagnostic::error(format!("output `{}` differs most at element {at}", o.name)).code("GE-E0802").found(
+                    number(found, t.dtype),
+                    format!("{0} within {atol} + {rtol} * |{0}|", number(expected, t.dtype)),
+                ),
             );
         }
     }
@@ -333,16 +360,45 @@ pub(super) fn values(t: &HostTensor) -> Vec<f64> {
         .unwrap_or_else(|| t.bytes().iter().map(|b| f64::from(*b)).collect())
 }
 
+/// A number of a type as people read it: as few digits as tell it from its neighbours, powers of ten for what is very small or large.
+pub(super) fn number(x: f64, dtype: DType) -> String {
+    let far = x != 0.0 && x.is_finite() && !(1e-5..1e9).contains(&x.abs());
+    let short = matches!(dtype, DType::F32 | DType::F16 | DType::BF16);
+    match (dtype.is_int() || dtype == DType::BOOL, short, far) {
+        (true, ..) => format!("{x}"),
+        (_, true, true) => format!("{:e}", x as f32),
+        (_, true, false) => format!("{}", x as f32),
+        (_, false, true) => format!("{x:e}"),
+        (_, false, false) => format!("{x}"),
+    }
+}
+
 fn show_outputs(all: &[Vec<HostTensor>], m: &CompiledModel) -> String {
     let mut text = String::new();
     for (rank, outputs) in all.iter().enumerate() {
         for (t, o) in outputs.iter().zip(&m.outputs) {
             let v = values(t);
-            let shown: Vec<String> = v.iter().take(8).map(|x| format!("{x}")).collect();
+            let shown: Vec<String> = v.iter().take(8).map(|x| number(*x, t.dtype)).collect();
             let more = if v.len() > 8 { format!(" … {} more", v.len() - 8) } else { String::new() };
             let who = if all.len() > 1 { format!("rank {rank} ") } else { String::new() };
             text.push_str(&format!("{who}{}: {}{} = {}{more}\n", o.name, t.dtype, o.desc.shape, shown.join(" ")));
         }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_as_long_as_their_type_needs() {
+        let small = f64::from(3.388_623_6e-19_f32);
+        assert_eq!(number(small, DType::F32), "3.3886236e-19");
+        assert_eq!(number(f64::from(0.1f32), DType::F32), "0.1");
+        assert_eq!(number(0.1, DType::F64), "0.1");
+        assert_eq!(number(3e10, DType::I64), "30000000000");
+        assert_eq!(number(0.0, DType::F32), "0");
+        assert_eq!(number(f64::NAN, DType::F16), "NaN");
+    }
 }

@@ -6,19 +6,20 @@ use crate::session::{Compiled, Session, import};
 use crate::{Error, Result};
 use ge_ir::{Model, NodeId};
 use ge_plugin_api::kernel::HostTensor;
-use ge_plugin_api::types::DType;
+use ge_plugin_api::types::{DType, TensorDesc};
 
 /// Whole numbers up to this many bytes are taken for shapes.
 const SHAPE_BYTES: usize = 1024;
 
-/// An input of a graph that is not compiled yet: name, node and declared type.
-pub type Input = (String, NodeId, DType);
+/// An input of a graph that is not compiled yet: name, node, declared type and shape.
+pub type Input = (String, NodeId, TensorDesc);
 
 /// The inputs, in order.
 pub fn inputs(model: &Model) -> Vec<Input> {
     let Some(root) = model.graphs().first() else { return Vec::new() };
     let data = root.data_nodes().into_iter();
-    data.map(|n| (n.name().to_owned(), n.id(), n.outputs().first().map_or(DType::UNKNOWN, |d| d.dtype))).collect()
+    let desc = |n: &ge_ir::Node| n.outputs().first().cloned().unwrap_or_else(TensorDesc::unknown);
+    data.map(|n| (n.name().to_owned(), n.id(), desc(n))).collect()
 }
 
 /// Compiles for these inputs.

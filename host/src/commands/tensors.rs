@@ -1,36 +1,145 @@
-//! What nodes computed in a run: written to files, searched for the first value that is no number.
+//! What nodes computed in a run: by the names of the model's own tensors, in its own layout; written to files, searched for the
+//! first value that is no number.
+mod layout;
+
 use crate::{Diagnostic, Error, ErrorKind, Result};
-use ge_model::CompiledModel;
+use ge_ir::graph::{ORIGIN_TENSORS, origin_tensors};
+use ge_model::{CompiledModel, NodeInfo};
+use ge_plugin_api::kernel::HostTensor;
 use ge_runtime::Captured;
+use serde_json::json;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// A node's name as a file name: separators and control characters become `_`.
-pub fn file_name(node: &str, output: u32) -> String {
-    let safe: String =
-        node.chars().map(|c| if c.is_control() || matches!(c, '/' | '\\' | ':') { '_' } else { c }).collect();
-    let safe = safe.strip_prefix('.').map(|rest| format!("_{rest}")).unwrap_or(safe.clone());
-    format!("{safe}_{output}.npy")
+/// What lies beside dumped tensors: which file holds which of them.
+pub const INDEX: &str = "tensors.json";
+
+/// The names of a model's tensors.
+#[derive(Clone, Copy, Debug)]
+pub struct Names {
+    /// Whether the model came with names of its own; else its nodes' names are all there is.
+    own: bool,
 }
 
-/// Writes every captured tensor that `.npy` has a form for.
-pub fn dump(dir: &Path, m: &CompiledModel, captured: &[Captured]) -> Result<()> {
+impl Names {
+    /// Of a model.
+    pub fn of(model: &CompiledModel) -> Names {
+        let own = model.graphs.iter().flat_map(|g| &g.nodes).any(|n| n.attrs.get(ORIGIN_TENSORS).is_some());
+        Names { own }
+    }
+    /// Whether the model came with names of its own.
+    pub fn own(&self) -> bool {
+        self.own
+    }
+    /// What the model calls output `k` of a node; empty for what only the compiler knows.
+    pub fn tensors(&self, n: &NodeInfo, k: u32) -> Vec<String> {
+        let given: Vec<String> =
+            origin_tensors(&n.attrs).filter(|(output, _)| *output == k).map(|(_, name)| name.to_owned()).collect();
+        let source = matches!(n.op.as_str(), "Data" | "RefData" | "AippData");
+        if !given.is_empty() || (self.own && !source) {
+            return given;
+        }
+        vec![ours(&n.name, k)]
+    }
+}
+
+/// A value by its node: the node's name for its first output, `NODE:K` for others.
+pub fn ours(node: &str, k: u32) -> String {
+    if k == 0 { node.to_owned() } else { format!("{node}:{k}") }
+}
+
+/// A value that a run computed.
+pub struct Computed {
+    /// What the model calls it; empty for what only the compiler knows.
+    pub names: Vec<String>,
+    /// The node that computed it.
+    pub node: String,
+    /// Its output.
+    pub output: u32,
+    /// Operator type.
+    pub op: String,
+    /// Engine.
+    pub engine: String,
+    /// Whether the node has no task: what it stands for was written by others.
+    pub no_task: bool,
+    /// The value, in the layout that the model knows.
+    pub tensor: HostTensor,
+}
+
+impl Computed {
+    /// The name to show.
+    pub fn shown(&self) -> String {
+        self.names.first().cloned().unwrap_or_else(|| ours(&self.node, self.output))
+    }
+}
+
+/// What was captured, in the graph's order, by names.
+pub fn named(m: &CompiledModel, captured: Vec<Captured>) -> Vec<Computed> {
+    let names = Names::of(m);
+    let tasks: BTreeSet<(u32, u32)> = m.tasks.iter().map(|t| (t.graph, t.node)).collect();
+    let one = |c: Captured| {
+        let n = m.node(c.graph, c.node)?;
+        let desc = n.outputs.get(c.output as usize)?;
+        Some(Computed {
+            names: names.tensors(n, c.output),
+            node: n.name.clone(),
+            output: c.output,
+            op: n.op.clone(),
+            engine: n.engine.clone(),
+            no_task: !tasks.contains(&(c.graph, c.node)),
+            tensor: layout::plain(desc, c.tensor),
+        })
+    };
+    captured.into_iter().filter_map(one).collect()
+}
+
+/// A name without what has a meaning in paths: separators and control characters become `_`.
+pub fn safe(name: &str) -> String {
+    let safe: String =
+        name.chars().map(|c| if c.is_control() || matches!(c, '/' | '\\' | ':') { '_' } else { c }).collect();
+    safe.strip_prefix('.').map(|rest| format!("_{rest}")).unwrap_or(safe.clone())
+}
+
+/// A node's output as a file name.
+pub fn file_name(node: &str, output: u32) -> String {
+    format!("{}_{output}.npy", safe(node))
+}
+
+/// Writes every captured tensor that `.npy` has a form for: one that the model names under each of its names, others as
+/// `NODE_OUTPUT.npy`; and a list of what is where.
+pub fn dump(dir: &Path, m: &CompiledModel, captured: Vec<Captured>) -> Result<()> {
     let fail = |p: &Path, e: std::io::Error| {
         Diagnostic::error(format!("cannot write `{}`: {e}", p.display())).code("GE-E0403").of(ErrorKind::FAILED)
     };
     std::fs::create_dir_all(dir).map_err(|e| fail(dir, e))?;
+    let own = Names::of(m).own();
     let mut seen = BTreeSet::new();
-    for c in captured {
-        let Some(n) = m.node(c.graph, c.node) else { continue };
-        let Some(bytes) = ge_runtime::npy::write(&c.tensor) else { continue };
-        let mut name = file_name(&n.name, c.output);
-        // Two names that differ only in their separators: the later one says which node it is.
-        if !seen.insert(name.clone()) {
-            name = format!("{}.{}.{name}", c.graph, c.node);
+    let mut rows = Vec::new();
+    for t in named(m, captured) {
+        let Some(bytes) = ge_runtime::npy::write(&t.tensor) else { continue };
+        let names: Vec<(String, String)> = if own && !t.names.is_empty() {
+            t.names.iter().map(|n| (n.clone(), format!("{}.npy", safe(n)))).collect()
+        } else {
+            vec![(ours(&t.node, t.output), file_name(&t.node, t.output))]
+        };
+        for (name, wanted) in names {
+            // Names that differ only in their separators, or in capitals that a file system may not tell apart.
+            let mut file = wanted.clone();
+            let mut k = 1;
+            while !seen.insert(file.to_lowercase()) {
+                file = format!("{}.{k}.npy", wanted.trim_end_matches(".npy"));
+                k += 1;
+            }
+            super::write_atomic(&dir.join(&file), &bytes)?;
+            rows.push(json!({
+                "tensor": name, "file": file, "node": t.node, "output": t.output, "type": t.op, "engine": t.engine,
+                "dtype": t.tensor.dtype.name(), "shape": t.tensor.dims.to_vec(),
+            }));
         }
-        super::write_atomic(&dir.join(name), &bytes)?;
     }
-    Ok(())
+    let list = json!({"schema": 1, "model": m.name, "tensors": rows});
+    let text = serde_json::to_string_pretty(&list).map_err(|e| Error::internal(e.to_string()))?;
+    super::write_atomic(&dir.join(INDEX), format!("{text}\n").as_bytes())
 }
 
 /// The first node, in the graph's order, that computed a NaN or an infinity.
@@ -40,8 +149,12 @@ pub fn first_not_finite(m: &CompiledModel, captured: &[Captured]) -> Option<Diag
         let Some(at) = values.iter().position(|v| !v.is_finite()) else { continue };
         let count = values.iter().filter(|v| !v.is_finite()).count();
         let Some(n) = m.node(c.graph, c.node) else { continue };
+        let tensors = Names::of(m).tensors(n, c.output);
+        let tensor = tensors.first().filter(|t| **t != ours(&n.name, c.output));
+        let stands = tensor.map_or_else(String::new, |t| format!(", `{t}` in the model,"));
+        let what = format!("`{}` ({}){stands} is the first node that computes no finite number", n.name, n.op);
         return Some(
-            Diagnostic::error(format!("`{}` ({}) is the first node that computes no finite number", n.name, n.op))
+            Diagnostic::error(what)
                 .code("GE-E0803")
                 .node(n.name.clone(), n.op.clone())
                 .subject(format!("output {} element {at}", c.output))

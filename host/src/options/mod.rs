@@ -14,7 +14,11 @@ pub struct OptionMap {
 
 impl OptionMap {
     /// Sets a value after checking it against the table.
+    ///
+    /// # Errors
+    /// An unknown name, a short name that several options have, a value that is not allowed.
     pub fn set(&mut self, name: &str, value: &str, source: &str) -> Result<()> {
+        let name = full_name(name, source)?;
         check(name, value, source)?;
         self.values.insert(name.to_owned(), value.to_owned());
         Ok(())
@@ -120,10 +124,35 @@ fn plain(v: &serde_json::Value) -> String {
     }
 }
 
+/// The whole name of an option whose last words are given, as `precision_mode` is for `ge.exec.precision_mode`. A name that is known is
+/// itself; one that is not known at all is left to [`check`].
+fn full_name<'n>(name: &'n str, source: &str) -> Result<&'n str> {
+    if table::find(name).is_some() || name.is_empty() {
+        return Ok(name);
+    }
+    let plain = |s: &str| s.to_lowercase().replace('-', "_");
+    let tail = format!(".{}", plain(name));
+    let all: Vec<&'static str> = TABLE.iter().map(|d| d.name).filter(|n| plain(n).ends_with(&tail)).collect();
+    match all.as_slice() {
+        [] => Ok(name),
+        [one] => Ok(one),
+        several => Err(Diagnostic::error(format!("`{name}` (from {source}) is the end of several options' names"))
+            .code("GE-E0303")
+            .subject(name)
+            .found(format!("`{name}`"), format!("one of {}", several.join(", ")))
+            .help(format!("write it out, for example `{}`", several[0]))
+            .of(ErrorKind::USAGE)),
+    }
+}
+
 /// Checks one value; the error names the option, what was found, what is expected, and the nearest name.
 pub fn check(name: &str, value: &str, source: &str) -> Result<()> {
     let Some(d) = table::find(name) else {
-        let near = nearest(name, TABLE.iter().map(|d| d.name));
+        // A short name that is misspelt is near the end of a whole one.
+        let last = |n: &'static str| n.rsplit('.').next().unwrap_or(n);
+        let short = || nearest(name, TABLE.iter().map(|d| last(d.name)));
+        let near = nearest(name, TABLE.iter().map(|d| d.name))
+            .or_else(|| short().and_then(|s| TABLE.iter().map(|d| d.name).find(|n| last(n) == s)));
         return Err(Diagnostic::error(format!("unknown option `{name}` (from {source})"))
             .code("GE-E0303")
             .atc("E10016")
@@ -160,11 +189,16 @@ pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&
 
 /// An error of a name that is not known, with the nearest one.
 pub fn unknown_name<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str> + Clone) -> Error {
-    let list: Vec<&str> = known.clone().take(40).collect();
+    const SHOWN: usize = 40;
+    let count = known.clone().count();
+    let mut list = known.clone().take(SHOWN).collect::<Vec<_>>().join(", ");
+    if count > SHOWN {
+        list.push_str(&format!(", … and {} more", count - SHOWN));
+    }
     let d = Diagnostic::error(format!("unknown {what} `{name}`"))
         .code("GE-E0303")
         .subject(name)
-        .found(format!("`{name}`"), format!("one of {}", list.join(", ")));
+        .found(format!("`{name}`"), format!("one of {list}"));
     match nearest(name, known) {
         Some(n) => d.help(format!("did you mean `{n}`?")),
         None => d,
@@ -192,6 +226,19 @@ mod tests {
         lower.set_pair("ge.oo.level=O3").expect("legal");
         m.under(lower);
         assert_eq!(m.get("ge.oo.level"), "O1");
+    }
+    #[test]
+    fn the_end_of_a_name_is_enough_where_one_option_has_it() {
+        let mut m = OptionMap::default();
+        m.set_pair("precision_mode=force_fp16").expect("one option ends so");
+        m.set_pair("oo.level=O1").expect("one option ends so");
+        m.set_pair("stream-mode=parallel:2").expect("`-` is `_`");
+        assert_eq!((m.get("ge.exec.precision_mode"), m.get("ge.oo.level")), ("force_fp16", "O1"));
+        assert_eq!(m.get("ge.x.stream_mode"), "parallel:2");
+        let e = m.set_pair("precison_mode=force_fp16").expect_err("a typo");
+        assert!(e.diagnostics[0].help.contains("ge.exec.precision_mode"), "{:?}", e.diagnostics[0].help);
+        let e = unknown_name("thing", "x", (0..50).map(|_| "y"));
+        assert!(e.diagnostics[0].expected.ends_with("… and 10 more"), "{e}");
     }
     #[test]
     fn every_default_is_legal() {

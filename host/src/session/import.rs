@@ -1,12 +1,13 @@
 //! Import: a model file by its content to a graph. Files are mapped and owned here; external data is found beside the model only.
-use super::symbols;
-use crate::{Diagnostic, ErrorKind, Result};
+use super::{kinds, symbols};
+use crate::{Diagnostic, Error, ErrorKind, Result};
 use ge_compiler::prepare::fixed_input_pass::FIXED;
 use ge_plugin::Registry;
 use ge_plugin_api::frontend::{FileRef, ImportOptions, InputShape, RelativeFiles};
 use ge_plugin_api::kernel::HostTensor;
 use ge_plugin_api::patch::Patch;
 use ge_plugin_api::types::{Blob, ConstTensor};
+use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
 /// What a model file is.
@@ -126,28 +127,49 @@ impl DefaultShape for InputShape {
     }
 }
 
+/// A model as its front end has built it.
+pub struct Imported {
+    /// The graphs.
+    pub model: ge_ir::Model,
+    /// What the model itself says of nodes, by their names: `Relu, ai.onnx 13`.
+    pub origins: BTreeMap<String, String>,
+    /// Nodes that the front end cannot import, each with its reasons; others stand in their place.
+    pub refused: Vec<Diagnostic>,
+}
+
+/// Attribute that front ends leave: operator, domain and version of the model's node.
+const ORIGIN_OP: &str = "_origin_op";
+/// Attribute of a node in place of one that cannot be imported: the reasons.
+const REFUSED: &str = "_refused";
+
 /// Builds the graph of a model file with the front end that recognises it.
+///
+/// # Errors
+/// A file that no front end reads, that is damaged, or that has nodes without a mapping: all of them.
 pub fn import(registry: &Registry, path: &Path, bytes: Blob, options: &ImportOptions) -> Result<ge_ir::Model> {
+    let i = import_whole(registry, path, bytes, options)?;
+    if i.refused.is_empty() { Ok(i.model) } else { Err(Error::all(ErrorKind::UNSUPPORTED, i.refused)) }
+}
+
+/// As [`import`], but nodes without a mapping are told beside the graph.
+///
+/// # Errors
+/// A file that no front end reads, or that is damaged.
+pub fn import_whole(registry: &Registry, path: &Path, bytes: Blob, options: &ImportOptions) -> Result<Imported> {
     let shown = path.display().to_string();
     let file = FileRef { path: shown.as_str().into(), bytes };
     let Some(front) = registry.frontends().iter().find(|f| f.recognises(&file)) else {
-        let known: Vec<&str> = registry.frontends().iter().map(|f| f.framework.as_str()).collect();
-        return Err(Diagnostic::error(format!("`{shown}` is no model that an enabled front end can read"))
-            .code("GE-E0101")
-            .found(
-                describe(&file.bytes),
-                format!(
-                    "an OM file, ge's text form, or a model of: {}",
-                    if known.is_empty() { "(no front end is enabled)".into() } else { known.join(", ") }
-                ),
-            )
-            .help("check the file; `ge plugin list` shows the front ends")
-            .of(ErrorKind::DAMAGED));
+        return Err(unreadable(registry, &shown, &file.bytes));
     };
     let folder = folder_of(path);
+    let place = || ge_plugin_api::diagnostic::Place { file: shown.as_str().into(), line: 0, column: 0 };
     let edits = front.import(&file, options, &Beside { folder }).map_err(|mut e| {
+        // Formats that share the encoding look alike from afar.
+        if e.kind == ErrorKind::DAMAGED && kinds::is_tensorflow(&shown, &file.bytes) {
+            return unreadable(registry, &shown, &file.bytes);
+        }
         for d in e.diagnostics.iter_mut().filter(|d| d.place.is_none()) {
-            d.place = Some(ge_plugin_api::diagnostic::Place { file: shown.as_str().into(), line: 0, column: 0 }).into();
+            d.place = Some(place()).into();
         }
         e
     })?;
@@ -158,17 +180,55 @@ pub fn import(registry: &Registry, path: &Path, bytes: Blob, options: &ImportOpt
             .code("GE-E0102")
             .of(ErrorKind::DAMAGED)
     })?;
-    model.compact();
-    ge_plugin::heap::trim_after(model.node_count());
-    Ok(model)
+    let mut out = Imported { model, origins: BTreeMap::new(), refused: Vec::new() };
+    for g in out.model.graphs_mut() {
+        for id in g.order().to_vec() {
+            let Some(n) = g.get(id) else { continue };
+            let Some(origin) = n.attrs().str(ORIGIN_OP) else { continue };
+            out.origins.insert(n.name().to_owned(), origin.to_owned());
+            out.refused.extend(reasons(n).into_iter().map(|mut d| {
+                d.place = Some(place()).into();
+                d
+            }));
+            g.remove_attr(id, ORIGIN_OP);
+        }
+    }
+    out.model.compact();
+    ge_plugin::heap::trim_after(out.model.node_count());
+    Ok(out)
 }
 
-fn describe(bytes: &[u8]) -> String {
-    if bytes.is_empty() {
-        return "an empty file".into();
-    }
-    let text = bytes.iter().take(256).all(|b| b.is_ascii_graphic() || b.is_ascii_whitespace());
-    format!("{} of {} bytes", if text { "a text file" } else { "a binary file" }, bytes.len())
+/// Whether a node stands for one that cannot be imported.
+pub fn is_refused(n: &ge_ir::Node) -> bool {
+    n.attr(REFUSED).is_some()
+}
+
+/// Why a node cannot be imported: code, message, operator, subject, found, expected, help and notes, as its front end left them.
+fn reasons(n: &ge_ir::Node) -> Vec<Diagnostic> {
+    let Some(ge_ir::AttrValue::List(list)) = n.attr(REFUSED) else { return Vec::new() };
+    let one = |v: &ge_ir::AttrValue| {
+        let t = v.as_strs()?;
+        let at = |i: usize| t.get(i).copied().unwrap_or("");
+        let mut d = Diagnostic::error(at(1)).code(at(0)).node(n.name(), at(2)).subject(at(3));
+        if !at(4).is_empty() || !at(5).is_empty() {
+            d = d.found(at(4), at(5));
+        }
+        d = t.iter().skip(7).fold(d, |d, note| d.note(*note));
+        Some(d.help(at(6)))
+    };
+    list.iter().filter_map(one).collect()
+}
+
+/// A file that is no model: what it looks like, and what to do with it.
+fn unreadable(registry: &Registry, shown: &str, bytes: &[u8]) -> Error {
+    let known: Vec<&str> = registry.frontends().iter().map(|f| f.framework.as_str()).collect();
+    let known = if known.is_empty() { "(no front end is enabled)".into() } else { known.join(", ") };
+    let (what, help) = kinds::of(shown, bytes);
+    Diagnostic::error(format!("`{shown}` is no model that an enabled front end can read"))
+        .code("GE-E0101")
+        .found(what, format!("an OM file, ge's text form, or a model of: {known}"))
+        .help(help)
+        .of(ErrorKind::DAMAGED)
 }
 
 /// Reads a graph in text form: parsed, and its side files found beside it.
@@ -181,11 +241,11 @@ pub fn parse_text(path: &Path, bytes: &[u8]) -> Result<ge_ir::Model> {
             .of(ErrorKind::DAMAGED)
     })?;
     let files = Beside { folder: folder_of(path) };
-    ge_ir::text::parse(text, &shown, &files).map_err(|d| crate::Error::all(ErrorKind::DAMAGED, d))
+    ge_ir::text::parse(text, &shown, &files).map_err(|d| Error::all(ErrorKind::DAMAGED, d))
 }
 
 /// An error with the place of each node that it names: the line in a text, else the file.
-pub fn placed(path: &Path, mut e: crate::Error) -> crate::Error {
+pub fn placed(path: &Path, mut e: Error) -> Error {
     let open = e.diagnostics.iter().any(|d| d.place.is_none() && !d.node.is_empty());
     let Some(bytes) = open.then(|| map(path).ok()).flatten() else { return e };
     let (shown, files) = (path.display().to_string(), Beside { folder: folder_of(path) });
@@ -235,10 +295,10 @@ pub fn give_shapes(model: &mut ge_ir::Model, options: &ImportOptions) -> Result<
 /// The node is no input, or the tensor's bytes do not fit its type and sizes.
 pub fn fix_input(model: &mut ge_ir::Model, id: ge_ir::NodeId, t: &HostTensor) -> Result<()> {
     let value = ConstTensor::new(t.dtype, &t.dims, Blob::copy_of(t.bytes()))
-        .ok_or_else(|| crate::Error::usage("the value of an input does not fit its own shape"))?;
+        .ok_or_else(|| Error::usage("the value of an input does not fit its own shape"))?;
     let mut p = Patch::starting_at(model.root().next_id());
     p.set_attr(id, FIXED, value);
-    model.apply(0, p.into_edits().into()).map(|_| ()).map_err(|e| crate::Error::usage(e.to_string()))
+    model.apply(0, p.into_edits().into()).map(|_| ()).map_err(|e| Error::usage(e.to_string()))
 }
 
 impl ge_ir::text::SideFiles for Beside {

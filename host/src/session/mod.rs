@@ -8,7 +8,9 @@ pub mod external;
 mod group;
 mod safetensors;
 pub mod import;
+mod kinds;
 pub mod model;
+pub mod survey;
 pub mod symbols;
 pub mod tuning;
 mod variables;
@@ -410,6 +412,8 @@ pub struct Compiled {
     pub stopped: Option<Stopped>,
     /// What each stage took, where the observer of the compilation kept it.
     pub times: Vec<dump::StageTime>,
+    /// What the model itself says of nodes, by their names: `Relu, ai.onnx 13`.
+    pub origins: std::collections::BTreeMap<String, String>,
     /// How many kernels were compiled; none for a model from the cache.
     pub kernels: KernelCounts,
     /// What the user should know of the model; nothing for one from the cache.

@@ -333,7 +333,7 @@ pub fn turn<'m>(
 ) -> Result<Vec<Known>> {
     let mut b = Building {
         builder: std::mem::replace(&mut g.builder, ge_plugin_api::frontend::GraphBuilder::new(None)),
-        scope: Default::default(),
+        ..Building::new()
     };
     b.scope.extend(captured.inputs.iter().cloned());
     b.scope.extend(captured.constants.iter().cloned());
@@ -343,6 +343,7 @@ pub fn turn<'m>(
         outputs.collect::<Result<Vec<Known>>>()
     });
     g.builder = b.builder;
+    g.tensors.append(&mut b.tensors);
     made
 }
 

@@ -16,10 +16,18 @@ use std::collections::{BTreeMap, HashSet};
 
 /// Oldest operator set that is read.
 const OLDEST: u32 = 1;
+/// Newest operator set whose operators were looked at.
+const NEWEST: u32 = 28;
 /// Most nodes of an import, functions and loops written out.
 const MOST_NODES: usize = 4_000_000;
 /// Deepest nesting of functions and subgraphs.
 const DEEPEST: usize = 64;
+/// Attribute of a node: the tensors of the model that its outputs stand for, as `OUTPUT:NAME`.
+const ORIGIN_TENSORS: &str = "_origin_tensors";
+/// Attribute of a node: operator, domain and version of the model's node that it was made of. The host takes it off after the import.
+const ORIGIN_OP: &str = "_origin_op";
+/// Attribute of a node that stands for one that cannot be imported: the reasons.
+const REFUSED: &str = "_refused";
 
 /// The front end.
 pub struct OnnxFrontend;
@@ -66,11 +74,27 @@ pub struct Building {
     pub builder: GraphBuilder<'static>,
     /// Its values.
     pub scope: Scope,
+    /// What the model calls the values that nodes make.
+    pub tensors: Vec<(ValueRef, String)>,
 }
 impl Building {
     /// An empty graph.
     pub fn new() -> Building {
-        Building { builder: GraphBuilder::new(None), scope: Scope::new() }
+        Building { builder: GraphBuilder::new(None), scope: Scope::new(), tensors: Vec::new() }
+    }
+    /// The edits; each node knows the tensors of the model that it stands for.
+    fn into_patch(mut self) -> Patch {
+        // A value may have several names: those of one node follow each other, in the order in which they were given.
+        self.tensors.sort_by_key(|(v, _)| v.node);
+        let mut at = 0;
+        while let Some((first, _)) = self.tensors.get(at) {
+            let node = first.node;
+            let own = self.tensors[at..].iter().take_while(|(v, _)| v.node == node);
+            let names: Vec<String> = own.map(|(v, name)| format!("{}:{name}", v.output)).collect();
+            at += names.len();
+            self.builder.patch().set_attr(node, ORIGIN_TENSORS, names);
+        }
+        self.builder.into_patch()
     }
 }
 impl Default for Building {
@@ -88,6 +112,7 @@ pub struct Importer<'m> {
     functions: BTreeMap<(&'m str, &'m str, &'m str), &'m FunctionProto>,
     names: HashSet<String>,
     graph_names: HashSet<String>,
+    tensor_names: HashSet<String>,
     subgraphs: Vec<(Option<String>, Patch)>,
     problems: Vec<Diagnostic>,
     nodes: usize,
@@ -122,6 +147,7 @@ impl<'m> Importer<'m> {
             functions,
             names: HashSet::new(),
             graph_names: HashSet::new(),
+            tensor_names: HashSet::new(),
             subgraphs: Vec::new(),
             problems: Vec::new(),
             nodes: 0,
@@ -152,6 +178,10 @@ impl<'m> Importer<'m> {
             let index = u32::try_from(i).map_err(|_| damaged("too many inputs".into()))?;
             let node = self.take_name(&name);
             let value = g.builder.data(&node, index, desc.clone());
+            self.tensor_names.insert(name.clone());
+            if node != name {
+                g.tensors.push((value, name.clone()));
+            }
             if g.scope.insert(name.clone(), Known::new(value, desc)).is_some() {
                 return Err(damaged(format!("two inputs are named `{name}`")));
             }
@@ -177,7 +207,7 @@ impl<'m> Importer<'m> {
             return Err(Error::all(ErrorKind::UNSUPPORTED, self.problems));
         }
         g.builder.outputs(&outs);
-        let mut all = vec![(None, g.builder.into_patch())];
+        let mut all = vec![(None, g.into_patch())];
         all.append(&mut self.subgraphs);
         Ok(all)
     }
@@ -195,6 +225,14 @@ impl<'m> Importer<'m> {
                 .found(v.to_string(), format!("{OLDEST} or newer"))
                 .help("convert it: python -c \"import onnx; from onnx import version_converter; …convert_version(model, 17)\"")
                 .of(ErrorKind::UNSUPPORTED)),
+            Some(&v) if v > NEWEST => {
+                let text = format!(
+                    "the model says opset {v} of ai.onnx, this front end knows opsets up to {NEWEST}: newer meanings of operators are not \
+                     known to it"
+                );
+                ge_plugin_api::services::log(ge_plugin_api::services::Level::WARN, &text);
+                Ok(m)
+            }
             _ => Ok(m),
         }
     }
@@ -231,7 +269,7 @@ impl<'m> Importer<'m> {
     }
     /// Hands in a finished subgraph.
     pub fn finish(&mut self, name: String, g: Building) {
-        self.subgraphs.push((Some(name), g.builder.into_patch()));
+        self.subgraphs.push((Some(name), g.into_patch()));
     }
 
     /// Constants of a graph; a node is made of one when something reads it.
@@ -295,14 +333,31 @@ impl<'m> Importer<'m> {
             }
             match self.node(n, g, env) {
                 Ok(()) => {}
-                Err(e) => {
-                    self.problem(e)?;
-                    // What it would have made: readers are looked at too, the import fails at its end.
-                    for o in n.output.iter().filter(|o| !o.is_empty()) {
-                        g.scope.insert(o.clone(), refused());
-                    }
-                }
+                Err(e) => self.stand_in(n, g, env, e)?,
             }
+        }
+        Ok(())
+    }
+
+    /// A node that stands for one that cannot be imported, with the reasons: the host tells them, together with what else of the model
+    /// is not supported. Any failure that is no refusal ends the import.
+    fn stand_in(&mut self, n: &NodeProto, g: &mut Building, env: &Env<'_>, e: Error) -> Result<()> {
+        if e.kind != ErrorKind::UNSUPPORTED {
+            return Err(e);
+        }
+        let told = e.diagnostics.iter().map(|d| d.node.to_string()).find(|n| !n.is_empty());
+        let name = told.unwrap_or_else(|| self.name_of(n, env));
+        let one = |d: &Diagnostic| -> AttrValue {
+            let fields = [&d.code, &d.message, &d.op, &d.subject, &d.found, &d.expected, &d.help];
+            AttrValue::Strs(fields.into_iter().chain(d.notes.iter()).cloned().collect())
+        };
+        let mut attrs = AttrMap::default();
+        attrs.set(REFUSED, AttrValue::List(e.diagnostics.iter().map(one).collect::<Vec<_>>().into()));
+        attrs.set(ORIGIN_OP, origin_op(n, env));
+        let outputs = vec![TensorDesc::unknown(); n.output.len()];
+        let node = g.builder.patch().add(&n.op_type, &name, &[], outputs, attrs);
+        for (k, o) in (0..).zip(&n.output).filter(|(_, o)| !o.is_empty()) {
+            g.scope.insert(o.clone(), Known::new(ValueRef::new(node, k), TensorDesc::unknown()));
         }
         Ok(())
     }
@@ -336,6 +391,26 @@ impl<'m> Importer<'m> {
     }
 
     fn node(&mut self, n: &'m NodeProto, g: &mut Building, env: &Env<'m>) -> Result<()> {
+        let before = g.builder.patch().edits().len();
+        self.one_node(n, g, env)?;
+        let added = g.builder.patch().edits().get(before..).unwrap_or(&[]);
+        // Nodes of a function's body have been told already which node of the body they are.
+        let told = |e: &Edit| match e {
+            Edit::SetAttr(id, a) if a.key == ORIGIN_OP => Some(*id),
+            _ => None,
+        };
+        let told: HashSet<NodeId> = added.iter().filter_map(told).collect();
+        let made = |e: &Edit| match e {
+            Edit::AddNode(n) if n.op != "Const" && n.attrs.get(REFUSED).is_none() => Some(n.id),
+            _ => None,
+        };
+        let made: Vec<NodeId> = added.iter().filter_map(made).filter(|id| !told.contains(id)).collect();
+        let origin = origin_op(n, env);
+        made.into_iter().for_each(|id| g.builder.patch().set_attr(id, ORIGIN_OP, origin.clone()));
+        Ok(())
+    }
+
+    fn one_node(&mut self, n: &'m NodeProto, g: &mut Building, env: &Env<'m>) -> Result<()> {
         let name = self.name_of(n, env);
         let dom = domain(&n.domain);
         let version = env.opsets.get(dom).copied();
@@ -343,7 +418,7 @@ impl<'m> Importer<'m> {
         if dom == "ai.onnx" && n.op_type == "Constant" && attrs.iter().all(|(k, _)| !k.starts_with("value_string")) {
             if let (Some(o), Some(t)) = (n.output.first(), self.constant(&attrs, &name)?) {
                 let known = Known { value: ValueRef::ABSENT, desc: t.desc(), constant: Some(t) };
-                self.define(g, o, known)?;
+                self.define(g, env, o, known)?;
                 return Ok(());
             }
         }
@@ -391,13 +466,20 @@ impl<'m> Importer<'m> {
             let Some(k) = outputs.get(i).filter(|k| !k.value.is_absent()) else {
                 return Err(self.refuse(n, &name, dom, version, &format!("its output {i} `{o}`")));
             };
-            self.define(g, o, k.clone())?;
+            self.define(g, env, o, k.clone())?;
         }
         Ok(())
     }
 
     /// Names a value; a name that stands already is an error.
-    pub fn define(&mut self, g: &mut Building, name: &str, known: Known) -> Result<()> {
+    pub fn define(&mut self, g: &mut Building, env: &Env<'_>, name: &str, known: Known) -> Result<()> {
+        if !known.value.is_absent() {
+            // Functions and turns of loops have the prefix of their call; sibling branches may share a name: the first has it.
+            let own = format!("{}{name}", env.prefix);
+            if self.tensor_names.insert(own.clone()) {
+                g.tensors.push((known.value, own));
+            }
+        }
         match g.scope.insert(name.to_owned(), known) {
             Some(_) => Err(damaged(format!("two nodes make `{name}`"))),
             None => Ok(()),
@@ -458,7 +540,7 @@ impl<'m> Importer<'m> {
         env: &Env<'m>,
     ) -> Result<()> {
         let mut inner =
-            Building { builder: std::mem::replace(&mut g.builder, GraphBuilder::new(None)), scope: Scope::new() };
+            Building { builder: std::mem::replace(&mut g.builder, GraphBuilder::new(None)), ..Building::new() };
         let mut given: BTreeMap<String, &'m AttributeProto> =
             f.attribute_proto.iter().map(|a| (a.name.clone(), a)).collect();
         given.extend(attrs.iter().map(|(k, a)| ((*k).to_owned(), *a)));
@@ -494,8 +576,9 @@ impl<'m> Importer<'m> {
             Ok(outs)
         })();
         g.builder = inner.builder;
+        g.tensors.append(&mut inner.tensors);
         for (o, k) in r? {
-            self.define(g, o, k)?;
+            self.define(g, env, o, k)?;
         }
         Ok(())
     }
@@ -523,6 +606,13 @@ impl<'m> Importer<'m> {
             .help("a front-end plugin can add a mapping for it (docs/plugins.md)")
             .of(ErrorKind::UNSUPPORTED)
     }
+}
+
+/// What the model says of a node: `Relu, ai.onnx 13`.
+fn origin_op(n: &NodeProto, env: &Env<'_>) -> String {
+    let dom = domain(&n.domain);
+    let version = env.opsets.get(dom).map_or_else(|| "?".to_owned(), u32::to_string);
+    format!("{}, {dom} {version}", n.op_type)
 }
 
 /// Stands for a value that was refused: its readers are still looked at, the import fails at its end.

@@ -1,5 +1,6 @@
 //! Bad input: each with its exit code and one message, without panic text, within 8 GiB of address space and two minutes. The
 //! loops are small by default; `GE_LONG=1` runs them in full.
+use super::made::{bytes, node, number, value, varint};
 use ge_tests::expect_code;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -23,29 +24,6 @@ fn ge(dir: &Path, args: &[&str]) -> Output {
 
 const TEXT: &str = "graph @main(%x: f32[4,8], %y: f32[4,8]) {\n  %a = Add(%x, %y) : f32[4,8]\n  %r = Relu(%a) : f32[4,8]\n  return %r\n}\n";
 
-fn varint(mut n: u64) -> Vec<u8> {
-    let mut out = Vec::new();
-    while n > 127 {
-        out.push(n as u8 | 128);
-        n >>= 7;
-    }
-    out.push(n as u8);
-    out
-}
-fn number(field: u64, n: u64) -> Vec<u8> {
-    [varint(field << 3), varint(n)].concat()
-}
-fn bytes(field: u64, b: impl AsRef<[u8]>) -> Vec<u8> {
-    [varint(field << 3 | 2), varint(b.as_ref().len() as u64), b.as_ref().to_vec()].concat()
-}
-fn node(op: &str, inputs: &[&str], output: &str) -> Vec<u8> {
-    let ins = inputs.iter().flat_map(|i| bytes(1, i)).collect::<Vec<u8>>();
-    bytes(1, [ins, bytes(2, output), bytes(3, output), bytes(4, op)].concat())
-}
-fn value(field: u64, name: &str, dims: &[u64]) -> Vec<u8> {
-    let dims = dims.iter().flat_map(|d| bytes(1, number(1, *d))).collect::<Vec<u8>>();
-    bytes(field, [bytes(1, name), bytes(2, bytes(1, [number(1, 1), bytes(2, dims)].concat()))].concat())
-}
 fn onnx(nodes: Vec<u8>, dims: &[u64], more: Vec<u8>) -> Vec<u8> {
     let graph = [nodes, bytes(2, "g"), more, value(11, "x", dims), value(12, "r", dims)].concat();
     [number(1, 8), bytes(7, graph), bytes(8, [bytes(1, ""), number(2, 17)].concat())].concat()

@@ -12,3 +12,13 @@ mod tuning;
 mod compare;
 /// Bundles that reproduce a compilation.
 mod bundle;
+/// Files that tests make.
+mod made;
+/// Tensors by the names of the model.
+mod names;
+/// Questions whose answer can be no.
+mod gates;
+/// Inputs from arrays, images and the command itself.
+mod inputs;
+/// What is said to a user who went wrong.
+mod messages;

@@ -18,6 +18,7 @@ const RECORDS: &[&str] = &[
     "_composite_scope",
     "_datadump_original_op_names",
     "_op_kernel_lib",
+    ge_ir::graph::ORIGIN_TENSORS,
     "_pass_name",
     "_stream_label",
     "_user_stream_label",

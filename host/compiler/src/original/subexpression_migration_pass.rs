@@ -113,7 +113,7 @@ fn common(cx: &mut PassContext<'_>, at: &At<'_>, branches: &[&Graph], args: &[Va
                     |m| {
                         m.op_key() == n.op_key()
                             && m.outputs() == n.outputs()
-                            && ge_ir::graph::same_attrs(m.attrs(), n.attrs())
+                            && ge_ir::graph::same_work(m.attrs(), n.attrs())
                             && inputs(&class[k + 1], m).as_ref() == Some(&read)
                     },
                 );

@@ -108,6 +108,13 @@ impl<'t> EnginePlacer<'t> {
         Ok(Placement { engine, asked })
     }
 
+    /// Why no engine takes a node; None if one does.
+    pub fn refusal(&self, node: &ge_plugin_api::view::Node<'_>) -> Result<Option<Diagnostic>> {
+        let Some(structural) = self.toolbox.structural_engine() else { return Ok(None) };
+        let (chosen, candidates) = self.place(node, structural)?;
+        Ok(if chosen.is_some() { None } else { Some(unplaced(node.name(), node.op(), &candidates)) })
+    }
+
     fn place(
         &self,
         node: &ge_plugin_api::view::Node<'_>,

@@ -63,7 +63,7 @@ impl GraphPass for CommonSubexpressionEliminationPass {
             let key = (n.op_key(), n.inputs().iter().map(|v| r.resolve(*v)).collect::<Vec<_>>());
             let list = known.entry(key).or_default();
             let twin =
-                list.iter().find(|m| ge_ir::graph::same_attrs(m.attrs(), n.attrs()) && m.outputs() == n.outputs());
+                list.iter().find(|m| ge_ir::graph::same_work(m.attrs(), n.attrs()) && m.outputs() == n.outputs());
             let Some(twin) = twin else {
                 list.push(n);
                 continue;

@@ -34,7 +34,7 @@ fn run(cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> 
         cx.visits += 1;
         let inputs = n.inputs().iter().map(|v| if v.is_absent() { *v } else { r.resolve(*v) }).collect();
         let list = known.entry((n.op_key(), inputs)).or_default();
-        let equal = |m: &&&Node| ge_ir::graph::same_attrs(m.attrs(), n.attrs()) && m.outputs() == n.outputs();
+        let equal = |m: &&&Node| ge_ir::graph::same_work(m.attrs(), n.attrs()) && m.outputs() == n.outputs();
         match list.iter().find(equal).copied() {
             None => list.push(n),
             Some(_) if !n.controls().is_empty() => cx.refuse(n.name(), "it waits for others by control edges"),

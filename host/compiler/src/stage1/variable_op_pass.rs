@@ -61,7 +61,7 @@ fn matches<'m>(cx: &PassContext<'_>, at: &At<'m>) -> Result<Match<'m>, &'static 
     }
     let Some(first) = m.changes.first() else { return Err("nobody changes its layout") };
     let alike = |c: &&Node| {
-        c.op() == first.op() && c.outputs() == first.outputs() && ge_ir::graph::same_attrs(c.attrs(), first.attrs())
+        c.op() == first.op() && c.outputs() == first.outputs() && ge_ir::graph::same_work(c.attrs(), first.attrs())
     };
     if !m.changes.iter().all(alike) {
         return Err("its readers want different layouts");

@@ -1,6 +1,7 @@
 //! Applying recorded edits: whole or not at all. Every edit costs what it touches, the check of order once a patch.
 use super::journal::Journal;
 use super::names::Names;
+use super::origin::Moves;
 use super::{Graph, Model, Node};
 use ge_plugin_api::patch::{Edit, NewNode};
 use ge_plugin_api::types::{AttrValue, DType, Key, NodeId, TensorDesc, Use, ValueRef};
@@ -201,6 +202,7 @@ impl Model {
         let EditSession { structure, taken } = open;
         let mut removed: Vec<Removed> = Vec::new();
         let mut shrunk: Vec<(usize, NodeId)> = Vec::new();
+        let mut moves = Moves::default();
         for e in edits {
             if let Edit::InGraph(name) = &e {
                 gi = match self.graph_index(name) {
@@ -227,6 +229,7 @@ impl Model {
                     });
                 }
                 let g = self.graphs.remove(at);
+                moves.forget(at);
                 j.removed_graphs.push((at, g));
                 structure.retain(|s| *s != at);
                 structure.iter_mut().filter(|s| **s > at).for_each(|s| *s -= 1);
@@ -261,7 +264,10 @@ impl Model {
                     removed.push(gone);
                     done.removed += 1;
                 }
-                Edit::SetOp(id, op) => self.content(gi, id, j)?.op = op,
+                Edit::SetOp(id, op) => {
+                    moves.remake(&self.graphs[gi], gi, id);
+                    self.content(gi, id, j)?.op = op;
+                }
                 Edit::SetName(id, name) => {
                     let n = self.content(gi, id, j)?;
                     if let Some(t) = taken.as_mut() {
@@ -270,11 +276,20 @@ impl Model {
                     }
                     n.name = name.as_str().into();
                 }
-                Edit::SetInput(id, i, v) => self.set_input(gi, id, i, v, j)?,
-                Edit::SetInputs(id, v) => self.set_inputs(gi, id, v.into(), j)?,
+                Edit::SetInput(id, i, v) => {
+                    moves.remake(&self.graphs[gi], gi, id);
+                    self.set_input(gi, id, i, v, j)?;
+                }
+                Edit::SetInputs(id, v) => {
+                    moves.remake(&self.graphs[gi], gi, id);
+                    self.set_inputs(gi, id, v.into(), j)?;
+                }
                 Edit::AddControl(a, b) => self.add_control(gi, a, b, j)?,
                 Edit::RemoveControl(a, b) => self.remove_control(gi, a, b, j)?,
-                Edit::ReplaceUses(a, b) => self.replace_uses(gi, a, b, j)?,
+                Edit::ReplaceUses(a, b) => {
+                    moves.replace(&self.graphs[gi], gi, a, b);
+                    self.replace_uses(gi, a, b, j)?;
+                }
                 Edit::SetOutput(id, k, d) => {
                     let n = self.content(gi, id, j)?;
                     let count = n.outputs.len();
@@ -298,7 +313,16 @@ impl Model {
                         shrunk.push((gi, id));
                     }
                 }
-                Edit::SetAttr(id, a) => self.content(gi, id, j)?.attrs.set(a.key, a.value),
+                Edit::SetAttr(id, a) => {
+                    if !a.key.as_str().starts_with('_') {
+                        moves.remake(&self.graphs[gi], gi, id);
+                    }
+                    let n = self.content(gi, id, j)?;
+                    // Whoever takes over all attributes of another node does not compute that node's tensors.
+                    if a.key != super::ORIGIN_TENSORS || j.added(gi, id) {
+                        n.attrs.set(a.key, a.value);
+                    }
+                }
                 Edit::RemoveAttr(id, k) => {
                     self.content(gi, id, j)?.attrs.remove(k);
                 }
@@ -367,7 +391,7 @@ impl Model {
                 return Err(EditError::Graph { graph: removed.name.clone(), reason: format!("`{}` names it", n.name) });
             }
         }
-        Ok(())
+        self.move_names(moves, j)
     }
 
     /// Turns a node into the constant that it was found to be: same id, name and place in the order, no inputs. Nothing else of
@@ -390,8 +414,12 @@ impl Model {
             (desc.format, desc.origin) = (old.format, old.origin.clone());
         }
         n.outputs = vec![desc];
+        let names = n.attrs.get(super::ORIGIN_TENSORS).cloned();
         n.attrs = ge_plugin_api::types::AttrMap::default();
         n.attrs.set("value", value);
+        if let Some(names) = names {
+            n.attrs.set(super::ORIGIN_TENSORS, names);
+        }
         true
     }
 
@@ -403,7 +431,7 @@ impl Model {
     }
 
     /// A node of which all but the edges is about to change, the old state kept.
-    fn content(&mut self, gi: usize, id: NodeId, j: &mut Journal) -> Result<&mut Node, EditError> {
+    pub(super) fn content(&mut self, gi: usize, id: NodeId, j: &mut Journal) -> Result<&mut Node, EditError> {
         let n = node_mut(&mut self.graphs[gi], id)?;
         j.keep_content(gi, n);
         Ok(n)

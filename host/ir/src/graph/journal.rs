@@ -121,6 +121,10 @@ impl Journal {
     pub(super) fn keep_len(&mut self, gi: usize, nodes: usize, live: usize) {
         self.lens.entry(gi).or_insert((nodes, live));
     }
+    /// Whether the patch itself has added a node.
+    pub(super) fn added(&self, gi: usize, id: NodeId) -> bool {
+        gi >= self.graphs || self.lens.get(&gi).is_some_and(|(nodes, _)| id.index() >= *nodes)
+    }
     /// Before the attributes of a graph change.
     pub(super) fn keep_attrs(&mut self, gi: usize, attrs: &AttrMap) {
         self.attrs.entry(gi).or_insert_with(|| attrs.clone());

@@ -5,6 +5,7 @@ mod equal;
 mod journal;
 mod names;
 mod order;
+mod origin;
 mod side;
 mod visit;
 #[cfg(test)]
@@ -13,6 +14,7 @@ mod tests;
 pub use bulk::Loose;
 pub use edit::{EditError, EditSession};
 pub use equal::{same_attrs, same_value};
+pub use origin::{ORIGIN_TENSORS, origin_tensors, same_work};
 pub use side::NodeMap;
 pub use visit::NodeSet;
 

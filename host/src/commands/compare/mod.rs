@@ -1,10 +1,12 @@
 //! `ge compare MODEL_A MODEL_B`: what every node computes, side by side: the first tensor that differs, and by how much.
-//! The second side may be reference files. Nodes are paired by name, graph outputs by position.
+//! The second side may be reference files. Tensors are paired by the names that the model gives them, graph outputs by position.
 mod difference;
+mod keys;
 mod reference;
 
 use super::inputs::{DeviceFlags, InputFlags};
 use super::run::{Target, open};
+use super::tensors::{Computed, named, ours};
 use super::{CompileFlags, Global, print, print_json};
 use crate::{Diagnostic, Error, ErrorKind, Result};
 use clap::Args;
@@ -12,10 +14,14 @@ use difference::{Difference, Tolerance, difference};
 use ge_model::CompiledModel;
 use ge_plugin_api::kernel::{HostTensor, TensorView};
 use ge_runtime::{LoadOptions, RunOptions};
+use keys::{Found, Keys};
 use reference::Reference;
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
+
+/// The operator type that stands for a graph output.
+const OUTPUT: &str = "NetOutput";
 
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  ge compare a.om b.om --random 1\n  ge compare model.om reference.npz --inputs in")]
@@ -38,19 +44,9 @@ pub struct CompareArgs {
     device: DeviceFlags,
 }
 
-/// A tensor of a run: whose it is and what it is.
-struct Computed {
-    /// Node and output; a graph output has its own name and its position.
-    key: (String, u32),
-    op: String,
-    engine: String,
-    /// Whether the node has no task: what it stands for was written by others.
-    no_task: bool,
-    tensor: HostTensor,
-}
-
 /// What one model computed: nodes in the graph's order, then graph outputs.
 struct Side {
+    inputs: Vec<String>,
     nodes: Vec<Computed>,
     outputs: Vec<Computed>,
 }
@@ -62,13 +58,18 @@ enum Other {
 }
 
 /// One pair.
-struct Pair {
-    node: String,
-    output: u32,
-    op: String,
-    engines: (String, String),
-    no_task: bool,
+struct Pair<'a> {
+    of: &'a Computed,
+    other_engine: String,
     outcome: Outcome,
+}
+
+/// What was held against each other, and what was not.
+#[derive(Default)]
+struct Verdict<'a> {
+    pairs: Vec<Pair<'a>>,
+    only_a: Vec<String>,
+    only_b: Vec<String>,
 }
 
 enum Outcome {
@@ -86,120 +87,157 @@ pub fn run(global: &Global, a: &CompareArgs) -> Result<u8> {
         Some(files) => Other::Files(files),
         None => Other::Model(compute(global, a, &a.model_b)?),
     };
-    let mut pairs = Vec::new();
-    let mut alone = Vec::new();
-    for (t, is_output) in one.nodes.iter().map(|t| (t, false)).chain(one.outputs.iter().map(|t| (t, true))) {
-        match counterpart(t, is_output, &other, one.outputs.len())? {
-            Some((tensor, engine)) => pairs.push(Pair {
-                node: t.key.0.clone(),
-                output: t.key.1,
-                op: t.op.clone(),
-                engines: (t.engine.clone(), engine),
-                no_task: t.no_task,
-                outcome: difference(&t.tensor, &tensor, tolerance),
-            }),
-            None => alone.push(shown(&t.key.0, t.key.1)),
-        }
-    }
-    if pairs.is_empty() {
-        let help = "nodes are paired by name (`NODE_OUTPUT.npy`, as --dump-tensors writes them), outputs by position (`output_0.npy`)";
-        return Err(Diagnostic::error("nothing of the two can be compared: no node has its name on both sides")
+    let verdict = match &other {
+        Other::Files(files) => against_files(&one, files, tolerance)?,
+        Other::Model(side) => against_model(&one, side, tolerance),
+    };
+    if verdict.pairs.is_empty() {
+        let help = "tensors are paired by the model's names, or by `NODE_OUTPUT.npy` as --dump-tensors writes them; outputs also \
+                    by position (`output_0.npy`)";
+        let few = |names: &[String]| names.iter().take(6).cloned().collect::<Vec<_>>().join(", ");
+        return Err(Diagnostic::error("nothing of the two can be compared: no tensor has its name on both sides")
             .code("GE-E0804")
-            .found(other.names().into_iter().take(6).collect::<Vec<_>>().join(", "), alone.join(", "))
+            .found(few(&verdict.only_b), few(&verdict.only_a))
             .help(help)
             .of(ErrorKind::USAGE));
     }
-    let only_b = match &other {
-        Other::Files(_) => Vec::new(),
-        Other::Model(side) => {
-            let here: BTreeSet<&(String, u32)> = one.nodes.iter().map(|t| &t.key).collect();
-            side.nodes.iter().filter(|t| !here.contains(&t.key)).map(|t| shown(&t.key.0, t.key.1)).collect()
-        }
-    };
     if global.json {
-        print_json(&document(a, &pairs, &alone, &only_b))?;
+        print_json(&document(a, &verdict))?;
     } else {
-        print(&text(global, &pairs, &alone, &only_b))?;
+        print(&text(global, &verdict))?;
     }
-    Ok(u8::from(pairs.iter().any(|p| !matches!(p.outcome, Outcome::Same))))
-}
-
-fn shown(node: &str, output: u32) -> String {
-    if output == 0 { node.to_owned() } else { format!("{node}:{output}") }
+    Ok(u8::from(verdict.pairs.iter().any(|p| !matches!(p.outcome, Outcome::Same))))
 }
 
 /// Compiles where needed, runs once with everything captured.
 fn compute(global: &Global, a: &CompareArgs, path: &Path) -> Result<Side> {
-    let target = Target { model: path, flags: &a.flags, device: &a.device, given: a.inputs.given() };
+    let target = Target { model: path, flags: &a.flags, device: &a.device, given: a.inputs.given(global) };
     let (session, compiled, _) = open(global, &target)?;
-    let inputs = a.inputs.tensors(&compiled, 0, 1)?;
+    let inputs = a.inputs.tensors(global, &compiled, 0, 1)?;
     let context = session.open_device(&compiled.soc.clone())?;
     let options = LoadOptions { rank_size: 1, capture: true, ..LoadOptions::default() };
     let model = session.load_on(compiled, context, &options)?;
     let views: Vec<TensorView<'_>> = inputs.iter().map(HostTensor::view).collect();
     let outcome = model.run_views(&views, RunOptions::default())?;
     let m: &CompiledModel = model.info();
-    let tasks: BTreeSet<(u32, u32)> = m.tasks.iter().map(|t| (t.graph, t.node)).collect();
-    let mut nodes = Vec::new();
-    for c in outcome.captured {
-        let Some(n) = m.node(c.graph, c.node) else { continue };
-        nodes.push(Computed {
-            key: (n.name.clone(), c.output),
-            op: n.op.clone(),
-            engine: n.engine.clone(),
-            no_task: !tasks.contains(&(c.graph, c.node)),
-            tensor: c.tensor,
-        });
-    }
-    let output = |(k, t): (usize, HostTensor)| Computed {
-        key: (m.outputs.get(k).map_or_else(String::new, |o| o.name.clone()), k as u32),
-        op: "NetOutput".into(),
-        engine: String::new(),
-        no_task: true,
-        tensor: t,
+    let output = |(k, tensor): (usize, HostTensor)| {
+        let name = m.outputs.get(k).map_or_else(String::new, |o| o.name.clone());
+        Computed {
+            names: vec![name.clone()],
+            node: name,
+            output: k as u32,
+            op: OUTPUT.into(),
+            engine: String::new(),
+            no_task: true,
+            tensor,
+        }
     };
-    let outputs = outcome.outputs.into_iter().enumerate().map(output).collect();
-    Ok(Side { nodes, outputs })
+    Ok(Side {
+        inputs: m.inputs.iter().map(|i| i.name.clone()).collect(),
+        nodes: named(m, outcome.captured),
+        outputs: outcome.outputs.into_iter().enumerate().map(output).collect(),
+    })
 }
 
-impl Other {
-    fn names(&self) -> Vec<String> {
-        match self {
-            Other::Files(f) => f.names(),
-            Other::Model(s) => s.nodes.iter().map(|t| shown(&t.key.0, t.key.1)).collect(),
-        }
+/// Two models: nodes by the names that the model gives their tensors, or by their own; outputs by position.
+fn against_model<'a>(one: &'a Side, other: &'a Side, tolerance: Tolerance) -> Verdict<'a> {
+    let same = |a: &Computed, b: &Computed| match (a.names.is_empty(), b.names.is_empty()) {
+        (true, true) => a.node == b.node && a.output == b.output,
+        _ => a.names.iter().any(|n| b.names.contains(n)),
+    };
+    let key = |t: &Computed| if t.names.is_empty() { vec![t.shown()] } else { t.names.clone() };
+    let mut by_name: HashMap<String, Vec<usize>> = HashMap::new();
+    for (i, t) in other.nodes.iter().enumerate() {
+        key(t).into_iter().for_each(|n| by_name.entry(n).or_default().push(i));
     }
-}
-
-/// What the other side has for a tensor, and which engine computed it.
-fn counterpart(t: &Computed, is_output: bool, other: &Other, outputs: usize) -> Result<Option<(HostTensor, String)>> {
-    let (name, k) = (&t.key.0, t.key.1);
-    match other {
-        Other::Files(f) => {
-            let found =
-                if is_output { f.output(name, k, outputs == 1, &t.tensor)? } else { f.node(name, k, &t.tensor)? };
-            Ok(found.map(|tensor| (tensor, String::new())))
-        }
-        Other::Model(side) => {
-            let list = if is_output { &side.outputs } else { &side.nodes };
-            let same = |o: &&Computed| o.key.1 == k && (is_output || o.key.0 == *name);
-            Ok(list.iter().find(same).map(|o| (o.tensor.clone(), o.engine.clone())))
-        }
-    }
-}
-
-fn text(global: &Global, pairs: &[Pair], only_a: &[String], only_b: &[String]) -> String {
-    let mut out = String::new();
-    let mut first = true;
-    let mut differ = 0;
-    for p in pairs {
-        let who = match (p.op.as_str(), p.engines.0 == p.engines.1 || p.engines.1.is_empty()) {
-            ("NetOutput", _) => "graph output".to_owned(),
-            (op, true) => format!("{op}, {}", p.engines.0),
-            (op, false) => format!("{op}, {} and {}", p.engines.0, p.engines.1),
+    let mut out = Verdict::default();
+    let mut met = vec![false; other.nodes.len()];
+    for a in &one.nodes {
+        let found = key(a).iter().flat_map(|n| by_name.get(n)).flatten().copied().find(|i| same(a, &other.nodes[*i]));
+        let Some(i) = found else {
+            out.only_a.push(a.shown());
+            continue;
         };
-        let name = shown(&p.node, p.output);
-        let no_task = if p.no_task && p.op != "NetOutput" { ", no task" } else { "" };
+        met[i] = true;
+        out.pair(a, &other.nodes[i].tensor, &other.nodes[i].engine, tolerance);
+    }
+    out.only_b.extend(other.nodes.iter().zip(&met).filter(|(_, met)| !**met).map(|(t, _)| t.shown()));
+    for (k, a) in one.outputs.iter().enumerate() {
+        match other.outputs.get(k) {
+            Some(b) => out.pair(a, &b.tensor, "", tolerance),
+            None => out.only_a.push(a.shown()),
+        }
+    }
+    out.only_b.extend(other.outputs.iter().skip(one.outputs.len()).map(Computed::shown));
+    out
+}
+
+/// A model and files: every name of the files means one tensor, or none; what means two is an error.
+fn against_files<'a>(one: &'a Side, files: &Reference, tolerance: Tolerance) -> Result<Verdict<'a>> {
+    let mut out = Verdict::default();
+    if let Some(only) = files.only() {
+        let [a] = one.outputs.as_slice() else { return Err(files.several_outputs()) };
+        out.pair(a, &files.tensor(only, &a.tensor)?, "", tolerance);
+        return Ok(out);
+    }
+    let keys = Keys::of(&one.nodes, &one.outputs);
+    let mut met: Vec<(usize, String)> = Vec::new();
+    for name in files.names() {
+        match keys.find(&name) {
+            Found::One(i) => met.push((i, name)),
+            // Files of a whole model hold its inputs too.
+            Found::None if one.inputs.contains(&name) => {}
+            Found::None => out.only_b.push(name),
+            Found::Several(list) => {
+                let shown = |i: &usize| describe(keys.tensor(*i));
+                return Err(files.ambiguous(&name, &list.iter().map(shown).collect::<Vec<_>>()));
+            }
+        }
+    }
+    met.sort();
+    for (i, name) in &met {
+        let a = keys.tensor(*i);
+        out.pair(a, &files.tensor(name, &a.tensor)?, "", tolerance);
+    }
+    let met: BTreeSet<usize> = met.into_iter().map(|m| m.0).collect();
+    // An output that was compared says all of the node that gives it.
+    let said: BTreeSet<&str> = met.iter().flat_map(|i| keys.tensor(*i).names.iter()).map(String::as_str).collect();
+    let missing = (0..keys.len()).filter(|i| !met.contains(i)).map(|i| keys.tensor(i));
+    out.only_a = missing.filter(|t| !t.names.iter().any(|n| said.contains(n.as_str()))).map(Computed::shown).collect();
+    Ok(out)
+}
+
+/// A tensor in words: its name in the model, and the node behind it.
+fn describe(t: &Computed) -> String {
+    let own = ours(&t.node, t.output);
+    match t.op.as_str() {
+        OUTPUT => format!("`{}` (graph output {})", t.shown(), t.output),
+        op if t.shown() == own => format!("`{own}` ({op})"),
+        op => format!("`{}` ({op} `{own}`)", t.shown()),
+    }
+}
+
+impl<'a> Verdict<'a> {
+    fn pair(&mut self, of: &'a Computed, other: &HostTensor, engine: &str, tolerance: Tolerance) {
+        let outcome = difference(&of.tensor, other, tolerance);
+        self.pairs.push(Pair { of, other_engine: engine.to_owned(), outcome });
+    }
+}
+
+fn text(global: &Global, v: &Verdict<'_>) -> String {
+    let mut out = String::new();
+    let mut differ = 0;
+    for p in &v.pairs {
+        let t = p.of;
+        let own = ours(&t.node, t.output);
+        let op = if t.shown() == own { t.op.clone() } else { format!("{} `{own}`", t.op) };
+        let who = match (t.op.as_str(), t.engine == p.other_engine || p.other_engine.is_empty()) {
+            (OUTPUT, _) => "graph output".to_owned(),
+            (_, true) => format!("{op}, {}", t.engine),
+            (_, false) => format!("{op}, {} and {}", t.engine, p.other_engine),
+        };
+        let name = t.shown();
+        let no_task = if t.no_task && t.op != OUTPUT { ", no task" } else { "" };
         let what = match &p.outcome {
             Outcome::Same if global.verbose > 0 => format!("same: `{name}` ({who}{no_task})"),
             Outcome::Same => continue,
@@ -207,33 +245,39 @@ fn text(global: &Global, pairs: &[Pair], only_a: &[String], only_b: &[String]) -
             Outcome::Differs(d) => format!("`{name}` ({who}{no_task}): {d}"),
         };
         if !matches!(p.outcome, Outcome::Same) {
+            out.push_str(if differ == 0 { "first difference: " } else { "then: " });
             differ += 1;
-            out.push_str(if first { "first difference: " } else { "then: " });
-            first = false;
         }
         out.push_str(&what);
         out.push('\n');
     }
-    let list = |names: &[String]| names.iter().take(8).cloned().collect::<Vec<_>>().join(", ");
-    for (which, names) in [("the first", only_a), ("the second", only_b)] {
-        if !names.is_empty() && (global.verbose > 0 || differ > 0) {
-            let more = if names.len() > 8 { ", …" } else { "" };
-            out.push_str(&format!("only in {which} ({}): {}{more}\n", names.len(), list(names)));
+    let few = if global.verbose > 0 { usize::MAX } else { 8 };
+    for (which, names) in [("the first", &v.only_a), ("the second", &v.only_b)] {
+        if !names.is_empty() {
+            let list = names.iter().take(few).cloned().collect::<Vec<_>>().join(", ");
+            let more = if names.len() > few { ", … (-v lists all)" } else { "" };
+            out.push_str(&format!("only in {which} ({}): {list}{more}\n", names.len()));
         }
     }
-    let count = pairs.len();
+    let count = v.pairs.len();
+    let tensors = if count == 1 { "tensor" } else { "tensors" };
     out.push_str(&match differ {
-        0 => format!("same: {count} tensors compared\n"),
-        n => format!("different: {n} of {count} tensors compared\n"),
+        0 => format!("same: {count} {tensors} compared"),
+        n => format!("different: {n} of {count} {tensors} compared"),
     });
+    let unmatched = [(v.only_a.len(), "first"), (v.only_b.len(), "second")];
+    let unmatched = unmatched.iter().filter(|u| u.0 > 0).map(|(n, side)| format!("{n} of the {side}"));
+    let unmatched = unmatched.collect::<Vec<_>>().join(" and ");
+    out.push_str(&if unmatched.is_empty() { "\n".into() } else { format!(", {unmatched} without a counterpart\n") });
     out
 }
 
-fn document(a: &CompareArgs, pairs: &[Pair], only_a: &[String], only_b: &[String]) -> Value {
-    let one = |p: &Pair| {
+fn document(a: &CompareArgs, verdict: &Verdict<'_>) -> Value {
+    let one = |p: &Pair<'_>| {
+        let t = p.of;
         let mut v = json!({
-            "node": p.node, "output": p.output, "type": p.op, "engine_a": p.engines.0, "engine_b": p.engines.1,
-            "no_task": p.no_task, "same": matches!(p.outcome, Outcome::Same),
+            "tensor": t.shown(), "names": t.names, "node": t.node, "output": t.output, "type": t.op, "engine_a": t.engine,
+            "engine_b": p.other_engine, "no_task": t.no_task, "same": matches!(p.outcome, Outcome::Same),
         });
         match &p.outcome {
             Outcome::Same => {}
@@ -253,11 +297,13 @@ fn document(a: &CompareArgs, pairs: &[Pair], only_a: &[String], only_b: &[String
         }
         v
     };
+    let pairs = &verdict.pairs;
     let first = pairs.iter().find(|p| !matches!(p.outcome, Outcome::Same)).map(one);
     json!({
         "schema": 1, "model_a": a.model_a.display().to_string(), "model_b": a.model_b.display().to_string(),
-        "rtol": a.rtol, "atol": a.atol, "same": first.is_none(), "compared": pairs.len(), "first": first,
-        "nodes": pairs.iter().map(one).collect::<Vec<_>>(), "only_a": only_a, "only_b": only_b,
+        "rtol": a.rtol, "atol": a.atol, "same": first.is_none(), "compared": pairs.len(),
+        "unmatched_model": verdict.only_a, "unmatched_reference": verdict.only_b, "first_difference": first, "first": first,
+        "nodes": pairs.iter().map(one).collect::<Vec<_>>(), "only_a": verdict.only_a, "only_b": verdict.only_b,
     })
 }
 

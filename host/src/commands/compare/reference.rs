@@ -1,12 +1,13 @@
 //! Reference files: a `.npz` file, one `.npy` file, or a folder of `.npy` files, as `ge run --dump-tensors` and
 //! `ge run --outputs` write them, or as another tool saved them under the names of nodes or outputs.
 use super::unreadable;
-use crate::commands::tensors::file_name;
+use crate::commands::tensors::INDEX;
 use crate::{Diagnostic, ErrorKind, Result};
 use ge_plugin_api::kernel::HostTensor;
 use ge_plugin_api::types::DType;
 use ge_runtime::npy::{self, NpyError};
 use ge_runtime::npz::{self, Npz};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Where reference tensors come from.
@@ -18,7 +19,8 @@ pub struct Reference {
 enum Source {
     One(Vec<u8>),
     Archive(Npz),
-    Folder,
+    /// Name and file of each tensor.
+    Folder(BTreeMap<String, String>),
 }
 
 impl Reference {
@@ -26,7 +28,8 @@ impl Reference {
     pub fn open(path: &Path) -> Result<Option<Reference>> {
         let path = path.to_path_buf();
         if path.is_dir() {
-            return Ok(Some(Reference { path, from: Source::Folder }));
+            let from = Source::Folder(folder(&path)?);
+            return Ok(Some(Reference { path, from }));
         }
         let mut head = [0; 6];
         let read = |head: &mut [u8]| std::io::Read::read(&mut std::fs::File::open(&path)?, head);
@@ -44,75 +47,93 @@ impl Reference {
         Ok(Some(Reference { path, from }))
     }
 
+    /// The one tensor that was named, without a name of its own.
+    pub fn only(&self) -> Option<&str> {
+        matches!(self.from, Source::One(_)).then_some("")
+    }
+
     /// Names of what is there.
     pub fn names(&self) -> Vec<String> {
         match &self.from {
-            Source::One(_) => vec![self.path.display().to_string()],
+            Source::One(_) => Vec::new(),
             Source::Archive(z) => z.names().map(str::to_owned).collect(),
-            Source::Folder => {
-                let files = std::fs::read_dir(&self.path).into_iter().flatten().flatten();
-                let mut names: Vec<String> =
-                    files.filter_map(|f| Some(f.file_name().to_str()?.strip_suffix(".npy")?.to_owned())).collect();
-                names.sort();
-                names
+            Source::Folder(files) => files.keys().cloned().collect(),
+        }
+    }
+
+    /// A tensor by its name: of the computed one's type where the file may hold that, else of the file's own type.
+    pub fn tensor(&self, name: &str, like: &HostTensor) -> Result<HostTensor> {
+        let missing = || unreadable(&self.path, format!("there is no tensor `{name}`"));
+        match &self.from {
+            Source::One(bytes) => self.read(name, bytes, like),
+            Source::Archive(z) => self.read(name, z.get(name).ok_or_else(missing)?, like),
+            Source::Folder(files) => {
+                let file = self.path.join(files.get(name).ok_or_else(missing)?);
+                let bytes = std::fs::read(&file).map_err(|e| unreadable(&file, e))?;
+                self.read(name, &bytes, like)
             }
         }
     }
 
-    /// The tensor of a node's output.
-    pub fn node(&self, name: &str, k: u32, like: &HostTensor) -> Result<Option<HostTensor>> {
-        let file = file_name(name, k);
-        let mut names = vec![file.strip_suffix(".npy").unwrap_or(&file).to_owned(), format!("{name}:{k}")];
-        if k == 0 {
-            names.push(name.to_owned());
-        }
-        self.first(&names, like)
-    }
-
-    /// The tensor of a graph output; the one file of the user stands for the only output.
-    pub fn output(&self, name: &str, k: u32, only: bool, like: &HostTensor) -> Result<Option<HostTensor>> {
-        match &self.from {
-            Source::One(bytes) if only => Ok(Some(self.tensor("", bytes, like)?)),
-            Source::One(_) => Err(Diagnostic::error(format!(
-                "`{}` is one tensor, the model has several outputs",
-                self.path.display()
-            ))
+    /// One tensor for a model of several outputs.
+    pub fn several_outputs(&self) -> crate::Error {
+        Diagnostic::error(format!("`{}` is one tensor, the model has several outputs", self.path.display()))
             .code("GE-E0804")
             .help("save them as output_0.npy, output_1.npy … in a folder, or as a .npz file")
-            .of(ErrorKind::USAGE)),
-            _ => self.first(&[format!("output_{k}"), name.to_owned()], like),
-        }
+            .of(ErrorKind::USAGE)
     }
 
-    fn first(&self, names: &[String], like: &HostTensor) -> Result<Option<HostTensor>> {
-        for name in names {
-            match &self.from {
-                Source::One(_) => {}
-                Source::Archive(z) => {
-                    if let Some(bytes) = z.get(name) {
-                        return self.tensor(name, bytes, like).map(Some);
-                    }
-                }
-                Source::Folder => {
-                    let file = self.path.join(format!("{name}.npy"));
-                    // A node's name may have separators: it names a file of this folder alone.
-                    if file.parent() == Some(&self.path) && file.is_file() {
-                        let bytes = std::fs::read(&file).map_err(|e| unreadable(&file, e))?;
-                        return self.tensor(name, &bytes, like).map(Some);
-                    }
-                }
-            }
-        }
-        Ok(None)
+    /// A name that means several tensors of the model.
+    pub fn ambiguous(&self, name: &str, tensors: &[String]) -> crate::Error {
+        Diagnostic::error(format!("`{name}` of `{}` may mean several tensors of the model", self.path.display()))
+            .code("GE-E0804")
+            .subject(name)
+            .found(tensors.join(" and "), "one of them")
+            .help("save it under the name that the model has for it, or as `NODE:OUTPUT`")
+            .of(ErrorKind::USAGE)
     }
 
-    /// Reads a tensor: of the computed one's type where the file may hold that, else of the file's own type.
-    fn tensor(&self, name: &str, bytes: &[u8], like: &HostTensor) -> Result<HostTensor> {
+    fn read(&self, name: &str, bytes: &[u8], like: &HostTensor) -> Result<HostTensor> {
         let own = npy::dtype_of(bytes).unwrap_or(like.dtype);
         let dtype = if npy::descr(own) == npy::descr(like.dtype) { like.dtype } else { own };
         let dtype = if dtype == DType::UNKNOWN { like.dtype } else { dtype };
         npy::read(bytes, dtype).map_err(|e| damaged(&self.path, name, &e))
     }
+}
+
+/// The tensors of a folder: by the list that `ge run --dump-tensors` writes, other files by their own names.
+fn folder(path: &Path) -> Result<BTreeMap<String, String>> {
+    let list = path.join(INDEX);
+    let text = match std::fs::read(&list) {
+        Ok(text) => text,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => b"{}".to_vec(),
+        Err(e) => return Err(unreadable(&list, e)),
+    };
+    let index: serde_json::Value = serde_json::from_slice(&text).map_err(|e| {
+        Diagnostic::error(format!("`{}` is no list of tensors: {e}", list.display()))
+            .code("GE-E0405")
+            .of(ErrorKind::DAMAGED)
+    })?;
+    let mut named = BTreeMap::new();
+    let mut known = BTreeSet::new();
+    for row in index["tensors"].as_array().into_iter().flatten() {
+        // A list names files of its own folder alone.
+        if let (Some(name), Some(file)) = (row["tensor"].as_str(), row["file"].as_str())
+            && !file.contains('/')
+            && path.join(file).is_file()
+        {
+            known.insert(file.to_owned());
+            named.insert(name.to_owned(), file.to_owned());
+        }
+    }
+    let files = std::fs::read_dir(path).map_err(|e| unreadable(path, e))?;
+    for f in files.flatten() {
+        let Some(file) = f.file_name().to_str().map(str::to_owned) else { continue };
+        if let Some(name) = file.strip_suffix(".npy").filter(|_| !known.contains(&file)) {
+            named.entry(name.to_owned()).or_insert_with(|| file.clone());
+        }
+    }
+    Ok(named)
 }
 
 fn damaged(path: &Path, name: &str, e: &NpyError) -> crate::Error {

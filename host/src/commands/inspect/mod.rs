@@ -36,7 +36,7 @@ pub struct InspectArgs {
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
     /// Parts: summary,graph,engines,streams,events,memory,tasks,weights,options,passes
-    #[arg(long, value_name = "PARTS", value_delimiter = ',')]
+    #[arg(long, value_name = "PARTS", value_delimiter = ',', value_parser = clap::builder::PossibleValuesParser::new(PARTS), hide_possible_values = true)]
     what: Vec<String>,
 }
 
@@ -45,11 +45,6 @@ const PARTS: &[&str] =
 
 /// Runs it.
 pub fn run(global: &Global, a: &InspectArgs) -> Result<u8> {
-    for w in &a.what {
-        if !PARTS.contains(&w.as_str()) {
-            return Err(crate::options::unknown_name("part of --what", w, PARTS.iter().copied()));
-        }
-    }
     let is_om = import::kind_of(&import::map(&a.model)?) == FileKind::Om;
     if a.support {
         if is_om {
@@ -58,7 +53,9 @@ pub fn run(global: &Global, a: &InspectArgs) -> Result<u8> {
             ));
         }
         let (text, doc) = source::support(global, &a.model, &a.flags)?;
-        return show(global, &doc, || text);
+        // A gate: 1 where a node is refused.
+        let supported = doc["supported"] == true;
+        return show(global, &doc, || text).map(|_| u8::from(!supported));
     }
     if !is_om {
         if a.header || a.svg.is_some() {
@@ -74,6 +71,7 @@ pub fn run(global: &Global, a: &InspectArgs) -> Result<u8> {
         return show(global, &part, || if a.header { foreign::header_text(&part) } else { foreign::text(&part) });
     }
     let m = decode_om(&a.model, &file)?;
+    super::unused::check(global, &a.model, &a.flags, &m)?;
     if a.header {
         let doc = json!({"schema": 1, "kind": "om", "name": m.name, "version": m.version, "soc": m.soc.name.as_str(), "plugins": m.plugins, "header": foreign::header(&file)});
         return show(global, &doc, || {
@@ -432,6 +430,9 @@ fn text_of(m: &CompiledModel, part: &str) -> String {
             out.push_str(&format!("weights: {} bytes, variables: {} bytes\n", m.memory.weights, m.memory.variables))
         }
         "options" => {
+            if m.options.is_empty() {
+                out.push_str("every option has its default (`ge compile --help-options` lists them)\n");
+            }
             for (k, v) in &m.options {
                 out.push_str(&format!("{k} = {v}\n"));
             }

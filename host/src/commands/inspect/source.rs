@@ -1,8 +1,9 @@
 //! Models that are not compiled yet: the graph as the front end builds it, and what no enabled engine can run (`--support`).
+use super::super::compile::import_model;
 use super::super::{CompileFlags, Global};
 use crate::render::Progress;
 use crate::session::import::{self, FileKind};
-use crate::session::{Session, SessionOptions};
+use crate::session::{Session, SessionOptions, survey};
 use crate::{Error, ErrorKind, Result};
 use ge_compiler::feature::tiling_sink::gate::NAME as SINK_GATE;
 use ge_compiler::pass::Records;
@@ -95,7 +96,7 @@ pub fn text(doc: &Value) -> String {
         if gi == 0 {
             for (what, key) in [("input ", "inputs"), ("output", "outputs")] {
                 for i in g[key].as_array().into_iter().flatten() {
-                    out.push_str(&format!("  {what} {}: {}{}\n", s(&i["name"]), s(&i["dtype"]), i["shape"]));
+                    out.push_str(&format!("  {what} {}: {}{}\n", s(&i["name"]), s(&i["dtype"]), sizes(&i["shape"])));
                 }
             }
         }
@@ -114,17 +115,21 @@ pub fn support(global: &Global, path: &Path, flags: &CompileFlags) -> Result<(St
     let progress = Progress::new(global.progress, global.quiet, 1);
     progress.stage("support", 0);
     let mut records = Records::default();
-    let tried = read(Some(&s), path, flags).and_then(|model| {
-        let Some(model) = model else { return Ok(()) };
-        let options = flags.gather()?;
-        let toolbox = s.toolbox(&options, false)?;
-        run_range(model, &toolbox, &options.resolved(), Stage::Import, Stage::Place, &mut records)
+    let options = flags.gather()?;
+    let toolbox = s.toolbox(&options, false)?;
+    let whole = || import_model(&s, path, flags);
+    let imported = whole()?;
+    let tried = if imported.refused.is_empty() {
+        run_range(imported.model, &toolbox, &options.resolved(), Stage::Import, Stage::Place, &mut records)
             .map(|_| ())
             .map_err(|e| e.into_error())
-    });
+    } else {
+        Err(Error::all(ErrorKind::UNSUPPORTED, imported.refused))
+    };
     progress.finish();
     let refused = match tried {
         Ok(()) => Vec::new(),
+        Err(e) if survey::concerns(&e) => survey::complete(e, whole()?, &toolbox).diagnostics.to_vec(),
         Err(e) if e.kind == ErrorKind::UNSUPPORTED => e.diagnostics.to_vec(),
         Err(e) => return Err(e),
     };
@@ -161,10 +166,21 @@ pub fn support(global: &Global, path: &Path, flags: &CompileFlags) -> Result<(St
     ))
 }
 
+/// A shape for people: sizes that are open are `?`, as in texts and in `--input-shape`.
+fn sizes(shape: &Value) -> String {
+    let Some(list) = shape.as_array() else { return "[...]".into() };
+    let one = |d: &Value| if d.as_i64().is_some_and(|n| n >= 0) { d.to_string() } else { "?".to_owned() };
+    format!("[{}]", list.iter().map(one).collect::<Vec<_>>().join(","))
+}
+
 /// A node of a listed graph in one line: its name, its type, the types and shapes of its outputs.
 pub fn node_line(node: &Value) -> String {
     let s = |v: &Value| v.as_str().unwrap_or("").to_owned();
-    let outs: Vec<String> =
-        node["outputs"].as_array().into_iter().flatten().map(|o| format!("{}{}", s(&o["dtype"]), o["shape"])).collect();
+    let outs: Vec<String> = node["outputs"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|o| format!("{}{}", s(&o["dtype"]), sizes(&o["shape"])))
+        .collect();
     format!("{:<40} {:<20} {}", s(&node["name"]), s(&node["type"]), outs.join(", "))
 }

@@ -5,10 +5,10 @@ mod structure;
 
 use crate::OnnxFrontend;
 use crate::proto::*;
-use ge_plugin_api::diagnostic::{Error, Result};
+use ge_plugin_api::diagnostic::{Diagnostic, Error, ErrorKind, Result};
 use ge_plugin_api::frontend::{FileRef, Frontend, GraphBuilder, ImportOptions, RelativeFiles};
 use ge_plugin_api::patch::{Edit, NewNode};
-use ge_plugin_api::types::Blob;
+use ge_plugin_api::types::{AttrValue, Blob};
 use prost::Message;
 
 /// A value with a type and sizes; -1 open, a name symbolic.
@@ -94,7 +94,22 @@ pub fn import_bytes(bytes: Vec<u8>, options: &ImportOptions, files: &Files) -> R
     let file = FileRef { path: "m.onnx".into(), bytes: Blob::from_owner(bytes) };
     let mut b = GraphBuilder::new(Some(files));
     OnnxFrontend.import(&file, options, &mut b)?;
-    Ok(b.into_patch().into_edits().into())
+    refused(b.into_patch().into_edits().into())
+}
+/// What the host does with nodes that stand for refused ones: their reasons are the error.
+fn refused(edits: Vec<Edit>) -> Result<Vec<Edit>> {
+    let mut all = Vec::new();
+    for e in &edits {
+        let Edit::AddNode(n) = e else { continue };
+        let Some(AttrValue::List(list)) = n.attrs.get("_refused") else { continue };
+        for d in list.iter().filter_map(AttrValue::as_strs) {
+            let mut out = Diagnostic::error(d[1]).code(d[0]).node(n.name.as_str(), d[2]).help(d[6]);
+            (out.subject, out.found, out.expected) = (d[3].into(), d[4].into(), d[5].into());
+            out.notes = d[7..].iter().map(|t| (*t).into()).collect::<Vec<_>>().into();
+            all.push(out);
+        }
+    }
+    if all.is_empty() { Ok(edits) } else { Err(Error::all(ErrorKind::UNSUPPORTED, all)) }
 }
 pub fn import(m: &ModelProto) -> Result<Vec<Edit>> {
     import_bytes(m.encode_to_vec(), &ImportOptions::default(), &Files(Vec::new()))

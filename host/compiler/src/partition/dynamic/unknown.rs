@@ -175,7 +175,8 @@ pub fn refusal(model: &Model, toolbox: &Toolbox) -> Option<CompileError> {
         let fixed = deciding(model, toolbox);
         let fixed: Vec<String> = fixed.iter().map(|n| format!("`--input {n}={n}.npy`")).collect();
         help.push(match fixed.is_empty() {
-            true => "take the operators named above out of the model, or give them constant inputs".into(),
+            true if !shapes.is_empty() => "what still hangs on values then needs constant inputs".into(),
+            true => "give the operators named above constant inputs: their results' sizes hang on values".into(),
             false => format!("compile for one value of what decides sizes: {}", fixed.join(" ")),
         });
     }

@@ -1,0 +1,271 @@
+//! Names that the model itself gives its tensors, through every edit.
+//!
+//! A node's attribute [`ORIGIN_TENSORS`] lists, as `OUTPUT:NAME`, the tensors of the model that its outputs stand for. The front end
+//! sets it. No pass has to know of it: where a patch lets every reader of one value read another, and the first is gone, read by
+//! nobody or made anew by the same patch, its names go to the second.
+use super::journal::Journal;
+use super::{EditError, Graph, Model};
+use ge_plugin_api::abi::RString;
+use ge_plugin_api::types::{AttrMap, AttrValue, Key, NodeId, ValueRef};
+use std::sync::LazyLock;
+
+/// Attribute of a node: the tensors of the model that its outputs stand for, as `OUTPUT:NAME`.
+pub const ORIGIN_TENSORS: &str = "_origin_tensors";
+static KEY: LazyLock<Key> = LazyLock::new(|| Key::new(ORIGIN_TENSORS));
+/// Attributes that tell where a node comes from, and nothing of what it computes.
+static RECORDS: LazyLock<[Key; 3]> =
+    LazyLock::new(|| [*KEY, Key::new("_datadump_original_op_names"), Key::new("_pass_name")]);
+
+/// The tensors of the model that a node stands for: output and name of each.
+pub fn origin_tensors(attrs: &AttrMap) -> impl Iterator<Item = (u32, &str)> {
+    attrs.strs(*KEY).into_iter().flatten().filter_map(|t| {
+        let (output, name) = t.split_once(':')?;
+        Some((output.parse().ok()?, name))
+    })
+}
+
+/// Whether two nodes with these attributes do the same: where they come from does not count.
+pub fn same_work(a: &AttrMap, b: &AttrMap) -> bool {
+    let plain = |m: &AttrMap| RECORDS.iter().all(|k| m.get(*k).is_none());
+    if plain(a) && plain(b) {
+        return super::same_attrs(a, b);
+    }
+    let without = |m: &AttrMap| -> AttrMap { m.iter().filter(|e| !RECORDS.contains(&e.key)).cloned().collect() };
+    super::same_attrs(&without(a), &without(b))
+}
+
+/// One `ReplaceUses` of a value that has names.
+struct Replaced {
+    graph: usize,
+    from: ValueRef,
+    to: ValueRef,
+    names: Vec<String>,
+}
+
+/// What one patch does to values that have names.
+#[derive(Default)]
+pub(super) struct Moves {
+    replaced: Vec<Replaced>,
+    /// Nodes whose type, inputs or attributes the patch itself changes.
+    remade: Vec<(usize, NodeId)>,
+}
+
+impl Moves {
+    /// The patch changes what a node computes.
+    pub(super) fn remake(&mut self, g: &Graph, gi: usize, id: NodeId) {
+        if g.get(id).is_some_and(|n| n.attrs.get(*KEY).is_some()) {
+            self.remade.push((gi, id));
+        }
+    }
+    /// Readers of one value are about to read another.
+    pub(super) fn replace(&mut self, g: &Graph, gi: usize, from: ValueRef, to: ValueRef) {
+        let Some(n) = g.get(from.node).filter(|n| n.attrs.get(*KEY).is_some()) else { return };
+        let names: Vec<String> =
+            origin_tensors(&n.attrs).filter(|t| t.0 == from.output).map(|t| t.1.to_owned()).collect();
+        if !names.is_empty() {
+            self.replaced.push(Replaced { graph: gi, from, to, names });
+        }
+    }
+    /// A graph is removed: those behind it move up.
+    pub(super) fn forget(&mut self, graph: usize) {
+        self.replaced.retain(|r| r.graph != graph);
+        self.replaced.iter_mut().filter(|r| r.graph > graph).for_each(|r| r.graph -= 1);
+        self.remade.retain(|r| r.0 != graph);
+        self.remade.iter_mut().filter(|r| r.0 > graph).for_each(|r| r.0 -= 1);
+    }
+}
+
+impl Model {
+    /// Gives names to where their tensors are found behind a patch.
+    pub(super) fn move_names(&mut self, moves: Moves, j: &mut Journal) -> Result<(), EditError> {
+        let Moves { replaced, remade } = moves;
+        let mut cleared: Vec<(usize, ValueRef)> = Vec::new();
+        for r in &replaced {
+            let g = &self.graphs[r.graph];
+            let own = g.get(r.from.node);
+            let stays = own.is_some_and(|n| {
+                !n.uses(r.from.output as usize).is_empty() && !remade.contains(&(r.graph, r.from.node))
+            });
+            if stays {
+                continue;
+            }
+            let there = own.is_some();
+            // What took its place may have been replaced in its turn.
+            let next = |v: ValueRef| replaced.iter().rev().find(|o| o.graph == r.graph && o.from == v).map(|o| o.to);
+            let mut to = Some(r.to);
+            for _ in 0..=replaced.len() {
+                match to.filter(|v| g.get(v.node).is_none()) {
+                    Some(gone) => to = next(gone),
+                    None => break,
+                }
+            }
+            let Some(to) = to.filter(|v| g.get(v.node).is_some()) else { continue };
+            if there && r.from != to {
+                self.rename(r.graph, r.from, &[], j, |name| !r.names.iter().any(|n| n == name))?;
+            }
+            // What a node that is made anew computed before is no longer there.
+            let anew = remade.contains(&(r.graph, to.node)) && !cleared.contains(&(r.graph, to));
+            if anew {
+                cleared.push((r.graph, to));
+            }
+            self.rename(r.graph, to, &r.names, j, |_| !anew)?;
+        }
+        Ok(())
+    }
+
+    /// Keeps of a value's names those that `keep` says, and adds others, each once.
+    fn rename(
+        &mut self,
+        gi: usize,
+        v: ValueRef,
+        add: &[String],
+        j: &mut Journal,
+        keep: impl Fn(&str) -> bool,
+    ) -> Result<(), EditError> {
+        let n = self.content(gi, v.node, j)?;
+        let mut all: Vec<(u32, String)> = origin_tensors(&n.attrs)
+            .filter(|(k, name)| (*k != v.output || keep(name)) && !add.iter().any(|a| a == name))
+            .map(|(k, name)| (k, name.to_owned()))
+            .collect();
+        all.extend(add.iter().map(|a| (v.output, a.clone())));
+        all.sort();
+        if all.is_empty() {
+            n.attrs.remove(*KEY);
+        } else {
+            let texts: Vec<RString> = all.iter().map(|(k, name)| format!("{k}:{name}").into()).collect();
+            n.attrs.set(*KEY, AttrValue::Strs(texts.into()));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text;
+    use ge_plugin_api::patch::{Edit, Patch};
+
+    const TEXT: &str = "graph @main(%x: f32[4]) {
+  %a = Relu(%x) {_origin_tensors = [\"0:t\"]} : f32[4]
+  %b = Identity(%a) {_origin_tensors = [\"0:u\"]} : f32[4]
+  %c = Neg(%b) {_origin_tensors = [\"0:v\"]} : f32[4]
+  return %c
+}
+";
+
+    fn model() -> Model {
+        text::parse(TEXT, "t.ge", &text::NoFiles).expect("reads")
+    }
+    fn id(m: &Model, name: &str) -> NodeId {
+        m.root().nodes().find(|n| n.name() == name).expect("there").id()
+    }
+    fn names(m: &Model, name: &str) -> Vec<String> {
+        let n = m.root().get(id(m, name)).expect("there");
+        origin_tensors(n.attrs()).map(|(k, t)| format!("{k}:{t}")).collect()
+    }
+    fn value(m: &Model, name: &str) -> ValueRef {
+        ValueRef::new(id(m, name), 0)
+    }
+
+    #[test]
+    fn names_of_what_is_stepped_over_go_to_what_is_read_instead() {
+        let mut m = model();
+        let mut p = Patch::starting_at(m.root().next_id());
+        p.replace_uses(value(&m, "b"), value(&m, "a"));
+        p.remove(id(&m, "b"));
+        m.apply(0, p.into_edits().into()).expect("applies");
+        assert_eq!(names(&m, "a"), ["0:t", "0:u"]);
+        assert_eq!(names(&m, "c"), ["0:v"]);
+    }
+
+    #[test]
+    fn a_fused_node_has_the_names_of_the_output_that_it_gives() {
+        let mut m = model();
+        let mut p = Patch::starting_at(m.root().next_id());
+        let d = m.root().desc(value(&m, "c")).cloned().expect("described");
+        let f = p.add("Fused", "f", &[value(&m, "x")], vec![d.clone(), d], AttrMap::default());
+        p.replace_uses(value(&m, "c"), ValueRef::new(f, 1));
+        ["c", "b", "a"].iter().for_each(|n| p.remove(id(&m, n)));
+        m.apply(0, p.into_edits().into()).expect("applies");
+        assert_eq!(names(&m, "f"), ["1:v"]);
+    }
+
+    #[test]
+    fn a_value_that_others_still_read_keeps_its_name() {
+        // A cast behind a node: readers read the cast, the cast reads the node.
+        let mut m = model();
+        let mut p = Patch::starting_at(m.root().next_id());
+        let a = value(&m, "a");
+        let d = m.root().desc(a).cloned().expect("described");
+        let cast = p.add("Cast", "cast", &[value(&m, "x")], vec![d], AttrMap::default());
+        p.replace_uses(a, ValueRef::new(cast, 0));
+        p.set_input(cast, 0, a);
+        m.apply(0, p.into_edits().into()).expect("applies");
+        assert_eq!(names(&m, "a"), ["0:t"]);
+        assert_eq!(names(&m, "cast"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_node_that_takes_another_in_has_the_names_of_the_result_alone() {
+        let mut m = model();
+        let mut p = Patch::starting_at(m.root().next_id());
+        p.push(Edit::SetOp(id(&m, "a"), Key::new("ReluNeg")));
+        p.replace_uses(value(&m, "c"), value(&m, "a"));
+        p.remove(id(&m, "c"));
+        p.remove(id(&m, "b"));
+        m.apply(0, p.into_edits().into()).expect("applies");
+        assert_eq!(names(&m, "a"), ["0:v"]);
+    }
+
+    #[test]
+    fn nodes_that_change_places_change_names() {
+        // Neg(Identity(a)) becomes Identity(Neg(a)): the names of the results stay with the results.
+        let mut m = model();
+        let (a, b, c) = (value(&m, "a"), value(&m, "b"), value(&m, "c"));
+        let mut p = Patch::starting_at(m.root().next_id());
+        p.replace_uses(c, b);
+        p.set_input(c.node, 0, a);
+        p.set_input(b.node, 0, c);
+        m.apply(0, p.into_edits().into()).expect("applies");
+        assert_eq!(names(&m, "b"), ["0:v"]);
+        assert_eq!(names(&m, "c"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_node_that_takes_over_anothers_attributes_keeps_its_own_names() {
+        // A norm that becomes the convolution before it: it computes what the norm did.
+        let mut m = model();
+        let mut p = Patch::starting_at(m.root().next_id());
+        let (b, c) = (id(&m, "b"), id(&m, "c"));
+        for a in m.root().get(b).expect("there").attrs().iter() {
+            p.push(Edit::SetAttr(c, a.clone()));
+        }
+        p.push(Edit::SetOp(c, Key::new("Both")));
+        p.set_input(c, 0, value(&m, "a"));
+        p.remove(b);
+        m.apply(0, p.into_edits().into()).expect("applies");
+        assert_eq!(names(&m, "c"), ["0:v"]);
+    }
+
+    #[test]
+    fn a_refused_patch_moves_no_name() {
+        let mut m = model();
+        let mut p = Patch::starting_at(m.root().next_id());
+        p.replace_uses(value(&m, "b"), value(&m, "a"));
+        p.remove(id(&m, "b"));
+        p.remove(id(&m, "x"));
+        m.apply(0, p.into_edits().into()).expect_err("x is still read");
+        assert_eq!((names(&m, "a"), names(&m, "b")), (vec!["0:t".to_owned()], vec!["0:u".to_owned()]));
+    }
+
+    #[test]
+    fn where_nodes_come_from_is_no_part_of_what_they_do() {
+        let mut a = AttrMap::default();
+        a.set("axis", 1i64);
+        let mut b = a.clone();
+        b.set(ORIGIN_TENSORS, vec!["0:t".to_owned()]);
+        assert!(same_work(&a, &b) && !crate::graph::same_attrs(&a, &b));
+        b.set("axis", 2i64);
+        assert!(!same_work(&a, &b));
+    }
+}

@@ -1,0 +1,145 @@
+//! Arrays of files: `.npy`, `.npz`, folders of them; what is wrong with one, in the words of its input.
+use super::Wanted;
+use crate::{Diagnostic, ErrorKind, Result};
+use ge_plugin_api::kernel::HostTensor;
+use ge_plugin_api::types::DType;
+use ge_runtime::npz::{Npz, is_npz};
+use std::path::{Path, PathBuf};
+
+/// Whether a text is meant to be a file, whether or not it is there.
+pub fn is_file_name(text: &str) -> bool {
+    let ends = [".npy", ".npz", ".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp"];
+    text.contains('/') || ends.iter().any(|e| text.to_lowercase().ends_with(e))
+}
+
+/// The bytes of a file.
+pub fn bytes(path: &Path) -> Result<Vec<u8>> {
+    std::fs::read(path).map_err(|e| {
+        Diagnostic::error(format!("cannot read `{}`: {e}", path.display())).code("GE-E0305").of(ErrorKind::USAGE)
+    })
+}
+
+/// A tensor of a `.npy` file's bytes, as this type.
+pub fn read(shown: &str, bytes: &[u8], want: DType) -> Result<HostTensor> {
+    ge_runtime::npy::read(bytes, want).map_err(|e| {
+        let kind = if e.damaged { ErrorKind::DAMAGED } else { ErrorKind::USAGE };
+        Diagnostic::error(format!("`{shown}`: {e}")).code("GE-E0405").at(shown.to_owned(), 0, 0).of(kind)
+    })
+}
+
+/// An array of another type than its input's, with the line of NumPy that mends it.
+pub fn other_type(w: &Wanted<'_>, shown: &str, own: DType) -> crate::Error {
+    let numpy = numpy_name(w.desc.dtype);
+    let mend = match numpy {
+        Some(n) => format!("convert it in NumPy, `x = x.astype(numpy.{n})`, or here, by `--cast`"),
+        None => format!("{} has no name in NumPy: save its raw bits, or convert here by `--cast`", w.desc.dtype),
+    };
+    Diagnostic::error(format!("input `{}` has another type than the model takes", w.name))
+        .code("GE-E0405")
+        .subject(format!("`{shown}`"))
+        .found(
+            numpy_name(own).unwrap_or_else(|| own.name()).to_owned(),
+            numpy.unwrap_or_else(|| w.desc.dtype.name()).to_owned(),
+        )
+        .help(mend)
+        .of(ErrorKind::USAGE)
+}
+
+/// What NumPy calls a type.
+fn numpy_name(d: DType) -> Option<&'static str> {
+    Some(match d {
+        DType::F32 => "float32",
+        DType::F64 => "float64",
+        DType::F16 => "float16",
+        DType::I8 => "int8",
+        DType::I16 => "int16",
+        DType::I32 => "int32",
+        DType::I64 => "int64",
+        DType::U8 => "uint8",
+        DType::U16 => "uint16",
+        DType::U32 => "uint32",
+        DType::U64 => "uint64",
+        DType::BOOL => "bool_",
+        DType::COMPLEX64 => "complex64",
+        DType::COMPLEX128 => "complex128",
+        _ => return None,
+    })
+}
+
+/// Where inputs that are not named come from.
+pub enum Folder {
+    /// Nowhere.
+    None,
+    /// `input_K.npy` in a folder.
+    Dir(PathBuf),
+    /// Arrays of a `.npz` file.
+    Archive(String, Npz),
+    /// The one array of a model with one input.
+    One(String, Vec<u8>),
+}
+
+impl Folder {
+    /// Opens what `--inputs` names.
+    ///
+    /// # Errors
+    /// A file that cannot be read, is none of these, or has an array that is no input.
+    pub fn open(path: Option<&Path>, wanted: &[Wanted<'_>]) -> Result<Folder> {
+        let Some(path) = path else { return Ok(Folder::None) };
+        if !path.is_file() {
+            if !path.exists() {
+                bytes(path)?;
+            }
+            return Ok(Folder::Dir(path.to_owned()));
+        }
+        let (shown, data) = (path.display().to_string(), bytes(path)?);
+        if is_npz(&data) {
+            let z = Npz::read(&data).map_err(|e| {
+                Diagnostic::error(format!("`{shown}`: {e}"))
+                    .code("GE-E0405")
+                    .at(shown.clone(), 0, 0)
+                    .of(ErrorKind::DAMAGED)
+            })?;
+            let known = |n: &str| {
+                let at =
+                    n.strip_prefix("input_").or_else(|| n.strip_prefix("arr_")).and_then(|k| k.parse::<usize>().ok());
+                wanted.iter().any(|w| w.name == n) || at.is_some_and(|k| k < wanted.len())
+            };
+            // An array that is no input is a name that was meant otherwise; what a model gives may stand beside its inputs.
+            if let Some(other) = z.names().find(|n| !known(n) && !n.starts_with("output_")) {
+                return Err(crate::options::unknown_name("input", other, wanted.iter().map(|w| w.name)));
+            }
+            return Ok(Folder::Archive(shown, z));
+        }
+        if let [_] = wanted {
+            return Ok(Folder::One(shown, data));
+        }
+        Err(Diagnostic::error(format!("`--inputs {shown}` is one file, and the model has {} inputs", wanted.len()))
+            .code("GE-E0302")
+            .found("a file", "a folder with input_0.npy …, or a .npz file of arrays by name")
+            .help("give it by its input's name: `--input NAME=FILE.npy`")
+            .of(ErrorKind::USAGE))
+    }
+
+    /// The array of an input, with its name for messages.
+    ///
+    /// # Errors
+    /// Its file cannot be read.
+    pub fn tensor(&self, k: usize, name: &str) -> Result<Option<(String, Vec<u8>)>> {
+        match self {
+            Folder::None => Ok(None),
+            Folder::Dir(dir) => {
+                let path = dir.join(format!("input_{k}.npy"));
+                if !path.exists() {
+                    return Ok(None);
+                }
+                Ok(Some((path.display().to_string(), bytes(&path)?)))
+            }
+            Folder::Archive(shown, z) => {
+                let keys = [name.to_owned(), format!("input_{k}"), format!("arr_{k}")];
+                let found = keys.iter().find_map(|key| Some((key, z.get(key)?)));
+                Ok(found.map(|(key, data)| (format!("{shown} ({key})"), data.to_vec())))
+            }
+            Folder::One(shown, data) => Ok(Some((shown.clone(), data.clone()))),
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! Inputs and devices of the commands that run a model: the flags that they share, and what these give. Arrays come from `.npy` and
+//! `.npz` files, from images, or stand in the command itself.
+mod array;
+mod image;
+mod kernels;
+mod value;
+
+use super::Global;
+use crate::session::model::{fixed_value, random_inputs, range_of};
+use crate::{Diagnostic, Error, ErrorKind, Result};
+use array::Folder;
+use clap::Args;
+use ge_model::CompiledModel;
+use ge_plugin_api::kernel::HostTensor;
+use ge_plugin_api::types::{DType, TensorDesc};
+use kernels::Kernels;
+use std::path::{Path, PathBuf};
+
+/// Where inputs come from.
+#[derive(Args, Clone, Debug, Default)]
+pub struct InputFlags {
+    /// Folder with input_0.npy, input_1.npy … in graph-input order, or a .npz file of arrays by name
+    #[arg(long = "inputs", value_name = "DIR|FILE.npz")]
+    pub dir: Option<PathBuf>,
+    #[command(flatten)]
+    pub by_name: NamedInputs,
+    /// Random inputs of a seed
+    #[arg(long, value_name = "SEED", conflicts_with_all = ["dir", "named"])]
+    pub random: Option<u64>,
+}
+
+/// Inputs by name, and how they become what the model takes.
+#[derive(Args, Clone, Debug, Default)]
+pub struct NamedInputs {
+    /// One input by name: a .npy file, an image, a number or a list like [1,2]
+    #[arg(id = "named", long = "input", value_name = "NAME=FILE|VALUE")]
+    pub named: Vec<String>,
+    /// Converts arrays to the types that the model takes; values that do not fit are told
+    #[arg(long)]
+    pub cast: bool,
+    /// Subtracted from images of 0 to 1, one number or one a channel
+    #[arg(long, value_name = "MEAN,…", value_delimiter = ',', allow_hyphen_values = true)]
+    pub image_mean: Vec<f64>,
+    /// What images are divided by then
+    #[arg(long, value_name = "STD,…", value_delimiter = ',')]
+    pub image_std: Vec<f64>,
+}
+
+/// What a model runs on.
+#[derive(Args, Clone, Debug, Default)]
+pub struct DeviceFlags {
+    /// Device, with its number
+    #[arg(long, value_name = "NAME[:ID]")]
+    pub device: Option<String>,
+    /// An option of the device
+    #[arg(long, value_name = "K=V")]
+    pub device_option: Vec<String>,
+}
+
+/// A device by name, with its number.
+pub type Named = Option<(String, u32)>;
+
+impl DeviceFlags {
+    /// The device, and its options by name.
+    pub fn parse(&self) -> Result<(Named, Vec<(String, String)>)> {
+        let device = match self.device.as_deref() {
+            None => None,
+            Some(d) => Some(match d.split_once(':') {
+                None => (d.to_owned(), 0),
+                Some((n, id)) => (
+                    n.to_owned(),
+                    id.parse().map_err(|_| Error::usage(format!("`--device {d}`: expected NAME or NAME:NUMBER")))?,
+                ),
+            }),
+        };
+        let mut options = Vec::new();
+        for o in &self.device_option {
+            let (k, v) =
+                o.split_once('=').ok_or_else(|| Error::usage(format!("`--device-option {o}`: expected NAME=VALUE")))?;
+            options.push((k.to_owned(), v.to_owned()));
+        }
+        Ok((device, options))
+    }
+}
+
+impl InputFlags {
+    /// The files and values, if any are named.
+    pub fn given<'a>(&'a self, global: &'a Global) -> Option<Given<'a>> {
+        Some(Given { dir: self.dir.as_deref(), ..self.by_name.given(global) }).filter(Given::any)
+    }
+    /// A failed run on random inputs: which whole numbers were made up without a range, and how to give them.
+    pub fn made_up(&self, m: &CompiledModel, e: Error) -> Error {
+        let unknown = |i: &&ge_model::IoInfo| i.desc.dtype.is_int() && range_of(m, &i.name).is_none();
+        let list: Vec<&ge_model::IoInfo> = m.inputs.iter().filter(unknown).collect();
+        if self.random.is_none() || e.kind != ErrorKind::FAILED || list.is_empty() {
+            return e;
+        }
+        let named: Vec<String> =
+            list.iter().map(|i| format!("`{}` {}{}", i.name, i.desc.dtype, i.desc.shape)).collect();
+        let flags: Vec<String> = list.iter().map(|i| format!("--input {}=FILE.npy", i.name)).collect();
+        e.with(|mut d| {
+            d.help = format!("give the right numbers: {} (and the other inputs)", flags.join(" ")).into();
+            d.note(format!(
+                "`--random` made up whole numbers from 0 to 3 whose range the model does not tell: {}",
+                named.join(", ")
+            ))
+        })
+    }
+    /// Inputs of a rank.
+    pub fn tensors(&self, global: &Global, m: &CompiledModel, rank: u32, ranks: u32) -> Result<Vec<HostTensor>> {
+        if let Some(seed) = self.random {
+            return random_inputs(m, seed.wrapping_add(u64::from(rank)));
+        }
+        let dir = self.dir.as_ref().map(|d| rank_dir(d, rank, ranks));
+        gather(m, &Given { dir: dir.as_deref(), ..self.by_name.given(global) })
+    }
+}
+
+impl NamedInputs {
+    /// What is named, without a folder.
+    pub fn given<'a>(&'a self, global: &'a Global) -> Given<'a> {
+        Given { dir: None, by_name: self, plugins: global.plugins.as_deref() }
+    }
+}
+
+/// The folder of a rank.
+pub fn rank_dir(dir: &Path, rank: u32, ranks: u32) -> PathBuf {
+    if ranks == 1 { dir.to_path_buf() } else { dir.join(format!("rank{rank}")) }
+}
+
+/// Inputs as files and values.
+#[derive(Clone, Copy)]
+pub struct Given<'a> {
+    /// Folder with `input_0.npy` …, a `.npz` file, or the one `.npy` file of a model with one input.
+    pub dir: Option<&'a Path>,
+    /// Those that are named go before those of the folder.
+    pub by_name: &'a NamedInputs,
+    /// Configuration of the plugins whose kernels decode and convert.
+    pub plugins: Option<&'a Path>,
+}
+
+/// An input that a model wants.
+#[derive(Clone, Copy)]
+pub struct Wanted<'a> {
+    /// Name.
+    pub name: &'a str,
+    /// Type and shape, as far as they are known.
+    pub desc: &'a TensorDesc,
+}
+
+/// A tensor of a `.npy` file, as this type.
+pub fn read_npy(path: &Path, want: DType) -> Result<HostTensor> {
+    array::read(&path.display().to_string(), &array::bytes(path)?, want)
+}
+
+/// Inputs from a folder, and from files and values by name; one whose value the model was compiled for need not be given. Everything
+/// that is wrong with any of them is told at once.
+pub fn gather(m: &CompiledModel, given: &Given<'_>) -> Result<Vec<HostTensor>> {
+    let fixed = m.fixed_inputs();
+    let value = |k: usize| fixed.iter().find(|f| f.0 == k).map(|f| f.1);
+    let wanted: Vec<Wanted<'_>> = m.inputs.iter().map(|i| Wanted { name: &i.name, desc: &i.desc }).collect();
+    let optional = |k: usize| value(k).is_some();
+    let read = given.collect(&wanted, &optional)?;
+    let one = |(k, t): (usize, Option<HostTensor>)| match (t, value(k)) {
+        (Some(t), _) => Ok(t),
+        (None, Some(v)) => fixed_value(v),
+        (None, None) => Err(Error::internal("an input that was not given passed")),
+    };
+    read.into_iter().enumerate().map(one).collect()
+}
+
+fn not_given(name: &str, expected: &str) -> Diagnostic {
+    Diagnostic::error(format!("input `{name}` is not given"))
+        .code("GE-E0302")
+        .subject(name)
+        .found("nothing", expected)
+        .help(format!("give all by `--inputs DIR` or `--random SEED`, or this one by `--input {name}=FILE.npy` or `--input {name}=VALUE`"))
+}
+
+impl Given<'_> {
+    /// Whether anything is given.
+    pub fn any(&self) -> bool {
+        self.dir.is_some() || !self.by_name.named.is_empty()
+    }
+
+    /// Reads inputs in order; None where none is given.
+    pub fn some(&self, wanted: &[Wanted<'_>]) -> Result<Vec<Option<HostTensor>>> {
+        self.collect(wanted, &|_| true)
+    }
+
+    /// Reads inputs in order; all must be given.
+    pub fn read(&self, wanted: &[Wanted<'_>]) -> Result<Vec<HostTensor>> {
+        Ok(self.collect(wanted, &|_| false)?.into_iter().flatten().collect())
+    }
+
+    fn collect(&self, wanted: &[Wanted<'_>], optional: &dyn Fn(usize) -> bool) -> Result<Vec<Option<HostTensor>>> {
+        let named = self.named(wanted)?;
+        let folder = Folder::open(self.dir, wanted)?;
+        let kernels = Kernels::new(self.plugins);
+        let mut out = Vec::with_capacity(wanted.len());
+        let mut bad: Vec<Diagnostic> = Vec::new();
+        let mut damaged = false;
+        for (k, w) in wanted.iter().enumerate() {
+            let text = named.iter().find(|n| n.0 == w.name).map(|n| n.1);
+            let read = match text {
+                Some(text) => self.of_text(&kernels, w, text).map(Some),
+                None => match folder.tensor(k, w.name) {
+                    Ok(Some((shown, bytes))) => self.of_array(&kernels, w, &shown, &bytes).map(Some),
+                    Ok(None) if optional(k) => Ok(None),
+                    Ok(None) => {
+                        Err(not_given(w.name, &format!("{}{}", w.desc.dtype, w.desc.shape)).of(ErrorKind::USAGE))
+                    }
+                    Err(e) => Err(e),
+                },
+            };
+            let fit = read.and_then(|t| t.map(|t| fits(w, t)).transpose());
+            match fit {
+                Ok(t) => out.push(t),
+                Err(e) if matches!(e.kind, ErrorKind::USAGE | ErrorKind::DAMAGED) => {
+                    damaged |= e.kind == ErrorKind::DAMAGED;
+                    bad.extend(e.diagnostics);
+                }
+                Err(e) => return Err(e),
+            }
+        }
+        match (bad.is_empty(), damaged) {
+            (true, _) => Ok(out),
+            (false, true) => Err(Error::all(ErrorKind::DAMAGED, bad)),
+            (false, false) => Err(Error::all(ErrorKind::USAGE, bad)),
+        }
+    }
+
+    /// Name and text of each `--input`, each of an input that is there, once.
+    fn named(&self, wanted: &[Wanted<'_>]) -> Result<Vec<(&str, &str)>> {
+        let mut out: Vec<(&str, &str)> = Vec::new();
+        for i in &self.by_name.named {
+            let (name, text) = i
+                .split_once('=')
+                .ok_or_else(|| Error::usage(format!("`--input {i}`: expected NAME=FILE.npy or NAME=VALUE")))?;
+            if !wanted.iter().any(|w| w.name == name) {
+                return Err(crate::options::unknown_name("input", name, wanted.iter().map(|w| w.name)));
+            }
+            if out.iter().any(|o| o.0 == name) {
+                return Err(Error::usage(format!("`--input {name}=…` is given twice")));
+            }
+            out.push((name, text));
+        }
+        Ok(out)
+    }
+
+    fn of_text(&self, kernels: &Kernels<'_>, w: &Wanted<'_>, text: &str) -> Result<HostTensor> {
+        if let Some(v) = value::parse(text) {
+            return v.tensor(kernels, w);
+        }
+        let path = Path::new(text);
+        if !path.exists() && !array::is_file_name(text) {
+            return Err(Diagnostic::error(format!("input `{}`: `{text}` is neither a file nor a value", w.name))
+                .code("GE-E0302")
+                .subject(w.name)
+                .found(format!("`{text}`"), "a .npy file, an image, a number, or a list like [1,2,3]")
+                .of(ErrorKind::USAGE));
+        }
+        let bytes = array::bytes(path)?;
+        if image::is_image(&bytes) {
+            return image::read(kernels, w, text, &bytes, self.by_name);
+        }
+        self.of_array(kernels, w, text, &bytes)
+    }
+
+    fn of_array(&self, kernels: &Kernels<'_>, w: &Wanted<'_>, shown: &str, bytes: &[u8]) -> Result<HostTensor> {
+        let own = ge_runtime::npy::dtype_of(bytes);
+        let same = own.is_none_or(|o| ge_runtime::npy::descr(o) == ge_runtime::npy::descr(w.desc.dtype));
+        match own {
+            Some(own) if !same && self.by_name.cast => {
+                let t = array::read(shown, bytes, own)?;
+                kernels.cast(&t, w.desc.dtype, &format!("input `{}`, {shown}", w.name))
+            }
+            Some(own) if !same => Err(array::other_type(w, shown, own)),
+            _ => array::read(shown, bytes, w.desc.dtype),
+        }
+    }
+}
+
+/// Whether a tensor has the sizes that are wanted, as far as they are known.
+fn fits(w: &Wanted<'_>, t: HostTensor) -> Result<HostTensor> {
+    let (have, want) = (&t.dims, &w.desc.shape);
+    let same = want.rank() == Some(have.len())
+        && want.dims().iter().zip(have.iter()).all(|(d, n)| d.size().is_none_or(|s| s == *n));
+    if want.is_unranked() || same {
+        return Ok(t);
+    }
+    let count: u64 = have.iter().product();
+    let help = match want.sizes() {
+        Some(s) if s.iter().product::<u64>() == count => {
+            let dims: Vec<String> = s.iter().map(u64::to_string).collect();
+            format!("it has as many elements: `x.reshape({})`", dims.join(", "))
+        }
+        _ => "give an array of these sizes; `ge inspect` lists the inputs".to_owned(),
+    };
+    Err(Diagnostic::error(format!("input `{}` has another shape than the model takes", w.name))
+        .code("GE-E0302")
+        .subject(w.name)
+        .found(format!("{}{:?}", t.dtype, have.as_slice()), format!("{}{want}", w.desc.dtype))
+        .help(help)
+        .of(ErrorKind::USAGE))
+}

@@ -1,0 +1,142 @@
+//! Inputs that stand in the command: `sr=16000`, `size=[224,224]`, `mask=true`.
+use super::Wanted;
+use super::kernels::Kernels;
+use crate::Result;
+use ge_plugin_api::kernel::HostTensor;
+use ge_plugin_api::types::DType;
+
+/// A number, or numbers of a shape.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Value {
+    /// Sizes; None for a single number, which fits any shape.
+    dims: Option<Vec<u64>>,
+    numbers: Vec<Number>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Number {
+    Whole(i64),
+    Real(f64),
+    Truth(bool),
+}
+
+/// Reads a value; None where the text is none.
+pub fn parse(text: &str) -> Option<Value> {
+    let text = text.trim();
+    if let Some(n) = number(text) {
+        return Some(Value { dims: None, numbers: vec![n] });
+    }
+    if text.starts_with('[') {
+        let json: serde_json::Value = serde_json::from_str(text).ok()?;
+        let mut numbers = Vec::new();
+        let dims = flatten(&json, &mut numbers)?;
+        return Some(Value { dims: Some(dims), numbers });
+    }
+    let numbers: Option<Vec<Number>> = text.split(',').map(|t| number(t.trim())).collect();
+    numbers.filter(|n| n.len() > 1).map(|numbers| Value { dims: Some(vec![numbers.len() as u64]), numbers })
+}
+
+fn number(text: &str) -> Option<Number> {
+    match text {
+        "true" => Some(Number::Truth(true)),
+        "false" => Some(Number::Truth(false)),
+        t => match t.parse::<i64>() {
+            Ok(n) => Some(Number::Whole(n)),
+            Err(_) => t.parse::<f64>().ok().map(Number::Real),
+        },
+    }
+}
+
+/// The sizes of nested lists, all of one depth and length.
+fn flatten(v: &serde_json::Value, out: &mut Vec<Number>) -> Option<Vec<u64>> {
+    match v {
+        serde_json::Value::Array(list) => {
+            let mut inner: Option<Vec<u64>> = None;
+            for v in list {
+                let dims = flatten(v, out)?;
+                if inner.as_ref().is_some_and(|i| *i != dims) {
+                    return None;
+                }
+                inner = Some(dims);
+            }
+            let mut dims = vec![list.len() as u64];
+            dims.extend(inner.unwrap_or_default());
+            Some(dims)
+        }
+        serde_json::Value::Bool(b) => {
+            out.push(Number::Truth(*b));
+            Some(Vec::new())
+        }
+        serde_json::Value::Number(n) => {
+            out.push(n.as_i64().map(Number::Whole).or_else(|| n.as_f64().map(Number::Real))?);
+            Some(Vec::new())
+        }
+        _ => None,
+    }
+}
+
+impl Value {
+    /// The tensor that an input wants: a single number fills it, a list with as many elements takes its shape.
+    ///
+    /// # Errors
+    /// `usage`: a number that the input's type cannot hold.
+    pub fn tensor(&self, kernels: &Kernels<'_>, w: &Wanted<'_>) -> Result<HostTensor> {
+        let shape = &w.desc.shape;
+        // Sizes that the model leaves open are one for a single number.
+        let whole: Option<Vec<u64>> =
+            shape.rank().map(|_| shape.dims().iter().map(|d| d.size().unwrap_or(1)).collect());
+        let count = |dims: &[u64]| dims.iter().product::<u64>();
+        let dims = match (&self.dims, whole, shape.sizes()) {
+            (None, Some(all), _) => all,
+            (None, None, _) => Vec::new(),
+            (Some(d), _, Some(sizes)) if count(d) == count(&sizes) && d.len() == 1 => sizes,
+            (Some(d), ..) => d.clone(),
+        };
+        let numbers: Vec<Number> = match self.numbers.as_slice() {
+            [one] if self.dims.is_none() => vec![*one; usize::try_from(count(&dims)).unwrap_or(0)],
+            list => list.to_vec(),
+        };
+        // Written down in a type that holds them exactly, then converted with a check.
+        let real = numbers.iter().any(|n| matches!(n, Number::Real(_)));
+        let (dtype, bytes): (DType, Vec<u8>) = if real {
+            let f = |n: &Number| match n {
+                Number::Whole(n) => *n as f64,
+                Number::Real(r) => *r,
+                Number::Truth(t) => f64::from(*t),
+            };
+            (DType::F64, numbers.iter().flat_map(|n| f(n).to_le_bytes()).collect())
+        } else {
+            let i = |n: &Number| match n {
+                Number::Whole(n) => *n,
+                Number::Truth(t) => i64::from(*t),
+                Number::Real(_) => 0,
+            };
+            (DType::I64, numbers.iter().flat_map(|n| i(n).to_le_bytes()).collect())
+        };
+        let t = HostTensor::from_bytes(dtype, &dims, &bytes)?;
+        kernels.cast(&t, w.desc.dtype, &format!("input `{}`", w.name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_lists_and_truths_are_values_and_names_are_not() {
+        let one = |n| Some(Value { dims: None, numbers: vec![n] });
+        assert_eq!(parse("16000"), one(Number::Whole(16000)));
+        assert_eq!(parse("-1.5e3"), one(Number::Real(-1500.0)));
+        assert_eq!(parse("true"), one(Number::Truth(true)));
+        let list = |dims: &[u64], numbers: &[i64]| {
+            Some(Value { dims: Some(dims.to_vec()), numbers: numbers.iter().map(|n| Number::Whole(*n)).collect() })
+        };
+        assert_eq!(parse("[1,2,3]"), list(&[3], &[1, 2, 3]));
+        assert_eq!(parse("1, 2"), list(&[2], &[1, 2]));
+        assert_eq!(parse("[[1,2],[3,4]]"), list(&[2, 2], &[1, 2, 3, 4]));
+        assert_eq!(parse("[]"), list(&[0], &[]));
+        for none in ["cat.jpg", "[1,[2]]", "[1,2", "x=1", "[\"a\"]", ""] {
+            assert_eq!(parse(none), None, "{none}");
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! A model from stdin (`-`): it is written to a file for as long as the command runs, as models are mapped and not read.
+use crate::{Diagnostic, Error, ErrorKind, Result};
+use std::io::{IsTerminal, Read};
+use std::path::{Path, PathBuf};
+
+/// What stdin gave, in a folder of its own. The model is named `stdin`.
+pub struct Piped {
+    // Removed with what is in it when the command ends.
+    _folder: tempfile::TempDir,
+    file: PathBuf,
+}
+
+impl Piped {
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.file
+    }
+}
+
+const NAME: &str = "stdin";
+
+/// Reads stdin where the path is `-`; None for any other path.
+///
+/// # Errors
+/// Stdin is a terminal, empty, or cannot be read; the system's folder for temporary files cannot be written.
+pub fn spool(path: &Path) -> Result<Option<Piped>> {
+    if path != Path::new("-") {
+        return Ok(None);
+    }
+    let mut stdin = std::io::stdin().lock();
+    if stdin.is_terminal() {
+        return Err(Error::usage("`-` reads the model from stdin, which is a terminal: give a file, or a pipe"));
+    }
+    let fail = |what: &str, e: std::io::Error| {
+        Diagnostic::error(format!("cannot {what} the model from stdin: {e}")).code("GE-E0305").of(ErrorKind::USAGE)
+    };
+    let folder = tempfile::Builder::new().prefix("ge-").tempdir().map_err(|e| fail("keep", e))?;
+    let file: PathBuf = folder.path().join(NAME);
+    let mut out = std::fs::File::create(&file).map_err(|e| fail("keep", e))?;
+    let bytes = std::io::copy(&mut stdin.by_ref(), &mut out).map_err(|e| fail("read", e))?;
+    if bytes == 0 {
+        return Err(Error::usage("`-` reads the model from stdin, and nothing came"));
+    }
+    Ok(Some(Piped { _folder: folder, file }))
+}

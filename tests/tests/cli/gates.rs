@@ -1,0 +1,103 @@
+//! Commands whose answer can be no: each says no, and none passes because nothing was asked.
+use super::made::{model, named_node, typed};
+use ge_tests::{expect_code, models};
+
+fn said(out: &std::process::Output) -> String {
+    String::from_utf8_lossy(&out.stderr).into_owned()
+}
+
+#[test]
+fn fallbacks_are_named_by_the_model_or_by_cann_and_unknown_names_are_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    let lstm = models().join("lstm.onnx").display().to_string();
+    let gate = |code: i32, ops: &str| {
+        said(&expect_code(d, code, &["compile", &lstm, "-o", "m.om", "-q", &format!("--fail-on-fallback={ops}")]))
+    };
+    for ops in ["LSTM", "CommonLSTM", "Relu,LSTM"] {
+        let text = gate(1, ops);
+        assert!(text.contains("GE-E0209") && text.contains("CommonLSTM, LSTM in the model"), "{ops}: {text}");
+        assert!(!d.join("m.om").exists());
+    }
+    let text = gate(2, "LSTN");
+    assert!(text.contains("GE-E0303") && text.contains("did you mean `LSTM`"), "{text}");
+    gate(0, "Conv,Softmax");
+}
+
+#[test]
+fn flags_without_effect_on_an_om_are_told_and_wrong_ones_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    std::fs::write(d.join("m.ge"), "graph @main(%x: f32[4,8]) {\n  %r = Relu(%x) : f32[4,8]\n  return %r\n}\n")
+        .unwrap();
+    expect_code(d, 0, &["compile", "m.ge", "-o", "m.om", "-q", "--set", "ge.oo.level=O1"]);
+    let commands: [&[&str]; 3] =
+        [&["run", "m.om", "--random", "1"], &["bench", "m.om", "--iterations", "1"], &["inspect", "m.om"]];
+    for command in commands {
+        for wrong in
+            [["--soc", "Nope"], ["--set", "foo=bar"], ["--set", "ge.oo.level=O7"], ["--input-shape", "nosuch:9"]]
+        {
+            let text = said(&expect_code(d, 2, &[command, &wrong].concat()));
+            assert!(text.contains("error[GE-E03"), "{command:?} {wrong:?}: {text}");
+        }
+        let text = said(&expect_code(d, 2, &[command, &["--input-shape", "x:5,8"]].concat()));
+        assert!(text.contains("input `x`") && text.contains("compiled already"), "{text}");
+        let text = said(&expect_code(d, 0, &[command, &["--soc", "Ascend910B", "--set", "ge.oo.level=O3"]].concat()));
+        assert!(text.contains("note: `ge.oo.level=O3`, `--soc Ascend910B` has no effect"), "{command:?}: {text}");
+        // What the model was compiled with anyway needs no word.
+        let same = ["--set", "ge.oo.level=O1", "--soc", "sim", "--input-shape", "x:4,8"];
+        let text = said(&expect_code(d, 0, &[command, &same].concat()));
+        assert!(!text.contains("note:"), "{text}");
+    }
+}
+
+#[test]
+fn an_empty_folder_of_golden_files_is_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("empty")).unwrap();
+    let text = said(&expect_code(dir.path(), 2, &["opt", "--check", "empty"]));
+    assert!(text.contains("no golden file"), "{text}");
+}
+
+/// Two operators that nobody maps, and between them one that no engine has for its type.
+#[test]
+fn everything_that_is_not_supported_is_told_in_one_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    let bytes = model(
+        17,
+        &[
+            named_node("acme", "ai.acme", "Frobnicate", &["x"], "a"),
+            named_node("waves", "", "Softmax", &["z"], "b"),
+            named_node("odd", "", "NoSuchOperator", &["a"], "c"),
+            named_node("fine", "", "Relu", &["x"], "e"),
+            typed(11, "x", 1, &[2, 3]),
+            typed(11, "z", 14, &[2, 3]),
+            typed(12, "b", 14, &[2, 3]),
+            typed(12, "c", 1, &[2, 3]),
+            typed(12, "e", 1, &[2, 3]),
+        ],
+    );
+    std::fs::write(d.join("m.onnx"), bytes).unwrap();
+    let text = said(&expect_code(d, 3, &["compile", "m.onnx", "-o", "m.om", "-q"]));
+    for what in [
+        "`acme` (Frobnicate, ai.acme 3)",
+        "`odd` (NoSuchOperator, ai.onnx 17)",
+        "`waves` (Softmax",
+        "Softmax of ai.onnx 17",
+        "complex64",
+        "in m.onnx",
+    ] {
+        assert!(text.contains(what), "no {what} in\n{text}");
+    }
+    assert!(!text.contains("`fine`"), "{text}");
+    let at = |what: &str| text.find(what).unwrap_or(usize::MAX);
+    assert!(at("`acme`") < at("`waves`") && at("`waves`") < at("`odd`"), "in the model's order\n{text}");
+    // The same from `inspect --support`, whose answer is no.
+    let out = expect_code(d, 1, &["inspect", "m.onnx", "--support", "--json"]);
+    let v: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    let nodes: Vec<&str> = v["refused"].as_array().unwrap().iter().filter_map(|r| r["node"].as_str()).collect();
+    assert_eq!((v["supported"].as_bool(), nodes), (Some(false), vec!["acme", "waves", "odd"]), "{v}");
+    let fine = models().join("lenet.onnx").display().to_string();
+    expect_code(d, 0, &["inspect", &fine, "--support"]);
+}

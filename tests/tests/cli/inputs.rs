@@ -1,0 +1,174 @@
+//! Inputs: values in the command, archives, images, other types on request; models from stdin; where the OM goes.
+use super::made::{f32s, npy, npz, read_f32s};
+use ge_tests::{expect_code, root, target};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+const TEXT: &str = "graph @main(%x: f32[2,3], %k: f32[], %n: i64[2]) {
+  %m = Mul(%x, %k) : f32[2,3]
+  %c = Cast(%n) {dst_type = f32} : f32[2]
+  return %m, %c
+}
+";
+
+fn text_of(out: &std::process::Output) -> String {
+    String::from_utf8_lossy(&out.stderr).into_owned()
+}
+fn output(d: &Path, k: usize) -> Vec<f32> {
+    read_f32s(&std::fs::read(d.join(format!("out/output_{k}.npy"))).expect("an output"))
+}
+
+#[test]
+fn numbers_lists_archives_and_other_types_are_inputs() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    std::fs::write(d.join("m.ge"), TEXT).unwrap();
+    expect_code(d, 0, &["compile", "m.ge", "-o", "m.om", "-q"]);
+    let x = npy("<f4", "(2, 3)", &f32s(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]));
+    std::fs::write(d.join("x.npy"), &x).unwrap();
+    // The same flags for an OM and for the model itself.
+    for m in ["m.om", "m.ge"] {
+        let by_hand =
+            ["run", m, "--input", "x=x.npy", "--input", "k=2.5", "--input", "n=[7,-8]", "--outputs", "out", "-q"];
+        expect_code(d, 0, &by_hand);
+        assert_eq!(output(d, 0), [2.5, 5.0, 7.5, 10.0, 12.5, 15.0]);
+        assert_eq!(output(d, 1), [7.0, -8.0]);
+        expect_code(
+            d,
+            0,
+            &["run", m, "--input", "x=[[1,2,3],[4,5,6]]", "--input", "k=1", "--input", "n=9", "--outputs", "out", "-q"],
+        );
+        assert_eq!((output(d, 0)[5], output(d, 1)), (6.0, vec![9.0, 9.0]));
+    }
+    let doubles: Vec<u8> = [1.0f64; 6].iter().flat_map(|v| v.to_le_bytes()).collect();
+    let whole: Vec<u8> = [3i32, 4].iter().flat_map(|v| v.to_le_bytes()).collect();
+    let k = npy("<f4", "()", &f32s(&[3.0]));
+    let archive = |x: Vec<u8>, n: Vec<u8>| npz(&[("n", n), ("x", x), ("k", k.clone())]);
+    let n = npy("<i8", "(2,)", &[3i64.to_le_bytes(), 4i64.to_le_bytes()].concat());
+    std::fs::write(d.join("in.npz"), archive(x.clone(), n)).unwrap();
+    expect_code(d, 0, &["run", "m.om", "--inputs", "in.npz", "--outputs", "out", "-q"]);
+    assert_eq!((output(d, 0)[1], output(d, 1)), (6.0, vec![3.0, 4.0]));
+    // Two wrong types: both told, by input, in NumPy's words, with the line that mends each; `--cast` does it here.
+    let wrong = archive(npy("<f8", "(2, 3)", &doubles), npy("<i4", "(2,)", &whole));
+    std::fs::write(d.join("wrong.npz"), wrong).unwrap();
+    let run = ["run", "m.om", "--inputs", "wrong.npz", "--outputs", "out", "-q"];
+    let text = text_of(&expect_code(d, 2, &run));
+    for what in ["input `x`", "float64", "float32", "x.astype(numpy.float32)", "input `n`", "int32", "int64", "--cast"]
+    {
+        assert!(text.contains(what), "no {what} in {text}");
+    }
+    expect_code(d, 0, &[&run[..], &["--cast"]].concat());
+    assert_eq!((output(d, 0)[0], output(d, 1)), (3.0, vec![3.0, 4.0]));
+    // What no type of the input holds, what is neither file nor value, what is no input.
+    for (bad, what) in
+        [("n=2.5", "does not fit i64"), ("n=[1,2,3]", "another shape"), ("k=cat", "neither a file nor a value")]
+    {
+        let more = ["--input", "x=x.npy", "--input", bad, "-q"];
+        let rest: &[&str] = if bad.starts_with('n') { &["--input", "k=1"] } else { &["--input", "n=1"] };
+        let text = text_of(&expect_code(d, 2, &[&["run", "m.om"][..], &more, rest].concat()));
+        assert!(text.contains(what), "{bad}: {text}");
+    }
+    let text = text_of(&expect_code(d, 2, &["run", "m.om", "--input", "xx=1", "-q"]));
+    assert!(text.contains("did you mean `x`"), "{text}");
+    // Several that are missing are told at once.
+    let text = text_of(&expect_code(d, 2, &["run", "m.om", "--input", "x=x.npy", "-q"]));
+    assert!(text.contains("input `k` is not given") && text.contains("input `n` is not given"), "{text}");
+}
+
+/// A PNG of 8-bit RGB, its data stored and not packed.
+fn png(w: usize, h: usize, pixel: impl Fn(usize, usize) -> [u8; 3]) -> Vec<u8> {
+    let mut raw = Vec::new();
+    for y in 0..h {
+        raw.push(0);
+        (0..w).for_each(|x| raw.extend(pixel(x, y)));
+    }
+    let crc = |b: &[u8]| {
+        let mut c = u32::MAX;
+        for v in b {
+            c ^= u32::from(*v);
+            (0..8).for_each(|_| c = if c & 1 == 1 { c >> 1 ^ 0xedb8_8320 } else { c >> 1 });
+        }
+        !c
+    };
+    let adler = raw
+        .iter()
+        .fold((1u32, 0u32), |(a, b), v| ((a + u32::from(*v)) % 65521, (b + (a + u32::from(*v)) % 65521) % 65521));
+    let (len, not) = (raw.len() as u16, !(raw.len() as u16));
+    let zlib =
+        [&[0x78, 1, 1][..], &len.to_le_bytes(), &not.to_le_bytes(), &raw, &(adler.1 << 16 | adler.0).to_be_bytes()]
+            .concat();
+    let chunk = |name: &[u8], data: &[u8]| {
+        let body = [name, data].concat();
+        [&(data.len() as u32).to_be_bytes()[..], &body, &crc(&body).to_be_bytes()].concat()
+    };
+    let head = [&(w as u32).to_be_bytes()[..], &(h as u32).to_be_bytes(), &[8, 2, 0, 0, 0]].concat();
+    [&b"\x89PNG\r\n\x1a\n"[..], &chunk(b"IHDR", &head), &chunk(b"IDAT", &zlib), &chunk(b"IEND", &[])].concat()
+}
+
+#[test]
+fn an_image_is_an_input_in_the_models_order_of_axes() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    let pixel = |x: usize, y: usize| [(x * 10) as u8, (y * 20) as u8, 255];
+    std::fs::write(d.join("cat.png"), png(4, 2, pixel)).unwrap();
+    // A real input in planes gets 0 to 1, a whole one in pixels the bytes.
+    std::fs::write(
+        d.join("m.ge"),
+        "graph @main(%image: f32[1,3,2,4]) {\n  %r = Neg(%image) : f32[1,3,2,4]\n  return %r\n}\n",
+    )
+    .unwrap();
+    expect_code(d, 0, &["run", "m.ge", "--input", "image=cat.png", "--outputs", "out", "-q"]);
+    let want: Vec<f32> = (0..3)
+        .flat_map(|c| (0..2).flat_map(move |y| (0..4).map(move |x| -f32::from(pixel(x, y)[c]) / 255.0)))
+        .collect();
+    let near = |a: &[f32], b: &[f32]| a.len() == b.len() && a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-6);
+    assert!(near(&output(d, 0), &want), "{:?}", output(d, 0));
+    // Normalised, and made as large as the model wants it.
+    let norm = ["--image-mean", "0.5,0.25,1", "--image-std", "0.5"];
+    expect_code(d, 0, &[&["run", "m.ge", "--input", "image=cat.png", "--outputs", "out", "-q"][..], &norm].concat());
+    let mean = [0.5, 0.25, 1.0];
+    let want: Vec<f32> = want.iter().enumerate().map(|(i, v)| -((-v - mean[i / 8]) / 0.5)).collect();
+    assert!(near(&output(d, 0), &want), "{:?}", output(d, 0));
+    std::fs::write(
+        d.join("u.ge"),
+        "graph @main(%image: u8[1,1,2,3]) {\n  %r = Cast(%image) {dst_type = f32} : f32[1,1,2,3]\n  return %r\n}\n",
+    )
+    .unwrap();
+    expect_code(d, 0, &["run", "u.ge", "--input", "image=cat.png", "--outputs", "out", "-q"]);
+    assert_eq!(output(d, 0).len(), 6);
+    // A picture that is none, and an input that no picture fits.
+    std::fs::write(d.join("bad.png"), &png(4, 2, pixel)[..40]).unwrap();
+    let text = text_of(&expect_code(d, 4, &["run", "m.ge", "--input", "image=bad.png", "-q"]));
+    assert!(text.contains("bad.png") && text.contains("decoded"), "{text}");
+    std::fs::write(d.join("v.ge"), "graph @main(%image: f32[7]) {\n  %r = Neg(%image) : f32[7]\n  return %r\n}\n")
+        .unwrap();
+    let text = text_of(&expect_code(d, 2, &["run", "v.ge", "--input", "image=cat.png", "-q"]));
+    assert!(text.contains("cannot be the image") && text.contains("[1,3,H,W]"), "{text}");
+}
+
+#[test]
+fn a_model_comes_from_stdin_and_an_om_is_named_after_its_model() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    let text = "graph @main(%x: f32[2]) {\n  %r = Relu(%x) : f32[2]\n  return %r\n}\n";
+    std::fs::create_dir(d.join("models")).unwrap();
+    std::fs::write(d.join("models/net.ge"), text).unwrap();
+    expect_code(d, 0, &["compile", "models/net.ge", "-q"]);
+    expect_code(d, 0, &["run", "net.om", "--random", "1", "-q"]);
+    let piped = |args: &[&str], file: &str| {
+        let out = Command::new(target().join("ge"))
+            .args(args)
+            .current_dir(d)
+            .env("GE_PLUGINS", root().join("plugins.toml"))
+            .stdin(Stdio::from(std::fs::File::open(d.join(file)).unwrap()))
+            .output()
+            .unwrap();
+        (out.status.code(), text_of(&out))
+    };
+    assert_eq!(piped(&["compile", "-", "-o", "p.om", "-q"], "models/net.ge").0, Some(0));
+    expect_code(d, 0, &["run", "p.om", "--random", "1", "-q"]);
+    assert_eq!(piped(&["run", "-", "--random", "1", "-q"], "models/net.ge").0, Some(0));
+    std::fs::write(d.join("nothing"), "").unwrap();
+    let (code, said) = piped(&["compile", "-", "-o", "p.om", "-q"], "nothing");
+    assert!(code == Some(2) && said.contains("nothing came"), "{said}");
+}
