@@ -64,3 +64,5 @@ mod dvpp;
 mod fuzz;
 /// Unknown shapes and stages of the user.
 mod shapes;
+/// The guide's commands and schemas.
+mod guide;
