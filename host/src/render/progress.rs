@@ -1,6 +1,6 @@
 //! Progress on stderr: a first line within 0.2 s, then one whenever a stage ends or 2 s have passed; a bar only on a terminal.
 //!
-//! [`beat`](Progress::beat) is called a few times a second by whoever watches ([`super::watch`]), so that a line comes also while the work
+//! `beat` is called a few times a second by whoever watches (`super::watch`), so that a line comes also while the work
 //! itself says nothing, and names the call into a plugin that lasts.
 use ge_plugin::watch::AtWork;
 use std::io::{IsTerminal, Write};

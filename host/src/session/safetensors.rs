@@ -78,7 +78,7 @@ pub fn read(bytes: &[u8]) -> Result<Vec<(String, HostTensor)>, String> {
         let [begin, end] = entry.data_offsets.map(|o| usize::try_from(o).unwrap_or(usize::MAX));
         let part = data.get(begin..end).ok_or_else(|| format!("tensor `{name}` lies beyond the end of the file"))?;
         let count = entry.shape.iter().try_fold(1u64, |a, b| a.checked_mul(*b));
-        let wanted = count.and_then(|c| c.checked_mul(u64::from(dtype.bits()?) / 8));
+        let wanted = count.and_then(|c| c.checked_mul(dtype.bits()? / 8));
         if wanted != Some(part.len() as u64) {
             return Err(format!("tensor `{name}` is {dtype}{:?} and has {} bytes", entry.shape, part.len()));
         }

@@ -176,7 +176,7 @@ fn sum_of(x: Range, n: f64) -> Range {
 /// Numbers that one output of a reduction is made of.
 fn terms(c: &RangeCtx<'_>) -> Option<f64> {
     let (all, each) = (c.desc(0)?.shape.count()?, c.node.outputs().first()?.shape.count()?);
-    Some(if each == 0 { 0.0 } else { (all / each) as f64 })
+    Some(all.checked_div(each).unwrap_or(0) as f64)
 }
 
 /// `(x - mean) / deviation * gamma + beta`: of N numbers none lies further than √N deviations from the mean.

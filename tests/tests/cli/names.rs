@@ -31,8 +31,10 @@ fn a_name_means_the_same_tensor_with_fusions_and_without() {
         expect_code(d, 0, &["compile", &model, "-o", "o1.om", "-q", "--set", "ge.oo.level=O1"]);
         let v = json(d, 0, &["compare", "o1.om", "o3.om", "--random", "1", "--rtol", "1e-2", "--atol", "1e-3"]);
         let pairs = v["nodes"].as_array().unwrap();
-        let by_model = pairs.iter().filter(|p| !p["names"].as_array().unwrap().is_empty()).count();
-        assert!(by_model >= 3 && by_model * 10 >= pairs.len() * 9, "{name}: {by_model} of {}", pairs.len());
+        // Further outputs, such as the statistics of a norm, have a name only where the model reads them.
+        let first: Vec<_> = pairs.iter().filter(|p| p["output"] == 0).collect();
+        let by_model = first.iter().filter(|p| !p["names"].as_array().unwrap().is_empty()).count();
+        assert!(by_model >= 2 && by_model * 10 >= first.len() * 9, "{name}: {by_model} of {}", first.len());
         // Fusions leave fewer tensors: those that are gone are listed, not forgotten.
         let all = v["compared"].as_u64().unwrap() as usize + names(&v["unmatched_model"]).len();
         assert!(all >= pairs.len(), "{name}: {v}");

@@ -65,7 +65,7 @@ fn judge(s: &Session, case: &Case, schedules: u64) -> Verdict {
     for seed in 0..schedules {
         let schedule = if seed == 0 { "fifo".to_owned() } else { format!("random:{seed}") };
         let device = [("schedule".to_owned(), schedule.clone()), ("check_races".to_owned(), "true".to_owned())];
-        let opened = s.device().and_then(|d| Ok(d.open(0, &compiled.soc, &device)?));
+        let opened = s.device().and_then(|d| d.open(0, &compiled.soc, &device));
         let context = Arc::new(opened.expect("a device"));
         s.variables().clear();
         let load = LoadOptions { rank_size: 1, ..LoadOptions::default() };

@@ -1,6 +1,6 @@
 //! The pipeline: the stages in order, the state of one compilation, and the loops over them.
 //!
-//! A [`Compilation`] does one stage at a time ([`Compilation::step`]) and says which is next: a stage is run again where a later
+//! A `Compilation` does one stage at a time (`Compilation::step`) and says which is next: a stage is run again where a later
 //! one asks for it. A compilation, `ge opt`, and a build that goes on from a tuning stop are loops over it. `import` is the front
 //! end's; here it only holds the graph that came in against the verifier.
 

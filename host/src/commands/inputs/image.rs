@@ -97,7 +97,7 @@ pub fn read(kernels: &Kernels<'_>, w: &Wanted<'_>, shown: &str, bytes: &[u8], ho
     }
     let to = w.desc.dtype;
     let real = !to.is_int() && to != DType::BOOL;
-    if !real && !(how.image_mean.is_empty() && how.image_std.is_empty()) {
+    if !real && (!how.image_mean.is_empty() || !how.image_std.is_empty()) {
         return Err(usage(format!("`--image-mean` or `--image-std` for {to}"), "an input of a real type"));
     }
     if real {

@@ -48,7 +48,7 @@ fn layer_norm(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
         16 => DType::BF16,
         10 => DType::F16,
         11 => DType::F64,
-        other => return Err(n.refuse(&format!("stash_type {other}"))),
+        other => return Err(n.refuse(format!("stash_type {other}"))),
     };
     let mut v = b
         .node("LayerNormV3")

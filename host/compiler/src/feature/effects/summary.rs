@@ -79,7 +79,7 @@ fn one(
     gi: usize,
     rules: &EffectRules<'_>,
     by_name: &BTreeMap<&str, usize>,
-    out: &mut Vec<Option<Summary>>,
+    out: &mut [Option<Summary>],
 ) {
     // Graphs below first; one that names itself, which the verifier refuses, would have no end.
     let mut todo = vec![(gi, false)];
