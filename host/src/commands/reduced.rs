@@ -58,14 +58,35 @@ pub fn not_finite<'m>(m: &'m CompiledModel, inputs: &[HostTensor], outputs: &[Ho
     if bad.is_empty() || !inputs.iter().all(is_finite) { Vec::new() } else { bad }
 }
 
-/// One more run of a model on a device of its own, with its variables as they were before the first run: the first node that
-/// computes no finite number.
-pub fn blame(session: &Session, m: &CompiledModel, inputs: &[HostTensor]) -> Result<Option<Diagnostic>> {
+/// What the session's variables hold before a run, where a second run may be wanted to name a node.
+pub fn variables(session: &Session, m: &CompiledModel) -> Result<Vec<(String, HostTensor)>> {
+    if reason(m).is_none() {
+        return Ok(Vec::new());
+    }
+    session.variables().values().map_err(|e| e.into_error())
+}
+
+fn set(session: &Session, values: &[(String, HostTensor)]) -> Result<()> {
+    values.iter().try_for_each(|(name, v)| session.variables().write(name, &v.view())).map_err(|e| e.into_error())
+}
+
+/// One more run of a model on a device of its own, with the variables as they were `before` the first run: the first node that
+/// computes no finite number. Afterwards the variables hold what the first run left.
+pub fn blame(
+    session: &Session,
+    m: &CompiledModel,
+    inputs: &[HostTensor],
+    before: &[(String, HostTensor)],
+) -> Result<Option<Diagnostic>> {
     let context = session.open_device(&m.soc)?;
     let options = LoadOptions { rank_size: 1, capture: true, ..LoadOptions::default() };
     let model = session.load_on(m.clone(), context, &options)?;
     let views: Vec<TensorView<'_>> = inputs.iter().map(HostTensor::view).collect();
-    let outcome = model.run_views(&views, RunOptions::default())?;
+    let left = session.variables().values().map_err(|e| e.into_error())?;
+    set(session, before)?;
+    let outcome = model.run_views(&views, RunOptions::default());
+    set(session, &left)?;
+    let outcome = outcome?;
     Ok(tensors::first_not_finite(m, &outcome.captured))
 }
 

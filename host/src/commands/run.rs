@@ -112,6 +112,7 @@ pub fn run(global: &Global, a: &RunArgs) -> Result<u8> {
     }
     let inputs: Vec<Vec<HostTensor>> =
         (0..ranks).map(|r| a.inputs.tensors(global, &compiled, r, ranks)).collect::<Result<_>>()?;
+    let before = reduced::variables(&session, &compiled)?;
     let start = Instant::now();
     let results: Vec<Result<RunOutcome>> = if ranks == 1 {
         vec![run_one(&models[0], &inputs[0], options)]
@@ -161,7 +162,7 @@ pub fn run(global: &Global, a: &RunArgs) -> Result<u8> {
             expect(&rank_dir(dir, rank as u32, ranks), outputs, &compiled, a.rtol, a.atol)?;
         }
     }
-    let warnings = warnings(global, &session, &compiled, &inputs, &all)?;
+    let warnings = warnings(global, (&session, &before), &compiled, &inputs, &all)?;
     // Streams of the ranks, and the objects on the device that they share.
     let asked: usize = models.iter().map(|m| m.device_streams().len()).sum();
     let pool = session.stream_pool();
@@ -191,7 +192,7 @@ pub fn run(global: &Global, a: &RunArgs) -> Result<u8> {
 /// Tells outputs of a model in reduced types that are not finite though the inputs are, with the node that is to blame.
 fn warnings(
     global: &Global,
-    session: &Session,
+    (session, before): (&Session, &[(String, HostTensor)]),
     m: &CompiledModel,
     inputs: &[Vec<HostTensor>],
     outputs: &[Vec<HostTensor>],
@@ -206,7 +207,8 @@ fn warnings(
             continue;
         }
         // A rank of several computes nothing alone.
-        let first = if told.is_empty() && m.rank_size <= 1 { reduced::blame(session, m, inputs)? } else { None };
+        let first =
+            if told.is_empty() && m.rank_size <= 1 { reduced::blame(session, m, inputs, before)? } else { None };
         told.extend(reduced::warning(m, &bad, first.as_ref()));
     }
     told.dedup();
