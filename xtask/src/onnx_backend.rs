@@ -6,8 +6,14 @@ use std::collections::BTreeMap;
 
 /// Cases that pass; fewer are a step back.
 const PASS: usize = 1852;
-/// Cases whose expected values are those of sums rounded to f16 at every step; ours are rounded once, and lie one unit beside two of them.
-const BESIDE: [&str; 1] = ["test_attention_4d_causal_fp16_expanded"];
+/// Cases that another rounding sets one or two units beside the expected values: sums that the reference rounds to f16 at every step
+/// and ours once; JPEG files, for which the standard leaves the accuracy of the inverse transform to the decoder.
+const BESIDE: [&str; 4] = [
+    "test_attention_4d_causal_fp16_expanded",
+    "test_image_decoder_decode_jpeg_bgr",
+    "test_image_decoder_decode_jpeg_grayscale",
+    "test_image_decoder_decode_jpeg_rgb",
+];
 
 /// Runs the suite, or the cases whose name a regular expression finds; a wrong answer, a crash or a hang fails.
 pub(crate) fn measure(filter: Option<&str>) -> Result<()> {
