@@ -2,7 +2,7 @@
 //!
 //! It is written once, when a graph comes in, as the attribute `_effect_order` of the root graph, and never changed. Nodes carry
 //! `_effect`: where they stood in the imported graphs, as names of graph and node from the root inwards. Whoever wants to prove that a
-//! compiled model keeps the order takes both and asks [`EffectIndex::relation`].
+//! compiled model keeps the order takes both and asks `EffectIndex::relation`.
 use crate::{CompiledModel, NodeInfo};
 use ge_plugin_api::types::{AttrMap, AttrValue, DictEntry};
 use std::collections::HashMap;

@@ -1,7 +1,7 @@
 //! What plugins are at work on right now, by thread: whoever waits for them can say plugin, engine, call and node.
 //!
 //! Every call of a handle is noted here while it lasts. That costs two uncontended locks and no memory: texts are only
-//! copied for the one who asks. Time is counted by [`tick`], so that a call does not have to read a clock.
+//! copied for the one who asks. Time is counted by `tick`, so that a call does not have to read a clock.
 use crate::crash::within;
 use std::cell::RefCell;
 use std::fmt;
