@@ -129,7 +129,7 @@ impl Packed<'_> {
     }
 }
 
-/// Sum of products, in eight sums side by side.
+/// Sum of products, in sixteen sums side by side.
 pub(crate) fn dot(a: &[f32], b: &[f32]) -> f32 {
     let mut sums = [0f32; 16];
     let (ac, bc) = (a.chunks_exact(16), b.chunks_exact(16));

@@ -1,5 +1,5 @@
 //! `NhwcMaxPool`: the built-in pooling between two changes of layout; and the windows of poolings.
-use crate::shared::{Outs, transposed};
+use crate::shared::{Outs, channel_orders, transposed};
 use ge_plugin_api::Result;
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder, NodeBuilder};
 use ge_plugin_api::map_op;
@@ -52,9 +52,7 @@ impl Window {
 
 fn nhwc(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     let window = Window::of(n)?;
-    let r = window.size.len() as i64;
-    let to: Vec<i64> = [0, r - 1].into_iter().chain(1..r - 1).collect();
-    let back: Vec<i64> = std::iter::once(0).chain(2..r).chain([1]).collect();
+    let (to, back) = channel_orders(window.size.len() as i64);
     let x = transposed(b, n.input(0)?, &to);
     let y = window.node(b, "MaxPoolV3", x).build();
     Ok(vec![b.node("TransposeD").name(&n.name).input(y).attr("perm", back).build()])

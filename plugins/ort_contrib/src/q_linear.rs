@@ -2,7 +2,7 @@
 //! `QLinearAveragePool`, `QLinearConcat`, `QLinearSoftmax`, `QLinearWhere`, `QLinearReduceMean`, and
 //! `QuantizeLinear` and `DequantizeLinear` of this domain: the operator on real numbers between
 //! DequantizeLinear and QuantizeLinear, which the engines' own fusions then take in.
-use crate::shared::{Outs, known_type, rank, transposed};
+use crate::shared::{Outs, channel_orders, known_type, rank, transposed};
 use ge_plugin_api::Result;
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::map_op;
@@ -59,9 +59,7 @@ map_op!("onnx", "com.microsoft", "QLinearSoftmax", 1..=u32::MAX, softmax);
 /// Axes of an image with its channels last, and the way back.
 fn channels_first(n: &ForeignNode) -> Result<(Vec<i64>, Vec<i64>)> {
     let r = rank(n, 0).ok_or_else(|| n.refuse("the rank of input 0 must be known where channels stand last"))? as i64;
-    let to = [0, r - 1].into_iter().chain(1..r - 1).collect();
-    let back = std::iter::once(0).chain(2..r).chain([1]).collect();
-    Ok((to, back))
+    Ok(channel_orders(r))
 }
 
 /// An operator on images, which may have their channels last.

@@ -69,6 +69,13 @@ pub fn transposed(b: &mut GraphBuilder<'_>, x: ValueRef, perm: &[i64]) -> ValueR
     b.node("TransposeD").input(x).attr("perm", perm.to_vec()).build()
 }
 
+/// The orders of axes that put the channels of an image of `rank` axes behind the batch, and last
+/// again.
+pub fn channel_orders(rank: i64) -> (Vec<i64>, Vec<i64>) {
+    let to = [0, rank - 1].into_iter().chain(1..rank - 1).collect();
+    (to, std::iter::once(0).chain(2..rank).chain([1]).collect())
+}
+
 /// `x` under another shape; 0 keeps a size, -1 is what is left.
 pub fn reshaped(b: &mut GraphBuilder<'_>, x: ValueRef, name: &str, shape: &[i64]) -> ValueRef {
     let shape = b.ints(name, shape);
