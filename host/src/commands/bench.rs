@@ -1,4 +1,5 @@
 //! `ge bench MODEL_OR_OM`: latency, throughput, load and compile time, memory, time by node.
+use super::compile::BuildFlags;
 use super::inputs::{DeviceFlags, InputFlags, gather};
 use super::run::{Target, open};
 use super::{CompileFlags, Global, print, print_json};
@@ -63,7 +64,7 @@ impl Subject {
     fn new(global: &Global, a: &BenchArgs, path: &Path) -> Result<Subject> {
         let start = Instant::now();
         let given = a.inputs.given(global);
-        let target = Target { model: path, flags: &a.flags, device: &a.device, given };
+        let target = Target { model: path, flags: &a.flags, build: &BuildFlags::default(), device: &a.device, given };
         let (session, compiled, made) = open(global, &target)?;
         let compile_ms = if made { ms(start.elapsed()) } else { 0.0 };
         let inputs = match given {

@@ -110,7 +110,7 @@ enum Command {
     /// Compiles a model to an OM file
     Compile(compile::CompileArgs),
     /// Runs a model or an OM file
-    Run(run::RunArgs),
+    Run(Box<run::RunArgs>),
     /// Shows what is in a model or an OM file
     Inspect(inspect::InspectArgs),
     /// Runs passes or stages on a graph in text form

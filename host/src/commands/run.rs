@@ -1,4 +1,5 @@
 //! `ge run MODEL_OR_OM`: loads, runs, writes and compares outputs.
+use super::compile::BuildFlags;
 use super::inputs::{DeviceFlags, Given, InputFlags, rank_dir, read_npy};
 use super::{CompileFlags, Global, print, print_json, reduced, say, tensors};
 use crate::render::timeline::{self, Lane};
@@ -21,6 +22,8 @@ pub struct RunArgs {
     model: PathBuf,
     #[command(flatten)]
     flags: CompileFlags,
+    #[command(flatten)]
+    build: BuildFlags,
     #[command(flatten)]
     inputs: InputFlags,
     /// Folder for output_0.npy …
@@ -50,7 +53,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "FILE")]
     save_variables: Option<PathBuf>,
     /// Threads of the pool
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, visible_alias = "jobs", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
     /// Writes the timeline as Chrome trace JSON (open it in Perfetto)
     #[arg(long, value_name = "FILE")]
@@ -75,6 +78,7 @@ pub fn run(global: &Global, a: &RunArgs) -> Result<u8> {
     let target = Target {
         model: piped.as_ref().map_or(a.model.as_path(), |p| p.path()),
         flags: &a.flags,
+        build: &a.build,
         device: &a.device,
         given,
     };
@@ -236,6 +240,8 @@ pub struct Target<'a> {
     pub model: &'a Path,
     /// Options of the compilation, for a model.
     pub flags: &'a CompileFlags,
+    /// What is wanted of that compilation beside the model.
+    pub build: &'a BuildFlags,
     /// The device, with its options.
     pub device: &'a DeviceFlags,
     /// Inputs that a model is compiled for.
@@ -247,7 +253,7 @@ pub fn open(global: &Global, a: &Target<'_>) -> Result<(Session, CompiledModel, 
     let (device, device_options) = a.device.parse()?;
     let is_om = import::kind_of(&import::map(a.model)?) == FileKind::Om;
     if !is_om {
-        let (_, compiled) = super::compile::compile_to_run(global, a.model, a.flags, a.given.as_ref())?;
+        let (_, compiled) = super::compile::compile_to_run(global, a.model, a.flags, a.build, a.given.as_ref())?;
         stops_nowhere(&compiled)?;
         let options = SessionOptions {
             plugins: global.plugins.clone(),
@@ -259,7 +265,7 @@ pub fn open(global: &Global, a: &Target<'_>) -> Result<(Session, CompiledModel, 
         return Ok((Session::new(options)?, compiled.model, true));
     }
     let compiled = read_om(a.model)?;
-    super::unused::check(global, a.model, a.flags, &compiled)?;
+    super::unused::check(global, a.model, (a.flags, a.build), &compiled)?;
     // Only what the OM names is opened: its engines, the run-time engine, devices.
     let mut names: Vec<String> = compiled.engines_needed().into_iter().map(str::to_owned).collect();
     names.push("DNN_VM_RTS".to_owned());

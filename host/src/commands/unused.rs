@@ -1,5 +1,6 @@
 //! Options of a compilation that are given with an OM file: it is compiled already, so they have no effect. What they name must be
 //! right all the same, and whoever gives them is told.
+use super::compile::{BuildFlags, known_operators};
 use super::{CompileFlags, Global, say};
 use crate::options::OptionMap;
 use crate::session::import::parse_input_shapes;
@@ -12,10 +13,15 @@ use std::path::Path;
 /// Checks flags that an OM has no use for, and says so.
 ///
 /// # Errors
-/// `usage`: an unknown option, value, SoC or input; sizes that the model was not compiled for.
-pub fn check(global: &Global, path: &Path, flags: &CompileFlags, m: &CompiledModel) -> Result<()> {
+/// `usage`: an unknown option, value, operator, SoC or input; sizes that the model was not compiled for.
+pub fn check(
+    global: &Global,
+    path: &Path,
+    (flags, build): (&CompileFlags, &BuildFlags),
+    m: &CompiledModel,
+) -> Result<()> {
     flags.gather()?;
-    let mut unused: Vec<String> = Vec::new();
+    let mut unused = build.given();
     let mut given = OptionMap::default();
     for pair in &flags.sets {
         given.set_pair(pair)?;
@@ -38,6 +44,14 @@ pub fn check(global: &Global, path: &Path, flags: &CompileFlags, m: &CompiledMod
         if session.soc()?.name != m.soc.name {
             unused.push(format!("--soc {soc}"));
         }
+    }
+    if let Some(gate) = build.fail_on_fallback.as_deref().filter(|g| !g.is_empty()) {
+        let session = Session::new(SessionOptions {
+            plugins: global.plugins.clone(),
+            want: Want::All,
+            ..SessionOptions::default()
+        })?;
+        known_operators(&session, Some(gate))?;
     }
     if let Some(shapes) = &flags.input_shape {
         fits(shapes, m)?;

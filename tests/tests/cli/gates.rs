@@ -51,6 +51,33 @@ fn flags_without_effect_on_an_om_are_told_and_wrong_ones_refused() {
     }
 }
 
+/// A model that is run at once is compiled with the flags that `ge compile` has for it.
+#[test]
+fn a_model_that_is_run_takes_the_flags_of_its_compilation() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    let net = models().join("lenet.onnx").display().to_string();
+    let run = |code: i32, flags: &[&str]| {
+        said(&expect_code(d, code, &[&["run", &net, "--random", "1", "-q", "--jobs", "2"], flags].concat()))
+    };
+    run(0, &["--dump", "import,streams", "--dump-dir", "dumps", "--bundle", "lenet.bundle", "--no-weights"]);
+    assert!(d.join("lenet.bundle").exists());
+    for dump in ["dumps/000_import.ge", "dumps/010_streams.ge"] {
+        assert!(d.join(dump).exists(), "no {dump}");
+    }
+    run(0, &["--dump-passes", "--dump-dir", "passes"]);
+    assert!(std::fs::read_dir(d.join("passes")).unwrap().count() > 0);
+    let text = run(2, &["--fail-on-fallback=Convv"]);
+    assert!(text.contains("did you mean `Conv`"), "{text}");
+    run(0, &["--fail-on-fallback=Conv"]);
+    // An OM is compiled already: the same flags are told to have no effect, a wrong name is refused.
+    expect_code(d, 0, &["compile", &net, "-o", "m.om", "-q"]);
+    let om = |code: i32, flag: &str| said(&expect_code(d, code, &["run", "m.om", "--random", "1", flag]));
+    assert!(om(0, "--dump=streams").contains("note: `--dump streams` has no effect"));
+    assert!(om(0, "--fail-on-fallback=Conv").contains("`--fail-on-fallback=Conv` has no effect"));
+    assert!(om(2, "--fail-on-fallback=Convv").contains("did you mean `Conv`"));
+}
+
 #[test]
 fn an_empty_folder_of_golden_files_is_an_error() {
     let dir = tempfile::tempdir().unwrap();

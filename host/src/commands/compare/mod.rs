@@ -4,6 +4,7 @@ mod difference;
 mod keys;
 mod reference;
 
+use super::compile::BuildFlags;
 use super::inputs::{DeviceFlags, InputFlags};
 use super::run::{Target, open};
 use super::tensors::{Computed, named, ours};
@@ -111,7 +112,13 @@ pub fn run(global: &Global, a: &CompareArgs) -> Result<u8> {
 
 /// Compiles where needed, runs once with everything captured.
 fn compute(global: &Global, a: &CompareArgs, path: &Path) -> Result<Side> {
-    let target = Target { model: path, flags: &a.flags, device: &a.device, given: a.inputs.given(global) };
+    let target = Target {
+        model: path,
+        flags: &a.flags,
+        build: &BuildFlags::default(),
+        device: &a.device,
+        given: a.inputs.given(global),
+    };
     let (session, compiled, _) = open(global, &target)?;
     let inputs = a.inputs.tensors(global, &compiled, 0, 1)?;
     let context = session.open_device(&compiled.soc.clone())?;

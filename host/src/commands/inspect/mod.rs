@@ -6,6 +6,7 @@ mod svg;
 mod contexts;
 mod timetable;
 
+use super::compile::BuildFlags;
 use super::{CompileFlags, Global, print, print_json};
 use crate::session::import::{self, FileKind};
 use crate::session::{decode_om, open_om};
@@ -71,7 +72,7 @@ pub fn run(global: &Global, a: &InspectArgs) -> Result<u8> {
         return show(global, &part, || if a.header { foreign::header_text(&part) } else { foreign::text(&part) });
     }
     let m = decode_om(&a.model, &file)?;
-    super::unused::check(global, &a.model, &a.flags, &m)?;
+    super::unused::check(global, &a.model, (&a.flags, &BuildFlags::default()), &m)?;
     if a.header {
         let doc = json!({"schema": 1, "kind": "om", "name": m.name, "version": m.version, "soc": m.soc.name.as_str(), "plugins": m.plugins, "header": foreign::header(&file)});
         return show(global, &doc, || {

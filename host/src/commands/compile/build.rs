@@ -1,0 +1,249 @@
+//! From a model's file to the compiled model: import, compilation with what the flags want beside it, and what is told of
+//! failures.
+use super::super::inputs::{self, Given};
+use super::super::specialise::{self, Input};
+use super::super::{CompileFlags, Global, calibration, say, say_warnings};
+use super::fallback;
+use crate::render::Progress;
+use crate::session::bundle::{Bundle, Failure, Weights};
+use crate::session::dump::{Dumps, Wanted};
+use crate::session::import::{self, FileKind, Imported};
+use crate::session::{Compiled, Session, SessionOptions, survey, symbols};
+use crate::{Diagnostic, ErrorKind, Result};
+use clap::Args;
+use ge_compiler::pipeline::Observer;
+use ge_plugin::Want;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// What is written of a compilation beside the model, and what makes it fail; on compile and run.
+#[derive(Args, Clone, Debug, Default)]
+pub struct BuildFlags {
+    /// Fail if a node with a task falls back to an AI CPU engine; with names: only for these operators
+    #[arg(long, value_name = "OP,…", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    pub fail_on_fallback: Option<String>,
+    /// Writes the graph as text after these stages (or `all`) and passes, with what the stages have decided
+    #[arg(long, value_name = "STAGE|pass:NAME,…", value_delimiter = ',')]
+    pub dump: Vec<String>,
+    /// Writes the graph as text after each pass that has changed it
+    #[arg(long)]
+    pub dump_passes: bool,
+    /// Folder of the dumps
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub dump_dir: PathBuf,
+    /// Writes what reproduces this compilation into one file
+    #[arg(long, value_name = "FILE")]
+    pub bundle: Option<PathBuf>,
+    /// With --bundle, and for the bundle of an internal error: constants become zeros
+    #[arg(long)]
+    pub no_weights: bool,
+}
+
+impl BuildFlags {
+    /// Those that were given, as a note names them.
+    pub fn given(&self) -> Vec<String> {
+        let mut out = Vec::new();
+        if !self.dump.is_empty() {
+            out.push(format!("--dump {}", self.dump.join(",")));
+        }
+        if self.dump_passes {
+            out.push("--dump-passes".to_owned());
+        }
+        if let Some(file) = &self.bundle {
+            out.push(format!("--bundle {}", file.display()));
+        }
+        match self.fail_on_fallback.as_deref() {
+            None => {}
+            Some("") => out.push("--fail-on-fallback".to_owned()),
+            Some(ops) => out.push(format!("--fail-on-fallback={ops}")),
+        }
+        out
+    }
+}
+
+/// What beside the model itself is wanted of a compilation.
+#[derive(Default)]
+pub struct Wishes<'a> {
+    pub dump: Wanted,
+    pub dump_dir: PathBuf,
+    pub bundle: Option<&'a Path>,
+    pub no_weights: bool,
+    /// For the device that it will run on at once.
+    pub online: bool,
+    /// Inputs that settle what the model leaves open.
+    pub given: Option<&'a Given<'a>>,
+    /// Inputs that are constants.
+    pub fixed: Option<&'a Given<'a>>,
+    /// `--fail-on-fallback`.
+    pub gate: Option<&'a str>,
+    /// Inputs that say which nodes keep their types.
+    pub calibrate: Option<&'a Path>,
+}
+
+impl<'a> Wishes<'a> {
+    /// What the flags ask for.
+    pub fn of(flags: &'a BuildFlags) -> Result<Self> {
+        Ok(Self {
+            dump: Wanted::parse(&flags.dump, flags.dump_passes)?,
+            dump_dir: flags.dump_dir.clone(),
+            bundle: flags.bundle.as_deref(),
+            no_weights: flags.no_weights,
+            gate: flags.fail_on_fallback.as_deref(),
+            ..Self::default()
+        })
+    }
+}
+
+/// Loads plugins, imports and compiles for the device that it will run on at once; `given`: inputs that settle what the
+/// model leaves open.
+pub fn compile_to_run(
+    global: &Global,
+    model: &Path,
+    flags: &CompileFlags,
+    build: &BuildFlags,
+    given: Option<&Given<'_>>,
+) -> Result<(Session, Compiled)> {
+    let wishes = Wishes { online: true, given, ..Wishes::of(build)? };
+    let (session, compiled) = compile(global, model, flags, &wishes).map_err(|e| import::placed(model, e))?;
+    fallback::gate(wishes.gate, &session, &compiled)?;
+    Ok((session, compiled))
+}
+
+/// The model as its file has it; nodes without a mapping are told beside it.
+pub fn import_model(session: &Session, model: &Path, flags: &CompileFlags) -> Result<Imported> {
+    let bytes = import::map(model)?;
+    let shapes = flags.input_shape.as_deref().unwrap_or("");
+    let imports = import::parse_input_shapes(shapes)?;
+    let mut imported = match import::kind_of(&bytes) {
+        FileKind::Om => Err(Diagnostic::error(format!("`{}` is an OM file: it is compiled already", model.display()))
+            .code("GE-E0308")
+            .help("run it with `ge run`, or look into it with `ge inspect`")
+            .of(ErrorKind::USAGE)),
+        FileKind::Text => {
+            let mut graph = import::parse_text(model, &bytes)?;
+            import::give_shapes(&mut graph, &imports)?;
+            Ok(Imported { model: graph, origins: BTreeMap::new(), refused: Vec::new() })
+        }
+        FileKind::Foreign => import::import_whole(session.registry(), model, bytes, &imports),
+    }?;
+    symbols::apply(&mut imported.model, shapes)?;
+    Ok(imported)
+}
+
+/// Makes constants of the inputs that `--input` gives.
+fn fix(graph: &mut ge_ir::Model, given: Option<&Given<'_>>) -> Result<()> {
+    let Some(given) = given.filter(|g| g.any()) else { return Ok(()) };
+    let inputs = specialise::inputs(graph);
+    let values = given.some(&wanted(&inputs))?;
+    for (i, t) in inputs.iter().zip(values) {
+        if let Some(t) = t {
+            import::fix_input(graph, i.1, &t)?;
+        }
+    }
+    Ok(())
+}
+
+fn wanted(list: &[Input]) -> Vec<inputs::Wanted<'_>> {
+    list.iter().map(|(name, _, desc)| inputs::Wanted { name, desc }).collect()
+}
+
+/// Loads plugins, imports and compiles.
+pub fn compile(
+    global: &Global,
+    model: &Path,
+    flags: &CompileFlags,
+    wishes: &Wishes<'_>,
+) -> Result<(Session, Compiled)> {
+    let mut options = flags.gather()?;
+    let sets = wishes.calibrate.map(calibration::folders).transpose()?;
+    import::map(model)?;
+    import::parse_input_shapes(flags.input_shape.as_deref().unwrap_or(""))?;
+    let session = Session::new(SessionOptions {
+        plugins: global.plugins.clone(),
+        options: options.clone(),
+        soc: flags.soc.clone(),
+        want: Want::All,
+        online: wishes.online,
+        ..SessionOptions::default()
+    })?;
+    wishes.dump.check(session.registry())?;
+    say_warnings(global, session.registry());
+    fallback::known_operators(&session, wishes.gate)?;
+    let progress = Progress::new(global.progress, global.quiet, ge_compiler::pipeline::STAGES.len());
+    progress.stage("import", 0);
+    let whole = || -> Result<Imported> {
+        let mut i = import_model(&session, model, flags)?;
+        fix(&mut i.model, wishes.fixed)?;
+        Ok(i)
+    };
+    let import = || whole().map(|i| i.model);
+    let begin = Instant::now();
+    let imported = whole()?;
+    if !imported.refused.is_empty() {
+        progress.finish();
+        let e = crate::Error::all(ErrorKind::UNSUPPORTED, imported.refused.clone());
+        return Err(survey::complete(e, imported, &session.toolbox(&options, wishes.online)?));
+    }
+    let Imported { model: graph, origins, .. } = imported;
+    let imported = begin.elapsed().as_micros() as u64;
+    let name = model.file_stem().map_or_else(|| "main".to_owned(), |s| s.to_string_lossy().into_owned());
+    let weights = if wishes.no_weights { Weights::Zeroed } else { Weights::Kept };
+    if let Some(path) = wishes.bundle {
+        Bundle::new(&session, &name, &graph, &options, weights)?.write(path)?;
+    }
+    let calibration = match &sets {
+        Some(sets) => Some(calibration::run(&session, &name, &graph, &mut options, sets)?),
+        None => None,
+    };
+    let dumps = Dumps::new(&progress, wishes.dump.clone(), wishes.dump_dir.clone())?;
+    dumps.done("import", "", &|| std::borrow::Cow::Borrowed(&graph), imported);
+    let run = || {
+        let typed = |i: &Input| i.2.dtype != ge_plugin_api::types::DType::UNKNOWN;
+        match (wishes.given, specialise::inputs(&graph)) {
+            (Some(given), inputs) if inputs.iter().all(typed) => given
+                .read(&wanted(&inputs))
+                .and_then(|t| specialise::compile(global, &session, &name, graph, &options, &t, &dumps)),
+            _ => session.compile(&name, graph, &options, &dumps),
+        }
+    };
+    let compiled = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).unwrap_or_else(|payload| {
+        let what = ge_plugin_api::abi::guard::panic_error("ge", payload);
+        let text = format!("ge has failed in a way it should not: {}", what.message());
+        Err(crate::Error::new(ErrorKind::INTERNAL, text))
+    });
+    progress.finish();
+    let failed = dumps.take_failed();
+    let times = dumps.finish()?;
+    let mut compiled = match compiled {
+        Err(e) if e.kind == ErrorKind::INTERNAL || wishes.bundle.is_some() => {
+            let of = Failure { name: &name, failed, options: &options, weights, path: wishes.bundle };
+            return Err(of.bundled(e, &session, &import));
+        }
+        // What else of the model is not supported is told with it.
+        Err(e) if survey::concerns(&e) => {
+            let toolbox = session.toolbox(&options, wishes.online)?;
+            return Err(match whole() {
+                Ok(again) => survey::complete(e, again, &toolbox),
+                Err(_) => e,
+            });
+        }
+        other => other?,
+    };
+    compiled.times = times;
+    compiled.calibration = calibration;
+    compiled.origins = origins;
+    if let Some(path) = wishes.bundle {
+        say(global, &format!("wrote the bundle {0}; `ge opt --repro {0}` runs it", path.display()));
+    }
+    if let Some(outcome) = &compiled.cache {
+        say(global, &outcome.to_string());
+    }
+    if let Some(why) = &compiled.warning {
+        say(global, &format!("warning: the model cache did not keep the model: {why}"));
+    }
+    for w in &compiled.warnings {
+        say(global, &format!("warning: {w}"));
+    }
+    Ok((session, compiled))
+}
