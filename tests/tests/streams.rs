@@ -57,6 +57,42 @@ fn run(dir: &Path, om: &str, extra: &[&str]) -> Vec<u8> {
     std::fs::read(dir.join("out/output_0.npy")).unwrap()
 }
 
+/// One label in both branches of a choice: each branch wakes the stream of its own nodes, not the other's.
+#[test]
+fn a_label_in_two_branches_is_a_stream_of_each() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    let branch = |name: &str, op: &str| {
+        format!(
+            "graph @{name}(%x: f32[2]) {{\n  %{name}_s = StreamActive() {{_active_label_list = [\"l\"]}} : ()\n  \
+             %{name}_p = Abs(%x) {{_stream_label = \"l\"}} after(%{name}_s) : f32[2]\n  %{name}_q = {op}(%{name}_p) : f32[2]\n  \
+             return %{name}_q\n}}\n"
+        )
+    };
+    let text = "graph @main(%g: i32[], %x: f32[2]) {\n  %a = Relu(%x) : f32[2]\n  \
+                %y = Case(%g, %a) {branches = [@one, @two]} : f32[2]\n  %z = Abs(%y) : f32[2]\n  return %z\n}\n";
+    std::fs::write(d.join("m.ge"), format!("{text}{}{}", branch("one", "Exp"), branch("two", "Neg"))).unwrap();
+    expect_code(d, 0, &["compile", "m.ge", "-o", "m.om", "-q"]);
+    let plan = holds(d, "m.om");
+    assert_eq!(plan["streams"]["physical"].as_u64(), Some(3), "{}", plan["streams"]);
+    for (gear, wanted) in [("g=0", [1.0f32, 2.0f32.exp()]), ("g=1", [0.0, 2.0])] {
+        let args = ["run", "m.om", "--input", gear, "--input", "x=[-1,2]", "--outputs", "out", "-q"];
+        for option in [&[][..], &["--device-option", "check_races=true"]] {
+            expect_code(d, 0, &[&args, option].concat());
+            let bytes = std::fs::read(d.join("out/output_0.npy")).unwrap();
+            let got: Vec<f32> =
+                bytes[bytes.len() - 8..].chunks(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect();
+            assert!(got.iter().zip(wanted).all(|(a, b)| (a - b).abs() <= 1e-5 * b.abs()), "{gear}: {got:?}");
+        }
+    }
+    // A stream of a branch cannot be woken from outside of it.
+    let outside = text.replace("  %a = Relu", "  %w = StreamActive() {_active_label_list = [\"l\"]} : ()\n  %a = Relu");
+    std::fs::write(d.join("w.ge"), format!("{outside}{}{}", branch("one", "Exp"), branch("two", "Neg"))).unwrap();
+    let told = expect_code(d, 2, &["compile", "w.ge", "-o", "w.om", "-q"]);
+    let told = String::from_utf8_lossy(&told.stderr).into_owned();
+    assert!(told.contains("GE-E0314") && told.contains("`w`") && told.contains("other branches"), "{told}");
+}
+
 const PLAIN: &[&str] = &["--set", "ge.x.auto_fusion=false"];
 
 #[test]

@@ -1,6 +1,7 @@
 //! Activation (004 §4.5): which nodes wake which logical streams. A stream that some node wakes sleeps until then.
 //!
-//! - by label: `_active_label_list` names labels, the node wakes every stream of them (in a gear the label carries the gear);
+//! - by label: `_active_label_list` names labels, the node wakes every stream of them that stands in its own branch or body (in a
+//!   gear the label carries the gear);
 //! - for subgraphs: `subgraph_first_active` wakes all streams of its graph without a label;
 //! - for loops: `is_loop_active` without labels wakes all streams that nothing else wakes.
 //!
@@ -46,18 +47,33 @@ pub fn assign(model: &Model, plan: &mut StreamPlan) -> Result<()> {
     let mut failures = Vec::new();
     let mut specific: BTreeSet<StreamId> = BTreeSet::new();
     let regions = plan.regions(model);
+    let region = |key: NodeKey| plan.flow.as_ref().map_or(0, |f| f.region(key));
+    // A branch or body runs never, once or often: what stands in it wakes streams of its own region alone.
+    let of_label = |key: NodeKey, label: String| -> Option<BTreeSet<StreamId>> {
+        let all = by_label.get(&(gears[key.graph as usize], label))?;
+        let here = |s: &StreamId| regions.get(s.0 as usize).copied().unwrap_or(0) == region(key);
+        Some(all.iter().copied().filter(here).collect())
+    };
     let mut by_name: BTreeSet<StreamId> = BTreeSet::new();
     for (key, n) in nodes(model) {
-        let gear = gears[key.graph as usize];
-        labels_of(n).into_iter().filter_map(|l| by_label.get(&(gear, l))).for_each(|s| by_name.extend(s));
+        labels_of(n).into_iter().filter_map(|l| of_label(key, l)).for_each(|s| by_name.extend(s));
     }
     for (key, n) in nodes(model) {
         let own = plan.of[key];
         let labels = labels_of(n);
         let mut set: BTreeSet<StreamId> = BTreeSet::new();
         for l in &labels {
-            match by_label.get(&(gears[key.graph as usize], l.clone())) {
-                Some(s) => set.extend(s),
+            match of_label(key, l.clone()) {
+                Some(s) if !s.is_empty() => set.extend(s),
+                Some(_) => failures.push(
+                    Diagnostic::error(format!(
+                        "`{}` activates the stream label `{l}`, whose nodes stand in other branches or bodies than it does",
+                        n.name()
+                    ))
+                    .code("GE-E0314")
+                    .node(n.name(), n.op())
+                    .help("a branch runs or not, a body runs again: wake a stream from within the branch or body of its nodes"),
+                ),
                 None => failures.push(
                     Diagnostic::error(format!("`{}` activates the stream label `{l}`, which no node has", n.name()))
                         .code("GE-E0314")
@@ -75,7 +91,7 @@ pub fn assign(model: &Model, plan: &mut StreamPlan) -> Result<()> {
             );
         }
         if n.attrs().flag("subgraph_first_active") {
-            let body = plan.flow.as_ref().map_or(0, |f| f.region(key));
+            let body = region(key);
             if body > 0 {
                 // A body by labels: all its streams, those of a label too unless a node names the label.
                 let of_body = (0u32..).zip(&regions).filter(|(_, r)| **r == body).map(|(s, _)| StreamId(s));
