@@ -25,6 +25,8 @@ mod random;
 mod state;
 /// Memory of the caller that a plan may use.
 mod memory_io;
+/// Passes fire in whole compilations.
+mod reach;
 /// Plans, judged by a checker of other hands.
 mod plans;
 /// One pipeline for `ge compile` and `ge opt`, and its dumps.

@@ -3,8 +3,9 @@
 //! * `Reshape(x, shape) {allowzero = 0}`: 0 copies the dimension of x (allowzero 1: it is zero), one -1 is computed. A list attribute
 //!   `shape` may stand in place of the input. `Flatten(x) {axis = 1}`: a matrix; `Squeeze(x) {axis = []}` (empty: all ones),
 //!   `Unsqueeze(x) {axes}` (places in the result), `SqueezeV3(x, axes?)`, `UnsqueezeV3(x, axes)`, `ExpandDims(x, axis)`.
-//! * `TransposeD(x) {perm}` and `Transpose(x, perm?) {perm}`: without perm the axes are reversed. `TransData(x) {src_format, dst_format,
-//!   groups}`: a change of layout.
+//! * `TransposeD(x) {perm}` and `Transpose(x, perm?) {perm}`: without perm the axes are reversed; a format whose letters the permutation
+//!   turns into another's becomes that one (NHWC by 0, 3, 1, 2 is NCHW). `TransData(x) {src_format, dst_format, groups}`: a change of
+//!   layout. `TransShape(x) {outShape}`: the same elements under another shape.
 //! * `Shape(x) {dtype = i64, start = 0, end}`, `Size(x) {dtype = i64}`, `Rank(x)` (i32): read no data.
 //! * `BroadcastTo(x, shape)`; `Expand(x, shape)`: both broadcast against each other (ONNX). `Tile(x, multiples)`, `TileD {multiples}`.
 //! * `PadV3(x, paddings, constant_values?, axes?) {mode = "constant" | "reflect" | "edge" | "wrap", paddings_contiguous = true}`:
@@ -190,16 +191,30 @@ fn transpose(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
         (None, Some(_)) => c.const_ints(1),
         (None, None) => Some((0..r as i64).rev().collect()),
     };
-    let s = match perm {
-        Some(p) => {
-            if p.len() != r || read::axes("perm", &p, r)?.len() != r {
-                return Err(bad("perm", format!("{p:?}"), format!("a permutation of {r} axes")));
-            }
-            Shape::new(p.iter().map(|&a| x.shape.dims()[read::axis("perm", a, r).unwrap_or(0)]))
-        }
-        None => dims::unknown(r),
-    };
-    Ok(vec![TensorDesc::new(x.dtype, s)])
+    let Some(p) = perm else { return Ok(vec![TensorDesc::new(x.dtype, dims::unknown(r))]) };
+    if p.len() != r || read::axes("perm", &p, r)?.len() != r {
+        return Err(bad("perm", format!("{p:?}"), format!("a permutation of {r} axes")));
+    }
+    let from: Vec<usize> = p.iter().map(|&a| read::axis("perm", a, r).unwrap_or(0)).collect();
+    let s = Shape::new(from.iter().map(|&a| x.shape.dims()[a]));
+    Ok(vec![TensorDesc::new(x.dtype, s).with_format(permuted(x.format, &from))])
+}
+/// The format whose letters are another's in a new order: NHWC by 0, 3, 1, 2 is NCHW. ND where no format is named so.
+fn permuted(format: Format, from: &[usize]) -> Format {
+    let letters = format.name().as_bytes();
+    if letters.len() != from.len() || !letters.iter().all(u8::is_ascii_uppercase) {
+        return Format::ND;
+    }
+    let name: String = from.iter().map(|&a| char::from(letters[a])).collect();
+    Format::from_name(&name).unwrap_or(Format::ND)
+}
+/// `TransShape`: the shape that its attribute names, or the one that the graph states.
+fn trans_shape(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+    let x = c.input(0)?;
+    match read::ints(c, "outShape").filter(|v| !v.is_empty()) {
+        Some(v) => Ok(vec![TensorDesc::new(x.dtype, Shape::from_i64(v))]),
+        None => Ok(vec![c.node.outputs().first().cloned().unwrap_or_else(TensorDesc::unknown)]),
+    }
 }
 fn trans_data(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     let x = c.input(0)?;
@@ -421,6 +436,7 @@ fn defs() -> Vec<OpDef> {
             .output("y", ANY, "T")
             .opt_attr("perm", AttrKind::INTS)
             .value_inputs(&[1]),
+        view("TransShape", trans_shape).output("y", ANY, "T").attr("outShape", AttrKind::INTS, Vec::<i64>::new()),
         layout("TransData", trans_data)
             .output("dst", ANY, "T")
             .opt_attr("src_format", AttrKind::STRING)

@@ -146,6 +146,9 @@ fn shapes() {
     holds("%x: f32[?,3,4], %s: i64[3]", "%y = Reshape(%x, %s) : f32[?,?,?]");
     holds("%x: f32[2,0]", &format!("{}%y = Reshape(%x, %s) {{allowzero = 1}} : f32[0,7]", ints("s", &[0, 7])));
     holds("%x: f32[2,3,4]", "%y = TransposeD(%x) {perm = [2,0,1]} : f32[4,2,3]");
+    holds("%x: f32[2,3,4,5]@NHWC", "%y = TransposeD(%x) {perm = [0,3,1,2]} : f32[2,5,3,4]@NCHW");
+    holds("%x: f32[2,3,4,5]@NCHW", "%y = TransposeD(%x) {perm = [1,0,2,3]} : f32[3,2,4,5]");
+    holds("%x: f32[2,3]", "%y = TransShape(%x) {outShape = [3,2]} : f32[3,2]");
     holds("%x: f32[2,3,4]", "%y = Flatten(%x) {axis = 2} : f32[6,4]");
     holds("%x: f32[1,3,1]", "%y = Squeeze(%x) {axis = [-1]} : f32[1,3]");
     holds("%x: f32[3]", "%y = Unsqueeze(%x) {axes = [0, -1]} : f32[1,3,1]");

@@ -55,6 +55,7 @@ pub const OPS: &[(&str, Family)] = &[
     ("ExpandDims", Family::View),
     ("Bitcast", Family::View),
     ("ReFormat", Family::View),
+    ("RefIdentity", Family::View),
     ("PhonyConcat", Family::PhonyConcat),
     ("PhonySplit", Family::PhonySplit),
 ];
