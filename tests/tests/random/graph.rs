@@ -39,6 +39,10 @@ pub enum Kind {
     View,
     /// Two values in one, and the first or second half of it.
     Halves(usize),
+    /// The value as two rows, each times the matrix of its group; which group a row is in is known at run time alone: tiling sink.
+    Sink,
+    /// A sum over the group of ranks, which is one here.
+    Reduce,
     /// An assignment to a variable, by name or by what was assigned last.
     Assign(&'static str, usize),
     Call(usize),
@@ -88,6 +92,9 @@ impl Case {
         if levels {
             c.levels(&mut r);
         }
+        if r.chance(30) {
+            c.attached(&mut r);
+        }
         if labels {
             for g in 0..c.graphs.len() {
                 for n in 0..c.graphs[g].nodes.len() {
@@ -102,6 +109,9 @@ impl Case {
         let pairs: &[(&'static str, &[&str])] = &[
             ("ge.x.event_reuse", &["always", "off"]),
             ("ge.event", &["notify"]),
+            ("ge.tiling_schedule_optimize", &["1"]),
+            ("ge.streamMaxParallelNum", &["AIcoreEngine:2", "DNN_HCCL:1"]),
+            ("ge.hcomParallel", &["true"]),
             ("ge.x.stream_mode", &["parallel:2", "parallel:4"]),
             ("ge.oo.level", &["O1"]),
             ("ge.enableSingleStream", &["true"]),
@@ -119,6 +129,7 @@ impl Case {
 
     /// Fills a graph with nodes; graphs at `depth` above 2 name no others.
     fn fill(&mut self, r: &mut Random, g: usize, size: usize, depth: usize) {
+        let sinks = r.chance(70);
         for _ in 0..size {
             let count = self.graphs[g].nodes.len();
             let pick = |r: &mut Random| if r.chance(15) || count == 0 { Val::Input } else { Val::Node(r.below(count)) };
@@ -135,7 +146,9 @@ impl Case {
                 2..=6 => (Kind::Variable(r.below(VARIABLES)), 0),
                 7..=9 => (Kind::One(["Neg", "Relu", "Identity"][r.below(3)]), 1),
                 10..=13 => (Kind::Two(["Add", "Sub", "Maximum", "Minimum"][r.below(4)]), 2),
-                14 | 15 => (Kind::View, 1),
+                14 => (Kind::View, 1),
+                15 if sinks && r.chance(60) => (Kind::Sink, 1),
+                15 => (Kind::Reduce, 1),
                 16 => (Kind::Halves(r.below(2)), 2),
                 17..=23 => (Kind::Assign(["AssignAdd", "AssignSub", "Assign"][r.below(3)], r.below(VARIABLES)), 1),
                 24 | 25 => (Kind::Call(sub(self, r)), 1),
@@ -161,6 +174,31 @@ impl Case {
         self.graphs[g].output = Some(if count == 0 { Val::Input } else { Val::Node(count - 1) });
         if g == 0 {
             self.graphs[0].more = (0..r.below(3)).map(|_| any(r)).collect();
+        }
+    }
+
+    /// Attached streams of some nodes, with the inputs that their attached work reads: one, both or not said.
+    fn attached(&mut self, r: &mut Random) {
+        for n in self.graphs.iter_mut().flat_map(|g| &mut g.nodes) {
+            if !matches!(n.kind, Kind::One("Neg" | "Relu") | Kind::Two(_)) || !r.chance(30) {
+                continue;
+            }
+            let reads = match r.below(3) {
+                0 => String::new(),
+                1 => format!("_attached_resource_depend_value_list_int = [{}], ", r.below(n.inputs.len())),
+                _ => {
+                    let all: Vec<String> = (0..n.inputs.len()).map(|i| i.to_string()).collect();
+                    format!("_attached_resource_depend_value_list_int = [{}], ", all.join(", "))
+                }
+            };
+            let name = ["s", "t"][r.below(2)];
+            let required = r.chance(80);
+            n.attrs.push((
+                "_attached_stream_info_list",
+                format!(
+                    "[{{{reads}_attached_resource_name = \"{name}\", _attached_resource_required_flag = {required}}}]"
+                ),
+            ));
         }
     }
 
@@ -274,6 +312,24 @@ impl Case {
                     let both = stated("concat_dim = 0");
                     writeln!(out, "  %{name}_c = ConcatD({}, {}){both}{after} : f32[8]", ins[0], ins[1]).unwrap();
                     format!("SplitD(%{name}_c){} : f32[4], f32[4]", stated("num_split = 2, split_dim = 0"))
+                }
+                Kind::Sink => {
+                    writeln!(out, "  %{name}_r = Reshape({}) {{shape = [2, 2]}}{after} : f32[2,2]", ins[0]).unwrap();
+                    let weights = "dense<f32[2,2,2]: 1 0 -1 1 0 1 1 -1>";
+                    writeln!(out, "  %{name}_w = Const() {{value = {weights}}} : f32[2,2,2]").unwrap();
+                    // All rows in the first group or one in each, as the input says.
+                    writeln!(out, "  %{name}_t = Const() {{value = dense<i32[1]: 2>}} : i32[1]").unwrap();
+                    writeln!(out, "  %{name}_f = Sub(%{name}_t, %k) : i32[1]").unwrap();
+                    writeln!(out, "  %{name}_b = ConcatD(%{name}_f, %k) {{concat_dim = 0}} : i32[2]").unwrap();
+                    writeln!(out, "  %{name}_l = Cast(%{name}_b) {{dst_type = i64}} : i64[2]").unwrap();
+                    let operands = format!("%{name}_r, %{name}_w, %{name}_l");
+                    let attrs = stated("group_list_type = 1");
+                    writeln!(out, "  %{name}_g = GroupedMatmul({operands}){attrs} : f32[2,2]").unwrap();
+                    format!("Reshape(%{name}_g) {{shape = [4]}} : f32[4]")
+                }
+                Kind::Reduce => {
+                    let attrs = stated("group = \"hccl_world_group\", reduction = \"sum\"");
+                    format!("HcomAllReduce({}){attrs}{after} : f32[4]", ins[0])
                 }
                 Kind::Assign(op, v) => {
                     // Some assignments come in by what the last one has left.

@@ -1,6 +1,6 @@
 //! A plain interpreter of an imported graph: one thread, node by node in the order of the graph, no plans.
 //!
-//! It knows the operators that the generator writes, over `f32`, `i32` and `bool` alike as `f32`. An operator's reference output is the
+//! It knows the operators that the generator writes (one rank, groups of rows of two), over `f32`, `i32` and `bool` alike as `f32`. An operator's reference output is the
 //! variable itself: who reads it reads what the variable holds then. A graph that is called gets values.
 use ge::session::GraphModel;
 use ge_ir::{Graph, Node};
@@ -93,7 +93,16 @@ impl Interpreter {
         };
         match n.op() {
             "Const" => vec![tensor_attr(n, "value").unwrap()],
-            "Identity" | "Reshape" => vec![a[0].clone()],
+            "Identity" | "Reshape" | "Cast" | "HcomAllReduce" => vec![a[0].clone()],
+            "GroupedMatmul" => {
+                // Rows of two by the matrices of their groups.
+                let groups = a[2].iter().enumerate().flat_map(|(g, n)| std::iter::repeat_n(g, *n as usize));
+                let product = |(row, g): (usize, usize)| {
+                    let at = move |n: usize| (0..2).map(move |k| (row * 2 + k, g * 4 + k * 2 + n));
+                    [0, 1].map(|n| at(n).map(|(x, w)| a[0][x] * a[1][w]).sum::<f32>())
+                };
+                vec![groups.enumerate().flat_map(product).collect()]
+            }
             "Neg" => one(|x| -x),
             "Relu" => one(|x| x.max(0.0)),
             "Add" => two(|x, y| x + y),

@@ -1,5 +1,5 @@
-//! Random graphs with variables, assignments, control edges, calls, stage levels, branches and loops, labels and options of streams and
-//! events: every schedule gives what a plain interpreter of the imported graph gives, and the variables hold the same afterwards.
+//! Random graphs with variables, assignments, control edges, calls, stage levels, branches and loops, attached work, tiling sink,
+//! collectives, labels and options of streams and events: every schedule gives what a plain interpreter of the imported graph gives, and the variables hold the same afterwards.
 //!
 //! `GE_LONG=10000 cargo test -p ge-tests --test suite random` runs that many graphs; `GE_SEED=N` runs one. A graph that fails is made
 //! smaller first; the text that is left is in the message.
