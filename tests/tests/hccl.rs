@@ -268,3 +268,38 @@ fn streams_that_follow_a_collective_are_counted() {
     let of = |name: &str| items.iter().find(|i| i["nodes"].as_array().unwrap().iter().any(|n| n == name)).unwrap();
     assert_eq!((&of("b")["hccl_followed"], &of("r")["hccl_followed"]), (&3.into(), &0.into()));
 }
+
+/// A collective is several tasks on the device: what names tasks by their numbers, an UPDATE and the profile, means the model's.
+#[test]
+fn tasks_behind_a_collective_keep_their_numbers() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    let text = "graph @main(%k: i32[1], %x: f32[2,2]) {
+  %c = HcomAllReduce(%x) {reduction = \"sum\"} : f32[2,2]
+  %w = Const() {value = dense<f32[2,2,2]: 1 0 -1 1 0 1 1 -1>} : f32[2,2,2]
+  %t = Const() {value = dense<i32[1]: 2>} : i32[1]
+  %f = Sub(%t, %k) : i32[1]
+  %b = ConcatD(%f, %k) {concat_dim = 0} : i32[2]
+  %l = Cast(%b) {dst_type = i64} : i64[2]
+  %g = GroupedMatmul(%c, %w, %l) {group_list_type = 1} : f32[2,2]
+  return %g
+}
+";
+    std::fs::write(d.join("m.ge"), text).unwrap();
+    expect_code(d, 0, &["compile", "m.ge", "-o", "m.om", "-q", "--set", "ge.tiling_schedule_optimize=1"]);
+    let run = ["run", "m.om", "--input", "k=[1]", "--input", "x=[[1,2],[3,4]]", "--outputs", "out", "-q"];
+    expect_code(d, 0, &[&run[..], &["--profile", "p.json"]].concat());
+    let bytes = std::fs::read(d.join("out/output_0.npy")).unwrap();
+    let found: Vec<f32> =
+        bytes[bytes.len() - 16..].chunks(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect();
+    // The first row by the first matrix, the second by the second.
+    assert_eq!(found, [-1.0, 2.0, 4.0, -1.0]);
+    let profile: serde_json::Value = serde_json::from_slice(&std::fs::read(d.join("p.json")).unwrap()).unwrap();
+    let events: Vec<_> = profile["traceEvents"].as_array().unwrap().iter().filter(|e| e["ph"] == "X").collect();
+    let of = |kind: &str| -> Vec<&str> {
+        events.iter().filter(|e| e["args"]["type"] == kind).filter_map(|e| e["args"]["node"].as_str()).collect()
+    };
+    assert!(of("HCCL").len() > 1 && of("HCCL").iter().all(|n| *n == "c"), "{events:?}");
+    assert_eq!((of("UPDATE"), of("PREPROCESS_KERNEL")), (vec!["g"], vec!["g"]), "{events:?}");
+    assert!(of("KERNEL").contains(&"g"), "{events:?}");
+}

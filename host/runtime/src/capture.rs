@@ -86,25 +86,6 @@ impl Captures {
     pub(crate) fn count_after(&self, i: usize) -> usize {
         self.after.get(&i).map_or(0, Vec::len)
     }
-    /// The task's number on the device, copies counted.
-    pub(crate) fn renumbered(&self, task: usize) -> usize {
-        task + self.after.range(..task).map(|(_, v)| v.len()).sum::<usize>()
-    }
-    /// The task behind a number on the device; None is a copy of ours.
-    pub(crate) fn original(&self, device: usize) -> Option<usize> {
-        let mut task = device;
-        for (after, copies) in &self.after {
-            if device <= *after + (device - task) {
-                break;
-            }
-            let first = *after + 1 + (device - task);
-            if device < first + copies.len() {
-                return None;
-            }
-            task -= copies.len();
-        }
-        Some(task)
-    }
     /// The copies that follow task `i`, ready to be bound.
     pub(crate) fn tasks<'a>(
         &'a self,
@@ -223,17 +204,6 @@ fn written(t: &TaskInfo) -> impl Iterator<Item = u32> + '_ {
 mod tests {
     use super::*;
 
-    #[test]
-    fn numbers_of_tasks_skip_the_copies_both_ways() {
-        let mut c = Captures::default();
-        c.after.insert(0, vec![0]);
-        c.after.insert(2, vec![1, 2]);
-        assert_eq!([0, 1, 2, 3].map(|t| c.renumbered(t)), [0, 2, 3, 6]);
-        assert_eq!(
-            (0..8).map(|d| c.original(d)).collect::<Vec<_>>(),
-            [Some(0), None, Some(1), Some(2), None, None, Some(3), Some(4)]
-        );
-    }
     #[test]
     fn outputs_among_arguments_are_told_from_the_format() {
         let t = TaskInfo { args_format: "{i0*}{o0*}{ws0*}{o12*}{overflow_addr}".into(), ..TaskInfo::default() };

@@ -177,11 +177,11 @@ impl LoadedModel {
         self.give_maps(maps);
         drop(own);
         let mut report = result?;
-        if !self.captures.is_empty() {
-            // The profile speaks of the model's tasks, not of the copies.
+        if self.numbering.differs() {
+            // The profile speaks of the model's tasks, not of copies and of what a task became.
             let tasks = report.tasks.iter().filter_map(|t| {
-                let task = self.captures.original(t.task as usize)?;
-                Some(TaskProfile { task: task as u32, ..t.clone() })
+                let task = self.numbering.in_model(t.task)?;
+                Some(TaskProfile { task, ..t.clone() })
             });
             report.tasks = tasks.collect();
         }

@@ -8,6 +8,8 @@
 pub mod error;
 /// Where arguments lie.
 mod place;
+/// Numbers of tasks on the device.
+mod numbering;
 /// Tasks of several launches.
 mod several;
 /// Tasks that run slice by slice.

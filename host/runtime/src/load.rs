@@ -2,6 +2,7 @@
 use crate::capture::Captures;
 use crate::error::RuntimeError;
 use crate::map_pool::MapPool;
+use crate::numbering::{Counted, Numbering};
 use crate::place::{NULL, Places};
 use crate::several::{self, Several};
 use crate::sink::{Contexts, ExtAttrs, TilingSinkTaskInfo};
@@ -54,7 +55,9 @@ pub struct LoadOptions {
 /// A model on a device: `Send + Sync`, runs of several threads go side by side.
 pub struct LoadedModel {
     pub(crate) compiled: CompiledModel,
-    pub(crate) device: ModelObject,
+    pub(crate) device: Arc<ModelObject>,
+    /// Which tasks of the model those of the device are.
+    pub(crate) numbering: Numbering,
     pub(crate) context: Arc<ContextObject>,
     pub(crate) bases: Vec<Base>,
     pub(crate) allocations: Vec<ge_plugin_api::device::Allocation>,
@@ -140,16 +143,27 @@ impl LoadedModel {
             rank_size: options.rank_size.max(1),
             group: options.group,
         };
-        let device = context.create_model(spec)?;
+        let device = Arc::new(context.create_model(spec)?);
+        let counted = Counted::new(device.clone());
+        let bound = ModelObject::from_box(Box::new(counted.clone()));
+        let mut numbering = Numbering::default();
         let kernels: HashMap<&str, &Bytes> = compiled.kernels.iter().map(|k| (k.name.as_str(), &k.binary)).collect();
-        let several = Several { m: &compiled, places: &places, engines, kernels: &kernels, device: &device, options };
+        let several = Several { m: &compiled, places: &places, engines, kernels: &kernels, device: &bound, options };
         let contexts = Contexts::new(&compiled, &places)?;
         let mut ext = ExtAttrs::default();
         for (i, t) in compiled.tasks.iter().enumerate() {
-            bind(&several, &captures, &mut ext, i, t)?;
-            for copy in captures.tasks(&compiled, i, t) {
-                device.bind(copy)?;
+            let kernel = bind(&several, &numbering, &ext, i, t)?;
+            numbering.bound(i, counted.bound());
+            if let (Some(handle), Some(task_id)) = (kernel, numbering.on_device(i)) {
+                ext.bound(
+                    (t.graph, t.node),
+                    TilingSinkTaskInfo { task_id, stream: t.stream, ffts_task_handle: handle },
+                );
             }
+            for copy in captures.tasks(&compiled, i, t) {
+                bound.bind(copy)?;
+            }
+            numbering.copied(counted.bound());
         }
         device.seal()?;
         let (pool, model, handles) = taken.keep();
@@ -160,6 +174,7 @@ impl LoadedModel {
             maps: options.maps.clone(),
             idle: Mutex::new(Vec::new()),
             captures,
+            numbering,
             ext,
             contexts,
             fixed,
@@ -257,14 +272,15 @@ impl Drop for LoadedModel {
     }
 }
 
-/// Binds a task. `ext`: what the tasks before it left for it; a kernel that waits for its UPDATE leaves what it is (001 §5.2, §5.5).
+/// Binds a task. `ext`: what the tasks before it left for it. A kernel that waits for its UPDATE gives its handle, if it has one, for
+/// what it leaves in turn (001 §5.2, §5.5).
 fn bind(
     s: &Several<'_>,
-    captures: &Captures,
-    ext: &mut ExtAttrs,
+    numbering: &Numbering,
+    ext: &ExtAttrs,
     index: usize,
     t: &TaskInfo,
-) -> Result<(), RuntimeError> {
+) -> Result<Option<Option<u32>>, RuntimeError> {
     let Several { m, places, engines, kernels, device, options } = *s;
     let node = m
         .node(t.graph, t.node)
@@ -277,18 +293,19 @@ fn bind(
         let lacks =
             |what: &str| RuntimeError::Damaged { what: format!("task {index} (UPDATE) of `{}` {what}", node.name) };
         let target = m.update_target(t).ok_or_else(|| lacks("has no task to update"))?;
-        let info = ext.task_info((t.graph, t.node), captures.renumbered(target));
+        let number = numbering.on_device(target);
+        let info = number.and_then(|n| ext.task_info((t.graph, t.node), n));
         let info = info.ok_or_else(|| lacks("stands before the task that it updates"))?;
         numbers = [Some(info.task_id), info.ffts_task_handle].into_iter().flatten().map(i64::from).collect();
     }
     if t.kind == TaskType::SUPER_KERNEL.code() && !t.private.is_empty() {
         let task = several::bind(s, index, t)?;
         device.bind(DeviceTask { numbers: numbers.into(), ..task })?;
-        return Ok(());
+        return Ok(None);
     }
     if t.kind == TaskType::FFTS_PLUS.code() && !t.private.is_empty() {
         device.bind(slices::bind(s, index, t)?)?;
-        return Ok(());
+        return Ok(None);
     }
     if t.kind == TaskType::PREPROCESS_KERNEL.code() && tiled(m, t).is_none() {
         return Err(RuntimeError::Damaged {
@@ -310,7 +327,7 @@ fn bind(
     let engine = engines.get(engine_name, node)?;
     if !is_kernel && engine_name == &engines.runtime_tasks {
         device.bind(resolved)?;
-        return Ok(());
+        return Ok(None);
     }
     let request = request(m, kernels, t, node, args, options)?;
     let handle = if t.kind == TaskType::FFTS_PLUS.code() {
@@ -323,11 +340,7 @@ fn bind(
         engine.load_task(&request, device.sink(resolved)).map_err(at)?;
         None
     };
-    if is_kernel && t.block_dim == TILING_SINK_BLOCK_DIM {
-        let task_id = captures.renumbered(index) as u32;
-        ext.bound((t.graph, t.node), TilingSinkTaskInfo { task_id, stream: t.stream, ffts_task_handle: handle });
-    }
-    Ok(())
+    Ok((is_kernel && t.block_dim == TILING_SINK_BLOCK_DIM).then_some(handle))
 }
 
 impl Engines {

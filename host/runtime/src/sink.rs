@@ -96,9 +96,9 @@ impl ExtAttrs {
         attrs.set(TASK_INFO, AttrValue::List(all.into()));
     }
     /// What the kernel with this number left; None: it is not bound yet.
-    pub(crate) fn task_info(&self, of: Of, task_id: usize) -> Option<TilingSinkTaskInfo> {
+    pub(crate) fn task_info(&self, of: Of, task_id: u32) -> Option<TilingSinkTaskInfo> {
         let Some(AttrValue::List(all)) = self.0.get(&of)?.get(TASK_INFO) else { return None };
-        all.iter().filter_map(TilingSinkTaskInfo::from_attr).find(|i| i.task_id as usize == task_id)
+        all.iter().filter_map(TilingSinkTaskInfo::from_attr).find(|i| i.task_id == task_id)
     }
 }
 
