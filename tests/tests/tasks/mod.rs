@@ -22,6 +22,8 @@ mod values;
 mod ffts_plus;
 /// Chains of kernels as one task.
 mod super_kernel;
+/// Where work on a stream begins and ends.
+mod marks;
 /// Loops and branches.
 mod control_flow;
 /// Loops and branches of streams.

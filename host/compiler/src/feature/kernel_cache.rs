@@ -12,11 +12,13 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Attributes by which ge keeps its own records of a node: no kernel depends on them.
+/// Attributes by which ge keeps its own records of a node: no kernel depends on them. Tasks may (the marks of a stream's ends).
 const RECORDS: &[&str] = &[
     "_composite_engine",
     "_composite_scope",
     "_datadump_original_op_names",
+    "_is_first_node",
+    "_is_last_node",
     "_op_kernel_lib",
     ge_ir::graph::ORIGIN_TENSORS,
     "_pass_name",

@@ -145,13 +145,14 @@ impl Compilation<'_> {
         Ok(())
     }
 
-    /// Tasks. Nodes whose engine cannot compile them get the next one that takes them, and all is planned anew: each of them leaves an
+    /// Tasks, generated with the marks of each stream's ends in sight. Nodes whose engine cannot compile them get the next one that takes them, and all is planned anew: each of them leaves an
     /// engine behind, so that this ends.
     pub(super) fn generate_tasks(&mut self) -> Result<Stage> {
         let stage = Stage::Tasks;
         let placement = decided(&self.placement, stage)?;
         let (streams, order) = decided(&self.streams, stage)?;
         let calls = decided(&self.calls, stage)?;
+        mark_first_and_last_ops::mark(&mut self.model, placement, streams, order);
         let rank_size = params::rank_size(&self.model);
         let generator = TaskGenerator::new(self.toolbox, placement, rank_size, &self.chains, calls, &self.kernels);
         match generator.run(&self.model, streams, order, decided(&self.sync, stage)?) {
@@ -211,9 +212,8 @@ impl Compilation<'_> {
         c.records.kernels = c.kernels.counts();
         let missing = || CompileError::internal("model", "a stage before it has not been run");
         let placement = c.placement.ok_or_else(missing)?;
-        let (streams, order) = c.streams.ok_or_else(missing)?;
+        let (streams, _) = c.streams.ok_or_else(missing)?;
         let memory: memory::MemoryPlan = c.memory.ok_or_else(missing)?;
-        mark_first_and_last_ops::mark(&mut c.model, &placement, &streams, &order);
         Ok(GeRootModel {
             name: name.to_owned(),
             engines: c.toolbox.engines.iter().map(|e| e.info.name.to_string()).collect(),

@@ -2,7 +2,7 @@
 //!
 //! Before: `%a = Assign(%v, %v)`   After: reads of `%a` read `%v`
 //! When: the value is the variable itself, or an `Identity` of it, and nothing writes in between (no control edge).
-//! Refuses: other values; control edges; another writer of the variable.
+//! Refuses: other values; control edges; another writer of the variable, by its name or by what this one has written.
 //! Keeps: the variable.
 //! Source: 003 §2.2, facts 4.5 (b). Cost: the readers of each variable that is assigned to itself.
 use crate::error::Result;
@@ -30,7 +30,9 @@ fn visit(cx: &mut PassContext<'_>, at: &At<'_>, r: &mut Rewriter<'_>) -> Result<
         cx.refuse(n.name(), "it writes another value");
         return Ok(());
     }
-    let writers = g.users(v).iter().filter_map(|u| g.get(u.node)).filter(|u| cx.op_flags(u) & flags::REFERENCE != 0);
+    // A writer of what this one has written is ordered behind the reads of the variable by it alone.
+    let users = g.users(v).iter().chain(n.uses(0)).filter_map(|u| g.get(u.node));
+    let writers = users.filter(|u| cx.op_flags(u) & flags::REFERENCE != 0);
     if writers.map(|u| u.id()).filter(|u| *u != n.id()).count() > 0
         || !n.controls().is_empty()
         || !n.control_users().is_empty()

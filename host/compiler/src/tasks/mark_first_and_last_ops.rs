@@ -1,6 +1,7 @@
 //! `MarkFirstAndLastOps` (003 §5.5): on each stream the first and the last node of each engine, anew behind every label, jump and
-//! switch, so that an executor knows where its work on a stream begins and ends.
-//! Marks: `_is_first_node`, `_is_last_node`.
+//! switch, so that an engine knows where its work on a stream begins and ends when it generates tasks. Nodes without a task are neither
+//! (000 §4.5).
+//! Marks: `_is_first_node`, `_is_last_node`; what an earlier plan marked is taken back.
 use crate::ids::{NodeKey, StreamId};
 use crate::place::Placement;
 use crate::streams::{ExecutionOrder, StreamPlan};
@@ -10,8 +11,18 @@ use std::collections::BTreeMap;
 /// Types behind which a stream begins anew.
 const CUTS: &[&str] = &["LabelSet", "LabelGotoEx", "LabelSwitchByIndex", "StreamSwitch"];
 
+const FIRST: &str = "_is_first_node";
+const LAST: &str = "_is_last_node";
+
 /// Marks the nodes of all graphs that have a task.
 pub fn mark(model: &mut Model, placement: &Placement, streams: &StreamPlan, order: &ExecutionOrder) {
+    for g in model.graphs_mut() {
+        let marked = |n: &ge_ir::Node| n.attr(FIRST).is_some() || n.attr(LAST).is_some();
+        for id in g.nodes().filter(|n| marked(n)).map(ge_ir::Node::id).collect::<Vec<_>>() {
+            g.remove_attr(id, FIRST);
+            g.remove_attr(id, LAST);
+        }
+    }
     // By stream and engine: first and last node of the piece that is open.
     let mut open: BTreeMap<(StreamId, u16), (NodeKey, NodeKey)> = BTreeMap::new();
     let mut pieces: Vec<(NodeKey, NodeKey)> = Vec::new();
@@ -26,7 +37,7 @@ pub fn mark(model: &mut Model, placement: &Placement, streams: &StreamPlan, orde
     }
     pieces.extend(open.into_values());
     for (first, last) in pieces {
-        model.graphs_mut()[first.graph as usize].set_attr(first.node, "_is_first_node", true);
-        model.graphs_mut()[last.graph as usize].set_attr(last.node, "_is_last_node", true);
+        model.graphs_mut()[first.graph as usize].set_attr(first.node, FIRST, true);
+        model.graphs_mut()[last.graph as usize].set_attr(last.node, LAST, true);
     }
 }
