@@ -4,7 +4,7 @@
 use ge_plugin_api::device::{
     Base, Counter, Device, DeviceContext, DeviceInfo, DeviceModel, DeviceTask, MemoryKind, ModelSpec, RunReport, SocSpec,
 };
-use ge_plugin_api::engine::{Engine, EngineInfo, KernelBinary, RunningParams, Support, Target, TaskContext, Variant};
+use ge_plugin_api::engine::{Engine, EngineInfo, KernelBinary, LoadRequest, RunningParams, Support, Target, TaskContext, Variant};
 use ge_plugin_api::kernel::LoadedKernel;
 use ge_plugin_api::ops::{InferCtx, OpDef, infer};
 use ge_plugin_api::pass::{Pass, PassInfo, PassLevel, PassStage};
@@ -16,12 +16,14 @@ use ge_plugin_api::view::{Graph, Node};
 use ge_plugin_api::{Error, Result};
 use std::sync::OnceLock;
 
+mod tasks;
+
 ge_plugin_api::ge_plugin! {
     name: "bad", kinds: ["engine", "ops", "pass", "device"], provides: ["BadEngine", "baddev"], options: options, init: init
 }
 
 static MODE: OnceLock<String> = OnceLock::new();
-fn mode(m: &str) -> bool {
+pub(crate) fn mode(m: &str) -> bool {
     MODE.get().is_some_and(|x| x == m)
 }
 
@@ -101,7 +103,10 @@ impl Engine for Bad {
         all[..if more { 2 } else { 1 }].iter().map(|s| (*s).to_owned()).collect()
     }
     fn compile(&self, node: &Node<'_>, _: &Target) -> Result<Option<KernelBinary>> {
-        if mode("refuse_compile") { Err(Error::unsupported(format!("no template for {}", node.op()))) } else { Ok(None) }
+        if mode("refuse_compile") {
+            return Err(Error::unsupported(format!("no template for {}", node.op())));
+        }
+        Ok(Some(KernelBinary::new("bad_copy", b"copy")))
     }
     fn supports(&self, node: &Node<'_>) -> Support {
         // Slow once, or for ever.
@@ -122,6 +127,9 @@ impl Engine for Bad {
         if refuses() {
             return Support::Yes;
         }
+        if node.op() == "BadOp" && (node.inputs().len(), node.outputs().len()) != (1, 1) {
+            return Support::no("a BadOp has one input and one output");
+        }
         if mode("no_reason") || node.op() != "BadOp" { Support::no(if mode("no_reason") { "" } else { "type" }) } else { Support::Yes }
     }
     fn variants(&self, _: &Node<'_>, _: &Target) -> Result<Vec<Variant>> {
@@ -138,7 +146,7 @@ impl Engine for Bad {
         })
     }
     fn generate_task(&self, node: &Node<'_>, _: &TaskContext) -> Result<Vec<Task>> {
-        if mode("refuse_task") { Err(Error::unsupported(format!("no launch for {}", node.op()))) } else { Ok(Vec::new()) }
+        if mode("refuse_task") { Err(Error::unsupported(format!("no launch for {}", node.op()))) } else { Ok(tasks::list()) }
     }
     fn calc_op_running_param(&self, node: &Node<'_>, _: &Target) -> Result<RunningParams> {
         if mode("refuse_params") {
@@ -146,8 +154,11 @@ impl Engine for Bad {
         }
         Ok(RunningParams {
             output_bytes: if mode("lie_bytes") { vec![1].into() } else { Default::default() },
-            ..RunningParams::default()
+            ..tasks::params()
         })
+    }
+    fn load_kernel(&self, request: &LoadRequest) -> Result<LoadedKernel> {
+        tasks::kernel(request)
     }
 }
 ge_plugin_api::register_engine!(|| {

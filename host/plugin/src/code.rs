@@ -48,6 +48,9 @@ impl Code {
     /// A probe of a plugin found a fault, or died.
     pub const PROBE: Code = Code("GE-E0520");
 
+    /// A task list breaks a rule.
+    pub const TASKS: Code = Code("GE-E0522");
+
     /// A diagnostic with this code.
     pub fn say(self, message: impl Into<String>) -> Diagnostic {
         Diagnostic::error(message).code(self.0)

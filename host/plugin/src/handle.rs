@@ -2,6 +2,7 @@
 //! asked, so that a plugin that lies is found at the border and not where its answer is used.
 use crate::code::Code;
 use crate::services::{Mappings, with_mappings};
+use crate::tasks::{self, Broken, Granted};
 use crate::watch::{self, Call};
 use ge_plugin_api::device::{ContextObject, DeviceInfo, DeviceModelRef, DeviceObject, SocSpec};
 use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
@@ -250,6 +251,7 @@ impl EngineHandle {
     pub fn calc_op_running_param(&self, node: &Node<'_>, target: &Target) -> Result<RunningParams> {
         const CALL: &str = "calc_op_running_param";
         let p = self.node_call(CALL, node, || self.object.calc_op_running_param(node, target))?;
+        tasks::workspaces(&p, &target.soc).map_err(|broken| self.breaks(node, CALL, &broken))?;
         let outputs = node.outputs();
         for (n, what) in [(p.output_bytes.len(), "sizes of outputs"), (p.inplace.len(), "in-place outputs")] {
             if n != 0 && n != outputs.len() {
@@ -282,6 +284,33 @@ impl EngineHandle {
     /// The node's task list.
     pub fn generate_task(&self, node: &Node<'_>, context: &TaskContext) -> Result<Vec<Task>> {
         self.node_call("generate_task", node, || self.object.generate_task(node, context))
+    }
+    /// The node's task list, held against the rules of task lists.
+    pub fn tasks(&self, node: &Node<'_>, context: &TaskContext, has: &Granted<'_>) -> Result<Vec<Task>> {
+        let tasks = self.generate_task(node, context)?;
+        self.check_tasks(node, &tasks, has)?;
+        Ok(tasks)
+    }
+    /// Holds a task list that it gave against the rules of task lists.
+    ///
+    /// # Errors
+    /// The rule that is broken, blamed on engine and plugin (GE-E0522, exit 5).
+    pub fn check_tasks(&self, node: &Node<'_>, list: &[Task], has: &Granted<'_>) -> Result<()> {
+        tasks::check(list, has).map_err(|broken| self.breaks(node, "generate_task", &broken))
+    }
+    fn breaks(&self, node: &Node<'_>, call: &str, broken: &Broken) -> Error {
+        let (name, owner) = (&self.info.name, &self.owner);
+        let remedy = format!(
+            "the engine's author: {}; until then `exclude_engines = [\"{name}\"]` at plugin `{}` in plugins.toml leaves the engine out",
+            broken.rule.remedy(),
+            owner.name
+        );
+        Code::TASKS
+            .say(format!("engine {name} of {owner}: {broken}"))
+            .node(node.name(), node.op())
+            .subject(call)
+            .help(remedy)
+            .of(ErrorKind::PLUGIN)
     }
     /// A last look at the node's tasks.
     pub fn update_task(&self, node: &Node<'_>, tasks: Vec<Task>) -> Result<Vec<Task>> {

@@ -38,6 +38,8 @@ pub mod crash;
 pub mod sample;
 /// What the host does for plugins.
 pub mod services;
+/// Task lists of engines, and the rules that they are held against.
+pub mod tasks;
 /// Which calls into plugins last.
 pub mod watch;
 

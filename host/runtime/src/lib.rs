@@ -16,6 +16,8 @@ mod several;
 mod slices;
 /// Tiling on the device, as the loader keeps it.
 pub mod sink;
+/// The rules of task lists, held by the tasks of an OM.
+mod tasks;
 /// Loading.
 pub mod load;
 /// What every node wrote.

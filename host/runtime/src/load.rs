@@ -8,6 +8,7 @@ use crate::several::{self, Several};
 use crate::sink::{Contexts, ExtAttrs, TilingSinkTaskInfo};
 use crate::slices;
 use crate::stream_pool::{ModelId, StreamHandle, StreamPool, StreamWish};
+use crate::tasks;
 use crate::variables::{Bound, Variables};
 use bytes::Bytes;
 use ge_model::{CompiledModel, NodeInfo, TaskInfo, launch};
@@ -96,6 +97,7 @@ impl LoadedModel {
                 what: "the weights in files beside the model were not fetched".into(),
             });
         }
+        tasks::check(&compiled, engines)?;
         let mut places = Places::new(&compiled)?;
         let variables = options.variables.bind(&compiled, options.rank)?;
         let fixed = compiled.fixed_inputs().into_iter().map(|(k, t)| (k, t.clone())).collect();

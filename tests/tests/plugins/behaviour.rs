@@ -171,7 +171,7 @@ pub fn refusing(mode: &str) -> tempfile::TempDir {
 }
 
 /// Compiles `y` of this line; what it said.
-fn compile_line(d: &std::path::Path, body: &str, code: i32) -> String {
+pub fn compile_line(d: &std::path::Path, body: &str, code: i32) -> String {
     let graph = format!("graph @main(%x: f32[4]) {{\n  {body}\n  return %y\n}}\n");
     std::fs::write(d.join("m.ge"), graph).unwrap();
     let args = ["compile", "m.ge", "-o", "m.om", "-q", "--plugins", "plugins.toml"];

@@ -4,7 +4,7 @@ use ge_plugin::conformance::{CheckReport, check};
 use std::ffi::OsStr;
 use std::path::Path;
 
-fn report(bytes: &[u8], mode: &str) -> CheckReport {
+pub fn report(bytes: &[u8], mode: &str) -> CheckReport {
     let dir = Dir::new();
     let lib = dir.file("libge_bad.so", bytes);
     let mode = format!("GE_BAD_MODE={mode}");

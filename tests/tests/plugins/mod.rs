@@ -14,5 +14,7 @@ mod sets;
 mod slow;
 /// Several versions of the interface.
 mod versions;
+/// Task lists that break a rule.
+mod tasks;
 /// What the tests share.
 mod support;

@@ -153,8 +153,9 @@ impl Compilation<'_> {
         let (streams, order) = decided(&self.streams, stage)?;
         let calls = decided(&self.calls, stage)?;
         mark_first_and_last_ops::mark(&mut self.model, placement, streams, order);
-        let rank_size = params::rank_size(&self.model);
-        let generator = TaskGenerator::new(self.toolbox, placement, rank_size, &self.chains, calls, &self.kernels);
+        let params = decided(&self.params, stage)?;
+        let generator =
+            TaskGenerator::new(&self.model, self.toolbox, placement, params, &self.chains, calls, &self.kernels);
         match generator.run(&self.model, streams, order, decided(&self.sync, stage)?) {
             Ok(TaskList { tasks, kernels }) => {
                 (self.tasks, self.stored) = (tasks, kernels);

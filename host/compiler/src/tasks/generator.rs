@@ -1,11 +1,12 @@
 //! `TaskGenerator`: tasks of each node by its engine's builder, in parallel, put back in node order; records and waits of the
 //! sync plan around them; END_GRAPH last (003 §5.5). A chain of a super kernel stands as one where its last node stands.
-use super::{PlacedTask, StoredKernel, TaskList, args_format};
+use super::{PlacedTask, StoredKernel, TaskList, verify};
 use crate::error::{CompileError, Result};
 use crate::feature::ffts_plus::Calls;
 use crate::feature::kernel_cache::{KernelCache, When};
 use crate::feature::super_kernel::{self, Chains};
-use crate::ids::{NodeKey, PhysicalId, StreamId};
+use crate::ids::{ModelMap, NodeKey, PhysicalId, StreamId};
+use crate::params::rank_size;
 use crate::place::Placement;
 use crate::place::reassign::{Refused, refused_late};
 use crate::streams::logical::attached::waits_itself;
@@ -14,9 +15,10 @@ use crate::sync::{Resource, SyncPlan};
 use crate::toolbox::Toolbox;
 use ge_ir::Model;
 use ge_ir::view::GraphContext;
+use ge_plugin::tasks::args_format;
 use ge_plugin_api::author::tiling_sink::SCOPE;
 use ge_plugin_api::diagnostic::{Error, ErrorKind};
-use ge_plugin_api::engine::{KernelBinary, Target, TaskContext};
+use ge_plugin_api::engine::{KernelBinary, RunningParams, Target, TaskContext};
 use ge_plugin_api::task::{StreamSlot, TILING_SINK_BLOCK_DIM, Task, TaskType};
 use rayon::prelude::*;
 use std::collections::{BTreeMap, HashMap};
@@ -24,28 +26,32 @@ use std::sync::{Mutex, PoisonError};
 
 /// The generator of one compilation.
 pub struct TaskGenerator<'t> {
-    toolbox: &'t Toolbox,
-    placement: &'t Placement,
+    pub(super) toolbox: &'t Toolbox,
+    pub(super) placement: &'t Placement,
+    /// What the engines asked for.
+    pub(super) params: &'t ModelMap<RunningParams>,
     rank_size: u32,
     chains: &'t Chains,
-    calls: &'t Calls,
+    pub(super) calls: &'t Calls,
     kernels: &'t KernelCache,
     refused: Mutex<Refused>,
 }
 
-type NodeTasks = (Vec<Task>, Option<KernelBinary>);
+pub(super) type NodeTasks = (Vec<Task>, Option<KernelBinary>);
 
 impl<'t> TaskGenerator<'t> {
     /// For one compilation.
     pub fn new(
+        model: &Model,
         toolbox: &'t Toolbox,
         placement: &'t Placement,
-        rank_size: u32,
+        params: &'t ModelMap<RunningParams>,
         chains: &'t Chains,
         calls: &'t Calls,
         kernels: &'t KernelCache,
     ) -> Self {
-        TaskGenerator { toolbox, placement, rank_size, chains, calls, kernels, refused: Mutex::default() }
+        let rank_size = rank_size(model);
+        TaskGenerator { toolbox, placement, params, rank_size, chains, calls, kernels, refused: Mutex::default() }
     }
 
     /// Generates all tasks.
@@ -57,6 +63,7 @@ impl<'t> TaskGenerator<'t> {
         sync: &SyncPlan,
     ) -> Result<TaskList> {
         let mut own = self.own_tasks(model)?;
+        verify::lists(self, model, streams, sync, &own)?;
         let mut waits: HashMap<NodeKey, Vec<usize>> = HashMap::new();
         let mut records: HashMap<NodeKey, Vec<usize>> = HashMap::new();
         for (i, p) in sync.pairs.iter().enumerate() {

@@ -1,7 +1,7 @@
 //! Tasks. in: streams, sync and the engines' builders, out: `TaskList`: every task in order, and the kernel store.
 pub mod generator;
-pub mod args_format;
 pub mod mark_first_and_last_ops;
+mod verify;
 
 pub use generator::TaskGenerator;
 

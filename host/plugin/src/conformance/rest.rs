@@ -5,11 +5,15 @@ use crate::handle::{DeviceHandle, EngineHandle, FrontendHandle};
 use crate::registry::Registry;
 use crate::sample::SampleGraph;
 use crate::services::set_cancelled;
+use crate::tasks::Granted;
 use ge_plugin_api::abi::ROption;
 use ge_plugin_api::device::SocSpec;
-use ge_plugin_api::engine::{Hook, Support, Target, TaskContext};
+use ge_plugin_api::engine::{Hook, KernelBinary, RunningParams, Support, Target, TaskContext, flags};
 use ge_plugin_api::frontend::{FileRef, ForeignNode, GraphBuilder, ImportOptions, RelativeFiles};
+use ge_plugin_api::ops::ParamKind;
+use ge_plugin_api::task::Task;
 use ge_plugin_api::types::{AttrMap, AttrValue, Blob, DType, Shape, TensorDesc};
+use ge_plugin_api::view::Node;
 use ge_plugin_api::{Error, Result};
 use std::time::{Duration, Instant};
 
@@ -18,7 +22,7 @@ const SOON: Duration = Duration::from_secs(1);
 
 pub(super) fn probe(r: &Registry, probe: &mut Probe) {
     for e in r.engines() {
-        probe.item(&format!("engine {}", e.name()), || try_engine(e));
+        probe.item(&format!("engine {}", e.name()), || try_engine(r, e));
     }
     for p in r.passes() {
         probe.item(&format!("pass {}", p.name()), || {
@@ -118,7 +122,7 @@ fn unless_fault<T>(r: Result<T>) -> core::result::Result<Option<T>, String> {
     }
 }
 
-fn try_engine(e: &EngineHandle) -> Found {
+fn try_engine(r: &Registry, e: &EngineHandle) -> Found {
     let mut ops = unless_fault(e.op_types())?.unwrap_or_default();
     ops.push("NoSuchOperator".into());
     let target = target();
@@ -137,16 +141,22 @@ fn try_engine(e: &EngineHandle) -> Found {
                 _ => continue,
             }
             unless_fault(e.variants(&n, &target))?;
-            unless_fault(e.calc_op_running_param(&n, &target))?;
+            let params = unless_fault(e.calc_op_running_param(&n, &target))?;
             let kernel = unless_fault(e.compile(&n, &target))?.flatten();
             let again = unless_fault(e.compile(&n, &target))?.flatten();
             if kernel != again {
                 return Err(format!("it compiles two kernels of one node of type {op}"));
             }
-            let context = TaskContext { target: target.clone(), kernel: ROption::from(kernel), rank_size: 1 };
-            let tasks = || unless_fault(e.generate_task(&n, &context)).map(|t| format!("{t:?}"));
-            if tasks()? != tasks()? {
+            let context = TaskContext { target: target.clone(), kernel: ROption::from(kernel.clone()), rank_size: 1 };
+            let tasks = || unless_fault(e.generate_task(&n, &context));
+            let list = tasks()?;
+            if format!("{list:?}") != format!("{:?}", tasks()?) {
                 return Err(format!("it generates two task lists of one node of type {op}"));
+            }
+            if let (Some(list), Some(params)) = (list, params) {
+                // What has outputs is known of the library's own operators alone.
+                let writes = r.op(op).is_some_and(|o| o.proto.outputs.iter().any(|o| o.kind == ParamKind::REQUIRED));
+                held(e, &n, &list, &params, kernel.as_ref(), &target, writes)?;
             }
             e.time_ns(&n, &target.soc);
             unless_fault(e.core(&n))?;
@@ -159,6 +169,39 @@ fn try_engine(e: &EngineHandle) -> Found {
     }
     unless_fault(e.tilings())?;
     Ok(())
+}
+
+/// Holds the task list of a sample against the rules, where sizes are known and a device could have them.
+fn held(
+    e: &EngineHandle,
+    n: &Node<'_>,
+    list: &[Task],
+    params: &RunningParams,
+    kernel: Option<&KernelBinary>,
+    target: &Target,
+    writes: bool,
+) -> Found {
+    let inputs = (0..n.inputs().len()).filter_map(|i| n.input_desc(i));
+    let bytes = inputs.chain(n.outputs()).map(|d| d.data_bytes());
+    let fits = bytes.fold(Some(0u64), |a, b| a?.checked_add(b?)).is_some_and(|b| b < target.soc.memory_bytes);
+    if !fits {
+        return Ok(());
+    }
+    let computes = writes && !e.has(flags::NO_TASK) && !e.has(flags::STRUCTURAL) && !e.has(flags::COMPOSITE);
+    let read: Vec<bool> =
+        n.outputs().iter().enumerate().map(|(k, d)| computes && k == 0 && d.data_bytes() != Some(0)).collect();
+    let stored = |name: &str| kernel.is_some_and(|k| k.name.as_str() == name);
+    let sync: Vec<bool> = params.sync.iter().map(|s| s.notify).collect();
+    let has = Granted {
+        inputs: n.inputs().len(),
+        read: &read,
+        params,
+        attached: Some(params.attached.len()),
+        sync: Some(&sync),
+        stored: Some(&stored),
+        soc: &target.soc,
+    };
+    e.check_tasks(n, list, &has).map_err(|e| e.to_string())
 }
 
 struct NoFiles;

@@ -4,6 +4,7 @@ use crate::error::RuntimeError;
 use bytes::Bytes;
 use ge_model::TaskInfo;
 use ge_plugin::EngineHandle;
+use ge_plugin::tasks::Granted;
 use ge_plugin_api::diagnostic::ErrorKind;
 use ge_plugin_api::engine::{KernelBinary, Support, TaskContext, flags};
 use ge_plugin_api::task::{StreamSlot, TILING_SINK_BLOCK_DIM, Task, TaskType};
@@ -67,13 +68,26 @@ fn of_engine(tools: &Tools, e: &EngineHandle, node: &Node<'_>) -> Result<Result<
         Err(why) if why.kind == ErrorKind::UNSUPPORTED => return Ok(Err(why.message().to_string())),
         Err(why) => return Err(why.into()),
     };
+    if tasks.is_empty() {
+        return Ok(Err("it has no task for these sizes".into()));
+    }
+    // Who reads what is known of the whole graph alone; the first output always counts.
+    let read: Vec<bool> = node.outputs().iter().enumerate().map(|(k, d)| k == 0 && d.data_bytes() != Some(0)).collect();
+    let stored = |name: &str| kernel.as_ref().is_some_and(|k| k.name.as_str() == name);
+    let has = Granted {
+        inputs: node.inputs().len(),
+        read: &read,
+        params: &params,
+        attached: Some(0),
+        sync: Some(&[]),
+        stored: Some(&stored),
+        soc: &target.soc,
+    };
+    e.check_tasks(node, &tasks, &has)?;
     let time = e.time_ns(node, &target.soc).saturating_sub(target.soc.task_launch_ns);
     let Some(tasks) = tasks.iter().map(|t| plain(t, time)).collect::<Option<Vec<TaskInfo>>>() else {
         return Ok(Err("its tasks need a plan that is made before the run".into()));
     };
-    if tasks.is_empty() {
-        return Ok(Err("it has no task for these sizes".into()));
-    }
     let workspaces = params.workspaces.iter().map(|w| w.bytes).collect();
     Ok(Ok(Launch { engine: e.name().to_owned(), kernel, tasks, workspaces }))
 }

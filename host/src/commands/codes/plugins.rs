@@ -157,4 +157,11 @@ pub const PAGES: &[Page] = &[
         "Switch the pass off, and tell its author: `--set ge.optimizationSwitch=PASS:off`.",
         "`ge opt --passes NAME --verify-each` on a small graph shows it",
     ),
+    p(
+        "GE-E0522",
+        "an engine's task list breaks a rule",
+        "What an engine returns from `generate_task` and asks for in `calc_op_running_param` is held against numbered rules (T1 to T14, docs/plugins.md) before anything is made of it. The message names engine, plugin, node, rule and task. In an OM that breaks them the same rules are told as GE-E0402.",
+        "The engine's author does what the help says, and runs `ge plugin check`; until then leave the engine out by `exclude_engines`.",
+        "Task::kernel(KernelTask::new(\"k\", 1, \"{i7*}{o0*}\")) for a node of one input\n  right: {i0*}{o0*}",
+    ),
 ];

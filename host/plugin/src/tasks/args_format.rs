@@ -105,8 +105,7 @@ pub enum ArgItem {
 }
 
 /// Why a text is no args format, or an args format does not fit its node.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is no args format: {reason} at byte {at}")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArgsFormatError {
     /// The text.
     pub text: String,
@@ -115,6 +114,13 @@ pub struct ArgsFormatError {
     /// Where.
     pub at: usize,
 }
+
+impl fmt::Display for ArgsFormatError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` is no args format: {} at byte {}", self.text, self.reason, self.at)
+    }
+}
+impl std::error::Error for ArgsFormatError {}
 
 /// What a node has, for [`check`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

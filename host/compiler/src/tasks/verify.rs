@@ -1,0 +1,68 @@
+//! The engines' task lists against the rules of task lists, before anything is made of them. What breaks one is the engine's fault, told
+//! with engine, plugin, node, rule and remedy; the first node in order is told.
+use super::generator::{NodeTasks, TaskGenerator};
+use crate::error::{CompileError, Result};
+use crate::ids::NodeKey;
+use crate::streams::StreamPlan;
+use crate::sync::SyncPlan;
+use ge_ir::Model;
+use ge_ir::view::GraphContext;
+use ge_plugin::tasks::Granted;
+use ge_plugin_api::engine::flags;
+use rayon::prelude::*;
+use std::collections::{HashMap, HashSet};
+
+/// Holds every node's own list against the rules.
+pub(super) fn lists(
+    g: &TaskGenerator<'_>,
+    model: &Model,
+    streams: &StreamPlan,
+    sync: &SyncPlan,
+    own: &HashMap<NodeKey, NodeTasks>,
+) -> Result<()> {
+    let store: HashSet<&str> = own.values().filter_map(|(_, k)| k.as_ref()).map(|k| k.name.as_str()).collect();
+    let stored = |name: &str| store.contains(name);
+    for (gi, graph) in model.graphs().iter().enumerate() {
+        let verdicts: Vec<Result<()>> = graph
+            .order()
+            .par_chunks(256)
+            .map(|chunk| {
+                let context = GraphContext::new(model, gi);
+                let view = context.graph();
+                for &id in chunk {
+                    let (key, node) = (NodeKey::new(gi, id), view.node(id));
+                    let Some((tasks, _)) = own.get(&key) else { continue };
+                    let engine = g.toolbox.engine(g.placement.engine[key]);
+                    // What is computed without a task: by a plan of the host's, or by an engine that has none.
+                    let taskless = node.flag("_no_task")
+                        || engine.object.info.flags & (flags::NO_TASK | flags::STRUCTURAL) != 0
+                        || g.calls.contains_key(node.name());
+                    if taskless && tasks.is_empty() {
+                        continue;
+                    }
+                    let read: Vec<bool> = node
+                        .outputs()
+                        .iter()
+                        .zip(0u32..)
+                        .map(|(d, k)| !taskless && d.data_bytes() != Some(0) && !view.users(node.value(k)).is_empty())
+                        .collect();
+                    let notify: Option<Vec<bool>> =
+                        sync.resources.get(&key).map(|all| all.iter().map(|r| r.notify).collect());
+                    let has = Granted {
+                        inputs: node.inputs().len(),
+                        read: &read,
+                        params: &g.params[key],
+                        attached: Some(streams.attached[key].len()),
+                        sync: Some(notify.as_deref().unwrap_or_default()),
+                        stored: Some(&stored),
+                        soc: &g.toolbox.target.soc,
+                    };
+                    engine.object.check_tasks(&node, tasks, &has).map_err(CompileError::Plugin)?;
+                }
+                Ok(())
+            })
+            .collect();
+        verdicts.into_iter().collect::<Result<()>>()?;
+    }
+    Ok(())
+}

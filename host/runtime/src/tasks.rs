@@ -1,0 +1,71 @@
+//! The tasks of an OM against the rules of task lists, before any of them is bound: what breaks one is damage of the file.
+use crate::error::RuntimeError;
+use crate::load::Engines;
+use ge_model::{CompiledModel, NodeInfo, TaskInfo};
+use ge_plugin::tasks::args_format::Arity;
+use ge_plugin::tasks::{Broken, Rule, Seen, check_one, written};
+use ge_plugin_api::engine::flags;
+use ge_plugin_api::task::TaskType;
+use std::collections::{HashMap, HashSet};
+
+/// A task of an OM as the rules see it.
+fn seen(t: &TaskInfo) -> Seen<'_> {
+    let kernel = (!t.kernel_name.is_empty()).then_some((t.kernel_name.as_str(), t.kernel_type, t.block_dim));
+    let (kind, operands, numbers) = (TaskType(t.kind), t.args_format.as_str(), t.numbers.as_slice());
+    Seen { kind, kernel, operands, numbers, private: !t.private.is_empty() }
+}
+
+fn damaged(node: &NodeInfo, task: Option<usize>, broken: &Broken) -> RuntimeError {
+    let broken = Broken { task, ..broken.clone() };
+    RuntimeError::Damaged { what: format!("the tasks of `{}` ({}): {broken}", node.name, node.op) }
+}
+
+/// Holds all tasks of a model against the rules.
+///
+/// # Errors
+/// `Damaged`: the first rule that is broken, with its node and task.
+pub(crate) fn check(m: &CompiledModel, engines: &Engines) -> Result<(), RuntimeError> {
+    let mut done: HashMap<(u32, u32), Vec<bool>> = HashMap::new();
+    let mut several: HashSet<&str> = HashSet::new();
+    for (i, t) in m.tasks.iter().enumerate() {
+        let node = m
+            .node(t.graph, t.node)
+            .ok_or_else(|| RuntimeError::Damaged { what: format!("task {i} belongs to no node") })?;
+        let task = seen(t);
+        let has = Arity {
+            inputs: node.inputs.len(),
+            outputs: node.outputs.len(),
+            workspaces: node.workspaces.len(),
+            events: usize::MAX,
+        };
+        let items = check_one(&task, has).map_err(|b| damaged(node, Some(i), &b))?;
+        let outputs = done.entry((t.graph, t.node)).or_insert_with(|| vec![false; node.outputs.len()]);
+        written(&items, outputs);
+        if task.is_several() {
+            outputs.fill(true);
+            several.extend(t.nodes.iter().map(String::as_str));
+        }
+    }
+    for (gi, graph) in (0u32..).zip(&m.graphs) {
+        let reads = graph.nodes.iter().flat_map(|n| n.inputs.iter().flatten());
+        let read: HashSet<(u32, u32)> = reads.map(|v| (v.node, v.output)).collect();
+        for (ni, node) in (0u32..).zip(&graph.nodes) {
+            let Some(e) = engines.by_name.get(&node.engine) else { continue };
+            if e.info.flags & (flags::NO_TASK | flags::STRUCTURAL | flags::COMPOSITE) != 0
+                || node.attrs.flag("_no_task")
+                || several.contains(node.name.as_str())
+            {
+                continue;
+            }
+            let done = done.get(&(gi, ni)).map_or(&[][..], Vec::as_slice);
+            let lost = (0u32..).zip(&node.outputs).find(|(k, d)| {
+                read.contains(&(ni, *k)) && d.data_bytes() != Some(0) && done.get(*k as usize) != Some(&true)
+            });
+            if let Some((k, _)) = lost {
+                let what = format!("no task writes output {k}, which is read");
+                return Err(damaged(node, None, &Broken { rule: Rule::T1, task: None, what }));
+            }
+        }
+    }
+    Ok(())
+}
