@@ -7,15 +7,16 @@ use ge_plugin_api::types::DType;
 use ge_tests::root;
 use std::path::Path;
 
-/// Inputs, constants, the node's operator and attributes, and its output.
+/// Inputs, nodes of constants, the node's operator and attributes, and its output.
 struct Case {
     inputs: String,
+    constants: String,
     body: String,
     y: String,
 }
 
 fn case(inputs: &str, body: &str, y: &str) -> Case {
-    Case { inputs: inputs.into(), body: body.into(), y: y.into() }
+    Case { inputs: inputs.into(), constants: String::new(), body: body.into(), y: y.into() }
 }
 
 fn products() -> Vec<Case> {
@@ -133,6 +134,52 @@ fn lines() -> Vec<Case> {
     all
 }
 
+/// Recurrences whose weights are inputs, or constants that are folded and packed.
+fn recurrences() -> Vec<Case> {
+    let mut all = Vec::new();
+    let sizes = [
+        [1, 1, 1, 1],
+        [3, 2, 5, 17],
+        [7, 1, 300, 33],
+        [2, 19, 1, 16],
+        [2, 3, 4, 100],
+        [12, 2, 3, 4],
+        [1, 2, 3, 0],
+        [0, 1, 2, 3],
+    ];
+    for (op, gates, attr) in [
+        ("CommonRNN", 1, "activations = [\"Relu\", \"LeakyRelu\"]"),
+        ("CommonGRU", 3, "linear_before_reset = 1"),
+        ("CommonGRU", 3, "linear_before_reset = 0, clip = 0.5"),
+        ("CommonLSTM", 4, "input_forget = 0"),
+        ("CommonLSTM", 4, "input_forget = 1, layout = 1"),
+    ] {
+        for [s, b, i, h] in sizes {
+            let rows = gates * h;
+            let (w, r, bias) =
+                (format!("f32[2,{rows},{i}]"), format!("f32[2,{rows},{h}]"), format!("f32[2,{}]", 2 * rows));
+            let first = attr.contains("layout");
+            let x = if first { format!("f32[{b},{s},{i}]") } else { format!("f32[{s},{b},{i}]") };
+            let state = if first { format!("f32[{b},2,{h}]") } else { format!("f32[2,{b},{h}]") };
+            let y = if first { format!("f32[{b},{s},2,{h}]") } else { format!("f32[{s},2,{b},{h}]") };
+            let y = if gates == 4 { format!("{y}, {state}, {state}") } else { format!("{y}, {state}") };
+            let body = format!("{op}(%x, %w, %r, %b) {{direction = \"bidirectional\", hidden_size = {h}, {attr}}}");
+            all.push(case(&format!("%x: {x}, %w: {w}, %r: {r}, %b: {bias}"), &body, &y));
+            // Numbers between minus one and one, by operators that are folded.
+            let constant = |name: &str, t: &str, by: f64| {
+                format!(
+                    "%{name}_v = Const() {{value = dense<{t}: splat {by}>}} : {t} \
+                     %{name}_a = Const() {{value = dense<i64[]: 1>}} : i64[] \
+                     %{name}_s = Cumsum(%{name}_v, %{name}_a) : {t} %{name} = Sin(%{name}_s) : {t} "
+                )
+            };
+            let constants = [constant("w", &w, 1.7), constant("r", &r, 0.9)].concat();
+            all.push(Case { constants, ..case(&format!("%x: {x}, %b: {bias}"), &body, &y) });
+        }
+    }
+    all
+}
+
 fn real(t: &HostTensor) -> Vec<f64> {
     assert_eq!(t.dtype, DType::F32);
     t.bytes().as_chunks::<4>().0.iter().map(|c| f64::from(f32::from_le_bytes(*c))).collect()
@@ -146,9 +193,10 @@ fn thin_and_long_and_empty_shapes_give_the_numbers_of_the_ai_cpu() {
     let mut slow = OptionMap::default();
     slow.set("ge.exec.exclude_engines", "AiCore|AiVector", "a test").unwrap();
     let (mut wrong, mut fast) = (Vec::new(), 0);
-    let cases: Vec<Case> = [products(), convolutions(), windows(), lines()].into_iter().flatten().collect();
+    let cases: Vec<Case> =
+        [products(), convolutions(), windows(), lines(), recurrences()].into_iter().flatten().collect();
     for c in &cases {
-        let text = format!("graph @main({}) {{ %y = {} : {} return %y }}", c.inputs, c.body, c.y);
+        let text = format!("graph @main({}) {{ {}%y = {} : {} return %y }}", c.inputs, c.constants, c.body, c.y);
         let run = |options: &OptionMap| {
             let graph = import::parse_text(Path::new("m.ge"), text.as_bytes()).map_err(|e| e.to_string())?;
             let compiled = s.compile("m", graph, options, &Silent).map_err(|e| e.to_string())?;

@@ -1,6 +1,9 @@
 //! Times single kernels on one thread: `cargo run --release -p ge-kernels --example speed`.
 use ge_kernels::conv::{Conv, ConvSpec};
 use ge_kernels::gemm::{BMatrix, Epilogue, Gemm, Matrix, pack_columns, packed_len};
+use ge_kernels::rnn::{
+    Activation, Cell, Direction, Operands, Recurrent, Results, packed_input_len, packed_recurrent_len,
+};
 use ge_kernels::view::Out;
 use std::time::Instant;
 
@@ -14,7 +17,40 @@ fn best(mut f: impl FnMut()) -> f64 {
     best
 }
 
+/// An LSTM of one direction.
+fn recurrence([steps, batch, input, hidden]: [usize; 4]) {
+    let acts = [Activation::Sigmoid, Activation::Tanh, Activation::Tanh];
+    let plan = Recurrent {
+        cell: Cell::Lstm { input_forget: false },
+        steps,
+        batch,
+        input,
+        hidden,
+        directions: vec![Direction { reverse: false, acts }],
+        clip: f32::INFINITY,
+        batch_first: false,
+    };
+    let (x, bias) = (vec![0.5f32; steps * batch * input], vec![0.1f32; 8 * hidden]);
+    let w = vec![0.01f32; packed_input_len(4, hidden, input)];
+    let r = vec![0.01f32; packed_recurrent_len(4, hidden)];
+    let ops = Operands { x: &x, w: &w, r: &r, bias: &bias, lens: &[], h0: &[], c0: &[], peep: &[] };
+    let (mut y, mut h, mut c) =
+        (vec![0f32; steps * batch * hidden], vec![0f32; batch * hidden], vec![0f32; batch * hidden]);
+    let t = best(|| {
+        let (mut y, mut h, mut c) = (Out::new(&mut y), Out::new(&mut h), Out::new(&mut c));
+        plan.run(0..plan.units(), &ops, &mut Results { y: &mut y, h: &mut h, c: Some(&mut c) });
+    });
+    println!(
+        "lstm {steps}x{batch}x{input}, hidden {hidden}: {:.1} us, {:.1} GFLOP/s",
+        t * 1e6,
+        2.0 * plan.work() as f64 / t / 1e9
+    );
+}
+
 fn main() {
+    for [steps, batch, input, hidden] in [[64, 1, 128, 256], [64, 1, 256, 256], [64, 8, 256, 256], [32, 1, 64, 96]] {
+        recurrence([steps, batch, input, hidden]);
+    }
     let products = [
         (1024, 1024, 1024),
         (128, 256, 256),

@@ -21,6 +21,8 @@ pub mod reduce;
 pub mod conv;
 /// Matrix products.
 pub mod gemm;
+/// Recurrent cells.
+pub mod rnn;
 /// Quantisation.
 pub mod quant;
 /// Working memory of kernels.

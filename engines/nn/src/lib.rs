@@ -23,7 +23,7 @@ pub mod passes;
 
 use ge_plugin_api::fusion::PatternFusionPass as Fusion;
 use ge_plugin_api::{ge_plugin, register_engine, register_pass};
-use passes::{attention, conv, elementwise as chains, matmul, norm, qmatmul, quant};
+use passes::{attention, conv, elementwise as chains, matmul, norm, qmatmul, quant, recurrent};
 
 ge_plugin! { name: "nn", kinds: ["engine", "pass"], provides: ["AIcoreEngine", "VectorEngine"] }
 register_engine!(|| Box::new(engine::Nn::ai_core()));
@@ -41,3 +41,4 @@ register_pass!(Fusion(norm::SiluFusion));
 register_pass!(Fusion(norm::SoftmaxMaskFusion));
 register_pass!(Fusion(quant::QuantConvFusion));
 register_pass!(qmatmul::QuantMatMul);
+register_pass!(recurrent::RecurrentWeights);

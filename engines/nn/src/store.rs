@@ -1,7 +1,7 @@
 //! The op store: one row an operator; the yes and the reason of a no come from the row's family.
 use crate::families::{
-    chain, conv, elementwise, grouped, layout, matmul, norm, pool, qconv, qmatmul, quant, reduce, sequences, topk,
-    trans_data,
+    chain, conv, elementwise, grouped, layout, matmul, norm, pool, qconv, qmatmul, quant, recurrent, reduce, sequences,
+    topk, trans_data,
 };
 use crate::kernel::Kernel;
 use crate::sig::{Answer, Sig};
@@ -47,6 +47,9 @@ pub const ROWS: &[Row] = &[
     mixed("FusedQuantMatMul", qmatmul::build),
     mixed("QLinearMatMul", qmatmul::build),
     cube("MatMulInteger", qmatmul::build),
+    mixed("CommonRNN", recurrent::build),
+    mixed("CommonGRU", recurrent::build),
+    mixed("CommonLSTM", recurrent::build),
     mixed("PromptFlashAttention", sequences::build),
     row("ScaledMaskedSoftmax", norm::masked_softmax, false),
     row("FusedElementwise", chain::build, true),

@@ -4,7 +4,8 @@
 //! y, y_h, y_c`. `x [S,B,I]` (layout 1: `[B,S,I]`), `w [D,G·H,I]`, `r [D,G·H,H]`, `b [D,2·G·H]`, `initial_* [D,B,H]` (layout 1: `[B,D,H]`),
 //! `p [D,3·H]`; gates: RNN one, GRU z r h, LSTM i o f c. `y [S,D,B,H]` (layout 1: `[B,S,D,H]`), `y_h`, `y_c [D,B,H]` (layout 1: `[B,D,H]`).
 //! Attributes: `hidden_size`, `direction` forward|reverse|bidirectional, `activations`, `activation_alpha`, `activation_beta`, `clip`,
-//! `layout`, GRU `linear_before_reset`, LSTM `input_forget`.
+//! `layout`, GRU `linear_before_reset`, LSTM `input_forget`. With `packed`, `w` and `r` are `[D, P]`, direction by direction in the form
+//! that `engines/kernels/src/rnn/pack.rs` describes, their last block of sixteen hidden units filled up; `hidden_size` must then be given.
 use crate::dims;
 use crate::read;
 use ge_plugin_api::diagnostic::Result;
@@ -13,27 +14,36 @@ use ge_plugin_api::register_ops;
 use ge_plugin_api::types::dtype::FLOATS;
 use ge_plugin_api::types::{DType, Dim, Shape, TensorDesc};
 
+/// Hidden units of a block of packed weights.
+const BLOCK: u64 = 16;
+
 fn recurrent(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+    let packed = c.node.flag("packed");
+    let rank = if packed { 2 } else { 3 };
     read::rank_in(c, 0, "x", 3, 3)?;
-    read::rank_in(c, 1, "w", 3, 3)?;
-    read::rank_in(c, 2, "r", 3, 3)?;
+    read::rank_in(c, 1, "w", rank, rank)?;
+    read::rank_in(c, 2, "r", rank, rank)?;
     let at = |i: usize, k: usize| c.opt_input(i).and_then(|d| d.shape.dims().get(k).copied()).unwrap_or(Dim::UNKNOWN);
     let batch_first = read::int(c, "layout", 0) == 1;
     let (s, b) = if batch_first { (at(0, 1), at(0, 0)) } else { (at(0, 0), at(0, 1)) };
     let dirs: i64 = if read::text(c, "direction", "forward") == "bidirectional" { 2 } else { 1 };
     let d = dims::equal("input 1 `w`: directions", dims::from_i64(dirs), at(1, 0))?;
-    let h = dims::equal(
-        "input 2 `r`: hidden size",
-        c.node.int("hidden_size").map_or(Dim::UNKNOWN, dims::from_i64),
-        at(2, 2),
-    )?;
+    let given = c.node.int("hidden_size").map_or(Dim::UNKNOWN, dims::from_i64);
+    let h = if packed { given } else { dims::equal("input 2 `r`: hidden size", given, at(2, 2))? };
     let gates: i64 = match c.node.op() {
         "CommonLSTM" => 4,
         "CommonGRU" => 3,
         _ => 1,
     };
-    dims::equal("input 1 `w`: gates by hidden size", dims::mul(h, dims::from_i64(gates)), at(1, 1))?;
-    dims::equal("input 1 `w`: input size", at(0, 2), at(1, 2))?;
+    if packed {
+        let padded = h.size().and_then(|h| h.checked_next_multiple_of(BLOCK)).map_or(Dim::UNKNOWN, Dim::known);
+        let rows = dims::mul(padded, dims::from_i64(gates));
+        dims::equal("input 1 `w`: packed numbers", dims::mul(rows, at(0, 2)), at(1, 1))?;
+        dims::equal("input 2 `r`: packed numbers", dims::mul(rows, h), at(2, 1))?;
+    } else {
+        dims::equal("input 1 `w`: gates by hidden size", dims::mul(h, dims::from_i64(gates)), at(1, 1))?;
+        dims::equal("input 1 `w`: input size", at(0, 2), at(1, 2))?;
+    }
     let t = c.input(0)?.dtype;
     let y = if batch_first { [b, s, d, h] } else { [s, d, b, h] };
     let state = if batch_first { [b, d, h] } else { [d, b, h] };
@@ -64,6 +74,7 @@ fn defs() -> Vec<OpDef> {
             .opt_attr("clip", AttrKind::FLOAT)
             .attr("layout", AttrKind::INT, 0i64)
             .range(0.0, 1.0)
+            .attr("packed", AttrKind::BOOL, false)
     };
     vec![
         attrs(common("CommonRNN").output("y", FLOATS, "T").output("y_h", FLOATS, "T")),

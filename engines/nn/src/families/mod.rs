@@ -2,6 +2,8 @@
 
 /// Products of groups of rows.
 pub mod grouped;
+/// Recurrent networks.
+pub mod recurrent;
 /// Attention with masks and lengths of sequences.
 pub mod sequences;
 /// The k greatest or least.

@@ -16,6 +16,8 @@ pub mod norm;
 pub mod qmatmul;
 /// Convolutions of bytes from dequantised ones.
 pub mod quant;
+/// Weights of recurrences.
+pub mod recurrent;
 /// Splits without a task.
 pub mod split_n_optimizer;
 

@@ -9,5 +9,6 @@ mod harness;
 mod matrix;
 mod moves;
 mod numbers;
+mod recurrent;
 mod refusals;
 mod sweep;

@@ -382,6 +382,26 @@ fn sequence(r: &mut Rng) -> Sig {
     sig("PromptFlashAttention", vec![query.clone(), key.clone(), key], vec![query], &attrs)
 }
 
+fn recurrence(r: &mut Rng) -> Sig {
+    let (op, gates) = r.of(&[("CommonLSTM", 4), ("CommonGRU", 3), ("CommonRNN", 1)]);
+    let dtype = r.of(&[F, DType::F16, DType::BF16]);
+    let (steps, batch, input, hidden) = (r.size(5000), r.size(300), r.size(5000), r.size(2000));
+    let dirs = r.of(&[1, 2]);
+    let packed = r.next(2) == 0;
+    let rows = if packed { hidden.next_multiple_of(16) } else { hidden } * gates;
+    let weights = |k: usize| if packed { tensor(dtype, &[dirs, rows * k]) } else { tensor(dtype, &[dirs, rows, k]) };
+    let state = tensor(dtype, &[dirs, batch, hidden]);
+    let mut outputs = vec![tensor(dtype, &[steps, dirs, batch, hidden]), state.clone()];
+    outputs.extend((gates == 4).then_some(state));
+    let attrs = [
+        ("direction", AttrValue::from(if dirs == 2 { "bidirectional" } else { "reverse" })),
+        ("hidden_size", AttrValue::from(hidden as i64)),
+        ("packed", AttrValue::from(packed)),
+    ];
+    let x = tensor(dtype, &[steps, batch, input]);
+    sig(op, vec![x, weights(input), weights(hidden)], outputs, &attrs)
+}
+
 /// A family: its name, what makes a random node of it, and the share of its nodes in percent that it must take.
 type Family = (&'static str, fn(&mut Rng) -> Sig, u64);
 
@@ -395,6 +415,7 @@ const FAMILIES: &[Family] = &[
     ("layout", layout, 80),
     ("quantised", quantised, 85),
     ("sequence", sequence, 85),
+    ("recurrence", recurrence, 90),
 ];
 
 /// Plans a node as it is and in the formats of the cube unit; whether it is taken.

@@ -1,5 +1,5 @@
 //! `CommonRNN`, `CommonGRU`, `CommonLSTM`: ONNX's recurrences, all directions, layouts, peepholes, clipping, lengths by batch
-//! (`plugins/ops/src/rnn.rs`). Everything in doubles, outputs rounded once.
+//! (`plugins/ops/src/rnn.rs`), weights packed or not. Everything in doubles, outputs rounded once.
 use crate::args::{Arg, bad, count, filled, int_attr, put_f64, text};
 use crate::kernels::math::special::{sigmoid, softplus};
 use crate::store::Op;
@@ -33,7 +33,7 @@ fn activations(ctx: &KernelCtx<'_>, dirs: usize, each: &[&str]) -> Result<Vec<Ac
     for name in names {
         let mut a = |d: f64| na.next().copied().unwrap_or(d);
         out.push(match name.to_ascii_lowercase().as_str() {
-            "relu" => Box::new(|x| x.max(0.0)),
+            "relu" => Box::new(|x| if x < 0.0 { 0.0 } else { x }),
             "tanh" => Box::new(f64::tanh),
             "sigmoid" => Box::new(sigmoid),
             "softsign" => Box::new(|x| x / (1.0 + x.abs())),
@@ -78,6 +78,37 @@ fn add_product(out: &mut [f64], v: &[f64], m: &[f64]) {
 fn shaped(a: Option<Arg<'_>>, shape: &[usize]) -> Result<Option<Vec<f64>>> {
     a.map(|a| a.need_shape(shape).and_then(|()| a.f64s())).transpose()
 }
+/// Hidden units of a block of packed weights.
+const BLOCK: usize = 16;
+
+/// Weights `[dirs, gates * h, k]` from their packed form; `sections`: first gate and number of gates that stand together; `woven`: the
+/// gates of a block stand side by side in each row.
+fn unpacked(
+    a: &Arg<'_>,
+    [dirs, gates, h, k]: [usize; 4],
+    sections: &[(usize, usize)],
+    woven: bool,
+) -> Result<Vec<f64>> {
+    let padded = h.next_multiple_of(BLOCK);
+    let own = count(&[padded, gates, k])?;
+    a.need_shape(&[dirs, own])?;
+    let from = a.f64s()?;
+    let mut w = filled(count(&[dirs, gates, h, k])?, 0f64)?;
+    for d in 0..dirs {
+        let mut start = d * own;
+        for &(first, many) in sections {
+            for (g, j) in (0..many).flat_map(|g| (0..h).map(move |j| (g, j))) {
+                for x in 0..k {
+                    let block = j / BLOCK;
+                    let row = if woven { (block * k + x) * many + g } else { (block * many + g) * k + x };
+                    w[((d * gates + first + g) * h + j) * k + x] = from[start + row * BLOCK + j % BLOCK];
+                }
+            }
+            start += padded * many * k;
+        }
+    }
+    Ok(w)
+}
 fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let (gates, each): (usize, &[&str]) = match ctx.op {
         "CommonLSTM" => (4, &["sigmoid", "tanh", "tanh"]),
@@ -86,15 +117,26 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
     };
     let (x, w, r) = (Arg::of(ctx, 0)?, Arg::of(ctx, 1)?, Arg::of(ctx, 2)?);
     x.need_rank(3, 3)?;
-    r.need_rank(3, 3)?;
+    let packed = ctx.attrs.flag("packed");
+    let rank = if packed { 2 } else { 3 };
+    r.need_rank(rank, rank)?;
     let batch_first = int_attr(ctx, "layout", 0) == 1;
     let (s, b, i) =
         if batch_first { (x.shape[1], x.shape[0], x.shape[2]) } else { (x.shape[0], x.shape[1], x.shape[2]) };
     let direction = text(ctx, "direction", "forward");
     let dirs = if direction == "bidirectional" { 2 } else { 1 };
-    let h = r.shape[2];
-    w.need_shape(&[dirs, gates * h, i])?;
-    r.need_shape(&[dirs, gates * h, h])?;
+    let (h, vw, vr) = if packed {
+        let h = usize::try_from(int_attr(ctx, "hidden_size", -1))
+            .map_err(|_| bad("attribute `hidden_size`", "none", "the size of a state, for weights are packed"))?;
+        let vw = unpacked(&w, [dirs, gates, h, i], &[(0, gates)], false)?;
+        let apart: &[_] = if gates == 3 { &[(0, 2), (2, 1)] } else { &[(0, gates)] };
+        (h, vw, unpacked(&r, [dirs, gates, h, h], apart, true)?)
+    } else {
+        let h = r.shape[2];
+        w.need_shape(&[dirs, gates * h, i])?;
+        r.need_shape(&[dirs, gates * h, h])?;
+        (h, w.f64s()?, r.f64s()?)
+    };
     let act = activations(ctx, dirs, each)?;
     let bias = shaped(Arg::opt(ctx, 3)?, &[dirs, 2 * gates * h])?;
     let state = if batch_first { [b, dirs, h] } else { [dirs, b, h] };
@@ -115,7 +157,7 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let clip = ctx.attrs.float("clip").filter(|c| *c > 0.0).unwrap_or(f64::INFINITY);
     let cut = |v: f64| v.clamp(-clip, clip);
     let (before, forget) = (int_attr(ctx, "linear_before_reset", 0) != 0, int_attr(ctx, "input_forget", 0) != 0);
-    let (vx, vw, vr) = (x.f64s()?, w.f64s()?, r.f64s()?);
+    let vx = x.f64s()?;
     let y_shape = if batch_first { [b, s, dirs, h] } else { [s, dirs, b, h] };
     let mut y = filled(count(&y_shape)?, 0f64)?;
     let (mut yh, mut yc) = (filled(count(&state)?, 0f64)?, filled(count(&state)?, 0f64)?);

@@ -1,0 +1,107 @@
+//! Recurrences: packed weights and plain ones, types, refusals.
+use crate::harness::*;
+use ge_nn::engine::Nn;
+use ge_plugin_api::types::{AttrValue, DType};
+
+const F: DType = DType::F32;
+
+/// Weights `[d, g * h, k]` packed as `plugins/ops/src/rnn.rs` says, written down once more; `sections` and `woven` as the weights of the
+/// input or of the state have them.
+fn packed(w: &T, [d, g, h, k]: [u64; 4], sections: &[(u64, u64)], woven: bool) -> T {
+    let blocks = h.div_ceil(16);
+    let mut data = vec![];
+    for dir in 0..d {
+        for &(first, many) in sections {
+            for block in 0..blocks {
+                for row in 0..many * k {
+                    let (gate, x) = if woven { (row % many, row / many) } else { (row / k, row % k) };
+                    data.extend((0..16).map(|lane| block * 16 + lane).map(|j| match j < h {
+                        true => w.data[(((dir * g + first + gate) * h + j) * k + x) as usize],
+                        false => 0.0,
+                    }));
+                }
+            }
+        }
+    }
+    t(w.dtype, &[d, data.len() as u64 / d], data)
+}
+
+/// A node with weights as ONNX has them, and the same packed; two directions.
+fn node(op: &'static str, dtype: DType, [s, b, i, h]: [u64; 4]) -> [Case; 2] {
+    let g = match op {
+        "CommonLSTM" => 4,
+        "CommonGRU" => 3,
+        _ => 1,
+    };
+    let x = noise(dtype, &[s, b, i], 1);
+    let (w, r) = (noise(dtype, &[2, g * h, i], 2), noise(dtype, &[2, g * h, h], 3));
+    let bias = noise(dtype, &[2, 2 * g * h], 4);
+    let lens = t(DType::I32, &[b], (0..b).map(|n| (s - n.min(s)) as f64));
+    let h0 = noise(dtype, &[2, b, h], 5);
+    let apart: &[_] = if g == 3 { &[(0, 2), (2, 1)] } else { &[(0, g)] };
+    let pw = packed(&w, [2, g, h, i], &[(0, g)], false);
+    let pr = packed(&r, [2, g, h, h], apart, true);
+    let (y, state) = ([s, 2, b, h], [2, b, h]);
+    let outputs = [(dtype, &y[..]), (dtype, &state[..]), (dtype, &state[..])];
+    let outputs = if g == 4 { &outputs[..] } else { &outputs[..2] };
+    let make = |w: &T, r: &T| {
+        case(op, &[&x, w, r, &bias, &lens, &h0], outputs)
+            .with("direction", "bidirectional")
+            .with("hidden_size", h as i64)
+            .feed(0)
+            .feed(4)
+    };
+    [make(&w, &r), make(&pw, &pr).with("packed", true)]
+}
+
+#[test]
+fn packed_weights_give_the_bits_of_plain_ones_in_every_type() {
+    for op in ["CommonLSTM", "CommonGRU", "CommonRNN"] {
+        for size in [[3, 2, 5, 19], [1, 1, 1, 1], [4, 20, 3, 16]] {
+            let [_, of_singles] = node(op, F, size);
+            let exact = of_singles.run(&Nn::ai_core());
+            for (dtype, tol) in [(F, 0.0), (DType::F16, 4e-3), (DType::BF16, 3e-2)] {
+                let [plain, packed] = node(op, dtype, size);
+                let (a, b) = (plain.run(&Nn::ai_core()), packed.run(&Nn::ai_core()));
+                assert_eq!(a, b, "{op} {dtype} {size:?}");
+                let halves = a.iter().zip(&exact).flat_map(|(a, e)| a.data.iter().zip(&e.data));
+                // Inputs are rounded too, so that small types are only near.
+                assert!(halves.into_iter().all(|(a, e)| (a - e).abs() <= 10.0 * tol), "{op} {dtype} {size:?}");
+            }
+        }
+    }
+}
+
+/// Values of numpy, as `cpu` has them.
+#[test]
+fn a_gru_of_known_numbers() {
+    let ramp = |n: usize, m: usize, shift: f64, scale: f64| (0..n).map(move |k| ((k % m) as f64 - shift) / scale);
+    let x = t(F, &[3, 2, 2], ramp(12, 5, 2.0, 4.0));
+    let (w, r) = (t(F, &[1, 6, 2], ramp(12, 7, 3.0, 5.0)), t(F, &[1, 6, 2], ramp(12, 5, 2.0, 5.0)));
+    let b = t(F, &[1, 12], ramp(12, 3, 1.0, 10.0));
+    let both = [[0.0606391, 0.1409624, 0.0375111, 0.1636943], [0.0547983, 0.0991644, 0.0368307, 0.1215481]];
+    for (before, want) in both.into_iter().enumerate() {
+        let c = case("CommonGRU", &[&x, &w, &r, &b], &[(F, &[3, 1, 2, 2]), (F, &[1, 2, 2])])
+            .with("direction", "reverse")
+            .with("linear_before_reset", before as i64);
+        let got = c.run(&Nn::ai_core());
+        assert!(got[1].data.iter().zip(want).all(|(g, w)| (g - w).abs() < 1e-6), "{before}: {:?}", got[1].data);
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_told() {
+    let refused = |c: Case| c.refusal(&Nn::ai_core());
+    let [plain, packed] = node("CommonLSTM", F, [3, 2, 5, 19]);
+    let named = |names: &[&str]| AttrValue::from(names.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>());
+    assert_eq!(refused(plain.clone().with("activations", named(&["Tanh"]))), "1 activations, it takes 6");
+    let other = named(&["Sigmoid", "Tanh", "Cosine", "Sigmoid", "Tanh", "Tanh"]);
+    assert_eq!(refused(plain.clone().with("activations", other)), "activation `Cosine`");
+    let mut short = packed.clone();
+    short.inputs[2] = Some(noise(F, &[2, 4 * 19 * 19], 1));
+    assert_eq!(refused(short), "input 2 is f32 [2, 1444], it takes f32 [2, 2432]");
+    let mut long = plain.clone();
+    long.inputs[4] = Some(t(DType::I32, &[2], [4.0, 1.0]));
+    let told = long.launch(&Nn::ai_core(), 1).unwrap_err();
+    assert_eq!(told, "input 4 `sequence_lens`: found 4, expected 0 to 3");
+}
