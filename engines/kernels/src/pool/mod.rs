@@ -2,6 +2,8 @@
 
 /// Channels in groups of sixteen, innermost.
 pub mod cube;
+/// The largest elements, by rows.
+mod max;
 
 use crate::simd::isa::PanelElem;
 use crate::view::Out;
@@ -98,6 +100,9 @@ impl Pooling {
             .map_or(0, |v| v / s + 1)
             .clamp(first, width.max(first))
             .min(width);
+        if self.is_max_of_rows() {
+            return self.run_max(units, first..last, x, out);
+        }
         crate::scratch::with_scratch(width, |line| {
             for plane in units.start..units.end.min(self.planes) {
                 let image = &x[plane * size_in..(plane + 1) * size_in];
@@ -222,6 +227,33 @@ mod tests {
                     }
                 }
             }
+        }
+    }
+
+    #[test]
+    fn a_number_that_is_none_is_the_largest_of_its_windows() {
+        let size = |n: usize, k: usize| Pooling::output_size(n, k, 1, 1, [1, 1], false);
+        let p = Pooling {
+            op: Pool::Max,
+            planes: 2,
+            input: [1, 6, 40],
+            output: [1, size(6, 3), size(40, 3)],
+            kernel: [1, 3, 3],
+            stride: [1; 3],
+            dilation: [1; 3],
+            pad_before: [0, 1, 1],
+            pad_after: [0, 1, 1],
+        };
+        let mut x = vec![f32::NEG_INFINITY; 480];
+        (x[240 + 3 * 40 + 20], x[5], x[7]) = (f32::NAN, f32::INFINITY, -1.0);
+        let mut y = vec![0.0; 480];
+        p.run(0..2, &x, &mut Out::new(&mut y));
+        for (i, v) in y.iter().enumerate() {
+            let (plane, row, column) = (i / 240, i / 40 % 6, i % 40);
+            let near = |r: usize, c: usize| row.abs_diff(r) <= 1 && column.abs_diff(c) <= 1;
+            assert_eq!(v.is_nan(), plane == 1 && near(3, 20), "{i}");
+            assert_eq!(*v == f32::INFINITY, plane == 0 && near(0, 5), "{i}");
+            assert_eq!(*v == -1.0, plane == 0 && near(0, 7) && !near(0, 5), "{i}");
         }
     }
 
