@@ -1,4 +1,5 @@
 //! Convolutions with one input channel to a group: every output channel is a weighted sum of shifted runs of one plane.
+use crate::conv::finish::{Runs, finish};
 use crate::conv::image::Image;
 use crate::gemm::Epilogue;
 use crate::simd::isa::{Isa, PanelElem, Work, dispatch};
@@ -36,11 +37,9 @@ impl<T: PanelElem, U: PanelElem> Strip<'_, '_, T, U> {
             }
             let w = &self.w[o * taps..(o + 1) * taps];
             dispatch(Sum { w, places: &self.image.places, highest: self.image.highest, copy, sums, flat });
-            for r in 1..rows {
-                sums.copy_within(r * self.image.pitch..r * self.image.pitch + width, r * width);
-            }
             let to = (((self.n * s.channels_out + o) * depth + self.z) * height + self.y.0) * width;
-            self.epilogue.finish(&mut sums[..rows * width], o, 0, out, to);
+            let runs = Runs { count: rows, len: width, pitch: self.image.pitch };
+            finish(self.epilogue, o, runs, sums, out, to);
         }
     }
 }

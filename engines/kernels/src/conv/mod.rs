@@ -9,6 +9,8 @@
 pub mod spec;
 /// The copy of a strip of the input.
 pub mod image;
+/// From sums to the result.
+mod finish;
 /// Dense and grouped convolutions as matrix products.
 pub mod plan;
 /// One input channel to a group.

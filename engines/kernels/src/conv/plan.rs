@@ -1,5 +1,6 @@
 //! `Conv`: the plan of a convolution, made once from its sizes, and its run over strips.
 use crate::conv::depthwise;
+use crate::conv::finish::{Runs, finish};
 use crate::conv::image::Image;
 use crate::conv::spec::{ConvError, ConvSpec};
 use crate::gemm::micro::{Listed, Panels, tile};
@@ -15,8 +16,12 @@ use std::ops::Range;
 const BLOCK: usize = 192;
 /// Outputs of a unit, channels by positions, at most.
 const AREA: usize = 48 * 1024;
-/// The same where one row alone is more than that.
+/// Places of a depthwise strip: they stay in the nearest cache from the copy to the result.
+const PLANE: usize = 3 * 1024;
+/// The same as `AREA` where one row alone is more than that.
 const MOST_AREA: usize = 1 << 20;
+/// Output channels that are computed and finished together; a multiple of every register tile.
+const TOGETHER: usize = 24;
 /// As many units as keep the cores of a device busy, if the image is large enough.
 const WANTED: usize = 24;
 
@@ -71,7 +76,9 @@ impl Conv {
         };
         let positions: usize = out.iter().product();
         let (rows, block) = match kind {
-            Kind::Depthwise => (out[1].clamp(1, (AREA / out[2].max(1)).max(1)), (8192 / positions.max(1)).clamp(1, 64)),
+            Kind::Depthwise => {
+                (out[1].clamp(1, (PLANE / out[2].max(1)).max(1)), (8192 / positions.max(1)).clamp(1, 64))
+            }
             _ => {
                 let block = BLOCK.min(per_group[1].next_multiple_of(12)).max(12);
                 let wide = if kind == Kind::Pointwise { 1 } else { out[2].max(1) };
@@ -85,9 +92,11 @@ impl Conv {
                     units.into_iter().fold(1usize, usize::saturating_mul) >= WANTED && !large(rows, block)
                 };
                 // A row is the least of a strip, however wide it is; then the channels become fewer.
-                shrink((rows, block), enough, |(rows, block)| {
+                // Whole pairs of panels.
+                let whole = |rows: usize| if kind == Kind::Pointwise { rows.next_multiple_of(32) } else { rows };
+                shrink((whole(rows), block), enough, |(rows, block)| {
                     if rows > 1 && rows.saturating_mul(wide) > 96 {
-                        return Some((rows.div_ceil(2), block));
+                        return Some((whole(rows.div_ceil(2)), block));
                     }
                     let least = if large(rows, block) { 12 } else { 48 };
                     (block > least).then(|| (rows, (block / 2).next_multiple_of(12)))
@@ -217,9 +226,10 @@ impl Conv {
             Kind::Pointwise => self.rows,
             _ => self.rows * self.image.pitch,
         };
-        let sums = self.block * flat.next_multiple_of(16);
-        with_scratch(self.block * A_STRIDE + copy + sums, |s| {
-            let (sa, s) = s.split_at_mut(self.block * A_STRIDE);
+        let together = self.block.min(TOGETHER);
+        let sums = together * flat.next_multiple_of(16);
+        with_scratch(together * A_STRIDE + copy + sums, |s| {
+            let (sa, s) = s.split_at_mut(together * A_STRIDE);
             let (image, sums) = s.split_at_mut(copy);
             let mut filled = None;
             for unit in units.start..end {
@@ -312,36 +322,37 @@ impl<T: PanelElem, U: PanelElem> Work for Unit<'_, '_, '_, T, U> {
                 }
             }
         }
-        if k == 0 {
-            self.sums[..m * width].fill(0.0);
-        }
-        let mut k0 = 0;
-        while k0 < k {
-            let k1 = (k0 + KC).min(k);
-            let shape = (m, panels, k1 - k0);
-            self.weights((o0, o1), (k0, k1));
-            if direct {
-                let b = Listed { rows: &c.channels[0][k0..k1], highest, ..in_place };
-                tile::<I, _, MR, NP, N4, N1>(isa, shape, self.sa, b, self.sums, width, k0 == 0);
-            } else {
-                let (rows, highest) = match c.kind {
-                    Kind::Pointwise => (&c.channels[1][k0..k1], (group_in - 1) * pitch_of_copy),
-                    _ => (&c.image.places[k0..k1], c.image.highest),
-                };
-                let b = Listed { data: &*self.image, rows, highest };
-                tile::<I, _, MR, NP, N4, N1>(isa, shape, self.sa, b, self.sums, width, k0 == 0);
+        // Some rows at a time: their sums are finished while they are in the nearest cache.
+        for first_row in (0..m).step_by(TOGETHER) {
+            let rows_here = TOGETHER.min(m - first_row);
+            let from = o0 + first_row;
+            if k == 0 {
+                self.sums[..rows_here * width].fill(0.0);
             }
-            k0 = k1;
-        }
-        for i in 0..m {
-            let row = &mut self.sums[i * width..(i + 1) * width];
-            if pitch != run {
-                for r in 1..runs {
-                    row.copy_within(r * pitch..r * pitch + run, r * run);
+            let mut k0 = 0;
+            while k0 < k {
+                let k1 = (k0 + KC).min(k);
+                let shape = (rows_here, panels, k1 - k0);
+                self.weights((from, from + rows_here), (k0, k1));
+                if direct {
+                    let b = Listed { rows: &c.channels[0][k0..k1], highest, ..in_place };
+                    tile::<I, _, MR, NP, N4, N1>(isa, shape, self.sa, b, self.sums, width, k0 == 0);
+                } else {
+                    let (rows, highest) = match c.kind {
+                        Kind::Pointwise => (&c.channels[1][k0..k1], (group_in - 1) * pitch_of_copy),
+                        _ => (&c.image.places[k0..k1], c.image.highest),
+                    };
+                    let b = Listed { data: &*self.image, rows, highest };
+                    tile::<I, _, MR, NP, N4, N1>(isa, shape, self.sa, b, self.sums, width, k0 == 0);
                 }
+                k0 = k1;
             }
-            let to = (self.at.n * s.channels_out + channel + i) * size_out + first;
-            self.epilogue.finish(&mut row[..runs * run], channel + i, 0, self.out, to);
+            for i in 0..rows_here {
+                let row = &mut self.sums[i * width..(i + 1) * width];
+                let own = channel + first_row + i;
+                let to = (self.at.n * s.channels_out + own) * size_out + first;
+                finish(self.epilogue, own, Runs { count: runs, len: run, pitch }, row, self.out, to);
+            }
         }
     }
 }
