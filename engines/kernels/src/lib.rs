@@ -25,6 +25,8 @@ pub mod gemm;
 pub mod rnn;
 /// Quantisation.
 pub mod quant;
+/// Sums of bytes to bytes.
+pub mod requantise;
 /// Working memory of kernels.
 pub mod scratch;
 mod shrink;

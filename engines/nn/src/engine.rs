@@ -1,5 +1,5 @@
 //! The two engines over one op store: AIcoreEngine offers all of it, VectorEngine the rows marked so.
-use crate::families::{cube, matmul};
+use crate::families::{cube, matmul, qconv};
 use crate::kernel::{Kernel, Tiling, on_device};
 use crate::on_device as tiling;
 use crate::sig::Sig;
@@ -116,15 +116,16 @@ impl Engine for Nn {
     fn variants(&self, node: &Node<'_>, target: &Target) -> Result<Vec<Variant>> {
         let factors = store::FACTORS.contains(&node.op());
         let half = |i: usize| node.input_desc(i).is_some_and(|d| matches!(d.dtype, DType::F16 | DType::BF16));
-        // Formats of the cube unit are for half types.
-        let offers = !self.vector && (factors || half(0) || half(1)) && store::find(node.op()).is_some();
+        // Formats of the cube unit are for half types, and for the filters of convolutions of bytes.
+        let bytes = store::PACKED.contains(&node.op());
+        let offers = !self.vector && (factors || bytes || half(0) || half(1)) && store::find(node.op()).is_some();
         let Some(sig) = offers.then(|| Sig::of_node(node).ok()).flatten() else { return Ok(Vec::new()) };
         let Ok(kernel) = store::build(&sig) else { return Ok(Vec::new()) };
         let own = self.time_of(kernel.as_ref(), &target.soc);
         let types =
             || -> Vec<DType> { sig.inputs.iter().map(|t| t.as_ref().map_or(DType::UNKNOWN, |t| t.dtype)).collect() };
         let mut out = Vec::new();
-        for other in [matmul::laid_out(&sig), cube::laid_out(&sig)].into_iter().flatten() {
+        for other in [matmul::laid_out(&sig), cube::laid_out(&sig), qconv::laid_out(&sig)].into_iter().flatten() {
             if let Ok(kernel) = store::build(&other) {
                 out.push(variant(types(), &other, self.time_of(kernel.as_ref(), &target.soc)));
             }

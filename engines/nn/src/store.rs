@@ -44,6 +44,7 @@ pub const ROWS: &[Row] = &[
     mixed("FusedMatMul", matmul::build),
     mixed("FusedConv", conv::build),
     mixed("QLinearConv", qconv::build),
+    cube("ConvInteger", qconv::build),
     mixed("FusedQuantMatMul", qmatmul::build),
     mixed("QLinearMatMul", qmatmul::build),
     cube("MatMulInteger", qmatmul::build),
@@ -188,6 +189,9 @@ pub const FACTORS: &[&str] = &[
     "Conv3DTransposeD",
     "FusedConv",
 ];
+
+/// Operators of bytes whose constant factor can be had in the form that their kernels read.
+pub const PACKED: &[&str] = &["QLinearConv", "ConvInteger"];
 
 /// The inputs whose values an operator's tiling on the device reads.
 pub fn reads(op: &str) -> Option<&'static [u32]> {

@@ -75,7 +75,7 @@ impl Image {
 
     /// Floats of the copy for `channels` input channels.
     pub(crate) fn len(&self, channels: usize) -> usize {
-        channels * self.spec.kernel[0] * self.phases[0].len() * self.phases[1].len() * self.plane + SLACK
+        channels * self.channel_len() + SLACK
     }
 
     /// Copies what output rows `y.0..y.1` of depth `z` need of `channels` channels; `x` begins at the first of them.
@@ -85,27 +85,45 @@ impl Image {
 
     #[inline(always)]
     fn fill_inline<T: PanelElem>(&self, x: &[T], channels: usize, z: usize, y: (usize, usize), copy: &mut [f32]) {
+        let plane: usize = self.spec.input.iter().product();
+        for c in 0..channels {
+            self.rows(c, z, y, copy, Widened { image: self, x: &x[c * plane..(c + 1) * plane] });
+        }
+    }
+
+    /// Elements of one channel of the copy.
+    pub(crate) fn channel_len(&self) -> usize {
+        self.spec.kernel[0] * self.phases[0].len() * self.phases[1].len() * self.plane
+    }
+
+    /// Columns of the border before a row, and the step of the copy over a row, of a convolution that is not transposed.
+    pub(crate) fn columns(&self) -> (isize, usize) {
+        (self.before[2], self.step[2])
+    }
+
+    /// Fills the rows of one channel of the copy.
+    #[inline(always)]
+    pub(crate) fn rows<E>(
+        &self,
+        channel: usize,
+        z: usize,
+        y: (usize, usize),
+        copy: &mut [E],
+        mut source_rows: impl SourceRows<E>,
+    ) {
         let [depth, height, width] = self.spec.input;
         let rows = y.1 - y.0 + (self.spec.kernel[1] - 1) * self.spec.dilation[1] / self.step[1];
-        let mut at = 0;
-        for c in 0..channels {
-            for kz in 0..self.spec.kernel[0] {
-                let sz = source(z * self.step[0] + kz * self.spec.dilation[0], self.before[0], self.inflate[0], depth);
-                for &py in &self.phases[0] {
-                    for &px in &self.phases[1] {
-                        for r in 0..rows {
-                            let dst = &mut copy[at + r * self.pitch..at + (r + 1) * self.pitch];
-                            let sy = source((y.0 + r) * self.step[1] + py, self.before[1], self.inflate[1], height);
-                            match (sz, sy) {
-                                (Some(z), Some(y)) => {
-                                    let from = ((c * depth + z) * height + y) * width;
-                                    self.row(&x[from..from + width], px, dst);
-                                }
-                                _ => dst.fill(0.0),
-                            }
-                        }
-                        at += self.plane;
+        let mut at = channel * self.channel_len();
+        for kz in 0..self.spec.kernel[0] {
+            let sz = source(z * self.step[0] + kz * self.spec.dilation[0], self.before[0], self.inflate[0], depth);
+            for &py in &self.phases[0] {
+                for &px in &self.phases[1] {
+                    for r in 0..rows {
+                        let dst = &mut copy[at + r * self.pitch..at + (r + 1) * self.pitch];
+                        let sy = source((y.0 + r) * self.step[1] + py, self.before[1], self.inflate[1], height);
+                        source_rows.fill(sz.zip(sy).map(|(z, y)| (z * height + y) * width), px, dst);
                     }
+                    at += self.plane;
                 }
             }
         }
@@ -122,6 +140,30 @@ impl Image {
                 let s = source(i * self.step[2] + phase, self.before[2], self.inflate[2], src.len());
                 *d = s.map_or(0.0, |s| src[s].wide());
             }
+        }
+    }
+}
+
+/// What rows of the copy are filled from.
+pub(crate) trait SourceRows<E> {
+    /// Fills a row of the copy: from the input's row that begins at `from` of the channel, nothing where that is in the border, and
+    /// the columns of one remainder. Implementations are `#[inline(always)]`, so that they are compiled for the caller's
+    /// instruction set, which closures are not sure to be.
+    fn fill(&mut self, from: Option<usize>, phase: usize, row: &mut [E]);
+}
+
+/// Numbers of one channel, widened.
+struct Widened<'p, T> {
+    image: &'p Image,
+    x: &'p [T],
+}
+
+impl<T: PanelElem> SourceRows<f32> for Widened<'_, T> {
+    #[inline(always)]
+    fn fill(&mut self, from: Option<usize>, phase: usize, row: &mut [f32]) {
+        match from {
+            Some(from) => self.image.row(&self.x[from..from + self.image.spec.input[2]], phase, row),
+            None => row.fill(0.0),
         }
     }
 }

@@ -17,7 +17,10 @@ pub mod plan;
 pub mod depthwise;
 /// Channels in groups of sixteen, innermost.
 pub mod cube;
+/// Convolutions of bytes, in whole numbers.
+pub mod bytes;
 
+pub use bytes::{ByteConv, ByteFilter, ByteImages, pack_filter, packed_filter_len};
 pub use cube::{CubeConv, CubeDepthwise};
 pub use plan::Conv;
 pub use spec::{ConvError, ConvSpec};

@@ -46,6 +46,9 @@ pub enum ConvError {
     /// More than the layouts of the cube unit have a place for.
     #[error("channels in groups of sixteen take two spatial axes, not transposed, of one group or one channel a group")]
     Cube,
+    /// A transposed convolution of bytes.
+    #[error("a convolution of bytes is not transposed")]
+    Transposed,
     /// An operand is too short.
     #[error("{operand} has {has} elements, the convolution needs {needs}")]
     Short {

@@ -83,6 +83,23 @@ crate::multiversion! {
     }
 }
 
+crate::multiversion! {
+    /// A block of whole numbers in the range of a byte to bytes; what is no number becomes zero.
+    pub fn narrow_whole(x: &[f32], out: &mut [u8]) {
+        let mut whole = [0i32; 64];
+        // Two loops over a block at a time: each of them is one over vectors.
+        for (out, x) in out.chunks_mut(whole.len()).zip(x.chunks(whole.len())) {
+            for (w, x) in whole.iter_mut().zip(x) {
+                let v = if x.is_nan() { 0.0 } else { *x };
+                *w = (v + 12_582_912.0).to_bits() as i32 - 0x4b40_0000;
+            }
+            for (o, w) in out.iter_mut().zip(&whole) {
+                *o = *w as u8;
+            }
+        }
+    }
+}
+
 /// Computes the steps for `n` elements: `values` holds the inputs in front and has room for the results behind them.
 pub fn run_chain(steps: &[ChainStep], inputs: usize, n: usize, values: &mut [Vec<f32>]) {
     let mut spare = [[0.0f32; BLOCK]; 2];
@@ -115,6 +132,22 @@ fn operand<'v>(before: &'v [Vec<f32>], s: Source, spare: &'v mut [f32; BLOCK], n
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn whole_numbers_become_bytes_of_either_kind() {
+        for level in crate::simd::Level::available() {
+            let (mut u, mut i) = ([7u8; 100], [7u8; 100]);
+            let x: Vec<f32> =
+                (0..100).map(|i| if i == 70 { f32::NAN } else { i as f32 * 2.5 }).map(f32::round).collect();
+            let signed: Vec<f32> = (0..100).map(|i| i as f32 - 128.0).collect();
+            crate::simd::with_level(level, || {
+                narrow_whole(&x, &mut u);
+                narrow_whole(&signed, &mut i);
+            });
+            assert!(u.iter().zip(&x).all(|(u, x)| *u == *x as u8));
+            assert!(i.iter().zip(&signed).all(|(i, x)| *i as i8 == *x as i8));
+        }
+    }
 
     #[test]
     fn a_chain_is_its_steps() {

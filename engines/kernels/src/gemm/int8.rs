@@ -28,13 +28,12 @@ crate::multiversion! {
         for (g, cells) in panel.as_chunks_mut::<64>().0.iter_mut().enumerate() {
             let at = g * 4 * row;
             if width == 16 && col == 1 && g * 4 + 4 <= k {
-                // Four whole rows, woven into one another.
+                // Four whole rows, woven into one another: as whole numbers of four bytes, which become vector instructions.
                 let [r0, r1, r2, r3] = [0, 1, 2, 3].map(|q| &b[at + q * row..][..16]);
-                for j in 0..16 {
-                    cells[j * 4] = r0[j];
-                    cells[j * 4 + 1] = r1[j];
-                    cells[j * 4 + 2] = r2[j];
-                    cells[j * 4 + 3] = r3[j];
+                for (j, cell) in cells.as_chunks_mut::<4>().0.iter_mut().enumerate() {
+                    let of = |v: i8| u32::from(v as u8);
+                    let four = of(r0[j]) | of(r1[j]) << 8 | of(r2[j]) << 16 | of(r3[j]) << 24;
+                    *cell = four.to_le_bytes().map(|v| v as i8);
                 }
             } else if width == 16 && row == 1 && g * 4 + 4 <= k {
                 for j in 0..16 {
@@ -70,8 +69,10 @@ pub struct GemmInt8 {
 const ROWS: usize = 16;
 /// Panels of a unit.
 const PANELS: usize = 8;
-/// Rows that meet a panel together: their sums stay in registers.
+/// Rows that meet panels together: their sums stay in registers.
 const TILE: usize = 8;
+/// Panels that rows meet together.
+const PAIR: usize = 2;
 
 impl GemmInt8 {
     /// Number of units of work.
@@ -85,7 +86,7 @@ impl GemmInt8 {
         let across = panels.div_ceil(PANELS);
         let len = self.k.div_ceil(4) * 4;
         let mut rows = vec![0u8; len * TILE];
-        let mut sums = [[0i32; 16]; TILE];
+        let mut sums = [[0i32; 16]; TILE * PAIR];
         for unit in units.start..units.end.min(self.units()) {
             let (i0, p0) = (unit / across * ROWS, unit % across * PANELS);
             let end = (i0 + ROWS).min(self.m);
@@ -94,10 +95,18 @@ impl GemmInt8 {
                 for (r, row) in rows.chunks_exact_mut(len.max(1)).take(count).enumerate() {
                     row[..self.k].copy_from_slice(&a[(i + r) * self.a_row..][..self.k]);
                 }
-                for p in p0..(p0 + PANELS).min(panels) {
-                    dots(&rows[..len * count], len, &packed[p * len * 16..(p + 1) * len * 16], &mut sums[..count]);
-                    let width = (self.n - p * 16).min(16);
-                    for (r, acc) in sums[..count].iter().enumerate() {
+                let last = (p0 + PANELS).min(panels);
+                for p in (p0..last).step_by(PAIR) {
+                    let pair = PAIR.min(last - p);
+                    dots(
+                        &rows[..len * count],
+                        len,
+                        &packed[p * len * 16..(p + pair) * len * 16],
+                        &mut sums[..count * pair],
+                    );
+                    for (at, acc) in sums[..count * pair].iter().enumerate() {
+                        let (r, p) = (at / pair, p + at % pair);
+                        let width = (self.n - p * 16).min(16);
                         out.part((i + r) * self.n + p * 16, width).copy_from_slice(&acc[..width]);
                     }
                 }
@@ -118,49 +127,110 @@ pub fn correct(sums: &mut [i32], a_zero: i32, column_sums: &[i32], b_zero: &[i32
     }
 }
 
-/// The sums of rows of `len` bytes, one behind the other, with one panel.
-fn dots(rows: &[u8], len: usize, panel: &[i8], sums: &mut [[i32; 16]]) {
+/// The sums of up to eight rows of `len` bytes, one behind the other, with one panel or two: the panels of a row side by side.
+fn dots(rows: &[u8], len: usize, panels: &[i8], sums: &mut [[i32; 16]]) {
+    let pair = if len == 0 { 1 } else { panels.len() / (len * 16) };
     #[cfg(target_arch = "x86_64")]
-    if crate::simd::level::vnni() {
-        if let Ok(all) = <&mut [[i32; 16]; TILE]>::try_from(&mut *sums) {
+    {
+        if crate::simd::level::vnni() {
             // SAFETY: the features were asked for.
-            unsafe { dots_vnni(rows, len, panel, all) };
-            return;
+            return unsafe { on_vnni(rows, len, panels, pair, sums) };
         }
-        let (fours, rest) = sums.as_chunks_mut::<4>();
-        for (four, rows) in fours.iter_mut().zip(rows.chunks_exact((len * 4).max(1))) {
-            // SAFETY: as above.
-            unsafe { dots_vnni(rows, len, panel, four) };
+        if crate::simd::level() >= crate::simd::Level::Avx2 {
+            // SAFETY: the level is only reported when the machine has its features.
+            return unsafe { on_avx2(rows, len, panels, pair, sums) };
         }
-        let done = fours.len() * 4 * len;
-        for (one, row) in rest.as_chunks_mut::<1>().0.iter_mut().zip(rows[done..].chunks_exact(len.max(1))) {
-            // SAFETY: as above.
-            unsafe { dots_vnni(row, len, panel, one) };
-        }
-        return;
     }
     sums.fill([0; 16]);
-    for (acc, row) in sums.iter_mut().zip(rows.chunks_exact(len.max(1))) {
-        dot_plain(row, panel, acc);
+    for (of_row, row) in sums.chunks_exact_mut(pair.max(1)).zip(rows.chunks_exact(len.max(1))) {
+        for (acc, panel) in of_row.iter_mut().zip(panels.chunks_exact((len * 16).max(1))) {
+            dot_plain(row, panel, acc);
+        }
     }
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-fn dots_vnni<const R: usize>(rows: &[u8], len: usize, panel: &[i8], sums: &mut [[i32; 16]; R]) {
+fn on_vnni(rows: &[u8], len: usize, panels: &[i8], pair: usize, sums: &mut [[i32; 16]]) {
+    if len == 0 {
+        return sums.fill([0; 16]);
+    }
+    let mut rest = (rows, sums);
+    while !rest.0.is_empty() {
+        let have = rest.0.len() / len;
+        let take = if have >= 8 {
+            8
+        } else if have >= 4 {
+            4
+        } else {
+            1
+        };
+        let (rows, more) = rest.0.split_at(take * len);
+        let (sums, others) = rest.1.split_at_mut(take * pair);
+        match (take, pair) {
+            (8, 2) => dots_vnni::<8, 2>(rows, len, panels, sums),
+            (8, _) => dots_vnni::<8, 1>(rows, len, panels, sums),
+            (4, 2) => dots_vnni::<4, 2>(rows, len, panels, sums),
+            (4, _) => dots_vnni::<4, 1>(rows, len, panels, sums),
+            (_, 2) => dots_vnni::<1, 2>(rows, len, panels, sums),
+            _ => dots_vnni::<1, 1>(rows, len, panels, sums),
+        }
+        rest = (more, others);
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+fn dots_vnni<const R: usize, const P: usize>(rows: &[u8], len: usize, panels: &[i8], sums: &mut [[i32; 16]]) {
     use std::arch::x86_64::*;
-    let mut acc = [_mm512_setzero_si512(); R];
+    let mut acc = [[_mm512_setzero_si512(); P]; R];
     let rows: [&[[u8; 4]]; R] = std::array::from_fn(|r| rows[r * len..(r + 1) * len].as_chunks::<4>().0);
-    for (g, cells) in panel.as_chunks::<64>().0.iter().enumerate() {
-        // SAFETY: 64 bytes can be read from `cells`.
-        let w = unsafe { _mm512_loadu_si512(cells.as_ptr().cast()) };
+    let panels: [&[[i8; 64]]; P] =
+        std::array::from_fn(|p| panels[p * len * 16..(p + 1) * len * 16].as_chunks::<64>().0);
+    for g in 0..len / 4 {
+        // SAFETY: 64 bytes can be read from each of the cells.
+        let w: [__m512i; P] = std::array::from_fn(|p| unsafe { _mm512_loadu_si512(panels[p][g].as_ptr().cast()) });
         for r in 0..R {
-            acc[r] = _mm512_dpbusd_epi32(acc[r], _mm512_set1_epi32(i32::from_le_bytes(rows[r][g])), w);
+            let a = _mm512_set1_epi32(i32::from_le_bytes(rows[r][g]));
+            for p in 0..P {
+                acc[r][p] = _mm512_dpbusd_epi32(acc[r][p], a, w[p]);
+            }
         }
     }
-    for (to, acc) in sums.iter_mut().zip(acc) {
+    for (to, acc) in sums.iter_mut().zip(acc.iter().flatten()) {
         // SAFETY: sixteen numbers can be written to `to`.
-        unsafe { _mm512_storeu_si512(to.as_mut_ptr().cast(), acc) };
+        unsafe { _mm512_storeu_si512(to.as_mut_ptr().cast(), *acc) };
+    }
+}
+
+/// One row by one panel at a time. Bytes are widened to sixteen bits, in which their products and the sums of two of them are exact:
+/// the pairwise product of bytes would saturate.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,f16c")]
+fn on_avx2(rows: &[u8], len: usize, panels: &[i8], pair: usize, sums: &mut [[i32; 16]]) {
+    use std::arch::x86_64::*;
+    if len == 0 {
+        return sums.fill([0; 16]);
+    }
+    for (at, to) in sums.iter_mut().enumerate() {
+        let row = rows[at / pair * len..][..len].as_chunks::<4>().0;
+        let panel = panels[at % pair * len * 16..][..len * 16].as_chunks::<64>().0;
+        // Four columns a register, two halves of the sum of each.
+        let mut acc = [_mm256_setzero_si256(); 4];
+        for (four, cells) in row.iter().zip(panel) {
+            let a = _mm256_cvtepu8_epi16(_mm_set1_epi32(i32::from_le_bytes(*four)));
+            for (acc, cells) in acc.iter_mut().zip(cells.as_chunks::<16>().0) {
+                // SAFETY: sixteen bytes can be read from `cells`.
+                let w = _mm256_cvtepi8_epi16(unsafe { _mm_loadu_si128(cells.as_ptr().cast()) });
+                *acc = _mm256_add_epi32(*acc, _mm256_madd_epi16(a, w));
+            }
+        }
+        for (to, pair) in to.as_chunks_mut::<8>().0.iter_mut().zip(acc.as_chunks::<2>().0) {
+            // The halves of a sum stand beside each other; adding them leaves columns 0 1 4 5 2 3 6 7.
+            let joined = _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_hadd_epi32(pair[0], pair[1]));
+            // SAFETY: eight numbers can be written to `to`.
+            unsafe { _mm256_storeu_si256(to.as_mut_ptr().cast(), joined) };
+        }
     }
 }
 

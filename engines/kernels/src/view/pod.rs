@@ -45,6 +45,12 @@ pub fn as_bytes<T: Elem>(elems: &[T]) -> &[u8] {
     unsafe { std::slice::from_raw_parts(elems.as_ptr().cast(), std::mem::size_of_val(elems)) }
 }
 
+/// Elements written as bytes.
+pub fn as_bytes_mut<T: Elem>(elems: &mut [T]) -> &mut [u8] {
+    // SAFETY: as in `as_bytes`; the borrow is exclusive, and any bytes written leave a valid `Elem` (the trait is sealed).
+    unsafe { std::slice::from_raw_parts_mut(elems.as_mut_ptr().cast(), std::mem::size_of_val(elems)) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,8 +4,9 @@ use crate::families::cube;
 use crate::families::elementwise::{map_named, pair_named};
 use crate::kernel::{CHUNK, Io, Kernel, chunk};
 use crate::sig::{Answer, Sig};
-use ge_kernels::elementwise::chain::{BLOCK, narrow, widen};
-use ge_kernels::elementwise::{ChainStep, Source, run_chain};
+use ge_kernels::elementwise::chain::{BLOCK, narrow, narrow_whole, widen};
+use ge_kernels::elementwise::{Binary, ChainStep, Source, run_chain};
+use ge_kernels::quant::{AddBytes, add_bytes};
 use ge_kernels::view::steps::{Operand, Step, parse};
 use ge_kernels::view::{Elem, Kind, Layout, Nest};
 use ge_kernels::with_kind;
@@ -18,6 +19,29 @@ struct Chain {
     out: Kind,
     steps: Vec<ChainStep>,
     n: usize,
+    /// The chain is the sum of two tensors of bytes of one shape, in bytes.
+    adds: Option<AddBytes>,
+}
+
+/// The chain as a sum of bytes, where it is one.
+fn as_sum(steps: &[ChainStep], kinds: &[Kind]) -> Option<AddBytes> {
+    let &[
+        ChainStep::Dequantize(0, a, a_zero),
+        ChainStep::Dequantize(1, b, b_zero),
+        ChainStep::Binary(Binary::Add, Source::Value(x), Source::Value(y)),
+        ChainStep::Quantize(4, scale, zero, range),
+    ] = steps
+    else {
+        return None;
+    };
+    let bytes = kinds.iter().all(|k| matches!(k, Kind::I8 | Kind::U8));
+    // A sum is the same either way round.
+    ([x.min(y), x.max(y)] == [2, 3] && kinds.len() == 2 && bytes).then_some(AddBytes {
+        a: [a, a_zero],
+        b: [b, b_zero],
+        y: [scale, zero],
+        range,
+    })
 }
 
 /// One step as the kernel computes it.
@@ -81,7 +105,9 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
         run_chain(&steps, sig.inputs.len(), 1, &mut values);
         values.last().map_or(f32::NAN, |v| v[0])
     })?;
-    Ok(Box::new(Chain { kinds, nests, out, steps, n: y.count() }))
+    let one_shape = sig.inputs.iter().flatten().all(|t| t.shape == y.shape);
+    let adds = if one_shape { as_sum(&steps, &kinds) } else { None };
+    Ok(Box::new(Chain { kinds, nests, out, steps, n: y.count(), adds }))
 }
 
 /// Elements of a block of one input, widened.
@@ -109,6 +135,16 @@ impl Kernel for Chain {
 
     fn run(&self, units: Range<usize>, io: &Io<'_, '_>) -> Result<()> {
         let wrong = || Error::internal("type of a chain");
+        if let Some(by) = self.adds {
+            let r = chunk(&units, self.n);
+            return with_kind!(self.kinds[0], [I8, U8], A => with_kind!(self.kinds[1], [I8, U8], B => {
+                let (a, b) = (io.input::<A>(0)?, io.input::<B>(1)?);
+                io.output::<u8, ()>(0, |out| {
+                    add_bytes(&a[r.clone()], &b[r.clone()], by, out.part(r.start, r.len()));
+                    Ok(())
+                })
+            }, else Err(wrong())), else Err(wrong()));
+        }
         let inputs = self.kinds.len();
         let mut values = vec![vec![0.0f32; BLOCK]; inputs + self.steps.len()];
         let range = chunk(&units, self.n);
@@ -121,7 +157,15 @@ impl Kernel for Chain {
             }
             run_chain(&self.steps, inputs, block.len(), &mut values);
             let Some(last) = values.last() else { return Err(wrong()) };
-            with_kind!(self.out, [F32, F16, Bf16, I8, U8], T => {
+            if matches!(self.out, Kind::I8 | Kind::U8) {
+                // The last step is Quantize.
+                io.output::<u8, ()>(0, |out| {
+                    narrow_whole(&last[..block.len()], out.part(block.start, block.len()));
+                    Ok(())
+                })?;
+                continue;
+            }
+            with_kind!(self.out, [F32, F16, Bf16], T => {
                 io.output::<T, ()>(0, |out| {
                     narrow(&last[..block.len()], out.part(block.start, block.len()));
                     Ok(())

@@ -1,40 +1,152 @@
-//! `QLinearConv` of images (ONNX's attributes): bytes less their zero points, summed in 32 bits, scaled, rounded half to even and
-//! saturated. Patches of x become rows of bytes; the filter is packed once a unit of work.
+//! `QLinearConv` and `ConvInteger` of one to three spatial axes (ONNX's attributes): bytes less their zero points, summed in 32 bits; of
+//! `QLinearConv` scaled, rounded half to even and saturated. The filter of one group may be in FRACTAL_Z: its blocks are what the
+//! kernel reads, so that nothing is packed at run time.
 use crate::kernel::{Io, Kernel};
 use crate::sig::{Answer, Sig};
-use ge_kernels::gemm::int8::{GemmInt8, correct, pack_int8, packed_int8_len};
-use ge_kernels::view::{Elem, Kind, Out};
-use ge_kernels::with_kind;
+use ge_kernels::conv::{ByteConv, ByteFilter, ByteImages, ConvSpec, pack_filter, packed_filter_len};
+use ge_kernels::requantise::Requantise;
+use ge_kernels::view::Kind;
+use ge_plugin_api::types::Format;
 use ge_plugin_api::{Error, Result};
 use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
 
 const BYTES: &[Kind] = &[Kind::I8, Kind::U8];
-/// Output places of a unit of work.
-const PLACES: usize = 1024;
-/// Places whose patches stand in memory at once.
-const PATCHES: usize = 64;
 
-struct QConv {
-    /// Types of x, the filter and y.
-    kinds: [Kind; 3],
-    batch: usize,
-    groups: usize,
-    channels: [usize; 2],
-    input: [usize; 2],
-    output: [usize; 2],
-    kernel: [usize; 2],
-    stride: [usize; 2],
-    dilation: [usize; 2],
-    pad: [usize; 2],
-    bias: bool,
+/// Where an operator has its inputs: x's zero point, the filter and its zero point; of bytes also the scales of x, filter and y, y's zero
+/// point, bias.
+struct Ports {
+    zero: usize,
+    filter: usize,
+    filter_zero: usize,
+    /// Scales of x, filter, y; zero point of y; bias.
+    bytes: Option<[usize; 5]>,
 }
 
-fn pair(sig: &Sig, key: &str) -> Answer<[usize; 2]> {
-    match sig.attrs.ints(key) {
-        None | Some([]) => Ok([1, 1]),
-        Some(&[a, b]) if (1..1 << 30).contains(&a) && (1..1 << 30).contains(&b) => Ok([a as usize, b as usize]),
-        Some(v) => Err(format!("attribute `{key}` is {v:?}")),
+const LINEAR: Ports = Ports { zero: 2, filter: 3, filter_zero: 5, bytes: Some([1, 4, 6, 7, 8]) };
+const INTEGER: Ports = Ports { zero: 2, filter: 1, filter_zero: 3, bytes: None };
+
+fn ports(op: &str) -> Option<&'static Ports> {
+    match op {
+        "QLinearConv" => Some(&LINEAR),
+        "ConvInteger" => Some(&INTEGER),
+        _ => None,
     }
+}
+
+struct QConv {
+    ports: &'static Ports,
+    /// Types of x, the filter and y.
+    kinds: [Kind; 3],
+    plan: ByteConv,
+    spec: ConvSpec,
+    /// The filter comes packed.
+    packed: bool,
+    /// The filter that was last packed or made signed.
+    kept: Mutex<Option<Arc<Kept>>>,
+}
+
+/// A filter as it came, and as the kernel reads it. Another filter is known by its bytes: comparing is many times faster than packing.
+struct Kept {
+    given: Vec<i8>,
+    packed: Vec<i8>,
+}
+
+/// The node with its filter in FRACTAL_Z; None where that cannot be.
+pub fn laid_out(sig: &Sig) -> Option<Sig> {
+    let ports = ports(&sig.op)?;
+    let w = sig.input(ports.filter).ok()?;
+    let plain = w.rank() == 4 && matches!(w.format, Format::ND | Format::NCHW) && sig.int("group", 1) == 1;
+    if !plain || !w.kind.is_some_and(|k| BYTES.contains(&k)) || w.count() == 0 {
+        return None;
+    }
+    let mut other = sig.clone();
+    other.inputs[ports.filter] = Some(w.laid_out(Format::FRACTAL_Z)?);
+    Some(other)
+}
+
+/// One number a spatial axis, led by ones.
+fn spatial(sig: &Sig, key: &str, axes: usize) -> Answer<[usize; 3]> {
+    let mut out = [1; 3];
+    match sig.attrs.ints(key) {
+        None | Some([]) => {}
+        Some(v) if v.len() == axes && v.iter().all(|v| (1..1 << 30).contains(v)) => {
+            out[3 - axes..].iter_mut().zip(v).for_each(|(o, v)| *o = *v as usize);
+        }
+        Some(v) => return Err(format!("attribute `{key}` is {v:?}")),
+    }
+    Ok(out)
+}
+
+/// Padding before and after each axis.
+fn pads(sig: &Sig, spec: &ConvSpec, output: [usize; 3], axes: usize) -> Answer<[[usize; 3]; 2]> {
+    let [mut before, mut after] = [[0; 3]; 2];
+    let mode = sig.text("auto_pad", "NOTSET");
+    if mode == "VALID" {
+        return Ok([before, after]);
+    }
+    if mode.starts_with("SAME") {
+        for d in 3 - axes..3 {
+            let span = (spec.kernel[d] - 1).saturating_mul(spec.dilation[d]).saturating_add(1);
+            let reach = (output[d].max(1) - 1).saturating_mul(spec.stride[d]).saturating_add(span);
+            let total = reach.saturating_sub(spec.input[d]);
+            let less = total / 2;
+            (before[d], after[d]) = if mode == "SAME_UPPER" { (less, total - less) } else { (total - less, less) };
+        }
+        return Ok([before, after]);
+    }
+    match sig.attrs.ints("pads") {
+        None | Some([]) => {}
+        Some(v) if v.len() == 2 * axes && v.iter().all(|v| (0..1 << 30).contains(v)) => {
+            for d in 0..axes {
+                (before[3 - axes + d], after[3 - axes + d]) = (v[d] as usize, v[axes + d] as usize);
+            }
+        }
+        Some(v) => return Err(format!("attribute `pads` is {v:?}")),
+    }
+    Ok([before, after])
+}
+
+/// Sizes of a convolution whose filter is in a plain layout.
+fn sizes(sig: &Sig, ports: &Ports) -> Answer<ConvSpec> {
+    let (x, w, y) = (sig.input(0)?, sig.input(ports.filter)?, sig.output(0)?);
+    let axes = x.rank().wrapping_sub(2);
+    if !(1..=3).contains(&axes) || w.rank() != x.rank() || y.rank() != x.rank() {
+        return Err(format!("x is {:?}, the filter {:?}; it takes one to three spatial axes", x.shape, w.shape));
+    }
+    let led = |s: &[usize]| {
+        let mut out = [1; 3];
+        out[3 - axes..].copy_from_slice(&s[2..]);
+        out
+    };
+    let groups =
+        usize::try_from(sig.int("group", 1)).ok().filter(|g| *g > 0).ok_or("attribute `group` is not above zero")?;
+    let (channels_in, channels_out) = (x.shape[1], w.shape[0]);
+    let fits = w.shape[1].checked_mul(groups) == Some(channels_in) && channels_out % groups == 0;
+    if !fits || y.shape[..2] != [x.shape[0], channels_out] {
+        return Err(format!("filter {:?} and output {:?} for x {:?} in {groups} groups", w.shape, y.shape, x.shape));
+    }
+    let mut spec = ConvSpec {
+        batch: x.shape[0],
+        groups,
+        channels_in,
+        channels_out,
+        input: led(&x.shape),
+        kernel: led(&w.shape),
+        stride: spatial(sig, "strides", axes)?,
+        dilation: spatial(sig, "dilations", axes)?,
+        pad_before: [0; 3],
+        pad_after: [0; 3],
+        transposed: None,
+    };
+    if spec.kernel.contains(&0) {
+        return Err(format!("the filter is {:?}", w.shape));
+    }
+    [spec.pad_before, spec.pad_after] = pads(sig, &spec, led(&y.shape), axes)?;
+    if spec.output().map_err(|e| e.to_string())? != led(&y.shape) {
+        return Err(format!("output 0 is {:?}, the window gives another size", y.shape));
+    }
+    Ok(spec)
 }
 
 /// The kernel of a convolution of bytes.
@@ -42,180 +154,113 @@ fn pair(sig: &Sig, key: &str) -> Answer<[usize; 2]> {
 /// # Errors
 /// Types, shapes or attributes that it does not take, in words.
 pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
-    let kinds = [sig.kind_in(0, BYTES)?, sig.kind_in(3, BYTES)?, sig.kind_in(7, BYTES)?];
-    let (x, w, y) = (sig.input(0)?, sig.input(3)?, sig.output(0)?);
-    let (&[batch, c, ih, iw], &[o, cg, kh, kw], &[yn, yo, oh, ow]) =
-        (x.shape.as_slice(), w.shape.as_slice(), y.shape.as_slice())
-    else {
-        return Err(format!("x is {:?}, it takes images", x.shape));
-    };
-    let groups =
-        usize::try_from(sig.int("group", 1)).ok().filter(|g| *g > 0).ok_or("attribute `group` is not above zero")?;
-    if cg.checked_mul(groups) != Some(c) || o % groups != 0 || yn != batch || yo != o || kh == 0 || kw == 0 {
-        return Err(format!("filter {:?} and output {:?} for x {:?} in {groups} groups", w.shape, y.shape, x.shape));
+    let ports = ports(&sig.op).ok_or("type")?;
+    let packed = sig.input(ports.filter)?.format == Format::FRACTAL_Z;
+    let plain = sig.plain_form()?;
+    if packed && (plain.input(ports.filter)?.rank() != 4 || sig.int("group", 1) != 1) {
+        return Err("a filter in FRACTAL_Z is of images, in one group".into());
     }
-    for (i, most) in [(1, 1), (2, 1), (4, o), (5, o), (6, 1), (7, 1)] {
-        let n = sig.input(i)?.count();
-        if n != 1 && n != most {
-            return Err(format!("input {i} has {n} numbers, it takes 1 or {most}"));
-        }
+    let spec = sizes(&plain, ports)?;
+    let y = sig.output(0)?;
+    let gives = if ports.bytes.is_some() { BYTES } else { &[Kind::I32] };
+    let kinds = [
+        sig.kind_in(0, BYTES)?,
+        sig.kind_in(ports.filter, BYTES)?,
+        y.kind.filter(|k| gives.contains(k)).ok_or_else(|| format!("output 0 is {}", y.dtype))?,
+    ];
+    let o = spec.channels_out;
+    let mut wanted = vec![(ports.zero, 1, kinds[0]), (ports.filter_zero, o, kinds[1])];
+    if let Some([sx, sw, sy, zy, _]) = ports.bytes {
+        wanted.extend([(sx, 1, Kind::F32), (sw, o, Kind::F32), (sy, 1, Kind::F32), (zy, 1, kinds[2])]);
     }
-    for i in [1, 4, 6] {
-        sig.kind_in(i, &[Kind::F32])?;
-    }
-    if sig.input(2)?.kind != Some(kinds[0]) || sig.input(5)?.kind != Some(kinds[1]) || y.kind != Some(kinds[2]) {
-        return Err("a zero point has another type than its numbers".into());
-    }
-    let bias = match sig.opt_input(8) {
-        None => false,
-        Some(b) if b.count() == o && b.kind == Some(Kind::I32) => true,
-        Some(b) => return Err(format!("input 8 is {} {:?}, it takes i32 [{o}]", b.dtype, b.shape)),
-    };
-    let (stride, dilation) = (pair(sig, "strides")?, pair(sig, "dilations")?);
-    let (input, output, kernel) = ([ih, iw], [oh, ow], [kh, kw]);
-    let mut pad = [0; 2];
-    for d in 0..2 {
-        // What the window spans over the padded input must give the output's size.
-        let span = (kernel[d] - 1).checked_mul(dilation[d]).and_then(|v| v.checked_add(1)).ok_or("sizes overflow")?;
-        let reach = (output[d].max(1) - 1).checked_mul(stride[d]).and_then(|v| v.checked_add(span));
-        let total = reach.ok_or("sizes overflow")?.saturating_sub(input[d]);
-        let (begin, end) = match sig.text("auto_pad", "NOTSET") {
-            "VALID" => (0, 0),
-            "SAME_UPPER" => (total / 2, total - total / 2),
-            "SAME_LOWER" => (total - total / 2, total / 2),
-            _ => match sig.attrs.ints("pads") {
-                None | Some([]) => (0, 0),
-                Some(p) if p.len() == 4 && p.iter().all(|p| (0..1 << 30).contains(p)) => {
-                    (p[d] as usize, p[d + 2] as usize)
-                }
-                Some(p) => return Err(format!("attribute `pads` is {p:?}")),
-            },
+    for (i, most, kind) in wanted {
+        let Some(t) = sig.opt_input(i) else {
+            if ports.bytes.is_some() {
+                return Err(format!("input {i} is missing"));
+            }
+            continue;
         };
-        let room = (input[d].saturating_add(begin).saturating_add(end)).checked_sub(span);
-        if room.map(|r| r / stride[d] + 1) != Some(output[d]) {
-            return Err(format!("output 0 is {:?}, the window gives another size", y.shape));
+        if t.kind != Some(kind) {
+            return Err(format!("input {i} is {}, it takes {}", t.dtype, kind.name()));
         }
-        pad[d] = begin;
+        if t.count() != 1 && t.count() != most {
+            return Err(format!("input {i} has {} numbers, it takes 1 or {most}", t.count()));
+        }
     }
-    Ok(Box::new(QConv { kinds, batch, groups, channels: [c, o], input, output, kernel, stride, dilation, pad, bias }))
-}
-
-/// Bytes as the product takes them: unsigned on the left (128 more), signed on the right (128 less).
-fn zeros<T: Elem>(v: &[T], by: i32) -> Vec<i32> {
-    v.iter().map(|z| z.to_i64() as i32 + by).collect()
+    if let Some(b) = ports.bytes.and_then(|b| sig.opt_input(b[4]))
+        && (b.count() != o || b.kind != Some(Kind::I32))
+    {
+        return Err(format!("input 8 is {} {:?}, it takes i32 [{o}]", b.dtype, b.shape));
+    }
+    let plan = ByteConv::new(&spec).map_err(|e| e.to_string())?;
+    Ok(Box::new(QConv { ports, kinds, plan, spec, packed, kept: Mutex::new(None) }))
 }
 
 impl QConv {
-    fn places(&self) -> usize {
-        self.output[0] * self.output[1]
+    /// Zero points of an input's bytes after their exclusive or with `flip`; for signed ones `by` is what that adds.
+    fn zeros(&self, io: &Io<'_, '_>, i: usize, kind: Kind, by: i32) -> Result<Vec<i32>> {
+        let given: Vec<i32> = if kind == Kind::I8 {
+            io.opt_input::<i8>(i)?.iter().map(|z| i32::from(*z) + by).collect()
+        } else {
+            io.opt_input::<u8>(i)?.iter().map(|z| i32::from(*z) + by).collect()
+        };
+        Ok(if given.is_empty() { vec![by] } else { given })
     }
-    fn blocks(&self) -> usize {
-        self.places().div_ceil(PLACES)
-    }
+}
 
-    /// Writes the patch of an output place: `[channel][row][column]` of the filter, zero points where x has nothing.
-    fn patch(&self, x: &[u8], image: usize, first: usize, place: usize, zero: u8, to: &mut [u8]) {
-        let [kh, kw] = self.kernel;
-        let (oy, ox) = (place / self.output[1], place % self.output[1]);
-        let plane = self.input[0] * self.input[1];
-        let mut at = 0;
-        for c in 0..self.channels[0] / self.groups {
-            let x = &x[(image * self.channels[0] + first + c) * plane..][..plane];
-            for ky in 0..kh {
-                let iy = (oy * self.stride[0] + ky * self.dilation[0]).wrapping_sub(self.pad[0]);
-                for kx in 0..kw {
-                    let ix = (ox * self.stride[1] + kx * self.dilation[1]).wrapping_sub(self.pad[1]);
-                    let inside = iy < self.input[0] && ix < self.input[1];
-                    to[at] = if inside { x[iy * self.input[1] + ix] } else { zero };
-                    at += 1;
-                }
-            }
+impl QConv {
+    /// A filter packed and signed, once for all units and runs that bring the same.
+    fn pack(&self, given: &[i8]) -> Arc<Kept> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(k) = kept.as_ref().filter(|k| k.given == given) {
+            return k.clone();
         }
-    }
-
-    fn unit<Y: Elem>(
-        &self,
-        unit: usize,
-        x: &[u8],
-        w: &[i8],
-        io: &Io<'_, '_>,
-        zero: [i32; 2],
-        zw: &[i32],
-    ) -> Result<()> {
-        let (image, block) = (unit / self.blocks(), unit % self.blocks());
-        let (group, image) = (image % self.groups, image / self.groups);
-        let (cg, og) = (self.channels[0] / self.groups, self.channels[1] / self.groups);
-        let k = cg * self.kernel[0] * self.kernel[1];
-        let w = &w[group * og * k..][..og * k];
-        let mut packed = vec![0i8; packed_int8_len(k, og)];
-        pack_int8(w, k, og, 1, k, &mut packed);
-        let columns: Vec<i32> = w.chunks_exact(k.max(1)).map(|r| r.iter().map(|v| i32::from(*v)).sum()).collect();
-        let own = |all: &[i32]| if all.len() == 1 { all.to_vec() } else { all[group * og..][..og].to_vec() };
-        let zw = own(zw);
-        let (sx, sw, sy) = (io.input::<f32>(1)?[0], io.input::<f32>(4)?, io.input::<f32>(6)?[0]);
-        let bias = if self.bias { io.input::<i32>(8)? } else { &[] };
-        let (low, high) = if Y::KIND == Kind::U8 { (0.0, 255.0) } else { (-128.0, 127.0) };
-        let end = ((block + 1) * PLACES).min(self.places());
-        let (mut rows, mut sums) = (vec![0u8; PATCHES * k], vec![0i32; PATCHES * og]);
-        let mut line = [Y::from_i64(0); PATCHES];
-        for start in (block * PLACES..end).step_by(PATCHES) {
-            let m = PATCHES.min(end - start);
-            for i in 0..m {
-                self.patch(x, image, group * cg, start + i, zero[0] as u8, &mut rows[i * k..(i + 1) * k]);
-            }
-            let g = GemmInt8 { m, n: og, k, a_row: k };
-            g.run(0..g.units(), &rows, &packed, &mut Out::new(&mut sums));
-            for i in 0..m {
-                let row_sum = rows[i * k..(i + 1) * k].iter().map(|v| i32::from(*v)).sum();
-                correct(&mut sums[i * og..(i + 1) * og], zero[0], &columns, &zw, row_sum, k);
-            }
-            io.output::<Y, ()>(0, |out| {
-                for j in 0..og {
-                    let o = group * og + j;
-                    let scale = sx * sw[if sw.len() == 1 { 0 } else { o }] / sy;
-                    let b = bias.get(o).copied().unwrap_or(0);
-                    for (i, to) in line[..m].iter_mut().enumerate() {
-                        let v = f64::from(sums[i * og + j].wrapping_add(b)) * f64::from(scale);
-                        *to = Y::from_i64((v.round_ties_even() + f64::from(zero[1])).clamp(low, high) as i64);
-                    }
-                    let at = (image * self.channels[1] + o) * self.places() + start;
-                    out.part(at, m).copy_from_slice(&line[..m]);
-                }
-                Ok(())
-            })?;
+        let mut packed = given.to_vec();
+        if !self.packed {
+            packed = vec![0; packed_filter_len(&self.spec)];
+            pack_filter(&self.spec, given, &mut packed);
         }
-        Ok(())
+        // Filters are signed on the right side of a product.
+        if self.kinds[1] == Kind::U8 {
+            packed.iter_mut().for_each(|v| *v ^= -128);
+        }
+        kept.insert(Arc::new(Kept { given: given.to_vec(), packed })).clone()
     }
 }
 
 impl Kernel for QConv {
     fn units(&self) -> usize {
-        self.batch * self.groups * self.blocks()
+        self.plan.units()
     }
 
     fn work(&self) -> u64 {
-        let k = self.channels[0] / self.groups * self.kernel[0] * self.kernel[1];
-        (self.batch * self.channels[1]) as u64 * (self.places() as u64).saturating_mul(k as u64) / 16
+        self.plan.work() / 64
+    }
+
+    fn lays_out(&self) -> u64 {
+        if self.packed { 0 } else { packed_filter_len(&self.spec) as u64 }
     }
 
     fn run(&self, units: Range<usize>, io: &Io<'_, '_>) -> Result<()> {
-        let wrong = || Error::internal("type of a convolution of bytes");
-        let (mut held_x, mut held_w) = (Vec::new(), Vec::new());
-        let (x, zx): (&[u8], i32) = if self.kinds[0] == Kind::U8 {
-            (io.input::<u8>(0)?, zeros(io.input::<u8>(2)?, 0)[0])
-        } else {
-            held_x.extend(io.input::<i8>(0)?.iter().map(|v| (*v as u8) ^ 0x80));
-            (&held_x, zeros(io.input::<i8>(2)?, 128)[0])
+        let wrong = |e: ge_kernels::conv::ConvError| Error::failed(e.to_string());
+        let (x_signed, w_signed) = (self.kinds[0] == Kind::I8, self.kinds[1] == Kind::I8);
+        let zero = self.zeros(io, self.ports.zero, self.kinds[0], if x_signed { 128 } else { 0 })?[0];
+        let zero = u8::try_from(zero).map_err(|_| Error::internal("a zero point beyond its type"))?;
+        let x = ByteImages { x: io.input::<u8>(0)?, flip: if x_signed { 128 } else { 0 }, zero };
+        let zeros = self.zeros(io, self.ports.filter_zero, self.kinds[1], if w_signed { 0 } else { -128 })?;
+        let given = io.input::<i8>(self.ports.filter)?;
+        let kept = if self.packed && w_signed { None } else { Some(self.pack(given)) };
+        let filter = kept.as_ref().map_or(given, |k| &k.packed);
+        let w = ByteFilter { packed: filter, zeros: &zeros };
+        let Some([sx, sw, sy, zy, bias]) = self.ports.bytes else {
+            return io.output::<i32, ()>(0, |out| self.plan.run_sums(units, x, w, out).map_err(wrong));
         };
-        let (w, zw): (&[i8], Vec<i32>) = if self.kinds[1] == Kind::I8 {
-            (io.input::<i8>(3)?, zeros(io.input::<i8>(5)?, 0))
-        } else {
-            held_w.extend(io.input::<u8>(3)?.iter().map(|v| (*v ^ 0x80) as i8));
-            (&held_w, zeros(io.input::<u8>(5)?, -128))
-        };
-        with_kind!(self.kinds[2], [I8, U8], Y => {
-            let zy = zeros(io.input::<Y>(7)?, 0)[0];
-            units.into_iter().try_for_each(|u| self.unit::<Y>(u, x, w, io, [zx, zy], &zw))
-        }, else Err(wrong()))
+        let (sx, sy) = (io.input::<f32>(sx)?[0], io.input::<f32>(sy)?[0]);
+        let scale: Vec<f32> = io.input::<f32>(sw)?.iter().map(|s| sx * s / sy).collect();
+        let zero = self.zeros(io, zy, self.kinds[2], 0)?[0];
+        let range = if self.kinds[2] == Kind::U8 { [0, 255] } else { [-128, 127] };
+        let to = Requantise { scale: &scale, zero, range };
+        let bias = io.opt_input::<i32>(bias)?;
+        io.output::<u8, ()>(0, |out| self.plan.run(units, x, w, bias, &to, out).map_err(wrong))
     }
 }

@@ -3,7 +3,7 @@
 //! with scale and zero point from the least and the greatest number.
 use crate::kernel::{CHUNK, Io, Kernel, chunk};
 use crate::sig::{Answer, Sig};
-use ge_kernels::quant::{extremes, quantise};
+use ge_kernels::quant::{dequantise, extremes, quantise};
 use ge_kernels::view::layout::resolve_axis;
 use ge_kernels::view::{Elem, Kind};
 use ge_kernels::with_kind;
@@ -100,9 +100,7 @@ impl Scaled {
         let x = io.input::<T>(0)?;
         io.output::<f32, ()>(0, |out| {
             self.runs(range, scale, &zero, |r, s, z| {
-                for (o, v) in out.part(r.start, r.len()).iter_mut().zip(&x[r]) {
-                    *o = (v.to_i64() - i64::from(z)) as f32 * s;
-                }
+                dequantise(&x[r.clone()], s, z, out.part(r.start, r.len()));
             });
             Ok(())
         })

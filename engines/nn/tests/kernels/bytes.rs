@@ -1,7 +1,8 @@
 //! Products of bytes, and quantisation by the numbers' own extremes.
+use crate::cube::laid;
 use crate::harness::*;
 use ge_nn::engine::Nn;
-use ge_plugin_api::types::DType;
+use ge_plugin_api::types::{DType, Format};
 
 const F: DType = DType::F32;
 
@@ -172,4 +173,102 @@ fn refusals_of_products_of_bytes_have_their_reasons() {
     let (long, tall) = (whole(DType::U8, &[1, 33_026], 1), whole(DType::I8, &[33_026, 1], 2));
     let deep = case("FusedQuantMatMul", &[&long, &s, &tall, &s], &[(F, &[1, 1])]).absent(2);
     assert!(deep.refusal(&ai).starts_with("inner size 33026"));
+}
+
+/// A convolution of images by the definition: x `[1, c, h, w]`, filter `[o, c / groups, k, k]`, padding of one on all sides.
+fn convolved(x: &T, zx: f64, w: &T, zw: &[f64], groups: usize, stride: usize) -> Vec<f64> {
+    let [c, h, wide, o, k] = [x.dims[1], x.dims[2], x.dims[3], w.dims[0], w.dims[2]].map(|v| v as usize);
+    let [oh, ow] = [h, wide].map(|v| (v + 2 - k) / stride + 1);
+    let deep = c / groups;
+    let mut want = vec![];
+    for (o, oy, ox) in (0..o * oh * ow).map(|i| (i / (oh * ow), i / ow % oh, i % ow)) {
+        let first = o / (w.dims[0] as usize / groups) * deep;
+        let z = zw[if zw.len() == 1 { 0 } else { o }];
+        let taps = (0..deep * k * k).map(|i| (i / (k * k), i / k % k, i % k));
+        let sum = taps.filter_map(|(c, ky, kx)| {
+            let (y, x_at) = ((oy * stride + ky).checked_sub(1)?, (ox * stride + kx).checked_sub(1)?);
+            let v = (y < h && x_at < wide).then(|| x.data[((first + c) * h + y) * wide + x_at])?;
+            Some((v - zx) * (w.data[((o * deep + c) * k + ky) * k + kx] - z))
+        });
+        want.push(sum.sum());
+    }
+    want
+}
+
+#[test]
+fn convolutions_of_bytes_are_exact_in_every_type_group_and_layout() {
+    for (seed, (c, o, k, groups, stride)) in
+        [(3u64, 5u64, 3u64, 1usize, 1usize), (40, 19, 3, 1, 2), (33, 16, 1, 1, 1), (12, 6, 3, 3, 1), (6, 6, 3, 6, 2)]
+            .into_iter()
+            .enumerate()
+    {
+        for (tx, tw) in KINDS.into_iter().flat_map(|a| KINDS.map(|b| (a, b))) {
+            let x = whole(tx, &[1, c, 9, 11], seed as u64);
+            let w = whole(tw, &[o, c / groups as u64, k, k], 20 + seed as u64);
+            let zx = if tx == DType::U8 { 255.0 } else { -128.0 };
+            let zw: Vec<f64> =
+                (0..o).map(|o| if tw == DType::U8 { 128.0 + o as f64 } else { o as f64 - 3.0 }).collect();
+            let (pads, strides) = (vec![1i64; 4], vec![stride as i64; 2]);
+            let size = [9, 11].map(|v: u64| (v + 2 - k) / stride as u64 + 1);
+            let dims = [1, o, size[0], size[1]];
+            let sums = convolved(&x, zx, &w, &zw, groups, stride);
+            let zeros = (t(tx, &[], [zx]), t(tw, &[o], zw.clone()));
+            let integer = case("ConvInteger", &[&x, &w, &zeros.0, &zeros.1], &[(DType::I32, &dims)])
+                .with("group", groups as i64)
+                .with("pads", pads.clone())
+                .with("strides", strides.clone());
+            integer.gives(sums.iter().copied(), 0.0);
+            let plain = case("ConvInteger", &[&x, &w], &[(DType::I32, &dims)])
+                .with("group", groups as i64)
+                .with("pads", pads.clone())
+                .with("strides", strides.clone());
+            plain.gives(convolved(&x, 0.0, &w, &[0.0], groups, stride), 0.0);
+            let one = |v: f64| t(F, &[], [v]);
+            let scale = t(F, &[o], (0..o).map(|o| f64::from(0.002f32 * (o + 1) as f32)));
+            let bias = t(DType::I32, &[o], (0..o).map(|o| o as f64 * 300.0 - 1000.0));
+            let (ty, zy) = (tx, if tx == DType::U8 { 3.0 } else { -100.0 });
+            let inputs = [&x, &one(0.5), &zeros.0, &w, &scale, &zeros.1, &one(0.75), &t(ty, &[], [zy]), &bias];
+            let mut linear = case("QLinearConv", &inputs, &[(ty, &dims)])
+                .with("group", groups as i64)
+                .with("pads", pads)
+                .with("strides", strides);
+            let [low, high] = if ty == DType::U8 { [0.0, 255.0] } else { [-128.0, 127.0] };
+            let per = sums.len() / o as usize;
+            let bytes: Vec<f64> = sums
+                .iter()
+                .enumerate()
+                .map(|(i, s)| {
+                    let by = 0.5f32 * scale.data[i / per] as f32 / 0.75f32;
+                    (((s + bias.data[i / per]) * f64::from(by)).round_ties_even() + zy).clamp(low, high)
+                })
+                .collect();
+            linear.gives(bytes.iter().copied(), 0.0);
+            if groups == 1 {
+                linear = linear.laid_from(3, Format::FRACTAL_Z, &w.dims);
+                linear.inputs[3] = Some(laid(&w, Format::FRACTAL_Z));
+                assert_eq!(linear.run(&Nn::ai_core()).remove(0).data, bytes);
+            }
+        }
+    }
+}
+
+#[test]
+fn convolutions_of_bytes_over_lines_and_solids() {
+    let (x, w) = (whole(DType::U8, &[2, 5, 13], 1), whole(DType::I8, &[4, 5, 3], 2));
+    let mut want = vec![];
+    for (n, o, p) in (0..2 * 4 * 6).map(|i| (i / 24, i / 6 % 4, i % 6)) {
+        let taps = (0..15).map(|i| (i / 3, i % 3));
+        want.push(taps.map(|(c, t)| x.data[(n * 5 + c) * 13 + p * 2 + t] * w.data[(o * 5 + c) * 3 + t]).sum::<f64>());
+    }
+    case("ConvInteger", &[&x, &w], &[(DType::I32, &[2, 4, 6])]).with("strides", vec![2i64]).gives(want, 0.0);
+    let (x, w) = (whole(DType::I8, &[1, 2, 3, 4, 5], 1), whole(DType::U8, &[3, 2, 2, 2, 1], 2));
+    let mut want = vec![];
+    for (o, p) in (0..3 * 2 * 3 * 5).map(|i| (i / 30, [i / 15 % 2, i / 5 % 3, i % 5])) {
+        let taps = (0..8).map(|i| (i / 4, i / 2 % 2, i % 2));
+        let at = |c: usize, z: usize, y: usize| ((c * 3 + p[0] + z) * 4 + p[1] + y) * 5 + p[2];
+        want.push(taps.map(|(c, z, y)| x.data[at(c, z, y)] * w.data[((o * 2 + c) * 2 + z) * 2 + y]).sum::<f64>());
+    }
+    case("ConvInteger", &[&x, &w], &[(DType::I32, &[1, 3, 2, 3, 5])]).gives(want, 0.0);
+    let wrong = case("ConvInteger", &[&x, &w], &[(DType::I32, &[1, 3, 2, 3, 4])]);
+    assert_eq!(wrong.refusal(&Nn::ai_core()), "output 0 is [1, 3, 2, 3, 4], the window gives another size");
 }

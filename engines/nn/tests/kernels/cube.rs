@@ -11,7 +11,7 @@ fn laid_dims(dtype: DType, dims: &[u64], to: Format) -> Vec<u64> {
 }
 
 /// A tensor in another format, by the engine's own change of layout.
-fn laid(x: &T, to: Format) -> T {
+pub fn laid(x: &T, to: Format) -> T {
     let dims = laid_dims(x.dtype, &x.dims, to);
     let change = case("TransData", &[x], &[(x.dtype, &dims)]).with("src_format", "ND").with("dst_format", to.name());
     change.made_from(0, to, &x.dims).launch(&Nn::vector(), 0).unwrap().remove(0)

@@ -62,13 +62,15 @@ fn a_chain_in_every_type_with_a_row_and_a_number() {
 #[test]
 fn a_chain_between_bytes() {
     let (x, y) = (t(DType::U8, &[4], [0.0, 3.0, 200.0, 255.0]), t(DType::I8, &[4], [-128.0, 0.0, 5.0, 127.0]));
-    let steps = ["Dequantize %0 0.5 3", "Dequantize %1 0.25 -1", "Add %2 %3", "Quantize %4 0.5 10"];
-    let want = [-1.5 - 31.75, 0.25, 98.5 + 1.5, 126.0 + 32.0]
-        .map(|v: f64| ((v / 0.5).round_ties_even() + 10.0).clamp(0.0, 255.0));
-    case("FusedElementwise", &[&x, &y], &[(DType::U8, &[4])])
-        .with("steps", texts(&steps))
-        .with("dtype", DType::U8)
-        .gives(want, 0.0);
+    for sum in ["Add %2 %3", "Add %3 %2"] {
+        let steps = ["Dequantize %0 0.5 3", "Dequantize %1 0.25 -1", sum, "Quantize %4 0.5 10"];
+        let want = [-1.5 - 31.75, 0.25, 98.5 + 1.5, 126.0 + 32.0]
+            .map(|v: f64| ((v / 0.5).round_ties_even() + 10.0).clamp(0.0, 255.0));
+        case("FusedElementwise", &[&x, &y], &[(DType::U8, &[4])])
+            .with("steps", texts(&steps))
+            .with("dtype", DType::U8)
+            .gives(want, 0.0);
+    }
 }
 
 #[test]

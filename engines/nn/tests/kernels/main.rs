@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod bytes;
-mod cube;
+pub mod cube;
 mod defaults;
 mod fused;
 mod harness;

@@ -1,6 +1,6 @@
 //! Each family of kernels is planned for thousands of random shapes, among them 0, 1, very long and very thin ones in every
 //! place. A plan that does not end is named by its node and fails the test; so does a family that refuses what it should take.
-use ge_nn::families::{cube, matmul};
+use ge_nn::families::{cube, matmul, qconv};
 use ge_nn::kernel::Tiling;
 use ge_nn::sig::{Sig, Tensor, kind_of};
 use ge_nn::store;
@@ -421,7 +421,7 @@ const FAMILIES: &[Family] = &[
 /// Plans a node as it is and in the formats of the cube unit; whether it is taken.
 fn plan(sig: &Sig) -> Result<(), String> {
     let own = store::build(sig).map(|kernel| Tiling::of(kernel.as_ref(), 20));
-    for other in [matmul::laid_out(sig), cube::laid_out(sig)].into_iter().flatten() {
+    for other in [matmul::laid_out(sig), cube::laid_out(sig), qconv::laid_out(sig)].into_iter().flatten() {
         let _ = store::build(&other).map(|kernel| Tiling::of(kernel.as_ref(), 20));
     }
     own.map(|_| ())

@@ -1,0 +1,398 @@
+//! Convolutions of bytes: `sum_{c, k} (x[n, c, ...] - x_zero) (w[o, c, k] - w_zero[o])` in 32 bits, and what becomes of the sums.
+//!
+//! As with singles, a strip of the input is copied once with its borders, and every tap is a shifted run of the copy. Here an element
+//! of the copy is four channels of one place, side by side: what the byte dot products of processors take. Lanes are places, so that the
+//! channels of the result come out as rows, and nothing is turned on either side.
+//!
+//! **The packed filter** is FRACTAL_Z of bytes, the form in which an AI core takes it too: `[ceil(C / 32)][tap][ceil(O / 16) * 16][32]`,
+//! channels innermost. A filter of one input channel to a group stays `[O][tap]`. A register tile reads eight rows of one step of it at fixed distances, whatever the instruction set. Places
+//! beyond O and C may hold anything.
+
+/// One input channel to a group.
+mod depthwise;
+/// The copy of a strip.
+mod fill;
+/// The register tile.
+mod tile;
+
+use crate::conv::image::Image;
+use crate::conv::spec::{ConvError, ConvSpec};
+use crate::requantise::{Requantise, requantise_row};
+use crate::scratch::with_scratch;
+use crate::view::{Out, as_bytes_mut, cast_slice_mut};
+use std::ops::Range;
+use tile::{DEEP, ROWS, Step, tile};
+
+/// Output channels are filled up to a multiple of this.
+const WIDE: usize = 16;
+/// Places of a strip at most, where one row is not more.
+const STRIP: usize = 512;
+/// Units that are enough to share, if the image is large enough.
+const WANTED: usize = 12;
+/// Numbers of the copy of a strip at most: 512 MiB.
+const MOST_COPY: usize = 1 << 27;
+
+/// Bytes of the packed filters of all groups.
+pub fn packed_filter_len(spec: &ConvSpec) -> usize {
+    if is_depthwise(spec) { spec.channels_out * spec.taps() } else { spec.groups * group_len(spec) }
+}
+
+/// One input channel to a group, of more than one group.
+fn is_depthwise(spec: &ConvSpec) -> bool {
+    spec.groups == spec.channels_in && spec.groups > 1
+}
+
+fn group_len(s: &ConvSpec) -> usize {
+    (s.channels_in / s.groups).div_ceil(DEEP) * s.taps() * (s.channels_out / s.groups).next_multiple_of(WIDE) * DEEP
+}
+
+/// Packs a filter `[O, C / groups, taps]`, the groups one behind the other; `out` has [`packed_filter_len`] bytes.
+pub fn pack_filter(spec: &ConvSpec, w: &[i8], out: &mut [i8]) {
+    let (taps, deep) = (spec.taps(), spec.channels_in / spec.groups);
+    let own = spec.channels_out / spec.groups;
+    if is_depthwise(spec) {
+        out[..w.len()].copy_from_slice(w);
+        return;
+    }
+    let step = own.next_multiple_of(WIDE) * DEEP;
+    let size = group_len(spec).max(1);
+    for (g, out) in out[..packed_filter_len(spec)].chunks_exact_mut(size).enumerate() {
+        out.fill(0);
+        for o in 0..own {
+            let filter = &w[(g * own + o) * deep * taps..][..deep * taps];
+            for (c, line) in filter.chunks_exact(taps.max(1)).enumerate() {
+                for (t, v) in line.iter().enumerate() {
+                    out[(c / DEEP * taps + t) * step + o * DEEP + c % DEEP] = *v;
+                }
+            }
+        }
+    }
+}
+
+/// The second operand: a packed filter with its zero points, one or one an output channel; none is zero.
+#[derive(Clone, Copy, Debug)]
+pub struct ByteFilter<'a> {
+    /// Packed.
+    pub packed: &'a [i8],
+    /// Zero points.
+    pub zeros: &'a [i32],
+}
+
+/// The first operand: bytes, which become unsigned by an exclusive or with `flip`, and then have the zero point `zero`.
+#[derive(Clone, Copy, Debug)]
+pub struct ByteImages<'a> {
+    /// `[N, C, ...]`.
+    pub x: &'a [u8],
+    /// 0 for unsigned bytes, 128 for signed ones.
+    pub flip: u8,
+    /// Zero point of the unsigned bytes.
+    pub zero: u8,
+}
+
+/// A planned convolution of bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ByteConv {
+    spec: ConvSpec,
+    out: [usize; 3],
+    /// Of fours of channels.
+    image: Image,
+    /// Fours of channels of a group.
+    fours: usize,
+    /// One input channel to a group.
+    depthwise: bool,
+    /// Output rows of a unit.
+    rows: usize,
+    /// Output channels of a unit.
+    block: usize,
+}
+
+/// Where the sums of one output channel go: runs of `run` places, `pitch` apart in the sums, one behind the other from `to`.
+struct Runs {
+    channel: usize,
+    to: usize,
+    run: usize,
+    pitch: usize,
+    runs: usize,
+}
+
+impl ByteConv {
+    /// A plan.
+    ///
+    /// # Errors
+    /// What is wrong with the sizes ([`ConvSpec::check`]); `Transposed` for a transposed convolution.
+    pub fn new(spec: &ConvSpec) -> Result<ByteConv, ConvError> {
+        spec.check()?;
+        if spec.transposed.is_some() {
+            return Err(ConvError::Transposed);
+        }
+        let out = spec.output()?;
+        let fours = (spec.channels_in / spec.groups).div_ceil(4);
+        let image = Image::new(&ConvSpec { channels_in: fours * spec.groups, ..spec.clone() }, 1)?;
+        let depthwise = is_depthwise(spec);
+        let plan = ByteConv { spec: spec.clone(), out, image, fours, depthwise, rows: 1, block: ROWS };
+        let (rows, block) = if depthwise { depthwise::units(out, spec.channels_out, WANTED) } else { plan.cheapest() };
+        plan.with_units(rows, block)
+    }
+
+    /// Rows and channels of a unit: those that cost least of the ones that make enough units, or of all. Whole vectors are
+    /// computed, whatever part of the last one is there; each unit copies what its rows see.
+    fn cheapest(&self) -> (usize, usize) {
+        let s = &self.spec;
+        let own = (s.channels_out / s.groups).max(1);
+        let [depth, height, width] = self.out.map(|v| v.max(1));
+        let outer = s.batch.saturating_mul(s.groups).saturating_mul(depth);
+        let halo = (s.kernel[1] - 1) * s.dilation[1];
+        let pitch = self.image.pitch;
+        let vectors = |rows: usize| ((rows - 1) * pitch + width).div_ceil(16);
+        let blocks = std::iter::successors(Some(own), |b| (*b > 4 * ROWS).then(|| b.div_ceil(2)));
+        let all = blocks.map(|b| b.next_multiple_of(ROWS)).flat_map(|block| {
+            (1..=(STRIP / width).clamp(1, height)).map(move |rows| {
+                let (whole, rest) = (height / rows, height % rows);
+                let strips = whole + usize::from(rest > 0);
+                let taken = whole * vectors(rows) + if rest > 0 { vectors(rest) } else { 0 };
+                let units = outer.saturating_mul(strips).saturating_mul(own.div_ceil(block));
+                // A step of four channels of a tap takes a cycle a channel; copying a vector of four channels about six.
+                let products = taken.saturating_mul(s.taps()).saturating_mul(own);
+                let seen = (rows * s.stride[1] + halo).saturating_mul(s.input[2]).div_ceil(16);
+                let copies = seen.saturating_mul(strips * own.div_ceil(block)).saturating_mul(6);
+                (units < WANTED, products.saturating_add(copies), rows, block)
+            })
+        });
+        all.min().map_or((1, ROWS), |(_, _, rows, block)| (rows, block))
+    }
+
+    /// The same plan with other units. For tests: the result does not depend on them.
+    ///
+    /// # Errors
+    /// `Copy` where the copy of a strip would be too large.
+    pub fn with_units(mut self, rows: usize, block: usize) -> Result<ByteConv, ConvError> {
+        self.rows = rows.max(1);
+        self.block = if self.depthwise { block.max(1) } else { block.max(1).next_multiple_of(ROWS) };
+        self.image = Image::new(&self.image.spec, self.rows)?;
+        let floats = self.image.len(self.fours);
+        if floats > MOST_COPY {
+            return Err(ConvError::Copy { floats, most: MOST_COPY });
+        }
+        Ok(self)
+    }
+
+    /// Multiply-adds of the whole convolution.
+    pub fn work(&self) -> u64 {
+        let per_output = (self.spec.channels_in / self.spec.groups * self.spec.taps()) as u64;
+        let outputs = self.out.iter().fold((self.spec.batch * self.spec.channels_out) as u64, |a, &b| a * b as u64);
+        outputs.saturating_mul(per_output)
+    }
+
+    fn strips(&self) -> usize {
+        self.out[0] * self.out[1].div_ceil(self.rows)
+    }
+
+    fn blocks(&self) -> usize {
+        let groups = if self.depthwise { 1 } else { self.spec.groups };
+        (self.spec.channels_out / groups).div_ceil(self.block)
+    }
+
+    /// Number of units of work.
+    pub fn units(&self) -> usize {
+        if self.out.contains(&0) || self.spec.channels_out == 0 {
+            return 0;
+        }
+        let groups = if self.depthwise { 1 } else { self.spec.groups };
+        self.spec.batch * groups * self.strips() * self.blocks()
+    }
+
+    fn check(
+        &self,
+        x: &ByteImages<'_>,
+        w: &ByteFilter<'_>,
+        out: usize,
+        lists: &[(&'static str, usize)],
+    ) -> Result<(), ConvError> {
+        let s = &self.spec;
+        let need = |operand, has: usize, needs: usize| {
+            if has < needs { Err(ConvError::Short { operand, has, needs }) } else { Ok(()) }
+        };
+        need("input", x.x.len(), s.batch * s.channels_in * s.input.iter().product::<usize>())?;
+        need("weights", w.packed.len(), packed_filter_len(s))?;
+        need("output", out, s.batch * s.channels_out * self.out.iter().product::<usize>())?;
+        for (what, has) in lists.iter().copied().chain([("zero points", w.zeros.len())]) {
+            if has > 1 {
+                need(what, has, s.channels_out)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Does the units: `y = saturate(round_half_even((sum + bias) * scale) + zero)`, the product in double precision. Bytes of either
+    /// kind go out as bytes.
+    ///
+    /// # Errors
+    /// `Short`, naming the operand.
+    pub fn run(
+        &self,
+        units: Range<usize>,
+        x: ByteImages<'_>,
+        w: ByteFilter<'_>,
+        bias: &[i32],
+        to: &Requantise<'_>,
+        out: &mut Out<'_, u8>,
+    ) -> Result<(), ConvError> {
+        self.check(&x, &w, out.len(), &[("bias", bias.len()), ("scales", to.scale.len())])?;
+        self.each(units, x, w, bias, |at, add, sums, bytes| {
+            requantise_row(sums, add, to, at.channel, bytes);
+            let to = out.part(at.to, at.run * at.runs);
+            for (to, from) in to.chunks_exact_mut(at.run).zip(bytes.chunks(at.pitch)) {
+                to.copy_from_slice(&from[..at.run]);
+            }
+        });
+        Ok(())
+    }
+
+    /// Does the units; the sums themselves are the result.
+    ///
+    /// # Errors
+    /// `Short`, naming the operand.
+    pub fn run_sums(
+        &self,
+        units: Range<usize>,
+        x: ByteImages<'_>,
+        w: ByteFilter<'_>,
+        out: &mut Out<'_, i32>,
+    ) -> Result<(), ConvError> {
+        self.check(&x, &w, out.len(), &[])?;
+        self.each(units, x, w, &[], |at, add, sums, _| {
+            let to = out.part(at.to, at.run * at.runs);
+            for (to, sums) in to.chunks_exact_mut(at.run).zip(sums.chunks(at.pitch)) {
+                for (t, s) in to.iter_mut().zip(sums) {
+                    *t = s.wrapping_add(add);
+                }
+            }
+        });
+        Ok(())
+    }
+
+    /// Calls `done` with the raw sums of each output channel of each unit, what is still to be added to each of them, and room for as
+    /// many bytes.
+    fn each(
+        &self,
+        units: Range<usize>,
+        x: ByteImages<'_>,
+        w: ByteFilter<'_>,
+        bias: &[i32],
+        mut done: impl FnMut(&Runs, i32, &mut [i32], &mut [u8]),
+    ) {
+        if self.depthwise {
+            return self.each_plane(units, x, w, bias, done);
+        }
+        let s = &self.spec;
+        let (deep, own, taps) = (s.channels_in / s.groups, s.channels_out / s.groups, s.taps());
+        let [_, height, width] = self.out;
+        let (size_in, size_out) = (s.input.iter().product::<usize>(), self.out.iter().product::<usize>());
+        let pitch = self.image.pitch;
+        let most = (self.rows * pitch).next_multiple_of(16);
+        let copy_len = self.image.len(self.fours);
+        let has_zeros = w.zeros.iter().any(|z| *z != 0);
+        let blank = vec![x.flip; s.input[2]];
+        let ones = [1i8; ROWS * DEEP];
+        with_scratch(copy_len + (ROWS + 1) * most + most.div_ceil(4), |all| {
+            let (copy, rest) = all.split_at_mut(copy_len);
+            let (sums, rest) = rest.split_at_mut(ROWS * most);
+            let (places, bytes) = rest.split_at_mut(most);
+            // The working memory is lent as floats: here it holds whole numbers of the same size.
+            let (Ok(copy), Ok(sums), Ok(places)) = (
+                cast_slice_mut::<u32>(as_bytes_mut(copy)),
+                cast_slice_mut::<i32>(as_bytes_mut(sums)),
+                cast_slice_mut::<i32>(as_bytes_mut(places)),
+            ) else {
+                return;
+            };
+            let bytes = as_bytes_mut(bytes);
+            let mut filled = None;
+            for unit in units.start..units.end.min(self.units()) {
+                // Channel blocks of one strip follow each other, so that they share its copy.
+                let (rest, block) = (unit / self.blocks(), unit % self.blocks());
+                let (rest, strip) = (rest / self.strips(), rest % self.strips());
+                let (n, g) = (rest / s.groups, rest % s.groups);
+                let per = height.div_ceil(self.rows);
+                let (z, y0) = (strip / per, strip % per * self.rows);
+                let y = (y0, (y0 + self.rows).min(height));
+                let runs = y.1 - y.0;
+                let vectors = ((runs - 1) * pitch + width).div_ceil(16);
+                let flat = vectors * 16;
+                let packed = &w.packed[g * group_len(s)..][..group_len(s)];
+                let fresh = filled != Some((n, g, strip));
+                if fresh {
+                    let planes = &x.x[(n * s.channels_in + g * deep) * size_in..][..deep * size_in];
+                    fill::fill(&self.image, planes, (deep, z, y), (x.flip, x.zero), &blank, copy);
+                    filled = Some((n, g, strip));
+                }
+                let step = Step {
+                    filter: packed,
+                    stride: own.next_multiple_of(WIDE) * DEEP,
+                    places: &self.image.places[..if self.fours == 0 { 0 } else { taps }],
+                    fours: self.fours,
+                    four: self.image.channel_len(),
+                    copy,
+                };
+                if fresh && has_zeros {
+                    // One row of ones adds up the bytes that each place sees.
+                    tile(&Step { filter: &ones, stride: 0, ..step }, 0, vectors, &mut sums[..ROWS * flat]);
+                    places[..flat].copy_from_slice(&sums[..flat]);
+                }
+                let end = ((block + 1) * self.block).min(own);
+                for o in (block * self.block..end).step_by(ROWS) {
+                    tile(&step, o, vectors, &mut sums[..ROWS * flat]);
+                    for (i, sums) in sums.chunks_exact_mut(flat).enumerate().take(end - o) {
+                        let channel = g * own + o + i;
+                        let zero = w.zeros.get(if w.zeros.len() == 1 { 0 } else { channel }).copied().unwrap_or(0);
+                        let mut add = bias.get(channel).copied().unwrap_or(0);
+                        if x.zero != 0 {
+                            let sum = filter_sum(packed, step.stride, (o + i) * DEEP, deep, taps);
+                            let k = (deep * taps) as i32;
+                            let centred = sum.wrapping_sub(zero.wrapping_mul(k));
+                            add = add.wrapping_sub(centred.wrapping_mul(i32::from(x.zero)));
+                        }
+                        if zero != 0 {
+                            less(sums, &places[..flat], zero);
+                        }
+                        let to = (n * s.channels_out + channel) * size_out + (z * height + y0) * width;
+                        done(&Runs { channel, to, run: width, pitch, runs }, add, sums, &mut bytes[..flat]);
+                    }
+                }
+            }
+        });
+    }
+}
+
+crate::multiversion! {
+    /// The sum of one output channel's filter.
+    fn filter_sum(packed: &[i8], stride: usize, at: usize, deep: usize, taps: usize) -> i32 {
+        let mut lanes = [0i32; DEEP];
+        for (i, step) in packed.chunks_exact(stride.max(1)).enumerate() {
+            let line = &step[at..at + DEEP];
+            let have = deep - i / taps.max(1) * DEEP;
+            if have >= DEEP {
+                for (l, v) in lanes.iter_mut().zip(line) {
+                    *l += i32::from(*v);
+                }
+            } else {
+                for (l, v) in lanes[..have].iter_mut().zip(line) {
+                    *l += i32::from(*v);
+                }
+            }
+        }
+        lanes.iter().sum()
+    }
+}
+
+crate::multiversion! {
+    /// `sums[i] -= by * places[i]`.
+    fn less(sums: &mut [i32], places: &[i32], by: i32) {
+        for (s, p) in sums.iter_mut().zip(places) {
+            *s = s.wrapping_sub(by.wrapping_mul(*p));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,196 @@
+//! The register tile of a convolution of bytes: eight output channels by up to three vectors of sixteen places.
+
+/// Channels of a step of the packed filter.
+pub(super) const DEEP: usize = 32;
+/// Output channels of a tile.
+pub(super) const ROWS: usize = 8;
+
+/// What a tile multiplies. Step `(c, t)` of the filter, 32 channels by one tap, begins at `(c * taps + t) * stride`; the row of an output
+/// channel is 32 bytes behind the one before, four channels are four bytes of it. The run of fours `f` for tap `t` begins at
+/// `f * four + places[t]` of the copy.
+#[derive(Clone, Copy)]
+pub(super) struct Step<'a> {
+    pub(super) filter: &'a [i8],
+    pub(super) stride: usize,
+    pub(super) places: &'a [u32],
+    pub(super) fours: usize,
+    pub(super) four: usize,
+    pub(super) copy: &'a [u32],
+}
+
+impl Step<'_> {
+    /// Panics where a tile would read beyond filter or copy.
+    fn check(&self, first: usize, vectors: usize) {
+        if self.fours == 0 || self.places.is_empty() {
+            return;
+        }
+        let steps = self.fours.div_ceil(8) * self.places.len();
+        let last = (steps - 1) * self.stride + (first + ROWS) * DEEP;
+        assert!(last <= self.filter.len());
+        let highest = self.places.iter().copied().max().unwrap_or(0) as usize;
+        assert!((self.fours - 1) * self.four + highest + vectors * 16 <= self.copy.len());
+    }
+}
+
+/// The sums of output channels `first..first + 8` over so many vectors of places, a row a channel.
+pub(super) fn tile(s: &Step<'_>, first: usize, vectors: usize, sums: &mut [i32]) {
+    assert!(sums.len() == ROWS * vectors * 16);
+    s.check(first, vectors);
+    #[cfg(target_arch = "x86_64")]
+    {
+        if crate::simd::level::vnni() {
+            // SAFETY: the features were asked for, and `check` holds.
+            return unsafe { on_vnni(s, first, vectors, sums) };
+        }
+        if crate::simd::level() >= crate::simd::Level::Avx2 {
+            // SAFETY: as above.
+            return unsafe { on_avx2(s, first, vectors, sums) };
+        }
+    }
+    plain(s, first, vectors, sums);
+}
+
+fn plain(s: &Step<'_>, first: usize, vectors: usize, sums: &mut [i32]) {
+    sums.fill(0);
+    for c in 0..s.fours.div_ceil(8) {
+        for (t, place) in s.places.iter().enumerate() {
+            let filter = &s.filter[(c * s.places.len() + t) * s.stride + first * DEEP..];
+            for f in c * 8..s.fours.min(c * 8 + 8) {
+                let x = &s.copy[f * s.four + *place as usize..][..vectors * 16];
+                for (r, sums) in sums.chunks_exact_mut(vectors * 16).enumerate() {
+                    let w = &filter[r * DEEP + f % 8 * 4..][..4];
+                    for (sum, x) in sums.iter_mut().zip(x) {
+                        for (x, w) in x.to_le_bytes().iter().zip(w) {
+                            *sum = sum.wrapping_add(i32::from(*x) * i32::from(*w));
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+unsafe fn on_vnni(s: &Step<'_>, first: usize, vectors: usize, sums: &mut [i32]) {
+    let mut v = 0;
+    while v < vectors {
+        // SAFETY: the caller's word; the vectors are below `vectors`.
+        unsafe {
+            match vectors - v {
+                1 => vnni::<1>(s, first, v, vectors, sums),
+                2 | 4 => vnni::<2>(s, first, v, vectors, sums),
+                _ => vnni::<3>(s, first, v, vectors, sums),
+            }
+        }
+        v += match vectors - v {
+            1 => 1,
+            2 | 4 => 2,
+            _ => 3,
+        };
+    }
+}
+
+/// `NP` vectors from vector `v`.
+///
+/// # Safety
+/// The machine has the features, and [`Step::check`] holds for `vectors`, of which these are some.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+unsafe fn vnni<const NP: usize>(s: &Step<'_>, first: usize, v: usize, vectors: usize, sums: &mut [i32]) {
+    use std::arch::x86_64::*;
+    let mut acc = [[_mm512_setzero_si512(); NP]; ROWS];
+    // SAFETY: filter and copy are long enough by `check`.
+    unsafe {
+        let mut filter = s.filter.as_ptr().add(first * DEEP);
+        for c in 0..s.fours.div_ceil(8) {
+            let here = (s.fours - c * 8).min(8);
+            let x = s.copy.as_ptr().add(c * 8 * s.four + v * 16);
+            for place in s.places {
+                let x = x.add(*place as usize);
+                let mut four = |f: usize| {
+                    let lanes: [__m512i; NP] =
+                        std::array::from_fn(|p| _mm512_loadu_si512(x.add(f * s.four + p * 16).cast()));
+                    for (r, acc) in acc.iter_mut().enumerate() {
+                        let w = _mm512_set1_epi32(filter.add(r * DEEP + f * 4).cast::<i32>().read_unaligned());
+                        for (a, x) in acc.iter_mut().zip(lanes) {
+                            *a = _mm512_dpbusd_epi32(*a, x, w);
+                        }
+                    }
+                };
+                if here == 8 {
+                    for f in 0..8 {
+                        four(f);
+                    }
+                } else {
+                    for f in 0..here {
+                        four(f);
+                    }
+                }
+                filter = filter.add(s.stride);
+            }
+        }
+        for (r, acc) in acc.iter().enumerate() {
+            for (p, a) in acc.iter().enumerate() {
+                let to = sums.as_mut_ptr().add((r * vectors + v + p) * 16);
+                _mm512_storeu_si512(to.cast(), *a);
+            }
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,f16c")]
+unsafe fn on_avx2(s: &Step<'_>, first: usize, vectors: usize, sums: &mut [i32]) {
+    for v in 0..vectors {
+        for r in (0..ROWS).step_by(2) {
+            // SAFETY: the caller's word; rows and vector are within the tile.
+            unsafe { avx2(s, first, r, v, vectors, sums) };
+        }
+    }
+}
+
+/// Two output channels by one vector of places. Bytes are widened to sixteen bits, in which their products and the sums of two of
+/// them are exact: the pairwise product of bytes would saturate.
+///
+/// # Safety
+/// As [`vnni`].
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,f16c")]
+unsafe fn avx2(s: &Step<'_>, first: usize, row: usize, v: usize, vectors: usize, sums: &mut [i32]) {
+    use std::arch::x86_64::*;
+    // Four places a register, two halves of the sum of each.
+    let mut acc = [[_mm256_setzero_si256(); 4]; 2];
+    // SAFETY: filter and copy are long enough by `check`.
+    unsafe {
+        let mut filter = s.filter.as_ptr().add((first + row) * DEEP);
+        for c in 0..s.fours.div_ceil(8) {
+            let here = (s.fours - c * 8).min(8);
+            let x = s.copy.as_ptr().add(c * 8 * s.four + v * 16);
+            for place in s.places {
+                let x = x.add(*place as usize);
+                for f in 0..here {
+                    let lanes: [__m256i; 4] = std::array::from_fn(|p| {
+                        _mm256_cvtepu8_epi16(_mm_loadu_si128(x.add(f * s.four + p * 4).cast()))
+                    });
+                    for (r, acc) in acc.iter_mut().enumerate() {
+                        let four = filter.add(r * DEEP + f * 4).cast::<i32>().read_unaligned();
+                        let w = _mm256_cvtepi8_epi16(_mm_set1_epi32(four));
+                        for (a, x) in acc.iter_mut().zip(lanes) {
+                            *a = _mm256_add_epi32(*a, _mm256_madd_epi16(x, w));
+                        }
+                    }
+                }
+                filter = filter.add(s.stride);
+            }
+        }
+        for (r, acc) in acc.iter().enumerate() {
+            let to = sums.as_mut_ptr().add(((row + r) * vectors + v) * 16);
+            for (p, pair) in acc.as_chunks::<2>().0.iter().enumerate() {
+                // The halves of a sum stand beside each other; adding them leaves places 0 1 4 5 2 3 6 7.
+                let joined = _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_hadd_epi32(pair[0], pair[1]));
+                _mm256_storeu_si256(to.add(p * 8).cast(), joined);
+            }
+        }
+    }
+}
