@@ -110,6 +110,7 @@ fn dependencies_run_one_way() {
         "ge-onnx",
         "ge-sim",
         "ge-fusion",
+        "ge-onnx-ml",
         "ge-ort-contrib",
     ];
     for l in libraries {

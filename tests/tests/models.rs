@@ -158,6 +158,19 @@ fn loops_of_a_model_run_as_often_as_its_values_say() {
     }
 }
 
+/// Models of scikit-learn, as skl2onnx exports them, against onnxruntime: trees, linear models, support vectors, encoders, pipelines.
+/// Their batch is open: one OM takes any number of rows.
+#[test]
+fn models_of_scikit_learn_run() {
+    let all = std::fs::read_dir(ge_tests::root().join("tests/models/learned")).expect("a folder");
+    let names: Vec<String> = all.map(|e| e.expect("an entry").file_name().display().to_string()).collect();
+    assert!(names.len() >= 23, "{names:?}");
+    for name in &names {
+        small("learned", name, ["1e-4", "1e-5"], &[]);
+    }
+    small("learned", "pipeline", ["1e-4", "1e-5"], &["--input-shape", "X:20,4"]);
+}
+
 /// A symbolic batch is what `--input-shape` says; without it the text to give is told.
 #[test]
 fn a_symbolic_batch_stays_open_or_is_compiled_for_the_size_that_is_given() {

@@ -1,0 +1,68 @@
+//! `MlColumns(x, places) -> y`: numbers of the last axis by their places; of a vector, a matrix of one row (`ArrayFeatureExtractor`).
+//! `FeatureVectorizer`: features side by side in f32, by Concat.
+use crate::shared::{NUMBERS, Outs};
+use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
+use ge_plugin_api::kernel::KernelCtx;
+use ge_plugin_api::ops::{InferCtx, OpDef};
+use ge_plugin_api::types::{DType, Dim, Shape, TensorDesc};
+use ge_plugin_api::{Error, Result, map_op, register_kernel, register_op};
+
+fn extractor(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
+    Ok(vec![b.node("MlColumns").name(&n.name).input(n.input(0)?).input(n.input(1)?).build()])
+}
+map_op!("onnx", "ai.onnx.ml", "ArrayFeatureExtractor", 1..=u32::MAX, extractor);
+
+fn infer(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+    let (x, places) = (c.input(0)?, &c.input(1)?.shape);
+    let product = |s: &[u64]| s.iter().try_fold(1u64, |a, b| a.checked_mul(*b));
+    let count = match places.sizes() {
+        Some(s) => Dim::known(product(&s).ok_or_else(|| Error::failed(format!("input 1: {places} is too large")))?),
+        None => Dim::UNKNOWN,
+    };
+    let shape = match x.shape.rank() {
+        None => Shape::unranked(),
+        Some(0) => return Err(Error::failed("input 0: found a single number, expected a vector or more")),
+        Some(1) => Shape::new([Dim::known(1), count]),
+        Some(r) => Shape::new(x.shape.dims()[..r - 1].iter().copied().chain([count])),
+    };
+    Ok(vec![TensorDesc::new(x.dtype, shape)])
+}
+register_op!(|| OpDef::new("MlColumns", infer)
+    .input("x", NUMBERS, "T")
+    .input("places", &[DType::I64], "")
+    .output("y", NUMBERS, "T"));
+
+fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    let (x, places) = (ctx.input(0)?, ctx.input(1)?);
+    let places = places.values::<i64>()?;
+    let Some((&last, before)) = x.dims.split_last() else { return Err(Error::failed("input 0 is a single number")) };
+    let (last, unit) = (last as usize, x.dtype.bytes_of(1).unwrap_or(0) as usize);
+    let mut picked = Vec::with_capacity(places.len());
+    for p in places {
+        let there = || Error::failed(format!("place {p} is out of range: the last axis of input 0 has {last}"));
+        picked.push(usize::try_from(*p).ok().filter(|p| *p < last).ok_or_else(there)?);
+    }
+    let mut dims = if before.is_empty() { vec![1] } else { before.to_vec() };
+    dims.push(picked.len() as u64);
+    let y = ctx.alloc_output(0, &dims)?;
+    let rows = x.bytes.chunks_exact((last * unit).max(1));
+    for (to, row) in y.bytes.chunks_exact_mut((picked.len() * unit).max(1)).zip(rows) {
+        for (to, p) in to.chunks_exact_mut(unit.max(1)).zip(&picked) {
+            to.copy_from_slice(&row[p * unit..(p + 1) * unit]);
+        }
+    }
+    Ok(())
+}
+register_kernel!("OnnxMlEngine", "MlColumns", [DType::F32, DType::F64, DType::I64, DType::I32], run);
+
+fn vectorizer(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
+    let mut all = Vec::new();
+    for i in 0..n.inputs.len() {
+        let x = n.input(i)?;
+        let f32 = n.desc(i).map(|d| d.dtype) == Some(DType::F32);
+        all.push(if f32 { x } else { b.node("Cast").input(x).attr("dst_type", DType::F32).build() });
+    }
+    let node = b.node("ConcatD").name(&n.name).inputs(&all).attr("concat_dim", 1i64);
+    Ok(vec![node.attr("N", all.len() as i64).build()])
+}
+map_op!("onnx", "ai.onnx.ml", "FeatureVectorizer", 1..=u32::MAX, vectorizer);

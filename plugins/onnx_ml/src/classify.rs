@@ -1,0 +1,125 @@
+//! `MlClassify(scores [rows, classes]) {labels, second, post} -> label [rows], scores [rows, classes]`: the label of the greatest
+//! score, the first of equals, and the scores after their transform.
+//!
+//! One score for two labels is that of the second one, and `second` says how it counts: 1, a share, above a half (weights that are
+//! all positive), 2, a sign, above zero; the scores are then the rest of one, or the negative, and it. 3 counts above zero as a sign
+//! does and gives the rest of one (one row of a linear model). The logistic transform gives both shares in any case, the others
+//! nothing, as onnxruntime has it. One score for the one label 1 gives 1 above zero and else 0.
+use crate::post::{Post, logistic};
+use crate::shared::{Rows, columns, rows};
+use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
+use ge_plugin_api::kernel::KernelCtx;
+use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef};
+use ge_plugin_api::types::{DType, Shape, TensorDesc, ValueRef};
+use ge_plugin_api::{Error, Result, register_kernel, register_op};
+
+/// How one score stands for two classes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Second {
+    /// Each class has a score.
+    No = 0,
+    /// The score is a share.
+    Share = 1,
+    /// The score counts above zero.
+    Sign = 2,
+    /// The same, with the rest of one beside it.
+    Rest = 3,
+}
+
+impl Second {
+    /// As the attribute has it.
+    fn code(self) -> i64 {
+        self as i64
+    }
+    fn read(code: Option<i64>) -> Second {
+        match code {
+            Some(1) => Second::Share,
+            Some(2) => Second::Sign,
+            Some(3) => Second::Rest,
+            _ => Second::No,
+        }
+    }
+    /// The class and the scores of one score.
+    pub fn of(self, score: f64, post: Post) -> (usize, [f64; 2]) {
+        let scores = match (post, self) {
+            (Post::Logistic, _) => [logistic(-score), logistic(score)],
+            (_, Second::Sign) => [-score, score],
+            _ => [1.0 - score, score],
+        };
+        (usize::from(score > if self == Second::Share { 0.5 } else { 0.0 }), scores)
+    }
+}
+
+/// The label and the scores of a classifier, under the foreign node's name.
+pub fn build(
+    n: &ForeignNode,
+    b: &mut GraphBuilder<'_>,
+    scores: ValueRef,
+    labels: &[i64],
+    second: Second,
+) -> Result<Vec<ValueRef>> {
+    let post = Post::of(n)?;
+    if second != Second::No && post == "PROBIT" {
+        return Err(n.refuse("`post_transform` PROBIT of one score for two classes is not computed"));
+    }
+    if labels.len() == 1 && labels != [1] {
+        return Err(n.refuse(format!("its one label is {}: there is none for the other class", labels[0])));
+    }
+    let node = b.node("MlClassify").name(&n.name).input(scores).attr("labels", labels.to_vec());
+    Ok(node.attr("second", second.code()).attr("post", post.as_str()).build_n(2))
+}
+
+fn infer(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+    let classes = c.node.ints("labels").map_or(0, <[i64]>::len);
+    let scores = TensorDesc::new(DType::F32, columns(c, classes)?);
+    Ok(vec![TensorDesc::new(DType::I64, Shape::new([rows(c)?])), scores])
+}
+register_op!(|| OpDef::new("MlClassify", infer)
+    .input("scores", &[DType::F32, DType::F64], "T")
+    .output("label", &[DType::I64], "")
+    .output("scores", &[DType::F32], "")
+    .required_attr("labels", AttrKind::INTS)
+    .attr("second", AttrKind::INT, 0i64)
+    .attr("post", AttrKind::STRING, "NONE"));
+
+/// The place of the greatest score, the first of equals.
+pub fn greatest(scores: &[f64]) -> usize {
+    let mut at = 0;
+    for (i, s) in scores.iter().enumerate() {
+        if *s > scores[at] {
+            at = i;
+        }
+    }
+    at
+}
+
+fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    let x = Rows::of(ctx.input(0)?)?;
+    let post = Post::read(ctx.attrs.str("post"))?;
+    let second = Second::read(ctx.attrs.int("second"));
+    let labels = ctx.attrs.ints("labels").unwrap_or_default().to_vec();
+    let expected = if second == Second::No { labels.len() } else { 1 };
+    if x.width != expected || labels.is_empty() || (second != Second::No && labels.len() != 2) {
+        return Err(Error::failed(format!("{} scores a row for {} labels", x.width, labels.len())));
+    }
+    let (mut chosen, mut all) = (Vec::with_capacity(x.count), Vec::with_capacity(x.count * labels.len()));
+    let mut row = Vec::new();
+    for i in 0..x.count {
+        x.read(i, &mut row)?;
+        if second == Second::No {
+            let at = greatest(&row);
+            chosen.push(if labels.len() == 1 { i64::from(row[0] > 0.0) } else { labels[at] });
+            post.apply(&mut row);
+            all.extend(row.iter().map(|s| *s as f32));
+        } else {
+            let (at, both) = second.of(row[0], post);
+            chosen.push(labels[at]);
+            all.extend(both.map(|s| s as f32));
+        }
+    }
+    let dims = [x.count as u64, labels.len() as u64];
+    ctx.alloc_output(0, &dims[..1])?.values::<i64>()?.copy_from_slice(&chosen);
+    ctx.alloc_output(1, &dims)?.values::<f32>()?.copy_from_slice(&all);
+    Ok(())
+}
+register_kernel!("OnnxMlEngine", "MlClassify", [DType::F32, DType::F64], run);

@@ -1,0 +1,106 @@
+//! `MlLinear(x [rows, features], coefficients [n, features], intercepts [n]) {post} -> y [rows, n]`: `LinearRegressor`, and the scores of
+//! `LinearClassifier`.
+use crate::classify::{self, Second};
+use crate::post::Post;
+use crate::shared::{Outs, Rows, columns, labels, list, real_input, reals};
+use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
+use ge_plugin_api::kernel::KernelCtx;
+use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef};
+use ge_plugin_api::services::parallel_for;
+use ge_plugin_api::types::{ConstTensor, DType, TensorDesc, ValueRef};
+use ge_plugin_api::{Error, Result, map_op, register_kernel, register_op};
+use std::sync::Mutex;
+
+/// The two constants of `n` rows.
+fn constants(n: &ForeignNode, b: &mut GraphBuilder<'_>, rows: usize) -> Result<[ValueRef; 2]> {
+    let Some(w) = reals(n, "coefficients").filter(|w| !w.is_empty()) else {
+        return Err(n.refuse("it has no coefficients"));
+    };
+    let bias = reals(n, "intercepts").filter(|v| !v.is_empty()).unwrap_or_else(|| vec![0.0; rows]);
+    if rows == 0 || w.len() % rows != 0 || bias.len() != rows {
+        return Err(n.refuse(format!("{} coefficients and {} intercepts for {rows} rows", w.len(), bias.len())));
+    }
+    let table = ConstTensor::of(&[rows as u64, (w.len() / rows) as u64], &w);
+    let table = table.map_or(ValueRef::ABSENT, |t| b.made_constant("coefficients", t));
+    Ok([table, list(b, "intercepts", &bias)])
+}
+
+fn regressor(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
+    let rows = usize::try_from(n.int_or("targets", 1)).unwrap_or(0);
+    let x = real_input(n, b, 0)?;
+    let [w, bias] = constants(n, b, rows)?;
+    let post = Post::of(n)?;
+    let node = b.node("MlLinear").name(&n.name).input(x).input(w).input(bias);
+    Ok(vec![node.attr("post", post.as_str()).build()])
+}
+map_op!("onnx", "ai.onnx.ml", "LinearRegressor", 1..=u32::MAX, regressor);
+
+fn classifier(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
+    let labels = labels(n, "classlabels_ints", "classlabels_strings")?;
+    let rows = reals(n, "intercepts").filter(|v| !v.is_empty()).map_or(labels.len(), |v| v.len());
+    let second = match (rows, labels.len()) {
+        (1, 2) => Second::Rest,
+        (r, l) if r == l && r > 0 => Second::No,
+        (r, l) => return Err(n.refuse(format!("{r} rows of coefficients for {l} labels"))),
+    };
+    let x = real_input(n, b, 0)?;
+    let [w, bias] = constants(n, b, rows)?;
+    let scores = b.node("MlLinear").input(x).input(w).input(bias).build();
+    classify::build(n, b, scores, &labels, second)
+}
+map_op!("onnx", "ai.onnx.ml", "LinearClassifier", 1..=u32::MAX, classifier);
+
+fn infer(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+    let n = c.input(1)?.shape.dims().first().and_then(|d| d.size()).unwrap_or(0) as usize;
+    Ok(vec![TensorDesc::new(DType::F32, columns(c, n)?)])
+}
+register_op!(|| OpDef::new("MlLinear", infer)
+    .input("x", &[DType::F32, DType::F64], "T")
+    .input("coefficients", &[DType::F64], "")
+    .input("intercepts", &[DType::F64], "")
+    .output("y", &[DType::F32], "")
+    .attr("post", AttrKind::STRING, "NONE"));
+
+/// Computes rows in parallel: `of` writes `width` numbers for a row of features.
+pub fn each_row(x: &Rows<'_>, width: usize, of: impl Fn(&[f64], &mut [f64]) -> Result<()> + Sync) -> Result<Vec<f32>> {
+    let done: Vec<Mutex<Vec<f32>>> = (0..x.count.div_ceil(CHUNK)).map(|_| Mutex::default()).collect();
+    parallel_for(done.len(), 1, |chunks| {
+        let (mut row, mut out) = (Vec::new(), vec![0.0; width]);
+        for c in chunks {
+            let mut all = Vec::with_capacity(CHUNK * width);
+            for i in c * CHUNK..((c + 1) * CHUNK).min(x.count) {
+                x.read(i, &mut row)?;
+                of(&row, &mut out)?;
+                all.extend(out.iter().map(|v| *v as f32));
+            }
+            *done[c].lock().unwrap_or_else(|p| p.into_inner()) = all;
+        }
+        Ok(())
+    })?;
+    Ok(done.into_iter().flat_map(|m| m.into_inner().unwrap_or_else(|p| p.into_inner())).collect())
+}
+
+/// Rows that one part of a parallel loop computes.
+const CHUNK: usize = 64;
+
+fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    let x = Rows::of(ctx.input(0)?)?;
+    let (w, bias) = (ctx.input(1)?, ctx.input(2)?);
+    let (w, bias) = (w.values::<f64>()?, bias.values::<f64>()?);
+    let post = Post::read(ctx.attrs.str("post"))?;
+    if w.len() != x.width * bias.len() {
+        let expected = w.len().checked_div(bias.len()).unwrap_or(0);
+        return Err(Error::failed(format!("input 0 has {} features, the model takes {expected}", x.width)));
+    }
+    let y = each_row(&x, bias.len(), |row, out| {
+        for (k, y) in out.iter_mut().enumerate() {
+            let weights = &w[k * row.len()..(k + 1) * row.len()];
+            *y = weights.iter().zip(row).map(|(w, x)| w * x).sum::<f64>() + bias[k];
+        }
+        post.apply(out);
+        Ok(())
+    })?;
+    ctx.alloc_output(0, &[x.count as u64, bias.len() as u64])?.values::<f32>()?.copy_from_slice(&y);
+    Ok(())
+}
+register_kernel!("OnnxMlEngine", "MlLinear", [DType::F32, DType::F64], run);

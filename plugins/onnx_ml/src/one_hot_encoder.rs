@@ -1,0 +1,62 @@
+//! `MlOneHotEncoder(x) {cats, zeros} -> y [..., categories]`: one at the place of the category. A number that is none of them gives
+//! zeros, or an error that names it where `zeros` is 0.
+use crate::shared::{NUMBERS, Outs, ints};
+use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
+use ge_plugin_api::kernel::KernelCtx;
+use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef};
+use ge_plugin_api::types::{DType, Dim, Shape, TensorDesc};
+use ge_plugin_api::{Error, Result, map_op, register_kernel, register_op};
+use std::collections::HashMap;
+
+fn map(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
+    let cats = ints(n, "cats_int64s");
+    if cats.is_empty() {
+        return Err(n.refuse("its categories are text; encode them as numbers before the model"));
+    }
+    let node = b.node("MlOneHotEncoder").name(&n.name).input(n.input(0)?).attr("cats", cats);
+    Ok(vec![node.attr("zeros", n.int_or("zeros", 1)).build()])
+}
+map_op!("onnx", "ai.onnx.ml", "OneHotEncoder", 1..=u32::MAX, map);
+
+fn infer(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+    let x = &c.input(0)?.shape;
+    let cats = c.node.ints("cats").map_or(0, <[i64]>::len);
+    let shape = if x.rank().is_some() {
+        Shape::new(x.dims().iter().copied().chain([Dim::known(cats as u64)]))
+    } else {
+        Shape::unranked()
+    };
+    Ok(vec![TensorDesc::new(DType::F32, shape)])
+}
+register_op!(|| OpDef::new("MlOneHotEncoder", infer)
+    .input("x", NUMBERS, "T")
+    .output("y", &[DType::F32], "")
+    .required_attr("cats", AttrKind::INTS)
+    .attr("zeros", AttrKind::INT, 1i64));
+
+fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    let x = ctx.input(0)?;
+    let cats = ctx.attrs.ints("cats").unwrap_or_default();
+    let places: HashMap<i64, usize> = cats.iter().enumerate().map(|(i, c)| (*c, i)).collect();
+    let (width, zeros) = (cats.len(), ctx.attrs.int("zeros") != Some(0));
+    // A category of a real number is its whole part.
+    let values: Vec<i64> = match x.dtype {
+        DType::I64 => x.values::<i64>()?.to_vec(),
+        DType::I32 => x.values::<i32>()?.iter().map(|v| i64::from(*v)).collect(),
+        DType::F64 => x.values::<f64>()?.iter().map(|v| *v as i64).collect(),
+        _ => x.values::<f32>()?.iter().map(|v| *v as i64).collect(),
+    };
+    let dims: Vec<u64> = x.dims.iter().copied().chain([width as u64]).collect();
+    let mut y = ctx.alloc_output(0, &dims)?;
+    let y = y.values::<f32>()?;
+    y.fill(0.0);
+    for (i, v) in values.iter().enumerate() {
+        match places.get(v) {
+            Some(p) => y[i * width + p] = 1.0,
+            None if zeros => {}
+            None => return Err(Error::failed(format!("element {i} is {v}, which is none of the {width} categories"))),
+        }
+    }
+    Ok(())
+}
+register_kernel!("OnnxMlEngine", "MlOneHotEncoder", [DType::F32, DType::F64, DType::I64, DType::I32], run);

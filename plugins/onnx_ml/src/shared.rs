@@ -1,0 +1,108 @@
+//! What mappings and kernels share: lists of attributes as constants, rows of numbers.
+use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
+use ge_plugin_api::kernel::TensorView;
+use ge_plugin_api::ops::InferCtx;
+use ge_plugin_api::types::{ConstTensor, DType, Dim, Scalar, Shape, ValueRef};
+use ge_plugin_api::{Error, Result};
+
+/// What a mapping gives: the values of the node's outputs.
+pub type Outs = Result<Vec<ValueRef>>;
+
+/// Types of features.
+pub const NUMBERS: &[DType] = &[DType::F32, DType::F64, DType::I64, DType::I32];
+
+/// A list as a constant of one axis.
+pub fn list<T: Scalar>(b: &mut GraphBuilder<'_>, name: &str, v: &[T]) -> ValueRef {
+    ConstTensor::of(&[v.len() as u64], v).map_or(ValueRef::ABSENT, |t| b.made_constant(name, t))
+}
+
+/// The real numbers of an attribute: a list, or a tensor under `name_as_tensor` or `name` itself.
+pub fn reals(n: &ForeignNode, name: &str) -> Option<Vec<f64>> {
+    if let Some(v) = n.attrs.floats(name) {
+        return Some(v.to_vec());
+    }
+    let tensor = n.attrs.tensor(name).or_else(|| n.attrs.tensor(format!("{name}_as_tensor").as_str()))?;
+    tensor.to_f64(usize::MAX)
+}
+
+/// The whole numbers of an attribute.
+pub fn ints(n: &ForeignNode, name: &str) -> Vec<i64> {
+    match n.attrs.ints(name) {
+        Some(v) => v.to_vec(),
+        None => n.attrs.tensor(name).and_then(|t| t.to_i64(usize::MAX)).unwrap_or_default(),
+    }
+}
+
+/// Input `i` as real numbers: whole numbers are converted to f32, as the standard has it.
+pub fn real_input(n: &ForeignNode, b: &mut GraphBuilder<'_>, i: usize) -> Result<ValueRef> {
+    let x = n.input(i)?;
+    Ok(match n.desc(i).map(|d| d.dtype) {
+        Some(DType::F32 | DType::F64 | DType::UNKNOWN) | None => x,
+        Some(_) => b.node("Cast").input(x).attr("dst_type", DType::F32).build(),
+    })
+}
+
+/// The labels of a classifier, which must be whole numbers.
+pub fn labels(n: &ForeignNode, whole: &str, text: &str) -> Result<Vec<i64>> {
+    let labels = ints(n, whole);
+    match n.attrs.strs(text) {
+        Some(s) if !s.is_empty() && labels.is_empty() => Err(n.refuse(format!(
+            "its labels are text (`{text}`): give the classes numbers before training, and keep their names beside the model"
+        ))),
+        _ => Ok(labels),
+    }
+}
+
+/// Rows of a matrix of numbers; a vector is one row.
+pub struct Rows<'a> {
+    x: TensorView<'a>,
+    /// Their number.
+    pub count: usize,
+    /// Numbers in each.
+    pub width: usize,
+}
+
+impl<'a> Rows<'a> {
+    /// # Errors
+    /// Another rank.
+    pub fn of(x: TensorView<'a>) -> Result<Rows<'a>> {
+        let (count, width) = match *x.dims {
+            [n] => (1, n),
+            [rows, n] => (rows, n),
+            _ => return Err(Error::failed(format!("input 0: found shape {:?}, expected [rows, features]", x.dims))),
+        };
+        Ok(Rows { x, count: count as usize, width: width as usize })
+    }
+
+    /// Row `i`, into `to`.
+    ///
+    /// # Errors
+    /// A type that no prototype allows.
+    pub fn read(&self, i: usize, to: &mut Vec<f64>) -> Result<()> {
+        let at = i * self.width..(i + 1) * self.width;
+        to.clear();
+        match self.x.dtype {
+            DType::F64 => to.extend_from_slice(&self.x.values::<f64>()?[at]),
+            DType::I64 => to.extend(self.x.values::<i64>()?[at].iter().map(|v| *v as f64)),
+            DType::I32 => to.extend(self.x.values::<i32>()?[at].iter().map(|v| f64::from(*v))),
+            _ => to.extend(self.x.values::<f32>()?[at].iter().map(|v| f64::from(*v))),
+        }
+        Ok(())
+    }
+}
+
+/// The number of rows of input 0, as a dimension.
+pub fn rows(c: &InferCtx<'_>) -> Result<Dim> {
+    let shape = &c.input(0)?.shape;
+    match shape.rank() {
+        Some(1) => Ok(Dim::known(1)),
+        Some(2) => Ok(shape.dims()[0]),
+        None => Ok(Dim::UNKNOWN),
+        Some(_) => Err(Error::failed(format!("input 0: found {shape}, expected [rows, features]"))),
+    }
+}
+
+/// A matrix of so many columns with the rows of input 0.
+pub fn columns(c: &InferCtx<'_>, n: usize) -> Result<Shape> {
+    Ok(Shape::new([rows(c)?, Dim::known(n as u64)]))
+}

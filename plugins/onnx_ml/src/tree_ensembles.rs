@@ -1,0 +1,192 @@
+//! `TreeEnsembleClassifier`, `TreeEnsembleRegressor` (nodes by tree and number) and `TreeEnsemble` (nodes and leaves by their places):
+//! all become one table of [`crate::trees`].
+use crate::classify::{self, Second};
+use crate::post::Post;
+use crate::shared::{Outs, ints, labels, real_input, reals};
+use crate::trees::{Branch, Trees};
+use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
+use ge_plugin_api::{Result, map_op};
+use std::collections::HashMap;
+
+/// Place of a node of a tree: a comparison, or below zero a leaf.
+type Places = HashMap<(i64, i64), i32>;
+
+fn mode(name: &str) -> Option<i32> {
+    let names = ["BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ"];
+    names.iter().position(|n| *n == name).map(|p| p as i32)
+}
+
+/// The trees of a classifier (`class`) or a regressor (`target`).
+fn numbered(n: &ForeignNode, kind: &str) -> Result<Trees> {
+    let list = |name: &str| ints(n, name);
+    let (trees, ids) = (list("nodes_treeids"), list("nodes_nodeids"));
+    let (features, yes, no) = (list("nodes_featureids"), list("nodes_truenodeids"), list("nodes_falsenodeids"));
+    let modes = n.attrs.strs("nodes_modes").unwrap_or_default();
+    let splits = reals(n, "nodes_values").unwrap_or_default();
+    let missing = list("nodes_missing_value_tracks_true");
+    let count = ids.len();
+    let all = [trees.len(), features.len(), yes.len(), no.len(), modes.len(), splits.len()];
+    if count == 0 || all.iter().any(|c| *c != count) || !(missing.is_empty() || missing.len() == count) {
+        return Err(n.refuse(format!("its lists of nodes have different lengths: {count} numbers, {all:?}")));
+    }
+    let mut out = Trees::default();
+    let mut places = Places::new();
+    for i in 0..count {
+        let place = if modes[i] == "LEAF" {
+            out.leaves.push((0, 0));
+            -(out.leaves.len() as i32)
+        } else {
+            let Some(mode) = mode(modes[i]) else {
+                return Err(n.refuse(format!("node mode `{}` is unknown", modes[i])));
+            };
+            let feature = i32::try_from(features[i]).unwrap_or(-1);
+            let missing = missing.get(i).is_some_and(|m| *m != 0);
+            let (split, set) = (splits[i], (0, 0));
+            out.nodes.push(Branch { feature, mode, missing, split, yes: 0, no: 0, set });
+            out.nodes.len() as i32 - 1
+        };
+        if places.insert((trees[i], ids[i]), place).is_some() {
+            return Err(n.refuse(format!("tree {} has two nodes {}", trees[i], ids[i])));
+        }
+    }
+    let find = |tree: i64, id: i64| {
+        let lacks = || n.refuse(format!("tree {tree} has no node {id}"));
+        places.get(&(tree, id)).copied().ok_or_else(lacks)
+    };
+    let mut seen = std::collections::HashSet::new();
+    for i in 0..count {
+        let place = find(trees[i], ids[i])?;
+        if seen.insert(trees[i]) {
+            out.roots.push(place);
+        }
+        if let Ok(at) = usize::try_from(place) {
+            out.nodes[at].yes = find(trees[i], yes[i])?;
+            out.nodes[at].no = find(trees[i], no[i])?;
+        }
+    }
+    // The weights of each leaf, side by side.
+    let of = |what: &str| list(&format!("{kind}_{what}"));
+    let (tree, node, target) = (of("treeids"), of("nodeids"), of("ids"));
+    let weights = reals(n, &format!("{kind}_weights")).unwrap_or_default();
+    if [tree.len(), node.len(), target.len()].iter().any(|c| *c != weights.len()) {
+        return Err(n.refuse("its lists of weights have different lengths"));
+    }
+    let mut by_leaf: Vec<Vec<(i32, f64)>> = vec![Vec::new(); out.leaves.len()];
+    for k in 0..weights.len() {
+        let place = find(tree[k], node[k])?;
+        let leaf = usize::try_from(-1 - i64::from(place))
+            .map_err(|_| n.refuse(format!("node {} of tree {} has a weight and is no leaf", node[k], tree[k])))?;
+        by_leaf[leaf].push((i32::try_from(target[k]).unwrap_or(-1), weights[k]));
+    }
+    for (leaf, weights) in by_leaf.into_iter().enumerate() {
+        let from = out.weights.len() as i32;
+        out.weights.extend(weights);
+        out.leaves[leaf] = (from, out.weights.len() as i32);
+    }
+    Ok(out)
+}
+
+fn regressor(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
+    let trees = numbered(n, "target")?;
+    let targets = usize::try_from(n.int_or("n_targets", 1)).unwrap_or(0);
+    let post = Post::of(n)?;
+    let base = reals(n, "base_values").unwrap_or_default();
+    if !base.is_empty() && base.len() != targets {
+        return Err(n.refuse(format!("{} base values for {targets} targets", base.len())));
+    }
+    let x = real_input(n, b, 0)?;
+    let y = trees.build(n, b, x, (targets, n.str_or("aggregate_function", "SUM"), base), Some(&post))?;
+    Ok(vec![y])
+}
+map_op!("onnx", "ai.onnx.ml", "TreeEnsembleRegressor", 1..=u32::MAX, regressor);
+
+fn classifier(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
+    let trees = numbered(n, "class")?;
+    let labels = labels(n, "classlabels_int64s", "classlabels_strings")?;
+    let ids: std::collections::BTreeSet<i32> = trees.weights.iter().map(|w| w.0).collect();
+    let one = labels.len() == 2 && ids.len() <= 1;
+    if one && ids.first().is_some_and(|id| *id != 0) {
+        return Err(
+            n.refuse("its weights are all of the second of two classes, where runtimes differ: give them class id 0")
+        );
+    }
+    let second = match one {
+        false => Second::No,
+        true if trees.weights.iter().all(|w| w.1 >= 0.0) => Second::Share,
+        true => Second::Sign,
+    };
+    let mut base = reals(n, "base_values").unwrap_or_default();
+    if one && base.len() == 2 {
+        base.remove(0);
+    }
+    let targets = if one { 1 } else { labels.len() };
+    if !base.is_empty() && base.len() != targets {
+        return Err(n.refuse(format!("{} base values for {} classes", base.len(), labels.len())));
+    }
+    let x = real_input(n, b, 0)?;
+    let scores = trees.build(n, b, x, (targets, "SUM", base), None)?;
+    classify::build(n, b, scores, &labels, second)
+}
+map_op!("onnx", "ai.onnx.ml", "TreeEnsembleClassifier", 1..=u32::MAX, classifier);
+
+fn ensemble(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
+    let list = |name: &str| ints(n, name);
+    let (features, modes) = (list("nodes_featureids"), list("nodes_modes"));
+    let (yes, yes_leaf) = (list("nodes_truenodeids"), list("nodes_trueleafs"));
+    let (no, no_leaf) = (list("nodes_falsenodeids"), list("nodes_falseleafs"));
+    let splits = reals(n, "nodes_splits").unwrap_or_default();
+    let missing = list("nodes_missing_value_tracks_true");
+    let count = features.len();
+    let all = [modes.len(), yes.len(), yes_leaf.len(), no.len(), no_leaf.len(), splits.len()];
+    if all.iter().any(|c| *c != count) {
+        return Err(n.refuse(format!("its lists of nodes have different lengths: {count} features, {all:?}")));
+    }
+    let mut out = Trees { members: reals(n, "membership_values").unwrap_or_default(), ..Trees::default() };
+    let place = |at: i64, leaf: i64| i32::try_from(if leaf != 0 { -1 - at } else { at }).unwrap_or(i32::MAX);
+    // Sets stand one behind the other, NaN between them, in the order of the nodes that ask for one.
+    let mut sets = out.members.iter().enumerate().filter(|(_, v)| v.is_nan()).map(|(i, _)| i as i32);
+    let mut from = 0;
+    for i in 0..count {
+        let mode = i32::try_from(modes[i]).unwrap_or(-1);
+        if !(0..=6).contains(&mode) {
+            return Err(n.refuse(format!("node mode {} is unknown", modes[i])));
+        }
+        let set = if mode == 6 {
+            let to = sets.next().unwrap_or(out.members.len() as i32);
+            let range = (from, to);
+            from = to + 1;
+            range
+        } else {
+            (0, 0)
+        };
+        out.nodes.push(Branch {
+            feature: i32::try_from(features[i]).unwrap_or(-1),
+            mode,
+            missing: missing.get(i).is_some_and(|m| *m != 0),
+            split: splits[i],
+            yes: place(yes[i], yes_leaf[i]),
+            no: place(no[i], no_leaf[i]),
+            set,
+        });
+    }
+    let (targets, weights) = (list("leaf_targetids"), reals(n, "leaf_weights").unwrap_or_default());
+    if targets.len() != weights.len() {
+        return Err(n.refuse(format!("{} targets for {} weights", targets.len(), weights.len())));
+    }
+    out.leaves = (0..targets.len() as i32).map(|i| (i, i + 1)).collect();
+    out.weights = targets.iter().map(|t| i32::try_from(*t).unwrap_or(-1)).zip(weights).collect();
+    // A tree of one leaf is a node whose both ways lead to it.
+    out.roots = list("tree_roots").into_iter().map(|r| i32::try_from(r).unwrap_or(i32::MAX)).collect();
+    let aggregate = match n.int_or("aggregate_function", 1) {
+        0 => "AVERAGE",
+        1 => "SUM",
+        2 => "MIN",
+        3 => "MAX",
+        other => return Err(n.refuse(format!("aggregate function {other} is unknown"))),
+    };
+    let post = Post::of(n)?;
+    let count = usize::try_from(n.int_or("n_targets", 1)).unwrap_or(0);
+    let x = real_input(n, b, 0)?;
+    Ok(vec![out.build(n, b, x, (count, aggregate, Vec::new()), Some(&post))?])
+}
+map_op!("onnx", "ai.onnx.ml", "TreeEnsemble", 5..=u32::MAX, ensemble);

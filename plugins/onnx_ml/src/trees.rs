@@ -1,0 +1,283 @@
+//! `MlTrees(x [rows, features], nodes [n, 7], splits [n], leaves [l, 2], targets [m], weights [m], roots [t], members [s]) {targets,
+//! aggregate, base_values, post} -> y [rows, targets]`: the weights of the leaves that a row falls into, over all trees.
+//!
+//! A node is feature, comparison (0 `<=`, 1 `<`, 2 `>=`, 3 `>`, 4 `==`, 5 `!=`, 6 member of a set), whether a missing number goes
+//! with the comparison, where to go if it holds and if not, and the range of its set in `members`. A place below zero is the leaf
+//! `-1 - place`; a leaf is a range of `targets` and `weights`.
+use crate::linear::each_row;
+use crate::post::Post;
+use crate::shared::{Rows, columns};
+use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
+use ge_plugin_api::kernel::KernelCtx;
+use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef};
+use ge_plugin_api::types::{ConstTensor, DType, TensorDesc, ValueRef};
+use ge_plugin_api::{Error, Result, register_kernel, register_op};
+
+/// Numbers of a node in the table.
+const NODE: usize = 7;
+
+/// One comparison.
+#[derive(Clone, Copy, Debug)]
+pub struct Branch {
+    /// Which number of the row.
+    pub feature: i32,
+    /// How it is compared, by the numbers above.
+    pub mode: i32,
+    /// Whether NaN goes with the comparison.
+    pub missing: bool,
+    /// What it is compared with.
+    pub split: f64,
+    /// Where to go if it holds: a node, or below zero a leaf.
+    pub yes: i32,
+    /// Where to go if not.
+    pub no: i32,
+    /// The range of its set.
+    pub set: (i32, i32),
+}
+
+/// Trees as a mapping makes them.
+#[derive(Clone, Debug, Default)]
+pub struct Trees {
+    /// All nodes that compare.
+    pub nodes: Vec<Branch>,
+    /// Ranges of weights.
+    pub leaves: Vec<(i32, i32)>,
+    /// Target and weight.
+    pub weights: Vec<(i32, f64)>,
+    /// Where trees begin: a node, or below zero a leaf.
+    pub roots: Vec<i32>,
+    /// Numbers of sets.
+    pub members: Vec<f64>,
+}
+
+/// How the weights of several trees become one score.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Aggregate {
+    /// Their sum.
+    Sum,
+    /// Their mean over all trees.
+    Average,
+    /// The least of them.
+    Min,
+    /// The greatest of them.
+    Max,
+}
+
+impl Aggregate {
+    /// By its name in the standard.
+    pub fn named(name: &str) -> Option<Aggregate> {
+        Some(match name {
+            "SUM" => Aggregate::Sum,
+            "AVERAGE" => Aggregate::Average,
+            "MIN" => Aggregate::Min,
+            "MAX" => Aggregate::Max,
+            _ => return None,
+        })
+    }
+}
+
+impl Trees {
+    /// The node that computes them, with so many targets. `name`: of the foreign node where nothing follows.
+    ///
+    /// # Errors
+    /// Features below zero, and places that are not there.
+    pub fn build(
+        &self,
+        n: &ForeignNode,
+        b: &mut GraphBuilder<'_>,
+        x: ValueRef,
+        (targets, aggregate, base): (usize, &str, Vec<f64>),
+        post: Option<&str>,
+    ) -> Result<ValueRef> {
+        let there = |at: i32| match at {
+            0.. => (at as usize) < self.nodes.len(),
+            _ => ((-1 - at) as usize) < self.leaves.len(),
+        };
+        let sound = |t: &Branch| t.feature >= 0 && there(t.yes) && there(t.no);
+        if !self.nodes.iter().all(sound) || !self.roots.iter().all(|r| there(*r)) {
+            return Err(n.refuse("a node names a feature or a node that is not there"));
+        }
+        if self.weights.iter().any(|w| w.0 < 0 || w.0 as usize >= targets) {
+            return Err(n.refuse(format!("a leaf has a weight for a target beyond the {targets} that there are")));
+        }
+        let flat = |t: &Branch| [t.feature, t.mode, i32::from(t.missing), t.yes, t.no, t.set.0, t.set.1];
+        let nodes: Vec<i32> = self.nodes.iter().flat_map(flat).collect();
+        let splits: Vec<f64> = self.nodes.iter().map(|t| t.split).collect();
+        let leaves: Vec<i32> = self.leaves.iter().flat_map(|l| [l.0, l.1]).collect();
+        let of: Vec<i32> = self.weights.iter().map(|w| w.0).collect();
+        let weights: Vec<f64> = self.weights.iter().map(|w| w.1).collect();
+        let mut node = Vec::new();
+        let mut put = |name: &str, t: Option<ConstTensor>| {
+            node.push(t.map_or(ValueRef::ABSENT, |t| b.made_constant(name, t)));
+        };
+        put("nodes", ConstTensor::of(&[self.nodes.len() as u64, NODE as u64], &nodes));
+        put("splits", ConstTensor::of(&[splits.len() as u64], &splits));
+        put("leaves", ConstTensor::of(&[self.leaves.len() as u64, 2], &leaves));
+        put("targets", ConstTensor::of(&[of.len() as u64], &of));
+        put("weights", ConstTensor::of(&[weights.len() as u64], &weights));
+        put("roots", ConstTensor::of(&[self.roots.len() as u64], &self.roots));
+        put("members", ConstTensor::of(&[self.members.len() as u64], &self.members));
+        let mut built = b.node("MlTrees").input(x).inputs(&node).attr("targets", targets as i64);
+        built = built.attr("aggregate", aggregate).attr("base_values", base);
+        if let Some(post) = post {
+            built = built.name(&n.name).attr("post", post);
+        }
+        Ok(built.build())
+    }
+}
+
+fn infer(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+    let targets = c.node.int("targets").and_then(|t| usize::try_from(t).ok()).unwrap_or(0);
+    Ok(vec![TensorDesc::new(c.input(0)?.dtype, columns(c, targets)?)])
+}
+register_op!(|| OpDef::new("MlTrees", infer)
+    .input("x", &[DType::F32, DType::F64], "T")
+    .input("nodes", &[DType::I32], "")
+    .input("splits", &[DType::F64], "")
+    .input("leaves", &[DType::I32], "")
+    .input("targets", &[DType::I32], "")
+    .input("weights", &[DType::F64], "")
+    .input("roots", &[DType::I32], "")
+    .input("members", &[DType::F64], "")
+    .output("y", &[DType::F32, DType::F64], "T")
+    .required_attr("targets", AttrKind::INT)
+    .attr("aggregate", AttrKind::STRING, "SUM")
+    .choices(&["SUM", "AVERAGE", "MIN", "MAX"])
+    .attr("base_values", AttrKind::FLOATS, Vec::<f64>::new())
+    .attr("post", AttrKind::STRING, "NONE"));
+
+/// The tables as a kernel reads them.
+struct Tables<'a> {
+    nodes: &'a [i32],
+    splits: &'a [f64],
+    leaves: &'a [i32],
+    targets: &'a [i32],
+    weights: &'a [f64],
+    roots: &'a [i32],
+    members: &'a [f64],
+}
+
+impl Tables<'_> {
+    /// The leaf that a row falls into; an error where the tables lead nowhere.
+    fn leaf(&self, root: i32, row: &[f64]) -> Result<usize> {
+        let wrong = || Error::failed("a tree leads to a node or a feature that is not there");
+        let mut at = root;
+        // A path has no more nodes than there are, or it goes round.
+        for _ in 0..=self.splits.len() {
+            let Ok(i) = usize::try_from(at) else { return usize::try_from(-1 - i64::from(at)).map_err(|_| wrong()) };
+            let node = self.nodes.get(i * NODE..(i + 1) * NODE).ok_or_else(wrong)?;
+            let split = *self.splits.get(i).ok_or_else(wrong)?;
+            let x = *usize::try_from(node[0]).ok().and_then(|f| row.get(f)).ok_or_else(wrong)?;
+            let holds = match node[1] {
+                0 => x <= split,
+                1 => x < split,
+                2 => x >= split,
+                3 => x > split,
+                4 => x == split,
+                5 => x != split,
+                _ => {
+                    let range = (usize::try_from(node[5]), usize::try_from(node[6]));
+                    let (Ok(from), Ok(to)) = range else { return Err(wrong()) };
+                    self.members.get(from..to).ok_or_else(wrong)?.contains(&x)
+                }
+            };
+            at = if holds || (node[2] != 0 && x.is_nan()) { node[3] } else { node[4] };
+        }
+        Err(Error::failed("a tree goes round"))
+    }
+
+    /// The scores of a row.
+    fn scores(&self, row: &[f64], aggregate: Aggregate, out: &mut [f64], seen: &mut [bool]) -> Result<()> {
+        out.fill(0.0);
+        seen.fill(false);
+        let wrong = || Error::failed("a leaf has weights that are not there");
+        for root in self.roots {
+            let leaf = self.leaf(*root, row)?;
+            let range = self.leaves.get(2 * leaf..2 * leaf + 2).ok_or_else(wrong)?;
+            for k in range[0]..range[1] {
+                let k = usize::try_from(k).map_err(|_| wrong())?;
+                let (Some(t), Some(w)) = (self.targets.get(k), self.weights.get(k)) else { return Err(wrong()) };
+                let t = usize::try_from(*t).ok().filter(|t| *t < out.len()).ok_or_else(wrong)?;
+                out[t] = match aggregate {
+                    Aggregate::Min if seen[t] => out[t].min(*w),
+                    Aggregate::Max if seen[t] => out[t].max(*w),
+                    Aggregate::Min | Aggregate::Max => *w,
+                    Aggregate::Sum | Aggregate::Average => out[t] + w,
+                };
+                seen[t] = true;
+            }
+        }
+        if aggregate == Aggregate::Average {
+            let trees = self.roots.len().max(1) as f64;
+            out.iter_mut().for_each(|v| *v /= trees);
+        }
+        Ok(())
+    }
+}
+
+fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    let x = Rows::of(ctx.input(0)?)?;
+    let of = |i: usize| ctx.input(i);
+    let (nodes, splits, leaves, targets) = (of(1)?, of(2)?, of(3)?, of(4)?);
+    let (weights, roots, members) = (of(5)?, of(6)?, of(7)?);
+    let tables = Tables {
+        nodes: nodes.values()?,
+        splits: splits.values()?,
+        leaves: leaves.values()?,
+        targets: targets.values()?,
+        weights: weights.values()?,
+        roots: roots.values()?,
+        members: members.values()?,
+    };
+    let post = Post::read(ctx.attrs.str("post"))?;
+    let name = ctx.attrs.str("aggregate").unwrap_or("SUM");
+    let aggregate = Aggregate::named(name).ok_or_else(|| {
+        Error::failed(format!("attribute `aggregate`: found `{name}`, expected SUM, AVERAGE, MIN or MAX"))
+    })?;
+    let count = ctx.attrs.int("targets").and_then(|t| usize::try_from(t).ok()).unwrap_or(0);
+    let base = ctx.attrs.floats("base_values").unwrap_or_default().to_vec();
+    let y = each_row(&x, count, |row, out| {
+        let mut seen = vec![false; out.len()];
+        tables.scores(row, aggregate, out, &mut seen)?;
+        // One number beside several targets is the first one's.
+        out.iter_mut().zip(&base).for_each(|(y, b)| *y += b);
+        post.apply(out);
+        Ok(())
+    })?;
+    let dims = [x.count as u64, count as u64];
+    let mut to = ctx.alloc_output(0, &dims)?;
+    match to.dtype {
+        DType::F64 => to.values::<f64>()?.iter_mut().zip(&y).for_each(|(t, v)| *t = f64::from(*v)),
+        _ => to.values::<f32>()?.copy_from_slice(&y),
+    }
+    Ok(())
+}
+register_kernel!("OnnxMlEngine", "MlTrees", [DType::F32, DType::F64, DType::I32], run);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_that_go_round_or_nowhere_are_errors() {
+        let tables = |nodes: &'static [i32]| Tables {
+            nodes,
+            splits: &[0.5],
+            leaves: &[0, 1, 1, 2],
+            targets: &[0, 0],
+            weights: &[1.0, 2.0],
+            roots: &[0],
+            members: &[],
+        };
+        let score = |t: &Tables<'_>, x: f64| {
+            let mut out = [0.0];
+            t.scores(&[x], Aggregate::Sum, &mut out, &mut [false]).map(|()| out[0]).map_err(|e| e.message().to_owned())
+        };
+        let good = tables(&[0, 0, 1, -1, -2, 0, 0]);
+        assert_eq!((score(&good, 0.0), score(&good, 1.0), score(&good, f64::NAN)), (Ok(1.0), Ok(2.0), Ok(1.0)));
+        assert!(score(&tables(&[0, 0, 0, 0, -1, 0, 0]), 0.0).is_err_and(|e| e.contains("goes round")));
+        assert!(score(&tables(&[0, 0, 0, 7, -1, 0, 0]), 0.0).is_err_and(|e| e.contains("not there")));
+        assert!(score(&tables(&[3, 0, 0, -1, -1, 0, 0]), 0.0).is_err_and(|e| e.contains("not there")));
+        assert!(score(&tables(&[0, 0, 0, -9, -1, 0, 0]), 0.0).is_err_and(|e| e.contains("not there")));
+    }
+}

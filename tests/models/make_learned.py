@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""Makes tests/models/learned: models of scikit-learn as skl2onnx exports them, inputs and the outputs of onnxruntime.
+
+    pip install scikit-learn==1.9.1 skl2onnx==1.20.0 onnxruntime==1.31.1
+    python make_learned.py FOLDER
+
+One folder a model: model.onnx, s0/input_0.npy and s0/expect/output_<i>.npy.
+"""
+import os
+import sys
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+from skl2onnx import to_onnx
+from sklearn.datasets import load_diabetes, load_iris
+from sklearn.ensemble import (ExtraTreesRegressor, GradientBoostingClassifier, GradientBoostingRegressor,
+                              IsolationForest, RandomForestClassifier, RandomForestRegressor)
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LinearRegression, LogisticRegression, SGDClassifier
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import Binarizer, MinMaxScaler, Normalizer, OneHotEncoder, StandardScaler
+from sklearn.svm import SVC, SVR, LinearSVC, NuSVR
+
+X, Y = load_iris(return_X_y=True)
+X = X.astype(np.float32)
+XD, YD = load_diabetes(return_X_y=True)
+XD = XD.astype(np.float32)
+TWO = (Y == 2).astype(int)
+TREES = dict(n_estimators=5, max_depth=3, random_state=0)
+
+MODELS = {
+    "forest_of_three": (RandomForestClassifier(**TREES), X, Y),
+    "forest_of_two": (RandomForestClassifier(**TREES), X, TWO),
+    "boosting_of_three": (GradientBoostingClassifier(**TREES), X, Y),
+    "boosting_of_two": (GradientBoostingClassifier(**TREES), X, TWO),
+    "forest_regressor": (RandomForestRegressor(**TREES), XD, YD),
+    "boosting_regressor": (GradientBoostingRegressor(**TREES), XD, YD),
+    "extra_trees": (ExtraTreesRegressor(**TREES), XD, YD),
+    "isolation_forest": (IsolationForest(n_estimators=3, max_samples=32, random_state=0), X, None),
+    "logistic_of_three": (LogisticRegression(max_iter=500), X, Y),
+    "logistic_of_two": (LogisticRegression(max_iter=500), X, TWO),
+    "linear_regression": (LinearRegression(), XD, YD),
+    "gradient_descent": (SGDClassifier(loss="log_loss", random_state=0), X, TWO),
+    "linear_svc": (LinearSVC(), X, Y),
+    "svc_shares_of_three": (SVC(probability=True, random_state=0), X, Y),
+    "svc_shares_of_two": (SVC(probability=True, random_state=0), X, TWO),
+    "svc_poly": (SVC(kernel="poly"), X, Y),
+    "svc_of_two": (SVC(), X, TWO),
+    "svr": (SVR(), XD[:60], YD[:60]),
+    "nu_svr_sigmoid": (NuSVR(kernel="sigmoid"), XD[:60], YD[:60]),
+    "perceptron": (MLPClassifier((8,), max_iter=300, random_state=0), X, Y),
+    "pipeline": (make_pipeline(SimpleImputer(), StandardScaler(), Normalizer(), LogisticRegression()), X, Y),
+    "binarizer": (make_pipeline(MinMaxScaler(), Binarizer(threshold=0.4)), X, None),
+    "one_hot": (OneHotEncoder(handle_unknown="ignore"), (X * 2).astype(np.int64), None),
+}
+
+
+def main(folder):
+    for name, (model, x, y) in MODELS.items():
+        model.fit(x, y) if y is not None else model.fit(x)
+        opsets = {"": 17, "ai.onnx.ml": 3}
+        try:
+            made = to_onnx(model, x[:1], options={id(model): {"zipmap": False}}, target_opset=opsets)
+        except NameError:
+            made = to_onnx(model, x[:1], target_opset=opsets)
+        expect = os.path.join(folder, name, "s0", "expect")
+        os.makedirs(expect, exist_ok=True)
+        onnx.save(made, os.path.join(folder, name, "model.onnx"))
+        data = x[::5][:20].copy()
+        if name == "pipeline":
+            data[3, 1] = np.nan
+        np.save(os.path.join(folder, name, "s0", "input_0.npy"), data)
+        session = ort.InferenceSession(made.SerializeToString())
+        for i, v in enumerate(session.run(None, {session.get_inputs()[0].name: data})):
+            np.save(os.path.join(expect, f"output_{i}.npy"), v)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
