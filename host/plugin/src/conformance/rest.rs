@@ -182,8 +182,8 @@ fn held(
     writes: bool,
 ) -> Found {
     let inputs = (0..n.inputs().len()).filter_map(|i| n.input_desc(i));
-    let bytes = inputs.chain(n.outputs()).map(|d| d.data_bytes());
-    let fits = bytes.fold(Some(0u64), |a, b| a?.checked_add(b?)).is_some_and(|b| b < target.soc.memory_bytes);
+    let mut bytes = inputs.chain(n.outputs()).map(|d| d.data_bytes());
+    let fits = bytes.try_fold(0u64, |a, b| a.checked_add(b?)).is_some_and(|b| b < target.soc.memory_bytes);
     if !fits {
         return Ok(());
     }
