@@ -51,7 +51,7 @@
 //! ```
 use crate::options::OptionMap;
 use crate::session::{GraphModel, Model, Session};
-use crate::{Diagnostic, Error, ErrorKind, Result};
+use crate::{Diagnostic, Error, Result};
 use ge_compiler::pipeline::Silent;
 use ge_ir::{Shape, ValueRef};
 use ge_plugin_api::kernel::HostTensor;
@@ -91,9 +91,8 @@ impl GraphManager {
         let mut graphs = self.graphs.write().unwrap_or_else(|e| e.into_inner());
         if graphs.contains_key(&id) {
             return Err(Diagnostic::error(format!("there is a graph {id} already"))
-                .code("GE-E0330")
                 .help("remove it first, or replace it with `replace_graph`")
-                .of(ErrorKind::USAGE));
+                .raise(ge_codes::GRAPH_NUMBER));
         }
         graphs.insert(id, Arc::new(Mutex::new(Entry { graph, options, built: None })));
         Ok(())
@@ -215,9 +214,8 @@ fn give_shapes(graph: &mut GraphModel, wanted: &[Vec<u64>]) -> Result<()> {
         let known = d.shape.dims().iter().zip(dims).all(|(a, b)| !a.is_known() || a.size() == Some(*b));
         if !d.shape.is_unranked() && (d.shape.rank() != Some(dims.len()) || !known) {
             return Err(Diagnostic::error(format!("input `{name}` does not fit the graph"))
-                .code("GE-E0307")
                 .found(format!("{dims:?}"), format!("{}", d.shape))
-                .of(ErrorKind::USAGE));
+                .raise(ge_codes::INPUT_SHAPE));
         }
         if !d.shape.is_static() {
             d.shape = Shape::of(dims);
@@ -233,7 +231,6 @@ fn lock(entry: &Mutex<Entry>) -> MutexGuard<'_, Entry> {
 fn unknown<'a>(id: u32, known: impl Iterator<Item = &'a u32>) -> Error {
     let known: Vec<String> = known.map(u32::to_string).collect();
     Diagnostic::error(format!("there is no graph {id}"))
-        .code("GE-E0330")
         .found(id.to_string(), if known.is_empty() { "no graph was added".into() } else { known.join(", ") })
-        .of(ErrorKind::USAGE)
+        .raise(ge_codes::GRAPH_NUMBER)
 }

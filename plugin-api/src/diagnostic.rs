@@ -49,6 +49,67 @@ impl Default for ErrorKind {
     }
 }
 
+/// A stable code of errors, and the kind that all errors of this code have.
+///
+/// A constant for each code, made once, keeps code and exit code together:
+/// ```
+/// use ge_plugin_api::{Diagnostic, ErrorKind, diagnostic::Code};
+///
+/// const NO_KERNEL: Code = Code::new("ACME-17", ErrorKind::UNSUPPORTED);
+/// let error = Diagnostic::error("no kernel for `conv1`").node("conv1", "Conv2D").raise(NO_KERNEL);
+/// assert_eq!(error.kind, ErrorKind::UNSUPPORTED);
+/// assert!(NO_KERNEL.is(&error.diagnostics[0]));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Code {
+    text: &'static str,
+    kind: ErrorKind,
+}
+
+impl Code {
+    /// A code with its kind.
+    pub const fn new(text: &'static str, kind: ErrorKind) -> Code {
+        Code { text, kind }
+    }
+    /// The code as errors show it.
+    pub const fn text(&self) -> &'static str {
+        self.text
+    }
+    /// The kind of errors with this code.
+    pub const fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+    /// Whether a diagnostic has this code.
+    pub fn is(&self, d: &Diagnostic) -> bool {
+        d.code.as_str() == self.text
+    }
+    /// A diagnostic with this code.
+    pub fn say(&self, message: impl Into<String>) -> Diagnostic {
+        Diagnostic::error(message).code(self)
+    }
+    /// An error with this code.
+    pub fn error(&self, message: impl Into<String>) -> Error {
+        self.say(message).of(self.kind)
+    }
+    /// Several diagnostics as one error of this code's kind.
+    pub fn all(&self, diagnostics: Vec<Diagnostic>) -> Error {
+        Error::all(self.kind, diagnostics)
+    }
+}
+
+impl AsRef<str> for Code {
+    fn as_ref(&self) -> &str {
+        self.text
+    }
+}
+
+/// `GE-E0102`: a model file contradicts itself, or is cut.
+pub const BROKEN_MODEL: Code = Code::new("GE-E0102", ErrorKind::DAMAGED);
+/// `GE-E0103`: a model that has no folder asks for a file of external data.
+pub const NO_EXTERNAL_DATA: Code = Code::new("GE-E0103", ErrorKind::DAMAGED);
+/// `GE-E0104`: a model uses something that its front end does not map.
+pub const NOT_MAPPED: Code = Code::new("GE-E0104", ErrorKind::UNSUPPORTED);
+
 /// A place: a file, and where it is text, line and column (from 1; 0 is none).
 #[repr(C)]
 #[derive(Clone, Debug, Default, PartialEq, Eq, StableAbi)]
@@ -114,8 +175,8 @@ impl Diagnostic {
         Diagnostic { severity: Severity::WARNING, ..Diagnostic::error(message) }
     }
     /// With a stable code.
-    pub fn code(mut self, code: &str) -> Self {
-        self.code = code.into();
+    pub fn code(mut self, code: impl AsRef<str>) -> Self {
+        self.code = code.as_ref().into();
         self
     }
     /// With atc's code.
@@ -230,6 +291,10 @@ impl Error {
 }
 
 impl Diagnostic {
+    /// An error with this diagnostic, of this code and its kind.
+    pub fn raise(self, code: Code) -> Error {
+        self.code(code).of(code.kind)
+    }
     /// An error of a kind with this diagnostic.
     pub fn of(self, kind: ErrorKind) -> Error {
         Error { kind, diagnostics: vec![self].into() }

@@ -140,7 +140,7 @@ impl ForeignNode {
     pub fn input(&self, i: usize) -> Result<ValueRef> {
         self.opt_input(i).ok_or_else(|| {
             Diagnostic::error(format!("input {i} of {} is missing", self.op))
-                .code("GE-E0103")
+                .code(crate::diagnostic::NO_EXTERNAL_DATA)
                 .node(self.name.as_str(), self.op.as_str())
                 .found(format!("{} inputs", self.inputs.len()), format!("at least {}", i + 1))
                 .of(crate::diagnostic::ErrorKind::DAMAGED)
@@ -187,7 +187,7 @@ impl ForeignNode {
             self.version,
             reason.into()
         ))
-        .code("GE-E0104")
+        .code(crate::diagnostic::NOT_MAPPED)
         .node(self.name.as_str(), self.op.as_str())
         .of(crate::diagnostic::ErrorKind::UNSUPPORTED)
     }

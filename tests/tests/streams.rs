@@ -388,7 +388,7 @@ fn one_stream_more_than_a_device_gives_is_one_error() {
             let said = expect_code(dir, 6, &run);
             let said = String::from_utf8_lossy(&said.stderr).into_owned();
             let told = "the model has 2025 streams, a device gives 2024 at once";
-            assert!(said.contains(told) && said.contains("GE-E0316"), "{said}");
+            assert!(said.contains(told) && said.contains("GE-E0603"), "{said}");
             assert_eq!(said.matches("error").count(), 1, "{said}");
         }
     }

@@ -1,7 +1,6 @@
 //! All that a plugin gives, collected once after its start and validated against its manifest.
 //!
 //! Objects live as long as the process (libraries are never unloaded), so they are kept by reference from here on.
-use crate::code::Code;
 use crate::manifest::Manifest;
 use ge_plugin_api::abi::root::PluginRef;
 use ge_plugin_api::device::{DeviceInfo, DeviceObject};
@@ -41,7 +40,7 @@ impl Contents {
     pub(crate) fn collect(root: PluginRef, m: &Manifest) -> Result<Contents> {
         let failed = |what: &'static str| {
             move |e: Error| {
-                Code::START.error(format!("plugin `{}` {} failed to give its {what}: {e}", m.name, m.version))
+                ge_codes::START.error(format!("plugin `{}` {} failed to give its {what}: {e}", m.name, m.version))
             }
         };
         let mut c = Contents {
@@ -86,7 +85,7 @@ impl Contents {
         let mut lies: Vec<Diagnostic> = Vec::new();
         let who = format!("plugin `{}` {}", m.name, m.version);
         let mut say = |what: String, found: String, expected: String| {
-            let d = Code::LIES.say(format!("{who} {what}"));
+            let d = ge_codes::LIES.say(format!("{who} {what}"));
             let d = if found.is_empty() { d } else { d.found(found, expected) };
             lies.push(d.help("rebuild it, or ask its maker"));
         };

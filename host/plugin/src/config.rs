@@ -1,5 +1,4 @@
 //! `plugins.toml`: where it is found, what stands in it, with file, line and column of everything that is wrong.
-use crate::code::Code;
 use crate::manifest::is_name;
 use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
 use ge_plugin_api::{Error, Result};
@@ -96,16 +95,15 @@ fn exe_folder() -> Option<PathBuf> {
 /// `<exe>/../etc/ge/plugins.toml`, else beside the executable.
 ///
 /// # Errors
-/// `GE-E0501`: one that was named is not there (exit 2), or there is none at all (exit 5).
+/// `GE-E0305`: one that was named is not there; `GE-E0501`: there is none at all.
 pub fn find(given: Option<&Path>) -> Result<PathBuf> {
     let named = |p: PathBuf, by: &str| {
         if p.is_file() {
             Ok(p)
         } else {
-            Err(Code::NO_CONFIG
-                .say(format!("cannot read `{}` ({by})", p.display()))
+            Err(Diagnostic::error(format!("cannot read `{}` ({by})", p.display()))
                 .help("name a plugins.toml that exists")
-                .of(ErrorKind::USAGE))
+                .raise(ge_codes::UNREADABLE))
         }
     };
     if let Some(p) = given {
@@ -126,7 +124,7 @@ pub fn find(given: Option<&Path>) -> Result<PathBuf> {
             return Ok(p.clone());
         }
     }
-    let mut d = Code::NO_CONFIG.say("found no plugins.toml: ge has no plugins to work with");
+    let mut d = ge_codes::NO_CONFIG.say("found no plugins.toml: ge has no plugins to work with");
     for p in &places {
         d = d.note(format!("looked at {}", p.display()));
     }
@@ -145,13 +143,12 @@ impl Config {
     /// Reads a file.
     ///
     /// # Errors
-    /// `GE-E0502` with all that is wrong, each with its place; `GE-E0501` if it cannot be read.
+    /// `GE-E0502` with all that is wrong, each with its place; `GE-E0305` if it cannot be read.
     pub fn read(file: &Path) -> Result<Config> {
         let text = std::fs::read_to_string(file).map_err(|e| {
-            Code::NO_CONFIG
-                .say(format!("cannot read `{}`: {e}", file.display()))
+            Diagnostic::error(format!("cannot read `{}`: {e}", file.display()))
                 .help("name a plugins.toml that can be read")
-                .of(ErrorKind::USAGE)
+                .raise(ge_codes::UNREADABLE)
         })?;
         Config::parse(file, &text)
     }
@@ -162,8 +159,11 @@ impl Config {
         let raw: RawFile = toml::from_str(text).map_err(|e| {
             let at = place_of(text, e.span().unwrap_or(0..0));
             let message = e.message().replace('\n', " ");
-            let mut d =
-                Code::BAD_CONFIG.say(format!("cannot use `{shown}`: {message}")).at(shown.clone(), at.line, at.column);
+            let mut d = ge_codes::BAD_CONFIG.say(format!("cannot use `{shown}`: {message}")).at(
+                shown.clone(),
+                at.line,
+                at.column,
+            );
             if let Some(known) = nearest_field(&message) {
                 d = d.help(format!("did you mean `{known}`?"));
             }
@@ -172,7 +172,7 @@ impl Config {
         let mut wrong: Vec<Diagnostic> = Vec::new();
         let mut say = |span: Range<usize>, message: String, help: &str| {
             let at = place_of(text, span);
-            let d = Code::BAD_CONFIG.say(message).at(shown.clone(), at.line, at.column);
+            let d = ge_codes::BAD_CONFIG.say(message).at(shown.clone(), at.line, at.column);
             wrong.push(if help.is_empty() { d } else { d.help(help) });
         };
         if *raw.schema.get_ref() != 1 {
@@ -267,7 +267,7 @@ impl Config {
         };
         if let Some(p) = &entry.path {
             return std::fs::canonicalize(p).map_err(|e| {
-                missing(Code::NOT_FOUND.say(format!(
+                missing(ge_codes::NOT_FOUND.say(format!(
                     "the library of plugin `{}` cannot be read: `{}` ({e})",
                     entry.name,
                     p.display()
@@ -286,8 +286,8 @@ impl Config {
                 }
             }
         }
-        let mut d =
-            Code::NOT_FOUND.say(format!("the library of plugin `{}` is missing: found no `{}`", entry.name, files[0]));
+        let mut d = ge_codes::NOT_FOUND
+            .say(format!("the library of plugin `{}` is missing: found no `{}`", entry.name, files[0]));
         for folder in &self.search {
             d = d.note(format!("looked in {}", folder.display()));
         }

@@ -3,10 +3,9 @@
 //!
 //! The system's loader follows a damaged library into memory that is not there and ends the process (a file cut in half gives
 //! SIGBUS inside dlopen), so everything that it follows blindly is followed here first.
-use crate::code::Code;
 use ge_plugin_api::Result;
 use ge_plugin_api::abi::root::MANIFEST_SECTION;
-use ge_plugin_api::diagnostic::ErrorKind;
+use ge_plugin_api::diagnostic::Diagnostic;
 use object::elf::{self, FileHeader64};
 use object::read::elf::{FileHeader, ProgramHeader, SectionHeader};
 use object::{LittleEndian as LE, pod};
@@ -46,10 +45,9 @@ fn machine_name(m: u16) -> String {
 pub fn inspect<'a>(path: &Path, data: &'a [u8]) -> Result<Elf<'a>> {
     let shown = path.display();
     let damaged = |what: String| {
-        Code::NOT_A_LIBRARY
-            .say(format!("`{shown}` is cut or damaged: {what}"))
+        Diagnostic::error(format!("`{shown}` is cut or damaged: {what}"))
             .help("copy or build the library again")
-            .of(ErrorKind::PLUGIN)
+            .raise(ge_codes::NOT_A_LIBRARY)
     };
     if data.get(..4) != Some(&elf::ELFMAG[..]) {
         let what = if data.is_empty() {
@@ -59,19 +57,17 @@ pub fn inspect<'a>(path: &Path, data: &'a [u8]) -> Result<Elf<'a>> {
         } else {
             format!("it starts with {:02x?}", &data[..data.len().min(4)])
         };
-        return Err(Code::NOT_A_LIBRARY
-            .say(format!("`{shown}` is not a library: {what}"))
+        return Err(Diagnostic::error(format!("`{shown}` is not a library: {what}"))
             .found(what, "an ELF shared library")
             .help("let the entry's `path` name a library (libge_NAME.so)")
-            .of(ErrorKind::PLUGIN));
+            .raise(ge_codes::NOT_A_LIBRARY));
     }
     if let (Some(&class), Some(&order)) = (data.get(4), data.get(5)) {
         let other = |what: &str| {
-            Code::OTHER_MACHINE
-                .say(format!("`{shown}` is for another machine: {what}"))
+            Diagnostic::error(format!("`{shown}` is for another machine: {what}"))
                 .found(what, format!("64-bit little-endian {}", machine_name(MACHINE)))
                 .help(format!("build the plugin for {}", machine_name(MACHINE)))
-                .of(ErrorKind::PLUGIN)
+                .raise(ge_codes::OTHER_MACHINE)
         };
         match (class, order) {
             (elf::ELFCLASS64, elf::ELFDATA2LSB) => {}
@@ -84,11 +80,14 @@ pub fn inspect<'a>(path: &Path, data: &'a [u8]) -> Result<Elf<'a>> {
         pod::from_bytes(data).map_err(|()| damaged("it ends within the ELF header".into()))?.0;
     let machine = header.e_machine(LE);
     if machine != MACHINE {
-        return Err(Code::OTHER_MACHINE
-            .say(format!("`{shown}` is built for {}, this machine is {}", machine_name(machine), machine_name(MACHINE)))
-            .found(machine_name(machine), machine_name(MACHINE))
-            .help(format!("build the plugin for {}", machine_name(MACHINE)))
-            .of(ErrorKind::PLUGIN));
+        return Err(Diagnostic::error(format!(
+            "`{shown}` is built for {}, this machine is {}",
+            machine_name(machine),
+            machine_name(MACHINE)
+        ))
+        .found(machine_name(machine), machine_name(MACHINE))
+        .help(format!("build the plugin for {}", machine_name(MACHINE)))
+        .raise(ge_codes::OTHER_MACHINE));
     }
     if header.e_type(LE) != elf::ET_DYN {
         return Err(damaged(format!("ELF type {} is no shared library", header.e_type(LE))));
@@ -103,10 +102,11 @@ pub fn inspect<'a>(path: &Path, data: &'a [u8]) -> Result<Elf<'a>> {
         }
     }
     let Some(manifest) = manifest else {
-        return Err(Code::NOT_A_PLUGIN
-            .say(format!("`{shown}` is a library, but no plugin of ge: it has no section {MANIFEST_SECTION}"))
-            .help("a plugin's crate has one `ge_plugin!` and crate-type = [\"cdylib\"]")
-            .of(ErrorKind::PLUGIN));
+        return Err(Diagnostic::error(format!(
+            "`{shown}` is a library, but no plugin of ge: it has no section {MANIFEST_SECTION}"
+        ))
+        .help("a plugin's crate has one `ge_plugin!` and crate-type = [\"cdylib\"]")
+        .raise(ge_codes::NOT_A_PLUGIN));
     };
     Ok(Elf { manifest, build_id: image.build_id() })
 }

@@ -1,6 +1,5 @@
 //! Handles of what plugins give. Every call's error names the plugin and the call; what comes back is held against what was
 //! asked, so that a plugin that lies is found at the border and not where its answer is used.
-use crate::code::Code;
 use crate::services::{Mappings, with_mappings};
 use crate::tasks::{self, Broken, Granted};
 use crate::watch::{self, Call};
@@ -69,7 +68,7 @@ impl Owner {
                 .map_or(told.as_str(), |t| t.1);
             d.message = format!("{self} {did} in {call}: {told}").into();
             if d.code.is_empty() {
-                d.code = Code::CALL.0.into();
+                d.code = ge_codes::CALL.text().into();
             }
             if d.help.is_empty() {
                 d.help =
@@ -85,7 +84,7 @@ impl Owner {
         found: impl Into<String>,
         expected: impl Into<String>,
     ) -> Diagnostic {
-        Code::LIES.say(format!("{self} answered wrongly in {call}: {}", what.into())).found(found, expected)
+        ge_codes::LIES.say(format!("{self} answered wrongly in {call}: {}", what.into())).found(found, expected)
     }
 }
 
@@ -305,12 +304,11 @@ impl EngineHandle {
             broken.rule.remedy(),
             owner.name
         );
-        Code::TASKS
-            .say(format!("engine {name} of {owner}: {broken}"))
+        Diagnostic::error(format!("engine {name} of {owner}: {broken}"))
             .node(node.name(), node.op())
             .subject(call)
             .help(remedy)
-            .of(ErrorKind::PLUGIN)
+            .raise(ge_codes::TASK_RULES)
     }
     /// A last look at the node's tasks.
     pub fn update_task(&self, node: &Node<'_>, tasks: Vec<Task>) -> Result<Vec<Task>> {
@@ -391,7 +389,7 @@ impl OpHandle {
         let types: Vec<&str> = s.types.iter().map(|t| t.name()).collect();
         let (name, op) = (node.name(), node.op());
         let e = Diagnostic::error(format!("`{name}` ({op}) takes no {found}"))
-            .code("GE-E0201")
+            .code(ge_codes::NO_PROTOTYPE)
             .node(name, op)
             .subject(format!("input {k} `{}`", s.name))
             .found(found.name(), types.join(", "))

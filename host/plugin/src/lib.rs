@@ -8,8 +8,6 @@
 //!
 //! Libraries are never unloaded, and what they register lives as long as the process: handles are plain copies.
 
-/// Stable codes of this crate's diagnostics.
-pub mod code;
 /// `plugins.toml`: where it is found, what stands in it.
 pub mod config;
 /// What an ELF file says before it is opened.
@@ -43,7 +41,6 @@ pub mod tasks;
 /// Which calls into plugins last.
 pub mod watch;
 
-pub use code::Code;
 pub use handle::{DeviceHandle, EngineHandle, FrontendHandle, OpHandle, PassHandle};
 pub use registry::{PluginRecord, Registry, Status, digest};
 pub use set::{LoadRequest, PluginSet, Want};

@@ -1,5 +1,4 @@
 //! The manifest: TOML in the section `.ge.plugin`, readable without running anything of the library.
-use crate::code::Code;
 use ge_plugin_api::abi::root::{API_VERSION, MANIFEST_SECTION};
 use ge_plugin_api::diagnostic::ErrorKind;
 use ge_plugin_api::{Diagnostic, Result};
@@ -52,10 +51,9 @@ impl Manifest {
     /// Reads the section's bytes.
     pub fn parse(path: &Path, bytes: &[u8]) -> Result<Manifest> {
         let bad = |what: String| {
-            Code::BAD_MANIFEST
-                .say(format!("the manifest in `{}` is damaged: {what}", path.display()))
+            Diagnostic::error(format!("the manifest in `{}` is damaged: {what}", path.display()))
                 .help(format!("build the plugin again (`ge_plugin!` writes the section {MANIFEST_SECTION})"))
-                .of(ErrorKind::PLUGIN)
+                .raise(ge_codes::BAD_MANIFEST)
         };
         if bytes.len() > MAX_BYTES {
             return Err(bad(format!("{} bytes, at most {MAX_BYTES} are read", bytes.len())));
@@ -101,7 +99,7 @@ impl Manifest {
         if self.api.major != host.major {
             let side = if self.api.major > host.major { "a newer ge" } else { "this version of ge-plugin-api" };
             return refuse(
-                Code::API_VERSION
+                ge_codes::API_VERSION
                     .say(format!(
                         "plugin `{}` ({}) is made for interface {}, this ge has {host}",
                         self.name,
@@ -115,7 +113,7 @@ impl Manifest {
         match self.panic.as_str() {
             "unwind" => Ok(()),
             "abort" => refuse(
-                Code::PANIC_ABORT
+                ge_codes::PANIC_ABORT
                     .say(format!(
                         "plugin `{}` ({}) is built with panic = \"abort\": a panic in it would end ge",
                         self.name,
@@ -123,7 +121,7 @@ impl Manifest {
                     ))
                     .help("build it with panic = \"unwind\" in its Cargo profile"),
             ),
-            other => refuse(Code::BAD_MANIFEST.say(format!(
+            other => refuse(ge_codes::BAD_MANIFEST.say(format!(
                 "plugin `{}` ({}) names the panic strategy `{}`",
                 self.name,
                 path.display(),

@@ -2,7 +2,6 @@
 //!
 //! A plugin of an older minor version has fewer functions than the host's types: the layout check is then done with the roles
 //! swapped (everything that the plugin has, the host has too), since the usual one asks for the reverse.
-use crate::code::Code;
 use crate::collect::Contents;
 use crate::services;
 use ge_plugin_api::abi::__loader::{
@@ -11,7 +10,8 @@ use ge_plugin_api::abi::__loader::{
 };
 use ge_plugin_api::abi::StableAbi;
 use ge_plugin_api::abi::root::PluginRef;
-use ge_plugin_api::diagnostic::{ErrorKind, Result};
+use ge_plugin_api::diagnostic::Diagnostic;
+use ge_plugin_api::diagnostic::Result;
 use ge_plugin_api::services::{OptionSpec, OptionValue};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use semver::Version;
@@ -63,10 +63,9 @@ fn root_module(name: &str, path: &Path) -> Result<PluginRef> {
             }
             None => "install what it needs, or build it on this system".to_owned(),
         };
-        Code::OPEN
-            .say(format!("plugin `{name}` (`{}`) cannot be opened: {why}", path.display()))
+        Diagnostic::error(format!("plugin `{name}` (`{}`) cannot be opened: {why}", path.display()))
             .help(help)
-            .of(ErrorKind::PLUGIN)
+            .raise(ge_codes::OPEN)
     })?;
     // SAFETY: the symbol is a static of type LibHeader whose address is what an AbiHeaderRef is; its magic is checked by
     // `upgrade` below before anything else of it is used.
@@ -74,10 +73,9 @@ fn root_module(name: &str, path: &Path) -> Result<PluginRef> {
     // Never unloaded: thread-local destructors, statics and handles of it stay valid until the process ends.
     std::mem::forget(library);
     let header = header.map_err(|_| {
-        Code::NOT_A_PLUGIN
-            .say(format!("`{}` is no plugin of ge: it has a manifest, but no root symbol", path.display()))
+        Diagnostic::error(format!("`{}` is no plugin of ge: it has a manifest, but no root symbol", path.display()))
             .help("a plugin's crate has one `ge_plugin!` and crate-type = [\"cdylib\"]; do not strip dynamic symbols")
-            .of(ErrorKind::PLUGIN)
+            .raise(ge_codes::NOT_A_PLUGIN)
     })?;
     let header = header.upgrade().map_err(|e| refused(name, path, &e))?;
     // abi_stable joins all that it has seen of a type in one table of the process. The host's own types come first, or an older
@@ -101,14 +99,13 @@ fn checked_root(name: &str, path: &Path, header: &'static LibHeader) -> Result<P
         return header.init_root_module::<PluginRef>().map_err(|e| refused(name, path, &e));
     }
     let layout_error = |why: String| {
-        Code::LAYOUT
-            .say(format!(
-                "plugin `{name}` (`{}`) is laid out otherwise than its version {} says: {why}",
-                path.display(),
-                plugin.as_ref().map_or_else(String::new, Version::to_string)
-            ))
-            .help("build it with an unchanged ge-plugin-api")
-            .of(ErrorKind::PLUGIN)
+        Diagnostic::error(format!(
+            "plugin `{name}` (`{}`) is laid out otherwise than its version {} says: {why}",
+            path.display(),
+            plugin.as_ref().map_or_else(String::new, Version::to_string)
+        ))
+        .help("build it with an unchanged ge-plugin-api")
+        .raise(ge_codes::LAYOUT)
     };
     let theirs = header.layout().ok_or_else(|| layout_error("it has no layout".into()))?;
     check_layout_compatibility(theirs, <PluginRef as StableAbi>::LAYOUT)
@@ -134,35 +131,34 @@ fn system_reason(e: &libloading::Error, path: &Path) -> String {
 fn refused(name: &str, path: &Path, e: &LibraryError) -> ge_plugin_api::Error {
     let path = path.display();
     match e {
-        LibraryError::IncompatibleVersionNumber { expected_version, actual_version, .. } => Code::API_VERSION
-            .say(format!(
-                "plugin `{name}` (`{path}`) is made for interface {actual_version}, this ge has {expected_version}"
-            ))
-            .found(actual_version.to_string(), format!("{}.x", expected_version.major))
-            .help("build it with this version of ge-plugin-api")
-            .of(ErrorKind::PLUGIN),
-        LibraryError::AbiInstability(why) => Code::LAYOUT
-            .say(format!(
-                "plugin `{name}` (`{path}`) has types of another layout than this ge: {}",
-                condense(&why.to_string())
-            ))
-            .help("build it with an unchanged ge-plugin-api of this version")
-            .of(ErrorKind::PLUGIN),
-        LibraryError::InvalidAbiHeader(_) | LibraryError::InvalidCAbi { .. } => Code::LAYOUT
-            .say(format!("plugin `{name}` (`{path}`) is damaged, or built with another abi_stable"))
-            .help("build it with this version of ge-plugin-api")
-            .of(ErrorKind::PLUGIN),
+        LibraryError::IncompatibleVersionNumber { expected_version, actual_version, .. } => Diagnostic::error(format!(
+            "plugin `{name}` (`{path}`) is made for interface {actual_version}, this ge has {expected_version}"
+        ))
+        .found(actual_version.to_string(), format!("{}.x", expected_version.major))
+        .help("build it with this version of ge-plugin-api")
+        .raise(ge_codes::API_VERSION),
+        LibraryError::AbiInstability(why) => Diagnostic::error(format!(
+            "plugin `{name}` (`{path}`) has types of another layout than this ge: {}",
+            condense(&why.to_string())
+        ))
+        .help("build it with an unchanged ge-plugin-api of this version")
+        .raise(ge_codes::LAYOUT),
+        LibraryError::InvalidAbiHeader(_) | LibraryError::InvalidCAbi { .. } => {
+            Diagnostic::error(format!("plugin `{name}` (`{path}`) is damaged, or built with another abi_stable"))
+                .help("build it with this version of ge-plugin-api")
+                .raise(ge_codes::LAYOUT)
+        }
         LibraryError::RootModule { err, .. } => {
             let why = match err {
                 RootModuleError::Unwound => "it panicked".to_owned(),
                 RootModuleError::Returned(e) => condense(&e.to_string()),
             };
-            Code::START.error(format!("plugin `{name}` (`{path}`) failed at start-up: {why}"))
+            ge_codes::START.error(format!("plugin `{name}` (`{path}`) failed at start-up: {why}"))
         }
         LibraryError::ParseVersionError(_) => {
-            Code::BAD_MANIFEST.error(format!("plugin `{name}` (`{path}`) has a version that is none"))
+            ge_codes::BAD_MANIFEST.error(format!("plugin `{name}` (`{path}`) has a version that is none"))
         }
-        other => Code::OPEN.error(format!("plugin `{name}` (`{path}`): {}", condense(&other.to_string()))),
+        other => ge_codes::OPEN.error(format!("plugin `{name}` (`{path}`): {}", condense(&other.to_string()))),
     }
 }
 
@@ -207,14 +203,16 @@ impl Opened {
         match &*started {
             Some(before) if *before == options => {}
             Some(_) => {
-                return Err(Code::OPTION
-                    .say(format!("plugin `{}` already runs in this process with other options", manifest.name))
-                    .help("a library is started once a process: use one set of options, or a second process")
-                    .of(ErrorKind::PLUGIN));
+                return Err(Diagnostic::error(format!(
+                    "plugin `{}` already runs in this process with other options",
+                    manifest.name
+                ))
+                .help("a library is started once a process: use one set of options, or a second process")
+                .raise(ge_codes::PLUGIN_OPTION));
             }
             None => {
                 let failed = |e: ge_plugin_api::Error| {
-                    Code::START
+                    ge_codes::START
                         .error(format!("plugin `{}` {} failed at start-up: {e}", manifest.name, manifest.version))
                 };
                 (self.root.init())(services::table(), options.clone().into()).into_result().map_err(failed)?;

@@ -1,5 +1,4 @@
 //! A plugin's options: what `plugins.toml` gives against the plugin's own schema.
-use crate::code::Code;
 use crate::config::{At, nearest};
 use ge_plugin_api::abi::RVec;
 use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
@@ -20,7 +19,9 @@ pub fn check(
     let mut wrong: Vec<Diagnostic> = Vec::new();
     for (key, _, at) in given {
         if !schema.iter().any(|s| s.key == key.as_str()) {
-            let d = Code::OPTION.say(format!("plugin `{plugin}` has no option `{key}`")).at(file, at.line, at.column);
+            let d = ge_codes::PLUGIN_OPTION
+                .say(format!("plugin `{plugin}` has no option `{key}`"))
+                .at(file, at.line, at.column);
             wrong.push(match nearest(key, schema.iter().map(|s| s.key.as_str())) {
                 Some(n) => d.help(format!("did you mean `{n}`?")),
                 None if schema.is_empty() => d.help("it takes no options"),
@@ -39,7 +40,7 @@ pub fn check(
                 Ok(v) => v,
                 Err(expected) => {
                     wrong.push(
-                        Code::OPTION
+                        ge_codes::PLUGIN_OPTION
                             .say(format!("option `{key}` of plugin `{plugin}` does not take {v}"))
                             .at(file, at.line, at.column)
                             .subject(key.as_str())

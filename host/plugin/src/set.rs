@@ -1,5 +1,4 @@
 //! From a configuration to a registry: find, look at, gate, open, start, join.
-use crate::code::Code;
 use crate::collect::{Contents, overlap};
 use crate::config::{At, Config, Entry, find};
 use crate::crash;
@@ -239,11 +238,14 @@ impl<'a> Set<'a> {
         if let Some(want) = &entry.sha256 {
             let found = looked.sha256()?;
             if *want != found {
-                return Err(Code::DIGEST
-                    .say(format!("`{}` is not the library that {} names", c.record.path.display(), self.file))
-                    .found(found, want.clone())
-                    .help("install it again, or take `sha256` out of the entry")
-                    .of(ErrorKind::PLUGIN));
+                return Err(Diagnostic::error(format!(
+                    "`{}` is not the library that {} names",
+                    c.record.path.display(),
+                    self.file
+                ))
+                .found(found, want.clone())
+                .help("install it again, or take `sha256` out of the entry")
+                .raise(ge_codes::DIGEST));
             }
         }
         let m = looked.manifest;
@@ -254,18 +256,16 @@ impl<'a> Set<'a> {
         c.record.api = m.api.to_string();
         let path = c.record.path.display();
         if m.name != entry.name {
-            return Err(Code::BAD_MANIFEST
-                .say(format!("`{path}` is plugin `{}`, not `{}`", m.name, entry.name))
+            return Err(Diagnostic::error(format!("`{path}` is plugin `{}`, not `{}`", m.name, entry.name))
                 .found(m.name.clone(), entry.name.clone())
                 .help(format!("write `name = \"{}\"`, or name another library", m.name))
-                .of(ErrorKind::PLUGIN));
+                .raise(ge_codes::BAD_MANIFEST));
         }
         if !entry.version.matches(&m.version) {
-            return Err(Code::VERSION
-                .say(format!("plugin `{}` (`{path}`) has version {}", m.name, m.version))
+            return Err(Diagnostic::error(format!("plugin `{}` (`{path}`) has version {}", m.name, m.version))
                 .found(m.version.to_string(), entry.version.to_string())
                 .help("install a version that fits, or change `version` of the entry")
-                .of(ErrorKind::PLUGIN));
+                .raise(ge_codes::PLUGIN_VERSION));
         }
         m.gate(&c.record.path)?;
         for (name, at) in &entry.exclude_engines {
@@ -278,11 +278,9 @@ impl<'a> Set<'a> {
     }
 
     fn unknown_name(&self, key: &str, name: &str, at: At, m: &Manifest) -> Error {
-        let d = Code::BAD_CONFIG.say(format!("`{key}` names `{name}`, which plugin `{}` does not give", m.name)).at(
-            self.file.clone(),
-            at.line,
-            at.column,
-        );
+        let d = ge_codes::BAD_CONFIG
+            .say(format!("`{key}` names `{name}`, which plugin `{}` does not give", m.name))
+            .at(self.file.clone(), at.line, at.column);
         match crate::config::nearest(name, m.provides.iter().map(String::as_str)) {
             Some(n) => d.help(format!("did you mean `{n}`?")),
             None => d.help(format!("it gives {}", m.provides.join(", "))),
@@ -307,16 +305,15 @@ impl<'a> Set<'a> {
                 }
             });
             if let Some((o, how)) = same {
-                let e = Code::TWICE
-                    .say(format!(
-                        "plugin `{}` (`{}`) is {how} as entry `{}` (`{}`)",
-                        m.name,
-                        all[i].record.path.display(),
-                        o.record.name,
-                        o.record.path.display()
-                    ))
-                    .help("take one of the two entries out")
-                    .of(ErrorKind::PLUGIN);
+                let e = Diagnostic::error(format!(
+                    "plugin `{}` (`{}`) is {how} as entry `{}` (`{}`)",
+                    m.name,
+                    all[i].record.path.display(),
+                    o.record.name,
+                    o.record.path.display()
+                ))
+                .help("take one of the two entries out")
+                .raise(ge_codes::TWICE);
                 let e = self.of_entry(all[i].entry, &all[i].record.path, e);
                 all[i].refuse(e);
             }
@@ -366,7 +363,7 @@ impl<'a> Set<'a> {
             let said = clash
                 .iter()
                 .map(|(n, f)| {
-                    Code::SAME_NAME
+                    ge_codes::SAME_NAME
                         .say(format!(
                             "two plugins give {what} `{n}`: `{}` ({}) and `{}` ({})",
                             all[*f].record.name,
@@ -386,14 +383,13 @@ impl<'a> Set<'a> {
     fn start(&self, c: &Candidate<'_>) -> Result<&'static Contents> {
         let m = c.manifest.as_ref().ok_or_else(|| Error::internal("a plugin without a manifest is started"))?;
         if let Some((_, signal)) = crash::crashed().iter().find(|(n, _)| *n == m.name) {
-            return Err(Code::PROBE
-                .say(format!(
-                    "plugin `{}` (`{}`) took ge down by {signal} while it was loaded",
-                    m.name,
-                    c.record.path.display()
-                ))
-                .help("install or build it again")
-                .of(ErrorKind::PLUGIN));
+            return Err(Diagnostic::error(format!(
+                "plugin `{}` (`{}`) took ge down by {signal} while it was loaded",
+                m.name,
+                c.record.path.display()
+            ))
+            .help("install or build it again")
+            .raise(ge_codes::PROBE));
         }
         crash::within(&m.name, "loading", true, || self.start_within(c, m))
     }
@@ -521,17 +517,15 @@ impl Looked {
 /// `GE-E0503` to `GE-E0507`.
 pub(crate) fn look_at(path: &Path) -> Result<Looked> {
     let unreadable = |e: std::io::Error| {
-        Code::NOT_FOUND
-            .say(format!("`{}` cannot be read: {e}", path.display()))
+        Diagnostic::error(format!("`{}` cannot be read: {e}", path.display()))
             .help("name a library that can be read")
-            .of(ErrorKind::PLUGIN)
+            .raise(ge_codes::NOT_FOUND)
     };
     let file = std::fs::File::open(path).map_err(unreadable)?;
     if !file.metadata().map_err(unreadable)?.is_file() {
-        return Err(Code::NOT_A_LIBRARY
-            .say(format!("`{}` is not a file", path.display()))
+        return Err(Diagnostic::error(format!("`{}` is not a file", path.display()))
             .help("let `path` name the library itself")
-            .of(ErrorKind::PLUGIN));
+            .raise(ge_codes::NOT_A_LIBRARY));
     }
     // SAFETY: the map is read-only and lives for this look; a library that is changed while ge starts is no case that the
     // system's loader survives either.

@@ -1,5 +1,5 @@
 //! Errors of loading and running.
-use ge_plugin_api::diagnostic::{Diagnostic, Error, ErrorKind};
+use ge_plugin_api::diagnostic::{Diagnostic, Error};
 
 /// Why a model was not loaded or did not run.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -75,38 +75,33 @@ impl RuntimeError {
         match self {
             RuntimeError::Border(e) => e,
             RuntimeError::NoEngine { node, op, engine } => Diagnostic::error(text)
-                .code("GE-E0601")
                 .node(node, op)
                 .help(format!(
                     "enable the plugin that brings {engine} in plugins.toml, or compile the model again without it"
                 ))
-                .of(ErrorKind::UNSUPPORTED),
+                .raise(ge_codes::ENGINE_OF_OM),
             RuntimeError::Damaged { .. } => {
-                Diagnostic::error(text).code("GE-E0402").help("compile the model again").of(ErrorKind::DAMAGED)
+                Diagnostic::error(text).help("compile the model again").raise(ge_codes::DAMAGED_OM)
             }
             RuntimeError::TooManyStreams { .. } => Diagnostic::error(text)
-                .code("GE-E0316")
                 .help("compile for a SoC with longer streams, or with fewer streams")
-                .of(ErrorKind::DEVICE),
+                .raise(ge_codes::STREAMS_TAKEN),
             RuntimeError::DeviceFull { .. } => Diagnostic::error(text)
-                .code("GE-E0316")
                 .help("unload another model, give both the same stream priority, or compile with fewer streams")
-                .of(ErrorKind::DEVICE),
+                .raise(ge_codes::STREAMS_TAKEN),
             RuntimeError::Variable { name, found, expected } => {
                 Diagnostic::error(format!("variable `{name}` does not fit"))
-                    .code("GE-E0331")
                     .subject(name)
                     .found(found, expected)
                     .help("a variable has one type and shape in all graphs of a session; a saved value is for the variable of its name")
-                    .of(ErrorKind::USAGE)
+                    .raise(ge_codes::VARIABLE)
             }
             RuntimeError::Input { name, found, expected } => {
                 Diagnostic::error(format!("input `{name}` does not fit the model"))
-                    .code("GE-E0302")
                     .subject(name)
                     .found(found, expected)
                     .help("`ge inspect MODEL --what graph` lists the inputs")
-                    .of(ErrorKind::USAGE)
+                    .raise(ge_codes::INPUT)
             }
         }
     }

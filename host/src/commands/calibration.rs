@@ -4,7 +4,7 @@ use super::reduced::is_finite;
 use crate::options::OptionMap;
 use crate::session::Session;
 use crate::session::calibrate::{Calibration, Errors, calibrate};
-use crate::{Diagnostic, ErrorKind, Result};
+use crate::{Diagnostic, Result};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -12,10 +12,7 @@ use std::path::{Path, PathBuf};
 pub fn folders(dir: &Path) -> Result<Vec<PathBuf>> {
     let fail = |what: String| {
         let help = "give a folder with input_0.npy …, or a folder of such folders";
-        Diagnostic::error(format!("`--calibrate {}`: {what}", dir.display()))
-            .code("GE-E0305")
-            .help(help)
-            .of(ErrorKind::USAGE)
+        Diagnostic::error(format!("`--calibrate {}`: {what}", dir.display())).help(help).raise(ge_codes::UNREADABLE)
     };
     let has_inputs = |d: &Path| d.join("input_0.npy").is_file();
     if has_inputs(dir) {
@@ -41,10 +38,9 @@ pub fn run(
         match inputs.iter().position(|t| !is_finite(t)) {
             None => Ok(inputs),
             Some(i) => Err(Diagnostic::error(format!("input_{i}.npy has numbers that are not finite"))
-                .code("GE-E0405")
                 .at(folders[k].display().to_string(), 0, 0)
                 .help("calibration measures errors: take this folder away")
-                .of(ErrorKind::USAGE)),
+                .raise(ge_codes::INPUT)),
         }
     })
 }

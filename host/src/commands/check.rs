@@ -23,13 +23,12 @@ pub fn run(global: &Global, a: &CheckArgs) -> Result<u8> {
     if import::kind_of(&bytes) != FileKind::Om {
         if let Some(what) = source(global, &a.model, bytes)? {
             return Err(Diagnostic::error(format!("`{}` is {what}: it is not compiled yet", a.model.display()))
-                .code("GE-E0401")
                 .found(what, "an OM file")
                 .help(format!(
                     "`ge compile {0}` makes an OM of it; `ge inspect {0} --support` says whether it can",
                     a.model.display()
                 ))
-                .of(ErrorKind::USAGE));
+                .raise(ge_codes::NOT_COMPILED));
         }
     }
     let (word, reasons, code) = match read_om(&a.model) {
@@ -41,7 +40,7 @@ pub fn run(global: &Global, a: &CheckArgs) -> Result<u8> {
         Err(e) if e.kind == ErrorKind::USAGE => return Err(e),
         // Another version of the form: the model must be compiled again. Damage: no.
         Err(e) => {
-            let foreign = e.diagnostics.iter().any(|d| d.code.as_str() == "GE-E0404");
+            let foreign = e.diagnostics.iter().any(|d| ge_codes::FOREIGN_OM.is(d));
             let word = if e.kind == ErrorKind::UNSUPPORTED && !foreign { "rebuild" } else { "no" };
             (word, texts(&e), if e.kind == ErrorKind::DAMAGED { 4 } else { 1 })
         }

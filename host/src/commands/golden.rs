@@ -5,7 +5,7 @@
 use super::opt::OptArgs;
 use super::{Global, parse_opt, print, print_json};
 use crate::session::{Session, import};
-use crate::{Diagnostic, ErrorKind, Result};
+use crate::{Diagnostic, Result};
 use ge_compiler::pass::Records;
 use ge_ir::text::golden::{Golden, Outcome, cases, join};
 use std::collections::BTreeMap;
@@ -17,9 +17,8 @@ pub fn run(global: &Global, path: &Path) -> Result<u8> {
     let files = files(path)?;
     if files.is_empty() {
         return Err(Diagnostic::error(format!("`{}` has no golden file: nothing would be checked", path.display()))
-            .code("GE-E0305")
             .help("a golden file is a `.ge` file with a first line `# RUN: ge opt …`")
-            .of(ErrorKind::USAGE));
+            .raise(ge_codes::UNREADABLE));
     }
     let mut failed = Vec::new();
     for f in &files {
@@ -44,7 +43,7 @@ pub fn run(global: &Global, path: &Path) -> Result<u8> {
 /// A path that cannot be read.
 pub fn files(path: &Path) -> Result<Vec<PathBuf>> {
     let bad = |e: std::io::Error| {
-        Diagnostic::error(format!("cannot read `{}`: {e}", path.display())).code("GE-E0305").of(ErrorKind::USAGE)
+        Diagnostic::error(format!("cannot read `{}`: {e}", path.display())).raise(ge_codes::UNREADABLE)
     };
     if !std::fs::metadata(path).map_err(bad)?.is_dir() {
         return Ok(vec![path.to_owned()]);

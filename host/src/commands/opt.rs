@@ -3,7 +3,7 @@ use super::{CompileFlags, Global, print, print_json, say, say_warnings};
 use crate::render::Progress;
 use crate::session::bundle::Bundle;
 use crate::session::{Session, SessionOptions, import};
-use crate::{Diagnostic, Error, ErrorKind, Result};
+use crate::{Diagnostic, Error, Result};
 use clap::Args;
 use ge_compiler::pass::{PASSES, PassManager, Records};
 use ge_compiler::pipeline::{STAGES, Stage, run_range};
@@ -77,10 +77,9 @@ pub fn run(global: &Global, a: &OptArgs) -> Result<u8> {
             format!("`ge compile {shown} --dump prepare` writes its graph as text, which `ge opt` reads")
         };
         return Err(Diagnostic::error(format!("`{shown}` is no graph in text form"))
-            .code("GE-E0120")
             .found(if om { "an OM file" } else { "a binary file" }, "a `.ge` file: `graph @main(…) {`")
             .help(help)
-            .of(ErrorKind::DAMAGED));
+            .raise(ge_codes::TEXT_FORM));
     }
     let model = import::parse_text(input, &bytes)?;
     let mut records = Records::default();
@@ -294,7 +293,7 @@ fn stage(name: Option<&str>) -> Result<Option<Stage>> {
 /// Writes a file whole or not at all.
 pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<()> {
     let fail = |e: std::io::Error| {
-        Diagnostic::error(format!("cannot write `{}`: {e}", path.display())).code("GE-E0403").of(ErrorKind::FAILED)
+        Diagnostic::error(format!("cannot write `{}`: {e}", path.display())).raise(ge_codes::UNWRITABLE)
     };
     // A device or a pipe is written as it is.
     if path.exists() && !path.is_file() {

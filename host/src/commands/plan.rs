@@ -1,6 +1,6 @@
 //! `ge plan memory`: the memory planner on a file of buffers.
 use super::{Global, print_json, say};
-use crate::{Diagnostic, ErrorKind, Result};
+use crate::{Diagnostic, Result};
 use clap::{Args, Subcommand};
 use ge_compiler::memory::assign::MemoryEffort;
 use ge_compiler::memory::plan_file::{PlanMemoryOptions, plan_memory_file};
@@ -78,13 +78,13 @@ fn streams(global: &Global, a: &StreamsArgs) -> Result<u8> {
     let aim = Aim::of(given.given().get("ge.x.plan").map_or("speed", String::as_str));
     let options = PlanStreamsOptions { mode, event_cost: a.event_cost, aim, memory: a.memory.clone() };
     let report = plan_streams_file(&a.input, &a.output, &options, &ge_plugin::services::is_cancelled).map_err(|e| {
-        let kind = match &e {
-            E::Io { what: "read", .. } => ErrorKind::USAGE,
-            E::Form { .. } | E::Content { .. } => ErrorKind::DAMAGED,
-            E::Cancelled => ErrorKind::CANCELLED,
-            _ => ErrorKind::FAILED,
-        };
-        Diagnostic::error(e.to_string()).code("GE-E0702").of(kind)
+        Diagnostic::error(e.to_string()).raise(match &e {
+            E::Io { what: "read", .. } => ge_codes::UNREADABLE,
+            E::Io { .. } => ge_codes::UNWRITABLE,
+            E::Form { .. } | E::Content { .. } => ge_codes::DAMAGED_FILE,
+            E::Cancelled => ge_codes::INTERRUPTED,
+            _ => ge_codes::STREAM_PLAN,
+        })
     })?;
     let speedup = if report.makespan == 0 { 1.0 } else { report.work as f64 / report.makespan as f64 };
     say(
@@ -135,13 +135,12 @@ fn memory(global: &Global, a: &MemoryArgs) -> Result<u8> {
     progress.finish();
     let report = report.map_err(|e| {
         use ge_compiler::memory::plan_file::PlanFileError as E;
-        let kind = match &e {
-            E::Read { .. } => ErrorKind::USAGE,
-            E::Form { .. } | E::Limit { .. } => ErrorKind::DAMAGED,
-            E::Assign(_) if ge_plugin::services::is_cancelled() => ErrorKind::CANCELLED,
-            _ => ErrorKind::FAILED,
-        };
-        Diagnostic::error(e.to_string()).code("GE-E0701").of(kind)
+        Diagnostic::error(e.to_string()).raise(match &e {
+            E::Read { .. } => ge_codes::UNREADABLE,
+            E::Form { .. } | E::Limit { .. } => ge_codes::DAMAGED_FILE,
+            E::Assign(_) if ge_plugin::services::is_cancelled() => ge_codes::INTERRUPTED,
+            _ => ge_codes::MEMORY_PLAN,
+        })
     })?;
     let ratio = if report.lower_bound == 0 { 1.0 } else { report.arena as f64 / report.lower_bound as f64 };
     say(

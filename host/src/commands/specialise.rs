@@ -65,10 +65,12 @@ pub fn compile(
     dynamic.ok_or_else(|| first.unwrap_or_else(|| Error::internal("no attempt was made")))
 }
 
-/// Whether all that is wrong are sizes: not known, or of a branch that these inputs never take.
+/// Faults of sizes: not known, or of a branch or a loop that these inputs never take.
+const SIZES: &[ge_codes::Code] = &[ge_codes::OPEN_SIZES, ge_codes::CONTROL_FLOW, ge_codes::BRANCH];
+
+/// Whether all that is wrong are sizes, so that values of the inputs may help.
 fn open_sizes(e: &Error) -> bool {
-    let sizes = |code: &str| matches!(code, "GE-E0318" | "GE-E0342" | "GE-E0350" | "GE-E0351");
-    !e.diagnostics.is_empty() && e.diagnostics.iter().all(|d| sizes(d.code.as_str()))
+    !e.diagnostics.is_empty() && e.diagnostics.iter().all(|d| SIZES.iter().any(|c| c.is(d)))
 }
 
 /// Gives an input the sizes of its tensor where they fit what it declares; what does not fit is told at the run.
@@ -93,4 +95,23 @@ fn freeze(model: &mut Model, id: NodeId, t: &HostTensor) -> Result<bool> {
         import::fix_input(model, id, t)?;
     }
     Ok(read)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Diagnostic;
+
+    /// Another attempt, with values of the inputs as constants, costs a whole compilation: nothing
+    /// but faults of sizes is worth one. A pass that cannot be switched is none.
+    #[test]
+    fn only_faults_of_sizes_are_compiled_again() {
+        for p in ge_codes::pages() {
+            let e = Diagnostic::error("x").raise(p.code);
+            let again = matches!(p.code.text(), "GE-E0342" | "GE-E0350" | "GE-E0351");
+            assert_eq!(open_sizes(&e), again, "{}", p.code.text());
+        }
+        let both = vec![ge_codes::OPEN_SIZES.say("x"), ge_codes::FIXED_PASS.say("y")];
+        assert!(!open_sizes(&ge_codes::OPEN_SIZES.all(both)));
+    }
 }

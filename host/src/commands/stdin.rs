@@ -1,5 +1,5 @@
 //! A model from stdin (`-`): it is written to a file for as long as the command runs, as models are mapped and not read.
-use crate::{Diagnostic, Error, ErrorKind, Result};
+use crate::{Diagnostic, Error, Result};
 use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};
 
@@ -32,7 +32,7 @@ pub fn spool(path: &Path) -> Result<Option<Piped>> {
         return Err(Error::usage("`-` reads the model from stdin, which is a terminal: give a file, or a pipe"));
     }
     let fail = |what: &str, e: std::io::Error| {
-        Diagnostic::error(format!("cannot {what} the model from stdin: {e}")).code("GE-E0305").of(ErrorKind::USAGE)
+        Diagnostic::error(format!("cannot {what} the model from stdin: {e}")).raise(ge_codes::UNREADABLE)
     };
     let folder = tempfile::Builder::new().prefix("ge-").tempdir().map_err(|e| fail("keep", e))?;
     let file: PathBuf = folder.path().join(NAME);

@@ -109,7 +109,7 @@ pub fn file_name(node: &str, output: u32) -> String {
 /// `NODE_OUTPUT.npy`; and a list of what is where.
 pub fn dump(dir: &Path, m: &CompiledModel, captured: Vec<Captured>) -> Result<()> {
     let fail = |p: &Path, e: std::io::Error| {
-        Diagnostic::error(format!("cannot write `{}`: {e}", p.display())).code("GE-E0403").of(ErrorKind::FAILED)
+        Diagnostic::error(format!("cannot write `{}`: {e}", p.display())).raise(ge_codes::UNWRITABLE)
     };
     std::fs::create_dir_all(dir).map_err(|e| fail(dir, e))?;
     let own = Names::of(m).own();
@@ -155,7 +155,7 @@ pub fn first_not_finite(m: &CompiledModel, captured: &[Captured]) -> Option<Diag
         let what = format!("`{}` ({}){stands} is the first node that computes no finite number", n.name, n.op);
         return Some(
             Diagnostic::error(what)
-                .code("GE-E0803")
+                .code(ge_codes::NOT_FINITE)
                 .node(n.name.clone(), n.op.clone())
                 .subject(format!("output {} element {at}", c.output))
                 .found(format!("{} ({count} of {} elements)", values[at], values.len()), "a finite number")

@@ -87,7 +87,7 @@ fn fits(shapes: &str, m: &CompiledModel) -> Result<()> {
                     "`--input-shape` does not fit input `{}`: the model is compiled already",
                     i.name
                 ))
-                .code("GE-E0307")
+                .code(ge_codes::INPUT_SHAPE)
                 .subject(i.name.as_str())
                 .found(format!("{:?}", s.dims), i.desc.shape.to_string())
                 .help("compile the model for these sizes: `ge compile MODEL -o OUT.om --input-shape …`"),

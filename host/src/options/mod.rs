@@ -27,10 +27,9 @@ impl OptionMap {
     pub fn set_pair(&mut self, pair: &str) -> Result<()> {
         let Some((k, v)) = pair.split_once('=') else {
             return Err(Diagnostic::error(format!("`--set {pair}` has no `=`"))
-                .code("GE-E0301")
                 .found(pair, "NAME=VALUE")
                 .help("for example `--set ge.oo.level=O1`")
-                .of(ErrorKind::USAGE));
+                .raise(ge_codes::OPTION_FORM));
         };
         self.set(k.trim(), v.trim(), "--set")
     }
@@ -45,20 +44,18 @@ impl OptionMap {
     pub fn read_json(path: &Path) -> Result<OptionMap> {
         let shown = path.display().to_string();
         let text = std::fs::read_to_string(path).map_err(|e| {
-            Diagnostic::error(format!("cannot read options file `{shown}`: {e}")).code("GE-E0305").of(ErrorKind::USAGE)
+            Diagnostic::error(format!("cannot read options file `{shown}`: {e}")).raise(ge_codes::UNREADABLE)
         })?;
         let json: serde_json::Value = serde_json::from_str(&text).map_err(|e| {
             Diagnostic::error(format!("options file `{shown}` is not JSON: {e}"))
-                .code("GE-E0306")
                 .atc("E10032")
                 .at(shown.clone(), e.line() as u32, e.column() as u32)
-                .of(ErrorKind::USAGE)
+                .raise(ge_codes::OPTIONS_FILE)
         })?;
         let mut out = OptionMap::default();
         let Some(object) = json.as_object() else {
             return Err(Diagnostic::error(format!("options file `{shown}` must hold an object of names and values"))
-                .code("GE-E0306")
-                .of(ErrorKind::USAGE));
+                .raise(ge_codes::OPTIONS_FILE));
         };
         if let Some(scopes) = object.get("compile options").and_then(|v| v.as_object()) {
             for scope in ["global", "session", "graph"] {
@@ -137,11 +134,10 @@ fn full_name<'n>(name: &'n str, source: &str) -> Result<&'n str> {
         [] => Ok(name),
         [one] => Ok(one),
         several => Err(Diagnostic::error(format!("`{name}` (from {source}) is the end of several options' names"))
-            .code("GE-E0303")
             .subject(name)
             .found(format!("`{name}`"), format!("one of {}", several.join(", ")))
             .help(format!("write it out, for example `{}`", several[0]))
-            .of(ErrorKind::USAGE)),
+            .raise(ge_codes::UNKNOWN_NAME)),
     }
 }
 
@@ -154,25 +150,23 @@ pub fn check(name: &str, value: &str, source: &str) -> Result<()> {
         let near = nearest(name, TABLE.iter().map(|d| d.name))
             .or_else(|| short().and_then(|s| TABLE.iter().map(|d| d.name).find(|n| last(n) == s)));
         return Err(Diagnostic::error(format!("unknown option `{name}` (from {source})"))
-            .code("GE-E0303")
             .atc("E10016")
             .subject(name)
             .help(near.map_or_else(
                 || "`ge compile --help-options` lists all".to_owned(),
                 |n| format!("did you mean `{n}`? `ge compile --help-options` lists all"),
             ))
-            .of(ErrorKind::USAGE));
+            .raise(ge_codes::UNKNOWN_NAME));
     };
     match d.kind.refuse(value) {
         None => Ok(()),
         Some(expected) => {
             Err(Diagnostic::error(format!("option `{name}` (from {source}) has a value that is not allowed"))
-                .code("GE-E0304")
                 .atc("E10001")
                 .subject(name)
                 .found(format!("`{value}`"), expected)
                 .help(d.help.to_owned())
-                .of(ErrorKind::USAGE))
+                .raise(ge_codes::OPTION_VALUE))
         }
     }
 }
@@ -196,7 +190,7 @@ pub fn unknown_name<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a 
         list.push_str(&format!(", … and {} more", count - SHOWN));
     }
     let d = Diagnostic::error(format!("unknown {what} `{name}`"))
-        .code("GE-E0303")
+        .code(ge_codes::UNKNOWN_NAME)
         .subject(name)
         .found(format!("`{name}`"), format!("one of {list}"));
     match nearest(name, known) {

@@ -3,33 +3,7 @@ use crate::{Diagnostic, Error, ErrorKind};
 use ge_plugin_api::abi::ROption;
 use std::io::Write;
 
-/// The exit code of a failure (DESIGN 4).
-pub fn exit_code(kind: ErrorKind) -> u8 {
-    match kind {
-        ErrorKind::FAILED => 1,
-        ErrorKind::USAGE => 2,
-        ErrorKind::UNSUPPORTED => 3,
-        ErrorKind::DAMAGED => 4,
-        ErrorKind::PLUGIN | ErrorKind::PANIC => 5,
-        ErrorKind::DEVICE => 6,
-        ErrorKind::CANCELLED => 130,
-        _ => 70,
-    }
-}
-
-/// The code of a kind, where a diagnostic has none of its own.
-pub fn code_of(kind: ErrorKind) -> &'static str {
-    match kind {
-        ErrorKind::FAILED => "GE-E0001",
-        ErrorKind::USAGE => "GE-E0300",
-        ErrorKind::UNSUPPORTED => "GE-E0200",
-        ErrorKind::DAMAGED => "GE-E0400",
-        ErrorKind::PLUGIN | ErrorKind::PANIC => "GE-E0500",
-        ErrorKind::DEVICE => "GE-E0600",
-        ErrorKind::CANCELLED => "GE-E0130",
-        _ => "GE-E0900",
-    }
-}
+pub use ge_codes::exit_code;
 
 /// How many diagnostics of one failure are drawn; the rest are counted.
 const SHOWN: usize = 10;
@@ -47,7 +21,7 @@ pub fn print_error(e: &Error, colour: bool) {
 }
 
 fn draw(out: &mut String, d: &Diagnostic, kind: ErrorKind, colour: bool) {
-    let code = if d.code.is_empty() { code_of(kind) } else { d.code.as_str() };
+    let code = if d.code.is_empty() { ge_codes::code_of(kind).text() } else { d.code.as_str() };
     let (on, off) = if colour { ("\u{1b}[1;31m", "\u{1b}[0m") } else { ("", "") };
     let atc = if d.atc_code.is_empty() { String::new() } else { format!(", atc {}", d.atc_code) };
     out.push_str(&format!("{on}{}[{code}{atc}]{off}: {}\n", d.severity, d.message));
@@ -84,7 +58,7 @@ pub fn error_json(e: &Error) -> serde_json::Value {
                 ROption::RNone => serde_json::Value::Null,
             };
             serde_json::json!({
-                "code": if d.code.is_empty() { code_of(e.kind) } else { d.code.as_str() }, "atc_code": d.atc_code.as_str(),
+                "code": if d.code.is_empty() { ge_codes::code_of(e.kind).text() } else { d.code.as_str() }, "atc_code": d.atc_code.as_str(),
                 "severity": d.severity.name(), "message": d.message.as_str(), "place": place, "node": d.node.as_str(), "op": d.op.as_str(),
                 "subject": d.subject.as_str(), "found": d.found.as_str(), "expected": d.expected.as_str(),
                 "notes": d.notes.iter().map(|n| n.as_str()).collect::<Vec<_>>(), "help": d.help.as_str(),

@@ -160,10 +160,9 @@ impl Bundle {
                     return Ok(());
                 }
                 return Err(Diagnostic::error(format!("the bundle runs pass `{}`, which there is not", self.pass))
-                    .code("GE-E0120")
                     .at(file, 0, 0)
                     .help("`ge opt --list` shows the passes there are")
-                    .of(ErrorKind::DAMAGED));
+                    .raise(ge_codes::TEXT_FORM));
             }
             let done = passes.again(&self.stage, &self.pass, &mut model, &mut Records::default());
             return done.map_err(|e| e.into_error());
@@ -189,11 +188,10 @@ impl Bundle {
         let bytes = super::import::map(path)?;
         let bad = |found: String, expected: &str| {
             Diagnostic::error(format!("`{shown}` is no bundle"))
-                .code("GE-E0120")
                 .at(shown.clone(), 0, 0)
                 .found(found, expected)
                 .help("give the file that `ge compile --bundle FILE`, or an internal error, has written")
-                .of(ErrorKind::DAMAGED)
+                .raise(ge_codes::TEXT_FORM)
         };
         if bytes.is_empty() {
             return Err(bad("an empty file".into(), "a JSON document with a graph"));

@@ -7,7 +7,7 @@
 //! many. Rounds end when the outputs are right, or when nothing is left in a narrow type.
 use super::Session;
 use crate::options::OptionMap;
-use crate::{Diagnostic, ErrorKind, Result};
+use crate::{Diagnostic, Result};
 use ge_compiler::original::precision::names::KEEP_NAMES;
 use ge_compiler::pipeline::Silent;
 use ge_ir::Model as GraphModel;
@@ -83,9 +83,8 @@ pub fn calibrate(
         let built = session.compile(name, graph.clone(), options, &Silent)?;
         match built.stopped {
             Some(_) => Err(Diagnostic::error("a build that stops for tuning has nothing to calibrate")
-                .code("GE-E0301")
                 .help("take `ge.buildMode` or `--calibrate` away")
-                .of(ErrorKind::USAGE)),
+                .raise(ge_codes::OPTION_FORM)),
             None => Ok(built.model),
         }
     };

@@ -4,7 +4,7 @@
 use super::bundle::Failed;
 use super::constants::Constants;
 use crate::render::Progress;
-use crate::{Diagnostic, Error, ErrorKind, Result};
+use crate::{Diagnostic, Error, Result};
 use ge_compiler::pass::{Blamed, PASSES};
 use ge_compiler::pipeline::{Observer, STAGES, Stage};
 use ge_ir::text::{PrintOptions, print};
@@ -89,9 +89,7 @@ impl<'a> Dumps<'a> {
     pub fn new(progress: &'a Progress, wanted: Wanted, dir: PathBuf) -> Result<Dumps<'a>> {
         if !wanted.is_empty() {
             std::fs::create_dir_all(&dir).map_err(|e| {
-                Diagnostic::error(format!("cannot make folder `{}`: {e}", dir.display()))
-                    .code("GE-E0403")
-                    .of(ErrorKind::FAILED)
+                Diagnostic::error(format!("cannot make folder `{}`: {e}", dir.display())).raise(ge_codes::UNWRITABLE)
             })?;
         }
         let constants = Mutex::new(Constants::new(&dir, "dump.weights"));

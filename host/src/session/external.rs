@@ -1,7 +1,7 @@
 //! Weights in files beside the OM (`ge.externalWeight`, DESIGN 5): `weight/weight_<sha256>` for each distinct weight, which models in one
 //! folder share, or `weight/<om>_weight_combined`. Each file is known by its digest: a changed one is damage, a missing one is named.
 use super::import;
-use crate::{Diagnostic, ErrorKind, Result};
+use crate::{Diagnostic, Result};
 use bytes::Bytes;
 use ge_model::{CompiledModel, ExternalWeight};
 use rayon::prelude::*;
@@ -106,9 +106,8 @@ fn one(e: &ExternalWeight, home: &Path) -> Result<Bytes> {
     let relative = Path::new(&e.file);
     let damaged = |why: String| {
         Diagnostic::error(format!("the weights in `{}` {why}", home.join(relative).display()))
-            .code("GE-E0407")
             .help("compile the model again, or put the file back that was written with it")
-            .of(ErrorKind::DAMAGED)
+            .raise(ge_codes::WEIGHTS_CHANGED)
     };
     if !relative.components().all(|c| matches!(c, Component::Normal(_))) {
         return Err(damaged("are not beside the OM".into()));
@@ -116,9 +115,8 @@ fn one(e: &ExternalWeight, home: &Path) -> Result<Bytes> {
     let path = home.join(relative);
     let bytes = import::map(&path).map_err(|_| {
         Diagnostic::error(format!("the OM keeps weights in `{}`, which cannot be read", path.display()))
-            .code("GE-E0406")
             .help("copy the folder `weight` along with the OM")
-            .of(ErrorKind::USAGE)
+            .raise(ge_codes::WEIGHTS_MISSING)
     })?;
     if bytes.len() as u64 != e.bytes {
         return Err(damaged(format!("have {} bytes, the OM was written with {}", bytes.len(), e.bytes)));
@@ -133,7 +131,7 @@ fn folder_of(om: &Path) -> PathBuf {
     om.parent().filter(|p| !p.as_os_str().is_empty()).map_or_else(|| PathBuf::from("."), Path::to_path_buf)
 }
 fn unwritten(path: &Path, e: &std::io::Error) -> crate::Error {
-    Diagnostic::error(format!("cannot write `{}`: {e}", path.display())).code("GE-E0403").of(ErrorKind::FAILED)
+    Diagnostic::error(format!("cannot write `{}`: {e}", path.display())).raise(ge_codes::UNWRITABLE)
 }
 fn digest(bytes: &[u8]) -> String {
     let mut sha = Sha256::new();

@@ -1,7 +1,7 @@
 //! Groups of ranks: models that communicate with each other are loaded together, after their collectives are held against each other
 //! (VerifyCommNodesOrder: 003 §4.2, facts 3.7). Ranks that do their collectives in different orders wait for each other for ever.
 use super::{Model, Session, fits_group};
-use crate::{Diagnostic, ErrorKind, Result};
+use crate::{Diagnostic, Result};
 use ge_model::CompiledModel;
 use ge_plugin_api::engine::flags;
 use ge_runtime::LoadOptions;
@@ -86,9 +86,8 @@ fn differ(group: &str, rank: u32, at: usize, a: Option<&Collective>, b: Option<&
         c.map_or_else(|| "no more".to_owned(), |c| format!("`{}` ({} of {})", c.node, c.op, c.data))
     };
     Diagnostic::error(format!("rank 0 and rank {rank} do their collectives of `{group}` in different orders"))
-        .code("GE-E0319")
         .subject(format!("collective {} of `{group}`", at + 1))
         .found(format!("{} on rank {rank}", said(b)), format!("{}, as rank 0 does", said(a)))
         .help("give all ranks one model, or models whose collectives have one order: they would wait for each other for ever")
-        .of(ErrorKind::USAGE)
+        .raise(ge_codes::COLLECTIVE_ORDER)
 }

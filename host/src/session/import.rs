@@ -41,10 +41,9 @@ pub fn map(path: &Path) -> Result<Blob> {
     let shown = path.display().to_string();
     ge_om::map_file(path).map(Blob::from_owner).map_err(|e| {
         Diagnostic::error(format!("cannot read `{shown}`: {e}"))
-            .code("GE-E0305")
             .atc("E13003")
             .help("check the path")
-            .of(ErrorKind::USAGE)
+            .raise(ge_codes::UNREADABLE)
     })
 }
 
@@ -59,9 +58,8 @@ impl RelativeFiles for Beside {
         let plain = p.components().all(|c| matches!(c, Component::Normal(_) | Component::CurDir));
         let refuse = |why: &str| {
             Diagnostic::error(format!("the model names the file `{path}`, which {why}"))
-                .code("GE-E0106")
                 .help("external data must lie in the model's own folder")
-                .of(ErrorKind::DAMAGED)
+                .raise(ge_codes::DATA_OUTSIDE)
         };
         if !plain {
             return Err(refuse("leaves the model's folder"));
@@ -70,10 +68,9 @@ impl RelativeFiles for Beside {
         // A link inside the folder may still lead out of it.
         let real = full.canonicalize().map_err(|e| {
             Diagnostic::error(format!("the model names the file `{path}`, which cannot be read: {e}"))
-                .code("GE-E0107")
                 .at(full.display().to_string(), 0, 0)
                 .help("put the file beside the model")
-                .of(ErrorKind::USAGE)
+                .raise(ge_codes::DATA_MISSING)
         })?;
         let home = self.folder.canonicalize().unwrap_or_else(|_| self.folder.clone());
         if !real.starts_with(&home) {
@@ -87,11 +84,10 @@ impl RelativeFiles for Beside {
 pub fn parse_input_shapes(text: &str) -> Result<ImportOptions> {
     let bad = |part: &str, why: &str| {
         Diagnostic::error(format!("`--input-shape` has an entry that cannot be read: `{part}`"))
-            .code("GE-E0307")
             .atc("E10002")
             .found(part.to_owned(), why.to_owned())
             .help("for example `--input-shape \"x:1,3,224,224;mask:1,128\"`; a size may be `?`, a range as in `x:1..32,3`, or a letter for sizes that inputs share as in `x:N=1..32,3;y:N`; a whole shape `?` is of unknown rank")
-            .of(ErrorKind::USAGE)
+            .raise(ge_codes::INPUT_SHAPE)
     };
     let mut out = ImportOptions::default();
     for part in text.split(';').map(str::trim).filter(|p| !p.is_empty()) {
@@ -177,8 +173,7 @@ pub fn import_whole(registry: &Registry, path: &Path, bytes: Blob, options: &Imp
     let mut model = ge_ir::Model::new(&name);
     model.apply(0, edits).map_err(|e| {
         Diagnostic::error(format!("front end {} built no sound graph from `{shown}`: {e}", front.framework))
-            .code("GE-E0102")
-            .of(ErrorKind::DAMAGED)
+            .raise(ge_codes::BROKEN_MODEL)
     })?;
     let mut out = Imported { model, origins: BTreeMap::new(), refused: Vec::new() };
     for g in out.model.graphs_mut() {
@@ -225,10 +220,9 @@ fn unreadable(registry: &Registry, shown: &str, bytes: &[u8]) -> Error {
     let known = if known.is_empty() { "(no front end is enabled)".into() } else { known.join(", ") };
     let (what, help) = kinds::of(shown, bytes);
     Diagnostic::error(format!("`{shown}` is no model that an enabled front end can read"))
-        .code("GE-E0101")
         .found(what, format!("an OM file, ge's text form, or a model of: {known}"))
         .help(help)
-        .of(ErrorKind::DAMAGED)
+        .raise(ge_codes::NO_FRONT_END)
 }
 
 /// Reads a graph in text form: parsed, and its side files found beside it.
@@ -236,12 +230,11 @@ pub fn parse_text(path: &Path, bytes: &[u8]) -> Result<ge_ir::Model> {
     let shown = path.display().to_string();
     let text = std::str::from_utf8(bytes).map_err(|e| {
         Diagnostic::error(format!("`{shown}` is not text: byte {} is no UTF-8", e.valid_up_to()))
-            .code("GE-E0120")
             .at(shown.clone(), 0, 0)
-            .of(ErrorKind::DAMAGED)
+            .raise(ge_codes::TEXT_FORM)
     })?;
     let files = Beside { folder: folder_of(path) };
-    ge_ir::text::parse(text, &shown, &files).map_err(|d| Error::all(ErrorKind::DAMAGED, d))
+    ge_ir::text::parse(text, &shown, &files).map_err(|d| ge_codes::by_first(d, ge_codes::TEXT_FORM))
 }
 
 /// An error with the place of each node that it names: the line in a text, else the file.
@@ -280,9 +273,8 @@ pub fn give_shapes(model: &mut ge_ir::Model, options: &ImportOptions) -> Result<
         let same_rank = d.shape.dims().len() == s.dims.len();
         if !d.shape.is_unranked() && (!same_rank || !d.shape.dims().iter().zip(s.dims.iter()).all(fits)) {
             return Err(Diagnostic::error(format!("`--input-shape` does not fit input `{name}`"))
-                .code("GE-E0307")
                 .found(format!("{:?}", s.dims), format!("{}", d.shape))
-                .of(ErrorKind::USAGE));
+                .raise(ge_codes::INPUT_SHAPE));
         }
         d.shape = ge_ir::Shape::from_i64(&s.dims);
     }

@@ -23,7 +23,7 @@ pub use model::Model;
 
 use crate::options::OptionMap;
 use crate::render::Progress;
-use crate::{Diagnostic, ErrorKind, Result};
+use crate::{Diagnostic, Result};
 use cache::{Cache, CacheKey};
 use ge_compiler::pipeline::{Observer, Outcome};
 use ge_compiler::{Options, Toolbox};
@@ -101,9 +101,8 @@ impl Session {
         found.ok_or_else(|| match name {
             Some(n) => crate::options::unknown_name("device", n, self.registry.devices().iter().map(|d| d.name())),
             None => Diagnostic::error("no enabled plugin brings a device")
-                .code("GE-E0602")
                 .help("enable plugin `sim` in plugins.toml")
-                .of(ErrorKind::UNSUPPORTED),
+                .raise(ge_codes::NO_DEVICE),
         })
     }
 
@@ -115,7 +114,7 @@ impl Session {
         };
         if name.ends_with(".toml") || name.contains('/') {
             let text = std::fs::read_to_string(name).map_err(|e| {
-                Diagnostic::error(format!("cannot read SoC file `{name}`: {e}")).code("GE-E0305").of(ErrorKind::USAGE)
+                Diagnostic::error(format!("cannot read SoC file `{name}`: {e}")).raise(ge_codes::UNREADABLE)
             })?;
             return device.soc_from_text(name, &text);
         }
@@ -308,8 +307,7 @@ impl Session {
         }
         let own = std::env::current_exe().map_err(|e| {
             Diagnostic::error(format!("cannot find ge itself for the key of the model cache: {e}"))
-                .code("GE-E0305")
-                .of(ErrorKind::USAGE)
+                .raise(ge_codes::UNREADABLE)
         })?;
         let usable: Vec<_> = self.registry.plugins().iter().filter(|p| p.usable()).collect();
         let mut files = vec![("ge itself".to_owned(), own)];
@@ -394,9 +392,8 @@ pub fn fits_group(compiled: &ge_model::CompiledModel, ranks: u32) -> Result<()> 
         return Ok(());
     }
     Err(Diagnostic::error(format!("the model is made for {made} rank(s), {ranks} were asked for"))
-        .code("GE-E0309")
         .found(format!("--ranks {ranks}"), format!("--ranks {made}"))
-        .of(ErrorKind::USAGE))
+        .raise(ge_codes::RANKS))
 }
 
 /// A compiled model.
@@ -451,9 +448,10 @@ impl Compiled {
 /// Writes a compiled model as an OM file: whole, or not at all.
 pub fn write_om(model: &ge_model::CompiledModel, path: &Path) -> Result<ge_om::WriteReport> {
     let parts = ge_model::encode(model);
-    ge_om::OmWriter::new(&model.name).model(parts).write_atomic(path).map_err(|e| {
-        Diagnostic::error(format!("cannot write `{}`: {e}", path.display())).code("GE-E0403").of(ErrorKind::FAILED)
-    })
+    ge_om::OmWriter::new(&model.name)
+        .model(parts)
+        .write_atomic(path)
+        .map_err(|e| Diagnostic::error(format!("cannot write `{}`: {e}", path.display())).raise(ge_codes::UNWRITABLE))
 }
 
 /// Reads an OM file with its weights, wherever they lie.
@@ -468,18 +466,13 @@ pub fn read_om(path: &Path) -> Result<ge_model::CompiledModel> {
 pub fn open_om(path: &Path) -> Result<OmFile> {
     let shown = path.display().to_string();
     OmFile::open(path).map_err(|e| {
-        let kind = match &e {
-            ge_om::OmError::Read { .. } => ErrorKind::USAGE,
-            e if e.is_damage() => ErrorKind::DAMAGED,
-            _ => ErrorKind::UNSUPPORTED,
+        let again = "compile the model again with this version of ge";
+        let (code, help) = match &e {
+            ge_om::OmError::Read { .. } => (ge_codes::UNREADABLE, "check the path"),
+            e if e.is_damage() => (ge_codes::DAMAGED_OM, again),
+            _ => (ge_codes::OTHER_VERSION, again),
         };
-        let help =
-            if kind == ErrorKind::USAGE { "check the path" } else { "compile the model again with this version of ge" };
-        Diagnostic::error(format!("cannot open `{shown}`: {e}"))
-            .code("GE-E0401")
-            .at(shown.clone(), 0, 0)
-            .help(help)
-            .of(kind)
+        Diagnostic::error(format!("cannot open `{shown}`: {e}")).at(shown.clone(), 0, 0).help(help).raise(code)
     })
 }
 
@@ -489,16 +482,14 @@ pub fn decode_om(path: &Path, file: &OmFile) -> Result<ge_model::CompiledModel> 
     ge_model::decode(file).map_err(|e| match e {
         ge_model::ModelError::Foreign => {
             Diagnostic::error(format!("`{shown}` was not written by ge, so it cannot be run"))
-                .code("GE-E0404")
                 .help(
                     "`ge inspect` shows what is in it; to run the model, compile it from its source with `ge compile`",
                 )
-                .of(ErrorKind::UNSUPPORTED)
+                .raise(ge_codes::FOREIGN_OM)
         }
         e => Diagnostic::error(format!("`{shown}` is damaged: {e}"))
-            .code("GE-E0402")
             .help("compile the model again")
-            .of(ErrorKind::DAMAGED),
+            .raise(ge_codes::DAMAGED_OM),
     })
 }
 

@@ -11,12 +11,13 @@ use ge_ir::{DType, Graph, Key, Model, Node, ValueRef};
 use std::collections::BTreeSet;
 
 /// Codes of errors that say that a node is not supported.
-const CODES: &[&str] = &["GE-E0104", "GE-E0200", "GE-E0201", "GE-E0207"];
+const CODES: &[ge_codes::Code] =
+    &[ge_codes::NOT_MAPPED, ge_codes::NOT_SUPPORTED, ge_codes::NO_PROTOTYPE, ge_codes::NO_ENGINE];
 
 /// Whether an error is about nodes that nothing supports.
 pub fn concerns(e: &Error) -> bool {
     e.kind == ErrorKind::UNSUPPORTED
-        && e.diagnostics.iter().any(|d| !d.node.is_empty() && (d.code.is_empty() || CODES.contains(&d.code.as_str())))
+        && e.diagnostics.iter().any(|d| !d.node.is_empty() && (d.code.is_empty() || CODES.iter().any(|c| c.is(d))))
 }
 
 /// An error with every unsupported node of the model, those that it names first among equals, in the model's order; each with what the

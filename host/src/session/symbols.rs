@@ -1,5 +1,5 @@
 //! Letters and ranges of `--input-shape "x:N=1..32,3,?,?;y:N"`: what a model of open sizes accepts.
-use crate::{Diagnostic, ErrorKind, Result};
+use crate::{Diagnostic, Result};
 use ge_compiler::dynamic::RANGES;
 use ge_ir::{AttrValue, Dim, Model, ValueRef};
 use ge_plugin_api::types::DictEntry;
@@ -75,9 +75,8 @@ pub fn apply(model: &mut Model, text: &str) -> Result<()> {
             let known = *ranges.entry(key.clone()).or_insert(range);
             if known != range {
                 return Err(Diagnostic::error(format!("`--input-shape` gives `{key}` two ranges"))
-                    .code("GE-E0307")
                     .found(format!("{}..{}", range.0, range.1), format!("{}..{}, as before", known.0, known.1))
-                    .of(ErrorKind::USAGE));
+                    .raise(ge_codes::INPUT_SHAPE));
             }
         }
     }

@@ -1,6 +1,6 @@
 //! A tuning stop on disk: one text in `ge.tuningPath`, under the model's name, large constants in a file beside it.
 use super::constants::Constants;
-use crate::{Diagnostic, ErrorKind, Result};
+use crate::{Diagnostic, Result};
 use ge_ir::text::{PrintOptions, print};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,9 +12,8 @@ use std::path::{Path, PathBuf};
 pub fn write(folder: &Path, name: &str, model: &ge_ir::Model) -> Result<PathBuf> {
     let fail = |e: io::Error| {
         Diagnostic::error(format!("cannot write the graph of the tuning stop into `{}`: {e}", folder.display()))
-            .code("GE-E0403")
             .subject("ge.tuningPath")
-            .of(ErrorKind::FAILED)
+            .raise(ge_codes::UNWRITABLE)
     };
     std::fs::create_dir_all(folder).map_err(fail)?;
     let mut constants = Constants::new(folder, &format!("{name}.weights"));

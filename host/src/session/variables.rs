@@ -1,7 +1,7 @@
 //! Variables of a session in files.
 use super::{Session, import, safetensors};
 use crate::commands::write_atomic;
-use crate::{Diagnostic, Error, ErrorKind, Result};
+use crate::{Diagnostic, Error, Result};
 use ge_plugin_api::kernel::HostTensor;
 use std::path::Path;
 
@@ -41,11 +41,10 @@ impl Session {
             let names: Vec<&str> = values.iter().map(|(n, _)| n.as_str()).collect();
             let found = if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
             return Err(Diagnostic::error(format!("`{}` has no variable `{}`", path.display(), v.name))
-                .code("GE-E0331")
                 .subject(v.name.clone())
                 .found(found, format!("{}{:?}", v.dtype, v.dims))
                 .help("restore from a file that was saved after a run of this model")
-                .of(ErrorKind::USAGE));
+                .raise(ge_codes::VARIABLE));
         }
         // What else the file has belongs to other models.
         let own: Vec<_> = values.into_iter().filter(|(name, _)| known.iter().any(|v| v.name == *name)).collect();

@@ -1,7 +1,7 @@
 //! Attributes of nodes to the border's values; attribute references of functions.
 use crate::proto::AttributeProto;
 use crate::tensor::Source;
-use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind, Result};
+use ge_plugin_api::diagnostic::{Diagnostic, Result};
 use ge_plugin_api::types::{AttrValue, Blob, ConstTensor};
 
 /// The value of an attribute that is no graph; None: a kind that mappings cannot take (graphs, types).
@@ -28,8 +28,7 @@ pub fn value(a: &AttributeProto, source: &Source<'_>) -> Result<Option<AttrValue
             let v: Option<Vec<String>> = a.strings.iter().map(|s| text(s)).collect();
             let v = v.ok_or_else(|| {
                 Diagnostic::error(format!("attribute `{}` has a string that is not UTF-8", a.name))
-                    .code("GE-E0102")
-                    .of(ErrorKind::DAMAGED)
+                    .raise(ge_plugin_api::diagnostic::BROKEN_MODEL)
             })?;
             Some(AttrValue::from(v))
         }

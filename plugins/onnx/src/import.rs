@@ -123,7 +123,7 @@ pub fn domain(d: &str) -> &str {
     if d.is_empty() { "ai.onnx" } else { d }
 }
 fn damaged(message: String) -> Error {
-    Diagnostic::error(message).code("GE-E0102").of(ErrorKind::DAMAGED)
+    Diagnostic::error(message).raise(ge_plugin_api::diagnostic::BROKEN_MODEL)
 }
 
 impl<'m> Importer<'m> {
@@ -221,10 +221,9 @@ impl<'m> Importer<'m> {
         }
         match m.get("ai.onnx") {
             Some(&v) if v < OLDEST => Err(Diagnostic::error(format!("the model uses opset {v} of ai.onnx"))
-                .code("GE-E0104")
                 .found(v.to_string(), format!("{OLDEST} or newer"))
                 .help("convert it: python -c \"import onnx; from onnx import version_converter; …convert_version(model, 17)\"")
-                .of(ErrorKind::UNSUPPORTED)),
+                .raise(ge_plugin_api::diagnostic::NOT_MAPPED)),
             Some(&v) if v > NEWEST => {
                 let text = format!(
                     "the model says opset {v} of ai.onnx, this front end knows opsets up to {NEWEST}: newer meanings of operators are not \
@@ -601,10 +600,9 @@ impl<'m> Importer<'m> {
     pub fn refuse(&self, n: &NodeProto, name: &str, dom: &str, version: Option<u32>, reason: &str) -> Error {
         let v = version.map_or_else(|| "?".to_owned(), |v| v.to_string());
         Diagnostic::error(format!("cannot import `{name}` ({}, {dom} {v}): {reason}", n.op_type))
-            .code("GE-E0104")
             .node(name, n.op_type.as_str())
             .help("a front-end plugin can add a mapping for it (docs/plugins.md)")
-            .of(ErrorKind::UNSUPPORTED)
+            .raise(ge_plugin_api::diagnostic::NOT_MAPPED)
     }
 }
 

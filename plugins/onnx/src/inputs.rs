@@ -10,10 +10,9 @@ use std::collections::BTreeMap;
 pub fn declared(v: &ValueInfoProto) -> Result<TensorDesc> {
     let refuse = |what: &str| {
         Diagnostic::error(format!("`{}` is {what}: only tensors are taken", v.name))
-            .code("GE-E0104")
             .subject(v.name.as_str())
             .found(what, "a tensor")
-            .of(ErrorKind::UNSUPPORTED)
+            .raise(ge_plugin_api::diagnostic::NOT_MAPPED)
     };
     let t = match v.r#type.as_ref().and_then(|t| t.value.as_ref()) {
         None => return Ok(TensorDesc::unknown()),
@@ -29,9 +28,8 @@ pub fn declared(v: &ValueInfoProto) -> Result<TensorDesc> {
         None if t.elem_type == 0 => DType::UNKNOWN,
         None => {
             return Err(Diagnostic::error(format!("`{}` has an unknown element type", v.name))
-                .code("GE-E0102")
                 .found(t.elem_type.to_string(), "1 to 26")
-                .of(ErrorKind::DAMAGED));
+                .raise(ge_plugin_api::diagnostic::BROKEN_MODEL));
         }
     };
     let shape = match &t.shape {

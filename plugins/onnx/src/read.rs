@@ -1,6 +1,6 @@
 //! From bytes to messages: is it ONNX at all, are its sizes sane, then decoding that shares the file's bytes.
 use crate::proto::ModelProto;
-use ge_plugin_api::diagnostic::{Diagnostic, Error, ErrorKind, Result};
+use ge_plugin_api::diagnostic::{Diagnostic, Error, Result};
 use ge_plugin_api::types::Blob;
 use prost::Message;
 
@@ -115,7 +115,9 @@ pub fn recognises(bytes: &[u8]) -> bool {
 }
 
 fn damaged(what: &str, help: &str) -> Error {
-    Diagnostic::error(format!("not a whole ONNX model: {what}")).code("GE-E0102").help(help).of(ErrorKind::DAMAGED)
+    Diagnostic::error(format!("not a whole ONNX model: {what}"))
+        .help(help)
+        .raise(ge_plugin_api::diagnostic::BROKEN_MODEL)
 }
 
 /// Decodes a model. Tensors' raw bytes are slices of `file`.

@@ -1,7 +1,7 @@
 //! `TensorProto` to constants: raw bytes shared with the file, typed lists converted, external data mapped.
 use crate::proto::{SparseTensorProto, TensorProto};
 use crate::read::shared;
-use ge_plugin_api::diagnostic::{Diagnostic, Error, ErrorKind, Result};
+use ge_plugin_api::diagnostic::{Diagnostic, Error, Result};
 use ge_plugin_api::frontend::GraphBuilder;
 use ge_plugin_api::types::{Blob, ConstTensor, DType, FileRange};
 
@@ -47,7 +47,9 @@ pub struct Source<'a> {
 }
 
 fn damaged(name: &str, what: impl Into<String>) -> Error {
-    Diagnostic::error(format!("tensor `{name}`: {}", what.into())).code("GE-E0102").subject(name).of(ErrorKind::DAMAGED)
+    Diagnostic::error(format!("tensor `{name}`: {}", what.into()))
+        .subject(name)
+        .raise(ge_plugin_api::diagnostic::BROKEN_MODEL)
 }
 
 impl Source<'_> {

@@ -103,5 +103,5 @@ fn list_has_every_entry_with_its_refusal() {
 #[test]
 fn a_configuration_that_is_named_and_missing_is_a_usage_error() {
     let e = PluginSet::load(&LoadRequest { config: Some("no/such/plugins.toml".into()), want: Want::All }).unwrap_err();
-    assert_eq!((e.kind, e.diagnostics[0].code.as_str()), (ErrorKind::USAGE, "GE-E0501"));
+    assert_eq!((e.kind, e.diagnostics[0].code.as_str()), (ErrorKind::USAGE, "GE-E0305"));
 }

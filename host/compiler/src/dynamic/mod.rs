@@ -14,7 +14,7 @@ use ge_ir::{AttrValue, Graph, Key, Model, Node, TensorDesc};
 use ge_model::{
     CompiledModel, GraphInfo, IoInfo, MemoryInfo, NodeInfo, PassInfo, PluginInfo, SlotInfo, UNKNOWN_SHAPE, ValueAt,
 };
-use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
+use ge_plugin_api::diagnostic::Diagnostic;
 use ge_plugin_api::engine::flags as engine_flags;
 use ge_plugin_api::ops::{VALUE, flags};
 use ge_plugin_api::types::tensor::Container;
@@ -97,7 +97,6 @@ fn refuse(model: &Model, toolbox: &Toolbox) -> Result<()> {
     }
     let mut d =
         Diagnostic::error(format!("{} of {} nodes cannot run where shapes are unknown", all.len(), model.node_count()))
-            .code("GE-E0342")
             .atc("E10001");
     for (n, why) in all.iter().take(NAMED) {
         d = d.note(format!("`{}` ({}) {why}", n.name(), n.op()));
@@ -106,7 +105,7 @@ fn refuse(model: &Model, toolbox: &Toolbox) -> Result<()> {
         d = d.note(format!("and {} more", all.len() - NAMED));
     }
     let help = "give the open sizes with `--input-shape`: with all sizes known these nodes can be compiled";
-    Err(CompileError::Plugin(d.help(help).of(ErrorKind::UNSUPPORTED)))
+    Err(CompileError::model(ge_codes::OPEN_SIZES, d.help(help)))
 }
 
 /// Refuses operators that no enabled engine has a kernel for, whatever the sizes: all of them by name.
@@ -133,14 +132,14 @@ fn computable(model: &Model, toolbox: &Toolbox, ranks: &EngineRanks) -> Result<(
             let plain = given.chain(n.outputs()).all(tensor) && !own;
             if plain && !*known.entry(n.op_key()).or_insert_with(|| has_kernel(n.op_key())) {
                 let text = format!("no enabled engine can run `{}` ({})", n.name(), n.op());
-                all.push(Diagnostic::error(text).code("GE-E0207").node(n.name(), n.op()));
+                all.push(Diagnostic::error(text).code(ge_codes::NO_ENGINE).node(n.name(), n.op()));
             }
         }
     }
     if all.is_empty() {
         return Ok(());
     }
-    Err(CompileError::Plugin(ge_plugin_api::Error::all(ErrorKind::UNSUPPORTED, all)))
+    Err(CompileError::Model { code: ge_codes::NO_ENGINE, all })
 }
 
 fn graph(g: &Graph, gi: usize, weights: &Weights, toolbox: &Toolbox, ranks: &EngineRanks) -> GraphInfo {

@@ -3,6 +3,7 @@
 //! - `ge.exec.inputReuseMemIndexes`: the plan may write over these inputs once they are read;
 //! - `ge.exec.outputReuseMemIndexes`: the plan may use the memory of these outputs until they are written;
 //! - `ge.exec.outputReuseInputMemIndexes`: of each pair `in,out` the output lies where the input lies.
+use crate::error::OptionFault;
 use crate::error::{CompileError, Result};
 use crate::options::Options;
 use ge_ir::{Model, Node};
@@ -25,8 +26,8 @@ fn numbers(text: &str) -> BTreeSet<u32> {
     text.split(',').filter_map(|s| s.trim().parse().ok()).collect()
 }
 
-fn refuse(option: &str, what: impl Into<String>, help: &str) -> CompileError {
-    CompileError::Option { message: format!("`{option}`: {}", what.into()), help: help.to_owned() }
+fn refuse(option: &'static str, what: impl Into<String>, help: &'static str) -> CompileError {
+    OptionFault::Lent { option, what: what.into(), help }.into()
 }
 
 impl IoReuse {
@@ -51,7 +52,7 @@ impl IoReuse {
             .filter_map(|n| Some((u32::try_from(n.attrs().int("index").unwrap_or(0)).ok()?, n)))
             .collect();
         let given = g.net_output().map_or(0, |o| o.inputs().len() as u32);
-        let input = |option: &str, i: u32| match data.get(&i) {
+        let input = |option: &'static str, i: u32| match data.get(&i) {
             None => Err(refuse(option, format!("there is no input {i}"), "indices count the model's inputs from 0")),
             Some(n) if n.op() != "Data" => {
                 let what = format!("input {i} (`{}`) is a {}", n.name(), n.op());
@@ -59,7 +60,7 @@ impl IoReuse {
             }
             Some(n) => Ok(*n),
         };
-        let output = |option: &str, k: u32| {
+        let output = |option: &'static str, k: u32| {
             let help = "indices count the model's outputs from 0";
             if k < given { Ok(()) } else { Err(refuse(option, format!("there is no output {k}"), help)) }
         };

@@ -49,7 +49,12 @@ fn refuse(model: &Model, symbols: &[Symbol], always: u64, needs: u64, soc: &SocS
     if always > 0 {
         holders.push(format!("weights and variables {}", bytes(always)));
     }
-    Err(CompileError::Memory { needs: bytes(needs), has: bytes(soc.memory_bytes), soc: soc.name.to_string(), holders })
+    Err(CompileError::Capacity {
+        needs: bytes(needs),
+        has: bytes(soc.memory_bytes),
+        soc: soc.name.to_string(),
+        holders,
+    })
 }
 
 /// Bytes for people.

@@ -12,6 +12,8 @@ use super::plan::{Io, MemoryPlan, SpaceReport, ZeroCopyRange};
 use super::set_input_output_offset_pass;
 use super::splitter;
 use super::symbols::{Home, Sources, Symbol, Symbols};
+use crate::error::MemoryFault;
+use crate::error::OptionFault;
 use crate::error::{CompileError, Result};
 use crate::feature::io_reuse::IoReuse;
 use crate::feature::shared_memory::Rules;
@@ -223,12 +225,14 @@ impl Planner<'_> {
             let (from, to) = (&self.symbols.list[host], &self.symbols.list[guest]);
             let over = |last: &u32| to.firsts.iter().all(|f| self.order.ordered_at(*last as usize, *f as usize));
             if guest != host && (!from.touches.iter().all(over) || to.home != Home::Feature || to.bytes > from.bytes) {
-                return Err(CompileError::Option {
-                    message: format!(
+                return Err(OptionFault::Lent {
+                    option: "ge.exec.outputReuseInputMemIndexes",
+                    what: format!(
                         "output {output} cannot lie in input {input}: it may be written while others read the input"
                     ),
-                    help: "take the pair out of `ge.exec.outputReuseInputMemIndexes`".into(),
-                });
+                    help: "take the pair out",
+                }
+                .into());
             }
             let (memory, size) = (from.memory, to.bytes.min(from.bytes));
             places.offsets[guest] = places.offsets[host];
@@ -325,11 +329,7 @@ impl Planner<'_> {
         let said = said.filter_map(|s| u64::try_from(s).ok()).max().unwrap_or(made.arena);
         if made.arena > said {
             let owner = symbols[members[0]].owner.name(self.model);
-            return Err(CompileError::Option {
-                message: format!("buffer pool {id} has {said} bytes, its nodes need {} (`{owner}` is one)", made.arena),
-                help: "make `_buffer_pool_size` greater, or order the nodes so that they are not needed together"
-                    .into(),
-            });
+            return Err(MemoryFault::Pool { pool: id, has: said, needs: made.arena, node: owner }.into());
         }
         let bytes = said.checked_next_multiple_of(BLOCK).ok_or_else(|| internal("sizes overflow"))?;
         Ok(Unit { members: members.iter().copied().zip(made.offsets).collect(), bytes })

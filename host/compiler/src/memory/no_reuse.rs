@@ -1,6 +1,7 @@
 //! Switches that keep memory to one owner (facts 2.4): `ge.exec.disableReuseMemory`, the environment's `OP_NO_REUSE_MEM` (names or
 //! types, as the option `ge.x.no_reuse_ops`), `no_reuse_mem_flag`, `workspace_reuse_flag`, `_workspace_memory_no_reuse_scope`.
-use crate::error::{CompileError, Result};
+use crate::error::OptionFault;
+use crate::error::Result;
 use crate::options::Options;
 use ge_ir::Node;
 use ge_plugin_api::types::AttrValue;
@@ -26,10 +27,12 @@ impl NoReuse {
         let text = options.get("ge.x.no_reuse_ops");
         let names: Vec<String> = text.split(',').map(str::trim).filter(|s| !s.is_empty()).map(str::to_owned).collect();
         if names.len() > MOST_NAMES || text.len() > MOST_LETTERS {
-            return Err(CompileError::Option {
-                message: format!("`ge.x.no_reuse_ops` has {} names in {} letters", names.len(), text.len()),
+            return Err(OptionFault::Value {
+                option: "ge.x.no_reuse_ops",
+                what: format!("has {} names in {} letters", names.len(), text.len()),
                 help: format!("it takes up to {MOST_NAMES} names or types in {MOST_LETTERS} letters"),
-            });
+            }
+            .into());
         }
         Ok(NoReuse { all: options.get("ge.exec.disableReuseMemory") == "1", names })
     }

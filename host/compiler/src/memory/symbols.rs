@@ -3,6 +3,7 @@
 use super::no_reuse::NoReuse;
 use super::plan::Io;
 use super::variables::Variables;
+use crate::error::MemoryFault;
 use crate::error::{CompileError, Result};
 use crate::feature::io_reuse::IoReuse;
 use crate::feature::shared_memory::memory_type::memory_of;
@@ -224,10 +225,7 @@ impl Builder<'_> {
             if let Some(e) = unknown::refusal(self.s.model, self.s.rules.toolbox()).filter(|_| !d.shape.is_static()) {
                 return e;
             }
-            CompileError::Option {
-                message: format!("output {k} of `{}` ({}) has no known size: {}{}", n.name(), n.op(), d.dtype, d.shape),
-                help: "no memory holds so much, or the type has no size in memory".into(),
-            }
+            MemoryFault::no_size(n, k, d).into()
         })
     }
 
@@ -576,34 +574,17 @@ impl Borders {
 }
 
 fn no_memory(n: &Node, memory: &str) -> CompileError {
-    CompileError::Option {
-        message: format!("`{}` asks for {memory} memory, which no device has", n.name()),
-        help: "memory types are HBM, P2P, HOST, TS, L1, L2 and UB".into(),
-    }
+    MemoryFault::NoSuchType { node: n.name().into(), memory: memory.into() }.into()
 }
 
 fn clash(n: &Node, input: u32, c: Clash) -> CompileError {
-    CompileError::Option {
-        message: format!("input {input} of `{}` ({}) cannot lie where the node wants it: {c}", n.name(), n.op()),
-        help: "let the stage `conflict` put a copy between the two (`--from conflict`)".into(),
-    }
+    MemoryFault::Place { node: n.name().into(), op: n.op().into(), input, clash: c }.into()
 }
 
 fn mixed(n: Option<&Node>, a: MemoryKind, b: MemoryKind) -> CompileError {
-    CompileError::Option {
-        message: format!("`{}` would lie in {a} and in {b} memory", n.map_or("", Node::name)),
-        help: "let the stage `conflict` put a copy between the two (`--from conflict`)".into(),
-    }
+    MemoryFault::TwoTypes { node: n.map_or("", Node::name).into(), first: a, second: b }.into()
 }
 
 fn beyond(n: Option<&Node>, name: &Name) -> CompileError {
-    CompileError::Option {
-        message: format!(
-            "`{}` needs {} bytes for {} of data, and a concat without a task joins it",
-            n.map_or("", Node::name),
-            name.need,
-            name.data
-        ),
-        help: "switch the pass off: `--set ge.optimizationSwitch=ConcatNotaskPass:off;PackNotaskPass:off`".into(),
-    }
+    MemoryFault::Joined { node: n.map_or("", Node::name).into(), needs: name.need, data: name.data }.into()
 }

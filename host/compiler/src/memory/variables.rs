@@ -1,6 +1,7 @@
 //! `VariableMemoryAssigner`: every variable has a place of its own that outlives the run (facts 2.1): variables of one name are one,
 //! each at a multiple of a block, in the order of the graphs.
-use crate::error::{CompileError, Result};
+use crate::error::Result;
+use crate::error::VariableFault;
 use crate::feature::shared_memory::rules::block_bytes;
 use crate::ids::NodeKey;
 use ge_ir::Model;
@@ -26,18 +27,18 @@ impl Variables {
         for (gi, g) in model.graphs().iter().enumerate() {
             for n in g.nodes().filter(|n| n.op() == "Variable") {
                 let bytes = n.outputs().first().and_then(|d| d.data_bytes());
-                let fault = |what: String| CompileError::Option {
-                    message: format!("variable `{}` {what}", n.name()),
-                    help: "a variable has one type and shape, both known".into(),
-                };
-                let bytes = bytes.ok_or_else(|| fault("has no known size".into()))?;
+                let name = || n.name().to_owned();
+                let bytes = bytes.ok_or_else(|| VariableFault::NoSize { name: name() })?;
                 let at = match by_name.get(n.name()) {
                     Some((at, known)) if *known == bytes => *at,
-                    Some((_, known)) => return Err(fault(format!("has {bytes} bytes here and {known} elsewhere"))),
+                    Some((_, known)) => {
+                        let (here, there) = (format!("of {bytes} bytes"), format!("of {known}"));
+                        return Err(VariableFault::Differs { name: name(), here, there }.into());
+                    }
                     None => {
                         let at = out.bytes;
                         let end = block_bytes(bytes).and_then(|b| at.checked_add(b));
-                        out.bytes = end.ok_or_else(|| fault("is too large".into()))?;
+                        out.bytes = end.ok_or_else(|| VariableFault::TooLarge { name: name() })?;
                         by_name.insert(n.name(), (at, bytes));
                         at
                     }

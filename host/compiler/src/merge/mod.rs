@@ -11,7 +11,7 @@ use crate::partition::{Frame, Piece, Pieces};
 use crate::toolbox::{EngineId, Toolbox};
 use ge_ir::graph::Loose;
 use ge_ir::{Graph, Key, Model, NodeId, ValueRef};
-use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
+use ge_plugin_api::diagnostic::Diagnostic;
 use std::collections::HashMap;
 
 /// Puts the graphs together; subgraphs that became one node follow all other graphs.
@@ -115,9 +115,8 @@ fn join(
         Diagnostic::error(format!(
             "the subgraphs of `@{name}` wait for each other in a circle after the engines' edits"
         ))
-        .code("GE-E0521")
         .help("disable the engine's plugin in plugins.toml, or tell its author")
-        .of(ErrorKind::PLUGIN)
+        .raise(ge_codes::PLUGIN_EDIT)
     })?;
     let mut g = Graph::new(&name);
     *g.attrs_mut() = attrs;
@@ -198,13 +197,10 @@ fn resolve(
             let e = toolbox.engine(e);
             format!("engine {} of plugin {}", e.info.name, e.plugin)
         });
-        CompileError::Plugin(
-            Diagnostic::error(format!("`{}` in subgraph `@{}` stands for `{parent}`, {what}", f.name, s.name))
-                .code("GE-E0521")
-                .note(format!("the subgraph was last changed by {who}"))
-                .help("an engine may change its subgraph, but not take away what another one reads of it")
-                .of(if s.engine.is_some() { ErrorKind::PLUGIN } else { ErrorKind::DAMAGED }),
-        )
+        let d = Diagnostic::error(format!("`{}` in subgraph `@{}` stands for `{parent}`, {what}", f.name, s.name))
+            .note(format!("the subgraph was last changed by {who}"))
+            .help("an engine may change its subgraph, but not take away what another one reads of it");
+        CompileError::model(if s.engine.is_some() { ge_codes::PLUGIN_EDIT } else { ge_codes::TEXT_FORM }, d)
     };
     // What a PlaceHolder stands for: a frame's node, or what its End reads, through as many subgraphs as hand it on.
     let behind = |start: u32| -> Result<(Vec<ValueRef>, Vec<NodeId>)> {

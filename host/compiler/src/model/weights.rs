@@ -1,4 +1,5 @@
 //! `MergeWeights`: one region for all constants that tasks read, equal ones once (003 §9, facts 2.1).
+use crate::error::MemoryFault;
 use crate::error::{CompileError, Result};
 use crate::ids::NodeKey;
 use ge_ir::{ConstTensor, Model};
@@ -53,10 +54,8 @@ pub fn merge(model: &Model) -> Result<Weights> {
 }
 
 fn bytes_of(name: &str, t: &ConstTensor) -> Result<Blob> {
-    t.bytes().ok_or_else(|| CompileError::Option {
-        message: format!("constant `{name}` ({}{:?}) does not fit into memory", t.dtype, t.dims),
-        help: "make it smaller, or compute it in the graph".into(),
-    })
+    t.bytes()
+        .ok_or_else(|| MemoryFault::Constant { name: name.into(), desc: format!("{}{:?}", t.dtype, t.dims) }.into())
 }
 
 /// A quick digest to find equal constants; equality is decided by the bytes.

@@ -3,7 +3,7 @@
 use crate::error::{CompileError, Result};
 use crate::toolbox::{EngineId, Toolbox};
 use ge_ir::{AttrMap, AttrValue, Graph, Key, Model, NodeId};
-use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
+use ge_plugin_api::diagnostic::Diagnostic;
 
 /// Which engines a partition is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -210,11 +210,10 @@ fn graph_names(v: &AttrValue) -> Vec<String> {
 
 /// An error of a text that tells of subgraphs.
 pub fn damaged(graph: &str, why: String) -> CompileError {
-    CompileError::Plugin(
+    CompileError::model(
+        ge_codes::TEXT_FORM,
         Diagnostic::error(format!("graph `@{graph}` {why}"))
-            .code("GE-E0120")
-            .help("write the text anew with `ge opt --until partition`")
-            .of(ErrorKind::DAMAGED),
+            .help("write the text anew with `ge opt --until partition`"),
     )
 }
 

@@ -5,7 +5,7 @@ use crate::fusion::FusionPassExecutor;
 use ge_ir::Model;
 use ge_ir::view::GraphContext;
 use ge_plugin::{EngineHandle, PassHandle};
-use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
+use ge_plugin_api::diagnostic::Diagnostic;
 use ge_plugin_api::engine::Hook;
 use ge_plugin_api::pass::PassStage;
 use ge_plugin_api::patch::Edit;
@@ -125,10 +125,9 @@ fn settled(engine: &EngineHandle, hook: Hook, edit: &Edit) -> CompileError {
         engine.name(),
         engine.owner()
     ));
-    CompileError::Plugin(
-        d.code("GE-E0521")
-            .note(format!("its edit: {what}"))
-            .help("report it to the plugin's maker; `enabled = false` in plugins.toml leaves the plugin out")
-            .of(ErrorKind::PLUGIN),
+    CompileError::model(
+        ge_codes::PLUGIN_EDIT,
+        d.note(format!("its edit: {what}"))
+            .help("report it to the plugin's maker; `enabled = false` in plugins.toml leaves the plugin out"),
     )
 }

@@ -1,13 +1,14 @@
 //! `PassManager`: runs declared passes in order, applies their patches, counts, and honours levels and switches (facts 4.1).
 use super::list::{Kind, Listed, PASSES};
 use super::{Blame, GEPass, GraphPass, NodePass, PassContext, PassLevel, PassRecord, Records};
+use crate::error::OptionFault;
 use crate::error::{CompileError, Result};
 use crate::fusion::FusionSwitches;
 use crate::options::Options;
 use crate::prepare::InferShapePass;
 use crate::toolbox::Toolbox;
 use ge_ir::{Model, NodeId};
-use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
+use ge_plugin_api::diagnostic::Diagnostic;
 use ge_plugin_api::patch::Edit;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Instant;
@@ -38,10 +39,7 @@ impl<'a> PassManager<'a> {
             match level_of(name, toolbox) {
                 None => return Err(unknown_pass(name, toolbox)),
                 Some(PassLevel::O0) => {
-                    return Err(CompileError::Option {
-                        message: format!("pass `{name}` is needed for right results and cannot be switched"),
-                        help: "`ge opt --list` shows the level of each pass; those of O0 always run".into(),
-                    });
+                    return Err(OptionFault::FixedPass { name: name.into() }.into());
                 }
                 Some(_) => switches.insert(name.to_owned(), state.trim() == "on"),
             };
@@ -288,12 +286,11 @@ impl<'a> PassManager<'a> {
         for &(gi, id) in touched {
             infer.hold(model, gi, id).map_err(|why| {
                 let (name, op) = model.graphs()[gi].get(id).map_or(("", ""), |n| (n.name(), n.op()));
-                CompileError::Plugin(
+                CompileError::model(
+                    ge_codes::PLUGIN_EDIT,
                     Diagnostic::error(format!("{who} made `{name}` ({op}) wrong: {why}"))
-                        .code("GE-E0521")
                         .node(name, op)
-                        .help("disable the plugin in plugins.toml, or tell its author")
-                        .of(ErrorKind::PLUGIN),
+                        .help("disable the plugin in plugins.toml, or tell its author"),
                 )
             })?;
         }
@@ -303,11 +300,10 @@ impl<'a> PassManager<'a> {
     /// Verifies the model behind what a plugin did. Errors: what does not hold, as a fault of `who`.
     fn check_foreign(&self, who: &str, model: &Model) -> Result<()> {
         self.check(who, model).map_err(|e| match e {
-            CompileError::Internal { message, .. } => CompileError::Plugin(
+            CompileError::Internal { message, .. } => CompileError::model(
+                ge_codes::PLUGIN_EDIT,
                 Diagnostic::error(format!("{who} left a graph that does not hold: {message}"))
-                    .code("GE-E0521")
-                    .help("disable the plugin in plugins.toml, or tell its author")
-                    .of(ErrorKind::PLUGIN),
+                    .help("disable the plugin in plugins.toml, or tell its author"),
             ),
             other => other,
         })
@@ -332,9 +328,7 @@ impl<'a> PassManager<'a> {
             ge_ir::verify::VerifyOptions { unknown_ops: ge_ir::verify::UnknownOps::Allow, ..Default::default() };
         match ge_ir::verify::verify_with(model, &Protos(self.toolbox), options) {
             Ok(_) => Ok(()),
-            Err(faults) => {
-                Err(CompileError::Plugin(ge_plugin_api::Error::all(ge_plugin_api::ErrorKind::DAMAGED, faults)))
-            }
+            Err(faults) => Err(CompileError::Model { code: ge_codes::GRAPH_RULE, all: faults }),
         }
     }
 }
@@ -345,13 +339,17 @@ fn fusion_switches(toolbox: &Toolbox, options: &Options) -> Result<FusionSwitche
     if path.is_empty() {
         return Ok(FusionSwitches::default());
     }
-    let bad = |why: String| {
-        CompileError::Option {
-        message: format!("ge.fusionSwitchFile `{path}`: {why}"),
-        help: "lines `Name:on` or `Name:off`, or {\"Switch\": {\"GraphFusion\": {\"Name\": \"off\"}}}; `ge opt --list` shows the names".into(),
-    }
+    const OPTION: &str = "ge.fusionSwitchFile";
+    let bad = |why: String| OptionFault::File {
+        option: OPTION,
+        path: path.into(),
+        why,
+        form: "lines `Name:on` or `Name:off`, or {\"Switch\": {\"GraphFusion\": {\"Name\": \"off\"}}}; `ge opt --list` \
+               shows the names",
     };
-    let text = std::fs::read_to_string(path).map_err(|e| bad(e.to_string()))?;
+    let unreadable =
+        |e: std::io::Error| OptionFault::Unreadable { option: OPTION, path: path.into(), why: e.to_string() };
+    let text = std::fs::read_to_string(path).map_err(unreadable)?;
     let file = FusionSwitches::parse(&text).map_err(bad)?;
     let unknown: Vec<String> = file
         .named
@@ -363,10 +361,10 @@ fn fusion_switches(toolbox: &Toolbox, options: &Options) -> Result<FusionSwitche
         })
         .collect();
     if !unknown.is_empty() {
-        return Err(bad(format!("no pass is named {}", unknown.join(", "))));
+        return Err(bad(format!("no pass is named {}", unknown.join(", "))).into());
     }
     match file.named.iter().find(|(name, on)| !**on && level_of(name, toolbox) == Some(PassLevel::O0)) {
-        Some((name, _)) => Err(bad(format!("`{name}` is needed for right results and cannot be switched"))),
+        Some((name, _)) => Err(OptionFault::FixedPass { name: name.clone() }.into()),
         None => Ok(file),
     }
 }
@@ -428,13 +426,7 @@ fn nearest<'t>(name: &str, toolbox: &'t Toolbox) -> Option<&'t str> {
 }
 
 fn unknown_pass(name: &str, toolbox: &Toolbox) -> CompileError {
-    CompileError::Option {
-        message: format!("unknown pass `{name}`"),
-        help: match nearest(name, toolbox) {
-            Some(n) => format!("did you mean `{n}`? `ge opt --list` shows all"),
-            None => "`ge opt --list` shows all".into(),
-        },
-    }
+    OptionFault::UnknownPass { name: name.into(), nearest: nearest(name, toolbox).map(str::to_owned) }.into()
 }
 
 /// Edit distance.

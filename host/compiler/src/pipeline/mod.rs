@@ -18,11 +18,12 @@ mod cut;
 /// What the stages from streams to the model do.
 mod build;
 
+use crate::error::OptionFault;
 pub use compilation::{Compilation, Goal};
 pub use observer::{Observer, Silent};
 pub use stage::{STAGES, Stage};
 
-use crate::error::{CompileError, Result};
+use crate::error::Result;
 use crate::model::GeRootModel;
 use crate::options::Options;
 use crate::pass::Records;
@@ -97,10 +98,12 @@ pub fn run_range(
     records: &mut Records,
 ) -> Result<Model> {
     if until > Stage::LAST_TEXT {
-        return Err(CompileError::Option {
-            message: format!("stage `{}` leaves no text", until.name()),
+        return Err(OptionFault::Value {
+            option: "--until",
+            what: format!("names stage `{}`, which leaves no text", until.name()),
             help: "use `ge compile`, or `--until sync`".into(),
-        });
+        }
+        .into());
     }
     let mut c = Compilation::new(model, toolbox, options, &Silent, Goal::Text, std::mem::take(records))?;
     let mut run = || -> Result<()> {

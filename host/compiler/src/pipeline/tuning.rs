@@ -2,13 +2,14 @@
 //! compilation of that graph goes on where it stopped, to the same model.
 //!
 //! What the stages before have left beside the graph travels as attributes of the root graph: records of passes and refusals.
+use crate::error::OptionFault;
 use crate::error::{CompileError, Result};
 use crate::fusion::FusionRecord;
 use crate::options::Options;
 use crate::pass::{PassRecord, Records};
 use crate::pipeline::Stage;
 use ge_ir::{AttrValue, Key, Model};
-use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
+use ge_plugin_api::diagnostic::Diagnostic;
 
 /// Where a tuning build stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +52,7 @@ impl Step {
     ///
     /// Errors: tuning mode without a step or without a folder, a step without tuning mode.
     pub fn of(options: &Options) -> Result<Option<Step>> {
-        let wrong = |message: &str, help: &str| CompileError::Option { message: message.into(), help: help.into() };
+        let wrong = |what, help| CompileError::from(OptionFault::Contradiction { what, help });
         let step = Step::named(options.get("ge.buildStep"));
         match (options.get("ge.buildMode"), step) {
             ("tuning", None) => Err(wrong(
@@ -107,11 +108,10 @@ pub fn take(model: &mut Model, records: &mut Records) -> Result<Option<Step>> {
     let attrs = model.root_mut().attrs_mut();
     let Some(step) = attrs.remove(Key::new(STEP)) else { return Ok(None) };
     let damaged = |what: &str| {
-        CompileError::Plugin(
+        CompileError::model(
+            ge_codes::TEXT_FORM,
             Diagnostic::error(format!("the graph of a tuning stop has an attribute that cannot be read: `{what}`"))
-                .code("GE-E0120")
-                .help("write it anew with `ge compile --set ge.buildMode=tuning`")
-                .of(ErrorKind::DAMAGED),
+                .help("write it anew with `ge compile --set ge.buildMode=tuning`"),
         )
     };
     let step = step.as_str().and_then(Step::named).ok_or_else(|| damaged(STEP))?;

@@ -9,7 +9,7 @@ use crate::toolbox::{EngineId, EngineRanks, Toolbox};
 use ge_ir::verify::STRUCTURE;
 use ge_ir::view::GraphContext;
 use ge_ir::{Key, Model, NodeId};
-use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
+use ge_plugin_api::diagnostic::Diagnostic;
 use ge_plugin_api::engine::Support;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
@@ -51,11 +51,10 @@ impl<'t> EnginePlacer<'t> {
     /// Places all nodes of all graphs and writes `_engine` and `_op_kernel_lib`.
     pub fn run(&self, model: &mut Model) -> Result<Placement> {
         let Some(structural) = self.toolbox.structural_engine() else {
-            return Err(CompileError::Plugin(
+            return Err(CompileError::model(
+                ge_codes::BOUND_ENGINE,
                 Diagnostic::error("no enabled plugin brings an engine for structural nodes (Data, Const, NetOutput)")
-                    .code("GE-E0208")
-                    .help("enable plugin `local` in plugins.toml")
-                    .of(ErrorKind::UNSUPPORTED),
+                    .help("enable plugin `local` in plugins.toml"),
             ));
         };
         let mut engine = ModelMap::new(model, structural);
@@ -94,7 +93,7 @@ impl<'t> EnginePlacer<'t> {
             }
         }
         if !failures.is_empty() {
-            return Err(CompileError::Plugin(ge_plugin_api::Error::all(ErrorKind::UNSUPPORTED, failures)));
+            return Err(CompileError::Model { code: ge_codes::NO_ENGINE, all: failures });
         }
         for gi in 0..model.graphs().len() {
             let order = model.graphs()[gi].order().to_vec();
@@ -162,7 +161,7 @@ impl<'t> EnginePlacer<'t> {
 
 fn unplaced(name: &str, op: &str, candidates: &[Candidate]) -> Diagnostic {
     let mut d = Diagnostic::error(format!("no enabled engine can run `{name}` ({op})"))
-        .code("GE-E0207")
+        .code(ge_codes::NO_ENGINE)
         .atc("EZ3003")
         .node(name, op);
     if candidates.is_empty() {

@@ -101,10 +101,12 @@ pub fn refused_late(error: Error, node: &Node<'_>, placement: &Placement, toolbo
             others.join(", ")
         ),
     };
+    let kind = error.kind;
     error.with(|mut d| {
         d.message = format!("engine {name} took the node and refuses it when it is built: {}", d.message).into();
-        if d.code.is_empty() {
-            d.code = "GE-E0210".into();
+        // What failed otherwise has the code of its kind.
+        if d.code.is_empty() && kind == ge_codes::REFUSED_LATE.kind() {
+            d.code = ge_codes::REFUSED_LATE.text().into();
         }
         if d.help.is_empty() {
             d.help = help.into();

@@ -5,7 +5,7 @@ use ge_plugin_api::diagnostic::Diagnostic;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// Code of a branch that cannot be computed while others can.
-pub(super) const BRANCH: &str = "GE-E0351";
+pub(super) use ge_codes::BRANCH;
 
 /// Inputs named in a help, at most.
 const NAMED: usize = 3;

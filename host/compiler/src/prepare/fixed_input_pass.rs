@@ -10,7 +10,7 @@ use crate::error::{CompileError, Result};
 use crate::pass::declare::{At, node_pass};
 use crate::pass::{PassContext, Rewriter};
 use ge_ir::{AttrValue, DType};
-use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
+use ge_plugin_api::diagnostic::Diagnostic;
 
 node_pass!(
     FixedInputPass,
@@ -39,12 +39,11 @@ fn visit(cx: &mut PassContext<'_>, at: &At<'_>, r: &mut Rewriter<'_>) -> Result<
         let same_shape = d.shape.is_unranked()
             || d.shape.rank() == given.shape.rank() && sizes.into_iter().all(|(a, b)| !a.is_known() || a == b);
         if !same_type || !same_shape {
-            return Err(CompileError::Plugin(
+            return Err(CompileError::model(
+                ge_codes::INPUT,
                 Diagnostic::error(format!("the value given for input `{}` does not fit it", n.name()))
-                    .code("GE-E0302")
                     .node(n.name(), n.op())
-                    .found(format!("{}{}", given.dtype, given.shape), format!("{}{}", d.dtype, d.shape))
-                    .of(ErrorKind::USAGE),
+                    .found(format!("{}{}", given.dtype, given.shape), format!("{}{}", d.dtype, d.shape)),
             ));
         }
     }

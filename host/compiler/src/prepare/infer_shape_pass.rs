@@ -24,9 +24,8 @@ const DEPTH: usize = 25;
 
 fn too_deep(model: &Model, gi: usize, id: NodeId) -> CompileError {
     let name = model.graphs()[gi].get(id).map_or("", |n| n.name());
-    CompileError::Option {
-        message: format!("`{name}` stands in a graph within too many graphs"),
-        help: "at most 25 graphs may stand within each other".into(),
+    CompileError::TooDeep {
+        what: format!("`{name}` stands in a graph within too many graphs: at most {DEPTH} may stand within each other"),
     }
 }
 
@@ -167,7 +166,7 @@ impl<'t> InferShapePass<'t> {
             Ok((visits, folded))
         } else {
             let told = branches::explain(model, failures);
-            Err(CompileError::Plugin(ge_plugin_api::Error::all(ErrorKind::UNSUPPORTED, told)))
+            Err(CompileError::Model { code: ge_codes::NOT_SUPPORTED, all: told })
         }
     }
 

@@ -21,7 +21,6 @@ use crate::tasks::PlacedTask;
 use crate::tasks::generator::sync_task;
 use ge_ir::Model;
 use ge_plugin_api::device::SocSpec;
-use ge_plugin_api::diagnostic::{Diagnostic, Error, ErrorKind};
 use ge_plugin_api::task::TaskType;
 use std::collections::{BTreeMap, HashMap};
 
@@ -386,8 +385,12 @@ fn enough_events(sync: &SyncPlan, soc: &SocSpec) -> Result<()> {
     Ok(())
 }
 
-fn too_many(what: &str, found: usize, most: u32, soc: &SocSpec) -> CompileError {
-    let d = Diagnostic::error(format!("the model needs {found} {what}, {} has {most}", soc.name));
-    let d = d.code("GE-E0316").help("compile for a SoC with longer streams, or with fewer streams");
-    CompileError::Plugin(Error::all(ErrorKind::FAILED, vec![d]))
+fn too_many(what: &'static str, found: usize, most: u32, soc: &SocSpec) -> CompileError {
+    CompileError::Limit {
+        what,
+        needs: found as u64,
+        whose: format!("{} has", soc.name),
+        has: u64::from(most),
+        help: "compile for a SoC with longer streams, or with fewer streams",
+    }
 }

@@ -4,7 +4,7 @@
 use super::RESERVED_TASKS;
 use crate::error::{CompileError, Result};
 use ge_ir::Node;
-use ge_plugin_api::diagnostic::{Diagnostic, Error, ErrorKind};
+use ge_plugin_api::diagnostic::Diagnostic;
 use std::collections::BTreeMap;
 
 /// SQEs of a wait: the wait and its reset (facts 1.2).
@@ -111,15 +111,10 @@ fn too_large(piece: &[Stand<'_>], limit: u64, soc: &str) -> CompileError {
         format!("`{first}` to `{last}` must stay on one stream and have {count} tasks")
     };
     let op = piece.last().map_or("", |s| s.node.op());
-    CompileError::Plugin(Error::all(
-        ErrorKind::FAILED,
-        vec![
-            Diagnostic::error(format!("{what}, a stream of {soc} holds {limit}"))
-                .code("GE-E0315")
-                .node(last, op)
-                .help("split the work over several nodes, or compile for a SoC with longer streams"),
-        ],
-    ))
+    let d = Diagnostic::error(format!("{what}, a stream of {soc} holds {limit}"))
+        .node(last, op)
+        .help("split the work over several nodes, or compile for a SoC with longer streams");
+    CompileError::model(ge_codes::STREAM_TOO_SHORT, d)
 }
 
 #[cfg(test)]

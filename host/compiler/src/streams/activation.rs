@@ -12,7 +12,7 @@ use crate::error::{CompileError, Result};
 use crate::feature::control_flow::regions::LOOP_EXIT;
 use crate::ids::{NodeKey, StreamId};
 use ge_ir::{Key, Model, Node};
-use ge_plugin_api::diagnostic::{Diagnostic, Error, ErrorKind};
+use ge_plugin_api::diagnostic::Diagnostic;
 use ge_plugin_api::types::AttrMap;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -70,13 +70,13 @@ pub fn assign(model: &Model, plan: &mut StreamPlan) -> Result<()> {
                         "`{}` activates the stream label `{l}`, whose nodes stand in other branches or bodies than it does",
                         n.name()
                     ))
-                    .code("GE-E0314")
+                    .code(ge_codes::ACTIVATION)
                     .node(n.name(), n.op())
                     .help("a branch runs or not, a body runs again: wake a stream from within the branch or body of its nodes"),
                 ),
                 None => failures.push(
                     Diagnostic::error(format!("`{}` activates the stream label `{l}`, which no node has", n.name()))
-                        .code("GE-E0314")
+                        .code(ge_codes::ACTIVATION)
                         .node(n.name(), n.op())
                         .help("give the nodes of the stream that is to be woken this `_stream_label`"),
                 ),
@@ -85,7 +85,7 @@ pub fn assign(model: &Model, plan: &mut StreamPlan) -> Result<()> {
         if own.is_some_and(|s| set.contains(&s)) {
             failures.push(
                 Diagnostic::error(format!("`{}` activates the stream on which it stands itself", n.name()))
-                    .code("GE-E0314")
+                    .code(ge_codes::ACTIVATION)
                     .node(n.name(), n.op())
                     .help("give it a `_stream_label` of its own, or take its label out of `_active_label_list`"),
             );
@@ -118,7 +118,7 @@ pub fn assign(model: &Model, plan: &mut StreamPlan) -> Result<()> {
     }
     wakes.retain(|_, l| !l.is_empty());
     plan.wakes = wakes;
-    if failures.is_empty() { Ok(()) } else { Err(CompileError::Plugin(Error::all(ErrorKind::USAGE, failures))) }
+    if failures.is_empty() { Ok(()) } else { Err(CompileError::Model { code: ge_codes::ACTIVATION, all: failures }) }
 }
 
 /// The gear of each graph: the branch of a Case with `_batch_num` that it is, or that it is named in.

@@ -9,6 +9,7 @@ use super::check::{Join, PlanFault, PlanView, SyncKind, check_plan};
 use super::plan::{SyncPair, SyncPlan, SyncPoint};
 use super::transitive::{Event, minimum_events_after};
 use super::{optimize_by_recv_events, optimize_by_send_events, optimize_by_stream_activate};
+use crate::error::EventFault;
 use crate::error::{CompileError, Result};
 use crate::ids::{EventId, NodeKey, StreamId};
 use crate::streams::activation::Wakers;
@@ -189,14 +190,7 @@ impl Items {
         let name = |i: u32| self.points.get(i as usize).map_or_else(String::new, |p| p.node.name(model));
         match events.iter().find(|e| may_sleep(e.send) && !may_sleep(e.recv)) {
             None => Ok(()),
-            Some(e) => Err(CompileError::Option {
-                message: format!(
-                    "`{}` waits for `{}`, which runs only if a switch wakes its stream",
-                    name(e.recv),
-                    name(e.send)
-                ),
-                help: "end every branch with a StreamActive that wakes the stream of the node that joins them".into(),
-            }),
+            Some(e) => Err(EventFault::MayNeverRun { waits: name(e.recv), record: name(e.send) }.into()),
         }
     }
 
@@ -244,15 +238,7 @@ fn not_sound(model: &Model, items: &Items, fault: &PlanFault, by_user: &[(u32, u
     if let PlanFault::EventReused { first, second, .. } | PlanFault::EventTaken { first, second, .. } = fault {
         let pair = |e: &(u32, u32)| format!("`{}` -> `{}`", name(&e.0), name(&e.1));
         if by_user.contains(first) && by_user.contains(second) {
-            return CompileError::Option {
-                message: format!(
-                    "`_event_multiplexing` gives the events {} and {} one number, but nothing orders the first wait before the \
-                     second record and its wait",
-                    pair(first),
-                    pair(second)
-                ),
-                help: "give them different numbers, or order the nodes by a control edge".into(),
-            };
+            return EventFault::Unordered { first: pair(first), second: pair(second) }.into();
         }
         let message = format!("the events {} and {} have one id and are not ordered", pair(first), pair(second));
         return CompileError::internal("sync", message);

@@ -68,9 +68,12 @@ pub fn run(
     // Dynamic graphs have events only (004 §4.2).
     if options.get("ge.event") == "notify" && !crate::streams::dynamic::is_dynamic(model.root()) {
         if plan.event_num > MAX_NOTIFIES {
-            return Err(CompileError::Option {
-                message: format!("the model needs {} notifies, {MAX_NOTIFIES} is the most there are", plan.event_num),
-                help: "compile without ge.event=notify, or with fewer streams".into(),
+            return Err(CompileError::Limit {
+                what: "notifies",
+                needs: u64::from(plan.event_num),
+                whose: "a model has at most".into(),
+                has: u64::from(MAX_NOTIFIES),
+                help: "compile without ge.event=notify, or with fewer streams",
             });
         }
         plan.pairs.iter_mut().for_each(|p| p.notify = true);

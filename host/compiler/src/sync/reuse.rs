@@ -2,6 +2,7 @@
 //! Sources: 003 §5.3, 004 §4.3.4 and §4.3.5, facts 1.10.
 use super::insert::index;
 use super::plan::SyncPlan;
+use crate::error::EventFault;
 use crate::error::{CompileError, Result};
 use crate::ids::EventId;
 use crate::streams::ExecutionOrder;
@@ -115,14 +116,9 @@ pub fn multiplex(model: &Model, plan: &mut SyncPlan) -> Result<Vec<usize>> {
                 _ => return Err(bad_entry(n.name(), entry)),
             };
             if let Some(gone) = [&pair.0, &pair.1].into_iter().find(|name| !known(name)) {
-                return Err(CompileError::Option {
-                    message: format!(
-                        "`_event_multiplexing` of `{}` has the entry `{entry}`, and there is no node `{gone}`",
-                        n.name()
-                    ),
-                    help: "name a node as the compiled graph has it: what has been fused or folded is no longer there"
-                        .into(),
-                });
+                return Err(
+                    EventFault::NoNode { node: n.name().into(), entry: entry.into(), gone: gone.clone() }.into()
+                );
             }
             wanted.insert(pair, u32::from(number.map_err(|_| bad_entry(n.name(), entry))?));
         }
@@ -142,10 +138,7 @@ pub fn multiplex(model: &Model, plan: &mut SyncPlan) -> Result<Vec<usize>> {
 }
 
 fn bad_entry(node: &str, entry: &str) -> CompileError {
-    CompileError::Option {
-        message: format!("`_event_multiplexing` of `{node}` has the entry `{entry}`"),
-        help: "an entry is `SendTo;NODE;NUMBER` or `RecvFrom;NODE;NUMBER`, with a number up to 65535".into(),
-    }
+    EventFault::Form { node: node.into(), entry: entry.into() }.into()
 }
 
 /// Ids from 0 without holes, in ascending old order (004 §4.3.5).

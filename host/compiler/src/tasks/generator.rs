@@ -17,6 +17,7 @@ use ge_ir::Model;
 use ge_ir::view::GraphContext;
 use ge_plugin::tasks::args_format;
 use ge_plugin_api::author::tiling_sink::SCOPE;
+use ge_plugin_api::diagnostic::Diagnostic;
 use ge_plugin_api::diagnostic::{Error, ErrorKind};
 use ge_plugin_api::engine::{KernelBinary, RunningParams, Target, TaskContext};
 use ge_plugin_api::task::{StreamSlot, TILING_SINK_BLOCK_DIM, Task, TaskType};
@@ -127,8 +128,8 @@ impl<'t> TaskGenerator<'t> {
     fn no_target(&self, model: &Model, key: NodeKey) -> CompileError {
         let engine = &self.toolbox.engine(self.placement.engine[key]).info.name;
         let what = format!("engine {engine} updates a task that is no kernel with placeholder blocks");
-        let e = Error::new(ErrorKind::PLUGIN, what);
-        CompileError::Plugin(e.at_node(&key.name(model), key.get(model).map_or("", |n| n.op())))
+        let op = key.get(model).map_or("", |n| n.op());
+        CompileError::model(ge_codes::LIES, Diagnostic::error(what).node(key.name(model), op))
     }
 
     fn no_signal(&self, model: &Model, key: NodeKey) -> CompileError {
@@ -137,8 +138,8 @@ impl<'t> TaskGenerator<'t> {
             "engine {engine} asks for an event or notify of its attached stream's name, but its tasks do not end there with a record \
              for which the node's own stream waits first"
         );
-        let e = Error::new(ErrorKind::PLUGIN, what);
-        CompileError::Plugin(e.at_node(&key.name(model), key.get(model).map_or("", |n| n.op())))
+        let op = key.get(model).map_or("", |n| n.op());
+        CompileError::model(ge_codes::LIES, Diagnostic::error(what).node(key.name(model), op))
     }
 
     fn stream_of(&self, model: &Model, streams: &StreamPlan, key: NodeKey, task: &Task) -> Result<StreamId> {
@@ -148,13 +149,9 @@ impl<'t> TaskGenerator<'t> {
         };
         found.ok_or_else(|| {
             let engine = &self.toolbox.engine(self.placement.engine[key]).info.name;
-            CompileError::Plugin(
-                Error::new(
-                    ErrorKind::PLUGIN,
-                    format!("engine {engine} put a {} task on a stream that the node does not have", task.kind()),
-                )
-                .at_node(&key.name(model), key.get(model).map_or("", |n| n.op())),
-            )
+            let what = format!("engine {engine} put a {} task on a stream that the node does not have", task.kind());
+            let op = key.get(model).map_or("", |n| n.op());
+            CompileError::model(ge_codes::LIES, Diagnostic::error(what).node(key.name(model), op))
         })
     }
 

@@ -56,7 +56,7 @@ impl<'t> Golden<'t> {
                 g.run.push(r.trim());
             } else if bare == "# ----" {
                 if g.expected.is_some() {
-                    let d = Diagnostic::error("a second `# ----` line").code("GE-E0120");
+                    let d = Diagnostic::error("a second `# ----` line").code(ge_codes::TEXT_FORM);
                     return Err(vec![d.at(file, place, 1)]);
                 }
                 g.input = &text[..at];
@@ -68,7 +68,7 @@ impl<'t> Golden<'t> {
             }
         }
         if g.run.is_empty() {
-            let d = Diagnostic::error("a golden file opens with its command").code("GE-E0120").at(file, 1, 1);
+            let d = Diagnostic::error("a golden file opens with its command").code(ge_codes::TEXT_FORM).at(file, 1, 1);
             return Err(vec![d.found("no `# RUN:` line", "`# RUN: ge opt …`")]);
         }
         Ok(g)

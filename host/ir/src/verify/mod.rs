@@ -155,7 +155,9 @@ pub fn verify_with(model: &Model, protos: &dyn OpTable, options: VerifyOptions) 
         return Ok(verified);
     }
     if faults.more > 0 {
-        faults.list.push(Diagnostic::error(format!("{} further faults are not shown", faults.more)).code("GE-E0140"));
+        faults.list.push(
+            Diagnostic::error(format!("{} further faults are not shown", faults.more)).code(ge_codes::GRAPH_RULE),
+        );
     }
     Err(faults.list)
 }
@@ -178,7 +180,7 @@ impl Faults {
     }
     fn push(&mut self, rule: &str, text: String, finish: impl FnOnce(Diagnostic) -> Diagnostic) {
         if self.list.len() < FAULT_LIMIT {
-            self.list.push(finish(Diagnostic::error(format!("{rule}: {text}")).code("GE-E0140")));
+            self.list.push(finish(Diagnostic::error(format!("{rule}: {text}")).code(ge_codes::GRAPH_RULE)));
         } else {
             self.more += 1;
         }

@@ -9,13 +9,13 @@ mod ops;
 /// What is tried on everything else.
 mod rest;
 
-use crate::code::Code;
 use crate::config::{At, Config, Entry};
 use crate::crash::signal_name;
 use crate::open::open;
 use crate::options::in_range;
 use crate::registry::{Registry, Status};
 use crate::set::{PluginSet, Want, look_at};
+use ge_plugin_api::diagnostic::Diagnostic;
 use ge_plugin_api::diagnostic::ErrorKind;
 use ge_plugin_api::services::{OptionKind, OptionSpec};
 use ge_plugin_api::{Error, Result};
@@ -58,7 +58,7 @@ impl CheckReport {
             .iter()
             .filter_map(|i| {
                 let why = i.failure.as_ref()?;
-                Some(Code::PROBE.say(format!("`{}`: {}: {why}", self.path.display(), i.name)))
+                Some(ge_codes::PROBE.say(format!("`{}`: {}: {why}", self.path.display(), i.name)))
             })
             .collect();
         if all.is_empty() { None } else { Some(Error::all(ErrorKind::PLUGIN, all)) }
@@ -75,10 +75,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// is in the report.
 pub fn check(library: &Path, program: &Path, arguments: &[&OsStr]) -> Result<CheckReport> {
     if !library.exists() {
-        return Err(Code::NOT_FOUND
-            .say(format!("`{}` does not exist", library.display()))
+        return Err(Diagnostic::error(format!("`{}` does not exist", library.display()))
             .help("name a plugin's library (libge_NAME.so)")
-            .of(ErrorKind::USAGE));
+            .raise(ge_codes::UNREADABLE));
     }
     let failed =
         |e: std::io::Error| Error::failed(format!("cannot start `{}` to probe the plugin: {e}", program.display()));

@@ -322,7 +322,7 @@ pub(crate) fn infer(tools: &Tools, n: &Node, one: &OneNode<'_>) -> Result<Vec<Te
 /// Nothing computes a node.
 fn nobody(n: &Node, refusals: &[String]) -> RuntimeError {
     let text = format!("no enabled engine can run `{}` ({})", n.name, n.op.as_str());
-    let mut d = Diagnostic::error(text).code("GE-E0207").node(n.name.clone(), n.op.as_str());
+    let mut d = Diagnostic::error(text).code(ge_codes::NO_ENGINE).node(n.name.clone(), n.op.as_str());
     for r in refusals {
         d = d.note(format!("asked: {r}"));
     }

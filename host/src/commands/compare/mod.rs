@@ -9,7 +9,7 @@ use super::inputs::{DeviceFlags, InputFlags};
 use super::run::{Target, open};
 use super::tensors::{Computed, named, ours};
 use super::{CompileFlags, Global, print, print_json};
-use crate::{Diagnostic, Error, ErrorKind, Result};
+use crate::{Diagnostic, Error, Result};
 use clap::Args;
 use difference::{Difference, Tolerance, difference};
 use ge_model::CompiledModel;
@@ -97,10 +97,9 @@ pub fn run(global: &Global, a: &CompareArgs) -> Result<u8> {
                     by position (`output_0.npy`)";
         let few = |names: &[String]| names.iter().take(6).cloned().collect::<Vec<_>>().join(", ");
         return Err(Diagnostic::error("nothing of the two can be compared: no tensor has its name on both sides")
-            .code("GE-E0804")
             .found(few(&verdict.only_b), few(&verdict.only_a))
             .help(help)
-            .of(ErrorKind::USAGE));
+            .raise(ge_codes::NOTHING_TO_COMPARE));
     }
     if global.json {
         print_json(&document(a, &verdict))?;
@@ -316,5 +315,5 @@ fn document(a: &CompareArgs, verdict: &Verdict<'_>) -> Value {
 
 /// A failure to read a side's file.
 fn unreadable(path: &Path, e: impl std::fmt::Display) -> Error {
-    Diagnostic::error(format!("cannot read `{}`: {e}", path.display())).code("GE-E0305").of(ErrorKind::USAGE)
+    Diagnostic::error(format!("cannot read `{}`: {e}", path.display())).raise(ge_codes::UNREADABLE)
 }

@@ -2,7 +2,7 @@
 //! `ge run --outputs` write them, or as another tool saved them under the names of nodes or outputs.
 use super::unreadable;
 use crate::commands::tensors::INDEX;
-use crate::{Diagnostic, ErrorKind, Result};
+use crate::{Diagnostic, Result};
 use ge_plugin_api::kernel::HostTensor;
 use ge_plugin_api::types::DType;
 use ge_runtime::npy::{self, NpyError};
@@ -78,19 +78,17 @@ impl Reference {
     /// One tensor for a model of several outputs.
     pub fn several_outputs(&self) -> crate::Error {
         Diagnostic::error(format!("`{}` is one tensor, the model has several outputs", self.path.display()))
-            .code("GE-E0804")
             .help("save them as output_0.npy, output_1.npy … in a folder, or as a .npz file")
-            .of(ErrorKind::USAGE)
+            .raise(ge_codes::NOTHING_TO_COMPARE)
     }
 
     /// A name that means several tensors of the model.
     pub fn ambiguous(&self, name: &str, tensors: &[String]) -> crate::Error {
         Diagnostic::error(format!("`{name}` of `{}` may mean several tensors of the model", self.path.display()))
-            .code("GE-E0804")
             .subject(name)
             .found(tensors.join(" and "), "one of them")
             .help("save it under the name that the model has for it, or as `NODE:OUTPUT`")
-            .of(ErrorKind::USAGE)
+            .raise(ge_codes::NOTHING_TO_COMPARE)
     }
 
     fn read(&self, name: &str, bytes: &[u8], like: &HostTensor) -> Result<HostTensor> {
@@ -110,9 +108,7 @@ fn folder(path: &Path) -> Result<BTreeMap<String, String>> {
         Err(e) => return Err(unreadable(&list, e)),
     };
     let index: serde_json::Value = serde_json::from_slice(&text).map_err(|e| {
-        Diagnostic::error(format!("`{}` is no list of tensors: {e}", list.display()))
-            .code("GE-E0405")
-            .of(ErrorKind::DAMAGED)
+        Diagnostic::error(format!("`{}` is no list of tensors: {e}", list.display())).raise(ge_codes::DAMAGED_ARRAY)
     })?;
     let mut named = BTreeMap::new();
     let mut known = BTreeSet::new();
@@ -138,9 +134,6 @@ fn folder(path: &Path) -> Result<BTreeMap<String, String>> {
 
 fn damaged(path: &Path, name: &str, e: &NpyError) -> crate::Error {
     let entry = if name.is_empty() { String::new() } else { format!(" ({name})") };
-    let kind = if e.damaged { ErrorKind::DAMAGED } else { ErrorKind::USAGE };
-    Diagnostic::error(format!("`{}`{entry}: {e}", path.display()))
-        .code("GE-E0405")
-        .at(path.display().to_string(), 0, 0)
-        .of(kind)
+    let code = if e.damaged { ge_codes::DAMAGED_ARRAY } else { ge_codes::NOTHING_TO_COMPARE };
+    Diagnostic::error(format!("`{}`{entry}: {e}", path.display())).at(path.display().to_string(), 0, 0).raise(code)
 }

@@ -117,7 +117,7 @@ pub fn import_model(session: &Session, model: &Path, flags: &CompileFlags) -> Re
     let imports = import::parse_input_shapes(shapes)?;
     let mut imported = match import::kind_of(&bytes) {
         FileKind::Om => Err(Diagnostic::error(format!("`{}` is an OM file: it is compiled already", model.display()))
-            .code("GE-E0308")
+            .code(ge_codes::COMPILED_ALREADY)
             .help("run it with `ge run`, or look into it with `ge inspect`")
             .of(ErrorKind::USAGE)),
         FileKind::Text => {

@@ -82,7 +82,7 @@ fn refuse(wanted: Option<&str>, fallbacks: &[Fallback]) -> Result<()> {
         })
         .map(|f| {
             let mut d = Diagnostic::error(format!("`{}` ({}) falls back to {}", f.node, f.types(), f.engine))
-                .code("GE-E0209")
+                .code(ge_codes::FALLBACK)
                 .node(f.node.clone(), f.op.clone());
             for r in &f.reasons {
                 d = d.note(format!("asked: {r}"));

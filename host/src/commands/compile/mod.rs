@@ -107,7 +107,7 @@ fn apart(model: &Path, output: &Path, bundle: Option<&Path>) -> Result<()> {
     for (written, other, flag, what) in pairs {
         if let Some(w) = written.filter(|w| same(w, other)) {
             return Err(crate::Diagnostic::error(format!("`{flag} {}` {what}: it would be written over", w.display()))
-                .code("GE-E0300")
+                .code(ge_codes::USAGE)
                 .help(format!("give `{flag}` a file of its own"))
                 .of(ErrorKind::USAGE));
         }

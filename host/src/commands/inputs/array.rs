@@ -1,6 +1,6 @@
 //! Arrays of files: `.npy`, `.npz`, folders of them; what is wrong with one, in the words of its input.
 use super::Wanted;
-use crate::{Diagnostic, ErrorKind, Result};
+use crate::{Diagnostic, Result};
 use ge_plugin_api::kernel::HostTensor;
 use ge_plugin_api::types::DType;
 use ge_runtime::npz::{Npz, is_npz};
@@ -14,16 +14,15 @@ pub fn is_file_name(text: &str) -> bool {
 
 /// The bytes of a file.
 pub fn bytes(path: &Path) -> Result<Vec<u8>> {
-    std::fs::read(path).map_err(|e| {
-        Diagnostic::error(format!("cannot read `{}`: {e}", path.display())).code("GE-E0305").of(ErrorKind::USAGE)
-    })
+    std::fs::read(path)
+        .map_err(|e| Diagnostic::error(format!("cannot read `{}`: {e}", path.display())).raise(ge_codes::UNREADABLE))
 }
 
 /// A tensor of a `.npy` file's bytes, as this type.
 pub fn read(shown: &str, bytes: &[u8], want: DType) -> Result<HostTensor> {
     ge_runtime::npy::read(bytes, want).map_err(|e| {
-        let kind = if e.damaged { ErrorKind::DAMAGED } else { ErrorKind::USAGE };
-        Diagnostic::error(format!("`{shown}`: {e}")).code("GE-E0405").at(shown.to_owned(), 0, 0).of(kind)
+        let code = if e.damaged { ge_codes::DAMAGED_ARRAY } else { ge_codes::INPUT };
+        Diagnostic::error(format!("`{shown}`: {e}")).at(shown.to_owned(), 0, 0).raise(code)
     })
 }
 
@@ -35,14 +34,13 @@ pub fn other_type(w: &Wanted<'_>, shown: &str, own: DType) -> crate::Error {
         None => format!("{} has no name in NumPy: save its raw bits, or convert here by `--cast`", w.desc.dtype),
     };
     Diagnostic::error(format!("input `{}` has another type than the model takes", w.name))
-        .code("GE-E0405")
         .subject(format!("`{shown}`"))
         .found(
             numpy_name(own).unwrap_or_else(|| own.name()).to_owned(),
             numpy.unwrap_or_else(|| w.desc.dtype.name()).to_owned(),
         )
         .help(mend)
-        .of(ErrorKind::USAGE)
+        .raise(ge_codes::INPUT)
 }
 
 /// What NumPy calls a type.
@@ -94,10 +92,7 @@ impl Folder {
         let (shown, data) = (path.display().to_string(), bytes(path)?);
         if is_npz(&data) {
             let z = Npz::read(&data).map_err(|e| {
-                Diagnostic::error(format!("`{shown}`: {e}"))
-                    .code("GE-E0405")
-                    .at(shown.clone(), 0, 0)
-                    .of(ErrorKind::DAMAGED)
+                Diagnostic::error(format!("`{shown}`: {e}")).at(shown.clone(), 0, 0).raise(ge_codes::DAMAGED_ARRAY)
             })?;
             let known = |n: &str| {
                 let at =
@@ -114,10 +109,9 @@ impl Folder {
             return Ok(Folder::One(shown, data));
         }
         Err(Diagnostic::error(format!("`--inputs {shown}` is one file, and the model has {} inputs", wanted.len()))
-            .code("GE-E0302")
             .found("a file", "a folder with input_0.npy …, or a .npz file of arrays by name")
             .help("give it by its input's name: `--input NAME=FILE.npy`")
-            .of(ErrorKind::USAGE))
+            .raise(ge_codes::INPUT))
     }
 
     /// The array of an input, with its name for messages.

@@ -2,7 +2,7 @@
 //! order of axes. Whole types get 0 to 255, real types 0 to 1, less `--image-mean`, divided by `--image-std`.
 use super::kernels::Kernels;
 use super::{NamedInputs, Wanted};
-use crate::{Diagnostic, ErrorKind, Result};
+use crate::{Diagnostic, Result};
 use ge_plugin_api::kernel::HostTensor;
 use ge_plugin_api::types::{AttrMap, DType};
 
@@ -61,10 +61,9 @@ impl Layout {
 pub fn read(kernels: &Kernels<'_>, w: &Wanted<'_>, shown: &str, bytes: &[u8], how: &NamedInputs) -> Result<HostTensor> {
     let usage = |what: String, expected: &str| {
         Diagnostic::error(format!("input `{}` cannot be the image `{shown}`", w.name))
-            .code("GE-E0302")
             .subject(w.name)
             .found(what, expected.to_owned())
-            .of(ErrorKind::USAGE)
+            .raise(ge_codes::INPUT)
     };
     let file = HostTensor::from_bytes(DType::U8, &[bytes.len() as u64], bytes)?;
     let dims: Vec<Option<u64>> = w.desc.shape.dims().iter().map(|d| d.size()).collect();
@@ -81,9 +80,8 @@ pub fn read(kernels: &Kernels<'_>, w: &Wanted<'_>, shown: &str, bytes: &[u8], ho
     let mut picture = kernels.run("DecodeImage", &attrs, &[file.view()], DType::U8).map_err(|e| {
         let why = e.message().to_string();
         Diagnostic::error(format!("`{shown}` cannot be decoded: {why}"))
-            .code("GE-E0400")
             .at(shown.to_owned(), 0, 0)
-            .of(ErrorKind::DAMAGED)
+            .raise(ge_codes::DAMAGED_FILE)
     })?;
     let &[h, w0, _] = picture.dims.as_slice() else {
         return Err(usage("no picture".into(), "rows, columns, channels"));
@@ -115,13 +113,12 @@ fn scaled(kernels: &Kernels<'_>, picture: &HostTensor, channels: u64, how: &Name
             1 => Ok(vec![v[0]; channels as usize]),
             n if n == channels => Ok(v.to_vec()),
             n => Err(Diagnostic::error(format!("`{flag}` has {n} numbers, the image {channels} channels"))
-                .code("GE-E0302")
-                .of(ErrorKind::USAGE)),
+                .raise(ge_codes::INPUT)),
         }
     };
     let (mean, std) = (list(&how.image_mean, "--image-mean", 0.0)?, list(&how.image_std, "--image-std", 1.0)?);
     if std.contains(&0.0) {
-        return Err(Diagnostic::error("`--image-std` is 0").code("GE-E0302").of(ErrorKind::USAGE));
+        return Err(Diagnostic::error("`--image-std` is 0").raise(ge_codes::INPUT));
     }
     // (v / 255 - mean) / std as one product and one difference in f64, so that it rounds once.
     let row = |f: &dyn Fn(usize) -> f64| -> Result<HostTensor> {

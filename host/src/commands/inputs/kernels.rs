@@ -1,6 +1,6 @@
 //! Kernels of plugins over single tensors: what decodes images and converts types. The plugins are opened when the first is asked for.
 use crate::session::{Session, SessionOptions};
-use crate::{Diagnostic, Error, ErrorKind, Result};
+use crate::{Diagnostic, Error, Result};
 use ge_plugin::Want;
 use ge_plugin_api::kernel::{HostTensor, TensorView};
 use ge_plugin_api::types::{AttrMap, DType};
@@ -36,9 +36,8 @@ impl<'a> Kernels<'a> {
         let engine = session.registry().engines().iter().find(|e| e.has_host_kernel(op));
         let Some(engine) = engine else {
             return Err(Diagnostic::error(format!("no enabled engine has a kernel for {op}, which an input needs"))
-                .code("GE-E0601")
                 .help("enable `dvpp` for images and `cpu` for conversions in plugins.toml")
-                .of(ErrorKind::UNSUPPORTED));
+                .raise(ge_codes::ENGINE_OF_OM));
         };
         let inputs: Vec<Option<TensorView<'_>>> = inputs.iter().copied().map(Some).collect();
         let made = engine.run_host_kernel(op, "input", attrs, &inputs, &[output])?;
@@ -62,9 +61,8 @@ impl<'a> Kernels<'a> {
         match before.iter().zip(&after).position(lost) {
             None => Ok(made),
             Some(at) => Err(Diagnostic::error(format!("{what}: element {at} does not fit {to}"))
-                .code("GE-E0302")
                 .found(before[at].to_string(), format!("a value of {to}"))
-                .of(ErrorKind::USAGE)),
+                .raise(ge_codes::INPUT)),
         }
     }
 }

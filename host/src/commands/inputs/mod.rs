@@ -171,7 +171,7 @@ pub fn gather(m: &CompiledModel, given: &Given<'_>) -> Result<Vec<HostTensor>> {
 
 fn not_given(name: &str, expected: &str) -> Diagnostic {
     Diagnostic::error(format!("input `{name}` is not given"))
-        .code("GE-E0302")
+        .code(ge_codes::INPUT)
         .subject(name)
         .found("nothing", expected)
         .help(format!("give all by `--inputs DIR` or `--random SEED`, or this one by `--input {name}=FILE.npy` or `--input {name}=VALUE`"))
@@ -255,10 +255,9 @@ impl Given<'_> {
         let path = Path::new(text);
         if !path.exists() && !array::is_file_name(text) {
             return Err(Diagnostic::error(format!("input `{}`: `{text}` is neither a file nor a value", w.name))
-                .code("GE-E0302")
                 .subject(w.name)
                 .found(format!("`{text}`"), "a .npy file, an image, a number, or a list like [1,2,3]")
-                .of(ErrorKind::USAGE));
+                .raise(ge_codes::INPUT));
         }
         let bytes = array::bytes(path)?;
         if image::is_image(&bytes) {
@@ -298,9 +297,8 @@ fn fits(w: &Wanted<'_>, t: HostTensor) -> Result<HostTensor> {
         _ => "give an array of these sizes; `ge inspect` lists the inputs".to_owned(),
     };
     Err(Diagnostic::error(format!("input `{}` has another shape than the model takes", w.name))
-        .code("GE-E0302")
         .subject(w.name)
         .found(format!("{}{:?}", t.dtype, have.as_slice()), format!("{}{want}", w.desc.dtype))
         .help(help)
-        .of(ErrorKind::USAGE))
+        .raise(ge_codes::INPUT))
 }

@@ -1,6 +1,6 @@
 //! Digests of libraries, kept beside the entries of a model cache: a hit must not read hundreds of megabytes to learn that no
 //! library has changed. A digest holds for a file as long as its path, size, times, inode and device are the same.
-use crate::{Diagnostic, ErrorKind, Result};
+use crate::{Diagnostic, Result};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -69,9 +69,7 @@ pub fn digests(folder: &Path, files: &[(String, PathBuf)]) -> Result<Vec<String>
     let book = std::fs::read(&at).ok().and_then(|t| serde_json::from_slice::<Book>(&t).ok());
     let mut book = book.filter(|b| b.schema == 1).unwrap_or_default();
     let unreadable = |what: &str, e: std::io::Error| {
-        Diagnostic::error(format!("cannot read {what} for the key of the model cache: {e}"))
-            .code("GE-E0305")
-            .of(ErrorKind::USAGE)
+        Diagnostic::error(format!("cannot read {what} for the key of the model cache: {e}")).raise(ge_codes::UNREADABLE)
     };
     let look = |(what, path): &(String, PathBuf)| -> Result<(Stamp, Option<String>)> {
         let before = Stamp::of(path).map_err(|e| unreadable(what, e))?;

@@ -2,7 +2,7 @@
 use super::Outcome;
 use super::key::{CacheKey, digest};
 use crate::session::{decode_om, open_om, write_om};
-use crate::{Diagnostic, ErrorKind, Result};
+use crate::{Diagnostic, Result};
 use ge_model::CompiledModel;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -77,9 +77,8 @@ impl Cache {
     pub fn open(dir: &Path) -> Result<Cache> {
         std::fs::create_dir_all(dir).map_err(|e| {
             Diagnostic::error(format!("cannot use `{}` as folder of the model cache: {e}", dir.display()))
-                .code("GE-E0305")
                 .subject("ge.graph_compiler_cache_dir")
-                .of(ErrorKind::USAGE)
+                .raise(ge_codes::UNREADABLE)
         })?;
         Ok(Cache { dir: dir.to_owned() })
     }
@@ -90,9 +89,8 @@ impl Cache {
     pub fn existing(dir: &Path) -> Result<Cache> {
         if !dir.is_dir() {
             return Err(Diagnostic::error(format!("`{}` is no folder", dir.display()))
-                .code("GE-E0305")
                 .help("give the folder that `ge.graph_compiler_cache_dir` names")
-                .of(ErrorKind::USAGE));
+                .raise(ge_codes::UNREADABLE));
         }
         Ok(Cache { dir: dir.to_owned() })
     }
@@ -201,8 +199,7 @@ impl Cache {
         let text = serde_json::to_vec_pretty(&manifest).map_err(|e| crate::Error::internal(e.to_string()))?;
         let fail = |e: std::io::Error| {
             Diagnostic::error(format!("cannot write into the model cache `{}`: {e}", self.dir.display()))
-                .code("GE-E0403")
-                .of(ErrorKind::FAILED)
+                .raise(ge_codes::UNWRITABLE)
         };
         let mut f = ge_om::temporary_in(&self.dir, TEMPORARY).map_err(fail)?;
         std::io::Write::write_all(&mut f, &text).and_then(|()| f.as_file().sync_all()).map_err(fail)?;
@@ -305,8 +302,7 @@ impl Cache {
                 match std::fs::remove_file(&f) {
                     Err(err) if err.kind() != std::io::ErrorKind::NotFound => {
                         return Err(Diagnostic::error(format!("cannot remove `{}`: {err}", f.display()))
-                            .code("GE-E0403")
-                            .of(ErrorKind::FAILED));
+                            .raise(ge_codes::UNWRITABLE));
                     }
                     _ => {}
                 }

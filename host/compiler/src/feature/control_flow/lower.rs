@@ -12,7 +12,7 @@ use super::writer::Writer;
 use crate::error::{CompileError, Result};
 use ge_ir::{DType, Graph, Key, Model, Node, NodeId, TensorDesc, ValueRef};
 use ge_model::effects;
-use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
+use ge_plugin_api::diagnostic::Diagnostic;
 use ge_plugin_api::types::{AttrMap, AttrValue};
 use std::collections::HashMap;
 
@@ -62,8 +62,8 @@ pub fn lower(model: &mut Model, is_view: IsView<'_>) -> Result<bool> {
         let graph = expand(model, id, &mut labels, is_view)?;
         model.graphs_mut()[0] = graph;
     }
-    let message = format!("more than {MOST} control nodes, counted in each place where they are used");
-    Err(CompileError::Option { message, help: "make the nesting of subgraphs smaller".into() })
+    let what = format!("more than {MOST} control nodes, counted in each place where they are used");
+    Err(CompileError::TooDeep { what })
 }
 
 /// Whether the model's control nodes are calls alone: what they call runs once, in turn.
@@ -80,11 +80,10 @@ pub fn is_lowered(model: &Model) -> bool {
 
 /// The error of a control node that cannot run on the device.
 pub fn refused(n: &Node, why: &str) -> CompileError {
-    CompileError::Plugin(
+    CompileError::model(
+        ge_codes::CONTROL_FLOW,
         Diagnostic::error(format!("`{}` ({}) cannot run on the device: {why}", n.name(), n.op()))
-            .code("GE-E0350")
-            .node(n.name(), n.op())
-            .of(ErrorKind::UNSUPPORTED),
+            .node(n.name(), n.op()),
     )
 }
 

@@ -1,5 +1,6 @@
 //! A variable that a subgraph names is declared in every graph around it, so that a graph that is put in another's place finds it
 //! there by its name.
+use crate::error::VariableFault;
 use crate::error::{CompileError, Result};
 use ge_ir::{AttrValue, Graph, Model, NodeId, TensorDesc, ValueRef};
 use std::collections::{BTreeMap, HashMap};
@@ -49,8 +50,7 @@ pub(super) fn run(model: &mut Model) -> Result<()> {
         let missing: Vec<&String> =
             names.iter().filter(|n| !g.nodes().any(|o| o.op() == "Variable" && o.name() == *n)).collect();
         if let Some(name) = missing.iter().find(|n| g.find(n).is_some()) {
-            let message = format!("`{name}` is a variable in one graph and another node in graph `{}`", g.name());
-            return Err(CompileError::Option { message, help: "give one of the two another name".into() });
+            return Err(VariableFault::OtherNode { name: (*name).clone(), graph: g.name().into() }.into());
         }
         if !missing.is_empty() {
             model.graphs_mut()[gi] = with_variables(g, &missing, &all)?;
@@ -76,24 +76,17 @@ fn declared(model: &Model) -> Result<BTreeMap<String, Declared>> {
     for n in model.graphs().iter().flat_map(Graph::nodes).filter(|n| n.op() == "Variable") {
         let Some(desc) = n.outputs().first() else { continue };
         let init = n.attr("init_value").cloned();
-        let fault = |what: String| CompileError::Option {
-            message: format!("variable `{}` {what}", n.name()),
-            help: "Variables of one name are one variable: give them one type, shape and initial value, or two names"
-                .into(),
-        };
         match all.get_mut(n.name()) {
             None => drop(all.insert(n.name().to_owned(), Declared { desc: desc.clone(), init })),
             Some(known) => {
                 if (known.desc.dtype, &known.desc.shape) != (desc.dtype, &desc.shape) {
                     let (a, b) = (&known.desc, desc);
-                    return Err(fault(format!(
-                        "is {}{} in one graph and {}{} in another",
-                        a.dtype, a.shape, b.dtype, b.shape
-                    )));
+                    let (here, there) = (format!("{}{}", a.dtype, a.shape), format!("{}{}", b.dtype, b.shape));
+                    return Err(VariableFault::Differs { name: n.name().into(), here, there }.into());
                 }
                 match (&known.init, init) {
                     (Some(a), Some(b)) if !ge_ir::graph::same_value(a, &b) => {
-                        return Err(fault("has two initial values".into()));
+                        return Err(VariableFault::TwoValues { name: n.name().into() }.into());
                     }
                     (None, Some(b)) => known.init = Some(b),
                     _ => {}

@@ -1,6 +1,7 @@
 //! Writing the order of effects into one graph.
 use super::summary::{State, Summary, states};
 use super::{EffectRules, WHO, by_reference, has_frames};
+use crate::error::VariableFault;
 use crate::error::{CompileError, Result};
 use ge_ir::{Graph, Model, Node, NodeId, ValueRef};
 use ge_model::effects::{Effect, EffectOrder, set_places};
@@ -216,8 +217,7 @@ impl<'w, 'm> Writer<'w, 'm> {
             a.writes && !n.subgraphs().is_empty() && accesses.iter().skip(k + 1).any(|b| b.writes && b.state == a.state)
         });
         let Some((_, a)) = twice else { return Ok(()) };
-        let message = format!("`{}` gives variable `{}` by two ways to graphs that write it", n.name(), a.state.text());
-        Err(CompileError::Option { message, help: "name the variable in the graph, or give it as one input".into() })
+        Err(VariableFault::TwoWays { node: n.name().into(), name: a.state.text().into() }.into())
     }
 
     /// Whether the value that a node reads is what its last writer has left: no later write of this graph can come in between.

@@ -14,7 +14,8 @@ use ge_model::launch::Launch;
 use ge_model::{GraphInfo, NodeInfo, SlotInfo, ValueAt};
 use ge_plugin::tasks::args_format::{ArgItem, parse};
 use ge_plugin_api::author::slices::{Cut, OP};
-use ge_plugin_api::diagnostic::{Error, ErrorKind};
+use ge_plugin_api::diagnostic::Diagnostic;
+use ge_plugin_api::diagnostic::Error;
 use ge_plugin_api::engine::{KernelBinary, RunningParams, Target, TaskContext, Workspace};
 use ge_plugin_api::task::{ContextType, KernelTask, KernelType, TILING_SINK_BLOCK_DIM, Task, TaskType};
 use std::collections::HashMap;
@@ -203,7 +204,7 @@ fn launches(sliced: &mut Sliced, toolbox: &Toolbox, target: &Target, made: &mut 
 fn no_kernel(node: &str, what: &str) -> CompileError {
     let text =
         format!("the engine of `{node}` gives {what} to an FFTS+ task, which takes one kernel of AI cores a node");
-    CompileError::Plugin(Error::new(ErrorKind::PLUGIN, text).at_node(node, ""))
+    CompileError::model(ge_codes::LIES, Diagnostic::error(text).node(node, ""))
 }
 
 type Values = Vec<((u32, u32), Value)>;

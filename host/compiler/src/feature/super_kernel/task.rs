@@ -1,7 +1,7 @@
 //! The one task of a chain: the launches of its nodes one behind the other, arguments node by node behind `{skn<k>}`.
 use crate::error::{CompileError, Result};
 use ge_model::launch::{self, Launch};
-use ge_plugin_api::diagnostic::{Error, ErrorKind};
+use ge_plugin_api::diagnostic::Diagnostic;
 use ge_plugin_api::task::{KernelTask, TILING_SINK_BLOCK_DIM, Task, TaskType};
 
 /// Joins the launches of a chain's nodes, given by name. `cores`: blocks where a node's tiling says how many.
@@ -39,5 +39,5 @@ pub fn join(scope: &str, nodes: &[(String, Vec<Task>)], cores: u32) -> Result<Ta
 
 fn no_kernel(node: &str, what: &str) -> CompileError {
     let text = format!("the engine of `{node}` gives {what} to a super kernel, which takes kernels of AI cores alone");
-    CompileError::Plugin(Error::new(ErrorKind::PLUGIN, text).at_node(node, ""))
+    CompileError::model(ge_codes::LIES, Diagnostic::error(text).node(node, ""))
 }

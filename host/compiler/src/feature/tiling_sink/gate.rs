@@ -10,7 +10,7 @@ use crate::pass::Records;
 use crate::toolbox::Toolbox;
 use ge_ir::{Model, Node};
 use ge_plugin_api::author::tiling_sink::{ALIAS, SINK};
-use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
+use ge_plugin_api::diagnostic::Diagnostic;
 use ge_plugin_api::engine::flags;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -53,7 +53,7 @@ pub fn mark(model: &mut Model, toolbox: &Toolbox, options: &Options, records: &m
         }
     }
     if !failures.is_empty() {
-        return Err(CompileError::Plugin(ge_plugin_api::Error::all(ErrorKind::FAILED, failures)));
+        return Err(CompileError::Model { code: ge_codes::TILING_SINK, all: failures });
     }
     for key in stale {
         let g = &mut model.graphs_mut()[key.graph as usize];
@@ -128,7 +128,7 @@ fn refuse(
 
 fn fault(n: &Node, attribute: &str, why: &str) -> Diagnostic {
     Diagnostic::error(format!("`{}` ({}) has `{attribute}`: {why}", n.name(), n.op()))
-        .code("GE-E0340")
+        .code(ge_codes::TILING_SINK)
         .node(n.name(), n.op())
         .subject(attribute)
         .help(format!("remove the attribute, or change {OPTION}"))

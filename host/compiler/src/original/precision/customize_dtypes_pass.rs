@@ -8,6 +8,7 @@
 //! Source: facts 9.2 (customize_dtypes). Cost: each node once; the nodes that are named are asked once.
 use super::lower::{SHARED, Y_DTYPE, retyped, says_its_type, spec};
 use super::names::{self, Custom, Types, names_of};
+use crate::error::OptionFault;
 use crate::error::Result;
 use crate::original::what_if::WhatIf;
 use crate::pass::PassContext;
@@ -63,9 +64,13 @@ fn run(cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> 
         let more = refused.len().saturating_sub(10);
         refused.truncate(10);
         let more = if more > 0 { format!("; and {more} more") } else { String::new() };
-        let path = cx.options.get(names::CUSTOM);
-        let what = format!("{} `{path}` asks for types that cannot be: {}{more}", names::CUSTOM, refused.join("; "));
-        return Err(super::mode::refuse(what, "take these lines out, or give types that an engine takes"));
+        return Err(OptionFault::Model {
+            option: names::CUSTOM,
+            value: cx.options.get(names::CUSTOM).into(),
+            what: format!("asks for types that cannot be: {}{more}", refused.join("; ")),
+            help: "take these lines out, or give types that an engine takes".into(),
+        }
+        .into());
     }
     cx.changes += given.len() as u64;
     Ok(edits(model, gi, &given))

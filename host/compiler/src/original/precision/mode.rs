@@ -1,6 +1,7 @@
 //! Precision modes: which types may take the place of the model's own, and what decides a node (facts 9.2).
 use super::mix_list::MixList;
-use crate::error::{CompileError, Result};
+use crate::error::OptionFault;
+use crate::error::Result;
 use crate::options::Options;
 use ge_ir::DType;
 use ge_plugin_api::device::SocSpec;
@@ -41,13 +42,9 @@ const V2: &[(&str, &str)] = &[
     ("mixed_bfloat16", "allow_mix_precision_bf16"),
 ];
 
-pub(super) fn refuse(message: impl Into<String>, help: &str) -> CompileError {
-    CompileError::Option { message: message.into(), help: help.into() }
-}
-
-pub(super) fn read(option: &str, path: &str) -> Result<String> {
-    std::fs::read_to_string(path)
-        .map_err(|e| refuse(format!("{option} `{path}`: {e}"), "give the path of a file that can be read"))
+pub(super) fn read(option: &'static str, path: &str) -> Result<String> {
+    let unreadable = |e: std::io::Error| OptionFault::Unreadable { option, path: path.into(), why: e.to_string() };
+    Ok(std::fs::read_to_string(path).map_err(unreadable)?)
 }
 
 /// The mode of a SoC where no option names one: the series computes in half precision what half precision can hold, the simulator's own
@@ -64,10 +61,11 @@ pub fn default_mode(soc: &SocSpec) -> &'static str {
 pub fn mode(options: &Options, soc: &SocSpec) -> Result<Option<Mode>> {
     let (first, second) = (options.get("ge.exec.precision_mode"), options.get("ge.exec.precision_mode_v2"));
     if !first.is_empty() && !second.is_empty() {
-        return Err(refuse(
-            "ge.exec.precision_mode and ge.exec.precision_mode_v2 are both set",
-            "set one of the two (atc: E10056)",
-        ));
+        return Err(OptionFault::Contradiction {
+            what: "ge.exec.precision_mode and ge.exec.precision_mode_v2 are both set",
+            help: "set one of the two (atc: E10056)",
+        }
+        .into());
     }
     let name = match (first, V2.iter().find(|(v2, _)| *v2 == second)) {
         ("", Some((_, name))) => name,
@@ -100,18 +98,21 @@ fn mix_list(options: &Options, rule: Option<Rule>) -> Result<Rule> {
     match (path, rule) {
         ("", rule) => Ok(rule.unwrap_or(Rule::All)),
         (_, Some(Rule::Mixed(_))) => {
-            let list = MixList::parse(&read("ge.exec.modify_mixlist", path)?).map_err(|why| {
-                refuse(
-                    format!("ge.exec.modify_mixlist `{path}`: {why}"),
-                    "{\"black-list\": {\"to-add\": [\"Add\"], \"to-remove\": []}, \"white-list\": {\"to-add\": []}}",
-                )
+            const OPTION: &str = "ge.exec.modify_mixlist";
+            let form = "{\"black-list\": {\"to-add\": [\"Add\"], \"to-remove\": []}, \"white-list\": {\"to-add\": []}}";
+            let list = MixList::parse(&read(OPTION, path)?).map_err(|why| OptionFault::File {
+                option: OPTION,
+                path: path.into(),
+                why,
+                form,
             })?;
             Ok(Rule::Mixed(list))
         }
-        _ => Err(refuse(
-            "ge.exec.modify_mixlist is set without a mode of mixed precision",
-            "set ge.exec.precision_mode=allow_mix_precision too, or take the list away",
-        )),
+        _ => Err(OptionFault::Contradiction {
+            what: "ge.exec.modify_mixlist is set without a mode of mixed precision",
+            help: "set ge.exec.precision_mode=allow_mix_precision too, or take the list away",
+        }
+        .into()),
     }
 }
 

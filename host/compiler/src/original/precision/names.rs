@@ -1,7 +1,8 @@
 //! Files that name nodes: `ge.exec.keep_dtype` (a name on each line) and `ge.customizeDtypes` (types of a node's or an operator's
 //! inputs and outputs). A name that the model does not have is an error, told with the nearest; a node that a fusion has taken in
 //! speaks for its originals.
-use super::mode::{read, refuse};
+use super::mode::read;
+use crate::error::OptionFault;
 use crate::error::Result;
 use crate::options::Options;
 use crate::pass::manager::distance;
@@ -57,8 +58,11 @@ pub fn kept(options: &Options) -> Result<BTreeSet<String>> {
 pub fn calibrated(options: &Options) -> Result<BTreeSet<String>> {
     match options.get(KEEP_NAMES) {
         "" => Ok(BTreeSet::new()),
-        text => serde_json::from_str(text)
-            .map_err(|e| refuse(format!("{KEEP_NAMES}: {e}"), "give a JSON list of names: `[\"conv1\", \"conv2\"]`")),
+        text => Ok(serde_json::from_str(text).map_err(|e| OptionFault::Value {
+            option: KEEP_NAMES,
+            what: format!("cannot be read: {e}"),
+            help: "give a JSON list of names: `[\"conv1\", \"conv2\"]`".into(),
+        })?),
     }
 }
 
@@ -69,12 +73,16 @@ pub fn calibrated(options: &Options) -> Result<BTreeSet<String>> {
 pub fn custom(options: &Options) -> Result<Custom> {
     match options.get(CUSTOM) {
         "" => Ok(Custom::default()),
-        path => parse(&read(CUSTOM, path)?).map_err(|why| {
-            refuse(
-                format!("{CUSTOM} `{path}`: {why}"),
-                "a line is `NODE::InputDtype:float16,float16,OutputDtype:float16` or `OpType::TYPE:InputDtype:…,OutputDtype:…`",
-            )
-        }),
+        path => {
+            let bad = |why| OptionFault::File {
+                option: CUSTOM,
+                path: path.into(),
+                why,
+                form: "a line is `NODE::InputDtype:float16,float16,OutputDtype:float16` or \
+                       `OpType::TYPE:InputDtype:…,OutputDtype:…`",
+            };
+            Ok(parse(&read(CUSTOM, path)?).map_err(bad)?)
+        }
     }
 }
 
@@ -160,10 +168,13 @@ pub fn check(model: &Model, options: &Options) -> Result<()> {
         let meant: Vec<String> =
             unknown.iter().take(10).filter_map(|n| Some(format!("`{}` for `{n}`", near(n)?))).collect();
         let meant = if meant.is_empty() { String::new() } else { format!("did you mean {}? ", meant.join(", ")) };
-        return Err(refuse(
-            format!("{option} `{}` names what the model has not: {}{more}", options.get(option), said.join(", ")),
-            &format!("{meant}`ge inspect MODEL --what graph` lists the names"),
-        ));
+        return Err(OptionFault::Model {
+            option,
+            value: options.get(option).into(),
+            what: format!("names what the model has not: {}{more}", said.join(", ")),
+            help: format!("{meant}`ge inspect MODEL --what graph` lists the names"),
+        }
+        .into());
     }
     Ok(())
 }

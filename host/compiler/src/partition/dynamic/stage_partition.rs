@@ -3,7 +3,7 @@
 use super::{Merge, Part, call_parts};
 use crate::error::{CompileError, Result};
 use ge_ir::{AttrValue, Model};
-use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
+use ge_plugin_api::diagnostic::Diagnostic;
 use std::collections::BTreeMap;
 
 /// The level of a node.
@@ -36,12 +36,12 @@ pub fn run(model: &mut Model, merge: Merge<'_>) -> Result<bool> {
         for p in data.chain(n.controls().iter().copied()).filter_map(|s| g.get(s)) {
             if let Some(other) = levels[at[p.id().index()]].filter(|o| *o > level && !stays(p.op())) {
                 let text = format!("`{}` of stage level {level} needs `{}` of level {other}", n.name(), p.name());
-                wrong.push(Diagnostic::error(text).code("GE-E0343").node(n.name(), n.op()).subject(LEVEL));
+                wrong.push(Diagnostic::error(text).code(ge_codes::STAGE_LEVELS).node(n.name(), n.op()).subject(LEVEL));
             }
         }
     }
     if !wrong.is_empty() {
-        return Err(CompileError::Plugin(ge_plugin_api::Error::all(ErrorKind::USAGE, wrong)));
+        return Err(CompileError::Model { code: ge_codes::STAGE_LEVELS, all: wrong });
     }
     let mut numbers: BTreeMap<i64, u32> = BTreeMap::new();
     for (n, level) in g.nodes().zip(&levels) {

@@ -5,7 +5,7 @@ use crate::ids::NodeKey;
 use crate::place::Placement;
 use crate::toolbox::Toolbox;
 use ge_ir::{DType, Dim, Graph, Model, Node, NodeId, TensorDesc};
-use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
+use ge_plugin_api::diagnostic::Diagnostic;
 use ge_plugin_api::engine::flags;
 
 /// Attributes that make a node unknown.
@@ -147,7 +147,6 @@ pub fn refusal(model: &Model, toolbox: &Toolbox) -> Option<CompileError> {
         count + inputs.len(),
         model.node_count()
     ))
-    .code("GE-E0342")
     .atc("E10001");
     for n in inputs.iter().take(NAMED) {
         d = d.note(format!("input `{}` leaves its shape open: {}", n.name(), descs(n)));
@@ -180,10 +179,5 @@ pub fn refusal(model: &Model, toolbox: &Toolbox) -> Option<CompileError> {
             false => format!("compile for one value of what decides sizes: {}", fixed.join(" ")),
         });
     }
-    // A shape that was not given is the caller's, one that depends on values the model's.
-    Some(CompileError::Plugin(d.help(help.join("; ")).of(if own.is_empty() {
-        ErrorKind::USAGE
-    } else {
-        ErrorKind::UNSUPPORTED
-    })))
+    Some(CompileError::model(ge_codes::OPEN_SIZES, d.help(help.join("; "))))
 }

@@ -22,7 +22,8 @@ pub mod reassign_stream_by_stream_label;
 use super::logical::{self, attached};
 use super::order::parents_of;
 use super::{LogicalStream, StreamPlan};
-use crate::error::{CompileError, Result};
+use crate::error::OptionFault;
+use crate::error::Result;
 use crate::ids::{NodeKey, StreamId};
 use crate::options::Options;
 use crate::place::Placement;
@@ -52,10 +53,12 @@ pub fn assign(model: &Model, placement: &Placement, toolbox: &Toolbox, options: 
         "" | "0" => false,
         "1" => true,
         other => {
-            return Err(CompileError::Option {
-                message: format!("`ac_parallel_enable` is `{other}`"),
+            return Err(OptionFault::Value {
+                option: "ac_parallel_enable",
+                what: format!("is `{other}`"),
                 help: "it is \"\", 0 or 1".into(),
-            });
+            }
+            .into());
         }
     };
     plan.single = !options.is_on("ge.x.dynamic_multi_stream");

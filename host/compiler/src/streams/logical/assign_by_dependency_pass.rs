@@ -6,7 +6,8 @@
 //! claim: no; same engine, or an engine that attaches: yes; the predecessor itself follows a stream of this engine: yes.
 use super::LogicalStreamPass;
 use super::context::{Context, NONE};
-use crate::error::{CompileError, Result};
+use crate::error::OptionFault;
+use crate::error::Result;
 use crate::options::Options;
 use crate::toolbox::{EngineId, Toolbox};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -123,10 +124,13 @@ pub fn check(options: &Options, toolbox: &Toolbox) -> Result<()> {
     let asked: BTreeSet<String> = parallel_limits(options).into_keys().collect();
     match asked.into_iter().find(|e| !known.contains(e.as_str())) {
         None => Ok(()),
-        Some(unknown) => Err(CompileError::Option {
-            message: format!("`ge.streamMaxParallelNum` names the engine `{unknown}`, which no loaded plugin has"),
+        Some(unknown) => Err(OptionFault::Model {
+            option: "ge.streamMaxParallelNum",
+            value: unknown,
+            what: "names an engine that no loaded plugin has".into(),
             help: format!("engines are {}", known.into_iter().collect::<Vec<_>>().join(", ")),
-        }),
+        }
+        .into()),
     }
 }
 

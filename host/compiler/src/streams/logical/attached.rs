@@ -10,7 +10,7 @@ use crate::ids::{NodeKey, StreamId};
 use crate::streams::flow::Flow;
 use crate::streams::{LogicalStream, StreamPlan};
 use ge_ir::{AttrValue, Model, Node};
-use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
+use ge_plugin_api::diagnostic::Diagnostic;
 use std::collections::HashMap;
 
 /// What one node asks for.
@@ -43,7 +43,7 @@ pub fn assign(model: &Model, plan: &mut StreamPlan, flow: Option<&Flow>) -> Resu
                         n.name(),
                         wishes.len()
                     ))
-                    .code("GE-E0311")
+                    .code(ge_codes::ATTACHED_TWICE)
                     .node(n.name(), n.op())
                     .help("split the node's work over several nodes"),
                 );
@@ -56,7 +56,7 @@ pub fn assign(model: &Model, plan: &mut StreamPlan, flow: Option<&Flow>) -> Resu
                             "`{}` asks for an attached stream but stands on no stream itself",
                             n.name()
                         ))
-                        .code("GE-E0312")
+                        .code(ge_codes::NO_MAIN_STREAM)
                         .node(n.name(), n.op()),
                     );
                     continue;
@@ -76,11 +76,7 @@ pub fn assign(model: &Model, plan: &mut StreamPlan, flow: Option<&Flow>) -> Resu
             }
         }
     }
-    if failures.is_empty() {
-        Ok(())
-    } else {
-        Err(CompileError::Plugin(ge_plugin_api::Error::all(ErrorKind::USAGE, failures)))
-    }
+    if failures.is_empty() { Ok(()) } else { Err(CompileError::Model { code: ge_codes::ATTACHED_FORM, all: failures }) }
 }
 
 /// Positions of the inputs whose values a node's attached work reads. None where it is not said which: it may read any.
@@ -124,7 +120,7 @@ fn wishes(n: &Node) -> std::result::Result<Vec<Wish>, Diagnostic> {
     }
     let bad = |what: &str| {
         Diagnostic::error(format!("`{}` has an attached-stream attribute that cannot be read: {what}", n.name()))
-            .code("GE-E0313")
+            .code(ge_codes::ATTACHED_FORM)
             .node(n.name(), n.op())
     };
     let mut out = Vec::new();

@@ -6,7 +6,7 @@ use crate::pass::PassManager;
 use ge_ir::view::GraphContext;
 use ge_ir::{AttrValue, Model, NodeId};
 use ge_plugin::PassHandle;
-use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
+use ge_plugin_api::diagnostic::Diagnostic;
 use ge_plugin_api::pass::PassStage;
 use ge_plugin_api::patch::Edit;
 
@@ -83,7 +83,7 @@ fn refused(pass: &str, edit: &Edit) -> CompileError {
         "pass {pass} changes the graph while streams are allocated: it may set `_stream_id` (0 to {}) and nothing else",
         MOST - 1
     ));
-    CompileError::Plugin(d.code("GE-E0521").note(format!("its edit: {what}")).of(ErrorKind::PLUGIN))
+    CompileError::model(ge_codes::PLUGIN_EDIT, d.note(format!("its edit: {what}")))
 }
 
 #[cfg(test)]

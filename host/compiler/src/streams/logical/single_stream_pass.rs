@@ -2,7 +2,7 @@
 use super::LogicalStreamPass;
 use super::context::{Context, NONE, label_of};
 use crate::error::{CompileError, Result};
-use ge_plugin_api::diagnostic::{Diagnostic, Error, ErrorKind};
+use ge_plugin_api::diagnostic::Diagnostic;
 
 /// The pass.
 pub struct SingleStreamPass;
@@ -18,14 +18,14 @@ impl LogicalStreamPass for SingleStreamPass {
                     "`{}` has the stream label `{label}`, but the model is compiled for a single stream",
                     n.name()
                 ))
-                .code("GE-E0310")
+                .code(ge_codes::SINGLE_STREAM)
                 .atc("E10055")
                 .node(n.name(), n.op())
                 .help("take the label away, or compile without ge.enableSingleStream=true")
             })
             .collect();
         if !labelled.is_empty() {
-            return Err(CompileError::Plugin(Error::all(ErrorKind::USAGE, labelled)));
+            return Err(CompileError::Model { code: ge_codes::SINGLE_STREAM, all: labelled });
         }
         let s = if cx.default == NONE { cx.take() } else { cx.default };
         for sub in &mut cx.subs {

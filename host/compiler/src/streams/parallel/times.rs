@@ -8,7 +8,7 @@ use crate::place::Placement;
 use crate::toolbox::Toolbox;
 use ge_ir::Model;
 use ge_ir::view::GraphContext;
-use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
+use ge_plugin_api::diagnostic::Diagnostic;
 use serde::Deserialize;
 use std::collections::HashMap;
 use std::path::Path;
@@ -39,18 +39,14 @@ impl Profile {
     /// # Errors
     /// A file that cannot be read (usage), or that is no such document (damaged), with its place.
     pub fn read(path: &Path) -> Result<Profile> {
-        let fail = |message: String, kind: ErrorKind| {
-            CompileError::Plugin(
-                Diagnostic::error(message)
-                    .code("GE-E0317")
-                    .help("`ge bench MODEL --per-node --json` writes a profile")
-                    .of(kind),
-            )
+        let fail = |message: String, code| {
+            let d = Diagnostic::error(message).help("`ge bench MODEL --per-node --json` writes a profile");
+            CompileError::model(code, d)
         };
         let text = std::fs::read(path)
-            .map_err(|e| fail(format!("the profile `{}` cannot be read: {e}", path.display()), ErrorKind::USAGE))?;
+            .map_err(|e| fail(format!("the profile `{}` cannot be read: {e}", path.display()), ge_codes::UNREADABLE))?;
         Profile::parse(&text).map_err(|why| {
-            fail(format!("the profile `{}` is not what it should be: {why}", path.display()), ErrorKind::DAMAGED)
+            fail(format!("the profile `{}` is not what it should be: {why}", path.display()), ge_codes::STREAM_PROFILE)
         })
     }
 

@@ -123,7 +123,7 @@ struct Statement<'t> {
 impl<'t, 'f> Parser<'t, 'f> {
     // ---- messages ----
 
-    fn fault(&mut self, at: usize, code: &str, d: Diagnostic) -> Broken {
+    fn fault(&mut self, at: usize, code: impl AsRef<str>, d: Diagnostic) -> Broken {
         if self.faults.len() < ERROR_LIMIT {
             let text = self.text;
             let starts = self.lines.get_or_insert_with(|| line_starts(text));
@@ -138,11 +138,11 @@ impl<'t, 'f> Parser<'t, 'f> {
     fn wanted(&mut self, what: &str) -> Broken {
         let found = self.tok.show();
         let d = Diagnostic::error(format!("{what} expected, found {found}")).found(found, what);
-        self.fault(self.at, "GE-E0120", d)
+        self.fault(self.at, ge_codes::TEXT_FORM, d)
     }
     fn lex_fault(&mut self, e: LexError) -> Broken {
         let found = self.text.get(e.at..).and_then(|s| s.chars().next()).map_or(String::new(), |c| format!("{c:?}"));
-        self.fault(e.at, "GE-E0120", Diagnostic::error(e.message).found(found, e.expected))
+        self.fault(e.at, ge_codes::TEXT_FORM, Diagnostic::error(e.message).found(found, e.expected))
     }
 
     // ---- tokens ----
@@ -239,7 +239,7 @@ impl<'t, 'f> Parser<'t, 'f> {
             if let Ok(g) = self.graph(graphs.is_empty()) {
                 if !names.insert(g.name().to_owned()) {
                     let d = Diagnostic::error(format!("graph `@{}` is defined twice", g.name()));
-                    self.fault(at, "GE-E0121", d);
+                    self.fault(at, ge_codes::TEXT_NAME, d);
                 }
                 graphs.push(g);
             } else {
@@ -249,7 +249,7 @@ impl<'t, 'f> Parser<'t, 'f> {
         if graphs.is_empty() && self.faults.is_empty() {
             let d = Diagnostic::error("the text has no graph")
                 .found("nothing but space and comments", "`graph @name(…) {`");
-            self.fault(0, "GE-E0120", d);
+            self.fault(0, ge_codes::TEXT_FORM, d);
         }
         graphs
     }

@@ -44,7 +44,7 @@ impl<'t> Parser<'t, '_> {
                                     good = false;
                                     let d = Diagnostic::error(format!("`%{name}` has no output {output}"))
                                         .found(format!("`%{name}#{output}`"), format!("one of its {count} outputs"));
-                                    self.fault(at, "GE-E0121", d);
+                                    self.fault(at, ge_codes::TEXT_NAME, d);
                                 }
                             }
                         }
@@ -91,7 +91,7 @@ impl<'t> Parser<'t, '_> {
     pub(super) fn define(&mut self, scope: &mut Scope<'t>, at: usize, name: Cow<'t, str>, node: Option<NodeId>) {
         if let Some(Some(_)) = scope.names.get(&name) {
             let d = Diagnostic::error(format!("`%{name}` is defined twice in graph `@{}`", scope.graph.name()));
-            self.fault(at, "GE-E0121", d);
+            self.fault(at, ge_codes::TEXT_NAME, d);
             return;
         }
         scope.names.insert(name, node);
@@ -124,7 +124,7 @@ impl<'t> Parser<'t, '_> {
                     None => d,
                 }
             };
-            self.fault(*at, "GE-E0121", d);
+            self.fault(*at, ge_codes::TEXT_NAME, d);
         }
     }
 

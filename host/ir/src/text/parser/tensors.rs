@@ -19,7 +19,7 @@ impl<'t> Parser<'t, '_> {
             _ => {
                 let d = Diagnostic::error("a constant needs known dimensions and no format")
                     .found(format!("`{shape}`"), "numbers");
-                return Err(self.fault(at, "GE-E0122", d));
+                return Err(self.fault(at, ge_codes::TEXT_CONSTANT, d));
             }
         };
         self.want(':', "`:` and the elements")?;
@@ -35,7 +35,7 @@ impl<'t> Parser<'t, '_> {
                     self.element(&mut p, dtype)?;
                     if dtype == DType::STRING {
                         let d = Diagnostic::error("strings cannot be a splat").help("write each string out");
-                        return Err(self.fault(at, "GE-E0122", d));
+                        return Err(self.fault(at, ge_codes::TEXT_CONSTANT, d));
                     }
                     (ConstData::Splat(Blob::from_owner(p.splat())), FileRange::default())
                 }
@@ -55,7 +55,7 @@ impl<'t> Parser<'t, '_> {
                     let wanted = wanted.map_or("more than can be counted".to_owned(), |w| w.to_string());
                     let d = Diagnostic::error(format!("a constant of shape {shape} has {found} elements"))
                         .found(found.to_string(), wanted);
-                    return Err(self.fault(start, "GE-E0122", d));
+                    return Err(self.fault(start, ge_codes::TEXT_CONSTANT, d));
                 }
                 (ConstData::Bytes(Blob::from_owner(p.finish())), FileRange::default())
             }
@@ -79,7 +79,7 @@ impl<'t> Parser<'t, '_> {
                 };
                 let d = Diagnostic::error(format!("the bytes do not fit {dtype}{shape}"))
                     .found(format!("{} bytes", b.len()), want);
-                Err(self.fault(at, "GE-E0122", d))
+                Err(self.fault(at, ge_codes::TEXT_CONSTANT, d))
             }
         }
     }
@@ -116,7 +116,7 @@ impl<'t> Parser<'t, '_> {
         let found = self.tok.show();
         let d = Diagnostic::error(format!("{found} is no element of type {dtype}"))
             .found(found, format!("a value of {dtype}"));
-        Err(self.fault(at, "GE-E0122", d))
+        Err(self.fault(at, ge_codes::TEXT_CONSTANT, d))
     }
 
     pub(super) fn part(&mut self) -> Read<&'t str> {
@@ -163,8 +163,12 @@ impl<'t> Parser<'t, '_> {
                     Ok(b) => Some(b),
                     Err(e) => {
                         for d in e.diagnostics {
-                            let code = if d.code.is_empty() { "GE-E0122".to_owned() } else { d.code.to_string() };
-                            self.fault(at, &code, d);
+                            let code = if d.code.is_empty() {
+                                ge_codes::TEXT_CONSTANT.text().to_owned()
+                            } else {
+                                d.code.to_string()
+                            };
+                            self.fault(at, code, d);
                         }
                         None
                     }
@@ -183,7 +187,7 @@ impl<'t> Parser<'t, '_> {
             None => {
                 let d = Diagnostic::error(format!("`{path}` is too short for a constant"))
                     .found(format!("{} bytes", blob.len()), format!("{len} bytes from {offset}"));
-                Err(self.fault(at, "GE-E0122", d))
+                Err(self.fault(at, ge_codes::TEXT_CONSTANT, d))
             }
         }
     }

@@ -68,7 +68,7 @@ impl<'t> Parser<'t, '_> {
             if inner != dtype {
                 let m = "the original type has another element type";
                 let d = Diagnostic::error(m).found(format!("`{word}`"), format!("`{dtype}`"));
-                return Err(self.fault(at, "GE-E0120", d));
+                return Err(self.fault(at, ge_codes::TEXT_FORM, d));
             }
             let (shape, format) = self.shape_format()?;
             d.origin = ROption::RSome(Origin { format, shape });
@@ -92,7 +92,7 @@ impl<'t> Parser<'t, '_> {
         if let Some((_, k)) = near {
             d = d.help(format!("did you mean `{k}`?"));
         }
-        self.fault(at, "GE-E0120", d)
+        self.fault(at, ge_codes::TEXT_FORM, d)
     }
 
     pub(super) fn shape_format(&mut self) -> Read<(Shape, Format)> {
@@ -143,7 +143,7 @@ impl<'t> Parser<'t, '_> {
                 if i64::try_from(v).is_err() {
                     let d = Diagnostic::error("a dimension is too large")
                         .found(v.to_string(), format!("at most {}", i64::MAX));
-                    return Err(self.fault(at, "GE-E0120", d));
+                    return Err(self.fault(at, ge_codes::TEXT_FORM, d));
                 }
                 Ok(Dim::known(v))
             }

@@ -35,7 +35,7 @@ impl<'t> Parser<'t, '_> {
             if seen.insert(key.clone()) {
                 put(key, value);
             } else {
-                self.fault(at, "GE-E0121", Diagnostic::error(format!("attribute `{key}` is given twice")));
+                self.fault(at, ge_codes::TEXT_NAME, Diagnostic::error(format!("attribute `{key}` is given twice")));
             }
             if self.take('}')? {
                 return Ok(());
@@ -48,7 +48,7 @@ impl<'t> Parser<'t, '_> {
         const WHAT: &str = "a value";
         if depth > DEPTH_LIMIT {
             let d = Diagnostic::error("values nest too deeply").found("more", format!("at most {DEPTH_LIMIT} levels"));
-            return Err(self.fault(self.at, "GE-E0120", d));
+            return Err(self.fault(self.at, ge_codes::TEXT_FORM, d));
         }
         let at = self.at;
         match self.tok.clone() {
@@ -141,7 +141,7 @@ impl<'t> Parser<'t, '_> {
                 Err(_) => {
                     let d = Diagnostic::error("a whole number is out of range")
                         .found(w.chars().take(40).collect::<String>(), "a 64-bit signed number");
-                    Err(self.fault(self.at, "GE-E0120", d))
+                    Err(self.fault(self.at, ge_codes::TEXT_FORM, d))
                 }
             };
         }
