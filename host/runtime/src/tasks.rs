@@ -1,7 +1,8 @@
 //! The tasks of an OM against the rules of task lists, before any of them is bound: what breaks one is damage of the file.
 use crate::error::RuntimeError;
 use crate::load::Engines;
-use ge_model::{CompiledModel, NodeInfo, TaskInfo};
+use crate::several::own_task;
+use ge_model::{CompiledModel, NodeInfo, TaskInfo, context_graph, launch};
 use ge_plugin::tasks::args_format::Arity;
 use ge_plugin::tasks::{Broken, Rule, Seen, check_one, written};
 use ge_plugin_api::engine::flags;
@@ -20,6 +21,31 @@ fn damaged(node: &NodeInfo, task: Option<usize>, broken: &Broken) -> RuntimeErro
     RuntimeError::Damaged { what: format!("the tasks of `{}` ({}): {broken}", node.name, node.op) }
 }
 
+/// What a node has that a task may name.
+fn arity(node: &NodeInfo) -> Arity {
+    Arity {
+        inputs: node.inputs.len(),
+        outputs: node.outputs.len(),
+        workspaces: node.workspaces.len(),
+        events: usize::MAX,
+    }
+}
+
+/// Each launch of a chain of them against the node that it is of.
+fn chain(m: &CompiledModel, i: usize, t: &TaskInfo) -> Result<(), RuntimeError> {
+    let damaged_task = |what: String| RuntimeError::Damaged { what: format!("task {i}: {what}") };
+    let launches = launch::decode(&t.private).map_err(|e| damaged_task(e.to_string()))?;
+    let nodes = m.graphs.get(t.graph as usize).map_or(&[][..], |g| &g.nodes);
+    for l in &launches {
+        let name = t.nodes.get(l.node as usize).ok_or_else(|| damaged_task(format!("it has no node {}", l.node)))?;
+        let found = (0u32..).zip(nodes).find(|(_, n)| n.name == *name);
+        let (at, node) = found.ok_or_else(|| damaged_task(format!("its node `{name}` is missing")))?;
+        let own = own_task(t, l, at);
+        check_one(&seen(&own), arity(node)).map_err(|b| damaged(node, Some(i), &b))?;
+    }
+    Ok(())
+}
+
 /// Holds all tasks of a model against the rules.
 ///
 /// # Errors
@@ -27,26 +53,30 @@ fn damaged(node: &NodeInfo, task: Option<usize>, broken: &Broken) -> RuntimeErro
 pub(crate) fn check(m: &CompiledModel, engines: &Engines) -> Result<(), RuntimeError> {
     let mut done: HashMap<(u32, u32), Vec<bool>> = HashMap::new();
     let mut several: HashSet<&str> = HashSet::new();
+    // Graphs of slices: their nodes run as contexts of a task, and have none of their own.
+    let mut sliced: HashSet<String> = HashSet::new();
     for (i, t) in m.tasks.iter().enumerate() {
         let node = m
             .node(t.graph, t.node)
             .ok_or_else(|| RuntimeError::Damaged { what: format!("task {i} belongs to no node") })?;
         let task = seen(t);
-        let has = Arity {
-            inputs: node.inputs.len(),
-            outputs: node.outputs.len(),
-            workspaces: node.workspaces.len(),
-            events: usize::MAX,
-        };
-        let items = check_one(&task, has).map_err(|b| damaged(node, Some(i), &b))?;
         let outputs = done.entry((t.graph, t.node)).or_insert_with(|| vec![false; node.outputs.len()]);
-        written(&items, outputs);
         if task.is_several() {
             outputs.fill(true);
             several.extend(t.nodes.iter().map(String::as_str));
+            if task.kind == TaskType::SUPER_KERNEL {
+                chain(m, i, t)?;
+                continue;
+            }
+            // What its bytes lack is told when it is bound.
+            if let Ok((of, _)) = context_graph::decode(&t.private) {
+                sliced.extend([of.graph, of.tail]);
+            }
         }
+        let items = check_one(&task, arity(node)).map_err(|b| damaged(node, Some(i), &b))?;
+        written(&items, outputs);
     }
-    for (gi, graph) in (0u32..).zip(&m.graphs) {
+    for (gi, graph) in (0u32..).zip(&m.graphs).filter(|(_, g)| !sliced.contains(&g.name)) {
         let reads = graph.nodes.iter().flat_map(|n| n.inputs.iter().flatten());
         let read: HashSet<(u32, u32)> = reads.map(|v| (v.node, v.output)).collect();
         for (ni, node) in (0u32..).zip(&graph.nodes) {

@@ -162,7 +162,7 @@ fn what_a_tiling_task_lacks_is_said_by_node_and_task() {
         // The kernel whose tiling it computes, the placeholder of its blocks, its binary.
         (
             |m| drop(m.tasks.remove(at(m, T::KERNEL))),
-            &["task 1 (PREPROCESS_KERNEL) of `g`", "no task of the node has the placeholder 0xFFFFFFFF"],
+            &["the tasks of `g`", "rule T1", "no task writes output 0"],
         ),
         (
             |m| {
@@ -191,7 +191,7 @@ fn what_a_tiling_task_lacks_is_said_by_node_and_task() {
                 let k = at(m, T::PREPROCESS_KERNEL);
                 m.tasks[k].args_format.push_str("{ws3*}");
             },
-            &["`g` has no workspace 3"],
+            &["the tasks of `g`", "rule T2", "workspace 3"],
         ),
         (
             |m| {
