@@ -35,6 +35,7 @@ register_pass!(Fusion(conv::PadConv));
 register_pass!(chains::ElementwiseFusion);
 register_pass!(matmul::MatMulEpilogue);
 register_pass!(Fusion(matmul::MatMulTranspose));
+register_pass!(matmul::MatMulWeights);
 register_pass!(Fusion(norm::LayerNormFusion));
 register_pass!(Fusion(norm::RmsNormFusion));
 register_pass!(Fusion(norm::SiluFusion));

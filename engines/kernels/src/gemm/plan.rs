@@ -95,7 +95,10 @@ const TILE_N: usize = 256;
 /// Rows at which reading B dominates: its rows are then streamed, a few at a time.
 const FEW: usize = 4;
 /// Rows of B that are then read at a time.
-const STREAMS: usize = 16;
+const STREAMS: usize = 8;
+/// Columns of such a tile, at least and at most.
+const LEAST_STREAM: usize = 1024;
+const MOST_STREAM: usize = 4096;
 /// As many tiles as keep the cores of a device busy, if the matrix is large enough.
 const WANTED: usize = 24;
 
@@ -142,7 +145,9 @@ impl Gemm {
             return [12, 16];
         }
         if self.m <= FEW && matches!(self.b, BMatrix::Plain(b) if b.col == 1) {
-            return [12, t[1]];
+            // Long parts of the rows of B, which memory gives faster than short ones.
+            let wide = (self.n / 2).clamp(LEAST_STREAM, MOST_STREAM);
+            return [12, wide.min(self.n).next_multiple_of(16)];
         }
         let enough = |t: [usize; 2]| {
             let tiles = [batch, self.m.div_ceil(t[0]), self.n.div_ceil(t[1])];

@@ -65,23 +65,38 @@ crate::multiversion! {
     }
 }
 
+crate::multiversion! {
+    fn widen<T: PanelElem>(x: &[T], y: &mut [f32]) {
+        for (y, x) in y.iter_mut().zip(x) {
+            *y = x.wide();
+        }
+    }
+}
+crate::multiversion! {
+    fn round_to<T: PanelElem>(x: &[f32], y: &mut [T]) {
+        for (y, x) in y.iter_mut().zip(x) {
+            *y = T::narrow(*x);
+        }
+    }
+}
+
 /// Does the rows of `units`: row `u` is that of outer index `u / inner` and inner index `u % inner`.
 pub fn softmax<T: PanelElem>(s: &Softmax, units: Range<usize>, x: &[T], out: &mut Out<'_, T>) {
     with_scratch(s.len, |line| {
         for u in units.start..units.end.min(s.units()) {
             let base = u / s.inner * s.len * s.inner + u % s.inner;
+            if s.inner == 1 {
+                widen(&x[base..base + s.len], line);
+                row(line, s.log);
+                round_to(line, out.part(base, s.len));
+                continue;
+            }
             for (i, v) in line.iter_mut().enumerate() {
                 *v = x[base + i * s.inner].wide();
             }
             row(line, s.log);
-            if s.inner == 1 {
-                for (o, v) in out.part(base, s.len).iter_mut().zip(line.iter()) {
-                    *o = T::narrow(*v);
-                }
-            } else {
-                for (i, v) in line.iter().enumerate() {
-                    out.part(base + i * s.inner, 1)[0] = T::narrow(*v);
-                }
+            for (i, v) in line.iter().enumerate() {
+                out.part(base + i * s.inner, 1)[0] = T::narrow(*v);
             }
         }
     });

@@ -1,8 +1,8 @@
-//! Sums and extremes of slices. Sums run in sixteen lanes that are added as a tree at the end: one order of additions,
-//! whatever the instruction set and the number of blocks.
+//! Sums and extremes of slices. Sums run in 64 lanes that are added as a tree at the end: one order of additions, whatever the
+//! instruction set and the number of blocks.
 
-/// Lanes that a sum runs in.
-pub const LANES: usize = 16;
+/// Lanes that a sum runs in: several registers, so that no addition waits for the one before it.
+pub const LANES: usize = 64;
 
 /// The lanes added pairwise: halves, quarters, and so on.
 #[inline(always)]
@@ -39,23 +39,26 @@ pub fn sum_by(data: &[f32], f: impl Fn(f32) -> f32) -> f32 {
 #[inline(always)]
 pub fn max_of(data: &[f32]) -> f32 {
     let mut lanes = [f32::NEG_INFINITY; LANES];
-    let mut nan = [false; LANES];
     let (blocks, rest) = data.as_chunks::<LANES>();
     for block in blocks {
-        for i in 0..LANES {
-            lanes[i] = if block[i] > lanes[i] { block[i] } else { lanes[i] };
-            nan[i] |= block[i].is_nan();
+        for (l, &x) in lanes.iter_mut().zip(block) {
+            *l = larger(*l, x);
         }
     }
-    for (i, &x) in rest.iter().enumerate() {
-        lanes[i] = if x > lanes[i] { x } else { lanes[i] };
-        nan[i] |= x.is_nan();
+    for (l, &x) in lanes.iter_mut().zip(rest) {
+        *l = larger(*l, x);
     }
     let mut best = lanes[0];
     for &l in &lanes[1..] {
-        best = if l > best { l } else { best };
+        best = larger(best, l);
     }
-    if nan.contains(&true) { f32::NAN } else { best }
+    best
+}
+
+/// The larger of two numbers, NaN if one of them is.
+#[inline(always)]
+fn larger(a: f32, b: f32) -> f32 {
+    if b <= a || a.is_nan() { a } else { b }
 }
 
 crate::multiversion! {

@@ -1,11 +1,13 @@
 //! `MatMulEpilogueFusionPass`: a product with the bias, factor, residual and activation behind it becomes `FusedMatMul`.
 //! `MatMulTransposeFusionPass`: a transpose of the last two axes before a product becomes its attribute.
+//! `MatMulWeightsPass`: a constant matrix that a product reads turned is turned once, when the model is compiled: a product of few rows
+//! reads its weights where they stand.
 use super::{fuse_tails, info, out_desc, put};
 use ge_plugin_api::Result;
 use ge_plugin_api::fusion::{Match, Pattern, PatternFusion, Replacement, SubgraphRewriter, Verdict};
 use ge_plugin_api::pass::{Pass, PassInfo};
 use ge_plugin_api::patch::Patch;
-use ge_plugin_api::types::{AttrMap, ValueRef};
+use ge_plugin_api::types::{AttrMap, Blob, ConstTensor, DType, ValueRef};
 use ge_plugin_api::view::{Graph, Node};
 
 /// Products of the families.
@@ -76,4 +78,47 @@ pub fn swaps_last(n: &Node<'_>) -> bool {
     let Some(p) = n.ints("perm") else { return false };
     let r = p.len();
     r >= 2 && p[r - 2..] == [r as i64 - 1, r as i64 - 2] && p[..r - 2].iter().enumerate().all(|(i, a)| *a == i as i64)
+}
+
+/// Constant matrices that products read turned.
+pub struct MatMulWeights;
+
+impl Pass for MatMulWeights {
+    fn info(&self) -> PassInfo {
+        info("MatMulWeightsPass", "turns constant matrices that a product alone reads turned")
+    }
+    fn run(&self, graph: &Graph<'_>, patch: &mut Patch) -> Result<()> {
+        for n in graph.nodes().filter(|n| PRODUCTS.contains(&n.op()) && turned(n).1) {
+            let own = n.input(1).filter(|v| graph.users(*v).len() == 1);
+            let Some(other) = own.and_then(|v| graph.constant(v)).and_then(other_way) else { continue };
+            let value = patch.constant(&format!("{}_weights", n.name()), other);
+            patch.set_input(n.id(), 1, value);
+            for key in ["transpose_x2", "adj_x2"] {
+                if n.flag(key) {
+                    patch.set_attr(n.id(), key, false);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The transpose of a constant matrix of real numbers.
+fn other_way(c: &ConstTensor) -> Option<ConstTensor> {
+    let &[rows, cols] = c.dims.as_slice() else { return None };
+    let bytes = c.bytes()?;
+    let bytes = bytes.as_slice();
+    let size = match c.dtype {
+        DType::F32 => 4,
+        DType::F16 | DType::BF16 => 2,
+        _ => return None,
+    };
+    let (rows_n, cols_n) = (usize::try_from(rows).ok()?, usize::try_from(cols).ok()?);
+    let mut out = Vec::with_capacity(bytes.len());
+    for j in 0..cols_n {
+        for i in 0..rows_n {
+            out.extend_from_slice(bytes.get((i * cols_n + j) * size..)?.get(..size)?);
+        }
+    }
+    ConstTensor::new(c.dtype, &[cols, rows], Blob::from_owner(out))
 }
