@@ -1,7 +1,6 @@
 //! Memory plans of whole models: values that persist, operators without a task against the same with one, plans broken on purpose.
 use ge::options::OptionMap;
 use ge::session::{Compiled, Model, Session, SessionOptions, import};
-use ge_compiler::model::plan_checker;
 use ge_compiler::pipeline::Silent;
 use ge_plugin_api::kernel::HostTensor;
 use ge_plugin_api::types::DType;
@@ -401,9 +400,9 @@ fn two_live_blocks_made_to_overlap_are_always_caught() {
             let mut broken = c.model.clone();
             let at = broken.graphs[0].nodes[position(one)].slots[0].offset;
             broken.graphs[0].nodes[position(other)].slots[0].offset = at;
-            let found = plan_checker::check(&broken);
+            let found = ge_proof::check(&broken);
             assert!(
-                matches!(found, Err(plan_checker::PlanFault::Overlap { .. })),
+                matches!(found, Err(ge_proof::PlanFault::Overlap { .. })),
                 "single {single}: {one} {other}: {found:?}"
             );
         }
@@ -421,7 +420,7 @@ fn an_ordering_event_that_is_dropped_is_always_caught() {
     for id in ids {
         let mut broken = c.model.clone();
         broken.tasks.retain(|t| !(is_event(t.kind) && t.sync_id == Some(id)));
-        assert!(plan_checker::check(&broken).is_err(), "event {id}");
+        assert!(ge_proof::check(&broken).is_err(), "event {id}");
     }
 }
 
@@ -435,8 +434,8 @@ fn parts_that_lie_wrong_are_always_caught() {
         for k in 0..nodes[i].slots.len() {
             let mut broken = c.model.clone();
             broken.graphs[0].nodes[i].slots[k].offset += 32;
-            let found = plan_checker::check(&broken);
-            assert!(matches!(found, Err(plan_checker::PlanFault::Place { .. })), "{name}#{k}: {found:?}");
+            let found = ge_proof::check(&broken);
+            assert!(matches!(found, Err(ge_proof::PlanFault::Place { .. })), "{name}#{k}: {found:?}");
         }
     }
 }
@@ -454,10 +453,10 @@ fn a_value_that_is_written_over_before_its_readers_are_over_is_always_caught() {
         let v = nodes[i].inputs[0].expect("an input");
         nodes[i].slots[0] =
             ge_model::SlotInfo { ref_input: Some(0), ..nodes[v.node as usize].slots[v.output as usize] };
-        plan_checker::check(&m)
+        ge_proof::check(&m)
     };
-    let caught = |found: Result<(), plan_checker::PlanFault>, reader: &str, writer: &str| {
-        let names = matches!(&found, Err(plan_checker::PlanFault::Overlap { first, second, .. })
+    let caught = |found: Result<(), ge_proof::PlanFault>, reader: &str, writer: &str| {
+        let names = matches!(&found, Err(ge_proof::PlanFault::Overlap { first, second, .. })
             if first == reader && second == writer);
         assert!(names, "{reader} {writer}: {found:?}");
     };

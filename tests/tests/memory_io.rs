@@ -2,7 +2,6 @@
 //! lie in an input. The same numbers in less memory, no race, and every step beyond what is lent is seen.
 use ge::options::OptionMap;
 use ge::session::{Compiled, Model, Session, SessionOptions, import};
-use ge_compiler::model::plan_checker;
 use ge_compiler::pipeline::Silent;
 use ge_plugin_api::kernel::{HostTensor, TensorView};
 use ge_runtime::RunOptions;
@@ -161,11 +160,11 @@ fn what_is_not_lent_is_not_used() {
     let s = session("fifo");
     for (set, option) in [((INPUTS, "0"), INPUTS), ((OUTPUTS, "0"), OUTPUTS)] {
         let lent = compile(&s, CHAIN, &[set]);
-        plan_checker::check(&lent.model).expect("a plan that holds");
+        ge_proof::check(&lent.model).expect("a plan that holds");
         let mut broken = lent.model.clone();
         broken.options.remove(option);
-        let found = plan_checker::check(&broken);
-        assert!(matches!(found, Err(plan_checker::PlanFault::Overlap { .. })), "{option}: {found:?}");
+        let found = ge_proof::check(&broken);
+        assert!(matches!(found, Err(ge_proof::PlanFault::Overlap { .. })), "{option}: {found:?}");
     }
     // A value in an input that is still read.
     let lent = compile(&s, CHAIN, &[(INPUTS, "0,1")]);
@@ -174,8 +173,8 @@ fn what_is_not_lent_is_not_used() {
     let (a, y) = (at("a"), at("y"));
     let mut broken = lent.model.clone();
     broken.graphs[0].nodes[a].slots[0] = nodes[y].slots[0];
-    let found = plan_checker::check(&broken);
-    assert!(matches!(found, Err(plan_checker::PlanFault::Overlap { .. })), "{found:?}");
+    let found = ge_proof::check(&broken);
+    assert!(matches!(found, Err(ge_proof::PlanFault::Overlap { .. })), "{found:?}");
 }
 
 #[test]

@@ -3,7 +3,6 @@
 use ge::graph_manager::GraphManager;
 use ge::options::OptionMap;
 use ge::session::{Session, SessionOptions, import};
-use ge_compiler::model::plan_checker;
 use ge_compiler::pipeline::Silent;
 use ge_plugin_api::kernel::HostTensor;
 use ge_plugin_api::types::DType;
@@ -325,7 +324,7 @@ fn a_lost_edge_between_effects_is_caught() {
     let s = session(&[]);
     let graph = import::parse_text(Path::new("m.ge"), text.as_bytes()).unwrap();
     let m = s.compile("m", graph, &OptionMap::default(), &Silent).unwrap().model;
-    assert_eq!(plan_checker::check(&m), Ok(()));
+    assert_eq!(ge_proof::check(&m), Ok(()));
     let order = ge_model::EffectOrder::of(&m);
     let kept: Vec<(&str, u32, bool)> = order.effects.iter().map(|e| (e.node.as_str(), e.step, e.writes)).collect();
     assert_eq!(kept, [("v_read", 1, false), ("a", 2, true), ("v_read_1", 3, false), ("s", 4, true)]);
@@ -336,7 +335,7 @@ fn a_lost_edge_between_effects_is_caught() {
         broken.graphs.iter_mut().flat_map(|g| &mut g.nodes).for_each(|n| n.controls.clear());
         let is_of = |t: &ge_model::TaskInfo| t.sync_id == Some(id);
         broken.tasks.retain(|t| !is_of(t));
-        caught += usize::from(matches!(plan_checker::check(&broken), Err(plan_checker::PlanFault::Effect { .. })));
+        caught += usize::from(matches!(ge_proof::check(&broken), Err(ge_proof::PlanFault::Effect { .. })));
     }
     assert!(caught > 0, "none of {} events holds an order of effects", m.event_num);
 }

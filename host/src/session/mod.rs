@@ -295,7 +295,7 @@ impl Session {
         });
         keep(&mut model);
         // Always on: a plan that does not hold is never written and never run.
-        ge_compiler::model::plan_checker::check(&model)
+        ge_proof::check(&model)
             .map_err(|e| ge_compiler::CompileError::internal("model", e.to_string()).into_error())?;
         Ok(Compiled { model, kernels, warnings, ..Compiled::default() })
     }

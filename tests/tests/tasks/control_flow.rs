@@ -206,24 +206,23 @@ fn a_body_on_several_streams_runs_right_any_number_of_times_in_every_schedule() 
 
 #[test]
 fn a_dropped_event_of_a_body_and_a_stream_that_sleeps_on_are_caught() {
-    use ge_compiler::model::plan_checker;
     let c = Compiled::new(WIDE, &[]);
     let file = ge_om::OmFile::open(c.path().join("m.om")).unwrap();
     let m = ge_model::decode(&file).unwrap();
-    plan_checker::check(&m).expect("a plan that holds");
+    ge_proof::check(&m).expect("a plan that holds");
     let kind = |k: u32| ge_plugin_api::task::TaskType(k).name();
     let ids: std::collections::BTreeSet<u32> = m.tasks.iter().filter_map(|t| t.sync_id).collect();
     assert!(ids.len() >= 4, "{ids:?}");
     for id in ids {
         let mut broken = m.clone();
         broken.tasks.retain(|t| !(kind(t.kind).starts_with("EVENT_") && t.sync_id == Some(id)));
-        assert!(plan_checker::check(&broken).is_err(), "event {id}");
+        assert!(ge_proof::check(&broken).is_err(), "event {id}");
     }
     let wakes: Vec<usize> = (0..m.tasks.len()).filter(|i| kind(m.tasks[*i].kind) == "STREAM_ACTIVE").collect();
     for w in wakes {
         let mut broken = m.clone();
         broken.tasks.remove(w);
-        assert!(plan_checker::check(&broken).is_err(), "task {w}");
+        assert!(ge_proof::check(&broken).is_err(), "task {w}");
     }
     // A wait that stood before the loop moves into it: in a straight line all is as before, the second turn waits for ever.
     let mut broken = m.clone();
@@ -232,8 +231,8 @@ fn a_dropped_event_of_a_body_and_a_stream_that_sleeps_on_are_caught() {
     assert!(wait < label);
     let task = broken.tasks.remove(wait);
     broken.tasks.insert(label, task);
-    let found = plan_checker::check(&broken);
-    assert!(matches!(found, Err(plan_checker::PlanFault::Deadlock { .. })), "{found:?}");
+    let found = ge_proof::check(&broken);
+    assert!(matches!(found, Err(ge_proof::PlanFault::Deadlock { .. })), "{found:?}");
 }
 
 #[test]

@@ -3,7 +3,6 @@
 use super::*;
 use ge::options::OptionMap;
 use ge::session::import;
-use ge_compiler::model::plan_checker;
 use ge_compiler::pipeline::Silent;
 use ge_model::{CompiledModel, SlotInfo};
 use ge_plugin_api::task::TaskType as T;
@@ -332,7 +331,7 @@ fn what_random_schedules_break_the_proof_refuses() {
     let subjects = subjects(&plain);
     let wants: Vec<_> = subjects.iter().map(|s| outputs(&plain, &s.model, &s.inputs)).collect();
     for s in &subjects {
-        plan_checker::check(&s.model).unwrap_or_else(|e| panic!("{}: {e}", s.name));
+        ge_proof::check(&s.model).unwrap_or_else(|e| panic!("{}: {e}", s.name));
     }
     let mut random = Random(1 + u64::from(long));
     let (mut made, mut broken, mut sound, mut accepted) = (0, 0, 0, 0);
@@ -346,7 +345,7 @@ fn what_random_schedules_break_the_proof_refuses() {
             let mut m = s.model.clone();
             let Some(what) = change(&mut m, &mut random) else { continue };
             made += 1;
-            match plan_checker::check(&m) {
+            match ge_proof::check(&m) {
                 Ok(()) => {
                     accepted += 1;
                     if let Some(how) = devices.breaks(&m, &s.inputs, want, schedules as usize) {

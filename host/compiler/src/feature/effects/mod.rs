@@ -4,7 +4,7 @@
 //! writes down what that order means for every variable that the model writes: a control edge from each write to the accesses behind
 //! it and from each read to the write behind it, and a copy (`Identity`) for each value that is read before it is written over. From
 //! then on the order is in the edges, and no pass has to know of variables. What was found is kept as `EffectOrder` for the proof at
-//! the end (`model::effects_checker`).
+//! the end (`ge-proof`).
 //!
 //! - A variable is its name: Variables of one name in all graphs of a model are one.
 //! - An operator's reference output is the variable itself: who reads it reads the variable at its own place in the order.

@@ -1,7 +1,7 @@
 //! Where things must lie beside each other in a compiled model (part of the ReuseChecker, document 000, 5.2): parts of a whole at the
 //! running sum of their data, references on their inputs, runs with padding block by block, variables apart, constants unwritten.
 //! Reads the compiled model alone.
-use super::plan_checker::PlanFault;
+use super::PlanFault;
 use ge_model::{CompiledModel, NodeInfo, SlotInfo};
 use ge_plugin_api::types::TensorDesc;
 
@@ -11,7 +11,7 @@ type Found = Result<(), PlanFault>;
 ///
 /// # Errors
 /// The first thing that lies wrong.
-pub fn check(m: &CompiledModel) -> Found {
+pub(crate) fn check(m: &CompiledModel) -> Found {
     let mut variables: Vec<(u64, u64, &str)> = Vec::new();
     let writers: std::collections::HashSet<(u32, u32)> =
         m.tasks.iter().filter(|t| t.args_format.contains("{o")).map(|t| (t.graph, t.node)).collect();

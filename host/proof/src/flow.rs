@@ -6,7 +6,8 @@
 //! - a node starts after those that it needs, as they last ran; what is written is written after all who last touched it.
 //!
 //! Cost: tasks run times streams, at most 8 times; a model without labels costs nothing.
-use super::plan_checker::{PlanFault, ends_tiling, takes_tiling, value_inputs};
+use super::PlanFault;
+use super::stand::{ends_tiling, is_record, is_wait, join, takes_tiling, value_inputs};
 use ge_model::{CompiledModel, SlotInfo};
 use ge_plugin_api::task::TaskType;
 use std::collections::{HashMap, HashSet};
@@ -17,7 +18,7 @@ const WALKS: usize = 8;
 const STEPS: u64 = 4096;
 
 /// Proves the order of a model's control flow.
-pub fn check(m: &CompiledModel) -> Result<(), PlanFault> {
+pub(crate) fn check(m: &CompiledModel) -> Result<(), PlanFault> {
     let jumps = |k: u32| matches!(TaskType(k), TaskType::STREAM_LABEL_GOTO | TaskType::STREAM_LABEL_SWITCH_BY_INDEX);
     if !m.tasks.iter().any(|t| jumps(t.kind)) {
         return Ok(());
@@ -380,12 +381,6 @@ fn place(s: &SlotInfo) -> Option<(u8, u64)> {
 fn key(t: &ge_model::TaskInfo) -> (bool, u32) {
     (matches!(TaskType(t.kind), TaskType::NOTIFY_RECORD | TaskType::NOTIFY_WAIT), t.sync_id.unwrap_or(0))
 }
-fn is_record(t: TaskType) -> bool {
-    matches!(t, TaskType::EVENT_RECORD | TaskType::NOTIFY_RECORD)
-}
-fn is_wait(t: TaskType) -> bool {
-    matches!(t, TaskType::EVENT_WAIT | TaskType::NOTIFY_WAIT)
-}
 /// What a task waits for before it begins: events by their addresses too.
 fn waits_of(t: &ge_model::TaskInfo) -> Vec<(bool, u32)> {
     match TaskType(t.kind) {
@@ -404,9 +399,4 @@ fn records_of(t: &ge_model::TaskInfo) -> Vec<(bool, u32)> {
 }
 fn by_address(t: &ge_model::TaskInfo) -> Vec<(bool, u32)> {
     t.numbers.iter().filter_map(|e| u32::try_from(*e).ok()).map(|e| (false, e)).collect()
-}
-fn join(a: &mut [u32], b: &[u32]) {
-    for (x, y) in a.iter_mut().zip(b) {
-        *x = (*x).max(*y);
-    }
 }

@@ -1,14 +1,14 @@
-//! Outputs in the place of an input: a node writes over a value only when all that read it are over. Part of the last look at a compiled
-//! model (`plan_checker`), by the order in which its tasks are known to run.
+//! Outputs in the place of an input: a node writes over a value only when all that read it are over. By the order in which its tasks are known to run.
 //!
 //! Nodes without tasks name values of others: who reads the name reads the value. What control flow holds on purpose
 //! (`_ref_input`) and references to `RefData` are written in an order that edges alone do not say, and are left out.
-use super::plan_checker::{PlanFault, Stand};
+use super::PlanFault;
+use super::stand::Stand;
 use ge_model::{CompiledModel, GraphInfo, SlotInfo};
 use std::collections::HashSet;
 
 /// Proves it for all graphs. Cost: the readers of what is written over.
-pub(super) fn check(m: &CompiledModel, stands: &[Vec<Vec<Stand>>]) -> Result<(), PlanFault> {
+pub(crate) fn check(m: &CompiledModel, stands: &[Vec<Vec<Stand>>]) -> Result<(), PlanFault> {
     for (g, stands) in m.graphs.iter().zip(stands) {
         let over = Over { g, stands, readers: readers(g) };
         for i in 0..g.nodes.len() {

@@ -2,13 +2,13 @@
 //!
 //! A jump goes where its node says and stays within its own scope of control flow; every label stands once; a node that wakes streams has
 //! one task for each of them, in their order. Cost: one look at each task.
-use super::plan_checker::PlanFault;
+use super::PlanFault;
 use ge_model::{CompiledModel, NodeInfo, TaskInfo};
 use ge_plugin_api::task::TaskType;
 use std::collections::{BTreeMap, HashMap};
 
 /// Looks at every task.
-pub fn check(m: &CompiledModel) -> Result<(), PlanFault> {
+pub(crate) fn check(m: &CompiledModel) -> Result<(), PlanFault> {
     ids(m)?;
     places(m)?;
     labels(m)?;
