@@ -217,7 +217,7 @@ impl<'w, 'm> Writer<'w, 'm> {
             a.writes && !n.subgraphs().is_empty() && accesses.iter().skip(k + 1).any(|b| b.writes && b.state == a.state)
         });
         let Some((_, a)) = twice else { return Ok(()) };
-        Err(VariableFault::TwoWays { node: n.name().into(), name: a.state.text().into() }.into())
+        Err(VariableFault::TwoWays { node: n.name().into(), name: a.state.text() }.into())
     }
 
     /// Whether the value that a node reads is what its last writer has left: no later write of this graph can come in between.
