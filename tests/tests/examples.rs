@@ -38,11 +38,20 @@ fn each_program_gives_the_right_answer() {
         &["compile", &data.join("digits.onnx").display().to_string(), "-o", &om, "-q"],
     );
     assert!(run("digits", &[&om, &data.display().to_string()]).contains("198 of 200 held-back digits right"));
+    let data = root().join("tests/models/generate");
+    let om = dir.path().join("decoder.om").display().to_string();
+    let model = data.join("decoder.onnx").display().to_string();
+    let state: Vec<String> =
+        (0..2).flat_map(|i| ["key", "value"].map(|n| format!("present_{n}_{i}:past_{n}_{i}"))).collect();
+    ge_tests::expect_code(dir.path(), 0, &["compile", &model, "-o", &om, "-q", "--state", &state.join(",")]);
+    let text = run("generate", &[&om, &data.display().to_string()]);
+    assert!(text.contains("25 tokens in 20 steps, 24 positions kept") && text.contains(", 0 inputs copied"), "{text}");
     // Every program of the folder is one of these.
     let there: BTreeSet<String> = std::fs::read_dir(root().join("examples"))
         .unwrap()
         .filter_map(|e| e.unwrap().file_name().into_string().unwrap().strip_suffix(".rs").map(str::to_owned))
         .collect();
-    let known: BTreeSet<String> = said.iter().map(|s| s.0.to_owned()).chain(["digits".to_owned()]).collect();
+    let known: BTreeSet<String> =
+        said.iter().map(|s| s.0.to_owned()).chain(["digits".to_owned(), "generate".to_owned()]).collect();
     assert_eq!(there, known);
 }

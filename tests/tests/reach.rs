@@ -23,7 +23,6 @@ const AGAIN: &[(&str, &str, &str)] = &[
     ("stage1", "DimensionComputePass", "a Shape that only an engine's pass puts in"),
     ("stage1", "ConstantClipPass", "a cast to half that only an engine's pass puts in"),
     ("stage1", "IdentityPass", "an Identity that only a pass of stage1 leaves"),
-    ("stage2", "ReshapeRemovePass", "a view that only the placed graph's passes put in"),
     ("stage2", "CondRemovePass", "a condition that folding makes constant after placement"),
     ("stage2", "DimensionAdjustPass", "an ExpandDims that only the placed graph's passes put in"),
     ("stage2", "AttachStreamLabelPass", "a node that passes of stage2 put behind a switch"),

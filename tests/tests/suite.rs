@@ -29,6 +29,8 @@ mod memory_io;
 mod reach;
 /// Plans, judged by a checker of other hands.
 mod plans;
+/// One OM of several static plans.
+mod gears;
 /// One pipeline for `ge compile` and `ge opt`, and its dumps.
 mod pipeline;
 /// Streams end to end.

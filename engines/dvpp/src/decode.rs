@@ -1,6 +1,7 @@
-//! Image files (JPEG, PNG, told by their first bytes) to interleaved 8-bit pixels. Bytes come from anywhere: every fault in
+//! Image files (JPEG, PNG, bitmaps, Netpbm's maps, told by their first bytes) to interleaved 8-bit pixels. Bytes come from anywhere: every fault in
 //! them is an error, and what a header claims is bounded before memory is taken.
-use ge_plugin_api::{Error, Result};
+use crate::plain::{self, BMP};
+use ge_plugin_api::{Diagnostic, Error, ErrorKind, Result};
 use std::io::Cursor;
 use zune_jpeg::JpegDecoder;
 use zune_jpeg::zune_core::bytestream::ZCursor;
@@ -58,27 +59,73 @@ pub struct Pixels {
 }
 
 /// Pixels as a file has them: one number a pixel (grey) or three (red, green, blue), without alpha.
-struct Decoded {
-    height: u64,
-    width: u64,
-    grey: bool,
-    bytes: Vec<u8>,
+pub struct Decoded {
+    /// Rows.
+    pub height: u64,
+    /// Pixels of a row.
+    pub width: u64,
+    /// Whether a pixel is one number.
+    pub grey: bool,
+    /// The numbers.
+    pub bytes: Vec<u8>,
 }
+
+/// Why a file gives no pixels.
+#[derive(Debug)]
+pub enum Fault {
+    /// It is not what it claims.
+    Damaged(String),
+    /// It may be sound, in a form that is not read.
+    Unsupported(String),
+}
+
+impl From<String> for Fault {
+    fn from(text: String) -> Fault {
+        Fault::Damaged(text)
+    }
+}
+
+/// Forms that others read: first bytes, where they stand, and the name.
+const OTHERS: &[(&[u8], usize, &str)] = &[
+    (b"GIF8", 0, "GIF"),
+    (b"II*\0", 0, "TIFF"),
+    (b"MM\0*", 0, "TIFF"),
+    (b"WEBP", 8, "WebP"),
+    (b"\0\0\0\x0cjP  ", 0, "JPEG 2000"),
+    (b"\xff\x4f\xff\x51", 0, "JPEG 2000"),
+    (b"ftypavif", 4, "AVIF"),
+    (b"ftypheic", 4, "HEIF"),
+];
 
 /// Decodes an image file.
 ///
 /// # Errors
-/// `failed` where the bytes are no image that it knows, are damaged, or claim more than the bounds.
+/// `failed` where the bytes are no image, are damaged, or claim more than the bounds; `unsupported` where they are an image of
+/// another form.
 pub fn decode(contents: &[u8], format: PixelFormat) -> Result<Pixels> {
     let decoded = if contents.starts_with(JPEG) {
-        jpeg(contents)
+        jpeg(contents).map_err(Fault::from)
     } else if contents.starts_with(PNG) {
-        png(contents)
+        png(contents).map_err(Fault::from)
+    } else if contents.starts_with(BMP) {
+        plain::bmp(contents)
+    } else if plain::is_netpbm(contents) {
+        plain::netpbm(contents)
     } else {
-        Err("it is neither JPEG nor PNG".into())
+        let is = |(magic, at, _): &&(&[u8], usize, &str)| contents.get(*at..).is_some_and(|c| c.starts_with(magic));
+        Err(match OTHERS.iter().find(is) {
+            Some((.., name)) => Fault::Unsupported(format!("a {name} file")),
+            None => Fault::Damaged("it is neither JPEG, PNG, BMP nor PNM".into()),
+        })
     };
-    let Decoded { height, width, grey, mut bytes } =
-        decoded.map_err(|e| Error::failed(format!("input 0 is no readable image: {e}")))?;
+    let Decoded { height, width, grey, mut bytes } = decoded.map_err(|e| match e {
+        Fault::Damaged(why) => Error::failed(format!("input 0 is no readable image: {why}")),
+        Fault::Unsupported(what) => {
+            Diagnostic::error(format!("input 0 is {what}, which is not decoded: JPEG, PNG, BMP and PNM are"))
+                .help("convert the file, for example to PNG, which loses nothing")
+                .of(ErrorKind::UNSUPPORTED)
+        }
+    })?;
     match (format, grey) {
         (PixelFormat::Gray, true) | (PixelFormat::Rgb, false) => {}
         (PixelFormat::Gray, false) => bytes = bytes.chunks_exact(3).map(luma).collect(),
@@ -89,7 +136,7 @@ pub fn decode(contents: &[u8], format: PixelFormat) -> Result<Pixels> {
 }
 
 /// Refuses sizes beyond the bounds, before memory is taken for pixels of `channels` bytes.
-fn bounded(width: u64, height: u64, channels: u64) -> std::result::Result<(), String> {
+pub fn bounded(width: u64, height: u64, channels: u64) -> std::result::Result<(), String> {
     let side = u64::from(MOST_SIDE);
     if width > side || height > side {
         return Err(format!("it is {width} by {height} pixels, the most is {side} by {side}"));
@@ -209,7 +256,11 @@ mod tests {
             }
         }
         assert!(decode(b"", PixelFormat::Gray).is_err());
-        assert!(decode(b"GIF89a, or so it says", PixelFormat::Gray).is_err());
+        let kind = |b: &[u8]| decode(b, PixelFormat::Gray).expect_err("no image").kind;
+        assert_eq!(kind(b"GIF89a, or so it says"), ErrorKind::UNSUPPORTED);
+        assert_eq!(kind(b"RIFF\x20\0\0\0WEBPVP8 "), ErrorKind::UNSUPPORTED);
+        assert_eq!(kind(b"II*\0\x08\0\0\0"), ErrorKind::UNSUPPORTED);
+        assert_eq!(kind(b"nothing of the kind"), ErrorKind::FAILED);
     }
 
     #[test]

@@ -6,6 +6,8 @@
 
 /// Image files to pixels.
 pub mod decode;
+/// Image files without compression.
+pub mod plain;
 /// The engine.
 pub mod engine;
 /// Prototypes and mappings.

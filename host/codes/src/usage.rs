@@ -157,6 +157,30 @@ codes! {
         "Do what the help says: the message names node and attribute.",
         "_output_memory_type = [\"L9\"]\n  memory types are HBM, P2P, HOST, TS, L1, L2 and UB";
 
+    GEARS = "GE-E0326", USAGE,
+        "gears cannot be read",
+        "`--dim`, `--dynamic-batch-size`, `--dynamic-image-size` and `--dynamic-dims` say sizes for which the model gets a static plan each: 2 to 100 of them, each once, every open size of every input set by them.",
+        "Name open sizes with `--input-shape` and give the sizes of each name.",
+        "ge compile m.onnx -o m.om --input-shape \"x:?,3,224,224\" --dim b=1,4,8\n  right: --input-shape \"x:b,3,224,224\" --dim b=1,4,8";
+
+    NO_GEAR = "GE-E0327", USAGE,
+        "no gear has the sizes of the inputs",
+        "The model was compiled for several sizes, and a run takes exactly one of them; nothing is padded.",
+        "Give inputs of a gear that `ge inspect` lists, or compile the model again with one more.",
+        "ge compile m.onnx -o m.om --dim b=1,4,8, then inputs of b=6\n  add it: ge compile m.onnx -o m.om --dim b=1,4,6,8";
+
+    STATE = "GE-E0328", USAGE,
+        "the state of a model does not fit it",
+        "`--state OUT:IN` says that an output is an input of the next step: both must be there, of one type and with sizes that can be one value's.",
+        "Name outputs and inputs as `ge inspect` does; leave sizes open that grow from step to step.",
+        "ge compile decoder.onnx -o d.om --state past_key:present_key\n  right: --state present_key:past_key";
+
+    OPEN_GEAR = "GE-E0329", UNSUPPORTED,
+        "a gear cannot be planned",
+        "With the sizes of a gear everything must be known: memory of the caller that the model writes to, or a size that hangs on values stands against it.",
+        "Compile without gears: one OM then runs any sizes, by plans that are made as it runs.",
+        "ge compile detector.onnx -o d.om --dim b=1,4\n  right: ge compile detector.onnx -o d.om";
+
     GRAPH_NUMBER = "GE-E0330", USAGE,
         "no graph, or already one, of that number",
         "A `GraphManager` knows each graph by the number that it was added under.",

@@ -49,6 +49,9 @@ pub struct CompiledModel {
     pub rank_size: u32,
     /// Ranges of open sizes, lowest and highest: by letter, or by `input:dimension` where a size has none.
     pub ranges: BTreeMap<String, (u64, u64)>,
+    /// Sizes that it has a plan for each, if it was compiled for several: inputs and outputs are open then, and behind the inputs
+    /// stands one that says the sizes of the run.
+    pub gears: Option<crate::Gears>,
     /// What passes did: stage, pass, changes, microseconds are not kept (they would make two compilations differ).
     pub passes: Vec<PassInfo>,
 }

@@ -48,6 +48,10 @@ pub fn decode(file: &OmFile) -> Result<CompiledModel, ModelError> {
     }
     m.inputs = ios(def, "ge_rs.inputs", "ge_rs.input_slots")?;
     m.outputs = ios(def, "ge_rs.outputs", "ge_rs.output_slots")?;
+    if def.attr.str("ge_rs.gears").ok().flatten().is_some() {
+        m.gears = Some(json(&def.attr, "ge_rs.gears")?);
+        gears(&m)?;
+    }
     let engines: Vec<(String, String)> = json(&def.attr, "ge_rs.kernel_engines")?;
     let engines: HashMap<String, String> = engines.into_iter().collect();
     m.kernels = om
@@ -70,6 +74,29 @@ pub fn decode(file: &OmFile) -> Result<CompiledModel, ModelError> {
     tasks(&mut m, def, &om.task_info().task)?;
     check(&m, weights)?;
     Ok(m)
+}
+
+/// Gears: shapes of all inputs and outputs that fit what the model declares.
+fn gears(m: &CompiledModel) -> Result<(), ModelError> {
+    let Some(gears) = &m.gears else { return Ok(()) };
+    let bad = || ModelError::field("model attribute ge_rs.gears");
+    let fits = |shapes: &[Vec<u64>], io: &[crate::IoInfo]| {
+        let one = |(sizes, i): (&Vec<u64>, &crate::IoInfo)| {
+            let d = &i.desc;
+            let same = |(n, d): (&u64, &ge_plugin_api::types::Dim)| d.size().is_none_or(|s| s == *n);
+            d.shape.rank() == Some(sizes.len()) && sizes.iter().zip(d.shape.dims()).all(same)
+        };
+        shapes.len() == io.len() && shapes.iter().zip(io).all(one)
+    };
+    if m.is_dynamic() || gears.dims.is_empty() || gears.list.is_empty() {
+        return Err(bad());
+    }
+    for g in &gears.list {
+        if g.sizes.len() != gears.dims.len() || !fits(&g.inputs, &m.inputs) || !fits(&g.outputs, &m.outputs) {
+            return Err(bad());
+        }
+    }
+    Ok(())
 }
 
 /// Size of weights in files: parts in rising order, apart, the last near the end.
@@ -354,9 +381,11 @@ fn check(m: &CompiledModel, weights: u64) -> Result<(), ModelError> {
             }
         }
     }
-    for i in m.inputs.iter().chain(&m.outputs) {
+    let inputs = m.inputs.iter().enumerate().map(|(k, i)| (i, m.input_bytes(k)));
+    let outputs = m.outputs.iter().enumerate().map(|(k, o)| (o, m.output_bytes(k)));
+    for (i, bytes) in inputs.chain(outputs) {
         check_slot(&i.slot, &i.name)?;
-        if !m.is_dynamic() && (!i.desc.is_static() || i.desc.data_bytes().is_none_or(|b| b > i.slot.size)) {
+        if !m.is_dynamic() && bytes.is_none_or(|b| b > i.slot.size) {
             return Err(ModelError::field(format!("shape or memory of `{}`", i.name)));
         }
     }
@@ -379,11 +408,11 @@ fn check(m: &CompiledModel, weights: u64) -> Result<(), ModelError> {
         limit(
             "index of a zero-copy range".into(),
             u64::from(z.index),
-            if z.output { m.outputs.len() } else { m.inputs.len() } as u64,
+            if z.output { m.outputs.len() } else { m.inputs.len() + usize::from(m.gears.is_some()) } as u64,
         )?;
         let Some(i) = z.of_input else { continue };
-        let input = m.inputs.get(i as usize).and_then(|i| i.desc.data_bytes());
-        let output = m.outputs.get(z.index as usize).and_then(|o| o.desc.data_bytes());
+        let input = m.input_bytes(i as usize);
+        let output = m.output_bytes(z.index as usize);
         if !z.output || input.is_none() || input != output {
             return Err(ModelError::field("the input in whose memory an output lies"));
         }

@@ -46,6 +46,9 @@ pub fn encode(m: &CompiledModel) -> ModelParts {
     if m.is_dynamic() {
         json(def_attr(&mut def), "ge_rs.ranges", &m.ranges);
     }
+    if let Some(gears) = &m.gears {
+        json(def_attr(&mut def), "ge_rs.gears", gears);
+    }
     json(def_attr(&mut def), "ge_rs.soc", &soc(m));
     let kernel_engines: Vec<(&str, &str)> = m.kernels.iter().map(|k| (k.name.as_str(), k.engine.as_str())).collect();
     json(def_attr(&mut def), "ge_rs.kernel_engines", &kernel_engines);

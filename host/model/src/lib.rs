@@ -12,6 +12,8 @@ mod decode;
 mod desc;
 mod encode;
 mod summary;
+/// Sizes that a model of several static plans is compiled for.
+pub mod gears;
 /// Context graphs of FFTS+ tasks.
 pub mod context_graph;
 /// Which node of the imported graph reads or writes which variable, and in which order.
@@ -24,4 +26,5 @@ pub use data::*;
 pub use decode::decode;
 pub use effects::EffectOrder;
 pub use encode::encode;
+pub use gears::{Gear, Gears};
 pub use summary::{LogicalStreamAllocationInfo, StreamAllocationSummary};

@@ -31,6 +31,18 @@ pub enum RuntimeError {
         /// What the model takes.
         expected: String,
     },
+    /// The model has no gear for the sizes of the inputs.
+    #[error("the model has no gear for {found}")]
+    NoGear {
+        /// Sizes of the inputs.
+        found: String,
+        /// The gear that is nearest.
+        nearest: String,
+        /// All gears.
+        all: String,
+        /// What a command line has for these gears and the sizes found.
+        flag: String,
+    },
     /// A variable is not what is asked for.
     #[error("variable `{name}`: found {found}, expected {expected}")]
     Variable {
@@ -96,6 +108,10 @@ impl RuntimeError {
                     .help("a variable has one type and shape in all graphs of a session; a saved value is for the variable of its name")
                     .raise(ge_codes::VARIABLE)
             }
+            RuntimeError::NoGear { found, nearest, all, flag } => Diagnostic::error(text)
+                .found(found, format!("one of {all}; the nearest is {nearest}"))
+                .help(format!("give inputs of a gear, or add one: `ge compile MODEL -o OUT.om {flag}`"))
+                .raise(ge_codes::NO_GEAR),
             RuntimeError::Input { name, found, expected } => {
                 Diagnostic::error(format!("input `{name}` does not fit the model"))
                     .subject(name)

@@ -26,6 +26,8 @@ pub struct RunOutcome {
     pub copied_inputs: usize,
     /// What every node wrote, in node order, if the model was loaded with `capture`.
     pub captured: Vec<Captured>,
+    /// The gear that ran, of a model that has some.
+    pub gear: Option<usize>,
     /// The launches of a model of unknown shapes one by one, if a profile was asked for.
     pub parts: Vec<Part>,
 }
@@ -47,11 +49,14 @@ impl Part {
 }
 
 /// Alignment that zero copy needs.
-const ALIGN: usize = 64;
+pub(crate) const ALIGN: usize = 64;
 
 impl LoadedModel {
     /// Runs once. Inputs in graph order; types and shapes must be the model's. An input that the model writes over is copied.
     pub fn run(&self, inputs: &[TensorView<'_>], options: RunOptions) -> Result<RunOutcome, RuntimeError> {
+        if let Some(gears) = &self.compiled.gears {
+            return self.run_gear(gears, inputs, options);
+        }
         self.check_inputs(inputs)?;
         let mut addresses = Vec::with_capacity(inputs.len());
         let mut own: Vec<Option<HostTensor>> = Vec::with_capacity(inputs.len());
@@ -72,8 +77,8 @@ impl LoadedModel {
 
     /// Runs once on inputs that the caller gives away: none is copied, whatever the model does with their memory.
     pub fn run_owned(&self, mut inputs: Vec<HostTensor>, options: RunOptions) -> Result<RunOutcome, RuntimeError> {
-        if !self.captures.is_empty() {
-            // What the inputs were is told after the run.
+        if !self.captures.is_empty() || self.compiled.gears.is_some() {
+            // What the inputs were is told after the run; those of a gear may have less room than the largest needs.
             let views: Vec<TensorView<'_>> = inputs.iter().map(HostTensor::view).collect();
             return self.run(&views, options);
         }
@@ -85,6 +90,10 @@ impl LoadedModel {
     /// Runs once on inputs that the caller keeps: a `RefData` has afterwards what the model wrote to it; of other inputs that the model
     /// writes over, a copy is taken.
     pub fn run_mut(&self, inputs: &mut [HostTensor], options: RunOptions) -> Result<RunOutcome, RuntimeError> {
+        if self.compiled.gears.is_some() {
+            let views: Vec<TensorView<'_>> = inputs.iter().map(HostTensor::view).collect();
+            return self.run(&views, options);
+        }
         self.check_inputs(&inputs.iter().map(HostTensor::view).collect::<Vec<_>>())?;
         let mut addresses = Vec::with_capacity(inputs.len());
         let mut own: Vec<Option<HostTensor>> = Vec::with_capacity(inputs.len());
@@ -115,7 +124,7 @@ impl LoadedModel {
     }
 
     /// Whether a run may write over an input.
-    fn overwrites(&self, input: usize) -> bool {
+    pub(crate) fn overwrites(&self, input: usize) -> bool {
         self.compiled.memory.zero_copy.iter().any(|z| !z.output && z.overwritten && z.index as usize == input)
     }
 
@@ -123,6 +132,11 @@ impl LoadedModel {
     fn outputs(&self, own: &mut [Option<HostTensor>]) -> Result<Vec<HostTensor>, RuntimeError> {
         let mut outputs = Vec::with_capacity(self.compiled.outputs.len());
         for (k, o) in self.compiled.outputs.iter().enumerate() {
+            if self.compiled.gears.is_some() {
+                let bytes = self.compiled.output_bytes(k).unwrap_or(0);
+                outputs.push(HostTensor::with_len(o.desc.dtype, &[], bytes)?);
+                continue;
+            }
             let dims = o.desc.shape.sizes().unwrap_or_default();
             let zero_copy = &self.compiled.memory.zero_copy;
             let of = zero_copy.iter().find(|z| z.output && z.index as usize == k).and_then(|z| z.of_input);
@@ -139,7 +153,7 @@ impl LoadedModel {
     }
 
     /// One launch; `own` are inputs in memory that the run may write to.
-    fn launch(
+    pub(crate) fn launch(
         &self,
         addresses: &[u64],
         mut own: Vec<Option<HostTensor>>,
@@ -185,22 +199,12 @@ impl LoadedModel {
             });
             report.tasks = tasks.collect();
         }
-        Ok(RunOutcome { outputs, report, copied_inputs: 0, captured: captured?, parts: Vec::new() })
+        Ok(RunOutcome { outputs, report, copied_inputs: 0, captured: captured?, gear: None, parts: Vec::new() })
     }
 
     fn check_inputs(&self, inputs: &[TensorView<'_>]) -> Result<(), RuntimeError> {
         let want = &self.compiled.inputs;
-        if inputs.len() != want.len() {
-            return Err(RuntimeError::Input {
-                name: "(all)".into(),
-                found: format!("{} inputs", inputs.len()),
-                expected: format!(
-                    "{}: {}",
-                    want.len(),
-                    want.iter().map(|i| i.name.as_str()).collect::<Vec<_>>().join(", ")
-                ),
-            });
-        }
+        self.check_count(inputs.len())?;
         for (i, w) in inputs.iter().zip(want) {
             let sizes = w.desc.shape.sizes().unwrap_or_default();
             if i.dtype != w.desc.dtype
@@ -214,6 +218,26 @@ impl LoadedModel {
                 });
             }
         }
+        self.check_fixed(inputs)
+    }
+
+    /// Whether there are as many inputs as the model takes.
+    pub(crate) fn check_count(&self, found: usize) -> Result<(), RuntimeError> {
+        let want = &self.compiled.inputs;
+        if found == want.len() {
+            return Ok(());
+        }
+        let names = want.iter().map(|i| i.name.as_str()).collect::<Vec<_>>().join(", ");
+        Err(RuntimeError::Input {
+            name: "(all)".into(),
+            found: format!("{found} inputs"),
+            expected: format!("{}: {names}", want.len()),
+        })
+    }
+
+    /// Whether inputs that the model was compiled for have their one value.
+    pub(crate) fn check_fixed(&self, inputs: &[TensorView<'_>]) -> Result<(), RuntimeError> {
+        let want = &self.compiled.inputs;
         for (k, value) in &self.fixed {
             let same = |i: &TensorView<'_>| value.bytes().is_some_and(|b| *b == *i.bytes);
             if inputs.get(*k).is_some_and(|i| !same(i)) {

@@ -28,6 +28,7 @@ pub mod map_pool;
 pub mod stream_pool;
 /// Runs.
 pub mod executor;
+mod gears;
 /// Models of unknown shapes.
 pub mod v2;
 /// Variables of a session.

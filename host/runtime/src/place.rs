@@ -54,12 +54,16 @@ impl Places {
             let at = p.add(AllocationKind::VARIABLES, MemoryKind::HBM, s.bytes, s.index);
             p.variables.push((s.begin, s.bytes, at));
         }
-        for (k, i) in m.inputs.iter().enumerate() {
-            let at = p.add(AllocationKind::INPUT, MemoryKind::HBM, i.desc.data_bytes().unwrap_or(0), k as u32);
+        for k in 0..m.inputs.len() {
+            let at = p.add(AllocationKind::INPUT, MemoryKind::HBM, m.input_bytes(k).unwrap_or(0), k as u32);
             p.inputs.push(at);
         }
-        for (k, o) in m.outputs.iter().enumerate() {
-            let at = p.add(AllocationKind::OUTPUT, MemoryKind::HBM, o.desc.data_bytes().unwrap_or(0), k as u32);
+        if let Some(bytes) = m.selector_bytes() {
+            let at = p.add(AllocationKind::INPUT, MemoryKind::HBM, bytes, m.inputs.len() as u32);
+            p.inputs.push(at);
+        }
+        for k in 0..m.outputs.len() {
+            let at = p.add(AllocationKind::OUTPUT, MemoryKind::HBM, m.output_bytes(k).unwrap_or(0), k as u32);
             p.outputs.push(at);
         }
         let mut bytes = 0;

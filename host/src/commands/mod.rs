@@ -17,11 +17,13 @@ mod bench;
 mod cache;
 mod compare;
 mod specialise;
+mod steps;
 mod stdin;
 mod unused;
 
 use crate::options::OptionMap;
 use crate::render::{ProgressMode, exit_code, print_error};
+use crate::session::gears::Asked as Gears;
 use crate::{Error, ErrorKind, Result};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use ge_plugin_api::services::Level;
@@ -78,9 +80,42 @@ pub struct CompileFlags {
     /// Shapes of inputs, "x:1,3,224,224;y:?"
     #[arg(long, value_name = "SHAPES")]
     pub input_shape: Option<String>,
+    /// Sizes that the model gets a static plan for each, by the name of an open size: `b=1,4,8`; several give each combination
+    #[arg(long = "dim", value_name = "NAME=SIZES")]
+    pub dims: Vec<String>,
+    /// As --dim, for the first dimension where it is open: `1,4,8`
+    #[arg(long, alias = "dynamic_batch_size", value_name = "SIZES")]
+    pub dynamic_batch_size: Option<String>,
+    /// As --dim, for height and width where they are open: `224,224;448,448`
+    #[arg(long, alias = "dynamic_image_size", value_name = "H,W;H,W")]
+    pub dynamic_image_size: Option<String>,
+    /// As --dim, one size for each open one in each gear: `1,20;4,40`
+    #[arg(long, alias = "dynamic_dims", value_name = "SIZES;SIZES")]
+    pub dynamic_dims: Option<String>,
 }
 
 impl CompileFlags {
+    /// Shapes of inputs: by the flag, else by the option of that name.
+    pub fn shapes(&self) -> Result<String> {
+        if let Some(s) = &self.input_shape {
+            return Ok(s.clone());
+        }
+        Ok(OptionMap::gather(&self.sets, self.options.as_deref())?.get("ge.inputShape").to_owned())
+    }
+    /// The gears that are asked for, by flags, else by the option.
+    pub fn gears(&self) -> Result<Gears> {
+        let mut asked = Gears {
+            by_name: self.dims.clone(),
+            batch: self.dynamic_batch_size.clone(),
+            image: self.dynamic_image_size.clone(),
+            dims: self.dynamic_dims.clone(),
+        };
+        if asked.is_empty() {
+            let options = OptionMap::gather(&self.sets, self.options.as_deref())?;
+            asked.dims = Some(options.get("ge.dynamicDims").to_owned()).filter(|d| !d.is_empty());
+        }
+        Ok(asked)
+    }
     /// All sources of options as one map.
     pub fn gather(&self) -> Result<OptionMap> {
         let options = OptionMap::gather(&self.sets, self.options.as_deref())?;

@@ -1,7 +1,7 @@
 //! `ge run MODEL_OR_OM`: loads, runs, writes and compares outputs.
 use super::compile::BuildFlags;
 use super::inputs::{DeviceFlags, Given, InputFlags, rank_dir, read_npy};
-use super::{CompileFlags, Global, print, print_json, reduced, say, tensors};
+use super::{CompileFlags, Global, print, print_json, reduced, say, steps, tensors};
 use crate::render::timeline::{self, Lane};
 use crate::session::import::{self, FileKind};
 use crate::session::{Session, SessionOptions, read_om};
@@ -52,6 +52,9 @@ pub struct RunArgs {
     /// Writes what variables hold after the run (safetensors)
     #[arg(long, value_name = "FILE")]
     save_variables: Option<PathBuf>,
+    /// Runs so many steps, each on what the last one left (`ge compile --state`); DIR/step<k> may hold the inputs of one step
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), conflicts_with_all = ["expect", "profile", "dump_tensors", "check_numerics"])]
+    steps: Option<u64>,
     /// Threads of the pool
     #[arg(long, visible_alias = "jobs", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
@@ -84,6 +87,19 @@ pub fn run(global: &Global, a: &RunArgs) -> Result<u8> {
     };
     let (session, compiled, _) = open(global, &target)?;
     crate::session::fits_group(&compiled, ranks)?;
+    if let Some(steps) = a.steps {
+        if ranks > 1 {
+            return Err(Error::usage("--steps takes one rank"));
+        }
+        let asked = steps::Asked {
+            steps,
+            given: a.inputs.given(global),
+            random: a.inputs.random,
+            outputs: a.outputs.as_deref(),
+            load: LoadOptions { rank_size: 1, priority: a.stream_priority, ..LoadOptions::default() },
+        };
+        return steps::run(global, &session, compiled, &asked, &write_some);
+    }
     let mut models = Vec::new();
     let soc = compiled.soc.clone();
     let context = session.open_device(&soc)?;
@@ -134,6 +150,7 @@ pub fn run(global: &Global, a: &RunArgs) -> Result<u8> {
     let mut all = Vec::new();
     let mut reports = Vec::new();
     let mut parts = Vec::new();
+    let mut gear = None;
     for (rank, r) in results.into_iter().enumerate() {
         let r = r.map_err(|e| a.inputs.made_up(&compiled, e))?;
         let finite = if a.check_numerics { tensors::check(&compiled, &r.captured) } else { Ok(()) };
@@ -141,6 +158,7 @@ pub fn run(global: &Global, a: &RunArgs) -> Result<u8> {
             tensors::dump(&rank_dir(dir, rank as u32, ranks), &compiled, r.captured)?;
         }
         finite?;
+        gear = r.gear.or(gear);
         all.push(r.outputs);
         reports.push(r.report);
         parts.extend(r.parts);
@@ -153,7 +171,11 @@ pub fn run(global: &Global, a: &RunArgs) -> Result<u8> {
         } else {
             timeline::ranks(&compiled, &reports)
         };
-        super::write_atomic(file, format!("{}\n", timeline::trace(&lanes)).as_bytes())?;
+        let mut trace = timeline::trace(&lanes);
+        if let Some(ran) = gear_json(&compiled, gear) {
+            trace["otherData"]["gear"] = ran;
+        }
+        super::write_atomic(file, format!("{trace}\n").as_bytes())?;
     }
     if let Some(file) = &a.save_variables {
         session.save_variables(file)?;
@@ -171,10 +193,17 @@ pub fn run(global: &Global, a: &RunArgs) -> Result<u8> {
     let asked: usize = models.iter().map(|m| m.device_streams().len()).sum();
     let pool = session.stream_pool();
     let streams = serde_json::json!({"of_models": asked, "objects": pool.len(), "created": pool.created(), "priority": a.stream_priority.unwrap_or(0)});
-    let json = serde_json::json!({
+    let mut json = serde_json::json!({
         "schema": 1, "streams": streams, "model": compiled.name, "ranks": ranks, "warnings": warnings, "ext_attrs": ext_attrs(&models)?, "load_ms": loaded.as_secs_f64() * 1e3, "run_ms": took.as_secs_f64() * 1e3,
-        "outputs": compiled.outputs.iter().map(|o| serde_json::json!({"name": o.name, "dtype": o.desc.dtype.name(), "shape": o.desc.shape.sizes()})).collect::<Vec<_>>(),
+        "outputs": compiled.outputs.iter().enumerate().map(|(k, o)| {
+            // Sizes that the model leaves open are those of the run.
+            let made = all.first().and_then(|r| r.get(k)).map(|t| t.dims.to_vec());
+            serde_json::json!({"name": o.name, "dtype": o.desc.dtype.name(), "shape": made.or_else(|| o.desc.shape.sizes())})
+        }).collect::<Vec<_>>(),
     });
+    if let Some(ran) = gear_json(&compiled, gear) {
+        json["gear"] = ran;
+    }
     if global.json {
         print_json(&json)?;
     } else if a.outputs.is_none() && a.expect.is_none() {
@@ -183,14 +212,24 @@ pub fn run(global: &Global, a: &RunArgs) -> Result<u8> {
     say(
         global,
         &format!(
-            "ran {} on {}: load {:.1} ms, run {:.2} ms",
+            "ran {}{} on {}: load {:.1} ms, run {:.2} ms",
             compiled.name,
+            compiled.gears.as_ref().zip(gear).map_or_else(String::new, |(g, k)| format!(" ({})", g.shown(k))),
             compiled.soc.name,
             loaded.as_secs_f64() * 1e3,
             took.as_secs_f64() * 1e3
         ),
     );
     Ok(0)
+}
+
+/// The gear that ran: its place, sizes and graph.
+fn gear_json(m: &CompiledModel, gear: Option<usize>) -> Option<serde_json::Value> {
+    let (gears, k) = (m.gears.as_ref()?, gear?);
+    let g = gears.list.get(k)?;
+    let dims: serde_json::Map<String, serde_json::Value> =
+        gears.dims.iter().zip(&g.sizes).map(|(d, n)| (d.clone(), serde_json::json!(n))).collect();
+    Some(serde_json::json!({"index": k, "dims": dims, "graph": g.graph}))
 }
 
 /// Tells outputs of a model in reduced types that are not finite though the inputs are, with the node that is to blame.
@@ -304,9 +343,15 @@ fn stops_nowhere(c: &crate::session::Compiled) -> Result<()> {
 }
 
 fn write_outputs(dir: &Path, outputs: &[HostTensor], m: &CompiledModel) -> Result<()> {
+    write_some(dir, &outputs.iter().enumerate().collect::<Vec<_>>(), m)
+}
+
+/// Writes outputs by their numbers.
+fn write_some(dir: &Path, outputs: &[(usize, &HostTensor)], m: &CompiledModel) -> Result<()> {
     let fail = |p: &Path, e: std::io::Error| Error::failed(format!("cannot write `{}`: {e}", p.display()));
     std::fs::create_dir_all(dir).map_err(|e| fail(dir, e))?;
-    for (k, (t, o)) in outputs.iter().zip(&m.outputs).enumerate() {
+    for (k, t) in outputs {
+        let Some(o) = m.outputs.get(*k) else { continue };
         let path = dir.join(format!("output_{k}.npy"));
         let bytes = ge_runtime::npy::write(t).ok_or_else(|| {
             Error::unsupported(format!("output `{}` is {}, which has no form in .npy", o.name, t.dtype))
@@ -391,7 +436,9 @@ fn show_outputs(all: &[Vec<HostTensor>], m: &CompiledModel) -> String {
             let shown: Vec<String> = v.iter().take(8).map(|x| number(*x, t.dtype)).collect();
             let more = if v.len() > 8 { format!(" … {} more", v.len() - 8) } else { String::new() };
             let who = if all.len() > 1 { format!("rank {rank} ") } else { String::new() };
-            text.push_str(&format!("{who}{}: {}{} = {}{more}\n", o.name, t.dtype, o.desc.shape, shown.join(" ")));
+            // Sizes that the model leaves open are those of the run.
+            let shape = ge_plugin_api::types::Shape::of(&t.dims);
+            text.push_str(&format!("{who}{}: {}{shape} = {}{more}\n", o.name, t.dtype, shown.join(" ")));
         }
     }
     text

@@ -53,6 +53,9 @@ pub fn check(
         })?;
         known_operators(&session, Some(gate))?;
     }
+    if !flags.gears()?.is_empty() {
+        unused.push("sizes of gears".to_owned());
+    }
     if let Some(shapes) = &flags.input_shape {
         fits(shapes, m)?;
     }

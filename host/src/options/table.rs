@@ -119,6 +119,12 @@ pub const TABLE: &[Decl] = &[
         "where a tuning build stops",
     ),
     d("ge.deterministic", BIT, "0", "same bits whatever the split of work"),
+    d(
+        "ge.dynamicDims",
+        Kind::Text,
+        "",
+        "sizes for which the model gets a static plan each, one for each open size: `1,20;4,40` (--dynamic-dims)",
+    ),
     d("ge.enableSingleStream", BOOL, "false", "everything on one stream"),
     d("ge.event", Kind::OneOf(&["", "notify"]), "", "`notify` synchronises streams by notifies instead of events"),
     d("ge.exec.atomicCleanPolicy", BIT, "0", "0: one clean for all atomic outputs, 1: each engine cleans its own"),
@@ -212,6 +218,7 @@ pub const TABLE: &[Decl] = &[
     d("ge.fusionSwitchFile", Kind::Path, "", "file that switches fusions on and off, in atc's two forms"),
     d("ge.graph_compiler_cache_dir", Kind::Path, "", "folder of the model cache"),
     d("ge.hcomParallel", BOOL, "false", "successors of fused AllReduce nodes get a stream of their own"),
+    d("ge.inputShape", Kind::Text, "", "shapes of inputs, as --input-shape has them"),
     d("ge.oo.constantFolding", BOOL, "true", "constant folding"),
     d("ge.oo.deadCodeElimination", BOOL, "true", "removal of nodes that no output needs"),
     d("ge.oo.level", Kind::OneOf(&["O1", "O3"]), "O3", "passes of this level and below run"),
@@ -260,6 +267,7 @@ pub const TABLE: &[Decl] = &[
         "10",
         "a call into a plugin that takes longer, in seconds, is said on stderr while it lasts; 0: never",
     ),
+    d("ge.x.state", Kind::Text, "", "outputs that are inputs of the next step: `OUT:IN,OUT:IN` (--state)"),
     d(
         "ge.x.stream_mode",
         Kind::StreamMode,

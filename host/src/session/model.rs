@@ -24,6 +24,10 @@ impl Model {
     pub(crate) fn dynamic(loaded: DynamicModel) -> Model {
         Model { loaded: Loaded::Dynamic(Box::new(loaded)) }
     }
+    /// Whether its shapes are settled by each run.
+    pub fn is_dynamic(&self) -> bool {
+        matches!(self.loaded, Loaded::Dynamic(_))
+    }
     /// What it is: inputs, outputs, plans.
     pub fn info(&self) -> &ge_model::CompiledModel {
         match &self.loaded {
@@ -136,6 +140,12 @@ pub fn random_inputs(info: &ge_model::CompiledModel, seed: u64) -> Result<Vec<Ho
             }
             if i.desc.shape.is_unranked() {
                 return Err(Error::usage(format!("input `{}` is of unknown rank: give it with `--inputs`", i.name)));
+            }
+            // Of a model with gears, the first.
+            if let Some(dims) = info.gears.as_ref().and_then(|g| g.list.first()?.inputs.get(k)) {
+                let mut t = HostTensor::zeroed(i.desc.dtype, dims)?;
+                fill(&mut t, &mut next, range_of(info, &i.name));
+                return Ok(t);
             }
             let open = |(d, dim): (usize, &Dim)| dim.size().unwrap_or_else(|| open_size(info, &i.name, d, *dim));
             let dims: Vec<u64> = i.desc.shape.dims().iter().enumerate().map(open).collect();

@@ -4,6 +4,8 @@
 //!   axis on the flat x). `Unique(x) {axis, sorted = true} -> y, indices, inverse_indices, counts` (indices i64). All three know
 //!   their sizes only after they ran.
 //! * `OneHot(x, depth, on_value, off_value) {axis = -1}`: negative indices count from depth; outside the range: all off.
+//! * `MapIndex(x [n], data_seq [m*n], level_index?) -> i32[]`: which of the rows of `data_seq`, n numbers each, is x: its number, or of
+//!   `level_index` the number at that place; the number of rows where none is.
 //! * `NonMaxSuppression(boxes [B,N,4], scores [B,C,N], max_output_boxes_per_class?, iou_threshold?, score_threshold?)
 //!   {center_point_box} -> [n,3] i64`, ONNX's semantics.
 use crate::dims;
@@ -65,6 +67,11 @@ fn one_hot(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     d.insert(a, depth.filter(|v| *v >= 0.0 && *v < 1e15).map_or(Dim::UNKNOWN, |v| Dim::known(v as u64)));
     Ok(vec![TensorDesc::new(t, Shape::new(d))])
 }
+fn map_index(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+    read::rank_in(c, 0, "x", 1, 1)?;
+    read::rank_in(c, 1, "data_seq", 1, 1)?;
+    Ok(vec![TensorDesc::new(DType::I32, Shape::scalar())])
+}
 fn nms(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     read::rank_in(c, 0, "boxes", 3, 3)?;
     read::rank_in(c, 1, "scores", 3, 3)?;
@@ -74,6 +81,11 @@ fn nms(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
 fn defs() -> Vec<OpDef> {
     let i = AttrKind::INT;
     vec![
+        OpDef::new("MapIndex", map_index)
+            .input("x", INDEX, "T")
+            .input("data_seq", INDEX, "T")
+            .opt("level_index", &[DType::I32], "")
+            .output("y", &[DType::I32], ""),
         OpDef::new("NonZero", non_zero)
             .input("x", ANY, "")
             .output("y", INDEX, "")

@@ -6,7 +6,7 @@ use ge_plugin_api::view::Node;
 /// Sizes are those of the descriptors; a view lies in the place of its input.
 pub fn running_params(node: &Node<'_>) -> RunningParams {
     let inplace = match family(node.op()) {
-        Some(Family::View) => vec![0],
+        Some(Family::View | Family::Room) => vec![0],
         _ => Vec::new(),
     };
     RunningParams { inplace: inplace.into(), ..RunningParams::default() }

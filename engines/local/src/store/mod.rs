@@ -15,6 +15,8 @@ pub enum Family {
     Control,
     /// It is its input with another shape or type name.
     View,
+    /// It is the first bytes of its input, or its input with room behind it.
+    Room,
     /// Its inputs lie side by side where its output is.
     PhonyConcat,
     /// Its outputs lie side by side where its input is.
@@ -56,6 +58,7 @@ pub const OPS: &[(&str, Family)] = &[
     ("Bitcast", Family::View),
     ("ReFormat", Family::View),
     ("RefIdentity", Family::View),
+    ("GearView", Family::Room),
     ("PhonyConcat", Family::PhonyConcat),
     ("PhonySplit", Family::PhonySplit),
 ];
@@ -75,7 +78,8 @@ pub fn refusal(node: &Node<'_>) -> Option<String> {
     match family(node.op()) {
         None => Some("type".into()),
         Some(Family::Memory | Family::Place | Family::Control) => None,
-        Some(Family::View) => match (node.input_desc(0), node.outputs()) {
+        Some(f @ (Family::View | Family::Room)) => match (node.input_desc(0), node.outputs()) {
+            (Some(x), [y]) if f == Family::Room => views::room_refusal(x, y),
             (Some(x), [y]) => views::refusal(x, y),
             (None, _) => Some("input 0 is missing".into()),
             (_, outputs) => Some(format!("it has {} outputs, a view has one", outputs.len())),

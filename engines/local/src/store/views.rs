@@ -18,6 +18,21 @@ fn plain(f: Format) -> bool {
 
 /// Why `y` cannot be the memory of `x`; None: it can. Sizes that are not known yet do not speak against it.
 pub fn refusal(x: &TensorDesc, y: &TensorDesc) -> Option<String> {
+    let bytes = match (x.data_bytes(), y.data_bytes()) {
+        (Some(a), Some(b)) if a != b => Some(format!("input 0 has {a} bytes, output 0 has {b}")),
+        _ => None,
+    };
+    order_refusal(x, y).or(bytes)
+}
+
+/// The same for an output that may have fewer or more bytes than its input: both begin at one place.
+pub fn room_refusal(x: &TensorDesc, y: &TensorDesc) -> Option<String> {
+    let types = (x.dtype != y.dtype).then(|| format!("input 0 is {}, output 0 is {}", x.dtype, y.dtype));
+    order_refusal(x, y).or(types)
+}
+
+/// Why the elements of the two do not lie in the same order.
+fn order_refusal(x: &TensorDesc, y: &TensorDesc) -> Option<String> {
     for (name, d) in [("input 0", x), ("output 0", y)] {
         if !plain(d.format) {
             return Some(format!(
@@ -29,10 +44,7 @@ pub fn refusal(x: &TensorDesc, y: &TensorDesc) -> Option<String> {
     if (x.dtype == DType::STRING) != (y.dtype == DType::STRING) {
         return Some(format!("input 0 is {}, output 0 is {}", x.dtype, y.dtype));
     }
-    match (x.data_bytes(), y.data_bytes()) {
-        (Some(a), Some(b)) if a != b => Some(format!("input 0 has {a} bytes, output 0 has {b}")),
-        _ => None,
-    }
+    None
 }
 
 #[cfg(test)]
@@ -54,6 +66,9 @@ mod tests {
         assert!(
             refusal(&x, &desc(DType::F32, &[30]).with_format(Format::NC1HWC0)).is_some_and(|r| r.contains("NC1HWC0"))
         );
+        assert_eq!(room_refusal(&x, &desc(DType::F32, &[6, 4])), None);
+        assert_eq!(room_refusal(&desc(DType::F32, &[6, 4]), &x), None);
+        assert!(room_refusal(&x, &desc(DType::I32, &[30])).is_some_and(|r| r.contains("i32")));
         assert!(refusal(&desc(DType::STRING, &[30]), &desc(DType::F32, &[30])).is_some());
     }
 }

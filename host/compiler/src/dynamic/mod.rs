@@ -6,6 +6,7 @@ use crate::error::{CompileError, Result};
 use crate::ids::NodeKey;
 use crate::model::weights::{self, Weights};
 use crate::options::Options;
+use crate::partition::dynamic::unknown;
 use crate::pass::Records;
 use crate::toolbox::{EngineId, EngineRanks, Toolbox};
 use bytes::Bytes;
@@ -76,6 +77,24 @@ pub fn assemble(
         m.graphs.push(graph(g, gi, &weights, toolbox, &ranks));
     }
     Ok(m)
+}
+
+/// Refuses gears in which a size hangs on values: a gear is a static plan.
+///
+/// # Errors
+/// `unsupported`: the nodes whose sizes are open, by name.
+pub fn gears_are_closed(model: &Model, toolbox: &Toolbox) -> Result<()> {
+    if ge_model::gears::wanted(model.root().attrs()).is_none() {
+        return Ok(());
+    }
+    let refused = unknown::refusal(model, toolbox);
+    let mut d = Diagnostic::error("a gear leaves sizes open: no static plan can hold it");
+    for n in refused.iter().flat_map(|e| e.clone().into_error().diagnostics.into_iter()) {
+        d = d.note(n.message.to_string());
+        d = n.notes.iter().fold(d, |d, note| d.note(note.to_string()));
+    }
+    let help = "compile without gears: one OM then runs any sizes, by plans that are made as it runs";
+    Err(CompileError::model(ge_codes::OPEN_GEAR, d.help(help)))
 }
 
 /// Refuses what only a planned model can hold.

@@ -495,7 +495,9 @@ impl Builder<'_> {
                     // What lies where an input lies has the input's bytes, padding included.
                     Some(i) if !Rules::joins_inputs(n) => {
                         let up = n.input(i as usize).map(|v| (NodeKey { graph: key.graph, node: v.node }, v.output));
-                        up.and_then(|(up, o)| out.outputs[up].get(o as usize).map(|p| p.size)).unwrap_or(name.data)
+                        let given = up.and_then(|(up, o)| out.outputs[up].get(o as usize).map(|p| p.size));
+                        // A gear may have more bytes than the one before it in the same place.
+                        given.map_or(name.data, |g| if g < name.data { out.list[symbol].bytes } else { g })
                     }
                     _ if name.tight => name.data,
                     _ if k >= count && Rules::clears(n) => out.list[symbol].bytes,

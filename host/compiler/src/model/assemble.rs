@@ -1,6 +1,6 @@
 //! From `GeRootModel` to the plain `CompiledModel` that the OM keeps.
-use super::GeRootModel;
 use super::sync_nodes::{Around, SyncNodes};
+use super::{GeRootModel, gears};
 use crate::fusion::FusionRecord;
 use crate::ids::NodeKey;
 use crate::memory::{Io, Slot, Space, SpaceReport, ZeroCopyRange};
@@ -48,6 +48,7 @@ pub fn assemble(mut root: GeRootModel, time_ns: &dyn Fn(NodeKey) -> u64) -> Comp
         ..CompiledModel::default()
     };
     io(&root, &mut m);
+    gears::describe(&root.model, &mut m);
     // The nodes of each call as its slices have them, behind all graphs; in the order of the calls' tasks.
     let sliced = root.physical.tasks.iter().filter(|t| t.task.kind() == TaskType::FFTS_PLUS);
     let called = sliced.filter_map(|t| root.calls.get(t.node.get(&root.model)?.name()));

@@ -1,7 +1,7 @@
 //! The list of passes: every pass with its stage, in the order in which they run, and why it stands there.
 use super::{GraphPass, NodePass, PassLevel};
 use crate::original::{self, FORMAT, PRECISION};
-use crate::prepare::{self, AFTER, BEFORE, NORMALISE};
+use crate::prepare::{self, AFTER, BEFORE, GEARS, NORMALISE};
 use crate::{conflict, stage1, stage2};
 
 /// A pass at its place.
@@ -65,6 +65,12 @@ impl Listed {
 
 /// All passes in order.
 pub const PASSES: &[Listed] = &[
+    at(
+        "prepare",
+        &prepare::multi_batch_clone_pass::MultiBatchClonePass,
+        "first of all: each gear is inferred, folded and optimised with its own sizes",
+    )
+    .later(GEARS),
     node("prepare", &prepare::fixed_input_pass::FixedInputPass, "what is given is a constant for all that follows")
         .later(NORMALISE),
     at("prepare", &prepare::handle_summary_op::HandleSummaryOp, "before the outputs are settled (003 §1.2, D1c)")
@@ -293,6 +299,12 @@ pub const PASSES: &[Listed] = &[
         &stage1::attach_stream_label_pass::AttachStreamLabelPass,
         "what the switches wake is known; stage streams goes by labels",
     ),
+    at(
+        "stage1",
+        &stage1::multi_batch_pass::MultiBatchPass,
+        "engines have changed the gears on their own: each node of one is labelled as it is now",
+    ),
+    at("stage1", &stage1::subgraph_multi_dims_pass::SubgraphMultiDimsPass, "graphs within a gear, behind the gear itself"),
     node("stage1", &stage1::iterator_op_pass::IteratorOpPass, "readers of iterators are final"),
     at("stage1", &stage1::constant_fuse_same_pass::RemoveSameConstPass, "constants of any size, once folding is over"),
     at(
@@ -343,6 +355,11 @@ pub const PASSES: &[Listed] = &[
     node("stage2", &stage2::assign_remove_pass::AssignRemovePass, "layouts of variables are settled"),
     node("stage2", &stage1::dimension_adjust_pass::DimensionAdjustPass, "second round, as folding"),
     node("stage2", &prepare::unused_const_pass::UnusedConstPass, "constants that folding has left alone"),
+    at(
+        "stage2",
+        &stage1::multi_batch_pass::MultiBatchPass,
+        "again: gears are labels and jumps by now, with nodes that engines have inserted",
+    ),
     node(
         "stage2",
         &stage2::ref_identity_delete_op_pass::RefIdentityDeleteOpPass,
@@ -388,7 +405,6 @@ pub const LEFT_OUT: &[(&str, &str)] = &[
         "MarkForceUnknownForCondPass",
         "it marks what stands under a `Merge` of an unknown shape: `MergeToStreamMergePass` refuses such a `Merge` by name, nothing behind it would read the marks",
     ),
-    ("MultiBatchPass, SubgraphMultiDimsPass", "for gears of dynamic batch, which are not built yet"),
     (
         "MarkAgnosticPass, PrepareRunningFormatRefiner",
         "which operators take any layout is said by prototypes and engines, not by marks on nodes",

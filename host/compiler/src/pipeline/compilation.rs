@@ -178,6 +178,7 @@ impl<'c> Compilation<'c> {
         if !unknown::any(&self.model) {
             return Ok(None);
         }
+        dynamic::gears_are_closed(&self.model, self.toolbox)?;
         let model = std::mem::take(&mut self.model);
         dynamic::assemble(name, model, self.toolbox, self.options, &self.records).map(Some)
     }

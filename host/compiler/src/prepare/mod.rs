@@ -19,6 +19,7 @@ pub mod infer_value_range_pass;
 pub mod inline_subgraph_pass;
 mod loops;
 pub mod merge_pass;
+pub mod multi_batch_clone_pass;
 pub mod net_output_pass;
 pub mod parallel_concat_start_op_pass;
 pub mod placeholder_with_default_pass;
@@ -45,6 +46,8 @@ use ge_ir::Model;
 use ge_plugin_api::engine::Hook;
 use ge_plugin_api::pass::PassStage;
 
+/// The part that makes gears, before anything looks at the graph.
+pub const GEARS: u8 = 9;
 /// The part of the list that normalises, before engines see the graph.
 pub const NORMALISE: u8 = 10;
 /// The part that stands before the inference of each node.
@@ -55,6 +58,7 @@ pub const AFTER: u8 = 12;
 /// The order of effects as edges, custom passes and engines before shapes, inference with folding, the passes of PrepareOptimize (facts 4.2, 4.3).
 pub fn run(model: &mut Model, passes: &PassManager<'_>, records: &mut Records) -> Result<()> {
     passes.toolbox().growth.allow(model);
+    passes.part("prepare", GEARS, model, records)?;
     // What the imported graph says of variables, before anything changes it.
     effects::explicit(model, passes.toolbox())?;
     hooks::custom(passes, PassStage::BEFORE_INFER_SHAPE, model, records)?;

@@ -1,5 +1,6 @@
 //! Descriptors between a control node and its subgraphs: down to their Data nodes, up from their NetOutput (DESIGN 3.2).
 use ge_ir::{AttrValue, Dim, Graph, Model, NodeId, Shape, TensorDesc};
+use ge_model::gears::BATCH_NUM;
 
 /// Inputs of a control node before those of its subgraphs.
 pub(crate) fn own_inputs(op: &str) -> Option<usize> {
@@ -61,6 +62,12 @@ pub(super) fn join(a: &TensorDesc, b: &TensorDesc) -> TensorDesc {
     out
 }
 
+/// The one with most bytes; the first of those that have as many.
+fn largest(first: &TensorDesc, rest: &[&TensorDesc]) -> TensorDesc {
+    let more = |a, b: &TensorDesc| if b.data_bytes() > TensorDesc::data_bytes(&a) { b.clone() } else { a };
+    rest.iter().fold(first.clone(), |a, b| more(a, b))
+}
+
 /// The graph that a loop repeats.
 pub(super) fn body(model: &Model, gi: usize, id: NodeId) -> Option<usize> {
     match model.graphs()[gi].get(id)?.attr("body")? {
@@ -97,11 +104,17 @@ pub(super) fn leave(model: &mut Model, gi: usize, id: NodeId, carried: Option<Ve
             *out = TensorDesc { attrs: out.attrs.clone(), ..d };
         }
     } else {
+        // Each gear writes its own sizes at the beginning of what has room for the largest.
+        let gears = n.attr(BATCH_NUM).is_some();
         let subs: Vec<&Graph> = n.subgraphs().into_iter().filter_map(|s| model.graph(s)).collect();
         for (k, out) in outs.iter_mut().enumerate() {
             let said: Option<Vec<&TensorDesc>> = subs.iter().map(|s| s.input_desc(s.net_output()?, k)).collect();
             let Some((first, rest)) = said.as_deref().and_then(<[_]>::split_first) else { continue };
-            let all = rest.iter().fold((*first).clone(), |a, b| join(&a, b));
+            let all = if gears && said.iter().flatten().all(|d: &&TensorDesc| d.is_static()) {
+                largest(first, rest)
+            } else {
+                rest.iter().fold((*first).clone(), |a, b| join(&a, b))
+            };
             *out = TensorDesc { attrs: out.attrs.clone(), ..all };
         }
     }

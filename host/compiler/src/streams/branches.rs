@@ -26,6 +26,8 @@ pub struct Branches {
     graphs: BTreeMap<u32, Branch>,
     /// Of each region of the root.
     regions: Vec<Branch>,
+    /// Numbers of the nodes that take one of their subgraphs.
+    callers: Vec<(u32, NodeKey)>,
     flow: Option<Arc<Flow>>,
 }
 
@@ -33,7 +35,7 @@ impl Branches {
     /// Of a model; `flow`: its control flow by labels, where there is any.
     pub fn of(model: &Model, flow: Option<&Arc<Flow>>) -> Branches {
         let regions = flow.map(|f| f.branches()).unwrap_or_default();
-        let mut out = Branches { graphs: BTreeMap::new(), regions, flow: flow.cloned() };
+        let mut out = Branches { graphs: BTreeMap::new(), regions, callers: Vec::new(), flow: flow.cloned() };
         // Scopes have the numbers below, subgraphs those behind them.
         let mut next = flow.map_or(0, |f| f.scope_count()) as u32;
         let mut todo: Vec<(usize, Branch)> = vec![(0, Vec::new())];
@@ -51,12 +53,24 @@ impl Branches {
                     }
                     todo.extend(model.graph_index(sub).map(|g| (g, below)));
                 }
+                if takes_one(n) {
+                    out.callers.push((next, NodeKey::new(g, n.id())));
+                }
                 next += 1;
             }
             if !at.is_empty() {
                 out.graphs.insert(g as u32, at);
             }
         }
+        out
+    }
+    /// Numbers of the control nodes that take one of their branches and that `is` picks: nodes with subgraphs, and switches by labels.
+    pub fn choices(&self, model: &Model, is: &dyn Fn(&Node) -> bool) -> Vec<u32> {
+        let root = model.root();
+        let scopes = self.flow.iter().flat_map(|f| (0..f.scope_count()).map(move |s| (s as u32, f.ends(s).0)));
+        let picked = scopes.filter(|(_, entry)| root.get(*entry).is_some_and(is)).map(|(s, _)| s);
+        let mut out: Vec<u32> = picked.collect();
+        out.extend(self.callers.iter().filter(|(_, key)| key.get(model).is_some_and(is)).map(|(number, _)| *number));
         out
     }
     /// Whether there are none.

@@ -59,7 +59,7 @@ pub fn run(
         _ if many => reuse::reuse_ids(&mut plan, order),
         _ => {}
     }
-    reuse::reuse_event_for_multi_dims(model, &mut plan);
+    reuse::reuse_event_for_multi_dims(model, &mut plan, order);
     let by_user: Vec<(u32, u32)> =
         reuse::multiplex(model, &mut plan)?.into_iter().map(|k| (events[k].send, events[k].recv)).collect();
     reuse::refresh_continuous(&mut plan);

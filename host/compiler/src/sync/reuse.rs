@@ -7,6 +7,7 @@ use crate::error::{CompileError, Result};
 use crate::ids::EventId;
 use crate::streams::ExecutionOrder;
 use ge_ir::Model;
+use ge_model::gears::BATCH_NUM;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// An id serves a second pair only where its first wait is over before the second record, and stands before the second wait on
@@ -50,28 +51,27 @@ pub fn reuse_ids(plan: &mut SyncPlan, order: &ExecutionOrder) {
     plan.event_num = next;
 }
 
-/// Gears of a Case with `_batch_num` run one at a time: events inside each start at the same number; the next Case begins behind
-/// the greatest of them, events outside follow all (004 §4.3.4).
-pub fn reuse_event_for_multi_dims(model: &Model, plan: &mut SyncPlan) {
+/// Gears run one at a time: events inside each start at the same number; the gears of the next choice begin behind the greatest of
+/// them, events outside follow all (004 §4.3.4). A gear is a branch of a `Case` with `_batch_num`, or of the switch by labels that it
+/// has become: that no two of them run together comes from the branches that are there.
+pub fn reuse_event_for_multi_dims(model: &Model, plan: &mut SyncPlan, order: &ExecutionOrder) {
+    let branches = order.branches();
+    let choices = branches.choices(model, &|n| n.attr(BATCH_NUM).is_some());
     let mut base = 0u32;
     let mut done: BTreeSet<usize> = BTreeSet::new();
-    for g in model.graphs() {
-        for case in g.nodes().filter(|n| n.op() == "Case" && n.attr("_batch_num").is_some()) {
-            let mut top = base;
-            for branch in case.subgraphs() {
-                let inside = graphs_within(model, branch);
-                let mut ids: BTreeMap<u32, u32> = BTreeMap::new();
-                for (k, p) in plan.pairs.iter_mut().enumerate() {
-                    let both = inside.contains(&p.send.node.graph) && inside.contains(&p.recv.node.graph);
-                    if both && done.insert(k) {
-                        let next = base + ids.len() as u32;
-                        p.id = EventId(*ids.entry(p.id.0).or_insert(next));
-                    }
-                }
-                top = top.max(base + ids.len() as u32);
+    for choice in choices {
+        // New numbers of each gear, by the old ones.
+        let mut gears: BTreeMap<u32, BTreeMap<u32, u32>> = BTreeMap::new();
+        for (k, p) in plan.pairs.iter_mut().enumerate() {
+            let inside = |key| branches.at(key).iter().find(|(c, _)| *c == choice).map(|(_, branch)| *branch);
+            let Some(gear) = inside(p.send.node).filter(|g| inside(p.recv.node) == Some(*g)) else { continue };
+            if done.insert(k) {
+                let ids = gears.entry(gear).or_default();
+                let next = base + ids.len() as u32;
+                p.id = EventId(*ids.entry(p.id.0).or_insert(next));
             }
-            base = top;
         }
+        base += gears.values().map(|ids| ids.len() as u32).max().unwrap_or(0);
     }
     if done.is_empty() {
         return;
@@ -84,19 +84,6 @@ pub fn reuse_event_for_multi_dims(model: &Model, plan: &mut SyncPlan) {
         }
     }
     plan.event_num = base + ids.len() as u32;
-}
-
-/// A graph and all below it.
-fn graphs_within(model: &Model, name: &str) -> BTreeSet<u32> {
-    let mut out = BTreeSet::new();
-    let mut todo: Vec<usize> = model.graph_index(name).into_iter().collect();
-    while let Some(g) = todo.pop() {
-        if out.insert(g as u32) {
-            let below = model.graphs()[g].nodes().flat_map(|n| n.subgraphs());
-            todo.extend(below.filter_map(|s| model.graph_index(s)));
-        }
-    }
-    out
 }
 
 /// `_event_multiplexing`: `SendTo;<node>;<n>` and `RecvFrom;<node>;<n>` give the event between two nodes the number `n` behind

@@ -108,6 +108,6 @@ impl DynamicModel {
             outputs.push(t.into_host()?);
         }
         let report = RunReport { launches: run.launches, ..RunReport::default() };
-        Ok(RunOutcome { outputs, report, copied_inputs: 0, captured: run.captured, parts: run.parts })
+        Ok(RunOutcome { outputs, report, copied_inputs: 0, captured: run.captured, gear: None, parts: run.parts })
     }
 }

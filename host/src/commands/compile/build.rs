@@ -4,11 +4,12 @@ use super::super::inputs::{self, Given};
 use super::super::specialise::{self, Input};
 use super::super::{CompileFlags, Global, calibration, say, say_warnings};
 use super::fallback;
+use crate::options::OptionMap;
 use crate::render::Progress;
 use crate::session::bundle::{Bundle, Failure, Weights};
 use crate::session::dump::{Dumps, Wanted};
 use crate::session::import::{self, FileKind, Imported};
-use crate::session::{Compiled, Session, SessionOptions, survey, symbols};
+use crate::session::{Compiled, Session, SessionOptions, gears, steps, survey, symbols};
 use crate::{Diagnostic, ErrorKind, Result};
 use clap::Args;
 use ge_compiler::pipeline::Observer;
@@ -79,6 +80,8 @@ pub struct Wishes<'a> {
     pub gate: Option<&'a str>,
     /// Inputs that say which nodes keep their types.
     pub calibrate: Option<&'a Path>,
+    /// `--state`.
+    pub state: Option<&'a str>,
 }
 
 impl<'a> Wishes<'a> {
@@ -113,7 +116,7 @@ pub fn compile_to_run(
 /// The model as its file has it; nodes without a mapping are told beside it.
 pub fn import_model(session: &Session, model: &Path, flags: &CompileFlags) -> Result<Imported> {
     let bytes = import::map(model)?;
-    let shapes = flags.input_shape.as_deref().unwrap_or("");
+    let shapes = &flags.shapes()?;
     let imports = import::parse_input_shapes(shapes)?;
     let mut imported = match import::kind_of(&bytes) {
         FileKind::Om => Err(Diagnostic::error(format!("`{}` is an OM file: it is compiled already", model.display()))
@@ -128,7 +131,21 @@ pub fn import_model(session: &Session, model: &Path, flags: &CompileFlags) -> Re
         FileKind::Foreign => import::import_whole(session.registry(), model, bytes, &imports),
     }?;
     symbols::apply(&mut imported.model, shapes)?;
+    gears::apply(&mut imported.model, &flags.gears()?)?;
     Ok(imported)
+}
+
+/// Compiles a model; its state, if it has any, must be outputs and inputs that it has.
+fn with_state(
+    session: &Session,
+    name: &str,
+    graph: ge_ir::Model,
+    options: &OptionMap,
+    observer: &dyn Observer,
+) -> Result<Compiled> {
+    let compiled = session.compile(name, graph, options, observer)?;
+    steps::pairs(&compiled.model, options.get(steps::STATE))?;
+    Ok(compiled)
 }
 
 /// Makes constants of the inputs that `--input` gives.
@@ -156,9 +173,12 @@ pub fn compile(
     wishes: &Wishes<'_>,
 ) -> Result<(Session, Compiled)> {
     let mut options = flags.gather()?;
+    if let Some(state) = wishes.state {
+        options.set(steps::STATE, state, "--state")?;
+    }
     let sets = wishes.calibrate.map(calibration::folders).transpose()?;
     import::map(model)?;
-    import::parse_input_shapes(flags.input_shape.as_deref().unwrap_or(""))?;
+    import::parse_input_shapes(&flags.shapes()?)?;
     let session = Session::new(SessionOptions {
         plugins: global.plugins.clone(),
         options: options.clone(),
@@ -198,13 +218,15 @@ pub fn compile(
     };
     let dumps = Dumps::new(&progress, wishes.dump.clone(), wishes.dump_dir.clone())?;
     dumps.done("import", "", &|| std::borrow::Cow::Borrowed(&graph), imported);
+    let has_gears = ge_model::gears::wanted(graph.root().attrs()).is_some();
     let run = || {
         let typed = |i: &Input| i.2.dtype != ge_plugin_api::types::DType::UNKNOWN;
         match (wishes.given, specialise::inputs(&graph)) {
-            (Some(given), inputs) if inputs.iter().all(typed) => given
+            // A model with gears is compiled for those, whatever the inputs at hand.
+            (Some(given), inputs) if !has_gears && inputs.iter().all(typed) => given
                 .read(&wanted(&inputs))
                 .and_then(|t| specialise::compile(global, &session, &name, graph, &options, &t, &dumps)),
-            _ => session.compile(&name, graph, &options, &dumps),
+            _ => with_state(&session, &name, graph, &options, &dumps),
         }
     };
     let compiled = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).unwrap_or_else(|payload| {

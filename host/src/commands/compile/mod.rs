@@ -29,6 +29,9 @@ pub struct CompileArgs {
     /// The model is compiled for values of inputs, which are then constants
     #[command(flatten)]
     input: NamedInputs,
+    /// Outputs that are inputs of the next step; `ge run --steps` hands them on in memory
+    #[arg(long, value_name = "OUT:IN,…")]
+    state: Option<String>,
     /// Runs these inputs (a folder as `ge run --inputs` takes it, or one of such folders) in the model's types and in the reduced
     /// ones, and keeps in f32 what differs too much
     #[arg(long, value_name = "DIR")]
@@ -66,7 +69,7 @@ pub fn run(global: &Global, a: &CompileArgs) -> Result<u8> {
     }
     let fixed = a.input.given(global);
     let calibrate = a.calibrate.as_deref();
-    let wishes = Wishes { fixed: Some(&fixed), calibrate, ..Wishes::of(&a.build)? };
+    let wishes = Wishes { fixed: Some(&fixed), calibrate, state: a.state.as_deref(), ..Wishes::of(&a.build)? };
     let (session, compiled) = build::compile(global, model, &a.flags, &wishes).map_err(|e| import::placed(model, e))?;
     if let Some(stop) = &compiled.stopped {
         say(global, &format!("stopped at {}: the graph is in {}", stop.step, stop.path.display()));

@@ -56,6 +56,10 @@ pub fn of(
             text.push_str(&format!("    {n} x {what}\n"));
         }
     }
+    if let Some(gears) = &m.gears {
+        let all: Vec<String> = (0..gears.list.len()).map(|k| gears.shown(k)).collect();
+        text.push_str(&format!("  gears: {}\n", all.join("; ")));
+    }
     if m.is_dynamic() {
         let open: Vec<String> =
             m.inputs.iter().filter(|i| !i.desc.is_static()).map(|i| format!("{}{}", i.name, i.desc.shape)).collect();

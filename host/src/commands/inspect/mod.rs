@@ -119,7 +119,7 @@ fn select(doc: Value, what: &[String]) -> Value {
     let keys: Vec<&str> = what
         .iter()
         .flat_map(|w| match w.as_str() {
-            "summary" => &["plugins", "streams", "memory"][..],
+            "summary" => &["plugins", "streams", "memory", "gears"][..],
             "graph" | "engines" => &["graphs"][..],
             "streams" => &["streams"][..],
             "events" => &["events", "event_num", "notify_num", "rank_notify_num"][..],
@@ -137,6 +137,33 @@ fn select(doc: Value, what: &[String]) -> Value {
             })
             .collect(),
     )
+}
+
+/// The gears: sizes, branch, event ids, and the bytes of the feature maps that its nodes lie in. What two of them have in common they
+/// share.
+fn gears(m: &CompiledModel) -> Vec<Value> {
+    let Some(gears) = &m.gears else { return Vec::new() };
+    let own = |k: usize| m.graphs.iter().flat_map(|g| &g.nodes).filter(move |n| m.gear_of(n) == Some(k));
+    let one = |(k, g): (usize, &ge_model::Gear)| {
+        let dims: Map<String, Value> = gears.dims.iter().zip(&g.sizes).map(|(d, n)| (d.clone(), json!(n))).collect();
+        let names: BTreeSet<&str> = own(k).map(|n| n.name.as_str()).collect();
+        let inside = |e: &&ge_model::EventInfo| names.contains(e.send.as_str()) && names.contains(e.recv.as_str());
+        let events: BTreeSet<u32> = m.events.iter().filter(inside).map(|e| e.id).collect();
+        let slots = own(k).flat_map(|n| n.slots.iter().chain(&n.workspaces));
+        let mut held: Vec<(u64, u64)> = slots
+            .filter(|s| s.space == ge_model::SlotInfo::FEATURE && !s.zero_copy && s.memory == 0)
+            .map(|s| (s.offset, s.offset + s.size))
+            .collect();
+        held.sort_unstable();
+        let mut memory = 0;
+        let mut end = 0;
+        for (from, to) in held {
+            memory += to.saturating_sub(from.max(end));
+            end = end.max(to);
+        }
+        json!({"dims": dims, "graph": g.graph, "inputs": g.inputs, "outputs": g.outputs, "events": events, "memory": memory})
+    };
+    gears.list.iter().enumerate().map(one).collect()
 }
 
 /// The whole document of DESIGN 4.
@@ -164,6 +191,7 @@ pub fn document(m: &CompiledModel) -> Value {
         "schema": 1, "kind": "om", "name": m.name, "version": m.version, "soc": m.soc.name.as_str(), "options": options, "plugins": m.plugins,
         "graphs": graphs, "streams": streams(m),
         "events": m.events.iter().map(|e| json!({"id": e.id, "kind": if e.notify { "notify" } else { "event" }, "send": e.send, "recv": e.recv})).collect::<Vec<_>>(),
+        "gears": gears(m),
         "ranges": m.ranges.iter().map(|(k, r)| (k.clone(), json!([r.0, r.1]))).collect::<Map<_, _>>(),
         "event_num": m.event_num, "notify_num": m.notify_num - of_ranks, "rank_notify_num": of_ranks, "memory": memory::document(m), "tasks": tasks(m),
         "passes": m.passes,
@@ -379,6 +407,10 @@ fn text_of(m: &CompiledModel, part: &str) -> String {
             }
             for o in &m.outputs {
                 out.push_str(&format!("  output {}: {}{}\n", o.name, o.desc.dtype, o.desc.shape));
+            }
+            for (k, g) in gears(m).iter().enumerate() {
+                let shown = m.gears.as_ref().map(|g| g.shown(k)).unwrap_or_default();
+                out.push_str(&format!("  gear   {shown}: {} bytes, events {}\n", g["memory"], g["events"]));
             }
             let nodes: usize = m.graphs.iter().map(|g| g.nodes.len()).sum();
             out.push_str(&format!(

@@ -25,7 +25,7 @@ fn session(global: &Global, flags: &CompileFlags, want: Want) -> Result<Session>
 
 fn read(session: Option<&Session>, path: &Path, flags: &CompileFlags) -> Result<Option<ge_ir::Model>> {
     let bytes = import::map(path)?;
-    let imports = import::parse_input_shapes(flags.input_shape.as_deref().unwrap_or(""))?;
+    let imports = import::parse_input_shapes(&flags.shapes()?)?;
     match (import::kind_of(&bytes), session) {
         (FileKind::Text, _) => import::parse_text(path, &bytes).map(Some),
         (FileKind::Foreign, Some(s)) => import::import(s.registry(), path, bytes, &imports).map(Some),

@@ -168,8 +168,21 @@ fn run_nms(ctx: &mut KernelCtx<'_>) -> Result<()> {
     put_i64(ctx, 0, &[out.len() / 3, 3], &out)
 }
 
+/// The number of the row that the values are; the number of rows where none is.
+fn run_map_index(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    let (x, rows) = (Arg::of(ctx, 0)?.i64s()?, Arg::of(ctx, 1)?.i64s()?);
+    if x.is_empty() || rows.len() % x.len() != 0 {
+        return Err(bad("input data_seq", format!("{} numbers", rows.len()), format!("rows of {}", x.len())));
+    }
+    let found = rows.chunks_exact(x.len()).position(|r| *r == *x).unwrap_or(rows.len() / x.len());
+    let levels = Arg::opt(ctx, 2)?.map(|a| a.i64s()).transpose()?;
+    let y = levels.and_then(|l| l.get(found).copied()).unwrap_or(found as i64);
+    put_i64(ctx, 0, &[], &[y])
+}
+
 /// The rows of this file.
 pub const OPS: &[Op] = &[
+    Op::new("MapIndex", run_map_index, &[INDEX, INDEX, INDEX]).gives(&[INDEX]),
     Op::new("NonZero", run_non_zero, &[REAL]).gives(&[INDEX]),
     Op::new("Compress", run_compress, &[BITS, BOOL]),
     Op::new("Unique", run_unique, &[NUMB]).gives(&[NUMB, INDEX]),

@@ -12,6 +12,7 @@ use super::writer::Writer;
 use crate::error::{CompileError, Result};
 use ge_ir::{DType, Graph, Key, Model, Node, NodeId, TensorDesc, ValueRef};
 use ge_model::effects;
+use ge_model::gears::{BATCH_LABEL, BATCH_NUM, OUTPUTS, VIEW, label};
 use ge_plugin_api::diagnostic::Diagnostic;
 use ge_plugin_api::types::{AttrMap, AttrValue};
 use std::collections::HashMap;
@@ -346,6 +347,7 @@ impl Expansion<'_> {
     }
 
     /// A copy, into memory of its own or into that of `into`.
+    /// Where branches are gears, each writes as many bytes as it has.
     pub(super) fn copy(&mut self, n: &Node, name: String, from: ValueRef, into: Option<ValueRef>) -> Result<ValueRef> {
         if from.is_absent() {
             return Err(refused(n, "a value that it needs is missing"));
@@ -353,7 +355,8 @@ impl Expansion<'_> {
         let (d, mut inputs, mut attrs) = (self.w.desc(from)?, vec![from], AttrMap::default());
         if let Some(into) = into {
             let held = self.w.desc(into)?;
-            if (held.dtype, held.shape.sizes()) != (d.dtype, d.shape.sizes()) {
+            let gears = n.attr(BATCH_NUM).is_some() && held.dtype == d.dtype;
+            if !gears && (held.dtype, held.shape.sizes()) != (d.dtype, d.shape.sizes()) {
                 let what =
                     format!("a value is {}{} one time and {}{} another", held.dtype, held.shape, d.dtype, d.shape);
                 return Err(refused(n, &format!("{what}: its shapes are not static")));
@@ -392,30 +395,61 @@ impl Expansion<'_> {
         let index = self.index(n, cond, conditional)?;
         let own: Vec<i64> = subs.iter().map(|_| self.next_label()).collect();
         let end = self.next_label();
-        self.switch(n, index, controls, own.clone())?;
+        let switch = self.switch(n, index, controls, own.clone())?;
         let count = n.outputs().len();
+        let gears = n.attrs().int(BATCH_NUM);
+        let mut sizes: Vec<Vec<AttrValue>> = vec![Vec::new(); count];
         let mut held: Vec<Option<ValueRef>> = vec![None; count];
         let last = subs.len() - 1;
         for (b, sub) in subs.into_iter().enumerate() {
+            let first = self.w.graph.next_id();
             self.label(n, own[b], vec![])?;
             let outs = self.inline(n, sub, &inputs[1..])?;
             if outs.len() < count {
                 return Err(refused(n, &format!("branch {b} gives {} values of {count}", outs.len())));
             }
             for (k, held) in held.iter_mut().enumerate() {
-                let name = if b == last {
+                let name = if b == last && gears.is_none() {
                     self.result_name(n, k)
                 } else {
                     self.w.take(n.name(), &format!("{}/branch_{b}_{k}", n.name()))
                 };
                 *held = Some(self.copy(n, name, outs[k], *held)?);
+                let own = self.w.desc(outs[k])?.shape.sizes_i64().unwrap_or_default();
+                sizes[k].push(AttrValue::Ints(own.into()));
+            }
+            if gears.is_some() {
+                self.mark(first, &label(b));
             }
             if b < last {
                 self.goto(n, end)?;
             }
         }
         let tail = self.label(n, end, vec![])?;
+        if let Some(count) = gears {
+            self.w.graph.set_attr(switch, BATCH_NUM, count);
+            let sizes = sizes.into_iter().map(|s| AttrValue::List(s.into())).collect();
+            self.w.graph.set_attr(switch, OUTPUTS, AttrValue::List(sizes));
+            for (k, held) in held.iter_mut().enumerate() {
+                *held = Some(self.widened(n, k, *held)?);
+            }
+        }
         Ok((held.into_iter().flatten().collect(), tail))
+    }
+
+    /// What a gear has written, with the room of the largest.
+    fn widened(&mut self, n: &Node, k: usize, held: Option<ValueRef>) -> Result<ValueRef> {
+        let name = self.result_name(n, k);
+        let out = n.outputs().get(k).cloned().unwrap_or_else(TensorDesc::unknown);
+        let id = self.w.add(VIEW, name, held.into_iter().collect(), vec![], vec![out], AttrMap::default())?;
+        Ok(ValueRef::new(id, 0))
+    }
+
+    /// Gives the label of a gear to all that stands in its branch.
+    fn mark(&mut self, first: NodeId, label: &str) {
+        let nodes = self.w.graph.nodes().rev().take_while(|m| m.id() >= first);
+        let new: Vec<NodeId> = nodes.filter(|m| !m.is_const()).map(Node::id).collect();
+        new.into_iter().for_each(|id| self.w.graph.set_attr(id, BATCH_LABEL, label));
     }
 
     fn repeat(&mut self, n: &Node, inputs: &[ValueRef], controls: &[NodeId]) -> Result<Outs> {

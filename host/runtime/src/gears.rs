@@ -1,0 +1,104 @@
+//! Runs of a model with gears: the one whose sizes the inputs have. The plan is made for the largest: an input of another gear lies
+//! in memory of the largest gear's size, and an output is as much of it as the gear has written.
+use crate::error::RuntimeError;
+use crate::executor::{ALIGN, RunOptions, RunOutcome};
+use crate::load::LoadedModel;
+use ge_model::Gears;
+use ge_plugin_api::kernel::{HostTensor, TensorView};
+
+impl LoadedModel {
+    /// Runs the gear of these inputs.
+    pub(crate) fn run_gear(
+        &self,
+        gears: &Gears,
+        inputs: &[TensorView<'_>],
+        options: RunOptions,
+    ) -> Result<RunOutcome, RuntimeError> {
+        let gear = self.gear(gears, inputs)?;
+        let sizes = gears.list.get(gear).map_or(&[][..], |g| &g.sizes);
+        let mut addresses = Vec::with_capacity(inputs.len() + 1);
+        let mut own: Vec<Option<HostTensor>> = Vec::with_capacity(inputs.len() + 1);
+        for (k, i) in inputs.iter().enumerate() {
+            let room = self.compiled.input_bytes(k).unwrap_or(0);
+            if i.bytes.as_ptr().align_offset(ALIGN) == 0 && i.bytes.len() as u64 == room && !self.overwrites(k) {
+                addresses.push(i.bytes.as_ptr() as u64);
+                own.push(None);
+                continue;
+            }
+            let mut t = HostTensor::with_len(i.dtype, i.dims, room)?;
+            t.bytes_mut()[..i.bytes.len()].copy_from_slice(i.bytes);
+            addresses.push(t.bytes_mut().as_mut_ptr() as u64);
+            own.push(Some(t));
+        }
+        let copied_inputs = own.iter().flatten().count();
+        let chosen: Vec<u8> = sizes.iter().flat_map(|n| (*n as i32).to_le_bytes()).collect();
+        let mut chosen = HostTensor::from_bytes(ge_plugin_api::types::DType::I32, &[sizes.len() as u64], &chosen)?;
+        addresses.push(chosen.bytes_mut().as_mut_ptr() as u64);
+        own.push(Some(chosen));
+        let mut out = self.launch(&addresses, own, inputs, options)?;
+        for (k, t) in out.outputs.iter_mut().enumerate() {
+            let dims = gears.list.get(gear).and_then(|g| g.outputs.get(k)).map_or(&[][..], Vec::as_slice);
+            let bytes = ge_plugin_api::types::Shape::of(dims).count().and_then(|c| t.dtype.bytes_of(c)).unwrap_or(0);
+            let written = usize::try_from(bytes).ok().and_then(|n| t.bytes().get(..n)).unwrap_or(&[]);
+            if written.len() == t.bytes().len() {
+                t.dims = dims.into();
+            } else {
+                *t = HostTensor::from_bytes(t.dtype, dims, written)?;
+            }
+        }
+        // Only what the gear has computed is there.
+        out.captured.retain(|c| {
+            let node = self.compiled.node(c.graph, c.node);
+            node.and_then(|n| self.compiled.gear_of(n)).is_none_or(|g| g == gear)
+        });
+        Ok(RunOutcome { copied_inputs, gear: Some(gear), ..out })
+    }
+
+    /// The gear whose sizes all inputs have.
+    fn gear(&self, gears: &Gears, inputs: &[TensorView<'_>]) -> Result<usize, RuntimeError> {
+        self.check_count(inputs.len())?;
+        let mut sizes: Vec<Option<(u64, &str)>> = vec![None; gears.dims.len()];
+        for (i, w) in inputs.iter().zip(&self.compiled.inputs) {
+            let declared = w.desc.shape.dims();
+            let wrong = || RuntimeError::Input {
+                name: w.name.clone(),
+                found: format!("{}{:?}", i.dtype, i.dims),
+                expected: format!("{}{}", w.desc.dtype, w.desc.shape),
+            };
+            let fits = |(d, n): (&ge_plugin_api::types::Dim, &u64)| d.size().is_none_or(|s| s == *n);
+            let bytes = i.dims.iter().try_fold(1u64, |a, n| a.checked_mul(*n)).and_then(|c| i.dtype.bytes_of(c));
+            if i.dtype != w.desc.dtype
+                || declared.len() != i.dims.len()
+                || !declared.iter().zip(i.dims).all(fits)
+                || bytes != Some(i.bytes.len() as u64)
+            {
+                return Err(wrong());
+            }
+            for (d, n) in declared.iter().zip(i.dims) {
+                let Some(k) = gears.dims.iter().position(|s| d.symbol_name() == Some(s.as_str())) else { continue };
+                match sizes[k] {
+                    Some((known, first)) if known != *n => {
+                        return Err(RuntimeError::Input {
+                            name: w.name.clone(),
+                            found: format!("{}={n}", gears.dims[k]),
+                            expected: format!("{}={known}, as in `{first}`", gears.dims[k]),
+                        });
+                    }
+                    _ => sizes[k] = Some((*n, &w.name)),
+                }
+            }
+        }
+        let sizes: Vec<u64> = sizes.into_iter().map(|s| s.map_or(0, |s| s.0)).collect();
+        if let Some(k) = gears.find(&sizes) {
+            self.check_fixed(inputs)?;
+            return Ok(k);
+        }
+        let shown = gears.dims.iter().zip(&sizes).map(|(d, n)| format!("{d}={n}")).collect::<Vec<_>>().join(", ");
+        Err(RuntimeError::NoGear {
+            found: shown,
+            nearest: gears.nearest(&sizes).map(|k| gears.shown(k)).unwrap_or_default(),
+            all: (0..gears.list.len()).map(|k| gears.shown(k)).collect::<Vec<_>>().join("; "),
+            flag: gears.flag_with(&sizes),
+        })
+    }
+}

@@ -1,0 +1,129 @@
+//! `ge run OM --steps N`: runs of a model with state, each on what the last one left (`ge compile --state`).
+use super::inputs::{Given, Wanted, gather};
+use super::{Global, print_json, say};
+use crate::session::model::random_inputs;
+use crate::session::steps::{Steps, of};
+use crate::session::{Model, Session};
+use crate::{Error, Result};
+use ge_model::CompiledModel;
+use ge_plugin_api::kernel::HostTensor;
+use ge_runtime::{LoadOptions, RunOptions};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// What steps are run with.
+pub struct Asked<'a> {
+    /// How many.
+    pub steps: u64,
+    /// Inputs of all steps, and the first value of what is state; a folder may have `step<k>` with those of one step.
+    pub given: Option<Given<'a>>,
+    /// Inputs are random of this seed.
+    pub random: Option<u64>,
+    /// Folder for what each step gives, `step<k>/output_<i>.npy`.
+    pub outputs: Option<&'a Path>,
+    /// How the model is loaded.
+    pub load: LoadOptions,
+}
+
+/// Runs them and tells what came of it; `write` puts the outputs of one step into a folder.
+///
+/// # Errors
+/// A model without state, inputs that are missing, what a run fails with.
+pub fn run(
+    global: &Global,
+    session: &Session,
+    compiled: CompiledModel,
+    a: &Asked<'_>,
+    write: &dyn Fn(&Path, &[(usize, &HostTensor)], &CompiledModel) -> Result<()>,
+) -> Result<u8> {
+    of(&compiled)?;
+    let context = session.open_device(&compiled.soc.clone())?;
+    let model = session.load_on(compiled, context, &a.load)?;
+    let info = model.info();
+    let mut steps = Steps::new(&model)?;
+    let start = Instant::now();
+    let mut last: Vec<Option<HostTensor>> = Vec::new();
+    for k in 0..a.steps {
+        let others = inputs(&model, &mut steps, a, k)?;
+        let (outputs, _) = steps.step(others, RunOptions::default())?;
+        if let Some(dir) = a.outputs {
+            let state = steps.pairs().iter().map(|p| p.output).zip(steps.state());
+            let mut all: Vec<(usize, &HostTensor)> =
+                outputs.iter().enumerate().filter_map(|(i, t)| Some((i, t.as_ref()?))).chain(state).collect();
+            all.sort_by_key(|o| o.0);
+            write(&dir.join(format!("step{k}")), &all, info)?;
+        }
+        last = outputs;
+    }
+    let took = start.elapsed().as_secs_f64() * 1e3;
+    let state: Vec<serde_json::Value> = steps
+        .pairs()
+        .iter()
+        .zip(steps.state())
+        .map(|(p, t)| {
+            let (o, i) = (&info.outputs[p.output].name, &info.inputs[p.input].name);
+            serde_json::json!({"output": o, "input": i, "shape": t.dims.to_vec(), "bytes": t.bytes().len()})
+        })
+        .collect();
+    let outputs: Vec<serde_json::Value> = last
+        .iter()
+        .enumerate()
+        .filter_map(|(k, t)| {
+            let t = t.as_ref()?;
+            Some(serde_json::json!({"name": info.outputs[k].name, "dtype": t.dtype.name(), "shape": t.dims.to_vec()}))
+        })
+        .collect();
+    if global.json {
+        print_json(&serde_json::json!({
+            "schema": 1, "model": info.name, "steps": steps.taken(), "run_ms": took, "copied_inputs": steps.copied_inputs(),
+            "plans": model.plans(), "state": state, "outputs": outputs,
+        }))?;
+    }
+    say(
+        global,
+        &format!("ran {} steps of {}: {took:.2} ms, {} inputs copied", steps.taken(), info.name, steps.copied_inputs()),
+    );
+    Ok(0)
+}
+
+/// The inputs of a step that are no state; before the first one, state that is given is set.
+fn inputs(model: &Model, steps: &mut Steps<'_>, a: &Asked<'_>, step: u64) -> Result<Vec<HostTensor>> {
+    let info = model.info();
+    let whole: Vec<Option<HostTensor>> = if let Some(seed) = a.random {
+        let all = random_inputs(info, seed.wrapping_add(step))?;
+        all.into_iter().enumerate().map(|(k, t)| (!steps.carries(k)).then_some(t)).collect()
+    } else {
+        let own: Option<PathBuf> =
+            a.given.and_then(|g| Some(g.dir?.join(format!("step{step}")))).filter(|d| d.is_dir());
+        match (&a.given, own) {
+            (Some(g), own) => {
+                let wanted: Vec<Wanted<'_>> =
+                    info.inputs.iter().map(|i| Wanted { name: &i.name, desc: &i.desc }).collect();
+                let dir = own.as_deref().or(g.dir);
+                Given { dir, ..*g }.some(&wanted)?
+            }
+            (None, _) if (0..info.inputs.len()).all(|k| steps.carries(k)) => vec![None; 0],
+            (None, _) => {
+                // Tells which inputs are missing, as a single run does.
+                return gather(info, &Given { dir: None, by_name: &Default::default(), plugins: None });
+            }
+        }
+    };
+    let mut others = Vec::new();
+    for (k, t) in whole.into_iter().enumerate() {
+        match t {
+            Some(t) if steps.carries(k) => {
+                if step == 0 {
+                    steps.set(k, t);
+                }
+            }
+            Some(t) => others.push(t),
+            None if steps.carries(k) => {}
+            None => {
+                let name = &info.inputs[k].name;
+                return Err(Error::usage(format!("step {step}: input `{name}` is not given")));
+            }
+        }
+    }
+    Ok(others)
+}

@@ -1,0 +1,318 @@
+//! Gears: `--dim b=1,4,8`, atc's `--dynamic-batch-size`, `--dynamic-image-size` and `--dynamic-dims`, as attributes of a graph that
+//! is to be compiled for each of those sizes.
+use crate::options::unknown_name;
+use crate::{Diagnostic, Error, Result};
+use ge_compiler::dynamic::RANGES;
+use ge_ir::{Dim, Model, ValueRef};
+use ge_model::gears;
+
+/// Most gears of a model (facts 8.7).
+const MOST: usize = 100;
+
+/// How sizes are asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// `NAME=SIZE,SIZE,…`: each combination is a gear.
+    pub by_name: Vec<String>,
+    /// Sizes of the first dimension where it is open.
+    pub batch: Option<String>,
+    /// Heights and widths, where two dimensions are open: `224,224;448,448`.
+    pub image: Option<String>,
+    /// A size for each open dimension, in the order of the inputs: `1,20;4,40`.
+    pub dims: Option<String>,
+}
+
+impl Asked {
+    /// Whether nothing is asked for.
+    pub fn is_empty(&self) -> bool {
+        *self == Asked::default()
+    }
+}
+
+/// An open dimension of an input.
+struct Open {
+    input: String,
+    at: ValueRef,
+    dim: usize,
+    symbol: Option<String>,
+}
+
+fn bad(flag: &str, found: &str, expected: &str) -> Error {
+    Diagnostic::error(format!("`{flag}` cannot be read"))
+        .found(format!("`{found}`"), expected)
+        .help("for example `--input-shape \"x:b,3,224,224\" --dim b=1,4,8`")
+        .raise(ge_codes::GEARS)
+}
+
+/// Sizes apart by commas, each at least 1.
+fn sizes(flag: &str, text: &str) -> Result<Vec<u64>> {
+    let one = |t: &str| t.trim().parse::<u64>().ok().filter(|n| (1..=i32::MAX as u64).contains(n));
+    let all: Option<Vec<u64>> = text.split(',').map(one).collect();
+    all.ok_or_else(|| bad(flag, text, "whole sizes of at least 1, apart by commas"))
+}
+
+/// Tuples apart by semicolons, each of so many sizes.
+fn tuples(flag: &str, text: &str, width: usize) -> Result<Vec<Vec<u64>>> {
+    let one = |t: &str| {
+        let all = sizes(flag, t)?;
+        let expected = format!("{width} size(s) in each gear, one for each open dimension");
+        if all.len() == width { Ok(all) } else { Err(bad(flag, t, &expected)) }
+    };
+    text.split(';').map(str::trim).filter(|t| !t.is_empty()).map(one).collect()
+}
+
+/// Asks for gears of a graph: its open dimensions get the names that its gears set.
+///
+/// # Errors
+/// Sizes that cannot be read, names that no dimension has, dimensions that no gear sets, fewer than two gears or more than 100.
+pub fn apply(model: &mut Model, asked: &Asked) -> Result<()> {
+    if asked.is_empty() {
+        return Ok(());
+    }
+    let ways = [!asked.by_name.is_empty(), asked.batch.is_some(), asked.image.is_some(), asked.dims.is_some()];
+    if ways.into_iter().filter(|w| *w).count() > 1 {
+        return Err(Error::usage(
+            "gears are given once: by --dim, --dynamic-batch-size, --dynamic-image-size or --dynamic-dims",
+        ));
+    }
+    let open = open_dims(model)?;
+    if open.is_empty() {
+        return Err(Diagnostic::error("no input has an open size: there is nothing that gears could set")
+            .help("leave the size open with `--input-shape`: `--input-shape \"x:b,3,224,224\" --dim b=1,4,8`")
+            .raise(ge_codes::GEARS));
+    }
+    let (names, values) = match asked {
+        Asked { batch: Some(text), .. } => {
+            let flag = "--dynamic-batch-size";
+            let all: Vec<Vec<u64>> = sizes(flag, text)?.into_iter().map(|n| vec![n]).collect();
+            (tie(model, &open, |o| (o.dim == 0).then_some("batch"), flag, "dimension 0 of an input")?, all)
+        }
+        Asked { image: Some(text), .. } => {
+            let flag = "--dynamic-image-size";
+            let all = tuples(flag, text, 2)?;
+            let mut place = 0;
+            let mut last = None;
+            let name = |o: &Open| {
+                place = if last.replace(o.at) == Some(o.at) { place + 1 } else { 0 };
+                ["height", "width"].get(place).copied()
+            };
+            (tie(model, &open, name, flag, "height and width of an input")?, all)
+        }
+        Asked { dims: Some(text), .. } => {
+            let names = own_names(model, &open);
+            let all = tuples("--dynamic-dims", text, names.len())?;
+            (names, all)
+        }
+        _ => by_name(&open, &asked.by_name)?,
+    };
+    let mut seen = std::collections::BTreeSet::new();
+    if let Some(twice) = values.iter().find(|v| !seen.insert(v.as_slice())) {
+        return Err(bad("gears", &format!("{twice:?} twice"), "each gear once"));
+    }
+    if !(2..=MOST).contains(&values.len()) {
+        return Err(bad(
+            "gears",
+            &format!("{} gear(s)", values.len()),
+            "2 to 100 gears; one size is given with `--input-shape`",
+        ));
+    }
+    within(model, &names, &values)?;
+    gears::want(model.root_mut().attrs_mut(), &names, &values);
+    Ok(())
+}
+
+fn open_dims(model: &Model) -> Result<Vec<Open>> {
+    let mut out = Vec::new();
+    for n in model.root().data_nodes() {
+        let Some(d) = n.outputs().first() else { continue };
+        if d.shape.is_unranked() {
+            return Err(Diagnostic::error(format!(
+                "input `{}` is of unknown rank: no gear can set its sizes",
+                n.name()
+            ))
+            .help(format!("say which sizes it has: `--input-shape \"{}:b,3,224,224\"`", n.name()))
+            .raise(ge_codes::GEARS));
+        }
+        for (k, d) in d.shape.dims().iter().enumerate().filter(|(_, d)| !d.is_known()) {
+            let symbol = d.symbol_name().map(str::to_owned);
+            out.push(Open { input: n.name().to_owned(), at: ValueRef::new(n.id(), 0), dim: k, symbol });
+        }
+    }
+    Ok(out)
+}
+
+/// Gives open dimensions the names of a flag. Names in the order in which they first stand.
+fn tie(
+    model: &mut Model,
+    open: &[Open],
+    mut name: impl FnMut(&Open) -> Option<&'static str>,
+    flag: &str,
+    what: &str,
+) -> Result<Vec<String>> {
+    let mut names: Vec<String> = Vec::new();
+    for o in open {
+        let Some(n) = name(o) else {
+            return Err(Diagnostic::error(format!("`{flag}` sets {what}, size {} of `{}` stays open", o.dim, o.input))
+                .help("give it with `--input-shape`, or name all sizes: `--dynamic-dims`")
+                .raise(ge_codes::GEARS));
+        };
+        if !names.iter().any(|x| x == n) {
+            names.push(n.to_owned());
+        }
+        set(model, o, n);
+    }
+    if flag.ends_with("image-size") && names.len() != 2 {
+        return Err(bad(flag, "one open size", "two open sizes of an input, its height and width"));
+    }
+    Ok(names)
+}
+
+/// The letters of open dimensions; one without a letter gets a name of its own.
+fn own_names(model: &mut Model, open: &[Open]) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for o in open {
+        let own = |c: char| if c.is_alphanumeric() { c } else { '_' };
+        let made = || format!("{}_{}", o.input.chars().map(own).collect::<String>(), o.dim);
+        let name = o.symbol.clone().unwrap_or_else(made);
+        if o.symbol.is_none() {
+            set(model, o, &name);
+        }
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+fn set(model: &mut Model, o: &Open, name: &str) {
+    if let Some(d) = model.root_mut().output_mut(o.at) {
+        if let Some(d) = d.shape.dims_mut().get_mut(o.dim) {
+            *d = Dim::symbol(name);
+        }
+    }
+}
+
+/// `b=1,4,8`: each combination of the sizes of all names.
+fn by_name(open: &[Open], list: &[String]) -> Result<(Vec<String>, Vec<Vec<u64>>)> {
+    let known = || open.iter().filter_map(|o| o.symbol.as_deref());
+    let mut names: Vec<String> = Vec::new();
+    let mut values: Vec<Vec<u64>> = vec![Vec::new()];
+    for text in list {
+        let (name, of) = text.split_once('=').ok_or_else(|| bad("--dim", text, "NAME=SIZE,SIZE,…"))?;
+        let name = name.trim();
+        if !known().any(|k| k == name) {
+            let d = unknown_name("size of --dim", name, known());
+            let nameless: Vec<String> = open
+                .iter()
+                .filter(|o| o.symbol.is_none())
+                .map(|o| format!("size {} of `{}`", o.dim, o.input))
+                .collect();
+            return Err(d.with(|d| {
+                if nameless.is_empty() {
+                    d
+                } else {
+                    d.note(format!("without a name: {}; `--input-shape` gives one", nameless.join(", ")))
+                }
+            }));
+        }
+        if names.iter().any(|n| n == name) {
+            return Err(bad("--dim", text, "each name once"));
+        }
+        names.push(name.to_owned());
+        let of = sizes("--dim", of)?;
+        if values.len().saturating_mul(of.len()) > MOST {
+            return Err(bad("--dim", &format!("{} gears", values.len().saturating_mul(of.len())), "2 to 100 gears"));
+        }
+        let with = |v: &Vec<u64>| of.iter().map(|n| [v.as_slice(), &[*n]].concat()).collect::<Vec<_>>();
+        values = values.iter().flat_map(with).collect();
+    }
+    let left = |o: &&Open| o.symbol.as_ref().is_none_or(|s| !names.contains(s));
+    if let Some(o) = open.iter().find(left) {
+        let shown = o.symbol.clone().unwrap_or_else(|| "?".into());
+        return Err(Diagnostic::error(format!(
+            "size {} of input `{}` ({shown}) is open, and no gear sets it",
+            o.dim, o.input
+        ))
+        .help("give it with `--input-shape`, or name it and give its sizes with another `--dim`")
+        .raise(ge_codes::GEARS));
+    }
+    Ok((names, values))
+}
+
+/// Whether the gears lie in the ranges of `--input-shape`, which they replace.
+fn within(model: &mut Model, names: &[String], values: &[Vec<u64>]) -> Result<()> {
+    let Some(ranges) = model.root_mut().attrs_mut().remove(RANGES) else { return Ok(()) };
+    for e in ranges.as_dict().unwrap_or_default() {
+        let Some([low, high]) = e.value.as_ints() else { continue };
+        let Some(k) = names.iter().position(|n| *n == e.key.as_str()) else { continue };
+        if let Some(v) = values.iter().find(|v| !(*low as u64..=*high as u64).contains(&v[k])) {
+            return Err(bad(
+                "gears",
+                &format!("{}={}", names[k], v[k]),
+                &format!("{low} to {high}, as `--input-shape` says"),
+            ));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn model(text: &str) -> Model {
+        ge_ir::text::parse(text, "t.ge", &ge_ir::text::NoFiles).expect("a graph")
+    }
+    const TWO: &str = "graph @main(%x: f32[b,3], %y: f32[b,?]) { %z = Neg(%x) : f32[b,3] return %z }";
+    const IMAGE: &str = "graph @main(%x: f32[1,3,?,?]) { %z = Neg(%x) : f32[1,3,?,?] return %z }";
+
+    fn wanted(text: &str, asked: &Asked) -> Result<(Vec<String>, Vec<Vec<u64>>)> {
+        let mut m = model(text);
+        apply(&mut m, asked)?;
+        Ok(gears::wanted(m.root().attrs()).expect("gears"))
+    }
+    fn text(t: &str) -> Option<String> {
+        Some(t.to_owned())
+    }
+
+    #[test]
+    fn each_way_to_ask_gives_names_and_values() {
+        let one = "graph @main(%x: f32[b,3]) { %z = Neg(%x) : f32[b,3] return %z }";
+        let by_name = |l: &[&str]| Asked { by_name: l.iter().map(|s| (*s).to_owned()).collect(), ..Asked::default() };
+        assert_eq!(wanted(one, &by_name(&["b=1,4"])).expect("two"), (vec!["b".into()], vec![vec![1], vec![4]]));
+        let (names, values) = wanted(TWO, &Asked { dims: text("1,20;4,40"), ..Asked::default() }).expect("tuples");
+        assert_eq!((names, values), (vec!["b".to_owned(), "y_1".to_owned()], vec![vec![1, 20], vec![4, 40]]));
+        let (names, values) = wanted(IMAGE, &Asked { image: text("8,16;32,32"), ..Asked::default() }).expect("sizes");
+        assert_eq!((names, values), (vec!["height".to_owned(), "width".to_owned()], vec![vec![8, 16], vec![32, 32]]));
+        let mut m = model("graph @main(%x: f32[?,3], %y: f32[n,2]) { %z = Neg(%x) : f32[?,3] return %z }");
+        apply(&mut m, &Asked { batch: text("1,2,8"), ..Asked::default() }).expect("a batch");
+        let y = m.root().find("y").and_then(|n| n.outputs().first()).expect("an input");
+        assert_eq!(y.shape.dims()[0].symbol_name(), Some("batch"));
+        let both = "graph @main(%x: f32[a,b]) { %z = Neg(%x) : f32[a,b] return %z }";
+        assert_eq!(wanted(both, &by_name(&["a=1,2", "b=3,4"])).expect("all").1, [[1, 3], [1, 4], [2, 3], [2, 4]]);
+    }
+
+    #[test]
+    fn what_cannot_be_read_or_leaves_a_size_open_is_refused() {
+        let by_name = |s: &str| Asked { by_name: vec![s.to_owned()], ..Asked::default() };
+        for (t, asked, says) in [
+            (TWO, by_name("b=1,4"), "size 1 of input `y`"),
+            (TWO, by_name("c=1,4"), "`c`"),
+            (TWO, by_name("b"), "cannot be read"),
+            (IMAGE, Asked { batch: text("1,2"), ..Asked::default() }, "stays open"),
+            (IMAGE, Asked { image: text("1,2,3;4,5,6"), ..Asked::default() }, "cannot be read"),
+            (IMAGE, Asked { image: text("8,8;8,8"), ..Asked::default() }, "cannot be read"),
+            (IMAGE, Asked { image: text("8,8"), ..Asked::default() }, "cannot be read"),
+            (IMAGE, Asked { image: text("8,0;1,1"), ..Asked::default() }, "cannot be read"),
+            (
+                "graph @main(%x: f32[2]) { %z = Neg(%x) : f32[2] return %z }",
+                by_name("b=1,2"),
+                "no input has an open size",
+            ),
+        ] {
+            let e = wanted(t, &asked).expect_err(says);
+            assert_eq!(e.kind, crate::ErrorKind::USAGE);
+            assert!(e.to_string().contains(says), "{e}: {says}");
+        }
+    }
+}

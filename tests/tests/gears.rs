@@ -1,0 +1,273 @@
+//! Gears: one OM of several static plans, of which each run takes the one that its inputs have the sizes of. State: what a run gives
+//! and the next one takes.
+use ge::options::OptionMap;
+use ge::session::{Model, Session, SessionOptions, gears, symbols};
+use ge_plugin_api::kernel::HostTensor;
+use ge_plugin_api::types::DType;
+use ge_runtime::RunOptions;
+use ge_tests::{expect_code, models, root, target};
+use serde_json::Value;
+use std::path::Path;
+
+/// Two streams within each gear: both halves of the work go on side by side, and what joins them waits for events.
+const FORK: &str = "graph @main(%x: f32[b,16]) {
+  %p = Exp(%x) {_stream_label = \"one\"} : f32[b,16]
+  %q = Abs(%x) {_stream_label = \"two\"} : f32[b,16]
+  %r = Neg(%q) {_stream_label = \"two\"} : f32[b,16]
+  %s = Add(%p, %r) {_stream_label = \"one\"} : f32[b,16]
+  %t = ReduceSumD(%s) {axes = [1]} : f32[b]
+  return %s, %t
+}
+";
+const UNFUSED: &[&str] = &["--set", "ge.x.auto_fusion=false"];
+
+fn session(device_options: &[(&str, &str)]) -> Session {
+    let dir = tempfile::tempdir().unwrap();
+    let plugins = dir.path().join("plugins.toml");
+    let text = std::fs::read_to_string(root().join("plugins.toml")).unwrap();
+    std::fs::write(&plugins, text.replacen("schema = 1", &format!("schema = 1\nsearch = [{:?}]", target()), 1))
+        .unwrap();
+    let device_options = device_options.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+    Session::new(SessionOptions { plugins: Some(plugins), device_options, ..SessionOptions::default() }).unwrap()
+}
+
+fn f32s(dims: &[u64], v: &[f32]) -> HostTensor {
+    let bytes: Vec<u8> = v.iter().flat_map(|v| v.to_le_bytes()).collect();
+    HostTensor::from_bytes(DType::F32, dims, &bytes).unwrap()
+}
+fn reals(t: &HostTensor) -> Vec<f32> {
+    t.view().values::<f32>().unwrap().to_vec()
+}
+fn json(dir: &Path, args: &[&str]) -> Value {
+    serde_json::from_slice(&expect_code(dir, 0, args).stdout).unwrap()
+}
+fn npy(path: &Path, t: &HostTensor) {
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, ge_runtime::npy::write(t).unwrap()).unwrap();
+}
+
+/// Compiles `FORK` for three gears and loads it.
+fn fork(s: &Session) -> Model {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("m.ge");
+    std::fs::write(&path, FORK).unwrap();
+    let mut graph = s.import(&path, "").unwrap();
+    symbols::apply(&mut graph, "").unwrap();
+    let asked = gears::Asked { by_name: vec!["b=1,4,8".into()], ..gears::Asked::default() };
+    gears::apply(&mut graph, &asked).unwrap();
+    let mut options = OptionMap::default();
+    options.set("ge.x.auto_fusion", "false", "the test").unwrap();
+    let compiled = s.compile("m", graph, &options, &ge::session::Quiet).unwrap();
+    compiled.write_om(&dir.path().join("m.om")).unwrap();
+    s.load_om(dir.path().join("m.om")).unwrap()
+}
+
+fn input(b: u64) -> HostTensor {
+    f32s(&[b, 16], &(0..b * 16).map(|i| (i as f32 * 0.37 + b as f32).sin()).collect::<Vec<_>>())
+}
+fn check(b: u64, out: &[HostTensor]) {
+    let x = reals(&input(b));
+    let want: Vec<f32> = x.iter().map(|v| v.exp() - v.abs()).collect();
+    assert_eq!((out[0].dims.as_slice(), out[1].dims.as_slice()), (&[b, 16][..], &[b][..]));
+    let near = |a: &[f32], b: &[f32]| {
+        a.len() == b.len() && a.iter().zip(b).all(|(a, b)| (a - b).abs() <= 1e-5 + 1e-5 * b.abs())
+    };
+    assert!(near(&reals(&out[0]), &want), "gear of {b}");
+    let sums: Vec<f32> = want.chunks(16).map(|r| r.iter().sum()).collect();
+    assert!(reals(&out[1]).iter().zip(&sums).all(|(a, b)| (a - b).abs() < 1e-4), "gear of {b}");
+}
+
+#[test]
+fn three_gears_give_what_onnxruntime_gives_and_the_nearest_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    let model = models().join("dynamic_batch.onnx").display().to_string();
+    expect_code(d, 0, &["compile", &model, "-o", "m.om", "-q", "--dim", "N=1,3,8"]);
+    let doc = json(d, &["inspect", "m.om", "--json"]);
+    let dims: Vec<&Value> = doc["gears"].as_array().unwrap().iter().map(|g| &g["dims"]["N"]).collect();
+    assert_eq!(dims, [1, 3, 8]);
+    assert_eq!(doc["graphs"][0]["shape"], "known");
+    assert_eq!(doc["graphs"][0]["inputs"].as_array().unwrap().len(), 1);
+    assert_eq!(doc["graphs"][0]["inputs"][0]["shape"], serde_json::json!([-1, 3, 32, 32]));
+    // All gears lie in the memory of the largest.
+    let held: Vec<u64> = doc["gears"].as_array().unwrap().iter().map(|g| g["memory"].as_u64().unwrap()).collect();
+    let arena = doc["memory"]["HBM"]["size"].as_u64().unwrap() - doc["memory"]["HBM"]["zero_copy"].as_u64().unwrap();
+    assert!(held[0] < held[2] && arena < held[2] + 64 * 1024, "{held:?} in {arena}");
+    for (s, n) in [(0, 1), (1, 3), (2, 8)] {
+        let data = models().join(format!("dynamic_batch/s{s}"));
+        let (inputs, expect) = (data.display().to_string(), data.join("expect").display().to_string());
+        let run = json(d, &["run", "m.om", "--inputs", &inputs, "--expect", &expect, "--json", "--profile", "p.json"]);
+        assert_eq!((&run["gear"]["dims"], &run["gear"]["index"]), (&serde_json::json!({"N": n}), &s.into()));
+        let trace: Value = serde_json::from_slice(&std::fs::read(d.join("p.json")).unwrap()).unwrap();
+        assert_eq!(trace["otherData"]["gear"]["dims"], serde_json::json!({"N": n}));
+    }
+    npy(&d.join("in/input_0.npy"), &HostTensor::zeroed(DType::F32, &[6, 3, 32, 32]).unwrap());
+    let out = expect_code(d, 2, &["run", "m.om", "--inputs", "in", "-q"]);
+    let said = String::from_utf8(out.stderr).unwrap();
+    assert!(said.contains("GE-E0327") && said.contains("no gear for N=6") && said.contains("nearest is N=8"), "{said}");
+    assert!(said.contains("--dim N=1,3,6,8"), "{said}");
+    // A size that no gear sets is another mistake.
+    npy(&d.join("in/input_0.npy"), &HostTensor::zeroed(DType::F32, &[1, 3, 16, 32]).unwrap());
+    let said = String::from_utf8(expect_code(d, 2, &["run", "m.om", "--inputs", "in", "-q"]).stderr).unwrap();
+    assert!(said.contains("GE-E0302"), "{said}");
+}
+
+#[test]
+fn gears_share_memory_and_event_ids_and_are_right_in_every_schedule() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    std::fs::write(d.join("m.ge"), FORK).unwrap();
+    expect_code(d, 0, &[&["compile", "m.ge", "-o", "m.om", "-q", "--dim", "b=1,4,8"][..], UNFUSED].concat());
+    let doc = json(d, &["inspect", "m.om", "--json"]);
+    let of = |k: usize, key: &str| doc["gears"][k][key].clone();
+    // Each gear alone needs as many ids as the others, and they are the same (004 §4.3.4).
+    assert!(!of(0, "events").as_array().unwrap().is_empty());
+    assert!(of(0, "events") == of(1, "events") && of(1, "events") == of(2, "events"), "{:?}", doc["gears"]);
+    std::fs::write(d.join("one.ge"), FORK.replace("[b", "[8")).unwrap();
+    expect_code(d, 0, &[&["compile", "one.ge", "-o", "one.om", "-q"][..], UNFUSED].concat());
+    let one = json(d, &["inspect", "one.om", "--json"]);
+    let inside = of(0, "events").as_array().unwrap().len() as u64;
+    assert!(doc["event_num"].as_u64().unwrap() <= inside + one["event_num"].as_u64().unwrap() + 4, "{doc}");
+    let labels: Vec<&str> = doc["graphs"][0]["nodes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|n| n["type"] == "Exp")
+        .map(|n| n["attrs"]["_batch_label"].as_str().unwrap())
+        .collect();
+    assert_eq!(labels, ["Batch_0", "Batch_1", "Batch_2"]);
+    for seed in 0..6 {
+        let s = session(&[("schedule", &format!("random:{seed}")), ("check_races", "true")]);
+        let m = fork(&s);
+        for b in [4, 1, 8, 1, 4] {
+            let x = input(b);
+            let out = m.run_views(&[x.view()], RunOptions::default()).unwrap();
+            assert_eq!(out.gear, [1, 4, 8].iter().position(|g| *g == b));
+            check(b, &out.outputs);
+        }
+    }
+}
+
+/// Bytes of this process that lie in memory.
+fn resident() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap();
+    text.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
+}
+
+#[test]
+fn a_thousand_switches_of_gears_take_no_memory() {
+    let s = session(&[]);
+    let m = fork(&s);
+    let turn = |n: usize| {
+        for i in 0..n {
+            let b = [1, 4, 8][(i * 7 + i / 5) % 3];
+            check(b, &m.run(&[input(b)]).unwrap());
+        }
+    };
+    turn(100);
+    let before = resident();
+    turn(1000);
+    let grown = resident().saturating_sub(before);
+    assert!(grown < 4 << 20, "{grown} bytes more after 1,000 runs");
+}
+
+#[test]
+fn names_of_atc_give_the_same_gears() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    let image = "graph @main(%x: f32[1,2,?,?]) { %a = Abs(%x) : f32[1,2,?,?] %r = ReduceSumD(%a) {axes = [2]} : f32[1,2,?] return %r }";
+    std::fs::write(d.join("i.ge"), image).unwrap();
+    let sizes = |args: &[&str]| -> Vec<Value> {
+        expect_code(d, 0, &[&["compile", "i.ge", "-o", "i.om", "-q"][..], args].concat());
+        json(d, &["inspect", "i.om", "--json"])["gears"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|g| g["inputs"].clone())
+            .collect()
+    };
+    let want = [serde_json::json!([[1, 2, 4, 6]]), serde_json::json!([[1, 2, 3, 9]])];
+    assert_eq!(sizes(&["--dynamic-image-size", "4,6;3,9"]), want);
+    assert_eq!(sizes(&["--dynamic_image_size", "4,6;3,9"]), want);
+    assert_eq!(sizes(&["--dynamic-dims", "4,6;3,9"]), want);
+    assert_eq!(sizes(&["--set", "ge.dynamicDims=4,6;3,9"]), want);
+    let run = |h: u64, w: u64| {
+        npy(&d.join("in/input_0.npy"), &f32s(&[1, 2, h, w], &vec![-1.0; (2 * h * w) as usize]));
+        json(d, &["run", "i.om", "--inputs", "in", "--outputs", "out", "--json"])["gear"]["dims"].clone()
+    };
+    // Another gear has more pixels, this one more columns.
+    assert_eq!(run(3, 9).as_object().unwrap().values().collect::<Vec<_>>(), [3, 9]);
+    let out = ge_runtime::npy::read(&std::fs::read(d.join("out/output_0.npy")).unwrap(), DType::F32).unwrap();
+    assert_eq!((out.dims.as_slice(), reals(&out)), (&[1, 2, 9][..], vec![3.0; 18]));
+    let batch = ["--input-shape", "x:-1,2,4,6", "--dynamic_batch_size", "1,2"];
+    std::fs::write(d.join("i.ge"), image.replace("[1,2,?", "[?,2,?")).unwrap();
+    assert_eq!(sizes(&batch), [serde_json::json!([[1, 2, 4, 6]]), serde_json::json!([[2, 2, 4, 6]])]);
+    for bad in [
+        &["--dim", "b=1,2"][..],
+        &["--dynamic-batch-size", "1,2"],
+        &["--dynamic-dims", "1;2"],
+        &["--dynamic-dims", "1,2,3"],
+    ] {
+        let said = expect_code(d, 2, &[&["compile", "i.ge", "-o", "n.om", "-q"][..], bad].concat()).stderr;
+        let said = String::from_utf8(said).unwrap();
+        assert!(said.contains("GE-E0326") || said.contains("GE-E0303"), "{said}");
+    }
+}
+
+#[test]
+fn what_hangs_on_values_has_no_gears() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    std::fs::write(d.join("m.ge"), "graph @main(%x: f32[b]) { %z = NonZero(%x) : i64[1,?] return %z }").unwrap();
+    let said = expect_code(d, 3, &["compile", "m.ge", "-o", "m.om", "-q", "--dim", "b=1,2"]).stderr;
+    let said = String::from_utf8(said).unwrap();
+    assert!(said.contains("GE-E0329") && said.contains("compile without gears"), "{said}");
+}
+
+#[test]
+fn state_is_carried_from_step_to_step() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    let steps = |text: &str, state: &str, args: &[&str]| -> Value {
+        std::fs::write(d.join("m.ge"), text).unwrap();
+        expect_code(d, 0, &["compile", "m.ge", "-o", "m.om", "-q", "--state", state]);
+        json(d, &[&["run", "m.om", "--json", "--outputs", "out"][..], args].concat())
+    };
+    let read = |step: usize, k: usize| {
+        let bytes = std::fs::read(d.join(format!("out/step{step}/output_{k}.npy"))).unwrap();
+        ge_runtime::npy::read(&bytes, DType::F32).unwrap()
+    };
+    // One size, and another reader beside it: no input is copied.
+    let sum = "graph @main(%x: f32[2], %s: f32[2]) {\n  %n = Add(%x, %s) : f32[2]\n  %y = Neg(%n) : f32[2]\n  return %y, %n\n}\n";
+    let said = steps(sum, "n:s", &["--steps", "5", "--input", "x=[1,2]"]);
+    assert_eq!((&said["steps"], &said["copied_inputs"]), (&5.into(), &0.into()), "{said}");
+    for k in 0..5 {
+        let n = (k + 1) as f32;
+        assert_eq!((reals(&read(k, 0)), reals(&read(k, 1))), (vec![-n, -2.0 * n], vec![n, 2.0 * n]), "step {k}");
+    }
+    assert_eq!(json(d, &["inspect", "m.om", "--json"])["options"]["ge.x.state"], "n:s");
+    // A size that grows, from nothing.
+    let grow = "graph @main(%x: f32[1,2], %past: f32[n,2]) {
+  %all = ConcatD(%past, %x) {N = 2, concat_dim = 0} : f32[?,2]
+  %t = ReduceSumD(%all) {axes = [0]} : f32[2]
+  return %t, %all
+}
+";
+    for k in 0..4 {
+        npy(&d.join(format!("in/step{k}/input_0.npy")), &f32s(&[1, 2], &[k as f32, 1.0]));
+    }
+    let said = steps(grow, "all:past", &["--steps", "4", "--inputs", "in"]);
+    assert_eq!((&said["state"][0]["shape"], &said["copied_inputs"]), (&serde_json::json!([4, 2]), &0.into()), "{said}");
+    assert_eq!(
+        (reals(&read(3, 0)), reals(&read(3, 1))),
+        (vec![6.0, 4.0], vec![0.0, 1.0, 1.0, 1.0, 2.0, 1.0, 3.0, 1.0])
+    );
+    // What cannot be state is told by name, and a model without state has no steps.
+    for (state, says) in [("t:x", "cannot be input `x`"), ("al:past", "did you mean `all`"), ("all", "OUTPUT:INPUT")] {
+        let out = expect_code(d, 2, &["compile", "m.ge", "-o", "n.om", "-q", "--state", state]);
+        let said = String::from_utf8(out.stderr).unwrap();
+        assert!(said.contains(says), "{said}");
+    }
+    expect_code(d, 0, &["compile", "m.ge", "-o", "n.om", "-q"]);
+    expect_code(d, 2, &["run", "n.om", "--inputs", "in", "--steps", "2", "-q"]);
+}
