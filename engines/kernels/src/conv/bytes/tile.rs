@@ -108,6 +108,10 @@ unsafe fn vnni<const NP: usize>(s: &Step<'_>, first: usize, v: usize, vectors: u
             let x = s.copy.as_ptr().add(c * 8 * s.four + v * 16);
             for place in s.places {
                 let x = x.add(*place as usize);
+                // The next step is too far away for the machine to foresee. An address beyond the filter does no harm here.
+                for line in 0..ROWS * DEEP / 64 {
+                    _mm_prefetch::<_MM_HINT_T0>(filter.wrapping_add(s.stride + line * 64));
+                }
                 let mut four = |f: usize| {
                     let lanes: [__m512i; NP] =
                         std::array::from_fn(|p| _mm512_loadu_si512(x.add(f * s.four + p * 16).cast()));
