@@ -213,6 +213,10 @@ fn write_versions() {
         copy(&root.join("plugin-api/src"), &to.join("src"), Path::new(""), changes);
         write(&to.join("Cargo.toml"), &crate_text("ge-plugin-api", version, &of(&["abi_stable", "inventory", "half"])));
     }
+    let api = format!("ge-plugin-api = {{ path = \"{}\" }}\n", work.join("src/api/1.2.0").display());
+    let codes = work.join("src/codes");
+    copy(&root.join("host/codes/src"), &codes.join("src"), Path::new(""), &[]);
+    write(&codes.join("Cargo.toml"), &crate_text("ge-codes", "0.1.1", &api));
     let to = work.join("src/loader/1.2.0");
     copy(&root.join("host/plugin/src"), &to.join("src"), Path::new(""), LOADER);
     let mut dependencies = of(&[
@@ -228,7 +232,8 @@ fn write_versions() {
         "memmap2",
         "libc",
     ]);
-    dependencies.push_str(&format!("ge-plugin-api = {{ path = \"{}\" }}\n", work.join("src/api/1.2.0").display()));
+    dependencies.push_str(&api);
+    dependencies.push_str(&format!("ge-codes = {{ path = \"{}\" }}\n", codes.display()));
     write(&to.join("Cargo.toml"), &crate_text("ge-plugin", "0.1.1", &dependencies));
 }
 

@@ -4,6 +4,10 @@ use ge_codes::Code;
 use ge_ir::{Node, TensorDesc};
 use ge_plugin_api::device::MemoryKind;
 
+fn named(file: &Option<String>) -> String {
+    file.as_ref().map_or_else(String::new, |f| format!("ge.fusionSwitchFile `{f}`: "))
+}
+
 /// An option that cannot be followed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -17,10 +21,12 @@ pub enum OptionFault {
         nearest: Option<String>,
     },
     /// A switch names a pass that always runs.
-    #[error("pass `{name}` is needed for right results and cannot be switched")]
+    #[error("{}pass `{name}` is needed for right results and cannot be switched", named(.file))]
     FixedPass {
         /// The pass.
         name: String,
+        /// The switch file that names it; None: the option itself.
+        file: Option<String>,
     },
     /// A value is not one of the option's.
     #[error("`{option}` {what}")]

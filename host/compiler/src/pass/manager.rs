@@ -39,7 +39,7 @@ impl<'a> PassManager<'a> {
             match level_of(name, toolbox) {
                 None => return Err(unknown_pass(name, toolbox)),
                 Some(PassLevel::O0) => {
-                    return Err(OptionFault::FixedPass { name: name.into() }.into());
+                    return Err(OptionFault::FixedPass { name: name.into(), file: None }.into());
                 }
                 Some(_) => switches.insert(name.to_owned(), state.trim() == "on"),
             };
@@ -364,7 +364,7 @@ fn fusion_switches(toolbox: &Toolbox, options: &Options) -> Result<FusionSwitche
         return Err(bad(format!("no pass is named {}", unknown.join(", "))).into());
     }
     match file.named.iter().find(|(name, on)| !**on && level_of(name, toolbox) == Some(PassLevel::O0)) {
-        Some((name, _)) => Err(OptionFault::FixedPass { name: name.clone() }.into()),
+        Some((name, _)) => Err(OptionFault::FixedPass { name: name.clone(), file: Some(path.to_owned()) }.into()),
         None => Ok(file),
     }
 }
