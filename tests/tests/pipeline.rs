@@ -92,7 +92,8 @@ fn a_dump_of_any_stage_goes_on_to_the_plan_of_the_whole_compilation() {
                 }
                 let model = read(path);
                 let mut records = Records::default();
-                let ended = run_range(model, &toolbox, &options.resolved(), stage.next(), Stage::Sync, &mut records);
+                let ended =
+                    run_range(model, &toolbox, &options.resolved().unwrap(), stage.next(), Stage::Sync, &mut records);
                 compared += 1;
                 match ended {
                     Err(e) => faults.push_str(&format!("\n{name}, {mode}, behind {}: {e}", stage.name())),

@@ -41,6 +41,8 @@ mod product;
 mod golden;
 /// The OM in another reader.
 mod netron;
+/// What each option changes.
+mod options;
 /// The command line.
 mod cli;
 /// The programs of `examples/`.

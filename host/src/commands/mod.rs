@@ -100,7 +100,7 @@ impl CompileFlags {
         if let Some(s) = &self.input_shape {
             return Ok(s.clone());
         }
-        Ok(OptionMap::gather(&self.sets, self.options.as_deref())?.get("ge.inputShape").to_owned())
+        Ok(OptionMap::gather(&self.sets, self.options.as_deref())?.resolved()?.input_shape)
     }
     /// The gears that are asked for, by flags, else by the option.
     pub fn gears(&self) -> Result<Gears> {
@@ -112,14 +112,14 @@ impl CompileFlags {
         };
         if asked.is_empty() {
             let options = OptionMap::gather(&self.sets, self.options.as_deref())?;
-            asked.dims = Some(options.get("ge.dynamicDims").to_owned()).filter(|d| !d.is_empty());
+            asked.dims = Some(options.resolved()?.dynamic_dims).filter(|d| !d.is_empty());
         }
         Ok(asked)
     }
     /// All sources of options as one map.
     pub fn gather(&self) -> Result<OptionMap> {
         let options = OptionMap::gather(&self.sets, self.options.as_deref())?;
-        crate::render::watch::warn_after(options.get("ge.x.plugin_call_warn_s").parse().unwrap_or(0));
+        crate::render::watch::warn_after(options.resolved()?.plugin_call_warn_s);
         Ok(options)
     }
 }
@@ -303,6 +303,13 @@ pub fn print_json(v: &serde_json::Value) -> Result<()> {
 pub fn say(global: &Global, text: &str) {
     if !global.quiet {
         let _ = writeln!(std::io::stderr().lock(), "{text}");
+    }
+}
+
+/// Options of the original that mean nothing here.
+pub fn say_foreign(global: &Global, options: &OptionMap) {
+    for (name, why) in options.foreign() {
+        say(global, &format!("note: option `{name}` has no effect: {why}"));
     }
 }
 

@@ -192,7 +192,7 @@ impl OptArgs {
         let options = self.flags.gather()?;
         let toolbox = session.toolbox(&options, false)?;
         if !self.passes.is_empty() {
-            let resolved = options.resolved();
+            let resolved = options.resolved()?;
             let names: Vec<&str> = self.passes.iter().map(String::as_str).collect();
             PassManager::new(&toolbox, &resolved)
                 .and_then(|m| m.verify_each(self.verify_each).named(&names, &mut model, records))
@@ -204,7 +204,7 @@ impl OptArgs {
         if from > until {
             return Err(Error::usage(format!("stage `{}` comes after `{}`", from.name(), until.name())));
         }
-        run_range(model, &toolbox, &options.resolved(), from, until, records).map_err(|e| e.into_error())
+        run_range(model, &toolbox, &options.resolved()?, from, until, records).map_err(|e| e.into_error())
     }
 }
 
@@ -212,6 +212,7 @@ impl OptArgs {
 fn repro(global: &Global, a: &OptArgs, path: &Path) -> Result<u8> {
     let b = Bundle::read(path)?;
     let mut options = a.flags.gather()?;
+    super::say_foreign(global, &options);
     let mut given = crate::options::OptionMap::default();
     for (k, v) in &b.options {
         given.set(k, v, "the bundle")?;

@@ -28,7 +28,7 @@ pub fn reason(m: &CompiledModel) -> Option<String> {
 /// The mode that no option named, where nodes have other types by it.
 pub fn by_default(m: &CompiledModel) -> Option<&'static str> {
     let named = MODES.iter().any(|o| m.options.get(*o).is_some_and(|v| !v.is_empty()));
-    let mode = mode::default_mode(&m.soc);
+    let mode = mode::default_mode(&m.soc).text();
     (!named && mode != "must_keep_origin_dtype" && narrow(m).is_some()).then_some(mode)
 }
 

@@ -1,15 +1,15 @@
 //! Options: each declared once, one flat map from every source (DESIGN 6).
-pub mod table;
 
 use crate::{Diagnostic, Error, ErrorKind, Result};
+pub use ge_compiler::options::{Decl, FOREIGN, Kind, Scope, TABLE, find};
 use std::collections::BTreeMap;
 use std::path::Path;
-pub use table::{Decl, Kind, TABLE};
 
 /// Values by name, before defaults.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OptionMap {
     values: BTreeMap<String, String>,
+    foreign: Vec<&'static str>,
 }
 
 impl OptionMap {
@@ -18,6 +18,10 @@ impl OptionMap {
     /// # Errors
     /// An unknown name, a short name that several options have, a value that is not allowed.
     pub fn set(&mut self, name: &str, value: &str, source: &str) -> Result<()> {
+        if let Some((foreign, _)) = FOREIGN.iter().find(|(n, _)| *n == name) {
+            self.foreign.push(foreign);
+            return Ok(());
+        }
         let name = full_name(name, source)?;
         check(name, value, source)?;
         self.values.insert(name.to_owned(), value.to_owned());
@@ -38,6 +42,7 @@ impl OptionMap {
         for (k, v) in lower.values {
             self.values.entry(k).or_insert(v);
         }
+        self.foreign.extend(lower.foreign);
     }
     /// Reads a JSON file: an object of names and values, or atc's nested form (`compile options` with global, session and graph
     /// scopes, the inner one winning).
@@ -74,19 +79,20 @@ impl OptionMap {
     pub fn given(&self) -> &BTreeMap<String, String> {
         &self.values
     }
-    /// A value, or its default.
-    pub fn get(&self, name: &str) -> &str {
-        match self.values.get(name) {
-            Some(v) => v,
-            None => table::find(name).map_or("", |d| d.default),
-        }
+    /// The value of an option of the table, or its default.
+    pub fn text<'o>(&'o self, of: &'o Decl) -> &'o str {
+        self.values.get(of.name).map_or(of.default, String::as_str)
     }
-    /// Everything with defaults filled in, for the compiler.
-    pub fn resolved(&self) -> ge_compiler::Options {
-        let mut all: BTreeMap<String, String> =
-            TABLE.iter().map(|d| (d.name.to_owned(), d.default.to_owned())).collect();
-        all.extend(self.values.clone());
-        ge_compiler::Options::new(all)
+    /// The original's names that were given and mean nothing here, each with the reason.
+    pub fn foreign(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        FOREIGN.iter().filter(|(n, _)| self.foreign.contains(n)).copied()
+    }
+    /// Everything typed, with defaults filled in.
+    ///
+    /// # Errors
+    /// None for what [`OptionMap::set`] has let pass.
+    pub fn resolved(&self) -> Result<ge_compiler::Options> {
+        ge_compiler::Options::resolve(&self.values).map_err(|e| ge_codes::OPTION_VALUE.error(e.to_string()))
     }
     /// Command line over `--options` over `$GE_OPTIONS`; the environment variable of the original counts as the lowest.
     pub fn gather(sets: &[String], file: Option<&Path>) -> Result<OptionMap> {
@@ -124,7 +130,7 @@ fn plain(v: &serde_json::Value) -> String {
 /// The whole name of an option whose last words are given, as `precision_mode` is for `ge.exec.precision_mode`. A name that is known is
 /// itself; one that is not known at all is left to [`check`].
 fn full_name<'n>(name: &'n str, source: &str) -> Result<&'n str> {
-    if table::find(name).is_some() || name.is_empty() {
+    if find(name).is_some() || name.is_empty() {
         return Ok(name);
     }
     let plain = |s: &str| s.to_lowercase().replace('-', "_");
@@ -143,7 +149,7 @@ fn full_name<'n>(name: &'n str, source: &str) -> Result<&'n str> {
 
 /// Checks one value; the error names the option, what was found, what is expected, and the nearest name.
 pub fn check(name: &str, value: &str, source: &str) -> Result<()> {
-    let Some(d) = table::find(name) else {
+    let Some(d) = find(name) else {
         // A short name that is misspelt is near the end of a whole one.
         let last = |n: &'static str| n.rsplit('.').next().unwrap_or(n);
         let short = || nearest(name, TABLE.iter().map(|d| last(d.name)));
@@ -207,7 +213,7 @@ mod tests {
     fn values_are_checked_and_unknown_names_answered_with_the_nearest() {
         let mut m = OptionMap::default();
         m.set_pair("ge.oo.level=O1").expect("legal");
-        assert_eq!(m.get("ge.oo.level"), "O1");
+        assert_eq!(m.given()["ge.oo.level"], "O1");
         let e = m.set_pair("ge.oo.level=O2").expect_err("O2 is internal");
         assert!(e.diagnostics[0].expected.contains("O3"), "{e}");
         let e = m.set_pair("ge.oo.levle=O1").expect_err("typo");
@@ -219,7 +225,7 @@ mod tests {
         let mut lower = OptionMap::default();
         lower.set_pair("ge.oo.level=O3").expect("legal");
         m.under(lower);
-        assert_eq!(m.get("ge.oo.level"), "O1");
+        assert_eq!(m.given()["ge.oo.level"], "O1");
     }
     #[test]
     fn the_end_of_a_name_is_enough_where_one_option_has_it() {
@@ -227,17 +233,18 @@ mod tests {
         m.set_pair("precision_mode=force_fp16").expect("one option ends so");
         m.set_pair("oo.level=O1").expect("one option ends so");
         m.set_pair("stream-mode=parallel:2").expect("`-` is `_`");
-        assert_eq!((m.get("ge.exec.precision_mode"), m.get("ge.oo.level")), ("force_fp16", "O1"));
-        assert_eq!(m.get("ge.x.stream_mode"), "parallel:2");
+        assert_eq!(
+            (m.given()["ge.exec.precision_mode"].as_str(), m.given()["ge.oo.level"].as_str()),
+            ("force_fp16", "O1")
+        );
+        assert_eq!(m.given()["ge.x.stream_mode"], "parallel:2");
+        m.set_pair("variable_acc=false").expect("the whole name is ge.exec.variable_acc");
+        m.set_pair("ge.op_debug_level=1").expect("the original's name is accepted");
+        assert!(m.foreign().next().is_some_and(|(n, why)| n == "ge.op_debug_level" && !why.is_empty()));
+        assert!(m.resolved().is_ok_and(|o| !o.variable_acc && o.given().len() == 4));
         let e = m.set_pair("precison_mode=force_fp16").expect_err("a typo");
         assert!(e.diagnostics[0].help.contains("ge.exec.precision_mode"), "{:?}", e.diagnostics[0].help);
         let e = unknown_name("thing", "x", (0..50).map(|_| "y"));
         assert!(e.diagnostics[0].expected.ends_with("… and 10 more"), "{e}");
-    }
-    #[test]
-    fn every_default_is_legal() {
-        for d in TABLE {
-            assert_eq!(d.kind.refuse(d.default), None, "{}", d.name);
-        }
     }
 }

@@ -151,7 +151,7 @@ impl Bundle {
         let model = super::import::parse_text(Path::new(&place), self.graph.as_bytes())?;
         if self.alone == Alone::Pass {
             let toolbox = session.toolbox(options, false)?;
-            let (resolved, mut model) = (options.resolved(), model);
+            let (resolved, mut model) = (options.resolved()?, model);
             let passes = PassManager::new(&toolbox, &resolved).map_err(|e| e.into_error())?;
             if !passes.knows(&self.pass) {
                 let here = |name: &String| session.registry().plugin(name).is_some();
@@ -175,7 +175,7 @@ impl Bundle {
         // The plans after `streams` are made anew from there.
         let from = at.min(Stage::Streams);
         let toolbox = session.toolbox(options, false)?;
-        run_range(model, &toolbox, &options.resolved(), from, at, &mut Records::default())
+        run_range(model, &toolbox, &options.resolved()?, from, at, &mut Records::default())
             .map(drop)
             .map_err(|e| e.into_error())
     }

@@ -140,8 +140,8 @@ fn in_own_types(options: &OptionMap) -> Result<OptionMap> {
     let left = |k: &&String| {
         !k.starts_with("ge.exec.precision_mode") && *k != "ge.exec.modify_mixlist" && *k != "ge.customizeDtypes"
     };
-    for k in options.given().keys().filter(left) {
-        own.set(k, options.get(k), "--calibrate")?;
+    for (k, v) in options.given().iter().filter(|(k, _)| left(k)) {
+        own.set(k, v, "--calibrate")?;
     }
     Ok(own)
 }

@@ -27,6 +27,7 @@ use crate::options::OptionMap;
 use crate::render::Progress;
 use crate::{Diagnostic, Result};
 use cache::{Cache, CacheKey};
+use ge_compiler::options::{BuildMode, CoreType};
 use ge_compiler::pipeline::{Observer, Outcome};
 use ge_compiler::{Options, Toolbox};
 use ge_om::OmFile;
@@ -126,10 +127,12 @@ impl Session {
     /// What the plugins offer for one compilation.
     pub fn toolbox(&self, options: &OptionMap, online: bool) -> Result<Toolbox> {
         let soc = self.soc()?;
-        let target = Target { soc, deterministic: options.get("ge.deterministic") == "1", online, rank_size: 1 };
-        let vector = options.get("ge.x.core_type") == "VectorCore";
-        let named = self.engines_named(options, "ge.exec.exclude_engines", &|_| true)?;
-        let asked = self.engines_named(options, "ge.x.composite_engines", &|e| e.flags & flags::COMPOSITE != 0)?;
+        let typed = options.resolved()?;
+        let target = Target { soc, deterministic: typed.deterministic, online, rank_size: 1 };
+        let vector = typed.core_type == CoreType::VectorCore;
+        let named = self.engines_named(&typed.exclude_engines, "ge.exec.exclude_engines", &|_| true)?;
+        let asked = self
+            .engines_named(&typed.composite_engines, "ge.x.composite_engines", &|e| e.flags & flags::COMPOSITE != 0)?;
         let is_of = |names: &[String], e: &EngineInfo| {
             names.iter().any(|n| *n == e.user_name.as_str() || *n == e.name.as_str())
         };
@@ -149,22 +152,16 @@ impl Session {
     }
 
     /// The names of an option that lists engines by their users' names or their own.
-    fn engines_named(
-        &self,
-        options: &OptionMap,
-        option: &str,
-        of: &dyn Fn(&EngineInfo) -> bool,
-    ) -> Result<Vec<String>> {
-        let named: Vec<String> = options.get(option).split('|').filter(|s| !s.is_empty()).map(str::to_owned).collect();
+    fn engines_named(&self, named: &[String], option: &str, of: &dyn Fn(&EngineInfo) -> bool) -> Result<Vec<String>> {
         let engines = || self.registry.engines().iter().map(|e| &e.info).filter(|e| of(e));
-        for n in &named {
+        for n in named {
             if !engines().any(|e| e.user_name.as_str() == n || e.name.as_str() == n) {
                 let known: Vec<String> = engines().map(|e| e.user_name.to_string()).filter(|n| !n.is_empty()).collect();
                 let what = format!("engine in {option}");
                 return Err(crate::options::unknown_name(&what, n, known.iter().map(String::as_str)));
             }
         }
-        Ok(named)
+        Ok(named.to_vec())
     }
 
     /// Reads a model file of any kind that an enabled front end knows, or ge's text; `shapes` as `--input-shape` has them.
@@ -223,8 +220,9 @@ impl Session {
         observer: &dyn Observer,
         toolbox: Toolbox,
     ) -> Result<Compiled> {
-        let folder = options.get("ge.graph_compiler_cache_dir");
-        if folder.is_empty() || !observer.cached() || options.get("ge.buildMode") == "tuning" {
+        let typed = options.resolved()?;
+        let folder = typed.cache_dir.as_str();
+        if folder.is_empty() || !observer.cached() || typed.build_mode == BuildMode::Tuning {
             return self.build(name, graph, options, &toolbox, observer);
         }
         // What only a device that was asked knows is in no key.
@@ -259,7 +257,7 @@ impl Session {
         toolbox: &Toolbox,
         observer: &dyn Observer,
     ) -> Result<Compiled> {
-        let resolved: Options = options.resolved();
+        let resolved: Options = options.resolved()?;
         let outcome =
             ge_compiler::pipeline::compile(name, graph, toolbox, &resolved, observer).map_err(|e| e.into_error())?;
         let keep = |model: &mut ge_model::CompiledModel| {
@@ -283,7 +281,7 @@ impl Session {
                 return Ok(Compiled { model: *model, ..Compiled::default() });
             }
             Outcome::Stopped(step, graph) => {
-                let path = tuning::write(Path::new(options.get("ge.tuningPath")), name, &graph)?;
+                let path = tuning::write(Path::new(&resolved.tuning_path), name, &graph)?;
                 let stopped = Stopped { step: step.name(), path };
                 return Ok(Compiled { stopped: Some(stopped), ..Compiled::default() });
             }

@@ -118,7 +118,7 @@ impl<'g> Walk<'g> {
             names: Names::new(),
             first: vec![0; g.id_bound()],
             claims: Vec::new(),
-            refresh: options.get("ge.featureBaseRefreshable") == "1",
+            refresh: options.base_refreshable,
             forced,
             crowded: Vec::new(),
         };

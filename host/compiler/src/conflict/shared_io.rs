@@ -84,7 +84,7 @@ impl Pair<'_> {
         let Some(engine) = writer.attrs().str("_engine").and_then(|e| self.toolbox.engine_named(e)) else {
             return false;
         };
-        if self.options.get("ge.exec.disableReuseMemory") == "1" {
+        if self.options.no_reuse {
             return false;
         }
         let alone = data.uses(0).len() == 1 && data.outputs().len() == 1 && g.users(v).len() == 1;

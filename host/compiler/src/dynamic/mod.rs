@@ -48,7 +48,7 @@ pub fn assemble(
         name: name.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         soc: toolbox.target.soc.clone(),
-        options: options.iter().map(|(k, v)| (k.to_owned(), v.to_owned())).collect(),
+        options: options.given().clone(),
         plugins: toolbox
             .plugins
             .iter()

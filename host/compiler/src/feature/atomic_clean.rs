@@ -24,7 +24,7 @@ const WHO: &str = "AtomicAddrCleanPass";
 /// # Errors
 /// A graph that would break (a bug).
 pub fn insert(model: &mut Model, params: &ModelMap<RunningParams>, options: &Options) -> Result<bool> {
-    let each = options.get("ge.exec.atomicCleanPolicy") == "1";
+    let each = options.clean_each;
     let mut changed = false;
     for gi in 0..model.graphs().len() {
         let wanted = wanted(&model.graphs()[gi], gi, params);

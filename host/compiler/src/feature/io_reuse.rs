@@ -22,10 +22,6 @@ const INPUTS: &str = "ge.exec.inputReuseMemIndexes";
 const OUTPUTS: &str = "ge.exec.outputReuseMemIndexes";
 const PAIRS: &str = "ge.exec.outputReuseInputMemIndexes";
 
-fn numbers(text: &str) -> BTreeSet<u32> {
-    text.split(',').filter_map(|s| s.trim().parse().ok()).collect()
-}
-
 fn refuse(option: &'static str, what: impl Into<String>, help: &'static str) -> CompileError {
     OptionFault::Lent { option, what: what.into(), help }.into()
 }
@@ -37,11 +33,11 @@ impl IoReuse {
     /// An index that the model does not have, an input that is written by the model itself, a pair that cannot be one.
     pub fn new(model: &Model, options: &Options) -> Result<IoReuse> {
         let mut out = IoReuse {
-            inputs: numbers(options.get(INPUTS)),
-            outputs: numbers(options.get(OUTPUTS)),
+            inputs: options.input_reuse.clone(),
+            outputs: options.output_reuse.clone(),
             pairs: BTreeMap::new(),
         };
-        let pairs = options.get(PAIRS);
+        let pairs = &options.output_in_input;
         if out.inputs.is_empty() && out.outputs.is_empty() && pairs.is_empty() {
             return Ok(out);
         }
@@ -70,9 +66,7 @@ impl IoReuse {
         for k in &out.outputs {
             output(OUTPUTS, *k)?;
         }
-        for pair in pairs.split('|').filter(|p| !p.trim().is_empty()) {
-            let two = pair.split_once(',').and_then(|(i, k)| Some((i.trim().parse().ok()?, k.trim().parse().ok()?)));
-            let Some((i, k)) = two else { continue };
+        for &(i, k) in pairs {
             let n = input(PAIRS, i)?;
             output(PAIRS, k)?;
             if out.pairs.get(&i).is_some_and(|o| *o != k) || out.pairs.iter().any(|(a, o)| *o == k && *a != i) {

@@ -5,6 +5,7 @@
 //! engine of that library is excluded, and run again while they change the graph, since one makes what another looks for.
 use super::report;
 use crate::error::Result;
+use crate::options::Switch;
 use crate::pass::{PassManager, PassRecord, Records};
 use ge_ir::Model;
 use ge_ir::view::GraphContext;
@@ -31,7 +32,8 @@ impl<'m, 'a> FusionPassExecutor<'m, 'a> {
     /// # Errors
     /// A pass fails or records what cannot be applied; it is named.
     pub fn stage(&self, stage: PassStage, model: &mut Model, records: &mut Records) -> Result<()> {
-        let bound = (stage == PassStage::AFTER_PRECISION_REFINE).then_some("ge.x.auto_fusion");
+        let bound = (stage == PassStage::AFTER_PRECISION_REFINE)
+            .then_some(Switch { name: "ge.x.auto_fusion", is_on: |o| o.auto_fusion });
         let again = stage == PassStage::OPTIMIZE_ORIGINAL_GRAPH || stage == PassStage::AFTER_PRECISION_REFINE;
         let of_engines = again || stage == PassStage::OPTIMIZE_WHOLE_GRAPH;
         let all = &self.manager.toolbox().passes;

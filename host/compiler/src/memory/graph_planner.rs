@@ -20,7 +20,7 @@ use crate::feature::shared_memory::Rules;
 use crate::feature::shared_memory::rules::BLOCK;
 use crate::ids::{ModelMap, NodeKey};
 use crate::model::weights::Weights;
-use crate::options::Options;
+use crate::options::{Effort, MemoryPolicy, Options};
 use crate::streams::ExecutionOrder;
 use crate::toolbox::Toolbox;
 use ge_ir::Model;
@@ -269,12 +269,12 @@ impl Planner<'_> {
 
     fn assign(&self, units: &[Unit], symbols: &[Symbol]) -> Result<Plan> {
         let blocks = self.blocks(units, symbols);
-        let effort = match self.options.get("ge.x.memory_effort") {
-            "fast" => MemoryEffort::Fast,
-            "max" => MemoryEffort::Max,
-            _ => MemoryEffort::Default,
+        let effort = match self.options.memory_effort {
+            Effort::Fast => MemoryEffort::Fast,
+            Effort::Default => MemoryEffort::Default,
+            Effort::Max => MemoryEffort::Max,
         };
-        let memory_priority = self.options.get("ge.exec.memoryOptimizationPolicy") == "MemoryPriority";
+        let memory_priority = self.options.memory_policy == MemoryPolicy::MemoryPriority;
         let asked = AssignOptions { effort, capacity: None, memory_priority };
         let ordered = |a: u32, b: u32| self.order.ordered_at(a as usize, b as usize);
         let gather = |u: &Unit, of: fn(&Symbol) -> &Vec<u32>| {

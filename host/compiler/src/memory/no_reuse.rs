@@ -24,7 +24,7 @@ impl NoReuse {
     /// # Errors
     /// Too many names.
     pub fn new(options: &Options) -> Result<NoReuse> {
-        let text = options.get("ge.x.no_reuse_ops");
+        let text = options.no_reuse_ops.as_str();
         let names: Vec<String> = text.split(',').map(str::trim).filter(|s| !s.is_empty()).map(str::to_owned).collect();
         if names.len() > MOST_NAMES || text.len() > MOST_LETTERS {
             return Err(OptionFault::Value {
@@ -34,7 +34,7 @@ impl NoReuse {
             }
             .into());
         }
-        Ok(NoReuse { all: options.get("ge.exec.disableReuseMemory") == "1", names })
+        Ok(NoReuse { all: options.no_reuse, names })
     }
     /// Whether a node's outputs keep their memory.
     pub fn output(&self, n: &Node) -> bool {

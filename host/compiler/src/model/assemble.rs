@@ -25,7 +25,7 @@ pub fn assemble(mut root: GeRootModel, time_ns: &dyn Fn(NodeKey) -> u64) -> Comp
         name: root.name.clone(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         soc: root.soc.clone(),
-        options: root.options.iter().map(|(k, v)| (k.to_owned(), v.to_owned())).collect(),
+        options: root.options.given().clone(),
         plugins: root
             .plugins
             .iter()

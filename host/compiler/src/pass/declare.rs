@@ -27,7 +27,7 @@ impl<'m> At<'m> {
 
 /// What every declared pass says of itself, as methods of its trait.
 macro_rules! declared {
-    ($name:ident, $level:ident, $effect:literal, $needs:literal, $keeps:literal $(, $switch:literal)?) => {
+    ($name:ident, $level:ident, $effect:literal, $needs:literal, $keeps:literal $(, $option:literal $field:ident)?) => {
         fn name(&self) -> &'static str {
             stringify!($name)
         }
@@ -43,21 +43,21 @@ macro_rules! declared {
         fn keeps(&self) -> &'static str {
             $keeps
         }
-        $(fn switch(&self) -> Option<&'static str> {
-            Some($switch)
+        $(fn switch(&self) -> Option<$crate::options::Switch> {
+            Some($crate::options::Switch { name: $option, is_on: |o| o.$field })
         })?
     };
 }
 
-/// `node_pass!(Name, Level, ["Op"], "before -> after", needs "...", keeps "...", function[, switch "option"])`: the function is
+/// `node_pass!(Name, Level, ["Op"], "before -> after", needs "...", keeps "...", function[, switch "option" field])`: the function is
 /// `fn(&mut PassContext, &At, &mut Rewriter) -> Result<()>`.
 macro_rules! node_pass {
     ($name:ident, $level:ident, [$($op:literal),* $(,)?], $effect:literal, needs $needs:literal, keeps $keeps:literal,
-     $visit:ident $(, switch $switch:literal)? $(,)?) => {
+     $visit:ident $(, switch $option:literal $field:ident)? $(,)?) => {
         /// See the module.
         pub struct $name;
         impl $crate::pass::NodePass for $name {
-            $crate::pass::declare::declared!($name, $level, $effect, $needs, $keeps $(, $switch)?);
+            $crate::pass::declare::declared!($name, $level, $effect, $needs, $keeps $(, $option $field)?);
             fn ops(&self) -> &'static [&'static str] {
                 &[$($op),*]
             }
@@ -75,15 +75,15 @@ macro_rules! node_pass {
     };
 }
 
-/// `graph_pass!(Name, Level, "before -> after", needs "...", keeps "...", function[, switch "option"])`: the function is
+/// `graph_pass!(Name, Level, "before -> after", needs "...", keeps "...", function[, switch "option" field])`: the function is
 /// `fn(&mut PassContext, &Model, usize) -> Result<Vec<Edit>>`.
 macro_rules! graph_pass {
     ($name:ident, $level:ident, $effect:literal, needs $needs:literal, keeps $keeps:literal,
-     $run:ident $(, switch $switch:literal)? $(,)?) => {
+     $run:ident $(, switch $option:literal $field:ident)? $(,)?) => {
         /// See the module.
         pub struct $name;
         impl $crate::pass::GraphPass for $name {
-            $crate::pass::declare::declared!($name, $level, $effect, $needs, $keeps $(, $switch)?);
+            $crate::pass::declare::declared!($name, $level, $effect, $needs, $keeps $(, $option $field)?);
             fn run(
                 &self,
                 cx: &mut $crate::pass::PassContext<'_>,

@@ -1,5 +1,6 @@
 //! The list of passes: every pass with its stage, in the order in which they run, and why it stands there.
 use super::{GraphPass, NodePass, PassLevel};
+use crate::options::Switch;
 use crate::original::{self, FORMAT, PRECISION};
 use crate::prepare::{self, AFTER, BEFORE, GEARS, NORMALISE};
 use crate::{conflict, stage1, stage2};
@@ -43,7 +44,7 @@ impl Kind {
         effect -> &'static str, "What it does, as `before -> after`.";
         needs -> &'static str, "What must be so for it to act.";
         keeps -> &'static str, "What stays as it was.";
-        switch -> Option<&'static str>, "The option bound to it.";
+        switch -> Option<Switch>, "The option bound to it.";
     }
 }
 

@@ -4,7 +4,7 @@ use super::{Blame, GEPass, GraphPass, NodePass, PassContext, PassLevel, PassReco
 use crate::error::OptionFault;
 use crate::error::{CompileError, Result};
 use crate::fusion::FusionSwitches;
-use crate::options::Options;
+use crate::options::{Level, Options, Switch};
 use crate::prepare::InferShapePass;
 use crate::toolbox::Toolbox;
 use ge_ir::{Model, NodeId};
@@ -31,17 +31,18 @@ pub type Told<'a> = dyn Fn(&'static str, &str, &Model) + Sync + 'a;
 impl<'a> PassManager<'a> {
     /// Reads levels and switches. Errors: `ge.optimizationSwitch` names a pass that is not there, or one of level O0.
     pub fn new(toolbox: &'a Toolbox, options: &'a Options) -> Result<PassManager<'a>> {
-        let highest = if options.get("ge.oo.level") == "O1" { PassLevel::O1 } else { PassLevel::O3 };
+        let highest = match options.level {
+            Level::O1 => PassLevel::O1,
+            Level::O3 => PassLevel::O3,
+        };
         let mut switches = BTreeMap::new();
-        for part in options.get("ge.optimizationSwitch").split(';').filter(|s| !s.trim().is_empty()) {
-            let Some((name, state)) = part.split_once(':') else { continue };
-            let name = name.trim();
+        for (name, is_on) in &options.optimization_switch {
             match level_of(name, toolbox) {
                 None => return Err(unknown_pass(name, toolbox)),
                 Some(PassLevel::O0) => {
-                    return Err(OptionFault::FixedPass { name: name.into(), file: None }.into());
+                    return Err(OptionFault::FixedPass { name: name.clone(), file: None }.into());
                 }
-                Some(_) => switches.insert(name.to_owned(), state.trim() == "on"),
+                Some(_) => switches.insert(name.clone(), *is_on),
             };
         }
         let file = fusion_switches(toolbox, options)?;
@@ -98,7 +99,7 @@ impl<'a> PassManager<'a> {
     }
 
     /// Whether a pass runs: its own switch, then the option bound to it, then the level.
-    pub fn enabled(&self, name: &str, level: PassLevel, bound: Option<&str>) -> bool {
+    pub fn enabled(&self, name: &str, level: PassLevel, bound: Option<Switch>) -> bool {
         if level == PassLevel::O0 {
             return true;
         }
@@ -110,7 +111,7 @@ impl<'a> PassManager<'a> {
         if let Some(on) = if foreign { self.file.of(name) } else { self.file.named.get(name).copied() } {
             return on;
         }
-        if bound.is_some_and(|o| self.options.get(o) == "false") {
+        if bound.is_some_and(|o| !(o.is_on)(self.options)) {
             return false;
         }
         level.code() <= self.highest.code()
@@ -335,7 +336,7 @@ impl<'a> PassManager<'a> {
 
 /// The file of `ge.fusionSwitchFile`, its names known and of passes that may be switched.
 fn fusion_switches(toolbox: &Toolbox, options: &Options) -> Result<FusionSwitches> {
-    let path = options.get("ge.fusionSwitchFile");
+    let path = options.fusion_switch_file.as_str();
     if path.is_empty() {
         return Ok(FusionSwitches::default());
     }

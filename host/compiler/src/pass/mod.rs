@@ -43,7 +43,7 @@ pub trait GraphPass: Sync {
         ""
     }
     /// The option that switches it off with others (`ge.oo.constantFolding`), if one does.
-    fn switch(&self) -> Option<&'static str> {
+    fn switch(&self) -> Option<crate::options::Switch> {
         None
     }
     /// How often it is run again on a model that it changed, the first run included.

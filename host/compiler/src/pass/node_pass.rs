@@ -17,7 +17,7 @@ pub trait NodePass: Sync {
     /// What stays as it was.
     fn keeps(&self) -> &'static str;
     /// The option that switches it off with others, if one does.
-    fn switch(&self) -> Option<&'static str> {
+    fn switch(&self) -> Option<crate::options::Switch> {
         None
     }
     /// Operator types that it looks at; empty: all.

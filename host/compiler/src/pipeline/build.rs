@@ -56,6 +56,7 @@ impl Compilation<'_> {
     /// Streams and their order: once, as a rule; again where a switch needs a StreamActive to wake more than one stream, or a body one
     /// to wake its own.
     pub(super) fn plan_streams(&mut self) -> Result<()> {
+        streams::node_order::apply(&mut self.model, self.options.node_order, &mut self.records);
         loop {
             self.ask_engines(true)?;
             let placement = decided(&self.placement, Stage::Streams)?;

@@ -3,6 +3,7 @@
 //! What a stage decides is made once and read by those after it. What was decided by stages that lie before the one that a text
 //! enters at is read from the text's attributes, or made where that is all the same.
 use super::{Observer, Stage};
+use crate::error::OptionFault;
 use crate::error::{CompileError, Result};
 use crate::feature::control_flow;
 use crate::feature::ffts_plus::{self, Body, Calls};
@@ -179,6 +180,19 @@ impl<'c> Compilation<'c> {
             return Ok(None);
         }
         dynamic::gears_are_closed(&self.model, self.toolbox)?;
+        // The executor plans known parts itself: nothing would read the limit.
+        const LIMIT: &str = "ge.exec.static_model_ops_lower_limit";
+        if let Some(value) = self.options.given().get(LIMIT) {
+            return Err(OptionFault::Model {
+                option: LIMIT,
+                value: value.clone(),
+                what:
+                    "cannot be followed: a model of open sizes is planned when it runs, whatever the size of its parts"
+                        .into(),
+                help: "leave it out, or give the open sizes with `--input-shape`".into(),
+            }
+            .into());
+        }
         let model = std::mem::take(&mut self.model);
         dynamic::assemble(name, model, self.toolbox, self.options, &self.records).map(Some)
     }

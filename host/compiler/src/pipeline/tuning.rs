@@ -5,7 +5,7 @@
 use crate::error::OptionFault;
 use crate::error::{CompileError, Result};
 use crate::fusion::FusionRecord;
-use crate::options::Options;
+use crate::options::{BuildMode, BuildStep, Options};
 use crate::pass::{PassRecord, Records};
 use crate::pipeline::Stage;
 use ge_ir::{AttrValue, Key, Model};
@@ -45,6 +45,14 @@ impl Step {
     pub fn entry(self) -> Stage {
         self.exit().next()
     }
+    fn of_option(step: BuildStep) -> Option<Step> {
+        match step {
+            BuildStep::Unset => None,
+            BuildStep::BeforeUbMatch => Some(Step::BeforeUbMatch),
+            BuildStep::AfterUbMatch => Some(Step::AfterUbMatch),
+            BuildStep::AfterBuilder => Some(Step::AfterBuilder),
+        }
+    }
     fn named(name: &str) -> Option<Step> {
         STEPS.iter().find(|(_, n)| *n == name).map(|(s, _)| *s)
     }
@@ -53,16 +61,16 @@ impl Step {
     /// Errors: tuning mode without a step or without a folder, a step without tuning mode.
     pub fn of(options: &Options) -> Result<Option<Step>> {
         let wrong = |what, help| CompileError::from(OptionFault::Contradiction { what, help });
-        let step = Step::named(options.get("ge.buildStep"));
-        match (options.get("ge.buildMode"), step) {
-            ("tuning", None) => Err(wrong(
+        let step = Step::of_option(options.build_step);
+        match (options.build_mode, step) {
+            (BuildMode::Tuning, None) => Err(wrong(
                 "`ge.buildMode=tuning` needs `ge.buildStep`",
                 "`--set ge.buildStep=before_ub_match`, `after_ub_match` or `after_builder`",
             )),
-            ("tuning", Some(_)) if options.get("ge.tuningPath").is_empty() => {
+            (BuildMode::Tuning, Some(_)) if options.tuning_path.is_empty() => {
                 Err(wrong("`ge.buildMode=tuning` needs `ge.tuningPath`", "`--set ge.tuningPath=DIR`"))
             }
-            ("tuning", step) => Ok(step),
+            (BuildMode::Tuning, step) => Ok(step),
             (_, None) => Ok(None),
             (_, Some(_)) => Err(wrong(
                 "`ge.buildStep` is given outside of tuning mode",
@@ -174,7 +182,7 @@ mod tests {
     fn options_that_do_not_fit_together_are_refused() {
         let of = |pairs: &[(&str, &str)]| {
             let mut o = Options::default();
-            pairs.iter().for_each(|(k, v)| o.set(k, v));
+            pairs.iter().for_each(|(k, v)| o.set(k, v).unwrap());
             Step::of(&o)
         };
         assert!(matches!(of(&[]), Ok(None)) && matches!(of(&[("ge.buildMode", "normal")]), Ok(None)));

@@ -20,7 +20,7 @@ node_pass!(
     needs "a host kernel; no chance, no effect, no control edge; a result that is small, no larger than its inputs, or within what the file may grow",
     keeps "the node's name",
     visit,
-    switch "ge.oo.constantFolding",
+    switch "ge.oo.constantFolding" constant_folding,
 );
 
 fn visit(cx: &mut PassContext<'_>, at: &At<'_>, r: &mut Rewriter<'_>) -> Result<()> {

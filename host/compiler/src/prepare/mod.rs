@@ -75,7 +75,11 @@ pub fn run(model: &mut Model, passes: &PassManager<'_>, records: &mut Records) -
 
 /// Types and shapes of the whole model, with constants folded as the options say.
 pub fn infer(model: &mut Model, passes: &PassManager<'_>, records: &mut Records) -> Result<()> {
-    let fold = passes.enabled("ConstantFoldingPass", PassLevel::O1, Some("ge.oo.constantFolding"));
+    let fold = passes.enabled(
+        "ConstantFoldingPass",
+        PassLevel::O1,
+        crate::pass::NodePass::switch(&constant_folding_pass::ConstantFoldingPass),
+    );
     let first = records.runs.len();
     let out = InferShapePass::new(passes.toolbox()).folding(fold).run(model, passes, records);
     infer_value_range_pass::forget(model);

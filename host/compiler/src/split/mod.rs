@@ -12,6 +12,7 @@ pub mod points;
 use crate::error::{CompileError, Result};
 use crate::ids::{ModelMap, NodeKey, PhysicalId, StreamId};
 use crate::options::Options;
+use crate::options::SyncBy;
 use crate::streams::activation::Wakers;
 use crate::streams::flow::scope_of;
 use crate::streams::{ExecutionOrder, StreamPlan};
@@ -165,7 +166,7 @@ pub fn run(model: &mut Model, input: &Input<'_>, tasks: Vec<PlacedTask>, sync: &
     }
     let had = sync.pairs.len();
     if pieces.len() > logical {
-        stands.join_pieces(model, sync, &physical, options.get("ge.event") == "notify")?;
+        stands.join_pieces(model, sync, &physical, options.sync_by == SyncBy::Notify)?;
     }
     enough_events(sync, soc)?;
     let mut waits: BTreeMap<NodeKey, Vec<PlacedTask>> = BTreeMap::new();

@@ -58,8 +58,8 @@ impl GraphPass for PrunePass {
     fn keeps(&self) -> &'static str {
         "inputs (`Data`, `RefData`, `AippData`), and nodes that act beyond their outputs (stateful, communication) with all that they need"
     }
-    fn switch(&self) -> Option<&'static str> {
-        Some("ge.oo.deadCodeElimination")
+    fn switch(&self) -> Option<crate::options::Switch> {
+        Some(crate::options::Switch { name: "ge.oo.deadCodeElimination", is_on: |o| o.dead_code_elimination })
     }
     fn run(&self, cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> {
         let g = &model.graphs()[gi];

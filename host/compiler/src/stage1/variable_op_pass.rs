@@ -21,6 +21,7 @@ node_pass!(
     needs "all readers change its layout alike; no initial value",
     keeps "the variable's name; what it holds, as its readers see it",
     visit,
+    switch "ge.exec.variable_acc" variable_acc,
 );
 
 /// Attribute of a variable that lies in another layout than the imported graph says: the change that it stands for. Values that

@@ -12,6 +12,8 @@ pub mod bodies;
 pub mod activation;
 /// What runs before what.
 pub mod order;
+/// The order of nodes that an option asks for.
+pub mod node_order;
 /// Logical streams by engine.
 pub mod logical;
 /// Streams of graphs with unknown shapes.

@@ -28,7 +28,7 @@ pub mod reuse;
 pub use plan::{Resource, SyncPair, SyncPlan, SyncPoint};
 
 use crate::error::{CompileError, Result};
-use crate::options::Options;
+use crate::options::{EventReuse, Options, SyncBy};
 use crate::streams::{ExecutionOrder, StreamPlan};
 use check::SyncKind;
 use ge_ir::Model;
@@ -53,11 +53,10 @@ pub fn run(
     let items = Items::gather(model, streams, order);
     let (mut plan, events) = insert::insert(&items);
     let many = soc.max_events > 0 && plan.event_num > soc.max_events;
-    match options.get("ge.x.event_reuse") {
-        "off" => {}
-        "always" => reuse::reuse_ids(&mut plan, order),
-        _ if many => reuse::reuse_ids(&mut plan, order),
-        _ => {}
+    match options.event_reuse {
+        EventReuse::Always => reuse::reuse_ids(&mut plan, order),
+        EventReuse::Auto if many => reuse::reuse_ids(&mut plan, order),
+        EventReuse::Auto | EventReuse::Off => {}
     }
     reuse::reuse_event_for_multi_dims(model, &mut plan, order);
     let by_user: Vec<(u32, u32)> =
@@ -66,7 +65,7 @@ pub fn run(
     let ids: Vec<_> = plan.pairs.iter().map(|p| (SyncKind::Event, p.id.0)).collect();
     items.prove(model, &events, &ids, &by_user)?;
     // Dynamic graphs have events only (004 §4.2).
-    if options.get("ge.event") == "notify" && !crate::streams::dynamic::is_dynamic(model.root()) {
+    if options.sync_by == SyncBy::Notify && !crate::streams::dynamic::is_dynamic(model.root()) {
         if plan.event_num > MAX_NOTIFIES {
             return Err(CompileError::Limit {
                 what: "notifies",

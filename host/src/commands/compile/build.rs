@@ -144,7 +144,7 @@ fn with_state(
     observer: &dyn Observer,
 ) -> Result<Compiled> {
     let compiled = session.compile(name, graph, options, observer)?;
-    steps::pairs(&compiled.model, options.get(steps::STATE))?;
+    steps::pairs(&compiled.model, &options.resolved()?.state)?;
     Ok(compiled)
 }
 
@@ -176,6 +176,7 @@ pub fn compile(
     if let Some(state) = wishes.state {
         options.set(steps::STATE, state, "--state")?;
     }
+    super::super::say_foreign(global, &options);
     let sets = wishes.calibrate.map(calibration::folders).transpose()?;
     import::map(model)?;
     import::parse_input_shapes(&flags.shapes()?)?;

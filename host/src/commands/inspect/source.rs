@@ -120,7 +120,7 @@ pub fn support(global: &Global, path: &Path, flags: &CompileFlags) -> Result<(St
     let whole = || import_model(&s, path, flags);
     let imported = whole()?;
     let tried = if imported.refused.is_empty() {
-        run_range(imported.model, &toolbox, &options.resolved(), Stage::Import, Stage::Place, &mut records)
+        run_range(imported.model, &toolbox, &options.resolved()?, Stage::Import, Stage::Place, &mut records)
             .map(|_| ())
             .map_err(|e| e.into_error())
     } else {

@@ -1,5 +1,5 @@
 //! The key: one digest for each part, so that a miss can say which part differs.
-use crate::options::{Kind, OptionMap, TABLE};
+use crate::options::{Kind, OptionMap, Scope, TABLE};
 use crate::{Error, Result};
 use ge_ir::{AttrMap, AttrValue, ConstData, ConstTensor, Model, TensorDesc};
 use ge_plugin::Registry;
@@ -7,9 +7,6 @@ use ge_plugin_api::engine::Target;
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
-
-/// Options that say where things are put and what is told, not what is made.
-const NOT_IN_KEY: &[&str] = &["ge.graph_compiler_cache_dir", "ge.tuningPath", "ge.x.plugin_call_warn_s"];
 
 /// The key of one compilation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,8 +31,8 @@ impl CacheKey {
         let (graph, constants) = of_graph(model);
         parts.insert("graph".to_owned(), graph);
         parts.insert("constants".to_owned(), constants);
-        for d in TABLE.iter().filter(|d| !NOT_IN_KEY.contains(&d.name)) {
-            let value = options.get(d.name);
+        for d in TABLE.iter().filter(|d| d.scope == Scope::Model) {
+            let value = options.text(d);
             let mut text = value.to_owned();
             if d.kind == Kind::Path && !value.is_empty() {
                 let bytes = std::fs::read(value)

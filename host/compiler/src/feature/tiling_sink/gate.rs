@@ -108,7 +108,7 @@ fn refuse(
     g: &ge_ir::Graph,
     n: &Node,
 ) -> Option<String> {
-    if options.get(OPTION) != "1" {
+    if !options.tiling_sink {
         return Some(format!("option {OPTION} is not 1"));
     }
     let soc = &toolbox.target.soc;

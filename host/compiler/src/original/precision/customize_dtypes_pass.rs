@@ -66,7 +66,7 @@ fn run(cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> 
         let more = if more > 0 { format!("; and {more} more") } else { String::new() };
         return Err(OptionFault::Model {
             option: names::CUSTOM,
-            value: cx.options.get(names::CUSTOM).into(),
+            value: cx.options.customize_dtypes.clone(),
             what: format!("asks for types that cannot be: {}{more}", refused.join("; ")),
             help: "take these lines out, or give types that an engine takes".into(),
         }

@@ -2,7 +2,7 @@
 use super::mix_list::MixList;
 use crate::error::OptionFault;
 use crate::error::Result;
-use crate::options::Options;
+use crate::options::{Options, Precision, PrecisionV2};
 use ge_ir::DType;
 use ge_plugin_api::device::SocSpec;
 use std::collections::BTreeSet;
@@ -33,15 +33,6 @@ pub struct Mode {
     pub keep: BTreeSet<String>,
 }
 
-/// The modes' names of `ge.exec.precision_mode` for those of `ge.exec.precision_mode_v2`.
-const V2: &[(&str, &str)] = &[
-    ("fp16", "force_fp16"),
-    ("origin", "must_keep_origin_dtype"),
-    ("cube_fp16in_fp32out", "cube_fp16in_fp32out"),
-    ("mixed_float16", "allow_mix_precision_fp16"),
-    ("mixed_bfloat16", "allow_mix_precision_bf16"),
-];
-
 pub(super) fn read(option: &'static str, path: &str) -> Result<String> {
     let unreadable = |e: std::io::Error| OptionFault::Unreadable { option, path: path.into(), why: e.to_string() };
     Ok(std::fs::read_to_string(path).map_err(unreadable)?)
@@ -50,8 +41,8 @@ pub(super) fn read(option: &'static str, path: &str) -> Result<String> {
 /// The mode of a SoC where no option names one: the series computes in half precision what half precision can hold, the simulator's own
 /// SoC and those that files describe under other names in the model's types. (atc's own default for the series is `force_fp16`; it gave
 /// NaN and other classes on trained models.)
-pub fn default_mode(soc: &SocSpec) -> &'static str {
-    if soc.name.starts_with("Ascend") { "allow_mix_precision" } else { "must_keep_origin_dtype" }
+pub fn default_mode(soc: &SocSpec) -> Precision {
+    if soc.name.starts_with("Ascend") { Precision::Mix } else { Precision::Keep }
 }
 
 /// The mode that options and SoC ask for; None: every node keeps its types.
@@ -59,29 +50,33 @@ pub fn default_mode(soc: &SocSpec) -> &'static str {
 /// # Errors
 /// Options that contradict each other, files that cannot be read or are not what they should be.
 pub fn mode(options: &Options, soc: &SocSpec) -> Result<Option<Mode>> {
-    let (first, second) = (options.get("ge.exec.precision_mode"), options.get("ge.exec.precision_mode_v2"));
-    if !first.is_empty() && !second.is_empty() {
+    let (first, second) = (options.precision_mode, options.precision_mode_v2);
+    if first != Precision::Unset && second != PrecisionV2::Unset {
         return Err(OptionFault::Contradiction {
             what: "ge.exec.precision_mode and ge.exec.precision_mode_v2 are both set",
             help: "set one of the two (atc: E10056)",
         }
         .into());
     }
-    let name = match (first, V2.iter().find(|(v2, _)| *v2 == second)) {
-        ("", Some((_, name))) => name,
-        ("", None) => default_mode(soc),
-        (name, _) => name,
+    let asked = match (first, second) {
+        (Precision::Unset, PrecisionV2::Unset) => default_mode(soc),
+        (Precision::Unset, PrecisionV2::F16) => Precision::ForceF16,
+        (Precision::Unset, PrecisionV2::Origin) => Precision::Keep,
+        (Precision::Unset, PrecisionV2::CubeF16) => Precision::CubeF16,
+        (Precision::Unset, PrecisionV2::MixedF16) => Precision::MixF16,
+        (Precision::Unset, PrecisionV2::MixedBf16) => Precision::MixBf16,
+        (mode, _) => mode,
     };
     const F32: &[DType] = &[DType::F32];
-    let (from, to, rule) = match name {
-        "force_fp16" => (F32, DType::F16, Rule::All),
-        "force_fp32" => (&[DType::F16, DType::BF16][..], DType::F32, Rule::All),
-        "cube_fp16in_fp32out" => (F32, DType::F16, Rule::CubeOnly),
-        "allow_mix_precision" | "allow_mix_precision_fp16" => (F32, DType::F16, Rule::Mixed(MixList::default())),
-        "allow_mix_precision_bf16" => (F32, DType::BF16, Rule::Mixed(MixList::default())),
-        "allow_fp32_to_fp16" => (F32, DType::F16, Rule::Needed),
-        "allow_fp32_to_bf16" => (F32, DType::BF16, Rule::Needed),
-        _ => {
+    let (from, to, rule) = match asked {
+        Precision::ForceF16 => (F32, DType::F16, Rule::All),
+        Precision::ForceF32 => (&[DType::F16, DType::BF16][..], DType::F32, Rule::All),
+        Precision::CubeF16 => (F32, DType::F16, Rule::CubeOnly),
+        Precision::Mix | Precision::MixF16 => (F32, DType::F16, Rule::Mixed(MixList::default())),
+        Precision::MixBf16 => (F32, DType::BF16, Rule::Mixed(MixList::default())),
+        Precision::ToF16 => (F32, DType::F16, Rule::Needed),
+        Precision::ToBf16 => (F32, DType::BF16, Rule::Needed),
+        Precision::Keep | Precision::Unset => {
             mix_list(options, None)?;
             return Ok(None);
         }
@@ -94,7 +89,7 @@ pub fn mode(options: &Options, soc: &SocSpec) -> Result<Option<Mode>> {
 
 /// The rule with the user's changes of colours.
 fn mix_list(options: &Options, rule: Option<Rule>) -> Result<Rule> {
-    let path = options.get("ge.exec.modify_mixlist");
+    let path = options.modify_mixlist.as_str();
     match (path, rule) {
         ("", rule) => Ok(rule.unwrap_or(Rule::All)),
         (_, Some(Rule::Mixed(_))) => {
@@ -122,7 +117,7 @@ mod tests {
 
     fn on(soc: &str, pairs: &[(&str, &str)]) -> Result<Option<Mode>> {
         let mut options = Options::default();
-        pairs.iter().for_each(|(k, v)| options.set(k, v));
+        pairs.iter().for_each(|(k, v)| options.set(k, v).unwrap());
         mode(&options, &SocSpec { name: soc.into(), ..SocSpec::default() })
     }
 

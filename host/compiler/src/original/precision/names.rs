@@ -45,7 +45,7 @@ fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
 /// # Errors
 /// A file that cannot be read.
 pub fn kept(options: &Options) -> Result<BTreeSet<String>> {
-    Ok(match options.get(KEEP) {
+    Ok(match options.keep_dtype.as_str() {
         "" => BTreeSet::new(),
         path => lines(&read(KEEP, path)?).map(|(_, l)| l.to_owned()).collect(),
     })
@@ -56,7 +56,7 @@ pub fn kept(options: &Options) -> Result<BTreeSet<String>> {
 /// # Errors
 /// A value that is no list of names.
 pub fn calibrated(options: &Options) -> Result<BTreeSet<String>> {
-    match options.get(KEEP_NAMES) {
+    match options.keep_names.as_str() {
         "" => Ok(BTreeSet::new()),
         text => Ok(serde_json::from_str(text).map_err(|e| OptionFault::Value {
             option: KEEP_NAMES,
@@ -71,7 +71,7 @@ pub fn calibrated(options: &Options) -> Result<BTreeSet<String>> {
 /// # Errors
 /// A file that cannot be read, a line that is none of the two forms.
 pub fn custom(options: &Options) -> Result<Custom> {
-    match options.get(CUSTOM) {
+    match options.customize_dtypes.as_str() {
         "" => Ok(Custom::default()),
         path => {
             let bad = |why| OptionFault::File {
@@ -153,7 +153,11 @@ pub fn check(model: &Model, options: &Options) -> Result<()> {
         known.extend(names_of(n).map(str::to_owned));
         known.insert(format!("{}/{}", g.name(), n.name()));
     }
-    for (option, names) in [(KEEP, keep.iter().collect::<Vec<_>>()), (CUSTOM, custom.by_name.keys().collect())] {
+    let asked = [
+        (KEEP, &options.keep_dtype, keep.iter().collect::<Vec<_>>()),
+        (CUSTOM, &options.customize_dtypes, custom.by_name.keys().collect()),
+    ];
+    for (option, value, names) in asked {
         let unknown: Vec<&String> = names.into_iter().filter(|n| !known.contains(*n)).collect();
         if unknown.is_empty() {
             continue;
@@ -170,7 +174,7 @@ pub fn check(model: &Model, options: &Options) -> Result<()> {
         let meant = if meant.is_empty() { String::new() } else { format!("did you mean {}? ", meant.join(", ")) };
         return Err(OptionFault::Model {
             option,
-            value: options.get(option).into(),
+            value: value.clone(),
             what: format!("names what the model has not: {}{more}", said.join(", ")),
             help: format!("{meant}`ge inspect MODEL --what graph` lists the names"),
         }

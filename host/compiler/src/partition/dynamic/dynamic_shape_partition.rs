@@ -30,7 +30,7 @@ pub fn run(
     if g.attrs().get(DONE).is_some() || !marks.contains(&true) {
         return Ok(false);
     }
-    let limit = options.get("ge.exec.static_model_ops_lower_limit").parse::<i64>().unwrap_or(4);
+    let limit = options.static_ops_lower_limit;
     // Items: what runs, by place in the order. Sources that wait for nothing go with their readers below.
     let mut at = vec![REST; g.id_bound()];
     let mut items: Vec<u32> = Vec::new();

@@ -22,7 +22,6 @@ pub mod reassign_stream_by_stream_label;
 use super::logical::{self, attached};
 use super::order::parents_of;
 use super::{LogicalStream, StreamPlan};
-use crate::error::OptionFault;
 use crate::error::Result;
 use crate::ids::{NodeKey, StreamId};
 use crate::options::Options;
@@ -40,7 +39,7 @@ pub fn is_dynamic(g: &Graph) -> bool {
 /// Assigns streams to a model whose root is dynamic.
 ///
 /// # Errors
-/// `ac_parallel_enable` with another value than nothing, 0 or 1, and what the attached streams say.
+/// What the attached streams say.
 pub fn assign(model: &Model, placement: &Placement, toolbox: &Toolbox, options: &Options) -> Result<StreamPlan> {
     let mut plan = StreamPlan::empty(model);
     let parents = parents_of(model);
@@ -49,19 +48,8 @@ pub fn assign(model: &Model, placement: &Placement, toolbox: &Toolbox, options: 
     for (gi, g) in model.graphs().iter().enumerate() {
         dynamic.push(gi == 0 || is_dynamic(g));
     }
-    let aicpu_parallel = match options.get("ac_parallel_enable") {
-        "" | "0" => false,
-        "1" => true,
-        other => {
-            return Err(OptionFault::Value {
-                option: "ac_parallel_enable",
-                what: format!("is `{other}`"),
-                help: "it is \"\", 0 or 1".into(),
-            }
-            .into());
-        }
-    };
-    plan.single = !options.is_on("ge.x.dynamic_multi_stream");
+    let aicpu_parallel = options.ac_parallel_enable;
+    plan.single = !options.dynamic_multi_stream;
     let mut count = 1;
     if plan.single {
         for gi in (0..dynamic.len()).filter(|g| dynamic[*g]) {

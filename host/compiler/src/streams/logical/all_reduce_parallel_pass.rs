@@ -10,7 +10,7 @@ pub struct AllReduceParallelPass;
 impl LogicalStreamPass for AllReduceParallelPass {
     const NAME: &'static str = "AllReduceParallelPass";
     fn run(cx: &mut Context<'_>) -> Result<()> {
-        if !cx.options.is_on("ge.hcomParallel") {
+        if !cx.options.hcom_parallel {
             return Ok(());
         }
         let graph = cx.graph;

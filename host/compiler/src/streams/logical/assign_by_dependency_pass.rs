@@ -8,7 +8,7 @@ use super::LogicalStreamPass;
 use super::context::{Context, NONE};
 use crate::error::OptionFault;
 use crate::error::Result;
-use crate::options::Options;
+use crate::options::{MemoryPolicy, Options};
 use crate::toolbox::{EngineId, Toolbox};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -38,7 +38,7 @@ impl LogicalStreamPass for AssignByDependencyPass {
         let mut root: Vec<Option<u32>> = vec![None; n];
         let mut counters: HashMap<EngineId, (u32, u32)> = HashMap::new();
         let mut seen = vec![false; n];
-        let limits = parallel_limits(cx.options);
+        let limits = &cx.options.stream_max_parallel_num;
         let mut own = |cx: &Context<'_>, i: usize| {
             let e = cx.subs[i].engine;
             let limit = limits.get(cx.toolbox.engine(e).info.name.as_str()).copied().unwrap_or(1);
@@ -105,28 +105,18 @@ impl LogicalStreamPass for AssignByDependencyPass {
     }
 }
 
-/// `ge.streamMaxParallelNum`: "ENGINE:n,ENGINE:n".
-fn parallel_limits(options: &Options) -> HashMap<String, u32> {
-    options
-        .get("ge.streamMaxParallelNum")
-        .split(',')
-        .filter_map(|p| p.split_once(':'))
-        .filter_map(|(e, n)| Some((e.trim().to_owned(), n.trim().parse().ok()?)))
-        .collect()
-}
-
 /// Every engine that `ge.streamMaxParallelNum` names is there.
 ///
 /// # Errors
 /// A name that no loaded engine has.
 pub fn check(options: &Options, toolbox: &Toolbox) -> Result<()> {
     let known: BTreeSet<&str> = toolbox.engines.iter().map(|e| e.info.name.as_str()).collect();
-    let asked: BTreeSet<String> = parallel_limits(options).into_keys().collect();
-    match asked.into_iter().find(|e| !known.contains(e.as_str())) {
+    let mut asked = options.stream_max_parallel_num.keys();
+    match asked.find(|e| !known.contains(e.as_str())) {
         None => Ok(()),
         Some(unknown) => Err(OptionFault::Model {
             option: "ge.streamMaxParallelNum",
-            value: unknown,
+            value: unknown.clone(),
             what: "names an engine that no loaded plugin has".into(),
             help: format!("engines are {}", known.into_iter().collect::<Vec<_>>().join(", ")),
         }
@@ -147,7 +137,7 @@ fn could_reuse(cx: &Context<'_>, root: &[Option<u32>], seen: &mut [bool], i: usi
             return true;
         }
     }
-    let memory_first = cx.options.get("ge.exec.memoryOptimizationPolicy") == "MemoryPriority";
+    let memory_first = cx.options.memory_policy == MemoryPolicy::MemoryPriority;
     if !memory_first
         && !cx.skipped(sub.engine)
         && pred.succs.iter().any(|&s| s as usize != i && cx.subs[s as usize].engine == pred.engine)

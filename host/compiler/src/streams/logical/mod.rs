@@ -72,7 +72,7 @@ pub fn assign_graphs(
     options: &Options,
 ) -> Result<StreamPlan> {
     let mut plan = StreamPlan::empty(model);
-    plan.single = options.is_on("ge.enableSingleStream");
+    plan.single = options.single_stream;
     let mut next = 0u32;
     let mut streams: Vec<Vec<u32>> = model.graphs().iter().map(|g| vec![NONE; g.id_bound()]).collect();
     let parents = super::order::parents_of(model);

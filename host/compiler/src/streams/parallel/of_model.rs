@@ -9,7 +9,7 @@ use super::times::{Profile, times};
 use super::{Aim, EventCost, ParallelOptions, plan_parallel};
 use crate::error::{CompileError, Result};
 use crate::ids::{ModelMap, NodeKey, StreamId};
-use crate::options::Options;
+use crate::options::{Options, StreamMode};
 use crate::place::Placement;
 use crate::streams::flow::{FIRST_ACTIVE, Flow, scope_of};
 use crate::streams::logical::context::{group_of, label_of};
@@ -26,7 +26,10 @@ const JOINED: usize = 16;
 
 /// The width that an option asks for: N of `parallel:N`.
 pub fn width(options: &Options) -> Option<usize> {
-    options.get("ge.x.stream_mode").strip_prefix("parallel:")?.parse().ok().filter(|n| *n > 0)
+    match options.stream_mode {
+        StreamMode::Engine => None,
+        StreamMode::Parallel(width) => Some(width),
+    }
 }
 
 /// Whether streams of this model come from its engines whatever the option says: one stream was asked for, a custom pass
@@ -64,7 +67,7 @@ pub fn apply(
     width: usize,
     flow: Option<&Flow>,
 ) -> Result<()> {
-    let profile = match options.get("ge.x.stream_profile") {
+    let profile = match options.stream_profile.as_str() {
         "" => Profile::default(),
         path => Profile::read(Path::new(path))?,
     };
@@ -77,7 +80,7 @@ pub fn apply(
     let dag = Dag::new(items.nodes.clone(), &items.edges).map_err(internal)?;
     let rules = Rules { independent: vec![false], slots: vec![None], labels: bound.reserved.len(), max_streams: None };
     let made =
-        plan_parallel(&dag, &rules, &ParallelOptions { plain: width, events, aim: Aim::of(options.get("ge.x.plan")) })
+        plan_parallel(&dag, &rules, &ParallelOptions { plain: width, events, aim: Aim::of(options.plan.text()) })
             .map_err(internal)?;
 
     let order = items.order_of_graph(model.root(), &made.assignment.order, flow);
