@@ -175,7 +175,10 @@ fn an_engine_that_is_not_there_has_no_streams() {
     for stream in ["engine", "parallel:2"] {
         let mode = format!("ge.x.stream_mode={stream}");
         let said = c.refusal(2, &["--set", "ge.streamMaxParallelNum=Nonsense:3", "--set", &mode]);
-        assert!(said.contains("`Nonsense` names an engine that no loaded plugin has") && said.contains("AIcoreEngine"), "{said}");
+        assert!(
+            said.contains("`Nonsense` names an engine that no loaded plugin has") && said.contains("AIcoreEngine"),
+            "{said}"
+        );
     }
     c.compile(&["--set", "ge.streamMaxParallelNum=AIcoreEngine:3"]);
 }
