@@ -1,8 +1,8 @@
 //! Devices: the run-time primitives that a device library gives (DESIGN 1, "What a device is").
 use crate::abi::erase::{RawSlice, object};
 use crate::abi::{ROption, RResult, RString, RVec, StableAbi, WithMetadata, guard};
-use crate::diagnostic::{Error, Result};
-use crate::kernel::{Access, LoadedKernel};
+use crate::diagnostic::{Error, ErrorKind, Result};
+use crate::kernel::{Access, LoadedKernel, declared};
 use crate::open_code;
 
 open_code! {
@@ -719,14 +719,16 @@ pub struct DeviceModelRef {
     resolved: DeviceTask,
 }
 
-/// The device's model as an executor uses it.
+/// The device's model as an executor uses it. A kernel is bound with arguments that are as long as it takes them to be.
 pub struct ModelSink<'a> {
     model: &'a DeviceModelRef,
+    /// Kernels registered for this task, and the bytes that their arguments must have, where they are known.
+    registered: Vec<(u32, Option<Vec<u64>>)>,
 }
 
 impl<'a> ModelSink<'a> {
     pub(crate) fn new(model: &'a DeviceModelRef) -> ModelSink<'a> {
-        ModelSink { model }
+        ModelSink { model, registered: Vec::new() }
     }
     /// The task as the host resolved it.
     pub fn resolved(&self) -> &DeviceTask {
@@ -735,10 +737,33 @@ impl<'a> ModelSink<'a> {
     /// Registers a kernel; its id.
     ///
     /// # Errors
-    /// What the plugin returned; `panic` where it panicked.
+    /// What the plugin returned; `panic` where it panicked; `plugin`: parts of a block kernel were exchanged.
     pub fn register(&mut self, kernel: LoadedKernel) -> Result<u32> {
+        let lens = declared(&kernel)?;
         // SAFETY: the host keeps the model alive for the call.
-        unsafe { (self.model.table.register())(self.model.ptr, kernel) }.into_result()
+        let id = unsafe { (self.model.table.register())(self.model.ptr, kernel) }.into_result()?;
+        self.registered.push((id, lens));
+        Ok(id)
+    }
+    /// What a block kernel takes its arguments to be, held against what the task has.
+    fn fits(&self, task: &DeviceTask) -> Result<()> {
+        let ROption::RSome(id) = task.kernel else { return Ok(()) };
+        let bad = |what: String| Err(Error::new(ErrorKind::PLUGIN, what));
+        let Some((_, lens)) = self.registered.iter().rev().find(|r| r.0 == id) else {
+            return bad(format!("kernel {id} was not registered for this task"));
+        };
+        let Some(lens) = lens else { return Ok(()) };
+        if lens.len() != task.args.len() {
+            return bad(format!("the kernel has {} arguments, its task {}", lens.len(), task.args.len()));
+        }
+        for (k, (len, place)) in lens.iter().zip(task.args.iter()).enumerate() {
+            // A placeholder has no address, whatever is said of its bytes.
+            let nothing = place.allocation == u32::MAX && place.bytes == 0;
+            if *len > place.bytes && !nothing {
+                return bad(format!("the kernel takes argument {k} to have {len} bytes, the plan has {}", place.bytes));
+            }
+        }
+        Ok(())
     }
     /// Binds the resolved task with a kernel, blocks and tiling.
     ///
@@ -749,11 +774,12 @@ impl<'a> ModelSink<'a> {
             DeviceTask { kernel: ROption::RSome(kernel), block_dim, tiling_key, tiling, ..self.model.resolved.clone() };
         self.bind_task(task).map(|_| ())
     }
-    /// Binds any task; its id on the device.
+    /// Binds any task; its id on the device. A kernel of it must have been registered here.
     ///
     /// # Errors
-    /// What the plugin returned; `panic` where it panicked.
+    /// What the plugin returned; `panic` where it panicked; `plugin`: the kernel takes its arguments to be longer than they are.
     pub fn bind_task(&mut self, task: DeviceTask) -> Result<u32> {
+        self.fits(&task)?;
         // SAFETY: as `register`.
         unsafe { (self.model.table.bind())(self.model.ptr, task) }.into_result()
     }

@@ -1,10 +1,13 @@
 //! The kernel contracts: device kernels as plain functions, host kernels over typed views.
 use crate::abi::{ROption, RString, RVec, StableAbi};
-use crate::diagnostic::{Error, Result};
+use crate::diagnostic::{Error, ErrorKind, Result};
 use crate::open_code;
 use crate::services::HostTableRef;
 use crate::types::{AttrMap, DType, Scalar};
 use core::ffi::c_void;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 
 open_code! {
     /// How a kernel touches an argument.
@@ -77,17 +80,20 @@ unsafe impl Send for LoadedKernel {}
 // SAFETY: as above.
 unsafe impl Sync for LoadedKernel {}
 
-/// One argument of a launch with the safe kernel form: bytes and what they are.
+/// The arguments of one block with the safe kernel form: bytes and what they are. What is handed out to write is handed out once.
 pub struct BlockArgs<'a> {
     call: &'a KernelCall,
     lens: &'a [u64],
     access: &'a [Access],
+    scratch_bytes: u64,
+    lent: RefCell<Lent>,
 }
 
 /// A block kernel in safe Rust: parsed parameters, work by block. [`block_kernel`] turns it into a [`LoadedKernel`].
 ///
-/// Blocks of one launch run at the same time and must write disjoint parts of the outputs: that is why outputs are raw
-/// parts, handed out by range.
+/// Blocks of one launch run at the same time and must write disjoint parts of the outputs: that is why outputs are handed out by
+/// range, each range once a block ([`BlockArgs::output`]), or as a writer that lends one range at a time ([`BlockArgs::writer`]).
+/// Lengths are held against the host's own plan when the kernel is bound: a crate without `unsafe` cannot reach beyond them.
 /// # Examples
 /// ```
 /// use ge_plugin_api::Result;
@@ -159,32 +165,46 @@ impl<'a> BlockArgs<'a> {
         // SAFETY: the device passes n_args addresses.
         Ok(unsafe { *self.call.args.add(i) })
     }
-    /// Argument `i`, to read.
+    /// Argument `i`, to read. An argument that the kernel may write is read once nothing of it is handed out to write, and is
+    /// not handed out to write afterwards.
     /// # Errors
-    /// `internal`: the kernel has no argument `i`, or it is not aligned for `T`.
+    /// `internal`: the kernel has no argument `i`, it is handed out to write, or it is not aligned for `T`.
     pub fn input<T: Plain>(&self, i: usize) -> Result<&'a [T]> {
         let p = self.addr(i)?;
+        if self.access.get(i).is_some_and(|a| *a != Access::READ) && !self.lent.borrow_mut().read(i) {
+            return Err(Error::internal(format!("kernel reads argument {i}, which it was handed out to write")));
+        }
         let n = self.len(i) / size_of::<T>();
         if n == 0 {
             return Ok(&[]);
         }
+        self.aligned::<T>(i, p)?;
+        // SAFETY: `lens[i]` bytes were held against the host's plan when the kernel was bound (`ModelSink::bind_task`), the device checked
+        // that against its memory; Plain types have no invalid bit patterns; inputs are not written during the launch (plan and
+        // check_races), and what this block may write itself is not handed out any more.
+        Ok(unsafe { core::slice::from_raw_parts(p as *const T, n) })
+    }
+    fn aligned<T>(&self, i: usize, p: *mut u8) -> Result<()> {
         if p.is_null() || p.align_offset(align_of::<T>()) != 0 {
             return Err(Error::failed(format!("argument {i} is null or not aligned for {} bytes", align_of::<T>())));
         }
-        // SAFETY: the executor declared `lens[i]` bytes at this address, the device checked them against its memory; Plain types have
-        // no invalid bit patterns; inputs are not written during the launch (plan and check_races).
-        Ok(unsafe { core::slice::from_raw_parts(p as *const T, n) })
+        Ok(())
     }
-    /// Elements `range` of argument `i`, to write. Blocks must ask for disjoint ranges.
-    /// # Errors
-    /// `internal`: there is no argument `i`, it is not to be written, or the range leaves it.
-    #[allow(clippy::mut_from_ref)]
-    pub fn output<T: Plain>(&self, i: usize, range: core::ops::Range<usize>) -> Result<&'a mut [T]> {
+    fn writable(&self, i: usize) -> Result<*mut u8> {
         let p = self.addr(i)?;
-        let n = self.len(i) / size_of::<T>();
         if self.access.get(i).is_none_or(|a| *a == Access::READ) {
             return Err(Error::internal(format!("kernel writes argument {i}, which it declared as read")));
         }
+        Ok(p)
+    }
+    /// Elements `range` of argument `i`, to write. Each range is handed out once; blocks ask for disjoint ones. What is written in many
+    /// pieces, or more than once, is written by a [`writer`](BlockArgs::writer).
+    /// # Errors
+    /// `internal`: there is no argument `i`, it is not to be written, the range leaves it, or a part of it was handed out before.
+    #[allow(clippy::mut_from_ref)]
+    pub fn output<T: Plain>(&self, i: usize, range: core::ops::Range<usize>) -> Result<&'a mut [T]> {
+        let p = self.writable(i)?;
+        let n = self.len(i) / size_of::<T>();
         if range.start > range.end || range.end > n {
             return Err(Error::internal(format!(
                 "kernel writes elements {}..{} of {n} of argument {i}",
@@ -194,11 +214,34 @@ impl<'a> BlockArgs<'a> {
         if range.is_empty() {
             return Ok(&mut []);
         }
-        if p.is_null() || p.align_offset(align_of::<T>()) != 0 {
-            return Err(Error::failed(format!("argument {i} is null or not aligned for {} bytes", align_of::<T>())));
+        self.aligned::<T>(i, p)?;
+        let (start, end) = (range.start * size_of::<T>(), range.end * size_of::<T>());
+        if !self.lent.borrow_mut().write(i, start, end) {
+            return Err(Error::internal(format!(
+                "kernel asks for elements {}..{} of argument {i}, of which it has some already",
+                range.start, range.end
+            )));
         }
-        // SAFETY: as `input`; the range is within the argument, and by the trait's contract no other block asks for it.
+        // SAFETY: as `input`; the range is within the argument, this block has it once, and by the trait's contract no other block asks for
+        // it.
         Ok(unsafe { core::slice::from_raw_parts_mut((p as *mut T).add(range.start), range.len()) })
+    }
+    /// A writer of argument `i`: it lends one range at a time, as often as wanted. While it lives nothing else of the argument is handed
+    /// out.
+    /// # Errors
+    /// `internal`: there is no argument `i`, it is not to be written, or a part of it was handed out before.
+    pub fn writer<T: Plain>(&self, i: usize) -> Result<Writer<'_, T>> {
+        let p = self.writable(i)?;
+        let bytes = self.len(i);
+        if bytes >= size_of::<T>() {
+            self.aligned::<T>(i, p)?;
+        }
+        if !self.lent.borrow_mut().whole(i) {
+            return Err(Error::internal(format!(
+                "kernel asks for a writer of argument {i}, of which it has some already"
+            )));
+        }
+        Ok(Writer { lent: &self.lent, i, first: p as *mut T, n: bytes / size_of::<T>() })
     }
     /// Address of argument `i` as it is, for kernels that do their own bounds.
     /// # Errors
@@ -206,14 +249,128 @@ impl<'a> BlockArgs<'a> {
     pub fn raw(&self, i: usize) -> Result<*mut u8> {
         self.addr(i)
     }
-    /// Scratch of this block: `len` elements.
+    /// Scratch of this block: `len` elements, other ones with each call. A kernel that asks for more than it declared panics, which is
+    /// an error of the run that names it.
     #[allow(clippy::mut_from_ref)]
+    #[track_caller]
     pub fn scratch<T: Plain>(&self, len: usize) -> &'a mut [T] {
-        if len == 0 || self.call.scratch.is_null() {
+        if len == 0 {
             return &mut [];
         }
-        // SAFETY: the device gives `scratch_bytes` aligned bytes to this block alone; kernels ask for no more than they declared.
-        unsafe { core::slice::from_raw_parts_mut(self.call.scratch as *mut T, len) }
+        let mut lent = self.lent.borrow_mut();
+        let start = lent.scratch.next_multiple_of(64);
+        let end = len.checked_mul(size_of::<T>()).and_then(|n| start.checked_add(n as u64));
+        let Some(end) = end.filter(|e| *e <= self.scratch_bytes && !self.call.scratch.is_null()) else {
+            panic!(
+                "the kernel asks for {len} elements of scratch behind {start} bytes, it declared {} bytes",
+                self.scratch_bytes
+            );
+        };
+        lent.scratch = end;
+        // SAFETY: the device gives `scratch_bytes` aligned bytes to this block alone, of which each part is handed out once.
+        unsafe { core::slice::from_raw_parts_mut(self.call.scratch.add(start as usize) as *mut T, len) }
+    }
+}
+
+/// Lends the elements of an output one range at a time ([`BlockArgs::writer`]).
+pub struct Writer<'b, T> {
+    lent: &'b RefCell<Lent>,
+    i: usize,
+    first: *mut T,
+    n: usize,
+}
+
+impl<T: Plain> Writer<'_, T> {
+    /// Number of elements of the whole output.
+    pub fn len(&self) -> usize {
+        self.n
+    }
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.n == 0
+    }
+    /// `len` elements from `start`, to write; None where they do not exist. Blocks ask for disjoint ones.
+    pub fn part(&mut self, start: usize, len: usize) -> Option<&mut [T]> {
+        if start.checked_add(len)? > self.n {
+            return None;
+        }
+        if len == 0 {
+            return Some(&mut []);
+        }
+        // SAFETY: as `BlockArgs::output`: within the argument, aligned, and lent for as long as the writer is borrowed.
+        Some(unsafe { core::slice::from_raw_parts_mut(self.first.add(start), len) })
+    }
+}
+
+impl<T> Drop for Writer<'_, T> {
+    fn drop(&mut self) {
+        self.lent.borrow_mut().give_back(self.i);
+    }
+}
+
+/// What a block has of its arguments.
+#[derive(Default)]
+struct Lent {
+    /// Scratch bytes handed out.
+    scratch: u64,
+    /// Arguments that a writer has.
+    writers: Vec<usize>,
+    /// Arguments to be written that are read instead.
+    readers: Vec<usize>,
+    /// Ranges of bytes handed out to write: argument, start, end. Most kernels ask for one or two.
+    few: [(usize, usize, usize); 4],
+    n: usize,
+    /// Further ones: by argument and start, the end.
+    many: BTreeMap<(usize, usize), usize>,
+}
+
+impl Lent {
+    fn has_some(&self, arg: usize) -> bool {
+        let many = || self.many.range((arg, 0)..=(arg, usize::MAX)).next().is_some();
+        self.few[..self.n].iter().any(|s| s.0 == arg) || many()
+    }
+    fn read(&mut self, arg: usize) -> bool {
+        if self.writers.contains(&arg) || self.has_some(arg) {
+            return false;
+        }
+        if !self.readers.contains(&arg) {
+            self.readers.push(arg);
+        }
+        true
+    }
+    fn whole(&mut self, arg: usize) -> bool {
+        let free = !self.writers.contains(&arg) && !self.readers.contains(&arg) && !self.has_some(arg);
+        if free {
+            self.writers.push(arg);
+        }
+        free
+    }
+    fn give_back(&mut self, arg: usize) {
+        self.writers.retain(|a| *a != arg);
+    }
+    /// Notes a range; false if a part of it is out.
+    fn write(&mut self, arg: usize, start: usize, end: usize) -> bool {
+        if self.writers.contains(&arg) || self.readers.contains(&arg) {
+            return false;
+        }
+        let few = &mut self.few[..self.n];
+        if few.iter().any(|s| s.0 == arg && start < s.2 && s.1 < end) {
+            return false;
+        }
+        let before = self.many.range(..(arg, end)).next_back();
+        if before.is_some_and(|((a, _), e)| *a == arg && *e > start) {
+            return false;
+        }
+        // Ranges one behind the other, as loops ask for them, are one.
+        if let Some(s) = few.iter_mut().find(|s| s.0 == arg && (s.2 == start || s.1 == end)) {
+            (s.1, s.2) = (s.1.min(start), s.2.max(end));
+        } else if self.n < self.few.len() {
+            self.few[self.n] = (arg, start, end);
+            self.n += 1;
+        } else {
+            self.many.insert((arg, start), end);
+        }
+        true
     }
 }
 
@@ -244,12 +401,46 @@ struct Boxed {
     kernel: Box<dyn BlockKernel>,
     lens: Vec<u64>,
     access: Vec<Access>,
+    scratch_bytes: u64,
+}
+
+/// What `block_kernel` was told of a kernel, by the address of its context, for [`declared`]. A kernel is bound once.
+#[derive(Clone)]
+struct Declared {
+    lens: Vec<u64>,
+    access: Vec<Access>,
+    scratch_bytes: u64,
+    taken: bool,
+}
+static DECLARED: Mutex<BTreeMap<usize, Declared>> = Mutex::new(BTreeMap::new());
+
+/// Takes a kernel for the device: the bytes of its arguments as [`block_kernel`] was told them; None for a kernel of another make.
+///
+/// # Errors
+/// `plugin`: a block kernel whose parts were exchanged, or that is bound a second time.
+pub(crate) fn declared(k: &LoadedKernel) -> Result<Option<Vec<u64>>> {
+    let ours = k.run as usize == run_boxed as *const () as usize;
+    let mut all = DECLARED.lock().unwrap_or_else(PoisonError::into_inner);
+    let wrong = |what: &str| Err(Error::new(ErrorKind::PLUGIN, format!("a kernel of `block_kernel` {what}")));
+    let freed = k.drop.as_ref().into_option().is_some_and(|d| d.0 as usize == drop_boxed as *const () as usize);
+    match (ours, all.get_mut(&(k.ctx as usize))) {
+        (false, None) if !freed => Ok(None),
+        (true, Some(d)) if freed && k.scratch_bytes >= d.scratch_bytes && *k.access == *d.access => {
+            if std::mem::replace(&mut d.taken, true) {
+                return wrong("is bound a second time");
+            }
+            Ok(Some(d.lens.clone()))
+        }
+        _ => wrong("was changed behind it"),
+    }
 }
 
 unsafe extern "C" fn run_boxed(ctx: *const c_void, call: *const KernelCall) -> i32 {
     // SAFETY: ctx is the Boxed of `block_kernel`, call is live for the call (contract of KernelFn).
     let (b, call) = unsafe { (&*(ctx as *const Boxed), &*call) };
-    match crate::abi::guard("kernel", || b.kernel.run(&BlockArgs { call, lens: &b.lens, access: &b.access })) {
+    let lent = RefCell::default();
+    let args = BlockArgs { call, lens: &b.lens, access: &b.access, scratch_bytes: b.scratch_bytes, lent };
+    match crate::abi::guard("kernel", || b.kernel.run(&args)) {
         crate::abi::RResult::ROk(()) => 0,
         crate::abi::RResult::RErr(e) => {
             last_error::set(e);
@@ -258,6 +449,7 @@ unsafe extern "C" fn run_boxed(ctx: *const c_void, call: *const KernelCall) -> i
     }
 }
 unsafe extern "C" fn drop_boxed(ctx: *mut c_void) {
+    DECLARED.lock().unwrap_or_else(PoisonError::into_inner).remove(&(ctx as usize));
     // SAFETY: made by `block_kernel`, dropped once.
     crate::abi::guard_drop(|| drop(unsafe { Box::from_raw(ctx as *mut Boxed) }))
 }
@@ -266,7 +458,9 @@ extern "C" fn take_error() -> ROption<Error> {
     last_error::take().into()
 }
 
-/// Makes a device kernel of a safe one. `lens` and `access`: bytes and access of each argument, as the executor was told them.
+/// Makes a device kernel of a safe one. `lens` and `access`: bytes and access of each argument, as the executor was told them
+/// ([`LoadRequest::arg_bytes`](crate::engine::LoadRequest::arg_bytes)). When the kernel is bound, `lens` are held against the
+/// host's own plan: a kernel that claims more is refused.
 pub fn block_kernel(
     kernel: Box<dyn BlockKernel>,
     lens: Vec<u64>,
@@ -274,7 +468,9 @@ pub fn block_kernel(
     scratch_bytes: u64,
 ) -> LoadedKernel {
     let a = access.clone().into();
-    let ctx = Box::into_raw(Box::new(Boxed { kernel, lens, access })) as *mut c_void;
+    let told = Declared { lens: lens.clone(), access: access.clone(), scratch_bytes, taken: false };
+    let ctx = Box::into_raw(Box::new(Boxed { kernel, lens, access, scratch_bytes })) as *mut c_void;
+    DECLARED.lock().unwrap_or_else(PoisonError::into_inner).insert(ctx as usize, told);
     LoadedKernel {
         run: run_boxed,
         ctx,
@@ -655,6 +851,25 @@ mod tests {
             }
             assert_eq!(next, n);
         }
+    }
+    #[test]
+    fn each_range_is_handed_out_once() {
+        let mut l = Lent::default();
+        assert!(l.write(0, 0, 8) && l.write(0, 8, 16) && !l.write(0, 12, 20) && l.write(1, 12, 20));
+        assert!(!l.write(0, 0, 1) && !l.read(0) && !l.whole(0));
+        // Beyond what is kept side by side.
+        for k in (2..200).rev() {
+            assert!(l.write(0, k * 100, k * 100 + 10), "{k}");
+        }
+        for k in 2..200 {
+            assert!(!l.write(0, k * 100 + 5, k * 100 + 20) && !l.write(0, k * 100 - 5, k * 100 + 1), "{k}");
+            assert!(l.write(0, k * 100 + 10, k * 100 + 20), "{k}");
+        }
+        assert!(!l.write(0, 50, 20_000));
+        assert!(l.read(2) && l.read(2) && !l.write(2, 0, 1) && !l.whole(2));
+        assert!(l.whole(3) && !l.whole(3) && !l.write(3, 0, 1) && !l.read(3));
+        l.give_back(3);
+        assert!(l.write(3, 0, 1));
     }
     #[test]
     fn outputs_are_made_or_must_fit() {

@@ -3,7 +3,7 @@
 //! large ones. Inverse ones are computed in the type of their spectrum.
 use crate::plan::Plan;
 use ge_plugin_api::engine::LoadRequest;
-use ge_plugin_api::kernel::{Access, BlockArgs, BlockKernel, LoadedKernel, Plain, block_kernel};
+use ge_plugin_api::kernel::{Access, BlockArgs, BlockKernel, LoadedKernel, Plain, Writer, block_kernel};
 use ge_plugin_api::types::DType;
 use ge_plugin_api::{Error, Result};
 use rustfft::num_complex::Complex;
@@ -109,6 +109,7 @@ impl Lines {
         }
         let x = call.input::<T>(self.input)?;
         let window = self.window.map(|w| call.input::<T>(w)).transpose()?;
+        let mut out = call.writer::<T>(self.output)?;
         let n = p.n as usize;
         let zero = Complex { re: C::zero(), im: C::zero() };
         let mut line = room(n, zero)?;
@@ -133,13 +134,13 @@ impl Lines {
             if p.inverse {
                 line.iter_mut().for_each(|c| *c = *c * factor);
             }
-            self.put::<T, C>(call, (a * p.out_a + b * p.out_b) as usize, &line)?;
+            self.put::<T, C>(&mut out, (a * p.out_a + b * p.out_b) as usize, &line)?;
         }
         Ok(())
     }
 
     /// Puts a line's bins down: in one run where they stand side by side, else one by one.
-    fn put<T: Real, C: Computed>(&self, call: &BlockArgs<'_>, to: usize, line: &[Complex<C>]) -> Result<()> {
+    fn put<T: Real, C: Computed>(&self, to: &mut Writer<'_, T>, at: usize, line: &[Complex<C>]) -> Result<()> {
         let (bins, step) = (self.plan.write as usize, self.plan.out_step as usize);
         let width = if self.plan.out_complex { 2 } else { 1 };
         let fill = |out: &mut [T], c: &Complex<C>| {
@@ -148,13 +149,13 @@ impl Lines {
                 *im = T::narrow(c.im.into());
             }
         };
+        let beyond = || Error::damaged("a line reaches beyond the output");
         if step == width {
-            let out = call.output::<T>(self.output, to..to + bins * width)?;
+            let out = to.part(at, bins * width).ok_or_else(beyond)?;
             out.chunks_exact_mut(width).zip(line).for_each(|(o, c)| fill(o, c));
         } else {
             for (k, c) in line.iter().take(bins).enumerate() {
-                let at = to + k * step;
-                fill(call.output::<T>(self.output, at..at + width)?, c);
+                fill(to.part(at + k * step, width).ok_or_else(beyond)?, c);
             }
         }
         Ok(())

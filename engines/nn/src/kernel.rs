@@ -1,8 +1,8 @@
 //! The kernel contract inside this crate, tiling data, and the adapter to the device's block kernel.
 use crate::sig::Places;
-use ge_kernels::view::{Elem, Out, block_range, cast_slice, cast_slice_mut};
+use ge_kernels::view::{Elem, Out, Parts, block_range, cast_slice, cast_slice_mut};
 use ge_plugin_api::author::tiling_sink;
-use ge_plugin_api::kernel::{Access, BlockArgs, BlockKernel, LoadedKernel, block_kernel};
+use ge_plugin_api::kernel::{Access, BlockArgs, BlockKernel, LoadedKernel, Writer, block_kernel};
 use ge_plugin_api::{Error, Result};
 use std::ops::Range;
 
@@ -75,12 +75,18 @@ impl Io<'_, '_> {
     /// When it is absent, and what `f` says.
     pub fn output<T: Elem, R>(&self, k: usize, f: impl FnOnce(&mut Out<'_, T>) -> Result<R>) -> Result<R> {
         let arg = *self.places.outputs.get(k).ok_or_else(|| Error::internal(format!("no output {k}")))?;
+        let mut lent = Lent(self.call.writer::<u8>(arg)?);
+        f(&mut Out::by_parts(self.call.len(arg) / T::KIND.size(), &mut lent))
+    }
+}
+
+/// An output as the numeric library writes it.
+struct Lent<'b>(Writer<'b, u8>);
+
+impl<T: Elem> Parts<T> for Lent<'_> {
+    fn part(&mut self, start: usize, len: usize) -> Option<&mut [T]> {
         let size = T::KIND.size();
-        let parts = |start: usize, len: usize| {
-            let range = start.checked_mul(size)?..start.checked_add(len)?.checked_mul(size)?;
-            cast_slice_mut(self.call.output::<u8>(arg, range).ok()?).ok()
-        };
-        f(&mut Out::by_parts(self.call.len(arg) / size, &parts))
+        cast_slice_mut(self.0.part(start.checked_mul(size)?, len.checked_mul(size)?)?).ok()
     }
 }
 

@@ -24,6 +24,6 @@ pub use cast::{Num, cast};
 pub use elem::{Bool, Elem, Kind};
 pub use layout::{Layout, View, ViewError, broadcast_shapes, element_count};
 pub use nest::Nest;
-pub use out::Out;
+pub use out::{Out, Parts};
 pub use pod::{as_bytes, as_bytes_mut, cast_slice, cast_slice_mut};
 pub use split::block_range;

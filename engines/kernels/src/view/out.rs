@@ -1,8 +1,11 @@
 //! `Out`: output memory that the blocks of one launch write side by side, each its own part.
 use crate::view::elem::Elem;
 
-/// Hands out the elements from a start, so many; none where they do not exist.
-pub type Parts<'a, T> = dyn Fn(usize, usize) -> Option<&'a mut [T]> + 'a;
+/// Memory that is lent in ranges, one at a time.
+pub trait Parts<T> {
+    /// The elements from a start, so many; none where they do not exist.
+    fn part(&mut self, start: usize, len: usize) -> Option<&mut [T]>;
+}
 
 /// A writer over output elements: a slice, or memory of which others write other parts and which is handed out in ranges.
 /// A kernel asks only for what its own units of work write.
@@ -13,7 +16,7 @@ pub struct Out<'a, T> {
 
 enum Memory<'a, T> {
     Slice(&'a mut [T]),
-    Parts(&'a Parts<'a, T>),
+    Parts(&'a mut dyn Parts<T>),
 }
 
 impl<'a, T: Elem> Out<'a, T> {
@@ -22,8 +25,8 @@ impl<'a, T: Elem> Out<'a, T> {
         Out { len: slice.len(), memory: Memory::Slice(slice) }
     }
 
-    /// Over `len` elements that `parts` hands out.
-    pub fn by_parts(len: usize, parts: &'a Parts<'a, T>) -> Out<'a, T> {
+    /// Over `len` elements that `parts` lends.
+    pub fn by_parts(len: usize, parts: &'a mut dyn Parts<T>) -> Out<'a, T> {
         Out { len, memory: Memory::Parts(parts) }
     }
 
@@ -44,7 +47,7 @@ impl<'a, T: Elem> Out<'a, T> {
     pub fn part(&mut self, start: usize, len: usize) -> &mut [T] {
         let found = match &mut self.memory {
             Memory::Slice(s) => s.get_mut(start..).and_then(|s| s.get_mut(..len)),
-            Memory::Parts(f) => f(start, len),
+            Memory::Parts(p) => p.part(start, len),
         };
         found.unwrap_or_else(|| panic!("part {start}+{len} of {} output elements", self.len))
     }
@@ -53,7 +56,6 @@ impl<'a, T: Elem> Out<'a, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::cell::Cell;
 
     #[test]
     fn parts_write_through() {
@@ -66,18 +68,19 @@ mod tests {
     }
 
     #[test]
-    fn memory_can_be_handed_out_piece_by_piece() {
-        let mut v = [0i32; 4];
-        let rest = Cell::new(Some(&mut v[..]));
-        let give = |_: usize, n: usize| {
-            let (a, b) = rest.take()?.split_at_mut_checked(n)?;
-            rest.set(Some(b));
-            Some(a)
-        };
-        let mut o = Out::by_parts(4, &give);
+    fn memory_can_be_lent_piece_by_piece() {
+        struct Behind<'a>(&'a mut [i32]);
+        impl Parts<i32> for Behind<'_> {
+            fn part(&mut self, start: usize, len: usize) -> Option<&mut [i32]> {
+                self.0.get_mut(start + 1..)?.get_mut(..len)
+            }
+        }
+        let mut v = [0i32; 5];
+        let mut behind = Behind(&mut v);
+        let mut o = Out::by_parts(4, &mut behind);
         o.part(0, 3).fill(1);
-        o.part(3, 1).fill(2);
-        assert_eq!(v, [1, 1, 1, 2]);
+        o.part(2, 2).fill(2);
+        assert_eq!(v, [0, 1, 1, 2, 2]);
     }
 
     #[test]
