@@ -2,6 +2,7 @@
 use crate::clock;
 use crate::faults::Fault;
 use crate::launch::bound::Addresses;
+use crate::launch::full;
 use crate::launch::guarded::{Guarded, Range};
 use crate::memory::Memory;
 use crate::options::{Options, Schedule, Time};
@@ -200,6 +201,10 @@ impl Careful {
             return order.into_iter().try_for_each(|b| kernel.run(call, b, dim, key)).map_err(blame);
         }
         let ranges = ranges(rank, plan, t);
+        if self.options.check_full {
+            let outputs: Vec<bool> = plan.tasks[t].args.clone().map(|a| plan.args[a as usize].output).collect();
+            full::probe(kernel, rank.bound.call(t), &ranges, &outputs, dim, key).map_err(blame)?;
+        }
         let guarded = Guarded::new(&ranges).map_err(blame)?;
         let addresses: Addresses = guarded.addresses();
         let (call, _live) = rank.bound.call_at(t, &addresses);

@@ -28,6 +28,8 @@ pub struct Options {
     pub schedule: Schedule,
     /// Whether accesses are checked against the order of streams and events, and each task runs on guarded copies.
     pub check_races: bool,
+    /// Whether each launch is probed block by block besides, whatever it costs.
+    pub check_full: bool,
     /// Clock.
     pub time: Time,
     /// Injected faults.
@@ -43,7 +45,8 @@ pub const HELP: &[(&str, &str)] = &[
     ("schedule", "fifo (default), or random:SEED: any legal interleaving, the same for the same seed"),
     (
         "check_races",
-        "true or false (default): find unordered accesses, reads of unwritten memory, accesses out of bounds",
+        "true or false (default): find unordered accesses, reads of unwritten memory, accesses out of bounds; full: also blocks that \
+         write the same bytes and outputs that are not fully written, each block by itself between guard pages, whatever it costs",
     ),
     ("time", "real (default), or model: a simulated clock, the same on every machine"),
     (
@@ -60,6 +63,7 @@ impl Default for Options {
         Options {
             schedule: Schedule::Fifo,
             check_races: false,
+            check_full: false,
             time: Time::Real,
             faults: Vec::new(),
             max_tasks: 50_000_000,
@@ -94,10 +98,11 @@ impl Options {
                     }
                 }
                 "check_races" => {
-                    o.check_races = match v.as_str() {
-                        "true" => true,
-                        "false" => false,
-                        _ => return Err(bad_value(k, v, "true or false", &["true", "false"])),
+                    (o.check_races, o.check_full) = match v.as_str() {
+                        "true" => (true, false),
+                        "full" => (true, true),
+                        "false" => (false, false),
+                        _ => return Err(bad_value(k, v, "true, false or full", &["true", "false", "full"])),
                     }
                 }
                 "time" => {
@@ -143,6 +148,7 @@ mod tests {
     fn options_are_read() {
         assert_eq!(parse("schedule", "random:7").expect("good").schedule, Schedule::Random(7));
         assert!(parse("check_races", "true").expect("good").check_races);
+        assert!(parse("check_races", "full").expect("good").check_full);
         assert_eq!(parse("time", "model").expect("good").time, Time::Model);
         assert_eq!(parse("fault", "fail:3,flip:2:9").expect("good").faults, vec![Fault::Fail(3), Fault::Flip(2, 9)]);
         assert!(!Options::default().careful());

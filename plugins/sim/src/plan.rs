@@ -165,6 +165,8 @@ pub struct Arg {
     pub bytes: u64,
     /// How it is touched.
     pub access: Access,
+    /// Whether it is an output of the task's node, as the host says.
+    pub output: bool,
     /// Allocation, or `u32::MAX` for a placeholder.
     pub allocation: u32,
     /// Rank in whose model the allocation lies.
@@ -405,7 +407,8 @@ impl Builder {
                     let argument = args.len() as u32;
                     relocations.push(Relocation { argument, rank, allocation: a.allocation, offset: a.offset });
                 }
-                args.push(Arg { bytes: a.bytes, access, allocation: a.allocation, rank });
+                let output = t.access.len() == t.args.len() && t.access[k] == Access::WRITE;
+                args.push(Arg { bytes: a.bytes, access, output, allocation: a.allocation, rank });
             }
             let s = t.stream as usize;
             tasks.push(Task {

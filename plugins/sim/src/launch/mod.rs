@@ -4,3 +4,4 @@ pub mod bound;
 pub mod kernel;
 pub mod guarded;
 pub mod team;
+pub mod full;
