@@ -41,7 +41,7 @@ fn spec(key: &str, kind: OptionKind, default: AttrValue) -> OptionSpec {
 }
 
 #[allow(unconditional_recursion)]
-fn deep(n: u64) -> u64 {
+pub(crate) fn deep(n: u64) -> u64 {
     std::hint::black_box(n) + deep(n + 1)
 }
 
@@ -117,6 +117,15 @@ impl Engine for Bad {
         while mode("stuck_supports") {
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
+        if mode("prints") {
+            println!("an op store says hello");
+        }
+        if mode("logs") {
+            ge_plugin_api::services::log(ge_plugin_api::services::Level::INFO, "it looks fine");
+        }
+        if mode("thread_panics") {
+            let _ = std::thread::spawn(|| panic!("nobody heard me")).join();
+        }
         if mode("panic_supports") {
             panic!("no node is good enough");
         }
@@ -187,14 +196,19 @@ fn bad_infer(ctx: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
         out
     })
 }
-ge_plugin_api::register_op!(|| OpDef::new("BadOp", bad_infer)
-    .input("x", &[DType::F32, DType::F16], "T")
-    .output("y", &[DType::F32, DType::F16], "T"));
+ge_plugin_api::register_op!(|| {
+    let op = OpDef::new("BadOp", bad_infer)
+        .input("x", &[DType::F32, DType::F16], "T")
+        .output("y", &[DType::F32, DType::F16], "T");
+    if mode("value_inputs") { op.value_inputs(&[7]) } else { op }
+});
 
 struct BadPass;
 impl Pass for BadPass {
     fn info(&self) -> PassInfo {
-        PassInfo { name: "BadPass".into(), stage: PassStage::AFTER_INFER_SHAPE, level: PassLevel::O1, help: "".into() }
+        let stage = if mode("pass_stage") { PassStage(99) } else { PassStage::AFTER_INFER_SHAPE };
+        let level = if mode("pass_level") { PassLevel(77) } else { PassLevel::O1 };
+        PassInfo { name: "BadPass".into(), stage, level, help: "".into() }
     }
     fn run(&self, _: &Graph<'_>, _: &mut Patch) -> Result<()> {
         if mode("panic_pass") {

@@ -1,6 +1,6 @@
 //! Task lists that break one rule each.
 use crate::mode;
-use ge_plugin_api::Result;
+use ge_plugin_api::{Error, Result};
 use ge_plugin_api::engine::{LoadRequest, RunningParams, Workspace};
 use ge_plugin_api::kernel::{Access, BlockArgs, BlockKernel, LoadedKernel, block_kernel};
 use ge_plugin_api::task::{KernelTask, StreamSlot, Task, TaskType};
@@ -14,7 +14,7 @@ pub fn params() -> RunningParams {
 
 /// The list of a node.
 pub fn list() -> Vec<Task> {
-    let mut k = KernelTask::new("bad_copy", 1, "{i0*}{o0*}");
+    let mut k = KernelTask::new("bad_copy", if mode("blocks_overlap") { 2 } else { 1 }, "{i0*}{o0*}");
     let args = [
         ("wrong_input", "{i7*}{o0*}"),
         ("wrong_output", "{i0*}{o0*}{o3*}"),
@@ -64,8 +64,48 @@ pub fn list() -> Vec<Task> {
 struct Copy;
 impl BlockKernel for Copy {
     fn run(&self, call: &BlockArgs<'_>) -> Result<()> {
+        // SAFETY: it is not; that is the point.
+        if mode("segv_kernel") {
+            unsafe { std::ptr::null_mut::<u8>().write_volatile(1) }
+        }
+        if mode("abort_kernel") {
+            std::process::abort();
+        }
+        if mode("overflow_kernel") {
+            super::deep(0);
+        }
+        if mode("exit_kernel") {
+            std::process::exit(0);
+        }
+        if mode("panic_kernel") {
+            panic!("no number today");
+        }
+        if mode("error_kernel") {
+            return Err(Error::internal("the sums do not add up"));
+        }
+        if mode("scratch_beyond") {
+            call.scratch::<f32>(64).fill(1.0);
+        }
+        if mode("prints") {
+            println!("a kernel says hello");
+        }
         let x = call.input::<u8>(0)?;
         let mine = call.part(x.len(), 64);
+        if mode("reads_beyond") {
+            // SAFETY: it is not; that is the point.
+            std::hint::black_box(unsafe { x.as_ptr().add(1 << 12).read_volatile() });
+        }
+        if mode("blocks_overlap") {
+            call.output::<u8>(1, 0..x.len())?.copy_from_slice(x);
+            return Ok(());
+        }
+        if mode("half_written") {
+            call.output::<u8>(1, 0..x.len() / 2)?.fill(1);
+            return Ok(());
+        }
+        if mode("output_twice") {
+            call.output::<u8>(1, mine.clone())?.fill(1);
+        }
         call.output::<u8>(1, mine.clone())?.copy_from_slice(&x[mine]);
         Ok(())
     }
@@ -73,5 +113,19 @@ impl BlockKernel for Copy {
 
 /// The kernel of a task.
 pub fn kernel(request: &LoadRequest) -> Result<LoadedKernel> {
-    Ok(block_kernel(Box::new(Copy), request.arg_bytes()?, vec![Access::READ, Access::WRITE], 0))
+    let mut lens = request.arg_bytes()?;
+    if mode("long_output") {
+        lens[1] = 1 << 20;
+    }
+    if mode("long_input") {
+        lens[0] = 1 << 20;
+    }
+    let mut access = vec![Access::READ, Access::WRITE];
+    if mode("few_arguments") {
+        lens.truncate(1);
+        access.truncate(1);
+    }
+    let scratch = if mode("scratch_beyond") { 64 } else { 0 };
+    let kernel = block_kernel(Box::new(Copy), lens, access, scratch);
+    Ok(if mode("exchanged") { LoadedKernel { ctx: std::ptr::null_mut(), ..kernel } } else { kernel })
 }

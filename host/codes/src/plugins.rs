@@ -138,4 +138,10 @@ codes! {
         "What an engine returns from `generate_task` and asks for in `calc_op_running_param` is held against numbered rules (T1 to T14, docs/plugins.md) before anything is made of it. The message names engine, plugin, node, rule and task. In an OM that breaks them the same rules are told as GE-E0402.",
         "The engine's author does what the help says, and runs `ge plugin check`; until then leave the engine out by `exclude_engines`.",
         "Task::kernel(KernelTask::new(\"k\", 1, \"{i7*}{o0*}\")) for a node of one input\n  right: {i0*}{o0*}";
+
+    TRUST = "GE-E0523", FAILED,
+        "what is trusted cannot be kept",
+        "`ge plugin trust FILE` keeps path and digest of a configuration in `$XDG_CONFIG_HOME/ge/trusted`, else in `~/.config/ge/trusted`. That file cannot be written.",
+        "Set `$XDG_CONFIG_HOME` to a folder that can be written, or name the configuration by `--plugins FILE`.",
+        "XDG_CONFIG_HOME=/proc ge plugin trust plugins.toml";
 }

@@ -25,6 +25,12 @@ codes! {
         "Unload another model, give both the same stream priority, or compile with fewer streams.",
         "a model of 2,025 streams on a device that gives 2,024 at once";
 
+    ENGINE_VERSION = "GE-E0604", UNSUPPORTED,
+        "an engine has another version than when the model was compiled",
+        "Kernels are read by the plugin that wrote them. A plugin runs what an older one of its major version wrote (of its minor version before 1.0), not what a newer one did. `ge check` says the same of a file.",
+        "Compile the model again, or install the version of the plugin that the message names.",
+        "ge run m.om --random 1, where the model was compiled with `acme` 2.0.0 and 1.4.0 is here";
+
     MEMORY_PLAN = "GE-E0701", FAILED,
         "memory cannot be planned",
         "The buffers do not fit the capacity, or one of them is larger than any memory.",

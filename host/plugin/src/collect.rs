@@ -7,8 +7,8 @@ use ge_plugin_api::device::{DeviceInfo, DeviceObject};
 use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
 use ge_plugin_api::engine::{EngineInfo, EngineObject};
 use ge_plugin_api::frontend::{FrontendObject, MappingInfo, MappingRef};
-use ge_plugin_api::ops::{OpProto, OpSetObject};
-use ge_plugin_api::pass::{PassInfo, PassObject};
+use ge_plugin_api::ops::{OpProto, OpSetObject, ParamKind};
+use ge_plugin_api::pass::{PassInfo, PassLevel, PassObject, PassStage};
 use ge_plugin_api::{Error, Result};
 use std::collections::BTreeSet;
 
@@ -157,6 +157,26 @@ impl Contents {
                 (p.attrs.iter().map(|i| i.name.as_str()).collect(), "attribute"),
             ] {
                 unnamed(&mut names.into_iter(), &format!("an {what} of operator `{op}`"), &mut say);
+            }
+        }
+        let stages: Vec<&str> = PassStage::ALL.iter().map(|s| s.name()).collect();
+        let levels: Vec<&str> = PassLevel::ALL.iter().map(|l| l.name()).collect();
+        for (p, _) in &self.passes {
+            if p.stage.known_name().is_none() {
+                say(
+                    format!("gives pass `{}` for a stage that there is not", p.name),
+                    p.stage.to_string(),
+                    list(&stages),
+                );
+            }
+            if p.level.known_name().is_none() {
+                say(format!("gives pass `{}` a level that there is not", p.name), p.level.to_string(), list(&levels));
+            }
+        }
+        for (p, ..) in self.ops.iter().filter(|o| o.0.inputs.iter().all(|i| i.kind != ParamKind::DYNAMIC)) {
+            if let Some(k) = p.value_inputs.iter().find(|k| **k as usize >= p.inputs.len()) {
+                let what = format!("says that operator `{}` reads the value of an input that it does not have", p.name);
+                say(what, format!("input {k}"), format!("below {}", p.inputs.len()));
             }
         }
         for (i, (a, _)) in self.mappings.iter().enumerate() {

@@ -1,5 +1,6 @@
 //! `plugins.toml`: where it is found, what stands in it, with file, line and column of everything that is wrong.
 use crate::manifest::is_name;
+use crate::trust;
 use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
 use ge_plugin_api::{Error, Result};
 use semver::VersionReq;
@@ -91,7 +92,7 @@ fn exe_folder() -> Option<PathBuf> {
     std::env::current_exe().ok()?.parent().map(Path::to_owned)
 }
 
-/// The configuration file: the given one, else `$GE_PLUGINS`, else `plugins.toml` in the working folder, else
+/// The configuration file: the given one, else `$GE_PLUGINS`, else `plugins.toml` in the working folder if it is trusted, else
 /// `<exe>/../etc/ge/plugins.toml`, else beside the executable.
 ///
 /// # Errors
@@ -112,20 +113,26 @@ pub fn find(given: Option<&Path>) -> Result<PathBuf> {
     if let Some(p) = std::env::var_os("GE_PLUGINS").filter(|v| !v.is_empty()) {
         return named(p.into(), "$GE_PLUGINS");
     }
-    let mut places = vec![PathBuf::from("plugins.toml")];
+    let here = PathBuf::from("plugins.toml");
+    let mut own = Vec::new();
     if let Some(exe) = exe_folder() {
-        places.push(exe.join("../etc/ge/plugins.toml"));
-        places.push(exe.join("plugins.toml"));
+        own.push(exe.join("../etc/ge/plugins.toml"));
+        own.push(exe.join("plugins.toml"));
         // Built by cargo and not installed: the repository's own, two folders above target/PROFILE.
-        places.push(exe.join("../../plugins.toml"));
+        own.push(exe.join("../../plugins.toml"));
     }
-    for p in &places {
-        if p.is_file() {
-            return Ok(p.clone());
-        }
+    let skipped = here.is_file() && !trust::trusted(&here, &own);
+    if skipped {
+        trust::say_skipped(&here);
+    } else if here.is_file() {
+        return Ok(here);
+    }
+    if let Some(p) = own.iter().find(|p| p.is_file()) {
+        return Ok(p.clone());
     }
     let mut d = ge_codes::NO_CONFIG.say("found no plugins.toml: ge has no plugins to work with");
-    for p in &places {
+    d = d.note(if skipped { trust::note(&here) } else { format!("looked at {}", here.display()) });
+    for p in &own {
         d = d.note(format!("looked at {}", p.display()));
     }
     Err(d.help("give one by `--plugins FILE` or $GE_PLUGINS").of(ErrorKind::PLUGIN))

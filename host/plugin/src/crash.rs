@@ -52,6 +52,17 @@ pub(crate) fn within<T>(plugin: &str, call: &str, loading: bool, f: impl FnOnce(
     r
 }
 
+/// The plugin that this thread is at work for.
+pub(crate) fn at_work_here() -> Option<String> {
+    let region = CURRENT.try_with(Cell::get).unwrap_or(std::ptr::null());
+    if region.is_null() {
+        return None;
+    }
+    // SAFETY: `region` is on the stack of this thread or of one that waits for it, below `within`, and its texts outlive it.
+    let name = unsafe { std::slice::from_raw_parts((*region).plugin, (*region).plugin_len) };
+    Some(String::from_utf8_lossy(name).into_owned())
+}
+
 /// What the current thread does for a plugin, to be handed to the threads that take part in it.
 #[derive(Clone, Copy)]
 pub(crate) struct Blame(*const Region);
@@ -320,6 +331,7 @@ unsafe fn restart(r: &Restart, plugin: &[u8], signal: &[u8]) {
         libc::sigemptyset(&mut set);
         libc::sigprocmask(libc::SIG_SETMASK, &set, std::ptr::null_mut());
         timers(0, 0);
+        crate::stdio::give_back();
         libc::execve(r.exe, r.arguments, r.environment);
     }
 }

@@ -1,9 +1,10 @@
 //! Handles of what plugins give. Every call's error names the plugin and the call; what comes back is held against what was
 //! asked, so that a plugin that lies is found at the border and not where its answer is used.
+use crate::kernels;
 use crate::services::{Mappings, with_mappings};
 use crate::tasks::{self, Broken, Granted};
 use crate::watch::{self, Call};
-use ge_plugin_api::device::{ContextObject, DeviceInfo, DeviceModelRef, DeviceObject, SocSpec};
+use ge_plugin_api::device::{ContextObject, DeviceInfo, DeviceObject, DeviceTask, ModelObject, SocSpec};
 use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
 use ge_plugin_api::engine::{
     EngineInfo, EngineObject, Hook, KernelBinary, LoadRequest, RunningParams, Support, Target, TaskContext, Variant,
@@ -36,10 +37,22 @@ impl fmt::Display for Owner {
     }
 }
 
+/// Whether an error says already which plugin failed in which call: who owns the function pays, not who called it.
+fn blamed(e: &Error) -> bool {
+    let fault = matches!(e.kind, ErrorKind::PANIC | ErrorKind::PLUGIN);
+    fault
+        && e.diagnostics
+            .first()
+            .is_some_and(|d| [ge_codes::CALL, ge_codes::LIES, ge_codes::TASK_RULES].iter().any(|c| c.is(d)))
+}
+
 impl Owner {
     /// Names plugin and call in an error of one of its functions. A panic or an internal error is the plugin's failure (exit 5);
     /// other kinds are its answer about the user's model and keep their meaning.
     pub fn named(&self, call: &str, e: Error) -> Error {
+        if blamed(&e) {
+            return e;
+        }
         match e.kind {
             ErrorKind::CANCELLED => e,
             ErrorKind::PANIC | ErrorKind::PLUGIN | ErrorKind::INTERNAL => self.failed(call, e),
@@ -51,7 +64,7 @@ impl Owner {
     }
     /// As [`named`](Owner::named), for calls whose every error is the plugin's failure.
     pub fn failed(&self, call: &str, mut e: Error) -> Error {
-        if e.kind == ErrorKind::CANCELLED {
+        if e.kind == ErrorKind::CANCELLED || blamed(&e) {
             return e;
         }
         if e.kind != ErrorKind::PANIC {
@@ -341,9 +354,19 @@ impl EngineHandle {
     pub fn tilings(&self) -> Result<Vec<(String, String)>> {
         self.call("tilings", || self.object.tilings())
     }
-    /// Loads a task onto a device model.
-    pub fn load_task(&self, request: &LoadRequest, device: DeviceModelRef) -> Result<()> {
-        self.call_for("load_task", &request.node, &request.op, || self.object.load_task(request, device))
+    /// Loads a task, the `index`-th of its model, onto a device model; `resolved` is the task as the host resolved it. Its kernels run
+    /// under guard: what goes wrong in one names plugin, engine, kernel, node and task.
+    pub fn load_task(
+        &self,
+        request: &LoadRequest,
+        index: usize,
+        device: &ModelObject,
+        resolved: DeviceTask,
+    ) -> Result<()> {
+        let load = |m: &ModelObject| {
+            self.call_for("load_task", &request.node, &request.op, || self.object.load_task(request, m.sink(resolved)))
+        };
+        kernels::lend(&self.owner, &self.info.name, request, index, device, load)
             .map_err(|e| e.at_node(&request.node, &request.op))
     }
     /// Whether there is a host kernel for an operator.

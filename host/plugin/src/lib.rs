@@ -32,12 +32,20 @@ pub mod set;
 pub mod conformance;
 /// Plugins that take the process down.
 pub mod crash;
+/// Kernels that name themselves when they fail.
+mod kernels;
+/// Mappings that name their owner when they fail.
+mod mappings;
 /// Small graphs that plugins are shown.
 pub mod sample;
 /// What the host does for plugins.
 pub mod services;
+/// Standard output, which plugins do not get.
+pub mod stdio;
 /// Task lists of engines, and the rules that they are held against.
 pub mod tasks;
+/// Which configurations are trusted.
+pub mod trust;
 /// Which calls into plugins last.
 pub mod watch;
 

@@ -56,6 +56,13 @@ pub fn report(done: u64, total: u64) {
 pub fn set_progress_sink(sink: Option<ProgressSink>) {
     *PROGRESS.write().unwrap_or_else(PoisonError::into_inner) = sink;
 }
+/// A line of the host's own, which goes where lines of plugins go.
+pub(crate) fn say(level: Level, text: &str) {
+    let sink = LOG.read().unwrap_or_else(PoisonError::into_inner).clone();
+    if let Some(sink) = sink {
+        sink(level, text);
+    }
+}
 extern "C" fn log(level: Level, text: *const u8, len: usize) {
     guard_value((), || {
         if len == 0 || text.is_null() {
@@ -65,7 +72,12 @@ extern "C" fn log(level: Level, text: *const u8, len: usize) {
         let bytes = unsafe { core::slice::from_raw_parts(text, len) };
         let sink = LOG.read().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(sink) = sink {
-            sink(level, &String::from_utf8_lossy(bytes));
+            let text = String::from_utf8_lossy(bytes);
+            // A line of a thread of the plugin's own says itself whose it is.
+            match crate::crash::at_work_here() {
+                Some(plugin) => sink(level, &format!("plugin `{plugin}`: {text}")),
+                None => sink(level, &text),
+            }
         }
     })
 }

@@ -425,10 +425,15 @@ impl<'a> Set<'a> {
         };
         let mut mappings: Vec<(ge_plugin_api::frontend::MappingInfo, ge_plugin_api::frontend::MappingRef)> = Vec::new();
         for c in all.iter().filter(|c| c.alive()) {
-            for m in c.contents.iter().flat_map(|x| &x.mappings) {
+            let Some(x) = c.contents else { continue };
+            let owner = Arc::new(Owner { name: c.record.name.clone(), version: c.record.version.clone() });
+            for (info, of) in &x.mappings {
                 // Of two plugins' mappings of one operator and version the earlier plugin's counts.
-                if !mappings.iter().any(|(b, _)| overlap(&m.0, b)) {
-                    mappings.push((m.0.clone(), m.1));
+                if !mappings.iter().any(|(b, _)| overlap(info, b)) {
+                    // A front end's own need no other name than its.
+                    let own = x.frontends.iter().any(|(framework, _)| info.framework == framework.as_str());
+                    let of = if own { *of } else { crate::mappings::owned(&owner, info, *of) };
+                    mappings.push((info.clone(), of));
                 }
             }
         }

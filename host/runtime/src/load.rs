@@ -333,13 +333,13 @@ fn bind(
     }
     let request = request(m, kernels, t, node, args, options)?;
     let handle = if t.kind == TaskType::FFTS_PLUS.code() {
-        let (kernel, task) = several::keep(s, node, &request, resolved)?;
+        let (kernel, task) = several::keep(s, node, index, &request, resolved)?;
         let handle = device.register(kernel)?;
         device.bind(DeviceTask { kernel: ROption::RSome(handle), ..task })?;
         Some(handle)
     } else {
         let at = |e: ge_plugin_api::Error| RuntimeError::Border(e.at_node(&node.name, &node.op));
-        engine.load_task(&request, device.sink(resolved)).map_err(at)?;
+        engine.load_task(&request, index, device, resolved).map_err(at)?;
         None
     };
     Ok((is_kernel && t.block_dim == TILING_SINK_BLOCK_DIM).then_some(handle))

@@ -74,7 +74,7 @@ pub(crate) fn bind(s: &Several<'_>, index: usize, t: &TaskInfo) -> Result<Device
         let name = t.nodes.get(l.node as usize).ok_or_else(|| damaged(format!("it has no node {}", l.node)))?;
         let at = graph.nodes.iter().position(|n| n.name == *name);
         let at = at.ok_or_else(|| damaged(format!("its node `{name}` is missing")))?;
-        let (kernel, bound) = load(s, &own_task(t, l, at as u32), &graph.nodes[at])?;
+        let (kernel, bound) = load(s, &own_task(t, l, at as u32), index, &graph.nodes[at])?;
         let (args, link_access) = (bound.args.to_vec(), kernel.access.to_vec());
         if args.len() != link_access.len() {
             return Err(damaged(format!("`{name}` has {} arguments, its kernel {}", args.len(), link_access.len())));
@@ -123,25 +123,32 @@ pub(crate) fn own_task(t: &TaskInfo, l: &Launch, node: u32) -> TaskInfo {
     }
 }
 
-fn load(s: &Several<'_>, t: &TaskInfo, node: &NodeInfo) -> Result<(LoadedKernel, DeviceTask), RuntimeError> {
+fn load(
+    s: &Several<'_>,
+    t: &TaskInfo,
+    index: usize,
+    node: &NodeInfo,
+) -> Result<(LoadedKernel, DeviceTask), RuntimeError> {
     let (args, spots) = arguments(s.m, s.places, t, node)?;
     let bound = resolved(t, node, &args, spots, Vec::new());
     let request = request(s.m, s.kernels, t, node, args, s.options)?;
-    keep(s, node, &request, bound)
+    keep(s, node, index, &request, bound)
 }
 
 /// What a node's executor gives for a launch: one kernel, one task.
 pub(crate) fn keep(
     s: &Several<'_>,
     node: &NodeInfo,
+    index: usize,
     request: &LoadRequest,
     task: DeviceTask,
 ) -> Result<(LoadedKernel, DeviceTask), RuntimeError> {
     let keeper = Keeper::default();
     let model = ModelObject::from_box(Box::new(keeper.clone()));
-    let sink = model.sink(task);
     let engine = s.engines.get(&node.engine, node)?;
-    engine.load_task(request, sink).map_err(|e| RuntimeError::Border(e.at_node(&node.name, &node.op)))?;
+    engine
+        .load_task(request, index, &model, task)
+        .map_err(|e| RuntimeError::Border(e.at_node(&node.name, &node.op)))?;
     let (mut kernels, task) = keeper.with(std::mem::take);
     match (kernels.pop(), task) {
         (Some(k), Some(t)) if kernels.is_empty() => Ok((k, t)),

@@ -34,7 +34,7 @@ pub(crate) fn bind(s: &Several<'_>, index: usize, t: &TaskInfo) -> Result<Device
         let (gi, at) = graphs.get(graph).ok_or_else(|| damaged("a graph of its slices is missing".into()))?;
         let at = at.get(format!("{own}{suffix}").as_str());
         let at = at.ok_or_else(|| damaged(format!("its node `{own}` is missing in `{graph}`")))?;
-        link(s, t, l, (*gi, *at), &spots.iter().map(bytes).collect::<Vec<_>>())
+        link(s, (index, t), l, (*gi, *at), &spots.iter().map(bytes).collect::<Vec<_>>())
     };
     let mut contexts = Vec::with_capacity(graph.contexts.len());
     for c in &graph.contexts {
@@ -83,15 +83,21 @@ fn spot(a: &SliceInfo) -> SliceArg {
 }
 
 /// The kernel of a launch for arguments of so many bytes.
-fn link(s: &Several<'_>, t: &TaskInfo, l: &Launch, at: (u32, u32), bytes: &[u64]) -> Result<Link, RuntimeError> {
+fn link(
+    s: &Several<'_>,
+    task: (usize, &TaskInfo),
+    l: &Launch,
+    at: (u32, u32),
+    bytes: &[u64],
+) -> Result<Link, RuntimeError> {
     let damaged = |what: String| RuntimeError::Damaged { what };
-    let (gi, ni) = at;
+    let ((index, t), (gi, ni)) = (task, at);
     let node = s.m.node(gi, ni).ok_or_else(|| damaged("a node of a slice is missing".into()))?;
     let own = TaskInfo { graph: gi, ..own_task(t, l, ni) };
     let args = infos(s, &own, node, bytes)?;
     let spots: Vec<Place> = args.iter().map(|a| Place { bytes: a.bytes, ..NULL }).collect();
     let request = request(s.m, s.kernels, &own, node, args.clone(), s.options)?;
-    let (kernel, bound) = keep(s, node, &request, resolved(&own, node, &args, spots, Vec::new()))?;
+    let (kernel, bound) = keep(s, node, index, &request, resolved(&own, node, &args, spots, Vec::new()))?;
     if bound.block_dim == TILING_SINK_BLOCK_DIM || kernel.access.len() != bytes.len() {
         return Err(damaged(format!("the kernel of `{}` does not fit its slice", node.name)));
     }

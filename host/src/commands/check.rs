@@ -1,5 +1,6 @@
 //! `ge check OM`: whether this `ge` with these plugins runs the file: yes, rebuild or no, and why.
 use super::{Global, print, print_json};
+use crate::session::fresh::{changed, compatible};
 use crate::session::import::{self, FileKind};
 use crate::session::read_om;
 use crate::{Diagnostic, Error, ErrorKind, Result};
@@ -94,12 +95,11 @@ fn judge(m: &CompiledModel, registry: &Registry) -> (&'static str, Vec<String>) 
             Some(here) => {
                 if let Status::Refused(e) = &here.status {
                     no.push(format!("plugin `{}` is refused: {}", p.name, e.message()));
-                } else if !here.version.is_empty() && !compatible(&p.version, &here.version) {
-                    rebuild.push(format!("plugin `{}` was {} then and is {} now", p.name, p.version, here.version));
                 }
             }
         }
     }
+    rebuild.extend(changed(m, registry));
     for p in registry.plugins().iter().filter(|p| !p.optional && m.plugins.iter().all(|q| q.name != p.name)) {
         if let Status::Refused(e) = &p.status {
             no.push(format!("plugin `{}`, which is not optional, is refused: {}", p.name, e.message()));
@@ -113,31 +113,4 @@ fn judge(m: &CompiledModel, registry: &Registry) -> (&'static str, Vec<String>) 
         return ("no", no);
     }
     if rebuild.is_empty() { ("yes", rebuild) } else { ("rebuild", rebuild) }
-}
-
-/// Whether what `made` wrote is understood by `here`: the same up to the last number that may change a form (semver: major, or
-/// minor before 1.0).
-fn compatible(made: &str, here: &str) -> bool {
-    let parts = |v: &str| -> Option<(u64, u64)> {
-        let mut n = v.split(['.', '-', '+']).map(|p| p.parse::<u64>().ok());
-        Some((n.next()??, n.next()??))
-    };
-    match (parts(made), parts(here)) {
-        (Some((0, a)), Some((0, b))) => a == b,
-        (Some((a, _)), Some((b, _))) => a == b,
-        _ => made == here,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::compatible;
-    #[test]
-    fn versions_go_by_semver() {
-        assert!(compatible("0.1.0", "0.1.7"));
-        assert!(!compatible("0.1.0", "0.2.0"));
-        assert!(compatible("1.2.0", "1.9.0"));
-        assert!(!compatible("1.2.0", "2.0.0"));
-        assert!(!compatible("", "0.1.0"));
-    }
 }

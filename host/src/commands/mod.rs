@@ -206,6 +206,8 @@ pub fn main(args: Vec<OsString>) -> u8 {
             return code;
         }
     };
+    // What plugins print must not stand between what this command prints.
+    ge_plugin::stdio::claim();
     let colour = match cli.global.color {
         Colour::Always => true,
         Colour::Never => false,
@@ -285,8 +287,7 @@ pub use opt::write_atomic;
 
 /// Writes to stdout; a closed pipe is a quiet end, a full one an error that says so.
 pub fn print(text: &str) -> Result<()> {
-    let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    match ge_plugin::stdio::write(text.as_bytes()) {
         Ok(()) => Ok(()),
         Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         Err(e) => Err(Error::failed(format!("cannot write to stdout: {e}"))),

@@ -1,4 +1,5 @@
-//! `ge plugin list`: what is loaded and why not. `ge plugin check LIB`: the conformance suite on one library.
+//! `ge plugin list`: what is loaded and why not. `ge plugin check LIB`: the conformance suite on one library. `ge plugin trust FILE`: a
+//! configuration of the working folder that may be taken.
 use super::{Global, print, print_json};
 use crate::render::print_error;
 use crate::{Error, ErrorKind, Result};
@@ -13,6 +14,12 @@ pub enum PluginCommand {
     /// Lists every entry of plugins.toml and what became of it
     #[command(after_help = "Example:\n  ge plugin list --json")]
     List,
+    /// Trusts a plugins.toml as it is now, so that it is taken where it lies in the working folder
+    #[command(after_help = "Example:\n  ge plugin trust plugins.toml")]
+    Trust {
+        /// The configuration
+        file: PathBuf,
+    },
     /// Runs the conformance suite on a plugin's library, in a process of its own
     #[command(after_help = "Example:\n  ge plugin check target/release/libge_nn.so")]
     Check {
@@ -26,7 +33,18 @@ pub fn run(global: &Global, command: &PluginCommand) -> Result<u8> {
     match command {
         PluginCommand::List => list(global),
         PluginCommand::Check { library } => check(global, library),
+        PluginCommand::Trust { file } => trust(global, file),
     }
+}
+
+fn trust(global: &Global, file: &Path) -> Result<u8> {
+    let path = ge_plugin::trust::trust(file)?.display().to_string();
+    if global.json {
+        print_json(&serde_json::json!({"schema": 1, "trusted": path}))?;
+    } else {
+        super::say(global, &format!("`{path}` is trusted as it is now"));
+    }
+    Ok(0)
 }
 
 fn check(global: &Global, library: &Path) -> Result<u8> {

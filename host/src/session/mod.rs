@@ -5,6 +5,7 @@ pub mod calibrate;
 mod constants;
 pub mod dump;
 pub mod external;
+pub(crate) mod fresh;
 pub mod gears;
 mod group;
 mod safetensors;
@@ -94,12 +95,19 @@ impl Session {
         self.options.soc.as_deref()
     }
 
-    /// The device library: the one asked for, else the first.
+    /// The device library: the one asked for, else the first that has the SoC asked for, else the first.
     pub fn device(&self) -> Result<&DeviceHandle> {
+        self.device_of(self.soc_name())
+    }
+
+    /// The device library for a SoC, where none is asked for by its own name.
+    fn device_of(&self, soc: Option<&str>) -> Result<&DeviceHandle> {
         let name = self.options.device.as_ref().map(|(n, _)| n.as_str());
+        let all = self.registry.devices();
+        let of_soc = soc.and_then(|s| all.iter().find(|d| d.info.socs.iter().any(|n| n.as_str() == s)));
         let found = match name {
             Some(n) => self.registry.device(n),
-            None => self.registry.devices().first(),
+            None => of_soc.or_else(|| all.first()),
         };
         found.ok_or_else(|| match name {
             Some(n) => crate::options::unknown_name("device", n, self.registry.devices().iter().map(|d| d.name())),
@@ -320,8 +328,19 @@ impl Session {
 
     /// Opens the device.
     pub fn open_device(&self, soc: &SocSpec) -> Result<Arc<ContextObject>> {
-        let device = self.device()?;
+        let device = self.device_of(Some(&soc.name))?;
         let id = self.options.device.as_ref().map_or(0, |(_, id)| *id);
+        // A device need not look at options that it does not have.
+        let known = || device.info.options.chunks(2).filter_map(|o| o.first()).map(|o| o.as_str());
+        if let Some((k, _)) = self.options.device_options.iter().find(|(k, _)| known().all(|o| o != k)) {
+            let d = Diagnostic::error(format!("device `{}` has no option `{k}`", device.name()))
+                .note(format!("known: {}", known().collect::<Vec<_>>().join(", ")));
+            let d = match crate::options::nearest(k, known()) {
+                Some(n) => d.help(format!("did you mean `{n}`?")),
+                None => d,
+            };
+            return Err(d.raise(ge_codes::UNKNOWN_NAME));
+        }
         Ok(Arc::new(device.open(id, soc, &self.options.device_options)?))
     }
 

@@ -1,21 +1,57 @@
 //! `guard`: no panic crosses the border. Every exported function runs inside it.
 use super::RResult;
 use crate::diagnostic::{Error, ErrorKind};
+use crate::services::{Level, log};
 use std::cell::RefCell;
+use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::OnceLock;
 
-thread_local! {
-    static LAST_PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
+/// What the last panic of a thread said. A thread that ends with one that no guard has caught, as a thread of a plugin's own does,
+/// tells it then.
+struct Last(Option<String>);
+
+impl Drop for Last {
+    fn drop(&mut self) {
+        if let (Some(what), Some(library)) = (self.0.take(), LIBRARY.get()) {
+            let thread = std::thread::current().name().map_or(String::new(), |n| format!(" `{n}`"));
+            log(Level::WARN, &format!("plugin `{library}`: a thread{thread} of its own panicked: {what}"));
+        }
+    }
 }
 
-/// Sets this library's panic hook: message and place are kept for the error that the guard makes, nothing is printed.
-/// Each library has its own standard library, hence its own hook.
+thread_local! {
+    static LAST_PANIC: RefCell<Last> = const { RefCell::new(Last(None)) };
+}
+
+/// The plugin that this library is.
+static LIBRARY: OnceLock<&'static str> = OnceLock::new();
+
+/// Names the plugin that this library is.
+pub fn set_library(name: &'static str) {
+    let _ = LIBRARY.set(name);
+}
+
+/// Sets this library's panic hook: message and place are kept for the error that the guard makes, and nothing is printed but the
+/// backtrace that `RUST_BACKTRACE` asks for. Each library has its own standard library, hence its own hook.
 pub fn install_panic_hook() {
-    std::panic::set_hook(Box::new(|info| {
+    let traced = std::env::var_os("RUST_BACKTRACE").is_some_and(|v| v != "0");
+    std::panic::set_hook(Box::new(move |info| {
         let what = payload_text(info.payload());
         let place = info.location().map(|l| format!(" at {}:{}", l.file(), l.line())).unwrap_or_default();
-        let _ = LAST_PANIC.try_with(|p| *p.borrow_mut() = Some(format!("{what}{place}")));
+        let what = format!("{what}{place}");
+        if traced {
+            let whose = LIBRARY.get().map_or(String::new(), |l| format!(" in plugin `{l}`"));
+            let trace = std::backtrace::Backtrace::force_capture();
+            let _ = writeln!(std::io::stderr().lock(), "panic{whose}: {what}\n{trace}");
+        }
+        let _ = LAST_PANIC.try_with(|p| p.borrow_mut().0 = Some(what));
     }));
+}
+
+/// Forgets what the last panic of this thread said: it was caught.
+fn take_last() -> Option<String> {
+    LAST_PANIC.try_with(|p| p.borrow_mut().0.take()).ok().flatten()
 }
 
 fn payload_text(payload: &(dyn std::any::Any + Send)) -> String {
@@ -30,8 +66,7 @@ fn payload_text(payload: &(dyn std::any::Any + Send)) -> String {
 
 /// The error of a caught panic. The payload is forgotten: its drop could panic again.
 pub fn panic_error(what: &str, payload: Box<dyn std::any::Any + Send>) -> Error {
-    let text =
-        LAST_PANIC.try_with(|p| p.borrow_mut().take()).ok().flatten().unwrap_or_else(|| payload_text(payload.as_ref()));
+    let text = take_last().unwrap_or_else(|| payload_text(payload.as_ref()));
     std::mem::forget(payload);
     Error::new(ErrorKind::PANIC, format!("panic in {what}: {text}"))
 }
@@ -51,6 +86,7 @@ pub fn guard_value<T>(fallback: T, f: impl FnOnce() -> T) -> T {
         Ok(v) => v,
         Err(p) => {
             std::mem::forget(p);
+            take_last();
             fallback
         }
     }

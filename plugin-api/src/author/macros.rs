@@ -81,6 +81,7 @@ macro_rules! ge_plugin {
                 passes: __passes, devices: __devices,
             });
             fn root() -> PluginRef {
+                $crate::abi::guard::set_library($name);
                 $crate::abi::guard::install_panic_hook();
                 PluginRef(PLUGIN.static_as_prefix())
             }

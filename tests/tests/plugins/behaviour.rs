@@ -93,6 +93,13 @@ fn lies_are_found_at_the_border() {
     assert!(m.contains("OtherEngine"), "{m}");
     assert!(refusal(load("lie_soc"), "GE-E0517").contains("baddev"));
     for (mode, words) in [
+        ("pass_stage", "gives pass `BadPass` for a stage that there is not"),
+        ("pass_level", "gives pass `BadPass` a level that there is not"),
+        ("value_inputs", "operator `BadOp` reads the value of an input that it does not have"),
+    ] {
+        assert!(refusal(load(mode), "GE-E0517").contains(words), "{mode}");
+    }
+    for (mode, words) in [
         ("lie_outputs", "number of outputs"),
         ("lie_none", "number of outputs"),
         ("lie_type", "type that the prototype excludes"),

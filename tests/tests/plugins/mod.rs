@@ -12,8 +12,12 @@ mod ours;
 mod sets;
 /// Plugins that take their time.
 mod slow;
+/// Which configurations are trusted.
+mod trust;
 /// Several versions of the interface.
 mod versions;
+/// Kernels that misbehave.
+mod kernels;
 /// Task lists that break a rule.
 mod tasks;
 /// What the tests share.

@@ -117,3 +117,25 @@ fn a_hook_that_breaks_the_graph_is_refused_by_engine_plugin_and_place() {
         }
     }
 }
+
+/// An engine that does not take `Relu`, and turns one into a `Neg` that it does not take either: before it is placed and after.
+#[test]
+fn a_hook_that_changes_a_node_of_another_engine_is_refused() {
+    let dir = Dir::new(library(), "");
+    dir.write("m.ge", TWO_STREAMS);
+    for (hook, whose) in [
+        ("OptimizeGraphPrepare", ""),
+        ("OptimizeOriginalGraph", ""),
+        ("OptimizeAfterStage1", ""),
+        ("OptimizeWholeGraph", " of engine AcmeFirst"),
+        ("OptimizeGraphBeforeBuild", " of engine AcmeFirst"),
+    ] {
+        let out = ge(&dir, &format!("turns {hook}"), &["compile", "m.ge", "-o", "m.om", "-q"]);
+        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(out.status.code(), Some(5), "{hook}: {said}");
+        let blame =
+            format!("engine AcmeLast of plugin `acme` 1.2.0 at {hook} changes `r` (Relu){whose}, which is not its own");
+        assert!(said.contains("GE-E0521") && said.contains(&blame) && said.contains("help:"), "{hook}: {said}");
+        assert!(!dir.0.path().join("m.om").exists(), "{hook}");
+    }
+}

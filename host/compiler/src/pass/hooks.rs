@@ -1,5 +1,5 @@
 //! What plugins may do to a graph: custom passes at their stages and engines' graph optimizers at their hooks (facts 3.3, 4.2).
-use super::{PassManager, PassRecord, Records};
+use super::{PassManager, PassRecord, Records, owner};
 use crate::error::{CompileError, Result};
 use crate::fusion::FusionPassExecutor;
 use ge_ir::Model;
@@ -52,6 +52,7 @@ pub fn engines(
         let (mut changes, mut gi) = (0, 0);
         while gi < model.graphs().len() {
             let edits = e.object.optimize(hook, &GraphContext::new(model, gi).graph())?;
+            owner::check(e, hook, m.toolbox(), &model.graphs()[gi], &edits)?;
             let shapes = !matches!(
                 hook,
                 Hook::OPTIMIZE_GRAPH_INIT | Hook::OPTIMIZE_GRAPH_PREPARE | Hook::AFTER_GRAPH_NORMALIZATION

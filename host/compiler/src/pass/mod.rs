@@ -4,6 +4,7 @@ pub mod blame;
 pub(crate) mod declare;
 pub mod ge_pass;
 pub mod hooks;
+mod owner;
 pub mod inline;
 pub mod list;
 pub mod manager;

@@ -149,7 +149,8 @@ impl<'t> InferShapePass<'t> {
                             }
                         }
                     }
-                    Err(CompileError::Plugin(e)) if e.kind != ErrorKind::PANIC => {
+                    // A fault of the plugin is no refusal of the model: it ends the compilation as what it is.
+                    Err(CompileError::Plugin(e)) if !matches!(e.kind, ErrorKind::PANIC | ErrorKind::PLUGIN) => {
                         failures.extend(e.diagnostics.into_iter().map(|d| (gi, d)))
                     }
                     Err(e @ CompileError::NoPrototype { .. }) => {

@@ -21,7 +21,7 @@ use ge_plugin_api::services::{OptionKind, OptionSpec};
 use ge_plugin_api::{Error, Result};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -153,9 +153,7 @@ pub(crate) struct Probe {
 
 impl Probe {
     fn line(&self, text: &str) {
-        let mut out = std::io::stdout().lock();
-        let _ = writeln!(out, "{}", text.replace('\n', " "));
-        let _ = out.flush();
+        let _ = crate::stdio::write(format!("{}\n", text.replace('\n', " ")).as_bytes());
     }
     /// One item.
     pub(crate) fn item(&mut self, name: &str, f: impl FnOnce() -> Found) -> bool {
@@ -176,6 +174,8 @@ impl Probe {
 
 /// The child's side: runs the suite on a library and prints it. 0 where all passed, 5 otherwise.
 pub fn probe_main(library: &Path) -> i32 {
+    // What the library prints is none of the suite's lines.
+    crate::stdio::claim();
     // The host's own threads stand before anything is counted.
     rayon::broadcast(|_| ());
     let mut probe = Probe { failed: false };

@@ -1,0 +1,113 @@
+//! Kernels under guard: what an engine registers for a task runs inside a region that names plugin, engine, kernel, node and task, so that a
+//! signal, an `exit` or a panic in it is told with all of them, whatever device launches it and on whatever thread.
+use crate::crash::within;
+use crate::handle::Owner;
+use ge_plugin_api::abi::ROption;
+use ge_plugin_api::device::{Base, DeviceModel, DeviceTask, ModelObject, RunReport};
+use ge_plugin_api::engine::LoadRequest;
+use ge_plugin_api::kernel::{DropFn, KernelCall, LastErrorFn, LoadedKernel, last_error};
+use ge_plugin_api::task::TaskType;
+use ge_plugin_api::{Error, Result};
+use std::ffi::c_void;
+use std::sync::Arc;
+
+/// Who a kernel is.
+#[derive(Debug)]
+struct Name {
+    owner: Arc<Owner>,
+    /// `kernel `k` of engine E for `y` (Relu), task 3 (KERNEL)`.
+    kernel: String,
+    node: String,
+    op: String,
+}
+
+/// A kernel with its name.
+struct Guarded {
+    inner: LoadedKernel,
+    name: Arc<Name>,
+}
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        if let ROption::RSome(d) = self.inner.drop {
+            // SAFETY: the context came with this function, and is freed once.
+            within(&self.name.owner.name, &self.name.kernel, false, || unsafe { (d.0)(self.inner.ctx) });
+        }
+    }
+}
+
+unsafe extern "C" fn run(ctx: *const c_void, call: *const KernelCall) -> i32 {
+    // SAFETY: ctx is the Guarded of `guarded`.
+    let g = unsafe { &*(ctx as *const Guarded) };
+    // SAFETY: contract of KernelFn: the context is the kernel's own, the call is live.
+    let rc = within(&g.name.owner.name, &g.name.kernel, false, || unsafe { (g.inner.run)(g.inner.ctx, call) });
+    if rc != 0 {
+        failed(g, rc);
+    }
+    rc
+}
+
+/// Keeps the error of a kernel with its name, for the device to fetch.
+#[cold]
+fn failed(g: &Guarded, rc: i32) {
+    let told = if let ROption::RSome(f) = g.inner.last_error { (f.0)().into_option() } else { None };
+    let e = told.unwrap_or_else(|| Error::internal(format!("it returned {rc} and no reason")));
+    last_error::set(g.name.owner.named(&g.name.kernel, e).at_node(&g.name.node, &g.name.op));
+}
+
+unsafe extern "C" fn free(ctx: *mut c_void) {
+    // SAFETY: made by `guarded`, dropped once.
+    drop(unsafe { Box::from_raw(ctx as *mut Guarded) })
+}
+
+extern "C" fn take_error() -> ROption<Error> {
+    last_error::take().into()
+}
+
+fn guarded(inner: LoadedKernel, name: Arc<Name>) -> LoadedKernel {
+    let (access, scratch_bytes) = (inner.access.clone(), inner.scratch_bytes);
+    let ctx = Box::into_raw(Box::new(Guarded { inner, name })) as *mut c_void;
+    let (drop, last_error) = (ROption::RSome(DropFn(free)), ROption::RSome(LastErrorFn(take_error)));
+    LoadedKernel { run, ctx, drop, access, scratch_bytes, last_error }
+}
+
+/// A device's model as the executor of one task is given it: kernels that are registered get its name.
+struct Model {
+    device: &'static ModelObject,
+    name: Arc<Name>,
+}
+
+impl DeviceModel for Model {
+    fn register(&self, kernel: LoadedKernel) -> Result<u32> {
+        self.device.register(guarded(kernel, self.name.clone()))
+    }
+    fn bind(&self, task: DeviceTask) -> Result<u32> {
+        self.device.bind(task)
+    }
+    fn seal(&self) -> Result<()> {
+        Err(Error::internal("an executor seals no model"))
+    }
+    fn execute(&self, _: &[Base], _: bool) -> Result<RunReport> {
+        Err(Error::internal("an executor runs no model"))
+    }
+}
+
+/// Lends a device's model to the executor of one task. `index`: the task's place in its model.
+pub(crate) fn lend<T>(
+    owner: &Arc<Owner>,
+    engine: &str,
+    request: &LoadRequest,
+    index: usize,
+    device: &ModelObject,
+    f: impl FnOnce(&ModelObject) -> T,
+) -> T {
+    let name = request.task.kernel.as_ref().into_option().map_or(request.op.as_str(), |k| k.kernel_name.as_str());
+    let (node, op, kind) = (request.node.to_string(), request.op.to_string(), TaskType(request.task.kind));
+    let kernel = format!("kernel `{name}` of engine {engine} for `{node}` ({op}), task {index} ({kind})");
+    // SAFETY: the object made of it is dropped before this function returns; kernels that outlive it keep no reference to it.
+    let device: &'static ModelObject = unsafe { &*(device as *const ModelObject) };
+    f(&ModelObject::from_box(Box::new(Model {
+        device,
+        name: Arc::new(Name { owner: owner.clone(), kernel, node, op }),
+    })))
+}

@@ -1,0 +1,47 @@
+//! Standard output is the command's alone: what a plugin prints goes to standard error, so that it never stands in a document.
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::FromRawFd;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+static OUT: OnceLock<File> = OnceLock::new();
+static OUT_FD: AtomicI32 = AtomicI32::new(-1);
+
+/// Takes standard output: [`write`] is the way to it from now on, and whatever else is printed goes to standard error. The binary calls it
+/// once, before the first plugin is opened.
+pub fn claim() {
+    // SAFETY: plain system calls on the standard descriptors; the copy is owned by the file that is made of it.
+    unsafe {
+        let copy = libc::fcntl(1, libc::F_DUPFD_CLOEXEC, 3);
+        if copy < 0 {
+            return;
+        }
+        if OUT.set(File::from_raw_fd(copy)).is_ok() && libc::dup2(2, 1) == 1 {
+            OUT_FD.store(copy, Ordering::Release);
+        }
+    }
+}
+
+/// Puts standard output back, for a second start of the same command. Safe in a signal handler.
+pub(crate) fn give_back() {
+    let fd = OUT_FD.load(Ordering::Acquire);
+    if fd >= 0 {
+        // SAFETY: a plain system call.
+        unsafe { libc::dup2(fd, 1) };
+    }
+}
+
+/// Writes all bytes to the command's standard output.
+///
+/// # Errors
+/// As writes to a file.
+pub fn write(bytes: &[u8]) -> io::Result<()> {
+    match OUT.get() {
+        Some(mut f) => f.write_all(bytes),
+        None => {
+            let mut out = io::stdout().lock();
+            out.write_all(bytes).and_then(|()| out.flush())
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! Whether what compiled a model and what is here fit: versions of plugins then and now.
+use ge_model::CompiledModel;
+use ge_plugin::Registry;
+
+/// What `made` wrote is understood by `here`: one major version (one minor before 1.0), and not older.
+pub(crate) fn compatible(made: &str, here: &str) -> bool {
+    let parts = |v: &str| -> Option<[u64; 3]> {
+        let mut n = v.split(['.', '-', '+']).map(|p| p.parse::<u64>().ok());
+        Some([n.next()??, n.next()??, n.next().flatten().unwrap_or(0)])
+    };
+    match (parts(made), parts(here)) {
+        (Some(a), Some(b)) => b >= a && a[0] == b[0] && (a[0] > 0 || a[1] == b[1]),
+        _ => made == here,
+    }
+}
+
+/// Plugins whose version does not fit any more, in words.
+pub(crate) fn changed(m: &CompiledModel, registry: &Registry) -> Vec<String> {
+    let other = |p: &&ge_model::PluginInfo| {
+        let here = registry.plugin(&p.name).map(|r| r.version.as_str()).filter(|v| !v.is_empty());
+        here.filter(|h| !compatible(&p.version, h)).map(|h| (p.name.clone(), p.version.clone(), h.to_owned()))
+    };
+    let all = m.plugins.iter().filter_map(|p| other(&p));
+    all.map(|(name, then, now)| format!("plugin `{name}` was {then} then and is {now} now")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::compatible;
+    #[test]
+    fn versions_go_by_semver() {
+        assert!(compatible("0.1.0", "0.1.7"));
+        assert!(!compatible("0.1.7", "0.1.0"));
+        assert!(!compatible("0.1.0", "0.2.0"));
+        assert!(compatible("1.2.0", "1.9.0"));
+        assert!(!compatible("1.9.0", "1.2.0"));
+        assert!(!compatible("1.2.0", "2.0.0"));
+        assert!(!compatible("", "0.1.0"));
+    }
+}
