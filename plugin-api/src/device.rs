@@ -704,6 +704,11 @@ impl ModelObject {
         // SAFETY: as above.
         unsafe { (self.table().bind())(self.ptr(), task) }.into_result()
     }
+    /// Whether the device's interface has just what this library knows of it, so that an object of this library can stand for it.
+    pub fn is_of_this_version(&self) -> bool {
+        let known = ModelTableRef(MODEL_TABLE.static_as_prefix());
+        self.table().0.field_accessibility().bits() == known.0.field_accessibility().bits()
+    }
     /// A reference to hand to engines for one task: the task as the host resolved it (stream, arguments, ids).
     pub fn sink(&self, resolved: DeviceTask) -> DeviceModelRef {
         DeviceModelRef { ptr: self.ptr(), table: self.table(), resolved }

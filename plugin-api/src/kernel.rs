@@ -243,6 +243,18 @@ impl<'a> BlockArgs<'a> {
         }
         Ok(Writer { lent: &self.lent, i, first: p as *mut T, n: bytes / size_of::<T>() })
     }
+    /// Calls `f` with argument `i`, which may be one to be written: it is read for the time of the call alone, and may be written
+    /// afterwards.
+    /// # Errors
+    /// `internal`: there is no argument `i`, or a part of it is handed out to write.
+    pub fn look<T: Plain, R>(&self, i: usize, f: impl FnOnce(&[T]) -> R) -> Result<R> {
+        if self.access.get(i) == Some(&Access::READ) {
+            return Ok(f(self.input(i)?));
+        }
+        let mut whole = self.writer::<T>(i)?;
+        let n = whole.len();
+        Ok(f(whole.part(0, n).unwrap_or_default()))
+    }
     /// Address of argument `i` as it is, for kernels that do their own bounds.
     /// # Errors
     /// `internal`: there is no argument `i`.

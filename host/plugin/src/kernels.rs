@@ -92,7 +92,8 @@ impl DeviceModel for Model {
     }
 }
 
-/// Lends a device's model to the executor of one task. `index`: the task's place in its model.
+/// Lends a device's model to the executor of one task. `index`: the task's place in its model. A device of another version of the
+/// interface is lent as it is, so that an engine sees what that device has: kernels on it have no names.
 pub(crate) fn lend<T>(
     owner: &Arc<Owner>,
     engine: &str,
@@ -101,6 +102,9 @@ pub(crate) fn lend<T>(
     device: &ModelObject,
     f: impl FnOnce(&ModelObject) -> T,
 ) -> T {
+    if !device.is_of_this_version() {
+        return f(device);
+    }
     let name = request.task.kernel.as_ref().into_option().map_or(request.op.as_str(), |k| k.kernel_name.as_str());
     let (node, op, kind) = (request.node.to_string(), request.op.to_string(), TaskType(request.task.kind));
     let kernel = format!("kernel `{name}` of engine {engine} for `{node}` ({op}), task {index} ({kind})");

@@ -174,8 +174,8 @@ impl TilingContext {
 /// # Errors
 /// `failed` where there is none.
 pub fn read_context(call: &BlockArgs<'_>, arg: usize) -> Result<TilingContext> {
-    let found = TilingContext::decode(call.input::<u8>(arg)?).filter(|c| !c.op_type.is_empty());
-    found.ok_or_else(|| Error::failed(format!("argument {arg} is no tiling context")))
+    let found = call.look::<u8, _>(arg, TilingContext::decode)?;
+    found.filter(|c| !c.op_type.is_empty()).ok_or_else(|| Error::failed(format!("argument {arg} is no tiling context")))
 }
 
 /// Writes what a tiling function found into the context at argument `arg` of a launch.
@@ -189,14 +189,15 @@ pub fn write_context(call: &BlockArgs<'_>, arg: usize, key: u64, block_dim: u32,
     if data.len() > room {
         return Err(Error::failed(format!("{} bytes of tiling data, a context holds {room}", data.len())));
     }
-    let put = |at: usize, bytes: &[u8]| -> Result<()> {
-        call.output::<u8>(arg, at..at + bytes.len())?.copy_from_slice(bytes);
-        Ok(())
-    };
-    put(0, &(data.len() as u64).to_le_bytes())?;
-    put(HEADER_BYTES, data)?;
-    put(KEY_AT + beyond, &key.to_le_bytes())?;
-    put(BLOCK_DIM_AT + beyond, &u64::from(block_dim).to_le_bytes())
+    let mut context = call.writer::<u8>(arg)?;
+    let (len, key, block_dim) =
+        ((data.len() as u64).to_le_bytes(), key.to_le_bytes(), u64::from(block_dim).to_le_bytes());
+    let fields = [(0, &len[..]), (HEADER_BYTES, data), (KEY_AT + beyond, &key), (BLOCK_DIM_AT + beyond, &block_dim)];
+    for (at, bytes) in fields {
+        let to = context.part(at, bytes.len());
+        to.ok_or_else(|| Error::failed(format!("argument {arg} is no tiling context")))?.copy_from_slice(bytes);
+    }
+    Ok(())
 }
 
 /// The tiling data at argument `arg` of a launch (`{tiling_context.tiling_data}`).

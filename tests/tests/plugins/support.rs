@@ -33,6 +33,7 @@ impl Dir {
         let out: Output = Command::new(env!("CARGO_BIN_EXE_ge-plugin-probe"))
             .arg(what)
             .arg(self.config(entries))
+            .env_remove("RUST_BACKTRACE")
             .envs(variables.iter().copied())
             .output()
             .unwrap();
