@@ -39,9 +39,9 @@ pub(crate) fn within<T>(plugin: &str, call: &str, loading: bool, f: impl FnOnce(
         loading,
     };
     let at: *const Region = &region;
-    let slot = LOADING
+    let slots: &[_] = if loading { &LOADING } else { &[] };
+    let slot = slots
         .iter()
-        .filter(|_| loading)
         .find(|s| s.compare_exchange(std::ptr::null_mut(), at.cast_mut(), Ordering::AcqRel, Ordering::Relaxed).is_ok());
     let before = CURRENT.replace(at);
     let r = f();

@@ -2,8 +2,9 @@
 use super::inputs::{Given, NamedInputs, gather};
 use super::reduced::is_finite;
 use crate::options::OptionMap;
+use crate::render::Progress;
 use crate::session::Session;
-use crate::session::calibrate::{Calibration, Errors, calibrate};
+use crate::session::calibrate::{Calibration, Errors, Sets, calibrate};
 use crate::{Diagnostic, Result};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -31,8 +32,10 @@ pub fn run(
     graph: &ge_ir::Model,
     options: &mut OptionMap,
     folders: &[PathBuf],
+    progress: &Progress,
 ) -> Result<Calibration> {
-    calibrate(session, name, graph, options, folders.len(), &|m, k| {
+    progress.stage("calibrate", 0);
+    let of = |m: &ge_model::CompiledModel, k: usize| {
         let none = NamedInputs::default();
         let inputs = gather(m, &Given { dir: Some(&folders[k]), by_name: &none, plugins: None })?;
         match inputs.iter().position(|t| !is_finite(t)) {
@@ -42,7 +45,8 @@ pub fn run(
                 .help("calibration measures errors: take this folder away")
                 .raise(ge_codes::INPUT)),
         }
-    })
+    };
+    calibrate(session, name, graph, options, &Sets { count: folders.len(), of: &of, at: &|n, of| progress.at(n, of) })
 }
 
 fn shown(e: &Errors) -> String {

@@ -4,7 +4,8 @@
 //! Each round compares every node of the model so far with the same node in f32. A node is to blame where its own numbers are off by
 //! more than [`TOLERANCE`] of the greatest of them and those that it reads are not; what computes it, and what it reads, then keeps its
 //! type. Where errors add up with no node to blame, those keep their types that add most to them: a sixteenth of the nodes, then twice as
-//! many. Rounds end when the outputs are right, or when nothing is left in a narrow type.
+//! many. Rounds end when the outputs are right, or when nothing is left in a narrow type. Then parts of what is kept, halves to
+//! sixteenths, get the narrow type back where the outputs stay right.
 use super::Session;
 use crate::options::OptionMap;
 use crate::{Diagnostic, Result};
@@ -16,6 +17,7 @@ use ge_plugin_api::fusion::ORIGINALS;
 use ge_plugin_api::kernel::{HostTensor, TensorView};
 use ge_plugin_api::types::{ConstTensor, DType};
 use ge_runtime::{LoadOptions, RunOptions, RunOutcome};
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Greatest error of an output, and of a node that is not to blame, in parts of the greatest number of the tensor.
@@ -25,6 +27,10 @@ pub const TOLERANCE: f64 = 1e-2;
 const LEAD: f64 = TOLERANCE;
 /// Part of the nodes that keep their types in the first round in which no node is to blame.
 const PART: usize = 16;
+/// Smallest parts that are tried without.
+const PARTS: usize = 16;
+/// The model in its own types, a round of those to blame, shares that double until they are all, and all parts (2 + 4 + 8 + 16).
+const MOST_COMPILATIONS: u64 = 40;
 
 /// What came of it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -64,10 +70,20 @@ impl Errors {
     }
 }
 
-/// Inputs of set `k` for a model.
-pub type Sets<'a> = dyn Fn(&CompiledModel, usize) -> Result<Vec<HostTensor>> + 'a;
+/// The inputs to calibrate on.
+pub struct Sets<'a> {
+    /// How many sets there are.
+    pub count: usize,
+    /// Set `k` for a model.
+    pub of: &'a dyn Fn(&CompiledModel, usize) -> Result<Vec<HostTensor>>,
+    /// Told before each compilation: how many there were, of at most how many.
+    pub at: &'a dyn Fn(u64, u64),
+}
 
-/// Calibrates a graph on `count` sets of inputs; the options that it is to be compiled with are those given and what is added to them.
+/// The greatest error of each node, by graph and place.
+type ByNode = BTreeMap<(u32, u32), f64>;
+
+/// Calibrates a graph on sets of inputs; the options that it is to be compiled with are those given and what is added to them.
 ///
 /// # Errors
 /// Those of compiling and running.
@@ -76,10 +92,12 @@ pub fn calibrate(
     name: &str,
     graph: &GraphModel,
     options: &mut OptionMap,
-    count: usize,
     sets: &Sets<'_>,
 ) -> Result<Calibration> {
+    let compiled = Cell::new(0);
     let build = |options: &OptionMap| -> Result<CompiledModel> {
+        (sets.at)(compiled.get(), MOST_COMPILATIONS);
+        compiled.set(compiled.get() + 1);
         let built = session.compile(name, graph.clone(), options, &Silent)?;
         match built.stopped {
             Some(_) => Err(Diagnostic::error("a build that stops for tuning has nothing to calibrate")
@@ -89,43 +107,71 @@ pub fn calibrate(
         }
     };
     let wide = build(&in_own_types(options)?)?;
-    let mut kept: BTreeSet<String> = BTreeSet::new();
-    let mut out = Calibration { sets: count, ..Calibration::default() };
-    let mut share = 0;
-    for round in 0.. {
-        let low = build(options)?;
+    let measured = |low: &CompiledModel| -> Result<(Errors, ByNode)> {
         let mut errors = Errors::default();
-        let mut nodes: BTreeMap<(u32, u32), f64> = BTreeMap::new();
-        for k in 0..count {
-            let (a, b) = (run(session, &wide, sets(&wide, k)?)?, run(session, &low, sets(&low, k)?)?);
+        let mut nodes = ByNode::new();
+        for k in 0..sets.count {
+            let (a, b) = (run(session, &wide, (sets.of)(&wide, k)?)?, run(session, low, (sets.of)(low, k)?)?);
             errors = b.outputs.iter().zip(&a.outputs).map(|(l, w)| difference(l, w, true)).fold(errors, Errors::or);
-            for (node, e) in by_node((&wide, &a), (&low, &b)) {
+            for (node, e) in by_node((&wide, &a), (low, &b)) {
                 let worst = nodes.entry(node).or_default();
                 *worst = worst.max(e);
             }
         }
+        Ok((errors, nodes))
+    };
+    let keep = |options: &mut OptionMap, kept: &[String]| {
+        let names: BTreeSet<&String> = kept.iter().collect();
+        options.set(KEEP_NAMES, &serde_json::json!(names).to_string(), "--calibrate")
+    };
+    let mut kept: Vec<String> = Vec::new();
+    let mut out = Calibration { sets: sets.count, ..Calibration::default() };
+    let mut share = 0;
+    for round in 0.. {
+        let low = build(options)?;
+        let (errors, nodes) = measured(&low)?;
         if round == 0 {
             out.before = errors;
         }
         out.after = errors;
         if errors.is_fine() {
+            kept = in_order(&low, kept);
             break;
         }
         let found = added(&low, &nodes);
-        let mut more: BTreeSet<String> = found.iter().filter(|a| a.to_blame).flat_map(|a| a.names.clone()).collect();
-        if more.is_subset(&kept) {
+        let known: BTreeSet<&String> = kept.iter().collect();
+        let new = |names: BTreeSet<String>| names.into_iter().filter(|n| !known.contains(n)).collect::<Vec<_>>();
+        let mut more = new(found.iter().filter(|a| a.to_blame).flat_map(|a| a.names.clone()).collect());
+        if more.is_empty() {
             // A round of this kind doubles the share: after a few all keep their types.
             share = (share * 2).max(found.len().div_ceil(PART));
-            more.extend(most(found, share));
+            more = new(most(found, share));
         }
-        let before = kept.len();
-        out.nodes_f32.extend(more.iter().filter(|n| !kept.contains(*n)).cloned());
-        kept.append(&mut more);
-        if kept.len() == before {
+        if more.is_empty() {
             break;
         }
-        options.set(KEEP_NAMES, &serde_json::json!(kept).to_string(), "--calibrate")?;
+        kept.extend(more);
+        keep(options, &kept)?;
     }
+    // Neighbours that can do without are let go together: halves first, then ever smaller parts.
+    let mut parts = 2;
+    while out.after.is_fine() && parts <= PARTS.min(kept.len()) {
+        let each = kept.len().div_ceil(parts);
+        for part in (0..parts).rev() {
+            let (from, to) = ((part * each).min(kept.len()), ((part + 1) * each).min(kept.len()));
+            let left = [&kept[..from], &kept[to..]].concat();
+            keep(options, &left)?;
+            let (errors, _) = measured(&build(options)?)?;
+            if errors.is_fine() {
+                (kept, out.after) = (left, errors);
+            }
+        }
+        parts *= 2;
+    }
+    if !kept.is_empty() {
+        keep(options, &kept)?;
+    }
+    out.nodes_f32 = kept;
     // Nodes that passes made, changes of type among them, are no names of the user's.
     let known: BTreeSet<&str> = graph.graphs().iter().flat_map(|g| g.nodes()).map(|n| n.name()).collect();
     out.nodes_f32.retain(|n| known.contains(n.as_str()));
@@ -194,14 +240,14 @@ fn leads(row: &[f64]) -> f64 {
 }
 
 /// The error of each node of the narrow model whose values both have, by place.
-fn by_node(wide: (&CompiledModel, &RunOutcome), low: (&CompiledModel, &RunOutcome)) -> BTreeMap<(u32, u32), f64> {
+fn by_node(wide: (&CompiledModel, &RunOutcome), low: (&CompiledModel, &RunOutcome)) -> ByNode {
     let mut of: HashMap<(&str, u32), &HostTensor> = HashMap::new();
     for c in &wide.1.captured {
         if let Some(n) = wide.0.node(c.graph, c.node) {
             of.insert((n.name.as_str(), c.output), &c.tensor);
         }
     }
-    let mut out: BTreeMap<(u32, u32), f64> = BTreeMap::new();
+    let mut out = ByNode::new();
     for c in &low.1.captured {
         let Some(n) = low.0.node(c.graph, c.node) else { continue };
         if let Some(w) = of.get(&(n.name.as_str(), c.output)).filter(|w| w.dims == c.tensor.dims) {
@@ -245,6 +291,17 @@ struct Added {
     to_blame: bool,
 }
 
+/// Names in the order of the model's nodes.
+fn in_order(m: &CompiledModel, mut kept: Vec<String>) -> Vec<String> {
+    let all = m.graphs.iter().flat_map(|g| &g.nodes).flat_map(names).enumerate();
+    let mut place: HashMap<String, usize> = HashMap::new();
+    all.for_each(|(i, n)| {
+        place.entry(n).or_insert(i);
+    });
+    kept.sort_by_key(|n| place.get(n).copied());
+    kept
+}
+
 /// The names of those that add most.
 fn most(mut found: Vec<Added>, share: usize) -> BTreeSet<String> {
     found.sort_by(|a, b| b.error.total_cmp(&a.error).then_with(|| a.names.cmp(&b.names)));
@@ -252,7 +309,7 @@ fn most(mut found: Vec<Added>, share: usize) -> BTreeSet<String> {
 }
 
 /// What each node in a narrow type adds to the errors, and each that is to blame.
-fn added(m: &CompiledModel, errors: &BTreeMap<(u32, u32), f64>) -> Vec<Added> {
+fn added(m: &CompiledModel, errors: &ByNode) -> Vec<Added> {
     let mut out = Vec::new();
     for (gi, g) in m.graphs.iter().enumerate() {
         // A node that only the narrow model has (a change of type) is off as what it reads.

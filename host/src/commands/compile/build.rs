@@ -214,7 +214,7 @@ pub fn compile(
         Bundle::new(&session, &name, &graph, &options, weights)?.write(path)?;
     }
     let calibration = match &sets {
-        Some(sets) => Some(calibration::run(&session, &name, &graph, &mut options, sets)?),
+        Some(sets) => Some(calibration::run(&session, &name, &graph, &mut options, sets, &progress)?),
         None => None,
     };
     let dumps = Dumps::new(&progress, wishes.dump.clone(), wishes.dump_dir.clone())?;
