@@ -4,6 +4,7 @@
 use rayon::prelude::*;
 
 use super::block::{AssignOptions, MemoryEffort, Watch};
+use super::clique::heavy_group;
 use super::exact::{MOST_BLOCKS, Outcome, exact};
 use super::greedy::{Fit, Order, ordered, place_rest};
 use super::hand_over::{exact_share, hand_over};
@@ -29,6 +30,8 @@ struct Budget {
 const WORTH_A_SWEEP: usize = 25;
 /// Steps of the exact search that comes before all others.
 const SHORT_SEARCH: u64 = 100_000_000;
+/// Steps of all separations for each pair of blocks.
+const PAIR_STEPS: u64 = 50_000;
 /// Blocks up to which a problem counts as small.
 const SMALL: usize = 3000;
 
@@ -59,6 +62,9 @@ impl Budget {
             MemoryEffort::Default => (80_000_000, 0),
             MemoryEffort::Max => (4_000_000_000, 400_000_000),
         };
+        // A small problem shows soon what it has.
+        let lane_steps =
+            lane_steps.min((problem.len() as u64).saturating_mul(problem.len() as u64).saturating_mul(PAIR_STEPS));
         let lanes = if effort == MemoryEffort::Max && problem.len() <= SMALL { 4 } else { 2 };
         Self { beams, beam_steps, exact_steps, lane_steps: lane_steps / lanes, lanes }
     }
@@ -78,6 +84,12 @@ pub(super) fn improve(
     let arena = problem.arena(&best.0);
     if arena <= target {
         return best;
+    }
+    if !problem.by_interval {
+        target = target.max(heavy_group(problem, lists));
+        if arena <= target {
+            return best;
+        }
     }
     let budget = Budget::new(options.effort, problem, arena, target);
     let plain = problem.by_interval && !problem.pinned();
