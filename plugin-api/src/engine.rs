@@ -305,6 +305,22 @@ impl LoadRequest {
             .into_option()
             .ok_or_else(|| Error::damaged(format!("the task of `{}` launches no kernel", self.node)))
     }
+    /// Which argument of the launch an input (`i`), an output (`o`) or a workspace (`w`) is: `request.arg("i", 0)`.
+    ///
+    /// # Errors
+    /// `damaged`: the launch does not have it.
+    pub fn arg(&self, kind: &str, index: u32) -> Result<usize> {
+        let at = self.args.iter().position(|a| a.kind.as_str() == kind && a.index == index);
+        at.ok_or_else(|| Error::damaged(format!("a task of `{}` has no argument `{kind}{index}`", self.node)))
+    }
+    /// Type and shape of an input (`i`) or output (`o`) of the launch.
+    ///
+    /// # Errors
+    /// `damaged`: the launch does not have it.
+    pub fn desc(&self, kind: &str, index: u32) -> Result<&TensorDesc> {
+        let desc = self.args[self.arg(kind, index)?].desc.as_ref().into_option();
+        desc.ok_or_else(|| Error::damaged(format!("`{kind}{index}` of `{}` has no type and shape", self.node)))
+    }
     /// Bytes of each argument, in `args_format` order, for [`crate::kernel::block_kernel`]: what type and shape of an input or
     /// output need, else what may be touched.
     ///

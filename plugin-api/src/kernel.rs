@@ -125,6 +125,10 @@ pub trait BlockKernel: Send + Sync + 'static {
 }
 
 impl<'a> BlockArgs<'a> {
+    /// The arguments of a call, as long as `lens` says.
+    pub(crate) fn new(call: &'a KernelCall, lens: &'a [u64], access: &'a [Access], scratch_bytes: u64) -> Self {
+        BlockArgs { call, lens, access, scratch_bytes, lent: RefCell::default() }
+    }
     /// Index of this block, from 0.
     pub fn block_idx(&self) -> usize {
         self.call.block_idx as usize
@@ -447,11 +451,24 @@ pub(crate) fn declared(k: &LoadedKernel) -> Result<Option<Vec<u64>>> {
     }
 }
 
+/// Holds what `block_kernel` was told of a kernel's arguments against those that a test gives it.
+///
+/// # Errors
+/// `failed`: it was told of longer ones.
+pub(crate) fn check_lengths(k: &LoadedKernel, given: &[u64]) -> Result<()> {
+    let all = DECLARED.lock().unwrap_or_else(PoisonError::into_inner);
+    let told = all.get(&(k.ctx as usize)).filter(|_| k.run as usize == run_boxed as *const () as usize);
+    let longer = told.and_then(|t| t.lens.iter().zip(given).position(|(t, g)| t > g));
+    match longer {
+        Some(i) => Err(Error::failed(format!("the kernel was told of more bytes than argument {i} has"))),
+        None => Ok(()),
+    }
+}
+
 unsafe extern "C" fn run_boxed(ctx: *const c_void, call: *const KernelCall) -> i32 {
     // SAFETY: ctx is the Boxed of `block_kernel`, call is live for the call (contract of KernelFn).
     let (b, call) = unsafe { (&*(ctx as *const Boxed), &*call) };
-    let lent = RefCell::default();
-    let args = BlockArgs { call, lens: &b.lens, access: &b.access, scratch_bytes: b.scratch_bytes, lent };
+    let args = BlockArgs::new(call, &b.lens, &b.access, b.scratch_bytes);
     match crate::abi::guard("kernel", || b.kernel.run(&args)) {
         crate::abi::RResult::ROk(()) => 0,
         crate::abi::RResult::RErr(e) => {

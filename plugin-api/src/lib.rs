@@ -45,6 +45,10 @@ pub mod engine;
 pub mod device;
 /// What authors write with.
 pub mod author;
+/// What most plugins name.
+pub mod prelude;
+/// Tests without a host.
+pub mod testing;
 
 pub use diagnostic::{Diagnostic, Error, ErrorKind, Result};
 #[doc(hidden)]

@@ -177,6 +177,26 @@ impl Patch {
     pub fn set_attr(&mut self, node: NodeId, key: &str, value: impl Into<AttrValue>) {
         self.push(Edit::SetAttr(node, Attr { key: Key::new(key), value: value.into() }));
     }
+    /// Removes an attribute.
+    pub fn remove_attr(&mut self, node: NodeId, key: &str) {
+        self.push(Edit::RemoveAttr(node, Key::new(key)));
+    }
+    /// Makes a node one of another type; inputs, outputs and attributes stay.
+    pub fn set_op(&mut self, node: NodeId, op: &str) {
+        self.push(Edit::SetOp(node, Key::new(op)));
+    }
+    /// Renames a node.
+    pub fn set_name(&mut self, node: NodeId, name: &str) {
+        self.push(Edit::SetName(node, name.into()));
+    }
+    /// Replaces an output's descriptor.
+    pub fn set_output(&mut self, node: NodeId, index: u32, desc: TensorDesc) {
+        self.push(Edit::SetOutput(node, index, desc));
+    }
+    /// Runs `after` behind `before`, whatever they read.
+    pub fn add_control(&mut self, before: NodeId, after: NodeId) {
+        self.push(Edit::AddControl(before, after));
+    }
     /// Replaces one input.
     pub fn set_input(&mut self, node: NodeId, index: u32, value: ValueRef) {
         self.push(Edit::SetInput(node, index, value));

@@ -237,3 +237,88 @@ pub struct OptionSpec {
     /// One line of help.
     pub help: RString,
 }
+
+impl OptionSpec {
+    fn of(key: &str, kind: OptionKind, default: crate::types::AttrValue) -> OptionSpec {
+        let (key, help) = (key.into(), RString::new());
+        OptionSpec { key, kind, min: i64::MIN, max: i64::MAX, choices: RVec::new(), default, help }
+    }
+    /// An option that is true or false.
+    pub fn bool(key: &str, default: bool) -> OptionSpec {
+        OptionSpec::of(key, OptionKind::BOOL, default.into())
+    }
+    /// A whole number within a range.
+    pub fn int(key: &str, default: i64, range: core::ops::RangeInclusive<i64>) -> OptionSpec {
+        OptionSpec { min: *range.start(), max: *range.end(), ..OptionSpec::of(key, OptionKind::INT, default.into()) }
+    }
+    /// A real number.
+    pub fn float(key: &str, default: f64) -> OptionSpec {
+        OptionSpec::of(key, OptionKind::FLOAT, default.into())
+    }
+    /// A text.
+    pub fn text(key: &str, default: &str) -> OptionSpec {
+        OptionSpec::of(key, OptionKind::STRING, default.into())
+    }
+    /// One of several words, of which the first is the default.
+    pub fn choice(key: &str, choices: &[&str]) -> OptionSpec {
+        let default = choices.first().copied().unwrap_or_default().into();
+        let choices = choices.iter().map(|c| (*c).into()).collect();
+        OptionSpec { choices, ..OptionSpec::of(key, OptionKind::CHOICE, default) }
+    }
+    /// With one line of help.
+    pub fn help(mut self, text: &str) -> OptionSpec {
+        self.help = text.into();
+        self
+    }
+}
+
+/// The options that a plugin's `init` gets, by name: every option of its schema is there, given or by its default.
+/// # Examples
+/// ```
+/// use ge_plugin_api::services::{OptionList, OptionSpec, OptionValue};
+///
+/// let spec = OptionSpec::float("k", 1.5).help("strength");
+/// let given = [OptionValue { key: spec.key.clone(), value: spec.default.clone() }];
+/// assert_eq!(given.float("k")?, 1.5);
+/// assert!(given.float("q").is_err());
+/// # Ok::<(), ge_plugin_api::Error>(())
+/// ```
+pub trait OptionList {
+    /// The value of an option.
+    /// # Errors
+    /// `internal`: the schema has no option of the name.
+    fn value(&self, key: &str) -> Result<&crate::types::AttrValue>;
+    /// A truth value.
+    /// # Errors
+    /// `internal`: the schema has no option of the name and kind.
+    fn bool(&self, key: &str) -> Result<bool> {
+        self.value(key)?.as_bool().ok_or_else(|| other_kind(key))
+    }
+    /// A whole number.
+    /// # Errors
+    /// As [`OptionList::bool`].
+    fn int(&self, key: &str) -> Result<i64> {
+        self.value(key)?.as_int().ok_or_else(|| other_kind(key))
+    }
+    /// A real number.
+    /// # Errors
+    /// As [`OptionList::bool`].
+    fn float(&self, key: &str) -> Result<f64> {
+        self.value(key)?.as_float().ok_or_else(|| other_kind(key))
+    }
+    /// A text, or a choice.
+    /// # Errors
+    /// As [`OptionList::bool`].
+    fn text(&self, key: &str) -> Result<&str> {
+        self.value(key)?.as_str().ok_or_else(|| other_kind(key))
+    }
+}
+fn other_kind(key: &str) -> Error {
+    Error::internal(format!("option `{key}` is of another kind"))
+}
+impl OptionList for [OptionValue] {
+    fn value(&self, key: &str) -> Result<&crate::types::AttrValue> {
+        let found = self.iter().find(|o| o.key.as_str() == key).map(|o| &o.value);
+        found.ok_or_else(|| Error::internal(format!("the plugin's schema has no option `{key}`")))
+    }
+}

@@ -265,6 +265,36 @@ impl Task {
     pub fn kernel(kernel: KernelTask) -> Task {
         Task { kernel: ROption::RSome(kernel), ..Task::new(TaskType::KERNEL) }
     }
+    /// A copy within the device: source and destination as items of an args format (`{i0*}`, `{ws0*}`, `{o0*}`).
+    pub fn memcpy(from: &str, to: &str) -> Task {
+        /// Memory of the device to memory of the device.
+        const DEVICE_TO_DEVICE: i64 = 3;
+        Task {
+            numbers: vec![DEVICE_TO_DEVICE].into(),
+            operands: format!("{from}{to}").into(),
+            ..Task::new(TaskType::MEMCPY_ASYNC)
+        }
+    }
+    /// Records the event that is the node's sync resource `slot` ([`RunningParams::sync`](crate::engine::RunningParams)).
+    pub fn record(slot: u32) -> Task {
+        Task { sync_slot: slot, ..Task::new(TaskType::EVENT_RECORD) }
+    }
+    /// Waits for the event that is the node's sync resource `slot`.
+    pub fn wait(slot: u32) -> Task {
+        Task { sync_slot: slot, ..Task::new(TaskType::EVENT_WAIT) }
+    }
+    /// Records the notify that is the node's sync resource `slot`.
+    pub fn notify(slot: u32) -> Task {
+        Task { sync_slot: slot, ..Task::new(TaskType::NOTIFY_RECORD) }
+    }
+    /// Waits for the notify that is the node's sync resource `slot`.
+    pub fn wait_notify(slot: u32) -> Task {
+        Task { sync_slot: slot, ..Task::new(TaskType::NOTIFY_WAIT) }
+    }
+    /// Nothing, on purpose.
+    pub fn nop() -> Task {
+        Task::new(TaskType::NOP)
+    }
     /// The type.
     pub fn kind(&self) -> TaskType {
         TaskType(self.kind)

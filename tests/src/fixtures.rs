@@ -119,6 +119,7 @@ const APPENDED: &[Change] = &[
         "    pub mappings: extern \"C\" fn(*const u8, usize) -> RVec<MappingRef>,\n}\n",
         "    pub mappings: extern \"C\" fn(*const u8, usize) -> RVec<MappingRef>,\n    /// Appended.\n    pub now: extern \"C\" fn() -> u64,\n}\n/// Appended.\npub fn now() -> Option<u64> { host_or_none()?.0.now().map(|f| f()) }\n",
     ),
+    ("testing/host.rs", "    mappings,\n});\n", "    mappings,\n    now,\n});\nextern \"C\" fn now() -> u64 { 0 }\n"),
     (
         "engine.rs",
         "    ) -> RResult<RVec<ROption<HostTensor>>, Error>,\n}\n",

@@ -516,6 +516,16 @@ impl Looked {
     }
 }
 
+/// The manifest of a library, read without opening it, and held against this interface.
+///
+/// # Errors
+/// `GE-E0503` to `GE-E0510`.
+pub fn look(path: &Path) -> Result<Manifest> {
+    let manifest = look_at(path)?.manifest;
+    manifest.gate(path)?;
+    Ok(manifest)
+}
+
 /// Everything that can be known of a library without opening it.
 ///
 /// # Errors

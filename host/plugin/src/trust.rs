@@ -53,6 +53,11 @@ pub fn trust(file: &Path) -> Result<PathBuf> {
     Ok(path)
 }
 
+/// Whether the user has trusted a configuration as it is now.
+pub fn is_trusted(file: &Path) -> bool {
+    trusted(file, &[])
+}
+
 /// Whether a configuration of the working folder may be taken: one of those that belong to the executable, or one that was trusted.
 pub(crate) fn trusted(file: &Path, own: &[PathBuf]) -> bool {
     let Ok(path) = std::fs::canonicalize(file) else { return false };

@@ -182,12 +182,16 @@ macro_rules! register_device {
     };
 }
 /// Registers a kernel of a [`SimpleEngine`](crate::author::SimpleEngine):
-/// `register_kernel!("AcmeEngine", "AcmeGelu", [DType::F32], gelu)`.
+/// `register_kernel!("AcmeEngine", "AcmeGelu", [DType::F32], gelu)`; with a condition beside the types:
+/// `register_kernel!("AcmeEngine", "AcmeGelu", [DType::F32], gelu, when: |node| ..)`, which gives `Ok(())` or a reason in words.
 #[macro_export]
 macro_rules! register_kernel {
-    ($engine:literal, $op:literal, [$($t:expr),* $(,)?], $run:expr) => {
+    ($engine:literal, $op:literal, [$($t:expr),* $(,)?], $run:expr $(,)?) => {
+        $crate::register_kernel!($engine, $op, [$($t),*], $run, when: |_| Ok(()));
+    };
+    ($engine:literal, $op:literal, [$($t:expr),* $(,)?], $run:expr, when: $when:expr $(,)?) => {
         $crate::inventory::submit! { $crate::author::Registration::Kernel(|| $crate::author::simple::SimpleKernel {
-            engine: $engine, op: $op, types: &[$($t),*], run: $run,
+            engine: $engine, op: $op, types: &[$($t),*], run: $run, when: $when,
         }) }
     };
 }

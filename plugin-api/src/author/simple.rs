@@ -21,6 +21,8 @@ pub struct SimpleKernel {
     pub types: &'static [DType],
     /// Computes the outputs.
     pub run: fn(&mut KernelCtx<'_>) -> Result<()>,
+    /// What else must hold of a node, or why it is refused.
+    pub when: fn(&Node<'_>) -> core::result::Result<(), String>,
 }
 
 /// An engine of registered kernels ([`crate::register_kernel!`]).
@@ -117,7 +119,7 @@ impl Engine for SimpleEngine {
                 return Support::no(format!("input {i} is {}, it takes {}", d.dtype, want.join(", ")));
             }
         }
-        Support::Yes
+        (k.when)(node).map_or_else(Support::no, |()| Support::Yes)
     }
     fn compile(&self, node: &Node<'_>, _: &Target) -> Result<Option<KernelBinary>> {
         // The simulator's binary of a simple kernel is its operator type: attributes travel with the node.

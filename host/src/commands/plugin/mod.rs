@@ -1,5 +1,10 @@
 //! `ge plugin list`: what is loaded and why not. `ge plugin check LIB`: the conformance suite on one library. `ge plugin trust FILE`: a
-//! configuration of the working folder that may be taken.
+//! configuration of the working folder that may be taken. `ge plugin new`, `add`, `ops`, `why` and others stand in files of their own.
+mod add;
+mod contents;
+mod new;
+mod why;
+
 use super::{Global, print, print_json};
 use crate::render::print_error;
 use crate::{Error, ErrorKind, Result};
@@ -14,6 +19,27 @@ pub enum PluginCommand {
     /// Lists every entry of plugins.toml and what became of it
     #[command(after_help = "Example:\n  ge plugin list --json")]
     List,
+    /// Makes a plugin's crate: manifest, sources with unit tests, a reference model, CI file, licence
+    #[command(after_help = "Example:\n  ge plugin new acme --engine --ops && cd acme && cargo test")]
+    New(new::NewArgs),
+    /// Writes a library's entry, with its digest, to a plugins.toml
+    #[command(after_help = "Example:\n  ge plugin add target/release/libge_acme.so")]
+    Add(add::AddArgs),
+    /// Lists the operators of all plugins
+    #[command(after_help = "Example:\n  ge plugin ops --of onnx_ml")]
+    Ops(contents::ListArgs),
+    /// Lists the options that plugins take in plugins.toml
+    #[command(after_help = "Example:\n  ge plugin options --json")]
+    Options(contents::ListArgs),
+    /// Lists the passes of all plugins
+    #[command(after_help = "Example:\n  ge plugin passes")]
+    Passes(contents::ListArgs),
+    /// Lists the engines of all plugins by cost
+    #[command(after_help = "Example:\n  ge plugin engines")]
+    Engines(contents::ListArgs),
+    /// Says which engines take a node of a model, at what cost, and why others do not
+    #[command(after_help = "Example:\n  ge plugin why model.onnx conv1")]
+    Why(why::WhyArgs),
     /// Trusts a plugins.toml as it is now, so that it is taken where it lies in the working folder
     #[command(after_help = "Example:\n  ge plugin trust plugins.toml")]
     Trust {
@@ -34,6 +60,13 @@ pub fn run(global: &Global, command: &PluginCommand) -> Result<u8> {
         PluginCommand::List => list(global),
         PluginCommand::Check { library } => check(global, library),
         PluginCommand::Trust { file } => trust(global, file),
+        PluginCommand::New(a) => new::run(global, a),
+        PluginCommand::Add(a) => add::run(global, a),
+        PluginCommand::Ops(a) => contents::ops(global, a),
+        PluginCommand::Options(a) => contents::options(global, a),
+        PluginCommand::Passes(a) => contents::passes(global, a),
+        PluginCommand::Engines(a) => contents::engines(global, a),
+        PluginCommand::Why(a) => why::run(global, a),
     }
 }
 

@@ -1,0 +1,99 @@
+//! A host without engines: its services as a library sees them, with what it was told kept for the test.
+use crate::abi::{RVec, WithMetadata};
+use crate::frontend::MappingRef;
+use crate::services::{HostTable, HostTableRef, Level, RangeFn, host_side, set_host};
+use core::ffi::c_void;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, Once, PoisonError};
+
+/// The host of this process's tests. There is one: tests that ask for the same thing run one behind the other, or look at what is
+/// theirs alone.
+pub struct MockHost {
+    logs: Mutex<Vec<(Level, String)>>,
+    done: AtomicU64,
+    total: AtomicU64,
+    cancelled: AtomicBool,
+}
+
+static HOST: MockHost = MockHost {
+    logs: Mutex::new(Vec::new()),
+    done: AtomicU64::new(0),
+    total: AtomicU64::new(0),
+    cancelled: AtomicBool::new(false),
+};
+
+static TABLE: &WithMetadata<HostTable> = &WithMetadata::new(HostTable {
+    intern: host_side::intern,
+    key_name: host_side::key_name,
+    parallel_for,
+    log,
+    cancelled,
+    progress,
+    mappings,
+});
+
+/// Gives this library's services a host, which stays for the process.
+///
+/// # Examples
+/// ```
+/// use ge_plugin_api::services::{Level, cancelled, log};
+/// use ge_plugin_api::testing::mock_host;
+///
+/// let host = mock_host();
+/// log(Level::INFO, "hello");
+/// assert_eq!(host.take_logs(), [(Level::INFO, "hello".to_owned())]);
+/// host.cancel(true);
+/// assert!(cancelled());
+/// host.cancel(false);
+/// ```
+pub fn mock_host() -> &'static MockHost {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| set_host(HostTableRef(TABLE.static_as_prefix())));
+    &HOST
+}
+
+impl MockHost {
+    /// Lines that were logged since the last call.
+    pub fn take_logs(&self) -> Vec<(Level, String)> {
+        std::mem::take(&mut self.logs.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+    /// How far the work said that it is: done, and of how much.
+    pub fn progress(&self) -> (u64, u64) {
+        (self.done.load(Ordering::SeqCst), self.total.load(Ordering::SeqCst))
+    }
+    /// Whether the user has asked to stop.
+    pub fn cancel(&self, yes: bool) {
+        self.cancelled.store(yes, Ordering::SeqCst);
+    }
+}
+
+/// Runs all parts, the last first: what hangs on their order shows.
+extern "C" fn parallel_for(n: usize, grain: usize, f: RangeFn, context: *mut c_void) -> i32 {
+    let grain = grain.max(1);
+    for part in (0..n.div_ceil(grain)).rev() {
+        if HOST.cancelled.load(Ordering::SeqCst) {
+            return -1;
+        }
+        // SAFETY: function and context belong together (contract of the service), ranges are within 0..n.
+        let code = unsafe { (f.0)(context, part * grain, ((part + 1) * grain).min(n)) };
+        if code != 0 {
+            return code;
+        }
+    }
+    0
+}
+extern "C" fn log(level: Level, text: *const u8, len: usize) {
+    // SAFETY: callers pass a `&str`'s parts.
+    let text = unsafe { core::str::from_utf8_unchecked(core::slice::from_raw_parts(text, len)) };
+    HOST.logs.lock().unwrap_or_else(PoisonError::into_inner).push((level, text.to_owned()));
+}
+extern "C" fn cancelled() -> bool {
+    HOST.cancelled.load(Ordering::SeqCst)
+}
+extern "C" fn progress(done: u64, total: u64) {
+    HOST.done.store(done, Ordering::SeqCst);
+    HOST.total.store(total, Ordering::SeqCst);
+}
+extern "C" fn mappings(_: *const u8, _: usize) -> RVec<MappingRef> {
+    RVec::new()
+}
