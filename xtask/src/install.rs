@@ -1,5 +1,5 @@
-//! `cargo xtask install --prefix DIR`: `bin/ge`, `lib/ge/libge_*.so`, `etc/ge/plugins.toml`, and the symbols of each file in a
-//! folder `.debug` beside it.
+//! `cargo xtask install --prefix DIR`: `bin/ge`, `lib/ge/libge_*.so`, `etc/ge/plugins.toml`, the crate that plugins are written with in
+//! `share/ge/plugin-api`, and the symbols of each file in a folder `.debug` beside it.
 //!
 //! Symbols and line tables are three quarters of what is built. What is installed has a link to its `.debug` file, which backtraces and
 //! debuggers follow; without those files all works, and backtraces have addresses alone.
@@ -32,6 +32,7 @@ pub(crate) fn run(prefix: &Path, release: bool) -> Result<()> {
     let (config, etc) = (root().join("plugins.toml"), prefix.join("etc/ge"));
     folder(&etc)?;
     std::fs::copy(&config, etc.join("plugins.toml")).map_err(|e| format!("cannot copy {}: {e}", config.display()))?;
+    interface(&prefix.join("share/ge"))?;
     say(&format!("installed ge and {} libraries to {}", libraries.len(), prefix.display()));
     steps.end();
     let too_large =
@@ -40,6 +41,30 @@ pub(crate) fn run(prefix: &Path, release: bool) -> Result<()> {
         Some((name, size)) => Err(format!("{name} has {size} bytes without symbols, more than it may have")),
         None => Ok(()),
     }
+}
+
+/// The crate `ge-plugin-api` as it would be published: it builds without this workspace.
+fn interface(share: &Path) -> Result<()> {
+    cargo(&["package", "--package", "ge-plugin-api", "--no-verify", "--allow-dirty", "--quiet"])?;
+    let package = target().join("package");
+    let named = |n: &str| n.strip_prefix("ge-plugin-api-").and_then(|v| v.strip_suffix(".crate")).map(str::to_owned);
+    let versions =
+        std::fs::read_dir(&package).map_err(|e| format!("cannot read {}: {e}", package.display()))?.flatten();
+    let newest = versions
+        .filter_map(|e| Some((e.metadata().ok()?.modified().ok()?, named(e.file_name().to_str()?)?)))
+        .max()
+        .ok_or_else(|| format!("cargo left no package in {}", package.display()))?;
+    let (to, text) = (share.join("plugin-api"), |p: &Path| p.display().to_string());
+    folder(share)?;
+    // An older one goes as a whole: its files must not stand beside the new ones.
+    if to.exists() {
+        std::fs::remove_dir_all(&to).map_err(|e| format!("cannot replace {}: {e}", to.display()))?;
+    }
+    folder(&to)?;
+    let archive = package.join(format!("ge-plugin-api-{}.crate", newest.1));
+    run_quietly("tar", &["-xzf", &text(&archive), "--strip-components=1", "-C", &text(&to)])?;
+    say(&format!("  share/ge/plugin-api {}", newest.1));
+    Ok(())
 }
 
 fn folder(path: &Path) -> Result<()> {

@@ -14,6 +14,8 @@ mod sets;
 mod slow;
 /// Which configurations are trusted.
 mod trust;
+/// New plugins, and what there is of plugins.
+mod kit;
 /// Several versions of the interface.
 mod versions;
 /// Kernels that misbehave.

@@ -42,13 +42,18 @@ pub fn run(global: &Global, a: &AddArgs) -> Result<u8> {
         ge_plugin::trust::trust(&file)?;
     }
     if global.json {
-        print_json(&serde_json::json!({"schema": 1, "config": file.display().to_string(), "name": manifest.name, "version": manifest.version.to_string(), "sha256": digest, "made": made, "trusted": trusted}))?;
+        print_json(
+            &serde_json::json!({"schema": 1, "config": file.display().to_string(), "name": manifest.name, "version": manifest.version.to_string(), "sha256": digest, "made": made, "trusted": trusted}),
+        )?;
     } else {
         let (shown, name, version) = (file.display(), &manifest.name, &manifest.version);
         let how = if made { ", which was made of the configuration in use" } else { "" };
         say(global, &format!("plugin `{name}` {version} stands in `{shown}`{how}, with its digest"));
         if !trusted {
-            say(global, &format!("`{shown}` is not trusted where it lies in the working folder: `ge plugin trust {shown}`"));
+            say(
+                global,
+                &format!("`{shown}` is not trusted where it lies in the working folder: `ge plugin trust {shown}`"),
+            );
         }
     }
     Ok(0)
@@ -72,8 +77,10 @@ fn entered(old: &str, name: &str, library: &str, digest: &str) -> String {
         }
         let end = lines[i + 1..].iter().position(is_head).map_or(lines.len(), |n| i + 1 + n);
         let entry = &lines[i..end];
-        let named = |l: &&str| key(l) == "name" && l.split('=').nth(1).is_some_and(|v| v.trim().trim_matches(['"', '\'']) == name);
-        if entry.iter().any(|l| named(l)) {
+        let named = |l: &&str| {
+            key(l) == "name" && l.split('=').nth(1).is_some_and(|v| v.trim().trim_matches(['"', '\'']) == name)
+        };
+        if entry.iter().any(named) {
             found = true;
             for l in entry.iter().filter(|l| !["path", "sha256"].contains(&key(l).as_str())) {
                 out.push((*l).to_owned());

@@ -149,7 +149,9 @@ pub fn passes(global: &Global, a: &ListArgs) -> Result<u8> {
         let (plugin, i) = (&p.owner().name, &p.info);
         let (stage, level) = (i.stage.name(), i.level.name());
         text.push_str(&format!("{:<44} {plugin:<10} {stage:<28} {level}  {}\n", i.name, i.help));
-        rows.push(json!({"name": i.name.as_str(), "plugin": plugin, "stage": stage, "level": level, "help": i.help.as_str()}));
+        rows.push(
+            json!({"name": i.name.as_str(), "plugin": plugin, "stage": stage, "level": level, "help": i.help.as_str()}),
+        );
     }
     show(global, "passes", rows, text)
 }

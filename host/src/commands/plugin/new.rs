@@ -78,7 +78,9 @@ pub fn run(global: &Global, a: &NewArgs) -> Result<u8> {
     }
     if global.json {
         let names: Vec<&str> = files.iter().map(|f| f.0.as_str()).collect();
-        print_json(&serde_json::json!({"schema": 1, "folder": to.display().to_string(), "api": api.display().to_string(), "files": names}))?;
+        print_json(
+            &serde_json::json!({"schema": 1, "folder": to.display().to_string(), "api": api.display().to_string(), "files": names}),
+        )?;
     } else {
         let (dir, name) = (to.display(), &a.name);
         say(
@@ -138,7 +140,9 @@ fn files(name: &str, api: &Path, parts: &[Part]) -> Vec<(String, String)> {
     }
     let (last, right) = match (ops, engine) {
         (true, _) => (
-            format!(r#"    helper.make_node("Scale", ["{value}"], ["y"], name="scale", domain="{domain}", factor=2.5),"#),
+            format!(
+                r#"    helper.make_node("Scale", ["{value}"], ["y"], name="scale", domain="{domain}", factor=2.5),"#
+            ),
             format!("np.float32(2.5) * {numpy}"),
         ),
         (_, true) => (
@@ -166,7 +170,11 @@ fn files(name: &str, api: &Path, parts: &[Part]) -> Vec<(String, String)> {
         pairs.iter().fold(text.to_owned(), |t, (from, to)| t.replace(from, to))
     };
     let mut kinds: Vec<&str> = Vec::new();
-    parts.iter().flat_map(|p| p.kinds).for_each(|k| if !kinds.contains(k) { kinds.push(k) });
+    parts.iter().flat_map(|p| p.kinds).for_each(|k| {
+        if !kinds.contains(k) {
+            kinds.push(k)
+        }
+    });
     let mut provides = Vec::new();
     provides.extend(engine.then(|| format!("{kind_of}Engine")));
     provides.extend(ops.then(|| format!("{kind_of}Plain")));

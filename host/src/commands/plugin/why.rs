@@ -1,7 +1,7 @@
 //! `ge plugin why MODEL NODE`: which engines take a node, at what cost, and why each of the others does not.
 use super::super::{CompileFlags, Global, print, print_json, say_warnings};
-use crate::session::{Session, SessionOptions};
 use crate::Result;
+use crate::session::{Session, SessionOptions};
 use clap::Args;
 use ge_compiler::pipeline::{Stage, run_range};
 use ge_compiler::toolbox::EngineRanks;
@@ -65,7 +65,8 @@ pub fn run(global: &Global, a: &WhyArgs) -> Result<u8> {
         if refusal.is_none() && chosen.is_none() {
             chosen = Some(name);
         }
-        let estimate = if time == 0 { String::new() } else { format!(" ({:.1} us by its estimate)", time as f64 / 1e3) };
+        let estimate =
+            if time == 0 { String::new() } else { format!(" ({:.1} us by its estimate)", time as f64 / 1e3) };
         text.push_str(&format!("  {name:<24} {:<10} cost {cost:<4} {said}{estimate}\n", e.plugin));
         rows.push(json!({"engine": name, "plugin": e.plugin, "cost": cost, "takes": refusal.is_none(), "refusal": refusal, "time_ns": time}));
     }
@@ -73,7 +74,9 @@ pub fn run(global: &Global, a: &WhyArgs) -> Result<u8> {
     let inputs: Vec<String> =
         (0..node.inputs().len()).map(|i| node.input_desc(i).map_or("-".to_owned(), desc)).collect();
     if global.json {
-        print_json(&json!({"schema": 1, "node": node.name(), "op": node.op(), "inputs": inputs, "chosen": chosen, "engines": rows}))?;
+        print_json(
+            &json!({"schema": 1, "node": node.name(), "op": node.op(), "inputs": inputs, "chosen": chosen, "engines": rows}),
+        )?;
         return Ok(0);
     }
     let head = format!("`{}` is {}({}) when it is placed\n", node.name(), node.op(), inputs.join(", "));
