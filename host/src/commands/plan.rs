@@ -2,8 +2,8 @@
 use super::{Global, print_json, say};
 use crate::{Diagnostic, Result};
 use clap::{Args, Subcommand};
-use ge_compiler::memory::assign::MemoryEffort;
-use ge_compiler::memory::plan_file::{PlanMemoryOptions, plan_memory_file};
+use ge_planners::memory::MemoryEffort;
+use ge_planners::memory::plan_file::{PlanMemoryOptions, plan_memory_file};
 use std::path::PathBuf;
 
 #[derive(Subcommand, Debug)]
@@ -67,8 +67,8 @@ pub fn run(global: &Global, command: &PlanCommand) -> Result<u8> {
 }
 
 fn streams(global: &Global, a: &StreamsArgs) -> Result<u8> {
-    use ge_compiler::streams::parallel::Aim;
-    use ge_compiler::streams::plan_file::{PlanFileError as E, PlanStreamsOptions, StreamMode, plan_streams_file};
+    use ge_planners::streams::Aim;
+    use ge_planners::streams::plan_file::{PlanFileError as E, PlanStreamsOptions, StreamMode, plan_streams_file};
     crate::options::check("ge.x.stream_mode", &a.mode, "--mode")?;
     let mode = match a.mode.strip_prefix("parallel:").and_then(|n| n.parse().ok()) {
         Some(n) => StreamMode::Parallel(n),
@@ -134,7 +134,7 @@ fn memory(global: &Global, a: &MemoryArgs) -> Result<u8> {
     );
     progress.finish();
     let report = report.map_err(|e| {
-        use ge_compiler::memory::plan_file::PlanFileError as E;
+        use ge_planners::memory::plan_file::PlanFileError as E;
         Diagnostic::error(e.to_string()).raise(match &e {
             E::Read { .. } => ge_codes::UNREADABLE,
             E::Form { .. } | E::Limit { .. } => ge_codes::DAMAGED_FILE,

@@ -1,11 +1,8 @@
 //! Memory of a graph: symbols (values that share memory), their lives under the execution order, a feature map for each memory
 //! type, zero copy (facts 2.2: reused blocks first, then the caller's ranges, outputs before inputs, inputs by size).
-use super::assign::{AssignOptions, Block, Conflicts, MemoryEffort, Plan, StreamConflicts, StreamUse, Watch};
-use super::assign::{assign_blocks, peak_holders};
 use super::batch::Gears;
 use super::capacity;
 use super::check_offset;
-use super::check_offsets::check_offsets;
 use super::guests::{Guest, Host, invite};
 use super::no_reuse::NoReuse;
 use super::plan::{Io, MemoryPlan, SpaceReport, ZeroCopyRange};
@@ -24,6 +21,9 @@ use crate::options::{Effort, MemoryPolicy, Options};
 use crate::streams::ExecutionOrder;
 use crate::toolbox::Toolbox;
 use ge_ir::Model;
+use ge_planners::memory::check_offsets::check_offsets;
+use ge_planners::memory::{AssignOptions, Block, Conflicts, MemoryEffort, Plan, StreamConflicts, StreamUse, Watch};
+use ge_planners::memory::{assign_blocks, peak_holders};
 use ge_plugin_api::device::MemoryKind;
 use ge_plugin_api::engine::RunningParams;
 use std::collections::BTreeMap;

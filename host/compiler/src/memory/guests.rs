@@ -3,7 +3,7 @@
 //!
 //! What lives where the plan needs most memory goes first, the largest that fits anywhere, until nothing there does. Cost: blocks
 //! times values moved, of which there are at most `MOST_MOVED`.
-use super::assign::{Block, StreamUse};
+use ge_planners::memory::{Block, StreamUse};
 
 /// Most values that are moved.
 const MOST_MOVED: usize = 1024;

@@ -1,8 +1,8 @@
 //! Cutting and merging, without plugins: what was cut comes together as it was, and engines' edits arrive.
 use super::*;
-use crate::partition::cluster::Fit;
 use crate::partition::{Round, cut};
 use ge_ir::text::{NoFiles, parse, to_string};
+use ge_planners::cluster::Fit;
 use ge_plugin_api::patch::{Edit, Patch};
 
 fn read(text: &str) -> Model {

@@ -1,10 +1,10 @@
 //! Cutting: nodes move into the graph of their cluster; each edge between two graphs becomes an End there and a PlaceHolder here,
 //! one pair for each output and reading graph (facts 3.4).
-use super::cluster::{Fit, partition};
 use super::pieces::{Frame, NEW, Piece, Pieces, Round};
 use crate::toolbox::EngineId;
 use ge_ir::graph::Loose;
 use ge_ir::{AttrMap, Graph, Key, Node, NodeId, TensorDesc, ValueRef};
+use ge_planners::cluster::{Fit, partition};
 use std::collections::{BinaryHeap, HashMap};
 
 /// Attribute of a graph that is never cut.

@@ -6,8 +6,6 @@
 //! `_composite_engine`; nodes of one `_composite_scope` go together, others not; what becomes of the subgraph is the engine's own at `OptimizeFusedGraph`: edits as any engine's, or the graph
 //! attribute `_composite_node = "TYPE"`, by which `merge` folds the whole subgraph into one node of that type.
 
-/// Clusters of nodes that one engine can take as a whole.
-pub mod cluster;
 /// What composite engines take.
 pub mod composite;
 /// Cutting a model along its clusters.
@@ -23,8 +21,8 @@ use crate::error::Result;
 use crate::ids::NodeKey;
 use crate::place::Placement;
 use crate::toolbox::{EngineId, Toolbox};
-use cluster::Fit;
 use ge_ir::{Key, Model};
+use ge_planners::cluster::Fit;
 use ge_plugin_api::engine::COMPOSITE_SCOPE;
 
 /// Cuts a model for one round. None: no composite engine takes anything, so that this round has nothing to do.

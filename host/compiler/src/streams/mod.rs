@@ -20,10 +20,6 @@ pub mod logical;
 pub mod dynamic;
 /// Streams from the graph's own parallelism (`ge.x.stream_mode = parallel:N`).
 pub mod parallel;
-/// One stream per engine, the default of document 004, over plain data.
-pub mod engine;
-/// The JSON forms of `ge plan streams`: a graph in, a plan out.
-pub mod plan_file;
 
 pub use order::ExecutionOrder;
 pub use plan::{LogicalStream, StreamPlan};

@@ -5,9 +5,7 @@
 //! the node waits for all of them; where the node's own tasks have its own stream wait for its attached work, for the node's own alone.
 //! Nodes without a task neither send nor receive: the order that they stand for passes
 //! through them (DESIGN 9). Every stream joins NetOutput, so that END_GRAPH passes no unfinished work.
-use super::check::{Join, PlanFault, PlanView, SyncKind, check_plan};
 use super::plan::{SyncPair, SyncPlan, SyncPoint};
-use super::transitive::{Event, minimum_events_after};
 use super::{optimize_by_recv_events, optimize_by_send_events, optimize_by_stream_activate};
 use crate::error::EventFault;
 use crate::error::{CompileError, Result};
@@ -16,9 +14,11 @@ use crate::streams::activation::Wakers;
 use crate::streams::branches::Branch;
 use crate::streams::logical::attached::waits_itself;
 use crate::streams::order::{ahead_of, ahead_of_attached, parents_of};
-use crate::streams::parallel::dag::Rows;
 use crate::streams::{ExecutionOrder, StreamPlan};
 use ge_ir::Model;
+use ge_planners::events::check::{Join, PlanFault, PlanView, SyncKind, check_plan};
+use ge_planners::events::transitive::{Event, minimum_events_after};
+use ge_planners::streams::dag::Rows;
 
 /// Nodes on streams, and what must be over before each of them, in one line.
 #[derive(Default)]

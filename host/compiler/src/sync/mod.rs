@@ -4,8 +4,6 @@
 pub mod plan;
 /// Insertion of events.
 pub mod insert;
-/// Independent check of a stream-and-event plan.
-pub mod check;
 /// Events and notifies that engines ask for.
 pub mod resources;
 /// One receiver on a stream is enough.
@@ -14,8 +12,6 @@ pub mod optimize_by_send_events;
 pub mod optimize_by_recv_events;
 /// Being woken is a signal.
 pub mod optimize_by_stream_activate;
-/// The least set of events of a stream assignment, by vector clocks.
-pub mod transitive;
 /// Events where logical streams become several physical ones.
 pub mod split_points;
 
@@ -30,8 +26,8 @@ pub use plan::{Resource, SyncPair, SyncPlan, SyncPoint};
 use crate::error::{CompileError, Result};
 use crate::options::{EventReuse, Options, SyncBy};
 use crate::streams::{ExecutionOrder, StreamPlan};
-use check::SyncKind;
 use ge_ir::Model;
+use ge_planners::events::check::SyncKind;
 use ge_plugin_api::device::SocSpec;
 use insert::Items;
 

@@ -1,7 +1,7 @@
 //! `OptimizeByRecvEvents` (004 §4.3.3): of all that one node receives from one stream, the last sender's event is enough: what
 //! stands before it on that stream has run earlier anyhow.
 use super::insert::Items;
-use super::transitive::Event;
+use ge_planners::events::transitive::Event;
 use std::collections::HashMap;
 
 /// The name in the document.

@@ -1,7 +1,7 @@
 //! `OptimizeBySendEvents` (004 §4.3.3): of all that one node sends to one stream, the first receiver's event is enough: what
 //! stands behind it on that stream runs later anyhow.
 use super::insert::Items;
-use super::transitive::Event;
+use ge_planners::events::transitive::Event;
 use std::collections::HashSet;
 
 /// The name in the document.

@@ -1,12 +1,12 @@
 //! Events where a logical stream becomes several physical ones: the least that keep its order, with those that are there.
-use super::check::SyncKind;
 use super::insert::Items;
 use super::plan::{SyncPair, SyncPlan};
-use super::transitive::Event;
 use crate::error::Result;
 use crate::ids::{EventId, NodeKey, StreamId};
 use crate::streams::{ExecutionOrder, StreamPlan};
 use ge_ir::Model;
+use ge_planners::events::check::SyncKind;
+use ge_planners::events::transitive::Event;
 use std::collections::{HashMap, HashSet};
 
 /// What stands on the streams of a plan, in the order of execution.

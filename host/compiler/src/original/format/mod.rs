@@ -12,13 +12,13 @@
 mod offers;
 mod prices;
 
-use super::choice::{End, Item, Passed, choose};
 use crate::error::Result;
 use crate::pass::PassContext;
 use crate::pass::declare::graph_pass;
 use crate::toolbox::EngineRanks;
 use ge_ir::view::GraphContext;
 use ge_ir::{Format, Graph, Model, Node, NodeId, NodeMap, TensorDesc, ValueRef};
+use ge_planners::choice::{End, Item, Passed, choose};
 use ge_plugin_api::abi::ROption;
 use ge_plugin_api::engine::Variant;
 use ge_plugin_api::patch::{Edit, Patch};

@@ -18,13 +18,13 @@ pub mod mode;
 pub mod names;
 pub mod values;
 
-use super::choice::{Chosen, End, Item, Passed, choose};
 use crate::error::Result;
 use crate::pass::PassContext;
 use crate::pass::declare::graph_pass;
 use crate::toolbox::EngineRanks;
 use ge_ir::view::GraphContext;
 use ge_ir::{DType, Graph, Model, Node, NodeId, NodeMap, TensorDesc, ValueRef};
+use ge_planners::choice::{Chosen, End, Item, Passed, choose};
 use ge_plugin_api::patch::{Edit, Patch};
 use ge_plugin_api::types::AttrMap;
 use lower::{Asked, Asker, Lowered, retyped};

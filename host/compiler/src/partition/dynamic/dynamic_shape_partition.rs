@@ -6,10 +6,10 @@
 use super::{Merge, Part, call_parts, unknown};
 use crate::error::Result;
 use crate::options::Options;
-use crate::partition::cluster::{self, Fit};
 use crate::place::Placement;
 use crate::toolbox::Toolbox;
 use ge_ir::{AttrValue, Model};
+use ge_planners::cluster::{self, Fit};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 

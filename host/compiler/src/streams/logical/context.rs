@@ -1,10 +1,10 @@
 //! What the passes of one graph see (the graph, its subgraphs of one engine) and write (streams).
 use crate::ids::NodeKey;
 use crate::options::Options;
-use crate::partition::cluster::{Fit, partition};
 use crate::place::Placement;
 use crate::toolbox::{EngineId, Toolbox};
 use ge_ir::{Graph, Key, Model, Node, NodeId};
+use ge_planners::cluster::{Fit, partition};
 use ge_plugin_api::engine::flags;
 use std::sync::LazyLock;
 

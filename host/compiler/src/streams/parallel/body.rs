@@ -1,11 +1,11 @@
 //! Streams of bodies of control flow in `parallel:N`: each body is a graph of its own, spread over at most N streams where that pays
 //! for waking and joining them. The nodes keep their order; scopes within a body stay on the stream of the outer one.
-use super::dag::{Dag, DagNode, NONE, Rules, StreamAssignment};
-use super::{Aim, EventCost, ParallelOptions, measured, plan_parallel};
 use crate::ids::{ModelMap, NodeKey};
 use crate::streams::StreamPlan;
 use crate::streams::flow::Flow;
 use ge_ir::{Model, NodeId};
+use ge_planners::streams::dag::{Dag, DagNode, NONE, Rules, StreamAssignment};
+use ge_planners::streams::{Aim, EventCost, ParallelOptions, measured, plan_parallel};
 use std::collections::BTreeMap;
 
 /// What counts.

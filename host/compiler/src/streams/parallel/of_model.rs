@@ -4,9 +4,7 @@
 //! `NewStreamId` or a `_parallel_group`, and those of independent engines. All other nodes of the root are spread over at
 //! most N streams by `plan_parallel`; the planner's order becomes the graph's. Bodies of subgraphs stand on the stream of the
 //! node that names them; control flow by labels is one item there, and each of its bodies is spread on its own (`body`). Nodes that the chain puts nowhere, and nodes without a task, take no part: order passes through them.
-use super::dag::{Dag, DagError, DagNode, NONE, Rules};
 use super::times::{Profile, times};
-use super::{Aim, EventCost, ParallelOptions, plan_parallel};
 use crate::error::{CompileError, Result};
 use crate::ids::{ModelMap, NodeKey, StreamId};
 use crate::options::{Options, StreamMode};
@@ -16,6 +14,8 @@ use crate::streams::logical::context::{group_of, label_of};
 use crate::streams::{LogicalStream, StreamPlan};
 use crate::toolbox::Toolbox;
 use ge_ir::{Graph, Model, Node, NodeId};
+use ge_planners::streams::dag::{Dag, DagError, DagNode, NONE, Rules};
+use ge_planners::streams::{Aim, EventCost, ParallelOptions, plan_parallel};
 use ge_plugin_api::engine::flags;
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -48,7 +48,7 @@ pub(super) fn heavy_group(problem: &Problem, lists: &Neighbours) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::assign::{
+    use crate::memory::{
         AssignOptions, Block, Buffer, Conflicts, IntervalConflicts, MemoryEffort, Watch, assign_blocks,
     };
     use proptest::prelude::*;
@@ -94,7 +94,7 @@ mod tests {
         ) {
             let lives: Vec<(u64, u64, u64)> = lives.into_iter().map(|(at, long, size)| (at, at + long, size)).collect();
             let blocks = blocks(&lives);
-            let bound = crate::memory::assign::lower_bound(&blocks).expect("a bound");
+            let bound = crate::memory::lower_bound(&blocks).expect("a bound");
             let heavy = group(&blocks, &IntervalConflicts::new(&blocks));
             prop_assert!(heavy <= bound, "{heavy} of {bound}");
         }

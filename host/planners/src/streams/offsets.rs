@@ -3,7 +3,7 @@
 
 use super::dag::{Dag, StreamAssignment};
 use super::memory::{Fit, PlanOrder, places};
-use crate::memory::assign::{AssignOptions, Block, MemoryEffort, StreamConflicts, StreamUse, Watch, assign_blocks};
+use crate::memory::{AssignOptions, Block, MemoryEffort, StreamConflicts, StreamUse, Watch, assign_blocks};
 
 /// Most pairs of tensors for which the memory assigners are asked as well.
 const ASSIGNED_PAIRS: usize = 1_000_000;

@@ -85,7 +85,7 @@ fn peak(blocks: &[Block]) -> Result<(u64, u64), AssignError> {
 #[cfg(test)]
 mod tests {
     use super::{lower_bound, peak_holders};
-    use crate::memory::assign::{AssignError, Block, Buffer};
+    use crate::memory::{AssignError, Block, Buffer};
 
     fn block(id: u64, lower: u64, upper: u64, size: u64) -> Block {
         Block::from(&Buffer { id, lower, upper, size, align: 512 })

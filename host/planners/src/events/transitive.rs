@@ -1,7 +1,7 @@
 //! The least set of events of a stream assignment: an event that another path of streams and events implies is dropped.
 
 use super::check::Join;
-use crate::streams::parallel::dag::{NONE, Rows};
+use crate::streams::dag::{NONE, Rows};
 use std::collections::HashMap;
 
 /// An event: recorded when `send` has ended, waited for before `recv` starts.

@@ -1,7 +1,7 @@
 //! Clusters of nodes of one engine and label that no path through other clusters leaves and enters again (facts 3.4).
 
-use crate::partition::cluster::{self as clusters, Clusters, Fit};
-use crate::streams::parallel::dag::{Dag, NONE};
+use crate::cluster::{self as clusters, Clusters, Fit};
+use crate::streams::dag::{Dag, NONE};
 use std::collections::BTreeSet;
 
 /// Nodes of one engine and one label.
@@ -75,7 +75,7 @@ fn listed(dag: &Dag, found: &Clusters) -> Vec<Cluster> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::streams::parallel::dag::DagNode;
+    use crate::streams::dag::DagNode;
 
     fn dag(engines: &[u32], edges: &[(u32, u32)]) -> Dag {
         let nodes = engines.iter().map(|&engine| DagNode { cost: 1, engine, ..DagNode::default() }).collect();

@@ -14,7 +14,7 @@ use super::lower::lower;
 use super::memory::{PlanOrder, frugal_order, live_sum, peak};
 use super::model::{Model, measure};
 use super::offsets::offsets;
-use crate::sync::transitive::Event;
+use crate::events::transitive::Event;
 
 /// Nodes placed by all list schedules of one search, for graphs of up to [`FULL`] nodes.
 const STEPS: usize = 1_200_000;

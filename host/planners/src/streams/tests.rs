@@ -3,7 +3,7 @@
 use super::dag::{Dag, DagNode, Kind, Rules};
 use super::memory::{Fit, PlanOrder, places};
 use super::{Aim, EventCost, ParallelOptions, ParallelPlan, plan_parallel};
-use crate::sync::check::{PlanFault, PlanView, check_plan};
+use crate::events::check::{PlanFault, PlanView, check_plan};
 use proptest::prelude::*;
 
 #[derive(Debug, Clone)]

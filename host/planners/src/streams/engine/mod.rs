@@ -8,8 +8,8 @@ pub mod cluster;
 /// Flags of engines.
 pub mod flags;
 
-use super::parallel::dag::{Dag, DagError, Kind, NONE, Rules, StreamAssignment};
-use super::parallel::{EventCost, ParallelPlan, measured};
+use super::dag::{Dag, DagError, Kind, NONE, Rules, StreamAssignment};
+use super::{EventCost, ParallelPlan, measured};
 use cluster::Cluster;
 use flags::EngineFlags;
 use std::collections::BTreeMap;
@@ -154,7 +154,7 @@ fn continuous(stream: &mut [u32]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::streams::parallel::dag::DagNode;
+    use crate::streams::dag::DagNode;
 
     const CORE: &str = "AIcoreEngine";
     const CPU: &str = "DNN_VM_AICPU_ASCEND";

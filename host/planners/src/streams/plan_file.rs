@@ -1,11 +1,11 @@
 //! The files of `ge plan streams`: a graph in, a plan out, and the offsets of outputs under that plan.
 
-use super::parallel::dag::{COST_LIMIT, Dag, DagError, DagNode, Kind, Rules, StreamAssignment};
-use super::parallel::memory::live_sum;
-use super::parallel::offsets::offsets;
-use super::parallel::{Aim, EventCost, ParallelOptions, plan_parallel};
-use crate::sync::check::{PlanFault, PlanView, check_plan};
-use crate::sync::transitive::Event;
+use super::dag::{COST_LIMIT, Dag, DagError, DagNode, Kind, Rules, StreamAssignment};
+use super::memory::live_sum;
+use super::offsets::offsets;
+use super::{Aim, EventCost, ParallelOptions, plan_parallel};
+use crate::events::check::{PlanFault, PlanView, check_plan};
+use crate::events::transitive::Event;
 use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
 use indexmap::IndexMap;

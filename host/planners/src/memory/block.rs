@@ -28,8 +28,8 @@ pub struct Block {
     pub size: u64,
     /// Its offset is a multiple of this; sizes are rounded up to it.
     pub align: u64,
-    /// The stream it is taken on: [`crate::memory::assign::MaxBlockMemAssigner`] and
-    /// [`crate::memory::assign::BinaryBlockMemAssigner`] keep one pool a stream (facts 2.4).
+    /// The stream it is taken on: [`crate::memory::MaxBlockMemAssigner`] and
+    /// [`crate::memory::BinaryBlockMemAssigner`] keep one pool a stream (facts 2.4).
     pub stream: u32,
     /// `false`: no other block may take its memory, before or after it.
     pub reuse: bool,

@@ -3,7 +3,7 @@
 //! A plan is sound if stream order and events have no cycle, if every edge follows from them, and if the streams keep the
 //! rules of labels, independent engines and their number. Nothing is taken from the order of the host's calls.
 
-use crate::streams::branches::{Branch, exclusive};
+use crate::events::branch::{Branch, exclusive};
 use std::collections::BTreeMap;
 use thiserror::Error;
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::memory::assign::{Block, Conflicts};
+use crate::memory::{Block, Conflicts};
 
 /// What is wrong with a plan. Blocks are named by their `id`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -166,7 +166,7 @@ fn sweep_space(blocks: &[Block], offsets: &[u64], relation: &dyn Conflicts) -> R
 #[cfg(test)]
 mod tests {
     use super::{OffsetError, check_offsets};
-    use crate::memory::assign::{Block, Buffer};
+    use crate::memory::{Block, Buffer};
 
     fn block(id: u64, lower: u64, upper: u64, size: u64) -> Block {
         Block::from(&Buffer { id, lower, upper, size, align: 4 })

@@ -18,6 +18,8 @@
 
 mod binary_block_mem_assigner;
 pub mod block;
+/// The independent check that no two live blocks overlap.
+pub mod check_offsets;
 pub mod conflicts;
 mod clique;
 mod exact;
@@ -25,6 +27,8 @@ mod greedy;
 mod hand_over;
 mod hybrid_mem_assigner;
 pub mod lower_bound;
+/// CSV files of buffers in, CSV files with offsets out (`ge plan memory`).
+pub mod plan_file;
 mod max_block_mem_assigner;
 mod pool_walk;
 mod pq_tree;

@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use ge_compiler::memory::assign::{
+use ge_planners::memory::check_offsets::check_offsets;
+use ge_planners::memory::plan_file::read_buffer_file;
+use ge_planners::memory::{
     AssignError, AssignOptions, Block, Buffer, Conflicts, MemoryEffort, Plan, StreamConflicts, StreamUse, Watch,
     assign, assign_blocks,
 };
-use ge_compiler::memory::check_offsets::check_offsets;
-use ge_compiler::memory::plan_file::read_buffer_file;
 use proptest::prelude::*;
 
 fn long() -> bool {

@@ -1,7 +1,7 @@
 //! What the searches of `parallel:N` share: streams by kind, costs, slots that can bind, and the makespan of a plan.
 
 use super::dag::{Dag, DagError, Kind, NONE, Rules, StreamAssignment};
-use crate::sync::transitive::{Event, minimum_events};
+use crate::events::transitive::{Event, minimum_events};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 

@@ -10,7 +10,7 @@ use flate2::Compression;
 use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
 
-use super::assign::{AssignError, AssignOptions, Block, Buffer, MemoryEffort, Plan, Watch, assign, peak_holders};
+use super::{AssignError, AssignOptions, Block, Buffer, MemoryEffort, Plan, Watch, assign, peak_holders};
 
 /// Unpacked bytes a file may have.
 const MOST_BYTES: u64 = 1 << 30;

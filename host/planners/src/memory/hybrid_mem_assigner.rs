@@ -84,7 +84,7 @@ impl HybridMemAssigner {
     /// The smallest plan found; the earlier in the order of declaration wins a tie.
     ///
     /// # Errors
-    /// As [`crate::memory::assign::assign_blocks`].
+    /// As [`crate::memory::assign_blocks`].
     pub fn assign(
         &self,
         blocks: &[Block],
