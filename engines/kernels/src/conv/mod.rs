@@ -15,6 +15,8 @@ mod finish;
 pub mod plan;
 /// One input channel to a group.
 pub mod depthwise;
+/// The same with small windows, in single precision.
+mod planes;
 /// Channels in groups of sixteen, innermost.
 pub mod cube;
 /// Convolutions of bytes, in whole numbers.

@@ -1,7 +1,8 @@
 //! `Conv`: the plan of a convolution, made once from its sizes, and its run over strips.
 use crate::conv::depthwise;
-use crate::conv::finish::{Runs, finish};
+use crate::conv::finish::{Runs, Singles, finish};
 use crate::conv::image::Image;
+use crate::conv::planes::{self, Planes};
 use crate::conv::spec::{ConvError, ConvSpec};
 use crate::gemm::micro::{Listed, Panels, tile};
 use crate::gemm::pack::{A_STRIDE, KC, copy_tile};
@@ -204,6 +205,7 @@ impl Conv {
         let group_in = self.spec.channels_in / self.spec.groups;
         if self.kind == Kind::Depthwise {
             let wide = self.rows * self.image.pitch + 16;
+            let planes = planes::takes(&self.spec);
             return with_scratch(self.image.len(1) + wide, |s| {
                 for unit in units.start..end {
                     let (rest, strip) = (unit / self.strips(), unit % self.strips());
@@ -212,6 +214,15 @@ impl Conv {
                     let per = self.out[1].div_ceil(self.rows);
                     let (z, y0) = (strip / per, strip % per * self.rows);
                     let y = (y0, (y0 + self.rows).min(self.out[1]));
+                    if let (true, Some(x), Some(w), Some(e)) =
+                        (planes, T::singles(x), T::singles(w), epilogue.singles())
+                    {
+                        let (spec, size) = (&self.spec, (self.out[1], self.out[2]));
+                        let (len, mut parts) = (out.len(), Singles(out));
+                        let out = &mut Out::by_parts(len, &mut parts);
+                        dispatch(Planes { spec, size, n, channels, y, x, w, epilogue: &e, out });
+                        continue;
+                    }
                     let job = depthwise::Strip { image: &self.image, n, channels, z, y, x, w, epilogue };
                     job.run(out, s);
                 }

@@ -158,6 +158,74 @@ fn bias_residual_and_activation_are_applied_by_channel() {
     }
 }
 
+/// Depthwise windows of 3 and 5 with steps of one and two, of all widths around the sixteen lanes.
+fn small_window() -> impl Strategy<Value = (ConvSpec, Act, bool)> {
+    let sizes = (1usize..40, 1usize..70, 0usize..6, 0usize..6, 0usize..6);
+    let act = prop_oneof![Just(Act::None), Just(Act::Relu), Just(Act::Clip(-0.5, 0.5)), Just(Act::HardSwish)];
+    (sizes, 1usize..4, 1usize..3, any::<bool>(), any::<bool>(), act, any::<bool>()).prop_filter_map(
+        "the kernel fits",
+        |((h, w, top, left, right), groups, multiplier, five, two, act, residual)| {
+            let mut s = ConvSpec::square(2, [groups, groups * multiplier], 1, if five { 5 } else { 3 });
+            s.groups = groups;
+            s.input = [1, h, w];
+            s.stride = if two { [1, 2, 2] } else { [1; 3] };
+            s.pad_before = [0, top, left];
+            s.pad_after = [0, left, right];
+            s.output().ok().filter(|o| !o.contains(&0)).map(|_| (s, act, residual))
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 120, ..ProptestConfig::default() })]
+    #[test]
+    fn small_depthwise_windows_agree_with_the_definition(case in small_window(), seed in 1u64..500, rows in 1usize..9) {
+        let (s, act, residual) = case;
+        let (x, w) = (numbers(2 * s.groups * s.input[1] * s.input[2], seed), numbers(s.channels_out * s.taps(), seed + 1));
+        let mut want = naive(&s, &x, &w);
+        let (bias, other) = (numbers(s.channels_out, seed + 2), numbers(want.len(), seed + 3));
+        let plane: usize = s.output().unwrap().iter().product();
+        for (i, v) in want.iter_mut().enumerate() {
+            let mut one = [(*v + f64::from(bias[i / plane % s.channels_out])) as f32];
+            one[0] += if residual { other[i] } else { 0.0 };
+            with_level(Level::Scalar, || act.apply(&mut one));
+            *v = f64::from(one[0]);
+        }
+        let e = Epilogue { bias: Bias::PerRow(&bias), residual: residual.then_some((&other[..], 1.0)), act, alpha: 1.0 };
+        let mut first: Option<Vec<f32>> = None;
+        for level in Level::available() {
+            let c = Conv::new(&s).unwrap().with_units(rows, 2).unwrap();
+            let mut y = vec![f32::NAN; want.len()];
+            with_level(level, || c.run(0..c.units(), &x, &w, &e, &mut Out::new(&mut y)).unwrap());
+            for (g, w) in y.iter().zip(&want) {
+                prop_assert!((f64::from(*g) - w).abs() < 2e-5, "{} for {} in {:?} {:?}", g, w, s, level);
+            }
+            let same = first.get_or_insert_with(|| y.clone());
+            prop_assert!(same.iter().zip(&y).all(|(a, b)| a.to_bits() == b.to_bits()), "{:?}", level);
+        }
+    }
+}
+
+#[test]
+fn what_is_not_a_number_reaches_its_windows_and_no_others() {
+    for (stride, bad) in [(1, f32::NAN), (2, f32::INFINITY)] {
+        let mut s = ConvSpec::square(1, [1, 1], 21, 3);
+        (s.stride, s.pad_before, s.pad_after) = ([1, stride, stride], [0, 1, 1], [0, 1, 1]);
+        let (mut x, w) = (numbers(21 * 21, 1), [1.0; 9]);
+        x[20 * 21 + 16] = bad;
+        for level in Level::available() {
+            let c = Conv::new(&s).unwrap();
+            let [_, height, width] = c.output();
+            let mut y = vec![0.0f32; height * width];
+            with_level(level, || c.run(0..c.units(), &x, &w, &Epilogue::default(), &mut Out::new(&mut y)).unwrap());
+            for (i, v) in y.iter().enumerate() {
+                let near = |at: usize, place: usize| (at * stride).abs_diff(place) <= 1;
+                assert_eq!(!v.is_finite(), near(i / width, 20) && near(i % width, 16), "{level:?} {i}: {v}");
+            }
+        }
+    }
+}
+
 #[test]
 fn halves_accumulate_in_singles() {
     let mut s = ConvSpec::square(1, [20, 9], 9, 3);

@@ -70,6 +70,23 @@ crate::multiversion! {
     }
 }
 
+impl<'a, T: PanelElem> Epilogue<'a, T> {
+    /// The same for kernels of single precision alone, where its numbers are that.
+    pub(crate) fn singles(&self) -> Option<Epilogue<'a, f32>> {
+        let bias = match self.bias {
+            Bias::None => Bias::None,
+            Bias::PerColumn(b) => Bias::PerColumn(T::singles(b)?),
+            Bias::PerRow(b) => Bias::PerRow(T::singles(b)?),
+        };
+        let residual = match self.residual {
+            None => None,
+            Some((r, factor)) => Some((T::singles(r)?, factor)),
+        };
+        T::singles(&[])?;
+        Some(Epilogue { alpha: self.alpha, bias, residual, act: self.act })
+    }
+}
+
 impl<T: PanelElem> Epilogue<'_, T> {
     /// Finishes part of a row and writes it: `row` holds the product for row `i`, columns from `j`; it goes to `out[at..]`,
     /// where `residual[at..]` is added.

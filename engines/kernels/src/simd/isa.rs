@@ -1,4 +1,5 @@
 //! `Isa`: sixteen single-precision lanes, the column panel of the matrix product, for each instruction set.
+use crate::simd::act::{at_least, at_most};
 use crate::simd::halves;
 use crate::simd::level::Level;
 use half::{bf16, f16};
@@ -11,6 +12,14 @@ pub trait PanelElem: crate::view::Elem {
     fn wide(self) -> f32;
     /// One value rounded to the type.
     fn narrow(v: f32) -> Self;
+    /// The numbers themselves where the type is single precision.
+    fn singles(_: &[Self]) -> Option<&[f32]> {
+        None
+    }
+    /// The same, to be written.
+    fn singles_mut(_: &mut [Self]) -> Option<&mut [f32]> {
+        None
+    }
 }
 
 impl PanelElem for f32 {
@@ -25,6 +34,14 @@ impl PanelElem for f32 {
     #[inline(always)]
     fn narrow(v: f32) -> f32 {
         v
+    }
+    #[inline(always)]
+    fn singles(v: &[f32]) -> Option<&[f32]> {
+        Some(v)
+    }
+    #[inline(always)]
+    fn singles_mut(v: &mut [f32]) -> Option<&mut [f32]> {
+        Some(v)
     }
 }
 
@@ -75,6 +92,26 @@ pub trait Isa: Copy {
     fn fma(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;
     /// `a + b`.
     fn add(self, a: Self::V, b: Self::V) -> Self::V;
+    /// `v`, or `low` where `v` is less; what is not a number stays so.
+    fn at_least(self, v: Self::V, low: Self::V) -> Self::V;
+    /// `v`, or `high` where `v` is greater; what is not a number stays so.
+    fn at_most(self, v: Self::V, high: Self::V) -> Self::V;
+    /// Of the thirty-two lanes of `a` and `b` those with even numbers, and those with odd ones.
+    fn even_odd(self, a: Self::V, b: Self::V) -> (Self::V, Self::V);
+    /// Some of the sixteen lanes.
+    type M: Copy;
+    /// The lanes `from..to`, of which there are sixteen.
+    fn lanes(self, from: usize, to: usize) -> Self::M;
+    /// From memory, zero in lanes that are not among `m`.
+    ///
+    /// # Safety
+    /// The numbers of the lanes among `m` can be read; the others need not exist.
+    unsafe fn load_some(self, p: *const f32, m: Self::M) -> Self::V;
+    /// To memory, only the lanes among `m`.
+    ///
+    /// # Safety
+    /// The numbers of the lanes among `m` can be written; the others need not exist.
+    unsafe fn store_some(self, v: Self::V, p: *mut f32, m: Self::M);
 }
 
 /// The plain instruction set.
@@ -106,6 +143,36 @@ impl Isa for Scalar {
     #[inline(always)]
     fn add(self, a: [f32; 16], b: [f32; 16]) -> [f32; 16] {
         std::array::from_fn(|i| a[i] + b[i])
+    }
+    #[inline(always)]
+    fn at_least(self, v: [f32; 16], low: [f32; 16]) -> [f32; 16] {
+        std::array::from_fn(|i| at_least(v[i], low[i]))
+    }
+    #[inline(always)]
+    fn at_most(self, v: [f32; 16], high: [f32; 16]) -> [f32; 16] {
+        std::array::from_fn(|i| at_most(v[i], high[i]))
+    }
+    #[inline(always)]
+    fn even_odd(self, a: [f32; 16], b: [f32; 16]) -> ([f32; 16], [f32; 16]) {
+        let at = |i: usize| if i < 16 { a[i] } else { b[i - 16] };
+        (std::array::from_fn(|i| at(2 * i)), std::array::from_fn(|i| at(2 * i + 1)))
+    }
+    type M = (usize, usize);
+    #[inline(always)]
+    fn lanes(self, from: usize, to: usize) -> (usize, usize) {
+        (from, to)
+    }
+    #[inline(always)]
+    unsafe fn load_some(self, p: *const f32, m: (usize, usize)) -> [f32; 16] {
+        // SAFETY: lanes among `m` can be read by the caller's word.
+        std::array::from_fn(|i| if m.0 <= i && i < m.1 { unsafe { *p.wrapping_add(i) } } else { 0.0 })
+    }
+    #[inline(always)]
+    unsafe fn store_some(self, v: [f32; 16], p: *mut f32, m: (usize, usize)) {
+        for (i, v) in v.into_iter().enumerate().take(m.1).skip(m.0) {
+            // SAFETY: lanes among `m` can be written by the caller's word.
+            unsafe { *p.wrapping_add(i) = v };
+        }
     }
 }
 
@@ -158,6 +225,51 @@ mod x86 {
             // SAFETY: as in `splat`.
             unsafe { [_mm256_add_ps(a[0], b[0]), _mm256_add_ps(a[1], b[1])] }
         }
+        #[inline(always)]
+        fn at_least(self, v: [__m256; 2], low: [__m256; 2]) -> [__m256; 2] {
+            // SAFETY: as in `splat`. The second operand is the result where one of the two is not a number.
+            unsafe { [_mm256_max_ps(low[0], v[0]), _mm256_max_ps(low[1], v[1])] }
+        }
+        #[inline(always)]
+        fn at_most(self, v: [__m256; 2], high: [__m256; 2]) -> [__m256; 2] {
+            // SAFETY: as in `splat`; operands as in `at_least`.
+            unsafe { [_mm256_min_ps(high[0], v[0]), _mm256_min_ps(high[1], v[1])] }
+        }
+        #[inline(always)]
+        fn even_odd(self, a: [__m256; 2], b: [__m256; 2]) -> ([__m256; 2], [__m256; 2]) {
+            // SAFETY: as in `splat`. Each half of a register is shuffled by itself, then quarters change places.
+            let pick = |v: [__m256; 2]| unsafe {
+                let (even, odd) = (_mm256_shuffle_ps::<0x88>(v[0], v[1]), _mm256_shuffle_ps::<0xdd>(v[0], v[1]));
+                let place = |v| _mm256_castpd_ps(_mm256_permute4x64_pd::<0xd8>(_mm256_castps_pd(v)));
+                (place(even), place(odd))
+            };
+            let (a, b) = (pick(a), pick(b));
+            ([a.0, b.0], [a.1, b.1])
+        }
+        type M = [__m256i; 2];
+        #[inline(always)]
+        fn lanes(self, from: usize, to: usize) -> [__m256i; 2] {
+            // SAFETY: as in `splat`.
+            unsafe {
+                let (from, to) = (_mm256_set1_epi32(from as i32 - 1), _mm256_set1_epi32(to as i32));
+                let half = |i: __m256i| _mm256_and_si256(_mm256_cmpgt_epi32(i, from), _mm256_cmpgt_epi32(to, i));
+                let i = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+                [half(i), half(_mm256_add_epi32(i, _mm256_set1_epi32(8)))]
+            }
+        }
+        #[inline(always)]
+        unsafe fn load_some(self, p: *const f32, m: [__m256i; 2]) -> [__m256; 2] {
+            // SAFETY: as in `splat`; what is masked out is not read.
+            unsafe { [_mm256_maskload_ps(p, m[0]), _mm256_maskload_ps(p.wrapping_add(8), m[1])] }
+        }
+        #[inline(always)]
+        unsafe fn store_some(self, v: [__m256; 2], p: *mut f32, m: [__m256i; 2]) {
+            // SAFETY: as in `splat`; what is masked out is not written.
+            unsafe {
+                _mm256_maskstore_ps(p, m[0], v[0]);
+                _mm256_maskstore_ps(p.wrapping_add(8), m[1], v[1]);
+            }
+        }
     }
 
     /// AVX-512: one register a panel.
@@ -195,6 +307,40 @@ mod x86 {
         fn add(self, a: __m512, b: __m512) -> __m512 {
             // SAFETY: as in `splat`.
             unsafe { _mm512_add_ps(a, b) }
+        }
+        #[inline(always)]
+        fn at_least(self, v: __m512, low: __m512) -> __m512 {
+            // SAFETY: as in `splat`. The second operand is the result where one of the two is not a number.
+            unsafe { _mm512_max_ps(low, v) }
+        }
+        #[inline(always)]
+        fn at_most(self, v: __m512, high: __m512) -> __m512 {
+            // SAFETY: as in `splat`; operands as in `at_least`.
+            unsafe { _mm512_min_ps(high, v) }
+        }
+        #[inline(always)]
+        fn even_odd(self, a: __m512, b: __m512) -> (__m512, __m512) {
+            // SAFETY: as in `splat`.
+            unsafe {
+                let even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+                let odd = _mm512_or_si512(even, _mm512_set1_epi32(1));
+                (_mm512_permutex2var_ps(a, even, b), _mm512_permutex2var_ps(a, odd, b))
+            }
+        }
+        type M = __mmask16;
+        #[inline(always)]
+        fn lanes(self, from: usize, to: usize) -> __mmask16 {
+            (((1u32 << to) - 1) & !((1u32 << from) - 1)) as __mmask16
+        }
+        #[inline(always)]
+        unsafe fn load_some(self, p: *const f32, m: __mmask16) -> __m512 {
+            // SAFETY: as in `splat`; what is masked out is not read.
+            unsafe { _mm512_maskz_loadu_ps(m, p) }
+        }
+        #[inline(always)]
+        unsafe fn store_some(self, v: __m512, p: *mut f32, m: __mmask16) {
+            // SAFETY: as in `splat`; what is masked out is not written.
+            unsafe { _mm512_mask_storeu_ps(p, m, v) }
         }
     }
 }
