@@ -17,6 +17,8 @@ pub mod plan;
 pub mod depthwise;
 /// The same with small windows, in single precision.
 mod planes;
+/// Windows of one point, in single precision.
+mod points;
 /// Channels in groups of sixteen, innermost.
 pub mod cube;
 /// Convolutions of bytes, in whole numbers.

@@ -3,8 +3,9 @@ use crate::conv::depthwise;
 use crate::conv::finish::{Runs, Singles, finish};
 use crate::conv::image::Image;
 use crate::conv::planes::{self, Planes};
+use crate::conv::points::{self, Points};
 use crate::conv::spec::{ConvError, ConvSpec};
-use crate::gemm::micro::{Listed, Panels, tile};
+use crate::gemm::micro::{Left, Listed, Panels, crowded, tile};
 use crate::gemm::pack::{A_STRIDE, KC, copy_tile};
 use crate::gemm::{Bias, Epilogue};
 use crate::scratch::with_scratch;
@@ -19,6 +20,8 @@ const BLOCK: usize = 192;
 const AREA: usize = 48 * 1024;
 /// Places of a depthwise strip: they stay in the nearest cache from the copy to the result.
 const PLANE: usize = 3 * 1024;
+/// Steps of a sum that are taken together where the weights need no copy.
+const OWN: usize = 640;
 /// The same as `AREA` where one row alone is more than that.
 const MOST_AREA: usize = 1 << 20;
 /// Output channels that are computed and finished together; a multiple of every register tile.
@@ -42,6 +45,8 @@ pub struct Conv {
     rows: usize,
     /// For `Pointwise`: where the channels stand in the input, and in a copy of a strip of it.
     channels: [Vec<u32>; 2],
+    /// Whether weights and images of single precision are read where they stand: units are then channels at all positions.
+    in_place: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +62,12 @@ enum Kind {
 /// Distance of two channels in the copy of a strip of `rows` positions.
 fn pitch(rows: usize) -> usize {
     rows.next_multiple_of(16) + 16
+}
+
+/// How much of the register tiles of a strip of `rows` is results.
+fn filled(rows: usize, image: &Image) -> f64 {
+    let flat = (rows - 1).saturating_mul(image.pitch).saturating_add(image.out[2]);
+    rows.saturating_mul(image.out[2]) as f64 / (flat.div_ceil(32).max(1) * 32) as f64
 }
 
 impl Conv {
@@ -105,7 +116,27 @@ impl Conv {
             }
         };
         let image = Image::new(spec, 1)?;
-        Conv { image, spec: spec.clone(), out, kind, block, rows, channels: [vec![], vec![]] }.with_units(rows, block)
+        // Up to twice the rows where the vectors of a strip are then better filled.
+        let rows = match kind {
+            Kind::Dense => (rows..2 * rows)
+                .filter(|&r| r <= out[1].max(1))
+                .max_by(|&a, &b| filled(a, &image).total_cmp(&filled(b, &image))),
+            _ => None,
+        }
+        .unwrap_or(rows);
+        Conv { image, spec: spec.clone(), out, kind, block, rows, channels: [vec![], vec![]], in_place: false }
+            .with_units(rows, block)
+    }
+
+    /// The plan for operands and results of single precision, which need no conversion and are read where they stand.
+    pub fn in_singles(mut self) -> Conv {
+        let positions = self.out.iter().product();
+        if self.kind == Kind::Pointwise
+            && let Some(rows) = points::rows(&self.spec, positions)
+        {
+            (self.in_place, self.block) = (true, rows);
+        }
+        self
     }
 
     /// The same plan with other units. For tests: the result does not depend on them.
@@ -145,6 +176,7 @@ impl Conv {
     /// Strips, and how many there are of one image and channel block.
     fn strips(&self) -> usize {
         match self.kind {
+            Kind::Pointwise if self.in_place => 1,
             Kind::Pointwise => self.out.iter().product::<usize>().div_ceil(self.rows),
             _ => self.out[0] * self.out[1].div_ceil(self.rows),
         }
@@ -229,6 +261,14 @@ impl Conv {
                 Ok(())
             });
         }
+        if self.in_place {
+            let (Some(x), Some(w), Some(e)) = (T::singles(x), T::singles(w), epilogue.singles()) else {
+                return Err(ConvError::Singles);
+            };
+            let (len, mut parts) = (out.len(), Singles(out));
+            self.points(units.start..end, x, w, &e, &mut Out::by_parts(len, &mut parts));
+            return Ok(());
+        }
         let copy = match self.kind {
             Kind::Pointwise => group_in * pitch(self.rows) + 16,
             _ => self.image.len(group_in),
@@ -256,6 +296,34 @@ impl Conv {
             }
         });
         Ok(())
+    }
+}
+
+impl Conv {
+    /// Units of a convolution of one point in single precision.
+    fn points(&self, units: Range<usize>, x: &[f32], w: &[f32], epilogue: &Epilogue<'_, f32>, out: &mut Out<'_, f32>) {
+        let s = &self.spec;
+        let (k, group_out) = (s.channels_in / s.groups, s.channels_out / s.groups);
+        let positions: usize = self.out.iter().product();
+        let blocks = group_out.div_ceil(self.block);
+        with_scratch(k, |column| {
+            for unit in units {
+                let (image, block) = (unit / blocks, unit % blocks);
+                let (n, g) = (image / s.groups, image % s.groups);
+                let first = g * group_out + block * self.block;
+                let m = self.block.min(group_out - block * self.block);
+                dispatch(Points {
+                    shape: (k, positions),
+                    channels: (first, m),
+                    w: &w[first * k..][..m * k],
+                    x: &x[(n * s.channels_in + g * k) * positions..][..k * positions],
+                    epilogue,
+                    at: (n * s.channels_out + first) * positions,
+                    out,
+                    column,
+                });
+            }
+        });
     }
 }
 
@@ -333,6 +401,9 @@ impl<T: PanelElem, U: PanelElem> Work for Unit<'_, '_, '_, T, U> {
                 }
             }
         }
+        // Weights of single precision are read where they stand.
+        let own = T::singles(self.w).filter(|_| s.transposed.is_none() && !crowded(k));
+        let own = own.map(|w| &w[self.at.g * group_out * k..][..group_out * k]);
         // Some rows at a time: their sums are finished while they are in the nearest cache.
         for first_row in (0..m).step_by(TOGETHER) {
             let rows_here = TOGETHER.min(m - first_row);
@@ -342,19 +413,25 @@ impl<T: PanelElem, U: PanelElem> Work for Unit<'_, '_, '_, T, U> {
             }
             let mut k0 = 0;
             while k0 < k {
-                let k1 = (k0 + KC).min(k);
+                let k1 = (k0 + if own.is_some() { OWN } else { KC }).min(k);
                 let shape = (rows_here, panels, k1 - k0);
-                self.weights((from, from + rows_here), (k0, k1));
+                if own.is_none() {
+                    self.weights((from, from + rows_here), (k0, k1));
+                }
+                let a = match own {
+                    Some(w) => Left { data: &w[from * k + k0..], stride: k },
+                    None => Left::copied(self.sa),
+                };
                 if direct {
                     let b = Listed { rows: &c.channels[0][k0..k1], highest, ..in_place };
-                    tile::<I, _, MR, NP, N4, N1>(isa, shape, self.sa, b, self.sums, width, k0 == 0);
+                    tile::<I, _, MR, NP, N4, N1>(isa, shape, a, b, self.sums, width, k0 == 0);
                 } else {
                     let (rows, highest) = match c.kind {
                         Kind::Pointwise => (&c.channels[1][k0..k1], (group_in - 1) * pitch_of_copy),
                         _ => (&c.image.places[k0..k1], c.image.highest),
                     };
                     let b = Listed { data: &*self.image, rows, highest };
-                    tile::<I, _, MR, NP, N4, N1>(isa, shape, self.sa, b, self.sums, width, k0 == 0);
+                    tile::<I, _, MR, NP, N4, N1>(isa, shape, a, b, self.sums, width, k0 == 0);
                 }
                 k0 = k1;
             }

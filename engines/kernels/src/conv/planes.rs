@@ -63,6 +63,7 @@ impl Planes<'_, '_, '_> {
         };
         let later = !matches!(self.epilogue.act, Act::None | Act::Relu | Act::Clip(..));
         let (rows, len) = (self.y.1 - self.y.0, (self.y.1 - self.y.0) * width);
+        let edge = masks::<I, K>(isa, -(s.pad_before[2] as isize), wide);
         for o in self.channels {
             let x = &self.x[(self.n * s.channels_in + o / multiplier) * high * wide..][..high * wide];
             let Some((w, _)) = self.w[o * K * K..].as_chunks::<K>().0.split_first_chunk::<K>() else { continue };
@@ -92,14 +93,8 @@ impl Planes<'_, '_, '_> {
                 first: self.y.0,
                 width,
             };
-            let mut y = 0;
-            while y + ROWS <= rows {
-                plane.rows::<I, S, ROWS>(isa, y, out);
-                y += ROWS;
-            }
-            while y < rows {
-                plane.rows::<I, S, 1>(isa, y, out);
-                y += 1;
+            for y in (0..rows).step_by(ROWS) {
+                plane.rows::<I, S>(isa, y, &edge, out);
             }
             if later {
                 self.epilogue.act.apply(out);
@@ -126,43 +121,39 @@ struct Plane<'a, V, const K: usize> {
 }
 
 impl<V: Copy, const K: usize> Plane<'_, V, K> {
-    /// `R` rows of the result, from row `y` of the unit on.
+    /// The rows of the result from row `y` of the unit on, as many as there are together. `edge` is for the first columns.
     #[inline(always)]
-    fn rows<I: Isa<V = V>, const S: usize, const R: usize>(&self, isa: I, y: usize, out: &mut [f32]) {
-        assert!((y + R) * self.width <= out.len() && self.x.len() == self.size.0 * self.size.1);
+    fn rows<I: Isa<V = V>, const S: usize>(&self, isa: I, y: usize, edge: &[[I::M; 2]; K], out: &mut [f32]) {
+        assert!((y + 1) * self.width <= out.len() && self.x.len() == self.size.0 * self.size.1);
         // Columns that the loads of sixteen results touch, one behind the other.
         let reach = if S == 1 { 15 + K } else { 31 + K };
         for j in (0..self.width).step_by(16) {
             let from = (j * S) as isize - self.pad.1;
             let inside = from >= 0 && from as usize + reach <= self.size.1 && j + 16 <= self.width;
             if inside {
-                self.cell::<I, S, R, true>(isa, (y, j), from, out);
+                self.cell::<I, S, true>(isa, (y, j), from, edge, out);
+            } else if j == 0 {
+                self.cell::<I, S, false>(isa, (y, j), from, edge, out);
             } else {
-                self.cell::<I, S, R, false>(isa, (y, j), from, out);
+                self.cell::<I, S, false>(isa, (y, j), from, &masks::<I, K>(isa, from, self.size.1), out);
             }
         }
     }
 
-    /// Sixteen columns of `R` rows, whose first column of the input is `from`.
+    /// Sixteen columns of these rows, whose first column of the input is `from`.
     #[inline(always)]
-    fn cell<I: Isa<V = V>, const S: usize, const R: usize, const INSIDE: bool>(
+    fn cell<I: Isa<V = V>, const S: usize, const INSIDE: bool>(
         &self,
         isa: I,
         (y, j): (usize, usize),
         from: isize,
+        masks: &[[I::M; 2]; K],
         out: &mut [f32],
     ) {
         let (high, wide) = self.size;
-        let mut masks = [[isa.lanes(0, 0); 2]; K];
-        if !INSIDE {
-            for (i, m) in masks.iter_mut().enumerate() {
-                let column = from + i as isize;
-                *m = [within(isa, column, wide), within(isa, column + 16, wide)];
-            }
-        }
-        let mut acc = [isa.splat(0.0); R];
+        let mut acc = [isa.splat(0.0); ROWS];
         let top = ((self.first + y) * S) as isize - self.pad.0;
-        for t in 0..(R - 1) * S + K {
+        for t in 0..(ROWS - 1) * S + K {
             let row = top + t as isize;
             if row < 0 || row >= high as isize {
                 continue;
@@ -200,6 +191,9 @@ impl<V: Copy, const K: usize> Plane<'_, V, K> {
         let (low, most) = (isa.splat(self.limits.0), isa.splat(self.limits.1));
         for (r, acc) in acc.into_iter().enumerate() {
             let at = (y + r) * self.width + j;
+            if at >= out.len() {
+                break;
+            }
             let mut v = if self.alpha == 1.0 { acc } else { isa.fma(acc, isa.splat(self.alpha), isa.splat(-0.0)) };
             v = isa.add(v, isa.splat(self.shift));
             if let Some((residual, factor)) = self.residual {
@@ -218,6 +212,17 @@ impl<V: Copy, const K: usize> Plane<'_, V, K> {
             }
         }
     }
+}
+
+/// Which columns the loads for each tap touch, where the first column of the input is `from`.
+#[inline(always)]
+fn masks<I: Isa, const K: usize>(isa: I, from: isize, width: usize) -> [[I::M; 2]; K] {
+    let mut masks = [[isa.lanes(0, 0); 2]; K];
+    for (i, m) in masks.iter_mut().enumerate() {
+        let column = from + i as isize;
+        *m = [within(isa, column, width), within(isa, column + 16, width)];
+    }
+    masks
 }
 
 /// Which of the sixteen columns from `first` on are columns of a row of `width`.

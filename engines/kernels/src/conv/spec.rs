@@ -46,6 +46,9 @@ pub enum ConvError {
     /// More than the layouts of the cube unit have a place for.
     #[error("channels in groups of sixteen take two spatial axes, not transposed, of one group or one channel a group")]
     Cube,
+    /// A plan for single precision that is given something else.
+    #[error("the plan is for operands and results of single precision")]
+    Singles,
     /// A transposed convolution of bytes.
     #[error("a convolution of bytes is not transposed")]
     Transposed,

@@ -69,15 +69,22 @@ fn agree(s: &ConvSpec, seed: u64, units: (usize, usize)) {
     for (i, (g, w)) in first.iter().zip(&want).enumerate() {
         assert!((f64::from(*g) - w).abs() < 2e-5, "element {i}: {g} for {w} in {s:?}");
     }
-    let c = c.with_units(units.0, units.1).unwrap();
-    for level in Level::available() {
-        let mut y = vec![f32::NAN; want.len()];
-        with_level(level, || {
-            for b in (0..7).rev() {
-                c.run(block_range(c.units(), b, 7), &x, &w, &Epilogue::default(), &mut Out::new(&mut y)).unwrap();
-            }
-        });
-        assert_eq!(y, first, "{level:?} {s:?}");
+    let single = c.clone().in_singles();
+    let mut by_single = vec![f32::NAN; want.len()];
+    single.run(0..single.units(), &x, &w, &Epilogue::default(), &mut Out::new(&mut by_single)).unwrap();
+    for (i, (g, w)) in by_single.iter().zip(&want).enumerate() {
+        assert!((f64::from(*g) - w).abs() < 2e-5, "element {i}: {g} for {w} in {s:?}");
+    }
+    for (c, first) in [(single, by_single), (c.with_units(units.0, units.1).unwrap(), first)] {
+        for level in Level::available() {
+            let mut y = vec![f32::NAN; want.len()];
+            with_level(level, || {
+                for b in (0..7).rev() {
+                    c.run(block_range(c.units(), b, 7), &x, &w, &Epilogue::default(), &mut Out::new(&mut y)).unwrap();
+                }
+            });
+            assert_eq!(y, first, "{level:?} {s:?}");
+        }
     }
 }
 
@@ -202,6 +209,50 @@ proptest! {
             }
             let same = first.get_or_insert_with(|| y.clone());
             prop_assert!(same.iter().zip(&y).all(|(a, b)| a.to_bits() == b.to_bits()), "{:?}", level);
+        }
+    }
+}
+
+/// Sizes around the register tiles of all instruction sets.
+fn one_point() -> impl Strategy<Value = (ConvSpec, Act, bool)> {
+    let act = prop_oneof![Just(Act::None), Just(Act::Relu), Just(Act::Clip(-0.5, 0.5)), Just(Act::HardSwish)];
+    (1usize..20, 8usize..60, 1usize..20, 1usize..20, 1usize..3, act, any::<bool>()).prop_map(
+        |(k, m, h, w, groups, act, residual)| {
+            let mut s = ConvSpec::square(2, [k * groups, m * groups], 1, 1);
+            (s.groups, s.input) = (groups, [1, h, w]);
+            (s, act, residual)
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 80, ..ProptestConfig::default() })]
+    #[test]
+    fn one_point_in_place_gives_what_the_copy_gives(case in one_point(), seed in 1u64..500) {
+        let (s, act, residual) = case;
+        let plane = s.input[1] * s.input[2];
+        let (mut x, w) = (numbers(2 * s.channels_in * plane, seed), numbers(s.channels_in * s.channels_out / s.groups, seed + 1));
+        let (bias, other) = (numbers(s.channels_out, seed + 2), numbers(2 * s.channels_out * plane, seed + 3));
+        x[seed as usize % (2 * s.channels_in * plane)] = f32::INFINITY;
+        let e = Epilogue { bias: Bias::PerRow(&bias), residual: residual.then_some((&other[..], 1.0)), act, alpha: 1.0 };
+        let run = |c: &Conv, level| {
+            let mut y = vec![-7.0f32; other.len()];
+            with_level(level, || {
+                for b in 0..3 {
+                    c.run(block_range(c.units(), b, 3), &x, &w, &e, &mut Out::new(&mut y)).unwrap();
+                }
+            });
+            y
+        };
+        let c = Conv::new(&s).unwrap();
+        let want = run(&c, Level::Scalar);
+        let first = run(&c.clone().in_singles(), Level::Scalar);
+        for (g, w) in first.iter().zip(&want) {
+            prop_assert!((g - w).abs() < 2e-5 || g.to_bits() == w.to_bits() || g.is_nan() && w.is_nan(), "{g} for {w} in {s:?}");
+        }
+        let bits = |v: &[f32]| v.iter().map(|v| if v.is_nan() { 1 } else { v.to_bits() }).collect::<Vec<_>>();
+        for level in Level::available() {
+            prop_assert_eq!(bits(&run(&c.clone().in_singles(), level)), bits(&first), "{:?} {:?}", level, s);
         }
     }
 }

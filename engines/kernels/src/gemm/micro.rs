@@ -1,5 +1,5 @@
 //! The register tile: `MR` rows of A by `NP` panels of B, added to a tile of C.
-use crate::gemm::pack::{A_STRIDE, KC};
+use crate::gemm::pack::A_STRIDE;
 use crate::simd::isa::{Isa, PanelElem};
 
 /// Where the panels of B stand: the sixteen numbers of row `k` and panel `p`.
@@ -69,19 +69,46 @@ impl<T: PanelElem> Panels for Listed<'_, T> {
     }
 }
 
-/// `c[0..R][0..16 N] (+)= a[0..R][0..k] * b[0..k][panels 0..N]`. Rows of `a` stand [`A_STRIDE`] apart, rows of `c`
-/// `c_stride`. With `first` the tile is set, else added to.
+/// The first operand: rows at a fixed distance, a copy with rows [`A_STRIDE`](crate::gemm::pack::A_STRIDE) apart or the matrix itself.
+#[derive(Clone, Copy)]
+pub(crate) struct Left<'a> {
+    pub(crate) data: &'a [f32],
+    pub(crate) stride: usize,
+}
+
+impl<'a> Left<'a> {
+    /// A copy in working memory.
+    #[inline(always)]
+    pub(crate) fn copied(data: &'a [f32]) -> Left<'a> {
+        Left { data, stride: A_STRIDE }
+    }
+
+    /// From row `i` on.
+    #[inline(always)]
+    fn starting_at(self, i: usize) -> Left<'a> {
+        Left { data: &self.data[i * self.stride..], ..self }
+    }
+}
+
+/// Whether rows of so many numbers stand badly for a register tile: at such distances they fall on few sets of the caches and drive
+/// each other out.
+pub(crate) fn crowded(distance: usize) -> bool {
+    distance >= 512 && distance.is_multiple_of(512)
+}
+
+/// `c[0..R][0..16 N] (+)= a[0..R][0..k] * b[0..k][panels 0..N]`. Rows of `c` stand `c_stride` apart. With `first` the tile is set,
+/// else added to.
 #[inline(always)]
 pub(crate) fn micro<I: Isa, B: Panels, const R: usize, const N: usize>(
     isa: I,
     k: usize,
-    a: &[f32],
+    a: Left<'_>,
     b: B,
     c: &mut [f32],
     c_stride: usize,
     first: bool,
 ) {
-    assert!(k <= KC && a.len() >= (R - 1) * A_STRIDE + k && b.reaches(k, N));
+    assert!(a.data.len() >= (R - 1) * a.stride + k && b.reaches(k, N));
     assert!(c.len() >= (R - 1) * c_stride + 16 * N);
     let mut acc = [[isa.splat(0.0); N]; R];
     if !first {
@@ -100,7 +127,7 @@ pub(crate) fn micro<I: Isa, B: Panels, const R: usize, const N: usize>(
         }
         for (i, row) in acc.iter_mut().enumerate() {
             // SAFETY: in range by the assertion on `a`.
-            let x = isa.splat(unsafe { *a.get_unchecked(i * A_STRIDE + kk) });
+            let x = isa.splat(unsafe { *a.data.get_unchecked(i * a.stride + kk) });
             for (v, w) in row.iter_mut().zip(col) {
                 *v = isa.fma(x, w, *v);
             }
@@ -119,7 +146,7 @@ pub(crate) fn micro<I: Isa, B: Panels, const R: usize, const N: usize>(
 pub(crate) fn tile<I: Isa, B: Panels, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(
     isa: I,
     shape: (usize, usize, usize),
-    a: &[f32],
+    a: Left<'_>,
     b: B,
     c: &mut [f32],
     c_stride: usize,
@@ -137,7 +164,7 @@ pub(crate) fn tile<I: Isa, B: Panels, const MR: usize, const NP: usize, const N4
 fn strip<I: Isa, B: Panels, const R: usize, const N: usize>(
     isa: I,
     shape: (std::ops::Range<usize>, usize, usize),
-    a: &[f32],
+    a: Left<'_>,
     b: B,
     c: &mut [f32],
     c_stride: usize,
@@ -153,7 +180,7 @@ fn strip<I: Isa, B: Panels, const R: usize, const N: usize>(
         let bp = b.starting_at(p);
         let mut i = rows.start;
         while i < rows.end {
-            let (ai, ci) = (&a[i * A_STRIDE..], &mut c[i * c_stride + p * 16..]);
+            let (ai, ci) = (a.starting_at(i), &mut c[i * c_stride + p * 16..]);
             if group == N {
                 micro::<I, B, R, N>(isa, k, ai, bp, ci, c_stride, first);
             } else {

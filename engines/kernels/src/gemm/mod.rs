@@ -9,6 +9,8 @@
 pub mod micro;
 /// Panels of sixteen columns, and the copies that kernels read.
 pub mod pack;
+/// A matrix by a vector.
+pub(crate) mod dots;
 /// What happens to a finished tile.
 pub mod epilogue;
 /// The plan of a product and its run.

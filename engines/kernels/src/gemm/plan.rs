@@ -1,6 +1,7 @@
 //! `Gemm`: the plan of a product, made once from shapes, and its run over tiles.
+use crate::gemm::dots::{Each, dots};
 use crate::gemm::epilogue::Epilogue;
-use crate::gemm::micro::{Panels, Strided, tile};
+use crate::gemm::micro::{Left, Panels, Strided, tile};
 use crate::gemm::pack::{A_STRIDE, KC, copy_tile, pack_tile, packed_len};
 use crate::scratch::with_scratch;
 use crate::shrink::shrink;
@@ -162,6 +163,14 @@ impl Gemm {
         })
     }
 
+    /// Whether rows of A meet columns of B that stand side by side, few enough that reading B is what counts.
+    fn by_dots(&self) -> bool {
+        self.k > 0
+            && self.m <= FEW
+            && self.a.col == 1
+            && matches!(self.b, BMatrix::Plain(b) if b.row == 1 && b.col != 1)
+    }
+
     /// The same plan with other tiles: multiples of 12 and 16. For tests: the result does not depend on it.
     pub fn with_tile(mut self, rows: usize, cols: usize) -> Gemm {
         self.tile = [rows.max(1).next_multiple_of(12), cols.max(1).next_multiple_of(16)];
@@ -271,6 +280,13 @@ impl<T: PanelElem, U: PanelElem> Work for Tile<'_, '_, '_, T, U> {
             self.sc[..m * width].fill(0.0);
         }
         let mut k0 = 0;
+        // A few rows by a matrix whose columns are what stands side by side: products of rows.
+        if let (true, BMatrix::Plain(s), Some(a), Some(b)) = (g.by_dots(), g.b, T::singles(a), T::singles(b)) {
+            for (i, row) in (i0..i1).zip(self.sc.chunks_exact_mut(width)) {
+                dots(isa, &b[j0 * s.col..], s.col, n, &a[i * g.a.row..][..g.k], Row(row));
+            }
+            k0 = g.k;
+        }
         while k0 < g.k {
             let k1 = (k0 + KC).min(g.k);
             let (k, first) = (k1 - k0, k0 == 0);
@@ -279,7 +295,7 @@ impl<T: PanelElem, U: PanelElem> Work for Tile<'_, '_, '_, T, U> {
                 BMatrix::Packed { rows } => {
                     let from = (j0 / 16) * 16 * rows + k0 * 16;
                     let p = Strided { data: &b[from..], row: 16, panel: 16 * rows };
-                    tile::<I, _, MR, NP, N4, N1>(isa, (m, panels, k), self.sa, p, self.sc, width, first);
+                    tile::<I, _, MR, NP, N4, N1>(isa, (m, panels, k), Left::copied(self.sa), p, self.sc, width, first);
                 }
                 // A few rows use each number of B once or twice: reading it in place beats a copy.
                 BMatrix::Plain(s) if s.col == 1 && m <= 2 * MR && in_place(b, s, (k0, k1), (j0, panels)).is_some() => {
@@ -288,14 +304,22 @@ impl<T: PanelElem, U: PanelElem> Work for Tile<'_, '_, '_, T, U> {
                         let k3 = (k2 + step).min(k1);
                         if let Some(p) = in_place(b, s, (k2, k3), (j0, panels)) {
                             let a = &self.sa[k2 - k0..];
-                            tile::<I, _, MR, NP, N4, N1>(isa, (m, panels, k3 - k2), a, p, self.sc, width, k2 == 0);
+                            tile::<I, _, MR, NP, N4, N1>(
+                                isa,
+                                (m, panels, k3 - k2),
+                                Left::copied(a),
+                                p,
+                                self.sc,
+                                width,
+                                k2 == 0,
+                            );
                         }
                     }
                 }
                 BMatrix::Plain(s) => {
                     pack_tile(b, (k0, k1), (j0, j1), (s.row, s.col), self.sb);
                     let p = Strided { data: &*self.sb, row: 16, panel: 16 * k };
-                    tile::<I, _, MR, NP, N4, N1>(isa, (m, panels, k), self.sa, p, self.sc, width, first);
+                    tile::<I, _, MR, NP, N4, N1>(isa, (m, panels, k), Left::copied(self.sa), p, self.sc, width, first);
                 }
             }
             k0 = k1;
@@ -305,6 +329,16 @@ impl<T: PanelElem, U: PanelElem> Work for Tile<'_, '_, '_, T, U> {
             let at = (batch * g.m + i0 + i) * g.n + j0;
             self.epilogue.finish(row, i0 + i, j0, self.out, at);
         }
+    }
+}
+
+/// Sums of one row of the result.
+struct Row<'o>(&'o mut [f32]);
+
+impl Each for Row<'_> {
+    #[inline(always)]
+    fn take(&mut self, i: usize, sum: f32) {
+        self.0[i] = sum;
     }
 }
 

@@ -1,6 +1,6 @@
 //! `Recurrent`: the plan of a recurrence, made once from shapes and attributes, and its run. A unit of work is one direction of
 //! some sequences of the batch, over all its steps.
-use crate::gemm::micro::{Strided, tile};
+use crate::gemm::micro::{Left, Strided, tile};
 use crate::gemm::pack::{A_STRIDE, KC};
 use crate::rnn::cell::{self, Activation};
 use crate::rnn::pack::{LANES, packed_input_len, packed_recurrent_len, sections};
@@ -139,7 +139,7 @@ impl<T: PanelElem> Work for Input<'_, T> {
     fn run<I: Isa, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(self, isa: I) {
         let panels = Strided { data: &self.w[self.part.start * LANES..], row: LANES, panel: LANES * self.input };
         let shape = (self.rows, self.wide / LANES, self.part.len());
-        tile::<I, _, MR, NP, N4, N1>(isa, shape, self.a, panels, self.to, self.wide, false);
+        tile::<I, _, MR, NP, N4, N1>(isa, shape, Left::copied(self.a), panels, self.to, self.wide, false);
     }
 }
 

@@ -112,6 +112,8 @@ pub trait Isa: Copy {
     /// # Safety
     /// The numbers of the lanes among `m` can be written; the others need not exist.
     unsafe fn store_some(self, v: Self::V, p: *mut f32, m: Self::M);
+    /// Asks for a line of memory that is read soon; nothing need be there.
+    fn fetch(self, _: *const f32) {}
 }
 
 /// The plain instruction set.
@@ -221,6 +223,11 @@ mod x86 {
             unsafe { [_mm256_fmadd_ps(a[0], b[0], c[0]), _mm256_fmadd_ps(a[1], b[1], c[1])] }
         }
         #[inline(always)]
+        fn fetch(self, p: *const f32) {
+            // SAFETY: as in `splat`; a hint reads nothing.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(p.cast()) }
+        }
+        #[inline(always)]
         fn add(self, a: [__m256; 2], b: [__m256; 2]) -> [__m256; 2] {
             // SAFETY: as in `splat`.
             unsafe { [_mm256_add_ps(a[0], b[0]), _mm256_add_ps(a[1], b[1])] }
@@ -302,6 +309,11 @@ mod x86 {
         fn fma(self, a: __m512, b: __m512, c: __m512) -> __m512 {
             // SAFETY: as in `splat`.
             unsafe { _mm512_fmadd_ps(a, b, c) }
+        }
+        #[inline(always)]
+        fn fetch(self, p: *const f32) {
+            // SAFETY: as in `splat`; a hint reads nothing.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(p.cast()) }
         }
         #[inline(always)]
         fn add(self, a: __m512, b: __m512) -> __m512 {

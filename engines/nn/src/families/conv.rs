@@ -44,6 +44,7 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     sig.plain(0)?;
     sig.plain(1)?;
     let conv = Conv::new(&spec).map_err(|e| e.to_string())?;
+    let conv = if kind == Kind::F32 && gives == Kind::F32 { conv.in_singles() } else { conv };
     // The cube unit takes channels innermost: x is laid out on the way in, y on the way out.
     let lays_out = if kind == Kind::F32 { 0 } else { sig.input(0)?.count() as u64 + sig.output(0)?.count() as u64 };
     Ok(Box::new(Convolution { kind, gives, conv, bias, residual, act, lays_out }))

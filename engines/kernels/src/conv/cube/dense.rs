@@ -2,7 +2,7 @@
 //! the way to the cube; blocks of the filter are turned once a tile; a column panel of the result is one group of output channels.
 use super::{Group, LANES, bias_of, finish};
 use crate::conv::spec::{ConvError, ConvSpec};
-use crate::gemm::micro::{Strided, tile};
+use crate::gemm::micro::{Left, Strided, tile};
 use crate::gemm::pack::{A_STRIDE, KC};
 use crate::gemm::{Bias, Epilogue};
 use crate::scratch::with_scratch;
@@ -203,7 +203,7 @@ impl<T: PanelElem> Work for Tile<'_, '_, '_, T> {
                 }
             }
             let b = Strided { data: &*self.sb, row: LANES, panel: LANES * k };
-            tile::<I, _, MR, NP, N4, N1>(isa, (m, panels, k), self.sa, b, self.sc, width, k0 == 0);
+            tile::<I, _, MR, NP, N4, N1>(isa, (m, panels, k), Left::copied(self.sa), b, self.sc, width, k0 == 0);
         }
         let line = &mut self.sa[..m * LANES];
         for (p, g) in (g0..g1).enumerate() {

@@ -1,0 +1,255 @@
+//! Convolutions of one point in single precision: weights and images are read where they stand, the whole sum stays in registers, and
+//! what follows it is done there. A unit is some output channels of one group at all positions, so that its result is one range.
+use crate::conv::spec::ConvSpec;
+use crate::gemm::dots::{Each, dots};
+use crate::gemm::{Bias, Epilogue};
+use crate::simd::Act;
+use crate::simd::act::{at_least, at_most};
+use crate::simd::isa::{Isa, Work};
+use crate::view::Out;
+
+/// Output channels that make it worth while; fewer leave most of a register tile idle.
+const LEAST: usize = 8;
+/// Units that a convolution has about, so that several cores have work.
+const UNITS: usize = 6;
+/// Numbers of the weights of a unit at most: they stay in the second cache while the positions go by.
+const WEIGHTS: usize = 48 * 1024;
+/// Columns beyond whole vectors at most that are done one by one.
+const SINGLE: usize = 2;
+/// Columns at a time where an activation goes over the stored result.
+const STORED: usize = 256;
+
+/// Output channels of a unit; none where the convolution is not for this kernel.
+pub(crate) fn rows(s: &ConvSpec, positions: usize) -> Option<usize> {
+    let (k, m) = (s.channels_in / s.groups, s.channels_out / s.groups);
+    // Rows at such a distance fall on few sets of the caches, and would drive each other out.
+    let crowded = |distance: usize, count: usize, bytes: usize| (distance * 4).is_multiple_of(bytes) && count > 8;
+    if k == 0 || m < LEAST || crowded(k, m.min(12), 2048) || (crowded(positions, k, 4096) && k > 64) {
+        return None;
+    }
+    let most = (WEIGHTS / k).max(1);
+    let together = if (33..=48 + SINGLE).contains(&positions) { 8 } else { 12 };
+    Some(m.div_ceil(UNITS).min(most).next_multiple_of(together))
+}
+
+/// Some output channels of one image.
+pub(crate) struct Points<'p, 'a, 'o> {
+    /// Input channels and positions.
+    pub(crate) shape: (usize, usize),
+    /// Of these output channels: the first of them, and how many.
+    pub(crate) channels: (usize, usize),
+    /// The weights of these channels.
+    pub(crate) w: &'a [f32],
+    /// The input channels.
+    pub(crate) x: &'a [f32],
+    pub(crate) epilogue: &'p Epilogue<'a, f32>,
+    /// Where the result begins.
+    pub(crate) at: usize,
+    pub(crate) out: &'p mut Out<'o, f32>,
+    /// Memory for a column of the input.
+    pub(crate) column: &'p mut [f32],
+}
+
+/// What all cells of a unit share.
+struct Tile<'a> {
+    k: usize,
+    /// Positions: the distance of rows of input and output.
+    n: usize,
+    m: usize,
+    w: &'a [f32],
+    x: &'a [f32],
+    alpha: f32,
+    bias: Option<&'a [f32]>,
+    residual: Option<(&'a [f32], f32)>,
+    limits: (f32, f32),
+}
+
+impl Work for Points<'_, '_, '_> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<I: Isa, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(self, isa: I) {
+        let ((k, n), (first, m)) = (self.shape, self.channels);
+        let act = self.epilogue.act;
+        let (limits, later) = match act {
+            Act::None => ((f32::NEG_INFINITY, f32::INFINITY), false),
+            Act::Relu => ((0.0, f32::INFINITY), false),
+            Act::Clip(low, high) => ((low, high), false),
+            _ => ((f32::NEG_INFINITY, f32::INFINITY), true),
+        };
+        let tile = Tile {
+            k,
+            n,
+            m,
+            w: self.w,
+            x: self.x,
+            alpha: self.epilogue.alpha,
+            bias: match self.epilogue.bias {
+                Bias::PerRow(b) => Some(&b[first..first + m]),
+                _ => None,
+            },
+            residual: self.epilogue.residual.map(|(r, factor)| (&r[self.at..self.at + m * n], factor)),
+            limits,
+        };
+        let out = self.out.part(self.at, m * n);
+        assert!(tile.w.len() >= m * k && tile.x.len() >= k * n && out.len() == m * n);
+        // One or two columns beyond whole vectors: each is a product of the weights and one vector.
+        let whole = if n % 16 <= SINGLE { n / 16 * 16 } else { n };
+        for j in whole..n {
+            let column = &mut self.column[..k];
+            for (to, from) in column.iter_mut().zip(self.x[j..].iter().step_by(n)) {
+                *to = *from;
+            }
+            dots(isa, self.w, k, m, column, Column { tile: &tile, j, out });
+        }
+        if later {
+            for j in whole..n {
+                for row in out.chunks_exact_mut(n) {
+                    act.apply(&mut row[j..=j]);
+                }
+            }
+        }
+        // Three vectors are best done at once, by eight rows.
+        if NP == 2 && whole.div_ceil(16) == 3 && !later {
+            let mut i = 0;
+            while i + 8 <= m {
+                tile.columns::<I, 8, 3>(isa, i, (0, whole), out);
+                i += 8;
+            }
+            while i + 4 <= m {
+                tile.columns::<I, 4, 3>(isa, i, (0, whole), out);
+                i += 4;
+            }
+            while i < m {
+                tile.columns::<I, 1, 3>(isa, i, (0, whole), out);
+                i += 1;
+            }
+            return;
+        }
+        let step = if later { STORED } else { NP * 16 };
+        for j in (0..whole).step_by(step) {
+            let end = (j + step).min(whole);
+            let mut i = 0;
+            while i < m {
+                let rows = if i + MR <= m {
+                    tile.columns::<I, MR, NP>(isa, i, (j, end), out);
+                    MR
+                } else if i + 4 <= m {
+                    tile.columns::<I, 4, NP>(isa, i, (j, end), out);
+                    4
+                } else {
+                    tile.columns::<I, 1, NP>(isa, i, (j, end), out);
+                    1
+                };
+                if later {
+                    for row in out[i * n..(i + rows) * n].chunks_exact_mut(n) {
+                        act.apply(&mut row[j..end]);
+                    }
+                }
+                i += rows;
+            }
+        }
+    }
+}
+
+/// One column of the result.
+struct Column<'t, 'a, 'o> {
+    tile: &'t Tile<'a>,
+    j: usize,
+    out: &'o mut [f32],
+}
+
+impl Each for Column<'_, '_, '_> {
+    #[inline(always)]
+    fn take(&mut self, i: usize, sum: f32) {
+        let (t, at) = (self.tile, i * self.tile.n + self.j);
+        let mut v = sum * t.alpha + t.bias.map_or(-0.0, |b| b[i]);
+        if let Some((other, factor)) = t.residual {
+            v = other[at].mul_add(factor, v);
+        }
+        self.out[at] = at_most(at_least(v, t.limits.0), t.limits.1);
+    }
+}
+
+impl Tile<'_> {
+    /// `R` rows from `i` on, some columns.
+    #[inline(always)]
+    fn columns<I: Isa, const R: usize, const NP: usize>(&self, isa: I, i: usize, j: (usize, usize), out: &mut [f32]) {
+        assert!(i + R <= self.m && j.1 <= self.n);
+        let mut at = j.0;
+        while at < j.1 {
+            let left = j.1 - at;
+            // SAFETY: rows and columns are those of the operands by the assertions here and of `run`; a cell touches as many
+            // columns as it is told.
+            unsafe {
+                if left >= NP * 16 {
+                    self.cell::<I, R, NP, true>(isa, i, at, NP * 16, out);
+                } else if left > 16 && left > (NP - 1) * 16 {
+                    self.cell::<I, R, NP, false>(isa, i, at, left, out);
+                } else {
+                    self.cell::<I, R, 1, false>(isa, i, at, left.min(16), out);
+                }
+            }
+            at += if left > (NP - 1) * 16 { NP * 16 } else { 16 };
+        }
+    }
+
+    /// `R` rows from `i` on and `width` columns from `j` on, in `N` vectors, the last of which may be only begun.
+    ///
+    /// # Safety
+    /// Rows and columns are those of the operands.
+    #[inline(always)]
+    unsafe fn cell<I: Isa, const R: usize, const N: usize, const FULL: bool>(
+        &self,
+        isa: I,
+        i: usize,
+        j: usize,
+        width: usize,
+        out: &mut [f32],
+    ) {
+        let last = isa.lanes(0, width - (N - 1) * 16);
+        let mut acc = [[isa.splat(0.0); N]; R];
+        let mut b = self.x.as_ptr().wrapping_add(j);
+        let a = self.w.as_ptr().wrapping_add(i * self.k);
+        for kk in 0..self.k {
+            let mut col = [isa.splat(0.0); N];
+            for (p, v) in col.iter_mut().enumerate() {
+                let from = b.wrapping_add(p * 16);
+                // SAFETY: columns of row `kk` of the input.
+                *v = unsafe { if FULL || p + 1 < N { isa.load(&*from.cast()) } else { isa.load_some(from, last) } };
+            }
+            for (r, row) in acc.iter_mut().enumerate() {
+                // SAFETY: a weight of row `i + r`.
+                let w = isa.splat(unsafe { *a.wrapping_add(r * self.k + kk) });
+                for (v, col) in row.iter_mut().zip(col) {
+                    *v = isa.fma(w, col, *v);
+                }
+            }
+            b = b.wrapping_add(self.n);
+            // The weights of the next rows, a little of them with each step.
+            isa.fetch(a.wrapping_add(R * (self.k + kk)));
+        }
+        let (low, high) = (isa.splat(self.limits.0), isa.splat(self.limits.1));
+        for (r, row) in acc.into_iter().enumerate() {
+            // What adds nothing, to minus zero too.
+            let shift = isa.splat(self.bias.map_or(-0.0, |b| b[i + r]));
+            for (p, v) in row.into_iter().enumerate() {
+                let at = (i + r) * self.n + j + p * 16;
+                let all = FULL || p + 1 < N;
+                let v = if self.alpha == 1.0 { v } else { isa.fma(v, isa.splat(self.alpha), isa.splat(-0.0)) };
+                let mut v = isa.add(v, shift);
+                // SAFETY: columns of row `i + r` of the residual and of the result, which have as many rows.
+                unsafe {
+                    if let Some((other, factor)) = self.residual {
+                        let from = other.as_ptr().wrapping_add(at);
+                        let other = if all { isa.load(&*from.cast()) } else { isa.load_some(from, last) };
+                        v = isa.fma(other, isa.splat(factor), v);
+                    }
+                    v = isa.at_most(isa.at_least(v, low), high);
+                    let to = out.as_mut_ptr().wrapping_add(at);
+                    if all { isa.store(v, &mut *to.cast()) } else { isa.store_some(v, to, last) }
+                }
+            }
+        }
+    }
+}
