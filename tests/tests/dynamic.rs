@@ -78,6 +78,132 @@ fn any_size_that_fits_runs_and_a_size_seen_before_makes_no_plan() {
     assert!(m.plans() <= 120, "{} plans", m.plans());
 }
 
+/// Compiles a text with options; element-wise chains stay as they are.
+fn compiled(s: &Session, text: &str, options: &[(&str, &str)]) -> ge::session::Compiled {
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join("m.ge");
+    std::fs::write(&source, text).unwrap();
+    let mut map = OptionMap::default();
+    map.set("ge.x.auto_fusion", "false", "test").unwrap();
+    options.iter().for_each(|(k, v)| map.set(k, v, "test").unwrap());
+    s.compile("m", s.import(&source, "").unwrap(), &map, &ge::session::Quiet).unwrap()
+}
+
+/// A head of known shape, what hangs on values, and a tail of known shape; a constant that known and unknown nodes read.
+const HEAD_AND_TAIL: &str = "graph @main(%x: f32[2,3]) {
+   %k = Const() {value = dense<f32[3]: 1, 2, 3>} : f32[3]
+   %a = Mul(%x, %k) : f32[2,3]
+   %b = Neg(%a) : f32[2,3]
+   %c = Add(%b, %k) : f32[2,3]
+   %d = Relu(%c) : f32[2,3]
+   %e = Sqrt(%d) : f32[2,3]
+   %z = NonZero(%e) : i64[2,?]
+   %f = Cast(%z) {dst_type = f32} : f32[2,?]
+   %g = ReduceSumD(%f) {axes = [1], keep_dims = false} : f32[2]
+   %r = Reshape(%g, %s) : f32[2,1]
+   %s = Const() {value = dense<i64[2]: 2, 1>} : i64[2]
+   %h = Mul(%r, %k) : f32[2,3]
+   %i = Add(%h, %e) : f32[2,3]
+   %j = Abs(%i) : f32[2,3]
+   %l = Sub(%j, %x) : f32[2,3]
+   return %l, %f, %d }";
+
+#[test]
+fn parts_of_known_shape_are_models_of_their_own() {
+    let s = session();
+    let text = HEAD_AND_TAIL.replace("   %s = Const() {value = dense<i64[2]: 2, 1>} : i64[2]\n", "");
+    let text = text.replace("   %a = Mul", "   %s = Const() {value = dense<i64[2]: 2, 1>} : i64[2]\n   %a = Mul");
+    let sealed = compiled(&s, &text, &[]);
+    assert!(sealed.model.is_dynamic() && sealed.model.tasks.is_empty());
+    let names: Vec<&str> = sealed.model.parts.iter().map(|p| p.name.as_str()).collect();
+    assert_eq!(names, ["root_sub_0_know", "root_sub_2_know"]);
+    assert!(sealed.model.parts.iter().all(|p| !p.is_dynamic() && !p.tasks.is_empty()));
+    let calls: Vec<&str> =
+        sealed.model.graphs[0].nodes.iter().filter(|n| n.op == "PartitionedCall").map(|n| n.name.as_str()).collect();
+    assert_eq!(calls, names);
+    // The file holds them behind the root, and gives them back.
+    let dir = tempfile::tempdir().unwrap();
+    let (om, again) = (dir.path().join("m.om"), dir.path().join("again.om"));
+    sealed.write_om(&om).unwrap();
+    compiled(&s, &text, &[]).write_om(&again).unwrap();
+    assert_eq!(std::fs::read(&om).unwrap(), std::fs::read(&again).unwrap());
+    let file = ge::session::open_om(&om).unwrap();
+    assert_eq!((file.models().len(), file.header().is_unknow_model), (3, 1));
+    let parted = s.load_om(&om).unwrap();
+    // Without parts the numbers are the same.
+    let whole = compiled(&s, &text, &[("ge.exec.static_model_ops_lower_limit", "-1")]);
+    assert!(whole.model.parts.is_empty());
+    let whole = s.load(whole.model).unwrap();
+    for x in [[1.0, -2.0, 3.0, -1.0, 0.0, 2.0], [0.0; 6], [9.0; 6]] {
+        let x = f32s(&[2, 3], &x);
+        let (a, b) = (parted.run(&[x.clone()]).unwrap(), whole.run(&[x.clone()]).unwrap());
+        let v = reals(&x);
+        let c: Vec<f32> = v.iter().enumerate().map(|(i, x)| (-x * (i % 3 + 1) as f32) + (i % 3 + 1) as f32).collect();
+        let d: Vec<f32> = c.iter().map(|c| c.max(0.0)).collect();
+        let places: Vec<usize> = (0..6).filter(|i| d[*i] != 0.0).collect();
+        let sums: Vec<f32> =
+            [3, 1].map(|w| places.iter().map(|p| (p / w % if w == 3 { 2 } else { 3 }) as f32).sum()).to_vec();
+        let l: Vec<f32> = (0..6).map(|i| (sums[i / 3] * (i % 3 + 1) as f32 + d[i].sqrt()).abs() - v[i]).collect();
+        for out in [&a, &b] {
+            assert_eq!(reals(&out[2]), d);
+            assert_eq!(out[1].dims.as_slice(), [2, places.len() as u64]);
+            assert!(reals(&out[0]).iter().zip(&l).all(|(a, b)| (a - b).abs() < 1e-5), "{:?} {l:?}", reals(&out[0]));
+        }
+    }
+    // The limit says from which size on a part is one.
+    let parts = |limit: &str| compiled(&s, &text, &[("ge.exec.static_model_ops_lower_limit", limit)]).model.parts.len();
+    assert_eq!((parts("1"), parts("5"), parts("6")), (2, 2, 0));
+}
+
+#[test]
+fn known_parts_between_unknown_ones_stay_known_where_they_come_first() {
+    let s = session();
+    // The second NonZero reads both what the first one decides and the known chain between them.
+    let mut text = String::from(
+        "graph @main(%x: f32[4]) {
+           %z = NonZero(%x) : i64[1,?]
+           %f = Cast(%z) {dst_type = f32} : f32[1,?]
+           %m = ReduceSumD(%f) {axes = [1], keep_dims = false} : f32[1]
+           %c0 = Mul(%x, %m) : f32[4]\n",
+    );
+    for i in 0..7 {
+        text += &format!("%c{} = {}(%c{i}) : f32[4]\n", i + 1, ["Neg", "Abs"][i % 2]);
+    }
+    text += "%y = NonZero(%c7) : i64[1,?]
+             %o = ConcatD(%y, %z) {concat_dim = 1, N = 2} : i64[1,?]
+             return %o }";
+    let of = |options: &[(&str, &str)]| compiled(&s, &text, options);
+    let (normal, first) = (of(&[]), of(&[("ge.x.known_first", "1")]));
+    assert_eq!((normal.model.parts.len(), first.model.parts.len()), (0, 1));
+    for m in [normal, first] {
+        let m = s.load(m.model).unwrap();
+        assert_eq!(whole(&m.run(&[f32s(&[4], &[0.0, 2.0, 0.0, 3.0])]).unwrap()[0]), [1, 3, 1, 3]);
+    }
+}
+
+#[test]
+fn a_small_static_graph_is_scheduled_by_the_host_where_asked_for() {
+    let s = session();
+    let text = "graph @main(%x: f32[4]) { %a = Neg(%x) : f32[4] %b = Abs(%a) : f32[4] return %b }";
+    let of = |most: &str| compiled(&s, text, &[("ge.exec.hostSchedulingMaxThreshold", most)]).model;
+    assert!(!of("0").is_dynamic() && !of("2").is_dynamic() && of("3").is_dynamic());
+    for most in ["0", "3"] {
+        let m = s.load(of(most)).unwrap();
+        assert_eq!(reals(&m.run(&[f32s(&[4], &[1.0, -2.0, 3.0, -4.0])]).unwrap()[0]), [1.0, 2.0, 3.0, 4.0]);
+    }
+    let turns = "graph @main(%x: f32[4], %n: i64[]) {
+           %i = Const() {value = dense<i64[]: 0>} : i64[]
+           %w = While(%i, %n, %x) {cond = @go, body = @turn} : i64[], i64[], f32[4]
+           return %w#2 }
+         graph @go(%i: i64[], %n: i64[], %v: f32[4]) { %l = Less(%i, %n) : bool[] return %l }
+         graph @turn(%i: i64[], %n: i64[], %v: f32[4]) {
+           %one = Const() {value = dense<i64[]: 1>} : i64[]
+           %j = Add(%i, %one) : i64[]
+           %u = Neg(%v) : f32[4]
+           return %j, %n, %u }";
+    assert!(!compiled(&s, turns, &[("ge.exec.hostSchedulingMaxThreshold", "100")]).model.is_dynamic());
+}
+
 #[test]
 fn values_decide_sizes() {
     let s = session();

@@ -103,6 +103,18 @@ const OPEN: &str = "graph @main(%x: f32[b,16]) {
   return %p
 }
 ";
+/// Known nodes apart from unknown ones, and between two that are neighbours.
+const PLACES: &str = "graph @main(%x: f32[4], %w: f32[4]) {
+  %z = NonZero(%x) : i64[1,?]
+  %f = Cast(%z) {dst_type = f32} : f32[1,?]
+  %m = ReduceSumD(%f) {axes = [1], keep_dims = false} : f32[1]
+  %c = Mul(%w, %m) : f32[4]
+  %y = NonZero(%c) : i64[1,?]
+  %o = ConcatD(%y, %z) {concat_dim = 1, N = 2} : i64[1,?]
+  %n = Neg(%w) : f32[4]
+  return %o, %n
+}
+";
 /// A kernel whose tiling reads a value.
 const GROUPS: &str = "graph @main(%x: f32[12,16], %w: f32[3,16,8], %list: i64[3]) {
   %a = Relu(%x) : f32[12,16]
@@ -226,8 +238,8 @@ const CASES: &[Case] = &[
         .with(&["ge.exec.precision_mode=allow_mix_precision"]),
     case("ge.exec.static_model_ops_lower_limit", ["1", "4"], "partition/dynamic_shape/limit.ge", By::Stdout)
         .command(&["opt", "m.ge", "--from", "partition", "--until", "merge"]),
-    case("ge.exec.static_model_ops_lower_limit", ["", "1"], OPEN, By::Refusal("planned when it runs")),
-    case("ge.exec.hostSchedulingMaxThreshold", ["0", "20"], FOLD, By::Refusal("launched as a whole on the device")),
+    case("ge.exec.static_model_ops_lower_limit", ["", "1"], PLACES, By::Om),
+    case("ge.exec.hostSchedulingMaxThreshold", ["0", "20"], FOLD, By::Om),
     case("ge.externalWeight", ["0", "1"], FOLD, By::Files),
     case("ge.featureBaseRefreshable", ["0", "1"], "conflict/mem_conflict_proc/refresh.ge", By::Stdout)
         .command(&["opt", "m.ge", "--from", "conflict", "--until", "conflict"]),
@@ -261,6 +273,7 @@ const CASES: &[Case] = &[
     case("ge.x.dynamic_multi_stream", ["0", "1"], "streams/dynamic/assign_aicpu_can_parallel.ge", By::Stdout)
         .command(STREAMS),
     case("ge.x.event_reuse", ["off", "always"], TURNS, By::Om).with(&["ge.x.auto_fusion=false"]),
+    case("ge.x.known_first", ["0", "1"], PLACES, By::Om).with(&["ge.exec.static_model_ops_lower_limit=1"]),
     case("ge.x.memory_effort", ["fast", "max"], CROWD, By::Stdout)
         .with(&["ge.x.auto_fusion=false"])
         .command(&["opt", "m.ge", "--from", "import", "--until", "memory"]),

@@ -52,6 +52,9 @@ pub struct CompiledModel {
     /// Sizes that it has a plan for each, if it was compiled for several: inputs and outputs are open then, and behind the inputs
     /// stands one that says the sizes of the run.
     pub gears: Option<crate::Gears>,
+    /// Parts of known shape of a model of unknown shapes: each is a static model of its own, which the `PartitionedCall` of the root
+    /// graph runs whose `f` is the part's name (facts 7.1, `SubgraphInstanceNameToModel`).
+    pub parts: Vec<CompiledModel>,
     /// What passes did: stage, pass, changes, microseconds are not kept (they would make two compilations differ).
     pub passes: Vec<PassInfo>,
 }
@@ -379,9 +382,24 @@ impl CompiledModel {
         })
         .collect()
     }
-    /// A node by graph and position.
+    /// A node by graph and position. Graphs of parts follow those of the model itself.
     pub fn node(&self, graph: u32, node: u32) -> Option<&NodeInfo> {
-        self.graphs.get(graph as usize)?.nodes.get(node as usize)
+        if let Some(g) = self.graphs.get(graph as usize) {
+            return g.nodes.get(node as usize);
+        }
+        self.every_graph().nth(graph as usize)?.nodes.get(node as usize)
+    }
+    /// All graphs, those of parts behind those of the model itself.
+    pub fn every_graph(&self) -> impl Iterator<Item = &GraphInfo> {
+        self.graphs.iter().chain(self.parts.iter().flat_map(|p| &p.graphs))
+    }
+    /// Number of the first graph of a part among [`every_graph`](Self::every_graph).
+    pub fn first_graph_of(&self, part: usize) -> usize {
+        self.graphs.len() + self.parts.iter().take(part).map(|p| p.graphs.len()).sum::<usize>()
+    }
+    /// Tasks of the model and of its parts.
+    pub fn task_count(&self) -> usize {
+        self.tasks.len() + self.parts.iter().map(|p| p.tasks.len()).sum::<usize>()
     }
     /// Tasks of the same node whose blocks and key an UPDATE sets, with their positions.
     pub fn sunk<'m>(&'m self, t: &TaskInfo) -> impl Iterator<Item = (usize, &'m TaskInfo)> + use<'m> {

@@ -6,7 +6,7 @@ use crate::{attrs, desc};
 use ge_om::attr::{AttrMap as _, Value};
 use ge_om::proto::ir::{AttrDef, GraphDef, ModelDef, OpDef, TensorDescriptor};
 use ge_om::proto::task::TaskDef;
-use ge_om::{OmFile, Origin};
+use ge_om::{OmFile, OmModel, Origin};
 use ge_plugin_api::device::{MemoryKind, SocSpec};
 use ge_plugin_api::task::TaskType;
 use serde::de::DeserializeOwned;
@@ -17,14 +17,32 @@ type Attrs = BTreeMap<String, AttrDef>;
 /// No model has more streams, events or labels than this (the greatest limits of any SoC).
 const MAX_IDS: u64 = 1 << 17;
 
-/// Reads the one static model of an OM of ours.
+/// Reads the model of an OM of ours: a static one, or one of unknown shapes with its parts of known shape behind it.
 pub fn decode(file: &OmFile) -> Result<CompiledModel, ModelError> {
     if file.origin() == Origin::Foreign {
         return Err(ModelError::Foreign);
     }
-    let [om] = file.models() else {
-        return Err(ModelError::ModelCount { found: file.models().len() });
+    let [root, parts @ ..] = file.models() else {
+        return Err(ModelError::ModelCount { found: 0 });
     };
+    let mut m = one(root)?;
+    if !m.is_dynamic() && !parts.is_empty() {
+        return Err(ModelError::ModelCount { found: file.models().len() });
+    }
+    m.parts = parts.iter().map(one).collect::<Result<_, _>>()?;
+    let mut names = std::collections::HashSet::new();
+    for p in &m.parts {
+        // A part is planned as a whole, and is found by its name.
+        let graph = m.graphs.iter().any(|g| g.name == p.name);
+        if p.is_dynamic() || p.gears.is_some() || graph || !names.insert(p.name.as_str()) {
+            return Err(ModelError::field(format!("the part `{}`", p.name)));
+        }
+    }
+    Ok(m)
+}
+
+/// One model of the file.
+fn one(om: &OmModel) -> Result<CompiledModel, ModelError> {
     let def = om.model_def();
     let mut m = CompiledModel { name: def.name.clone(), ..CompiledModel::default() };
     m.version = text(&def.attr, "ge_rs.version")?.to_owned();

@@ -15,7 +15,12 @@ const VARIABLE_BASE: u64 = 32 << 30;
 /// Operators or tasks that are encoded together.
 const PIECE: usize = 512;
 
-/// The parts of an OM file that hold the model.
+/// The models of an OM file: the model, and its parts of known shape behind it.
+pub fn encode_all(m: &CompiledModel) -> Vec<ModelParts> {
+    std::iter::once(m).chain(&m.parts).map(encode).collect()
+}
+
+/// The parts of an OM file that hold the model itself.
 pub fn encode(m: &CompiledModel) -> ModelParts {
     let mut def = ModelDef { name: m.name.clone(), version: 1, ..ModelDef::default() };
     def.graph = m.graphs.iter().map(graph).collect();

@@ -25,6 +25,6 @@ pub use check::ModelError;
 pub use data::*;
 pub use decode::decode;
 pub use effects::EffectOrder;
-pub use encode::encode;
+pub use encode::{encode, encode_all};
 pub use gears::{Gear, Gears};
 pub use summary::{LogicalStreamAllocationInfo, StreamAllocationSummary};

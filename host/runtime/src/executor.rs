@@ -3,7 +3,6 @@
 use crate::capture::Captured;
 use crate::error::RuntimeError;
 use crate::load::LoadedModel;
-use crate::v2::build::Round;
 use crate::variables::Held;
 use ge_plugin_api::device::{Allocation, AllocationKind, Base, RunReport, TaskProfile};
 use ge_plugin_api::kernel::{HostTensor, TensorView};
@@ -34,7 +33,7 @@ pub struct RunOutcome {
 
 /// One launch of a model of unknown shapes.
 pub struct Part {
-    pub(crate) model: Arc<Round>,
+    pub(crate) model: Arc<LoadedModel>,
     /// The graph whose nodes it launched.
     pub graph: String,
     /// What the device said, with times since the run began.
@@ -43,8 +42,8 @@ pub struct Part {
 
 impl Part {
     /// What was launched.
-    pub fn model(&self) -> Option<&ge_model::CompiledModel> {
-        self.model.device.as_ref().map(LoadedModel::compiled)
+    pub fn model(&self) -> &ge_model::CompiledModel {
+        self.model.compiled()
     }
 }
 

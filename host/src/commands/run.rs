@@ -167,7 +167,7 @@ pub fn run(global: &Global, a: &RunArgs) -> Result<u8> {
         let launch = |(k, p): (usize, &'_ ge_runtime::Part)| format!("launch {k} of `{}`", p.graph);
         let lanes: Vec<Lane<'_>> = if compiled.is_dynamic() {
             let named = parts.iter().enumerate().map(|(k, p)| (launch((k, p)), p));
-            named.filter_map(|(name, p)| Some(Lane { name, model: p.model()?, report: &p.report })).collect()
+            named.map(|(name, p)| Lane { name, model: p.model(), report: &p.report }).collect()
         } else {
             timeline::ranks(&compiled, &reports)
         };

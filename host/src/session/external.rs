@@ -33,11 +33,12 @@ impl Mode {
     }
 }
 
-/// Writes the weights of a model that will stand at `om`. The parts, in rising order; none for [`Mode::Inside`].
+/// Writes the weights of a model that will stand at `om`, or of the `part` of it that has this name. The parts, in rising order; none
+/// for [`Mode::Inside`].
 ///
 /// # Errors
 /// A file cannot be written.
-pub fn write(m: &CompiledModel, om: &Path, mode: Mode) -> Result<Vec<ExternalWeight>> {
+pub fn write(m: &CompiledModel, om: &Path, mode: Mode, part: &str) -> Result<Vec<ExternalWeight>> {
     if mode == Mode::Inside || m.weights.is_empty() {
         return Ok(Vec::new());
     }
@@ -45,7 +46,8 @@ pub fn write(m: &CompiledModel, om: &Path, mode: Mode) -> Result<Vec<ExternalWei
     std::fs::create_dir_all(&folder).map_err(|e| unwritten(&folder, &e))?;
     if mode == Mode::Combined {
         let stem = om.file_stem().map_or_else(|| "model".into(), |s| s.to_string_lossy().into_owned());
-        let name = format!("{stem}_weight_combined");
+        let part = if part.is_empty() { String::new() } else { format!("_{part}") };
+        let name = format!("{stem}{part}_weight_combined");
         let mut file = ge_om::temporary_in(&folder, ".ge-weights-").map_err(|e| unwritten(&folder, &e))?;
         let mut sha = Sha256::new();
         let mut at = 0u64;

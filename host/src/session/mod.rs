@@ -284,9 +284,18 @@ impl Session {
         };
         let root = match outcome {
             Outcome::Built(root) => root,
-            Outcome::Dynamic(mut model) => {
+            Outcome::Dynamic(mut model, parts) => {
                 keep(&mut model);
-                return Ok(Compiled { model: *model, ..Compiled::default() });
+                let mut kernels = KernelCounts::default();
+                let mut warnings = Vec::new();
+                for root in parts {
+                    let part = self.planned(root, toolbox)?;
+                    kernels.add(&part.kernels);
+                    warnings.extend(part.warnings);
+                    model.parts.push(part.model);
+                }
+                model.parts.iter_mut().for_each(keep);
+                return Ok(Compiled { model: *model, kernels, warnings, ..Compiled::default() });
             }
             Outcome::Stopped(step, graph) => {
                 let path = tuning::write(Path::new(&resolved.tuning_path), name, &graph)?;
@@ -294,14 +303,20 @@ impl Session {
                 return Ok(Compiled { stopped: Some(stopped), ..Compiled::default() });
             }
         };
+        let mut built = self.planned(*root, toolbox)?;
+        keep(&mut built.model);
+        Ok(built)
+    }
+
+    /// A planned model as plain data, proven.
+    fn planned(&self, root: ge_compiler::model::GeRootModel, toolbox: &Toolbox) -> Result<Compiled> {
         let soc = toolbox.target.soc.clone();
         let times = node_times(&root, toolbox, &soc);
         let kernels = root.records.kernels;
         let warnings = root.records.warnings.clone();
-        let mut model = ge_compiler::model::assemble(*root, &|k| {
+        let model = ge_compiler::model::assemble(root, &|k| {
             times.get(k.graph as usize).and_then(|g| g.get(k.node.index())).copied().unwrap_or(0)
         });
-        keep(&mut model);
         // Always on: a plan that does not hold is never written and never run.
         ge_proof::check(&model)
             .map_err(|e| ge_compiler::CompileError::internal("model", e.to_string()).into_error())?;
@@ -391,6 +406,7 @@ impl Session {
             LoadOptions { streams: self.streams.clone(), variables: self.variables.clone(), ..options.clone() };
         let mut compiled = compiled;
         weights::in_one(&mut compiled)?;
+        compiled.parts.iter_mut().try_for_each(weights::in_one)?;
         if compiled.is_dynamic() {
             let tools = self.tools(&compiled)?;
             let loaded = DynamicModel::load(compiled, tools, self.engines(), context, &options);
@@ -459,16 +475,24 @@ impl Compiled {
             return write_om(&self.model, path);
         }
         let mut model = self.model.clone();
-        model.external = external::write(&model, path, mode)?;
+        model.external = external::write(&model, path, mode, "")?;
+        for part in &mut model.parts {
+            let name = part.name.clone();
+            part.external = external::write(part, path, mode, &name)?;
+        }
         write_om(&model, path)
     }
 }
 
 /// Writes a compiled model as an OM file: whole, or not at all.
 pub fn write_om(model: &ge_model::CompiledModel, path: &Path) -> Result<ge_om::WriteReport> {
-    let parts = ge_model::encode(model);
-    ge_om::OmWriter::new(&model.name)
-        .model(parts)
+    let mut writer = ge_om::OmWriter::new(&model.name);
+    if !model.parts.is_empty() {
+        writer = writer.unknown_shapes();
+    }
+    ge_model::encode_all(model)
+        .into_iter()
+        .fold(writer, ge_om::OmWriter::model)
         .write_atomic(path)
         .map_err(|e| Diagnostic::error(format!("cannot write `{}`: {e}", path.display())).raise(ge_codes::UNWRITABLE))
 }
@@ -478,6 +502,7 @@ pub fn read_om(path: &Path) -> Result<ge_model::CompiledModel> {
     let file = open_om(path)?;
     let mut model = decode_om(path, &file)?;
     external::fetch(&mut model, path)?;
+    model.parts.iter_mut().try_for_each(|p| external::fetch(p, path))?;
     Ok(model)
 }
 

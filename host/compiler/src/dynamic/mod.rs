@@ -29,10 +29,19 @@ const NAMED: usize = 10;
 /// What executor v2 does not run: operators whose effect outlives their outputs' memory.
 const STATEFUL: [&str; 5] = ["Variable", "RefData", "AippData", "FileConstant", "AnnData"];
 
-/// Makes the model that executor v2 runs.
+/// Refuses what executor v2 does not run.
 ///
 /// # Errors
-/// `unsupported`: nodes that only a planned model can hold, all of them by name.
+/// `unsupported`: nodes that only a planned model can hold, or that no engine computes, all of them by name.
+pub fn check(model: &Model, toolbox: &Toolbox) -> Result<()> {
+    refuse(model, toolbox)?;
+    computable(model, toolbox, &EngineRanks::new(toolbox)?)
+}
+
+/// Makes the model that executor v2 runs, of a model that was checked.
+///
+/// # Errors
+/// Constants that cannot be laid out.
 pub fn assemble(
     name: &str,
     model: Model,
@@ -40,10 +49,8 @@ pub fn assemble(
     options: &Options,
     records: &Records,
 ) -> Result<CompiledModel> {
-    refuse(&model, toolbox)?;
     let weights = weights::merge(&model)?;
     let ranks = EngineRanks::new(toolbox)?;
-    computable(&model, toolbox, &ranks)?;
     let mut m = CompiledModel {
         name: name.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -23,8 +23,6 @@ pub enum Kind {
     IndexPairs,
     /// `A|B`: users' names of engines.
     Names,
-    /// This value alone: why no other can be had.
-    Only(&'static str, &'static str),
 }
 
 impl Kind {
@@ -53,9 +51,6 @@ impl Kind {
                 };
             }
             Kind::Text | Kind::Path | Kind::Names => true,
-            Kind::Only(value, why) => {
-                return if v == value { None } else { Some(format!("`{value}`, since {why}")) };
-            }
             Kind::Switches => v.split(';').filter(|s| !s.trim().is_empty()).all(|s| {
                 s.split_once(':').is_some_and(|(n, o)| !n.trim().is_empty() && matches!(o.trim(), "on" | "off"))
             }),

@@ -112,8 +112,8 @@ options! {
     static_ops_lower_limit: i64 = "ge.exec.static_model_ops_lower_limit", Kind::Int(-1, 1 << 30), "4", Model, "partition",
         "known-shape parts with fewer nodes join their unknown neighbours; -1: all dynamic";
 
-    host_scheduling: u64 = "ge.exec.hostSchedulingMaxThreshold", Kind::Only("0", "a static graph is always launched as a whole on the device, whatever its size"), "0", Model, "nobody",
-        "static graphs with fewer nodes are scheduled by the host: refused, the device launches them as a whole";
+    host_scheduling: u64 = "ge.exec.hostSchedulingMaxThreshold", Kind::Int(0, 1 << 30), "0", Model, "partition",
+        "static graphs with fewer nodes, and without branches and loops, are scheduled by the host";
 
     external_weight: ExternalWeight = "ge.externalWeight", Kind::OneOf(ExternalWeight::TEXTS), "0", Model, "session",
         "weights in the OM (0), one file each (1), one file for all (2)";
@@ -175,6 +175,9 @@ options! {
     event_reuse: EventReuse = "ge.x.event_reuse", Kind::OneOf(EventReuse::TEXTS), "auto", Model, "sync",
         "reuse of event ids: when the SoC's limit would be passed, always, or never";
 
+    known_first: bool = "ge.x.known_first", BIT, "0", Model, "partition",
+        "1: of a graph with unknown shapes known parts are joined first; they stay known whatever stands around them";
+
     memory_effort: Effort = "ge.x.memory_effort", Kind::OneOf(Effort::TEXTS), "default", Model, "memory",
         "how hard the memory planner tries";
 
@@ -206,6 +209,19 @@ impl Options {
         let mut out = Options::default();
         given.into_iter().try_for_each(|(name, value)| out.set(name, value))?;
         Ok(out)
+    }
+    /// Those of a part of known shape: what speaks of the model's own inputs and outputs, or of stops on the way, is not for it.
+    #[must_use]
+    pub fn of_part(&self) -> Options {
+        let plain = Options::default();
+        Options {
+            input_reuse: plain.input_reuse,
+            output_reuse: plain.output_reuse,
+            output_in_input: plain.output_in_input,
+            build_mode: plain.build_mode,
+            build_step: plain.build_step,
+            ..self.clone()
+        }
     }
     /// What was given, as text by name: this goes into the OM.
     pub fn given(&self) -> &BTreeMap<String, String> {

@@ -27,6 +27,15 @@ pub struct KernelCounts {
     pub hits: u64,
 }
 
+impl KernelCounts {
+    /// Adds those of another compilation.
+    pub fn add(&mut self, other: &KernelCounts) {
+        self.fused_graph += other.fused_graph;
+        self.single_op += other.single_op;
+        self.hits += other.hits;
+    }
+}
+
 /// All that passes leave for the user: records in order, and refusals by node and pass.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Records {

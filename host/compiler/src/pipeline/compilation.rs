@@ -3,7 +3,6 @@
 //! What a stage decides is made once and read by those after it. What was decided by stages that lie before the one that a text
 //! enters at is read from the text's attributes, or made where that is all the same.
 use super::{Observer, Stage};
-use crate::error::OptionFault;
 use crate::error::{CompileError, Result};
 use crate::feature::control_flow;
 use crate::feature::ffts_plus::{self, Body, Calls};
@@ -24,9 +23,8 @@ use crate::streams::{ExecutionOrder, StreamPlan};
 use crate::sync::SyncPlan;
 use crate::tasks::{self, PlacedTask, StoredKernel};
 use crate::toolbox::Toolbox;
-use crate::{dynamic, original, prepare, stage1};
+use crate::{original, prepare, stage1};
 use ge_ir::{Key, Model};
-use ge_model::CompiledModel;
 use ge_plugin::heap;
 use ge_plugin_api::abi::guard::panic_error;
 use ge_plugin_api::engine::RunningParams;
@@ -85,7 +83,7 @@ pub struct Compilation<'c> {
     is_modelled: bool,
     /// Whether engines have just been given: the model is not cut yet.
     pub(super) is_placed: bool,
-    observer: &'c dyn Observer,
+    pub(super) observer: &'c dyn Observer,
     start: Instant,
     blame: Blame,
 }
@@ -169,32 +167,6 @@ impl<'c> Compilation<'c> {
             self.round = Round::Atomic;
         }
         Ok(stage)
-    }
-
-    /// The model for executor v2, where a shape of it is unknown.
-    ///
-    /// # Errors
-    /// Nodes that only a planned model can hold.
-    pub fn dynamic(&mut self, name: &str) -> Result<Option<CompiledModel>> {
-        if !unknown::any(&self.model) {
-            return Ok(None);
-        }
-        dynamic::gears_are_closed(&self.model, self.toolbox)?;
-        // The executor plans known parts itself: nothing would read the limit.
-        const LIMIT: &str = "ge.exec.static_model_ops_lower_limit";
-        if let Some(value) = self.options.given().get(LIMIT) {
-            return Err(OptionFault::Model {
-                option: LIMIT,
-                value: value.clone(),
-                what:
-                    "cannot be followed: a model of open sizes is planned when it runs, whatever the size of its parts"
-                        .into(),
-                help: "leave it out, or give the open sizes with `--input-shape`".into(),
-            }
-            .into());
-        }
-        let model = std::mem::take(&mut self.model);
-        dynamic::assemble(name, model, self.toolbox, self.options, &self.records).map(Some)
     }
 
     /// Runs one stage. The stage that is to be run next.

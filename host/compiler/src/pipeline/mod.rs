@@ -15,6 +15,8 @@ pub mod tuning;
 
 /// What the stages from placement to the conflicts do.
 mod cut;
+/// Models of unknown shapes, and their known parts.
+mod known;
 /// What the stages from streams to the model do.
 mod build;
 
@@ -36,8 +38,8 @@ use tuning::Step;
 pub enum Outcome {
     /// The model.
     Built(Box<GeRootModel>),
-    /// A model of unknown shapes, whose graphs executor v2 runs.
-    Dynamic(Box<CompiledModel>),
+    /// A model of unknown shapes, whose graphs executor v2 runs, and its parts of known shape.
+    Dynamic(Box<CompiledModel>, Vec<GeRootModel>),
     /// The graph of a tuning stop.
     Stopped(Step, Model),
 }
@@ -66,10 +68,10 @@ pub fn compile(
             // The build itself is done to the end: a graph that cannot be built is no result.
             stopped = Some(Outcome::Stopped(step, graph));
         }
-        // Where a shape is open there is nothing to place and to plan before a run.
+        // Where a shape is open there is nothing to place and to plan before a run but parts that are known.
         if at == Stage::Place {
-            if let Some(m) = c.dynamic(name)? {
-                return Ok(Outcome::Dynamic(Box::new(m)));
+            if let Some((m, parts)) = c.dynamic(name)? {
+                return Ok(Outcome::Dynamic(Box::new(m), parts));
             }
         }
         let next = c.step(at)?;

@@ -107,6 +107,12 @@ impl<'t> EnginePlacer<'t> {
         Ok(Placement { engine, asked })
     }
 
+    /// The engine that takes a node; None if none does.
+    pub fn engine(&self, node: &ge_plugin_api::view::Node<'_>) -> Result<Option<EngineId>> {
+        let Some(structural) = self.toolbox.structural_engine() else { return Ok(None) };
+        Ok(self.place(node, structural)?.0)
+    }
+
     /// Why no engine takes a node; None if one does.
     pub fn refusal(&self, node: &ge_plugin_api::view::Node<'_>) -> Result<Option<Diagnostic>> {
         let Some(structural) = self.toolbox.structural_engine() else { return Ok(None) };

@@ -25,7 +25,7 @@ pub(crate) struct Round {
     /// Its number among the rounds of the graph: what comes after it is looked up by it.
     pub(crate) id: u64,
     /// The launches, if there are any.
-    pub(crate) device: Option<LoadedModel>,
+    pub(crate) device: Option<Arc<LoadedModel>>,
     /// Values that the device reads.
     pub(crate) ins: Vec<u32>,
     /// Values that the device gives.
@@ -113,7 +113,7 @@ pub(crate) fn round(
         out.ins = ins;
         out.outs = outs;
         out.nodes = nodes;
-        out.device = Some(LoadedModel::load(m, load.engines, load.context.clone(), load.options)?);
+        out.device = Some(Arc::new(LoadedModel::load(m, load.engines, load.context.clone(), load.options)?));
     }
     // What the next round is known by: what the host gives, and values of the device that decide shapes.
     let host = draft.host.iter().flat_map(|n| graph.nodes[*n as usize].outputs.iter().copied());

@@ -30,6 +30,8 @@ pub(crate) enum Kind {
     For,
     /// `PartitionedCall`: a graph.
     Call,
+    /// `PartitionedCall`: a part of known shape, sealed when the model was loaded.
+    Part,
 }
 
 /// A node.
@@ -45,6 +47,8 @@ pub(crate) struct Node {
     pub(crate) descs: Vec<TensorDesc>,
     /// Its graphs, by number, in the order in which the operator has them.
     pub(crate) graphs: Vec<usize>,
+    /// Its part of known shape, by number.
+    pub(crate) part: Option<usize>,
     pub(crate) flags: u64,
     pub(crate) value_inputs: Vec<usize>,
 }
@@ -92,7 +96,9 @@ fn kind(op: &str) -> Kind {
 pub(crate) fn lower(m: &CompiledModel, weights: &Bytes, tools: &Tools) -> Result<Vec<Graph>, RuntimeError> {
     let by_name: HashMap<&str, usize> = m.graphs.iter().enumerate().map(|(i, g)| (g.name.as_str(), i)).collect();
     let blob = Blob::from_owner(weights.clone());
-    let graphs = m.graphs.iter().map(|g| graph(g, &by_name, &blob, tools)).collect::<Result<Vec<_>, _>>()?;
+    let parts: HashMap<&str, usize> = m.parts.iter().enumerate().map(|(i, p)| (p.name.as_str(), i)).collect();
+    let names = Names { graphs: &by_name, parts: &parts };
+    let graphs = m.graphs.iter().map(|g| graph(g, &names, &blob, tools)).collect::<Result<Vec<_>, _>>()?;
     acyclic(&graphs)?;
     Ok(graphs)
 }
@@ -128,6 +134,20 @@ fn damaged(what: String) -> RuntimeError {
     RuntimeError::Damaged { what }
 }
 
+/// What nodes call, by name.
+struct Names<'n> {
+    graphs: &'n HashMap<&'n str, usize>,
+    parts: &'n HashMap<&'n str, usize>,
+}
+
+/// The part that a node calls, if it is one.
+fn part_of(n: &NodeInfo, names: &Names<'_>) -> Option<usize> {
+    match n.attrs.get("f") {
+        Some(AttrValue::Graph(name)) if n.op == "PartitionedCall" => names.parts.get(name.as_str()).copied(),
+        _ => None,
+    }
+}
+
 /// The graphs of a node in the order of its operator.
 fn graphs_of(n: &NodeInfo, kind: Kind, by_name: &HashMap<&str, usize>) -> Result<Vec<usize>, RuntimeError> {
     let keys: &[&str] = match (kind, n.op.as_str()) {
@@ -155,7 +175,7 @@ fn graphs_of(n: &NodeInfo, kind: Kind, by_name: &HashMap<&str, usize>) -> Result
     Ok(out)
 }
 
-fn graph(g: &GraphInfo, by_name: &HashMap<&str, usize>, weights: &Blob, tools: &Tools) -> Result<Graph, RuntimeError> {
+fn graph(g: &GraphInfo, names: &Names<'_>, weights: &Blob, tools: &Tools) -> Result<Graph, RuntimeError> {
     let mut firsts = Vec::with_capacity(g.nodes.len());
     let mut count = 0u32;
     for n in &g.nodes {
@@ -175,7 +195,8 @@ fn graph(g: &GraphInfo, by_name: &HashMap<&str, usize>, weights: &Blob, tools: &
         let value = |v: &ge_model::ValueAt| firsts.get(v.node as usize).map(|f| f + v.output);
         let inputs: Vec<Option<u32>> = n.inputs.iter().map(|v| v.as_ref().and_then(value)).collect();
         let outputs: Vec<u32> = (0..n.outputs.len() as u32).map(|k| firsts[at] + k).collect();
-        let kind = kind(&n.op);
+        let part = part_of(n, names);
+        let kind = if part.is_some() { Kind::Part } else { kind(&n.op) };
         let op = Key::new(&n.op);
         let proto = tools.op(op);
         if kind == Kind::Operator && proto.is_none() {
@@ -208,7 +229,8 @@ fn graph(g: &GraphInfo, by_name: &HashMap<&str, usize>, weights: &Blob, tools: &
             controls: n.controls.clone(),
             attrs: n.attrs.clone(),
             descs: n.outputs.clone(),
-            graphs: graphs_of(n, kind, by_name)?,
+            graphs: graphs_of(n, kind, names.graphs)?,
+            part,
             flags: proto.map_or(0, |p| p.proto.flags),
             value_inputs: proto.map_or(Vec::new(), |p| p.proto.value_inputs.iter().map(|i| *i as usize).collect()),
         });

@@ -34,7 +34,7 @@ pub use tools::Tools;
 
 use crate::error::RuntimeError;
 use crate::executor::{RunOptions, RunOutcome};
-use crate::load::{Engines, LoadOptions};
+use crate::load::{Engines, LoadOptions, LoadedModel};
 use crate::map_pool::MapPool;
 use bytes::Bytes;
 use cache::Cache;
@@ -55,6 +55,8 @@ pub struct DynamicModel {
     context: Arc<ContextObject>,
     options: LoadOptions,
     weights: Bytes,
+    /// Parts of known shape, sealed.
+    parts: Vec<Arc<LoadedModel>>,
     caches: Vec<Mutex<Cache>>,
 }
 
@@ -76,7 +78,9 @@ impl DynamicModel {
         let preferred = compiled.graphs.iter().map(|g| g.nodes.iter().map(|n| n.engine.clone()).collect()).collect();
         let maps = Some(Arc::new(MapPool::new(context.clone())));
         let options = LoadOptions { maps, ..options.clone() };
-        Ok(DynamicModel { compiled, graphs, preferred, tools, engines, context, options, weights, caches })
+        let seal = |p: &CompiledModel| LoadedModel::load(p.clone(), &engines, context.clone(), &options).map(Arc::new);
+        let parts = compiled.parts.iter().map(seal).collect::<Result<_, _>>()?;
+        Ok(DynamicModel { compiled, graphs, preferred, tools, engines, context, options, weights, parts, caches })
     }
 
     /// What it is.

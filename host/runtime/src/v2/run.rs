@@ -9,8 +9,10 @@ use super::view::OneNode;
 use crate::capture::Captured;
 use crate::error::RuntimeError;
 use crate::executor::{Part, RunOptions};
+use crate::load::LoadedModel;
 use ge_plugin::services::is_cancelled;
 use ge_plugin_api::Error;
+use ge_plugin_api::device::RunReport;
 use ge_plugin_api::kernel::TensorView;
 use ge_plugin_api::types::{DType, TensorDesc};
 use std::sync::{Arc, PoisonError};
@@ -29,6 +31,14 @@ impl Run {
     pub(crate) fn new(options: RunOptions) -> Run {
         let start = std::time::Instant::now();
         Run { start, options, parts: Vec::new(), captured: Vec::new(), launches: 0 }
+    }
+    /// Keeps what a launch that began at `begun` was.
+    fn profiled(&mut self, model: &Arc<LoadedModel>, graph: String, begun: u64, mut report: RunReport) {
+        for t in report.tasks.iter_mut() {
+            t.start_ns += begun;
+            t.end_ns += begun;
+        }
+        self.parts.push(Part { model: model.clone(), graph, report });
     }
 }
 
@@ -151,7 +161,7 @@ impl DynamicModel {
             let ins: Vec<Value<'a>> = round.ins.iter().filter_map(|v| f.value(*v)).collect();
             let views: Vec<TensorView<'_>> = ins.iter().filter_map(|v| Some(v.tensor()?.view())).collect();
             let begun = run.start.elapsed().as_nanos() as u64;
-            let mut outcome = device.run(&views, run.options)?;
+            let outcome = device.run(&views, run.options)?;
             for (v, t) in round.outs.iter().zip(outcome.outputs) {
                 f.vals[*v as usize] = Some(Value::Tensor(Tensor::made(t)));
             }
@@ -162,12 +172,7 @@ impl DynamicModel {
             };
             run.captured.extend(outcome.captured.into_iter().filter_map(of));
             if run.options.profile {
-                for t in outcome.report.tasks.iter_mut() {
-                    t.start_ns += begun;
-                    t.end_ns += begun;
-                }
-                let graph = f.graph.name.clone();
-                run.parts.push(Part { model: round.clone(), graph, report: outcome.report });
+                run.profiled(device, f.graph.name.clone(), begun, outcome.report);
             }
         }
         for (v, of, dtype, dims) in &round.views {
@@ -258,11 +263,28 @@ impl DynamicModel {
                 Ok(state)
             }
             Kind::Call => self.graph(*n.graphs.first().ok_or_else(|| lost(n))?, all(given, 0), run),
+            Kind::Part => self.part(n, &given, run),
             _ if sequence::handles(n.op.as_str()) => sequence::run(&self.tools, n, given),
             // A value passes through whatever it holds.
             _ if n.op.as_str() == "Identity" => Ok(given.into_iter().flatten().collect()),
             _ => self.kernel(n, &given),
         }
+    }
+
+    /// Runs a part of known shape: a sealed model of the device that was made when the model was compiled.
+    fn part<'a>(&self, n: &Node, given: &[Option<Value<'a>>], run: &mut Run) -> Result<Vec<Value<'a>>, RuntimeError> {
+        let (at, part) = n.part.and_then(|k| Some((k, self.parts.get(k)?))).ok_or_else(|| lost(n))?;
+        let views: Vec<TensorView<'_>> =
+            given.iter().map(|v| Some(v.as_ref()?.tensor()?.view())).collect::<Option<_>>().ok_or_else(|| lost(n))?;
+        let begun = run.start.elapsed().as_nanos() as u64;
+        let outcome = part.run(&views, run.options)?;
+        run.launches += outcome.report.launches;
+        let first = self.compiled.first_graph_of(at) as u32;
+        run.captured.extend(outcome.captured.into_iter().map(|c| Captured { graph: first + c.graph, ..c }));
+        if run.options.profile {
+            run.profiled(part, part.compiled().name.clone(), begun, outcome.report);
+        }
+        Ok(outcome.outputs.into_iter().map(|t| Value::Tensor(Tensor::made(t))).collect())
     }
 
     /// The values of a loop that made no turn. What would have been gathered has no tensor, but a type and a shape: those of a turn

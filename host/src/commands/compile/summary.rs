@@ -16,8 +16,9 @@ pub fn of(
 ) -> (String, serde_json::Value) {
     let m = &c.model;
     let mut engines: Vec<(String, usize, u64)> = Vec::new();
-    for t in m.tasks.iter().filter(|t| !t.kernel_name.is_empty()) {
-        let Some(n) = m.node(t.graph, t.node) else { continue };
+    let all = std::iter::once(m).chain(&m.parts).flat_map(|p| p.tasks.iter().map(move |t| (p, t)));
+    for (p, t) in all.filter(|(_, t)| !t.kernel_name.is_empty()) {
+        let Some(n) = p.node(t.graph, t.node) else { continue };
         let at = engines.iter().position(|e| e.0 == n.engine).unwrap_or_else(|| {
             engines.push((n.engine.clone(), 0, 0));
             engines.len() - 1
@@ -27,12 +28,12 @@ pub fn of(
     }
     let total: u64 = engines.iter().map(|e| e.2).sum();
     let share = |ns: u64| if total == 0 { 0.0 } else { ns as f64 * 100.0 / total as f64 };
-    let nodes: usize = m.graphs.iter().map(|g| g.nodes.len()).sum();
+    let nodes: usize = m.every_graph().map(|g| g.nodes.len()).sum();
     let mut text = format!(
         "compiled {} ({} nodes, {} tasks) to {} ({} bytes) for {}\n",
         m.name,
         group(nodes as u64),
-        group(m.tasks.len() as u64),
+        group(m.task_count() as u64),
         output.display(),
         group(bytes),
         m.soc.name
@@ -65,6 +66,10 @@ pub fn of(
             m.inputs.iter().filter(|i| !i.desc.is_static()).map(|i| format!("{}{}", i.name, i.desc.shape)).collect();
         let of = if open.is_empty() { "hang on values".to_owned() } else { format!("open in {}", open.join(", ")) };
         text.push_str(&format!("  sizes: {of}; engines are asked, memory and tasks planned by each run\n"));
+        if !m.parts.is_empty() {
+            let parts: Vec<String> = m.parts.iter().map(|p| format!("{} ({} tasks)", p.name, p.tasks.len())).collect();
+            text.push_str(&format!("  parts of known shape, planned now: {}\n", parts.join(", ")));
+        }
     } else {
         text.push_str(&format!(
             "  streams: {} logical, {} physical; events: {}\n",
@@ -104,7 +109,7 @@ pub fn of(
         peak_mib()
     ));
     let mut json = serde_json::json!({
-        "schema": 1, "model": m.name, "output": output.display().to_string(), "bytes": bytes, "soc": m.soc.name.as_str(), "nodes": nodes, "tasks": m.tasks.len(),
+        "schema": 1, "model": m.name, "output": output.display().to_string(), "bytes": bytes, "soc": m.soc.name.as_str(), "nodes": nodes, "tasks": m.task_count(),
         "shape": if m.is_dynamic() { "unknown" } else { "known" },
         "engines": engines.iter().map(|(e, n, ns)| serde_json::json!({"name": e, "nodes": n, "cost_share": share(*ns)})).collect::<Vec<_>>(),
         "fallbacks": fallbacks.iter().map(|f| serde_json::json!({"node": f.node, "op": f.op, "engine": f.engine, "reasons": f.reasons})).collect::<Vec<_>>(),

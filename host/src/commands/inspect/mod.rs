@@ -96,6 +96,10 @@ pub fn run(global: &Global, a: &InspectArgs) -> Result<u8> {
         let mut text = String::new();
         for p in parts {
             text.push_str(&text_of(&m, p));
+            // The summary has a line for each part of known shape, other parts of the document have a chapter.
+            for part in m.parts.iter().filter(|_| !matches!(p, "summary" | "options")) {
+                text.push_str(&format!("part {}\n{}", part.name, text_of(part, p)));
+            }
         }
         print(&text)?;
     }
@@ -130,10 +134,16 @@ fn select(doc: Value, what: &[String]) -> Value {
         })
         .copied()
         .collect();
+    let inner = |(k, v): (String, Value)| match v {
+        Value::Array(parts) if k == "parts" => (k, Value::Array(parts.into_iter().map(|p| select(p, what)).collect())),
+        v => (k, v),
+    };
     Value::Object(
         all.into_iter()
+            .map(inner)
             .filter(|(k, _)| {
-                matches!(k.as_str(), "schema" | "kind" | "name" | "version" | "soc") || keys.contains(&k.as_str())
+                matches!(k.as_str(), "schema" | "kind" | "name" | "version" | "soc" | "parts")
+                    || keys.contains(&k.as_str())
             })
             .collect(),
     )
@@ -186,6 +196,7 @@ pub fn document(m: &CompiledModel) -> Value {
         })
         .collect();
     let of_ranks = rank_notifies(m);
+    let parts: Vec<Value> = m.parts.iter().map(document).collect();
     let options: Map<String, Value> = m.options.iter().map(|(k, v)| (k.clone(), Value::String(v.clone()))).collect();
     json!({
         "schema": 1, "kind": "om", "name": m.name, "version": m.version, "soc": m.soc.name.as_str(), "options": options, "plugins": m.plugins,
@@ -194,7 +205,7 @@ pub fn document(m: &CompiledModel) -> Value {
         "gears": gears(m),
         "ranges": m.ranges.iter().map(|(k, r)| (k.clone(), json!([r.0, r.1]))).collect::<Map<_, _>>(),
         "event_num": m.event_num, "notify_num": m.notify_num - of_ranks, "rank_notify_num": of_ranks, "memory": memory::document(m), "tasks": tasks(m),
-        "passes": m.passes,
+        "passes": m.passes, "parts": parts,
     })
 }
 
@@ -419,6 +430,16 @@ fn text_of(m: &CompiledModel, part: &str) -> String {
                 m.streams.physical.len(),
                 m.event_num
             ));
+            for p in &m.parts {
+                out.push_str(&format!(
+                    "  part   {}: {} nodes of known shape, {} tasks on {} streams, {} bytes of memory\n",
+                    p.name,
+                    p.graphs.iter().map(|g| g.nodes.len()).sum::<usize>(),
+                    p.tasks.len(),
+                    p.streams.physical.len(),
+                    p.memory.spaces.iter().map(|s| s.size).sum::<u64>()
+                ));
+            }
             for s in &m.memory.spaces {
                 out.push_str(&format!(
                     "  memory {}: {} bytes, {} zero copy, lower bound {}, by {}\n",

@@ -31,6 +31,9 @@ struct Manifest {
     om_checksum: String,
     /// Offset and bytes of each weight, which may be written into files of their own.
     weights: Vec<(u64, u64)>,
+    /// The same of each part of known shape.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    part_weights: Vec<Vec<(u64, u64)>>,
     parts: BTreeMap<String, String>,
 }
 
@@ -145,12 +148,10 @@ impl Cache {
             return Err(bad("its OM is of another model".into()));
         }
         let mut model = decode_om(&path, &file).map_err(|e| bad(format!("its OM cannot be used: {}", first(&e))))?;
-        if let Some((_, all)) = model.weights.pop() {
-            for &(at, bytes) in &m.weights {
-                let end = at.checked_add(bytes).filter(|e| *e <= all.len() as u64);
-                let end = end.ok_or_else(|| bad("its weights are not where its list says".into()))?;
-                model.weights.push((at, all.slice(at as usize..end as usize)));
-            }
+        let lost = || bad("its weights are not where its list says".into());
+        split(&mut model, &m.weights).ok_or_else(lost)?;
+        for (k, part) in model.parts.iter_mut().enumerate() {
+            split(part, m.part_weights.get(k).ok_or_else(lost)?).ok_or_else(lost)?;
         }
         Ok((m, model))
     }
@@ -193,7 +194,8 @@ impl Cache {
             model: model.name.clone(),
             om_bytes: file.bytes().len() as u64,
             om_checksum: checksum(&file),
-            weights: model.weights.iter().map(|(at, b)| (*at, b.len() as u64)).collect(),
+            weights: places(model),
+            part_weights: model.parts.iter().map(places).collect(),
             parts: key.parts().clone(),
         };
         let text = serde_json::to_vec_pretty(&manifest).map_err(|e| crate::Error::internal(e.to_string()))?;
@@ -323,6 +325,20 @@ fn is_key(name: &str) -> bool {
 
 fn checksum(file: &ge_om::OmFile) -> String {
     String::from_utf8_lossy(&file.header().checksum).trim_end_matches('\0').to_owned()
+}
+
+/// Where the weights of a model lie.
+fn places(m: &CompiledModel) -> Vec<(u64, u64)> {
+    m.weights.iter().map(|(at, b)| (*at, b.len() as u64)).collect()
+}
+/// Takes the one run of weights of a model that was read apart again. None: they do not lie there.
+fn split(m: &mut CompiledModel, places: &[(u64, u64)]) -> Option<()> {
+    let Some((_, all)) = m.weights.pop() else { return Some(()) };
+    for &(at, bytes) in places {
+        let end = at.checked_add(bytes).filter(|e| *e <= all.len() as u64)?;
+        m.weights.push((at, all.slice(at as usize..end as usize)));
+    }
+    Some(())
 }
 
 fn first(e: &crate::Error) -> String {

@@ -1,21 +1,35 @@
 //! `DynamicShapePartition` (facts 3.5): the root graph becomes parts of known and of unknown shape, each a PartitionedCall.
 //!
-//! Unknown nodes that stand side by side are one part, with everything on a path between them; known nodes that stand side by side are
-//! one where no other path joins them; known parts smaller than `ge.exec.static_model_ops_lower_limit` join the unknown ones, and
-//! those are put together again. A graph without an unknown node stays as it is.
+//! Nodes of one control flow group are one part, with everything on a path between them. Unknown nodes that stand side by side are
+//! one part, with everything on a path between them; known nodes that stand side by side are one where no other path joins them;
+//! known parts smaller than `ge.exec.static_model_ops_lower_limit` join the unknown ones, and those are put together again. Known
+//! parts first (`ge.x.known_first`): known nodes are joined before unknown ones are, and nothing that is known and large enough
+//! becomes unknown because of what stands around it. A graph without an unknown node stays as it is.
 use super::{Merge, Part, call_parts, unknown};
 use crate::error::Result;
 use crate::options::Options;
 use crate::place::Placement;
 use crate::toolbox::Toolbox;
-use ge_ir::{AttrValue, Model};
+use ge_ir::{AttrValue, Graph, Model};
 use ge_planners::cluster::{self, Fit};
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashMap};
 
 /// Set on a root graph that was partitioned.
 pub const DONE: &str = "_dynamic_shape_partitioned";
-const REST: u32 = u32::MAX;
+/// On a node: the number of the control flow group whose nodes stay together.
+pub const GROUP: &str = "_control_flow_group";
+/// The limit where the option is not given and known parts are joined first.
+const KNOWN_FIRST_LIMIT: i64 = 6;
+pub(super) const REST: u32 = u32::MAX;
+
+/// The parts of a graph.
+pub struct Parts {
+    /// The part of each node, by its place in the order; `u32::MAX` for what belongs to none: parameters, results, shared constants.
+    pub of: Vec<u32>,
+    /// Whether each part is known.
+    pub known: Vec<bool>,
+}
 
 /// Partitions the root graph. Whether there was something unknown.
 pub fn run(
@@ -30,7 +44,34 @@ pub fn run(
     if g.attrs().get(DONE).is_some() || !marks.contains(&true) {
         return Ok(false);
     }
-    let limit = options.static_ops_lower_limit;
+    let found = parts(g, &marks, options);
+    let named = |(k, known): (usize, &bool)| Part {
+        name: name(g.name(), k, *known),
+        attrs: vec![("_is_unknown_shape", AttrValue::Bool(!known))],
+    };
+    let list: Vec<Part> = found.known.iter().enumerate().map(named).collect();
+    call_parts(model, found.of, &list, merge)?;
+    model.root_mut().attrs_mut().set(DONE, true);
+    Ok(true)
+}
+
+/// The name of a part.
+pub fn name(graph: &str, part: usize, known: bool) -> String {
+    format!("{graph}_sub_{part}_{}", if known { "know" } else { "unknow" })
+}
+
+/// The smallest known part that is worth a model of its own; negative: none is.
+pub fn limit(options: &Options) -> i64 {
+    const LIMIT: &str = "ge.exec.static_model_ops_lower_limit";
+    if options.known_first && !options.given().contains_key(LIMIT) {
+        return KNOWN_FIRST_LIMIT;
+    }
+    options.static_ops_lower_limit
+}
+
+/// Finds the parts of a graph. `marks`: which nodes are unknown, by their places in the order.
+pub fn parts(g: &Graph, marks: &[bool], options: &Options) -> Parts {
+    let limit = limit(options);
     // Items: what runs, by place in the order. Sources that wait for nothing go with their readers below.
     let mut at = vec![REST; g.id_bound()];
     let mut items: Vec<u32> = Vec::new();
@@ -44,15 +85,23 @@ pub fn run(
         }
     }
     let mut edges: Vec<(u32, u32)> = Vec::new();
+    let mut groups: HashMap<i64, u32> = HashMap::new();
+    let mut of: Vec<u32> = (0..items.len() as u32).collect();
     for n in g.nodes().filter(|n| at[n.id().index()] != REST) {
+        let own = at[n.id().index()];
         let data = n.inputs().iter().filter(|v| !v.is_absent()).map(|v| v.node);
         let from = data.chain(n.controls().iter().copied()).map(|s| at[s.index()]).filter(|s| *s != REST);
-        edges.extend(from.map(|s| (s, at[n.id().index()])));
+        edges.extend(from.map(|s| (s, own)));
+        if let Some(group) = n.attrs().int(GROUP) {
+            of[own as usize] = *groups.entry(group).or_insert(own);
+        }
     }
     let mut dark: Vec<bool> = items.iter().map(|p| marks[*p as usize] || limit < 0).collect();
-    let mut of: Vec<u32> = (0..items.len() as u32).collect();
-    contract(&mut of, &edges, &mut dark);
-    of = known_together(&of, &edges, &dark);
+    close(&mut of, &edges, &mut dark);
+    if !options.known_first {
+        contract(&mut of, &edges, &mut dark);
+    }
+    of = together(&of, &edges, &dark, false);
     // Small known parts are not worth a model of their own.
     let mut size = vec![0i64; items.len()];
     of.iter().for_each(|c| size[*c as usize] += 1);
@@ -63,10 +112,12 @@ pub fn run(
             small = true;
         }
     }
-    if small {
+    if options.known_first {
+        of = together(&of, &edges, &dark, true);
+    } else if small {
         contract(&mut of, &edges, &mut dark);
     }
-    let (of, parts) = numbered(&of, &edges, &dark, g.name());
+    let (of, known) = numbered(&of, &edges, &dark);
     let mut places = vec![REST; g.len()];
     items.iter().zip(&of).for_each(|(p, c)| places[*p as usize] = *c);
     // A constant that one part alone reads is its own.
@@ -79,9 +130,7 @@ pub fn run(
             }
         }
     }
-    call_parts(model, places, &parts, merge)?;
-    model.root_mut().attrs_mut().set(DONE, true);
-    Ok(true)
+    Parts { of: places, known }
 }
 
 fn find(of: &mut [u32], mut i: u32) -> u32 {
@@ -106,33 +155,41 @@ fn contract(of: &mut [u32], edges: &[(u32, u32)], dark: &mut [bool]) {
                 }
             }
         }
-        // Parts that now reach each other both ways are one.
-        let roots: Vec<u32> = (0..of.len() as u32).map(|i| find(of, i)).collect();
-        let mut outs: Vec<Vec<u32>> = vec![Vec::new(); of.len()];
-        for &(a, b) in edges {
-            let (a, b) = (roots[a as usize], roots[b as usize]);
-            if a != b {
-                outs[a as usize].push(b);
-            }
-        }
-        let mut joined = vec![false; of.len()];
-        for ring in rings(&outs) {
-            let first = ring.iter().copied().min().unwrap_or(0);
-            joined[first as usize] = true;
-            for c in ring {
-                of[c as usize] = first;
-                changed = true;
-            }
-        }
-        for i in 0..of.len() as u32 {
-            let root = find(of, i);
-            of[i as usize] = root;
-            dark[i as usize] |= joined[root as usize];
-        }
+        changed |= close(of, edges, dark);
         if !changed {
             return;
         }
     }
+}
+
+/// Makes parts that reach each other both ways one, dark where one of them is. Whether there were such.
+fn close(of: &mut [u32], edges: &[(u32, u32)], dark: &mut [bool]) -> bool {
+    let roots: Vec<u32> = (0..of.len() as u32).map(|i| find(of, i)).collect();
+    let mut outs: Vec<Vec<u32>> = vec![Vec::new(); of.len()];
+    for &(a, b) in edges {
+        let (a, b) = (roots[a as usize], roots[b as usize]);
+        if a != b {
+            outs[a as usize].push(b);
+        }
+    }
+    let mut changed = false;
+    for ring in rings(&outs) {
+        let first = ring.iter().copied().min().unwrap_or(0);
+        for c in ring {
+            of[c as usize] = first;
+            changed = true;
+        }
+    }
+    let mut is_dark = vec![false; of.len()];
+    for i in 0..of.len() as u32 {
+        let root = find(of, i);
+        of[i as usize] = root;
+        is_dark[root as usize] |= dark[i as usize];
+    }
+    for (i, root) in of.iter().enumerate() {
+        dark[i] = is_dark[*root as usize];
+    }
+    changed
 }
 
 /// Sets of more than one node that reach each other (Tarjan, without recursion).
@@ -215,15 +272,15 @@ fn sorted(of: &[u32], edges: &[(u32, u32)]) -> Vec<u32> {
     out
 }
 
-/// Joins known parts side by side where no other path joins them.
-fn known_together(of: &[u32], edges: &[(u32, u32)], dark: &[bool]) -> Vec<u32> {
+/// Joins known parts, or unknown ones, side by side where no other path joins them.
+fn together(of: &[u32], edges: &[(u32, u32)], dark: &[bool], which: bool) -> Vec<u32> {
     let order = sorted(of, edges);
     let mut rank = vec![0u32; of.len()];
     (0u32..).zip(&order).for_each(|(r, c)| rank[*c as usize] = r);
     let item = |i: u32| rank[of[i as usize] as usize];
-    let known = |r: u32| !dark[order[r as usize] as usize];
+    let fits = |r: u32| dark[order[r as usize] as usize] == which;
     let found = cluster::partition(order.len(), edges.iter().map(|(a, b)| (item(*a), item(*b))), &|a, b| {
-        if known(a) && known(b) { Fit::IfDirect } else { Fit::Never }
+        if fits(a) && fits(b) { Fit::IfDirect } else { Fit::Never }
     });
     let mut first = vec![u32::MAX; found.members.len()];
     let mut out = vec![0; of.len()];
@@ -237,18 +294,14 @@ fn known_together(of: &[u32], edges: &[(u32, u32)], dark: &[bool]) -> Vec<u32> {
     out
 }
 
-/// Parts numbered in topological order, with their names.
-fn numbered(of: &[u32], edges: &[(u32, u32)], dark: &[bool], graph: &str) -> (Vec<u32>, Vec<Part>) {
+/// Parts numbered in topological order, and whether each is known.
+fn numbered(of: &[u32], edges: &[(u32, u32)], dark: &[bool]) -> (Vec<u32>, Vec<bool>) {
     let order = sorted(of, edges);
     let mut number = vec![0u32; of.len()];
-    let mut parts = Vec::new();
+    let mut known = Vec::new();
     for (k, c) in (0u32..).zip(&order) {
         number[*c as usize] = k;
-        let dark = dark[*c as usize];
-        parts.push(Part {
-            name: format!("{graph}_sub_{k}_{}", if dark { "unknow" } else { "know" }),
-            attrs: vec![("_is_unknown_shape", AttrValue::Bool(dark))],
-        });
+        known.push(!dark[*c as usize]);
     }
-    (of.iter().map(|c| number[*c as usize]).collect(), parts)
+    (of.iter().map(|c| number[*c as usize]).collect(), known)
 }

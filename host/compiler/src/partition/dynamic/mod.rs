@@ -1,7 +1,11 @@
 //! Partition by shape and by level (facts 3.5, 3.6): parts of a graph become PartitionedCall nodes before engines are looked at.
 
+/// Arithmetic on sizes.
+pub mod arithmetic;
 /// Known and unknown shapes.
 pub mod dynamic_shape_partition;
+/// Known parts as models of their own.
+pub mod seal;
 /// Levels that the user has written on nodes.
 pub mod stage_partition;
 /// Which nodes have unknown shapes, and why.

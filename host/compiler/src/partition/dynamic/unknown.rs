@@ -1,26 +1,31 @@
 //! Which nodes have unknown shapes (facts 3.5): by a mark, by an engine that runs on the host, by a shape of theirs, by their subgraphs,
-//! by addresses that cannot be refreshed; constants with their readers.
+//! by addresses that cannot be refreshed, by tiling that reads values where it does not run on the device; constants with their readers.
 use crate::error::CompileError;
+use crate::feature::tiling_sink::gate;
 use crate::ids::NodeKey;
 use crate::place::Placement;
 use crate::toolbox::Toolbox;
 use ge_ir::{DType, Dim, Graph, Model, Node, NodeId, TensorDesc};
+use ge_plugin_api::author::tiling_sink::SINK;
 use ge_plugin_api::diagnostic::Diagnostic;
 use ge_plugin_api::engine::flags;
+use ge_plugin_api::types::tensor::Container;
 
 /// Attributes that make a node unknown.
 const MARKS: [&str; 3] = ["_is_unknown_shape", "is_unknown_shape", "_force_unknown_shape"];
 /// Parameters of a graph.
 const DATA: [&str; 4] = ["Data", "RefData", "AippData", "AnnData"];
 /// What gives sizes of a tensor, not its values.
-const SIZES: [&str; 5] = ["Shape", "ShapeN", "Rank", "Size", "GatherShapes"];
+pub(super) const SIZES: [&str; 5] = ["Shape", "ShapeN", "Rank", "Size", "GatherShapes"];
 /// So many nodes are named.
 const NAMED: usize = 10;
+/// What lies deeper is unknown.
+const DEEPEST: usize = 32;
 
-fn open(n: &Node) -> bool {
+pub(super) fn open(n: &Node) -> bool {
     n.outputs().iter().any(|d| !d.shape.is_static())
 }
-fn reads_open(g: &Graph, n: &Node) -> bool {
+pub(super) fn reads_open(g: &Graph, n: &Node) -> bool {
     (0..n.inputs().len()).any(|i| g.input_desc(n, i).is_some_and(|d| !d.shape.is_static()))
 }
 fn runs(n: &Node) -> bool {
@@ -29,22 +34,29 @@ fn runs(n: &Node) -> bool {
 
 /// By place in the order of graph `gi`. Data and NetOutput are neither.
 pub fn nodes(model: &Model, gi: usize, placement: &Placement, toolbox: &Toolbox) -> Vec<bool> {
+    let on_host =
+        |n: &Node| toolbox.engine(placement.engine[NodeKey::new(gi, n.id())]).info.flags & flags::HOST_RUNTIME != 0;
+    marks(model, gi, &on_host)
+}
+
+/// The same, where `on_host` says which nodes of the graph the host runs.
+pub fn marks(model: &Model, gi: usize, on_host: &dyn Fn(&Node) -> bool) -> Vec<bool> {
     let g = &model.graphs()[gi];
     let mut out: Vec<bool> = g
         .nodes()
         .map(|n| {
-            let on_host =
-                || toolbox.engine(placement.engine[NodeKey::new(gi, n.id())]).info.flags & flags::HOST_RUNTIME != 0;
-            let inner = || n.subgraphs().iter().filter_map(|s| model.graph(s)).any(|s| s.nodes().any(open));
             let fixed = || n.attrs().get("_is_support_addr_refresh").and_then(|v| v.as_bool()) == Some(false);
+            // Tiling that reads values and does not run on the device is the host's, run by run.
+            let tiled = || n.attrs().flag(gate::DEPENDS) && !n.attrs().flag(SINK);
             runs(n)
                 && !n.is_const()
                 && (MARKS.iter().any(|m| n.attrs().flag(*m))
                     || open(n)
                     || reads_open(g, n)
-                    || on_host()
-                    || inner()
-                    || fixed())
+                    || fixed()
+                    || tiled()
+                    || inner(model, n, 0)
+                    || on_host(n))
         })
         .collect();
     let mut at = vec![0usize; g.id_bound()];
@@ -55,6 +67,13 @@ pub fn nodes(model: &Model, gi: usize, placement: &Placement, toolbox: &Toolbox)
         }
     }
     out
+}
+
+/// Whether something in a node's subgraphs is unknown, or nothing a device takes, however deep.
+fn inner(model: &Model, n: &Node, depth: usize) -> bool {
+    let unfit = |d: &TensorDesc| d.container != Container::TENSOR || d.dtype == DType::STRING;
+    let bad = |m: &Node| m.outputs().iter().any(unfit) || open(m) || depth > DEEPEST || inner(model, m, depth + 1);
+    n.subgraphs().iter().filter_map(|s| model.graph(s)).any(|s| s.nodes().any(bad))
 }
 
 /// Why a node of graph `g` makes the shapes behind it unknown; None: it only hands on what it is given.

@@ -1,0 +1,154 @@
+//! Models of unknown shapes (facts 3.5): which parts of them are known, and those compiled through the stages from `place` on, each as a
+//! static model that executor v2 runs as it is.
+use super::{Compilation, Goal, Observer, Stage};
+use crate::dynamic;
+use crate::error::{CompileError, Result};
+use crate::merge;
+use crate::model::GeRootModel;
+use crate::options::Options;
+use crate::partition::dynamic::dynamic_shape_partition::{self, Parts};
+use crate::partition::dynamic::{arithmetic, seal, unknown};
+use crate::pass::{Blamed, Records};
+use crate::place::EnginePlacer;
+use crate::toolbox::Toolbox;
+use ge_ir::view::GraphContext;
+use ge_ir::{DType, Model, Node, TensorDesc};
+use ge_model::CompiledModel;
+use ge_plugin_api::diagnostic::ErrorKind;
+use ge_plugin_api::engine::flags;
+use ge_plugin_api::types::tensor::Container;
+use std::collections::BTreeMap;
+
+/// Under this name it is kept why a part of known shape is not a model of its own.
+const NAME: &str = "DynamicShapePartition";
+
+/// What the user sees of the compilation of a part: its failures.
+struct OfPart<'o>(&'o dyn Observer);
+impl Observer for OfPart<'_> {
+    fn failed(&self, name: &'static str, pass: Option<&Blamed>, graph: &Model) {
+        self.0.failed(name, pass, graph);
+    }
+    fn cancelled(&self) -> bool {
+        self.0.cancelled()
+    }
+}
+
+impl Compilation<'_> {
+    /// The model for executor v2 and its parts of known shape, where a shape of it is unknown or the host schedules it.
+    ///
+    /// # Errors
+    /// Nodes that only a planned model can hold.
+    pub fn dynamic(&mut self, name: &str) -> Result<Option<(CompiledModel, Vec<GeRootModel>)>> {
+        let mut parts = Vec::new();
+        if unknown::any(&self.model) {
+            dynamic::gears_are_closed(&self.model, self.toolbox)?;
+            dynamic::check(&self.model, self.toolbox)?;
+            parts = self.known_parts()?;
+        } else if !self.is_host_scheduled() {
+            return Ok(None);
+        }
+        let model = std::mem::take(&mut self.model);
+        Ok(Some((dynamic::assemble(name, model, self.toolbox, self.options, &self.records)?, parts)))
+    }
+
+    /// Whether the host schedules a graph whose shapes are all known, because it is small: `ge.exec.hostSchedulingMaxThreshold`.
+    fn is_host_scheduled(&self) -> bool {
+        let most = self.options.host_scheduling;
+        let runs = |n: &&Node| !n.is_const() && !matches!(n.op(), "Data" | "NetOutput");
+        let v1 = |n: &Node| matches!(n.op(), "Switch" | "RefSwitch" | "Merge" | "RefMerge" | "Enter" | "RefEnter");
+        let root = self.model.root();
+        most > 0
+            && self.model.graphs().len() == 1
+            && !root.nodes().any(v1)
+            && (root.nodes().filter(runs).count() as u64) < most
+            && dynamic::check(&self.model, self.toolbox).is_ok()
+    }
+
+    /// Takes the known parts out of the model, each compiled. One that cannot be planned stays where it is, and the reason is kept.
+    fn known_parts(&mut self) -> Result<Vec<GeRootModel>> {
+        let Some(mut found) = find(&self.model, self.toolbox, self.options)? else { return Ok(Vec::new()) };
+        let whole = |pieces| Ok(merge::run(pieces, self.toolbox)?.model);
+        let mut built: BTreeMap<usize, GeRootModel> = BTreeMap::new();
+        loop {
+            let mut model = self.model.clone();
+            let parts = seal::seal(&mut model, &found, &whole)?;
+            let mut failed = false;
+            let known: Vec<usize> = (0..found.known.len()).filter(|k| found.known[*k]).collect();
+            for (k, part) in known.into_iter().zip(parts) {
+                let name = part.root().name().to_owned();
+                if built.contains_key(&k) {
+                    continue;
+                }
+                match self.plan(&name, part) {
+                    Ok(root) => drop(built.insert(k, root)),
+                    Err(e) if e.is_a_fault() || e.clone().into_error().kind != ErrorKind::UNSUPPORTED => return Err(e),
+                    Err(e) => {
+                        self.records.refuse(&name, NAME, e.to_string());
+                        found.known[k] = false;
+                        failed = true;
+                    }
+                }
+            }
+            if !failed {
+                if found.known.contains(&true) {
+                    self.model = model;
+                }
+                return Ok(built.into_values().collect());
+            }
+        }
+    }
+
+    /// Runs the stages from `place` on for a part.
+    fn plan(&self, name: &str, part: Model) -> Result<GeRootModel> {
+        let options = self.options.of_part();
+        let observer = OfPart(self.observer);
+        let mut c = Compilation::new(part, self.toolbox, &options, &observer, Goal::Model, Records::default())?;
+        let mut at = c.enter(Stage::Place)?;
+        loop {
+            let next = c.step(at)?;
+            if at == Stage::Model {
+                return c.finish(name);
+            }
+            at = next;
+        }
+    }
+}
+
+/// The parts of a model's root graph. None: no part of it is known and large enough.
+fn find(model: &Model, toolbox: &Toolbox, options: &Options) -> Result<Option<Parts>> {
+    let limit = dynamic_shape_partition::limit(options);
+    let g = model.root();
+    let runs = |n: &Node| !n.is_const() && !matches!(n.op(), "Data" | "NetOutput");
+    let candidates = |marks: &[bool]| g.nodes().zip(marks).filter(|(n, dark)| !**dark && runs(n)).count() as i64;
+    if limit < 0 || candidates(&unknown::marks(model, 0, &|_| false)) < limit.max(1) {
+        return Ok(None);
+    }
+    let arithmetic = arithmetic::of(g, toolbox);
+    let placer = EnginePlacer::new(toolbox, false)?;
+    let context = GraphContext::new(model, 0);
+    let view = context.graph();
+    let mut fault: Option<CompileError> = None;
+    let mut by_host = vec![false; g.id_bound()];
+    for n in g.nodes().filter(|n| runs(n)) {
+        let unfit =
+            |d: &TensorDesc| d.container != Container::TENSOR || d.dtype == DType::STRING || !d.shape.is_static();
+        let given = (0..n.inputs().len()).filter_map(|i| g.input_desc(n, i));
+        by_host[n.id().index()] = arithmetic[n.id().index()]
+            || given.chain(n.outputs()).any(unfit)
+            || (n.subgraphs().is_empty()
+                && match placer.engine(&view.node(n.id())) {
+                    Ok(Some(e)) => toolbox.engine(e).info.flags & flags::HOST_RUNTIME != 0,
+                    Ok(None) => true,
+                    Err(e) => {
+                        fault.get_or_insert(e);
+                        true
+                    }
+                });
+    }
+    if let Some(e) = fault {
+        return Err(e);
+    }
+    let marks = unknown::marks(model, 0, &|n| by_host[n.id().index()]);
+    let found = dynamic_shape_partition::parts(g, &marks, options);
+    Ok(found.known.contains(&true).then_some(found))
+}
