@@ -136,7 +136,7 @@ fn parts_of_known_shape_are_models_of_their_own() {
     let whole = s.load(whole.model).unwrap();
     for x in [[1.0, -2.0, 3.0, -1.0, 0.0, 2.0], [0.0; 6], [9.0; 6]] {
         let x = f32s(&[2, 3], &x);
-        let (a, b) = (parted.run(&[x.clone()]).unwrap(), whole.run(&[x.clone()]).unwrap());
+        let (a, b) = (parted.run(std::slice::from_ref(&x)).unwrap(), whole.run(std::slice::from_ref(&x)).unwrap());
         let v = reals(&x);
         let c: Vec<f32> = v.iter().enumerate().map(|(i, x)| (-x * (i % 3 + 1) as f32) + (i % 3 + 1) as f32).collect();
         let d: Vec<f32> = c.iter().map(|c| c.max(0.0)).collect();
@@ -365,4 +365,56 @@ fn trained_models_run_without_sizes() {
             expect_code(dir.path(), 0, &[&["run", "m.om"][..], &files].concat());
         }
     }
+}
+
+#[test]
+fn inspect_tells_what_the_executor_decides_and_a_run_does_that() {
+    let s = session();
+    let text = "graph @main(%x: f32[n,3], %t: i64[1], %c: bool[]) {
+           %s = Shape(%x) {dtype = i64} : i64[2]
+           %zero = Const() {value = dense<i64[]: 0>} : i64[]
+           %first = Gather(%s, %zero) : i64[]
+           %a = Neg(%x) : f32[n,3]
+           %r = Reshape(%a, %t) : f32[?]
+           %z = NonZero(%r) : i64[1,?]
+           %f = Cast(%z) {dst_type = f32} : f32[1,?]
+           %g = Add(%f, %f) : f32[1,?]
+           %y = If(%c, %g) {then_branch = @t, else_branch = @e} : f32[?,?]
+           %o = Abs(%y) : f32[?,?]
+           return %o, %first }
+         graph @t(%p: f32[1,?]) { %u = ConcatD(%p, %p) {concat_dim = 1, N = 2} : f32[1,?] return %u }
+         graph @e(%q: f32[1,?]) { %v = Abs(%q) : f32[1,?] return %v }";
+    let made = compiled(&s, text, &[]);
+    let exec = s.exec_of(&made.model).unwrap();
+    let root = &exec.main[0];
+    let nodes = |l: &[ge_runtime::v2::describe::Step]| l.iter().map(|s| s.node.clone()).collect::<Vec<_>>();
+    assert_eq!(root.by_value, ["t"]);
+    assert_eq!(nodes(&root.rounds[0].planned), ["s", "first"]);
+    assert_eq!((nodes(&root.rounds[0].device), nodes(&root.rounds[0].host)), (vec!["a".into()], vec!["z".into()]));
+    assert_eq!(nodes(&root.rounds[0].views), ["r"]);
+    assert_eq!(
+        (nodes(&root.rounds[1].device), nodes(&root.rounds[1].host)),
+        (vec!["f".into(), "g".into()], vec!["y".into()])
+    );
+    assert_eq!((nodes(&root.rounds[2].device), root.rounds.len()), (vec!["o".into()], 3));
+    assert_eq!((exec.symbols.len(), exec.symbols[0].places.as_slice()), (1, ["x:0".to_owned()].as_slice()));
+    assert_eq!((exec.plans.kept, exec.plans.dropped), (120, 8));
+    // A run launches what was told, round by round, with the branch that it takes between.
+    let m = s.load(made.model).unwrap();
+    let given = [f32s(&[2, 3], &[1.0, 0.0, 2.0, 0.0, 3.0, 4.0]), i64s(&[1], &[6]), truth(true)];
+    let views: Vec<_> = given.iter().map(HostTensor::view).collect();
+    let ran = m.run_views(&views, ge_runtime::RunOptions { profile: true }).unwrap();
+    let launched: Vec<(String, Vec<String>)> = ran
+        .parts
+        .iter()
+        .map(|p| {
+            let own = p.model().graphs[0].nodes.iter().filter(|n| n.stream.is_some()).map(|n| n.name.clone());
+            (p.graph.clone(), own.collect())
+        })
+        .collect();
+    let told =
+        |graph: usize, round: usize| (exec.main[graph].graph.clone(), nodes(&exec.main[graph].rounds[round].device));
+    let taken = exec.main.iter().position(|g| g.graph == "t").unwrap();
+    assert_eq!(launched, [told(0, 0), told(0, 1), told(taken, 0), told(0, 2)]);
+    assert_eq!(reals(&ran.outputs[0]), [0.0, 4.0, 8.0, 10.0, 0.0, 4.0, 8.0, 10.0]);
 }

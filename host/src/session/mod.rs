@@ -198,6 +198,16 @@ impl Session {
         Tools::new(&self.registry, target, &out).map(Arc::new).map_err(|e| e.into_error())
     }
 
+    /// What the executor decides of a model of unknown shapes before any size is known.
+    ///
+    /// # Errors
+    /// A model that does not fit together, or that needs plugins that are not there.
+    pub fn exec_of(&self, compiled: &ge_model::CompiledModel) -> Result<ge_runtime::v2::describe::Exec> {
+        let mut compiled = compiled.clone();
+        weights::in_one(&mut compiled)?;
+        ge_runtime::v2::describe::describe(&compiled, &*self.tools(&compiled)?).map_err(|e| e.into_error())
+    }
+
     /// Compiles a graph for a file: no device is asked.
     pub fn compile(
         &self,

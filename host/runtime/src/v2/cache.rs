@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Plans that are kept for a graph.
-const CAPACITY: usize = 120;
+pub(crate) const CAPACITY: usize = 120;
 /// Plans that go at once when there are too many.
-const EVICTED: usize = 8;
+pub(crate) const EVICTED: usize = 8;
 
 /// The rounds of one graph.
 #[derive(Default)]

@@ -11,6 +11,8 @@ mod arena;
 pub(crate) mod build;
 /// Rounds by what they depend on.
 mod cache;
+/// What is decided before any size is known.
+pub mod describe;
 /// Graphs as the executor walks them.
 mod graph;
 /// Tiling at run time.

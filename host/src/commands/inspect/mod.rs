@@ -4,6 +4,7 @@ mod memory;
 mod source;
 mod svg;
 mod contexts;
+mod exec;
 mod timetable;
 
 use super::compile::BuildFlags;
@@ -36,13 +37,13 @@ pub struct InspectArgs {
     /// Draws an OM: tasks on their streams, values in memory, or what of them `--what` names
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Parts: summary,graph,engines,streams,events,memory,tasks,weights,options,passes
+    /// Parts: summary,graph,engines,streams,events,memory,tasks,weights,options,passes,exec
     #[arg(long, value_name = "PARTS", value_delimiter = ',', value_parser = clap::builder::PossibleValuesParser::new(PARTS), hide_possible_values = true)]
     what: Vec<String>,
 }
 
 const PARTS: &[&str] =
-    &["summary", "graph", "engines", "streams", "events", "memory", "tasks", "weights", "options", "passes"];
+    &["summary", "graph", "engines", "streams", "events", "memory", "tasks", "weights", "options", "passes", "exec"];
 
 /// Runs it.
 pub fn run(global: &Global, a: &InspectArgs) -> Result<u8> {
@@ -87,14 +88,22 @@ pub fn run(global: &Global, a: &InspectArgs) -> Result<u8> {
     if let Some(path) = &a.svg {
         super::write_atomic(path, svg::draw(&m, svg::Panels::of(&a.what)).as_bytes())?;
     }
-    let doc = document(&m);
+    let mut doc = document(&m);
+    let exec = a.what.iter().any(|w| w == "exec").then(|| exec::of(global, &m)).transpose()?;
     if global.json {
+        if let Some(e) = &exec {
+            doc["exec"] = exec::json(e);
+        }
         print_json(&select(doc, &a.what))?;
     } else {
         let parts: Vec<&str> =
             if a.what.is_empty() { vec!["summary"] } else { a.what.iter().map(String::as_str).collect() };
         let mut text = String::new();
         for p in parts {
+            if let Some(e) = exec.as_ref().filter(|_| p == "exec") {
+                text.push_str(&exec::text(e));
+                continue;
+            }
             text.push_str(&text_of(&m, p));
             // The summary has a line for each part of known shape, other parts of the document have a chapter.
             for part in m.parts.iter().filter(|_| !matches!(p, "summary" | "options")) {
@@ -130,6 +139,7 @@ fn select(doc: Value, what: &[String]) -> Value {
             "memory" | "weights" => &["memory"][..],
             "tasks" => &["tasks"][..],
             "options" => &["options"][..],
+            "exec" => &["exec", "ranges"][..],
             _ => &["passes"][..],
         })
         .copied()

@@ -1,0 +1,281 @@
+//! What the executor decides of a model before any size is known: what is made at load, the rounds of each graph with what is
+//! computed while planning, launched and done by the host, what a plan is known by and what inputs must fit.
+use super::cache;
+use super::graph::{Graph, Kind, Node, SIZES, lower};
+use super::inputs::range_key;
+use super::plan::Home;
+use super::sequence;
+use super::tools::Tools;
+use crate::error::RuntimeError;
+use ge_model::CompiledModel;
+use ge_plugin_api::ops::flags;
+use ge_plugin_api::types::DType;
+use std::collections::BTreeMap;
+
+/// What an executor does with a model.
+#[derive(Clone, Debug, Default)]
+pub struct Exec {
+    /// What is made once, at load.
+    pub init: Init,
+    /// The graphs as a run executes them, the root first.
+    pub main: Vec<Rounds>,
+    /// What is given back when the model is unloaded, in order.
+    pub deinit: Vec<&'static str>,
+    /// Open sizes of the inputs, by letter or by `input:dimension`.
+    pub symbols: Vec<Symbol>,
+    /// What is held against the inputs, once for each run.
+    pub guards: Vec<String>,
+    /// How plans are kept.
+    pub plans: Plans,
+}
+
+/// What is made once.
+#[derive(Clone, Debug, Default)]
+pub struct Init {
+    /// Constants that lie in the weights.
+    pub constants: usize,
+    /// Bytes of the weights.
+    pub weights: u64,
+    /// Parts of known shape that are sealed: name and tasks.
+    pub parts: Vec<(String, usize)>,
+}
+
+/// The rounds of a graph.
+#[derive(Clone, Debug, Default)]
+pub struct Rounds {
+    /// Its name.
+    pub graph: String,
+    /// Parameters whose bytes a plan is known by, since shapes hang on them.
+    pub by_value: Vec<String>,
+    /// The rounds, in order.
+    pub rounds: Vec<Round>,
+}
+
+/// One round: a sealed model of the device for each set of shapes, then what the host does.
+#[derive(Clone, Debug, Default)]
+pub struct Round {
+    /// Nodes that are computed while the round is planned.
+    pub planned: Vec<Step>,
+    /// Nodes that are another value's memory.
+    pub views: Vec<Step>,
+    /// Nodes that are launched.
+    pub device: Vec<Step>,
+    /// Nodes that the host executes behind the launches.
+    pub host: Vec<Step>,
+}
+
+/// One node.
+#[derive(Clone, Debug, Default)]
+pub struct Step {
+    /// Name.
+    pub node: String,
+    /// Operator type.
+    pub op: String,
+    /// The engine that is asked first, or what the host does.
+    pub by: String,
+}
+
+/// An open size.
+#[derive(Clone, Debug)]
+pub struct Symbol {
+    /// Its letter, or `input:dimension`.
+    pub name: String,
+    /// Where it stands: `input:dimension`.
+    pub places: Vec<String>,
+    /// Lowest and highest, where stated.
+    pub range: Option<(u64, u64)>,
+}
+
+/// How plans are kept.
+#[derive(Clone, Debug, Default)]
+pub struct Plans {
+    /// At most so many of each graph.
+    pub kept: usize,
+    /// So many of the least recently used go at once.
+    pub dropped: usize,
+}
+
+/// Describes what the executor does with a model.
+///
+/// # Errors
+/// `damaged`: what the OM says does not fit together; `unsupported`: an operator that no plugin has.
+pub fn describe(m: &CompiledModel, tools: &Tools) -> Result<Exec, RuntimeError> {
+    let weights = m.weights.first().map(|(_, b)| b.clone()).unwrap_or_default();
+    let graphs = lower(m, &weights, tools)?;
+    let main = graphs.iter().zip(&m.graphs).map(|(g, info)| {
+        let engines: Vec<&str> = info.nodes.iter().map(|n| n.engine.as_str()).collect();
+        rounds(g, &engines, tools)
+    });
+    let (symbols, guards) = symbols(m);
+    Ok(Exec {
+        init: Init {
+            constants: graphs.iter().map(|g| g.constants.iter().flatten().count()).sum(),
+            weights: m.memory.weights,
+            parts: m.parts.iter().map(|p| (p.name.clone(), p.tasks.len())).collect(),
+        },
+        main: main.collect(),
+        deinit: vec!["plans of all shapes", "sealed parts", "feature maps", "weights"],
+        symbols,
+        guards,
+        plans: Plans { kept: cache::CAPACITY, dropped: cache::EVICTED },
+    })
+}
+
+/// Open sizes, and what is checked of the inputs.
+fn symbols(m: &CompiledModel) -> (Vec<Symbol>, Vec<String>) {
+    let mut by: BTreeMap<String, Symbol> = BTreeMap::new();
+    let mut guards = Vec::new();
+    for i in &m.inputs {
+        guards.push(format!("`{}` is {}{}", i.name, i.desc.dtype, i.desc.shape));
+        for (k, d) in i.desc.shape.dims().iter().enumerate().filter(|(_, d)| d.size().is_none()) {
+            let name = range_key(&i.name, k, d.symbol_name());
+            let range = m.ranges.get(&name).copied();
+            let of = by.entry(name.clone()).or_insert(Symbol { name, places: Vec::new(), range });
+            of.places.push(format!("{}:{k}", i.name));
+        }
+    }
+    for s in by.values() {
+        if s.places.len() > 1 {
+            guards.push(format!("`{}` is one size in {}", s.name, s.places.join(", ")));
+        }
+        if let Some((low, high)) = s.range {
+            guards.push(format!("`{}` is {low} to {high}", s.name));
+        }
+    }
+    (by.into_values().collect(), guards)
+}
+
+/// A graph while its rounds are followed.
+struct Walk<'w> {
+    graph: &'w Graph,
+    tools: &'w Tools,
+    home: Vec<Home>,
+    /// Values that are strings, sequences or optionals.
+    odd: Vec<bool>,
+    done: Vec<bool>,
+}
+
+/// What becomes of a node in this round.
+enum Fate {
+    Planned,
+    View,
+    Device,
+    Host(&'static str),
+    Waits,
+}
+
+fn rounds(graph: &Graph, engines: &[&str], tools: &Tools) -> Rounds {
+    let n = graph.values();
+    let mut w =
+        Walk { graph, tools, home: vec![Home::Nowhere; n], odd: vec![false; n], done: vec![false; graph.nodes.len()] };
+    let name = |v: u32| graph.nodes.iter().find(|n| n.outputs.contains(&v)).map(|n| n.name.clone());
+    let deciding = graph.inputs.iter().flatten().filter(|v| graph.wanted[**v as usize]);
+    let by_value = deciding.filter_map(|v| name(*v)).collect();
+    let mut out = Rounds { graph: graph.name.clone(), by_value, rounds: Vec::new() };
+    for (i, node) in graph.nodes.iter().enumerate() {
+        for (v, d) in node.outputs.iter().zip(&node.descs) {
+            w.odd[*v as usize] = d.dtype == DType::STRING || d.container != Default::default();
+        }
+        if matches!(node.kind, Kind::Data | Kind::Constant) {
+            let home = if node.kind == Kind::Constant { Home::Known } else { Home::Before };
+            node.outputs.iter().for_each(|v| w.home[*v as usize] = home);
+            w.done[i] = true;
+        }
+    }
+    loop {
+        let mut round = Round::default();
+        let mut host: Vec<usize> = Vec::new();
+        let before = w.done.clone();
+        for (i, node) in graph.nodes.iter().enumerate() {
+            if w.done[i] || node.kind == Kind::Output || !w.ready(node) {
+                continue;
+            }
+            let step = |by: &str| Step { node: node.name.clone(), op: node.op.as_str().to_owned(), by: by.to_owned() };
+            let mut home = Home::Made;
+            match w.fate(node) {
+                Fate::Planned => {
+                    round.planned.push(step("the plan"));
+                    home = Home::Known;
+                }
+                Fate::View => {
+                    round.views.push(step("the plan"));
+                    home = w.of_view(node);
+                }
+                Fate::Device => round.device.push(step(engines.get(i).copied().unwrap_or_default())),
+                Fate::Host(how) => {
+                    round.host.push(step(how));
+                    host.push(i);
+                    continue;
+                }
+                Fate::Waits => continue,
+            }
+            node.outputs.iter().for_each(|v| w.home[*v as usize] = home);
+            w.done[i] = true;
+        }
+        host.into_iter().for_each(|i| {
+            w.done[i] = true;
+            graph.nodes[i].outputs.iter().for_each(|v| w.home[*v as usize] = Home::Before);
+        });
+        w.home.iter_mut().filter(|h| **h == Home::Made).for_each(|h| *h = Home::Before);
+        if w.done == before {
+            return out;
+        }
+        out.rounds.push(round);
+    }
+}
+
+impl Walk<'_> {
+    fn ready(&self, n: &Node) -> bool {
+        n.inputs.iter().flatten().all(|v| self.home[*v as usize] != Home::Nowhere)
+            && n.controls.iter().all(|c| self.done[*c as usize])
+    }
+    /// The value that a view shows is where the view is.
+    fn of_view(&self, n: &Node) -> Home {
+        n.inputs.first().copied().flatten().map_or(Home::Made, |v| self.home[v as usize])
+    }
+    /// Whether the plan has a value's bytes.
+    fn knows(&self, v: u32) -> bool {
+        let wanted = self.graph.wanted[v as usize] && !self.odd[v as usize];
+        self.home[v as usize] == Home::Known || (self.home[v as usize] == Home::Before && wanted)
+    }
+
+    fn fate(&self, n: &Node) -> Fate {
+        match n.kind {
+            Kind::Choice => return Fate::Host("takes a branch"),
+            Kind::While | Kind::For => return Fate::Host("turns a loop"),
+            Kind::Call => return Fate::Host("calls a graph"),
+            Kind::Part => return Fate::Host("launches a sealed part"),
+            _ if sequence::handles(n.op.as_str()) => return Fate::Host("keeps a sequence or an optional"),
+            _ => {}
+        }
+        if n.inputs.iter().flatten().chain(&n.outputs).any(|v| self.odd[*v as usize]) {
+            return Fate::Host("runs a host kernel: no device takes the type");
+        }
+        if SIZES.contains(&n.op.as_str()) {
+            return Fate::Planned;
+        }
+        let settled = n.descs.iter().all(|d| d.is_static());
+        let data = n.flags & flags::DATA_DEPENDENT_SHAPE != 0;
+        let made = |i: &usize| n.inputs.get(*i).copied().flatten().is_some_and(|v| self.home[v as usize] == Home::Made);
+        if !settled && n.value_inputs.iter().any(made) {
+            return Fate::Waits;
+        }
+        if data {
+            return Fate::Host("runs a host kernel: its values decide its sizes");
+        }
+        let fixed = n.flags & (flags::RANDOM | flags::STATEFUL | flags::COMMUNICATION) == 0;
+        let whole = n.descs.iter().all(|d| d.dtype.is_int() || d.dtype == DType::BOOL);
+        let wanted = n.outputs.iter().any(|v| self.graph.wanted[*v as usize]);
+        let known = n.inputs.iter().flatten().all(|v| self.knows(*v));
+        if fixed && known && (wanted || whole) && self.tools.host(n.op.as_str()).is_some() {
+            return Fate::Planned;
+        }
+        if n.flags & flags::VIEW != 0 && n.outputs.len() == 1 {
+            return Fate::View;
+        }
+        if self.tools.engines(n.op).is_empty() {
+            return Fate::Host("runs a host kernel: no engine has one for the device");
+        }
+        Fate::Device
+    }
+}

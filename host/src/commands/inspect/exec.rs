@@ -1,0 +1,77 @@
+//! `ge inspect OM --what exec`: what the executor decides of a model of open sizes, for people and as JSON.
+use super::Global;
+use crate::session::{Session, SessionOptions};
+use crate::{Error, Result};
+use ge_model::CompiledModel;
+use ge_runtime::v2::describe::{Exec, Step};
+use serde_json::{Value, json};
+
+/// Asks the plugins that the model was compiled with.
+///
+/// # Errors
+/// A model whose sizes are all known: its tasks are its plan.
+pub fn of(global: &Global, m: &CompiledModel) -> Result<Exec> {
+    if !m.is_dynamic() {
+        let text = "every size of this model is known: it is launched as a whole, as `--what tasks` shows";
+        return Err(Error::usage(text));
+    }
+    let options = SessionOptions {
+        plugins: global.plugins.clone(),
+        soc: Some(m.soc.name.to_string()),
+        ..SessionOptions::default()
+    };
+    Session::new(options)?.exec_of(m)
+}
+
+/// As text.
+pub fn text(e: &Exec) -> String {
+    let mut out = format!("init: {} constants, {} bytes of weights\n", e.init.constants, e.init.weights);
+    for (name, tasks) in &e.init.parts {
+        out.push_str(&format!("  seals {name}: {tasks} tasks\n"));
+    }
+    for s in &e.symbols {
+        let range = s.range.map_or_else(|| "any size".to_owned(), |(low, high)| format!("{low} to {high}"));
+        out.push_str(&format!("symbol {}: {} in {}\n", s.name, range, s.places.join(", ")));
+    }
+    for g in &e.guards {
+        out.push_str(&format!("guard: {g}\n"));
+    }
+    for g in &e.main {
+        let by = match g.by_value.is_empty() {
+            true => "types and shapes of its inputs".to_owned(),
+            false => format!("types and shapes of its inputs, and the values of {}", g.by_value.join(", ")),
+        };
+        out.push_str(&format!(
+            "main {}: plans by {by}; {} are kept, the {} least recently used go first\n",
+            g.graph, e.plans.kept, e.plans.dropped
+        ));
+        for (k, r) in g.rounds.iter().enumerate() {
+            out.push_str(&format!("  round {k}\n"));
+            let lists = [("while planning", &r.planned), ("views", &r.views), ("device", &r.device), ("host", &r.host)];
+            for (what, list) in lists.into_iter().filter(|l| !l.1.is_empty()) {
+                out.push_str(&format!("    {what}\n"));
+                for s in list {
+                    out.push_str(&format!("      {:<40} {:<20} {}\n", s.node, s.op, s.by));
+                }
+            }
+        }
+    }
+    out.push_str(&format!("de-init: {}\n", e.deinit.join(", ")));
+    out
+}
+
+/// As JSON.
+pub fn json(e: &Exec) -> Value {
+    let steps =
+        |l: &[Step]| -> Vec<Value> { l.iter().map(|s| json!({"node": s.node, "type": s.op, "by": s.by})).collect() };
+    let rounds = |g: &ge_runtime::v2::describe::Rounds| {
+        let one = |r: &ge_runtime::v2::describe::Round| json!({"planned": steps(&r.planned), "views": steps(&r.views), "device": steps(&r.device), "host": steps(&r.host)});
+        json!({"graph": g.graph, "by_value": g.by_value, "rounds": g.rounds.iter().map(one).collect::<Vec<_>>()})
+    };
+    json!({
+        "init": {"constants": e.init.constants, "weights": e.init.weights, "parts": e.init.parts.iter().map(|(n, t)| json!({"name": n, "tasks": t})).collect::<Vec<_>>()},
+        "symbols": e.symbols.iter().map(|s| json!({"name": s.name, "places": s.places, "range": s.range})).collect::<Vec<_>>(),
+        "guards": e.guards, "main": e.main.iter().map(rounds).collect::<Vec<_>>(),
+        "plans": {"kept": e.plans.kept, "dropped": e.plans.dropped}, "deinit": e.deinit,
+    })
+}
