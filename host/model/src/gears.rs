@@ -12,6 +12,8 @@ pub const DIMS: &str = "_gear_dims";
 pub const VALUES: &str = "_gears";
 /// Attribute of the `Case`, and of the switch that it becomes: how many gears there are.
 pub const BATCH_NUM: &str = "_batch_num";
+/// What the labels of gears begin with.
+const LABEL: &str = "Batch_";
 /// Attribute of each node of a gear: `Batch_<i>`.
 pub const BATCH_LABEL: &str = "_batch_label";
 /// Attribute of an input: the name of the size that gears set, for each dimension; none where they set none.
@@ -49,7 +51,7 @@ pub struct Gear {
 
 /// The label of a gear's nodes.
 pub fn label(gear: usize) -> String {
-    format!("Batch_{gear}")
+    format!("{LABEL}{gear}")
 }
 
 /// Names and values of the gears that a root graph is to be compiled for; None: it has none, or they cannot be read.
@@ -74,7 +76,10 @@ pub fn want(attrs: &mut AttrMap, names: &[String], values: &[Vec<u64>]) {
 impl Gears {
     /// The sizes of a gear as users write them: `b=4, s=16`.
     pub fn shown(&self, gear: usize) -> String {
-        let sizes = self.list.get(gear).map_or(&[][..], |g| &g.sizes);
+        self.sizes_shown(self.list.get(gear).map_or(&[], |g| &g.sizes))
+    }
+    /// The same of any sizes.
+    pub fn sizes_shown(&self, sizes: &[u64]) -> String {
         self.dims.iter().zip(sizes).map(|(d, n)| format!("{d}={n}")).collect::<Vec<_>>().join(", ")
     }
     /// The gear of these sizes.
@@ -136,7 +141,7 @@ impl CompiledModel {
     pub fn gear_of(&self, node: &crate::NodeInfo) -> Option<usize> {
         let label = node.attrs.str(BATCH_LABEL)?;
         self.gears.as_ref()?;
-        label.strip_prefix("Batch_")?.parse().ok()
+        label.strip_prefix(LABEL)?.parse().ok()
     }
 }
 

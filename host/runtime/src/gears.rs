@@ -93,9 +93,8 @@ impl LoadedModel {
             self.check_fixed(inputs)?;
             return Ok(k);
         }
-        let shown = gears.dims.iter().zip(&sizes).map(|(d, n)| format!("{d}={n}")).collect::<Vec<_>>().join(", ");
         Err(RuntimeError::NoGear {
-            found: shown,
+            found: gears.sizes_shown(&sizes),
             nearest: gears.nearest(&sizes).map(|k| gears.shown(k)).unwrap_or_default(),
             all: (0..gears.list.len()).map(|k| gears.shown(k)).collect::<Vec<_>>().join("; "),
             flag: gears.flag_with(&sizes),

@@ -26,6 +26,25 @@ pub(super) struct Block {
     pub part_of: Option<usize>,
 }
 
+impl Block {
+    /// What one node has at a place, of which `own` bytes are its value's.
+    fn of(slot: &SlotInfo, own: u64, node: u32) -> Block {
+        Block {
+            memory: slot.memory,
+            offset: slot.offset,
+            size: slot.size,
+            first: node,
+            firsts: vec![node],
+            users: vec![node],
+            own: vec![(slot.offset, slot.offset + own, node)],
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            work: false,
+            part_of: None,
+        }
+    }
+}
+
 /// The block that holds block `b` now.
 fn holder(list: &[Block], mut b: usize) -> usize {
     while let Some(up) = list[b].part_of {
@@ -84,35 +103,12 @@ impl Blocks {
                 mine.push(Some(list.len()));
                 let input = (gi == 0 && matches!(n.op.as_str(), "Data" | "RefData" | "AippData"))
                     .then(|| u32::try_from(n.attrs.int("index").unwrap_or(0)).unwrap_or(u32::MAX));
-                list.push(Block {
-                    memory: s.memory,
-                    offset: s.offset,
-                    size: s.size,
-                    first: i as u32,
-                    firsts: vec![i as u32],
-                    users: vec![i as u32],
-                    own: vec![(s.offset, s.offset + tight(s, n.outputs.get(mine.len() - 1)), i as u32)],
-                    inputs: input.into_iter().collect(),
-                    outputs: Vec::new(),
-                    work: false,
-                    part_of: None,
-                });
+                let own = tight(s, n.outputs.get(mine.len() - 1));
+                list.push(Block { inputs: input.into_iter().collect(), ..Block::of(s, own, i as u32) });
             }
             for w in n.workspaces.iter().filter(|w| w.space == SlotInfo::FEATURE) {
                 cleaned.entry(i as u32).or_default().push(list.len());
-                list.push(Block {
-                    memory: w.memory,
-                    offset: w.offset,
-                    size: w.size,
-                    first: i as u32,
-                    firsts: vec![i as u32],
-                    users: vec![i as u32],
-                    own: vec![(w.offset, w.offset + w.size, i as u32)],
-                    inputs: Vec::new(),
-                    outputs: Vec::new(),
-                    work: true,
-                    part_of: None,
-                });
+                list.push(Block { work: true, ..Block::of(w, w.size, i as u32) });
             }
             of.push(mine);
             for v in n.inputs.iter().flatten() {
