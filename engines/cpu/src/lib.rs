@@ -11,6 +11,8 @@ pub mod args;
 pub mod kernels;
 /// Parallel loops over outputs.
 pub mod par;
+/// What a kernel says of its operator.
+pub mod op;
 /// The table of operators and the three engines over it.
 pub mod store;
 #[cfg(test)]

@@ -7,7 +7,7 @@ use crate::kernels::matrix::matmul::{batched, less_zero, saturate};
 use crate::kernels::matrix::product::widen;
 use crate::kernels::norm::softmax::softmax;
 use crate::kernels::quant::by_extremes;
-use crate::store::Op;
+use crate::op::Op;
 use crate::store::types::{BYTE, FLOAT};
 use ge_kernels::view::broadcast_shapes;
 use ge_kernels::view::steps::{Operand, Step, parse};

@@ -16,7 +16,7 @@ pub mod rnn;
 pub mod shape;
 pub mod signal;
 
-use crate::store::Op;
+use crate::op::Op;
 
 /// The rows of all files.
 pub const FAMILIES: &[&[Op]] = &[

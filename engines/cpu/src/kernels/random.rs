@@ -3,7 +3,7 @@
 //! SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators"), seeded by `seed`; without it by the node's name,
 //! so that a compiled model gives the same numbers in each run. Normal numbers by Box and Muller.
 use crate::args::{Arg, bad, count, float_attr, int_attr, ints_attr, put_f64, put_i64, room, size};
-use crate::store::Op;
+use crate::op::Op;
 use crate::store::types::{BITS, FLOAT, NUMB};
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;

@@ -1,5 +1,6 @@
 //! `CpuEngine`: one engine over the table. The three engines differ in name, cost and flags alone (facts 1.3).
-use super::{Run, TABLE, supports};
+use super::{TABLE, supports};
+use crate::op::Run;
 use ge_plugin_api::abi::RString;
 use ge_plugin_api::author::simple::{host_kernel_on_device, plain_args_format};
 use ge_plugin_api::device::SocSpec;

@@ -1,7 +1,7 @@
 //! `PromptFlashAttention`, `Attention` (ONNX 23), `RotaryEmbedding` (`plugins/ops/src/attention.rs`).
 use crate::args::{Arg, bad, count, filled, float_attr, int_attr, put_f64, size, text};
 use crate::kernels::norm::softmax::softmax;
-use crate::store::Op;
+use crate::op::Op;
 use crate::store::types::{FLOAT, INDEX, NUMB};
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;

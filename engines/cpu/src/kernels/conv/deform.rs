@@ -2,8 +2,8 @@
 use super::direct::{check, groups};
 use super::window::{axes, onnx_lists};
 use crate::args::{Arg, bad, count, filled, int_attr, put_f64};
+use crate::op::Op;
 use crate::par;
-use crate::store::Op;
 use crate::store::types::FLOAT;
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;

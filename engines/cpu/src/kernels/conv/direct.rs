@@ -4,9 +4,9 @@ use super::window::{Axis, axes, cann_pads, channels_last, onnx_lists, spatial_li
 use crate::args::{Arg, bad, count, filled, int_attr, ints_attr, put_f64, put_i64, size, text};
 use crate::kernels::matrix::matmul::saturate;
 use crate::kernels::matrix::product::{Wide, widen};
+use crate::op::{Op, Run};
 use crate::par;
 use crate::store::types::{BYTE, FLOAT, NUM};
-use crate::store::{Op, Run};
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
 use ge_plugin_api::types::DType;

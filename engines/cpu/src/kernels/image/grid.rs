@@ -1,6 +1,6 @@
 //! `GridSample` over any number of spatial axes, `AffineGrid`, `Col2Im` (`plugins/ops/src/image.rs`).
 use crate::args::{Arg, bad, count, filled, flag, ints_attr, put_f64, size, text};
-use crate::store::Op;
+use crate::op::Op;
 use crate::store::types::{FLOAT, INDEX, NUM};
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;

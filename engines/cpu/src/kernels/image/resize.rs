@@ -1,7 +1,7 @@
 //! `Resize(x, roi?, scales?, sizes?)`, ONNX 19: nearest, linear, cubic; every coordinate mode; antialias; one axis after the other,
 //! since all three filters are separable. Nearest copies elements, in one go over all axes.
 use crate::args::{Arg, axis, bad, count, filled, float_attr, int_attr, ints_attr, out, put_f64, size, text};
-use crate::store::Op;
+use crate::op::Op;
 use crate::store::types::{FLOAT, INDEX, NUMB};
 use ge_kernels::view::{Elem, Kind};
 use ge_kernels::with_kind;

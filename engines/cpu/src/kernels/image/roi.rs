@@ -1,7 +1,7 @@
 //! `RoiAlign`, `MaxRoiPool`: regions of feature maps, brought to one size (`plugins/ops/src/pool.rs`).
 use crate::args::{Arg, bad, count, filled, float_attr, int_attr, ints_attr, put_f64, size, text};
+use crate::op::Op;
 use crate::par;
-use crate::store::Op;
 use crate::store::types::{FLOAT, INDEX};
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;

@@ -2,7 +2,7 @@
 use crate::args::{Arg, axis, bad, flag, int_attr, put_i64};
 use crate::kernels::math::cast::nums;
 use crate::kernels::shape::moving::{Source, write_moved};
-use crate::store::Op;
+use crate::op::Op;
 use crate::store::types::{BITS, BOOL, FLOAT, INDEX, NUMB, REAL};
 use ge_kernels::view::{Bool, Elem, Num};
 use ge_kernels::with_kind;

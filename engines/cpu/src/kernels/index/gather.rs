@@ -1,7 +1,7 @@
 //! `GatherV2`, `Gather`, `GatherElements`, `GatherNd`: negative indices count from the end, others out of range are errors.
 use crate::args::{Arg, axis, bad, int_attr, size};
 use crate::kernels::shape::moving::{Source, with_width, write_moved};
-use crate::store::Op;
+use crate::op::Op;
 use crate::store::types::{BITS, INDEX};
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;

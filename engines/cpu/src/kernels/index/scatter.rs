@@ -4,7 +4,7 @@ use super::gather::{places, tuples};
 use crate::args::{Arg, axis, bad, count, int_attr, put_f64, put_i64, size, text};
 use crate::kernels::math::special::{max, min};
 use crate::kernels::shape::moving::{Source, write_moved};
-use crate::store::Op;
+use crate::op::Op;
 use crate::store::types::{BITS, INDEX};
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;

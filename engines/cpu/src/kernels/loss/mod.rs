@@ -1,6 +1,6 @@
 //! `NegativeLogLikelihoodLoss` and `SoftmaxCrossEntropyLoss`, ONNX's semantics.
 use crate::args::{Arg, bad, filled, put_f64, text};
-use crate::store::Op;
+use crate::op::Op;
 use crate::store::types::{FLOAT, INDEX};
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;

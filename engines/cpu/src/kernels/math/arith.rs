@@ -3,8 +3,8 @@
 use super::special::{max, min};
 use super::zip::zip;
 use crate::args::Arg;
+use crate::op::{Op, Run};
 use crate::store::types::{FLOAT, INT, NUM};
-use crate::store::{Op, Run};
 use ge_kernels::view::{Elem, Kind};
 use ge_kernels::with_kind;
 use ge_plugin_api::Result;

@@ -3,8 +3,8 @@
 use super::arith::is_unsigned;
 use super::zip::zip;
 use crate::args::Arg;
+use crate::op::{Op, Run};
 use crate::store::types::{BOOL, INT};
-use crate::store::{Op, Run};
 use ge_kernels::view::{Bool, Elem};
 use ge_kernels::with_kind;
 use ge_plugin_api::Result;

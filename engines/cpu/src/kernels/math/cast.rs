@@ -6,7 +6,7 @@ use super::float8::{decode_e8m0, encode_e8m0, form};
 use super::zip::map;
 use crate::args::{Arg, bad, flag, kind_of, out_bytes, room, text};
 use crate::kernels::shape::moving::{pack, unpack};
-use crate::store::Op;
+use crate::op::Op;
 use crate::store::types::{BITS, REAL};
 use ge_kernels::view::{Elem, Num, cast, cast_slice_mut};
 use ge_kernels::with_kind;

@@ -1,8 +1,8 @@
 //! Comparisons, broadcast; NaN compares unequal to everything. `Equal` and `NotEqual` also take types without an order.
 use super::zip::zip;
 use crate::args::{Arg, out, view_error};
+use crate::op::{Op, Run};
 use crate::store::types::{BITS, BOOL, NUM};
-use crate::store::{Op, Run};
 use ge_kernels::view::{Bool, Nest, broadcast_shapes};
 use ge_kernels::with_kind;
 use ge_plugin_api::Result;

@@ -4,7 +4,7 @@ use super::unary::float_map;
 use super::zip::map;
 use crate::args::{Arg, out, out_bytes, view_error};
 use crate::kernels::shape::moving::{Source, pack, with_width};
-use crate::store::Op;
+use crate::op::Op;
 use crate::store::types::{BITS, BOOL, NUM};
 use ge_kernels::view::{Bool, Nest, broadcast_shapes};
 use ge_kernels::with_kind;

@@ -7,7 +7,7 @@
 //!   `m += (grad - m) * (1 - beta1); v += (grad^2 - v) * (1 - beta2)`, with `a = lr * sqrt(1 - beta2_power) / (1 - beta1_power)`:
 //!   `var -= a * m / (sqrt(v) + epsilon)`, with Nesterov `m * beta1 + grad * (1 - beta1)` for `m`.
 use crate::args::{Arg, flag, put_f64};
-use crate::store::Op;
+use crate::op::Op;
 use crate::store::types::FLOAT;
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;

@@ -3,7 +3,7 @@
 use super::special::{erf, erfc, max, min, sigmoid, softplus};
 use super::zip::map;
 use crate::args::{Arg, bad, flag, float_attr, text};
-use crate::store::Op;
+use crate::op::Op;
 use crate::store::types::{BOOL, FLOAT, FLOAT8, INT, NUM};
 use ge_kernels::view::{Bool, Elem, Kind};
 use ge_kernels::with_kind;
@@ -193,10 +193,10 @@ fn run_is_inf(ctx: &mut KernelCtx<'_>) -> Result<()> {
     test(ctx, |x| x.is_infinite() && if x > 0.0 { p } else { n })
 }
 
-const fn f(name: &'static str, run: crate::store::Run) -> Op {
+const fn f(name: &'static str, run: crate::op::Run) -> Op {
     Op::new(name, run, &[FLOAT]).gives(&[FLOAT])
 }
-const fn n(name: &'static str, run: crate::store::Run) -> Op {
+const fn n(name: &'static str, run: crate::op::Run) -> Op {
     Op::new(name, run, &[NUM]).gives(&[NUM])
 }
 /// The rows of this file.

@@ -2,7 +2,7 @@
 //! take diagonals; `...` broadcasts.
 use super::product::{Wide, widen};
 use crate::args::{Arg, all, bad, count, filled, put_f64, put_i64, text};
-use crate::store::Op;
+use crate::op::Op;
 use crate::store::types::NUM;
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;

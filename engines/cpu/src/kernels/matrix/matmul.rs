@@ -2,8 +2,8 @@
 //! `MatrixDeterminant`.
 use super::product::{Mat, Wide, product, widen};
 use crate::args::{Arg, bad, count, filled, flag, int_attr, put_f64, put_i64};
+use crate::op::{Op, Run};
 use crate::store::types::{BYTE, FLOAT, INDEX, NUM};
-use crate::store::{Op, Run};
 use ge_kernels::view::broadcast_shapes;
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;

@@ -1,7 +1,7 @@
 //! Normalisation by channel: `BNInfer`, `BatchNorm`, `InstanceNorm`, `GroupNorm`, `LRN` (`plugins/ops/src/norm.rs`).
 use super::softmax::moments;
 use crate::args::{Arg, bad, flag, float_attr, int_attr, put_f64, size};
-use crate::store::Op;
+use crate::op::Op;
 use crate::store::types::FLOAT;
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
@@ -118,7 +118,7 @@ fn run_lrn(ctx: &mut KernelCtx<'_>) -> Result<()> {
     put_f64(ctx, 0, &x.shape, &y)
 }
 
-const fn f(name: &'static str, run: crate::store::Run) -> Op {
+const fn f(name: &'static str, run: crate::op::Run) -> Op {
     Op::new(name, run, &[FLOAT]).gives(&[FLOAT])
 }
 /// The rows of this file.

@@ -3,7 +3,7 @@
 use super::softmax::moments;
 use crate::args::{Arg, float_attr, put_f64};
 use crate::kernels::shape::view::checked_axis;
-use crate::store::Op;
+use crate::op::Op;
 use crate::store::types::FLOAT;
 use ge_kernels::view::Nest;
 use ge_plugin_api::Result;

@@ -2,7 +2,7 @@
 use crate::args::{Arg, axes, float_attr, int_attr, ints_attr, put_f64};
 use crate::kernels::math::special::max;
 use crate::kernels::shape::view::checked_axis;
-use crate::store::Op;
+use crate::op::Op;
 use crate::store::types::FLOAT;
 use ge_kernels::view::{Elem, Layout, Nest};
 use ge_kernels::with_kind;
@@ -115,7 +115,7 @@ fn run_mvn(ctx: &mut KernelCtx<'_>) -> Result<()> {
     })
 }
 
-const fn f(name: &'static str, run: crate::store::Run) -> Op {
+const fn f(name: &'static str, run: crate::op::Run) -> Op {
     Op::new(name, run, &[FLOAT]).gives(&[FLOAT])
 }
 /// The rows of this file.

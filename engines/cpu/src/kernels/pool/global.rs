@@ -3,7 +3,7 @@ use crate::args::{Arg, bad, count, filled, int_attr, put_f64, size};
 use crate::kernels::conv::direct::regroup;
 use crate::kernels::conv::window::{cann_pads, channels_last, spatial_list};
 use crate::kernels::math::special::max;
-use crate::store::Op;
+use crate::op::Op;
 use crate::store::types::{FLOAT, INDEX};
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;

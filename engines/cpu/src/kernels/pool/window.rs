@@ -2,8 +2,8 @@
 use crate::args::{Arg, bad, count, filled, flag, int_attr, ints_attr, put_f64, put_i64};
 use crate::kernels::conv::direct::regroup;
 use crate::kernels::conv::window::{Axis, axes, cann_pads, channels_last, spatial_list, three};
+use crate::op::Op;
 use crate::par;
-use crate::store::Op;
 use crate::store::types::{FLOAT, NUM};
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;

@@ -1,7 +1,7 @@
 //! `QuantizeLinear`, `DequantizeLinear` (per tensor, per axis, blocked), `DynamicQuantizeLinear`: ONNX's semantics.
 use crate::args::{Arg, axis, bad, flag, int_attr, put_f64, room, size};
 use crate::kernels::math::cast::{double, doubles, nums, put_nums};
-use crate::store::Op;
+use crate::op::Op;
 use crate::store::types::{FLOAT, REAL};
 use ge_kernels::view::Num;
 use ge_plugin_api::Result;

@@ -4,8 +4,8 @@
 use crate::args::{Arg, axes, count, filled, flag, ints_attr, put_f64, put_i64, view_error};
 use crate::kernels::math::arith::is_unsigned;
 use crate::kernels::math::special::{max, min};
+use crate::op::{Op, Run};
 use crate::store::types::{BOOL, INDEX, NUM, NUMB};
-use crate::store::{Op, Run};
 use ge_kernels::view::{Kind, Layout, Nest};
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;

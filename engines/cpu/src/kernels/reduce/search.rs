@@ -3,8 +3,8 @@
 use super::fold::kept_shape;
 use crate::args::{Arg, axis, bad, count, filled, flag, out_bytes, put_f64, put_i64, room, size};
 use crate::kernels::shape::moving::with_width;
+use crate::op::{Op, Run};
 use crate::store::types::{INDEX, NUM};
-use crate::store::{Op, Run};
 use ge_kernels::view::Elem;
 use ge_kernels::with_kind;
 use ge_plugin_api::Result;

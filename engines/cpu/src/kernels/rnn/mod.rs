@@ -2,7 +2,7 @@
 //! (`plugins/ops/src/rnn.rs`), weights packed or not. Everything in doubles, outputs rounded once.
 use crate::args::{Arg, bad, count, filled, int_attr, put_f64, text};
 use crate::kernels::math::special::{sigmoid, softplus};
-use crate::store::Op;
+use crate::op::Op;
 use crate::store::types::FLOAT;
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;

@@ -1,7 +1,7 @@
 //! Concatenation, packing and splitting along an axis (`plugins/ops/src/concat.rs`).
 use super::moving::{Source, copy_through, write_moved};
 use crate::args::{Arg, axis, bad, int_attr, ints_attr, size, view_error};
-use crate::store::Op;
+use crate::op::Op;
 use crate::store::types::{BITS, INDEX};
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;

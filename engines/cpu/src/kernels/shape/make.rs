@@ -1,7 +1,7 @@
 //! Operators that make tensors from sizes: `Fill`, `Range`, `EyeLike`, `Trilu`, `OneHot`.
 use super::moving::{Source, copy_through, with_width, write_moved};
 use crate::args::{Arg, axis, bad, count, flag, int_attr, kind_of, out, put_f64, room, size};
-use crate::store::Op;
+use crate::op::Op;
 use crate::store::types::{BITS, INDEX, NUM, NUMB};
 use ge_kernels::view::{Elem, Layout};
 use ge_kernels::with_kind;

@@ -1,7 +1,7 @@
 //! Slices: `StridedSliceV2` (ONNX's Slice), `StridedSliceD`, `Slice`, `SliceD`; `ReverseSequence`.
 use super::moving::{Source, copy_input, with_width, write_moved};
 use crate::args::{Arg, axis, bad, int_attr, ints_attr, need_ints, view_error};
-use crate::store::Op;
+use crate::op::Op;
 use crate::store::types::{BITS, INDEX};
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;

@@ -1,7 +1,7 @@
 //! Operators that repeat or pad: `BroadcastTo`, `Expand`, `Tile`, `PadV3`, `PadD`, `CenterCropPad`.
 use super::moving::{Source, copy_input, copy_through, with_width, write_moved};
 use crate::args::{Arg, axis, bad, flag, ints_attr, need_ints, size, text, view_error};
-use crate::store::Op;
+use crate::op::Op;
 use crate::store::types::{BITS, INDEX};
 use ge_kernels::view::{Layout, broadcast_shapes};
 use ge_plugin_api::Result;

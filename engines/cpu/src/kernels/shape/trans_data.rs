@@ -3,7 +3,7 @@
 //! turned; the way back is the same backwards, and needs an output of known sizes.
 use super::moving::{Source, copy_through, with_width};
 use crate::args::{Arg, bad, count, filled, int_attr, size, text, view_error};
-use crate::store::Op;
+use crate::op::Op;
 use crate::store::types::NUMB;
 use ge_kernels::view::Layout;
 use ge_plugin_api::Result;

@@ -2,7 +2,7 @@
 //! (ONNX's: DCR and CRD).
 use super::moving::{Source, copy_input, copy_through};
 use crate::args::{Arg, axis, bad, int_attr, ints_attr, size, text, view_error};
-use crate::store::Op;
+use crate::op::Op;
 use crate::store::types::{BITS, INDEX};
 use ge_kernels::view::Layout;
 use ge_plugin_api::Result;

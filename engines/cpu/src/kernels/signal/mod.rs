@@ -1,6 +1,6 @@
 //! `DFT`, `STFT`, `RFFT`, `IRFFT` by the defining sums, windows, `MelWeightMatrix` (`plugins/ops/src/fft.rs`).
 use crate::args::{Arg, axis, bad, count, filled, flag, int_attr, put_f64, room, size};
-use crate::store::Op;
+use crate::op::Op;
 use crate::store::types::{FLOAT, INDEX, INT, NUM};
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
