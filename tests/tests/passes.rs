@@ -56,7 +56,7 @@ fn the_page_of_passes_is_what_the_code_says() {
 #[test]
 fn every_pass_says_what_it_needs_and_keeps_and_has_golden_tests() {
     let mut poor = Vec::new();
-    for p in ge_compiler::pass::PASSES {
+    for p in ge_compiler::pipeline::passes::PASSES {
         let k = p.pass;
         if k.effect().is_empty() || k.needs().is_empty() || k.keeps().is_empty() || p.why.is_empty() {
             poor.push(format!("{}: effect, needs, keeps or reason is empty", k.name()));
@@ -69,7 +69,7 @@ fn every_pass_says_what_it_needs_and_keeps_and_has_golden_tests() {
             texts.push('\n');
         }
     }
-    for p in ge_compiler::pass::PASSES {
+    for p in ge_compiler::pipeline::passes::PASSES {
         if !texts.contains(p.pass.name()) {
             poor.push(format!("{}: no golden file runs it", p.pass.name()));
         }
@@ -110,7 +110,7 @@ fn fired_and_not() -> BTreeMap<String, (usize, usize)> {
 fn every_pass_fires_in_one_golden_case_and_leaves_another_as_it_is() {
     let found = fired_and_not();
     let mut poor = Vec::new();
-    for p in ge_compiler::pass::PASSES {
+    for p in ge_compiler::pipeline::passes::PASSES {
         let name = p.pass.name();
         let (fires, not) = found.get(name).copied().unwrap_or_default();
         if fires == 0 || not == 0 {
@@ -174,8 +174,9 @@ const BESIDE: &str = "HcclGroupPass HostcpuEngineUpdatePass DynamicDataFlowEngin
 /// those that are left out; none is in both.
 #[test]
 fn the_lists_of_the_documents_are_here_in_their_order() {
-    let passes = ge_compiler::pass::PASSES;
-    let left: BTreeSet<&str> = ge_compiler::pass::LEFT_OUT.iter().flat_map(|(names, _)| names.split(", ")).collect();
+    let passes = ge_compiler::pipeline::passes::PASSES;
+    let left: BTreeSet<&str> =
+        ge_compiler::pipeline::passes::LEFT_OUT.iter().flat_map(|(names, _)| names.split(", ")).collect();
     let mut wrong = Vec::new();
     for (stage, list) in DOCUMENTED {
         let here: Vec<&ge_compiler::pass::Listed> = passes.iter().filter(|p| p.stage == *stage).collect();
@@ -478,7 +479,7 @@ fn any_set_of_passes_computes_the_same_numbers_as_none() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     our_plugins(dir);
-    let mut switchable: Vec<&str> = ge_compiler::pass::PASSES
+    let mut switchable: Vec<&str> = ge_compiler::pipeline::passes::PASSES
         .iter()
         .filter(|p| p.pass.level() != ge_compiler::pass::PassLevel::O0)
         .map(|p| p.pass.name())

@@ -129,7 +129,7 @@ fn every_pass_fires_in_a_whole_compilation() {
         }
         fired.extend(of);
     }
-    for p in ge_compiler::pass::PASSES {
+    for p in ge_compiler::pipeline::passes::PASSES {
         let (stage, pass) = (p.stage, p.pass.name());
         let again = AGAIN.iter().any(|(s, p, _)| *s == stage && *p == pass);
         let here = fired.contains(&(stage.to_owned(), pass.to_owned()));

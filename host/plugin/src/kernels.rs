@@ -1,7 +1,7 @@
 //! Kernels under guard: what an engine registers for a task runs inside a region that names plugin, engine, kernel, node and task, so that a
 //! signal, an `exit` or a panic in it is told with all of them, whatever device launches it and on whatever thread.
 use crate::crash::within;
-use crate::handle::Owner;
+use crate::owner::Owner;
 use ge_plugin_api::abi::ROption;
 use ge_plugin_api::device::{Base, DeviceModel, DeviceTask, ModelObject, RunReport};
 use ge_plugin_api::engine::LoadRequest;

@@ -22,6 +22,8 @@ pub mod options;
 pub mod collect;
 /// Handles that name the plugin in every error.
 pub mod handle;
+/// The plugin behind a handle.
+pub mod owner;
 /// Memory that plugins have freed.
 pub mod heap;
 /// Plugins of one configuration, loaded.

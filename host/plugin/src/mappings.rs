@@ -1,5 +1,5 @@
 //! Mappings of one plugin that the front end of another calls: what goes wrong in one is blamed on its owner, not on the front end.
-use crate::handle::Owner;
+use crate::owner::Owner;
 use crate::watch::{self, Call};
 use ge_plugin_api::Result;
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder, Mapping, MappingInfo, MappingObject, MappingRef};

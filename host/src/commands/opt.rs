@@ -5,7 +5,8 @@ use crate::session::bundle::Bundle;
 use crate::session::{Session, SessionOptions, import};
 use crate::{Diagnostic, Error, Result};
 use clap::Args;
-use ge_compiler::pass::{PASSES, PassManager, Records};
+use ge_compiler::pass::{PassManager, Records};
+use ge_compiler::pipeline::passes::{self, PASSES};
 use ge_compiler::pipeline::{STAGES, Stage, run_range};
 use ge_plugin::Want;
 use ge_plugin_api::pass::PassStage;
@@ -111,7 +112,7 @@ fn list(global: &Global, a: &OptArgs) -> Result<u8> {
     let ours = |stage: &'static str| PASSES.iter().filter(move |p| p.stage == stage).map(|p| p.pass);
     let theirs = |stage: &'static str| of_plugins.iter().filter(move |p| stage_of(p.info.stage) == stage);
     if a.markdown {
-        let mut page = ge_compiler::pass::markdown();
+        let mut page = passes::markdown();
         page.push_str(
             "\n## Passes of plugins\n\nThose of the libraries that come with `ge`, in the order in which they run at one place; another library in \
              plugins.toml adds its own. They have levels and switches as ours have.\n\n| stage | pass | level | plugin | place | what it does |\n\
@@ -194,7 +195,7 @@ impl OptArgs {
         if !self.passes.is_empty() {
             let resolved = options.resolved()?;
             let names: Vec<&str> = self.passes.iter().map(String::as_str).collect();
-            PassManager::new(&toolbox, &resolved)
+            PassManager::new(PASSES, &toolbox, &resolved)
                 .and_then(|m| m.verify_each(self.verify_each).named(&names, &mut model, records))
                 .map_err(|e| e.into_error())?;
             model.compact();

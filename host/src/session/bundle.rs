@@ -3,6 +3,7 @@ use crate::options::OptionMap;
 use crate::session::Session;
 use crate::{Diagnostic, Error, ErrorKind, Result};
 use ge_compiler::pass::{Blamed, PassManager, Records};
+use ge_compiler::pipeline::passes::PASSES;
 use ge_compiler::pipeline::{Stage, run_range};
 use ge_ir::{ConstTensor, Model};
 use serde::{Deserialize, Serialize};
@@ -152,7 +153,7 @@ impl Bundle {
         if self.alone == Alone::Pass {
             let toolbox = session.toolbox(options, false)?;
             let (resolved, mut model) = (options.resolved()?, model);
-            let passes = PassManager::new(&toolbox, &resolved).map_err(|e| e.into_error())?;
+            let passes = PassManager::new(PASSES, &toolbox, &resolved).map_err(|e| e.into_error())?;
             if !passes.knows(&self.pass) {
                 let here = |name: &String| session.registry().plugin(name).is_some();
                 if !self.plugins.iter().all(|(name, _)| here(name)) {

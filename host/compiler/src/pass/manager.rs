@@ -1,25 +1,21 @@
 //! `PassManager`: runs declared passes in order, applies their patches, counts, and honours levels and switches (facts 4.1).
-use super::list::{Kind, Listed, PASSES};
+use super::listed::{Kind, Listed};
+use super::switches::Switches;
 use super::{Blame, GEPass, GraphPass, NodePass, PassContext, PassLevel, PassRecord, Records};
-use crate::error::OptionFault;
 use crate::error::{CompileError, Result};
-use crate::fusion::FusionSwitches;
-use crate::options::{Level, Options, Switch};
+use crate::options::{Options, Switch};
 use crate::prepare::InferShapePass;
 use crate::toolbox::Toolbox;
 use ge_ir::{Model, NodeId};
 use ge_plugin_api::diagnostic::Diagnostic;
 use ge_plugin_api::patch::Edit;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Instant;
 
 /// The passes of one compilation.
 pub struct PassManager<'a> {
-    toolbox: &'a Toolbox,
-    options: &'a Options,
-    switches: BTreeMap<String, bool>,
-    file: FusionSwitches,
-    highest: PassLevel,
+    list: &'static [Listed],
+    switches: Switches<'a>,
     verify: bool,
     blame: Blame,
     told: Option<Box<Told<'a>>>,
@@ -29,33 +25,10 @@ pub struct PassManager<'a> {
 pub type Told<'a> = dyn Fn(&'static str, &str, &Model) + Sync + 'a;
 
 impl<'a> PassManager<'a> {
-    /// Reads levels and switches. Errors: `ge.optimizationSwitch` names a pass that is not there, or one of level O0.
-    pub fn new(toolbox: &'a Toolbox, options: &'a Options) -> Result<PassManager<'a>> {
-        let highest = match options.level {
-            Level::O1 => PassLevel::O1,
-            Level::O3 => PassLevel::O3,
-        };
-        let mut switches = BTreeMap::new();
-        for (name, is_on) in &options.optimization_switch {
-            match level_of(name, toolbox) {
-                None => return Err(unknown_pass(name, toolbox)),
-                Some(PassLevel::O0) => {
-                    return Err(OptionFault::FixedPass { name: name.clone(), file: None }.into());
-                }
-                Some(_) => switches.insert(name.clone(), *is_on),
-            };
-        }
-        let file = fusion_switches(toolbox, options)?;
-        Ok(PassManager {
-            toolbox,
-            options,
-            switches,
-            file,
-            highest,
-            verify: cfg!(debug_assertions),
-            blame: Blame::default(),
-            told: None,
-        })
+    /// Over a list of passes. Errors: `ge.optimizationSwitch` names a pass that is not there, or one of level O0.
+    pub fn new(list: &'static [Listed], toolbox: &'a Toolbox, options: &'a Options) -> Result<PassManager<'a>> {
+        let switches = Switches::checked(list, toolbox, options)?;
+        Ok(PassManager { list, switches, verify: cfg!(debug_assertions), blame: Blame::default(), told: None })
     }
 
     /// Verifies the model after each pass, in any build.
@@ -91,30 +64,16 @@ impl<'a> PassManager<'a> {
     }
     /// What the plugins offer.
     pub fn toolbox(&self) -> &'a Toolbox {
-        self.toolbox
+        self.switches.toolbox
     }
     /// The options.
     pub fn options(&self) -> &'a Options {
-        self.options
+        self.switches.options
     }
 
     /// Whether a pass runs: its own switch, then the option bound to it, then the level.
     pub fn enabled(&self, name: &str, level: PassLevel, bound: Option<Switch>) -> bool {
-        if level == PassLevel::O0 {
-            return true;
-        }
-        if let Some(on) = self.switches.get(name) {
-            return *on;
-        }
-        // ALL is for the fusions of plugins; the host's own passes are switched by name alone.
-        let foreign = self.toolbox.passes.iter().any(|p| p.name() == name);
-        if let Some(on) = if foreign { self.file.of(name) } else { self.file.named.get(name).copied() } {
-            return on;
-        }
-        if bound.is_some_and(|o| !(o.is_on)(self.options)) {
-            return false;
-        }
-        level.code() <= self.highest.code()
+        self.switches.enabled(name, level, bound)
     }
 
     /// Runs the passes of a stage's list, in order.
@@ -124,7 +83,7 @@ impl<'a> PassManager<'a> {
     /// Runs one part of a stage's list. Node passes that stand side by side run as one group.
     pub fn part(&self, stage: &'static str, part: u8, model: &mut Model, records: &mut Records) -> Result<()> {
         let mut group: Vec<&'static dyn NodePass> = Vec::new();
-        for p in PASSES.iter().filter(|p| p.stage == stage && p.part == part) {
+        for p in self.list.iter().filter(|p| p.stage == stage && p.part == part) {
             match p.pass {
                 Kind::Node(n) if self.enabled(n.name(), n.level(), n.switch()) => group.push(n),
                 Kind::Node(_) => {}
@@ -140,7 +99,7 @@ impl<'a> PassManager<'a> {
     }
     /// The node passes of a part of a stage that are enabled, in order, for a driver of its own.
     pub fn nodes(&self, stage: &'static str, part: u8) -> Vec<&'static dyn NodePass> {
-        let listed = PASSES.iter().filter(|p| p.stage == stage && p.part == part);
+        let listed = self.list.iter().filter(|p| p.stage == stage && p.part == part);
         let node = |p: &Listed| if let Kind::Node(n) = p.pass { Some(n) } else { None };
         listed.filter_map(node).filter(|n| self.enabled(n.name(), n.level(), n.switch())).collect()
     }
@@ -164,12 +123,12 @@ impl<'a> PassManager<'a> {
 
     /// Whether there is a pass of this name, of ours or of a plugin.
     pub fn knows(&self, name: &str) -> bool {
-        level_of(name, self.toolbox).is_some()
+        self.switches.level_of(name).is_some()
     }
 
     /// Runs one pass of a stage on a graph as the stage does: one of ours, or one of a plugin. Errors: what fails; an unknown name.
     pub fn again(&self, stage: &str, name: &str, model: &mut Model, records: &mut Records) -> Result<()> {
-        match PASSES.iter().find(|p| p.stage == stage && p.pass.name() == name) {
+        match self.list.iter().find(|p| p.stage == stage && p.pass.name() == name) {
             Some(Listed { pass: Kind::Node(n), stage, .. }) => self.group(stage, vec![*n], model, records),
             Some(Listed { pass: Kind::Graph(g), stage, .. }) => self.run(stage, *g, model, records),
             None => self.named(&[name], model, records),
@@ -179,12 +138,12 @@ impl<'a> PassManager<'a> {
     /// Runs passes by name, in the order given, whatever level and switches say. Errors: an unknown name.
     pub fn named(&self, names: &[&str], model: &mut Model, records: &mut Records) -> Result<()> {
         for name in names {
-            match PASSES.iter().find(|p| p.pass.name() == *name) {
+            match self.list.iter().find(|p| p.pass.name() == *name) {
                 Some(Listed { pass: Kind::Node(n), stage, .. }) => self.group(stage, vec![*n], model, records)?,
                 Some(Listed { pass: Kind::Graph(g), stage, .. }) => self.run(stage, *g, model, records)?,
-                None => match self.toolbox.passes.iter().find(|p| p.name() == *name) {
+                None => match self.toolbox().passes.iter().find(|p| p.name() == *name) {
                     Some(custom) => super::hooks::custom_pass(self, custom, model, records)?,
-                    None => return Err(unknown_pass(name, self.toolbox)),
+                    None => return Err(self.switches.unknown(name)),
                 },
             }
         }
@@ -204,7 +163,7 @@ impl<'a> PassManager<'a> {
     ) -> Result<()> {
         let start = Instant::now();
         let named = named_graphs(model);
-        let mut cx = PassContext::new(self.toolbox, self.options);
+        let mut cx = PassContext::new(self.toolbox(), self.options());
         for _ in 0..pass.rounds().max(1) {
             let mut changed = false;
             let mut gi = 0;
@@ -242,7 +201,7 @@ impl<'a> PassManager<'a> {
 
     /// Infers what a patch left unknown on its new nodes.
     pub(super) fn infer_new(&self, added: &[(usize, NodeId)], model: &mut Model) -> Result<()> {
-        let infer = InferShapePass::new(self.toolbox);
+        let infer = InferShapePass::new(self.toolbox());
         for &(gi, id) in added {
             let known = model.graphs()[gi]
                 .get(id)
@@ -283,7 +242,7 @@ impl<'a> PassManager<'a> {
     ///
     /// Errors: `who` is named: a descriptor says what the operator cannot give.
     pub fn hold(&self, who: &str, touched: &[(usize, NodeId)], model: &mut Model) -> Result<()> {
-        let infer = InferShapePass::new(self.toolbox);
+        let infer = InferShapePass::new(self.toolbox());
         for &(gi, id) in touched {
             infer.hold(model, gi, id).map_err(|why| {
                 let (name, op) = model.graphs()[gi].get(id).map_or(("", ""), |n| (n.name(), n.op()));
@@ -317,7 +276,7 @@ impl<'a> PassManager<'a> {
         }
         let options =
             ge_ir::verify::VerifyOptions { unknown_ops: ge_ir::verify::UnknownOps::Allow, ..Default::default() };
-        ge_ir::verify::verify_with(model, &Protos(self.toolbox), options).map(|_| ()).map_err(|faults| {
+        ge_ir::verify::verify_with(model, &Protos(self.toolbox()), options).map(|_| ()).map_err(|faults| {
             let text: Vec<&str> = faults.iter().take(5).map(|d| d.message.as_str()).collect();
             CompileError::internal("verify", format!("after {who}: {}", text.join("; ")))
         })
@@ -327,46 +286,10 @@ impl<'a> PassManager<'a> {
     pub fn verify_input(&self, model: &Model) -> Result<()> {
         let options =
             ge_ir::verify::VerifyOptions { unknown_ops: ge_ir::verify::UnknownOps::Allow, ..Default::default() };
-        match ge_ir::verify::verify_with(model, &Protos(self.toolbox), options) {
+        match ge_ir::verify::verify_with(model, &Protos(self.toolbox()), options) {
             Ok(_) => Ok(()),
             Err(faults) => Err(CompileError::Model { code: ge_codes::GRAPH_RULE, all: faults }),
         }
-    }
-}
-
-/// The file of `ge.fusionSwitchFile`, its names known and of passes that may be switched.
-fn fusion_switches(toolbox: &Toolbox, options: &Options) -> Result<FusionSwitches> {
-    let path = options.fusion_switch_file.as_str();
-    if path.is_empty() {
-        return Ok(FusionSwitches::default());
-    }
-    const OPTION: &str = "ge.fusionSwitchFile";
-    let bad = |why: String| OptionFault::File {
-        option: OPTION,
-        path: path.into(),
-        why,
-        form: "lines `Name:on` or `Name:off`, or {\"Switch\": {\"GraphFusion\": {\"Name\": \"off\"}}}; `ge opt --list` \
-               shows the names",
-    };
-    let unreadable =
-        |e: std::io::Error| OptionFault::Unreadable { option: OPTION, path: path.into(), why: e.to_string() };
-    let text = std::fs::read_to_string(path).map_err(unreadable)?;
-    let file = FusionSwitches::parse(&text).map_err(bad)?;
-    let unknown: Vec<String> = file
-        .named
-        .keys()
-        .filter(|name| level_of(name, toolbox).is_none())
-        .map(|name| match nearest(name, toolbox) {
-            Some(n) => format!("`{name}` (did you mean `{n}`?)"),
-            None => format!("`{name}`"),
-        })
-        .collect();
-    if !unknown.is_empty() {
-        return Err(bad(format!("no pass is named {}", unknown.join(", "))).into());
-    }
-    match file.named.iter().find(|(name, on)| !**on && level_of(name, toolbox) == Some(PassLevel::O0)) {
-        Some((name, _)) => Err(OptionFault::FixedPass { name: name.clone(), file: Some(path.to_owned()) }.into()),
-        None => Ok(file),
     }
 }
 
@@ -410,37 +333,4 @@ pub(crate) fn drop_orphans(model: &mut Model, named: &BTreeSet<String>) {
     if !keep.iter().all(|k| *k) {
         model.retain_graphs(&keep);
     }
-}
-
-fn level_of(name: &str, toolbox: &Toolbox) -> Option<PassLevel> {
-    PASSES
-        .iter()
-        .find(|p| p.pass.name() == name)
-        .map(|p| p.pass.level())
-        .or_else(|| toolbox.passes.iter().find(|p| p.name() == name).map(|p| p.info.level))
-}
-
-/// The pass whose name is nearest.
-fn nearest<'t>(name: &str, toolbox: &'t Toolbox) -> Option<&'t str> {
-    let known = PASSES.iter().map(|p| p.pass.name()).chain(toolbox.passes.iter().map(|p| p.name()));
-    known.min_by_key(|k| distance(name, k))
-}
-
-fn unknown_pass(name: &str, toolbox: &Toolbox) -> CompileError {
-    OptionFault::UnknownPass { name: name.into(), nearest: nearest(name, toolbox).map(str::to_owned) }.into()
-}
-
-/// Edit distance.
-pub(crate) fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut corner = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let next = (corner + usize::from(x != *y)).min(row[j] + 1).min(row[j + 1] + 1);
-            corner = std::mem::replace(&mut row[j + 1], next);
-        }
-    }
-    row[b.len()]
 }

@@ -6,20 +6,22 @@ pub mod ge_pass;
 pub mod hooks;
 mod owner;
 pub mod inline;
-pub mod list;
+pub mod listed;
 pub mod manager;
 pub mod node_pass;
 pub mod record;
 pub mod rewriter;
+pub mod switches;
 
 pub use blame::{Blame, Blamed};
 pub use ge_pass::GEPass;
 pub use ge_plugin_api::pass::PassLevel;
-pub use list::{Kind, LEFT_OUT, Listed, PASSES, markdown};
+pub use listed::{Kind, Listed};
 pub use manager::PassManager;
 pub use node_pass::NodePass;
 pub use record::{KernelCounts, PassRecord, Records};
 pub use rewriter::Rewriter;
+pub use switches::Switches;
 
 use crate::error::Result;
 use crate::options::Options;

@@ -2,6 +2,7 @@
 //!
 //! What a stage decides is made once and read by those after it. What was decided by stages that lie before the one that a text
 //! enters at is read from the text's attributes, or made where that is all the same.
+use super::passes::PASSES;
 use super::{Observer, Stage};
 use crate::error::{CompileError, Result};
 use crate::feature::control_flow;
@@ -108,7 +109,7 @@ impl<'c> Compilation<'c> {
         Ok(Compilation {
             toolbox,
             options,
-            passes: PassManager::new(toolbox, options)?
+            passes: PassManager::new(PASSES, toolbox, options)?
                 .blaming(&blame)
                 .telling(Box::new(move |stage, pass, graph| observer.passed(stage, pass, graph))),
             goal,

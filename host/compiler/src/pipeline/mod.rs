@@ -8,6 +8,8 @@
 pub mod compilation;
 /// What the host sees of it.
 pub mod observer;
+/// The list of passes.
+pub mod passes;
 /// The stages by name.
 pub mod stage;
 /// Stops and resumes of a tuning build.

@@ -18,6 +18,8 @@ pub mod node_order;
 pub mod logical;
 /// Streams of graphs with unknown shapes.
 pub mod dynamic;
+/// Which graphs are of unknown shape.
+pub mod unknown;
 /// Streams from the graph's own parallelism (`ge.x.stream_mode = parallel:N`).
 pub mod parallel;
 
@@ -40,7 +42,7 @@ pub fn run(
     options: &Options,
 ) -> Result<(StreamPlan, ExecutionOrder)> {
     logical::assign_by_dependency_pass::check(options, toolbox)?;
-    let mut plan = if dynamic::is_dynamic(model.root()) {
+    let mut plan = if unknown::is_dynamic(model.root()) {
         dynamic::assign(model, placement, toolbox, options)?
     } else {
         logical::assign(model, placement, toolbox, options)?

@@ -4,6 +4,8 @@
 pub mod plan;
 /// Insertion of events.
 pub mod insert;
+/// Nodes on streams in one line.
+pub mod items;
 /// Events and notifies that engines ask for.
 pub mod resources;
 /// One receiver on a stream is enough.
@@ -29,7 +31,7 @@ use crate::streams::{ExecutionOrder, StreamPlan};
 use ge_ir::Model;
 use ge_planners::events::check::SyncKind;
 use ge_plugin_api::device::SocSpec;
-use insert::Items;
+use items::Items;
 
 /// Most notifies of a model (facts 1.2).
 pub const MAX_NOTIFIES: u32 = 1024;
@@ -61,7 +63,7 @@ pub fn run(
     let ids: Vec<_> = plan.pairs.iter().map(|p| (SyncKind::Event, p.id.0)).collect();
     items.prove(model, &events, &ids, &by_user)?;
     // Dynamic graphs have events only (004 §4.2).
-    if options.sync_by == SyncBy::Notify && !crate::streams::dynamic::is_dynamic(model.root()) {
+    if options.sync_by == SyncBy::Notify && !crate::streams::unknown::is_dynamic(model.root()) {
         if plan.event_num > MAX_NOTIFIES {
             return Err(CompileError::Limit {
                 what: "notifies",

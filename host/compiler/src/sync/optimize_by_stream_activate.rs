@@ -1,6 +1,6 @@
 //! `OptimizeByStreamActivate` (004 §4.3.3): an event from what stands before a node that wakes the receiver's stream is dropped:
 //! being woken is the signal. The chain of wakers is followed back to streams that start at launch.
-use super::insert::Items;
+use super::items::Items;
 use ge_planners::events::transitive::Event;
 use std::collections::{HashMap, HashSet};
 

@@ -1,6 +1,6 @@
 //! Event ids: reuse where a wait is known to be over, numbers of gears that never run together, multiplexing, continuous ids.
 //! Sources: 003 §5.3, 004 §4.3.4 and §4.3.5, facts 1.10.
-use super::insert::index;
+use super::items::index;
 use super::plan::SyncPlan;
 use crate::error::EventFault;
 use crate::error::{CompileError, Result};

@@ -1,5 +1,5 @@
 //! Events where a logical stream becomes several physical ones: the least that keep its order, with those that are there.
-use super::insert::Items;
+use super::items::Items;
 use super::plan::{SyncPair, SyncPlan};
 use crate::error::Result;
 use crate::ids::{EventId, NodeKey, StreamId};

@@ -6,8 +6,9 @@
 //! point; what is shared or has an effect.
 //! Keeps: what is given stands whatever the precision mode and `ge.exec.keep_dtype` say (`_keep_dtype`); types for all readers.
 //! Source: facts 9.2 (customize_dtypes). Cost: each node once; the nodes that are named are asked once.
-use super::lower::{SHARED, Y_DTYPE, retyped, says_its_type, spec};
+use super::lower::{SHARED, Y_DTYPE, retyped, says_its_type};
 use super::names::{self, Custom, Types, names_of};
+use super::params::spec;
 use crate::error::OptionFault;
 use crate::error::Result;
 use crate::original::what_if::WhatIf;

@@ -4,13 +4,14 @@
 //! its outputs; the engines say whether they take it.
 use super::mode::{Mode, Rule};
 use super::names::names_of;
+use super::params::spec;
 use super::values::{Limits, Ranges};
 use crate::original::what_if::WhatIf;
 use crate::toolbox::{EngineId, EngineRanks, Toolbox};
 use ge_ir::verify::STRUCTURE;
 use ge_ir::{DType, Graph, Key, Node, TensorDesc};
 use ge_plugin_api::engine::{Support, Variant};
-use ge_plugin_api::ops::{OpProto, ParamKind, ParamSpec, flags};
+use ge_plugin_api::ops::{OpProto, ParamSpec, flags};
 use ge_plugin_api::types::tensor::Container;
 
 /// A node in the other type.
@@ -52,20 +53,6 @@ pub struct Asker<'t> {
 
 /// Flags of operators whose values are shared with others than their readers.
 pub(super) const SHARED: u64 = flags::STATEFUL | flags::REFERENCE | flags::COMMUNICATION | flags::RANDOM;
-
-fn param<T>(specs: &[T], i: usize, kind: impl Fn(&T) -> ParamKind) -> Option<&T> {
-    let mut dynamic = specs.iter().enumerate().filter(|(_, s)| kind(s) == ParamKind::DYNAMIC);
-    match (dynamic.next(), dynamic.next()) {
-        (None, _) => specs.get(i),
-        (Some((d, s)), None) if i >= d => Some(s),
-        (Some(_), None) => specs.get(i),
-        _ => None,
-    }
-}
-
-pub(super) fn spec(specs: &[ParamSpec], i: usize) -> Option<&ParamSpec> {
-    param(specs, i, |s| s.kind)
-}
 
 impl<'t> Asker<'t> {
     /// For one compilation.

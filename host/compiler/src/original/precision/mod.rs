@@ -13,6 +13,7 @@
 //! where that costs least: a cast costs a launch and its elements, of a constant nothing, and one serves all readers.
 pub mod customize_dtypes_pass;
 pub mod lower;
+mod params;
 pub mod mix_list;
 pub mod mode;
 pub mod names;

@@ -33,11 +33,6 @@ pub struct Mode {
     pub keep: BTreeSet<String>,
 }
 
-pub(super) fn read(option: &'static str, path: &str) -> Result<String> {
-    let unreadable = |e: std::io::Error| OptionFault::Unreadable { option, path: path.into(), why: e.to_string() };
-    Ok(std::fs::read_to_string(path).map_err(unreadable)?)
-}
-
 /// The mode of a SoC where no option names one: the series computes in half precision what half precision can hold, the simulator's own
 /// SoC and those that files describe under other names in the model's types. (atc's own default for the series is `force_fp16`; it gave
 /// NaN and other classes on trained models.)
@@ -95,7 +90,7 @@ fn mix_list(options: &Options, rule: Option<Rule>) -> Result<Rule> {
         (_, Some(Rule::Mixed(_))) => {
             const OPTION: &str = "ge.exec.modify_mixlist";
             let form = "{\"black-list\": {\"to-add\": [\"Add\"], \"to-remove\": []}, \"white-list\": {\"to-add\": []}}";
-            let list = MixList::parse(&read(OPTION, path)?).map_err(|why| OptionFault::File {
+            let list = MixList::parse(&super::names::read(OPTION, path)?).map_err(|why| OptionFault::File {
                 option: OPTION,
                 path: path.into(),
                 why,

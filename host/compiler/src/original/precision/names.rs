@@ -1,14 +1,18 @@
 //! Files that name nodes: `ge.exec.keep_dtype` (a name on each line) and `ge.customizeDtypes` (types of a node's or an operator's
 //! inputs and outputs). A name that the model does not have is an error, told with the nearest; a node that a fusion has taken in
 //! speaks for its originals.
-use super::mode::read;
 use crate::error::OptionFault;
 use crate::error::Result;
 use crate::options::Options;
-use crate::pass::manager::distance;
 use ge_ir::{DType, Model, Node};
 use ge_plugin_api::fusion::ORIGINALS;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// The text of a file that an option names.
+pub(super) fn read(option: &'static str, path: &str) -> Result<String> {
+    let unreadable = |e: std::io::Error| OptionFault::Unreadable { option, path: path.into(), why: e.to_string() };
+    Ok(std::fs::read_to_string(path).map_err(unreadable)?)
+}
 
 /// The option that names nodes which keep the model's types.
 pub const KEEP: &str = "ge.exec.keep_dtype";
@@ -167,7 +171,11 @@ pub fn check(model: &Model, options: &Options) -> Result<()> {
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         let near = |name: &str| {
             let plain = known.iter().filter(|k| !k.contains('/') || name.contains('/'));
-            plain.map(|k| (distance(name, k), k)).min().filter(|(d, k)| *d <= 2 + k.len() / 4).map(|(_, k)| k)
+            plain
+                .map(|k| (strsim::levenshtein(name, k), k))
+                .min()
+                .filter(|(d, k)| *d <= 2 + k.len() / 4)
+                .map(|(_, k)| k)
         };
         let meant: Vec<String> =
             unknown.iter().take(10).filter_map(|n| Some(format!("`{}` for `{n}`", near(n)?))).collect();

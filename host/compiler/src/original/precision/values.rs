@@ -132,7 +132,7 @@ impl Ranges {
 /// nothing.
 fn moved(toolbox: &Toolbox, g: &ge_ir::Graph, n: &Node, inputs: &[Range]) -> Vec<Range> {
     let Some(op) = toolbox.op(n.op_key()) else { return Vec::new() };
-    let of_any = |i: usize| super::lower::spec(&op.proto.inputs, i).is_some_and(|p| p.types.is_empty());
+    let of_any = |i: usize| super::params::spec(&op.proto.inputs, i).is_some_and(|p| p.types.is_empty());
     let fixed = flags::ELEMENTWISE | flags::STATEFUL | flags::RANDOM | flags::REFERENCE;
     if op.proto.flags & fixed != 0 || !op.proto.subgraphs.is_empty() {
         return Vec::new();

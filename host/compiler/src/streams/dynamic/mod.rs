@@ -26,15 +26,11 @@ use crate::error::Result;
 use crate::ids::{NodeKey, StreamId};
 use crate::options::Options;
 use crate::place::Placement;
+use crate::streams::unknown::is_dynamic;
 use crate::toolbox::Toolbox;
 use context::{Dynamic, Owner};
-use ge_ir::{Graph, Model, Node};
+use ge_ir::{Model, Node};
 use std::collections::BTreeMap;
-
-/// Whether a graph counts as dynamic: an unknown shape in it, or the attribute that says so (DESIGN 9).
-pub fn is_dynamic(g: &Graph) -> bool {
-    g.attrs().flag("_dynamic_shape_partitioned") || g.nodes().any(|n| n.outputs().iter().any(|d| !d.shape.is_static()))
-}
 
 /// Assigns streams to a model whose root is dynamic.
 ///

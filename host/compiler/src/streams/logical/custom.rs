@@ -2,7 +2,7 @@
 //! graph does not change while streams are allocated.
 use super::context::NONE;
 use crate::error::{CompileError, Result};
-use crate::pass::PassManager;
+use crate::pass::Switches;
 use ge_ir::view::GraphContext;
 use ge_ir::{AttrValue, Model, NodeId};
 use ge_plugin::PassHandle;
@@ -17,10 +17,10 @@ const MOST: i64 = 1 << 20;
 ///
 /// # Errors
 /// What a pass says, and edits other than of `_stream_id`, by the pass's name.
-pub fn run(model: &Model, manager: &PassManager<'_>, streams: &mut [Vec<u32>]) -> Result<bool> {
+pub fn run(model: &Model, switches: &Switches<'_>, streams: &mut [Vec<u32>]) -> Result<bool> {
     let stage = PassStage::AFTER_ASSIGN_LOGIC_STREAM;
-    let enabled = |p: &&PassHandle| p.info.stage == stage && manager.enabled(p.name(), p.info.level, None);
-    let passes: Vec<&PassHandle> = manager.toolbox().passes.iter().filter(enabled).collect();
+    let enabled = |p: &&PassHandle| p.info.stage == stage && switches.enabled(p.name(), p.info.level, None);
+    let passes: Vec<&PassHandle> = switches.toolbox().passes.iter().filter(enabled).collect();
     let mut moved = false;
     if passes.is_empty() {
         return Ok(moved);

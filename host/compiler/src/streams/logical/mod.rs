@@ -34,7 +34,7 @@ use super::{LogicalStream, StreamPlan};
 use crate::error::Result;
 use crate::ids::{NodeKey, StreamId};
 use crate::options::Options;
-use crate::pass::PassManager;
+use crate::pass::Switches;
 use crate::place::Placement;
 use crate::toolbox::Toolbox;
 use context::{Context, NONE};
@@ -98,7 +98,7 @@ pub fn assign_graphs(
         streams[gi] = cx.node_stream;
     }
     if !plan.single {
-        plan.assigned_by_stream_pass = custom::run(model, &PassManager::new(toolbox, options)?, &mut streams)?;
+        plan.assigned_by_stream_pass = custom::run(model, &Switches::of_plugins(toolbox, options)?, &mut streams)?;
     }
     refresh_continuous(model, &mut plan, &streams);
     Ok(plan)

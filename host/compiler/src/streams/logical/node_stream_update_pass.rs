@@ -47,7 +47,7 @@ fn force_while_body_output(cx: &mut Context<'_>) {
     let body = node.op() == "While"
         && node.subgraphs().iter().any(|s| *s == cx.graph.name())
         && is_body(node, cx.graph.name());
-    if body && crate::streams::dynamic::is_dynamic(parent.graph_of(cx.model)) {
+    if body && crate::streams::unknown::is_dynamic(parent.graph_of(cx.model)) {
         if let Some(out) = cx.graph.net_output() {
             cx.node_stream[out.id().index()] = 0;
         }

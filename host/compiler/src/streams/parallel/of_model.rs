@@ -50,7 +50,7 @@ pub fn by_engine_all_the_same(model: &Model, plan: &StreamPlan, flow: Option<&Fl
     plan.single
         || plan.assigned_by_stream_pass
         || !plan.wakes.is_empty()
-        || crate::streams::dynamic::is_dynamic(model.root())
+        || crate::streams::unknown::is_dynamic(model.root())
         || model.graphs().iter().any(|g| g.nodes().any(speaks_of_streams))
 }
 

@@ -1,0 +1,17 @@
+//! Which parameter of a prototype an input or output stands for.
+use ge_plugin_api::ops::{ParamKind, ParamSpec};
+
+fn param<T>(specs: &[T], i: usize, kind: impl Fn(&T) -> ParamKind) -> Option<&T> {
+    let mut dynamic = specs.iter().enumerate().filter(|(_, s)| kind(s) == ParamKind::DYNAMIC);
+    match (dynamic.next(), dynamic.next()) {
+        (None, _) => specs.get(i),
+        (Some((d, s)), None) if i >= d => Some(s),
+        (Some(_), None) => specs.get(i),
+        _ => None,
+    }
+}
+
+/// The parameter that input or output `i` stands for.
+pub(super) fn spec(specs: &[ParamSpec], i: usize) -> Option<&ParamSpec> {
+    param(specs, i, |s| s.kind)
+}
