@@ -95,7 +95,7 @@ impl Runner {
             if self.update {
                 let new = golden.update(&outcome)?;
                 if new != text {
-                    super::write_atomic(path, new.as_bytes()).map_err(|e| told(&e.diagnostics))?;
+                    crate::files::write_atomic(path, new.as_bytes()).map_err(|e| told(&e.diagnostics))?;
                 }
             } else {
                 golden.check(&outcome).map_err(|why| format!("# RUN: {line}\n{why}"))?;

@@ -283,8 +283,6 @@ fn dispatch(cli: &Cli) -> Result<u8> {
     }
 }
 
-pub use opt::write_atomic;
-
 /// Writes to stdout; a closed pipe is a quiet end, a full one an error that says so.
 pub fn print(text: &str) -> Result<()> {
     match ge_plugin::stdio::write(text.as_bytes()) {

@@ -10,7 +10,6 @@ use ge_compiler::pipeline::passes::{self, PASSES};
 use ge_compiler::pipeline::{STAGES, Stage, run_range};
 use ge_plugin::Want;
 use ge_plugin_api::pass::PassStage;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 #[derive(Args, Debug)]
@@ -264,7 +263,7 @@ fn finish(global: &Global, a: &OptArgs, result: &ge_ir::Model, records: &Records
     let text =
         ge_ir::text::to_string(result).map_err(|e| Error::failed(format!("the graph cannot be printed: {e}")))?;
     match &a.output {
-        Some(path) => write_atomic(path, text.as_bytes())?,
+        Some(path) => crate::files::write_atomic(path, text.as_bytes())?,
         None => print(&text)?,
     }
     Ok(0)
@@ -290,20 +289,4 @@ fn stage(name: Option<&str>) -> Result<Option<Stage>> {
         Some(stage) => Ok(Some(stage)),
         None => Err(crate::options::unknown_name("stage", name, STAGES.iter().copied())),
     }
-}
-
-/// Writes a file whole or not at all.
-pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<()> {
-    let fail = |e: std::io::Error| {
-        Diagnostic::error(format!("cannot write `{}`: {e}", path.display())).raise(ge_codes::UNWRITABLE)
-    };
-    // A device or a pipe is written as it is.
-    if path.exists() && !path.is_file() {
-        return std::fs::write(path, bytes).map_err(fail);
-    }
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut file = ge_om::temporary_in(folder, ".ge-").map_err(fail)?;
-    file.write_all(bytes).and_then(|()| file.as_file().sync_all()).map_err(fail)?;
-    file.persist(path).map_err(|e| fail(e.error))?;
-    Ok(())
 }

@@ -175,7 +175,7 @@ pub fn run(global: &Global, a: &RunArgs) -> Result<u8> {
         if let Some(ran) = gear_json(&compiled, gear) {
             trace["otherData"]["gear"] = ran;
         }
-        super::write_atomic(file, format!("{trace}\n").as_bytes())?;
+        crate::files::write_atomic(file, format!("{trace}\n").as_bytes())?;
     }
     if let Some(file) = &a.save_variables {
         session.save_variables(file)?;

@@ -130,7 +130,7 @@ pub fn dump(dir: &Path, m: &CompiledModel, captured: Vec<Captured>) -> Result<()
                 file = format!("{}.{k}.npy", wanted.trim_end_matches(".npy"));
                 k += 1;
             }
-            super::write_atomic(&dir.join(&file), &bytes)?;
+            crate::files::write_atomic(&dir.join(&file), &bytes)?;
             rows.push(json!({
                 "tensor": name, "file": file, "node": t.node, "output": t.output, "type": t.op, "engine": t.engine,
                 "dtype": t.tensor.dtype.name(), "shape": t.tensor.dims.to_vec(),
@@ -139,7 +139,7 @@ pub fn dump(dir: &Path, m: &CompiledModel, captured: Vec<Captured>) -> Result<()
     }
     let list = json!({"schema": 1, "model": m.name, "tensors": rows});
     let text = serde_json::to_string_pretty(&list).map_err(|e| Error::internal(e.to_string()))?;
-    super::write_atomic(&dir.join(INDEX), format!("{text}\n").as_bytes())
+    crate::files::write_atomic(&dir.join(INDEX), format!("{text}\n").as_bytes())
 }
 
 /// The first node, in the graph's order, that computed a NaN or an infinity.

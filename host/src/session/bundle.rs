@@ -112,7 +112,7 @@ impl Bundle {
     /// The file cannot be written.
     pub fn write(&self, path: &Path) -> Result<()> {
         let text = serde_json::to_vec_pretty(self).map_err(|e| Error::internal(e.to_string()))?;
-        crate::commands::write_atomic(path, &text)
+        crate::files::write_atomic(path, &text)
     }
     /// Writes it under a name of its own, here, or in the system's temporary folder where that cannot be. The path.
     ///

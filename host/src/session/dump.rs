@@ -114,7 +114,7 @@ impl<'a> Dumps<'a> {
         let written = print(&graph(), &mut text, &mut options)
             .and_then(|()| constants.publish())
             .map_err(|e| Error::failed(format!("the graph after `{stage}` cannot be printed: {e}")))
-            .and_then(|()| crate::commands::write_atomic(&path, &text));
+            .and_then(|()| crate::files::write_atomic(&path, &text));
         state.1 = written.err();
     }
     /// The stage that failed by a fault, and its graph.

@@ -75,7 +75,7 @@ pub fn write(m: &CompiledModel, om: &Path, mode: Mode, part: &str) -> Result<Vec
         // The name is the content: a file that is there and whole is shared.
         let there = ge_om::map_file(&to).is_ok_and(|b| b.len() == data.len() && digest(&b) == sha256);
         if !there {
-            crate::commands::write_atomic(&to, data)?;
+            crate::files::write_atomic(&to, data)?;
         }
         let bytes = data.len() as u64;
         parts.push(ExternalWeight { file: format!("{FOLDER}/{name}"), offset: *offset, bytes, sha256 });

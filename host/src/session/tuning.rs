@@ -22,6 +22,6 @@ pub fn write(folder: &Path, name: &str, model: &ge_ir::Model) -> Result<PathBuf>
         .and_then(|()| constants.publish())
         .map_err(fail)?;
     let path = folder.join(format!("{name}.ge"));
-    crate::commands::write_atomic(&path, &text)?;
+    crate::files::write_atomic(&path, &text)?;
     Ok(path)
 }

@@ -1,6 +1,6 @@
 //! Variables of a session in files.
 use super::{Session, import, safetensors};
-use crate::commands::write_atomic;
+use crate::files::write_atomic;
 use crate::{Diagnostic, Error, Result};
 use ge_plugin_api::kernel::HostTensor;
 use std::path::Path;

@@ -86,7 +86,7 @@ pub fn run(global: &Global, a: &InspectArgs) -> Result<u8> {
         });
     }
     if let Some(path) = &a.svg {
-        super::write_atomic(path, svg::draw(&m, svg::Panels::of(&a.what)).as_bytes())?;
+        crate::files::write_atomic(path, svg::draw(&m, svg::Panels::of(&a.what)).as_bytes())?;
     }
     let mut doc = document(&m);
     let exec = a.what.iter().any(|w| w == "exec").then(|| exec::of(global, &m)).transpose()?;

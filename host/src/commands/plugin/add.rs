@@ -1,5 +1,6 @@
 //! `ge plugin add LIB`: the library's entry, with its digest, in a plugins.toml: a new one, or the one that is there brought up to date.
-use super::super::{Global, print_json, say, write_atomic};
+use super::super::{Global, print_json, say};
+use crate::files::write_atomic;
 use crate::{Diagnostic, Result};
 use clap::Args;
 use ge_plugin::config::{self, Config};

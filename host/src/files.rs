@@ -1,0 +1,23 @@
+//! Files that are written whole or not at all.
+use crate::{Diagnostic, Result};
+use std::io::Write;
+use std::path::Path;
+
+/// Writes a file whole or not at all.
+///
+/// # Errors
+/// The folder or the disk refuses it.
+pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<()> {
+    let fail = |e: std::io::Error| {
+        Diagnostic::error(format!("cannot write `{}`: {e}", path.display())).raise(ge_codes::UNWRITABLE)
+    };
+    // A device or a pipe is written as it is.
+    if path.exists() && !path.is_file() {
+        return std::fs::write(path, bytes).map_err(fail);
+    }
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut file = ge_om::temporary_in(folder, ".ge-").map_err(fail)?;
+    file.write_all(bytes).and_then(|()| file.as_file().sync_all()).map_err(fail)?;
+    file.persist(path).map_err(|e| fail(e.error))?;
+    Ok(())
+}
