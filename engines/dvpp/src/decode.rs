@@ -1,5 +1,6 @@
 //! Image files (JPEG, PNG, bitmaps, Netpbm's maps, told by their first bytes) to interleaved 8-bit pixels. Bytes come from anywhere: every fault in
 //! them is an error, and what a header claims is bounded before memory is taken.
+use crate::picture::{Decoded, Fault, MOST_BYTES, MOST_SIDE, bounded};
 use crate::plain::{self, BMP};
 use ge_plugin_api::{Diagnostic, Error, ErrorKind, Result};
 use std::io::Cursor;
@@ -8,10 +9,6 @@ use zune_jpeg::zune_core::bytestream::ZCursor;
 use zune_jpeg::zune_core::colorspace::ColorSpace;
 use zune_jpeg::zune_core::options::DecoderOptions;
 
-/// Largest width and height.
-pub const MOST_SIDE: u32 = 1 << 15;
-/// Most bytes that a decoder may take.
-const MOST_BYTES: u64 = 1 << 30;
 /// First bytes of a JPEG file.
 const JPEG: &[u8] = &[0xff, 0xd8, 0xff];
 /// First bytes of a PNG file.
@@ -56,33 +53,6 @@ pub struct Pixels {
     pub width: u64,
     /// `height · width · channels` numbers.
     pub bytes: Vec<u8>,
-}
-
-/// Pixels as a file has them: one number a pixel (grey) or three (red, green, blue), without alpha.
-pub struct Decoded {
-    /// Rows.
-    pub height: u64,
-    /// Pixels of a row.
-    pub width: u64,
-    /// Whether a pixel is one number.
-    pub grey: bool,
-    /// The numbers.
-    pub bytes: Vec<u8>,
-}
-
-/// Why a file gives no pixels.
-#[derive(Debug)]
-pub enum Fault {
-    /// It is not what it claims.
-    Damaged(String),
-    /// It may be sound, in a form that is not read.
-    Unsupported(String),
-}
-
-impl From<String> for Fault {
-    fn from(text: String) -> Fault {
-        Fault::Damaged(text)
-    }
 }
 
 /// Forms that others read: first bytes, where they stand, and the name.
@@ -133,16 +103,6 @@ pub fn decode(contents: &[u8], format: PixelFormat) -> Result<Pixels> {
         (PixelFormat::Bgr, false) => bytes.chunks_exact_mut(3).for_each(|p| p.swap(0, 2)),
     }
     Ok(Pixels { height, width, bytes })
-}
-
-/// Refuses sizes beyond the bounds, before memory is taken for pixels of `channels` bytes.
-pub fn bounded(width: u64, height: u64, channels: u64) -> std::result::Result<(), String> {
-    let side = u64::from(MOST_SIDE);
-    if width > side || height > side {
-        return Err(format!("it is {width} by {height} pixels, the most is {side} by {side}"));
-    }
-    let bytes = width * height * channels;
-    if bytes > MOST_BYTES { Err(format!("it takes {bytes} bytes, the most is {MOST_BYTES}")) } else { Ok(()) }
 }
 
 fn jpeg(contents: &[u8]) -> std::result::Result<Decoded, String> {

@@ -6,6 +6,7 @@
 
 /// Image files to pixels.
 pub mod decode;
+mod picture;
 /// Image files without compression.
 pub mod plain;
 /// The engine.

@@ -1,6 +1,6 @@
 //! Image files without compression: Windows bitmaps (8, 24 and 32 bits a pixel) and Netpbm's grey and colour maps, as text and as bytes.
 //! What other forms of the two there are is told as not supported.
-use crate::decode::{Decoded, Fault, bounded};
+use crate::picture::{Decoded, Fault, bounded};
 
 /// First bytes of a bitmap.
 pub const BMP: &[u8] = b"BM";

@@ -2,7 +2,7 @@
 //! that meet there stand on one stream. Each is tried by a schedule, and kept where it helps.
 
 use super::model::Model;
-use super::search::{Point, Random};
+use super::point::{Point, Random};
 
 /// One or two of them, at random. `mean` is the run time of a mean node, the unit of priorities.
 pub(crate) fn lower(m: &Model<'_>, p: &mut Point, rng: &mut Random, mean: u64) {

@@ -15,6 +15,7 @@ pub mod memory;
 mod model;
 /// Offsets under a plan.
 pub mod offsets;
+mod point;
 mod search;
 /// Streams by engine.
 pub mod engine;

@@ -14,6 +14,7 @@ use super::lower::lower;
 use super::memory::{PlanOrder, frugal_order, live_sum, peak};
 use super::model::{Model, measure};
 use super::offsets::offsets;
+use super::point::{Point, Random};
 use crate::events::transitive::Event;
 
 /// Nodes placed by all list schedules of one search, for graphs of up to [`FULL`] nodes.
@@ -37,19 +38,6 @@ pub(crate) struct Found {
     pub assignment: StreamAssignment,
     pub events: Vec<Event>,
     pub span: u64,
-}
-
-/// A point of the search: with these the list schedule gave this cost.
-#[derive(Clone)]
-pub(crate) struct Point {
-    setting: Setting,
-    /// Priorities.
-    pub tail: Vec<u64>,
-    /// Streams that nodes would rather stand on.
-    pub leans: Vec<u32>,
-    cost: u64,
-    /// With an eye on memory: who holds the most, as in [`Search`].
-    pub peak: Vec<u32>,
 }
 
 struct Search<'m, 'a, const W: usize> {
@@ -481,17 +469,4 @@ fn add(points: &mut Vec<Point>, point: Point) {
     points.push(point);
     points.sort_by_key(|p| p.cost);
     points.truncate(8);
-}
-
-/// A small generator (xorshift).
-pub(crate) struct Random(pub u64);
-
-impl Random {
-    /// A number below `k`.
-    pub fn below(&mut self, k: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % k.max(1)
-    }
 }
