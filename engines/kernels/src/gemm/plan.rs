@@ -1,7 +1,7 @@
 //! `Gemm`: the plan of a product, made once from shapes, and its run over tiles.
 use crate::gemm::dots::{Each, dots};
 use crate::gemm::epilogue::Epilogue;
-use crate::gemm::micro::{Left, Panels, Strided, tile};
+use crate::gemm::micro::{Left, Panels, Strided, crowded, tile};
 use crate::gemm::pack::{A_STRIDE, KC, copy_tile, pack_tile, packed_len};
 use crate::scratch::with_scratch;
 use crate::shrink::shrink;
@@ -90,9 +90,19 @@ pub struct Gemm {
 }
 
 /// Rows of a tile at most; a multiple of every register tile.
-const TILE_M: usize = 192;
+const TILE_M: usize = 384;
 /// Columns of a tile at most.
 const TILE_N: usize = 256;
+/// Columns of a tile at least, where its panels are many.
+const LEAST_N: usize = 64;
+/// Numbers of the panels of a tile at most, so that they stay in the second cache while the rows go by.
+const PANELS: usize = 64 * 1024;
+/// Numbers of them that are packed at once at most.
+const MOST_PACKED: usize = 1 << 20;
+/// Rows whose sums are computed and finished together; a multiple of every register tile.
+const TOGETHER: usize = 24;
+/// Steps of a sum that are taken together where the rows of A need no copy.
+const OWN: usize = 1024;
 /// Rows at which reading B dominates: its rows are then streamed, a few at a time.
 const FEW: usize = 4;
 /// Rows of B that are then read at a time.
@@ -101,7 +111,7 @@ const STREAMS: usize = 8;
 const LEAST_STREAM: usize = 1024;
 const MOST_STREAM: usize = 4096;
 /// As many tiles as keep the cores of a device busy, if the matrix is large enough.
-const WANTED: usize = 24;
+const WANTED: usize = 12;
 
 impl Gemm {
     /// A plan. `batch` lists where the matrices of each product begin in A and in B, in elements: one `[0, 0]` for a
@@ -141,7 +151,8 @@ impl Gemm {
     /// The tile for these shapes: large, halved while there are fewer tiles than cores would want.
     fn choose_tile(&self) -> [usize; 2] {
         let batch = self.batch.len().max(1);
-        let t = [TILE_M.min(self.m.next_multiple_of(12)), TILE_N.min(self.n.next_multiple_of(16))];
+        let wide = (PANELS / self.k.max(1) / 32 * 32).clamp(LEAST_N, TILE_N);
+        let t = [TILE_M.min(self.m.next_multiple_of(12)), wide.min(self.n.next_multiple_of(16))];
         if t[0] == 0 || t[1] == 0 {
             return [12, 16];
         }
@@ -161,6 +172,12 @@ impl Gemm {
                 (rows >= 96).then(|| [(rows / 2).next_multiple_of(12), cols])
             }
         })
+    }
+
+    /// Whether a tile packs its columns of B once, for several groups of rows.
+    fn packs_whole(&self) -> bool {
+        let plain = matches!(self.b, BMatrix::Plain(_));
+        plain && self.m > TOGETHER && self.k.saturating_mul(self.tile[1]) <= MOST_PACKED
     }
 
     /// Whether rows of A meet columns of B that stand side by side, few enough that reading B is what counts.
@@ -234,12 +251,15 @@ impl Gemm {
     ) -> Result<(), GemmError> {
         self.check(a.len(), b.len(), out.len(), epilogue)?;
         let [tm, tn] = self.tile;
-        let kc = KC.min(self.k.max(1));
-        let scratch = tm * A_STRIDE + tn * kc + tm * tn;
+        let together = tm.min(TOGETHER);
+        let panels = match self.b {
+            BMatrix::Packed { .. } => 0,
+            BMatrix::Plain(_) => tn * if self.packs_whole() { self.k } else { KC.min(self.k) },
+        };
         let end = units.end.min(self.units());
-        with_scratch(scratch, |s| {
-            let (sa, s) = s.split_at_mut(tm * A_STRIDE);
-            let (sb, sc) = s.split_at_mut(tn * kc);
+        with_scratch(together * A_STRIDE + panels + together * tn, |s| {
+            let (sa, s) = s.split_at_mut(together * A_STRIDE);
+            let (sb, sc) = s.split_at_mut(panels);
             for unit in units.start..end {
                 dispatch(Tile { plan: self, unit, a, b, epilogue, out, sa, sb, sc });
             }
@@ -264,70 +284,87 @@ impl<T: PanelElem, U: PanelElem> Work for Tile<'_, '_, '_, T, U> {
     type Out = ();
 
     #[inline(always)]
-    fn run<I: Isa, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(self, isa: I) {
+    fn run<I: Isa, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(mut self, isa: I) {
         let g = self.plan;
         let [tm, tn] = g.tile;
         let (rows, cols) = (g.m.div_ceil(tm), g.n.div_ceil(tn));
         let (batch, rest) = (self.unit / (rows * cols), self.unit % (rows * cols));
         let (i0, j0) = (rest / cols * tm, rest % cols * tn);
         let (i1, j1) = ((i0 + tm).min(g.m), (j0 + tn).min(g.n));
-        let (m, n) = (i1 - i0, j1 - j0);
+        let n = j1 - j0;
         let panels = n.div_ceil(16);
         let width = panels * 16;
         let [at_a, at_b] = g.batch[batch];
         let (a, b) = (&self.a[at_a..], &self.b[at_b..]);
-        if g.k == 0 {
-            self.sc[..m * width].fill(0.0);
-        }
-        let mut k0 = 0;
         // A few rows by a matrix whose columns are what stands side by side: products of rows.
         if let (true, BMatrix::Plain(s), Some(a), Some(b)) = (g.by_dots(), g.b, T::singles(a), T::singles(b)) {
             for (i, row) in (i0..i1).zip(self.sc.chunks_exact_mut(width)) {
                 dots(isa, &b[j0 * s.col..], s.col, n, &a[i * g.a.row..][..g.k], Row(row));
             }
-            k0 = g.k;
+            self.finish(batch, (i0, i1), (j0, n), width);
+            return;
         }
-        while k0 < g.k {
-            let k1 = (k0 + KC).min(g.k);
-            let (k, first) = (k1 - k0, k0 == 0);
-            copy_tile(a, (i0, i1), (k0, k1), (g.a.row, g.a.col), self.sa);
-            match g.b {
-                BMatrix::Packed { rows } => {
-                    let from = (j0 / 16) * 16 * rows + k0 * 16;
-                    let p = Strided { data: &b[from..], row: 16, panel: 16 * rows };
-                    tile::<I, _, MR, NP, N4, N1>(isa, (m, panels, k), Left::copied(self.sa), p, self.sc, width, first);
-                }
+        let whole = g.packs_whole();
+        if let (BMatrix::Plain(s), true) = (g.b, whole) {
+            pack_tile(b, (0, g.k), (j0, j1), (s.row, s.col), self.sb);
+        }
+        // Rows of single precision are read where they stand.
+        let own = T::singles(a).filter(|_| g.a.col == 1 && !crowded(g.a.row));
+        // Some rows at a time: their sums are finished while they are in the nearest cache.
+        for from in (i0..i1).step_by(TOGETHER) {
+            let to = (from + TOGETHER).min(i1);
+            if g.k == 0 {
+                self.sc[..(to - from) * width].fill(0.0);
+            }
+            let step = match g.b {
+                BMatrix::Plain(s) if s.col == 1 && g.m <= FEW => STREAMS,
+                BMatrix::Plain(_) if !whole => KC,
+                _ if own.is_some() => OWN,
+                _ => KC,
+            };
+            for k0 in (0..g.k).step_by(step) {
+                let k1 = (k0 + step).min(g.k);
+                let shape = (to - from, panels, k1 - k0);
+                let left = match own {
+                    Some(a) => Left { data: &a[from * g.a.row + k0..], stride: g.a.row },
+                    None => {
+                        copy_tile(a, (from, to), (k0, k1), (g.a.row, g.a.col), self.sa);
+                        Left::copied(self.sa)
+                    }
+                };
                 // A few rows use each number of B once or twice: reading it in place beats a copy.
-                BMatrix::Plain(s) if s.col == 1 && m <= 2 * MR && in_place(b, s, (k0, k1), (j0, panels)).is_some() => {
-                    let step = if m <= FEW { STREAMS } else { KC };
-                    for k2 in (k0..k1).step_by(step) {
-                        let k3 = (k2 + step).min(k1);
-                        if let Some(p) = in_place(b, s, (k2, k3), (j0, panels)) {
-                            let a = &self.sa[k2 - k0..];
-                            tile::<I, _, MR, NP, N4, N1>(
-                                isa,
-                                (m, panels, k3 - k2),
-                                Left::copied(a),
-                                p,
-                                self.sc,
-                                width,
-                                k2 == 0,
-                            );
+                let found = match g.b {
+                    BMatrix::Plain(s) if s.col == 1 && g.m <= 2 * MR => in_place(b, s, (k0, k1), (j0, panels)),
+                    _ => None,
+                };
+                match (g.b, found) {
+                    (BMatrix::Packed { rows }, _) => {
+                        let first = (j0 / 16) * 16 * rows + k0 * 16;
+                        let p = Strided { data: &b[first..], row: 16, panel: 16 * rows };
+                        tile::<I, _, MR, NP, N4, N1>(isa, shape, left, p, self.sc, width, k0 == 0);
+                    }
+                    (_, Some(p)) => tile::<I, _, MR, NP, N4, N1>(isa, shape, left, p, self.sc, width, k0 == 0),
+                    (BMatrix::Plain(s), None) => {
+                        if !whole {
+                            pack_tile(b, (k0, k1), (j0, j1), (s.row, s.col), self.sb);
                         }
+                        let (first, rows) = if whole { (k0, g.k) } else { (0, k1 - k0) };
+                        let p = Strided { data: &self.sb[first * 16..], row: 16, panel: 16 * rows };
+                        tile::<I, _, MR, NP, N4, N1>(isa, shape, left, p, self.sc, width, k0 == 0);
                     }
                 }
-                BMatrix::Plain(s) => {
-                    pack_tile(b, (k0, k1), (j0, j1), (s.row, s.col), self.sb);
-                    let p = Strided { data: &*self.sb, row: 16, panel: 16 * k };
-                    tile::<I, _, MR, NP, N4, N1>(isa, (m, panels, k), Left::copied(self.sa), p, self.sc, width, first);
-                }
             }
-            k0 = k1;
+            self.finish(batch, (from, to), (j0, n), width);
         }
-        for i in 0..m {
-            let row = &mut self.sc[i * width..i * width + n];
-            let at = (batch * g.m + i0 + i) * g.n + j0;
-            self.epilogue.finish(row, i0 + i, j0, self.out, at);
+    }
+}
+
+impl<T, U: PanelElem> Tile<'_, '_, '_, T, U> {
+    /// From the sums of some rows and columns to their places.
+    fn finish(&mut self, batch: usize, rows: (usize, usize), (j, n): (usize, usize), width: usize) {
+        for (i, row) in (rows.0..rows.1).zip(self.sc.chunks_exact_mut(width)) {
+            let at = (batch * self.plan.m + i) * self.plan.n + j;
+            self.epilogue.finish(&mut row[..n], i, j, self.out, at);
         }
     }
 }
