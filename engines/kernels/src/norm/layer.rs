@@ -65,7 +65,15 @@ pub fn layer_norm<T: PanelElem>(
 ) {
     with_scratch(n.len, |line| {
         for r in units.start..units.end.min(n.rows) {
-            widen(&x[r * n.len..(r + 1) * n.len], line);
+            let row = &x[r * n.len..(r + 1) * n.len];
+            // Rows of single precision are read where they stand.
+            let line = match T::singles(row) {
+                Some(row) => row,
+                None => {
+                    widen(row, line);
+                    &*line
+                }
+            };
             let mean = if n.rms { 0.0 } else { sum(line) / n.len as f32 };
             let variance = sum_of_squares(line, mean) / n.len as f32;
             let scale = 1.0 / (variance + n.epsilon).sqrt();

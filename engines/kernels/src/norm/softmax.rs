@@ -66,6 +66,29 @@ crate::multiversion! {
 }
 
 crate::multiversion! {
+    /// The same from one row to another, not its logarithm.
+    fn row_to(from: &[f32], to: &mut [f32]) {
+        let max = max_of(from);
+        let mut lanes = [0.0f32; LANES];
+        let ((blocks, rest), (to_blocks, to_rest)) = (from.as_chunks::<LANES>(), to.as_chunks_mut::<LANES>());
+        for (block, to) in blocks.iter().zip(to_blocks) {
+            for ((l, y), x) in lanes.iter_mut().zip(to).zip(block) {
+                *y = math::exp(*x - max);
+                *l += *y;
+            }
+        }
+        for ((l, y), x) in lanes.iter_mut().zip(to_rest).zip(rest) {
+            *y = math::exp(*x - max);
+            *l += *y;
+        }
+        let scale = 1.0 / tree(lanes);
+        for y in to.iter_mut() {
+            *y *= scale;
+        }
+    }
+}
+
+crate::multiversion! {
     fn widen<T: PanelElem>(x: &[T], y: &mut [f32]) {
         for (y, x) in y.iter_mut().zip(x) {
             *y = x.wide();
@@ -85,6 +108,12 @@ pub fn softmax<T: PanelElem>(s: &Softmax, units: Range<usize>, x: &[T], out: &mu
     with_scratch(s.len, |line| {
         for u in units.start..units.end.min(s.units()) {
             let base = u / s.inner * s.len * s.inner + u % s.inner;
+            if let (1, false, Some(from)) = (s.inner, s.log, T::singles(&x[base..][..s.len]))
+                && let Some(to) = T::singles_mut(out.part(base, s.len))
+            {
+                row_to(from, to);
+                continue;
+            }
             if s.inner == 1 {
                 widen(&x[base..base + s.len], line);
                 row(line, s.log);

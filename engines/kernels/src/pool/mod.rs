@@ -4,6 +4,8 @@
 pub mod cube;
 /// The largest elements, by rows.
 mod max;
+/// The largest elements of large windows.
+mod slide;
 
 use crate::simd::isa::PanelElem;
 use crate::view::Out;
@@ -88,6 +90,9 @@ impl Pooling {
 
     /// Does the planes of `units`.
     pub fn run<T: PanelElem>(&self, units: Range<usize>, x: &[T], out: &mut Out<'_, T>) {
+        if let Some(size) = self.slides() {
+            return self.run_slides(units, size, x, out);
+        }
         let size_in: usize = self.input.iter().product();
         let size_out: usize = self.output.iter().product();
         let [depth, height, width] = self.output;
@@ -173,6 +178,7 @@ crate::multiversion! {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::simd::{Level, with_level};
     use crate::view::block_range;
     use proptest::prelude::*;
 
@@ -180,9 +186,10 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: 120, ..ProptestConfig::default() })]
         #[test]
         fn windows_agree_with_the_definition(
-            a in (1usize..9, 1usize..4, 1usize..4, 1usize..3, 0usize..2, 0usize..2), b in (1usize..14, 1usize..5, 1usize..4, 1usize..3, 0usize..2, 0usize..2),
-            ceil in any::<bool>(), kind in 0usize..3,
+            a in (1usize..9, 1usize..7, 1usize..4, 1usize..3, 0usize..4, 0usize..4), b in (1usize..40, 1usize..10, 1usize..4, 1usize..3, 0usize..5, 0usize..5),
+            ceil in any::<bool>(), kind in 0usize..3, by_one in any::<bool>(),
         ) {
+            let (a, b) = if by_one { ((a.0, a.1, 1, 1, a.4, a.5), (b.0, b.1, 1, 1, b.4, b.5)) } else { (a, b) };
             let mut p = Pooling {
                 op: [Pool::Max, Pool::Average, Pool::AverageWithPads][kind], planes: 3, input: [1, a.0, b.0], output: [1; 3],
                 kernel: [1, a.1, b.1], stride: [1, a.2, b.2], dilation: [1, a.3, b.3],
@@ -232,28 +239,31 @@ mod tests {
 
     #[test]
     fn a_number_that_is_none_is_the_largest_of_its_windows() {
-        let size = |n: usize, k: usize| Pooling::output_size(n, k, 1, 1, [1, 1], false);
-        let p = Pooling {
-            op: Pool::Max,
-            planes: 2,
-            input: [1, 6, 40],
-            output: [1, size(6, 3), size(40, 3)],
-            kernel: [1, 3, 3],
-            stride: [1; 3],
-            dilation: [1; 3],
-            pad_before: [0, 1, 1],
-            pad_after: [0, 1, 1],
-        };
-        let mut x = vec![f32::NEG_INFINITY; 480];
-        (x[240 + 3 * 40 + 20], x[5], x[7]) = (f32::NAN, f32::INFINITY, -1.0);
-        let mut y = vec![0.0; 480];
-        p.run(0..2, &x, &mut Out::new(&mut y));
-        for (i, v) in y.iter().enumerate() {
-            let (plane, row, column) = (i / 240, i / 40 % 6, i % 40);
-            let near = |r: usize, c: usize| row.abs_diff(r) <= 1 && column.abs_diff(c) <= 1;
-            assert_eq!(v.is_nan(), plane == 1 && near(3, 20), "{i}");
-            assert_eq!(*v == f32::INFINITY, plane == 0 && near(0, 5), "{i}");
-            assert_eq!(*v == -1.0, plane == 0 && near(0, 7) && !near(0, 5), "{i}");
+        for (half, level) in [1, 2].into_iter().flat_map(|h| Level::available().into_iter().map(move |l| (h, l))) {
+            let k = 2 * half + 1;
+            let size = |n: usize, k: usize| Pooling::output_size(n, k, 1, 1, [half; 2], false);
+            let p = Pooling {
+                op: Pool::Max,
+                planes: 2,
+                input: [1, 6, 40],
+                output: [1, size(6, k), size(40, k)],
+                kernel: [1, k, k],
+                stride: [1; 3],
+                dilation: [1; 3],
+                pad_before: [0, half, half],
+                pad_after: [0, half, half],
+            };
+            let mut x = vec![f32::NEG_INFINITY; 480];
+            (x[240 + 3 * 40 + 20], x[5], x[7]) = (f32::NAN, f32::INFINITY, -1.0);
+            let mut y = vec![0.0; 480];
+            with_level(level, || p.run(0..2, &x, &mut Out::new(&mut y)));
+            for (i, v) in y.iter().enumerate() {
+                let (plane, row, column) = (i / 240, i / 40 % 6, i % 40);
+                let near = |r: usize, c: usize| row.abs_diff(r) <= half && column.abs_diff(c) <= half;
+                assert_eq!(v.is_nan(), plane == 1 && near(3, 20), "{i} {level:?}");
+                assert_eq!(*v == f32::INFINITY, plane == 0 && near(0, 5), "{i} {level:?}");
+                assert_eq!(*v == -1.0, plane == 0 && near(0, 7) && !near(0, 5), "{i} {level:?}");
+            }
         }
     }
 

@@ -96,6 +96,8 @@ pub trait Isa: Copy {
     fn at_least(self, v: Self::V, low: Self::V) -> Self::V;
     /// `v`, or `high` where `v` is greater; what is not a number stays so.
     fn at_most(self, v: Self::V, high: Self::V) -> Self::V;
+    /// The larger of each two lanes; what is not a number where one of them is that, the second where both are equal.
+    fn larger(self, a: Self::V, b: Self::V) -> Self::V;
     /// Of the thirty-two lanes of `a` and `b` those with even numbers, and those with odd ones.
     fn even_odd(self, a: Self::V, b: Self::V) -> (Self::V, Self::V);
     /// Some of the sixteen lanes.
@@ -153,6 +155,10 @@ impl Isa for Scalar {
     #[inline(always)]
     fn at_most(self, v: [f32; 16], high: [f32; 16]) -> [f32; 16] {
         std::array::from_fn(|i| at_most(v[i], high[i]))
+    }
+    #[inline(always)]
+    fn larger(self, a: [f32; 16], b: [f32; 16]) -> [f32; 16] {
+        std::array::from_fn(|i| if a[i] > b[i] || a[i].is_nan() { a[i] } else { b[i] })
     }
     #[inline(always)]
     fn even_odd(self, a: [f32; 16], b: [f32; 16]) -> ([f32; 16], [f32; 16]) {
@@ -243,6 +249,17 @@ mod x86 {
             unsafe { [_mm256_min_ps(high[0], v[0]), _mm256_min_ps(high[1], v[1])] }
         }
         #[inline(always)]
+        fn larger(self, a: [__m256; 2], b: [__m256; 2]) -> [__m256; 2] {
+            // SAFETY: as in `splat`. The second operand is the result where one of the two is not a number.
+            unsafe {
+                let none = |a| _mm256_cmp_ps::<_CMP_UNORD_Q>(a, a);
+                [
+                    _mm256_blendv_ps(_mm256_max_ps(a[0], b[0]), a[0], none(a[0])),
+                    _mm256_blendv_ps(_mm256_max_ps(a[1], b[1]), a[1], none(a[1])),
+                ]
+            }
+        }
+        #[inline(always)]
         fn even_odd(self, a: [__m256; 2], b: [__m256; 2]) -> ([__m256; 2], [__m256; 2]) {
             // SAFETY: as in `splat`. Each half of a register is shuffled by itself, then quarters change places.
             let pick = |v: [__m256; 2]| unsafe {
@@ -329,6 +346,11 @@ mod x86 {
         fn at_most(self, v: __m512, high: __m512) -> __m512 {
             // SAFETY: as in `splat`; operands as in `at_least`.
             unsafe { _mm512_min_ps(high, v) }
+        }
+        #[inline(always)]
+        fn larger(self, a: __m512, b: __m512) -> __m512 {
+            // SAFETY: as in `splat`. The second operand is the result where one of the two is not a number.
+            unsafe { _mm512_mask_mov_ps(_mm512_max_ps(a, b), _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(a, a), a) }
         }
         #[inline(always)]
         fn even_odd(self, a: __m512, b: __m512) -> (__m512, __m512) {
