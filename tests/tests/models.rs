@@ -1,6 +1,6 @@
 //! Right results: the reference models through `ge compile` and `ge run` on the OM, against references that others computed.
 use ge::session::{Session, SessionOptions};
-use ge_tests::{expect_code, models};
+use ge_tests::{expect_code, ge, models};
 
 fn check(name: &str) {
     let models = models();
@@ -127,6 +127,42 @@ models!(
     dynamic_batch,
     loop_carried,
 );
+
+/// `isa` keeps kernels to fewer instructions: the numbers have the same bits with each set that the machine has, and one that it has
+/// not is refused.
+#[test]
+fn every_instruction_set_gives_the_same_bits_and_others_are_refused() {
+    for name in ["lenet", "mobilenet_v2", "softmax_layernorm"] {
+        let dir = tempfile::tempdir().expect("a folder");
+        let model = models().join(format!("{name}.onnx")).display().to_string();
+        expect_code(dir.path(), 0, &["compile", &model, "-o", "m.om", "-q"]);
+        let inputs = models().join(name).join("s0").display().to_string();
+        let run = |isa: &str, to: &str| {
+            let option = format!("isa={isa}");
+            let run = ["run", "m.om", "--inputs", &inputs, "--outputs", to, "-q", "--device-option", &option];
+            let out = ge(dir.path(), &run);
+            (out.status.code(), String::from_utf8_lossy(&out.stderr).into_owned())
+        };
+        let bytes = |to: &str| std::fs::read(dir.path().join(to).join("output_0.npy")).expect("an output");
+        let (code, said) = run("plain", "plain");
+        assert_eq!(code, Some(0), "{said}");
+        for isa in ["avx2", "avx512"] {
+            match run(isa, isa) {
+                (Some(0), _) => assert!(bytes(isa) == bytes("plain"), "{name}: other bits with {isa}"),
+                (code, said) => {
+                    assert_eq!(code, Some(2), "{said}");
+                    assert!(said.contains(&format!("this machine has no instruction set `{isa}`")), "{said}");
+                }
+            }
+        }
+    }
+    let dir = tempfile::tempdir().expect("a folder");
+    let model = models().join("lenet.onnx").display().to_string();
+    expect_code(dir.path(), 0, &["compile", &model, "-o", "m.om", "-q"]);
+    let out = expect_code(dir.path(), 2, &["run", "m.om", "--device-option", "isa=sse9"]);
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(said.contains("device option `isa` cannot be `sse9`"), "{said}");
+}
 
 /// Compiles a small model of this repository and runs each of its inputs, to the expected outputs.
 #[track_caller]

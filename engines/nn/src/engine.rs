@@ -4,6 +4,7 @@ use crate::kernel::{Kernel, Tiling, on_device};
 use crate::on_device as tiling;
 use crate::sig::Sig;
 use crate::store;
+use ge_kernels::simd::Level;
 use ge_plugin_api::author::simple::plain_args_format;
 use ge_plugin_api::author::tiling_sink::{self, Owner};
 use ge_plugin_api::device::SocSpec;
@@ -83,6 +84,15 @@ fn sunk(node: &Node<'_>) -> Option<&'static [u32]> {
 
 fn refused(node: &Node<'_>, why: String) -> Error {
     Error::unsupported(why).at_node(node.name(), node.op())
+}
+
+/// The instruction set that the device was opened with.
+fn level(request: &LoadRequest) -> Result<Option<Level>> {
+    let Some(name) = request.attrs.str("_device_isa") else { return Ok(None) };
+    match Level::named(name).filter(|l| Level::available().contains(l)) {
+        Some(level) => Ok(Some(level)),
+        None => Err(Error::unsupported(format!("this machine has no instruction set `{name}`"))),
+    }
 }
 
 impl Engine for Nn {
@@ -215,6 +225,6 @@ impl Engine for Nn {
         if needed != sig.outputs.len() {
             return Err(Error::damaged(format!("task of `{}` has {needed} outputs", request.node)));
         }
-        Ok(on_device(kernel, places, &request.node, &request.op))
+        Ok(on_device(kernel, places, level(request)?, &request.node, &request.op))
     }
 }

@@ -1,5 +1,6 @@
 //! The kernel contract inside this crate, tiling data, and the adapter to the device's block kernel.
 use crate::sig::Places;
+use ge_kernels::simd::{Level, with_level};
 use ge_kernels::view::{Elem, Out, Parts, block_range, cast_slice, cast_slice_mut};
 use ge_plugin_api::author::tiling_sink;
 use ge_plugin_api::kernel::{Access, BlockArgs, BlockKernel, LoadedKernel, Writer, block_kernel};
@@ -142,12 +143,23 @@ struct OnDevice {
     places: Places,
     /// Argument that holds the tiling data of the device.
     context: Option<usize>,
+    /// The most that its loops may use; None: what the machine has.
+    level: Option<Level>,
     node: String,
     op: String,
 }
 
 impl BlockKernel for OnDevice {
     fn run(&self, call: &BlockArgs<'_>) -> Result<()> {
+        match self.level {
+            None => self.units(call),
+            Some(level) => with_level(level, || self.units(call)),
+        }
+    }
+}
+
+impl OnDevice {
+    fn units(&self, call: &BlockArgs<'_>) -> Result<()> {
         let (units, data) = match self.context {
             Some(arg) => Tiling::split(tiling_sink::tiling_data(call, arg)?)?,
             None => (Tiling::units_of(call.tiling())?, &[][..]),
@@ -169,11 +181,16 @@ impl BlockKernel for OnDevice {
 }
 
 /// The device's form of a kernel; `access` of each argument follows from its place.
-pub fn on_device(kernel: Box<dyn Kernel>, places: Places, node: &str, op: &str) -> LoadedKernel {
+pub fn on_device(kernel: Box<dyn Kernel>, places: Places, level: Option<Level>, node: &str, op: &str) -> LoadedKernel {
     let writes = |a: &usize| places.outputs.contains(a) || places.workspaces.contains(a);
     let access = (0..places.bytes.len()).map(|a| if writes(&a) { Access::WRITE } else { Access::READ });
     let (lens, access, context) = (places.bytes.clone(), access.collect(), places.context);
-    block_kernel(Box::new(OnDevice { kernel, places, context, node: node.into(), op: op.into() }), lens, access, 0)
+    block_kernel(
+        Box::new(OnDevice { kernel, places, context, level, node: node.into(), op: op.into() }),
+        lens,
+        access,
+        0,
+    )
 }
 
 /// The words of the tiling data that [`Kernel::tile`] gave.

@@ -51,6 +51,8 @@ pub struct LoadOptions {
     pub maps: Option<Arc<MapPool>>,
     /// Variables that models of one session share.
     pub variables: Arc<Variables>,
+    /// How the device was opened: names and values. Engines see each as the attribute `_device_NAME` of what they load.
+    pub device: Arc<[(String, String)]>,
 }
 
 /// A model on a device: `Send + Sync`, runs of several threads go side by side.
@@ -416,10 +418,14 @@ pub(crate) fn request(
     } else {
         ROption::RNone
     };
+    let mut attrs = node.attrs.clone();
+    for (name, value) in options.device.iter() {
+        attrs.set(format!("_device_{name}").as_str(), value.as_str());
+    }
     Ok(LoadRequest {
         node: node.name.as_str().into(),
         op: node.op.as_str().into(),
-        attrs: node.attrs.clone(),
+        attrs,
         task: Task {
             kind: t.kind,
             stream: StreamSlot::MAIN,

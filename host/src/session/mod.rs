@@ -412,8 +412,9 @@ impl Session {
         options: &LoadOptions,
     ) -> Result<Model> {
         fits_group(&compiled, options.rank_size.max(1))?;
-        let options =
-            LoadOptions { streams: self.streams.clone(), variables: self.variables.clone(), ..options.clone() };
+        let device = self.options.device_options.as_slice().into();
+        let (streams, variables) = (self.streams.clone(), self.variables.clone());
+        let options = LoadOptions { streams, variables, device, ..options.clone() };
         let mut compiled = compiled;
         weights::in_one(&mut compiled)?;
         compiled.parts.iter_mut().try_for_each(weights::in_one)?;

@@ -38,6 +38,8 @@ pub struct Options {
     pub max_tasks: u64,
     /// How long a rank waits for the others of its group.
     pub group_timeout_s: u64,
+    /// The most instructions that kernels may use; None: what the machine has. Engines are told by the host.
+    pub isa: Option<&'static str>,
 }
 
 /// Names and help of the options, for `DeviceInfo`.
@@ -55,6 +57,10 @@ pub const HELP: &[(&str, &str)] = &[
          drop_event:ID (waits for it pass at once), lose_record:ID (its records have no effect)",
     ),
     ("max_tasks", "tasks after which one run is taken to loop for ever (default 50000000)"),
+    (
+        "isa",
+        "plain, avx2 or avx512: the instructions that vectorised kernels use at most (default: all that the machine has)",
+    ),
     ("group_timeout", "seconds that a rank waits for the other ranks of its group (default 60)"),
 ];
 
@@ -68,6 +74,7 @@ impl Default for Options {
             faults: Vec::new(),
             max_tasks: 50_000_000,
             group_timeout_s: 60,
+            isa: None,
         }
     }
 }
@@ -79,6 +86,38 @@ pub(crate) fn bad_value(option: &str, value: &str, expected: &str, known: &[&str
         d = d.help(format!("did you mean `{n}`?"));
     }
     d.of(ErrorKind::USAGE)
+}
+
+/// The instruction sets of this machine, the least first.
+fn machine() -> Vec<&'static str> {
+    let mut found = vec!["plain"];
+    #[cfg(target_arch = "x86_64")]
+    {
+        let avx2 =
+            is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c");
+        let avx512 = is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512dq")
+            && is_x86_feature_detected!("avx512vl");
+        found.extend(avx2.then_some("avx2"));
+        found.extend((avx2 && avx512).then_some("avx512"));
+    }
+    found
+}
+
+/// An instruction set that there is and that this machine has.
+fn isa(option: &str, value: &str) -> Result<&'static str> {
+    const ALL: [&str; 3] = ["plain", "avx2", "avx512"];
+    let Some(name) = ALL.into_iter().find(|n| *n == value) else {
+        return Err(bad_value(option, value, "plain, avx2 or avx512", &ALL));
+    };
+    let has = machine();
+    if !has.contains(&name) {
+        return Err(Diagnostic::error(format!("this machine has no instruction set `{name}`"))
+            .found(value, &format!("{} here", has.join(" or ")))
+            .of(ErrorKind::USAGE));
+    }
+    Ok(name)
 }
 
 impl Options {
@@ -119,6 +158,7 @@ impl Options {
                 }
                 "max_tasks" => o.max_tasks = number()?.max(1),
                 "group_timeout" => o.group_timeout_s = number()?,
+                "isa" => o.isa = Some(isa(k, v)?),
                 _ => {
                     let known: Vec<&str> = HELP.iter().map(|h| h.0).collect();
                     let mut d = Diagnostic::error(format!("device `sim` has no option `{k}`"))
@@ -152,6 +192,20 @@ mod tests {
         assert_eq!(parse("time", "model").expect("good").time, Time::Model);
         assert_eq!(parse("fault", "fail:3,flip:2:9").expect("good").faults, vec![Fault::Fail(3), Fault::Flip(2, 9)]);
         assert!(!Options::default().careful());
+        assert_eq!(parse("isa", "plain").expect("good").isa, Some("plain"));
+    }
+    #[test]
+    fn an_instruction_set_is_taken_where_the_machine_has_it_and_else_refused() {
+        for name in ["plain", "avx2", "avx512"] {
+            match parse("isa", name) {
+                Ok(o) => assert!(machine().contains(&name) && o.isa == Some(name)),
+                Err(e) => {
+                    assert!(!machine().contains(&name), "{name}");
+                    assert_eq!(e.kind, ErrorKind::USAGE);
+                    assert!(e.diagnostics[0].message.contains(name), "{:?}", e.diagnostics[0]);
+                }
+            }
+        }
     }
     #[test]
     fn unknown_names_and_values_are_usage_errors_with_the_nearest() {
@@ -161,6 +215,7 @@ mod tests {
             ("schedule", "random:x", ""),
             ("time", "modle", "model"),
             ("check_races", "yes", ""),
+            ("isa", "avx521", "avx512"),
             ("fault", "drop_evnt:1", "drop_event"),
             ("fault", "fail", ""),
         ] {

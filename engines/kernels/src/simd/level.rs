@@ -21,6 +21,18 @@ impl Level {
     }
 }
 
+impl Level {
+    /// The level of a name: `plain`, `avx2` or `avx512`.
+    pub fn named(name: &str) -> Option<Level> {
+        match name {
+            "plain" => Some(Level::Scalar),
+            "avx2" => Some(Level::Avx2),
+            "avx512" => Some(Level::Avx512),
+            _ => None,
+        }
+    }
+}
+
 fn detect() -> Level {
     static FOUND: AtomicU8 = AtomicU8::new(0);
     match FOUND.load(Ordering::Relaxed) {
@@ -75,7 +87,7 @@ pub fn level() -> Level {
     detect().min(CAP.get())
 }
 
-/// Runs `f` with kernels on this thread kept to `cap` or below: for tests that compare levels.
+/// Runs `f` with kernels on this thread kept to `cap` or below: for comparisons of levels.
 pub fn with_level<R>(cap: Level, f: impl FnOnce() -> R) -> R {
     struct Restore(Level);
     impl Drop for Restore {
