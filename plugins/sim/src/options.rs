@@ -114,7 +114,7 @@ fn isa(option: &str, value: &str) -> Result<&'static str> {
     let has = machine();
     if !has.contains(&name) {
         return Err(Diagnostic::error(format!("this machine has no instruction set `{name}`"))
-            .found(value, &format!("{} here", has.join(" or ")))
+            .found(value, format!("{} here", has.join(" or ")))
             .of(ErrorKind::USAGE));
     }
     Ok(name)
