@@ -1,5 +1,5 @@
 //! `cargo xtask install --prefix DIR`: `bin/ge`, `lib/ge/libge_*.so`, `etc/ge/plugins.toml`, the crate that plugins are written with in
-//! `share/ge/plugin-api`, and the symbols of each file in a folder `.debug` beside it.
+//! `share/ge/plugin-api`, the headers for plugins in C in `share/ge/include`, and the symbols of each file in a folder `.debug` beside it.
 //!
 //! Symbols and line tables are three quarters of what is built. What is installed has a link to its `.debug` file, which backtraces and
 //! debuggers follow; without those files all works, and backtraces have addresses alone.
@@ -43,8 +43,14 @@ pub(crate) fn run(prefix: &Path, release: bool) -> Result<()> {
     }
 }
 
-/// The crate `ge-plugin-api` as it would be published: it builds without this workspace.
+/// The headers for plugins in C, and the crate `ge-plugin-api` as it would be published: it builds without this workspace.
 fn interface(share: &Path) -> Result<()> {
+    let include = share.join("include");
+    folder(&include)?;
+    for name in ["ge_plugin.h", "ge_plugin.hpp"] {
+        let from = root().join("plugin-c").join(name);
+        std::fs::copy(&from, include.join(name)).map_err(|e| format!("cannot copy {}: {e}", from.display()))?;
+    }
     cargo(&["package", "--package", "ge-plugin-api", "--no-verify", "--allow-dirty", "--quiet"])?;
     let package = target().join("package");
     let named = |n: &str| n.strip_prefix("ge-plugin-api-").and_then(|v| v.strip_suffix(".crate")).map(str::to_owned);

@@ -6,7 +6,7 @@ use ge_plugin_api::abi::root::PluginRef;
 use ge_plugin_api::device::{DeviceInfo, DeviceObject};
 use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
 use ge_plugin_api::engine::{EngineInfo, EngineObject};
-use ge_plugin_api::frontend::{FrontendObject, MappingInfo, MappingRef};
+use ge_plugin_api::frontend::{FrontendObject, MappingInfo, MappingObject, MappingRef};
 use ge_plugin_api::ops::{OpProto, OpSetObject, ParamKind};
 use ge_plugin_api::pass::{PassInfo, PassLevel, PassObject, PassStage};
 use ge_plugin_api::{Error, Result};
@@ -28,21 +28,50 @@ pub struct Contents {
     pub devices: Vec<(DeviceInfo, &'static DeviceObject)>,
 }
 
+/// What a library gave, as it came.
+#[derive(Default)]
+pub(crate) struct Given {
+    pub engines: Vec<EngineObject>,
+    pub ops: Vec<OpSetObject>,
+    pub frontends: Vec<FrontendObject>,
+    pub mappings: Vec<MappingObject>,
+    pub passes: Vec<PassObject>,
+    pub devices: Vec<DeviceObject>,
+}
+
+/// Why a plugin that was started did not give a part of what it has.
+fn failed(m: &Manifest, what: &'static str) -> impl Fn(Error) -> Error {
+    move |e| ge_codes::START.error(format!("plugin `{}` {} failed to give its {what}: {e}", m.name, m.version))
+}
+
+impl Given {
+    /// Asks the root module for everything.
+    ///
+    /// # Errors
+    /// `GE-E0516` where a call fails or panics.
+    pub(crate) fn by(root: PluginRef, m: &Manifest) -> Result<Given> {
+        Ok(Given {
+            engines: (root.engines())().into_result().map_err(failed(m, "engines"))?.into(),
+            ops: (root.ops())().into_result().map_err(failed(m, "operators"))?.into(),
+            frontends: (root.frontends())().into_result().map_err(failed(m, "front ends"))?.into(),
+            mappings: (root.mappings())().into_result().map_err(failed(m, "mappings"))?.into(),
+            passes: (root.passes())().into_result().map_err(failed(m, "passes"))?.into(),
+            devices: (root.devices())().into_result().map_err(failed(m, "devices"))?.into(),
+        })
+    }
+}
+
 fn forever<T>(x: T) -> &'static T {
     Box::leak(Box::new(x))
 }
 
 impl Contents {
-    /// Asks a started plugin for everything.
+    /// Takes all that a started plugin gave.
     ///
     /// # Errors
     /// `GE-E0516` where a call fails or panics, `GE-E0517` with every contradiction between what it says and what it gives.
-    pub(crate) fn collect(root: PluginRef, m: &Manifest) -> Result<Contents> {
-        let failed = |what: &'static str| {
-            move |e: Error| {
-                ge_codes::START.error(format!("plugin `{}` {} failed to give its {what}: {e}", m.name, m.version))
-            }
-        };
+    pub(crate) fn collect(given: Given, m: &Manifest) -> Result<Contents> {
+        let failed = |what: &'static str| failed(m, what);
         let mut c = Contents {
             engines: Vec::new(),
             ops: Vec::new(),
@@ -51,28 +80,28 @@ impl Contents {
             passes: Vec::new(),
             devices: Vec::new(),
         };
-        for e in (root.engines())().into_result().map_err(failed("engines"))? {
+        for e in given.engines {
             let e = forever(e);
             c.engines.push((e.info().map_err(failed("engines"))?, e));
         }
-        for set in (root.ops())().into_result().map_err(failed("operators"))? {
+        for set in given.ops {
             let set = forever(set);
             let protos = set.protos().map_err(failed("operators"))?;
             c.ops.extend(protos.into_iter().enumerate().map(|(i, p)| (p, set, i)));
         }
-        for f in (root.frontends())().into_result().map_err(failed("front ends"))? {
+        for f in given.frontends {
             let f = forever(f);
             c.frontends.push((f.framework().map_err(failed("front ends"))?, f));
         }
-        for x in (root.mappings())().into_result().map_err(failed("mappings"))? {
+        for x in given.mappings {
             let x = x.leak();
             c.mappings.push((x.info().map_err(failed("mappings"))?, x));
         }
-        for p in (root.passes())().into_result().map_err(failed("passes"))? {
+        for p in given.passes {
             let p = forever(p);
             c.passes.push((p.info().map_err(failed("passes"))?, p));
         }
-        for d in (root.devices())().into_result().map_err(failed("devices"))? {
+        for d in given.devices {
             let d = forever(d);
             c.devices.push((d.info().map_err(failed("devices"))?, d));
         }

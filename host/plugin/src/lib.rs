@@ -18,6 +18,8 @@ pub mod manifest;
 pub mod open;
 /// A plugin's options against its schema.
 pub mod options;
+/// The door for plugins in C.
+pub mod cdoor;
 /// All that a plugin gives, validated.
 pub mod collect;
 /// Handles that name the plugin in every error.

@@ -6,6 +6,16 @@ use semver::Version;
 use serde::Deserialize;
 use std::path::Path;
 
+/// By what a library is entered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Abi {
+    /// `ge-plugin-api`.
+    #[default]
+    Rust,
+    /// `ge_plugin.h`.
+    C,
+}
+
 /// What a plugin says of itself. Keys that a newer interface adds are not looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
@@ -23,6 +33,8 @@ pub struct Manifest {
     pub panic: String,
     /// Machine (`x86_64`).
     pub target: String,
+    /// By what it is entered; `abi = "c"` in the manifest of one in C.
+    pub abi: Abi,
 }
 
 #[derive(Deserialize)]
@@ -37,6 +49,8 @@ struct Raw {
     panic: String,
     #[serde(default)]
     target: String,
+    #[serde(default)]
+    abi: String,
 }
 
 /// Longest manifest that is read.
@@ -81,7 +95,13 @@ impl Manifest {
                 )));
             }
         }
+        let abi = match raw.abi.as_str() {
+            "" | "rust" => Abi::Rust,
+            "c" => Abi::C,
+            other => return Err(bad(format!("`{}` is no abi: there are rust and c", other.escape_debug()))),
+        };
         Ok(Manifest {
+            abi,
             version: version("version", &raw.version)?,
             api: version("api", &raw.api)?,
             name: raw.name,
@@ -94,10 +114,14 @@ impl Manifest {
 
     /// What can be refused before the library is opened: another major of the interface, panics that abort.
     pub fn gate(&self, path: &Path) -> Result<()> {
-        let host = host_api();
+        let (host, what) = match self.abi {
+            Abi::Rust => (host_api(), "ge-plugin-api"),
+            Abi::C => (crate::cdoor::version(), "ge_plugin.h"),
+        };
         let refuse = |d: Diagnostic| Err(d.of(ErrorKind::PLUGIN));
         if self.api.major != host.major {
-            let side = if self.api.major > host.major { "a newer ge" } else { "this version of ge-plugin-api" };
+            let side =
+                if self.api.major > host.major { "a newer ge".to_owned() } else { format!("this version of {what}") };
             return refuse(
                 ge_codes::API_VERSION
                     .say(format!(
@@ -107,7 +131,7 @@ impl Manifest {
                         self.api
                     ))
                     .found(self.api.to_string(), format!("{}.x", host.major))
-                    .help(format!("use {side}, or build the plugin with ge-plugin-api {}", host.major)),
+                    .help(format!("use {side}, or build the plugin with {what} {}", host.major)),
             );
         }
         match self.panic.as_str() {

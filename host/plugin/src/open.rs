@@ -2,7 +2,9 @@
 //!
 //! A plugin of an older minor version has fewer functions than the host's types: the layout check is then done with the roles
 //! swapped (everything that the plugin has, the host has too), since the usual one asks for the reverse.
-use crate::collect::Contents;
+use crate::cdoor;
+use crate::collect::{Contents, Given};
+use crate::manifest::Abi;
 use crate::services;
 use ge_plugin_api::abi::__loader::{
     AbiHeaderRef, LibHeader, LibraryError, ROOT_MODULE_LOADER_NAME_WITH_NUL, RootModule, RootModuleError,
@@ -21,9 +23,18 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// A library that is open, with its root module checked.
 pub struct Opened {
-    root: PluginRef,
+    root: Root,
     started: Mutex<Option<Vec<OptionValue>>>,
     contents: OnceLock<Contents>,
+}
+
+/// What a library is entered by.
+#[derive(Clone, Copy)]
+enum Root {
+    /// The root module of one in Rust.
+    Rust(PluginRef),
+    /// The one function of one in C.
+    C(cdoor::Entry),
 }
 
 type Slot = Mutex<Option<&'static Opened>>;
@@ -40,22 +51,26 @@ fn slot(path: &Path) -> &'static Slot {
 /// # Errors
 /// `GE-E0514` the system's loader refuses it, `GE-E0506` no root symbol, `GE-E0509` another major version, `GE-E0515` another
 /// layout, `GE-E0516` its root function panics. A failed library stays loaded and can be tried again.
-pub fn open(name: &str, path: &Path) -> Result<&'static Opened> {
+pub fn open(name: &str, path: &Path, abi: Abi) -> Result<&'static Opened> {
     let mut slot = slot(path).lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(o) = *slot {
         return Ok(o);
     }
-    let root = root_module(name, path)?;
+    let root = match abi {
+        Abi::Rust => Root::Rust(root_module(name, path)?),
+        Abi::C => Root::C(entry(name, path)?),
+    };
     let opened: &'static Opened =
         Box::leak(Box::new(Opened { root, started: Mutex::new(None), contents: OnceLock::new() }));
     *slot = Some(opened);
     Ok(opened)
 }
 
-fn root_module(name: &str, path: &Path) -> Result<PluginRef> {
+/// The library, opened by the system's loader.
+fn library(name: &str, path: &Path) -> Result<Library> {
     // SAFETY: constructors of the library run here. It is a plugin by its manifest, and plugins are trusted code (DESIGN 3.1);
     // its tables were followed by `elf::inspect`.
-    let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) }.map_err(|e| {
+    unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) }.map_err(|e| {
         let why = system_reason(&e, path);
         let help = match why.strip_prefix("undefined symbol: ") {
             Some(symbol) => {
@@ -66,7 +81,28 @@ fn root_module(name: &str, path: &Path) -> Result<PluginRef> {
         Diagnostic::error(format!("plugin `{name}` (`{}`) cannot be opened: {why}", path.display()))
             .help(help)
             .raise(ge_codes::OPEN)
-    })?;
+    })
+}
+
+/// The one function of a plugin in C.
+fn entry(name: &str, path: &Path) -> Result<cdoor::Entry> {
+    let library = library(name, path)?;
+    // SAFETY: the manifest says that the library was built with ge_plugin.h, where the symbol is this function.
+    let entry = unsafe { library.get::<cdoor::Entry>(cdoor::SYMBOL).map(|s| *s) };
+    // Never unloaded, as in `root_module`.
+    std::mem::forget(library);
+    entry.map_err(|_| {
+        Diagnostic::error(format!(
+            "`{}` is no plugin of ge: its manifest says C, but it has no ge_c_plugin",
+            path.display()
+        ))
+        .help("write the function `const ge_plugin *ge_c_plugin(const ge_host *host)` of ge_plugin.h, and export it")
+        .raise(ge_codes::NOT_A_PLUGIN)
+    })
+}
+
+fn root_module(name: &str, path: &Path) -> Result<PluginRef> {
+    let library = library(name, path)?;
     // SAFETY: the symbol is a static of type LibHeader whose address is what an AbiHeaderRef is; its magic is checked by
     // `upgrade` below before anything else of it is used.
     let header = unsafe { library.get::<AbiHeaderRef>(ROOT_MODULE_LOADER_NAME_WITH_NUL.as_bytes()).map(|s| *s) };
@@ -189,7 +225,10 @@ fn condense(report: &str) -> String {
 impl Opened {
     /// The schema of its options; callable before `start`.
     pub fn schema(&self) -> Result<Vec<OptionSpec>> {
-        (self.root.options())().into_result().map(Vec::from)
+        match self.root {
+            Root::Rust(root) => (root.options())().into_result().map(Vec::from),
+            Root::C(_) => Ok(Vec::new()),
+        }
     }
 
     /// Starts it with checked options and collects what it gives, validated against its manifest. Once a process: a second
@@ -215,14 +254,21 @@ impl Opened {
                     ge_codes::START
                         .error(format!("plugin `{}` {} failed at start-up: {e}", manifest.name, manifest.version))
                 };
-                (self.root.init())(services::table(), options.clone().into()).into_result().map_err(failed)?;
+                if let Root::Rust(root) = self.root {
+                    (root.init())(services::table(), options.clone().into()).into_result().map_err(failed)?;
+                }
                 *started = Some(options);
             }
         }
         if let Some(c) = self.contents.get() {
             return Ok(c);
         }
-        let contents = Contents::collect(self.root, manifest)?;
+        let given = match self.root {
+            Root::Rust(root) => Given::by(root, manifest)?,
+            // SAFETY: `entry` found the function in a library whose manifest says C.
+            Root::C(entry) => unsafe { cdoor::start(&manifest.name, entry) }?,
+        };
+        let contents = Contents::collect(given, manifest)?;
         Ok(self.contents.get_or_init(|| contents))
     }
 }

@@ -396,7 +396,7 @@ impl<'a> Set<'a> {
     }
 
     fn start_within(&self, c: &Candidate<'_>, m: &Manifest) -> Result<&'static Contents> {
-        let opened = open(&m.name, &c.record.path)?;
+        let opened = open(&m.name, &c.record.path, m.abi)?;
         let owner = Owner { name: m.name.clone(), version: m.version.to_string() };
         let schema = opened.schema().map_err(|e| owner.failed("options", e))?;
         let values = options::check(&m.name, &self.file, &schema, &c.entry.options)?;

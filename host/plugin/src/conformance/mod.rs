@@ -199,10 +199,12 @@ fn run(library: &Path, probe: &mut Probe) {
     }
     let Some(manifest) = manifest else { return };
     let threads = thread_count();
-    if !probe.item("version and layout", || open(&manifest.name, &path).map(|_| ()).map_err(text)) {
+    if !probe.item("version and layout", || open(&manifest.name, &path, manifest.abi).map(|_| ()).map_err(text)) {
         return;
     }
-    if !probe.item("options", || check_options(&open(&manifest.name, &path).and_then(|o| o.schema()).map_err(text)?)) {
+    if !probe.item("options", || {
+        check_options(&open(&manifest.name, &path, manifest.abi).and_then(|o| o.schema()).map_err(text)?)
+    }) {
         return;
     }
     let mut registry = None;

@@ -119,7 +119,8 @@ pub fn options(global: &Global, a: &ListArgs) -> Result<u8> {
     let registry = a.registry(global)?;
     let (mut text, mut rows) = (String::new(), Vec::new());
     for p in registry.plugins().iter().filter(|p| p.usable() && a.takes(&p.name)) {
-        for s in ge_plugin::open::open(&p.name, &p.path)?.schema()? {
+        let abi = ge_plugin::set::look(&p.path)?.abi;
+        for s in ge_plugin::open::open(&p.name, &p.path, abi)?.schema()? {
             let given = p.options.get(s.key.as_str());
             let (kind, default) = (takes(&s), shown(&s.default));
             let set = given.map_or(String::new(), |v| format!(", set to {v}"));

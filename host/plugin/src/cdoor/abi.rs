@@ -1,0 +1,286 @@
+//! The structures of `plugin-c/ge_plugin.h`, field by field; a test holds them against the header.
+//!
+//! Structures of a plugin begin with their size and only grow: `read` takes as much of one as there is, what it lacks is zero.
+use std::ffi::{CStr, c_char, c_void};
+use std::mem::MaybeUninit;
+
+/// Version of the header that this host has.
+pub(super) const MAJOR: u32 = 1;
+/// Its minor.
+pub(super) const MINOR: u32 = 0;
+/// Most dimensions of a [`Desc`].
+pub(super) const MAX_RANK: usize = 16;
+/// The rank of a tensor of which it is not known.
+pub(super) const NO_RANK: u32 = u32::MAX;
+
+/// A pointer to something that only the host looks into.
+pub(super) type Opaque = *mut c_void;
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct Text {
+    pub data: *const u8,
+    pub size: usize,
+}
+impl Text {
+    pub fn of(s: &str) -> Text {
+        Text { data: s.as_ptr(), size: s.len() }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct Value {
+    pub node: u32,
+    pub output: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct Desc {
+    pub dtype: u32,
+    pub rank: u32,
+    pub dims: [i64; MAX_RANK],
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct Arg {
+    pub kind: u32,
+    pub index: u32,
+    pub bytes: u64,
+    pub desc: Desc,
+}
+
+/// A structure of a plugin, whose first field is its size.
+///
+/// # Safety
+/// `repr(C)`, the first field is a `usize`, and zero bytes are a value of it.
+pub(super) unsafe trait Sized1: Copy {
+    /// Its name in the header.
+    const NAME: &'static str;
+    /// The bytes that the first version of the header has: no plugin has less.
+    const LEAST: usize;
+}
+
+/// Reads a structure of a plugin.
+///
+/// # Safety
+/// `at` is null, or points to a structure that is as long as its first field says, or shorter than `LEAST` says.
+pub(super) unsafe fn read<T: Sized1>(at: *const T) -> Result<T, String> {
+    if at.is_null() {
+        return Err(format!("`{}` is null", T::NAME));
+    }
+    // SAFETY: by contract there is at least the size.
+    let size = unsafe { *(at as *const usize) };
+    if size < T::LEAST || size > 1 << 16 {
+        return Err(format!("`{}` says that it has {size} bytes, it has at least {}", T::NAME, T::LEAST));
+    }
+    let mut out = MaybeUninit::<T>::zeroed();
+    // SAFETY: `size` bytes can be read by contract; zero bytes are a value (contract of the trait).
+    unsafe {
+        std::ptr::copy_nonoverlapping(at as *const u8, out.as_mut_ptr() as *mut u8, size.min(size_of::<T>()));
+        Ok(out.assume_init())
+    }
+}
+
+macro_rules! sized {
+    ($($name:ident = $text:literal { $($field:ident: $t:ty,)* })*) => {$(
+        #[repr(C)]
+        #[derive(Clone, Copy)]
+        pub(super) struct $name { $(pub $field: $t,)* }
+        // SAFETY: repr(C), the size comes first, all fields are numbers, pointers and optional functions.
+        unsafe impl Sized1 for $name {
+            const NAME: &'static str = $text;
+            const LEAST: usize = size_of::<$name>();
+        }
+        #[cfg(test)]
+        impl $name {
+            /// Name, size, and name and place of each field, as `the_header_has_these_structures` compares them.
+            pub fn layout() -> (&'static str, usize, Vec<(&'static str, usize)>) {
+                ($text, size_of::<$name>(), vec![$((stringify!($field), std::mem::offset_of!($name, $field)),)*])
+            }
+        }
+    )*};
+}
+
+sized! {
+    Launch = "ge_launch" {
+        size: usize,
+        kernel: *const c_char,
+        r#type: u32,
+        blocks: u32,
+        tiling_key: u64,
+        tiling: *const u8,
+        tiling_size: usize,
+        args: *const c_char,
+    }
+    Block = "ge_block" {
+        size: usize,
+        index: u32,
+        count: u32,
+        tiling_key: u64,
+        tiling: *const u8,
+        tiling_size: usize,
+        args: *const *mut u8,
+        bytes: *const u64,
+        n_args: usize,
+        scratch: *mut u8,
+    }
+    Kernel = "ge_kernel" {
+        size: usize,
+        run: Option<unsafe extern "C" fn(*const c_void, *const Block, Opaque) -> i32>,
+        state: *mut c_void,
+        drop: Option<unsafe extern "C" fn(*mut c_void)>,
+        access: *const u32,
+        n_access: usize,
+        scratch_bytes: u64,
+    }
+    Engine = "ge_engine" {
+        size: usize,
+        name: *const c_char,
+        cost: u32,
+        op_types: *const *const c_char,
+        n_op_types: usize,
+        self_: *mut c_void,
+        supports: Option<unsafe extern "C" fn(*mut c_void, Opaque, Opaque) -> i32>,
+        params: Option<unsafe extern "C" fn(*mut c_void, Opaque, Opaque, Opaque) -> i32>,
+        compile: Option<unsafe extern "C" fn(*mut c_void, Opaque, Opaque, Opaque) -> i32>,
+        tasks: Option<unsafe extern "C" fn(*mut c_void, Opaque, Text, Opaque, Opaque) -> i32>,
+        time_ns: Option<unsafe extern "C" fn(*mut c_void, Opaque) -> u64>,
+        load: Option<unsafe extern "C" fn(*mut c_void, Opaque, *mut Kernel, Opaque) -> i32>,
+    }
+    Param = "ge_param" {
+        size: usize,
+        name: *const c_char,
+        kind: u32,
+        types: *const u32,
+        n_types: usize,
+        group: *const c_char,
+    }
+    Attr = "ge_attr" {
+        size: usize,
+        name: *const c_char,
+        kind: u32,
+        required: i32,
+        value_int: i64,
+        value_float: f64,
+        value_text: *const c_char,
+    }
+    Op = "ge_op" {
+        size: usize,
+        name: *const c_char,
+        inputs: *const *const Param,
+        n_inputs: usize,
+        outputs: *const *const Param,
+        n_outputs: usize,
+        attrs: *const *const Attr,
+        n_attrs: usize,
+        flags: u64,
+        self_: *mut c_void,
+        infer: Option<unsafe extern "C" fn(*mut c_void, Opaque, Opaque, Opaque) -> i32>,
+    }
+    Mapping = "ge_mapping" {
+        size: usize,
+        framework: *const c_char,
+        domain: *const c_char,
+        op: *const c_char,
+        since: u32,
+        until: u32,
+        self_: *mut c_void,
+        map: Option<unsafe extern "C" fn(*mut c_void, Opaque, Opaque, Opaque) -> i32>,
+    }
+    Pass = "ge_pass" {
+        size: usize,
+        name: *const c_char,
+        help: *const c_char,
+        stage: u32,
+        level: u32,
+        self_: *mut c_void,
+        run: Option<unsafe extern "C" fn(*mut c_void, Opaque, Opaque, Opaque) -> i32>,
+    }
+    Plugin = "ge_plugin" {
+        size: usize,
+        major: u32,
+        minor: u32,
+        engines: *const *const Engine,
+        n_engines: usize,
+        ops: *const *const Op,
+        n_ops: usize,
+        mappings: *const *const Mapping,
+        n_mappings: usize,
+        passes: *const *const Pass,
+        n_passes: usize,
+    }
+}
+
+/// A text of the plugin's.
+///
+/// # Safety
+/// `at` is null or ends with a zero byte.
+pub(super) unsafe fn text(at: *const c_char) -> String {
+    if at.is_null() {
+        return String::new();
+    }
+    // SAFETY: by contract.
+    unsafe { CStr::from_ptr(at) }.to_string_lossy().into_owned()
+}
+
+/// Most elements of a list of a plugin's.
+const MOST: usize = 1 << 16;
+
+/// A list of the plugin's.
+///
+/// # Safety
+/// `at` points to `n` values, or is null.
+pub(super) unsafe fn list<'a, T>(at: *const T, n: usize, what: &str) -> Result<&'a [T], String> {
+    if n == 0 {
+        return Ok(&[]);
+    }
+    if at.is_null() || n > MOST {
+        return Err(format!("the list of {what} is null, or has {n} entries"));
+    }
+    // SAFETY: by contract.
+    Ok(unsafe { std::slice::from_raw_parts(at, n) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `ge_pass` as a later minor has it.
+    #[repr(C)]
+    #[derive(Clone, Copy)]
+    struct Later {
+        now: Pass,
+        more: *const c_char,
+    }
+    // SAFETY: as for the structures above; what it lacks of the first version is nothing.
+    unsafe impl Sized1 for Later {
+        const NAME: &'static str = "ge_pass";
+        const LEAST: usize = size_of::<Pass>();
+    }
+
+    #[test]
+    fn a_structure_of_an_older_header_is_read_as_far_as_it_goes() {
+        let mut old = Pass {
+            size: size_of::<Pass>(),
+            name: c"P".as_ptr(),
+            help: std::ptr::null(),
+            stage: 1,
+            level: 2,
+            self_: std::ptr::null_mut(),
+            run: None,
+        };
+        // SAFETY: the structure is as long as it says.
+        let read_later = |at: &Pass| unsafe { read::<Later>(at as *const Pass as *const Later) };
+        let later = read_later(&old).unwrap();
+        assert!(later.more.is_null() && (later.now.stage, later.now.level) == (1, 2));
+        // SAFETY: the name ends with a zero byte.
+        assert_eq!(unsafe { text(later.now.name) }, "P");
+        for size in [0, 8, size_of::<Pass>() - 1, 1 << 20] {
+            old.size = size;
+            assert!(read_later(&old).is_err(), "{size}");
+        }
+    }
+}
