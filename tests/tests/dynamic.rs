@@ -121,6 +121,9 @@ fn parts_of_known_shape_are_models_of_their_own() {
     let calls: Vec<&str> =
         sealed.model.graphs[0].nodes.iter().filter(|n| n.op == "PartitionedCall").map(|n| n.name.as_str()).collect();
     assert_eq!(calls, names);
+    // Outputs are called as before, whatever gives them now.
+    let outputs: Vec<&str> = sealed.model.outputs.iter().map(|o| o.name.as_str()).collect();
+    assert_eq!(outputs, ["l", "f", "d"]);
     // The file holds them behind the root, and gives them back.
     let dir = tempfile::tempdir().unwrap();
     let (om, again) = (dir.path().join("m.om"), dir.path().join("again.om"));

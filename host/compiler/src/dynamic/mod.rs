@@ -248,14 +248,18 @@ fn io(g: &Graph, m: &mut CompiledModel) {
         });
     }
     let Some(out) = g.net_output() else { return };
+    for (v, name) in out.inputs().iter().zip(output_names(g, out)) {
+        m.outputs.push(IoInfo { name, desc: g.desc(*v).map(plain).unwrap_or_default(), slot: SlotInfo::default() });
+    }
+}
+
+/// What the outputs of a graph are called: as the model says, else by the nodes that give them.
+pub fn output_names(g: &Graph, out: &Node) -> Vec<String> {
     let names = out.attrs().strs("_output_names").unwrap_or_default();
-    for (k, v) in out.inputs().iter().enumerate() {
+    let one = |(k, v): (usize, &ge_ir::ValueRef)| {
         let producer = g.get(v.node).map_or("", |n| n.name());
         let fallback = if v.output == 0 { producer.to_owned() } else { format!("{producer}:{}", v.output) };
-        m.outputs.push(IoInfo {
-            name: names.get(k).filter(|n| !n.is_empty()).map_or(fallback, |n| (*n).to_owned()),
-            desc: g.desc(*v).map(plain).unwrap_or_default(),
-            slot: SlotInfo::default(),
-        });
-    }
+        names.get(k).filter(|n| !n.is_empty()).map_or(fallback, |n| (*n).to_owned())
+    };
+    out.inputs().iter().enumerate().map(one).collect()
 }

@@ -71,6 +71,7 @@ impl Compilation<'_> {
         let mut built: BTreeMap<usize, GeRootModel> = BTreeMap::new();
         loop {
             let mut model = self.model.clone();
+            keep_output_names(&mut model);
             let parts = seal::seal(&mut model, &found, &whole)?;
             let mut failed = false;
             let known: Vec<usize> = (0..found.known.len()).filter(|k| found.known[*k]).collect();
@@ -112,6 +113,15 @@ impl Compilation<'_> {
             at = next;
         }
     }
+}
+
+/// Writes down what the outputs are called: by the nodes that give them, which parts take away.
+fn keep_output_names(model: &mut Model) {
+    let Some((id, names)) = model.root().net_output().map(|out| (out.id(), dynamic::output_names(model.root(), out)))
+    else {
+        return;
+    };
+    model.root_mut().set_attr(id, "_output_names", names);
 }
 
 /// The parts of a model's root graph. None: no part of it is known and large enough.
