@@ -1,4 +1,5 @@
-//! Compiles a graph in text form to an OM file, loads the file and runs it: the whole way in one program.
+//! Compiles a graph in text form to an OM file, loads the file and runs it: the whole way in one
+//! program.
 use ge::options::OptionMap;
 use ge::session::{Quiet, Session, SessionOptions};
 use ge_plugin_api::kernel::HostTensor;
@@ -19,7 +20,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     std::fs::write(&graph, GRAPH)?;
 
     let session = Session::new(SessionOptions::default())?;
-    // An ONNX file is imported the same way; the second argument gives sizes that the model leaves open, as in "x:1,3,224,224".
+    // An ONNX file is imported the same way; the second argument gives sizes that the model leaves
+    // open, as in "x:1,3,224,224".
     let model = session.import(&graph, "")?;
     let mut options = OptionMap::default();
     options.set_pair("ge.oo.level=O3")?;

@@ -1,8 +1,11 @@
-//! Generates tokens with a decoder that keeps keys and values of the past, and compares them with what onnxruntime generated.
+//! Generates tokens with a decoder that keeps keys and values of the past, and compares them with
+//! what onnxruntime generated.
 //!
-//! `generate MODEL.om FOLDER`: the model was compiled with `ge compile decoder.onnx --state present_key_0:past_key_0,…`; the folder has
-//! `prompt.npy`, `tokens.npy` (the prompt and what follows it) and `logits.npy` (of the last position of each step). One OM runs the
-//! prompt as a whole and then token by token; what it has kept is handed on in memory.
+//! `generate MODEL.om FOLDER`: the model was compiled with
+//! `ge compile decoder.onnx --state present_key_0:past_key_0,…`; the folder has
+//! `prompt.npy`, `tokens.npy` (the prompt and what follows it) and `logits.npy` (of the last
+//! position of each step). One OM runs the prompt as a whole and then token by token; what it has
+//! kept is handed on in memory.
 use ge::session::steps::Steps;
 use ge::session::{Session, SessionOptions};
 use ge_plugin_api::kernel::HostTensor;

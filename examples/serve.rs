@@ -1,4 +1,5 @@
-//! A model that serves requests from several threads: workers take them from a queue, and all of them run one loaded model.
+//! A model that serves requests from several threads: workers take them from a queue, and all of
+//! them run one loaded model.
 use ge::options::OptionMap;
 use ge::session::{Quiet, Session, SessionOptions};
 use ge_plugin_api::kernel::HostTensor;
@@ -22,7 +23,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     std::fs::write(&path, GRAPH)?;
     let session = Session::new(SessionOptions::default())?;
     let compiled = session.compile("double", session.import(&path, "")?, &OptionMap::default(), &Quiet)?;
-    // A loaded model is `Sync`: each run has memory of its own, and nothing is compiled or looked up by name.
+    // A loaded model is `Sync`: each run has memory of its own, and nothing is compiled or looked
+    // up by name.
     let model = session.load(compiled.model)?;
     let run = |number: usize| -> Result<Vec<f32>, String> {
         let bytes: Vec<u8> = [number as f32; 4].iter().flat_map(|v| v.to_le_bytes()).collect();

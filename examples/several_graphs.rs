@@ -1,4 +1,5 @@
-//! Two graphs of one session under numbers, one of them with an open size, each with options of its own.
+//! Two graphs of one session under numbers, one of them with an open size, each with options of its
+//! own.
 use ge::graph_manager::GraphManager;
 use ge::options::OptionMap;
 use ge::session::{GraphModel, Session, SessionOptions};
@@ -22,7 +23,8 @@ fn tensor(dims: &[u64], values: &[f32]) -> Result<HostTensor, Box<dyn Error>> {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // Options of a graph stand over those of the session, and those over the global ones that the manager is made with.
+    // Options of a graph stand over those of the session, and those over the global ones that the
+    // manager is made with.
     let manager = GraphManager::new(Session::new(SessionOptions::default())?, OptionMap::default());
     let mut thorough = OptionMap::default();
     thorough.set_pair("ge.oo.level=O3")?;

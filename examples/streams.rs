@@ -1,4 +1,5 @@
-//! Compiles a graph with two independent branches for one stream and for two, and shows which nodes stand on which stream.
+//! Compiles a graph with two independent branches for one stream and for two, and shows which nodes
+//! stand on which stream.
 use ge::options::OptionMap;
 use ge::session::{Quiet, Session, SessionOptions};
 use std::error::Error;

@@ -1,4 +1,5 @@
-//! Writes a pass against the plugin interface and tries it on a graph, without building a plugin: how a pass is tested.
+//! Writes a pass against the plugin interface and tries it on a graph, without building a plugin:
+//! how a pass is tested.
 //!
 //! `examples/vendor` is the crate of a vendor that ships such a pass in a library of its own.
 use ge_ir::text::{NoFiles, parse, to_string};

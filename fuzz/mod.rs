@@ -1,14 +1,17 @@
-//! Fuzz targets: whatever reads bytes from outside is given changed files, and must answer or refuse; it may not panic or hang.
+//! Fuzz targets: whatever reads bytes from outside is given changed files, and must answer or
+//! refuse; it may not panic or hang.
 //!
-//! The tests run a fixed number of cases of each target, the same in every run. To search longer, on the same stable toolchain:
+//! The tests run a fixed number of cases of each target, the same in every run. To search longer,
+//! on the same stable toolchain:
 //!
 //! ```text
 //! GE_FUZZ_SECONDS=600 cargo test -p ge-tests --test suite -- fuzz::onnx
 //! GE_FUZZ_SEED=1234                # another sequence of cases
 //! ```
 //!
-//! An input that fails is written to `target/tmp/fuzz`; once its cause is mended, it belongs into `fuzz/corpus/TARGET`, whose files come
-//! first in every run. A target is one function in `targets.rs`.
+//! An input that fails is written to
+//! `target/tmp/fuzz`; once its cause is mended, it belongs into `fuzz/corpus/TARGET`, whose files
+//! come first in every run. A target is one function in `targets.rs`.
 
 /// How inputs are changed.
 mod mutate;

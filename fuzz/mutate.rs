@@ -1,4 +1,5 @@
-//! Changes of inputs: bits, numbers, pieces of other inputs and words that mean something, a few at a time.
+//! Changes of inputs: bits, numbers, pieces of other inputs and words that mean something, a few at
+//! a time.
 
 /// Makes one changed input; the same number gives the same one.
 pub struct Mutator<'a> {
@@ -42,7 +43,8 @@ impl<'a> Mutator<'a> {
         match self.random.u8(..24) {
             0..=8 if at < bytes.len() => bytes[at] ^= 1 << self.random.u8(..8),
             9..=13 if at < bytes.len() => bytes[at] = EDGES[self.random.usize(..EDGES.len())],
-            // A number of several bytes that is far too large, as a length of a protobuf field may be.
+            // A number of several bytes that is far too large, as a length of a protobuf field may
+            // be.
             14 => insert(bytes, at, &[0xff, 0xff, 0xff, 0xff, 0x0f][..1 + self.random.usize(..5)]),
             15 | 16 => {
                 let end = at + self.random.usize(..=(bytes.len() - at).min(32));

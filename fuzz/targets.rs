@@ -106,7 +106,8 @@ fn plugins_toml() {
     fuzz(&Target { name: "plugins_toml", seeds, words, read: &read });
 }
 
-/// Tasks that are a message and yet not those of the model: they are refused when the model is decoded or loaded, or they load.
+/// Tasks that are a message and yet not those of the model: they are refused when the model is
+/// decoded or loaded, or they load.
 #[test]
 fn task_info() {
     use prost::Message;

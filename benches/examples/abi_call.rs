@@ -1,4 +1,5 @@
-//! Cost of one call over the plugin interface beside a direct call of the same trait object: the least of many readings.
+//! Cost of one call over the plugin interface beside a direct call of the same trait object: the
+//! least of many readings.
 use ge_plugin_api::Result;
 use ge_plugin_api::engine::{Engine, EngineInfo, EngineObject, Support};
 use ge_plugin_api::kernel::{HostKernel, KernelCtx};

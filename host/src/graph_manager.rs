@@ -1,4 +1,5 @@
-//! `GraphManager`: several graphs of one session, each added, built, run and removed under its number (003 §1.1).
+//! `GraphManager`: several graphs of one session, each added, built, run and removed under its
+//! number (003 §1.1).
 //!
 //! ```no_run
 //! use ge::graph_manager::GraphManager;
@@ -21,8 +22,8 @@
 //! # }
 //! ```
 //!
-//! Variables are the session's: a graph that trains and one that evaluates share each weight by its name, whatever shapes they are
-//! built for (`tests/models/train` has two such graphs).
+//! Variables are the session's: a graph that trains and one that evaluates share each weight by its
+//! name, whatever shapes they are built for (`tests/models/train` has two such graphs).
 //!
 //! ```no_run
 //! # use ge::graph_manager::GraphManager;
@@ -98,8 +99,8 @@ impl GraphManager {
         Ok(())
     }
 
-    /// Puts another graph, or the same one changed, in the place of one; it is built anew when it is next needed. Runs that have
-    /// begun end with the old one.
+    /// Puts another graph, or the same one changed, in the place of one; it is built anew when it
+    /// is next needed. Runs that have begun end with the old one.
     ///
     /// # Errors
     /// There is no graph of that number.
@@ -124,7 +125,8 @@ impl GraphManager {
     /// Compiles a graph and loads it, if that is not done yet.
     ///
     /// # Errors
-    /// What the compiler or the device says; the graph leaves input shapes open (`run` builds it for the shapes that it gets).
+    /// What the compiler or the device says; the graph leaves input shapes open (`run` builds it
+    /// for the shapes that it gets).
     pub fn build(&self, id: u32) -> Result<()> {
         self.built(id, None).map(|_| ())
     }
@@ -137,8 +139,8 @@ impl GraphManager {
         self.built(id, None)
     }
 
-    /// Runs a graph on inputs in order, from any number of threads. It is built first where it is new or has changed, or where it
-    /// leaves input shapes open and was last built for others.
+    /// Runs a graph on inputs in order, from any number of threads. It is built first where it is
+    /// new or has changed, or where it leaves input shapes open and was last built for others.
     ///
     /// # Errors
     /// As [`GraphManager::build`], or what the run says.

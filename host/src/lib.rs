@@ -1,4 +1,5 @@
-//! The host: session, options, commands. It loads plugins, compiles and runs, and does no operator's work.
+//! The host: session, options, commands. It loads plugins, compiles and runs, and does no
+//! operator's work.
 //!
 //! ```no_run
 //! use ge::session::{Session, SessionOptions};

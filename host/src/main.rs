@@ -1,8 +1,8 @@
 //! The `ge` command.
 use std::process::ExitCode;
 
-/// Graphs are many small parts, made and freed all the time. Plugins keep the system's allocator: what crosses the border is freed by
-/// the side that made it.
+/// Graphs are many small parts, made and freed all the time. Plugins keep the system's allocator:
+/// what crosses the border is freed by the side that made it.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

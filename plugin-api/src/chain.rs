@@ -1,5 +1,6 @@
-//! Kernels launched as one (SUPER_KERNEL): a chain is a kernel that runs others, one behind the other, each with all
-//! its blocks, on its own part of the arguments. A host that loads a task of several launches makes one of them.
+//! Kernels launched as one (SUPER_KERNEL): a chain is a kernel that runs others, one behind the
+//! other, each with all its blocks, on its own part of the arguments. A host that loads a task of
+//! several launches makes one of them.
 use crate::abi::{ROption, RResult, guard};
 use crate::diagnostic::{Error, Result};
 use crate::kernel::{Access, DropFn, KernelCall, LastErrorFn, LoadedKernel, last_error};
@@ -19,7 +20,8 @@ pub enum Shape {
         /// Key.
         tiling_key: u64,
     },
-    /// Read from memory when it starts: the launch's own arguments that hold them, eight bytes each.
+    /// Read from memory when it starts: the launch's own arguments that hold them, eight bytes
+    /// each.
     Read {
         /// Argument with the blocks.
         block_dim: usize,
@@ -47,7 +49,8 @@ pub struct Link {
 impl Drop for Link {
     fn drop(&mut self) {
         if let ROption::RSome(d) = self.kernel.drop {
-            // SAFETY: the context came with this function; the link owns the kernel and frees it once.
+            // SAFETY: the context came with this function; the link owns the kernel and frees it
+            // once.
             unsafe { (d.0)(self.kernel.ctx) }
         }
     }
@@ -57,8 +60,8 @@ struct Chain {
     links: Vec<Link>,
 }
 
-/// The kernel of a chain; `access`: how the whole launch touches each of its arguments. Its first block does all the work, in order:
-/// between two links every block of the first has ended.
+/// The kernel of a chain; `access`: how the whole launch touches each of its arguments. Its first
+/// block does all the work, in order: between two links every block of the first has ended.
 pub fn chain(links: Vec<Link>, access: Vec<Access>) -> LoadedKernel {
     let scratch_bytes = links.iter().map(|l| l.kernel.scratch_bytes).max().unwrap_or(0);
     let ctx = Box::into_raw(Box::new(Chain { links })) as *mut c_void;
@@ -129,8 +132,9 @@ impl Link {
                 scratch: call.scratch,
                 host: call.host,
             };
-            // SAFETY: contract of KernelFn: the context is the kernel's own, the addresses were checked when they were bound; scratch
-            // is this block's alone, as blocks run one behind the other.
+            // SAFETY: contract of KernelFn: the context is the kernel's own, the addresses were
+            // checked when they were bound; scratch is this block's alone, as blocks run one behind
+            // the other.
             let rc = unsafe { (self.kernel.run)(self.kernel.ctx, &c) };
             if rc != 0 {
                 let told = if let ROption::RSome(f) = self.kernel.last_error { (f.0)().into_option() } else { None };
@@ -144,7 +148,8 @@ impl Link {
         if argument >= n_args {
             return Err(Error::internal(format!("`{}` has no argument {argument}", self.node)));
         }
-        // SAFETY: the argument is one of this launch's; its bytes were checked by the loader, which made this link.
+        // SAFETY: the argument is one of this launch's; its bytes were checked by the loader, which
+        // made this link.
         let p = unsafe { *args.add(argument) };
         if p.is_null() || p.align_offset(8) != 0 {
             return Err(Error::internal(format!("argument {argument} of `{}` is null or not aligned", self.node)));

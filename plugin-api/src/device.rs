@@ -170,11 +170,13 @@ pub struct DeviceTask {
     pub tiling: RVec<u8>,
     /// Arguments.
     pub args: RVec<Place>,
-    /// Event, notify, label, stream ids and conditions, by type: EVENT_* \[event\]; NOTIFY_* \[notify, rank or -1\]; STREAM_ACTIVE
-    /// \[stream\]; STREAM_SWITCH \[condition, data type, stream\]; LABEL_SET \[label\]; STREAM_LABEL_GOTO \[label\];
-    /// STREAM_LABEL_SWITCH_BY_INDEX \[labels…\]; REDUCE_ASYNC \[reduction, data type\]; UPDATE \[task id on the device, and of an
-    /// FFTS_PLUS task its handle: the number of what was registered for it\];
-    /// SUPER_KERNEL \[events that its kernel waits for by their addresses…\]; PREPROCESS_KERNEL \[events that its kernel records so…\].
+    /// Event, notify, label, stream ids and conditions, by type: EVENT_* \[event\]; NOTIFY_*
+    /// \[notify, rank or -1\]; STREAM_ACTIVE \[stream\]; STREAM_SWITCH \[condition, data type,
+    /// stream\]; LABEL_SET \[label\]; STREAM_LABEL_GOTO \[label\]; STREAM_LABEL_SWITCH_BY_INDEX
+    /// \[labels…\]; REDUCE_ASYNC \[reduction, data type\]; UPDATE \[task id on the device, and of
+    /// an FFTS_PLUS task its handle: the number of what was registered for it\]; SUPER_KERNEL
+    /// \[events that its kernel waits for by their addresses…\]; PREPROCESS_KERNEL \[events that
+    /// its kernel records so…\].
     pub numbers: RVec<i64>,
     /// Node's name, for errors, profile and races.
     pub node: RString,
@@ -250,8 +252,8 @@ pub struct DeviceInfo {
     pub unified_address: bool,
 }
 
-/// A device library.
-/// A device has contexts ([`DeviceContext`]), and those have models ([`DeviceModel`]). Addresses and sizes are in bytes.
+/// A device library. A device has contexts
+/// ([`DeviceContext`]), and those have models ([`DeviceModel`]). Addresses and sizes are in bytes.
 ///
 /// # Examples
 /// A device of one SoC that cannot be opened yet:
@@ -311,8 +313,8 @@ pub trait DeviceContext: Send + Sync {
     /// # Errors
     /// `failed`: nothing was allocated at this address.
     fn free(&self, address: u64) -> Result<()>;
-    /// Makes `bytes` bytes of host memory at `address` visible to the device without a copy. Gives the device address, or `None` where
-    /// the device can only copy.
+    /// Makes `bytes` bytes of host memory at `address` visible to the device without a copy. Gives
+    /// the device address, or `None` where the device can only copy.
     /// # Errors
     /// `failed`: the range overlaps one that is registered.
     fn register_host_memory(&self, address: u64, bytes: u64, read_only: bool) -> Result<Option<u64>>;
@@ -336,9 +338,8 @@ pub trait DeviceContext: Send + Sync {
     fn counters(&self) -> Vec<Counter>;
 }
 
-/// A model sunk on a device.
-/// Kernels are registered, tasks bound in the order of the model, then it is sealed and run any number of times. See [`Device`] for an
-/// example.
+/// A model sunk on a device. Kernels are registered, tasks bound in the order of the model, then it
+/// is sealed and run any number of times. See [`Device`] for an example.
 pub trait DeviceModel: Send + Sync {
     /// Registers a kernel; its id.
     /// # Errors
@@ -352,8 +353,8 @@ pub trait DeviceModel: Send + Sync {
     /// # Errors
     /// `damaged`: a limit is passed, or a task waits for what never comes.
     fn seal(&self) -> Result<()>;
-    /// Runs once. `bases`: address of every allocation, in order. Several calls may be under way at the same time with different
-    /// feature maps.
+    /// Runs once. `bases`: address of every allocation, in order. Several calls may be under way at
+    /// the same time with different feature maps.
     /// # Errors
     /// `failed`: a kernel failed, or the run was ended; the error names task, node and stream.
     fn execute(&self, bases: &[Base], profile: bool) -> Result<RunReport>;
@@ -445,8 +446,8 @@ static MODEL_TABLE: &WithMetadata<ModelTable> = &WithMetadata::new(ModelTable {
     execute: m_execute,
 });
 
-// SAFETY of all functions below: callers pass the pointer of an object of this library; borrowed parts live for the call
-// (contract of the tables); texts are UTF-8.
+// SAFETY of all functions below: callers pass the pointer of an object of this library; borrowed
+// parts live for the call (contract of the tables); texts are UTF-8.
 unsafe fn text<'a>(s: RawSlice<u8>) -> &'a str {
     // SAFETY: see above.
     unsafe { core::str::from_utf8_unchecked(s.get()) }
@@ -704,18 +705,21 @@ impl ModelObject {
         // SAFETY: as above.
         unsafe { (self.table().bind())(self.ptr(), task) }.into_result()
     }
-    /// Whether the device's interface has just what this library knows of it, so that an object of this library can stand for it.
+    /// Whether the device's interface has just what this library knows of it, so that an object of
+    /// this library can stand for it.
     pub fn is_of_this_version(&self) -> bool {
         let known = ModelTableRef(MODEL_TABLE.static_as_prefix());
         self.table().0.field_accessibility().bits() == known.0.field_accessibility().bits()
     }
-    /// A reference to hand to engines for one task: the task as the host resolved it (stream, arguments, ids).
+    /// A reference to hand to engines for one task: the task as the host resolved it (stream,
+    /// arguments, ids).
     pub fn sink(&self, resolved: DeviceTask) -> DeviceModelRef {
         DeviceModelRef { ptr: self.ptr(), table: self.table(), resolved }
     }
 }
 
-/// What an engine's executor gets for one task: the device's model, and the task with stream, arguments and ids resolved by the host.
+/// What an engine's executor gets for one task: the device's model, and the task with stream,
+/// arguments and ids resolved by the host.
 #[repr(C)]
 #[derive(StableAbi)]
 pub struct DeviceModelRef {
@@ -724,10 +728,12 @@ pub struct DeviceModelRef {
     resolved: DeviceTask,
 }
 
-/// The device's model as an executor uses it. A kernel is bound with arguments that are as long as it takes them to be.
+/// The device's model as an executor uses it. A kernel is bound with arguments that are as long as
+/// it takes them to be.
 pub struct ModelSink<'a> {
     model: &'a DeviceModelRef,
-    /// Kernels registered for this task, and the bytes that their arguments must have, where they are known.
+    /// Kernels registered for this task, and the bytes that their arguments must have, where they
+    /// are known.
     registered: Vec<(u32, Option<Vec<u64>>)>,
 }
 
@@ -742,7 +748,8 @@ impl<'a> ModelSink<'a> {
     /// Registers a kernel; its id.
     ///
     /// # Errors
-    /// What the plugin returned; `panic` where it panicked; `plugin`: parts of a block kernel were exchanged.
+    /// What the plugin returned; `panic` where it panicked; `plugin`: parts of a block kernel were
+    /// exchanged.
     pub fn register(&mut self, kernel: LoadedKernel) -> Result<u32> {
         let lens = declared(&kernel)?;
         // SAFETY: the host keeps the model alive for the call.
@@ -782,7 +789,8 @@ impl<'a> ModelSink<'a> {
     /// Binds any task; its id on the device. A kernel of it must have been registered here.
     ///
     /// # Errors
-    /// What the plugin returned; `panic` where it panicked; `plugin`: the kernel takes its arguments to be longer than they are.
+    /// What the plugin returned; `panic` where it panicked; `plugin`: the kernel takes its
+    /// arguments to be longer than they are.
     pub fn bind_task(&mut self, task: DeviceTask) -> Result<u32> {
         self.fits(&task)?;
         // SAFETY: as `register`.

@@ -1,5 +1,5 @@
-//! Diagnostics: what could not be done to which thing, where, what was found and expected, who was asked, what helps.
-//! Plain data, so that they cross the border; the host draws them.
+//! Diagnostics: what could not be done to which thing, where, what was found and expected, who was
+//! asked, what helps. Plain data, so that they cross the border; the host draws them.
 use crate::abi::{ROption, RString, RVec, StableAbi};
 use crate::open_code;
 

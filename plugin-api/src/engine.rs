@@ -1,5 +1,5 @@
-//! Engines: what a library offers for each engine it names: op store, graph optimizers, kernel builder, task executor,
-//! host kernels. Source: DESIGN 1, facts 3.3.
+//! Engines: what a library offers for each engine it names: op store, graph optimizers, kernel
+//! builder, task executor, host kernels. Source: DESIGN 1, facts 3.3.
 use crate::abi::erase::{RawSlice, object};
 use crate::abi::{ROption, RResult, RString, RVec, StableAbi, WithMetadata, guard, guard_value};
 use crate::device::{DeviceModelRef, ModelSink, SocSpec};
@@ -43,7 +43,8 @@ pub mod flags {
     pub const ON_DEMAND: u64 = 1 << 13;
 }
 
-/// Nodes that a composite engine wants in one subgraph have this attribute with one name, others are not cut with them.
+/// Nodes that a composite engine wants in one subgraph have this attribute with one name, others
+/// are not cut with them.
 pub const COMPOSITE_SCOPE: &str = "_composite_scope";
 
 /// What an engine is.
@@ -74,7 +75,8 @@ pub struct EngineInfo {
 }
 
 impl EngineInfo {
-    /// An engine by name and compute cost: its kernel library has its name, no flags, last among graph optimizers.
+    /// An engine by name and compute cost: its kernel library has its name, no flags, last among
+    /// graph optimizers.
     pub fn new(name: &str, cost: u32) -> EngineInfo {
         EngineInfo {
             name: name.into(),
@@ -138,7 +140,8 @@ open_code! {
     }
 }
 
-/// Types and formats that a kernel builder offers for a node, with a cost; the host chooses over the whole graph.
+/// Types and formats that a kernel builder offers for a node, with a cost; the host chooses over
+/// the whole graph.
 #[repr(C)]
 #[derive(Clone, Debug, PartialEq, StableAbi)]
 pub struct Variant {
@@ -220,12 +223,14 @@ pub struct RunningParams {
 pub struct KernelBinary {
     /// Name, equal for equal kernels: the builder's own key over type, parameters and variant.
     pub name: RString,
-    /// What the executor hands to the device: for the simulator a kernel id with its compiled parameters.
+    /// What the executor hands to the device: for the simulator a kernel id with its compiled
+    /// parameters.
     pub binary: RVec<u8>,
 }
 
 impl KernelBinary {
-    /// A kernel by name and bytes. Two kernels of one engine with one name must have the same bytes.
+    /// A kernel by name and bytes. Two kernels of one engine with one name must have the same
+    /// bytes.
     pub fn new(name: impl Into<String>, binary: impl Into<Vec<u8>>) -> KernelBinary {
         KernelBinary { name: name.into().into(), binary: binary.into().into() }
     }
@@ -305,7 +310,8 @@ impl LoadRequest {
             .into_option()
             .ok_or_else(|| Error::damaged(format!("the task of `{}` launches no kernel", self.node)))
     }
-    /// Which argument of the launch an input (`i`), an output (`o`) or a workspace (`w`) is: `request.arg("i", 0)`.
+    /// Which argument of the launch an input (`i`), an output (`o`) or a workspace
+    /// (`w`) is: `request.arg("i", 0)`.
     ///
     /// # Errors
     /// `damaged`: the launch does not have it.
@@ -321,8 +327,8 @@ impl LoadRequest {
         let desc = self.args[self.arg(kind, index)?].desc.as_ref().into_option();
         desc.ok_or_else(|| Error::damaged(format!("`{kind}{index}` of `{}` has no type and shape", self.node)))
     }
-    /// Bytes of each argument, in `args_format` order, for [`crate::kernel::block_kernel`]: what type and shape of an input or
-    /// output need, else what may be touched.
+    /// Bytes of each argument, in `args_format` order, for [`crate::kernel::block_kernel`]: what
+    /// type and shape of an input or output need, else what may be touched.
     ///
     /// # Errors
     /// `damaged`: an argument has less than its type and shape need.
@@ -339,7 +345,8 @@ impl LoadRequest {
     }
 }
 
-/// One engine. Only `info`, `op_types` and `supports` are required; the rest have the defaults of an engine without them.
+/// One engine. Only `info`, `op_types` and `supports` are required; the rest have the defaults of
+/// an engine without them.
 /// # Examples
 /// ```
 /// use ge_plugin_api::engine::{Engine, EngineInfo, Support};
@@ -369,7 +376,8 @@ pub trait Engine: Send + Sync {
     fn info(&self) -> EngineInfo;
     /// Operator types of its op store.
     fn op_types(&self) -> Vec<String>;
-    /// Whether it takes a node: type, types of inputs and outputs, formats, attributes; a reason for each refusal.
+    /// Whether it takes a node: type, types of inputs and outputs, formats, attributes; a reason
+    /// for each refusal.
     fn supports(&self, node: &Node<'_>) -> Support;
     /// Graph optimizer: records edits of nodes it owns. Called at each [`Hook`] in priority order.
     /// # Errors
@@ -387,14 +395,16 @@ pub trait Engine: Send + Sync {
     }
     /// Output sizes, workspaces, streams and sync wanted.
     /// # Errors
-    /// `unsupported`: the node's sizes are beyond the engine. The node goes to the next engine that takes it.
+    /// `unsupported`: the node's sizes are beyond the engine. The node goes to the next engine that
+    /// takes it.
     fn calc_op_running_param(&self, node: &Node<'_>, target: &Target) -> Result<RunningParams> {
         let _ = (node, target);
         Ok(RunningParams::default())
     }
     /// Compiles the node's kernel; None where it has none.
     /// # Errors
-    /// `unsupported`: there is no kernel for these types and shapes. The node goes to the next engine that takes it.
+    /// `unsupported`: there is no kernel for these types and shapes. The node goes to the next
+    /// engine that takes it.
     fn compile(&self, node: &Node<'_>, target: &Target) -> Result<Option<KernelBinary>> {
         let _ = (node, target);
         Ok(None)
@@ -418,8 +428,8 @@ pub trait Engine: Send + Sync {
         let _ = (node, soc);
         0
     }
-    /// The cores that the node's kernel runs on, as a context of an FFTS+ task has them: AICORE (cube), AIV (vector), or both, MIX_AIC
-    /// and MIX_AIV.
+    /// The cores that the node's kernel runs on, as a context of an FFTS+ task has them: AICORE
+    /// (cube), AIV (vector), or both, MIX_AIC and MIX_AIV.
     fn core(&self, node: &Node<'_>) -> ContextType {
         let _ = node;
         ContextType::AIV
@@ -434,7 +444,8 @@ pub trait Engine: Send + Sync {
     fn load_kernel(&self, request: &LoadRequest) -> Result<LoadedKernel> {
         Err(Error::internal(format!("engine has no kernel for {}", request.op)))
     }
-    /// Loads a task onto the device. The default loads the kernel, registers it and binds the task as it is.
+    /// Loads a task onto the device. The default loads the kernel, registers it and binds the task
+    /// as it is.
     /// # Errors
     /// As [`Engine::load_kernel`], and what the device refuses.
     fn load_task(&self, request: &LoadRequest, device: &mut ModelSink<'_>) -> Result<()> {
@@ -513,8 +524,8 @@ static ENGINE_TABLE: &WithMetadata<EngineTable> = &WithMetadata::new(EngineTable
     run_host_kernel: e_run_host,
 });
 
-// SAFETY of all functions below: the loader calls them with the pointer of an EngineObject of this library; views and
-// references live for the call (contract of EngineTable).
+// SAFETY of all functions below: the loader calls them with the pointer of an EngineObject of this
+// library; views and references live for the call (contract of EngineTable).
 unsafe fn engine<'a>(p: *const ()) -> &'a dyn Engine {
     // SAFETY: see above.
     unsafe { object::<dyn Engine>(p) }
@@ -637,7 +648,8 @@ crate::erased_object!(
     EngineObject, EngineTableRef, dyn Engine, EngineTableRef(ENGINE_TABLE.static_as_prefix())
 );
 
-/// The engine as the host calls it. All calls are safe: pointer and table belong together, views live for the call.
+/// The engine as the host calls it. All calls are safe: pointer and table belong together, views
+/// live for the call.
 impl EngineObject {
     /// What it is.
     ///

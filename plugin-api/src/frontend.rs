@@ -1,4 +1,5 @@
-//! Front ends: from a model file to a graph, and mappings of single operators that any plugin may add.
+//! Front ends: from a model file to a graph, and mappings of single operators that any plugin may
+//! add.
 use crate::abi::erase::{RawSlice, object};
 use crate::abi::{ROption, RResult, RString, RVec, StableAbi, WithMetadata, guard, guard_value};
 use crate::diagnostic::{Diagnostic, Error, Result};
@@ -15,7 +16,8 @@ pub struct FileRef {
     pub bytes: Blob,
 }
 
-/// Opens files that a model names, relative to it. The host refuses paths that leave the model's folder.
+/// Opens files that a model names, relative to it. The host refuses paths that leave the model's
+/// folder.
 /// # Examples
 /// ```
 /// use ge_plugin_api::frontend::{GraphBuilder, RelativeFiles};
@@ -99,11 +101,13 @@ pub struct InputShape {
 pub trait Frontend: Send + Sync {
     /// Framework's name (`onnx`).
     fn framework(&self) -> String;
-    /// Whether a file is of this framework, by its content (the whole file is given; look at as little as needed).
+    /// Whether a file is of this framework, by its content (the whole file is given; look at as
+    /// little as needed).
     fn recognises(&self, file: &FileRef) -> bool;
     /// Builds the graph. All errors of a kind are collected.
     /// # Errors
-    /// `damaged`: the file is not what it claims; `unsupported`: operators that have no mapping, all of them.
+    /// `damaged`: the file is not what it claims; `unsupported`: operators that have no mapping,
+    /// all of them.
     fn import(&self, file: &FileRef, options: &ImportOptions, builder: &mut GraphBuilder<'_>) -> Result<()>;
 }
 
@@ -193,8 +197,8 @@ impl ForeignNode {
     }
 }
 
-/// The mapping of one foreign operator: makes nodes and gives the values of the foreign node's outputs, in order.
-/// [`map_op!`](crate::map_op) makes one of a function.
+/// The mapping of one foreign operator: makes nodes and gives the values of the foreign node's
+/// outputs, in order. [`map_op!`](crate::map_op) makes one of a function.
 ///
 /// # Examples
 /// ```
@@ -239,7 +243,8 @@ pub trait Mapping: Send + Sync {
     fn versions(&self) -> (u32, u32);
     /// Builds nodes; the outputs' values.
     /// # Errors
-    /// `unsupported`: the node has an attribute, type or form that the mapping does not translate; `failed`: an input is missing.
+    /// `unsupported`: the node has an attribute, type or form that the mapping does not translate; `failed`:
+    /// an input is missing.
     fn map(&self, node: &ForeignNode, builder: &mut GraphBuilder<'_>) -> Result<Vec<ValueRef>>;
 }
 
@@ -322,7 +327,8 @@ impl<'a> GraphBuilder<'a> {
     pub fn graph_attr(&mut self, key: &str, value: impl Into<AttrValue>) {
         self.patch.push(Edit::SetGraphAttr(Attr { key: Key::new(key), value: value.into() }));
     }
-    /// Goes to another graph (a new one if there is none of that name); `from` is the one that is left.
+    /// Goes to another graph (a new one if there is none of that name); `from` is the one that is
+    /// left.
     pub fn enter(&mut self, from: &str, to: &str) {
         self.patch.remember(from);
         self.patch.in_graph(to, NodeId(0));
@@ -350,8 +356,9 @@ impl<'a> GraphBuilder<'a> {
     }
 }
 
-/// A node under construction.
-/// Made by [`GraphBuilder::node`], where an example is; [`build`](Self::build) or [`build_n`](Self::build_n) ends it.
+/// A node under construction. Made by
+/// [`GraphBuilder::node`], where an example is; [`build`](Self::build) or
+/// [`build_n`](Self::build_n) ends it.
 pub struct NodeBuilder<'b, 'a> {
     builder: &'b mut GraphBuilder<'a>,
     op: String,
@@ -440,7 +447,8 @@ impl RelativeFiles for RawFiles {
 }
 unsafe extern "C" fn open_for(context: *const (), path: RawSlice<u8>) -> RResult<Blob, Error> {
     guard("open_relative", || {
-        // SAFETY: context is the `&dyn RelativeFiles` of `FrontendObject::import`, alive for the call; paths are UTF-8.
+        // SAFETY: context is the `&dyn RelativeFiles` of `FrontendObject::import`, alive for the
+        // call; paths are UTF-8.
         unsafe { (*(context as *const &dyn RelativeFiles)).open_relative(core::str::from_utf8_unchecked(path.get())) }
     })
 }
@@ -515,7 +523,8 @@ static FRONTEND_TABLE: &WithMetadata<FrontendTable> = &WithMetadata::new(Fronten
 static MAPPING_TABLE: &WithMetadata<MappingTable> =
     &WithMetadata::new(MappingTable { drop: mp_drop, info: mp_info, map: mp_map });
 
-// SAFETY of all functions below: the loader passes the pointer of an object of this library; borrowed parts live for the call.
+// SAFETY of all functions below: the loader passes the pointer of an object of this library;
+// borrowed parts live for the call.
 unsafe extern "C" fn f_drop(p: *const ()) {
     // SAFETY: see above.
     unsafe { crate::abi::erase::drop_object::<dyn Frontend>(p) }
@@ -596,8 +605,8 @@ impl MappingObject {
     pub fn map(&self, node: &ForeignNode, builder: &mut GraphBuilder<'_>) -> Result<Vec<ValueRef>> {
         MappingRef { ptr: self.ptr(), table: self.table() }.map(node, builder)
     }
-    /// Gives the mapping to the process: libraries are never unloaded, so a registered mapping lives for ever and every
-    /// plugin may hold its handle.
+    /// Gives the mapping to the process: libraries are never unloaded, so a registered mapping
+    /// lives for ever and every plugin may hold its handle.
     pub fn leak(self) -> MappingRef {
         let r = MappingRef { ptr: self.ptr(), table: self.table() };
         core::mem::forget(self);
@@ -605,7 +614,8 @@ impl MappingObject {
     }
 }
 
-/// A registered mapping of any plugin: a handle without a drop, for it lives as long as the process.
+/// A registered mapping of any plugin: a handle without a drop, for it lives as long as the
+/// process.
 #[repr(C)]
 #[derive(Clone, Copy, StableAbi)]
 pub struct MappingRef {
@@ -622,7 +632,8 @@ impl MappingRef {
     /// # Errors
     /// What the plugin returned; `panic` where it panicked.
     pub fn info(&self) -> Result<MappingInfo> {
-        // SAFETY: pointer and table belong together; the object is alive (borrowed by a MappingObject, or leaked).
+        // SAFETY: pointer and table belong together; the object is alive (borrowed by a
+        // MappingObject, or leaked).
         unsafe { (self.table.info())(self.ptr) }.into_result()
     }
     /// Maps a node into a builder; the outputs' values.

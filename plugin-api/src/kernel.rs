@@ -21,7 +21,8 @@ open_code! {
     }
 }
 
-/// One launch of one block, as a kernel gets it. Addresses stand in the order of the task's `args_format`.
+/// One launch of one block, as a kernel gets it. Addresses stand in the order of the task's
+/// `args_format`.
 #[repr(C)]
 #[derive(StableAbi)]
 pub struct KernelCall {
@@ -45,7 +46,8 @@ pub struct KernelCall {
     pub host: ROption<HostTableRef>,
 }
 
-/// A device kernel: work from block index and tiling alone; 0 is success, anything else a failure of the task.
+/// A device kernel: work from block index and tiling alone; 0 is success, anything else a failure
+/// of the task.
 pub type KernelFn = unsafe extern "C" fn(ctx: *const c_void, call: *const KernelCall) -> i32;
 
 /// Frees a kernel's context.
@@ -53,7 +55,8 @@ pub type KernelFn = unsafe extern "C" fn(ctx: *const c_void, call: *const Kernel
 #[derive(Clone, Copy, StableAbi)]
 pub struct DropFn(pub unsafe extern "C" fn(ctx: *mut c_void));
 
-/// Takes the error of the launch that failed last on this thread, from the library that owns the kernel.
+/// Takes the error of the launch that failed last on this thread, from the library that owns the
+/// kernel.
 #[repr(transparent)]
 #[derive(Clone, Copy, StableAbi)]
 pub struct LastErrorFn(pub extern "C" fn() -> ROption<Error>);
@@ -72,15 +75,18 @@ pub struct LoadedKernel {
     pub access: RVec<Access>,
     /// Scratch bytes for each block.
     pub scratch_bytes: u64,
-    /// Says why a launch failed: the device calls it on the thread on which `run` returned non-zero. `None`: only the return code is available.
+    /// Says why a launch failed: the device calls it on the thread on which
+    /// `run` returned non-zero. `None`: only the return code is available.
     pub last_error: ROption<LastErrorFn>,
 }
-// SAFETY: the context is owned by the kernel and used read-only from any thread (contract of KernelFn).
+// SAFETY: the context is owned by the kernel and used read-only from any thread (contract of
+// KernelFn).
 unsafe impl Send for LoadedKernel {}
 // SAFETY: as above.
 unsafe impl Sync for LoadedKernel {}
 
-/// The arguments of one block with the safe kernel form: bytes and what they are. What is handed out to write is handed out once.
+/// The arguments of one block with the safe kernel form: bytes and what they are. What is handed
+/// out to write is handed out once.
 pub struct BlockArgs<'a> {
     call: &'a KernelCall,
     lens: &'a [u64],
@@ -89,11 +95,14 @@ pub struct BlockArgs<'a> {
     lent: RefCell<Lent>,
 }
 
-/// A block kernel in safe Rust: parsed parameters, work by block. [`block_kernel`] turns it into a [`LoadedKernel`].
+/// A block kernel in safe Rust: parsed parameters, work by block.
+/// [`block_kernel`] turns it into a [`LoadedKernel`].
 ///
-/// Blocks of one launch run at the same time and must write disjoint parts of the outputs: that is why outputs are handed out by
-/// range, each range once a block ([`BlockArgs::output`]), or as a writer that lends one range at a time ([`BlockArgs::writer`]).
-/// Lengths are held against the host's own plan when the kernel is bound: a crate without `unsafe` cannot reach beyond them.
+/// Blocks of one launch run at the same time and must write disjoint parts of the outputs: that is
+/// why outputs are handed out by range, each range once a block
+/// ([`BlockArgs::output`]), or as a writer that lends one range at a time ([`BlockArgs::writer`]).
+/// Lengths are held against the host's own plan when the kernel is bound: a crate without `unsafe`
+/// cannot reach beyond them.
 /// # Examples
 /// ```
 /// use ge_plugin_api::Result;
@@ -169,10 +178,11 @@ impl<'a> BlockArgs<'a> {
         // SAFETY: the device passes n_args addresses.
         Ok(unsafe { *self.call.args.add(i) })
     }
-    /// Argument `i`, to read. An argument that the kernel may write is read once nothing of it is handed out to write, and is
-    /// not handed out to write afterwards.
+    /// Argument `i`, to read. An argument that the kernel may write is read once nothing of it is
+    /// handed out to write, and is not handed out to write afterwards.
     /// # Errors
-    /// `internal`: the kernel has no argument `i`, it is handed out to write, or it is not aligned for `T`.
+    /// `internal`: the kernel has no argument `i`, it is handed out to write, or it is not aligned
+    /// for `T`.
     pub fn input<T: Plain>(&self, i: usize) -> Result<&'a [T]> {
         let p = self.addr(i)?;
         if self.access.get(i).is_some_and(|a| *a != Access::READ) && !self.lent.borrow_mut().read(i) {
@@ -183,9 +193,11 @@ impl<'a> BlockArgs<'a> {
             return Ok(&[]);
         }
         self.aligned::<T>(i, p)?;
-        // SAFETY: `lens[i]` bytes were held against the host's plan when the kernel was bound (`ModelSink::bind_task`), the device checked
-        // that against its memory; Plain types have no invalid bit patterns; inputs are not written during the launch (plan and
-        // check_races), and what this block may write itself is not handed out any more.
+        // SAFETY:
+        // `lens[i]` bytes were held against the host's plan when the kernel was bound (`ModelSink::bind_task`),
+        // the device checked that against its memory; Plain types have no invalid bit patterns;
+        // inputs are not written during the launch (plan and check_races), and what this block may
+        // write itself is not handed out any more.
         Ok(unsafe { core::slice::from_raw_parts(p as *const T, n) })
     }
     fn aligned<T>(&self, i: usize, p: *mut u8) -> Result<()> {
@@ -201,10 +213,12 @@ impl<'a> BlockArgs<'a> {
         }
         Ok(p)
     }
-    /// Elements `range` of argument `i`, to write. Each range is handed out once; blocks ask for disjoint ones. What is written in many
-    /// pieces, or more than once, is written by a [`writer`](BlockArgs::writer).
+    /// Elements `range` of argument `i`, to write. Each range is handed out once; blocks ask for
+    /// disjoint ones. What is written in many pieces, or more than once, is written by a
+    /// [`writer`](BlockArgs::writer).
     /// # Errors
-    /// `internal`: there is no argument `i`, it is not to be written, the range leaves it, or a part of it was handed out before.
+    /// `internal`: there is no argument `i`, it is not to be written, the range leaves it, or a
+    /// part of it was handed out before.
     #[allow(clippy::mut_from_ref)]
     pub fn output<T: Plain>(&self, i: usize, range: core::ops::Range<usize>) -> Result<&'a mut [T]> {
         let p = self.writable(i)?;
@@ -226,14 +240,15 @@ impl<'a> BlockArgs<'a> {
                 range.start, range.end
             )));
         }
-        // SAFETY: as `input`; the range is within the argument, this block has it once, and by the trait's contract no other block asks for
-        // it.
+        // SAFETY: as `input`; the range is within the argument, this block has it once, and by the
+        // trait's contract no other block asks for it.
         Ok(unsafe { core::slice::from_raw_parts_mut((p as *mut T).add(range.start), range.len()) })
     }
-    /// A writer of argument `i`: it lends one range at a time, as often as wanted. While it lives nothing else of the argument is handed
-    /// out.
+    /// A writer of argument `i`: it lends one range at a time, as often as wanted. While it lives
+    /// nothing else of the argument is handed out.
     /// # Errors
-    /// `internal`: there is no argument `i`, it is not to be written, or a part of it was handed out before.
+    /// `internal`: there is no argument `i`, it is not to be written, or a part of it was handed
+    /// out before.
     pub fn writer<T: Plain>(&self, i: usize) -> Result<Writer<'_, T>> {
         let p = self.writable(i)?;
         let bytes = self.len(i);
@@ -247,8 +262,8 @@ impl<'a> BlockArgs<'a> {
         }
         Ok(Writer { lent: &self.lent, i, first: p as *mut T, n: bytes / size_of::<T>() })
     }
-    /// Calls `f` with argument `i`, which may be one to be written: it is read for the time of the call alone, and may be written
-    /// afterwards.
+    /// Calls `f` with argument `i`, which may be one to be written: it is read for the time of the
+    /// call alone, and may be written afterwards.
     /// # Errors
     /// `internal`: there is no argument `i`, or a part of it is handed out to write.
     pub fn look<T: Plain, R>(&self, i: usize, f: impl FnOnce(&[T]) -> R) -> Result<R> {
@@ -265,8 +280,8 @@ impl<'a> BlockArgs<'a> {
     pub fn raw(&self, i: usize) -> Result<*mut u8> {
         self.addr(i)
     }
-    /// Scratch of this block: `len` elements, other ones with each call. A kernel that asks for more than it declared panics, which is
-    /// an error of the run that names it.
+    /// Scratch of this block: `len` elements, other ones with each call. A kernel that asks for
+    /// more than it declared panics, which is an error of the run that names it.
     #[allow(clippy::mut_from_ref)]
     #[track_caller]
     pub fn scratch<T: Plain>(&self, len: usize) -> &'a mut [T] {
@@ -283,7 +298,8 @@ impl<'a> BlockArgs<'a> {
             );
         };
         lent.scratch = end;
-        // SAFETY: the device gives `scratch_bytes` aligned bytes to this block alone, of which each part is handed out once.
+        // SAFETY: the device gives `scratch_bytes` aligned bytes to this block alone, of which each
+        // part is handed out once.
         unsafe { core::slice::from_raw_parts_mut(self.call.scratch.add(start as usize) as *mut T, len) }
     }
 }
@@ -305,7 +321,8 @@ impl<T: Plain> Writer<'_, T> {
     pub fn is_empty(&self) -> bool {
         self.n == 0
     }
-    /// `len` elements from `start`, to write; None where they do not exist. Blocks ask for disjoint ones.
+    /// `len` elements from `start`, to write; None where they do not exist. Blocks ask for disjoint
+    /// ones.
     pub fn part(&mut self, start: usize, len: usize) -> Option<&mut [T]> {
         if start.checked_add(len)? > self.n {
             return None;
@@ -313,7 +330,8 @@ impl<T: Plain> Writer<'_, T> {
         if len == 0 {
             return Some(&mut []);
         }
-        // SAFETY: as `BlockArgs::output`: within the argument, aligned, and lent for as long as the writer is borrowed.
+        // SAFETY: as `BlockArgs::output`: within the argument, aligned, and lent for as long as the
+        // writer is borrowed.
         Some(unsafe { core::slice::from_raw_parts_mut(self.first.add(start), len) })
     }
 }
@@ -420,7 +438,8 @@ struct Boxed {
     scratch_bytes: u64,
 }
 
-/// What `block_kernel` was told of a kernel, by the address of its context, for [`declared`]. A kernel is bound once.
+/// What `block_kernel` was told of a kernel, by the address of its context, for [`declared`]. A
+/// kernel is bound once.
 #[derive(Clone)]
 struct Declared {
     lens: Vec<u64>,
@@ -430,7 +449,8 @@ struct Declared {
 }
 static DECLARED: Mutex<BTreeMap<usize, Declared>> = Mutex::new(BTreeMap::new());
 
-/// Takes a kernel for the device: the bytes of its arguments as [`block_kernel`] was told them; None for a kernel of another make.
+/// Takes a kernel for the device: the bytes of its arguments as [`block_kernel`] was told them;
+/// None for a kernel of another make.
 ///
 /// # Errors
 /// `plugin`: a block kernel whose parts were exchanged, or that is bound a second time.
@@ -487,9 +507,10 @@ extern "C" fn take_error() -> ROption<Error> {
     last_error::take().into()
 }
 
-/// Makes a device kernel of a safe one. `lens` and `access`: bytes and access of each argument, as the executor was told them
-/// ([`LoadRequest::arg_bytes`](crate::engine::LoadRequest::arg_bytes)). When the kernel is bound, `lens` are held against the
-/// host's own plan: a kernel that claims more is refused.
+/// Makes a device kernel of a safe one. `lens` and `access`: bytes and access of each argument, as
+/// the executor was told them
+/// ([`LoadRequest::arg_bytes`](crate::engine::LoadRequest::arg_bytes)). When the kernel is bound, `lens`
+/// are held against the host's own plan: a kernel that claims more is refused.
 pub fn block_kernel(
     kernel: Box<dyn BlockKernel>,
     lens: Vec<u64>,
@@ -510,7 +531,8 @@ pub fn block_kernel(
     }
 }
 
-/// The error of a kernel that returned non-zero, kept by thread for the device to fetch by [`LoadedKernel::last_error`].
+/// The error of a kernel that returned non-zero, kept by thread for the device to fetch by
+/// [`LoadedKernel::last_error`].
 pub mod last_error {
     use super::Error;
     use std::cell::RefCell;
@@ -618,7 +640,8 @@ impl TensorMut<'_> {
     }
 }
 
-/// One call of a host kernel. Outputs are given where their shape is known before, else the kernel allocates them.
+/// One call of a host kernel. Outputs are given where their shape is known before, else the kernel
+/// allocates them.
 pub struct KernelCtx<'a> {
     /// Operator type.
     pub op: &'a str,
@@ -711,7 +734,8 @@ impl HostTensor {
 }
 
 impl<'a> KernelCtx<'a> {
-    /// A call with outputs of the given types to be allocated by the kernel (folding, dynamic shapes).
+    /// A call with outputs of the given types to be allocated by the kernel (folding, dynamic
+    /// shapes).
     pub fn new(
         op: &'a str,
         node: &'a str,
@@ -756,9 +780,11 @@ impl<'a> KernelCtx<'a> {
             OutputSlot::Wanted(_) => None,
         }
     }
-    /// Output `i` with the sizes that the kernel found: the given memory if it fits exactly, else new memory where the plan gave none.
+    /// Output `i` with the sizes that the kernel found: the given memory if it fits exactly, else
+    /// new memory where the plan gave none.
     /// # Errors
-    /// `failed`: the plan has another shape, or memory cannot be had; `internal`: the node has no output `i`.
+    /// `failed`: the plan has another shape, or memory cannot be had; `internal`: the node has no
+    /// output `i`.
     pub fn alloc_output(&mut self, i: usize, dims: &[u64]) -> Result<TensorMut<'_>> {
         let n = self.outputs.len();
         let slot =
@@ -784,7 +810,8 @@ impl<'a> KernelCtx<'a> {
     }
     /// Puts a whole tensor as output `i` (strings, whose byte count the shape does not say).
     /// # Errors
-    /// `failed`: the planned memory is of another shape or too small; `internal`: the node has no output `i`.
+    /// `failed`: the planned memory is of another shape or too small; `internal`: the node has no
+    /// output `i`.
     pub fn set_output(&mut self, i: usize, tensor: HostTensor) -> Result<()> {
         match self.outputs.get_mut(i) {
             Some(OutputSlot::Given(_, dims, bytes)) => {
@@ -811,8 +838,8 @@ impl<'a> KernelCtx<'a> {
     }
 }
 
-/// A kernel on the host: one registration serves folding, the host and AI CPU engines, and dynamic execution.
-/// A function `fn(&mut KernelCtx<'_>) -> Result<()>` is one.
+/// A kernel on the host: one registration serves folding, the host and AI CPU engines, and dynamic
+/// execution. A function `fn(&mut KernelCtx<'_>) -> Result<()>` is one.
 ///
 /// # Examples
 /// ```

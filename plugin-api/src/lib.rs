@@ -1,9 +1,11 @@
 //! The border between the host `ge` and its plugins: the one crate that a vendor depends on.
 //!
-//! A plugin is a dynamic library with one `ge_plugin!`; what it brings is registered where it is written:
-//! engines (`engine`), operator prototypes (`ops`), front ends and mappings (`frontend`), passes (`pass`), devices
-//! (`device`). Graphs stay in the host: a plugin sees them through borrowed views (`view`) and edits them by recorded
-//! patches (`patch`) that the host applies whole or not at all. No panic crosses: every exported function is guarded.
+//! A plugin is a dynamic library with one
+//! `ge_plugin!`; what it brings is registered where it is written: engines (`engine`), operator
+//! prototypes (`ops`), front ends and mappings (`frontend`), passes (`pass`), devices (`device`).
+//! Graphs stay in the host: a plugin sees them through borrowed views
+//! (`view`) and edits them by recorded patches (`patch`) that the host applies whole or not at all.
+//! No panic crosses: every exported function is guarded.
 //!
 //! The crate's major version is the border's: within a major, versions only append.
 #![warn(missing_docs)]

@@ -1,4 +1,5 @@
-//! Operator prototypes: inputs, outputs, attributes, types allowed, and the inference of shapes and types.
+//! Operator prototypes: inputs, outputs, attributes, types allowed, and the inference of shapes and
+//! types.
 use crate::abi::erase::{RawSlice, object};
 use crate::abi::{ROption, RResult, RString, RVec, StableAbi, WithMetadata, guard};
 use crate::diagnostic::{Error, Result};
@@ -14,7 +15,8 @@ open_code! {
         REQUIRED = 0 "required",
         /// Once or not at all.
         OPTIONAL = 1 "optional",
-        /// Any number, at least `min`; only the last parameter, or several with the attribute counts of the operator.
+        /// Any number, at least `min`; only the last parameter, or several with the attribute
+        /// counts of the operator.
         DYNAMIC = 2 "dynamic",
     }
 }
@@ -105,9 +107,11 @@ pub mod flags {
     pub const TRANS_OP: u64 = 1 << 9;
     /// White in mixed precision: it is done in the narrow type.
     pub const LOW_PRECISION: u64 = 1 << 10;
-    /// Black in mixed precision: it keeps its type (sums of many, exponentials, what divides by small numbers).
+    /// Black in mixed precision: it keeps its type (sums of many, exponentials, what divides by
+    /// small numbers).
     pub const FULL_PRECISION: u64 = 1 << 11;
-    /// Output 1 is input 1 itself, as with [`REFERENCE`] (the second variable of an optimizer's step).
+    /// Output 1 is input 1 itself, as with [`REFERENCE`] (the second variable of an optimizer's
+    /// step).
     pub const REFERENCE_1: u64 = 1 << 12;
     /// Output 2 is input 2 itself.
     pub const REFERENCE_2: u64 = 1 << 13;
@@ -141,7 +145,8 @@ pub struct OpProto {
     pub subgraphs: RVec<RString>,
 }
 
-/// Inference of an operator: from a node (its input descriptors, constants, attributes) to its output descriptors.
+/// Inference of an operator: from a node (its input descriptors, constants, attributes) to its
+/// output descriptors.
 pub type InferFn = fn(&InferCtx<'_>) -> Result<Vec<TensorDesc>>;
 
 /// A prototype with its inference, as an author writes it.
@@ -169,8 +174,8 @@ pub struct OpDef {
     pub value_ranges: Option<RangeFn>,
 }
 
-/// Attribute of a tensor descriptor: what is known of whole numbers that are no constant, the text of an expression or `"?"` for
-/// each. The host writes it while shapes are inferred.
+/// Attribute of a tensor descriptor: what is known of whole numbers that are no constant, the text
+/// of an expression or `"?"` for each. The host writes it while shapes are inferred.
 pub const VALUE: &str = "_value";
 
 /// A node under inference.
@@ -202,7 +207,8 @@ impl<'a> InferCtx<'a> {
     pub fn const_ints(&self, i: usize) -> Option<Vec<i64>> {
         self.constant(i)?.to_i64(4096)
     }
-    /// Whole numbers behind input `i`, constant or computed of sizes, each where it is known; at most 64.
+    /// Whole numbers behind input `i`, constant or computed of sizes, each where it is known; at
+    /// most 64.
     pub fn values(&self, i: usize) -> Option<Vec<Option<Expr>>> {
         if let Some(t) = self.constant(i) {
             return Some(t.to_i64(64)?.into_iter().map(|v| Some(Expr::from(v))).collect());
@@ -337,7 +343,8 @@ impl OpDef {
 }
 
 /// The prototypes of one plugin.
-/// `ge_plugin!` makes one of all that [`register_op!`](crate::register_op) registers; written by hand:
+/// `ge_plugin!` makes one of all that [`register_op!`](crate::register_op) registers; written by
+/// hand:
 ///
 /// # Examples
 /// ```
@@ -366,7 +373,8 @@ pub trait OpSet: Send + Sync {
     fn protos(&self) -> Vec<OpProto>;
     /// Infers outputs for prototype `index` of that order.
     /// # Errors
-    /// What does not fit: an input is missing, or types, shapes or attributes contradict each other. Sizes that are not known are no error.
+    /// What does not fit: an input is missing, or types, shapes or attributes contradict each
+    /// other. Sizes that are not known are no error.
     fn infer(&self, index: usize, ctx: &InferCtx<'_>) -> Result<Vec<TensorDesc>>;
     /// Ranges of the outputs, for prototype `index`; None: it says nothing of them.
     fn ranges(&self, index: usize, ctx: &RangeCtx<'_>) -> Option<Vec<Range>> {

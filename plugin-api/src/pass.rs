@@ -19,13 +19,15 @@ open_code! {
         AFTER_BUILTIN_FUSION_PASS = 3 "AfterBuiltinFusionPass",
         /// After the original graph is optimised.
         AFTER_ORIGIN_GRAPH_OPTIMIZE = 4 "AfterOriginGraphOptimize",
-        /// Where the engines optimise the original graph: fusions that an engine's library brings for kernels of its own. They do
-        /// not run where every engine of that library is excluded.
+        /// Where the engines optimise the original graph: fusions that an engine's library brings
+        /// for kernels of its own. They do not run where every engine of that library is excluded.
         OPTIMIZE_ORIGINAL_GRAPH = 6 "OptimizeOriginalGraph",
-        /// After precision is settled and before formats are: auto fusion, which `ge.x.auto_fusion` switches.
+        /// After precision is settled and before formats are: auto fusion, which `ge.x.auto_fusion`
+        /// switches.
         AFTER_PRECISION_REFINE = 7 "AfterPrecisionRefine",
-        /// Where the engines optimise the whole graph again, placed and merged: what an engine's library does with nodes of its own. They
-        /// do not run where every engine of that library is excluded.
+        /// Where the engines optimise the whole graph again, placed and merged: what an engine's
+        /// library does with nodes of its own. They do not run where every engine of that library
+        /// is excluded.
         OPTIMIZE_WHOLE_GRAPH = 8 "OptimizeWholeGraph",
     }
 }
@@ -96,7 +98,8 @@ pub trait Pass: Send + Sync {
     fn info(&self) -> PassInfo;
     /// Looks at a graph (root and each subgraph in turn) and records edits.
     /// # Errors
-    /// What the pass cannot cope with; the compilation ends with it. A graph that the pass leaves as it is, is no error.
+    /// What the pass cannot cope with; the compilation ends with it. A graph that the pass leaves
+    /// as it is, is no error.
     fn run(&self, graph: &Graph<'_>, patch: &mut Patch) -> Result<()>;
 }
 

@@ -11,7 +11,8 @@ pub struct NewNode {
     pub id: NodeId,
     /// Operator type.
     pub op: Key,
-    /// Name; empty: the host makes one (`<Type>_<n>`). A name already taken is made unique by the host.
+    /// Name; empty: the host makes one (`<Type>_<n>`). A name already taken is made unique by the
+    /// host.
     pub name: RString,
     /// Inputs.
     pub inputs: RVec<ValueRef>,
@@ -33,7 +34,8 @@ pub struct NamedValue {
     pub value: ValueRef,
 }
 
-/// One recorded edit. Edits apply in order to the graph that the last `InGraph` named (at first: the graph of the call).
+/// One recorded edit. Edits apply in order to the graph that the last `InGraph` named (at first:
+/// the graph of the call).
 #[repr(u8)]
 #[derive(Clone, Debug, PartialEq, StableAbi)]
 pub enum Edit {
@@ -118,7 +120,8 @@ impl Patch {
         self.edits.extend(edits);
         self.next = self.next.max(next.0);
     }
-    /// The edits that follow are for another graph of the model; `next_id` is that graph's (0 for a new one).
+    /// The edits that follow are for another graph of the model; `next_id` is that graph's (0 for a
+    /// new one).
     pub fn in_graph(&mut self, name: &str, next_id: NodeId) {
         let next = self.resume.iter().find(|(n, _)| n == name).map_or(next_id.0, |(_, n)| *n);
         self.edits.push(Edit::InGraph(name.into()));

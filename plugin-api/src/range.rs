@@ -1,8 +1,10 @@
-//! Ranges of values: what a prototype says of the numbers that its operator gives, from ranges of those that it reads.
+//! Ranges of values: what a prototype says of the numbers that its operator gives, from ranges of
+//! those that it reads.
 //!
-//! The host uses them to choose types: a node whose numbers may leave a narrow type keeps its own. A range is told by the
-//! prototype ([`OpDef::value_ranges`](crate::ops::OpDef::value_ranges)); an operator without a range function that only moves values gives the
-//! ranges that it reads, any other an unknown one.
+//! The host uses them to choose types: a node whose numbers may leave a narrow type keeps its own.
+//! A range is told by the prototype ([`OpDef::value_ranges`](crate::ops::OpDef::value_ranges)); an
+//! operator without a range function that only moves values gives the ranges that it reads, any
+//! other an unknown one.
 //!
 //! ```
 //! use ge_plugin_api::range::{Range, RangeCtx};
@@ -134,8 +136,9 @@ impl<'a> RangeCtx<'a> {
     }
 }
 
-/// Ranges of an operator's outputs, from those of its inputs: wherever the inputs keep within theirs, so do the outputs. Of a long
-/// sum whose terms have nothing to do with each other a likely range will do.
+/// Ranges of an operator's outputs, from those of its inputs: wherever the inputs keep within
+/// theirs, so do the outputs. Of a long sum whose terms have nothing to do with each other a likely
+/// range will do.
 pub type RangeFn = fn(&RangeCtx<'_>) -> Vec<Range>;
 
 #[cfg(test)]

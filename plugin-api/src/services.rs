@@ -1,4 +1,5 @@
-//! What the host does for plugins: interning, threads, log, progress, cancellation, mappings of other plugins.
+//! What the host does for plugins: interning, threads, log, progress, cancellation, mappings of
+//! other plugins.
 use crate::abi::{RString, RVec, StableAbi};
 use crate::diagnostic::{Error, Result};
 use crate::frontend::MappingRef;
@@ -26,7 +27,8 @@ open_code! {
 #[derive(Clone, Copy, StableAbi)]
 pub struct RangeFn(pub unsafe extern "C" fn(*mut c_void, usize, usize) -> i32);
 
-/// ABI function table of the host's services. Minor versions append fields after the last prefix field.
+/// ABI function table of the host's services. Minor versions append fields after the last prefix
+/// field.
 #[repr(C)]
 #[derive(StableAbi)]
 #[sabi(kind(Prefix(prefix_ref = HostTableRef)))]
@@ -36,7 +38,8 @@ pub struct HostTable {
     pub intern: extern "C" fn(*const u8, usize) -> u32,
     /// Name of a key: pointer and length, alive for ever.
     pub key_name: extern "C" fn(u32, *mut usize) -> *const u8,
-    /// Runs `f` over `0..n` in parts of at least `grain` on the host's one pool; nested calls run inline.
+    /// Runs `f` over `0..n` in parts of at least `grain` on the host's one pool; nested calls run
+    /// inline.
     pub parallel_for: extern "C" fn(n: usize, grain: usize, f: RangeFn, context: *mut c_void) -> i32,
     /// Logs a line.
     pub log: extern "C" fn(Level, *const u8, usize),
@@ -66,9 +69,11 @@ pub fn host_or_none() -> Option<Host> {
     HOST.get().map(|t| Host(*t))
 }
 
-/// Runs `f` over parts of `0..n`: on the host's pool where there is a host, inline otherwise. The first error wins.
+/// Runs `f` over parts of `0..n`: on the host's pool where there is a host, inline otherwise. The
+/// first error wins.
 ///
-/// `f` gets half-open ranges that together cover `0..n` once, each of at least `grain` items but the last.
+/// `f` gets half-open ranges that together cover `0..n` once, each of at least `grain` items but
+/// the last.
 /// # Errors
 /// The first error that `f` returned, whichever thread it came from.
 ///
@@ -169,7 +174,8 @@ impl Host {
 #[doc(hidden)]
 pub mod host_side {
     use super::*;
-    /// `HostTable::intern` of the process that owns the table. Callers of the table pass a text's parts.
+    /// `HostTable::intern` of the process that owns the table. Callers of the table pass a text's
+    /// parts.
     #[allow(
         clippy::not_unsafe_ptr_arg_deref,
         reason = "the table's field is a safe function that only this crate calls"
@@ -272,7 +278,8 @@ impl OptionSpec {
     }
 }
 
-/// The options that a plugin's `init` gets, by name: every option of its schema is there, given or by its default.
+/// The options that a plugin's `init` gets, by name: every option of its schema is there, given or
+/// by its default.
 /// # Examples
 /// ```
 /// use ge_plugin_api::services::{OptionList, OptionSpec, OptionValue};

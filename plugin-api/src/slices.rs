@@ -1,9 +1,11 @@
-//! Kernels run slice by slice (FFTS_PLUS): a context graph is a kernel that runs others, each on one slice of its arguments, as soon as
-//! the contexts before it have run on the same slice. A host that loads an FFTS+ task makes one of it.
+//! Kernels run slice by slice (FFTS_PLUS): a context graph is a kernel that runs others, each on
+//! one slice of its arguments, as soon as the contexts before it have run on the same slice. A host
+//! that loads an FFTS+ task makes one of it.
 //!
-//! Slices go in lanes: lane `w` runs the slices `w`, `w + window`, … one behind the other, and what is made between the
-//! contexts lies in memory of the lane's own. A block of the launch is a lane. Where a context's arguments lie follows from slice and lane
-//! alone, so that results depend on no order.
+//! Slices go in lanes: lane `w` runs the slices `w`, `w + window`, … one behind the other, and what
+//! is made between the contexts lies in memory of the lane's own. A block of the launch is a lane.
+//! Where a context's arguments lie follows from slice and lane alone, so that results depend on no
+//! order.
 use crate::abi::{ROption, RResult, guard};
 use crate::chain::Link;
 use crate::diagnostic::{Error, Result};
@@ -38,7 +40,8 @@ impl SliceArg {
 
 /// One context: what runs, and what runs after it.
 pub struct Context {
-    /// Kernel of all slices but the last, and of the last where it is shorter; None: a hint for caches, or a begin or an end.
+    /// Kernel of all slices but the last, and of the last where it is shorter; None: a hint for
+    /// caches, or a begin or an end.
     pub kernel: Option<(Link, Option<Link>)>,
     /// Where the kernel's arguments lie.
     pub args: Vec<SliceArg>,
@@ -62,7 +65,8 @@ pub struct ContextGraph {
     pub contexts: Vec<Context>,
 }
 
-/// The kernel of a context graph. `access` and `bytes`: how the task touches each of its arguments, and how long they are.
+/// The kernel of a context graph. `access` and `bytes`: how the task touches each of its arguments,
+/// and how long they are.
 ///
 /// # Errors
 /// `damaged`: a context waits for what never comes, or reaches beyond an argument.
@@ -196,7 +200,8 @@ impl Context {
             let Some(at) = at.filter(|_| a.arg < call.n_args) else {
                 return Err(Error::internal(format!("`{}` has no argument {} in its task", link.node, a.arg)));
             };
-            // SAFETY: the argument is one of this launch's, and `check` held the slice against its bytes.
+            // SAFETY: the argument is one of this launch's, and `check` held the slice against its
+            // bytes.
             addresses.push(unsafe { (*call.args.add(a.arg)).wrapping_add(at) });
         }
         let own = KernelCall {

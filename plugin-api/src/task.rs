@@ -1,5 +1,5 @@
-//! Tasks as an engine's builder emits them: what TASK_INFO holds for each node, before streams and events have numbers.
-//! Source: facts 7.2 (task types and payloads), 5 (tiling sink).
+//! Tasks as an engine's builder emits them: what TASK_INFO holds for each node, before streams and
+//! events have numbers. Source: facts 7.2 (task types and payloads), 5 (tiling sink).
 use crate::abi::{ROption, RString, RVec, StableAbi};
 use crate::open_code;
 
@@ -218,7 +218,8 @@ pub struct KernelTask {
 }
 
 impl KernelTask {
-    /// A launch of a kernel by its name in the kernel store, with so many blocks and these arguments (`{i0*}{o0*}`).
+    /// A launch of a kernel by its name in the kernel store, with so many blocks and these
+    /// arguments (`{i0*}{o0*}`).
     pub fn new(kernel_name: &str, block_dim: u32, args_format: &str) -> KernelTask {
         KernelTask {
             kernel_name: kernel_name.into(),
@@ -240,13 +241,17 @@ pub struct Task {
     pub stream: StreamSlot,
     /// SQEs it takes on its stream; 0 is 1.
     pub sqe_num: u32,
-    /// Kernel launch (KERNEL, VECTOR_KERNEL, PREPROCESS_KERNEL, SUPER_KERNEL, CUSTOM_KERNEL, DVPP …).
+    /// Kernel launch (KERNEL, VECTOR_KERNEL, PREPROCESS_KERNEL, SUPER_KERNEL, CUSTOM_KERNEL, DVPP
+    /// …).
     pub kernel: ROption<KernelTask>,
-    /// Which of the node's sync resources (EVENT_RECORD/WAIT, NOTIFY_RECORD/WAIT that the engine itself emits).
+    /// Which of the node's sync resources (EVENT_RECORD/WAIT, NOTIFY_RECORD/WAIT that the engine
+    /// itself emits).
     pub sync_slot: u32,
-    /// Numbers by type: MEMCPY_ASYNC \[kind\]; STREAM_ACTIVE \[which of active_stream_list\]; STREAM_SWITCH [condition, data type,
-    /// which of active_stream_list]; LABEL_SET \[label\]; STREAM_LABEL_GOTO \[label\]; STREAM_LABEL_SWITCH_BY_INDEX \[labels…\];
-    /// UPDATE [index of the task in the node's list that it updates]; HCCL: the host appends the ids of the node's sync resources.
+    /// Numbers by type: MEMCPY_ASYNC \[kind\]; STREAM_ACTIVE \[which of active_stream_list\];
+    /// STREAM_SWITCH [condition, data type, which of active_stream_list]; LABEL_SET \[label\];
+    /// STREAM_LABEL_GOTO \[label\]; STREAM_LABEL_SWITCH_BY_INDEX \[labels…\]; UPDATE [index of the
+    /// task in the node's list that it updates]; HCCL: the host appends the ids of the node's sync
+    /// resources.
     pub numbers: RVec<i64>,
     /// Operands in the grammar of `args_format`, for types without a kernel (MEMCPY `{i0*}{o0*}`).
     pub operands: RString,
@@ -265,7 +270,8 @@ impl Task {
     pub fn kernel(kernel: KernelTask) -> Task {
         Task { kernel: ROption::RSome(kernel), ..Task::new(TaskType::KERNEL) }
     }
-    /// A copy within the device: source and destination as items of an args format (`{i0*}`, `{ws0*}`, `{o0*}`).
+    /// A copy within the device: source and destination as items of an args format
+    /// (`{i0*}`, `{ws0*}`, `{o0*}`).
     pub fn memcpy(from: &str, to: &str) -> Task {
         /// Memory of the device to memory of the device.
         const DEVICE_TO_DEVICE: i64 = 3;
@@ -275,7 +281,8 @@ impl Task {
             ..Task::new(TaskType::MEMCPY_ASYNC)
         }
     }
-    /// Records the event that is the node's sync resource `slot` ([`RunningParams::sync`](crate::engine::RunningParams)).
+    /// Records the event that is the node's sync resource
+    /// `slot` ([`RunningParams::sync`](crate::engine::RunningParams)).
     pub fn record(slot: u32) -> Task {
         Task { sync_slot: slot, ..Task::new(TaskType::EVENT_RECORD) }
     }

@@ -1,5 +1,5 @@
-//! A plugin that does what its option `mode` says: everything right, or one thing wrong. Built by the tests in a workspace of
-//! their own; no part of the product.
+//! A plugin that does what its option `mode` says: everything right, or one thing wrong. Built by
+//! the tests in a workspace of their own; no part of the product.
 #![allow(missing_docs)]
 use ge_plugin_api::device::{
     Base, Counter, Device, DeviceContext, DeviceInfo, DeviceModel, DeviceTask, MemoryKind, ModelSpec, RunReport, SocSpec,

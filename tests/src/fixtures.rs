@@ -1,8 +1,9 @@
-//! Fixture plugins and hosts: a workspace that is written into the target folder from the sources in `tests/bad_plugins` and
-//! `tests/fixtures`, and built once with one target folder. Changed sources build again, unchanged ones are up to date.
+//! Fixture plugins and hosts: a workspace that is written into the target folder from the sources
+//! in `tests/bad_plugins` and `tests/fixtures`, and built once with one target folder. Changed
+//! sources build again, unchanged ones are up to date.
 //!
-//! Other versions of the interface are copies of `plugin-api` (and of the loader) with a few lines more; each is a package of a
-//! version of its own, so that cargo tells them apart.
+//! Other versions of the interface are copies of `plugin-api` (and of the loader) with a few lines
+//! more; each is a package of a version of its own, so that cargo tells them apart.
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -44,7 +45,8 @@ struct Member {
     kind: &'static str,
     /// Feature of the source.
     feature: &'static str,
-    /// The interface, and the loader for hosts: folders below the repository or below `src` of the workspace.
+    /// The interface, and the loader for hosts: folders below the repository or below `src` of the
+    /// workspace.
     api: &'static str,
     loader: &'static str,
 }
@@ -101,7 +103,8 @@ impl Member {
 /// A line of the interface and what stands there instead in a copy.
 type Change = (&'static str, &'static str, &'static str);
 
-/// What 1.2 appends: a field of the root module, a service, a method with a default of engines and of device models.
+/// What 1.2 appends: a field of the root module, a service, a method with a default of engines and
+/// of device models.
 const APPENDED: &[Change] = &[
     (
         "abi/root.rs",

@@ -1,4 +1,5 @@
-//! The Rust API: `GraphManager` with several graphs, options by scope, rebuilding, and one model run from several threads.
+//! The Rust API: `GraphManager` with several graphs, options by scope, rebuilding, and one model
+//! run from several threads.
 use ge::graph_manager::GraphManager;
 use ge::options::OptionMap;
 use ge::session::{Session, SessionOptions};
@@ -114,7 +115,8 @@ fn one_model_is_run_from_four_threads() {
     });
 }
 
-/// Models of the ranks of a group are held against each other before they run: the same collectives of the same data in one order.
+/// Models of the ranks of a group are held against each other before they run: the same collectives
+/// of the same data in one order.
 #[test]
 fn ranks_with_collectives_in_different_orders_are_refused() {
     let s = session(OptionMap::default());

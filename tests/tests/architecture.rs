@@ -1,4 +1,6 @@
-//! What `docs/ARCHITECTURE.md` says, compared with the code: crates, directions, first lines, places of `unsafe`, names of tests.
+//! What
+//! `docs/ARCHITECTURE.md` says, compared with the code: crates, directions, first lines, places of `unsafe`,
+//! names of tests.
 use ge_tests::root;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! What the manifests name, compared with the sources and with `deny.toml`: no dependency without a use, licences that are allowed, and
-//! one set of features for programs and tests.
+//! What the manifests name, compared with the sources and with `deny.toml`: no dependency without a
+//! use, licences that are allowed, and one set of features for programs and tests.
 use ge_tests::root;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -79,7 +79,8 @@ fn no_crate_names_a_dependency_that_it_does_not_use() {
     assert!(idle.is_empty(), "{}", idle.join("\n"));
 }
 
-/// Where tests give a library another set of features than programs have, cargo builds it and all that stands on it twice.
+/// Where tests give a library another set of features than programs have, cargo builds it and all
+/// that stands on it twice.
 #[test]
 fn tests_and_programs_are_built_from_the_same_libraries() {
     let features = |edges: &str| -> BTreeMap<String, BTreeSet<String>> {

@@ -1,4 +1,5 @@
-//! Pictures through `ge compile` and `ge run` on the OM: resizing, cropping and colour by DNN_VM_DVPP, from text and from ONNX.
+//! Pictures through `ge compile` and `ge run` on the OM: resizing, cropping and colour by
+//! DNN_VM_DVPP, from text and from ONNX.
 use ge_tests::expect_code;
 use std::path::Path;
 
@@ -87,7 +88,8 @@ fn what_leaves_the_picture_is_refused_with_the_reason() {
     }
 }
 
-/// ONNX models with nodes of the domain `ge.image` among those of `ai.onnx`; the outputs are numpy's, to the bit.
+/// ONNX models with nodes of the domain `ge.image` among those of `ai.onnx`; the outputs are
+/// numpy's, to the bit.
 #[test]
 fn pictures_of_an_onnx_model_are_those_of_numpy() {
     for name in ["classifier_front", "grey"] {

@@ -1,4 +1,5 @@
-//! Models of open sizes: one OM for every size that fits, values that decide sizes, branches and loops whose shapes change.
+//! Models of open sizes: one OM for every size that fits, values that decide sizes, branches and
+//! loops whose shapes change.
 use ge::options::OptionMap;
 use ge::session::{Model, Session, SessionOptions};
 use ge_plugin_api::kernel::HostTensor;
@@ -89,7 +90,8 @@ fn compiled(s: &Session, text: &str, options: &[(&str, &str)]) -> ge::session::C
     s.compile("m", s.import(&source, "").unwrap(), &map, &ge::session::Quiet).unwrap()
 }
 
-/// A head of known shape, what hangs on values, and a tail of known shape; a constant that known and unknown nodes read.
+/// A head of known shape, what hangs on values, and a tail of known shape; a constant that known
+/// and unknown nodes read.
 const HEAD_AND_TAIL: &str = "graph @main(%x: f32[2,3]) {
    %k = Const() {value = dense<f32[3]: 1, 2, 3>} : f32[3]
    %a = Mul(%x, %k) : f32[2,3]

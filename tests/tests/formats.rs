@@ -1,5 +1,6 @@
-//! Layouts end to end: random graphs of convolutions and what stands between them give the same numbers in the formats of the cube
-//! unit as in plain ones, on a device whose launches cost so little that any saving is taken.
+//! Layouts end to end: random graphs of convolutions and what stands between them give the same
+//! numbers in the formats of the cube unit as in plain ones, on a device whose launches cost so
+//! little that any saving is taken.
 use ge_tests::{expect_code, models};
 use serde_json::Value;
 use std::fmt::Write;

@@ -1,5 +1,5 @@
-//! Gears: one OM of several static plans, of which each run takes the one that its inputs have the sizes of. State: what a run gives
-//! and the next one takes.
+//! Gears: one OM of several static plans, of which each run takes the one that its inputs have the
+//! sizes of. State: what a run gives and the next one takes.
 use ge::options::OptionMap;
 use ge::session::{Model, Session, SessionOptions, gears, symbols};
 use ge_plugin_api::kernel::HostTensor;
@@ -9,7 +9,8 @@ use ge_tests::{expect_code, models, root, target};
 use serde_json::Value;
 use std::path::Path;
 
-/// Two streams within each gear: both halves of the work go on side by side, and what joins them waits for events.
+/// Two streams within each gear: both halves of the work go on side by side, and what joins them
+/// waits for events.
 const FORK: &str = "graph @main(%x: f32[b,16]) {
   %p = Exp(%x) {_stream_label = \"one\"} : f32[b,16]
   %q = Abs(%x) {_stream_label = \"two\"} : f32[b,16]

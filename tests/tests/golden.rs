@@ -1,4 +1,6 @@
-//! Golden files: `tests/golden/<stage>/<pass>/<case>.ge`, run in this process by the real libraries. `UPDATE_EXPECT=1` writes expectations anew.
+//! Golden files:
+//! `tests/golden/<stage>/<pass>/<case>.ge`, run in this process by the real libraries. `UPDATE_EXPECT=1`
+//! writes expectations anew.
 use ge::commands::golden::{Runner, files};
 use ge_tests::{root, target};
 

@@ -1,4 +1,5 @@
-//! The guide: every command in it is run, in the order of its pages, and prints what is printed there; and the JSON Schemas that it names.
+//! The guide: every command in it is run, in the order of its pages, and prints what is printed
+//! there; and the JSON Schemas that it names.
 use ge_tests::{expect_code, models, root, target};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -25,7 +26,8 @@ fn pages() -> Vec<String> {
     summary.lines().filter_map(link).collect()
 }
 
-/// The commands of a text's `console` blocks: lines that begin with `$ `, what they print below them.
+/// The commands of a text's `console` blocks: lines that begin with `$ `, what they print below
+/// them.
 fn steps(page: &str, text: &str) -> Vec<Step> {
     let mut out: Vec<Step> = Vec::new();
     let mut inside = false;
@@ -70,7 +72,8 @@ fn like(shown: &str, line: &str) -> bool {
     rest.is_empty()
 }
 
-/// Whether all that is shown was printed, in order; a line of `…` alone stands for any number of lines.
+/// Whether all that is shown was printed, in order; a line of `…` alone stands for any number of
+/// lines.
 fn printed(shown: &[String], lines: &[&str]) -> Result<(), String> {
     let mut at = 0;
     let mut any = false;
@@ -143,8 +146,9 @@ fn the_transcript_of_the_readme_is_what_is_printed() {
     steps.iter().for_each(|s| run(dir.path(), s));
 }
 
-/// What is wrong with a document by a schema: `type`, `properties`, `required`, `additionalProperties`, `items`, `enum`, `const` and
-/// `$ref` to `#/$defs`. Every key that is printed must be in the schema.
+/// What is wrong with a document by a schema: `type`, `properties`,
+/// `required`, `additionalProperties`, `items`, `enum`, `const` and `$ref` to `#/$defs`. Every key
+/// that is printed must be in the schema.
 fn faults(schema: &Value, whole: &Value, v: &Value, at: &str, out: &mut Vec<String>) {
     if let Some(name) = schema["$ref"].as_str() {
         let def = name.strip_prefix("#/$defs/").map(|n| &whole["$defs"][n]).filter(|d| d.is_object());

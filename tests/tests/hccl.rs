@@ -1,4 +1,5 @@
-//! Collectives and transfers: `ge compile` and `ge run --ranks` against plain arithmetic in rank order, bit by bit.
+//! Collectives and transfers: `ge compile` and `ge run --ranks` against plain arithmetic in rank
+//! order, bit by bit.
 use std::path::Path;
 
 /// Runs `ge`, checks its exit code, gives what it said on stderr.
@@ -43,7 +44,8 @@ impl Case {
         Case(dir)
     }
 
-    /// Runs it on so many ranks, each with `n` values, once with `check_races` and under other schedules; every rank's output.
+    /// Runs it on so many ranks, each with `n` values, once with `check_races` and under other
+    /// schedules; every rank's output.
     fn run(&self, ranks: usize, n: usize) -> Vec<Vec<f32>> {
         let dir = self.0.path();
         let place = |base: &str, r: usize| {
@@ -144,7 +146,8 @@ fn broadcast_sends_the_roots_input() {
     assert!(e.contains("root_rank is 1, the group has 1"), "{e}");
 }
 
-/// A pipeline over three ranks: each adds what it has; sends stand behind the receives that are to take them.
+/// A pipeline over three ranks: each adds what it has; sends stand behind the receives that are to
+/// take them.
 const PIPELINE: &str = "graph @main(%x: f32[64]) {
   %r1 = HcomReceive() {sr_tag = 1, src_rank = 0, shape = [64], dtype = f32} : f32[64]
   %back = HcomReceive() {sr_tag = 3, src_rank = 2, shape = [64], dtype = f32} : f32[64]
@@ -269,7 +272,8 @@ fn streams_that_follow_a_collective_are_counted() {
     assert_eq!((&of("b")["hccl_followed"], &of("r")["hccl_followed"]), (&3.into(), &0.into()));
 }
 
-/// A collective is several tasks on the device: what names tasks by their numbers, an UPDATE and the profile, means the model's.
+/// A collective is several tasks on the device: what names tasks by their numbers, an UPDATE and
+/// the profile, means the model's.
 #[test]
 fn tasks_behind_a_collective_keep_their_numbers() {
     let dir = tempfile::tempdir().unwrap();

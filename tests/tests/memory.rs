@@ -1,4 +1,5 @@
-//! Memory plans of whole models: values that persist, operators without a task against the same with one, plans broken on purpose.
+//! Memory plans of whole models: values that persist, operators without a task against the same
+//! with one, plans broken on purpose.
 use ge::options::OptionMap;
 use ge::session::{Compiled, Model, Session, SessionOptions, import};
 use ge_compiler::pipeline::Silent;

@@ -1,5 +1,6 @@
-//! Memory of the caller that a plan may use: inputs that are written over, outputs that are used before they are written, outputs that
-//! lie in an input. The same numbers in less memory, no race, and every step beyond what is lent is seen.
+//! Memory of the caller that a plan may use: inputs that are written over, outputs that are used
+//! before they are written, outputs that lie in an input. The same numbers in less memory, no race,
+//! and every step beyond what is lent is seen.
 use ge::options::OptionMap;
 use ge::session::{Compiled, Model, Session, SessionOptions, import};
 use ge_compiler::pipeline::Silent;
@@ -66,7 +67,8 @@ fn lent_memory_gives_the_same_numbers_in_less_of_the_devices() {
             let want = bytes(&load(&s, &plain).run_random(seed).expect("runs"));
             for set in [vec![(INPUTS, "0")], vec![(OUTPUTS, "0")], vec![(INPUTS, "0,1"), (OUTPUTS, "0")]] {
                 let lent = compile(&s, text, &set);
-                // Beside branches that live at once little begins after the last reader of an input.
+                // Beside branches that live at once little begins after the last reader of an
+                // input.
                 let less = if text == CHAIN || set.len() > 1 { arena(&plain) - 1 } else { arena(&plain) };
                 assert!(arena(&lent) <= less, "{set:?}: {} of {}\n{text}", arena(&lent), arena(&plain));
                 let m = load(&s, &lent);

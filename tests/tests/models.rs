@@ -1,4 +1,5 @@
-//! Right results: the reference models through `ge compile` and `ge run` on the OM, against references that others computed.
+//! Right results: the reference models through `ge compile` and `ge run` on the OM, against
+//! references that others computed.
 use ge::session::{Session, SessionOptions};
 use ge_tests::{expect_code, ge, models};
 
@@ -49,8 +50,9 @@ fn every_model_compiles_on_one_stream_an_engine_and_on_four() {
     }
 }
 
-/// Each model, on the streams of its engines and on four, under random schedules with every access watched: no race, the same bits.
-/// `GE_LONG=1`: all models under 50 schedules, `GE_ONLY=a,b` those alone.
+/// Each model, on the streams of its engines and on four, under random schedules with every access
+/// watched: no race, the same bits. `GE_LONG=1`: all models under 50 schedules, `GE_ONLY=a,b` those
+/// alone.
 #[test]
 fn no_model_has_a_race_under_any_schedule() {
     let long = std::env::var("GE_LONG").is_ok_and(|v| v == "1");
@@ -128,8 +130,8 @@ models!(
     loop_carried,
 );
 
-/// `isa` keeps kernels to fewer instructions: the numbers have the same bits with each set that the machine has, and one that it has
-/// not is refused.
+/// `isa` keeps kernels to fewer instructions: the numbers have the same bits with each set that the
+/// machine has, and one that it has not is refused.
 #[test]
 fn every_instruction_set_gives_the_same_bits_and_others_are_refused() {
     for name in ["lenet", "mobilenet_v2", "softmax_layernorm"] {
@@ -184,8 +186,8 @@ pub fn small(folder: &str, name: &str, tolerances: [&str; 2], more: &[&str]) {
     assert!(count > 0, "{} has no runs", model.display());
 }
 
-/// Loops whose count and end are known at run alone, against onnxruntime: an early end, no turn at all, values that change places,
-/// loops and branches in a loop.
+/// Loops whose count and end are known at run alone, against onnxruntime: an early end, no turn at
+/// all, values that change places, loops and branches in a loop.
 #[test]
 fn loops_of_a_model_run_as_often_as_its_values_say() {
     for name in ["counted", "exchanged", "until"] {
@@ -194,8 +196,8 @@ fn loops_of_a_model_run_as_often_as_its_values_say() {
     }
 }
 
-/// Models of scikit-learn, as skl2onnx exports them, against onnxruntime: trees, linear models, support vectors, encoders, pipelines.
-/// Their batch is open: one OM takes any number of rows.
+/// Models of scikit-learn, as skl2onnx exports them, against onnxruntime: trees, linear models,
+/// support vectors, encoders, pipelines. Their batch is open: one OM takes any number of rows.
 #[test]
 fn models_of_scikit_learn_run() {
     let all = std::fs::read_dir(ge_tests::root().join("tests/models/learned")).expect("a folder");

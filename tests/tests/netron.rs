@@ -1,4 +1,5 @@
-//! Others read our OM files: Netron's own reader under Node.js shows the nodes, types and shapes that `ge inspect` shows.
+//! Others read our OM files: Netron's own reader under Node.js shows the nodes, types and shapes
+//! that `ge inspect` shows.
 use ge_tests::{expect_code, root, target};
 use serde_json::Value;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! Each option of the table: some output changes by it, or it is refused, or a note says that it has no effect.
+//! Each option of the table: some output changes by it, or it is refused, or a note says that it
+//! has no effect.
 use ge::options::{FOREIGN, TABLE};
 use ge_tests::{ge, root};
 use serde_json::Value;
@@ -298,7 +299,8 @@ fn said(out: &Output) -> String {
     String::from_utf8_lossy(&out.stderr).into_owned()
 }
 
-/// All files below a folder, with their text where it is text; an OM names its options, so its bytes say nothing here.
+/// All files below a folder, with their text where it is text; an OM names its options, so its
+/// bytes say nothing here.
 fn files(dir: &Path, below: &str, out: &mut BTreeMap<String, String>) {
     for e in std::fs::read_dir(dir.join(below)).unwrap() {
         let e = e.unwrap();

@@ -1,5 +1,5 @@
-//! Passes as a whole: any set of them computes the same numbers as none (differential, on the simulator), and the page that lists
-//! them is what the code says.
+//! Passes as a whole: any set of them computes the same numbers as none (differential, on the
+//! simulator), and the page that lists them is what the code says.
 use ge_tests::{root, target};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -77,7 +77,8 @@ fn every_pass_says_what_it_needs_and_keeps_and_has_golden_tests() {
     assert!(poor.is_empty(), "{poor:#?}");
 }
 
-/// The golden cases that run one pass: how many it changes, and how many it leaves as they are, by its name.
+/// The golden cases that run one pass: how many it changes, and how many it leaves as they are, by
+/// its name.
 fn fired_and_not() -> BTreeMap<String, (usize, usize)> {
     use ge_ir::text::golden::{Golden, cases};
     use ge_ir::text::{NoFiles, parse, to_string};
@@ -120,8 +121,8 @@ fn every_pass_fires_in_one_golden_case_and_leaves_another_as_it_is() {
     assert!(poor.is_empty(), "{poor:#?}");
 }
 
-/// The ordered lists of the compiler that `ge` follows, by the stage in which they stand here: normalisation, inference, PrepareOptimize,
-/// the three parts of stage 1, stage 2.
+/// The ordered lists of the compiler that `ge` follows, by the stage in which they stand here:
+/// normalisation, inference, PrepareOptimize, the three parts of stage 1, stage 2.
 const DOCUMENTED: &[(&str, &str)] = &[
     ("prepare", "ForPass SavePass NetOutputPass DataPass InnerIdentityAddPass SplitVariableIntoSubgraphPass"),
     (
@@ -170,8 +171,8 @@ const DOCUMENTED: &[(&str, &str)] = &[
 const BESIDE: &str = "HcclGroupPass HostcpuEngineUpdatePass DynamicDataFlowEngineReassignPass UnusedArgsCleanPass CtrlEdgeTransferPass \
                       VariablePrepareOpPass SwapSpacePass";
 
-/// Each pass of the documents is in the list, at its stage and in the document's order unless its reason says that it stands earlier, or among
-/// those that are left out; none is in both.
+/// Each pass of the documents is in the list, at its stage and in the document's order unless its
+/// reason says that it stands earlier, or among those that are left out; none is in both.
 #[test]
 fn the_lists_of_the_documents_are_here_in_their_order() {
     let passes = ge_compiler::pipeline::passes::PASSES;

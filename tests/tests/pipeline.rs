@@ -1,5 +1,5 @@
-//! The pipeline: `ge compile` and `ge opt` run one, so that what any stage leaves as text goes on to the plan of the whole compilation;
-//! dumps show what stages and passes have done.
+//! The pipeline: `ge compile` and `ge opt` run one, so that what any stage leaves as text goes on
+//! to the plan of the whole compilation; dumps show what stages and passes have done.
 use ge::options::OptionMap;
 use ge::session::{Session, SessionOptions, import};
 use ge_compiler::pass::Records;
@@ -8,7 +8,8 @@ use ge_ir::Model;
 use ge_tests::{expect_code, ge, models, root};
 use std::path::{Path, PathBuf};
 
-/// Models that take every road through the stages and are small: branches, loops, streams, views, whole numbers.
+/// Models that take every road through the stages and are small: branches, loops, streams, views,
+/// whole numbers.
 const FEW: &[&str] =
     &["mlp", "if_else", "lstm", "shards_concat", "split_relu3_concat", "elementwise_chain", "allgather_fn"];
 
@@ -54,8 +55,9 @@ fn difference(a: &str, b: &str) -> String {
     lines.map(|(a, b)| format!("\n  whole:   {a}\n  entered: {b}")).collect()
 }
 
-/// The dump after any stage up to `memory`, entered again at the next one, ends at the plan of the whole compilation.
-/// `GE_LONG=1`: all reference models, `GE_ONLY=a,b` those alone.
+/// The dump after any stage up to
+/// `memory`, entered again at the next one, ends at the plan of the whole compilation. `GE_LONG=1`:
+/// all reference models, `GE_ONLY=a,b` those alone.
 #[test]
 fn a_dump_of_any_stage_goes_on_to_the_plan_of_the_whole_compilation() {
     let long = std::env::var("GE_LONG").is_ok_and(|v| v == "1");
@@ -86,7 +88,8 @@ fn a_dump_of_any_stage_goes_on_to_the_plan_of_the_whole_compilation() {
             let whole = texts.iter().rfind(|(s, ..)| *s == Stage::Sync).expect("a dump of sync");
             let whole = plan(read(&whole.2));
             for (stage, part, path) in texts.iter().filter(|(s, ..)| *s < Stage::Sync) {
-                // Behind the composite engines the next stage is the same one for the atomic engines.
+                // Behind the composite engines the next stage is the same one for the atomic
+                // engines.
                 if *stage == Stage::Merge && !part.is_empty() {
                     continue;
                 }

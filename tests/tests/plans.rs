@@ -1,4 +1,5 @@
-//! Plans of compiled models, judged by the independent checker `tests/reference/checks/plan_check.py`.
+//! Plans of compiled models, judged by the independent checker
+//! `tests/reference/checks/plan_check.py`.
 use ge_tests::{expect_code, models, root};
 use std::process::Command;
 

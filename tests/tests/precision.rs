@@ -1,9 +1,11 @@
-//! Precision and formats end to end: the reference models in the types that a mode asks for, against references in f32.
+//! Precision and formats end to end: the reference models in the types that a mode asks for,
+//! against references in f32.
 use ge_tests::{expect_code, models};
 use serde_json::Value;
 use std::path::Path;
 
-/// Compiles a reference model with options, runs every set of inputs within a tolerance for half types, gives the document.
+/// Compiles a reference model with options, runs every set of inputs within a tolerance for half
+/// types, gives the document.
 #[track_caller]
 fn compiled(dir: &Path, name: &str, args: &[&str], tolerance: &str) -> Value {
     let model = models().join(format!("{name}.onnx")).display().to_string();
@@ -149,7 +151,8 @@ fn nodes_and_operators_have_the_types_that_a_file_gives_them() {
     let own = compiled(dir.path(), "mlp", &[], "1e-4");
     let products = types(&own, PRODUCTS);
     let (first, last) = (&products[0].0, &products[products.len() - 1].0);
-    // In the model's types but for one node; in half but for one node; an operator whatever the mode says.
+    // In the model's types but for one node; in half but for one node; an operator whatever the
+    // mode says.
     std::fs::write(dir.path().join("one.cfg"), format!("{last}::InputDtype:float16,float16\n")).unwrap();
     std::fs::write(dir.path().join("not.cfg"), format!("{first}::InputDtype:float,float,OutputDtype:float\n")).unwrap();
     std::fs::write(dir.path().join("op.cfg"), "OpType::SoftmaxV2:InputDtype:bfloat16,OutputDtype:bfloat16\n").unwrap();
@@ -183,8 +186,9 @@ fn floats(path: &Path) -> Vec<f32> {
     b[at..].chunks_exact(4).map(|c| f32::from_le_bytes(c.try_into().unwrap())).collect()
 }
 
-/// What half types cost a product is what they must: inputs rounded once, summed without loss, rounded once. Other numbers than those are
-/// at most one unit of the type beside them, where the sum in f32 lies near the middle of two.
+/// What half types cost a product is what they must: inputs rounded once, summed without loss,
+/// rounded once. Other numbers than those are at most one unit of the type beside them, where the
+/// sum in f32 lies near the middle of two.
 #[test]
 fn products_in_half_types_are_rounded_where_they_must_be_and_nowhere_else() {
     let dir = tempfile::tempdir().unwrap();
@@ -219,7 +223,8 @@ fn write_floats(path: &Path, dims: &str, v: &[f32]) {
     std::fs::write(path, [&b"\x93NUMPY\x01\x00"[..], &size, head.as_bytes(), &bytes].concat()).unwrap();
 }
 
-/// Sums of 512 samples of the input, squared, added up by bands, in logarithms: what a spectrogram does.
+/// Sums of 512 samples of the input, squared, added up by bands, in logarithms: what a spectrogram
+/// does.
 const SPECTROGRAM: &str = "graph @main(%sound: f32[1,512]) {
   %w = Const() {value = dense<f32[512,8]: splat 1>} : f32[512,8]
   %frame = MatMulV2(%sound, %w) : f32[1,8]
@@ -358,7 +363,8 @@ fn calibration_keeps_in_f32_what_given_inputs_need_and_reports() {
     }
 }
 
-/// A mask of attention in f32, far beyond half precision, beside half queries: as good as in f32, even where it hides a whole row.
+/// A mask of attention in f32, far beyond half precision, beside half queries: as good as in f32,
+/// even where it hides a whole row.
 #[test]
 fn attention_goes_to_half_precision_though_its_mask_does_not() {
     let dir = tempfile::tempdir().unwrap();

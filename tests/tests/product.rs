@@ -1,4 +1,5 @@
-//! What the product promises as a whole: the same bytes for any number of threads, a host without engines, what is missing named.
+//! What the product promises as a whole: the same bytes for any number of threads, a host without
+//! engines, what is missing named.
 use ge_tests::{expect_code, root, target};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -132,7 +133,8 @@ fn equal_nodes_are_compiled_once() {
     let args = ["compile", "m.ge", "-o", "m.om", "--json", "--set", "ge.x.auto_fusion=false"];
     let out = expect_code(dir.path(), 0, &args);
     let doc: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
-    // Exp, Abs and two Muls with their subgraph, where Exp is asked for three times; all six again for their tasks.
+    // Exp, Abs and two Muls with their subgraph, where Exp is asked for three times; all six again
+    // for their tasks.
     assert_eq!(doc["kernels"], serde_json::json!({"fused_graph": 4, "single_op": 1, "hits": 8}));
 }
 

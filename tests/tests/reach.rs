@@ -1,6 +1,7 @@
-//! Reachability: every pass of the lists fires in a whole compilation that begins where users begin, with a graph given to a session.
-//! What golden files give to one pass alone is given to all of them here, and `tests/reach` has graphs for the passes that others
-//! come before. Switches of a file are those that a user can type.
+//! Reachability: every pass of the lists fires in a whole compilation that begins where users
+//! begin, with a graph given to a session. What golden files give to one pass alone is given to all
+//! of them here, and `tests/reach` has graphs for the passes that others come before. Switches of a
+//! file are those that a user can type.
 use ge::session::{Session, SessionOptions};
 use ge_compiler::pipeline::Observer;
 use ge_ir::Model;
@@ -28,7 +29,8 @@ const AGAIN: &[(&str, &str, &str)] = &[
     ("stage2", "AttachStreamLabelPass", "a node that passes of stage2 put behind a switch"),
 ];
 
-/// Golden cases of late stages that state what an engine or a planner has decided, in a graph where nobody has.
+/// Golden cases of late stages that state what an engine or a planner has decided, in a graph where
+/// nobody has.
 const DECIDED: &[&str] = &["streams_of_a_graphs_own_parallelism", "own_events"];
 
 /// Passes that have changed a graph, with the stage that they ran in.

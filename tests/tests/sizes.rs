@@ -1,5 +1,5 @@
-//! Sizes at both ends: tensors without elements, tables that are better selected from first, more memory than there is; and random
-//! inputs that models take.
+//! Sizes at both ends: tensors without elements, tables that are better selected from first, more
+//! memory than there is; and random inputs that models take.
 use ge_tests::{expect_code, ge};
 use std::path::Path;
 
@@ -34,7 +34,8 @@ fn a_model_whose_inputs_and_outputs_all_are_empty_runs() {
     }
 }
 
-/// Petabytes, and more bytes than an address has: told at compile, with the largest holders, and nothing is written.
+/// Petabytes, and more bytes than an address has: told at compile, with the largest holders, and
+/// nothing is written.
 #[test]
 fn more_memory_than_the_soc_has_is_refused_with_the_largest_holders() {
     let dir = tempfile::tempdir().unwrap();
@@ -62,7 +63,8 @@ fn more_memory_than_the_soc_has_is_refused_with_the_largest_holders() {
     compile(d, half, 0, &on("Ascend910B"));
     let said = compile(d, half, 1, &on("Ascend310P"));
     assert!(said.contains("Ascend310P has 24.0 GiB") && said.contains("`x` 13.0 GiB, `y` 13.0 GiB"), "{said}");
-    // Sizes whose bytes no number of 64 bits holds are an error about the model, not a fault of ours.
+    // Sizes whose bytes no number of 64 bits holds are an error about the model, not a fault of
+    // ours.
     let endless =
         "graph @main(%x: f32[4611686018427387904,64]) { %y = Relu(%x) : f32[4611686018427387904,64] return %y }";
     std::fs::write(d.join("m.ge"), endless).unwrap();
@@ -87,7 +89,8 @@ fn a_batch_of_billions_reserves_nothing_at_compile() {
     assert_eq!(limited.status.code(), Some(0), "{}", String::from_utf8_lossy(&limited.stderr));
 }
 
-/// Whole numbers that readers take as indices, masks, lengths: the model knows their range, and `--random` keeps to it.
+/// Whole numbers that readers take as indices, masks, lengths: the model knows their range, and
+/// `--random` keeps to it.
 #[test]
 fn random_inputs_keep_to_the_ranges_that_the_graph_implies() {
     let dir = tempfile::tempdir().unwrap();
@@ -122,7 +125,8 @@ fn random_inputs_keep_to_the_ranges_that_the_graph_implies() {
     }
 }
 
-/// Where the graph says nothing and the run fails, the error says which inputs were made up and how to give them.
+/// Where the graph says nothing and the run fails, the error says which inputs were made up and how
+/// to give them.
 #[test]
 fn a_run_that_fails_on_numbers_that_were_made_up_says_which_to_give() {
     let dir = tempfile::tempdir().unwrap();
@@ -143,7 +147,8 @@ fn a_run_that_fails_on_numbers_that_were_made_up_says_which_to_give() {
     }
 }
 
-/// Selecting before mapping gives the bits of mapping before selecting, without the memory of the table.
+/// Selecting before mapping gives the bits of mapping before selecting, without the memory of the
+/// table.
 #[test]
 fn rows_are_selected_before_a_large_table_is_computed() {
     let dir = tempfile::tempdir().unwrap();
@@ -171,7 +176,8 @@ fn rows_are_selected_before_a_large_table_is_computed() {
     assert!(arenas[0] < 100_000 && arenas[1] > 4_000_000, "{arenas:?}");
 }
 
-/// What would be computed in every run is folded while the file grows by less than a quarter, in the order of the graph.
+/// What would be computed in every run is folded while the file grows by less than a quarter, in
+/// the order of the graph.
 #[test]
 fn folding_may_let_the_file_grow_by_less_than_a_quarter() {
     let dir = tempfile::tempdir().unwrap();

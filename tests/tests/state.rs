@@ -1,5 +1,5 @@
-//! State: variables in other layouts, across calls, stage levels, branches and loops, through the real binary; what a session holds of
-//! them, training among it.
+//! State: variables in other layouts, across calls, stage levels, branches and loops, through the
+//! real binary; what a session holds of them, training among it.
 use ge::graph_manager::GraphManager;
 use ge::options::OptionMap;
 use ge::session::{Session, SessionOptions, import};
@@ -9,7 +9,8 @@ use ge_plugin_api::types::DType;
 use ge_tests::{expect_code, root};
 use std::path::Path;
 
-/// What `ge run` prints of each output of a text-form graph, as numbers; every schedule of some gives the same.
+/// What `ge run` prints of each output of a text-form graph, as numbers; every schedule of some
+/// gives the same.
 #[track_caller]
 fn outputs(text: &str, flags: &[&str]) -> Vec<Vec<f64>> {
     let dir = tempfile::tempdir().unwrap();
@@ -328,7 +329,8 @@ fn a_lost_edge_between_effects_is_caught() {
     let order = ge_model::EffectOrder::of(&m);
     let kept: Vec<(&str, u32, bool)> = order.effects.iter().map(|e| (e.node.as_str(), e.step, e.writes)).collect();
     assert_eq!(kept, [("v_read", 1, false), ("a", 2, true), ("v_read_1", 3, false), ("s", 4, true)]);
-    // The graph of the compiled model loses its control edges, and so does nothing else: then each event is dropped in turn.
+    // The graph of the compiled model loses its control edges, and so does nothing else: then each
+    // event is dropped in turn.
     let mut caught = 0;
     for id in 0..m.event_num {
         let mut broken = m.clone();

@@ -1,5 +1,5 @@
-//! Streams end to end: long streams cut into pieces, activation on the simulator, random graphs under random schedules, streams
-//! that loaded models share.
+//! Streams end to end: long streams cut into pieces, activation on the simulator, random graphs
+//! under random schedules, streams that loaded models share.
 use ge::options::OptionMap;
 use ge::session::{Session, SessionOptions, import};
 use ge_compiler::pipeline::Silent;
@@ -57,7 +57,8 @@ fn run(dir: &Path, om: &str, extra: &[&str]) -> Vec<u8> {
     std::fs::read(dir.join("out/output_0.npy")).unwrap()
 }
 
-/// One label in both branches of a choice: each branch wakes the stream of its own nodes, not the other's.
+/// One label in both branches of a choice: each branch wakes the stream of its own nodes, not the
+/// other's.
 #[test]
 fn a_label_in_two_branches_is_a_stream_of_each() {
     let dir = tempfile::tempdir().unwrap();
@@ -171,7 +172,8 @@ fn a_soc_with_streams_of_any_depth_is_not_cut_and_one_with_too_few_is_refused() 
     assert!(said.contains("GE-E0316") && said.contains("streams, small has 2"), "{said}");
 }
 
-/// A branch that runs only if the two numbers are equal, a stream that is woken in any case, and an output that needs the latter.
+/// A branch that runs only if the two numbers are equal, a stream that is woken in any case, and an
+/// output that needs the latter.
 const BRANCH: &str = "graph @main(%x: f32[8], %p: i32[1], %q: i32[1]) {
   %a = Relu(%x) : f32[8]
   %s = StreamSwitch(%p, %q) {_active_label_list = [\"yes\"], switch_condition = 0} after(%a) : ()
@@ -266,7 +268,8 @@ fn a_branch_too_long_for_a_stream_is_woken_as_a_whole() {
 fn a_stream_without_tasks_is_none() {
     let dir = tempfile::tempdir().unwrap();
     let session = session(dir.path(), None, &[("check_races", "true")]);
-    // The split has no task, and no neighbour whose stream it could have: the labelled one is its alone.
+    // The split has no task, and no neighbour whose stream it could have: the labelled one is its
+    // alone.
     let text = "graph @main(%x: f32[4,8], %y: f32[2,8], %z: f32[2,8]) {
   %a = Relu(%x) {_stream_label = \"side\"} : f32[4,8]
   %w = Add(%y, %z) : f32[2,8]
@@ -413,7 +416,8 @@ impl Random {
     }
 }
 
-/// A random graph with engines, labels, groups, new stream ids and control edges. `bare`: without all that places nodes.
+/// A random graph with engines, labels, groups, new stream ids and control edges. `bare`: without
+/// all that places nodes.
 fn random_graph(seed: u64, bare: bool) -> String {
     let mut r = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
     let n = 6 + r.below(30);
@@ -477,7 +481,8 @@ fn random_graphs_give_the_same_bits_under_every_schedule() {
             let soc = (seed % 2 == 1).then_some(soc.as_str());
             let careful = session(dir, soc, &[("schedule", &random), ("check_races", "true")]);
             if k == 0 {
-                // Every plan passes the checker of the product; its text is judged by another's below.
+                // Every plan passes the checker of the product; its text is judged by another's
+                // below.
                 all.push(compiled(&careful, &text, &pairs));
             }
             let model = careful.load(all[0].model.clone()).unwrap();

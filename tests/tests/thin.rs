@@ -1,4 +1,5 @@
-//! The fast kernels beside those of the AI CPU, on shapes with 0, 1, very long and very thin axes: the same shapes, the same numbers.
+//! The fast kernels beside those of the AI CPU, on shapes with 0, 1, very long and very thin axes:
+//! the same shapes, the same numbers.
 use ge::options::OptionMap;
 use ge::session::{Session, SessionOptions, import};
 use ge_compiler::pipeline::Silent;

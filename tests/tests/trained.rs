@@ -1,4 +1,5 @@
-//! Trained models of public packages through `ge compile` and `ge run` on the OM, against onnxruntime's numbers.
+//! Trained models of public packages through `ge compile` and `ge run` on the OM, against
+//! onnxruntime's numbers.
 use ge_tests::{expect_code, ge, trained, trained_all};
 use std::path::{Path, PathBuf};
 
@@ -59,8 +60,8 @@ impl Entry {
             expect_code(dir.path(), 0, &[&subject[..], &files].concat());
         }
     }
-    /// On an Ascend SoC, by default in half precision where numbers allow it: all are finite, within three hundredths of
-    /// the output's greatest, and no row has another class.
+    /// On an Ascend SoC, by default in half precision where numbers allow it: all are finite,
+    /// within three hundredths of the output's greatest, and no row has another class.
     fn check_half(&self) {
         let dir = tempfile::tempdir().expect("a folder");
         let subject = self.subject(dir.path(), &["--soc", "Ascend910B"]);
@@ -82,7 +83,8 @@ impl Entry {
     }
 }
 
-/// Numbers of a `.npy` file of f32 and the length of a row of classes (1 in a map of pixels); None: it is of another type.
+/// Numbers of a `.npy` file of f32 and the length of a row of classes (1 in a map of pixels); None:
+/// it is of another type.
 fn floats(b: &[u8]) -> Option<(Vec<f32>, usize)> {
     let at = 10 + usize::from(u16::from_le_bytes([b[8], b[9]]));
     let head = String::from_utf8_lossy(&b[10..at]).into_owned();
@@ -99,7 +101,8 @@ fn close(what: &str, got: &[f32], want: &[f32], width: usize) {
     assert!(got.iter().all(|g| g.is_finite()), "{what}");
     let off = |x: &(&f32, &f32)| (x.0 - x.1).abs() > 3e-2 * most.max(1e-2);
     let count = got.iter().zip(want).filter(off).count();
-    // A sigmoid makes much of little errors of large numbers: of a map of pixels one in a thousand may be further off.
+    // A sigmoid makes much of little errors of large numbers: of a map of pixels one in a thousand
+    // may be further off.
     assert!(count <= if width == 1 { want.len() / 1000 } else { 0 }, "{what}: {count} of {} are off", want.len());
     let best = |r: &[f32]| r.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1)).map(|m| m.0);
     // Rows of classes; a lead of less than a hundredth is a tie.
@@ -153,8 +156,8 @@ fn half_precision_by_default_changes_no_class() {
     }
 }
 
-/// `GE_LONG=1`: every model that is known, at all its sizes, in both types. Those with an operator that no plugin may have are right,
-/// or refused by its name.
+/// `GE_LONG=1`: every model that is known, at all its sizes, in both types. Those with an operator
+/// that no plugin may have are right, or refused by its name.
 #[test]
 fn every_known_model_is_right_in_both_types() {
     if std::env::var_os("GE_LONG").is_none() {
@@ -176,8 +179,9 @@ fn every_known_model_is_right_in_both_types() {
     }
 }
 
-/// A model that holds a branch for each of two rates, compiled for the value of one: the branch of the other is left out, and a
-/// run with the other value is refused. Without the value the branch that fails is named, with what helps.
+/// A model that holds a branch for each of two rates, compiled for the value of one: the branch of
+/// the other is left out, and a run with the other value is refused. Without the value the branch
+/// that fails is named, with what helps.
 #[test]
 fn a_branch_for_another_rate_is_left_out() {
     let models = trained();
@@ -204,8 +208,9 @@ fn a_branch_for_another_rate_is_left_out() {
     assert!(String::from_utf8_lossy(&err).contains("compiled for, [16000]"), "{}", String::from_utf8_lossy(&err));
 }
 
-/// At a length that both branches take, the rate stays an input and the device decides: one OM, both rates (`voice_both_rates` has their
-/// numbers, at lengths of 192 to 351 each branch comes to one frame).
+/// At a length that both branches take, the rate stays an input and the device decides: one OM,
+/// both rates (`voice_both_rates` has their numbers, at lengths of 192 to 351 each branch comes to
+/// one frame).
 #[test]
 fn the_device_takes_the_branch_of_the_rate() {
     let model = trained().join("voice_both_rates.onnx").display().to_string();

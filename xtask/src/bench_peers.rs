@@ -1,4 +1,5 @@
-//! `cargo xtask bench-peers [NAME...]`: times models beside other runtimes, by `tests/reference/bench_peers.py`.
+//! `cargo xtask bench-peers [NAME...]`: times models beside other runtimes, by
+//! `tests/reference/bench_peers.py`.
 use crate::models;
 use crate::process::{Result, cargo, root, run, target};
 
@@ -20,7 +21,8 @@ const MODELS: [&str; 14] = [
     "lstm_l2_h256_s64",
 ];
 
-/// Builds in release, makes the models and prints the table; `args` are names of models and options of the script.
+/// Builds in release, makes the models and prints the table; `args` are names of models and options
+/// of the script.
 pub(crate) fn measure(args: &[&str]) -> Result<()> {
     cargo(&["build", "--workspace", "--release"])?;
     let folder = models::make()?;

@@ -1,8 +1,11 @@
-//! `cargo xtask install --prefix DIR`: `bin/ge`, `lib/ge/libge_*.so`, `etc/ge/plugins.toml`, the crate that plugins are written with in
-//! `share/ge/plugin-api`, the headers for plugins in C in `share/ge/include`, and the symbols of each file in a folder `.debug` beside it.
+//! `cargo xtask install --prefix DIR`: `bin/ge`, `lib/ge/libge_*.so`,
+//! `etc/ge/plugins.toml`, the crate that plugins are written with in `share/ge/plugin-api`, the
+//! headers for plugins in C in
+//! `share/ge/include`, and the symbols of each file in a folder `.debug` beside it.
 //!
-//! Symbols and line tables are three quarters of what is built. What is installed has a link to its `.debug` file, which backtraces and
-//! debuggers follow; without those files all works, and backtraces have addresses alone.
+//! Symbols and line tables are three quarters of what is built. What is installed has a link to its
+//! `.debug` file, which backtraces and debuggers follow; without those files all works, and
+//! backtraces have addresses alone.
 use crate::process::{Result, cargo, root, run_quietly, target};
 use crate::progress::{Steps, say};
 use std::path::Path;
@@ -43,7 +46,8 @@ pub(crate) fn run(prefix: &Path, release: bool) -> Result<()> {
     }
 }
 
-/// The headers for plugins in C, and the crate `ge-plugin-api` as it would be published: it builds without this workspace.
+/// The headers for plugins in C, and the crate `ge-plugin-api` as it would be published: it builds
+/// without this workspace.
 fn interface(share: &Path) -> Result<()> {
     let include = share.join("include");
     folder(&include)?;

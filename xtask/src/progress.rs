@@ -1,7 +1,9 @@
-//! How far a task is: numbered steps with the time since the start, and cargo's own progress bar as plain lines.
+//! How far a task is: numbered steps with the time since the start, and cargo's own progress bar as
+//! plain lines.
 //!
-//! Cargo draws its bar on a terminal only. Elsewhere (a log, a pipe, CI) it says nothing between "Compiling a" and "Compiling b", and with
-//! `--quiet` nothing at all. [`Bar`] asks cargo for the bar nevertheless and prints a line of it every few seconds.
+//! Cargo draws its bar on a terminal only. Elsewhere (a log, a pipe, CI) it says nothing between
+//! "Compiling a" and "Compiling b", and with `--quiet` nothing at all. [`Bar`] asks cargo for the
+//! bar nevertheless and prints a line of it every few seconds.
 use std::io::{Read, Write};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -52,10 +54,12 @@ impl Steps {
     }
 }
 
-/// Processor seconds, of user and system together, of the programs that have ended. Linux tells them in hundredths of a second.
+/// Processor seconds, of user and system together, of the programs that have ended. Linux tells
+/// them in hundredths of a second.
 fn children_seconds() -> Option<u64> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // The second field is the program's name in parentheses; fields 16 and 17 are the times of children.
+    // The second field is the program's name in parentheses; fields 16 and 17 are the times of
+    // children.
     let fields: Vec<u64> = stat.rsplit(')').next()?.split_whitespace().map(|f| f.parse().unwrap_or(0)).collect();
     Some((fields.get(13)? + fields.get(14)?) / 100)
 }

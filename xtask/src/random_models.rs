@@ -1,4 +1,5 @@
-//! `cargo xtask random-models [A:B]`: random ONNX models through the real binary, beside onnxruntime; `tests/reference/random_models.py`.
+//! `cargo xtask random-models [A:B]`: random ONNX models through the real binary, beside
+//! onnxruntime; `tests/reference/random_models.py`.
 use crate::models::python;
 use crate::process::{Result, cargo, root, run, target};
 

@@ -1,4 +1,5 @@
-//! Inputs, outputs and attributes of a host kernel's call, checked once: sizes against bytes, types, alignment, axes.
+//! Inputs, outputs and attributes of a host kernel's call, checked once: sizes against bytes,
+//! types, alignment, axes.
 use ge_kernels::view::{Elem, Kind, Layout, ViewError, cast_slice, cast_slice_mut};
 use ge_kernels::with_kind;
 use ge_plugin_api::kernel::{HostTensor, KernelCtx};

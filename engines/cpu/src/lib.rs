@@ -1,8 +1,10 @@
 //! The AI CPU and host CPU engines: every operator, plainly and rightly.
 //!
-//! One kernel an operator serves constant folding, `DNN_VM_HOST_CPU`, and tasks of `DNN_VM_AICPU_ASCEND` and `DNN_VM_AICPU` on
-//! the device. Kernels take views, element dispatch and the loop nest from `ge-kernels` and nothing else: what is judged by
-//! them shares no arithmetic with them. Floating-point kernels compute in double precision and round once.
+//! One kernel an operator serves constant folding,
+//! `DNN_VM_HOST_CPU`, and tasks of `DNN_VM_AICPU_ASCEND` and
+//! `DNN_VM_AICPU` on the device. Kernels take views, element dispatch and the loop nest from `ge-kernels`
+//! and nothing else: what is judged by them shares no arithmetic with them. Floating-point kernels
+//! compute in double precision and round once.
 #![forbid(unsafe_code)]
 
 /// Inputs, outputs and attributes of a call, checked.

@@ -1,12 +1,13 @@
-//! Parallel loops over disjoint parts of an output. Parts have a fixed size, so that the result does not depend on the number of
-//! threads.
+//! Parallel loops over disjoint parts of an output. Parts have a fixed size, so that the result
+//! does not depend on the number of threads.
 use ge_plugin_api::{Error, Result, services};
 use std::sync::Mutex;
 
 /// Elements of one part of a plain element-wise loop; smaller outputs are not split.
 pub const GRAIN: usize = 1 << 15;
 
-/// Calls `f(start, part)` for parts of `grain` elements of `out` (the last may be shorter), several at a time.
+/// Calls `f(start, part)` for parts of `grain` elements of `out` (the last may be shorter), several
+/// at a time.
 pub fn chunks<T: Send>(out: &mut [T], grain: usize, f: impl Fn(usize, &mut [T]) -> Result<()> + Sync) -> Result<()> {
     let grain = grain.max(1);
     if out.len() <= grain {
@@ -25,8 +26,9 @@ pub fn chunks<T: Send>(out: &mut [T], grain: usize, f: impl Fn(usize, &mut [T]) 
     })
 }
 
-/// Calls `f(row, elements)` for each row of `width` elements, some rows at a time: as many as make `work` units of work, where a
-/// row is `cost` of them.
+/// Calls `f(row, elements)` for each row of
+/// `width` elements, some rows at a time: as many as make `work` units of work, where a row is
+/// `cost` of them.
 pub fn rows<T: Send>(
     out: &mut [T],
     width: usize,

@@ -21,7 +21,8 @@ pub fn attrs(list: &[(&str, AttrValue)]) -> AttrMap {
     list.iter().for_each(|(k, v)| m.set(*k, v.clone()));
     m
 }
-/// Runs an operator; None stands for an absent input. With every attribute that is left out as the prototype has it the same comes out.
+/// Runs an operator; None stands for an absent input. With every attribute that is left out as the
+/// prototype has it the same comes out.
 pub fn call(op: &str, inputs: &[Option<&HostTensor>], attrs: &AttrMap, outputs: &[DType]) -> Result<Vec<HostTensor>> {
     let made = once(op, inputs, attrs, outputs);
     if let Some(full) = defaults::filled(op, attrs) {
@@ -43,9 +44,10 @@ fn once(op: &str, inputs: &[Option<&HostTensor>], attrs: &AttrMap, outputs: &[DT
     (TABLE.get(op).unwrap_or_else(|| panic!("no operator {op}")).run)(&mut c)?;
     Ok(c.into_made().into_iter().flatten().collect())
 }
-/// Calls every operator that has defaults with all choices of a few small tensors for the inputs that it must have, and plain values for
-/// the attributes that it must have, to see that left-out attributes mean what the prototype says ([`call`]). Gives the operators that
-/// computed something, and the others.
+/// Calls every operator that has defaults with all choices of a few small tensors for the inputs
+/// that it must have, and plain values for the attributes that it must have, to see that left-out
+/// attributes mean what the prototype says ([`call`]). Gives the operators that computed something,
+/// and the others.
 pub fn every_default() -> (Vec<&'static str>, Vec<&'static str>) {
     let run: Vec<f32> = (0..64).map(|i| (i * 37 % 64) as f32 / 16.0 - 1.5).collect();
     let cubes: Vec<f32> = (0..54).map(|i| (i * 29 % 54) as f32 / 16.0 - 1.5).collect();

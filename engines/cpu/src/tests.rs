@@ -226,7 +226,8 @@ fn hostile_sizes_are_refused() {
     assert!(refusal("MaxPoolV3", &[&t(&[1, 1, 1], &[1f32])], &k).starts_with("window does not fit"));
 }
 
-/// Values `(k * step) % modulus`, shifted and scaled, as the script that asked onnxruntime made them.
+/// Values `(k * step) % modulus`, shifted and scaled, as the script that asked onnxruntime made
+/// them.
 fn ramp(n: usize, modulus: usize, shift: f32, scale: f32) -> Vec<f32> {
     (0..n).map(|k| ((k % modulus) as f32 - shift) / scale).collect()
 }
@@ -371,7 +372,8 @@ fn scatters_write_in_order() {
     );
 }
 
-/// Values of the standard's evaluator (onnx 1.23): a cubic filter overshoots, and the type ends there; NaN is above no threshold.
+/// Values of the standard's evaluator (onnx 1.23): a cubic filter overshoots, and the type ends
+/// there; NaN is above no threshold.
 #[test]
 fn whole_numbers_saturate_and_nan_passes_no_threshold() {
     let s = t(&[4], &[1f32, 1.0, 1.0, 2.0]);

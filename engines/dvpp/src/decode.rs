@@ -1,5 +1,6 @@
-//! Image files (JPEG, PNG, bitmaps, Netpbm's maps, told by their first bytes) to interleaved 8-bit pixels. Bytes come from anywhere: every fault in
-//! them is an error, and what a header claims is bounded before memory is taken.
+//! Image files (JPEG, PNG, bitmaps, Netpbm's maps, told by their first bytes) to interleaved 8-bit
+//! pixels. Bytes come from anywhere: every fault in them is an error, and what a header claims is
+//! bounded before memory is taken.
 use crate::picture::{Decoded, Fault, MOST_BYTES, MOST_SIDE, bounded};
 use crate::plain::{self, BMP};
 use ge_plugin_api::{Diagnostic, Error, ErrorKind, Result};
@@ -70,8 +71,8 @@ const OTHERS: &[(&[u8], usize, &str)] = &[
 /// Decodes an image file.
 ///
 /// # Errors
-/// `failed` where the bytes are no image, are damaged, or claim more than the bounds; `unsupported` where they are an image of
-/// another form.
+/// `failed` where the bytes are no image, are damaged, or claim more than the bounds; `unsupported`
+/// where they are an image of another form.
 pub fn decode(contents: &[u8], format: PixelFormat) -> Result<Pixels> {
     let decoded = if contents.starts_with(JPEG) {
         jpeg(contents).map_err(Fault::from)
@@ -170,8 +171,9 @@ mod tests {
         std::fs::read(path).expect("a file of tests/pictures")
     }
 
-    /// The files and their pixels were written by others (Pillow; the `image` crate): JPEG with each sampling of colour, progressive, grey
-    /// and CMYK; PNG of 1 to 16 bits with palettes, alpha and interlacing.
+    /// The files and their pixels were written by others (Pillow; the `image` crate): JPEG with
+    /// each sampling of colour, progressive, grey and CMYK; PNG of 1 to 16 bits with palettes,
+    /// alpha and interlacing.
     #[test]
     fn every_kind_of_file_gives_the_bytes_that_others_decoded() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/pictures");

@@ -1,7 +1,8 @@
 //! DNN_VM_DVPP: images from their file forms, and what is done to them before a model.
 //!
-//! [`decode`] turns the bytes of a file into pixels within bounds, [`pixels`] resizes, crops and changes colours; [`engine`]
-//! offers both as kernels, on the device and on the host, [`ops`] says what the operators are.
+//! [`decode`] turns the bytes of a file into pixels within bounds, [`pixels`] resizes, crops and
+//! changes colours; [`engine`] offers both as kernels, on the device and on the host, [`ops`] says
+//! what the operators are.
 #![deny(unsafe_code)]
 
 /// Image files to pixels.

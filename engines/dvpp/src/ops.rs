@@ -1,9 +1,11 @@
-//! Prototypes of what this engine brings beyond decoding, and their ONNX form (domain `ge.image`, the same names, inputs and
-//! attributes).
+//! Prototypes of what this engine brings beyond decoding, and their ONNX form (domain `ge.image`,
+//! the same names, inputs and attributes).
 //!
-//! * `ResizeImage(x u8[H,W,C]) {height, width, interpolation = bilinear|nearest}`: half-pixel centres, rounded to nearest.
+//! * `ResizeImage(x u8[H,W,C]) {height, width, interpolation = bilinear|nearest}`: half-pixel
+//!   centres, rounded to nearest.
 //! * `CropImage(x u8[H,W,C]) {top, left, height, width}`: the rectangle lies within the picture.
-//! * `ConvertImage(x u8[H,W,C]) {from = RGB, to = RGB}`: RGB, BGR, Grayscale, YUV, NV12 (`[3H/2,W,1]`), by BT.601 in full range.
+//! * `ConvertImage(x u8[H,W,C]) {from = RGB, to = RGB}`: RGB, BGR, Grayscale, YUV, NV12
+//!   (`[3H/2,W,1]`), by BT.601 in full range.
 use crate::pixels::Colour;
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef};

@@ -1,4 +1,5 @@
-//! Pictures in memory: resizing, cropping, colour. Rows from the top, pixels interleaved, 8 bits a number.
+//! Pictures in memory: resizing, cropping, colour. Rows from the top, pixels interleaved, 8 bits a
+//! number.
 use std::fmt;
 
 /// Order and meaning of a pixel's numbers.
@@ -12,7 +13,8 @@ pub enum Colour {
     Gray,
     /// Luma and two colour differences by BT.601, full range (as JPEG has them).
     Yuv,
-    /// As a camera gives it: `H` rows of luma, then `H/2` rows of colour differences in pairs, each for four pixels.
+    /// As a camera gives it: `H` rows of luma, then `H/2` rows of colour differences in pairs, each
+    /// for four pixels.
     Nv12,
 }
 
@@ -32,7 +34,8 @@ impl Colour {
     pub fn parse(name: &str) -> Option<Colour> {
         NAMES.iter().find(|n| n.0 == name).map(|n| n.1)
     }
-    /// Shape of a picture of so many rows and pixels; None where it has no such form (NV12 has even sides).
+    /// Shape of a picture of so many rows and pixels; None where it has no such form (NV12 has even
+    /// sides).
     pub fn shape(self, height: u64, width: u64) -> Option<[u64; 3]> {
         Some(match self {
             Colour::Nv12 if !height.is_multiple_of(2) || !width.is_multiple_of(2) => return None,
@@ -71,7 +74,8 @@ impl Sides {
     }
 }
 
-/// For each place of a side: the two places that it lies between, and its share of the second (half-pixel centres).
+/// For each place of a side: the two places that it lies between, and its share of the second
+/// (half-pixel centres).
 fn between(from: usize, to: usize) -> Vec<(usize, usize, f64)> {
     let scale = from as f64 / to as f64;
     let one = |i: usize| {
@@ -148,7 +152,8 @@ fn rgb(x: &[u8], colour: Colour, h: usize, w: usize, i: usize, j: usize) -> [u8;
     }
 }
 
-/// Turns a picture of `h` rows and `w` pixels from one colour into another; `x` and `y` have the shapes of the two.
+/// Turns a picture of `h` rows and `w` pixels from one colour into another; `x` and `y` have the
+/// shapes of the two.
 pub fn convert(x: &[u8], from: Colour, y: &mut [u8], to: Colour, h: usize, w: usize) {
     for i in 0..h {
         for j in 0..w {

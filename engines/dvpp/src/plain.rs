@@ -1,5 +1,6 @@
-//! Image files without compression: Windows bitmaps (8, 24 and 32 bits a pixel) and Netpbm's grey and colour maps, as text and as bytes.
-//! What other forms of the two there are is told as not supported.
+//! Image files without compression: Windows bitmaps (8, 24 and 32 bits a pixel) and Netpbm's grey
+//! and colour maps, as text and as bytes. What other forms of the two there are is told as not
+//! supported.
 use crate::picture::{Decoded, Fault, bounded};
 
 /// First bytes of a bitmap.
@@ -20,7 +21,8 @@ fn u32_at(b: &[u8], at: usize) -> Result<u32> {
     Ok(u32::from(u16_at(b, at)?) | u32::from(u16_at(b, at + 2)?) << 16)
 }
 
-/// Decodes a bitmap: rows from the bottom, or from the top where the height is negative, each of whole words.
+/// Decodes a bitmap: rows from the bottom, or from the top where the height is negative, each of
+/// whole words.
 pub fn bmp(b: &[u8]) -> Result<Decoded> {
     let (pixels, header) = (u32_at(b, 10)? as usize, u32_at(b, 14)? as usize);
     if header < 40 {

@@ -1,8 +1,10 @@
-//! ffts_plus: the composite engine. It takes whole subgraphs that were cut for it, never a node by itself.
+//! ffts_plus: the composite engine. It takes whole subgraphs that were cut for it, never a node by
+//! itself.
 //!
-//! After stage 1 it marks nodes whose slices are independent of each other; the composite partition makes a subgraph of each such scope,
-//! and where running it slice by slice saves memory it becomes one node, whose FFTS+ task the host makes of the atomic engines'
-//! kernels. Source: facts 1.3 (flags), 3.2 (composite partition), DESIGN 1.
+//! After stage 1 it marks nodes whose slices are independent of each other; the composite partition
+//! makes a subgraph of each such scope, and where running it slice by slice saves memory it becomes
+//! one node, whose FFTS+ task the host makes of the atomic engines' kernels. Source: facts 1.3
+//! (flags), 3.2 (composite partition), DESIGN 1.
 use crate::slices;
 use ge_plugin_api::Result;
 use ge_plugin_api::author::slices::OP;
@@ -23,7 +25,8 @@ impl Engine for FftsPlus {
             kernel_lib: "ffts_plus".into(),
             user_name: "FftsPlus".into(),
             cost: 1,
-            // Its one node a subgraph has a task, which needs a stream: facts 1.3's `skip_assign_stream` is for nodes without one.
+            // Its one node a subgraph has a task, which needs a stream: facts 1.3's
+            // `skip_assign_stream` is for nodes without one.
             flags: flags::COMPOSITE | flags::ATTACH | flags::ON_DEMAND,
             scheduler_id: "TS_1".into(),
             optimizer_priority: 50,

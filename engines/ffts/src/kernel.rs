@@ -1,6 +1,7 @@
-//! The kernel: lines shared among blocks, each gathered, transformed and put down. A line's bits depend on nothing but its
-//! input. Forward transforms are computed in f64, as NumPy does with real lines: bins that are zero come out as zero beside
-//! large ones. Inverse ones are computed in the type of their spectrum.
+//! The kernel: lines shared among blocks, each gathered, transformed and put down. A line's bits
+//! depend on nothing but its input. Forward transforms are computed in f64, as NumPy does with real
+//! lines: bins that are zero come out as zero beside large ones. Inverse ones are computed in the
+//! type of their spectrum.
 use crate::plan::Plan;
 use ge_plugin_api::engine::LoadRequest;
 use ge_plugin_api::kernel::{Access, BlockArgs, BlockKernel, LoadedKernel, Plain, Writer, block_kernel};
@@ -68,7 +69,8 @@ fn planned<C: FftNum>(plan: &Plan) -> Arc<dyn Fft<C>> {
 }
 
 impl Lines {
-    /// Plans the transform and checks every position that a line touches against the arguments' bytes.
+    /// Plans the transform and checks every position that a line touches against the arguments'
+    /// bytes.
     ///
     /// # Errors
     /// `damaged` where plan and arguments do not fit.

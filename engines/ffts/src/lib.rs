@@ -1,6 +1,7 @@
 //! ffts_plus and FFTEngine.
 //!
-//! [`fourier`] computes DFT, RFFT, IRFFT and STFT; [`composite`] is the composite engine of FFTS+ task graphs.
+//! [`fourier`] computes DFT, RFFT, IRFFT and STFT; [`composite`] is the composite engine of FFTS+
+//! task graphs.
 #![deny(unsafe_code)]
 
 /// The composite engine.

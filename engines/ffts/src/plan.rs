@@ -1,9 +1,11 @@
-//! A plan: which numbers of the input make one line, how long its transform is, which numbers it fills.
+//! A plan: which numbers of the input make one line, how long its transform is, which numbers it
+//! fills.
 //!
-//! All operators are lines over two counters `a` and `b`: line (a, b) reads `read` items from `a·in_a + b·in_b` in steps of
-//! `in_step`, pads with zeros or cuts to `n`, transforms, and writes `write` bins from `a·out_a + b·out_b` in steps of
-//! `out_step`. Positions count numbers, not complex pairs. Semantics: ONNX DFT-20 and STFT-17; RFFT and IRFFT as the
-//! prototypes in `plugins/ops` say.
+//! All operators are lines over two counters `a` and `b`: line (a, b) reads
+//! `read` items from `a·in_a + b·in_b` in steps of `in_step`, pads with zeros or cuts to
+//! `n`, transforms, and writes `write` bins from `a·out_a + b·out_b` in steps of
+//! `out_step`. Positions count numbers, not complex pairs. Semantics: ONNX DFT-20 and STFT-17; RFFT and IRFFT as the prototypes in `plugins/ops`
+//! say.
 use ge_plugin_api::types::{DType, TensorDesc};
 use ge_plugin_api::view::Node;
 
@@ -130,7 +132,8 @@ impl Plan {
     fn out_numbers(&self) -> Option<u64> {
         self.count_a.checked_mul(self.count_b)?.checked_mul(self.write)?.checked_mul(1 + u64::from(self.out_complex))
     }
-    /// One past the last number that a line of the input, or of the output, touches; None where that overflows.
+    /// One past the last number that a line of the input, or of the output, touches; None where
+    /// that overflows.
     pub fn reach(&self, output: bool) -> Option<u64> {
         if self.lines() == 0 {
             return Some(0);

@@ -1,4 +1,5 @@
-//! Transforms through the engine as the host would call it, against sums of the definition in double precision.
+//! Transforms through the engine as the host would call it, against sums of the definition in
+//! double precision.
 #![allow(clippy::unwrap_used)]
 use ge_ffts::fourier::FftEngine;
 use ge_ir::text::{NoFiles, parse};
@@ -9,7 +10,8 @@ use ge_plugin_api::engine::{ArgInfo, Engine, LoadRequest, Support, Target, TaskC
 use ge_plugin_api::kernel::KernelCall;
 use std::f64::consts::PI;
 
-/// One line of the text form: `%y = DFT(%x, %n) {...} : f64[...]`, with the graph's inputs and constants before it.
+/// One line of the text form: `%y = DFT(%x, %n) {...} : f64[...]`, with the graph's inputs and
+/// constants before it.
 fn with_node<R>(inputs: &str, body: &str, f: impl FnOnce(&ge_plugin_api::view::Node<'_>) -> R) -> R {
     let text = format!("graph @main({inputs}) {{\n  {body}\n  return %y\n}}\n");
     let model = parse(&text, "t.ge", &NoFiles).unwrap_or_else(|e| panic!("{e:#?}\n{text}"));
@@ -26,7 +28,8 @@ fn refusal(inputs: &str, body: &str) -> String {
     })
 }
 
-/// Runs the node with these values of its inputs (in f64, absent: None), in so many blocks, the last one first.
+/// Runs the node with these values of its inputs (in f64, absent: None), in so many blocks, the
+/// last one first.
 fn run(inputs: &str, body: &str, values: &[Option<&[f64]>], blocks: u32) -> Vec<f64> {
     with_node(inputs, body, |node| {
         assert_eq!(FftEngine.supports(node), Support::Yes, "{body}");

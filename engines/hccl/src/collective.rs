@@ -23,7 +23,8 @@ const KINDS: [Kind; 6] =
     [Kind::AllReduce, Kind::AllGather, Kind::ReduceScatter, Kind::Broadcast, Kind::AllToAll, Kind::Transfer];
 /// Reductions, by their number in REDUCE_ASYNC.
 const REDUCTIONS: [&str; 4] = ["sum", "max", "min", "prod"];
-/// Most ranks of a group whose size no node states: notifies for its barriers are planned before the size is known.
+/// Most ranks of a group whose size no node states: notifies for its barriers are planned before
+/// the size is known.
 pub const ANY_RANKS: u32 = 256;
 /// First bytes of the private bytes, and their version.
 const MAGIC: &[u8; 6] = b"GEHC\x02\x00";
@@ -106,14 +107,15 @@ impl Collective {
         }
     }
 
-    /// Rounds of a barrier: after round `j` a rank has heard, directly or not, of the `2^(j+1) - 1` ranks before it.
+    /// Rounds of a barrier: after round `j` a rank has heard, directly or not, of the `2^(j+1) - 1`
+    /// ranks before it.
     pub fn rounds(&self) -> u32 {
         let ranks = if self.ranks == 0 { ANY_RANKS } else { self.ranks };
         ranks.next_power_of_two().trailing_zeros()
     }
 
-    /// Barriers between the ranks: before anyone reads another's memory, where a second half reads what the first made,
-    /// and after the last read.
+    /// Barriers between the ranks: before anyone reads another's memory, where a second half reads
+    /// what the first made, and after the last read.
     pub fn barriers(&self) -> u32 {
         if self.ranks == 1 || self.kind == Kind::Transfer {
             return 0;
@@ -121,21 +123,24 @@ impl Collective {
         if self.in_two_halves() { 3 } else { 2 }
     }
 
-    /// Whether an all-reduce first reduces one part in each rank, then gathers the parts: less traffic for large tensors.
+    /// Whether an all-reduce first reduces one part in each rank, then gathers the parts: less
+    /// traffic for large tensors.
     pub fn in_two_halves(&self) -> bool {
         /// Elements from which the third barrier is worth its wait.
         const LARGE: u64 = 16 * 1024;
         self.kind == Kind::AllReduce && self.ranks != 1 && self.count >= LARGE
     }
 
-    /// Notifies that the node needs: one for each round of each barrier; a transfer has one each way.
+    /// Notifies that the node needs: one for each round of each barrier; a transfer has one each
+    /// way.
     pub fn notifies(&self) -> u32 {
         if self.kind == Kind::Transfer { 2 } else { self.barriers() * self.rounds() }
     }
 
-    /// Nodes of one stream and one key share their notifies. A rank records one of the next node only when the last barrier
-    /// of this one is behind it: every rank then stands in that barrier, and has taken all of the barrier before. A transfer's
-    /// ranks wait for each other alone, so that only transfers of the same two share.
+    /// Nodes of one stream and one key share their notifies. A rank records one of the next node
+    /// only when the last barrier of this one is behind it: every rank then stands in that barrier,
+    /// and has taken all of the barrier before. A transfer's ranks wait for each other alone, so
+    /// that only transfers of the same two share.
     pub fn reuse_key(&self, notify: u32) -> String {
         match self.kind {
             Kind::Transfer => format!("hccl:{}:{}>{}:{notify}", self.group, self.root, self.dest),

@@ -1,8 +1,9 @@
 //! DNN_HCCL: collectives and point-to-point transfers between ranks.
 //!
-//! [`store`] says which operators it takes, [`collective`] what a node asks for, [`schedule`] which tasks each rank runs for
-//! it. The builder emits one HCCL task a node; the executor lowers it for its rank at load into notifies, copies and
-//! reductions between ranks: the device knows no collective (DESIGN 3.2).
+//! [`store`] says which operators it takes, [`collective`] what a node asks for, [`schedule`] which
+//! tasks each rank runs for it. The builder emits one HCCL task a node; the executor lowers it for
+//! its rank at load into notifies, copies and reductions between ranks: the device knows no
+//! collective (DESIGN 3.2).
 #![deny(unsafe_code)]
 
 /// What a node asks for, and its form in a task.

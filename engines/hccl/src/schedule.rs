@@ -1,6 +1,7 @@
-//! The tasks of one rank for a collective. Every rank pulls: it reads the other ranks' memory and writes its own alone, so
-//! that two barriers make it right: all inputs are there before the first read, and the last read is over before anyone
-//! goes on. Reductions go in rank order, whatever the split: the bits are those of `((x0 + x1) + x2) + …`.
+//! The tasks of one rank for a collective. Every rank pulls: it reads the other ranks' memory and
+//! writes its own alone, so that two barriers make it right: all inputs are there before the first
+//! read, and the last read is over before anyone goes on. Reductions go in rank order, whatever the
+//! split: the bits are those of `((x0 + x1) + x2) + …`.
 use crate::collective::{Collective, Kind};
 use ge_plugin_api::device::Place;
 use ge_plugin_api::task::TaskType;
@@ -54,8 +55,9 @@ impl Step {
     }
 }
 
-/// Barrier `k`, in rounds (dissemination): in round `j` a rank tells the one `2^j` further on and hears of the one `2^j`
-/// before it. Rounds beyond the group's size are of no use, yet run: their notifies are planned, and ids have no gap.
+/// Barrier `k`, in rounds (dissemination): in round `j` a rank tells the one
+/// `2^j` further on and hears of the one `2^j` before it. Rounds beyond the group's size are of no
+/// use, yet run: their notifies are planned, and ids have no gap.
 fn barrier(rounds: u32, ranks: u32, rank: u32, k: u32, out: &mut Vec<Step>) {
     for j in 0..rounds {
         let slot = k * rounds + j;
@@ -65,8 +67,8 @@ fn barrier(rounds: u32, ranks: u32, rank: u32, k: u32, out: &mut Vec<Step>) {
     }
 }
 
-/// A transfer: the sender says that its input is there and waits until it was read. Ranks that take no part signal
-/// themselves, so that every notify is used in every rank.
+/// A transfer: the sender says that its input is there and waits until it was read. Ranks that take
+/// no part signal themselves, so that every notify is used in every rank.
 fn transfer(c: &Collective, rank: u32, x: Place, y: Place, out: &mut Vec<Step>) {
     let (ready, done) = (0, 1);
     let sends = rank == c.root;
@@ -105,8 +107,8 @@ fn share(c: &Collective, k: u32) -> (u64, u64) {
     (k * each + k.min(more), each + u64::from(k < more))
 }
 
-/// The steps of `rank` in a group of so many ranks. `inputs` and `outputs`: places of the node's data, alike in every rank;
-/// their bytes are the data's.
+/// The steps of `rank` in a group of so many ranks. `inputs` and `outputs`: places of the node's
+/// data, alike in every rank; their bytes are the data's.
 pub fn steps(
     planned: &Collective,
     ranks: u32,
@@ -193,7 +195,8 @@ mod tests {
         }
     }
 
-    /// Runs all ranks' steps one at a time in an order that a seed picks; each rank's output. A step that waits is passed over.
+    /// Runs all ranks' steps one at a time in an order that a seed picks; each rank's output. A
+    /// step that waits is passed over.
     fn play(c: &Collective, planned: u32, seed: u64) -> Vec<Vec<u8>> {
         let (nx, ny) = sizes(c);
         let planned = Collective { ranks: planned, ..c.clone() };

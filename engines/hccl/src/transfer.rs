@@ -1,6 +1,7 @@
-//! HcomSend and HcomReceive. All ranks run one model, so that a send and its receive are one transfer of it: from rank
-//! `src_rank` of the receive to rank `dest_rank` of the send. The pair becomes one node, whose edges order what both wait
-//! for: no order of nodes makes two ranks wait for each other.
+//! HcomSend and HcomReceive. All ranks run one model, so that a send and its receive are one
+//! transfer of it: from rank `src_rank` of the receive to rank `dest_rank` of the send. The pair
+//! becomes one node, whose edges order what both wait for: no order of nodes makes two ranks wait
+//! for each other.
 //!
 //! Before: `%s = HcomSend(%x) {sr_tag = 7, dest_rank = 1}`, `%r = HcomReceive() {sr_tag = 7, src_rank = 0, …}`.
 //! After: `%r = HcomTransfer(%x) {sr_tag = 7, src_rank = 0, dest_rank = 1}`, named after the receive.

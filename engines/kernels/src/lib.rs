@@ -1,11 +1,12 @@
 //! Numeric library shared by the engines: views, matrix products, element-wise loops, reductions.
 //!
 //! - `view` is plain indexing and conversion; the `cpu` engine uses this and nothing else.
-//! - Everything else is for the fast engine `nn`. A kernel there is a plan, made once from shapes and attributes, and a
-//!   `run` over a range of units of work; which units a caller asks for never changes the bits of any of them, so that
+//! - Everything else is for the fast engine
+//!   `nn`. A kernel there is a plan, made once from shapes and attributes, and a `run` over a range
+//!   of units of work; which units a caller asks for never changes the bits of any of them, so that
 //!   the number of blocks, and of threads, is free.
-//! - Single-precision kernels give the same bits on every instruction set: all arithmetic goes through fused
-//!   multiply-adds and reductions of sixteen lanes in one order (`simd`).
+//! - Single-precision kernels give the same bits on every instruction set: all arithmetic goes
+//!   through fused multiply-adds and reductions of sixteen lanes in one order (`simd`).
 
 /// Element-wise operators.
 pub mod elementwise;

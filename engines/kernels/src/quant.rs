@@ -16,7 +16,8 @@ crate::multiversion! {
         for (y, x) in y.chunks_mut(whole.len()).zip(x.chunks(whole.len())) {
             for (w, x) in whole.iter_mut().zip(x) {
                 let v = at_most(at_least((x / scale).round_ties_even() + zero, low), high);
-                // What is no number becomes the zero point. All are small: the bits of a sum with 1.5 * 2^23 hold them.
+                // What is no number becomes the zero point. All are small: the bits of a sum with
+                // 1.5 * 2^23 hold them.
                 let v = if v.is_nan() { zero } else { v };
                 *w = (v + 12_582_912.0).to_bits() as i32 - 0x4b40_0000;
             }
@@ -28,7 +29,8 @@ crate::multiversion! {
 }
 
 crate::multiversion! {
-    /// `y[j] = saturate(round_half_even(sums[j] * scale[j]) + zero)`, the product in double precision.
+    /// `y[j] = saturate(round_half_even(sums[j] * scale[j]) + zero)`, the product in double
+    /// precision.
     pub fn requantise<T: Elem>(sums: &[i32], scale: &[f32], zero: f32, y: &mut [T]) {
         let [low, high] = range::<T>().map(f64::from);
         for ((y, s), k) in y.iter_mut().zip(sums).zip(scale) {
@@ -54,7 +56,8 @@ crate::multiversion! {
     }
 }
 
-/// Two tensors of bytes that are dequantised, added and quantised again: scale and zero point of each.
+/// Two tensors of bytes that are dequantised, added and quantised again: scale and zero point of
+/// each.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AddBytes {
     /// Of the first.
@@ -68,8 +71,9 @@ pub struct AddBytes {
 }
 
 crate::multiversion! {
-    /// `y = saturate(round_half_even(((a - a_zero) * a_scale + (b - b_zero) * b_scale) / y_scale) + y_zero)`, each step rounded to single
-    /// precision; what is no number becomes zero. Bytes of either kind go out as bytes.
+    /// `y = saturate(round_half_even(((a - a_zero) * a_scale + (b - b_zero) * b_scale) / y_scale) + y_zero)`,
+    /// each step rounded to single precision; what is no number becomes zero. Bytes of either kind
+    /// go out as bytes.
     pub fn add_bytes<A: Elem, B: Elem>(a: &[A], b: &[B], by: AddBytes, y: &mut [u8]) {
         let mut whole = [0i32; 64];
         // Two loops over a block at a time: each of them is one over vectors.

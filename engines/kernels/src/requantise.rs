@@ -1,6 +1,7 @@
 //! Sums of products of bytes to bytes, one scale for a run of them: what follows a convolution.
 
-/// How sums become bytes: `y = saturate(round_half_even(sum * scale) + zero)`, the product in double precision.
+/// How sums become bytes: `y = saturate(round_half_even(sum * scale) + zero)`, the product in
+/// double precision.
 #[derive(Clone, Copy, Debug)]
 pub struct Requantise<'a> {
     /// One, or one a channel.
@@ -11,7 +12,8 @@ pub struct Requantise<'a> {
     pub range: [i32; 2],
 }
 
-/// Turns the sums of one channel, to each of which `add` is added first, into bytes; unsigned ones and signed ones alike.
+/// Turns the sums of one channel, to each of which `add` is added first, into bytes; unsigned ones
+/// and signed ones alike.
 pub fn requantise_row(sums: &[i32], add: i32, to: &Requantise<'_>, channel: usize, y: &mut [u8]) {
     let scale = to.scale.get(if to.scale.len() == 1 { 0 } else { channel }).copied().unwrap_or(1.0);
     let [low, high] = to.range;

@@ -5,8 +5,8 @@ thread_local! {
     static BUFFER: Cell<Vec<f32>> = const { Cell::new(Vec::new()) };
 }
 
-/// Calls `f` with `len` floats of working memory, whose contents are whatever the last user left. The memory starts at a
-/// multiple of 64 bytes. A nested call gets memory of its own.
+/// Calls `f` with `len` floats of working memory, whose contents are whatever the last user left.
+/// The memory starts at a multiple of 64 bytes. A nested call gets memory of its own.
 pub fn with_scratch<R>(len: usize, f: impl FnOnce(&mut [f32]) -> R) -> R {
     let mut buffer = BUFFER.take();
     if buffer.len() < len + 16 {

@@ -1,11 +1,15 @@
-//! The search of every plan that makes its units smaller until there are enough of them for the cores of a device.
+//! The search of every plan that makes its units smaller until there are enough of them for the
+//! cores of a device.
 
-/// Steps at most: every step halves something, and nothing has more bits than these two sizes together.
+/// Steps at most: every step halves something, and nothing has more bits than these two sizes
+/// together.
 const STEPS: u32 = 2 * usize::BITS;
 
-/// The first of `start`, `next(start)`, ... that is `enough`; the last one where `next` has no smaller units to offer.
+/// The first of `start`, `next(start)`, ... that is `enough`; the last one where `next` has no
+/// smaller units to offer.
 ///
-/// It ends for every `next`: an answer that changes nothing is the last one, and the number of steps has a bound.
+/// It ends for every `next`: an answer that changes nothing is the last one, and the number of
+/// steps has a bound.
 pub(crate) fn shrink<S: Copy + PartialEq>(start: S, enough: impl Fn(S) -> bool, next: impl Fn(S) -> Option<S>) -> S {
     let mut size = start;
     for _ in 0..STEPS {

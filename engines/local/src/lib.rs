@@ -1,7 +1,7 @@
 //! DNN_VM_GE_LOCAL: operators without a task.
 //!
-//! Rooms: [`store`] says which operators it takes and why not the others, [`build`] what it wants of the memory plan. There is
-//! no `execute`: nothing of this engine reaches a device.
+//! Rooms: [`store`] says which operators it takes and why not the others, [`build`] what it wants
+//! of the memory plan. There is no `execute`: nothing of this engine reaches a device.
 #![deny(unsafe_code)]
 
 /// What it takes.

@@ -1,4 +1,5 @@
-//! The two engines over one op store: AIcoreEngine offers all of it, VectorEngine the rows marked so.
+//! The two engines over one op store: AIcoreEngine offers all of it, VectorEngine the rows marked
+//! so.
 use crate::families::{cube, matmul, qconv};
 use crate::kernel::{Kernel, Tiling, on_device};
 use crate::on_device as tiling;
@@ -57,7 +58,8 @@ impl Nn {
         if self.vector { soc.aiv_cores } else { soc.aic_cores }.max(1)
     }
 
-    /// Time of a launch: its operations, and what it lays out on its way, as many elements a nanosecond and core as operations.
+    /// Time of a launch: its operations, and what it lays out on its way, as many elements a
+    /// nanosecond and core as operations.
     fn time_of(&self, kernel: &dyn Kernel, soc: &SocSpec) -> u64 {
         let blocks = u64::from(Tiling::of(kernel, self.cores(soc)).block_dim).max(1);
         let laid = kernel.lays_out();
@@ -126,7 +128,8 @@ impl Engine for Nn {
     fn variants(&self, node: &Node<'_>, target: &Target) -> Result<Vec<Variant>> {
         let factors = store::FACTORS.contains(&node.op());
         let half = |i: usize| node.input_desc(i).is_some_and(|d| matches!(d.dtype, DType::F16 | DType::BF16));
-        // Formats of the cube unit are for half types, and for the filters of convolutions of bytes.
+        // Formats of the cube unit are for half types, and for the filters of convolutions of
+        // bytes.
         let bytes = store::PACKED.contains(&node.op());
         let offers = !self.vector && (factors || bytes || half(0) || half(1)) && store::find(node.op()).is_some();
         let Some(sig) = offers.then(|| Sig::of_node(node).ok()).flatten() else { return Ok(Vec::new()) };
@@ -169,7 +172,8 @@ impl Engine for Nn {
         let sig = Sig::of_node(node).map_err(|e| refused(node, e))?;
         store::build(&sig).map_err(|e| refused(node, e))?;
         let binary = sig.encode();
-        // Equal values make equal binaries: the digest of the bytes tells kernels of one type apart.
+        // Equal values make equal binaries: the digest of the bytes tells kernels of one type
+        // apart.
         let digest =
             binary.iter().fold(0xcbf2_9ce4_8422_2325u64, |h, &b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
         Ok(Some(KernelBinary { name: format!("nn_{}_{digest:016x}", node.op()).into(), binary: binary.into() }))

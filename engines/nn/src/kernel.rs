@@ -1,4 +1,5 @@
-//! The kernel contract inside this crate, tiling data, and the adapter to the device's block kernel.
+//! The kernel contract inside this crate, tiling data, and the adapter to the device's block
+//! kernel.
 use crate::sig::Places;
 use ge_kernels::simd::{Level, with_level};
 use ge_kernels::view::{Elem, Out, Parts, block_range, cast_slice, cast_slice_mut};
@@ -13,7 +14,8 @@ pub trait Kernel: Send + Sync + 'static {
     fn units(&self) -> usize;
     /// Elementary operations of all units together, for block_dim and planning.
     fn work(&self) -> u64;
-    /// Elements that a launch lays out for the cube unit on its way, because they do not come in its formats.
+    /// Elements that a launch lays out for the cube unit on its way, because they do not come in
+    /// its formats.
     fn lays_out(&self) -> u64 {
         0
     }
@@ -30,8 +32,8 @@ pub trait Kernel: Send + Sync + 'static {
         let _ = data;
         self.run(units, io)
     }
-    /// Tiling on the device: from the values of the inputs that tiling reads, in the store's order (None: absent), to the words
-    /// of the tiling data.
+    /// Tiling on the device: from the values of the inputs that tiling reads, in the store's order
+    /// (None: absent), to the words of the tiling data.
     ///
     /// # Errors
     /// Where the values do not fit the shapes; and of a kernel without such a tiling.

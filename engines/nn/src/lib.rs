@@ -1,9 +1,11 @@
 //! AIcoreEngine and VectorEngine: the fast kernels.
 //!
-//! An operator's row in [`store`] names its family; the family turns the node's signature (types, shapes, attributes,
-//! values of small constants) into a [`kernel::Kernel`], or says in words why not. The same function serves the op store,
-//! the kernel builder and the executor, so that what is promised is what runs. A kernel's work is cut into units; which
-//! units a block does follows from its index and the tiling data alone, and no unit's bits depend on who does it.
+//! An operator's row in
+//! [`store`] names its family; the family turns the node's signature (types, shapes, attributes, values of small constants) into a [`kernel::Kernel`],
+//! or says in words why not. The same function serves the op store, the kernel builder and the
+//! executor, so that what is promised is what runs. A kernel's work is cut into units; which units
+//! a block does follows from its index and the tiling data alone, and no unit's bits depend on who
+//! does it.
 #![forbid(unsafe_code)]
 
 /// What a family sees of a node.

@@ -1,4 +1,5 @@
-//! Tiling on the device (TILING_ON_AICPU): the function behind a PREPROCESS_KERNEL, for every kernel that has `Kernel::tile`.
+//! Tiling on the device (TILING_ON_AICPU): the function behind a PREPROCESS_KERNEL, for every
+//! kernel that has `Kernel::tile`.
 use crate::kernel::{Kernel, Tiling};
 use ge_kernels::view::Kind;
 use ge_plugin_api::author::tiling_sink;
@@ -39,7 +40,8 @@ impl BlockKernel for OnDeviceTiling {
     }
 }
 
-/// Loads the tiling function of a PREPROCESS_KERNEL: argument 0 is the context, the node's inputs and outputs follow.
+/// Loads the tiling function of a PREPROCESS_KERNEL: argument 0 is the context, the node's inputs
+/// and outputs follow.
 ///
 /// # Errors
 /// `damaged` where the request does not fit.

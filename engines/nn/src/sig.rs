@@ -1,4 +1,5 @@
-//! The signature of a node: what a family reads of it, at compile from the graph, at load from the request.
+//! The signature of a node: what a family reads of it, at compile from the graph, at load from the
+//! request.
 use ge_kernels::view::Kind;
 use ge_plugin_api::engine::LoadRequest;
 use ge_plugin_api::fusion;
@@ -107,7 +108,8 @@ pub fn kind_of(dtype: DType) -> Option<Kind> {
     })
 }
 
-/// Attributes of a node without the names of what it was made of, which are long and no kernel's business.
+/// Attributes of a node without the names of what it was made of, which are long and no kernel's
+/// business.
 fn attrs_of(node: &Node<'_>) -> AttrMap {
     static NAMES: OnceLock<[Key; 3]> = OnceLock::new();
     let names = NAMES.get_or_init(|| [fusion::ORIGINALS, fusion::PASS_NAME, "_origin_tensors"].map(Key::new));
@@ -333,7 +335,8 @@ impl Sig {
         Ok(kind)
     }
 
-    /// The element type of the two factors, and the one of all others and of output 0: the same, or f32 of half types.
+    /// The element type of the two factors, and the one of all others and of output 0: the same, or
+    /// f32 of half types.
     pub fn factors(&self, kinds: &[Kind]) -> Answer<(Kind, Kind)> {
         let kind = self.kind_in(0, kinds)?;
         let y = self.output(0)?;

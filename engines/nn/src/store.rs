@@ -171,7 +171,8 @@ pub const ROWS: &[Row] = &[
     row("Gather", layout::gather, true),
 ];
 
-/// Operators whose tiling can run on the device (TILING_ON_AICPU), and the inputs whose values it reads.
+/// Operators whose tiling can run on the device (TILING_ON_AICPU), and the inputs whose values it
+/// reads.
 pub const ON_DEVICE_TILING: &[(&str, &[u32])] =
     &[("GroupedMatmul", &[2]), ("PromptFlashAttention", &[5, 6]), ("TopKV2", &[1])];
 

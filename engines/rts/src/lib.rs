@@ -1,6 +1,7 @@
 //! DNN_VM_RTS: run-time services: streams, labels, events, copies.
 //!
-//! Rooms: [`store`] says which operators it takes, [`build`] makes their task lists, [`execute`] loads what needs a kernel.
+//! Rooms: [`store`] says which operators it takes, [`build`] makes their task lists, [`execute`]
+//! loads what needs a kernel.
 #![deny(unsafe_code)]
 
 /// What it takes.

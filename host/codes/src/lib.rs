@@ -1,7 +1,9 @@
-//! The table of error codes: each code stands here once, with its kind (hence the exit code) and its page.
+//! The table of error codes: each code stands here once, with its kind (hence the exit code) and
+//! its page.
 //!
-//! `ge explain CODE` prints the page. An error takes code and kind together by [`Diagnostic::raise`], or
-//! by a method of [`Code`], so that one code cannot end with two exit codes.
+//! `ge explain CODE` prints the page. An error takes code and kind together by
+//! [`Diagnostic::raise`], or by a method of [`Code`], so that one code cannot end with two exit
+//! codes.
 //!
 //! ```
 //! use ge_plugin_api::Diagnostic;

@@ -1,4 +1,5 @@
-//! `CalcOpParam`: each node's output sizes, workspaces, attached streams and sync resources, from its engine (003 §5.1).
+//! `CalcOpParam`: each node's output sizes, workspaces, attached streams and sync resources, from
+//! its engine (003 §5.1).
 use crate::error::CompileError;
 use crate::ids::{ModelMap, NodeKey};
 use crate::place::Placement;
@@ -8,7 +9,8 @@ use ge_ir::view::GraphContext;
 use ge_plugin_api::engine::{RunningParams, Target};
 use rayon::prelude::*;
 
-/// Asks every node's engine, in parallel; the answers in a table by node, and the first refusal. A node that was refused has none.
+/// Asks every node's engine, in parallel; the answers in a table by node, and the first refusal. A
+/// node that was refused has none.
 pub fn ask(model: &Model, placement: &Placement, toolbox: &Toolbox) -> (ModelMap<RunningParams>, Option<CompileError>) {
     let target = Target { rank_size: rank_size(model), ..toolbox.target.clone() };
     let mut out = ModelMap::new(model, RunningParams::default());
@@ -43,8 +45,8 @@ pub fn ask(model: &Model, placement: &Placement, toolbox: &Toolbox) -> (ModelMap
     (out, refused)
 }
 
-/// Ranks that the model's communication nodes are made for: the greatest `rank_size` of any node; 0, as many as run it, where no
-/// node states one.
+/// Ranks that the model's communication nodes are made for: the greatest `rank_size` of any node;
+/// 0, as many as run it, where no node states one.
 pub fn rank_size(model: &Model) -> u32 {
     model
         .graphs()

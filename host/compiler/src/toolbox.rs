@@ -1,4 +1,5 @@
-//! What the plugins offer, as the compiler sees it: engines in the order of plugins.toml, prototypes by type, passes.
+//! What the plugins offer, as the compiler sees it: engines in the order of plugins.toml,
+//! prototypes by type, passes.
 use crate::error::{CompileError, Result};
 use ge_ir::Model;
 use ge_plugin::{EngineHandle, OpHandle, PassHandle, Registry};
@@ -12,7 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Folding may add this part of the constants that a model comes with.
 const PART: u64 = 4;
 
-/// By how much folding may still make a model's file grow: what is over constants alone would be computed in every run.
+/// By how much folding may still make a model's file grow: what is over constants alone would be
+/// computed in every run.
 #[derive(Debug, Default)]
 pub struct Growth(AtomicU64);
 
@@ -78,7 +80,8 @@ pub struct Toolbox {
 }
 
 impl Toolbox {
-    /// Gathers what the plugins of a registry offer. `excluded` says why an engine takes part in no placement.
+    /// Gathers what the plugins of a registry offer. `excluded` says why an engine takes part in no
+    /// placement.
     pub fn new(registry: &Registry, target: Target, excluded: &dyn Fn(&EngineInfo) -> Option<String>) -> Toolbox {
         let engines = registry
             .engines()
@@ -148,8 +151,9 @@ impl Toolbox {
     }
 }
 
-/// The engines that know each operator type, best first: by compute cost, then plugin order. A composite engine takes subgraphs,
-/// of nodes that have an engine of their own: it is not among them.
+/// The engines that know each operator type, best first: by compute cost, then plugin order. A
+/// composite engine takes subgraphs, of nodes that have an engine of their own: it is not among
+/// them.
 pub struct EngineRanks {
     by_type: HashMap<Key, Vec<EngineId>>,
 }

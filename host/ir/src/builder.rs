@@ -1,4 +1,5 @@
-//! Graphs built in Rust, eager style: each call makes a node and gives its value; the edits are those of plugins.
+//! Graphs built in Rust, eager style: each call makes a node and gives its value; the edits are
+//! those of plugins.
 use crate::graph::{EditError, Model};
 use ge_plugin_api::frontend::{GraphBuilder, NodeBuilder};
 use ge_plugin_api::types::{AttrValue, ConstTensor, NodeId, TensorDesc, ValueRef};
@@ -71,8 +72,8 @@ impl Builder {
     pub fn graph_attr(&mut self, key: &str, value: impl Into<AttrValue>) {
         self.inner.graph_attr(key, value);
     }
-    /// Builds a subgraph; name it in an attribute of a node by the value given back. Values of other graphs are not seen
-    /// in it.
+    /// Builds a subgraph; name it in an attribute of a node by the value given back. Values of
+    /// other graphs are not seen in it.
     pub fn subgraph(&mut self, name: &str, body: impl FnOnce(&mut Builder)) -> AttrValue {
         let outer = self.open.last().map_or_else(|| self.root.clone(), |o| o.name.clone());
         self.inner.enter(&outer, name);

@@ -1,14 +1,18 @@
 //! The graph: nodes, values, attributes, patches, order, views for plugins, text form and verifier.
 //!
 //! What a graph means:
-//! - A **value** is one output of one node. A node reads values in order; an absent optional input is
-//!   [`ValueRef::ABSENT`]. A control edge orders two nodes without a value.
-//! - The **order** of a graph is a topological order of data and control edges; among nodes that the edges leave free the
-//!   text's order stands. It is what "before" means to planners of one stream.
-//! - Inputs of a graph are `Data` nodes with their `index`; its outputs are the inputs of its one `NetOutput` node.
-//! - A **subgraph** belongs to the node that names it in an attribute and sees only its own Data inputs.
+//! - A **value** is one output of one node. A node reads values in order; an absent optional input
+//!   is [`ValueRef::ABSENT`]. A control edge orders two nodes without a value.
+//! - The **order** of a graph is a topological order of data and control edges; among nodes that
+//!   the edges leave free the text's order stands. It is what "before" means to planners of one
+//!   stream.
+//! - Inputs of a graph are `Data` nodes with their `index`; its outputs are the inputs of its one
+//!   `NetOutput` node.
+//! - A **subgraph** belongs to the node that names it in an attribute and sees only its own Data
+//!   inputs.
 //! - A constant is a `Const` node whose `value` holds the bytes once; clones share them.
-//! - Ids are handed out in order and never again while the graph lives; [`Graph::compact`] makes ids equal to the order.
+//! - Ids are handed out in order and never again while the graph lives; [`Graph::compact`] makes
+//!   ids equal to the order.
 //! - All edits go through [`Model::apply`]: whole or not at all.
 #![forbid(unsafe_code)]
 

@@ -1,10 +1,12 @@
-//! A model as plugins see it: contexts for each graph behind the functions of `ge_plugin_api::view`.
+//! A model as plugins see it: contexts for each graph behind the functions of
+//! `ge_plugin_api::view`.
 use crate::graph::{Graph, Model};
 use ge_plugin_api::types::{Attr, NodeId, Use, ValueRef};
 use ge_plugin_api::view::host::{GraphSource, NodeParts, view};
 use std::cell::OnceCell;
 
-/// One graph of a model, lent to plugins. Make it, then take [`GraphContext::graph`]; it must outlive the view.
+/// One graph of a model, lent to plugins. Make it, then take [`GraphContext::graph`]; it must
+/// outlive the view.
 pub struct GraphContext<'m> {
     model: &'m Model,
     index: usize,

@@ -1,5 +1,5 @@
-//! Attributes in the published schema, without loss but for the type of an empty list: reals that a 32-bit float cannot hold,
-//! dictionaries, mixed lists and tensors stand in named bundles.
+//! Attributes in the published schema, without loss but for the type of an empty list: reals that a
+//! 32-bit float cannot hold, dictionaries, mixed lists and tensors stand in named bundles.
 use crate::desc::{dtype_number, dtype_of_number};
 use ge_om::attr::{AttrMap as _, Value};
 use ge_om::proto::ir::{AttrDef, NamedAttrs, TensorDef};
@@ -44,7 +44,8 @@ fn encode(v: &AttrValue, depth: usize) -> Option<Value> {
             Some(n) => Value::DataType(n),
             None => bundle(TYPE, vec![("v".into(), Value::Str(d.name().to_owned()))]),
         },
-        // An empty list has no type: text cannot hold one, and what a text was compiled to must not differ by it.
+        // An empty list has no type: text cannot hold one, and what a text was compiled to must not
+        // differ by it.
         AttrValue::Ints(l) if l.is_empty() => Value::EmptyList,
         AttrValue::Floats(l) if l.is_empty() => Value::EmptyList,
         AttrValue::Strs(l) if l.is_empty() => Value::EmptyList,

@@ -1,4 +1,5 @@
-//! Context graphs: what `private_def` of FFTS_PLUS holds beside its launches, and their form in the published schema's `ffts_plus_task`.
+//! Context graphs: what
+//! `private_def` of FFTS_PLUS holds beside its launches, and their form in the published schema's `ffts_plus_task`.
 //! A task without `private_def` launches its own kernel as one context of cube and vector cores.
 use crate::launch::{self, Launch};
 use crate::{ModelError, TaskInfo};
@@ -92,7 +93,8 @@ pub fn decode(bytes: &[u8]) -> Result<(ContextGraph, Vec<Launch>), ModelError> {
     Ok((graph, launch::decode(bytes)?))
 }
 
-/// Graph and launches of an FFTS_PLUS task: those that it holds, or the one context of its kernel, which is of node `name`.
+/// Graph and launches of an FFTS_PLUS task: those that it holds, or the one context of its kernel,
+/// which is of node `name`.
 pub fn of_task(t: &TaskInfo, name: &str) -> Option<(ContextGraph, Vec<Launch>)> {
     if t.kind != TaskType::FFTS_PLUS.code() {
         return None;

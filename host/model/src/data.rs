@@ -47,15 +47,18 @@ pub struct CompiledModel {
     pub external: Vec<ExternalWeight>,
     /// Ranks of the group; 0: as many as run it.
     pub rank_size: u32,
-    /// Ranges of open sizes, lowest and highest: by letter, or by `input:dimension` where a size has none.
+    /// Ranges of open sizes, lowest and highest: by letter, or by `input:dimension` where a size
+    /// has none.
     pub ranges: BTreeMap<String, (u64, u64)>,
-    /// Sizes that it has a plan for each, if it was compiled for several: inputs and outputs are open then, and behind the inputs
-    /// stands one that says the sizes of the run.
+    /// Sizes that it has a plan for each, if it was compiled for several: inputs and outputs are
+    /// open then, and behind the inputs stands one that says the sizes of the run.
     pub gears: Option<crate::Gears>,
-    /// Parts of known shape of a model of unknown shapes: each is a static model of its own, which the `PartitionedCall` of the root
-    /// graph runs whose `f` is the part's name (facts 7.1, `SubgraphInstanceNameToModel`).
+    /// Parts of known shape of a model of unknown shapes: each is a static model of its own, which
+    /// the `PartitionedCall` of the root graph runs whose `f` is the part's name (facts 7.1,
+    /// `SubgraphInstanceNameToModel`).
     pub parts: Vec<CompiledModel>,
-    /// What passes did: stage, pass, changes, microseconds are not kept (they would make two compilations differ).
+    /// What passes did: stage, pass, changes, microseconds are not kept (they would make two
+    /// compilations differ).
     pub passes: Vec<PassInfo>,
 }
 
@@ -369,7 +372,8 @@ pub struct KernelInfo {
 pub const UNKNOWN_SHAPE: &str = "_is_unknown_shape";
 
 impl CompiledModel {
-    /// Whether its shapes are settled by each run: it has no tasks, its graphs are executed node by node.
+    /// Whether its shapes are settled by each run: it has no tasks, its graphs are executed node by
+    /// node.
     pub fn is_dynamic(&self) -> bool {
         self.graphs.first().is_some_and(|g| g.attrs.flag(UNKNOWN_SHAPE))
     }
@@ -414,7 +418,8 @@ impl CompiledModel {
         let k = t.numbers.first().filter(|_| t.kind == TaskType::UPDATE.code())?;
         Some(self.sunk(t).nth(usize::try_from(*k).ok()?)?.0)
     }
-    /// The engines whose executors load tasks, each once, in task order; "" stands for tasks of the run-time engine.
+    /// The engines whose executors load tasks, each once, in task order; "" stands for tasks of the
+    /// run-time engine.
     pub fn engines_needed(&self) -> Vec<&str> {
         let mut out: Vec<&str> = Vec::new();
         for t in &self.tasks {

@@ -1,5 +1,5 @@
-//! From an OM back to a compiled model. Nothing in the file is believed: every index, offset and size is checked here, so that
-//! what comes out can be used without a further look.
+//! From an OM back to a compiled model. Nothing in the file is believed: every index, offset and
+//! size is checked here, so that what comes out can be used without a further look.
 use crate::ModelError;
 use crate::data::*;
 use crate::{attrs, desc};
@@ -17,7 +17,8 @@ type Attrs = BTreeMap<String, AttrDef>;
 /// No model has more streams, events or labels than this (the greatest limits of any SoC).
 const MAX_IDS: u64 = 1 << 17;
 
-/// Reads the model of an OM of ours: a static one, or one of unknown shapes with its parts of known shape behind it.
+/// Reads the model of an OM of ours: a static one, or one of unknown shapes with its parts of known
+/// shape behind it.
 pub fn decode(file: &OmFile) -> Result<CompiledModel, ModelError> {
     if file.origin() == Origin::Foreign {
         return Err(ModelError::Foreign);

@@ -1,5 +1,6 @@
-//! Tensor descriptors in the published schema. Formats and types keep their published names and numbers; what the schema has
-//! no place for (symbolic dimensions, origin, containers, attributes) stands in attributes of the descriptor.
+//! Tensor descriptors in the published schema. Formats and types keep their published names and
+//! numbers; what the schema has no place for (symbolic dimensions, origin, containers, attributes)
+//! stands in attributes of the descriptor.
 use crate::ModelError;
 use crate::attrs;
 use ge_om::attr::AttrMap as _;

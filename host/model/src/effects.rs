@@ -1,15 +1,18 @@
-//! `EffectOrder`: which node of the imported graph reads or writes which variable, and in which order.
+//! `EffectOrder`: which node of the imported graph reads or writes which variable, and in which
+//! order.
 //!
-//! It is written once, when a graph comes in, as the attribute `_effect_order` of the root graph, and never changed. Nodes carry
-//! `_effect`: where they stood in the imported graphs, as names of graph and node from the root inwards. Whoever wants to prove that a
-//! compiled model keeps the order takes both and asks `EffectIndex::relation`.
+//! It is written once, when a graph comes in, as the attribute
+//! `_effect_order` of the root graph, and never changed. Nodes carry `_effect`: where they stood in
+//! the imported graphs, as names of graph and node from the root inwards. Whoever wants to prove
+//! that a compiled model keeps the order takes both and asks `EffectIndex::relation`.
 use crate::{CompiledModel, NodeInfo};
 use ge_plugin_api::types::{AttrMap, AttrValue, DictEntry};
 use std::collections::HashMap;
 
 /// Attribute of the root graph with the order.
 pub const ORDER: &str = "_effect_order";
-/// Attribute of a node: its places in the imported graphs. Names of graph and node in turn, places apart by an empty text.
+/// Attribute of a node: its places in the imported graphs. Names of graph and node in turn, places
+/// apart by an empty text.
 pub const EFFECT: &str = "_effect";
 
 /// One access of a node to a variable.
@@ -19,9 +22,11 @@ pub struct Effect {
     pub graph: String,
     /// The node: an operator, or a call, branch or loop whose graphs have the access.
     pub node: String,
-    /// The variable, by name; `&NAME` is the caller's memory behind a `RefData`, `#K` what the caller gives as input K of the graph.
+    /// The variable, by name; `&NAME` is the caller's memory behind a `RefData`, `#K` what the
+    /// caller gives as input K of the graph.
     pub variable: String,
-    /// Place in the order of this graph: greater is later. Reads between the same two writes share one.
+    /// Place in the order of this graph: greater is later. Reads between the same two writes share
+    /// one.
     pub step: u32,
     /// Whether it writes.
     pub writes: bool,
@@ -44,7 +49,8 @@ pub enum Relation {
     Before,
     /// The second is over before the first begins.
     After,
-    /// The graph says nothing of the two: they share no variable, both read, they exclude each other, or take turns.
+    /// The graph says nothing of the two: they share no variable, both read, they exclude each
+    /// other, or take turns.
     Free,
 }
 
@@ -112,7 +118,8 @@ impl EffectIndex<'_> {
         self.of.get(graph).and_then(|g| g.get(node)).map_or(&[], Vec::as_slice)
     }
 
-    /// The variables that the node at the end of a path has access to, by the names of its own graph.
+    /// The variables that the node at the end of a path has access to, by the names of its own
+    /// graph.
     fn touched(&self, path: &Path) -> impl Iterator<Item = &Effect> {
         path.last().map(|(g, n)| self.of(g, n)).unwrap_or_default().iter().copied()
     }
@@ -125,7 +132,8 @@ impl EffectIndex<'_> {
             // Branches of one choice, or condition and body of one loop.
             return Relation::Free;
         }
-        // Inside a called graph a variable has the name that it has outside, or that of an input, which may be any of them.
+        // Inside a called graph a variable has the name that it has outside, or that of an input,
+        // which may be any of them.
         let is_touched = |path: &Path, variable: &str| {
             path.len() == k + 1 || self.touched(path).any(|e| e.variable == variable || e.variable.starts_with('#'))
         };
@@ -170,7 +178,8 @@ pub fn set_places(attrs: &mut AttrMap, places: &[Path]) {
     attrs.set(EFFECT, texts);
 }
 
-/// The attributes of a node that a graph is put in the place of `call` with: its places go on from the call's.
+/// The attributes of a node that a graph is put in the place of `call` with: its places go on from
+/// the call's.
 pub fn go_into(attrs: &mut AttrMap, call: &AttrMap) {
     let (own, outer) = (places_of_attrs(attrs), places_of_attrs(call));
     let Some(outer) = outer.first().filter(|_| !own.is_empty()) else { return };

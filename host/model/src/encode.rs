@@ -61,7 +61,8 @@ pub fn encode(m: &CompiledModel) -> ModelParts {
     def.attr.set("ge_rs.task_nodes", list(nodes));
     let times: Vec<i64> = m.tasks.iter().map(|t| t.time_ns as i64).collect();
     def.attr.set("ge_rs.task_times", list(times));
-    // What TASK_INFO has no place for: numbers, nodes of joint tasks, operands of tasks without a kernel.
+    // What TASK_INFO has no place for: numbers, nodes of joint tasks, operands of tasks without a
+    // kernel.
     let operands = |t: &TaskInfo| {
         let placed =
             matches!(TaskType(t.kind), TaskType::MEMCPY_ASYNC | TaskType::MEMCPY_ADDR_ASYNC | TaskType::UPDATE);

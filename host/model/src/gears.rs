@@ -1,7 +1,9 @@
-//! `Gears`: the sizes that a model of several static plans is compiled for, of which each run takes one (003 §8, facts 8.7).
+//! `Gears`: the sizes that a model of several static plans is compiled for, of which each run takes
+//! one (003 §8, facts 8.7).
 //!
-//! A front door writes two attributes to the root graph: the names of the open sizes, and a list of their values for each gear.
-//! The compiler makes a branch of a `Case` from each gear; the model keeps what the inputs and outputs of each are.
+//! A front door writes two attributes to the root graph: the names of the open sizes, and a list of
+//! their values for each gear. The compiler makes a branch of a `Case` from each gear; the model
+//! keeps what the inputs and outputs of each are.
 use crate::CompiledModel;
 use ge_plugin_api::types::{AttrMap, AttrValue, Shape};
 use serde::{Deserialize, Serialize};
@@ -16,7 +18,8 @@ pub const BATCH_NUM: &str = "_batch_num";
 const LABEL: &str = "Batch_";
 /// Attribute of each node of a gear: `Batch_<i>`.
 pub const BATCH_LABEL: &str = "_batch_label";
-/// Attribute of an input: the name of the size that gears set, for each dimension; none where they set none.
+/// Attribute of an input: the name of the size that gears set, for each dimension; none where they
+/// set none.
 pub const OPEN: &str = "_gear_symbols";
 /// Attribute of the switch that a `Case` of gears becomes: for each output its sizes in each gear.
 pub const OUTPUTS: &str = "_gear_outputs";
@@ -54,7 +57,8 @@ pub fn label(gear: usize) -> String {
     format!("{LABEL}{gear}")
 }
 
-/// Names and values of the gears that a root graph is to be compiled for; None: it has none, or they cannot be read.
+/// Names and values of the gears that a root graph is to be compiled for; None: it has none, or
+/// they cannot be read.
 pub fn wanted(attrs: &AttrMap) -> Option<(Vec<String>, Vec<Vec<u64>>)> {
     let names: Vec<String> = attrs.strs(DIMS)?.into_iter().map(str::to_owned).collect();
     let AttrValue::List(list) = attrs.get(VALUES)? else { return None };
@@ -86,7 +90,8 @@ impl Gears {
     pub fn find(&self, sizes: &[u64]) -> Option<usize> {
         self.list.iter().position(|g| g.sizes == sizes)
     }
-    /// The gear whose sizes are nearest to these, by the factors between them; among equals the first.
+    /// The gear whose sizes are nearest to these, by the factors between them; among equals the
+    /// first.
     pub fn nearest(&self, sizes: &[u64]) -> Option<usize> {
         let factor = |a: u64, b: u64| {
             let (a, b) = (a.max(1) as f64, b.max(1) as f64);
@@ -95,7 +100,8 @@ impl Gears {
         let far = |g: &Gear| g.sizes.iter().zip(sizes).map(|(a, b)| factor(*a, *b)).product::<f64>();
         (0..self.list.len()).min_by(|a, b| far(&self.list[*a]).total_cmp(&far(&self.list[*b])))
     }
-    /// What a command line has for these gears and one more: `--dim b=1,4,8`, or the tuples of several sizes.
+    /// What a command line has for these gears and one more: `--dim b=1,4,8`, or the tuples of
+    /// several sizes.
     pub fn flag_with(&self, sizes: &[u64]) -> String {
         let tuple = |s: &[u64]| s.iter().map(u64::to_string).collect::<Vec<_>>().join(",");
         let mut all: Vec<&[u64]> = self.list.iter().map(|g| g.sizes.as_slice()).collect();

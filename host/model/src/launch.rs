@@ -1,4 +1,5 @@
-//! Launches within one task: what `private_def` of SUPER_KERNEL and FFTS_PLUS holds, as kernel payloads of the published schema.
+//! Launches within one task: what `private_def` of SUPER_KERNEL and FFTS_PLUS holds, as kernel
+//! payloads of the published schema.
 use crate::ModelError;
 use bytes::Bytes;
 use ge_om::proto::task::{KernelContext, KernelDef, ModelTaskDef, TaskDef};

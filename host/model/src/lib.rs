@@ -1,8 +1,9 @@
 //! A compiled model as plain data, and its form in an OM.
 //!
-//! The compiler makes a `CompiledModel` and writes it with `encode`; the runtime and `ge inspect` read it back with
-//! `decode`. It stands between `om`, which knows the container alone, and those two, which know nothing of each other.
-//! What the published schema has a place for stands there; the rest in model and node attributes with the prefix `ge_rs.`.
+//! The compiler makes a `CompiledModel` and writes it with `encode`; the runtime and `ge inspect`
+//! read it back with `decode`. It stands between `om`, which knows the container alone, and those
+//! two, which know nothing of each other. What the published schema has a place for stands there;
+//! the rest in model and node attributes with the prefix `ge_rs.`.
 #![forbid(unsafe_code)]
 
 mod attrs;

@@ -1,8 +1,9 @@
 //! Attributes: `Value` is what an `AttrDef` means, `AttrMap` reads and writes attributes by name.
 //!
-//! Three kinds of value have no place in readers in use, which then refuse the whole file: an element type above
-//! [`LAST_PUBLIC_DTYPE`], a single tensor descriptor and a list of lists of floats. They
-//! are written inside a named bundle ([`WRAPPED`]) that such readers pass over, and read in both forms.
+//! Three kinds of value have no place in readers in use, which then refuse the whole file: an
+//! element type above
+//! [`LAST_PUBLIC_DTYPE`], a single tensor descriptor and a list of lists of floats. They are written inside a named bundle ([`WRAPPED`])
+//! that such readers pass over, and read in both forms.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +16,8 @@ use crate::proto::ir::attr_def::list_value::ListValueType;
 use crate::proto::ir::attr_def::{self, ListListFloat, ListListInt, ListValue};
 use crate::proto::ir::{AttrDef, DataType, GraphDef, NamedAttrs, TensorDef, TensorDescriptor};
 
-/// Name of the bundle around a value that readers in use cannot show; the value is its attribute [`WRAPPED_VALUE`].
+/// Name of the bundle around a value that readers in use cannot show; the value is its attribute
+/// [`WRAPPED_VALUE`].
 pub const WRAPPED: &str = "ge_rs.wrapped";
 /// Name of the only attribute of a wrapping bundle.
 pub const WRAPPED_VALUE: &str = "value";
@@ -106,8 +108,8 @@ impl Value {
         }
     }
 
-    /// What an attribute holds; `None` where it holds nothing that is known here. Graphs and tensors are copied,
-    /// bytes are shared.
+    /// What an attribute holds; `None` where it holds nothing that is known here. Graphs and
+    /// tensors are copied, bytes are shared.
     #[must_use]
     pub fn of(attr: &AttrDef) -> Option<Self> {
         let mut value = attr.value.as_ref()?;
@@ -286,8 +288,8 @@ fn wrong(name: &str, attr: &AttrDef, expected: &'static str) -> AttrError {
     AttrError { name: name.to_string(), found, expected }
 }
 
-/// Attributes by name. Each reader gives `Ok(None)` where the attribute is missing and an [`AttrError`] where it is of
-/// another kind.
+/// Attributes by name. Each reader gives
+/// `Ok(None)` where the attribute is missing and an [`AttrError`] where it is of another kind.
 pub trait AttrMap {
     /// Sets an attribute.
     fn set(&mut self, name: &str, value: impl Into<Value>);

@@ -1,4 +1,5 @@
-//! Digests: SHA-256 of the file without its weights, XXH3-128 of each 4 MiB of the weights (DESIGN 5).
+//! Digests: SHA-256 of the file without its weights, XXH3-128 of each 4 MiB of the weights (DESIGN
+//! 5).
 //!
 //! The digests guard against accident; against malice all numbers are checked where they are used.
 
@@ -129,8 +130,9 @@ impl WeightHasher {
     }
 }
 
-/// The first chunk of `weights` whose digest is not the given one; the chunks are read in parallel, each once.
-/// `digests` has [`digests_len`] bytes.
+/// The first chunk of
+/// `weights` whose digest is not the given one; the chunks are read in parallel, each once. `digests`
+/// has [`digests_len`] bytes.
 pub(crate) fn first_bad_chunk(weights: &[u8], digests: &[u8]) -> Option<usize> {
     weights
         .par_chunks(CHUNK)

@@ -1,7 +1,8 @@
 //! Tensor descriptors: types above the published numbers, names of types, references "node:index".
 //!
-//! Readers in use know the element types up to [`LAST_PUBLIC_DTYPE`] and refuse a file with others. A descriptor of
-//! another type says `DT_UNDEFINED` there and has the number in the attribute [`ATTR_DTYPE`].
+//! Readers in use know the element types up to
+//! [`LAST_PUBLIC_DTYPE`] and refuse a file with others. A descriptor of another type says `DT_UNDEFINED`
+//! there and has the number in the attribute [`ATTR_DTYPE`].
 
 use std::fmt;
 
@@ -18,7 +19,8 @@ pub const UNKNOWN_DIM: i64 = -1;
 /// The only size of a shape whose rank is not known.
 pub const UNKNOWN_RANK: i64 = -2;
 
-/// A descriptor of type, shape and format; the other fields are zero. `shape` has -1 for unknown sizes.
+/// A descriptor of type, shape and format; the other fields are zero. `shape` has -1 for unknown
+/// sizes.
 #[must_use]
 pub fn tensor_desc(dtype: DataType, shape: &[i64], format: &str) -> TensorDescriptor {
     let mut desc = TensorDescriptor {
@@ -82,7 +84,8 @@ pub struct ValueName<'a> {
 }
 
 impl<'a> ValueName<'a> {
-    /// Reads "node:index" or "node:-1"; `None` for another form. An empty text (no input) has another form.
+    /// Reads "node:index" or "node:-1"; `None` for another form. An empty text (no input) has
+    /// another form.
     #[must_use]
     pub fn parse(text: &'a str) -> Option<Self> {
         let (node, index) = text.rsplit_once(':')?;

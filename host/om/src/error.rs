@@ -180,7 +180,8 @@ pub enum OmError {
         /// What the decoder said.
         source: prost::DecodeError,
     },
-    /// A payload has a form that the schema forbids, or would take far more memory than its size warrants.
+    /// A payload has a form that the schema forbids, or would take far more memory than its size
+    /// warrants.
     #[error("model {model}: partition {kind}: {problem}")]
     Payload {
         /// Index of the model in the file.
@@ -301,7 +302,8 @@ pub enum WriteProblem {
 }
 
 impl OmError {
-    /// True where the file itself is wrong, false where reading or writing failed or its version is not ours.
+    /// True where the file itself is wrong, false where reading or writing failed or its version is
+    /// not ours.
     #[must_use]
     pub fn is_damage(&self) -> bool {
         !matches!(

@@ -1,8 +1,9 @@
-//! Walks a protobuf payload before it is decoded: bounds, depth, and the memory that decoding would take.
+//! Walks a protobuf payload before it is decoded: bounds, depth, and the memory that decoding would
+//! take.
 //!
-//! The decoder itself allocates as it goes: two bytes on the wire can become a struct of hundreds. The walk uses an
-//! explicit stack and a table made from `proto/` by `build.rs`, costs one pass over the keys, and refuses a payload
-//! whose memory is out of proportion to its size.
+//! The decoder itself allocates as it goes: two bytes on the wire can become a struct of hundreds.
+//! The walk uses an explicit stack and a table made from `proto/` by `build.rs`, costs one pass
+//! over the keys, and refuses a payload whose memory is out of proportion to its size.
 
 use std::ops::Range;
 
@@ -44,7 +45,8 @@ const MAX_DEPTH: usize = 100;
 const FLOOR: u64 = 16 << 20;
 /// Memory per byte of payload; short tasks, which grow most, need less than half.
 const PER_BYTE: u64 = 160;
-/// Memory that all payloads of a file together may take: half of the address space that DESIGN 4 grants.
+/// Memory that all payloads of a file together may take: half of the address space that DESIGN 4
+/// grants.
 const CEILING: u64 = 4 << 30;
 
 /// The memory that the payloads of one file may still take.
@@ -170,7 +172,8 @@ where
     Ok(())
 }
 
-/// Checks that decoding `bytes` stays within bounds, depth and memory; takes that memory from the budget.
+/// Checks that decoding `bytes` stays within bounds, depth and memory; takes that memory from the
+/// budget.
 ///
 /// # Errors
 /// What is wrong, with the place.

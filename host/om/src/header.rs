@@ -68,7 +68,8 @@ impl ModelType {
     }
 }
 
-/// All fields of the header, padding and reserved bytes included, so that encoding gives back what was decoded.
+/// All fields of the header, padding and reserved bytes included, so that encoding gives back what
+/// was decoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
     /// Container version, see [`VERSION_2`].
@@ -165,8 +166,8 @@ impl Header {
     /// Reads the header at the start of a file.
     ///
     /// # Errors
-    /// [`OmError::BadMagic`], [`OmError::Truncated`], [`OmError::BadHeader`] (another header size) and
-    /// [`OmError::UnsupportedVersion`].
+    /// [`OmError::BadMagic`], [`OmError::Truncated`],
+    /// [`OmError::BadHeader`] (another header size) and [`OmError::UnsupportedVersion`].
     pub fn decode(file: &[u8]) -> Result<Self, OmError> {
         if let Some(magic) = file.first_chunk::<4>() {
             let found = u32::from_le_bytes(*magic);
@@ -267,7 +268,8 @@ impl Header {
         text(&self.checksum)
     }
 
-    /// The format version in the mark of our files: `None` where there is no mark, `Some(None)` where it is damaged.
+    /// The format version in the mark of our files: `None` where there is no mark, `Some(None)`
+    /// where it is damaged.
     pub(crate) fn mark(&self) -> Option<Option<u32>> {
         let rest = self.user_define_info.strip_prefix(MARK)?;
         Some(text(rest).parse().ok())

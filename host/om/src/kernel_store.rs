@@ -1,4 +1,5 @@
-//! Kernel stores (TBE_KERNELS, CUST_AICPU_KERNELS): records `{magic, name_len, bin_len, name, bin}` (facts 7.1).
+//! Kernel stores (TBE_KERNELS, CUST_AICPU_KERNELS): records `{magic, name_len, bin_len, name, bin}`
+//! (facts 7.1).
 
 use bytes::Bytes;
 

@@ -49,7 +49,8 @@ pub struct OmFile {
     models: Vec<OmModel>,
 }
 
-/// One model of a file. Bytes in it (weights, kernels, constants in attributes) are slices of the map.
+/// One model of a file. Bytes in it (weights, kernels, constants in attributes) are slices of the
+/// map.
 #[derive(Debug, Clone)]
 pub struct OmModel {
     index: usize,
@@ -306,11 +307,12 @@ impl OmModel {
         }
     }
 
-    /// Compares the weights with their digests, in parallel, reading each byte once. [`OmFile::open`] has done so.
+    /// Compares the weights with their digests, in parallel, reading each byte once.
+    /// [`OmFile::open`] has done so.
     ///
     /// # Errors
-    /// [`OmError::WeightsMismatch`] with the first damaged piece; [`OmError::Mark`] where the model has no digests,
-    /// as in a foreign file.
+    /// [`OmError::WeightsMismatch`] with the first damaged piece; [`OmError::Mark`] where the model
+    /// has no digests, as in a foreign file.
     pub fn verify_weights(&self) -> Result<(), OmError> {
         let Some(chunk) = checksum::first_bad_chunk(&self.weights, self.digests()?) else {
             return Ok(());
@@ -369,7 +371,8 @@ impl OmModel {
         self.partitions_of(kind).next()
     }
 
-    /// The bytes of all partitions of a type. A FLOW_SUBMODEL is itself a file for [`OmFile::from_bytes`].
+    /// The bytes of all partitions of a type. A FLOW_SUBMODEL is itself a file for
+    /// [`OmFile::from_bytes`].
     pub fn partitions_of(&self, kind: PartitionType) -> impl Iterator<Item = Bytes> + '_ {
         let entries = self.partitions.iter().filter(move |entry| entry.kind == kind);
         entries.map(|entry| self.file.slice(entry.range.clone()))
@@ -381,8 +384,8 @@ impl OmModel {
         &self.problems
     }
 
-    /// Fields of MODEL_DEF and TASK_INFO that our schema does not have, at most `limit` of each, with their bytes in
-    /// that partition.
+    /// Fields of MODEL_DEF and TASK_INFO that our schema does not have, at most `limit` of each,
+    /// with their bytes in that partition.
     #[must_use]
     pub fn unknown_fields(&self, limit: usize) -> Vec<(PartitionType, UnknownField)> {
         let mut found = Vec::new();
@@ -410,7 +413,8 @@ fn decode_payload<M: prost::Message + Default>(
     M::decode(bytes).map_err(|source| OmError::Decode { model, kind, source })
 }
 
-/// Makes the checksum of a changed file right again, so that tests and fuzzers reach what lies behind it.
+/// Makes the checksum of a changed file right again, so that tests and fuzzers reach what lies
+/// behind it.
 ///
 /// # Errors
 /// Where header or tables are not whole.

@@ -72,13 +72,14 @@ const GRAPH: u32 = 7;
 const OP: u32 = 6;
 const TASK: u32 = 10;
 
-/// Operators of one graph, or tasks, in the file's form: made piece by piece on as many threads as there are pieces, so that
-/// no list of messages stands in memory.
+/// Operators of one graph, or tasks, in the file's form: made piece by piece on as many threads as
+/// there are pieces, so that no list of messages stands in memory.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Encoded(Vec<Vec<u8>>);
 
 impl Encoded {
-    /// Operators of a graph: `piece` gives those of one part of the list, and the parts stand in their order.
+    /// Operators of a graph: `piece` gives those of one part of the list, and the parts stand in
+    /// their order.
     pub fn ops<P: Sync, I: IntoIterator<Item = ir::OpDef>>(parts: &[P], piece: impl Fn(&P) -> I + Sync) -> Encoded {
         Encoded(parts.par_iter().map(|p| frames(OP, piece(p))).collect())
     }
@@ -107,8 +108,9 @@ fn frames<M: Message>(number: u32, messages: impl IntoIterator<Item = M>) -> Vec
     out
 }
 
-/// Writes MODEL_DEF; operators are freed as they are written, and those of `more` follow them, by graph. The attribute `last` stands
-/// at the very end and its `len` bytes are zero, to be filled in later. Gives the place of these bytes.
+/// Writes MODEL_DEF; operators are freed as they are written, and those of
+/// `more` follow them, by graph. The attribute `last` stands at the very end and its `len` bytes
+/// are zero, to be filled in later. Gives the place of these bytes.
 pub(crate) fn write_model_def<W: Write>(
     out: &mut Counted<W>,
     model: ir::ModelDef,

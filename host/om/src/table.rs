@@ -1,7 +1,8 @@
 //! The partition table that stands before the partitions of each model (facts 7.1).
 //!
-//! Standard form: `{u32 num, u32 pad}`, then `num` times `{u32 type, u32 pad, u64 offset, u64 size}`; small form:
-//! `{u32 num}`, then `num` times `{u32 type, u32 offset, u32 size}`. Offsets count from the end of the table.
+//! Standard form: `{u32 num, u32 pad}`, then `num` times `{u32 type, u32 pad, u64 offset, u64
+//! size}`; small form: `{u32 num}`, then `num` times `{u32 type, u32 offset, u32 size}`. Offsets
+//! count from the end of the table.
 
 use std::fmt;
 use std::ops::Range;
@@ -131,10 +132,12 @@ fn number<const N: usize>(file: &[u8], at: usize) -> Option<[u8; N]> {
     file.get(at..at.checked_add(N)?)?.first_chunk().copied()
 }
 
-/// Reads the table of model `model`, which starts at byte `at`, and checks each entry against the file.
+/// Reads the table of model `model`, which starts at byte `at`, and checks each entry against the
+/// file.
 ///
 /// # Errors
-/// [`OmError::Truncated`], [`OmError::TooMany`], [`OmError::PartitionOutOfBounds`] and [`OmError::Overlap`].
+/// [`OmError::Truncated`], [`OmError::TooMany`],
+/// [`OmError::PartitionOutOfBounds`] and [`OmError::Overlap`].
 pub(crate) fn decode(file: &[u8], at: usize, model: usize, form: TableForm) -> Result<Table, OmError> {
     let cut = |needed: u64| OmError::Truncated { what: "a partition table", needed, available: file.len() as u64 };
     let (head, entry) = match form {

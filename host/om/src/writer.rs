@@ -17,7 +17,8 @@ use crate::stream::{self, Counted, Encoded};
 use crate::table::{self, PartitionType};
 use crate::{ATTR_FORMAT_VERSION, ATTR_WEIGHTS_XXH3, FORMAT_VERSION, WEIGHTS_ALIGN};
 
-/// A file that gets its name when it is whole, readable by whom the process's umask lets read, as any other file that it makes.
+/// A file that gets its name when it is whole, readable by whom the process's umask lets read, as
+/// any other file that it makes.
 ///
 /// # Errors
 /// The folder cannot be written.
@@ -52,7 +53,8 @@ pub struct WeightSegment {
 /// What one model of a file holds.
 #[derive(Debug, Clone, Default)]
 pub struct ModelParts {
-    /// The graph. The attributes [`ATTR_FORMAT_VERSION`] and [`ATTR_WEIGHTS_XXH3`] are set by the writer.
+    /// The graph. The attributes [`ATTR_FORMAT_VERSION`] and [`ATTR_WEIGHTS_XXH3`] are set by the
+    /// writer.
     pub model_def: ir::ModelDef,
     /// More operators of the graphs, by graph, behind those of `model_def`.
     pub ops: Vec<Encoded>,
@@ -66,7 +68,8 @@ pub struct ModelParts {
     pub tasks: task::ModelTaskDef,
     /// More tasks, behind those of `tasks`.
     pub more_tasks: Encoded,
-    /// Further partitions, each type once, FLOW_SUBMODEL as often as needed; empty ones are left out.
+    /// Further partitions, each type once, FLOW_SUBMODEL as often as needed; empty ones are left
+    /// out.
     pub extra: Vec<(PartitionType, Bytes)>,
 }
 
@@ -106,7 +109,8 @@ impl OmWriter {
         self
     }
 
-    /// The header, to set the free fields; name, lengths, counts, mark and checksum are set when writing.
+    /// The header, to set the free fields; name, lengths, counts, mark and checksum are set when
+    /// writing.
     pub fn header_mut(&mut self) -> &mut Header {
         &mut self.header
     }
@@ -118,12 +122,14 @@ impl OmWriter {
         self
     }
 
-    /// Writes a temporary file beside `path`, syncs it and renames it to `path`. What is no file (a pipe, a device) is
-    /// never replaced: the finished bytes are copied into it. A link is followed.
+    /// Writes a temporary file beside `path`, syncs it and renames it to `path`. What is no file (a
+    /// pipe, a device) is never replaced: the finished bytes are copied into it. A link is
+    /// followed.
     ///
     /// # Errors
-    /// [`OmError::Unwritable`] before anything is written; [`OmError::Write`] with `path` where the system fails:
-    /// then the temporary file is gone and a file that stood at `path` is as it was.
+    /// [`OmError::Unwritable`] before anything is written; [`OmError::Write`] with
+    /// `path` where the system fails: then the temporary file is gone and a file that stood at `path`
+    /// is as it was.
     pub fn write_atomic(self, path: impl AsRef<Path>) -> Result<WriteReport, OmError> {
         let path = path.as_ref();
         self.check()?;
@@ -144,7 +150,8 @@ impl OmWriter {
         let report = self.write(file.as_file_mut(), path)?;
         file.as_file().sync_all().map_err(failed)?;
         file.persist(&target).map_err(|error| failed(error.error))?;
-        // The file is complete and in place; a folder that cannot be synced is no reason to call it failed.
+        // The file is complete and in place; a folder that cannot be synced is no reason to call it
+        // failed.
         let _ = File::open(&folder).and_then(|folder| folder.sync_all());
         Ok(report)
     }

@@ -1,7 +1,9 @@
-//! Cluster partition (facts 3.4): every node starts as a cluster; a child is merged with its parents, those with the fewest
-//! out clusters first, where their keys allow and no second path joins them.
+//! Cluster partition (facts 3.4): every node starts as a cluster; a child is merged with its
+//! parents, those with the fewest out clusters first, where their keys allow and no second path
+//! joins them.
 //!
-//! Pure over numbers: the engines' partition, the partition for streams and `ge plan streams` use the same code.
+//! Pure over numbers: the engines' partition, the partition for streams and `ge plan streams` use
+//! the same code.
 use std::collections::BTreeSet;
 
 /// Clusters of `n` items.
@@ -28,8 +30,8 @@ pub enum Fit {
     Always,
 }
 
-/// Partitions items `0..n`, which stand in topological order, by their edges. `fit` compares the items that two clusters
-/// started from.
+/// Partitions items `0..n`, which stand in topological order, by their edges. `fit` compares the
+/// items that two clusters started from.
 pub fn partition(n: usize, edges: impl IntoIterator<Item = (u32, u32)>, fit: &dyn Fn(u32, u32) -> Fit) -> Clusters {
     let mut state = State {
         outs: vec![BTreeSet::new(); n],
@@ -85,8 +87,8 @@ impl State {
 
     /// A path between the two through at least one other cluster with an id below `upper`'s.
     ///
-    /// Searched from both ends, an edge at a time: it ends with the smaller of the two sides, so that neither many readers of
-    /// the one nor a long way before the other is walked for nothing.
+    /// Searched from both ends, an edge at a time: it ends with the smaller of the two sides, so
+    /// that neither many readers of the one nor a long way before the other is walked for nothing.
     fn second_path(&mut self, a: u32, b: u32, upper: u32) -> bool {
         self.stamp += 2;
         let (ahead, back) = (self.stamp, self.stamp + 1);
@@ -164,7 +166,8 @@ enum Step {
     Out,
 }
 
-/// Looks along one more edge. `ends`: where this side began and where the other did; the edge between them is not counted.
+/// Looks along one more edge. `ends`: where this side began and where the other did; the edge
+/// between them is not counted.
 fn step<'s>(
     stack: &mut Vec<std::collections::btree_set::Range<'s, u32>>,
     edges: &'s [BTreeSet<u32>],
@@ -287,7 +290,8 @@ mod tests {
     fn shapes_that_would_cost_the_square_take_a_moment() {
         let n = 100_000u32;
         let start = std::time::Instant::now();
-        // A spine of one engine, at each of its nodes a reader of another engine that nothing reads.
+        // A spine of one engine, at each of its nodes a reader of another engine that nothing
+        // reads.
         let spine = (2..n).map(|i| if i % 2 == 0 { (i - 2, i) } else { (i - 1, i) });
         let c = partition(n as usize, spine.chain([(0, 1)]), &|a, b| {
             if a % 2 == b % 2 && a % 2 == 0 { Fit::IfDirect } else { Fit::Never }

@@ -1,5 +1,6 @@
-//! The planners' algorithms over plain numbers: no graph, no engine and no compiled model is known here. The compiler's stages turn
-//! models into these problems and read the answers back; `ge plan` does so with files.
+//! The planners' algorithms over plain numbers: no graph, no engine and no compiled model is known
+//! here. The compiler's stages turn models into these problems and read the answers back; `ge plan`
+//! does so with files.
 
 /// Groups of nodes that may be one, without cycles among them (facts 3.4).
 pub mod cluster;

@@ -1,6 +1,7 @@
 //! All that a plugin gives, collected once after its start and validated against its manifest.
 //!
-//! Objects live as long as the process (libraries are never unloaded), so they are kept by reference from here on.
+//! Objects live as long as the process (libraries are never unloaded), so they are kept by
+//! reference from here on.
 use crate::manifest::Manifest;
 use ge_plugin_api::abi::root::PluginRef;
 use ge_plugin_api::device::{DeviceInfo, DeviceObject};
@@ -69,7 +70,8 @@ impl Contents {
     /// Takes all that a started plugin gave.
     ///
     /// # Errors
-    /// `GE-E0516` where a call fails or panics, `GE-E0517` with every contradiction between what it says and what it gives.
+    /// `GE-E0516` where a call fails or panics, `GE-E0517` with every contradiction between what it
+    /// says and what it gives.
     pub(crate) fn collect(given: Given, m: &Manifest) -> Result<Contents> {
         let failed = |what: &'static str| failed(m, what);
         let mut c = Contents {

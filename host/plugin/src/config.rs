@@ -1,4 +1,5 @@
-//! `plugins.toml`: where it is found, what stands in it, with file, line and column of everything that is wrong.
+//! `plugins.toml`: where it is found, what stands in it, with file, line and column of everything
+//! that is wrong.
 use crate::manifest::is_name;
 use crate::trust;
 use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
@@ -24,7 +25,8 @@ pub struct At {
 pub struct Config {
     /// The file.
     pub file: PathBuf,
-    /// Folders in which libraries are looked for, in order: the file's own, then beside the executable.
+    /// Folders in which libraries are looked for, in order: the file's own, then beside the
+    /// executable.
     pub search: Vec<PathBuf>,
     /// Entries in order.
     pub entries: Vec<Entry>,
@@ -92,8 +94,8 @@ fn exe_folder() -> Option<PathBuf> {
     std::env::current_exe().ok()?.parent().map(Path::to_owned)
 }
 
-/// The configuration file: the given one, else `$GE_PLUGINS`, else `plugins.toml` in the working folder if it is trusted, else
-/// `<exe>/../etc/ge/plugins.toml`, else beside the executable.
+/// The configuration file: the given one, else `$GE_PLUGINS`, else `plugins.toml` in the working
+/// folder if it is trusted, else `<exe>/../etc/ge/plugins.toml`, else beside the executable.
 ///
 /// # Errors
 /// `GE-E0305`: one that was named is not there; `GE-E0501`: there is none at all.

@@ -1,7 +1,9 @@
-//! What happens when a plugin takes the process down by a signal: a message that names plugin and call and exit 5, and while
-//! plugins are being loaded a second start of `ge` that leaves the culprit out, so that an optional plugin is a warning.
+//! What happens when a plugin takes the process down by a signal: a message that names plugin and
+//! call and exit 5, and while plugins are being loaded a second start of `ge` that leaves the
+//! culprit out, so that an optional plugin is a warning.
 //!
-//! A plugin that calls `exit` is treated alike, and so is a layout table so damaged that abi_stable's check ends the process.
+//! A plugin that calls `exit` is treated alike, and so is a layout table so damaged that
+//! abi_stable's check ends the process.
 //!
 //! Only the binary arms this (`arm`); a program that uses the crate keeps its own signal handling.
 use std::cell::Cell;
@@ -10,7 +12,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
-/// Names of plugins that took an earlier start of this command down, with the signal: `name=SIGSEGV,…`.
+/// Names of plugins that took an earlier start of this command down, with the signal:
+/// `name=SIGSEGV,…`.
 const VARIABLE: &str = "GE_CRASHED_PLUGINS";
 /// Exit code of "a plugin failed".
 const EXIT: c_int = 5;
@@ -58,7 +61,8 @@ pub(crate) fn at_work_here() -> Option<String> {
     if region.is_null() {
         return None;
     }
-    // SAFETY: `region` is on the stack of this thread or of one that waits for it, below `within`, and its texts outlive it.
+    // SAFETY: `region` is on the stack of this thread or of one that waits for it, below `within`,
+    // and its texts outlive it.
     let name = unsafe { std::slice::from_raw_parts((*region).plugin, (*region).plugin_len) };
     Some(String::from_utf8_lossy(name).into_owned())
 }
@@ -66,7 +70,8 @@ pub(crate) fn at_work_here() -> Option<String> {
 /// What the current thread does for a plugin, to be handed to the threads that take part in it.
 #[derive(Clone, Copy)]
 pub(crate) struct Blame(*const Region);
-// SAFETY: the region lives on the stack of the thread that waits for those that take part, and is only read.
+// SAFETY: the region lives on the stack of the thread that waits for those that take part, and is
+// only read.
 unsafe impl Sync for Blame {}
 // SAFETY: as above.
 unsafe impl Send for Blame {}
@@ -85,8 +90,8 @@ impl Blame {
     }
 }
 
-/// What a second start needs, made before the first plugin is opened: a signal handler must not allocate, and its stack is
-/// small. Everything here lives for ever.
+/// What a second start needs, made before the first plugin is opened: a signal handler must not
+/// allocate, and its stack is small. Everything here lives for ever.
 struct Restart {
     exe: *const c_char,
     /// Ends with a null pointer.
@@ -98,7 +103,8 @@ struct Restart {
     taken: AtomicBool,
     crashed: String,
 }
-// SAFETY: the pointers are to memory that lives for ever and is not written, except `variable`, which `taken` guards.
+// SAFETY: the pointers are to memory that lives for ever and is not written, except
+// `variable`, which `taken` guards.
 unsafe impl Sync for Restart {}
 // SAFETY: as above.
 unsafe impl Send for Restart {}
@@ -136,7 +142,8 @@ fn timers(cpu: libc::time_t, wall: libc::time_t) {
     }
 }
 
-/// While it lives, a plugin that loads for ever is treated as one that dies (where the handlers are armed).
+/// While it lives, a plugin that loads for ever is treated as one that dies (where the handlers are
+/// armed).
 pub(crate) struct Watch(bool);
 impl Watch {
     pub(crate) fn start() -> Watch {
@@ -216,12 +223,13 @@ pub fn arm() {
     }
     // SAFETY: the function touches no state but this thread's and what lives for ever.
     unsafe { libc::atexit(at_exit) };
-    // A file that may grow no further is a write that fails, with its name, not the end of the process.
-    // SAFETY: ignoring a signal runs no code.
+    // A file that may grow no further is a write that fails, with its name, not the end of the
+    // process. SAFETY: ignoring a signal runs no code.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
     for (signal, _) in SIGNALS {
-        // SAFETY: the action is wholly initialised; the handler calls functions that are safe in signal handlers alone.
-        // Stack overflows are handled on the alternative stack that Rust's runtime gives every thread.
+        // SAFETY: the action is wholly initialised; the handler calls functions that are safe in
+        // signal handlers alone. Stack overflows are handled on the alternative stack that Rust's
+        // runtime gives every thread.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = handler as *const () as usize;
@@ -251,8 +259,9 @@ extern "C" fn handler(signal: c_int, _: *mut libc::siginfo_t, _: *mut c_void) {
         }
     }
     let name = SIGNALS.iter().find(|s| s.0 == signal).map_or("signal", |s| s.1);
-    // SAFETY: only functions that are safe in signal handlers; `region` is on the stack of this thread, below `within`, and
-    // its texts outlive it. Nothing is allocated.
+    // SAFETY: only functions that are safe in signal handlers;
+    // `region` is on the stack of this thread, below `within`, and its texts outlive it. Nothing is
+    // allocated.
     unsafe {
         if region.is_null() {
             // Not a plugin's doing: what would have happened without this handler.
@@ -268,7 +277,8 @@ extern "C" fn handler(signal: c_int, _: *mut libc::siginfo_t, _: *mut c_void) {
     }
 }
 
-/// The process ends by `exit` while a plugin is at work on this thread: nobody but the plugin asked for it.
+/// The process ends by `exit` while a plugin is at work on this thread: nobody but the plugin asked
+/// for it.
 extern "C" fn at_exit() {
     let region = CURRENT.try_with(Cell::get).unwrap_or(std::ptr::null());
     if !region.is_null() {
@@ -280,7 +290,8 @@ extern "C" fn at_exit() {
 /// Says who it was and ends the process, or starts it again where plugins are being loaded.
 ///
 /// # Safety
-/// `region` is on this thread's stack, and its texts outlive it. Safe in a signal handler: nothing is allocated.
+/// `region` is on this thread's stack, and its texts outlive it. Safe in a signal handler: nothing
+/// is allocated.
 unsafe fn blame_and_exit(region: *const Region, name: &[u8]) -> ! {
     // SAFETY: by contract.
     unsafe {
@@ -303,7 +314,8 @@ unsafe fn blame_and_exit(region: *const Region, name: &[u8]) -> ! {
         libc::_exit(EXIT);
     }
 }
-/// Starts the same command again with the culprit named in the environment. Returns only if that fails.
+/// Starts the same command again with the culprit named in the environment. Returns only if that
+/// fails.
 ///
 /// # Safety
 /// Safe in a signal handler: no allocation, no lock.
@@ -325,7 +337,8 @@ unsafe fn restart(r: &Restart, plugin: &[u8], signal: &[u8]) {
         unsafe { std::ptr::copy_nonoverlapping(part.as_ptr(), r.variable.add(at), part.len()) };
         at += part.len();
     }
-    // SAFETY: both tables end with a null pointer, and all texts with a zero byte. No signal stays blocked in the new start.
+    // SAFETY: both tables end with a null pointer, and all texts with a zero byte. No signal stays
+    // blocked in the new start.
     unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&mut set);

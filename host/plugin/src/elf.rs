@@ -1,8 +1,10 @@
-//! What an ELF file says before it is opened: class, machine, segments within the file, dynamic tables that the system's
-//! loader can follow, the manifest section, the build id. Nothing of the library runs, and no byte of it is trusted.
+//! What an ELF file says before it is opened: class, machine, segments within the file, dynamic
+//! tables that the system's loader can follow, the manifest section, the build id. Nothing of the
+//! library runs, and no byte of it is trusted.
 //!
-//! The system's loader follows a damaged library into memory that is not there and ends the process (a file cut in half gives
-//! SIGBUS inside dlopen), so everything that it follows blindly is followed here first.
+//! The system's loader follows a damaged library into memory that is not there and ends the process
+//! (a file cut in half gives SIGBUS inside dlopen), so everything that it follows blindly is
+//! followed here first.
 use ge_plugin_api::Result;
 use ge_plugin_api::abi::root::MANIFEST_SECTION;
 use ge_plugin_api::diagnostic::Diagnostic;
@@ -41,7 +43,8 @@ fn machine_name(m: u16) -> String {
 /// Looks at a library's bytes.
 ///
 /// # Errors
-/// `GE-E0504` (no ELF library, cut, damaged), `GE-E0505` (another machine), `GE-E0506` (no manifest).
+/// `GE-E0504` (no ELF library, cut, damaged), `GE-E0505` (another machine), `GE-E0506` (no
+/// manifest).
 pub fn inspect<'a>(path: &Path, data: &'a [u8]) -> Result<Elf<'a>> {
     let shown = path.display();
     let damaged = |what: String| {
@@ -341,7 +344,8 @@ impl<'a> Image<'a> {
         Ok(count)
     }
 
-    /// A relocation table: places in writable memory, known kinds, targets in the library. The highest symbol it uses.
+    /// A relocation table: places in writable memory, known kinds, targets in the library. The
+    /// highest symbol it uses.
     fn check_relocations(&self, at: Option<u64>, size: Option<u64>) -> Check<u64> {
         const BAD: &str = "its relocations are damaged";
         let Some(at) = at else { return Ok(0) };

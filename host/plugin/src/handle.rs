@@ -1,5 +1,6 @@
-//! Handles of what plugins give. Every call's error names the plugin and the call; what comes back is held against what was
-//! asked, so that a plugin that lies is found at the border and not where its answer is used.
+//! Handles of what plugins give. Every call's error names the plugin and the call; what comes back
+//! is held against what was asked, so that a plugin that lies is found at the border and not where
+//! its answer is used.
 use crate::kernels;
 use crate::owner::Owner;
 use crate::services::{Mappings, with_mappings};
@@ -47,7 +48,8 @@ handle! {
     EngineHandle {
         /// What it is.
         pub info: EngineInfo,
-        /// Whether `plugins.toml` excludes it: it places nothing, but runs what an OM already gives it.
+        /// Whether `plugins.toml` excludes it: it places nothing, but runs what an OM already gives
+        /// it.
         pub excluded: bool,
         pub(crate) object: &'static EngineObject,
     }
@@ -276,8 +278,9 @@ impl EngineHandle {
     pub fn tilings(&self) -> Result<Vec<(String, String)>> {
         self.call("tilings", || self.object.tilings())
     }
-    /// Loads a task, the `index`-th of its model, onto a device model; `resolved` is the task as the host resolved it. Its kernels run
-    /// under guard: what goes wrong in one names plugin, engine, kernel, node and task.
+    /// Loads a task, the `index`-th of its model, onto a device model; `resolved` is the task as
+    /// the host resolved it. Its kernels run under guard: what goes wrong in one names plugin,
+    /// engine, kernel, node and task.
     pub fn load_task(
         &self,
         request: &LoadRequest,
@@ -345,8 +348,8 @@ impl OpHandle {
     pub fn name(&self) -> &str {
         &self.proto.name
     }
-    /// Infers the outputs of a node. Their number is one that the prototype allows and covers the node's own; their types are
-    /// among the prototype's.
+    /// Infers the outputs of a node. Their number is one that the prototype allows and covers the
+    /// node's own; their types are among the prototype's.
     pub fn infer(&self, node: &Node<'_>) -> Result<Vec<TensorDesc>> {
         let call = format!("infer of {}", self.proto.name);
         let at = Call { plugin: &self.owner.name, part: "", call: "infer", node: node.name(), op: node.op() };
@@ -370,7 +373,8 @@ impl OpHandle {
         if !dynamic {
             for (k, (d, s)) in out.iter().zip(specs.iter()).enumerate() {
                 if d.dtype != DType::UNKNOWN && !s.types.is_empty() && !s.types.contains(&d.dtype) {
-                    // What comes of an input that the operator does not take is no fault of the plugin.
+                    // What comes of an input that the operator does not take is no fault of the
+                    // plugin.
                     if let Some(e) = self.wrong_input(node) {
                         return Err(e);
                     }
@@ -385,7 +389,8 @@ impl OpHandle {
         }
         Ok(out)
     }
-    /// Ranges of a node's outputs where its inputs keep within theirs; None: the prototype says nothing of them.
+    /// Ranges of a node's outputs where its inputs keep within theirs; None: the prototype says
+    /// nothing of them.
     pub fn ranges(&self, node: &Node<'_>, inputs: &[Range]) -> Result<Option<Vec<Range>>> {
         let call = format!("ranges of {}", self.proto.name);
         let at = Call { plugin: &self.owner.name, part: "", call: "ranges", node: node.name(), op: node.op() };
@@ -410,7 +415,8 @@ impl FrontendHandle {
     pub fn recognises(&self, file: &FileRef) -> bool {
         watch::call(&self.at("recognises"), || self.object.recognises(file))
     }
-    /// Imports a file: the edits that build its graphs. Mappings that it asks the host for are those of this registry.
+    /// Imports a file: the edits that build its graphs. Mappings that it asks the host for are
+    /// those of this registry.
     pub fn import(&self, file: &FileRef, options: &ImportOptions, files: &dyn RelativeFiles) -> Result<Vec<Edit>> {
         with_mappings(&self.mappings, || watch::call(&self.at("import"), || self.object.import(file, options, files)))
             .map_err(|e| self.owner.named(&format!("import of `{}`", file.path), e))
@@ -422,7 +428,8 @@ impl PassHandle {
     pub fn name(&self) -> &str {
         &self.info.name
     }
-    /// Edits that it records for a graph. Every error but an interruption is the plugin's failure (exit 5).
+    /// Edits that it records for a graph. Every error but an interruption is the plugin's failure
+    /// (exit 5).
     pub fn run(&self, graph: &Graph<'_>) -> Result<Vec<Edit>> {
         let at = Call { plugin: &self.owner.name, part: &self.info.name, call: "run", node: graph.name(), op: "" };
         watch::call(&at, || self.object.run(graph))

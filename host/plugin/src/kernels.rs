@@ -1,5 +1,6 @@
-//! Kernels under guard: what an engine registers for a task runs inside a region that names plugin, engine, kernel, node and task, so that a
-//! signal, an `exit` or a panic in it is told with all of them, whatever device launches it and on whatever thread.
+//! Kernels under guard: what an engine registers for a task runs inside a region that names plugin,
+//! engine, kernel, node and task, so that a signal, an `exit` or a panic in it is told with all of
+//! them, whatever device launches it and on whatever thread.
 use crate::crash::within;
 use crate::owner::Owner;
 use ge_plugin_api::abi::ROption;
@@ -71,7 +72,8 @@ fn guarded(inner: LoadedKernel, name: Arc<Name>) -> LoadedKernel {
     LoadedKernel { run, ctx, drop, access, scratch_bytes, last_error }
 }
 
-/// A device's model as the executor of one task is given it: kernels that are registered get its name.
+/// A device's model as the executor of one task is given it: kernels that are registered get its
+/// name.
 struct Model {
     device: &'static ModelObject,
     name: Arc<Name>,
@@ -92,8 +94,9 @@ impl DeviceModel for Model {
     }
 }
 
-/// Lends a device's model to the executor of one task. `index`: the task's place in its model. A device of another version of the
-/// interface is lent as it is, so that an engine sees what that device has: kernels on it have no names.
+/// Lends a device's model to the executor of one task. `index`: the task's place in its model. A
+/// device of another version of the interface is lent as it is, so that an engine sees what that
+/// device has: kernels on it have no names.
 pub(crate) fn lend<T>(
     owner: &Arc<Owner>,
     engine: &str,
@@ -108,7 +111,8 @@ pub(crate) fn lend<T>(
     let name = request.task.kernel.as_ref().into_option().map_or(request.op.as_str(), |k| k.kernel_name.as_str());
     let (node, op, kind) = (request.node.to_string(), request.op.to_string(), TaskType(request.task.kind));
     let kernel = format!("kernel `{name}` of engine {engine} for `{node}` ({op}), task {index} ({kind})");
-    // SAFETY: the object made of it is dropped before this function returns; kernels that outlive it keep no reference to it.
+    // SAFETY: the object made of it is dropped before this function returns; kernels that outlive
+    // it keep no reference to it.
     let device: &'static ModelObject = unsafe { &*(device as *const ModelObject) };
     f(&ModelObject::from_box(Box::new(Model {
         device,

@@ -1,12 +1,15 @@
 //! Finds, checks, loads and wraps plugin libraries.
 //!
-//! The way of a plugin: `plugins.toml` ([`config`]) names it; its library is found on the search path and looked at without
-//! running anything of it ([`elf`], [`manifest`]); then it is opened, its version and layout are checked ([`open`]), its
-//! options are checked against its own schema ([`options`]), and all that it gives is collected and validated ([`collect`]).
-//! What is left is a [`Registry`]: engines, operators, front ends, mappings, passes and devices in the order of `plugins.toml`,
-//! each behind a handle whose errors name the plugin and the call.
+//! The way of a plugin: `plugins.toml` ([`config`]) names it; its library is found on the search
+//! path and looked at without running anything of it ([`elf`], [`manifest`]); then it is opened,
+//! its version and layout are checked
+//! ([`open`]), its options are checked against its own schema ([`options`]), and all that it gives
+//! is collected and validated ([`collect`]). What is left is a [`Registry`]: engines, operators,
+//! front ends, mappings, passes and devices in the order of `plugins.toml`, each behind a handle
+//! whose errors name the plugin and the call.
 //!
-//! Libraries are never unloaded, and what they register lives as long as the process: handles are plain copies.
+//! Libraries are never unloaded, and what they register lives as long as the process: handles are
+//! plain copies.
 
 /// `plugins.toml`: where it is found, what stands in it.
 pub mod config;

@@ -1,4 +1,5 @@
-//! The manifest: TOML in the section `.ge.plugin`, readable without running anything of the library.
+//! The manifest: TOML in the section `.ge.plugin`, readable without running anything of the
+//! library.
 use ge_plugin_api::abi::root::{API_VERSION, MANIFEST_SECTION};
 use ge_plugin_api::diagnostic::ErrorKind;
 use ge_plugin_api::{Diagnostic, Result};
@@ -112,7 +113,8 @@ impl Manifest {
         })
     }
 
-    /// What can be refused before the library is opened: another major of the interface, panics that abort.
+    /// What can be refused before the library is opened: another major of the interface, panics
+    /// that abort.
     pub fn gate(&self, path: &Path) -> Result<()> {
         let (host, what) = match self.abi {
             Abi::Rust => (host_api(), "ge-plugin-api"),

@@ -1,4 +1,5 @@
-//! Mappings of one plugin that the front end of another calls: what goes wrong in one is blamed on its owner, not on the front end.
+//! Mappings of one plugin that the front end of another calls: what goes wrong in one is blamed on
+//! its owner, not on the front end.
 use crate::owner::Owner;
 use crate::watch::{self, Call};
 use ge_plugin_api::Result;

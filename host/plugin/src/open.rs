@@ -1,7 +1,9 @@
-//! Opening a library: the system's loader, the header, version and layout, start-up. Once a library and process, for ever.
+//! Opening a library: the system's loader, the header, version and layout, start-up. Once a library
+//! and process, for ever.
 //!
-//! A plugin of an older minor version has fewer functions than the host's types: the layout check is then done with the roles
-//! swapped (everything that the plugin has, the host has too), since the usual one asks for the reverse.
+//! A plugin of an older minor version has fewer functions than the host's types: the layout check
+//! is then done with the roles swapped (everything that the plugin has, the host has too), since
+//! the usual one asks for the reverse.
 use crate::cdoor;
 use crate::collect::{Contents, Given};
 use crate::manifest::Abi;
@@ -39,7 +41,8 @@ enum Root {
 
 type Slot = Mutex<Option<&'static Opened>>;
 
-/// One slot for each canonical path: a library has one set of statics in a process, so it is opened and started once.
+/// One slot for each canonical path: a library has one set of statics in a process, so it is opened
+/// and started once.
 fn slot(path: &Path) -> &'static Slot {
     static SLOTS: OnceLock<Mutex<BTreeMap<PathBuf, &'static Slot>>> = OnceLock::new();
     let mut slots = SLOTS.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
@@ -49,8 +52,9 @@ fn slot(path: &Path) -> &'static Slot {
 /// Opens a library that passed all checks that need no opening.
 ///
 /// # Errors
-/// `GE-E0514` the system's loader refuses it, `GE-E0506` no root symbol, `GE-E0509` another major version, `GE-E0515` another
-/// layout, `GE-E0516` its root function panics. A failed library stays loaded and can be tried again.
+/// `GE-E0514` the system's loader refuses it, `GE-E0506` no root symbol,
+/// `GE-E0509` another major version, `GE-E0515` another layout, `GE-E0516` its root function
+/// panics. A failed library stays loaded and can be tried again.
 pub fn open(name: &str, path: &Path, abi: Abi) -> Result<&'static Opened> {
     let mut slot = slot(path).lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(o) = *slot {
@@ -68,8 +72,8 @@ pub fn open(name: &str, path: &Path, abi: Abi) -> Result<&'static Opened> {
 
 /// The library, opened by the system's loader.
 fn library(name: &str, path: &Path) -> Result<Library> {
-    // SAFETY: constructors of the library run here. It is a plugin by its manifest, and plugins are trusted code (DESIGN 3.1);
-    // its tables were followed by `elf::inspect`.
+    // SAFETY: constructors of the library run here. It is a plugin by its manifest, and plugins are
+    // trusted code (DESIGN 3.1); its tables were followed by `elf::inspect`.
     unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) }.map_err(|e| {
         let why = system_reason(&e, path);
         let help = match why.strip_prefix("undefined symbol: ") {
@@ -87,7 +91,8 @@ fn library(name: &str, path: &Path) -> Result<Library> {
 /// The one function of a plugin in C.
 fn entry(name: &str, path: &Path) -> Result<cdoor::Entry> {
     let library = library(name, path)?;
-    // SAFETY: the manifest says that the library was built with ge_plugin.h, where the symbol is this function.
+    // SAFETY: the manifest says that the library was built with ge_plugin.h, where the symbol is
+    // this function.
     let entry = unsafe { library.get::<cdoor::Entry>(cdoor::SYMBOL).map(|s| *s) };
     // Never unloaded, as in `root_module`.
     std::mem::forget(library);
@@ -103,10 +108,11 @@ fn entry(name: &str, path: &Path) -> Result<cdoor::Entry> {
 
 fn root_module(name: &str, path: &Path) -> Result<PluginRef> {
     let library = library(name, path)?;
-    // SAFETY: the symbol is a static of type LibHeader whose address is what an AbiHeaderRef is; its magic is checked by
-    // `upgrade` below before anything else of it is used.
+    // SAFETY: the symbol is a static of type LibHeader whose address is what an AbiHeaderRef is;
+    // its magic is checked by `upgrade` below before anything else of it is used.
     let header = unsafe { library.get::<AbiHeaderRef>(ROOT_MODULE_LOADER_NAME_WITH_NUL.as_bytes()).map(|s| *s) };
-    // Never unloaded: thread-local destructors, statics and handles of it stay valid until the process ends.
+    // Never unloaded: thread-local destructors, statics and handles of it stay valid until the
+    // process ends.
     std::mem::forget(library);
     let header = header.map_err(|_| {
         Diagnostic::error(format!("`{}` is no plugin of ge: it has a manifest, but no root symbol", path.display()))
@@ -114,8 +120,9 @@ fn root_module(name: &str, path: &Path) -> Result<PluginRef> {
             .raise(ge_codes::NOT_A_PLUGIN)
     })?;
     let header = header.upgrade().map_err(|e| refused(name, path, &e))?;
-    // abi_stable joins all that it has seen of a type in one table of the process. The host's own types come first, or an older
-    // plugin that is checked before a newer one makes the newer one's fields too many.
+    // abi_stable joins all that it has seen of a type in one table of the process. The host's own
+    // types come first, or an older plugin that is checked before a newer one makes the newer one's
+    // fields too many.
     static OWN: OnceLock<()> = OnceLock::new();
     OWN.get_or_init(|| {
         let own = <PluginRef as StableAbi>::LAYOUT;
@@ -146,8 +153,9 @@ fn checked_root(name: &str, path: &Path, header: &'static LibHeader) -> Result<P
     let theirs = header.layout().ok_or_else(|| layout_error("it has no layout".into()))?;
     check_layout_compatibility(theirs, <PluginRef as StableAbi>::LAYOUT)
         .map_err(|e| layout_error(condense(&e.to_string())))?;
-    // SAFETY: all that the plugin's types have, the host's have at the same place (checked above, with the roles swapped
-    // because the plugin is older); what it lacks stands after the last prefix field and reads as absent.
+    // SAFETY: all that the plugin's types have, the host's have at the same place (checked above,
+    // with the roles swapped because the plugin is older); what it lacks stands after the last
+    // prefix field and reads as absent.
     unsafe { header.init_root_module_with_unchecked_layout::<PluginRef>() }.map_err(|e| refused(name, path, &e))
 }
 
@@ -231,8 +239,8 @@ impl Opened {
         }
     }
 
-    /// Starts it with checked options and collects what it gives, validated against its manifest. Once a process: a second
-    /// start with other options is an error.
+    /// Starts it with checked options and collects what it gives, validated against its manifest.
+    /// Once a process: a second start with other options is an error.
     pub fn start(
         &'static self,
         manifest: &crate::manifest::Manifest,

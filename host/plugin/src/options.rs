@@ -9,7 +9,8 @@ use ge_plugin_api::{Error, Result};
 /// The values a plugin gets: one for each option of its schema, the given one or the default.
 ///
 /// # Errors
-/// `GE-E0513`: every unknown key (with the nearest), wrong type and value out of range, each with its place.
+/// `GE-E0513`: every unknown key (with the nearest), wrong type and value out of range, each with
+/// its place.
 pub fn check(
     plugin: &str,
     file: &str,

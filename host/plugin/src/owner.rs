@@ -18,7 +18,8 @@ impl fmt::Display for Owner {
     }
 }
 
-/// Whether an error says already which plugin failed in which call: who owns the function pays, not who called it.
+/// Whether an error says already which plugin failed in which call: who owns the function pays, not
+/// who called it.
 fn blamed(e: &Error) -> bool {
     let fault = matches!(e.kind, ErrorKind::PANIC | ErrorKind::PLUGIN);
     fault
@@ -28,8 +29,9 @@ fn blamed(e: &Error) -> bool {
 }
 
 impl Owner {
-    /// Names plugin and call in an error of one of its functions. A panic or an internal error is the plugin's failure (exit 5);
-    /// other kinds are its answer about the user's model and keep their meaning.
+    /// Names plugin and call in an error of one of its functions. A panic or an internal error is
+    /// the plugin's failure (exit 5); other kinds are its answer about the user's model and keep
+    /// their meaning.
     pub fn named(&self, call: &str, e: Error) -> Error {
         if blamed(&e) {
             return e;

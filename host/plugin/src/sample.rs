@@ -1,4 +1,5 @@
-//! Small graphs that a plugin is shown to see what it does: some `Data` nodes and one node that reads them.
+//! Small graphs that a plugin is shown to see what it does: some `Data` nodes and one node that
+//! reads them.
 use ge_plugin_api::abi::WithMetadata;
 use ge_plugin_api::abi::erase::RawSlice;
 use ge_plugin_api::types::{Attr, AttrMap, Key, NodeId, TensorDesc, Use, ValueRef};
@@ -72,7 +73,8 @@ impl SampleGraph {
             context: self as *const SampleGraph as *const (),
             table: GraphTableRef(TABLE.static_as_prefix()),
         };
-        // SAFETY: the table's functions take this context, and the graph does not change while it is borrowed.
+        // SAFETY: the table's functions take this context, and the graph does not change while it
+        // is borrowed.
         unsafe { Graph::from_raw(raw) }
     }
     /// The node over the inputs.

@@ -1,4 +1,5 @@
-//! What the host does for plugins: interning, the one pool of threads, log, progress, cancellation, mappings.
+//! What the host does for plugins: interning, the one pool of threads, log, progress, cancellation,
+//! mappings.
 use ge_plugin_api::abi::{RVec, WithMetadata, guard_value};
 use ge_plugin_api::frontend::{MappingInfo, MappingRef};
 use ge_plugin_api::services::{HostTable, HostTableRef, Level, RangeFn, host_side};
@@ -85,7 +86,8 @@ extern "C" fn progress(done: u64, total: u64) {
     guard_value((), || report(done, total))
 }
 
-/// Makes the process's pool of `jobs` threads; before anything runs in parallel. False if the pool exists already.
+/// Makes the process's pool of `jobs` threads; before anything runs in parallel. False if the pool
+/// exists already.
 pub fn set_jobs(jobs: usize) -> bool {
     rayon::ThreadPoolBuilder::new().num_threads(jobs.max(1)).thread_name(|i| format!("ge-{i}")).build_global().is_ok()
 }
@@ -106,8 +108,8 @@ struct Loop {
     f: RangeFn,
     context: *mut c_void,
 }
-// SAFETY: `f` may be called from several threads at a time with `context` (contract of HostTable::parallel_for), and the loop
-// does not outlive the call.
+// SAFETY: `f` may be called from several threads at a time with `context` (contract of
+// HostTable::parallel_for), and the loop does not outlive the call.
 unsafe impl Sync for Loop {}
 
 /// Return code of a loop that stopped because everything is asked to stop.
@@ -124,7 +126,8 @@ impl Loop {
                 self.rc.store(STOPPED, Ordering::Relaxed);
                 break;
             }
-            // SAFETY: the caller's function with the caller's context, alive until `parallel_for` returns.
+            // SAFETY: the caller's function with the caller's context, alive until `parallel_for`
+            // returns.
             let rc = unsafe { (self.f.0)(self.context, begin, self.n.min(begin.saturating_add(self.step))) };
             if rc != 0 {
                 self.rc.store(rc, Ordering::Relaxed);
@@ -134,8 +137,8 @@ impl Loop {
     }
 }
 
-/// `HostTable::parallel_for`: the caller takes part; a loop within a loop, and one of a single part, runs on the caller alone.
-/// The ranges depend on `n`, `grain` and the number of threads alone.
+/// `HostTable::parallel_for`: the caller takes part; a loop within a loop, and one of a single part, runs on the caller alone. The ranges depend on `n`,
+/// `grain` and the number of threads alone.
 extern "C" fn parallel_for(n: usize, grain: usize, f: RangeFn, context: *mut c_void) -> i32 {
     guard_value(-1, || {
         if n == 0 {

@@ -24,7 +24,8 @@ pub enum Want {
     /// All that are enabled.
     #[default]
     All,
-    /// Those of one of the kinds, that provide one of the names (engines, front ends, devices), or that are named.
+    /// Those of one of the kinds, that provide one of the names (engines, front ends, devices), or
+    /// that are named.
     Only {
         /// Kinds (`ops`, `frontend`, `pass` …).
         kinds: Vec<String>,
@@ -98,18 +99,21 @@ pub struct LoadRequest {
 pub struct PluginSet;
 
 impl PluginSet {
-    /// Finds the configuration and loads what is wanted. Enabled entries that are not optional must all be in order.
+    /// Finds the configuration and loads what is wanted. Enabled entries that are not optional must
+    /// all be in order.
     ///
     /// # Errors
-    /// Every refusal of such an entry in one error of kind PLUGIN (exit 5); a configuration that was named and is not there is
-    /// a usage error (exit 2).
+    /// Every refusal of such an entry in one error of kind PLUGIN (exit 5); a configuration that
+    /// was named and is not there is a usage error (exit 2).
     pub fn load(request: &LoadRequest) -> Result<Registry> {
         let registry = PluginSet::load_lenient(request)?;
         let fatal: Vec<Diagnostic> = refusals(&registry.plugins, false).collect();
         if fatal.is_empty() { Ok(registry) } else { Err(Error::all(ErrorKind::PLUGIN, fatal)) }
     }
 
-    /// As [`load`](PluginSet::load), but a refused entry that is not optional is told by its record alone (`ge plugin list`).
+    /// As
+    /// [`load`](PluginSet::load), but a refused entry that is not optional is told by its record alone (`ge
+    /// plugin list`).
     ///
     /// # Errors
     /// The configuration cannot be read.
@@ -339,7 +343,8 @@ impl<'a> Set<'a> {
         });
     }
 
-    /// The later of two plugins that give the same name is refused, unless one of the two has it in `overrides`.
+    /// The later of two plugins that give the same name is refused, unless one of the two has it in
+    /// `overrides`.
     fn refuse_same(&self, all: &mut [Candidate<'a>], what: &str, names: &dyn Fn(&Candidate<'_>) -> Vec<String>) {
         let mut first: BTreeMap<String, usize> = BTreeMap::new();
         for i in 0..all.len() {
@@ -543,8 +548,8 @@ pub(crate) fn look_at(path: &Path) -> Result<Looked> {
             .help("let `path` name the library itself")
             .raise(ge_codes::NOT_A_LIBRARY));
     }
-    // SAFETY: the map is read-only and lives for this look; a library that is changed while ge starts is no case that the
-    // system's loader survives either.
+    // SAFETY: the map is read-only and lives for this look; a library that is changed while ge
+    // starts is no case that the system's loader survives either.
     let map = unsafe { memmap2::Mmap::map(&file) }.map_err(unreadable)?;
     let looked = elf::inspect(path, &map)?;
     let manifest = Manifest::parse(path, looked.manifest)?;

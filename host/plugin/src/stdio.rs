@@ -1,4 +1,5 @@
-//! Standard output is the command's alone: what a plugin prints goes to standard error, so that it never stands in a document.
+//! Standard output is the command's alone: what a plugin prints goes to standard error, so that it
+//! never stands in a document.
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::FromRawFd;
@@ -8,10 +9,11 @@ use std::sync::atomic::{AtomicI32, Ordering};
 static OUT: OnceLock<File> = OnceLock::new();
 static OUT_FD: AtomicI32 = AtomicI32::new(-1);
 
-/// Takes standard output: [`write`] is the way to it from now on, and whatever else is printed goes to standard error. The binary calls it
-/// once, before the first plugin is opened.
+/// Takes standard output: [`write`] is the way to it from now on, and whatever else is printed goes
+/// to standard error. The binary calls it once, before the first plugin is opened.
 pub fn claim() {
-    // SAFETY: plain system calls on the standard descriptors; the copy is owned by the file that is made of it.
+    // SAFETY: plain system calls on the standard descriptors; the copy is owned by the file that is
+    // made of it.
     unsafe {
         let copy = libc::fcntl(1, libc::F_DUPFD_CLOEXEC, 3);
         if copy < 0 {

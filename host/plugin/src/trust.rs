@@ -1,6 +1,7 @@
-//! Which configurations are trusted. A `plugins.toml` names libraries whose code runs, so one that merely lies in the working folder, as in
-//! a folder that was downloaded, is not taken without a word of the user. `--plugins`, `$GE_PLUGINS` and what belongs to the
-//! executable are such words; `ge plugin trust FILE` is one for good: it keeps path and digest of the file.
+//! Which configurations are trusted. A
+//! `plugins.toml` names libraries whose code runs, so one that merely lies in the working folder, as in a folder that was downloaded, is not taken without a word of the user. `--plugins`,
+//! `$GE_PLUGINS` and what belongs to the executable are such words; `ge plugin trust FILE` is one
+//! for good: it keeps path and digest of the file.
 use crate::registry::hex;
 use crate::services;
 use ge_plugin_api::Result;
@@ -58,7 +59,8 @@ pub fn is_trusted(file: &Path) -> bool {
     trusted(file, &[])
 }
 
-/// Whether a configuration of the working folder may be taken: one of those that belong to the executable, or one that was trusted.
+/// Whether a configuration of the working folder may be taken: one of those that belong to the
+/// executable, or one that was trusted.
 pub(crate) fn trusted(file: &Path, own: &[PathBuf]) -> bool {
     let Ok(path) = std::fs::canonicalize(file) else { return false };
     if own.iter().any(|o| std::fs::canonicalize(o).is_ok_and(|o| o == path)) {

@@ -1,7 +1,9 @@
-//! What plugins are at work on right now, by thread: whoever waits for them can say plugin, engine, call and node.
+//! What plugins are at work on right now, by thread: whoever waits for them can say plugin, engine,
+//! call and node.
 //!
-//! Every call of a handle is noted here while it lasts. That costs two uncontended locks and no memory: texts are only
-//! copied for the one who asks. Time is counted by `tick`, so that a call does not have to read a clock.
+//! Every call of a handle is noted here while it lasts. That costs two uncontended locks and no
+//! memory: texts are only copied for the one who asks. Time is counted by `tick`, so that a call
+//! does not have to read a clock.
 use crate::crash::within;
 use std::cell::RefCell;
 use std::fmt;
@@ -50,7 +52,8 @@ impl fmt::Display for AtWork {
     }
 }
 
-/// The texts of a call by address: they live as long as the call, which takes them away before it ends.
+/// The texts of a call by address: they live as long as the call, which takes them away before it
+/// ends.
 #[derive(Clone, Copy)]
 struct Texts {
     texts: [(*const u8, usize); 5],
@@ -107,7 +110,8 @@ impl Drop for Noted {
     }
 }
 
-/// Runs a call into a plugin: it is noted while it lasts, and a signal in it is blamed on the plugin.
+/// Runs a call into a plugin: it is noted while it lasts, and a signal in it is blamed on the
+/// plugin.
 pub(crate) fn call<T>(at: &Call<'_>, f: impl FnOnce() -> T) -> T {
     let texts = [at.plugin, at.part, at.call, at.node, at.op].map(|t| (t.as_ptr(), t.len()));
     // A thread that is going away has no slot any more: its last calls are not shown.

@@ -17,7 +17,8 @@ pub(crate) fn check(m: &CompiledModel, run: &Run) -> Result<(), PlanFault> {
 /// Every edge: what must be over when a node starts, through nodes without tasks.
 fn edges(m: &CompiledModel, run: &Run) -> Result<(), PlanFault> {
     for (gi, g) in m.graphs.iter().enumerate() {
-        // For nodes without tasks: per stream the last task (and its node) that must be over; shared where nothing changes.
+        // For nodes without tasks: per stream the last task (and its node) that must be over;
+        // shared where nothing changes.
         let mut through: Vec<Vec<(usize, u32, u32)>> = vec![Vec::new(); g.nodes.len()];
         for (i, n) in g.nodes.iter().enumerate() {
             let mine = &run.stands[gi][i];
@@ -61,7 +62,8 @@ fn edges(m: &CompiledModel, run: &Run) -> Result<(), PlanFault> {
 fn end(m: &CompiledModel, run: &Run) -> Result<(), PlanFault> {
     let Some((own, clock)) = &run.end else { return Ok(()) };
     for (q, over) in clock.iter().enumerate() {
-        // What stands behind END_GRAPH on its own stream, and records that nothing waits for, are no work of a node.
+        // What stands behind END_GRAPH on its own stream, and records that nothing waits for, are
+        // no work of a node.
         let work = m.tasks.iter().filter(|t| t.stream as usize == q).rposition_work();
         // What a switch may leave asleep is joined by no one.
         if q != *own && !run.conditional[q] && work.is_some_and(|w| *over <= w) && run.lengths[q] > 0 {

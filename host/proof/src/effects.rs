@@ -1,7 +1,10 @@
-//! Effects: what the imported graph said of reads and writes of variables holds for the tasks, in every schedule.
+//! Effects: what the imported graph said of reads and writes of variables holds for the tasks, in
+//! every schedule.
 //!
-//! It reads the order that was written when the graph came in (`EffectOrder`) and where each node of the compiled model stood then
-//! (`_effect`); of what stages did in between it knows nothing. A branch that is never taken and a node that was folded have no tasks.
+//! It reads the order that was written when the graph came in
+//! (`EffectOrder`) and where each node of the compiled model stood then (`_effect`); of what stages
+//! did in between it knows nothing. A branch that is never taken and a node that was folded have no
+//! tasks.
 use super::PlanFault;
 use super::stand::Stand;
 use ge_model::effects::{EffectOrder, Path, Relation, places};
@@ -16,8 +19,8 @@ struct Leaf<'m> {
     writes: bool,
 }
 
-/// Proves it for the root graph: bodies stand there as labels and jumps. Cost: the accesses of each variable, and the reads between
-/// each two writes twice.
+/// Proves it for the root graph: bodies stand there as labels and jumps. Cost: the accesses of each
+/// variable, and the reads between each two writes twice.
 pub(crate) fn check(m: &CompiledModel, stands: &[Vec<Vec<Stand>>]) -> Result<(), PlanFault> {
     let order = EffectOrder::of(m);
     let (Some(g), Some(stands)) = (m.graphs.first(), stands.first()) else { return Ok(()) };

@@ -11,7 +11,8 @@ impl fmt::Display for Rule {
     }
 }
 
-/// All rules, by number: what holds of every compiled model, and the room of the proof that asks it.
+/// All rules, by number: what holds of every compiled model, and the room of the proof that asks
+/// it.
 pub const RULES: &[(Rule, &str, &str)] = &[
     (Rule(1), "order", "the streams come to their end: nothing waits for what never comes"),
     (Rule(2), "order", "an event is waited for before it is recorded again"),

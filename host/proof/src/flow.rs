@@ -1,9 +1,12 @@
-//! Control flow by labels, taken turn by turn, by code of its own: the tasks are run as queues whose jumps go where a counter says (no
-//! turn of a loop, one, two; every branch), and in each of these runs
+//! Control flow by labels, taken turn by turn, by code of its own: the tasks are run as queues
+//! whose jumps go where a counter says (no turn of a loop, one, two; every branch), and in each of
+//! these runs
 //!
 //! - nothing waits for ever, no event is recorded twice, and none is left for the next run to find;
-//! - a stream is woken again only after all that it did is known to be over, and all is over before END_GRAPH;
-//! - a node starts after those that it needs, as they last ran; what is written is written after all who last touched it.
+//! - a stream is woken again only after all that it did is known to be over, and all is over before
+//!   END_GRAPH;
+//! - a node starts after those that it needs, as they last ran; what is written is written after
+//!   all who last touched it.
 //!
 //! Cost: tasks run times streams, at most 8 times; a model without labels costs nothing.
 use super::PlanFault;
@@ -14,7 +17,8 @@ use std::collections::{HashMap, HashSet};
 
 /// Runs that are tried.
 const WALKS: usize = 8;
-/// So often each task may run in one of them, on average: loops take a few turns each, those within others as many in each of them.
+/// So often each task may run in one of them, on average: loops take a few turns each, those within
+/// others as many in each of them.
 const STEPS: u64 = 4096;
 
 /// Proves the order of a model's control flow.
@@ -310,7 +314,8 @@ impl<'m> Walk<'m> {
             None => Ok(()),
         }
     }
-    /// A kernel that takes its tiling from a context starts behind the attached work of this turn, which writes it.
+    /// A kernel that takes its tiling from a context starts behind the attached work of this turn,
+    /// which writes it.
     fn tiled(&mut self, q: usize, task: usize, node: u32) -> Result<(), PlanFault> {
         if !takes_tiling(&self.m.tasks[task]) {
             return Ok(());

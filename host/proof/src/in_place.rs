@@ -1,7 +1,9 @@
-//! Outputs in the place of an input: a node writes over a value only when all that read it are over. By the order in which its tasks are known to run.
+//! Outputs in the place of an input: a node writes over a value only when all that read it are
+//! over. By the order in which its tasks are known to run.
 //!
-//! Nodes without tasks name values of others: who reads the name reads the value. What control flow holds on purpose
-//! (`_ref_input`) and references to `RefData` are written in an order that edges alone do not say, and are left out.
+//! Nodes without tasks name values of others: who reads the name reads the value. What control flow
+//! holds on purpose (`_ref_input`) and references to `RefData` are written in an order that edges
+//! alone do not say, and are left out.
 use super::PlanFault;
 use super::stand::Stand;
 use ge_model::{CompiledModel, GraphInfo, SlotInfo};

@@ -1,14 +1,19 @@
-//! The last look at a compiled model, by code that shares nothing with the planners: it reads the model alone.
+//! The last look at a compiled model, by code that shares nothing with the planners: it reads the
+//! model alone.
 //!
-//! Records and waits are paired, and what streams and pairs are then known to order must honour every edge and every reuse of
-//! memory. The rules are numbered in [`RULES`]; every fault names one.
+//! Records and waits are paired, and what streams and pairs are then known to order must honour
+//! every edge and every reuse of memory. The rules are numbered in [`RULES`]; every fault names
+//! one.
 //!
-//! - **Streams and events** (`run`, `edges`): the pairs are those of one way through the queues. Where an id serves several pairs,
-//!   the wait of each is known to be over before the next record and before the next wait: so no schedule has other pairs, what
-//!   holds here holds in all of them, and where this way ends every way does. Nodes without a task are bridged.
-//! - **Memory** (`memory`; ReuseChecker, facts 2.6 h): a range is written anew only after every use of what lay there, in the order
-//!   in which tasks are known to run; what shares memory on purpose (views, in place, no-task concat) counts as one.
-//! - **In place** (`in_place`), **parts** (`parts`), **tasks** (`tasks`), **effects** (`effects`), **control flow** (`flow`): see there.
+//! - **Streams and events** (`run`, `edges`): the pairs are those of one way through the queues.
+//!   Where an id serves several pairs, the wait of each is known to be over before the next record
+//!   and before the next wait: so no schedule has other pairs, what holds here holds in all of
+//!   them, and where this way ends every way does. Nodes without a task are bridged.
+//! - **Memory** (`memory`; ReuseChecker, facts 2.6 h): a range is written anew only after every use
+//!   of what lay there, in the order in which tasks are known to run; what shares memory on purpose
+//!   (views, in place, no-task concat) counts as one.
+//! - **In place** (`in_place`), **parts** (`parts`), **tasks** (`tasks`), **effects** (`effects`),
+//!   **control flow** (`flow`): see there.
 //!
 //! Cost: tasks times streams, and a search in an interval map for each block.
 //!

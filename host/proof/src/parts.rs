@@ -1,6 +1,7 @@
-//! Where things must lie beside each other in a compiled model (part of the ReuseChecker, document 000, 5.2): parts of a whole at the
-//! running sum of their data, references on their inputs, runs with padding block by block, variables apart, constants unwritten.
-//! Reads the compiled model alone.
+//! Where things must lie beside each other in a compiled model (part of the ReuseChecker, document
+//! 000, 5.2): parts of a whole at the running sum of their data, references on their inputs, runs
+//! with padding block by block, variables apart, constants unwritten. Reads the compiled model
+//! alone.
 use super::PlanFault;
 use ge_model::{CompiledModel, NodeInfo, SlotInfo};
 use ge_plugin_api::types::TensorDesc;

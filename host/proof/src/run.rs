@@ -1,4 +1,5 @@
-//! One way through the queues of a model: records are paired with waits, and for each node it is known what is over when it starts.
+//! One way through the queues of a model: records are paired with waits, and for each node it is
+//! known what is over when it starts.
 use super::PlanFault;
 use super::stand::{Stand, ends_tiling, is_record, is_wait, join, notify, read_ahead, takes_tiling};
 use ge_model::CompiledModel;
@@ -27,7 +28,8 @@ fn wakes(t: &ge_model::TaskInfo) -> Option<usize> {
     number.and_then(|w| usize::try_from(*w).ok())
 }
 
-/// Tasks that wake each stream for the first time: one that stands behind the stream's own first task ends a turn of a loop.
+/// Tasks that wake each stream for the first time: one that stands behind the stream's own first
+/// task ends a turn of a loop.
 fn wakers(m: &CompiledModel) -> Vec<Vec<usize>> {
     let mut out = vec![Vec::new(); m.streams.physical.len()];
     let mut begun = vec![false; out.len()];
@@ -112,7 +114,8 @@ impl Run {
             lengths: queues.iter().map(|q| q.len() as u32).collect(),
             conditional: Vec::new(),
         };
-        // Notifies that other ranks record are not ordered by this model alone: a wait on one that it never records passes.
+        // Notifies that other ranks record are not ordered by this model alone: a wait on one that
+        // it never records passes.
         let own: std::collections::HashSet<(bool, u32)> = m
             .tasks
             .iter()
@@ -125,7 +128,8 @@ impl Run {
         let mut awake: Vec<bool> = m.streams.physical.iter().map(|p| p.head).collect();
         let mut left = wakers(m);
         run.conditional = conditional(m, &left);
-        // Branches end at different wakers of one stream, of which one comes: here all do, and the stream starts behind the last.
+        // Branches end at different wakers of one stream, of which one comes: here all do, and the
+        // stream starts behind the last.
         let branches: Vec<bool> =
             left.iter().map(|w| w.iter().all(|i| run.conditional[m.tasks[*i].stream as usize])).collect();
         let mut recorded: HashMap<(bool, u32), Vec<u32>> = HashMap::new();
@@ -155,7 +159,8 @@ impl Run {
                     served.insert(key, (i, q, at[q] as u32));
                     join(&mut clocks[q], &clock);
                 }
-                // Events by their addresses: a super kernel waits at its first step, a tiling function records.
+                // Events by their addresses: a super kernel waits at its first step, a tiling
+                // function records.
                 if kind == TaskType::SUPER_KERNEL && (at[q] == 0 || queues[q][at[q] - 1].0 != i) {
                     let ids = || t.numbers.iter().filter_map(|e| u32::try_from(*e).ok()).map(|e| (false, e));
                     if let Some(key) = ids().find(|key| !recorded.contains_key(key)) {
@@ -174,7 +179,8 @@ impl Run {
                 }
                 if takes_tiling(t) {
                     let over = |(s, at): &(usize, u32)| clocks[q][*s] > *at;
-                    // A kernel that is updated is read ahead of its turn, when its stream comes so near.
+                    // A kernel that is updated is read ahead of its turn, when its stream comes so
+                    // near.
                     let near = match read_ahead(t) && updated.contains(&(t.graph, t.node)) {
                         true => trail.get(&q).filter(|l| l.len() >= reach).and_then(|l| l.get(l.len() - reach)),
                         false => Some(&clocks[q]),
@@ -192,7 +198,8 @@ impl Run {
                         return Err(PlanFault::Edge { from: format!("{name} (tiling)"), to: name });
                     }
                 }
-                // Tiling for a super kernel writes a context of its own and ends before the super kernel begins.
+                // Tiling for a super kernel writes a context of its own and ends before the super
+                // kernel begins.
                 let beside =
                     kind == TaskType::PREPROCESS_KERNEL && !t.numbers.is_empty() && !t.args_format.contains("{ws");
                 // Of a node that wakes several streams each of them is behind its own task alone.

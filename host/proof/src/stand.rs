@@ -1,4 +1,5 @@
-//! Where the tasks of a node stand, and what tasks say of themselves: read by several parts of the proof.
+//! Where the tasks of a node stand, and what tasks say of themselves: read by several parts of the
+//! proof.
 use ge_model::{NodeInfo, TaskInfo};
 use ge_plugin_api::task::{TILING_SINK_BLOCK_DIM, TaskType};
 use ge_plugin_api::types::AttrValue;
@@ -40,7 +41,8 @@ pub(crate) fn read_ahead(t: &TaskInfo) -> bool {
     takes_tiling(t) && t.block_dim == TILING_SINK_BLOCK_DIM
 }
 
-/// Whether a task is the last of a node's tiling: the one that updates its kernel, where there is one.
+/// Whether a task is the last of a node's tiling: the one that updates its kernel, where there is
+/// one.
 pub(crate) fn ends_tiling(t: &TaskInfo, updated: bool) -> bool {
     match TaskType(t.kind) {
         TaskType::UPDATE => true,

@@ -1,7 +1,9 @@
-//! Tasks against what the nodes say: streams and order, labels and jumps, streams that are woken, ids that are there, and what the SoC holds.
+//! Tasks against what the nodes say: streams and order, labels and jumps, streams that are woken,
+//! ids that are there, and what the SoC holds.
 //!
-//! A jump goes where its node says and stays within its own scope of control flow; every label stands once; a node that wakes streams has
-//! one task for each of them, in their order. Cost: one look at each task.
+//! A jump goes where its node says and stays within its own scope of control flow; every label
+//! stands once; a node that wakes streams has one task for each of them, in their order. Cost: one
+//! look at each task.
 use super::PlanFault;
 use ge_model::{CompiledModel, NodeInfo, TaskInfo};
 use ge_plugin_api::task::TaskType;
@@ -39,7 +41,8 @@ fn ids(m: &CompiledModel) -> Result<(), PlanFault> {
     Ok(())
 }
 
-/// Each task stands on a stream of its node, and on each stream the tasks stand in the order of their nodes.
+/// Each task stands on a stream of its node, and on each stream the tasks stand in the order of
+/// their nodes.
 fn places(m: &CompiledModel) -> Result<(), PlanFault> {
     let mut last: HashMap<(u32, u32), u32> = HashMap::new();
     for t in &m.tasks {

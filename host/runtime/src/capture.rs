@@ -1,8 +1,9 @@
 //! Capture: what every node wrote, copied aside by the device itself.
 //!
-//! Memory of the feature map is reused, so a tensor cannot be read after the run. A model loaded with `capture` has one copy task
-//! more after the last task that writes an output, on the same stream: whoever overwrites the output later is ordered after its
-//! readers, hence after the copy. Nothing is compiled again, and every schedule gives the same bytes.
+//! Memory of the feature map is reused, so a tensor cannot be read after the run. A model loaded
+//! with `capture` has one copy task more after the last task that writes an output, on the same
+//! stream: whoever overwrites the output later is ordered after its readers, hence after the copy.
+//! Nothing is compiled again, and every schedule gives the same bytes.
 use crate::error::RuntimeError;
 use crate::place::{NULL, Places};
 use ge_model::{CompiledModel, SlotInfo, TaskInfo};
@@ -111,8 +112,8 @@ impl Captures {
         })
     }
 
-    /// What the nodes wrote in the run that has just ended, in node order. A node without a task stands for the bytes that its
-    /// inputs brought to its memory.
+    /// What the nodes wrote in the run that has just ended, in node order. A node without a task
+    /// stands for the bytes that its inputs brought to its memory.
     pub(crate) fn collect(
         &self,
         m: &CompiledModel,

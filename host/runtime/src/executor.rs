@@ -1,5 +1,6 @@
-//! Runs: inputs and outputs are the caller's memory where it is 64-byte aligned, copied (and counted) otherwise; an input that the
-//! model writes over is copied too, unless the caller gives it away. One call of the device.
+//! Runs: inputs and outputs are the caller's memory where it is 64-byte aligned, copied (and
+//! counted) otherwise; an input that the model writes over is copied too, unless the caller gives
+//! it away. One call of the device.
 use crate::capture::Captured;
 use crate::error::RuntimeError;
 use crate::load::LoadedModel;
@@ -21,7 +22,8 @@ pub struct RunOutcome {
     pub outputs: Vec<HostTensor>,
     /// What the device said.
     pub report: RunReport,
-    /// Inputs that were copied because they were not aligned, or because the model writes over them.
+    /// Inputs that were copied because they were not aligned, or because the model writes over
+    /// them.
     pub copied_inputs: usize,
     /// What every node wrote, in node order, if the model was loaded with `capture`.
     pub captured: Vec<Captured>,
@@ -51,7 +53,8 @@ impl Part {
 pub(crate) const ALIGN: usize = 64;
 
 impl LoadedModel {
-    /// Runs once. Inputs in graph order; types and shapes must be the model's. An input that the model writes over is copied.
+    /// Runs once. Inputs in graph order; types and shapes must be the model's. An input that the
+    /// model writes over is copied.
     pub fn run(&self, inputs: &[TensorView<'_>], options: RunOptions) -> Result<RunOutcome, RuntimeError> {
         if let Some(gears) = &self.compiled.gears {
             return self.run_gear(gears, inputs, options);
@@ -74,10 +77,12 @@ impl LoadedModel {
         Ok(RunOutcome { copied_inputs, ..outcome })
     }
 
-    /// Runs once on inputs that the caller gives away: none is copied, whatever the model does with their memory.
+    /// Runs once on inputs that the caller gives away: none is copied, whatever the model does with
+    /// their memory.
     pub fn run_owned(&self, mut inputs: Vec<HostTensor>, options: RunOptions) -> Result<RunOutcome, RuntimeError> {
         if !self.captures.is_empty() || self.compiled.gears.is_some() {
-            // What the inputs were is told after the run; those of a gear may have less room than the largest needs.
+            // What the inputs were is told after the run; those of a gear may have less room than
+            // the largest needs.
             let views: Vec<TensorView<'_>> = inputs.iter().map(HostTensor::view).collect();
             return self.run(&views, options);
         }
@@ -86,8 +91,8 @@ impl LoadedModel {
         self.launch(&addresses, inputs.into_iter().map(Some).collect(), &[], options)
     }
 
-    /// Runs once on inputs that the caller keeps: a `RefData` has afterwards what the model wrote to it; of other inputs that the model
-    /// writes over, a copy is taken.
+    /// Runs once on inputs that the caller keeps: a `RefData` has afterwards what the model wrote
+    /// to it; of other inputs that the model writes over, a copy is taken.
     pub fn run_mut(&self, inputs: &mut [HostTensor], options: RunOptions) -> Result<RunOutcome, RuntimeError> {
         if self.compiled.gears.is_some() {
             let views: Vec<TensorView<'_>> = inputs.iter().map(HostTensor::view).collect();

@@ -1,5 +1,6 @@
-//! Runs of a model with gears: the one whose sizes the inputs have. The plan is made for the largest: an input of another gear lies
-//! in memory of the largest gear's size, and an output is as much of it as the gear has written.
+//! Runs of a model with gears: the one whose sizes the inputs have. The plan is made for the
+//! largest: an input of another gear lies in memory of the largest gear's size, and an output is as
+//! much of it as the gear has written.
 use crate::error::RuntimeError;
 use crate::executor::{ALIGN, RunOptions, RunOutcome};
 use crate::load::LoadedModel;

@@ -1,7 +1,7 @@
 //! From an OM to results: load, execute, profile, dump.
 //!
-//! `LoadedModel::load` maps the weights, asks each task's engine to bind it to the device, and seals. After that a run is one
-//! call of the device and no call of an engine.
+//! `LoadedModel::load` maps the weights, asks each task's engine to bind it to the device, and
+//! seals. After that a run is one call of the device and no call of an engine.
 #![forbid(unsafe_code)]
 
 /// Errors.

@@ -24,7 +24,8 @@ use ge_plugin_api::types::AttrValue;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-/// Engines by name, as the host has them; `runtime_tasks` is the engine of event, notify, label, switch and copy tasks.
+/// Engines by name, as the host has them; `runtime_tasks` is the engine of event, notify, label,
+/// switch and copy tasks.
 pub struct Engines {
     /// Engine of a name.
     pub by_name: HashMap<String, EngineHandle>,
@@ -51,7 +52,8 @@ pub struct LoadOptions {
     pub maps: Option<Arc<MapPool>>,
     /// Variables that models of one session share.
     pub variables: Arc<Variables>,
-    /// How the device was opened: names and values. Engines see each as the attribute `_device_NAME` of what they load.
+    /// How the device was opened: names and values. Engines see each as the attribute
+    /// `_device_NAME` of what they load.
     pub device: Arc<[(String, String)]>,
 }
 
@@ -87,7 +89,8 @@ pub struct LoadedModel {
 }
 
 impl LoadedModel {
-    /// Loads a model: weights are taken as they are mapped where the device can, tasks are bound by their engines, once.
+    /// Loads a model: weights are taken as they are mapped where the device can, tasks are bound by
+    /// their engines, once.
     pub fn load(
         compiled: CompiledModel,
         engines: &Engines,
@@ -202,7 +205,8 @@ impl LoadedModel {
         &self.compiled
     }
 
-    /// Its physical streams as the device's pool has them: models that are loaded side by side may share some.
+    /// Its physical streams as the device's pool has them: models that are loaded side by side may
+    /// share some.
     pub fn device_streams(&self) -> &[StreamHandle] {
         &self.handles
     }
@@ -276,8 +280,8 @@ impl Drop for LoadedModel {
     }
 }
 
-/// Binds a task. `ext`: what the tasks before it left for it. A kernel that waits for its UPDATE gives its handle, if it has one, for
-/// what it leaves in turn (001 §5.2, §5.5).
+/// Binds a task. `ext`: what the tasks before it left for it. A kernel that waits for its UPDATE
+/// gives its handle, if it has one, for what it leaves in turn (001 §5.2, §5.5).
 fn bind(
     s: &Several<'_>,
     numbering: &Numbering,
@@ -444,8 +448,8 @@ pub(crate) fn request(
     })
 }
 
-/// The kernel whose tiling a PREPROCESS_KERNEL computes: the node's own task with placeholder blocks, or its launch in a task of
-/// several.
+/// The kernel whose tiling a PREPROCESS_KERNEL computes: the node's own task with placeholder
+/// blocks, or its launch in a task of several.
 fn tiled(m: &CompiledModel, t: &TaskInfo) -> Option<String> {
     if let Some((_, k)) = m.sunk(t).next() {
         return Some(k.kernel_name.clone());
@@ -503,7 +507,8 @@ pub(crate) fn arguments(
         spots.push(place);
     }
     if t.kind == TaskType::PREPROCESS_KERNEL.code() {
-        // A tiling function sees every input's and output's descriptor by its context, and the values that tiling reads.
+        // A tiling function sees every input's and output's descriptor by its context, and the
+        // values that tiling reads.
         let values = value_inputs(node);
         for i in 0..node.inputs.len() {
             let Some((d, p)) = places.input(m, t.graph, node, i)? else { continue };

@@ -1,5 +1,6 @@
-//! `.npy` files, versions 1 to 3, in C order. Types that `.npy` has no name for travel as raw bits (DESIGN 4): bfloat16 as
-//! uint16; float8, float4 and integers under a byte as uint8, one element a byte.
+//! `.npy` files, versions 1 to 3, in C order. Types that `.npy` has no name for travel as raw bits
+//! (DESIGN 4): bfloat16 as uint16; float8, float4 and integers under a byte as uint8, one element a
+//! byte.
 use ge_plugin_api::kernel::HostTensor;
 use ge_plugin_api::types::DType;
 
@@ -39,7 +40,8 @@ pub fn descr(dtype: DType) -> Option<&'static str> {
     })
 }
 
-/// The type that a file's header names; a type that NumPy has no name for cannot be told from the bits it travels as.
+/// The type that a file's header names; a type that NumPy has no name for cannot be told from the
+/// bits it travels as.
 pub fn dtype_of(bytes: &[u8]) -> Option<DType> {
     let begin = if bytes.get(6).is_some_and(|v| *v > 1) { 12 } else { 10 };
     let header = bytes.get(begin..bytes.len().min(begin + 4096)).filter(|_| bytes.starts_with(b"\x93NUMPY"))?;

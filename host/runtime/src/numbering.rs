@@ -1,5 +1,6 @@
-//! Numbers of tasks: an engine may bind one task of the OM as several on the device (a collective is a series of copies, records and
-//! waits), and the loader binds copies of its own, so that the device's numbers are not the OM's.
+//! Numbers of tasks: an engine may bind one task of the OM as several on the device (a collective
+//! is a series of copies, records and waits), and the loader binds copies of its own, so that the
+//! device's numbers are not the OM's.
 use ge_plugin_api::device::{Base, DeviceModel, DeviceTask, ModelObject, RunReport};
 use ge_plugin_api::kernel::LoadedKernel;
 use ge_plugin_api::{Error, Result};

@@ -15,7 +15,8 @@ pub(crate) struct Places {
     weights: u32,
     /// First byte, bytes and allocation of each variable, by rising bytes.
     variables: Vec<(u64, u64, u32)>,
-    /// Memory kind, first byte and allocation of each piece of the feature maps, pieces of a kind by rising bytes.
+    /// Memory kind, first byte and allocation of each piece of the feature maps, pieces of a kind
+    /// by rising bytes.
     feature: Vec<(u8, u64, u32)>,
     inputs: Vec<u32>,
     outputs: Vec<u32>,
@@ -88,7 +89,8 @@ impl Places {
         self.context_memory
     }
 
-    /// The place of a node's tiling context or of a part of it (001 §5.1); None: the item names none.
+    /// The place of a node's tiling context or of a part of it (001 §5.1); None: the item names
+    /// none.
     pub(crate) fn context(&self, graph: u32, node: u32, item: &str) -> Option<Place> {
         let (offset, bytes) = self.contexts.get(&(graph, node))?.part(item)?;
         Some(Place { allocation: self.context_memory, offset, bytes, rank: u32::MAX })
@@ -128,7 +130,8 @@ impl Places {
                 // What has no bytes touches none, wherever it was put.
                 let z = z.or_else(|| ranges.find(|z| bytes == 0 && z.memory == slot.memory));
                 let Some(z) = z else {
-                    // Of a model whose inputs and outputs all are without bytes there is no range at all.
+                    // Of a model whose inputs and outputs all are without bytes there is no range
+                    // at all.
                     if bytes == 0 {
                         return Ok(NULL);
                     }
@@ -138,7 +141,8 @@ impl Places {
                 let a = list
                     .get(z.index as usize)
                     .ok_or_else(|| RuntimeError::Damaged { what: "a zero-copy range has no input or output".into() })?;
-                // A tensor without bytes may stand where one range ends and another begins: it lies nowhere in either.
+                // A tensor without bytes may stand where one range ends and another begins: it lies
+                // nowhere in either.
                 at(*a, if bytes == 0 { 0 } else { slot.offset - z.offset })
             }
             SlotInfo::FEATURE => {
@@ -182,7 +186,8 @@ impl Places {
     }
 }
 
-/// Bytes of a tensor that its tasks may touch: its data, or the whole slot where the data bytes are not known.
+/// Bytes of a tensor that its tasks may touch: its data, or the whole slot where the data bytes are
+/// not known.
 fn touched(d: &TensorDesc, s: &SlotInfo) -> u64 {
     d.data_bytes().unwrap_or(s.size).min(s.size)
 }

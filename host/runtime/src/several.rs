@@ -1,5 +1,5 @@
-//! Tasks of several launches (SUPER_KERNEL): each launch is loaded by its node's engine onto a model of ours that only keeps what it
-//! is given, then all go to the device as one chain.
+//! Tasks of several launches (SUPER_KERNEL): each launch is loaded by its node's engine onto a
+//! model of ours that only keeps what it is given, then all go to the device as one chain.
 use crate::error::RuntimeError;
 use crate::load::{Engines, LoadOptions, arguments, request, resolved};
 use crate::place::Places;
@@ -158,7 +158,8 @@ pub(crate) fn keep(
     }
 }
 
-/// A read of what an earlier launch of the chain has written is no read of the task: the bytes need not be there before it.
+/// A read of what an earlier launch of the chain has written is no read of the task: the bytes need
+/// not be there before it.
 fn seen_within(spots: &[Place], access: &mut [Access]) {
     let mut written: Vec<Place> = Vec::new();
     for (p, a) in spots.iter().zip(access.iter_mut()) {

@@ -1,5 +1,5 @@
-//! Tiling sink at run time (document 001 §5): what the tasks of a node leave for each other as extended attributes, and the tiling
-//! contexts that tiling functions read on the device.
+//! Tiling sink at run time (document 001 §5): what the tasks of a node leave for each other as
+//! extended attributes, and the tiling contexts that tiling functions read on the device.
 use crate::error::RuntimeError;
 use crate::load::{LoadedModel, arguments, value_inputs};
 use crate::place::Places;
@@ -80,7 +80,8 @@ impl TilingContextAddr {
     }
 }
 
-/// Extended attributes of nodes: kept from the binding of one task to that of another, and as long as the model is loaded.
+/// Extended attributes of nodes: kept from the binding of one task to that of another, and as long
+/// as the model is loaded.
 #[derive(Default)]
 pub(crate) struct ExtAttrs(BTreeMap<Of, AttrMap>);
 
@@ -112,7 +113,8 @@ pub(crate) struct Spot {
 }
 
 impl Spot {
-    /// The spot for a node behind the others; an error where it asks for more tiling data than a context can hold.
+    /// The spot for a node behind the others; an error where it asks for more tiling data than a
+    /// context can hold.
     pub(crate) fn new(m: &CompiledModel, of: Of, at: u64) -> Result<Spot, RuntimeError> {
         let asked = m.node(of.0, of.1).and_then(|n| n.attrs.int(OP_PARA_SIZE));
         let beyond = beyond(asked).ok_or_else(|| {
@@ -205,7 +207,8 @@ impl Contexts {
         Ok(Contexts { allocation: places.context_memory(), list })
     }
 
-    /// Fills the contexts of one set of feature maps. `bases` are all allocations of the model, the set's among them.
+    /// Fills the contexts of one set of feature maps. `bases` are all allocations of the model, the
+    /// set's among them.
     pub(crate) fn fill(&self, device: &ContextObject, bases: &[Base]) -> Result<(), RuntimeError> {
         let base = |allocation: u32| bases.get(allocation as usize).map_or(0, |b| b.address);
         for f in &self.list {
@@ -220,9 +223,9 @@ impl Contexts {
 }
 
 impl LoadedModel {
-    /// Extended attributes of every node that has some, by its name: `_tiling_sink_task_info`, a list with what each of its kernels
-    /// left that wait for an UPDATE (task id, stream, handle of an FFTS+ task), and `_tiling_context_addr`, the addresses in the
-    /// feature maps of the next run.
+    /// Extended attributes of every node that has some, by its name:
+    /// `_tiling_sink_task_info`, a list with what each of its kernels left that wait for an UPDATE (task id, stream, handle of an FFTS+ task), and `_tiling_context_addr`,
+    /// the addresses in the feature maps of the next run.
     pub fn ext_attrs(&self) -> Result<BTreeMap<String, AttrMap>, RuntimeError> {
         let mut all = self.ext.0.clone();
         if let Some(base) = self.context_base()? {
@@ -234,8 +237,8 @@ impl LoadedModel {
         Ok(all.into_iter().filter_map(|(of, attrs)| Some((name(of)?, attrs))).collect())
     }
 
-    /// A node's tiling context in the feature maps of the next run: what the host wrote, and what the last run there found; None:
-    /// its tiling does not run on the device.
+    /// A node's tiling context in the feature maps of the next run: what the host wrote, and what
+    /// the last run there found; None: its tiling does not run on the device.
     pub fn tiling_context(&self, node: &str) -> Result<Option<TilingContext>, RuntimeError> {
         let named = |of: Of| self.compiled.node(of.0, of.1).is_some_and(|n| n.name == node);
         let Some(f) = self.contexts.list.iter().find(|f| named(f.of)) else { return Ok(None) };

@@ -1,4 +1,5 @@
-//! FFTS+ tasks: each context's kernel is loaded by its node's engine for one slice, then all go to the device as one context graph.
+//! FFTS+ tasks: each context's kernel is loaded by its node's engine for one slice, then all go to
+//! the device as one context graph.
 use crate::error::RuntimeError;
 use crate::load::{arguments, request, resolved};
 use crate::place::NULL;

@@ -1,8 +1,9 @@
-//! Streams of a device for the models loaded on it (004 §4.7): made on demand, up to 2,024 for one model and no more than the device
-//! has, and shared by models.
+//! Streams of a device for the models loaded on it (004 §4.7): made on demand, up to 2,024 for one
+//! model and no more than the device has, and shared by models.
 //!
-//! A stream is found by its priority and flag, among those the one whose task number is nearest; never one that the model itself
-//! uses, for the streams of one model run side by side. Each stream knows the models that use it; the last to go ends it.
+//! A stream is found by its priority and flag, among those the one whose task number is nearest;
+//! never one that the model itself uses, for the streams of one model run side by side. Each stream
+//! knows the models that use it; the last to go ends it.
 use crate::error::RuntimeError;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Mutex;
@@ -54,11 +55,13 @@ pub struct StreamPool {
 }
 
 impl StreamPool {
-    /// Streams for a new model on a device (any number that is the device's own): those of other models where there are, new ones
-    /// else. In the order of the wishes. `most`: streams that the device has for all models, of any priority and flag; 0: no limit.
+    /// Streams for a new model on a device (any number that is the device's own): those of other
+    /// models where there are, new ones else. In the order of the wishes. `most`: streams that the
+    /// device has for all models, of any priority and flag; 0: no limit.
     ///
     /// # Errors
-    /// More than [`MAX_STREAMS`] wishes, or more streams than the device has left; nothing is taken then.
+    /// More than [`MAX_STREAMS`] wishes, or more streams than the device has left; nothing is taken
+    /// then.
     pub fn acquire_streams(
         &self,
         device: u64,
@@ -141,7 +144,8 @@ impl State {
     ) -> StreamHandle {
         let key = (device, w.priority, w.flag);
         let list = self.by_key.entry(key).or_default();
-        // The nearest on either side that is not this model's; with equal distance the one with more tasks.
+        // The nearest on either side that is not this model's; with equal distance the one with
+        // more tasks.
         let above = list.range((w.tasks, StreamHandle(0))..).find(|(_, h)| !mine.contains(h));
         let below = list.range(..(w.tasks, StreamHandle(0))).rev().find(|(_, h)| !mine.contains(h));
         let best = match (above, below) {
@@ -191,7 +195,8 @@ mod tests {
         let pool = StreamPool::default();
         let (a, of_a) = pool.acquire_streams(0, 0, &[wish(0, 0, 10), wish(0, 0, 100)]).expect("streams");
         assert_ne!(of_a[0], of_a[1]);
-        // The nearest task number is taken; the second wish cannot have the same stream, nor the third any.
+        // The nearest task number is taken; the second wish cannot have the same stream, nor the
+        // third any.
         let (b, of_b) = pool.acquire_streams(0, 0, &[wish(0, 0, 90), wish(0, 0, 95), wish(0, 0, 1)]).expect("streams");
         assert_eq!((of_b[0], of_b[1]), (of_a[1], of_a[0]));
         assert_eq!((pool.len(), pool.created(), pool.users(of_a[0])), (3, 3, 2));

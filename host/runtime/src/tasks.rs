@@ -1,4 +1,5 @@
-//! The tasks of an OM against the rules of task lists, before any of them is bound: what breaks one is damage of the file.
+//! The tasks of an OM against the rules of task lists, before any of them is bound: what breaks one
+//! is damage of the file.
 use crate::error::RuntimeError;
 use crate::load::Engines;
 use crate::several::own_task;

@@ -1,8 +1,9 @@
 //! Variables of a session: values that outlive runs, models and rebuilds, each known by its name.
 //!
-//! All models that are loaded with one [`Variables`] share them: who names `w` has the same `w`. A variable lies in memory of one
-//! device context at a time and moves where a run needs it. Runs that share a variable take turns, unless all of them only read; a run
-//! that fails leaves each variable as it was. Ranks of a group have variables of their own.
+//! All models that are loaded with one [`Variables`] share them: who names `w` has the same `w`. A
+//! variable lies in memory of one device context at a time and moves where a run needs it. Runs
+//! that share a variable take turns, unless all of them only read; a run that fails leaves each
+//! variable as it was. Ranks of a group have variables of their own.
 use crate::error::RuntimeError;
 use ge_model::{CompiledModel, NodeInfo, SlotInfo};
 use ge_plugin_api::device::{Base, ContextObject, MemoryKind};
@@ -144,7 +145,8 @@ impl Variables {
         Ok(())
     }
 
-    /// Forgets all variables: the next model that names one starts it anew. Models that are loaded keep theirs.
+    /// Forgets all variables: the next model that names one starts it anew. Models that are loaded
+    /// keep theirs.
     pub fn clear(&self) {
         self.cells().clear();
     }
@@ -170,7 +172,8 @@ impl Variables {
         self.cells.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// The variables of a model, by name; those that are new start with their `init_value`, or as zeros.
+    /// The variables of a model, by name; those that are new start with their `init_value`, or as
+    /// zeros.
     pub(crate) fn bind(&self, m: &CompiledModel, rank: u32) -> Result<Vec<Bound>, RuntimeError> {
         let mut out = Vec::new();
         for s in spans(m)? {
@@ -215,7 +218,8 @@ impl Cell {
             expected: format!("{}{:?}", self.info.dtype, self.info.dims),
         })
     }
-    /// Whether its bytes lie as its graph says: only then do they mean anything outside of the model.
+    /// Whether its bytes lie as its graph says: only then do they mean anything outside of the
+    /// model.
     fn plain(&self) -> Result<(), RuntimeError> {
         if self.layout.is_empty() {
             return Ok(());

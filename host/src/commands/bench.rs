@@ -2,7 +2,8 @@
 use super::compile::BuildFlags;
 use super::inputs::{DeviceFlags, InputFlags, gather};
 use super::run::{Target, open};
-use super::{CompileFlags, Global, print, print_json};
+use crate::commands::flags::{CompileFlags, Global};
+use crate::commands::talk::{print, print_json};
 use crate::session::{Model, Session};
 use crate::{Error, Result};
 use clap::Args;

@@ -1,6 +1,7 @@
 //! `ge cache list | verify | prune DIR`: the model cache, looked at from outside.
-use super::{Global, print, print_json, say};
 use crate::Result;
+use crate::commands::flags::Global;
+use crate::commands::talk::{print, print_json, say};
 use crate::render::progress::group;
 use crate::session::cache::{Cache, Entry, State};
 use clap::{Args, Subcommand};

@@ -1,5 +1,6 @@
 //! `ge check OM`: whether this `ge` with these plugins runs the file: yes, rebuild or no, and why.
-use super::{Global, print, print_json};
+use crate::commands::flags::Global;
+use crate::commands::talk::{print, print_json};
 use crate::session::fresh::{changed, compatible};
 use crate::session::import::{self, FileKind};
 use crate::session::read_om;
@@ -90,7 +91,8 @@ fn judge(m: &CompiledModel, registry: &Registry) -> (&'static str, Vec<String>) 
     }
     for p in &m.plugins {
         match registry.plugin(&p.name) {
-            // Missing plugins that only took part in the compilation do not matter; engines were asked above.
+            // Missing plugins that only took part in the compilation do not matter; engines were
+            // asked above.
             None => {}
             Some(here) => {
                 if let Status::Refused(e) = &here.status {

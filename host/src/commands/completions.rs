@@ -12,6 +12,6 @@ pub struct CompletionsArgs {
 pub fn run(args: &CompletionsArgs, command: &mut clap::Command) -> Result<u8> {
     let mut out = Vec::new();
     clap_complete::generate(args.shell, command, "ge", &mut out);
-    super::print(&String::from_utf8_lossy(&out))?;
+    crate::commands::talk::print(&String::from_utf8_lossy(&out))?;
     Ok(0)
 }

@@ -1,6 +1,7 @@
 //! `ge explain CODE`: the page of an error code.
-use super::{Global, print, print_json};
 use crate::Result;
+use crate::commands::flags::Global;
+use crate::commands::talk::{print, print_json};
 use clap::Args;
 use ge_codes::{ATC, exit_code, pages};
 

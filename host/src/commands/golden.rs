@@ -1,9 +1,12 @@
-//! `ge opt --check`: golden files, run in this process and compared with what they expect (DESIGN 7, "Golden tests").
+//! `ge opt --check`: golden files, run in this process and compared with what they expect (DESIGN
+//! 7, "Golden tests").
 //!
-//! A file's graphs are cases of their own: each that no other names runs alone, with those that it names. Several `# RUN:` lines must all
-//! give what is expected.
+//! A file's graphs are cases of their own: each that no other names runs alone, with those that it
+//! names. Several `# RUN:` lines must all give what is expected.
 use super::opt::OptArgs;
-use super::{Global, parse_opt, print, print_json};
+use super::parse_opt;
+use crate::commands::flags::Global;
+use crate::commands::talk::{print, print_json};
 use crate::session::{Session, import};
 use crate::{Diagnostic, Result};
 use ge_compiler::pass::Records;
@@ -37,7 +40,8 @@ pub fn run(global: &Global, path: &Path) -> Result<u8> {
     Ok(u8::from(!failed.is_empty()))
 }
 
-/// The golden files of a path: itself, or all `.ge` files below a folder that have a `# RUN:` line, by name.
+/// The golden files of a path: itself, or all `.ge` files below a folder that have a `# RUN:` line,
+/// by name.
 ///
 /// # Errors
 /// A path that cannot be read.

@@ -20,109 +20,18 @@ mod specialise;
 mod steps;
 mod stdin;
 mod unused;
+mod flags;
+mod talk;
 
-use crate::options::OptionMap;
-use crate::render::{ProgressMode, exit_code, print_error};
-use crate::session::gears::Asked as Gears;
+use crate::render::{exit_code, print_error};
 use crate::{Error, ErrorKind, Result};
-use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap::{CommandFactory, Parser, Subcommand};
+use flags::{Colour, Global};
 use ge_plugin_api::services::Level;
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
-use std::path::{Path, PathBuf};
-
-/// When colour is used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Colour {
-    /// On a terminal.
-    Auto,
-    /// Always.
-    Always,
-    /// Never.
-    Never,
-}
-
-/// Flags of every command, also after the subcommand.
-#[derive(Args, Clone, Debug)]
-pub struct Global {
-    /// Configuration of the plugins [default: $GE_PLUGINS, then plugins.toml here, then beside the executable]
-    #[arg(long, global = true, value_name = "FILE")]
-    pub plugins: Option<PathBuf>,
-    /// More talk on stderr; twice for every refusal
-    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
-    pub verbose: u8,
-    /// No talk on success
-    #[arg(short, long, global = true)]
-    pub quiet: bool,
-    /// Colour on stderr
-    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
-    pub color: Colour,
-    /// Progress on stderr
-    #[arg(long, global = true, value_name = "HOW", default_value = "auto")]
-    pub progress: ProgressMode,
-    /// One JSON document on stdout
-    #[arg(long, global = true)]
-    pub json: bool,
-}
-
-/// Options of a compilation, on compile, run, bench, opt and plan.
-#[derive(Args, Clone, Debug, Default)]
-pub struct CompileFlags {
-    /// An option; may be given several times
-    #[arg(long = "set", value_name = "NAME=VALUE")]
-    pub sets: Vec<String>,
-    /// JSON file of options
-    #[arg(long, value_name = "FILE")]
-    pub options: Option<PathBuf>,
-    /// SoC by name, or a SoC file
-    #[arg(long, value_name = "NAME|FILE")]
-    pub soc: Option<String>,
-    /// Shapes of inputs, "x:1,3,224,224;y:?"
-    #[arg(long, value_name = "SHAPES")]
-    pub input_shape: Option<String>,
-    /// Sizes that the model gets a static plan for each, by the name of an open size: `b=1,4,8`; several give each combination
-    #[arg(long = "dim", value_name = "NAME=SIZES")]
-    pub dims: Vec<String>,
-    /// As --dim, for the first dimension where it is open: `1,4,8`
-    #[arg(long, alias = "dynamic_batch_size", value_name = "SIZES")]
-    pub dynamic_batch_size: Option<String>,
-    /// As --dim, for height and width where they are open: `224,224;448,448`
-    #[arg(long, alias = "dynamic_image_size", value_name = "H,W;H,W")]
-    pub dynamic_image_size: Option<String>,
-    /// As --dim, one size for each open one in each gear: `1,20;4,40`
-    #[arg(long, alias = "dynamic_dims", value_name = "SIZES;SIZES")]
-    pub dynamic_dims: Option<String>,
-}
-
-impl CompileFlags {
-    /// Shapes of inputs: by the flag, else by the option of that name.
-    pub fn shapes(&self) -> Result<String> {
-        if let Some(s) = &self.input_shape {
-            return Ok(s.clone());
-        }
-        Ok(OptionMap::gather(&self.sets, self.options.as_deref())?.resolved()?.input_shape)
-    }
-    /// The gears that are asked for, by flags, else by the option.
-    pub fn gears(&self) -> Result<Gears> {
-        let mut asked = Gears {
-            by_name: self.dims.clone(),
-            batch: self.dynamic_batch_size.clone(),
-            image: self.dynamic_image_size.clone(),
-            dims: self.dynamic_dims.clone(),
-        };
-        if asked.is_empty() {
-            let options = OptionMap::gather(&self.sets, self.options.as_deref())?;
-            asked.dims = Some(options.resolved()?.dynamic_dims).filter(|d| !d.is_empty());
-        }
-        Ok(asked)
-    }
-    /// All sources of options as one map.
-    pub fn gather(&self) -> Result<OptionMap> {
-        let options = OptionMap::gather(&self.sets, self.options.as_deref())?;
-        crate::render::watch::warn_after(options.resolved()?.plugin_call_warn_s);
-        Ok(options)
-    }
-}
+use std::path::Path;
+use talk::print_json;
 
 #[derive(Parser, Debug)]
 #[command(
@@ -171,7 +80,8 @@ enum Command {
     Completions(completions::CompletionsArgs),
 }
 
-/// The word behind which `ge plugin check` starts its child; no command, so that neither help nor completions offer it.
+/// The word behind which `ge plugin check` starts its child; no command, so that neither help nor
+/// completions offer it.
 pub const PROBE: &str = "__probe-plugin";
 
 /// Reads one command line of `ge opt`, as a golden file's `# RUN:` has it.
@@ -246,7 +156,8 @@ pub fn main(args: Vec<OsString>) -> u8 {
     }
 }
 
-/// Whether the environment wants colours: `NO_COLOR` counts when it is not empty (no-color.org), a dumb terminal has none.
+/// Whether the environment wants colours: `NO_COLOR` counts when it is not empty (no-color.org), a
+/// dumb terminal has none.
 fn colours_wanted(var: impl Fn(&str) -> Option<OsString>) -> bool {
     var("NO_COLOR").is_none_or(|v| v.is_empty()) && var("TERM").is_none_or(|t| t != "dumb")
 }
@@ -280,45 +191,6 @@ fn dispatch(cli: &Cli) -> Result<u8> {
         Command::Check(a) => check::run(&cli.global, a),
         Command::Explain(a) => explain::run(&cli.global, a),
         Command::Completions(a) => completions::run(a, &mut Cli::command()),
-    }
-}
-
-/// Writes to stdout; a closed pipe is a quiet end, a full one an error that says so.
-pub fn print(text: &str) -> Result<()> {
-    match ge_plugin::stdio::write(text.as_bytes()) {
-        Ok(()) => Ok(()),
-        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        Err(e) => Err(Error::failed(format!("cannot write to stdout: {e}"))),
-    }
-}
-
-/// Writes one JSON document to stdout.
-pub fn print_json(v: &serde_json::Value) -> Result<()> {
-    let text = serde_json::to_string(v).map_err(|e| Error::internal(e.to_string()))?;
-    print(&format!("{text}\n"))
-}
-
-/// Talk on stderr, unless quiet.
-pub fn say(global: &Global, text: &str) {
-    if !global.quiet {
-        let _ = writeln!(std::io::stderr().lock(), "{text}");
-    }
-}
-
-/// Options of the original that mean nothing here.
-pub fn say_foreign(global: &Global, options: &OptionMap) {
-    for (name, why) in options.foreign() {
-        say(global, &format!("note: option `{name}` has no effect: {why}"));
-    }
-}
-
-/// Warnings of the loader on stderr.
-pub fn say_warnings(global: &Global, registry: &ge_plugin::Registry) {
-    for w in registry.warnings() {
-        say(global, &format!("warning[{}]: {}", w.code, w.message));
-        if !w.help.is_empty() {
-            say(global, &format!("  help: {}", w.help));
-        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! `ge opt IN.ge`: passes or stages on a graph in text form.
-use super::{CompileFlags, Global, print, print_json, say, say_warnings};
+use crate::commands::flags::{CompileFlags, Global};
+use crate::commands::talk::{print, print_json, say, say_warnings};
 use crate::render::Progress;
 use crate::session::bundle::Bundle;
 use crate::session::{Session, SessionOptions, import};
@@ -47,7 +48,8 @@ pub struct OptArgs {
     /// Time and changes of each pass, on stderr
     #[arg(long)]
     stats: bool,
-    /// Runs golden files (a file or a folder of them) and compares; UPDATE_EXPECT=1 writes the expectations anew
+    /// Runs golden files (a file or a folder of them) and compares; UPDATE_EXPECT=1 writes the
+    /// expectations anew
     #[arg(long, value_name = "FILE", conflicts_with_all = ["output", "from", "until", "passes", "why"])]
     check: Option<PathBuf>,
     /// Runs what a bundle holds, and says whether it fails as it did
@@ -97,7 +99,8 @@ pub fn run(global: &Global, a: &OptArgs) -> Result<u8> {
     finish(global, a, &result, &records)
 }
 
-/// Stages with their passes in order: ours, then those of plugins, which run at the place that they ask for.
+/// Stages with their passes in order: ours, then those of plugins, which run at the place that they
+/// ask for.
 fn list(global: &Global, a: &OptArgs) -> Result<u8> {
     // Without plugins there are still ours.
     let session = match a.session(global.plugins.clone()) {
@@ -208,11 +211,12 @@ impl OptArgs {
     }
 }
 
-/// Runs a bundle: its stage on its graph, or the whole compilation. The failure is given back as it comes; 0 if there is none.
+/// Runs a bundle: its stage on its graph, or the whole compilation. The failure is given back as it
+/// comes; 0 if there is none.
 fn repro(global: &Global, a: &OptArgs, path: &Path) -> Result<u8> {
     let b = Bundle::read(path)?;
     let mut options = a.flags.gather()?;
-    super::say_foreign(global, &options);
+    crate::commands::talk::say_foreign(global, &options);
     let mut given = crate::options::OptionMap::default();
     for (k, v) in &b.options {
         given.set(k, v, "the bundle")?;

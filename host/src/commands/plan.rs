@@ -1,5 +1,6 @@
 //! `ge plan memory`: the memory planner on a file of buffers.
-use super::{Global, print_json, say};
+use crate::commands::flags::Global;
+use crate::commands::talk::{print_json, say};
 use crate::{Diagnostic, Result};
 use clap::{Args, Subcommand};
 use ge_planners::memory::MemoryEffort;

@@ -1,5 +1,6 @@
-//! Models whose nodes compute in narrower types than the model has: by which mode, and what became of their outputs. Where an output
-//! is not finite though the inputs are, the model is run once more with every node's outputs kept, to name the first that is to blame.
+//! Models whose nodes compute in narrower types than the model has: by which mode, and what became
+//! of their outputs. Where an output is not finite though the inputs are, the model is run once
+//! more with every node's outputs kept, to name the first that is to blame.
 use super::tensors;
 use crate::session::Session;
 use crate::{Diagnostic, Result};
@@ -70,8 +71,9 @@ fn set(session: &Session, values: &[(String, HostTensor)]) -> Result<()> {
     values.iter().try_for_each(|(name, v)| session.variables().write(name, &v.view())).map_err(|e| e.into_error())
 }
 
-/// One more run of a model on a device of its own, with the variables as they were `before` the first run: the first node that
-/// computes no finite number. Afterwards the variables hold what the first run left.
+/// One more run of a model on a device of its own, with the variables as they were `before` the
+/// first run: the first node that computes no finite number. Afterwards the variables hold what the
+/// first run left.
 pub fn blame(
     session: &Session,
     m: &CompiledModel,

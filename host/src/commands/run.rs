@@ -1,7 +1,9 @@
 //! `ge run MODEL_OR_OM`: loads, runs, writes and compares outputs.
 use super::compile::BuildFlags;
 use super::inputs::{DeviceFlags, Given, InputFlags, rank_dir, read_npy};
-use super::{CompileFlags, Global, print, print_json, reduced, say, steps, tensors};
+use super::{reduced, steps, tensors};
+use crate::commands::flags::{CompileFlags, Global};
+use crate::commands::talk::{print, print_json, say};
 use crate::render::timeline::{self, Lane};
 use crate::session::import::{self, FileKind};
 use crate::session::{Session, SessionOptions, read_om};
@@ -52,7 +54,8 @@ pub struct RunArgs {
     /// Writes what variables hold after the run (safetensors)
     #[arg(long, value_name = "FILE")]
     save_variables: Option<PathBuf>,
-    /// Runs so many steps, each on what the last one left (`ge compile --state`); DIR/step<k> may hold the inputs of one step
+    /// Runs so many steps, each on what the last one left (`ge compile --state`); DIR/step<k> may
+    /// hold the inputs of one step
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), conflicts_with_all = ["expect", "profile", "dump_tensors", "check_numerics"])]
     steps: Option<u64>,
     /// Threads of the pool
@@ -232,7 +235,8 @@ fn gear_json(m: &CompiledModel, gear: Option<usize>) -> Option<serde_json::Value
     Some(serde_json::json!({"index": k, "dims": dims, "graph": g.graph}))
 }
 
-/// Tells outputs of a model in reduced types that are not finite though the inputs are, with the node that is to blame.
+/// Tells outputs of a model in reduced types that are not finite though the inputs are, with the
+/// node that is to blame.
 fn warnings(
     global: &Global,
     (session, before): (&Session, &[(String, HostTensor)]),
@@ -287,7 +291,8 @@ pub struct Target<'a> {
     pub given: Option<Given<'a>>,
 }
 
-/// A session, the compiled model, and whether it was compiled now: an OM is taken as it is, a model compiled on the spot.
+/// A session, the compiled model, and whether it was compiled now: an OM is taken as it is, a model
+/// compiled on the spot.
 pub fn open(global: &Global, a: &Target<'_>) -> Result<(Session, CompiledModel, bool)> {
     let (device, device_options) = a.device.parse()?;
     let is_om = import::kind_of(&import::map(a.model)?) == FileKind::Om;
@@ -318,7 +323,8 @@ pub fn open(global: &Global, a: &Target<'_>) -> Result<(Session, CompiledModel, 
     Ok((session, compiled, false))
 }
 
-/// An engine that is missing because its plugin was refused: the refusal is what the user has to mend.
+/// An engine that is missing because its plugin was refused: the refusal is what the user has to
+/// mend.
 fn engines_there(session: &Session, m: &CompiledModel) -> Result<()> {
     let registry = session.registry();
     let needed = m.engines_needed();
@@ -434,7 +440,8 @@ pub(super) fn values(t: &HostTensor) -> Vec<f64> {
         .unwrap_or_else(|| t.bytes().iter().map(|b| f64::from(*b)).collect())
 }
 
-/// A number of a type as people read it: as few digits as tell it from its neighbours, powers of ten for what is very small or large.
+/// A number of a type as people read it: as few digits as tell it from its neighbours, powers of
+/// ten for what is very small or large.
 pub(super) fn number(x: f64, dtype: DType) -> String {
     let far = x != 0.0 && x.is_finite() && !(1e-5..1e9).contains(&x.abs());
     let short = matches!(dtype, DType::F32 | DType::F16 | DType::BF16);

@@ -1,7 +1,9 @@
-//! `ge run MODEL` with inputs at hand: what a model leaves open is settled by them. Open dimensions are those of the inputs. Where
-//! sizes hang on values (a Reshape to an input, the places of a NonZero), the values count as constants: first small tables of
-//! whole numbers, which shapes are made of, then all inputs, so that the folding engine computes what no static plan can hold.
-use super::{Global, say};
+//! `ge run MODEL` with inputs at hand: what a model leaves open is settled by them. Open dimensions
+//! are those of the inputs. Where sizes hang on values (a Reshape to an input, the places of a
+//! NonZero), the values count as constants: first small tables of whole numbers, which shapes are
+//! made of, then all inputs, so that the folding engine computes what no static plan can hold.
+use crate::commands::flags::Global;
+use crate::commands::talk::say;
 use crate::session::{Compiled, Session, import};
 use crate::{Error, Result};
 use ge_ir::{Model, NodeId};
@@ -73,7 +75,8 @@ fn open_sizes(e: &Error) -> bool {
     !e.diagnostics.is_empty() && e.diagnostics.iter().all(|d| SIZES.iter().any(|c| c.is(d)))
 }
 
-/// Gives an input the sizes of its tensor where they fit what it declares; what does not fit is told at the run.
+/// Gives an input the sizes of its tensor where they fit what it declares; what does not fit is
+/// told at the run.
 fn bind_shape(model: &mut Model, id: NodeId, t: &HostTensor) {
     let Some(root) = model.graphs_mut().first_mut() else { return };
     let Some(old) = root.get(id).and_then(|n| n.outputs().first().cloned()) else { return };

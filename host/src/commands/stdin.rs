@@ -1,4 +1,5 @@
-//! A model from stdin (`-`): it is written to a file for as long as the command runs, as models are mapped and not read.
+//! A model from stdin (`-`): it is written to a file for as long as the command runs, as models are
+//! mapped and not read.
 use crate::{Diagnostic, Error, Result};
 use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};
@@ -22,7 +23,8 @@ const NAME: &str = "stdin";
 /// Reads stdin where the path is `-`; None for any other path.
 ///
 /// # Errors
-/// Stdin is a terminal, empty, or cannot be read; the system's folder for temporary files cannot be written.
+/// Stdin is a terminal, empty, or cannot be read; the system's folder for temporary files cannot be
+/// written.
 pub fn spool(path: &Path) -> Result<Option<Piped>> {
     if path != Path::new("-") {
         return Ok(None);

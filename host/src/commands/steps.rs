@@ -1,6 +1,8 @@
-//! `ge run OM --steps N`: runs of a model with state, each on what the last one left (`ge compile --state`).
+//! `ge run OM --steps N`: runs of a model with state, each on what the last one left
+//! (`ge compile --state`).
 use super::inputs::{Given, Wanted, gather};
-use super::{Global, print_json, say};
+use crate::commands::flags::Global;
+use crate::commands::talk::{print_json, say};
 use crate::session::model::random_inputs;
 use crate::session::steps::{Steps, of};
 use crate::session::{Model, Session};
@@ -15,7 +17,8 @@ use std::time::Instant;
 pub struct Asked<'a> {
     /// How many.
     pub steps: u64,
-    /// Inputs of all steps, and the first value of what is state; a folder may have `step<k>` with those of one step.
+    /// Inputs of all steps, and the first value of what is state; a folder may have `step<k>` with
+    /// those of one step.
     pub given: Option<Given<'a>>,
     /// Inputs are random of this seed.
     pub random: Option<u64>,

@@ -1,5 +1,5 @@
-//! What nodes computed in a run: by the names of the model's own tensors, in its own layout; written to files, searched for the
-//! first value that is no number.
+//! What nodes computed in a run: by the names of the model's own tensors, in its own layout;
+//! written to files, searched for the first value that is no number.
 mod layout;
 
 use crate::{Diagnostic, Error, ErrorKind, Result};
@@ -105,8 +105,9 @@ pub fn file_name(node: &str, output: u32) -> String {
     format!("{}_{output}.npy", safe(node))
 }
 
-/// Writes every captured tensor that `.npy` has a form for: one that the model names under each of its names, others as
-/// `NODE_OUTPUT.npy`; and a list of what is where.
+/// Writes every captured tensor that
+/// `.npy` has a form for: one that the model names under each of its names, others as `NODE_OUTPUT.npy`;
+/// and a list of what is where.
 pub fn dump(dir: &Path, m: &CompiledModel, captured: Vec<Captured>) -> Result<()> {
     let fail = |p: &Path, e: std::io::Error| {
         Diagnostic::error(format!("cannot write `{}`: {e}", p.display())).raise(ge_codes::UNWRITABLE)
@@ -123,7 +124,8 @@ pub fn dump(dir: &Path, m: &CompiledModel, captured: Vec<Captured>) -> Result<()
             vec![(ours(&t.node, t.output), file_name(&t.node, t.output))]
         };
         for (name, wanted) in names {
-            // Names that differ only in their separators, or in capitals that a file system may not tell apart.
+            // Names that differ only in their separators, or in capitals that a file system may not
+            // tell apart.
             let mut file = wanted.clone();
             let mut k = 1;
             while !seen.insert(file.to_lowercase()) {

@@ -1,7 +1,8 @@
-//! Options of a compilation that are given with an OM file: it is compiled already, so they have no effect. What they name must be
-//! right all the same, and whoever gives them is told.
+//! Options of a compilation that are given with an OM file: it is compiled already, so they have no
+//! effect. What they name must be right all the same, and whoever gives them is told.
 use super::compile::{BuildFlags, known_operators};
-use super::{CompileFlags, Global, say};
+use crate::commands::flags::{CompileFlags, Global};
+use crate::commands::talk::say;
 use crate::options::OptionMap;
 use crate::session::import::parse_input_shapes;
 use crate::session::{Session, SessionOptions};
@@ -13,7 +14,8 @@ use std::path::Path;
 /// Checks flags that an OM has no use for, and says so.
 ///
 /// # Errors
-/// `usage`: an unknown option, value, operator, SoC or input; sizes that the model was not compiled for.
+/// `usage`: an unknown option, value, operator, SoC or input; sizes that the model was not compiled
+/// for.
 pub fn check(
     global: &Global,
     path: &Path,

@@ -37,15 +37,16 @@ impl OptionMap {
         };
         self.set(k.trim(), v.trim(), "--set")
     }
-    /// Values of another source go over those that are not set yet (the other has the lower precedence).
+    /// Values of another source go over those that are not set yet (the other has the lower
+    /// precedence).
     pub fn under(&mut self, lower: OptionMap) {
         for (k, v) in lower.values {
             self.values.entry(k).or_insert(v);
         }
         self.foreign.extend(lower.foreign);
     }
-    /// Reads a JSON file: an object of names and values, or atc's nested form (`compile options` with global, session and graph
-    /// scopes, the inner one winning).
+    /// Reads a JSON file: an object of names and values, or atc's nested form (`compile options`
+    /// with global, session and graph scopes, the inner one winning).
     pub fn read_json(path: &Path) -> Result<OptionMap> {
         let shown = path.display().to_string();
         let text = std::fs::read_to_string(path).map_err(|e| {
@@ -94,7 +95,8 @@ impl OptionMap {
     pub fn resolved(&self) -> Result<ge_compiler::Options> {
         ge_compiler::Options::resolve(&self.values).map_err(|e| ge_codes::OPTION_VALUE.error(e.to_string()))
     }
-    /// Command line over `--options` over `$GE_OPTIONS`; the environment variable of the original counts as the lowest.
+    /// Command line over `--options` over `$GE_OPTIONS`; the environment variable of the original
+    /// counts as the lowest.
     pub fn gather(sets: &[String], file: Option<&Path>) -> Result<OptionMap> {
         let mut out = OptionMap::default();
         for s in sets {
@@ -127,8 +129,9 @@ fn plain(v: &serde_json::Value) -> String {
     }
 }
 
-/// The whole name of an option whose last words are given, as `precision_mode` is for `ge.exec.precision_mode`. A name that is known is
-/// itself; one that is not known at all is left to [`check`].
+/// The whole name of an option whose last words are given, as
+/// `precision_mode` is for `ge.exec.precision_mode`. A name that is known is itself; one that is
+/// not known at all is left to [`check`].
 fn full_name<'n>(name: &'n str, source: &str) -> Result<&'n str> {
     if find(name).is_some() || name.is_empty() {
         return Ok(name);
@@ -147,7 +150,8 @@ fn full_name<'n>(name: &'n str, source: &str) -> Result<&'n str> {
     }
 }
 
-/// Checks one value; the error names the option, what was found, what is expected, and the nearest name.
+/// Checks one value; the error names the option, what was found, what is expected, and the nearest
+/// name.
 pub fn check(name: &str, value: &str, source: &str) -> Result<()> {
     let Some(d) = find(name) else {
         // A short name that is misspelt is near the end of a whole one.

@@ -1,4 +1,5 @@
-//! Diagnostics as people read them (STYLE 3.6): code, what failed, place, found and expected, who else was asked, help.
+//! Diagnostics as people read them (STYLE 3.6): code, what failed, place, found and expected, who
+//! else was asked, help.
 use crate::{Diagnostic, Error, ErrorKind};
 use ge_plugin_api::abi::ROption;
 use std::io::Write;

@@ -1,7 +1,8 @@
-//! Progress on stderr: a first line within 0.2 s, then one whenever a stage ends or 2 s have passed; a bar only on a terminal.
+//! Progress on stderr: a first line within 0.2 s, then one whenever a stage ends or 2 s have
+//! passed; a bar only on a terminal.
 //!
-//! `beat` is called a few times a second by whoever watches (`super::watch`), so that a line comes also while the work
-//! itself says nothing, and names the call into a plugin that lasts.
+//! `beat` is called a few times a second by whoever watches (`super::watch`), so that a line comes
+//! also while the work itself says nothing, and names the call into a plugin that lasts.
 use ge_plugin::watch::AtWork;
 use std::io::{IsTerminal, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -130,7 +131,8 @@ impl Shown {
         }
         self.write(s, None);
     }
-    /// A line if one is due though the work has said nothing; `call`: what a plugin is at, the longest first.
+    /// A line if one is due though the work has said nothing; `call`: what a plugin is at, the
+    /// longest first.
     pub fn beat(&self, call: Option<&AtWork>) {
         let mut s = self.locked();
         let due = match s.last {

@@ -1,5 +1,5 @@
-//! The timeline of a run as Chrome trace JSON, which Perfetto opens: a track per physical stream, flows for events, a counter
-//! track for memory (DESIGN 5).
+//! The timeline of a run as Chrome trace JSON, which Perfetto opens: a track per physical stream,
+//! flows for events, a counter track for memory (DESIGN 5).
 use ge_model::{CompiledModel, NodeInfo, SlotInfo};
 use ge_plugin_api::device::{MemoryKind, RunReport, TaskProfile};
 use ge_plugin_api::task::TaskType;
@@ -82,7 +82,8 @@ fn slice(m: &CompiledModel, rank: usize, p: &TaskProfile) -> Option<Value> {
     }))
 }
 
-/// An arrow from each record to the wait that takes it: the k-th record of an id belongs to its k-th wait.
+/// An arrow from each record to the wait that takes it: the k-th record of an id belongs to its
+/// k-th wait.
 fn flows(lane: &Lane<'_>, rank: usize, events: &mut Vec<Value>) {
     let mut sides: BTreeMap<(bool, u32), [Vec<(u64, u32)>; 2]> = BTreeMap::new();
     for p in &lane.report.tasks {
@@ -155,7 +156,8 @@ pub fn node_times(m: &CompiledModel, report: &RunReport) -> HashMap<(u32, u32), 
     out
 }
 
-/// When each node's outputs are read last; nodes without a task hand their readers on to what they read.
+/// When each node's outputs are read last; nodes without a task hand their readers on to what they
+/// read.
 fn last_use(nodes: &[NodeInfo], graph: u32, times: &HashMap<(u32, u32), (u64, u64)>, run_end: u64) -> Vec<u64> {
     let mut ends = vec![0u64; nodes.len()];
     for (i, n) in nodes.iter().enumerate().rev() {

@@ -1,5 +1,5 @@
-//! The one who watches: a thread that keeps the progress line alive, says when a call into a plugin takes long, and names on
-//! Ctrl-C who does not come back.
+//! The one who watches: a thread that keeps the progress line alive, says when a call into a plugin
+//! takes long, and names on Ctrl-C who does not come back.
 use super::progress;
 use ge_plugin::watch::{AtWork, at_work, tick};
 use std::io::Write;
@@ -62,7 +62,8 @@ fn say(text: &str) {
     }
 }
 
-/// What has been said of which call: each is told of when it passes the limit, and whenever its time has doubled since.
+/// What has been said of which call: each is told of when it passes the limit, and whenever its
+/// time has doubled since.
 #[derive(Default)]
 struct Told(Vec<(u64, Duration)>);
 

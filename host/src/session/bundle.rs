@@ -1,4 +1,5 @@
-//! A bundle that reproduces a failure: the graph as it stood, the stage, options, SoC and versions, in one JSON file.
+//! A bundle that reproduces a failure: the graph as it stood, the stage, options, SoC and versions,
+//! in one JSON file.
 use crate::options::OptionMap;
 use crate::session::Session;
 use crate::{Diagnostic, Error, ErrorKind, Result};
@@ -114,7 +115,8 @@ impl Bundle {
         let text = serde_json::to_vec_pretty(self).map_err(|e| Error::internal(e.to_string()))?;
         crate::files::write_atomic(path, &text)
     }
-    /// Writes it under a name of its own, here, or in the system's temporary folder where that cannot be. The path.
+    /// Writes it under a name of its own, here, or in the system's temporary folder where that
+    /// cannot be. The path.
     ///
     /// # Errors
     /// Neither can be written.
@@ -142,7 +144,8 @@ impl Bundle {
         };
         format!("{failed}; run again: {run}")
     }
-    /// Runs what it holds in a session: its pass or its stage on its graph, or the whole compilation.
+    /// Runs what it holds in a session: its pass or its stage on its graph, or the whole
+    /// compilation.
     ///
     /// # Errors
     /// What fails; a stage that cannot be run alone on a text.
@@ -237,8 +240,9 @@ pub struct Failure<'a> {
 }
 
 impl Failure<'_> {
-    /// The error with the bundle that reproduces it, which is written: of the pass that failed where that alone fails in the same
-    /// way, else of the stage, else of the whole compilation of what `again` imports. It names stage and pass in each case.
+    /// The error with the bundle that reproduces it, which is written: of the pass that failed
+    /// where that alone fails in the same way, else of the stage, else of the whole compilation of
+    /// what `again` imports. It names stage and pass in each case.
     pub fn bundled(self, mut e: Error, session: &Session, again: &dyn Fn() -> Result<Model>) -> Error {
         let said = e.to_string();
         let of = |alone: Alone, graph: &Model| -> Result<Bundle> {

@@ -1,11 +1,13 @@
-//! Calibration: given inputs run through a model in its own types and in those of its precision mode, node by node; what the narrow
-//! type costs too much stays as it is.
+//! Calibration: given inputs run through a model in its own types and in those of its precision
+//! mode, node by node; what the narrow type costs too much stays as it is.
 //!
-//! Each round compares every node of the model so far with the same node in f32. A node is to blame where its own numbers are off by
-//! more than [`TOLERANCE`] of the greatest of them and those that it reads are not; what computes it, and what it reads, then keeps its
-//! type. Where errors add up with no node to blame, those keep their types that add most to them: a sixteenth of the nodes, then twice as
-//! many. Rounds end when the outputs are right, or when nothing is left in a narrow type. Then parts of what is kept, halves to
-//! sixteenths, get the narrow type back where the outputs stay right.
+//! Each round compares every node of the model so far with the same node in f32. A node is to blame
+//! where its own numbers are off by more than [`TOLERANCE`] of the greatest of them and those that
+//! it reads are not; what computes it, and what it reads, then keeps its type. Where errors add up
+//! with no node to blame, those keep their types that add most to them: a sixteenth of the nodes,
+//! then twice as many. Rounds end when the outputs are right, or when nothing is left in a narrow
+//! type. Then parts of what is kept, halves to sixteenths, get the narrow type back where the
+//! outputs stay right.
 use super::Session;
 use crate::options::OptionMap;
 use crate::{Diagnostic, Result};
@@ -20,16 +22,18 @@ use ge_runtime::{LoadOptions, RunOptions, RunOutcome};
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Greatest error of an output, and of a node that is not to blame, in parts of the greatest number of the tensor.
+/// Greatest error of an output, and of a node that is not to blame, in parts of the greatest number
+/// of the tensor.
 pub const TOLERANCE: f64 = 1e-2;
-/// Lead of a row's greatest number over its second, in parts of the tensor's greatest, from which on it must not change: a smaller one is
-/// within the error that is allowed.
+/// Lead of a row's greatest number over its second, in parts of the tensor's greatest, from which
+/// on it must not change: a smaller one is within the error that is allowed.
 const LEAD: f64 = TOLERANCE;
 /// Part of the nodes that keep their types in the first round in which no node is to blame.
 const PART: usize = 16;
 /// Smallest parts that are tried without.
 const PARTS: usize = 16;
-/// The model in its own types, a round of those to blame, shares that double until they are all, and all parts (2 + 4 + 8 + 16).
+/// The model in its own types, a round of those to blame, shares that double until they are all,
+/// and all parts (2 + 4 + 8 + 16).
 const MOST_COMPILATIONS: u64 = 40;
 
 /// What came of it.
@@ -83,7 +87,8 @@ pub struct Sets<'a> {
 /// The greatest error of each node, by graph and place.
 type ByNode = BTreeMap<(u32, u32), f64>;
 
-/// Calibrates a graph on sets of inputs; the options that it is to be compiled with are those given and what is added to them.
+/// Calibrates a graph on sets of inputs; the options that it is to be compiled with are those given
+/// and what is added to them.
 ///
 /// # Errors
 /// Those of compiling and running.
@@ -206,7 +211,8 @@ fn numbers(t: &HostTensor) -> Option<Vec<f64>> {
     if float { ConstTensor::new(t.dtype, &t.dims, blob())?.to_f64(usize::MAX) } else { None }
 }
 
-/// By how much a tensor differs from the same in f32. Numbers that are the same infinity, or both no number, do not.
+/// By how much a tensor differs from the same in f32. Numbers that are the same infinity, or both
+/// no number, do not.
 fn difference(low: &HostTensor, wide: &HostTensor, rows: bool) -> Errors {
     let (Some(a), Some(b)) = (numbers(low), numbers(wide)) else { return Errors::default() };
     if a.len() != b.len() {

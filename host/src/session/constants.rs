@@ -1,4 +1,5 @@
-//! Large constants of texts, in one file beside them: each is written once, whichever text names it.
+//! Large constants of texts, in one file beside them: each is written once, whichever text names
+//! it.
 use ge_ir::text::SideFileSink;
 use ge_plugin_api::types::{Blob, FileRange};
 use std::collections::HashMap;
@@ -6,7 +7,8 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// The file: made with the first constant, under its name once [`Constants::publish`] is called; it may grow after that.
+/// The file: made with the first constant, under its name once [`Constants::publish`] is called; it
+/// may grow after that.
 pub struct Constants {
     folder: PathBuf,
     name: String,

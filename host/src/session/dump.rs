@@ -1,6 +1,6 @@
-//! `--dump STAGE,pass:NAME,…` and `--dump-passes`: the graph as text after stages, with what they have decided, and after passes that
-//! have changed it, written when the stage or pass ends (DESIGN 5, Dumps); constants over 1 KiB stand in `dump.weights` beside the
-//! texts.
+//! `--dump STAGE,pass:NAME,…` and
+//! `--dump-passes`: the graph as text after stages, with what they have decided, and after passes that have changed it, written when the stage or pass ends (DESIGN 5, Dumps); constants over 1 KiB stand in `dump.weights`
+//! beside the texts.
 use super::bundle::Failed;
 use super::constants::Constants;
 use crate::render::Progress;
@@ -46,7 +46,8 @@ pub struct Wanted {
 const PASS: &str = "pass:";
 
 impl Wanted {
-    /// From the names of `--dump`: stages, `all` for every one of them, `pass:NAME`; `each_pass` as `--dump-passes` says.
+    /// From the names of `--dump`: stages, `all` for every one of them, `pass:NAME`; `each_pass` as
+    /// `--dump-passes` says.
     ///
     /// # Errors
     /// A stage that there is not.
@@ -121,7 +122,8 @@ impl<'a> Dumps<'a> {
     pub fn take_failed(&self) -> Option<Failed> {
         self.failed.lock().unwrap_or_else(|e| e.into_inner()).take()
     }
-    /// The times of the stages that were run, in order. Errors: the first dump that could not be written.
+    /// The times of the stages that were run, in order. Errors: the first dump that could not be
+    /// written.
     pub fn finish(self) -> Result<Vec<StageTime>> {
         match self.state.into_inner().unwrap_or_else(|e| e.into_inner()).1 {
             Some(e) => Err(e),

@@ -1,5 +1,6 @@
-//! Weights in files beside the OM (`ge.externalWeight`, DESIGN 5): `weight/weight_<sha256>` for each distinct weight, which models in one
-//! folder share, or `weight/<om>_weight_combined`. Each file is known by its digest: a changed one is damage, a missing one is named.
+//! Weights in files beside the OM (`ge.externalWeight`, DESIGN 5): `weight/weight_<sha256>` for
+//! each distinct weight, which models in one folder share, or `weight/<om>_weight_combined`. Each
+//! file is known by its digest: a changed one is damage, a missing one is named.
 use super::import;
 use crate::{Diagnostic, Result};
 use bytes::Bytes;
@@ -33,8 +34,8 @@ impl Mode {
     }
 }
 
-/// Writes the weights of a model that will stand at `om`, or of the `part` of it that has this name. The parts, in rising order; none
-/// for [`Mode::Inside`].
+/// Writes the weights of a model that will stand at `om`, or of the `part` of it that has this
+/// name. The parts, in rising order; none for [`Mode::Inside`].
 ///
 /// # Errors
 /// A file cannot be written.
@@ -83,7 +84,8 @@ pub fn write(m: &CompiledModel, om: &Path, mode: Mode, part: &str) -> Result<Vec
     Ok(parts)
 }
 
-/// Fetches the weights of a model that was read from `om`: one file is mapped, several are put together.
+/// Fetches the weights of a model that was read from `om`: one file is mapped, several are put
+/// together.
 ///
 /// # Errors
 /// A file is missing (exit 2), or is not the one that was written (exit 4).

@@ -2,7 +2,8 @@
 use ge_model::CompiledModel;
 use ge_plugin::Registry;
 
-/// What `made` wrote is understood by `here`: one major version (one minor before 1.0), and not older.
+/// What `made` wrote is understood by `here`: one major version (one minor before 1.0), and not
+/// older.
 pub(crate) fn compatible(made: &str, here: &str) -> bool {
     let parts = |v: &str| -> Option<[u64; 3]> {
         let mut n = v.split(['.', '-', '+']).map(|p| p.parse::<u64>().ok());

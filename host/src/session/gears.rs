@@ -1,5 +1,5 @@
-//! Gears: `--dim b=1,4,8`, atc's `--dynamic-batch-size`, `--dynamic-image-size` and `--dynamic-dims`, as attributes of a graph that
-//! is to be compiled for each of those sizes.
+//! Gears: `--dim b=1,4,8`, atc's `--dynamic-batch-size`, `--dynamic-image-size` and
+//! `--dynamic-dims`, as attributes of a graph that is to be compiled for each of those sizes.
 use crate::options::unknown_name;
 use crate::{Diagnostic, Error, Result};
 use ge_compiler::dynamic::RANGES;
@@ -64,7 +64,8 @@ fn tuples(flag: &str, text: &str, width: usize) -> Result<Vec<Vec<u64>>> {
 /// Asks for gears of a graph: its open dimensions get the names that its gears set.
 ///
 /// # Errors
-/// Sizes that cannot be read, names that no dimension has, dimensions that no gear sets, fewer than two gears or more than 100.
+/// Sizes that cannot be read, names that no dimension has, dimensions that no gear sets, fewer than
+/// two gears or more than 100.
 pub fn apply(model: &mut Model, asked: &Asked) -> Result<()> {
     if asked.is_empty() {
         return Ok(());

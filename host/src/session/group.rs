@@ -1,5 +1,6 @@
-//! Groups of ranks: models that communicate with each other are loaded together, after their collectives are held against each other
-//! (VerifyCommNodesOrder: 003 §4.2, facts 3.7). Ranks that do their collectives in different orders wait for each other for ever.
+//! Groups of ranks: models that communicate with each other are loaded together, after their
+//! collectives are held against each other (VerifyCommNodesOrder: 003 §4.2, facts 3.7). Ranks that
+//! do their collectives in different orders wait for each other for ever.
 use super::{Model, Session, fits_group};
 use crate::{Diagnostic, Result};
 use ge_model::CompiledModel;
@@ -20,7 +21,8 @@ impl Session {
     /// Loads one model for each rank, in rank order, as a group of its own.
     ///
     /// # Errors
-    /// `usage`: a model is made for another number of ranks; ranks do their collectives in different orders.
+    /// `usage`: a model is made for another number of ranks; ranks do their collectives in
+    /// different orders.
     pub fn load_group(&self, models: Vec<CompiledModel>) -> Result<Vec<Model>> {
         static GROUPS: AtomicU64 = AtomicU64::new(1);
         let ranks = u32::try_from(models.len()).unwrap_or(u32::MAX);
@@ -36,7 +38,8 @@ impl Session {
         (0..).zip(models).map(load).collect()
     }
 
-    /// Holds the collectives of ranks against each other: in each group of ranks all do the same ones in the same order.
+    /// Holds the collectives of ranks against each other: in each group of ranks all do the same
+    /// ones in the same order.
     ///
     /// # Errors
     /// `usage`: two ranks differ; the first difference, with the node of each.
@@ -58,7 +61,8 @@ impl Session {
         Ok(())
     }
 
-    /// Collectives by group, in the order of their tasks. What has one partner only (`dest_rank`, `src_rank`) is none.
+    /// Collectives by group, in the order of their tasks. What has one partner only
+    /// (`dest_rank`, `src_rank`) is none.
     fn collectives(&self, m: &CompiledModel) -> BTreeMap<String, Vec<Collective>> {
         let between = |e: &str| self.registry().engine(e).is_some_and(|e| e.has(flags::INDEPENDENT));
         let mut out: BTreeMap<String, Vec<Collective>> = BTreeMap::new();

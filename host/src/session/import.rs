@@ -1,4 +1,5 @@
-//! Import: a model file by its content to a graph. Files are mapped and owned here; external data is found beside the model only.
+//! Import: a model file by its content to a graph. Files are mapped and owned here; external data
+//! is found beside the model only.
 use super::{kinds, symbols};
 use crate::{Diagnostic, Error, ErrorKind, Result};
 use ge_compiler::prepare::fixed_input_pass::FIXED;
@@ -141,7 +142,8 @@ const REFUSED: &str = "_refused";
 /// Builds the graph of a model file with the front end that recognises it.
 ///
 /// # Errors
-/// A file that no front end reads, that is damaged, or that has nodes without a mapping: all of them.
+/// A file that no front end reads, that is damaged, or that has nodes without a mapping: all of
+/// them.
 pub fn import(registry: &Registry, path: &Path, bytes: Blob, options: &ImportOptions) -> Result<ge_ir::Model> {
     let i = import_whole(registry, path, bytes, options)?;
     if i.refused.is_empty() { Ok(i.model) } else { Err(Error::all(ErrorKind::UNSUPPORTED, i.refused)) }
@@ -198,7 +200,8 @@ pub fn is_refused(n: &ge_ir::Node) -> bool {
     n.attr(REFUSED).is_some()
 }
 
-/// Why a node cannot be imported: code, message, operator, subject, found, expected, help and notes, as its front end left them.
+/// Why a node cannot be imported: code, message, operator, subject, found, expected, help and
+/// notes, as its front end left them.
 fn reasons(n: &ge_ir::Node) -> Vec<Diagnostic> {
     let Some(ge_ir::AttrValue::List(list)) = n.attr(REFUSED) else { return Vec::new() };
     let one = |v: &ge_ir::AttrValue| {
@@ -281,7 +284,8 @@ pub fn give_shapes(model: &mut ge_ir::Model, options: &ImportOptions) -> Result<
     Ok(())
 }
 
-/// Compiles an input of the model for one value: its readers read a constant, a run with another value is refused.
+/// Compiles an input of the model for one value: its readers read a constant, a run with another
+/// value is refused.
 ///
 /// # Errors
 /// The node is no input, or the tensor's bytes do not fit its type and sizes.

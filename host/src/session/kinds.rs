@@ -1,4 +1,5 @@
-//! Files that are no model for `ge`: what they are by their content, and how to make a model of them.
+//! Files that are no model for `ge`: what they are by their content, and how to make a model of
+//! them.
 
 /// What a file is, and what to do.
 pub fn of(path: &str, bytes: &[u8]) -> (String, String) {

@@ -55,7 +55,8 @@ pub struct SessionOptions {
     pub device_options: Vec<(String, String)>,
     /// Which plugins are opened.
     pub want: Want,
-    /// Whether compilations ask the device what it can do (`ge run MODEL`); `ge compile` goes by options and SoC file alone.
+    /// Whether compilations ask the device what it can do (`ge run MODEL`); `ge compile` goes by
+    /// options and SoC file alone.
     pub online: bool,
 }
 
@@ -95,7 +96,8 @@ impl Session {
         self.options.soc.as_deref()
     }
 
-    /// The device library: the one asked for, else the first that has the SoC asked for, else the first.
+    /// The device library: the one asked for, else the first that has the SoC asked for, else the
+    /// first.
     pub fn device(&self) -> Result<&DeviceHandle> {
         self.device_of(self.soc_name())
     }
@@ -172,7 +174,8 @@ impl Session {
         Ok(named.to_vec())
     }
 
-    /// Reads a model file of any kind that an enabled front end knows, or ge's text; `shapes` as `--input-shape` has them.
+    /// Reads a model file of any kind that an enabled front end knows, or ge's text;
+    /// `shapes` as `--input-shape` has them.
     pub fn import(&self, path: impl AsRef<Path>, shapes: &str) -> Result<GraphModel> {
         let path = path.as_ref();
         let bytes = import::map(path)?;
@@ -186,7 +189,8 @@ impl Session {
         }
     }
 
-    /// What the plugins offer while a model of unknown shapes runs, by the options that it was compiled with.
+    /// What the plugins offer while a model of unknown shapes runs, by the options that it was
+    /// compiled with.
     fn tools(&self, compiled: &ge_model::CompiledModel) -> Result<Arc<Tools>> {
         let mut options = OptionMap::default();
         for (name, value) in &compiled.options {
@@ -250,7 +254,8 @@ impl Session {
             let built = self.build(name, graph, options, &toolbox, observer)?;
             return Ok(Compiled { cache: Some(cache::Outcome::Miss { why }), ..built });
         }
-        // Any other device has nothing to add: a model that is run has the key of one that is compiled to a file.
+        // Any other device has nothing to add: a model that is run has the key of one that is
+        // compiled to a file.
         let toolbox = if toolbox.target.online { self.toolbox(options, false)? } else { toolbox };
         let cache = Cache::open(Path::new(folder))?;
         let key = CacheKey::new(&graph, options, &toolbox.target, &self.registry, self.libraries(&cache)?)?;
@@ -280,7 +285,8 @@ impl Session {
             ge_compiler::pipeline::compile(name, graph, toolbox, &resolved, observer).map_err(|e| e.into_error())?;
         let keep = |model: &mut ge_model::CompiledModel| {
             model.options = options.given().clone();
-            // Where a cache or a tuning stop lies, and what is told on the way, says nothing of the model.
+            // Where a cache or a tuning stop lies, and what is told on the way, says nothing of the
+            // model.
             let apart = [
                 "ge.graph_compiler_cache_dir",
                 "ge.buildMode",
@@ -428,7 +434,8 @@ impl Session {
     }
 }
 
-/// Whether a model runs in a group of so many ranks: it does where none of its nodes states another `rank_size`.
+/// Whether a model runs in a group of so many ranks: it does where none of its nodes states another
+/// `rank_size`.
 ///
 /// # Errors
 /// `usage`: it is made for another number.

@@ -35,7 +35,8 @@ impl Model {
             Loaded::Dynamic(m) => m.compiled(),
         }
     }
-    /// Its physical streams as the session's pool has them; none where shapes are settled by each run.
+    /// Its physical streams as the session's pool has them; none where shapes are settled by each
+    /// run.
     pub fn device_streams(&self) -> &[ge_runtime::StreamHandle] {
         match &self.loaded {
             Loaded::Static(m) => m.device_streams(),
@@ -53,14 +54,16 @@ impl Model {
     pub fn stream_allocation_summary(&self) -> ge_model::StreamAllocationSummary {
         ge_model::StreamAllocationSummary::of(self.info())
     }
-    /// Extended attributes of nodes as the loader keeps them, by node: `_tiling_sink_task_info`, `_tiling_context_addr` (001 §3.2).
+    /// Extended attributes of nodes as the loader keeps them, by node:
+    /// `_tiling_sink_task_info`, `_tiling_context_addr` (001 §3.2).
     pub fn ext_attrs(&self) -> Result<std::collections::BTreeMap<String, ge_plugin_api::types::AttrMap>> {
         match &self.loaded {
             Loaded::Static(m) => m.ext_attrs().map_err(|e| e.into_error()),
             Loaded::Dynamic(_) => Ok(Default::default()),
         }
     }
-    /// What the tiling context of a node holds; None where its tiling does not run on the device (001 §5.1).
+    /// What the tiling context of a node holds; None where its tiling does not run on the device
+    /// (001 §5.1).
     pub fn tiling_context(&self, node: &str) -> Result<Option<ge_plugin_api::author::tiling_sink::TilingContext>> {
         match &self.loaded {
             Loaded::Static(m) => m.tiling_context(node).map_err(|e| e.into_error()),
@@ -80,7 +83,8 @@ impl Model {
         }
         .map_err(|e| e.into_error())
     }
-    /// Runs once on inputs that are given away: those whose memory the model reuses (`ge.exec.inputReuseMemIndexes`) are not copied.
+    /// Runs once on inputs that are given away: those whose memory the model reuses
+    /// (`ge.exec.inputReuseMemIndexes`) are not copied.
     pub fn run_owned(&self, inputs: Vec<HostTensor>, options: RunOptions) -> Result<RunOutcome> {
         match &self.loaded {
             Loaded::Static(m) => m.run_owned(inputs, options).map_err(|e| e.into_error()),
@@ -90,8 +94,9 @@ impl Model {
             }
         }
     }
-    /// Runs once on inputs that the caller keeps: a `RefData` has afterwards what the model wrote to it. [`run`](Self::run) leaves all
-    /// inputs as they are.
+    /// Runs once on inputs that the caller keeps: a
+    /// `RefData` has afterwards what the model wrote to it. [`run`](Self::run) leaves all inputs as
+    /// they are.
     pub fn run_mut(&self, inputs: &mut [HostTensor], options: RunOptions) -> Result<RunOutcome> {
         match &self.loaded {
             Loaded::Static(m) => m.run_mut(inputs, options).map_err(|e| e.into_error()),
@@ -120,8 +125,8 @@ pub fn range_of(info: &ge_model::CompiledModel, name: &str) -> Option<(i64, i64)
     }
 }
 
-/// Random inputs: reals from -1 to 1, whole numbers of the range that the graph implies, else from 0 to 3, two for each open size; the
-/// same for a seed everywhere.
+/// Random inputs: reals from -1 to 1, whole numbers of the range that the graph implies, else from
+/// 0 to 3, two for each open size; the same for a seed everywhere.
 pub fn random_inputs(info: &ge_model::CompiledModel, seed: u64) -> Result<Vec<HostTensor>> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0xD1B5_4A32_D192_ED03;
     let mut next = move || {

@@ -1,7 +1,7 @@
 //! Safetensors files: named tensors, as PyTorch and others read and write them.
 //!
-//! Eight bytes with the length of a header, the header as JSON (for each name its `dtype`, `shape` and `data_offsets`), then the
-//! data, little-endian, without gaps.
+//! Eight bytes with the length of a header, the header as JSON (for each name its `dtype`, `shape`
+//! and `data_offsets`), then the data, little-endian, without gaps.
 use ge_plugin_api::kernel::HostTensor;
 use ge_plugin_api::types::DType;
 use serde::{Deserialize, Serialize};
@@ -33,7 +33,8 @@ struct Entry {
     data_offsets: [u64; 2],
 }
 
-/// The bytes of a file with these tensors, by name. None: a type that the format has no name for, which is told.
+/// The bytes of a file with these tensors, by name. None: a type that the format has no name for,
+/// which is told.
 ///
 /// # Errors
 /// The name of the tensor, and its type.

@@ -1,5 +1,5 @@
-//! Growing state: outputs of a run that are inputs of the next one (`ge compile --state OUT:IN,…`). What a step gives is handed on as
-//! it lies in memory: no step copies what the last one left.
+//! Growing state: outputs of a run that are inputs of the next one (`ge compile --state OUT:IN,…`).
+//! What a step gives is handed on as it lies in memory: no step copies what the last one left.
 use super::Model;
 use crate::options::unknown_name;
 use crate::{Diagnostic, Error, Result};
@@ -145,7 +145,8 @@ impl<'m> Steps<'m> {
         self.pairs.iter().any(|p| p.input == input)
     }
 
-    /// One step; `others` are the inputs that are no state, in graph order. The outputs, None for what is state now.
+    /// One step; `others` are the inputs that are no state, in graph order. The outputs, None for
+    /// what is state now.
     ///
     /// # Errors
     /// What a run fails with; the state is then what it was, unless the model writes over it.

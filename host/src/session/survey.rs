@@ -1,5 +1,6 @@
-//! What of a model is not supported, all at once: nodes that the front end cannot import, that no prototype takes as they are, and that
-//! no engine runs. A compilation ends at the first of these kinds; whoever has to change a model wants to know them all.
+//! What of a model is not supported, all at once: nodes that the front end cannot import, that no
+//! prototype takes as they are, and that no engine runs. A compilation ends at the first of these
+//! kinds; whoever has to change a model wants to know them all.
 use super::import::{self, Imported};
 use crate::{Diagnostic, Error, ErrorKind, Result};
 use ge_compiler::Toolbox;
@@ -20,8 +21,8 @@ pub fn concerns(e: &Error) -> bool {
         && e.diagnostics.iter().any(|d| !d.node.is_empty() && (d.code.is_empty() || CODES.iter().any(|c| c.is(d))))
 }
 
-/// An error with every unsupported node of the model, those that it names first among equals, in the model's order; each with what the
-/// model says of it.
+/// An error with every unsupported node of the model, those that it names first among equals, in
+/// the model's order; each with what the model says of it.
 pub fn complete(e: Error, model: Imported, toolbox: &Toolbox) -> Error {
     let Imported { mut model, origins, refused } = model;
     let mut all: Vec<Diagnostic> = e.diagnostics.to_vec();
@@ -50,7 +51,8 @@ pub fn complete(e: Error, model: Imported, toolbox: &Toolbox) -> Error {
     Error::all(e.kind, all)
 }
 
-/// Refusals of prototypes and engines, as far as types and sizes are known without folding anything.
+/// Refusals of prototypes and engines, as far as types and sizes are known without folding
+/// anything.
 fn rest(model: &mut Model, toolbox: &Toolbox) -> Result<Vec<Diagnostic>> {
     let placer = EnginePlacer::new(toolbox, false).map_err(|e| e.into_error())?;
     let structural: Vec<Key> = STRUCTURE.iter().map(|s| Key::new(s)).collect();
@@ -105,7 +107,8 @@ fn rest(model: &mut Model, toolbox: &Toolbox) -> Result<Vec<Diagnostic>> {
     Ok(out)
 }
 
-/// A window that is larger than what it goes over: the inputs of the model whose sizes that comes from.
+/// A window that is larger than what it goes over: the inputs of the model whose sizes that comes
+/// from.
 fn small(model: &Model, d: Diagnostic) -> Diagnostic {
     let found = model.graphs().iter().find_map(|g| g.nodes().find(|n| n.name() == d.node.as_str()).map(|n| (g, n)));
     let Some((g, n)) = found else { return d };

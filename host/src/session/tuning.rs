@@ -1,4 +1,5 @@
-//! A tuning stop on disk: one text in `ge.tuningPath`, under the model's name, large constants in a file beside it.
+//! A tuning stop on disk: one text in `ge.tuningPath`, under the model's name, large constants in a
+//! file beside it.
 use super::constants::Constants;
 use crate::{Diagnostic, Result};
 use ge_ir::text::{PrintOptions, print};

@@ -6,8 +6,8 @@ use ge_plugin_api::kernel::HostTensor;
 use std::path::Path;
 
 impl Session {
-    /// Writes the values of all variables as a safetensors file, whole or not at all. Runs that are under way are waited for, one
-    /// variable at a time.
+    /// Writes the values of all variables as a safetensors file, whole or not at all. Runs that are
+    /// under way are waited for, one variable at a time.
     ///
     /// # Errors
     /// A variable of a type that the format has no name for; the file cannot be written.
@@ -19,8 +19,8 @@ impl Session {
         write_atomic(path.as_ref(), &bytes)
     }
 
-    /// Gives variables the values of a safetensors file. Those that no loaded model names keep them for the first that does. Where
-    /// one does not fit, none is changed.
+    /// Gives variables the values of a safetensors file. Those that no loaded model names keep them
+    /// for the first that does. Where one does not fit, none is changed.
     ///
     /// # Errors
     /// The file is missing or damaged; a variable has another type or shape there.
@@ -29,7 +29,8 @@ impl Session {
         self.restore(&values)
     }
 
-    /// As [`Session::restore_variables`], from a file that must have every variable of the loaded models.
+    /// As [`Session::restore_variables`], from a file that must have every variable of the loaded
+    /// models.
     ///
     /// # Errors
     /// As there; the file lacks a variable, which is named with its type and shape.

@@ -28,8 +28,8 @@ pub fn join(size: u64, parts: impl Iterator<Item = (u64, Bytes)>) -> Result<Byte
     Ok(Bytes::from(all).slice(start..start + size))
 }
 
-/// A model that was compiled in this process has its weights where its constants are: they are put together. One that was read
-/// from a file has them so, mapped, and is left as it is.
+/// A model that was compiled in this process has its weights where its constants are: they are put
+/// together. One that was read from a file has them so, mapped, and is left as it is.
 ///
 /// # Errors
 /// There is no memory for it.

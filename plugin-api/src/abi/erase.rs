@@ -1,9 +1,10 @@
-//! Trait objects in the form that crosses the border: a pointer to the maker's own box, a table of functions, a drop by the maker.
+//! Trait objects in the form that crosses the border: a pointer to the maker's own box, a table of
+//! functions, a drop by the maker.
 
 /// Declares the carrier of a trait object.
 ///
-/// Expansion: a `repr(C)` struct of a pointer and a prefix table whose `drop` field frees it in the library that made it;
-/// `from_box` on the maker's side; `Send + Sync` because the trait is.
+/// Expansion: a `repr(C)` struct of a pointer and a prefix table whose `drop` field frees it in the
+/// library that made it; `from_box` on the maker's side; `Send + Sync` because the trait is.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! erased_object {
@@ -12,7 +13,8 @@ macro_rules! erased_object {
         #[repr(C)]
         #[derive($crate::abi::StableAbi)]
         pub struct $name { ptr: *const (), table: $vt_ref }
-        // SAFETY: the object behind the pointer is a `Box<dyn Trait>` whose trait requires Send + Sync.
+        // SAFETY: the object behind the pointer is a `Box<dyn Trait>` whose trait requires Send +
+        // Sync.
         unsafe impl Send for $name {}
         // SAFETY: as above.
         unsafe impl Sync for $name {}
@@ -28,7 +30,8 @@ macro_rules! erased_object {
         }
         impl Drop for $name {
             fn drop(&mut self) {
-                // SAFETY: `ptr` came from `from_box` of the library that `table` belongs to, and is dropped once.
+                // SAFETY: `ptr` came from `from_box` of the library that `table` belongs to, and is
+                // dropped once.
                 unsafe { (self.table.drop())(self.ptr) }
             }
         }
@@ -41,7 +44,8 @@ macro_rules! erased_object {
 /// Borrows the object behind an erased pointer.
 ///
 /// # Safety
-/// `ptr` must come from `from_box` of an object whose trait is `T`, made by this library, and be alive for `'a`.
+/// `ptr` must come from `from_box` of an object whose trait is
+/// `T`, made by this library, and be alive for `'a`.
 pub unsafe fn object<'a, T: ?Sized>(ptr: *const ()) -> &'a T {
     // SAFETY: by contract.
     unsafe { (*(ptr as *const Box<T>)).as_ref() }

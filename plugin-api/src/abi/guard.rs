@@ -7,8 +7,8 @@ use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
 
-/// What the last panic of a thread said. A thread that ends with one that no guard has caught, as a thread of a plugin's own does,
-/// tells it then.
+/// What the last panic of a thread said. A thread that ends with one that no guard has caught, as a
+/// thread of a plugin's own does, tells it then.
 struct Last(Option<String>);
 
 impl Drop for Last {
@@ -32,8 +32,9 @@ pub fn set_library(name: &'static str) {
     let _ = LIBRARY.set(name);
 }
 
-/// Sets this library's panic hook: message and place are kept for the error that the guard makes, and nothing is printed but the
-/// backtrace that `RUST_BACKTRACE` asks for. Each library has its own standard library, hence its own hook.
+/// Sets this library's panic hook: message and place are kept for the error that the guard makes,
+/// and nothing is printed but the backtrace that `RUST_BACKTRACE` asks for. Each library has its
+/// own standard library, hence its own hook.
 pub fn install_panic_hook() {
     let traced = std::env::var_os("RUST_BACKTRACE").is_some_and(|v| v != "0");
     std::panic::set_hook(Box::new(move |info| {

@@ -1,7 +1,8 @@
 //! The only place that names `abi_stable`: its types under our names, the root module, guards.
 //!
-//! Vendors never need this module: they write the traits of `crate::engine`, `crate::ops`, `crate::pass`,
-//! `crate::frontend` and `crate::device`, and the macros of `crate::author` do the rest.
+//! Vendors never need this module: they write the traits of `crate::engine`, `crate::ops`,
+//! `crate::pass`, `crate::frontend` and `crate::device`, and the macros of `crate::author` do the
+//! rest.
 pub mod erase;
 pub mod guard;
 pub mod root;

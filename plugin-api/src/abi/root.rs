@@ -9,7 +9,8 @@ use crate::ops::OpSetObject;
 use crate::pass::PassObject;
 use crate::services::{HostTableRef, OptionSpec, OptionValue};
 
-/// What every plugin exports. Minor versions append fields after the last prefix field, each read as an Option.
+/// What every plugin exports. Minor versions append fields after the last prefix field, each read
+/// as an Option.
 #[repr(C)]
 #[derive(StableAbi)]
 #[sabi(kind(Prefix(prefix_ref = PluginRef)))]

@@ -3,11 +3,11 @@
 /// Makes a library a plugin. Once a library:
 /// `ge_plugin! { name: "acme", kinds: ["engine", "ops"], provides: ["AcmeEngine"] }`.
 ///
-/// `provides` names engines, front ends and devices, so that duplicates are found before the library is opened. Optional:
-/// `options: fn() -> Vec<OptionSpec>` and `init: fn(&[OptionValue]) -> Result<()>`.
+/// `provides` names engines, front ends and devices, so that duplicates are found before the library is opened. Optional: `options:
+/// fn() -> Vec<OptionSpec>` and `init: fn(&[OptionValue]) -> Result<()>`.
 ///
-/// Expansion: the manifest in the ELF section `.ge.plugin`, the exported header that the loader looks for, the root functions
-/// with their guards, and the panic hook of this library.
+/// Expansion: the manifest in the ELF section `.ge.plugin`, the exported header that the loader
+/// looks for, the root functions with their guards, and the panic hook of this library.
 #[macro_export]
 macro_rules! ge_plugin {
     (name: $name:literal, kinds: [$($kind:literal),* $(,)?], provides: [$($p:literal),* $(,)?] $(, options: $options:expr)? $(, init: $init:expr)? $(,)?) => {
@@ -100,14 +100,16 @@ macro_rules! register_engine {
         $crate::inventory::submit! { $crate::author::Registration::Engine($make) }
     };
 }
-/// Registers an operator prototype: `register_op!(|| OpDef::new("AcmeGelu", infer::same).input("x", FLOATS, "T").output("y", FLOATS, "T"))`.
+/// Registers an operator prototype:
+/// `register_op!(|| OpDef::new("AcmeGelu", infer::same).input("x", FLOATS, "T").output("y", FLOATS, "T"))`.
 #[macro_export]
 macro_rules! register_op {
     ($make:expr) => {
         $crate::inventory::submit! { $crate::author::Registration::Op($make) }
     };
 }
-/// Registers a family of operator prototypes: `register_ops!(family)` with `fn family() -> Vec<OpDef>`.
+/// Registers a family of operator prototypes: `register_ops!(family)` with `fn family() ->
+/// Vec<OpDef>`.
 #[macro_export]
 macro_rules! register_ops {
     ($make:expr) => {
@@ -139,8 +141,8 @@ macro_rules! map_op {
     };
 }
 /// Registers a pass: `register_pass!(MyPass)` for a unit struct that is a `Pass`, or by a function:
-/// `register_pass!("AcmePass", AFTER_INFER_SHAPE, O1, "what it does", |graph, patch| …)` with the names of
-/// [`PassStage`](crate::pass::PassStage) and [`PassLevel`](crate::pass::PassLevel).
+/// `register_pass!("AcmePass", AFTER_INFER_SHAPE, O1, "what it does", |graph, patch| …)` with the
+/// names of [`PassStage`](crate::pass::PassStage) and [`PassLevel`](crate::pass::PassLevel).
 #[macro_export]
 macro_rules! register_pass {
     ($name:literal, $stage:ident, $level:ident, $help:literal, $run:expr) => {
@@ -181,9 +183,10 @@ macro_rules! register_device {
         $crate::inventory::submit! { $crate::author::Registration::Device($make) }
     };
 }
-/// Registers a kernel of a [`SimpleEngine`](crate::author::SimpleEngine):
-/// `register_kernel!("AcmeEngine", "AcmeGelu", [DType::F32], gelu)`; with a condition beside the types:
-/// `register_kernel!("AcmeEngine", "AcmeGelu", [DType::F32], gelu, when: |node| ..)`, which gives `Ok(())` or a reason in words.
+/// Registers a kernel of a
+/// [`SimpleEngine`](crate::author::SimpleEngine): `register_kernel!("AcmeEngine", "AcmeGelu",
+/// [DType::F32], gelu)`; with a condition beside the types: `register_kernel!("AcmeEngine",
+/// "AcmeGelu", [DType::F32], gelu, when: |node| ..)`, which gives `Ok(())` or a reason in words.
 #[macro_export]
 macro_rules! register_kernel {
     ($engine:literal, $op:literal, [$($t:expr),* $(,)?], $run:expr $(,)?) => {

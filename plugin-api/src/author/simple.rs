@@ -1,6 +1,8 @@
-//! `SimpleEngine`: an engine made of registered host kernels, for a vendor's own operators in a few lines.
+//! `SimpleEngine`: an engine made of registered host kernels, for a vendor's own operators in a few
+//! lines.
 //!
-//! Each kernel is one launch of one block on the device, and folds constants where the engine is told to.
+//! Each kernel is one launch of one block on the device, and folds constants where the engine is
+//! told to.
 use crate::diagnostic::{Error, Result};
 use crate::engine::{Engine, EngineInfo, KernelBinary, LoadRequest, Support, Target, TaskContext};
 use crate::kernel::{Access, BlockArgs, BlockKernel, HostKernel, KernelCtx, LoadedKernel, TensorView, block_kernel};
@@ -80,7 +82,8 @@ impl SimpleEngine {
     }
 }
 
-/// Args format of all inputs and outputs of a node, in order: `{i0*}{i1*}{o0*}`; absent inputs are the empty placeholder `{}`.
+/// Args format of all inputs and outputs of a node, in order:
+/// `{i0*}{i1*}{o0*}`; absent inputs are the empty placeholder `{}`.
 pub fn plain_args_format(node: &Node<'_>, workspaces: usize) -> String {
     let mut s = String::new();
     for (i, v) in node.inputs().iter().enumerate() {
@@ -122,7 +125,8 @@ impl Engine for SimpleEngine {
         (k.when)(node).map_or_else(Support::no, |()| Support::Yes)
     }
     fn compile(&self, node: &Node<'_>, _: &Target) -> Result<Option<KernelBinary>> {
-        // The simulator's binary of a simple kernel is its operator type: attributes travel with the node.
+        // The simulator's binary of a simple kernel is its operator type: attributes travel with
+        // the node.
         let name = format!("{}_{}", self.info.name, node.op());
         Ok(Some(KernelBinary { name: name.into(), binary: node.op().as_bytes().into() }))
     }
@@ -150,7 +154,8 @@ impl Engine for SimpleEngine {
     }
 }
 
-/// Makes a device kernel of a host kernel: one block that computes everything, shapes checked at load.
+/// Makes a device kernel of a host kernel: one block that computes everything, shapes checked at
+/// load.
 /// # Errors
 /// `damaged`: the request's arguments are not the inputs and outputs that its node has.
 pub fn host_kernel_on_device(kernel: Arc<dyn HostKernel>, request: &LoadRequest) -> Result<LoadedKernel> {

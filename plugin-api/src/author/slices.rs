@@ -1,9 +1,10 @@
-//! How a composite engine says that a subgraph runs slice by slice: attributes of the subgraph and of its nodes, which the host reads
-//! when it makes the FFTS+ task.
+//! How a composite engine says that a subgraph runs slice by slice: attributes of the subgraph and
+//! of its nodes, which the host reads when it makes the FFTS+ task.
 //!
-//! The subgraph asks for one node of type `OP` (`_composite_node`). Along one axis of `EXTENT` elements it is cut into slices
-//! of `ROWS` (the last may have fewer), of which `WINDOW` are under way at once. Each node says which axis of each input
-//! (`INPUT_AXES`; -1: read whole) and of each output (`OUTPUT_AXES`) is cut; all axes before it have one element, so that a
+//! The subgraph asks for one node of type `OP` (`_composite_node`). Along one axis of
+//! `EXTENT` elements it is cut into slices of `ROWS` (the last may have fewer), of which
+//! `WINDOW` are under way at once. Each node says which axis of each input (`INPUT_AXES`; -1: read
+//! whole) and of each output (`OUTPUT_AXES`) is cut; all axes before it have one element, so that a
 //! slice is one run of bytes.
 
 /// Type of the node that a subgraph in slices becomes.

@@ -1,10 +1,11 @@
-//! The device's tiling context (document 001 §5.1): one buffer of a node whose tiling runs on the device. The loader fills in what the
-//! host knows, a tiling function what it found; both sides read and write it by this layout.
+//! The device's tiling context (document 001 §5.1): one buffer of a node whose tiling runs on the
+//! device. The loader fills in what the host knows, a tiling function what it found; both sides
+//! read and write it by this layout.
 //!
 //! | header: bytes of tiling data, room for them | tiling data | 16 workspace addresses | context | compute node info |
 //!
-//! The tiling data have as much room as the operator asks for (attribute `op_para_size`), 16 KiB where it asks for none; what lies
-//! behind them moves back by what is beyond that.
+//! The tiling data have as much room as the operator asks for (attribute `op_para_size`), 16 KiB
+//! where it asks for none; what lies behind them moves back by what is beyond that.
 use crate::diagnostic::{Error, Result};
 use crate::kernel::BlockArgs;
 
@@ -24,11 +25,13 @@ pub const WORKSPACES_AT: usize = HEADER_BYTES + TILING_DATA_BYTES;
 pub const KEY_AT: usize = WORKSPACES_AT + 8 * WORKSPACE_SLOTS;
 /// Where block_dim stands: eight bytes.
 pub const BLOCK_DIM_AT: usize = KEY_AT + 8;
-/// Where the event's word stands, by whose address a super kernel waits for its tiling: eight bytes.
+/// Where the event's word stands, by whose address a super kernel waits for its tiling: eight
+/// bytes.
 pub const EVENT_AT: usize = KEY_AT + 16;
 /// Where the flags of deterministic computation stand: whether, and its level, four bytes each.
 pub const DETERMINISTIC_AT: usize = KEY_AT + 24;
-/// Where the platform stands: AI cores, vector cores, tasks read ahead, whose it is (four bytes each), device memory (eight).
+/// Where the platform stands: AI cores, vector cores, tasks read ahead, whose it is (four bytes
+/// each), device memory (eight).
 pub const PLATFORM_AT: usize = KEY_AT + 32;
 /// Where the compute node's info starts: the operator's type, ended by a zero.
 pub const NODE_INFO_AT: usize = KEY_AT + 64;
@@ -40,7 +43,8 @@ pub const CONTEXT_BYTES: usize = NODE_INFO_AT + 256;
 /// Inputs read by value that the compute node's info has room for.
 const VALUES: usize = (256 - OP_TYPE_BYTES - 12) / 8;
 
-/// How far the parts behind the tiling data move back for an operator that asks for so many bytes; None: more than it can have.
+/// How far the parts behind the tiling data move back for an operator that asks for so many bytes;
+/// None: more than it can have.
 pub fn beyond(op_para_size: Option<i64>) -> Option<usize> {
     let asked = usize::try_from(op_para_size.unwrap_or(0)).ok().filter(|n| *n <= MOST_TILING_DATA_BYTES)?;
     Some(asked.max(TILING_DATA_BYTES).next_multiple_of(64) - TILING_DATA_BYTES)
@@ -86,13 +90,14 @@ pub struct TilingContext {
     pub inputs: u32,
     /// Outputs of the node.
     pub outputs: u32,
-    /// Inputs read by value: which, and which argument of the tiling function has its address, as it is in each run.
+    /// Inputs read by value: which, and which argument of the tiling function has its address, as
+    /// it is in each run.
     pub values: Vec<(u32, u32)>,
 }
 
 impl TilingContext {
-    /// What the host writes, as offsets and bytes of a context whose parts are moved back by `beyond`. Tiling data, key, blocks and
-    /// event are the device's: they stay as they are.
+    /// What the host writes, as offsets and bytes of a context whose parts are moved back by
+    /// `beyond`. Tiling data, key, blocks and event are the device's: they stay as they are.
     ///
     /// # Errors
     /// `failed` where a part has no room.

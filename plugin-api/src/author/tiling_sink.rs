@@ -1,9 +1,9 @@
-//! Tiling sink for kernel builders: the resources, the task sequence and the device's tiling context of an operator whose tiling
-//! reads values. Source: document 001 §4.2, §4.3, §5.1; facts 5.
+//! Tiling sink for kernel builders: the resources, the task sequence and the device's tiling
+//! context of an operator whose tiling reads values. Source: document 001 §4.2, §4.3, §5.1; facts 5.
 //!
-//! The node's list is PREPROCESS_KERNEL, EVENT_WAIT, NOP × `prefetch_num`, kernel, UPDATE, EVENT_RECORD. Tiling, update and
-//! record stand on the attached stream, wait, NOPs and kernel on the node's own. A kernel of cube and vector cores together is launched by
-//! an FFTS+ task of one context where a composite engine launches tasks (`_alias_engine_name`, 001 §4.5); the rest of the list is the same.
+//! The node's list is PREPROCESS_KERNEL, EVENT_WAIT, NOP ×
+//! `prefetch_num`, kernel, UPDATE, EVENT_RECORD. Tiling, update and record stand on the attached stream, wait, NOPs and kernel on the node's own. A kernel of cube and vector cores together is launched by an FFTS+ task of one context where a composite engine launches tasks (`_alias_engine_name`,
+//! 001 §4.5); the rest of the list is the same.
 use crate::abi::RVec;
 use crate::device::SocSpec;
 use crate::diagnostic::{Error, Result};
@@ -38,7 +38,8 @@ pub enum Owner<'a> {
     Prefixed(&'a str),
 }
 
-/// Resources of a sunk node: workspaces of its tiling, an attached stream and an event named "tiling".
+/// Resources of a sunk node: workspaces of its tiling, an attached stream and an event named
+/// "tiling".
 pub fn running_params(depend_value_inputs: &[u32], workspaces: Vec<Workspace>, owner: Owner<'_>) -> RunningParams {
     let mut workspaces = workspaces;
     if owner != Owner::BuiltIn {
@@ -70,8 +71,8 @@ pub fn so_name(soc: &SocSpec, owner: Owner<'_>) -> String {
 
 const DATA: &str = "{tiling_context.tiling_data}";
 
-/// The kernel's args format with the device's tiling data after the last workspace, in place of the host's if that stands
-/// there; at the end where there is no workspace.
+/// The kernel's args format with the device's tiling data after the last workspace, in place of the
+/// host's if that stands there; at the end where there is no workspace.
 pub fn with_tiling_data(args_format: &str) -> String {
     let items: Vec<&str> = args_format.split_inclusive('}').collect();
     let mut out = String::new();
@@ -88,8 +89,9 @@ pub fn with_tiling_data(args_format: &str) -> String {
     out
 }
 
-/// The task list of a sunk node in the form that it needs: [`super_kernel_sequence`] where the node is to be launched with others,
-/// else [`sequence`], with [`ffts_plus`] where a composite engine launches it.
+/// The task list of a sunk node in the form that it needs:
+/// [`super_kernel_sequence`] where the node is to be launched with others, else [`sequence`], with
+/// [`ffts_plus`] where a composite engine launches it.
 /// # Errors
 /// `unsupported`: `kernel` is no launch of a kernel, or the node has no workspace `log_workspace`.
 pub fn tasks(
@@ -108,8 +110,8 @@ pub fn tasks(
     }
 }
 
-/// The task list of a sunk node within a super kernel (001 §4.4): tiling on the attached stream, and the kernel, which reads key
-/// and blocks from the context and waits by the event's address.
+/// The task list of a sunk node within a super kernel (001 §4.4): tiling on the attached stream,
+/// and the kernel, which reads key and blocks from the context and waits by the event's address.
 /// # Errors
 /// `unsupported`: `kernel` is no launch of a kernel, or the node has no workspace `log_workspace`.
 pub fn super_kernel_sequence(
@@ -127,8 +129,9 @@ pub fn super_kernel_sequence(
     Ok(vec![tiling_task(soc, owner, log_workspace, parameters, "{event_addr0*}"), kernel])
 }
 
-/// The FFTS+ task of one context that launches a mixed kernel (its `kernel_type` says so); any other kernel as it is. The kernel's first
-/// argument is the address by which cube and vector cores of one block wait for each other.
+/// The FFTS+ task of one context that launches a mixed kernel (its `kernel_type` says so); any
+/// other kernel as it is. The kernel's first argument is the address by which cube and vector cores
+/// of one block wait for each other.
 pub fn ffts_plus(mut kernel: Task) -> Task {
     const MIXED: [KernelType; 2] = [KernelType::MIX_AICORE, KernelType::MIX_VECTOR_CORE];
     let is_kernel = kernel.kind() == TaskType::KERNEL;
@@ -176,14 +179,17 @@ fn tiling_task(
     task.on(StreamSlot::attached(0))
 }
 
-/// How a tiling function touches its arguments: it writes context, event and workspaces, and reads the values.
+/// How a tiling function touches its arguments: it writes context, event and workspaces, and reads
+/// the values.
 pub fn tiling_access(args: &[ArgInfo]) -> Vec<Access> {
     let reads = |a: &ArgInfo| matches!(a.kind.as_str(), "i" | "o" | "*op_type");
     args.iter().map(|a| if reads(a) { Access::READ } else { Access::WRITE }).collect()
 }
 
-/// The task list of a sunk node. `kernel` is its launch with the args format as it would be without tiling sink;
-/// `parameters` are handed to the tiling function as its tiling data; `log_workspace` is the index of the custom log.
+/// The task list of a sunk node.
+/// `kernel` is its launch with the args format as it would be without tiling sink; `parameters` are
+/// handed to the tiling function as its tiling data; `log_workspace` is the index of the custom
+/// log.
 /// # Errors
 /// `unsupported`: `kernel` is no launch of a kernel, or the node has no workspace `log_workspace`.
 pub fn sequence(

@@ -1,4 +1,5 @@
-//! `FuseInspector`: whether nodes may become others (attributes that agree, no cycle), and the report of those that did.
+//! `FuseInspector`: whether nodes may become others (attributes that agree, no cycle), and the
+//! report of those that did.
 use super::Verdict;
 use crate::patch::{Edit, Patch};
 use crate::types::{Attr, AttrValue, Key, NodeId, ValueRef};
@@ -9,11 +10,13 @@ use std::collections::{HashMap, HashSet};
 pub const ORIGINALS: &str = "_datadump_original_op_names";
 /// Attribute of a fused node: the passes that made it, the last one at the end.
 pub const PASS_NAME: &str = "_pass_name";
-/// Graph attribute by which a pass reports to the host; it never reaches a graph. A list of texts: `fused`, the pass, the names
-/// of the nodes before and after (each list joined by `;`), or `refused`, the pass, a node's name, and why.
+/// Graph attribute by which a pass reports to the host; it never reaches a graph. A list of texts:
+/// `fused`, the pass, the names of the nodes before and after (each list joined by `;`), or
+/// `refused`, the pass, a node's name, and why.
 pub const REPORT: &str = "_fusion_report";
 
-/// Attributes in which nodes must agree to become one: who computes them and where they stand. The fused node gets them.
+/// Attributes in which nodes must agree to become one: who computes them and where they stand. The
+/// fused node gets them.
 pub const CONSISTENT: &[&str] = &[
     "_engine",
     "_op_kernel_lib",
@@ -51,7 +54,8 @@ pub(super) fn has_subgraph(n: &Node<'_>) -> bool {
     n.attrs().iter().any(|a| graph(&a.value))
 }
 
-/// The border of a set of nodes: what leaves it is one of `outputs`, and no control edge crosses it.
+/// The border of a set of nodes: what leaves it is one of `outputs`, and no control edge crosses
+/// it.
 pub(super) fn border(g: &Graph<'_>, nodes: &[NodeId], outputs: &[ValueRef]) -> Verdict {
     for &id in nodes {
         let n = g.node(id);
@@ -99,7 +103,8 @@ impl<'g> FuseInspector<'g> {
         FuseInspector { graph: *graph, consistent, place: Vec::new(), groups: Vec::new(), group_of: HashMap::new() }
     }
 
-    /// Whether these nodes may become one: they agree in [`CONSISTENT`], and no path leaves them and comes back.
+    /// Whether these nodes may become one: they agree in [`CONSISTENT`], and no path leaves them
+    /// and comes back.
     ///
     /// # Errors
     /// Why not, in words.
@@ -157,7 +162,8 @@ impl<'g> FuseInspector<'g> {
 
     fn cycle(&mut self, nodes: &[NodeId]) -> Verdict {
         let inside = Inside::of(nodes);
-        // Where only one node has readers outside and every other is before it, what leaves cannot come back.
+        // Where only one node has readers outside and every other is before it, what leaves cannot
+        // come back.
         let open = nodes.iter().filter(|n| self.leaving(**n).any(|r| !inside.has(r))).count();
         if open <= 1 && self.groups.is_empty() {
             return Ok(());
@@ -188,7 +194,8 @@ impl<'g> FuseInspector<'g> {
         Ok(())
     }
 
-    /// Tells that nodes became others (`after` by name; none: they are only deleted). Later answers count it, and the host lists it.
+    /// Tells that nodes became others (`after` by name; none: they are only deleted). Later answers
+    /// count it, and the host lists it.
     pub fn report(&mut self, pass: &str, before: &[NodeId], after: &[String], patch: &mut Patch) {
         let names: Vec<&str> = before.iter().map(|n| self.graph.node(*n).name()).collect();
         tell(patch, ["fused", pass, &names.join(";"), &after.join(";")]);

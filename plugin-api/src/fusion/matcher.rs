@@ -1,5 +1,5 @@
-//! `PatternMatcher`: finds a pattern from its outputs, backtracking where operands may stand in either order or where several
-//! readers are candidates, and checks the border of what it found.
+//! `PatternMatcher`: finds a pattern from its outputs, backtracking where operands may stand in
+//! either order or where several readers are candidates, and checks the border of what it found.
 use super::inspector;
 use super::pattern::{At, Pattern, Place};
 use crate::types::{ConstTensor, NodeId, ValueRef};
@@ -31,7 +31,8 @@ impl<'g> Match<'g> {
     pub fn graph(&self) -> Graph<'g> {
         self.graph.0
     }
-    /// A captured value; the absent one where an optional input is not given, or where nothing has that name.
+    /// A captured value; the absent one where an optional input is not given, or where nothing has
+    /// that name.
     pub fn value(&self, name: &str) -> ValueRef {
         self.maybe(name).unwrap_or(ValueRef::ABSENT)
     }
@@ -61,7 +62,8 @@ impl<'g> Match<'g> {
     }
 }
 
-/// Gives the matches of a pattern one after the other, in topological order of output 0; none shares a node with one before.
+/// Gives the matches of a pattern one after the other, in topological order of output 0; none
+/// shares a node with one before.
 pub struct PatternMatcher<'g, 'p> {
     graph: Graph<'g>,
     pattern: &'p Pattern,
@@ -92,7 +94,8 @@ impl Taken {
     }
 }
 
-/// What is still to be met, on the stack of the search: the inputs of one operator from `at` on, then the rest.
+/// What is still to be met, on the stack of the search: the inputs of one operator from `at` on,
+/// then the rest.
 #[derive(Clone, Copy)]
 struct Goals<'a> {
     places: &'a [At],
@@ -181,7 +184,8 @@ impl<'g, 'p> PatternMatcher<'g, 'p> {
 }
 
 impl<'g> Search<'_, 'g> {
-    /// Whether the goals (this place is that value) can all be met, and the border then holds; what is bound stays bound.
+    /// Whether the goals (this place is that value) can all be met, and the border then holds; what
+    /// is bound stays bound.
     fn solve(&mut self, goals: &Goals<'_>) -> bool {
         self.steps += 1;
         if self.steps > STEPS {
@@ -254,7 +258,8 @@ impl<'g> Search<'_, 'g> {
         Some(if self.is_op(at.node) { ValueRef::new(b.node, at.output) } else { b })
     }
 
-    /// All goals are met: goes on with an operator of another output that reads what is bound, if one is left.
+    /// All goals are met: goes on with an operator of another output that reads what is bound, if
+    /// one is left.
     fn further(&mut self) -> bool {
         let pattern = self.pattern;
         let mut open = false;
@@ -264,7 +269,8 @@ impl<'g> Search<'_, 'g> {
                 continue;
             }
             open = true;
-            // The fewest readers to try: a weight that many nodes share may have as many readers as the graph has nodes.
+            // The fewest readers to try: a weight that many nodes share may have as many readers as
+            // the graph has nodes.
             let known = inputs.iter().filter_map(|i| self.actual(*i)).filter(|v| !v.is_absent());
             let Some(v) = known.min_by_key(|v| self.graph.users(*v).len()) else { continue };
             let mut readers: Vec<NodeId> = self.graph.users(v).iter().map(|u| u.node).collect();

@@ -1,11 +1,16 @@
-//! Pattern fusion for pass plugins: say what to look for, and what takes its place; the rest is done here (003, 3.2 and 3.3).
+//! Pattern fusion for pass plugins: say what to look for, and what takes its place; the rest is
+//! done here (003, 3.2 and 3.3).
 //!
 //! - `Pattern`: a small graph with captures, written as an expression: `x * p.op("Sigmoid", [x])`;
-//! - `PatternMatcher`: finds it from its outputs, backtracking, any number of times without overlap;
-//! - `SubgraphRewriter`: puts other nodes in its place, after `FuseInspector` has said that this can be done, and reports it;
-//! - `PatternFusion` and `Decompose`: a pass made of these, by [`crate::register_fusion!`] in a few lines.
+//! - `PatternMatcher`: finds it from its outputs, backtracking, any number of times without
+//!   overlap;
+//! - `SubgraphRewriter`: puts other nodes in its place, after `FuseInspector` has said that this
+//!   can be done, and reports it;
+//! - `PatternFusion` and `Decompose`: a pass made of these, by [`crate::register_fusion!`] in a few
+//!   lines.
 //!
-//! All of it works on borrowed views and recorded patches: nothing here crosses the border that did not cross before.
+//! All of it works on borrowed views and recorded patches: nothing here crosses the border that did
+//! not cross before.
 
 mod inspector;
 mod matcher;

@@ -48,7 +48,8 @@ pub trait PatternFusion: Send + Sync {
         let _ = m;
         Ok(())
     }
-    /// What takes its place: one value for each output of the pattern. Old values alone delete the match.
+    /// What takes its place: one value for each output of the pattern. Old values alone delete the
+    /// match.
     ///
     /// # Errors
     /// Why the match is left as it is, in words.
@@ -68,7 +69,8 @@ impl<T: PatternFusion> Pass for PatternFusionPass<T> {
         for pattern in self.0.patterns() {
             let mut matcher = PatternMatcher::new(graph, &pattern);
             while let Some(m) = matcher.next_match() {
-                // Part of what an earlier pattern took, or of no use: its nodes are free for a later start.
+                // Part of what an earlier pattern took, or of no use: its nodes are free for a
+                // later start.
                 let done = !m.nodes().iter().any(|n| rewriter.is_gone(*n))
                     && match self.0.meets(&m) {
                         Ok(()) => rewriter.replace(&Boundary::from(&m), |r| self.0.replacement(&m, r)),

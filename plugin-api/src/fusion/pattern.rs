@@ -33,8 +33,9 @@ pub(super) enum Place {
 
 /// A small graph to look for: operators between inputs and outputs, connected by values.
 ///
-/// What it matches has exactly the inputs that the pattern names (absent ones at the end do not count), no subgraphs, no control
-/// edges that cross its border, and no inner value that is read outside of it. A value given twice (`x * sigmoid(x)`) is one value.
+/// What it matches has exactly the inputs that the pattern names (absent ones at the end do not
+/// count), no subgraphs, no control edges that cross its border, and no inner value that is read
+/// outside of it. A value given twice (`x * sigmoid(x)`) is one value.
 /// # Examples
 /// ```
 /// use ge_plugin_api::fusion::Pattern;
@@ -58,13 +59,15 @@ impl fmt::Debug for Pattern {
 }
 
 impl Pattern {
-    /// A pattern with one output: `Pattern::new(|p| { let x = p.input("x"); x * p.op("Sigmoid", [x]) })`.
+    /// A pattern with one output:
+    /// `Pattern::new(|p| { let x = p.input("x"); x * p.op("Sigmoid", [x]) })`.
     pub fn new(f: impl for<'p> FnOnce(&'p PatternBuilder) -> Expr<'p>) -> Pattern {
         let b = PatternBuilder::default();
         let out = f(&b).at;
         b.finish(vec![out])
     }
-    /// A pattern with several outputs, the one looked for first in front. What is not connected with it is never found.
+    /// A pattern with several outputs, the one looked for first in front. What is not connected
+    /// with it is never found.
     pub fn of_outputs(f: impl for<'p> FnOnce(&'p PatternBuilder) -> Vec<Expr<'p>>) -> Pattern {
         let b = PatternBuilder::default();
         let outs = f(&b).iter().map(|e| e.at).collect();

@@ -1,4 +1,5 @@
-//! `SubgraphRewriter`: other nodes in place of a match, in one recorded patch: may it be (CanFuse), the edits, the report (ReportFuse).
+//! `SubgraphRewriter`: other nodes in place of a match, in one recorded patch: may it be (CanFuse),
+//! the edits, the report (ReportFuse).
 use super::inspector::{FuseInspector, ORIGINALS, PASS_NAME, border};
 use super::{Match, Verdict};
 use crate::patch::{Edit, NewNode, Patch};
@@ -7,7 +8,8 @@ use crate::view::{Graph, Node};
 use core::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 
-/// What is to be replaced: nodes in topological order, and those of their values that are read outside.
+/// What is to be replaced: nodes in topological order, and those of their values that are read
+/// outside.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Boundary {
     /// Operators, in topological order.
@@ -151,8 +153,9 @@ impl<'g, 'p> SubgraphRewriter<'g, 'p> {
         self.inspector.refuse(&self.pass, node, why, self.patch);
     }
 
-    /// Replaces what `b` holds by what `make` makes: one value for each output of `b`, in order. A value may be an old one; with no
-    /// new node at all the nodes are only deleted. Where it cannot be, nothing is recorded but the reason.
+    /// Replaces what `b` holds by what `make` makes: one value for each output of `b`, in order. A
+    /// value may be an old one; with no new node at all the nodes are only deleted. Where it cannot
+    /// be, nothing is recorded but the reason.
     ///
     /// Gives whether it was done.
     pub fn replace(&mut self, b: &Boundary, make: impl FnOnce(&Replacement<'g>) -> Verdict<Vec<ValueRef>>) -> bool {
@@ -224,7 +227,8 @@ impl<'g, 'p> SubgraphRewriter<'g, 'p> {
         for n in b.nodes.iter().rev() {
             self.patch.remove(*n);
         }
-        // A new node that gives an old node's output takes its name; others get the first one's with a number.
+        // A new node that gives an old node's output takes its name; others get the first one's
+        // with a number.
         let mut named: Vec<NodeId> = Vec::new();
         let mut after = Vec::new();
         for (from, to) in finals {
@@ -264,7 +268,8 @@ impl<'g, 'p> SubgraphRewriter<'g, 'p> {
     }
 }
 
-/// Names of the nodes that stood at the beginning: those that a node stands for already, else its own.
+/// Names of the nodes that stood at the beginning: those that a node stands for already, else its
+/// own.
 fn originals(nodes: &[Node<'_>]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for n in nodes {

@@ -1,5 +1,6 @@
-//! One launch of a kernel, each block by itself between guard bytes, and all of it twice over other bytes: blocks that write the same
-//! byte, bytes that no block writes, writes beyond an argument, and results that hang on bytes that are none of the kernel's are told.
+//! One launch of a kernel, each block by itself between guard bytes, and all of it twice over other
+//! bytes: blocks that write the same byte, bytes that no block writes, writes beyond an argument,
+//! and results that hang on bytes that are none of the kernel's are told.
 use crate::abi::ROption;
 use crate::diagnostic::{Error, Result};
 use crate::kernel::{
@@ -32,7 +33,8 @@ pub fn read<T: Plain>(x: &[T]) -> Arg<'_> {
     let bytes = unsafe { core::slice::from_raw_parts(x.as_ptr() as *const u8, size_of_val(x)) };
     Arg { access: Access::READ, bytes: Bytes::Read(bytes) }
 }
-/// An argument that the blocks together write wholly, each its own part; what it holds before is of no account.
+/// An argument that the blocks together write wholly, each its own part; what it holds before is of
+/// no account.
 pub fn write<T: Plain>(y: &mut [T]) -> Arg<'_> {
     Arg { access: Access::WRITE, bytes: Bytes::Write(RefCell::new(bytes_mut(y))) }
 }
@@ -82,7 +84,8 @@ impl<K: BlockKernel> TestKernel for K {
 
 impl TestKernel for LoadedKernel {
     fn run_block(&self, call: &KernelCall, _: &[u64], _: &[Access], _: u64) -> Result<()> {
-        // SAFETY: the call has the addresses of all arguments, which are as long as `check` found them to be.
+        // SAFETY: the call has the addresses of all arguments, which are as long as `check` found
+        // them to be.
         let code = unsafe { (self.run)(self.ctx, call) };
         if code == 0 {
             return Ok(());
@@ -115,8 +118,9 @@ pub struct Launch<'k, K> {
 /// Runs a kernel in so many blocks over these arguments, each block by itself.
 ///
 /// # Errors
-/// What the kernel said, by block; two blocks that write the same byte; a byte of a [`write`] argument that no block writes; a write
-/// beside an argument or into one that is read; a result that differs with the bytes around the arguments or of the output before.
+/// What the kernel said, by block; two blocks that write the same byte; a byte of a [`write`]
+/// argument that no block writes; a write beside an argument or into one that is read; a result
+/// that differs with the bytes around the arguments or of the output before.
 pub fn run_blocks<K: TestKernel>(kernel: &K, blocks: u32, args: &[Arg<'_>]) -> Result<()> {
     Launch::new(kernel).blocks(blocks).run(args)
 }

@@ -1,4 +1,5 @@
-//! `TestGraph`: a small graph that passes, engines and inference of a plugin see as they see the host's.
+//! `TestGraph`: a small graph that passes, engines and inference of a plugin see as they see the
+//! host's.
 use crate::diagnostic::{Error, Result};
 use crate::engine::{Engine, Hook};
 use crate::ops::{InferCtx, OpDef};
@@ -59,7 +60,8 @@ impl NodeBuilder<'_> {
         self.held().attrs.set(key, value);
         self
     }
-    /// With an output of this type and these sizes, in place of the one like its first input; again: with a further one.
+    /// With an output of this type and these sizes, in place of the one like its first input;
+    /// again: with a further one.
     pub fn output(self, dtype: DType, sizes: &[u64]) -> Self {
         self.output_desc(TensorDesc::new(dtype, Shape::of(sizes)))
     }
@@ -141,7 +143,8 @@ impl TestGraph {
         pass.run(&self.graph(), &mut patch)?;
         self.apply(patch)
     }
-    /// Asks an engine's graph optimizer at a hook and applies what it records; whether it recorded anything.
+    /// Asks an engine's graph optimizer at a hook and applies what it records; whether it recorded
+    /// anything.
     ///
     /// # Errors
     /// The engine's own, and edits that do not fit.
@@ -153,7 +156,8 @@ impl TestGraph {
     /// Applies a patch whole, or leaves the graph as it is; whether it has edits.
     ///
     /// # Errors
-    /// `failed`: an edit of a node that is not there, a reader left without what it reads, a cycle, another graph.
+    /// `failed`: an edit of a node that is not there, a reader left without what it reads, a cycle,
+    /// another graph.
     pub fn apply(&mut self, patch: Patch) -> Result<bool> {
         let mut next = self.clone();
         let some = !patch.is_empty();

@@ -1,4 +1,5 @@
-//! A host without engines: its services as a library sees them, with what it was told kept for the test.
+//! A host without engines: its services as a library sees them, with what it was told kept for the
+//! test.
 use crate::abi::{RVec, WithMetadata};
 use crate::frontend::MappingRef;
 use crate::services::{HostTable, HostTableRef, Level, RangeFn, host_side, set_host};
@@ -6,8 +7,8 @@ use core::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, Once, PoisonError};
 
-/// The host of this process's tests. There is one: tests that ask for the same thing run one behind the other, or look at what is
-/// theirs alone.
+/// The host of this process's tests. There is one: tests that ask for the same thing run one behind
+/// the other, or look at what is theirs alone.
 pub struct MockHost {
     logs: Mutex<Vec<(Level, String)>>,
     done: AtomicU64,
@@ -74,7 +75,8 @@ extern "C" fn parallel_for(n: usize, grain: usize, f: RangeFn, context: *mut c_v
         if HOST.cancelled.load(Ordering::SeqCst) {
             return -1;
         }
-        // SAFETY: function and context belong together (contract of the service), ranges are within 0..n.
+        // SAFETY: function and context belong together (contract of the service), ranges are within
+        // 0..n.
         let code = unsafe { (f.0)(context, part * grain, ((part + 1) * grain).min(n)) };
         if code != 0 {
             return code;

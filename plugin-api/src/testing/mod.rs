@@ -1,5 +1,5 @@
-//! Tests of a plugin in its own crate, without a host: graphs, a host that listens, kernels block by block, nodes from store to
-//! numbers.
+//! Tests of a plugin in its own crate, without a host: graphs, a host that listens, kernels block
+//! by block, nodes from store to numbers.
 //!
 //! # Examples
 //! ```

@@ -1,5 +1,5 @@
-//! One node through an engine as the host leads it: op store, running parameters, kernel, task list, loading, launch. Each launch runs
-//! block by block, as [`super::run_blocks`] does it.
+//! One node through an engine as the host leads it: op store, running parameters, kernel, task
+//! list, loading, launch. Each launch runs block by block, as [`super::run_blocks`] does it.
 use super::blocks::{Arg, Launch, read, update, write};
 use crate::abi::ROption;
 use crate::device::SocSpec;
@@ -34,8 +34,8 @@ pub fn test_target() -> Target {
 /// Runs a node on an engine: the outputs, from one tensor for each given input.
 ///
 /// # Errors
-/// The engine refuses the node, or fails; a task that is neither a launch nor a copy; what [`super::run_blocks`] finds; an output that
-/// nothing writes.
+/// The engine refuses the node, or fails; a task that is neither a launch nor a copy; what
+/// [`super::run_blocks`] finds; an output that nothing writes.
 pub fn run_node(engine: &dyn Engine, node: &Node<'_>, inputs: &[HostTensor]) -> Result<Vec<HostTensor>> {
     if let Support::No(why) = engine.supports(node) {
         return Err(Error::unsupported(format!("the engine refuses `{}` ({}): {why}", node.name(), node.op())));

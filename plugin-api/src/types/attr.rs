@@ -182,7 +182,8 @@ impl<'a> IntoIterator for &'a AttrMap {
 }
 
 impl AttrValue {
-    /// A list in its canonical variant: `Ints`, `Floats` or `Strs` where all members are of that kind.
+    /// A list in its canonical variant: `Ints`, `Floats` or `Strs` where all members are of that
+    /// kind.
     pub fn list(values: Vec<AttrValue>) -> AttrValue {
         if values.iter().all(|v| matches!(v, AttrValue::Int(_))) {
             return AttrValue::Ints(values.iter().filter_map(AttrValue::as_int).collect());

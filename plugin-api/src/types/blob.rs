@@ -1,8 +1,10 @@
-//! Bytes that are shared and not copied, whoever owns them: a mapped file, a vector, another library's memory.
+//! Bytes that are shared and not copied, whoever owns them: a mapped file, a vector, another
+//! library's memory.
 use crate::abi::StableAbi;
 use std::sync::Arc;
 
-/// A shared, immutable run of bytes with its owner. Cloning counts a reference; the owner's own library frees it.
+/// A shared, immutable run of bytes with its owner. Cloning counts a reference; the owner's own
+/// library frees it.
 #[repr(C)]
 #[derive(StableAbi)]
 pub struct Blob {
@@ -16,7 +18,8 @@ pub struct Blob {
 type Owner = Arc<dyn AsRef<[u8]> + Send + Sync>;
 
 unsafe extern "C" fn retain(owner: *const ()) {
-    // SAFETY: `owner` came from `Arc::into_raw` in `Blob::from_owner` and is alive while any Blob holds it.
+    // SAFETY: `owner` came from `Arc::into_raw` in `Blob::from_owner` and is alive while any Blob
+    // holds it.
     unsafe { Arc::increment_strong_count(owner.cast::<Owner>()) }
 }
 unsafe extern "C" fn release(owner: *const ()) {
@@ -28,7 +31,8 @@ unsafe extern "C" fn release(owner: *const ()) {
 }
 unsafe extern "C" fn nothing(_: *const ()) {}
 
-// SAFETY: the bytes are immutable for the Blob's life and the owner is Send + Sync (bound of `from_owner`).
+// SAFETY: the bytes are immutable for the Blob's life and the owner is Send + Sync (bound of
+// `from_owner`).
 unsafe impl Send for Blob {}
 // SAFETY: as above.
 unsafe impl Sync for Blob {}
@@ -44,7 +48,8 @@ impl Blob {
             release: nothing,
         }
     }
-    /// All bytes of an owner (a vector, a mapping). The owner must give the same bytes each time it is asked.
+    /// All bytes of an owner (a vector, a mapping). The owner must give the same bytes each time it
+    /// is asked.
     pub fn from_owner(owner: impl AsRef<[u8]> + Send + Sync + 'static) -> Blob {
         let owner: Owner = Arc::new(owner);
         let bytes = (*owner).as_ref();
@@ -72,7 +77,8 @@ impl Blob {
         // SAFETY: ptr and len describe bytes that the owner keeps alive and unchanged.
         unsafe { core::slice::from_raw_parts(self.ptr, self.len) }
     }
-    /// Whether two blobs are the very same bytes in memory (a quick test before comparing contents).
+    /// Whether two blobs are the very same bytes in memory (a quick test before comparing
+    /// contents).
     pub fn same_memory(&self, other: &Blob) -> bool {
         self.ptr == other.ptr && self.len == other.len
     }

@@ -1,9 +1,10 @@
-//! Codes that cross the border: open sets of small numbers with names, so that a newer side may know more of them.
+//! Codes that cross the border: open sets of small numbers with names, so that a newer side may
+//! know more of them.
 
 /// Declares an open code type: a number with named constants, `name()`, `from_name()` and `ALL`.
 ///
-/// Expansion: a `repr(transparent)` struct over the integer with one associated constant a row; an unknown number is a
-/// legal value that prints as `#n`.
+/// Expansion: a
+/// `repr(transparent)` struct over the integer with one associated constant a row; an unknown number is a legal value that prints as `#n`.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! open_code {
@@ -16,7 +17,8 @@ macro_rules! open_code {
             $($(#[$vm])* pub const $id: Self = Self($num);)+
             /// Every code this version knows, in declared order.
             pub const ALL: &'static [Self] = &[$(Self::$id),+];
-            /// The name as texts, files and messages write it; None for a code this version does not know.
+            /// The name as texts, files and messages write it; None for a code this version does
+            /// not know.
             pub fn known_name(self) -> Option<&'static str> {
                 match self.0 { $($num => Some($text),)+ _ => None }
             }

@@ -76,7 +76,8 @@ impl DType {
             _ => return None,
         })
     }
-    /// Bytes of `count` elements, sub-byte types packed; None on overflow, for strings and unknown types.
+    /// Bytes of `count` elements, sub-byte types packed; None on overflow, for strings and unknown
+    /// types.
     pub fn bytes_of(self, count: u64) -> Option<u64> {
         let bits = self.bits()?;
         if bits >= 8 { count.checked_mul(bits / 8) } else { Some(count.checked_mul(bits)?.checked_add(7)? / 8) }

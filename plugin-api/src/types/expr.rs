@@ -1,5 +1,6 @@
-//! Sizes as expressions: sums and products of symbols with whole coefficients, floors of quotients, maxima. A symbolic dimension
-//! whose name reads as an expression (`2*batch`, `seq+1`, `(n+1)/2`) is one; equal expressions have equal names.
+//! Sizes as expressions: sums and products of symbols with whole coefficients, floors of quotients,
+//! maxima. A symbolic dimension whose name reads as an expression (`2*batch`, `seq+1`, `(n+1)/2`)
+//! is one; equal expressions have equal names.
 use crate::types::Dim;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -36,7 +37,8 @@ impl From<i64> for Expr {
 }
 
 impl Expr {
-    /// The expression of a dimension; `None` where the dimension is unknown or its name is no expression.
+    /// The expression of a dimension; `None` where the dimension is unknown or its name is no
+    /// expression.
     pub fn of(d: Dim) -> Option<Expr> {
         match (d.size(), d.symbol_name()) {
             (Some(n), _) => i64::try_from(n).ok().map(Expr::from),

@@ -1,5 +1,5 @@
-//! Tensor formats: aligned shapes, shape transfer and axis mapping, as pure functions for host and engines.
-//! Source: facts 6, 2.1; the layouts are those of the public CANN documentation.
+//! Tensor formats: aligned shapes, shape transfer and axis mapping, as pure functions for host and
+//! engines. Source: facts 6, 2.1; the layouts are those of the public CANN documentation.
 use crate::open_code;
 use crate::types::{DType, Dim, Shape};
 
@@ -45,8 +45,8 @@ impl Default for Format {
 /// Cube size of the matrix unit along M and N.
 pub const CUBE: u64 = 16;
 
-/// Length of C0 for a type: 32 bytes a row of the cube unit, at least 8 elements, so f32 8 (stored 16 as CANN does for
-/// NC1HWC0 of f32: 8), f16 16, i8 32.
+/// Length of C0 for a type: 32 bytes a row of the cube unit, at least 8 elements, so f32 8 (stored
+/// 16 as CANN does for NC1HWC0 of f32: 8), f16 16, i8 32.
 pub const fn c0(dtype: DType) -> u64 {
     match dtype.bits() {
         Some(4) => 64,
@@ -57,7 +57,8 @@ pub const fn c0(dtype: DType) -> u64 {
     }
 }
 
-/// Position of the channel axis of a plain format, and of batch, height and width where it has them.
+/// Position of the channel axis of a plain format, and of batch, height and width where it has
+/// them.
 pub fn channel_axis(format: Format) -> Option<usize> {
     Some(match format {
         Format::NCHW | Format::NCL => 1,
@@ -97,7 +98,8 @@ pub fn nchw(format: Format, shape: &Shape) -> Option<[Dim; 4]> {
     })
 }
 
-/// The run-time shape of an original shape in another format; None where that change is not defined.
+/// The run-time shape of an original shape in another format; None where that change is not
+/// defined.
 pub fn transfer_shape(origin: Format, shape: &Shape, to: Format, dtype: DType) -> Option<Shape> {
     if origin == to || to == Format::ND {
         return Some(shape.clone());
@@ -138,8 +140,9 @@ pub fn transfer_shape(origin: Format, shape: &Shape, to: Format, dtype: DType) -
     }
 }
 
-/// Sizes to which the original dimensions are padded in a run-time format (facts 6, CheckDim: `dim % aligned == 0`).
-/// One number an original axis: the unit that its length must be a multiple of to be stored without a gap.
+/// Sizes to which the original dimensions are padded in a run-time format (facts 6, CheckDim:
+/// `dim % aligned == 0`). One number an original axis: the unit that its length must be a multiple
+/// of to be stored without a gap.
 pub fn axis_alignment(origin: Format, rank: usize, to: Format, dtype: DType) -> Option<Vec<u64>> {
     let mut unit = vec![1u64; rank];
     match to {
@@ -169,7 +172,8 @@ pub fn axis_alignment(origin: Format, rank: usize, to: Format, dtype: DType) -> 
     Some(unit)
 }
 
-/// The run-time axes that an original axis maps to, outermost first; None where the pair of formats is not defined.
+/// The run-time axes that an original axis maps to, outermost first; None where the pair of formats
+/// is not defined.
 pub fn axis_mapping(origin: Format, rank: usize, axis: usize, to: Format) -> Option<Vec<usize>> {
     if axis >= rank {
         return None;

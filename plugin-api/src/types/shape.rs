@@ -4,8 +4,8 @@ use crate::types::Key;
 
 /// One dimension: a size, a symbol, or unknown.
 ///
-/// Coded in one i64 so that shapes cross the border as plain numbers: `>= 0` is a size, `-1` unknown, `-(k+2)` the symbol
-/// whose interned name is key `k`.
+/// Coded in one i64 so that shapes cross the border as plain numbers: `>= 0` is a size,
+/// `-1` unknown, `-(k+2)` the symbol whose interned name is key `k`.
 #[repr(transparent)]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, StableAbi)]
 pub struct Dim(i64);
@@ -130,7 +130,8 @@ impl Shape {
         if self.unranked {
             return None;
         }
-        // A zero anywhere makes it zero, whatever the others: checked_mul must not fail before the zero.
+        // A zero anywhere makes it zero, whatever the others: checked_mul must not fail before the
+        // zero.
         let mut n: u64 = 1;
         let mut overflow = false;
         for d in self.dims.iter() {

@@ -103,12 +103,14 @@ impl TensorDesc {
 pub enum ConstData {
     /// All bytes, shared (a vector or a part of a mapped file).
     Bytes(Blob),
-    /// Every element has these bytes (one element long; sub-byte types: one byte of packed elements).
+    /// Every element has these bytes (one element long; sub-byte types: one byte of packed
+    /// elements).
     Splat(Blob),
 }
 
-/// A constant tensor: one pointer, as attributes hold many values and few of them are tensors. Cloning shares all of it; the first
-/// write to a field of a shared one copies the fields, never the bytes.
+/// A constant tensor: one pointer, as attributes hold many values and few of them are tensors.
+/// Cloning shares all of it; the first write to a field of a shared one copies the fields, never
+/// the bytes.
 #[repr(transparent)]
 #[derive(Clone, Debug, PartialEq, StableAbi)]
 pub struct ConstTensor(RArc<Constant>);
@@ -213,7 +215,8 @@ impl ConstTensor {
     pub fn desc(&self) -> TensorDesc {
         TensorDesc::new(self.dtype, self.shape())
     }
-    /// Values as i64, for whole-number and bool tensors (shapes, axes, indices). At most `limit` elements are read.
+    /// Values as i64, for whole-number and bool tensors (shapes, axes, indices). At most `limit`
+    /// elements are read.
     pub fn to_i64(&self, limit: usize) -> Option<Vec<i64>> {
         let n = usize::try_from(self.count()?).ok()?;
         if n > limit {

@@ -20,7 +20,8 @@ pub struct NodeParts<'a> {
     pub attrs: &'a [Attr],
 }
 
-/// A graph's store. What it lends must stay unchanged while the view lives, which the borrow of [`view`] guarantees.
+/// A graph's store. What it lends must stay unchanged while the view lives, which the borrow of
+/// [`view`] guarantees.
 ///
 /// # Examples
 /// A graph without nodes:
@@ -80,7 +81,8 @@ pub trait GraphSource: Sized {
 /// A view of a store.
 pub fn view<S: GraphSource>(source: &S) -> Graph<'_> {
     let table = GraphTableRef(Table::<S>::VT.as_prefix());
-    // SAFETY: the table's functions cast the context back to S, which is borrowed for the view's life.
+    // SAFETY: the table's functions cast the context back to S, which is borrowed for the view's
+    // life.
     unsafe { Graph::from_raw(RawGraph { context: source as *const S as *const (), table }) }
 }
 
@@ -98,8 +100,8 @@ impl<S: GraphSource> Table<S> {
     }) }
 }
 
-// SAFETY of all functions below: the context is the `S` of `view`, borrowed for the view's life; the host does not panic in
-// them, and what they lend lives as long as the borrow.
+// SAFETY of all functions below: the context is the `S` of `view`, borrowed for the view's life;
+// the host does not panic in them, and what they lend lives as long as the borrow.
 unsafe fn of<'a, S>(c: *const ()) -> &'a S {
     // SAFETY: see above.
     unsafe { &*(c as *const S) }

@@ -1,4 +1,5 @@
-//! The graph as a plugin sees it: one borrowed view a node, as fast as native access; edits go through `crate::patch`.
+//! The graph as a plugin sees it: one borrowed view a node, as fast as native access; edits go
+//! through `crate::patch`.
 use crate::abi::StableAbi;
 use crate::abi::erase::RawSlice;
 use crate::types::{Attr, AttrValue, ConstTensor, Key, NodeId, TensorDesc, Use, ValueRef};
@@ -97,7 +98,8 @@ impl<'a> Graph<'a> {
         // SAFETY: the host keeps the graph unchanged for 'a.
         unsafe { (self.raw.table.order())(self.raw.context).get() }
     }
-    /// A node that is known to exist (from `nodes`, an input, a user); an unknown id gives an empty node.
+    /// A node that is known to exist (from `nodes`, an input, a user); an unknown id gives an empty
+    /// node.
     pub fn node(&self, id: NodeId) -> Node<'a> {
         self.find(id).unwrap_or_else(|| Node {
             raw: RawNode {

@@ -4,7 +4,8 @@ use crate::tensor::Source;
 use ge_plugin_api::diagnostic::{Diagnostic, Result};
 use ge_plugin_api::types::{AttrValue, Blob, ConstTensor};
 
-/// The value of an attribute that is no graph; None: a kind that mappings cannot take (graphs, types).
+/// The value of an attribute that is no graph; None: a kind that mappings cannot take (graphs,
+/// types).
 pub fn value(a: &AttributeProto, source: &Source<'_>) -> Result<Option<AttrValue>> {
     let text = |b: &[u8]| String::from_utf8(b.to_vec()).ok();
     let kind = if a.type_() != 0 { a.type_() } else { guess(a) };

@@ -1,9 +1,11 @@
 //! `If`, `Loop` and `Scan`: subgraphs with captured outer values as inputs.
 //!
-//! * `If` becomes `If(cond, captured...)`; both branches get every value that either reads, constants are copied in instead.
-//! * `Loop` becomes `While` over `iteration, condition, carried..., scans..., bound, captured...`. A loop with scan outputs is written
-//!   out when its count is a constant and its condition stays true (at most `UNROLL` nodes); else each of them is carried as a
-//!   sequence, to which a turn adds its slice and which is joined behind the loop.
+//! * `If` becomes `If(cond, captured...)`; both branches get every value that either reads,
+//!   constants are copied in instead.
+//! * `Loop` becomes `While` over `iteration, condition, carried..., scans..., bound, captured...`.
+//!   A loop with scan outputs is written out when its count is a constant and its condition stays
+//!   true (at most `UNROLL` nodes); else each of them is carried as a sequence, to which a turn
+//!   adds its slice and which is joined behind the loop.
 //! * `Scan` is written out in the same way, or becomes such a `While` (`scan`).
 use crate::free;
 use crate::import::{Building, Env, Importer, domain};
@@ -322,7 +324,8 @@ fn stays_true(sub: &GraphProto) -> bool {
     }
 }
 
-/// One turn of a body, written out into the graph around it: `given` are its inputs, what it gives its outputs.
+/// One turn of a body, written out into the graph around it: `given` are its inputs, what it gives
+/// its outputs.
 pub fn turn<'m>(
     im: &mut Importer<'m>,
     sub: &'m GraphProto,
@@ -347,7 +350,8 @@ pub fn turn<'m>(
     made
 }
 
-/// The number of turns, where it is a constant that nothing cuts short and the turns can be written out.
+/// The number of turns, where it is a constant that nothing cuts short and the turns can be written
+/// out.
 fn turns(sub: &GraphProto, bound: Option<&Known>, cond: Option<&Known>) -> Option<usize> {
     let number = |k: &Known| k.constant.as_ref()?.to_i64(1)?.first().copied();
     let count = usize::try_from(number(bound?)?).ok()?;

@@ -1,4 +1,5 @@
-//! The walk over a model: inputs, constants, nodes in order, functions inlined, outputs; every refusal is collected.
+//! The walk over a model: inputs, constants, nodes in order, functions inlined, outputs; every
+//! refusal is collected.
 use crate::attributes;
 use crate::control;
 use crate::inputs;
@@ -24,7 +25,8 @@ const MOST_NODES: usize = 4_000_000;
 const DEEPEST: usize = 64;
 /// Attribute of a node: the tensors of the model that its outputs stand for, as `OUTPUT:NAME`.
 const ORIGIN_TENSORS: &str = "_origin_tensors";
-/// Attribute of a node: operator, domain and version of the model's node that it was made of. The host takes it off after the import.
+/// Attribute of a node: operator, domain and version of the model's node that it was made of. The
+/// host takes it off after the import.
 const ORIGIN_OP: &str = "_origin_op";
 /// Attribute of a node that stands for one that cannot be imported: the reasons.
 const REFUSED: &str = "_refused";
@@ -53,7 +55,8 @@ impl Frontend for OnnxFrontend {
     }
 }
 
-/// What a node is imported under: versions of operator sets, a function's attributes, prefix of names.
+/// What a node is imported under: versions of operator sets, a function's attributes, prefix of
+/// names.
 #[derive(Clone)]
 pub struct Env<'m> {
     /// Version of each domain.
@@ -84,7 +87,8 @@ impl Building {
     }
     /// The edits; each node knows the tensors of the model that it stands for.
     fn into_patch(mut self) -> Patch {
-        // A value may have several names: those of one node follow each other, in the order in which they were given.
+        // A value may have several names: those of one node follow each other, in the order in
+        // which they were given.
         self.tensors.sort_by_key(|(v, _)| v.node);
         let mut at = 0;
         while let Some((first, _)) = self.tensors.get(at) {
@@ -338,8 +342,9 @@ impl<'m> Importer<'m> {
         Ok(())
     }
 
-    /// A node that stands for one that cannot be imported, with the reasons: the host tells them, together with what else of the model
-    /// is not supported. Any failure that is no refusal ends the import.
+    /// A node that stands for one that cannot be imported, with the reasons: the host tells them,
+    /// together with what else of the model is not supported. Any failure that is no refusal ends
+    /// the import.
     fn stand_in(&mut self, n: &NodeProto, g: &mut Building, env: &Env<'_>, e: Error) -> Result<()> {
         if e.kind != ErrorKind::UNSUPPORTED {
             return Err(e);
@@ -473,7 +478,8 @@ impl<'m> Importer<'m> {
     /// Names a value; a name that stands already is an error.
     pub fn define(&mut self, g: &mut Building, env: &Env<'_>, name: &str, known: Known) -> Result<()> {
         if !known.value.is_absent() {
-            // Functions and turns of loops have the prefix of their call; sibling branches may share a name: the first has it.
+            // Functions and turns of loops have the prefix of their call; sibling branches may
+            // share a name: the first has it.
             let own = format!("{}{name}", env.prefix);
             if self.tensor_names.insert(own.clone()) {
                 g.tensors.push((known.value, own));
@@ -485,7 +491,8 @@ impl<'m> Importer<'m> {
         }
     }
 
-    /// A value as a mapping is told of it; constants stay without a node until the mapping is known to need one.
+    /// A value as a mapping is told of it; constants stay without a node until the mapping is known
+    /// to need one.
     fn known(&mut self, g: &mut Building, name: &str, _op: &str) -> Result<Known> {
         match g.scope.get(name) {
             Some(k) => Ok(k.clone()),
@@ -613,7 +620,8 @@ fn origin_op(n: &NodeProto, env: &Env<'_>) -> String {
     format!("{}, {dom} {version}", n.op_type)
 }
 
-/// Stands for a value that was refused: its readers are still looked at, the import fails at its end.
+/// Stands for a value that was refused: its readers are still looked at, the import fails at its
+/// end.
 fn refused() -> Known {
     Known::new(ValueRef::new(NodeId(0), 0), TensorDesc::unknown())
 }

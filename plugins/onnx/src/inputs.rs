@@ -6,7 +6,8 @@ use ge_plugin_api::frontend::ImportOptions;
 use ge_plugin_api::types::{DType, Dim, Shape, TensorDesc};
 use std::collections::BTreeMap;
 
-/// Type and shape that a value is declared with; an error names the container that it is instead of a tensor.
+/// Type and shape that a value is declared with; an error names the container that it is instead of
+/// a tensor.
 pub fn declared(v: &ValueInfoProto) -> Result<TensorDesc> {
     let refuse = |what: &str| {
         Diagnostic::error(format!("`{}` is {what}: only tensors are taken", v.name))
@@ -44,7 +45,8 @@ pub fn declared(v: &ValueInfoProto) -> Result<TensorDesc> {
     Ok(TensorDesc::new(dt, shape))
 }
 
-/// Applies the user's shapes to the inputs (names and descriptors in graph order). A symbol that gets a size has it everywhere.
+/// Applies the user's shapes to the inputs (names and descriptors in graph order). A symbol that
+/// gets a size has it everywhere.
 pub fn apply(inputs: &mut [(String, TensorDesc)], options: &ImportOptions) -> Result<()> {
     let mut sizes: BTreeMap<&'static str, u64> = BTreeMap::new();
     let mut problems: Vec<Diagnostic> = Vec::new();

@@ -1,7 +1,8 @@
 //! The ONNX front end: model files to graphs, opsets 1 to the newest.
 //!
-//! The way: [`read`] checks sizes and decodes without copying weights; [`import`] walks graphs, subgraphs and functions and asks
-//! for each node the mapping registered for its domain, operator and version; [`ops`] has the mappings of `ai.onnx`.
+//! The way: [`read`] checks sizes and decodes without copying weights; [`import`] walks graphs,
+//! subgraphs and functions and asks for each node the mapping registered for its domain, operator
+//! and version; [`ops`] has the mappings of `ai.onnx`.
 #![forbid(unsafe_code)]
 
 pub mod attributes;

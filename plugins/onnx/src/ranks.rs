@@ -1,5 +1,6 @@
-//! Ranks of values while importing: enough to choose between forms of an operator (matrix or batch of matrices, which axis is
-//! the last); nothing is decided by it that inference does not check again.
+//! Ranks of values while importing: enough to choose between forms of an operator (matrix or batch
+//! of matrices, which axis is the last); nothing is decided by it that inference does not check
+//! again.
 use ge_plugin_api::frontend::ForeignNode;
 use ge_plugin_api::types::{Dim, Shape, TensorDesc};
 

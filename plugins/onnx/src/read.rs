@@ -1,4 +1,5 @@
-//! From bytes to messages: is it ONNX at all, are its sizes sane, then decoding that shares the file's bytes.
+//! From bytes to messages: is it ONNX at all, are its sizes sane, then decoding that shares the
+//! file's bytes.
 use crate::proto::ModelProto;
 use ge_plugin_api::diagnostic::{Diagnostic, Error, Result};
 use ge_plugin_api::types::Blob;
@@ -95,7 +96,8 @@ fn model_field(number: u64) -> Option<u8> {
     }
 }
 
-/// Whether bytes look like an ONNX model: every field that can be read is one of a model's, with its wire type.
+/// Whether bytes look like an ONNX model: every field that can be read is one of a model's, with
+/// its wire type.
 pub fn recognises(bytes: &[u8]) -> bool {
     let mut seen = 0;
     for f in (Fields { rest: bytes }) {
@@ -135,7 +137,8 @@ pub fn decode(file: &Blob) -> Result<ModelProto> {
             }
         }
     }
-    // Lists are counted before memory is taken for them: an entry of two bytes becomes a few hundred.
+    // Lists are counted before memory is taken for them: an entry of two bytes becomes a few
+    // hundred.
     let mut counts = [0u64; 16];
     for f in (Fields { rest: graph.unwrap_or_default() }) {
         let f = f.map_err(|_| damaged("its graph does not parse", "get the file again; it may be cut off"))?;

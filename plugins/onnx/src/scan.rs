@@ -1,6 +1,5 @@
-//! `Scan` (of opset 9 on): its body written out once for each slice of its inputs, outputs joined again. Where the length is not
-//! known when the model is read, it becomes a `While` over `turn, length, carried..., parts..., rows..., captured...`, whose parts
-//! are sequences.
+//! `Scan` (of opset 9 on): its body written out once for each slice of its inputs, outputs joined again. Where the length is not known when the model is read, it becomes a `While`
+//! over `turn, length, carried..., parts..., rows..., captured...`, whose parts are sequences.
 use crate::control::{self, UNROLL, capture, graph, scalar, turn};
 use crate::import::{Building, Env, Importer, domain};
 use crate::proto::{AttributeProto, GraphProto, NodeProto};

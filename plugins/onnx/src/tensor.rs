@@ -1,4 +1,5 @@
-//! `TensorProto` to constants: raw bytes shared with the file, typed lists converted, external data mapped.
+//! `TensorProto` to constants: raw bytes shared with the file, typed lists converted, external data
+//! mapped.
 use crate::proto::{SparseTensorProto, TensorProto};
 use crate::read::shared;
 use ge_plugin_api::diagnostic::{Diagnostic, Error, Result};

@@ -1,5 +1,5 @@
-//! `MlColumns(x, places) -> y`: numbers of the last axis by their places; of a vector, a matrix of one row (`ArrayFeatureExtractor`).
-//! `FeatureVectorizer`: features side by side in f32, by Concat.
+//! `MlColumns(x, places) -> y`: numbers of the last axis by their places; of a vector, a matrix of
+//! one row (`ArrayFeatureExtractor`). `FeatureVectorizer`: features side by side in f32, by Concat.
 use crate::shared::{NUMBERS, Outs};
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::kernel::KernelCtx;

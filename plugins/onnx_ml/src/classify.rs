@@ -1,10 +1,11 @@
-//! `MlClassify(scores [rows, classes]) {labels, second, post} -> label [rows], scores [rows, classes]`: the label of the greatest
-//! score, the first of equals, and the scores after their transform.
+//! `MlClassify(scores [rows, classes]) {labels, second, post} -> label [rows], scores [rows, classes]`:
+//! the label of the greatest score, the first of equals, and the scores after their transform.
 //!
-//! One score for two labels is that of the second one, and `second` says how it counts: 1, a share, above a half (weights that are
-//! all positive), 2, a sign, above zero; the scores are then the rest of one, or the negative, and it. 3 counts above zero as a sign
-//! does and gives the rest of one (one row of a linear model). The logistic transform gives both shares in any case, the others
-//! nothing, as onnxruntime has it. One score for the one label 1 gives 1 above zero and else 0.
+//! One score for two labels is that of the second one, and `second` says how it counts: 1, a share,
+//! above a half (weights that are all positive), 2, a sign, above zero; the scores are then the
+//! rest of one, or the negative, and it. 3 counts above zero as a sign does and gives the rest of
+//! one (one row of a linear model). The logistic transform gives both shares in any case, the
+//! others nothing, as onnxruntime has it. One score for the one label 1 gives 1 above zero and else 0.
 use crate::post::{Post, logistic};
 use crate::shared::{Rows, columns, rows};
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};

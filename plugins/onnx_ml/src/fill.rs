@@ -1,5 +1,5 @@
-//! `Imputer`: numbers that equal the replaced one (NaN: that are none) become those of their feature, by SelectV2. `Binarizer`: 1
-//! above a threshold and else 0, by Greater and Cast.
+//! `Imputer`: numbers that equal the replaced one (NaN: that are none) become those of their feature, by SelectV2. `Binarizer`:
+//! 1 above a threshold and else 0, by Greater and Cast.
 use crate::shared::{Outs, list};
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::map_op;

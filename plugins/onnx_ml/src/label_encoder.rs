@@ -1,5 +1,6 @@
-//! `MlLabelEncoder(x, keys [n], values [n], default [1]) -> y`: the value of the key that a number is, the first of equal keys; NaN is
-//! a key like others. Keys have the type of `x`, values that of `default`.
+//! `MlLabelEncoder(x, keys [n], values [n], default [1]) -> y`: the value of the key that a number
+//! is, the first of equal keys; NaN is a key like others. Keys have the type of
+//! `x`, values that of `default`.
 use crate::shared::Outs;
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::kernel::{KernelCtx, TensorView};
@@ -65,7 +66,8 @@ register_op!(|| OpDef::new("MlLabelEncoder", infer)
     .input("default", TYPES, "V")
     .output("y", TYPES, "V"));
 
-/// Numbers as bits by which equal keys are equal: one for both zeros and one for all that are no number.
+/// Numbers as bits by which equal keys are equal: one for both zeros and one for all that are no
+/// number.
 fn bits(x: &TensorView<'_>) -> Result<Vec<u64>> {
     let real = |v: f64| if v.is_nan() { u64::MAX } else { (v + 0.0).to_bits() };
     Ok(match x.dtype {

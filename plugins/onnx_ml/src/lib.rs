@@ -1,8 +1,9 @@
-//! Operators of the ONNX domain `ai.onnx.ml`: what models of scikit-learn, LightGBM and XGBoost are exported to.
+//! Operators of the ONNX domain `ai.onnx.ml`: what models of scikit-learn, LightGBM and XGBoost are
+//! exported to.
 //!
-//! The crate is written as a vendor would write it: it depends on `ge-plugin-api` alone. An operator whose meaning the built-in
-//! operators have is decomposed into them by its mapping; the others have a prototype, a mapping and a kernel here, one operator a
-//! file. Kernels belong to the engine [`ENGINE`]; sums are taken in f64.
+//! The crate is written as a vendor would write it: it depends on
+//! `ge-plugin-api` alone. An operator whose meaning the built-in operators have is decomposed into them by its mapping; the others have a prototype, a mapping and a kernel here, one operator a file. Kernels belong to the engine [`ENGINE`];
+//! sums are taken in f64.
 #![deny(unsafe_code)]
 
 /// ArrayFeatureExtractor, FeatureVectorizer.

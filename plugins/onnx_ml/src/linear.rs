@@ -1,5 +1,5 @@
-//! `MlLinear(x [rows, features], coefficients [n, features], intercepts [n]) {post} -> y [rows, n]`: `LinearRegressor`, and the scores of
-//! `LinearClassifier`.
+//! `MlLinear(x [rows, features], coefficients [n, features], intercepts [n]) {post} -> y [rows, n]`:
+//! `LinearRegressor`, and the scores of `LinearClassifier`.
 use crate::classify::{self, Second};
 use crate::post::Post;
 use crate::shared::{Outs, Rows, columns, labels, list, real_input, reals};

@@ -1,5 +1,6 @@
-//! `MlNormalizer(x [rows, features]) {norm = "MAX" | "L1" | "L2"} -> y`: each row divided by its greatest number, the sum of its
-//! absolute values or its length; a row whose divisor is zero stays.
+//! `MlNormalizer(x [rows, features]) {norm = "MAX" | "L1" | "L2"} -> y`: each row divided by its
+//! greatest number, the sum of its absolute values or its length; a row whose divisor is zero
+//! stays.
 use crate::shared::{NUMBERS, Outs, Rows};
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::kernel::KernelCtx;

@@ -1,5 +1,5 @@
-//! `MlOneHotEncoder(x) {cats, zeros} -> y [..., categories]`: one at the place of the category. A number that is none of them gives
-//! zeros, or an error that names it where `zeros` is 0.
+//! `MlOneHotEncoder(x) {cats, zeros} -> y [..., categories]`: one at the place of the category. A
+//! number that is none of them gives zeros, or an error that names it where `zeros` is 0.
 use crate::shared::{NUMBERS, Outs, ints};
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::kernel::KernelCtx;

@@ -82,7 +82,8 @@ pub fn logistic(x: f64) -> f64 {
     if x < 0.0 { 1.0 - v } else { v }
 }
 
-/// The quantile by Winitzki's approximation of the inverse error function, as other runtimes have it.
+/// The quantile by Winitzki's approximation of the inverse error function, as other runtimes have
+/// it.
 fn probit(p: f64) -> f64 {
     let x = 2.0 * p - 1.0;
     let log = ((1.0 - x) * (1.0 + x)).ln();

@@ -1,6 +1,8 @@
-//! `MlSvmRegressor(x, vectors [v, features], coefficients, rho) -> y [rows, 1]` and `MlSvmClassifier(x, vectors, coefficients, rho, a, b)
-//! -> label [rows], scores`: support vector machines as libsvm has them. With `a` and `b` the scores are probabilities, coupled pair by
-//! pair; else the decisions of the pairs. Without vectors the model is linear, and the coefficients are its rows.
+//! `MlSvmRegressor(x, vectors [v, features], coefficients, rho) -> y [rows, 1]` and
+//! `MlSvmClassifier(x, vectors, coefficients, rho, a, b) -> label [rows], scores`: support vector
+//! machines as libsvm has them. With `a` and `b` the scores are probabilities, coupled pair by
+//! pair; else the decisions of the pairs. Without vectors the model is linear, and the coefficients
+//! are its rows.
 use crate::classify::{Second, greatest};
 use crate::linear::each_row;
 use crate::post::{Post, logistic};
@@ -149,8 +151,8 @@ fn run_regressor(ctx: &mut KernelCtx<'_>) -> Result<()> {
 }
 register_kernel!("OnnxMlEngine", "MlSvmRegressor", [DType::F32, DType::F64], run_regressor);
 
-/// Probabilities of `k` classes from those of the pairs (Wu, Lin and Weng, "Probability estimates for multi-class classification by
-/// pairwise coupling", JMLR 5, 2004, algorithm 2).
+/// Probabilities of `k` classes from those of the pairs (Wu, Lin and Weng, "Probability estimates
+/// for multi-class classification by pairwise coupling", JMLR 5, 2004, algorithm 2).
 pub fn coupled(pairs: &[f64], k: usize) -> Vec<f64> {
     let r = |i: usize, j: usize| pairs[i * k + j];
     let mut q = vec![0.0; k * k];

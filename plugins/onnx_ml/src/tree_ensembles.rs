@@ -1,5 +1,5 @@
-//! `TreeEnsembleClassifier`, `TreeEnsembleRegressor` (nodes by tree and number) and `TreeEnsemble` (nodes and leaves by their places):
-//! all become one table of [`crate::trees`].
+//! `TreeEnsembleClassifier`, `TreeEnsembleRegressor` (nodes by tree and number) and
+//! `TreeEnsemble` (nodes and leaves by their places): all become one table of [`crate::trees`].
 use crate::classify::{self, Second};
 use crate::post::Post;
 use crate::shared::{Outs, ints, labels, real_input, reals};
@@ -143,7 +143,8 @@ fn ensemble(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     }
     let mut out = Trees { members: reals(n, "membership_values").unwrap_or_default(), ..Trees::default() };
     let place = |at: i64, leaf: i64| i32::try_from(if leaf != 0 { -1 - at } else { at }).unwrap_or(i32::MAX);
-    // Sets stand one behind the other, NaN between them, in the order of the nodes that ask for one.
+    // Sets stand one behind the other, NaN between them, in the order of the nodes that ask for
+    // one.
     let mut sets = out.members.iter().enumerate().filter(|(_, v)| v.is_nan()).map(|(i, _)| i as i32);
     let mut from = 0;
     for i in 0..count {

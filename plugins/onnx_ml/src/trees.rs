@@ -1,9 +1,10 @@
-//! `MlTrees(x [rows, features], nodes [n, 7], splits [n], leaves [l, 2], targets [m], weights [m], roots [t], members [s]) {targets,
-//! aggregate, base_values, post} -> y [rows, targets]`: the weights of the leaves that a row falls into, over all trees.
+//! `MlTrees(x [rows, features], nodes [n, 7], splits [n], leaves [l, 2], targets [m], weights [m], roots [t], members [s]) {targets, aggregate, base_values, post} -> y [rows, targets]`:
+//! the weights of the leaves that a row falls into, over all trees.
 //!
-//! A node is feature, comparison (0 `<=`, 1 `<`, 2 `>=`, 3 `>`, 4 `==`, 5 `!=`, 6 member of a set), whether a missing number goes
-//! with the comparison, where to go if it holds and if not, and the range of its set in `members`. A place below zero is the leaf
-//! `-1 - place`; a leaf is a range of `targets` and `weights`.
+//! A node is feature, comparison (0 `<=`, 1 `<`, 2 `>=`, 3 `>`, 4 `==`, 5 `!=`, 6 member of a set),
+//! whether a missing number goes with the comparison, where to go if it holds and if not, and the
+//! range of its set in `members`. A place below zero is the leaf `-1 -
+//! place`; a leaf is a range of `targets` and `weights`.
 use crate::linear::each_row;
 use crate::post::Post;
 use crate::shared::{Rows, columns};
@@ -77,7 +78,8 @@ impl Aggregate {
 }
 
 impl Trees {
-    /// The node that computes them, with so many targets. `name`: of the foreign node where nothing follows.
+    /// The node that computes them, with so many targets. `name`: of the foreign node where nothing
+    /// follows.
     ///
     /// # Errors
     /// Features below zero, and places that are not there.

@@ -1,11 +1,12 @@
 //! Attention and its relatives.
 //!
-//! * `PromptFlashAttention(query, key, value, pse_shift?, atten_mask?, actual_seq_lengths?, actual_seq_lengths_kv?) {num_heads,
-//!   scale_value, pre_tokens, next_tokens, input_layout = BSH|BNSD|BSND, num_key_value_heads = 0 (as num_heads)}`: softmax(q·kᵀ·scale +
-//!   pse_shift, masked where atten_mask is true or out of lengths)·v, in query's layout. Lengths are read by value.
-//! * `Attention(Q, K, V, attn_mask?, past_key?, past_value?, nonpad_kv_seqlen?) {is_causal, q_num_heads, kv_num_heads, scale, softcap,
-//!   left_window_size, right_window_size, softmax_precision, qk_matmul_output_mode} -> Y, present_key, present_value, qk_matmul_output`: ONNX's.
-//! * `RotaryEmbedding(X, cos_cache, sin_cache, position_ids?) {interleaved, num_heads, rotary_embedding_dim}`: ONNX's.
+//! * `PromptFlashAttention(query, key, value, pse_shift?, atten_mask?, actual_seq_lengths?, actual_seq_lengths_kv?) {num_heads, scale_value, pre_tokens, next_tokens, input_layout = BSH|BNSD|BSND, num_key_value_heads = 0 (as num_heads)}`:
+//!   softmax(q·kᵀ·scale + pse_shift, masked where atten_mask is true or out of lengths)·v, in
+//!   query's layout. Lengths are read by value.
+//! * `Attention(Q, K, V, attn_mask?, past_key?, past_value?, nonpad_kv_seqlen?) {is_causal, q_num_heads, kv_num_heads, scale, softcap, left_window_size, right_window_size, softmax_precision, qk_matmul_output_mode} -> Y, present_key, present_value, qk_matmul_output`:
+//!   ONNX's.
+//! * `RotaryEmbedding(X, cos_cache, sin_cache, position_ids?) {interleaved, num_heads, rotary_embedding_dim}`:
+//!   ONNX's.
 use crate::dims;
 use crate::read;
 use ge_plugin_api::diagnostic::Result;

@@ -1,10 +1,13 @@
 //! Communication between ranks (names and attributes of CANN's Hcom operators).
 //!
-//! Common: `group = "hccl_world_group"`. `HcomAllReduce(x) {reduction = sum|max|min|prod}`; `HcomAllGather(x) {rank_size}`: dimension 0
-//! times rank_size; `HcomReduceScatter(x) {reduction, rank_size}`: dimension 0 divided; `HcomBroadcast(x...) {root_rank}`: outputs as
-//! inputs; `HcomAllToAll(x) {rank_size}`: dimension 0 in rank_size equal blocks, block k goes to rank k; `HcomSend(x) {sr_tag,
-//! dest_rank}`: no output; `HcomReceive() {sr_tag, src_rank, shape, dtype}`; `HcomTransfer(x) {sr_tag, src_rank, dest_rank}`: what a
-//! send and its receive become, zeros in every rank but `dest_rank`.
+//! Common: `group = "hccl_world_group"`. `HcomAllReduce(x) {reduction = sum|max|min|prod}`;
+//! `HcomAllGather(x) {rank_size}`: dimension 0 times rank_size;
+//! `HcomReduceScatter(x) {reduction, rank_size}`: dimension 0 divided;
+//! `HcomBroadcast(x...) {root_rank}`: outputs as inputs; `HcomAllToAll(x) {rank_size}`: dimension 0
+//! in rank_size equal blocks, block k goes to rank k; `HcomSend(x) {sr_tag, dest_rank}`: no output;
+//! `HcomReceive() {sr_tag, src_rank, shape, dtype}`;
+//! `HcomTransfer(x) {sr_tag, src_rank, dest_rank}`: what a send and its receive become, zeros in
+//! every rank but `dest_rank`.
 use crate::dims;
 use crate::read::{self, bad};
 use ge_plugin_api::diagnostic::Result;

@@ -1,12 +1,16 @@
 //! Joining and splitting along an axis.
 //!
-//! * `ConcatD(x...) {concat_dim, N}`, `ConcatV2D` (the same), `Concat(concat_dim, x...) {N}`, `ConcatV2(x..., concat_dim) {N}`.
+//! * `ConcatD(x...) {concat_dim, N}`, `ConcatV2D` (the same), `Concat(concat_dim, x...)
+//!   {N}`, `ConcatV2(x..., concat_dim) {N}`.
 //! * `Pack(x...) {axis = 0, N}`: a new axis; `Unpack(x) {axis = 0, num} -> y...`.
-//! * `SplitD(x) {split_dim, num_split} -> y...`: equal parts, the last one smaller where they do not divide; `Split(split_dim, x) {num_split}`;
-//!   `SplitVD(x) {size_splits, split_dim, num_split}`, `SplitV(x, size_splits, split_dim) {num_split}`.
-//! * `PhonyConcat(x...) {concat_dim = [d], N = [n]}` and `PhonySplit(x) {split_dim = [d], num_split = [n]}`: without a task; several
-//!   numbers: joined (split) in turn, the first the innermost grouping: `N = [2, 3]` joins pairs along `concat_dim[0]`, then three
-//!   of these along `concat_dim[1]`.
+//! * `SplitD(x) {split_dim, num_split} -> y...`: equal parts, the last one smaller where they do
+//!   not divide; `Split(split_dim, x) {num_split}`;
+//!   `SplitVD(x) {size_splits, split_dim, num_split}`,
+//!   `SplitV(x, size_splits, split_dim) {num_split}`.
+//! * `PhonyConcat(x...) {concat_dim = [d], N = [n]}` and
+//!   `PhonySplit(x) {split_dim = [d], num_split = [n]}`: without a task; several numbers: joined
+//!   (split) in turn, the first the innermost grouping: `N = [2, 3]` joins pairs along
+//!   `concat_dim[0]`, then three of these along `concat_dim[1]`.
 use crate::dims;
 use crate::read::{self, bad};
 use ge_plugin_api::diagnostic::Result;
@@ -227,7 +231,8 @@ fn defs() -> Vec<OpDef> {
             .output("y", ANY, "T")
             .opt_attr("N", i)
             .value_inputs(&[0]),
-        // The axis is the last of the dynamic inputs: it has a type of its own, so that no type ties them.
+        // The axis is the last of the dynamic inputs: it has a type of its own, so that no type
+        // ties them.
         OpDef::new("ConcatV2", concat).dynamic("x", ANY, "").output("y", ANY, "").opt_attr("N", i),
         many("Pack", pack).output("y", ANY, "T").attr("axis", i, 0i64).opt_attr("N", i),
         OpDef::new("Unpack", unpack)

@@ -1,9 +1,13 @@
-//! Control flow. Subgraphs are attributes; the host infers these operators (DESIGN 3.2), the prototypes say what they take.
+//! Control flow. Subgraphs are attributes; the host infers these operators (DESIGN 3.2), the
+//! prototypes say what they take.
 //!
-//! * `If(cond, input...) {then_branch, else_branch}`; `Case(branch_index, input...) {branches = [@a, @b]}`.
-//! * `While(input...) {cond, body}`: `cond` gives one bool from the inputs, `body` the next inputs; outputs are the last ones.
+//! * `If(cond, input...) {then_branch, else_branch}`;
+//!   `Case(branch_index, input...) {branches = [@a, @b]}`.
+//! * `While(input...) {cond, body}`: `cond` gives one bool from the inputs, `body` the next inputs;
+//!   outputs are the last ones.
 //! * `For(start, limit, delta, input...) {body}`; `PartitionedCall(input...) {f}`.
-//! * `Loop`-like ONNX nodes are imported as `While`. The named `StatelessIf`, `StatelessWhile`, `StatelessCase` are the same.
+//! * `Loop`-like ONNX nodes are imported as `While`. The named `StatelessIf`, `StatelessWhile`,
+//!   `StatelessCase` are the same.
 use ge_plugin_api::diagnostic::Result;
 use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef};
 use ge_plugin_api::register_ops;

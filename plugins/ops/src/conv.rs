@@ -1,21 +1,27 @@
 //! Convolutions, in CANN's attribute forms.
 //!
-//! Common: `strides` and `dilations` have one number a dimension of `x`, in the order of `data_format` (`NCHW` is the default
-//! here, also `NHWC`; 3-D: `NCDHW`); `pads` has begin and end of each spatial axis in turn: `[top, bottom, left, right]`, 3-D
-//! `[front, back, top, bottom, left, right]`; `groups`; `auto_pad` `NOTSET` (pads as given), `VALID` (none), `SAME_UPPER`,
-//! `SAME_LOWER` (output is ceil(in / stride); total pad is max(0, (out-1)·stride + (k-1)·dilation + 1 - in), the odd one at the
-//! end or the beginning).
+//! Common: `strides` and `dilations` have one number a dimension of
+//! `x`, in the order of `data_format` (`NCHW` is the default here, also `NHWC`; 3-D:
+//! `NCDHW`); `pads` has begin and end of each spatial axis in turn: `[top, bottom, left, right]`,
+//! 3-D `[front, back, top, bottom, left, right]`; `groups`; `auto_pad`
+//! `NOTSET` (pads as given), `VALID` (none), `SAME_UPPER`, `SAME_LOWER` (output is ceil(in /
+//! stride); total pad is max(0, (out-1)·stride + (k-1)·dilation + 1 - in), the odd one at the end
+//! or the beginning).
 //!
-//! * `Conv2D(x [N,C,H,W], filter [O,C/groups,kh,kw], bias? [O], offset_w?)`, `Conv3D` with one more axis. With `NHWC` the filter
-//!   is still `[O,C/groups,kh,kw]`. A depthwise convolution is `Conv2D` with groups = C; `DepthwiseConv2D(x, filter [C·m,1,kh,kw],
-//!   bias?)` is the same without `groups`.
-//! * `Conv2DTransposeD(x [N,C,H,W], filter [C,O/groups,kh,kw], bias? [O]) {output_padding, input_size}`: out = (in-1)·stride +
-//!   (k-1)·dilation + 1 + output_padding - pads; `output_padding` rank-long like strides; `input_size` (empty: formula) gives the
-//!   output's whole shape, the pads then follow from it (total = formula without pads - size; the odd one at the beginning, but
-//!   at the end for SAME_UPPER). `Conv3DTransposeD` with one more axis.
-//! * `ConvInteger(x, w, x_zero_point?, w_zero_point?) -> i32`, `QLinearConv(x, x_scale, x_zero_point, w, w_scale, w_zero_point,
-//!   y_scale, y_zero_point, b?)`: any number of spatial axes; **ONNX's** attributes (`strides`, `dilations` one a spatial axis,
-//!   `pads` all begins then all ends, `group`, `auto_pad`, `kernel_shape`); w's scale and zero point: one, or one an output channel.
+//! * `Conv2D(x [N,C,H,W], filter [O,C/groups,kh,kw], bias? [O], offset_w?)`,
+//!   `Conv3D` with one more axis. With `NHWC` the filter is still
+//!   `[O,C/groups,kh,kw]`. A depthwise convolution is `Conv2D` with groups = C;
+//!   `DepthwiseConv2D(x, filter [C·m,1,kh,kw], bias?)` is the same without `groups`.
+//! * `Conv2DTransposeD(x [N,C,H,W], filter [C,O/groups,kh,kw], bias? [O]) {output_padding, input_size}`:
+//!   out = (in-1)·stride + (k-1)·dilation + 1 + output_padding - pads;
+//!   `output_padding` rank-long like strides; `input_size` (empty: formula) gives the output's
+//!   whole shape, the pads then follow from it (total = formula without pads - size; the odd one at
+//!   the beginning, but at the end for SAME_UPPER). `Conv3DTransposeD` with one more axis.
+//! * `ConvInteger(x, w, x_zero_point?, w_zero_point?) -> i32`,
+//!   `QLinearConv(x, x_scale, x_zero_point, w, w_scale, w_zero_point, y_scale, y_zero_point, b?)`:
+//!   any number of spatial axes; **ONNX's** attributes (`strides`, `dilations` one a spatial axis,
+//!   `pads` all begins then all ends, `group`, `auto_pad`, `kernel_shape`); w's scale and zero
+//!   point: one, or one an output channel.
 //! * `DeformConv(x, w, offset, b?, mask?)`: ONNX's attributes and `offset_group`.
 //! * `CausalConvWithState`: see `attention.rs`.
 use crate::dims;

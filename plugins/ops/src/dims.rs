@@ -1,4 +1,5 @@
-//! Arithmetic of dimensions: known numbers exactly, symbols as expressions (`2*batch`), everything else unknown unless it cannot matter.
+//! Arithmetic of dimensions: known numbers exactly, symbols as expressions (`2*batch`), everything
+//! else unknown unless it cannot matter.
 use crate::read::bad;
 use ge_plugin_api::diagnostic::Result;
 use ge_plugin_api::types::{Dim, Expr, Shape};
@@ -87,10 +88,12 @@ pub fn equal_shapes(subject: &str, a: &Shape, b: &Shape) -> Result<Shape> {
         .collect::<Result<Vec<_>>>()
         .map(Shape::new)
 }
-/// Output size of one window axis. `pads` is begin plus end; `ceil` rounds up but starts no window beyond input and begin pad.
+/// Output size of one window axis. `pads` is begin plus end; `ceil` rounds up but starts no window
+/// beyond input and begin pad.
 pub fn window(input: Dim, kernel: i64, stride: i64, dilation: i64, begin: i64, end: i64, ceil: bool) -> Option<Dim> {
     let Some(n) = size(input) else {
-        // A size that the window does not fit is an error at run: the quotient is of something of at least zero.
+        // A size that the window does not fit is an error at run: the quotient is of something of
+        // at least zero.
         let open = |e: Expr| {
             let span = kernel.checked_sub(1)?.checked_mul(dilation)?.checked_add(1)?;
             let room = begin.checked_add(end)?.checked_sub(span)?;

@@ -1,21 +1,29 @@
-//! Element-wise operators. One output `y` of the broadcast shape (NumPy rules) and, where nothing else is said, the type of
-//! input 0.
+//! Element-wise operators. One output `y` of the broadcast shape (NumPy rules) and, where nothing
+//! else is said, the type of input 0.
 //!
-//! * Unary, `x` of a float type: `Sigmoid Tanh Erf Erfc Exp Expm1 Log Log1p Sqrt Rsqrt Reciprocal Softplus Softsign Mish
-//!   Sin Cos Tan Asin Acos Atan Sinh Cosh Asinh Acosh Atanh`; also on whole numbers: `Abs Neg Sign Square Relu`;
-//!   rounding: `Ceil Floor Round` (`Round`: half to even).
-//! * `Gelu {approximate = "none" | "tanh"}`, `Swish {scale}` = x·sigmoid(scale·x), `HardSwish`, `HardSigmoid {alpha, beta}` =
-//!   min(1, max(0, alpha·x+beta)), `LeakyRelu {negative_slope}`, `Elu {alpha}`, `Selu {scale, alpha}`,
-//!   `Celu {alpha}` = max(0,x)+min(0,alpha·(exp(x/alpha)-1)), `ThresholdedRelu {alpha}`, `Relu6`,
-//!   `Shrink {lambd, bias}` (x < -lambd: x+bias; x > lambd: x-bias; else 0), `Muls {value}`, `Adds {value}`.
-//! * `Invert` (bitwise not), `LogicalNot`; `IsNan IsInf {detect_negative, detect_positive} IsFinite` give bool.
-//! * Binary `x1, x2`: `Add Sub Mul Maximum Minimum`; `RealDiv` (floats), `Div` (whole numbers truncate toward zero),
-//!   `FloorDiv`, `Mod` (C's fmod: sign of x1), `FloorMod` (sign of x2), `Pow` (types may differ; result has x1's), `Atan2`,
-//!   `SquaredDifference`, `BitwiseAnd/Or/Xor`, `LeftShift`, `RightShift`, `LogicalAnd/Or/Xor`;
-//!   `Equal NotEqual Less LessEqual Greater GreaterEqual` give bool. `PRelu(x, weight)`: weight broadcasts to x.
-//! * `AddN(x...) {N}`: sum of equal shapes. `SelectV2(condition, then, else)`: broadcast of all three. `Select`: the same.
+//! * Unary, `x` of a float type: `Sigmoid Tanh Erf Erfc Exp Expm1 Log Log1p Sqrt Rsqrt Reciprocal
+//!   Softplus Softsign Mish Sin Cos Tan Asin Acos Atan Sinh Cosh Asinh Acosh
+//!   Atanh`; also on whole numbers: `Abs Neg Sign Square Relu`; rounding: `Ceil Floor
+//!   Round` (`Round`: half to even).
+//! * `Gelu {approximate = "none" | "tanh"}`, `Swish {scale}` = x·sigmoid(scale·x),
+//!   `HardSwish`, `HardSigmoid {alpha, beta}` = min(1, max(0, alpha·x+beta)), `LeakyRelu
+//!   {negative_slope}`, `Elu {alpha}`, `Selu {scale, alpha}`, `Celu
+//!   {alpha}` = max(0,x)+min(0,alpha·(exp(x/alpha)-1)), `ThresholdedRelu {alpha}`, `Relu6`,
+//!   `Shrink {lambd, bias}` (x < -lambd: x+bias; x > lambd: x-bias; else 0), `Muls {value}`,
+//!   `Adds {value}`.
+//! * `Invert` (bitwise not), `LogicalNot`;
+//!   `IsNan IsInf {detect_negative, detect_positive} IsFinite` give bool.
+//! * Binary `x1, x2`: `Add Sub Mul Maximum Minimum`; `RealDiv` (floats), `Div` (whole numbers
+//!   truncate toward zero), `FloorDiv`, `Mod` (C's fmod: sign of x1),
+//!   `FloorMod` (sign of x2), `Pow` (types may differ; result has x1's),
+//!   `Atan2`, `SquaredDifference`, `BitwiseAnd/Or/Xor`, `LeftShift`,
+//!   `RightShift`, `LogicalAnd/Or/Xor`; `Equal NotEqual Less LessEqual Greater GreaterEqual` give
+//!   bool. `PRelu(x, weight)`: weight broadcasts to x.
+//! * `AddN(x...) {N}`: sum of equal shapes. `SelectV2(condition, then, else)`: broadcast of all
+//!   three. `Select`: the same.
 //! * `ClipByValue(x, clip_value_min, clip_value_max)` = min(max(x, lo), hi), bounds scalar.
-//! * `Cast(x) {dst_type, saturate = true}`, `CastLike(x, target)`: to the target's type; `Bitcast(x) {type}`.
+//! * `Cast(x) {dst_type, saturate = true}`, `CastLike(x, target)`: to the target's type;
+//!   `Bitcast(x) {type}`.
 use crate::read;
 use ge_plugin_api::diagnostic::Result;
 use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef, flags::*, infer};

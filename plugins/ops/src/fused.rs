@@ -1,19 +1,24 @@
-//! What fusions make of several operators. `activation` is one of `none relu clip leaky_relu sigmoid tanh gelu gelu_tanh silu
-//! hard_sigmoid hard_swish elu`; `activation_params` are its numbers (`clip`: low, high; `leaky_relu`, `elu`: alpha;
-//! `hard_sigmoid`: alpha, beta). `y_dtype` of a product: the type of y, bias and residual, where it is another than the factors'.
+//! What fusions make of several operators. `activation` is one of `none relu clip leaky_relu
+//! sigmoid tanh gelu gelu_tanh silu hard_sigmoid hard_swish elu`; `activation_params` are its
+//! numbers (`clip`: low, high; `leaky_relu`, `elu`: alpha; `hard_sigmoid`: alpha, beta). `y_dtype`
+//! of a product: the type of y, bias and residual, where it is another than the factors'.
 //!
 //! * `FusedConv(x, filter, bias? [O], residual? of y's shape) {as Conv2D, activation, activation_params}`:
 //!   activation(conv(x, filter) + bias + residual).
 //! * `FusedMatMul(x1, x2, bias? [N], x3? of y's shape) {transpose_x1, transpose_x2, alpha, activation, activation_params}`:
 //!   activation(alpha·x1·x2 + bias + x3), with the leading axes of `BatchMatMulV2`.
-//! * `FusedQuantMatMul(a, a_scale?, a_zero_point?, b, b_scale, b_zero_point?, y_scale?, y_zero_point?, bias? [N]) {transpose_x2, activation,
-//!   activation_params}`: v = activation(a_scale·b_scale·(a - a_zero_point)·(b - b_zero_point) + bias), the product in whole numbers;
-//!   b's scale and zero point are one or one a column; an a of f32 has none and is quantised as by DynamicQuantizeLinear. y = v in f32, or saturate(round_half_even(v / y_scale) + y_zero_point).
-//! * `FusedElementwise(x...) {steps, dtype?}`: a chain of element-wise steps over the broadcast shape, computed in single
-//!   precision and rounded once. A step is an operator and its operands: `%k` is input k, or step k less the number of inputs;
-//!   else a number. The last step is y. Operators: those of `elementwise.rs` (their numbers behind the operand:
-//!   `LeakyRelu %0 0.01`), `Clip %0 low high`, `Dequantize %0 scale zero`, `Quantize %0 scale zero`.
-//! * `ScaledMaskedSoftmax(x, mask?) {scale}`: softmax(scale·x + mask) over the last axis; mask broadcasts to x.
+//! * `FusedQuantMatMul(a, a_scale?, a_zero_point?, b, b_scale, b_zero_point?, y_scale?, y_zero_point?, bias? [N]) {transpose_x2, activation, activation_params}`:
+//!   v = activation(a_scale·b_scale·(a - a_zero_point)·(b - b_zero_point) + bias), the product in
+//!   whole numbers; b's scale and zero point are one or one a column; an a of f32 has none and is
+//!   quantised as by DynamicQuantizeLinear. y = v in f32, or saturate(round_half_even(v / y_scale) +
+//!   y_zero_point).
+//! * `FusedElementwise(x...) {steps, dtype?}`: a chain of element-wise steps over the broadcast
+//!   shape, computed in single precision and rounded once. A step is an operator and its operands:
+//!   `%k` is input k, or step k less the number of inputs; else a number. The last step is y. Operators: those of `elementwise.rs`
+//!   (their numbers behind the operand: `LeakyRelu %0 0.01`), `Clip %0 low high`,
+//!   `Dequantize %0 scale zero`, `Quantize %0 scale zero`.
+//! * `ScaledMaskedSoftmax(x, mask?) {scale}`: softmax(scale·x + mask) over the last axis; mask
+//!   broadcasts to x.
 use crate::conv::{common, conv2d};
 use crate::matmul::matmul_shape;
 use crate::read;

@@ -1,11 +1,14 @@
 //! Images and grids.
 //!
-//! * `Resize(x, roi?, scales?, sizes?)` with ONNX's attributes: `mode` nearest|linear|cubic, `coordinate_transformation_mode`,
-//!   `nearest_mode`, `cubic_coeff_a`, `exclude_outside`, `extrapolation_value`, `antialias`, `axes`, `keep_aspect_ratio_policy`.
+//! * `Resize(x, roi?, scales?, sizes?)` with ONNX's attributes:
+//!   `mode` nearest|linear|cubic, `coordinate_transformation_mode`,
+//!   `nearest_mode`, `cubic_coeff_a`, `exclude_outside`, `extrapolation_value`,
+//!   `antialias`, `axes`, `keep_aspect_ratio_policy`.
 //! * `GridSample(x, grid) {interpolation_mode = bilinear|nearest|bicubic, padding_mode = zeros|border|reflection, align_corners}`:
 //!   `x [N,C,spatial...]`, `grid [N,out...,k]`; `AffineGrid(theta, size) {align_corners}`.
 //! * `Col2Im(x [N,C·block,L], image_shape, block_shape) {dilations, pads, strides}` as in ONNX.
-//! * `DecodeImage(contents u8[n]) {pixel_format = RGB|BGR|Grayscale} -> u8[H,W,C]`: JPEG, PNG and others.
+//! * `DecodeImage(contents u8[n]) {pixel_format = RGB|BGR|Grayscale} -> u8[H,W,C]`: JPEG, PNG and
+//!   others.
 use crate::dims;
 use crate::read::{self, bad};
 use ge_plugin_api::diagnostic::Result;

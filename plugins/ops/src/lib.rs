@@ -1,7 +1,9 @@
 //! Operator prototypes: inputs, outputs, attributes, types and shape inference, one file a family.
 //!
-//! Names are CANN's where it has the operator, else ONNX's (`docs`: `plugins/ops/README.md` is the table). Every family file
-//! has one function of prototypes, and `ranges` knows which inputs are indices, lengths and masks; the doc comment of each file fixes the semantics that kernels follow.
+//! Names are CANN's where it has the operator, else ONNX's (`docs`: `plugins/ops/README.md` is the
+//! table). Every family file has one function of prototypes, and `ranges` knows which inputs are
+//! indices, lengths and masks; the doc comment of each file fixes the semantics that kernels
+//! follow.
 #![forbid(unsafe_code)]
 
 pub mod attention;

@@ -1,13 +1,17 @@
 //! Matrix products.
 //!
-//! * `MatMulV2(x1, x2, bias?, offset_w?) {transpose_x1, transpose_x2, y_dtype?}`: matrices; `bias [N]` is added to each row; `y_dtype`:
-//!   the output's type, where it is another than the factors'.
-//! * `BatchMatMulV2(x1, x2, bias?, offset_w?) {adj_x1, adj_x2}`: NumPy's matmul: leading dimensions broadcast; a vector stands
-//!   for a row (x1) or a column (x2) that the result does not keep. `adj_*` swaps the last two (ignored on vectors).
-//! * `MatMulInteger(a, b, a_zero_point?, b_zero_point?) -> i32` and `QLinearMatMul(a, a_scale, a_zero_point, b, b_scale,
-//!   b_zero_point, y_scale, y_zero_point)` as ONNX has them: matmul of 8-bit numbers less their zero points.
-//! * `GroupedMatmul(x [M,K], weight [E,K,N], group_list i64[E], bias? [E,N]) {group_list_type}`: rows of x in E groups, each
-//!   times its own matrix; 0: `group_list` holds cumulative ends, 1: rows a group.
+//! * `MatMulV2(x1, x2, bias?, offset_w?) {transpose_x1, transpose_x2, y_dtype?}`: matrices;
+//!   `bias [N]` is added to each row; `y_dtype`: the output's type, where it is another than the
+//!   factors'.
+//! * `BatchMatMulV2(x1, x2, bias?, offset_w?) {adj_x1, adj_x2}`: NumPy's matmul: leading dimensions
+//!   broadcast; a vector stands for a row (x1) or a column (x2) that the result does not keep.
+//!   `adj_*` swaps the last two (ignored on vectors).
+//! * `MatMulInteger(a, b, a_zero_point?, b_zero_point?) -> i32` and
+//!   `QLinearMatMul(a, a_scale, a_zero_point, b, b_scale, b_zero_point, y_scale, y_zero_point)` as
+//!   ONNX has them: matmul of 8-bit numbers less their zero points.
+//! * `GroupedMatmul(x [M,K], weight [E,K,N], group_list i64[E], bias? [E,N]) {group_list_type}`:
+//!   rows of x in E groups, each times its own matrix; 0: `group_list` holds cumulative ends, 1:
+//!   rows a group.
 //! * `Einsum(x...) {equation, N}`; `MatrixDeterminant(x [...,n,n]) -> [...]`.
 use crate::dims;
 use crate::elementwise::INTEGERS;

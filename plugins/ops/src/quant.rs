@@ -1,9 +1,10 @@
 //! Quantisation, with ONNX's names and semantics.
 //!
-//! * `QuantizeLinear(x, y_scale, y_zero_point?) {axis = 1, block_size = 0, output_dtype, saturate = true, precision}`: y =
-//!   saturate(round_half_even(x / scale) + zero). Type: the zero point's, else `output_dtype`, else u8.
-//! * `DequantizeLinear(x, x_scale, x_zero_point?) {axis = 1, block_size = 0, output_dtype}`: (x - zero)·scale in the scale's type, or
-//!   `output_dtype`.
+//! * `QuantizeLinear(x, y_scale, y_zero_point?) {axis = 1, block_size = 0, output_dtype, saturate = true, precision}`:
+//!   y = saturate(round_half_even(x / scale) + zero). Type: the zero point's, else `output_dtype`,
+//!   else u8.
+//! * `DequantizeLinear(x, x_scale, x_zero_point?) {axis = 1, block_size = 0, output_dtype}`: (x -
+//!   zero)·scale in the scale's type, or `output_dtype`.
 //! * `DynamicQuantizeLinear(x f32) -> y u8, y_scale f32, y_zero_point u8`.
 use crate::read::{self, bad};
 use ge_plugin_api::diagnostic::Result;

@@ -1,9 +1,12 @@
 //! Random numbers: never merged or folded. `seed` makes a run reproducible.
 //!
-//! `RandomUniform() {shape, dtype, low, high, seed}`, `RandomNormal() {shape, dtype, mean, scale, seed}`, `RandomUniformLike(x)`,
-//! `RandomNormalLike(x)`, `Bernoulli(x) {dtype, seed}`, `Multinomial(x [B,C]) {sample_size, dtype = i32, seed} -> [B,sample_size]`.
-//! `DropOutGenMask(shape, prob) {seed, seed2}` gives a bit for each element of that shape, one with probability `prob`, and
-//! `DropOutDoMask(x, mask, keep_prob)` keeps `x / keep_prob` where there is one.
+//! `RandomUniform() {shape, dtype, low, high, seed}`,
+//! `RandomNormal() {shape, dtype, mean, scale, seed}`,
+//! `RandomUniformLike(x)`, `RandomNormalLike(x)`, `Bernoulli(x) {dtype, seed}`,
+//! `Multinomial(x [B,C]) {sample_size, dtype = i32, seed} -> [B,sample_size]`.
+//! `DropOutGenMask(shape, prob) {seed, seed2}` gives a bit for each element of that shape, one with
+//! probability `prob`, and `DropOutDoMask(x, mask, keep_prob)` keeps `x / keep_prob` where there is
+//! one.
 use crate::dims;
 use crate::read;
 use ge_plugin_api::diagnostic::Result;

@@ -1,4 +1,5 @@
-//! `InputRangePass`: the range of the whole numbers that an input of the graph may have, where its readers say it.
+//! `InputRangePass`: the range of the whole numbers that an input of the graph may have, where its
+//! readers say it.
 //!
 //! Before: `%i = Data()  %y = GatherV2(%x : f32[7,4], %i, 0)`   After: `%i = Data() {_value_range = [0, 6]}`
 //! When: an input of whole numbers is, as it is or through changes of shape and type, an index of an axis (gather, scatter, one-hot),

@@ -1,4 +1,5 @@
-//! Reading a node under inference: attributes with defaults, axes, constants behind inputs, and the errors of all that.
+//! Reading a node under inference: attributes with defaults, axes, constants behind inputs, and the
+//! errors of all that.
 use ge_plugin_api::diagnostic::{Diagnostic, Error, ErrorKind, Result};
 use ge_plugin_api::ops::InferCtx;
 use ge_plugin_api::types::{AttrValue, DType, Shape, TensorDesc};

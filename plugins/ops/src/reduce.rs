@@ -1,13 +1,16 @@
 //! Reductions, searches along an axis and running sums.
 //!
-//! * `ReduceSum ReduceMean ReduceMax ReduceMin ReduceProd ReduceLogSumExp ReduceAll ReduceAny (x, axes?)
-//!   {keep_dims = false, noop_with_empty_axes = true}`: over the axes in the second input. Without axes, or with an empty list: all
-//!   axes, but nothing is reduced (y = x) where `noop_with_empty_axes` is true **and** an empty list was given. `...D`: the same with
-//!   an attribute `axes` in place of the input. `ReduceLogSumExp` is computed stably. An empty reduction gives 0 (sum), 1
-//!   (product), -inf or the least number (max), +inf or the greatest (min), true (all), false (any), -inf (log-sum-exp), NaN (mean).
+//! * `ReduceSum ReduceMean ReduceMax ReduceMin ReduceProd ReduceLogSumExp ReduceAll ReduceAny (x, axes?) {keep_dims = false, noop_with_empty_axes = true}`:
+//!   over the axes in the second input. Without axes, or with an empty list: all axes, but nothing
+//!   is reduced (y = x) where
+//!   `noop_with_empty_axes` is true **and** an empty list was given. `...D`: the same with an
+//!   attribute `axes` in place of the input. `ReduceLogSumExp` is computed stably. An empty
+//!   reduction gives 0 (sum), 1 (product), -inf or the least number (max), +inf or the greatest
+//!   (min), true (all), false (any), -inf (log-sum-exp), NaN (mean).
 //! * `ArgMaxV2(x, dimension) ArgMinV2(x, dimension) {dtype = i64, keep_dims = false, select_last_index = false}`.
 //!   `ArgMaxD ArgMinD {dimension, ...}`: the same by attribute.
-//! * `TopKV2(x, k) {sorted = true, dim = -1, largest = true, indices_dtype = i32} -> values, indices`: equal values by lower index.
+//! * `TopKV2(x, k) {sorted = true, dim = -1, largest = true, indices_dtype = i32} -> values, indices`:
+//!   equal values by lower index.
 //! * `Cumsum(x, axis) Cumprod(x, axis) {exclusive, reverse}`; `CumsumD {axis, ...}`.
 use crate::dims;
 use crate::elementwise::BOOL;

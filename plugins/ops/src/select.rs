@@ -1,13 +1,16 @@
 //! Choosing elements by value.
 //!
-//! * `NonZero(x) {transpose = true, dtype = i64}`: `[rank, n]` (transpose false: `[n, rank]`). `Compress(x, condition) {axis}` (without
-//!   axis on the flat x). `Unique(x) {axis, sorted = true} -> y, indices, inverse_indices, counts` (indices i64). All three know
-//!   their sizes only after they ran.
-//! * `OneHot(x, depth, on_value, off_value) {axis = -1}`: negative indices count from depth; outside the range: all off.
-//! * `MapIndex(x [n], data_seq [m*n], level_index?) -> i32[]`: which of the rows of `data_seq`, n numbers each, is x: its number, or of
-//!   `level_index` the number at that place; the number of rows where none is.
-//! * `NonMaxSuppression(boxes [B,N,4], scores [B,C,N], max_output_boxes_per_class?, iou_threshold?, score_threshold?)
-//!   {center_point_box} -> [n,3] i64`, ONNX's semantics.
+//! * `NonZero(x) {transpose = true, dtype = i64}`: `[rank, n]` (transpose false: `[n, rank]`).
+//!   `Compress(x, condition) {axis}` (without axis on the flat x).
+//!   `Unique(x) {axis, sorted = true} -> y, indices, inverse_indices, counts` (indices i64). All
+//!   three know their sizes only after they ran.
+//! * `OneHot(x, depth, on_value, off_value) {axis = -1}`: negative indices count from depth;
+//!   outside the range: all off.
+//! * `MapIndex(x [n], data_seq [m*n], level_index?) -> i32[]`: which of the rows of
+//!   `data_seq`, n numbers each, is x: its number, or of `level_index` the number at that place;
+//!   the number of rows where none is.
+//! * `NonMaxSuppression(boxes [B,N,4], scores [B,C,N], max_output_boxes_per_class?, iou_threshold?, score_threshold?) {center_point_box} -> [n,3] i64`,
+//!   ONNX's semantics.
 use crate::dims;
 use crate::elementwise::BOOL;
 use crate::read;

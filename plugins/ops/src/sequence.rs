@@ -1,9 +1,11 @@
-//! Sequences and optionals: values that hold tensors. They live on the host; a graph that has one is scheduled there.
+//! Sequences and optionals: values that hold tensors. They live on the host; a graph that has one
+//! is scheduled there.
 //!
-//! * `SequenceEmpty() {dtype}`, `SequenceConstruct(x...)`, `SequenceInsert(s, x, position?)`, `SequenceErase(s, position?)`,
-//!   `SequenceAt(s, position)`, `SequenceLength(s)`.
-//! * `SplitToSequence(x, split?) {axis = 0, keepdims = 1}`: parts along an axis; without `split` of one element each, whose axis goes
-//!   where `keepdims` is 0. `ConcatFromSequence(s) {axis, new_axis = 0}` joins them, along a new axis if so said.
+//! * `SequenceEmpty() {dtype}`, `SequenceConstruct(x...)`, `SequenceInsert(s, x,
+//!   position?)`, `SequenceErase(s, position?)`, `SequenceAt(s, position)`, `SequenceLength(s)`.
+//! * `SplitToSequence(x, split?) {axis = 0, keepdims = 1}`: parts along an axis; without
+//!   `split` of one element each, whose axis goes where `keepdims` is 0.
+//!   `ConcatFromSequence(s) {axis, new_axis = 0}` joins them, along a new axis if so said.
 //! * `Optional(x?) {dtype}`, `OptionalHasElement(x?)`, `OptionalGetElement(x)`.
 use ge_plugin_api::diagnostic::Result;
 use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef};

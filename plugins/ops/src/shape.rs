@@ -1,18 +1,25 @@
 //! Operators that change or make shapes.
 //!
-//! * `Reshape(x, shape) {allowzero = 0}`: 0 copies the dimension of x (allowzero 1: it is zero), one -1 is computed. A list attribute
-//!   `shape` may stand in place of the input. `Flatten(x) {axis = 1}`: a matrix; `Squeeze(x) {axis = []}` (empty: all ones),
-//!   `Unsqueeze(x) {axes}` (places in the result), `SqueezeV3(x, axes?)`, `UnsqueezeV3(x, axes)`, `ExpandDims(x, axis)`.
-//! * `TransposeD(x) {perm}` and `Transpose(x, perm?) {perm}`: without perm the axes are reversed; a format whose letters the permutation
-//!   turns into another's becomes that one (NHWC by 0, 3, 1, 2 is NCHW). `TransData(x) {src_format, dst_format, groups}`: a change of
-//!   layout. `TransShape(x) {outShape}`: the same elements under another shape.
-//! * `Shape(x) {dtype = i64, start = 0, end}`, `Size(x) {dtype = i64}`, `Rank(x)` (i32): read no data.
-//! * `BroadcastTo(x, shape)`; `Expand(x, shape)`: both broadcast against each other (ONNX). `Tile(x, multiples)`, `TileD {multiples}`.
+//! * `Reshape(x, shape) {allowzero = 0}`: 0 copies the dimension of x (allowzero 1: it is zero),
+//!   one -1 is computed. A list attribute `shape` may stand in place of the input. `Flatten(x)
+//!   {axis = 1}`: a matrix; `Squeeze(x) {axis = []}` (empty: all ones), `Unsqueeze(x)
+//!   {axes}` (places in the result), `SqueezeV3(x, axes?)`, `UnsqueezeV3(x, axes)`, `ExpandDims(x,
+//!   axis)`.
+//! * `TransposeD(x) {perm}` and `Transpose(x, perm?) {perm}`: without perm the axes are reversed; a
+//!   format whose letters the permutation turns into another's becomes that one (NHWC by 0, 3, 1, 2
+//!   is NCHW). `TransData(x) {src_format, dst_format, groups}`: a change of layout.
+//!   `TransShape(x) {outShape}`: the same elements under another shape.
+//! * `Shape(x) {dtype = i64, start = 0, end}`, `Size(x) {dtype = i64}`, `Rank(x)` (i32): read no
+//!   data.
+//! * `BroadcastTo(x, shape)`; `Expand(x, shape)`: both broadcast against each other (ONNX).
+//!   `Tile(x, multiples)`, `TileD {multiples}`.
 //! * `PadV3(x, paddings, constant_values?, axes?) {mode = "constant" | "reflect" | "edge" | "wrap", paddings_contiguous = true}`:
-//!   true: begin and end of each axis in turn; false: all begins, then all ends (ONNX). Negative pads crop. `PadD {paddings}`.
+//!   true: begin and end of each axis in turn; false: all begins, then all ends (ONNX). Negative
+//!   pads crop. `PadD {paddings}`.
 //! * `DepthToSpace(x [N,C,H,W]) {block_size, mode = "DCR" | "CRD"}`, `SpaceToDepth(x)
 //!   {block_size, mode}`, both NCHW.
-//! * `Fill(dims, value)`, `Range(start, limit, delta)`, `EyeLike(x) {dtype, k}`, `Trilu(x, k?) {upper = true}`.
+//! * `Fill(dims, value)`, `Range(start, limit, delta)`, `EyeLike(x) {dtype, k}`,
+//!   `Trilu(x, k?) {upper = true}`.
 //! * `CenterCropPad(x, shape) {axes}`: crops or pads (zeros) around the middle, as ONNX has it.
 use crate::dims;
 use crate::read::{self, bad};
@@ -72,7 +79,8 @@ fn reshaped_to(x: &Shape, wanted: &[Wanted], allow_zero: bool) -> Result<Shape> 
             match d.size() {
                 Some(s) => known = known.saturating_mul(s),
                 None => {
-                    // A copied unknown dimension (0 in the shape) cancels with the place it was copied from.
+                    // A copied unknown dimension (0 in the shape) cancels with the place it was
+                    // copied from.
                     let at = if d == Dim::UNKNOWN && wanted[i].number == 0 && wanted[i].size.is_none() {
                         Some(i).filter(|&i| i < from.len())
                     } else {
@@ -126,7 +134,8 @@ fn reshape(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     };
     Ok(vec![TensorDesc::new(x.dtype, s)])
 }
-/// A place of a wanted shape; what may be negative at run stays open, since -1 has a meaning of its own.
+/// A place of a wanted shape; what may be negative at run stays open, since -1 has a meaning of its
+/// own.
 fn wanted(v: &Option<Expr>) -> Wanted {
     match v {
         Some(e) => match e.constant() {
@@ -199,7 +208,8 @@ fn transpose(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     let s = Shape::new(from.iter().map(|&a| x.shape.dims()[a]));
     Ok(vec![TensorDesc::new(x.dtype, s).with_format(permuted(x.format, &from))])
 }
-/// The format whose letters are another's in a new order: NHWC by 0, 3, 1, 2 is NCHW. ND where no format is named so.
+/// The format whose letters are another's in a new order: NHWC by 0, 3, 1, 2 is NCHW. ND where no
+/// format is named so.
 fn permuted(format: Format, from: &[usize]) -> Format {
     let letters = format.name().as_bytes();
     if letters.len() != from.len() || !letters.iter().all(u8::is_ascii_uppercase) {

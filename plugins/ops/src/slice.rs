@@ -1,13 +1,15 @@
 //! Parts of tensors: slices, gathers, scatters.
 //!
-//! * `StridedSliceV2(x, begin, end, axes?, strides?)`: ONNX's Slice: negative places count from the end, places clamp, negative
-//!   steps go backwards; without axes the first axes in order. `Slice(x, offsets, size)` and `SliceD {offsets, size}` (size -1: to
-//!   the end). `StridedSliceD(x) {begin, end, strides}`.
-//! * `GatherV2(x, indices, axis) {batch_dims}` and `Gather(x, indices) {axis = 0}`: y = x[..axis] ++ indices ++ x[axis+1..]; negative
-//!   indices count from the end. `GatherElements(x, index) {dim}`, `GatherNd(x, indices) {batch_dims}`.
+//! * `StridedSliceV2(x, begin, end, axes?, strides?)`: ONNX's Slice: negative places count from the
+//!   end, places clamp, negative steps go backwards; without axes the first axes in order.
+//!   `Slice(x, offsets, size)` and `SliceD {offsets, size}` (size -1: to the end).
+//!   `StridedSliceD(x) {begin, end, strides}`.
+//! * `GatherV2(x, indices, axis) {batch_dims}` and `Gather(x, indices) {axis = 0}`: y = x[..axis] ++
+//!   indices ++ x[axis+1..]; negative indices count from the end. `GatherElements(x, index) {dim}`,
+//!   `GatherNd(x, indices) {batch_dims}`.
 //! * `ScatterElements(data, indices, updates) {axis, reduction = none|add|mul|min|max}`;
-//!   `TensorScatterUpdate(x, indices, updates) {reduction}` (ONNX ScatterND); `TensorScatter(past_cache, update, write_indices?)
-//!   {axis = -2, mode = linear|circular}`.
+//!   `TensorScatterUpdate(x, indices, updates) {reduction}` (ONNX ScatterND);
+//!   `TensorScatter(past_cache, update, write_indices?) {axis = -2, mode = linear|circular}`.
 //! * `ReverseSequence(x, seq_lengths) {seq_dim, batch_dim}`.
 use crate::dims;
 use crate::read::{self, bad};
@@ -74,7 +76,8 @@ fn strided(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     }
     read::one(c, Shape::new(d))
 }
-/// Length of the part from `begin` to `end` of a symbolic size, where it is plain on which side of the border both lie.
+/// Length of the part from `begin` to `end` of a symbolic size, where it is plain on which side of
+/// the border both lie.
 fn cut(d: Dim, begin: &Expr, end: &Expr) -> Dim {
     let whole = Expr::of(d);
     let place = |p: &Expr| {

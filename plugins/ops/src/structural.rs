@@ -1,7 +1,10 @@
-//! Structural operators: data, constants, identities, copies and what streams, events and labels are made of.
+//! Structural operators: data, constants, identities, copies and what streams, events and labels
+//! are made of.
 //!
-//! The host treats these types itself (DESIGN 1); the prototypes give it arity, attributes and flags. `Identity(x)` is a view of x;
-//! `GearView(x)`: the memory of `x` under another shape, which may have fewer or more bytes. `IdentityN(x...)`; `MemcpyAsync(x)` copies; `NoOp` does nothing.
+//! The host treats these types itself (DESIGN 1); the prototypes give it arity, attributes and
+//! flags. `Identity(x)` is a view of x; `GearView(x)`: the memory of
+//! `x` under another shape, which may have fewer or more bytes. `IdentityN(x...)`;
+//! `MemcpyAsync(x)` copies; `NoOp` does nothing.
 use ge_plugin_api::diagnostic::Result;
 use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef, flags::*, infer};
 use ge_plugin_api::register_ops;
@@ -43,11 +46,13 @@ fn defs() -> Vec<OpDef> {
         source("Variable", stated).opt("x", ANY, "").flags(STATEFUL),
         OpDef::new("NetOutput", stated).dynamic("x", ANY, "").dynamic_output("y", ANY, ""),
         through("Identity").flags(VIEW),
-        // The first bytes of a value under a smaller shape, or a value with the room of a greater one behind it.
+        // The first bytes of a value under a smaller shape, or a value with the room of a greater
+        // one behind it.
         OpDef::new("GearView", stated).input("x", ANY, "T").output("y", ANY, "T").flags(VIEW),
         OpDef::new("IdentityN", each).dynamic("x", ANY, "").dynamic_output("y", ANY, ""),
         through("TensorMove"),
-        // What a queue of the host gives: the host feeds graphs by their inputs, no engine takes one.
+        // What a queue of the host gives: the host feeds graphs by their inputs, no engine takes
+        // one.
         OpDef::new("GetNext", stated)
             .dynamic_output("y", ANY, "")
             .opt_attr("output_types", AttrKind::ANY)

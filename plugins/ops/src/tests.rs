@@ -1,4 +1,5 @@
-//! Inference, case by case: graphs in the text form whose stated output types are what inference must give.
+//! Inference, case by case: graphs in the text form whose stated output types are what inference
+//! must give.
 use ge_ir::view::GraphContext;
 use ge_plugin_api::author::registry;
 use ge_plugin_api::ops::OpSetObject;
@@ -294,7 +295,8 @@ fn extreme_numbers_do_not_overflow() {
     }
 }
 
-/// One line an operator: inputs (`?` optional, `...` any number), outputs, attributes with defaults.
+/// One line an operator: inputs (`?` optional, `...` any number), outputs, attributes with
+/// defaults.
 fn table() -> String {
     use ge_plugin_api::ops::{AttrKind, ParamKind, ParamSpec, flags};
     let params = |v: &[ParamSpec]| {

@@ -1,8 +1,10 @@
-//! Ranges of values: what operators say of the numbers that they give, from bounds of those that they read. The host chooses types
-//! by them: what may leave half precision stays in single precision.
+//! Ranges of values: what operators say of the numbers that they give, from bounds of those that
+//! they read. The host chooses types by them: what may leave half precision stays in single
+//! precision.
 //!
-//! Bounds hold wherever those of the inputs do. Of a product of two computed tensors a likely bound is told, √K times the greatest
-//! term: the terms of such a sum have nothing to do with each other. Operators that are not here say nothing.
+//! Bounds hold wherever those of the inputs do. Of a product of two computed tensors a likely bound
+//! is told, √K times the greatest term: the terms of such a sum have nothing to do with each other.
+//! Operators that are not here say nothing.
 use ge_plugin_api::ops::OpDef;
 use ge_plugin_api::range::{Range, RangeCtx, RangeFn};
 use ge_plugin_api::types::{AttrValue, ConstTensor, DType};
@@ -55,7 +57,8 @@ fn of(op: &str) -> Option<RangeFn> {
         "Square" => |c| vec![c.input(0).absolute().through(|v| v * v)],
         "Relu" | "ThresholdedRelu" => |c| vec![c.input(0).through(|v| v.max(0.0))],
         "Gelu" | "Swish" | "Mish" | "HardSwish" => |c| {
-            // Below zero they give a little of what they read, and no more than it: -0.38 at most where they are not scaled.
+            // Below zero they give a little of what they read, and no more than it: -0.38 at most
+            // where they are not scaled.
             let scale = number(c, "scale").unwrap_or(1.0);
             let x = c.input(0);
             let least = if scale > 0.0 { -0.38 / scale } else { f64::NEG_INFINITY };
@@ -179,7 +182,8 @@ fn terms(c: &RangeCtx<'_>) -> Option<f64> {
     Some(all.checked_div(each).unwrap_or(0) as f64)
 }
 
-/// `(x - mean) / deviation * gamma + beta`: of N numbers none lies further than √N deviations from the mean.
+/// `(x - mean) / deviation * gamma + beta`: of N numbers none lies further than √N deviations from
+/// the mean.
 fn normalised(c: &RangeCtx<'_>) -> Vec<Range> {
     let rank = c.desc(0).and_then(|d| d.shape.rank()).unwrap_or(0);
     let own = if matches!(c.node.op(), "InstanceNorm" | "GroupNorm") { 1 } else { -1 };
@@ -196,7 +200,8 @@ fn normalised(c: &RangeCtx<'_>) -> Vec<Range> {
     out
 }
 
-/// Sums of positive and of negative weights for each output, the greatest of them: `(plus, minus)`, both at least 0.
+/// Sums of positive and of negative weights for each output, the greatest of them: `(plus, minus)`,
+/// both at least 0.
 struct Weights {
     plus: Vec<f64>,
     minus: Vec<f64>,
@@ -225,7 +230,8 @@ impl Weights {
     }
 }
 
-/// Calls `f` with the place and value of each number of a constant; false: it is of no type that is followed.
+/// Calls `f` with the place and value of each number of a constant; false: it is of no type that is
+/// followed.
 fn each(t: &ConstTensor, mut f: impl FnMut(usize, f64)) -> bool {
     let Some(bytes) = t.bytes() else { return false };
     let wide = |b: &[u8]| <[u8; 4]>::try_from(b).map_or(f64::NAN, |b| f64::from(f32::from_le_bytes(b)));

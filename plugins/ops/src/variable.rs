@@ -1,8 +1,11 @@
-//! Variables: `Assign(ref, value)`, `AssignAdd`, `AssignSub`: output 0 is the variable itself, whose value persists between runs.
+//! Variables: `Assign(ref, value)`, `AssignAdd`, `AssignSub`: output 0 is the variable itself,
+//! whose value persists between runs.
 //!
-//! Steps of optimizers write several: of `ApplyMomentum(var, accum, lr, grad, momentum)` and `ApplyAdam(var, m, v, beta1_power,
-//! beta2_power, lr, beta1, beta2, epsilon, grad)` output k is input k. Outputs that are left out are added when a graph comes in.
-//! `VarIsInitializedOp(var)` asks whether a variable has a value. `RefIdentity(ref)` is another name for it.
+//! Steps of optimizers write several: of `ApplyMomentum(var, accum, lr, grad, momentum)` and
+//! `ApplyAdam(var, m, v, beta1_power, beta2_power, lr, beta1, beta2, epsilon, grad)` output k is
+//! input k. Outputs that are left out are added when a graph comes in.
+//! `VarIsInitializedOp(var)` asks whether a variable has a value. `RefIdentity(ref)` is another
+//! name for it.
 use crate::dims;
 use ge_plugin_api::diagnostic::Result;
 use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef, flags::*, infer};

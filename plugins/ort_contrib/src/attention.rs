@@ -1,5 +1,5 @@
-//! `Attention`, `QAttention` and `MultiHeadAttention` as the built-in `Attention` (that of ONNX 23):
-//! the products before it, the masks and the form of the past are made of built-in operators.
+//! `Attention`, `QAttention` and `MultiHeadAttention` as the built-in `Attention` (that of ONNX
+//! 23): the products before it, the masks and the form of the past are made of built-in operators.
 use crate::attention_mask::{Keys, both, padding};
 use crate::products::Integers;
 use crate::shared::{

@@ -79,8 +79,8 @@ register_op!(|| OpDef::new("DynamicQuantizeLSTM", infer)
     .opt_attr("clip", AttrKind::FLOAT)
     .attr("input_forget", AttrKind::INT, 0i64));
 
-/// Real numbers quantised to u8 by their own range, which holds 0: the whole numbers less their zero
-/// point, as f32, and the scale.
+/// Real numbers quantised to u8 by their own range, which holds 0: the whole numbers less their
+/// zero point, as f32, and the scale.
 fn quantised(x: &[f32], out: &mut [f32]) -> f32 {
     let (low, high) = x.iter().fold((0f32, 0f32), |(l, h), v| (l.min(*v), h.max(*v)));
     let scale = if high == low { 1.0 } else { (high - low) / 255.0 };

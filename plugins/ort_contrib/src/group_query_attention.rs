@@ -1,8 +1,6 @@
-//! `GroupQueryAttention(query [B, S, N·H] or packed, key?, value?, past_key? [B, KV, P, H],
-//! past_value?, seqlens_k [B], total_sequence_length, cos?, sin?, position_ids?, attention_bias?)
-//! -> output [B, S, N·H], present_key, present_value [B, KV, max(P, total), H]`: causal attention of
-//! a decoder, several query heads to each key head, with the keys of earlier calls before the new
-//! ones.
+//! `GroupQueryAttention(query [B, S, N·H] or packed, key?, value?, past_key? [B, KV, P, H], past_value?, seqlens_k [B], total_sequence_length, cos?, sin?, position_ids?, attention_bias?) -> output [B, S, N·H], present_key, present_value [B, KV, max(P, total), H]`:
+//! causal attention of a decoder, several query heads to each key head, with the keys of earlier
+//! calls before the new ones.
 //!
 //! `seqlens_k` is the last valid position of each row; the new keys of a row are written behind its
 //! own past, so that rows of different lengths stand in one batch.

@@ -1,7 +1,8 @@
-//! `QLinearAdd`, `QLinearMul`, `QLinearSigmoid`, `QLinearLeakyRelu`, `QLinearGlobalAveragePool`,
-//! `QLinearAveragePool`, `QLinearConcat`, `QLinearSoftmax`, `QLinearWhere`, `QLinearReduceMean`, and
-//! `QuantizeLinear` and `DequantizeLinear` of this domain: the operator on real numbers between
-//! DequantizeLinear and QuantizeLinear, which the engines' own fusions then take in.
+//! `QLinearAdd`, `QLinearMul`, `QLinearSigmoid`, `QLinearLeakyRelu`,
+//! `QLinearGlobalAveragePool`, `QLinearAveragePool`, `QLinearConcat`, `QLinearSoftmax`,
+//! `QLinearWhere`, `QLinearReduceMean`, and `QuantizeLinear` and `DequantizeLinear` of this domain:
+//! the operator on real numbers between DequantizeLinear and QuantizeLinear, which the engines' own
+//! fusions then take in.
 use crate::shared::{Outs, channel_orders, known_type, rank, transposed};
 use ge_plugin_api::Result;
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};

@@ -1,4 +1,5 @@
-//! What mappings share: typed constants, small chains of nodes, what a node's inputs are known to be.
+//! What mappings share: typed constants, small chains of nodes, what a node's inputs are known to
+//! be.
 use ge_plugin_api::Result;
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::types::{ConstTensor, DType, Scalar, ValueRef};

@@ -1,5 +1,6 @@
-//! What a task costs beyond its kernel: `cargo run -p ge-sim --example overhead`. 1,000 launches of an empty kernel on one
-//! stream, and on four streams with events; nanoseconds a task, best of 20 runs.
+//! What a task costs beyond its kernel: `cargo run -p ge-sim --example overhead`. 1,000 launches of
+//! an empty kernel on one stream, and on four streams with events; nanoseconds a task, best of 20
+//! runs.
 use ge_plugin_api::Result;
 use ge_plugin_api::abi::ROption;
 use ge_plugin_api::device::*;

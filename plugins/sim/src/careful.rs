@@ -1,4 +1,5 @@
-//! The careful way through a run, one task at a time: random schedules, the simulated clock, faults, race check.
+//! The careful way through a run, one task at a time: random schedules, the simulated clock,
+//! faults, race check.
 use crate::clock;
 use crate::faults::Fault;
 use crate::launch::bound::Addresses;
@@ -202,7 +203,8 @@ impl Careful {
             return order.into_iter().try_for_each(|b| kernel.run(call, b, dim, key)).map_err(blame);
         }
         let ranges = ranges(rank, plan, t);
-        // A tiling function reads the context that the host has filled, which it writes: no pattern may stand there.
+        // A tiling function reads the context that the host has filled, which it writes: no pattern
+        // may stand there.
         if self.options.check_full && plan.tasks[t].kind != TaskType::PREPROCESS_KERNEL {
             let outputs: Vec<bool> = plan.tasks[t].args.clone().map(|a| plan.args[a as usize].output).collect();
             full::probe(kernel, rank.bound.call(t), &ranges, &outputs, dim, key).map_err(blame)?;

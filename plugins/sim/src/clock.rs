@@ -1,7 +1,7 @@
 //! The simulated clock (`time = model`): a cost for each task, the same on every machine.
 //!
-//! Streams have clocks of their own; a wait takes the later of its own and the record's. Streams do not slow each other down:
-//! contention for cores is part of the tasks' own `time_ns`.
+//! Streams have clocks of their own; a wait takes the later of its own and the record's. Streams do
+//! not slow each other down: contention for cores is part of the tasks' own `time_ns`.
 use crate::plan::{Op, Task};
 use ge_plugin_api::device::SocSpec;
 

@@ -1,4 +1,5 @@
-//! Events and notifies while a model runs: flags that a wait takes and resets, with the streams that wait for them.
+//! Events and notifies while a model runs: flags that a wait takes and resets, with the streams
+//! that wait for them.
 
 /// An event or notify.
 #[derive(Clone, Debug, Default)]

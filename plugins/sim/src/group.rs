@@ -1,5 +1,5 @@
-//! Groups of ranks: models of one process that run together. The calls of all ranks meet; the last to come drives the
-//! streams of all, the others wait for their part of the result.
+//! Groups of ranks: models of one process that run together. The calls of all ranks meet; the last
+//! to come drives the streams of all, the others wait for their part of the result.
 use crate::context::Inner;
 use crate::plan::Plan;
 use crate::run::Launch;
@@ -51,7 +51,8 @@ fn device(m: String) -> Error {
 }
 
 impl Group {
-    /// Enters a sealed model into its group. All ranks must have the same allocations: they reach each other's memory.
+    /// Enters a sealed model into its group. All ranks must have the same allocations: they reach
+    /// each other's memory.
     pub fn enter(plan: &Arc<Plan>) -> Result<Arc<Group>> {
         let mut all = groups().lock().unwrap_or_else(|p| p.into_inner());
         all.retain(|_, g| g.strong_count() > 0);

@@ -55,7 +55,8 @@ impl Labels {
     }
 }
 
-/// Refuses a stream with a reachable place from which its end cannot be reached: a loop without a way out.
+/// Refuses a stream with a reachable place from which its end cannot be reached: a loop without a
+/// way out.
 pub fn refuse_endless(streams: &[Stream], tasks: &[Task], targets: &[u32]) -> Result<()> {
     for (s, stream) in streams.iter().enumerate() {
         let n = stream.tasks.len();

@@ -26,7 +26,8 @@ pub enum Time {
 pub struct Options {
     /// Order of ready tasks.
     pub schedule: Schedule,
-    /// Whether accesses are checked against the order of streams and events, and each task runs on guarded copies.
+    /// Whether accesses are checked against the order of streams and events, and each task runs on
+    /// guarded copies.
     pub check_races: bool,
     /// Whether each launch is probed block by block besides, whatever it costs.
     pub check_full: bool,
@@ -38,7 +39,8 @@ pub struct Options {
     pub max_tasks: u64,
     /// How long a rank waits for the others of its group.
     pub group_timeout_s: u64,
-    /// The most instructions that kernels may use; None: what the machine has. Engines are told by the host.
+    /// The most instructions that kernels may use; None: what the machine has. Engines are told by
+    /// the host.
     pub isa: Option<&'static str>,
 }
 

@@ -1,7 +1,9 @@
-//! Happens-before of a run: what streams, events, notifies and activations order, whatever the schedule did.
+//! Happens-before of a run: what streams, events, notifies and activations order, whatever the
+//! schedule did.
 //!
-//! Each stream has a vector clock; a record keeps the clock of its stream, a wait and an activation join it. Kept for the race
-//! check, and for models with UPDATE: whether an update came in time must not depend on luck.
+//! Each stream has a vector clock; a record keeps the clock of its stream, a wait and an activation
+//! join it. Kept for the race check, and for models with UPDATE: whether an update came in time
+//! must not depend on luck.
 use crate::schedule::RankState;
 use crate::stream::Gid;
 

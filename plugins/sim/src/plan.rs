@@ -1,4 +1,5 @@
-//! A sealed model: tasks in the order of their streams, checked once, so that a run checks nothing it need not.
+//! A sealed model: tasks in the order of their streams, checked once, so that a run checks nothing
+//! it need not.
 use crate::label;
 use crate::launch::kernel::Kernel;
 use crate::memory::reduce::{Reduction, width};
@@ -143,8 +144,8 @@ pub struct Task {
     pub time_ns: u64,
     /// Bytes that its arguments name: a measure of its work.
     pub work: u64,
-    /// Events that it waits for before its kernel starts (SUPER_KERNEL) or records when it has ended (PREPROCESS_KERNEL), by
-    /// their addresses.
+    /// Events that it waits for before its kernel starts (SUPER_KERNEL) or records when it has
+    /// ended (PREPROCESS_KERNEL), by their addresses.
     pub events: Vec<u32>,
 }
 impl Task {
@@ -321,7 +322,8 @@ impl Builder {
             if elsewhere && a.rank >= self.spec.rank_size {
                 return bad(format!("names rank {} in argument {k}, the group has {}", a.rank, self.spec.rank_size));
             }
-            // Ranks of a group run one model: their allocations are alike, which joining the group checks.
+            // Ranks of a group run one model: their allocations are alike, which joining the group
+            // checks.
             let Some(all) = self.spec.allocations.get(a.allocation as usize) else {
                 return bad(format!(
                     "names allocation {} in argument {k}, the model has {}",

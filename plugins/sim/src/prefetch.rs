@@ -1,10 +1,12 @@
 //! Look-ahead of streams: when blocks and key of a kernel are latched, and what UPDATE changes.
 //!
-//! A kernel's blocks and key are latched when the task `prefetch_num` places ahead of it on its stream starts; the first
-//! ones of a stream when the stream starts or a jump lands before them. A wait starts on reaching the head, before its
-//! event. An UPDATE that comes after that, or that nothing orders before that, is too late: the kernel starts with the
-//! placeholder, which is an error in every schedule, not only in those in which it would be late by chance. Each
-//! launch resets blocks and key to the placeholder, and so does the kernel's run: in a loop each round needs its own UPDATE.
+//! A kernel's blocks and key are latched when the task `prefetch_num` places ahead of it on its
+//! stream starts; the first ones of a stream when the stream starts or a jump lands before them. A
+//! wait starts on reaching the head, before its event. An UPDATE that comes after that, or that
+//! nothing orders before that, is too late: the kernel starts with the placeholder, which is an
+//! error in every schedule, not only in those in which it would be late by chance. Each launch
+//! resets blocks and key to the placeholder, and so does the kernel's run: in a loop each round
+//! needs its own UPDATE.
 use crate::order::{Order, Stamp};
 use crate::stream::Gid;
 use ge_plugin_api::task::TILING_SINK_BLOCK_DIM;
@@ -26,7 +28,8 @@ impl Patch {
     }
 }
 
-/// The two states of an updatable kernel: as the task in memory has it, and as the stream has read it.
+/// The two states of an updatable kernel: as the task in memory has it, and as the stream has read
+/// it.
 #[derive(Clone, Copy, Debug)]
 pub struct Latch {
     /// In the task.
@@ -39,7 +42,8 @@ pub struct Latch {
 impl Latch {
     /// As at launch.
     pub const NEW: Latch = Latch { task: Patch::PLACEHOLDER, updated: None, read: Patch::PLACEHOLDER };
-    /// The stream reads the task: what an UPDATE that nothing orders before this wrote, is not seen.
+    /// The stream reads the task: what an UPDATE that nothing orders before this wrote, is not
+    /// seen.
     pub fn latch(&mut self, order: &Order, g: Gid) {
         let seen = self.updated.is_some_and(|u| order.before(u, g));
         self.read = if seen { self.task } else { Patch::PLACEHOLDER };

@@ -1,7 +1,8 @@
-//! `check_races`: every access of every task against happens-before of streams, events, notifies and activations.
+//! `check_races`: every access of every task against happens-before of streams, events, notifies
+//! and activations.
 //!
-//! All memory of a run is one map of intervals by address, each with its last write and the reads since, so that ranges that share bytes
-//! meet whatever allocation they were named by.
+//! All memory of a run is one map of intervals by address, each with its last write and the reads
+//! since, so that ranges that share bytes meet whatever allocation they were named by.
 use crate::memory::Memory;
 use crate::order::{Order, Stamp};
 use crate::plan::Plan;
@@ -55,7 +56,8 @@ impl Races {
                 })
             })
         };
-        // Known ones last: where an output lies in an input's memory, its bytes were written by the host.
+        // Known ones last: where an output lies in an input's memory, its bytes were written by the
+        // host.
         for (start, end) in regions(false) {
             races.set(start, end, Content::Nothing);
             for (s, e) in memory.written_in(start, end) {

@@ -1,8 +1,8 @@
 //! The scheduler: runs the streams of a model, or of all ranks of a group, to their end.
 //!
-//! One thread at a time drives it; a wait never blocks that thread, it leaves the stream aside until its event is recorded.
-//! In the plain order each stream runs until it waits. In the careful order (random schedule, simulated clock, race check,
-//! faults) one task is chosen at a time.
+//! One thread at a time drives it; a wait never blocks that thread, it leaves the stream aside
+//! until its event is recorded. In the plain order each stream runs until it waits. In the careful
+//! order (random schedule, simulated clock, race check, faults) one task is chosen at a time.
 use crate::careful::{Careful, Verdict};
 use crate::counters::RunCounters;
 use crate::event::Flag;
@@ -21,7 +21,8 @@ use std::time::Instant;
 
 /// Tasks between two looks at whether the user wants to stop.
 const CANCEL_EVERY: u64 = 256;
-/// A multi-block kernel with less work than this (bytes of its arguments) is not worth calling other threads for.
+/// A multi-block kernel with less work than this (bytes of its arguments) is not worth calling
+/// other threads for.
 const TEAM_WORK: u64 = 16 << 10;
 
 /// What one rank of a run holds; kept between runs.
@@ -120,7 +121,8 @@ struct Flying {
 }
 
 impl<'a> Machine<'a> {
-    /// A run of ranks whose arguments are bound. `careful`: the choices of the device's options, if any.
+    /// A run of ranks whose arguments are bound. `careful`: the choices of the device's options, if
+    /// any.
     pub fn new(
         ranks: &'a mut [RankState],
         careful: Option<&'a mut Careful>,
@@ -407,7 +409,8 @@ impl<'a> Machine<'a> {
         self.record_by_address(g, id);
         Ok(Flow::Next)
     }
-    /// Takes the records of the events that a kernel waits for by their addresses; false: one is still to come.
+    /// Takes the records of the events that a kernel waits for by their addresses; false: one is
+    /// still to come.
     fn wait_by_address(&mut self, g: Gid, id: u32) -> bool {
         let rank = &mut self.ranks[g.rank as usize];
         let s = g.stream as usize;

@@ -1,6 +1,8 @@
-//! SoC files: the descriptions of Ascend SoCs that are embedded here, and those of a user (DESIGN 1, "What a device is").
+//! SoC files: the descriptions of Ascend SoCs that are embedded here, and those of a user (DESIGN
+//! 1, "What a device is").
 //!
-//! A file is TOML with the keys of `KEYS`; what it leaves out is taken from its `base`, an embedded SoC.
+//! A file is TOML with the keys of `KEYS`; what it leaves out is taken from its `base`, an embedded
+//! SoC.
 use ge_plugin_api::device::SocSpec;
 use ge_plugin_api::{Diagnostic, Error, ErrorKind, Result};
 

@@ -1,4 +1,5 @@
-//! A small host for the tests: loads a configuration with the binary's crash handlers, makes some calls, says what happened.
+//! A small host for the tests: loads a configuration with the binary's crash handlers, makes some
+//! calls, says what happened.
 use ge_plugin::{LoadRequest, PluginSet, Status, Want};
 use std::process::ExitCode;
 

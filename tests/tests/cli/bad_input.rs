@@ -1,11 +1,12 @@
-//! Bad input: each with its exit code and one message, without panic text, within 8 GiB of address space and two minutes. The
-//! loops are small by default; `GE_LONG=1` runs them in full.
+//! Bad input: each with its exit code and one message, without panic text, within 8 GiB of address
+//! space and two minutes. The loops are small by default; `GE_LONG=1` runs them in full.
 use super::made::{bytes, node, number, value, varint};
 use ge_tests::expect_code;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// `ge` within 8 GiB of address space; what hangs is ended with 124, which is no code of `ge`. `limits`: further ones.
+/// `ge` within 8 GiB of address space; what hangs is ended with 124, which is no code of `ge`.
+/// `limits`: further ones.
 fn limited(dir: &Path, limits: &str, args: &[&str]) -> Output {
     Command::new("sh")
         .args(["-c", &format!("ulimit -v 8388608; {limits} exec timeout 120 \"$@\""), "sh"])

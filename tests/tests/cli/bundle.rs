@@ -65,7 +65,8 @@ fn a_bundle_holds_a_compilation_and_runs_again() {
     let size = |name: &str| std::fs::metadata(d.join(name)).unwrap().len();
     assert!(size("s.json") * 20 < size("b.json"), "{} {}", size("s.json"), size("b.json"));
     expect_code(d, 0, &["opt", "--repro", "s.json"]);
-    // A bundle of a failure fails as it did: here a stage whose graph has a node that no engine takes.
+    // A bundle of a failure fails as it did: here a stage whose graph has a node that no engine
+    // takes.
     let mut bad = read("s.json");
     bad["stage"] = "place".into();
     bad["alone"] = "stage".into();
@@ -80,8 +81,8 @@ fn a_bundle_holds_a_compilation_and_runs_again() {
     expect_code(d, 2, &["opt", "--repro", "missing.json"]);
 }
 
-/// A pass of ours that panics: exit 70, and a bundle of that pass with the graph that it was given. Only debug builds can be made
-/// to fail so.
+/// A pass of ours that panics: exit 70, and a bundle of that pass with the graph that it was given.
+/// Only debug builds can be made to fail so.
 #[cfg(debug_assertions)]
 #[test]
 fn a_pass_of_ours_that_fails_is_named_and_runs_alone() {
@@ -147,7 +148,8 @@ fn a_failure_of_a_plugin_is_bundled_and_comes_again() {
     assert!(String::from_utf8_lossy(&out.stderr).contains("plugin bad"), "{out:?}");
 }
 
-/// What is no bundle, or not whole, is told with what was found; nothing that is read is written over.
+/// What is no bundle, or not whole, is told with what was found; nothing that is read is written
+/// over.
 #[test]
 fn a_damaged_bundle_is_told_by_what_is_wrong_with_it() {
     let dir = tempfile::tempdir().unwrap();
@@ -202,7 +204,8 @@ fn a_damaged_bundle_is_told_by_what_is_wrong_with_it() {
     assert!(!d.join("n.om").exists() && !d.join("c.json").exists());
 }
 
-/// Dumps into a folder of their own, of a model whose constants come from a file beside it: each reads back from where it lies.
+/// Dumps into a folder of their own, of a model whose constants come from a file beside it: each
+/// reads back from where it lies.
 #[test]
 fn dumps_hold_their_constants_beside_them() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! The model cache through the real binary: hits, misses that say why, damage, two processes at once, kills.
+//! The model cache through the real binary: hits, misses that say why, damage, two processes at
+//! once, kills.
 use ge_tests::{expect_code, fixtures, ge, root, target};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -44,7 +45,8 @@ fn a_hit_gives_the_same_file_and_a_miss_says_what_differs() {
     let hit = compile(d, "m.ge", "b.om", &["--jobs", "1"]);
     assert!(hit.starts_with("cache hit ") && hit.len() == 10 + 64, "{hit}");
     assert!(read(d, "a.om") == read(d, "plain.om"), "the cache's folder is no part of the model");
-    // Names are the file's: another file of the same graph is a hit, and what a build of its own would give.
+    // Names are the file's: another file of the same graph is a hit, and what a build of its own
+    // would give.
     std::fs::write(d.join("other.ge"), MODEL.replace("@main", "@renamed")).unwrap();
     expect_code(d, 0, &["compile", "other.ge", "-o", "other_plain.om"]);
     assert_eq!(compile(d, "other.ge", "other.om", &[]), hit);
@@ -120,8 +122,8 @@ fn files_that_options_name_count_by_their_content() {
     assert_eq!(run(2), "cache miss: plugin bad option level");
 }
 
-/// Libraries are read once, and again when they change: what the folder keeps of them is what the key is made of. `ge run` of a
-/// model finds what `ge compile` has stored.
+/// Libraries are read once, and again when they change: what the folder keeps of them is what the
+/// key is made of. `ge run` of a model finds what `ge compile` has stored.
 #[test]
 fn libraries_are_not_read_again_and_a_run_hits_what_a_compile_stored() {
     let dir = tempfile::tempdir().unwrap();
@@ -138,7 +140,8 @@ fn libraries_are_not_read_again_and_a_run_hits_what_a_compile_stored() {
     let hit = ["run", "m.ge", "--random", "1", "--set", "ge.graph_compiler_cache_dir=cache"];
     let said = String::from_utf8_lossy(&expect_code(d, 0, &hit).stderr).into_owned();
     assert!(said.contains("cache hit "), "{said}");
-    // The device that is asked and cannot do what the model might need: no key says so, and the user is told.
+    // The device that is asked and cannot do what the model might need: no key says so, and the
+    // user is told.
     std::fs::write(d.join("old.toml"), "name = \"Old\"\nbase = \"Ascend910B\"\nmodel_task_update = false\n").unwrap();
     let said =
         String::from_utf8_lossy(&expect_code(d, 0, &[&hit[..], &["--soc", "old.toml"]].concat()).stderr).into_owned();
@@ -199,7 +202,8 @@ fn torn_foreign_and_older_entries_are_built_anew() {
     expect_code(d, 2, &["compile", "m.ge", "-o", "b.om", "--set", "ge.graph_compiler_cache_dir=m.ge"]);
 }
 
-/// A folder may hold more than a cache: files of others are neither listed, nor damaged entries, nor removed.
+/// A folder may hold more than a cache: files of others are neither listed, nor damaged entries,
+/// nor removed.
 #[test]
 fn files_of_others_are_left_alone() {
     let dir = tempfile::tempdir().unwrap();

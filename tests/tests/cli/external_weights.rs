@@ -1,4 +1,5 @@
-//! `ge.externalWeight`: weights in the OM, in a file each, in one file; shared, moved, changed and missing.
+//! `ge.externalWeight`: weights in the OM, in a file each, in one file; shared, moved, changed and
+//! missing.
 use ge_tests::{expect_code, ge, models};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};

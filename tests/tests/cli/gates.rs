@@ -71,7 +71,8 @@ fn a_model_that_is_run_takes_the_flags_of_its_compilation() {
     let text = run(2, &["--fail-on-fallback=Convv"]);
     assert!(text.contains("did you mean `Conv`"), "{text}");
     run(0, &["--fail-on-fallback=Conv"]);
-    // An OM is compiled already: the same flags are told to have no effect, a wrong name is refused.
+    // An OM is compiled already: the same flags are told to have no effect, a wrong name is
+    // refused.
     expect_code(d, 0, &["compile", &net, "-o", "m.om", "-q"]);
     let om = |code: i32, flag: &str| said(&expect_code(d, code, &["run", "m.om", "--random", "1", flag]));
     assert!(om(0, "--dump=streams").contains("note: `--dump streams` has no effect"));

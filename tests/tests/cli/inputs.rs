@@ -1,4 +1,5 @@
-//! Inputs: values in the command, archives, images, other types on request; models from stdin; where the OM goes.
+//! Inputs: values in the command, archives, images, other types on request; models from stdin;
+//! where the OM goes.
 use super::made::{f32s, npy, npz, read_f32s};
 use ge_tests::{expect_code, root, target};
 use std::path::Path;
@@ -48,7 +49,8 @@ fn numbers_lists_archives_and_other_types_are_inputs() {
     std::fs::write(d.join("in.npz"), archive(x.clone(), n)).unwrap();
     expect_code(d, 0, &["run", "m.om", "--inputs", "in.npz", "--outputs", "out", "-q"]);
     assert_eq!((output(d, 0)[1], output(d, 1)), (6.0, vec![3.0, 4.0]));
-    // Two wrong types: both told, by input, in NumPy's words, with the line that mends each; `--cast` does it here.
+    // Two wrong types: both told, by input, in NumPy's words, with the line that mends each;
+    // `--cast` does it here.
     let wrong = archive(npy("<f8", "(2, 3)", &doubles), npy("<i4", "(2,)", &whole));
     std::fs::write(d.join("wrong.npz"), wrong).unwrap();
     let run = ["run", "m.om", "--inputs", "wrong.npz", "--outputs", "out", "-q"];

@@ -12,7 +12,8 @@ fn names(v: &Value) -> Vec<String> {
     v.as_array().expect("a list").iter().filter_map(|n| n.as_str().map(str::to_owned)).collect()
 }
 
-/// Reference models with and without most passes: a tensor that both still compute is the same under its name, whichever node gives it.
+/// Reference models with and without most passes: a tensor that both still compute is the same
+/// under its name, whichever node gives it.
 #[test]
 fn a_name_means_the_same_tensor_with_fusions_and_without() {
     let dir = tempfile::tempdir().unwrap();
@@ -31,7 +32,8 @@ fn a_name_means_the_same_tensor_with_fusions_and_without() {
         expect_code(d, 0, &["compile", &model, "-o", "o1.om", "-q", "--set", "ge.oo.level=O1"]);
         let v = json(d, 0, &["compare", "o1.om", "o3.om", "--random", "1", "--rtol", "1e-2", "--atol", "1e-3"]);
         let pairs = v["nodes"].as_array().unwrap();
-        // Further outputs, such as the statistics of a norm, have a name only where the model reads them.
+        // Further outputs, such as the statistics of a norm, have a name only where the model reads
+        // them.
         let first: Vec<_> = pairs.iter().filter(|p| p["output"] == 0).collect();
         let by_model = first.iter().filter(|p| !p["names"].as_array().unwrap().is_empty()).count();
         assert!(by_model >= 2 && by_model * 10 >= first.len() * 9, "{name}: {by_model} of {}", first.len());
@@ -41,7 +43,8 @@ fn a_name_means_the_same_tensor_with_fusions_and_without() {
     }
 }
 
-/// Two nodes whose names would be taken for each other's outputs, tensors with names of their own, and one that a fusion takes away.
+/// Two nodes whose names would be taken for each other's outputs, tensors with names of their own,
+/// and one that a fusion takes away.
 fn small(d: &Path) {
     let bytes = model(
         17,

@@ -7,7 +7,8 @@ use ge_plugin_api::engine::{Support, Target};
 use ge_plugin_api::types::{AttrMap, DType, Shape, TensorDesc};
 use ge_plugin_api::{Error, ErrorKind};
 
-/// Loads the fixture in a mode. Each mode has a copy of its own: a library is started once a process.
+/// Loads the fixture in a mode. Each mode has a copy of its own: a library is started once a
+/// process.
 fn load(mode: &str) -> Result<Registry, Error> {
     let dir = Dir::new();
     dir.file("libge_bad.so", &good());
@@ -163,7 +164,8 @@ fn a_plugin_that_dies_in_a_call_is_named() {
     );
 }
 
-/// A folder with our plugins and one that takes `Relu` and `BadOp`, and refuses them as `mode` says.
+/// A folder with our plugins and one that takes `Relu` and `BadOp`, and refuses them as `mode`
+/// says.
 pub fn refusing(mode: &str) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let d = dir.path();
@@ -185,8 +187,9 @@ pub fn compile_line(d: &std::path::Path, body: &str, code: i32) -> String {
     String::from_utf8(ge_tests::expect_code(d, code, &args).stderr).unwrap()
 }
 
-/// An engine that takes a node and refuses it when it is asked for sizes or tasks: plans stand on its word, so the build ends, with node,
-/// engine, reason and who else would have it; without the engine it works.
+/// An engine that takes a node and refuses it when it is asked for sizes or tasks: plans stand on
+/// its word, so the build ends, with node, engine, reason and who else would have it; without the
+/// engine it works.
 #[test]
 fn what_an_engine_refuses_after_placement_names_the_way_out() {
     for (mode, reason) in [("refuse_params", "no size for"), ("refuse_task", "no launch for")] {
@@ -220,8 +223,9 @@ fn what_an_engine_refuses_after_placement_names_the_way_out() {
     }
 }
 
-/// An engine that takes a node and then cannot compile it: the next engine that takes it has it; a node bound to the engine, and one
-/// that no other takes, are errors that name the node, the engine's reason and the others'.
+/// An engine that takes a node and then cannot compile it: the next engine that takes it has it; a
+/// node bound to the engine, and one that no other takes, are errors that name the node, the
+/// engine's reason and the others'.
 #[test]
 fn what_an_engine_cannot_compile_goes_to_the_next_that_takes_it() {
     let dir = refusing("refuse_compile");

@@ -1,4 +1,5 @@
-//! The conformance suite: a right plugin passes, each fault is found and named, and a library that dies is a result.
+//! The conformance suite: a right plugin passes, each fault is found and named, and a library that
+//! dies is a result.
 use super::support::{Dir, good};
 use ge_plugin::conformance::{CheckReport, check};
 use std::ffi::OsStr;

@@ -55,7 +55,8 @@ fn an_optional_entry_is_a_warning_and_the_rest_works() {
 fn a_library_cut_at_any_place_is_refused() {
     let whole = good();
     let path = Path::new("libge_bad.so");
-    // Every place near the head and 400 more: what stands after the last section that counts is the section table itself.
+    // Every place near the head and 400 more: what stands after the last section that counts is the
+    // section table itself.
     let step = (whole.len() / 400).max(1);
     for cut in (0..512).chain((512..whole.len()).step_by(step)) {
         assert!(elf::inspect(path, &whole[..cut]).is_err(), "cut at {cut}");
@@ -136,8 +137,8 @@ fn other_majors_aborting_panics_and_damaged_manifests() {
     refused(&patched("\"engine\", \"ops\"", "\"engine\", \"opz\""), "GE-E0507", "no kind of plugin");
 }
 
-/// Flipped bits: refused, or loaded where the flip is in what loading does not look at; never a process that dies by a signal.
-/// Each flip runs in a process of its own. `GE_LONG=1` tries 2,000.
+/// Flipped bits: refused, or loaded where the flip is in what loading does not look at; never a
+/// process that dies by a signal. Each flip runs in a process of its own. `GE_LONG=1` tries 2,000.
 #[test]
 fn flipped_bytes_never_end_in_a_signal() {
     let whole = good();

@@ -1,5 +1,6 @@
-//! Kernels that misbehave: at load they are held against the host's own plan, at run whatever goes wrong names plugin, engine, kernel, node and
-//! task. What plugins print stays out of the command's documents.
+//! Kernels that misbehave: at load they are held against the host's own plan, at run whatever goes
+//! wrong names plugin, engine, kernel, node and task. What plugins print stays out of the command's
+//! documents.
 use super::behaviour::refusing;
 use std::process::{Command, Output, Stdio};
 
@@ -21,7 +22,8 @@ fn text(bytes: &[u8]) -> String {
 
 const MODEL: &str = "graph @main(%x: f32[4]) {\n  %y = BadOp(%x) : f32[4]\n  return %y\n}\n";
 
-/// Compiles `y = BadOp(x)` for the simulator, which is not the first device here: the OM's SoC finds it.
+/// Compiles `y = BadOp(x)` for the simulator, which is not the first device here: the OM's SoC
+/// finds it.
 fn compile(d: &std::path::Path) {
     std::fs::write(d.join("m.ge"), MODEL).unwrap();
     let out = ge(d, &["compile", "m.ge", "-o", "m.om", "-q", "--soc", "sim"], &[]);
@@ -71,7 +73,8 @@ fn a_kernel_that_panics_or_fails_is_named() {
     }
 }
 
-/// What a kernel takes its arguments to be is held against the plan: in safe code nothing reaches beyond it.
+/// What a kernel takes its arguments to be is held against the plan: in safe code nothing reaches
+/// beyond it.
 #[test]
 fn a_kernel_that_claims_more_memory_than_its_task_has_is_refused_when_it_is_loaded() {
     for (mode, words) in [
@@ -123,7 +126,8 @@ fn panics_of_a_plugins_own_threads_and_backtraces_are_told() {
     assert!(traced.contains("panic in plugin `bad`: no node is good enough at ") && traced.contains("0: "), "{traced}");
 }
 
-/// Blocks that overlap, an output that is not fully written and an access beyond are found with the kernel's own words about them.
+/// Blocks that overlap, an output that is not fully written and an access beyond are found with the
+/// kernel's own words about them.
 #[test]
 fn check_races_full_finds_what_blocks_do_wrong() {
     let full = ["--device-option", "check_races=full"];

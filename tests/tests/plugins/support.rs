@@ -25,7 +25,8 @@ impl Dir {
     pub fn load(&self, entries: &str) -> Result<Registry, Error> {
         PluginSet::load(&LoadRequest { config: Some(self.config(entries)), want: Want::All })
     }
-    /// The same in a process of its own, with the handlers of the binary: its exit code and what it said.
+    /// The same in a process of its own, with the handlers of the binary: its exit code and what it
+    /// said.
     pub fn load_apart(&self, entries: &str) -> (Option<i32>, String) {
         self.probe(entries, "load", &[])
     }
@@ -43,7 +44,8 @@ impl Dir {
     }
 }
 
-/// The one diagnostic of a refusal, in words; its code and that it names the entry and gives a remedy are checked.
+/// The one diagnostic of a refusal, in words; its code and that it names the entry and gives a
+/// remedy are checked.
 #[track_caller]
 pub fn refusal(r: Result<Registry, Error>, code: &str) -> String {
     let e = r.map(|r| format!("{r:?}")).unwrap_err();

@@ -1,5 +1,5 @@
-//! Engines whose task lists break a rule: the compilation ends with engine, plugin, node, rule and remedy, and nothing is written; the
-//! conformance suite finds the same.
+//! Engines whose task lists break a rule: the compilation ends with engine, plugin, node, rule and
+//! remedy, and nothing is written; the conformance suite finds the same.
 use super::behaviour::{compile_line, refusing};
 use super::check::report;
 use super::support::good;

@@ -1,4 +1,5 @@
-//! A `plugins.toml` in the working folder names libraries whose code would run: it is taken once the user has said so.
+//! A `plugins.toml` in the working folder names libraries whose code would run: it is taken once
+//! the user has said so.
 use super::support::good;
 use std::path::Path;
 use std::process::{Command, Output};

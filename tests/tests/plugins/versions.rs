@@ -1,4 +1,5 @@
-//! Plugins of several versions of the interface in hosts of several versions, and engines of one on devices of another.
+//! Plugins of several versions of the interface in hosts of several versions, and engines of one on
+//! devices of another.
 use super::support::Dir;
 use ge_tests::fixtures::versions;
 use std::process::Command;
@@ -23,7 +24,8 @@ fn minors_of_one_major_work_in_both_directions() {
     for order in [both, [both[1], both[0]]] {
         let said = host("host10", &order);
         assert!(said.contains("older 1.1.0 loaded") && said.contains("newer 1.2.0 loaded"), "{said}");
-        // A newer engine sees that the host and an older device lack what they lack, and that a newer device has it.
+        // A newer engine sees that the host and an older device lack what they lack, and that a
+        // newer device has it.
         assert!(said.contains("NewerEngine on olderdev: bound 3 answer None now None"), "{said}");
         assert!(said.contains("NewerEngine on newerdev: bound 3 answer Some(43) now None"), "{said}");
         assert!(said.contains("OlderEngine on newerdev: bound 3"), "{said}");

@@ -39,7 +39,8 @@ pub enum Kind {
     View,
     /// Two values in one, and the first or second half of it.
     Halves(usize),
-    /// The value as two rows, each times the matrix of its group; which group a row is in is known at run time alone: tiling sink.
+    /// The value as two rows, each times the matrix of its group; which group a row is in is known
+    /// at run time alone: tiling sink.
     Sink,
     /// A sum over the group of ranks, which is one here.
     Reduce,
@@ -177,7 +178,8 @@ impl Case {
         }
     }
 
-    /// Attached streams of some nodes, with the inputs that their attached work reads: one, both or not said.
+    /// Attached streams of some nodes, with the inputs that their attached work reads: one, both or
+    /// not said.
     fn attached(&mut self, r: &mut Random) {
         for n in self.graphs.iter_mut().flat_map(|g| &mut g.nodes) {
             if !matches!(n.kind, Kind::One("Neg" | "Relu") | Kind::Two(_)) || !r.chance(30) {

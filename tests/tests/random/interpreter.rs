@@ -1,7 +1,9 @@
-//! A plain interpreter of an imported graph: one thread, node by node in the order of the graph, no plans.
+//! A plain interpreter of an imported graph: one thread, node by node in the order of the graph, no
+//! plans.
 //!
-//! It knows the operators that the generator writes (one rank, groups of rows of two), over `f32`, `i32` and `bool` alike as `f32`. An operator's reference output is the
-//! variable itself: who reads it reads what the variable holds then. A graph that is called gets values.
+//! It knows the operators that the generator writes (one rank, groups of rows of two), over
+//! `f32`, `i32` and `bool` alike as `f32`. An operator's reference output is the variable itself:
+//! who reads it reads what the variable holds then. A graph that is called gets values.
 use ge::session::GraphModel;
 use ge_ir::{Graph, Node};
 use ge_plugin_api::types::AttrValue;

@@ -1,8 +1,10 @@
-//! Random graphs with variables, assignments, control edges, calls, stage levels, branches and loops, attached work, tiling sink,
-//! collectives, labels and options of streams and events: every schedule gives what a plain interpreter of the imported graph gives, and the variables hold the same afterwards.
+//! Random graphs with variables, assignments, control edges, calls, stage levels, branches and
+//! loops, attached work, tiling sink, collectives, labels and options of streams and events: every
+//! schedule gives what a plain interpreter of the imported graph gives, and the variables hold the
+//! same afterwards.
 //!
-//! `GE_LONG=10000 cargo test -p ge-tests --test suite random` runs that many graphs; `GE_SEED=N` runs one. A graph that fails is made
-//! smaller first; the text that is left is in the message.
+//! `GE_LONG=10000 cargo test -p ge-tests --test suite random` runs that many graphs; `GE_SEED=N`
+//! runs one. A graph that fails is made smaller first; the text that is left is in the message.
 use crate::random::graph::{Case, Random};
 use crate::random::interpreter::Interpreter;
 use ge::options::OptionMap;
@@ -146,7 +148,8 @@ fn random_graphs_with_state_give_what_a_plain_interpreter_gives() {
     assert!(count == 1 || right >= 20, "only {right} graphs in the time there is");
 }
 
-/// Seeds that once failed, of the generator as it is now: an UPDATE behind a collective, a writer of what an assignment has left.
+/// Seeds that once failed, of the generator as it is now: an UPDATE behind a collective, a writer
+/// of what an assignment has left.
 #[test]
 fn seeds_that_once_failed_are_right() {
     let s = session();

@@ -1,4 +1,5 @@
-//! Control flow on the device: loops of any count, nested branches, an index out of range, against the same in plain Rust.
+//! Control flow on the device: loops of any count, nested branches, an index out of range, against
+//! the same in plain Rust.
 use super::*;
 
 /// `x` is halved and, in even turns, one is added; `n` turns.
@@ -114,7 +115,8 @@ graph @body(%i: i32[1], %v: f32[4]) {
     }
 }
 
-/// A loop with nodes of two engines and of a label in its body and in a branch of it, and nodes beside it on other streams.
+/// A loop with nodes of two engines and of a label in its body and in a branch of it, and nodes
+/// beside it on other streams.
 const WIDE: &str = "graph @main(%n: i64[1], %x: f32[4], %z: f32[4]) {
   %zero = Const() {value = dense<i64[1]: 0>} : i64[1]
   %p = Neg(%z) {_engine = \"VectorEngine\"} : f32[4]
@@ -224,7 +226,8 @@ fn a_dropped_event_of_a_body_and_a_stream_that_sleeps_on_are_caught() {
         broken.tasks.remove(w);
         assert!(ge_proof::check(&broken).is_err(), "task {w}");
     }
-    // A wait that stood before the loop moves into it: in a straight line all is as before, the second turn waits for ever.
+    // A wait that stood before the loop moves into it: in a straight line all is as before, the
+    // second turn waits for ever.
     let mut broken = m.clone();
     let first = |k: &str| m.tasks.iter().position(|t| kind(t.kind) == k).expect("a task");
     let (wait, label) = (first("EVENT_WAIT"), first("LABEL_SET"));
@@ -309,7 +312,8 @@ graph @body(%i: i64[1], %n: i64[1], %v: f32[256,256]) {
     assert!(time(&b) * 10 < time(&a) * 9, "{} against {} on one stream", time(&b), time(&a));
 }
 
-/// Values of a loop that come out of a turn as they went in, that change places, and one that is captured.
+/// Values of a loop that come out of a turn as they went in, that change places, and one that is
+/// captured.
 const THROUGH: &str = "graph @main(%n: i64[1], %x: f32[4], %y: f32[4], %z: f32[4]) {
   %zero = Const() {value = dense<i64[1]: 0>} : i64[1]
   %t = Tanh(%x) : f32[4]

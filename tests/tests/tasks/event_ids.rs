@@ -1,12 +1,13 @@
-//! Ids that serve several events, notifies of collectives, gears: what the plan says is what every schedule does; what a user writes
-//! about them wrongly is told by its names.
+//! Ids that serve several events, notifies of collectives, gears: what the plan says is what every
+//! schedule does; what a user writes about them wrongly is told by its names.
 use super::*;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Every node keeps its kernel.
 const UNFUSED: &[&str] = &["--set", "ge.x.auto_fusion=false"];
 
-/// The attached work of `c` reads an input alone: its record may come before anything else of the model.
+/// The attached work of `c` reads an input alone: its record may come before anything else of the
+/// model.
 pub const AHEAD: &str = "graph @main(%x: f32[64], %y: f32[64]) {
   %a = Relu(%x) {_stream_label = \"one\"} : f32[64]
   %b = Neg(%a) {_stream_label = \"two\"} : f32[64]
@@ -16,7 +17,8 @@ pub const AHEAD: &str = "graph @main(%x: f32[64], %y: f32[64]) {
 }
 ";
 
-/// Runs a model under random schedules that look for races; the outputs of all of them are those of the first device.
+/// Runs a model under random schedules that look for races; the outputs of all of them are those of
+/// the first device.
 #[track_caller]
 fn the_same_under(c: &Compiled, inputs: &[HostTensor], schedules: u32) -> Vec<Vec<u8>> {
     let outputs = |device: &[(&str, &str)]| {
@@ -48,7 +50,8 @@ fn a_record_of_attached_work_shares_no_id_with_a_wait_that_may_still_be_open() {
     assert_eq!(out[0], want);
 }
 
-/// A random graph over a few labels, some nodes with attached work that reads one input, all of it or what is not said.
+/// A random graph over a few labels, some nodes with attached work that reads one input, all of it
+/// or what is not said.
 pub fn random_graph(random: &mut Random) -> String {
     let mut text = "graph @main(%x: f32[16], %y: f32[16]) {\n".to_owned();
     let mut values = vec!["x".to_owned(), "y".to_owned()];

@@ -46,7 +46,8 @@ fn models_and_callers_go_side_by_side_on_one_device() {
                         let r = run(&adds, &[f32s(&[256], &x), f32s(&[256], &y)]).unwrap();
                         assert_eq!(to_f32(&r.outputs[0]), sum(&x, &y));
                     } else {
-                        // One weight of one and one row a group: the sum of the row's positive parts.
+                        // One weight of one and one row a group: the sum of the row's positive
+                        // parts.
                         let n = random.below(13) as i64;
                         let x: Vec<f32> = (0..192).map(|k| ((k + caller as usize) % 7) as f32).collect();
                         let list = i64s(&[3], &[n, 12 - n, 0]);

@@ -1,10 +1,12 @@
-//! Changed task lists behind a right checksum: an error or a run, never a crash, a hang or an access outside.
+//! Changed task lists behind a right checksum: an error or a run, never a crash, a hang or an
+//! access outside.
 use super::*;
 use ge_model::CompiledModel;
 
 const ON: &str = "ge.tiling_schedule_optimize=1";
 const SLICES: [&str; 3] = [ON, "ge.x.composite_engines=FftsPlus", "ge.x.auto_fusion=false"];
-/// Tiling sink alone and in a super kernel, a loop, slices of an FFTS+ task, a sunk kernel launched by one.
+/// Tiling sink alone and in a super kernel, a loop, slices of an FFTS+ task, a sunk kernel launched
+/// by one.
 const MODELS: [(&str, &[&str]); 4] = [
     (
         "graph @main(%x: f32[12,16], %w: f32[3,16,8], %list: i64[3]) {

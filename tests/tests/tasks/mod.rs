@@ -80,8 +80,9 @@ impl Compiled {
         let out = expect_code(self.path(), 0, &["inspect", "m.om", "--json"]);
         serde_json::from_slice(&out.stdout).unwrap()
     }
-    /// Every task in a line: index, type, node, stream, event, blocks, arguments, kernel, library, kernel type; the digest
-    /// of a kernel's name is left out. Send and Recv nodes stand for the node that they serve.
+    /// Every task in a line: index, type, node, stream, event, blocks, arguments, kernel, library,
+    /// kernel type; the digest of a kernel's name is left out. Send and Recv nodes stand for the
+    /// node that they serve.
     fn tasks(&self) -> Vec<String> {
         let doc = self.document();
         let events = doc["events"].as_array().unwrap();

@@ -1,5 +1,6 @@
-//! The proof of plans against runs: compiled models are broken on purpose, one change each, and what random schedules with a race check
-//! find wrong the proof must have refused. `GE_LONG=1` runs more changes under more schedules.
+//! The proof of plans against runs: compiled models are broken on purpose, one change each, and
+//! what random schedules with a race check find wrong the proof must have refused. `GE_LONG=1` runs
+//! more changes under more schedules.
 use super::*;
 use ge::options::OptionMap;
 use ge::session::import;
@@ -225,7 +226,8 @@ fn change(m: &mut CompiledModel, random: &mut Random) -> Option<String> {
     }
 }
 
-/// The models that are broken: attached work, collectives, gears, loops, branches, sinks, v1 control flow, short streams.
+/// The models that are broken: attached work, collectives, gears, loops, branches, sinks, v1
+/// control flow, short streams.
 fn subjects(s: &Session) -> Vec<Subject> {
     let v = |seed: u64, n: usize| f32s(&[n as u64], &Random(seed).reals(n));
     let unfused = ("ge.x.auto_fusion", "false");

@@ -1,5 +1,6 @@
-//! Models of ONNX that decide when they run: branches of a trained network by an input, loops whose turns are an input, groups of rows.
-//! Right outputs are onnxruntime's (`tests/models/make_control.py`).
+//! Models of ONNX that decide when they run: branches of a trained network by an input, loops whose
+//! turns are an input, groups of rows. Right outputs are onnxruntime's
+//! (`tests/models/make_control.py`).
 use super::*;
 
 /// Compiles a model; its OM in a folder.

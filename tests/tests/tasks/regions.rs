@@ -1,5 +1,6 @@
-//! Attached work under control flow: in branches, in bodies of loops, nested, inside and outside at once, in both branches; each of them
-//! with events and with notifies, on short streams, on one stream and on several, under random schedules that look for races.
+//! Attached work under control flow: in branches, in bodies of loops, nested, inside and outside at
+//! once, in both branches; each of them with events and with notifies, on short streams, on one
+//! stream and on several, under random schedules that look for races.
 use super::*;
 
 /// Rows of `x` by groups times their matrices.
@@ -37,7 +38,8 @@ fn abs(x: Vec<f32>) -> Vec<f32> {
 /// A graph by name, its nodes, and what it should give.
 pub type Case = (&'static str, &'static str, fn(&Given) -> Vec<f32>);
 
-/// `$g(A)` is a sunk node on `%A`; every graph has `%w` and `%list` beside its value, `@main` also `%k`.
+/// `$g(A)` is a sunk node on `%A`; every graph has `%w` and `%list` beside its value,
+/// `@main` also `%k`.
 pub const CASES: &[Case] = &[
     (
         "both branches of an If",

@@ -1,4 +1,5 @@
-//! Tiling sink of kernels of cube and vector cores: launched by an FFTS+ task, which UPDATE knows by its handle (document 001 §4.5, §5.5).
+//! Tiling sink of kernels of cube and vector cores: launched by an FFTS+ task, which UPDATE knows
+//! by its handle (document 001 §4.5, §5.5).
 use super::values::{attention_of_random_lengths, near};
 use super::*;
 

@@ -1,4 +1,5 @@
-//! Tiling sink at run time (document 001 §5): what the loader keeps of a sunk node, and what its tiling context holds.
+//! Tiling sink at run time (document 001 §5): what the loader keeps of a sunk node, and what its
+//! tiling context holds.
 use super::tiling_sink::{MODEL, ON, expected, near, with};
 use super::*;
 use ge_plugin_api::author::tiling_sink::{Platform, TilingContext};
@@ -73,7 +74,8 @@ fn what_the_loader_keeps_of_a_sunk_node_field_by_field() {
             op_type: "GroupedMatmul".into(),
             inputs: 3,
             outputs: 1,
-            // Context, operator, placeholder; then x, w and the list, whose address each run sets anew.
+            // Context, operator, placeholder; then x, w and the list, whose address each run sets
+            // anew.
             values: vec![(2, 5)],
             ..TilingContext::default()
         };
@@ -81,7 +83,8 @@ fn what_the_loader_keeps_of_a_sunk_node_field_by_field() {
         assert!(matches!(before.workspaces.as_slice(), [a] if *a > 0), "{before:?}");
         let (given, numbers) = inputs(&mut Random(11));
         near(&to_f32(&run(&m, &given).unwrap().outputs[0]), &numbers);
-        // The tiling function read the cores there, and wrote blocks and tiling data; all else is as the host left it.
+        // The tiling function read the cores there, and wrote blocks and tiling data; all else is
+        // as the host left it.
         let after = m.tiling_context("g").unwrap().unwrap();
         assert!((1..=u64::from(cores.0)).contains(&after.block_dim) && !after.data.is_empty(), "{after:?}");
         assert_eq!(TilingContext { data: Vec::new(), block_dim: 0, ..after }, empty);

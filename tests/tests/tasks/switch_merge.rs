@@ -1,5 +1,5 @@
-//! Control flow of streams: `Switch` and `Merge`, and loops of `Enter`, `LoopCond`, `NextIteration` and `Exit`, by `StreamSwitch`,
-//! `StreamActive` and `StreamMerge`.
+//! Control flow of streams: `Switch` and `Merge`, and loops of `Enter`, `LoopCond`,
+//! `NextIteration` and `Exit`, by `StreamSwitch`, `StreamActive` and `StreamMerge`.
 use super::{Compiled, Random, run, session};
 use ge_plugin_api::kernel::HostTensor;
 use ge_plugin_api::types::DType;
@@ -99,7 +99,8 @@ fn loops_of_no_one_and_a_thousand_turns_by_streams() {
     }
 }
 
-/// Nodes of a loop on streams of their own: these are woken in every turn, and no event leaves a turn.
+/// Nodes of a loop on streams of their own: these are woken in every turn, and no event leaves a
+/// turn.
 #[test]
 fn nodes_of_a_loop_keep_labels_groups_and_engines_of_their_own() {
     let text = LOOP.replace(

@@ -162,7 +162,8 @@ fn each_gate_refuses_with_its_reason() {
         assert_eq!(g["attrs"]["_force_unknown_shape"], true);
         assert_eq!(g["engine"], "DNN_VM_AICPU_ASCEND");
     }
-    // The device, asked only online: offline the option decides alone, and the device refuses the model.
+    // The device, asked only online: offline the option decides alone, and the device refuses the
+    // model.
     let c = Compiled::source(MODEL);
     let soc = "name = \"Old\"\nbase = \"Ascend910B\"\nmodel_task_update = false\n";
     std::fs::write(c.path().join("old.toml"), soc).unwrap();

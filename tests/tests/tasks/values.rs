@@ -1,4 +1,5 @@
-//! Further operators whose tiling reads values: TopKV2 with k by value, PromptFlashAttention with sequence lengths by value.
+//! Further operators whose tiling reads values: TopKV2 with k by value, PromptFlashAttention with
+//! sequence lengths by value.
 use super::*;
 
 const ON: &str = "ge.tiling_schedule_optimize=1";
@@ -83,7 +84,8 @@ pub fn near(found: &[f32], expected: &[f32]) {
     }
 }
 
-/// Random inputs for queries of `[2,6,8]` and keys of `[2,9,8]` with lengths by value, and what comes of them at a scale of 0.25.
+/// Random inputs for queries of `[2,6,8]` and keys of `[2,9,8]` with lengths by value, and what
+/// comes of them at a scale of 0.25.
 pub fn attention_of_random_lengths(random: &mut Random) -> ([HostTensor; 5], Vec<f32>) {
     let (q, k, v) = (random.reals(96), random.reals(144), random.reals(144));
     let ql = [random.below(7) as i64, random.below(7) as i64];

@@ -1,5 +1,5 @@
-//! The door for C: vendors' libraries that `cc` and `c++` alone build are checked, compile and run as those in Rust do; bad ones are refused
-//! by name, and a header of another minor version works.
+//! The door for C: vendors' libraries that `cc` and `c++` alone build are checked, compile and run
+//! as those in Rust do; bad ones are refused by name, and a header of another minor version works.
 use super::{Dir, field, node, npy, number, sample};
 use ge_tests::root;
 use std::path::{Path, PathBuf};
@@ -36,8 +36,8 @@ fn folder(libraries: &[(&str, &Path)]) -> Dir {
     dir
 }
 
-/// x f32[2, n] -> HardSwish of com.acme.c (bias 2.5) -> Neg -> Neg -> RowNorm of com.acme.cpp -> Abs -> y f32[2]; without the norm and
-/// its Abs, y f32[2, n].
+/// x f32[2, n] -> HardSwish of com.acme.c (bias 2.5) -> Neg -> Neg -> RowNorm of com.acme.cpp ->
+/// Abs -> y f32[2]; without the norm and its Abs, y f32[2, n].
 fn onnx(n: u8, norm: bool) -> Vec<u8> {
     let value = |name: &str, sizes: &[u8]| {
         let dims: Vec<u8> = sizes.iter().flat_map(|s| field(1, number(1, *s))).collect();

@@ -1,5 +1,6 @@
-//! Passes of plugins built outside the workspace: a pattern fusion and a pass over a whole graph change what a model gives; a panic, a
-//! cycle and a wrong shape are refused by name, and no model is written.
+//! Passes of plugins built outside the workspace: a pattern fusion and a pass over a whole graph
+//! change what a model gives; a panic, a cycle and a wrong shape are refused by name, and no model
+//! is written.
 use super::{Dir, build, gelu, near, node, sample, vendor};
 use ge_tests::root;
 use std::path::Path;

@@ -1,5 +1,6 @@
-//! The engines' graph optimizers are called at all their places, in the order of the stages, and at each place by priority; what they set at the
-//! last of them reaches the tasks, and there nothing else may change.
+//! The engines' graph optimizers are called at all their places, in the order of the stages, and at
+//! each place by priority; what they set at the last of them reaches the tasks, and there nothing
+//! else may change.
 use super::{Dir, build, node};
 use ge_tests::{root, target};
 use std::path::Path;
@@ -118,7 +119,8 @@ fn a_hook_that_breaks_the_graph_is_refused_by_engine_plugin_and_place() {
     }
 }
 
-/// An engine that does not take `Relu`, and turns one into a `Neg` that it does not take either: before it is placed and after.
+/// An engine that does not take `Relu`, and turns one into a `Neg` that it does not take either:
+/// before it is placed and after.
 #[test]
 fn a_hook_that_changes_a_node_of_another_engine_is_refused() {
     let dir = Dir::new(library(), "");

@@ -1,4 +1,5 @@
-//! A vendor's library, built outside the workspace from `docs/plugins.md`: its engines and its operator are used.
+//! A vendor's library, built outside the workspace from `docs/plugins.md`: its engines and its
+//! operator are used.
 mod c_door;
 mod fusion;
 mod hooks;

@@ -1,7 +1,9 @@
-//! Writes the Rust types of the protobuf messages into the sources: `cargo xtask protobuf`, after a change of a `.proto` file.
+//! Writes the Rust types of the protobuf messages into the sources: `cargo xtask protobuf`, after a
+//! change of a `.proto` file.
 //!
-//! A build script would do the same at the cost of a protobuf compiler in each build, a tenth of all that is built. Each file has a line with
-//! the SHA-256 of what it was made from and of its code; `generated_types_are_those_of_the_proto_files` holds both.
+//! A build script would do the same at the cost of a protobuf compiler in each build, a tenth of
+//! all that is built. Each file has a line with the SHA-256 of what it was made from and of its
+//! code; `generated_types_are_those_of_the_proto_files` holds both.
 use prost_build::{Config, Module};
 use protox::prost_reflect::{Cardinality, DescriptorPool, FieldDescriptor, Kind, MessageDescriptor};
 use sha2::{Digest, Sha256};

@@ -1,5 +1,6 @@
-//! `FusedConv`, `FusedMatMul`, `FusedQuantMatMul`, `FusedElementwise`, `ScaledMaskedSoftmax` (`plugins/ops/src/fused.rs`): the parts one
-//! after the other, in double precision, rounded once.
+//! `FusedConv`, `FusedMatMul`, `FusedQuantMatMul`, `FusedElementwise`,
+//! `ScaledMaskedSoftmax` (`plugins/ops/src/fused.rs`): the parts one after the other, in double
+//! precision, rounded once.
 use crate::args::{Arg, bad, count, filled, flag, float_attr, put_f64, text, view_error};
 use crate::kernels::conv::direct::conv;
 use crate::kernels::math::special::{erf, max, min, sigmoid, softplus};
@@ -85,7 +86,8 @@ fn run_matmul(ctx: &mut KernelCtx<'_>) -> Result<()> {
     activate(ctx, &mut y)?;
     put_f64(ctx, 0, &shape, &y)
 }
-/// The product in 64-bit integers, all that follows in double precision but the quotient of the scale, as in QuantizeLinear.
+/// The product in 64-bit integers, all that follows in double precision but the quotient of the
+/// scale, as in QuantizeLinear.
 fn run_quant_matmul(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let (a, sa, b, sb) = (Arg::of(ctx, 0)?, Arg::opt(ctx, 1)?, Arg::of(ctx, 3)?, Arg::of(ctx, 4)?);
     let (za, zb) = (Arg::opt(ctx, 2)?, Arg::opt(ctx, 5)?);

@@ -1,7 +1,8 @@
 //! Random numbers: `RandomUniform`, `RandomNormal`, their `Like` forms, `Bernoulli`, `Multinomial`.
 //!
-//! SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators"), seeded by `seed`; without it by the node's name,
-//! so that a compiled model gives the same numbers in each run. Normal numbers by Box and Muller.
+//! SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators"), seeded by
+//! `seed`; without it by the node's name, so that a compiled model gives the same numbers in each
+//! run. Normal numbers by Box and Muller.
 use crate::args::{Arg, bad, count, float_attr, int_attr, ints_attr, put_f64, put_i64, room, size};
 use crate::op::Op;
 use crate::store::types::{BITS, FLOAT, NUMB};
@@ -65,7 +66,8 @@ fn run_plain(ctx: &mut KernelCtx<'_>) -> Result<()> {
     }
     put_f64(ctx, 0, &shape, &v)
 }
-/// `DropOutGenMask(shape, prob) {seed, seed2}`: bits of what is kept, one with probability `prob`, in whole 128s.
+/// `DropOutGenMask(shape, prob) {seed, seed2}`: bits of what is kept, one with probability `prob`,
+/// in whole 128s.
 fn run_gen_mask(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let shape = Arg::of(ctx, 0)?.list()?;
     let shape = shape.iter().map(|&d| size("input 0", d)).collect::<Result<Vec<_>>>()?;

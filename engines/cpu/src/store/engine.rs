@@ -1,4 +1,5 @@
-//! `CpuEngine`: one engine over the table. The three engines differ in name, cost and flags alone (facts 1.3).
+//! `CpuEngine`: one engine over the table. The three engines differ in name, cost and flags alone
+//! (facts 1.3).
 use super::{TABLE, supports};
 use crate::op::Run;
 use ge_plugin_api::abi::RString;
@@ -55,8 +56,9 @@ impl CpuEngine {
     }
 }
 
-/// Whether a node gives its input's bytes under another shape, of known size: an engine without tasks has it for nothing, so that
-/// the lower cost of this one must not win. What is not known yet has a kernel.
+/// Whether a node gives its input's bytes under another shape, of known size: an engine without
+/// tasks has it for nothing, so that the lower cost of this one must not win. What is not known yet
+/// has a kernel.
 fn is_view(node: &Node<'_>) -> bool {
     const VIEWS: [&str; 10] = [
         "Reshape",

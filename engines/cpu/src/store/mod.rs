@@ -1,5 +1,5 @@
-//! The table of operators and the three engines over it. A row says which types an operator computes; the refusal of a node is
-//! made of the same row.
+//! The table of operators and the three engines over it. A row says which types an operator
+//! computes; the refusal of a node is made of the same row.
 pub mod engine;
 pub mod types;
 pub mod work;

@@ -1,4 +1,5 @@
-//! About how many operations a node takes: what planning and the simulated clock go by. An AI CPU does them one after another.
+//! About how many operations a node takes: what planning and the simulated clock go by. An AI CPU
+//! does them one after another.
 use super::Op;
 use crate::kernels::{attention, conv, matrix, rnn};
 use ge_plugin_api::view::Node;
@@ -25,7 +26,8 @@ fn operations(node: &Node<'_>) -> Option<u64> {
         let turned = ["adj_x1", "transpose_x1", "transA"].iter().any(|a| node.flag(*a));
         products(outputs, last(0, usize::from(turned)).unwrap_or(1))
     } else if is_of(conv::direct::OPS) {
-        // Weights of one output channel; a deconvolution's are those of one input channel, which each input goes through.
+        // Weights of one output channel; a deconvolution's are those of one input channel, which
+        // each input goes through.
         let weights = if node.op().starts_with("QLinear") { 3 } else { 1 };
         let each = count(weights)? / dims(weights)?.first().copied().unwrap_or(1).max(1);
         products(if node.op().contains("Transpose") { read } else { outputs }, each)

@@ -1,5 +1,5 @@
-//! The cut of a subgraph: into how many slices, how many of them are under way at once. The subgraph becomes one node where its
-//! intermediates need less memory that way.
+//! The cut of a subgraph: into how many slices, how many of them are under way at once. The
+//! subgraph becomes one node where its intermediates need less memory that way.
 use super::rules::sliced;
 use ge_plugin_api::author::slices::{self, Cut};
 use ge_plugin_api::patch::{Edit, Patch};
@@ -49,7 +49,8 @@ fn of_graph(graph: &Graph<'_>) -> Option<(Cut, Members)> {
         members.push((node.id(), s.inputs, s.outputs));
     }
     let extent = extent.filter(|_| members.len() > 1 && between > 0)?;
-    // At least twice as many slices as are under way: the intermediates take half their room, or less.
+    // At least twice as many slices as are under way: the intermediates take half their room, or
+    // less.
     let wanted = between.div_ceil(NEAR_BYTES).clamp(2 * WINDOW, MOST).min(extent);
     let rows = extent.div_ceil(wanted);
     let threads = extent.div_ceil(rows);

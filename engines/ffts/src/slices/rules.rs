@@ -1,9 +1,10 @@
-//! Slices of one node: the axis along which its result falls into parts that need nothing of each other, and what each part
-//! reads of every input.
+//! Slices of one node: the axis along which its result falls into parts that need nothing of each
+//! other, and what each part reads of every input.
 //!
-//! A value is cut along its leading axis, the first with more than one element: there its slices lie one behind the other in memory.
-//! Rules follow the operators' definitions (CANN's names): element-wise ones with broadcasting, rows of norms, softmax and
-//! reductions that leave the axis alone, batches or rows of matrix products.
+//! A value is cut along its leading axis, the first with more than one element: there its slices
+//! lie one behind the other in memory. Rules follow the operators' definitions (CANN's names):
+//! element-wise ones with broadcasting, rows of norms, softmax and reductions that leave the axis
+//! alone, batches or rows of matrix products.
 use ge_plugin_api::types::TensorDesc;
 use ge_plugin_api::view::Node;
 
@@ -136,7 +137,8 @@ fn leading(shape: &[u64], what: &str) -> Answer<(usize, u64)> {
     let (at, n) = found.filter(|(_, d)| **d > 1).ok_or_else(|| format!("{what} has no axis to cut"))?;
     Ok((at, *n))
 }
-/// Where `axis` of a shape with `rank` axes stands in an input that is broadcast to it: its axis there, or None where it is read whole.
+/// Where `axis` of a shape with `rank` axes stands in an input that is broadcast to it: its axis
+/// there, or None where it is read whole.
 fn broadcast(input: &[u64], rank: usize, at: usize, extent: u64) -> Answer<Option<usize>> {
     let Some(own) = (at + input.len()).checked_sub(rank) else { return Ok(None) };
     match input.get(own) {

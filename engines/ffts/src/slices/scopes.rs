@@ -1,8 +1,10 @@
-//! Scopes: nodes that are cut along one axis of one extent, joined by values that each slice makes for itself. Marked on the whole
-//! graph after stage 1; the composite partition cuts along the marks.
+//! Scopes: nodes that are cut along one axis of one extent, joined by values that each slice makes
+//! for itself. Marked on the whole graph after stage 1; the composite partition cuts along the
+//! marks.
 //!
-//! A node joins the scope of what it reads in slices; scopes of several inputs become one. It stands apart from a scope one of
-//! whose values it reads whole: that value must be complete before its first slice begins.
+//! A node joins the scope of what it reads in slices; scopes of several inputs become one. It
+//! stands apart from a scope one of whose values it reads whole: that value must be complete before
+//! its first slice begins.
 use super::rules::{Sliced, sliced};
 use ge_plugin_api::engine::COMPOSITE_SCOPE;
 use ge_plugin_api::patch::Patch;

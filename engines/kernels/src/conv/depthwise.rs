@@ -1,4 +1,5 @@
-//! Convolutions with one input channel to a group: every output channel is a weighted sum of shifted runs of one plane.
+//! Convolutions with one input channel to a group: every output channel is a weighted sum of
+//! shifted runs of one plane.
 use crate::conv::finish::{Runs, finish};
 use crate::conv::image::Image;
 use crate::gemm::Epilogue;
@@ -66,7 +67,8 @@ impl<T: PanelElem> Work for Sum<'_, T> {
         while v < vectors {
             let n = if vectors - v >= 4 { 4 } else { 1 };
             let to = &mut self.sums[v * 16..(v + n) * 16];
-            // SAFETY: every place is at most `highest`, and `highest + 16 * vectors` within the copy by the assertion above.
+            // SAFETY: every place is at most `highest`, and `highest + 16 * vectors` within the
+            // copy by the assertion above.
             unsafe {
                 match n {
                     4 => group::<I, T, 4>(isa, self.w, self.places, &self.copy[v * 16..], to),

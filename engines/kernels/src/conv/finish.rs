@@ -1,5 +1,5 @@
-//! From the sums of one output channel to its place in the result, in one pass: bias, residual, activation, rounding, and the columns
-//! between rows left out.
+//! From the sums of one output channel to its place in the result, in one pass: bias, residual,
+//! activation, rounding, and the columns between rows left out.
 use crate::gemm::{Bias, Epilogue};
 use crate::simd::Act;
 use crate::simd::act::{Clip, Map, Relu, Same};
@@ -23,10 +23,12 @@ pub(crate) struct Runs {
     pub(crate) pitch: usize,
 }
 
-/// Runs shorter than this are finished where they stand, with the columns between them, and then copied.
+/// Runs shorter than this are finished where they stand, with the columns between them, and then
+/// copied.
 const LONG: usize = 64;
 
-/// Finishes channel `i` and writes its runs one behind the other from `out[at..]`, where the residual is read too.
+/// Finishes channel `i` and writes its runs one behind the other from `out[at..]`, where the
+/// residual is read too.
 pub(crate) fn finish<U: PanelElem>(
     e: &Epilogue<'_, U>,
     i: usize,

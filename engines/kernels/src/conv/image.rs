@@ -1,8 +1,10 @@
-//! The copy of a strip of the input, bordered and split by the stride, in which every tap is one shifted run.
+//! The copy of a strip of the input, bordered and split by the stride, in which every tap is one
+//! shifted run.
 //!
-//! For a strip of output rows the copy has, for each input channel (and each depth of the kernel) and each remainder
-//! modulo the stride that a tap uses, a plane of rows of one `pitch`. Output (y, x) of the strip, at `y * pitch + x`, meets
-//! tap (ky, kx) at that place plus the tap's own: so the output, laid out with the same pitch, is a stride-one product.
+//! For a strip of output rows the copy has, for each input channel (and each depth of the kernel)
+//! and each remainder modulo the stride that a tap uses, a plane of rows of one
+//! `pitch`. Output (y, x) of the strip, at `y * pitch + x`, meets tap (ky, kx) at that place plus
+//! the tap's own: so the output, laid out with the same pitch, is a stride-one product.
 use crate::conv::spec::{ConvError, ConvSpec};
 use crate::simd::isa::PanelElem;
 
@@ -78,7 +80,8 @@ impl Image {
         channels * self.channel_len() + SLACK
     }
 
-    /// Copies what output rows `y.0..y.1` of depth `z` need of `channels` channels; `x` begins at the first of them.
+    /// Copies what output rows `y.0..y.1` of depth `z` need of `channels` channels; `x` begins at
+    /// the first of them.
     pub(crate) fn fill<T: PanelElem>(&self, x: &[T], channels: usize, z: usize, y: (usize, usize), copy: &mut [f32]) {
         fill(self, x, channels, z, y, copy);
     }
@@ -96,7 +99,8 @@ impl Image {
         self.spec.kernel[0] * self.phases[0].len() * self.phases[1].len() * self.plane
     }
 
-    /// Columns of the border before a row, and the step of the copy over a row, of a convolution that is not transposed.
+    /// Columns of the border before a row, and the step of the copy over a row, of a convolution
+    /// that is not transposed.
     pub(crate) fn columns(&self) -> (isize, usize) {
         (self.before[2], self.step[2])
     }
@@ -146,9 +150,10 @@ impl Image {
 
 /// What rows of the copy are filled from.
 pub(crate) trait SourceRows<E> {
-    /// Fills a row of the copy: from the input's row that begins at `from` of the channel, nothing where that is in the border, and
-    /// the columns of one remainder. Implementations are `#[inline(always)]`, so that they are compiled for the caller's
-    /// instruction set, which closures are not sure to be.
+    /// Fills a row of the copy: from the input's row that begins at
+    /// `from` of the channel, nothing where that is in the border, and the columns of one remainder. Implementations are `#[inline(always)]`,
+    /// so that they are compiled for the caller's instruction set, which closures are not sure to
+    /// be.
     fn fill(&mut self, from: Option<usize>, phase: usize, row: &mut [E]);
 }
 
@@ -168,7 +173,8 @@ impl<T: PanelElem> SourceRows<f32> for Widened<'_, T> {
     }
 }
 
-/// The index in the input of a position of the padded, zero-stuffed axis; none in the border and between.
+/// The index in the input of a position of the padded, zero-stuffed axis; none in the border and
+/// between.
 fn source(position: usize, before: isize, inflate: usize, size: usize) -> Option<usize> {
     let p = usize::try_from(position as isize - before).ok()?;
     (p.is_multiple_of(inflate) && p / inflate < size).then_some(p / inflate)

@@ -1,9 +1,11 @@
-//! Convolutions of one to three spatial dimensions, channels first, grouped, dilated, strided, padded; and transposed.
+//! Convolutions of one to three spatial dimensions, channels first, grouped, dilated, strided,
+//! padded; and transposed.
 //!
-//! `y[n, o, p] = act(bias[o] + sum_{c, k} w[o, c, k] x[n, c, p * stride + k * dilation - pad] + residual)`, which is a matrix
-//! product whose second operand is never formed: a strip of the input is copied once with its borders, split by the
-//! remainder of the position modulo the stride, so that every tap of the kernel is one shifted run of that copy
-//! ([`crate::conv::image`]). A unit of work is a strip of output rows and a block of output channels; its bits depend on nothing else.
+//! `y[n, o, p] = act(bias[o] + sum_{c, k} w[o, c, k] x[n, c, p * stride + k * dilation - pad] + residual)`,
+//! which is a matrix product whose second operand is never formed: a strip of the input is copied
+//! once with its borders, split by the remainder of the position modulo the stride, so that every
+//! tap of the kernel is one shifted run of that copy ([`crate::conv::image`]). A unit of work is a
+//! strip of output rows and a block of output channels; its bits depend on nothing else.
 
 /// Sizes and checks.
 pub mod spec;

@@ -45,7 +45,8 @@ pub struct Conv {
     rows: usize,
     /// For `Pointwise`: where the channels stand in the input, and in a copy of a strip of it.
     channels: [Vec<u32>; 2],
-    /// Whether weights and images of single precision are read where they stand: units are then channels at all positions.
+    /// Whether weights and images of single precision are read where they stand: units are then
+    /// channels at all positions.
     in_place: bool,
 }
 
@@ -103,8 +104,8 @@ impl Conv {
                     let units = [outer, per_group[1].div_ceil(block), total.div_ceil(rows)];
                     units.into_iter().fold(1usize, usize::saturating_mul) >= WANTED && !large(rows, block)
                 };
-                // A row is the least of a strip, however wide it is; then the channels become fewer.
-                // Whole pairs of panels.
+                // A row is the least of a strip, however wide it is; then the channels become
+                // fewer. Whole pairs of panels.
                 let whole = |rows: usize| if kind == Kind::Pointwise { rows.next_multiple_of(32) } else { rows };
                 shrink((whole(rows), block), enough, |(rows, block)| {
                     if rows > 1 && rows.saturating_mul(wide) > 96 {
@@ -128,7 +129,8 @@ impl Conv {
             .with_units(rows, block)
     }
 
-    /// The plan for operands and results of single precision, which need no conversion and are read where they stand.
+    /// The plan for operands and results of single precision, which need no conversion and are read
+    /// where they stand.
     pub fn in_singles(mut self) -> Conv {
         let positions = self.out.iter().product();
         if self.kind == Kind::Pointwise
@@ -219,8 +221,8 @@ impl Conv {
         Ok(())
     }
 
-    /// Does the units. The epilogue's bias is one number a channel, [`Bias::PerRow`]. What comes out may be of another type than
-    /// what goes in: sums are in single precision.
+    /// Does the units. The epilogue's bias is one number a channel, [`Bias::PerRow`]. What comes
+    /// out may be of another type than what goes in: sums are in single precision.
     ///
     /// # Errors
     /// As [`Conv::check`].
@@ -384,7 +386,8 @@ impl<T: PanelElem, U: PanelElem> Work for Unit<'_, '_, '_, T, U> {
         let flat = (runs - 1) * pitch + run;
         let panels = flat.div_ceil(16);
         let width = panels * 16;
-        // A channel stride that is a multiple of 1 KiB puts all channels on few cache sets: those are copied.
+        // A channel stride that is a multiple of 1 KiB puts all channels on few cache sets: those
+        // are copied.
         let in_place = Listed { data: x.get(first..).unwrap_or(&[]), rows: &c.channels[0], highest: 0 };
         let highest = (group_in.max(1) - 1) * size_in;
         let pitch_of_copy = self::pitch(c.rows);

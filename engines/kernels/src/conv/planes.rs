@@ -1,5 +1,6 @@
-//! Depthwise convolutions of single precision with small square windows, straight from the planes of the input: no copy, borders by
-//! masked loads, several rows of the result at a time so that a row of the input is read once for all of them.
+//! Depthwise convolutions of single precision with small square windows, straight from the planes
+//! of the input: no copy, borders by masked loads, several rows of the result at a time so that a
+//! row of the input is read once for all of them.
 use crate::conv::spec::ConvSpec;
 use crate::gemm::{Bias, Epilogue};
 use crate::simd::Act;
@@ -121,7 +122,8 @@ struct Plane<'a, V, const K: usize> {
 }
 
 impl<V: Copy, const K: usize> Plane<'_, V, K> {
-    /// The rows of the result from row `y` of the unit on, as many as there are together. `edge` is for the first columns.
+    /// The rows of the result from row `y` of the unit on, as many as there are together. `edge` is
+    /// for the first columns.
     #[inline(always)]
     fn rows<I: Isa<V = V>, const S: usize>(&self, isa: I, y: usize, edge: &[[I::M; 2]; K], out: &mut [f32]) {
         assert!((y + 1) * self.width <= out.len() && self.x.len() == self.size.0 * self.size.1);
@@ -160,8 +162,8 @@ impl<V: Copy, const K: usize> Plane<'_, V, K> {
             }
             let p = self.x.as_ptr().wrapping_add(row as usize * wide).wrapping_offset(from);
             let mut v = [isa.splat(0.0); K];
-            // SAFETY: `row` is a row of the input. Inside, all columns that are loaded are columns of it; else those among the masks
-            // are.
+            // SAFETY: `row` is a row of the input. Inside, all columns that are loaded are columns
+            // of it; else those among the masks are.
             unsafe {
                 if S == 1 {
                     for i in 0..K {

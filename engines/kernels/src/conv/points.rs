@@ -1,5 +1,6 @@
-//! Convolutions of one point in single precision: weights and images are read where they stand, the whole sum stays in registers, and
-//! what follows it is done there. A unit is some output channels of one group at all positions, so that its result is one range.
+//! Convolutions of one point in single precision: weights and images are read where they stand, the
+//! whole sum stays in registers, and what follows it is done there. A unit is some output channels
+//! of one group at all positions, so that its result is one range.
 use crate::conv::spec::ConvSpec;
 use crate::gemm::dots::{Each, dots};
 use crate::gemm::{Bias, Epilogue};
@@ -12,7 +13,8 @@ use crate::view::Out;
 const LEAST: usize = 8;
 /// Units that a convolution has about, so that several cores have work.
 const UNITS: usize = 6;
-/// Numbers of the weights of a unit at most: they stay in the second cache while the positions go by.
+/// Numbers of the weights of a unit at most: they stay in the second cache while the positions go
+/// by.
 const WEIGHTS: usize = 48 * 1024;
 /// Columns beyond whole vectors at most that are done one by one.
 const SINGLE: usize = 2;
@@ -179,8 +181,8 @@ impl Tile<'_> {
         let mut at = j.0;
         while at < j.1 {
             let left = j.1 - at;
-            // SAFETY: rows and columns are those of the operands by the assertions here and of `run`; a cell touches as many
-            // columns as it is told.
+            // SAFETY: rows and columns are those of the operands by the assertions here and of
+            // `run`; a cell touches as many columns as it is told.
             unsafe {
                 if left >= NP * 16 {
                     self.cell::<I, R, NP, true>(isa, i, at, NP * 16, out);
@@ -194,7 +196,8 @@ impl Tile<'_> {
         }
     }
 
-    /// `R` rows from `i` on and `width` columns from `j` on, in `N` vectors, the last of which may be only begun.
+    /// `R` rows from `i` on and `width` columns from `j` on, in `N` vectors, the last of which may
+    /// be only begun.
     ///
     /// # Safety
     /// Rows and columns are those of the operands.
@@ -238,7 +241,8 @@ impl Tile<'_> {
                 let all = FULL || p + 1 < N;
                 let v = if self.alpha == 1.0 { v } else { isa.fma(v, isa.splat(self.alpha), isa.splat(-0.0)) };
                 let mut v = isa.add(v, shift);
-                // SAFETY: columns of row `i + r` of the residual and of the result, which have as many rows.
+                // SAFETY: columns of row `i + r` of the residual and of the result, which have as
+                // many rows.
                 unsafe {
                     if let Some((other, factor)) = self.residual {
                         let from = other.as_ptr().wrapping_add(at);

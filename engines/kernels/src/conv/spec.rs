@@ -64,7 +64,8 @@ pub enum ConvError {
     },
 }
 
-/// Sizes of a convolution. Fewer than three spatial dimensions are led by ones (stride, dilation and kernel one, pads zero).
+/// Sizes of a convolution. Fewer than three spatial dimensions are led by ones (stride, dilation
+/// and kernel one, pads zero).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConvSpec {
     /// Images.
@@ -87,8 +88,9 @@ pub struct ConvSpec {
     pub pad_before: [usize; 3],
     /// Padding after each axis.
     pub pad_after: [usize; 3],
-    /// For a transposed convolution, what is added after each output axis; else `None`. Its weights are
-    /// `[in, out / groups, kernel]`, a convolution's `[out, in / groups, kernel]`.
+    /// For a transposed convolution, what is added after each output axis; else
+    /// `None`. Its weights are `[in, out / groups, kernel]`, a convolution's `[out, in / groups,
+    /// kernel]`.
     pub transposed: Option<[usize; 3]>,
 }
 

@@ -1,4 +1,5 @@
-//! Convolutions against a naive one, and their bits against other units, blocks and instruction sets.
+//! Convolutions against a naive one, and their bits against other units, blocks and instruction
+//! sets.
 use super::*;
 use crate::gemm::{Bias, Epilogue};
 use crate::simd::{Act, Level, with_level};

@@ -196,8 +196,8 @@ crate::multiversion! {
     }
 }
 
-/// `out = op(a, b)` for the elements of `range`; the nest walks a and b in the shape of the output, with strides of zero
-/// and above.
+/// `out = op(a, b)` for the elements of `range`; the nest walks a and b in the shape of the output,
+/// with strides of zero and above.
 pub fn binary<T: Arith>(op: Binary, nest: &Nest<2>, range: Range<usize>, a: &[T], b: &[T], out: &mut Out<'_, T>) {
     let mut at = range.start;
     nest.each_run_in(range, |[pa, pb], len, [sa, sb]| {

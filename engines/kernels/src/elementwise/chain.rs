@@ -1,4 +1,5 @@
-//! Chains of element-wise steps over short blocks in single precision, which stay in the cache between steps.
+//! Chains of element-wise steps over short blocks in single precision, which stay in the cache
+//! between steps.
 use super::{Binary, Unary, unary};
 use crate::view::{Elem, Out};
 
@@ -100,7 +101,8 @@ crate::multiversion! {
     }
 }
 
-/// Computes the steps for `n` elements: `values` holds the inputs in front and has room for the results behind them.
+/// Computes the steps for `n` elements: `values` holds the inputs in front and has room for the
+/// results behind them.
 pub fn run_chain(steps: &[ChainStep], inputs: usize, n: usize, values: &mut [Vec<f32>]) {
     let mut spare = [[0.0f32; BLOCK]; 2];
     for (k, step) in steps.iter().enumerate() {

@@ -1,4 +1,5 @@
-//! Element-wise operators: maps of one tensor, of two with broadcasting, comparisons, choices and casts.
+//! Element-wise operators: maps of one tensor, of two with broadcasting, comparisons, choices and
+//! casts.
 //!
 //! The elements of the output, in row-major order, are the units of work.
 

@@ -1,4 +1,5 @@
-//! Maps of one tensor: `y[i] = f(x[i])`, in single precision; half types are widened and rounded once.
+//! Maps of one tensor: `y[i] = f(x[i])`, in single precision; half types are widened and rounded
+//! once.
 use crate::simd::act::{self, Map};
 use crate::simd::isa::PanelElem;
 use crate::simd::math;
@@ -102,7 +103,8 @@ crate::multiversion! {
     }
 }
 
-/// `out[i] = op(x[i])` for the elements of `range`. The output may be the input's memory when no other block reads it.
+/// `out[i] = op(x[i])` for the elements of `range`. The output may be the input's memory when no
+/// other block reads it.
 pub fn unary<T: PanelElem>(op: Unary, range: Range<usize>, x: &[T], out: &mut Out<'_, T>) {
     use crate::simd::Act;
     let src = &x[range.clone()];

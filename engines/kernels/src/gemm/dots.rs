@@ -1,5 +1,5 @@
-//! A matrix by a vector, row by row: sixteen partial sums a row, added as a tree. What reads each number of the matrix once lives by
-//! how it is read, and rows are read from front to back.
+//! A matrix by a vector, row by row: sixteen partial sums a row, added as a tree. What reads each
+//! number of the matrix once lives by how it is read, and rows are read from front to back.
 use crate::simd::isa::Isa;
 
 /// Rows that are read side by side, so that several sums are under way.

@@ -88,8 +88,8 @@ impl<'a, T: PanelElem> Epilogue<'a, T> {
 }
 
 impl<T: PanelElem> Epilogue<'_, T> {
-    /// Finishes part of a row and writes it: `row` holds the product for row `i`, columns from `j`; it goes to `out[at..]`,
-    /// where `residual[at..]` is added.
+    /// Finishes part of a row and writes it: `row` holds the product for row `i`, columns from
+    /// `j`; it goes to `out[at..]`, where `residual[at..]` is added.
     #[inline]
     pub fn finish(&self, row: &mut [f32], i: usize, j: usize, out: &mut Out<'_, T>, at: usize) {
         if self.alpha != 1.0 {

@@ -1,7 +1,9 @@
-//! Bytes times signed bytes, in 32-bit integers: `C[i][j] = sum_k (a[i][k] - a_zero) * (b[k][j] - b_zero[j])`.
+//! Bytes times signed bytes, in 32-bit integers:
+//! `C[i][j] = sum_k (a[i][k] - a_zero) * (b[k][j] - b_zero[j])`.
 //!
-//! **The packed format** of a K x N matrix of signed bytes: panels of sixteen columns; a panel is `ceil(K / 4)` groups of
-//! 64 bytes, each column's four consecutive k side by side; columns beyond N and k beyond K zero. Element (k, n) stands at
+//! **The packed format** of a K x N matrix of signed bytes: panels of sixteen columns; a panel is
+//! `ceil(K / 4)` groups of 64 bytes, each column's four consecutive k side by side; columns beyond
+//! N and k beyond K zero. Element (k, n) stands at
 //! `((n / 16) * ceil(K / 4) + k / 4) * 64 + (n % 16) * 4 + k % 4`.
 use crate::view::Out;
 use std::ops::Range;
@@ -11,7 +13,8 @@ pub fn packed_int8_len(k: usize, n: usize) -> usize {
     n.div_ceil(16) * k.div_ceil(4) * 64
 }
 
-/// Packs a matrix whose element (k, n) stands at `k * row + n * col`; `out` has [`packed_int8_len`] bytes.
+/// Packs a matrix whose element (k, n) stands at `k * row + n * col`; `out` has [`packed_int8_len`]
+/// bytes.
 pub fn pack_int8(b: &[i8], k: usize, n: usize, row: usize, col: usize, out: &mut [i8]) {
     let out = &mut out[..packed_int8_len(k, n)];
     if k == 0 || n == 0 {
@@ -28,7 +31,8 @@ crate::multiversion! {
         for (g, cells) in panel.as_chunks_mut::<64>().0.iter_mut().enumerate() {
             let at = g * 4 * row;
             if width == 16 && col == 1 && g * 4 + 4 <= k {
-                // Four whole rows, woven into one another: as whole numbers of four bytes, which become vector instructions.
+                // Four whole rows, woven into one another: as whole numbers of four bytes, which
+                // become vector instructions.
                 let [r0, r1, r2, r3] = [0, 1, 2, 3].map(|q| &b[at + q * row..][..16]);
                 for (j, cell) in cells.as_chunks_mut::<4>().0.iter_mut().enumerate() {
                     let of = |v: i8| u32::from(v as u8);
@@ -51,8 +55,8 @@ crate::multiversion! {
     }
 }
 
-/// A product of M x K bytes (row-major, rows `a_row` apart) by a packed matrix, into row-major 32-bit sums. A unit of work
-/// is one row block of sixteen rows by one panel group.
+/// A product of M x K bytes (row-major, rows `a_row` apart) by a packed matrix, into row-major
+/// 32-bit sums. A unit of work is one row block of sixteen rows by one panel group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GemmInt8 {
     /// Rows.
@@ -80,7 +84,8 @@ impl GemmInt8 {
         self.m.div_ceil(ROWS) * self.n.div_ceil(16).div_ceil(PANELS)
     }
 
-    /// Raw sums of unsigned bytes by signed bytes for the units; zero points are the caller's ([`correct`]).
+    /// Raw sums of unsigned bytes by signed bytes for the units; zero points are the caller's
+    /// ([`correct`]).
     pub fn run(&self, units: Range<usize>, a: &[u8], packed: &[i8], out: &mut Out<'_, i32>) {
         let panels = self.n.div_ceil(16);
         let across = panels.div_ceil(PANELS);
@@ -115,8 +120,8 @@ impl GemmInt8 {
     }
 }
 
-/// Turns raw sums into those of numbers without their zero points: subtracts `a_zero * sum_k b[k][j]`, then, for each row,
-/// `b_zero[j] * (sum_k a[i][k] - k * a_zero)`.
+/// Turns raw sums into those of numbers without their zero points: subtracts
+/// `a_zero * sum_k b[k][j]`, then, for each row, `b_zero[j] * (sum_k a[i][k] - k * a_zero)`.
 pub fn correct(sums: &mut [i32], a_zero: i32, column_sums: &[i32], b_zero: &[i32], row_sum: i32, k: usize) {
     let centred = row_sum.wrapping_sub((k as i32).wrapping_mul(a_zero));
     for (j, s) in sums.iter_mut().enumerate() {
@@ -127,7 +132,8 @@ pub fn correct(sums: &mut [i32], a_zero: i32, column_sums: &[i32], b_zero: &[i32
     }
 }
 
-/// The sums of up to eight rows of `len` bytes, one behind the other, with one panel or two: the panels of a row side by side.
+/// The sums of up to eight rows of `len` bytes, one behind the other, with one panel or two: the
+/// panels of a row side by side.
 fn dots(rows: &[u8], len: usize, panels: &[i8], sums: &mut [[i32; 16]]) {
     let pair = if len == 0 { 1 } else { panels.len() / (len * 16) };
     #[cfg(target_arch = "x86_64")]
@@ -203,8 +209,8 @@ fn dots_vnni<const R: usize, const P: usize>(rows: &[u8], len: usize, panels: &[
     }
 }
 
-/// One row by one panel at a time. Bytes are widened to sixteen bits, in which their products and the sums of two of them are exact:
-/// the pairwise product of bytes would saturate.
+/// One row by one panel at a time. Bytes are widened to sixteen bits, in which their products and
+/// the sums of two of them are exact: the pairwise product of bytes would saturate.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,f16c")]
 fn on_avx2(rows: &[u8], len: usize, panels: &[i8], pair: usize, sums: &mut [[i32; 16]]) {

@@ -17,7 +17,8 @@ pub(crate) trait Panels: Copy {
     fn starting_at(self, p: usize) -> Self;
 }
 
-/// Rows and panels at fixed distances: packed panels (16 and 16 K) or plain rows of a matrix (its row stride and 16).
+/// Rows and panels at fixed distances: packed panels (16 and 16 K) or plain rows of a matrix (its
+/// row stride and 16).
 #[derive(Clone, Copy)]
 pub(crate) struct Strided<'a, T> {
     pub(crate) data: &'a [T],
@@ -69,7 +70,8 @@ impl<T: PanelElem> Panels for Listed<'_, T> {
     }
 }
 
-/// The first operand: rows at a fixed distance, a copy with rows [`A_STRIDE`](crate::gemm::pack::A_STRIDE) apart or the matrix itself.
+/// The first operand: rows at a fixed distance, a copy with rows
+/// [`A_STRIDE`](crate::gemm::pack::A_STRIDE) apart or the matrix itself.
 #[derive(Clone, Copy)]
 pub(crate) struct Left<'a> {
     pub(crate) data: &'a [f32],
@@ -90,14 +92,14 @@ impl<'a> Left<'a> {
     }
 }
 
-/// Whether rows of so many numbers stand badly for a register tile: at such distances they fall on few sets of the caches and drive
-/// each other out.
+/// Whether rows of so many numbers stand badly for a register tile: at such distances they fall on
+/// few sets of the caches and drive each other out.
 pub(crate) fn crowded(distance: usize) -> bool {
     distance >= 512 && distance.is_multiple_of(512)
 }
 
-/// `c[0..R][0..16 N] (+)= a[0..R][0..k] * b[0..k][panels 0..N]`. Rows of `c` stand `c_stride` apart. With `first` the tile is set,
-/// else added to.
+/// `c[0..R][0..16 N] (+)= a[0..R][0..k] * b[0..k][panels 0..N]`. Rows of `c` stand `c_stride`
+/// apart. With `first` the tile is set, else added to.
 #[inline(always)]
 pub(crate) fn micro<I: Isa, B: Panels, const R: usize, const N: usize>(
     isa: I,

@@ -1,10 +1,13 @@
 //! Matrix products: `C = act(alpha * A B + bias + residual)`.
 //!
-//! A unit of work is one tile of one matrix of the batch. Its columns of B are packed once, in panels of sixteen, where they do not come so
-//! or are few enough to be read where they stand; rows of A are read in place, or copied in blocks of [`crate::gemm::KC`] to rows of one fixed
-//! stride where they need conversion or would crowd the cache. A register tile of C grows by fused multiply-adds in the order of k, and a few
-//! rows of sums are finished at a time. That order is the same for every tile size, instruction set and number of blocks, so the bits
-//! are too. A few rows by a matrix whose columns stand side by side are sums of sixteen lanes instead, in one fixed order as well.
+//! A unit of work is one tile of one matrix of the batch. Its columns of B are packed once, in
+//! panels of sixteen, where they do not come so or are few enough to be read where they stand; rows
+//! of A are read in place, or copied in blocks of [`crate::gemm::KC`] to rows of one fixed stride
+//! where they need conversion or would crowd the cache. A register tile of C grows by fused
+//! multiply-adds in the order of k, and a few rows of sums are finished at a time. That order is
+//! the same for every tile size, instruction set and number of blocks, so the bits are too. A few
+//! rows by a matrix whose columns stand side by side are sums of sixteen lanes instead, in one
+//! fixed order as well.
 
 /// The register tile.
 pub mod micro;

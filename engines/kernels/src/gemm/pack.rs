@@ -1,13 +1,14 @@
 //! Panels of sixteen columns, and the copies that the register tile reads.
 //!
-//! **The packed format** of a K x N matrix, the same on every machine and the one that weights have in a model file:
-//! `ceil(N / 16)` panels one after the other, a panel being K rows of sixteen numbers, columns beyond N zero. Element
-//! (k, n) stands at `((n / 16) * K + k) * 16 + n % 16`.
+//! **The packed format** of a K x N matrix, the same on every machine and the one that weights have
+//! in a model file: `ceil(N / 16)` panels one after the other, a panel being K rows of sixteen
+//! numbers, columns beyond N zero. Element (k, n) stands at `((n / 16) * K + k) * 16 + n % 16`.
 use crate::simd::isa::PanelElem;
 
 /// K is taken in blocks of this many.
 pub const KC: usize = 256;
-/// Distance of two rows of A in working memory: [`KC`], and a little more so that rows do not fall on one cache set.
+/// Distance of two rows of A in working memory: [`KC`], and a little more so that rows do not fall
+/// on one cache set.
 pub(crate) const A_STRIDE: usize = KC + 16;
 
 /// Elements of a packed K x N matrix.
@@ -17,7 +18,8 @@ pub fn packed_len(k: usize, n: usize) -> usize {
 
 /// Packs a K x N matrix whose element (k, n) stands at `k * row + n * col`.
 ///
-/// `out` has [`packed_len`] elements; what `b` lacks is an index panic, which callers exclude by their shape checks.
+/// `out` has [`packed_len`] elements; what `b` lacks is an index panic, which callers exclude by
+/// their shape checks.
 pub fn pack_columns<T: PanelElem>(b: &[T], k: usize, n: usize, row: usize, col: usize, out: &mut [T]) {
     for (p, panel) in out[..packed_len(k, n)].chunks_exact_mut((16 * k).max(1)).enumerate() {
         let width = (n - p * 16).min(16);
@@ -30,7 +32,8 @@ pub fn pack_columns<T: PanelElem>(b: &[T], k: usize, n: usize, row: usize, col: 
 }
 
 crate::multiversion! {
-    /// Columns `cols.0..cols.1` of rows `rows.0..rows.1` of B into panels of `rows.1 - rows.0` rows, widened.
+    /// Columns `cols.0..cols.1` of rows `rows.0..rows.1` of B into panels of `rows.1 - rows.0`
+    /// rows, widened.
     pub(crate) fn pack_tile<T: PanelElem>(b: &[T], rows: (usize, usize), cols: (usize, usize), strides: (usize, usize), out: &mut [f32]) {
         let k = rows.1 - rows.0;
         let n = cols.1 - cols.0;

@@ -69,7 +69,8 @@ impl Matrix {
 pub enum BMatrix {
     /// As it comes.
     Plain(Matrix),
-    /// In the packed format of [`crate::gemm::pack`], with panels of so many rows: K, or more that are not read.
+    /// In the packed format of [`crate::gemm::pack`], with panels of so many rows: K, or more that
+    /// are not read.
     Packed {
         /// Rows of a panel.
         rows: usize,
@@ -95,7 +96,8 @@ const TILE_M: usize = 384;
 const TILE_N: usize = 256;
 /// Columns of a tile at least, where its panels are many.
 const LEAST_N: usize = 64;
-/// Numbers of the panels of a tile at most, so that they stay in the second cache while the rows go by.
+/// Numbers of the panels of a tile at most, so that they stay in the second cache while the rows go
+/// by.
 const PANELS: usize = 64 * 1024;
 /// Numbers of them that are packed at once at most.
 const MOST_PACKED: usize = 1 << 20;
@@ -114,8 +116,9 @@ const MOST_STREAM: usize = 4096;
 const WANTED: usize = 12;
 
 impl Gemm {
-    /// A plan. `batch` lists where the matrices of each product begin in A and in B, in elements: one `[0, 0]` for a
-    /// single product.
+    /// A plan.
+    /// `batch` lists where the matrices of each product begin in A and in B, in elements: one `[0,
+    /// 0]` for a single product.
     ///
     /// # Errors
     /// `Strides` when a matrix has neither unit stride.
@@ -180,7 +183,8 @@ impl Gemm {
         plain && self.m > TOGETHER && self.k.saturating_mul(self.tile[1]) <= MOST_PACKED
     }
 
-    /// Whether rows of A meet columns of B that stand side by side, few enough that reading B is what counts.
+    /// Whether rows of A meet columns of B that stand side by side, few enough that reading B is
+    /// what counts.
     fn by_dots(&self) -> bool {
         self.k > 0
             && self.m <= FEW
@@ -188,7 +192,8 @@ impl Gemm {
             && matches!(self.b, BMatrix::Plain(b) if b.row == 1 && b.col != 1)
     }
 
-    /// The same plan with other tiles: multiples of 12 and 16. For tests: the result does not depend on it.
+    /// The same plan with other tiles: multiples of 12 and 16. For tests: the result does not
+    /// depend on it.
     pub fn with_tile(mut self, rows: usize, cols: usize) -> Gemm {
         self.tile = [rows.max(1).next_multiple_of(12), cols.max(1).next_multiple_of(16)];
         self
@@ -237,7 +242,8 @@ impl Gemm {
         Ok(())
     }
 
-    /// Does the tiles `units`. What comes out may be of another type than what goes in: sums are in single precision.
+    /// Does the tiles `units`. What comes out may be of another type than what goes in: sums are in
+    /// single precision.
     ///
     /// # Errors
     /// As [`Gemm::check`].

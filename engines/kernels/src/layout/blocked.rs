@@ -1,5 +1,5 @@
-//! Blocked layouts (NC1HWC0, FRACTAL_Z, FRACTAL_NZ …): the axes of a row-major tensor cut into parts that stand in another order,
-//! what lies beyond an axis filled with zeros.
+//! Blocked layouts (NC1HWC0, FRACTAL_Z, FRACTAL_NZ …): the axes of a row-major tensor cut into
+//! parts that stand in another order, what lies beyond an axis filled with zeros.
 use crate::view::{Elem, Out};
 use std::ops::Range;
 
@@ -31,7 +31,8 @@ fn strides(sizes: impl DoubleEndedIterator<Item = usize>) -> Vec<usize> {
 }
 
 impl Blocked {
-    /// A plan; None where the parts of an axis do not reach each of its places once, or sizes overflow.
+    /// A plan; None where the parts of an axis do not reach each of its places once, or sizes
+    /// overflow.
     pub fn new(plain: &[usize], parts: &[Part]) -> Option<Blocked> {
         plain.iter().map(|n| (*n).max(1)).try_fold(1usize, usize::checked_mul)?;
         parts.iter().map(|p| p.size.max(1)).try_fold(1usize, usize::checked_mul)?;
@@ -44,7 +45,8 @@ impl Blocked {
             let mut own: Vec<(Part, usize)> =
                 parts.iter().copied().zip(steps.iter().copied()).filter(|(p, _)| p.axis == axis).collect();
             own.sort_by_key(|(p, _)| (p.step, p.size));
-            // Each part goes on where the finer one before it ends; together they reach the last place.
+            // Each part goes on where the finer one before it ends; together they reach the last
+            // place.
             let mut reach = 1usize;
             for (p, _) in &own {
                 if p.step != reach {
@@ -82,7 +84,8 @@ impl Blocked {
     pub fn pack<T: Elem>(&self, rows: Range<usize>, x: &[T], out: &mut Out<'_, T>) {
         let Some((last, lead)) = self.parts.split_last() else { return };
         let step = self.strides[last.axis] * last.step;
-        // Runs that follow each other in the blocked layout, and begin one behind the other in the plain one, are turned together.
+        // Runs that follow each other in the blocked layout, and begin one behind the other in the
+        // plain one, are turned together.
         let beside = lead.last().filter(|p| step != 1 && p.axis != last.axis && self.strides[p.axis] * p.step == 1);
         let mut at = Place::new(self, lead, rows.start);
         let mut r = rows.start;
@@ -166,7 +169,8 @@ impl<'b> Place<'b> {
 }
 
 crate::multiversion! {
-    /// Runs of `size` elements `step` apart, of which there are `have`; each run begins one element behind the one before.
+    /// Runs of `size` elements `step` apart, of which there are `have`; each run begins one element
+    /// behind the one before.
     fn turn<T: Elem>(x: &[T], step: usize, have: usize, to: &mut [T], size: usize) {
         let runs = to.len() / size;
         if have < size {

@@ -1,11 +1,12 @@
-//! Operators that move elements: any change of view, joins, gathers, pads. Elements are opaque: callers pass the unsigned
-//! integer of their size.
+//! Operators that move elements: any change of view, joins, gathers, pads. Elements are opaque:
+//! callers pass the unsigned integer of their size.
 pub mod blocked;
 
 use crate::view::{Elem, Nest, Out};
 use std::ops::Range;
 
-/// `out[i] = x[position i of the nest]` for the output elements of `range`: transpose, slice, split, expand, tile.
+/// `out[i] = x[position i of the nest]` for the output elements of `range`: transpose, slice,
+/// split, expand, tile.
 pub fn copy<T: Elem>(nest: &Nest<1>, range: Range<usize>, x: &[T], out: &mut Out<'_, T>) {
     let mut at = range.start;
     nest.each_run_in(range, |[p], len, [step]| {
@@ -28,8 +29,8 @@ pub fn copy<T: Elem>(nest: &Nest<1>, range: Range<usize>, x: &[T], out: &mut Out
     });
 }
 
-/// A row-major matrix at `base` turned: `out[base + j * rows + i] = x[base + i * cols + j]`, for the output rows (input
-/// columns) of `units`, by squares that stay in cache.
+/// A row-major matrix at `base` turned: `out[base + j * rows + i] = x[base + i * cols +
+/// j]`, for the output rows (input columns) of `units`, by squares that stay in cache.
 pub fn transpose<T: Elem>(rows: usize, cols: usize, base: usize, units: Range<usize>, x: &[T], out: &mut Out<'_, T>) {
     const SIDE: usize = 16;
     let mut j0 = units.start;
@@ -49,16 +50,17 @@ pub fn transpose<T: Elem>(rows: usize, cols: usize, base: usize, units: Range<us
     }
 }
 
-/// One input of a concatenation, copied to its place: the output seen as rows of `pitch`, of which this input fills
-/// `width` from `start`; units are rows.
+/// One input of a concatenation, copied to its place: the output seen as rows of
+/// `pitch`, of which this input fills `width` from `start`; units are rows.
 pub fn place<T: Elem>(width: usize, start: usize, pitch: usize, units: Range<usize>, x: &[T], out: &mut Out<'_, T>) {
     for r in units {
         out.part(r * pitch + start, width).copy_from_slice(&x[r * width..(r + 1) * width]);
     }
 }
 
-/// `out[o][i] = x[o][index[i]]` in slices of `inner`: `x` is `outer` x `size` x `inner`; units are outer index by index,
-/// an index below zero counts from the end. Gives the first index out of range instead, if there is one.
+/// `out[o][i] = x[o][index[i]]` in slices of `inner`: `x` is `outer` x `size` x `inner`; units are
+/// outer index by index, an index below zero counts from the end. Gives the first index out of
+/// range instead, if there is one.
 pub fn gather<T: Elem>(
     size: usize,
     inner: usize,
@@ -78,8 +80,8 @@ pub fn gather<T: Elem>(
     Ok(())
 }
 
-/// Constant padding of the last axis and, by rows, of all: output row `u` (unit) is `before`, the input's row and
-/// `after`, or wholly `fill` where `row(u)` has none.
+/// Constant padding of the last axis and, by rows, of all: output row `u` (unit) is `before`, the
+/// input's row and `after`, or wholly `fill` where `row(u)` has none.
 pub fn pad_rows<T: Elem>(
     width: usize,
     pads: [usize; 2],

@@ -1,11 +1,13 @@
-//! Layer and root-mean-square normalisation of rows; batch, instance and group normalisation as scales of channels.
+//! Layer and root-mean-square normalisation of rows; batch, instance and group normalisation as
+//! scales of channels.
 use crate::scratch::with_scratch;
 use crate::simd::fold::{sum, sum_of_squares};
 use crate::simd::isa::PanelElem;
 use crate::view::Out;
 use std::ops::Range;
 
-/// Rows of `len`, each brought to mean zero (unless `rms`) and variance one, then scaled and shifted.
+/// Rows of `len`, each brought to mean zero (unless `rms`) and variance one, then scaled and
+/// shifted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LayerNorm {
     /// Number of rows, the units of work.
@@ -52,8 +54,8 @@ crate::multiversion! {
     }
 }
 
-/// Does the rows of `units`. `gamma` and `beta` have `len` elements or none. `each(row, mean, scale)` is told what was
-/// taken away from a row and what it was multiplied by.
+/// Does the rows of `units`. `gamma` and `beta` have `len` elements or none.
+/// `each(row, mean, scale)` is told what was taken away from a row and what it was multiplied by.
 pub fn layer_norm<T: PanelElem>(
     n: &LayerNorm,
     units: Range<usize>,
@@ -91,7 +93,8 @@ crate::multiversion! {
     }
 }
 
-/// `y = x * scale + shift` over planes of `size` elements: plane `p` (a unit of work) takes what `of(p)` says.
+/// `y = x * scale + shift` over planes of `size` elements: plane `p` (a unit of work) takes what
+/// `of(p)` says.
 pub fn affine_channels<T: PanelElem>(
     size: usize,
     units: Range<usize>,

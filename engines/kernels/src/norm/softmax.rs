@@ -103,7 +103,8 @@ crate::multiversion! {
     }
 }
 
-/// Does the rows of `units`: row `u` is that of outer index `u / inner` and inner index `u % inner`.
+/// Does the rows of `units`: row `u` is that of outer index `u / inner` and inner index
+/// `u % inner`.
 pub fn softmax<T: PanelElem>(s: &Softmax, units: Range<usize>, x: &[T], out: &mut Out<'_, T>) {
     with_scratch(s.len, |line| {
         for u in units.start..units.end.min(s.units()) {

@@ -1,11 +1,13 @@
-//! Pooling of half types in NC1HWC0: channels in groups of sixteen, innermost. Lanes beyond the channels are written zero.
+//! Pooling of half types in NC1HWC0: channels in groups of sixteen, innermost. Lanes beyond the
+//! channels are written zero.
 use super::{Pool, Pooling, join};
 use crate::conv::cube::LANES;
 use crate::simd::isa::PanelElem;
 use crate::view::Out;
 use std::ops::Range;
 
-/// A pooling by windows over two spatial axes; `plan.planes` counts groups of channels of all images.
+/// A pooling by windows over two spatial axes; `plan.planes` counts groups of channels of all
+/// images.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CubePooling {
     /// Sizes.

@@ -1,5 +1,5 @@
-//! The largest element of windows over one or two spatial axes, by rows first: each row of the input is looked through once, and
-//! a window is the largest of the results of its rows.
+//! The largest element of windows over one or two spatial axes, by rows first: each row of the
+//! input is looked through once, and a window is the largest of the results of its rows.
 use super::{Pool, Pooling, join};
 use crate::simd::isa::PanelElem;
 use crate::view::Out;

@@ -1,4 +1,5 @@
-//! Pooling of one to three spatial dimensions, channels first. A unit of work is one plane (image and channel).
+//! Pooling of one to three spatial dimensions, channels first. A unit of work is one plane (image
+//! and channel).
 
 /// Channels in groups of sixteen, innermost.
 pub mod cube;

@@ -1,6 +1,6 @@
-//! The largest elements of large windows that move by one: with the border round a plane, windows of two are the larger of each
-//! number and the next, windows of four the larger of two such, and so on, along rows and then along columns. The cost grows with
-//! the logarithm of the window.
+//! The largest elements of large windows that move by one: with the border round a plane, windows
+//! of two are the larger of each number and the next, windows of four the larger of two such, and
+//! so on, along rows and then along columns. The cost grows with the logarithm of the window.
 use super::{Pool, Pooling};
 use crate::scratch::with_scratch;
 use crate::simd::isa::{Isa, PanelElem, Work, dispatch};
@@ -69,7 +69,8 @@ impl Pooling {
     }
 }
 
-/// `data[i]` becomes the larger of itself and `data[i + by]`, for the first `len`, which is a multiple of sixteen.
+/// `data[i]` becomes the larger of itself and `data[i + by]`, for the first `len`, which is a
+/// multiple of sixteen.
 struct Slide<'a> {
     data: &'a mut [f32],
     len: usize,
@@ -85,8 +86,8 @@ impl Work for Slide<'_> {
         let p = self.data.as_mut_ptr();
         let mut i = 0;
         while i < self.len {
-            // SAFETY: `i + 16` is at most `len`, and `len + by` within the data. Both are read before the first is written, and
-            // nothing that is read later has been written.
+            // SAFETY: `i + 16` is at most `len`, and `len + by` within the data. Both are read
+            // before the first is written, and nothing that is read later has been written.
             unsafe {
                 let at = p.wrapping_add(i);
                 let (a, b) = (isa.load(&*at.cast()), isa.load(&*at.wrapping_add(self.by).cast()));

@@ -23,7 +23,8 @@ impl Arg {
         self.outer * self.inner
     }
 
-    /// Does the output elements of `units`; `index` makes an element of an index. The first NaN wins over any number.
+    /// Does the output elements of `units`; `index` makes an element of an index. The first NaN
+    /// wins over any number.
     pub fn run<T: Elem, I: Elem>(
         &self,
         units: Range<usize>,

@@ -75,7 +75,8 @@ impl Reduction {
 
     /// Does the output elements of `units`.
     pub fn run<T: PanelElem>(&self, units: Range<usize>, x: &[T], out: &mut Out<'_, T>) {
-        // Rows that lie apart are gathered first, so that the order of additions is that of the reduced elements.
+        // Rows that lie apart are gathered first, so that the order of additions is that of the
+        // reduced elements.
         crate::scratch::with_scratch(self.count, |line| {
             let mut at = units.start;
             self.kept.each_run_in(units, |[p], len, [step]| {

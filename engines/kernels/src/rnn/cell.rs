@@ -1,5 +1,5 @@
-//! Activations of recurrent cells, and what a cell makes of its gates. A row of gates holds, for each block of sixteen units,
-//! sixteen numbers of each gate.
+//! Activations of recurrent cells, and what a cell makes of its gates. A row of gates holds, for
+//! each block of sixteen units, sixteen numbers of each gate.
 use crate::rnn::pack::LANES;
 use crate::simd::act::{HardSigmoid, LeakyRelu, Map, Relu, Sigmoid, Tanh, at_least, at_most};
 use crate::simd::math;
@@ -123,7 +123,8 @@ crate::multiversion! {
 }
 
 crate::multiversion! {
-    /// The new state of a GRU, with what the state adds to the third gate where the reset gate meets it last.
+    /// The new state of a GRU, with what the state adds to the third gate where the reset gate
+    /// meets it last.
     pub(crate) fn gru_state<G: Map>(row: &[f32], late: &[f32], g: G, clip: f32, h: &mut [f32]) {
         let rows = row.as_chunks::<LANES>().0.as_chunks::<3>().0;
         for (b, ([z, r, n], h)) in rows.iter().zip(h.as_chunks_mut::<LANES>().0).enumerate() {
@@ -140,7 +141,8 @@ crate::multiversion! {
 }
 
 crate::multiversion! {
-    /// The new states of an LSTM; `peep` has the peepholes of input, output and forget gate, or nothing.
+    /// The new states of an LSTM; `peep` has the peepholes of input, output and forget gate, or
+    /// nothing.
     pub(crate) fn lstm<F: Map, G: Map, H: Map>(row: &[f32], peep: &[f32], f: F, g: G, last: H, forget: bool, clip: f32, h: &mut [f32], c: &mut [f32]) {
         let blocks = h.len() / LANES;
         let peep = peep.as_chunks::<LANES>().0;

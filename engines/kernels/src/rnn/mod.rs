@@ -1,8 +1,9 @@
 //! Recurrent cells: RNN, GRU and LSTM over all steps of a batch.
 //!
-//! The input's product with its weights is one matrix product for many steps at once. What a step then needs is the product of
-//! the last state with the recurrent weights, which are read once from their packed form, panel by panel and every other step
-//! backwards, so that what the last step read last is still in the cache. Gates are computed sixteen units at a time.
+//! The input's product with its weights is one matrix product for many steps at once. What a step
+//! then needs is the product of the last state with the recurrent weights, which are read once from
+//! their packed form, panel by panel and every other step backwards, so that what the last step
+//! read last is still in the cache. Gates are computed sixteen units at a time.
 
 /// Packed weights.
 pub mod pack;

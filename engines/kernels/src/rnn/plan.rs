@@ -1,5 +1,5 @@
-//! `Recurrent`: the plan of a recurrence, made once from shapes and attributes, and its run. A unit of work is one direction of
-//! some sequences of the batch, over all its steps.
+//! `Recurrent`: the plan of a recurrence, made once from shapes and attributes, and its run. A unit
+//! of work is one direction of some sequences of the batch, over all its steps.
 use crate::gemm::micro::{Left, Strided, tile};
 use crate::gemm::pack::{A_STRIDE, KC};
 use crate::rnn::cell::{self, Activation};
@@ -69,7 +69,8 @@ pub struct Recurrent {
     pub batch_first: bool,
 }
 
-/// What a recurrence reads. Weights are packed, direction by direction; all else is as ONNX has it, and empty where absent.
+/// What a recurrence reads. Weights are packed, direction by direction; all else is as ONNX has it,
+/// and empty where absent.
 #[derive(Clone, Copy, Debug)]
 pub struct Operands<'a, T> {
     /// The sequences.
@@ -188,8 +189,8 @@ impl Recurrent {
         products.saturating_mul(f(self.directions.len())).saturating_mul(f(self.batch)).saturating_mul(f(self.steps))
     }
 
-    /// Does some units. Operands have the lengths of the plan's sizes, and no sequence is longer than its steps: callers check
-    /// that.
+    /// Does some units. Operands have the lengths of the plan's sizes, and no sequence is longer
+    /// than its steps: callers check that.
     pub fn run<T: PanelElem>(&self, units: Range<usize>, ops: &Operands<'_, T>, out: &mut Results<'_, '_, '_, '_, T>) {
         let (padded, wide) = self.widths();
         let rows = self.rows();
@@ -354,8 +355,8 @@ impl<T: PanelElem> Unit<'_, T> {
         }
     }
 
-    /// Adds the product of states with a section of the weights to gates; `late`: of the state that the reset gate has met, or to
-    /// the third gate by itself.
+    /// Adds the product of states with a section of the weights to gates; `late`: of the state that
+    /// the reset gate has met, or to the third gate by itself.
     fn product(&mut self, step: usize, section: usize, at: usize, late: bool) {
         let p = self.plan;
         if p.hidden == 0 {

@@ -1,4 +1,5 @@
-//! Rows of states by packed weights, added to rows of gates: register tiles over panels whose rows stand apart.
+//! Rows of states by packed weights, added to rows of gates: register tiles over panels whose rows
+//! stand apart.
 use crate::rnn::pack::LANES;
 use crate::simd::isa::{Isa, PanelElem, Work};
 
@@ -13,7 +14,9 @@ pub(crate) struct Product<'a, T> {
     pub(crate) weights: &'a [T],
     pub(crate) blocks: usize,
     pub(crate) gates: usize,
-    /// Rows of gates, `to_row` apart; the section's gates of a block stand side by side, those of two blocks `to_block` apart.
+    /// Rows of gates,
+    /// `to_row` apart; the section's gates of a block stand side by side, those of two blocks `to_block`
+    /// apart.
     pub(crate) to: &'a mut [f32],
     pub(crate) to_row: usize,
     pub(crate) to_block: usize,

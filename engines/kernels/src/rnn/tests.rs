@@ -1,4 +1,5 @@
-//! Recurrences against their definition in double precision, on every instruction set and for any order of units.
+//! Recurrences against their definition in double precision, on every instruction set and for any
+//! order of units.
 use super::*;
 use crate::simd::{Level, with_level};
 use crate::view::Out;
@@ -196,7 +197,8 @@ const CELLS: [Cell; 5] = [
 
 #[test]
 fn every_cell_of_every_size_is_what_it_is_defined_to_be() {
-    // Sizes of one, tails of every kind, rows for each register tile, several parts of the steps and of the input's sums.
+    // Sizes of one, tails of every kind, rows for each register tile, several parts of the steps
+    // and of the input's sums.
     let sizes = [
         [1, 1, 1, 1],
         [3, 1, 5, 16],

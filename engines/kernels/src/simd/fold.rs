@@ -1,5 +1,5 @@
-//! Sums and extremes of slices. Sums run in 64 lanes that are added as a tree at the end: one order of additions, whatever the
-//! instruction set and the number of blocks.
+//! Sums and extremes of slices. Sums run in 64 lanes that are added as a tree at the end: one order
+//! of additions, whatever the instruction set and the number of blocks.
 
 /// Lanes that a sum runs in: several registers, so that no addition waits for the one before it.
 pub const LANES: usize = 64;

@@ -1,5 +1,6 @@
-//! Half precision to single and back without a branch or a call, so that loops over either become vector instructions. The bits
-//! are those of the machine's own conversions (round to nearest, ties to even; what is not a number stays so, made quiet).
+//! Half precision to single and back without a branch or a call, so that loops over either become
+//! vector instructions. The bits are those of the machine's own conversions (round to nearest, ties
+//! to even; what is not a number stays so, made quiet).
 
 /// `2^112`: what lies between the exponents of the two types.
 const SCALE: f32 = f32::from_bits((112 + 127) << 23);
@@ -53,7 +54,8 @@ mod tests {
 
     #[test]
     fn numbers_between_halves_are_rounded_to_even() {
-        // Each half, the middle to the next one, and their neighbours; then all exponents with a few mantissas.
+        // Each half, the middle to the next one, and their neighbours; then all exponents with a
+        // few mantissas.
         let around = |v: f32| (-2i32..=2).map(move |d| f32::from_bits(v.to_bits().wrapping_add_signed(d)));
         let halves = (0..=u16::MAX).map(|h| f16::from_bits(h).to_f32()).filter(|v| v.is_finite());
         let middles = halves.flat_map(|v| {

@@ -1,4 +1,5 @@
-//! `Isa`: sixteen single-precision lanes, the column panel of the matrix product, for each instruction set.
+//! `Isa`: sixteen single-precision lanes, the column panel of the matrix product, for each
+//! instruction set.
 use crate::simd::act::{at_least, at_most};
 use crate::simd::halves;
 use crate::simd::level::Level;
@@ -75,8 +76,9 @@ impl PanelElem for bf16 {
     }
 }
 
-/// An instruction set as the matrix product sees it. A value of a type that implements it is proof that the machine has
-/// the instructions: the types can only be made inside this module's dispatcher.
+/// An instruction set as the matrix product sees it. A value of a type that implements it is proof
+/// that the machine has the instructions: the types can only be made inside this module's
+/// dispatcher.
 pub trait Isa: Copy {
     /// Sixteen lanes.
     type V: Copy;
@@ -96,7 +98,8 @@ pub trait Isa: Copy {
     fn at_least(self, v: Self::V, low: Self::V) -> Self::V;
     /// `v`, or `high` where `v` is greater; what is not a number stays so.
     fn at_most(self, v: Self::V, high: Self::V) -> Self::V;
-    /// The larger of each two lanes; what is not a number where one of them is that, the second where both are equal.
+    /// The larger of each two lanes; what is not a number where one of them is that, the second
+    /// where both are equal.
     fn larger(self, a: Self::V, b: Self::V) -> Self::V;
     /// Of the thirty-two lanes of `a` and `b` those with even numbers, and those with odd ones.
     fn even_odd(self, a: Self::V, b: Self::V) -> (Self::V, Self::V);
@@ -240,7 +243,8 @@ mod x86 {
         }
         #[inline(always)]
         fn at_least(self, v: [__m256; 2], low: [__m256; 2]) -> [__m256; 2] {
-            // SAFETY: as in `splat`. The second operand is the result where one of the two is not a number.
+            // SAFETY: as in `splat`. The second operand is the result where one of the two is not a
+            // number.
             unsafe { [_mm256_max_ps(low[0], v[0]), _mm256_max_ps(low[1], v[1])] }
         }
         #[inline(always)]
@@ -250,7 +254,8 @@ mod x86 {
         }
         #[inline(always)]
         fn larger(self, a: [__m256; 2], b: [__m256; 2]) -> [__m256; 2] {
-            // SAFETY: as in `splat`. The second operand is the result where one of the two is not a number.
+            // SAFETY: as in `splat`. The second operand is the result where one of the two is not a
+            // number.
             unsafe {
                 let none = |a| _mm256_cmp_ps::<_CMP_UNORD_Q>(a, a);
                 [
@@ -261,7 +266,8 @@ mod x86 {
         }
         #[inline(always)]
         fn even_odd(self, a: [__m256; 2], b: [__m256; 2]) -> ([__m256; 2], [__m256; 2]) {
-            // SAFETY: as in `splat`. Each half of a register is shuffled by itself, then quarters change places.
+            // SAFETY: as in `splat`. Each half of a register is shuffled by itself, then quarters
+            // change places.
             let pick = |v: [__m256; 2]| unsafe {
                 let (even, odd) = (_mm256_shuffle_ps::<0x88>(v[0], v[1]), _mm256_shuffle_ps::<0xdd>(v[0], v[1]));
                 let place = |v| _mm256_castpd_ps(_mm256_permute4x64_pd::<0xd8>(_mm256_castps_pd(v)));
@@ -339,7 +345,8 @@ mod x86 {
         }
         #[inline(always)]
         fn at_least(self, v: __m512, low: __m512) -> __m512 {
-            // SAFETY: as in `splat`. The second operand is the result where one of the two is not a number.
+            // SAFETY: as in `splat`. The second operand is the result where one of the two is not a
+            // number.
             unsafe { _mm512_max_ps(low, v) }
         }
         #[inline(always)]
@@ -349,7 +356,8 @@ mod x86 {
         }
         #[inline(always)]
         fn larger(self, a: __m512, b: __m512) -> __m512 {
-            // SAFETY: as in `splat`. The second operand is the result where one of the two is not a number.
+            // SAFETY: as in `splat`. The second operand is the result where one of the two is not a
+            // number.
             unsafe { _mm512_mask_mov_ps(_mm512_max_ps(a, b), _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(a, a), a) }
         }
         #[inline(always)]
@@ -386,8 +394,8 @@ pub use x86::{Avx2, Avx512};
 pub trait Work {
     /// What it gives back.
     type Out;
-    /// Does it. `MR` rows by `NP` panels are the register tile that suits the instruction set; for four rows that is `N4`
-    /// panels, for a single row `N1`.
+    /// Does it. `MR` rows by `NP` panels are the register tile that suits the instruction set; for
+    /// four rows that is `N4` panels, for a single row `N1`.
     fn run<I: Isa, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(self, isa: I) -> Self::Out;
 }
 

@@ -2,7 +2,8 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// An instruction set that kernels are compiled for. The choice changes speed only: singles come out with the same bits.
+/// An instruction set that kernels are compiled for. The choice changes speed only: singles come
+/// out with the same bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Level {
@@ -81,7 +82,8 @@ thread_local! {
     static CAP: Cell<Level> = const { Cell::new(Level::Avx512) };
 }
 
-/// The level that kernels use on this thread: the machine's best, unless [`with_level`] asks for less.
+/// The level that kernels use on this thread: the machine's best, unless [`with_level`] asks for
+/// less.
 #[inline]
 pub fn level() -> Level {
     detect().min(CAP.get())

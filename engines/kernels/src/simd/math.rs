@@ -1,10 +1,12 @@
-//! Elementary functions in single precision: branch-free, so that loops over them vectorise, and with the same bits on
-//! every instruction set.
+//! Elementary functions in single precision: branch-free, so that loops over them vectorise, and
+//! with the same bits on every instruction set.
 //!
-//! Each is a range reduction and a polynomial interpolated at Chebyshev nodes of the reduced range (computed with 40
-//! digits). Errors, measured against double precision over the whole range by the tests below: at most 4e-7 relative.
+//! Each is a range reduction and a polynomial interpolated at Chebyshev nodes of the reduced range
+//! (computed with 40 digits). Errors, measured against double precision over the whole range by the
+//! tests below: at most 4e-7 relative.
 
-/// `ln 2` in two parts; the first has few enough bits that its product with a small integer is exact.
+/// `ln 2` in two parts; the first has few enough bits that its product with a small integer is
+/// exact.
 const LN2_HI: f32 = 0.693_359_4;
 const LN2_LO: f32 = -2.121_944_4e-4;
 /// `1.5 * 2^23`: added and taken away again it rounds to the nearest integer.
@@ -22,7 +24,8 @@ fn poly<const N: usize>(x: f32, c: [f32; N]) -> f32 {
     r
 }
 
-/// `2^n` for integers from -252 to 254, as two factors, so that results near the limits do not overflow early.
+/// `2^n` for integers from -252 to 254, as two factors, so that results near the limits do not
+/// overflow early.
 #[inline(always)]
 fn scale(v: f32, n: i32) -> f32 {
     let half = n >> 1;

@@ -1,7 +1,9 @@
 //! Instruction sets: detection, functions compiled once for each, vector mathematics.
 //!
-//! Kernels are written as plain loops inside [`multiversion!`](crate::multiversion), which compiles a function for each
-//! [`crate::simd::Level`] and picks one at run time; the matrix product alone names vector registers ([`crate::simd::isa`]).
+//! Kernels are written as plain loops inside
+//! [`multiversion!`](crate::multiversion), which compiles a function for each [`crate::simd::Level`]
+//! and picks one at run time; the matrix product alone names vector registers
+//! ([`crate::simd::isa`]).
 
 /// Which instruction sets this machine has.
 pub mod level;
@@ -21,8 +23,9 @@ pub use level::{Level, level, with_level};
 
 /// Defines a function that is compiled for every [`crate::simd::Level`] and dispatches at run time.
 ///
-/// `multiversion! { pub fn add(a: &[f32], b: &mut [f32]) { … } }` expands to a function `add` whose body exists three
-/// times, under `avx512f,…`, under `avx2,fma,f16c` and plainly. Type parameters are written `<T: Bound, …>`.
+/// `multiversion! { pub fn add(a: &[f32], b: &mut [f32]) { … } }` expands to a function
+/// `add` whose body exists three times, under `avx512f,…`, under
+/// `avx2,fma,f16c` and plainly. Type parameters are written `<T: Bound, …>`.
 #[macro_export]
 macro_rules! multiversion {
     ($(#[$meta:meta])* $vis:vis fn $name:ident $(<$($g:ident : $bound:path),+>)? ($($arg:ident : $ty:ty),* $(,)?) $(-> $ret:ty)? $body:block) => {

@@ -1,9 +1,11 @@
 //! Casts of single numbers, with the rules that numpy and ONNX runtimes share on common hardware.
 //!
 //! - Floating to floating rounds once, to nearest even.
-//! - Floating to integer truncates towards zero. What does not fit, NaN and infinities are undefined in ONNX (Cast,
-//!   "casting from floating point"); here they give what the x86 conversion gives, as numpy does: the smallest value of
-//!   `i32` (targets of up to 32 bits signed and 16 bits unsigned) or of `i64`, then the low bits of that.
+//! - Floating to integer truncates towards zero. What does not fit, NaN and infinities are
+//!   undefined in ONNX (Cast, "casting from floating point"); here they give what the x86
+//!   conversion gives, as numpy does: the smallest value of
+//!   `i32` (targets of up to 32 bits signed and 16 bits unsigned) or of `i64`, then the low bits of
+//!   that.
 //! - Integer to integer keeps the low bits.
 //! - To boolean: not equal zero (NaN is true). From boolean: zero or one.
 use crate::view::elem::Elem;

@@ -1,4 +1,5 @@
-//! Element types: the run-time `Kind`, the trait `Elem`, and the macro that goes from one to the other.
+//! Element types: the run-time `Kind`, the trait `Elem`, and the macro that goes from one to the
+//! other.
 use crate::simd::halves;
 use crate::view::cast::Num;
 use half::{bf16, f16};
@@ -102,8 +103,8 @@ impl Kind {
     }
 }
 
-/// A truth value in one byte: zero is false, anything else true. Unlike `bool`, every bit pattern is valid, so that it
-/// can be read from memory that others wrote.
+/// A truth value in one byte: zero is false, anything else true. Unlike `bool`, every bit pattern
+/// is valid, so that it can be read from memory that others wrote.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(transparent)]
 pub struct Bool(pub u8);
@@ -145,8 +146,8 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// A type that a tensor can hold. Every bit pattern of its size is a valid value and it has no padding; the trait is
-/// sealed so that this stays true.
+/// A type that a tensor can hold. Every bit pattern of its size is a valid value and it has no
+/// padding; the trait is sealed so that this stays true.
 pub trait Elem:
     sealed::Sealed + Copy + Default + PartialEq + PartialOrd + std::fmt::Debug + Send + Sync + 'static
 {
@@ -196,8 +197,9 @@ pub trait Elem:
     }
 }
 
-/// A double as a single rounded to odd, from which a second rounding to a half type is right (Boldo and Melquiond,
-/// "When double rounding is odd"): the conversions at hand start from singles, or drop the double's low bits.
+/// A double as a single rounded to odd, from which a second rounding to a half type is right (Boldo
+/// and Melquiond, "When double rounding is odd"): the conversions at hand start from singles, or
+/// drop the double's low bits.
 #[inline(always)]
 fn to_odd(v: f64) -> f32 {
     let single = v as f32;
@@ -318,8 +320,8 @@ impl Elem for Bool {
 
 /// Runs an expression with a type name bound to the element type of a [`Kind`].
 ///
-/// `with_kind!(kind, T => f::<T>())` covers all kinds; with a list in brackets, `with_kind!(kind, [F32, F64], T => e, else d)`,
-/// those listed, and `d` for the rest.
+/// `with_kind!(kind, T => f::<T>())` covers all kinds; with a list in brackets,
+/// `with_kind!(kind, [F32, F64], T => e, else d)`, those listed, and `d` for the rest.
 #[macro_export]
 macro_rules! with_kind {
     ($kind:expr, $t:ident => $body:expr) => {

@@ -1,4 +1,5 @@
-//! `Layout`: shape, strides and offset of a tensor inside a slice, and the changes of view that move no data.
+//! `Layout`: shape, strides and offset of a tensor inside a slice, and the changes of view that
+//! move no data.
 use crate::view::elem::{Elem, Kind};
 use thiserror::Error;
 
@@ -87,7 +88,8 @@ pub enum ViewError {
 /// Number of elements of a shape.
 ///
 /// # Errors
-/// `TooLarge` when the product is more than `isize::MAX` (a zero elsewhere in the shape does not excuse it).
+/// `TooLarge` when the product is more than `isize::MAX` (a zero elsewhere in the shape does not
+/// excuse it).
 pub fn element_count(shape: &[usize]) -> Result<usize, ViewError> {
     let big = || ViewError::TooLarge { shape: shape.to_vec() };
     let mut n = 1usize;
@@ -97,7 +99,8 @@ pub fn element_count(shape: &[usize]) -> Result<usize, ViewError> {
     Ok(if shape.contains(&0) { 0 } else { n })
 }
 
-/// The shape that two shapes broadcast to, by numpy's rule: aligned at the last axis, a size of one stretches.
+/// The shape that two shapes broadcast to, by numpy's rule: aligned at the last axis, a size of one
+/// stretches.
 ///
 /// # Errors
 /// `Broadcast` when two sizes differ and none is one.
@@ -117,7 +120,8 @@ pub fn broadcast_shapes(left: &[usize], right: &[usize]) -> Result<Vec<usize>, V
     Ok(shape)
 }
 
-/// Where the elements of a tensor stand: element `i` at `offset + sum(i[d] * strides[d])`, in elements.
+/// Where the elements of a tensor stand: element `i` at `offset + sum(i[d] * strides[d])`, in
+/// elements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     shape: Vec<usize>,
@@ -236,7 +240,8 @@ impl Layout {
         Ok(out)
     }
 
-    /// Stretched to `shape` by the broadcast rule: new axes on the left and axes of size one get stride zero.
+    /// Stretched to `shape` by the broadcast rule: new axes on the left and axes of size one get
+    /// stride zero.
     ///
     /// # Errors
     /// `Broadcast` when the shapes do not fit.

@@ -1,7 +1,7 @@
 //! Strided views: element types, casts, layouts, broadcasting and the loop nest.
 //!
-//! This folder is the part of the library that the `cpu` engine shares; nothing here computes more than an index or a
-//! conversion of one number.
+//! This folder is the part of the library that the `cpu` engine shares; nothing here computes more
+//! than an index or a conversion of one number.
 
 /// The element types and their run-time names.
 pub mod elem;

@@ -1,9 +1,11 @@
-//! `Nest`: several layouts of one shape walked in step, neighbouring axes joined where all allow it.
+//! `Nest`: several layouts of one shape walked in step, neighbouring axes joined where all allow
+//! it.
 use crate::view::layout::Layout;
 use std::ops::Range;
 
-/// A loop nest over `N` operands of one (broadcast) shape. Axes of size one are dropped and neighbours joined when every
-/// operand's strides allow it, so that the inner run is as long as it can be. Made once, walked any number of times.
+/// A loop nest over `N` operands of one (broadcast) shape. Axes of size one are dropped and
+/// neighbours joined when every operand's strides allow it, so that the inner run is as long as it
+/// can be. Made once, walked any number of times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nest<const N: usize> {
     dims: Vec<usize>,
@@ -15,8 +17,8 @@ pub struct Nest<const N: usize> {
 }
 
 impl<const N: usize> Nest<N> {
-    /// Over layouts that all have the shape `shape` (see [`Layout::broadcast_to`]); a layout of another shape is walked
-    /// by its strides as far as they go.
+    /// Over layouts that all have the shape `shape` (see [`Layout::broadcast_to`]); a layout of
+    /// another shape is walked by its strides as far as they go.
     pub fn new(shape: &[usize], layouts: [&Layout; N]) -> Nest<N> {
         let len = if shape.contains(&0) { 0 } else { shape.iter().product() };
         let mut dims: Vec<usize> = Vec::with_capacity(shape.len());
@@ -74,7 +76,8 @@ impl<const N: usize> Nest<N> {
         self.each_run_in(0..self.len, f);
     }
 
-    /// Calls `f(positions, len, strides)` for each inner run, or part of one, of the elements `range` in row-major order.
+    /// Calls `f(positions, len, strides)` for each inner run, or part of one, of the elements
+    /// `range` in row-major order.
     pub fn each_run_in(&self, range: Range<usize>, mut f: impl FnMut([isize; N], usize, [isize; N])) {
         let end = range.end.min(self.len);
         let mut at = range.start;

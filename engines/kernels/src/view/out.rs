@@ -7,8 +7,8 @@ pub trait Parts<T> {
     fn part(&mut self, start: usize, len: usize) -> Option<&mut [T]>;
 }
 
-/// A writer over output elements: a slice, or memory of which others write other parts and which is handed out in ranges.
-/// A kernel asks only for what its own units of work write.
+/// A writer over output elements: a slice, or memory of which others write other parts and which is
+/// handed out in ranges. A kernel asks only for what its own units of work write.
 pub struct Out<'a, T> {
     len: usize,
     memory: Memory<'a, T>,
@@ -40,8 +40,8 @@ impl<'a, T: Elem> Out<'a, T> {
         self.len == 0
     }
 
-    /// The `len` elements from `start`. A range that does not exist is a panic, as a slice index is: kernels check the
-    /// lengths of their operands before they run.
+    /// The `len` elements from `start`. A range that does not exist is a panic, as a slice index
+    /// is: kernels check the lengths of their operands before they run.
     #[inline]
     #[track_caller]
     pub fn part(&mut self, start: usize, len: usize) -> &mut [T] {

@@ -16,13 +16,15 @@ fn check<T: Elem>(ptr: *const u8, len: usize) -> Result<usize, ViewError> {
 /// Bytes read as elements.
 ///
 /// # Errors
-/// `Misaligned` when the address does not suit the type, `OddLength` when the length is no multiple of its size.
+/// `Misaligned` when the address does not suit the type, `OddLength` when the length is no multiple
+/// of its size.
 pub fn cast_slice<T: Elem>(bytes: &[u8]) -> Result<&[T], ViewError> {
     if bytes.is_empty() {
         return Ok(&[]);
     }
     let len = check::<T>(bytes.as_ptr(), bytes.len())?;
-    // SAFETY: alignment and length are checked above, and every bit pattern is a valid `Elem` (the trait is sealed).
+    // SAFETY: alignment and length are checked above, and every bit pattern is a valid `Elem` (the
+    // trait is sealed).
     Ok(unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), len) })
 }
 
@@ -35,19 +37,22 @@ pub fn cast_slice_mut<T: Elem>(bytes: &mut [u8]) -> Result<&mut [T], ViewError> 
         return Ok(&mut []);
     }
     let len = check::<T>(bytes.as_ptr(), bytes.len())?;
-    // SAFETY: as in `cast_slice`; the borrow is exclusive, and any `Elem` written leaves valid bytes.
+    // SAFETY: as in `cast_slice`; the borrow is exclusive, and any `Elem` written leaves valid
+    // bytes.
     Ok(unsafe { std::slice::from_raw_parts_mut(bytes.as_mut_ptr().cast(), len) })
 }
 
 /// Elements read as bytes.
 pub fn as_bytes<T: Elem>(elems: &[T]) -> &[u8] {
-    // SAFETY: an `Elem` has no padding, so all its bytes are initialised; `u8` has no alignment to keep.
+    // SAFETY: an `Elem` has no padding, so all its bytes are initialised; `u8` has no alignment to
+    // keep.
     unsafe { std::slice::from_raw_parts(elems.as_ptr().cast(), std::mem::size_of_val(elems)) }
 }
 
 /// Elements written as bytes.
 pub fn as_bytes_mut<T: Elem>(elems: &mut [T]) -> &mut [u8] {
-    // SAFETY: as in `as_bytes`; the borrow is exclusive, and any bytes written leave a valid `Elem` (the trait is sealed).
+    // SAFETY: as in `as_bytes`; the borrow is exclusive, and any bytes written leave a valid `Elem`
+    // (the trait is sealed).
     unsafe { std::slice::from_raw_parts_mut(elems.as_mut_ptr().cast(), std::mem::size_of_val(elems)) }
 }
 

@@ -1,8 +1,9 @@
 //! How units of work are shared by blocks.
 use std::ops::Range;
 
-/// The units that block `index` of `count` does, of `units`: contiguous, sizes unlike by one at most, the larger first.
-/// All blocks together do each unit once; a block beyond the units does none.
+/// The units that block `index` of `count` does, of `units`: contiguous, sizes unlike by one at
+/// most, the larger first. All blocks together do each unit once; a block beyond the units does
+/// none.
 pub fn block_range(units: usize, index: usize, count: usize) -> Range<usize> {
     let count = count.max(1);
     if index >= count {

@@ -1,4 +1,5 @@
-//! The text form of a chain of element-wise steps (`FusedElementwise`): `Add %0 %1`, `LeakyRelu %2 0.01`.
+//! The text form of a chain of element-wise steps (`FusedElementwise`): `Add %0 %1`, `LeakyRelu %2
+//! 0.01`.
 
 /// An operand of a step.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,4 +1,5 @@
-//! The op store: one row an operator, with its family; the yes and the reason of a no come from the same row.
+//! The op store: one row an operator, with its family; the yes and the reason of a no come from the
+//! same row.
 pub mod phony;
 pub mod views;
 

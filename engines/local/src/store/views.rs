@@ -16,7 +16,8 @@ fn plain(f: Format) -> bool {
     )
 }
 
-/// Why `y` cannot be the memory of `x`; None: it can. Sizes that are not known yet do not speak against it.
+/// Why `y` cannot be the memory of `x`; None: it can. Sizes that are not known yet do not speak
+/// against it.
 pub fn refusal(x: &TensorDesc, y: &TensorDesc) -> Option<String> {
     let bytes = match (x.data_bytes(), y.data_bytes()) {
         (Some(a), Some(b)) if a != b => Some(format!("input 0 has {a} bytes, output 0 has {b}")),
@@ -25,7 +26,8 @@ pub fn refusal(x: &TensorDesc, y: &TensorDesc) -> Option<String> {
     order_refusal(x, y).or(bytes)
 }
 
-/// The same for an output that may have fewer or more bytes than its input: both begin at one place.
+/// The same for an output that may have fewer or more bytes than its input: both begin at one
+/// place.
 pub fn room_refusal(x: &TensorDesc, y: &TensorDesc) -> Option<String> {
     let types = (x.dtype != y.dtype).then(|| format!("input 0 is {}, output 0 is {}", x.dtype, y.dtype));
     order_refusal(x, y).or(types)

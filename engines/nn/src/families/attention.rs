@@ -1,5 +1,4 @@
-//! `PromptFlashAttention`: softmax(scale * q·kᵀ + pse_shift)·v by heads, a block of query positions at a time, without the whole
-//! matrix of scores in memory. Layouts BSH, BSND, BNSD; key and value may have fewer heads; f32, f16, bf16. `pse_shift`
+//! `PromptFlashAttention`: softmax(scale * q·kᵀ + pse_shift)·v by heads, a block of query positions at a time, without the whole matrix of scores in memory. Layouts BSH, BSND, BNSD; key and value may have fewer heads; f32, f16, bf16. `pse_shift`
 //! broadcasts to `[B, N, Sq, Skv]`. A mask by truth values and lengths by value are left to others.
 use crate::kernel::{Io, Kernel};
 use crate::sig::{Answer, FLOATS, Sig, Tensor};
@@ -53,7 +52,8 @@ struct Attention {
     wide_shift: bool,
 }
 
-/// What a masked score in a half type is at least: a row that is masked as a whole stays a row of numbers.
+/// What a masked score in a half type is at least: a row that is masked as a whole stays a row of
+/// numbers.
 const MASKED: f32 = -65504.0;
 
 /// The kernel of an attention.

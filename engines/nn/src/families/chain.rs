@@ -1,5 +1,5 @@
-//! `FusedElementwise`: a chain of element-wise steps, block by block in single precision; f32, f16, bf16, and bytes behind
-//! `Dequantize` and before `Quantize`.
+//! `FusedElementwise`: a chain of element-wise steps, block by block in single precision; f32, f16, bf16, and bytes behind `Dequantize`
+//! and before `Quantize`.
 use crate::families::cube;
 use crate::families::elementwise::{map_named, pair_named};
 use crate::kernel::{CHUNK, Io, Kernel, chunk};

@@ -1,8 +1,8 @@
-//! `Conv2D`, `DepthwiseConv2D`, `Conv3D`, `Conv2DTransposeD`, `Conv3DTransposeD`: `x[N, C, ...]`, `filter[O, C / groups, ...]`
-//! (transposed: `[C, O / groups, ...]`), `bias[O]` -> `y[N, O, ...]`. f32, f16, bf16, summed in single precision; of half types also
-//! f32, with bias and residual in f32. `FusedConv`:
-//! `activation(convolution + bias + residual)`, rounded once. Of f16 and bf16 also in the layouts of the cube unit
-//! (`cube.rs`).
+//! `Conv2D`, `DepthwiseConv2D`, `Conv3D`, `Conv2DTransposeD`, `Conv3DTransposeD`: `x[N, C,
+//! ...]`, `filter[O, C / groups, ...]` (transposed: `[C, O / groups, ...]`), `bias[O]` ->
+//! `y[N, O, ...]`. f32, f16, bf16, summed in single precision; of half types also f32, with bias
+//! and residual in f32. `FusedConv`: `activation(convolution + bias +
+//! residual)`, rounded once. Of f16 and bf16 also in the layouts of the cube unit (`cube.rs`).
 use crate::families::window::{Window, list, spatial};
 use crate::families::{cube, fused};
 use crate::kernel::{Io, Kernel};
@@ -98,7 +98,8 @@ fn sizes(sig: &Sig) -> Answer<(ConvSpec, bool)> {
     Ok((spec, bias))
 }
 
-/// What is particular to a transposed convolution: output padding, and pads that follow from a given output size.
+/// What is particular to a transposed convolution: output padding, and pads that follow from a
+/// given output size.
 fn transpose(sig: &Sig, spec: &mut ConvSpec, window: &Window) -> Answer<()> {
     let rank = sig.input(0)?.rank();
     let extra = match sig.attrs.ints("output_padding") {

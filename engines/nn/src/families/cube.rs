@@ -1,8 +1,9 @@
-//! The layouts of the cube unit: activations of f16 and bf16 in NC1HWC0 (channels in groups of sixteen, innermost), filters in
-//! FRACTAL_Z. Which nodes can be had in them, and their kernels.
+//! The layouts of the cube unit: activations of f16 and bf16 in NC1HWC0 (channels in groups of
+//! sixteen, innermost), filters in FRACTAL_Z. Which nodes can be had in them, and their kernels.
 //!
-//! Lanes of the last group beyond the channels hold zero in every such tensor: `TransData` writes them so, convolutions and poolings
-//! too, and a map is only taken where it keeps them zero or where there are none.
+//! Lanes of the last group beyond the channels hold zero in every such tensor: `TransData` writes
+//! them so, convolutions and poolings too, and a map is only taken where it keeps them zero or
+//! where there are none.
 use crate::kernel::{Io, Kernel};
 use crate::sig::{Answer, Sig, Tensor};
 use ge_kernels::conv::cube::LANES;
@@ -55,7 +56,8 @@ fn half(t: &Tensor) -> bool {
     matches!(t.kind, Some(Kind::F16 | Kind::Bf16))
 }
 
-/// The node in these layouts; None where it cannot be had so. Whether there is a kernel says its family.
+/// The node in these layouts; None where it cannot be had so. Whether there is a kernel says its
+/// family.
 pub fn laid_out(sig: &Sig) -> Option<Sig> {
     let ports = ports(&sig.op)?;
     let plain = |t: &Tensor| t.rank() == 4 && half(t) && matches!(t.format, Format::ND | Format::NCHW);
@@ -94,8 +96,9 @@ fn channels(t: &Tensor) -> Answer<usize> {
     }
 }
 
-/// Holds a map to what tensors in groups of channels allow: all inputs have the channels of the output or are one number, and
-/// lanes beyond the channels stay zero. Nothing is asked of plain tensors.
+/// Holds a map to what tensors in groups of channels allow: all inputs have the channels of the
+/// output or are one number, and lanes beyond the channels stay zero. Nothing is asked of plain
+/// tensors.
 ///
 /// # Errors
 /// What does not fit, in words.
@@ -122,7 +125,8 @@ pub fn map_keeps_zeros(sig: &Sig, of_zeros: impl FnOnce() -> f32) -> Answer<()> 
     Ok(())
 }
 
-/// Holds a concatenation to what tensors in groups of channels allow; gives the axis of the blocked layout.
+/// Holds a concatenation to what tensors in groups of channels allow; gives the axis of the blocked
+/// layout.
 ///
 /// # Errors
 /// What does not fit, in words.
@@ -177,7 +181,8 @@ fn grouped_only(sig: &Sig, inputs: &[usize]) -> Answer<()> {
     }
 }
 
-/// The kernel of a convolution whose x is in groups of channels; `plain` is the node before it was laid out.
+/// The kernel of a convolution whose x is in groups of channels; `plain` is the node before it was
+/// laid out.
 ///
 /// # Errors
 /// Types, layouts or groups that it does not take, in words.
@@ -235,7 +240,8 @@ struct Pooled {
     plan: CubePooling,
 }
 
-/// The kernel of a pooling by windows of x in groups of channels; `plan` is that of the plain layout.
+/// The kernel of a pooling by windows of x in groups of channels; `plan` is that of the plain
+/// layout.
 ///
 /// # Errors
 /// Layouts or axes that it does not take, in words.

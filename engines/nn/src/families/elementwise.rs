@@ -1,5 +1,5 @@
-//! Element-wise operators: maps of one tensor (f32, f16, bf16), of two with broadcasting (also i32, i64), comparisons,
-//! choices, casts.
+//! Element-wise operators: maps of one tensor (f32, f16, bf16), of two with broadcasting (also i32,
+//! i64), comparisons, choices, casts.
 use crate::families::cube;
 use crate::kernel::{CHUNK, Io, Kernel, chunk};
 use crate::sig::{Answer, FLOATS, Sig};
@@ -29,7 +29,8 @@ struct Map {
     n: usize,
 }
 
-/// A map of one number by an operator's name and its numbers, in the order of its attributes (`Gelu 1` is the form by tanh).
+/// A map of one number by an operator's name and its numbers, in the order of its attributes
+/// (`Gelu 1` is the form by tanh).
 ///
 /// # Errors
 /// Where there is none.

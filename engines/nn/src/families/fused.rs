@@ -1,4 +1,5 @@
-//! What follows a product or a convolution in the same kernel: the activation by name, and the residual.
+//! What follows a product or a convolution in the same kernel: the activation by name, and the
+//! residual.
 use crate::sig::{Answer, Sig};
 use ge_kernels::simd::Act;
 

@@ -1,6 +1,7 @@
-//! `GroupedMatmul`: rows of `x[M, K]` in E groups, each by its own matrix of `weight[E, K, N]`. f32, f16, bf16, summed in
-//! single precision, in ascending order of k. Which rows are whose is known by the values of `group_list[E]`: rows a group
-//! (`group_list_type` 1) or cumulative ends (0). Where they are no constant the tiling runs on the device.
+//! `GroupedMatmul`: rows of `x[M, K]` in E groups, each by its own matrix of `weight[E, K,
+//! N]`. f32, f16, bf16, summed in single precision, in ascending order of k. Which rows are whose is known by the values of `group_list[E]`:
+//! rows a group (`group_list_type` 1) or cumulative ends (0). Where they are no constant the tiling
+//! runs on the device.
 use crate::kernel::{Io, Kernel, words};
 use crate::sig::{Answer, FLOATS, Sig};
 use ge_kernels::view::{Elem, Kind};

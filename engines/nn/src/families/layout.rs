@@ -1,5 +1,5 @@
-//! Operators that move elements of any type of one, two, four or eight bytes: transpose, expand, tile, join, split, pad
-//! with a constant, gather.
+//! Operators that move elements of any type of one, two, four or eight bytes: transpose, expand,
+//! tile, join, split, pad with a constant, gather.
 use crate::families::cube;
 use crate::kernel::{CHUNK, Io, Kernel, chunk};
 use crate::sig::{Answer, Sig, Tensor};
@@ -452,7 +452,8 @@ struct Gathered {
     index: Kind,
 }
 
-/// The kernel of a gather along one axis; an index below zero counts from the end, one out of range fails the run.
+/// The kernel of a gather along one axis; an index below zero counts from the end, one out of range
+/// fails the run.
 ///
 /// # Errors
 /// Types, shapes or an axis that it does not take, in words.

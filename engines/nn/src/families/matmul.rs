@@ -1,8 +1,9 @@
-//! `MatMulV2`, `BatchMatMulV2` and their older names: `x1[..., M, K]` by `x2[..., K, N]`, either turned by attribute, leading
-//! axes broadcast, a vector for a row or column; `bias[N]`. f32, f16, bf16, summed in single precision; of half types also f32, with bias
-//! and x3 in f32. `FusedMatMul`:
-//! `activation(alpha * product + bias + x3)`, rounded once. Of f16 and bf16 one matrix x2, not turned, may be in FRACTAL_NZ: its blocks are
-//! the panels that the product reads, so that nothing is packed at run time.
+//! `MatMulV2`, `BatchMatMulV2` and their older names: `x1[..., M, K]` by `x2[..., K, N]`, either
+//! turned by attribute, leading axes broadcast, a vector for a row or column;
+//! `bias[N]`. f32, f16, bf16, summed in single precision; of half types also f32, with bias and x3 in f32. `FusedMatMul`:
+//! `activation(alpha * product + bias + x3)`, rounded once. Of f16 and bf16 one matrix x2, not
+//! turned, may be in FRACTAL_NZ: its blocks are the panels that the product reads, so that nothing
+//! is packed at run time.
 use crate::families::fused;
 use crate::kernel::{Io, Kernel};
 use crate::sig::{Answer, FLOATS, Sig, Tensor};
@@ -138,7 +139,8 @@ const TILE_ROWS: u64 = 192;
 /// Products of a batch at most, whose places are listed.
 const MOST_PRODUCTS: usize = 1 << 22;
 
-/// Where the two matrices of each product of a batch begin; `own`: the leading axes of each factor, `sizes`: elements of a matrix.
+/// Where the two matrices of each product of a batch begin;
+/// `own`: the leading axes of each factor, `sizes`: elements of a matrix.
 pub fn places(lead: &[usize], own: [&[usize]; 2], sizes: [usize; 2]) -> Answer<Vec<[usize; 2]>> {
     let spread = |own: &[usize]| -> Answer<Layout> {
         Layout::contiguous(own).and_then(|l| l.broadcast_to(lead)).map_err(|e| e.to_string())

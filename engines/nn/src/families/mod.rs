@@ -1,4 +1,5 @@
-//! Kernels by family. A family reads a signature and answers with a kernel, or with the reason of a refusal in words.
+//! Kernels by family. A family reads a signature and answers with a kernel, or with the reason of a
+//! refusal in words.
 
 /// Products of groups of rows.
 pub mod grouped;

@@ -1,5 +1,5 @@
-//! `SoftmaxV2`, `LogSoftmaxV2`, `ScaledMaskedSoftmax`, `LayerNorm`, `LayerNormV3`, `RmsNorm`, `BNInfer`, `InstanceNorm`, `GroupNorm` of f32, f16,
-//! bf16 in single precision.
+//! `SoftmaxV2`, `LogSoftmaxV2`, `ScaledMaskedSoftmax`, `LayerNorm`, `LayerNormV3`, `RmsNorm`,
+//! `BNInfer`, `InstanceNorm`, `GroupNorm` of f32, f16, bf16 in single precision.
 use crate::kernel::{Io, Kernel};
 use crate::sig::{Answer, FLOATS, Sig};
 use ge_kernels::norm::{LayerNorm, Softmax, affine_channels, layer_norm as rows, softmax as soft};
@@ -83,7 +83,8 @@ struct Masked {
     mask: Option<Nest<1>>,
 }
 
-/// The kernel of `ScaledMaskedSoftmax`: over the last axis, of scaled numbers and a mask that is added.
+/// The kernel of `ScaledMaskedSoftmax`: over the last axis, of scaled numbers and a mask that is
+/// added.
 ///
 /// # Errors
 /// Types or shapes that it does not take, in words.

@@ -1,5 +1,5 @@
-//! `MaxPoolV3`, `AvgPoolV2`, `GlobalAveragePool`, `GlobalMaxPool` over `x[N, C, ...]` of f32, f16, bf16, of the
-//! half types also in NC1HWC0 (`cube.rs`).
+//! `MaxPoolV3`, `AvgPoolV2`, `GlobalAveragePool`, `GlobalMaxPool` over `x[N, C, ...]` of f32, f16,
+//! bf16, of the half types also in NC1HWC0 (`cube.rs`).
 use crate::families::cube;
 use crate::families::window::{Window, channels_second, list};
 use crate::kernel::{Io, Kernel};

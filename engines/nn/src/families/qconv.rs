@@ -1,6 +1,7 @@
-//! `QLinearConv` and `ConvInteger` of one to three spatial axes (ONNX's attributes): bytes less their zero points, summed in 32 bits; of
-//! `QLinearConv` scaled, rounded half to even and saturated. The filter of one group may be in FRACTAL_Z: its blocks are what the
-//! kernel reads, so that nothing is packed at run time.
+//! `QLinearConv` and `ConvInteger` of one to three spatial axes (ONNX's attributes): bytes less
+//! their zero points, summed in 32 bits; of `QLinearConv` scaled, rounded half to even and
+//! saturated. The filter of one group may be in FRACTAL_Z: its blocks are what the kernel reads, so
+//! that nothing is packed at run time.
 use crate::kernel::{Io, Kernel};
 use crate::sig::{Answer, Sig};
 use ge_kernels::conv::{ByteConv, ByteFilter, ByteImages, ConvSpec, pack_filter, packed_filter_len};
@@ -13,8 +14,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 const BYTES: &[Kind] = &[Kind::I8, Kind::U8];
 
-/// Where an operator has its inputs: x's zero point, the filter and its zero point; of bytes also the scales of x, filter and y, y's zero
-/// point, bias.
+/// Where an operator has its inputs: x's zero point, the filter and its zero point; of bytes also
+/// the scales of x, filter and y, y's zero point, bias.
 struct Ports {
     zero: usize,
     filter: usize,
@@ -46,7 +47,8 @@ struct QConv {
     kept: Mutex<Option<Arc<Kept>>>,
 }
 
-/// A filter as it came, and as the kernel reads it. Another filter is known by its bytes: comparing is many times faster than packing.
+/// A filter as it came, and as the kernel reads it. Another filter is known by its bytes: comparing
+/// is many times faster than packing.
 struct Kept {
     given: Vec<i8>,
     packed: Vec<i8>,
@@ -197,7 +199,8 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
 }
 
 impl QConv {
-    /// Zero points of an input's bytes after their exclusive or with `flip`; for signed ones `by` is what that adds.
+    /// Zero points of an input's bytes after their exclusive or with `flip`; for signed ones `by`
+    /// is what that adds.
     fn zeros(&self, io: &Io<'_, '_>, i: usize, kind: Kind, by: i32) -> Result<Vec<i32>> {
         let given: Vec<i32> = if kind == Kind::I8 {
             io.opt_input::<i8>(i)?.iter().map(|z| i32::from(*z) + by).collect()

@@ -1,7 +1,9 @@
-//! Products of bytes, summed exactly in 32 bits: `MatMulInteger` gives the sums, `QLinearMatMul` bytes, `FusedQuantMatMul`
-//! (`plugins/ops/src/fused.rs`) real numbers with bias and activation, or bytes of them. Scales and zero points of a: one; of b: one, or
-//! one a column. b is packed once a unit of work. Where a of `FusedQuantMatMul` is real it is quantised on the way, by the extremes of all of
-//! it, as `DynamicQuantizeLinear` does.
+//! Products of bytes, summed exactly in 32 bits: `MatMulInteger` gives the sums, `QLinearMatMul`
+//! bytes, `FusedQuantMatMul` (`plugins/ops/src/fused.rs`) real numbers with bias and activation, or
+//! bytes of them. Scales and zero points of a: one; of b: one, or one a column. b is packed once a
+//! unit of work. Where a of
+//! `FusedQuantMatMul` is real it is quantised on the way, by the extremes of all of it, as `DynamicQuantizeLinear`
+//! does.
 use crate::families::fused::act_named;
 use crate::families::matmul::{places, split};
 use crate::families::quant::by_extremes;
@@ -23,7 +25,8 @@ const WIDE: usize = 1024;
 /// Lengths up to which no sum of bytes less their zero points leaves 32 bits.
 pub const MOST_K: usize = 33_025;
 
-/// Where an operator has its inputs: a, its scale and zero point, b, its scale and zero point, scale and zero point of y, bias.
+/// Where an operator has its inputs: a, its scale and zero point, b, its scale and zero point,
+/// scale and zero point of y, bias.
 type Inputs = [Option<usize>; 9];
 
 struct QMatMul {
@@ -202,7 +205,8 @@ impl QMatMul {
         Ok(Columns { packed, sums, zeros, scale, bias: bias.unwrap_or_default() })
     }
 
-    /// Calls `done(place, sums)` for each row of some units; `done` gets what their columns share too.
+    /// Calls `done(place, sums)` for each row of some units; `done` gets what their columns share
+    /// too.
     fn each_row(
         &self,
         units: Range<usize>,

@@ -1,6 +1,7 @@
-//! `QuantizeLinear`, `DequantizeLinear` (ai.onnx): one scale, or one a place of an axis, of f32; to and from i8, u8 and,
-//! dequantising, i32. y = saturate(round_half_even(x / scale) + zero), and (x - zero) * scale. `DynamicQuantizeLinear` of f32 to u8,
-//! with scale and zero point from the least and the greatest number.
+//! `QuantizeLinear`, `DequantizeLinear` (ai.onnx): one scale, or one a place of an axis, of f32; to
+//! and from i8, u8 and, dequantising, i32. y = saturate(round_half_even(x / scale) + zero), and (x -
+//! zero) * scale. `DynamicQuantizeLinear` of f32 to u8, with scale and zero point from the least
+//! and the greatest number.
 use crate::kernel::{CHUNK, Io, Kernel, chunk};
 use crate::sig::{Answer, Sig};
 use ge_kernels::quant::{dequantise, extremes, quantise};
@@ -121,7 +122,8 @@ impl Kernel for Scaled {
     }
 }
 
-/// Elements from which quantising is shared, and the parts at most: each looks for the extremes of all on its own.
+/// Elements from which quantising is shared, and the parts at most: each looks for the extremes of
+/// all on its own.
 const SHARED: usize = 64 * 1024;
 const PARTS: usize = 4;
 

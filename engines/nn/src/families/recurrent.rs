@@ -1,6 +1,7 @@
-//! `CommonRNN`, `CommonGRU`, `CommonLSTM` (`plugins/ops/src/rnn.rs`) of f32, f16, bf16 in single precision: all directions, layouts,
-//! lengths, first states, peepholes, clips and activations. Weights that are constants come packed (`passes/recurrent.rs`); those that
-//! are not are packed by each launch.
+//! `CommonRNN`, `CommonGRU`, `CommonLSTM` (`plugins/ops/src/rnn.rs`) of f32, f16, bf16 in single
+//! precision: all directions, layouts, lengths, first states, peepholes, clips and activations.
+//! Weights that are constants come packed (`passes/recurrent.rs`); those that are not are packed by
+//! each launch.
 use crate::kernel::{Io, Kernel};
 use crate::sig::{Answer, FLOATS, Sig, Tensor};
 use ge_kernels::rnn::{
@@ -74,7 +75,8 @@ fn directions(sig: &Sig, usual: &[&str]) -> Answer<Vec<Direction>> {
         .collect())
 }
 
-/// Numbers of the packed weights of a direction, of the input and of the state; None: more than there can be.
+/// Numbers of the packed weights of a direction, of the input and of the state; None: more than
+/// there can be.
 fn packed_lens(gates: usize, hidden: usize, input: usize) -> Option<[usize; 2]> {
     let rows = hidden.checked_next_multiple_of(16)?.checked_mul(gates)?;
     Some([rows.checked_mul(input)?, rows.checked_mul(hidden)?])

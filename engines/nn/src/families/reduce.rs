@@ -1,5 +1,6 @@
-//! `ReduceSum`, `ReduceMean`, `ReduceMax`, `ReduceMin`, `ReduceProd`, `ReduceLogSumExp` with axes by constant or attribute
-//! (`...D`), over f32, f16, bf16 in single precision; `ArgMax` and `ArgMin` over these, i32, i64.
+//! `ReduceSum`, `ReduceMean`, `ReduceMax`, `ReduceMin`, `ReduceProd`, `ReduceLogSumExp` with axes
+//! by constant or attribute (`...D`), over f32, f16, bf16 in single precision; `ArgMax` and
+//! `ArgMin` over these, i32, i64.
 use crate::kernel::{Io, Kernel};
 use crate::sig::{Answer, FLOATS, Sig};
 use ge_kernels::reduce::arg::Arg;

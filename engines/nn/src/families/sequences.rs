@@ -1,6 +1,7 @@
-//! `PromptFlashAttention(query, key, value, pse_shift?, atten_mask?, actual_seq_lengths?, actual_seq_lengths_kv?)` with a mask by truth
-//! values or lengths of sequences, row by row without a matrix of scores. f32, f16, bf16, summed in single precision. Rows behind a
-//! sequence's length are zero; where the lengths are no constants the tiling runs on the device. Without mask and lengths it is
+//! `PromptFlashAttention(query, key, value, pse_shift?, atten_mask?, actual_seq_lengths?, actual_seq_lengths_kv?)`
+//! with a mask by truth values or lengths of sequences, row by row without a matrix of scores. f32,
+//! f16, bf16, summed in single precision. Rows behind a sequence's length are zero; where the
+//! lengths are no constants the tiling runs on the device. Without mask and lengths it is
 //! [`super::attention`]'s.
 use crate::kernel::{Io, Kernel, words};
 use crate::sig::{Answer, FLOATS, Sig, Tensor};

@@ -1,8 +1,8 @@
-//! `TopKV2(x, k) {dim, largest, sorted} -> values, indices`: the k greatest or least of each line along an axis, equal values by
-//! lower index, NaN above all. f32, f16, bf16, i32, i64.
+//! `TopKV2(x, k) {dim, largest, sorted} -> values, indices`: the k greatest or least of each line
+//! along an axis, equal values by lower index, NaN above all. f32, f16, bf16, i32, i64.
 //!
-//! Where k is no constant, the outputs' size along the axis is the most that k may be: the first k are the answer, what is behind
-//! them is value 0 and index -1.
+//! Where k is no constant, the outputs' size along the axis is the most that k may be: the first k
+//! are the answer, what is behind them is value 0 and index -1.
 use crate::kernel::{Io, Kernel, words};
 use crate::sig::{Answer, Sig};
 use ge_kernels::view::layout::resolve_axis;

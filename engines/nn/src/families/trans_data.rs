@@ -1,5 +1,6 @@
-//! `TransData`: the layout of a tensor changed between a plain format (ND, NCHW, NHWC, HWCN) and another plain or a blocked one
-//! (NC1HWC0, NC1HWC0_C04, FRACTAL_Z, FRACTAL_NZ); blocks are filled up with zeros. Elements of one, two, four or eight bytes.
+//! `TransData`: the layout of a tensor changed between a plain format (ND, NCHW, NHWC, HWCN) and
+//! another plain or a blocked one (NC1HWC0, NC1HWC0_C04, FRACTAL_Z, FRACTAL_NZ); blocks are filled
+//! up with zeros. Elements of one, two, four or eight bytes.
 use super::layout::{by_width, width};
 use crate::kernel::{Io, Kernel};
 use crate::sig::{Answer, Sig, Tensor};

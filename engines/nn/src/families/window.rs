@@ -1,5 +1,6 @@
-//! Window shapes that convolution and pooling share: strides, dilations and pads of up to three spatial axes, channels
-//! second, from CANN's attributes (one number an axis of x; pads begin and end of each spatial axis in turn).
+//! Window shapes that convolution and pooling share: strides, dilations and pads of up to three
+//! spatial axes, channels second, from CANN's attributes (one number an axis of x; pads begin and
+//! end of each spatial axis in turn).
 use crate::sig::{Answer, Sig, Tensor};
 
 /// Geometry of a window over `x`; fewer than three spatial axes are led by ones.
@@ -60,7 +61,8 @@ pub fn list(sig: &Sig, key: &str, rank: usize, default: usize) -> Answer<[usize;
 }
 
 impl Window {
-    /// From attributes, for a window of `kernel` (spatial, led by ones). The output's sizes are the graph's.
+    /// From attributes, for a window of `kernel` (spatial, led by ones). The output's sizes are the
+    /// graph's.
     ///
     /// # Errors
     /// Attributes that do not fit, in words.

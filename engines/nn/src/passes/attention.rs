@@ -1,5 +1,6 @@
-//! `AttentionFusionPass`: product, factor, mask, softmax and product become `PromptFlashAttention` by heads (BNSD).
-//! `AttentionLayoutFusionPass`: reshapes and transposes around one become its layout BSH.
+//! `AttentionFusionPass`: product, factor, mask, softmax and product become `PromptFlashAttention`
+//! by heads (BNSD). `AttentionLayoutFusionPass`: reshapes and transposes around one become its
+//! layout BSH.
 use super::norm::{factor, last_axis};
 use super::{info, matmul::swaps_last, out_desc, put};
 use ge_plugin_api::fusion::{Expr, Match, Pattern, PatternBuilder, PatternFusion, Replacement, Verdict};

@@ -1,5 +1,6 @@
-//! `ElementwiseAutoFusionPass`: element-wise operators whose inner values nobody else reads become one `FusedElementwise`: one launch,
-//! and no value between them in memory. Steps have the shape of the result, so that nothing is computed twice.
+//! `ElementwiseAutoFusionPass`: element-wise operators whose inner values nobody else reads become one `FusedElementwise`:
+//! one launch, and no value between them in memory. Steps have the shape of the result, so that
+//! nothing is computed twice.
 use super::{number, put};
 use crate::families::elementwise::{map_named, pair_named};
 use ge_plugin_api::Result;

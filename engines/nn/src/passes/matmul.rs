@@ -1,7 +1,7 @@
 //! `MatMulEpilogueFusionPass`: a product with the bias, factor, residual and activation behind it becomes `FusedMatMul`.
-//! `MatMulTransposeFusionPass`: a transpose of the last two axes before a product becomes its attribute.
-//! `MatMulWeightsPass`: a constant matrix that a product reads turned is turned once, when the model is compiled: a product of few rows
-//! reads its weights where they stand.
+//! `MatMulTransposeFusionPass`: a transpose of the last two axes before a product becomes its attribute. `MatMulWeightsPass`:
+//! a constant matrix that a product reads turned is turned once, when the model is compiled: a
+//! product of few rows reads its weights where they stand.
 use super::{fuse_tails, info, out_desc, put};
 use ge_plugin_api::Result;
 use ge_plugin_api::fusion::{Match, Pattern, PatternFusion, Replacement, SubgraphRewriter, Verdict};

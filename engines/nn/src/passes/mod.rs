@@ -1,6 +1,7 @@
-//! Fusions for kernels of this library: each asks the op store whether what it would make has a kernel, and leaves the graph as it is
-//! with the store's reason where it has none. They run where engines optimise the original graph, the element-wise chains after
-//! precision is settled, the convolutions and products of bytes before constants are folded.
+//! Fusions for kernels of this library: each asks the op store whether what it would make has a
+//! kernel, and leaves the graph as it is with the store's reason where it has none. They run where
+//! engines optimise the original graph, the element-wise chains after precision is settled, the
+//! convolutions and products of bytes before constants are folded.
 
 /// Attention from products and softmax.
 pub mod attention;
@@ -125,8 +126,8 @@ fn activation_of(n: &Node<'_>) -> Option<(&'static str, Vec<f64>)> {
     })
 }
 
-/// What follows a product or a convolution along single readers: bias, factor, residual, activation, each at most once and in
-/// the order in which the kernel does them.
+/// What follows a product or a convolution along single readers: bias, factor, residual,
+/// activation, each at most once and in the order in which the kernel does them.
 struct Tail {
     nodes: Vec<NodeId>,
     last: ValueRef,
@@ -136,8 +137,8 @@ struct Tail {
     act: Option<(&'static str, Vec<f64>)>,
 }
 
-/// Puts what follows each node of `ops` into the kernel of `fused`; `bias_axis` and `scales` as [`tail`] has them, `attrs` gives the
-/// attributes of the fused node that stand on the first.
+/// Puts what follows each node of `ops` into the kernel of `fused`; `bias_axis` and `scales` as
+/// [`tail`] has them, `attrs` gives the attributes of the fused node that stand on the first.
 fn fuse_tails(
     mut rewriter: SubgraphRewriter<'_, '_>,
     graph: &Graph<'_>,
@@ -165,7 +166,8 @@ fn fuse_tails(
     }
 }
 
-/// Follows a node's output 0. `bias_axis`: the axis of the output along which a bias lies, counted from the end.
+/// Follows a node's output 0. `bias_axis`: the axis of the output along which a bias lies, counted
+/// from the end.
 fn tail(n: &Node<'_>, has_bias: bool, bias_axis: usize, scales: bool) -> Tail {
     let g = n.graph();
     let mut t = Tail { nodes: vec![n.id()], last: n.value(0), bias: None, alpha: 1.0, residual: None, act: None };

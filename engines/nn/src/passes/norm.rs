@@ -1,5 +1,6 @@
-//! `LayerNormFusionPass`, `RmsNormFusionPass`: normalisations spelled out in small operators. `SoftmaxMaskFusionPass`: the factor
-//! and the mask before a softmax. `SiluFusionPass`: `x * sigmoid(x)`.
+//! `LayerNormFusionPass`, `RmsNormFusionPass`: normalisations spelled out in small operators.
+//! `SoftmaxMaskFusionPass`: the factor and the mask before a softmax. `SiluFusionPass`:
+//! `x * sigmoid(x)`.
 use super::{info, number, out_desc, put};
 use ge_plugin_api::fusion::{Expr, Match, Pattern, PatternBuilder, PatternFusion, Replacement, Verdict};
 use ge_plugin_api::pass::PassInfo;

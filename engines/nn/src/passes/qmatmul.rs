@@ -1,6 +1,8 @@
-//! `QuantMatMulFusionPass`: a product of dequantised bytes by a dequantised constant matrix becomes `FusedQuantMatMul`, which multiplies
-//! whole numbers, with the bias, the activation and the quantisation behind it; so does `MatMulInteger` with the cast and the scales
-//! behind it, as quantisation at run time leaves it, and with that quantisation where nothing else needs it. Before constants are folded, when the bytes are still there.
+//! `QuantMatMulFusionPass`: a product of dequantised bytes by a dequantised constant matrix becomes `FusedQuantMatMul`,
+//! which multiplies whole numbers, with the bias, the activation and the quantisation behind it; so
+//! does `MatMulInteger` with the cast and the scales behind it, as quantisation at run time leaves
+//! it, and with that quantisation where nothing else needs it. Before constants are folded, when
+//! the bytes are still there.
 use super::{activation_of, only_reader, other_operand, set_activation};
 use crate::families::fused::act_named;
 use crate::families::qmatmul::MOST_K;
@@ -30,7 +32,8 @@ struct Found {
     nodes: Vec<NodeId>,
     last: ValueRef,
     a: Bytes,
-    /// None: one, for `b` holds the scale of both. Absent: `a` is real, and quantised by the product.
+    /// None: one, for `b` holds the scale of both. Absent: `a` is real, and quantised by the
+    /// product.
     a_scale: Option<ValueRef>,
     b: Bytes,
     turned: bool,
@@ -43,7 +46,8 @@ fn is_byte(d: DType) -> bool {
     matches!(d, DType::I8 | DType::U8)
 }
 
-/// A value that is known to be one number: a constant, or scale and zero point that are found at run time.
+/// A value that is known to be one number: a constant, or scale and zero point that are found at
+/// run time.
 fn is_one(g: &Graph<'_>, v: ValueRef) -> bool {
     match g.find(v.node) {
         Some(n) if n.op() == "DynamicQuantizeLinear" => v.output > 0,
@@ -78,7 +82,8 @@ fn columns(g: &Graph<'_>, v: ValueRef, turned: bool) -> Verdict<u64> {
     Ok(n)
 }
 
-/// Of real numbers that were bytes: the bytes, once the second factor is found to be a constant of them.
+/// Of real numbers that were bytes: the bytes, once the second factor is found to be a constant of
+/// them.
 fn of_dequantised(g: &Graph<'_>, n: &Node<'_>) -> Option<Verdict<Found>> {
     let (of_a, a) = dequantised(g, n.input(0)?)?;
     let turn = g.find(n.input(1)?.node).filter(|t| t.op() == "TransposeD" && t.ints("perm") == Some(&[1, 0]));
@@ -178,7 +183,8 @@ fn of_integers(g: &Graph<'_>, n: &Node<'_>) -> Option<Verdict<Found>> {
             _ => return Err("what the sums are multiplied by is not one scale a column".into()),
         };
         let (mut first, mut a_scale) = (Bytes { value: a, scale: ValueRef::ABSENT, zero: za }, a_scale);
-        // Where nothing else reads the bytes, nor what they were found by, the product quantises on its own.
+        // Where nothing else reads the bytes, nor what they were found by, the product quantises on
+        // its own.
         let only = |d: &Node<'_>| {
             let outputs = [(0, a), (1, a_scale.unwrap_or(ValueRef::ABSENT)), (2, za)];
             let all_read_here = outputs.iter().all(|(k, v)| d.value(*k) == *v && g.users(*v).len() == 1);

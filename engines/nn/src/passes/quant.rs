@@ -1,5 +1,6 @@
-//! `QuantConvFusionPass`: a convolution between DequantizeLinear and QuantizeLinear becomes `QLinearConv`, before constants are folded
-//! and the bytes of its filter are lost. A ReLU before the quantisation is what saturation at the zero point does already.
+//! `QuantConvFusionPass`: a convolution between DequantizeLinear and QuantizeLinear becomes `QLinearConv`,
+//! before constants are folded and the bytes of its filter are lost. A ReLU before the quantisation
+//! is what saturation at the zero point does already.
 use ge_plugin_api::fusion::{Match, Pattern, PatternFusion, Replacement, Verdict};
 use ge_plugin_api::pass::{PassInfo, PassLevel, PassStage};
 use ge_plugin_api::types::{ConstTensor, DType, ValueRef};

@@ -1,4 +1,5 @@
-//! `RecurrentWeightsPass`: constant weights of a recurrence are packed, once and for every run and instruction set.
+//! `RecurrentWeightsPass`: constant weights of a recurrence are packed, once and for every run and
+//! instruction set.
 //!
 //! Before: `%y = CommonLSTM(%x, %w, %r)` with `%w [D,4H,I]` and `%r [D,4H,H]`
 //! After: the same with `{packed = true}` and constants `[D,P]` in the form of the kernel
@@ -37,7 +38,8 @@ impl Pass for RecurrentWeights {
     }
 }
 
-/// Both weights of a node packed, and the size of a state; None where they are no constants that fit each other.
+/// Both weights of a node packed, and the size of a state; None where they are no constants that
+/// fit each other.
 fn packed(n: &Node<'_>) -> Option<(ConstTensor, ConstTensor, usize)> {
     let (w, r) = (n.const_input(1)?, n.const_input(2)?);
     let size = |t: &ConstTensor, k: usize| usize::try_from(*t.dims.get(k)?).ok();

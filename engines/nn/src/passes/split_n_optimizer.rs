@@ -1,4 +1,5 @@
-//! `SplitNOptimizer`: a split whose outputs are pieces of its input, one behind the other, needs no task.
+//! `SplitNOptimizer`: a split whose outputs are pieces of its input, one behind the other, needs no
+//! task.
 //!
 //! Before: `%s = SplitD(%x) {num_split = 2, split_dim = 0}`
 //! After: the same with `_no_task`, `_nopadding_continuous_output`, `_output_reuse_input`, `_reuse_input_on_dim_index = 0`

@@ -27,7 +27,8 @@ const KINDS: [DType; 2] = [DType::U8, DType::I8];
 
 #[test]
 fn sums_of_bytes_are_exact_in_every_pair_of_types() {
-    // Borders of the packing: no, one and several panels and fours; more than one unit of rows and of columns.
+    // Borders of the packing: no, one and several panels and fours; more than one unit of rows and
+    // of columns.
     for (at, [m, k, n]) in [[1, 1, 1], [4, 7, 16], [9, 12, 17], [3, 64, 150], [130, 5, 3]].into_iter().enumerate() {
         for (ta, tb) in KINDS.into_iter().flat_map(|a| KINDS.map(|b| (a, b))) {
             let (a, b) = (whole(ta, &[m, k], at as u64), whole(tb, &[k, n], 9 + at as u64));
@@ -175,7 +176,8 @@ fn refusals_of_products_of_bytes_have_their_reasons() {
     assert!(deep.refusal(&ai).starts_with("inner size 33026"));
 }
 
-/// A convolution of images by the definition: x `[1, c, h, w]`, filter `[o, c / groups, k, k]`, padding of one on all sides.
+/// A convolution of images by the definition: x `[1, c, h, w]`, filter `[o, c / groups, k, k]`,
+/// padding of one on all sides.
 fn convolved(x: &T, zx: f64, w: &T, zw: &[f64], groups: usize, stride: usize) -> Vec<f64> {
     let [c, h, wide, o, k] = [x.dims[1], x.dims[2], x.dims[3], w.dims[0], w.dims[2]].map(|v| v as usize);
     let [oh, ow] = [h, wide].map(|v| (v + 2 - k) / stride + 1);

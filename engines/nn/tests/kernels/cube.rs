@@ -1,4 +1,5 @@
-//! The layouts of the cube unit: what a node gives in them is what it gives in plain ones, laid out by `TransData`.
+//! The layouts of the cube unit: what a node gives in them is what it gives in plain ones, laid out
+//! by `TransData`.
 use crate::harness::*;
 use ge_nn::engine::Nn;
 use ge_plugin_api::types::format::transfer_shape;
@@ -17,7 +18,8 @@ pub fn laid(x: &T, to: Format) -> T {
     change.made_from(0, to, &x.dims).launch(&Nn::vector(), 0).unwrap().remove(0)
 }
 
-/// Takes a plain case to formats of its inputs (None: as it is) and of its output, and holds the two results against each other.
+/// Takes a plain case to formats of its inputs (None: as it is) and of its output, and holds the
+/// two results against each other.
 fn same(plain: &Case, formats: &[Option<Format>], out: Option<Format>) {
     let want = plain.launch(&Nn::ai_core(), 0).unwrap().remove(0);
     let mut c = plain.clone();

@@ -1,5 +1,6 @@
-//! What left-out attributes mean by the operators' prototypes, read from their table (`plugins/ops/README.md`, which a test of the
-//! prototypes keeps true): kernels must compute the same where a default is given as where it is left out.
+//! What left-out attributes mean by the operators' prototypes, read from their table
+//! (`plugins/ops/README.md`, which a test of the prototypes keeps true): kernels must compute the
+//! same where a default is given as where it is left out.
 use ge_plugin_api::types::{AttrMap, AttrValue, DType};
 use std::collections::HashMap;
 use std::sync::OnceLock;

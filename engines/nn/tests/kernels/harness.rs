@@ -1,4 +1,5 @@
-//! One node with constant inputs, taken through an engine as the host would, and launched block by block.
+//! One node with constant inputs, taken through an engine as the host would, and launched block by
+//! block.
 use ge_nn::engine::Nn;
 use ge_plugin_api::abi::ROption;
 use ge_plugin_api::device::SocSpec;
@@ -328,7 +329,8 @@ impl Case {
         Ok(out)
     }
 
-    /// The same with every attribute that is left out as the prototype has it; None where none is left out.
+    /// The same with every attribute that is left out as the prototype has it; None where none is
+    /// left out.
     fn with_defaults(&self) -> Option<Case> {
         let mut given = AttrMap::default();
         self.attrs.iter().for_each(|(k, v)| given.set(*k, v.clone()));
@@ -340,8 +342,8 @@ impl Case {
         Some(case)
     }
 
-    /// The outputs; the same bits for 1, 2, 7, 32 blocks and the planned number, and for attributes left out or given as the
-    /// prototype has them.
+    /// The outputs; the same bits for 1, 2, 7, 32 blocks and the planned number, and for attributes
+    /// left out or given as the prototype has them.
     pub fn run(&self, engine: &Nn) -> Vec<T> {
         let bits = |v: &[T]| v.iter().flat_map(|t| t.data.iter().map(|x| x.to_bits())).collect::<Vec<_>>();
         let want = self.launch(engine, 0).unwrap();

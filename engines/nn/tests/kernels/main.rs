@@ -1,4 +1,5 @@
-//! Kernels of `nn` through the engine's own calls: op store, builder, tiling, executor, launch by blocks.
+//! Kernels of `nn` through the engine's own calls: op store, builder, tiling, executor, launch by
+//! blocks.
 #![allow(clippy::unwrap_used)]
 
 mod bytes;

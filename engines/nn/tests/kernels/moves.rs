@@ -108,7 +108,8 @@ fn slices_by_places_sizes_and_strides() {
     }
 }
 
-/// A plain tensor in a blocked layout by the definition: `at` says which place of the plain one a place of the blocked one is.
+/// A plain tensor in a blocked layout by the definition: `at` says which place of the plain one a
+/// place of the blocked one is.
 fn blocked(x: &T, dims: &[u64], at: impl Fn(&[u64]) -> Vec<u64>) -> Vec<f64> {
     let place = |mut i: u64| {
         let mut p = vec![0; dims.len()];

@@ -5,8 +5,9 @@ use ge_plugin_api::types::{AttrValue, DType};
 
 const F: DType = DType::F32;
 
-/// Weights `[d, g * h, k]` packed as `plugins/ops/src/rnn.rs` says, written down once more; `sections` and `woven` as the weights of the
-/// input or of the state have them.
+/// Weights `[d, g * h, k]` packed as
+/// `plugins/ops/src/rnn.rs` says, written down once more; `sections` and `woven` as the weights of
+/// the input or of the state have them.
 fn packed(w: &T, [d, g, h, k]: [u64; 4], sections: &[(u64, u64)], woven: bool) -> T {
     let blocks = h.div_ceil(16);
     let mut data = vec![];

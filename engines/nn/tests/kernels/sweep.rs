@@ -1,5 +1,6 @@
-//! Each family of kernels is planned for thousands of random shapes, among them 0, 1, very long and very thin ones in every
-//! place. A plan that does not end is named by its node and fails the test; so does a family that refuses what it should take.
+//! Each family of kernels is planned for thousands of random shapes, among them 0, 1, very long and
+//! very thin ones in every place. A plan that does not end is named by its node and fails the test;
+//! so does a family that refuses what it should take.
 use ge_nn::families::{cube, matmul, qconv};
 use ge_nn::kernel::Tiling;
 use ge_nn::sig::{Sig, Tensor, kind_of};
@@ -402,7 +403,8 @@ fn recurrence(r: &mut Rng) -> Sig {
     sig(op, vec![x, weights(input), weights(hidden)], outputs, &attrs)
 }
 
-/// A family: its name, what makes a random node of it, and the share of its nodes in percent that it must take.
+/// A family: its name, what makes a random node of it, and the share of its nodes in percent that
+/// it must take.
 type Family = (&'static str, fn(&mut Rng) -> Sig, u64);
 
 const FAMILIES: &[Family] = &[
@@ -464,7 +466,8 @@ fn every_plan_ends_whatever_the_shape() {
     }
 }
 
-/// The nodes of the fault that this sweep is for: one output row wider than 96, and few units of work.
+/// The nodes of the fault that this sweep is for: one output row wider than 96, and few units of
+/// work.
 #[test]
 fn convolutions_of_one_wide_row_are_planned() {
     let conv = |op: &str, x: &[usize], w: &[usize], y: &[usize], pads: &[usize]| {

@@ -1,8 +1,9 @@
-//! `AtomicAddrClean` and `MemSet`: a kernel that fills the memory of the node's inputs; without inputs its workspace, which is the
-//! memory of the atomic outputs that wait for the node (facts 2.8).
+//! `AtomicAddrClean` and `MemSet`: a kernel that fills the memory of the node's inputs; without
+//! inputs its workspace, which is the memory of the atomic outputs that wait for the node (facts
+//! 2.8).
 //!
-//! Parameters (the kernel's binary): one line an argument, `type value`: `MemSet`'s `values_int` and `values_float`
-//! in the order of `dtypes`; zero where none is given.
+//! Parameters (the kernel's binary): one line an argument, `type value`: `MemSet`'s `values_int`
+//! and `values_float` in the order of `dtypes`; zero where none is given.
 use ge_plugin_api::engine::{KernelBinary, RunningParams, Target, TaskContext, Workspace};
 use ge_plugin_api::task::{KernelTask, KernelType, Task};
 use ge_plugin_api::types::{AttrValue, DType};

@@ -1,5 +1,5 @@
-//! Streams and labels. `numbers` are those of `ge_plugin_api::task::Task`; the host puts stream ids in their place once streams
-//! are physical.
+//! Streams and labels. `numbers` are those of `ge_plugin_api::task::Task`; the host puts stream ids
+//! in their place once streams are physical.
 use ge_plugin_api::task::{Task, TaskType};
 use ge_plugin_api::view::Node;
 use ge_plugin_api::{Diagnostic, Error, ErrorKind, Result};
@@ -16,7 +16,8 @@ fn label(node: &Node<'_>) -> Result<i64> {
         .ok_or_else(|| missing(node, "_label_index"))
 }
 
-/// One task for each stream of `active_stream_list`: task k wakes the k-th. A node that wakes nothing has a task that does nothing.
+/// One task for each stream of `active_stream_list`: task k wakes the k-th. A node that wakes
+/// nothing has a task that does nothing.
 pub fn stream_active(node: &Node<'_>) -> Result<Vec<Task>> {
     let list = node.ints("active_stream_list").unwrap_or_default();
     if list.is_empty() {

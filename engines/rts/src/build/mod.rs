@@ -1,4 +1,5 @@
-//! Task lists of this engine's nodes. Source: facts 8.6 (which task an operator becomes), 7.2 (payloads).
+//! Task lists of this engine's nodes. Source: facts 8.6 (which task an operator becomes), 7.2
+//! (payloads).
 pub mod clear;
 pub mod control;
 pub mod copy;

@@ -1,4 +1,5 @@
-//! The kernel of `AtomicAddrClean` and `MemSet`: fills each argument with a value, split over blocks by bytes.
+//! The kernel of `AtomicAddrClean` and `MemSet`: fills each argument with a value, split over
+//! blocks by bytes.
 use ge_plugin_api::engine::LoadRequest;
 use ge_plugin_api::kernel::{Access, BlockArgs, BlockKernel, LoadedKernel, block_kernel};
 use ge_plugin_api::types::DType;

@@ -101,7 +101,8 @@ impl Claims {
     }
 }
 
-/// Memory type that a node wants its input in, if it is one that joins inputs with a type of its own.
+/// Memory type that a node wants its input in, if it is one that joins inputs with a type of its
+/// own.
 pub fn wanted_memory(n: &Node) -> Option<String> {
     memory_of(n, 0).filter(|m| m != "HBM")
 }

@@ -1,5 +1,6 @@
-//! Runs (facts 2.7): what lies in a run of inputs is put there by the plan. A graph input, a constant and a variable lie where they
-//! lie; runs with padding and runs without have different distances.
+//! Runs (facts 2.7): what lies in a run of inputs is put there by the plan. A graph input, a
+//! constant and a variable lie where they lie; runs with padding and runs without have different
+//! distances.
 use super::claims::Meeting;
 use crate::feature::shared_memory::JoinKind;
 
@@ -15,7 +16,8 @@ pub fn conflict(m: &Meeting<'_>) -> Option<String> {
             return Some(format!("it would have to lie beside {what}"));
         }
     }
-    // A part of one run may be the whole of a run inside it, but blocks with padding are no plain data.
+    // A part of one run may be the whole of a run inside it, but blocks with padding are no plain
+    // data.
     let mixed = match kind {
         JoinKind::NoPaddingInput => m.claims.padded,
         JoinKind::PaddedInput => m.claims.no_padding,

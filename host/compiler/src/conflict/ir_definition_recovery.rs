@@ -1,4 +1,5 @@
-//! `IrDefinitionRecovery`: what a node leaves out of its operator's definition is written into it, before the build.
+//! `IrDefinitionRecovery`: what a node leaves out of its operator's definition is written into it,
+//! before the build.
 //!
 //! Before: `%y = LeakyRelu(%x)`   After: `%y = LeakyRelu(%x) {negative_slope = 0.01}`
 //! When: the prototype gives the attribute a value where none is given. Kernels, tasks and the OM then have the whole definition, by

@@ -1,5 +1,5 @@
-//! Memory types: a class has one. Two different ones that are asked for by name, or one that is not the caller's for a graph input or
-//! output, need a copy between them.
+//! Memory types: a class has one. Two different ones that are asked for by name, or one that is not
+//! the caller's for a graph input or output, need a copy between them.
 use super::claims::Meeting;
 
 /// Why the two types cannot be one.

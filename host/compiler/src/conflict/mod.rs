@@ -1,11 +1,13 @@
-//! Memory conflicts. in: the optimised graph, out: the same with an `Identity` wherever two memory rules meet that one place
-//! cannot keep (003 `MemConflictProc`, facts 2.10).
+//! Memory conflicts. in: the optimised graph, out: the same with an
+//! `Identity` wherever two memory rules meet that one place cannot keep (003 `MemConflictProc`,
+//! facts 2.10).
 //!
-//! One walk over the root graph: every rule by which a node makes values share memory is tried on the union of names; the pair
-//! families below say which classes cannot be one, and the first that speaks puts a copy before that input. Cost: the joins of the
-//! graph times the families.
+//! One walk over the root graph: every rule by which a node makes values share memory is tried on
+//! the union of names; the pair families below say which classes cannot be one, and the first that
+//! speaks puts a copy before that input. Cost: the joins of the graph times the families.
 pub mod claims;
-/// Runs of inputs and outputs, with and without padding, against memory that is not the plan's to arrange.
+/// Runs of inputs and outputs, with and without padding, against memory that is not the plan's to
+/// arrange.
 pub mod continuous;
 /// Memory types against each other and against the caller's buffers.
 pub mod ir_definition_recovery;
@@ -78,7 +80,8 @@ fn runs(model: &mut Model, toolbox: &Toolbox, options: &Options) -> Result<()> {
         attrs.set("_inserted_by", Walk::WHO);
         attrs.set("_inserted_for", c.why.as_str());
         let mut out = ge_ir::TensorDesc { attrs: AttrMap::default(), ..desc };
-        // The copy lies where its reader wants it: in the reader's own memory type, not in that of the value.
+        // The copy lies where its reader wants it: in the reader's own memory type, not in that of
+        // the value.
         if let Some(kind) = claims::wanted_memory(reader) {
             out.attrs.set("memory", kind);
         }
@@ -100,7 +103,8 @@ struct Walk<'g> {
     claims: Vec<Claims>,
     /// Whether addresses of the caller's inputs are refreshed while inner offsets are not.
     refresh: bool,
-    /// Nodes whose run begins among other values: all their inputs are copied into a run of their own.
+    /// Nodes whose run begins among other values: all their inputs are copied into a run of their
+    /// own.
     forced: &'g BTreeSet<NodeId>,
     /// Nodes found to be such.
     crowded: Vec<NodeId>,
@@ -185,7 +189,8 @@ impl<'g> Walk<'g> {
         for j in self.rules.joins(g, n, &need) {
             let (Spot::Value(from), Spot::Value(to)) = (j.from, j.to) else { continue };
             let own = |v: ValueRef| v.node == n.id();
-            // A run with padding begins at input 0; all else is between one input and the node itself.
+            // A run with padding begins at input 0; all else is between one input and the node
+            // itself.
             let starts_at = if j.kind == JoinKind::PaddedInput { 0 } else { j.input };
             let mut a = copied.get(&starts_at).copied().filter(|_| !own(from)).unwrap_or_else(|| self.name(from));
             let mut b = copied.get(&j.input).copied().filter(|_| !own(to)).unwrap_or_else(|| self.name(to));
@@ -222,7 +227,8 @@ impl<'g> Walk<'g> {
                     a = fresh;
                 }
                 if self.names.join(a, b, distance).is_err() {
-                    // Others lie where even a copy would have to: the run that the node has joined so far is no place for it.
+                    // Others lie where even a copy would have to: the run that the node has joined
+                    // so far is no place for it.
                     self.crowded.push(n.id());
                 }
                 both = Claims::default();

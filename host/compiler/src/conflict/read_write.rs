@@ -1,6 +1,7 @@
-//! Read against write (facts 2.10): an output in place of an input writes over it. A constant and an input that the caller lends
-//! for reading are never written; a value that others read too is written as a copy. Variables and `RefData` are there to be written:
-//! who reads them when is the graph's own order.
+//! Read against write (facts 2.10): an output in place of an input writes over it. A constant and
+//! an input that the caller lends for reading are never written; a value that others read too is
+//! written as a copy. Variables and `RefData` are there to be written: who reads them when is the
+//! graph's own order.
 use super::claims::Meeting;
 use crate::feature::shared_memory::JoinKind;
 

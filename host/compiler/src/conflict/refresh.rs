@@ -1,6 +1,7 @@
-//! Refresh of the caller's addresses against splits without a task (document 000, 5.3). Our devices relocate every argument at
-//! each launch, inner offsets of an input included; only where the feature map itself may move between launches
-//! (`ge.featureBaseRefreshable=1`) do the parts of an input get a copy that they can be refreshed with.
+//! Refresh of the caller's addresses against splits without a task (document 000, 5.3). Our devices
+//! relocate every argument at each launch, inner offsets of an input included; only where the
+//! feature map itself may move between launches (`ge.featureBaseRefreshable=1`) do the parts of an
+//! input get a copy that they can be refreshed with.
 use super::claims::Meeting;
 use crate::feature::shared_memory::JoinKind;
 

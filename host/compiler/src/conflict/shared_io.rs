@@ -1,5 +1,6 @@
-//! An output that lies in an input's memory (`ge.exec.outputReuseInputMemIndexes`) is written when nobody reads the input any more. Where
-//! the graph does not say so by itself, the output gets a copy that waits for the readers.
+//! An output that lies in an input's memory (`ge.exec.outputReuseInputMemIndexes`) is written when
+//! nobody reads the input any more. Where the graph does not say so by itself, the output gets a
+//! copy that waits for the readers.
 use super::Walk;
 use crate::error::{CompileError, Result};
 use crate::feature::io_reuse::IoReuse;
@@ -42,7 +43,8 @@ struct Pair<'a> {
 }
 
 impl Pair<'_> {
-    /// The copy that a pair needs: NetOutput, the value to be copied, for whom the copy waits. None: it needs none.
+    /// The copy that a pair needs: NetOutput, the value to be copied, for whom the copy waits.
+    /// None: it needs none.
     fn copy(&self, input: u32, output: u32) -> Option<(NodeId, ValueRef, Vec<NodeId>)> {
         let g = self.model.root();
         let out = g.net_output()?;

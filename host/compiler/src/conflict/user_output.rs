@@ -1,5 +1,6 @@
-//! Graph outputs: each has memory of its own, which is the caller's. One that is an input, a constant or a variable, that is given
-//! out twice, or that is only a part of what lies there, is copied.
+//! Graph outputs: each has memory of its own, which is the caller's. One that is an input, a
+//! constant or a variable, that is given out twice, or that is only a part of what lies there, is
+//! copied.
 use super::claims::Meeting;
 
 /// Why the value cannot be given out where it lies.

@@ -1,7 +1,8 @@
-//! In: a model with unknown shapes behind stage 1. Out: the `CompiledModel` whose graphs executor v2 runs (003 §4.2, facts 8.8).
+//! In: a model with unknown shapes behind stage 1. Out: the `CompiledModel` whose graphs executor
+//! v2 runs (003 §4.2, facts 8.8).
 //!
-//! Nothing is placed, planned or tiled: engines are asked by each run, with its sizes. The file keeps the graphs, the constants
-//! and the engine that is asked first for each node.
+//! Nothing is placed, planned or tiled: engines are asked by each run, with its sizes. The file
+//! keeps the graphs, the constants and the engine that is asked first for each node.
 use crate::error::{CompileError, Result};
 use crate::ids::NodeKey;
 use crate::model::weights::{self, Weights};
@@ -32,7 +33,8 @@ const STATEFUL: [&str; 5] = ["Variable", "RefData", "AippData", "FileConstant", 
 /// Refuses what executor v2 does not run.
 ///
 /// # Errors
-/// `unsupported`: nodes that only a planned model can hold, or that no engine computes, all of them by name.
+/// `unsupported`: nodes that only a planned model can hold, or that no engine computes, all of them
+/// by name.
 pub fn check(model: &Model, toolbox: &Toolbox) -> Result<()> {
     refuse(model, toolbox)?;
     computable(model, toolbox, &EngineRanks::new(toolbox)?)
@@ -134,7 +136,8 @@ fn refuse(model: &Model, toolbox: &Toolbox) -> Result<()> {
     Err(CompileError::model(ge_codes::OPEN_SIZES, d.help(help)))
 }
 
-/// Refuses operators that no enabled engine has a kernel for, whatever the sizes: all of them by name.
+/// Refuses operators that no enabled engine has a kernel for, whatever the sizes: all of them by
+/// name.
 fn computable(model: &Model, toolbox: &Toolbox, ranks: &EngineRanks) -> Result<()> {
     let structural: HashSet<Key> = STRUCTURE.iter().map(|s| Key::new(s)).collect();
     let tensor = |d: &TensorDesc| d.container == Container::TENSOR;
@@ -209,7 +212,8 @@ fn plain(d: &TensorDesc) -> TensorDesc {
     d
 }
 
-/// The engine that is asked first: the one that the node states, else the cheapest with tasks that knows the type.
+/// The engine that is asked first: the one that the node states, else the cheapest with tasks that
+/// knows the type.
 fn engine(n: &Node, toolbox: &Toolbox, ranks: &EngineRanks) -> String {
     if let Some(e) = n.attrs().str("_engine") {
         return e.to_owned();

@@ -1,4 +1,5 @@
-//! What options and attributes can ask for in vain: data for each fault, with its words, code and help.
+//! What options and attributes can ask for in vain: data for each fault, with its words, code and
+//! help.
 use crate::feature::shared_memory::Clash;
 use ge_codes::Code;
 use ge_ir::{Node, TensorDesc};

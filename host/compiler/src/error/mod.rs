@@ -1,4 +1,5 @@
-//! Errors of the compiler. Each becomes diagnostics whose code, kind and help come from its variant.
+//! Errors of the compiler. Each becomes diagnostics whose code, kind and help come from its
+//! variant.
 mod faults;
 
 pub use faults::{EventFault, MemoryFault, OptionFault, VariableFault};

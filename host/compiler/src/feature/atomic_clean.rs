@@ -1,10 +1,13 @@
-//! `AtomicAddrCleanPass` (facts 2.8): memory that must start as zero gets a node that clears it on every run.
+//! `AtomicAddrCleanPass` (facts 2.8): memory that must start as zero gets a node that clears it on
+//! every run.
 //!
-//! What must be zero: the outputs that `atomic_output_index` names, and workspaces that their engine asks for `zeroed`
-//! (`_atomic_workspace_index` and `_atomic_workspace_bytes` on the node from then on).
-//! When: no `AtomicAddrClean` or `MemSet` is there for the node yet.
-//! `ge.exec.atomicCleanPolicy=0`: one node for all of a graph, which clears a region of their own; `1`: each has a node right before
-//! it, whose memory others use before and after. A graph with jumps and memory of a type of its own always have the latter.
+//! What must be zero: the outputs that
+//! `atomic_output_index` names, and workspaces that their engine asks for `zeroed`
+//! (`_atomic_workspace_index` and `_atomic_workspace_bytes` on the node from then on). When: no
+//! `AtomicAddrClean` or `MemSet` is there for the node yet.
+//! `ge.exec.atomicCleanPolicy=0`: one node for all of a graph, which clears a region of their own; `1`:
+//! each has a node right before it, whose memory others use before and after. A graph with jumps
+//! and memory of a type of its own always have the latter.
 use super::shared_memory::rules::{ATOMIC_WORKSPACE_BYTES, ATOMIC_WORKSPACES, Rules, atomic_outputs};
 use crate::error::{CompileError, Result};
 use crate::feature::shared_memory::memory_type::memory_of;

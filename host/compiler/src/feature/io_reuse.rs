@@ -1,8 +1,11 @@
-//! Inputs and outputs whose memory others share (facts 2.4, 8.4), as three options of a graph say it.
+//! Inputs and outputs whose memory others share (facts 2.4, 8.4), as three options of a graph say
+//! it.
 //!
 //! - `ge.exec.inputReuseMemIndexes`: the plan may write over these inputs once they are read;
-//! - `ge.exec.outputReuseMemIndexes`: the plan may use the memory of these outputs until they are written;
-//! - `ge.exec.outputReuseInputMemIndexes`: of each pair `in,out` the output lies where the input lies.
+//! - `ge.exec.outputReuseMemIndexes`: the plan may use the memory of these outputs until they are
+//!   written;
+//! - `ge.exec.outputReuseInputMemIndexes`: of each pair `in,out` the output lies where the input
+//!   lies.
 use crate::error::OptionFault;
 use crate::error::{CompileError, Result};
 use crate::options::Options;
@@ -30,7 +33,8 @@ impl IoReuse {
     /// Reads the options and holds them against the model's inputs and outputs.
     ///
     /// # Errors
-    /// An index that the model does not have, an input that is written by the model itself, a pair that cannot be one.
+    /// An index that the model does not have, an input that is written by the model itself, a pair
+    /// that cannot be one.
     pub fn new(model: &Model, options: &Options) -> Result<IoReuse> {
         let mut out = IoReuse {
             inputs: options.input_reuse.clone(),

@@ -1,6 +1,8 @@
-//! The kernel cache of one compilation: kernels are compiled at two times (003 §6.1), with their subgraph behind `OptimizeFusedGraph`
-//! where they run on an AI core, else alone (`CompileSingleOp`); once for equal engine, operator, types, shapes, formats,
-//! attributes and values of constants. The SoC is the compilation's own.
+//! The kernel cache of one compilation: kernels are compiled at two times (003 §6.1), with their
+//! subgraph behind
+//! `OptimizeFusedGraph` where they run on an AI core, else alone (`CompileSingleOp`); once for
+//! equal engine, operator, types, shapes, formats, attributes and values of constants. The SoC is
+//! the compilation's own.
 use crate::pass::KernelCounts;
 use crate::toolbox::{EngineId, Toolbox};
 use ge_plugin_api::Result;
@@ -12,7 +14,8 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Attributes by which ge keeps its own records of a node: no kernel depends on them. Tasks may (the marks of a stream's ends).
+/// Attributes by which ge keeps its own records of a node: no kernel depends on them. Tasks may
+/// (the marks of a stream's ends).
 const RECORDS: &[&str] = &[
     "_composite_engine",
     "_composite_scope",
@@ -25,8 +28,8 @@ const RECORDS: &[&str] = &[
     "_stream_label",
     "_user_stream_label",
 ];
-/// Constants of up to so many bytes are compared by their bytes, longer ones by where these lie: a constant keeps its place through
-/// all stages, and the cache holds on to it.
+/// Constants of up to so many bytes are compared by their bytes, longer ones by where these lie: a
+/// constant keeps its place through all stages, and the cache holds on to it.
 const MOST_BYTES: usize = 8192;
 
 /// When a kernel is asked for.
@@ -93,8 +96,8 @@ impl KernelCache {
         Ok(made)
     }
 
-    /// Compiles what runs on AI cores in a subgraph that its engine has just optimised. What cannot be compiled yet, as a constant that it
-    /// needs is out of sight, is compiled alone.
+    /// Compiles what runs on AI cores in a subgraph that its engine has just optimised. What cannot
+    /// be compiled yet, as a constant that it needs is out of sight, is compiled alone.
     pub fn fused_graph(&self, toolbox: &Toolbox, engine: EngineId, graph: &Graph<'_>) {
         if toolbox.engine(engine).info.flags & (flags::AI_CORE | flags::VECTOR_CORE) == 0 {
             return;

@@ -1,8 +1,10 @@
-//! `FusionPassExecutor`: the passes that plugins bring, at a stage (003, 3.3; facts 4.2): before and after shapes are inferred, where the
-//! engines optimise the original graph, after the built-in fusions, after precision, after the original graph is optimised.
+//! `FusionPassExecutor`: the passes that plugins bring, at a stage (003, 3.3; facts 4.2): before
+//! and after shapes are inferred, where the engines optimise the original graph, after the built-in
+//! fusions, after precision, after the original graph is optimised.
 //!
-//! Fusions of engines (`OptimizeOriginalGraph`, `AfterPrecisionRefine`) are for kernels of their own library: they stay away where every
-//! engine of that library is excluded, and run again while they change the graph, since one makes what another looks for.
+//! Fusions of engines (`OptimizeOriginalGraph`, `AfterPrecisionRefine`) are for kernels of their
+//! own library: they stay away where every engine of that library is excluded, and run again while
+//! they change the graph, since one makes what another looks for.
 use super::report;
 use crate::error::Result;
 use crate::options::Switch;

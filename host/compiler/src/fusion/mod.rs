@@ -1,4 +1,5 @@
-//! Fusions: where they run (`FusionPassExecutor`), which are switched off (`switch_file`), and what they tell (`report`).
+//! Fusions: where they run (`FusionPassExecutor`), which are switched off (`switch_file`), and what
+//! they tell (`report`).
 
 /// Where fusions and custom passes run.
 pub mod executor;

@@ -1,4 +1,5 @@
-//! What passes tell about their fusions: graph attributes named `_fusion_report` among their edits, which end in the records and in no graph.
+//! What passes tell about their fusions: graph attributes named `_fusion_report` among their edits,
+//! which end in the records and in no graph.
 use crate::pass::Records;
 use ge_plugin_api::fusion::REPORT;
 use ge_plugin_api::patch::Edit;

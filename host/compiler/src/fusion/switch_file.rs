@@ -1,7 +1,8 @@
 //! The file of `ge.fusionSwitchFile`, in atc's two forms: lines `Name:off`, or
 //! `{"Switch": {"GraphFusion": {"ALL": "off", "Name": "on"}, "UBFusion": {…}}}`.
 //!
-//! `ALL` is for every fusion that is not named. `ge.optimizationSwitch` wins over the file, the file over level and options.
+//! `ALL` is for every fusion that is not named. `ge.optimizationSwitch` wins over the file, the
+//! file over level and options.
 use std::collections::BTreeMap;
 
 /// Fusions switched on and off.

@@ -1,5 +1,6 @@
-//! `DynamicBatchMemAssigner`: of the branches of a `Case` one runs at a time, so that the smaller gears of a model, which are such
-//! branches, lie in the memory of the largest (facts 2.9). That a node is labelled as a gear (`_batch_label`) says nothing here.
+//! `DynamicBatchMemAssigner`: of the branches of a `Case` one runs at a time, so that the smaller
+//! gears of a model, which are such branches, lie in the memory of the largest (facts 2.9). That a
+//! node is labelled as a gear (`_batch_label`) says nothing here.
 use crate::streams::branches::exclusive;
 use ge_planners::memory::{Conflicts, StreamConflicts};
 

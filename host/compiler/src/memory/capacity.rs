@@ -1,5 +1,5 @@
-//! What a model needs, against what the device has: a model that cannot be loaded is refused when it is compiled, with the largest
-//! holders by name.
+//! What a model needs, against what the device has: a model that cannot be loaded is refused when
+//! it is compiled, with the largest holders by name.
 use super::plan::MemoryPlan;
 use super::symbols::{Home, Symbol};
 use crate::error::{CompileError, Result};

@@ -1,6 +1,6 @@
-//! `CheckOffset`: the last look at a plan within its stage, on the graph and the slots alone (facts 2.2): every output has a place
-//! within its memory; references lie where their inputs lie; parts lie one behind the other in their whole; zero-copy slots lie in
-//! their ranges.
+//! `CheckOffset`: the last look at a plan within its stage, on the graph and the slots alone (facts
+//! 2.2): every output has a place within its memory; references lie where their inputs lie; parts
+//! lie one behind the other in their whole; zero-copy slots lie in their ranges.
 use super::plan::{MemoryPlan, Slot, Space};
 use crate::error::{CompileError, Result};
 use crate::ids::NodeKey;

@@ -1,5 +1,6 @@
-//! Memory of a graph: symbols (values that share memory), their lives under the execution order, a feature map for each memory
-//! type, zero copy (facts 2.2: reused blocks first, then the caller's ranges, outputs before inputs, inputs by size).
+//! Memory of a graph: symbols (values that share memory), their lives under the execution order, a
+//! feature map for each memory type, zero copy (facts 2.2: reused blocks first, then the caller's
+//! ranges, outputs before inputs, inputs by size).
 use super::batch::Gears;
 use super::capacity;
 use super::check_offset;
@@ -28,7 +29,8 @@ use ge_plugin_api::device::MemoryKind;
 use ge_plugin_api::engine::RunningParams;
 use std::collections::BTreeMap;
 
-/// At `default` effort graphs of more blocks than this are planned by the near-linear assigners alone.
+/// At `default` effort graphs of more blocks than this are planned by the near-linear assigners
+/// alone.
 const SEARCHED_BLOCKS: usize = 4096;
 
 struct Planner<'a> {
@@ -165,7 +167,8 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// Values that the caller's memory takes (symbol, symbol of the input or output, first byte in it); they leave the units.
+    /// Values that the caller's memory takes (symbol, symbol of the input or output, first byte in
+    /// it); they leave the units.
     fn lend(&self, io: &[usize], units: &mut Vec<Unit>) -> Vec<(usize, usize, u64)> {
         let symbols = &self.symbols.list;
         let lends = |i: &usize| match symbols[*i].io {
@@ -301,9 +304,9 @@ impl Planner<'_> {
             (_, true) => Some(&gears),
             (_, false) => Some(&streams),
         };
-        // The near-linear assigners first: where they reach the bound, and for graphs so large that a search would cost more
-        // than it gives, nothing else is tried.
-        // A search may take its time, but not in silence, and not against the user's will.
+        // The near-linear assigners first: where they reach the bound, and for graphs so large that
+        // a search would cost more than it gives, nothing else is tried. A search may take its
+        // time, but not in silence, and not against the user's will.
         let watch = Watch { progress: &ge_plugin::services::report, cancel: &ge_plugin::services::is_cancelled };
         let plan = |o: &AssignOptions| assign_blocks(&blocks, relation, o, &watch).map_err(internal);
         let first = plan(&AssignOptions { effort: MemoryEffort::Fast, ..asked })?;
@@ -317,7 +320,8 @@ impl Planner<'_> {
         Ok(made)
     }
 
-    /// Outputs that name one buffer pool lie in its bytes (`_buffer_pool_id`, `_buffer_pool_size`; facts 2.9).
+    /// Outputs that name one buffer pool lie in its bytes (`_buffer_pool_id`, `_buffer_pool_size`;
+    /// facts 2.9).
     fn pool(&self, id: i64, members: &[usize], symbols: &[Symbol]) -> Result<Unit> {
         let units: Vec<Unit> =
             members.iter().map(|i| Unit { members: vec![(*i, 0)], bytes: symbols[*i].bytes }).collect();

@@ -1,8 +1,9 @@
-//! Values in the caller's memory (facts 2.4, 2.5 level 2): in an input that is read already, in an output that is not written yet, as far
-//! as `ge.exec.inputReuseMemIndexes` and `ge.exec.outputReuseMemIndexes` lend them.
+//! Values in the caller's memory (facts 2.4, 2.5 level 2): in an input that is read already, in an
+//! output that is not written yet, as far as
+//! `ge.exec.inputReuseMemIndexes` and `ge.exec.outputReuseMemIndexes` lend them.
 //!
-//! What lives where the plan needs most memory goes first, the largest that fits anywhere, until nothing there does. Cost: blocks
-//! times values moved, of which there are at most `MOST_MOVED`.
+//! What lives where the plan needs most memory goes first, the largest that fits anywhere, until
+//! nothing there does. Cost: blocks times values moved, of which there are at most `MOST_MOVED`.
 use ge_planners::memory::{Block, StreamUse};
 
 /// Most values that are moved.

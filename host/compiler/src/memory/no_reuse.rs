@@ -1,5 +1,7 @@
-//! Switches that keep memory to one owner (facts 2.4): `ge.exec.disableReuseMemory`, the environment's `OP_NO_REUSE_MEM` (names or
-//! types, as the option `ge.x.no_reuse_ops`), `no_reuse_mem_flag`, `workspace_reuse_flag`, `_workspace_memory_no_reuse_scope`.
+//! Switches that keep memory to one owner (facts 2.4):
+//! `ge.exec.disableReuseMemory`, the environment's `OP_NO_REUSE_MEM` (names or types, as the option
+//! `ge.x.no_reuse_ops`), `no_reuse_mem_flag`,
+//! `workspace_reuse_flag`, `_workspace_memory_no_reuse_scope`.
 use crate::error::OptionFault;
 use crate::error::Result;
 use crate::options::Options;

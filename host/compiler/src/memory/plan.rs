@@ -112,8 +112,8 @@ impl MemoryPlan {
         }
     }
 
-    /// Writes the decision as text has it: `offset`, `size` and `memory` on tensor descriptors, `_workspace_offsets` and
-    /// `_workspace_sizes` on nodes.
+    /// Writes the decision as text has it: `offset`, `size` and
+    /// `memory` on tensor descriptors, `_workspace_offsets` and `_workspace_sizes` on nodes.
     pub fn to_attrs(&self, model: &mut Model) {
         for gi in 0..model.graphs().len() {
             for id in model.graphs()[gi].order().to_vec() {

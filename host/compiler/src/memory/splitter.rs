@@ -1,5 +1,6 @@
-//! `GraphMemSplitter`: cuts a feature map into pieces of at least a given size at places that no block crosses (facts 2.9). At load each
-//! piece is an allocation of its own, so that no device needs one range as large as the whole.
+//! `GraphMemSplitter`: cuts a feature map into pieces of at least a given size at places that no
+//! block crosses (facts 2.9). At load each piece is an allocation of its own, so that no device
+//! needs one range as large as the whole.
 
 /// Least piece.
 pub const LEAST_PIECE: u64 = 200 << 20;
@@ -13,7 +14,8 @@ pub struct Piece {
     pub size: u64,
 }
 
-/// The pieces of `arena` bytes, given every block's range; none is smaller than `least` but the last. Cost: a sort of the blocks.
+/// The pieces of `arena` bytes, given every block's range; none is smaller than `least` but the
+/// last. Cost: a sort of the blocks.
 pub fn split(blocks: &[(u64, u64)], arena: u64, least: u64) -> Vec<Piece> {
     let mut sorted: Vec<(u64, u64)> = blocks.iter().copied().filter(|(_, size)| *size > 0).collect();
     sorted.sort_unstable();

@@ -1,5 +1,6 @@
-//! Symbols: the classes of outputs and workspaces that share memory, built once from one union of names (facts 2.3, 2.7), each with
-//! its bytes, memory type, life and everything else that constrains where it may lie.
+//! Symbols: the classes of outputs and workspaces that share memory, built once from one union of
+//! names (facts 2.3, 2.7), each with its bytes, memory type, life and everything else that
+//! constrains where it may lie.
 use super::no_reuse::NoReuse;
 use super::plan::Io;
 use super::variables::Variables;
@@ -45,8 +46,8 @@ pub struct Symbol {
     pub io: Option<Io>,
     /// Nodes that touch it, as positions in the order's line.
     pub touches: Vec<u32>,
-    /// Nodes of which one touches it first: all producers of a run, the one that clears it; of a workspace the node's beginning in the
-    /// order.
+    /// Nodes of which one touches it first: all producers of a run, the one that clears it; of a
+    /// workspace the node's beginning in the order.
     pub firsts: Vec<u32>,
     /// Whether a node writes it anew after its producer (a reference, an output in place).
     pub written: bool,
@@ -112,7 +113,8 @@ struct Name {
     data: u64,
     /// Another name wrote it: a view, a whole made of parts, a part of a whole.
     derived: bool,
-    /// Others lie beside it or are it by a rule: a run, a reference, memory that is cleared beforehand. A view is no such rule.
+    /// Others lie beside it or are it by a rule: a run, a reference, memory that is cleared
+    /// beforehand. A view is no such rule.
     bound: bool,
     /// It was written over an input by a node that could have put it elsewhere.
     over: bool,
@@ -155,7 +157,8 @@ impl Symbols {
     /// Builds them. Cost: names and joins, nearly linear.
     ///
     /// # Errors
-    /// A size that is not known, two rules that do not fit together, a memory type that does not exist.
+    /// A size that is not known, two rules that do not fit together, a memory type that does not
+    /// exist.
     pub fn build(s: &Sources<'_>) -> Result<Symbols> {
         let mut b = Builder { s, names: Names::new(), all: Vec::new(), first: ModelMap::new(s.model, 0u32) };
         let variables = Variables::assign(s.model)?;
@@ -249,7 +252,8 @@ impl Builder<'_> {
             }
             let distance = i64::try_from(j.at).map_err(|_| CompileError::internal("memory", "sizes overflow"))?;
             self.names.join(a, b, distance).map_err(|c| clash(n, j.input, c))?;
-            // The node's own side is derived; the parts of a run without padding end with their data.
+            // The node's own side is derived; the parts of a run without padding end with their
+            // data.
             let (a, b) = (a as usize, b as usize);
             if j.kind != JoinKind::View {
                 (self.all[a].bound, self.all[b].bound) = (true, true);
@@ -280,7 +284,8 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// A called graph's inputs lie where the caller's do, the caller's outputs where the graph's do (`UpdateParentNodeOffset`).
+    /// A called graph's inputs lie where the caller's do, the caller's outputs where the graph's do
+    /// (`UpdateParentNodeOffset`).
     fn calls(&mut self) -> Result<()> {
         let model = self.s.model;
         for (gi, g) in model.graphs().iter().enumerate() {
@@ -306,8 +311,9 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Outputs that their engine can put in the memory of an input which nobody reads any more (facts 2.10, `SupportInplace`). In graphs
-    /// of v1 control flow a value may be read again in the next turn of a loop, which no edge says: there it is left alone.
+    /// Outputs that their engine can put in the memory of an input which nobody reads any more
+    /// (facts 2.10, `SupportInplace`). In graphs of v1 control flow a value may be read again in
+    /// the next turn of a loop, which no edge says: there it is left alone.
     fn in_place(&mut self) {
         let model = self.s.model;
         let turns: Vec<bool> = model.graphs().iter().map(|g| g.nodes().any(may_turn)).collect();
@@ -332,8 +338,9 @@ impl Builder<'_> {
         }
     }
 
-    /// Whether a node may write its output `b` over the value `v`, whose name is `a`: both lie by themselves in memory of one kind and
-    /// size, and all other readers are over before the node starts.
+    /// Whether a node may write its output `b` over the value `v`, whose name is `a`: both lie by
+    /// themselves in memory of one kind and size, and all other readers are over before the node
+    /// starts.
     fn may_write_over(&self, key: NodeKey, n: &Node, v: ValueRef, (a, b): (usize, usize)) -> bool {
         let (model, order) = (self.s.model, self.s.order);
         let g = key.graph_of(model);
@@ -553,8 +560,9 @@ impl Borders {
         }
         Borders { of }
     }
-    /// Whether a class may be written over by another: an input only where the caller gives its memory away, and never so that an
-    /// output of the model comes to lie in an input that is not its own.
+    /// Whether a class may be written over by another: an input only where the caller gives its
+    /// memory away, and never so that an output of the model comes to lie in an input that is not
+    /// its own.
     fn may_join(&self, io: &IoReuse, from: u32, to: u32) -> bool {
         let none = (None, Vec::new());
         let (a, b) = (self.of.get(&from).unwrap_or(&none), self.of.get(&to).unwrap_or(&none));

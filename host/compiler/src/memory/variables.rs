@@ -1,5 +1,5 @@
-//! `VariableMemoryAssigner`: every variable has a place of its own that outlives the run (facts 2.1): variables of one name are one,
-//! each at a multiple of a block, in the order of the graphs.
+//! `VariableMemoryAssigner`: every variable has a place of its own that outlives the run (facts
+//! 2.1): variables of one name are one, each at a multiple of a block, in the order of the graphs.
 use crate::error::Result;
 use crate::error::VariableFault;
 use crate::feature::shared_memory::rules::block_bytes;

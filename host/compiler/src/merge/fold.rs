@@ -1,8 +1,10 @@
-//! A subgraph becomes one node, as its composite engine asks by the graph attribute `_composite_node = "TYPE"`.
+//! A subgraph becomes one node, as its composite engine asks by the graph attribute
+//! `_composite_node = "TYPE"`.
 //!
-//! The node has the subgraph's name, its data PlaceHolders as inputs and what its Ends read as outputs, each once. What stood in
-//! it is the body, a graph that is not cut again (`no_need_partition`; parts by shape are), named by the attribute `f`; attributes that the engine has
-//! set on the subgraph stay on the body.
+//! The node has the subgraph's name, its data PlaceHolders as inputs and what its Ends read as
+//! outputs, each once. What stood in it is the body, a graph that is not cut again
+//! (`no_need_partition`; parts by shape are), named by the attribute `f`; attributes that the
+//! engine has set on the subgraph stay on the body.
 use crate::error::{CompileError, Result};
 use crate::partition::cut::NO_PARTITION;
 use crate::partition::{Piece, pieces};
@@ -10,7 +12,8 @@ use crate::toolbox::Toolbox;
 use ge_ir::graph::Loose;
 use ge_ir::{AttrMap, AttrValue, Graph, Key, NodeId, ValueRef};
 
-/// The subgraph as a piece of one node between its PlaceHolders and Ends; its body goes to `bodies`.
+/// The subgraph as a piece of one node between its PlaceHolders and Ends; its body goes to
+/// `bodies`.
 pub fn fold(p: Piece, toolbox: &Toolbox, bodies: &mut Vec<Graph>) -> Result<Piece> {
     let name = p.graph.name().to_owned();
     let broken = || CompileError::internal("merge", format!("subgraph `@{name}` cannot become one node"));

@@ -1,5 +1,6 @@
-//! Merge. in: `Pieces`, out: whole graphs again (facts 3.4): PlaceHolder and End are gone, each reader reads what the End read, nodes stand
-//! where they stood. Without an engine's edits the model is the one that was cut, byte for byte.
+//! Merge. in: `Pieces`, out: whole graphs again (facts 3.4): PlaceHolder and End are gone, each
+//! reader reads what the End read, nodes stand where they stood. Without an engine's edits the
+//! model is the one that was cut, byte for byte.
 
 /// A subgraph that its engine wants as one node.
 pub mod fold;
@@ -16,7 +17,8 @@ use std::collections::HashMap;
 
 /// Puts the graphs together; subgraphs that became one node follow all other graphs.
 ///
-/// Errors: an engine has taken away a PlaceHolder's End, or made its subgraphs wait for each other in a circle.
+/// Errors: an engine has taken away a PlaceHolder's End, or made its subgraphs wait for each other
+/// in a circle.
 pub fn run(pieces: Pieces, toolbox: &Toolbox) -> Result<Merged> {
     let mut graphs = Vec::with_capacity(pieces.frames.len());
     let mut bodies = Vec::new();
@@ -46,7 +48,8 @@ pub struct Merged {
     pub folded: bool,
 }
 
-/// A node of some subgraph, before it has its place. Inputs name (subgraph, node) pairs by a number over all.
+/// A node of some subgraph, before it has its place. Inputs name (subgraph, node) pairs by a number
+/// over all.
 struct Flat {
     node: Loose,
     /// Place in the old order, and 0 for nodes that stand before the one of that place.
@@ -202,7 +205,8 @@ fn resolve(
             .help("an engine may change its subgraph, but not take away what another one reads of it");
         CompileError::model(if s.engine.is_some() { ge_codes::PLUGIN_EDIT } else { ge_codes::TEXT_FORM }, d)
     };
-    // What a PlaceHolder stands for: a frame's node, or what its End reads, through as many subgraphs as hand it on.
+    // What a PlaceHolder stands for: a frame's node, or what its End reads, through as many
+    // subgraphs as hand it on.
     let behind = |start: u32| -> Result<(Vec<ValueRef>, Vec<NodeId>)> {
         let mut at = start;
         for _ in 0..=sides.len() {
@@ -275,8 +279,8 @@ fn resolve(
     Ok(out)
 }
 
-/// The nodes without PlaceHolders and Ends in their old order; a node that must come earlier stands just before its first reader.
-/// None: there is a circle.
+/// The nodes without PlaceHolders and Ends in their old order; a node that must come earlier stands
+/// just before its first reader. None: there is a circle.
 fn order(flats: &[Flat], edges: &[Edges], keys: &Keys) -> Option<Vec<u32>> {
     let joint = |i: u32| {
         let op = flats[i as usize].node.op;

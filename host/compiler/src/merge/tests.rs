@@ -1,4 +1,5 @@
-//! Cutting and merging, without plugins: what was cut comes together as it was, and engines' edits arrive.
+//! Cutting and merging, without plugins: what was cut comes together as it was, and engines' edits
+//! arrive.
 use super::*;
 use crate::partition::{Round, cut};
 use ge_ir::text::{NoFiles, parse, to_string};
@@ -33,7 +34,8 @@ fn text(m: &Model) -> String {
     to_string(m).expect("prints")
 }
 
-/// A random graph: data and control edges, nodes of several outputs, inputs left out, constants with one reader and with many.
+/// A random graph: data and control edges, nodes of several outputs, inputs left out, constants
+/// with one reader and with many.
 fn random(seed: u64, nodes: usize) -> String {
     let mut s = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut next = move |n: usize| {

@@ -16,9 +16,10 @@ use ge_plugin_api::abi::ROption;
 use ge_plugin_api::task::TaskType;
 use std::collections::{BTreeSet, HashMap};
 
-/// Puts everything that was decided into plain data. `time_ns` gives the run time of a node with its launch, as engines plan by it;
-/// the simulated clock adds a launch to each task by itself.
-/// What the compiled model keeps is moved, the rest goes as soon as it is read: of a large graph there are never two.
+/// Puts everything that was decided into plain data. `time_ns` gives the run time of a node with
+/// its launch, as engines plan by it; the simulated clock adds a launch to each task by itself.
+/// What the compiled model keeps is moved, the rest goes as soon as it is read: of a large graph
+/// there are never two.
 pub fn assemble(mut root: GeRootModel, time_ns: &dyn Fn(NodeKey) -> u64) -> CompiledModel {
     let fusions = std::mem::take(&mut root.records.fusions);
     let mut m = CompiledModel {
@@ -49,7 +50,8 @@ pub fn assemble(mut root: GeRootModel, time_ns: &dyn Fn(NodeKey) -> u64) -> Comp
     };
     io(&root, &mut m);
     gears::describe(&root.model, &mut m);
-    // The nodes of each call as its slices have them, behind all graphs; in the order of the calls' tasks.
+    // The nodes of each call as its slices have them, behind all graphs; in the order of the calls'
+    // tasks.
     let sliced = root.physical.tasks.iter().filter(|t| t.task.kind() == TaskType::FFTS_PLUS);
     let called = sliced.filter_map(|t| root.calls.get(t.node.get(&root.model)?.name()));
     let slices: Vec<GraphInfo> = called.flat_map(|c| c.graphs.iter().cloned()).collect();
@@ -97,7 +99,8 @@ fn events(root: &GeRootModel) -> Vec<EventInfo> {
         recv: p.recv.node.name(&root.model),
     });
     let mut out: Vec<EventInfo> = pairs.collect();
-    // What a node's own tasks record, from its attached stream to its main one; ranks signal each other without such a task.
+    // What a node's own tasks record, from its attached stream to its main one; ranks signal each
+    // other without such a task.
     let record = |t: &PlacedTask| {
         let notify = match t.task.kind() {
             TaskType::EVENT_RECORD => false,
@@ -302,8 +305,9 @@ fn io(root: &GeRootModel, m: &mut CompiledModel) {
     }
 }
 
-/// For each logical stream the streams that a collective on it makes follow: as many as the node that uses most of them says
-/// (`used_stream_num`), as nodes of one stream use them one after the other.
+/// For each logical stream the streams that a collective on it makes follow: as many as the node
+/// that uses most of them says (`used_stream_num`), as nodes of one stream use them one after the
+/// other.
 fn followed(root: &GeRootModel) -> Vec<u32> {
     let mut out = vec![0u32; root.streams.streams.len()];
     for (gi, g) in root.model.graphs().iter().enumerate() {

@@ -1,9 +1,11 @@
-//! The gears of a model as it keeps them: the shapes of all inputs and outputs in each, behind the names of the sizes.
+//! The gears of a model as it keeps them: the shapes of all inputs and outputs in each, behind the
+//! names of the sizes.
 use ge_ir::{AttrValue, Dim, Graph, Model, Shape};
 use ge_model::gears::{BATCH_NUM, OPEN, OUTPUTS, SELECTOR, SUFFIX, wanted};
 use ge_model::{CompiledModel, Gear, Gears, IoInfo};
 
-/// Tells inputs and outputs by what the user gives and gets, and each gear's shapes of them, where the model has gears.
+/// Tells inputs and outputs by what the user gives and gets, and each gear's shapes of them, where
+/// the model has gears.
 pub fn describe(model: &Model, m: &mut CompiledModel) {
     let root = model.root();
     let Some((dims, values)) = wanted(root.attrs()) else { return };

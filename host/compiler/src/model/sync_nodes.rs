@@ -1,6 +1,7 @@
-//! GenerateSyncEventNodes (004 §4.6): records and waits of the sync plan become nodes Send and Recv (SendNotify, RecvNotify) of the
-//! compiled model: a Recv directly before its node, a Send directly behind it, joined to it by a control edge. They come last, when
-//! streams are physical and ids are final, so that no earlier stage meets them.
+//! GenerateSyncEventNodes (004 §4.6): records and waits of the sync plan become nodes Send and Recv
+//! (SendNotify, RecvNotify) of the compiled model: a Recv directly before its node, a Send directly
+//! behind it, joined to it by a control edge. They come last, when streams are physical and ids are
+//! final, so that no earlier stage meets them.
 use crate::error::{CompileError, Result};
 use crate::ids::NodeKey;
 use crate::sync::{Resource, SyncPlan};

@@ -1,4 +1,5 @@
-//! `MergeWeights`: one region for all constants that tasks read, equal ones once (003 §9, facts 2.1).
+//! `MergeWeights`: one region for all constants that tasks read, equal ones once (003 §9, facts
+//! 2.1).
 use crate::error::MemoryFault;
 use crate::error::{CompileError, Result};
 use crate::ids::NodeKey;

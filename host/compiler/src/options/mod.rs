@@ -1,4 +1,5 @@
-//! The options of one compilation: one table gives names, kinds, defaults, help and the typed value that each stage reads.
+//! The options of one compilation: one table gives names, kinds, defaults, help and the typed value
+//! that each stage reads.
 //!
 //! A stage reads `options.level`, never a name: a name that is misspelt does not compile, and one
 //! that is given from outside is refused by [`Options::set`].
@@ -116,7 +117,8 @@ mod tests {
         assert!(matches!(o.set("ge.oo.level", "O2"), Err(SetError::Value { name: "ge.oo.level", .. })));
     }
 
-    /// Every name of an option that sources spell out stands in the table: what reads text of an OM cannot misspell it.
+    /// Every name of an option that sources spell out stands in the table: what reads text of an OM
+    /// cannot misspell it.
     #[test]
     fn names_in_sources_are_those_of_the_table() {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");

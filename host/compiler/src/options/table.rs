@@ -9,7 +9,8 @@ const BOOL: Kind = Kind::OneOf(&["true", "false"]);
 const BIT: Kind = Kind::OneOf(&["0", "1"]);
 const OPT_BIT: Kind = Kind::OneOf(&["", "0", "1"]);
 
-/// `field: Type = name, kind, default, scope, reader, help;` gives a field of `Options` and a row of `TABLE`.
+/// `field: Type = name, kind, default, scope, reader, help;` gives a field of
+/// `Options` and a row of `TABLE`.
 macro_rules! options {
     ($($field:ident: $t:ty = $name:literal, $kind:expr, $default:literal, $scope:ident, $reader:literal, $help:literal;)*) => {
         /// All options, by name.
@@ -210,7 +211,8 @@ impl Options {
         given.into_iter().try_for_each(|(name, value)| out.set(name, value))?;
         Ok(out)
     }
-    /// Those of a part of known shape: what speaks of the model's own inputs and outputs, or of stops on the way, is not for it.
+    /// Those of a part of known shape: what speaks of the model's own inputs and outputs, or of
+    /// stops on the way, is not for it.
     #[must_use]
     pub fn of_part(&self) -> Options {
         let plain = Options::default();
@@ -229,7 +231,8 @@ impl Options {
     }
 }
 
-/// Names of the original's options that mean nothing here, with the reason: they are accepted, and whoever gives one is told.
+/// Names of the original's options that mean nothing here, with the reason: they are accepted, and
+/// whoever gives one is told.
 pub const FOREIGN: &[(&str, &str)] = &[
     ("ge.aicoreNum", "the SoC's file says how many cores there are"),
     ("ge.debugDir", "no files of debugging are written while a model is compiled; `--dump` writes stages"),

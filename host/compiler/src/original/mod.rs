@@ -1,5 +1,5 @@
-//! The original graph. in: a graph with types and shapes, out: the same after the engines' fusions, precision and formats
-//! (facts 4.2, PreRunOptimizeOriginalGraph).
+//! The original graph. in: a graph with types and shapes, out: the same after the engines' fusions,
+//! precision and formats (facts 4.2, PreRunOptimizeOriginalGraph).
 pub mod format;
 pub mod precision;
 pub mod subexpression_migration_pass;

@@ -1,4 +1,5 @@
-//! `SubexpressionMigrationPass`: what every branch computes of the same values is computed once, before the choice.
+//! `SubexpressionMigrationPass`: what every branch computes of the same values is computed once,
+//! before the choice.
 //!
 //! Before: `%y = Case(%k, %x) {branches = [@a, @b]}`, `Exp` of the input in both   After: `%e = Exp(%x)  %y = Case(%k, %x, %e) …`
 //! When: nodes of equal type, attributes and output descriptors over equal inputs stand in every branch of an `If` or `Case`; equal
@@ -81,7 +82,8 @@ fn common(cx: &mut PassContext<'_>, at: &At<'_>, branches: &[&Graph], args: &[Va
         b.nodes().filter(|n| n.is_const()).for_each(|n| of.entry(kind(n)).or_default().push(n));
         constants.push(of);
     }
-    // The values of each class in the branches behind the first, in the order in which they were found.
+    // The values of each class in the branches behind the first, in the order in which they were
+    // found.
     let mut values: Vec<HashMap<Class, Vec<ValueRef>>> = vec![HashMap::new(); branches.len()];
     for (k, of) in class.iter().enumerate().skip(1) {
         of.iter().for_each(|(v, c)| values[k].entry(*c).or_default().push(*v));
@@ -91,7 +93,8 @@ fn common(cx: &mut PassContext<'_>, at: &At<'_>, branches: &[&Graph], args: &[Va
     let mut moved: Vec<Moved> = Vec::new();
     let mut taken: Vec<HashSet<NodeId>> = vec![HashSet::new(); branches.len()];
     let Some((first, others)) = branches.split_first() else { return moved };
-    // By type and inputs, for the branches behind the first; nodes come in order, so that what is read has its class.
+    // By type and inputs, for the branches behind the first; nodes come in order, so that what is
+    // read has its class.
     for n in first.nodes() {
         cx.visits += 1;
         if !movable(cx, n) {
@@ -136,7 +139,8 @@ fn common(cx: &mut PassContext<'_>, at: &At<'_>, branches: &[&Graph], args: &[Va
         moved.push(Moved { nodes, inputs: read, first_output: next });
         next += n.outputs().len();
     }
-    // A constant alone stays: equal ones are stored once anyway. One that is read by what moves goes with it.
+    // A constant alone stays: equal ones are stored once anyway. One that is read by what moves
+    // goes with it.
     let read: HashSet<Class> = moved.iter().flat_map(|m| m.inputs.iter().copied()).collect();
     moved.retain(|m| !m.inputs.is_empty() || read.contains(&m.first_output));
     moved

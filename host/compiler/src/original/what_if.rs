@@ -1,5 +1,5 @@
-//! A graph in which one node and the values that it reads have other descriptors: what engines and prototypes are asked before
-//! anything is changed.
+//! A graph in which one node and the values that it reads have other descriptors: what engines and
+//! prototypes are asked before anything is changed.
 use ge_ir::{Graph, NodeId, TensorDesc, ValueRef};
 use ge_plugin_api::types::{Attr, Use};
 use ge_plugin_api::view::host::{GraphSource, NodeParts, view};

@@ -1,5 +1,6 @@
-//! What composite engines take (facts 3.2): each node is asked for once, in the order of cost and of plugins; a node without a task
-//! goes with its inputs where all agree, a node that names subgraphs with these; NetOutput with nobody.
+//! What composite engines take (facts 3.2): each node is asked for once, in the order of cost and
+//! of plugins; a node without a task goes with its inputs where all agree, a node that names
+//! subgraphs with these; NetOutput with nobody.
 use crate::error::Result;
 use crate::ids::{ModelMap, NodeKey};
 use crate::place::Placement;
@@ -12,8 +13,8 @@ use std::collections::HashSet;
 /// Subgraphs are looked into this deep.
 const DEPTH: usize = 25;
 
-/// The composite engine of each node, also written as `_composite_engine`; one given in the text binds. None: there is no such engine, or
-/// none takes a node.
+/// The composite engine of each node, also written as `_composite_engine`; one given in the text
+/// binds. None: there is no such engine, or none takes a node.
 pub fn claims(
     model: &mut Model,
     placement: &Placement,
@@ -71,7 +72,8 @@ pub fn claims(
     Ok(Some(out))
 }
 
-/// Nodes without a task after their inputs, nodes with subgraphs after these, in order of the graphs' nesting.
+/// Nodes without a task after their inputs, nodes with subgraphs after these, in order of the
+/// graphs' nesting.
 fn follow(model: &Model, placement: &Placement, toolbox: &Toolbox, out: &mut ModelMap<Option<EngineId>>) {
     for gi in (0..model.graphs().len()).rev() {
         for n in model.graphs()[gi].nodes() {

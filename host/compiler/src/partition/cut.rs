@@ -1,5 +1,5 @@
-//! Cutting: nodes move into the graph of their cluster; each edge between two graphs becomes an End there and a PlaceHolder here,
-//! one pair for each output and reading graph (facts 3.4).
+//! Cutting: nodes move into the graph of their cluster; each edge between two graphs becomes an End
+//! there and a PlaceHolder here, one pair for each output and reading graph (facts 3.4).
 use super::pieces::{Frame, NEW, Piece, Pieces, Round};
 use crate::toolbox::EngineId;
 use ge_ir::graph::Loose;

@@ -1,5 +1,6 @@
-//! The graphs of a cut model: a frame for each graph (its Data and NetOutput, and constants that several subgraphs read), and its
-//! subgraphs in topological order. As text: graphs whose attributes tell which is which and where each node stood.
+//! The graphs of a cut model: a frame for each graph (its Data and NetOutput, and constants that
+//! several subgraphs read), and its subgraphs in topological order. As text: graphs whose
+//! attributes tell which is which and where each node stood.
 use crate::error::{CompileError, Result};
 use crate::toolbox::{EngineId, Toolbox};
 use ge_ir::{AttrMap, AttrValue, Graph, Key, Model, NodeId};
@@ -34,7 +35,8 @@ pub struct Piece {
     pub graph: Graph,
     /// Its engine; None: it is nobody's in this round.
     pub engine: Option<EngineId>,
-    /// Place of each node in the order of the graph that was cut, by id; [`NEW`] for PlaceHolder and End.
+    /// Place of each node in the order of the graph that was cut, by id; [`NEW`] for PlaceHolder
+    /// and End.
     pub origin: Vec<u32>,
     /// Nodes that its engine has added or changed.
     pub touched: Vec<NodeId>,
@@ -133,7 +135,8 @@ impl Pieces {
 
     /// A cut model of its text.
     ///
-    /// Errors: a graph that is named and not there, places that do not fit the nodes, an unknown engine.
+    /// Errors: a graph that is named and not there, places that do not fit the nodes, an unknown
+    /// engine.
     pub fn from_attrs(model: Model, toolbox: &Toolbox) -> Result<Pieces> {
         let mut round = Round::Atomic;
         let mut frames: Vec<Frame> = Vec::new();

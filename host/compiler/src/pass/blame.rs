@@ -48,7 +48,8 @@ impl PassManager<'_> {
     }
 }
 
-/// In debug builds `GE_FAULT_PASS=NAME` makes a pass panic: what a bug of ours leads to can be tried from outside.
+/// In debug builds `GE_FAULT_PASS=NAME` makes a pass panic: what a bug of ours leads to can be
+/// tried from outside.
 fn provoke(pass: &str) {
     if cfg!(debug_assertions) && std::env::var_os("GE_FAULT_PASS").is_some_and(|n| n == *pass) {
         panic!("a fault on purpose");

@@ -1,5 +1,5 @@
-//! `node_pass!` and `graph_pass!`: a pass declared in one place: name, level, operator types, effect, what it needs and keeps, and
-//! the function that does it.
+//! `node_pass!` and `graph_pass!`: a pass declared in one place: name, level, operator types,
+//! effect, what it needs and keeps, and the function that does it.
 use ge_ir::{Graph, Model, Node, TensorDesc};
 
 /// A node under a pass, and where it stands.
@@ -49,8 +49,8 @@ macro_rules! declared {
     };
 }
 
-/// `node_pass!(Name, Level, ["Op"], "before -> after", needs "...", keeps "...", function[, switch "option" field])`: the function is
-/// `fn(&mut PassContext, &At, &mut Rewriter) -> Result<()>`.
+/// `node_pass!(Name, Level, ["Op"], "before -> after", needs "...", keeps "...", function[, switch "option" field])`:
+/// the function is `fn(&mut PassContext, &At, &mut Rewriter) -> Result<()>`.
 macro_rules! node_pass {
     ($name:ident, $level:ident, [$($op:literal),* $(,)?], $effect:literal, needs $needs:literal, keeps $keeps:literal,
      $visit:ident $(, switch $option:literal $field:ident)? $(,)?) => {
@@ -75,8 +75,8 @@ macro_rules! node_pass {
     };
 }
 
-/// `graph_pass!(Name, Level, "before -> after", needs "...", keeps "...", function[, switch "option" field])`: the function is
-/// `fn(&mut PassContext, &Model, usize) -> Result<Vec<Edit>>`.
+/// `graph_pass!(Name, Level, "before -> after", needs "...", keeps "...", function[, switch "option" field])`:
+/// the function is `fn(&mut PassContext, &Model, usize) -> Result<Vec<Edit>>`.
 macro_rules! graph_pass {
     ($name:ident, $level:ident, $effect:literal, needs $needs:literal, keeps $keeps:literal,
      $run:ident $(, switch $option:literal $field:ident)? $(,)?) => {

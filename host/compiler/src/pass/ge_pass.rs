@@ -1,8 +1,10 @@
-//! `GEPass`: runs a group of node passes over each graph; what they change is looked at again (003 §2.1, facts 4.1).
+//! `GEPass`: runs a group of node passes over each graph; what they change is looked at again (003
+//! §2.1, facts 4.1).
 //!
-//! Nodes are visited in topological order, those with more than 1,000 inputs last; at each node all passes of the group in their
-//! order, each on the graph as the one before it left it. Nodes that a patch adds are visited at once (immediate re-pass); visited
-//! nodes that a patch touches are visited again in the next round (re-pass). No more than ten visits a node on average.
+//! Nodes are visited in topological order, those with more than 1,000 inputs last; at each node all
+//! passes of the group in their order, each on the graph as the one before it left it. Nodes that a
+//! patch adds are visited at once (immediate re-pass); visited nodes that a patch touches are
+//! visited again in the next round (re-pass). No more than ten visits a node on average.
 use super::rewriter::Rewrite;
 use super::{NodePass, PassContext, PassManager, PassRecord, Records, Rewriter};
 use crate::error::{CompileError, Result};

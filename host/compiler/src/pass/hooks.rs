@@ -1,4 +1,5 @@
-//! What plugins may do to a graph: custom passes at their stages and engines' graph optimizers at their hooks (facts 3.3, 4.2).
+//! What plugins may do to a graph: custom passes at their stages and engines' graph optimizers at
+//! their hooks (facts 3.3, 4.2).
 use super::{PassManager, PassRecord, Records, owner};
 use crate::error::{CompileError, Result};
 use crate::fusion::FusionPassExecutor;
@@ -11,7 +12,8 @@ use ge_plugin_api::pass::PassStage;
 use ge_plugin_api::patch::Edit;
 use std::time::Instant;
 
-/// Attributes that carry decisions of stages, or on which they stand: settled once streams are given.
+/// Attributes that carry decisions of stages, or on which they stand: settled once streams are
+/// given.
 const SETTLED: &[&str] = &[
     "_attached_stream_ids",
     "_engine",
@@ -77,8 +79,8 @@ fn by_priority<'m>(m: &'m PassManager<'_>) -> Vec<&'m crate::toolbox::EngineEntr
     order
 }
 
-/// Calls the engines' graph optimizers where streams, memory and synchronisation are settled: they may set attributes of nodes that are no
-/// decision, and nothing else.
+/// Calls the engines' graph optimizers where streams, memory and synchronisation are settled: they
+/// may set attributes of nodes that are no decision, and nothing else.
 ///
 /// # Errors
 /// An engine's own; any other edit.

@@ -5,8 +5,9 @@ use ge_model::effects;
 use ge_plugin_api::patch::Edit;
 use std::collections::HashMap;
 
-/// Copies the nodes of `sub`, whose inputs are `args`, beside `call`, and lets readers of the call read what the subgraph returns.
-/// The call is removed; its subgraphs are left without a name. Nodes keep their names; the order of the call's control edges holds.
+/// Copies the nodes of `sub`, whose inputs are `args`, beside `call`, and lets readers of the call
+/// read what the subgraph returns. The call is removed; its subgraphs are left without a name.
+/// Nodes keep their names; the order of the call's control edges holds.
 ///
 /// Errors: nothing is recorded; the reason in words.
 pub fn inline(r: &mut Rewriter<'_>, call: &Node, sub: &Graph, args: &[ValueRef]) -> Result<(), String> {
@@ -39,8 +40,9 @@ pub fn inline(r: &mut Rewriter<'_>, call: &Node, sub: &Graph, args: &[ValueRef])
     Ok(())
 }
 
-/// Copies the nodes of `sub`, whose inputs are `args`, into the graph, where `call` is given behind what that waits for and ahead of
-/// what waits for that. The values of `sub` and what they are now. The originals give their names to the copies.
+/// Copies the nodes of `sub`, whose inputs are `args`, into the graph, where
+/// `call` is given behind what that waits for and ahead of what waits for that. The values of `sub`
+/// and what they are now. The originals give their names to the copies.
 ///
 /// Errors: nothing is recorded; the reason in words.
 pub fn copy(

@@ -1,4 +1,5 @@
-//! `PassManager`: runs declared passes in order, applies their patches, counts, and honours levels and switches (facts 4.1).
+//! `PassManager`: runs declared passes in order, applies their patches, counts, and honours levels
+//! and switches (facts 4.1).
 use super::listed::{Kind, Listed};
 use super::switches::Switches;
 use super::{Blame, GEPass, GraphPass, NodePass, PassContext, PassLevel, PassRecord, Records};
@@ -25,7 +26,8 @@ pub struct PassManager<'a> {
 pub type Told<'a> = dyn Fn(&'static str, &str, &Model) + Sync + 'a;
 
 impl<'a> PassManager<'a> {
-    /// Over a list of passes. Errors: `ge.optimizationSwitch` names a pass that is not there, or one of level O0.
+    /// Over a list of passes. Errors: `ge.optimizationSwitch` names a pass that is not there, or
+    /// one of level O0.
     pub fn new(list: &'static [Listed], toolbox: &'a Toolbox, options: &'a Options) -> Result<PassManager<'a>> {
         let switches = Switches::checked(list, toolbox, options)?;
         Ok(PassManager { list, switches, verify: cfg!(debug_assertions), blame: Blame::default(), told: None })
@@ -36,7 +38,8 @@ impl<'a> PassManager<'a> {
         self.verify |= on;
         self
     }
-    /// Without the verifier: for graphs that hold nodes no prototype knows (labels and jumps of control flow).
+    /// Without the verifier: for graphs that hold nodes no prototype knows (labels and jumps of
+    /// control flow).
     pub fn leave_unverified(&mut self) {
         self.verify = false;
     }
@@ -50,8 +53,8 @@ impl<'a> PassManager<'a> {
         self.told = Some(told);
         self
     }
-    /// Tells of the passes that records name from `first` on. Passes that run node by node in one group leave the graph that they have
-    /// made together.
+    /// Tells of the passes that records name from `first` on. Passes that run node by node in one
+    /// group leave the graph that they have made together.
     pub(crate) fn tell(&self, first: usize, records: &Records, model: &Model) {
         let Some(told) = &self.told else { return };
         for r in records.runs.get(first..).unwrap_or_default().iter().filter(|r| r.changes > 0) {
@@ -126,7 +129,8 @@ impl<'a> PassManager<'a> {
         self.switches.level_of(name).is_some()
     }
 
-    /// Runs one pass of a stage on a graph as the stage does: one of ours, or one of a plugin. Errors: what fails; an unknown name.
+    /// Runs one pass of a stage on a graph as the stage does: one of ours, or one of a plugin.
+    /// Errors: what fails; an unknown name.
     pub fn again(&self, stage: &str, name: &str, model: &mut Model, records: &mut Records) -> Result<()> {
         match self.list.iter().find(|p| p.stage == stage && p.pass.name() == name) {
             Some(Listed { pass: Kind::Node(n), stage, .. }) => self.group(stage, vec![*n], model, records),
@@ -135,7 +139,8 @@ impl<'a> PassManager<'a> {
         }
     }
 
-    /// Runs passes by name, in the order given, whatever level and switches say. Errors: an unknown name.
+    /// Runs passes by name, in the order given, whatever level and switches say. Errors: an unknown
+    /// name.
     pub fn named(&self, names: &[&str], model: &mut Model, records: &mut Records) -> Result<()> {
         for name in names {
             match self.list.iter().find(|p| p.pass.name() == *name) {
@@ -213,9 +218,11 @@ impl<'a> PassManager<'a> {
         Ok(())
     }
 
-    /// Applies the edits that a plugin recorded, and holds what it made against the operators' own inference.
+    /// Applies the edits that a plugin recorded, and holds what it made against the operators' own
+    /// inference.
     ///
-    /// Errors: `who` is named: the patch is illegal, or a descriptor says what the operator cannot give.
+    /// Errors: `who` is named: the patch is illegal, or a descriptor says what the operator cannot
+    /// give.
     pub fn apply_foreign(
         &self,
         who: &str,
@@ -257,7 +264,8 @@ impl<'a> PassManager<'a> {
         Ok(())
     }
 
-    /// Verifies the model behind what a plugin did. Errors: what does not hold, as a fault of `who`.
+    /// Verifies the model behind what a plugin did. Errors: what does not hold, as a fault of
+    /// `who`.
     fn check_foreign(&self, who: &str, model: &Model) -> Result<()> {
         self.check(who, model).map_err(|e| match e {
             CompileError::Internal { message, .. } => CompileError::model(
@@ -269,7 +277,8 @@ impl<'a> PassManager<'a> {
         })
     }
 
-    /// Verifies the model where each pass is verified. Errors: what does not hold, as a fault of `who`.
+    /// Verifies the model where each pass is verified. Errors: what does not hold, as a fault of
+    /// `who`.
     pub fn check(&self, who: &str, model: &Model) -> Result<()> {
         if !self.verify {
             return Ok(());
@@ -282,7 +291,8 @@ impl<'a> PassManager<'a> {
         })
     }
 
-    /// The graph as it came: what does not verify is the model's fault, not ours (exit 4), every fault of it at once.
+    /// The graph as it came: what does not verify is the model's fault, not ours (exit 4), every
+    /// fault of it at once.
     pub fn verify_input(&self, model: &Model) -> Result<()> {
         let options =
             ge_ir::verify::VerifyOptions { unknown_ops: ge_ir::verify::UnknownOps::Allow, ..Default::default() };

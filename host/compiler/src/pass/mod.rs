@@ -1,5 +1,5 @@
-//! Passes: what one is, how lists of them run, and what a compilation keeps about them: which ran, how long, what they changed
-//! and refused.
+//! Passes: what one is, how lists of them run, and what a compilation keeps about them: which ran,
+//! how long, what they changed and refused.
 pub mod blame;
 pub(crate) mod declare;
 pub mod ge_pass;
@@ -29,7 +29,8 @@ use crate::toolbox::Toolbox;
 use ge_ir::Model;
 use ge_plugin_api::patch::Edit;
 
-/// A pass over one graph. It holds no state between runs; it records edits, which are applied whole or not at all.
+/// A pass over one graph. It holds no state between runs; it records edits, which are applied whole
+/// or not at all.
 pub trait GraphPass: Sync {
     /// Name, as `ge opt --passes` and `ge.optimizationSwitch` have it.
     fn name(&self) -> &'static str;
@@ -53,7 +54,8 @@ pub trait GraphPass: Sync {
     fn rounds(&self) -> u32 {
         1
     }
-    /// Edits for graph `gi` of a model. Nodes that it looked at and left alone for a reason are told to `cx`.
+    /// Edits for graph
+    /// `gi` of a model. Nodes that it looked at and left alone for a reason are told to `cx`.
     ///
     /// Errors: the compilation fails; nothing of the edits is applied.
     fn run(&self, cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>>;

@@ -3,8 +3,8 @@ use super::{PassContext, PassLevel, Rewriter};
 use crate::error::Result;
 use ge_ir::{Model, Node};
 
-/// A pass over one node. It holds no state; it records edits through the rewriter, which are applied before the next pass sees the
-/// graph, and are seen by it.
+/// A pass over one node. It holds no state; it records edits through the rewriter, which are
+/// applied before the next pass sees the graph, and are seen by it.
 pub trait NodePass: Sync {
     /// Name, as `ge opt --passes` and `ge.optimizationSwitch` have it.
     fn name(&self) -> &'static str;
@@ -22,7 +22,8 @@ pub trait NodePass: Sync {
     }
     /// Operator types that it looks at; empty: all.
     fn ops(&self) -> &'static [&'static str];
-    /// Looks at a node of graph `gi`. No edit, no change; nodes left alone for a reason are told to `cx`.
+    /// Looks at a node of graph
+    /// `gi`. No edit, no change; nodes left alone for a reason are told to `cx`.
     ///
     /// Errors: the compilation fails.
     fn visit(&self, cx: &mut PassContext<'_>, model: &Model, gi: usize, n: &Node, r: &mut Rewriter<'_>) -> Result<()>;

@@ -1,5 +1,6 @@
-//! Whose nodes an engine's graph optimizer may change: those that it takes. Before `place` these are the types of its op store, after it the
-//! nodes that were placed on it. A node of another's may go only where a node that the engine takes stands in its place.
+//! Whose nodes an engine's graph optimizer may change: those that it takes. Before `place` these
+//! are the types of its op store, after it the nodes that were placed on it. A node of another's
+//! may go only where a node that the engine takes stands in its place.
 use crate::toolbox::{EngineEntry, Toolbox};
 use ge_ir::Graph;
 use ge_plugin_api::diagnostic::{Diagnostic, Error};

@@ -1,5 +1,5 @@
-//! `Rewriter`: a patch over one graph that remembers what it has already replaced and removed, so that a pass may walk the old
-//! graph in order and rewrite chains in one patch.
+//! `Rewriter`: a patch over one graph that remembers what it has already replaced and removed, so
+//! that a pass may walk the old graph in order and rewrite chains in one patch.
 use ge_ir::{ConstTensor, Graph, Node, NodeId, TensorDesc, ValueRef};
 use ge_plugin_api::patch::{Edit, Patch};
 use ge_plugin_api::types::AttrMap;
@@ -79,7 +79,8 @@ impl<'g> Rewriter<'g> {
         self.changes += 1;
     }
 
-    /// Removes a node with one output whose readers read `to` instead. The order that its control edges stood for is kept.
+    /// Removes a node with one output whose readers read `to` instead. The order that its control
+    /// edges stood for is kept.
     pub fn bypass(&mut self, n: &Node, to: ValueRef) {
         let to = self.resolve(to);
         let own = n.value(0);
@@ -136,7 +137,8 @@ impl<'g> Rewriter<'g> {
         self.changes += 1;
     }
 
-    /// Puts constants in place of a node's outputs: it keeps its name, further ones are `name_1` and so on.
+    /// Puts constants in place of a node's outputs: it keeps its name, further ones are `name_1`
+    /// and so on.
     pub fn fold(&mut self, n: &Node, outputs: Vec<ConstTensor>) {
         self.changes += 1;
         match <[ConstTensor; 1]>::try_from(outputs) {
@@ -189,8 +191,8 @@ impl<'g> Rewriter<'g> {
     }
 }
 
-/// Whether a reader of one value may read the other without seeing a difference: type, format, and equal shapes without unknown
-/// sizes.
+/// Whether a reader of one value may read the other without seeing a difference: type, format, and
+/// equal shapes without unknown sizes.
 pub fn same_desc(a: &TensorDesc, b: &TensorDesc) -> bool {
     a.dtype == b.dtype
         && a.format == b.format

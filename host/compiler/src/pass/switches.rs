@@ -1,4 +1,5 @@
-//! Which passes run: `ge.oo.level`, `ge.optimizationSwitch`, `ge.fusionSwitchFile` and the options bound to passes.
+//! Which passes run: `ge.oo.level`, `ge.optimizationSwitch`, `ge.fusionSwitchFile` and the options
+//! bound to passes.
 use super::PassLevel;
 use super::listed::Listed;
 use crate::error::OptionFault;

@@ -1,4 +1,5 @@
-//! What the stages from `streams` to `model` do: sizes, streams, memory, events, tasks, and what goes back to an earlier stage.
+//! What the stages from `streams` to `model` do: sizes, streams, memory, events, tasks, and what
+//! goes back to an earlier stage.
 use super::compilation::decided;
 use super::{Compilation, Goal, Stage};
 use crate::error::{CompileError, Result};
@@ -17,7 +18,8 @@ use ge_plugin_api::engine::Hook;
 const MOST_ROUNDS: u32 = 8;
 
 impl Compilation<'_> {
-    /// Sizes, workspaces and wishes of every node, and nodes that clear memory if `open`: no plan stands on the graph yet.
+    /// Sizes, workspaces and wishes of every node, and nodes that clear memory if `open`: no plan
+    /// stands on the graph yet.
     fn ask_engines(&mut self, open: bool) -> Result<()> {
         self.take_bodies()?;
         if self.placement.is_none() {
@@ -28,7 +30,8 @@ impl Compilation<'_> {
             let bodies = self.bodies.as_deref().unwrap_or_default();
             self.calls = Some(ffts_plus::calls(&self.model, bodies, self.toolbox, params::rank_size(&self.model))?);
         }
-        // An engine that a text gives binds without asking whether it takes the node: `memory` needs the sizes first.
+        // An engine that a text gives binds without asking whether it takes the node: `memory`
+        // needs the sizes first.
         let given = self.goal == Goal::Text && self.entered >= Stage::Streams;
         let ask = |c: &mut Self| -> Result<_> {
             let placement = decided(&c.placement, Stage::Streams)?;
@@ -53,8 +56,8 @@ impl Compilation<'_> {
         Ok(())
     }
 
-    /// Streams and their order: once, as a rule; again where a switch needs a StreamActive to wake more than one stream, or a body one
-    /// to wake its own.
+    /// Streams and their order: once, as a rule; again where a switch needs a StreamActive to wake
+    /// more than one stream, or a body one to wake its own.
     pub(super) fn plan_streams(&mut self) -> Result<()> {
         streams::node_order::apply(&mut self.model, self.options.node_order, &mut self.records);
         loop {
@@ -97,7 +100,8 @@ impl Compilation<'_> {
         Ok(())
     }
 
-    /// Streams and sizes for a stage behind `streams`: made here where the text that came in has none.
+    /// Streams and sizes for a stage behind `streams`: made here where the text that came in has
+    /// none.
     fn need_streams(&mut self) -> Result<()> {
         if self.streams.is_some() {
             return Ok(());
@@ -146,8 +150,9 @@ impl Compilation<'_> {
         Ok(())
     }
 
-    /// Tasks, generated with the marks of each stream's ends in sight. Nodes whose engine cannot compile them get the next one that takes them, and all is planned anew: each of them leaves an
-    /// engine behind, so that this ends.
+    /// Tasks, generated with the marks of each stream's ends in sight. Nodes whose engine cannot
+    /// compile them get the next one that takes them, and all is planned anew: each of them leaves
+    /// an engine behind, so that this ends.
     pub(super) fn generate_tasks(&mut self) -> Result<Stage> {
         let stage = Stage::Tasks;
         let placement = decided(&self.placement, stage)?;
@@ -175,8 +180,9 @@ impl Compilation<'_> {
         }
     }
 
-    /// Physical streams. A switch whose stream was cut needs a StreamActive of its own, a node that waits for more streams than one
-    /// holds waits needs others that gather them: then all is planned anew.
+    /// Physical streams. A switch whose stream was cut needs a StreamActive of its own, a node that
+    /// waits for more streams than one holds waits needs others that gather them: then all is
+    /// planned anew.
     pub(super) fn split(&mut self) -> Result<Stage> {
         let (streams, order) = decided(&self.streams, Stage::Split)?;
         let input = split::Input { streams, order, soc: &self.toolbox.target.soc, options: self.options };

@@ -1,7 +1,9 @@
-//! `Compilation`: what the stages read and what they have decided so far, and the step from one to the next.
+//! `Compilation`: what the stages read and what they have decided so far, and the step from one to
+//! the next.
 //!
-//! What a stage decides is made once and read by those after it. What was decided by stages that lie before the one that a text
-//! enters at is read from the text's attributes, or made where that is all the same.
+//! What a stage decides is made once and read by those after it. What was decided by stages that
+//! lie before the one that a text enters at is read from the text's attributes, or made where that
+//! is all the same.
 use super::passes::PASSES;
 use super::{Observer, Stage};
 use crate::error::{CompileError, Result};
@@ -61,7 +63,8 @@ pub struct Compilation<'c> {
     /// The model while it is cut into subgraphs, and for which engines that is.
     pub(super) pieces: Option<Pieces>,
     pub(super) round: Round,
-    /// Subgraphs that run in slices, each one node from `stage2` on. None: they have not been taken out yet.
+    /// Subgraphs that run in slices, each one node from `stage2` on. None: they have not been taken
+    /// out yet.
     pub(super) bodies: Option<Vec<Body>>,
     pub(super) calls: Option<Calls>,
     pub(super) kernels: KernelCache,
@@ -78,7 +81,8 @@ pub struct Compilation<'c> {
     pub(super) physical: Option<PhysicalPlan>,
     /// How often the streams were planned again as one of them lacked a node that wakes others.
     pub(super) rounds: u32,
-    /// Whether marks of single nodes say which have no known shape: so it is in a text that enters at `partition` by itself.
+    /// Whether marks of single nodes say which have no known shape: so it is in a text that enters
+    /// at `partition` by itself.
     pub(super) reads_marks: bool,
     /// Whether the records and waits stand as nodes in what is shown.
     is_modelled: bool,
@@ -173,7 +177,8 @@ impl<'c> Compilation<'c> {
     /// Runs one stage. The stage that is to be run next.
     ///
     /// # Errors
-    /// What the stage fails with; a panic in it is an error of it. `Cancelled` where the user wants to stop.
+    /// What the stage fails with; a panic in it is an error of it. `Cancelled` where the user wants
+    /// to stop.
     pub fn step(&mut self, stage: Stage) -> Result<Stage> {
         if self.observer.cancelled() {
             return Err(CompileError::Cancelled);
@@ -188,7 +193,8 @@ impl<'c> Compilation<'c> {
         let out = catch_unwind(AssertUnwindSafe(|| self.run(stage)))
             .unwrap_or_else(|p| Err(CompileError::internal(stage.name(), panic_error("the stage", p).message())));
         heap::trim_after(self.node_count());
-        // A model that is cut, or was when its engine failed, is no graph that the stage can be run on again.
+        // A model that is cut, or was when its engine failed, is no graph that the stage can be run
+        // on again.
         if out.as_ref().is_err_and(CompileError::is_a_fault) && !cut {
             self.observer.failed(stage.name(), self.blame.get().as_ref(), &self.model);
         }
@@ -296,11 +302,13 @@ impl<'c> Compilation<'c> {
     fn node_count(&self) -> usize {
         self.pieces.as_ref().map_or_else(|| self.model.node_count(), Pieces::node_count)
     }
-    /// Whether the model has become parts of known and unknown shapes, which are not run by one list of tasks.
+    /// Whether the model has become parts of known and unknown shapes, which are not run by one
+    /// list of tasks.
     pub(super) fn is_parted(&self) -> bool {
         self.model.root().attrs().get(dynamic_shape_partition::DONE).is_some()
     }
-    /// Engines of nodes that stages have added, and of those that a text gives; those placed before stay.
+    /// Engines of nodes that stages have added, and of those that a text gives; those placed before
+    /// stay.
     pub(super) fn place_again(&mut self) -> Result<()> {
         self.placement = Some(EnginePlacer::new(self.toolbox, true)?.run(&mut self.model)?);
         Ok(())

@@ -1,5 +1,5 @@
-//! What the stages from `place` to `conflict` do: control flow on the device, engines, the engines on their subgraphs, and the whole
-//! graph behind them.
+//! What the stages from `place` to `conflict` do: control flow on the device, engines, the engines
+//! on their subgraphs, and the whole graph behind them.
 use super::compilation::decided;
 use super::{Compilation, Goal, Stage};
 use crate::error::{CompileError, Result};
@@ -13,7 +13,8 @@ use ge_ir::{Model, Node};
 use ge_plugin_api::ops::flags;
 
 impl Compilation<'_> {
-    /// What runs in turn by levels; control flow as labels and jumps; where tiling runs; then an engine for each node.
+    /// What runs in turn by levels; control flow as labels and jumps; where tiling runs; then an
+    /// engine for each node.
     pub(super) fn place(&mut self) -> Result<()> {
         let open = unknown::refusal(&self.model, self.toolbox);
         self.is_static = open.is_none();
@@ -21,7 +22,8 @@ impl Compilation<'_> {
             return Err(refusal);
         }
         let has_control_flow = self.model.graphs().len() > 1;
-        // Before control flow becomes labels and jumps, which have no level; these then also take the stages in turn.
+        // Before control flow becomes labels and jumps, which have no level; these then also take
+        // the stages in turn.
         stage_partition::run(&mut self.model, &|pieces| Ok(merge::run(pieces, self.toolbox)?.model))?;
         if self.is_static && has_control_flow {
             // Bodies of control flow need outputs of their own before they become labels and jumps.
@@ -44,7 +46,8 @@ impl Compilation<'_> {
         Ok(())
     }
 
-    /// Cuts the model for the composite engines if one takes anything, else and then for the atomic ones.
+    /// Cuts the model for the composite engines if one takes anything, else and then for the atomic
+    /// ones.
     pub(super) fn partition(&mut self) -> Result<()> {
         if self.placement.is_none() {
             self.place_again()?;
@@ -76,7 +79,8 @@ impl Compilation<'_> {
         }
     }
 
-    /// Merges, and looks at what the engines have changed. The atomic engines follow the composite ones.
+    /// Merges, and looks at what the engines have changed. The atomic engines follow the composite
+    /// ones.
     pub(super) fn merge(&mut self) -> Result<Stage> {
         let Some(pieces) = self.pieces.take() else { return Ok(Stage::Stage2) };
         let merged = merge::run(pieces, self.toolbox)?;
@@ -105,14 +109,15 @@ impl Compilation<'_> {
     pub(super) fn stage2(&mut self) -> Result<()> {
         self.take_bodies()?;
         if self.is_static && !self.is_parted() && control_flow::has_calls_alone(&self.model) {
-            // Branches and loops were lowered at `place`. Engines have looked at each level on its own; with all sizes known
-            // one list of tasks runs them in turn.
+            // Branches and loops were lowered at `place`. Engines have looked at each level on its
+            // own; with all sizes known one list of tasks runs them in turn.
             lower(&mut self.model, self.toolbox)?;
         }
         stage2::run(&mut self.model, &self.passes, &mut self.records)
     }
 
-    /// Memory rules that meet in one value. Nodes that this and stage 2 have added get their engines.
+    /// Memory rules that meet in one value. Nodes that this and stage 2 have added get their
+    /// engines.
     pub(super) fn conflict(&mut self) -> Result<()> {
         self.take_bodies()?;
         conflict::run(&mut self.model, self.toolbox, self.options)?;

@@ -1,5 +1,5 @@
-//! Models of unknown shapes (facts 3.5): which parts of them are known, and those compiled through the stages from `place` on, each as a
-//! static model that executor v2 runs as it is.
+//! Models of unknown shapes (facts 3.5): which parts of them are known, and those compiled through
+//! the stages from `place` on, each as a static model that executor v2 runs as it is.
 use super::{Compilation, Goal, Observer, Stage};
 use crate::dynamic;
 use crate::error::{CompileError, Result};
@@ -34,7 +34,8 @@ impl Observer for OfPart<'_> {
 }
 
 impl Compilation<'_> {
-    /// The model for executor v2 and its parts of known shape, where a shape of it is unknown or the host schedules it.
+    /// The model for executor v2 and its parts of known shape, where a shape of it is unknown or
+    /// the host schedules it.
     ///
     /// # Errors
     /// Nodes that only a planned model can hold.
@@ -51,7 +52,8 @@ impl Compilation<'_> {
         Ok(Some((dynamic::assemble(name, model, self.toolbox, self.options, &self.records)?, parts)))
     }
 
-    /// Whether the host schedules a graph whose shapes are all known, because it is small: `ge.exec.hostSchedulingMaxThreshold`.
+    /// Whether the host schedules a graph whose shapes are all known, because it is small:
+    /// `ge.exec.hostSchedulingMaxThreshold`.
     fn is_host_scheduled(&self) -> bool {
         let most = self.options.host_scheduling;
         let runs = |n: &&Node| !n.is_const() && !matches!(n.op(), "Data" | "NetOutput");
@@ -64,7 +66,8 @@ impl Compilation<'_> {
             && dynamic::check(&self.model, self.toolbox).is_ok()
     }
 
-    /// Takes the known parts out of the model, each compiled. One that cannot be planned stays where it is, and the reason is kept.
+    /// Takes the known parts out of the model, each compiled. One that cannot be planned stays
+    /// where it is, and the reason is kept.
     fn known_parts(&mut self) -> Result<Vec<GeRootModel>> {
         let Some(mut found) = find(&self.model, self.toolbox, self.options)? else { return Ok(Vec::new()) };
         let whole = |pieces| Ok(merge::run(pieces, self.toolbox)?.model);

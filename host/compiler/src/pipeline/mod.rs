@@ -1,8 +1,9 @@
 //! The pipeline: the stages in order, the state of one compilation, and the loops over them.
 //!
-//! A `Compilation` does one stage at a time (`Compilation::step`) and says which is next: a stage is run again where a later
-//! one asks for it. A compilation, `ge opt`, and a build that goes on from a tuning stop are loops over it. `import` is the front
-//! end's; here it only holds the graph that came in against the verifier.
+//! A `Compilation` does one stage at a time (`Compilation::step`) and says which is next: a stage
+//! is run again where a later one asks for it. A compilation, `ge opt`, and a build that goes on
+//! from a tuning stop are loops over it. `import` is the front end's; here it only holds the graph
+//! that came in against the verifier.
 
 /// The state of one compilation, and what its stages do.
 pub mod compilation;
@@ -46,7 +47,8 @@ pub enum Outcome {
     Stopped(Step, Model),
 }
 
-/// Compiles a model through all stages, or up to a tuning stop; the graph of one goes on where it stopped.
+/// Compiles a model through all stages, or up to a tuning stop; the graph of one goes on where it
+/// stopped.
 pub fn compile(
     name: &str,
     mut model: Model,
@@ -70,7 +72,8 @@ pub fn compile(
             // The build itself is done to the end: a graph that cannot be built is no result.
             stopped = Some(Outcome::Stopped(step, graph));
         }
-        // Where a shape is open there is nothing to place and to plan before a run but parts that are known.
+        // Where a shape is open there is nothing to place and to plan before a run but parts that
+        // are known.
         if at == Stage::Place {
             if let Some((m, parts)) = c.dynamic(name)? {
                 return Ok(Outcome::Dynamic(Box::new(m), parts));
@@ -88,8 +91,9 @@ pub fn compile(
     }
 }
 
-/// Runs the stages `from` to `until`, both included, on a graph that may carry the decisions of earlier stages as attributes,
-/// and writes what is decided back as attributes (DESIGN 7, "Names of decisions").
+/// Runs the stages `from` to `until`, both included, on a graph that may carry the decisions of
+/// earlier stages as attributes, and writes what is decided back as attributes (DESIGN 7, "Names of
+/// decisions").
 ///
 /// # Errors
 /// What a stage fails with; `until` beyond `sync`: later stages leave nothing that text can hold.

@@ -1,4 +1,5 @@
-//! The list of passes: every pass with its stage, in the order in which they run, and why it stands there.
+//! The list of passes: every pass with its stage, in the order in which they run, and why it stands
+//! there.
 use crate::original::{self, FORMAT, PRECISION};
 use crate::pass::listed::{Listed, at, node};
 use crate::prepare::{self, AFTER, BEFORE, GEARS, NORMALISE};

@@ -1,7 +1,9 @@
-//! Tuning mode (003 §1.4): a build stops before or after the engines' OptimizeFusedGraph, or when it is done, and leaves its graph; a
-//! compilation of that graph goes on where it stopped, to the same model.
+//! Tuning mode (003 §1.4): a build stops before or after the engines' OptimizeFusedGraph, or when
+//! it is done, and leaves its graph; a compilation of that graph goes on where it stopped, to the
+//! same model.
 //!
-//! What the stages before have left beside the graph travels as attributes of the root graph: records of passes and refusals.
+//! What the stages before have left beside the graph travels as attributes of the root graph:
+//! records of passes and refusals.
 use crate::error::OptionFault;
 use crate::error::{CompileError, Result};
 use crate::fusion::FusionRecord;

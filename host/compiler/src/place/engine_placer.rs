@@ -1,8 +1,9 @@
 //! `EnginePlacer`: each node to the cheapest engine that takes it; every refusal is kept in words.
 //!
-//! Rule (facts 3.2): an engine already set stays (its op store must take the node at compile); structural nodes go to the
-//! structural engine; else the engines that know the type, by compute cost, plugin order breaking ties; the first whose
-//! `supports` says yes. Nodes are asked in parallel, results put back in node order; all failures are told together.
+//! Rule (facts 3.2): an engine already set stays (its op store must take the node at compile);
+//! structural nodes go to the structural engine; else the engines that know the type, by compute
+//! cost, plugin order breaking ties; the first whose `supports` says yes. Nodes are asked in
+//! parallel, results put back in node order; all failures are told together.
 use crate::error::{CompileError, Result};
 use crate::ids::{ModelMap, NodeKey};
 use crate::toolbox::{EngineId, EngineRanks, Toolbox};
@@ -37,7 +38,8 @@ pub struct EnginePlacer<'t> {
     toolbox: &'t Toolbox,
     ranks: EngineRanks,
     structural: Vec<Key>,
-    /// Whether an engine given beforehand binds without asking its op store (text entered at `streams` and later).
+    /// Whether an engine given beforehand binds without asking its op store (text entered at
+    /// `streams` and later).
     trust_given: bool,
 }
 

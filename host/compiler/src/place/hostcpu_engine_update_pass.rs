@@ -1,5 +1,6 @@
-//! `HostcpuEngineUpdatePass`: in a graph whose shapes are known only at run, the small arithmetic that sizes are made of runs on the host,
-//! where the sizes are: it would go to the device and back for a few numbers.
+//! `HostcpuEngineUpdatePass`: in a graph whose shapes are known only at run, the small arithmetic
+//! that sizes are made of runs on the host, where the sizes are: it would go to the device and back
+//! for a few numbers.
 //!
 //! Before: `%s = Shape(%x)`, `%n = Mul(%s, %k)` on a device engine   After: both on the host engine
 //! When: some shape of the model is unknown; a node gives whole numbers or truth values, up to 8 of each or a row of unknown length, and
@@ -103,7 +104,8 @@ fn takes(e: &EngineEntry, node: &ge_plugin_api::view::Node<'_>) -> Result<bool> 
     Ok(matches!(e.object.supports(node)?, Support::Yes))
 }
 
-/// What lies on the host without a node that runs there: constants, marked inputs, inputs that a caller gives from there.
+/// What lies on the host without a node that runs there: constants, marked inputs, inputs that a
+/// caller gives from there.
 fn is_source(model: &Model, caller: Option<(usize, NodeId)>, n: &Node, on_host: &HashSet<NodeKey>) -> bool {
     if n.is_const() {
         return true;

@@ -1,4 +1,5 @@
-//! Placement. in: an inferred graph and the engines' op stores, out: `Placement` and `_engine`, `_op_kernel_lib` on every node.
+//! Placement. in: an inferred graph and the engines' op stores, out: `Placement` and `_engine`,
+//! `_op_kernel_lib` on every node.
 pub mod engine_placer;
 pub mod hostcpu_engine_update_pass;
 pub mod reassign;

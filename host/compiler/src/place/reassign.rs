@@ -1,10 +1,13 @@
-//! Re-assignment: a node whose kernel its engine cannot compile after all goes to the next engine that takes it.
+//! Re-assignment: a node whose kernel its engine cannot compile after all goes to the next engine
+//! that takes it.
 //!
-//! An op store says yes before the compiler has seen the node (003 §6.1: operators are compiled behind the partition); what the
-//! compiler refuses is no failure of the model while another engine takes the node (facts 4.5, CompileNodesPass: engine fallback).
-//! Bound nodes stay: `_engine` that was given in the model is asked for by the user. What an engine refuses when it is asked for sizes or
-//! tasks has no fallback, as in the original (facts 1.1: CalcOpParam and GenerateTask end the build): plans stand on its answer by then.
-//! The error names the engine, its reason, and who else would have the node.
+//! An op store says yes before the compiler has seen the node (003 §6.1: operators are compiled
+//! behind the partition); what the compiler refuses is no failure of the model while another engine
+//! takes the node (facts 4.5, CompileNodesPass: engine fallback). Bound nodes stay: `_engine` that
+//! was given in the model is asked for by the user. What an engine refuses when it is asked for
+//! sizes or tasks has no fallback, as in the original (facts 1.1: CalcOpParam and GenerateTask end
+//! the build): plans stand on its answer by then. The error names the engine, its reason, and who
+//! else would have the node.
 use super::Placement;
 use crate::error::{CompileError, Result};
 use crate::ids::NodeKey;
@@ -27,7 +30,8 @@ pub fn bound(model: &Model) -> HashSet<String> {
     given.map(|n| n.name().to_owned()).collect()
 }
 
-/// Writes another engine on each refused node; why the first was left is kept with the refusals of `EnginePlacer`.
+/// Writes another engine on each refused node; why the first was left is kept with the refusals of
+/// `EnginePlacer`.
 ///
 /// # Errors
 /// The engine's own, with what the others said, where none takes the node.
@@ -77,7 +81,8 @@ pub fn run(
     Ok(())
 }
 
-/// The error of a node that its engine took and then refuses to size or to give tasks: who did, and the way out.
+/// The error of a node that its engine took and then refuses to size or to give tasks: who did, and
+/// the way out.
 pub fn refused_late(error: Error, node: &Node<'_>, placement: &Placement, toolbox: &Toolbox, key: NodeKey) -> Error {
     let error = error.at_node(node.name(), node.op());
     if matches!(error.kind, ErrorKind::PANIC | ErrorKind::PLUGIN | ErrorKind::INTERNAL | ErrorKind::CANCELLED) {

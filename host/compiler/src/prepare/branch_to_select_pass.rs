@@ -1,5 +1,6 @@
-//! `BranchToSelectPass`: two small branches are computed both, and the values of one are taken: a choice on the device costs a switch,
-//! a jump, three labels, a copy of each value in each branch, and holds the whole model on one stream.
+//! `BranchToSelectPass`: two small branches are computed both, and the values of one are taken: a
+//! choice on the device costs a switch, a jump, three labels, a copy of each value in each branch,
+//! and holds the whole model on one stream.
 //!
 //! Before: `%y = If(%c, %x) {then_branch = @t, else_branch = @e}`   After: the nodes of `@t` and `@e` over `%x`, `%y = SelectV2(%c, …)`
 //! When: an `If` of the model itself over one bool; branches of up to 8 nodes that touch at most 64 KiB together, whose shapes are

@@ -1,4 +1,5 @@
-//! Failures of inference within branches and bodies: which one it is, and what would help where only some branches of a choice fail.
+//! Failures of inference within branches and bodies: which one it is, and what would help where
+//! only some branches of a choice fail.
 use super::subgraphs::own_inputs;
 use ge_ir::{AttrValue, Model, NodeId, ValueRef};
 use ge_plugin_api::diagnostic::Diagnostic;
@@ -17,7 +18,8 @@ struct Call {
     role: String,
 }
 
-/// Tells each failure its branches or bodies; where a choice has branches that do not fail, what would help.
+/// Tells each failure its branches or bodies; where a choice has branches that do not fail, what
+/// would help.
 pub(super) fn explain(model: &Model, failures: Vec<(usize, Diagnostic)>) -> Vec<Diagnostic> {
     if model.graphs().len() < 2 {
         return failures.into_iter().map(|(_, d)| d).collect();

@@ -1,4 +1,5 @@
-//! `ConstantClipPass`: a constant beyond what f16 can hold is cut to its greatest number before it is cast, not turned into infinity.
+//! `ConstantClipPass`: a constant beyond what f16 can hold is cut to its greatest number before it
+//! is cast, not turned into infinity.
 //!
 //! Before: `%h = Cast(%c : f32) : f16` over `Const {-3.4e38}`   After: the cast reads a `Const {-65504}`
 //! When: a finite element of an f32 constant is beyond ±65504 (a mask of attention, as a rule).

@@ -1,4 +1,5 @@
-//! `ConstantFoldingPass`: what depends on constants alone is computed now, by the host kernels of the engine that folds.
+//! `ConstantFoldingPass`: what depends on constants alone is computed now, by the host kernels of
+//! the engine that folds.
 //!
 //! Before: `%y = Add(%a, %b)` over two `Const`   After: `%y = Const() {value = a + b}`
 //! When: all inputs are constants, the operator has a host kernel, nothing of chance or effect is in it.

@@ -1,4 +1,5 @@
-//! `FixedInputPass`: an input whose value is given when the model is compiled is a constant for those that read it.
+//! `FixedInputPass`: an input whose value is given when the model is compiled is a constant for
+//! those that read it.
 //!
 //! Before: `%sr = Data() {_fixed_value = dense<i64[]: 16000>, index = 2}  %y = Equal(%sr, %c)`
 //! After: the same input without readers, and `%y = Equal(Const(16000), %c)`

@@ -1,5 +1,5 @@
-//! `InferShapePass`: types and shapes in topological order, with constants folded on the way, so that a Reshape sees the
-//! shape that a Shape and a Gather computed (003 §8).
+//! `InferShapePass`: types and shapes in topological order, with constants folded on the way, so
+//! that a Reshape sees the shape that a Shape and a Gather computed (003 §8).
 use super::dimension_compute_pass::DimensionComputePass;
 use super::fold::{fold, folding_engine};
 use super::{AFTER, BEFORE, branches, loops, subgraphs};
@@ -16,7 +16,8 @@ use ge_plugin_api::types::AttrMap;
 use std::collections::HashMap;
 use std::time::Instant;
 
-/// Integers up to this many bytes are folded even where folding is switched off: without them no shape is known.
+/// Integers up to this many bytes are folded even where folding is switched off: without them no
+/// shape is known.
 const SHAPE_BYTES: u64 = 1024;
 
 /// Most graphs within graphs (facts 4.1).
@@ -41,13 +42,15 @@ impl<'t> InferShapePass<'t> {
     pub fn new(toolbox: &'t Toolbox) -> Self {
         InferShapePass { toolbox, structural: STRUCTURE.iter().map(|s| Key::new(s)).collect(), fold_all: true }
     }
-    /// Whether everything that can be folded is folded; else only small integers, which shapes are made of.
+    /// Whether everything that can be folded is folded; else only small integers, which shapes are
+    /// made of.
     pub fn folding(mut self, on: bool) -> Self {
         self.fold_all = on;
         self
     }
 
-    /// Infers every graph of a model, with the passes that stand beside inference at each node; every failure is collected.
+    /// Infers every graph of a model, with the passes that stand beside inference at each node;
+    /// every failure is collected.
     pub fn run(&self, model: &mut Model, passes: &PassManager<'_>, records: &mut Records) -> Result<()> {
         let start = Instant::now();
         let named = named_graphs(model);
@@ -71,7 +74,8 @@ impl<'t> InferShapePass<'t> {
         let small = if self.fold_all { None } else { folding_engine(self.toolbox) };
         let mut before = GEPass::new(passes, "prepare", passes.nodes("prepare", BEFORE));
         let mut list = passes.nodes("prepare", AFTER);
-        // Sizes that are known are computed whatever is switched off: without them no shape is known.
+        // Sizes that are known are computed whatever is switched off: without them no shape is
+        // known.
         if !list.iter().any(|p| p.name() == DimensionComputePass.name()) {
             list.push(&DimensionComputePass);
         }
@@ -114,7 +118,8 @@ impl<'t> InferShapePass<'t> {
                     }
                 }
                 if !back {
-                    // A subgraph is inferred from what its parent gives it, before what reads its parent.
+                    // A subgraph is inferred from what its parent gives it, before what reads its
+                    // parent.
                     let subs = subgraphs::enter(model, gi, id);
                     let fresh: Vec<usize> =
                         subs.into_iter().filter(|s| !std::mem::replace(&mut entered[*s], true)).collect();
@@ -149,7 +154,8 @@ impl<'t> InferShapePass<'t> {
                             }
                         }
                     }
-                    // A fault of the plugin is no refusal of the model: it ends the compilation as what it is.
+                    // A fault of the plugin is no refusal of the model: it ends the compilation as
+                    // what it is.
                     Err(CompileError::Plugin(e)) if !matches!(e.kind, ErrorKind::PANIC | ErrorKind::PLUGIN) => {
                         failures.extend(e.diagnostics.into_iter().map(|d| (gi, d)))
                     }
@@ -176,9 +182,11 @@ impl<'t> InferShapePass<'t> {
         self.visit(model, gi, id, None).map(|_| ())
     }
 
-    /// Holds a node's descriptors against its operator: unknown ones are filled in, known ones must not contradict.
+    /// Holds a node's descriptors against its operator: unknown ones are filled in, known ones must
+    /// not contradict.
     ///
-    /// Errors: what does not fit, in words. Nodes without a prototype, and outputs in other formats, are not judged.
+    /// Errors: what does not fit, in words. Nodes without a prototype, and outputs in other
+    /// formats, are not judged.
     pub fn hold(&self, model: &mut Model, gi: usize, id: NodeId) -> Result<(), String> {
         let Some(n) = model.graphs()[gi].get(id) else { return Ok(()) };
         if self.structural.contains(&n.op_key()) || self.toolbox.op(n.op_key()).is_none() {
@@ -212,7 +220,8 @@ impl<'t> InferShapePass<'t> {
         self.node(model, gi, id).map_err(|e| e.to_string())
     }
 
-    /// Whether what is unknown of a node's outputs hangs on values alone: all of its inputs' sizes are known.
+    /// Whether what is unknown of a node's outputs hangs on values alone: all of its inputs' sizes
+    /// are known.
     fn by_value(&self, node: &ge_plugin_api::view::Node<'_>) -> bool {
         let reads = self.toolbox.op(Key::new(node.op())).is_some_and(|o| !o.proto.value_inputs.is_empty());
         let mut inputs = (0..node.inputs().len()).filter_map(|i| node.input_desc(i));
@@ -272,8 +281,9 @@ impl<'t> InferShapePass<'t> {
     }
 }
 
-/// Whether a node stands in run-time formats: it was inferred before it was laid out, and prototypes speak of original shapes.
-/// Sizes that are not known are inferred all the same, and a change of layout knows both.
+/// Whether a node stands in run-time formats: it was inferred before it was laid out, and
+/// prototypes speak of original shapes. Sizes that are not known are inferred all the same, and a
+/// change of layout knows both.
 fn laid_out(g: &Graph, n: &Node) -> bool {
     let other = |d: &TensorDesc| d.origin.is_some() && d.format != d.origin_format();
     let inputs = n.inputs().iter().filter_map(|v| g.desc(*v));
@@ -295,7 +305,8 @@ fn stated(inferred: &ge_ir::Shape, said: &ge_ir::Shape) -> ge_ir::Shape {
     out
 }
 
-/// Puts constants in place of a folded node: they take its name (`name`, `name_1` … for further outputs).
+/// Puts constants in place of a folded node: they take its name (`name`, `name_1` … for further
+/// outputs).
 fn replace(model: &mut Model, gi: usize, id: NodeId, outputs: Vec<ConstTensor>) -> Result<()> {
     if let [only] = outputs.as_slice() {
         if model.make_constant(gi, id, only.clone()) {

@@ -1,5 +1,6 @@
-//! `InferValueRangePass`: what is known of the whole numbers that shapes are made of although they are no constants: an expression over
-//! the sizes of the inputs, or the least and greatest value. What it says decides the sizes behind it, comparisons, and so branches.
+//! `InferValueRangePass`: what is known of the whole numbers that shapes are made of although they
+//! are no constants: an expression over the sizes of the inputs, or the least and greatest value.
+//! What it says decides the sizes behind it, comparisons, and so branches.
 //!
 //! Before: `%s = Shape(%x : f32[n,4])  %m = Mul(%s, 2)  %y = Reshape(%x, %m)`   After: `%m : i64[2]{_value = ["2*n", "8"]}`, `%y : f32["2*n",8]`
 //! Before: `%p = GreaterEqual(%s0, 0)` over a size   After: `%p = Const() {value = true}`
@@ -240,7 +241,8 @@ fn visit(_: &mut PassContext<'_>, at: &At<'_>, r: &mut Rewriter<'_>) -> Result<(
     Ok(())
 }
 
-/// Takes what is known of values off all outputs: it holds for the shapes that were inferred, not for what passes make of the graph.
+/// Takes what is known of values off all outputs: it holds for the shapes that were inferred, not
+/// for what passes make of the graph.
 pub fn forget(model: &mut Model) {
     let key = ge_ir::Key::new(VALUE);
     for g in model.graphs_mut() {

@@ -1,4 +1,5 @@
-//! Shapes that a loop carries: its body is inferred on its own outcome until both agree (003 §8, "While loop shape inference").
+//! Shapes that a loop carries: its body is inferred on its own outcome until both agree (003 §8,
+//! "While loop shape inference").
 use super::InferShapePass;
 use super::subgraphs::{body, give, join, subtree};
 use crate::error::Result;
@@ -10,7 +11,8 @@ const TURNS: usize = 16;
 /// Loops within loops that are followed this way; within deeper ones every carried size is unknown.
 const DEPTH: usize = 4;
 
-/// What a loop carries, for all of its turns: a size that the body changes is unknown. The loop's graphs are given it.
+/// What a loop carries, for all of its turns: a size that the body changes is unknown. The loop's
+/// graphs are given it.
 pub(super) fn settle(
     infer: &InferShapePass<'_>,
     passes: &PassManager<'_>,

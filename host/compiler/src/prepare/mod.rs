@@ -1,4 +1,5 @@
-//! Preparation. in: the graph as the front end built it, out: the same graph with every type and shape that can be known.
+//! Preparation. in: the graph as the front end built it, out: the same graph with every type and
+//! shape that can be known.
 pub mod assert_pass;
 pub mod branch_to_select_pass;
 mod branches;
@@ -55,7 +56,8 @@ pub const BEFORE: u8 = 11;
 /// The part that stands behind it.
 pub const AFTER: u8 = 12;
 
-/// The order of effects as edges, custom passes and engines before shapes, inference with folding, the passes of PrepareOptimize (facts 4.2, 4.3).
+/// The order of effects as edges, custom passes and engines before shapes, inference with folding,
+/// the passes of PrepareOptimize (facts 4.2, 4.3).
 pub fn run(model: &mut Model, passes: &PassManager<'_>, records: &mut Records) -> Result<()> {
     passes.toolbox().growth.allow(model);
     passes.part("prepare", GEARS, model, records)?;

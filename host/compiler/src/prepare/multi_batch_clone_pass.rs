@@ -1,4 +1,5 @@
-//! `MultiBatchClonePass`: a model that is to run at several sizes becomes a `Case` over one static graph for each (gears).
+//! `MultiBatchClonePass`: a model that is to run at several sizes becomes a `Case` over one static
+//! graph for each (gears).
 //!
 //! Before: `graph @main(%x: f32[b,3]) attributes {_gear_dims = ["b"], _gears = [[1], [4]]} { … }`
 //! After: `graph @main(%x: f32[4,3], %ascend_mbatch_shape_data: i32[1]) { %i = MapIndex(%ascend_mbatch_shape_data, %table)

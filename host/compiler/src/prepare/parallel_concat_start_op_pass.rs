@@ -1,4 +1,5 @@
-//! `ParallelConcatStartOpPass`: the empty place that parallel pieces are written into is a constant.
+//! `ParallelConcatStartOpPass`: the empty place that parallel pieces are written into is a
+//! constant.
 //!
 //! Before: `%p = _ParallelConcatStart() {shape = [2, 3], dtype = f32}`   After: `%p = Const() {value = dense<f32[2,3]: splat 0>}`
 //! When: shape and type are given and known.

@@ -1,4 +1,5 @@
-//! Descriptors between a control node and its subgraphs: down to their Data nodes, up from their NetOutput (DESIGN 3.2).
+//! Descriptors between a control node and its subgraphs: down to their Data nodes, up from their
+//! NetOutput (DESIGN 3.2).
 use ge_ir::{AttrValue, Dim, Graph, Model, NodeId, Shape, TensorDesc};
 use ge_model::gears::BATCH_NUM;
 
@@ -92,7 +93,8 @@ pub(super) fn subtree(model: &Model, root: usize) -> Option<Model> {
     Model::from_graphs(list.into_iter().map(|i| model.graphs()[i].clone()).collect())
 }
 
-/// Gives a node what its subgraphs return: of branches what holds for all of them, of a loop what `carried` says.
+/// Gives a node what its subgraphs return: of branches what holds for all of them, of a loop what
+/// `carried` says.
 pub(super) fn leave(model: &mut Model, gi: usize, id: NodeId, carried: Option<Vec<TensorDesc>>) {
     let Some(n) = model.graphs()[gi].get(id) else { return };
     if own_inputs(n.op()).is_none() {

@@ -1,4 +1,5 @@
-//! Whole numbers that are not constant: an expression over sizes, or a range, and the arithmetic of both.
+//! Whole numbers that are not constant: an expression over sizes, or a range, and the arithmetic of
+//! both.
 use crate::pass::declare::At;
 use ge_ir::{AttrValue, DType};
 use ge_plugin_api::ops::VALUE;
@@ -64,8 +65,8 @@ impl fmt::Display for Value {
     }
 }
 
-/// What is known of the numbers of an input: constants exactly, others as they were marked; whole numbers of known count at least
-/// have places.
+/// What is known of the numbers of an input: constants exactly, others as they were marked; whole
+/// numbers of known count at least have places.
 pub fn read(at: &At<'_>, i: usize) -> Option<Values> {
     let v = at.n.input(i).filter(|v| !v.is_absent())?;
     let d = at.g.desc(v)?;

@@ -1,6 +1,7 @@
-//! A node that waits for more streams than its own stream has room for: each wait takes its place on the stream, and a node is not cut.
-//! Nodes on streams of their own, `<node>_Wait_<k>`, wait for some of them each, and the node waits for these; where these are too many
-//! as well, the next round puts others before them.
+//! A node that waits for more streams than its own stream has room for: each wait takes its place
+//! on the stream, and a node is not cut. Nodes on streams of their own, `<node>_Wait_<k>`, wait for
+//! some of them each, and the node waits for these; where these are too many as well, the next
+//! round puts others before them.
 use super::RESERVED_TASKS;
 use super::points::WAIT_SQES;
 use crate::error::{CompileError, Result};
@@ -18,7 +19,8 @@ pub fn room(limit: u64) -> usize {
     usize::try_from(limit.saturating_sub(RESERVED_TASKS + WAIT_SQES + 2) / WAIT_SQES).unwrap_or(usize::MAX).max(2)
 }
 
-/// Those of some nodes whose waits do not fit their own streams, and that others of their graph can wait for.
+/// Those of some nodes whose waits do not fit their own streams, and that others of their graph can
+/// wait for.
 pub fn crowded(model: &Model, sync: &SyncPlan, full: &[NodeKey], limit: u64) -> Vec<Crowded> {
     let of = |key: &NodeKey| {
         let mut senders: Vec<NodeKey> = Vec::new();
@@ -33,7 +35,8 @@ pub fn crowded(model: &Model, sync: &SyncPlan, full: &[NodeKey], limit: u64) -> 
     full.iter().filter_map(of).collect()
 }
 
-/// Puts the nodes in: each is a `StreamActive` that wakes nothing, on a stream of its own label, directly before the node that waits.
+/// Puts the nodes in: each is a `StreamActive` that wakes nothing, on a stream of its own label,
+/// directly before the node that waits.
 ///
 /// # Errors
 /// A graph that would break (a bug).

@@ -1,8 +1,9 @@
-//! Physical streams (004 §4.4). in: logical streams and the tasks really generated, out: `PhysicalPlan`.
+//! Physical streams (004 §4.4). in: logical streams and the tasks really generated, out:
+//! `PhysicalPlan`.
 //!
-//! A stream of a SoC holds so many tasks; a logical stream with more is cut into several physical ones, joined by events. The
-//! first piece keeps the logical stream's id, the others follow behind all logical ids in node order. A SoC whose streams have
-//! no limit skips it.
+//! A stream of a SoC holds so many tasks; a logical stream with more is cut into several physical
+//! ones, joined by events. The first piece keeps the logical stream's id, the others follow behind
+//! all logical ids in node order. A SoC whose streams have no limit skips it.
 
 /// Nodes that wait for more streams than one stream has room for.
 pub mod gather;
@@ -55,7 +56,8 @@ pub struct PhysicalPlan {
 }
 
 impl PhysicalPlan {
-    /// Writes the decision as text has it: `_stream_id` and `_attached_stream_ids` are physical from here on.
+    /// Writes the decision as text has it: `_stream_id` and `_attached_stream_ids` are physical
+    /// from here on.
     pub fn to_attrs(&self, model: &mut Model) {
         for gi in 0..model.graphs().len() {
             for id in model.graphs()[gi].order().to_vec() {
@@ -80,9 +82,11 @@ impl PhysicalPlan {
 pub enum Split {
     /// The streams.
     Done(PhysicalPlan),
-    /// These switches wake a stream that was cut: each needs a StreamActive of its own stream, then all is planned anew.
+    /// These switches wake a stream that was cut: each needs a StreamActive of its own stream, then
+    /// all is planned anew.
     NeedsActive(Vec<NodeKey>),
-    /// These nodes wait for more streams than their own has room for: others have to wait in their stead, then all is planned anew.
+    /// These nodes wait for more streams than their own has room for: others have to wait in their
+    /// stead, then all is planned anew.
     Crowded(Vec<gather::Crowded>),
 }
 
@@ -98,8 +102,8 @@ pub struct Input<'a> {
     pub options: &'a Options,
 }
 
-/// Cuts streams that are too long, adds the events that join the pieces to the sync plan, and puts physical ids where tasks
-/// and `active_stream_list` name streams. The tasks go into the plan.
+/// Cuts streams that are too long, adds the events that join the pieces to the sync plan, and puts
+/// physical ids where tasks and `active_stream_list` name streams. The tasks go into the plan.
 ///
 /// # Errors
 /// Nodes that must stay together and do not fit, and more streams or events than the SoC has.
@@ -237,7 +241,8 @@ impl NodeTasks {
     }
 }
 
-/// Tasks of a node that wakes streams, one for each of them: the k-th wakes the k-th. A switch wakes the first.
+/// Tasks of a node that wakes streams, one for each of them: the k-th wakes the k-th. A switch
+/// wakes the first.
 fn wake(tasks: impl Iterator<Item = PlacedTask>, woken: &[PhysicalId]) -> Vec<PlacedTask> {
     let mut out = Vec::new();
     let mut done = false;
@@ -264,7 +269,8 @@ fn wake(tasks: impl Iterator<Item = PlacedTask>, woken: &[PhysicalId]) -> Vec<Pl
     out
 }
 
-/// The logical stream of each physical one, the physical stream of each stand, and the logical stream that is huge.
+/// The logical stream of each physical one, the physical stream of each stand, and the logical
+/// stream that is huge.
 fn pieces(
     model: &Model,
     input: &Input<'_>,
@@ -302,7 +308,8 @@ fn pieces(
         }
     }
     let all = |s: usize| on[s].iter().map(|(_, s)| s.count).sum::<u64>();
-    // A stream with jumps may be cut at few places: it is huge where it has to be, as the one stream of single-stream mode is.
+    // A stream with jumps may be cut at few places: it is huge where it has to be, as the one
+    // stream of single-stream mode is.
     let jumps = |s: usize| streams.flow.is_some() && on[s].iter().any(|(_, s)| scope_of(s.node).is_some());
     let may_be_huge = |s: &usize| (streams.single && *s == 0) || jumps(*s);
     let huge = (0..logical)
@@ -329,7 +336,8 @@ fn pieces(
     Ok((pieces, physical, huge.map(|s| StreamId(s as u32))))
 }
 
-/// Nodes whose waits fill more than half of a stream that cannot hold them with all that comes with a piece.
+/// Nodes whose waits fill more than half of a stream that cannot hold them with all that comes with
+/// a piece.
 fn full(stands: &Stands, tasks: &NodeTasks, limit: u64) -> Vec<NodeKey> {
     let wait = |t: &&PlacedTask| {
         matches!(t.task.kind(), TaskType::EVENT_WAIT | TaskType::NOTIFY_WAIT | TaskType::MEM_EVENT_WAIT)

@@ -1,6 +1,8 @@
-//! Where a stream is cut (004 §4.4): not before its first node, where the tasks so far, the next node's included, and the reserve
-//! pass the limit; never before a node with a subgraph, the first StreamActive of a subgraph or a label's node, nor between
-//! nodes that a `_continuous_stream_label` or a jump holds together. A cut that would part them moves before the first of them.
+//! Where a stream is cut (004 §4.4): not before its first node, where the tasks so far, the next
+//! node's included, and the reserve pass the limit; never before a node with a subgraph, the first
+//! StreamActive of a subgraph or a label's node, nor between nodes that a
+//! `_continuous_stream_label` or a jump holds together. A cut that would part them moves before the
+//! first of them.
 use super::RESERVED_TASKS;
 use crate::error::{CompileError, Result};
 use ge_ir::Node;
@@ -41,7 +43,8 @@ pub fn cuts(stands: &[Stand<'_>], limit: u64, soc: &str) -> Result<Vec<usize>> {
         if at > first && count + RESERVED_TASKS > limit {
             if let Some(cut) = last_cut {
                 out.push(cut);
-                // The new piece opens with the wait for the one before it; what was read beyond the cut is counted again.
+                // The new piece opens with the wait for the one before it; what was read beyond the
+                // cut is counted again.
                 (first, count, last_cut, at) = (cut, WAIT_SQES, None, cut);
                 continue;
             }
@@ -78,7 +81,8 @@ fn keys(n: &Node) -> Vec<String> {
     out
 }
 
-/// For each place whether a run of nodes that stay together spans it: a cut before it would part them.
+/// For each place whether a run of nodes that stay together spans it: a cut before it would part
+/// them.
 fn held_together(stands: &[Stand<'_>]) -> Vec<bool> {
     let mut spans: BTreeMap<String, (usize, usize)> = BTreeMap::new();
     for (i, s) in stands.iter().enumerate() {

@@ -84,7 +84,8 @@ fn run(cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> 
     let mut at = vec![0usize; g.id_bound()];
     // Behind the way out of a loop a stream of its own goes on.
     let mut own: HashMap<ge_ir::NodeId, String> = HashMap::new();
-    // Labels that nodes had: where their nodes stand, and those that nobody wakes where the node's place is woken.
+    // Labels that nodes had: where their nodes stand, and those that nobody wakes where the node's
+    // place is woken.
     let named: BTreeSet<&str> =
         g.nodes().flat_map(|n| n.attrs().strs("_active_label_list").unwrap_or_default()).collect();
     let mut given: BTreeMap<&str, BTreeSet<usize>> = BTreeMap::new();

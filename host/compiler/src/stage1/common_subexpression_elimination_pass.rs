@@ -52,7 +52,8 @@ impl GraphPass for CommonSubexpressionEliminationPass {
         let mut r = Rewriter::new(g);
         let mut known: HashMap<(Key, Vec<ValueRef>), Vec<&Node>> = HashMap::new();
         for n in g.nodes() {
-            // Sources are told apart by more than their attributes; nodes without a prototype may do anything.
+            // Sources are told apart by more than their attributes; nodes without a prototype may
+            // do anything.
             if n.inputs().is_empty() || n.outputs().is_empty() || cx.toolbox.op(n.op_key()).is_none() {
                 continue;
             }

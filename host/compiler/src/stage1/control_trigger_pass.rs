@@ -1,4 +1,5 @@
-//! `ControlTriggerPass`: a place that is reached whichever side of a switch was taken waits for a value that either side gives.
+//! `ControlTriggerPass`: a place that is reached whichever side of a switch was taken waits for a
+//! value that either side gives.
 //!
 //! Before: `%c = ControlTrigger() after(%t)` with `%t` on one side of a `Switch`
 //! After: `%c_Merge = Merge(…)` of a constant of each side, that of `%t`'s side behind it; `%c = ControlTrigger() after(%c_Merge)`

@@ -1,5 +1,5 @@
-//! `HcclTailingOptimizationPass`: changes of layout and type behind a collective wait for what their reader waits for, so that they
-//! do not stand in the way of the next collective.
+//! `HcclTailingOptimizationPass`: changes of layout and type behind a collective wait for what
+//! their reader waits for, so that they do not stand in the way of the next collective.
 //!
 //! Before: `%s = HcomAllReduce(%x)  %t = Cast(%s)  %y = ApplyX(%t) after(%c)`   After: `%t = Cast(%s) after(%c)`
 //! When: the collective's outcome goes through layout and type changes, each read once, to a node with control inputs.

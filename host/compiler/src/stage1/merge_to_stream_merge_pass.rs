@@ -1,4 +1,5 @@
-//! `MergeToStreamMergePass`: where the sides of a switch meet, each of them wakes the stream that goes on.
+//! `MergeToStreamMergePass`: where the sides of a switch meet, each of them wakes the stream that
+//! goes on.
 //!
 //! Before: `%m = Merge(%a, %b)`   After: `%ca = MemcpyAsync(%a, %m_memory)  %cb = MemcpyAsync(%b, %m_memory)`, both in one memory,
 //! `%m_StreamActive_0` and `_1` behind all that their side does, `%m = StreamMerge(%ca, %cb)` on a stream that both wake

@@ -1,4 +1,5 @@
-//! `NextIterationPass`: a v1 loop gets nodes that wake its streams at its three borders, and one memory for each carried value.
+//! `NextIterationPass`: a v1 loop gets nodes that wake its streams at its three borders, and one
+//! memory for each carried value.
 //!
 //! Before: `%e = Enter(%x)  %m = Merge(%e) {_next_iteration_node = "n"} … %n = NextIteration(%b)  %y = Exit(%s)`
 //! After: `%c_Enter_StreamActive` behind the `Enter`s wakes the loop, `%c_Next_StreamActive` behind all that a turn does wakes it
@@ -82,7 +83,8 @@ fn borders(g: &Graph, all: &Regions, l: u32, r: &mut Rewriter<'_>) -> Result<Opt
                 return Err(refused(m, &format!("{what}: its shapes are not static")));
             }
         }
-        // Each value has memory of its own: what came in with others, or is no copy at all, is copied.
+        // Each value has memory of its own: what came in with others, or is no copy at all, is
+        // copied.
         let alone = g.users(c.enter).len() == 1 && taken.insert(c.enter);
         let own = match g.get(c.enter.node).filter(|e| alone && matches!(e.op(), "Enter" | "RefEnter")) {
             Some(_) => c.enter,
@@ -106,7 +108,8 @@ fn borders(g: &Graph, all: &Regions, l: u32, r: &mut Rewriter<'_>) -> Result<Opt
         r.patch.set_attr(c.next, REF_INPUT, 1i64);
         nexts.push(n.value(0));
     }
-    // A value from further out, a constant say, is entered as often as the loop is: turns have written over it.
+    // A value from further out, a constant say, is entered as often as the loop is: turns have
+    // written over it.
     if let Some(inside) = inside {
         outside.into_iter().for_each(|e| r.patch.push(Edit::AddControl(inside, e)));
     }

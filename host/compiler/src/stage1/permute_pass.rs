@@ -18,7 +18,8 @@ use std::collections::HashMap;
 /// See the module.
 pub struct PermutePass;
 
-/// The permutation of a transpose, axis `i` of the output being axis `p[i]` of the input; None if it is computed or illegal.
+/// The permutation of a transpose, axis `i` of the output being axis `p[i]` of the input; None if
+/// it is computed or illegal.
 pub fn permutation(g: &Graph, n: &Node) -> Option<Vec<usize>> {
     let rank = g.input_desc(n, 0)?.shape.rank()?;
     let given: Option<Vec<i64>> = match n.op() {

@@ -1,4 +1,5 @@
-//! `SameTransdataBreadthFusionPass`: branches that change the layout of one value alike share the change, casts standing behind it.
+//! `SameTransdataBreadthFusionPass`: branches that change the layout of one value alike share the
+//! change, casts standing behind it.
 //!
 //! Before: `%a = Cast(%x)  %b = TransData(%a)  %c = TransData(%x)` to one format
 //! After: `%c = TransData(%x)  %b = Cast(%c)`

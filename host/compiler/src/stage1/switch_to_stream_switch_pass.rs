@@ -1,4 +1,5 @@
-//! `SwitchToStreamSwitchPass`: a side of a switch is a stream that sleeps until a comparison wakes it.
+//! `SwitchToStreamSwitchPass`: a side of a switch is a stream that sleeps until a comparison wakes
+//! it.
 //!
 //! Before: `%s = Switch(%x, %p)  %f = Neg(%s)  %t = Relu(%s#1)`
 //! After: `%s_Cast = Cast(%p)`, `%s_f_StreamSwitch` and `%s_t_StreamSwitch` compare it with zero and wake the streams of the labels
@@ -101,7 +102,8 @@ impl Gates<'_> {
             (TensorDesc::new(to, pred.shape.clone()), attrs)
         };
         if pred.dtype != DType::I32 {
-            // A number is a truth first: what is beyond 32 bits, or between zero and one, is not lost.
+            // A number is a truth first: what is beyond 32 bits, or between zero and one, is not
+            // lost.
             for to in [DType::BOOL, DType::I32].into_iter().filter(|t| *t != pred.dtype) {
                 let (desc, attrs) = as_number(to);
                 let name =
@@ -120,7 +122,8 @@ impl Gates<'_> {
             }
             r.patch.add("StreamSwitch", &format!("{}_{suffix}_StreamSwitch", s.name()), &[value, zero], vec![], attrs)
         });
-        // The way out of a loop comes last on its stream: what stands behind it stands behind all of the turn's test.
+        // The way out of a loop comes last on its stream: what stands behind it stands behind all
+        // of the turn's test.
         if group.of_loop.is_some() {
             self.control(pair[1], pair[0], r);
         }

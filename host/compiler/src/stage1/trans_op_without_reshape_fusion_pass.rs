@@ -1,4 +1,5 @@
-//! `TransOpWithoutReshapeFusionPass`: a way of layout and type changes that ends where another begins is cut short.
+//! `TransOpWithoutReshapeFusionPass`: a way of layout and type changes that ends where another
+//! begins is cut short.
 //!
 //! Before: `%a = TransData(%x) %b = Cast(%a) : f32 %c = TransData(%b) back %d = Cast(%c) : f16`   After: reads of `%d` read `%x`
 //! Before: the same without the last   After: `%c = Cast(%x) : f32`
@@ -27,10 +28,12 @@ node_pass!(
 /// Longest way that is looked at.
 const LONGEST: usize = 16;
 
-/// Whether the end of a way has the value of its start, cast to the end's type: types from the end to the start.
+/// Whether the end of a way has the value of its start, cast to the end's type: types from the end
+/// to the start.
 fn keeps_values(types: &[DType]) -> bool {
     let (Some(end), Some(start)) = (types.first(), types.last()) else { return false };
-    // What is in between holds every value that comes from the start, until the way has gone down to the end's type for good.
+    // What is in between holds every value that comes from the start, until the way has gone down
+    // to the end's type for good.
     let down = types.iter().take_while(|t| *t == end).count();
     types.iter().skip(down).all(|t| loses_nothing(*start, *t))
 }
@@ -44,7 +47,8 @@ fn same_layout(a: &TensorDesc, b: &TensorDesc) -> bool {
 fn visit(cx: &mut PassContext<'_>, at: &At<'_>, r: &mut Rewriter<'_>) -> Result<()> {
     let (n, g) = (at.n, at.g);
     let Some(own) = n.outputs().first().filter(|_| is_trans_op(g, n)) else { return Ok(()) };
-    // Values on the way back with the same layout, nearest first, each with the types from the end to it.
+    // Values on the way back with the same layout, nearest first, each with the types from the end
+    // to it.
     let mut types: Vec<DType> = vec![own.dtype];
     let mut found: Vec<(ValueRef, usize)> = Vec::new();
     let mut at_node = n;

@@ -1,9 +1,11 @@
-//! What the passes over changes of layout and type ask: which nodes change the layout alone, which casts lose nothing.
+//! What the passes over changes of layout and type ask: which nodes change the layout alone, which
+//! casts lose nothing.
 use super::permute_pass::permutation;
 use ge_ir::{DType, Format, Graph, Node};
 
-/// Whether a node changes the layout of a value and nothing that the user knows of it: `TransData`, or a transpose between two
-/// formats of four named axes that moves each axis to where its letter stands.
+/// Whether a node changes the layout of a value and nothing that the user knows of it: `TransData`,
+/// or a transpose between two formats of four named axes that moves each axis to where its letter
+/// stands.
 pub fn is_layout_change(g: &Graph, n: &Node) -> bool {
     match n.op() {
         "TransData" => true,

@@ -1,4 +1,5 @@
-//! `TransposeTransDataPass`: a transpose between two orders of axes and the change of layout behind it are one change of layout.
+//! `TransposeTransDataPass`: a transpose between two orders of axes and the change of layout behind
+//! it are one change of layout.
 //!
 //! Before: `%t = TransposeD(%x : @NHWC) {perm = [0, 3, 1, 2]} : @NCHW  %y = TransData(%t) : @NC1HWC0`
 //! After: `%y = TransData(%x) {src_format = "NHWC"} : @NC1HWC0`

@@ -24,8 +24,8 @@ node_pass!(
     switch "ge.exec.variable_acc" variable_acc,
 );
 
-/// Attribute of a variable that lies in another layout than the imported graph says: the change that it stands for. Values that
-/// outlive the run mean something only together with it.
+/// Attribute of a variable that lies in another layout than the imported graph says: the change
+/// that it stands for. Values that outlive the run mean something only together with it.
 const LAYOUT: &str = "_variable_layout";
 
 fn layout(change: &Node) -> String {

@@ -30,7 +30,8 @@ fn visit(cx: &mut PassContext<'_>, at: &At<'_>, r: &mut Rewriter<'_>) -> Result<
         cx.refuse(n.name(), "it writes another value");
         return Ok(());
     }
-    // A writer of what this one has written is ordered behind the reads of the variable by it alone.
+    // A writer of what this one has written is ordered behind the reads of the variable by it
+    // alone.
     let users = g.users(v).iter().chain(n.uses(0)).filter_map(|u| g.get(u.node));
     let writers = users.filter(|u| cx.op_flags(u) & flags::REFERENCE != 0);
     if writers.map(|u| u.id()).filter(|u| *u != n.id()).count() > 0

@@ -1,4 +1,5 @@
-//! `HcclContinuousMemcpyPass`: what a collective wants in one run of memory is copied there where it lies elsewhere for good.
+//! `HcclContinuousMemcpyPass`: what a collective wants in one run of memory is copied there where
+//! it lies elsewhere for good.
 //!
 //! Before: `%y = HcomAllReduce(%w, %x) {continuous_input = true}` over a `Const`   After: `%c = Identity(%w)`, the collective reads `%c`
 //! When: a communication operator asks for continuous inputs, and an input is a graph's input, a constant or a variable, or has

@@ -1,4 +1,5 @@
-//! `InnerIdentityDeletePass`: copies that no order of reading and writing needs are removed, in every graph.
+//! `InnerIdentityDeletePass`: copies that no order of reading and writing needs are removed, in
+//! every graph.
 //!
 //! Before: `%y = Identity(%x)` between two operators that write in nobody's memory   After: reads of `%x`
 //! When: the value is computed (no input, constant or variable, nor a reference to one) and no reader writes into it.

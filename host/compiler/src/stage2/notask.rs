@@ -1,5 +1,6 @@
-//! What `ConcatNotaskPass` and `PackNotaskPass` have in common: the chain of checks in the order of document 000, 4.2 and facts 6,
-//! one function a check, the first failure kept as the reason, and the attributes of 000, 3.1.
+//! What `ConcatNotaskPass` and `PackNotaskPass` have in common: the chain of checks in the order of
+//! document 000, 4.2 and facts 6, one function a check, the first failure kept as the reason, and
+//! the attributes of 000, 3.1.
 use crate::feature::control_flow::lower::REF_INPUT;
 use crate::feature::shared_memory::Rules;
 use crate::feature::shared_memory::memory_type::memory_of;
@@ -313,7 +314,8 @@ pub fn check_axis(d: &TensorDesc, axis: i64) -> Result<(), Refusal> {
     if let Some(at) = running.iter().take(real).position(|s| *s != 1) {
         return Err(format!("axis {at} before the concat axis has size {}", running[at]));
     }
-    // Other original axes that were merged into the same run-time axis: those that stand before must be 1 (4.2.3).
+    // Other original axes that were merged into the same run-time axis: those that stand before
+    // must be 1 (4.2.3).
     let mut members: Vec<usize> = (0..rank).filter(|a| mapped(*a).is_some_and(|m| m.first() == Some(&real))).collect();
     members.sort_by_key(|a| merge_rank(origin, rank, *a));
     for &m in members.iter().take_while(|m| **m != axis) {
@@ -331,7 +333,8 @@ fn aligned_unit(t: DType, origin: ge_ir::Format, rank: usize, to: ge_ir::Format)
     ge_plugin_api::types::format::axis_alignment(origin, rank, to, t)
 }
 
-/// Place of an axis among those merged into one: channels, height, width in four-dimensional formats, else as they are.
+/// Place of an axis among those merged into one: channels, height, width in four-dimensional
+/// formats, else as they are.
 fn merge_rank(origin: ge_ir::Format, rank: usize, axis: usize) -> usize {
     use ge_ir::Format;
     let letters = match origin {

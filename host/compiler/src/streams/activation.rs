@@ -1,11 +1,13 @@
-//! Activation (004 §4.5): which nodes wake which logical streams. A stream that some node wakes sleeps until then.
+//! Activation (004 §4.5): which nodes wake which logical streams. A stream that some node wakes
+//! sleeps until then.
 //!
-//! - by label: `_active_label_list` names labels, the node wakes every stream of them that stands in its own branch or body (in a
-//!   gear the label carries the gear);
+//! - by label: `_active_label_list` names labels, the node wakes every stream of them that stands
+//!   in its own branch or body (in a gear the label carries the gear);
 //! - for subgraphs: `subgraph_first_active` wakes all streams of its graph without a label;
 //! - for loops: `is_loop_active` without labels wakes all streams that nothing else wakes.
 //!
-//! A StreamSwitch wakes one stream only: labels with more get a StreamActive of its own stream in between.
+//! A StreamSwitch wakes one stream only: labels with more get a StreamActive of its own stream in
+//! between.
 use super::StreamPlan;
 use super::logical::context::label_of;
 use crate::error::{CompileError, Result};
@@ -48,7 +50,8 @@ pub fn assign(model: &Model, plan: &mut StreamPlan) -> Result<()> {
     let mut specific: BTreeSet<StreamId> = BTreeSet::new();
     let regions = plan.regions(model);
     let region = |key: NodeKey| plan.flow.as_ref().map_or(0, |f| f.region(key));
-    // A branch or body runs never, once or often: what stands in it wakes streams of its own region alone.
+    // A branch or body runs never, once or often: what stands in it wakes streams of its own region
+    // alone.
     let of_label = |key: NodeKey, label: String| -> Option<BTreeSet<StreamId>> {
         let all = by_label.get(&(gears[key.graph as usize], label))?;
         let here = |s: &StreamId| regions.get(s.0 as usize).copied().unwrap_or(0) == region(key);
@@ -93,7 +96,8 @@ pub fn assign(model: &Model, plan: &mut StreamPlan) -> Result<()> {
         if n.attrs().flag("subgraph_first_active") {
             let body = region(key);
             if body > 0 {
-                // A body by labels: all its streams, those of a label too unless a node names the label.
+                // A body by labels: all its streams, those of a label too unless a node names the
+                // label.
                 let of_body = (0u32..).zip(&regions).filter(|(_, r)| **r == body).map(|(s, _)| StreamId(s));
                 set.extend(of_body.filter(|s| !by_name.contains(s)));
             } else {
@@ -111,7 +115,8 @@ pub fn assign(model: &Model, plan: &mut StreamPlan) -> Result<()> {
     for (key, _) in nodes(model).filter(|(_, n)| n.attrs().flag("is_loop_active") && labels_of(n).is_empty()) {
         let all = (0..plan.streams.len() as u32).map(StreamId);
         let rest: Vec<StreamId> = all.filter(|s| !specific.contains(s) && Some(*s) != plan.of[key]).collect();
-        // What starts the loop node itself must not sleep; nor may the stream of a switch before it.
+        // What starts the loop node itself must not sleep; nor may the stream of a switch before
+        // it.
         let rest: Vec<StreamId> = rest.into_iter().filter(|s| !holds_switch(model, plan, *s)).collect();
         let list = wakes.entry(key).or_default();
         list.extend(rest.into_iter().filter(|s| !list.contains(s)).collect::<Vec<_>>());
@@ -121,7 +126,8 @@ pub fn assign(model: &Model, plan: &mut StreamPlan) -> Result<()> {
     if failures.is_empty() { Ok(()) } else { Err(CompileError::Model { code: ge_codes::ACTIVATION, all: failures }) }
 }
 
-/// The gear of each graph: the branch of a Case with `_batch_num` that it is, or that it is named in.
+/// The gear of each graph: the branch of a Case with `_batch_num` that it is, or that it is named
+/// in.
 fn gears(model: &Model) -> Vec<Option<&str>> {
     let mut out = vec![None; model.graphs().len()];
     for (_, case) in nodes(model).filter(|(_, n)| n.op() == "Case" && n.attr("_batch_num").is_some()) {
@@ -153,8 +159,8 @@ pub fn crowded_switches(model: &Model, plan: &StreamPlan) -> Vec<NodeKey> {
     many.filter(|k| k.get(model).is_some_and(|n| n.op() == SWITCH)).collect()
 }
 
-/// Puts `<switch>_StreamActive_0` behind each of the switches: it stands on a stream of its own (a label of its own), wakes what
-/// the switch woke, and the switch wakes it.
+/// Puts `<switch>_StreamActive_0` behind each of the switches: it stands on a stream of its own (a
+/// label of its own), wakes what the switch woke, and the switch wakes it.
 ///
 /// # Errors
 /// A graph that would break (a bug).
@@ -219,24 +225,28 @@ impl Wakers {
         let conditional = over.iter().map(|o| !o.is_empty()).collect();
         Wakers { by, first, conditional, over }
     }
-    /// Whether a stream runs only on some of the ways that lead to another: where it did not run, nothing of it is to be over.
+    /// Whether a stream runs only on some of the ways that lead to another: where it did not run,
+    /// nothing of it is to be over.
     pub fn beside(&self, stream: StreamId, woken: StreamId) -> bool {
         match (self.over.get(stream.0 as usize), self.over.get(woken.0 as usize)) {
             (Some(s), Some(w)) => !w.starts_with(s),
             _ => false,
         }
     }
-    /// Nodes that are over whenever the stream runs. None: it starts at launch, or nothing is known of which waker comes first.
+    /// Nodes that are over whenever the stream runs. None: it starts at launch, or nothing is known
+    /// of which waker comes first.
     pub fn before(&self, plan: &StreamPlan, s: StreamId) -> &[NodeKey] {
         let Some(list) = self.first.get(s.0 as usize) else { return &[] };
         let on_a_branch =
             |k: &NodeKey| plan.of[*k].and_then(|p| self.conditional.get(p.0 as usize)).copied().unwrap_or(false);
-        // Of several wakers those on branches exclude each other: what ran before the one that came did so, the others never ran.
+        // Of several wakers those on branches exclude each other: what ran before the one that came
+        // did so, the others never ran.
         if list.len() < 2 || list.iter().all(on_a_branch) { list } else { &[] }
     }
 }
 
-/// The wakers of each stream without those that stand behind its first node: these end a turn of a loop and wake it again.
+/// The wakers of each stream without those that stand behind its first node: these end a turn of a
+/// loop and wake it again.
 fn forward(model: &Model, plan: &StreamPlan, by: &[Vec<NodeKey>]) -> Vec<Vec<NodeKey>> {
     if by.iter().all(|b| b.len() < 2) {
         return by.to_vec();
@@ -260,8 +270,8 @@ fn forward(model: &Model, plan: &StreamPlan, by: &[Vec<NodeKey>]) -> Vec<Vec<Nod
     by.iter().enumerate().map(|(s, list)| list.iter().copied().filter(|k| ahead(s, k)).collect()).collect()
 }
 
-/// The switches that must all wake a stream for it to run, outermost first: what its wakers have in common. The way out of a loop
-/// is taken in any case.
+/// The switches that must all wake a stream for it to run, outermost first: what its wakers have in
+/// common. The way out of a loop is taken in any case.
 fn switches_over(
     model: &Model,
     plan: &StreamPlan,

@@ -1,7 +1,9 @@
-//! Streams of bodies (facts 1.12): each scope of labels stands on one stream, its own. A node of a body that the chain puts elsewhere
-//! gets a stream of that body alone, which the body's StreamActive wakes: it runs as often as the body does.
+//! Streams of bodies (facts 1.12): each scope of labels stands on one stream, its own. A node of a
+//! body that the chain puts elsewhere gets a stream of that body alone, which the body's
+//! StreamActive wakes: it runs as often as the body does.
 //!
-//! Nodes of engines that may stand on any stream stay on the scope's own unless one that may not stands on theirs in the same body.
+//! Nodes of engines that may stand on any stream stay on the scope's own unless one that may not
+//! stands on theirs in the same body.
 use super::flow::{FIRST_ACTIVE, Flow, scope_of};
 use super::logical::context::{group_of, label_of};
 use super::{LogicalStream, StreamPlan};
@@ -13,8 +15,8 @@ use ge_ir::{Model, Node};
 use ge_plugin_api::engine::flags;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Gives the nodes of bodies their streams. `planned`: streams of bodies come from a planner, and each scope stands where its entry
-/// does; else on the stream that most of its nodes have.
+/// Gives the nodes of bodies their streams. `planned`: streams of bodies come from a planner, and
+/// each scope stands where its entry does; else on the stream that most of its nodes have.
 ///
 /// # Errors
 /// As attached streams have them.

@@ -1,5 +1,6 @@
-//! What never runs together: nodes in different branches of one `Case` or `If`, of which one is taken. Exclusivity comes from the
-//! branches that are really there, as subgraphs or between labels; no attribute of a node says it.
+//! What never runs together: nodes in different branches of one `Case` or `If`, of which one is
+//! taken. Exclusivity comes from the branches that are really there, as subgraphs or between
+//! labels; no attribute of a node says it.
 use super::flow::Flow;
 use crate::ids::NodeKey;
 use ge_ir::{Model, Node};
@@ -53,7 +54,8 @@ impl Branches {
         }
         out
     }
-    /// Numbers of the control nodes that take one of their branches and that `is` picks: nodes with subgraphs, and switches by labels.
+    /// Numbers of the control nodes that take one of their branches and that `is` picks: nodes with
+    /// subgraphs, and switches by labels.
     pub fn choices(&self, model: &Model, is: &dyn Fn(&Node) -> bool) -> Vec<u32> {
         let root = model.root();
         let scopes = self.flow.iter().flat_map(|f| (0..f.scope_count()).map(move |s| (s as u32, f.ends(s).0)));

@@ -1,10 +1,12 @@
 //! `Flow`: what labels and jumps make of the root graph's line, and what that means for order.
 //!
-//! `feature/control_flow` writes each If, Case, While and For as a *scope*: label nodes with one `_label_scope`, from its entry (the
-//! switch of branches, the first label of a loop) to its last label. Between a label and the next jump lies a *region*: a branch, a
-//! condition, a body. A region runs never, once or often, a node outside of it once, so no event may cross its border. What comes
-//! into a scope is waited for at its entry, what leaves it goes on from its last label. Within a region streams are free: those
-//! beside the scope's own are woken when it begins and joined before it ends.
+//! `feature/control_flow` writes each If, Case, While and For as a *scope*: label nodes with one `_label_scope`,
+//! from its entry (the switch of branches, the first label of a loop) to its last label. Between a
+//! label and the next jump lies a *region*: a branch, a condition, a body. A region runs never,
+//! once or often, a node outside of it once, so no event may cross its border. What comes into a
+//! scope is waited for at its entry, what leaves it goes on from its last label. Within a region
+//! streams are free: those beside the scope's own are woken when it begins and joined before it
+//! ends.
 use crate::feature::control_flow::lower::REF_INPUT;
 use crate::ids::NodeKey;
 use crate::streams::StreamPlan;
@@ -26,7 +28,8 @@ struct Region {
     depth: usize,
     /// Its label.
     open: NodeId,
-    /// Where all its streams are over: the jump that ends it, or before that the first copy into what the next turn reads.
+    /// Where all its streams are over: the jump that ends it, or before that the first copy into
+    /// what the next turn reads.
     join: NodeId,
 }
 
@@ -62,7 +65,8 @@ pub fn scope_of(n: &Node) -> Option<i64> {
 }
 
 impl Flow {
-    /// Of a model whose control flow stands as labels; None where there are no scopes, or they do not nest.
+    /// Of a model whose control flow stands as labels; None where there are no scopes, or they do
+    /// not nest.
     pub fn of(model: &Model) -> Option<Flow> {
         let g = model.root();
         let mut frames: BTreeMap<i64, Vec<(usize, &Node)>> = BTreeMap::new();
@@ -164,8 +168,8 @@ impl Flow {
         Some(f)
     }
 
-    /// The edge that stands for `a` before `b`, none of whose ends is within a scope that the other is not in. None: order that the
-    /// scope itself gives, from region to region.
+    /// The edge that stands for `a` before `b`, none of whose ends is within a scope that the other
+    /// is not in. None: order that the scope itself gives, from region to region.
     fn edge(&self, mut a: NodeId, mut b: NodeId) -> Option<(NodeId, NodeId)> {
         let (mut ra, mut rb) = (self.region[a.index()], self.region[b.index()]);
         while ra != rb {
@@ -182,7 +186,8 @@ impl Flow {
                 rb = self.regions[rb].parent;
             }
         }
-        // A value that goes through a loop as it is stands at the last label alone, and comes in at the entry like all others.
+        // A value that goes through a loop as it is stands at the last label alone, and comes in at
+        // the entry like all others.
         let through =
             self.at_ends.get(&b).map(|s| &self.scopes[*s]).filter(|s| s.end == b && s.entry != a && s.end != a);
         let entry = through.map_or(b, |s| s.entry);
@@ -225,7 +230,8 @@ impl Flow {
         let up = |r: &usize| Some(self.regions[*r].parent);
         std::iter::successors(Some(region), up).take_while(|r| *r > 0).filter_map(|r| self.regions[r].scope)
     }
-    /// The branches around each region: the scope, and the place of its region among the branches. Loops have none.
+    /// The branches around each region: the scope, and the place of its region among the branches.
+    /// Loops have none.
     pub fn branches(&self) -> Vec<Vec<(u32, u32)>> {
         let mut out: Vec<Vec<(u32, u32)>> = Vec::with_capacity(self.regions.len());
         let mut count = vec![0u32; self.scopes.len()];
@@ -257,7 +263,8 @@ impl Flow {
         self.regions[region].join
     }
 
-    /// For each stream the region that it belongs to: all its nodes stand there. 0: it runs outside of any.
+    /// For each stream the region that it belongs to: all its nodes stand there. 0: it runs outside
+    /// of any.
     pub fn of_streams(&self, model: &Model, plan: &StreamPlan) -> Vec<usize> {
         let mut out: Vec<Option<usize>> = vec![None; plan.streams.len()];
         for n in model.root().nodes() {
@@ -283,7 +290,8 @@ impl Flow {
     }
 }
 
-/// Puts a StreamActive directly behind each of these labels: it wakes the streams of the region that the label opens.
+/// Puts a StreamActive directly behind each of these labels: it wakes the streams of the region
+/// that the label opens.
 ///
 /// # Errors
 /// A graph that would break (a bug).

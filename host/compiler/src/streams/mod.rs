@@ -33,8 +33,9 @@ use crate::toolbox::Toolbox;
 use ge_ir::Model;
 use std::sync::Arc;
 
-/// Allocates logical streams and builds the relation that memory and sync use. With `ge.x.stream_mode=parallel:N` the root
-/// graph's order may become another one before streams are written: it is the order of all later stages.
+/// Allocates logical streams and builds the relation that memory and sync use. With
+/// `ge.x.stream_mode=parallel:N` the root graph's order may become another one before streams are
+/// written: it is the order of all later stages.
 pub fn run(
     model: &mut Model,
     placement: &Placement,
@@ -52,7 +53,8 @@ pub fn run(
         plan.of[crate::ids::NodeKey::new(0, out.id())].get_or_insert(crate::ids::StreamId(0));
     }
     plan.mark_taskless(model, placement, toolbox);
-    // One stream in the order of its nodes needs no regions, unless there is attached work beside it.
+    // One stream in the order of its nodes needs no regions, unless there is attached work beside
+    // it.
     let alone = plan.single && plan.main_count() == plan.streams.len();
     let mut flow = flow::Flow::of(model).map(Arc::new).filter(|_| !alone);
     if flow.is_none() && !plan.single && model.root().nodes().any(|n| flow::scope_of(n).is_some()) {

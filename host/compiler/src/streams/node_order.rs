@@ -1,6 +1,8 @@
-//! `ge.topoSortingMode`: the order of nodes that edges leave open, which streams and memory are then planned in.
+//! `ge.topoSortingMode`: the order of nodes that edges leave open, which streams and memory are
+//! then planned in.
 //!
-//! Where control flow stands in the graph as labels and jumps, a branch is what lies between its labels: the order stays.
+//! Where control flow stands in the graph as labels and jumps, a branch is what lies between its
+//! labels: the order stays.
 use crate::feature::control_flow::is_lowered;
 use crate::options::NodeOrder;
 use crate::pass::Records;

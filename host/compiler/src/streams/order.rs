@@ -1,9 +1,11 @@
-//! `ExecutionOrder`: what runs before what, by data and control edges, stream order, activation and subgraph rules
-//! (DESIGN 2, "Order before sync"). Memory, sync and split use only this relation; sync guarantees exactly it.
+//! `ExecutionOrder`: what runs before what, by data and control edges, stream order, activation and
+//! subgraph rules (DESIGN 2, "Order before sync"). Memory, sync and split use only this relation;
+//! sync guarantees exactly it.
 //!
-//! Nodes of all graphs stand in one line: a subgraph's nodes directly before the node that names it, which ends after
-//! them; a subgraph's inputs come after what feeds the parent. Each node has a clock: for every stream how many of its
-//! nodes are over when the node starts. `ordered(a, b)` compares one entry.
+//! Nodes of all graphs stand in one line: a subgraph's nodes directly before the node that names
+//! it, which ends after them; a subgraph's inputs come after what feeds the parent. Each node has a
+//! clock: for every stream how many of its nodes are over when the node starts. `ordered(a, b)`
+//! compares one entry.
 use crate::ids::{ModelMap, NodeKey, StreamId};
 use crate::streams::StreamPlan;
 use crate::streams::activation::Wakers;
@@ -19,7 +21,8 @@ pub struct ExecutionOrder {
     line: Vec<NodeKey>,
     /// Position in `line`.
     at: ModelMap<u32>,
-    /// Stream of the k-th node of the line, and its position on it; `NOWHERE` for nodes on no stream.
+    /// Stream of the k-th node of the line, and its position on it; `NOWHERE` for nodes on no
+    /// stream.
     stream: Vec<u32>,
     pos: Vec<u32>,
     /// Clock of the k-th node: `streams` entries each.
@@ -27,8 +30,8 @@ pub struct ExecutionOrder {
     streams: usize,
     /// Streams and positions of attached work, by position of its node in the line.
     attached: BTreeMap<usize, Vec<(u32, u32)>>,
-    /// Nodes whose attached work may begin before they do, as positions in the line; the k-th one's clock stands behind those of the
-    /// line.
+    /// Nodes whose attached work may begin before they do, as positions in the line; the k-th one's
+    /// clock stands behind those of the line.
     early: Vec<usize>,
     /// What never runs together.
     branches: Branches,
@@ -75,7 +78,8 @@ impl ExecutionOrder {
                 let aside =
                     |c: usize| plan.of[key].is_some_and(|own| c < streams && wakers.beside(StreamId(c as u32), own));
                 if p < i && stream[p] != NOWHERE && aside(stream[p] as usize) {
-                    // It ran only if its way was taken: of the other streams nothing follows from it.
+                    // It ran only if its way was taken: of the other streams nothing follows from
+                    // it.
                     let mut row = vec![0; streams];
                     join(&mut row, p, &stream, &pos, &clocks);
                     for (c, o) in row.into_iter().enumerate().filter(|(c, _)| aside(*c)) {
@@ -109,8 +113,9 @@ impl ExecutionOrder {
                             let woken = StreamId(s as u32);
                             let ends: Vec<usize> = wakers.before(plan, woken).iter().map(|w| at[*w] as usize).collect();
                             let ends = if ends.iter().all(|w| *w < i) { ends } else { Vec::new() };
-                            // Of several wakers one comes: what all of them stand behind is over, and of streams that run on
-                            // some ways only what those ways stand behind.
+                            // Of several wakers one comes: what all of them stand behind is over,
+                            // and of streams that run on some ways only what those ways stand
+                            // behind.
                             let rows = ends.iter().map(|w| {
                                 let mut row = vec![0; streams];
                                 join(&mut row, *w, &stream, &pos, &clocks);
@@ -149,7 +154,8 @@ impl ExecutionOrder {
                             begins
                         }
                     };
-                    // A node that waits for its attached work itself, and all behind it, follow what that follows.
+                    // A node that waits for its attached work itself, and all behind it, follow
+                    // what that follows.
                     if key.get(model).is_some_and(waits_itself) {
                         for (c, o) in clock.iter_mut().zip(&begins) {
                             *c = (*c).max(*o);
@@ -172,7 +178,8 @@ impl ExecutionOrder {
     pub fn ordered(&self, a: NodeKey, b: NodeKey) -> bool {
         self.ordered_at(self.at[a] as usize, self.at[b] as usize)
     }
-    /// The same by positions in the line; `b` may also be the [beginning](Self::beginning) of a node.
+    /// The same by positions in the line; `b` may also be the [beginning](Self::beginning) of a
+    /// node.
     pub fn ordered_at(&self, a: usize, b: usize) -> bool {
         let node = if b < self.line.len() { b } else { self.early[b - self.line.len()] };
         if a >= node {
@@ -188,8 +195,9 @@ impl ExecutionOrder {
             }
         }
     }
-    /// What stands for the beginning of the k-th node of the line as the second of [`ordered_at`](Self::ordered_at): of its attached
-    /// work where that may be ahead of the node itself.
+    /// What stands for the beginning of the k-th node of the line as the second of
+    /// [`ordered_at`](Self::ordered_at): of its attached work where that may be ahead of the node
+    /// itself.
     pub fn beginning(&self, i: usize) -> usize {
         self.early.binary_search(&i).map_or(i, |k| self.line.len() + k)
     }
@@ -225,8 +233,8 @@ pub fn parents_of(model: &Model) -> Vec<Option<NodeKey>> {
     model.graphs().iter().map(|g| by_name.get(g.name()).map(|(gi, n)| NodeKey::new(*gi, *n))).collect()
 }
 
-/// What must be over before a node starts, by a plan: where control flow stands as labels, what stands for an edge across a body's
-/// border, else [`predecessors`].
+/// What must be over before a node starts, by a plan: where control flow stands as labels, what
+/// stands for an edge across a body's border, else [`predecessors`].
 pub fn ahead_of(model: &Model, plan: &StreamPlan, key: NodeKey, parents: &[Option<NodeKey>]) -> Vec<NodeKey> {
     match &plan.flow {
         Some(flow) if key.graph == 0 => flow.before(key.node).iter().map(|n| NodeKey::new(0, *n)).collect(),
@@ -234,9 +242,11 @@ pub fn ahead_of(model: &Model, plan: &StreamPlan, key: NodeKey, parents: &[Optio
     }
 }
 
-/// What must be over before a node's attached work starts: the producers of the inputs whose values it reads (facts 1.7). None: all
-/// that must be over before the node; so where it is not said what is read, where the value has writers besides its producer (a
-/// variable, an input of a subgraph), where a workspace is cleared beforehand, where the stream sleeps until a node wakes it, and where control flow stands as labels.
+/// What must be over before a node's attached work starts: the producers of the inputs whose values
+/// it reads (facts 1.7). None: all that must be over before the node; so where it is not said what
+/// is read, where the value has writers besides its producer (a variable, an input of a subgraph),
+/// where a workspace is cleared beforehand, where the stream sleeps until a node wakes it, and
+/// where control flow stands as labels.
 pub fn ahead_of_attached(model: &Model, plan: &StreamPlan, key: NodeKey, wakers: &Wakers) -> Option<Vec<NodeKey>> {
     let n = key.get(model).filter(|_| plan.flow.is_none())?;
     let sleeps = |s: &StreamId| !wakers.before(plan, *s).is_empty();
@@ -268,8 +278,8 @@ pub fn ahead_of_attached(model: &Model, plan: &StreamPlan, key: NodeKey, wakers:
     Some(producers)
 }
 
-/// What must be over before a node starts: producers, control inputs; for a subgraph's nodes without inputs what feeds the
-/// parent; for a parent its subgraphs' outputs.
+/// What must be over before a node starts: producers, control inputs; for a subgraph's nodes
+/// without inputs what feeds the parent; for a parent its subgraphs' outputs.
 pub fn predecessors(model: &Model, key: NodeKey, parents: &[Option<NodeKey>]) -> Vec<NodeKey> {
     let mut out = Vec::new();
     let g = key.graph_of(model);

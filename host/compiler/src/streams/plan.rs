@@ -29,7 +29,8 @@ pub struct StreamPlan {
     pub of: ModelMap<Option<StreamId>>,
     /// Attached streams of each node, in the order it asked for them.
     pub attached: ModelMap<Vec<StreamId>>,
-    /// Whether a node has no task: it takes no part in the order of its stream, and order passes through it (DESIGN 9).
+    /// Whether a node has no task: it takes no part in the order of its stream, and order passes
+    /// through it (DESIGN 9).
     pub taskless: ModelMap<bool>,
     /// Logical streams: main ones first, then attached ones; ids are positions.
     pub streams: Vec<LogicalStream>,
@@ -57,11 +58,13 @@ impl StreamPlan {
             flow: None,
         }
     }
-    /// For each stream the region of the control flow that it belongs to; 0: it runs outside of any.
+    /// For each stream the region of the control flow that it belongs to; 0: it runs outside of
+    /// any.
     pub fn regions(&self, model: &Model) -> Vec<usize> {
         self.flow.as_ref().map_or_else(|| vec![0; self.streams.len()], |f| f.of_streams(model, self))
     }
-    /// Notes which nodes have no task: those with `_no_task` and those of engines without tasks, the root's NetOutput apart.
+    /// Notes which nodes have no task: those with `_no_task` and those of engines without tasks,
+    /// the root's NetOutput apart.
     pub fn mark_taskless(&mut self, model: &Model, placement: &Placement, toolbox: &Toolbox) {
         for (gi, g) in model.graphs().iter().enumerate() {
             let end = if gi == 0 { g.net_output().map(|n| n.id()) } else { None };
@@ -73,8 +76,8 @@ impl StreamPlan {
         }
     }
 
-    /// Drops streams on which nothing with a task stands and that no node wakes: no device has a stream without tasks. Their nodes
-    /// stand on no stream from then on. Whether there were any.
+    /// Drops streams on which nothing with a task stands and that no node wakes: no device has a
+    /// stream without tasks. Their nodes stand on no stream from then on. Whether there were any.
     pub fn drop_idle(&mut self, model: &Model) -> bool {
         let mut used = vec![false; self.streams.len()];
         let nodes = || model.graphs().iter().enumerate();
@@ -134,14 +137,16 @@ impl StreamPlan {
         }
     }
 
-    /// Writes on the root graph what no node says: that control flow stands on the one stream there is.
+    /// Writes on the root graph what no node says: that control flow stands on the one stream there
+    /// is.
     pub fn mode_to_attrs(&self, model: &mut Model) {
         if self.single && Flow::of(model).is_some() {
             model.root_mut().attrs_mut().set(SINGLE, true);
         }
     }
 
-    /// Writes the decision as text has it: `_stream_id` (left out where a node has no stream) and `_attached_stream_ids`.
+    /// Writes the decision as text has it:
+    /// `_stream_id` (left out where a node has no stream) and `_attached_stream_ids`.
     pub fn to_attrs(&self, model: &mut Model) {
         for gi in 0..model.graphs().len() {
             for id in model.graphs()[gi].order().to_vec() {

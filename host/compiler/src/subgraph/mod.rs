@@ -1,7 +1,8 @@
 //! Subgraph. in: `Pieces`, out: the same, each changed by its own engine (003 §4.4, facts 3.7).
 //!
-//! In parallel, one task a subgraph: OptimizeSubgraphPreProc, OptimizeFusedGraph, OptimizeSubgraphPostProc. An engine sees its
-//! subgraph alone. Records stand in the order of the optimizers' priorities, then of the subgraphs, whatever the threads did.
+//! In parallel, one task a subgraph: OptimizeSubgraphPreProc, OptimizeFusedGraph,
+//! OptimizeSubgraphPostProc. An engine sees its subgraph alone. Records stand in the order of the
+//! optimizers' priorities, then of the subgraphs, whatever the threads did.
 use crate::error::{CompileError, Result};
 use crate::feature::kernel_cache::KernelCache;
 use crate::partition::{Piece, Pieces, Round};
@@ -14,7 +15,8 @@ use std::time::Instant;
 
 const HOOKS: [Hook; 3] = [Hook::SUBGRAPH_PRE_PROC, Hook::FUSED_GRAPH, Hook::SUBGRAPH_POST_PROC];
 
-/// Calls every subgraph's engine; in the composite round composite engines alone. Kernels of AI cores are compiled then, into `kernels`.
+/// Calls every subgraph's engine; in the composite round composite engines alone. Kernels of AI
+/// cores are compiled then, into `kernels`.
 pub fn run(
     pieces: &mut Pieces,
     passes: &PassManager<'_>,
@@ -70,7 +72,8 @@ fn one(
             who: format!("engine {} of plugin {} at {hook} in subgraph `@{name}`", e.info.name, e.plugin),
             source,
         })?;
-        // Types and shapes are looked at when the whole graph is there again: here constants may be out of sight.
+        // Types and shapes are looked at when the whole graph is there again: here constants may be
+        // out of sight.
         p.touched.extend(done.added.iter().chain(&done.touched).filter(|(g, _)| *g == 0).map(|(_, id)| *id));
     }
     if let Some(kernels) = kernels {

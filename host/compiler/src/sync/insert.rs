@@ -1,10 +1,13 @@
-//! Events of a plan: the least set that gives exactly the order asked for, proven by a checker of its own.
+//! Events of a plan: the least set that gives exactly the order asked for, proven by a checker of
+//! its own.
 //!
-//! A node stands once on its own stream and once on each attached one. Its own waits for what the node waits for, an attached one for the
-//! producers of the values that it reads, or for the same and its node's own stream where it is not said what it reads; what follows
-//! the node waits for all of them; where the node's own tasks have its own stream wait for its attached work, for the node's own alone.
-//! Nodes without a task neither send nor receive: the order that they stand for passes
-//! through them (DESIGN 9). Every stream joins NetOutput, so that END_GRAPH passes no unfinished work.
+//! A node stands once on its own stream and once on each attached one. Its own waits for what the
+//! node waits for, an attached one for the producers of the values that it reads, or for the same
+//! and its node's own stream where it is not said what it reads; what follows the node waits for
+//! all of them; where the node's own tasks have its own stream wait for its attached work, for the
+//! node's own alone. Nodes without a task neither send nor receive: the order that they stand for
+//! passes through them (DESIGN 9). Every stream joins NetOutput, so that END_GRAPH passes no
+//! unfinished work.
 
 use super::items::Items;
 use super::plan::{SyncPair, SyncPlan};
@@ -21,7 +24,8 @@ const OPTIMISATIONS: &[Optimisation] = &[
     ("TransitiveReduction", |items, events| items.reduced(&events)),
 ];
 
-/// Inserts the events, each with an id of its own; and what they stand between, in the order of the plan's pairs.
+/// Inserts the events, each with an id of its own; and what they stand between, in the order of the
+/// plan's pairs.
 pub(super) fn insert(items: &Items) -> (SyncPlan, Vec<Event>) {
     let mut events = items.crossing();
     let inserted = events.len();

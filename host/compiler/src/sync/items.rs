@@ -16,7 +16,8 @@ use ge_planners::streams::dag::Rows;
 /// Nodes on streams, and what must be over before each of them, in one line.
 #[derive(Default)]
 pub struct Items {
-    /// Node and stream, in execution order; attached stands directly behind the node's own, or before it where that waits for it.
+    /// Node and stream, in execution order; attached stands directly behind the node's own, or
+    /// before it where that waits for it.
     pub(super) points: Vec<SyncPoint>,
     /// Before and after.
     pub(super) edges: Vec<(u32, u32)>,
@@ -43,7 +44,8 @@ impl Items {
         let regions = streams.regions(model);
         let mut out = Items { conditional: wakers.conditional.clone(), ..Items::default() };
         let mut tail: Vec<Option<u32>> = vec![None; streams.streams.len().max(1)];
-        // Items of each node of the line: its own, or for a node without a task those it stands for.
+        // Items of each node of the line: its own, or for a node without a task those it stands
+        // for.
         let mut of: Vec<Vec<u32>> = vec![Vec::new(); n];
         let net_output = model.root().net_output().map(|o| NodeKey::new(0, o.id()));
         for i in 0..n {
@@ -132,7 +134,8 @@ impl Items {
         Items { stream: stream.to_vec(), ..Items::default() }
     }
 
-    /// InsertSyncEvents: an event for every edge between two streams, in the order of the receivers.
+    /// InsertSyncEvents: an event for every edge between two streams, in the order of the
+    /// receivers.
     pub(super) fn crossing(&self) -> Vec<Event> {
         let apart = |(a, b): &&(u32, u32)| self.stream[*a as usize] != self.stream[*b as usize];
         let mut all: Vec<Event> = self.edges.iter().filter(apart).map(|(a, b)| Event { send: *a, recv: *b }).collect();
@@ -141,7 +144,8 @@ impl Items {
         all
     }
 
-    /// The transitive reduction of some events with the streams' own order and what activation gives.
+    /// The transitive reduction of some events with the streams' own order and what activation
+    /// gives.
     pub(super) fn reduced(&self, events: &[Event]) -> Vec<Event> {
         let n = self.stream.len();
         let pred = Rows::from_pairs(n, events.iter().map(|e| (e.recv, e.send)));
@@ -151,8 +155,8 @@ impl Items {
         minimum_events_after(&pred, (&free, &self.joins), &self.stream, &line, width)
     }
 
-    /// Proves that streams, activation and events give every edge, and that ids which serve several events are sound, by code of
-    /// its own. `by_user`: events whose ids the model asks for.
+    /// Proves that streams, activation and events give every edge, and that ids which serve several
+    /// events are sound, by code of its own. `by_user`: events whose ids the model asks for.
     pub(super) fn prove(
         &self,
         model: &Model,

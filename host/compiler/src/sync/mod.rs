@@ -1,4 +1,5 @@
-//! Synchronisation. in: streams and their order, out: `SyncPlan` that guarantees exactly that order.
+//! Synchronisation. in: streams and their order, out: `SyncPlan` that guarantees exactly that
+//! order.
 
 /// What the stage decides.
 pub mod plan;
@@ -36,11 +37,12 @@ use items::Items;
 /// Most notifies of a model (facts 1.2).
 pub const MAX_NOTIFIES: u32 = 1024;
 
-/// Synchronises a model: the least events, then their ids, proven together; notifies instead with `ge.event=notify`.
+/// Synchronises a model: the least events, then their ids, proven together; notifies instead with
+/// `ge.event=notify`.
 ///
 /// # Errors
-/// More notifies than 1,024, an `_event_multiplexing` that cannot be read or gives one number to events that may meet, and plans
-/// that do not hold (a bug).
+/// More notifies than 1,024, an `_event_multiplexing` that cannot be read or gives one number to
+/// events that may meet, and plans that do not hold (a bug).
 pub fn run(
     model: &Model,
     streams: &StreamPlan,

@@ -1,5 +1,5 @@
-//! `OptimizeByRecvEvents` (004 §4.3.3): of all that one node receives from one stream, the last sender's event is enough: what
-//! stands before it on that stream has run earlier anyhow.
+//! `OptimizeByRecvEvents` (004 §4.3.3): of all that one node receives from one stream, the last
+//! sender's event is enough: what stands before it on that stream has run earlier anyhow.
 use super::items::Items;
 use ge_planners::events::transitive::Event;
 use std::collections::HashMap;

@@ -1,5 +1,5 @@
-//! `OptimizeBySendEvents` (004 §4.3.3): of all that one node sends to one stream, the first receiver's event is enough: what
-//! stands behind it on that stream runs later anyhow.
+//! `OptimizeBySendEvents` (004 §4.3.3): of all that one node sends to one stream, the first
+//! receiver's event is enough: what stands behind it on that stream runs later anyhow.
 use super::items::Items;
 use ge_planners::events::transitive::Event;
 use std::collections::HashSet;

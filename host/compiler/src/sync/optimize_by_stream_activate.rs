@@ -1,5 +1,6 @@
-//! `OptimizeByStreamActivate` (004 §4.3.3): an event from what stands before a node that wakes the receiver's stream is dropped:
-//! being woken is the signal. The chain of wakers is followed back to streams that start at launch.
+//! `OptimizeByStreamActivate` (004 §4.3.3): an event from what stands before a node that wakes the
+//! receiver's stream is dropped: being woken is the signal. The chain of wakers is followed back to
+//! streams that start at launch.
 use super::items::Items;
 use ge_planners::events::transitive::Event;
 use std::collections::{HashMap, HashSet};
@@ -17,7 +18,8 @@ pub fn run(items: &Items, events: Vec<Event>) -> Vec<Event> {
     for (w, first) in &items.starts {
         wakers.entry(items.stream[*first as usize]).or_default().push(*w);
     }
-    // Of several wakers one comes: the way back goes on where all of them were woken, or where the sender stands on one of the ways.
+    // Of several wakers one comes: the way back goes on where all of them were woken, or where the
+    // sender stands on one of the ways.
     for j in &items.joins {
         let ways: Vec<Vec<u32>> = j.wakers.iter().map(|w| back(items, &wakers, *w)).collect();
         let on_all = ways.first().into_iter().flatten().filter(|w| {
@@ -74,7 +76,8 @@ mod tests {
 
     #[test]
     fn what_stands_before_the_waker_needs_no_event() {
-        // Item 1 wakes stream 1 (items 2, 3); item 3 wakes stream 2 (item 5); item 4 stands behind the waker.
+        // Item 1 wakes stream 1 (items 2, 3); item 3 wakes stream 2 (item 5); item 4 stands behind
+        // the waker.
         let mut items = Items::plain(&[0, 0, 1, 1, 0, 2]);
         items.starts = vec![(1, 2), (3, 5)];
         let all = [(0, 2), (0, 3), (1, 2), (0, 5), (4, 5)].map(|(send, recv)| Event { send, recv });

@@ -50,14 +50,16 @@ pub struct SyncPlan {
 }
 
 impl SyncPlan {
-    /// Writes `_attached_sync_ids`: the ids of the events and notifies that a node's engine asked for, in the order in which it did.
+    /// Writes `_attached_sync_ids`: the ids of the events and notifies that a node's engine asked
+    /// for, in the order in which it did.
     pub fn resources_to_attrs(&self, model: &mut ge_ir::Model) {
         for (key, all) in &self.resources {
             let ids: Vec<i64> = all.iter().map(|r| i64::from(r.id)).collect();
             model.graphs_mut()[key.graph as usize].set_attr(key.node, "_attached_sync_ids", ids);
         }
     }
-    /// Writes the decision as text has it: ids of events and notifies that each node sends and waits for.
+    /// Writes the decision as text has it: ids of events and notifies that each node sends and
+    /// waits for.
     pub fn to_attrs(&self, model: &mut ge_ir::Model) {
         use std::collections::BTreeMap;
         let mut lists: BTreeMap<(NodeKey, &'static str), Vec<i64>> = BTreeMap::new();

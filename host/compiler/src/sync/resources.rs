@@ -1,12 +1,14 @@
-//! Ids of the events and notifies that engines ask for (`RunningParams::sync`): after those between streams, dense by kind.
+//! Ids of the events and notifies that engines ask for (`RunningParams::sync`): after those between
+//! streams, dense by kind.
 use super::{Resource, SyncPlan};
 use crate::ids::{ModelMap, StreamId};
 use crate::streams::{ExecutionOrder, StreamPlan};
 use ge_plugin_api::engine::RunningParams;
 use std::collections::BTreeMap;
 
-/// Gives ids in execution order. Resources of one reuse key share an id where their nodes stand on one stream and the one is over before
-/// the other, its attached work included, begins: else a record could come before the last was waited for.
+/// Gives ids in execution order. Resources of one reuse key share an id where their nodes stand on
+/// one stream and the one is over before the other, its attached work included, begins: else a
+/// record could come before the last was waited for.
 pub fn assign(plan: &mut SyncPlan, params: &ModelMap<RunningParams>, streams: &StreamPlan, order: &ExecutionOrder) {
     let mut shared: BTreeMap<(StreamId, bool, &str), (u32, usize)> = BTreeMap::new();
     for &key in order.line() {

@@ -1,5 +1,5 @@
-//! Event ids: reuse where a wait is known to be over, numbers of gears that never run together, multiplexing, continuous ids.
-//! Sources: 003 §5.3, 004 §4.3.4 and §4.3.5, facts 1.10.
+//! Event ids: reuse where a wait is known to be over, numbers of gears that never run together,
+//! multiplexing, continuous ids. Sources: 003 §5.3, 004 §4.3.4 and §4.3.5, facts 1.10.
 use super::items::index;
 use super::plan::SyncPlan;
 use crate::error::EventFault;
@@ -10,8 +10,9 @@ use ge_ir::Model;
 use ge_model::gears::BATCH_NUM;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// An id serves a second pair only where its first wait is over before the second record, and stands before the second wait on
-/// the same stream: neither can take the other's signal. One look-up in an ordered map for each pair.
+/// An id serves a second pair only where its first wait is over before the second record, and
+/// stands before the second wait on the same stream: neither can take the other's signal. One
+/// look-up in an ordered map for each pair.
 pub fn reuse_ids(plan: &mut SyncPlan, order: &ExecutionOrder) {
     // For each receiving stream: ids by the place of their last wait on it.
     let mut free: Vec<BTreeMap<u32, Vec<u32>>> = vec![BTreeMap::new(); order.stream_count()];
@@ -51,9 +52,10 @@ pub fn reuse_ids(plan: &mut SyncPlan, order: &ExecutionOrder) {
     plan.event_num = next;
 }
 
-/// Gears run one at a time: events inside each start at the same number; the gears of the next choice begin behind the greatest of
-/// them, events outside follow all (004 §4.3.4). A gear is a branch of a `Case` with `_batch_num`, or of the switch by labels that it
-/// has become: that no two of them run together comes from the branches that are there.
+/// Gears run one at a time: events inside each start at the same number; the gears of the next
+/// choice begin behind the greatest of them, events outside follow all (004 §4.3.4). A gear is a
+/// branch of a `Case` with `_batch_num`, or of the switch by labels that it has become: that no two
+/// of them run together comes from the branches that are there.
 pub fn reuse_event_for_multi_dims(model: &Model, plan: &mut SyncPlan, order: &ExecutionOrder) {
     let branches = order.branches();
     let choices = branches.choices(model, &|n| n.attr(BATCH_NUM).is_some());
@@ -86,8 +88,9 @@ pub fn reuse_event_for_multi_dims(model: &Model, plan: &mut SyncPlan, order: &Ex
     plan.event_num = base + ids.len() as u32;
 }
 
-/// `_event_multiplexing`: `SendTo;<node>;<n>` and `RecvFrom;<node>;<n>` give the event between two nodes the number `n` behind
-/// all others, so that events of the same number are one. The pairs that have such a number.
+/// `_event_multiplexing`: `SendTo;<node>;<n>` and
+/// `RecvFrom;<node>;<n>` give the event between two nodes the number `n` behind all others, so that
+/// events of the same number are one. The pairs that have such a number.
 ///
 /// # Errors
 /// An entry of another form, and one that names a node which is not there.

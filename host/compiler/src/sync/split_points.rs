@@ -1,4 +1,5 @@
-//! Events where a logical stream becomes several physical ones: the least that keep its order, with those that are there.
+//! Events where a logical stream becomes several physical ones: the least that keep its order, with
+//! those that are there.
 use super::items::Items;
 use super::plan::{SyncPair, SyncPlan};
 use crate::error::Result;
@@ -24,8 +25,9 @@ impl Stands {
         self.items.points.iter().map(|p| (p.node, p.stream))
     }
 
-    /// Adds the events that physical streams need beyond those of the plan and proves all of them. `physical` is the stream of
-    /// each item. The order asked for is that of the logical streams; every piece of a stream that sleeps is woken with it.
+    /// Adds the events that physical streams need beyond those of the plan and proves all of them.
+    /// `physical` is the stream of each item. The order asked for is that of the logical streams;
+    /// every piece of a stream that sleeps is woken with it.
     ///
     /// # Errors
     /// An internal error that names two nodes where the plan does not hold.

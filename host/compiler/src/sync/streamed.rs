@@ -1,5 +1,7 @@
-//! The engines' last looks at the graph (facts 1.1, 3.3): `OptimizeStreamedWholeGraph` once events are inserted, `OptimizeStreamGraph` before
-//! tasks are generated. Streams and events stand on the nodes as attributes while they look, as text has them.
+//! The engines' last looks at the graph (facts 1.1, 3.3):
+//! `OptimizeStreamedWholeGraph` once events are inserted, `OptimizeStreamGraph` before tasks are
+//! generated. Streams and events stand on the nodes as attributes while they look, as text has
+//! them.
 use super::SyncPlan;
 use crate::error::Result;
 use crate::ids::NodeKey;

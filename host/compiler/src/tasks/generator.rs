@@ -1,5 +1,6 @@
-//! `TaskGenerator`: tasks of each node by its engine's builder, in parallel, put back in node order; records and waits of the
-//! sync plan around them; END_GRAPH last (003 §5.5). A chain of a super kernel stands as one where its last node stands.
+//! `TaskGenerator`: tasks of each node by its engine's builder, in parallel, put back in node
+//! order; records and waits of the sync plan around them; END_GRAPH last (003 §5.5). A chain of a
+//! super kernel stands as one where its last node stands.
 use super::{PlacedTask, StoredKernel, TaskList, verify};
 use crate::error::{CompileError, Result};
 use crate::feature::ffts_plus::Calls;
@@ -253,7 +254,8 @@ impl Writing<'_> {
             let mut sync_id = None;
             match task.kind() {
                 TaskType::UPDATE => {
-                    // From the place in the node's list to the place among its updatable kernels, which later stages keep.
+                    // From the place in the node's list to the place among its updatable kernels,
+                    // which later stages keep.
                     let target = task.numbers.first().and_then(|k| usize::try_from(*k).ok());
                     let target = target.filter(|k| updatable.get(*k) == Some(&true));
                     let k = target.ok_or_else(|| self.generator.no_target(self.model, key))?;
@@ -336,8 +338,8 @@ fn by_address(task: &Task, resources: &[Resource]) -> Vec<i64> {
     items.into_iter().filter_map(event).map(i64::from).collect()
 }
 
-/// A stream that is woken and has nothing to do gets a NOP behind its waker: no device has a stream without tasks, and a switch needs one
-/// to wake.
+/// A stream that is woken and has nothing to do gets a NOP behind its waker: no device has a stream
+/// without tasks, and a switch needs one to wake.
 fn fill_woken(tasks: &mut Vec<PlacedTask>, streams: &StreamPlan) {
     let mut busy = vec![false; streams.streams.len()];
     let at = |busy: &[bool], s: StreamId| busy.get(s.0 as usize).copied().unwrap_or(true);
@@ -356,7 +358,8 @@ fn fill_woken(tasks: &mut Vec<PlacedTask>, streams: &StreamPlan) {
     }
 }
 
-/// Whether a node's own stream waits first of all for a signal that ends its attached work, or all its tasks stand on its own.
+/// Whether a node's own stream waits first of all for a signal that ends its attached work, or all
+/// its tasks stand on its own.
 fn has_signal(tasks: &[Task]) -> bool {
     use TaskType as T;
     let Some(last) = tasks.iter().rfind(|t| t.stream != StreamSlot::MAIN) else { return true };

@@ -1,7 +1,5 @@
-//! `MarkFirstAndLastOps` (003 §5.5): on each stream the first and the last node of each engine, anew behind every label, jump and
-//! switch, so that an engine knows where its work on a stream begins and ends when it generates tasks. Nodes without a task are neither
-//! (000 §4.5).
-//! Marks: `_is_first_node`, `_is_last_node`; what an earlier plan marked is taken back.
+//! `MarkFirstAndLastOps` (003 §5.5): on each stream the first and the last node of each engine, anew behind every label, jump and switch, so that an engine knows where its work on a stream begins and ends when it generates tasks. Nodes without a task are neither (000 §4.5). Marks: `_is_first_node`,
+//! `_is_last_node`; what an earlier plan marked is taken back.
 use crate::ids::{NodeKey, StreamId};
 use crate::place::Placement;
 use crate::streams::{ExecutionOrder, StreamPlan};

@@ -1,4 +1,5 @@
-//! Tasks. in: streams, sync and the engines' builders, out: `TaskList`: every task in order, and the kernel store.
+//! Tasks. in: streams, sync and the engines' builders, out: `TaskList`: every task in order, and
+//! the kernel store.
 pub mod generator;
 pub mod mark_first_and_last_ops;
 mod verify;
@@ -40,7 +41,8 @@ impl PlacedTask {
     }
 }
 
-/// Writes the tasks of each node as text has them: `_tasks`, one line a task in their order. Nodes without one have none.
+/// Writes the tasks of each node as text has them: `_tasks`, one line a task in their order. Nodes
+/// without one have none.
 pub fn to_attrs(tasks: &[PlacedTask], model: &mut Model) {
     let mut lines: BTreeMap<NodeKey, Vec<String>> = BTreeMap::new();
     for t in tasks {

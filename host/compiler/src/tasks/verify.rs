@@ -1,5 +1,6 @@
-//! The engines' task lists against the rules of task lists, before anything is made of them. What breaks one is the engine's fault, told
-//! with engine, plugin, node, rule and remedy; the first node in order is told.
+//! The engines' task lists against the rules of task lists, before anything is made of them. What
+//! breaks one is the engine's fault, told with engine, plugin, node, rule and remedy; the first
+//! node in order is told.
 use super::generator::{NodeTasks, TaskGenerator};
 use crate::error::{CompileError, Result};
 use crate::ids::NodeKey;
@@ -33,7 +34,8 @@ pub(super) fn lists(
                     let (key, node) = (NodeKey::new(gi, id), view.node(id));
                     let Some((tasks, _)) = own.get(&key) else { continue };
                     let engine = g.toolbox.engine(g.placement.engine[key]);
-                    // What is computed without a task: by a plan of the host's, or by an engine that has none.
+                    // What is computed without a task: by a plan of the host's, or by an engine
+                    // that has none.
                     let taskless = node.flag("_no_task")
                         || engine.object.info.flags & (flags::NO_TASK | flags::STRUCTURAL) != 0
                         || g.calls.contains_key(node.name());

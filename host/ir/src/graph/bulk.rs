@@ -1,4 +1,5 @@
-//! Making a graph node by node in order, without patches: for the text form and other readers of whole graphs.
+//! Making a graph node by node in order, without patches: for the text form and other readers of
+//! whole graphs.
 use super::{Graph, Inputs, Model, Node, Places};
 use ge_plugin_api::types::{AttrMap, Key, NodeId, TensorDesc, Use, ValueRef};
 
@@ -27,8 +28,8 @@ impl Loose {
 }
 
 impl Graph {
-    /// Takes a graph apart: its attributes, and its nodes in order, each under the id that the others know it by. A node's readers go
-    /// as it is reached.
+    /// Takes a graph apart: its attributes, and its nodes in order, each under the id that the
+    /// others know it by. A node's readers go as it is reached.
     pub fn into_nodes(self) -> (AttrMap, impl Iterator<Item = (NodeId, Loose)>) {
         let Graph { attrs, order, mut nodes, .. } = self;
         let loose = move |id: NodeId| {
@@ -45,8 +46,8 @@ impl Graph {
         self.push_node(n.op, n.name, n.inputs, n.controls, n.outputs, n.attrs)
     }
 
-    /// Appends a node behind all others; costs its edges. None, and nothing done, if it reads what is not there yet.
-    /// A control input named twice counts once.
+    /// Appends a node behind all others; costs its edges. None, and nothing done, if it reads what
+    /// is not there yet. A control input named twice counts once.
     pub fn push_node(
         &mut self,
         op: Key,

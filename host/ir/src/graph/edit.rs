@@ -1,4 +1,5 @@
-//! Applying recorded edits: whole or not at all. Every edit costs what it touches, the check of order once a patch.
+//! Applying recorded edits: whole or not at all. Every edit costs what it touches, the check of
+//! order once a patch.
 use super::journal::Journal;
 use super::names::Names;
 use super::origin::Moves;
@@ -106,7 +107,8 @@ pub struct Applied {
     pub touched: Vec<(usize, NodeId)>,
 }
 
-/// Small patches applied one after the other ([`Model::apply_in`]): what they have left to do at the end.
+/// Small patches applied one after the other ([`Model::apply_in`]): what they have left to do at
+/// the end.
 #[derive(Default)]
 pub struct EditSession {
     /// Graphs whose order is to be made anew.
@@ -116,7 +118,8 @@ pub struct EditSession {
 }
 
 impl EditSession {
-    /// Forgets the names of the model: to be told after edits outside of the session that name nodes.
+    /// Forgets the names of the model: to be told after edits outside of the session that name
+    /// nodes.
     pub fn forget_names(&mut self) {
         self.taken = None;
     }
@@ -135,7 +138,8 @@ struct Removed {
 }
 
 impl Model {
-    /// Applies edits to a graph (by index) and those that they name. On error the model is as before.
+    /// Applies edits to a graph (by index) and those that they name. On error the model is as
+    /// before.
     pub fn apply(&mut self, graph: usize, edits: Vec<Edit>) -> Result<Applied, EditError> {
         let mut j = Journal::new(self.graphs.len());
         let mut done = Applied { edits: edits.len(), ..Applied::default() };
@@ -154,8 +158,9 @@ impl Model {
         }
     }
 
-    /// Applies a small patch of a session: it costs what it touches, and no more. The order of the graphs is right again after
-    /// [`Model::close`], and cycles are found there. On error the model is void.
+    /// Applies a small patch of a session: it costs what it touches, and no more. The order of the
+    /// graphs is right again after [`Model::close`], and cycles are found there. On error the model
+    /// is void.
     pub fn apply_in(
         &mut self,
         session: &mut EditSession,
@@ -171,7 +176,8 @@ impl Model {
         Ok(done)
     }
 
-    /// Ends a session: every graph that it changed is in order again. Errors: a patch of the session has made a cycle.
+    /// Ends a session: every graph that it changed is in order again. Errors: a patch of the
+    /// session has made a cycle.
     pub fn close(&mut self, session: EditSession) -> Result<(), EditError> {
         self.reorder_all(&session, &mut Journal::forgetful(self.graphs.len()))
     }
@@ -318,7 +324,8 @@ impl Model {
                         moves.remake(&self.graphs[gi], gi, id);
                     }
                     let n = self.content(gi, id, j)?;
-                    // Whoever takes over all attributes of another node does not compute that node's tensors.
+                    // Whoever takes over all attributes of another node does not compute that
+                    // node's tensors.
                     if a.key != super::ORIGIN_TENSORS || j.added(gi, id) {
                         n.attrs.set(a.key, a.value);
                     }
@@ -362,7 +369,8 @@ impl Model {
             }
         }
         for r in removed {
-            // Readers that were changed or removed after it are no fault: look now that all edits are in.
+            // Readers that were changed or removed after it are no fault: look now that all edits
+            // are in.
             let g = &self.graphs[r.graph];
             let reads = |n: &Node, i: u32| n.inputs.get(i as usize).is_some_and(|v| !v.is_absent() && v.node == r.id);
             if let Some(n) = r.readers.iter().find_map(|u| g.get(u.node).filter(|n| reads(n, u.input))) {
@@ -394,8 +402,9 @@ impl Model {
         self.move_names(moves, j)
     }
 
-    /// Turns a node into the constant that it was found to be: same id, name and place in the order, no inputs. Nothing else of
-    /// the model changes, so that the cost is the node's own. False, and nothing done, if there is no such node with one output.
+    /// Turns a node into the constant that it was found to be: same id, name and place in the
+    /// order, no inputs. Nothing else of the model changes, so that the cost is the node's own.
+    /// False, and nothing done, if there is no such node with one output.
     pub fn make_constant(&mut self, gi: usize, id: NodeId, value: ge_plugin_api::types::ConstTensor) -> bool {
         let one = self
             .graphs
@@ -633,7 +642,8 @@ impl Model {
     }
 }
 
-/// Whether a reader of the first may read the second: same type where both are known, no contradicting known size.
+/// Whether a reader of the first may read the second: same type where both are known, no
+/// contradicting known size.
 fn fits(a: &TensorDesc, b: &TensorDesc) -> bool {
     if a.dtype != b.dtype && a.dtype != DType::UNKNOWN && b.dtype != DType::UNKNOWN {
         return false;

@@ -1,5 +1,5 @@
-//! When two models are the same: graphs, nodes and edges by order, whatever the ids; constants by their bytes, wherever
-//! those lie; dictionaries and attributes as sets; real numbers bit by bit.
+//! When two models are the same: graphs, nodes and edges by order, whatever the ids; constants by
+//! their bytes, wherever those lie; dictionaries and attributes as sets; real numbers bit by bit.
 use super::{Graph, Model};
 use ge_plugin_api::types::{AttrMap, AttrValue, ConstTensor, NodeId, TensorDesc};
 
@@ -90,8 +90,8 @@ pub fn same_attrs(a: &AttrMap, b: &AttrMap) -> bool {
     a.sorted().iter().zip(b.sorted()).all(|(x, y)| x.key == y.key && same_value(&x.value, &y.value))
 }
 
-/// Whether two attribute values are the same: a list of one kind is the same in either variant, a dictionary is a set.
-/// Recursion goes as deep as the values are nested.
+/// Whether two attribute values are the same: a list of one kind is the same in either variant, a
+/// dictionary is a set. Recursion goes as deep as the values are nested.
 pub fn same_value(a: &AttrValue, b: &AttrValue) -> bool {
     match (a, b) {
         (AttrValue::Float(x), AttrValue::Float(y)) => same_float(*x, *y),

@@ -4,7 +4,8 @@ use ge_plugin_api::types::{AttrMap, Key, NodeId, TensorDesc};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The journals that hold a node's edges and its content: a node is kept once a patch, and knows it itself.
+/// The journals that hold a node's edges and its content: a node is kept once a patch, and knows it
+/// itself.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Kept {
     links: u64,

@@ -1,4 +1,5 @@
-//! A model's graphs: nodes in a table by id, ordered inputs in the node, a list of readers for each output.
+//! A model's graphs: nodes in a table by id, ordered inputs in the node, a list of readers for each
+//! output.
 mod bulk;
 mod edit;
 mod equal;
@@ -48,8 +49,8 @@ pub struct Graph {
 
 /// One node. Readers are kept by the graph; fields are read through methods and changed by edits.
 ///
-/// Most nodes have two inputs at most and one output that one node reads: such a node's edges lie in it, so that going along an edge
-/// is one look into memory.
+/// Most nodes have two inputs at most and one output that one node reads: such a node's edges lie
+/// in it, so that going along an edge is one look into memory.
 #[derive(Clone, Debug)]
 pub struct Node {
     pub(crate) id: NodeId,
@@ -271,7 +272,8 @@ impl Graph {
     pub fn find(&self, name: &str) -> Option<&Node> {
         self.nodes().find(|n| *n.name == *name)
     }
-    /// Replaces descriptors without touching edges: for inference and decisions that stages write back.
+    /// Replaces descriptors without touching edges: for inference and decisions that stages write
+    /// back.
     pub fn set_outputs(&mut self, id: NodeId, outputs: Vec<TensorDesc>) {
         if let Some(Some(n)) = self.nodes.get_mut(id.index()) {
             n.uses.resize_with(outputs.len().max(n.uses.len()), SmallVec::new);
@@ -321,7 +323,8 @@ impl Model {
     pub fn graphs_mut(&mut self) -> &mut [Graph] {
         &mut self.graphs
     }
-    /// Keeps the graphs whose entry is true (the root in any case); who names the others is the caller's care.
+    /// Keeps the graphs whose entry is true (the root in any case); who names the others is the
+    /// caller's care.
     pub fn retain_graphs(&mut self, keep: &[bool]) {
         let mut at = 0;
         self.graphs.retain(|_| {

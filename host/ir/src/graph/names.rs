@@ -3,7 +3,8 @@ use super::Graph;
 use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
 
-/// Hashes of the names that are taken. Two names of one hash count as one: the second gets a number at its end.
+/// Hashes of the names that are taken. Two names of one hash count as one: the second gets a number
+/// at its end.
 #[derive(Default)]
 pub(super) struct Names(HashSet<u64, BuildHasherDefault<AsItIs>>);
 

@@ -3,8 +3,8 @@ use super::{Graph, Node};
 use ge_plugin_api::types::{Key, NodeId};
 
 impl Graph {
-    /// Recomputes the order: nodes stand as before, a node that must come earlier stands just before its first reader.
-    /// Iterative, linear. Err: nodes on a cycle, in order.
+    /// Recomputes the order: nodes stand as before, a node that must come earlier stands just
+    /// before its first reader. Iterative, linear. Err: nodes on a cycle, in order.
     pub(super) fn reorder(&mut self) -> Result<(), Vec<NodeId>> {
         const NEW: u8 = 0;
         const OPEN: u8 = 1;
@@ -105,8 +105,8 @@ impl Graph {
         self.nodes = nodes;
     }
 
-    /// Replaces the order by another topological one (stream planners may choose another); ids stay as they are.
-    /// False, and nothing done, if it is not a topological order of all nodes.
+    /// Replaces the order by another topological one (stream planners may choose another); ids stay
+    /// as they are. False, and nothing done, if it is not a topological order of all nodes.
     pub fn set_order(&mut self, order: &[NodeId]) -> bool {
         if order.len() != self.live {
             return false;

@@ -1,8 +1,9 @@
 //! Names that the model itself gives its tensors, through every edit.
 //!
-//! A node's attribute [`ORIGIN_TENSORS`] lists, as `OUTPUT:NAME`, the tensors of the model that its outputs stand for. The front end
-//! sets it. No pass has to know of it: where a patch lets every reader of one value read another, and the first is gone, read by
-//! nobody or made anew by the same patch, its names go to the second.
+//! A node's attribute [`ORIGIN_TENSORS`] lists, as `OUTPUT:NAME`, the tensors of the model that its
+//! outputs stand for. The front end sets it. No pass has to know of it: where a patch lets every
+//! reader of one value read another, and the first is gone, read by nobody or made anew by the same
+//! patch, its names go to the second.
 use super::journal::Journal;
 use super::{EditError, Graph, Model};
 use ge_plugin_api::abi::RString;
@@ -219,7 +220,8 @@ mod tests {
 
     #[test]
     fn nodes_that_change_places_change_names() {
-        // Neg(Identity(a)) becomes Identity(Neg(a)): the names of the results stay with the results.
+        // Neg(Identity(a)) becomes Identity(Neg(a)): the names of the results stay with the
+        // results.
         let mut m = model();
         let (a, b, c) = (value(&m, "a"), value(&m, "b"), value(&m, "c"));
         let mut p = Patch::starting_at(m.root().next_id());

@@ -1,5 +1,5 @@
-//! petgraph's `visit` traits over data and control edges: components, dominators, reachability come from there.
-//! A neighbour stands once for each edge to it.
+//! petgraph's `visit` traits over data and control edges: components, dominators, reachability come
+//! from there. A neighbour stands once for each edge to it.
 use super::Graph;
 use ge_plugin_api::types::NodeId;
 use petgraph::Direction;

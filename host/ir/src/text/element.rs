@@ -33,7 +33,8 @@ fn mini(d: DType) -> Option<Mini> {
     }
 }
 
-/// The value of a code of a float type of 4 or 8 bits (OCP 8-bit and microscaling formats; exact in f64).
+/// The value of a code of a float type of 4 or 8 bits (OCP 8-bit and microscaling formats; exact in
+/// f64).
 pub(super) fn decode_small(d: DType, code: u8) -> Option<f64> {
     if d == DType::F8E8M0 {
         return Some(if code == 0xff { f64::NAN } else { 2f64.powi(i32::from(code) - 127) });
@@ -85,7 +86,8 @@ impl Reader {
         Reader { dtype, small }
     }
 
-    /// The bits of an element from its word, in the low bits. None: the word is no value of the type.
+    /// The bits of an element from its word, in the low bits. None: the word is no value of the
+    /// type.
     pub(super) fn bits(&self, word: &str) -> Option<u64> {
         let width = self.dtype.bits()?;
         if let Some(h) = word.strip_prefix("0x") {
@@ -184,7 +186,8 @@ fn legal(v: f64, word: &str) -> Option<()> {
     if v.is_infinite() && !word.ends_with("inf") { None } else { Some(()) }
 }
 
-/// Writes an attribute's real number: always told from a whole one, always read back as the same bits.
+/// Writes an attribute's real number: always told from a whole one, always read back as the same
+/// bits.
 pub(super) fn write_f64(out: &mut String, v: f64) {
     if v.is_nan() {
         if v.to_bits() == 0x7ff8_0000_0000_0000 {

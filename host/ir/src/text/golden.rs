@@ -1,4 +1,5 @@
-//! Golden files: one `.ge` text with its command, its input, what is expected of it, and the rewriting of expectations.
+//! Golden files: one `.ge` text with its command, its input, what is expected of it, and the
+//! rewriting of expectations.
 //!
 //! ```text
 //! # RUN: ge opt --passes TransposeTransDataPass
@@ -7,8 +8,9 @@
 //! graph @main(…) { … }
 //! # refused: TransposeTransDataPass: the first reader is no Transpose
 //! ```
-//! `# error: words` says that the run fails with a message, note or help that has these words; behind a statement it also says on which
-//! line. Nothing here runs a pass or touches a file: the caller does, and hands the outcome to `Golden::check`.
+//! `# error: words` says that the run fails with a message, note or help that has these words;
+//! behind a statement it also says on which line. Nothing here runs a pass or touches a file: the
+//! caller does, and hands the outcome to `Golden::check`.
 use super::{NoFiles, parse, to_string};
 use crate::graph::{Graph, Model};
 use ge_plugin_api::abi::ROption;
@@ -128,8 +130,9 @@ impl<'t> Golden<'t> {
         Err(wrong)
     }
 
-    /// The file with its expectation written anew from an outcome. The input stays as it is written; `# refused:` lines
-    /// are written where the file had some. Errors: the run failed where no error is expected, or cannot be printed.
+    /// The file with its expectation written anew from an outcome. The input stays as it is
+    /// written; `# refused:` lines are written where the file had some. Errors: the run failed
+    /// where no error is expected, or cannot be printed.
     pub fn update(&self, outcome: &Outcome) -> Result<String, String> {
         let mut out = self.input.to_owned();
         match &outcome.result {
@@ -153,7 +156,8 @@ impl<'t> Golden<'t> {
     }
 }
 
-/// A file's graphs as models of their own: each graph that no other names, with those that it names, in the file's order.
+/// A file's graphs as models of their own: each graph that no other names, with those that it
+/// names, in the file's order.
 pub fn cases(model: &Model) -> Vec<Model> {
     let mut at: HashMap<&str, usize> = HashMap::new();
     for (i, g) in model.graphs().iter().enumerate() {
@@ -200,7 +204,8 @@ pub fn join(cases: Vec<Model>) -> Option<Model> {
     Model::from_graphs(cases.into_iter().flat_map(|m| m.graphs().to_vec()).collect())
 }
 
-/// Line differences: ` ` in both, `-` expected only, `+` found only; three lines around each change. At most 200 lines.
+/// Line differences: ` ` in both, `-` expected only, `+` found only; three lines around each
+/// change. At most 200 lines.
 pub fn diff(expected: &str, found: &str) -> String {
     let (a, b): (Vec<&str>, Vec<&str>) = (expected.lines().collect(), found.lines().collect());
     let head = a.iter().zip(&b).take_while(|(x, y)| x == y).count();

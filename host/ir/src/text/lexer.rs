@@ -1,4 +1,5 @@
-//! Tokens of the text form, taken one at a time; positions are byte offsets until a message needs line and column.
+//! Tokens of the text form, taken one at a time; positions are byte offsets until a message needs
+//! line and column.
 use std::borrow::Cow;
 
 /// What a token is.
@@ -97,7 +98,8 @@ impl<'t> Lexer<'t> {
         &self.text[from..self.pos]
     }
 
-    /// The next token and where it starts. After an error the lexer stands behind the fault and can go on.
+    /// The next token and where it starts. After an error the lexer stands behind the fault and can
+    /// go on.
     pub(super) fn next(&mut self) -> Result<(usize, Tok<'t>), LexError> {
         self.skip_space();
         let at = self.pos;
@@ -167,7 +169,8 @@ impl<'t> Lexer<'t> {
             self.pos += 1;
         }
         let hex = b[self.pos..].starts_with(b"0x");
-        // Signs belong to it only behind an exponent; what else is glued to it makes it an illegal number, said later.
+        // Signs belong to it only behind an exponent; what else is glued to it makes it an illegal
+        // number, said later.
         while let Some(&c) = b.get(self.pos) {
             let exponent = self.pos > from && matches!(b[self.pos - 1], b'e' | b'E') && !hex;
             if c.is_ascii_alphanumeric() || c == b'.' || c == b'_' || (exponent && matches!(c, b'-' | b'+')) {

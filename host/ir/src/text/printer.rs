@@ -15,7 +15,8 @@ use std::io;
 
 /// Where the printer puts constants that are too large to stand in the text.
 pub trait SideFileSink {
-    /// Keeps the bytes and says where they lie, as the text is to name it. `known` is where they came from, or empty.
+    /// Keeps the bytes and says where they lie, as the text is to name it. `known` is where they
+    /// came from, or empty.
     fn place(&mut self, bytes: &Blob, known: &FileRange) -> io::Result<FileRange>;
 }
 
@@ -23,8 +24,8 @@ pub trait SideFileSink {
 pub struct PrintOptions<'s> {
     /// Constants of up to so many bytes stand in the text.
     pub inline_limit: u64,
-    /// Takes larger ones. Without it a constant that came from a file names that file, whatever its size, and all others
-    /// stand in the text.
+    /// Takes larger ones. Without it a constant that came from a file names that file, whatever its
+    /// size, and all others stand in the text.
     pub side_files: Option<&'s mut dyn SideFileSink>,
 }
 
@@ -57,7 +58,8 @@ pub fn to_string_whole(model: &Model) -> io::Result<String> {
     String::from_utf8(out).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))
 }
 
-/// Prints a model. Errors: of the output, of the side files, values nested deeper than [`DEPTH_LIMIT`].
+/// Prints a model. Errors: of the output, of the side files, values nested deeper than
+/// [`DEPTH_LIMIT`].
 pub fn print(model: &Model, out: &mut dyn io::Write, options: &mut PrintOptions<'_>) -> io::Result<()> {
     let mut p = Printer { out, buf: String::new(), options };
     for (i, g) in model.graphs().iter().enumerate() {
@@ -372,7 +374,8 @@ pub(super) fn dtype_name(d: DType) -> std::borrow::Cow<'static, str> {
     }
 }
 
-/// The nodes that stand in the head: plain Data that open the order, with rising indices that the head implies.
+/// The nodes that stand in the head: plain Data that open the order, with rising indices that the
+/// head implies.
 fn head_inputs(g: &Graph) -> Vec<&Node> {
     let plain = |n: &&Node| {
         n.op() == "Data"
@@ -398,7 +401,8 @@ fn head_inputs(g: &Graph) -> Vec<&Node> {
         .filter(|n| is_indexed_input(n.op()))
         .filter_map(|n| n.attrs().int("index"))
         .collect();
-    // A node cut off claims an index above those that stay: what was implied for them stays implied.
+    // A node cut off claims an index above those that stay: what was implied for them stays
+    // implied.
     let fits = head.iter().zip(free_indices(&claimed)).take_while(|(n, i)| n.attrs().int("index") == Some(*i)).count();
     head.truncate(fits);
     head

@@ -90,7 +90,8 @@ impl Packer {
     }
 }
 
-/// Checks a string tensor's bytes: u64 offsets[n+1] that rise from 0, then as many bytes, UTF-8. The texts.
+/// Checks a string tensor's bytes: u64 offsets[n+1] that rise from 0, then as many bytes, UTF-8.
+/// The texts.
 pub(super) fn texts(bytes: &[u8], count: u64) -> Option<Vec<&str>> {
     let n = usize::try_from(count).ok()?;
     let head = n.checked_add(1)?.checked_mul(8)?;

@@ -1,26 +1,35 @@
-//! The verifier: what holds of every graph that stages and passes see. Iterative, near-linear in nodes, edges and attributes.
+//! The verifier: what holds of every graph that stages and passes see. Iterative, near-linear in
+//! nodes, edges and attributes.
 //!
 //! - **V1** every input and control input is an output, or a node, of the same graph.
-//! - **V2** the order holds every node once, and each node after all that it reads or follows: defined before use.
+//! - **V2** the order holds every node once, and each node after all that it reads or follows:
+//!   defined before use.
 //! - **V3** data and control edges make no cycle.
-//! - **V4** node names are not empty and differ within a graph (`NameScope::Model`: within the model).
-//! - **V5** a graph has exactly one `NetOutput`, nothing reads or follows it, and it has no outputs but a plain copy of its
-//!   inputs' descriptors. A graph with `End` or `PlaceHolder` (one piece of a partition) may have none.
-//! - **V6** the indices of `Data`, and of `RefData` and `AippData` that have one, are 0 to n-1, each once; a piece of a
-//!   partition may have gaps.
+//! - **V4** node names are not empty and differ within a graph (`NameScope::Model`: within the
+//!   model).
+//! - **V5** a graph has exactly one
+//!   `NetOutput`, nothing reads or follows it, and it has no outputs but a plain copy of its inputs' descriptors. A graph with `End`
+//!   or `PlaceHolder` (one piece of a partition) may have none.
+//! - **V6** the indices of `Data`, and of `RefData` and `AippData` that have one, are 0 to n-1,
+//!   each once; a piece of a partition may have gaps.
 //! - **V7** a node has as many inputs as its operator takes, and every required one.
 //! - **V8** a node has as many outputs as its operator gives.
-//! - **V9** types are among those that the operator allows; parameters of one type group have one type.
-//! - **V10** an attribute that the operator declares has a value of its kind (a whole number counts as a real one, 0 and 1
-//!   count as truth values, an empty list is of every kind). Attributes that it does not declare are free.
+//! - **V9** types are among those that the operator allows; parameters of one type group have one
+//!   type.
+//! - **V10** an attribute that the operator declares has a value of its kind (a whole number counts
+//!   as a real one, 0 and 1 count as truth values, an empty list is of every kind). Attributes that
+//!   it does not declare are free.
 //! - **V11** attributes that must be given are given.
 //! - **V12** attribute values lie in their range and among their choices.
 //! - **V13** an attribute names only graphs of the model.
-//! - **V14** a graph is named once at most, never the root, and graphs do not contain each other in a circle.
+//! - **V14** a graph is named once at most, never the root, and graphs do not contain each other in
+//!   a circle.
 //! - **V15** the inputs and outputs of a subgraph fit the node that names it, in number and type.
 //! - **V16** the operator type is known (`UnknownOps::Allow` turns it off).
-//! - **V17** a constant has its value (`Const`, `Constant`), and its descriptor says the value's type and shape.
-//! - **V18** `Data`, `RefData`, `AippData`, `Variable`, `FileConstant` have one output; sources but `Data` have no inputs.
+//! - **V17** a constant has its value (`Const`, `Constant`), and its descriptor says the value's
+//!   type and shape.
+//! - **V18** `Data`, `RefData`, `AippData`, `Variable`,
+//!   `FileConstant` have one output; sources but `Data` have no inputs.
 mod operators;
 mod structure;
 mod subgraphs;
@@ -86,14 +95,16 @@ pub struct VerifyOptions {
 /// What a verified model promises to those that take it, with facts found on the way.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verified {
-    /// For each graph the graph and node that name it; None for the root and for graphs that nothing names.
+    /// For each graph the graph and node that name it; None for the root and for graphs that
+    /// nothing names.
     pub parents: Vec<Option<(usize, NodeId)>>,
     /// Nodes whose operator type has no prototype and is not the host's own.
     pub unknown_ops: usize,
 }
 
-/// The host's own operator types that graphs are made of (DESIGN 1): they stand on the structural engine and are inferred by the host alone.
-/// They need no prototype; one that a plugin gives all the same is honoured.
+/// The host's own operator types that graphs are made of (DESIGN 1): they stand on the structural
+/// engine and are inferred by the host alone. They need no prototype; one that a plugin gives all
+/// the same is honoured.
 pub const STRUCTURE: &[&str] = &[
     "Data",
     "RefData",
@@ -112,7 +123,8 @@ pub const STRUCTURE: &[&str] = &[
     "End",
 ];
 
-/// The host's own operator types that stand for tasks: streams, labels, copies. An engine runs them; they need no prototype either.
+/// The host's own operator types that stand for tasks: streams, labels, copies. An engine runs
+/// them; they need no prototype either.
 pub const TASK_STRUCTURE: &[&str] = &[
     "Send",
     "Recv",
@@ -132,8 +144,9 @@ pub const TASK_STRUCTURE: &[&str] = &[
 
 /// Verifies a model by all rules.
 ///
-/// Errors: every fault, up to [`FAULT_LIMIT`], by rule and then in order of graph and node; code `GE-E0140`, the message
-/// opens with the rule, `node` is `graph/node`.
+/// Errors: every fault, up to
+/// [`FAULT_LIMIT`], by rule and then in order of graph and node; code `GE-E0140`, the message opens
+/// with the rule, `node` is `graph/node`.
 pub fn verify(model: &Model, protos: &dyn OpTable) -> Result<Verified, Vec<Diagnostic>> {
     verify_with(model, protos, VerifyOptions::default())
 }

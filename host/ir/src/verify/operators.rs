@@ -114,7 +114,8 @@ fn bounds(specs: &[ParamSpec]) -> (usize, Option<usize>) {
     (specs.iter().rposition(|s| s.kind == ParamKind::REQUIRED).map_or(0, |i| i + 1), Some(specs.len()))
 }
 
-/// The parameter that value `i` of `count` belongs to; None where several dynamic parameters leave it open.
+/// The parameter that value `i` of `count` belongs to; None where several dynamic parameters leave
+/// it open.
 fn param_at(specs: &[ParamSpec], count: usize, i: usize) -> Option<&ParamSpec> {
     let Some(d) = specs.iter().position(|s| s.kind == ParamKind::DYNAMIC) else { return specs.get(i) };
     if i < d {

@@ -88,7 +88,8 @@ fn circles(graphs: &[Graph], parents: &[Option<(usize, NodeId)>], faults: &mut F
     }
 }
 
-/// Which inputs of the parent a subgraph sees from its Data 0 on; None where only the operator itself knows.
+/// Which inputs of the parent a subgraph sees from its Data 0 on; None where only the operator
+/// itself knows.
 fn first_input(op: &str) -> Option<usize> {
     match op {
         "PartitionedCall" | "StatefulPartitionedCall" | "While" => Some(0),
@@ -153,7 +154,8 @@ fn known(d: &TensorDesc) -> bool {
     d.dtype != DType::UNKNOWN
 }
 
-/// Whether a value may go into an input: no contradiction in type, rank or known sizes (in one format).
+/// Whether a value may go into an input: no contradiction in type, rank or known sizes (in one
+/// format).
 fn agree(given: &TensorDesc, want: &TensorDesc) -> bool {
     if given.dtype != want.dtype && known(given) && known(want) {
         return false;

@@ -1,4 +1,5 @@
-//! No damaged or hostile file is taken for a whole one, and none makes the reader panic or take much memory.
+//! No damaged or hostile file is taken for a whole one, and none makes the reader panic or take
+//! much memory.
 
 use ge_om::reader::reseal;
 use ge_om::{OmError, OmFile, PartitionType, PayloadProblem};
@@ -71,7 +72,8 @@ fn random_bit_flips_behind_a_right_checksum_never_panic() {
     assert!(reached > 500, "{reached}");
 }
 
-/// Puts `value` at `at` in the table of the first model and makes the checksum right where that is possible.
+/// Puts `value` at `at` in the table of the first model and makes the checksum right where that is
+/// possible.
 fn with_table_word(at: usize, value: u64) -> Result<OmFile, OmError> {
     let mut bytes = sample::file();
     bytes[256 + at..256 + at + 8].copy_from_slice(&value.to_le_bytes());

@@ -1,4 +1,5 @@
-//! Files of other producers open for inspection; the fixtures are made here in the forms of facts 7.1.
+//! Files of other producers open for inspection; the fixtures are made here in the forms of facts
+//! 7.1.
 
 use ge_om::proto::{ir, task};
 use ge_om::{Header, ModelType, OmError, OmFile, Origin, PartitionType};

@@ -68,7 +68,8 @@ fn a_link_is_followed() {
     assert_eq!(fs::read(&file).unwrap(), sample::file());
 }
 
-/// Runs `full_disk_child` under a limit of 64 KiB for each file, which is what a full disk looks like.
+/// Runs `full_disk_child` under a limit of 64 KiB for each file, which is what a full disk looks
+/// like.
 #[test]
 fn a_full_disk_leaves_the_old_file_and_nothing_else() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,9 +1,11 @@
-//! Greatest flow and least cut between two ends (Dinic, "Algorithm for solution of a problem of maximum flow in a network with
-//! power estimation", 1970): phases of breadth-first levels, each filled by depth-first ways without recursion.
+//! Greatest flow and least cut between two ends (Dinic, "Algorithm for solution of a problem of
+//! maximum flow in a network with power estimation", 1970): phases of breadth-first levels, each
+//! filled by depth-first ways without recursion.
 //!
-//! Cost: a phase is linear in the edges but for ways that it tries; phases here are few, as ways between what is decided
-//! beforehand are short. A budget of steps, linear in the network, ends the search early; [`Network::source_side`] then still
-//! separates the ends, though perhaps not at the least cost.
+//! Cost: a phase is linear in the edges but for ways that it tries; phases here are few, as ways
+//! between what is decided beforehand are short. A budget of steps, linear in the network, ends the
+//! search early; [`Network::source_side`] then still separates the ends, though perhaps not at the
+//! least cost.
 
 /// A capacity that no cut pays.
 pub const ENDLESS: u64 = u64::MAX / 4;

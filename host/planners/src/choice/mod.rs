@@ -1,11 +1,14 @@
-//! A choice between two ways of doing each node of a graph, at the least cost of nodes and of changes at the borders.
+//! A choice between two ways of doing each node of a graph, at the least cost of nodes and of
+//! changes at the borders.
 //!
-//! Precision (a node in its own type or in another) and format (a node in its own layout or in another) are both this: a value
-//! is made in one of two forms, its readers want one of the two, and one change of form serves all readers of a value. The
-//! least cost is a minimum cut (Picard and Ratliff, "Minimum cuts and related problems", 1975); that one change serves
-//! several readers is said by one more node for each direction, as for the costs of sets (Ishikawa, "Exact optimization for
-//! Markov random fields with convex priors", 2003; Kolmogorov and Zabih, "What energy functions can be minimized via graph
-//! cuts?", 2004). The network has a node for each item left open and at most two for each value: linear in the graph.
+//! Precision (a node in its own type or in another) and format (a node in its own layout or in
+//! another) are both this: a value is made in one of two forms, its readers want one of the two,
+//! and one change of form serves all readers of a value. The least cost is a minimum cut (Picard
+//! and Ratliff, "Minimum cuts and related problems", 1975); that one change serves several readers
+//! is said by one more node for each direction, as for the costs of sets (Ishikawa, "Exact
+//! optimization for Markov random fields with convex priors", 2003; Kolmogorov and Zabih, "What
+//! energy functions can be minimized via graph cuts?", 2004). The network has a node for each item
+//! left open and at most two for each value: linear in the graph.
 mod max_flow;
 
 use max_flow::{ENDLESS, Network, SINK, SOURCE};
@@ -62,7 +65,8 @@ pub fn choose(items: &[Item], values: &[Passed], eager: bool) -> Chosen {
             Item::Stays => SINK,
             Item::Open(own, other) => {
                 let n = net.node();
-                // What stands on the sink's side cuts its edge from the source, and pays for being as it is.
+                // What stands on the sink's side cuts its edge from the source, and pays for being
+                // as it is.
                 net.edge(SOURCE, n, own, 0);
                 net.edge(n, SINK, other, 0);
                 n
@@ -155,7 +159,8 @@ mod tests {
 
     #[test]
     fn one_change_serves_all_readers_of_a_value() {
-        // Three readers that go and one that stays behind an open maker of a value that it gets as it is.
+        // Three readers that go and one that stays behind an open maker of a value that it gets as
+        // it is.
         let items = [Item::Open(0, 0), Item::Goes, Item::Goes, Item::Goes, Item::Stays];
         let reads: Vec<End> = (1..5).map(End::Item).collect();
         let values = [passed(End::Own, &[End::Item(0)], 2), passed(End::Item(0), &reads, 3)];
@@ -200,7 +205,8 @@ mod tests {
 
     #[test]
     fn a_long_graph_is_chosen_at_once() {
-        // Diamonds in a row, every seventh node decided: the work grows with the graph, not with its square.
+        // Diamonds in a row, every seventh node decided: the work grows with the graph, not with
+        // its square.
         let n = 100_000;
         let items: Vec<Item> = (0..n)
             .map(|i| match i % 7 {

@@ -1,6 +1,7 @@
 //! Branches of which one is taken, as plain numbers.
 
-/// The branches in which something stands, from the outermost on: the control node's number and that of its branch.
+/// The branches in which something stands, from the outermost on: the control node's number and
+/// that of its branch.
 pub type Branch = Vec<(u32, u32)>;
 
 /// Whether two places lie in different branches of one control node.

@@ -1,7 +1,8 @@
 //! Independent check of a stream-and-event plan: shares no code with the planners.
 //!
-//! A plan is sound if stream order and events have no cycle, if every edge follows from them, and if the streams keep the
-//! rules of labels, independent engines and their number. Nothing is taken from the order of the host's calls.
+//! A plan is sound if stream order and events have no cycle, if every edge follows from them, and
+//! if the streams keep the rules of labels, independent engines and their number. Nothing is taken
+//! from the order of the host's calls.
 
 use crate::events::branch::{Branch, exclusive};
 use std::collections::BTreeMap;
@@ -51,7 +52,8 @@ pub struct PlanView<'a> {
     pub events: &'a [(u32, u32)],
     /// Streams that one of several nodes wakes.
     pub joins: &'a [Join],
-    /// Kind and id of each of the first events. The others are order that costs no id; none at all: each has an id of its own.
+    /// Kind and id of each of the first events. The others are order that costs no id; none at all:
+    /// each has an id of its own.
     pub event_ids: &'a [(SyncKind, u32)],
     /// The branches in which each node stands; empty if there are none.
     pub branches: &'a [Branch],
@@ -228,8 +230,9 @@ fn streams(p: &PlanView<'_>) -> Result<(), PlanFault> {
     }
 }
 
-/// What is known to have ended when a node starts: for each stream the number of its nodes, kept only where it differs
-/// from the node before on the own stream (a list of changes a node would do; here whole rows by blocks of streams).
+/// What is known to have ended when a node starts: for each stream the number of its nodes, kept
+/// only where it differs from the node before on the own stream (a list of changes a node would do;
+/// here whole rows by blocks of streams).
 struct Reach<'a> {
     stream: &'a [u32],
     /// Place of each node in its stream, counted from 1.
@@ -327,8 +330,9 @@ impl<'a> Reach<'a> {
     }
 }
 
-/// An id serves a second pair only where the first wait is over before the second record, so that no record is lost, and before the
-/// second wait begins, so that this cannot take the first record. Pairs in branches of which one is taken never meet.
+/// An id serves a second pair only where the first wait is over before the second record, so that
+/// no record is lost, and before the second wait begins, so that this cannot take the first record.
+/// Pairs in branches of which one is taken never meet.
 fn event_ids(p: &PlanView<'_>, reach: &Reach<'_>) -> Result<(), PlanFault> {
     if p.event_ids.len() > p.events.len() {
         return Err(PlanFault::Length { what: "event ids", found: p.event_ids.len(), nodes: p.events.len() });
@@ -359,7 +363,8 @@ fn event_ids(p: &PlanView<'_>, reach: &Reach<'_>) -> Result<(), PlanFault> {
                 if !over(first.1, second.0) {
                     return Err(PlanFault::EventReused { kind, id, first, second });
                 }
-                // Before the second wait come what stands before its node on the stream, and the node's waits before it.
+                // Before the second wait come what stands before its node on the stream, and the
+                // node's waits before it.
                 let sure = behind[second.1 as usize].into_iter();
                 let sure = sure.chain(waits[&second.1].iter().take_while(|e| **e < k).map(|e| p.events[*e].0));
                 if !sure.into_iter().any(|b| over(first.1, b)) {
@@ -414,7 +419,8 @@ mod tests {
 
     #[test]
     fn a_wait_of_another_stream_must_not_take_the_record() {
-        // Node 2 records behind the wait at node 1, but node 3 may wait for the id before node 1 does.
+        // Node 2 records behind the wait at node 1, but node 3 may wait for the id before node 1
+        // does.
         let taken = check(&[0, 1, 1, 2], &[(0, 1), (2, 3)], &[0, 0], &[]);
         assert!(matches!(taken, Err(PlanFault::EventTaken { .. })), "{taken:?}");
         // Where node 3 first waits for node 2 by another id it comes behind it.

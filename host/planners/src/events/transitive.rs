@@ -1,4 +1,5 @@
-//! The least set of events of a stream assignment: an event that another path of streams and events implies is dropped.
+//! The least set of events of a stream assignment: an event that another path of streams and events
+//! implies is dropped.
 
 use super::check::Join;
 use crate::streams::dag::{NONE, Rows};
@@ -13,21 +14,25 @@ pub struct Event {
     pub recv: u32,
 }
 
-/// Columns of the clock table that are computed at a time, which bounds its memory to 64 words a node.
+/// Columns of the clock table that are computed at a time, which bounds its memory to 64 words a
+/// node.
 const BLOCK: usize = 64;
 
-/// The cross-stream edges of the transitive reduction of (edges + stream order), ordered by receiver in `order`.
+/// The cross-stream edges of the transitive reduction of (edges + stream order), ordered by
+/// receiver in `order`.
 ///
-/// `pred` has the edges, `order` is a topological order of all nodes, `stream[v] < streams`. Vector clocks (Fidge, Mattern):
-/// `clock[v][s]` is the number of nodes of stream `s` that have ended when `v` has ended. Of a node's predecessors on one
-/// other stream only the latest can need an event; it needs none where the clock of the node before on the own stream or of
-/// another predecessor has it already. Time O((nodes + edges) * streams), memory 64 words a node whatever the streams.
+/// `pred` has the edges, `order` is a topological order of all nodes, `stream[v] < streams`. Vector
+/// clocks (Fidge, Mattern): `clock[v][s]` is the number of nodes of stream `s` that have ended when
+/// `v` has ended. Of a node's predecessors on one other stream only the latest can need an event;
+/// it needs none where the clock of the node before on the own stream or of another predecessor has
+/// it already. Time O((nodes + edges) * streams), memory 64 words a node whatever the streams.
 pub fn minimum_events(pred: &Rows, stream: &[u32], order: &[u32], streams: usize) -> Vec<Event> {
     minimum_events_after(pred, (&[], &[]), stream, order, streams)
 }
 
-/// The same where some order is there without events: `starts` are (waker, first node of the stream that it wakes), by the
-/// second; a waker stands before it in `order`; of the wakers of a `Join` one comes.
+/// The same where some order is there without events:
+/// `starts` are (waker, first node of the stream that it wakes), by the second; a waker stands before it in `order`;
+/// of the wakers of a `Join` one comes.
 pub fn minimum_events_after(
     pred: &Rows,
     (starts, joins): (&[(u32, u32)], &[Join]),

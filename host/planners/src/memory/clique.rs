@@ -1,12 +1,13 @@
-//! Blocks that all live together need their sizes at once: where streams say who lives together, the heaviest such group that is
-//! found tells the searches when to stop.
+//! Blocks that all live together need their sizes at once: where streams say who lives together,
+//! the heaviest such group that is found tells the searches when to stop.
 use super::problem::{Neighbours, Problem};
 
 /// Neighbours that are looked at for all groups.
 const MOST_STEPS: usize = 20_000_000;
 
-/// The size of a group of blocks that all live together, in units: from each block on, the heaviest that lives with all taken so
-/// far. No arena is smaller than any such group; the heaviest of all need not be found.
+/// The size of a group of blocks that all live together, in units: from each block on, the heaviest
+/// that lives with all taken so far. No arena is smaller than any such group; the heaviest of all
+/// need not be found.
 pub(super) fn heavy_group(problem: &Problem, lists: &Neighbours) -> u64 {
     let mut seeds: Vec<usize> = (0..problem.len()).collect();
     seeds.sort_by_key(|&b| (std::cmp::Reverse(problem.size[b]), b));

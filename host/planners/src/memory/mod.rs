@@ -4,7 +4,8 @@
 //! - `block`: what comes in (`Buffer`, `Block`) and what goes out (`Plan`), errors, effort;
 //! - `conflicts`: which blocks live together, by interval (`IntervalConflicts`) or by the order
 //!   of several streams (`StreamConflicts`);
-//! - `lower_bound`: the greatest live sum and who holds it; `clique`: the same where streams say who lives together;
+//! - `lower_bound`: the greatest live sum and who holds it; `clique`: the same where streams say
+//!   who lives together;
 //! - the assigners, each a pure function of the same problem: `MaxBlockMemAssigner` and
 //!   `BinaryBlockMemAssigner` as the design documents have them, sweeps and greedy orders, and,
 //!   for intervals, packings of buffers that hand their memory over exactly, exact search and

@@ -3,8 +3,8 @@
 //! that lay in it, so that a tree at the end of time unfolds into offsets.
 //!
 //! Children of a `P` node stand in any order, those of a `Q` node in one order or its reverse.
-//! `Tree::replace` makes a marked set of leaves contiguous, as far as the orders allow it, and
-//! puts new leaves in their place. Source: Booth, Lueker, "Testing for the consecutive ones property …
+//! `Tree::replace` makes a marked set of leaves contiguous, as far as the orders allow it, and puts
+//! new leaves in their place. Source: Booth, Lueker, "Testing for the consecutive ones property …
 //! using PQ-tree algorithms" (1976); here without their linear-time book-keeping, since a tree
 //! holds no more leaves than blocks live at once.
 
@@ -27,7 +27,8 @@ pub(super) struct Entry {
     mirrored: bool,
 }
 
-/// Lists of entries that share their tails; a tree only holds the heads, and copies of it are cheap.
+/// Lists of entries that share their tails; a tree only holds the heads, and copies of it are
+/// cheap.
 #[derive(Debug, Default)]
 pub(super) struct Log {
     entries: Vec<(Entry, Option<usize>)>,

@@ -1,9 +1,10 @@
-//! A set of small numbers that gives them in ascending order: words of bits, and above them words that say which words are
-//! not empty. Insert and remove touch one word a level.
+//! A set of small numbers that gives them in ascending order: words of bits, and above them words
+//! that say which words are not empty. Insert and remove touch one word a level.
 
 /// Numbers below a bound.
 pub(crate) struct Bits {
-    /// `levels[0]` has a bit a number, each further level a bit a word of the one below; the last is one word.
+    /// `levels[0]` has a bit a number, each further level a bit a word of the one below; the last
+    /// is one word.
     levels: Vec<Vec<u64>>,
 }
 

@@ -1,4 +1,5 @@
-//! The plain graph that stream planners work on: costs, engines, labels and edges, and the rules a plan has to keep.
+//! The plain graph that stream planners work on: costs, engines, labels and edges, and the rules a
+//! plan has to keep.
 
 use thiserror::Error;
 
@@ -131,13 +132,15 @@ impl Rows {
 pub struct Dag {
     /// The nodes.
     pub nodes: Vec<DagNode>,
-    /// Distinct edges in the order given, without self edges of the input (those are a cycle and refused).
+    /// Distinct edges in the order given, without self edges of the input (those are a cycle and
+    /// refused).
     pub edges: Vec<(u32, u32)>,
     /// Successors.
     pub succ: Rows,
     /// Predecessors.
     pub pred: Rows,
-    /// A topological order: smallest id first among the ready nodes, so ids in order where they are topological.
+    /// A topological order: smallest id first among the ready nodes, so ids in order where they are
+    /// topological.
     pub topo: Vec<u32>,
 }
 
@@ -148,7 +151,8 @@ impl Dag {
     /// Builds the graph; repeated edges are merged.
     ///
     /// # Errors
-    /// An edge of an unknown node, a cycle, too many nodes or edges, or costs whose sum passes [`COST_LIMIT`].
+    /// An edge of an unknown node, a cycle, too many nodes or edges, or costs whose sum passes
+    /// [`COST_LIMIT`].
     pub fn new(nodes: Vec<DagNode>, edges: &[(u32, u32)]) -> Result<Dag, DagError> {
         let n = nodes.len();
         let limit = (u32::MAX - 2) as usize;

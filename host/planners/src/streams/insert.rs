@@ -1,7 +1,9 @@
-//! List scheduling by insertion: nodes in the order of their priority, each at the soonest place on any stream, gaps between
-//! nodes placed before included. What is urgent is never held up by what is not; the rest fills the gaps.
+//! List scheduling by insertion: nodes in the order of their priority, each at the soonest place on
+//! any stream, gaps between nodes placed before included. What is urgent is never held up by what
+//! is not; the rest fills the gaps.
 //!
-//! Time: nodes times streams times the gaps looked at, of which there are at most [`GAPS`] a stream.
+//! Time: nodes times streams times the gaps looked at, of which there are at most [`GAPS`] a
+//! stream.
 
 use super::dag::{NONE, StreamAssignment};
 use super::list::Listed;
@@ -56,7 +58,8 @@ impl Timeline {
     }
 }
 
-/// Schedules the whole graph; `tail` is the priority of a node: the time from its start to the end. `sends` is how many
+/// Schedules the whole graph;
+/// `tail` is the priority of a node: the time from its start to the end. `sends` is how many
 /// records each node is expected to make.
 pub(crate) fn insert_schedule(m: &Model<'_>, s: &Inserting, tail: &[u64], sends: &[u32]) -> Listed {
     let n = m.dag.len();

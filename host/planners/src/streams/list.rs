@@ -1,9 +1,9 @@
-//! List scheduling in time order: the class of streams that is free first takes the ready node that starts soonest there,
-//! weighed against its path to the end and the waits that the place needs.
+//! List scheduling in time order: the class of streams that is free first takes the ready node that
+//! starts soonest there, weighed against its path to the end and the waits that the place needs.
 //!
-//! A class is all plain streams, or one stream of a label or an independent engine. Of a node's possible streams only those
-//! of its predecessors and the one that is free first are looked at: any other is no better. Time: nodes times (window +
-//! streams), edges once.
+//! A class is all plain streams, or one stream of a label or an independent engine. Of a node's
+//! possible streams only those of its predecessors and the one that is free first are looked at:
+//! any other is no better. Time: nodes times (window + streams), edges once.
 
 use super::bits::Bits;
 use super::dag::{NONE, StreamAssignment};
@@ -24,19 +24,23 @@ pub(crate) struct Setting {
     pub path: u64,
     /// Further weight of each wait that a placement needs, in ns.
     pub wait: u64,
-    /// Nodes looked at in each step: that many of those whose inputs are there, and half as many of those still to come.
+    /// Nodes looked at in each step: that many of those whose inputs are there, and half as many of
+    /// those still to come.
     pub look: usize,
     /// Weight of the stream that a node leans to, in ns.
     pub lean: u64,
-    /// Weight of the bytes that a node makes live, less those that it is the last to read, in 1/1024 ns.
+    /// Weight of the bytes that a node makes live, less those that it is the last to read, in
+    /// 1/1024 ns.
     pub bytes: u64,
-    /// Bytes of the arena: outputs get their places as nodes get theirs, by what the streams then order; what finds none within
-    /// the cap on one stream goes to another or waits, and where nothing finds one, the node that comes first in the frugal order
-    /// goes where it needs least. 0: any number.
+    /// Bytes of the arena: outputs get their places as nodes get theirs, by what the streams then
+    /// order; what finds none within the cap on one stream goes to another or waits, and where
+    /// nothing finds one, the node that comes first in the frugal order goes where it needs least.
+    /// 0: any number.
     pub cap: u64,
 }
 
-/// What a schedule gives: streams of the model, not yet compacted, and when each node ends as the heuristic saw it.
+/// What a schedule gives: streams of the model, not yet compacted, and when each node ends as the
+/// heuristic saw it.
 pub(crate) struct Listed {
     pub assignment: StreamAssignment,
     pub end: Vec<u64>,
@@ -83,9 +87,10 @@ struct State<'m, 'a, const W: usize> {
     readers: Vec<u32>,
 }
 
-/// Schedules the whole graph by one setting; `tail` is the priority of a node: the time from its start to the end; `leans` is
-/// a stream that it would rather stand on, or [`NONE`]; empty: none has one.
-/// `frugal` is an order of all nodes that holds little at once, asked where `cap` is given.
+/// Schedules the whole graph by one setting;
+/// `tail` is the priority of a node: the time from its start to the end; `leans` is a stream that
+/// it would rather stand on, or [`NONE`]; empty: none has one. `frugal` is an order of all nodes
+/// that holds little at once, asked where `cap` is given.
 pub(crate) fn list_schedule<const W: usize>(
     m: &Model<'_>,
     s: &Setting,
@@ -269,7 +274,8 @@ pub(crate) fn list_schedule<const W: usize>(
 /// Places of outputs while nodes get theirs.
 struct Space<const W: usize> {
     arena: Arena,
-    /// For each output how many nodes of each stream must be over until nobody uses it, as far as its readers have places.
+    /// For each output how many nodes of each stream must be over until nobody uses it, as far as
+    /// its readers have places.
     done: Vec<Clock<W>>,
     /// Ranges of the arena that were looked at.
     looked: std::cell::Cell<usize>,
@@ -284,7 +290,8 @@ impl<const W: usize> Space<W> {
         }
     }
 
-    /// Where the output of a node goes if the node stands at the end of a stream, and where the arena then ends.
+    /// Where the output of a node goes if the node stands at the end of a stream, and where the
+    /// arena then ends.
     fn spot(&self, st: &State<'_, '_, W>, v: u32, stream: u32) -> Option<(Spot, u64)> {
         let size = st.m.dag.nodes[v as usize].out_bytes;
         if size == 0 {
@@ -303,8 +310,8 @@ impl<const W: usize> Space<W> {
         Some((spot, self.arena.end().max(spot.at + size)))
     }
 
-    /// The best choice (place, stream) that keeps within the cap, and true; where none does, of the node that comes first by `turn`
-    /// the stream on which the arena grows least.
+    /// The best choice (place, stream) that keeps within the cap, and true; where none does, of the
+    /// node that comes first by `turn` the stream on which the arena grows least.
     fn choose(
         &self,
         st: &State<'_, '_, W>,
@@ -378,8 +385,8 @@ impl<const W: usize> State<'_, '_, W> {
         best
     }
 
-    /// Finds the predecessors of a node that may need an event: the latest on each stream, unless another one implies it.
-    /// Gives the time when all inputs are there.
+    /// Finds the predecessors of a node that may need an event: the latest on each stream, unless
+    /// another one implies it. Gives the time when all inputs are there.
     fn prepare(&mut self, v: u32) -> u64 {
         let at = self.m.dag.pred.start(v);
         let mut count = 0;
@@ -401,7 +408,8 @@ impl<const W: usize> State<'_, '_, W> {
             }
         }
         if self.clocks && count > 1 {
-            // an implied one can go at once: what implies it stays or is itself implied by one that does
+            // an implied one can go at once: what implies it stays or is itself implied by one that
+            // does
             let mut k = 0;
             while k < count {
                 let p = self.needs[at + k];

@@ -1,5 +1,6 @@
-//! Changes aimed at the peak of a plan: what is held there comes later or is read sooner, what the arena grew for comes later, or two
-//! that meet there stand on one stream. Each is tried by a schedule, and kept where it helps.
+//! Changes aimed at the peak of a plan: what is held there comes later or is read sooner, what the
+//! arena grew for comes later, or two that meet there stand on one stream. Each is tried by a
+//! schedule, and kept where it helps.
 
 use super::model::Model;
 use super::point::{Point, Random};

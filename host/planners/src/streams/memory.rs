@@ -1,8 +1,9 @@
-//! Memory under a stream plan: a tensor may take the place of another only where the plan's own order has every use of that
-//! one over before this one's producer starts. Order is asked from vector clocks of edges and stream order.
+//! Memory under a stream plan: a tensor may take the place of another only where the plan's own
+//! order has every use of that one over before this one's producer starts. Order is asked from
+//! vector clocks of edges and stream order.
 //!
-//! Tensors get their places one by one in the plan's order, in time near the number of tensors times the ranges that are held
-//! at once: quick enough to judge plans by.
+//! Tensors get their places one by one in the plan's order, in time near the number of tensors
+//! times the ranges that are held at once: quick enough to judge plans by.
 
 use super::dag::{Dag, NONE, StreamAssignment};
 use std::cmp::Reverse;
@@ -110,8 +111,8 @@ pub(crate) fn peak(dag: &Dag, a: &StreamAssignment, order: &PlanOrder) -> Peak {
     peak
 }
 
-/// Puts all tensors in the plan's order; `each` sees the arena before it, the tensor, its place, and what is over when it is made. Gives
-/// the bytes needed.
+/// Puts all tensors in the plan's order; `each` sees the arena before it, the tensor, its place,
+/// and what is over when it is made. Gives the bytes needed.
 fn put(
     dag: &Dag,
     a: &StreamAssignment,
@@ -120,7 +121,8 @@ fn put(
     mut each: impl FnMut(&Arena, u32, u64, &dyn Fn(u32) -> bool),
 ) -> u64 {
     let streams = order.streams;
-    // per tensor and stream how many nodes must be over until nobody uses it; never for what is kept
+    // per tensor and stream how many nodes must be over until nobody uses it; never for what is
+    // kept
     let mut done = vec![0u32; dag.len() * streams];
     for v in 0..dag.len() as u32 {
         let row = &mut done[v as usize * streams..(v as usize + 1) * streams];
@@ -255,8 +257,8 @@ pub fn live_sum(dag: &Dag, order: &[u32]) -> u64 {
     most
 }
 
-/// An order that holds little at once on one stream: the graph's own, or one that goes on with what became ready last, or with what
-/// frees most.
+/// An order that holds little at once on one stream: the graph's own, or one that goes on with what
+/// became ready last, or with what frees most.
 pub(crate) fn frugal_order(dag: &Dag) -> Vec<u32> {
     let n = dag.len();
     let bytes = |v: u32| dag.nodes[v as usize].out_bytes as i128;

@@ -1,8 +1,9 @@
 //! Streams from the graph's own parallelism: at most N streams of plain nodes, cost-aware.
 //!
-//! List schedules in time order (`list`) and by insertion (`insert`) are measured with the exact cost model (`model`); `search`
-//! tries settings, priorities and widths and keeps the best. One stream of plain nodes is always among the candidates, so a
-//! plan is never slower than that, and of equal plans the one with fewer streams is kept.
+//! List schedules in time order (`list`) and by insertion (`insert`) are measured with the exact
+//! cost model (`model`); `search` tries settings, priorities and widths and keeps the best. One
+//! stream of plain nodes is always among the candidates, so a plan is never slower than that, and
+//! of equal plans the one with fewer streams is kept.
 
 /// The plain graph and the rules of a plan.
 pub mod dag;
@@ -68,7 +69,8 @@ pub struct ParallelOptions {
 pub struct ParallelPlan {
     /// Streams and order.
     pub assignment: StreamAssignment,
-    /// The least set of events for it; the events of one sender in the order in which it records them.
+    /// The least set of events for it; the events of one sender in the order in which it records
+    /// them.
     pub events: Vec<Event>,
     /// Run time in ns in the model of `simulate`.
     pub makespan: u64,
@@ -77,7 +79,8 @@ pub struct ParallelPlan {
 /// Plans streams, order and events of a graph.
 ///
 /// # Errors
-/// Engines or labels outside the tables of `rules`, or too few streams for labels and independent engines.
+/// Engines or labels outside the tables of `rules`, or too few streams for labels and independent
+/// engines.
 pub fn plan_parallel(dag: &Dag, rules: &Rules, options: &ParallelOptions) -> Result<ParallelPlan, DagError> {
     rules.check(dag)?;
     let m = Model::new(dag, rules, options.plain, options.events)?;
@@ -95,7 +98,8 @@ pub fn plan_parallel(dag: &Dag, rules: &Rules, options: &ParallelOptions) -> Res
     Ok(plan)
 }
 
-/// The least events and the run time of an assignment made elsewhere; costs and slots as in [`plan_parallel`].
+/// The least events and the run time of an assignment made elsewhere; costs and slots as in
+/// [`plan_parallel`].
 ///
 /// # Errors
 /// Labels and independent engines alone pass `max_streams`.

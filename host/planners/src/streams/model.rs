@@ -1,4 +1,5 @@
-//! What the searches of `parallel:N` share: streams by kind, costs, slots that can bind, and the makespan of a plan.
+//! What the searches of `parallel:N` share: streams by kind, costs, slots that can bind, and the
+//! makespan of a plan.
 
 use super::dag::{Dag, DagError, Kind, NONE, Rules, StreamAssignment};
 use crate::events::transitive::{Event, minimum_events};
@@ -25,7 +26,8 @@ impl EventCost {
     }
 }
 
-/// A graph with its rules turned into streams: plain streams come first, then one for each label and independent engine.
+/// A graph with its rules turned into streams: plain streams come first, then one for each label
+/// and independent engine.
 pub(crate) struct Model<'a> {
     pub dag: &'a Dag,
     /// Cost of a record, and of a wait, in ns.
@@ -115,7 +117,8 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// No plan takes less: the longest path, and the work of each class of streams over its streams.
+    /// No plan takes less: the longest path, and the work of each class of streams over its
+    /// streams.
     pub fn lower_bound(&self) -> u64 {
         let path = self.tails(0).into_iter().max().unwrap_or(0);
         let mut work = vec![0u64; (self.streams - self.plain) as usize + 1];
@@ -126,8 +129,8 @@ impl<'a> Model<'a> {
         work[1..].iter().copied().max().unwrap_or(0).max(plain).max(path)
     }
 
-    /// Longest path from the start of each node to the end of the graph; an edge that may leave its stream
-    /// counts `per_edge` ns.
+    /// Longest path from the start of each node to the end of the graph; an edge that may leave its
+    /// stream counts `per_edge` ns.
     pub fn tails(&self, per_edge: u64) -> Vec<u64> {
         let mut tail = vec![0u64; self.dag.len()];
         for &v in self.dag.topo.iter().rev() {
@@ -143,9 +146,10 @@ impl<'a> Model<'a> {
     }
 }
 
-/// The makespan of streams, order and events, as `stream_check.py` measures it: every stream a server of its own, the
-/// i-th record of a node arrives i event costs after its end, the stream goes on after all its records, a receiver pays one
-/// event cost for each wait, and engines with slots take the earliest ready node first, then the first in the order.
+/// The makespan of streams, order and events, as `stream_check.py` measures it: every stream a
+/// server of its own, the i-th record of a node arrives i event costs after its end, the stream
+/// goes on after all its records, a receiver pays one event cost for each wait, and engines with
+/// slots take the earliest ready node first, then the first in the order.
 pub(crate) fn simulate(m: &Model<'_>, stream: &[u32], order: &[u32], events: &[Event]) -> u64 {
     let n = order.len();
     let EventCost { record, wait: waited } = m.events;

@@ -1,5 +1,5 @@
-//! Offsets of all outputs under a stream plan: one by one in the plan's order, and for graphs that are not too large by the memory
-//! assigners as well; the least arena of these.
+//! Offsets of all outputs under a stream plan: one by one in the plan's order, and for graphs that
+//! are not too large by the memory assigners as well; the least arena of these.
 
 use super::dag::{Dag, StreamAssignment};
 use super::memory::{Fit, PlanOrder, places};

@@ -1,4 +1,5 @@
-//! The files of `ge plan streams`: a graph in, a plan out, and the offsets of outputs under that plan.
+//! The files of `ge plan streams`: a graph in, a plan out, and the offsets of outputs under that
+//! plan.
 
 use super::dag::{COST_LIMIT, Dag, DagError, DagNode, Kind, Rules, StreamAssignment};
 use super::memory::live_sum;
@@ -166,7 +167,8 @@ pub struct StreamGraph {
 /// Reads a graph from a `.json` or `.json.gz` file (told by its first bytes).
 ///
 /// # Errors
-/// An unreadable file, JSON of another form (with line and column), a repeated or unknown id, a cycle.
+/// An unreadable file, JSON of another form (with line and column), a repeated or unknown id, a
+/// cycle.
 pub fn read_graph(path: &Path) -> Result<StreamGraph, PlanFileError> {
     let io = |source| PlanFileError::Io { what: "read", path: path.to_owned(), source };
     let raw = std::fs::read(path).map_err(io)?;
@@ -266,7 +268,8 @@ struct PlanForm<'a> {
     events: Vec<EventForm<'a>>,
 }
 
-/// Reads a graph, plans it, checks the plan with the independent checker and writes it, whole or not at all.
+/// Reads a graph, plans it, checks the plan with the independent checker and writes it, whole or
+/// not at all.
 ///
 /// `cancel` is asked between the steps; true ends the work without an output.
 ///
@@ -324,7 +327,8 @@ pub fn plan_streams_file(
     })
 }
 
-/// Places the outputs under the plan's order and writes `id,size,offset`, a line for each output that has bytes.
+/// Places the outputs under the plan's order and writes `id,size,offset`, a line for each output
+/// that has bytes.
 fn write_offsets(path: &Path, graph: &StreamGraph, a: &StreamAssignment) -> Result<PlanMemory, PlanFileError> {
     let dag = &graph.dag;
     let (offsets, arena) = offsets(dag, a);

@@ -1,10 +1,12 @@
-//! The search of `parallel:N`: list schedules of many settings, then priorities learnt from schedules of the reversed graph,
-//! then priorities changed at random; what the exact cost model finds best is kept. Work is counted in nodes placed, never in
-//! time, and random numbers come from a fixed seed: the same plan on every machine.
+//! The search of `parallel:N`: list schedules of many settings, then priorities learnt from
+//! schedules of the reversed graph, then priorities changed at random; what the exact cost model
+//! finds best is kept. Work is counted in nodes placed, never in time, and random numbers come from
+//! a fixed seed: the same plan on every machine.
 //!
-//! With an eye on memory a second search follows the first: schedules that keep nearer to an order that holds little, use fewer
-//! streams, or give outputs their places within a cap as they go, then changes aimed at what is held where most is needed. The least
-//! arena is kept that costs no more than [`PRICE`] of run time.
+//! With an eye on memory a second search follows the first: schedules that keep nearer to an order
+//! that holds little, use fewer streams, or give outputs their places within a cap as they go, then
+//! changes aimed at what is held where most is needed. The least arena is kept that costs no more
+//! than [`PRICE`] of run time.
 
 use super::Aim;
 use super::dag::StreamAssignment;
@@ -21,7 +23,8 @@ use crate::events::transitive::Event;
 const STEPS: usize = 1_200_000;
 /// Nodes up to which the search has all its steps; from there on they shrink with the third power.
 const FULL: usize = 20_000;
-/// Nodes up to which the outputs of every plan that is tried get places; beyond, what lives at once in its order stands for its arena.
+/// Nodes up to which the outputs of every plan that is tried get places; beyond, what lives at once
+/// in its order stands for its arena.
 const MEASURED: usize = 50_000;
 /// Nodes up to which the memory assigners search for places.
 const PLACED: usize = 1_400;
@@ -50,7 +53,8 @@ struct Search<'m, 'a, const W: usize> {
     memory: Option<(u64, u64)>,
     /// With an eye on memory: an order of all nodes that holds little at once.
     frugal: Vec<u32>,
-    /// Of the plan whose arena was asked last: the node for which it grew last, and what was held then.
+    /// Of the plan whose arena was asked last: the node for which it grew last, and what was held
+    /// then.
     peak: Vec<u32>,
 }
 
@@ -117,8 +121,8 @@ pub(crate) fn search<const W: usize>(m: &Model<'_>, aim: Aim) -> Found {
 }
 
 impl<const W: usize> Search<'_, '_, W> {
-    /// Schedules and measures; None once the steps are spent or nothing can be gained. Gives what counts: the run time, or
-    /// the arena and what the run time is beyond its limit.
+    /// Schedules and measures; None once the steps are spent or nothing can be gained. Gives what
+    /// counts: the run time, or the arena and what the run time is beyond its limit.
     fn try_one(&mut self, setting: Setting, tail: &[u64], leans: &[u32]) -> Option<(u64, Listed)> {
         let n = self.m.dag.len();
         if self.left < n || (self.memory.is_none() && self.best.span <= self.bound) {
@@ -143,7 +147,8 @@ impl<const W: usize> Search<'_, '_, W> {
         self.left = self.left.saturating_sub(each * a.order.len());
         let found = peak(self.m.dag, a, &PlanOrder::new(self.m.dag, a));
         self.peak = found.tensors;
-        // where a search places the tensors at last, what is held says more than the arena of one that goes by the order
+        // where a search places the tensors at last, what is held says more than the arena of one
+        // that goes by the order
         if a.order.len() > PLACED { found.arena } else { found.arena / 4 + found.held / 4 * 3 }
     }
 
@@ -222,8 +227,8 @@ impl<const W: usize> Search<'_, '_, W> {
         out
     }
 
-    /// Schedules that keep nearer and nearer to an order that holds little at once, that use fewer streams, and that give outputs
-    /// their places within a cap as they go.
+    /// Schedules that keep nearer and nearer to an order that holds little at once, that use fewer
+    /// streams, and that give outputs their places within a cap as they go.
     fn thrifty(&mut self, mean: u64) -> Vec<Point> {
         let m = self.m;
         let n = m.dag.len() as u64;
@@ -278,8 +283,8 @@ impl<const W: usize> Search<'_, '_, W> {
         points
     }
 
-    /// From the best plan on: the same order and streams as far as they go with a little less memory, again and again, as long as
-    /// that helps and so many steps are left.
+    /// From the best plan on: the same order and streams as far as they go with a little less
+    /// memory, again and again, as long as that helps and so many steps are left.
     fn ratchet(&mut self, mean: u64, until: usize) {
         let tries =
             [(984, 8, 4), (984, 1, 16), (960, 8, 16), (996, 8, 4), (930, 2, 8), (960, 0, 8), (984, 0, 16), (996, 2, 8)];
@@ -337,7 +342,8 @@ impl<const W: usize> Search<'_, '_, W> {
         }
     }
 
-    /// Forward and backward schedules in turn: when a node ends in the one is its priority in the other.
+    /// Forward and backward schedules in turn: when a node ends in the one is its priority in the
+    /// other.
     fn learn(&mut self, points: &mut [Point]) {
         let reversed = self.m.dag.reversed();
         let back = self.m.backwards(&reversed);
@@ -359,7 +365,8 @@ impl<const W: usize> Search<'_, '_, W> {
         }
     }
 
-    /// Changes priorities of some nodes, the streams that some lean to and one weight at random, from the best points on.
+    /// Changes priorities of some nodes, the streams that some lean to and one weight at random,
+    /// from the best points on.
     fn shake(&mut self, mut points: Vec<Point>) {
         let m = self.m;
         let mut rng = Random(0x9e37_79b9_7f4a_7c15);

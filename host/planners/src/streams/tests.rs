@@ -1,4 +1,5 @@
-//! Property tests of the parallel planner: every plan is accepted by the independent checker, events are the least.
+//! Property tests of the parallel planner: every plan is accepted by the independent checker,
+//! events are the least.
 
 use super::dag::{Dag, DagNode, Kind, Rules};
 use super::memory::{Fit, PlanOrder, places};

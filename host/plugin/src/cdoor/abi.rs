@@ -1,6 +1,7 @@
 //! The structures of `plugin-c/ge_plugin.h`, field by field; a test holds them against the header.
 //!
-//! Structures of a plugin begin with their size and only grow: `read` takes as much of one as there is, what it lacks is zero.
+//! Structures of a plugin begin with their size and only grow: `read` takes as much of one as there
+//! is, what it lacks is zero.
 use std::ffi::{CStr, c_char, c_void};
 use std::mem::MaybeUninit;
 
@@ -66,7 +67,8 @@ pub(super) unsafe trait Sized1: Copy {
 /// Reads a structure of a plugin.
 ///
 /// # Safety
-/// `at` is null, or points to a structure that is as long as its first field says, or shorter than `LEAST` says.
+/// `at` is null, or points to a structure that is as long as its first field says, or shorter than `LEAST`
+/// says.
 pub(super) unsafe fn read<T: Sized1>(at: *const T) -> Result<T, String> {
     if at.is_null() {
         return Err(format!("`{}` is null", T::NAME));
@@ -89,14 +91,16 @@ macro_rules! sized {
         #[repr(C)]
         #[derive(Clone, Copy)]
         pub(super) struct $name { $(pub $field: $t,)* }
-        // SAFETY: repr(C), the size comes first, all fields are numbers, pointers and optional functions.
+        // SAFETY: repr(C), the size comes first, all fields are numbers, pointers and optional
+        // functions.
         unsafe impl Sized1 for $name {
             const NAME: &'static str = $text;
             const LEAST: usize = size_of::<$name>();
         }
         #[cfg(test)]
         impl $name {
-            /// Name, size, and name and place of each field, as `the_header_has_these_structures` compares them.
+            /// Name, size, and name and place of each field, as `the_header_has_these_structures`
+            /// compares them.
             pub fn layout() -> (&'static str, usize, Vec<(&'static str, usize)>) {
                 ($text, size_of::<$name>(), vec![$((stringify!($field), std::mem::offset_of!($name, $field)),)*])
             }

@@ -19,7 +19,8 @@ pub(super) struct CEngine {
     op_types: Vec<String>,
     table: abi::Engine,
 }
-// SAFETY: the header asks for functions that can be called from several threads at once; the tables live for ever.
+// SAFETY: the header asks for functions that can be called from several threads at once; the tables
+// live for ever.
 unsafe impl Send for CEngine {}
 // SAFETY: as above.
 unsafe impl Sync for CEngine {}

@@ -1,4 +1,5 @@
-//! `ge_host`: what the host does for C plugins. Every function looks at its pointers before it uses them, and none unwinds.
+//! `ge_host`: what the host does for C plugins. Every function looks at its pointers before it uses
+//! them, and none unwinds.
 use super::abi::{Arg, Desc, Launch, MAJOR, MAX_RANK, MINOR, NO_RANK, Opaque, Text, Value, read, text};
 use crate::services;
 use ge_plugin_api::abi::guard_value;
@@ -69,7 +70,8 @@ pub(super) fn show<T>(x: &T) -> Opaque {
 /// What `lend` gave out.
 ///
 /// # Safety
-/// The pointer is null, or came from `lend` of a T (from `show`, where it is only read) in the call that is under way.
+/// The pointer is null, or came from `lend` of a T (from `show`, where it is only read) in the call
+/// that is under way.
 unsafe fn of<'a, T>(p: Opaque) -> Option<&'a mut T> {
     // SAFETY: by contract.
     unsafe { (p as *mut T).as_mut() }
@@ -104,8 +106,8 @@ unsafe fn put<T>(found: Option<T>, out: *mut T) -> i32 {
     }
 }
 
-// SAFETY of all functions below: the header says what each pointer is; what the plugin gives is as the header asks, what it hands back is
-// what it was lent in the call that is under way.
+// SAFETY of all functions below: the header says what each pointer is; what the plugin gives is as
+// the header asks, what it hands back is what it was lent in the call that is under way.
 unsafe extern "C" fn fail(error: Opaque, kind: u32, why: *const c_char) -> i32 {
     guard_value(1, || {
         let kind = match kind {

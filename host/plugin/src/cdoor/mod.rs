@@ -1,5 +1,6 @@
-//! The door for plugins in C: a table of functions (`plugin-c/ge_plugin.h`) becomes the objects that plugins in Rust give, so that everything
-//! behind the loader, blame included, is the same for both.
+//! The door for plugins in C: a table of functions (`plugin-c/ge_plugin.h`) becomes the objects
+//! that plugins in Rust give, so that everything behind the loader, blame included, is the same for
+//! both.
 mod abi;
 mod engine;
 mod host;
@@ -29,8 +30,9 @@ pub fn version() -> Version {
 /// Starts a C plugin: all that it gives.
 ///
 /// # Errors
-/// `GE-E0516` it says that it cannot start; `GE-E0509` its tables are of another major version; `GE-E0517` a table that is shorter than
-/// it can be, a list that is none, a function that is missing.
+/// `GE-E0516` it says that it cannot start; `GE-E0509` its tables are of another major version;
+/// `GE-E0517` a table that is shorter than it can be, a list that is none, a function that is
+/// missing.
 ///
 /// # Safety
 /// `entry` is the function `ge_c_plugin` of a library that was built with the header.

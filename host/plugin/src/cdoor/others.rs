@@ -14,7 +14,8 @@ type Checked<T> = std::result::Result<T, String>;
 
 /// All prototypes of a plugin, by name.
 pub(super) struct COps(Vec<(OpProto, abi::Op)>);
-// SAFETY: the header asks for functions that can be called from several threads at once; the tables live for ever.
+// SAFETY: the header asks for functions that can be called from several threads at once; the tables
+// live for ever.
 unsafe impl Send for COps {}
 // SAFETY: as above.
 unsafe impl Sync for COps {}

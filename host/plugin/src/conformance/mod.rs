@@ -1,8 +1,8 @@
-//! The conformance suite of `ge plugin check LIB`: a library is probed in a child process, so that one that dies or hangs is a
-//! result like any other.
+//! The conformance suite of `ge plugin check LIB`: a library is probed in a child process, so that
+//! one that dies or hangs is a result like any other.
 //!
-//! The binary has a hidden subcommand that calls `probe_main`; `check` starts it and reads what it prints: a line
-//! `begin NAME` before each item and `ok NAME` or `fail NAME: reason` after it.
+//! The binary has a hidden subcommand that calls `probe_main`; `check` starts it and reads what it
+//! prints: a line `begin NAME` before each item and `ok NAME` or `fail NAME: reason` after it.
 
 /// What is tried on operators.
 mod ops;
@@ -71,8 +71,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Probes a library in a child process: `program arguments… LIB` must come to [`probe_main`].
 ///
 /// # Errors
-/// A library that is not there is a usage error (exit 2); so is a child that cannot be started (exit 1). What the library does
-/// is in the report.
+/// A library that is not there is a usage error (exit 2); so is a child that cannot be started
+/// (exit 1). What the library does is in the report.
 pub fn check(library: &Path, program: &Path, arguments: &[&OsStr]) -> Result<CheckReport> {
     if !library.exists() {
         return Err(Diagnostic::error(format!("`{}` does not exist", library.display()))
@@ -274,7 +274,8 @@ fn check_options(schema: &[OptionSpec]) -> Found {
     Ok(())
 }
 
-/// Whether an error of a call is the plugin's fault: a panic, a lie, an internal error. Refusals in words are right answers.
+/// Whether an error of a call is the plugin's fault: a panic, a lie, an internal error. Refusals in
+/// words are right answers.
 pub(crate) fn fault(e: &Error) -> Option<String> {
     let bad = e.kind == ErrorKind::PANIC || e.kind == ErrorKind::PLUGIN;
     bad.then(|| e.to_string())

@@ -1,5 +1,5 @@
-//! Operators under probe: inference on the declared types and on nonsense never panics, answers as the prototype says, and
-//! answers the same twice.
+//! Operators under probe: inference on the declared types and on nonsense never panics, answers as
+//! the prototype says, and answers the same twice.
 use super::{Found, Probe, fault};
 use crate::handle::OpHandle;
 use crate::registry::Registry;
@@ -63,7 +63,8 @@ fn outputs(proto: &OpProto) -> Vec<TensorDesc> {
     vec![TensorDesc::unknown(); count]
 }
 
-/// A node with one of every input (two of a dynamic one), of a type where the input takes it, else of the first it takes.
+/// A node with one of every input (two of a dynamic one), of a type where the input takes it, else
+/// of the first it takes.
 pub(super) fn node(proto: &OpProto, t: DType, shape: &Shape, attrs: AttrMap) -> SampleGraph {
     let mut inputs = Vec::new();
     for p in &proto.inputs {

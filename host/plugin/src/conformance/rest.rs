@@ -1,5 +1,5 @@
-//! Engines, passes, front ends, mappings and devices under probe: nonsense is refused in words, answers are the same twice, and
-//! a cancelled call returns soon.
+//! Engines, passes, front ends, mappings and devices under probe: nonsense is refused in words,
+//! answers are the same twice, and a cancelled call returns soon.
 use super::{Found, Probe, fault};
 use crate::handle::{DeviceHandle, EngineHandle, FrontendHandle};
 use crate::registry::Registry;
@@ -171,7 +171,8 @@ fn try_engine(r: &Registry, e: &EngineHandle) -> Found {
     Ok(())
 }
 
-/// Holds the task list of a sample against the rules, where sizes are known and a device could have them.
+/// Holds the task list of a sample against the rules, where sizes are known and a device could have
+/// them.
 fn held(
     e: &EngineHandle,
     n: &Node<'_>,

@@ -1,13 +1,15 @@
 //! Args formats: what stands at which address of a launch. Source: facts 5 (grammar and limits).
 //!
-//! Items stand in braces, one after the other:
-//! `i<n>` `o<n>` (folded: a second-level array of pointers; `*` behind it: expanded), `ws<n>` and `ws` (all in one), `t`,
-//! `i_desc` `o_desc`, `ffts_addr`, `overflow_addr`, `t_ffts.tail` `t_ffts.non_tail`, `hi.<type><n>*`, `*op_type`,
-//! `tiling_context` with its parts, an empty item or `.32b` (placeholders of eight and four bytes), `#<value>` (`.32b`),
-//! `i_instance<n>*` `o_instance<n>*`, `event_addr<n>*`, and `skn`, under which a super kernel's sub-node stands.
+//! Items stand in braces, one after the other: `i<n>` `o<n>` (folded: a second-level array of
+//! pointers; `*` behind it: expanded), `ws<n>` and `ws` (all in one), `t`, `i_desc` `o_desc`,
+//! `ffts_addr`, `overflow_addr`, `t_ffts.tail` `t_ffts.non_tail`, `hi.<type><n>*`, `*op_type`,
+//! `tiling_context` with its parts, an empty item or `.32b` (placeholders of eight and four bytes),
+//! `#<value>` (`.32b`), `i_instance<n>*` `o_instance<n>*`, `event_addr<n>*`, and `skn`, under which
+//! a super kernel's sub-node stands.
 use std::fmt;
 
-/// Most descriptors of one kind (`i_desc`, `o_desc` fields and instances) and most workspaces of a format (facts 5).
+/// Most descriptors of one kind (`i_desc`, `o_desc` fields and instances) and most workspaces of a
+/// format (facts 5).
 pub const MAX_DESCS: usize = 25;
 /// Most workspaces of a format (facts 5).
 pub const MAX_WORKSPACES: usize = 16;

@@ -1,4 +1,5 @@
-//! What the task list of a node must hold as a whole: what it writes, streams and events that it has, what was promised.
+//! What the task list of a node must hold as a whole: what it writes, streams and events that it
+//! has, what was promised.
 use super::args_format::{ArgItem, Arity};
 use super::one::{Seen, check_one};
 use super::{Broken, Rule};

@@ -1,7 +1,9 @@
-//! Task lists as engines give them: the grammar of their arguments, and the numbered rules that they are held against.
+//! Task lists as engines give them: the grammar of their arguments, and the numbered rules that
+//! they are held against.
 //!
-//! The rules serve three: the compiler and the runner of open sizes when an engine has given its tasks ([`EngineHandle::tasks`]),
-//! `ge plugin check`, and the loader of an OM, for which a list that breaks them is damage of the file.
+//! The rules serve three: the compiler and the runner of open sizes when an engine has given its
+//! tasks ([`EngineHandle::tasks`]), `ge plugin check`, and the loader of an OM, for which a list
+//! that breaks them is damage of the file.
 //!
 //! [`EngineHandle::tasks`]: crate::EngineHandle::tasks
 

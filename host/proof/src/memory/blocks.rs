@@ -1,4 +1,5 @@
-//! Blocks: runs of addresses with everybody who touches them, what is shared on purpose joined into one.
+//! Blocks: runs of addresses with everybody who touches them, what is shared on purpose joined into
+//! one.
 use crate::PlanFault;
 use ge_model::{NodeInfo, SlotInfo};
 use std::collections::HashMap;
@@ -14,7 +15,8 @@ pub(super) struct Block {
     pub firsts: Vec<u32>,
     /// Nodes that touch it, the first included.
     pub users: Vec<u32>,
-    /// Bytes that one node's own value takes: begin, end, node. What is joined on purpose lies beside each other, never over.
+    /// Bytes that one node's own value takes: begin, end, node. What is joined on purpose lies
+    /// beside each other, never over.
     pub own: Vec<(u64, u64, u32)>,
     /// Inputs of the model that lie in it.
     pub inputs: Vec<u32>,
@@ -92,7 +94,8 @@ impl Blocks {
                     .and_then(|v| of[v.node as usize].get(v.output as usize).copied().flatten());
                 if let Some(b) = shared {
                     list[b].users.push(i as u32);
-                    // A view may reach beyond what it views (padding); the block is what all of them cover.
+                    // A view may reach beyond what it views (padding); the block is what all of
+                    // them cover.
                     let end = (list[b].offset + list[b].size).max(s.offset + s.size);
                     let start = list[b].offset.min(s.offset);
                     list[b].offset = start;
@@ -130,7 +133,8 @@ impl Blocks {
     }
 }
 
-/// A no-task concat or split and what it joins share their memory on purpose: its inputs' (outputs') blocks become one with it.
+/// A no-task concat or split and what it joins share their memory on purpose: its inputs'
+/// (outputs') blocks become one with it.
 fn join_no_task(nodes: &[NodeInfo], of: &[Vec<Option<usize>>], list: &mut [Block]) {
     for (i, n) in nodes.iter().enumerate() {
         if !n.attrs.flag("_no_task") && !matches!(n.op.as_str(), "PhonyConcat" | "PhonySplit") {

@@ -23,7 +23,8 @@ impl Lent {
             pairs: text("ge.exec.outputReuseInputMemIndexes").split('|').filter_map(pair).collect(),
         }
     }
-    /// Whether `new` may lie where `old`, which is over, has lain: the caller's memory is for what it is for, unless it is lent.
+    /// Whether `new` may lie where `old`, which is over, has lain: the caller's memory is for what
+    /// it is for, unless it is lent.
     pub fn allows(&self, old: &Block, new: &Block) -> bool {
         let paired = |i: &u32| self.pairs.iter().any(|p| p.0 == *i);
         let leaves = |i: &u32| match new.outputs.as_slice() {

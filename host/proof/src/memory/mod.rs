@@ -1,4 +1,5 @@
-//! Memory is written anew only when every use of what lay there is over (ReuseChecker, facts 2.6 h).
+//! Memory is written anew only when every use of what lay there is over (ReuseChecker, facts 2.6
+//! h).
 mod blocks;
 mod lent;
 

@@ -115,7 +115,8 @@ pub(crate) fn round(
         out.nodes = nodes;
         out.device = Some(Arc::new(LoadedModel::load(m, load.engines, load.context.clone(), load.options)?));
     }
-    // What the next round is known by: what the host gives, and values of the device that decide shapes.
+    // What the next round is known by: what the host gives, and values of the device that decide
+    // shapes.
     let host = draft.host.iter().flat_map(|n| graph.nodes[*n as usize].outputs.iter().copied());
     let decide = out.outs.iter().chain(out.views.iter().map(|v| &v.0)).copied();
     out.keys = host.chain(decide.filter(|v| graph.wanted[*v as usize] || draft.asked.contains(v))).collect();
@@ -218,8 +219,8 @@ impl<'w> Writer<'w> {
         self.draft.desc[v as usize].as_ref().and_then(TensorDesc::data_bytes).unwrap_or(0)
     }
 
-    /// Gives every root that launches touch its place: constants in the weights, what comes in and goes out in ranges of their own,
-    /// the rest and the workspaces in the arena.
+    /// Gives every root that launches touch its place: constants in the weights, what comes in and
+    /// goes out in ranges of their own, the rest and the workspaces in the arena.
     fn lay_out(&mut self) -> Result<(), RuntimeError> {
         let mut lives: Vec<Life> = Vec::new();
         let mut of: BTreeMap<u32, usize> = BTreeMap::new();

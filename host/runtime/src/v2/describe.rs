@@ -1,5 +1,6 @@
-//! What the executor decides of a model before any size is known: what is made at load, the rounds of each graph with what is
-//! computed while planning, launched and done by the host, what a plan is known by and what inputs must fit.
+//! What the executor decides of a model before any size is known: what is made at load, the rounds
+//! of each graph with what is computed while planning, launched and done by the host, what a plan
+//! is known by and what inputs must fit.
 use super::cache;
 use super::graph::{Graph, Kind, Node, SIZES, lower};
 use super::inputs::range_key;
@@ -98,7 +99,8 @@ pub struct Plans {
 /// Describes what the executor does with a model.
 ///
 /// # Errors
-/// `damaged`: what the OM says does not fit together; `unsupported`: an operator that no plugin has.
+/// `damaged`: what the OM says does not fit together; `unsupported`: an operator that no plugin
+/// has.
 pub fn describe(m: &CompiledModel, tools: &Tools) -> Result<Exec, RuntimeError> {
     let weights = m.weights.first().map(|(_, b)| b.clone()).unwrap_or_default();
     let graphs = lower(m, &weights, tools)?;

@@ -1,5 +1,5 @@
-//! Lowering: a graph of an OM as the executor walks it. Values have numbers, constants their bytes, and it is known which values
-//! decide shapes.
+//! Lowering: a graph of an OM as the executor walks it. Values have numbers, constants their bytes,
+//! and it is known which values decide shapes.
 use super::tools::Tools;
 use crate::error::RuntimeError;
 use bytes::Bytes;
@@ -239,7 +239,8 @@ fn graph(g: &GraphInfo, names: &Names<'_>, weights: &Blob, tools: &Tools) -> Res
     Ok(out)
 }
 
-/// Marks what decides shapes: the values that operators read as numbers, and what these are computed from.
+/// Marks what decides shapes: the values that operators read as numbers, and what these are
+/// computed from.
 fn mark_wanted(g: &mut Graph) {
     for n in g.nodes.iter().rev().filter(|n| n.kind == Kind::Operator) {
         for i in &n.value_inputs {

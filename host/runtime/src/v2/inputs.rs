@@ -1,4 +1,5 @@
-//! What fits an input: its type, the sizes that it states, the same size for the same letter, and the range of each.
+//! What fits an input: its type, the sizes that it states, the same size for the same letter, and
+//! the range of each.
 use crate::error::RuntimeError;
 use ge_model::CompiledModel;
 use ge_plugin_api::kernel::TensorView;

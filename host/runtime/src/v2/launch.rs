@@ -49,7 +49,8 @@ fn of_engine(tools: &Tools, e: &EngineHandle, node: &Node<'_>) -> Result<Result<
     }
     let target = &tools.target;
     let params = e.calc_op_running_param(node, target)?;
-    // Streams, events and cleared memory of a node's own belong to a plan that is made before the run.
+    // Streams, events and cleared memory of a node's own belong to a plan that is made before the
+    // run.
     if !params.attached.is_empty() || !params.sync.is_empty() || params.workspaces.iter().any(|w| w.zeroed) {
         return Ok(Err("it needs streams, events or cleared memory of its own".into()));
     }

@@ -1,9 +1,10 @@
 //! Executor v2 (facts 8.8 to 8.11): models whose shapes are settled by each run.
 //!
-//! A graph is lowered once, at load. A run goes in rounds: everything whose sizes are known is inferred, tiled and bound as one
-//! sealed model of the device, and launched as a whole; what hangs on values that are computed by then (sizes of a `NonZero`,
-//! branches, turns of a loop) is the host's, and the next round begins. Rounds are kept by the shapes that they were made for,
-//! so that a shape seen before costs a look-up and its launches.
+//! A graph is lowered once, at load. A run goes in rounds: everything whose sizes are known is
+//! inferred, tiled and bound as one sealed model of the device, and launched as a whole; what hangs
+//! on values that are computed by then (sizes of a `NonZero`, branches, turns of a loop) is the
+//! host's, and the next round begins. Rounds are kept by the shapes that they were made for, so
+//! that a shape seen before costs a look-up and its launches.
 
 /// Memory of a round.
 mod arena;
@@ -66,7 +67,8 @@ impl DynamicModel {
     /// Lowers the graphs of a model.
     ///
     /// # Errors
-    /// `damaged`: what the OM says does not fit together; `unsupported`: an operator that no plugin has.
+    /// `damaged`: what the OM says does not fit together; `unsupported`: an operator that no plugin
+    /// has.
     pub fn load(
         compiled: CompiledModel,
         tools: Arc<Tools>,
@@ -98,7 +100,8 @@ impl DynamicModel {
     /// Runs once on inputs in graph order.
     ///
     /// # Errors
-    /// Inputs that do not fit what the model declares; what a node cannot compute for these sizes, named.
+    /// Inputs that do not fit what the model declares; what a node cannot compute for these sizes,
+    /// named.
     pub fn run(&self, given: &[TensorView<'_>], options: RunOptions) -> Result<RunOutcome, RuntimeError> {
         inputs::check(&self.compiled, given)?;
         let mut run = run::Run::new(options);

@@ -1,8 +1,10 @@
-//! A round of a graph: what can be launched with the sizes that are known, as one sealed model of the device.
+//! A round of a graph: what can be launched with the sizes that are known, as one sealed model of
+//! the device.
 //!
-//! Shapes are inferred node by node from those of the values at hand; small arithmetic on shapes is computed while planning. What
-//! hangs on a value that the device has yet to compute waits for the next round. A plan depends on nothing but shapes, and the
-//! values that decide shapes, so that it serves every run that has the same.
+//! Shapes are inferred node by node from those of the values at hand; small arithmetic on shapes is
+//! computed while planning. What hangs on a value that the device has yet to compute waits for the
+//! next round. A plan depends on nothing but shapes, and the values that decide shapes, so that it
+//! serves every run that has the same.
 use super::graph::{Graph, Kind, Node, SIZES};
 use super::launch::{self, Launch};
 use super::tools::Tools;
@@ -134,7 +136,8 @@ impl Planner<'_> {
         self.planned[node] = true;
         self.d.done.push(node as u32);
     }
-    /// Whether everything that a node waits for is there, or will be with the launches of this round.
+    /// Whether everything that a node waits for is there, or will be with the launches of this
+    /// round.
     fn ready(&self, n: &Node) -> bool {
         n.inputs.iter().flatten().all(|v| self.d.home[*v as usize] != Home::Nowhere)
             && n.controls.iter().all(|c| self.planned[*c as usize])
@@ -280,7 +283,8 @@ impl Planner<'_> {
         }
         let known = n.inputs.iter().flatten().all(|v| self.d.known[*v as usize].is_some());
         let fixed = n.flags & (flags::RANDOM | flags::STATEFUL | flags::COMMUNICATION) == 0;
-        // Reals are left to the kernels that compute them in a static model, unless a shape hangs on them.
+        // Reals are left to the kernels that compute them in a static model, unless a shape hangs
+        // on them.
         let wanted = n.outputs.iter().any(|v| self.graph.wanted[*v as usize]);
         let whole = outs.iter().all(|d| d.dtype.is_int() || d.dtype == DType::BOOL);
         if !known || !fixed || bytes > FOLD_BYTES || !(wanted || whole) {
@@ -304,7 +308,8 @@ impl Planner<'_> {
     }
 }
 
-/// The outputs of a node by its prototype. A type that it leaves open is the one that the compiler knew.
+/// The outputs of a node by its prototype. A type that it leaves open is the one that the compiler
+/// knew.
 pub(crate) fn infer(tools: &Tools, n: &Node, one: &OneNode<'_>) -> Result<Vec<TensorDesc>, RuntimeError> {
     let proto = tools.op(n.op).ok_or_else(|| nobody(n, &[]))?;
     let view = one.graph();

@@ -271,7 +271,8 @@ impl DynamicModel {
         }
     }
 
-    /// Runs a part of known shape: a sealed model of the device that was made when the model was compiled.
+    /// Runs a part of known shape: a sealed model of the device that was made when the model was
+    /// compiled.
     fn part<'a>(&self, n: &Node, given: &[Option<Value<'a>>], run: &mut Run) -> Result<Vec<Value<'a>>, RuntimeError> {
         let (at, part) = n.part.and_then(|k| Some((k, self.parts.get(k)?))).ok_or_else(|| lost(n))?;
         let views: Vec<TensorView<'_>> =
@@ -287,8 +288,8 @@ impl DynamicModel {
         Ok(outcome.outputs.into_iter().map(|t| Value::Tensor(Tensor::made(t))).collect())
     }
 
-    /// The values of a loop that made no turn. What would have been gathered has no tensor, but a type and a shape: those of a turn
-    /// on the values at hand, which is made for nothing else.
+    /// The values of a loop that made no turn. What would have been gathered has no tensor, but a
+    /// type and a shape: those of a turn on the values at hand, which is made for nothing else.
     fn no_turn<'a>(&self, body: usize, mut state: Vec<Value<'a>>) -> Result<Vec<Value<'a>>, RuntimeError> {
         let empty = |v: &Value<'_>| matches!(v, Value::List(l) if l.items.is_empty());
         if !state.iter().any(empty) {

@@ -1,4 +1,5 @@
-//! Sequences and optionals: operators on values that hold tensors. Joining and cutting is done by host kernels.
+//! Sequences and optionals: operators on values that hold tensors. Joining and cutting is done by
+//! host kernels.
 use super::graph::Node;
 use super::tools::Tools;
 use super::value::{List, Tensor, Value};

@@ -1,5 +1,5 @@
-//! What the plugins offer while a dynamic model runs: prototypes, the engines of each operator in the order in which they are
-//! asked, and host kernels.
+//! What the plugins offer while a dynamic model runs: prototypes, the engines of each operator in
+//! the order in which they are asked, and host kernels.
 use crate::error::RuntimeError;
 use ge_plugin::{EngineHandle, OpHandle, Registry};
 use ge_plugin_api::engine::{EngineInfo, Target, flags};
@@ -29,7 +29,8 @@ impl Tools {
         let mut engines: HashMap<Key, Vec<EngineHandle>> = HashMap::new();
         let usable = |e: &&EngineHandle| !e.excluded && !excluded(&e.info);
         for e in registry.engines().iter().filter(usable) {
-            // A composite engine takes subgraphs; what runs on the host is asked by its host kernels.
+            // A composite engine takes subgraphs; what runs on the host is asked by its host
+            // kernels.
             if e.info.flags & (flags::COMPOSITE | flags::HOST_RUNTIME) != 0 {
                 continue;
             }

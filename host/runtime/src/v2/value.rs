@@ -1,4 +1,5 @@
-//! Values of a run: tensors that the caller lends, that a step made or that the model holds, and lists of them.
+//! Values of a run: tensors that the caller lends, that a step made or that the model holds, and
+//! lists of them.
 use crate::error::RuntimeError;
 use ge_plugin_api::Error;
 use ge_plugin_api::kernel::{HostTensor, TensorView};

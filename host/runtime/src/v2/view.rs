@@ -1,4 +1,5 @@
-//! One node with what it reads, as plugins see it: its inputs are constants where their values are known, else inputs of a graph.
+//! One node with what it reads, as plugins see it: its inputs are constants where their values are
+//! known, else inputs of a graph.
 use ge_plugin_api::types::{Attr, AttrValue, ConstTensor, Key, NodeId, TensorDesc, Use, ValueRef};
 use ge_plugin_api::view::host::{GraphSource, NodeParts, view};
 use ge_plugin_api::view::{Graph, Node};
@@ -23,7 +24,8 @@ pub(crate) struct OneNode<'a> {
 }
 
 impl<'a> OneNode<'a> {
-    /// A node; `inputs`: descriptor and, where known, value; None where an optional input is absent.
+    /// A node; `inputs`: descriptor and, where known, value; None where an optional input is
+    /// absent.
     pub(crate) fn new(
         name: &'a str,
         op: Key,

@@ -1,4 +1,5 @@
-//! Which tensor a name of a reference file means: the model's own name first, then `output_K`, then what `ge` calls it.
+//! Which tensor a name of a reference file means: the model's own name first, then
+//! `output_K`, then what `ge` calls it.
 use crate::commands::tensors::{Computed, file_name, ours, safe};
 use std::collections::HashMap;
 
@@ -28,7 +29,8 @@ impl<'a> Keys<'a> {
         let all: Vec<&Computed> = nodes.iter().chain(outputs).collect();
         let mut exact: HashMap<String, Vec<usize>> = HashMap::new();
         let mut loose: HashMap<String, Vec<usize>> = HashMap::new();
-        // What the user gets of the model decides: an output's name means the output, not the node behind it.
+        // What the user gets of the model decides: an output's name means the output, not the node
+        // behind it.
         for (k, o) in outputs.iter().enumerate() {
             exact.entry(o.shown()).or_default().push(nodes.len() + k);
         }
@@ -52,7 +54,8 @@ impl<'a> Keys<'a> {
             t.names.iter().for_each(|n| add(safe(n), i));
             if i < nodes.len() {
                 add(ours(&t.node, t.output), i);
-                // A node with names of the model's is written under those: `NODE_1` is then another node's name, if any.
+                // A node with names of the model's is written under those: `NODE_1` is then another
+                // node's name, if any.
                 if t.names.iter().all(|n| *n == ours(&t.node, t.output)) {
                     add(file_name(&t.node, t.output).trim_end_matches(".npy").to_owned(), i);
                 }

@@ -1,5 +1,6 @@
-//! `ge compare MODEL_A MODEL_B`: what every node computes, side by side: the first tensor that differs, and by how much.
-//! The second side may be reference files. Tensors are paired by the names that the model gives them, graph outputs by position.
+//! `ge compare MODEL_A MODEL_B`: what every node computes, side by side: the first tensor that
+//! differs, and by how much. The second side may be reference files. Tensors are paired by the
+//! names that the model gives them, graph outputs by position.
 mod difference;
 mod keys;
 mod reference;
@@ -8,7 +9,8 @@ use super::compile::BuildFlags;
 use super::inputs::{DeviceFlags, InputFlags};
 use super::run::{Target, open};
 use super::tensors::{Computed, named, ours};
-use super::{CompileFlags, Global, print, print_json};
+use crate::commands::flags::{CompileFlags, Global};
+use crate::commands::talk::{print, print_json};
 use crate::{Diagnostic, Error, Result};
 use clap::Args;
 use difference::{Difference, Tolerance, difference};
@@ -145,7 +147,8 @@ fn compute(global: &Global, a: &CompareArgs, path: &Path) -> Result<Side> {
     })
 }
 
-/// Two models: nodes by the names that the model gives their tensors, or by their own; outputs by position.
+/// Two models: nodes by the names that the model gives their tensors, or by their own; outputs by
+/// position.
 fn against_model<'a>(one: &'a Side, other: &'a Side, tolerance: Tolerance) -> Verdict<'a> {
     let same = |a: &Computed, b: &Computed| match (a.names.is_empty(), b.names.is_empty()) {
         (true, true) => a.node == b.node && a.output == b.output,
@@ -178,7 +181,8 @@ fn against_model<'a>(one: &'a Side, other: &'a Side, tolerance: Tolerance) -> Ve
     out
 }
 
-/// A model and files: every name of the files means one tensor, or none; what means two is an error.
+/// A model and files: every name of the files means one tensor, or none; what means two is an
+/// error.
 fn against_files<'a>(one: &'a Side, files: &Reference, tolerance: Tolerance) -> Result<Verdict<'a>> {
     let mut out = Verdict::default();
     if let Some(only) = files.only() {

@@ -1,5 +1,6 @@
-//! Reference files: a `.npz` file, one `.npy` file, or a folder of `.npy` files, as `ge run --dump-tensors` and
-//! `ge run --outputs` write them, or as another tool saved them under the names of nodes or outputs.
+//! Reference files: a `.npz` file, one `.npy` file, or a folder of `.npy` files, as `ge run
+//! --dump-tensors` and `ge run --outputs` write them, or as another tool saved them under the names
+//! of nodes or outputs.
 use super::unreadable;
 use crate::commands::tensors::INDEX;
 use crate::{Diagnostic, Result};
@@ -61,7 +62,8 @@ impl Reference {
         }
     }
 
-    /// A tensor by its name: of the computed one's type where the file may hold that, else of the file's own type.
+    /// A tensor by its name: of the computed one's type where the file may hold that, else of the
+    /// file's own type.
     pub fn tensor(&self, name: &str, like: &HostTensor) -> Result<HostTensor> {
         let missing = || unreadable(&self.path, format!("there is no tensor `{name}`"));
         match &self.from {
@@ -99,7 +101,8 @@ impl Reference {
     }
 }
 
-/// The tensors of a folder: by the list that `ge run --dump-tensors` writes, other files by their own names.
+/// The tensors of a folder: by the list that `ge run --dump-tensors` writes, other files by their
+/// own names.
 fn folder(path: &Path) -> Result<BTreeMap<String, String>> {
     let list = path.join(INDEX);
     let text = match std::fs::read(&list) {

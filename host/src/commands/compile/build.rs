@@ -1,9 +1,11 @@
-//! From a model's file to the compiled model: import, compilation with what the flags want beside it, and what is told of
-//! failures.
+//! From a model's file to the compiled model: import, compilation with what the flags want beside
+//! it, and what is told of failures.
+use super::super::calibration;
 use super::super::inputs::{self, Given};
 use super::super::specialise::{self, Input};
-use super::super::{CompileFlags, Global, calibration, say, say_warnings};
 use super::fallback;
+use crate::commands::flags::{CompileFlags, Global};
+use crate::commands::talk::{say, say_warnings};
 use crate::options::OptionMap;
 use crate::render::Progress;
 use crate::session::bundle::{Bundle, Failure, Weights};
@@ -21,10 +23,12 @@ use std::time::Instant;
 /// What is written of a compilation beside the model, and what makes it fail; on compile and run.
 #[derive(Args, Clone, Debug, Default)]
 pub struct BuildFlags {
-    /// Fail if a node with a task falls back to an AI CPU engine; with names: only for these operators
+    /// Fail if a node with a task falls back to an AI CPU engine; with names: only for these
+    /// operators
     #[arg(long, value_name = "OP,…", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     pub fail_on_fallback: Option<String>,
-    /// Writes the graph as text after these stages (or `all`) and passes, with what the stages have decided
+    /// Writes the graph as text after these stages (or `all`) and passes, with what the stages have
+    /// decided
     #[arg(long, value_name = "STAGE|pass:NAME,…", value_delimiter = ',')]
     pub dump: Vec<String>,
     /// Writes the graph as text after each pass that has changed it
@@ -98,8 +102,8 @@ impl<'a> Wishes<'a> {
     }
 }
 
-/// Loads plugins, imports and compiles for the device that it will run on at once; `given`: inputs that settle what the
-/// model leaves open.
+/// Loads plugins, imports and compiles for the device that it will run on at once; `given`: inputs
+/// that settle what the model leaves open.
 pub fn compile_to_run(
     global: &Global,
     model: &Path,
@@ -176,7 +180,7 @@ pub fn compile(
     if let Some(state) = wishes.state {
         options.set(steps::STATE, state, "--state")?;
     }
-    super::super::say_foreign(global, &options);
+    crate::commands::talk::say_foreign(global, &options);
     let sets = wishes.calibrate.map(calibration::folders).transpose()?;
     import::map(model)?;
     import::parse_input_shapes(&flags.shapes()?)?;

@@ -21,7 +21,8 @@ impl Fallback {
     }
 }
 
-/// Operators of `--fail-on-fallback` are names of CANN's or of a framework: a gate that names nothing could never fail.
+/// Operators of `--fail-on-fallback` are names of CANN's or of a framework: a gate that names
+/// nothing could never fail.
 pub fn known_operators(session: &Session, wanted: Option<&str>) -> Result<()> {
     let registry = session.registry();
     let mut known: Vec<&str> = registry.ops().iter().map(|o| o.proto.name.as_str()).collect();

@@ -4,7 +4,8 @@ mod fallback;
 mod summary;
 
 use super::inputs::NamedInputs;
-use super::{CompileFlags, Global, print_json, say};
+use crate::commands::flags::{CompileFlags, Global};
+use crate::commands::talk::{print_json, say};
 use crate::session::import;
 use crate::{ErrorKind, Result};
 use build::Wishes;
@@ -32,8 +33,8 @@ pub struct CompileArgs {
     /// Outputs that are inputs of the next step; `ge run --steps` hands them on in memory
     #[arg(long, value_name = "OUT:IN,…")]
     state: Option<String>,
-    /// Runs these inputs (a folder as `ge run --inputs` takes it, or one of such folders) in the model's types and in the reduced
-    /// ones, and keeps in f32 what differs too much
+    /// Runs these inputs (a folder as `ge run --inputs` takes it, or one of such folders) in the
+    /// model's types and in the reduced ones, and keeps in f32 what differs too much
     #[arg(long, value_name = "DIR")]
     calibrate: Option<PathBuf>,
     #[command(flatten)]
@@ -52,7 +53,7 @@ pub fn run(global: &Global, a: &CompileArgs) -> Result<u8> {
         if global.json {
             print_json(&options_json())?;
         } else {
-            super::print(&help_options())?;
+            crate::commands::talk::print(&help_options())?;
         }
         return Ok(0);
     }

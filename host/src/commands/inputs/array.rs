@@ -1,4 +1,5 @@
-//! Arrays of files: `.npy`, `.npz`, folders of them; what is wrong with one, in the words of its input.
+//! Arrays of files: `.npy`, `.npz`, folders of them; what is wrong with one, in the words of its
+//! input.
 use super::Wanted;
 use crate::{Diagnostic, Result};
 use ge_plugin_api::kernel::HostTensor;
@@ -99,7 +100,8 @@ impl Folder {
                     n.strip_prefix("input_").or_else(|| n.strip_prefix("arr_")).and_then(|k| k.parse::<usize>().ok());
                 wanted.iter().any(|w| w.name == n) || at.is_some_and(|k| k < wanted.len())
             };
-            // An array that is no input is a name that was meant otherwise; what a model gives may stand beside its inputs.
+            // An array that is no input is a name that was meant otherwise; what a model gives may
+            // stand beside its inputs.
             if let Some(other) = z.names().find(|n| !known(n) && !n.starts_with("output_")) {
                 return Err(crate::options::unknown_name("input", other, wanted.iter().map(|w| w.name)));
             }

@@ -1,5 +1,6 @@
-//! Images as inputs: decoded and resized by kernels of plugins (`DecodeImage`, `ResizeImage`), then brought into the input's type and
-//! order of axes. Whole types get 0 to 255, real types 0 to 1, less `--image-mean`, divided by `--image-std`.
+//! Images as inputs: decoded and resized by kernels of plugins (`DecodeImage`, `ResizeImage`), then
+//! brought into the input's type and order of axes. Whole types get 0 to 255, real types 0 to 1,
+//! less `--image-mean`, divided by `--image-std`.
 use super::kernels::Kernels;
 use super::{NamedInputs, Wanted};
 use crate::{Diagnostic, Result};

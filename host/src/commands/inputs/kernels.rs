@@ -1,4 +1,5 @@
-//! Kernels of plugins over single tensors: what decodes images and converts types. The plugins are opened when the first is asked for.
+//! Kernels of plugins over single tensors: what decodes images and converts types. The plugins are
+//! opened when the first is asked for.
 use crate::session::{Session, SessionOptions};
 use crate::{Diagnostic, Error, Result};
 use ge_plugin::Want;

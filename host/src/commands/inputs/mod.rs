@@ -1,11 +1,11 @@
-//! Inputs and devices of the commands that run a model: the flags that they share, and what these give. Arrays come from `.npy` and
-//! `.npz` files, from images, or stand in the command itself.
+//! Inputs and devices of the commands that run a model: the flags that they share, and what these
+//! give. Arrays come from `.npy` and `.npz` files, from images, or stand in the command itself.
 mod array;
 mod image;
 mod kernels;
 mod value;
 
-use super::Global;
+use crate::commands::flags::Global;
 use crate::session::model::{fixed_value, random_inputs, range_of};
 use crate::{Diagnostic, Error, ErrorKind, Result};
 use array::Folder;
@@ -19,7 +19,8 @@ use std::path::{Path, PathBuf};
 /// Where inputs come from.
 #[derive(Args, Clone, Debug, Default)]
 pub struct InputFlags {
-    /// Folder with input_0.npy, input_1.npy … in graph-input order, or a .npz file of arrays by name
+    /// Folder with input_0.npy, input_1.npy … in graph-input order, or a .npz file of arrays by
+    /// name
     #[arg(long = "inputs", value_name = "DIR|FILE.npz")]
     pub dir: Option<PathBuf>,
     #[command(flatten)]
@@ -88,7 +89,8 @@ impl InputFlags {
     pub fn given<'a>(&'a self, global: &'a Global) -> Option<Given<'a>> {
         Some(Given { dir: self.dir.as_deref(), ..self.by_name.given(global) }).filter(Given::any)
     }
-    /// A failed run on random inputs: which whole numbers were made up without a range, and how to give them.
+    /// A failed run on random inputs: which whole numbers were made up without a range, and how to
+    /// give them.
     pub fn made_up(&self, m: &CompiledModel, e: Error) -> Error {
         let unknown = |i: &&ge_model::IoInfo| i.desc.dtype.is_int() && range_of(m, &i.name).is_none();
         let list: Vec<&ge_model::IoInfo> = m.inputs.iter().filter(unknown).collect();
@@ -131,7 +133,8 @@ pub fn rank_dir(dir: &Path, rank: u32, ranks: u32) -> PathBuf {
 /// Inputs as files and values.
 #[derive(Clone, Copy)]
 pub struct Given<'a> {
-    /// Folder with `input_0.npy` …, a `.npz` file, or the one `.npy` file of a model with one input.
+    /// Folder with `input_0.npy` …, a `.npz` file, or the one `.npy` file of a model with one
+    /// input.
     pub dir: Option<&'a Path>,
     /// Those that are named go before those of the folder.
     pub by_name: &'a NamedInputs,
@@ -153,8 +156,8 @@ pub fn read_npy(path: &Path, want: DType) -> Result<HostTensor> {
     array::read(&path.display().to_string(), &array::bytes(path)?, want)
 }
 
-/// Inputs from a folder, and from files and values by name; one whose value the model was compiled for need not be given. Everything
-/// that is wrong with any of them is told at once.
+/// Inputs from a folder, and from files and values by name; one whose value the model was compiled
+/// for need not be given. Everything that is wrong with any of them is told at once.
 pub fn gather(m: &CompiledModel, given: &Given<'_>) -> Result<Vec<HostTensor>> {
     let fixed = m.fixed_inputs();
     let value = |k: usize| fixed.iter().find(|f| f.0 == k).map(|f| f.1);

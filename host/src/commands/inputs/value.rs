@@ -76,7 +76,8 @@ fn flatten(v: &serde_json::Value, out: &mut Vec<Number>) -> Option<Vec<u64>> {
 }
 
 impl Value {
-    /// The tensor that an input wants: a single number fills it, a list with as many elements takes its shape.
+    /// The tensor that an input wants: a single number fills it, a list with as many elements takes
+    /// its shape.
     ///
     /// # Errors
     /// `usage`: a number that the input's type cannot hold.

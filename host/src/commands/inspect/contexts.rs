@@ -1,4 +1,5 @@
-//! The context graph of an FFTS+ task: slices and windows, what each context is and what waits for it.
+//! The context graph of an FFTS+ task: slices and windows, what each context is and what waits for
+//! it.
 use ge_model::context_graph::{self, ContextGraph};
 use ge_model::launch::Launch;
 use ge_model::{CompiledModel, TaskInfo};

@@ -1,5 +1,6 @@
-//! `ge inspect OM --what exec`: what the executor decides of a model of open sizes, for people and as JSON.
-use super::Global;
+//! `ge inspect OM --what exec`: what the executor decides of a model of open sizes, for people and
+//! as JSON.
+use crate::commands::flags::Global;
 use crate::session::{Session, SessionOptions};
 use crate::{Error, Result};
 use ge_model::CompiledModel;

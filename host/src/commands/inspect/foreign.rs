@@ -1,5 +1,5 @@
-//! OM files as containers: header, partitions, graphs and tasks by the published schemas, and what the schemas do not have.
-//! Serves files of other products, and `--header` for any.
+//! OM files as containers: header, partitions, graphs and tasks by the published schemas, and what
+//! the schemas do not have. Serves files of other products, and `--header` for any.
 use ge_om::OmFile;
 use ge_om::reader::{OmModel, Origin};
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! `--what memory`: each memory type's bytes against what must live at once, how often its bytes are used again, and who holds them
-//! at the peak.
+//! `--what memory`: each memory type's bytes against what must live at once, how often its bytes
+//! are used again, and who holds them at the peak.
 use ge_model::{CompiledModel, SlotInfo};
 use ge_plugin_api::device::MemoryKind;
 use serde_json::{Map, Value, json};

@@ -8,7 +8,8 @@ mod exec;
 mod timetable;
 
 use super::compile::BuildFlags;
-use super::{CompileFlags, Global, print, print_json};
+use crate::commands::flags::{CompileFlags, Global};
+use crate::commands::talk::{print, print_json};
 use crate::session::import::{self, FileKind};
 use crate::session::{decode_om, open_om};
 use crate::{Error, Result};
@@ -105,7 +106,8 @@ pub fn run(global: &Global, a: &InspectArgs) -> Result<u8> {
                 continue;
             }
             text.push_str(&text_of(&m, p));
-            // The summary has a line for each part of known shape, other parts of the document have a chapter.
+            // The summary has a line for each part of known shape, other parts of the document have
+            // a chapter.
             for part in m.parts.iter().filter(|_| !matches!(p, "summary" | "options")) {
                 text.push_str(&format!("part {}\n{}", part.name, text_of(part, p)));
             }
@@ -159,8 +161,8 @@ fn select(doc: Value, what: &[String]) -> Value {
     )
 }
 
-/// The gears: sizes, branch, event ids, and the bytes of the feature maps that its nodes lie in. What two of them have in common they
-/// share.
+/// The gears: sizes, branch, event ids, and the bytes of the feature maps that its nodes lie in.
+/// What two of them have in common they share.
 fn gears(m: &CompiledModel) -> Vec<Value> {
     let Some(gears) = &m.gears else { return Vec::new() };
     let own = |k: usize| m.graphs.iter().flat_map(|g| &g.nodes).filter(move |n| m.gear_of(n) == Some(k));
@@ -219,8 +221,8 @@ pub fn document(m: &CompiledModel) -> Value {
     })
 }
 
-/// Notifies by which ranks signal each other within a collective: no task of this model alone records or waits for them, so that
-/// they are no pair of `events`.
+/// Notifies by which ranks signal each other within a collective: no task of this model alone
+/// records or waits for them, so that they are no pair of `events`.
 fn rank_notifies(m: &CompiledModel) -> u32 {
     let listed: BTreeSet<u32> = m.events.iter().filter(|e| e.notify).map(|e| e.id).collect();
     m.notify_num.saturating_sub(listed.len() as u32)

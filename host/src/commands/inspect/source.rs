@@ -1,6 +1,7 @@
-//! Models that are not compiled yet: the graph as the front end builds it, and what no enabled engine can run (`--support`).
+//! Models that are not compiled yet: the graph as the front end builds it, and what no enabled
+//! engine can run (`--support`).
 use super::super::compile::import_model;
-use super::super::{CompileFlags, Global};
+use crate::commands::flags::{CompileFlags, Global};
 use crate::render::Progress;
 use crate::session::import::{self, FileKind};
 use crate::session::{Session, SessionOptions, survey};
@@ -108,8 +109,9 @@ pub fn text(doc: &Value) -> String {
     out
 }
 
-/// Every node that front end, prototypes or engines refuse, as (text, JSON); empty where the model compiles up to its engines. And why
-/// the tiling of nodes whose tiling reads values does not go to the device.
+/// Every node that front end, prototypes or engines refuse, as (text, JSON); empty where the model
+/// compiles up to its engines. And why the tiling of nodes whose tiling reads values does not go to
+/// the device.
 pub fn support(global: &Global, path: &Path, flags: &CompileFlags) -> Result<(String, Value)> {
     let s = session(global, flags, Want::All)?;
     let progress = Progress::new(global.progress, global.quiet, 1);

@@ -1,6 +1,6 @@
-//! `--svg FILE`: a drawing of a compiled model over the simulated clock (`timetable`). Lanes show the tasks of each stream with an arrow
-//! from every record to its wait; below, each kind of memory with its values at their offsets, from the task that writes one to the
-//! last that reads it. `--what` picks: `streams`, `tasks` and `events` the lanes, `memory` the memory, nothing both.
+//! `--svg FILE`: a drawing of a compiled model over the simulated clock
+//! (`timetable`). Lanes show the tasks of each stream with an arrow from every record to its wait; below, each kind of memory with its values at their offsets, from the task that writes one to the last that reads it. `--what`
+//! picks: `streams`, `tasks` and `events` the lanes, `memory` the memory, nothing both.
 use super::timetable::{self, Pair};
 use ge_model::{CompiledModel, NodeInfo, SlotInfo, TaskInfo};
 use ge_plugin_api::device::MemoryKind;
@@ -148,7 +148,8 @@ impl Drawing<'_> {
         }
     }
 
-    /// From when to when each node's outputs live, by graph; a node without a task lives with what it names.
+    /// From when to when each node's outputs live, by graph; a node without a task lives with what
+    /// it names.
     fn lives(&self) -> Vec<Vec<Option<(u64, u64)>>> {
         let m = self.m;
         let mut runs: HashMap<(u32, u32), (u64, u64)> = HashMap::new();

@@ -1,7 +1,8 @@
-//! The tasks of a model as a timetable: when each starts and ends by the simulated clock, stream by stream.
+//! The tasks of a model as a timetable: when each starts and ends by the simulated clock, stream by
+//! stream.
 //!
-//! Costs are those of the SoC's file and of the engines. Loops and jumps are taken once, in the order in which tasks stand; what
-//! waits for another rank does not wait.
+//! Costs are those of the SoC's file and of the engines. Loops and jumps are taken once, in the
+//! order in which tasks stand; what waits for another rank does not wait.
 use ge_model::{CompiledModel, TaskInfo};
 use ge_plugin_api::task::TaskType;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
@@ -158,7 +159,8 @@ fn id(t: &TaskInfo, kinds: [TaskType; 2]) -> Option<(bool, u32)> {
     Some((kind == kinds[1], t.sync_id.filter(|_| kinds.contains(&kind))?))
 }
 
-/// Events (false) and notifies (true) that a task waits for, by a task of their own or by their address.
+/// Events (false) and notifies (true) that a task waits for, by a task of their own or by their
+/// address.
 fn waits(t: &TaskInfo) -> impl Iterator<Item = (bool, u32)> {
     let own = id(t, [TaskType::EVENT_WAIT, TaskType::NOTIFY_WAIT]);
     own.into_iter().chain(by_address(t, TaskType::SUPER_KERNEL))

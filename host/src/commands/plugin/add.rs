@@ -1,5 +1,7 @@
-//! `ge plugin add LIB`: the library's entry, with its digest, in a plugins.toml: a new one, or the one that is there brought up to date.
-use super::super::{Global, print_json, say};
+//! `ge plugin add LIB`: the library's entry, with its digest, in a plugins.toml: a new one, or the
+//! one that is there brought up to date.
+use crate::commands::flags::Global;
+use crate::commands::talk::{print_json, say};
 use crate::files::write_atomic;
 use crate::{Diagnostic, Result};
 use clap::Args;
@@ -12,8 +14,8 @@ pub struct AddArgs {
     library: PathBuf,
 }
 
-/// Adds it to the configuration that `--plugins` or `$GE_PLUGINS` names, else to `./plugins.toml`, which is made of the one in use
-/// where there is none.
+/// Adds it to the configuration that `--plugins` or `$GE_PLUGINS` names, else to `./plugins.toml`,
+/// which is made of the one in use where there is none.
 pub fn run(global: &Global, a: &AddArgs) -> Result<u8> {
     let manifest = ge_plugin::set::look(&a.library)?;
     let library = std::fs::canonicalize(&a.library).unwrap_or_else(|_| a.library.clone());
@@ -22,7 +24,8 @@ pub fn run(global: &Global, a: &AddArgs) -> Result<u8> {
     })?;
     let named = std::env::var_os("GE_PLUGINS").filter(|v| !v.is_empty()).map(PathBuf::from);
     let file = global.plugins.clone().or(named).unwrap_or_else(|| PathBuf::from("plugins.toml"));
-    // What was trusted stays so; a file that lay here and was not does not become it by an entry more.
+    // What was trusted stays so; a file that lay here and was not does not become it by an entry
+    // more.
     let trusted = !file.exists() || ge_plugin::trust::is_trusted(&file);
     let read = |path: &Path| {
         std::fs::read_to_string(path).map_err(|e| {

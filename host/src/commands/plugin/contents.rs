@@ -1,6 +1,8 @@
-//! `ge plugin ops|options|passes|engines`: what the plugins of a configuration bring, as text and JSON.
-use super::super::{Global, print, print_json, say_warnings};
+//! `ge plugin ops|options|passes|engines`: what the plugins of a configuration bring, as text and
+//! JSON.
 use crate::Result;
+use crate::commands::flags::Global;
+use crate::commands::talk::{print, print_json, say_warnings};
 use clap::Args;
 use ge_plugin::{LoadRequest, PluginSet, Registry, Want};
 use ge_plugin_api::engine::flags;

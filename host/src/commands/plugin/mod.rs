@@ -1,11 +1,13 @@
-//! `ge plugin list`: what is loaded and why not. `ge plugin check LIB`: the conformance suite on one library. `ge plugin trust FILE`: a
-//! configuration of the working folder that may be taken. `ge plugin new`, `add`, `ops`, `why` and others stand in files of their own.
+//! `ge plugin list`: what is loaded and why not. `ge plugin check LIB`: the conformance suite on
+//! one library. `ge plugin trust FILE`: a configuration of the working folder that may be taken.
+//! `ge plugin new`, `add`, `ops`, `why` and others stand in files of their own.
 mod add;
 mod contents;
 mod new;
 mod why;
 
-use super::{Global, print, print_json};
+use crate::commands::flags::Global;
+use crate::commands::talk::{print, print_json};
 use crate::render::print_error;
 use crate::{Error, ErrorKind, Result};
 use clap::Subcommand;
@@ -19,7 +21,8 @@ pub enum PluginCommand {
     /// Lists every entry of plugins.toml and what became of it
     #[command(after_help = "Example:\n  ge plugin list --json")]
     List,
-    /// Makes a plugin's crate: manifest, sources with unit tests, a reference model, CI file, licence
+    /// Makes a plugin's crate: manifest, sources with unit tests, a reference model, CI file,
+    /// licence
     #[command(after_help = "Example:\n  ge plugin new acme --engine --ops && cd acme && cargo test")]
     New(new::NewArgs),
     /// Writes a library's entry, with its digest, to a plugins.toml
@@ -75,7 +78,7 @@ fn trust(global: &Global, file: &Path) -> Result<u8> {
     if global.json {
         print_json(&serde_json::json!({"schema": 1, "trusted": path}))?;
     } else {
-        super::say(global, &format!("`{path}` is trusted as it is now"));
+        crate::commands::talk::say(global, &format!("`{path}` is trusted as it is now"));
     }
     Ok(0)
 }

@@ -1,6 +1,8 @@
-//! `ge plugin new NAME`: a plugin's crate that builds, passes its own tests and `ge plugin check` as it is. The sources are the texts
-//! in `kit/`, in which `@NAME@` and others stand for what the user says.
-use super::super::{Global, print_json, say};
+//! `ge plugin new NAME`: a plugin's crate that builds, passes its own tests and `ge plugin check`
+//! as it is. The sources are the texts in `kit/`, in which `@NAME@` and others stand for what the
+//! user says.
+use crate::commands::flags::Global;
+use crate::commands::talk::{print_json, say};
 use crate::{Diagnostic, Error, Result};
 use clap::Args;
 use std::path::{Path, PathBuf};
@@ -94,7 +96,8 @@ pub fn run(global: &Global, a: &NewArgs) -> Result<u8> {
     Ok(0)
 }
 
-/// The folder of the crate ge-plugin-api: the given one, else what an installation ships, else the repository's that built this program.
+/// The folder of the crate ge-plugin-api: the given one, else what an installation ships, else the
+/// repository's that built this program.
 fn api(given: Option<&Path>) -> Result<PathBuf> {
     let mut looked = Vec::new();
     let mut found = |p: PathBuf| {

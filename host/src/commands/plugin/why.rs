@@ -1,6 +1,8 @@
-//! `ge plugin why MODEL NODE`: which engines take a node, at what cost, and why each of the others does not.
-use super::super::{CompileFlags, Global, print, print_json, say_warnings};
+//! `ge plugin why MODEL NODE`: which engines take a node, at what cost, and why each of the others
+//! does not.
 use crate::Result;
+use crate::commands::flags::{CompileFlags, Global};
+use crate::commands::talk::{print, print_json, say_warnings};
 use crate::session::{Session, SessionOptions};
 use clap::Args;
 use ge_compiler::pipeline::{Stage, run_range};

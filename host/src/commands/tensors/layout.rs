@@ -1,9 +1,11 @@
-//! Values as the model knows them: a tensor that a kernel keeps in blocks of channels, in its original order.
+//! Values as the model knows them: a tensor that a kernel keeps in blocks of channels, in its
+//! original order.
 use ge_plugin_api::kernel::HostTensor;
 use ge_plugin_api::types::format::nchw;
 use ge_plugin_api::types::{Format, TensorDesc};
 
-/// The value in its original format; as it is where it is in that format already, or where the change has no inverse here.
+/// The value in its original format; as it is where it is in that format already, or where the
+/// change has no inverse here.
 pub fn plain(desc: &TensorDesc, t: HostTensor) -> HostTensor {
     let (to, shape) = (desc.origin_format(), desc.origin_shape());
     let (Some(dims), Some(bits)) = (shape.sizes(), t.dtype.bits()) else { return t };

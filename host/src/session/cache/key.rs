@@ -16,7 +16,8 @@ pub struct CacheKey {
 }
 
 impl CacheKey {
-    /// Of a graph as it was imported, with what decides about its build. `libraries`: name and digest of each library.
+    /// Of a graph as it was imported, with what decides about its build. `libraries`: name and
+    /// digest of each library.
     ///
     /// # Errors
     /// A file that an option names cannot be read.
@@ -100,7 +101,8 @@ pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-/// Digests of the structure and of the constants' bytes. The root graph's name, which is the file's, counts for nothing.
+/// Digests of the structure and of the constants' bytes. The root graph's name, which is the
+/// file's, counts for nothing.
 fn of_graph(model: &Model) -> (String, String) {
     let mut w = Walk { sha: Sha256::new(), constants: Vec::new(), root: model.root().name().to_owned() };
     w.number(model.graphs().len());

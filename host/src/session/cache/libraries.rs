@@ -1,5 +1,6 @@
-//! Digests of libraries, kept beside the entries of a model cache: a hit must not read hundreds of megabytes to learn that no
-//! library has changed. A digest holds for a file as long as its path, size, times, inode and device are the same.
+//! Digests of libraries, kept beside the entries of a model cache: a hit must not read hundreds of
+//! megabytes to learn that no library has changed. A digest holds for a file as long as its path,
+//! size, times, inode and device are the same.
 use crate::{Diagnostic, Result};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -12,7 +13,8 @@ use std::time::{Duration, SystemTime};
 pub(super) const FILE: &str = "libraries.digests";
 /// What its temporary files begin with.
 const TEMPORARY: &str = ".ge-cache-";
-/// A file that changed so recently may change again within the same tick of the file system's clock.
+/// A file that changed so recently may change again within the same tick of the file system's
+/// clock.
 const SETTLED: Duration = Duration::from_secs(2);
 
 /// What tells one state of a file from another without reading it.
@@ -38,7 +40,8 @@ impl Stamp {
             changed: (m.ctime(), m.ctime_nsec()),
         })
     }
-    /// Whether the file has been as it is for long enough that a later change must show in its times.
+    /// Whether the file has been as it is for long enough that a later change must show in its
+    /// times.
     fn settled(&self) -> bool {
         let latest = self.modified.max(self.changed);
         let at = u64::try_from(latest.0).map(Duration::from_secs).unwrap_or_default();
@@ -60,10 +63,12 @@ struct Book {
     libraries: BTreeMap<PathBuf, Kept>,
 }
 
-/// SHA-256 of each file, in order; of a file that is as it was when it was last read, the digest of then.
+/// SHA-256 of each file, in order; of a file that is as it was when it was last read, the digest of
+/// then.
 ///
 /// # Errors
-/// A file cannot be read. That the digests cannot be kept is no error: the next compilation reads the files again.
+/// A file cannot be read. That the digests cannot be kept is no error: the next compilation reads
+/// the files again.
 pub fn digests(folder: &Path, files: &[(String, PathBuf)]) -> Result<Vec<String>> {
     let at = folder.join(FILE);
     let book = std::fs::read(&at).ok().and_then(|t| serde_json::from_slice::<Book>(&t).ok());

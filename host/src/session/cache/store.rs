@@ -120,7 +120,8 @@ impl Cache {
                 if let Some(g) = model.graphs.first_mut() {
                     graph.clone_into(&mut g.name);
                 }
-                // The time of last use, by which `prune` chooses; a cache that is read-only works as well.
+                // The time of last use, by which `prune` chooses; a cache that is read-only works
+                // as well.
                 if let Ok(f) = std::fs::File::options().append(true).open(&path) {
                     let _ = f.set_modified(SystemTime::now());
                 }
@@ -179,7 +180,8 @@ impl Cache {
     pub fn put(&self, key: &CacheKey, model: &CompiledModel) -> Result<()> {
         self.sweep();
         let path = self.om(key.digest());
-        // Whoever builds a key writes the same bytes: the name, which is the file's, is given back when the entry is used.
+        // Whoever builds a key writes the same bytes: the name, which is the file's, is given back
+        // when the entry is used.
         let mut plain = model.clone();
         NAME.clone_into(&mut plain.name);
         if let Some(g) = plain.graphs.first_mut() {
@@ -224,7 +226,8 @@ impl Cache {
         out.sort();
         out
     }
-    /// Keys that have a list. Files of other names are somebody else's: the folder may not be a cache's alone.
+    /// Keys that have a list. Files of other names are somebody else's: the folder may not be a
+    /// cache's alone.
     fn keys(&self) -> Vec<String> {
         let key = |n: String| n.strip_suffix(".json").filter(|k| is_key(k)).map(str::to_owned);
         self.names().into_iter().filter_map(key).collect()
@@ -272,8 +275,8 @@ impl Cache {
         out
     }
 
-    /// Removes what cannot be used, then the entries that were not used for longest until the rest has at most `limit` bytes.
-    /// What was removed.
+    /// Removes what cannot be used, then the entries that were not used for longest until the rest
+    /// has at most `limit` bytes. What was removed.
     ///
     /// # Errors
     /// A file cannot be removed.

@@ -1,4 +1,5 @@
-//! Operators that have one of the same meaning: a table of names and attributes, and the one mapping that serves it.
+//! Operators that have one of the same meaning: a table of names and attributes, and the one
+//! mapping that serves it.
 use super::type_attr;
 use ge_plugin_api::author::Registration;
 use ge_plugin_api::diagnostic::Result;

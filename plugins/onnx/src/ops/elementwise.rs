@@ -19,7 +19,8 @@ fn cast(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
 }
 map_op!("onnx", "ai.onnx", "Cast", 6..=u32::MAX, cast);
 
-/// The type to cast to is that of the second input: known for inputs and constants, else left to the host's `CastLike`.
+/// The type to cast to is that of the second input: known for inputs and constants, else left to
+/// the host's `CastLike`.
 fn cast_like(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     let d = match n.desc(1).map(|d| d.dtype).filter(|t| *t != DType::UNKNOWN) {
         Some(t) => b.node("Cast").name(&n.name).input(n.input(0)?).attr("dst_type", t),
@@ -47,7 +48,8 @@ fn clip(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
 }
 map_op!("onnx", "ai.onnx", "Clip", 11..=u32::MAX, clip);
 
-/// Before opset 11 the bounds are attributes, and the tensor is f32 wherever that is not known otherwise.
+/// Before opset 11 the bounds are attributes, and the tensor is f32 wherever that is not known
+/// otherwise.
 fn clip_attrs(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     let t = n.desc(0).map_or(DType::UNKNOWN, |d| d.dtype);
     let mut bound = |key: &str, least: f64| {
@@ -80,7 +82,8 @@ fn bit_shift(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
 }
 map_op!("onnx", "ai.onnx", "BitShift", 11..=u32::MAX, bit_shift);
 
-/// A chain of a binary operator; one input passes through. `last`: whether the chain's end carries the node's name.
+/// A chain of a binary operator; one input passes through. `last`: whether the chain's end carries
+/// the node's name.
 fn chain(n: &ForeignNode, b: &mut GraphBuilder<'_>, op: &str, last: bool) -> Outs {
     let mut v = n.input(0)?;
     let count = n.inputs.len();

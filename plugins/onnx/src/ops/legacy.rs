@@ -1,11 +1,13 @@
-//! Operator sets 1 to 6, where an operator differed: broadcasting by the attributes `broadcast` and `axis`, statistics outputs, `is_test`.
+//! Operator sets 1 to 6, where an operator differed: broadcasting by the attributes
+//! `broadcast` and `axis`, statistics outputs, `is_test`.
 use super::{Outs, rank};
 use ge_plugin_api::diagnostic::Result;
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::map_op;
 use ge_plugin_api::types::ValueRef;
 
-/// The second operand with ones behind it, so that NumPy's rules place it at `axis`; without `axis` it stands at the end already.
+/// The second operand with ones behind it, so that NumPy's rules place it at `axis`; without `axis`
+/// it stands at the end already.
 fn placed(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Result<ValueRef> {
     let second = n.input(1)?;
     let Some(axis) = n.attrs.int("axis").filter(|_| n.int_or("broadcast", 0) != 0) else { return Ok(second) };

@@ -1,5 +1,5 @@
-//! Mappings of `ai.onnx`: what has an operator of the same meaning stands in [`direct`]'s table, the rest one function each by family; [`npu`] has
-//! those of Ascend's own domain.
+//! Mappings of `ai.onnx`: what has an operator of the same meaning stands in [`direct`]'s table,
+//! the rest one function each by family; [`npu`] has those of Ascend's own domain.
 pub mod conv;
 pub mod direct;
 pub mod elementwise;

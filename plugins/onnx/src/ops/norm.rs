@@ -1,4 +1,5 @@
-//! `Softmax`, `LogSoftmax`, `Hardmax` before opset 13, `LayerNormalization`, `BatchNormalization`, `Dropout`.
+//! `Softmax`, `LogSoftmax`, `Hardmax` before opset 13, `LayerNormalization`,
+//! `BatchNormalization`, `Dropout`.
 use super::{Outs, rank};
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::map_op;

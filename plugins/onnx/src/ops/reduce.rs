@@ -4,7 +4,8 @@ use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::map_op;
 use ge_plugin_api::types::{DType, ValueRef};
 
-/// One reduction: a step before, the reduction, a step after. Axes by attribute (old) or input (new).
+/// One reduction: a step before, the reduction, a step after. Axes by attribute (old) or input
+/// (new).
 fn reduce(n: &ForeignNode, b: &mut GraphBuilder<'_>, before: &str, op: &str, after: &str) -> Outs {
     let mut x = n.input(0)?;
     if !before.is_empty() {

@@ -1,4 +1,5 @@
-//! Shapes: `Reshape`, `Transpose`, `Squeeze`, `Unsqueeze`, `Shape`, `Pad`, `ConstantOfShape`, `OneHot`.
+//! Shapes: `Reshape`, `Transpose`, `Squeeze`, `Unsqueeze`, `Shape`, `Pad`,
+//! `ConstantOfShape`, `OneHot`.
 use super::{Outs, const_ints, scalar};
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::map_op;

@@ -1,4 +1,5 @@
-//! Files that are cut off, flipped, cyclic or lie about sizes: an error each, never a panic, never memory for what is not there.
+//! Files that are cut off, flipped, cyclic or lie about sizes: an error each, never a panic, never
+//! memory for what is not there.
 use super::*;
 use crate::read;
 use ge_plugin_api::diagnostic::ErrorKind;

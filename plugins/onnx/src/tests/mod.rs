@@ -1,4 +1,5 @@
-//! Tests over small models built in place: mappings, structure, and files that are not what they claim.
+//! Tests over small models built in place: mappings, structure, and files that are not what they
+//! claim.
 mod hostile;
 mod mappings;
 mod structure;

@@ -164,7 +164,8 @@ fn loops_become_whiles_and_scan_outputs_are_written_out() {
     assert_eq!(nodes(&e, "").last().map(|n| (n.op.as_str(), n.inputs.len())), Some(("Pack", 3)));
 }
 
-/// Sums of rows from the last to the first: `Scan` over `x`, its outputs joined the other way round.
+/// Sums of rows from the last to the first: `Scan` over `x`, its outputs joined the other way
+/// round.
 fn scan_model(dims: &[&str], count: i64) -> ModelProto {
     let body = graph(
         vec![value("sum", 1, &["4"]), value("row", 1, &["4"])],

@@ -1,6 +1,8 @@
-//! `ConvBatchNormActivationFusionPass`: `BNInfer(Conv(x, w, b?), scale, offset, mean, variance)` becomes one convolution with
-//! new weights `w·k` and bias `(b − mean)·k + offset`, `k = scale / √(variance + epsilon)` by output channel, all computed in
-//! double precision and rounded once. An activation after it stays a node of its own: no convolution's prototype has one.
+//! `ConvBatchNormActivationFusionPass`: `BNInfer(Conv(x, w, b?), scale, offset, mean,
+//! variance)` becomes one convolution with new weights `w·k` and bias `(b − mean)·k + offset`,
+//! `k = scale / √(variance + epsilon)` by output channel, all computed in double precision and
+//! rounded once. An activation after it stays a node of its own: no convolution's prototype has
+//! one.
 use crate::edit;
 use ge_plugin_api::Result;
 use ge_plugin_api::pass::{Pass, PassInfo, PassLevel, PassStage};

@@ -1,4 +1,5 @@
-//! What both fusions share: names of what was fused, and removal of nodes that nothing reads any more.
+//! What both fusions share: names of what was fused, and removal of nodes that nothing reads any
+//! more.
 use ge_plugin_api::patch::Patch;
 use ge_plugin_api::types::NodeId;
 use ge_plugin_api::view::{Graph, Node};
@@ -7,7 +8,8 @@ use std::collections::BTreeSet;
 /// Attribute of a fused node: names of the nodes it stands for (DESIGN 2, "Names survive").
 const ORIGINALS: &str = "_datadump_original_op_names";
 
-/// Records the names of the nodes that `into` stands for, those that they stood for already included.
+/// Records the names of the nodes that `into` stands for, those that they stood for already
+/// included.
 pub fn keep_names(patch: &mut Patch, into: &Node<'_>, fused: &[Node<'_>]) {
     let mut names: Vec<String> = Vec::new();
     for n in fused {
@@ -19,8 +21,9 @@ pub fn keep_names(patch: &mut Patch, into: &Node<'_>, fused: &[Node<'_>]) {
     patch.set_attr(into.id(), ORIGINALS, names);
 }
 
-/// Removes those of `candidates`, and constants that they read, whose outputs only removed nodes (or `into`'s old inputs)
-/// read. `reads`: what `into` reads after the fusion.
+/// Removes those of
+/// `candidates`, and constants that they read, whose outputs only removed nodes (or `into`'s old
+/// inputs) read. `reads`: what `into` reads after the fusion.
 pub fn remove_unread(patch: &mut Patch, g: &Graph<'_>, into: NodeId, reads: &[NodeId], candidates: &[NodeId]) {
     let mut all: Vec<NodeId> = candidates.to_vec();
     for &c in candidates.iter().chain([&into]) {

@@ -1,7 +1,9 @@
-//! `GeluFusionPass`: `x/2·(1 + erf(x/√2))` and `x/2·(1 + tanh(√(2/π)·(x + 0.044715·x³)))` become `Gelu`.
+//! `GeluFusionPass`: `x/2·(1 + erf(x/√2))` and `x/2·(1 + tanh(√(2/π)·(x +
+//! 0.044715·x³)))` become `Gelu`.
 //!
-//! The form of the arithmetic does not matter: what an erf or tanh reads is taken as a polynomial in some value `x`, what
-//! reads it as a polynomial in `x` and the erf or tanh, and the coefficients decide.
+//! The form of the arithmetic does not matter: what an erf or tanh reads is taken as a polynomial
+//! in some value `x`, what reads it as a polynomial in `x` and the erf or tanh, and the
+//! coefficients decide.
 use crate::edit;
 use ge_plugin_api::Result;
 use ge_plugin_api::pass::{Pass, PassInfo, PassLevel, PassStage};

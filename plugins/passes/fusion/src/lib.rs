@@ -1,9 +1,10 @@
 //! Fusions as a pass plugin.
 //!
 //! [`conv`]: the batch norm after a convolution goes into its weights and bias; [`gelu`]: GELU from small operators;
-//! [`no_effect`], [`mod@slice`] and [`view`]: what stands between nodes without changing anything goes; [`select`]: what large tables of
-//! constants need is selected before it is computed. All run as soon as shapes are known, at
-//! level O3, so that the engines' own fusions meet what they make.
+//! [`no_effect`], [`mod@slice`] and
+//! [`view`]: what stands between nodes without changing anything goes; [`select`]: what large
+//! tables of constants need is selected before it is computed. All run as soon as shapes are known,
+//! at level O3, so that the engines' own fusions meet what they make.
 #![deny(unsafe_code)]
 
 /// Convolution and batch norm.

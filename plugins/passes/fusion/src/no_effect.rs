@@ -1,4 +1,5 @@
-//! `NoEffectOpRemoveFusionPass`: slices, paddings, tilings and expansions that give what they read are removed.
+//! `NoEffectOpRemoveFusionPass`: slices, paddings, tilings and expansions that give what they read
+//! are removed.
 //!
 //! Before: `%y = StridedSliceV2(%x : f32[2,3], …) : f32[2,3]`   After: reads of `%x`
 //! When: type, shape and format of input and output are the same, all sizes known; a slice goes forward by ones, a padding is zero.

@@ -1,4 +1,5 @@
-//! `SelectBeforeMapFusionPass`: rows of a large constant table are selected before what maps every element of the table.
+//! `SelectBeforeMapFusionPass`: rows of a large constant table are selected before what maps every
+//! element of the table.
 //!
 //! Before: `%f = Cast(%w)  %t = Mul(%f, %s)  %y = GatherV2(%t, %i, 0)`
 //! After: `%g = GatherV2(%w, %i, 0)  %c = Cast(%g)  %y = Mul(%c, %s)`
@@ -91,7 +92,8 @@ impl Selection {
         known.then_some(Selection { table, out, gather })
     }
 
-    /// Sizes of an operand once the selection stands before it: itself where it need not be selected from. None: neither works.
+    /// Sizes of an operand once the selection stands before it: itself where it need not be
+    /// selected from. None: neither works.
     fn of_operand(&self, sizes: &[u64]) -> Option<Operand> {
         let dims = |s: &[u64]| s.iter().map(|d| Dim::known(*d)).collect::<Vec<_>>();
         let Some((axis, places)) = &self.gather else {
@@ -229,7 +231,8 @@ fn is_map(n: &Node<'_>) -> bool {
     MAPS.contains(&n.op()) || (n.op() == "DequantizeLinear" && one(1) && one(2))
 }
 
-/// Sizes of operands that broadcast against each other; None where they do not, or where that is not known.
+/// Sizes of operands that broadcast against each other; None where they do not, or where that is
+/// not known.
 fn broadcast(all: &[Vec<Dim>]) -> Option<Vec<Dim>> {
     let rank = all.iter().map(Vec::len).max()?;
     let mut out = vec![Dim::known(1); rank];

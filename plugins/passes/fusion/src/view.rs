@@ -1,4 +1,5 @@
-//! `ViewMotionFusionPass`: maps of one tensor stand before the views that they follow, views one behind the other are one.
+//! `ViewMotionFusionPass`: maps of one tensor stand before the views that they follow, views one
+//! behind the other are one.
 //!
 //! Before: `%c = Conv2D(…)  %s = Squeeze(%c)  %r = Relu(%s)  %u = Unsqueeze(%r)  %y = Conv2D(%u, …)`
 //! After: `%c = Conv2D(…)  %r = Relu(%c)  %y = Conv2D(%r, …)`
@@ -13,7 +14,8 @@ use ge_plugin_api::types::{AttrMap, Key, NodeId, TensorDesc, ValueRef};
 use ge_plugin_api::view::{Graph, Node};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Operators that give the elements of their first input in another shape; so does a transpose that moves axes of length one alone.
+/// Operators that give the elements of their first input in another shape; so does a transpose that
+/// moves axes of length one alone.
 const VIEWS: [&str; 7] = ["Reshape", "Flatten", "Squeeze", "SqueezeV3", "Unsqueeze", "UnsqueezeV3", "ExpandDims"];
 /// Maps of one tensor, element by element.
 const MAPS: [&str; 33] = [
@@ -119,7 +121,8 @@ impl<'a> Plan<'a> {
         Plan { g: *g, views: BTreeMap::new(), moved: BTreeMap::new(), names: BTreeSet::new() }
     }
 
-    /// Whether a node may be moved: one output of known sizes, the type of its input, no control edges.
+    /// Whether a node may be moved: one output of known sizes, the type of its input, no control
+    /// edges.
     fn free(&self, n: &Node<'_>) -> bool {
         let [y] = n.outputs() else { return false };
         let same =
@@ -179,7 +182,8 @@ impl<'a> Plan<'a> {
             patch.set_input(*id, 0, *x);
             patch.push(Edit::SetOutput(*id, 0, d.clone()));
         }
-        // Views that are read by what is no view; by the map that gives their elements where that has moved.
+        // Views that are read by what is no view; by the map that gives their elements where that
+        // has moved.
         let mut kept: BTreeSet<NodeId> = BTreeSet::new();
         let mut behind: HashMap<NodeId, ValueRef> = HashMap::new();
         for n in self.g.nodes().filter(|n| !self.moved.contains_key(&n.id()) && !self.is_planned(n.id())) {

@@ -5,13 +5,15 @@ use crate::plan::{Op, Plan};
 use ge_plugin_api::device::Base;
 use ge_plugin_api::{Error, ErrorKind, Result};
 
-/// Addresses of all arguments of a plan for one run. Kept between runs: only what moved is resolved again.
+/// Addresses of all arguments of a plan for one run. Kept between runs: only what moved is resolved
+/// again.
 pub struct Bound {
     addresses: Vec<*mut u8>,
     calls: Vec<Call>,
     bases: Vec<Vec<Base>>,
 }
-// SAFETY: addresses are plain numbers to this type; who uses them is bound by the contract of `bind`.
+// SAFETY: addresses are plain numbers to this type; who uses them is bound by the contract of
+// `bind`.
 unsafe impl Send for Bound {}
 // SAFETY: as above; shared use only reads.
 unsafe impl Sync for Bound {}
@@ -25,7 +27,8 @@ impl Bound {
     pub fn new(plan: &Plan) -> Bound {
         let addresses: Vec<*mut u8> = vec![core::ptr::null_mut(); plan.args.len()];
         let calls = plan.tasks.iter().map(|t| Call {
-            // SAFETY: `args` is a range of the plan's arguments, hence of this table, which is never resized.
+            // SAFETY: `args` is a range of the plan's arguments, hence of this table, which is
+            // never resized.
             args: unsafe { addresses.as_ptr().add(t.args.start as usize) },
             n_args: t.args.len(),
             tiling: t.tiling.as_ptr(),
@@ -35,8 +38,8 @@ impl Bound {
         Bound { addresses, calls, bases: vec![Vec::new(); plan.ranks()] }
     }
 
-    /// Checks the bases of this rank against the plan's allocations. The addresses themselves are the host's word: on this
-    /// device they are addresses of the process, alive for the run.
+    /// Checks the bases of this rank against the plan's allocations. The addresses themselves are
+    /// the host's word: on this device they are addresses of the process, alive for the run.
     pub fn check(plan: &Plan, bases: &[Base]) -> Result<()> {
         let device = |m: String| Error::new(ErrorKind::DEVICE, m);
         if bases.len() != plan.allocations.len() {
@@ -58,8 +61,8 @@ impl Bound {
         Ok(())
     }
 
-    /// Binds to the bases of all ranks of the group (just one where there are no others), each checked by [`Bound::check`];
-    /// the number of arguments that got a new address.
+    /// Binds to the bases of all ranks of the group (just one where there are no others), each
+    /// checked by [`Bound::check`]; the number of arguments that got a new address.
     pub fn bind(&mut self, plan: &Plan, all: &[&[Base]]) -> u64 {
         let mut moved = 0u64;
         for (rank, bases) in all.iter().enumerate() {
@@ -128,8 +131,9 @@ impl Bound {
     pub fn copy_between(&self, plan: &Plan, task: usize, from: u64, to: u64) -> u64 {
         let t = &plan.tasks[task];
         let bytes = plan.copy_bytes(t);
-        // SAFETY: both arguments lie within allocations of the model and have at least `bytes` bytes (plan, check); guarded
-        // copies have the same sizes. Order between tasks is the plan's.
+        // SAFETY: both arguments lie within allocations of the model and have at least `bytes`
+        // bytes (plan, check); guarded copies have the same sizes. Order between tasks is the
+        // plan's.
         unsafe {
             match t.op {
                 Op::Reduce { kind, dtype } => reduce::reduce(from, to, bytes, dtype, kind),

@@ -1,6 +1,7 @@
-//! `check_races=full`: each block of a launch is run by itself on copies of the task's ranges between guard pages, twice, over two patterns:
-//! what it wrote is what differs from a pattern in one of them. So blocks that write the same byte, and outputs that no block
-//! writes wholly, are found; an access beyond a range ends in a guard page, and the process names the kernel.
+//! `check_races=full`: each block of a launch is run by itself on copies of the task's ranges
+//! between guard pages, twice, over two patterns: what it wrote is what differs from a pattern in
+//! one of them. So blocks that write the same byte, and outputs that no block writes wholly, are
+//! found; an access beyond a range ends in a guard page, and the process names the kernel.
 use super::bound::Addresses;
 use super::guarded::Range;
 use super::kernel::{Call, Kernel};
@@ -14,7 +15,8 @@ const NOBODY: u32 = u32::MAX;
 /// Alignment that kernels want of their arguments.
 const ALIGN: usize = 64;
 
-/// Memory with a page that nobody may touch on each side; it ends as close to the second as its alignment allows.
+/// Memory with a page that nobody may touch on each side; it ends as close to the second as its
+/// alignment allows.
 struct Paged {
     map: *mut u8,
     mapped: usize,
@@ -34,7 +36,8 @@ impl Paged {
         let inner =
             bytes.checked_next_multiple_of(ALIGN).and_then(|n| n.checked_next_multiple_of(page)).ok_or_else(none)?;
         let mapped = inner.checked_add(2 * page).ok_or_else(none)?;
-        // SAFETY: a fresh private mapping that nobody else knows, of which the inner part is made usable.
+        // SAFETY: a fresh private mapping that nobody else knows, of which the inner part is made
+        // usable.
         let map = unsafe {
             let map = libc::mmap(
                 std::ptr::null_mut(),
@@ -79,11 +82,13 @@ fn overlap(a: &Range, b: &Range) -> bool {
     a.bytes > 0 && b.bytes > 0 && a.address < b.address + b.bytes && b.address < a.address + a.bytes
 }
 
-/// Probes a launch. `outputs`: by argument, whether it is an output of the node, of which every byte must be written. A launch of which
-/// one range lies in another, as in place or in a launch of several, is not probed: its blocks need each other's bytes.
+/// Probes a launch. `outputs`: by argument, whether it is an output of the node, of which every
+/// byte must be written. A launch of which one range lies in another, as in place or in a launch of
+/// several, is not probed: its blocks need each other's bytes.
 ///
 /// # Errors
-/// `plugin`: two blocks write one byte, or none writes a byte of an output; what a block itself says.
+/// `plugin`: two blocks write one byte, or none writes a byte of an output; what a block itself
+/// says.
 pub fn probe(kernel: &Kernel, call: &Call, ranges: &[Range], outputs: &[bool], dim: u32, key: u64) -> Result<()> {
     let written = |r: &Range| r.access != Access::READ && r.bytes > 0;
     let shared =
@@ -105,7 +110,8 @@ pub fn probe(kernel: &Kernel, call: &Call, ranges: &[Range], outputs: &[bool], d
                 if r.access == Access::WRITE {
                     c.bytes_mut().fill(pattern);
                 } else if r.bytes > 0 {
-                    // SAFETY: the range was checked against its allocation when it was bound, and this task runs alone.
+                    // SAFETY: the range was checked against its allocation when it was bound, and
+                    // this task runs alone.
                     let now = unsafe { std::slice::from_raw_parts(r.address as *const u8, r.bytes as usize) };
                     c.bytes_mut().copy_from_slice(now);
                 }

@@ -1,5 +1,5 @@
-//! Guarded copies: a task runs on copies of its ranges with poison around them, so that an access beyond them, or a write to
-//! an input, is seen (DESIGN 1, `check_races`).
+//! Guarded copies: a task runs on copies of its ranges with poison around them, so that an access
+//! beyond them, or a write to an input, is seen (DESIGN 1, `check_races`).
 use super::bound::Addresses;
 use ge_plugin_api::kernel::Access;
 use ge_plugin_api::{Error, ErrorKind, Result};
@@ -62,7 +62,8 @@ impl<'a> Guarded<'a> {
                 Error::new(ErrorKind::DEVICE, format!("no memory for a guarded copy of {bytes} bytes"))
             })?;
             lines.resize(n, Line([POISON; 64]));
-            // SAFETY: the range was checked against its allocation when it was bound; the copy has room behind `begin`.
+            // SAFETY: the range was checked against its allocation when it was bound; the copy has
+            // room behind `begin`.
             unsafe {
                 core::ptr::copy_nonoverlapping(
                     address as *const u8,
@@ -92,7 +93,8 @@ impl<'a> Guarded<'a> {
         let r = &self.ranges[k];
         self.copy_of(r.address).map_or(r.address, |(c, at)| c.lines.as_ptr() as u64 + at as u64)
     }
-    /// Checks poison and inputs after the task ran, and takes what it wrote. The error says which argument.
+    /// Checks poison and inputs after the task ran, and takes what it wrote. The error says which
+    /// argument.
     pub fn finish(self) -> Result<()> {
         let argument = |address: u64| {
             let k = self
@@ -152,7 +154,8 @@ impl<'a> Guarded<'a> {
         for (start, end) in written {
             if start > at {
                 let part = (at - c.address) as usize..(start - c.address) as usize;
-                // SAFETY: within the original range, which no one else writes while this task runs alone.
+                // SAFETY: within the original range, which no one else writes while this task runs
+                // alone.
                 let was = unsafe { core::slice::from_raw_parts(at as *const u8, part.len()) };
                 if was != &now[part.clone()] {
                     let off = was.iter().zip(&now[part]).position(|(a, b)| a != b).unwrap_or(0) as u64;

@@ -15,8 +15,8 @@ pub struct Call {
     pub(crate) tiling: *const u8,
     pub(crate) tiling_len: usize,
 }
-// SAFETY: the pointers are into tables of the run state and of the plan, which outlive every launch and are not written
-// while one is under way.
+// SAFETY: the pointers are into tables of the run state and of the plan, which outlive every launch
+// and are not written while one is under way.
 unsafe impl Send for Call {}
 // SAFETY: as above.
 unsafe impl Sync for Call {}
@@ -57,8 +57,8 @@ impl Kernel {
             host: ge_plugin_api::services::host_or_none().map(|h| h.table()).into(),
         };
         let rc = if self.0.scratch_bytes == 0 {
-            // SAFETY: contract of KernelFn: the context is the kernel's own, the call is live, addresses were checked
-            // against the model's memory when they were bound.
+            // SAFETY: contract of KernelFn: the context is the kernel's own, the call is live,
+            // addresses were checked against the model's memory when they were bound.
             unsafe { (self.0.run)(self.0.ctx, &c) }
         } else {
             self.with_scratch(&mut c)?
@@ -67,7 +67,8 @@ impl Kernel {
     }
     fn with_scratch(&self, c: &mut KernelCall) -> Result<i32> {
         let lines = usize::try_from(self.0.scratch_bytes.div_ceil(64)).unwrap_or(usize::MAX);
-        // Taken out for the call: a kernel that runs another launch inside its own finds an empty cell, not a borrowed one.
+        // Taken out for the call: a kernel that runs another launch inside its own finds an empty
+        // cell, not a borrowed one.
         let mut scratch = SCRATCH.with(RefCell::take);
         if scratch.len() < lines {
             scratch.try_reserve_exact(lines - scratch.len()).map_err(|_| {

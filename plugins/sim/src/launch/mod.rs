@@ -1,5 +1,5 @@
-//! What touches memory while a model runs: kernels, copies, reductions, values read by switches. The only rooms with
-//! `unsafe` code are this one and [`crate::memory`].
+//! What touches memory while a model runs: kernels, copies, reductions, values read by switches.
+//! The only rooms with `unsafe` code are this one and [`crate::memory`].
 pub mod bound;
 pub mod kernel;
 pub mod guarded;

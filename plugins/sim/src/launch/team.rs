@@ -1,7 +1,9 @@
-//! The host's pool as a team for one run: members spin for work between kernels, up to 50 µs, and then go back.
+//! The host's pool as a team for one run: members spin for work between kernels, up to 50 µs, and
+//! then go back.
 //!
-//! The scheduler's thread publishes launches in slots; members and the scheduler claim blocks one by one. A slot's state is
-//! one word of generation, blocks and next block, so that a claim of a slot that was given away meanwhile fails.
+//! The scheduler's thread publishes launches in slots; members and the scheduler claim blocks one
+//! by one. A slot's state is one word of generation, blocks and next block, so that a claim of a
+//! slot that was given away meanwhile fails.
 use super::kernel::{Call, Kernel};
 use ge_plugin_api::{Error, Result};
 use std::cell::UnsafeCell;
@@ -36,9 +38,10 @@ pub struct Team {
     helpers: AtomicUsize,
     joined: AtomicUsize,
 }
-// SAFETY: `work` is written by the publisher only while the slot is empty (all blocks claimed and done) and read only after a
-// claim by compare-and-exchange, which fails once the slot has another generation; the pointers in it are to the plan and
-// the run's bound arguments, which outlive the team's run.
+// SAFETY: `work` is written by the publisher only while the slot is empty (all blocks claimed and
+// done) and read only after a claim by compare-and-exchange, which fails once the slot has another
+// generation; the pointers in it are to the plan and the run's bound arguments, which outlive the
+// team's run.
 unsafe impl Sync for Team {}
 // SAFETY: as above.
 unsafe impl Send for Team {}
@@ -76,12 +79,14 @@ impl Team {
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
     }
-    /// Offers a launch; its slot, or None where all are taken. Called by the scheduler's thread alone.
+    /// Offers a launch; its slot, or None where all are taken. Called by the scheduler's thread
+    /// alone.
     pub fn publish(&self, kernel: &Kernel, call: &Call, blocks: u32, key: u64) -> Option<usize> {
         debug_assert!(blocks > 0 && blocks <= crate::plan::MAX_BLOCKS);
         let (at, slot) =
             self.slots.iter().enumerate().find(|(_, s)| s.state.load(Ordering::Relaxed) & 0xFFFF_FFFF == 0)?;
-        // SAFETY: the slot is empty: no member reads `work` (see the type), and only this thread publishes.
+        // SAFETY: the slot is empty: no member reads `work` (see the type), and only this thread
+        // publishes.
         unsafe { *slot.work.get() = Some(Work { kernel, call: *call, key }) };
         slot.done.store(0, Ordering::Relaxed);
         let generation = (slot.state.load(Ordering::Relaxed) >> 32).wrapping_add(1) & 0xFFFF_FFFF;
@@ -114,7 +119,8 @@ impl Team {
             if slot.state.compare_exchange(state, state + 1, Ordering::AcqRel, Ordering::Relaxed).is_err() {
                 return true;
             }
-            // SAFETY: the claim succeeded, so the slot holds this launch until its block is counted as done below.
+            // SAFETY: the claim succeeded, so the slot holds this launch until its block is counted
+            // as done below.
             let work = unsafe { *slot.work.get() };
             if let Some(w) = work {
                 // SAFETY: the kernel belongs to the plan, which outlives the run.

@@ -3,7 +3,8 @@
 /// Copies `bytes` from one address to another; the ranges may overlap.
 ///
 /// # Safety
-/// Both ranges must be live memory of this process for the call, and no other task may touch them in a conflicting way.
+/// Both ranges must be live memory of this process for the call, and no other task may touch them
+/// in a conflicting way.
 pub unsafe fn copy(from: u64, to: u64, bytes: u64) {
     if bytes != 0 && from != to {
         // SAFETY: by contract.

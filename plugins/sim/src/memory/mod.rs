@@ -1,6 +1,7 @@
 //! Device memory: plain aligned allocations of this process, and host memory registered in place.
 //!
-//! Nothing is reserved by logical address: an allocation takes what it asks for, or fails with an error.
+//! Nothing is reserved by logical address: an allocation takes what it asks for, or fails with an
+//! error.
 pub mod copy;
 pub mod reduce;
 
@@ -132,8 +133,8 @@ impl Memory {
         if !bytes.is_empty() {
             note_written(&mut state.written, address, address + bytes.len() as u64);
         }
-        // SAFETY: the range lies in a live region (checked under the lock that freeing takes), and `bytes` is host memory
-        // that the caller borrows; `copy` allows overlap.
+        // SAFETY: the range lies in a live region (checked under the lock that freeing takes), and
+        // `bytes` is host memory that the caller borrows; `copy` allows overlap.
         unsafe { core::ptr::copy(bytes.as_ptr(), address as *mut u8, bytes.len()) };
         Ok(())
     }
@@ -178,7 +179,8 @@ impl Drop for Memory {
         let state = self.regions.get_mut().unwrap_or_else(|p| p.into_inner());
         for (address, region) in &state.by_address {
             if let Some(layout) = region.layout {
-                // SAFETY: allocated by `alloc` with this layout, still in the table, so not freed yet.
+                // SAFETY: allocated by `alloc` with this layout, still in the table, so not freed
+                // yet.
                 unsafe { dealloc(*address as *mut u8, layout) };
             }
         }

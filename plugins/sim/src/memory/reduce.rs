@@ -84,14 +84,16 @@ halves!(f16, bf16);
 /// Reduces `bytes / width` elements from one address into another.
 ///
 /// # Safety
-/// Both ranges must be live memory of this process that no other task touches; they may be equal, not overlap otherwise.
+/// Both ranges must be live memory of this process that no other task touches; they may be equal,
+/// not overlap otherwise.
 pub unsafe fn reduce(from: u64, to: u64, bytes: u64, dtype: DType, r: Reduction) {
     /// # Safety
     /// As `reduce`.
     unsafe fn run<T: Element>(from: u64, to: u64, bytes: u64, r: Reduction) {
         let (from, to) = (from as *const T, to as *mut T);
         for i in 0..(bytes as usize / size_of::<T>()) {
-            // SAFETY: by contract; unaligned accesses are allowed for, as a range may start at any byte.
+            // SAFETY: by contract; unaligned accesses are allowed for, as a range may start at any
+            // byte.
             unsafe {
                 let v = to.add(i).read_unaligned().reduce(from.add(i).read_unaligned(), r);
                 to.add(i).write_unaligned(v);

@@ -101,7 +101,8 @@ fn an_index_out_of_range_takes_the_last_branch() {
 
 #[test]
 fn streams_activate_each_other_in_turns() {
-    // Stream 1 counts and activates stream 2, which switches back to stream 1 while the count is below the input.
+    // Stream 1 counts and activates stream 2, which switches back to stream 1 while the count is
+    // below the input.
     for mode in MODES {
         let context = device(mode);
         let mut n = net(&context, 3, 1);
@@ -126,8 +127,8 @@ fn streams_activate_each_other_in_turns() {
         let model = r.unwrap();
         let mut m = memory();
         m.input[0] = 50;
-        // The second switch of a round may read the count that the next round writes: a race that the check must see, as
-        // the first switch has set stream 1 going.
+        // The second switch of a round may read the count that the next round writes: a race that
+        // the check must see, as the first switch has set stream 1 going.
         let result = model.execute(&m.bases(), false);
         if mode.is_empty() {
             result.unwrap();

@@ -1,4 +1,5 @@
-//! Random stream graphs: every legal schedule gives the same bits, and every event that is needed is missed when it is gone.
+//! Random stream graphs: every legal schedule gives the same bits, and every event that is needed
+//! is missed when it is gone.
 use crate::support::*;
 use ge_plugin_api::task::TaskType as T;
 use ge_sim::careful::next_random;

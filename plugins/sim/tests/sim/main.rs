@@ -1,4 +1,5 @@
-//! The simulator through its public face: hand-made streams, random stream graphs, ranks, tiling sink, faults.
+//! The simulator through its public face: hand-made streams, random stream graphs, ranks, tiling
+//! sink, faults.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail by panicking, as tests do")]
 mod support;
 

@@ -4,7 +4,8 @@ use ge_plugin_api::device::{DeviceModel, Place};
 use ge_plugin_api::task::TaskType as T;
 use ge_plugin_api::types::DType;
 
-/// Sums the input's first word over a ring of ranks: each adds its own to what came and hands it on.
+/// Sums the input's first word over a ring of ranks: each adds its own to what came and hands it
+/// on.
 fn ring<'a>(context: &'a ge_sim::context::Context, rank: u32, size: u32, group: u64) -> Net<'a> {
     let mut n = net(context, 1, 0);
     n.spec.notifies = 2;

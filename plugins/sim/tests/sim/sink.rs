@@ -7,7 +7,8 @@ use ge_sim::context::Context;
 const KEY: u64 = 100;
 const DIM: u64 = 101;
 
-/// tiling, UPDATE, record on stream 1; wait, NOPs, kernel on stream 0. The kernel writes key and blocks.
+/// tiling, UPDATE, record on stream 1; wait, NOPs, kernel on stream 0. The kernel writes key and
+/// blocks.
 fn sequence<'a>(context: &'a Context, nops: usize, order: &str) -> Net<'a> {
     let mut n = net(context, 2, 2);
     n.task(T::EVENT_RECORD, 0, &[1], &[]);

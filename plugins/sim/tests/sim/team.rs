@@ -19,7 +19,8 @@ extern "C" fn parallel_for(n: usize, _grain: usize, f: RangeFn, context: *mut c_
             if k >= n {
                 return;
             }
-            // SAFETY: the caller's function with its context, from several threads, as `parallel_for` allows.
+            // SAFETY: the caller's function with its context, from several threads, as
+            // `parallel_for` allows.
             unsafe { (f.0)(context as *mut c_void, k, k + 1) };
         }
     };

@@ -1,5 +1,6 @@
-//! `Conv2D`, `DepthwiseConv2D`, `Conv3D`, their transposed forms, `ConvInteger`, `QLinearConv`: direct loops over output rows with
-//! bounds taken out of the inner loop. Floats are summed in doubles, whole numbers in 64 bits.
+//! `Conv2D`, `DepthwiseConv2D`, `Conv3D`, their transposed forms, `ConvInteger`, `QLinearConv`:
+//! direct loops over output rows with bounds taken out of the inner loop. Floats are summed in
+//! doubles, whole numbers in 64 bits.
 use super::window::{Axis, axes, cann_pads, channels_last, onnx_lists, spatial_list, three};
 use crate::args::{Arg, bad, count, filled, int_attr, ints_attr, put_f64, put_i64, size, text};
 use crate::kernels::matrix::matmul::saturate;
@@ -107,8 +108,9 @@ pub fn convolve<W: Wide>(s: &Sizes, x: &[W], w: &[W], bias: Option<&[W]>) -> Res
     Ok(y)
 }
 
-/// The transposed convolution: each `x[n][c]` place adds its filter `w[c][o/groups]` to the output. In `ax`, input and output are those
-/// of the convolution that it transposes, so input is what is written.
+/// The transposed convolution: each `x[n][c]` place adds its filter `w[c][o/groups]` to the output.
+/// In `ax`, input and output are those of the convolution that it transposes, so input is what is
+/// written.
 pub fn convolve_transposed<W: Wide>(s: &Sizes, x: &[W], w: &[W], bias: Option<&[W]>) -> Result<Vec<W>> {
     let [ad, ah, aw] = s.ax;
     let (cg, og) = ((s.c / s.groups).max(1), s.o / s.groups);
@@ -322,7 +324,8 @@ fn run_transposed(ctx: &mut KernelCtx<'_>) -> Result<()> {
     put_i64(ctx, 0, &shape, &y)
 }
 
-/// A convolution of 8-bit numbers less their zero points, with ONNX's attributes; the weight's zero point may be one an output channel.
+/// A convolution of 8-bit numbers less their zero points, with ONNX's attributes; the weight's zero
+/// point may be one an output channel.
 fn integer(
     ctx: &KernelCtx<'_>,
     x: &Arg<'_>,

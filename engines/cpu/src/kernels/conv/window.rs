@@ -1,4 +1,5 @@
-//! Windows over spatial axes: attributes of convolutions and pools, checked and brought to three axes.
+//! Windows over spatial axes: attributes of convolutions and pools, checked and brought to three
+//! axes.
 use crate::args::{bad, flag, ints_attr, text};
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
@@ -26,7 +27,8 @@ pub struct Axis {
 pub const UNIT: Axis = Axis { input: 1, kernel: 1, stride: 1, dilation: 1, begin: 0, end: 0, output: 1 };
 
 impl Axis {
-    /// Output places whose kernel place `k` reads inside the input, as a range, and the input place of output 0 (may be negative).
+    /// Output places whose kernel place `k` reads inside the input, as a range, and the input place
+    /// of output 0 (may be negative).
     pub fn valid(&self, k: usize) -> (std::ops::Range<usize>, i64) {
         let first = k as i64 * self.dilation as i64 - self.begin;
         let s = self.stride as i64;
@@ -43,7 +45,8 @@ pub fn channels_last(ctx: &KernelCtx<'_>) -> bool {
     text(ctx, "data_format", "NCHW").ends_with('C')
 }
 
-/// A list over the spatial axes from one over all dimensions of `x` (in the order of its layout); empty: the default.
+/// A list over the spatial axes from one over all dimensions of `x` (in the order of its layout);
+/// empty: the default.
 pub fn spatial_list(ctx: &KernelCtx<'_>, key: &str, rank: usize, default: i64) -> Result<Vec<i64>> {
     match ints_attr(ctx, key) {
         None | Some([]) => Ok(vec![default; rank - 2]),

@@ -1,4 +1,5 @@
-//! `GridSample` over any number of spatial axes, `AffineGrid`, `Col2Im` (`plugins/ops/src/image.rs`).
+//! `GridSample` over any number of spatial axes, `AffineGrid`,
+//! `Col2Im` (`plugins/ops/src/image.rs`).
 use crate::args::{Arg, bad, count, filled, flag, ints_attr, put_f64, size, text};
 use crate::op::Op;
 use crate::store::types::{FLOAT, INDEX, NUM};

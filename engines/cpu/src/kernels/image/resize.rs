@@ -1,5 +1,6 @@
-//! `Resize(x, roi?, scales?, sizes?)`, ONNX 19: nearest, linear, cubic; every coordinate mode; antialias; one axis after the other,
-//! since all three filters are separable. Nearest copies elements, in one go over all axes.
+//! `Resize(x, roi?, scales?, sizes?)`, ONNX 19: nearest, linear, cubic; every coordinate mode;
+//! antialias; one axis after the other, since all three filters are separable. Nearest copies
+//! elements, in one go over all axes.
 use crate::args::{Arg, axis, bad, count, filled, float_attr, int_attr, ints_attr, out, put_f64, size, text};
 use crate::op::Op;
 use crate::store::types::{FLOAT, INDEX, NUMB};
@@ -244,7 +245,8 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
         let inner: usize = shape[a + 1..].iter().product();
         v.iter_mut().enumerate().filter(|(i, _)| out[i / inner % shape[a]]).for_each(|(_, v)| *v = beyond);
     }
-    // Whole numbers round, as the runtimes' filters do; nearest is exact anyway. A cubic filter may leave the type's range.
+    // Whole numbers round, as the runtimes' filters do; nearest is exact anyway. A cubic filter may
+    // leave the type's range.
     if let Some((least, most)) = range(x.kind()?) {
         v.iter_mut().for_each(|v| *v = v.round_ties_even().clamp(least, most));
     }

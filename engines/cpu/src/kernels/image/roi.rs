@@ -1,4 +1,5 @@
-//! `RoiAlign`, `MaxRoiPool`: regions of feature maps, brought to one size (`plugins/ops/src/pool.rs`).
+//! `RoiAlign`, `MaxRoiPool`: regions of feature maps, brought to one size
+//! (`plugins/ops/src/pool.rs`).
 use crate::args::{Arg, bad, count, filled, float_attr, int_attr, ints_attr, put_f64, size, text};
 use crate::op::Op;
 use crate::par;
@@ -9,7 +10,8 @@ use ge_plugin_api::kernel::KernelCtx;
 /// Most samples of a cell along one axis: a region that needs more lies far outside of any map.
 const MOST_SAMPLES: f64 = 16_384.0;
 
-/// Values and weights of the four places around a point; None where it lies outside by more than one.
+/// Values and weights of the four places around a point; None where it lies outside by more than
+/// one.
 fn corners(plane: &[f64], [h, w]: [usize; 2], [y, x]: [f64; 2]) -> Option<[[f64; 2]; 4]> {
     if !(-1.0..=h as f64).contains(&y) || !(-1.0..=w as f64).contains(&x) {
         return None;

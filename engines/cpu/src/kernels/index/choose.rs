@@ -1,4 +1,5 @@
-//! Operators whose output sizes depend on data: `NonZero`, `Compress`, `Unique`, `NonMaxSuppression`.
+//! Operators whose output sizes depend on data: `NonZero`, `Compress`,
+//! `Unique`, `NonMaxSuppression`.
 use crate::args::{Arg, axis, bad, flag, int_attr, put_i64};
 use crate::kernels::math::cast::nums;
 use crate::kernels::shape::moving::{Source, write_moved};

@@ -1,4 +1,5 @@
-//! `GatherV2`, `Gather`, `GatherElements`, `GatherNd`: negative indices count from the end, others out of range are errors.
+//! `GatherV2`, `Gather`, `GatherElements`, `GatherNd`: negative indices count from the end, others
+//! out of range are errors.
 use crate::args::{Arg, axis, bad, int_attr, size};
 use crate::kernels::shape::moving::{Source, with_width, write_moved};
 use crate::op::Op;
@@ -91,7 +92,8 @@ fn run_gather_elements(ctx: &mut KernelCtx<'_>) -> Result<()> {
         })
     })
 }
-/// Offsets, in blocks of the trailing axes, that tuples of indices name; `lead` axes of x stand before them, one block set a batch.
+/// Offsets, in blocks of the trailing axes, that tuples of indices name; `lead` axes of x stand
+/// before them, one block set a batch.
 pub fn tuples(idx: &Arg<'_>, x_shape: &[usize], b: usize) -> Result<(Vec<usize>, usize)> {
     let Some(&k) = idx.shape.last() else { return Err(bad("input of indices", "a scalar", "rank 1 or more")) };
     if b >= idx.rank() || b + k > x_shape.len() || idx.shape[..b] != x_shape[..b] {

@@ -1,5 +1,5 @@
-//! `ScatterElements`, `TensorScatterUpdate` (ONNX's ScatterND), `ScatterNd`, `TensorScatter`. Updates are applied in order, so that
-//! of several to one place the last one stays.
+//! `ScatterElements`, `TensorScatterUpdate` (ONNX's ScatterND), `ScatterNd`, `TensorScatter`.
+//! Updates are applied in order, so that of several to one place the last one stays.
 use super::gather::{places, tuples};
 use crate::args::{Arg, axis, bad, count, int_attr, put_f64, put_i64, size, text};
 use crate::kernels::math::special::{max, min};

@@ -1,5 +1,6 @@
-//! Arithmetic of two inputs, broadcast. Floats compute in double precision and round once; whole numbers wrap, a division or
-//! remainder by zero gives zero (ONNX leaves it open), shifts by the width or more shift everything out.
+//! Arithmetic of two inputs, broadcast. Floats compute in double precision and round once; whole
+//! numbers wrap, a division or remainder by zero gives zero (ONNX leaves it open), shifts by the
+//! width or more shift everything out.
 use super::special::{max, min};
 use super::zip::zip;
 use crate::args::Arg;

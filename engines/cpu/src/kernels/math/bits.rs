@@ -1,5 +1,5 @@
-//! Bitwise and logical operators, shifts. A shift by the width of the type or more gives zero (or the sign for a right shift of a
-//! signed number); negative distances count as such.
+//! Bitwise and logical operators, shifts. A shift by the width of the type or more gives zero (or
+//! the sign for a right shift of a signed number); negative distances count as such.
 use super::arith::is_unsigned;
 use super::zip::zip;
 use crate::args::Arg;

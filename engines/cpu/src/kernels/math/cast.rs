@@ -1,7 +1,9 @@
 //! `Cast` between all types of fixed width but complex ones (strings are refused by the table), and `Bitcast`.
 //!
-//! Between the common types the rules are those of `ge_kernels::view::cast`. Floats of 8 and 4 bits round to nearest even and
-//! saturate by `saturate`; whole numbers of 4 and 2 bits keep their low bits. Packed types are unpacked, cast and packed again.
+//! Between the common types the rules are those of
+//! `ge_kernels::view::cast`. Floats of 8 and 4 bits round to nearest even and saturate by `saturate`;
+//! whole numbers of 4 and 2 bits keep their low bits. Packed types are unpacked, cast and packed
+//! again.
 use super::float8::{decode_e8m0, encode_e8m0, form};
 use super::zip::map;
 use crate::args::{Arg, bad, flag, kind_of, out_bytes, room, text};

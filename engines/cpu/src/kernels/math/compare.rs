@@ -1,4 +1,5 @@
-//! Comparisons, broadcast; NaN compares unequal to everything. `Equal` and `NotEqual` also take types without an order.
+//! Comparisons, broadcast; NaN compares unequal to everything. `Equal` and `NotEqual` also take
+//! types without an order.
 use super::zip::zip;
 use crate::args::{Arg, out, view_error};
 use crate::op::{Op, Run};

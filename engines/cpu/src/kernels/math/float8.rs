@@ -1,7 +1,8 @@
 //! Floats of 8 and 4 bits as doubles and back.
 //!
-//! Layouts and values: OCP 8-bit Floating Point Specification (E4M3FN, E5M2), the FNUZ forms of ONNX's "Float stored in 8 bits"
-//! (bias one more, no negative zero, no infinity, NaN is 0x80), OCP Microscaling Formats (E8M0, E2M1).
+//! Layouts and values: OCP 8-bit Floating Point Specification (E4M3FN, E5M2), the FNUZ forms of
+//! ONNX's "Float stored in 8 bits" (bias one more, no negative zero, no infinity, NaN is 0x80), OCP
+//! Microscaling Formats (E8M0, E2M1).
 use ge_plugin_api::types::DType;
 
 /// One form.
@@ -72,7 +73,8 @@ impl Small {
         };
         if negative { -v } else { v }
     }
-    /// The nearest code, ties to even. `saturate`: what is too large becomes the largest value, else NaN or infinity (ONNX, Cast).
+    /// The nearest code, ties to even. `saturate`: what is too large becomes the largest value,
+    /// else NaN or infinity (ONNX, Cast).
     pub fn encode(self, v: f64, saturate: bool) -> u8 {
         if v.is_nan() {
             // Without a NaN of its own the type has negative zero for it, as ml_dtypes casts.
@@ -132,7 +134,8 @@ pub fn decode_e8m0(code: u8) -> f64 {
     if code == 255 { f64::NAN } else { 2f64.powi(i32::from(code) - 127) }
 }
 
-/// The E8M0 code of a value. ONNX's Cast rounds up by default (`round_mode`: up, down, nearest) to a power of two.
+/// The E8M0 code of a value. ONNX's Cast rounds up by default (`round_mode`: up, down, nearest) to
+/// a power of two.
 pub fn encode_e8m0(v: f64, mode: &str, saturate: bool) -> u8 {
     if v.is_nan() {
         return 255;

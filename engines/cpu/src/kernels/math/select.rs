@@ -1,4 +1,5 @@
-//! `SelectV2` and `Select(condition, then, else)`, all broadcast; `ClipByValue(x, lo, hi)` = min(max(x, lo), hi).
+//! `SelectV2` and `Select(condition, then, else)`, all broadcast; `ClipByValue(x, lo, hi)` =
+//! min(max(x, lo), hi).
 use super::special::{max, min};
 use super::unary::float_map;
 use super::zip::map;
@@ -59,7 +60,8 @@ fn run_clip(ctx: &mut KernelCtx<'_>) -> Result<()> {
     }, else x.refused())
 }
 
-/// `DropoutV3` without training, or with ratio zero: x itself and an all-true mask. Masks by chance are not computed here.
+/// `DropoutV3` without training, or with ratio zero: x itself and an all-true mask. Masks by chance
+/// are not computed here.
 fn run_dropout(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let x = Arg::of(ctx, 0)?;
     let ratio = Arg::opt(ctx, 1)?.map_or(Ok(0.5), |r| r.scalar())?;

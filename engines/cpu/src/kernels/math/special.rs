@@ -1,7 +1,7 @@
 //! Special functions in double precision.
 //!
-//! `erf` by its series with all terms positive (Abramowitz and Stegun 7.1.6), `erfc` beyond 2 by its continued fraction
-//! (7.1.14), evaluated by the modified Lentz method.
+//! `erf` by its series with all terms positive (Abramowitz and Stegun 7.1.6), `erfc` beyond 2 by
+//! its continued fraction (7.1.14), evaluated by the modified Lentz method.
 
 const TWO_OVER_SQRT_PI: f64 = core::f64::consts::FRAC_2_SQRT_PI;
 

@@ -1,11 +1,14 @@
-//! Steps of optimizers, which write the variables that are their first outputs (TensorFlow's formulas; all in f64, rounded once).
+//! Steps of optimizers, which write the variables that are their first outputs (TensorFlow's
+//! formulas; all in f64, rounded once).
 //!
 //! * `ApplyGradientDescent(var, alpha, delta)`: `var -= alpha * delta`.
-//! * `ApplyMomentum(var, accum, lr, grad, momentum) {use_nesterov}`: `accum = accum * momentum + grad; var -= lr * accum`, with
-//!   Nesterov `var -= lr * grad + lr * momentum * accum`.
+//! * `ApplyMomentum(var, accum, lr, grad, momentum) {use_nesterov}`:
+//!   `accum = accum * momentum + grad; var -= lr * accum`, with Nesterov
+//!   `var -= lr * grad + lr * momentum * accum`.
 //! * `ApplyAdam(var, m, v, beta1_power, beta2_power, lr, beta1, beta2, epsilon, grad) {use_nesterov}`:
-//!   `m += (grad - m) * (1 - beta1); v += (grad^2 - v) * (1 - beta2)`, with `a = lr * sqrt(1 - beta2_power) / (1 - beta1_power)`:
-//!   `var -= a * m / (sqrt(v) + epsilon)`, with Nesterov `m * beta1 + grad * (1 - beta1)` for `m`.
+//!   `m += (grad - m) * (1 - beta1); v += (grad^2 - v) * (1 - beta2)`, with
+//!   `a = lr * sqrt(1 - beta2_power) / (1 - beta1_power)`: `var -= a * m / (sqrt(v) + epsilon)`,
+//!   with Nesterov `m * beta1 + grad * (1 - beta1)` for `m`.
 use crate::args::{Arg, flag, put_f64};
 use crate::op::Op;
 use crate::store::types::FLOAT;

@@ -1,4 +1,5 @@
-//! `AddN(x...)`: the sum of tensors of one shape; `Assign`, `AssignAdd`, `AssignSub` write the variable that is output 0.
+//! `AddN(x...)`: the sum of tensors of one shape; `Assign`, `AssignAdd`, `AssignSub` write the
+//! variable that is output 0.
 use crate::args::{Arg, all, bad, out_bytes, put_f64, put_i64};
 use crate::op::Op;
 use crate::store::types::{BITS, NUM};

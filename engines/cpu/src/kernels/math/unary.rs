@@ -1,5 +1,5 @@
-//! Operators of one input, element by element (`plugins/ops/src/elementwise.rs` fixes their meaning). Floating types compute in
-//! double precision and round once; whole numbers wrap.
+//! Operators of one input, element by element (`plugins/ops/src/elementwise.rs` fixes their
+//! meaning). Floating types compute in double precision and round once; whole numbers wrap.
 use super::special::{erf, erfc, max, min, sigmoid, softplus};
 use super::zip::map;
 use crate::args::{Arg, bad, flag, float_attr, text};
@@ -130,7 +130,8 @@ fn run_celu(ctx: &mut KernelCtx<'_>) -> Result<()> {
 }
 fn run_thresholded_relu(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let a = float_attr(ctx, "alpha", 1.0);
-    // What is not above the threshold is zero, and NaN is not above it: the standard's evaluator and onnxruntime agree.
+    // What is not above the threshold is zero, and NaN is not above it: the standard's evaluator
+    // and onnxruntime agree.
     float_map(ctx, |x| if x > a { x } else { 0.0 })
 }
 /// Whole numbers go through doubles, as ONNX's reference has it for attributes that are floats.

@@ -1,4 +1,5 @@
-//! The loops of element-wise operators: one or two inputs walked with an output, contiguous runs without index arithmetic.
+//! The loops of element-wise operators: one or two inputs walked with an output, contiguous runs
+//! without index arithmetic.
 use crate::args::{Arg, out, view_error};
 use crate::par;
 use ge_kernels::view::{Elem, Nest, broadcast_shapes};

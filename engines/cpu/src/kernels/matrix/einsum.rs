@@ -1,5 +1,5 @@
-//! `Einsum(x...) {equation}`: the sum over all letters that the result lacks, by one loop nest over all letters. Repeated letters
-//! take diagonals; `...` broadcasts.
+//! `Einsum(x...) {equation}`: the sum over all letters that the result lacks, by one loop nest over
+//! all letters. Repeated letters take diagonals; `...` broadcasts.
 use super::product::{Wide, widen};
 use crate::args::{Arg, all, bad, count, filled, put_f64, put_i64, text};
 use crate::op::Op;

@@ -1,5 +1,5 @@
-//! `MatMulV2`, `MatMul`, `BatchMatMulV2`, `BatchMatMul` (NumPy's matmul), `MatMulInteger`, `QLinearMatMul`, `GroupedMatmul`,
-//! `MatrixDeterminant`.
+//! `MatMulV2`, `MatMul`, `BatchMatMulV2`, `BatchMatMul` (NumPy's matmul),
+//! `MatMulInteger`, `QLinearMatMul`, `GroupedMatmul`, `MatrixDeterminant`.
 use super::product::{Mat, Wide, product, widen};
 use crate::args::{Arg, bad, count, filled, flag, int_attr, put_f64, put_i64};
 use crate::op::{Op, Run};

@@ -1,5 +1,5 @@
-//! The plain product of two matrices in a wide number, and the choice of it: doubles for floats, wrapping 64-bit integers for
-//! whole numbers. Sums run over the inner index in order.
+//! The plain product of two matrices in a wide number, and the choice of it: doubles for floats,
+//! wrapping 64-bit integers for whole numbers. Sums run over the inner index in order.
 use crate::args::{Arg, filled};
 use crate::par;
 use ge_kernels::view::Elem;
@@ -75,7 +75,8 @@ pub struct Mat<'a, W> {
 /// Columns of one block.
 const BLOCK: usize = 512;
 
-/// `out[m][n] = sum over k of a[m][k] * b[k][n]`, plus `bias[n]`. `out` is row-major with `n` columns.
+/// `out[m][n] = sum over k of a[m][k] * b[k][n]`, plus `bias[n]`. `out` is row-major with `n`
+/// columns.
 pub fn product<W: Wide>(
     a: Mat<'_, W>,
     b: Mat<'_, W>,

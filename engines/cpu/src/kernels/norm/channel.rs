@@ -1,4 +1,5 @@
-//! Normalisation by channel: `BNInfer`, `BatchNorm`, `InstanceNorm`, `GroupNorm`, `LRN` (`plugins/ops/src/norm.rs`).
+//! Normalisation by channel: `BNInfer`, `BatchNorm`, `InstanceNorm`, `GroupNorm`,
+//! `LRN` (`plugins/ops/src/norm.rs`).
 use super::softmax::moments;
 use crate::args::{Arg, bad, flag, float_attr, int_attr, put_f64, size};
 use crate::op::Op;
@@ -56,7 +57,8 @@ fn run_batch(ctx: &mut KernelCtx<'_>) -> Result<()> {
     }
     Ok(())
 }
-/// Normalises runs of `run` channels, then applies the scale and offset of each channel (or of each run).
+/// Normalises runs of `run` channels, then applies the scale and offset of each channel (or of each
+/// run).
 fn grouped(ctx: &mut KernelCtx<'_>, groups: Option<usize>, eps: f64) -> Result<()> {
     let x = Arg::of(ctx, 0)?;
     let (_, c, plane) = channels(&x)?;

@@ -1,5 +1,6 @@
-//! `LayerNormV3(x, gamma, beta?) -> y, mean, rstd`, `LayerNorm(x, gamma, beta) -> y, mean, variance`, `RmsNorm(x, gamma) -> y, rstd`: over all
-//! axes from `begin_norm_axis` on; gamma and beta broadcast against x.
+//! `LayerNormV3(x, gamma, beta?) -> y, mean, rstd`,
+//! `LayerNorm(x, gamma, beta) -> y, mean, variance`, `RmsNorm(x, gamma) -> y, rstd`: over all axes
+//! from `begin_norm_axis` on; gamma and beta broadcast against x.
 use super::softmax::moments;
 use crate::args::{Arg, float_attr, put_f64};
 use crate::kernels::shape::view::checked_axis;

@@ -1,4 +1,5 @@
-//! `SoftmaxV2`, `LogSoftmaxV2 {axes}` (over the axes together), `Hardmax {axis}`, `LpNormalization {axis, p}`, `MVNV2 {axes, eps}`.
+//! `SoftmaxV2`, `LogSoftmaxV2 {axes}` (over the axes together), `Hardmax {axis}`, `LpNormalization
+//! {axis, p}`, `MVNV2 {axes, eps}`.
 use crate::args::{Arg, axes, float_attr, int_attr, ints_attr, put_f64};
 use crate::kernels::math::special::max;
 use crate::kernels::shape::view::checked_axis;
@@ -9,7 +10,8 @@ use ge_kernels::with_kind;
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
 
-/// Calls `f` on the elements over `over` of each place of the other axes, gathered, and puts back what it leaves there.
+/// Calls `f` on the elements over `over` of each place of the other axes, gathered, and puts back
+/// what it leaves there.
 pub fn lanes(v: &mut [f64], shape: &[usize], over: &[usize], mut f: impl FnMut(&mut [f64])) -> Result<()> {
     let kept: Vec<usize> = (0..shape.len()).filter(|a| !over.contains(a)).collect();
     let l = Layout::contiguous(shape).map_err(crate::args::view_error)?;
@@ -105,7 +107,8 @@ pub fn moments(lane: &[f64]) -> (f64, f64) {
     (mean, lane.iter().map(|v| (v - mean) * (v - mean)).sum::<f64>() / n)
 }
 fn run_mvn(ctx: &mut KernelCtx<'_>) -> Result<()> {
-    // Epsilon has the type of x, as in the standard's function: of a half type nothing is left of it, and a lane of equal numbers is 0/0.
+    // Epsilon has the type of x, as in the standard's function: of a half type nothing is left of
+    // it, and a lane of equal numbers is 0/0.
     let eps = float_attr(ctx, "eps", 1e-9);
     let eps = with_kind!(Arg::of(ctx, 0)?.kind()?, [F16, Bf16, F32, F64], T => T::from_f64(eps).to_f64(), else eps);
     over_axes(ctx, &[0, 2, 3], |lane| {

@@ -1,4 +1,5 @@
-//! `GlobalAveragePool`, `GlobalMaxPool`, `GlobalLpPool`: `[N, C, ...]` to `[N, C, 1, ...]`; `MaxUnpool`.
+//! `GlobalAveragePool`, `GlobalMaxPool`, `GlobalLpPool`: `[N, C, ...]` to `[N, C, 1,
+//! ...]`; `MaxUnpool`.
 use crate::args::{Arg, bad, count, filled, int_attr, put_f64, size};
 use crate::kernels::conv::direct::regroup;
 use crate::kernels::conv::window::{cann_pads, channels_last, spatial_list};
@@ -33,7 +34,8 @@ fn run_lp(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let e = int_attr(ctx, "p", 2) as f64;
     global(ctx, |p| p.iter().map(|v| v.abs().powf(e)).sum::<f64>().powf(1.0 / e))
 }
-/// The inverse of a max pool: each element to its index (into the whole output that the windows give), zeros elsewhere.
+/// The inverse of a max pool: each element to its index (into the whole output that the windows
+/// give), zeros elsewhere.
 fn run_unpool(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let (x, at) = (Arg::of(ctx, 0)?, Arg::of(ctx, 1)?);
     x.need_rank(3, 5)?;

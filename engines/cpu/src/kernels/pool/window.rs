@@ -1,4 +1,5 @@
-//! `MaxPoolV3`, `MaxPoolWithArgmaxV2`, `AvgPoolV2`, `LpPool` over one to three spatial axes (`plugins/ops/src/pool.rs`).
+//! `MaxPoolV3`, `MaxPoolWithArgmaxV2`, `AvgPoolV2`, `LpPool` over one to three spatial axes
+//! (`plugins/ops/src/pool.rs`).
 use crate::args::{Arg, bad, count, filled, flag, int_attr, ints_attr, put_f64, put_i64};
 use crate::kernels::conv::direct::regroup;
 use crate::kernels::conv::window::{Axis, axes, cann_pads, channels_last, spatial_list, three};
@@ -46,7 +47,8 @@ fn pool(ctx: &KernelCtx<'_>, x: &Arg<'_>) -> Result<Pool> {
 }
 
 impl Pool {
-    /// Calls `f(window places of the plane, plane)` for each output; places outside the input are left out.
+    /// Calls `f(window places of the plane, plane)` for each output; places outside the input are
+    /// left out.
     fn fold<T: Clone + Default + Send + Sync>(
         &self,
         f: impl Fn(&[f64], &mut dyn Iterator<Item = usize>, [usize; 3]) -> T + Sync,

@@ -1,4 +1,5 @@
-//! `QuantizeLinear`, `DequantizeLinear` (per tensor, per axis, blocked), `DynamicQuantizeLinear`: ONNX's semantics.
+//! `QuantizeLinear`, `DequantizeLinear` (per tensor, per axis, blocked), `DynamicQuantizeLinear`:
+//! ONNX's semantics.
 use crate::args::{Arg, axis, bad, flag, int_attr, put_f64, room, size};
 use crate::kernels::math::cast::{double, doubles, nums, put_nums};
 use crate::op::Op;

@@ -1,6 +1,6 @@
-//! `ReduceSum ReduceMean ReduceMax ReduceMin ReduceProd ReduceLogSumExp ReduceAll ReduceAny` and their `...D` forms
-//! (`plugins/ops/src/reduce.rs`: axes, empty lists, empty reductions). Floats in doubles; whole numbers wrap, their means divide
-//! toward zero.
+//! `ReduceSum ReduceMean ReduceMax ReduceMin ReduceProd ReduceLogSumExp ReduceAll ReduceAny` and
+//! their `...D` forms (`plugins/ops/src/reduce.rs`: axes, empty lists, empty reductions). Floats in
+//! doubles; whole numbers wrap, their means divide toward zero.
 use crate::args::{Arg, axes, count, filled, flag, ints_attr, put_f64, put_i64, view_error};
 use crate::kernels::math::arith::is_unsigned;
 use crate::kernels::math::special::{max, min};

@@ -1,5 +1,5 @@
-//! `ArgMaxV2 ArgMaxD ArgMinV2 ArgMinD` (first, or last by `select_last_index`; NaN wins), `TopKV2` (equal values by lower index),
-//! `Cumsum CumsumD Cumprod CumprodD`.
+//! `ArgMaxV2 ArgMaxD ArgMinV2 ArgMinD` (first, or last by `select_last_index`; NaN wins), `TopKV2`
+//! (equal values by lower index), `Cumsum CumsumD Cumprod CumprodD`.
 use super::fold::kept_shape;
 use crate::args::{Arg, axis, bad, count, filled, flag, out_bytes, put_f64, put_i64, room, size};
 use crate::kernels::shape::moving::with_width;

@@ -1,5 +1,6 @@
-//! `CommonRNN`, `CommonGRU`, `CommonLSTM`: ONNX's recurrences, all directions, layouts, peepholes, clipping, lengths by batch
-//! (`plugins/ops/src/rnn.rs`), weights packed or not. Everything in doubles, outputs rounded once.
+//! `CommonRNN`, `CommonGRU`,
+//! `CommonLSTM`: ONNX's recurrences, all directions, layouts, peepholes, clipping, lengths by batch (`plugins/ops/src/rnn.rs`),
+//! weights packed or not. Everything in doubles, outputs rounded once.
 use crate::args::{Arg, bad, count, filled, int_attr, put_f64, text};
 use crate::kernels::math::special::{sigmoid, softplus};
 use crate::op::Op;
@@ -81,8 +82,9 @@ fn shaped(a: Option<Arg<'_>>, shape: &[usize]) -> Result<Option<Vec<f64>>> {
 /// Hidden units of a block of packed weights.
 const BLOCK: usize = 16;
 
-/// Weights `[dirs, gates * h, k]` from their packed form; `sections`: first gate and number of gates that stand together; `woven`: the
-/// gates of a block stand side by side in each row.
+/// Weights `[dirs, gates * h, k]` from their packed form;
+/// `sections`: first gate and number of gates that stand together; `woven`: the gates of a block
+/// stand side by side in each row.
 fn unpacked(
     a: &Arg<'_>,
     [dirs, gates, h, k]: [usize; 4],

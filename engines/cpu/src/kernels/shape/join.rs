@@ -58,8 +58,8 @@ fn concat(ctx: &mut KernelCtx<'_>, args: &[Arg<'_>], dim: i64) -> Result<()> {
     let lens: Vec<usize> = args.iter().map(|a| a.shape[ax]).collect();
     join(ctx, args, ax, &shape, &lens)
 }
-/// `PhonyConcat` as a real one: axes and counts in turn, the first the innermost grouping. One level only is a plain join; more are
-/// joined through a temporary of each level.
+/// `PhonyConcat` as a real one: axes and counts in turn, the first the innermost grouping. One
+/// level only is a plain join; more are joined through a temporary of each level.
 fn run_phony_concat(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let args = crate::args::all(ctx, 0)?;
     let dims = list_or_one(ctx, "concat_dim")?;

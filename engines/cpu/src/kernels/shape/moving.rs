@@ -1,5 +1,5 @@
-//! Moving elements of any width: sources as arrays of bytes, packed types one element a byte on the way, and the copy through a
-//! layout that transposes, slices, tiles and broadcasts alike.
+//! Moving elements of any width: sources as arrays of bytes, packed types one element a byte on the
+//! way, and the copy through a layout that transposes, slices, tiles and broadcasts alike.
 use crate::args::{Arg, bad, filled, out_bytes, view_error};
 use crate::par;
 use ge_kernels::view::{Layout, Nest};
@@ -88,7 +88,8 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Gives output `i` to `write` as unpacked bytes (`width` an element), then packs them where the type is packed.
+/// Gives output `i` to `write` as unpacked bytes (`width` an element), then packs them where the
+/// type is packed.
 pub fn write_moved(
     ctx: &mut KernelCtx<'_>,
     i: usize,

@@ -1,6 +1,7 @@
-//! `TransData {src_format, dst_format, groups = 1}`: between a plain format (ND, NCHW, NHWC, HWCN) and NC1HWC0, NC1HWC0_C04,
-//! FRACTAL_Z or FRACTAL_NZ, or between plain ones. To a blocked format each axis is filled up with zeros to whole blocks, cut and
-//! turned; the way back is the same backwards, and needs an output of known sizes.
+//! `TransData {src_format, dst_format, groups = 1}`: between a plain format (ND, NCHW, NHWC, HWCN)
+//! and NC1HWC0, NC1HWC0_C04, FRACTAL_Z or FRACTAL_NZ, or between plain ones. To a blocked format
+//! each axis is filled up with zeros to whole blocks, cut and turned; the way back is the same
+//! backwards, and needs an output of known sizes.
 use super::moving::{Source, copy_through, with_width};
 use crate::args::{Arg, bad, count, filled, int_attr, size, text, view_error};
 use crate::op::Op;
@@ -10,7 +11,8 @@ use ge_plugin_api::Result;
 use ge_plugin_api::kernel::{HostTensor, KernelCtx};
 use ge_plugin_api::types::{DType, Format};
 
-/// A plain tensor cut into blocks: the block of each axis, and the order of the cut axes (axis a is 2a, its inside 2a + 1).
+/// A plain tensor cut into blocks: the block of each axis, and the order of the cut axes (axis a is
+/// 2a, its inside 2a + 1).
 struct Cut {
     blocks: Vec<usize>,
     order: Vec<usize>,

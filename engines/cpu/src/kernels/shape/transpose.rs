@@ -1,5 +1,5 @@
-//! `TransposeD {perm}` and `Transpose(x, perm?) {perm}` (without perm the axes are reversed), `DepthToSpace` and `SpaceToDepth`
-//! (ONNX's: DCR and CRD).
+//! `TransposeD {perm}` and `Transpose(x, perm?) {perm}` (without perm the axes are reversed),
+//! `DepthToSpace` and `SpaceToDepth` (ONNX's: DCR and CRD).
 use super::moving::{Source, copy_input, copy_through};
 use crate::args::{Arg, axis, bad, int_attr, ints_attr, size, text, view_error};
 use crate::op::Op;

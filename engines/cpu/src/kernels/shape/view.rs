@@ -1,5 +1,5 @@
-//! Operators whose output has the input's elements in the same order (a copy here: where they need none, another engine takes
-//! them), and those that read shapes alone.
+//! Operators whose output has the input's elements in the same order (a copy here: where they need
+//! none, another engine takes them), and those that read shapes alone.
 use crate::args::{Arg, axes, axis, bad, int_attr, ints_or_input, need_ints, out_bytes, put_i64};
 use crate::op::{Op, Run};
 use crate::store::types::{BITS, INDEX, INT};

@@ -1,4 +1,5 @@
-//! `DFT`, `STFT`, `RFFT`, `IRFFT` by the defining sums, windows, `MelWeightMatrix` (`plugins/ops/src/fft.rs`).
+//! `DFT`, `STFT`, `RFFT`, `IRFFT` by the defining sums, windows,
+//! `MelWeightMatrix` (`plugins/ops/src/fft.rs`).
 use crate::args::{Arg, axis, bad, count, filled, flag, int_attr, put_f64, room, size};
 use crate::op::Op;
 use crate::store::types::{FLOAT, INDEX, INT, NUM};

@@ -1,4 +1,5 @@
-//! Convolutions of bytes with one input channel to a group: every output channel is a weighted sum of shifted runs of one plane.
+//! Convolutions of bytes with one input channel to a group: every output channel is a weighted sum
+//! of shifted runs of one plane.
 use super::{ByteConv, ByteFilter, ByteImages, Runs};
 use crate::conv::image::{Image, SourceRows};
 use crate::scratch::with_scratch;
@@ -8,7 +9,8 @@ use std::ops::Range;
 /// Places whose sums stay in registers.
 const LANES: usize = 64;
 
-/// Rows and channels of a unit for planes of such sizes: some tens of thousands of places, and enough units to share.
+/// Rows and channels of a unit for planes of such sizes: some tens of thousands of places, and
+/// enough units to share.
 pub(super) fn units(out: [usize; 3], channels: usize, wanted: usize) -> (usize, usize) {
     let [depth, height, width] = out.map(|v| v.max(1));
     let rows = (32 * 1024 / width).clamp(1, height);

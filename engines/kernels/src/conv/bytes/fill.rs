@@ -2,8 +2,9 @@
 use crate::conv::image::{Image, SourceRows};
 
 crate::multiversion! {
-    /// Copies what output rows `y.0..y.1` of depth `z` need of `deep` channels; `x` begins at the first of them. Bytes go through an
-    /// exclusive or with `flip`; the border is `zero`; channels beyond the last, read from `blank`, are zero after the flip.
+    /// Copies what output rows `y.0..y.1` of depth `z` need of `deep` channels; `x` begins at the
+    /// first of them. Bytes go through an exclusive or with `flip`; the border is `zero`; channels
+    /// beyond the last, read from `blank`, are zero after the flip.
     pub(super) fn fill(image: &Image, x: &[u8], at: (usize, usize, (usize, usize)), bytes: (u8, u8), blank: &[u8], copy: &mut [u32]) {
         let ((deep, z, y), (flip, zero)) = (at, bytes);
         let size: usize = image.spec.input.iter().product();

@@ -1,12 +1,15 @@
-//! Convolutions of bytes: `sum_{c, k} (x[n, c, ...] - x_zero) (w[o, c, k] - w_zero[o])` in 32 bits, and what becomes of the sums.
+//! Convolutions of bytes: `sum_{c, k} (x[n, c, ...] - x_zero) (w[o, c, k] - w_zero[o])` in 32 bits,
+//! and what becomes of the sums.
 //!
-//! As with singles, a strip of the input is copied once with its borders, and every tap is a shifted run of the copy. Here an element
-//! of the copy is four channels of one place, side by side: what the byte dot products of processors take. Lanes are places, so that the
-//! channels of the result come out as rows, and nothing is turned on either side.
+//! As with singles, a strip of the input is copied once with its borders, and every tap is a
+//! shifted run of the copy. Here an element of the copy is four channels of one place, side by
+//! side: what the byte dot products of processors take. Lanes are places, so that the channels of
+//! the result come out as rows, and nothing is turned on either side.
 //!
-//! **The packed filter** is FRACTAL_Z of bytes, the form in which an AI core takes it too: `[ceil(C / 32)][tap][ceil(O / 16) * 16][32]`,
-//! channels innermost. A filter of one input channel to a group stays `[O][tap]`. A register tile reads eight rows of one step of it at fixed distances, whatever the instruction set. Places
-//! beyond O and C may hold anything.
+//! **The packed filter** is FRACTAL_Z of bytes, the form in which an AI core takes it too:
+//! `[ceil(C / 32)][tap][ceil(O / 16) * 16][32]`, channels innermost. A filter of one input channel
+//! to a group stays `[O][tap]`. A register tile reads eight rows of one step of it at fixed
+//! distances, whatever the instruction set. Places beyond O and C may hold anything.
 
 /// One input channel to a group.
 mod depthwise;
@@ -46,7 +49,8 @@ fn group_len(s: &ConvSpec) -> usize {
     (s.channels_in / s.groups).div_ceil(DEEP) * s.taps() * (s.channels_out / s.groups).next_multiple_of(WIDE) * DEEP
 }
 
-/// Packs a filter `[O, C / groups, taps]`, the groups one behind the other; `out` has [`packed_filter_len`] bytes.
+/// Packs a filter `[O, C / groups, taps]`, the groups one behind the other;
+/// `out` has [`packed_filter_len`] bytes.
 pub fn pack_filter(spec: &ConvSpec, w: &[i8], out: &mut [i8]) {
     let (taps, deep) = (spec.taps(), spec.channels_in / spec.groups);
     let own = spec.channels_out / spec.groups;
@@ -69,7 +73,8 @@ pub fn pack_filter(spec: &ConvSpec, w: &[i8], out: &mut [i8]) {
     }
 }
 
-/// The second operand: a packed filter with its zero points, one or one an output channel; none is zero.
+/// The second operand: a packed filter with its zero points, one or one an output channel; none is
+/// zero.
 #[derive(Clone, Copy, Debug)]
 pub struct ByteFilter<'a> {
     /// Packed.
@@ -78,7 +83,8 @@ pub struct ByteFilter<'a> {
     pub zeros: &'a [i32],
 }
 
-/// The first operand: bytes, which become unsigned by an exclusive or with `flip`, and then have the zero point `zero`.
+/// The first operand: bytes, which become unsigned by an exclusive or with
+/// `flip`, and then have the zero point `zero`.
 #[derive(Clone, Copy, Debug)]
 pub struct ByteImages<'a> {
     /// `[N, C, ...]`.
@@ -106,7 +112,8 @@ pub struct ByteConv {
     block: usize,
 }
 
-/// Where the sums of one output channel go: runs of `run` places, `pitch` apart in the sums, one behind the other from `to`.
+/// Where the sums of one output channel go: runs of `run` places, `pitch` apart in the sums, one
+/// behind the other from `to`.
 struct Runs {
     channel: usize,
     to: usize,
@@ -119,7 +126,8 @@ impl ByteConv {
     /// A plan.
     ///
     /// # Errors
-    /// What is wrong with the sizes ([`ConvSpec::check`]); `Transposed` for a transposed convolution.
+    /// What is wrong with the sizes ([`ConvSpec::check`]); `Transposed` for a transposed
+    /// convolution.
     pub fn new(spec: &ConvSpec) -> Result<ByteConv, ConvError> {
         spec.check()?;
         if spec.transposed.is_some() {
@@ -134,8 +142,9 @@ impl ByteConv {
         plan.with_units(rows, block)
     }
 
-    /// Rows and channels of a unit: those that cost least of the ones that make enough units, or of all. Whole vectors are
-    /// computed, whatever part of the last one is there; each unit copies what its rows see.
+    /// Rows and channels of a unit: those that cost least of the ones that make enough units, or of
+    /// all. Whole vectors are computed, whatever part of the last one is there; each unit copies
+    /// what its rows see.
     fn cheapest(&self) -> (usize, usize) {
         let s = &self.spec;
         let own = (s.channels_out / s.groups).max(1);
@@ -151,7 +160,8 @@ impl ByteConv {
                 let strips = whole + usize::from(rest > 0);
                 let taken = whole * vectors(rows) + if rest > 0 { vectors(rest) } else { 0 };
                 let units = outer.saturating_mul(strips).saturating_mul(own.div_ceil(block));
-                // A step of four channels of a tap takes a cycle a channel; copying a vector of four channels about six.
+                // A step of four channels of a tap takes a cycle a channel; copying a vector of
+                // four channels about six.
                 let products = taken.saturating_mul(s.taps()).saturating_mul(own);
                 let seen = (rows * s.stride[1] + halo).saturating_mul(s.input[2]).div_ceil(16);
                 let copies = seen.saturating_mul(strips * own.div_ceil(block)).saturating_mul(6);
@@ -223,8 +233,8 @@ impl ByteConv {
         Ok(())
     }
 
-    /// Does the units: `y = saturate(round_half_even((sum + bias) * scale) + zero)`, the product in double precision. Bytes of either
-    /// kind go out as bytes.
+    /// Does the units: `y = saturate(round_half_even((sum + bias) * scale) + zero)`, the product in
+    /// double precision. Bytes of either kind go out as bytes.
     ///
     /// # Errors
     /// `Short`, naming the operand.
@@ -271,8 +281,8 @@ impl ByteConv {
         Ok(())
     }
 
-    /// Calls `done` with the raw sums of each output channel of each unit, what is still to be added to each of them, and room for as
-    /// many bytes.
+    /// Calls `done` with the raw sums of each output channel of each unit, what is still to be
+    /// added to each of them, and room for as many bytes.
     fn each(
         &self,
         units: Range<usize>,

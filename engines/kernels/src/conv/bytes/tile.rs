@@ -1,13 +1,15 @@
-//! The register tile of a convolution of bytes: eight output channels by up to three vectors of sixteen places.
+//! The register tile of a convolution of bytes: eight output channels by up to three vectors of
+//! sixteen places.
 
 /// Channels of a step of the packed filter.
 pub(super) const DEEP: usize = 32;
 /// Output channels of a tile.
 pub(super) const ROWS: usize = 8;
 
-/// What a tile multiplies. Step `(c, t)` of the filter, 32 channels by one tap, begins at `(c * taps + t) * stride`; the row of an output
-/// channel is 32 bytes behind the one before, four channels are four bytes of it. The run of fours `f` for tap `t` begins at
-/// `f * four + places[t]` of the copy.
+/// What a tile multiplies. Step `(c, t)` of the filter, 32 channels by one tap, begins at
+/// `(c * taps + t) * stride`; the row of an output channel is 32 bytes behind the one before, four
+/// channels are four bytes of it. The run of fours `f` for tap `t` begins at `f * four + places[t]`
+/// of the copy.
 #[derive(Clone, Copy)]
 pub(super) struct Step<'a> {
     pub(super) filter: &'a [i8],
@@ -108,7 +110,8 @@ unsafe fn vnni<const NP: usize>(s: &Step<'_>, first: usize, v: usize, vectors: u
             let x = s.copy.as_ptr().add(c * 8 * s.four + v * 16);
             for place in s.places {
                 let x = x.add(*place as usize);
-                // The next step is too far away for the machine to foresee. An address beyond the filter does no harm here.
+                // The next step is too far away for the machine to foresee. An address beyond the
+                // filter does no harm here.
                 for line in 0..ROWS * DEEP / 64 {
                     _mm_prefetch::<_MM_HINT_T0>(filter.wrapping_add(s.stride + line * 64));
                 }
@@ -154,8 +157,8 @@ unsafe fn on_avx2(s: &Step<'_>, first: usize, vectors: usize, sums: &mut [i32]) 
     }
 }
 
-/// Two output channels by one vector of places. Bytes are widened to sixteen bits, in which their products and the sums of two of
-/// them are exact: the pairwise product of bytes would saturate.
+/// Two output channels by one vector of places. Bytes are widened to sixteen bits, in which their
+/// products and the sums of two of them are exact: the pairwise product of bytes would saturate.
 ///
 /// # Safety
 /// As [`vnni`].
@@ -191,7 +194,8 @@ unsafe fn avx2(s: &Step<'_>, first: usize, row: usize, v: usize, vectors: usize,
         for (r, acc) in acc.iter().enumerate() {
             let to = sums.as_mut_ptr().add(((row + r) * vectors + v) * 16);
             for (p, pair) in acc.as_chunks::<2>().0.iter().enumerate() {
-                // The halves of a sum stand beside each other; adding them leaves places 0 1 4 5 2 3 6 7.
+                // The halves of a sum stand beside each other; adding them leaves places 0 1 4 5 2
+                // 3 6 7.
                 let joined = _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_hadd_epi32(pair[0], pair[1]));
                 _mm256_storeu_si256(to.add(p * 8).cast(), joined);
             }

@@ -1,5 +1,6 @@
-//! A product of positions by channels. Rows of the first operand are gathered from x sixteen numbers at a time, as img2col does on
-//! the way to the cube; blocks of the filter are turned once a tile; a column panel of the result is one group of output channels.
+//! A product of positions by channels. Rows of the first operand are gathered from x sixteen
+//! numbers at a time, as img2col does on the way to the cube; blocks of the filter are turned once
+//! a tile; a column panel of the result is one group of output channels.
 use super::{Group, LANES, bias_of, finish};
 use crate::conv::spec::{ConvError, ConvSpec};
 use crate::gemm::micro::{Left, Strided, tile};
@@ -33,7 +34,8 @@ impl CubeConv {
     /// A plan.
     ///
     /// # Errors
-    /// What is wrong with the sizes ([`ConvSpec::check`]), and `Cube` of more than one group, a third axis, a transposition.
+    /// What is wrong with the sizes ([`ConvSpec::check`]), and `Cube` of more than one group, a
+    /// third axis, a transposition.
     pub fn new(spec: &ConvSpec) -> Result<CubeConv, ConvError> {
         spec.check()?;
         if spec.groups != 1 || spec.transposed.is_some() || spec.input[0] != 1 || spec.kernel[0] != 1 {
@@ -112,7 +114,8 @@ impl CubeConv {
         Ok(())
     }
 
-    /// Does the tiles `units`. The epilogue's bias is one number a channel, [`Bias::PerRow`]; its residual is laid out as the output.
+    /// Does the tiles `units`. The epilogue's bias is one number a channel, [`Bias::PerRow`]; its
+    /// residual is laid out as the output.
     ///
     /// # Errors
     /// As [`CubeConv::check`].
@@ -219,7 +222,8 @@ impl<T: PanelElem> Work for Tile<'_, '_, '_, T> {
     }
 }
 
-/// A block of sixteen rows turned and widened: four times, rows of the two halves are laid one between the other.
+/// A block of sixteen rows turned and widened: four times, rows of the two halves are laid one
+/// between the other.
 #[inline(always)]
 fn turn<I: Isa, T: PanelElem>(isa: I, from: &[T], to: &mut [f32]) {
     let mut rows = [[0.0f32; LANES]; LANES];

@@ -12,7 +12,8 @@ const AREA: usize = 1024;
 /// Positions whose sums are held at a time.
 const HELD: usize = 4;
 
-/// A planned depthwise convolution: as many groups as channels, one output channel each. Its filter is `[C, 1, kh, kw]`.
+/// A planned depthwise convolution: as many groups as channels, one output channel each. Its filter
+/// is `[C, 1, kh, kw]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CubeDepthwise {
     spec: ConvSpec,
@@ -27,7 +28,8 @@ impl CubeDepthwise {
     /// A plan.
     ///
     /// # Errors
-    /// What is wrong with the sizes ([`ConvSpec::check`]), and `Cube` of other groups, a third axis, a transposition.
+    /// What is wrong with the sizes ([`ConvSpec::check`]), and `Cube` of other groups, a third
+    /// axis, a transposition.
     pub fn new(spec: &ConvSpec) -> Result<CubeDepthwise, ConvError> {
         spec.check()?;
         let one = spec.channels_in == spec.groups && spec.channels_out == spec.groups;
@@ -62,7 +64,8 @@ impl CubeDepthwise {
         all.into_iter().fold(1u64, |a, b| a.saturating_mul(b as u64))
     }
 
-    /// Does the strips `units`. The epilogue's bias is one number a channel, [`Bias::PerRow`]; its residual is laid out as the output.
+    /// Does the strips `units`. The epilogue's bias is one number a channel, [`Bias::PerRow`]; its
+    /// residual is laid out as the output.
     ///
     /// # Errors
     /// `Short`, naming the operand.

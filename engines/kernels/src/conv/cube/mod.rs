@@ -1,8 +1,10 @@
-//! Convolutions of half types in the layouts of the cube unit: x and y are NC1HWC0, channels in groups of sixteen, innermost.
+//! Convolutions of half types in the layouts of the cube unit: x and y are NC1HWC0, channels in
+//! groups of sixteen, innermost.
 //!
-//! Lanes of the last group beyond the channels hold zero in x, and are written zero whatever the epilogue makes of them. The
-//! filter of a dense convolution is FRACTAL_Z, `[C1 * kh * kw, O1, 16, 16]`: blocks of output by input channels; that of a depthwise
-//! one is plain. Two spatial axes.
+//! Lanes of the last group beyond the channels hold zero in x, and are written zero whatever the
+//! epilogue makes of them. The filter of a dense convolution is FRACTAL_Z,
+//! `[C1 * kh * kw, O1, 16, 16]`: blocks of output by input channels; that of a depthwise one is
+//! plain. Two spatial axes.
 mod dense;
 mod depthwise;
 
@@ -39,7 +41,8 @@ fn bias_of<T: PanelElem>(group: Group, e: &Epilogue<'_, T>) -> [f32; LANES] {
     bias
 }
 
-/// Finishes a run of positions of one group, its bias added: residual, activation, zeros beyond the channels, rounding.
+/// Finishes a run of positions of one group, its bias added: residual, activation, zeros beyond the
+/// channels, rounding.
 fn finish<T: PanelElem>(line: &mut [f32], group: Group, e: &Epilogue<'_, T>, out: &mut Out<'_, T>, at: usize) {
     if let Some((r, factor)) = e.residual {
         add_scaled(line, &r[at..at + line.len()], factor);

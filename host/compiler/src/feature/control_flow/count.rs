@@ -1,5 +1,6 @@
-//! `For(start, limit, delta, values…) {body}`: a loop by labels whose index is counted on the device, in 64 bits. The body takes the
-//! index and the values, and gives the next values; it runs while `(limit - index) * delta` is greater than zero.
+//! `For(start, limit, delta, values…) {body}`: a loop by labels whose index is counted on the
+//! device, in 64 bits. The body takes the index and the values, and gives the next values; it runs
+//! while `(limit - index) * delta` is greater than zero.
 use super::lower::{Expansion, Outs, refused, unchanged};
 use crate::error::Result;
 use ge_ir::{ConstTensor, DType, Node, NodeId, TensorDesc, ValueRef};

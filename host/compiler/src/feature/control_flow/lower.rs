@@ -1,13 +1,17 @@
-//! Each control node of the root graph is replaced by the nodes of its subgraphs between labels, until none is left.
+//! Each control node of the root graph is replaced by the nodes of its subgraphs between labels,
+//! until none is left.
 //!
-//! If and Case: LabelSwitchByIndex over the branches; each branch ends by copies of its values into memory that all branches
-//! share, and a jump to the end. While: copies of the carried values, a label, the condition, LabelSwitchByIndex, the body,
-//! copies of the next values into the same memory, a jump back; the label behind it keeps alive what the loop reads. For is a While
-//! that counts (`count.rs`). Labels and jumps of one control node have one `_label_scope`: they stand on one stream (facts 8.6), by
-//! which `streams::flow` finds the bodies again, whose nodes may stand on others.
+//! If and Case: LabelSwitchByIndex over the branches; each branch ends by copies of its values into
+//! memory that all branches share, and a jump to the end. While: copies of the carried values, a
+//! label, the condition, LabelSwitchByIndex, the body, copies of the next values into the same
+//! memory, a jump back; the label behind it keeps alive what the loop reads. For is a While that
+//! counts (`count.rs`). Labels and jumps of one control node have one `_label_scope`: they stand on
+//! one stream (facts 8.6), by which `streams::flow` finds the bodies again, whose nodes may stand
+//! on others.
 //!
-//! A Variable of a subgraph is the root's variable of that name. A call with control edges lies between two nodes without a task:
-//! its whole body stands behind the first, and what waits for the call waits behind the second for all that the body does.
+//! A Variable of a subgraph is the root's variable of that name. A call with control edges lies
+//! between two nodes without a task: its whole body stands behind the first, and what waits for the
+//! call waits behind the second for all that the body does.
 use super::writer::Writer;
 use crate::error::{CompileError, Result};
 use ge_ir::{DType, Graph, Key, Model, Node, NodeId, TensorDesc, ValueRef};
@@ -45,7 +49,8 @@ fn kind(n: &Node) -> Option<Kind> {
     })
 }
 
-/// Rewrites the root graph; says whether there are labels now. Errors name the node that cannot run on the device.
+/// Rewrites the root graph; says whether there are labels now. Errors name the node that cannot run
+/// on the device.
 pub fn lower(model: &mut Model, is_view: IsView<'_>) -> Result<bool> {
     let mut labels = 0i64;
     for round in 0..=MOST {
@@ -169,7 +174,8 @@ impl Expansion<'_> {
         }
         let first = self.w.graph.next_id();
         let outs = self.inline_behind(n, sub, inputs, &behind)?;
-        // Whoever waits for the call waits for all that its body does, and for what the call itself waits for.
+        // Whoever waits for the call waits for all that its body does, and for what the call itself
+        // waits for.
         let is_source = |m: &Node| m.is_const() || m.op() == "Variable";
         let body = self.w.graph.nodes().rev().take_while(|m| m.id() >= first);
         let last = body.filter(|m| !is_source(m) && m.is_dead_end()).map(Node::id);
@@ -232,7 +238,8 @@ impl Expansion<'_> {
                 continue;
             }
             let mut controls: Vec<NodeId> = n.controls().iter().filter_map(|c| nodes.get(c).copied()).collect();
-            // A node that nothing of the body is ahead of starts behind what the whole body is behind.
+            // A node that nothing of the body is ahead of starts behind what the whole body is
+            // behind.
             let is_ahead = |id: NodeId| {
                 let source = |p: &Node| p.is_const() || p.op() == "Variable";
                 id >= first && self.w.graph.get(id).is_some_and(|p| !source(p))

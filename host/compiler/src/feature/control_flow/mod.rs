@@ -1,4 +1,5 @@
-//! Control flow on the device: If, Case, While and For with static shapes become labels and jumps (003 §2.2, facts 8.6).
+//! Control flow on the device: If, Case, While and For with static shapes become labels and jumps
+//! (003 §2.2, facts 8.6).
 
 /// One graph being written node by node.
 mod writer;

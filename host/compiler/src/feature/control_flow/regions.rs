@@ -1,8 +1,11 @@
-//! Regions of v1 control flow: under which sides of which `Switch`, and within which loops, each node of a graph runs.
+//! Regions of v1 control flow: under which sides of which `Switch`, and within which loops, each
+//! node of a graph runs.
 //!
-//! A `Switch` splits its value to two sides, a `Merge` ends them; a loop goes from the `Merge`s of its `Enter`s, over `LoopCond`
-//! and its `Switch`es, to `NextIteration` (which the `Merge` names by `_next_iteration_node`: edges here never go back) or out by
-//! `Exit`. A node stands in the innermost region of what it reads. Graphs that are not nested so are refused by name.
+//! A `Switch` splits its value to two sides, a `Merge` ends them; a loop goes from the
+//! `Merge`s of its `Enter`s, over `LoopCond` and its `Switch`es, to
+//! `NextIteration` (which the `Merge` names by
+//! `_next_iteration_node`: edges here never go back) or out by `Exit`. A node stands in the
+//! innermost region of what it reads. Graphs that are not nested so are refused by name.
 //!
 //! Cost: nodes and edges, times the depth of nesting.
 use super::lower::refused;
@@ -178,8 +181,8 @@ impl Regions {
             None => self.at(v.node),
         }
     }
-    /// The nodes of a region itself that nothing of it follows: what must be over before the region is. What begins a loop is none of them:
-    /// the loop's end is.
+    /// The nodes of a region itself that nothing of it follows: what must be over before the region
+    /// is. What begins a loop is none of them: the loop's end is.
     pub fn last<'g>(&self, g: &'g Graph, region: Region) -> Vec<&'g Node> {
         let here = |n: &Node| !is_outside(n) && !is_switch(n) && self.at(n.id()) == region;
         let read = |n: &Node| {
@@ -272,7 +275,8 @@ impl<'g> Walk<'g> {
                 }
             }
         }
-        // Of two inputs the second is the memory of the first value, once `NextIteration` writes there.
+        // Of two inputs the second is the memory of the first value, once `NextIteration` writes
+        // there.
         for m in carried {
             let frame = || g.producer(m, 0).and_then(|e| e.attrs().str("frame_name")).and_then(|f| by_frame.get(f));
             let l = self.ended.get(&m.id()).or_else(frame).copied();
@@ -401,7 +405,8 @@ impl<'g> Walk<'g> {
         } else if is_exit(n) || n.attrs().str(BORDER) == Some("exit") {
             self.exit(n)?
         } else if n.op() == "ControlTrigger" {
-            // It is reached whichever side was taken: it stands in the turn of a loop, or at the root.
+            // It is reached whichever side was taken: it stands in the turn of a loop, or at the
+            // root.
             let all: Vec<Region> = n.controls().iter().map(|c| self.r.at(*c)).collect();
             let at = all.iter().copied().reduce(|a, b| self.r.common(a, b)).unwrap_or(Region::Root);
             let turn = |r: &Region| matches!(*r, Region::Side(k, _) if self.r.group(k).of_loop.is_some());

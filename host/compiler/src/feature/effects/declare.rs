@@ -1,5 +1,5 @@
-//! A variable that a subgraph names is declared in every graph around it, so that a graph that is put in another's place finds it
-//! there by its name.
+//! A variable that a subgraph names is declared in every graph around it, so that a graph that is
+//! put in another's place finds it there by its name.
 use crate::error::VariableFault;
 use crate::error::{CompileError, Result};
 use ge_ir::{AttrValue, Graph, Model, NodeId, TensorDesc, ValueRef};
@@ -14,7 +14,8 @@ struct Declared {
 /// Declares them.
 ///
 /// # Errors
-/// Variables of one name with different types, shapes or initial values; a variable with the name of another node.
+/// Variables of one name with different types, shapes or initial values; a variable with the name
+/// of another node.
 pub(super) fn run(model: &mut Model) -> Result<()> {
     if model.graphs().len() < 2 || !model.graphs()[1..].iter().any(|g| g.nodes().any(|n| n.op() == "Variable")) {
         return Ok(());

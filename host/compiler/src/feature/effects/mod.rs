@@ -1,14 +1,17 @@
 //! Effects: who reads and writes variables, in which order.
 //!
-//! Prototypes say which inputs an operator writes (`flags::written`). When a graph comes in, `explicit` walks each graph in its order and
-//! writes down what that order means for every variable that the model writes: a control edge from each write to the accesses behind
-//! it and from each read to the write behind it, and a copy (`Identity`) for each value that is read before it is written over. From
-//! then on the order is in the edges, and no pass has to know of variables. What was found is kept as `EffectOrder` for the proof at
-//! the end (`ge-proof`).
+//! Prototypes say which inputs an operator writes
+//! (`flags::written`). When a graph comes in, `explicit` walks each graph in its order and writes
+//! down what that order means for every variable that the model writes: a control edge from each
+//! write to the accesses behind it and from each read to the write behind it, and a copy
+//! (`Identity`) for each value that is read before it is written over. From then on the order is in the edges, and no pass has to know of variables. What was found is kept as `EffectOrder`
+//! for the proof at the end (`ge-proof`).
 //!
 //! - A variable is its name: Variables of one name in all graphs of a model are one.
-//! - An operator's reference output is the variable itself: who reads it reads the variable at its own place in the order.
-//! - A called graph and a branch write the variable that they are given; a loop carries a value of its own.
+//! - An operator's reference output is the variable itself: who reads it reads the variable at its
+//!   own place in the order.
+//! - A called graph and a branch write the variable that they are given; a loop carries a value of
+//!   its own.
 
 /// What each graph of a model reads and writes.
 mod summary;
@@ -26,8 +29,9 @@ use ge_plugin_api::ops::flags;
 /// Who the nodes of this feature are from.
 pub const WHO: &str = "EffectOrder";
 
-/// Writes the order of effects into the edges of a model that comes in, and as [`EffectOrder`] into its root's attributes. A model
-/// that writes no variable stays as it is, as does one that has been here before.
+/// Writes the order of effects into the edges of a model that comes in, and as [`EffectOrder`] into
+/// its root's attributes. A model that writes no variable stays as it is, as does one that has been
+/// here before.
 ///
 /// # Errors
 /// Variables of one name that differ; one variable given twice to a graph that writes it.
@@ -82,14 +86,15 @@ impl EffectRules<'_> {
     }
 }
 
-/// Whether a graph has control flow of the first kind, whose edges may not cross the borders of its frames.
+/// Whether a graph has control flow of the first kind, whose edges may not cross the borders of its
+/// frames.
 fn has_frames(g: &Graph) -> bool {
     let of = ["Enter", "RefEnter", "Switch", "RefSwitch", "Merge", "RefMerge", "NextIteration", "RefNextIteration"];
     g.nodes().any(|n| of.contains(&n.op()))
 }
 
-/// Whether the inputs of a node with subgraphs are those of its graphs, not copies that a loop carries, and which of the graph's is
-/// the first.
+/// Whether the inputs of a node with subgraphs are those of its graphs, not copies that a loop
+/// carries, and which of the graph's is the first.
 fn by_reference(n: &Node) -> Option<usize> {
     match n.op() {
         "PartitionedCall" | "StatefulPartitionedCall" => Some(0),

@@ -47,7 +47,8 @@ struct Now {
     step: u32,
 }
 
-/// The graph with its order in the edges; None: it touches no variable that is written, or may not get edges.
+/// The graph with its order in the edges; None: it touches no variable that is written, or may not
+/// get edges.
 pub(super) fn rewrite(
     whole: &Whole<'_>,
     gi: usize,
@@ -180,7 +181,8 @@ impl<'w, 'm> Writer<'w, 'm> {
                 controls.extend_from_slice(&now.readers);
             }
         }
-        // Whose value it reads anyway is over when it starts; a call is over only when all of its body is.
+        // Whose value it reads anyway is over when it starts; a call is over only when all of its
+        // body is.
         let reads = |c: &NodeId| inputs.iter().any(|v| v.node == *c);
         let plain = |c: &NodeId| self.graph.get(*c).is_some_and(|p| p.subgraphs().is_empty());
         let old_controls = n.controls().len();
@@ -220,7 +222,8 @@ impl<'w, 'm> Writer<'w, 'm> {
         Err(VariableFault::TwoWays { node: n.name().into(), name: a.state.text() }.into())
     }
 
-    /// Whether the value that a node reads is what its last writer has left: no later write of this graph can come in between.
+    /// Whether the value that a node reads is what its last writer has left: no later write of this
+    /// graph can come in between.
     fn reads_what_stays(&self, n: &Node, input: usize, state: &State) -> bool {
         let of_last = n.input(input).is_some_and(|v| self.last.get(state) == Some(&v.node));
         of_last && (self.whole.rules.computes(n) || (self.is_root && n.subgraphs().is_empty()))

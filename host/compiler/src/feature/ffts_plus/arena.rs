@@ -1,5 +1,6 @@
-//! Memory of one slice: where the values lie that the nodes of a body hand each other. A value may take the place of one whose last reader
-//! stands before the value's own node; who takes a place waits for those who read from it.
+//! Memory of one slice: where the values lie that the nodes of a body hand each other. A value may
+//! take the place of one whose last reader stands before the value's own node; who takes a place
+//! waits for those who read from it.
 use ge_plugin_api::author::slices::Cut;
 
 /// Values start at multiples of this.
@@ -29,7 +30,8 @@ pub struct Arena {
     pub bytes: u64,
 }
 
-/// Places the values, which stand in the order of their nodes, each at the lowest place that is free.
+/// Places the values, which stand in the order of their nodes, each at the lowest place that is
+/// free.
 pub fn place(values: &[Value]) -> Arena {
     let mut out = Arena::default();
     let mut live: Vec<(u64, u64, usize)> = Vec::new();

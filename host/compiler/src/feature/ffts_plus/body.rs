@@ -1,5 +1,6 @@
-//! Bodies: the subgraphs that run in slices leave the model while streams, memory and events are planned, for which each is one node with
-//! one task. Constants of a body become inputs of its node, so that weights are those of the model.
+//! Bodies: the subgraphs that run in slices leave the model while streams, memory and events are
+//! planned, for which each is one node with one task. Constants of a body become inputs of its
+//! node, so that weights are those of the model.
 use crate::error::{CompileError, Result};
 use ge_ir::graph::Loose;
 use ge_ir::{AttrMap, AttrValue, Graph, Key, Model, NodeId, ValueRef};

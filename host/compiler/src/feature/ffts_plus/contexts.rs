@@ -1,6 +1,7 @@
-//! The context graph of one slice: data are brought near before the first node that reads them, kernels wait for what they read, results are
-//! written back, what nobody reads any more is dropped, and who takes its place waits for that. AT_START begins a slice, AT_END
-//! ends it and begins the next one of its window.
+//! The context graph of one slice: data are brought near before the first node that reads them,
+//! kernels wait for what they read, results are written back, what nobody reads any more is
+//! dropped, and who takes its place waits for that. AT_START begins a slice, AT_END ends it and
+//! begins the next one of its window.
 use super::arena::{Arena, Value};
 use super::slices::{From, Sliced};
 use ge_model::context_graph::{ContextInfo, SliceInfo};

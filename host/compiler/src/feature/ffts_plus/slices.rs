@@ -1,4 +1,5 @@
-//! The nodes of a body as one slice has them: the same operators, each value that is cut with the slice's elements along its axis.
+//! The nodes of a body as one slice has them: the same operators, each value that is cut with the
+//! slice's elements along its axis.
 use super::body::{Body, broken, loose};
 use crate::error::Result;
 use ge_ir::graph::Loose;
@@ -56,7 +57,8 @@ pub fn cut_of(body: &Body) -> Result<Cut> {
     cut.filter(Cut::holds).ok_or_else(|| broken(&body.call))
 }
 
-/// The slice of `rows` elements. `constants`: the call's inputs that are constants, by index. Names end in `suffix`.
+/// The slice of `rows` elements. `constants`: the call's inputs that are constants, by index. Names
+/// end in `suffix`.
 pub fn slice(body: &Body, constants: &HashMap<u32, Loose>, rows: u64, name: &str, suffix: &str) -> Result<Sliced> {
     let lost = || broken(&body.call);
     let g = &body.graph;

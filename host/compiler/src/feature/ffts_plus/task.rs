@@ -1,4 +1,5 @@
-//! The FFTS+ task of each call: the kernels that the engines compile for one slice and for a shorter last one, and their context graph.
+//! The FFTS+ task of each call: the kernels that the engines compile for one slice and for a
+//! shorter last one, and their context graph.
 use super::arena::{self, Value};
 use super::body::{Body, broken};
 use super::contexts::{Spots, graph};
@@ -156,7 +157,8 @@ struct Made {
     kernels: Vec<(String, KernelBinary)>,
 }
 
-/// The launches of a slice's nodes by their place, the cores that they run on, and the time that they take.
+/// The launches of a slice's nodes by their place, the cores that they run on, and the time that
+/// they take.
 struct Launched {
     of: Vec<u32>,
     cores: Vec<ContextType>,
@@ -285,7 +287,8 @@ fn bytes_of(s: &Sliced, from: From) -> Option<u64> {
     desc.data_bytes()
 }
 
-/// The graph as the model keeps it: types, shapes and attributes for the loader of each kernel; nothing in it has memory of its own.
+/// The graph as the model keeps it: types, shapes and attributes for the loader of each kernel;
+/// nothing in it has memory of its own.
 fn info(g: &Graph) -> GraphInfo {
     let at: HashMap<ge_ir::NodeId, u32> = g.order().iter().copied().zip(0u32..).collect();
     let node = |n: &ge_ir::Node| NodeInfo {

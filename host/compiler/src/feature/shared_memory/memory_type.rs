@@ -1,8 +1,10 @@
-//! Memory types of outputs as attributes say them (facts 2.1): `memory` on a descriptor, `_output_memory_type` on a node.
+//! Memory types of outputs as attributes say them (facts 2.1):
+//! `memory` on a descriptor, `_output_memory_type` on a node.
 use ge_ir::Node;
 use ge_plugin_api::types::AttrValue;
 
-/// Memory type of an output by its descriptor's `memory`, else the node's `_output_memory_type`; None: not said.
+/// Memory type of an output by its descriptor's `memory`, else the node's `_output_memory_type`;
+/// None: not said.
 pub fn memory_of(n: &Node, k: usize) -> Option<String> {
     if let Some(m) = n.outputs().get(k).and_then(|d| d.attrs.str("memory")) {
         return Some(m.to_owned());

@@ -1,4 +1,5 @@
-//! `Names`: one union of everything that has an address, with the distance of each name from the others of its class.
+//! `Names`: one union of everything that has an address, with the distance of each name from the
+//! others of its class.
 //!
 //! Cost: nearly constant for a join or a question (union by size, paths shortened on the way).
 
@@ -54,14 +55,16 @@ impl Names {
         self.owned.push(BTreeMap::new());
         id
     }
-    /// Says that the first `bytes` of a new name are a value of its own: no other such value may lie in them.
+    /// Says that the first `bytes` of a new name are a value of its own: no other such value may
+    /// lie in them.
     pub fn own(&mut self, name: u32, bytes: u64) {
         if bytes > 0 {
             self.owned[name as usize].insert(0, i64::try_from(bytes).unwrap_or(i64::MAX));
         }
     }
-    /// Puts `b` where `a` lies, over the value that lies there: the class of `b` gives up the one value of its own that it may have.
-    /// False, and nothing has changed, where it has others or the two cannot lie so.
+    /// Puts `b` where `a` lies, over the value that lies there: the class of `b` gives up the one
+    /// value of its own that it may have. False, and nothing has changed, where it has others or
+    /// the two cannot lie so.
     pub fn lie_over(&mut self, a: u32, b: u32) -> bool {
         let (from, to) = (self.find(a).0, self.find(b).0);
         if from == to || self.owned[to as usize].len() > 1 {
@@ -114,7 +117,8 @@ impl Names {
         range.1 = range.1.max(at.saturating_add(i64::try_from(bytes).unwrap_or(i64::MAX)));
     }
 
-    /// Puts `b` at `distance` bytes behind `a`. Errors: the two lie at another distance already; nothing has changed then.
+    /// Puts `b` at `distance` bytes behind `a`. Errors: the two lie at another distance already;
+    /// nothing has changed then.
     pub fn join(&mut self, a: u32, b: u32, distance: i64) -> Result<(), Clash> {
         let ((root_a, at_a), (root_b, at_b)) = (self.find(a), self.find(b));
         if root_a == root_b {
@@ -137,11 +141,13 @@ impl Names {
         Ok(())
     }
 
-    /// The owned bytes of two classes as one, the fewer moved to the more. Errors: two overlap; nothing has changed then.
+    /// The owned bytes of two classes as one, the fewer moved to the more. Errors: two overlap;
+    /// nothing has changed then.
     fn take_over(&mut self, root: u32, child: u32, shift: i64) -> Result<(), Clash> {
         let (mut big, mut small) =
             (std::mem::take(&mut self.owned[root as usize]), std::mem::take(&mut self.owned[child as usize]));
-        // What has to be added to the begins and ends of the smaller to see them from the root of the larger.
+        // What has to be added to the begins and ends of the smaller to see them from the root of
+        // the larger.
         let swapped = small.len() > big.len();
         let moved = if swapped {
             std::mem::swap(&mut big, &mut small);
@@ -229,7 +235,8 @@ mod tests {
 
     #[test]
     fn random_joins_agree_with_positions_that_are_known() {
-        // Every name has a true position; joins by true distances must all be taken, and places must differ as positions do.
+        // Every name has a true position; joins by true distances must all be taken, and places
+        // must differ as positions do.
         let mut seed = 7u64;
         let mut next = |n: u64| {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

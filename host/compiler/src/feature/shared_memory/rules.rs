@@ -1,10 +1,14 @@
 //! Which values a node makes share memory, and at which distance (document 000, 4.4; facts 2.7).
 //!
-//! - a view lies where its input lies; an output that is its input (`REFERENCE` prototypes, `reference`, `_ref_input`) too;
-//! - no padding (`_nopadding_continuous_*` with `_output_reuse_input`, `PhonyConcat`, `PhonySplit`): the parts lie one behind
-//!   the other in the whole, each at the data bytes of those before it;
-//! - padding (`continuous_input`, `continuous_output`): the parts lie one behind the other in whole blocks;
-//! - a node that clears (`AtomicAddrClean`, `MemSet` without inputs) covers the atomic outputs and workspaces of those that wait for it.
+//! - a view lies where its input lies; an output that is its input
+//!   (`REFERENCE` prototypes, `reference`, `_ref_input`) too;
+//! - no padding (`_nopadding_continuous_*` with `_output_reuse_input`,
+//!   `PhonyConcat`, `PhonySplit`): the parts lie one behind the other in the whole, each at the
+//!   data bytes of those before it;
+//! - padding (`continuous_input`, `continuous_output`): the parts lie one behind the other in whole
+//!   blocks;
+//! - a node that clears (`AtomicAddrClean`, `MemSet` without inputs) covers the atomic outputs and
+//!   workspaces of those that wait for it.
 use crate::feature::control_flow::lower::REF_INPUT;
 use crate::toolbox::Toolbox;
 use ge_ir::{Graph, Key, Node, NodeId, TensorDesc, ValueRef};
@@ -98,7 +102,8 @@ impl<'t> Rules<'t> {
         self.toolbox
     }
 
-    /// Whether output 0 of a node is its input 0 under another shape, without a task. An `Identity` is a copy.
+    /// Whether output 0 of a node is its input 0 under another shape, without a task. An `Identity`
+    /// is a copy.
     pub fn is_view(&self, n: &Node) -> bool {
         if n.op() == "Identity" || self.toolbox.op_flags(n.op_key()) & flags::VIEW == 0 {
             return false;
@@ -110,8 +115,8 @@ impl<'t> Rules<'t> {
     pub fn is_reference(&self, n: &Node) -> bool {
         n.attrs().flag(*REFERENCE) || self.toolbox.op_flags(n.op_key()) & flags::REFERENCE != 0
     }
-    /// Whether a node's outputs are bytes that others own: views, references, wholes of parts and parts of a whole, values of a
-    /// called graph.
+    /// Whether a node's outputs are bytes that others own: views, references, wholes of parts and
+    /// parts of a whole, values of a called graph.
     pub fn derives(&self, n: &Node) -> bool {
         self.is_view(n)
             || self.is_reference(n)
@@ -146,7 +151,8 @@ impl<'t> Rules<'t> {
             from.map(|from| Join { from, to: value(0), at: 0, kind, input })
         };
         if n.outputs().is_empty() {
-            // A value that nothing may lie beside: nodes without outputs join their inputs alone, below.
+            // A value that nothing may lie beside: nodes without outputs join their inputs alone,
+            // below.
         } else if self.is_view(n) {
             out.extend(same(first, JoinKind::View, 0));
         } else if let Some(i) = n.attrs().int(REF_INPUT).and_then(|i| u32::try_from(i).ok()) {
@@ -207,7 +213,8 @@ impl<'t> Rules<'t> {
         out
     }
 
-    /// The atomic outputs and workspaces of those that wait for a clearing node, one behind the other in its own (facts 2.8).
+    /// The atomic outputs and workspaces of those that wait for a clearing node, one behind the
+    /// other in its own (facts 2.8).
     fn cleaned(&self, g: &Graph, n: &Node, need: &dyn Fn(ValueRef) -> u64, out: &mut Vec<Join>) {
         let from = Spot::Workspace(n.id(), 0);
         let mut at = 0u64;

@@ -1,9 +1,11 @@
 //! Chains: which nodes of a scope are launched together.
 //!
-//! A chain is a run of nodes of one scope on one stream, nothing between them. It waits at its start for all that its nodes wait
-//! for, and records at its end; so it is cut behind a node for which others wait. That cannot make streams wait for each other
-//! anew: whoever waits for a chain waited for its last node before. Tiling on the device belongs to the chain: what it waits for
-//! on its node's own stream stands before the chain, and the chain waits for it by an event's address, not by a task.
+//! A chain is a run of nodes of one scope on one stream, nothing between them. It waits at its
+//! start for all that its nodes wait for, and records at its end; so it is cut behind a node for
+//! which others wait. That cannot make streams wait for each other anew: whoever waits for a chain
+//! waited for its last node before. Tiling on the device belongs to the chain: what it waits for on
+//! its node's own stream stands before the chain, and the chain waits for it by an event's address,
+//! not by a task.
 use crate::ids::{ModelMap, NodeKey, StreamId};
 use crate::pass::Records;
 use crate::place::Placement;
@@ -136,7 +138,8 @@ fn follows(
         return false;
     }
     let wishes = &p.params[key].attached;
-    // A custom tiling writes a workspace of its node, whose memory the nodes before it may still use.
+    // A custom tiling writes a workspace of its node, whose memory the nodes before it may still
+    // use.
     let writes = p.params[key].workspaces.iter().any(|w| w.bytes == CUSTOM_LOG_BYTES);
     if !wishes.is_empty() && writes {
         return false;

@@ -1,8 +1,10 @@
 //! The gate of 001 §4.1: which nodes' tiling reads values, and whether it may run on the device.
 //!
-//! A node is marked `_dynamic_tiling_depend_op` where an input whose value its tiling reads is no constant. Option, device (online
-//! only) and operator then say yes: `_tiling_sink_op`; or no: `_force_unknown_shape`, and the reason is kept. Where a composite engine takes
-//! part, a node's kernel may be launched by its tasks (001 §4.5): whether it is fit for that, the engine of the kernel says.
+//! A node is marked
+//! `_dynamic_tiling_depend_op` where an input whose value its tiling reads is no constant. Option, device (online only) and operator then say yes: `_tiling_sink_op`;
+//! or no: `_force_unknown_shape`, and the reason is kept. Where a composite engine takes part, a
+//! node's kernel may be launched by its tasks (001 §4.5): whether it is fit for that, the engine of
+//! the kernel says.
 use crate::error::{CompileError, Result};
 use crate::ids::NodeKey;
 use crate::options::Options;
@@ -46,7 +48,8 @@ pub fn mark(model: &mut Model, toolbox: &Toolbox, options: &Options, records: &m
             }
             match refusal {
                 Some(r) => marks.push((NodeKey::new(gi, n.id()), r)),
-                // Marks are this gate's alone: where no value is read there is nothing to sink, whatever the model says.
+                // Marks are this gate's alone: where no value is read there is nothing to sink,
+                // whatever the model says.
                 None if [SINK, DEPENDS].iter().any(|a| n.attr(*a).is_some()) => stale.push(NodeKey::new(gi, n.id())),
                 None => {}
             }

@@ -1,4 +1,5 @@
-//! Tiling sink (document 001, facts 5). in: a graph before placement, out: marks; then the resources that sunk nodes want.
+//! Tiling sink (document 001, facts 5). in: a graph before placement, out: marks; then the
+//! resources that sunk nodes want.
 
 /// The triple gate and its marks.
 pub mod gate;

@@ -1,4 +1,5 @@
-//! `RefineRunningFormat`: nodes in the formats that engines compute fastest, with as few changes of layout as can be.
+//! `RefineRunningFormat`: nodes in the formats that engines compute fastest, with as few changes of
+//! layout as can be.
 //!
 //! Before: `%y = MatMulV2(%x, %w : f16[256,64]) : f16`
 //! After: `%w_FRACTAL_NZ = TransData(%w) : f16[4,16,16,16]@FRACTAL_NZ(f16[256,64])  %y = MatMulV2(%x, %w_FRACTAL_NZ) : f16`
@@ -98,7 +99,8 @@ fn port(list: &[Format], i: usize, own: Format) -> Format {
     list.get(i).copied().unwrap_or(own)
 }
 
-/// Lets every node that is as it was go over to a variant in a format, where that lessens the cost of all.
+/// Lets every node that is as it was go over to a variant in a format, where that lessens the cost
+/// of all.
 fn expand<'v>(
     g: &Graph,
     offered: &'v [(NodeId, Vec<Variant>)],
@@ -150,8 +152,8 @@ fn expand<'v>(
     }
 }
 
-/// Cost of a node in a variant with `f` among its formats, with the changes of layout to further formats that it alone wants; None
-/// where it cannot be had.
+/// Cost of a node in a variant with `f` among its formats, with the changes of layout to further
+/// formats that it alone wants; None where it cannot be had.
 fn unary(g: &Graph, n: &Node, v: &Variant, f: Format, prices: &Prices<'_>) -> Option<u64> {
     let mut cost = v.cost;
     let mut has = false;

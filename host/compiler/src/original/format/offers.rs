@@ -20,8 +20,8 @@ impl<'t> Offers<'t> {
         Offers { toolbox, ranks, structural: STRUCTURE.iter().map(|s| Key::new(s)).collect() }
     }
 
-    /// The offers of the engine that takes a node as it is: the one that leaves its formats and types alone, then those in other formats.
-    /// Empty where there are no others.
+    /// The offers of the engine that takes a node as it is: the one that leaves its formats and
+    /// types alone, then those in other formats. Empty where there are no others.
     ///
     /// # Errors
     /// A call into a plugin that failed.

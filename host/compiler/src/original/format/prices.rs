@@ -1,4 +1,5 @@
-//! What changes of layout cost: the time that the engine which would do them says; nothing for constants that are folded.
+//! What changes of layout cost: the time that the engine which would do them says; nothing for
+//! constants that are folded.
 use super::in_format;
 use crate::prepare::fold::{folding_engine, keeps};
 use crate::toolbox::{EngineRanks, Toolbox};

@@ -1,4 +1,5 @@
-//! `CustomizeDtypesPass`: nodes and operators in the types that the file of `ge.customizeDtypes` gives their inputs and outputs.
+//! `CustomizeDtypesPass`: nodes and operators in the types that the file of `ge.customizeDtypes`
+//! gives their inputs and outputs.
 //!
 //! Before: `%y = Exp(%x) : f32`   After: `%a = Cast(%x) : f16  %b = Exp(%a) : f16  %y = Cast(%b) : f32`
 //! When: the file names the node, or its operator type; a line with the node's name goes before one with its type.

@@ -1,7 +1,8 @@
-//! What a node would be in the other type: which inputs it would read in it, what it would give, and whether an engine takes it so.
+//! What a node would be in the other type: which inputs it would read in it, what it would give,
+//! and whether an engine takes it so.
 //!
-//! Nothing of an operator is known here. Its prototype says which types its parameters may have and which must agree, and infers
-//! its outputs; the engines say whether they take it.
+//! Nothing of an operator is known here. Its prototype says which types its parameters may have and
+//! which must agree, and infers its outputs; the engines say whether they take it.
 use super::mode::{Mode, Rule};
 use super::names::names_of;
 use super::params::spec;
@@ -111,7 +112,8 @@ impl<'t> Asker<'t> {
             let held = n.input(i).is_none_or(|v| self.beyond(n, v).is_none());
             self.replaced(d) && (any || p.types.contains(&self.mode.to)) && !value && asked_for && held
         };
-        // What it reads and cannot be read in the other type is the reason where nothing else of it goes.
+        // What it reads and cannot be read in the other type is the reason where nothing else of it
+        // goes.
         let read = (0..n.inputs().len()).filter(|i| g.input_desc(n, *i).is_some_and(|d| self.replaced(d)));
         let mut why = read
             .filter_map(|i| Some(format!("its input {i} {}", self.beyond(n, n.input(i)?)?)))
@@ -220,7 +222,8 @@ impl<'t> Asker<'t> {
         }
     }
 
-    /// Whether an engine takes the changed node that is no worse than the one that takes it as it is.
+    /// Whether an engine takes the changed node that is no worse than the one that takes it as it
+    /// is.
     fn engines(&self, g: &Graph, n: &Node, changed: &WhatIf<'_>) -> crate::error::Result<Result<(), String>> {
         let engines = self.of(n);
         let mut why = String::new();

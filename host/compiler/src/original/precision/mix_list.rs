@@ -1,5 +1,5 @@
-//! The colours of mixed precision: an operator is white (lowered), black (kept) or gray (as its neighbours, where that saves
-//! casts). Prototypes say their colour; the user's file changes it:
+//! The colours of mixed precision: an operator is white (lowered), black (kept) or gray (as its
+//! neighbours, where that saves casts). Prototypes say their colour; the user's file changes it:
 //! `{"black-list": {"to-add": ["Add"], "to-remove": []}, "white-list": {"to-add": [], "to-remove": ["Conv2D"]}}`.
 use ge_plugin_api::ops::flags;
 use std::collections::BTreeMap;
@@ -64,7 +64,8 @@ impl MixList {
         Ok(out)
     }
 
-    /// Whether the user's file puts an operator on the white list: then it goes whatever is known of its numbers.
+    /// Whether the user's file puts an operator on the white list: then it goes whatever is known
+    /// of its numbers.
     pub fn is_asked_for(&self, op: &str) -> bool {
         self.changed.get(op) == Some(&Colour::White)
     }

@@ -1,4 +1,5 @@
-//! `RefineRunningPrecision`: nodes in the types that `ge.exec.precision_mode` asks for, with as few and small casts as can be.
+//! `RefineRunningPrecision`: nodes in the types that `ge.exec.precision_mode` asks for, with as few
+//! and small casts as can be.
 //!
 //! Before: `%y = MatMulV2(%x, %w) : f32  %z = Relu(%y) : f32`   After: `%a = Cast(%x) : f16  %b = Cast(%w) : f16
 //! %y = MatMulV2(%a, %b) : f16  %z = Relu(%y) : f16  %z_f32 = Cast(%z) : f32`
@@ -9,8 +10,9 @@
 //! Source: 003 §1.2 (D1i), facts 4.2 (JudgePrecisionInsert), 9.2. Cost: each node asked once, in parallel; the choice is a minimum
 //! cut over what the mode leaves open (`choice`).
 //!
-//! What a mode decides is decided; what it leaves open (gray operators of mixed precision, operators that only move values) goes
-//! where that costs least: a cast costs a launch and its elements, of a constant nothing, and one serves all readers.
+//! What a mode decides is decided; what it leaves open (gray operators of mixed precision,
+//! operators that only move values) goes where that costs least: a cast costs a launch and its
+//! elements, of a constant nothing, and one serves all readers.
 pub mod customize_dtypes_pass;
 pub mod lower;
 mod params;
@@ -97,7 +99,8 @@ fn run(cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> 
     let launch = cx.toolbox.target.soc.task_launch_ns.max(1);
     let values = values(g, &asker, &at, &lowered, launch);
     let passed: Vec<Passed> = values.iter().map(|(_, p)| p.clone()).collect();
-    // What is left open and costs the same either way stays as it is where the mode minds what is lost.
+    // What is left open and costs the same either way stays as it is where the mode minds what is
+    // lost.
     let Chosen { goes, .. } = choose(&items, &passed, !matches!(mode.rule, Rule::Mixed(_)));
     for (i, id) in order.iter().filter_map(|id| Some((at[*id]?, *id))) {
         if let (false, Some(n)) = (goes[i], g.get(id)) {

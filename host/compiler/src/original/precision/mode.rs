@@ -1,4 +1,5 @@
-//! Precision modes: which types may take the place of the model's own, and what decides a node (facts 9.2).
+//! Precision modes: which types may take the place of the model's own, and what decides a node
+//! (facts 9.2).
 use super::mix_list::MixList;
 use crate::error::OptionFault;
 use crate::error::Result;
@@ -33,9 +34,10 @@ pub struct Mode {
     pub keep: BTreeSet<String>,
 }
 
-/// The mode of a SoC where no option names one: the series computes in half precision what half precision can hold, the simulator's own
-/// SoC and those that files describe under other names in the model's types. (atc's own default for the series is `force_fp16`; it gave
-/// NaN and other classes on trained models.)
+/// The mode of a SoC where no option names one: the series computes in half precision what half
+/// precision can hold, the simulator's own SoC and those that files describe under other names in
+/// the model's types. (atc's own default for the series is `force_fp16`; it gave NaN and other
+/// classes on trained models.)
 pub fn default_mode(soc: &SocSpec) -> Precision {
     if soc.name.starts_with("Ascend") { Precision::Mix } else { Precision::Keep }
 }

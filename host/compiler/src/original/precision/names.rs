@@ -1,6 +1,6 @@
-//! Files that name nodes: `ge.exec.keep_dtype` (a name on each line) and `ge.customizeDtypes` (types of a node's or an operator's
-//! inputs and outputs). A name that the model does not have is an error, told with the nearest; a node that a fusion has taken in
-//! speaks for its originals.
+//! Files that name nodes: `ge.exec.keep_dtype` (a name on each line) and `ge.customizeDtypes`
+//! (types of a node's or an operator's inputs and outputs). A name that the model does not have is
+//! an error, told with the nearest; a node that a fusion has taken in speaks for its originals.
 use crate::error::OptionFault;
 use crate::error::Result;
 use crate::options::Options;
@@ -16,7 +16,8 @@ pub(super) fn read(option: &'static str, path: &str) -> Result<String> {
 
 /// The option that names nodes which keep the model's types.
 pub const KEEP: &str = "ge.exec.keep_dtype";
-/// The option that names nodes which keep the model's types, as a JSON list: what a calibration found.
+/// The option that names nodes which keep the model's types, as a JSON list: what a calibration
+/// found.
 pub const KEEP_NAMES: &str = "ge.x.keep_dtype";
 /// The option that gives types to nodes and operators.
 pub const CUSTOM: &str = "ge.customizeDtypes";
@@ -55,7 +56,8 @@ pub fn kept(options: &Options) -> Result<BTreeSet<String>> {
     })
 }
 
-/// The nodes that a calibration keeps in their types. Some are made by passes: they need not be the model's own.
+/// The nodes that a calibration keeps in their types. Some are made by passes: they need not be the
+/// model's own.
 ///
 /// # Errors
 /// A value that is no list of names.
@@ -143,7 +145,8 @@ pub fn names_of(n: &Node) -> impl Iterator<Item = &str> {
     std::iter::once(n.name()).chain(n.attrs().strs(ORIGINALS).into_iter().flatten())
 }
 
-/// Whether all names that options give are the model's; a name in a subgraph may stand behind its graph's.
+/// Whether all names that options give are the model's; a name in a subgraph may stand behind its
+/// graph's.
 ///
 /// # Errors
 /// Those that are not, each with the nearest.

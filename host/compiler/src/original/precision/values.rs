@@ -1,10 +1,11 @@
 //! What is known of the numbers between nodes, and whether a narrow type can hold them.
 //!
-//! Ranges go through the graph in its order, each operator's by its prototype (`ge_plugin_api::range`). Where nothing is known, a
-//! model is taken to be as models are: what a product by constant weights gives keeps to the small numbers that training leaves
-//! ([`COMMON`]) unless its bound leaves the type, and so does what a product of two computed tensors reads; numbers of the caller are
-//! taken to reach [`GIVEN`], more than bytes of a picture. So the raw input of a spectrogram (sums of hundreds of terms, then squares) is known for what it is, and a network's layers
-//! are not held against the product of all bounds before them.
+//! Ranges go through the graph in its order, each operator's by its prototype
+//! (`ge_plugin_api::range`). Where nothing is known, a model is taken to be as models are: what a product by constant weights gives keeps to the small numbers that training leaves ([`COMMON`])
+//! unless its bound leaves the type, and so does what a product of two computed tensors reads;
+//! numbers of the caller are taken to reach [`GIVEN`], more than bytes of a picture. So the raw
+//! input of a spectrogram (sums of hundreds of terms, then squares) is known for what it is, and a
+//! network's layers are not held against the product of all bounds before them.
 use crate::error::Result;
 use crate::toolbox::Toolbox;
 use ge_ir::view::GraphContext;
@@ -53,7 +54,8 @@ fn number(v: f64) -> String {
 }
 
 impl Limits {
-    /// Why a value with such numbers has no place in the type, in words behind "its input 0"; None: it has.
+    /// Why a value with such numbers has no place in the type, in words behind "its input 0"; None:
+    /// it has.
     fn refusal(self, known: Known, to: DType) -> Option<String> {
         let most = known.range.magnitude();
         if most > self.most {
@@ -128,8 +130,8 @@ impl Ranges {
     }
 }
 
-/// What an operator without a range function gives: the ranges that it reads, where it moves values of any type and computes
-/// nothing.
+/// What an operator without a range function gives: the ranges that it reads, where it moves values
+/// of any type and computes nothing.
 fn moved(toolbox: &Toolbox, g: &ge_ir::Graph, n: &Node, inputs: &[Range]) -> Vec<Range> {
     let Some(op) = toolbox.op(n.op_key()) else { return Vec::new() };
     let of_any = |i: usize| super::params::spec(&op.proto.inputs, i).is_some_and(|p| p.types.is_empty());
@@ -180,7 +182,8 @@ fn of_type(t: DType) -> Option<Range> {
     })
 }
 
-/// Bounds of a constant's finite numbers, in one go over its bytes; None: it has none, or is of another kind of type.
+/// Bounds of a constant's finite numbers, in one go over its bytes; None: it has none, or is of
+/// another kind of type.
 fn of_constant(t: &ge_ir::ConstTensor) -> Option<Range> {
     let wide = |b: &[u8]| <[u8; 4]>::try_from(b).map_or(f32::NAN, f32::from_le_bytes);
     let (low, high) = match t.dtype {

@@ -1,5 +1,6 @@
-//! Arithmetic on sizes: small values that shapes hang on and that are computed from sizes, constants and small inputs alone. Executor v2
-//! computes them while it plans; on the device each of them would cost a round trip.
+//! Arithmetic on sizes: small values that shapes hang on and that are computed from sizes,
+//! constants and small inputs alone. Executor v2 computes them while it plans; on the device each
+//! of them would cost a round trip.
 use super::unknown::SIZES;
 use crate::toolbox::Toolbox;
 use ge_ir::{Graph, Node, NodeId, TensorDesc};

@@ -1,10 +1,13 @@
-//! `DynamicShapePartition` (facts 3.5): the root graph becomes parts of known and of unknown shape, each a PartitionedCall.
+//! `DynamicShapePartition` (facts 3.5): the root graph becomes parts of known and of unknown shape,
+//! each a PartitionedCall.
 //!
-//! Nodes of one control flow group are one part, with everything on a path between them. Unknown nodes that stand side by side are
-//! one part, with everything on a path between them; known nodes that stand side by side are one where no other path joins them;
-//! known parts smaller than `ge.exec.static_model_ops_lower_limit` join the unknown ones, and those are put together again. Known
-//! parts first (`ge.x.known_first`): known nodes are joined before unknown ones are, and nothing that is known and large enough
-//! becomes unknown because of what stands around it. A graph without an unknown node stays as it is.
+//! Nodes of one control flow group are one part, with everything on a path between them. Unknown
+//! nodes that stand side by side are one part, with everything on a path between them; known nodes
+//! that stand side by side are one where no other path joins them; known parts smaller than
+//! `ge.exec.static_model_ops_lower_limit` join the unknown ones, and those are put together again. Known parts first (`ge.x.known_first`):
+//! known nodes are joined before unknown ones are, and nothing that is known and large enough
+//! becomes unknown because of what stands around it. A graph without an unknown node stays as it
+//! is.
 use super::{Merge, Part, call_parts, unknown};
 use crate::error::Result;
 use crate::options::Options;
@@ -25,7 +28,8 @@ pub(super) const REST: u32 = u32::MAX;
 
 /// The parts of a graph.
 pub struct Parts {
-    /// The part of each node, by its place in the order; `u32::MAX` for what belongs to none: parameters, results, shared constants.
+    /// The part of each node, by its place in the order; `u32::MAX` for what belongs to none:
+    /// parameters, results, shared constants.
     pub of: Vec<u32>,
     /// Whether each part is known.
     pub known: Vec<bool>,
@@ -72,7 +76,8 @@ pub fn limit(options: &Options) -> i64 {
 /// Finds the parts of a graph. `marks`: which nodes are unknown, by their places in the order.
 pub fn parts(g: &Graph, marks: &[bool], options: &Options) -> Parts {
     let limit = limit(options);
-    // Items: what runs, by place in the order. Sources that wait for nothing go with their readers below.
+    // Items: what runs, by place in the order. Sources that wait for nothing go with their readers
+    // below.
     let mut at = vec![REST; g.id_bound()];
     let mut items: Vec<u32> = Vec::new();
     for (place, n) in (0u32..).zip(g.nodes()) {
@@ -141,8 +146,8 @@ fn find(of: &mut [u32], mut i: u32) -> u32 {
     i
 }
 
-/// Joins dark neighbours, and everything on a path between what was joined, until nothing changes. `of`: the first item of each
-/// item's part.
+/// Joins dark neighbours, and everything on a path between what was joined, until nothing changes.
+/// `of`: the first item of each item's part.
 fn contract(of: &mut [u32], edges: &[(u32, u32)], dark: &mut [bool]) {
     loop {
         let mut changed = false;
@@ -162,7 +167,8 @@ fn contract(of: &mut [u32], edges: &[(u32, u32)], dark: &mut [bool]) {
     }
 }
 
-/// Makes parts that reach each other both ways one, dark where one of them is. Whether there were such.
+/// Makes parts that reach each other both ways one, dark where one of them is. Whether there were
+/// such.
 fn close(of: &mut [u32], edges: &[(u32, u32)], dark: &mut [bool]) -> bool {
     let roots: Vec<u32> = (0..of.len() as u32).map(|i| find(of, i)).collect();
     let mut outs: Vec<Vec<u32>> = vec![Vec::new(); of.len()];

@@ -1,4 +1,5 @@
-//! Partition by shape and by level (facts 3.5, 3.6): parts of a graph become PartitionedCall nodes before engines are looked at.
+//! Partition by shape and by level (facts 3.5, 3.6): parts of a graph become PartitionedCall nodes
+//! before engines are looked at.
 
 /// Arithmetic on sizes.
 pub mod arithmetic;

@@ -1,5 +1,6 @@
-//! Known parts of a graph as models of their own: each becomes a `PartitionedCall` that names it, and its nodes, the constants that
-//! they read and the graphs that they call leave the model. Unknown nodes stay where they are: executor v2 runs them as one graph.
+//! Known parts of a graph as models of their own: each becomes a `PartitionedCall` that names it,
+//! and its nodes, the constants that they read and the graphs that they call leave the model.
+//! Unknown nodes stay where they are: executor v2 runs them as one graph.
 use super::dynamic_shape_partition::{Parts, REST, name};
 use super::{Merge, Part, call_parts};
 use crate::error::{CompileError, Result};
@@ -7,7 +8,8 @@ use ge_ir::graph::Loose;
 use ge_ir::{AttrValue, Graph, Key, Model, NodeId, ValueRef};
 use std::collections::{HashMap, HashSet};
 
-/// What names of parts begin with: a model's own name is the user's, and says nothing of what it holds.
+/// What names of parts begin with: a model's own name is the user's, and says nothing of what it
+/// holds.
 const ROOT: &str = "root";
 /// Attribute of a node that stays: the part of unknown shape that it belongs to.
 pub const UNKNOWN_PART: &str = "_unknown_part";

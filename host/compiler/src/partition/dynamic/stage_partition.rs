@@ -1,5 +1,6 @@
-//! `StagePartition` (facts 3.6): nodes with `_stage_level` become one PartitionedCall `Subgraph_Level_<n>` for each level; what they need
-//! goes to the first level that needs it, what has no level and is needed by none to a last one. No such attribute: nothing happens.
+//! `StagePartition` (facts 3.6): nodes with `_stage_level` become one PartitionedCall
+//! `Subgraph_Level_<n>` for each level; what they need goes to the first level that needs it, what
+//! has no level and is needed by none to a last one. No such attribute: nothing happens.
 use super::{Merge, Part, call_parts};
 use crate::error::{CompileError, Result};
 use ge_ir::{AttrValue, Model};

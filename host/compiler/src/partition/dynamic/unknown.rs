@@ -1,5 +1,6 @@
-//! Which nodes have unknown shapes (facts 3.5): by a mark, by an engine that runs on the host, by a shape of theirs, by their subgraphs,
-//! by addresses that cannot be refreshed, by tiling that reads values where it does not run on the device; constants with their readers.
+//! Which nodes have unknown shapes (facts 3.5): by a mark, by an engine that runs on the host, by a
+//! shape of theirs, by their subgraphs, by addresses that cannot be refreshed, by tiling that reads
+//! values where it does not run on the device; constants with their readers.
 use crate::error::CompileError;
 use crate::feature::tiling_sink::gate;
 use crate::ids::NodeKey;
@@ -76,7 +77,8 @@ fn inner(model: &Model, n: &Node, depth: usize) -> bool {
     n.subgraphs().iter().filter_map(|s| model.graph(s)).any(|s| s.nodes().any(bad))
 }
 
-/// Why a node of graph `g` makes the shapes behind it unknown; None: it only hands on what it is given.
+/// Why a node of graph `g` makes the shapes behind it unknown; None: it only hands on what it is
+/// given.
 fn reason(g: &Graph, n: &Node, toolbox: &Toolbox) -> Option<String> {
     // A size without a name that no input has opens here: a symbol would have been handed on.
     let nameless = |d: &TensorDesc| d.shape.is_unranked() || d.shape.dims().contains(&Dim::UNKNOWN);
@@ -137,15 +139,18 @@ fn deciding(model: &Model, toolbox: &Toolbox) -> Vec<String> {
 
 /// Whether a shape of the model is unknown.
 ///
-/// What is unknown by a mark or by its engine alone does not count: with every size known it runs as what it stands beside.
+/// What is unknown by a mark or by its engine alone does not count: with every size known it runs
+/// as what it stands beside.
 pub fn any(model: &Model) -> bool {
     let input = model.root().data_nodes().into_iter().any(open);
     input || model.graphs().iter().flat_map(|g| g.nodes()).any(|n| runs(n) && open(n))
 }
 
-/// What refuses a model with an unknown shape: the nodes that bring it in, and the `--input-shape` that closes it. None: all are known.
+/// What refuses a model with an unknown shape: the nodes that bring it in, and the `--input-shape`
+/// that closes it. None: all are known.
 ///
-/// What is unknown by a mark or by its engine alone is no reason: with every size known it runs as what it stands beside.
+/// What is unknown by a mark or by its engine alone is no reason: with every size known it runs as
+/// what it stands beside.
 pub fn refusal(model: &Model, toolbox: &Toolbox) -> Option<CompileError> {
     let count = model.graphs().iter().flat_map(|g| g.nodes()).filter(|n| runs(n) && open(n)).count();
     let inputs: Vec<&Node> = model.root().data_nodes().into_iter().filter(|n| open(n)).collect();

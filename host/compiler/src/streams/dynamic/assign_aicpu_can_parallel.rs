@@ -1,6 +1,7 @@
-//! `AssignAicpuCanParallel` (`ac_parallel_enable` = 1): an AI CPU subgraph that can run beside the others has the stream of its
-//! engine: one without inputs, one whose inputs all come from subgraphs without tasks and inputs of their own, and one that can
-//! take no predecessor's stream. Source: 002, facts 1.13.
+//! `AssignAicpuCanParallel` (`ac_parallel_enable` = 1): an AI CPU subgraph that can run beside the
+//! others has the stream of its engine: one without inputs, one whose inputs all come from
+//! subgraphs without tasks and inputs of their own, and one that can take no predecessor's stream.
+//! Source: 002, facts 1.13.
 use super::context::Dynamic;
 use ge_plugin_api::engine::flags;
 
@@ -19,7 +20,8 @@ fn can_parallel(cx: &Dynamic<'_>, k: usize) -> bool {
     preds.iter().all(idle) || !preds.iter().any(|p| takes(cx, k, *p as usize))
 }
 
-/// The predecessor owns a stream, is not independent, and no other subgraph of its engine follows it.
+/// The predecessor owns a stream, is not independent, and no other subgraph of its engine follows
+/// it.
 fn takes(cx: &Dynamic<'_>, k: usize, p: usize) -> bool {
     let pred = &cx.parts[p];
     pred.stream.is_some()

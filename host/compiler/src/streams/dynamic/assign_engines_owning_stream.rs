@@ -1,4 +1,5 @@
-//! `AssignEnginesOwningStream`: an engine that owns a stream has one for all its nodes. Source: 002, facts 1.13.
+//! `AssignEnginesOwningStream`: an engine that owns a stream has one for all its nodes. Source:
+//! 002, facts 1.13.
 use super::context::Dynamic;
 use ge_plugin_api::engine::flags;
 

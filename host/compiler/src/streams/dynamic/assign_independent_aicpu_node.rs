@@ -1,5 +1,5 @@
-//! `AssignIndependentAicpuNode` (`ac_parallel_enable` is 0 or not given): an AI CPU subgraph with a node that always runs beside
-//! the others has the stream of its engine. Source: 002, facts 1.13.
+//! `AssignIndependentAicpuNode` (`ac_parallel_enable` is 0 or not given): an AI CPU subgraph with a
+//! node that always runs beside the others has the stream of its engine. Source: 002, facts 1.13.
 use super::context::Dynamic;
 
 /// Types of such nodes.

@@ -1,5 +1,5 @@
-//! `AssignRemainSubgraphNeedAssignStream`: what is left has the stream of its engine, unless the engine takes part in no
-//! assignment; those stand on stream 0. Source: 002, facts 1.13.
+//! `AssignRemainSubgraphNeedAssignStream`: what is left has the stream of its engine, unless the
+//! engine takes part in no assignment; those stand on stream 0. Source: 002, facts 1.13.
 use super::context::Dynamic;
 use ge_plugin_api::engine::flags;
 

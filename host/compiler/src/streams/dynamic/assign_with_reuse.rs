@@ -1,5 +1,6 @@
-//! `AssignWithReuse`: a subgraph without a stream takes that of a predecessor, else of a successor, where it may; among several
-//! that of the cheapest engine, the first of the list on ties. What took a stream hands it on. Source: 002, facts 1.13.
+//! `AssignWithReuse`: a subgraph without a stream takes that of a predecessor, else of a successor,
+//! where it may; among several that of the cheapest engine, the first of the list on ties. What
+//! took a stream hands it on. Source: 002, facts 1.13.
 use super::context::Dynamic;
 
 /// Gives streams of neighbours.

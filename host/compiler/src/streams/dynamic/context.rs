@@ -72,8 +72,9 @@ impl<'a> Dynamic<'a> {
         let g = &self.model.graphs()[p.graph];
         p.sub.nodes.iter().filter_map(move |id| Some((NodeKey::new(p.graph, *id), g.get(*id)?)))
     }
-    /// Whether a part may take a neighbour's stream: the same engine, an engine that attaches, or the engine of the subgraph
-    /// whose stream the neighbour took. AI CPU nodes never go to an independent engine.
+    /// Whether a part may take a neighbour's stream: the same engine, an engine that attaches, or
+    /// the engine of the subgraph whose stream the neighbour took. AI CPU nodes never go to an
+    /// independent engine.
     pub fn could_reuse(&self, part: usize, neighbour: usize) -> bool {
         let (mine, its) = (&self.parts[part], &self.parts[neighbour]);
         if its.stream.is_none() || (self.aicpu(part) && self.has(neighbour, flags::INDEPENDENT)) {

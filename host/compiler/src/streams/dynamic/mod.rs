@@ -1,8 +1,10 @@
-//! Streams of graphs with unknown shapes (002, 004 §4.2, facts 1.13): one stream, or, where the user asks for several
-//! (`ENABLE_DYNAMIC_SHAPE_MULTI_STREAM=1`, `ge.x.dynamic_multi_stream`), one for each engine that owns one, over the root and all
-//! subgraphs of unknown shapes together. A subgraph of known shapes is allocated as a static graph of its own.
+//! Streams of graphs with unknown shapes (002, 004 §4.2, facts 1.13): one stream, or, where the
+//! user asks for several (`ENABLE_DYNAMIC_SHAPE_MULTI_STREAM=1`, `ge.x.dynamic_multi_stream`), one
+//! for each engine that owns one, over the root and all subgraphs of unknown shapes together. A
+//! subgraph of known shapes is allocated as a static graph of its own.
 //!
-//! What an engine is like, its flags say: owns a stream, AI CPU, independent, attaches, has no task.
+//! What an engine is like, its flags say: owns a stream, AI CPU, independent, attaches, has no
+//! task.
 
 /// What the steps see and write.
 pub mod context;
@@ -73,13 +75,15 @@ pub fn assign(model: &Model, placement: &Placement, toolbox: &Toolbox, options: 
     Ok(plan)
 }
 
-/// Nodes that stand on stream 0 in any case: those with subgraphs, what is simply there, and graph outputs.
+/// Nodes that stand on stream 0 in any case: those with subgraphs, what is simply there, and graph
+/// outputs.
 fn on_main_stream(n: &Node) -> bool {
     let there = ["Data", "RefData", "Variable", "Const", "Constant", "ConstPlaceHolder", "FileConstant", "NetOutput"];
     !n.subgraphs().is_empty() || there.contains(&n.op())
 }
 
-/// Ids from 0 without holes: engines that still own nodes by compute cost and name, then labels by name.
+/// Ids from 0 without holes: engines that still own nodes by compute cost and name, then labels by
+/// name.
 fn numbered(
     model: &Model,
     toolbox: &Toolbox,

@@ -1,5 +1,5 @@
-//! `ReassignStreamByStreamLabel`: nodes with a stream label move to one stream for the label, whatever their engines and graphs.
-//! Source: 002, facts 1.13.
+//! `ReassignStreamByStreamLabel`: nodes with a stream label move to one stream for the label,
+//! whatever their engines and graphs. Source: 002, facts 1.13.
 use super::context::{Dynamic, Owner};
 use crate::ids::NodeKey;
 use crate::streams::logical::context::label_of;

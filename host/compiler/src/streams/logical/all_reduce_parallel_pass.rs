@@ -1,5 +1,6 @@
-//! `AllReduceParallelPass` (`ge.hcomParallel`): data successors of a fused AllReduce run beside the next one, on one new stream
-//! for each stream they stood on. Source: 004 §4.1.1, facts 1.4 (7), DESIGN 9.
+//! `AllReduceParallelPass` (`ge.hcomParallel`): data successors of a fused AllReduce run beside the
+//! next one, on one new stream for each stream they stood on. Source: 004 §4.1.1, facts 1.4 (7),
+//! DESIGN 9.
 use super::LogicalStreamPass;
 use super::context::{Context, NONE, group_of, label_of};
 use crate::error::Result;

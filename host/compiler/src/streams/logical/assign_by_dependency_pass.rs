@@ -1,9 +1,11 @@
-//! `AssignByDependencyPass`: a subgraph without a stream takes the stream of a predecessor where the reuse rule allows, else a
-//! stream of its engine. Source: 004 §4.1.1, facts 1.5; DESIGN 9 settles ties and the sibling rule.
+//! `AssignByDependencyPass`: a subgraph without a stream takes the stream of a predecessor where
+//! the reuse rule allows, else a stream of its engine. Source: 004 §4.1.1, facts 1.5; DESIGN 9
+//! settles ties and the sibling rule.
 //!
-//! Reuse rule, in this order: another scheduler: no; an independent engine's or a labelled stream: no; the first visit of a
-//! subgraph with `_force_attach_stream`: yes; unless MemoryPriority, a sibling of the predecessor's engine has the better
-//! claim: no; same engine, or an engine that attaches: yes; the predecessor itself follows a stream of this engine: yes.
+//! Reuse rule, in this order: another scheduler: no; an independent engine's or a labelled stream:
+//! no; the first visit of a subgraph with `_force_attach_stream`: yes; unless MemoryPriority, a
+//! sibling of the predecessor's engine has the better claim: no; same engine, or an engine that
+//! attaches: yes; the predecessor itself follows a stream of this engine: yes.
 use super::LogicalStreamPass;
 use super::context::{Context, NONE};
 use crate::error::OptionFault;
@@ -73,7 +75,8 @@ impl LogicalStreamPass for AssignByDependencyPass {
                 }
             }
         }
-        // Engines get ranges of ids in the order of their names; a subgraph's first new stream is its parent's.
+        // Engines get ranges of ids in the order of their names; a subgraph's first new stream is
+        // its parent's.
         let mut names: BTreeMap<String, (EngineId, u32)> = BTreeMap::new();
         for (e, (_, count)) in counters.iter().map(|(e, c)| (*e, *c)).collect::<BTreeMap<_, _>>() {
             names.insert(cx.toolbox.engine(e).info.name.to_string(), (e, count));

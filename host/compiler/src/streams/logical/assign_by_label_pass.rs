@@ -1,4 +1,5 @@
-//! `AssignByLabelPass`: one stream for each stream label of the graph. Source: 004 §4.1.1, facts 1.4 (2).
+//! `AssignByLabelPass`: one stream for each stream label of the graph. Source: 004 §4.1.1, facts
+//! 1.4 (2).
 use super::LogicalStreamPass;
 use super::context::Context;
 use crate::error::Result;

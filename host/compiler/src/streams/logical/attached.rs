@@ -1,10 +1,12 @@
-//! `AssignAttachedStreamPass`: attached streams after the main ones, ids going on; nodes of one main stream with the same key
-//! share one, with force reuse nodes of any stream; but only within one region of the control flow, as a region's streams are woken
-//! when it begins and joined before it ends. Source: 004 §4.1.2, 002, facts 1.7.
+//! `AssignAttachedStreamPass`: attached streams after the main ones, ids going on; nodes of one
+//! main stream with the same key share one, with force reuse nodes of any stream; but only within
+//! one region of the control flow, as a region's streams are woken when it begins and joined before
+//! it ends. Source: 004 §4.1.2, 002, facts 1.7.
 //!
-//! Both forms are read: `_attached_stream_info_list` (a list of dictionaries with `_attached_resource_name`,
-//! `_attached_resource_reuse_key`, `_attached_resource_required_flag`, `_attached_resource_force_reuse`) and
-//! `_attached_stream_info` (one dictionary, policy "group").
+//! Both forms are read:
+//! `_attached_stream_info_list` (a list of dictionaries with `_attached_resource_name`,
+//! `_attached_resource_reuse_key`, `_attached_resource_required_flag`,
+//! `_attached_resource_force_reuse`) and `_attached_stream_info` (one dictionary, policy "group").
 use crate::error::{CompileError, Result};
 use crate::ids::{NodeKey, StreamId};
 use crate::streams::flow::Flow;
@@ -79,7 +81,8 @@ pub fn assign(model: &Model, plan: &mut StreamPlan, flow: Option<&Flow>) -> Resu
     if failures.is_empty() { Ok(()) } else { Err(CompileError::Model { code: ge_codes::ATTACHED_FORM, all: failures }) }
 }
 
-/// Positions of the inputs whose values a node's attached work reads. None where it is not said which: it may read any.
+/// Positions of the inputs whose values a node's attached work reads. None where it is not said
+/// which: it may read any.
 pub fn value_inputs(n: &Node) -> Option<Vec<usize>> {
     let AttrValue::List(list) = n.attr("_attached_stream_info_list")? else { return None };
     let required =
@@ -92,8 +95,9 @@ pub fn value_inputs(n: &Node) -> Option<Vec<usize>> {
     Some(out)
 }
 
-/// Whether a node's own tasks have its own stream wait for its attached work before anything else: its engine asks for an event or a
-/// notify of the attached stream's name (001 §4.3). What follows the node then follows its attached work too.
+/// Whether a node's own tasks have its own stream wait for its attached work before anything else:
+/// its engine asks for an event or a notify of the attached stream's name (001 §4.3). What follows
+/// the node then follows its attached work too.
 pub fn waits_itself(n: &Node) -> bool {
     let named = |attr: &str| match n.attr(attr) {
         Some(AttrValue::List(list)) => {

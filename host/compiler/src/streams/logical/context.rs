@@ -58,7 +58,8 @@ pub struct Context<'a> {
     pub rank: Vec<u32>,
 }
 
-/// The label that counts: the user's overrides the stream label; with `_enable_inner_parallel` both together (facts 1.14).
+/// The label that counts: the user's overrides the stream label; with `_enable_inner_parallel` both
+/// together (facts 1.14).
 pub fn label_of(n: &Node) -> Option<String> {
     static KEYS: LazyLock<[Key; 2]> = LazyLock::new(|| ["_stream_label", "_user_stream_label"].map(Key::new));
     let [stream, user] = KEYS.map(|k| n.attrs().str(k).filter(|s| !s.is_empty()));

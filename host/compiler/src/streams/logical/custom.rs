@@ -1,5 +1,5 @@
-//! Custom stream passes (stage AfterAssignLogicStream): plugins may move nodes by setting `_stream_id`, and nothing else: the
-//! graph does not change while streams are allocated.
+//! Custom stream passes (stage AfterAssignLogicStream): plugins may move nodes by setting
+//! `_stream_id`, and nothing else: the graph does not change while streams are allocated.
 use super::context::NONE;
 use crate::error::{CompileError, Result};
 use crate::pass::Switches;
@@ -13,7 +13,8 @@ use ge_plugin_api::patch::Edit;
 /// No stream has a greater id than this.
 const MOST: i64 = 1 << 20;
 
-/// Runs those that are enabled in plugin order on each graph; says whether one has moved a node. `streams` has the stream of each graph's nodes.
+/// Runs those that are enabled in plugin order on each graph; says whether one has moved a node.
+/// `streams` has the stream of each graph's nodes.
 ///
 /// # Errors
 /// What a pass says, and edits other than of `_stream_id`, by the pass's name.

@@ -1,5 +1,6 @@
-//! `IndependentStreamPass`: engines that share no stream (collectives) have one for each engine and stream label; a subgraph
-//! with a user's label stays where the label put it. Source: 004 §4.1.1, facts 1.4 (3), DESIGN 9.
+//! `IndependentStreamPass`: engines that share no stream (collectives) have one for each engine and
+//! stream label; a subgraph with a user's label stays where the label put it. Source: 004 §4.1.1,
+//! facts 1.4 (3), DESIGN 9.
 use super::LogicalStreamPass;
 use super::context::{Context, NONE};
 use crate::error::Result;

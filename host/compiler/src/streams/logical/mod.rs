@@ -1,7 +1,8 @@
 //! Static logical streams: the pass chain of documents 002 and 004, one file a pass.
 //!
-//! The root graph first, then each subgraph with its parent's stream as default. The graph is borrowed unchanged for the
-//! whole allocation: passes see `&Graph` and write into a `Context` alone.
+//! The root graph first, then each subgraph with its parent's stream as default. The graph is
+//! borrowed unchanged for the whole allocation: passes see `&Graph` and write into a `Context`
+//! alone.
 
 /// What passes see and write.
 pub mod context;
@@ -53,14 +54,16 @@ fn run<P: LogicalStreamPass>(cx: &mut Context<'_>) -> Result<()> {
     P::run(cx)
 }
 
-/// Assigns logical streams to all graphs: the chain, then the topology pass; ids continuous from 0 at the end.
+/// Assigns logical streams to all graphs: the chain, then the topology pass; ids continuous from 0
+/// at the end.
 pub fn assign(model: &Model, placement: &Placement, toolbox: &Toolbox, options: &Options) -> Result<StreamPlan> {
     let mut plan = assign_graphs(model, &graph_order(model), placement, toolbox, options)?;
     attached::assign(model, &mut plan, None)?;
     Ok(plan)
 }
 
-/// Main streams of some graphs in their order: the chain, the topology pass, custom passes, continuous ids.
+/// Main streams of some graphs in their order: the chain, the topology pass, custom passes,
+/// continuous ids.
 ///
 /// # Errors
 /// As the passes have them.

@@ -1,5 +1,5 @@
-//! `NodeStreamUpdatePass`: nodes take the streams of their subgraphs; label nodes of control flow the parent's; groups of
-//! `NewStreamId` a stream of their own. Source: 004 §4.1.1, facts 1.4 (5), DESIGN 9.
+//! `NodeStreamUpdatePass`: nodes take the streams of their subgraphs; label nodes of control flow the parent's; groups of `NewStreamId`
+//! a stream of their own. Source: 004 §4.1.1, facts 1.4 (5), DESIGN 9.
 use super::LogicalStreamPass;
 use super::context::{Context, NONE};
 use crate::error::{CompileError, Result};
@@ -39,7 +39,8 @@ impl LogicalStreamPass for NodeStreamUpdatePass {
     }
 }
 
-/// The NetOutput of a While body whose While is in a graph of unknown shape stands on stream 0 (004 §6).
+/// The NetOutput of a While body whose While is in a graph of unknown shape stands on stream 0 (004
+/// §6).
 fn force_while_body_output(cx: &mut Context<'_>) {
     let parents = crate::streams::order::parents_of(cx.model);
     let Some(parent) = parents[cx.gi] else { return };

@@ -1,5 +1,6 @@
-//! `OptimizeIneffectiveMultiStreamPass`: a node none of whose neighbours stands on its stream moves to another stream where
-//! nothing stands between its last input and its first output there. Source: 004 §4.1.1, facts 1.4 (9), DESIGN 9.
+//! `OptimizeIneffectiveMultiStreamPass`: a node none of whose neighbours stands on its stream moves
+//! to another stream where nothing stands between its last input and its first output there.
+//! Source: 004 §4.1.1, facts 1.4 (9), DESIGN 9.
 use super::LogicalStreamPass;
 use super::context::{Context, NONE};
 use crate::error::Result;

@@ -1,4 +1,5 @@
-//! `SingleStreamPass` (`ge.enableSingleStream`): everything on one stream; a stream label is an error. Source: 002, facts 1.4.
+//! `SingleStreamPass` (`ge.enableSingleStream`): everything on one stream; a stream label is an
+//! error. Source: 002, facts 1.4.
 use super::LogicalStreamPass;
 use super::context::{Context, NONE, label_of};
 use crate::error::{CompileError, Result};

@@ -1,7 +1,8 @@
 //! `UpdateForMdeGroupPass`: nodes with `NewStreamId` have one stream for each id.
 //!
-//! It stands first in the chain; its groups get their streams after the engine rules, so that they survive NodeStreamUpdatePass
-//! (DESIGN 9). A user's label or a parallel group has the better claim. Source: 004 §4.1.1, facts 1.4 (1).
+//! It stands first in the chain; its groups get their streams after the engine rules, so that they
+//! survive NodeStreamUpdatePass (DESIGN 9). A user's label or a parallel group has the better
+//! claim. Source: 004 §4.1.1, facts 1.4 (1).
 use super::LogicalStreamPass;
 use super::context::{Context, group_of};
 use crate::error::Result;

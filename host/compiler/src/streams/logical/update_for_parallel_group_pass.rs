@@ -1,5 +1,6 @@
-//! `UpdateForParallelGroupPass`: one stream for each `_parallel_group`; a Hcom operator of group "-1" with one data input follows
-//! that input as it stands at the time, all others of "-1" are a group like any. Source: 004 §4.1.1, facts 1.4 (6), DESIGN 9.
+//! `UpdateForParallelGroupPass`: one stream for each `_parallel_group`; a Hcom operator of group
+//! "-1" with one data input follows that input as it stands at the time, all others of "-1" are a
+//! group like any. Source: 004 §4.1.1, facts 1.4 (6), DESIGN 9.
 use super::LogicalStreamPass;
 use super::context::{Context, NONE, group_of};
 use crate::error::Result;

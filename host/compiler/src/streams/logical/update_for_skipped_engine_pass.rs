@@ -1,5 +1,6 @@
-//! `UpdateForSkippedEnginePass`: a node of an engine without streams stands nowhere if all before it stand nowhere, and on its
-//! neighbours' stream if they share one. Source: 004 §4.1.1, facts 1.4 (8), DESIGN 9.
+//! `UpdateForSkippedEnginePass`: a node of an engine without streams stands nowhere if all before
+//! it stand nowhere, and on its neighbours' stream if they share one. Source: 004 §4.1.1, facts 1.4
+//! (8), DESIGN 9.
 use super::LogicalStreamPass;
 use super::context::{Context, NONE};
 use crate::error::Result;

@@ -1,5 +1,6 @@
-//! Streams of bodies of control flow in `parallel:N`: each body is a graph of its own, spread over at most N streams where that pays
-//! for waking and joining them. The nodes keep their order; scopes within a body stay on the stream of the outer one.
+//! Streams of bodies of control flow in `parallel:N`: each body is a graph of its own, spread over
+//! at most N streams where that pays for waking and joining them. The nodes keep their order;
+//! scopes within a body stay on the stream of the outer one.
 use crate::ids::{ModelMap, NodeKey};
 use crate::streams::StreamPlan;
 use crate::streams::flow::Flow;
@@ -60,7 +61,8 @@ pub(super) fn spread(
     }
 }
 
-/// Nodes of one body that leave its scope's stream, and the stream of each among those beside it; None where it does not pay.
+/// Nodes of one body that leave its scope's stream, and the stream of each among those beside it;
+/// None where it does not pay.
 #[allow(clippy::too_many_arguments)]
 fn body(
     model: &Model,
@@ -106,7 +108,8 @@ fn body(
     let rules = Rules { independent: vec![false], slots: vec![None], labels: 0, max_streams: None };
     let options = ParallelOptions { plain: costs.width, events: costs.events, aim: Aim::Speed };
     let best = plan_parallel(&dag, &rules, &options).ok()?.assignment;
-    // The scope's own stream takes the place of the one with most of what must stay there, or else most work.
+    // The scope's own stream takes the place of the one with most of what must stay there, or else
+    // most work.
     let mut weight = vec![(0u64, 0u64); best.streams.max(1)];
     for (k, s) in best.stream.iter().enumerate() {
         let w = &mut weight[*s as usize];

@@ -1,9 +1,12 @@
-//! `ge.x.stream_mode = parallel:N` in the compiler: the root graph as a graph of costs, and its plan back as streams and order.
+//! `ge.x.stream_mode = parallel:N` in the compiler: the root graph as a graph of costs, and its
+//! plan back as streams and order.
 //!
-//! The chain of document 004 runs first. What its rules bind keeps the stream that it got there: nodes with a label, a
-//! `NewStreamId` or a `_parallel_group`, and those of independent engines. All other nodes of the root are spread over at
-//! most N streams by `plan_parallel`; the planner's order becomes the graph's. Bodies of subgraphs stand on the stream of the
-//! node that names them; control flow by labels is one item there, and each of its bodies is spread on its own (`body`). Nodes that the chain puts nowhere, and nodes without a task, take no part: order passes through them.
+//! The chain of document 004 runs first. What its rules bind keeps the stream that it got there:
+//! nodes with a label, a `NewStreamId` or a `_parallel_group`, and those of independent engines.
+//! All other nodes of the root are spread over at most N streams by
+//! `plan_parallel`; the planner's order becomes the graph's. Bodies of subgraphs stand on the stream of the node that names them; control flow by labels is one item there, and each of its bodies is spread on its own (`body`).
+//! Nodes that the chain puts nowhere, and nodes without a task, take no part: order passes through
+//! them.
 use super::times::{Profile, times};
 use crate::error::{CompileError, Result};
 use crate::ids::{ModelMap, NodeKey, StreamId};
@@ -20,8 +23,8 @@ use ge_plugin_api::engine::flags;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Items that a node without a task stands for, above which it is an item of its own: joins of many to many would else give
-/// edges by their product.
+/// Items that a node without a task stands for, above which it is an item of its own: joins of many
+/// to many would else give edges by their product.
 const JOINED: usize = 16;
 
 /// The width that an option asks for: N of `parallel:N`.
@@ -32,8 +35,9 @@ pub fn width(options: &Options) -> Option<usize> {
     }
 }
 
-/// Whether streams of this model come from its engines whatever the option says: one stream was asked for, a custom pass
-/// has given them, shapes are not known, or labels and activations in the graph already speak of streams.
+/// Whether streams of this model come from its engines whatever the option says: one stream was
+/// asked for, a custom pass has given them, shapes are not known, or labels and activations in the
+/// graph already speak of streams.
 pub fn by_engine_all_the_same(model: &Model, plan: &StreamPlan, flow: Option<&Flow>) -> bool {
     let of_a_body = |n: &Node| {
         let inside = flow.is_some_and(|f| f.region(NodeKey::new(0, n.id())) > 0);
@@ -54,7 +58,8 @@ pub fn by_engine_all_the_same(model: &Model, plan: &StreamPlan, flow: Option<&Fl
         || model.graphs().iter().any(|g| g.nodes().any(speaks_of_streams))
 }
 
-/// Replaces the streams of plain nodes by those of a plan of at most `width` streams, and the root's order by the plan's.
+/// Replaces the streams of plain nodes by those of a plan of at most `width` streams, and the
+/// root's order by the plan's.
 ///
 /// # Errors
 /// A profile that cannot be read; costs that add up beyond what the planner holds.
@@ -228,8 +233,9 @@ impl Items {
         out
     }
 
-    /// All nodes of the root: inputs and constants as they stand, then the items in the plan's order, each behind the nodes
-    /// without a task that it waits for, then what is left; NetOutput last.
+    /// All nodes of the root: inputs and constants as they stand, then the items in the plan's
+    /// order, each behind the nodes without a task that it waits for, then what is left; NetOutput
+    /// last.
     fn order_of_graph(&self, g: &Graph, order: &[u32], flow: Option<&Flow>) -> Vec<NodeId> {
         // A scope goes as a whole, where its entry goes, behind all that comes into it.
         let whole = |id: NodeId| flow.and_then(|f| f.around(id)).unwrap_or(id);
@@ -308,7 +314,8 @@ fn body_times(model: &Model, time: &ModelMap<u64>) -> BTreeMap<NodeId, u64> {
     out
 }
 
-/// Streams of what is no item: nodes without a task beside their neighbours, bodies on their parent's stream.
+/// Streams of what is no item: nodes without a task beside their neighbours, bodies on their
+/// parent's stream.
 fn place_the_rest(
     model: &Model,
     plan: &StreamPlan,
@@ -386,8 +393,8 @@ fn from_the_root(parents: &[Option<NodeKey>]) -> Vec<usize> {
     out.into_iter().map(|(_, gi)| gi).collect()
 }
 
-/// Ids continuous from 0 in the order in which streams first appear; labels of streams; attached streams anew, for they belong
-/// to main streams.
+/// Ids continuous from 0 in the order in which streams first appear; labels of streams; attached
+/// streams anew, for they belong to main streams.
 fn write_back(model: &Model, plan: &mut StreamPlan, raw: &ModelMap<u32>) -> Result<()> {
     let mut ids: BTreeMap<u32, u32> = BTreeMap::new();
     let mut streams: Vec<LogicalStream> = Vec::new();

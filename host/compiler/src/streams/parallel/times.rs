@@ -1,7 +1,9 @@
-//! Run times of nodes for planning: what their engines say, at least one launch; or what a profile measured.
+//! Run times of nodes for planning: what their engines say, at least one launch; or what a profile
+//! measured.
 //!
-//! A profile is the document of `ge bench --per-node --json`: of its `nodes`, each with `name` (`graph/name` where a name
-//! stands in several graphs) and `us`. Nodes that it does not name keep their engine's time.
+//! A profile is the document of `ge bench --per-node --json`: of its `nodes`, each with `name`
+//! (`graph/name` where a name stands in several graphs) and `us`. Nodes that it does not name keep
+//! their engine's time.
 use crate::error::{CompileError, Result};
 use crate::ids::{ModelMap, NodeKey};
 use crate::place::Placement;

@@ -1,4 +1,5 @@
-//! The parser: text to model, collecting all faults; never panics, hangs or allocates beyond the text's own size.
+//! The parser: text to model, collecting all faults; never panics, hangs or allocates beyond the
+//! text's own size.
 mod nodes;
 mod places;
 mod tensors;
@@ -18,7 +19,8 @@ use std::collections::{HashMap, HashSet};
 /// So many faults are told of one text; reading stops there.
 pub const ERROR_LIMIT: usize = 100;
 
-/// Opens the files that a text names, relative to it. The host refuses paths that leave the text's folder.
+/// Opens the files that a text names, relative to it. The host refuses paths that leave the text's
+/// folder.
 pub trait SideFiles {
     /// The whole file, mapped.
     fn open(&self, path: &str) -> ApiResult<Blob>;
@@ -32,10 +34,11 @@ impl SideFiles for NoFiles {
     }
 }
 
-/// Reads a model. Node ids are the order of the text: each graph's head, then its body, then its return.
+/// Reads a model. Node ids are the order of the text: each graph's head, then its body, then its
+/// return.
 ///
-/// Errors: every fault found, up to [`ERROR_LIMIT`], each with file, line and column (`GE-E0120` form, `GE-E0121` names,
-/// `GE-E0122` constants and side files).
+/// Errors: every fault found, up to [`ERROR_LIMIT`], each with file, line and column (`GE-E0120`
+/// form, `GE-E0121` names, `GE-E0122` constants and side files).
 pub fn parse(text: &str, file_name: &str, files: &dyn SideFiles) -> Result<Model, Vec<Diagnostic>> {
     parse_placed(text, file_name, files).map(|(m, _)| m)
 }
@@ -283,7 +286,8 @@ impl<'t, 'f> Parser<'t, 'f> {
             match &self.tok {
                 Tok::Punct('}') => {
                     closed = true;
-                    // What stands behind the graph is the caller's to read: a fault there is none of this graph.
+                    // What stands behind the graph is the caller's to read: a fault there is none
+                    // of this graph.
                     if self.advance().is_err() {
                         self.recover();
                     }

@@ -109,7 +109,8 @@ impl<'t> Parser<'t, '_> {
         }
     }
 
-    /// Tells of names used before they are defined, and of names never defined with the nearest one that is.
+    /// Tells of names used before they are defined, and of names never defined with the nearest one
+    /// that is.
     pub(super) fn tell_unknown(&mut self, scope: &Scope<'t>) {
         for (at, name) in &scope.unknown {
             let d = if scope.names.contains_key(name) {

@@ -13,8 +13,9 @@ pub struct Places<'t> {
 }
 
 impl Places<'_> {
-    /// Gives a place to each diagnostic that names a node (`graph/node`, or `node` where one graph alone has the name) or a
-    /// graph (subject `@graph`) of the model as it was read and has none yet.
+    /// Gives a place to each diagnostic that names a node (`graph/node`, or `node` where one graph
+    /// alone has the name) or a graph (subject `@graph`) of the model as it was read and has none
+    /// yet.
     pub fn locate(&self, model: &Model, diagnostics: &mut [Diagnostic]) {
         let mut at: HashMap<String, usize> = HashMap::new();
         let mut plain: HashMap<&str, Option<usize>> = HashMap::new();

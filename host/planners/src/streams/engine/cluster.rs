@@ -1,4 +1,5 @@
-//! Clusters of nodes of one engine and label that no path through other clusters leaves and enters again (facts 3.4).
+//! Clusters of nodes of one engine and label that no path through other clusters leaves and enters
+//! again (facts 3.4).
 
 use crate::cluster::{self as clusters, Clusters, Fit};
 use crate::streams::dag::{Dag, NONE};
@@ -19,8 +20,8 @@ pub struct Cluster {
     pub succs: Vec<u32>,
 }
 
-/// Partitions a graph by [`clusters::partition`]; the list is in topological order, the one with the smallest first node first among
-/// the free ones.
+/// Partitions a graph by [`clusters::partition`]; the list is in topological order, the one with
+/// the smallest first node first among the free ones.
 pub fn partition(dag: &Dag) -> Vec<Cluster> {
     let mut rank = vec![0u32; dag.len()];
     for (k, &v) in dag.topo.iter().enumerate() {

@@ -1,6 +1,7 @@
 //! What the stream rules ask of an engine, and the flags of the engines known by name (facts 1.3).
 
-/// The answers that stream rules need; engines give them for themselves, files name only known engines.
+/// The answers that stream rules need; engines give them for themselves, files name only known
+/// engines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EngineFlags {
     /// Streams of the engine hold nothing else.
@@ -14,7 +15,8 @@ pub struct EngineFlags {
 }
 
 impl EngineFlags {
-    /// The flags of an engine by its name; an unknown one has none of them, and the cost of the core engine.
+    /// The flags of an engine by its name; an unknown one has none of them, and the cost of the
+    /// core engine.
     pub fn of(name: &str) -> EngineFlags {
         let row = TABLE.iter().find(|r| r.0 == name).map_or((false, false, false, 1), |r| (r.1, r.2, r.3, r.4));
         EngineFlags { independent: row.0, skip_assign_stream: row.1, attach: row.2, compute_cost: row.3 }

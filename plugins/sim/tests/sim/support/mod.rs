@@ -1,4 +1,5 @@
-//! Models in a few lines: kernels are closures over u64 words of one feature map, an input and an output.
+//! Models in a few lines: kernels are closures over u64 words of one feature map, an input and an
+//! output.
 use ge_plugin_api::abi::ROption;
 use ge_plugin_api::device::*;
 use ge_plugin_api::kernel::{Access, BlockArgs, BlockKernel, block_kernel};

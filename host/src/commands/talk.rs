@@ -1,0 +1,44 @@
+//! What commands say: results on stdout, talk on stderr.
+use super::flags::Global;
+use crate::options::OptionMap;
+use crate::{Error, Result};
+use std::io::Write;
+
+/// Writes to stdout; a closed pipe is a quiet end, a full one an error that says so.
+pub fn print(text: &str) -> Result<()> {
+    match ge_plugin::stdio::write(text.as_bytes()) {
+        Ok(()) => Ok(()),
+        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        Err(e) => Err(Error::failed(format!("cannot write to stdout: {e}"))),
+    }
+}
+
+/// Writes one JSON document to stdout.
+pub fn print_json(v: &serde_json::Value) -> Result<()> {
+    let text = serde_json::to_string(v).map_err(|e| Error::internal(e.to_string()))?;
+    print(&format!("{text}\n"))
+}
+
+/// Talk on stderr, unless quiet.
+pub fn say(global: &Global, text: &str) {
+    if !global.quiet {
+        let _ = writeln!(std::io::stderr().lock(), "{text}");
+    }
+}
+
+/// Options of the original that mean nothing here.
+pub fn say_foreign(global: &Global, options: &OptionMap) {
+    for (name, why) in options.foreign() {
+        say(global, &format!("note: option `{name}` has no effect: {why}"));
+    }
+}
+
+/// Warnings of the loader on stderr.
+pub fn say_warnings(global: &Global, registry: &ge_plugin::Registry) {
+    for w in registry.warnings() {
+        say(global, &format!("warning[{}]: {}", w.code, w.message));
+        if !w.help.is_empty() {
+            say(global, &format!("  help: {}", w.help));
+        }
+    }
+}
