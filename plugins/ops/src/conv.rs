@@ -5,8 +5,8 @@
 //! `NCDHW`); `pads` has begin and end of each spatial axis in turn: `[top, bottom, left, right]`,
 //! 3-D `[front, back, top, bottom, left, right]`; `groups`; `auto_pad`
 //! `NOTSET` (pads as given), `VALID` (none), `SAME_UPPER`, `SAME_LOWER` (output is ceil(in /
-//! stride); total pad is max(0, (out-1)·stride + (k-1)·dilation + 1 - in), the odd one at the end
-//! or the beginning).
+//! stride); total pad is (out-1)·stride + (k-1)·dilation + 1 - in, the odd one at the end or the
+//! beginning; where it is below zero, so much is left out instead, halved towards zero).
 //!
 //! * `Conv2D(x [N,C,H,W], filter [O,C/groups,kh,kw], bias? [O], offset_w?)`,
 //!   `Conv3D` with one more axis. With `NHWC` the filter is still

@@ -1,6 +1,6 @@
 //! The messages of `proto/`: names, size bounds, fields.
-// Written by `cargo xtask protobuf`, not by hand. From host/om/proto/ge_ir.proto
-// host/om/proto/task.proto 3c85d8c13ab77a47675024c76254ccc1904a651bef3c5fe83feb86a0a3f53847
+// Written by `cargo xtask protobuf`, not by hand. From host/om/proto/ge_ir.proto host/om/proto/task.proto
+// 3c85d8c13ab77a47675024c76254ccc1904a651bef3c5fe83feb86a0a3f53847
 // bfa89b983b5fec53c9b5c7baadbe32f53988dadbe41f68c588bd785d72fe0dd8
 use super::{Field, Kind, Message};
 

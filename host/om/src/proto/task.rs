@@ -592,8 +592,7 @@ pub struct DsaTaskArgsDef {
     #[prost(bytes = "bytes", tag = "7")]
     pub input2_value_or_addr: ::prost::bytes::Bytes,
 }
-/// The first FFTS generation: kept as far as inspection needs it, payloads of threads stay unknown
-/// fields.
+/// The first FFTS generation: kept as far as inspection needs it, payloads of threads stay unknown fields.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct FftsTaskDef {
     #[prost(uint32, tag = "1")]

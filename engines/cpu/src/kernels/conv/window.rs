@@ -105,9 +105,11 @@ pub fn axes(
             let (out, begin, end) = match mode {
                 "SAME_UPPER" | "SAME_LOWER" => {
                     let out = (n + s - 1) / s;
-                    let total = ((out - 1) * s + span - n).max(0);
-                    let small = total / 2;
-                    if mode == "SAME_UPPER" { (out, small, total - small) } else { (out, total - small, small) }
+                    // Below zero where windows are further apart than they reach: that much is left out, halved towards zero
+                    // as onnxruntime does.
+                    let total = (out - 1) * s + span - n;
+                    let begin = if mode == "SAME_UPPER" { total / 2 } else { (total + 1) / 2 };
+                    (out, begin, total - begin)
                 }
                 _ => {
                     let (b, e) = if mode == "VALID" { (0, 0) } else { p[i] };
