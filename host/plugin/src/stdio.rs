@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 static OUT: OnceLock<File> = OnceLock::new();
 static OUT_FD: AtomicI32 = AtomicI32::new(-1);
 
-/// Takes standard output: [`write`] is the way to it from now on, and whatever else is printed goes
+/// Takes standard output: [`write()`] is the way to it from now on, and whatever else is printed goes
 /// to standard error. The binary calls it once, before the first plugin is opened.
 pub fn claim() {
     // SAFETY: plain system calls on the standard descriptors; the copy is owned by the file that is

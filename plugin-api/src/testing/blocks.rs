@@ -16,7 +16,7 @@ const FILL: [u8; 2] = [0x5a, 0xa5];
 /// A byte that no block has written.
 const NOBODY: u32 = u32::MAX;
 
-/// An argument of a launch: [`read`], [`write`] or [`update`].
+/// An argument of a launch: [`read`], [`write()`] or [`update`].
 pub struct Arg<'a> {
     access: Access,
     bytes: Bytes<'a>,
@@ -118,7 +118,7 @@ pub struct Launch<'k, K> {
 /// Runs a kernel in so many blocks over these arguments, each block by itself.
 ///
 /// # Errors
-/// What the kernel said, by block; two blocks that write the same byte; a byte of a [`write`]
+/// What the kernel said, by block; two blocks that write the same byte; a byte of a [`write()`]
 /// argument that no block writes; a write beside an argument or into one that is read; a result
 /// that differs with the bytes around the arguments or of the output before.
 pub fn run_blocks<K: TestKernel>(kernel: &K, blocks: u32, args: &[Arg<'_>]) -> Result<()> {
