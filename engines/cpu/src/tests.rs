@@ -140,9 +140,7 @@ fn pools() {
     // Windows further apart than they reach: three of eight places are left out, one of them in
     // front.
     let row = t(&[1, 1, 1, 8], &[0.0f32, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]);
-    let same = |mode: &str| {
-        [("ksize", l(&[1, 1, 1, 1])), ("strides", l(&[1, 1, 1, 4])), ("auto_pad", mode.into())]
-    };
+    let same = |mode: &str| [("ksize", l(&[1, 1, 1, 1])), ("strides", l(&[1, 1, 1, 4])), ("auto_pad", mode.into())];
     assert_eq!(floats("MaxPoolV3", &[&row], &same("SAME_UPPER")).1, [1.0, 5.0]);
     assert_eq!(floats("MaxPoolV3", &[&row], &same("SAME_LOWER")).1, [1.0, 5.0]);
     let e = refusal("MaxPoolV3", &[&x], &[("ksize", l(&[1, 1, 5, 5]))]);

@@ -83,7 +83,10 @@ impl Window {
                         .saturating_mul(stride[d])
                         .saturating_add((kernel[d] - 1).saturating_mul(dilation[d]) + 1);
                     let total = reach.checked_sub(input[d]).ok_or_else(|| {
-                        format!("auto_pad {mode} leaves elements of axis {d} out: windows of {} are {} apart", kernel[d], stride[d])
+                        format!(
+                            "auto_pad {mode} leaves elements of axis {d} out: windows of {} are {} apart",
+                            kernel[d], stride[d]
+                        )
                     })?;
                     let less = total / 2;
                     pads[d] = if mode == "SAME_UPPER" { [less, total - less] } else { [total - less, less] };
