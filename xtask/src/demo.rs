@@ -1,5 +1,5 @@
 //! `cargo xtask demo`: from a trained model to right answers, on the simulator.
-use crate::process::{Result, cargo, root, run, target};
+use crate::process::{Result, cargo, root, run_with, target};
 use crate::progress::Steps;
 use std::path::Path;
 
@@ -13,10 +13,13 @@ pub(crate) fn demo() -> Result<()> {
     let (om, timeline) = (out.join("digits.om"), out.join("timeline.json"));
     let path = |p: &Path| p.display().to_string();
     let ge = target().join("debug/ge");
+    // The configuration is named, so that a folder of build results elsewhere serves too.
+    let config = path(&root().join("plugins.toml"));
+    let run = |program: &Path, args: &[&str]| run_with(program, args, &[("GE_PLUGINS", &config)]);
     steps.next("compile a trained classifier of digits to an OM file");
     run(&ge, &["compile", &path(&data.join("digits.onnx")), "-o", &path(&om)])?;
     steps.next("run it on 200 images that it was not trained on");
-    run(target().join("debug/examples/digits"), &[&path(&om), &path(&data)])?;
+    run(&target().join("debug/examples/digits"), &[&path(&om), &path(&data)])?;
     steps.next("write the timeline of one run");
     run(&ge, &["run", &path(&om), "--random", "1", "--quiet", "--json", "--profile", &path(&timeline)])?;
     println!("timeline of one run: {} (open it in https://ui.perfetto.dev)", timeline.display());

@@ -120,8 +120,10 @@ pub fn find(given: Option<&Path>) -> Result<PathBuf> {
     if let Some(exe) = exe_folder() {
         own.push(exe.join("../etc/ge/plugins.toml"));
         own.push(exe.join("plugins.toml"));
-        // Built by cargo and not installed: the repository's own, two folders above target/PROFILE.
-        own.push(exe.join("../../plugins.toml"));
+        // Built by cargo and not installed: the repository's own, two folders above target/PROFILE;
+        // examples and tests lie a folder deeper.
+        let inner = exe.file_name().is_some_and(|n| n == "examples" || n == "deps");
+        own.push(exe.join(if inner { "../../../plugins.toml" } else { "../../plugins.toml" }));
     }
     let skipped = here.is_file() && !trust::trusted(&here, &own);
     if skipped {
