@@ -297,7 +297,8 @@ pub fn open(global: &Global, a: &Target<'_>) -> Result<(Session, CompiledModel, 
     let (device, device_options) = a.device.parse()?;
     let is_om = import::kind_of(&import::map(a.model)?) == FileKind::Om;
     if !is_om {
-        let (_, compiled) = super::compile::compile_to_run(global, a.model, a.flags, a.build, a.given.as_ref())?;
+        let (_, compiled) =
+            super::compile::compile_to_run(global, a.model, a.flags, a.build, device.clone(), a.given.as_ref())?;
         stops_nowhere(&compiled)?;
         let options = SessionOptions {
             plugins: global.plugins.clone(),

@@ -115,10 +115,65 @@ fn a_new_plugin_builds_passes_and_runs_its_model() {
             ("kit_pass", &["--pass"]),
             ("kit_frontend", &["--frontend"]),
             ("kit_all", &[]),
+            ("kit_whole", &["--engine", "--ops", "--pass", "--frontend", "--device"]),
         ] {
             dir.kit(name, parts);
         }
     }
+}
+
+#[test]
+fn a_new_plugin_in_c_builds_passes_and_runs_its_model() {
+    let dir = Folder::new();
+    dir.ok(&["plugin", "new", "wave_c", "--c"]);
+    let folder = dir.path().join("wave_c");
+    let made = Command::new("make").arg("CFLAGS=-O2 -Wall -Wextra -Werror").current_dir(folder).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    dir.ok(&["plugin", "check", "wave_c/libge_wave_c.so"]);
+    dir.ok(&["plugin", "add", "wave_c/libge_wave_c.so"]);
+    let python = models().parent().unwrap().join("venv/bin/python");
+    let made = Command::new(python).arg("wave_c/reference/make.py").current_dir(dir.path()).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let model = "wave_c/reference/model.onnx";
+    dir.ok(&["run", model, "--inputs", "wave_c/reference/in", "--expect", "wave_c/reference/want"]);
+    assert_eq!(dir.json(&["plugin", "why", model, "swish"])["chosen"], "WaveCEngine");
+}
+
+#[test]
+fn a_new_device_builds_passes_and_runs_models() {
+    let dir = Folder::new();
+    let library = dir.kit("kit_device", &["--device"]);
+    dir.ok(&["plugin", "add", &library]);
+    let python = models().parent().unwrap().join("venv/bin/python");
+    let made = Command::new(python).arg("kit_device/reference/make.py").current_dir(dir.path()).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let (model, on) = ("kit_device/reference/model.onnx", "kit_device_board");
+    let given = ["--inputs", "kit_device/reference/in", "--expect", "kit_device/reference/want"];
+    dir.ok(&[&["run", model, "--device", on], &given[..]].concat());
+    // Streams, events, workspaces, weights: a model of many nodes gives what it gives elsewhere, and is compiled for
+    // this device's SoC.
+    let (net, at) = (models().join("lenet.onnx"), models().join("lenet/s0"));
+    let (net, at) = (net.display().to_string(), at.display().to_string());
+    let expect = format!("{at}/expect");
+    let out = dir.ge(&[
+        "run",
+        &net,
+        "--inputs",
+        &at,
+        "--expect",
+        &expect,
+        "--device",
+        on,
+        "--device-option",
+        "log=true",
+        "-v",
+    ]);
+    let said = String::from_utf8(out.stderr).unwrap();
+    assert_eq!(out.status.code(), Some(0), "{said}");
+    assert!(said.contains(&format!("ran lenet on {on}")) && said.contains("KERNEL of"), "{said}");
+    // What was compiled for another SoC is refused by this device.
+    dir.ok(&["compile", &net, "-o", "m.om", "--soc", "sim"]);
+    assert!(dir.refused(&["run", "m.om", "--random", "1", "--device", on], 2).contains("compiled for sim"));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! From a model's file to the compiled model: import, compilation with what the flags want beside
 //! it, and what is told of failures.
 use super::super::calibration;
-use super::super::inputs::{self, Given};
+use super::super::inputs::{self, Given, Named};
 use super::super::specialise::{self, Input};
 use super::fallback;
 use crate::commands::flags::{CompileFlags, Global};
@@ -76,6 +76,8 @@ pub struct Wishes<'a> {
     pub no_weights: bool,
     /// For the device that it will run on at once.
     pub online: bool,
+    /// The device that is asked for, whose SoC counts.
+    pub device: Named,
     /// Inputs that settle what the model leaves open.
     pub given: Option<&'a Given<'a>>,
     /// Inputs that are constants.
@@ -109,9 +111,10 @@ pub fn compile_to_run(
     model: &Path,
     flags: &CompileFlags,
     build: &BuildFlags,
+    device: Named,
     given: Option<&Given<'_>>,
 ) -> Result<(Session, Compiled)> {
-    let wishes = Wishes { online: true, given, ..Wishes::of(build)? };
+    let wishes = Wishes { online: true, device, given, ..Wishes::of(build)? };
     let (session, compiled) = compile(global, model, flags, &wishes).map_err(|e| import::placed(model, e))?;
     fallback::gate(wishes.gate, &session, &compiled)?;
     Ok((session, compiled))
@@ -188,6 +191,7 @@ pub fn compile(
         plugins: global.plugins.clone(),
         options: options.clone(),
         soc: flags.soc.clone(),
+        device: wishes.device.clone(),
         want: Want::All,
         online: wishes.online,
         ..SessionOptions::default()

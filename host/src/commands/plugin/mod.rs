@@ -3,6 +3,7 @@
 //! `ge plugin new`, `add`, `ops`, `why` and others stand in files of their own.
 mod add;
 mod contents;
+mod kit;
 mod new;
 mod why;
 
