@@ -40,7 +40,7 @@ const GRAPH: &str = "graph @main(%x: f32[2]) {
 fn main() -> Result<(), Box<dyn Error>> {
     let mut model = parse(GRAPH, "graph.ge", &NoFiles).map_err(|d| d[0].message.to_string())?;
     let edits = {
-        let context = GraphContext::new(&model, 0);
+        let context = GraphContext::new(&model, 0, &());
         let graph = context.graph();
         let mut patch = Patch::new(&graph);
         DoubleNegPass.run(&graph, &mut patch)?;

@@ -15,7 +15,7 @@ use std::f64::consts::PI;
 fn with_node<R>(inputs: &str, body: &str, f: impl FnOnce(&ge_plugin_api::view::Node<'_>) -> R) -> R {
     let text = format!("graph @main({inputs}) {{\n  {body}\n  return %y\n}}\n");
     let model = parse(&text, "t.ge", &NoFiles).unwrap_or_else(|e| panic!("{e:#?}\n{text}"));
-    let context = GraphContext::new(&model, 0);
+    let context = GraphContext::new(&model, 0, &());
     let graph = context.graph();
     let node = graph.nodes().find(|n| n.name() == "y").unwrap();
     f(&node)

@@ -111,7 +111,7 @@ impl Engine for Nn {
     }
 
     fn op_types(&self) -> Vec<String> {
-        store::ROWS.iter().filter(|r| r.vector || !self.vector).map(|r| r.op.to_owned()).collect()
+        store::rows().filter(|r| r.vector || !self.vector).map(|r| r.op.to_owned()).collect()
     }
 
     fn supports(&self, node: &Node<'_>) -> Support {

@@ -1,4 +1,5 @@
 //! The op store: one row an operator; the yes and the reason of a no come from the row's family.
+use crate::families::maps::{MAPS, PAIRS};
 use crate::families::{
     chain, conv, elementwise, grouped, layout, matmul, norm, pool, qconv, qmatmul, quant, recurrent, reduce, sequences,
     topk, trans_data,
@@ -35,8 +36,8 @@ const fn mixed(op: &'static str, build: Build) -> Row {
     Row { op, build, vector: false, core: ContextType::MIX_AIC }
 }
 
-/// All operators, by family.
-pub const ROWS: &[Row] = &[
+/// Operators by family; those of `families/maps.rs` come to them.
+const ROWS: &[Row] = &[
     cube("MatMul", matmul::build),
     cube("MatMulV2", matmul::build),
     cube("BatchMatMul", matmul::build),
@@ -89,50 +90,7 @@ pub const ROWS: &[Row] = &[
     row("ArgMinV2", reduce::arg, false),
     row("ArgMaxD", reduce::arg, false),
     row("ArgMinD", reduce::arg, false),
-    row("Sigmoid", elementwise::unary, true),
-    row("Tanh", elementwise::unary, true),
-    row("Erf", elementwise::unary, true),
-    row("Exp", elementwise::unary, true),
-    row("Expm1", elementwise::unary, true),
-    row("Log", elementwise::unary, true),
-    row("Log1p", elementwise::unary, true),
-    row("Sqrt", elementwise::unary, true),
-    row("Rsqrt", elementwise::unary, true),
-    row("Reciprocal", elementwise::unary, true),
-    row("Softplus", elementwise::unary, true),
-    row("Softsign", elementwise::unary, true),
-    row("Mish", elementwise::unary, true),
-    row("Sin", elementwise::unary, true),
-    row("Cos", elementwise::unary, true),
-    row("Ceil", elementwise::unary, true),
-    row("Floor", elementwise::unary, true),
-    row("Round", elementwise::unary, true),
-    row("HardSwish", elementwise::unary, true),
-    row("Relu6", elementwise::unary, true),
-    row("Abs", elementwise::unary, true),
-    row("Neg", elementwise::unary, true),
-    row("Sign", elementwise::unary, true),
-    row("Square", elementwise::unary, true),
-    row("Relu", elementwise::unary, true),
-    row("Gelu", elementwise::unary, true),
-    row("Swish", elementwise::unary, true),
-    row("HardSigmoid", elementwise::unary, true),
-    row("LeakyRelu", elementwise::unary, true),
-    row("Elu", elementwise::unary, true),
-    row("Selu", elementwise::unary, true),
-    row("Muls", elementwise::unary, true),
-    row("Adds", elementwise::unary, true),
     row("ClipByValue", elementwise::clip, true),
-    row("Add", elementwise::binary, true),
-    row("Sub", elementwise::binary, true),
-    row("Mul", elementwise::binary, true),
-    row("Div", elementwise::binary, true),
-    row("RealDiv", elementwise::binary, true),
-    row("Maximum", elementwise::binary, true),
-    row("Minimum", elementwise::binary, true),
-    row("Pow", elementwise::binary, true),
-    row("SquaredDifference", elementwise::binary, true),
-    row("PRelu", elementwise::binary, true),
     row("AddN", elementwise::add_n, true),
     row("Equal", elementwise::compare, true),
     row("NotEqual", elementwise::compare, true),
@@ -199,9 +157,16 @@ pub fn reads(op: &str) -> Option<&'static [u32]> {
     ON_DEVICE_TILING.iter().find(|(o, _)| *o == op).map(|(_, inputs)| *inputs)
 }
 
+/// All operators.
+pub fn rows() -> impl Iterator<Item = Row> {
+    let maps = MAPS.iter().map(|m| row(m.op, elementwise::unary, true));
+    let pairs = PAIRS.iter().map(|(op, _)| row(op, elementwise::binary, true));
+    ROWS.iter().copied().chain(maps).chain(pairs)
+}
+
 /// The row of an operator type.
-pub fn find(op: &str) -> Option<&'static Row> {
-    ROWS.iter().find(|r| r.op == op)
+pub fn find(op: &str) -> Option<Row> {
+    rows().find(|r| r.op == op)
 }
 
 /// The kernel of a signature, or why there is none.

@@ -5,7 +5,6 @@ use crate::ids::{ModelMap, NodeKey};
 use crate::place::Placement;
 use crate::toolbox::Toolbox;
 use ge_ir::Model;
-use ge_ir::view::GraphContext;
 use ge_plugin_api::engine::{RunningParams, Target};
 use rayon::prelude::*;
 
@@ -20,7 +19,7 @@ pub fn ask(model: &Model, placement: &Placement, toolbox: &Toolbox) -> (ModelMap
             .order()
             .par_chunks(512)
             .map(|chunk| {
-                let context = GraphContext::new(model, gi);
+                let context = toolbox.lend(model, gi);
                 let view = context.graph();
                 chunk
                     .iter()

@@ -2,6 +2,7 @@
 //! prototypes by type, passes.
 use crate::error::{CompileError, Result};
 use ge_ir::Model;
+use ge_ir::view::{GraphContext, OpFlags};
 use ge_plugin::{EngineHandle, OpHandle, PassHandle, Registry};
 use ge_plugin_api::engine::{EngineInfo, Target, flags};
 use ge_plugin_api::range::Range;
@@ -138,6 +139,10 @@ impl Toolbox {
     pub fn op_flags(&self, op: Key) -> u64 {
         self.op(op).map_or(0, |o| o.proto.flags)
     }
+    /// Graph `gi` of a model, as plugins see it.
+    pub fn lend<'m>(&'m self, model: &'m Model, gi: usize) -> GraphContext<'m> {
+        GraphContext::new(model, gi, self)
+    }
     /// Infers the outputs of a node by its prototype. The node is named in the error.
     pub fn infer(&self, node: &Node<'_>) -> Result<Vec<TensorDesc>> {
         let Some(o) = self.op(node.op_key()) else {
@@ -148,6 +153,12 @@ impl Toolbox {
     /// Ranges of a node's outputs by its prototype; None: it has none, or says nothing of them.
     pub fn ranges(&self, node: &Node<'_>, inputs: &[Range]) -> Result<Option<Vec<Range>>> {
         Ok(self.op(node.op_key()).map(|o| o.ranges(node, inputs)).transpose()?.flatten())
+    }
+}
+
+impl OpFlags for Toolbox {
+    fn op_flags(&self, op: Key) -> u64 {
+        Toolbox::op_flags(self, op)
     }
 }
 

@@ -1,23 +1,36 @@
 //! A model as plugins see it: contexts for each graph behind the functions of
 //! `ge_plugin_api::view`.
 use crate::graph::{Graph, Model};
-use ge_plugin_api::types::{Attr, NodeId, Use, ValueRef};
+use ge_plugin_api::types::{Attr, Key, NodeId, Use, ValueRef};
 use ge_plugin_api::view::host::{GraphSource, NodeParts, view};
 use std::cell::OnceCell;
+
+/// What is known of operator types beyond their names: the flags of their prototypes.
+pub trait OpFlags {
+    /// Flags of a type ([`ge_plugin_api::ops::flags`]); 0 for types without a prototype.
+    fn op_flags(&self, op: Key) -> u64;
+}
+/// No prototypes: nothing is known of any type.
+impl OpFlags for () {
+    fn op_flags(&self, _: Key) -> u64 {
+        0
+    }
+}
 
 /// One graph of a model, lent to plugins. Make it, then take [`GraphContext::graph`]; it must
 /// outlive the view.
 pub struct GraphContext<'m> {
     model: &'m Model,
     index: usize,
+    ops: &'m dyn OpFlags,
     /// Contexts of all graphs, made when a plugin first asks for another graph.
     others: OnceCell<Vec<GraphContext<'m>>>,
 }
 
 impl<'m> GraphContext<'m> {
-    /// Graph `index` of a model (0 is the root).
-    pub fn new(model: &'m Model, index: usize) -> GraphContext<'m> {
-        GraphContext { model, index, others: OnceCell::new() }
+    /// Graph `index` of a model (0 is the root), of operators that `ops` knows.
+    pub fn new(model: &'m Model, index: usize, ops: &'m dyn OpFlags) -> GraphContext<'m> {
+        GraphContext { model, index, ops, others: OnceCell::new() }
     }
     /// The view.
     pub fn graph(&self) -> ge_plugin_api::view::Graph<'_> {
@@ -58,10 +71,15 @@ impl GraphSource for GraphContext<'_> {
     fn graph(&self, name: &str) -> Option<&Self> {
         let i = self.model.graph_index(name)?;
         self.others
-            .get_or_init(|| (0..self.model.graphs().len()).map(|k| GraphContext::new(self.model, k)).collect())
+            .get_or_init(|| {
+                (0..self.model.graphs().len()).map(|k| GraphContext::new(self.model, k, self.ops)).collect()
+            })
             .get(i)
     }
     fn next_id(&self) -> NodeId {
         self.own().next_id()
+    }
+    fn op_flags(&self, op: Key) -> u64 {
+        self.ops.op_flags(op)
     }
 }

@@ -17,7 +17,7 @@ fn graph(nodes: &str, ret: &str) -> Model {
 }
 /// The matches of a pattern: names of their nodes in order.
 fn matches(m: &Model, p: &Pattern) -> Vec<Vec<String>> {
-    let context = GraphContext::new(m, 0);
+    let context = GraphContext::new(m, 0, &());
     let g = context.graph();
     let mut matcher = PatternMatcher::new(&g, p);
     let mut all = Vec::new();
@@ -58,7 +58,7 @@ fn a_choice_that_fails_later_is_taken_back() {
         "%p = Abs(%y) : f32[2]\n%q = Abs(%x) : f32[2]\n%n = Neg(%y) : f32[2]\n%s = Add(%p, %q) : f32[2]\n%m = Mul(%n, %s) : f32[2]",
         "%m",
     );
-    let context = GraphContext::new(&m, 0);
+    let context = GraphContext::new(&m, 0, &());
     let g = context.graph();
     let found = PatternMatcher::new(&g, &p).next_match().expect("a match");
     assert_eq!(g.node(found.value("a").node).name(), "x");
@@ -73,7 +73,7 @@ fn captures_give_values_nodes_and_constants() {
     });
     let m =
         graph("%c = Const() {value = dense<f32[]: 3>} : f32[]\n%e = Exp(%y) : f32[2]\n%s = Sub(%e, %c) : f32[2]", "%s");
-    let context = GraphContext::new(&m, 0);
+    let context = GraphContext::new(&m, 0, &());
     let g = context.graph();
     let found = PatternMatcher::new(&g, &p).next_match().expect("a match");
     assert_eq!(found.node("exp").name(), "e");
@@ -142,7 +142,7 @@ fn matches_do_not_overlap_and_come_in_order() {
 fn the_border_is_checked_with_its_reason() {
     let reason = |nodes: &str, ret: &str| {
         let m = graph(nodes, ret);
-        let context = GraphContext::new(&m, 0);
+        let context = GraphContext::new(&m, 0, &());
         let p = silu();
         let g = context.graph();
         let mut matcher = PatternMatcher::new(&g, &p);
@@ -173,7 +173,7 @@ impl PatternFusion for Silu {
 
 fn run(pass: &dyn Pass, m: &mut Model) -> Vec<Vec<String>> {
     let edits = {
-        let context = GraphContext::new(m, 0);
+        let context = GraphContext::new(m, 0, &());
         let g = context.graph();
         let mut patch = Patch::new(&g);
         pass.run(&g, &mut patch).expect("edits");
@@ -219,7 +219,7 @@ fn attributes_that_differ_are_refused() {
 #[test]
 fn a_path_that_comes_back_is_a_cycle() {
     let m = graph("%a = Exp(%x) : f32[2]\n%b = Neg(%a) : f32[2]\n%c = Add(%a, %b) : f32[2]", "%c");
-    let context = GraphContext::new(&m, 0);
+    let context = GraphContext::new(&m, 0, &());
     let g = context.graph();
     let id = |name: &str| g.nodes().find(|n| n.name() == name).expect("node").id();
     let why = FuseInspector::new(&g).can_fuse(&[id("a"), id("c")]).unwrap_err();
@@ -232,7 +232,7 @@ fn two_fusions_that_wait_for_each_other_are_a_cycle() {
     // a and d may be one, b and c may be one, but not both.
     let m =
         graph("%a = Exp(%x) : f32[2]\n%b = Exp(%y) : f32[2]\n%c = Neg(%a) : f32[2]\n%d = Neg(%b) : f32[2]", "%c, %d");
-    let context = GraphContext::new(&m, 0);
+    let context = GraphContext::new(&m, 0, &());
     let g = context.graph();
     let id = |name: &str| g.nodes().find(|n| n.name() == name).expect("node").id();
     let mut inspector = FuseInspector::new(&g);
@@ -266,7 +266,7 @@ fn an_empty_replacement_deletes() {
 #[test]
 fn a_replacement_that_does_not_fit_changes_nothing() {
     let m = graph("%s = Sigmoid(%x) : f32[2]\n%m = Mul(%s, %x) : f32[2]", "%m");
-    let context = GraphContext::new(&m, 0);
+    let context = GraphContext::new(&m, 0, &());
     let g = context.graph();
     let p = silu();
     let found = PatternMatcher::new(&g, &p).next_match().expect("a match");

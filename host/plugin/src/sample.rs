@@ -1,9 +1,8 @@
 //! Small graphs that a plugin is shown to see what it does: some `Data` nodes and one node that
 //! reads them.
-use ge_plugin_api::abi::WithMetadata;
-use ge_plugin_api::abi::erase::RawSlice;
 use ge_plugin_api::types::{Attr, AttrMap, Key, NodeId, TensorDesc, Use, ValueRef};
-use ge_plugin_api::view::{Graph, GraphTable, GraphTableRef, Node, RawGraph, RawNode};
+use ge_plugin_api::view::host::{GraphSource, NodeParts, view};
+use ge_plugin_api::view::{Graph, Node};
 
 struct Held {
     op: Key,
@@ -18,10 +17,8 @@ struct Held {
 pub struct SampleGraph {
     nodes: Vec<Held>,
     order: Vec<NodeId>,
+    flags: u64,
 }
-
-static TABLE: &WithMetadata<GraphTable> =
-    &WithMetadata::new(GraphTable { order, node, users, control_users, name, attrs, graph, next_id });
 
 impl SampleGraph {
     /// A node of a type with inputs and outputs of unknown type and shape.
@@ -65,17 +62,16 @@ impl SampleGraph {
             users: Vec::new(),
         });
         let order = (0..nodes.len()).map(id).collect();
-        SampleGraph { nodes, order }
+        SampleGraph { nodes, order, flags: 0 }
+    }
+    /// With what the prototype of the node's type says ([`ge_plugin_api::ops::flags`]).
+    pub fn flags(mut self, flags: u64) -> SampleGraph {
+        self.flags = flags;
+        self
     }
     /// The graph as a plugin sees it.
     pub fn graph(&self) -> Graph<'_> {
-        let raw = RawGraph {
-            context: self as *const SampleGraph as *const (),
-            table: GraphTableRef(TABLE.static_as_prefix()),
-        };
-        // SAFETY: the table's functions take this context, and the graph does not change while it
-        // is borrowed.
-        unsafe { Graph::from_raw(raw) }
+        view(self)
     }
     /// The node over the inputs.
     pub fn node(&self) -> Node<'_> {
@@ -83,53 +79,42 @@ impl SampleGraph {
     }
 }
 
-unsafe fn held<'a>(context: *const ()) -> &'a SampleGraph {
-    // SAFETY: `SampleGraph::graph` made the context; the view lives no longer than the graph.
-    unsafe { &*(context as *const SampleGraph) }
-}
-unsafe fn at<'a>(context: *const (), id: NodeId) -> Option<&'a Held> {
-    // SAFETY: as `held`.
-    unsafe { held(context) }.nodes.get(id.0 as usize)
-}
-unsafe extern "C" fn order(c: *const ()) -> RawSlice<NodeId> {
-    // SAFETY: as `held`.
-    RawSlice::of(&unsafe { held(c) }.order)
-}
-unsafe extern "C" fn node(c: *const (), id: NodeId, out: *mut RawNode) -> bool {
-    // SAFETY: as `held`; `out` is the caller's place for a node.
-    unsafe {
-        let Some(n) = at(c, id) else { return false };
-        out.write(RawNode {
-            id,
-            op: n.op,
-            name: RawSlice::of(n.name.as_bytes()),
-            inputs: RawSlice::of(&n.inputs),
-            controls: RawSlice::empty(),
-            outputs: RawSlice::of(&n.outputs),
-            attrs: RawSlice::of(&n.attrs),
-        });
-        true
+impl GraphSource for SampleGraph {
+    fn order(&self) -> &[NodeId] {
+        &self.order
     }
-}
-unsafe extern "C" fn users(c: *const (), v: ValueRef) -> RawSlice<Use> {
-    // SAFETY: as `held`.
-    unsafe { at(c, v.node) }.filter(|_| v.output == 0).map_or(RawSlice::empty(), |n| RawSlice::of(&n.users))
-}
-unsafe extern "C" fn control_users(_: *const (), _: NodeId) -> RawSlice<NodeId> {
-    RawSlice::empty()
-}
-unsafe extern "C" fn name(_: *const ()) -> RawSlice<u8> {
-    RawSlice::of(b"sample")
-}
-unsafe extern "C" fn attrs(_: *const ()) -> RawSlice<Attr> {
-    RawSlice::empty()
-}
-unsafe extern "C" fn graph(_: *const (), _: RawSlice<u8>) -> *const () {
-    std::ptr::null()
-}
-unsafe extern "C" fn next_id(c: *const ()) -> NodeId {
-    // SAFETY: as `held`.
-    NodeId(u32::try_from(unsafe { held(c) }.nodes.len()).unwrap_or(u32::MAX))
+    fn node(&self, id: NodeId) -> Option<NodeParts<'_>> {
+        let n = self.nodes.get(id.0 as usize)?;
+        Some(NodeParts {
+            op: n.op,
+            name: &n.name,
+            inputs: &n.inputs,
+            controls: &[],
+            outputs: &n.outputs,
+            attrs: &n.attrs,
+        })
+    }
+    fn users(&self, v: ValueRef) -> &[Use] {
+        self.nodes.get(v.node.0 as usize).filter(|_| v.output == 0).map_or(&[], |n| &n.users)
+    }
+    fn control_users(&self, _: NodeId) -> &[NodeId] {
+        &[]
+    }
+    fn name(&self) -> &str {
+        "sample"
+    }
+    fn attrs(&self) -> &[Attr] {
+        &[]
+    }
+    fn graph(&self, _: &str) -> Option<&SampleGraph> {
+        None
+    }
+    fn next_id(&self) -> NodeId {
+        NodeId(u32::try_from(self.nodes.len()).unwrap_or(u32::MAX))
+    }
+    fn op_flags(&self, op: Key) -> u64 {
+        self.nodes.last().filter(|n| n.op == op).map_or(0, |_| self.flags)
+    }
 }
 
 #[cfg(test)]

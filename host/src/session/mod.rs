@@ -560,7 +560,7 @@ fn node_times(root: &ge_compiler::model::GeRootModel, toolbox: &Toolbox, soc: &S
     let graph = |(gi, g): (usize, &ge_ir::Graph)| {
         let mut times = vec![0; g.id_bound()];
         times.par_chunks_mut(512).enumerate().for_each(|(c, part)| {
-            let context = ge_ir::view::GraphContext::new(&root.model, gi);
+            let context = toolbox.lend(&root.model, gi);
             let view = context.graph();
             for (i, time) in part.iter_mut().enumerate() {
                 let id = ge_ir::NodeId((c * 512 + i) as u32);

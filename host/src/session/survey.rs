@@ -7,7 +7,6 @@ use ge_compiler::Toolbox;
 use ge_compiler::place::engine_placer::EnginePlacer;
 use ge_ir::graph::NodeSet;
 use ge_ir::verify::STRUCTURE;
-use ge_ir::view::GraphContext;
 use ge_ir::{DType, Graph, Key, Model, Node, ValueRef};
 use std::collections::BTreeSet;
 
@@ -70,7 +69,7 @@ fn rest(model: &mut Model, toolbox: &Toolbox) -> Result<Vec<Diagnostic>> {
             if structural.contains(&n.op_key()) {
                 continue;
             }
-            let context = GraphContext::new(model, gi);
+            let context = toolbox.lend(model, gi);
             let view = context.graph();
             let node = view.node(id);
             match toolbox.infer(&node) {
@@ -96,7 +95,7 @@ fn rest(model: &mut Model, toolbox: &Toolbox) -> Result<Vec<Diagnostic>> {
             if open || !n.inputs().iter().filter(|v| !v.is_absent()).all(sized) {
                 continue;
             }
-            let context = GraphContext::new(model, gi);
+            let context = toolbox.lend(model, gi);
             let view = context.graph();
             if let Some(d) = placer.refusal(&view.node(id)).map_err(|e| e.into_error())? {
                 out.push(d);

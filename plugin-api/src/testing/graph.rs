@@ -9,6 +9,7 @@ use crate::types::{Attr, AttrMap, AttrValue, ConstTensor, DType, Key, NodeId, Sh
 use crate::view::host::{GraphSource, NodeParts, view};
 use crate::view::{Graph, Node};
 use core::fmt;
+use std::collections::HashMap;
 
 /// A graph of one's own making. Nodes come in an order in which each stands behind what it reads.
 ///
@@ -29,6 +30,7 @@ pub struct TestGraph {
     nodes: Vec<Option<Held>>,
     order: Vec<NodeId>,
     outputs: Vec<ValueRef>,
+    op_flags: HashMap<Key, u64>,
 }
 
 #[derive(Clone, Debug)]
@@ -114,6 +116,11 @@ impl TestGraph {
         self.order.push(id);
         self.refresh();
         NodeBuilder { graph: self, id, plain: true }
+    }
+    /// What the prototype of an operator type says of it ([`crate::ops::flags`]), for code that
+    /// asks [`Node::op_flags`]; a host tells it of every prototype that is loaded.
+    pub fn op_flags(&mut self, op: &str, flags: u64) {
+        self.op_flags.insert(Key::new(op), flags);
     }
     /// The values that the graph gives.
     pub fn returns(&mut self, values: &[ValueRef]) {
@@ -338,6 +345,9 @@ impl GraphSource for TestGraph {
     }
     fn next_id(&self) -> NodeId {
         NodeId(self.nodes.len() as u32)
+    }
+    fn op_flags(&self, op: Key) -> u64 {
+        self.op_flags.get(&op).copied().unwrap_or(0)
     }
 }
 

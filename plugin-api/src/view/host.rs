@@ -26,7 +26,7 @@ pub struct NodeParts<'a> {
 /// # Examples
 /// A graph without nodes:
 /// ```
-/// use ge_plugin_api::types::{Attr, NodeId, Use, ValueRef};
+/// use ge_plugin_api::types::{Attr, Key, NodeId, Use, ValueRef};
 /// use ge_plugin_api::view::host::{GraphSource, NodeParts, view};
 ///
 /// struct Empty;
@@ -56,6 +56,9 @@ pub struct NodeParts<'a> {
 ///     fn next_id(&self) -> NodeId {
 ///         NodeId(0)
 ///     }
+///     fn op_flags(&self, _: Key) -> u64 {
+///         0
+///     }
 /// }
 /// assert_eq!(view(&Empty).nodes().count(), 0);
 /// ```
@@ -76,6 +79,9 @@ pub trait GraphSource: Sized {
     fn graph(&self, name: &str) -> Option<&Self>;
     /// The first id that new nodes get.
     fn next_id(&self) -> NodeId;
+    /// What the prototype of an operator type says of it ([`crate::ops::flags`]); 0 where there is
+    /// none.
+    fn op_flags(&self, op: Key) -> u64;
 }
 
 /// A view of a store.
@@ -97,6 +103,7 @@ impl<S: GraphSource> Table<S> {
         attrs: attrs::<S>,
         graph: graph::<S>,
         next_id: next_id::<S>,
+        op_flags: op_flags::<S>,
     }) }
 }
 
@@ -154,4 +161,8 @@ unsafe extern "C" fn graph<S: GraphSource>(c: *const (), name: RawSlice<u8>) -> 
 unsafe extern "C" fn next_id<S: GraphSource>(c: *const ()) -> NodeId {
     // SAFETY: see above.
     unsafe { of::<S>(c) }.next_id()
+}
+unsafe extern "C" fn op_flags<S: GraphSource>(c: *const (), op: Key) -> u64 {
+    // SAFETY: see above.
+    unsafe { of::<S>(c) }.op_flags(op)
 }

@@ -50,6 +50,9 @@ pub struct GraphTable {
     /// The first id that new nodes get.
     #[sabi(last_prefix_field)]
     pub next_id: unsafe extern "C" fn(*const ()) -> NodeId,
+    /// What the prototype of an operator type says of it ([`crate::ops::flags`]); 0 for unknown
+    /// types.
+    pub op_flags: unsafe extern "C" fn(*const (), Key) -> u64,
 }
 
 /// A graph, borrowed from the host for the time of a call.
@@ -161,6 +164,12 @@ impl<'a> Graph<'a> {
         // SAFETY: as `order`.
         unsafe { (self.raw.table.next_id())(self.raw.context) }
     }
+    /// What the prototype of an operator type says of it: an or of [`crate::ops::flags`]. 0 for
+    /// types without a prototype, and from hosts that do not tell yet.
+    pub fn op_flags(&self, op: Key) -> u64 {
+        // SAFETY: as `order`.
+        self.raw.table.op_flags().map_or(0, |f| unsafe { f(self.raw.context, op) })
+    }
     /// Descriptor of a value; None for the absent input or an unknown output.
     pub fn desc(&self, value: ValueRef) -> Option<&'a TensorDesc> {
         if value.is_absent() {
@@ -196,6 +205,15 @@ impl<'a> Node<'a> {
     /// Operator type.
     pub fn op(&self) -> &'static str {
         self.raw.op.as_str()
+    }
+    /// What its operator's prototype says: an or of [`crate::ops::flags`] ([`Graph::op_flags`]).
+    pub fn op_flags(&self) -> u64 {
+        self.graph.op_flags(self.raw.op)
+    }
+    /// Whether it computes each element of its output from the same element of its inputs, which
+    /// are broadcast to the output ([`crate::ops::flags::ELEMENTWISE`]).
+    pub fn is_elementwise(&self) -> bool {
+        self.op_flags() & crate::ops::flags::ELEMENTWISE != 0
     }
     /// Name.
     pub fn name(&self) -> &'a str {

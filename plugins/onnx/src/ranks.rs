@@ -1,6 +1,7 @@
 //! Ranks of values while importing: enough to choose between forms of an operator (matrix or batch
 //! of matrices, which axis is the last); nothing is decided by it that inference does not check
 //! again.
+use crate::ops::direct;
 use ge_plugin_api::frontend::ForeignNode;
 use ge_plugin_api::types::{Dim, Shape, TensorDesc};
 
@@ -14,24 +15,17 @@ fn length(n: &ForeignNode, i: usize, attr: &str) -> Option<usize> {
     }
 }
 
+/// The rank of the input of most axes, where all are known.
+fn widest(n: &ForeignNode) -> Option<usize> {
+    (0..n.inputs.len()).map(|i| rank(n, i)).try_fold(0, |a, r| Some(a.max(r?)))
+}
+
 /// The rank of each output, where the operator's name and its inputs' ranks tell it.
 pub fn output_rank(n: &ForeignNode) -> Option<usize> {
     match n.op.as_str() {
-        "Abs"
-        | "Neg"
-        | "Relu"
-        | "Sigmoid"
-        | "Tanh"
-        | "Erf"
-        | "Exp"
-        | "Log"
-        | "Sqrt"
-        | "Reciprocal"
-        | "Softplus"
-        | "Softsign"
-        | "Clip"
+        op if direct::is_elementwise(op) => widest(n),
+        "Clip"
         | "Cast"
-        | "Identity"
         | "Dropout"
         | "Softmax"
         | "LogSoftmax"
@@ -55,24 +49,6 @@ pub fn output_rank(n: &ForeignNode) -> Option<usize> {
         | "Split"
         | "Concat"
         | "Tile"
-        | "LeakyRelu"
-        | "Elu"
-        | "Selu"
-        | "Celu"
-        | "Gelu"
-        | "HardSigmoid"
-        | "HardSwish"
-        | "Mish"
-        | "ThresholdedRelu"
-        | "PRelu"
-        | "Floor"
-        | "Ceil"
-        | "Round"
-        | "Sign"
-        | "Not"
-        | "Sin"
-        | "Cos"
-        | "Tan"
         | "CumSum"
         | "TopK"
         | "Resize"
@@ -89,10 +65,7 @@ pub fn output_rank(n: &ForeignNode) -> Option<usize> {
         | "ScatterND"
         | "Scatter" => rank(n, 0),
         "GatherElements" => rank(n, 1),
-        "Add" | "Sub" | "Mul" | "Div" | "Pow" | "Mod" | "And" | "Or" | "Xor" | "Equal" | "Less" | "Greater"
-        | "LessOrEqual" | "GreaterOrEqual" | "Max" | "Min" | "Sum" | "Mean" | "Where" => {
-            (0..n.inputs.len()).map(|i| rank(n, i)).try_fold(0, |a, r| Some(a.max(r?)))
-        }
+        "Mod" | "Max" | "Min" | "Sum" | "Mean" => widest(n),
         "MatMul" | "MatMulInteger" => match (rank(n, 0)?, rank(n, 1)?) {
             (a @ 2.., b @ 2..) => Some(a.max(b)),
             _ => None,

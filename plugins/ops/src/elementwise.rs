@@ -1,16 +1,7 @@
 //! Element-wise operators. One output `y` of the broadcast shape (NumPy rules) and, where nothing
 //! else is said, the type of input 0.
 //!
-//! * Unary, `x` of a float type: `Sigmoid Tanh Erf Erfc Exp Expm1 Log Log1p Sqrt Rsqrt Reciprocal
-//!   Softplus Softsign Mish Sin Cos Tan Asin Acos Atan Sinh Cosh Asinh Acosh
-//!   Atanh`; also on whole numbers: `Abs Neg Sign Square Relu`; rounding: `Ceil Floor
-//!   Round` (`Round`: half to even).
-//! * `Gelu {approximate = "none" | "tanh"}`, `Swish {scale}` = x·sigmoid(scale·x),
-//!   `HardSwish`, `HardSigmoid {alpha, beta}` = min(1, max(0, alpha·x+beta)), `LeakyRelu
-//!   {negative_slope}`, `Elu {alpha}`, `Selu {scale, alpha}`, `Celu
-//!   {alpha}` = max(0,x)+min(0,alpha·(exp(x/alpha)-1)), `ThresholdedRelu {alpha}`, `Relu6`,
-//!   `Shrink {lambd, bias}` (x < -lambd: x+bias; x > lambd: x-bias; else 0), `Muls {value}`,
-//!   `Adds {value}`.
+//! * Maps of one tensor: `maps.rs`.
 //! * `Invert` (bitwise not), `LogicalNot`;
 //!   `IsNan IsInf {detect_negative, detect_positive} IsFinite` give bool.
 //! * Binary `x1, x2`: `Add Sub Mul Maximum Minimum`; `RealDiv` (floats), `Div` (whole numbers
@@ -37,7 +28,8 @@ pub const INTEGERS: &[DType] =
 /// bool.
 pub const BOOL: &[DType] = &[DType::BOOL];
 
-fn unary(name: &str, types: &[DType]) -> OpDef {
+/// A map of one tensor.
+pub fn unary(name: &str, types: &[DType]) -> OpDef {
     OpDef::new(name, infer::same).input("x", types, "T").output("y", types, "T").flags(ELEMENTWISE | INPLACE)
 }
 fn test_op(name: &str) -> OpDef {
@@ -138,58 +130,7 @@ fn bitcast(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
 }
 
 fn defs() -> Vec<OpDef> {
-    let mut v = Vec::new();
-    for name in [
-        "Sigmoid",
-        "Tanh",
-        "Erf",
-        "Erfc",
-        "Exp",
-        "Expm1",
-        "Log",
-        "Log1p",
-        "Sqrt",
-        "Rsqrt",
-        "Reciprocal",
-        "Softplus",
-        "Softsign",
-        "Mish",
-        "Sin",
-        "Cos",
-        "Tan",
-        "Asin",
-        "Acos",
-        "Atan",
-        "Sinh",
-        "Cosh",
-        "Asinh",
-        "Acosh",
-        "Atanh",
-        "Ceil",
-        "Floor",
-        "Round",
-        "HardSwish",
-        "Relu6",
-    ] {
-        let steep =
-            ["Exp", "Expm1", "Log", "Log1p", "Rsqrt", "Reciprocal", "Softplus", "Tan", "Sinh", "Cosh", "Acos", "Asin"];
-        v.push(unary(name, FLOATS).flags(if steep.contains(&name) { FULL_PRECISION } else { 0 }));
-    }
-    for name in ["Abs", "Neg", "Sign", "Square", "Relu"] {
-        v.push(unary(name, NUMERIC).flags(if name == "Square" { FULL_PRECISION } else { 0 }));
-    }
-    let f = AttrKind::FLOAT;
-    v.push(unary("Gelu", FLOATS).attr("approximate", AttrKind::STRING, "none").choices(&["none", "tanh"]));
-    v.push(unary("Swish", FLOATS).attr("scale", f, 1.0));
-    v.push(unary("HardSigmoid", FLOATS).attr("alpha", f, 1.0 / 6.0).attr("beta", f, 0.5));
-    v.push(unary("LeakyRelu", FLOATS).attr("negative_slope", f, 0.01));
-    v.push(unary("Elu", FLOATS).attr("alpha", f, 1.0));
-    v.push(unary("Selu", FLOATS).attr("scale", f, 1.050_700_987_355_480_5).attr("alpha", f, 1.673_263_242_354_377_2));
-    v.push(unary("Celu", FLOATS).attr("alpha", f, 1.0));
-    v.push(unary("ThresholdedRelu", FLOATS).attr("alpha", f, 1.0));
-    v.push(unary("Shrink", NUMERIC).attr("lambd", f, 0.5).attr("bias", f, 0.0));
-    v.push(unary("Muls", NUMERIC).required_attr("value", f));
-    v.push(unary("Adds", NUMERIC).required_attr("value", f));
+    let mut v = crate::maps::defs();
     v.push(unary("Invert", INTEGERS));
     v.push(unary("LogicalNot", BOOL));
     v.push(test_op("IsNan"));

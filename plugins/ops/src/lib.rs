@@ -17,6 +17,7 @@ pub mod fft;
 pub mod fused;
 pub mod image;
 pub mod learn;
+pub mod maps;
 pub mod matmul;
 pub mod norm;
 pub mod pool;

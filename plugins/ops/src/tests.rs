@@ -20,7 +20,7 @@ fn protos() -> Protos {
 fn check(p: &Protos, text: &str) -> Result<(), String> {
     let model =
         ge_ir::text::parse(text, "case", &ge_ir::text::NoFiles).map_err(|d| format!("{text}: {}", d[0].message))?;
-    let context = GraphContext::new(&model, 0);
+    let context = GraphContext::new(&model, 0, &());
     for n in context.graph().nodes() {
         let i = p.index.get(n.op()).ok_or_else(|| format!("no prototype {}", n.op()))?;
         let got = p.set.infer(*i, &n).map_err(|e| e.to_string())?;
@@ -396,4 +396,46 @@ fn the_lists_of_mixed_precision_are_the_prototypes() {
         assert_eq!(told, have, "{colour}");
     }
     assert!(all.iter().all(|p| p.flags & (LOW_PRECISION | FULL_PRECISION) != LOW_PRECISION | FULL_PRECISION));
+}
+
+#[test]
+fn every_element_wise_operator_says_what_is_known_of_its_numbers() {
+    use ge_plugin_api::author::registry::Registration;
+    use ge_plugin_api::ops::flags::ELEMENTWISE;
+    // Nothing is known of them: poles, whole numbers bit by bit, and truth values.
+    const NOTHING: [&str; 24] = [
+        "BitwiseAnd",
+        "BitwiseOr",
+        "BitwiseXor",
+        "Equal",
+        "FloorDiv",
+        "FloorMod",
+        "FusedElementwise",
+        "Greater",
+        "GreaterEqual",
+        "Invert",
+        "IsFinite",
+        "IsInf",
+        "IsNan",
+        "LeftShift",
+        "Less",
+        "LessEqual",
+        "LogicalAnd",
+        "LogicalNot",
+        "LogicalOr",
+        "LogicalXor",
+        "Mod",
+        "NotEqual",
+        "RightShift",
+        "Tan",
+    ];
+    let defs = registry::collect().flat_map(|r| match r {
+        Registration::Op(f) => vec![f()],
+        Registration::Ops(f) => f(),
+        _ => Vec::new(),
+    });
+    let silent = defs.filter(|d| d.proto.flags & ELEMENTWISE != 0 && d.value_ranges.is_none());
+    let mut silent: Vec<String> = silent.map(|d| d.proto.name.to_string()).collect();
+    silent.sort_unstable();
+    assert_eq!(silent, NOTHING, "an element-wise operator without a range, or one that has got it");
 }

@@ -4,7 +4,7 @@
 //!
 //! Bounds hold wherever those of the inputs do. Of a product of two computed tensors a likely bound
 //! is told, √K times the greatest term: the terms of such a sum have nothing to do with each other.
-//! Operators that are not here say nothing.
+//! Maps of one tensor have theirs in `maps.rs`. Operators that are in neither say nothing.
 use ge_plugin_api::ops::OpDef;
 use ge_plugin_api::range::{Range, RangeCtx, RangeFn};
 use ge_plugin_api::types::{AttrValue, ConstTensor, DType};
@@ -18,67 +18,12 @@ pub fn given(defs: Vec<OpDef>) -> Vec<OpDef> {
     defs.into_iter().map(one).collect()
 }
 
-/// ln of the least and the greatest number of single precision.
-const LOGARITHMS: (f64, f64) = (-104.0, 89.0);
-
 fn of(op: &str) -> Option<RangeFn> {
     Some(match op {
-        "Sigmoid" | "HardSigmoid" | "SoftmaxV2" | "Hardmax" | "ScaledMaskedSoftmax" => |_| vec![Range::new(0.0, 1.0)],
-        "Tanh" | "Erf" | "Sin" | "Cos" | "Softsign" | "Sign" | "LpNormalization" => |_| vec![Range::within(1.0)],
-        "Erfc" => |_| vec![Range::new(0.0, 2.0)],
-        "Atan" | "Asin" => |_| vec![Range::within(std::f64::consts::FRAC_PI_2)],
-        "Acos" => |_| vec![Range::new(0.0, std::f64::consts::PI)],
+        "SoftmaxV2" | "Hardmax" | "ScaledMaskedSoftmax" => |_| vec![Range::new(0.0, 1.0)],
+        "LpNormalization" => |_| vec![Range::within(1.0)],
         "Atan2" => |_| vec![Range::within(std::f64::consts::PI)],
-        "Relu6" => |c| vec![c.input(0).through(|v| v.clamp(0.0, 6.0))],
-        "Exp" => |c| vec![c.input(0).through(f64::exp)],
-        "Expm1" => |c| vec![c.input(0).through(f64::exp_m1)],
-        "Sinh" => |c| vec![c.input(0).through(f64::sinh)],
-        "Cosh" => |c| vec![c.input(0).absolute().through(f64::cosh)],
-        "Softplus" => |c| vec![c.input(0).through(|v| v.max(0.0) + (-v.abs()).exp().ln_1p())],
-        // A finite logarithm is that of a number of single precision.
-        "Log" => |c| {
-            let (least, most) = LOGARITHMS;
-            let ln = |v: f64| if v > 0.0 { v.ln().clamp(least, most) } else { least };
-            vec![c.input(0).through(ln)]
-        },
-        "Log1p" => |c| {
-            let ln = |v: f64| if v > -1.0 { v.ln_1p().clamp(-18.0, LOGARITHMS.1) } else { -18.0 };
-            vec![c.input(0).through(ln)]
-        },
-        "Asinh" => |_| vec![Range::within(LOGARITHMS.1 + 1.0)],
-        "Acosh" => |_| vec![Range::new(0.0, LOGARITHMS.1 + 1.0)],
-        "Atanh" => |_| vec![Range::within(10.0)],
-        "Sqrt" => |c| vec![c.input(0).through(|v| v.max(0.0).sqrt())],
-        "Rsqrt" => |c| vec![Range::of(1.0).over(c.input(0).through(|v| v.max(0.0).sqrt()))],
-        "Reciprocal" => |c| vec![Range::of(1.0).over(c.input(0))],
-        "Ceil" | "Floor" | "Round" => |c| vec![Range::new(c.input(0).low.floor(), c.input(0).high.ceil())],
-        "Abs" => |c| vec![c.input(0).absolute()],
-        "Neg" => |c| vec![Range::of(0.0).minus(c.input(0))],
-        "Square" => |c| vec![c.input(0).absolute().through(|v| v * v)],
-        "Relu" | "ThresholdedRelu" => |c| vec![c.input(0).through(|v| v.max(0.0))],
-        "Gelu" | "Swish" | "Mish" | "HardSwish" => |c| {
-            // Below zero they give a little of what they read, and no more than it: -0.38 at most
-            // where they are not scaled.
-            let scale = number(c, "scale").unwrap_or(1.0);
-            let x = c.input(0);
-            let least = if scale > 0.0 { -0.38 / scale } else { f64::NEG_INFINITY };
-            vec![Range::new(x.low.min(0.0).max(least), if scale > 0.0 { x.high.max(0.0) } else { f64::INFINITY })]
-        },
-        "LeakyRelu" => |c| {
-            let slope = number(c, "negative_slope").unwrap_or(0.01);
-            vec![sloped(c.input(0), Range::of(slope))]
-        },
         "PRelu" => |c| vec![sloped(c.input(0), c.input(1))],
-        "Elu" | "Celu" => |c| {
-            let alpha = number(c, "alpha").unwrap_or(1.0).abs();
-            vec![c.input(0).through(|v| v.max(-alpha))]
-        },
-        "Selu" => |c| {
-            let (scale, alpha) = (number(c, "scale").unwrap_or(1.06), number(c, "alpha").unwrap_or(1.68));
-            vec![c.input(0).through(|v| v.max(-alpha.abs())).times(Range::of(scale))]
-        },
-        "Muls" => |c| vec![number(c, "value").map_or(Range::UNKNOWN, |v| c.input(0).times(Range::of(v)))],
-        "Adds" => |c| vec![number(c, "value").map_or(Range::UNKNOWN, |v| c.input(0).plus(Range::of(v)))],
         "Add" => |c| vec![c.input(0).plus(c.input(1))],
         "Sub" => |c| vec![c.input(0).minus(c.input(1))],
         "Mul" => |c| {
@@ -141,7 +86,7 @@ fn of(op: &str) -> Option<RangeFn> {
     })
 }
 
-fn number(c: &RangeCtx<'_>, key: &str) -> Option<f64> {
+pub fn number(c: &RangeCtx<'_>, key: &str) -> Option<f64> {
     match c.node.attr(key)? {
         AttrValue::Int(v) => Some(*v as f64),
         _ => c.node.float(key),
@@ -149,7 +94,7 @@ fn number(c: &RangeCtx<'_>, key: &str) -> Option<f64> {
 }
 
 /// What rises by itself above zero and by a slope below it.
-fn sloped(x: Range, slope: Range) -> Range {
+pub fn sloped(x: Range, slope: Range) -> Range {
     let above = Range::new(x.low.max(0.0), x.high.max(0.0));
     let below = Range::new(x.low.min(0.0), x.high.min(0.0)).times(slope);
     above.or(below)

@@ -347,3 +347,25 @@ fn a_custom_operator_is_tiled_on_the_device() {
     let said = run([1, 1, 1], 1);
     assert!(said.contains("are not 6 rows") && said.contains("`y`"), "{said}");
 }
+
+/// What is said of element-wise operators stands in their prototypes alone: passes and engines that
+/// treat them alike know a vendor's operator, which none of their sources names.
+#[test]
+fn a_vendors_element_wise_operator_is_treated_as_our_own() {
+    let graph = |op: &str| {
+        format!(
+            "graph @main(%x: f32[4,6]) {{\n  %a = Reshape(%x) {{shape = [2,12]}} : f32[2,12]\n  %b = {op}(%a) : f32[2,12]\n  \
+             %y = Reshape(%b) {{shape = [4,6]}} : f32[4,6]\n  return %y\n}}\n"
+        )
+    };
+    let d = Dir::new(vendor(), "");
+    let views = |op: &str| {
+        d.write("g.ge", graph(op));
+        let text = d.ok(&["opt", "g.ge", "--until", "prepare"]);
+        assert!(text.contains(&format!("{op}(")), "{text}");
+        text.matches("Reshape(").count()
+    };
+    assert_eq!(views("Mish"), 0, "our own operator moves before the view");
+    assert_eq!(views("AcmeGelu"), 0, "a vendor's does too");
+    assert_eq!(views("SoftmaxV2"), 2, "what is not element-wise stays");
+}

@@ -20,6 +20,8 @@ use crate::op::Op;
 
 /// The rows of all files.
 pub const FAMILIES: &[&[Op]] = &[
+    math::unary::PLAIN_OPS,
+    math::unary::NUMBER_OPS,
     math::unary::OPS,
     math::arith::OPS,
     math::bits::OPS,

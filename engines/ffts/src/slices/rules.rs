@@ -21,61 +21,6 @@ pub struct Sliced {
 
 type Answer<T> = Result<T, String>;
 
-/// Element-wise operators, inputs broadcast to the output.
-const ELEMENTWISE: &[&str] = &[
-    "Abs",
-    "Add",
-    "AddN",
-    "Adds",
-    "Cast",
-    "Ceil",
-    "Cos",
-    "Div",
-    "Elu",
-    "Equal",
-    "Erf",
-    "Exp",
-    "Expm1",
-    "Floor",
-    "FusedElementwise",
-    "Gelu",
-    "Greater",
-    "GreaterEqual",
-    "HardSigmoid",
-    "HardSwish",
-    "LeakyRelu",
-    "Less",
-    "LessEqual",
-    "Log",
-    "Log1p",
-    "Maximum",
-    "Minimum",
-    "Mish",
-    "Mul",
-    "Muls",
-    "Neg",
-    "NotEqual",
-    "Pow",
-    "RealDiv",
-    "Reciprocal",
-    "Relu",
-    "Relu6",
-    "Round",
-    "Rsqrt",
-    "SelectV2",
-    "Selu",
-    "Sigmoid",
-    "Sign",
-    "Sin",
-    "Softplus",
-    "Softsign",
-    "Sqrt",
-    "Square",
-    "SquaredDifference",
-    "Sub",
-    "Swish",
-    "Tanh",
-];
 /// Along axes that may not be cut.
 const SOFTMAX: &[&str] = &["SoftmaxV2", "LogSoftmaxV2"];
 /// Over all axes from one on.
@@ -85,11 +30,6 @@ const PRODUCT: &[&str] = &["MatMul", "MatMulV2", "BatchMatMul", "BatchMatMulV2",
 /// Reductions with axes by attribute.
 const REDUCE: &[&str] = &["ReduceSumD", "ReduceMeanD", "ReduceMaxD", "ReduceMinD", "ReduceProdD"];
 
-/// Operators with a rule.
-pub fn op_types() -> impl Iterator<Item = &'static str> {
-    [ELEMENTWISE, SOFTMAX, NORM, PRODUCT, REDUCE, &["ScaledMaskedSoftmax"]].into_iter().flatten().copied()
-}
-
 /// How a node is cut.
 ///
 /// # Errors
@@ -97,7 +37,7 @@ pub fn op_types() -> impl Iterator<Item = &'static str> {
 pub fn sliced(node: &Node<'_>) -> Answer<Sliced> {
     let op = node.op();
     let family = |list: &[&str]| list.contains(&op);
-    if family(ELEMENTWISE) {
+    if node.is_elementwise() {
         elementwise(node, &[])
     } else if family(SOFTMAX) {
         let rank = sizes(node.input_desc(0), "input 0")?.len();

@@ -1,7 +1,7 @@
 //! `FusedElementwise`: a chain of element-wise steps, block by block in single precision; f32, f16, bf16, and bytes behind `Dequantize`
 //! and before `Quantize`.
 use crate::families::cube;
-use crate::families::elementwise::{map_named, pair_named};
+use crate::families::maps::{map_named, pair_named};
 use crate::kernel::{CHUNK, Io, Kernel, chunk};
 use crate::sig::{Answer, Sig};
 use ge_kernels::elementwise::chain::{BLOCK, narrow, narrow_whole, widen};

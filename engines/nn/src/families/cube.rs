@@ -4,6 +4,7 @@
 //! Lanes of the last group beyond the channels hold zero in every such tensor: `TransData` writes
 //! them so, convolutions and poolings too, and a map is only taken where it keeps them zero or
 //! where there are none.
+use crate::families::maps::{self, MapRow};
 use crate::kernel::{Io, Kernel};
 use crate::sig::{Answer, Sig, Tensor};
 use ge_kernels::conv::cube::LANES;
@@ -39,10 +40,7 @@ fn ports(op: &str) -> Option<Ports> {
         "MaxPoolV3" | "AvgPoolV2" => Ports::Window,
         "GlobalAveragePool" | "GlobalMaxPool" => Ports::Global,
         "FusedElementwise" | "AddN" | "ConcatD" | "ConcatV2D" | "PRelu" | "ClipByValue" => Ports::All,
-        _ if super::elementwise::pair_named(op).is_some() => Ports::All,
-        "Sigmoid" | "Tanh" | "Relu" | "Relu6" | "HardSwish" | "Gelu" | "Swish" | "HardSigmoid" | "LeakyRelu"
-        | "Elu" | "Selu" | "Muls" | "Adds" | "Abs" | "Neg" | "Exp" | "Sqrt" | "Square" | "Sign" | "Erf"
-        | "Softplus" | "Softsign" | "Mish" => Ports::All,
+        _ if maps::pair_named(op).is_some() || MapRow::of(op).is_some() => Ports::All,
         _ => return None,
     })
 }

@@ -1,6 +1,7 @@
 //! Element-wise operators: maps of one tensor (f32, f16, bf16), of two with broadcasting (also i32,
 //! i64), comparisons, choices, casts.
 use crate::families::cube;
+use crate::families::maps::{MapRow, pair_named};
 use crate::kernel::{CHUNK, Io, Kernel, chunk};
 use crate::sig::{Answer, FLOATS, Sig};
 use ge_kernels::elementwise as k;
@@ -29,88 +30,15 @@ struct Map {
     n: usize,
 }
 
-/// A map of one number by an operator's name and its numbers, in the order of its attributes
-/// (`Gelu 1` is the form by tanh).
-///
-/// # Errors
-/// Where there is none.
-pub fn map_named(op: &str, numbers: &[f32]) -> Answer<Unary> {
-    Ok(match (op, numbers) {
-        ("Sigmoid", []) => Unary::Act(Act::Sigmoid),
-        ("Tanh", []) => Unary::Act(Act::Tanh),
-        ("Relu", []) => Unary::Act(Act::Relu),
-        ("Relu6", []) => Unary::Act(Act::Clip(0.0, 6.0)),
-        ("Clip", &[low, high]) => Unary::Act(Act::Clip(low, high)),
-        ("HardSwish", []) => Unary::Act(Act::HardSwish),
-        ("Gelu", []) => Unary::Act(Act::Gelu),
-        ("Gelu", [_]) => Unary::Act(Act::GeluTanh),
-        ("Swish", [1.0] | []) => Unary::Act(Act::Silu),
-        ("Swish", [scale, ..]) => return Err(format!("attribute `scale` is {scale}, it takes 1")),
-        ("HardSigmoid", &[alpha, beta]) => Unary::Act(Act::HardSigmoid(alpha, beta)),
-        ("LeakyRelu", &[slope]) => Unary::Act(Act::LeakyRelu(slope)),
-        ("Elu", &[alpha]) => Unary::Act(Act::Elu(alpha)),
-        ("Selu", &[alpha, scale]) => Unary::Selu(alpha, scale),
-        ("Muls", &[value]) => Unary::Affine(value, 0.0),
-        ("Adds", &[value]) => Unary::Affine(1.0, value),
-        ("Abs", []) => Unary::Abs,
-        ("Neg", []) => Unary::Neg,
-        ("Exp", []) => Unary::Exp,
-        ("Expm1", []) => Unary::Expm1,
-        ("Log", []) => Unary::Ln,
-        ("Log1p", []) => Unary::Ln1p,
-        ("Sqrt", []) => Unary::Sqrt,
-        ("Rsqrt", []) => Unary::Rsqrt,
-        ("Reciprocal", []) => Unary::Reciprocal,
-        ("Square", []) => Unary::Square,
-        ("Floor", []) => Unary::Floor,
-        ("Ceil", []) => Unary::Ceil,
-        ("Round", []) => Unary::Round,
-        ("Sign", []) => Unary::Sign,
-        ("Erf", []) => Unary::Erf,
-        ("Softplus", []) => Unary::Softplus,
-        ("Softsign", []) => Unary::Softsign,
-        ("Mish", []) => Unary::Mish,
-        ("Sin", []) => Unary::Sin,
-        ("Cos", []) => Unary::Cos,
-        _ => return Err(format!("no map of one tensor is called {op}")),
-    })
-}
-
-/// A map of two numbers by an operator's name.
-pub fn pair_named(op: &str) -> Option<Binary> {
-    Some(match op {
-        "Add" => Binary::Add,
-        "Sub" => Binary::Sub,
-        "Mul" => Binary::Mul,
-        "Div" | "RealDiv" => Binary::Div,
-        "Maximum" => Binary::Max,
-        "Minimum" => Binary::Min,
-        "Pow" => Binary::Pow,
-        "SquaredDifference" => Binary::SquaredDifference,
-        "PRelu" => Binary::PRelu,
-        _ => return None,
-    })
-}
-
 /// The kernel of a map of one tensor.
 ///
 /// # Errors
 /// Types or attributes that it does not take, in words.
 pub fn unary(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let kind = sig.one_kind(FLOATS)?;
-    let p = |key: &str, default: f64| sig.float(key, default);
-    let numbers = match sig.op.as_str() {
-        "Gelu" if sig.text("approximate", "none") == "tanh" => vec![1.0],
-        "Swish" => vec![p("scale", 1.0)],
-        "HardSigmoid" => vec![p("alpha", 1.0 / 6.0), p("beta", 0.5)],
-        "LeakyRelu" => vec![p("negative_slope", 0.01)],
-        "Elu" => vec![p("alpha", 1.0)],
-        "Selu" => vec![p("alpha", 1.673_263_242_354_377_2), p("scale", 1.050_700_987_355_480_5)],
-        "Muls" => vec![p("value", 1.0)],
-        "Adds" => vec![p("value", 0.0)],
-        _ => Vec::new(),
-    };
-    let op = map_named(&sig.op, &numbers)?;
+    let row = MapRow::of(&sig.op).ok_or_else(|| "type".to_owned())?;
+    let numbers = row.numbers(|key| sig.attrs.float(key), |key| sig.attrs.str(key));
+    let op = row.make(&numbers.iter().map(|v| *v as f32).collect::<Vec<f32>>())?;
     cube::map_keeps_zeros(sig, || of_zero(op))?;
     Ok(Box::new(Map { kind, op, n: same_shape(sig)? }))
 }

@@ -25,6 +25,8 @@ pub mod norm;
 pub mod reduce;
 /// Element-wise operators.
 pub mod elementwise;
+/// The rows of element-wise operators.
+pub mod maps;
 /// Operators that move elements.
 pub mod layout;
 /// Blocked layouts.

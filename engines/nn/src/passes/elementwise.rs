@@ -2,7 +2,7 @@
 //! one launch, and no value between them in memory. Steps have the shape of the result, so that
 //! nothing is computed twice.
 use super::{number, put};
-use crate::families::elementwise::{map_named, pair_named};
+use crate::families::maps::{MapRow, pair_named};
 use ge_plugin_api::Result;
 use ge_plugin_api::fusion::{Boundary, CONSISTENT, Replacement, SubgraphRewriter, Verdict};
 use ge_plugin_api::pass::{Pass, PassInfo, PassLevel, PassStage};
@@ -21,22 +21,12 @@ const NAME: &str = "ElementwiseAutoFusionPass";
 /// The pass.
 pub struct ElementwiseFusion;
 
-/// Numbers behind the operand of a map, as `map_named` takes them; None where it is no map.
+/// Numbers behind the operand of a map, as `MapRow::make` takes them; None where it is no map.
 fn numbers(n: &Node<'_>) -> Option<Vec<f64>> {
-    let f = |key: &str, default: f64| n.float(key).unwrap_or(default);
-    let v = match n.op() {
-        "Gelu" if n.str("approximate") == Some("tanh") => vec![1.0],
-        "Swish" => vec![f("scale", 1.0)],
-        "HardSigmoid" => vec![f("alpha", 1.0 / 6.0), f("beta", 0.5)],
-        "LeakyRelu" => vec![f("negative_slope", 0.01)],
-        "Elu" => vec![f("alpha", 1.0)],
-        "Selu" => vec![f("alpha", 1.673_263_242_354_377_2), f("scale", 1.050_700_987_355_480_5)],
-        "Muls" => vec![f("value", 1.0)],
-        "Adds" => vec![f("value", 0.0)],
-        _ => vec![],
-    };
+    let row = MapRow::of(n.op())?;
+    let v = row.numbers(|key| n.float(key), |key| n.str(key));
     let single: Vec<f32> = v.iter().map(|v| *v as f32).collect();
-    map_named(n.op(), &single).ok().map(|_| v)
+    row.make(&single).ok().map(|_| v)
 }
 
 /// A step's text over operands by name; None where the node is no step.

@@ -105,6 +105,9 @@ impl GraphSource for Source {
     fn next_id(&self) -> NodeId {
         NodeId(self.nodes.len() as u32)
     }
+    fn op_flags(&self, _: Key) -> u64 {
+        0
+    }
 }
 
 /// A node under test.

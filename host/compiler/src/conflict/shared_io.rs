@@ -8,7 +8,6 @@ use crate::feature::shared_memory::Rules;
 use crate::options::Options;
 use crate::toolbox::Toolbox;
 use ge_ir::graph::NodeSet;
-use ge_ir::view::GraphContext;
 use ge_ir::{Graph, Model, Node, NodeId, ValueRef};
 use ge_plugin_api::patch::{Edit, Patch};
 use ge_plugin_api::types::AttrMap;
@@ -91,7 +90,7 @@ impl Pair<'_> {
         }
         let alone = data.uses(0).len() == 1 && data.outputs().len() == 1 && g.users(v).len() == 1;
         let plain = |n: &Node| !n.attrs().flag("no_reuse_mem_flag") && n.attr("memory").is_none();
-        let context = GraphContext::new(self.model, 0);
+        let context = self.toolbox.lend(self.model, 0);
         let view = context.graph();
         let node = view.node(writer.id());
         let params = self.toolbox.engine(engine).object.calc_op_running_param(&node, &self.toolbox.target);

@@ -10,7 +10,6 @@ use crate::error::Result;
 use crate::options::Switch;
 use crate::pass::{PassManager, PassRecord, Records};
 use ge_ir::Model;
-use ge_ir::view::GraphContext;
 use ge_plugin::PassHandle;
 use ge_plugin_api::pass::PassStage;
 use std::time::Instant;
@@ -76,7 +75,7 @@ impl<'m, 'a> FusionPassExecutor<'m, 'a> {
         let (mut visits, mut changes, mut gi) = (0, 0, 0);
         while gi < model.graphs().len() {
             visits += model.graphs()[gi].len() as u64;
-            let mut edits = p.run(&GraphContext::new(model, gi).graph())?;
+            let mut edits = p.run(&self.manager.toolbox().lend(model, gi).graph())?;
             let told = report::take(&mut edits);
             // Before shapes are inferred there is nothing to hold a shape against.
             let shapes = p.info.stage != PassStage::BEFORE_INFER_SHAPE;

@@ -1,19 +1,21 @@
 //! A graph in which one node and the values that it reads have other descriptors: what engines and
 //! prototypes are asked before anything is changed.
+use ge_ir::view::OpFlags;
 use ge_ir::{Graph, NodeId, TensorDesc, ValueRef};
-use ge_plugin_api::types::{Attr, Use};
+use ge_plugin_api::types::{Attr, Key, Use};
 use ge_plugin_api::view::host::{GraphSource, NodeParts, view};
 
 /// The graph as it would be.
 pub struct WhatIf<'m> {
     graph: &'m Graph,
+    ops: &'m dyn OpFlags,
     outputs: Vec<(NodeId, Vec<TensorDesc>)>,
 }
 
 impl<'m> WhatIf<'m> {
     /// The graph as it is.
-    pub fn new(graph: &'m Graph) -> WhatIf<'m> {
-        WhatIf { graph, outputs: Vec::new() }
+    pub fn new(graph: &'m Graph, ops: &'m dyn OpFlags) -> WhatIf<'m> {
+        WhatIf { graph, ops, outputs: Vec::new() }
     }
     /// Gives a value another descriptor.
     pub fn set(&mut self, v: ValueRef, desc: TensorDesc) {
@@ -70,5 +72,8 @@ impl GraphSource for WhatIf<'_> {
     }
     fn next_id(&self) -> NodeId {
         self.graph.next_id()
+    }
+    fn op_flags(&self, op: Key) -> u64 {
+        self.ops.op_flags(op)
     }
 }

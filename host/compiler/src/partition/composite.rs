@@ -5,7 +5,6 @@ use crate::error::Result;
 use crate::ids::{ModelMap, NodeKey};
 use crate::place::Placement;
 use crate::toolbox::{EngineId, Toolbox};
-use ge_ir::view::GraphContext;
 use ge_ir::{Key, Model, Node};
 use ge_plugin_api::engine::{Support, flags};
 use std::collections::HashSet;
@@ -38,7 +37,7 @@ pub fn claims(
     let mut out = ModelMap::new(model, None);
     let mut any = false;
     for (gi, g) in model.graphs().iter().enumerate() {
-        let context = GraphContext::new(model, gi);
+        let context = toolbox.lend(model, gi);
         let view = context.graph();
         for n in g.nodes() {
             let key = NodeKey::new(gi, n.id());

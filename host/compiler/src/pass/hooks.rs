@@ -4,7 +4,6 @@ use super::{PassManager, PassRecord, Records, owner};
 use crate::error::{CompileError, Result};
 use crate::fusion::FusionPassExecutor;
 use ge_ir::Model;
-use ge_ir::view::GraphContext;
 use ge_plugin::{EngineHandle, PassHandle};
 use ge_plugin_api::diagnostic::Diagnostic;
 use ge_plugin_api::engine::Hook;
@@ -53,7 +52,7 @@ pub fn engines(
         let who = format!("engine {} of plugin {} at {hook}", e.info.name, e.plugin);
         let (mut changes, mut gi) = (0, 0);
         while gi < model.graphs().len() {
-            let edits = e.object.optimize(hook, &GraphContext::new(model, gi).graph())?;
+            let edits = e.object.optimize(hook, &m.toolbox().lend(model, gi).graph())?;
             owner::check(e, hook, m.toolbox(), &model.graphs()[gi], &edits)?;
             let shapes = !matches!(
                 hook,
@@ -95,7 +94,7 @@ pub fn streamed(
         let start = Instant::now();
         let mut changes = 0;
         for gi in 0..model.graphs().len() {
-            let edits = e.object.optimize(hook, &GraphContext::new(model, gi).graph())?;
+            let edits = e.object.optimize(hook, &m.toolbox().lend(model, gi).graph())?;
             let g = &mut model.graphs_mut()[gi];
             changes += edits.len() as u64;
             for edit in edits {

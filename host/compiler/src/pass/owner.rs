@@ -18,7 +18,7 @@ pub(super) fn check(e: &EngineEntry, hook: Hook, toolbox: &Toolbox, g: &Graph, e
         return Ok(());
     }
     let types = e.object.op_types()?;
-    let takes = |op: Key| types.iter().any(|t| *t == op.as_str());
+    let takes = |op: Key| types.iter().any(|t| t == "*" || *t == op.as_str());
     let own = |id: NodeId| {
         g.get(id).is_none_or(|n| match n.attrs().str("_engine") {
             Some(engine) => engine == e.info.name.as_str(),

@@ -11,7 +11,6 @@ use crate::partition::dynamic::{arithmetic, seal, unknown};
 use crate::pass::{Blamed, Records};
 use crate::place::EnginePlacer;
 use crate::toolbox::Toolbox;
-use ge_ir::view::GraphContext;
 use ge_ir::{DType, Model, Node, TensorDesc};
 use ge_model::CompiledModel;
 use ge_plugin_api::diagnostic::ErrorKind;
@@ -138,7 +137,7 @@ fn find(model: &Model, toolbox: &Toolbox, options: &Options) -> Result<Option<Pa
     }
     let arithmetic = arithmetic::of(g, toolbox);
     let placer = EnginePlacer::new(toolbox, false)?;
-    let context = GraphContext::new(model, 0);
+    let context = toolbox.lend(model, 0);
     let view = context.graph();
     let mut fault: Option<CompileError> = None;
     let mut by_host = vec![false; g.id_bound()];

@@ -8,7 +8,6 @@ use crate::error::{CompileError, Result};
 use crate::ids::{ModelMap, NodeKey};
 use crate::toolbox::{EngineId, EngineRanks, Toolbox};
 use ge_ir::verify::STRUCTURE;
-use ge_ir::view::GraphContext;
 use ge_ir::{Key, Model, NodeId};
 use ge_plugin_api::diagnostic::Diagnostic;
 use ge_plugin_api::engine::Support;
@@ -68,7 +67,7 @@ impl<'t> EnginePlacer<'t> {
             let found: Vec<Result<(NodeId, Option<EngineId>, Vec<Candidate>)>> = order
                 .par_chunks(512)
                 .flat_map_iter(|chunk| {
-                    let context = GraphContext::new(frozen, gi);
+                    let context = self.toolbox.lend(frozen, gi);
                     let view = context.graph();
                     chunk
                         .iter()

@@ -16,7 +16,6 @@ use crate::ids::NodeKey;
 use crate::pass::{PassRecord, Records};
 use crate::prepare::subgraphs::own_inputs;
 use crate::toolbox::{EngineEntry, EngineId, Toolbox};
-use ge_ir::view::GraphContext;
 use ge_ir::{DType, Model, Node, NodeId, TensorDesc};
 use ge_plugin_api::engine::{Support, flags};
 use std::collections::HashSet;
@@ -67,7 +66,7 @@ pub fn run(
     // Callers stand before what they call.
     for gi in callers_first(model) {
         let caller = parents.get(model.graphs()[gi].name()).copied();
-        let context = GraphContext::new(model, gi);
+        let context = toolbox.lend(model, gi);
         let view = context.graph();
         for n in model.graphs()[gi].nodes() {
             let key = NodeKey::new(gi, n.id());

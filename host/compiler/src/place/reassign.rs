@@ -14,7 +14,6 @@ use crate::ids::NodeKey;
 use crate::pass::Records;
 use crate::toolbox::{EngineRanks, Toolbox};
 use ge_ir::Model;
-use ge_ir::view::GraphContext;
 use ge_plugin_api::Error;
 use ge_plugin_api::diagnostic::ErrorKind;
 use ge_plugin_api::engine::Support;
@@ -48,7 +47,7 @@ pub fn run(
         let first = placement.engine[key];
         let next = {
             let Some(n) = key.get(model) else { continue };
-            let context = GraphContext::new(model, key.graph as usize);
+            let context = toolbox.lend(model, key.graph as usize);
             let view = context.graph();
             let list = if bound.contains(n.name()) { &[][..] } else { ranks.of(n.op_key()) };
             let behind = list.iter().position(|e| *e == first).map_or(&[][..], |i| &list[i + 1..]);

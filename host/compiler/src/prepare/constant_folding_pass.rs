@@ -11,7 +11,6 @@ use super::fold::{fold, folding_engine};
 use crate::error::Result;
 use crate::pass::declare::{At, node_pass};
 use crate::pass::{PassContext, Rewriter};
-use ge_ir::view::GraphContext;
 
 node_pass!(
     ConstantFoldingPass,
@@ -36,7 +35,7 @@ fn visit(cx: &mut PassContext<'_>, at: &At<'_>, r: &mut Rewriter<'_>) -> Result<
         return Ok(());
     }
     let Some(engine) = folding_engine(cx.toolbox) else { return Ok(()) };
-    let context = GraphContext::new(at.model, at.gi);
+    let context = cx.toolbox.lend(at.model, at.gi);
     if let Some(made) = fold(cx.toolbox, engine, &context.graph().node(n.id())) {
         if made.len() == n.outputs().len() {
             r.fold(n, made);

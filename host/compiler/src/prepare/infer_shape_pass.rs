@@ -8,7 +8,6 @@ use crate::pass::manager::{drop_orphans, live_graphs, named_graphs};
 use crate::pass::{GEPass, NodePass as _, PassManager, PassRecord, Records};
 use crate::toolbox::Toolbox;
 use ge_ir::verify::STRUCTURE;
-use ge_ir::view::GraphContext;
 use ge_ir::{ConstTensor, EditSession, Graph, Key, Model, Node, NodeId, TensorDesc, ValueRef};
 use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
 use ge_plugin_api::patch::{Edit, Patch};
@@ -196,7 +195,7 @@ impl<'t> InferShapePass<'t> {
             return Ok(());
         }
         let inferred = {
-            let context = GraphContext::new(model, gi);
+            let context = self.toolbox.lend(model, gi);
             let view = context.graph();
             self.toolbox.infer(&view.node(id)).map_err(|e| e.to_string())?
         };
@@ -240,7 +239,7 @@ impl<'t> InferShapePass<'t> {
         if self.structural.contains(&n.op_key()) || laid_out(&model.graphs()[gi], n) {
             return Ok(None);
         }
-        let context = GraphContext::new(model, gi);
+        let context = self.toolbox.lend(model, gi);
         let view = context.graph();
         let node = view.node(id);
         let inferred = self.toolbox.infer(&node)?;
@@ -276,7 +275,7 @@ impl<'t> InferShapePass<'t> {
         if !self.fold_all && !model.graphs()[gi].get(id).is_some_and(|n| n.outputs().iter().all(shape_like)) {
             return Ok(None);
         }
-        let context = GraphContext::new(model, gi);
+        let context = self.toolbox.lend(model, gi);
         Ok(fold(self.toolbox, engine, &context.graph().node(id)))
     }
 }

@@ -8,7 +8,6 @@ use crate::feature::kernel_cache::KernelCache;
 use crate::partition::{Piece, Pieces, Round};
 use crate::pass::{PassManager, PassRecord, Records};
 use ge_ir::Model;
-use ge_ir::view::GraphContext;
 use ge_plugin_api::engine::{Hook, flags};
 use rayon::prelude::*;
 use std::time::Instant;
@@ -63,7 +62,7 @@ fn one(
     let Some(mut model) = Model::from_graphs(vec![std::mem::take(&mut p.graph)]) else { return Ok(None) };
     let mut changes = 0;
     for hook in HOOKS {
-        let edits = e.object.optimize(hook, &GraphContext::new(&model, 0).graph())?;
+        let edits = e.object.optimize(hook, &passes.toolbox().lend(&model, 0).graph())?;
         if edits.is_empty() {
             continue;
         }
@@ -77,7 +76,7 @@ fn one(
         p.touched.extend(done.added.iter().chain(&done.touched).filter(|(g, _)| *g == 0).map(|(_, id)| *id));
     }
     if let Some(kernels) = kernels {
-        kernels.fused_graph(passes.toolbox(), id, &GraphContext::new(&model, 0).graph());
+        kernels.fused_graph(passes.toolbox(), id, &passes.toolbox().lend(&model, 0).graph());
     }
     p.touched.sort_unstable();
     p.touched.dedup();

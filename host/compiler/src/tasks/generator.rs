@@ -15,7 +15,6 @@ use crate::streams::{ExecutionOrder, StreamPlan};
 use crate::sync::{Resource, SyncPlan};
 use crate::toolbox::Toolbox;
 use ge_ir::Model;
-use ge_ir::view::GraphContext;
 use ge_plugin::tasks::args_format;
 use ge_plugin_api::author::tiling_sink::SCOPE;
 use ge_plugin_api::diagnostic::Diagnostic;
@@ -164,7 +163,7 @@ impl<'t> TaskGenerator<'t> {
                 .order()
                 .par_chunks(256)
                 .map(|chunk| {
-                    let context = GraphContext::new(model, gi);
+                    let context = self.toolbox.lend(model, gi);
                     let view = context.graph();
                     chunk.iter().map(|&id| self.node_tasks(&view.node(id), NodeKey::new(gi, id))).collect()
                 })

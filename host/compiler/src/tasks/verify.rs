@@ -7,7 +7,6 @@ use crate::ids::NodeKey;
 use crate::streams::StreamPlan;
 use crate::sync::SyncPlan;
 use ge_ir::Model;
-use ge_ir::view::GraphContext;
 use ge_plugin::tasks::Granted;
 use ge_plugin_api::engine::flags;
 use rayon::prelude::*;
@@ -28,7 +27,7 @@ pub(super) fn lists(
             .order()
             .par_chunks(256)
             .map(|chunk| {
-                let context = GraphContext::new(model, gi);
+                let context = g.toolbox.lend(model, gi);
                 let view = context.graph();
                 for &id in chunk {
                     let (key, node) = (NodeKey::new(gi, id), view.node(id));

@@ -44,7 +44,7 @@ fn snapshot(m: &Model) -> String {
 #[test]
 fn a_new_node_stands_before_its_first_reader() {
     let (mut m, [_, a, b, _]) = model();
-    let ctx = crate::view::GraphContext::new(&m, 0);
+    let ctx = crate::view::GraphContext::new(&m, 0, &());
     let mut p = Patch::new(&ctx.graph());
     let t = p.add("Abs", "t", &[ValueRef::new(a, 0)], vec![d(2)], AttrMap::default());
     p.set_input(b, 0, ValueRef::new(t, 0));

@@ -72,7 +72,7 @@ pub(super) fn node(proto: &OpProto, t: DType, shape: &Shape, attrs: AttrMap) -> 
         let copies = if p.kind == ParamKind::DYNAMIC { 2 } else { 1 };
         inputs.extend(vec![Some(TensorDesc::new(own, shape.clone())); copies]);
     }
-    SampleGraph::with(&proto.name, inputs, outputs(proto), attrs)
+    SampleGraph::with(&proto.name, inputs, outputs(proto), attrs).flags(proto.flags)
 }
 
 /// Attributes with their defaults, and required ones with a value that they take.

@@ -239,7 +239,7 @@ impl Planner<'_> {
         };
         let inputs: Vec<_> = n.inputs.iter().map(input).collect();
         let open = |d: &TensorDesc| TensorDesc { shape: Shape::unranked(), ..d.clone() };
-        OneNode::new(&n.name, n.op, n.attrs.as_slice(), &inputs, n.descs.iter().map(open).collect())
+        OneNode::new(&n.name, (n.op, n.flags), n.attrs.as_slice(), &inputs, n.descs.iter().map(open).collect())
     }
     fn infer(&self, n: &Node, one: &OneNode<'_>) -> Result<Vec<TensorDesc>, RuntimeError> {
         infer(self.tools, n, one)

@@ -327,7 +327,7 @@ impl DynamicModel {
             Some((i as u32, t.desc(), value))
         };
         let inputs: Vec<_> = given.iter().enumerate().map(known).collect();
-        let one = OneNode::new(&n.name, n.op, n.attrs.as_slice(), &inputs, n.descs.clone());
+        let one = OneNode::new(&n.name, (n.op, n.flags), n.attrs.as_slice(), &inputs, n.descs.clone());
         let types: Vec<DType> = infer(&self.tools, n, &one)?.iter().map(|d: &TensorDesc| d.dtype).collect();
         let made = host.run_host_kernel(n.op.as_str(), &n.name, &n.attrs, &views, &types)?;
         Ok(made.into_iter().map(|t| Value::Tensor(Tensor::made(t))).collect())

@@ -15,6 +15,8 @@ struct Source {
 pub(crate) struct OneNode<'a> {
     name: &'a str,
     op: Key,
+    /// What its prototype says of it.
+    flags: u64,
     attrs: &'a [Attr],
     inputs: Vec<ValueRef>,
     sources: Vec<Source>,
@@ -28,7 +30,7 @@ impl<'a> OneNode<'a> {
     /// absent.
     pub(crate) fn new(
         name: &'a str,
-        op: Key,
+        (op, flags): (Key, u64),
         attrs: &'a [Attr],
         inputs: &[Option<(u32, TensorDesc, Option<ConstTensor>)>],
         outputs: Vec<TensorDesc>,
@@ -56,7 +58,7 @@ impl<'a> OneNode<'a> {
             refs.push(ValueRef::new(node, 0));
         }
         let order = (0..=sources.len() as u32).map(NodeId).collect();
-        OneNode { name, op, attrs, inputs: refs, sources, outputs, order }
+        OneNode { name, op, flags, attrs, inputs: refs, sources, outputs, order }
     }
 
     /// The view of the graph; the node is [`OneNode::node`] of it.
@@ -104,5 +106,8 @@ impl GraphSource for OneNode<'_> {
     }
     fn next_id(&self) -> NodeId {
         NodeId(self.order.len() as u32)
+    }
+    fn op_flags(&self, op: Key) -> u64 {
+        if op == self.op { self.flags } else { 0 }
     }
 }

@@ -8,7 +8,6 @@ use clap::Args;
 use ge_compiler::pipeline::{Stage, run_range};
 use ge_compiler::toolbox::EngineRanks;
 use ge_ir::Model;
-use ge_ir::view::GraphContext;
 use ge_plugin::Want;
 use ge_plugin_api::engine::Support;
 use ge_plugin_api::types::NodeId;
@@ -42,7 +41,7 @@ pub fn run(global: &Global, a: &WhyArgs) -> Result<u8> {
     let model = run_range(model, &toolbox, &options.resolved()?, Stage::Import, Stage::Original, &mut records)
         .map_err(|e| e.into_error())?;
     let (graph, id) = find(&model, &a.node)?;
-    let context = GraphContext::new(&model, graph);
+    let context = toolbox.lend(&model, graph);
     let view = context.graph();
     let node = view.node(id);
     let ranks = EngineRanks::new(&toolbox).map_err(|e| e.into_error())?;

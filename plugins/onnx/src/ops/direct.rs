@@ -28,7 +28,8 @@ type Row = (&'static str, &'static str, u32, u32, &'static [A]);
 
 const NEW: u32 = u32::MAX;
 
-const ROWS: &[Row] = &[
+/// Element-wise operators: the result has the rank of the input of most axes.
+const ELEMENTWISE: &[Row] = &[
     ("Abs", "Abs", 1, NEW, &[]),
     ("Acos", "Acos", 1, NEW, &[]),
     ("Acosh", "Acosh", 1, NEW, &[]),
@@ -46,7 +47,6 @@ const ROWS: &[Row] = &[
     ("Celu", "Celu", 12, NEW, &[Float("alpha", "alpha", 1.0)]),
     ("Cos", "Cos", 1, NEW, &[]),
     ("Cosh", "Cosh", 1, NEW, &[]),
-    ("Det", "MatrixDeterminant", 11, NEW, &[]),
     ("Div", "Div", 7, NEW, &[]),
     ("Elu", "Elu", 1, NEW, &[Float("alpha", "alpha", 1.0)]),
     ("Equal", "Equal", 7, NEW, &[]),
@@ -103,6 +103,10 @@ const ROWS: &[Row] = &[
     ("ThresholdedRelu", "ThresholdedRelu", 1, NEW, &[Float("alpha", "alpha", 1.0)]),
     ("Where", "SelectV2", 9, NEW, &[]),
     ("Xor", "LogicalXor", 7, NEW, &[]),
+];
+
+const OTHERS: &[Row] = &[
+    ("Det", "MatrixDeterminant", 11, NEW, &[]),
     ("BitCast", "Bitcast", 1, NEW, &[Type("to", "type")]),
     ("Einsum", "Einsum", 12, NEW, &[As("equation", "equation")]),
     ("MatMulInteger", "MatMulInteger", 10, NEW, &[]),
@@ -401,6 +405,11 @@ impl Mapping for Direct {
     }
 }
 
+/// Whether an operator is element-wise: its result has as many axes as the input of most.
+pub fn is_elementwise(op: &str) -> bool {
+    ELEMENTWISE.iter().any(|r| r.0 == op)
+}
+
 ge_plugin_api::inventory::submit! {
-    Registration::Mappings(|| ROWS.iter().map(|r| Box::new(Direct(r)) as Box<dyn Mapping>).collect())
+    Registration::Mappings(|| ELEMENTWISE.iter().chain(OTHERS).map(|r| Box::new(Direct(r)) as Box<dyn Mapping>).collect())
 }

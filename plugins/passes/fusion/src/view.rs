@@ -17,42 +17,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 /// Operators that give the elements of their first input in another shape; so does a transpose that
 /// moves axes of length one alone.
 const VIEWS: [&str; 7] = ["Reshape", "Flatten", "Squeeze", "SqueezeV3", "Unsqueeze", "UnsqueezeV3", "ExpandDims"];
-/// Maps of one tensor, element by element.
-const MAPS: [&str; 33] = [
-    "Abs",
-    "Adds",
-    "Ceil",
-    "Cos",
-    "Elu",
-    "Erf",
-    "Exp",
-    "Expm1",
-    "Floor",
-    "Gelu",
-    "HardSigmoid",
-    "HardSwish",
-    "LeakyRelu",
-    "Log",
-    "Log1p",
-    "Mish",
-    "Muls",
-    "Neg",
-    "Reciprocal",
-    "Relu",
-    "Relu6",
-    "Round",
-    "Rsqrt",
-    "Selu",
-    "Sigmoid",
-    "Sign",
-    "Sin",
-    "Softplus",
-    "Softsign",
-    "Sqrt",
-    "Square",
-    "Swish",
-    "Tanh",
-];
 /// Operators whose kernels may do the map that follows them.
 const PRODUCTS: [&str; 7] =
     ["Conv2D", "Conv3D", "DepthwiseConv2D", "MatMul", "MatMulV2", "BatchMatMul", "BatchMatMulV2"];
@@ -141,7 +105,7 @@ impl<'a> Plan<'a> {
             let own = self.views.get(&x).copied().unwrap_or(Origin { base: x, views: 0 });
             if self.is_view(&n) {
                 self.views.insert(n.value(0), Origin { views: own.views + 1, ..own });
-            } else if own.views > 0 && MAPS.contains(&n.op()) && n.inputs().len() == 1 && self.pays(&n, own) {
+            } else if own.views > 0 && n.is_elementwise() && n.inputs().len() == 1 && self.pays(&n, own) {
                 let Some(d) = self.desc(own.base) else { continue };
                 self.moved.insert(n.id(), (own.base, d));
                 self.views.insert(n.value(0), Origin { base: n.value(0), views: 0 });

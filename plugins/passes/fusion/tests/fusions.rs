@@ -10,7 +10,7 @@ use ge_plugin_api::patch::Patch;
 fn run(pass: &dyn Pass, text: &str) -> String {
     let mut model = parse(text, "t.ge", &NoFiles).unwrap_or_else(|e| panic!("{e:#?}\n{text}"));
     let edits = {
-        let context = GraphContext::new(&model, 0);
+        let context = GraphContext::new(&model, 0, &());
         let graph = context.graph();
         let mut patch = Patch::new(&graph);
         pass.run(&graph, &mut patch).unwrap();

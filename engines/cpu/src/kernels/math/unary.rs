@@ -37,62 +37,74 @@ fn number_map(
     with_kind!(x.kind()?, [I8, I16, I32, I64], T => map::<T, T>(ctx, &x, |v| T::from_i64(i(v.to_i64()))), else x.refused())
 }
 
+/// Maps of floats without numbers of their own: kernel, row of the table, and the function for the
+/// chains of `fused.rs`.
 macro_rules! plain {
-    ($($fun:ident: |$x:ident| $e:expr;)+) => {$(
-        fn $fun(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    ($($name:literal $fun:ident: |$x:ident| $e:expr;)+) => {
+        $(fn $fun(ctx: &mut KernelCtx<'_>) -> Result<()> {
             float_map(ctx, |$x| $e)
-        }
-    )+};
+        })+
+        /// Rows of the maps of floats.
+        pub const PLAIN_OPS: &[Op] = &[$(f($name, $fun)),+];
+        const PLAIN: &[(&str, fn(f64) -> f64)] = &[$(($name, |$x| $e)),+];
+    };
 }
 plain! {
-    run_sigmoid: |x| sigmoid(x);
-    run_tanh: |x| x.tanh();
-    run_erf: |x| erf(x);
-    run_erfc: |x| erfc(x);
-    run_exp: |x| x.exp();
-    run_expm1: |x| x.exp_m1();
-    run_log: |x| x.ln();
-    run_log1p: |x| x.ln_1p();
-    run_sqrt: |x| x.sqrt();
-    run_rsqrt: |x| 1.0 / x.sqrt();
-    run_reciprocal: |x| 1.0 / x;
-    run_softplus: |x| softplus(x);
-    run_softsign: |x| x / (1.0 + x.abs());
-    run_mish: |x| x * softplus(x).tanh();
-    run_sin: |x| x.sin();
-    run_cos: |x| x.cos();
-    run_tan: |x| x.tan();
-    run_asin: |x| x.asin();
-    run_acos: |x| x.acos();
-    run_atan: |x| x.atan();
-    run_sinh: |x| x.sinh();
-    run_cosh: |x| x.cosh();
-    run_asinh: |x| x.asinh();
-    run_acosh: |x| x.acosh();
-    run_atanh: |x| x.atanh();
-    run_ceil: |x| x.ceil();
-    run_floor: |x| x.floor();
-    run_round: |x| x.round_ties_even();
-    run_hard_swish: |x| x * max(0.0, min(1.0, x / 6.0 + 0.5));
-    run_relu6: |x| min(max(x, 0.0), 6.0);
+    "Sigmoid" run_sigmoid: |x| sigmoid(x);
+    "Tanh" run_tanh: |x| x.tanh();
+    "Erf" run_erf: |x| erf(x);
+    "Erfc" run_erfc: |x| erfc(x);
+    "Exp" run_exp: |x| x.exp();
+    "Expm1" run_expm1: |x| x.exp_m1();
+    "Log" run_log: |x| x.ln();
+    "Log1p" run_log1p: |x| x.ln_1p();
+    "Sqrt" run_sqrt: |x| x.sqrt();
+    "Rsqrt" run_rsqrt: |x| 1.0 / x.sqrt();
+    "Reciprocal" run_reciprocal: |x| 1.0 / x;
+    "Softplus" run_softplus: |x| softplus(x);
+    "Softsign" run_softsign: |x| x / (1.0 + x.abs());
+    "Mish" run_mish: |x| x * softplus(x).tanh();
+    "Sin" run_sin: |x| x.sin();
+    "Cos" run_cos: |x| x.cos();
+    "Tan" run_tan: |x| x.tan();
+    "Asin" run_asin: |x| x.asin();
+    "Acos" run_acos: |x| x.acos();
+    "Atan" run_atan: |x| x.atan();
+    "Sinh" run_sinh: |x| x.sinh();
+    "Cosh" run_cosh: |x| x.cosh();
+    "Asinh" run_asinh: |x| x.asinh();
+    "Acosh" run_acosh: |x| x.acosh();
+    "Atanh" run_atanh: |x| x.atanh();
+    "Ceil" run_ceil: |x| x.ceil();
+    "Floor" run_floor: |x| x.floor();
+    "Round" run_round: |x| x.round_ties_even();
+    "HardSwish" run_hard_swish: |x| x * max(0.0, min(1.0, x / 6.0 + 0.5));
+    "Relu6" run_relu6: |x| min(max(x, 0.0), 6.0);
+}
+/// Maps of all numbers: by doubles, by signed and by unsigned whole numbers.
+macro_rules! numbers {
+    ($($name:literal $fun:ident: $f:expr, $i:expr, $u:expr;)+) => {
+        $(fn $fun(ctx: &mut KernelCtx<'_>) -> Result<()> {
+            number_map(ctx, $f, &$i, &$u)
+        })+
+        /// Rows of the maps of all numbers.
+        pub const NUMBER_OPS: &[Op] = &[$(n($name, $fun)),+];
+        const NUMBERS: &[(&str, fn(f64) -> f64)] = &[$(($name, $f)),+];
+    };
+}
+numbers! {
+    "Abs" run_abs: f64::abs, i64::wrapping_abs, |v| v;
+    "Neg" run_neg: |x| -x, i64::wrapping_neg, u64::wrapping_neg;
+    "Sign" run_sign: sign, i64::signum, |v| u64::from(v != 0);
+    "Square" run_square: |x| x * x, |v| v.wrapping_mul(v), |v| v.wrapping_mul(v);
+    "Relu" run_relu: |x| max(x, 0.0), |v| v.max(0), |v| v;
+}
+/// The map of one double by the operator's name, where it has no numbers of its own.
+pub fn plain_map(op: &str) -> Option<fn(f64) -> f64> {
+    PLAIN.iter().chain(NUMBERS).find(|(name, _)| *name == op).map(|(_, f)| *f)
 }
 fn sign(x: f64) -> f64 {
     if x.is_nan() || x == 0.0 { x } else { 1f64.copysign(x) }
-}
-fn run_abs(ctx: &mut KernelCtx<'_>) -> Result<()> {
-    number_map(ctx, f64::abs, &i64::wrapping_abs, &|v| v)
-}
-fn run_neg(ctx: &mut KernelCtx<'_>) -> Result<()> {
-    number_map(ctx, |x| -x, &i64::wrapping_neg, &u64::wrapping_neg)
-}
-fn run_sign(ctx: &mut KernelCtx<'_>) -> Result<()> {
-    number_map(ctx, sign, &i64::signum, &|v| u64::from(v != 0))
-}
-fn run_square(ctx: &mut KernelCtx<'_>) -> Result<()> {
-    number_map(ctx, |x| x * x, &|v| v.wrapping_mul(v), &|v| v.wrapping_mul(v))
-}
-fn run_relu(ctx: &mut KernelCtx<'_>) -> Result<()> {
-    number_map(ctx, |x| max(x, 0.0), &|v| v.max(0), &|v| v)
 }
 fn run_gelu(ctx: &mut KernelCtx<'_>) -> Result<()> {
     match text(ctx, "approximate", "none") {
@@ -202,41 +214,6 @@ const fn n(name: &'static str, run: crate::op::Run) -> Op {
 }
 /// The rows of this file.
 pub const OPS: &[Op] = &[
-    f("Sigmoid", run_sigmoid),
-    f("Tanh", run_tanh),
-    f("Erf", run_erf),
-    f("Erfc", run_erfc),
-    f("Exp", run_exp),
-    f("Expm1", run_expm1),
-    f("Log", run_log),
-    f("Log1p", run_log1p),
-    f("Sqrt", run_sqrt),
-    f("Rsqrt", run_rsqrt),
-    f("Reciprocal", run_reciprocal),
-    f("Softplus", run_softplus),
-    f("Softsign", run_softsign),
-    f("Mish", run_mish),
-    f("Sin", run_sin),
-    f("Cos", run_cos),
-    f("Tan", run_tan),
-    f("Asin", run_asin),
-    f("Acos", run_acos),
-    f("Atan", run_atan),
-    f("Sinh", run_sinh),
-    f("Cosh", run_cosh),
-    f("Asinh", run_asinh),
-    f("Acosh", run_acosh),
-    f("Atanh", run_atanh),
-    f("Ceil", run_ceil),
-    f("Floor", run_floor),
-    f("Round", run_round),
-    f("HardSwish", run_hard_swish),
-    f("Relu6", run_relu6),
-    n("Abs", run_abs),
-    n("Neg", run_neg),
-    n("Sign", run_sign),
-    n("Square", run_square),
-    n("Relu", run_relu),
     f("Gelu", run_gelu),
     f("Swish", run_swish),
     f("HardSigmoid", run_hard_sigmoid),

@@ -8,7 +8,6 @@ use crate::error::{CompileError, Result};
 use crate::ids::{ModelMap, NodeKey};
 use crate::toolbox::Toolbox;
 use ge_ir::graph::Loose;
-use ge_ir::view::GraphContext;
 use ge_ir::{Graph, Model};
 use ge_model::context_graph::{self, ContextGraph, SliceInfo};
 use ge_model::launch::Launch;
@@ -171,7 +170,7 @@ fn launches(sliced: &mut Sliced, toolbox: &Toolbox, target: &Target, made: &mut 
     let model = Model::from_graphs(vec![graph]).ok_or_else(|| broken(&name))?;
     let mut out = Launched { of: Vec::new(), cores: Vec::new(), ns: 0 };
     {
-        let context = GraphContext::new(&model, 0);
+        let context = toolbox.lend(&model, 0);
         let view = context.graph();
         for (m, member) in (0u32..).zip(&sliced.members) {
             let node = view.node(member.node);

@@ -17,7 +17,6 @@ use crate::error::Result;
 use crate::pass::PassContext;
 use crate::pass::declare::graph_pass;
 use crate::toolbox::EngineRanks;
-use ge_ir::view::GraphContext;
 use ge_ir::{Format, Graph, Model, Node, NodeId, NodeMap, TensorDesc, ValueRef};
 use ge_planners::choice::{End, Item, Passed, choose};
 use ge_plugin_api::abi::ROption;
@@ -55,7 +54,7 @@ fn run(cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> 
     let asked: Vec<Result<Vec<Variant>>> = order
         .par_chunks(256)
         .flat_map_iter(|ids| {
-            let context = GraphContext::new(model, gi);
+            let context = cx.toolbox.lend(model, gi);
             let view = context.graph();
             let of = |id: &NodeId| g.get(*id).map_or(Ok(Vec::new()), |n| offers.of(&view, g, n));
             ids.iter().map(of).collect::<Vec<_>>()
@@ -182,7 +181,7 @@ fn unary(g: &Graph, n: &Node, v: &Variant, f: Format, prices: &Prices<'_>) -> Op
 }
 
 fn edits(cx: &mut PassContext<'_>, model: &Model, gi: usize, chosen: &NodeMap<Option<&Variant>>) -> Vec<Edit> {
-    let context = GraphContext::new(model, gi);
+    let context = cx.toolbox.lend(model, gi);
     let g = &model.graphs()[gi];
     let mut patch = Patch::new(&context.graph());
     for n in g.nodes() {

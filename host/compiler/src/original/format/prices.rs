@@ -3,7 +3,6 @@
 use super::in_format;
 use crate::prepare::fold::{folding_engine, keeps};
 use crate::toolbox::{EngineRanks, Toolbox};
-use ge_ir::view::GraphContext;
 use ge_ir::{DType, Format, Graph, Key, Model, Shape, TensorDesc, ValueRef};
 use ge_plugin_api::engine::Support;
 use ge_plugin_api::types::AttrMap;
@@ -67,7 +66,7 @@ impl<'m> Prices<'m> {
         attrs.set("dst_format", after.format.name());
         let op = Key::new("TransData");
         let id = g.push_node(op, "y".into(), vec![ValueRef::new(x, 0)], vec![], vec![after.clone()], attrs)?;
-        let context = GraphContext::new(&model, 0);
+        let context = self.toolbox.lend(&model, 0);
         let view = context.graph();
         let node = view.node(id);
         let soc = &self.toolbox.target.soc;

@@ -15,8 +15,7 @@ use crate::error::Result;
 use crate::original::what_if::WhatIf;
 use crate::pass::PassContext;
 use crate::pass::declare::graph_pass;
-use crate::toolbox::EngineRanks;
-use ge_ir::view::GraphContext;
+use crate::toolbox::{EngineRanks, Toolbox};
 use ge_ir::{DType, Graph, Model, Node, TensorDesc, ValueRef};
 use ge_plugin_api::engine::Support;
 use ge_plugin_api::patch::{Edit, Patch};
@@ -75,7 +74,7 @@ fn run(cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> 
         .into());
     }
     cx.changes += given.len() as u64;
-    Ok(edits(model, gi, &given))
+    Ok(edits(cx.toolbox, model, gi, &given))
 }
 
 /// Whether a node can be as the user wants it, or why not.
@@ -98,7 +97,7 @@ fn fit(
             return no(format!("the file gives {wants} {what}, the node has {has}"));
         }
     }
-    let mut changed = WhatIf::new(g);
+    let mut changed = WhatIf::new(g, cx.toolbox);
     let mut inputs: Vec<Option<DType>> = vec![None; n.inputs().len()];
     for (i, to) in types.inputs.iter().enumerate() {
         let Some(d) = g.input_desc(n, i).filter(|d| d.dtype != *to) else { continue };
@@ -154,8 +153,8 @@ fn fit(
     no(why)
 }
 
-fn edits(model: &Model, gi: usize, given: &BTreeMap<ge_ir::NodeId, Given>) -> Vec<Edit> {
-    let context = GraphContext::new(model, gi);
+fn edits(toolbox: &Toolbox, model: &Model, gi: usize, given: &BTreeMap<ge_ir::NodeId, Given>) -> Vec<Edit> {
+    let context = toolbox.lend(model, gi);
     let g = &model.graphs()[gi];
     let mut patch = Patch::new(&context.graph());
     let cast = |patch: &mut Patch, name: &str, v: ValueRef, of: &TensorDesc, to: DType| {

@@ -156,7 +156,7 @@ impl<'t> Asker<'t> {
         proto: &OpProto,
         inputs: Vec<bool>,
     ) -> crate::error::Result<Result<Lowered, String>> {
-        let mut changed = WhatIf::new(g);
+        let mut changed = WhatIf::new(g, self.toolbox);
         if let Err(why) = self.set_inputs(g, n, &inputs, &mut changed) {
             return Ok(Err(why));
         }
@@ -228,7 +228,7 @@ impl<'t> Asker<'t> {
         let engines = self.of(n);
         let mut why = String::new();
         let view = changed.graph();
-        let own = WhatIf::new(g);
+        let own = WhatIf::new(g, self.toolbox);
         let own = own.graph();
         let mut best = None;
         for id in &engines {
@@ -265,7 +265,7 @@ impl<'t> Asker<'t> {
 
     /// The cheapest variant of the best engine that reads the narrow type and gives the wide one.
     fn ask_variants(&self, g: &Graph, n: &Node) -> crate::error::Result<Asked> {
-        let (own, to) = (WhatIf::new(g), self.mode.to);
+        let (own, to) = (WhatIf::new(g, self.toolbox), self.mode.to);
         let own_output = self.toolbox.op(n.op_key()).is_some_and(|o| says_its_type(&o.proto));
         let view = own.graph();
         for id in self.of(n) {

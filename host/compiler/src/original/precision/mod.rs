@@ -25,7 +25,6 @@ use crate::error::Result;
 use crate::pass::PassContext;
 use crate::pass::declare::graph_pass;
 use crate::toolbox::EngineRanks;
-use ge_ir::view::GraphContext;
 use ge_ir::{DType, Graph, Model, Node, NodeId, NodeMap, TensorDesc, ValueRef};
 use ge_planners::choice::{Chosen, End, Item, Passed, choose};
 use ge_plugin_api::patch::{Edit, Patch};
@@ -206,7 +205,8 @@ fn edits(
     choice: &Choice,
     values: Vec<(ValueRef, Passed)>,
 ) -> Vec<Edit> {
-    let context = GraphContext::new(model, gi);
+    let toolbox = cx.toolbox;
+    let context = toolbox.lend(model, gi);
     let g = &model.graphs()[gi];
     let mut patch = Patch::new(&context.graph());
     for n in g.nodes() {

@@ -8,7 +8,6 @@
 //! network's layers are not held against the product of all bounds before them.
 use crate::error::Result;
 use crate::toolbox::Toolbox;
-use ge_ir::view::GraphContext;
 use ge_ir::{DType, Model, Node, TensorDesc, ValueRef};
 use ge_plugin_api::ops::{ParamKind, flags};
 use ge_plugin_api::range::Range;
@@ -76,7 +75,7 @@ impl Ranges {
     /// A call into a plugin that failed.
     pub fn of(model: &Model, gi: usize, toolbox: &Toolbox, limits: Limits) -> Result<Ranges> {
         let g = &model.graphs()[gi];
-        let context = GraphContext::new(model, gi);
+        let context = toolbox.lend(model, gi);
         let view = context.graph();
         let constants: Vec<(ValueRef, Range)> = g
             .order()

@@ -3,7 +3,6 @@
 use super::context::NONE;
 use crate::error::{CompileError, Result};
 use crate::pass::Switches;
-use ge_ir::view::GraphContext;
 use ge_ir::{AttrValue, Model, NodeId};
 use ge_plugin::PassHandle;
 use ge_plugin_api::diagnostic::Diagnostic;
@@ -36,7 +35,7 @@ pub fn run(model: &Model, switches: &Switches<'_>, streams: &mut [Vec<u32>]) -> 
     for pass in passes {
         for (gi, of) in streams.iter_mut().enumerate() {
             let edits = {
-                let context = GraphContext::new(&seen, gi);
+                let context = switches.toolbox().lend(&seen, gi);
                 pass.run(&context.graph())?
             };
             moved |= apply(pass.name(), edits, &mut seen, gi, of)?;

@@ -9,7 +9,6 @@ use crate::ids::{ModelMap, NodeKey};
 use crate::place::Placement;
 use crate::toolbox::Toolbox;
 use ge_ir::Model;
-use ge_ir::view::GraphContext;
 use ge_plugin_api::diagnostic::Diagnostic;
 use serde::Deserialize;
 use std::collections::HashMap;
@@ -89,7 +88,7 @@ pub fn times(
     let soc = &toolbox.target.soc;
     let mut out = ModelMap::new(model, 0u64);
     for (gi, g) in model.graphs().iter().enumerate() {
-        let context = GraphContext::new(model, gi);
+        let context = toolbox.lend(model, gi);
         let view = context.graph();
         for n in g.nodes() {
             let key = NodeKey::new(gi, n.id());
