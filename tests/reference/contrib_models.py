@@ -299,7 +299,7 @@ def quantise(o):
 
 
 def lstm(o):
-    s, b, i, h = o.r.choice([1, 3]), o.r.choice([1, 2]), 5, 4
+    s, b, i, h = o.r.choice([1, 3, 6]), o.r.choice([1, 2, 5]), o.r.choice([5, 16]), o.r.choice([4, 19])
     direction = o.r.choice(["forward", "reverse", "bidirectional"])
     d = 2 if direction == "bidirectional" else 1
     kind = o.r.choice([np.int8, np.uint8])

@@ -670,6 +670,7 @@ def compare(ge, proto, feeds, atol, seed, folder):
     onnx.save(proto, path)
     o = ort.SessionOptions()
     o.log_severity_level, o.graph_optimization_level = 4, ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    o.intra_op_num_threads = 1
     session = ort.InferenceSession(path, o, providers=["CPUExecutionProvider"])
     expected = [session.run(None, {f"x{k}": a for k, a in enumerate(f)}) for f in feeds]
     for mode in MODES:

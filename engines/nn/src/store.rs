@@ -1,8 +1,8 @@
 //! The op store: one row an operator; the yes and the reason of a no come from the row's family.
 use crate::families::maps::{MAPS, PAIRS};
 use crate::families::{
-    chain, conv, elementwise, grouped, layout, matmul, norm, pool, qconv, qmatmul, quant, recurrent, reduce, sequences,
-    topk, trans_data,
+    byte_lstm, chain, conv, elementwise, grouped, layout, matmul, norm, pool, qconv, qmatmul, quant, recurrent, reduce,
+    sequences, topk, trans_data,
 };
 use crate::kernel::Kernel;
 use crate::sig::{Answer, Sig};
@@ -52,6 +52,7 @@ const ROWS: &[Row] = &[
     mixed("CommonRNN", recurrent::build),
     mixed("CommonGRU", recurrent::build),
     mixed("CommonLSTM", recurrent::build),
+    mixed("DynamicQuantizeLSTM", byte_lstm::build),
     mixed("PromptFlashAttention", sequences::build),
     row("ScaledMaskedSoftmax", norm::masked_softmax, false),
     row("FusedElementwise", chain::build, true),

@@ -2,9 +2,14 @@
 //! initial_c?, P?, W_scale, W_zero_point, R_scale, R_zero_point) -> Y [S,D,B,H], Y_h, Y_c [D,B,H]`:
 //! an LSTM (gates i, o, f, c) whose weights are whole numbers.
 //!
-//! Inputs and states are quantised to u8 on the way: X once for all steps, the state at each step
-//! and row by row, so that the rows of a batch do not depend on each other there. The products are
-//! exact; scales and zero points stand for a direction or for each of its columns.
+//! Inputs and states are quantised to u8 on the way: X once, over all steps that some sequence has,
+//! the state at each step over all sequences that are not over, as onnxruntime does on one thread
+//! (on more it gives each thread some rows of the batch and a scale of its own). The products are
+//! exact; scales and zero points stand for a direction or for each of its columns. A gate is the
+//! input's product, plus the state's, plus the bias.
+//!
+//! With `packed`, W and R are `[D, P]`, direction by direction in the form that
+//! `engines/kernels/src/rnn/bytes/product.rs` describes; `hidden_size` must then be given.
 use crate::mat_mul_n_bits::reals;
 use crate::shared::Outs;
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
@@ -40,13 +45,20 @@ map_op!("onnx", "com.microsoft", "DynamicQuantizeLSTM", 1..=u32::MAX, map);
 
 fn infer(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     let at = |i: usize, k: usize| c.opt_input(i).and_then(|d| d.shape.dims().get(k).copied()).unwrap_or(Dim::UNKNOWN);
-    for (i, name) in [(0, "X"), (1, "W"), (2, "R")] {
+    let packed = c.node.flag("packed");
+    let rank = if packed { 2 } else { 3 };
+    for (i, name, rank) in [(0, "X", 3), (1, "W", rank), (2, "R", rank)] {
         let shape = &c.input(i)?.shape;
-        if shape.rank().is_some_and(|r| r != 3) {
-            return Err(Error::failed(format!("input {i} `{name}`: found {shape}, expected three axes")));
+        if shape.rank().is_some_and(|r| r != rank) {
+            return Err(Error::failed(format!("input {i} `{name}`: found {shape}, expected {rank} axes")));
         }
     }
-    let (s, b, d, h) = (at(0, 0), at(0, 1), at(2, 0), at(2, 1));
+    let (s, b, d) = (at(0, 0), at(0, 1), at(2, 0));
+    let h = match c.node.int("hidden_size").and_then(|h| u64::try_from(h).ok()) {
+        Some(given) if packed => Dim::known(given),
+        _ if packed => Dim::UNKNOWN,
+        _ => at(2, 1),
+    };
     if let (Some(gates), Some(hidden)) = (at(2, 2).size(), h.size())
         && hidden.checked_mul(4) != Some(gates)
     {
@@ -77,17 +89,38 @@ register_op!(|| OpDef::new("DynamicQuantizeLSTM", infer)
     .choices(&["forward", "reverse", "bidirectional"])
     .opt_attr("activations", AttrKind::STRINGS)
     .opt_attr("clip", AttrKind::FLOAT)
-    .attr("input_forget", AttrKind::INT, 0i64));
+    .attr("input_forget", AttrKind::INT, 0i64)
+    .attr("packed", AttrKind::BOOL, false));
+
+/// Scale and zero point of numbers between these.
+fn by(low: f32, high: f32) -> (f32, f32) {
+    let scale = (high - low) / 255.0;
+    if scale == 0.0 {
+        return (1.0, 0.0);
+    }
+    let zero = (-low / scale).clamp(0.0, 255.0).round_ties_even();
+    (scale, if zero.is_nan() { 0.0 } else { zero })
+}
+
+/// The whole numbers of real ones, less their zero point; what is no number becomes 0.
+fn whole_of(x: &[f32], scale: f32, zero: f32, out: &mut [f32]) {
+    for (o, v) in out.iter_mut().zip(x) {
+        let q = (v / scale).round_ties_even() + zero;
+        *o = if q.is_nan() { 0.0 } else { q.clamp(0.0, 255.0) - zero };
+    }
+}
+
+/// The least and the greatest of numbers and 0.
+fn range<'x>(x: impl IntoIterator<Item = &'x f32>) -> (f32, f32) {
+    x.into_iter().fold((0f32, 0f32), |(l, h), v| (l.min(*v), h.max(*v)))
+}
 
 /// Real numbers quantised to u8 by their own range, which holds 0: the whole numbers less their
 /// zero point, as f32, and the scale.
 fn quantised(x: &[f32], out: &mut [f32]) -> f32 {
-    let (low, high) = x.iter().fold((0f32, 0f32), |(l, h), v| (l.min(*v), h.max(*v)));
-    let scale = if high == low { 1.0 } else { (high - low) / 255.0 };
-    let zero = (-low / scale).clamp(0.0, 255.0).round_ties_even();
-    for (o, v) in out.iter_mut().zip(x) {
-        *o = ((v / scale).round_ties_even() + zero).clamp(0.0, 255.0) - zero;
-    }
+    let (low, high) = range(x);
+    let (scale, zero) = by(low, high);
+    whole_of(x, scale, zero, out);
     scale
 }
 
@@ -97,6 +130,28 @@ fn whole(x: &TensorView<'_>) -> Result<Vec<f32>> {
         DType::I8 => x.plain::<i8>()?.iter().map(|v| f32::from(*v)).collect(),
         _ => x.plain::<u8>()?.iter().map(|v| f32::from(*v)).collect(),
     })
+}
+
+/// The weights of one direction from their packed form.
+fn unpacked(w: &TensorView<'_>, direction: usize, [d, rows, h]: [usize; 3]) -> Result<Vec<f32>> {
+    let (signed, groups) = (w.dtype == DType::I8, rows.div_ceil(4) + 1);
+    let each = h.div_ceil(16) * 4 * groups * 64;
+    let bytes: Vec<u8> = match signed {
+        true => w.plain::<i8>()?.iter().map(|v| *v as u8).collect(),
+        false => w.plain::<u8>()?.to_vec(),
+    };
+    if bytes.len() != d * each {
+        return Err(Error::failed(format!("packed weights: found {} bytes, expected {}", bytes.len(), d * each)));
+    }
+    let mut out = Vec::with_capacity(rows * 4 * h);
+    for k in 0..rows {
+        for (gate, j) in (0..4).flat_map(|gate| (0..h).map(move |j| (gate, j))) {
+            let panel = (j / 16 * 4 + gate) * groups;
+            let v = bytes[direction * each + (panel + k / 4) * 64 + j % 16 * 4 + k % 4];
+            out.push(f32::from(v as i8) + if signed { 0.0 } else { 128.0 });
+        }
+    }
+    Ok(out)
 }
 
 /// The weights of one direction, `[rows, columns]`, less their zero points, and the scale of each
@@ -111,12 +166,16 @@ struct Weights {
 const EXACT: usize = 256;
 
 impl Weights {
-    fn of(ctx: &KernelCtx<'_>, input: usize, scale: usize, direction: usize) -> Result<Weights> {
+    /// Of `rows` rows; `input` is the place of the weights, `scale` that of their scales, behind
+    /// which stand the zero points.
+    fn of(
+        ctx: &KernelCtx<'_>,
+        [input, scale]: [usize; 2],
+        direction: usize,
+        [d, rows, h]: [usize; 3],
+    ) -> Result<Weights> {
         let w = ctx.input(input)?;
-        let &[d, rows, columns] = w.dims else {
-            return Err(Error::failed(format!("input {input}: found shape {:?}, expected three axes", w.dims)));
-        };
-        let (d, rows, columns) = (d as usize, rows as usize, columns as usize);
+        let columns = 4 * h;
         let all = |x: Vec<f32>, at: usize| -> Result<Vec<f32>> {
             match x.len() {
                 n if n == d => Ok(vec![x[direction]; columns]),
@@ -126,7 +185,11 @@ impl Weights {
         };
         let scales = all(reals(&ctx.input(scale)?)?, scale)?;
         let zeros = all(whole(&ctx.input(scale + 1)?)?, scale + 1)?;
-        let mut values = whole(&w)?[direction * rows * columns..][..rows * columns].to_vec();
+        let mut values = if ctx.attrs.flag("packed") {
+            unpacked(&w, direction, [d, rows, h])?
+        } else {
+            whole(&w)?[direction * rows * columns..][..rows * columns].to_vec()
+        };
         if columns > 0 {
             values.chunks_exact_mut(columns).for_each(|r| r.iter_mut().zip(&zeros).for_each(|(v, z)| *v -= z));
         }
@@ -191,6 +254,8 @@ struct Sizes {
 struct Inputs {
     x: Vec<f32>,
     x_scale: f32,
+    /// Steps of the longest sequence.
+    longest: usize,
     bias: Option<Vec<f32>>,
     lengths: Vec<usize>,
     h: Option<Vec<f32>>,
@@ -212,7 +277,7 @@ fn floats(ctx: &KernelCtx<'_>, i: usize, count: usize) -> Result<Option<Vec<f32>
 
 /// Result of one direction: `[S, B, H]`, `[B, H]`, `[B, H]`.
 fn direction(ctx: &KernelCtx<'_>, of: &Inputs, z: Sizes, k: usize, back: bool) -> Result<[Vec<f32>; 3]> {
-    let (w, r) = (Weights::of(ctx, 1, 8, k)?, Weights::of(ctx, 2, 10, k)?);
+    let (w, r) = (Weights::of(ctx, [1, 8], k, [z.d, z.i, z.h])?, Weights::of(ctx, [2, 10], k, [z.d, z.h, z.h])?);
     let gates = 4 * z.h;
     let part = |v: &Option<Vec<f32>>, each: usize| v.as_ref().map(|v| v[k * each..(k + 1) * each].to_vec());
     let bias = part(&of.bias, 8 * z.h);
@@ -221,11 +286,12 @@ fn direction(ctx: &KernelCtx<'_>, of: &Inputs, z: Sizes, k: usize, back: bool) -
         start.iter_mut().zip(b.iter().zip(&b[gates..])).for_each(|(s, (x, y))| *s = x + y);
     }
     // The input's part of all gates, for all steps at once.
-    let rows: Vec<Mutex<Vec<f32>>> = (0..z.s * z.b).map(|_| Mutex::default()).collect();
-    parallel_for(z.s * z.b, 4, |range| {
+    let longest = of.longest;
+    let rows: Vec<Mutex<Vec<f32>>> = (0..longest * z.b).map(|_| Mutex::default()).collect();
+    parallel_for(longest * z.b, 4, |range| {
         let (mut sums, mut part) = (vec![0f32; gates], vec![0f32; gates]);
         for row in range {
-            let mut out = start.clone();
+            let mut out = vec![0f32; gates];
             w.add_product(&of.x[row * z.i..(row + 1) * z.i], of.x_scale, &mut out, &mut sums, &mut part);
             *rows[row].lock().unwrap_or_else(|p| p.into_inner()) = out;
         }
@@ -240,12 +306,16 @@ fn direction(ctx: &KernelCtx<'_>, of: &Inputs, z: Sizes, k: usize, back: bool) -
     let mut state = vec![0f32; z.h];
     let (mut sums, mut part) = (vec![0f32; gates], vec![0f32; gates]);
     let clip = |v: f32| if of.clip > 0.0 { v.clamp(-of.clip, of.clip) } else { v };
-    for step in 0..z.s {
-        for b in (0..z.b).filter(|b| step < of.lengths[*b]) {
-            let scale = quantised(&h[b * z.h..(b + 1) * z.h], &mut state);
+    for step in 0..longest {
+        let runs = |b: &usize| step < of.lengths[*b];
+        let (low, high) = range((0..z.b).filter(runs).flat_map(|b| &h[b * z.h..(b + 1) * z.h]));
+        let (scale, zero) = by(low, high);
+        for b in (0..z.b).filter(runs) {
+            whole_of(&h[b * z.h..(b + 1) * z.h], scale, zero, &mut state);
             let t = if back { of.lengths[b] - 1 - step } else { step };
             let mut gate = inputs[t * z.b + b].clone();
             r.add_product(&state, scale, &mut gate, &mut sums, &mut part);
+            gate.iter_mut().zip(&start).for_each(|(g, b)| *g += b);
             for u in 0..z.h {
                 let at = b * z.h + u;
                 let add = |i: usize, c: f32| peep.as_ref().map_or(0.0, |p| p[i * z.h + u] * c);
@@ -266,24 +336,29 @@ fn direction(ctx: &KernelCtx<'_>, of: &Inputs, z: Sizes, k: usize, back: bool) -
 
 fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let (x, w, r) = (ctx.input(0)?, ctx.input(1)?, ctx.input(2)?);
-    let ([s, b, i], [d, wi, gates], [rd, h, rg]) = (x.dims, w.dims, r.dims) else {
-        return Err(Error::failed("inputs X, W and R have three axes each"));
-    };
-    let z = Sizes { s: *s as usize, b: *b as usize, i: *i as usize, h: *h as usize, d: *d as usize };
     let names = match ctx.attrs.str("direction").unwrap_or("forward") {
         "forward" => vec![false],
         "reverse" => vec![true],
         _ => vec![false, true],
     };
-    if wi != i || rd != d || gates != rg || *gates != 4 * h || names.len() != z.d {
+    let d = names.len() as u64;
+    let given = ctx.attrs.int("hidden_size").and_then(|h| u64::try_from(h).ok());
+    let sizes = match (x.dims, w.dims, r.dims, given) {
+        (&[s, b, i], &[wd, wi, wg], &[rd, h, rg], _)
+            if wi == i && wd == d && rd == d && h.checked_mul(4) == Some(wg) && rg == wg =>
+        {
+            Some([s, b, i, h])
+        }
+        (&[s, b, i], &[_, _], &[_, _], Some(h)) if ctx.attrs.flag("packed") => Some([s, b, i, h]),
+        _ => None,
+    };
+    let Some([s, b, i, h]) = sizes.map(|s| s.map(|v| v as usize)) else {
         return Err(Error::failed(format!(
-            "X {:?}, W {:?}, R {:?} with {} directions: expected [S,B,I], [D,I,4H], [D,H,4H]",
-            x.dims,
-            w.dims,
-            r.dims,
-            names.len()
+            "X {:?}, W {:?}, R {:?} with {d} directions: expected [S,B,I], [D,I,4H], [D,H,4H]",
+            x.dims, w.dims, r.dims
         )));
-    }
+    };
+    let z = Sizes { s, b, i, h, d: names.len() };
     let lengths = match ctx.opt_input(4) {
         None => vec![z.s; z.b],
         Some(l) => l
@@ -309,11 +384,13 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
         )));
     }
     let real = reals(&x)?;
-    let mut whole = vec![0f32; real.len()];
-    let x_scale = quantised(&real, &mut whole);
+    let longest = lengths.iter().copied().max().unwrap_or(0);
+    let mut whole = vec![0f32; longest * z.b * z.i];
+    let x_scale = quantised(&real[..whole.len()], &mut whole);
     let of = Inputs {
         x: whole,
         x_scale,
+        longest,
         bias: floats(ctx, 3, z.d * 8 * z.h)?,
         lengths,
         h: floats(ctx, 5, z.d * z.b * z.h)?,

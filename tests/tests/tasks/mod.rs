@@ -18,6 +18,8 @@ mod sink_ffts_plus;
 mod onnx;
 /// Other operators that are tiled by value.
 mod values;
+/// LSTMs of bytes.
+mod byte_lstm;
 /// Chains of kernels slice by slice.
 mod ffts_plus;
 /// Chains of kernels as one task.

@@ -134,7 +134,7 @@ pub fn correct(sums: &mut [i32], a_zero: i32, column_sums: &[i32], b_zero: &[i32
 
 /// The sums of up to eight rows of `len` bytes, one behind the other, with one panel or two: the
 /// panels of a row side by side.
-fn dots(rows: &[u8], len: usize, panels: &[i8], sums: &mut [[i32; 16]]) {
+pub(crate) fn dots(rows: &[u8], len: usize, panels: &[i8], sums: &mut [[i32; 16]]) {
     let pair = if len == 0 { 1 } else { panels.len() / (len * 16) };
     #[cfg(target_arch = "x86_64")]
     {

@@ -13,6 +13,8 @@ pub mod cell;
 mod product;
 /// The plan of a recurrence and its run.
 pub mod plan;
+/// An LSTM whose weights are bytes.
+pub mod bytes;
 
 pub use cell::Activation;
 pub use pack::{pack_input, pack_recurrent, packed_input_len, packed_recurrent_len};

@@ -5,6 +5,8 @@
 pub mod grouped;
 /// Recurrent networks.
 pub mod recurrent;
+/// LSTMs of bytes.
+pub mod byte_lstm;
 /// Attention with masks and lengths of sequences.
 pub mod sequences;
 /// The k greatest or least.

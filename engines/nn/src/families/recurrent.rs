@@ -32,7 +32,10 @@ pub fn cell_of(op: &str, attrs: &ge_plugin_api::types::AttrMap) -> (Cell, &'stat
 }
 
 /// Activations of each direction, with alphas and betas in the order of those that have one.
-fn directions(sig: &Sig, usual: &[&str]) -> Answer<Vec<Direction>> {
+///
+/// # Errors
+/// Activations that there are not, or not as many as the directions need, in words.
+pub fn directions(sig: &Sig, usual: &[&str]) -> Answer<Vec<Direction>> {
     let direction = sig.text("direction", "forward");
     let reverse: &[bool] = match direction {
         "bidirectional" => &[false, true],

@@ -4,8 +4,9 @@
 //! Before: `%y = CommonLSTM(%x, %w, %r)` with `%w [D,4H,I]` and `%r [D,4H,H]`
 //! After: the same with `{packed = true}` and constants `[D,P]` in the form of the kernel
 //! When: both are constants of f32, f16 or bf16; sizes of steps and batch may be open.
+//! `DynamicQuantizeLSTM`, whose weights are bytes `[D,I,4H]` and `[D,H,4H]`, in the same way.
 use super::info;
-use crate::families::recurrent::cell_of;
+use crate::families::{byte_lstm, recurrent::cell_of};
 use ge_kernels::rnn::{pack_input, pack_recurrent, packed_input_len, packed_recurrent_len};
 use ge_plugin_api::Result;
 use ge_plugin_api::pass::{Pass, PassInfo};
@@ -24,9 +25,13 @@ impl Pass for RecurrentWeights {
         info(NAME, "packs the constant weights of recurrences for their kernels")
     }
     fn run(&self, graph: &Graph<'_>, patch: &mut Patch) -> Result<()> {
-        let taken = |n: &Node<'_>| matches!(n.op(), "CommonRNN" | "CommonGRU" | "CommonLSTM") && !n.flag("packed");
-        for n in graph.nodes().filter(taken) {
-            let Some((w, r, hidden)) = packed(&n) else { continue };
+        for n in graph.nodes().filter(|n| !n.flag("packed")) {
+            let packed = match n.op() {
+                "CommonRNN" | "CommonGRU" | "CommonLSTM" => packed(&n),
+                "DynamicQuantizeLSTM" => packed_bytes(&n),
+                _ => continue,
+            };
+            let Some((w, r, hidden)) = packed else { continue };
             for (i, tensor, what) in [(1, w, "w"), (2, r, "r")] {
                 let value = patch.constant(&format!("{}_packed_{what}", n.name()), tensor);
                 patch.set_input(n.id(), i, value);
@@ -56,6 +61,29 @@ fn packed(n: &Node<'_>) -> Option<(ConstTensor, ConstTensor, usize)> {
         _ => return None,
     };
     Some((w, r, h))
+}
+
+/// The same of an LSTM whose weights are bytes.
+fn packed_bytes(n: &Node<'_>) -> Option<(ConstTensor, ConstTensor, usize)> {
+    let (w, r) = (n.const_input(1)?, n.const_input(2)?);
+    let size = |t: &ConstTensor, k: usize| usize::try_from(*t.dims.get(k)?).ok();
+    let (d, h, i) = (size(w, 0)?, size(r, 1)?, size(w, 1)?);
+    let columns = h.checked_mul(4)?;
+    let fits = |t: &ConstTensor, k: usize| t.dims.as_slice() == [d as u64, k as u64, columns as u64];
+    if !fits(w, i) || !fits(r, h) || n.int("hidden_size").is_some_and(|v| v != h as i64) {
+        return None;
+    }
+    let packed = |t: &ConstTensor, k: usize| {
+        let unsigned = match t.dtype {
+            DType::I8 => false,
+            DType::U8 => true,
+            _ => return None,
+        };
+        let given: Vec<i8> = t.bytes()?.iter().map(|v| *v as i8).collect();
+        let all: Vec<u8> = byte_lstm::packed(&given, [d, k, h], unsigned).into_iter().map(|v| v as u8).collect();
+        ConstTensor::new(t.dtype, &[d as u64, (all.len() / d.max(1)) as u64], Blob::from_owner(all))
+    };
+    Some((packed(w, i)?, packed(r, h)?, h))
 }
 
 /// The weights of all directions packed, of elements of `N` bytes.

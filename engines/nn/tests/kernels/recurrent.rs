@@ -90,6 +90,106 @@ fn a_gru_of_known_numbers() {
     }
 }
 
+/// Weights of bytes, `[d, k, 4 h]`, packed as `plugins/ort_contrib/src/dynamic_quantize_lstm.rs`
+/// says, written down once more.
+fn packed_bytes(w: &T, [d, k, h]: [u64; 3]) -> T {
+    let less = if w.dtype == DType::U8 { 128 } else { 0 };
+    let mut data = vec![];
+    for dir in 0..d {
+        for panel in 0..h.div_ceil(16) * 4 {
+            let of = |k_at: u64, lane: u64| {
+                let j = panel / 4 * 16 + lane;
+                let at = (dir * k + k_at) * 4 * h + panel % 4 * h + j;
+                if k_at < k && j < h { w.data[at as usize] as i32 - less } else { 0 }
+            };
+            let own = (0..k.div_ceil(4) * 64).map(|at| of(at / 64 * 4 + at % 4, at % 64 / 4));
+            let sums = (0..16).flat_map(|lane| (0..k).map(|at| of(at, lane)).sum::<i32>().to_le_bytes());
+            data.extend(own.map(|v| v as u8).chain(sums).map(|v| match less {
+                0 => f64::from(v as i8),
+                _ => f64::from(v),
+            }));
+        }
+    }
+    t(w.dtype, &[d, data.len() as u64 / d], data)
+}
+
+/// An LSTM of bytes with weights as ONNX has them, and the same packed; two directions.
+fn of_bytes(dtype: DType, [s, b, i, h]: [u64; 4], each_column: bool) -> [Case; 2] {
+    let scaled = |v: T, by: f64, to: f64| t(v.dtype, &v.dims, v.data.iter().map(|v| v * by + to));
+    let middle = if dtype == DType::U8 { 128.0 } else { 0.0 };
+    let whole = |dims: &[u64], seed: u64| {
+        let v = noise(F, dims, seed);
+        t(dtype, dims, v.data.iter().map(|v| (v * 127.0 + middle).round()))
+    };
+    let (w, r) = (whole(&[2, i, 4 * h], 2), whole(&[2, h, 4 * h], 3));
+    let of = if each_column { vec![2, 4 * h] } else { vec![2] };
+    let scale = |seed: u64| scaled(noise(F, &of, seed), 0.002, 0.008);
+    let zero = t(dtype, &of, (0..of.iter().product::<u64>()).map(|n| middle + (n % 5) as f64 - 2.0));
+    let x = noise(F, &[s, b, i], 1);
+    let (bias, h0, c0) = (noise(F, &[2, 8 * h], 4), noise(F, &[2, b, h], 5), noise(F, &[2, b, h], 6));
+    let lens = t(DType::I32, &[b], (0..b).map(|n| (s - n.min(s)) as f64));
+    let (sw, sr, peep) = (scale(7), scale(8), noise(F, &[2, 3 * h], 9));
+    let (y, state) = ([s, 2, b, h], [2, b, h]);
+    let make = |w: &T, r: &T| {
+        case(
+            "DynamicQuantizeLSTM",
+            &[&x, w, r, &bias, &lens, &h0, &c0, &peep, &sw, &zero, &sr, &zero],
+            &[(F, &y[..]), (F, &state[..]), (F, &state[..])],
+        )
+        .with("direction", "bidirectional")
+        .with("hidden_size", h as i64)
+        .feed(0)
+        .feed(4)
+    };
+    let (pw, pr) = (packed_bytes(&w, [2, i, h]), packed_bytes(&r, [2, h, h]));
+    [make(&w, &r), make(&pw, &pr).with("packed", true)]
+}
+
+#[test]
+fn packed_bytes_give_the_bits_of_plain_ones() {
+    for dtype in [DType::I8, DType::U8] {
+        for size in [[3, 2, 5, 19], [1, 1, 1, 1], [4, 20, 3, 16]] {
+            for each_column in [false, true] {
+                let [plain, packed] = of_bytes(dtype, size, each_column);
+                let got = plain.run(&Nn::ai_core());
+                assert_eq!(got, packed.run(&Nn::ai_core()), "{dtype} {size:?} {each_column}");
+                assert!(got[0].data.iter().any(|v| v.abs() > 0.05) && got[0].data.iter().all(|v| v.abs() <= 1.0));
+            }
+        }
+    }
+}
+
+/// The same weights as bytes of either sign, whose zero points differ by what the bytes do.
+#[test]
+fn bytes_of_either_sign_give_the_same_numbers() {
+    let [signed, _] = of_bytes(DType::I8, [4, 3, 6, 18], false);
+    let mut unsigned = signed.clone();
+    for i in [1, 2, 9, 11] {
+        let v = unsigned.inputs[i].take().expect("given");
+        unsigned.inputs[i] = Some(t(DType::U8, &v.dims, v.data.iter().map(|v| v + 128.0)));
+    }
+    assert_eq!(signed.run(&Nn::ai_core()), unsigned.run(&Nn::ai_core()));
+}
+
+#[test]
+fn an_lstm_of_bytes_that_does_not_fit_is_told() {
+    let refused = |c: Case| c.refusal(&Nn::ai_core());
+    let [plain, packed] = of_bytes(DType::I8, [3, 2, 5, 19], false);
+    let mut short = packed.clone();
+    short.inputs[2] = Some(t(DType::I8, &[2, 64], vec![0.0; 128]));
+    assert_eq!(refused(short), "input 2 is i8 [2, 64], it takes i8 [2, 3072]");
+    let mut scales = plain.clone();
+    scales.inputs[8] = Some(noise(F, &[3], 1));
+    assert_eq!(refused(scales), "input 8 is f32 [3], it takes f32 [2] or [2, 76]");
+    let named: Vec<String> = ["Sigmoid", "Tanh", "Softsign"].repeat(2).iter().map(|s| (*s).to_owned()).collect();
+    let other = plain.clone().with("activations", AttrValue::from(named));
+    assert_eq!(refused(other), "it takes the activations sigmoid, tanh and relu");
+    let mut long = plain;
+    long.inputs[4] = Some(t(DType::I32, &[2], [4.0, 1.0]));
+    let told = long.launch(&Nn::ai_core(), 1).unwrap_err();
+    assert_eq!(told, "input 4 `sequence_lens`: found 4, expected 0 to 3");
+}
+
 #[test]
 fn what_does_not_fit_is_told() {
     let refused = |c: Case| c.refusal(&Nn::ai_core());
