@@ -1,6 +1,7 @@
 //! Devices: the run-time primitives that a device library gives (DESIGN 1, "What a device is").
-use crate::abi::erase::{RawSlice, object};
-use crate::abi::{ROption, RResult, RString, RVec, StableAbi, WithMetadata, guard};
+use crate::abi::erase::RawSlice;
+use crate::abi::table::abi_object;
+use crate::abi::{ROption, RResult, RString, RVec, StableAbi};
 use crate::diagnostic::{Error, ErrorKind, Result};
 use crate::kernel::{Access, LoadedKernel, declared};
 use crate::open_code;
@@ -360,235 +361,115 @@ pub trait DeviceModel: Send + Sync {
     fn execute(&self, bases: &[Base], profile: bool) -> Result<RunReport>;
 }
 
-/// ABI function table of [`Device`].
-#[repr(C)]
-#[derive(StableAbi)]
-#[sabi(kind(Prefix(prefix_ref = DeviceTableRef)))]
-#[sabi(missing_field(option))]
-pub struct DeviceTable {
-    /// Drops the object behind the pointer.
-    pub drop: unsafe extern "C" fn(*const ()),
-    /// `info`.
-    pub info: unsafe extern "C" fn(*const ()) -> RResult<DeviceInfo, Error>,
-    /// `soc`.
-    pub soc: unsafe extern "C" fn(*const (), RawSlice<u8>) -> RResult<SocSpec, Error>,
-    /// `soc_from_text`.
-    pub soc_from_text: unsafe extern "C" fn(*const (), RawSlice<u8>, RawSlice<u8>) -> RResult<SocSpec, Error>,
-    /// `open`: options as names and values alternating.
-    #[sabi(last_prefix_field)]
-    pub open: unsafe extern "C" fn(*const (), u32, *const SocSpec, RVec<RString>) -> RResult<ContextObject, Error>,
-}
-
-/// ABI function table of [`DeviceContext`].
-#[repr(C)]
-#[derive(StableAbi)]
-#[sabi(kind(Prefix(prefix_ref = ContextTableRef)))]
-#[sabi(missing_field(option))]
-pub struct ContextTable {
-    /// Drops the object behind the pointer.
-    pub drop: unsafe extern "C" fn(*const ()),
-    /// `alloc`.
-    pub alloc: unsafe extern "C" fn(*const (), MemoryKind, u64) -> RResult<u64, Error>,
-    /// `free`.
-    pub free: unsafe extern "C" fn(*const (), u64) -> RResult<(), Error>,
-    /// `register_host_memory`.
-    pub register_host: unsafe extern "C" fn(*const (), u64, u64, bool) -> RResult<ROption<u64>, Error>,
-    /// `unregister_host_memory`.
-    pub unregister_host: unsafe extern "C" fn(*const (), u64) -> RResult<(), Error>,
-    /// `copy_in`.
-    pub copy_in: unsafe extern "C" fn(*const (), u64, RawSlice<u8>) -> RResult<(), Error>,
-    /// `copy_out`: address, destination, length.
-    pub copy_out: unsafe extern "C" fn(*const (), u64, *mut u8, usize) -> RResult<(), Error>,
-    /// `create_model`.
-    pub create_model: unsafe extern "C" fn(*const (), ModelSpec) -> RResult<ModelObject, Error>,
-    /// `counters`.
-    #[sabi(last_prefix_field)]
-    pub counters: unsafe extern "C" fn(*const ()) -> RResult<RVec<Counter>, Error>,
-}
-
-/// ABI function table of [`DeviceModel`].
-#[repr(C)]
-#[derive(StableAbi)]
-#[sabi(kind(Prefix(prefix_ref = ModelTableRef)))]
-#[sabi(missing_field(option))]
-pub struct ModelTable {
-    /// Drops the object behind the pointer.
-    pub drop: unsafe extern "C" fn(*const ()),
-    /// `register`.
-    pub register: unsafe extern "C" fn(*const (), LoadedKernel) -> RResult<u32, Error>,
-    /// `bind`.
-    pub bind: unsafe extern "C" fn(*const (), DeviceTask) -> RResult<u32, Error>,
-    /// `seal`.
-    pub seal: unsafe extern "C" fn(*const ()) -> RResult<(), Error>,
-    /// `execute`.
-    #[sabi(last_prefix_field)]
-    pub execute: unsafe extern "C" fn(*const (), RawSlice<Base>, bool) -> RResult<RunReport, Error>,
-}
-
-static DEVICE_TABLE: &WithMetadata<DeviceTable> =
-    &WithMetadata::new(DeviceTable { drop: d_drop, info: d_info, soc: d_soc, soc_from_text: d_soc_text, open: d_open });
-static CONTEXT_TABLE: &WithMetadata<ContextTable> = &WithMetadata::new(ContextTable {
-    drop: c_drop,
-    alloc: c_alloc,
-    free: c_free,
-    register_host: c_register,
-    unregister_host: c_unregister,
-    copy_in: c_in,
-    copy_out: c_out,
-    create_model: c_model,
-    counters: c_counters,
-});
-static MODEL_TABLE: &WithMetadata<ModelTable> = &WithMetadata::new(ModelTable {
-    drop: m_drop,
-    register: m_register,
-    bind: m_bind,
-    seal: m_seal,
-    execute: m_execute,
-});
-
-// SAFETY of all functions below: callers pass the pointer of an object of this library; borrowed
-// parts live for the call (contract of the tables); texts are UTF-8.
-unsafe fn text<'a>(s: RawSlice<u8>) -> &'a str {
-    // SAFETY: see above.
-    unsafe { core::str::from_utf8_unchecked(s.get()) }
-}
-unsafe extern "C" fn d_drop(p: *const ()) {
-    // SAFETY: see above.
-    unsafe { crate::abi::erase::drop_object::<dyn Device>(p) }
-}
-unsafe extern "C" fn d_info(p: *const ()) -> RResult<DeviceInfo, Error> {
-    // SAFETY: see above.
-    guard("Device::info", || Ok(unsafe { object::<dyn Device>(p) }.info()))
-}
-unsafe extern "C" fn d_soc(p: *const (), name: RawSlice<u8>) -> RResult<SocSpec, Error> {
-    // SAFETY: see above.
-    guard("Device::soc", || unsafe { object::<dyn Device>(p).soc(text(name)) })
-}
-unsafe extern "C" fn d_soc_text(p: *const (), file: RawSlice<u8>, t: RawSlice<u8>) -> RResult<SocSpec, Error> {
-    // SAFETY: see above.
-    guard("Device::soc_from_text", || unsafe { object::<dyn Device>(p).soc_from_text(text(file), text(t)) })
-}
-unsafe extern "C" fn d_open(
-    p: *const (),
-    id: u32,
-    soc: *const SocSpec,
-    options: RVec<RString>,
-) -> RResult<ContextObject, Error> {
-    guard("Device::open", || {
-        let o: Vec<(String, String)> = options.chunks_exact(2).map(|c| (c[0].to_string(), c[1].to_string())).collect();
-        // SAFETY: see above.
-        Ok(ContextObject::from_box(unsafe { object::<dyn Device>(p).open(id, &*soc, &o)? }))
-    })
-}
-unsafe extern "C" fn c_drop(p: *const ()) {
-    // SAFETY: see above.
-    unsafe { crate::abi::erase::drop_object::<dyn DeviceContext>(p) }
-}
-unsafe fn context<'a>(p: *const ()) -> &'a dyn DeviceContext {
-    // SAFETY: see above.
-    unsafe { object::<dyn DeviceContext>(p) }
-}
-unsafe extern "C" fn c_alloc(p: *const (), kind: MemoryKind, bytes: u64) -> RResult<u64, Error> {
-    // SAFETY: see above.
-    guard("DeviceContext::alloc", || unsafe { context(p) }.alloc(kind, bytes))
-}
-unsafe extern "C" fn c_free(p: *const (), a: u64) -> RResult<(), Error> {
-    // SAFETY: see above.
-    guard("DeviceContext::free", || unsafe { context(p) }.free(a))
-}
-unsafe extern "C" fn c_register(p: *const (), a: u64, n: u64, ro: bool) -> RResult<ROption<u64>, Error> {
-    // SAFETY: see above.
-    guard("DeviceContext::register_host_memory", || Ok(unsafe { context(p) }.register_host_memory(a, n, ro)?.into()))
-}
-unsafe extern "C" fn c_unregister(p: *const (), a: u64) -> RResult<(), Error> {
-    // SAFETY: see above.
-    guard("DeviceContext::unregister_host_memory", || unsafe { context(p) }.unregister_host_memory(a))
-}
-unsafe extern "C" fn c_in(p: *const (), a: u64, b: RawSlice<u8>) -> RResult<(), Error> {
-    // SAFETY: see above.
-    guard("DeviceContext::copy_in", || unsafe { context(p).copy_in(a, b.get()) })
-}
-unsafe extern "C" fn c_out(p: *const (), a: u64, to: *mut u8, n: usize) -> RResult<(), Error> {
-    // SAFETY: see above; the destination is the caller's alone.
-    guard("DeviceContext::copy_out", || unsafe {
-        context(p).copy_out(a, if n == 0 { &mut [] } else { core::slice::from_raw_parts_mut(to, n) })
-    })
-}
-unsafe extern "C" fn c_model(p: *const (), spec: ModelSpec) -> RResult<ModelObject, Error> {
-    // SAFETY: see above.
-    guard("DeviceContext::create_model", || Ok(ModelObject::from_box(unsafe { context(p) }.create_model(spec)?)))
-}
-unsafe extern "C" fn c_counters(p: *const ()) -> RResult<RVec<Counter>, Error> {
-    // SAFETY: see above.
-    guard("DeviceContext::counters", || Ok(unsafe { context(p) }.counters().into()))
-}
-unsafe extern "C" fn m_drop(p: *const ()) {
-    // SAFETY: see above.
-    unsafe { crate::abi::erase::drop_object::<dyn DeviceModel>(p) }
-}
-unsafe fn model<'a>(p: *const ()) -> &'a dyn DeviceModel {
-    // SAFETY: see above.
-    unsafe { object::<dyn DeviceModel>(p) }
-}
-unsafe extern "C" fn m_register(p: *const (), k: LoadedKernel) -> RResult<u32, Error> {
-    // SAFETY: see above.
-    guard("DeviceModel::register", || unsafe { model(p) }.register(k))
-}
-unsafe extern "C" fn m_bind(p: *const (), t: DeviceTask) -> RResult<u32, Error> {
-    // SAFETY: see above.
-    guard("DeviceModel::bind", || unsafe { model(p) }.bind(t))
-}
-unsafe extern "C" fn m_seal(p: *const ()) -> RResult<(), Error> {
-    // SAFETY: see above.
-    guard("DeviceModel::seal", || unsafe { model(p) }.seal())
-}
-unsafe extern "C" fn m_execute(p: *const (), bases: RawSlice<Base>, profile: bool) -> RResult<RunReport, Error> {
-    // SAFETY: see above.
-    guard("DeviceModel::execute", || unsafe { model(p).execute(bases.get(), profile) })
-}
-
-crate::erased_object!(
-    /// A [`Device`] of a plugin.
-    DeviceObject, DeviceTableRef, dyn Device, DeviceTableRef(DEVICE_TABLE.static_as_prefix())
-);
-crate::erased_object!(
-    /// A [`DeviceContext`] of a plugin.
-    ContextObject, ContextTableRef, dyn DeviceContext, ContextTableRef(CONTEXT_TABLE.static_as_prefix())
-);
-crate::erased_object!(
-    /// A [`DeviceModel`] of a plugin.
-    ModelObject, ModelTableRef, dyn DeviceModel, ModelTableRef(MODEL_TABLE.static_as_prefix())
-);
-
-/// The device as the host calls it (pointer and table belong together).
-impl DeviceObject {
+abi_object! {
+    /// A [`Device`] of a plugin, as the host calls it.
+    object DeviceObject of dyn Device;
+    /// ABI function table of [`Device`].
+    table DeviceTable, DeviceTableRef;
     /// What it is.
     ///
     /// # Errors
     /// What the plugin returned; `panic` where it panicked.
-    pub fn info(&self) -> Result<DeviceInfo> {
-        // SAFETY: see the impl's doc.
-        unsafe { (self.table().info())(self.ptr()) }.into_result()
-    }
+    call info() -> Result<DeviceInfo> => RResult<DeviceInfo, Error> = |d| Ok(d.info());
     /// Describes a SoC by name.
     ///
     /// # Errors
     /// What the plugin returned; `panic` where it panicked.
-    pub fn soc(&self, name: &str) -> Result<SocSpec> {
-        // SAFETY: see the impl's doc.
-        unsafe { (self.table().soc())(self.ptr(), RawSlice::of(name.as_bytes())) }.into_result()
-    }
+    call soc(name: &str => RawSlice<u8>) -> Result<SocSpec> => RResult<SocSpec, Error> = |d| d.soc(name);
     /// Describes a SoC by the text of its file.
     ///
     /// # Errors
     /// What the plugin returned; `panic` where it panicked.
-    pub fn soc_from_text(&self, file: &str, text: &str) -> Result<SocSpec> {
-        // SAFETY: see the impl's doc.
-        unsafe {
-            (self.table().soc_from_text())(self.ptr(), RawSlice::of(file.as_bytes()), RawSlice::of(text.as_bytes()))
-        }
-        .into_result()
-    }
+    call soc_from_text(file: &str => RawSlice<u8>, text: &str => RawSlice<u8>)
+        -> Result<SocSpec> => RResult<SocSpec, Error> = |d| d.soc_from_text(file, text);
+    /// Opens a device; options as names and values alternating.
+    [last_prefix_field]
+    raw open(id: u32 => u32, soc: &SocSpec => *const SocSpec, options: Vec<RString> => RVec<RString>)
+        -> Result<ContextObject> => RResult<ContextObject, Error> = |d| {
+            let pairs = options.chunks_exact(2).map(|c| (c[0].to_string(), c[1].to_string()));
+            Ok(ContextObject::from_box(d.open(id, soc, &pairs.collect::<Vec<_>>())?))
+        };
+}
+
+abi_object! {
+    /// A [`DeviceContext`] of a plugin: the open device as the host calls it.
+    object ContextObject of dyn DeviceContext;
+    /// ABI function table of [`DeviceContext`].
+    table ContextTable, ContextTableRef;
+    /// Allocates memory.
+    ///
+    /// # Errors
+    /// What the plugin returned; `panic` where it panicked.
+    call alloc(kind: MemoryKind => MemoryKind, bytes: u64 => u64) -> Result<u64> => RResult<u64, Error> =
+        |c| c.alloc(kind, bytes);
+    /// Frees memory.
+    ///
+    /// # Errors
+    /// What the plugin returned; `panic` where it panicked.
+    call free(address: u64 => u64) -> Result<()> => RResult<(), Error> = |c| c.free(address);
+    /// `register_host_memory`.
+    raw register_host(address: u64 => u64, bytes: u64 => u64, read_only: bool => bool)
+        -> Result<Option<u64>> => RResult<ROption<u64>, Error> =
+        |c| c.register_host_memory(address, bytes, read_only);
+    /// `unregister_host_memory`.
+    raw unregister_host(address: u64 => u64) -> Result<()> => RResult<(), Error> =
+        |c| c.unregister_host_memory(address);
+    /// Copies to the device.
+    ///
+    /// # Errors
+    /// What the plugin returned; `panic` where it panicked.
+    call copy_in(address: u64 => u64, bytes: &[u8] => RawSlice<u8>) -> Result<()> => RResult<(), Error> =
+        |c| c.copy_in(address, bytes);
+    /// `copy_out`: address, destination, length.
+    raw copy_out(address: u64 => u64, to: *mut u8 => *mut u8, len: usize => usize)
+        -> Result<()> => RResult<(), Error> = |c| {
+            // SAFETY: the destination is the caller's alone.
+            c.copy_out(address, if len == 0 { &mut [] } else { unsafe { core::slice::from_raw_parts_mut(to, len) } })
+        };
+    /// Starts a model.
+    ///
+    /// # Errors
+    /// What the plugin returned; `panic` where it panicked.
+    call create_model(spec: ModelSpec => ModelSpec) -> Result<ModelObject> => RResult<ModelObject, Error> =
+        |c| Ok(ModelObject::from_box(c.create_model(spec)?));
+    /// Counters since it was opened.
+    ///
+    /// # Errors
+    /// What the plugin returned; `panic` where it panicked.
+    [last_prefix_field]
+    call counters() -> Result<Vec<Counter>> => RResult<RVec<Counter>, Error> = |c| Ok(c.counters());
+}
+
+abi_object! {
+    /// A [`DeviceModel`] of a plugin, as the host calls it.
+    object ModelObject of dyn DeviceModel;
+    /// ABI function table of [`DeviceModel`].
+    table ModelTable, ModelTableRef;
+    /// Registers a kernel.
+    ///
+    /// # Errors
+    /// What the plugin returned; `panic` where it panicked.
+    call register(kernel: LoadedKernel => LoadedKernel) -> Result<u32> => RResult<u32, Error> = |m| m.register(kernel);
+    /// Binds a task.
+    ///
+    /// # Errors
+    /// What the plugin returned; `panic` where it panicked.
+    call bind(task: DeviceTask => DeviceTask) -> Result<u32> => RResult<u32, Error> = |m| m.bind(task);
+    /// Seals it.
+    ///
+    /// # Errors
+    /// What the plugin returned; `panic` where it panicked.
+    call seal() -> Result<()> => RResult<(), Error> = |m| m.seal();
+    /// Runs it once.
+    ///
+    /// # Errors
+    /// What the plugin returned; `panic` where it panicked.
+    [last_prefix_field]
+    call execute(bases: &[Base] => RawSlice<Base>, profile: bool => bool)
+        -> Result<RunReport> => RResult<RunReport, Error> = |m| m.execute(bases, profile);
+}
+
+impl DeviceObject {
     /// Opens a device.
     ///
     /// # Errors
@@ -596,35 +477,18 @@ impl DeviceObject {
     pub fn open(&self, id: u32, soc: &SocSpec, options: &[(String, String)]) -> Result<ContextObject> {
         let o: RVec<RString> =
             options.iter().flat_map(|(k, v)| [RString::from(k.as_str()), RString::from(v.as_str())]).collect();
-        // SAFETY: see the impl's doc.
+        // SAFETY: pointer and table belong together.
         unsafe { (self.table().open())(self.ptr(), id, soc, o) }.into_result()
     }
 }
 
-/// The open device as the host calls it.
 impl ContextObject {
-    /// Allocates memory.
-    ///
-    /// # Errors
-    /// What the plugin returned; `panic` where it panicked.
-    pub fn alloc(&self, kind: MemoryKind, bytes: u64) -> Result<u64> {
-        // SAFETY: pointer and table belong together.
-        unsafe { (self.table().alloc())(self.ptr(), kind, bytes) }.into_result()
-    }
-    /// Frees memory.
-    ///
-    /// # Errors
-    /// What the plugin returned; `panic` where it panicked.
-    pub fn free(&self, address: u64) -> Result<()> {
-        // SAFETY: as above.
-        unsafe { (self.table().free())(self.ptr(), address) }.into_result()
-    }
     /// Takes host memory as device memory.
     ///
     /// # Errors
     /// What the plugin returned; `panic` where it panicked.
     pub fn register_host_memory(&self, address: u64, bytes: u64, read_only: bool) -> Result<Option<u64>> {
-        // SAFETY: as above.
+        // SAFETY: pointer and table belong together.
         unsafe { (self.table().register_host())(self.ptr(), address, bytes, read_only) }
             .into_result()
             .map(ROption::into_option)
@@ -637,14 +501,6 @@ impl ContextObject {
         // SAFETY: as above.
         unsafe { (self.table().unregister_host())(self.ptr(), address) }.into_result()
     }
-    /// Copies to the device.
-    ///
-    /// # Errors
-    /// What the plugin returned; `panic` where it panicked.
-    pub fn copy_in(&self, address: u64, bytes: &[u8]) -> Result<()> {
-        // SAFETY: as above.
-        unsafe { (self.table().copy_in())(self.ptr(), address, RawSlice::of(bytes)) }.into_result()
-    }
     /// Copies from the device.
     ///
     /// # Errors
@@ -653,62 +509,13 @@ impl ContextObject {
         // SAFETY: as above.
         unsafe { (self.table().copy_out())(self.ptr(), address, bytes.as_mut_ptr(), bytes.len()) }.into_result()
     }
-    /// Starts a model.
-    ///
-    /// # Errors
-    /// What the plugin returned; `panic` where it panicked.
-    pub fn create_model(&self, spec: ModelSpec) -> Result<ModelObject> {
-        // SAFETY: as above.
-        unsafe { (self.table().create_model())(self.ptr(), spec) }.into_result()
-    }
-    /// Counters since it was opened.
-    ///
-    /// # Errors
-    /// What the plugin returned; `panic` where it panicked.
-    pub fn counters(&self) -> Result<Vec<Counter>> {
-        // SAFETY: as above.
-        unsafe { (self.table().counters())(self.ptr()) }.into_result().map(Vec::from)
-    }
 }
 
-/// The model as the host calls it.
 impl ModelObject {
-    /// Seals it.
-    ///
-    /// # Errors
-    /// What the plugin returned; `panic` where it panicked.
-    pub fn seal(&self) -> Result<()> {
-        // SAFETY: pointer and table belong together.
-        unsafe { (self.table().seal())(self.ptr()) }.into_result()
-    }
-    /// Runs it once.
-    ///
-    /// # Errors
-    /// What the plugin returned; `panic` where it panicked.
-    pub fn execute(&self, bases: &[Base], profile: bool) -> Result<RunReport> {
-        // SAFETY: as above.
-        unsafe { (self.table().execute())(self.ptr(), RawSlice::of(bases), profile) }.into_result()
-    }
-    /// Registers a kernel.
-    ///
-    /// # Errors
-    /// What the plugin returned; `panic` where it panicked.
-    pub fn register(&self, kernel: LoadedKernel) -> Result<u32> {
-        // SAFETY: as above.
-        unsafe { (self.table().register())(self.ptr(), kernel) }.into_result()
-    }
-    /// Binds a task.
-    ///
-    /// # Errors
-    /// What the plugin returned; `panic` where it panicked.
-    pub fn bind(&self, task: DeviceTask) -> Result<u32> {
-        // SAFETY: as above.
-        unsafe { (self.table().bind())(self.ptr(), task) }.into_result()
-    }
     /// Whether the device's interface has just what this library knows of it, so that an object of
     /// this library can stand for it.
     pub fn is_of_this_version(&self) -> bool {
-        let known = ModelTableRef(MODEL_TABLE.static_as_prefix());
+        let known = ModelObject::own_table();
         self.table().0.field_accessibility().bits() == known.0.field_accessibility().bits()
     }
     /// A reference to hand to engines for one task: the task as the host resolved it (stream,

@@ -1,7 +1,8 @@
 //! Engines: what a library offers for each engine it names: op store, graph optimizers, kernel
 //! builder, task executor, host kernels. Source: DESIGN 1, facts 3.3.
-use crate::abi::erase::{RawSlice, object};
-use crate::abi::{ROption, RResult, RString, RVec, StableAbi, WithMetadata, guard, guard_value};
+use crate::abi::erase::RawSlice;
+use crate::abi::table::abi_object;
+use crate::abi::{ROption, RResult, RString, RVec, StableAbi};
 use crate::device::{DeviceModelRef, ModelSink, SocSpec};
 use crate::diagnostic::{Error, Result};
 use crate::kernel::{HostCall, HostKernel, HostTensor, KernelCtx, LoadedKernel, RawTensor, TensorView};
@@ -459,171 +460,105 @@ pub trait Engine: Send + Sync {
     }
 }
 
-/// ABI function table of [`Engine`].
-#[repr(C)]
-#[derive(StableAbi)]
-#[sabi(kind(Prefix(prefix_ref = EngineTableRef)))]
-#[sabi(missing_field(option))]
-pub struct EngineTable {
-    /// Drops the object behind the pointer.
-    pub drop: unsafe extern "C" fn(*const ()),
-    /// `info`.
-    pub info: unsafe extern "C" fn(*const ()) -> RResult<EngineInfo, Error>,
-    /// `op_types`.
-    pub op_types: unsafe extern "C" fn(*const ()) -> RResult<RVec<RString>, Error>,
-    /// `supports`.
-    pub supports: unsafe extern "C" fn(*const (), RawNodeRef) -> RResult<Support, Error>,
-    /// `optimize`: the edits.
-    pub optimize: unsafe extern "C" fn(*const (), Hook, RawGraph) -> RResult<RVec<Edit>, Error>,
-    /// `variants`.
-    pub variants: unsafe extern "C" fn(*const (), RawNodeRef, *const Target) -> RResult<RVec<Variant>, Error>,
-    /// `calc_op_running_param`.
-    pub calc_op_running_param:
-        unsafe extern "C" fn(*const (), RawNodeRef, *const Target) -> RResult<RunningParams, Error>,
-    /// `compile`.
-    pub compile: unsafe extern "C" fn(*const (), RawNodeRef, *const Target) -> RResult<ROption<KernelBinary>, Error>,
-    /// `generate_task`.
-    pub generate_task: unsafe extern "C" fn(*const (), RawNodeRef, *const TaskContext) -> RResult<RVec<Task>, Error>,
-    /// `update_task`.
-    pub update_task: unsafe extern "C" fn(*const (), RawNodeRef, RVec<Task>) -> RResult<RVec<Task>, Error>,
-    /// `time_ns`.
-    pub time_ns: unsafe extern "C" fn(*const (), RawNodeRef, *const SocSpec) -> u64,
-    /// `core`.
-    pub core: unsafe extern "C" fn(*const (), RawNodeRef) -> RResult<ContextType, Error>,
-    /// `tilings`: operator and placement alternating.
-    pub tilings: unsafe extern "C" fn(*const ()) -> RResult<RVec<RString>, Error>,
-    /// `load_task`.
-    pub load_task: unsafe extern "C" fn(*const (), *const LoadRequest, DeviceModelRef) -> RResult<(), Error>,
-    /// Whether there is a host kernel for an operator.
-    pub has_host_kernel: unsafe extern "C" fn(*const (), RawSlice<u8>) -> bool,
-    /// Runs a host kernel: the tensors it made, None for outputs that were given.
-    #[sabi(last_prefix_field)]
-    pub run_host_kernel: unsafe extern "C" fn(
-        *const (),
-        *const HostCall,
-        RawSlice<ROption<RawTensor>>,
-    ) -> RResult<RVec<ROption<HostTensor>>, Error>,
-}
-
-static ENGINE_TABLE: &WithMetadata<EngineTable> = &WithMetadata::new(EngineTable {
-    drop: e_drop,
-    info: e_info,
-    op_types: e_op_types,
-    supports: e_supports,
-    optimize: e_optimize,
-    variants: e_variants,
-    calc_op_running_param: e_params,
-    compile: e_compile,
-    generate_task: e_generate,
-    update_task: e_update,
-    time_ns: e_time,
-    core: e_core,
-    tilings: e_tilings,
-    load_task: e_load,
-    has_host_kernel: e_has_host,
-    run_host_kernel: e_run_host,
-});
-
-// SAFETY of all functions below: the loader calls them with the pointer of an EngineObject of this
-// library; views and references live for the call (contract of EngineTable).
-unsafe fn engine<'a>(p: *const ()) -> &'a dyn Engine {
-    // SAFETY: see above.
-    unsafe { object::<dyn Engine>(p) }
-}
-unsafe extern "C" fn e_drop(p: *const ()) {
-    // SAFETY: see above.
-    unsafe { crate::abi::erase::drop_object::<dyn Engine>(p) }
-}
-unsafe extern "C" fn e_info(p: *const ()) -> RResult<EngineInfo, Error> {
-    // SAFETY: see above.
-    guard("Engine::info", || Ok(unsafe { engine(p) }.info()))
-}
-unsafe extern "C" fn e_op_types(p: *const ()) -> RResult<RVec<RString>, Error> {
-    // SAFETY: see above.
-    guard("Engine::op_types", || Ok(unsafe { engine(p) }.op_types().into_iter().map(RString::from).collect()))
-}
-unsafe extern "C" fn e_supports(p: *const (), n: RawNodeRef) -> RResult<Support, Error> {
-    // SAFETY: see above.
-    guard("Engine::supports", || unsafe { Ok(engine(p).supports(&n.get())) })
-}
-unsafe extern "C" fn e_optimize(p: *const (), hook: Hook, g: RawGraph) -> RResult<RVec<Edit>, Error> {
-    guard("Engine::optimize", || {
-        // SAFETY: see above.
-        let (e, g) = unsafe { (engine(p), Graph::from_raw(g)) };
-        let mut patch = Patch::new(&g);
-        e.optimize(hook, &g, &mut patch)?;
-        Ok(patch.into_edits())
-    })
-}
-unsafe extern "C" fn e_variants(p: *const (), n: RawNodeRef, t: *const Target) -> RResult<RVec<Variant>, Error> {
-    // SAFETY: see above.
-    guard("Engine::variants", || unsafe { Ok(engine(p).variants(&n.get(), &*t)?.into()) })
-}
-unsafe extern "C" fn e_params(p: *const (), n: RawNodeRef, t: *const Target) -> RResult<RunningParams, Error> {
-    // SAFETY: see above.
-    guard("Engine::calc_op_running_param", || unsafe { engine(p).calc_op_running_param(&n.get(), &*t) })
-}
-unsafe extern "C" fn e_compile(p: *const (), n: RawNodeRef, t: *const Target) -> RResult<ROption<KernelBinary>, Error> {
-    // SAFETY: see above.
-    guard("Engine::compile", || unsafe { Ok(engine(p).compile(&n.get(), &*t)?.into()) })
-}
-unsafe extern "C" fn e_generate(p: *const (), n: RawNodeRef, c: *const TaskContext) -> RResult<RVec<Task>, Error> {
-    // SAFETY: see above.
-    guard("Engine::generate_task", || unsafe { Ok(engine(p).generate_task(&n.get(), &*c)?.into()) })
-}
-unsafe extern "C" fn e_update(p: *const (), n: RawNodeRef, tasks: RVec<Task>) -> RResult<RVec<Task>, Error> {
-    // SAFETY: see above.
-    guard("Engine::update_task", || unsafe { Ok(engine(p).update_task(&n.get(), tasks.into())?.into()) })
-}
-unsafe extern "C" fn e_time(p: *const (), n: RawNodeRef, soc: *const SocSpec) -> u64 {
-    // SAFETY: see above.
-    guard_value(0, || unsafe { engine(p).time_ns(&n.get(), &*soc) })
-}
-unsafe extern "C" fn e_core(p: *const (), n: RawNodeRef) -> RResult<ContextType, Error> {
-    // SAFETY: see above.
-    guard("Engine::core", || unsafe { Ok(engine(p).core(&n.get())) })
-}
-unsafe extern "C" fn e_tilings(p: *const ()) -> RResult<RVec<RString>, Error> {
-    guard("Engine::tilings", || {
-        // SAFETY: see above.
-        let all = unsafe { engine(p) }.tilings();
-        Ok(all.into_iter().flat_map(|(a, b)| [RString::from(a), RString::from(b)]).collect())
-    })
-}
-unsafe extern "C" fn e_load(p: *const (), r: *const LoadRequest, d: DeviceModelRef) -> RResult<(), Error> {
-    guard("Engine::load_task", || {
-        // SAFETY: see above.
-        let (e, r) = unsafe { (engine(p), &*r) };
-        e.load_task(r, &mut ModelSink::new(&d))
-    })
-}
-unsafe extern "C" fn e_has_host(p: *const (), op: RawSlice<u8>) -> bool {
-    // SAFETY: see above; names are UTF-8.
-    guard_value(false, || unsafe { engine(p).host_kernel(core::str::from_utf8_unchecked(op.get())).is_some() })
-}
-unsafe extern "C" fn e_run_host(
-    p: *const (),
-    call: *const HostCall,
-    given: RawSlice<ROption<RawTensor>>,
-) -> RResult<RVec<ROption<HostTensor>>, Error> {
-    guard("HostKernel::run", || {
-        // SAFETY: see above.
-        let (e, call, given) = unsafe { (engine(p), &*call, given.get()) };
-        let Some(kernel) = e.host_kernel(&call.op) else {
-            return Err(Error::internal(format!("no host kernel for {}", call.op)));
+abi_object! {
+    /// An [`Engine`] of a plugin, as the host calls it.
+    object EngineObject of dyn Engine;
+    /// ABI function table of [`Engine`].
+    table EngineTable, EngineTableRef;
+    /// What it is.
+    ///
+    /// # Errors
+    /// What the plugin returned; `panic` where it panicked.
+    call info() -> Result<EngineInfo> => RResult<EngineInfo, Error> = |e| Ok(e.info());
+    /// Operator types of its op store.
+    raw op_types() -> Result<RVec<RString>> => RResult<RVec<RString>, Error> =
+        |e| Ok(e.op_types().into_iter().map(RString::from).collect());
+    /// Whether it takes a node.
+    ///
+    /// # Errors
+    /// What the plugin returned; `panic` where it panicked.
+    call supports(node: &Node<'_> => RawNodeRef) -> Result<Support> => RResult<Support, Error> =
+        |e| Ok(e.supports(&node));
+    /// Edits that its graph optimizer records at a hook.
+    ///
+    /// # Errors
+    /// What the plugin returned; `panic` where it panicked.
+    call optimize(hook: Hook => Hook, graph: &Graph<'_> => RawGraph)
+        -> Result<Vec<Edit>> => RResult<RVec<Edit>, Error> = |e| {
+            let mut patch = Patch::new(&graph);
+            e.optimize(hook, &graph, &mut patch)?;
+            Ok(patch.into_edits().into())
         };
-        let inputs = call.inputs.iter().map(|i| if let ROption::RSome(t) = i { Some(view(t)) } else { None }).collect();
-        let mut ctx = KernelCtx::new(&call.op, &call.node, &call.attrs, inputs, &call.outputs);
-        for (i, g) in given.iter().enumerate() {
-            if let ROption::RSome(t) = g {
-                // SAFETY: the caller gives each output's memory to this call alone.
-                let (dims, bytes) = unsafe { (t.dims.get().to_vec(), mem_mut(t)) };
-                ctx.give_output(i, t.dtype, dims, bytes);
-            }
+    /// Types and formats that it offers for a node.
+    ///
+    /// # Errors
+    /// What the plugin returned; `panic` where it panicked.
+    call variants(node: &Node<'_> => RawNodeRef, target: &Target => *const Target)
+        -> Result<Vec<Variant>> => RResult<RVec<Variant>, Error> =
+        |e| e.variants(&node, target);
+    /// Output sizes, workspaces, streams and sync wanted.
+    ///
+    /// # Errors
+    /// What the plugin returned; `panic` where it panicked.
+    call calc_op_running_param(node: &Node<'_> => RawNodeRef, target: &Target => *const Target)
+        -> Result<RunningParams> => RResult<RunningParams, Error> = |e| e.calc_op_running_param(&node, target);
+    /// The node's kernel.
+    ///
+    /// # Errors
+    /// What the plugin returned; `panic` where it panicked.
+    call compile(node: &Node<'_> => RawNodeRef, target: &Target => *const Target)
+        -> Result<Option<KernelBinary>> => RResult<ROption<KernelBinary>, Error> = |e| e.compile(&node, target);
+    /// The node's task list.
+    ///
+    /// # Errors
+    /// What the plugin returned; `panic` where it panicked.
+    call generate_task(node: &Node<'_> => RawNodeRef, context: &TaskContext => *const TaskContext)
+        -> Result<Vec<Task>> => RResult<RVec<Task>, Error> = |e| e.generate_task(&node, context);
+    /// A last look at the node's tasks.
+    ///
+    /// # Errors
+    /// What the plugin returned; `panic` where it panicked.
+    call update_task(node: &Node<'_> => RawNodeRef, tasks: Vec<Task> => RVec<Task>)
+        -> Result<Vec<Task>> => RResult<RVec<Task>, Error> = |e| e.update_task(&node, tasks);
+    /// Run time of the node in ns; 0: not known.
+    call time_ns(node: &Node<'_> => RawNodeRef, soc: &SocSpec => *const SocSpec) -> u64 => u64 = |e| e.time_ns(&node, soc);
+    /// The cores that the node's kernel runs on.
+    ///
+    /// # Errors
+    /// What the plugin returned; `panic` where it panicked.
+    call core(node: &Node<'_> => RawNodeRef) -> Result<ContextType> => RResult<ContextType, Error> = |e| Ok(e.core(&node));
+    /// Operators with a tiling function and where it runs, alternating.
+    raw tilings() -> Result<RVec<RString>> => RResult<RVec<RString>, Error> =
+        |e| Ok(e.tilings().into_iter().flat_map(|(a, b)| [RString::from(a), RString::from(b)]).collect());
+    /// Loads a task onto a device model.
+    ///
+    /// # Errors
+    /// What the plugin returned; `panic` where it panicked.
+    call load_task(request: &LoadRequest => *const LoadRequest, device: DeviceModelRef => DeviceModelRef)
+        -> Result<()> => RResult<(), Error> = |e| e.load_task(request, &mut ModelSink::new(&device));
+    /// Whether there is a host kernel for an operator.
+    call has_host_kernel(op: &str => RawSlice<u8>) -> bool => bool = |e| e.host_kernel(op).is_some();
+    /// Runs a host kernel: the tensors it made, None for outputs that were given.
+    [last_prefix_field]
+    raw run_host_kernel(call: &HostCall => *const HostCall, given: &[ROption<RawTensor>] => RawSlice<ROption<RawTensor>>)
+        -> Result<RVec<ROption<HostTensor>>> => RResult<RVec<ROption<HostTensor>>, Error> = |e| run_host(e, call, given);
+}
+
+fn run_host(e: &dyn Engine, call: &HostCall, given: &[ROption<RawTensor>]) -> Result<RVec<ROption<HostTensor>>> {
+    let Some(kernel) = e.host_kernel(&call.op) else {
+        return Err(Error::internal(format!("no host kernel for {}", call.op)));
+    };
+    let inputs = call.inputs.iter().map(|i| if let ROption::RSome(t) = i { Some(view(t)) } else { None }).collect();
+    let mut ctx = KernelCtx::new(&call.op, &call.node, &call.attrs, inputs, &call.outputs);
+    for (i, g) in given.iter().enumerate() {
+        if let ROption::RSome(t) = g {
+            // SAFETY: the caller gives each output's memory to this call alone.
+            let (dims, bytes) = unsafe { (t.dims.get().to_vec(), mem_mut(t)) };
+            ctx.give_output(i, t.dtype, dims, bytes);
         }
-        kernel.run(&mut ctx)?;
-        Ok(ctx.into_made().into_iter().map(ROption::from).collect())
-    })
+    }
+    kernel.run(&mut ctx)?;
+    Ok(ctx.into_made().into_iter().map(ROption::from).collect())
 }
 unsafe fn mem_mut<'a>(t: &RawTensor) -> &'a mut [u8] {
     if t.len == 0 {
@@ -643,126 +578,23 @@ fn view<'a>(t: &RawTensor) -> TensorView<'a> {
     }
 }
 
-crate::erased_object!(
-    /// An [`Engine`] of a plugin.
-    EngineObject, EngineTableRef, dyn Engine, EngineTableRef(ENGINE_TABLE.static_as_prefix())
-);
-
-/// The engine as the host calls it. All calls are safe: pointer and table belong together, views
-/// live for the call.
 impl EngineObject {
-    /// What it is.
-    ///
-    /// # Errors
-    /// What the plugin returned; `panic` where it panicked.
-    pub fn info(&self) -> Result<EngineInfo> {
-        // SAFETY: see the impl's doc.
-        unsafe { (self.table().info())(self.ptr()) }.into_result()
-    }
     /// Operator types of its op store.
     ///
     /// # Errors
     /// What the plugin returned; `panic` where it panicked.
     pub fn op_types(&self) -> Result<Vec<String>> {
-        // SAFETY: see the impl's doc.
+        // SAFETY: pointer and table belong together.
         Ok(unsafe { (self.table().op_types())(self.ptr()) }.into_result()?.into_iter().map(String::from).collect())
-    }
-    /// Whether it takes a node.
-    ///
-    /// # Errors
-    /// What the plugin returned; `panic` where it panicked.
-    pub fn supports(&self, node: &Node<'_>) -> Result<Support> {
-        // SAFETY: see the impl's doc.
-        unsafe { (self.table().supports())(self.ptr(), RawNodeRef::of(node)) }.into_result()
-    }
-    /// Edits that its graph optimizer records at a hook.
-    ///
-    /// # Errors
-    /// What the plugin returned; `panic` where it panicked.
-    pub fn optimize(&self, hook: Hook, graph: &Graph<'_>) -> Result<Vec<Edit>> {
-        // SAFETY: see the impl's doc.
-        unsafe { (self.table().optimize())(self.ptr(), hook, graph.raw()) }.into_result().map(Vec::from)
-    }
-    /// Types and formats that it offers for a node.
-    ///
-    /// # Errors
-    /// What the plugin returned; `panic` where it panicked.
-    pub fn variants(&self, node: &Node<'_>, target: &Target) -> Result<Vec<Variant>> {
-        // SAFETY: see the impl's doc.
-        unsafe { (self.table().variants())(self.ptr(), RawNodeRef::of(node), target) }.into_result().map(Vec::from)
-    }
-    /// Output sizes, workspaces, streams and sync wanted.
-    ///
-    /// # Errors
-    /// What the plugin returned; `panic` where it panicked.
-    pub fn calc_op_running_param(&self, node: &Node<'_>, target: &Target) -> Result<RunningParams> {
-        // SAFETY: see the impl's doc.
-        unsafe { (self.table().calc_op_running_param())(self.ptr(), RawNodeRef::of(node), target) }.into_result()
-    }
-    /// The node's kernel.
-    ///
-    /// # Errors
-    /// What the plugin returned; `panic` where it panicked.
-    pub fn compile(&self, node: &Node<'_>, target: &Target) -> Result<Option<KernelBinary>> {
-        // SAFETY: see the impl's doc.
-        unsafe { (self.table().compile())(self.ptr(), RawNodeRef::of(node), target) }
-            .into_result()
-            .map(ROption::into_option)
-    }
-    /// The node's task list.
-    ///
-    /// # Errors
-    /// What the plugin returned; `panic` where it panicked.
-    pub fn generate_task(&self, node: &Node<'_>, context: &TaskContext) -> Result<Vec<Task>> {
-        // SAFETY: see the impl's doc.
-        unsafe { (self.table().generate_task())(self.ptr(), RawNodeRef::of(node), context) }
-            .into_result()
-            .map(Vec::from)
-    }
-    /// A last look at the node's tasks.
-    ///
-    /// # Errors
-    /// What the plugin returned; `panic` where it panicked.
-    pub fn update_task(&self, node: &Node<'_>, tasks: Vec<Task>) -> Result<Vec<Task>> {
-        // SAFETY: see the impl's doc.
-        unsafe { (self.table().update_task())(self.ptr(), RawNodeRef::of(node), tasks.into()) }
-            .into_result()
-            .map(Vec::from)
-    }
-    /// Run time of the node in ns; 0: not known.
-    pub fn time_ns(&self, node: &Node<'_>, soc: &SocSpec) -> u64 {
-        // SAFETY: see the impl's doc.
-        unsafe { (self.table().time_ns())(self.ptr(), RawNodeRef::of(node), soc) }
-    }
-    /// The cores that the node's kernel runs on.
-    ///
-    /// # Errors
-    /// What the plugin returned; `panic` where it panicked.
-    pub fn core(&self, node: &Node<'_>) -> Result<ContextType> {
-        // SAFETY: see the impl's doc.
-        unsafe { (self.table().core())(self.ptr(), RawNodeRef::of(node)) }.into_result()
     }
     /// Operators with a tiling function and where it runs.
     ///
     /// # Errors
     /// What the plugin returned; `panic` where it panicked.
     pub fn tilings(&self) -> Result<Vec<(String, String)>> {
-        // SAFETY: see the impl's doc.
+        // SAFETY: as above.
         let flat = unsafe { (self.table().tilings())(self.ptr()) }.into_result()?;
         Ok(flat.chunks_exact(2).map(|c| (c[0].to_string(), c[1].to_string())).collect())
-    }
-    /// Loads a task onto a device model.
-    ///
-    /// # Errors
-    /// What the plugin returned; `panic` where it panicked.
-    pub fn load_task(&self, request: &LoadRequest, device: DeviceModelRef) -> Result<()> {
-        // SAFETY: see the impl's doc.
-        unsafe { (self.table().load_task())(self.ptr(), request, device) }.into_result()
-    }
-    /// Whether there is a host kernel for an operator.
-    pub fn has_host_kernel(&self, op: &str) -> bool {
-        // SAFETY: see the impl's doc.
-        unsafe { (self.table().has_host_kernel())(self.ptr(), RawSlice::of(op.as_bytes())) }
     }
     /// Runs a host kernel that allocates its outputs of the given types.
     ///
@@ -777,7 +609,7 @@ impl EngineObject {
         outputs: &[DType],
     ) -> Result<Vec<HostTensor>> {
         let call = host_call(op, node, attrs, inputs, outputs);
-        // SAFETY: see the impl's doc; inputs live for the call.
+        // SAFETY: as above; inputs live for the call.
         let made = unsafe { (self.table().run_host_kernel())(self.ptr(), &call, RawSlice::empty()) }.into_result()?;
         made.into_iter()
             .enumerate()

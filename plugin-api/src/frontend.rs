@@ -1,7 +1,8 @@
 //! Front ends: from a model file to a graph, and mappings of single operators that any plugin may
 //! add.
-use crate::abi::erase::{RawSlice, object};
-use crate::abi::{ROption, RResult, RString, RVec, StableAbi, WithMetadata, guard, guard_value};
+use crate::abi::erase::RawSlice;
+use crate::abi::table::abi_object;
+use crate::abi::{ROption, RResult, RString, RVec, StableAbi, guard};
 use crate::diagnostic::{Diagnostic, Error, Result};
 use crate::patch::{Edit, NamedValue, Patch};
 use crate::types::{Attr, AttrMap, AttrValue, Blob, ConstTensor, Key, NodeId, TensorDesc, ValueRef};
@@ -453,37 +454,55 @@ unsafe extern "C" fn open_for(context: *const (), path: RawSlice<u8>) -> RResult
     })
 }
 
-/// ABI function table of [`Frontend`].
-#[repr(C)]
-#[derive(StableAbi)]
-#[sabi(kind(Prefix(prefix_ref = FrontendTableRef)))]
-#[sabi(missing_field(option))]
-pub struct FrontendTable {
-    /// Drops the object behind the pointer.
-    pub drop: unsafe extern "C" fn(*const ()),
-    /// `framework`.
-    pub framework: unsafe extern "C" fn(*const ()) -> RResult<RString, Error>,
-    /// `recognises`.
-    pub recognises: unsafe extern "C" fn(*const (), *const FileRef) -> bool,
+abi_object! {
+    /// A [`Frontend`] of a plugin.
+    object FrontendObject of dyn Frontend;
+    /// ABI function table of [`Frontend`].
+    table FrontendTable, FrontendTableRef;
+    /// Framework's name.
+    ///
+    /// # Errors
+    /// What the plugin returned; `panic` where it panicked.
+    call framework() -> Result<String> => RResult<RString, Error> = |f| Ok(f.framework());
+    /// Whether a file is of this framework.
+    call recognises(file: &FileRef => *const FileRef) -> bool => bool = |f| f.recognises(file);
     /// `import`: the edits of an empty graph.
-    #[sabi(last_prefix_field)]
-    pub import:
-        unsafe extern "C" fn(*const (), *const FileRef, *const ImportOptions, RawFiles) -> RResult<RVec<Edit>, Error>,
+    [last_prefix_field]
+    raw import(
+        file: &FileRef => *const FileRef,
+        options: &ImportOptions => *const ImportOptions,
+        files: RawFiles => RawFiles,
+    ) -> Result<Vec<Edit>> => RResult<RVec<Edit>, Error> = |f| {
+        let mut b = GraphBuilder::new(Some(&files));
+        f.import(file, options, &mut b)?;
+        Ok(b.into_patch().into_edits().into())
+    };
 }
 
-/// ABI function table of [`Mapping`].
-#[repr(C)]
-#[derive(StableAbi)]
-#[sabi(kind(Prefix(prefix_ref = MappingTableRef)))]
-#[sabi(missing_field(option))]
-pub struct MappingTable {
-    /// Drops the object behind the pointer.
-    pub drop: unsafe extern "C" fn(*const ()),
+abi_object! {
+    /// A [`Mapping`] of a plugin.
+    object MappingObject of dyn Mapping;
+    /// ABI function table of [`Mapping`].
+    table MappingTable, MappingTableRef;
     /// What it maps.
-    pub info: unsafe extern "C" fn(*const ()) -> RResult<MappingInfo, Error>,
-    /// `map`: edits that follow on from `next_id`, and the outputs' values.
-    #[sabi(last_prefix_field)]
-    pub map: unsafe extern "C" fn(*const (), *const ForeignNode, NodeId, RawSlice<u8>) -> RResult<Mapped, Error>,
+    ///
+    /// # Errors
+    /// What the plugin returned; `panic` where it panicked.
+    call info() -> Result<MappingInfo> => RResult<MappingInfo, Error> = |m| {
+        let (since, until) = m.versions();
+        Ok(MappingInfo { framework: m.framework().into(), domain: m.domain().into(), op: m.op().into(), since, until })
+    };
+    /// `map`: edits that follow on from `next`, and the outputs' values.
+    [last_prefix_field]
+    raw map(node: &ForeignNode => *const ForeignNode, next: NodeId => NodeId, prefix: &str => RawSlice<u8>)
+        -> Result<Mapped> => RResult<Mapped, Error> = |m| {
+            let mut b = GraphBuilder::resume(Patch::starting_at(next), None);
+            b.set_prefix(prefix);
+            let outputs = m.map(node, &mut b)?.into();
+            let patch = b.into_patch();
+            let next_id = patch.next_id();
+            Ok(Mapped { edits: patch.into_edits(), outputs, next_id })
+        };
 }
 
 /// What a mapping maps.
@@ -514,90 +533,7 @@ pub struct Mapped {
     pub next_id: NodeId,
 }
 
-static FRONTEND_TABLE: &WithMetadata<FrontendTable> = &WithMetadata::new(FrontendTable {
-    drop: f_drop,
-    framework: f_framework,
-    recognises: f_recognises,
-    import: f_import,
-});
-static MAPPING_TABLE: &WithMetadata<MappingTable> =
-    &WithMetadata::new(MappingTable { drop: mp_drop, info: mp_info, map: mp_map });
-
-// SAFETY of all functions below: the loader passes the pointer of an object of this library;
-// borrowed parts live for the call.
-unsafe extern "C" fn f_drop(p: *const ()) {
-    // SAFETY: see above.
-    unsafe { crate::abi::erase::drop_object::<dyn Frontend>(p) }
-}
-unsafe extern "C" fn f_framework(p: *const ()) -> RResult<RString, Error> {
-    // SAFETY: see above.
-    guard("Frontend::framework", || Ok(unsafe { object::<dyn Frontend>(p) }.framework().into()))
-}
-unsafe extern "C" fn f_recognises(p: *const (), file: *const FileRef) -> bool {
-    // SAFETY: see above.
-    guard_value(false, || unsafe { object::<dyn Frontend>(p).recognises(&*file) })
-}
-unsafe extern "C" fn f_import(
-    p: *const (),
-    file: *const FileRef,
-    o: *const ImportOptions,
-    files: RawFiles,
-) -> RResult<RVec<Edit>, Error> {
-    guard("Frontend::import", || {
-        // SAFETY: see above.
-        let (f, file, o) = unsafe { (object::<dyn Frontend>(p), &*file, &*o) };
-        let mut b = GraphBuilder::new(Some(&files));
-        f.import(file, o, &mut b)?;
-        Ok(b.into_patch().into_edits())
-    })
-}
-unsafe extern "C" fn mp_drop(p: *const ()) {
-    // SAFETY: see above.
-    unsafe { crate::abi::erase::drop_object::<dyn Mapping>(p) }
-}
-unsafe extern "C" fn mp_info(p: *const ()) -> RResult<MappingInfo, Error> {
-    guard("Mapping", || {
-        // SAFETY: see above.
-        let m = unsafe { object::<dyn Mapping>(p) };
-        let (since, until) = m.versions();
-        Ok(MappingInfo { framework: m.framework().into(), domain: m.domain().into(), op: m.op().into(), since, until })
-    })
-}
-unsafe extern "C" fn mp_map(
-    p: *const (),
-    node: *const ForeignNode,
-    next: NodeId,
-    prefix: RawSlice<u8>,
-) -> RResult<Mapped, Error> {
-    guard("Mapping::map", || {
-        // SAFETY: see above.
-        let (m, node, prefix) =
-            unsafe { (object::<dyn Mapping>(p), &*node, core::str::from_utf8_unchecked(prefix.get())) };
-        let mut b = GraphBuilder::resume(Patch::starting_at(next), None);
-        b.set_prefix(prefix);
-        let outputs = m.map(node, &mut b)?.into();
-        let patch = b.into_patch();
-        let next_id = patch.next_id();
-        Ok(Mapped { edits: patch.into_edits(), outputs, next_id })
-    })
-}
-
-crate::erased_object!(
-    /// A [`Frontend`] of a plugin.
-    FrontendObject, FrontendTableRef, dyn Frontend, FrontendTableRef(FRONTEND_TABLE.static_as_prefix())
-);
-crate::erased_object!(
-    /// A [`Mapping`] of a plugin.
-    MappingObject, MappingTableRef, dyn Mapping, MappingTableRef(MAPPING_TABLE.static_as_prefix())
-);
 impl MappingObject {
-    /// What it maps.
-    ///
-    /// # Errors
-    /// What the plugin returned; `panic` where it panicked.
-    pub fn info(&self) -> Result<MappingInfo> {
-        MappingRef::info(&MappingRef { ptr: self.ptr(), table: self.table() })
-    }
     /// Maps a node into a builder; the outputs' values.
     ///
     /// # Errors
@@ -657,19 +593,6 @@ impl core::fmt::Debug for MappingRef {
 }
 
 impl FrontendObject {
-    /// Framework's name.
-    ///
-    /// # Errors
-    /// What the plugin returned; `panic` where it panicked.
-    pub fn framework(&self) -> Result<String> {
-        // SAFETY: pointer and table belong together.
-        unsafe { (self.table().framework())(self.ptr()) }.into_result().map(String::from)
-    }
-    /// Whether a file is of this framework.
-    pub fn recognises(&self, file: &FileRef) -> bool {
-        // SAFETY: as above.
-        unsafe { (self.table().recognises())(self.ptr(), file) }
-    }
     /// Imports a file: the edits that build its graphs.
     ///
     /// # Errors

@@ -1,7 +1,8 @@
 //! Operator prototypes: inputs, outputs, attributes, types allowed, and the inference of shapes and
 //! types.
-use crate::abi::erase::{RawSlice, object};
-use crate::abi::{ROption, RResult, RString, RVec, StableAbi, WithMetadata, guard};
+use crate::abi::erase::RawSlice;
+use crate::abi::table::abi_object;
+use crate::abi::{ROption, RResult, RString, RVec, StableAbi};
 use crate::diagnostic::{Error, Result};
 use crate::open_code;
 use crate::range::{Range, RangeCtx, RangeFn};
@@ -383,75 +384,30 @@ pub trait OpSet: Send + Sync {
     }
 }
 
-/// ABI function table of [`OpSet`].
-#[repr(C)]
-#[derive(StableAbi)]
-#[sabi(kind(Prefix(prefix_ref = OpSetTableRef)))]
-#[sabi(missing_field(option))]
-pub struct OpSetTable {
-    /// Drops the object behind the pointer.
-    pub drop: unsafe extern "C" fn(*const ()),
-    /// `protos`.
-    pub protos: unsafe extern "C" fn(*const ()) -> RResult<RVec<OpProto>, Error>,
-    /// `infer`.
-    #[sabi(last_prefix_field)]
-    pub infer: unsafe extern "C" fn(*const (), usize, RawNodeRef) -> RResult<RVec<TensorDesc>, Error>,
-    /// `ranges`; a library built before it was appended has none.
-    pub ranges:
-        unsafe extern "C" fn(*const (), usize, RawNodeRef, RawSlice<Range>) -> RResult<ROption<RVec<Range>>, Error>,
-}
-
-static OP_SET_TABLE: &WithMetadata<OpSetTable> =
-    &WithMetadata::new(OpSetTable { drop: op_drop, protos: op_protos, infer: op_infer, ranges: op_ranges });
-unsafe extern "C" fn op_drop(p: *const ()) {
-    // SAFETY: contract of the table.
-    unsafe { crate::abi::erase::drop_object::<dyn OpSet>(p) }
-}
-unsafe extern "C" fn op_protos(p: *const ()) -> RResult<RVec<OpProto>, Error> {
-    // SAFETY: contract of the table.
-    guard("ops", || Ok(unsafe { object::<dyn OpSet>(p) }.protos().into()))
-}
-unsafe extern "C" fn op_infer(p: *const (), index: usize, node: RawNodeRef) -> RResult<RVec<TensorDesc>, Error> {
-    guard("infer", || {
-        // SAFETY: contract of the table; the node lives for the call.
-        let (set, node) = unsafe { (object::<dyn OpSet>(p), node.get()) };
-        Ok(set.infer(index, &InferCtx { node })?.into())
-    })
-}
-unsafe extern "C" fn op_ranges(
-    p: *const (),
-    index: usize,
-    node: RawNodeRef,
-    inputs: RawSlice<Range>,
-) -> RResult<ROption<RVec<Range>>, Error> {
-    guard("ranges", || {
-        // SAFETY: contract of the table; the node and the ranges live for the call.
-        let (set, node, inputs) = unsafe { (object::<dyn OpSet>(p), node.get(), inputs.get()) };
-        Ok(set.ranges(index, &RangeCtx { node, inputs }).map(RVec::from).into())
-    })
-}
-
-crate::erased_object!(
+abi_object! {
     /// An [`OpSet`] of a plugin.
-    OpSetObject, OpSetTableRef, dyn OpSet, OpSetTableRef(OP_SET_TABLE.static_as_prefix())
-);
-impl OpSetObject {
+    object OpSetObject of dyn OpSet;
+    /// ABI function table of [`OpSet`].
+    table OpSetTable, OpSetTableRef;
     /// All prototypes.
     ///
     /// # Errors
     /// What the plugin returned; `panic` where it panicked.
-    pub fn protos(&self) -> Result<Vec<OpProto>> {
-        // SAFETY: pointer and table belong together.
-        unsafe { (self.table().protos())(self.ptr()) }.into_result().map(Vec::from)
-    }
+    call protos() -> Result<Vec<OpProto>> => RResult<RVec<OpProto>, Error> = |set| Ok(set.protos());
     /// Infers the outputs of a node by prototype `index`.
     ///
     /// # Errors
     /// What the plugin returned; `panic` where it panicked.
-    pub fn infer(&self, index: usize, node: &Node<'_>) -> Result<Vec<TensorDesc>> {
-        // SAFETY: as above; the node lives for the call.
-        unsafe { (self.table().infer())(self.ptr(), index, RawNodeRef::of(node)) }.into_result().map(Vec::from)
-    }
+    [last_prefix_field]
+    call infer(index: usize => usize, node: &Node<'_> => RawNodeRef)
+        -> Result<Vec<TensorDesc>> => RResult<RVec<TensorDesc>, Error> = |set| set.infer(index, &InferCtx { node });
+    /// `ranges`; a library built before it was appended has none.
+    raw ranges(index: usize => usize, node: &Node<'_> => RawNodeRef, inputs: &[Range] => RawSlice<Range>)
+        -> Result<ROption<RVec<Range>>> => RResult<ROption<RVec<Range>>, Error> =
+        |set| Ok(set.ranges(index, &RangeCtx { node, inputs }).map(RVec::from).into());
+}
+
+impl OpSetObject {
     /// Ranges of the outputs of a node by prototype `index`; None: nothing is said of them.
     ///
     /// # Errors

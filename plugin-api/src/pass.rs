@@ -1,6 +1,6 @@
 //! Passes that plugins bring: on a whole graph, at a stage, at a level.
-use crate::abi::erase::object;
-use crate::abi::{RResult, RString, RVec, StableAbi, WithMetadata, guard};
+use crate::abi::table::abi_object;
+use crate::abi::{RResult, RString, RVec, StableAbi};
 use crate::diagnostic::{Error, Result};
 use crate::open_code;
 use crate::patch::{Edit, Patch};
@@ -125,57 +125,24 @@ impl Pass for FnPass {
     }
 }
 
-/// ABI function table of [`Pass`].
-#[repr(C)]
-#[derive(StableAbi)]
-#[sabi(kind(Prefix(prefix_ref = PassTableRef)))]
-#[sabi(missing_field(option))]
-pub struct PassTable {
-    /// Drops the object behind the pointer.
-    pub drop: unsafe extern "C" fn(*const ()),
-    /// `info`.
-    pub info: unsafe extern "C" fn(*const ()) -> RResult<PassInfo, Error>,
-    /// `run`: the edits.
-    #[sabi(last_prefix_field)]
-    pub run: unsafe extern "C" fn(*const (), RawGraph) -> RResult<RVec<Edit>, Error>,
-}
-static PASS_TABLE: &WithMetadata<PassTable> = &WithMetadata::new(PassTable { drop: p_drop, info: p_info, run: p_run });
-unsafe extern "C" fn p_drop(p: *const ()) {
-    // SAFETY: the pointer of a PassObject of this library.
-    unsafe { crate::abi::erase::drop_object::<dyn Pass>(p) }
-}
-unsafe extern "C" fn p_info(p: *const ()) -> RResult<PassInfo, Error> {
-    // SAFETY: as above.
-    guard("Pass::info", || Ok(unsafe { object::<dyn Pass>(p) }.info()))
-}
-unsafe extern "C" fn p_run(p: *const (), g: RawGraph) -> RResult<RVec<Edit>, Error> {
-    guard("Pass::run", || {
-        // SAFETY: as above; the graph lives for the call.
-        let (pass, g) = unsafe { (object::<dyn Pass>(p), Graph::from_raw(g)) };
-        let mut patch = Patch::new(&g);
-        pass.run(&g, &mut patch)?;
-        Ok(patch.into_edits())
-    })
-}
-crate::erased_object!(
+abi_object! {
     /// A [`Pass`] of a plugin.
-    PassObject, PassTableRef, dyn Pass, PassTableRef(PASS_TABLE.static_as_prefix())
-);
-impl PassObject {
+    object PassObject of dyn Pass;
+    /// ABI function table of [`Pass`].
+    table PassTable, PassTableRef;
     /// What it is.
     ///
     /// # Errors
     /// What the plugin returned; `panic` where it panicked.
-    pub fn info(&self) -> Result<PassInfo> {
-        // SAFETY: pointer and table belong together.
-        unsafe { (self.table().info())(self.ptr()) }.into_result()
-    }
+    call info() -> Result<PassInfo> => RResult<PassInfo, Error> = |pass| Ok(pass.info());
     /// Edits that it records for a graph.
     ///
     /// # Errors
     /// What the plugin returned; `panic` where it panicked.
-    pub fn run(&self, graph: &Graph<'_>) -> Result<Vec<Edit>> {
-        // SAFETY: as above; the graph lives for the call.
-        unsafe { (self.table().run())(self.ptr(), graph.raw()) }.into_result().map(Vec::from)
-    }
+    [last_prefix_field]
+    call run(graph: &Graph<'_> => RawGraph) -> Result<Vec<Edit>> => RResult<RVec<Edit>, Error> = |pass| {
+        let mut patch = Patch::new(&graph);
+        pass.run(&graph, &mut patch)?;
+        Ok(patch.into_edits().into())
+    };
 }

@@ -125,10 +125,14 @@ const APPENDED: &[Change] = &[
     ("testing/host.rs", "    mappings,\n});\n", "    mappings,\n    now,\n});\nextern \"C\" fn now() -> u64 { 0 }\n"),
     (
         "engine.rs",
-        "    ) -> RResult<RVec<ROption<HostTensor>>, Error>,\n}\n",
-        "    ) -> RResult<RVec<ROption<HostTensor>>, Error>,\n    /// Appended.\n    pub colour: unsafe extern \"C\" fn(*const ()) -> u32,\n}\nunsafe extern \"C\" fn e_colour(p: *const ()) -> u32 { guard_value(0, || unsafe { engine(p) }.colour()) }\nimpl EngineObject {\n    /// Appended.\n    pub fn colour(&self) -> u32 { self.table().colour().map_or(7, |f| unsafe { f(self.ptr()) }) }\n}\n",
+        "= |e| run_host(e, call, given);\n",
+        "= |e| run_host(e, call, given);\n    /// Appended.\n    raw colour() -> u64 => u64 = |e| u64::from(e.colour());\n",
     ),
-    ("engine.rs", "    run_host_kernel: e_run_host,\n", "    run_host_kernel: e_run_host,\n    colour: e_colour,\n"),
+    (
+        "engine.rs",
+        "impl EngineObject {\n",
+        "impl EngineObject {\n    /// Appended.\n    pub fn colour(&self) -> u32 { self.table().colour().map_or(7, |f| unsafe { f(self.ptr()) } as u32) }\n",
+    ),
     (
         "engine.rs",
         "    fn op_types(&self) -> Vec<String>;\n",
@@ -136,13 +140,13 @@ const APPENDED: &[Change] = &[
     ),
     (
         "device.rs",
-        "    pub execute: unsafe extern \"C\" fn(*const (), RawSlice<Base>, bool) -> RResult<RunReport, Error>,\n",
-        "    pub execute: unsafe extern \"C\" fn(*const (), RawSlice<Base>, bool) -> RResult<RunReport, Error>,\n    /// Appended.\n    pub answer: unsafe extern \"C\" fn(*const ()) -> u32,\n",
+        "= |m| m.execute(bases, profile);\n",
+        "= |m| m.execute(bases, profile);\n    /// Appended.\n    raw answer() -> u64 => u64 = |m| u64::from(m.answer());\n",
     ),
     (
         "device.rs",
-        "    execute: m_execute,\n});\n",
-        "    execute: m_execute,\n    answer: m_answer,\n});\nunsafe extern \"C\" fn m_answer(p: *const ()) -> u32 { unsafe { model(p) }.answer() }\nimpl ModelSink<'_> {\n    /// Appended.\n    pub fn answer(&self) -> Option<u32> { self.model.table.answer().map(|f| unsafe { f(self.model.ptr) }) }\n}\n",
+        "impl<'a> ModelSink<'a> {\n",
+        "impl<'a> ModelSink<'a> {\n    /// Appended.\n    pub fn answer(&self) -> Option<u32> { self.model.table.answer().map(|f| unsafe { f(self.model.ptr) } as u32) }\n",
     ),
     (
         "device.rs",
@@ -154,19 +158,11 @@ const APPENDED: &[Change] = &[
 const GROWN: &[Change] =
     &[("device.rs", "pub struct TaskProfile {\n", "pub struct TaskProfile {\n    /// Broken.\n    pub extra: u64,\n")];
 /// A broken minor: a function stands before the end of the prefix.
-const INSERTED: &[Change] = &[
-    (
-        "pass.rs",
-        "    pub info: unsafe extern \"C\" fn(*const ()) -> RResult<PassInfo, Error>,\n",
-        "    pub info: unsafe extern \"C\" fn(*const ()) -> RResult<PassInfo, Error>,\n    /// Broken.\n    pub extra: unsafe extern \"C\" fn(*const ()) -> u32,\n",
-    ),
-    ("pass.rs", "info: p_info, ", "info: p_info, extra: p_extra, "),
-    (
-        "pass.rs",
-        "unsafe extern \"C\" fn p_drop",
-        "unsafe extern \"C\" fn p_extra(_: *const ()) -> u32 { 0 }\nunsafe extern \"C\" fn p_drop",
-    ),
-];
+const INSERTED: &[Change] = &[(
+    "pass.rs",
+    "    /// Edits that it records for a graph.\n",
+    "    /// Broken.\n    raw extra() -> u64 => u64 = |_pass| 0;\n    /// Edits that it records for a graph.\n",
+)];
 /// What a 1.2 host has: the appended service, and a call of the appended method.
 const LOADER: &[Change] = &[
     ("services.rs", "    mappings,\n});\n", "    mappings,\n    now,\n});\nextern \"C\" fn now() -> u64 { 1234 }\n"),

@@ -3,6 +3,7 @@
 use crate::error::{CompileError, Result};
 use ge_ir::Model;
 use ge_ir::view::{GraphContext, OpFlags};
+use ge_model::PluginInfo;
 use ge_plugin::{EngineHandle, OpHandle, PassHandle, Registry};
 use ge_plugin_api::engine::{EngineInfo, Target, flags};
 use ge_plugin_api::range::Range;
@@ -52,19 +53,6 @@ pub struct EngineEntry {
     pub excluded: Option<String>,
 }
 
-/// A plugin, for the model's record.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PluginEntry {
-    /// Name.
-    pub name: String,
-    /// Version.
-    pub version: String,
-    /// Kinds.
-    pub kinds: Vec<String>,
-    /// File name of the library.
-    pub file: String,
-}
-
 /// All that plugins offer to one compilation.
 pub struct Toolbox {
     /// Engines in plugin order.
@@ -72,7 +60,7 @@ pub struct Toolbox {
     /// Custom passes in plugin order.
     pub passes: Vec<PassHandle>,
     /// Plugins that are loaded.
-    pub plugins: Vec<PluginEntry>,
+    pub plugins: Vec<PluginInfo>,
     ops: HashMap<Key, OpHandle>,
     /// For what is compiled.
     pub target: Target,
@@ -98,11 +86,11 @@ impl Toolbox {
             .plugins()
             .iter()
             .filter(|p| p.usable())
-            .map(|p| PluginEntry {
+            .map(|p| PluginInfo {
                 name: p.name.clone(),
                 version: p.version.clone(),
                 kinds: p.kinds.clone(),
-                file: p.file_name(),
+                path: p.file_name(),
             })
             .collect();
         let ops = registry.ops().iter().map(|o| (Key::new(o.name()), o.clone())).collect();

@@ -6,6 +6,7 @@
 pub mod erase;
 pub mod guard;
 pub mod root;
+pub mod table;
 
 pub use abi_stable::prefix_type::{PrefixTypeTrait, WithMetadata};
 pub use abi_stable::sabi_types::StaticRef;

@@ -262,14 +262,7 @@ fn repeat<'m>(
     }
     values.extend(bound.iter().map(|k| k.value));
     values.extend(captured.inputs.iter().map(|(_, k)| k.value));
-    let outs = g
-        .builder
-        .node("While")
-        .name(name)
-        .inputs(&values)
-        .attr("cond", AttrValue::Graph(cond_name.as_str().into()))
-        .attr("body", AttrValue::Graph(body_name.as_str().into()))
-        .build_n(values.len());
+    let outs = while_node(g, name, &values, (&cond_name, &body_name));
     let lists: Vec<ValueRef> = outs[2 + carried..2 + carried + lists].to_vec();
     let carried = outs.into_iter().skip(2).zip(&state).map(|(v, k)| Known::new(v, loosened(&k.desc)));
     let mut all: Vec<Known> = carried.collect();
@@ -282,6 +275,13 @@ fn repeat<'m>(
 /// What is known of a sequence before it has a tensor.
 pub fn sequence() -> TensorDesc {
     TensorDesc { container: Container::SEQ, ..TensorDesc::unknown() }
+}
+
+/// A loop over these values, by the names of its condition and its body.
+pub fn while_node(g: &mut Building, name: &str, values: &[ValueRef], (condition, body): (&str, &str)) -> Vec<ValueRef> {
+    let graph = |name: &str| AttrValue::Graph(name.into());
+    let node = g.builder.node("While").name(name).inputs(values);
+    node.attr("cond", graph(condition)).attr("body", graph(body)).build_n(values.len())
 }
 
 /// An empty sequence.

@@ -5,7 +5,7 @@ use crate::import::{Building, Env, Importer, domain};
 use crate::proto::{AttributeProto, GraphProto, NodeProto};
 use crate::scope::Known;
 use ge_plugin_api::diagnostic::Result;
-use ge_plugin_api::types::{AttrValue, ConstTensor, DType, Shape, TensorDesc, ValueRef};
+use ge_plugin_api::types::{ConstTensor, DType, Shape, TensorDesc, ValueRef};
 
 type Attrs<'a, 'm> = &'a [(&'m str, &'m AttributeProto)];
 
@@ -168,14 +168,7 @@ fn repeat<'m>(
     }
     values.extend(rows.iter().map(|k| k.value));
     values.extend(captured.inputs.iter().map(|(_, k)| k.value));
-    let outs = g
-        .builder
-        .node("While")
-        .name(name)
-        .inputs(&values)
-        .attr("cond", AttrValue::Graph(cond_name.as_str().into()))
-        .attr("body", AttrValue::Graph(body_name.as_str().into()))
-        .build_n(values.len());
+    let outs = control::while_node(g, name, &values, (&cond_name, &body_name));
     let mut all: Vec<Known> =
         (0..carried).map(|k| Known::new(outs[2 + k], control::loosened(&state[k].desc))).collect();
     for k in 0..parts {

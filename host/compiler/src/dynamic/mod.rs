@@ -13,9 +13,7 @@ use crate::toolbox::{EngineId, EngineRanks, Toolbox};
 use bytes::Bytes;
 use ge_ir::verify::STRUCTURE;
 use ge_ir::{AttrValue, Graph, Key, Model, Node, TensorDesc};
-use ge_model::{
-    CompiledModel, GraphInfo, IoInfo, MemoryInfo, NodeInfo, PassInfo, PluginInfo, SlotInfo, UNKNOWN_SHAPE, ValueAt,
-};
+use ge_model::{CompiledModel, GraphInfo, IoInfo, MemoryInfo, NodeInfo, PassInfo, SlotInfo, UNKNOWN_SHAPE, ValueAt};
 use ge_plugin_api::diagnostic::Diagnostic;
 use ge_plugin_api::engine::flags as engine_flags;
 use ge_plugin_api::ops::{VALUE, flags};
@@ -58,16 +56,7 @@ pub fn assemble(
         version: env!("CARGO_PKG_VERSION").to_owned(),
         soc: toolbox.target.soc.clone(),
         options: options.given().clone(),
-        plugins: toolbox
-            .plugins
-            .iter()
-            .map(|p| PluginInfo {
-                name: p.name.clone(),
-                version: p.version.clone(),
-                kinds: p.kinds.clone(),
-                path: p.file.clone(),
-            })
-            .collect(),
+        plugins: toolbox.plugins.clone(),
         rank_size: 1,
         weights: weights.segments.iter().map(|(at, b)| (*at, Bytes::from_owner(b.clone()))).collect(),
         memory: MemoryInfo { weights: weights.bytes, ..MemoryInfo::default() },

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use ge_ir::ValueRef;
 use ge_model::{
     CompiledModel, EventInfo, FusionInfo, GraphInfo, IoInfo, KernelInfo, LogicalInfo, MemoryInfo, NodeInfo, PassInfo,
-    PhysicalInfo, PluginInfo, SlotInfo, SpaceInfo, StreamsInfo, TaskInfo, ValueAt, ZeroCopyInfo,
+    PhysicalInfo, SlotInfo, SpaceInfo, StreamsInfo, TaskInfo, ValueAt, ZeroCopyInfo,
 };
 use ge_plugin_api::abi::ROption;
 use ge_plugin_api::task::TaskType;
@@ -27,16 +27,7 @@ pub fn assemble(mut root: GeRootModel, time_ns: &dyn Fn(NodeKey) -> u64) -> Comp
         version: env!("CARGO_PKG_VERSION").to_owned(),
         soc: root.soc.clone(),
         options: root.options.given().clone(),
-        plugins: root
-            .plugins
-            .iter()
-            .map(|p| PluginInfo {
-                name: p.name.clone(),
-                version: p.version.clone(),
-                kinds: p.kinds.clone(),
-                path: p.file.clone(),
-            })
-            .collect(),
+        plugins: root.plugins.clone(),
         event_num: root.sync.event_num,
         notify_num: root.sync.notify_num,
         rank_size: root.rank_size,

@@ -8,7 +8,6 @@ use crate::split::PhysicalPlan;
 use crate::streams::StreamPlan;
 use crate::sync::SyncPlan;
 use crate::tasks::StoredKernel;
-use crate::toolbox::PluginEntry;
 use ge_ir::Model;
 use ge_plugin_api::device::SocSpec;
 
@@ -43,7 +42,7 @@ pub struct GeRootModel {
     /// Options that were not at their default.
     pub options: Options,
     /// Plugins.
-    pub plugins: Vec<PluginEntry>,
+    pub plugins: Vec<ge_model::PluginInfo>,
     /// SoC.
     pub soc: SocSpec,
     /// Ranks of the group that the model is compiled for (0: as many as run it).
