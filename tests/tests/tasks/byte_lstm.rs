@@ -14,7 +14,7 @@ fn text(constant: bool, [s, b, i, h]: [usize; 4], kind: &str, all: bool) -> Stri
     let (w, r) = (given("w", i, 1), given("r", h, 2));
     let (consts, inputs) = if constant { (w.0 + &r.0, String::new()) } else { (String::new(), w.1 + &r.1) };
     let (more, states) = if all {
-        (format!(", %lens, %h, %c, %p"), format!(", %h: f32[2,{b},{h}], %c: f32[2,{b},{h}], %p: f32[2,{}]", 3 * h))
+        (", %lens, %h, %c, %p".to_owned(), format!(", %h: f32[2,{b},{h}], %c: f32[2,{b},{h}], %p: f32[2,{}]", 3 * h))
     } else {
         (", _, _, _, _".to_owned(), String::new())
     };

@@ -1,6 +1,9 @@
 //! Control flow on the device: loops of any count, nested branches, an index out of range, against
 //! the same in plain Rust.
 use super::*;
+use ge_model::{CompiledModel, TaskInfo};
+use ge_plugin_api::task::TaskType;
+use ge_proof::PlanFault;
 
 /// `x` is halved and, in even turns, one is added; `n` turns.
 const LOOP: &str = "graph @main(%n: i64[1], %x: f32[4]) {
@@ -236,6 +239,81 @@ fn a_dropped_event_of_a_body_and_a_stream_that_sleeps_on_are_caught() {
     broken.tasks.insert(label, task);
     let found = ge_proof::check(&broken);
     assert!(matches!(found, Err(ge_proof::PlanFault::Deadlock { .. })), "{found:?}");
+}
+
+/// A branch on several streams.
+fn wide_branch(name: &str) -> String {
+    let own: u8 = name[1..].parse().expect("a number");
+    format!(
+        "graph @{name}(%x: f32[4]) {{
+  %p = Neg(%x) : f32[4]
+  %q = Muls(%x) {{value = {own}.5, _stream_label = \"one\"}} : f32[4]
+  %r = Add(%q, %x) {{_stream_label = \"two\"}} : f32[4]
+  %y = Add(%p, %r) : f32[4]
+  return %y
+}}
+"
+    )
+}
+
+/// The model with an event that one branch records and another waits for; branches are those of a
+/// switch, both in the order of the tasks.
+fn crossed(m: &CompiledModel, record: (usize, usize), wait: (usize, usize)) -> CompiledModel {
+    let is = |t: &TaskInfo, kind: TaskType| TaskType(t.kind) == kind;
+    let switches: Vec<&TaskInfo> = m.tasks.iter().filter(|t| is(t, TaskType::STREAM_LABEL_SWITCH_BY_INDEX)).collect();
+    let mut broken = m.clone();
+    let id = broken.event_num;
+    broken.event_num += 1;
+    for ((switch, branch), kind) in [(wait, TaskType::EVENT_WAIT), (record, TaskType::EVENT_RECORD)] {
+        let (s, label) = (switches[switch], switches[switch].numbers[branch]);
+        let begins = |t: &TaskInfo| is(t, TaskType::LABEL_SET) && t.numbers.first() == Some(&label);
+        let at = broken.tasks.iter().position(begins).unwrap();
+        let like = m.tasks.iter().find(|t| is(t, kind)).unwrap().clone();
+        broken.tasks.insert(at + 1, TaskInfo { sync_id: Some(id), stream: s.stream, node: s.node, ..like });
+    }
+    broken
+}
+
+#[test]
+fn every_branch_of_a_wide_case_is_proven() {
+    let names: Vec<String> = (0..11).map(|k| format!("b{k}")).collect();
+    let list = names.iter().map(|n| format!("@{n}")).collect::<Vec<_>>().join(", ");
+    let main = format!(
+        "graph @main(%k: i32[1], %x: f32[4]) {{\n  %y = Case(%k, %x) {{branches = [{list}]}} : f32[4]\n  return %y\n}}\n"
+    );
+    let c = Compiled::new(&(main + &names.iter().map(|n| wide_branch(n)).collect::<String>()), &[]);
+    let file = ge_om::OmFile::open(c.path().join("m.om")).unwrap();
+    let m = ge_model::decode(&file).unwrap();
+    ge_proof::check(&m).expect("a plan that holds");
+    let mut dropped = 0;
+    for (i, t) in m.tasks.iter().enumerate().filter(|(_, t)| TaskType(t.kind) == TaskType::EVENT_WAIT) {
+        let mut broken = m.clone();
+        broken.tasks.remove(i);
+        assert!(ge_proof::check(&broken).is_err(), "task {i}, a wait for event {:?}", t.sync_id);
+        dropped += 1;
+    }
+    assert!(dropped >= 22, "{dropped} waits");
+    let found = ge_proof::check(&crossed(&m, (0, 9), (0, 10)));
+    assert!(matches!(found, Err(PlanFault::Deadlock { .. } | PlanFault::Left { .. })), "{found:?}");
+}
+
+#[test]
+fn branches_that_follow_each_other_are_proven_in_all_that_may_be_taken_together() {
+    let text = "graph @main(%k: i32[1], %l: i32[1], %x: f32[4]) {
+  %a = Case(%k, %x) {branches = [@b0, @b1]} : f32[4]
+  %b = Case(%l, %a) {branches = [@b2, @b3]} : f32[4]
+  return %b
+}
+";
+    let c = Compiled::new(&(text.to_owned() + &["b0", "b1", "b2", "b3"].map(wide_branch).concat()), &[]);
+    let file = ge_om::OmFile::open(c.path().join("m.om")).unwrap();
+    let m = ge_model::decode(&file).unwrap();
+    ge_proof::check(&m).expect("a plan that holds");
+    // It is left, or waited for in vain, where the two go different ways alone.
+    for branch in 0..2 {
+        let found = ge_proof::check(&crossed(&m, (0, branch), (1, branch)));
+        assert!(matches!(found, Err(PlanFault::Deadlock { .. } | PlanFault::Left { .. })), "{branch}: {found:?}");
+    }
 }
 
 #[test]

@@ -1,155 +1,59 @@
-//! Control flow by labels, taken turn by turn, by code of its own: the tasks are run as queues
-//! whose jumps go where a counter says (no turn of a loop, one, two; every branch), and in each of
-//! these runs
-//!
-//! - nothing waits for ever, no event is recorded twice, and none is left for the next run to find;
-//! - a stream is woken again only after all that it did is known to be over, and all is over before
-//!   END_GRAPH;
-//! - a node starts after those that it needs, as they last ran; what is written is written after
-//!   all who last touched it.
-//!
-//! Cost: tasks run times streams, at most 8 times; a model without labels costs nothing.
-use super::PlanFault;
-use super::stand::{ends_tiling, is_record, is_wait, join, takes_tiling, value_inputs};
+//! One way through the tasks, followed for all schedules at once: clocks of what each stream knows
+//! to be over.
+use super::frame::{Frame, records_of, waits_of};
+use crate::PlanFault;
+use crate::stand::{ends_tiling, is_record, is_wait, join, takes_tiling};
 use ge_model::{CompiledModel, SlotInfo};
 use ge_plugin_api::task::TaskType;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
-/// Runs that are tried.
-const WALKS: usize = 8;
-/// So often each task may run in one of them, on average: loops take a few turns each, those within
-/// others as many in each of them.
-const STEPS: u64 = 4096;
-
-/// Proves the order of a model's control flow.
-pub(crate) fn check(m: &CompiledModel) -> Result<(), PlanFault> {
-    let jumps = |k: u32| matches!(TaskType(k), TaskType::STREAM_LABEL_GOTO | TaskType::STREAM_LABEL_SWITCH_BY_INDEX);
-    if !m.tasks.iter().any(|t| jumps(t.kind)) {
-        return Ok(());
-    }
-    let frame = Frame::of(m);
-    (0..WALKS).try_for_each(|k| Walk::new(m, &frame).run(k))
-}
-
-/// What all walks read.
-struct Frame {
-    queues: Vec<Vec<usize>>,
-    /// Stream and place of each label.
-    labels: HashMap<i64, (usize, usize)>,
-    /// For each node of the root those with tasks that it needs, through those without.
-    needs: Vec<Vec<u32>>,
-    /// For each node of the root those with tasks whose values its attached work reads.
-    reads: Vec<Vec<u32>>,
-    /// Nodes whose kernels are updated once their tiling is known.
-    updated: HashSet<u32>,
-    /// Nodes of the root that each task is of.
-    of_task: Vec<Vec<u32>>,
-    /// Events that tasks of the model wait for, and those that they record.
-    waited: HashSet<(bool, u32)>,
-    recorded: HashSet<(bool, u32)>,
-}
-
-impl Frame {
-    fn of(m: &CompiledModel) -> Frame {
-        let mut f = Frame {
-            queues: vec![Vec::new(); m.streams.physical.len()],
-            labels: HashMap::new(),
-            needs: Vec::new(),
-            reads: Vec::new(),
-            updated: HashSet::new(),
-            of_task: Vec::with_capacity(m.tasks.len()),
-            waited: HashSet::new(),
-            recorded: HashSet::new(),
-        };
-        let nodes = m.graphs.first().map_or(&[][..], |g| &g.nodes);
-        let mut has_task = vec![false; nodes.len()];
-        let several = m.tasks.iter().any(|t| !t.nodes.is_empty());
-        let named = nodes.iter().enumerate().filter(|_| several);
-        let by_name: HashMap<&str, u32> = named.map(|(i, n)| (n.name.as_str(), i as u32)).collect();
-        for (i, t) in m.tasks.iter().enumerate() {
-            let s = t.stream as usize;
-            match TaskType(t.kind) {
-                TaskType::LABEL_SET => {
-                    f.labels.insert(t.numbers.first().copied().unwrap_or(-1), (s, f.queues[s].len()));
-                }
-                _ => {
-                    f.waited.extend(waits_of(t));
-                    f.recorded.extend(records_of(t));
-                }
-            }
-            f.queues[s].push(i);
-            let mut of: Vec<u32> = t.nodes.iter().filter_map(|n| by_name.get(n.as_str()).copied()).collect();
-            if of.is_empty() {
-                of.push(t.node);
-            }
-            of.retain(|n| t.graph == 0 && (*n as usize) < nodes.len());
-            of.iter().for_each(|n| has_task[*n as usize] = true);
-            if TaskType(t.kind) == TaskType::UPDATE {
-                f.updated.extend(&of);
-            }
-            f.of_task.push(of);
-        }
-        // A pair of the plan is recorded here, or never.
-        f.recorded.extend(m.events.iter().map(|e| (e.notify, e.id)));
-        for n in nodes {
-            let mut mine: Vec<u32> = Vec::new();
-            for p in n.inputs.iter().flatten().map(|v| v.node).chain(n.controls.iter().copied()) {
-                match has_task[p as usize] {
-                    true => mine.push(p),
-                    false => mine.extend_from_slice(&f.needs[p as usize]),
-                }
-            }
-            mine.sort_unstable();
-            mine.dedup();
-            let values = value_inputs(n).into_iter().filter_map(|k| n.inputs.get(k).copied().flatten());
-            let mut reads: Vec<u32> = Vec::new();
-            for p in values.map(|v| v.node) {
-                match has_task[p as usize] {
-                    true => reads.push(p),
-                    false => reads.extend_from_slice(&f.needs[p as usize]),
-                }
-            }
-            f.needs.push(mine);
-            f.reads.push(reads);
-        }
-        f
-    }
-}
+/// So often each task may run between two jumps that go several ways, on average: a plan whose
+/// jumps lead round and round ends too.
+const STEPS: u64 = 64;
 
 /// A moment of a stream: how many tasks it had done.
-type Moment = (usize, u32);
+pub(super) type Moment = (usize, u32);
 
 /// Who last touched the memory that begins at a place.
-#[derive(Default)]
-struct Touched {
-    wrote: Option<(u32, Moment)>,
-    read: Vec<(u32, Moment)>,
+#[derive(Clone, Default)]
+pub(super) struct Touched {
+    pub(super) wrote: Option<(u32, Moment)>,
+    pub(super) read: Vec<(u32, Moment)>,
 }
 
-struct Walk<'m> {
-    m: &'m CompiledModel,
-    f: &'m Frame,
-    clocks: Vec<Vec<u32>>,
-    done: Vec<u32>,
-    at: Vec<usize>,
-    awake: Vec<bool>,
-    recorded: HashMap<(bool, u32), Vec<u32>>,
+/// Where a walk has come.
+pub(super) enum Stop {
+    /// To a jump that goes several ways, on a stream.
+    Switch { queue: usize, task: usize },
+    /// To END_GRAPH.
+    End,
+}
+
+/// A way through the tasks, as far as it was followed.
+#[derive(Clone)]
+pub(super) struct Walk<'m> {
+    pub(super) m: &'m CompiledModel,
+    pub(super) f: &'m Frame,
+    pub(super) clocks: Vec<Vec<u32>>,
+    pub(super) done: Vec<u32>,
+    pub(super) at: Vec<usize>,
+    pub(super) awake: Vec<bool>,
+    pub(super) recorded: HashMap<(bool, u32), Vec<u32>>,
     /// The last wait for each id, and who waited.
-    served: HashMap<(bool, u32), (usize, Moment)>,
-    arrivals: HashMap<usize, usize>,
+    pub(super) served: HashMap<(bool, u32), (usize, Moment)>,
     /// When each node of the root last ended, and whether it is running.
-    last: Vec<Option<Moment>>,
+    pub(super) last: Vec<Option<Moment>>,
     /// Tasks that may still run: a plan whose jumps lead round and round ends too.
-    left: u64,
+    pub(super) left: u64,
     /// How often each node's own work that takes its tiling from a context has begun.
-    begun: HashMap<u32, u32>,
+    pub(super) begun: HashMap<u32, u32>,
     /// Attached work of each node by stream: how often it ended, and when the last time.
-    beside: HashMap<(u32, usize), (u32, Moment)>,
-    touched: HashMap<(u8, u64), Touched>,
+    pub(super) beside: HashMap<(u32, usize), (u32, Moment)>,
+    pub(super) touched: HashMap<(u8, u64), Touched>,
 }
 
 impl<'m> Walk<'m> {
-    fn new(m: &'m CompiledModel, f: &'m Frame) -> Walk<'m> {
+    pub(super) fn new(m: &'m CompiledModel, f: &'m Frame) -> Walk<'m> {
         let s = f.queues.len();
         Walk {
             m,
@@ -160,7 +64,6 @@ impl<'m> Walk<'m> {
             awake: m.streams.physical.iter().map(|p| p.head).collect(),
             recorded: HashMap::new(),
             served: HashMap::new(),
-            arrivals: HashMap::new(),
             last: vec![None; f.needs.len()],
             left: STEPS * m.tasks.len() as u64,
             begun: HashMap::new(),
@@ -184,19 +87,22 @@ impl<'m> Walk<'m> {
         self.served.get(key).filter(|(_, m)| !self.knows(q, *m)).map(|(task, _)| *task)
     }
 
-    fn run(mut self, turn: usize) -> Result<(), PlanFault> {
+    /// Goes on to the next jump that goes several ways, or to the end.
+    pub(super) fn advance(&mut self) -> Result<Stop, PlanFault> {
+        self.left = STEPS * self.m.tasks.len() as u64;
         loop {
             let mut moved = false;
             for q in 0..self.at.len() {
                 while self.awake[q] && self.at[q] < self.f.queues[q].len() {
                     let task = self.f.queues[q][self.at[q]];
-                    match self.step(q, task, turn)? {
+                    match self.step(q, task)? {
                         Step::Waits => break,
                         Step::Over => {
                             moved = true;
                             self.awake[q] = self.at[q] < self.f.queues[q].len();
                         }
-                        Step::Ended => return self.ended(),
+                        Step::Switch => return Ok(Stop::Switch { queue: q, task }),
+                        Step::Ended => return self.ended().map(|()| Stop::End),
                     }
                 }
             }
@@ -207,8 +113,25 @@ impl<'m> Walk<'m> {
             }
         }
     }
+    /// Nodes that a state speaks of.
+    pub(super) fn nodes(&self) -> usize {
+        self.last.len()
+    }
+    /// Ways that a jump has: one, to be refused, where it names no label.
+    pub(super) fn ways(&self, task: usize) -> usize {
+        self.m.tasks[task].numbers.len().max(1)
+    }
+    /// Takes one of a jump's ways.
+    pub(super) fn take(&mut self, queue: usize, task: usize, way: usize) -> Result<(), PlanFault> {
+        let m = self.m;
+        self.jump(queue, task, m.tasks[task].numbers.get(way))
+    }
+    /// The fault of a plan that no way leads out of.
+    pub(super) fn endless(&self, task: usize) -> PlanFault {
+        PlanFault::Endless { node: self.name(task) }
+    }
 
-    fn step(&mut self, q: usize, task: usize, turn: usize) -> Result<Step, PlanFault> {
+    fn step(&mut self, q: usize, task: usize) -> Result<Step, PlanFault> {
         let t = &self.m.tasks[task];
         let kind = TaskType(t.kind);
         self.left = self.left.saturating_sub(1);
@@ -269,12 +192,7 @@ impl<'m> Walk<'m> {
                 }
             }
             TaskType::STREAM_LABEL_GOTO => self.jump(q, task, t.numbers.first())?,
-            TaskType::STREAM_LABEL_SWITCH_BY_INDEX => {
-                let arrived = self.arrivals.entry(task).or_default();
-                let k = (*arrived + turn) / 2 % t.numbers.len().max(1);
-                *arrived += 1;
-                self.jump(q, task, t.numbers.get(k))?;
-            }
+            TaskType::STREAM_LABEL_SWITCH_BY_INDEX => return Ok(Step::Switch),
             TaskType::END_GRAPH => {
                 return match (0..self.at.len()).find(|s| self.clocks[q][*s] < self.done[*s] || self.unfinished(q, *s)) {
                     Some(stream) => Err(PlanFault::End { stream }),
@@ -377,31 +295,10 @@ impl<'m> Walk<'m> {
 enum Step {
     Waits,
     Over,
+    Switch,
     Ended,
 }
 
 fn place(s: &SlotInfo) -> Option<(u8, u64)> {
     (s.space == SlotInfo::FEATURE && s.size > 0).then_some((s.memory, s.offset))
-}
-fn key(t: &ge_model::TaskInfo) -> (bool, u32) {
-    (matches!(TaskType(t.kind), TaskType::NOTIFY_RECORD | TaskType::NOTIFY_WAIT), t.sync_id.unwrap_or(0))
-}
-/// What a task waits for before it begins: events by their addresses too.
-fn waits_of(t: &ge_model::TaskInfo) -> Vec<(bool, u32)> {
-    match TaskType(t.kind) {
-        k if is_wait(k) => vec![key(t)],
-        TaskType::SUPER_KERNEL => by_address(t),
-        _ => Vec::new(),
-    }
-}
-/// What a task records when it ends.
-fn records_of(t: &ge_model::TaskInfo) -> Vec<(bool, u32)> {
-    match TaskType(t.kind) {
-        k if is_record(k) => vec![key(t)],
-        TaskType::PREPROCESS_KERNEL => by_address(t),
-        _ => Vec::new(),
-    }
-}
-fn by_address(t: &ge_model::TaskInfo) -> Vec<(bool, u32)> {
-    t.numbers.iter().filter_map(|e| u32::try_from(*e).ok()).map(|e| (false, e)).collect()
 }
