@@ -25,6 +25,8 @@ pub mod render;
 pub mod session;
 /// Several graphs of one session, added, built, run and removed.
 pub mod graph_manager;
+/// What `ge plugin check` compiles and runs.
+mod conformance;
 /// Files that are written whole or not at all.
 mod files;
 /// The commands of `ge`.

@@ -4,7 +4,7 @@
 use ge_plugin_api::device::{
     Base, Counter, Device, DeviceContext, DeviceInfo, DeviceModel, DeviceTask, MemoryKind, ModelSpec, RunReport, SocSpec,
 };
-use ge_plugin_api::engine::{Engine, EngineInfo, KernelBinary, LoadRequest, RunningParams, Support, Target, TaskContext, Variant};
+use ge_plugin_api::engine::{Engine, EngineInfo, Hook, KernelBinary, LoadRequest, RunningParams, Support, Target, TaskContext, Variant};
 use ge_plugin_api::kernel::LoadedKernel;
 use ge_plugin_api::ops::{InferCtx, OpDef, infer};
 use ge_plugin_api::pass::{Pass, PassInfo, PassLevel, PassStage};
@@ -99,8 +99,16 @@ impl Engine for Bad {
     fn op_types(&self) -> Vec<String> {
         // Takes more than its compiler can.
         let all = ["BadOp", "Relu"];
-        let more = refuses() || mode("slow_supports") || mode("stuck_supports");
+        let more = refuses() || mode("slow_supports") || mode("stuck_supports") || mode("wrong_relu");
         all[..if more { 2 } else { 1 }].iter().map(|s| (*s).to_owned()).collect()
+    }
+    fn optimize(&self, hook: Hook, graph: &Graph<'_>, patch: &mut Patch) -> Result<()> {
+        if mode("hook_changes_others") && hook == Hook::ORIGINAL_GRAPH {
+            for n in graph.nodes().filter(|n| n.op() == "Relu") {
+                patch.set_op(n.id(), "Neg");
+            }
+        }
+        Ok(())
     }
     fn compile(&self, node: &Node<'_>, _: &Target) -> Result<Option<KernelBinary>> {
         if mode("refuse_compile") {
@@ -120,6 +128,13 @@ impl Engine for Bad {
         if mode("prints") {
             println!("an op store says hello");
         }
+        if mode("leaves_a_file") {
+            let _ = std::fs::write("bad.log", "a line");
+        }
+        if mode("leaves_a_file_open") {
+            static ONCE: std::sync::Once = std::sync::Once::new();
+            ONCE.call_once(|| std::mem::forget(std::fs::File::open("/etc/hostname")));
+        }
         if mode("logs") {
             ge_plugin_api::services::log(ge_plugin_api::services::Level::INFO, "it looks fine");
         }
@@ -138,6 +153,12 @@ impl Engine for Bad {
         }
         if node.op() == "BadOp" && (node.inputs().len(), node.outputs().len()) != (1, 1) {
             return Support::no("a BadOp has one input and one output");
+        }
+        if mode("wrong_relu") && node.op() == "Relu" {
+            return match node.input_desc(0) {
+                Some(d) if d.dtype == DType::F32 && d.shape.count().is_some() => Support::Yes,
+                _ => Support::no("it takes f32 of known sizes"),
+            };
         }
         if mode("no_reason") || node.op() != "BadOp" { Support::no(if mode("no_reason") { "" } else { "type" }) } else { Support::Yes }
     }
@@ -210,7 +231,13 @@ impl Pass for BadPass {
         let level = if mode("pass_level") { PassLevel(77) } else { PassLevel::O1 };
         PassInfo { name: "BadPass".into(), stage, level, help: "".into() }
     }
-    fn run(&self, _: &Graph<'_>, _: &mut Patch) -> Result<()> {
+    fn run(&self, graph: &Graph<'_>, patch: &mut Patch) -> Result<()> {
+        if mode("wrong_pass") {
+            for n in graph.nodes().filter(|n| n.op() == "Relu") {
+                patch.replace_uses(n.value(0), n.inputs()[0]);
+                patch.remove(n.id());
+            }
+        }
         if mode("panic_pass") {
             panic!("this shall not");
         }

@@ -103,6 +103,12 @@ impl BlockKernel for Copy {
             call.output::<u8>(1, 0..x.len() / 2)?.fill(1);
             return Ok(());
         }
+        if mode("unsteady_kernel") {
+            static N: std::sync::atomic::AtomicU8 = std::sync::atomic::AtomicU8::new(1);
+            let n = N.fetch_add(1, std::sync::atomic::Ordering::Relaxed) / 3;
+            call.output::<u8>(1, mine.clone())?.fill(n);
+            return Ok(());
+        }
         if mode("output_twice") {
             call.output::<u8>(1, mine.clone())?.fill(1);
         }

@@ -6,3 +6,8 @@ pub mod fixtures;
 pub mod binary;
 
 pub use binary::{expect_code, ge, models, root, target, trained, trained_all};
+
+/// Whether the long forms of tests are asked for (`GE_LONG`).
+pub fn long() -> bool {
+    std::env::var_os("GE_LONG").is_some()
+}

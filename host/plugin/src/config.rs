@@ -57,6 +57,24 @@ pub struct Entry {
     pub options: Vec<(String, toml::Value, At)>,
 }
 
+impl Entry {
+    /// A library by itself, as it is.
+    pub fn of(name: &str, path: &Path) -> Entry {
+        Entry {
+            name: name.to_owned(),
+            at: At::default(),
+            path: Some(path.to_owned()),
+            version: VersionReq::STAR,
+            enabled: true,
+            optional: false,
+            exclude_engines: Vec::new(),
+            overrides: Vec::new(),
+            sha256: None,
+            options: Vec::new(),
+        }
+    }
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawFile {

@@ -1,6 +1,6 @@
 //! Small graphs that a plugin is shown to see what it does: some `Data` nodes and one node that
 //! reads them.
-use ge_plugin_api::types::{Attr, AttrMap, Key, NodeId, TensorDesc, Use, ValueRef};
+use ge_plugin_api::types::{Attr, AttrMap, AttrValue, ConstTensor, Key, NodeId, TensorDesc, Use, ValueRef};
 use ge_plugin_api::view::host::{GraphSource, NodeParts, view};
 use ge_plugin_api::view::{Graph, Node};
 
@@ -32,6 +32,15 @@ impl SampleGraph {
     }
     /// A node of a type over inputs of the given descriptors; None is an absent input.
     pub fn with(op: &str, inputs: Vec<Option<TensorDesc>>, outputs: Vec<TensorDesc>, attrs: AttrMap) -> SampleGraph {
+        SampleGraph::over(op, inputs.into_iter().map(|d| d.map(|d| (d, None))).collect(), outputs, attrs)
+    }
+    /// The same with inputs that may be constants.
+    pub fn over(
+        op: &str,
+        inputs: Vec<Option<(TensorDesc, Option<ConstTensor>)>>,
+        outputs: Vec<TensorDesc>,
+        attrs: AttrMap,
+    ) -> SampleGraph {
         let mut nodes = Vec::new();
         let mut values = Vec::new();
         let id = |n: usize| NodeId(u32::try_from(n).unwrap_or(u32::MAX));
@@ -39,14 +48,16 @@ impl SampleGraph {
         for (i, d) in inputs.into_iter().enumerate() {
             values.push(match d {
                 None => ValueRef::ABSENT,
-                Some(d) => {
+                Some((d, value)) => {
                     let at = id(nodes.len());
+                    let op = Key::new(if value.is_some() { "Const" } else { "Data" });
+                    let value = value.map(|v| Attr { key: Key::new("value"), value: AttrValue::Tensor(v) });
                     nodes.push(Held {
-                        op: Key::new("Data"),
+                        op,
                         name: format!("x{i}"),
                         inputs: Vec::new(),
                         outputs: vec![d],
-                        attrs: Vec::new(),
+                        attrs: value.into_iter().collect(),
                         users: vec![Use { node: last, input: u32::try_from(i).unwrap_or(u32::MAX) }],
                     });
                     ValueRef::new(at, 0)

@@ -47,3 +47,30 @@ pub fn write(bytes: &[u8]) -> io::Result<()> {
         }
     }
 }
+
+static COLLECTED: OnceLock<File> = OnceLock::new();
+
+/// From now on what is printed, to standard output or standard error, is kept in memory
+/// ([`collected`]). Call [`claim`] first.
+pub(crate) fn collect() {
+    // SAFETY: plain system calls; the descriptor is owned by the file that is made of it.
+    unsafe {
+        let fd = libc::memfd_create(c"printed".as_ptr(), libc::MFD_CLOEXEC);
+        if fd < 0 {
+            return;
+        }
+        if COLLECTED.set(File::from_raw_fd(fd)).is_ok() {
+            libc::dup2(fd, 1);
+            libc::dup2(fd, 2);
+        }
+    }
+}
+
+/// What was printed since [`collect`].
+pub(crate) fn collected() -> Vec<u8> {
+    let Some(f) = COLLECTED.get() else { return Vec::new() };
+    let mut all = vec![0; f.metadata().map_or(0, |m| m.len() as usize)];
+    let n = std::os::unix::fs::FileExt::read_at(f, &mut all, 0).unwrap_or(0);
+    all.truncate(n);
+    all
+}

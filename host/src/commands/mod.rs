@@ -83,6 +83,8 @@ enum Command {
 /// The word behind which `ge plugin check` starts its child; no command, so that neither help nor
 /// completions offer it.
 pub const PROBE: &str = "__probe-plugin";
+/// In place of its configuration: it compiles and runs nothing.
+pub(crate) const NO_RUN: &str = "--no-run";
 
 /// Reads one command line of `ge opt`, as a golden file's `# RUN:` has it.
 ///
@@ -102,10 +104,16 @@ fn parse_opt(line: &str) -> std::result::Result<opt::OptArgs, String> {
 pub fn main(args: Vec<OsString>) -> u8 {
     // What a panic says is kept for the error that it becomes; nothing is printed beside it.
     ge_plugin_api::abi::guard::install_panic_hook();
-    if let [_, word, library] = args.as_slice()
+    if let [_, word, config, library] = args.as_slice()
         && word == PROBE
     {
-        return u8::try_from(ge_plugin::conformance::probe_main(Path::new(library))).unwrap_or(5);
+        let named = Some(Path::new(config)).filter(|c| !c.as_os_str().is_empty());
+        let mut more = |name: &str, path: &Path, p: &mut ge_plugin::conformance::Probe| {
+            if config != NO_RUN {
+                crate::conformance::probe(name, path, named, p);
+            }
+        };
+        return u8::try_from(ge_plugin::conformance::probe_main(Path::new(library), &mut more)).unwrap_or(5);
     }
     let cli = match Cli::try_parse_from(args) {
         Ok(c) => c,

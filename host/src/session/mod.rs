@@ -74,13 +74,17 @@ impl Session {
     /// Loads the plugins.
     pub fn new(options: SessionOptions) -> Result<Session> {
         let registry = PluginSet::load(&LoadRequest { config: options.plugins.clone(), want: options.want.clone() })?;
-        Ok(Session {
+        Ok(Session::with(registry, options))
+    }
+    /// With plugins that are loaded already.
+    pub(crate) fn with(registry: Registry, options: SessionOptions) -> Session {
+        Session {
             registry,
             options,
             streams: Arc::default(),
             variables: Arc::default(),
             libraries: std::sync::OnceLock::new(),
-        })
+        }
     }
     /// The plugins.
     pub fn registry(&self) -> &Registry {

@@ -8,7 +8,9 @@ fn main() -> ExitCode {
     let what = args.next().unwrap_or_default();
     if what == "check" {
         let library = args.next().unwrap_or_default();
-        return ExitCode::from(u8::try_from(ge_plugin::conformance::probe_main(library.as_ref())).unwrap_or(70));
+        return ExitCode::from(
+            u8::try_from(ge_plugin::conformance::probe_main(library.as_ref(), &mut |_, _, _| ())).unwrap_or(70),
+        );
     }
     ge_plugin::crash::arm();
     let request = LoadRequest { config: args.next().map(Into::into), want: Want::All };

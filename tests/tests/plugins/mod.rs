@@ -4,6 +4,8 @@
 mod behaviour;
 /// The conformance suite.
 mod check;
+/// The part of it that compiles and runs.
+mod check_runs;
 /// Files that are no plugins, or damaged ones.
 mod files;
 /// Every library of this repository.

@@ -80,7 +80,10 @@ fn libraries_in_c_and_cpp_pass_the_check_and_a_model_with_their_operators_runs()
     let dir = folder(&[("acme_c", &c), ("acme_cpp", &cpp)]);
     for library in [&c, &cpp] {
         let said = dir.ok(&["plugin", "check", &library.display().to_string()]);
-        assert!(said.contains("ok   engine Acme") && !said.contains("FAIL"), "{said}");
+        assert!(
+            said.contains("ok   C6   engine Acme") && said.contains(": 5 against") && !said.contains("FAIL"),
+            "{said}"
+        );
     }
     dir.write("m.onnx", onnx(100, true));
     dir.ok(&["compile", "m.onnx", "-o", "m.om", "-q"]);

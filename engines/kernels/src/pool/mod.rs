@@ -81,12 +81,14 @@ impl Pooling {
         (0..self.kernel[axis]).filter(|k| o * self.stride[axis] + k * self.dilation[axis] < end).count()
     }
 
-    /// Elements along an axis that an average divides by.
+    /// Elements along an axis that an average divides by; the average of a window without elements
+    /// is zero.
     pub(crate) fn divisor(&self, axis: usize, o: usize) -> usize {
-        match self.op {
+        let taps = match self.op {
             Pool::AverageWithPads => self.padded_taps(axis, o),
             _ => self.taps(axis, o).count(),
-        }
+        };
+        taps.max(1)
     }
 
     /// Does the planes of `units`.
@@ -194,7 +196,7 @@ mod tests {
             let mut p = Pooling {
                 op: [Pool::Max, Pool::Average, Pool::AverageWithPads][kind], planes: 3, input: [1, a.0, b.0], output: [1; 3],
                 kernel: [1, a.1, b.1], stride: [1, a.2, b.2], dilation: [1, a.3, b.3],
-                pad_before: [0, a.4.min(a.1 - 1), b.4.min(b.1 - 1)], pad_after: [0, a.5.min(a.1 - 1), b.5.min(b.1 - 1)],
+                pad_before: [0, a.4, b.4], pad_after: [0, a.5, b.5],
             };
             for d in 1..3 {
                 p.output[d] = Pooling::output_size(p.input[d], p.kernel[d], p.stride[d], p.dilation[d], [p.pad_before[d], p.pad_after[d]], ceil);
@@ -228,8 +230,8 @@ mod tests {
                         let got = f64::from(y[plane * out + oy * p.output[2] + ox]);
                         let want = match p.op {
                             Pool::Max => f64::from(best),
-                            Pool::Average => sum / f64::from(inside),
-                            Pool::AverageWithPads => sum / f64::from(padded),
+                            Pool::Average => sum / f64::from(inside.max(1)),
+                            Pool::AverageWithPads => sum / f64::from(padded.max(1)),
                         };
                         prop_assert!((got - want).abs() < 1e-6 || got == want || (got.is_nan() && want.is_nan()), "{} for {}", got, want);
                     }

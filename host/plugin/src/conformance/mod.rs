@@ -6,10 +6,11 @@
 
 /// What is tried on operators.
 mod ops;
+pub use ops::attributes;
 /// What is tried on everything else.
 mod rest;
 
-use crate::config::{At, Config, Entry};
+use crate::config::{Config, Entry};
 use crate::crash::signal_name;
 use crate::open::open;
 use crate::options::in_range;
@@ -28,11 +29,59 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
+macro_rules! rules {
+    ($($id:ident $title:literal,)*) => {
+        /// A rule of the suite.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Rule {
+            $(#[doc = $title] $id,)*
+        }
+        impl Rule {
+            /// All rules.
+            pub const ALL: &'static [Rule] = &[$(Rule::$id,)*];
+            /// Its number (`C1`).
+            pub fn id(self) -> &'static str {
+                match self { $(Rule::$id => stringify!($id),)* }
+            }
+            /// What must hold.
+            pub fn title(self) -> &'static str {
+                match self { $(Rule::$id => $title,)* }
+            }
+            /// The rule of a number.
+            pub fn of(id: &str) -> Option<Rule> {
+                Rule::ALL.iter().copied().find(|r| r.id() == id)
+            }
+        }
+    };
+}
+
+rules! {
+    C1 "the library is whole, for this machine, and its manifest can be read",
+    C2 "its interface has the version and the layout of the host's",
+    C3 "each option has a name, a kind and a default among its values",
+    C4 "it starts, and brings what its manifest says",
+    C5 "inference answers every node of the prototype's types, twice the same, and never panics",
+    C6 "engines refuse with a reason, answer twice the same, and keep to the rules of task lists",
+    C7 "passes record the same edits twice, which the host can apply",
+    C8 "front ends and mappings refuse what is none of theirs",
+    C9 "devices describe their SoCs and refuse what they do not know",
+    C10 "cancelled calls return within a second",
+    C11 "kernels stay within their arguments, write their outputs wholly, each block its own part, and give the numbers of another engine, twice the same and on every SoC",
+    C12 "graphs of other plugins' operators give the same numbers with the plugin as without it",
+    C13 "no thread is left running",
+    C14 "nothing is printed: what is to be told goes through `services::log`",
+    C15 "no file is left in the working folder or the folder for temporary files, and none open",
+}
+
 /// One item of the suite.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckItem {
+    /// The rule that it tries.
+    pub rule: Rule,
     /// What was tried.
     pub name: String,
+    /// What else is to be said: how many samples, against which engine.
+    pub detail: String,
     /// Why it failed; None: it passed.
     pub failure: Option<String>,
 }
@@ -58,7 +107,8 @@ impl CheckReport {
             .iter()
             .filter_map(|i| {
                 let why = i.failure.as_ref()?;
-                Some(ge_codes::PROBE.say(format!("`{}`: {}: {why}", self.path.display(), i.name)))
+                let d = ge_codes::PROBE.say(format!("`{}`: {}: {why}", self.path.display(), i.name));
+                Some(d.note(format!("rule {} of the suite: {}", i.rule.id(), i.rule.title())))
             })
             .collect();
         if all.is_empty() { None } else { Some(Error::all(ErrorKind::PLUGIN, all)) }
@@ -81,9 +131,14 @@ pub fn check(library: &Path, program: &Path, arguments: &[&OsStr]) -> Result<Che
     }
     let failed =
         |e: std::io::Error| Error::failed(format!("cannot start `{}` to probe the plugin: {e}", program.display()));
+    let library = std::fs::canonicalize(library).map_err(failed)?;
+    let library = library.as_path();
+    let folder = Folder::new().map_err(failed)?;
     let mut child = Command::new(program)
         .args(arguments)
         .arg(library)
+        .current_dir(&folder.0)
+        .env("TMPDIR", &folder.0)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -104,20 +159,22 @@ pub fn check(library: &Path, program: &Path, arguments: &[&OsStr]) -> Result<Che
         std::thread::spawn(move || std::io::copy(&mut err.by_ref().take(1 << 20), &mut std::io::sink()));
     }
     let mut report = CheckReport { path: library.to_owned(), items: Vec::new() };
-    let mut under_way: Option<String> = None;
+    let mut under_way: Option<(Rule, String)> = None;
+    let mut detail = String::new();
     let mut ended = false;
     let hung = loop {
         match said.recv_timeout(PATIENCE) {
             Ok(line) => match line.split_once(' ') {
-                Some(("begin", name)) => under_way = Some(name.to_owned()),
-                Some(("ok", name)) => {
-                    under_way = None;
-                    report.items.push(CheckItem { name: name.to_owned(), failure: None });
+                Some(("begin", rest)) => {
+                    let (id, name) = rest.split_once(' ').unwrap_or((rest, ""));
+                    under_way = Some((Rule::of(id).unwrap_or(Rule::C1), name.to_owned()));
                 }
-                Some(("fail", rest)) => {
-                    under_way = None;
-                    let (name, why) = rest.split_once(": ").unwrap_or((rest, "failed"));
-                    report.items.push(CheckItem { name: name.to_owned(), failure: Some(why.to_owned()) });
+                Some(("note", text)) => detail = text.to_owned(),
+                Some((end @ ("ok" | "fail"), why)) => {
+                    if let Some((rule, name)) = under_way.take() {
+                        let failure = (end == "fail").then(|| why.to_owned());
+                        report.items.push(CheckItem { rule, name, detail: std::mem::take(&mut detail), failure });
+                    }
                 }
                 _ if line == "end" => ended = true,
                 _ => {}
@@ -130,7 +187,7 @@ pub fn check(library: &Path, program: &Path, arguments: &[&OsStr]) -> Result<Che
         let _ = child.kill();
     }
     let status = child.wait().map_err(failed)?;
-    let name = under_way.unwrap_or_else(|| "end of the process".into());
+    let (rule, name) = under_way.unwrap_or_else(|| (Rule::C4, "end of the process".into()));
     let failure = match (hung, status.signal(), status.code()) {
         (true, ..) => Some(format!("it does not return within {} s", PATIENCE.as_secs())),
         (false, Some(signal), _) => Some(format!("it takes the process down ({})", signal_name(signal))),
@@ -138,17 +195,57 @@ pub fn check(library: &Path, program: &Path, arguments: &[&OsStr]) -> Result<Che
         (false, None, code) => Some(format!("it ends the process with exit code {}", code.unwrap_or(0))),
     };
     if let Some(why) = failure {
-        report.items.push(CheckItem { name, failure: Some(why) });
+        report.items.push(CheckItem { rule, name, detail: String::new(), failure: Some(why) });
+    }
+    // What a library that died leaves is no news.
+    if ended && !hung && report.items.iter().any(|i| i.rule == Rule::C15) {
+        let left = folder.left();
+        let failure = (!left.is_empty()).then(|| format!("it leaves {}", left.join(", ")));
+        let name = "files in the working folder".to_owned();
+        report.items.push(CheckItem { rule: Rule::C15, name, detail: String::new(), failure });
     }
     Ok(report)
 }
 
-/// What an item finds.
-pub(crate) type Found = core::result::Result<(), String>;
+/// An empty folder, removed when it is dropped.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> std::io::Result<Folder> {
+        let name = |k: u32| std::env::temp_dir().join(format!("ge-plugin-check-{}-{k}", std::process::id()));
+        let mut k = 0;
+        loop {
+            match std::fs::create_dir(name(k)) {
+                Ok(()) => return Ok(Folder(name(k))),
+                Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists && k < 1000 => k += 1,
+                Err(e) => return Err(e),
+            }
+        }
+    }
+    fn left(&self) -> Vec<String> {
+        let all = std::fs::read_dir(&self.0).into_iter().flatten().flatten();
+        let mut names: Vec<String> = all.map(|f| format!("`{}`", f.file_name().to_string_lossy())).collect();
+        names.sort();
+        names
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// What an item finds: what else is to be said, or why it fails.
+pub type Found = core::result::Result<String, String>;
+/// What an item of this crate finds.
+pub(crate) type Plain = core::result::Result<(), String>;
 
 /// Runs items and prints them.
-pub(crate) struct Probe {
+pub struct Probe {
     failed: bool,
+    /// How much was printed before.
+    printed: u64,
 }
 
 impl Probe {
@@ -156,39 +253,47 @@ impl Probe {
         let _ = crate::stdio::write(format!("{}\n", text.replace('\n', " ")).as_bytes());
     }
     /// One item.
-    pub(crate) fn item(&mut self, name: &str, f: impl FnOnce() -> Found) -> bool {
-        self.line(&format!("begin {name}"));
+    pub fn item(&mut self, rule: Rule, name: &str, f: impl FnOnce() -> Found) -> bool {
+        self.line(&format!("begin {} {name}", rule.id()));
         match f() {
-            Ok(()) => {
-                self.line(&format!("ok {name}"));
+            Ok(detail) => {
+                if !detail.is_empty() {
+                    self.line(&format!("note {detail}"));
+                }
+                self.line("ok ");
                 true
             }
             Err(why) => {
                 self.failed = true;
-                self.line(&format!("fail {name}: {why}"));
+                self.line(&format!("fail {why}"));
                 false
             }
         }
     }
+    pub(crate) fn plain(&mut self, rule: Rule, name: &str, f: impl FnOnce() -> Plain) -> bool {
+        self.item(rule, name, || f().map(|()| String::new()))
+    }
 }
 
 /// The child's side: runs the suite on a library and prints it. 0 where all passed, 5 otherwise.
-pub fn probe_main(library: &Path) -> i32 {
+/// `more`: what the caller tries beyond this crate, with the plugin's name.
+pub fn probe_main(library: &Path, more: &mut dyn FnMut(&str, &Path, &mut Probe)) -> i32 {
     // What the library prints is none of the suite's lines.
     crate::stdio::claim();
     // The host's own threads stand before anything is counted.
     rayon::broadcast(|_| ());
-    let mut probe = Probe { failed: false };
-    run(library, &mut probe);
+    let mut probe = Probe { failed: false, printed: 0 };
+    crate::stdio::collect();
+    run(library, &mut probe, more);
     probe.line("end");
     if probe.failed { 5 } else { 0 }
 }
 
-fn run(library: &Path, probe: &mut Probe) {
+fn run(library: &Path, probe: &mut Probe, more: &mut dyn FnMut(&str, &Path, &mut Probe)) {
     let text = |e: Error| e.to_string();
     let mut manifest = None;
     let mut path = library.to_owned();
-    if !probe.item("library and manifest", || {
+    if !probe.plain(Rule::C1, "library and manifest", || {
         path = std::fs::canonicalize(library).map_err(|e| e.to_string())?;
         let looked = look_at(&path).map_err(text)?;
         looked.manifest.gate(&path).map_err(text)?;
@@ -199,16 +304,18 @@ fn run(library: &Path, probe: &mut Probe) {
     }
     let Some(manifest) = manifest else { return };
     let threads = thread_count();
-    if !probe.item("version and layout", || open(&manifest.name, &path, manifest.abi).map(|_| ()).map_err(text)) {
+    if !probe
+        .plain(Rule::C2, "version and layout", || open(&manifest.name, &path, manifest.abi).map(|_| ()).map_err(text))
+    {
         return;
     }
-    if !probe.item("options", || {
+    if !probe.plain(Rule::C3, "options", || {
         check_options(&open(&manifest.name, &path, manifest.abi).and_then(|o| o.schema()).map_err(text)?)
     }) {
         return;
     }
     let mut registry = None;
-    if !probe.item("start-up and contents", || {
+    if !probe.plain(Rule::C4, "start-up and contents", || {
         let r = alone(&manifest.name, &path).map_err(text)?;
         registry = Some(r);
         Ok(())
@@ -216,26 +323,41 @@ fn run(library: &Path, probe: &mut Probe) {
         return;
     }
     let Some(registry) = registry else { return };
-    probe.item("threads at start-up", || same_threads(threads));
+    probe.plain(Rule::C13, "threads at start-up", || same_threads(threads));
+    let files = open_files();
     ops::probe(&registry, probe);
     rest::probe(&registry, probe);
-    probe.item("threads at the end", || same_threads(threads));
+    // A library that fails by itself is not run beside others: one fault is told once.
+    if !probe.failed {
+        more(&manifest.name, &path, probe);
+    }
+    probe.plain(Rule::C13, "threads at the end", || same_threads(threads));
+    probe.plain(Rule::C15, "open files", || {
+        let more: Vec<String> = open_files().difference(&files).cloned().collect();
+        if more.is_empty() { Ok(()) } else { Err(format!("it leaves {} open", more.join(", "))) }
+    });
+    let printed = crate::stdio::collected();
+    let before = std::mem::replace(&mut probe.printed, printed.len() as u64);
+    probe.plain(Rule::C14, "standard output and standard error", || {
+        let new = printed.get(before as usize..).unwrap_or_default();
+        let first = String::from_utf8_lossy(new);
+        match first.lines().next() {
+            Some(line) => Err(format!("it prints, first `{line}`: use `services::log`")),
+            None => Ok(()),
+        }
+    });
+}
+
+/// What this process has open, but for its own pipes and libraries.
+fn open_files() -> BTreeSet<String> {
+    let all = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    let names = all.filter_map(|f| Some(std::fs::read_link(f.path()).ok()?.display().to_string()));
+    names.filter(|n| n.starts_with('/') && !n.starts_with("/proc/") && !n.starts_with("/dev/")).collect()
 }
 
 /// The plugin alone, with default options.
 fn alone(name: &str, path: &Path) -> Result<Registry> {
-    let entry = Entry {
-        name: name.to_owned(),
-        at: At::default(),
-        path: Some(path.to_owned()),
-        version: semver::VersionReq::STAR,
-        enabled: true,
-        optional: false,
-        exclude_engines: Vec::new(),
-        overrides: Vec::new(),
-        sha256: None,
-        options: Vec::new(),
-    };
+    let entry = Entry::of(name, path);
     let config = Config { file: path.to_owned(), search: Vec::new(), entries: vec![entry] };
     let r = PluginSet::load_config(&config, &Want::All)?;
     match r.plugins().first().map(|p| &p.status) {
@@ -247,7 +369,7 @@ fn alone(name: &str, path: &Path) -> Result<Registry> {
 fn thread_count() -> usize {
     std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count)
 }
-fn same_threads(before: usize) -> Found {
+fn same_threads(before: usize) -> Plain {
     let now = thread_count();
     if now <= before {
         return Ok(());
@@ -255,7 +377,7 @@ fn same_threads(before: usize) -> Found {
     Err(format!("it leaves {} threads running: use the host's `parallel_for`", now - before))
 }
 
-fn check_options(schema: &[OptionSpec]) -> Found {
+fn check_options(schema: &[OptionSpec]) -> Plain {
     let mut seen = BTreeSet::new();
     for s in schema {
         if s.key.is_empty() || !seen.insert(s.key.as_str()) {

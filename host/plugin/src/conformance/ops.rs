@@ -1,6 +1,6 @@
 //! Operators under probe: inference on the declared types and on nonsense never panics, answers as
 //! the prototype says, and answers the same twice.
-use super::{Found, Probe, fault};
+use super::{Plain, Probe, Rule, fault};
 use crate::handle::OpHandle;
 use crate::registry::Registry;
 use crate::sample::SampleGraph;
@@ -15,7 +15,7 @@ const MOST_TYPES: usize = 32;
 
 pub(super) fn probe(r: &Registry, probe: &mut Probe) {
     for op in r.ops() {
-        probe.item(&format!("operator {}", op.name()), || try_op(op));
+        probe.plain(Rule::C5, &format!("operator {}", op.name()), || try_op(op));
     }
 }
 
@@ -31,7 +31,7 @@ fn shapes() -> Vec<Shape> {
     ]
 }
 
-fn try_op(op: &OpHandle) -> Found {
+fn try_op(op: &OpHandle) -> Plain {
     let proto = &op.proto;
     let mut types: Vec<DType> = Vec::new();
     for p in &proto.inputs {
@@ -76,7 +76,7 @@ pub(super) fn node(proto: &OpProto, t: DType, shape: &Shape, attrs: AttrMap) -> 
 }
 
 /// Attributes with their defaults, and required ones with a value that they take.
-pub(super) fn attributes(proto: &OpProto) -> AttrMap {
+pub fn attributes(proto: &OpProto) -> AttrMap {
     let mut attrs = AttrMap::default();
     for a in &proto.attrs {
         match &a.default {
@@ -105,7 +105,7 @@ fn some_value(a: &AttrSpec) -> AttrValue {
     }
 }
 
-fn twice(op: &OpHandle, g: &SampleGraph) -> Found {
+fn twice(op: &OpHandle, g: &SampleGraph) -> Plain {
     let ask = || {
         let r = op.infer(&g.node());
         if let Some(why) = r.as_ref().err().and_then(fault) {

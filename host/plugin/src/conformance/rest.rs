@@ -1,6 +1,6 @@
 //! Engines, passes, front ends, mappings and devices under probe: nonsense is refused in words,
 //! answers are the same twice, and a cancelled call returns soon.
-use super::{Found, Probe, fault};
+use super::{Plain, Probe, Rule, fault};
 use crate::handle::{DeviceHandle, EngineHandle, FrontendHandle};
 use crate::registry::Registry;
 use crate::sample::SampleGraph;
@@ -22,10 +22,10 @@ const SOON: Duration = Duration::from_secs(1);
 
 pub(super) fn probe(r: &Registry, probe: &mut Probe) {
     for e in r.engines() {
-        probe.item(&format!("engine {}", e.name()), || try_engine(r, e));
+        probe.plain(Rule::C6, &format!("engine {}", e.name()), || try_engine(r, e));
     }
     for p in r.passes() {
-        probe.item(&format!("pass {}", p.name()), || {
+        probe.plain(Rule::C7, &format!("pass {}", p.name()), || {
             for g in samples("Add") {
                 let ask = || {
                     let r = p.run(&g.graph());
@@ -40,10 +40,10 @@ pub(super) fn probe(r: &Registry, probe: &mut Probe) {
         });
     }
     for f in r.frontends() {
-        probe.item(&format!("front end {}", f.framework), || try_frontend(f));
+        probe.plain(Rule::C8, &format!("front end {}", f.framework), || try_frontend(f));
     }
     for (info, m) in r.mappings.iter() {
-        probe.item(&format!("mapping {} of {}", info.op, info.domain), || {
+        probe.plain(Rule::C8, &format!("mapping {} of {}", info.op, info.domain), || {
             let node = ForeignNode {
                 name: "sample".into(),
                 op: info.op.clone(),
@@ -56,9 +56,9 @@ pub(super) fn probe(r: &Registry, probe: &mut Probe) {
         });
     }
     for d in r.devices() {
-        probe.item(&format!("device {}", d.name()), || try_device(d));
+        probe.plain(Rule::C9, &format!("device {}", d.name()), || try_device(d));
     }
-    probe.item("cancellation", || {
+    probe.plain(Rule::C10, "cancellation", || {
         set_cancelled(true);
         let start = Instant::now();
         for g in samples("Add") {
@@ -122,7 +122,7 @@ fn unless_fault<T>(r: Result<T>) -> core::result::Result<Option<T>, String> {
     }
 }
 
-fn try_engine(r: &Registry, e: &EngineHandle) -> Found {
+fn try_engine(r: &Registry, e: &EngineHandle) -> Plain {
     let mut ops = unless_fault(e.op_types())?.unwrap_or_default();
     ops.push("NoSuchOperator".into());
     let target = target();
@@ -181,7 +181,7 @@ fn held(
     kernel: Option<&KernelBinary>,
     target: &Target,
     writes: bool,
-) -> Found {
+) -> Plain {
     let inputs = (0..n.inputs().len()).filter_map(|i| n.input_desc(i));
     let mut bytes = inputs.chain(n.outputs()).map(|d| d.data_bytes());
     let fits = bytes.try_fold(0u64, |a, b| a.checked_add(b?)).is_some_and(|b| b < target.soc.memory_bytes);
@@ -212,7 +212,7 @@ impl RelativeFiles for NoFiles {
     }
 }
 
-fn try_frontend(f: &FrontendHandle) -> Found {
+fn try_frontend(f: &FrontendHandle) -> Plain {
     let noise: Vec<u8> = (0..4096u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
     for bytes in [Vec::new(), b"hello".to_vec(), vec![0u8; 64], vec![0xff; 64], noise] {
         let file = FileRef { path: "sample".into(), bytes: Blob::from_owner(bytes) };
@@ -222,7 +222,7 @@ fn try_frontend(f: &FrontendHandle) -> Found {
     Ok(())
 }
 
-fn try_device(d: &DeviceHandle) -> Found {
+fn try_device(d: &DeviceHandle) -> Plain {
     let soc = d.soc(&d.info.default_soc).map_err(|e| format!("it does not describe its default SoC: {e}"))?;
     if d.soc("no such SoC").map_err(|e| fault(&e)).is_ok() {
         return Err("it describes a SoC that there is not".into());

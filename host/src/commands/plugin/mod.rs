@@ -55,6 +55,9 @@ pub enum PluginCommand {
     Check {
         /// The library (libge_NAME.so)
         library: PathBuf,
+        /// Compiles and runs nothing: rules C11 and C12 are left out
+        #[arg(long)]
+        no_run: bool,
     },
 }
 
@@ -62,7 +65,7 @@ pub enum PluginCommand {
 pub fn run(global: &Global, command: &PluginCommand) -> Result<u8> {
     match command {
         PluginCommand::List => list(global),
-        PluginCommand::Check { library } => check(global, library),
+        PluginCommand::Check { library, no_run } => check(global, library, *no_run),
         PluginCommand::Trust { file } => trust(global, file),
         PluginCommand::New(a) => new::run(global, a),
         PluginCommand::Add(a) => add::run(global, a),
@@ -84,9 +87,18 @@ fn trust(global: &Global, file: &Path) -> Result<u8> {
     Ok(0)
 }
 
-fn check(global: &Global, library: &Path) -> Result<u8> {
+fn check(global: &Global, library: &Path, no_run: bool) -> Result<u8> {
     let program = std::env::current_exe().map_err(|e| Error::failed(format!("cannot find the own executable: {e}")))?;
-    let report = conformance::check(library, &program, &[OsStr::new(super::PROBE)])?;
+    // The probe runs in a folder of its own.
+    let config = ge_plugin::config::find(global.plugins.as_deref()).and_then(|c| {
+        std::fs::canonicalize(&c).map_err(|e| Error::failed(format!("cannot read `{}`: {e}", c.display())))
+    });
+    let config = match (config, &global.plugins) {
+        (Err(e), Some(_)) => return Err(e),
+        _ if no_run => PathBuf::from(super::NO_RUN),
+        (found, _) => found.unwrap_or_default(),
+    };
+    let report = conformance::check(library, &program, &[OsStr::new(super::PROBE), config.as_os_str()])?;
     let passed = report.passed();
     if global.json {
         let items: Vec<serde_json::Value> = report
@@ -94,15 +106,24 @@ fn check(global: &Global, library: &Path) -> Result<u8> {
             .iter()
             .map(|i| serde_json::json!({"name": i.name, "passed": i.failure.is_none(), "failure": i.failure}))
             .collect();
+        let rules: Vec<serde_json::Value> = report
+            .items
+            .iter()
+            .map(|i| {
+                let detail = i.failure.as_ref().unwrap_or(&i.detail);
+                serde_json::json!({"id": i.rule.id(), "rule": i.rule.title(), "subject": i.name, "ok": i.failure.is_none(), "detail": detail})
+            })
+            .collect();
         print_json(
-            &serde_json::json!({"schema": 1, "library": report.path.display().to_string(), "passed": passed, "items": items}),
+            &serde_json::json!({"schema": 1, "library": report.path.display().to_string(), "passed": passed, "items": items, "rules": rules}),
         )?;
     } else {
         let mut text = String::new();
         for i in &report.items {
             match &i.failure {
-                None => text.push_str(&format!("ok   {}\n", i.name)),
-                Some(why) => text.push_str(&format!("FAIL {}: {why}\n", i.name)),
+                None if i.detail.is_empty() => text.push_str(&format!("ok   {:<4} {}\n", i.rule.id(), i.name)),
+                None => text.push_str(&format!("ok   {:<4} {}: {}\n", i.rule.id(), i.name, i.detail)),
+                Some(why) => text.push_str(&format!("FAIL {:<4} {}: {why}\n", i.rule.id(), i.name)),
             }
         }
         print(&text)?;

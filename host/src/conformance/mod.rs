@@ -1,0 +1,143 @@
+//! The part of `ge plugin check` that compiles and runs: the plugin beside those of the
+//! configuration in use. Nodes of its engines run under guard and against another engine, and small
+//! graphs give the same numbers with the plugin as without it.
+
+/// Nodes of one operator, of many shapes and types.
+mod samples;
+/// What is run, and what is compared.
+mod runs;
+
+use crate::session::{Session, SessionOptions};
+use crate::{Error, Result};
+use ge_plugin::config::{Config, Entry};
+use ge_plugin::conformance::{Found, Probe, Rule};
+use ge_plugin::{EngineHandle, PluginSet, Registry, Want};
+use ge_plugin_api::engine::flags;
+use ge_plugin_api::ops::flags as op_flags;
+use runs::{Runs, Tried};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Samples of one operator on one engine, at most.
+const SAMPLES: usize = 5;
+/// Candidates that are looked at for them, and those among them that are compiled without result.
+const CANDIDATES: usize = 600;
+const IN_VAIN: usize = 40;
+
+/// Runs it for the library `path` of plugin `name`. `config`: a configuration that was named.
+pub fn probe(name: &str, path: &Path, config: Option<&Path>, probe: &mut Probe) {
+    let beside = match beside(name, path, config) {
+        Ok(b) => b,
+        // What stands beside the plugin is no fault of it.
+        Err(e) => {
+            probe.item(Rule::C11, "beside the plugins in use", || Ok(format!("not run: {e}")));
+            return;
+        }
+    };
+    let engines = beside.with.engines().iter().filter(|e| e.owner().name == name);
+    let runs = Runs::new(&beside, name);
+    for e in engines.filter(|e| runs_alone(e)) {
+        for op in e.op_types().unwrap_or_default() {
+            let takes = beside.with.op(&op).is_some_and(|o| comparable(o.proto.flags));
+            if takes {
+                probe.item(Rule::C11, &format!("kernels of {} for {op}", e.name()), || one(&runs, e, &op));
+            }
+        }
+    }
+    if beside.with.passes().iter().any(|p| p.owner().name == name)
+        || beside.with.engines().iter().any(|e| e.owner().name == name)
+    {
+        for (what, graph) in runs::GRAPHS {
+            probe.item(Rule::C12, &format!("graph {what}"), || runs.graph(graph).map(|()| String::new()));
+        }
+    }
+}
+
+/// Whether the engine launches tasks that need nothing but their node.
+fn runs_alone(e: &EngineHandle) -> bool {
+    let apart = [flags::NO_TASK, flags::STRUCTURAL, flags::COMPOSITE, flags::INDEPENDENT, flags::HOST_RUNTIME];
+    !apart.iter().any(|f| e.has(*f))
+}
+
+/// Whether an operator gives the same numbers each time, and has no effect beyond them.
+fn comparable(op: u64) -> bool {
+    let apart = op_flags::RANDOM
+        | op_flags::STATEFUL
+        | op_flags::REFERENCE
+        | op_flags::REFERENCE_1
+        | op_flags::REFERENCE_2
+        | op_flags::COMMUNICATION
+        | op_flags::NAMES_INPUT;
+    op & apart == 0
+}
+
+/// Samples of one operator on one engine.
+fn one(runs: &Runs<'_>, e: &EngineHandle, op: &str) -> Found {
+    let Some(handle) = runs.beside.with.op(op) else { return Ok(String::new()) };
+    let (mut ran, mut in_vain) = (0, 0);
+    let mut against: BTreeMap<String, usize> = BTreeMap::new();
+    for sample in samples::of(&handle.proto).take(CANDIDATES) {
+        match runs.sample(e, handle, &sample, ran == 0)? {
+            Tried::NotTaken => continue,
+            Tried::InVain => {
+                in_vain += 1;
+                if in_vain == IN_VAIN {
+                    break;
+                }
+                continue;
+            }
+            Tried::Alone => *against.entry("nothing".to_owned()).or_default() += 1,
+            Tried::Against(engine) => *against.entry(engine).or_default() += 1,
+        }
+        ran += 1;
+        if ran == SAMPLES {
+            break;
+        }
+    }
+    let list: Vec<String> = against.iter().map(|(e, n)| format!("{n} against {e}")).collect();
+    Ok(if ran == 0 { "no sample is one that it takes".to_owned() } else { list.join(", ") })
+}
+
+/// The plugins of a configuration, with the plugin under check and without it.
+pub(crate) struct Beside {
+    /// With it: the registry.
+    pub with: Registry,
+    /// How it was made.
+    config: Config,
+    without: Config,
+}
+
+impl Beside {
+    /// A session for a SoC. Blocks run one by themselves, between guard pages, where `guarded`.
+    pub fn session(&self, with: bool, soc: Option<&str>, guarded: bool) -> Result<Session> {
+        let registry = PluginSet::load_config(if with { &self.config } else { &self.without }, &Want::All)?;
+        let device_options = if guarded { vec![("check_races".to_owned(), "full".to_owned())] } else { Vec::new() };
+        let options = SessionOptions {
+            soc: soc.map(str::to_owned),
+            device: Some(("sim".to_owned(), 0)),
+            device_options,
+            ..SessionOptions::default()
+        };
+        Ok(Session::with(registry, options))
+    }
+}
+
+/// The configuration in use with the library in the place of its own entry.
+fn beside(name: &str, path: &Path, config: Option<&Path>) -> Result<Beside> {
+    let mut config = Config::read(&ge_plugin::config::find(config)?)?;
+    let mut without = config.clone();
+    // A plugin that is a part of the configuration is needed by the others.
+    if let Some(e) = config.entries.iter_mut().find(|e| e.name == name) {
+        e.path = Some(path.to_owned());
+        (e.sha256, e.enabled) = (None, true);
+        e.options.clear();
+        without = config.clone();
+    } else {
+        config.entries.push(Entry::of(name, path));
+    }
+    let with = PluginSet::load_config(&config, &Want::All)?;
+    if with.device("sim").is_none() {
+        return Err(Error::failed("no plugin brings the device `sim`, on which samples run"));
+    }
+    Ok(Beside { with, config, without })
+}
