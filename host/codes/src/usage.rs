@@ -153,7 +153,7 @@ codes! {
 
     MEMORY_WISH = "GE-E0325", USAGE,
         "memory that a node asks for cannot be given",
-        "Attributes ask for a type of memory that no device has, for two places of one value that cannot be one, for a buffer pool that is too small, or a value is larger than any memory.",
+        "Attributes ask for a type of memory that no device has, for two places of one value that cannot be one, for a buffer pool that is too small, for no task where the node computes something, or a value is larger than any memory.",
         "Do what the help says: the message names node and attribute.",
         "_output_memory_type = [\"L9\"]\n  memory types are HBM, P2P, HOST, TS, L1, L2 and UB";
 

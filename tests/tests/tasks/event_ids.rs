@@ -240,3 +240,19 @@ fn a_node_that_waits_for_more_streams_than_one_has_room_for() {
         }
     }
 }
+
+/// A node without a task whose output nobody writes would give whatever lies there.
+#[test]
+fn no_task_where_the_node_computes_something_is_the_users_mistake() {
+    for (attributes, op) in [
+        ("_no_task = true", "Abs"),
+        ("_no_task = true, _output_reuse_input = true, _nopadding_continuous_input = true", "Abs"),
+        ("_no_task = true", "SoftmaxV2"),
+    ] {
+        let text = format!(
+            "graph @main(%x: f32[4]) {{\n  %a = {op}(%x) {{{attributes}}} : f32[4]\n  %b = Neg(%a) : f32[4]\n  return %b\n}}\n"
+        );
+        let err = Compiled::source(&text).refusal(2, &[]);
+        assert!(err.contains("GE-E0325") && err.contains(&format!("`a` ({op}) has `_no_task`")), "{err}");
+    }
+}

@@ -127,6 +127,14 @@ impl OptionFault {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MemoryFault {
+    /// A node that is told to do nothing, whose output nobody else writes.
+    #[error("`{node}` ({op}) has `_no_task`, and nothing else writes its output")]
+    NoTask {
+        /// Node.
+        node: String,
+        /// Its operator.
+        op: String,
+    },
     /// A type of memory that no device has.
     #[error("`{node}` asks for {memory} memory, which no device has")]
     NoSuchType {
@@ -222,6 +230,10 @@ impl MemoryFault {
     }
     pub(super) fn help(&self) -> &'static str {
         match self {
+            MemoryFault::NoTask { .. } => {
+                "take the attribute away: only a view, or a node whose inputs or outputs lie one behind the other in one \
+                 memory (`_output_reuse_input` with `_nopadding_continuous_input` or `_output`), is done without a task"
+            }
             MemoryFault::NoSuchType { .. } => "memory types are HBM, P2P, HOST, TS, L1, L2 and UB",
             MemoryFault::Place { .. } | MemoryFault::TwoTypes { .. } => {
                 "let the stage `conflict` put a copy between the two (`--from conflict`)"

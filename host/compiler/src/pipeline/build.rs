@@ -155,6 +155,9 @@ impl Compilation<'_> {
     /// an engine behind, so that this ends.
     pub(super) fn generate_tasks(&mut self) -> Result<Stage> {
         let stage = Stage::Tasks;
+        if let Some(fault) = self.idle.take() {
+            return Err(fault.into());
+        }
         let placement = decided(&self.placement, stage)?;
         let (streams, order) = decided(&self.streams, stage)?;
         let calls = decided(&self.calls, stage)?;

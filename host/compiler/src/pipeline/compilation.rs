@@ -6,10 +6,11 @@
 //! is all the same.
 use super::passes::PASSES;
 use super::{Observer, Stage};
-use crate::error::{CompileError, Result};
+use crate::error::{CompileError, MemoryFault, Result};
 use crate::feature::control_flow;
 use crate::feature::ffts_plus::{self, Body, Calls};
 use crate::feature::kernel_cache::KernelCache;
+use crate::feature::shared_memory::stated;
 use crate::feature::super_kernel::Chains;
 use crate::ids::ModelMap;
 use crate::memory::MemoryPlan;
@@ -84,6 +85,9 @@ pub struct Compilation<'c> {
     /// Whether marks of single nodes say which have no known shape: so it is in a text that enters
     /// at `partition` by itself.
     pub(super) reads_marks: bool,
+    /// A node that the text tells to do nothing though nobody else writes its output: no tasks can
+    /// be made of such a graph.
+    pub(super) idle: Option<MemoryFault>,
     /// Whether the records and waits stand as nodes in what is shown.
     is_modelled: bool,
     /// Whether engines have just been given: the model is not cut yet.
@@ -140,6 +144,7 @@ impl<'c> Compilation<'c> {
             physical: None,
             rounds: 0,
             reads_marks: false,
+            idle: None,
             is_modelled: false,
             is_placed: false,
             observer,
@@ -154,6 +159,7 @@ impl<'c> Compilation<'c> {
     /// Attributes that do not hold.
     pub fn enter(&mut self, stage: Stage) -> Result<Stage> {
         self.entered = stage;
+        self.idle = stated::idle(&self.model, self.toolbox);
         let known = self.model.root_mut().attrs_mut().remove(Key::new(KNOWN)).is_some();
         self.reads_marks = stage == Stage::Partition && !known;
         if stage > Stage::Place {

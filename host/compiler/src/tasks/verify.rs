@@ -3,6 +3,7 @@
 //! node in order is told.
 use super::generator::{NodeTasks, TaskGenerator};
 use crate::error::{CompileError, Result};
+use crate::feature::shared_memory::rules::Rules;
 use crate::ids::NodeKey;
 use crate::streams::StreamPlan;
 use crate::sync::SyncPlan;
@@ -21,6 +22,7 @@ pub(super) fn lists(
     own: &HashMap<NodeKey, NodeTasks>,
 ) -> Result<()> {
     let store: HashSet<&str> = own.values().filter_map(|(_, k)| k.as_ref()).map(|k| k.name.as_str()).collect();
+    let rules = Rules::new(g.toolbox);
     let stored = |name: &str| store.contains(name);
     for (gi, graph) in model.graphs().iter().enumerate() {
         let verdicts: Vec<Result<()>> = graph
@@ -33,9 +35,10 @@ pub(super) fn lists(
                     let (key, node) = (NodeKey::new(gi, id), view.node(id));
                     let Some((tasks, _)) = own.get(&key) else { continue };
                     let engine = g.toolbox.engine(g.placement.engine[key]);
-                    // What is computed without a task: by a plan of the host's, or by an engine
-                    // that has none.
-                    let taskless = node.flag("_no_task")
+                    // What is computed without a task: where the output lies in what others write,
+                    // by a plan of the host's, or by an engine that has none.
+                    let elsewhere = node.flag("_no_task") && graph.get(id).is_some_and(|n| rules.derives(n));
+                    let taskless = elsewhere
                         || engine.object.info.flags & (flags::NO_TASK | flags::STRUCTURAL) != 0
                         || g.calls.contains_key(node.name());
                     if taskless && tasks.is_empty() {

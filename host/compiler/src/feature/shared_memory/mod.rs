@@ -6,6 +6,7 @@
 pub mod memory_type;
 pub mod names;
 pub mod rules;
+pub mod stated;
 
 pub use names::{Clash, Names};
 pub use rules::{Join, JoinKind, Rules, Spot};

@@ -1,0 +1,20 @@
+//! What a graph that comes in says of memory, held to what its operators are.
+use super::rules::Rules;
+use crate::error::MemoryFault;
+use crate::toolbox::Toolbox;
+use ge_ir::Model;
+use ge_plugin_api::ops::flags;
+
+/// The first node that is told to have no task (`_no_task`) though its output would be written by
+/// nobody: it is no view, and its memory is no part and no whole of what others fill; or it computes
+/// each element, so that lying where its inputs lie is not enough.
+pub fn idle(model: &Model, toolbox: &Toolbox) -> Option<MemoryFault> {
+    let rules = Rules::new(toolbox);
+    let told = model.graphs().iter().flat_map(|g| g.nodes()).filter(|n| n.attrs().flag("_no_task"));
+    let mut told = told.filter(|n| {
+        let computes = toolbox.op_flags(n.op_key()) & (flags::ELEMENTWISE | flags::VIEW) == flags::ELEMENTWISE;
+        let filled = rules.is_view(n) || Rules::joins_inputs(n) || Rules::splits_input(n);
+        !n.outputs().is_empty() && (computes || !filled)
+    });
+    told.next().map(|n| MemoryFault::NoTask { node: n.name().into(), op: n.op().into() })
+}
