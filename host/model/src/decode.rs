@@ -266,10 +266,8 @@ fn node(o: &OpDef, at: &HashMap<&str, u32>) -> Result<NodeInfo, ModelError> {
     }
     n.subgraphs = o.subgraph_name.clone();
     for (k, v) in &o.attr {
-        let own =
-            matches!(k.as_str(), "_logic_stream_id" | "_attached_stream_ids" | "_engine") || k.starts_with("ge_rs.");
         let weight = k == "value" && matches!(n.op.as_str(), "Const" | "Constant");
-        if own || weight {
+        if desc::is_own(k) || weight {
             continue;
         }
         if let Some(v) = attrs::from_proto(v) {

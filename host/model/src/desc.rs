@@ -125,6 +125,12 @@ pub(crate) fn dtype_of_number(n: i64) -> Option<DType> {
     NUMBERS.iter().find(|(_, m)| *m as i64 == n).map(|(o, _)| *o)
 }
 
+/// Attributes of a node's definition that say what was decided of it, and nothing that a graph
+/// brings along.
+pub(crate) fn is_own(key: &str) -> bool {
+    matches!(key, "_logic_stream_id" | "_attached_stream_ids" | "_engine") || key.starts_with("ge_rs.")
+}
+
 /// An attribute value that the OM does not keep: a constant's bytes lie in the weights.
 pub(crate) fn is_left_out(key: &str, v: &AttrValue, op: &str) -> bool {
     key == "value" && matches!(v, AttrValue::Tensor(_)) && matches!(op, "Const" | "Constant")

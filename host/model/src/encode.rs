@@ -222,7 +222,7 @@ fn node(g: &GraphInfo, id: usize, n: &NodeInfo) -> OpDef {
         op.workspace_bytes.push(w.size as i64);
     }
     for a in n.attrs.sorted() {
-        if desc::is_left_out(a.key.as_str(), &a.value, &n.op) {
+        if desc::is_own(a.key.as_str()) || desc::is_left_out(a.key.as_str(), &a.value, &n.op) {
             continue;
         }
         if let Some(v) = attrs::to_proto(&a.value) {

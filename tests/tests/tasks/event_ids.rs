@@ -256,3 +256,16 @@ fn no_task_where_the_node_computes_something_is_the_users_mistake() {
         assert!(err.contains("GE-E0325") && err.contains(&format!("`a` ({op}) has `_no_task`")), "{err}");
     }
 }
+
+/// What a text says of streams in the place of the plan is not taken for the plan.
+#[test]
+fn attributes_that_the_file_has_for_the_plan_do_not_come_from_the_graph() {
+    for value in ["\"x\"", "[7]", "f16", "99999999999"] {
+        let text = format!(
+            "graph @main(%x: f32[4]) {{\n  %a = Abs(%x) {{_attached_stream_ids = {value}}} : f32[4]\n  return %a\n}}\n"
+        );
+        let c = Compiled::new(&text, &[]);
+        let r = run(&c.load(&[]), &[f32s(&[4], &[-1.0, 2.0, -3.0, 0.5])]).unwrap();
+        assert_eq!(to_f32(&r.outputs[0]), [1.0, 2.0, 3.0, 0.5], "{value}");
+    }
+}
