@@ -162,13 +162,19 @@ impl BlockKernel for OnDevice {
 
 impl OnDevice {
     fn units(&self, call: &BlockArgs<'_>) -> Result<()> {
-        let (units, data) = match self.context {
-            Some(arg) => Tiling::split(tiling_sink::tiling_data(call, arg)?)?,
-            None => (Tiling::units_of(call.tiling())?, &[][..]),
+        // Units are the kernel's own, which another build may cut in another way: the bits do not
+        // depend on them, and blocks share them whatever their number.
+        let data = match self.context {
+            Some(arg) => {
+                let (units, data) = Tiling::split(tiling_sink::tiling_data(call, arg)?)?;
+                if units != self.kernel.units() as u64 {
+                    let own = self.kernel.units();
+                    return Err(Error::damaged(format!("tiling is for {units} units, the kernel has {own}")));
+                }
+                data
+            }
+            None => Tiling::units_of(call.tiling()).map(|_| &[][..])?,
         };
-        if units != self.kernel.units() as u64 {
-            return Err(Error::damaged(format!("tiling is for {units} units, the kernel has {}", self.kernel.units())));
-        }
         let part = block_range(self.kernel.units(), call.block_idx(), call.block_dim());
         if part.is_empty() {
             return Ok(());

@@ -13,8 +13,12 @@ use std::sync::OnceLock;
 const MOST_VALUES: usize = 4096;
 /// Longest line that a block copies: 1 GiB of floats.
 const MOST_LINE: usize = 1 << 28;
-/// First bytes of a kernel binary, and its version.
-const MAGIC: &[u8; 6] = b"GENN\x01\x00";
+/// First bytes of a kernel binary; its form follows.
+const MAGIC: &[u8; 4] = b"GENN";
+/// The form of kernels and of packed weights. It is another one as soon as weights are packed in
+/// another way or attributes mean something else: the test `packed_forms_are_those_of_the_version`
+/// tells.
+pub const FORM: u16 = 2;
 
 /// A refusal in words, or success.
 pub type Answer<T> = std::result::Result<T, String>;
@@ -152,7 +156,7 @@ impl Sig {
 
     /// The kernel binary: which constant inputs were read, and their values.
     pub fn encode(&self) -> Vec<u8> {
-        let mut b = MAGIC.to_vec();
+        let mut b = [MAGIC.as_slice(), &FORM.to_le_bytes()].concat();
         for (i, t) in self.inputs.iter().enumerate() {
             if let Some(v) = t.as_ref().and_then(|t| t.values.as_ref()) {
                 b.extend_from_slice(&(i as u32).to_le_bytes());
@@ -216,8 +220,19 @@ impl Sig {
             }
             places.bytes.push(bytes);
         }
-        let mut rest =
-            r.binary.as_slice().strip_prefix(MAGIC.as_slice()).ok_or_else(|| bad("unknown kernel binary".into()))?;
+        let (form, mut rest) = r
+            .binary
+            .as_slice()
+            .strip_prefix(MAGIC.as_slice())
+            .and_then(|b| b.split_first_chunk::<2>())
+            .ok_or_else(|| bad("unknown kernel binary".into()))?;
+        let form = u16::from_le_bytes(*form);
+        if form != FORM {
+            let what = format!(
+                "task of `{node}`: its kernel and weights have form {form}, this build of the engine reads {FORM}"
+            );
+            return Err(Error::unsupported(what).with(|d| d.help("compile the model again, with this build")));
+        }
         while !rest.is_empty() {
             let (input, n, tail) = header(rest).ok_or_else(|| bad("truncated kernel binary".into()))?;
             let (values, tail) = n

@@ -175,8 +175,12 @@ impl<T: PanelElem> SourceRows<f32> for Widened<'_, T> {
 
 /// The index in the input of a position of the padded, zero-stuffed axis; none in the border and
 /// between.
+#[inline(always)]
 fn source(position: usize, before: isize, inflate: usize, size: usize) -> Option<usize> {
     let p = usize::try_from(position as isize - before).ok()?;
+    if inflate == 1 {
+        return (p < size).then_some(p);
+    }
     (p.is_multiple_of(inflate) && p / inflate < size).then_some(p / inflate)
 }
 

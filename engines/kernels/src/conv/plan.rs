@@ -26,8 +26,10 @@ const OWN: usize = 640;
 const MOST_AREA: usize = 1 << 20;
 /// Output channels that are computed and finished together; a multiple of every register tile.
 const TOGETHER: usize = 24;
-/// As many units as keep the cores of a device busy, if the image is large enough.
+/// As many units as keep the cores of a device busy, if there is work for them.
 const WANTED: usize = 24;
+/// Multiply-adds that a unit should have: what a strip copies and finishes is small beside them.
+const GRAIN: usize = 384 * 1024;
 
 /// Floats of the copy of a strip at most: 512 MiB.
 const MOST_COPY: usize = 1 << 27;
@@ -65,10 +67,14 @@ fn pitch(rows: usize) -> usize {
     rows.next_multiple_of(16) + 16
 }
 
-/// How much of the register tiles of a strip of `rows` is results.
-fn filled(rows: usize, image: &Image) -> f64 {
-    let flat = (rows - 1).saturating_mul(image.pitch).saturating_add(image.out[2]);
-    rows.saturating_mul(image.out[2]) as f64 / (flat.div_ceil(32).max(1) * 32) as f64
+/// Vectors of all strips of `rows` of an image: those of their results, and as much as the copy of a
+/// strip costs beside them.
+fn vectors(rows: usize, image: &Image) -> usize {
+    let of = |rows: usize| match rows {
+        0 => 0,
+        _ => (rows - 1).saturating_mul(image.pitch).saturating_add(image.out[2]).div_ceil(16).saturating_add(1),
+    };
+    (image.out[1] / rows).saturating_mul(of(rows)).saturating_add(of(image.out[1] % rows))
 }
 
 impl Conv {
@@ -99,10 +105,12 @@ impl Conv {
                 let rows = (512.min(AREA / block) / wide).clamp(1, total.max(1));
                 let depth = if kind == Kind::Pointwise { 1 } else { out[0] };
                 let outer = spec.batch.saturating_mul(spec.groups).saturating_mul(depth);
+                let work = [positions, spec.batch, spec.channels_out, per_group[0], spec.taps()];
+                let wanted = (work.into_iter().fold(1usize, usize::saturating_mul) / GRAIN).clamp(1, WANTED);
                 let large = |rows: usize, block: usize| rows.saturating_mul(wide).saturating_mul(block) > MOST_AREA;
                 let enough = |(rows, block): (usize, usize)| {
                     let units = [outer, per_group[1].div_ceil(block), total.div_ceil(rows)];
-                    units.into_iter().fold(1usize, usize::saturating_mul) >= WANTED && !large(rows, block)
+                    units.into_iter().fold(1usize, usize::saturating_mul) >= wanted && !large(rows, block)
                 };
                 // A row is the least of a strip, however wide it is; then the channels become
                 // fewer. Whole pairs of panels.
@@ -117,11 +125,9 @@ impl Conv {
             }
         };
         let image = Image::new(spec, 1)?;
-        // Up to twice the rows where the vectors of a strip are then better filled.
+        // Up to twice the rows where the strips then have fewer vectors.
         let rows = match kind {
-            Kind::Dense => (rows..2 * rows)
-                .filter(|&r| r <= out[1].max(1))
-                .max_by(|&a, &b| filled(a, &image).total_cmp(&filled(b, &image))),
+            Kind::Dense => (rows..2 * rows).filter(|&r| r <= out[1].max(1)).min_by_key(|&r| vectors(r, &image)),
             _ => None,
         }
         .unwrap_or(rows);

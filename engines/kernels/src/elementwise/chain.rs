@@ -28,6 +28,23 @@ pub enum ChainStep {
     Quantize(usize, f32, f32, [f32; 2]),
 }
 
+/// Does a loop over a map of two, by its operator.
+macro_rules! by_operator {
+    ($op:ident, $each:ident) => {
+        match $op {
+            Binary::Add => $each!(|x, y| x + y),
+            Binary::Sub => $each!(|x, y| x - y),
+            Binary::Mul => $each!(|x, y| x * y),
+            Binary::Div => $each!(|x, y| x / y),
+            Binary::Max => $each!(|x, y| if x > y || x.is_nan() { x } else { y }),
+            Binary::Min => $each!(|x, y| if x < y || x.is_nan() { x } else { y }),
+            Binary::Pow => $each!(|x, y| x.powf(y)),
+            Binary::SquaredDifference => $each!(|x, y| (x - y) * (x - y)),
+            Binary::PRelu => $each!(|x, y| if x > 0.0 { x } else { x * y }),
+        }
+    };
+}
+
 crate::multiversion! {
     fn pairs(op: Binary, a: &[f32], b: &[f32], out: &mut [f32]) {
         macro_rules! each {
@@ -38,17 +55,33 @@ crate::multiversion! {
                 }
             };
         }
-        match op {
-            Binary::Add => each!(|x, y| x + y),
-            Binary::Sub => each!(|x, y| x - y),
-            Binary::Mul => each!(|x, y| x * y),
-            Binary::Div => each!(|x, y| x / y),
-            Binary::Max => each!(|x, y| if x > y || x.is_nan() { x } else { y }),
-            Binary::Min => each!(|x, y| if x < y || x.is_nan() { x } else { y }),
-            Binary::Pow => each!(|x, y| x.powf(y)),
-            Binary::SquaredDifference => each!(|x, y| (x - y) * (x - y)),
-            Binary::PRelu => each!(|x, y| if x > 0.0 { x } else { x * y }),
+        by_operator!(op, each)
+    }
+}
+crate::multiversion! {
+    fn with_number(op: Binary, a: &[f32], number: f32, out: &mut [f32]) {
+        macro_rules! each {
+            (|$x:ident, $y:ident| $e:expr) => {
+                for (o, $x) in out.iter_mut().zip(a) {
+                    let ($x, $y) = (*$x, number);
+                    *o = $e;
+                }
+            };
         }
+        by_operator!(op, each)
+    }
+}
+crate::multiversion! {
+    fn of_number(op: Binary, number: f32, b: &[f32], out: &mut [f32]) {
+        macro_rules! each {
+            (|$x:ident, $y:ident| $e:expr) => {
+                for (o, $y) in out.iter_mut().zip(b) {
+                    let ($x, $y) = (number, *$y);
+                    *o = $e;
+                }
+            };
+        }
+        by_operator!(op, each)
     }
 }
 crate::multiversion! {
@@ -101,32 +134,96 @@ crate::multiversion! {
     }
 }
 
-/// Computes the steps for `n` elements: `values` holds the inputs in front and has room for the
-/// results behind them.
-pub fn run_chain(steps: &[ChainStep], inputs: usize, n: usize, values: &mut [Vec<f32>]) {
-    let mut spare = [[0.0f32; BLOCK]; 2];
-    for (k, step) in steps.iter().enumerate() {
-        let (before, after) = values.split_at_mut(inputs + k);
-        let Some(out) = after.first_mut() else { return };
-        let out = &mut out[..n];
-        match *step {
-            ChainStep::Unary(op, x) => unary(op, 0..n, &before[x], &mut Out::new(out)),
-            ChainStep::Binary(op, a, b) => {
-                let [sa, sb] = &mut spare;
-                pairs(op, operand(before, a, sa, n), operand(before, b, sb, n), out);
-            }
-            ChainStep::Dequantize(x, scale, zero) => scaled(&before[x][..n], out, zero, scale),
-            ChainStep::Quantize(x, scale, zero, range) => rounded(&before[x][..n], out, scale, zero, range),
-        }
+/// The steps of a chain, and where their results stand: a block is kept until its last reader, so
+/// that those in use stay in the nearest cache.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Chain {
+    steps: Vec<ChainStep>,
+    inputs: usize,
+    /// The block of each step's result.
+    places: Vec<usize>,
+    blocks: usize,
+}
+
+impl ChainStep {
+    /// The values that it reads.
+    fn reads(&self) -> impl Iterator<Item = usize> {
+        let of = |s: Source| if let Source::Value(k) = s { Some(k) } else { None };
+        let both = match *self {
+            ChainStep::Unary(_, x) | ChainStep::Dequantize(x, ..) | ChainStep::Quantize(x, ..) => [Some(x), None],
+            ChainStep::Binary(_, a, b) => [of(a), of(b)],
+        };
+        both.into_iter().flatten()
     }
 }
 
-fn operand<'v>(before: &'v [Vec<f32>], s: Source, spare: &'v mut [f32; BLOCK], n: usize) -> &'v [f32] {
-    match s {
-        Source::Value(k) => &before[k][..n],
-        Source::Number(c) => {
-            spare[..n].fill(c);
-            &spare[..n]
+impl Chain {
+    /// A chain of at least one step; each reads inputs and earlier results alone.
+    pub fn new(steps: Vec<ChainStep>, inputs: usize) -> Chain {
+        let mut last = vec![0; steps.len()];
+        for (k, step) in steps.iter().enumerate() {
+            for x in step.reads().filter(|x| *x >= inputs) {
+                last[x - inputs] = k;
+            }
+        }
+        let (mut places, mut free, mut blocks) = (Vec::new(), Vec::new(), 0);
+        for (k, step) in steps.iter().enumerate() {
+            places.push(free.pop().unwrap_or_else(|| {
+                blocks += 1;
+                blocks - 1
+            }));
+            let mut over: Vec<usize> = step.reads().filter(|x| *x >= inputs && last[x - inputs] == k).collect();
+            over.dedup();
+            free.extend(over.into_iter().map(|x| places[x - inputs]));
+        }
+        Chain { steps, inputs, places, blocks }
+    }
+
+    /// Its steps.
+    pub fn steps(&self) -> &[ChainStep] {
+        &self.steps
+    }
+
+    /// Floats of working memory.
+    pub fn memory(&self) -> usize {
+        self.blocks * BLOCK
+    }
+
+    /// Computes the chain for as many elements as `out` has, up to [`BLOCK`]; each input has as
+    /// many, `memory` what [`Chain::memory`] says.
+    pub fn run(&self, inputs: &[&[f32]], memory: &mut [f32], out: &mut [f32]) {
+        let n = out.len();
+        let end = self.steps.len() - 1;
+        for (k, step) in self.steps.iter().enumerate() {
+            // The block of the result is nobody's while the step runs.
+            let (before, rest) = memory.split_at_mut(self.places[k] * BLOCK);
+            let (own, after) = rest.split_at_mut(BLOCK.min(rest.len()));
+            let to = if k == end { &mut *out } else { &mut own[..n] };
+            let value = |x: usize| -> &[f32] {
+                if x < self.inputs {
+                    return &inputs[x][..n];
+                }
+                let at = self.places[x - self.inputs];
+                let from = if at < self.places[k] {
+                    &before[at * BLOCK..]
+                } else {
+                    &after[(at - self.places[k] - 1) * BLOCK..]
+                };
+                &from[..n]
+            };
+            match *step {
+                ChainStep::Unary(op, x) => unary(op, 0..n, value(x), &mut Out::new(to)),
+                ChainStep::Binary(op, Source::Value(a), Source::Value(b)) => pairs(op, value(a), value(b), to),
+                ChainStep::Binary(op, Source::Value(a), Source::Number(b)) => with_number(op, value(a), b, to),
+                ChainStep::Binary(op, Source::Number(a), Source::Value(b)) => of_number(op, a, value(b), to),
+                ChainStep::Binary(op, Source::Number(a), Source::Number(b)) => {
+                    let mut one = [0.0];
+                    pairs(op, &[a], &[b], &mut one);
+                    to.fill(one[0]);
+                }
+                ChainStep::Dequantize(x, scale, zero) => scaled(value(x), to, zero, scale),
+                ChainStep::Quantize(x, scale, zero, range) => rounded(value(x), to, scale, zero, range),
+            }
         }
     }
 }
@@ -159,10 +256,63 @@ mod tests {
             ChainStep::Unary(Unary::Neg, 3),
             ChainStep::Quantize(4, 0.25, 1.0, [-128.0, 127.0]),
         ];
-        let mut values = vec![vec![4.0, 6.0], vec![3.0, -100.0]];
-        values.resize(6, vec![0.0; 2]);
-        run_chain(&steps, 2, 2, &mut values);
-        assert_eq!(values[3], [3.0, -200.0]);
-        assert_eq!(values[5], [-11.0, 127.0]);
+        let (values, mut y) = ([[4.0, 6.0], [3.0, -100.0]], [0.0; 2]);
+        for (many, want) in [(2, [3.0, -200.0]), (3, [-3.0, 200.0]), (4, [-11.0, 127.0])] {
+            let chain = Chain::new(steps[..many].to_vec(), 2);
+            chain.run(&[&values[0], &values[1]], &mut vec![9.0; chain.memory()], &mut y);
+            assert_eq!(y, want);
+        }
+    }
+
+    /// Chains of any form beside the same steps each with a block of its own: results are kept as
+    /// long as a later step reads them, and no longer.
+    #[test]
+    fn results_are_kept_until_their_last_reader() {
+        let mut seed = 1u64;
+        let mut next = |n: usize| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) as usize % n
+        };
+        for _ in 0..300 {
+            let (inputs, many, n) = (1 + next(3), 1 + next(12), 1 + next(40));
+            let given: Vec<Vec<f32>> = (0..inputs).map(|_| (0..n).map(|_| next(9) as f32 - 4.0).collect()).collect();
+            let mut all = given.clone();
+            let mut steps = vec![];
+            for k in 0..many {
+                let mut of = |steps: usize| {
+                    if next(4) == 0 { Source::Number(steps as f32 - 1.5) } else { Source::Value(next(inputs + k)) }
+                };
+                let op = [Binary::Sub, Binary::Max, Binary::Mul][k % 3];
+                let (a, b) = (of(k), of(3));
+                let x = next(inputs + k);
+                steps.push(if next(3) == 0 { ChainStep::Unary(Unary::Neg, x) } else { ChainStep::Binary(op, a, b) });
+                let at = |s: Source, i: usize| match s {
+                    Source::Value(v) => all[v][i],
+                    Source::Number(v) => v,
+                };
+                let one = |i: usize| match (steps[k], op) {
+                    (ChainStep::Unary(..), _) => -all[x][i],
+                    (_, Binary::Sub) => at(a, i) - at(b, i),
+                    (_, Binary::Max) => at(a, i).max(at(b, i)),
+                    _ => at(a, i) * at(b, i),
+                };
+                let y: Vec<f32> = (0..n).map(one).collect();
+                all.push(y);
+            }
+            let chain = Chain::new(steps, inputs);
+            let mut y = vec![f32::NAN; n];
+            let slices: Vec<&[f32]> = given.iter().map(Vec::as_slice).collect();
+            chain.run(&slices, &mut vec![f32::NAN; chain.memory()], &mut y);
+            assert!(
+                y.iter().zip(&all[inputs + many - 1]).all(|(y, w)| y == w || y.is_nan() && w.is_nan()),
+                "{chain:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_long_chain_takes_few_blocks() {
+        let step = |k: usize| ChainStep::Binary(Binary::Add, Source::Value(k), Source::Value(0));
+        assert_eq!(Chain::new((0..60).map(step).collect(), 1).memory(), 2 * BLOCK);
     }
 }

@@ -11,5 +11,5 @@ pub mod binary;
 pub mod chain;
 
 pub use binary::{Binary, Compare, binary, compare, float_map, select};
-pub use chain::{ChainStep, Source, run_chain};
+pub use chain::{Chain, ChainStep, Source};
 pub use unary::{Unary, unary};

@@ -34,16 +34,29 @@ fn scale(v: f32, n: i32) -> f32 {
     v * power(half) * power(rest)
 }
 
+/// `e^r - 1` where `x = n ln 2 + r`, and `n` as the last bits of a number.
+#[inline(always)]
+fn reduced(x: f32) -> (f32, f32) {
+    let t = x.mul_add(std::f32::consts::LOG2_E, ROUND);
+    let n = t - ROUND;
+    let r = n.mul_add(-LN2_LO, n.mul_add(-LN2_HI, x));
+    let p = poly(r, [0.5, 0.166_666_67, 0.041_666_456, 0.008_333_31, 0.001_393_454_1, 0.000_198_919_8]);
+    ((r * r).mul_add(p, r), t)
+}
+
+/// `2^n` for `n` of [`reduced`] from -127, which gives zero, to 128, which gives infinity.
+#[inline(always)]
+fn power(t: f32) -> f32 {
+    f32::from_bits((t.to_bits() << 23).wrapping_add(1f32.to_bits()))
+}
+
 /// `e^x`. Infinite above 88.72, zero below -103.97; NaN stays NaN.
 #[inline(always)]
 pub fn exp(x: f32) -> f32 {
     let x = if x > 89.0 { 89.0 } else { x };
     let x = if x < -105.0 { -105.0 } else { x };
-    let t = x.mul_add(std::f32::consts::LOG2_E, ROUND);
-    let n = t - ROUND;
-    let r = n.mul_add(-LN2_LO, n.mul_add(-LN2_HI, x));
-    let p = poly(r, [0.5, 0.166_666_67, 0.041_666_456, 0.008_333_31, 0.001_393_454_1, 0.000_198_919_8]);
-    let e = (r * r).mul_add(p, r) + 1.0;
+    let (q, t) = reduced(x);
+    let e = q + 1.0;
     scale(e, (t.to_bits() as i32).wrapping_sub(ROUND.to_bits() as i32))
 }
 
@@ -103,19 +116,20 @@ pub fn ln_1p(x: f32) -> f32 {
 /// Hyperbolic tangent.
 #[inline(always)]
 pub fn tanh(x: f32) -> f32 {
-    let a = x.abs();
-    let s = x * x;
-    let p = poly(s, [-0.333_333_34, 0.133_333, -0.053_958_46, 0.021_762_503, -0.008_323_187, 0.002_269_501_8]);
-    let small = (s * a).mul_add(p, a);
-    let large = 1.0 - 2.0 / (exp(2.0 * a) + 1.0);
-    let r = if a < 0.63 { small } else { large };
-    r.copysign(x)
+    // From e^2a - 1, which is exact near zero: e / (e + 2). Beyond 20 the result is one.
+    let a = x.abs() + x.abs();
+    let (q, t) = reduced(if a > 40.0 { 40.0 } else { a });
+    let scale = power(t);
+    let e = scale.mul_add(q, scale - 1.0);
+    (e / (e + 2.0)).copysign(x)
 }
 
 /// `1 / (1 + e^-x)`.
 #[inline(always)]
 pub fn sigmoid(x: f32) -> f32 {
-    1.0 / (1.0 + exp(-x))
+    let y = if -x > 89.0 { 89.0 } else { -x };
+    let (q, t) = reduced(if y < -88.0 { -88.0 } else { y });
+    1.0 / (q + 1.0).mul_add(power(t), 1.0)
 }
 
 /// The error function.

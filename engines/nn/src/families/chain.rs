@@ -5,19 +5,22 @@ use crate::families::maps::{map_named, pair_named};
 use crate::kernel::{CHUNK, Io, Kernel, chunk};
 use crate::sig::{Answer, Sig};
 use ge_kernels::elementwise::chain::{BLOCK, narrow, narrow_whole, widen};
-use ge_kernels::elementwise::{Binary, ChainStep, Source, run_chain};
+use ge_kernels::elementwise::{Binary, Chain, ChainStep, Source};
 use ge_kernels::quant::{AddBytes, add_bytes};
+use ge_kernels::scratch::with_scratch;
 use ge_kernels::view::steps::{Operand, Step, parse};
 use ge_kernels::view::{Elem, Kind, Layout, Nest};
 use ge_kernels::with_kind;
 use ge_plugin_api::{Error, Result};
 use std::ops::Range;
 
-struct Chain {
+struct Fused {
     kinds: Vec<Kind>,
     nests: Vec<Nest<1>>,
     out: Kind,
-    steps: Vec<ChainStep>,
+    steps: Chain,
+    /// Inputs of single precision and the output's shape, which are read where they stand.
+    direct: Vec<bool>,
     n: usize,
     /// The chain is the sum of two tensors of bytes of one shape, in bytes.
     adds: Option<AddBytes>,
@@ -100,14 +103,16 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
         return Err(format!("output 0 is {}, and the last step {:?}", y.dtype, parsed.last().map(|s| s.op.as_str())));
     }
     let steps = parsed.iter().map(|s| step(s, out)).collect::<Answer<Vec<_>>>()?;
+    let steps = Chain::new(steps, sig.inputs.len());
     cube::map_keeps_zeros(sig, || {
-        let mut values = vec![vec![0.0f32]; sig.inputs.len() + steps.len()];
-        run_chain(&steps, sig.inputs.len(), 1, &mut values);
-        values.last().map_or(f32::NAN, |v| v[0])
+        let mut y = [f32::NAN];
+        steps.run(&vec![&[0.0f32][..]; sig.inputs.len()], &mut vec![0.0; steps.memory()], &mut y);
+        y[0]
     })?;
     let one_shape = sig.inputs.iter().flatten().all(|t| t.shape == y.shape);
-    let adds = if one_shape { as_sum(&steps, &kinds) } else { None };
-    Ok(Box::new(Chain { kinds, nests, out, steps, n: y.count(), adds }))
+    let adds = if one_shape { as_sum(steps.steps(), &kinds) } else { None };
+    let direct = sig.inputs.iter().flatten().map(|t| t.kind == Some(Kind::F32) && t.shape == y.shape).collect();
+    Ok(Box::new(Fused { kinds, nests, out, steps, direct, n: y.count(), adds }))
 }
 
 /// Elements of a block of one input, widened.
@@ -124,13 +129,13 @@ fn load<T: Elem>(x: &[T], nest: &Nest<1>, range: Range<usize>, to: &mut [f32]) {
     });
 }
 
-impl Kernel for Chain {
+impl Kernel for Fused {
     fn units(&self) -> usize {
         self.n.div_ceil(CHUNK)
     }
 
     fn work(&self) -> u64 {
-        (self.n as u64).saturating_mul(2 * self.steps.len() as u64)
+        (self.n as u64).saturating_mul(2 * self.steps.steps().len() as u64)
     }
 
     fn run(&self, units: Range<usize>, io: &Io<'_, '_>) -> Result<()> {
@@ -146,32 +151,51 @@ impl Kernel for Chain {
             }, else Err(wrong())), else Err(wrong()));
         }
         let inputs = self.kinds.len();
-        let mut values = vec![vec![0.0f32; BLOCK]; inputs + self.steps.len()];
-        let range = chunk(&units, self.n);
-        for start in range.clone().step_by(BLOCK) {
-            let block = start..(start + BLOCK).min(range.end);
-            for (i, (kind, nest)) in self.kinds.iter().zip(&self.nests).enumerate() {
-                with_kind!(*kind, [F32, F16, Bf16, I8, U8], T => {
-                    load::<T>(io.input::<T>(i)?, nest, block.clone(), &mut values[i]);
+        let loaded = self.direct.iter().filter(|d| !**d).count();
+        let (range, last) = (chunk(&units, self.n), if self.out == Kind::F32 { 0 } else { BLOCK });
+        with_scratch(loaded * BLOCK + last + self.steps.memory(), |all| {
+            let (own, rest) = all.split_at_mut(loaded * BLOCK);
+            let (last, memory) = rest.split_at_mut(last);
+            for start in range.clone().step_by(BLOCK) {
+                let block = start..(start + BLOCK).min(range.end);
+                let mut own = own.chunks_exact_mut(BLOCK);
+                let mut values: Vec<&[f32]> = Vec::with_capacity(inputs);
+                for (i, (kind, nest)) in self.kinds.iter().zip(&self.nests).enumerate() {
+                    if self.direct[i] {
+                        values.push(&io.input::<f32>(i)?[block.clone()]);
+                        continue;
+                    }
+                    let Some(own) = own.next() else { return Err(wrong()) };
+                    with_kind!(*kind, [F32, F16, Bf16, I8, U8], T => {
+                        load::<T>(io.input::<T>(i)?, nest, block.clone(), own);
+                    }, else return Err(wrong()));
+                    values.push(own);
+                }
+                if self.out == Kind::F32 {
+                    io.output::<f32, ()>(0, |out| {
+                        self.steps.run(&values, memory, out.part(block.start, block.len()));
+                        Ok(())
+                    })?;
+                    continue;
+                }
+                let last = &mut last[..block.len()];
+                self.steps.run(&values, memory, last);
+                if matches!(self.out, Kind::I8 | Kind::U8) {
+                    // The last step is Quantize.
+                    io.output::<u8, ()>(0, |out| {
+                        narrow_whole(last, out.part(block.start, block.len()));
+                        Ok(())
+                    })?;
+                    continue;
+                }
+                with_kind!(self.out, [F16, Bf16], T => {
+                    io.output::<T, ()>(0, |out| {
+                        narrow(last, out.part(block.start, block.len()));
+                        Ok(())
+                    })?;
                 }, else return Err(wrong()));
             }
-            run_chain(&self.steps, inputs, block.len(), &mut values);
-            let Some(last) = values.last() else { return Err(wrong()) };
-            if matches!(self.out, Kind::I8 | Kind::U8) {
-                // The last step is Quantize.
-                io.output::<u8, ()>(0, |out| {
-                    narrow_whole(&last[..block.len()], out.part(block.start, block.len()));
-                    Ok(())
-                })?;
-                continue;
-            }
-            with_kind!(self.out, [F32, F16, Bf16], T => {
-                io.output::<T, ()>(0, |out| {
-                    narrow(&last[..block.len()], out.part(block.start, block.len()));
-                    Ok(())
-                })?;
-            }, else return Err(wrong()));
-        }
-        Ok(())
+            Ok(())
+        })
     }
 }

@@ -1,10 +1,12 @@
 //! One node with constant inputs, taken through an engine as the host would, and launched block by
 //! block.
 use ge_nn::engine::Nn;
+use ge_nn::kernel::Tiling;
 use ge_plugin_api::abi::ROption;
 use ge_plugin_api::device::SocSpec;
 use ge_plugin_api::engine::{ArgInfo, Engine, LoadRequest, Support, Target, TaskContext};
 use ge_plugin_api::kernel::KernelCall;
+use ge_plugin_api::task::KernelTask;
 use ge_plugin_api::types::{
     Attr, AttrMap, AttrValue, ConstTensor, DType, Format, Key, NodeId, Origin, Shape, TensorDesc, Use, ValueRef,
 };
@@ -278,9 +280,31 @@ impl Case {
         self.launch_over(engine, blocks, 0xa5a5_a5a5_a5a5_a5a5)
     }
 
+    /// The same, with so many blocks and other tiling data.
+    pub fn launch_tiled(&self, engine: &Nn, blocks: u32, change: impl Fn(&mut Tiling)) -> Result<Vec<T>, String> {
+        self.launch_with(engine, blocks, 0, |k| {
+            let mut tiling = Tiling { units: Tiling::units_of(&k.tiling).unwrap(), block_dim: k.block_dim };
+            change(&mut tiling);
+            k.tiling = tiling.encode().into();
+        })
+    }
+
     /// The same, over memory that holds `before` eight bytes at a time.
     fn launch_over(&self, engine: &Nn, blocks: u32, before: u64) -> Result<Vec<T>, String> {
-        let (request, planned) = self.request(engine);
+        self.launch_with(engine, blocks, before, |_| ())
+    }
+
+    fn launch_with(
+        &self,
+        engine: &Nn,
+        blocks: u32,
+        before: u64,
+        change: impl Fn(&mut KernelTask),
+    ) -> Result<Vec<T>, String> {
+        let (mut request, planned) = self.request(engine);
+        if let ROption::RSome(k) = &mut request.task.kernel {
+            change(k);
+        }
         let loaded = engine.load_kernel(&request).map_err(|e| e.message().to_owned())?;
         let mut memory: Vec<Vec<u64>> = vec![];
         for t in &self.inputs {

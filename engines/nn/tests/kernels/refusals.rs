@@ -84,6 +84,80 @@ fn a_damaged_task_is_refused_at_load_or_launch() {
     }
 }
 
+/// An OM of another build: its kernels may be cut into other units, and run; weights that may be
+/// packed in another way are refused by their form, with what helps.
+#[test]
+fn a_kernel_of_another_form_is_refused_and_other_units_run() {
+    let ai = Nn::ai_core();
+    let x = noise(F, &[4, 8], 1);
+    let c = case("SoftmaxV2", &[&x], &[(F, &[4, 8])]);
+    let (good, _) = c.request(&ai);
+    for form in [1u16, ge_nn::sig::FORM + 1] {
+        let mut r = good.clone();
+        let mut binary = r.binary.to_vec();
+        binary[4..6].copy_from_slice(&form.to_le_bytes());
+        r.binary = binary.as_slice().into();
+        let e = ai.load_kernel(&r).err().expect("refused");
+        let own = ge_nn::sig::FORM;
+        let want =
+            format!("task of `node`: its kernel and weights have form {form}, this build of the engine reads {own}");
+        assert_eq!(e.message(), want);
+        assert_eq!(e.kind, ge_plugin_api::diagnostic::ErrorKind::UNSUPPORTED);
+        assert_eq!(e.diagnostics[0].help.as_str(), "compile the model again, with this build");
+    }
+    let want = c.launch(&ai, 0).unwrap();
+    assert_eq!(c.launch_tiled(&ai, 3, |t| t.units += 5).unwrap(), want);
+}
+
+/// Digests of what the packing functions make of given numbers: where one of them changes, OMs of
+/// earlier builds hold other weights, and `FORM` must be the next number.
+#[test]
+fn packed_forms_are_those_of_the_version() {
+    use ge_kernels::conv::{ConvSpec, pack_filter, packed_filter_len};
+    use ge_kernels::gemm::int8::{pack_int8, packed_int8_len};
+    use ge_kernels::gemm::{pack_columns, packed_len};
+    use ge_kernels::rnn::bytes::{pack_bytes, packed_bytes_len};
+    use ge_kernels::rnn::{pack_input, pack_recurrent, packed_input_len, packed_recurrent_len};
+    let digest = |b: &[i8]| {
+        b.iter().fold(0xcbf2_9ce4_8422_2325u64, |h, v| (h ^ u64::from(*v as u8)).wrapping_mul(0x0100_0000_01b3))
+    };
+    let given: Vec<i8> = (0..20_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as i8).collect();
+    let mut found = vec![];
+    for gates in [1, 3, 4] {
+        let (mut w, mut r) = (vec![0; packed_input_len(gates, 19, 7)], vec![0; packed_recurrent_len(gates, 19)]);
+        pack_input(&given[..gates * 19 * 7], [gates, 19, 7], &mut w);
+        pack_recurrent(&given[..gates * 19 * 19], [gates, 19], &mut r);
+        found.extend([digest(&w), digest(&r)]);
+    }
+    let mut w = vec![0; packed_bytes_len(7, 19)];
+    pack_bytes(&given[..7 * 4 * 19], 7, 19, &mut w);
+    found.push(digest(&w));
+    let floats: Vec<f32> = given.iter().map(|v| f32::from(*v)).collect();
+    let mut columns = vec![0.0f32; packed_len(21, 37)];
+    pack_columns(&floats, 21, 37, 37, 1, &mut columns);
+    found.push(digest(&columns.iter().map(|v| *v as i8).collect::<Vec<_>>()));
+    let mut whole = vec![0; packed_int8_len(21, 37)];
+    pack_int8(&given, 21, 37, 37, 1, &mut whole);
+    found.push(digest(&whole));
+    let spec = ConvSpec { groups: 2, kernel: [1, 3, 2], ..ConvSpec::square(1, [10, 34], 9, 3) };
+    let mut filter = vec![0; packed_filter_len(&spec)];
+    pack_filter(&spec, &given[..34 * 5 * 6], &mut filter);
+    found.push(digest(&filter));
+    let of_form_2 = [
+        16809692624283053188,
+        5946626219619805641,
+        17770626212166545813,
+        6575685217915736267,
+        17283670331917658272,
+        4730670482261275025,
+        14250416551662602395,
+        18090815749841726094,
+        900104676417534236,
+        6603202766308938729,
+    ];
+    assert_eq!((ge_nn::sig::FORM, found), (2, of_form_2.to_vec()), "digests of packed weights");
+}
+
 #[test]
 fn block_dim_follows_the_cores_and_the_work() {
     let ai = Nn::ai_core();
