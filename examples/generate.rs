@@ -41,9 +41,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         tokens.push(best);
         new = vec![best];
     }
-    let kept: Vec<u64> = steps.state().map(|t| t.dims.get(2).copied().unwrap_or(0)).collect();
+    let kept: Vec<u64> = steps.info().iter().map(|t| t.dims.get(2).copied().unwrap_or(0)).collect();
     println!("generated {} tokens in {} steps, {} positions kept: {tokens:?}", tokens.len(), steps.taken(), kept[0]);
-    println!("worst difference {worst:e}, {} inputs copied", steps.copied_inputs());
+    let (inputs, bytes) = (steps.copied_inputs(), steps.copied_state_bytes());
+    println!("worst difference {worst:e}, {inputs} inputs copied, {bytes} bytes of the past copied");
     if tokens != right || worst > 1e-4 {
         return Err(format!("onnxruntime generated {right:?}").into());
     }

@@ -49,7 +49,11 @@ fn each_program_gives_the_right_answer() {
         (0..2).flat_map(|i| ["key", "value"].map(|n| format!("present_{n}_{i}:past_{n}_{i}"))).collect();
     ge_tests::expect_code(dir.path(), 0, &["compile", &model, "-o", &om, "-q", "--state", &state.join(",")]);
     let text = run("generate", &[&om, &data.display().to_string()]);
-    assert!(text.contains("25 tokens in 20 steps, 24 positions kept") && text.contains(", 0 inputs copied"), "{text}");
+    assert!(
+        text.contains("25 tokens in 20 steps, 24 positions kept")
+            && text.contains(", 0 inputs copied, 0 bytes of the past copied"),
+        "{text}"
+    );
     // Every program of the folder is one of these.
     let there: BTreeSet<String> = std::fs::read_dir(root().join("examples"))
         .unwrap()

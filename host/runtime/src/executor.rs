@@ -49,6 +49,14 @@ impl Part {
     }
 }
 
+/// An input of a run.
+pub(crate) enum Arg<'a> {
+    /// It is read.
+    Lent(TensorView<'a>),
+    /// Memory that the run writes to, of the size that the model says.
+    Room(&'a mut HostTensor),
+}
+
 /// Alignment that zero copy needs.
 pub(crate) const ALIGN: usize = 64;
 
@@ -74,6 +82,46 @@ impl LoadedModel {
         }
         let copied_inputs = own.iter().flatten().count();
         let outcome = self.launch(&addresses, own, inputs, options)?;
+        Ok(RunOutcome { copied_inputs, ..outcome })
+    }
+
+    /// Runs once on inputs some of which are memory that the run writes to. What nodes wrote is not
+    /// gathered.
+    pub(crate) fn run_args(&self, args: Vec<Arg<'_>>, options: RunOptions) -> Result<RunOutcome, RuntimeError> {
+        if !self.captures.is_empty() {
+            let mut views: Vec<TensorView<'_>> = Vec::with_capacity(args.len());
+            for a in args {
+                let Arg::Lent(t) = a else {
+                    return Err(ge_plugin_api::Error::internal("a state grows where tensors are gathered").into());
+                };
+                views.push(t);
+            }
+            return self.run(&views, options);
+        }
+        self.check_count(args.len())?;
+        let mut addresses = Vec::with_capacity(args.len());
+        let mut own: Vec<Option<HostTensor>> = Vec::with_capacity(args.len());
+        let wants = |k: usize| self.compiled.input_bytes(k).unwrap_or(0);
+        for (k, a) in args.into_iter().enumerate() {
+            let (bytes, address, copy) = match a {
+                Arg::Room(t) => (t.bytes().len(), t.bytes_mut().as_mut_ptr() as u64, None),
+                Arg::Lent(t) if t.bytes.as_ptr().align_offset(ALIGN) == 0 && !self.overwrites(k) => {
+                    (t.bytes.len(), t.bytes.as_ptr() as u64, None)
+                }
+                Arg::Lent(t) => {
+                    let mut copy = HostTensor::from_bytes(t.dtype, t.dims, t.bytes)?;
+                    (t.bytes.len(), copy.bytes_mut().as_mut_ptr() as u64, Some(copy))
+                }
+            };
+            if bytes as u64 != wants(k) {
+                let text = format!("input {k} of a plan has {bytes} bytes, not {}", wants(k));
+                return Err(ge_plugin_api::Error::internal(text).into());
+            }
+            addresses.push(address);
+            own.push(copy);
+        }
+        let copied_inputs = own.iter().flatten().count();
+        let outcome = self.launch(&addresses, own, &[], options)?;
         Ok(RunOutcome { copied_inputs, ..outcome })
     }
 

@@ -50,7 +50,8 @@ pub fn run(
         let others = inputs(&model, &mut steps, a, k)?;
         let (outputs, _) = steps.step(others, RunOptions::default())?;
         if let Some(dir) = a.outputs {
-            let state = steps.pairs().iter().map(|p| p.output).zip(steps.state());
+            let held = steps.state()?;
+            let state = steps.pairs().iter().map(|p| p.output).zip(&held);
             let mut all: Vec<(usize, &HostTensor)> =
                 outputs.iter().enumerate().filter_map(|(i, t)| Some((i, t.as_ref()?))).chain(state).collect();
             all.sort_by_key(|o| o.0);
@@ -59,13 +60,15 @@ pub fn run(
         last = outputs;
     }
     let took = start.elapsed().as_secs_f64() * 1e3;
+    let held = steps.info();
     let state: Vec<serde_json::Value> = steps
         .pairs()
         .iter()
-        .zip(steps.state())
+        .zip(&held)
         .map(|(p, t)| {
             let (o, i) = (&info.outputs[p.output].name, &info.inputs[p.input].name);
-            serde_json::json!({"output": o, "input": i, "shape": t.dims.to_vec(), "bytes": t.bytes().len()})
+            let bytes = t.dtype.bytes_of(t.dims.iter().product());
+            serde_json::json!({"output": o, "input": i, "shape": t.dims, "bytes": bytes, "room": t.room})
         })
         .collect();
     let outputs: Vec<serde_json::Value> = last
@@ -79,13 +82,17 @@ pub fn run(
     if global.json {
         print_json(&serde_json::json!({
             "schema": 1, "model": info.name, "steps": steps.taken(), "run_ms": took, "copied_inputs": steps.copied_inputs(),
+            "copied_state_bytes": steps.copied_state_bytes(),
             "plans": model.plans(), "state": state, "outputs": outputs,
         }))?;
     }
-    say(
-        global,
-        &format!("ran {} steps of {}: {took:.2} ms, {} inputs copied", steps.taken(), info.name, steps.copied_inputs()),
-    );
+    let (taken, inputs, bytes) = (steps.taken(), steps.copied_inputs(), steps.copied_state_bytes());
+    let mut text = format!("ran {taken} steps of {}: {took:.2} ms, {inputs} inputs copied", info.name);
+    let grown = held.iter().filter(|t| t.room.is_some()).count();
+    if grown > 0 {
+        text += &format!(", {grown} of {} states grow in place: {bytes} bytes of them copied", held.len());
+    }
+    say(global, &text);
     Ok(0)
 }
 
@@ -117,7 +124,7 @@ fn inputs(model: &Model, steps: &mut Steps<'_>, a: &Asked<'_>, step: u64) -> Res
         match t {
             Some(t) if steps.carries(k) => {
                 if step == 0 {
-                    steps.set(k, t);
+                    steps.set(k, t)?;
                 }
             }
             Some(t) => others.push(t),

@@ -1,7 +1,9 @@
 //! A loaded model: `Send + Sync`, run from any number of threads.
 use crate::{Error, Result};
 use ge_plugin_api::kernel::{HostTensor, TensorView};
-use ge_plugin_api::types::{ConstTensor, Dim};
+use ge_plugin_api::types::tensor::Container;
+use ge_plugin_api::types::{ConstTensor, DType, Dim};
+use ge_runtime::v2::{Given, Made};
 use ge_runtime::{DynamicModel, LoadedModel, RunOptions, RunOutcome};
 
 /// A model on a device.
@@ -83,6 +85,53 @@ impl Model {
         }
         .map_err(|e| e.into_error())
     }
+    /// Runs once on inputs that may be sequences, or optionals that hold nothing; what it gives may be
+    /// that, too.
+    pub fn run_items(&self, inputs: &[Item], options: RunOptions) -> Result<(RunOutcome, Vec<Item>)> {
+        let Loaded::Dynamic(m) = &self.loaded else {
+            let mut views = Vec::with_capacity(inputs.len());
+            for i in inputs {
+                let Item::Tensor(t) = i else {
+                    return Err(Error::internal("a model of known shapes takes tensors"));
+                };
+                views.push(t.view());
+            }
+            let mut out = self.run_views(&views, options)?;
+            let items = std::mem::take(&mut out.outputs).into_iter().map(Item::Tensor).collect();
+            return Ok((out, items));
+        };
+        let given: Vec<Given<'_>> = inputs
+            .iter()
+            .map(|i| match i {
+                Item::Tensor(t) => Given::Tensor(t.view()),
+                Item::Sequence(l) => Given::Sequence(l.iter().map(HostTensor::view).collect()),
+                Item::Nothing => Given::Nothing,
+            })
+            .collect();
+        let (out, made) = m.step(&given, options).map_err(|e| e.into_error())?;
+        let items = made.into_iter().map(|m| match m {
+            Made::Tensor(t) => Ok(Item::Tensor(t)),
+            Made::State(s) => s.to_host().map(Item::Tensor).map_err(|e| e.into_error()),
+            Made::Sequence(l) => Ok(Item::Sequence(l)),
+            Made::Nothing => Ok(Item::Nothing),
+        });
+        Ok((out, items.collect::<Result<_>>()?))
+    }
+    /// Runs a step of a model of unknown shapes: some inputs are state, which stays where it is.
+    pub(crate) fn run_step(&self, given: &[Given<'_>], options: RunOptions) -> Result<(RunOutcome, Vec<Made>)> {
+        match &self.loaded {
+            Loaded::Static(_) => Err(Error::internal("a model of known shapes has no room for state")),
+            Loaded::Dynamic(m) => m.step(given, options).map_err(|e| e.into_error()),
+        }
+    }
+    /// The axis along which an input of these sizes can grow in place where it is an output of the
+    /// step before.
+    pub(crate) fn grows_along(&self, output: usize, input: usize, dims: &[u64]) -> Option<usize> {
+        match &self.loaded {
+            Loaded::Static(_) => None,
+            Loaded::Dynamic(m) => m.grows_along(output, input, dims),
+        }
+    }
     /// Runs once on inputs that are given away: those whose memory the model reuses
     /// (`ge.exec.inputReuseMemIndexes`) are not copied.
     pub fn run_owned(&self, inputs: Vec<HostTensor>, options: RunOptions) -> Result<RunOutcome> {
@@ -116,6 +165,24 @@ impl Model {
     }
 }
 
+/// What an input or output holds.
+#[derive(Debug)]
+pub enum Item {
+    /// A tensor.
+    Tensor(HostTensor),
+    /// A sequence.
+    Sequence(Vec<HostTensor>),
+    /// An optional that holds nothing.
+    Nothing,
+}
+
+impl Item {
+    /// The tensor, if it is one.
+    pub fn tensor(&self) -> Option<&HostTensor> {
+        if let Item::Tensor(t) = self { Some(t) } else { None }
+    }
+}
+
 /// The range of an input's whole numbers that the graph's readers of it imply, if it is known.
 pub fn range_of(info: &ge_model::CompiledModel, name: &str) -> Option<(i64, i64)> {
     let data = info.graphs.first()?.nodes.iter().find(|n| n.name == name && n.op == "Data")?;
@@ -142,6 +209,10 @@ pub fn random_inputs(info: &ge_model::CompiledModel, seed: u64) -> Result<Vec<Ho
         .map(|(k, i)| {
             if let Some((_, t)) = fixed.iter().find(|f| f.0 == k) {
                 return fixed_value(t);
+            }
+            if i.desc.container != Container::TENSOR || i.desc.dtype == DType::STRING {
+                let text = format!("input `{}` is no tensor of numbers: give it with `--inputs`", i.name);
+                return Err(Error::usage(text));
             }
             if i.desc.shape.is_unranked() {
                 return Err(Error::usage(format!("input `{}` is of unknown rank: give it with `--inputs`", i.name)));

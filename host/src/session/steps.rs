@@ -1,10 +1,13 @@
 //! Growing state: outputs of a run that are inputs of the next one (`ge compile --state OUT:IN,…`).
-//! What a step gives is handed on as it lies in memory: no step copies what the last one left.
+//! What a step gives is handed on as it lies in memory: no step copies what the last one left. A
+//! cache that a decoder appends to has room behind it, so that a step writes what is new there.
 use super::Model;
 use crate::options::unknown_name;
 use crate::{Diagnostic, Error, Result};
 use ge_model::CompiledModel;
-use ge_plugin_api::kernel::{HostTensor, TensorView};
+use ge_plugin_api::kernel::HostTensor;
+use ge_plugin_api::types::DType;
+use ge_runtime::v2::{Given, Made, State};
 use ge_runtime::{RunOptions, RunOutcome};
 
 /// The option that keeps the pairs in an OM.
@@ -95,12 +98,51 @@ pub fn initial(m: &CompiledModel, input: usize) -> Result<HostTensor> {
     HostTensor::zeroed(i.desc.dtype, &dims)
 }
 
+/// Rows that a state has room for at first.
+const ROOM: u64 = 64;
+
+/// A state between two steps.
+enum Kept {
+    /// As the step before gave it.
+    Tensor(HostTensor),
+    /// In memory with room, which the next step writes behind.
+    Room(State),
+}
+
+impl Kept {
+    fn dtype(&self) -> DType {
+        match self {
+            Kept::Tensor(t) => t.dtype,
+            Kept::Room(s) => s.dtype(),
+        }
+    }
+    fn dims(&self) -> &[u64] {
+        match self {
+            Kept::Tensor(t) => &t.dims,
+            Kept::Room(s) => s.dims(),
+        }
+    }
+}
+
+/// What a state is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StateInfo {
+    /// Its type.
+    pub dtype: DType,
+    /// Its sizes.
+    pub dims: Vec<u64>,
+    /// Sizes that its memory has room for; None: what a step gives is handed on whole.
+    pub room: Option<Vec<u64>>,
+}
+
 /// Steps of a model: each takes what the last one left.
 pub struct Steps<'m> {
     model: &'m Model,
     pairs: Vec<Pair>,
-    held: Vec<Option<HostTensor>>,
+    held: Vec<Option<Kept>>,
     copied: usize,
+    /// Bytes of state that were copied in rooms that are no more.
+    moved: u64,
     taken: u64,
 }
 
@@ -116,21 +158,50 @@ impl<'m> Steps<'m> {
                 .help("compile it with `ge compile --state OUTPUT:INPUT,…`")
                 .raise(ge_codes::STATE));
         }
-        let held = pairs.iter().map(|p| initial(model.info(), p.input).map(Some)).collect::<Result<_>>()?;
-        Ok(Steps { model, pairs, held, copied: 0, taken: 0 })
+        let mut out = Steps { model, held: Vec::new(), pairs, copied: 0, moved: 0, taken: 0 };
+        for k in 0..out.pairs.len() {
+            let first = out.keep(k, initial(model.info(), out.pairs[k].input)?)?;
+            out.held.push(Some(first));
+        }
+        Ok(out)
     }
     /// The pairs of output and input.
     pub fn pairs(&self) -> &[Pair] {
         &self.pairs
     }
-    /// The state as the next step takes it, in the order of the pairs.
-    pub fn state(&self) -> impl Iterator<Item = &HostTensor> {
-        self.held.iter().flatten()
+    /// What the state is now, in the order of the pairs.
+    pub fn info(&self) -> Vec<StateInfo> {
+        let one = |k: &Kept| StateInfo {
+            dtype: k.dtype(),
+            dims: k.dims().to_vec(),
+            room: match k {
+                Kept::Tensor(_) => None,
+                Kept::Room(s) => Some(s.room()),
+            },
+        };
+        self.held.iter().flatten().map(one).collect()
+    }
+    /// A copy of the state as the next step takes it, in the order of the pairs.
+    ///
+    /// # Errors
+    /// Memory that cannot be had.
+    pub fn state(&self) -> Result<Vec<HostTensor>> {
+        let one = |k: &Kept| match k {
+            Kept::Tensor(t) => HostTensor::from_bytes(t.dtype, &t.dims, t.bytes()),
+            Kept::Room(s) => s.to_host().map_err(|e| e.into_error()),
+        };
+        self.held.iter().flatten().map(one).collect()
     }
     /// Sets the state of an input; false: it is none.
-    pub fn set(&mut self, input: usize, value: HostTensor) -> bool {
-        let at = self.pairs.iter().position(|p| p.input == input);
-        at.and_then(|k| self.held.get_mut(k)).map(|h| *h = Some(value)).is_some()
+    ///
+    /// # Errors
+    /// Memory that cannot be had.
+    pub fn set(&mut self, input: usize, value: HostTensor) -> Result<bool> {
+        let Some(k) = self.pairs.iter().position(|p| p.input == input) else { return Ok(false) };
+        self.drop_room(k);
+        let kept = self.keep(k, value)?;
+        self.held[k] = Some(kept);
+        Ok(true)
     }
     /// Steps taken.
     pub fn taken(&self) -> u64 {
@@ -140,9 +211,36 @@ impl<'m> Steps<'m> {
     pub fn copied_inputs(&self) -> usize {
         self.copied
     }
+    /// Bytes of state that were copied so far, of states that grow in place: where a room was full,
+    /// or somebody read one who takes it without room alone.
+    pub fn copied_state_bytes(&self) -> u64 {
+        let rooms = self.held.iter().flatten().map(|k| if let Kept::Room(s) = k { s.copied_bytes() } else { 0 });
+        self.moved + rooms.sum::<u64>()
+    }
     /// Whether an input is a state.
     pub fn carries(&self, input: usize) -> bool {
         self.pairs.iter().any(|p| p.input == input)
+    }
+
+    /// A tensor as the state of a pair: in memory with room where it can grow in place. Rooms
+    /// double, within the range that is stated for the size.
+    fn keep(&self, pair: usize, t: HostTensor) -> Result<Kept> {
+        let p = self.pairs[pair];
+        let Some(axis) = self.model.grows_along(p.output, p.input, &t.dims) else { return Ok(Kept::Tensor(t)) };
+        let rows = t.dims.get(axis).copied().unwrap_or(0);
+        let i = &self.model.info().inputs[p.input];
+        let letter = i.desc.shape.dims().get(axis).and_then(|d| d.symbol_name());
+        let key = letter.map_or_else(|| format!("{}:{axis}", i.name), str::to_owned);
+        let most = self.model.info().ranges.get(&key).map_or(u64::MAX, |r| r.1);
+        let room = rows.saturating_mul(2).max(ROOM).min(most).max(rows);
+        State::new(&t.view(), axis, room).map(Kept::Room).map_err(|e| e.into_error())
+    }
+    /// What was copied in the room of a pair still counts when it is gone.
+    fn drop_room(&mut self, pair: usize) {
+        if let Some(Some(Kept::Room(s))) = self.held.get(pair) {
+            self.moved += s.copied_bytes();
+        }
+        self.held[pair] = None;
     }
 
     /// One step; `others` are the inputs that are no state, in graph order. The outputs, None for
@@ -155,39 +253,82 @@ impl<'m> Steps<'m> {
         others: Vec<HostTensor>,
         options: RunOptions,
     ) -> Result<(Vec<Option<HostTensor>>, RunOutcome)> {
+        let wanted = self.model.info().inputs.len().saturating_sub(self.pairs.len());
+        if others.len() < wanted {
+            let lacks = (0..self.model.info().inputs.len()).filter(|k| !self.carries(*k)).nth(others.len());
+            let name = lacks.map_or("", |k| self.model.info().inputs[k].name.as_str());
+            return Err(Error::usage(format!("step {}: input `{name}` is not given", self.taken)));
+        }
+        let (outputs, out) =
+            if self.model.is_dynamic() { self.of_rooms(&others, options)? } else { self.whole(others, options)? };
+        self.copied += out.copied_inputs;
+        self.taken += 1;
+        Ok((outputs, out))
+    }
+
+    /// A step of a model of known shapes: state is given away and comes back.
+    fn whole(&mut self, others: Vec<HostTensor>, options: RunOptions) -> Result<(Vec<Option<HostTensor>>, RunOutcome)> {
         let mut others = others.into_iter();
         let mut inputs: Vec<HostTensor> = Vec::with_capacity(self.model.info().inputs.len());
         for k in 0..self.model.info().inputs.len() {
-            let state = self.pairs.iter().position(|p| p.input == k);
-            let next = match state {
-                Some(s) => self.held.get_mut(s).and_then(Option::take),
+            let next = match self.pairs.iter().position(|p| p.input == k) {
+                Some(s) => match self.held[s].take() {
+                    Some(Kept::Tensor(t)) => Some(t),
+                    _ => None,
+                },
                 None => others.next(),
             };
-            let name = &self.model.info().inputs[k].name;
-            inputs.push(next.ok_or_else(|| Error::usage(format!("step {}: input `{name}` is not given", self.taken)))?);
+            inputs.push(next.ok_or_else(|| Error::internal("a state is not there"))?);
         }
-        let mut out = if self.model.is_dynamic() {
-            let views: Vec<TensorView<'_>> = inputs.iter().map(HostTensor::view).collect();
-            match self.model.run_views(&views, options) {
-                Ok(out) => out,
-                Err(e) => {
-                    // The state is still there: the next step may be another one.
-                    let mut inputs: Vec<Option<HostTensor>> = inputs.into_iter().map(Some).collect();
-                    for (p, held) in self.pairs.iter().zip(&mut self.held) {
-                        *held = inputs.get_mut(p.input).and_then(Option::take);
-                    }
-                    return Err(e);
-                }
-            }
-        } else {
-            self.model.run_owned(inputs, options)?
-        };
+        let mut out = self.model.run_owned(inputs, options)?;
         let mut outputs: Vec<Option<HostTensor>> = std::mem::take(&mut out.outputs).into_iter().map(Some).collect();
         for (p, held) in self.pairs.iter().zip(&mut self.held) {
-            *held = outputs.get_mut(p.output).and_then(Option::take);
+            *held = outputs.get_mut(p.output).and_then(Option::take).map(Kept::Tensor);
         }
-        self.copied += out.copied_inputs;
-        self.taken += 1;
+        Ok((outputs, out))
+    }
+
+    /// A step of a model of unknown shapes: state stays where it is, and is longer then.
+    fn of_rooms(
+        &mut self,
+        others: &[HostTensor],
+        options: RunOptions,
+    ) -> Result<(Vec<Option<HostTensor>>, RunOutcome)> {
+        let mut others = others.iter();
+        let mut given: Vec<Given<'_>> = Vec::with_capacity(self.model.info().inputs.len());
+        for k in 0..self.model.info().inputs.len() {
+            given.push(match self.pairs.iter().position(|p| p.input == k).map(|s| &self.held[s]) {
+                Some(Some(Kept::Room(s))) => Given::State(s),
+                Some(Some(Kept::Tensor(t))) => Given::Tensor(t.view()),
+                Some(None) => return Err(Error::internal("a state is not there")),
+                None => Given::Tensor(others.next().ok_or_else(|| Error::internal("an input is not there"))?.view()),
+            });
+        }
+        let (out, made) = self.model.run_step(&given, options)?;
+        let mut made: Vec<Option<Made>> = made.into_iter().map(Some).collect();
+        for k in 0..self.pairs.len() {
+            let next = match made.get_mut(self.pairs[k].output).and_then(Option::take) {
+                // Its room is the one that it had.
+                Some(Made::State(s)) => Kept::Room(s),
+                Some(Made::Tensor(t)) => {
+                    self.drop_room(k);
+                    self.keep(k, t)?
+                }
+                _ => return Err(Error::internal("a state is not given")),
+            };
+            self.held[k] = Some(next);
+        }
+        let mut outputs = Vec::with_capacity(made.len());
+        for m in made {
+            outputs.push(match m {
+                None => None,
+                Some(Made::Tensor(t)) => Some(t),
+                Some(Made::State(s)) => Some(s.to_host().map_err(|e| e.into_error())?),
+                Some(Made::Sequence(_) | Made::Nothing) => {
+                    return Err(Error::unsupported("steps take models whose outputs are tensors"));
+                }
+            });
+        }
         Ok((outputs, out))
     }
 }

@@ -1,6 +1,7 @@
 //! From a draft to a round: memory, arguments and tasks of one sealed model of the device.
 use super::arena::{Life, pack};
 use super::graph::{Graph, Kind};
+use super::pieces::sized;
 use super::plan::{Draft, Home};
 use super::value::Tensor;
 use crate::error::RuntimeError;
@@ -44,6 +45,8 @@ pub(crate) struct Round {
     pub(crate) release: Vec<u32>,
     /// Node of the graph by its place in the device's model.
     pub(crate) nodes: Vec<u32>,
+    /// States that the launches write behind: what each is before and after, and its sizes then.
+    pub(crate) grown: Vec<(u32, u32, Vec<u64>)>,
 }
 
 /// What rounds are loaded with.
@@ -81,13 +84,18 @@ pub(crate) fn round(
         keys: Vec::new(),
         release: Vec::new(),
         nodes: Vec::new(),
+        grown: Vec::new(),
     };
+    for h in &draft.held {
+        let dims = draft.desc[h.of.result as usize].as_ref().and_then(|d| d.shape.sizes());
+        out.grown.push((h.of.value, h.of.result, dims.unwrap_or_default()));
+    }
     let root = |v: u32| if let Home::ViewOf(r) = draft.home[v as usize] { r } else { v };
     // What leaves the round: its memory is an output of the device's model, or it is known.
     let mut leaves = vec![false; graph.values()];
     for v in (0..graph.values() as u32).filter(|v| read_later[*v as usize]) {
         match draft.home[v as usize] {
-            Home::Nowhere | Home::Before => {}
+            Home::Nowhere | Home::Before | Home::InPlace(_) => {}
             Home::Known => out.known.extend(known(&draft, graph, v)),
             Home::Made => leaves[v as usize] = true,
             Home::ViewOf(r) => {
@@ -235,12 +243,16 @@ impl<'w> Writer<'w> {
                             lives[*i].last = k;
                         }
                     }
+                    Home::InPlace(_) => {}
                     Home::Known if self.graph.constants[r as usize].is_some() => {}
                     _ if !self.ins.contains(&r) => self.ins.push(r),
                     _ => {}
                 }
             }
             for v in &n.outputs {
+                if matches!(self.draft.home[*v as usize], Home::InPlace(_)) {
+                    continue;
+                }
                 if self.leaves[*v as usize] {
                     self.outs.push(*v);
                 } else {
@@ -273,17 +285,24 @@ impl<'w> Writer<'w> {
         let lists = [(false, self.ins.clone()), (true, self.outs.clone())];
         for (output, list) in lists {
             for (index, v) in (0u32..).zip(list) {
-                let size = self.bytes(v);
+                let size = self.room(v).map_or_else(|| Some(self.bytes(v)), |d| d.data_bytes()).ok_or_else(overflow)?;
                 self.m.memory.zero_copy.push(ZeroCopyInfo {
                     output,
                     index,
                     offset: at,
                     size,
+                    overwritten: self.room(v).is_some(),
                     ..ZeroCopyInfo::default()
                 });
                 let slot = feature(at, size, true);
                 self.slots.insert(v, slot);
-                let io = IoInfo { name: self.name(v), desc: self.desc(v), slot };
+                // What a state becomes lies where it is.
+                let held = self.draft.held.iter().find(|h| h.of.value == v);
+                if let Some(h) = held.filter(|_| !output) {
+                    self.slots.insert(h.of.result, slot);
+                }
+                let desc = self.room(v).unwrap_or_else(|| self.desc(v));
+                let io = IoInfo { name: self.name(v), desc, slot };
                 if output {
                     self.m.outputs.push(io)
                 } else {
@@ -306,6 +325,11 @@ impl<'w> Writer<'w> {
         Ok(())
     }
 
+    /// The room of a state that grows in place.
+    fn room(&self, v: u32) -> Option<TensorDesc> {
+        let h = self.draft.held.iter().find(|h| h.of.value == v)?;
+        Some(sized(self.draft.desc[v as usize].as_ref()?, &h.room))
+    }
     fn desc(&self, v: u32) -> TensorDesc {
         self.draft.desc[v as usize].clone().unwrap_or_default()
     }
@@ -323,14 +347,23 @@ impl<'w> Writer<'w> {
         let draft = self.draft;
         for (k, l) in draft.launches.iter().enumerate() {
             let n = &self.graph.nodes[l.node as usize];
-            let inputs: Vec<Option<ValueAt>> = n.inputs.iter().map(|v| v.map(|v| self.read(v))).collect();
+            let reads: Vec<Option<u32>> = match &l.pieces {
+                Some(p) => p.reads.iter().copied().map(Some).collect(),
+                None => n.inputs.clone(),
+            };
+            let inputs: Vec<Option<ValueAt>> = reads.into_iter().map(|v| v.map(|v| self.read(v))).collect();
             let at = self.m.graphs[0].nodes.len() as u32;
+            // What a state becomes is seen as its whole room by who writes behind it.
+            let written = |v: &u32| match draft.home[*v as usize] {
+                Home::InPlace(of) => self.room(of).unwrap_or_default(),
+                _ => self.desc(*v),
+            };
             let node = NodeInfo {
                 name: n.name.clone(),
                 op: n.op.as_str().to_owned(),
                 engine: l.launch.engine.clone(),
                 inputs,
-                outputs: n.outputs.iter().map(|v| self.desc(*v)).collect(),
+                outputs: n.outputs.iter().map(written).collect(),
                 slots: n.outputs.iter().map(|v| self.slots.get(v).copied().unwrap_or_default()).collect(),
                 workspaces: self.workspaces[k].clone(),
                 attrs: n.attrs.clone(),
@@ -339,8 +372,13 @@ impl<'w> Writer<'w> {
                 ..NodeInfo::default()
             };
             self.push(node, l.node);
-            for (i, v) in (0u32..).zip(&n.outputs) {
+            let own = (0u32..).zip(&n.outputs).filter(|(_, v)| !matches!(draft.home[**v as usize], Home::InPlace(_)));
+            for (i, v) in own {
                 self.at.insert(*v, ValueAt { node: at, output: i });
+            }
+            if let Some(p) = &l.pieces {
+                self.m.tasks.push(TaskInfo { graph: 0, node: at, ..p.task.clone() });
+                self.m.graphs.push(p.graph.clone());
             }
             for t in &l.launch.tasks {
                 self.m.tasks.push(TaskInfo { graph: 0, node: at, ..t.clone() });
@@ -365,10 +403,11 @@ impl<'w> Writer<'w> {
     /// A node that stands for memory.
     fn source(&mut self, v: u32, op: &str) -> ValueAt {
         let slot = self.slots.get(&v).copied().unwrap_or_default();
+        let room = if op == "Data" { self.room(v) } else { None };
         let n = NodeInfo {
             name: self.name(v),
             op: op.into(),
-            outputs: vec![self.desc(v)],
+            outputs: vec![room.unwrap_or_else(|| self.desc(v))],
             slots: vec![slot],
             attrs: AttrMap::default(),
             ..NodeInfo::default()

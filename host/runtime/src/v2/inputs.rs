@@ -3,7 +3,8 @@
 use crate::error::RuntimeError;
 use ge_model::CompiledModel;
 use ge_plugin_api::kernel::TensorView;
-use ge_plugin_api::types::DType;
+use ge_plugin_api::types::tensor::Container;
+use ge_plugin_api::types::{DType, TensorDesc};
 use std::collections::HashMap;
 
 /// Checks the inputs of a run.
@@ -11,6 +12,49 @@ use std::collections::HashMap;
 /// # Errors
 /// An input that does not fit, by name, with what was expected.
 pub(crate) fn check(m: &CompiledModel, given: &[TensorView<'_>]) -> Result<(), RuntimeError> {
+    let seen = |t: &TensorView<'_>| Seen::Tensor { dtype: t.dtype, dims: t.dims.to_vec(), bytes: Some(t.bytes.len()) };
+    check_seen(m, &given.iter().map(seen).collect::<Vec<_>>())
+}
+
+/// An input as it is checked.
+pub(crate) enum Seen {
+    /// A tensor: type, sizes, and how many bytes there are, where they have to be as many as it
+    /// says.
+    Tensor { dtype: DType, dims: Vec<u64>, bytes: Option<usize> },
+    /// A sequence of tensors of these types.
+    Sequence(Vec<DType>),
+    /// An optional that holds nothing.
+    Nothing,
+}
+
+/// What an input of a container may be; None: a tensor.
+fn contained(want: &TensorDesc, given: &Seen) -> Option<Result<(), (String, String)>> {
+    let name = |d: &TensorDesc| match d.container {
+        Container::SEQ => format!("a sequence of {}", d.dtype),
+        Container::OPT => format!("an optional {}", d.dtype),
+        Container::OPT_SEQ => format!("an optional sequence of {}", d.dtype),
+        _ => format!("{}{}", d.dtype, d.shape),
+    };
+    let fits = |d: &DType| want.dtype == DType::UNKNOWN || want.dtype == *d;
+    let (ok, found) = match (want.container, given) {
+        (Container::TENSOR, Seen::Tensor { .. }) => return None,
+        (Container::OPT, Seen::Tensor { dtype, dims, .. }) => (fits(dtype), format!("{dtype}{dims:?}")),
+        (_, Seen::Tensor { dtype, dims, .. }) => (false, format!("{dtype}{dims:?}")),
+        (c, Seen::Sequence(l)) => {
+            let other = l.iter().find(|d| !fits(d));
+            let of = other.or(l.first()).map_or_else(String::new, |d| format!(" of {d}"));
+            (matches!(c, Container::SEQ | Container::OPT_SEQ) && other.is_none(), format!("a sequence{of}"))
+        }
+        (c, Seen::Nothing) => (matches!(c, Container::OPT | Container::OPT_SEQ), "nothing".to_owned()),
+    };
+    Some(if ok { Ok(()) } else { Err((found, name(want))) })
+}
+
+/// Checks inputs by what they are.
+///
+/// # Errors
+/// As [`check`].
+pub(crate) fn check_seen(m: &CompiledModel, given: &[Seen]) -> Result<(), RuntimeError> {
     if given.len() != m.inputs.len() {
         let names: Vec<&str> = m.inputs.iter().map(|i| i.name.as_str()).collect();
         return Err(RuntimeError::Input {
@@ -24,26 +68,32 @@ pub(crate) fn check(m: &CompiledModel, given: &[TensorView<'_>]) -> Result<(), R
     for (t, want) in given.iter().zip(&m.inputs) {
         let wrong =
             |found: String, expected: String| Err(RuntimeError::Input { name: want.name.clone(), found, expected });
+        match contained(&want.desc, t) {
+            None => {}
+            Some(Ok(())) => continue,
+            Some(Err((found, expected))) => return wrong(found, expected),
+        }
+        let Seen::Tensor { dtype, dims, bytes: has } = t else { continue };
         let shape = &want.desc.shape;
-        let ranked = shape.rank().is_none_or(|r| r == t.dims.len());
-        if t.dtype != want.desc.dtype || !ranked {
-            return wrong(format!("{}{:?}", t.dtype, t.dims), format!("{}{shape}", want.desc.dtype));
+        let ranked = shape.rank().is_none_or(|r| r == dims.len());
+        if *dtype != want.desc.dtype || !ranked {
+            return wrong(format!("{dtype}{dims:?}"), format!("{}{shape}", want.desc.dtype));
         }
-        let bytes = ge_plugin_api::types::Shape::of(t.dims).count().and_then(|c| t.dtype.bytes_of(c));
-        if t.dtype != DType::STRING && bytes != Some(t.bytes.len() as u64) {
-            return wrong(format!("{} bytes for {:?}", t.bytes.len(), t.dims), format!("{bytes:?} bytes"));
+        let bytes = ge_plugin_api::types::Shape::of(dims).count().and_then(|c| dtype.bytes_of(c));
+        if let Some(has) = has.filter(|has| *dtype != DType::STRING && bytes != Some(*has as u64)) {
+            return wrong(format!("{has} bytes for {dims:?}"), format!("{bytes:?} bytes"));
         }
-        for (k, (d, size)) in shape.dims().iter().zip(t.dims).enumerate() {
+        for (k, (d, size)) in shape.dims().iter().zip(dims).enumerate() {
             if d.size().is_some_and(|s| s != *size) {
                 return wrong(
-                    format!("{:?}: {size} for dimension {k}", t.dims),
+                    format!("{:?}: {size} for dimension {k}", dims),
                     format!("{d} for dimension {k}, as in {shape}"),
                 );
             }
             let range = m.ranges.get(&range_key(&want.name, k, d.symbol_name()));
             if let Some((low, high)) = range.filter(|r| !(r.0..=r.1).contains(size)) {
                 let of = d.symbol_name().map_or(String::new(), |s| format!(" (`{s}`)"));
-                return wrong(format!("{:?}: {size} for dimension {k}{of}", t.dims), format!("{low} to {high}"));
+                return wrong(format!("{:?}: {size} for dimension {k}{of}", dims), format!("{low} to {high}"));
             }
             let Some(letter) = d.symbol_name() else { continue };
             let (of, at, first) = *letters.entry(letter).or_insert((&want.name, k, *size));

@@ -18,14 +18,20 @@ pub mod describe;
 mod graph;
 /// Tiling at run time.
 mod launch;
+/// What grows in place.
+mod growth;
 /// What fits an input.
 mod inputs;
+/// Nodes that run piece by piece.
+mod pieces;
 /// What can be launched with the sizes that are known.
 mod plan;
 /// The executor.
 mod run;
 /// Sequences and optionals.
 mod sequence;
+/// State in memory with room.
+mod state;
 /// What plugins offer.
 mod tools;
 /// Values of a run.
@@ -33,6 +39,7 @@ mod value;
 /// One node as plugins see it.
 mod view;
 
+pub use state::State;
 pub use tools::Tools;
 
 use crate::error::RuntimeError;
@@ -44,8 +51,11 @@ use cache::Cache;
 use ge_model::CompiledModel;
 use ge_plugin_api::device::{ContextObject, RunReport};
 use ge_plugin_api::kernel::{HostTensor, TensorView};
+use ge_plugin_api::types::DType;
+use growth::Growing;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use value::{Tensor, Value};
+use value::{List, Tensor, Value};
 
 /// A model of unknown shapes, loaded: `Send + Sync`, runs of several threads go side by side.
 pub struct DynamicModel {
@@ -61,6 +71,10 @@ pub struct DynamicModel {
     /// Parts of known shape, sealed.
     parts: Vec<Arc<LoadedModel>>,
     caches: Vec<Mutex<Cache>>,
+    /// Inputs that can be state which grows in place.
+    growing: Vec<Growing>,
+    /// Whether they can, for all that read them.
+    grows: AtomicBool,
 }
 
 impl DynamicModel {
@@ -84,7 +98,23 @@ impl DynamicModel {
         let options = LoadOptions { maps, ..options.clone() };
         let seal = |p: &CompiledModel| LoadedModel::load(p.clone(), &engines, context.clone(), &options).map(Arc::new);
         let parts = compiled.parts.iter().map(seal).collect::<Result<_, _>>()?;
-        Ok(DynamicModel { compiled, graphs, preferred, tools, engines, context, options, weights, parts, caches })
+        // What tensors hold is gathered whole.
+        let growing = if options.capture { Vec::new() } else { graphs.first().map_or(Vec::new(), growth::find) };
+        let grows = AtomicBool::new(true);
+        Ok(DynamicModel {
+            compiled,
+            graphs,
+            preferred,
+            tools,
+            engines,
+            context,
+            options,
+            weights,
+            parts,
+            caches,
+            growing,
+            grows,
+        })
     }
 
     /// What it is.
@@ -97,6 +127,19 @@ impl DynamicModel {
         self.caches.iter().map(|c| c.lock().unwrap_or_else(PoisonError::into_inner).len()).sum()
     }
 
+    /// Whether states grow in place: nobody who reads one has refused it so far.
+    pub(crate) fn grows(&self) -> bool {
+        self.grows.load(Ordering::Relaxed)
+    }
+
+    /// The axis along which an input of these sizes can grow in place where it is an output of the
+    /// step before.
+    pub fn grows_along(&self, output: usize, input: usize, dims: &[u64]) -> Option<usize> {
+        let g = self.growing.iter().find(|g| (g.output, g.input) == (output, input))?;
+        let whole = || dims.get(..g.axis).is_some_and(|d| d.iter().all(|d| *d == 1));
+        (self.grows() && (g.by_pieces || whole())).then_some(g.axis)
+    }
+
     /// Runs once on inputs in graph order.
     ///
     /// # Errors
@@ -104,19 +147,99 @@ impl DynamicModel {
     /// named.
     pub fn run(&self, given: &[TensorView<'_>], options: RunOptions) -> Result<RunOutcome, RuntimeError> {
         inputs::check(&self.compiled, given)?;
-        let mut run = run::Run::new(options);
         let args = given.iter().map(|t| Value::Tensor(Tensor::lent(t))).collect();
-        let values = self.graph(0, args, &mut run)?;
-        let mut outputs: Vec<HostTensor> = Vec::with_capacity(values.len());
+        let (values, mut outcome) = self.values(args, options)?;
         for (k, v) in values.into_iter().enumerate() {
             let Value::Tensor(t) = v else {
                 let name = self.compiled.outputs.get(k).map_or("", |o| o.name.as_str());
                 let text = format!("output `{name}` is no tensor");
                 return Err(ge_plugin_api::Error::unsupported(text).into());
             };
-            outputs.push(t.into_host()?);
+            outcome.outputs.push(t.into_host()?);
         }
-        let report = RunReport { launches: run.launches, ..RunReport::default() };
-        Ok(RunOutcome { outputs, report, copied_inputs: 0, captured: run.captured, gear: None, parts: run.parts })
+        Ok(outcome)
     }
+
+    /// Runs once on inputs of which some are state, sequences or nothing. The outputs are in its
+    /// second part, none in the outcome.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run); all states are then as they were.
+    pub fn step(&self, given: &[Given<'_>], options: RunOptions) -> Result<(RunOutcome, Vec<Made>), RuntimeError> {
+        let of = |dtype: DType, dims: &[u64], bytes: Option<usize>| inputs::Seen::Tensor {
+            dtype,
+            dims: dims.to_vec(),
+            bytes,
+        };
+        let seen = |g: &Given<'_>| match g {
+            Given::Tensor(t) => of(t.dtype, t.dims, Some(t.bytes.len())),
+            Given::State(s) => of(s.dtype(), s.dims(), None),
+            Given::Sequence(l) => inputs::Seen::Sequence(l.iter().map(|t| t.dtype).collect()),
+            Given::Nothing => inputs::Seen::Nothing,
+        };
+        inputs::check_seen(&self.compiled, &given.iter().map(seen).collect::<Vec<_>>())?;
+        let mut args = Vec::with_capacity(given.len());
+        for (g, want) in given.iter().zip(&self.compiled.inputs) {
+            args.push(match g {
+                Given::Tensor(t) => Value::Tensor(Tensor::lent(t)),
+                Given::State(s) => Value::Tensor(Tensor::state((*s).clone())),
+                Given::Sequence(l) => {
+                    let items = l.iter().map(Tensor::lent).collect::<Vec<_>>();
+                    Value::List(List { items: Arc::new(items), dtype: want.desc.dtype, dims: None })
+                }
+                Given::Nothing => Value::Nothing,
+            });
+        }
+        let (values, outcome) = self.values(args, options)?;
+        let made = |v: Value<'_>| match v {
+            Value::Nothing => Ok(Made::Nothing),
+            Value::List(l) => {
+                let all = l.items.iter().map(|t| t.clone().into_host()).collect::<Result<_, _>>()?;
+                Ok(Made::Sequence(all))
+            }
+            Value::Tensor(t) => match t.store {
+                value::Store::State(s) if s.dims() == &t.dims[..] => Ok(Made::State(s)),
+                _ => t.into_host().map(Made::Tensor),
+            },
+        };
+        let made = values.into_iter().map(made).collect::<Result<_, _>>()?;
+        Ok((outcome, made))
+    }
+
+    /// Runs the root graph.
+    fn values<'a>(
+        &self,
+        args: Vec<Value<'a>>,
+        options: RunOptions,
+    ) -> Result<(Vec<Value<'a>>, RunOutcome), RuntimeError> {
+        let mut run = run::Run::new(options);
+        let values = self.graph(0, args, &mut run)?;
+        let report = RunReport { launches: run.launches, ..RunReport::default() };
+        let (captured, parts) = (run.captured, run.parts);
+        Ok((values, RunOutcome { outputs: Vec::new(), report, copied_inputs: 0, captured, gear: None, parts }))
+    }
+}
+
+/// An input of a step.
+pub enum Given<'a> {
+    /// A tensor.
+    Tensor(TensorView<'a>),
+    /// A state.
+    State(&'a State),
+    /// A sequence.
+    Sequence(Vec<TensorView<'a>>),
+    /// An optional that holds nothing.
+    Nothing,
+}
+
+/// An output of a step.
+pub enum Made {
+    /// A tensor.
+    Tensor(HostTensor),
+    /// A state, in the memory of what it was before.
+    State(State),
+    /// A sequence.
+    Sequence(Vec<HostTensor>),
+    /// An optional that holds nothing.
+    Nothing,
 }

@@ -6,9 +6,12 @@
 //! next round. A plan depends on nothing but shapes, and the values that decide shapes, so that it
 //! serves every run that has the same.
 use super::graph::{Graph, Kind, Node, SIZES};
+use super::growth::{Given, Growing, Held};
 use super::launch::{self, Launch};
+use super::pieces::{self, Cut, Pieced};
+use super::sequence;
 use super::tools::Tools;
-use super::value::{Tensor, Value};
+use super::value::{Store, Tensor, Value};
 use super::view::OneNode;
 use crate::error::RuntimeError;
 use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
@@ -34,12 +37,16 @@ pub(crate) enum Home {
     Made,
     /// It is another value's memory.
     ViewOf(u32),
+    /// A launch of this round makes it of a state, in the memory of that.
+    InPlace(u32),
 }
 
 /// A node that is launched.
 pub(crate) struct Launched {
     pub(crate) node: u32,
     pub(crate) launch: Launch,
+    /// How it runs piece by piece, if it does.
+    pub(crate) pieces: Option<Pieced>,
 }
 
 /// What a round is to do.
@@ -54,9 +61,14 @@ pub(crate) struct Draft {
     pub(crate) known: Vec<Option<ConstTensor>>,
     /// Values that the next round needs to know.
     pub(crate) asked: Vec<u32>,
+    /// States that grow in place.
+    pub(crate) held: Vec<Held>,
+    /// A state cannot grow in place here, for who reads it: the round has to be planned without.
+    pub(crate) refused: bool,
 }
 
-/// Plans the next round of a graph. `vals`: what is there; `done`: nodes of earlier rounds.
+/// Plans the next round of a graph. `vals`: what is there; `done`: nodes of earlier rounds;
+/// `growing`: which states may grow in place.
 ///
 /// # Errors
 /// A node whose inputs do not fit, or that nothing can compute.
@@ -66,6 +78,7 @@ pub(crate) fn draft(
     engines: &[String],
     vals: &[Option<Value<'_>>],
     done: &[bool],
+    growing: &[Growing],
 ) -> Result<Draft, RuntimeError> {
     let n = graph.values();
     let mut p = Planner {
@@ -81,6 +94,8 @@ pub(crate) fn draft(
             desc: vec![None; n],
             known: vec![None; n],
             asked: Vec::new(),
+            held: Vec::new(),
+            refused: false,
         },
     };
     for (v, value) in vals.iter().enumerate() {
@@ -91,6 +106,7 @@ pub(crate) fn draft(
             if keyed(graph, v, t) {
                 p.d.known[v] = t.to_constant();
             }
+            p.d.held.extend(held(t, v as u32, growing));
         }
     }
     // Constants are at hand in every round.
@@ -109,11 +125,22 @@ pub(crate) fn draft(
             Kind::Data | Kind::Constant => p.finish(i),
             Kind::Output => {}
             _ if !p.ready(node) => {}
-            Kind::Operator if p.tensors(node) => p.operator(i)?,
+            // An optional may hold a tensor, and its operators are no kernels' all the same.
+            Kind::Operator if p.tensors(node) && !sequence::handles(node.op.as_str()) => p.operator(i)?,
             _ => p.d.host.push(i as u32),
         }
     }
+    p.d.held.retain(|h| p.d.home[h.of.result as usize] == Home::InPlace(h.of.value));
+    p.d.refused |= p.d.held.iter().flat_map(|h| &h.of.readers).any(|r| !p.planned[r.node as usize]);
     Ok(p.d)
+}
+
+/// What a state is that may grow in place.
+fn held(t: &Tensor<'_>, value: u32, growing: &[Growing]) -> Option<Held> {
+    let Store::State(s) = &t.store else { return None };
+    let of = growing.iter().find(|g| g.value == value && g.axis == s.axis())?;
+    let fits = s.is_newest() && s.dims() == &t.dims[..] && (of.by_pieces || s.pieces() == 1);
+    fits.then(|| Held { of: of.clone(), room: s.room_dims(), rows: s.rows(), row_bytes: s.row_bytes() })
 }
 
 /// Whether a value's bytes are part of what a plan is known by.
@@ -148,7 +175,65 @@ impl Planner<'_> {
         n.inputs.iter().flatten().all(plain) && n.descs.iter().all(|d| d.container == Default::default())
     }
 
+    /// A node that writes behind a state, or reads it piece by piece; false: it is none.
+    fn of_state(&mut self, i: usize) -> Result<bool, RuntimeError> {
+        let n = &self.graph.nodes[i];
+        let at = i as u32;
+        let grown = |h: &&Held| self.d.home[h.of.result as usize] == Home::InPlace(h.of.value);
+        if let Some(h) = self.d.held.iter().find(|h| h.of.concat == at) {
+            let one = self.given(n);
+            let outs = self.infer(n, &self.node(n, &one))?;
+            let rows = outs.first().and_then(|d| d.shape.sizes()?.get(h.of.axis).copied());
+            let room = rows.is_some_and(|r| r <= h.room[1]);
+            let cut = outs.first().filter(|_| room).and_then(|d| h.extend(n, &one, d));
+            let home = Home::InPlace(h.of.value);
+            let made = self.cut(i, cut.as_ref(), &outs, home)?;
+            self.d.refused |= room && !made;
+            return Ok(made);
+        }
+        let through = |h: &&Held| h.of.by_pieces && h.of.readers.iter().any(|r| r.through == Some(at));
+        if let Some(result) = self.d.held.iter().filter(grown).find(through).map(|h| h.of.result) {
+            let outs = self.infer(n, &self.one(n))?;
+            for (v, d) in n.outputs.iter().zip(outs) {
+                self.d.home[*v as usize] = Home::ViewOf(result);
+                self.d.desc[*v as usize] = Some(d);
+            }
+            self.finish(i);
+            return Ok(true);
+        }
+        let mut by_pieces = self.d.held.iter().filter(grown).filter(|h| h.of.by_pieces);
+        let reader = |h: &Held| h.of.readers.iter().find(|r| r.node == at).cloned();
+        let Some((h, r)) = by_pieces.find_map(|h| Some((h.clone(), reader(h)?))) else {
+            return Ok(false);
+        };
+        let one = self.given(n);
+        let outs = self.infer(n, &self.node(n, &one))?;
+        let cut = outs.first().and_then(|d| h.product(n, &r, &one, d));
+        if !self.cut(i, cut.as_ref(), &outs, Home::Made)? {
+            self.d.refused = true;
+        }
+        Ok(true)
+    }
+
+    /// Launches a node piece by piece, where an engine can.
+    fn cut(&mut self, i: usize, cut: Option<&Cut<'_>>, outs: &[TensorDesc], home: Home) -> Result<bool, RuntimeError> {
+        let n = &self.graph.nodes[i];
+        let engine = self.engines.get(i).map_or("", String::as_str);
+        let found = cut.map(|c| pieces::find(self.tools, c, engine)).transpose()?.flatten();
+        let Some((launch, pieces)) = found.filter(|_| outs.len() == 1) else { return Ok(false) };
+        for (v, d) in n.outputs.iter().zip(outs) {
+            self.d.home[*v as usize] = home;
+            self.d.desc[*v as usize] = Some(d.clone());
+        }
+        self.d.launches.push(Launched { node: i as u32, launch, pieces: Some(pieces) });
+        self.finish(i);
+        Ok(true)
+    }
+
     fn operator(&mut self, i: usize) -> Result<(), RuntimeError> {
+        if self.of_state(i)? {
+            return Ok(());
+        }
         let n = &self.graph.nodes[i];
         if let Some(t) = self.sizes(n) {
             self.knows(n.outputs[0], t);
@@ -208,7 +293,7 @@ impl Planner<'_> {
                     self.d.home[*v as usize] = Home::Made;
                     self.d.desc[*v as usize] = Some(d);
                 }
-                self.d.launches.push(Launched { node: i as u32, launch });
+                self.d.launches.push(Launched { node: i as u32, launch, pieces: None });
                 self.finish(i);
             }
             Err(_) if self.tools.host(n.op.as_str()).is_some() => self.d.host.push(i as u32),
@@ -220,8 +305,8 @@ impl Planner<'_> {
     /// Whether a launch of this round computes a value.
     fn is_made(&self, v: u32) -> bool {
         match self.d.home[v as usize] {
-            Home::Made => true,
-            Home::ViewOf(root) => self.d.home[root as usize] == Home::Made,
+            Home::Made | Home::InPlace(_) => true,
+            Home::ViewOf(root) => matches!(self.d.home[root as usize], Home::Made | Home::InPlace(_)),
             _ => false,
         }
     }
@@ -232,14 +317,20 @@ impl Planner<'_> {
     }
     /// A node as plugins see it now.
     fn one<'n>(&self, n: &'n Node) -> OneNode<'n> {
+        self.node(n, &self.given(n))
+    }
+    /// What a node reads.
+    fn given(&self, n: &Node) -> Vec<Option<(u32, TensorDesc, Option<ConstTensor>)>> {
         let input = |v: &Option<u32>| {
             let v = (*v)?;
             let desc = self.d.desc[v as usize].clone().unwrap_or_default();
             Some((v, desc, self.d.known[v as usize].clone()))
         };
-        let inputs: Vec<_> = n.inputs.iter().map(input).collect();
+        n.inputs.iter().map(input).collect()
+    }
+    fn node<'n>(&self, n: &'n Node, inputs: &Given) -> OneNode<'n> {
         let open = |d: &TensorDesc| TensorDesc { shape: Shape::unranked(), ..d.clone() };
-        OneNode::new(&n.name, (n.op, n.flags), n.attrs.as_slice(), &inputs, n.descs.iter().map(open).collect())
+        OneNode::new(&n.name, (n.op, n.flags), n.attrs.as_slice(), inputs, n.descs.iter().map(open).collect())
     }
     fn infer(&self, n: &Node, one: &OneNode<'_>) -> Result<Vec<TensorDesc>, RuntimeError> {
         infer(self.tools, n, one)

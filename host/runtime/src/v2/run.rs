@@ -4,17 +4,19 @@ use super::build::{self, Loader, Round};
 use super::graph::{Graph, Kind, Node};
 use super::plan::{draft, infer, keyed};
 use super::sequence;
-use super::value::{Tensor, Value};
+use super::state::Lent;
+use super::value::{Store, Tensor, Value};
 use super::view::OneNode;
 use crate::capture::Captured;
 use crate::error::RuntimeError;
-use crate::executor::{Part, RunOptions};
+use crate::executor::{Arg, Part, RunOptions, RunOutcome};
 use crate::load::LoadedModel;
 use ge_plugin::services::is_cancelled;
 use ge_plugin_api::Error;
 use ge_plugin_api::device::RunReport;
 use ge_plugin_api::kernel::TensorView;
 use ge_plugin_api::types::{DType, TensorDesc};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 /// What one run gathers on its way.
@@ -77,6 +79,10 @@ impl<'a> Frame<'_, 'a> {
                 if keyed(self.graph, v as usize, t) {
                     key.extend_from_slice(t.bytes());
                 }
+                if let Store::State(s) = &t.store {
+                    key.push(if s.is_newest() { 4 } else { 5 });
+                    key.extend_from_slice(&s.capacity().to_le_bytes());
+                }
             }
             Some(Value::List(..)) => key.push(2),
             Some(Value::Nothing) => key.push(3),
@@ -113,7 +119,7 @@ impl DynamicModel {
                 return Err(Error::cancelled().into());
             }
             let round = self.round(gi, &f, key)?;
-            self.step(&round, &mut f, run)?;
+            self.execute(&round, &mut f, run)?;
             if graph.outputs.iter().all(|v| f.vals[*v as usize].is_some() || graph.constants[*v as usize].is_some()) {
                 break;
             }
@@ -138,7 +144,14 @@ impl DynamicModel {
             }
             cache.number()
         };
-        let d = draft(&self.tools, f.graph, &self.preferred[gi], &f.vals, &f.done)?;
+        // States are inputs of the model.
+        let growing = if gi == 0 && self.grows() { &self.growing[..] } else { &[] };
+        let plan = |growing| draft(&self.tools, f.graph, &self.preferred[gi], &f.vals, &f.done, growing);
+        let mut d = plan(growing)?;
+        if d.refused {
+            self.grows.store(false, Ordering::Relaxed);
+            d = plan(&[])?;
+        }
         let load = Loader {
             name: &self.compiled.name,
             soc: &self.compiled.soc,
@@ -153,15 +166,13 @@ impl DynamicModel {
     }
 
     /// Executes a round.
-    fn step<'a>(&self, round: &Arc<Round>, f: &mut Frame<'_, 'a>, run: &mut Run) -> Result<(), RuntimeError> {
+    fn execute<'a>(&self, round: &Arc<Round>, f: &mut Frame<'_, 'a>, run: &mut Run) -> Result<(), RuntimeError> {
         for (v, t) in &round.known {
             f.vals[*v as usize] = Some(Value::Tensor(t.clone()));
         }
         if let Some(device) = &round.device {
-            let ins: Vec<Value<'a>> = round.ins.iter().filter_map(|v| f.value(*v)).collect();
-            let views: Vec<TensorView<'_>> = ins.iter().filter_map(|v| Some(v.tensor()?.view())).collect();
             let begun = run.start.elapsed().as_nanos() as u64;
-            let outcome = device.run(&views, run.options)?;
+            let outcome = launch(device, round, f, run.options)?;
             for (v, t) in round.outs.iter().zip(outcome.outputs) {
                 f.vals[*v as usize] = Some(Value::Tensor(Tensor::made(t)));
             }
@@ -332,6 +343,43 @@ impl DynamicModel {
         let made = host.run_host_kernel(n.op.as_str(), &n.name, &n.attrs, &views, &types)?;
         Ok(made.into_iter().map(|t| Value::Tensor(Tensor::made(t))).collect())
     }
+}
+
+/// Launches what a round has for the device. The room of a state is lent to it; behind the launch
+/// the state is longer.
+fn launch(
+    device: &LoadedModel,
+    round: &Round,
+    f: &mut Frame<'_, '_>,
+    options: RunOptions,
+) -> Result<RunOutcome, RuntimeError> {
+    let ins: Vec<(u32, Value<'_>)> = round.ins.iter().filter_map(|v| Some((*v, f.value(*v)?))).collect();
+    let mut rooms: Vec<Option<Lent<'_>>> = Vec::with_capacity(ins.len());
+    for (v, value) in &ins {
+        let grown = round.grown.iter().find(|g| g.0 == *v);
+        rooms.push(match (grown, value.tensor().map(|t| &t.store)) {
+            (None, _) => None,
+            (Some(g), Some(Store::State(s))) => Some(s.lend(&g.2)?),
+            _ => return Err(Error::internal("a state that grows is not there").into()),
+        });
+    }
+    let mut args: Vec<Arg<'_>> = Vec::with_capacity(ins.len());
+    for ((_, value), room) in ins.iter().zip(&mut rooms) {
+        match room {
+            Some(r) => args.push(Arg::Room(r.memory())),
+            None => args.extend(value.tensor().map(|t| Arg::Lent(t.view()))),
+        }
+    }
+    let outcome = device.run_args(args, options)?;
+    let mut made = Vec::with_capacity(round.grown.len());
+    for ((v, _), room) in ins.iter().zip(rooms) {
+        let after = round.grown.iter().find(|g| g.0 == *v).map(|g| g.1);
+        made.extend(after.zip(room.map(Lent::done)));
+    }
+    for (v, s) in made {
+        f.vals[v as usize] = Some(Value::Tensor(Tensor::state(s)));
+    }
+    Ok(outcome)
 }
 
 /// The index of a `For`.

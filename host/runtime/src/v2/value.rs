@@ -1,5 +1,6 @@
 //! Values of a run: tensors that the caller lends, that a step made or that the model holds, and
 //! lists of them.
+use super::state::State;
 use crate::error::RuntimeError;
 use ge_plugin_api::Error;
 use ge_plugin_api::kernel::{HostTensor, TensorView};
@@ -15,6 +16,8 @@ pub(crate) enum Store<'a> {
     Made(Arc<HostTensor>),
     /// A constant of the model.
     Constant(Blob),
+    /// State in memory with room.
+    State(State),
 }
 
 /// A tensor: its bytes under a type and a shape of its own, so that views share them.
@@ -59,12 +62,17 @@ impl<'a> Tensor<'a> {
     pub(crate) fn constant(t: &ConstTensor) -> Option<Tensor<'a>> {
         Some(Tensor { store: Store::Constant(t.bytes()?), dtype: t.dtype, dims: t.dims.to_vec().into() })
     }
+    /// State in memory with room.
+    pub(crate) fn state(s: State) -> Tensor<'a> {
+        Tensor { dtype: s.dtype(), dims: s.dims().into(), store: Store::State(s) }
+    }
     /// The bytes.
     pub(crate) fn bytes(&self) -> &[u8] {
         match &self.store {
             Store::Lent(b) => b,
             Store::Made(t) => t.bytes(),
             Store::Constant(b) => b.as_slice(),
+            Store::State(s) => s.bytes(),
         }
     }
     /// As kernels and devices take it.
@@ -101,6 +109,7 @@ impl<'a> Tensor<'a> {
             },
             Store::Lent(b) => return Ok(HostTensor::from_bytes(dtype, &dims, b)?),
             Store::Constant(b) => b,
+            Store::State(s) => return Ok(HostTensor::from_bytes(dtype, &dims, s.bytes())?),
         };
         Ok(HostTensor::from_bytes(dtype, &dims, &bytes)?)
     }

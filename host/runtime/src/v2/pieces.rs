@@ -1,0 +1,170 @@
+//! Nodes that run piece by piece: one kernel, made for one piece, which an FFTS+ task launches on
+//! each of them where it lies. So a product reads a state that has room between its pieces.
+use super::launch::{self, Launch};
+use super::tools::Tools;
+use super::view::OneNode;
+use crate::error::RuntimeError;
+use ge_model::context_graph::{self, ContextGraph, ContextInfo, SliceInfo};
+use ge_model::launch::Launch as Slice;
+use ge_model::{GraphInfo, NodeInfo, TaskInfo, ValueAt};
+use ge_plugin_api::task::{ContextType, KernelType, TaskType};
+use ge_plugin_api::types::{AttrMap, ConstTensor, Key, Shape, TensorDesc};
+
+/// Most slices of a task.
+const MOST: u64 = 65_535;
+
+/// An operand of a node that is cut.
+pub(crate) struct Operand {
+    /// The value.
+    pub(crate) value: u32,
+    /// One piece of it.
+    pub(crate) desc: TensorDesc,
+    /// What it is, where all pieces read the same.
+    pub(crate) known: Option<ConstTensor>,
+    /// Bytes from its begin to the first piece.
+    pub(crate) offset: u64,
+    /// Bytes from piece to piece.
+    pub(crate) step: u64,
+}
+
+/// A node to cut.
+pub(crate) struct Cut<'c> {
+    pub(crate) name: &'c str,
+    pub(crate) op: Key,
+    /// Flags of its prototype.
+    pub(crate) flags: u64,
+    pub(crate) attrs: AttrMap,
+    pub(crate) pieces: u64,
+    pub(crate) inputs: Vec<Operand>,
+    /// One piece of what it gives, from where, and how far the pieces lie apart.
+    pub(crate) output: (TensorDesc, u64, u64),
+}
+
+/// A node that is cut.
+pub(crate) struct Pieced {
+    /// What the task reads.
+    pub(crate) reads: Vec<u32>,
+    /// The one task; its graph, node and stream are still to be set.
+    pub(crate) task: TaskInfo,
+    /// The node as one piece has it.
+    pub(crate) graph: GraphInfo,
+}
+
+/// A tensor of these sizes, of the type of another.
+pub(crate) fn sized(d: &TensorDesc, dims: &[u64]) -> TensorDesc {
+    TensorDesc::new(d.dtype, Shape::of(dims))
+}
+
+/// The launch of a node piece by piece; None: no engine has one kernel for a piece.
+///
+/// # Errors
+/// A call into a plugin that failed.
+pub(crate) fn find(tools: &Tools, cut: &Cut<'_>, preferred: &str) -> Result<Option<(Launch, Pieced)>, RuntimeError> {
+    if cut.pieces == 0 || cut.pieces > MOST {
+        return Ok(None);
+    }
+    let inputs: Vec<_> = cut.inputs.iter().map(|o| Some((o.value, o.desc.clone(), o.known.clone()))).collect();
+    let one = OneNode::new(cut.name, (cut.op, cut.flags), cut.attrs.as_slice(), &inputs, vec![cut.output.0.clone()]);
+    let view = one.graph();
+    let Ok(mut launch) = launch::find(tools, &one.node(&view), preferred)? else { return Ok(None) };
+    let kernels = [TaskType::KERNEL.code(), TaskType::VECTOR_KERNEL.code()];
+    let [task] = launch.tasks.as_slice() else { return Ok(None) };
+    if !kernels.contains(&task.kind) || !launch.workspaces.is_empty() {
+        return Ok(None);
+    }
+    let Some(args) = arguments(&task.args_format, cut) else { return Ok(None) };
+    let core = if task.kind == TaskType::VECTOR_KERNEL.code() { ContextType::AIV } else { ContextType::AICORE };
+    let graph = format!("{}/piece", cut.name);
+    let lanes = u64::from(tools.target.soc.aic_cores.max(1)).min(cut.pieces) as u32;
+    let context = ContextInfo {
+        kind: core.code(),
+        name: cut.name.to_owned(),
+        launch: Some((0, 0)),
+        args,
+        ..ContextInfo::default()
+    };
+    let list = ContextGraph {
+        extent: cut.pieces,
+        rows: 1,
+        threads: cut.pieces as u32,
+        window: lanes,
+        graph: graph.clone(),
+        contexts: vec![context],
+        ..ContextGraph::default()
+    };
+    let slice = Slice {
+        node: 0,
+        kind: task.kind,
+        kernel_name: task.kernel_name.clone(),
+        kernel_type: task.kernel_type,
+        block_dim: task.block_dim,
+        tiling_key: task.tiling_key,
+        tiling: task.tiling.clone(),
+        args_format: task.args_format.clone(),
+        schedule_mode: task.schedule_mode,
+    };
+    let whole: String = (0..cut.inputs.len()).map(|i| format!("{{i{i}*}}")).chain(["{o0*}".to_owned()]).collect();
+    let whole = TaskInfo {
+        kind: TaskType::FFTS_PLUS.code(),
+        kernel_name: format!("ffts_plus_{}", cut.name),
+        kernel_type: KernelType::MIX_AICORE.code(),
+        block_dim: lanes,
+        args_format: whole,
+        private: context_graph::encode(&list, &[slice]).into(),
+        nodes: vec![cut.name.to_owned()],
+        time_ns: task.time_ns.saturating_mul(cut.pieces.div_ceil(u64::from(lanes))),
+        sqe_num: task.sqe_num,
+        ..TaskInfo::default()
+    };
+    let mut nodes: Vec<NodeInfo> = Vec::with_capacity(cut.inputs.len() + 1);
+    let mut reads: Vec<Option<ValueAt>> = Vec::with_capacity(cut.inputs.len());
+    for (k, o) in (0u32..).zip(&cut.inputs) {
+        nodes.push(NodeInfo {
+            name: format!("{}/input_{k}", cut.name),
+            op: "Data".into(),
+            outputs: vec![o.desc.clone()],
+            slots: vec![Default::default()],
+            ..NodeInfo::default()
+        });
+        reads.push(Some(ValueAt { node: k, output: 0 }));
+    }
+    nodes.push(NodeInfo {
+        name: cut.name.to_owned(),
+        op: cut.op.as_str().to_owned(),
+        engine: launch.engine.clone(),
+        inputs: reads,
+        outputs: vec![cut.output.0.clone()],
+        slots: vec![Default::default()],
+        attrs: cut.attrs.clone(),
+        ..NodeInfo::default()
+    });
+    let graph = GraphInfo { name: graph, nodes, ..GraphInfo::default() };
+    launch.tasks.clear();
+    let reads = cut.inputs.iter().map(|o| o.value).collect();
+    Ok(Some((launch, Pieced { reads, task: whole, graph })))
+}
+
+/// Where the arguments of a piece lie among those of all; None: one that no piece has.
+fn arguments(format: &str, cut: &Cut<'_>) -> Option<Vec<SliceInfo>> {
+    let spot = |arg: usize, d: &TensorDesc, offset: u64, step: u64| {
+        let bytes = d.data_bytes()?;
+        Some(SliceInfo { arg: arg as u32, offset, step, lane: false, bytes, tail_bytes: bytes })
+    };
+    let item = |item: &str| {
+        let plain = item.strip_prefix('{')?.strip_suffix('}')?;
+        let plain = plain.strip_suffix('*').unwrap_or(plain);
+        if plain.is_empty() {
+            return Some(SliceInfo { arg: u32::MAX, ..SliceInfo::default() });
+        }
+        match (plain.strip_prefix('i'), plain.strip_prefix('o')) {
+            (Some(k), _) => {
+                let k: usize = k.parse().ok()?;
+                let o = cut.inputs.get(k)?;
+                spot(k, &o.desc, o.offset, o.step)
+            }
+            (_, Some("0")) => spot(cut.inputs.len(), &cut.output.0, cut.output.1, cut.output.2),
+            _ => None,
+        }
+    };
+    format.split_inclusive('}').map(item).collect()
+}

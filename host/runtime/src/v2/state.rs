@@ -1,0 +1,195 @@
+//! State that grows along one axis: its memory has room, so that what a run adds is written behind
+//! what is there, and nothing of the past is copied.
+//!
+//! The axes before the one that grows are pieces: each has room for `capacity` rows, of which the
+//! first `rows` count.
+use crate::error::RuntimeError;
+use ge_plugin_api::Error;
+use ge_plugin_api::kernel::{HostTensor, TensorView};
+use ge_plugin_api::types::DType;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// Memory with room, shared by the states of all steps.
+pub(crate) struct Room {
+    memory: Mutex<HostTensor>,
+    /// Rows that the newest state has. A state of fewer rows shares its memory with what came
+    /// behind it: no run may write over that.
+    newest: AtomicU64,
+    /// Bytes of state that were copied all the same.
+    copied: Arc<AtomicU64>,
+    pieces: u64,
+    capacity: u64,
+    row_bytes: u64,
+}
+
+/// A state: the first rows of a room.
+#[derive(Clone)]
+pub struct State {
+    room: Arc<Room>,
+    dtype: DType,
+    dims: Arc<[u64]>,
+    axis: usize,
+    /// Its rows without gaps, made for the first who wants them so.
+    whole: Arc<OnceLock<Vec<u8>>>,
+}
+
+/// A room that a run writes to. The state behind it is there once the run is over; dropped before,
+/// it leaves everything as it was.
+pub(crate) struct Lent<'s> {
+    memory: MutexGuard<'s, HostTensor>,
+    next: State,
+}
+
+impl Lent<'_> {
+    /// The room.
+    pub(crate) fn memory(&mut self) -> &mut HostTensor {
+        &mut self.memory
+    }
+    /// The state behind the run.
+    pub(crate) fn done(self) -> State {
+        self.next.room.newest.store(self.next.rows(), Ordering::Release);
+        self.next
+    }
+}
+
+fn product(dims: &[u64]) -> Option<u64> {
+    dims.iter().try_fold(1u64, |p, d| p.checked_mul(*d))
+}
+
+impl State {
+    /// A tensor in a room for at least `capacity` rows along `axis`.
+    ///
+    /// # Errors
+    /// Memory that cannot be had.
+    pub fn new(t: &TensorView<'_>, axis: usize, capacity: u64) -> Result<State, RuntimeError> {
+        let overflow = || RuntimeError::from(Error::failed("the room of a state overflows"));
+        let unfit = || RuntimeError::from(Error::internal("a state has no such axis"));
+        let (before, after) = t.dims.split_at_checked(axis).ok_or_else(unfit)?;
+        let (rows, after) = after.split_first().ok_or_else(unfit)?;
+        let row_bytes = product(after).and_then(|n| t.dtype.bytes_of(n)).ok_or_else(overflow)?;
+        let pieces = product(before).ok_or_else(overflow)?;
+        let capacity = capacity.max(*rows);
+        let bytes = product(&[pieces, capacity, row_bytes]).ok_or_else(overflow)?;
+        let mut memory = HostTensor::with_len(t.dtype, &[], bytes)?;
+        let sizes = [rows * row_bytes, capacity * row_bytes].map(usize::try_from);
+        let [Ok(piece), Ok(step)] = sizes else { return Err(overflow()) };
+        if piece > 0 {
+            let to = memory.bytes_mut().chunks_exact_mut(step);
+            t.bytes.chunks_exact(piece).zip(to).for_each(|(from, to)| to[..piece].copy_from_slice(from));
+        }
+        let copied = Arc::new(AtomicU64::new(t.bytes.len() as u64));
+        let newest = AtomicU64::new(*rows);
+        let room = Room { memory: Mutex::new(memory), newest, copied, pieces, capacity, row_bytes };
+        let (dims, whole) = (t.dims.into(), Arc::default());
+        Ok(State { room: Arc::new(room), dtype: t.dtype, dims, axis, whole })
+    }
+    /// Its sizes.
+    pub fn dims(&self) -> &[u64] {
+        &self.dims
+    }
+    /// Its type.
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+    /// Its sizes if it filled its room.
+    pub fn room(&self) -> Vec<u64> {
+        let mut dims = self.dims.to_vec();
+        if let Some(d) = dims.get_mut(self.axis) {
+            *d = self.room.capacity;
+        }
+        dims
+    }
+    /// Bytes of state that were copied since the room was made: into it, and out of it for those
+    /// who take rows without gaps alone.
+    pub fn copied_bytes(&self) -> u64 {
+        self.room.copied.load(Ordering::Relaxed)
+    }
+    /// A copy without gaps.
+    ///
+    /// # Errors
+    /// Memory that cannot be had.
+    pub fn to_host(&self) -> Result<HostTensor, RuntimeError> {
+        Ok(HostTensor::from_bytes(self.dtype, &self.dims, &self.gather())?)
+    }
+
+    pub(crate) fn rows(&self) -> u64 {
+        self.dims.get(self.axis).copied().unwrap_or(0)
+    }
+    pub(crate) fn capacity(&self) -> u64 {
+        self.room.capacity
+    }
+    pub(crate) fn axis(&self) -> usize {
+        self.axis
+    }
+    pub(crate) fn pieces(&self) -> u64 {
+        self.room.pieces
+    }
+    pub(crate) fn row_bytes(&self) -> u64 {
+        self.room.row_bytes
+    }
+    /// The sizes of the room as a device sees it: pieces, rows, elements of a row.
+    pub(crate) fn room_dims(&self) -> [u64; 3] {
+        let row = product(self.dims.get(self.axis + 1..).unwrap_or_default()).unwrap_or(0);
+        [self.room.pieces, self.room.capacity, row]
+    }
+    /// Whether its room ends with it, so that rows may be written behind it.
+    pub(crate) fn is_newest(&self) -> bool {
+        self.room.newest.load(Ordering::Acquire) == self.rows()
+    }
+    /// Lends the room to a run that makes a state of sizes `to` of this one.
+    ///
+    /// # Errors
+    /// Another run has written behind it, or there is no room.
+    pub(crate) fn lend(&self, to: &[u64]) -> Result<Lent<'_>, RuntimeError> {
+        let next = State { dims: to.into(), whole: Arc::default(), ..self.clone() };
+        let memory = self.room.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.is_newest() || next.rows() > self.room.capacity {
+            return Err(Error::internal("two runs write behind one state").into());
+        }
+        Ok(Lent { memory, next })
+    }
+    /// Its bytes without gaps, kept for the next who asks.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        self.whole.get_or_init(|| {
+            let all = self.gather();
+            self.room.copied.fetch_add(all.len() as u64, Ordering::Relaxed);
+            all
+        })
+    }
+    fn gather(&self) -> Vec<u8> {
+        let size = |rows: u64| usize::try_from(rows * self.room.row_bytes).unwrap_or(0);
+        let (piece, step) = (size(self.rows()), size(self.room.capacity));
+        let memory = self.room.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        if piece == 0 {
+            return Vec::new();
+        }
+        memory.bytes().chunks_exact(step).flat_map(|p| &p[..piece]).copied().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(s: &State) -> Vec<u8> {
+        s.to_host().unwrap().bytes().to_vec()
+    }
+
+    #[test]
+    fn rows_are_written_behind_those_of_each_piece() {
+        let t = HostTensor::from_bytes(DType::U8, &[2, 1, 2], &[1, 2, 5, 6]).unwrap();
+        let s = State::new(&t.view(), 1, 3).unwrap();
+        assert_eq!((s.room_dims(), s.row_bytes(), s.pieces(), s.copied_bytes()), ([2, 3, 2], 2, 2, 4));
+        let mut lent = s.lend(&[2, 2, 2]).unwrap();
+        lent.memory().bytes_mut()[2..4].copy_from_slice(&[3, 4]);
+        lent.memory().bytes_mut()[8..10].copy_from_slice(&[7, 8]);
+        let next = lent.done();
+        assert_eq!((rows(&next), rows(&s)), (vec![1, 2, 3, 4, 5, 6, 7, 8], vec![1, 2, 5, 6]));
+        // The older one has lost the place behind it; a run that fails takes none.
+        assert!(next.is_newest() && !s.is_newest() && s.lend(&[2, 2, 2]).is_err());
+        drop(next.lend(&[2, 3, 2]).unwrap());
+        assert!(next.is_newest() && next.lend(&[2, 4, 2]).is_err());
+        assert_eq!((next.bytes().len(), next.bytes().len(), next.copied_bytes()), (8, 8, 12));
+    }
+}
