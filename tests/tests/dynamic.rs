@@ -423,3 +423,107 @@ fn inspect_tells_what_the_executor_decides_and_a_run_does_that() {
     assert_eq!(launched, [told(0, 0), told(0, 1), told(taken, 0), told(0, 2)]);
     assert_eq!(reals(&ran.outputs[0]), [0.0, 4.0, 8.0, 10.0, 0.0, 4.0, 8.0, 10.0]);
 }
+
+/// Writes `0.npy`, `1.npy` … of a sequence.
+fn sequence(folder: &Path, list: &[HostTensor]) {
+    std::fs::create_dir_all(folder).unwrap();
+    for (k, t) in list.iter().enumerate() {
+        std::fs::write(folder.join(format!("{k}.npy")), ge_runtime::npy::write(t).unwrap()).unwrap();
+    }
+}
+fn strings(words: &[&str]) -> HostTensor {
+    let mut bytes = 0u64.to_le_bytes().to_vec();
+    let mut at = 0u64;
+    for w in words {
+        at += w.len() as u64;
+        bytes.extend_from_slice(&at.to_le_bytes());
+    }
+    words.iter().for_each(|w| bytes.extend_from_slice(w.as_bytes()));
+    let mut t = HostTensor::with_len(DType::STRING, &[words.len() as u64], bytes.len() as u64).unwrap();
+    t.bytes_mut().copy_from_slice(&bytes);
+    t
+}
+
+#[test]
+fn sequences_optionals_and_strings_have_a_file_form() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    let text = "graph @main(%s: seq<f32[...]>, %x: f32[k], %o: opt<f32[...]>, %w: string[2]) {
+  %r = SequenceInsert(%s, %x) : seq<f32[...]>
+  %n = SequenceLength(%r) : i64[]
+  %b = OptionalHasElement(%o) : bool[]
+  %v = Identity(%w) : string[2]
+  return %r, %n, %b, %v, %o
+}
+";
+    std::fs::write(d.join("m.ge"), text).unwrap();
+    expect_code(d, 0, &["compile", "m.ge", "-o", "m.om", "-q"]);
+    let write = |name: &str, t: &HostTensor| {
+        let path = d.join("in").join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, ge_runtime::npy::write(t).unwrap()).unwrap();
+    };
+    let read = |name: &str, dtype: DType| {
+        ge_runtime::npy::read(&std::fs::read(d.join("out").join(name)).unwrap(), dtype).unwrap()
+    };
+    sequence(&d.join("in/input_0"), &[f32s(&[2], &[1.0, 2.0]), f32s(&[1, 1], &[3.0])]);
+    write("input_1.npy", &f32s(&[3], &[4.0, 5.0, 6.0]));
+    write("input_3.npy", &strings(&["", "ü\u{1F600}"]));
+    let run = ["run", "m.om", "--inputs", "in", "--outputs", "out", "-q"];
+    expect_code(d, 0, &run);
+    let dims = |k: usize| read(&format!("output_0/{k}.npy"), DType::F32).dims.to_vec();
+    assert_eq!((dims(0), dims(1), dims(2)), (vec![2], vec![1, 1], vec![3]));
+    assert_eq!(reals(&read("output_0/2.npy", DType::F32)), [4.0, 5.0, 6.0]);
+    assert_eq!(
+        (whole(&read("output_1.npy", DType::I64)), read("output_2.npy", DType::BOOL).bytes()),
+        (vec![3], &[0u8][..])
+    );
+    let words = read("output_3.npy", DType::STRING);
+    assert_eq!(ge_runtime::npy_text::texts(&words).unwrap(), [&b""[..], "ü\u{1F600}".as_bytes()]);
+    // The optional holds nothing: there is no file.
+    assert!(!d.join("out/output_4.npy").exists() && !d.join("out/output_4").exists());
+
+    // What came out is what is expected of the next run, and a difference is told by its place.
+    expect_code(d, 0, &["run", "m.om", "--inputs", "in", "--expect", "out", "-q"]);
+    let differs = |says: &str| {
+        let out = expect_code(d, 1, &["run", "m.om", "--inputs", "in", "--expect", "out", "-q"]);
+        let said = String::from_utf8(out.stderr).unwrap();
+        assert!(said.contains(says), "{said}");
+    };
+    std::fs::write(d.join("out/output_0/2.npy"), ge_runtime::npy::write(&f32s(&[3], &[4.0, 5.0, 7.0])).unwrap())
+        .unwrap();
+    differs("output `r[2]` differs most at element 2");
+    std::fs::remove_file(d.join("out/output_0/2.npy")).unwrap();
+    differs("found a sequence of 3, expected a sequence of 2");
+    std::fs::write(d.join("out/output_3.npy"), ge_runtime::npy::write(&strings(&["", "u"])).unwrap()).unwrap();
+    differs("output `w` differs at element 1");
+
+    // With a value the optional is a file, and the sequence may be empty: a folder of its own, by
+    // name. Files of the run before go.
+    write("input_2.npy", &f32s(&[2], &[8.0, 9.0]));
+    std::fs::create_dir_all(d.join("none")).unwrap();
+    let out = expect_code(d, 0, &[&run[..], &["--input", "s=none"]].concat());
+    drop(out);
+    assert!(d.join("out/output_0/0.npy").exists() && !d.join("out/output_0/1.npy").exists());
+    assert_eq!(reals(&read("output_4.npy", DType::F32)), [8.0, 9.0]);
+    assert_eq!(read("output_2.npy", DType::BOOL).bytes(), [1]);
+    let shown = expect_code(d, 0, &["run", "m.om", "--inputs", "in"]).stdout;
+    let shown = String::from_utf8(shown).unwrap();
+    assert!(
+        shown.contains("r: a sequence of 3\nr[0]: f32[2] = 1 2\n") && shown.contains("w: string[2] = \"\" \"ü"),
+        "{shown}"
+    );
+
+    // What is not of the form of an input is told by its name, all at once.
+    std::fs::remove_file(d.join("in/input_0/0.npy")).unwrap();
+    std::fs::create_dir_all(d.join("in/input_2")).unwrap();
+    std::fs::remove_file(d.join("in/input_2.npy")).unwrap();
+    let said = String::from_utf8(expect_code(d, 2, &run).stderr).unwrap();
+    assert!(
+        said.contains("0.npy` is left out of a sequence") && said.contains("input `o` is not of this form"),
+        "{said}"
+    );
+    std::fs::remove_dir_all(d.join("in/input_0")).unwrap();
+    let said = String::from_utf8(expect_code(d, 2, &run).stderr).unwrap();
+    assert!(said.contains("input `s` is not given") && said.contains("a folder `input_0` with 0.npy"), "{said}");
+}

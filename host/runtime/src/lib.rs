@@ -35,6 +35,8 @@ pub mod v2;
 pub mod variables;
 /// `.npy` files.
 pub mod npy;
+/// Strings in `.npy` files.
+pub mod npy_text;
 /// `.npz` files.
 pub mod npz;
 

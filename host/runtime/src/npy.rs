@@ -1,6 +1,7 @@
 //! `.npy` files, versions 1 to 3, in C order. Types that `.npy` has no name for travel as raw bits
 //! (DESIGN 4): bfloat16 as uint16; float8, float4 and integers under a byte as uint8, one element a
-//! byte.
+//! byte. Strings are NumPy's `U`.
+use crate::npy_text::{self, Text};
 use ge_plugin_api::kernel::HostTensor;
 use ge_plugin_api::types::DType;
 
@@ -47,6 +48,9 @@ pub fn dtype_of(bytes: &[u8]) -> Option<DType> {
     let header = bytes.get(begin..bytes.len().min(begin + 4096)).filter(|_| bytes.starts_with(b"\x93NUMPY"))?;
     let end = header.iter().position(|b| *b == b'\n').unwrap_or(header.len());
     let found = quoted(std::str::from_utf8(&header[..end]).ok()?, "descr")?.replace('=', "<");
+    if Text::of(&found).is_some() {
+        return Some(DType::STRING);
+    }
     const NAMED: [DType; 14] = [
         DType::F32,
         DType::F64,
@@ -91,6 +95,21 @@ pub fn read(bytes: &[u8], want: DType) -> Result<HostTensor, NpyError> {
         });
     }
     let dims = shape(header).ok_or_else(|| bad("the header has no readable 'shape'"))?;
+    if want == DType::STRING {
+        let text = Text::of(found).ok_or_else(|| NpyError {
+            what: format!("found type {found}, expected strings, as in numpy.array([\"a\", \"b\"])"),
+            damaged: false,
+        })?;
+        let count = dims.iter().try_fold(1u64, |a, d| a.checked_mul(*d)).ok_or_else(|| bad("the shape overflows"))?;
+        if count.checked_mul(text.unit()) != Some(data.len() as u64) {
+            let unit = text.unit();
+            return Err(bad(format!(
+                "shape {dims:?} needs {count} strings of {unit} bytes, the file has {}",
+                data.len()
+            )));
+        }
+        return text.read(&dims, count, data).map_err(bad);
+    }
     let expected =
         descr(want).ok_or_else(|| NpyError { what: format!("{want} has no form in .npy"), damaged: false })?;
     let native = |s: &str| s.replace(['=', '|'], "<").replace("<i1", "|i1").replace("<u1", "|u1").replace("<b1", "|b1");
@@ -124,7 +143,11 @@ pub fn read(bytes: &[u8], want: DType) -> Result<HostTensor, NpyError> {
 pub fn write(t: &HostTensor) -> Option<Vec<u8>> {
     let dims: Vec<String> = t.dims.iter().map(u64::to_string).collect();
     let shape = if dims.len() == 1 { format!("({},)", dims[0]) } else { format!("({})", dims.join(", ")) };
-    let mut header = format!("{{'descr': '{}', 'fortran_order': False, 'shape': {shape}, }}", descr(t.dtype)?);
+    let (descr, text) = match t.dtype {
+        DType::STRING => npy_text::write(t).map(|(descr, data)| (descr, Some(data)))?,
+        d => (descr(d)?.to_owned(), None),
+    };
+    let mut header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}");
     while (10 + header.len() + 1) % 64 != 0 {
         header.push(' ');
     }
@@ -133,6 +156,10 @@ pub fn write(t: &HostTensor) -> Option<Vec<u8>> {
     out.extend_from_slice(b"\x93NUMPY\x01\x00");
     out.extend_from_slice(&(u16::try_from(header.len()).ok()?).to_le_bytes());
     out.extend_from_slice(header.as_bytes());
+    if let Some(data) = text {
+        out.extend_from_slice(&data);
+        return Some(out);
+    }
     match t.dtype.bits() {
         Some(bits) if bits < 8 => {
             let (bits, per) = (bits as usize, 8 / bits as usize);

@@ -1,6 +1,7 @@
 //! The commands: parse, call the library, render. One file a command.
 mod compile;
 mod inputs;
+mod outputs;
 mod run;
 mod inspect;
 mod opt;

@@ -1,17 +1,18 @@
 //! `ge run MODEL_OR_OM`: loads, runs, writes and compares outputs.
 use super::compile::BuildFlags;
 use super::inputs::{DeviceFlags, Given, InputFlags, rank_dir, read_npy};
-use super::{reduced, steps, tensors};
+use super::{outputs, reduced, steps, tensors};
 use crate::commands::flags::{CompileFlags, Global};
 use crate::commands::talk::{print, print_json, say};
 use crate::render::timeline::{self, Lane};
 use crate::session::import::{self, FileKind};
+use crate::session::model::Item;
 use crate::session::{Session, SessionOptions, read_om};
 use crate::{Diagnostic, Error, ErrorKind, Result};
 use clap::Args;
 use ge_model::CompiledModel;
 use ge_plugin::{Status, Want};
-use ge_plugin_api::kernel::{HostTensor, TensorView};
+use ge_plugin_api::kernel::HostTensor;
 use ge_plugin_api::types::DType;
 use ge_runtime::{LoadOptions, RunOptions, RunOutcome};
 use std::path::{Path, PathBuf};
@@ -133,16 +134,16 @@ pub fn run(global: &Global, a: &RunArgs) -> Result<u8> {
     if let Some(file) = &a.restore_variables {
         session.restore_all_variables(file)?;
     }
-    let inputs: Vec<Vec<HostTensor>> =
-        (0..ranks).map(|r| a.inputs.tensors(global, &compiled, r, ranks)).collect::<Result<_>>()?;
+    let inputs: Vec<Vec<Item>> =
+        (0..ranks).map(|r| a.inputs.items(global, &compiled, r, ranks)).collect::<Result<_>>()?;
     let before = reduced::variables(&session, &compiled)?;
     let start = Instant::now();
-    let results: Vec<Result<RunOutcome>> = if ranks == 1 {
-        vec![run_one(&models[0], &inputs[0], options)]
+    let results: Vec<Result<(RunOutcome, Vec<Item>)>> = if ranks == 1 {
+        vec![models[0].run_items(&inputs[0], options)]
     } else {
         std::thread::scope(|s| {
             let handles: Vec<_> =
-                models.iter().zip(&inputs).map(|(m, i)| s.spawn(move || run_one(m, i, options))).collect();
+                models.iter().zip(&inputs).map(|(m, i)| s.spawn(move || m.run_items(i, options))).collect();
             handles
                 .into_iter()
                 .map(|h| h.join().unwrap_or_else(|_| Err(Error::internal("a rank's thread failed"))))
@@ -155,14 +156,14 @@ pub fn run(global: &Global, a: &RunArgs) -> Result<u8> {
     let mut parts = Vec::new();
     let mut gear = None;
     for (rank, r) in results.into_iter().enumerate() {
-        let r = r.map_err(|e| a.inputs.made_up(&compiled, e))?;
+        let (r, outputs) = r.map_err(|e| a.inputs.made_up(&compiled, e))?;
         let finite = if a.check_numerics { tensors::check(&compiled, &r.captured) } else { Ok(()) };
         if let Some(dir) = &a.dump_tensors {
             tensors::dump(&rank_dir(dir, rank as u32, ranks), &compiled, r.captured)?;
         }
         finite?;
         gear = r.gear.or(gear);
-        all.push(r.outputs);
+        all.push(outputs);
         reports.push(r.report);
         parts.extend(r.parts);
     }
@@ -200,8 +201,8 @@ pub fn run(global: &Global, a: &RunArgs) -> Result<u8> {
         "schema": 1, "streams": streams, "model": compiled.name, "ranks": ranks, "warnings": warnings, "ext_attrs": ext_attrs(&models)?, "load_ms": loaded.as_secs_f64() * 1e3, "run_ms": took.as_secs_f64() * 1e3,
         "outputs": compiled.outputs.iter().enumerate().map(|(k, o)| {
             // Sizes that the model leaves open are those of the run.
-            let made = all.first().and_then(|r| r.get(k)).map(|t| t.dims.to_vec());
-            serde_json::json!({"name": o.name, "dtype": o.desc.dtype.name(), "shape": made.or_else(|| o.desc.shape.sizes())})
+            let made = all.first().and_then(|r| r.get(k));
+            outputs::output(o, made)
         }).collect::<Vec<_>>(),
     });
     if let Some(ran) = gear_json(&compiled, gear) {
@@ -241,14 +242,18 @@ fn warnings(
     global: &Global,
     (session, before): (&Session, &[(String, HostTensor)]),
     m: &CompiledModel,
-    inputs: &[Vec<HostTensor>],
-    outputs: &[Vec<HostTensor>],
+    inputs: &[Vec<Item>],
+    outputs: &[Vec<Item>],
 ) -> Result<Vec<String>> {
     let mut told = Vec::new();
     if reduced::reason(m).is_none() {
         return Ok(told);
     }
     for (inputs, outputs) in inputs.iter().zip(outputs) {
+        let tensors = |l: &[Item]| l.iter().map(|i| Some(copy_of(i.tensor()?))).collect::<Option<Result<Vec<_>>>>();
+        // Sequences are those of models that compute on the host.
+        let (Some(inputs), Some(outputs)) = (tensors(inputs), tensors(outputs)) else { continue };
+        let (inputs, outputs) = (&inputs?, &outputs?);
         let bad = reduced::not_finite(m, inputs, outputs);
         if bad.is_empty() {
             continue;
@@ -270,11 +275,6 @@ fn ext_attrs(models: &[crate::session::Model]) -> Result<serde_json::Map<String,
         attrs.sorted().into_iter().map(|a| (a.key.as_str().to_owned(), super::inspect::attr(&a.value))).collect()
     };
     Ok(all.into_iter().map(|(node, attrs)| (node, serde_json::Value::Object(value(attrs)))).collect())
-}
-
-fn run_one(model: &crate::session::Model, inputs: &[HostTensor], options: RunOptions) -> Result<RunOutcome> {
-    let views: Vec<TensorView<'_>> = inputs.iter().map(HostTensor::view).collect();
-    model.run_views(&views, options)
 }
 
 /// What is to be run, and where.
@@ -368,8 +368,14 @@ fn stops_nowhere(c: &crate::session::Compiled) -> Result<()> {
     }
 }
 
-fn write_outputs(dir: &Path, outputs: &[HostTensor], m: &CompiledModel) -> Result<()> {
-    write_some(dir, &outputs.iter().enumerate().collect::<Vec<_>>(), m)
+fn copy_of(t: &HostTensor) -> Result<HostTensor> {
+    HostTensor::from_bytes(t.dtype, &t.dims, t.bytes())
+}
+
+fn write_outputs(dir: &Path, outputs: &[Item], m: &CompiledModel) -> Result<()> {
+    let tensors = outputs.iter().enumerate().filter_map(|(k, i)| Some((k, i.tensor()?)));
+    write_some(dir, &tensors.collect::<Vec<_>>(), m)?;
+    outputs::write(dir, outputs)
 }
 
 /// Writes outputs by their numbers.
@@ -390,21 +396,36 @@ fn write_some(dir: &Path, outputs: &[(usize, &HostTensor)], m: &CompiledModel) -
     Ok(())
 }
 
-fn expect(dir: &Path, outputs: &[HostTensor], m: &CompiledModel, rtol: f64, atol: f64) -> Result<()> {
+fn expect(dir: &Path, outputs: &[Item], m: &CompiledModel, rtol: f64, atol: f64) -> Result<()> {
     let mut bad = Vec::new();
-    for (k, (t, o)) in outputs.iter().zip(&m.outputs).enumerate() {
-        let want = read_npy(&dir.join(format!("output_{k}.npy")), t.dtype)?;
+    let mut all: Vec<(String, &HostTensor, HostTensor)> = Vec::new();
+    for (k, (i, o)) in outputs.iter().zip(&m.outputs).enumerate() {
+        match i {
+            Item::Tensor(t) => {
+                all.push((o.name.clone(), t, read_npy(&dir.join(format!("output_{k}.npy")), t.dtype)?));
+            }
+            other => match outputs::expected(dir, k, other, o)? {
+                Ok(list) => all.extend(list),
+                Err(d) => bad.push(d),
+            },
+        }
+    }
+    for (name, t, want) in &all {
         if want.dims != t.dims {
             bad.push(
-                Diagnostic::error(format!("output `{}` has another shape", o.name))
+                Diagnostic::error(format!("output `{name}` has another shape"))
                     .code(ge_codes::OTHER_SHAPE)
                     .found(format!("{:?}", t.dims), format!("{:?}", want.dims)),
             );
             continue;
         }
-        if let Some((at, found, expected)) = worst(t, &want, rtol, atol) {
+        if t.dtype == DType::STRING {
+            bad.extend(outputs::other_text(name, t, want));
+            continue;
+        }
+        if let Some((at, found, expected)) = worst(t, want, rtol, atol) {
             bad.push(
-                Diagnostic::error(format!("output `{}` differs most at element {at}", o.name))
+                Diagnostic::error(format!("output `{name}` differs most at element {at}"))
                     .code(ge_codes::OTHER_VALUES)
                     .found(
                         number(found, t.dtype),
@@ -455,20 +476,35 @@ pub(super) fn number(x: f64, dtype: DType) -> String {
     }
 }
 
-fn show_outputs(all: &[Vec<HostTensor>], m: &CompiledModel) -> String {
+fn show_outputs(all: &[Vec<Item>], m: &CompiledModel) -> String {
     let mut text = String::new();
     for (rank, outputs) in all.iter().enumerate() {
-        for (t, o) in outputs.iter().zip(&m.outputs) {
-            let v = values(t);
-            let shown: Vec<String> = v.iter().take(8).map(|x| number(*x, t.dtype)).collect();
-            let more = if v.len() > 8 { format!(" … {} more", v.len() - 8) } else { String::new() };
-            let who = if all.len() > 1 { format!("rank {rank} ") } else { String::new() };
-            // Sizes that the model leaves open are those of the run.
-            let shape = ge_plugin_api::types::Shape::of(&t.dims);
-            text.push_str(&format!("{who}{}: {}{shape} = {}{more}\n", o.name, t.dtype, shown.join(" ")));
+        let who = if all.len() > 1 { format!("rank {rank} ") } else { String::new() };
+        for (i, o) in outputs.iter().zip(&m.outputs) {
+            match i {
+                Item::Tensor(t) => text.push_str(&format!("{who}{}: {}\n", o.name, shown(t))),
+                Item::Nothing => text.push_str(&format!("{who}{}: nothing\n", o.name)),
+                Item::Sequence(l) => {
+                    text.push_str(&format!("{who}{}: a sequence of {}\n", o.name, l.len()));
+                    let lines = l.iter().enumerate().map(|(k, t)| format!("{who}{}[{k}]: {}\n", o.name, shown(t)));
+                    text.extend(lines);
+                }
+            }
         }
     }
     text
+}
+
+/// Type, sizes and the first elements of a tensor.
+fn shown(t: &HostTensor) -> String {
+    let all: Vec<String> = match ge_runtime::npy_text::texts(t).filter(|_| t.dtype == DType::STRING) {
+        Some(texts) => texts.iter().map(|b| format!("{:?}", String::from_utf8_lossy(b))).collect(),
+        None => values(t).iter().map(|x| number(*x, t.dtype)).collect(),
+    };
+    let more = if all.len() > 8 { format!(" … {} more", all.len() - 8) } else { String::new() };
+    // Sizes that the model leaves open are those of the run.
+    let shape = ge_plugin_api::types::Shape::of(&t.dims);
+    format!("{}{shape} = {}{more}", t.dtype, all[..all.len().min(8)].join(" "))
 }
 
 #[cfg(test)]

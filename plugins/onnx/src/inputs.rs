@@ -1,30 +1,40 @@
 //! Graph inputs: types and shapes as declared, and what `--input-shape` makes of them.
-use crate::proto::{ValueInfoProto, tensor_shape_proto::dimension, type_proto};
+use crate::proto::{TypeProto, ValueInfoProto, tensor_shape_proto::dimension, type_proto};
 use crate::tensor::dtype;
 use ge_plugin_api::diagnostic::{Diagnostic, Error, ErrorKind, Result};
 use ge_plugin_api::frontend::ImportOptions;
+use ge_plugin_api::types::tensor::Container;
 use ge_plugin_api::types::{DType, Dim, Shape, TensorDesc};
 use std::collections::BTreeMap;
 
-/// Type and shape that a value is declared with; an error names the container that it is instead of
-/// a tensor.
+/// Type and shape that a value is declared with; what a sequence or an optional holds has any shape.
+/// An error names what is neither nor a tensor.
 pub fn declared(v: &ValueInfoProto) -> Result<TensorDesc> {
     let refuse = |what: &str| {
-        Diagnostic::error(format!("`{}` is {what}: only tensors are taken", v.name))
+        Diagnostic::error(format!("`{}` is {what}: tensors, and sequences and optionals of them, are taken", v.name))
             .subject(v.name.as_str())
-            .found(what, "a tensor")
+            .found(what, "a tensor, a sequence or an optional")
             .raise(ge_plugin_api::diagnostic::NOT_MAPPED)
     };
-    let t = match v.r#type.as_ref().and_then(|t| t.value.as_ref()) {
-        None => return Ok(TensorDesc::unknown()),
-        Some(type_proto::Value::TensorType(t)) => t,
-        Some(type_proto::Value::SequenceType(_)) => return Err(refuse("a sequence")),
-        Some(type_proto::Value::MapType(_)) => return Err(refuse("a map")),
-        Some(type_proto::Value::OptionalType(_)) => return Err(refuse("an optional")),
-        Some(type_proto::Value::SparseTensorType(_)) => return Err(refuse("a sparse tensor")),
+    use type_proto::Value::{MapType, OptionalType, SequenceType, SparseTensorType, TensorType};
+    let inner = |e: &Option<Box<TypeProto>>| e.as_ref().and_then(|e| e.value.clone());
+    let (container, value) = match v.r#type.as_ref().and_then(|t| t.value.clone()) {
+        Some(OptionalType(o)) => match inner(&o.elem_type) {
+            Some(SequenceType(s)) => (Container::OPT_SEQ, inner(&s.elem_type)),
+            other => (Container::OPT, other),
+        },
+        Some(SequenceType(s)) => (Container::SEQ, inner(&s.elem_type)),
+        other => (Container::TENSOR, other),
+    };
+    let t = match value {
+        None => return Ok(TensorDesc { container, ..TensorDesc::unknown() }),
+        Some(TensorType(t)) => t,
+        Some(SequenceType(_)) => return Err(refuse("a sequence of sequences")),
+        Some(MapType(_)) => return Err(refuse("a map")),
+        Some(OptionalType(_)) => return Err(refuse("a sequence or an optional of optionals")),
+        Some(SparseTensorType(_)) => return Err(refuse("a sparse tensor")),
     };
     let dt = match dtype(t.elem_type) {
-        Some(DType::STRING) => return Err(refuse("a tensor of strings")),
         Some(d) => d,
         None if t.elem_type == 0 => DType::UNKNOWN,
         None => {
@@ -34,6 +44,7 @@ pub fn declared(v: &ValueInfoProto) -> Result<TensorDesc> {
         }
     };
     let shape = match &t.shape {
+        _ if container != Container::TENSOR => Shape::unranked(),
         None => Shape::unranked(),
         Some(s) => Shape::new(s.dim.iter().map(|d| match &d.value {
             Some(dimension::Value::DimValue(n)) => u64::try_from(*n).map_or(Dim::UNKNOWN, Dim::known),
@@ -42,7 +53,7 @@ pub fn declared(v: &ValueInfoProto) -> Result<TensorDesc> {
             _ => Dim::UNKNOWN,
         })),
     };
-    Ok(TensorDesc::new(dt, shape))
+    Ok(TensorDesc { container, ..TensorDesc::new(dt, shape) })
 }
 
 /// Applies the user's shapes to the inputs (names and descriptors in graph order). A symbol that
@@ -115,5 +126,39 @@ fn unknown_input(name: &str, inputs: &[(String, TensorDesc)]) -> Diagnostic {
     match near {
         Some(n) => d.help(format!("did you mean `{n}`?")),
         None => d,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proto::{TypeProto, type_proto};
+
+    fn of(value: type_proto::Value) -> TypeProto {
+        TypeProto { value: Some(value) }
+    }
+    fn tensor(elem_type: i32) -> TypeProto {
+        of(type_proto::Value::TensorType(type_proto::Tensor { elem_type, ..Default::default() }))
+    }
+    fn list(t: TypeProto) -> TypeProto {
+        of(type_proto::Value::SequenceType(Box::new(type_proto::Sequence { elem_type: Some(Box::new(t)) })))
+    }
+    fn optional(t: TypeProto) -> TypeProto {
+        of(type_proto::Value::OptionalType(Box::new(type_proto::Optional { elem_type: Some(Box::new(t)) })))
+    }
+    fn seen(t: TypeProto) -> std::result::Result<(Container, DType), String> {
+        let v = ValueInfoProto { name: "v".into(), r#type: Some(t) };
+        declared(&v).map(|d| (d.container, d.dtype)).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn sequences_optionals_and_strings_are_taken() {
+        assert_eq!(seen(tensor(8)), Ok((Container::TENSOR, DType::STRING)));
+        assert_eq!(seen(list(tensor(1))), Ok((Container::SEQ, DType::F32)));
+        assert_eq!(seen(optional(tensor(7))), Ok((Container::OPT, DType::I64)));
+        assert_eq!(seen(optional(list(tensor(8)))), Ok((Container::OPT_SEQ, DType::STRING)));
+        let refused = seen(list(list(tensor(1)))).unwrap_err();
+        assert!(refused.contains("a sequence of sequences"), "{refused}");
+        assert!(seen(list(optional(tensor(1)))).is_err());
     }
 }

@@ -2,16 +2,19 @@
 //! give. Arrays come from `.npy` and `.npz` files, from images, or stand in the command itself.
 mod array;
 mod image;
+/// Sequences and optionals.
+pub mod items;
 mod kernels;
 mod value;
 
 use crate::commands::flags::Global;
-use crate::session::model::{fixed_value, random_inputs, range_of};
+use crate::session::model::{Item, fixed_value, random_inputs, range_of};
 use crate::{Diagnostic, Error, ErrorKind, Result};
 use array::Folder;
 use clap::Args;
 use ge_model::CompiledModel;
 use ge_plugin_api::kernel::HostTensor;
+use ge_plugin_api::types::tensor::Container;
 use ge_plugin_api::types::{DType, TensorDesc};
 use kernels::Kernels;
 use std::path::{Path, PathBuf};
@@ -107,6 +110,19 @@ impl InputFlags {
                 named.join(", ")
             ))
         })
+    }
+    /// Inputs of a rank, sequences and optionals among them.
+    pub fn items(&self, global: &Global, m: &CompiledModel, rank: u32, ranks: u32) -> Result<Vec<Item>> {
+        if m.inputs.iter().all(|i| i.desc.container == Container::TENSOR) {
+            let all = self.tensors(global, m, rank, ranks)?;
+            return Ok(all.into_iter().map(Item::Tensor).collect());
+        }
+        if let Some(seed) = self.random {
+            // Says which input cannot be made up.
+            return Ok(random_inputs(m, seed)?.into_iter().map(Item::Tensor).collect());
+        }
+        let dir = self.dir.as_ref().map(|d| rank_dir(d, rank, ranks));
+        items::gather(m, &Given { dir: dir.as_deref(), ..self.by_name.given(global) })
     }
     /// Inputs of a rank.
     pub fn tensors(&self, global: &Global, m: &CompiledModel, rank: u32, ranks: u32) -> Result<Vec<HostTensor>> {
@@ -204,6 +220,14 @@ impl Given<'_> {
         let mut bad: Vec<Diagnostic> = Vec::new();
         let mut damaged = false;
         for (k, w) in wanted.iter().enumerate() {
+            if w.desc.container != Container::TENSOR {
+                // Read as what it is, by those who take more than tensors.
+                if !optional(k) {
+                    bad.push(not_given(w.name, "a sequence or an optional, which `ge run` takes"));
+                }
+                out.push(None);
+                continue;
+            }
             let text = named.iter().find(|n| n.0 == w.name).map(|n| n.1);
             let read = match text {
                 Some(text) => self.of_text(&kernels, w, text).map(Some),
@@ -271,7 +295,8 @@ impl Given<'_> {
 
     fn of_array(&self, kernels: &Kernels<'_>, w: &Wanted<'_>, shown: &str, bytes: &[u8]) -> Result<HostTensor> {
         let own = ge_runtime::npy::dtype_of(bytes);
-        let same = own.is_none_or(|o| ge_runtime::npy::descr(o) == ge_runtime::npy::descr(w.desc.dtype));
+        let name = ge_runtime::npy::descr;
+        let same = own.is_none_or(|o| o == w.desc.dtype || name(o).is_some() && name(o) == name(w.desc.dtype));
         match own {
             Some(own) if !same && self.by_name.cast => {
                 let t = array::read(shown, bytes, own)?;

@@ -23,11 +23,16 @@ const NAMED: usize = 10;
 /// What lies deeper is unknown.
 const DEEPEST: usize = 32;
 
+/// Whether a value's size is not known before a run: strings have none of their own.
+fn is_open(d: &TensorDesc) -> bool {
+    !d.shape.is_static() || d.dtype == DType::STRING
+}
 pub(super) fn open(n: &Node) -> bool {
-    n.outputs().iter().any(|d| !d.shape.is_static())
+    !n.is_const() && n.outputs().iter().any(is_open)
 }
 pub(super) fn reads_open(g: &Graph, n: &Node) -> bool {
-    (0..n.inputs().len()).any(|i| g.input_desc(n, i).is_some_and(|d| !d.shape.is_static()))
+    let open = |i: usize| g.producer(n, i).is_some_and(|p| !p.is_const()) && g.input_desc(n, i).is_some_and(is_open);
+    (0..n.inputs().len()).any(open)
 }
 fn runs(n: &Node) -> bool {
     !DATA.contains(&n.op()) && n.op() != "NetOutput"

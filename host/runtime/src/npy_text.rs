@@ -1,0 +1,142 @@
+//! Strings in `.npy` files: NumPy's `U`, so many UTF-32 letters an element, and `S`, so many bytes.
+//! Zeros at the end of an element count for nothing. In memory they are `u64` offsets, one more than
+//! there are strings, and then the bytes of all.
+use ge_plugin_api::kernel::HostTensor;
+use ge_plugin_api::types::DType;
+
+/// How an array's strings lie in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Text {
+    /// Letters of UTF-32, else bytes.
+    wide: bool,
+    big_endian: bool,
+    /// Letters or bytes of an element.
+    len: usize,
+}
+
+impl Text {
+    /// What a header's type says; None: it is no type of strings.
+    pub(crate) fn of(descr: &str) -> Option<Text> {
+        let (order, rest) = descr.split_at_checked(1)?;
+        let (kind, len) = rest.split_at_checked(1)?;
+        let wide = match (order, kind) {
+            ("<" | ">" | "=", "U") => true,
+            ("|" | "<" | ">" | "=", "S") => false,
+            _ => return None,
+        };
+        Some(Text { wide, big_endian: order == ">", len: len.parse().ok()? })
+    }
+    /// Bytes of an element in the file.
+    pub(crate) fn unit(self) -> u64 {
+        (self.len as u64).saturating_mul(if self.wide { 4 } else { 1 })
+    }
+
+    /// The strings of a file's data.
+    ///
+    /// # Errors
+    /// What is no text.
+    pub(crate) fn read(self, dims: &[u64], count: u64, data: &[u8]) -> Result<HostTensor, String> {
+        let mut texts: Vec<Vec<u8>> = Vec::new();
+        let unit = usize::try_from(self.unit()).map_err(|_| "the strings are too long")?;
+        let count = usize::try_from(count).map_err(|_| "there are too many strings")?;
+        for k in 0..count {
+            let one = data.get(k * unit..(k + 1) * unit).ok_or("truncated in a string")?;
+            texts.push(if self.wide { self.letters(one)? } else { until_zeros(one).to_vec() });
+        }
+        tensor(dims, &texts)
+    }
+
+    fn letters(self, bytes: &[u8]) -> Result<Vec<u8>, String> {
+        let number = |b: &[u8; 4]| if self.big_endian { u32::from_be_bytes(*b) } else { u32::from_le_bytes(*b) };
+        let (letters, _) = bytes.as_chunks::<4>();
+        let used = letters.iter().rposition(|b| number(b) != 0).map_or(0, |k| k + 1);
+        let letter = |b: &[u8; 4]| char::from_u32(number(b)).ok_or_else(|| format!("{:#x} is no letter", number(b)));
+        let text: String = letters[..used].iter().map(letter).collect::<Result<_, _>>()?;
+        Ok(text.into_bytes())
+    }
+}
+
+fn until_zeros(bytes: &[u8]) -> &[u8] {
+    let used = bytes.iter().rposition(|b| *b != 0).map_or(0, |k| k + 1);
+    &bytes[..used]
+}
+
+/// A tensor of strings.
+fn tensor(dims: &[u64], texts: &[Vec<u8>]) -> Result<HostTensor, String> {
+    let mut out = Vec::with_capacity((texts.len() + 1) * 8 + texts.iter().map(Vec::len).sum::<usize>());
+    let mut at = 0u64;
+    out.extend_from_slice(&at.to_le_bytes());
+    for t in texts {
+        at += t.len() as u64;
+        out.extend_from_slice(&at.to_le_bytes());
+    }
+    texts.iter().for_each(|t| out.extend_from_slice(t));
+    let mut t = HostTensor::with_len(DType::STRING, dims, out.len() as u64).map_err(|e| e.to_string())?;
+    t.bytes_mut().copy_from_slice(&out);
+    Ok(t)
+}
+
+/// The strings of a tensor; None: its offsets do not fit.
+pub fn texts(t: &HostTensor) -> Option<Vec<&[u8]>> {
+    let count = usize::try_from(t.dims.iter().product::<u64>()).ok()?;
+    let (table, rest) = t.bytes().split_at_checked(count.checked_add(1)?.checked_mul(8)?)?;
+    let at: Vec<usize> =
+        table.as_chunks::<8>().0.iter().map(|b| usize::try_from(u64::from_le_bytes(*b)).ok()).collect::<Option<_>>()?;
+    at.windows(2).map(|w| rest.get(w[0]..w[1])).collect()
+}
+
+/// NumPy's name of the type that holds a tensor's strings, and their bytes in a file; None: not all
+/// of them are text.
+pub(crate) fn write(t: &HostTensor) -> Option<(String, Vec<u8>)> {
+    let texts: Vec<&str> = texts(t)?.into_iter().map(|b| std::str::from_utf8(b).ok()).collect::<Option<_>>()?;
+    let len = texts.iter().map(|t| t.chars().count()).max().unwrap_or(0).max(1);
+    let mut out = Vec::with_capacity(texts.len() * len * 4);
+    for t in &texts {
+        let end = out.len() + len * 4;
+        t.chars().for_each(|c| out.extend_from_slice(&u32::from(c).to_le_bytes()));
+        out.resize(end, 0);
+    }
+    Some((format!("<U{len}"), out))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::npy;
+    use ge_plugin_api::types::DType;
+
+    /// `numpy.save` of `numpy.array(["ab", "", "ü\u{1F600}"])` and of the same as `S6`, shortened.
+    #[test]
+    fn strings_round_trip_and_those_of_bytes_are_read() {
+        let file = |descr: &str, shape: &str, data: &[u8]| {
+            let mut head = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}").into_bytes();
+            head.push(b'\n');
+            let mut out = b"\x93NUMPY\x01\x00".to_vec();
+            out.extend_from_slice(&(head.len() as u16).to_le_bytes());
+            out.extend_from_slice(&head);
+            out.extend_from_slice(data);
+            out
+        };
+        let words = ["ab", "", "ü\u{1F600}"];
+        let wide = |order: fn(u32) -> [u8; 4]| -> Vec<u8> {
+            let letters = |w: &str| [w.chars().map(u32::from).collect::<Vec<_>>(), vec![0; 3]].concat()[..3].to_vec();
+            words.iter().flat_map(|w| letters(w)).flat_map(order).collect()
+        };
+        let want: Vec<&[u8]> = words.iter().map(|w| w.as_bytes()).collect();
+        for (descr, data) in [("<U3", wide(u32::to_le_bytes)), (">U3", wide(u32::to_be_bytes))] {
+            let bytes = file(descr, "(3,)", &data);
+            assert_eq!(npy::dtype_of(&bytes), Some(DType::STRING));
+            let t = npy::read(&bytes, DType::STRING).unwrap();
+            assert_eq!((t.dims.as_slice(), super::texts(&t).unwrap()), (&[3][..], want.clone()));
+            let back = npy::read(&npy::write(&t).unwrap(), DType::STRING).unwrap();
+            assert_eq!((back.dims.as_slice(), back.bytes()), (t.dims.as_slice(), t.bytes()));
+            for cut in 0..bytes.len() {
+                assert!(npy::read(&bytes[..cut], DType::STRING).is_err(), "cut at {cut}");
+            }
+        }
+        let t = npy::read(&file("|S2", "(2,)", b"a\0bc"), DType::STRING).unwrap();
+        assert_eq!(super::texts(&t).unwrap(), [&b"a"[..], b"bc"]);
+        // What is no letter, and what is no string.
+        assert!(npy::read(&file("<U1", "(1,)", &[0, 0, 0x11, 0]), DType::STRING).unwrap_err().damaged);
+        assert!(!npy::read(&file("<f4", "(1,)", &[0; 4]), DType::STRING).unwrap_err().damaged);
+    }
+}
