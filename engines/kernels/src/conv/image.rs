@@ -32,6 +32,12 @@ pub(crate) struct Image {
 
 impl Image {
     pub(crate) fn new(spec: &ConvSpec, rows: usize) -> Result<Image, ConvError> {
+        Image::with(spec, rows, false)
+    }
+
+    /// The same with a plane for each column of the window, where `apart`: rows of the copy are then
+    /// as long as those of the output, with nothing between them.
+    pub(crate) fn with(spec: &ConvSpec, rows: usize, apart: bool) -> Result<Image, ConvError> {
         let out = spec.output()?;
         let (step, inflate) = match spec.transposed {
             None => (spec.stride, [1; 3]),
@@ -50,9 +56,10 @@ impl Image {
             v.dedup();
             v
         };
-        let phases = [used(1), used(2)];
+        let columns = (0..spec.kernel[2]).map(|k| k * spec.dilation[2]);
+        let phases = [used(1), if apart { columns.collect() } else { used(2) }];
         let last = |axis: usize| (spec.kernel[axis] - 1) * spec.dilation[axis] / step[axis];
-        let pitch = out[2] + last(2);
+        let pitch = out[2] + if apart { 0 } else { last(2) };
         let plane = (rows + last(1)) * pitch;
         let channels = spec.channels_in / spec.groups * spec.kernel[0];
         let mut places = Vec::new();
@@ -63,10 +70,9 @@ impl Image {
                     let (ry, rx) = (ky * spec.dilation[1], kx * spec.dilation[2]);
                     let of = |p: &[usize], r: usize| p.iter().position(|&v| v == r).unwrap_or(0);
                     let py = of(&phases[0], ry % step[1]);
-                    let px = of(&phases[1], rx % step[2]);
-                    let place = ((c * phases[0].len() + py) * phases[1].len() + px) * plane
-                        + ry / step[1] * pitch
-                        + rx / step[2];
+                    let (px, shift) = if apart { (kx, 0) } else { (of(&phases[1], rx % step[2]), rx / step[2]) };
+                    let place =
+                        ((c * phases[0].len() + py) * phases[1].len() + px) * plane + ry / step[1] * pitch + shift;
                     places.push(u32::try_from(place).map_err(|_| ConvError::Overflow)?);
                 }
             }
@@ -92,6 +98,13 @@ impl Image {
         for c in 0..channels {
             self.rows(c, z, y, copy, Widened { image: self, x: &x[c * plane..(c + 1) * plane] });
         }
+    }
+
+    /// Cycles, about, that the copy of one channel takes for a strip of `rows` output rows.
+    pub(crate) fn cost(&self, rows: usize) -> usize {
+        let seen = rows + (self.spec.kernel[1] - 1) * self.spec.dilation[1] / self.step[1];
+        let lines = self.spec.kernel[0] * self.phases[0].len() * self.phases[1].len();
+        seen.saturating_mul(lines).saturating_mul(20 + 4 * self.pitch.div_ceil(16))
     }
 
     /// Elements of one channel of the copy.

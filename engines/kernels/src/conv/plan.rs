@@ -5,7 +5,7 @@ use crate::conv::image::Image;
 use crate::conv::planes::{self, Planes};
 use crate::conv::points::{self, Points};
 use crate::conv::spec::{ConvError, ConvSpec};
-use crate::gemm::micro::{Left, Listed, Panels, crowded, tile};
+use crate::gemm::micro::{Left, Listed, Panels, Placed, crowded, tile};
 use crate::gemm::pack::{A_STRIDE, KC, copy_tile};
 use crate::gemm::{Bias, Epilogue};
 use crate::scratch::with_scratch;
@@ -47,6 +47,11 @@ pub struct Conv {
     rows: usize,
     /// For `Pointwise`: where the channels stand in the input, and in a copy of a strip of it.
     channels: [Vec<u32>; 2],
+    /// The copy of a strip has a plane for each column of the window.
+    apart: bool,
+    /// Where the vectors of a strip stand in the copy where its rows are whole vectors, and longer
+    /// in the copy than in the output.
+    panels: Vec<u32>,
     /// Whether weights and images of single precision are read where they stand: units are then
     /// channels at all positions.
     in_place: bool,
@@ -67,14 +72,25 @@ fn pitch(rows: usize) -> usize {
     rows.next_multiple_of(16) + 16
 }
 
-/// Vectors of all strips of `rows` of an image: those of their results, and as much as the copy of a
-/// strip costs beside them.
-fn vectors(rows: usize, image: &Image) -> usize {
-    let of = |rows: usize| match rows {
-        0 => 0,
-        _ => (rows - 1).saturating_mul(image.pitch).saturating_add(image.out[2]).div_ceil(16).saturating_add(1),
+/// Whether rows of the output are whole vectors: they are then computed one behind the other,
+/// whatever stands between them in the copy.
+fn whole_rows(spec: &ConvSpec, out: usize) -> bool {
+    spec.transposed.is_none() && out.is_multiple_of(16)
+}
+
+/// Cycles, about, that all strips of `rows` of an image take for one input channel and `own` output
+/// channels: a vector of sixteen results takes one a tap and channel.
+fn cost(rows: usize, own: usize, image: &Image) -> usize {
+    let [_, height, width] = image.out;
+    let pitch = if whole_rows(&image.spec, width) { width } else { image.pitch };
+    let of = |rows: usize| {
+        if rows == 0 {
+            return 0;
+        }
+        let vectors = (rows - 1).saturating_mul(pitch).saturating_add(width).div_ceil(16);
+        vectors.saturating_mul(image.spec.taps()).saturating_mul(own).saturating_add(image.cost(rows))
     };
-    (image.out[1] / rows).saturating_mul(of(rows)).saturating_add(of(image.out[1] % rows))
+    (height / rows).saturating_mul(of(rows)).saturating_add(of(height % rows))
 }
 
 impl Conv {
@@ -124,14 +140,23 @@ impl Conv {
                 })
             }
         };
-        let image = Image::new(spec, 1)?;
-        // Up to twice the rows where the strips then have fewer vectors.
-        let rows = match kind {
-            Kind::Dense => (rows..2 * rows).filter(|&r| r <= out[1].max(1)).min_by_key(|&r| vectors(r, &image)),
-            _ => None,
+        // Up to twice the rows, and planes for the columns of the window, where that costs less.
+        let (image, own) = (Image::new(spec, 1)?, per_group[1]);
+        let mut best = (rows, false);
+        if kind == Kind::Dense {
+            let apart = (spec.transposed.is_none() && spec.kernel[2] > 1 && !whole_rows(spec, out[2]))
+                .then(|| Image::with(spec, 1, true))
+                .transpose()?;
+            let forms = [(Some(&image), false), (apart.as_ref(), true)];
+            let all = (rows..2 * rows).filter(|&r| r <= out[1].max(1));
+            best = all
+                .flat_map(|r| forms.iter().filter_map(move |(i, apart)| Some((cost(r, own, (*i)?), r, *apart))))
+                .min()
+                .map_or(best, |(_, rows, apart)| (rows, apart));
         }
-        .unwrap_or(rows);
-        Conv { image, spec: spec.clone(), out, kind, block, rows, channels: [vec![], vec![]], in_place: false }
+        let (rows, apart) = best;
+        let (channels, panels) = ([vec![], vec![]], vec![]);
+        Conv { image, spec: spec.clone(), out, kind, block, rows, channels, apart, panels, in_place: false }
             .with_units(rows, block)
     }
 
@@ -159,7 +184,13 @@ impl Conv {
             }
         }
         let image_rows = if self.kind == Kind::Pointwise { 1 } else { self.rows };
-        self.image = Image::new(&self.spec, image_rows)?;
+        self.image = Image::with(&self.spec, image_rows, self.apart)?;
+        let wide = self.out[2];
+        if self.kind == Kind::Dense && whole_rows(&self.spec, wide) && self.image.pitch != wide {
+            let per = wide / 16;
+            let places = (0..self.rows * per).map(|p| u32::try_from(p / per * self.image.pitch + p % per * 16));
+            self.panels = places.collect::<Result<_, _>>().map_err(|_| ConvError::Overflow)?;
+        }
         let channels = if self.kind == Kind::Depthwise { 1 } else { self.spec.channels_in / self.spec.groups };
         let sums = if self.kind == Kind::Pointwise { 0 } else { self.block.saturating_mul(self.image.pitch) };
         let copy = self.image.len(channels).max(sums);
@@ -386,7 +417,13 @@ impl<T: PanelElem, U: PanelElem> Work for Unit<'_, '_, '_, T, U> {
                 if self.fresh {
                     c.image.fill(x, group_in, z, (y0, y1), self.image);
                 }
-                ((z * c.out[1] + y0) * c.out[2], c.out[2], c.image.pitch, y1 - y0)
+                let (first, rows) = ((z * c.out[1] + y0) * c.out[2], y1 - y0);
+                if c.image.pitch == c.out[2] || !c.panels.is_empty() {
+                    let all = rows * c.out[2];
+                    (first, all, all, 1)
+                } else {
+                    (first, c.out[2], c.image.pitch, rows)
+                }
             }
         };
         let flat = (runs - 1) * pitch + run;
@@ -440,7 +477,12 @@ impl<T: PanelElem, U: PanelElem> Work for Unit<'_, '_, '_, T, U> {
                         _ => (&c.image.places[k0..k1], c.image.highest),
                     };
                     let b = Listed { data: &*self.image, rows, highest };
-                    tile::<I, _, MR, NP, N4, N1>(isa, shape, a, b, self.sums, width, k0 == 0);
+                    if c.panels.is_empty() {
+                        tile::<I, _, MR, NP, N4, N1>(isa, shape, a, b, self.sums, width, k0 == 0);
+                    } else {
+                        let b = Placed { rows: b, panels: &c.panels[..panels] };
+                        tile::<I, _, MR, NP, N4, N1>(isa, shape, a, b, self.sums, width, k0 == 0);
+                    }
                 }
                 k0 = k1;
             }

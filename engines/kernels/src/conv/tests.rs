@@ -131,6 +131,18 @@ fn common_shapes_agree_with_the_definition() {
     agree(&s, 2, (2, 48));
     agree(&ConvSpec::square(2, [300, 20], 7, 1), 3, (20, 12));
     agree(&ConvSpec::square(1, [24, 17], 16, 1), 4, (33, 12));
+    // Rows of whole vectors, and rows that are far from it.
+    for size in [8, 16, 32, 48] {
+        for (stride, dilation) in [(1, 1), (2, 1), (1, 2)] {
+            let mut s = ConvSpec::square(2, [5, 18], size, 3);
+            (s.stride[1], s.stride[2]) = (stride, stride);
+            (s.dilation[1], s.dilation[2]) = (dilation, dilation);
+            for pads in [&mut s.pad_before, &mut s.pad_after] {
+                (pads[1], pads[2]) = (dilation, dilation);
+            }
+            agree(&s, 5, (3, 12));
+        }
+    }
     let mut d = ConvSpec::square(1, [32, 32], 15, 3);
     d.groups = 32;
     d.pad_before = [0, 1, 1];

@@ -70,6 +70,34 @@ impl<T: PanelElem> Panels for Listed<'_, T> {
     }
 }
 
+/// Rows at listed places, panels at listed places behind each of them, in rising order.
+#[derive(Clone, Copy)]
+pub(crate) struct Placed<'a, T> {
+    pub(crate) rows: Listed<'a, T>,
+    pub(crate) panels: &'a [u32],
+}
+
+impl<T: PanelElem> Panels for Placed<'_, T> {
+    type T = T;
+    #[inline(always)]
+    unsafe fn at(self, k: usize, p: usize) -> *const [T; 16] {
+        // SAFETY: `p` is below the number of panels, the rest as for `Listed`, by the caller's word.
+        unsafe {
+            let row = *self.rows.rows.get_unchecked(k) as usize;
+            self.rows.data.as_ptr().add(row + *self.panels.get_unchecked(p) as usize).cast()
+        }
+    }
+    #[inline(always)]
+    fn reaches(self, k: usize, p: usize) -> bool {
+        let last = self.panels[..p].iter().copied().max().unwrap_or(0) as usize;
+        k == 0 || p == 0 || (k <= self.rows.rows.len() && self.rows.highest + last + 16 <= self.rows.data.len())
+    }
+    #[inline(always)]
+    fn starting_at(self, p: usize) -> Self {
+        Placed { panels: &self.panels[p..], ..self }
+    }
+}
+
 /// The first operand: rows at a fixed distance, a copy with rows
 /// [`A_STRIDE`](crate::gemm::pack::A_STRIDE) apart or the matrix itself.
 #[derive(Clone, Copy)]
