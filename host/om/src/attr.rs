@@ -9,12 +9,14 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
-use crate::desc::LAST_PUBLIC_DTYPE;
 use crate::proto::ir::attr_def::list_list_float::ListFloat;
 use crate::proto::ir::attr_def::list_list_int::ListInt;
 use crate::proto::ir::attr_def::list_value::ListValueType;
 use crate::proto::ir::attr_def::{self, ListListFloat, ListListInt, ListValue};
 use crate::proto::ir::{AttrDef, DataType, GraphDef, NamedAttrs, TensorDef, TensorDescriptor};
+
+/// The largest type number that readers in use know (`DT_UINT2`).
+pub const LAST_PUBLIC_DTYPE: i32 = 31;
 
 /// Name of the bundle around a value that readers in use cannot show; the value is its attribute
 /// [`WRAPPED_VALUE`].

@@ -6,13 +6,12 @@
 
 use std::fmt;
 
+pub use crate::attr::LAST_PUBLIC_DTYPE;
 use crate::attr::{AttrError, AttrMap as _};
 use crate::proto::ir::{DataType, ShapeDef, TensorDescriptor};
 
 /// Descriptor attribute: the number of a type above [`LAST_PUBLIC_DTYPE`].
 pub const ATTR_DTYPE: &str = "ge_rs.dtype";
-/// The largest type number that readers in use know (`DT_UINT2`).
-pub const LAST_PUBLIC_DTYPE: i32 = 31;
 
 /// The size of a dimension that is not known.
 pub const UNKNOWN_DIM: i64 = -1;

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::table::PartitionType;
+use crate::partition::PartitionType;
 
 /// Why a file could not be read or written.
 ///

@@ -4,7 +4,7 @@
 use bytes::Bytes;
 
 use crate::error::{KernelProblem, OmError, WriteProblem};
-use crate::table::PartitionType;
+use crate::partition::PartitionType;
 
 /// First word of a record.
 pub const KERNEL_MAGIC: u32 = 0x5D77_6EFD;

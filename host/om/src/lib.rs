@@ -66,4 +66,5 @@ pub const WEIGHTS_ALIGN: u64 = 4096;
 
 /// The protobuf messages.
 #[allow(missing_docs, clippy::all, clippy::pedantic)]
+mod partition;
 pub mod proto;

@@ -14,6 +14,7 @@
 /// `plugins.toml`: where it is found, what stands in it.
 pub mod config;
 /// What an ELF file says before it is opened.
+mod digest;
 pub mod elf;
 /// The manifest in a library.
 pub mod manifest;

@@ -1,11 +1,11 @@
 //! Plugins of one configuration, loaded: what there is, in the order of `plugins.toml`.
 use crate::config::At;
+pub use crate::digest::digest;
 use crate::handle::{DeviceHandle, EngineHandle, FrontendHandle, OpHandle, PassHandle};
 use crate::services::Mappings;
 use ge_plugin_api::diagnostic::Diagnostic;
 use ge_plugin_api::frontend::{MappingInfo, MappingRef};
 use ge_plugin_api::{Error, Result};
-use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
@@ -77,16 +77,6 @@ impl PluginRecord {
     pub fn usable(&self) -> bool {
         matches!(self.status, Status::Loaded | Status::Ready)
     }
-}
-
-/// SHA-256 of a file, in hex.
-pub fn digest(path: &Path) -> std::io::Result<String> {
-    let mut hash = Sha256::new();
-    std::io::copy(&mut std::fs::File::open(path)?, &mut hash)?;
-    Ok(hex(&hash.finalize()))
-}
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
 /// The plugins of one configuration.

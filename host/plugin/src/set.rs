@@ -2,13 +2,14 @@
 use crate::collect::{Contents, overlap};
 use crate::config::{At, Config, Entry, find};
 use crate::crash;
+use crate::digest::hex;
 use crate::elf;
 use crate::handle::{DeviceHandle, EngineHandle, FrontendHandle, OpHandle, PassHandle};
 use crate::manifest::Manifest;
 use crate::open::open;
 use crate::options;
 use crate::owner::Owner;
-use crate::registry::{PluginRecord, Registry, Status, hex};
+use crate::registry::{PluginRecord, Registry, Status};
 use crate::services;
 use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind, Severity};
 use ge_plugin_api::{Error, Result};

@@ -2,7 +2,7 @@
 //! `plugins.toml` names libraries whose code runs, so one that merely lies in the working folder, as in a folder that was downloaded, is not taken without a word of the user. `--plugins`,
 //! `$GE_PLUGINS` and what belongs to the executable are such words; `ge plugin trust FILE` is one
 //! for good: it keeps path and digest of the file.
-use crate::registry::hex;
+use crate::digest::hex;
 use crate::services;
 use ge_plugin_api::Result;
 use ge_plugin_api::diagnostic::Diagnostic;

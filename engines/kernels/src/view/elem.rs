@@ -1,7 +1,7 @@
 //! Element types: the run-time `Kind`, the trait `Elem`, and the macro that goes from one to the
 //! other.
 use crate::simd::halves;
-use crate::view::cast::Num;
+use crate::view::num::Num;
 use half::{bf16, f16};
 
 /// The element types that kernels compute on.
@@ -282,7 +282,7 @@ macro_rules! int_elem {
             #[inline(always)]
             fn from_num(n: Num) -> $t {
                 match n {
-                    Num::F(v) => <$via as crate::view::cast::Truncate>::truncate(v) as $t,
+                    Num::F(v) => <$via as crate::view::num::Truncate>::truncate(v) as $t,
                     Num::I(v) => v as $t,
                     Num::U(v) => v as $t,
                 }

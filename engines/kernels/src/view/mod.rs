@@ -5,6 +5,7 @@
 
 /// The element types and their run-time names.
 pub mod elem;
+pub mod num;
 /// One number from one type to another.
 pub mod cast;
 /// Typed slices over raw bytes.
