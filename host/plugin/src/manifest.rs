@@ -118,7 +118,7 @@ impl Manifest {
     pub fn gate(&self, path: &Path) -> Result<()> {
         let (host, what) = match self.abi {
             Abi::Rust => (host_api(), "ge-plugin-api"),
-            Abi::C => (crate::cdoor::version(), "ge_plugin.h"),
+            Abi::C => (crate::cdoor::abi::version(), "ge_plugin.h"),
         };
         let refuse = |d: Diagnostic| Err(d.of(ErrorKind::PLUGIN));
         if self.api.major != host.major {

@@ -8,6 +8,14 @@
 pub mod error;
 /// Where arguments lie.
 mod place;
+/// Where tiling contexts lie.
+mod spot;
+/// What engines and the device get of a task.
+pub mod request;
+/// Tasks bound to the device.
+mod bind;
+/// What a loaded model tells of its nodes.
+mod ext_attrs;
 /// Numbers of tasks on the device.
 mod numbering;
 /// Tasks of several launches.
@@ -43,7 +51,8 @@ pub mod npz;
 pub use capture::Captured;
 pub use error::RuntimeError;
 pub use executor::{Part, RunOptions, RunOutcome};
-pub use load::{Engines, LoadOptions, LoadedModel};
+pub use load::LoadedModel;
+pub use request::{Engines, LoadOptions};
 pub use stream_pool::{StreamHandle, StreamPool};
 pub use v2::{DynamicModel, Tools};
 pub use variables::{VariableInfo, Variables};

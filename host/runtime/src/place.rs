@@ -1,6 +1,6 @@
 //! Where arguments lie: from slots of the plan to allocations of the device model.
 use crate::error::RuntimeError;
-use crate::sink::Spot;
+use crate::spot::Spot;
 use crate::variables;
 use ge_model::{CompiledModel, NodeInfo, SlotInfo};
 use ge_plugin_api::device::{Allocation, AllocationKind, MemoryKind, Place};

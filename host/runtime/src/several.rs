@@ -1,8 +1,8 @@
 //! Tasks of several launches (SUPER_KERNEL): each launch is loaded by its node's engine onto a
 //! model of ours that only keeps what it is given, then all go to the device as one chain.
 use crate::error::RuntimeError;
-use crate::load::{Engines, LoadOptions, arguments, request, resolved};
 use crate::place::Places;
+use crate::request::{Engines, LoadOptions, arguments, request, resolved};
 use bytes::Bytes;
 use ge_model::launch::{self, Launch};
 use ge_model::{CompiledModel, NodeInfo, TaskInfo};

@@ -1,14 +1,12 @@
 //! Tiling sink at run time (document 001 §5): what the tasks of a node leave for each other as
 //! extended attributes, and the tiling contexts that tiling functions read on the device.
 use crate::error::RuntimeError;
-use crate::load::{LoadedModel, arguments, value_inputs};
 use crate::place::Places;
+use crate::request::{arguments, value_inputs};
+use crate::spot::{Of, Spot};
 use ge_model::CompiledModel;
-use ge_plugin_api::author::tiling_sink::{
-    BLOCK_DIM_AT, CONTEXT_BYTES, EVENT_AT, HEADER_BYTES, KEY_AT, NODE_INFO_AT, OP_PARA_SIZE, OP_TYPE_BYTES, Platform,
-    TILING_DATA_BYTES, TilingContext, beyond,
-};
-use ge_plugin_api::device::{AllocationKind, Base, ContextObject, Place};
+use ge_plugin_api::author::tiling_sink::{Platform, TilingContext};
+use ge_plugin_api::device::{Base, ContextObject, Place};
 use ge_plugin_api::task::{KernelType, TaskType};
 use ge_plugin_api::types::attr::DictEntry;
 use ge_plugin_api::types::{AttrMap, AttrValue};
@@ -18,9 +16,6 @@ use std::collections::BTreeMap;
 pub const TASK_INFO: &str = "_tiling_sink_task_info";
 /// Under this name a node has the addresses of its tiling context.
 pub const CONTEXT_ADDR: &str = "_tiling_context_addr";
-
-/// A graph and the position of a node in it.
-type Of = (u32, u32);
 
 /// A kernel that was bound with placeholder blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +62,7 @@ pub struct TilingContextAddr {
 }
 
 impl TilingContextAddr {
-    fn to_attr(self) -> AttrValue {
+    pub(crate) fn to_attr(self) -> AttrValue {
         let parts = [
             ("tiling_context", self.tiling_context),
             ("tiling_data", self.tiling_data),
@@ -83,7 +78,7 @@ impl TilingContextAddr {
 /// Extended attributes of nodes: kept from the binding of one task to that of another, and as long
 /// as the model is loaded.
 #[derive(Default)]
-pub(crate) struct ExtAttrs(BTreeMap<Of, AttrMap>);
+pub(crate) struct ExtAttrs(pub(crate) BTreeMap<Of, AttrMap>);
 
 impl ExtAttrs {
     /// A kernel with placeholder blocks was bound. A node may have several.
@@ -103,62 +98,22 @@ impl ExtAttrs {
     }
 }
 
-/// A node's tiling context in the task-scheduler memory of a model.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Spot {
-    /// Offset in it.
-    pub(crate) at: u64,
-    /// How far the parts behind the tiling data lie further back than usual.
-    pub(crate) beyond: usize,
-}
-
-impl Spot {
-    /// The spot for a node behind the others; an error where it asks for more tiling data than a
-    /// context can hold.
-    pub(crate) fn new(m: &CompiledModel, of: Of, at: u64) -> Result<Spot, RuntimeError> {
-        let asked = m.node(of.0, of.1).and_then(|n| n.attrs.int(OP_PARA_SIZE));
-        let beyond = beyond(asked).ok_or_else(|| {
-            let name = m.node(of.0, of.1).map_or("", |n| n.name.as_str());
-            let bytes = asked.unwrap_or(0);
-            RuntimeError::Damaged {
-                what: format!("`{name}` has `{OP_PARA_SIZE}` {bytes}, which no tiling context holds"),
-            }
-        })?;
-        Ok(Spot { at, beyond })
-    }
-    /// Bytes of the context.
-    pub(crate) fn bytes(self) -> usize {
-        CONTEXT_BYTES + self.beyond
-    }
-    /// Offset and bytes of the part that an item of an args format names; None: it names none.
-    pub(crate) fn part(self, item: &str) -> Option<(u64, u64)> {
-        let (at, bytes) = match item {
-            "tiling_context" => (0, self.bytes()),
-            "tiling_context.tiling_data" => (0, HEADER_BYTES + TILING_DATA_BYTES + self.beyond),
-            "tiling_context.tiling_key" => (KEY_AT + self.beyond, 8),
-            "tiling_context.block_dim" => (BLOCK_DIM_AT + self.beyond, 8),
-            "event_addr0" => (EVENT_AT + self.beyond, 8),
-            "*op_type" => (NODE_INFO_AT + self.beyond, OP_TYPE_BYTES),
-            _ => return None,
-        };
-        Some((self.at + at as u64, bytes as u64))
-    }
-    fn addresses(self, base: u64) -> TilingContextAddr {
-        let of = |item: &str| base + self.part(item).map_or(0, |(at, _)| at);
-        TilingContextAddr {
-            tiling_context: of("tiling_context"),
-            tiling_data: of("tiling_context.tiling_data"),
-            tiling_key: of("tiling_context.tiling_key"),
-            block_dim: of("tiling_context.block_dim"),
-            op_type: of("*op_type"),
-        }
+/// Addresses of a context's parts, which lies at a spot of memory that begins at `base`.
+pub(crate) fn addresses(spot: Spot, base: u64) -> TilingContextAddr {
+    let of = |item: &str| base + spot.part(item).map_or(0, |(at, _)| at);
+    TilingContextAddr {
+        tiling_context: of("tiling_context"),
+        tiling_data: of("tiling_context.tiling_data"),
+        tiling_key: of("tiling_context.tiling_key"),
+        block_dim: of("tiling_context.block_dim"),
+        op_type: of("*op_type"),
     }
 }
 
 /// A node's tiling context as the host fills it, but for the addresses of its workspaces.
 pub(crate) struct Filled {
-    of: Of,
-    spot: Spot,
+    pub(crate) of: Of,
+    pub(crate) spot: Spot,
     context: TilingContext,
     workspaces: Vec<Place>,
 }
@@ -166,8 +121,8 @@ pub(crate) struct Filled {
 /// The contexts of a model, and the allocation that they lie in.
 #[derive(Default)]
 pub(crate) struct Contexts {
-    allocation: u32,
-    list: Vec<Filled>,
+    pub(crate) allocation: u32,
+    pub(crate) list: Vec<Filled>,
 }
 
 impl Contexts {
@@ -219,43 +174,5 @@ impl Contexts {
             }
         }
         Ok(())
-    }
-}
-
-impl LoadedModel {
-    /// Extended attributes of every node that has some, by its name:
-    /// `_tiling_sink_task_info`, a list with what each of its kernels left that wait for an UPDATE (task id, stream, handle of an FFTS+ task), and `_tiling_context_addr`,
-    /// the addresses in the feature maps of the next run.
-    pub fn ext_attrs(&self) -> Result<BTreeMap<String, AttrMap>, RuntimeError> {
-        let mut all = self.ext.0.clone();
-        if let Some(base) = self.context_base()? {
-            for f in &self.contexts.list {
-                all.entry(f.of).or_default().set(CONTEXT_ADDR, f.spot.addresses(base).to_attr());
-            }
-        }
-        let name = |of: Of| self.compiled.node(of.0, of.1).map(|n| n.name.clone());
-        Ok(all.into_iter().filter_map(|(of, attrs)| Some((name(of)?, attrs))).collect())
-    }
-
-    /// A node's tiling context in the feature maps of the next run: what the host wrote, and what
-    /// the last run there found; None: its tiling does not run on the device.
-    pub fn tiling_context(&self, node: &str) -> Result<Option<TilingContext>, RuntimeError> {
-        let named = |of: Of| self.compiled.node(of.0, of.1).is_some_and(|n| n.name == node);
-        let Some(f) = self.contexts.list.iter().find(|f| named(f.of)) else { return Ok(None) };
-        let mut bytes = vec![0u8; f.spot.bytes()];
-        self.context.copy_out(self.context_base()?.unwrap_or(0) + f.spot.at, &mut bytes)?;
-        Ok(TilingContext::decode(&bytes))
-    }
-
-    /// Where the contexts of an idle set of feature maps begin.
-    fn context_base(&self) -> Result<Option<u64>, RuntimeError> {
-        if self.contexts.list.is_empty() {
-            return Ok(None);
-        }
-        let maps = self.take_maps()?;
-        let all = self.allocations.iter().enumerate().filter(|(_, a)| a.kind == AllocationKind::FEATURE_MAP);
-        let found = all.zip(&maps).find(|((k, _), _)| *k == self.contexts.allocation as usize).map(|(_, b)| b.address);
-        self.idle.lock().unwrap_or_else(|e| e.into_inner()).push(maps);
-        Ok(found)
     }
 }

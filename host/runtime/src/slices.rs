@@ -1,8 +1,8 @@
 //! FFTS+ tasks: each context's kernel is loaded by its node's engine for one slice, then all go to
 //! the device as one context graph.
 use crate::error::RuntimeError;
-use crate::load::{arguments, request, resolved};
 use crate::place::NULL;
+use crate::request::{arguments, request, resolved};
 use crate::several::{Several, keep, own_task};
 use ge_model::context_graph::{self, SliceInfo};
 use ge_model::launch::Launch;

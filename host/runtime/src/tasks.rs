@@ -1,7 +1,7 @@
 //! The tasks of an OM against the rules of task lists, before any of them is bound: what breaks one
 //! is damage of the file.
 use crate::error::RuntimeError;
-use crate::load::Engines;
+use crate::request::Engines;
 use crate::several::own_task;
 use ge_model::{CompiledModel, NodeInfo, TaskInfo, context_graph, launch};
 use ge_plugin::tasks::args_format::Arity;

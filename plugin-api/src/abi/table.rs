@@ -3,7 +3,6 @@
 use super::{RResult, RVec, guard, guard_value};
 use crate::abi::erase::RawSlice;
 use crate::diagnostic::{Error, Result};
-use crate::view::{Graph, Node, RawGraph, RawNodeRef};
 
 /// An argument of the host's, which crosses as `R`.
 ///
@@ -40,28 +39,6 @@ unsafe impl<'a, T> Lend<*const T> for &'a T {
     unsafe fn hold(raw: *const T) -> &'a T {
         // SAFETY: by contract.
         unsafe { &*raw }
-    }
-}
-// SAFETY: a node crosses by its graph and its id.
-unsafe impl<'a> Lend<RawNodeRef> for &Node<'a> {
-    type Held = Node<'a>;
-    fn lend(self) -> RawNodeRef {
-        RawNodeRef::of(self)
-    }
-    unsafe fn hold(raw: RawNodeRef) -> Node<'a> {
-        // SAFETY: by contract.
-        unsafe { raw.get() }
-    }
-}
-// SAFETY: a graph crosses by its context and its functions.
-unsafe impl<'a> Lend<RawGraph> for &Graph<'a> {
-    type Held = Graph<'a>;
-    fn lend(self) -> RawGraph {
-        self.raw()
-    }
-    unsafe fn hold(raw: RawGraph) -> Graph<'a> {
-        // SAFETY: by contract.
-        unsafe { Graph::from_raw(raw) }
     }
 }
 // SAFETY: a run of values crosses as its pointer and its length.

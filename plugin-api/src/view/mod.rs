@@ -6,6 +6,7 @@ use crate::types::{Attr, AttrValue, ConstTensor, Key, NodeId, TensorDesc, Use, V
 use core::marker::PhantomData;
 
 pub mod host;
+mod lend;
 
 /// One node as it lies in the host, borrowed.
 #[repr(C)]

@@ -15,6 +15,7 @@
 //! * `ClipByValue(x, clip_value_min, clip_value_max)` = min(max(x, lo), hi), bounds scalar.
 //! * `Cast(x) {dst_type, saturate = true}`, `CastLike(x, target)`: to the target's type;
 //!   `Bitcast(x) {type}`.
+use crate::maps::unary;
 use crate::read;
 use ge_plugin_api::diagnostic::Result;
 use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef, flags::*, infer};
@@ -28,10 +29,6 @@ pub const INTEGERS: &[DType] =
 /// bool.
 pub const BOOL: &[DType] = &[DType::BOOL];
 
-/// A map of one tensor.
-pub fn unary(name: &str, types: &[DType]) -> OpDef {
-    OpDef::new(name, infer::same).input("x", types, "T").output("y", types, "T").flags(ELEMENTWISE | INPLACE)
-}
 fn test_op(name: &str) -> OpDef {
     OpDef::new(name, to_bool).input("x", FLOATS_AND_8, "").output("y", BOOL, "").flags(ELEMENTWISE)
 }

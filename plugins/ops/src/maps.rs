@@ -11,12 +11,17 @@
 //!   {alpha}` = max(0,x)+min(0,alpha·(exp(x/alpha)-1)), `ThresholdedRelu {alpha}`, `Relu6`,
 //!   `Shrink {lambd, bias}` (x < -lambd: x+bias; x > lambd: x-bias; else 0), `Muls {value}`,
 //!   `Adds {value}`.
-use crate::elementwise::unary;
 use crate::value_ranges::{number, sloped};
-use ge_plugin_api::ops::{AttrKind, OpDef, flags::FULL_PRECISION};
+use ge_plugin_api::ops::flags::{ELEMENTWISE, FULL_PRECISION, INPLACE};
+use ge_plugin_api::ops::{AttrKind, OpDef, infer};
 use ge_plugin_api::range::{Range, RangeCtx, RangeFn};
 use ge_plugin_api::types::DType;
 use ge_plugin_api::types::dtype::{FLOATS, NUMERIC};
+
+/// A map of one tensor.
+pub fn unary(name: &str, types: &[DType]) -> OpDef {
+    OpDef::new(name, infer::same).input("x", types, "T").output("y", types, "T").flags(ELEMENTWISE | INPLACE)
+}
 
 /// A map: name, types, flags beyond those of all maps, and the range of what it gives; None where
 /// nothing can be said.

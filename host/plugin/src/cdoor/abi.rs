@@ -288,3 +288,8 @@ mod tests {
         }
     }
 }
+
+/// Version of the header that this host has, as manifests of C plugins name it.
+pub(crate) fn version() -> semver::Version {
+    semver::Version::new(u64::from(MAJOR), u64::from(MINOR), 0)
+}

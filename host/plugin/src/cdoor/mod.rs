@@ -1,7 +1,7 @@
 //! The door for plugins in C: a table of functions (`plugin-c/ge_plugin.h`) becomes the objects
 //! that plugins in Rust give, so that everything behind the loader, blame included, is the same for
 //! both.
-mod abi;
+pub(crate) mod abi;
 mod engine;
 mod host;
 mod others;
@@ -15,17 +15,11 @@ use ge_plugin_api::frontend::MappingObject;
 use ge_plugin_api::ops::OpSetObject;
 use ge_plugin_api::pass::PassObject;
 use others::{CMapping, COps, CPass};
-use semver::Version;
 
 /// The function that a C plugin exports.
 pub(crate) type Entry = unsafe extern "C" fn(*const std::ffi::c_void) -> *const std::ffi::c_void;
 /// Its symbol.
 pub(crate) const SYMBOL: &[u8] = b"ge_c_plugin\0";
-
-/// Version of the header that this host has, as manifests of C plugins name it.
-pub fn version() -> Version {
-    Version::new(u64::from(abi::MAJOR), u64::from(abi::MINOR), 0)
-}
 
 /// Starts a C plugin: all that it gives.
 ///

@@ -5,7 +5,8 @@ use super::pieces::sized;
 use super::plan::{Draft, Home};
 use super::value::Tensor;
 use crate::error::RuntimeError;
-use crate::load::{Engines, LoadOptions, LoadedModel};
+use crate::load::LoadedModel;
+use crate::request::{Engines, LoadOptions};
 use bytes::Bytes;
 use ge_model::{
     CompiledModel, GraphInfo, IoInfo, KernelInfo, LogicalInfo, MemoryInfo, NodeInfo, PhysicalInfo, SlotInfo, SpaceInfo,

@@ -44,8 +44,9 @@ pub use tools::Tools;
 
 use crate::error::RuntimeError;
 use crate::executor::{RunOptions, RunOutcome};
-use crate::load::{Engines, LoadOptions, LoadedModel};
+use crate::load::LoadedModel;
 use crate::map_pool::MapPool;
+use crate::request::{Engines, LoadOptions};
 use bytes::Bytes;
 use cache::Cache;
 use ge_model::CompiledModel;

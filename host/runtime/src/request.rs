@@ -1,0 +1,235 @@
+//! What engines and the device get of a task: its arguments with their places, the request to load
+//! it, the task as it is bound.
+use crate::error::RuntimeError;
+use crate::map_pool::MapPool;
+use crate::place::{NULL, Places};
+use crate::stream_pool::StreamPool;
+use crate::variables::Variables;
+use bytes::Bytes;
+use ge_model::{CompiledModel, NodeInfo, TaskInfo, launch};
+use ge_plugin::EngineHandle;
+use ge_plugin_api::abi::{ROption, RVec};
+use ge_plugin_api::device::{DeviceTask, Place};
+use ge_plugin_api::engine::{ArgInfo, LoadRequest};
+use ge_plugin_api::kernel::Access;
+use ge_plugin_api::task::{KernelTask, StreamSlot, TILING_SINK_BLOCK_DIM, Task, TaskType};
+use ge_plugin_api::types::AttrValue;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Engines by name, as the host has them; `runtime_tasks` is the engine of event, notify, label,
+/// switch and copy tasks.
+pub struct Engines {
+    /// Engine of a name.
+    pub by_name: HashMap<String, EngineHandle>,
+    /// Name of the engine that binds run-time tasks.
+    pub runtime_tasks: String,
+}
+
+/// How a model is loaded.
+#[derive(Clone, Debug, Default)]
+pub struct LoadOptions {
+    /// Rank of this model.
+    pub rank: u32,
+    /// Number of ranks.
+    pub rank_size: u32,
+    /// Key of the group of ranks.
+    pub group: u64,
+    /// Whether runs give what every node wrote (see [`crate::capture`]).
+    pub capture: bool,
+    /// Streams that models of one device share.
+    pub streams: Arc<StreamPool>,
+    /// Priority of all its streams on the device, 0 first; None: as the model has it.
+    pub priority: Option<u32>,
+    /// Feature maps that plans of one model share; None: each model keeps its own.
+    pub maps: Option<Arc<MapPool>>,
+    /// Variables that models of one session share.
+    pub variables: Arc<Variables>,
+    /// How the device was opened: names and values. Engines see each as the attribute
+    /// `_device_NAME` of what they load.
+    pub device: Arc<[(String, String)]>,
+}
+
+impl Engines {
+    pub(crate) fn get(&self, name: &str, node: &NodeInfo) -> Result<&EngineHandle, RuntimeError> {
+        self.by_name.get(name).ok_or_else(|| RuntimeError::NoEngine {
+            engine: name.to_owned(),
+            node: node.name.clone(),
+            op: node.op.clone(),
+        })
+    }
+}
+
+/// A task as the device gets it.
+pub(crate) fn resolved(
+    t: &TaskInfo,
+    node: &NodeInfo,
+    args: &[ArgInfo],
+    spots: Vec<Place>,
+    numbers: Vec<i64>,
+) -> DeviceTask {
+    DeviceTask {
+        kind: t.kind,
+        stream: t.stream,
+        kernel: ROption::RNone,
+        block_dim: t.block_dim,
+        tiling_key: t.tiling_key,
+        tiling: RVec::from(t.tiling.to_vec()),
+        args: spots.into(),
+        numbers: numbers.into(),
+        node: node.name.as_str().into(),
+        op: node.op.as_str().into(),
+        engine: node.engine.as_str().into(),
+        access: args.iter().map(|a| if a.kind.as_str() == "o" { Access::WRITE } else { Access::READ }).collect(),
+        time_ns: t.time_ns,
+    }
+}
+
+/// What an engine's executor gets to load a task.
+pub(crate) fn request(
+    m: &CompiledModel,
+    kernels: &HashMap<&str, &Bytes>,
+    t: &TaskInfo,
+    node: &NodeInfo,
+    args: Vec<ArgInfo>,
+    options: &LoadOptions,
+) -> Result<LoadRequest, RuntimeError> {
+    let is_kernel = !t.kernel_name.is_empty();
+    // A tiling function is known by the kernel that it is for.
+    let stored = if t.kind == TaskType::PREPROCESS_KERNEL.code() { tiled(m, t) } else { Some(t.kernel_name.clone()) };
+    let binary = match stored.as_deref().and_then(|name| kernels.get(name)) {
+        Some(b) => RVec::from(b.to_vec()),
+        None if is_kernel => {
+            let kernel = stored.as_deref().unwrap_or(&t.kernel_name);
+            return Err(RuntimeError::Damaged {
+                what: format!("kernel `{kernel}` of `{}` is not in the kernel store", node.name),
+            });
+        }
+        None => RVec::new(),
+    };
+    let kernel = if is_kernel {
+        ROption::RSome(KernelTask {
+            kernel_name: t.kernel_name.as_str().into(),
+            so_name: t.so_name.as_str().into(),
+            kernel_type: t.kernel_type,
+            block_dim: t.block_dim,
+            tiling_key: t.tiling_key,
+            tiling: RVec::from(t.tiling.to_vec()),
+            args_format: t.args_format.as_str().into(),
+            schedule_mode: t.schedule_mode,
+        })
+    } else {
+        ROption::RNone
+    };
+    let mut attrs = node.attrs.clone();
+    for (name, value) in options.device.iter() {
+        attrs.set(format!("_device_{name}").as_str(), value.as_str());
+    }
+    Ok(LoadRequest {
+        node: node.name.as_str().into(),
+        op: node.op.as_str().into(),
+        attrs,
+        task: Task {
+            kind: t.kind,
+            stream: StreamSlot::MAIN,
+            sqe_num: t.sqe_num,
+            kernel,
+            sync_slot: 0,
+            numbers: t.numbers.clone().into(),
+            operands: t.args_format.as_str().into(),
+            private: RVec::from(t.private.to_vec()),
+            nodes: t.nodes.iter().map(|n| n.as_str().into()).collect(),
+        },
+        binary,
+        args: args.into(),
+        rank: options.rank,
+        rank_size: options.rank_size.max(1),
+    })
+}
+
+/// The kernel whose tiling a PREPROCESS_KERNEL computes: the node's own task with placeholder
+/// blocks, or its launch in a task of several.
+pub(crate) fn tiled(m: &CompiledModel, t: &TaskInfo) -> Option<String> {
+    if let Some((_, k)) = m.sunk(t).next() {
+        return Some(k.kernel_name.clone());
+    }
+    let name = &m.node(t.graph, t.node)?.name;
+    let tasks = m.tasks.iter().filter(|o| o.graph == t.graph && !o.private.is_empty());
+    let mut own = tasks.filter_map(|o| {
+        let at = o.nodes.iter().position(|n| n == name)?;
+        let list = launch::decode(&o.private).ok()?;
+        list.into_iter().find(|l| l.node as usize == at && l.block_dim == TILING_SINK_BLOCK_DIM)
+    });
+    own.next().map(|l| l.kernel_name)
+}
+
+/// The arguments of a task in `args_format` order, and where they lie.
+pub(crate) fn arguments(
+    m: &CompiledModel,
+    places: &Places,
+    t: &TaskInfo,
+    node: &NodeInfo,
+) -> Result<(Vec<ArgInfo>, Vec<Place>), RuntimeError> {
+    let mut args = Vec::new();
+    let mut spots = Vec::new();
+    let damaged = |what: String| RuntimeError::Damaged { what };
+    for item in t.args_format.split_inclusive('}') {
+        let Some(inner) = item.strip_prefix('{').and_then(|i| i.strip_suffix('}')) else {
+            return Err(damaged(format!("`{}` is no args format (node `{}`)", t.args_format, node.name)));
+        };
+        let plain = inner.strip_suffix('*').unwrap_or(inner);
+        let index = |prefix: &str| {
+            plain
+                .strip_prefix(prefix)
+                .filter(|d| d.len() <= 6 && d.bytes().all(|b| b.is_ascii_digit()))
+                .and_then(|d| d.parse::<u32>().ok())
+        };
+        let (kind, n, found) = if let Some(n) = index("ws") {
+            let w = node
+                .workspaces
+                .get(n as usize)
+                .ok_or_else(|| damaged(format!("`{}` has no workspace {n}", node.name)))?;
+            ("w", n, Some((None, places.of(m, w, w.size)?)))
+        } else if let Some(n) = index("i") {
+            let v = places.input(m, t.graph, node, n as usize)?;
+            ("i", n, v.map(|(d, p)| (Some(d), p)))
+        } else if let Some(n) = index("o") {
+            let v = places
+                .output(m, node, n as usize)?
+                .ok_or_else(|| damaged(format!("`{}` has no output {n}", node.name)))?;
+            ("o", n, Some((Some(v.0), v.1)))
+        } else {
+            (plain, 0, places.context(t.graph, t.node, plain).map(|p| (None, p)))
+        };
+        let (desc, place) = found.unwrap_or((None, NULL));
+        args.push(ArgInfo { kind: kind.into(), index: n, desc: desc.cloned().into(), bytes: place.bytes });
+        spots.push(place);
+    }
+    if t.kind == TaskType::PREPROCESS_KERNEL.code() {
+        // A tiling function sees every input's and output's descriptor by its context, and the
+        // values that tiling reads.
+        let values = value_inputs(node);
+        for i in 0..node.inputs.len() {
+            let Some((d, p)) = places.input(m, t.graph, node, i)? else { continue };
+            let place = if values.contains(&(i as i64)) { p } else { NULL };
+            args.push(ArgInfo { kind: "i".into(), index: i as u32, desc: Some(d.clone()).into(), bytes: p.bytes });
+            spots.push(place);
+        }
+        for k in 0..node.outputs.len() {
+            let Some((d, p)) = places.output(m, node, k)? else { continue };
+            args.push(ArgInfo { kind: "o".into(), index: k as u32, desc: Some(d.clone()).into(), bytes: p.bytes });
+            spots.push(NULL);
+        }
+    }
+    Ok((args, spots))
+}
+
+/// Inputs whose values the node's tiling reads, as its attached streams say.
+pub(crate) fn value_inputs(node: &NodeInfo) -> Vec<i64> {
+    let Some(AttrValue::List(list)) = node.attrs.get("_attached_stream_info_list") else { return Vec::new() };
+    let named = |d: &AttrValue| {
+        let e = d.as_dict()?.iter().find(|e| e.key.as_str() == "_attached_resource_depend_value_list_int")?;
+        Some(e.value.as_ints()?.to_vec())
+    };
+    list.iter().filter_map(named).flatten().collect()
+}
