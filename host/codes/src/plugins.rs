@@ -144,4 +144,10 @@ codes! {
         "`ge plugin trust FILE` keeps path and digest of a configuration in `$XDG_CONFIG_HOME/ge/trusted`, else in `~/.config/ge/trusted`. That file cannot be written.",
         "Set `$XDG_CONFIG_HOME` to a folder that can be written, or name the configuration by `--plugins FILE`.",
         "XDG_CONFIG_HOME=/proc ge plugin trust plugins.toml";
+
+    SIGNATURE = "GE-E0524", PLUGIN,
+        "a library is not signed by a trusted key",
+        "The entry of the plugin names a signature (Ed25519, minisign's form), and it cannot be read, is of other bytes than the library's, or of a key that `trusted_keys` of plugins.toml does not have.",
+        "Install library and signature again, or take the key of the vendor into `trusted_keys`.",
+        "signature = \"libge_acme.so.minisig\" of a library that was built anew\n  right: minisign -Sm libge_acme.so, then the file beside it";
 }

@@ -28,6 +28,8 @@ pub struct Config {
     /// Folders in which libraries are looked for, in order: the file's own, then beside the
     /// executable.
     pub search: Vec<PathBuf>,
+    /// Keys by one of which a library with `signature` must be signed (minisign's form).
+    pub trusted_keys: Vec<String>,
     /// Entries in order.
     pub entries: Vec<Entry>,
 }
@@ -53,6 +55,8 @@ pub struct Entry {
     pub overrides: Vec<(String, At)>,
     /// Digest that the library must have (SHA-256, hex).
     pub sha256: Option<String>,
+    /// File with the signature that the library must have.
+    pub signature: Option<PathBuf>,
     /// Values for the plugin's options.
     pub options: Vec<(String, toml::Value, At)>,
 }
@@ -70,6 +74,7 @@ impl Entry {
             exclude_engines: Vec::new(),
             overrides: Vec::new(),
             sha256: None,
+            signature: None,
             options: Vec::new(),
         }
     }
@@ -81,6 +86,8 @@ struct RawFile {
     schema: Spanned<i64>,
     #[serde(default)]
     search: Vec<String>,
+    #[serde(default)]
+    trusted_keys: Vec<Spanned<String>>,
     #[serde(default)]
     plugin: Vec<Spanned<RawEntry>>,
 }
@@ -100,6 +107,7 @@ struct RawEntry {
     #[serde(default)]
     overrides: Vec<Spanned<String>>,
     sha256: Option<Spanned<String>>,
+    signature: Option<Spanned<String>>,
     #[serde(default)]
     options: BTreeMap<Spanned<String>, toml::Value>,
 }
@@ -217,6 +225,11 @@ impl Config {
             search.push(exe);
             search.extend(above);
         }
+        for k in raw.trusted_keys.iter().filter(|k| !crate::signature::is_key(k.get_ref())) {
+            let what = format!("`{}` is no key", k.get_ref().escape_debug());
+            say(k.span(), what, "the line of 56 letters that `minisign -G` writes to the .pub file");
+        }
+        let trusted_keys: Vec<String> = raw.trusted_keys.into_iter().map(Spanned::into_inner).collect();
         let mut entries: Vec<Entry> = Vec::new();
         for e in raw.plugin {
             let span = e.span();
@@ -254,6 +267,10 @@ impl Config {
             {
                 say(d.span(), "`sha256` takes 64 hex digits".into(), "as `sha256sum` prints them");
             }
+            if let Some(s) = e.signature.as_ref().filter(|_| trusted_keys.is_empty()) {
+                let help = "write `trusted_keys = [\"RW…\"]` above the entries";
+                say(s.span(), "`signature` without a key that is trusted".into(), help);
+            }
             let placed = |v: Vec<Spanned<String>>| {
                 v.into_iter().map(|s| (s.get_ref().clone(), place_of(text, s.span()))).collect::<Vec<_>>()
             };
@@ -266,6 +283,7 @@ impl Config {
                 optional: e.optional,
                 exclude_engines: placed(e.exclude_engines),
                 overrides: placed(e.overrides),
+                signature: e.signature.as_ref().map(|s| folder.join(s.get_ref())),
                 sha256: e.sha256.map(|s| s.into_inner().to_ascii_lowercase()),
                 options: e
                     .options
@@ -278,7 +296,7 @@ impl Config {
             });
         }
         if wrong.is_empty() {
-            Ok(Config { file: file.to_owned(), search, entries })
+            Ok(Config { file: file.to_owned(), search, trusted_keys, entries })
         } else {
             Err(Error::all(ErrorKind::PLUGIN, wrong))
         }

@@ -54,6 +54,8 @@ pub mod stdio;
 pub mod tasks;
 /// Which configurations are trusted.
 pub mod trust;
+/// Signatures of libraries.
+mod signature;
 /// Which calls into plugins last.
 pub mod watch;
 

@@ -254,6 +254,9 @@ impl<'a> Set<'a> {
                 .raise(ge_codes::DIGEST));
             }
         }
+        if let Some(signature) = &entry.signature {
+            crate::signature::check(&c.record.path, &looked.map, signature, &self.config.trusted_keys)?;
+        }
         let m = looked.manifest;
         c.record.build_id = looked.build_id;
         c.record.version = m.version.to_string();

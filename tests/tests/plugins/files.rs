@@ -181,3 +181,84 @@ fn the_digest_of_the_entry_is_held() {
     let other = digest.replace(|c: char| c.is_ascii_digit(), "0");
     assert!(refusal(dir.load(&format!("{ENTRY}sha256 = \"{other}\"\n")), "GE-E0519").contains("libge_bad.so"));
 }
+
+/// A key of Ed25519 and signatures in minisign's form, made by `openssl`.
+struct Signer {
+    folder: tempfile::TempDir,
+    public: Vec<u8>,
+}
+
+impl Signer {
+    fn new() -> Signer {
+        let s = Signer { folder: tempfile::tempdir().unwrap(), public: Vec::new() };
+        s.openssl(&["genpkey", "-algorithm", "ed25519", "-out", "key.pem"]);
+        let der = s.openssl(&["pkey", "-in", "key.pem", "-pubout", "-outform", "DER"]);
+        Signer { public: der[der.len() - 32..].to_vec(), ..s }
+    }
+    fn openssl(&self, args: &[&str]) -> Vec<u8> {
+        let out = std::process::Command::new("openssl").args(args).current_dir(self.folder.path()).output().unwrap();
+        assert!(out.status.success(), "openssl {args:?}: {}", String::from_utf8_lossy(&out.stderr));
+        out.stdout
+    }
+    fn base64(&self, parts: &[&[u8]]) -> String {
+        std::fs::write(self.folder.path().join("raw"), parts.concat()).unwrap();
+        String::from_utf8(self.openssl(&["base64", "-A", "-in", "raw"])).unwrap()
+    }
+    fn sign(&self, bytes: &[u8]) -> Vec<u8> {
+        std::fs::write(self.folder.path().join("what"), bytes).unwrap();
+        self.openssl(&["pkeyutl", "-sign", "-rawin", "-inkey", "key.pem", "-in", "what"])
+    }
+    fn key(&self) -> String {
+        self.base64(&[b"Ed", b"key-id-0", &self.public])
+    }
+    /// The file that `minisign -S` writes: over the digest of the bytes, and over itself.
+    fn signature(&self, bytes: &[u8]) -> String {
+        std::fs::write(self.folder.path().join("bytes"), bytes).unwrap();
+        let digest = self.openssl(&["dgst", "-blake2b512", "-binary", "bytes"]);
+        let signed = self.sign(&digest);
+        let comment = "made by a test";
+        let whole = self.sign(&[signed.as_slice(), comment.as_bytes()].concat());
+        let (first, second) = (self.base64(&[b"ED", b"key-id-0", &signed]), self.base64(&[&whole]));
+        format!("untrusted comment: signature\n{first}\ntrusted comment: {comment}\n{second}\n")
+    }
+}
+
+#[test]
+fn a_signature_by_a_trusted_key_is_asked_for_and_held() {
+    let (signer, other) = (Signer::new(), Signer::new());
+    let dir = Dir::new();
+    let library = good();
+    dir.file("libge_bad.so", &library);
+    dir.file("good.minisig", signer.signature(&library).as_bytes());
+    dir.file("other.minisig", other.signature(&library).as_bytes());
+    dir.file("stale.minisig", signer.signature(b"another library").as_bytes());
+    dir.file("text.minisig", b"signed, sincerely");
+    let load = |keys: &str, signature: &str| {
+        let entry = format!("{ENTRY}signature = \"{signature}\"\n");
+        dir.load(&format!("trusted_keys = [{keys}]\n{entry}"))
+    };
+    let keys = format!("\"{}\", \"{}\"", Signer::new().key(), signer.key());
+    assert!(load(&keys, "good.minisig").is_ok());
+    for (signature, words) in [
+        ("other.minisig", "none of the 2 trusted keys"),
+        ("stale.minisig", "is not what"),
+        ("text.minisig", "is no signature"),
+        ("missing.minisig", "cannot be read"),
+    ] {
+        let said = refusal(load(&keys, signature), "GE-E0524");
+        assert!(said.contains(words), "{signature}: {said}");
+    }
+    // One byte of the library changed.
+    let mut changed = library.clone();
+    let last = changed.len() - 1;
+    changed[last] ^= 1;
+    dir.file("libge_bad.so", &changed);
+    assert!(refusal(load(&keys, "good.minisig"), "GE-E0524").contains("libge_bad.so"));
+    // A signature that nothing could be held against, and keys that are none, are faults of the file.
+    for (text, words) in
+        [(load("", "good.minisig"), "without a key"), (load("\"abc\"", "good.minisig"), "`abc` is no key")]
+    {
+        let e = text.map(|r| format!("{r:?}")).unwrap_err().to_string();
+        assert!(e.contains(words), "{e}");
+    }
+}

@@ -358,7 +358,7 @@ fn open_files() -> BTreeSet<String> {
 /// The plugin alone, with default options.
 fn alone(name: &str, path: &Path) -> Result<Registry> {
     let entry = Entry::of(name, path);
-    let config = Config { file: path.to_owned(), search: Vec::new(), entries: vec![entry] };
+    let config = Config { file: path.to_owned(), search: Vec::new(), trusted_keys: Vec::new(), entries: vec![entry] };
     let r = PluginSet::load_config(&config, &Want::All)?;
     match r.plugins().first().map(|p| &p.status) {
         Some(Status::Refused(e)) => Err(e.clone()),
