@@ -207,3 +207,36 @@ fn contents_of_plugins_are_listed_as_text_and_json() {
     dir.ok(&["plugin", "options"]);
     assert!(dir.refused(&["plugin", "ops", "--of", "onx"], 2).contains("did you mean `onnx`?"));
 }
+
+/// The catalogue of operators is the one that the plugins give.
+#[test]
+fn the_catalogue_of_operators_is_what_the_prototypes_say() {
+    let made = Folder::new().ok(&["plugin", "ops", "--markdown"]);
+    let page = std::fs::read_to_string(root().join("docs/operators.md")).unwrap();
+    assert!(made == page, "docs/operators.md is stale: `ge plugin ops --markdown > docs/operators.md`");
+    assert!(page.matches("\n## ").count() > 300 && page.contains("\n## MatMulV2\n"));
+}
+
+/// The reference has every task type, kernel type and item of args formats.
+#[test]
+fn the_reference_has_every_task_type_and_argument() {
+    use ge_plugin_api::task::{KernelType, TaskType};
+    let page = std::fs::read_to_string(root().join("docs/plugins-reference.md")).unwrap();
+    for t in TaskType::ALL {
+        let line = format!("| {} | `{}` |", t.code(), t.name());
+        assert!(page.contains(&line), "docs/plugins-reference.md lacks: {line}");
+    }
+    for t in KernelType::ALL {
+        let line = format!("| {} | `{}` |", t.code(), t.name());
+        assert!(page.contains(&line), "docs/plugins-reference.md lacks: {line}");
+    }
+    // Each item that the page names is one.
+    let chapter = page.split("## Args formats").nth(1).and_then(|c| c.split("\n## ").next()).unwrap();
+    let items: Vec<&str> = chapter.lines().filter_map(|l| l.strip_prefix("| `")?.split('`').next()).collect();
+    assert!(items.len() >= 20, "{items:?}");
+    for i in items {
+        let sample = i.replace("<n>", "0").replace("<type>", "hcom").replace("<value>", "7");
+        let parsed = ge_plugin::tasks::args_format::parse(&sample).unwrap_or_else(|e| panic!("{i}: {e}"));
+        assert_eq!(ge_plugin::tasks::args_format::print(&parsed), sample);
+    }
+}

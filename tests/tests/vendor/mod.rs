@@ -151,6 +151,32 @@ fn the_page_shows_the_crate() {
         let text = std::fs::read_to_string(root().join("examples/vendor").join(f)).unwrap();
         assert!(page.contains(&format!("\n{text}```\n")), "docs/plugins.md does not show {f} as it is");
     }
+    let page = std::fs::read_to_string(root().join("docs/plugins-reference.md")).unwrap();
+    let text = std::fs::read_to_string(root().join("examples/vendor/src/aside.rs")).unwrap();
+    assert!(page.contains(&format!("\n{text}```\n")), "docs/plugins-reference.md does not show aside.rs as it is");
+}
+
+/// Work on an attached stream is done before its node's own, and in any order of the streams.
+#[test]
+fn an_attached_stream_of_a_vendor_is_waited_for() {
+    let dir = Dir::new(vendor(), "");
+    dir.write(
+        "m.ge",
+        "graph @main(%x: f32[64]) {\n  %y = AcmeSquareSum(%x) : f32[64]\n  %z = Relu(%y) : f32[64]\n  return %z\n}\n",
+    );
+    dir.ok(&["compile", "m.ge", "-o", "m.om", "-q"]);
+    let doc = dir.inspect();
+    let of: Vec<_> =
+        doc["tasks"].as_array().unwrap().iter().filter(|t| t["node"] == "y" && t["type"] == "KERNEL").collect();
+    assert!(of.len() == 2 && of[0]["stream_id"] != of[1]["stream_id"], "two streams: {of:?}");
+    let first = dir.ok(&["run", "m.om", "--input", "x=3"]);
+    for seed in ["1", "2", "3"] {
+        let schedule = format!("schedule=random:{seed}");
+        let checked =
+            ["run", "m.om", "--input", "x=3", "--device-option", &schedule, "--device-option", "check_races=true"];
+        assert_eq!(dir.ok(&checked), first);
+    }
+    assert!(first.contains("12"), "3 * 3 + 3: {first}");
 }
 
 #[test]

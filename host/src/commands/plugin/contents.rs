@@ -17,6 +17,15 @@ pub struct ListArgs {
     of: Option<String>,
 }
 
+#[derive(Args, Debug)]
+pub struct OpsArgs {
+    #[command(flatten)]
+    list: ListArgs,
+    /// As the page docs/operators.md
+    #[arg(long)]
+    markdown: bool,
+}
+
 impl ListArgs {
     fn takes(&self, plugin: &str) -> bool {
         self.of.as_ref().is_none_or(|p| p == plugin)
@@ -42,10 +51,15 @@ fn show(global: &Global, key: &str, rows: Vec<Value>, text: String) -> Result<u8
 }
 
 /// Operators with parameters and attributes.
-pub fn ops(global: &Global, a: &ListArgs) -> Result<u8> {
+pub fn ops(global: &Global, args: &OpsArgs) -> Result<u8> {
+    let a = &args.list;
     let registry = a.registry(global)?;
     let mut all: Vec<_> = registry.ops().iter().filter(|o| a.takes(&o.owner().name)).collect();
     all.sort_by(|a, b| a.name().cmp(b.name()));
+    if args.markdown {
+        print(&catalogue(&all))?;
+        return Ok(0);
+    }
     let mut text = String::new();
     let mut rows = Vec::new();
     for op in all {
@@ -59,6 +73,23 @@ pub fn ops(global: &Global, a: &ListArgs) -> Result<u8> {
         }));
     }
     show(global, "operators", rows, text)
+}
+
+/// The page of all operators: each with its plugin, parameters and attributes.
+fn catalogue(all: &[&ge_plugin::OpHandle]) -> String {
+    let mut page = "# Operators\n\nThe prototypes of the plugins that come with `ge`, by name. This page is made: `ge plugin ops --markdown > docs/operators.md`.\n\n\
+        `?` behind a parameter: it may be left out; `..`: any number of it. Parameters with one letter have one type. `attr` lines are attributes with kind and\n\
+        default. An operator of these names is yours to compute (docs/plugins.md, an engine) or to produce (a mapping, a pass).\n"
+        .to_owned();
+    for op in all {
+        page.push_str(&format!(
+            "\n## {}\n\nOf plugin `{}`.\n\n```text\n{}```\n",
+            op.name(),
+            op.owner().name,
+            signature(&op.proto)
+        ));
+    }
+    page
 }
 
 fn types(p: &ParamSpec) -> String {

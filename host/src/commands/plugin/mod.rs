@@ -31,7 +31,7 @@ pub enum PluginCommand {
     Add(add::AddArgs),
     /// Lists the operators of all plugins
     #[command(after_help = "Example:\n  ge plugin ops --of onnx_ml")]
-    Ops(contents::ListArgs),
+    Ops(contents::OpsArgs),
     /// Lists the options that plugins take in plugins.toml
     #[command(after_help = "Example:\n  ge plugin options --json")]
     Options(contents::ListArgs),
