@@ -527,3 +527,21 @@ fn sequences_optionals_and_strings_have_a_file_form() {
     let said = String::from_utf8(expect_code(d, 2, &run).stderr).unwrap();
     assert!(said.contains("input `s` is not given") && said.contains("a folder `input_0` with 0.npy"), "{said}");
 }
+
+#[test]
+fn a_graph_of_more_nodes_than_a_stream_holds_runs() {
+    let s = session();
+    // Each adds one: 10,000 in rounds of as many as the longest stream of the simulator takes.
+    let nodes = 10_000;
+    let mut text = String::from("graph @main(%v0: f32[n]) {\n  %one = Const() {value = dense<f32[1]: 1>} : f32[1]\n");
+    for k in 0..nodes {
+        text += &format!("  %v{} = Add(%v{k}, %one) : f32[n]\n", k + 1);
+    }
+    text += &format!("  return %v{nodes}\n}}\n");
+    let m = load(&s, &text);
+    for n in [3, 1, 3] {
+        let x: Vec<f32> = (0..n).map(|i| i as f32).collect();
+        let want: Vec<f32> = x.iter().map(|v| v + nodes as f32).collect();
+        assert_eq!(reals(&m.run(&[f32s(&[n], &x)]).unwrap()[0]), want);
+    }
+}

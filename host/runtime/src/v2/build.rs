@@ -395,6 +395,11 @@ impl<'w> Writer<'w> {
         let node = self.m.graphs[0].nodes.len() as u32;
         self.push(NodeInfo { name: "NetOutput".into(), op: "NetOutput".into(), ..NodeInfo::default() }, NODE_OF_NONE);
         self.m.tasks.push(TaskInfo { kind: TaskType::END_GRAPH.code(), graph: 0, node, ..TaskInfo::default() });
+        // More than a normal stream holds is a huge one's.
+        let soc = &self.m.soc;
+        let normal = usize::try_from(soc.tasks_normal).unwrap_or(usize::MAX);
+        let huge = normal > 0 && !soc.unlimited_depth && self.m.tasks.len() > normal;
+        self.m.streams.physical.iter_mut().for_each(|p| p.huge = huge);
     }
     fn push(&mut self, n: NodeInfo, of: u32) -> u32 {
         self.m.graphs[0].nodes.push(n);

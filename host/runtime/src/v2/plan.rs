@@ -14,6 +14,7 @@ use super::tools::Tools;
 use super::value::{Store, Tensor, Value};
 use super::view::OneNode;
 use crate::error::RuntimeError;
+use ge_plugin_api::device::SocSpec;
 use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
 use ge_plugin_api::kernel::{HostTensor, TensorView};
 use ge_plugin_api::ops::flags;
@@ -86,6 +87,8 @@ pub(crate) fn draft(
         graph,
         engines,
         planned: done.to_vec(),
+        full: false,
+        tasks: 0,
         d: Draft {
             launches: Vec::new(),
             host: Vec::new(),
@@ -121,6 +124,9 @@ pub(crate) fn draft(
         if done[i] {
             continue;
         }
+        if p.full {
+            break;
+        }
         match node.kind {
             Kind::Data | Kind::Constant => p.finish(i),
             Kind::Output => {}
@@ -133,6 +139,15 @@ pub(crate) fn draft(
     p.d.held.retain(|h| p.d.home[h.of.result as usize] == Home::InPlace(h.of.value));
     p.d.refused |= p.d.held.iter().flat_map(|h| &h.of.readers).any(|r| !p.planned[r.node as usize]);
     Ok(p.d)
+}
+
+/// Tasks that a stream of a SoC holds, at most.
+fn depth(soc: &SocSpec) -> usize {
+    let huge = if soc.streams_huge > 0 { soc.tasks_huge } else { 0 };
+    match soc.tasks_normal.max(huge) {
+        n if n > 0 && !soc.unlimited_depth => usize::try_from(n).unwrap_or(usize::MAX),
+        _ => usize::MAX,
+    }
 }
 
 /// What a state is that may grow in place.
@@ -155,6 +170,10 @@ struct Planner<'p> {
     engines: &'p [String],
     /// Nodes that are done with the launches of this round.
     planned: Vec<bool>,
+    /// Whether the round has as many tasks as a stream holds: what is left is the next one's.
+    full: bool,
+    /// Tasks so far.
+    tasks: usize,
     d: Draft,
 }
 
@@ -221,6 +240,11 @@ impl Planner<'_> {
         let engine = self.engines.get(i).map_or("", String::as_str);
         let found = cut.map(|c| pieces::find(self.tools, c, engine)).transpose()?.flatten();
         let Some((launch, pieces)) = found.filter(|_| outs.len() == 1) else { return Ok(false) };
+        if !self.fits(&launch) {
+            self.full = true;
+            return Ok(true);
+        }
+        self.tasks += launch.tasks.len().max(1);
         for (v, d) in n.outputs.iter().zip(outs) {
             self.d.home[*v as usize] = home;
             self.d.desc[*v as usize] = Some(d.clone());
@@ -288,11 +312,13 @@ impl Planner<'_> {
         let view = one.graph();
         let found = launch::find(self.tools, &one.node(&view), self.engines.get(i).map_or("", String::as_str))?;
         match found {
+            Ok(launch) if !self.fits(&launch) => self.full = true,
             Ok(launch) => {
                 for (v, d) in n.outputs.iter().zip(outs) {
                     self.d.home[*v as usize] = Home::Made;
                     self.d.desc[*v as usize] = Some(d);
                 }
+                self.tasks += launch.tasks.len().max(1);
                 self.d.launches.push(Launched { node: i as u32, launch, pieces: None });
                 self.finish(i);
             }
@@ -300,6 +326,11 @@ impl Planner<'_> {
             Err(why) => return Err(nobody(n, &why)),
         }
         Ok(())
+    }
+
+    /// Whether the stream of the round has room for a launch, beside the end of the graph.
+    fn fits(&self, launch: &Launch) -> bool {
+        self.tasks == 0 || self.tasks + launch.tasks.len().max(1) < depth(&self.tools.target.soc)
     }
 
     /// Whether a launch of this round computes a value.
