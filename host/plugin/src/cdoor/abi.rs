@@ -248,6 +248,11 @@ pub(super) unsafe fn list<'a, T>(at: *const T, n: usize, what: &str) -> Result<&
     Ok(unsafe { std::slice::from_raw_parts(at, n) })
 }
 
+/// Version of the header that this host has, as manifests of C plugins name it.
+pub(crate) fn version() -> semver::Version {
+    semver::Version::new(u64::from(MAJOR), u64::from(MINOR), 0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -287,9 +292,4 @@ mod tests {
             assert!(read_later(&old).is_err(), "{size}");
         }
     }
-}
-
-/// Version of the header that this host has, as manifests of C plugins name it.
-pub(crate) fn version() -> semver::Version {
-    semver::Version::new(u64::from(MAJOR), u64::from(MINOR), 0)
 }
