@@ -73,6 +73,30 @@ graph @add(%a: f32[2]) {
     assert_eq!(outputs(stages, &["--random", "1"]), [[-11., -22.]]);
 }
 
+/// A call in a call reads what the outer one waits for, by a node that reads none of its inputs.
+#[test]
+fn a_body_within_a_body_waits_for_what_the_outer_call_waits_for() {
+    let text = "graph @main(%x: f32[2]) {
+  %v = Variable() {init_value = dense<f32[2]: 10 20>} : f32[2]
+  %one = Const() {value = dense<f32[2]: 1 2>} : f32[2]
+  %a = AssignAdd(%v, %one) : f32[2]
+  %c = PartitionedCall(%a) {f = @outer} : f32[2]
+  return %c
+}
+graph @outer(%x: f32[2]) {
+  %n = Neg(%x) : f32[2]
+  %c = PartitionedCall(%n) {f = @inner} : f32[2]
+  return %c
+}
+graph @inner(%x: f32[2]) {
+  %v = Variable() {init_value = dense<f32[2]: 10 20>} : f32[2]
+  return %v
+}";
+    for off in [&[][..], &["--set", "ge.optimizationSwitch=InlineSubgraphPass:off"]] {
+        assert_eq!(outputs(text, &[&["--random", "1"], off].concat()), [[11., 22.]], "{off:?}");
+    }
+}
+
 #[test]
 fn a_body_waits_for_what_its_call_waits_for() {
     let text = "graph @main(){

@@ -239,13 +239,15 @@ impl Expansion<'_> {
             }
             let mut controls: Vec<NodeId> = n.controls().iter().filter_map(|c| nodes.get(c).copied()).collect();
             // A node that nothing of the body is ahead of starts behind what the whole body is
-            // behind.
+            // behind; so does a node with a body of its own, which may hold nodes that read none
+            // of its inputs.
             let is_ahead = |id: NodeId| {
                 let source = |p: &Node| p.is_const() || p.op() == "Variable";
                 id >= first && self.w.graph.get(id).is_some_and(|p| !source(p))
             };
             let ahead = inputs.iter().filter(|v| !v.is_absent()).map(|v| v.node).chain(controls.iter().copied());
-            if !n.is_const() && !behind.is_empty() && !ahead.into_iter().any(is_ahead) {
+            let first_of_all = !n.subgraphs().is_empty() || !ahead.into_iter().any(is_ahead);
+            if !n.is_const() && !behind.is_empty() && first_of_all {
                 controls.extend_from_slice(behind);
             }
             let name = self.w.take(g.name(), n.name());
