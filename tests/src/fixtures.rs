@@ -230,6 +230,7 @@ fn write_versions() {
         "sha2",
         "strsim",
         "memmap2",
+        "minisign-verify",
         "libc",
     ]);
     dependencies.push_str(&api);
