@@ -182,7 +182,7 @@ fn the_digest_of_the_entry_is_held() {
     assert!(refusal(dir.load(&format!("{ENTRY}sha256 = \"{other}\"\n")), "GE-E0519").contains("libge_bad.so"));
 }
 
-/// A key of Ed25519 and signatures in minisign's form, made by `openssl`.
+/// A key of Ed25519 and signatures in minisign's form, made by Node.js.
 struct Signer {
     folder: tempfile::TempDir,
     public: Vec<u8>,
@@ -191,30 +191,38 @@ struct Signer {
 impl Signer {
     fn new() -> Signer {
         let s = Signer { folder: tempfile::tempdir().unwrap(), public: Vec::new() };
-        s.openssl(&["genpkey", "-algorithm", "ed25519", "-out", "key.pem"]);
-        let der = s.openssl(&["pkey", "-in", "key.pem", "-pubout", "-outform", "DER"]);
-        Signer { public: der[der.len() - 32..].to_vec(), ..s }
+        let public = s.node(
+            "const k = crypto.generateKeyPairSync('ed25519');
+             fs.writeFileSync('key.pem', k.privateKey.export({ type: 'pkcs8', format: 'pem' }));
+             out(k.publicKey.export({ type: 'spki', format: 'der' }).subarray(-32));",
+        );
+        Signer { public, ..s }
     }
-    fn openssl(&self, args: &[&str]) -> Vec<u8> {
-        let out = std::process::Command::new("openssl").args(args).current_dir(self.folder.path()).output().unwrap();
-        assert!(out.status.success(), "openssl {args:?}: {}", String::from_utf8_lossy(&out.stderr));
+    /// What a script writes by `out`.
+    fn node(&self, script: &str) -> Vec<u8> {
+        let begin = "const crypto = require('crypto'), fs = require('fs'), out = b => process.stdout.write(b);";
+        let mut node = std::process::Command::new("node");
+        let out = node.args(["-e", &format!("{begin}{script}")]).current_dir(self.folder.path()).output().unwrap();
+        assert!(out.status.success(), "{script}: {}", String::from_utf8_lossy(&out.stderr));
         out.stdout
     }
+    /// The same of some bytes, which the script has as `what`.
+    fn node_of(&self, bytes: &[u8], script: &str) -> Vec<u8> {
+        std::fs::write(self.folder.path().join("what"), bytes).unwrap();
+        self.node(&format!("const what = fs.readFileSync('what');{script}"))
+    }
     fn base64(&self, parts: &[&[u8]]) -> String {
-        std::fs::write(self.folder.path().join("raw"), parts.concat()).unwrap();
-        String::from_utf8(self.openssl(&["base64", "-A", "-in", "raw"])).unwrap()
+        String::from_utf8(self.node_of(&parts.concat(), "out(what.toString('base64'));")).unwrap()
     }
     fn sign(&self, bytes: &[u8]) -> Vec<u8> {
-        std::fs::write(self.folder.path().join("what"), bytes).unwrap();
-        self.openssl(&["pkeyutl", "-sign", "-rawin", "-inkey", "key.pem", "-in", "what"])
+        self.node_of(bytes, "out(crypto.sign(null, what, fs.readFileSync('key.pem')));")
     }
     fn key(&self) -> String {
         self.base64(&[b"Ed", b"key-id-0", &self.public])
     }
     /// The file that `minisign -S` writes: over the digest of the bytes, and over itself.
     fn signature(&self, bytes: &[u8]) -> String {
-        std::fs::write(self.folder.path().join("bytes"), bytes).unwrap();
-        let digest = self.openssl(&["dgst", "-blake2b512", "-binary", "bytes"]);
+        let digest = self.node_of(bytes, "out(crypto.createHash('blake2b512').update(what).digest());");
         let signed = self.sign(&digest);
         let comment = "made by a test";
         let whole = self.sign(&[signed.as_slice(), comment.as_bytes()].concat());
@@ -252,6 +260,8 @@ fn a_signature_by_a_trusted_key_is_asked_for_and_held() {
     let mut changed = library.clone();
     let last = changed.len() - 1;
     changed[last] ^= 1;
+    // A file of its own: the one that is loaded must stay as it is.
+    std::fs::remove_file(dir.path().join("libge_bad.so")).unwrap();
     dir.file("libge_bad.so", &changed);
     assert!(refusal(load(&keys, "good.minisig"), "GE-E0524").contains("libge_bad.so"));
     // A signature that nothing could be held against, and keys that are none, are faults of the file.
