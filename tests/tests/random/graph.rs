@@ -37,8 +37,9 @@ pub enum Kind {
     Two(&'static str),
     /// A reshape there and back.
     View,
-    /// Two values in one, and the first or second half of it.
-    Halves(usize),
+    /// Two values in one, as many times as there are pairs, and one of the parts of it: `(pairs,
+    /// part)`. Values of other sizes than the rest have, and views into them.
+    Parts(usize, usize),
     /// The value as two rows, each times the matrix of its group; which group a row is in is known
     /// at run time alone: tiling sink.
     Sink,
@@ -77,7 +78,14 @@ pub struct Case {
     /// The root first.
     pub graphs: Vec<Graph>,
     pub options: Vec<(&'static str, String)>,
+    /// The SoC: one of [`SOCS`].
+    pub soc: &'static str,
 }
+
+/// SoCs by name, with how they differ from the default one: room for few tasks on a stream, for few
+/// streams, for few events.
+pub const SOCS: &[(&str, &str)] =
+    &[("sim", ""), ("short", "tasks_normal = 64"), ("narrow", "streams_normal = 24"), ("eventless", "max_events = 16")];
 
 /// Most variables.
 const VARIABLES: usize = 3;
@@ -85,7 +93,7 @@ const VARIABLES: usize = 3;
 impl Case {
     pub fn random(seed: u64) -> Case {
         let mut r = Random::new(seed);
-        let mut c = Case { graphs: vec![Graph::default()], options: Vec::new() };
+        let mut c = Case { graphs: vec![Graph::default()], options: Vec::new(), soc: SOCS[0].0 };
         let size = 4 + r.below(12);
         let levels = r.chance(15);
         let labels = r.chance(25);
@@ -125,6 +133,9 @@ impl Case {
                 c.options.push((key, values[r.below(values.len())].to_owned()));
             }
         }
+        if r.chance(25) {
+            c.soc = SOCS[1 + r.below(SOCS.len() - 1)].0;
+        }
         c
     }
 
@@ -150,7 +161,10 @@ impl Case {
                 14 => (Kind::View, 1),
                 15 if sinks && r.chance(60) => (Kind::Sink, 1),
                 15 => (Kind::Reduce, 1),
-                16 => (Kind::Halves(r.below(2)), 2),
+                16 => {
+                    let pairs = [1, 1, 3, 70][r.below(4)];
+                    (Kind::Parts(pairs, r.below(2 * pairs)), 2)
+                }
                 17..=23 => (Kind::Assign(["AssignAdd", "AssignSub", "Assign"][r.below(3)], r.below(VARIABLES)), 1),
                 24 | 25 => (Kind::Call(sub(self, r)), 1),
                 26 | 27 => (Kind::If(sub(self, r), sub(self, r)), 1),
@@ -264,7 +278,7 @@ impl Case {
                 Kind::Variable(v) => format!("%v{v}"),
                 Kind::While(..) => format!("%n{g}_{n}#3"),
                 Kind::For(..) => format!("%n{g}_{n}#2"),
-                Kind::Halves(k) => format!("%n{g}_{n}#{k}"),
+                Kind::Parts(_, k) => format!("%n{g}_{n}#{k}"),
                 _ => format!("%n{g}_{n}"),
             },
         }
@@ -310,10 +324,14 @@ impl Case {
                         .unwrap();
                     format!("Reshape(%{name}_v){} : f32[4]", stated("shape = [4]"))
                 }
-                Kind::Halves(_) => {
+                Kind::Parts(pairs, _) => {
                     let both = stated("concat_dim = 0");
-                    writeln!(out, "  %{name}_c = ConcatD({}, {}){both}{after} : f32[8]", ins[0], ins[1]).unwrap();
-                    format!("SplitD(%{name}_c){} : f32[4], f32[4]", stated("num_split = 2, split_dim = 0"))
+                    let (count, pair) = (2 * pairs, format!("{}, {}", ins[0], ins[1]));
+                    let operands = vec![pair; *pairs].join(", ");
+                    writeln!(out, "  %{name}_c = ConcatD({operands}){both}{after} : f32[{}]", 4 * count).unwrap();
+                    let types = vec!["f32[4]"; count].join(", ");
+                    let parts = stated(&format!("num_split = {count}, split_dim = 0"));
+                    format!("SplitD(%{name}_c){parts} : {types}")
                 }
                 Kind::Sink => {
                     writeln!(out, "  %{name}_r = Reshape({}) {{shape = [2, 2]}}{after} : f32[2,2]", ins[0]).unwrap();
@@ -391,6 +409,15 @@ impl Case {
         })
     }
 
+    /// A file of `tests/random`: options and SoC in its first lines.
+    pub fn file(&self) -> String {
+        let mut out = format!("# soc: {}\n", self.soc);
+        for (k, v) in &self.options {
+            writeln!(out, "# set: {k}={v}").unwrap();
+        }
+        out + &self.text()
+    }
+
     /// The smallest case that still fails, by taking away one thing after the other.
     pub fn shrunk(mut self, fails: &dyn Fn(&Case) -> bool) -> Case {
         loop {
@@ -422,6 +449,9 @@ impl Case {
                 let mut c = self.clone();
                 c.options.remove(k);
                 smaller.push(c);
+            }
+            if self.soc != SOCS[0].0 {
+                smaller.push(Case { soc: SOCS[0].0, ..self.clone() });
             }
             match smaller.into_iter().find(|c| fails(c)) {
                 Some(c) => self = c,

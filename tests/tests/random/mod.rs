@@ -4,8 +4,10 @@
 //! same afterwards.
 //!
 //! `GE_LONG=10000 cargo test -p ge-tests --test suite random` runs that many graphs; `GE_SEED=N`
-//! runs one. A graph that fails is made smaller first; the text that is left is in the message.
-use crate::random::graph::{Case, Random};
+//! runs one. A graph that fails is made smaller first, and what is left is written to
+//! `target/random/seed_N.ge`: with the cause mended it belongs into `tests/random`, whose files are
+//! judged in the same way.
+use crate::random::graph::{Case, Random, SOCS};
 use crate::random::interpreter::Interpreter;
 use ge::options::OptionMap;
 use ge::session::{Session, SessionOptions, import};
@@ -18,6 +20,7 @@ use ge_tests::root;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tempfile::TempDir;
 
 /// The graphs.
 mod graph;
@@ -34,9 +37,37 @@ enum Verdict {
     Wrong(String),
 }
 
-fn session() -> Session {
-    let plugins = Some(root().join("plugins.toml"));
-    Session::new(SessionOptions { plugins, ..SessionOptions::default() }).expect("our plugins load")
+/// A session for each SoC.
+struct Sessions {
+    open: Vec<(&'static str, Session)>,
+    /// SoC files are read at each compilation.
+    _files: TempDir,
+}
+
+impl Sessions {
+    fn new() -> Sessions {
+        let files = tempfile::tempdir().expect("a folder");
+        let open = |(name, differs): &(&'static str, &str)| {
+            let file = files.path().join(format!("{name}.toml"));
+            std::fs::write(&file, format!("name = {name:?}\nbase = \"sim\"\n{differs}\n")).expect("a file");
+            let soc = (!differs.is_empty()).then(|| file.display().to_string());
+            let plugins = Some(root().join("plugins.toml"));
+            let session = Session::new(SessionOptions { plugins, soc, ..SessionOptions::default() });
+            (*name, session.expect("our plugins load"))
+        };
+        Sessions { open: SOCS.iter().map(open).collect(), _files: files }
+    }
+
+    fn of(&self, soc: &str) -> &Session {
+        &self.open.iter().find(|(name, _)| *name == soc).expect("a SoC of the list").1
+    }
+}
+
+/// What is compiled, from where it comes.
+struct Text<'a> {
+    text: &'a str,
+    options: Vec<(&'a str, &'a str)>,
+    soc: &'a str,
 }
 
 fn values(t: &HostTensor) -> Vec<f32> {
@@ -47,9 +78,14 @@ fn values(t: &HostTensor) -> Vec<f32> {
 }
 
 /// Compiles and runs a case: two runs one behind the other in each schedule, as variables go on.
-fn judge(s: &Session, case: &Case, schedules: u64) -> Verdict {
-    let text = case.text();
-    let graph = match import::parse_text(Path::new("random.ge"), text.as_bytes()) {
+fn judge(sessions: &Sessions, case: &Case, schedules: u64) -> Verdict {
+    let options = case.options.iter().map(|(k, v)| (*k, v.as_str())).collect();
+    judge_text(sessions, &Text { text: &case.text(), options, soc: case.soc }, schedules)
+}
+
+fn judge_text(sessions: &Sessions, case: &Text<'_>, schedules: u64) -> Verdict {
+    let s = sessions.of(case.soc);
+    let graph = match import::parse_text(Path::new("random.ge"), case.text.as_bytes()) {
         Ok(g) => g,
         Err(e) => return Verdict::Wrong(format!("does not parse: {e}")),
     };
@@ -115,9 +151,9 @@ fn number(variable: &str) -> Option<u64> {
 
 #[test]
 fn random_graphs_with_state_give_what_a_plain_interpreter_gives() {
-    let s = session();
+    let s = Sessions::new();
     let long = number("GE_LONG");
-    let (first, count) = number("GE_SEED").map_or((0, long.unwrap_or(160)), |seed| (seed, 1));
+    let (first, count) = number("GE_SEED").map_or((0, long.unwrap_or(500)), |seed| (seed, 1));
     let schedules = if long.is_some() { 30 } else { 4 };
     let (start, budget) = (Instant::now(), Duration::from_secs(60));
     let (mut right, mut refused, mut failed) = (0u64, Vec::new(), Vec::new());
@@ -133,7 +169,10 @@ fn random_graphs_with_state_give_what_a_plain_interpreter_gives() {
                 let fails = |c: &Case| matches!(judge(&s, c, schedules), Verdict::Wrong(_));
                 let small = case.shrunk(&fails);
                 let now = judge(&s, &small, schedules);
-                failed.push(format!("seed {seed}: {why}\n{now:?}\n{:?}\n{}", small.options, small.text()));
+                let file = root().join(format!("target/random/seed_{seed}.ge"));
+                std::fs::create_dir_all(file.parent().expect("a folder")).expect("a folder");
+                std::fs::write(&file, small.file()).expect("a file");
+                failed.push(format!("seed {seed}: {why}\n{now:?}\n{}\n{}", file.display(), small.file()));
             }
         }
     }
@@ -148,15 +187,23 @@ fn random_graphs_with_state_give_what_a_plain_interpreter_gives() {
     assert!(count == 1 || right >= 20, "only {right} graphs in the time there is");
 }
 
-/// Seeds that once failed, of the generator as it is now: an UPDATE behind a collective, a writer
-/// of what an assignment has left.
+/// What once failed, made smaller: an UPDATE behind a collective, a writer of what an assignment
+/// has left, a call within a call that reads a variable alone.
 #[test]
-fn seeds_that_once_failed_are_right() {
-    let s = session();
-    for seed in [388, 1178] {
-        let verdict = judge(&s, &Case::random(seed), 4);
-        assert!(matches!(verdict, Verdict::Right), "seed {seed}: {verdict:?}");
+fn graphs_that_once_failed_are_right() {
+    let s = Sessions::new();
+    let files = std::fs::read_dir(root().join("tests/random")).expect("the graphs");
+    let mut count = 0;
+    for file in files.map(|f| f.expect("a file").path()) {
+        let text = std::fs::read_to_string(&file).expect("a text");
+        let lines = |of: &'static str| text.lines().filter_map(move |l| l.strip_prefix(of));
+        let options = lines("# set: ").map(|l| l.split_once('=').expect("a key and a value")).collect();
+        let soc = lines("# soc: ").next().expect("a SoC");
+        let verdict = judge_text(&s, &Text { text: &text, options, soc }, 6);
+        assert!(matches!(verdict, Verdict::Right), "{}: {verdict:?}", file.display());
+        count += 1;
     }
+    assert!(count >= 3, "{count} graphs");
 }
 
 #[test]

@@ -240,10 +240,11 @@ impl Expansion<'_> {
             let mut controls: Vec<NodeId> = n.controls().iter().filter_map(|c| nodes.get(c).copied()).collect();
             // A node that nothing of the body is ahead of starts behind what the whole body is
             // behind; so does a node with a body of its own, which may hold nodes that read none
-            // of its inputs.
+            // of its inputs, and one that reads from such a node, which may give a constant or
+            // its input.
             let is_ahead = |id: NodeId| {
-                let source = |p: &Node| p.is_const() || p.op() == "Variable";
-                id >= first && self.w.graph.get(id).is_some_and(|p| !source(p))
+                let stays = |p: &Node| !p.is_const() && p.op() != "Variable" && p.subgraphs().is_empty();
+                id >= first && self.w.graph.get(id).is_some_and(stays)
             };
             let ahead = inputs.iter().filter(|v| !v.is_absent()).map(|v| v.node).chain(controls.iter().copied());
             let first_of_all = !n.subgraphs().is_empty() || !ahead.into_iter().any(is_ahead);
