@@ -5,7 +5,7 @@ use ge::options::OptionMap;
 use ge::session::{Session, SessionOptions, import};
 use ge_compiler::pipeline::Silent;
 use ge_plugin_api::kernel::HostTensor;
-use ge_plugin_api::types::DType;
+use ge_plugin_api::types::{Blob, ConstTensor, DType};
 use ge_tests::{expect_code, root};
 use std::path::Path;
 
@@ -207,16 +207,94 @@ const TRAINED: &[(&str, &[f32])] = &[
     ("b2", &[-0.898189, 0.0888397]),
 ];
 
+/// Options that leave the work to the cpu engine.
+const ON_CPU: (&str, &str) = ("ge.exec.exclude_engines", "AiCore|AiVector");
+
+fn with(set: &[(&str, &str)]) -> OptionMap {
+    let mut options = OptionMap::default();
+    set.iter().for_each(|(k, v)| options.set(k, v, "a test").unwrap());
+    options
+}
+
 #[test]
 fn a_net_that_is_trained_a_hundred_steps_has_the_weights_of_the_reference() {
-    let s = session(&[("schedule", "random:3"), ("check_races", "true")]);
-    let m = GraphManager::new(s, OptionMap::default());
-    m.add_graph(1, model(m.session(), "step.ge"), OptionMap::default()).unwrap();
-    let data = lesson();
-    let losses: Vec<f32> = (0..100).map(|_| numbers(&m.run(1, &data).unwrap()[0])[0]).collect();
-    near(&[losses[0], losses[99]], &[0.479772, 0.00120082], "losses");
-    for (name, want) in TRAINED {
-        near(&numbers(&m.session().variables().read(name).unwrap()), want, name);
+    for set in [&[][..], &[ON_CPU]] {
+        let s = session(&[("schedule", "random:3"), ("check_races", "true")]);
+        let m = GraphManager::new(s, OptionMap::default());
+        m.add_graph(1, model(m.session(), "step.ge"), with(set)).unwrap();
+        let data = lesson();
+        let losses: Vec<f32> = (0..100).map(|_| numbers(&m.run(1, &data).unwrap()[0])[0]).collect();
+        near(&[losses[0], losses[99]], &[0.479772, 0.00120082], "losses");
+        for (name, want) in TRAINED {
+            near(&numbers(&m.session().variables().read(name).unwrap()), want, name);
+        }
+    }
+}
+
+fn wide(t: &HostTensor) -> Vec<f64> {
+    ConstTensor::new(t.dtype, &t.dims, Blob::copy_of(t.bytes())).unwrap().to_f64(1 << 20).unwrap()
+}
+
+/// Assignments and optimizers of both engines, over sizes around their chunks: the values of all
+/// variables after two runs, in whole units of the type's precision.
+#[test]
+fn engines_write_variables_alike() {
+    let steps = [
+        ("Assign(%v, %g)", 1),
+        ("AssignAdd(%v, %g)", 1),
+        ("AssignSub(%v, %g)", 1),
+        ("ApplyGradientDescent(%v, %l, %g)", 1),
+        ("ApplyMomentum(%v, %m, %l, %g, %b)", 2),
+        ("ApplyMomentum(%v, %m, %l, %g, %b) {use_nesterov = true}", 2),
+        ("ApplyAdam(%v, %m, %w, %b, %c, %l, %b, %c, %e, %g)", 3),
+        ("ApplyAdam(%v, %m, %w, %b, %c, %l, %b, %c, %e, %g) {use_nesterov = true}", 3),
+    ];
+    let m = GraphManager::new(session(&[("check_races", "full")]), OptionMap::default());
+    for (t, digits) in [("f32", 2e-6), ("f16", 2e-3), ("bf16", 2e-2), ("i32", 0.0)] {
+        for (k, n) in [0, 1, 17, 4095, 4097, 10_000].into_iter().enumerate() {
+            // Each step at two sizes or more; whole numbers have no optimizers.
+            for (step, states) in
+                steps.iter().skip(k % 2).step_by(2).filter(|s| t != "i32" || s.0.starts_with("Assign"))
+            {
+                let d = format!("{t}[{n}]");
+                let value = |v: &str| format!("dense<{d}: splat {v}>");
+                let one = |v: &str| format!("Const() {{value = dense<{t}[]: {v}>}} : {t}[]");
+                let (g, numbers) = if t == "i32" {
+                    ("3", String::new())
+                } else {
+                    (
+                        "0.3",
+                        [("l", "0.125"), ("b", "0.875"), ("c", "0.96875"), ("e", "0.001")]
+                            .map(|(name, v)| format!("  %{name} = {}\n", one(v)))
+                            .concat(),
+                    )
+                };
+                let variable =
+                    |name: &str, v: &str| format!("  %{name} = Variable() {{init_value = {}}} : {d}\n", value(v));
+                let variables = variable("v", "1") + &variable("m", "2") + &variable("w", "3");
+                let outs = vec![d.as_str(); *states].join(", ");
+                let text = format!(
+                    "graph @main() {{\n{variables}  %g = Const() {{value = {}}} : {d}\n{numbers}  %r = {step} : {outs}\n  return %r\n}}\n",
+                    value(g)
+                );
+                let held = [&[][..], &[ON_CPU]].map(|set| {
+                    m.session().variables().clear();
+                    let graph = import::parse_text(Path::new("step.ge"), text.as_bytes()).unwrap();
+                    m.add_graph(1, graph, with(set)).unwrap();
+                    (0..2).for_each(|_| drop(m.run(1, &[]).unwrap_or_else(|e| panic!("{text}\n{e}"))));
+                    m.remove_graph(1).unwrap();
+                    let all = m.session().variables();
+                    all.list().iter().map(|v| wide(&all.read(&v.name).unwrap())).collect::<Vec<_>>()
+                });
+                for (a, b) in held[0].iter().flatten().zip(held[1].iter().flatten()) {
+                    assert!((a - b).abs() <= digits * b.abs().max(1.0), "{step} of {d}: {a} for {b}");
+                }
+                assert_eq!(
+                    held[0].iter().map(Vec::len).collect::<Vec<_>>(),
+                    held[1].iter().map(Vec::len).collect::<Vec<_>>()
+                );
+            }
+        }
     }
 }
 

@@ -19,6 +19,10 @@ pub trait Kernel: Send + Sync + 'static {
     fn lays_out(&self) -> u64 {
         0
     }
+    /// Whether it reads what the outputs hold when it begins: they are variables.
+    fn updates(&self) -> bool {
+        false
+    }
     /// Does some units.
     ///
     /// # Errors
@@ -191,7 +195,8 @@ impl OnDevice {
 /// The device's form of a kernel; `access` of each argument follows from its place.
 pub fn on_device(kernel: Box<dyn Kernel>, places: Places, level: Option<Level>, node: &str, op: &str) -> LoadedKernel {
     let writes = |a: &usize| places.outputs.contains(a) || places.workspaces.contains(a);
-    let access = (0..places.bytes.len()).map(|a| if writes(&a) { Access::WRITE } else { Access::READ });
+    let written = if kernel.updates() { Access::READ_WRITE } else { Access::WRITE };
+    let access = (0..places.bytes.len()).map(|a| if writes(&a) { written } else { Access::READ });
     let (lens, access, context) = (places.bytes.clone(), access.collect(), places.context);
     block_kernel(
         Box::new(OnDevice { kernel, places, context, level, node: node.into(), op: op.into() }),

@@ -2,7 +2,7 @@
 use crate::families::maps::{MAPS, PAIRS};
 use crate::families::{
     byte_lstm, chain, conv, elementwise, grouped, layout, matmul, norm, pool, qconv, qmatmul, quant, recurrent, reduce,
-    sequences, topk, trans_data,
+    sequences, state, topk, trans_data,
 };
 use crate::kernel::Kernel;
 use crate::sig::{Answer, Sig};
@@ -102,6 +102,12 @@ const ROWS: &[Row] = &[
     row("Select", elementwise::select, true),
     row("SelectV2", elementwise::select, true),
     row("Cast", elementwise::convert, true),
+    row("Assign", state::assign, true),
+    row("AssignAdd", state::change, true),
+    row("AssignSub", state::change, true),
+    row("ApplyGradientDescent", state::step, true),
+    row("ApplyMomentum", state::step, true),
+    row("ApplyAdam", state::step, true),
     row("Transpose", layout::transpose, true),
     row("TransData", trans_data::build, true),
     row("TransposeD", layout::transpose, true),

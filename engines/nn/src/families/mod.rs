@@ -29,6 +29,8 @@ pub mod reduce;
 pub mod elementwise;
 /// The rows of element-wise operators.
 pub mod maps;
+/// What writes variables.
+pub mod state;
 /// Operators that move elements.
 pub mod layout;
 /// Blocked layouts.
