@@ -302,6 +302,82 @@ fn every_schedule_gives_the_same_bits_of_a_model_of_open_sizes() {
     }
 }
 
+/// A block of a transformer over any batch and length.
+const BLOCK: &str = "graph @main(%x: f32[n,s,4], %mask: f32[n,1,1,s]) {
+   %w = Const() {value = dense<f32[4,4]: 0.5 -0.25 1 0.125 -0.5 0.75 0.25 1 0.5 -1 0.25 0.5 -0.75 0.5 0.25 -0.125>} : f32[4,4]
+   %b = Const() {value = dense<f32[4]: 0.25, -0.5, 0.125, 1>} : f32[4]
+   %c = Const() {value = dense<f32[]: 0.5>} : f32[]
+   %two = Const() {value = dense<f32[]: 2>} : f32[]
+   %eps = Const() {value = dense<f32[]: 1e-05>} : f32[]
+   %last = Const() {value = dense<i64[1]: -1>} : i64[1]
+   %split = Const() {value = dense<i64[4]: 0, 0, 2, 2>} : i64[4]
+   %merge = Const() {value = dense<i64[3]: 0, 0, 4>} : i64[3]
+   %qm = BatchMatMulV2(%x, %w) : f32[n,s,4]
+   %q = Add(%qm, %b) : f32[n,s,4]
+   %qr = Reshape(%q, %split) : f32[n,s,2,2]
+   %qt = TransposeD(%qr) {perm = [0, 2, 1, 3]} : f32[n,2,s,2]
+   %xr = Reshape(%x, %split) : f32[n,s,2,2]
+   %xt = TransposeD(%xr) {perm = [0, 2, 1, 3]} : f32[n,2,s,2]
+   %xr2 = Reshape(%x, %split) : f32[n,s,2,2]
+   %v = TransposeD(%xr2) {perm = [0, 2, 1, 3]} : f32[n,2,s,2]
+   %k = TransposeD(%xt) {perm = [0, 1, 3, 2]} : f32[n,2,2,s]
+   %sc = BatchMatMulV2(%qt, %k) : f32[n,2,s,s]
+   %sm = Mul(%sc, %c) : f32[n,2,s,s]
+   %sa = Add(%sm, %mask) : f32[n,2,s,s]
+   %p = SoftmaxV2(%sa) {axes = [-1]} : f32[n,2,s,s]
+   %a = BatchMatMulV2(%p, %v) : f32[n,2,s,2]
+   %at = TransposeD(%a) {perm = [0, 2, 1, 3]} : f32[n,s,2,2]
+   %ar = Reshape(%at, %merge) : f32[n,s,4]
+   %h = BatchMatMulV2(%ar, %w) : f32[n,s,4]
+   %hb = Add(%h, %b) : f32[n,s,4]
+   %r = Add(%hb, %x) : f32[n,s,4]
+   %m = ReduceMean(%r, %last) {keep_dims = true} : f32[n,s,1]
+   %d = Sub(%r, %m) : f32[n,s,4]
+   %sq = Pow(%d, %two) : f32[n,s,4]
+   %va = ReduceMean(%sq, %last) {keep_dims = true} : f32[n,s,1]
+   %ve = Add(%va, %eps) : f32[n,s,1]
+   %sd = Sqrt(%ve) : f32[n,s,1]
+   %no = Div(%d, %sd) : f32[n,s,4]
+   %ng = Mul(%no, %b) : f32[n,s,4]
+   %ln = Add(%ng, %b) : f32[n,s,4]
+   %e = Exp(%ln) : f32[n,s,4]
+   %f = Mul(%e, %x) : f32[n,s,4]
+   %g = Neg(%f) : f32[n,s,4]
+   return %g }";
+
+#[test]
+fn fusions_fire_where_sizes_are_open_and_give_the_same_numbers_for_each() {
+    let s = session();
+    let dir = tempfile::tempdir().unwrap();
+    let model = |name: &str, options: &[(&str, &str)]| {
+        let c = compiled(&s, BLOCK, options);
+        assert!(c.model.is_dynamic());
+        let ops: Vec<String> = c.model.graphs[0].nodes.iter().map(|n| n.op.clone()).collect();
+        let om = dir.path().join(name);
+        c.write_om(&om).unwrap();
+        (ops, s.load_om(&om).unwrap())
+    };
+    let (made, fused) = model("fused.om", &[("ge.x.auto_fusion", "true")]);
+    let (plain, each) = model("each.om", &[("ge.oo.level", "O1")]);
+    for op in ["FusedMatMul", "PromptFlashAttention", "LayerNormV3", "FusedElementwise"] {
+        assert!(made.iter().any(|m| m == op), "{op}: {made:?}");
+        assert!(!plain.iter().any(|m| m == op), "{op}: {plain:?}");
+    }
+    let gone = ["SoftmaxV2", "ReduceMean", "BatchMatMulV2", "TransposeD"];
+    assert!(!made.iter().any(|m| gone.contains(&m.as_str())), "{made:?}");
+    // Ones, sizes of no block, more than a block, and none at all.
+    for (n, len) in [(1usize, 1usize), (2, 5), (3, 70), (1, 300), (0, 4), (2, 5)] {
+        let x: Vec<f32> = (0..n * len * 4).map(|i| ((i * 37 + 11) % 101) as f32 / 50.0 - 1.0).collect();
+        let mask: Vec<f32> = (0..n * len).map(|i| if i % 7 == 3 { -1e4 } else { 0.0 }).collect();
+        let given = [f32s(&[n as u64, len as u64, 4], &x), f32s(&[n as u64, 1, 1, len as u64], &mask)];
+        let (got, want) = (fused.run(&given).unwrap(), each.run(&given).unwrap());
+        assert_eq!(got[0].dims, want[0].dims);
+        for (g, w) in reals(&got[0]).iter().zip(reals(&want[0])) {
+            assert!((g - w).abs() <= 1e-4 * w.abs().max(1.0), "{n} of {len}: {g}, {w}");
+        }
+    }
+}
+
 /// Writes an f32 file.
 fn npy(path: &Path, t: &HostTensor) {
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();

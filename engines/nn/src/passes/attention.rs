@@ -5,12 +5,15 @@ use super::norm::{factor, last_axis};
 use super::{info, matmul::swaps_last, out_desc, put};
 use ge_plugin_api::fusion::{Expr, Match, Pattern, PatternBuilder, PatternFusion, Replacement, Verdict};
 use ge_plugin_api::pass::PassInfo;
-use ge_plugin_api::types::{AttrMap, TensorDesc, ValueRef};
+use ge_plugin_api::types::{AttrMap, Dim, ValueRef};
 use ge_plugin_api::view::{Graph, Node};
 
 /// Sizes of four axes.
-fn four(g: &Graph<'_>, v: ValueRef) -> Option<[i64; 4]> {
-    g.desc(v)?.shape.sizes_i64()?.try_into().ok()
+fn four(g: &Graph<'_>, v: ValueRef) -> Option<[Dim; 4]> {
+    g.desc(v)?.shape.dims().try_into().ok()
+}
+fn known(d: Dim) -> Option<i64> {
+    i64::try_from(d.size()?).ok()
 }
 fn plain(n: &Node<'_>) -> bool {
     !n.flag("adj_x1") && !n.flag("adj_x2")
@@ -46,11 +49,13 @@ impl PatternFusion for AttentionFusion {
     }
     fn replacement(&self, m: &Match<'_>, r: &Replacement<'_>) -> Verdict<Vec<ValueRef>> {
         let g = m.graph();
-        let sizes = |name: &str| four(&g, m.value(name)).ok_or_else(|| format!("{name} has no four known axes"));
-        let (q, k) = (sizes("q")?, sizes("k")?);
+        let heads = |name: &str| {
+            let sizes = four(&g, m.value(name)).ok_or_else(|| format!("{name} has no four axes"))?;
+            known(sizes[1]).ok_or_else(|| format!("the number of heads of {name} is open"))
+        };
         let mut attrs = AttrMap::default();
-        attrs.set("num_heads", q[1]);
-        attrs.set("num_key_value_heads", k[1]);
+        attrs.set("num_heads", heads("q")?);
+        attrs.set("num_key_value_heads", heads("k")?);
         attrs.set("input_layout", "BNSD");
         attrs.set("scale_value", factor(m)?);
         // Nothing is masked by distance.
@@ -86,10 +91,11 @@ impl PatternFusion for AttentionLayout {
     fn replacement(&self, m: &Match<'_>, r: &Replacement<'_>) -> Verdict<Vec<ValueRef>> {
         let (g, core) = (m.graph(), m.node("core"));
         let merged = |v: ValueRef, heads: ValueRef| -> bool {
-            let (Some(d), Some(h)) = (g.desc(v).and_then(|d: &TensorDesc| d.shape.sizes_i64()), four(&g, heads)) else {
+            let (Some(&[b, s, all]), Some(h)) = (g.desc(v).map(|d| d.shape.dims()), four(&g, heads)) else {
                 return false;
             };
-            d == [h[0], h[2], h[1] * h[3]]
+            let row = known(h[1]).zip(known(h[3])).and_then(|(n, d)| n.checked_mul(d));
+            b.same(h[0]) && s.same(h[2]) && row.is_some() && known(all) == row
         };
         let out = out_desc(&m.root())?;
         let fits = ["q", "k", "v"].iter().enumerate().all(|(i, n)| merged(m.value(n), core.inputs()[i]));

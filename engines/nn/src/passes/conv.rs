@@ -12,13 +12,17 @@ use ge_plugin_api::view::{Graph, Node};
 const CONVOLUTIONS: [&str; 2] = ["Conv2D", "DepthwiseConv2D"];
 
 /// Attributes of `FusedConv` that a convolution has.
-fn fused_attrs(n: &Node<'_>) -> AttrMap {
+///
+/// # Errors
+/// The number of channels is open.
+fn fused_attrs(n: &Node<'_>) -> Verdict<AttrMap> {
     let mut a = attrs_of(n);
     if n.op() == "DepthwiseConv2D" {
-        let channels = n.input_desc(0).and_then(|d| d.shape.sizes_i64()).and_then(|s| s.get(1).copied());
-        a.set("groups", channels.unwrap_or(1));
+        let channels = n.input_desc(0).and_then(|d| d.shape.dims().get(1)?.size());
+        let channels = channels.and_then(|c| i64::try_from(c).ok());
+        a.set("groups", channels.ok_or("the number of channels is open")?);
     }
-    a
+    Ok(a)
 }
 
 /// Bias, residual and activation.

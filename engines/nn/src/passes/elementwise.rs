@@ -1,7 +1,7 @@
 //! `ElementwiseAutoFusionPass`: element-wise operators whose inner values nobody else reads become one `FusedElementwise`:
 //! one launch, and no value between them in memory. Steps have the shape of the result, so that
 //! nothing is computed twice.
-use super::{number, put};
+use super::{number, open, put};
 use crate::families::maps::{MapRow, pair_named};
 use ge_plugin_api::Result;
 use ge_plugin_api::fusion::{Boundary, CONSISTENT, Replacement, SubgraphRewriter, Verdict};
@@ -72,7 +72,7 @@ fn is_step(n: &Node<'_>) -> bool {
     let of_bytes = matches!(n.op(), "QuantizeLinear" | "DequantizeLinear");
     let types = n.outputs().iter().all(|d| taken(d.dtype) || of_bytes)
         && (of_bytes || (0..n.inputs().len()).all(|i| n.input_desc(i).is_some_and(|d| taken(d.dtype))));
-    types && n.outputs().iter().all(|d| d.shape.is_static()) && step(n, &mut |_| "%0".into()).is_some()
+    types && n.outputs().iter().all(|d| open::is_named(&d.shape)) && step(n, &mut |_| "%0".into()).is_some()
 }
 
 /// Whether two nodes agree in what says where they run.
@@ -97,7 +97,7 @@ impl ElementwiseFusion {
                 let fits = !inside.contains(&n.id())
                     && !taken.contains(&n.id())
                     && n.outputs().len() == 1
-                    && n.outputs()[0].shape == *shape
+                    && open::same(&n.outputs()[0].shape, shape)
                     && n.op() != "QuantizeLinear"
                     && g.users(n.value(0)).iter().all(|u| inside.contains(&u.node))
                     && n.controls().is_empty()

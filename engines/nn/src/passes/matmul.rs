@@ -39,7 +39,7 @@ impl Pass for MatMulEpilogue {
     }
     fn run(&self, graph: &Graph<'_>, patch: &mut Patch) -> Result<()> {
         let rewriter = SubgraphRewriter::new("MatMulEpilogueFusionPass", graph, patch);
-        fuse_tails(rewriter, graph, &PRODUCTS[..4], "FusedMatMul", (0, true), fused_attrs);
+        fuse_tails(rewriter, graph, &PRODUCTS[..4], "FusedMatMul", (0, true), |n| Ok(fused_attrs(n)));
         Ok(())
     }
 }

@@ -13,6 +13,8 @@ pub mod elementwise;
 pub mod matmul;
 /// Normalisations, softmax with mask, SiLU.
 pub mod norm;
+/// Sizes that stand for open ones.
+pub mod open;
 /// Products of bytes from dequantised ones.
 pub mod qmatmul;
 /// Convolutions of bytes from dequantised ones.
@@ -26,7 +28,7 @@ use crate::sig::{Sig, Tensor};
 use crate::store;
 use ge_plugin_api::fusion::{Boundary, Made, Replacement, SubgraphRewriter, Verdict};
 use ge_plugin_api::pass::{PassInfo, PassLevel, PassStage};
-use ge_plugin_api::types::{AttrMap, AttrValue, NodeId, TensorDesc, ValueRef};
+use ge_plugin_api::types::{AttrMap, AttrValue, Dim, NodeId, Shape, TensorDesc, ValueRef};
 use ge_plugin_api::view::{Graph, Node};
 
 /// A fusion of the original graph, at level O3.
@@ -34,17 +36,24 @@ fn info(name: &str, help: &str) -> PassInfo {
     PassInfo::new(name, PassStage::OPTIMIZE_ORIGINAL_GRAPH, PassLevel::O3, help)
 }
 
-/// Whether the store has a kernel for a node with these inputs and this output.
+/// Whether the store has a kernel for a node with these inputs and this output; where a size is
+/// open, for each trial of sizes in its place.
 ///
 /// # Errors
 /// The store's reason.
 fn has_kernel(g: &Graph<'_>, op: &str, inputs: &[ValueRef], attrs: &AttrMap, out: &TensorDesc) -> Verdict {
-    let mut sig = Sig { op: op.to_owned(), attrs: attrs.clone(), inputs: Vec::new(), outputs: Vec::new() };
-    for v in inputs {
-        sig.inputs.push(g.desc(*v).map(|d| Tensor::of(d, None)).transpose()?);
+    let given = inputs.iter().map(|v| g.desc(*v)).chain([Some(out)]).collect::<Vec<_>>();
+    let trials = open::trials(&given).filter(|t| !t.is_empty());
+    let trials = trials.ok_or_else(|| format!("{op}: a size is not known, and has no name"))?;
+    for mut descs in trials {
+        let out = descs.pop().flatten();
+        let tensor = |d: &TensorDesc| Tensor::of(d, None);
+        let inputs = descs.iter().map(|d| d.as_ref().map(tensor).transpose()).collect::<Result<_, _>>()?;
+        let outputs = out.iter().map(tensor).collect::<Result<_, _>>()?;
+        let sig = Sig { op: op.to_owned(), attrs: attrs.clone(), inputs, outputs };
+        store::build(&sig).map_err(|why| format!("{op} has no kernel here: {why}"))?;
     }
-    sig.outputs.push(Tensor::of(out, None)?);
-    store::build(&sig).map(|_| ()).map_err(|why| format!("{op} has no kernel here: {why}"))
+    Ok(())
 }
 
 /// A new node whose kernel the store has, with the output described.
@@ -145,7 +154,7 @@ fn fuse_tails(
     ops: &[&str],
     fused: &str,
     (bias_axis, scales): (usize, bool),
-    attrs: fn(&Node<'_>) -> AttrMap,
+    attrs: fn(&Node<'_>) -> Verdict<AttrMap>,
 ) {
     for n in graph.nodes().filter(|n| ops.contains(&n.op())) {
         if rewriter.is_gone(n.id()) || n.input(3).is_some() {
@@ -157,7 +166,7 @@ fn fuse_tails(
         }
         let b = Boundary { nodes: t.nodes.clone(), outputs: vec![t.last] };
         rewriter.replace(&b, |r| {
-            let mut attrs = attrs(&n);
+            let mut attrs = attrs(&n)?;
             t.attrs(&mut attrs);
             let bias = n.input(2).or(t.bias).unwrap_or(ValueRef::ABSENT);
             let inputs = [n.inputs()[0], n.inputs()[1], bias, t.residual.unwrap_or(ValueRef::ABSENT)];
@@ -171,22 +180,20 @@ fn fuse_tails(
 fn tail(n: &Node<'_>, has_bias: bool, bias_axis: usize, scales: bool) -> Tail {
     let g = n.graph();
     let mut t = Tail { nodes: vec![n.id()], last: n.value(0), bias: None, alpha: 1.0, residual: None, act: None };
-    let Some(shape) = n.outputs().first().and_then(|d| d.shape.sizes()) else { return t };
+    let Some(shape) = n.outputs().first().map(|d| &d.shape).filter(|s| open::is_named(s)) else { return t };
     while let Some(next) = only_reader(&g, t.last) {
-        let same = next.outputs().first().and_then(|d| d.shape.sizes()).as_ref() == Some(&shape);
-        if !same || t.act.is_some() {
+        if t.act.is_some() || !next.outputs().first().is_some_and(|d| open::same(&d.shape, shape)) {
             break;
         }
         let other = other_operand(&next, t.last);
-        let size = |v: ValueRef| g.desc(v).and_then(|d| d.shape.sizes());
         let first = t.residual.is_none() && t.bias.is_none();
         match (next.op(), other) {
             ("Add" | "BiasAdd", Some(o)) => {
-                let Some(s) = size(o) else { break };
-                let lies = shape.len() > bias_axis && is_vector(&s, &shape, shape.len() - 1 - bias_axis);
+                let Some(s) = g.desc(o).map(|d| &d.shape) else { break };
+                let lies = is_vector(s, shape, bias_axis);
                 if t.residual.is_none() && t.bias.is_none() && !has_bias && lies && g.constant(o).is_some() {
                     t.bias = Some(o);
-                } else if t.residual.is_none() && s == shape {
+                } else if t.residual.is_none() && open::same(s, shape) {
                     t.residual = Some(o);
                 } else {
                     break;
@@ -213,12 +220,14 @@ fn tail(n: &Node<'_>, has_bias: bool, bias_axis: usize, scales: bool) -> Tail {
     t
 }
 
-/// Whether a shape is `[n]` along one axis of another and one elsewhere.
-fn is_vector(s: &[u64], whole: &[u64], axis: usize) -> bool {
-    let lead = whole.len().checked_sub(s.len());
-    lead.is_some_and(|lead| {
-        s.iter().product::<u64>() == whole[axis] && axis >= lead && s.get(axis - lead) == Some(&whole[axis])
-    })
+/// Whether a shape is `[n]` along one axis of another, which is counted from the end, and one
+/// elsewhere.
+fn is_vector(s: &Shape, whole: &Shape, from_end: usize) -> bool {
+    let (s, whole) = (s.dims(), whole.dims());
+    let along = |dims: &[Dim]| dims.len().checked_sub(1 + from_end).map(|k| dims[k]);
+    let own = s.len().checked_sub(1 + from_end);
+    let (Some(own), Some(n), Some(of)) = (own, along(s), along(whole)) else { return false };
+    s.len() <= whole.len() && n.same(of) && s.iter().enumerate().all(|(k, d)| k == own || d.size() == Some(1))
 }
 
 impl Tail {

@@ -1,7 +1,7 @@
 //! `LayerNormFusionPass`, `RmsNormFusionPass`: normalisations spelled out in small operators.
 //! `SoftmaxMaskFusionPass`: the factor and the mask before a softmax. `SiluFusionPass`:
 //! `x * sigmoid(x)`.
-use super::{info, number, out_desc, put};
+use super::{info, number, open, out_desc, put};
 use ge_plugin_api::fusion::{Expr, Match, Pattern, PatternBuilder, PatternFusion, Replacement, Verdict};
 use ge_plugin_api::pass::PassInfo;
 use ge_plugin_api::types::{AttrMap, ConstTensor, TensorDesc, ValueRef};
@@ -41,8 +41,8 @@ fn over_root<'p>(p: &'p PatternBuilder, x: Expr<'p>, v: Expr<'p>, way: usize) ->
 
 /// A vector along the last axis of `x`.
 fn vector(g: &Graph<'_>, v: ValueRef, x: &TensorDesc) -> bool {
-    let (Some(s), Some(x)) = (g.desc(v).and_then(|d| d.shape.sizes()), x.shape.sizes()) else { return false };
-    s.len() == 1 && s.last() == x.last()
+    let Some([n]) = g.desc(v).map(|d| d.shape.dims()) else { return false };
+    x.shape.dims().last().is_some_and(|d| n.same(*d))
 }
 
 /// Layer normalisation.
@@ -141,7 +141,7 @@ impl PatternFusion for SoftmaxMaskFusion {
     }
     fn replacement(&self, m: &Match<'_>, r: &Replacement<'_>) -> Verdict<Vec<ValueRef>> {
         let (g, out) = (m.graph(), out_desc(&m.root())?);
-        let same = |v: ValueRef| g.desc(v).is_some_and(|d| d.shape == out.shape && d.dtype == out.dtype);
+        let same = |v: ValueRef| g.desc(v).is_some_and(|d| open::same(&d.shape, &out.shape) && d.dtype == out.dtype);
         // A sum has no order: the mask is the one that broadcasts.
         let (x, mask) = match (m.value("x"), m.value("mask")) {
             (x, mask) if same(x) => (x, mask),

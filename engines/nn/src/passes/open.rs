@@ -1,0 +1,121 @@
+//! Open sizes: whether two are the same whatever they turn out to be, and sizes that stand for them
+//! where the op store is asked. A letter gets one number wherever it stands, an expression what it
+//! is then.
+//!
+//! A yes for every trial is no promise for every size: where the store refuses the sizes of a run,
+//! the executor takes the kernel of the AI CPU, which has each operator that the fusions make.
+use ge_plugin_api::types::expr::Expr;
+use ge_plugin_api::types::{Dim, Shape, TensorDesc};
+use std::collections::BTreeSet;
+
+/// What the letters of a node are in each trial, the first letter and so on: sizes that divide
+/// well, small ones, odd ones, and ones.
+const TRIALS: [fn(u64) -> u64; 4] = [|k| 96 * (k + 1), |k| 4 + 2 * k, |k| 7 + 2 * k, |_| 1];
+
+/// Whether two shapes are the same: each size is known, or both are one expression.
+pub fn same(a: &Shape, b: &Shape) -> bool {
+    a.rank().is_some() && a.rank() == b.rank() && a.dims().iter().zip(b.dims()).all(|(a, b)| a.same(*b))
+}
+
+/// Whether every size is known or has a name.
+pub fn is_named(s: &Shape) -> bool {
+    !s.is_unranked() && s.dims().iter().all(|d| *d != Dim::UNKNOWN)
+}
+
+/// Calls `put` for each letter of an expression and gives the text with what it says in their
+/// place.
+fn letters(text: &str, put: &mut dyn FnMut(&str) -> String) -> String {
+    let of_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | ':' | '#');
+    let (mut out, mut rest) = (String::new(), text);
+    while let Some(first) = rest.chars().next() {
+        let end = rest.find(|c| !of_word(c)).unwrap_or(rest.len()).max(first.len_utf8());
+        let (word, tail) = rest.split_at(end);
+        let plain = !of_word(first) || first.is_ascii_digit() || (word == "max" && tail.starts_with('('));
+        if plain {
+            out.push_str(word)
+        } else {
+            out.push_str(&put(word))
+        }
+        rest = tail;
+    }
+    out
+}
+
+/// The descriptors of a node for each trial, in their order, without those trials that its
+/// expressions rule out; as they are where nothing is open. None: a size has no name.
+pub fn trials(descs: &[Option<&TensorDesc>]) -> Option<Vec<Vec<Option<TensorDesc>>>> {
+    let given = || descs.iter().flatten();
+    if given().any(|d| !is_named(&d.shape)) {
+        return None;
+    }
+    let mut names = BTreeSet::new();
+    let dims = given().flat_map(|d| d.shape.dims());
+    for name in dims.filter_map(|d| d.symbol_name()) {
+        match Expr::parse(name) {
+            Some(_) => drop(letters(name, &mut |l| {
+                names.insert(l.to_owned());
+                String::new()
+            })),
+            None => drop(names.insert(name.to_owned())),
+        }
+    }
+    if names.is_empty() {
+        return Some(vec![descs.iter().map(|d| d.cloned()).collect()]);
+    }
+    let names: Vec<String> = names.into_iter().collect();
+    let trial = |of: &fn(u64) -> u64| {
+        let number = |name: &str| names.iter().position(|n| n == name).map(|k| of(k as u64));
+        let size = |d: &Dim| match d.symbol_name() {
+            None => Some(*d),
+            Some(name) => number(name).map(Dim::known).or_else(|| {
+                let text = letters(name, &mut |l| number(l).map_or_else(|| "?".into(), |n| n.to_string()));
+                u64::try_from(Expr::parse(&text)?.constant()?).ok().map(Dim::known)
+            }),
+        };
+        let desc = |d: &TensorDesc| {
+            let dims = d.shape.dims().iter().map(size).collect::<Option<Vec<_>>>()?;
+            Some(TensorDesc { shape: Shape::new(dims), ..d.clone() })
+        };
+        descs.iter().map(|d| d.map_or(Some(None), |d| desc(d).map(Some))).collect::<Option<Vec<_>>>()
+    };
+    Some(TRIALS.iter().filter_map(trial).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ge_plugin_api::types::DType;
+
+    fn desc(dims: &[&str]) -> TensorDesc {
+        let dim = |d: &&str| match d.parse() {
+            Ok(n) => Dim::known(n),
+            Err(_) if *d == "?" => Dim::UNKNOWN,
+            Err(_) => Dim::symbol(d),
+        };
+        TensorDesc::new(DType::F32, Shape::new(dims.iter().map(dim)))
+    }
+
+    #[test]
+    fn open_sizes_are_the_same_by_name_alone() {
+        let is = |a: &[&str], b: &[&str]| same(&desc(a).shape, &desc(b).shape);
+        assert!(is(&["B", "2*S", "4"], &["B", "2*S", "4"]));
+        assert!(!is(&["B", "4"], &["S", "4"]) && !is(&["?", "4"], &["?", "4"]) && !is(&["B"], &["B", "1"]));
+        assert!(!same(&Shape::unranked(), &Shape::unranked()));
+    }
+
+    #[test]
+    fn a_letter_is_one_number_in_all_of_a_node() {
+        let (x, y) = (desc(&["B", "max(S-3,0)", "odd name"]), desc(&["2*B", "(S+B)/2", "8"]));
+        let all = trials(&[Some(&x), None, Some(&y)]).unwrap();
+        let sizes: Vec<Vec<Option<Vec<u64>>>> =
+            all.iter().map(|t| t.iter().map(|d| d.as_ref().and_then(|d| d.shape.sizes())).collect()).collect();
+        // Letters in the order of the alphabet: B, S, odd name.
+        assert_eq!(sizes[0], [Some(vec![96, 189, 288]), None, Some(vec![192, 144, 8])]);
+        assert_eq!(sizes[2], [Some(vec![7, 6, 11]), None, Some(vec![14, 8, 8])]);
+        assert_eq!((sizes.len(), sizes[3][0].clone()), (4, Some(vec![1, 0, 1])));
+        // What is known is asked as it is; what has no name cannot be asked.
+        let known = desc(&["3", "4"]);
+        assert_eq!(trials(&[Some(&known)]).unwrap(), [[Some(known.clone())]]);
+        assert!(trials(&[Some(&known), Some(&desc(&["?"]))]).is_none());
+    }
+}
