@@ -1,34 +1,14 @@
 //! What fits an input: its type, the sizes that it states, the same size for the same letter, and
 //! the range of each.
+use super::Given;
 use crate::error::RuntimeError;
 use ge_model::CompiledModel;
-use ge_plugin_api::kernel::TensorView;
 use ge_plugin_api::types::tensor::Container;
 use ge_plugin_api::types::{DType, TensorDesc};
 use std::collections::HashMap;
 
-/// Checks the inputs of a run.
-///
-/// # Errors
-/// An input that does not fit, by name, with what was expected.
-pub(crate) fn check(m: &CompiledModel, given: &[TensorView<'_>]) -> Result<(), RuntimeError> {
-    let seen = |t: &TensorView<'_>| Seen::Tensor { dtype: t.dtype, dims: t.dims.to_vec(), bytes: Some(t.bytes.len()) };
-    check_seen(m, &given.iter().map(seen).collect::<Vec<_>>())
-}
-
-/// An input as it is checked.
-pub(crate) enum Seen {
-    /// A tensor: type, sizes, and how many bytes there are, where they have to be as many as it
-    /// says.
-    Tensor { dtype: DType, dims: Vec<u64>, bytes: Option<usize> },
-    /// A sequence of tensors of these types.
-    Sequence(Vec<DType>),
-    /// An optional that holds nothing.
-    Nothing,
-}
-
 /// What an input of a container may be; None: a tensor.
-fn contained(want: &TensorDesc, given: &Seen) -> Option<Result<(), (String, String)>> {
+fn contained(want: &TensorDesc, given: &Given<'_>) -> Option<Result<(), (String, String)>> {
     let name = |d: &TensorDesc| match d.container {
         Container::SEQ => format!("a sequence of {}", d.dtype),
         Container::OPT => format!("an optional {}", d.dtype),
@@ -37,24 +17,36 @@ fn contained(want: &TensorDesc, given: &Seen) -> Option<Result<(), (String, Stri
     };
     let fits = |d: &DType| want.dtype == DType::UNKNOWN || want.dtype == *d;
     let (ok, found) = match (want.container, given) {
-        (Container::TENSOR, Seen::Tensor { .. }) => return None,
-        (Container::OPT, Seen::Tensor { dtype, dims, .. }) => (fits(dtype), format!("{dtype}{dims:?}")),
-        (_, Seen::Tensor { dtype, dims, .. }) => (false, format!("{dtype}{dims:?}")),
-        (c, Seen::Sequence(l)) => {
-            let other = l.iter().find(|d| !fits(d));
-            let of = other.or(l.first()).map_or_else(String::new, |d| format!(" of {d}"));
+        (Container::TENSOR, Given::Tensor(_) | Given::State(_)) => return None,
+        (c, Given::Tensor(_) | Given::State(_)) => {
+            let (dtype, dims, _) = tensor(given)?;
+            (c == Container::OPT && fits(&dtype), format!("{dtype}{dims:?}"))
+        }
+        (c, Given::Sequence(l)) => {
+            let other = l.iter().find(|t| !fits(&t.dtype));
+            let of = other.or(l.first()).map_or_else(String::new, |t| format!(" of {}", t.dtype));
             (matches!(c, Container::SEQ | Container::OPT_SEQ) && other.is_none(), format!("a sequence{of}"))
         }
-        (c, Seen::Nothing) => (matches!(c, Container::OPT | Container::OPT_SEQ), "nothing".to_owned()),
+        (c, Given::Nothing) => (matches!(c, Container::OPT | Container::OPT_SEQ), "nothing".to_owned()),
     };
     Some(if ok { Ok(()) } else { Err((found, name(want))) })
 }
 
-/// Checks inputs by what they are.
+/// Type and sizes of a tensor, and how many bytes there are where they have to be as many as it
+/// says.
+fn tensor<'g>(given: &'g Given<'_>) -> Option<(DType, &'g [u64], Option<usize>)> {
+    match given {
+        Given::Tensor(t) => Some((t.dtype, t.dims, Some(t.bytes.len()))),
+        Given::State(s) => Some((s.dtype(), s.dims(), None)),
+        Given::Sequence(_) | Given::Nothing => None,
+    }
+}
+
+/// Checks the inputs of a run.
 ///
 /// # Errors
-/// As [`check`].
-pub(crate) fn check_seen(m: &CompiledModel, given: &[Seen]) -> Result<(), RuntimeError> {
+/// An input that does not fit, by name, with what was expected.
+pub(crate) fn check(m: &CompiledModel, given: &[Given<'_>]) -> Result<(), RuntimeError> {
     if given.len() != m.inputs.len() {
         let names: Vec<&str> = m.inputs.iter().map(|i| i.name.as_str()).collect();
         return Err(RuntimeError::Input {
@@ -73,14 +65,14 @@ pub(crate) fn check_seen(m: &CompiledModel, given: &[Seen]) -> Result<(), Runtim
             Some(Ok(())) => continue,
             Some(Err((found, expected))) => return wrong(found, expected),
         }
-        let Seen::Tensor { dtype, dims, bytes: has } = t else { continue };
+        let Some((dtype, dims, has)) = tensor(t) else { continue };
         let shape = &want.desc.shape;
         let ranked = shape.rank().is_none_or(|r| r == dims.len());
-        if *dtype != want.desc.dtype || !ranked {
+        if dtype != want.desc.dtype || !ranked {
             return wrong(format!("{dtype}{dims:?}"), format!("{}{shape}", want.desc.dtype));
         }
         let bytes = ge_plugin_api::types::Shape::of(dims).count().and_then(|c| dtype.bytes_of(c));
-        if let Some(has) = has.filter(|has| *dtype != DType::STRING && bytes != Some(*has as u64)) {
+        if let Some(has) = has.filter(|has| dtype != DType::STRING && bytes != Some(*has as u64)) {
             return wrong(format!("{has} bytes for {dims:?}"), format!("{bytes:?} bytes"));
         }
         for (k, (d, size)) in shape.dims().iter().zip(dims).enumerate() {

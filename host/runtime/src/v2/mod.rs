@@ -52,7 +52,6 @@ use cache::Cache;
 use ge_model::CompiledModel;
 use ge_plugin_api::device::{ContextObject, RunReport};
 use ge_plugin_api::kernel::{HostTensor, TensorView};
-use ge_plugin_api::types::DType;
 use growth::Growing;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -147,16 +146,17 @@ impl DynamicModel {
     /// Inputs that do not fit what the model declares; what a node cannot compute for these sizes,
     /// named.
     pub fn run(&self, given: &[TensorView<'_>], options: RunOptions) -> Result<RunOutcome, RuntimeError> {
-        inputs::check(&self.compiled, given)?;
-        let args = given.iter().map(|t| Value::Tensor(Tensor::lent(t))).collect();
-        let (values, mut outcome) = self.values(args, options)?;
-        for (k, v) in values.into_iter().enumerate() {
-            let Value::Tensor(t) = v else {
-                let name = self.compiled.outputs.get(k).map_or("", |o| o.name.as_str());
-                let text = format!("output `{name}` is no tensor");
-                return Err(ge_plugin_api::Error::unsupported(text).into());
-            };
-            outcome.outputs.push(t.into_host()?);
+        let given: Vec<Given<'_>> = given.iter().map(|t| Given::Tensor(*t)).collect();
+        let (mut outcome, made) = self.step(&given, options)?;
+        for (k, v) in made.into_iter().enumerate() {
+            outcome.outputs.push(match v {
+                Made::Tensor(t) => t,
+                Made::State(s) => s.to_host()?,
+                Made::Sequence(_) | Made::Nothing => {
+                    let name = self.compiled.outputs.get(k).map_or("", |o| o.name.as_str());
+                    return Err(ge_plugin_api::Error::unsupported(format!("output `{name}` is no tensor")).into());
+                }
+            });
         }
         Ok(outcome)
     }
@@ -167,18 +167,7 @@ impl DynamicModel {
     /// # Errors
     /// As [`run`](Self::run); all states are then as they were.
     pub fn step(&self, given: &[Given<'_>], options: RunOptions) -> Result<(RunOutcome, Vec<Made>), RuntimeError> {
-        let of = |dtype: DType, dims: &[u64], bytes: Option<usize>| inputs::Seen::Tensor {
-            dtype,
-            dims: dims.to_vec(),
-            bytes,
-        };
-        let seen = |g: &Given<'_>| match g {
-            Given::Tensor(t) => of(t.dtype, t.dims, Some(t.bytes.len())),
-            Given::State(s) => of(s.dtype(), s.dims(), None),
-            Given::Sequence(l) => inputs::Seen::Sequence(l.iter().map(|t| t.dtype).collect()),
-            Given::Nothing => inputs::Seen::Nothing,
-        };
-        inputs::check_seen(&self.compiled, &given.iter().map(seen).collect::<Vec<_>>())?;
+        inputs::check(&self.compiled, given)?;
         let mut args = Vec::with_capacity(given.len());
         for (g, want) in given.iter().zip(&self.compiled.inputs) {
             args.push(match g {

@@ -110,7 +110,15 @@ impl State {
     /// # Errors
     /// Memory that cannot be had.
     pub fn to_host(&self) -> Result<HostTensor, RuntimeError> {
-        Ok(HostTensor::from_bytes(self.dtype, &self.dims, &self.gather())?)
+        let mut out =
+            HostTensor::with_len(self.dtype, &self.dims, self.room.pieces * self.rows() * self.room.row_bytes)?;
+        let mut to = out.bytes_mut();
+        self.each_piece(|p| {
+            let (first, rest) = std::mem::take(&mut to).split_at_mut(p.len());
+            first.copy_from_slice(p);
+            to = rest;
+        });
+        Ok(out)
     }
 
     pub(crate) fn rows(&self) -> u64 {
@@ -152,19 +160,21 @@ impl State {
     /// Its bytes without gaps, kept for the next who asks.
     pub(crate) fn bytes(&self) -> &[u8] {
         self.whole.get_or_init(|| {
-            let all = self.gather();
+            let size = self.room.pieces * self.rows() * self.room.row_bytes;
+            let mut all = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
+            self.each_piece(|p| all.extend_from_slice(p));
             self.room.copied.fetch_add(all.len() as u64, Ordering::Relaxed);
             all
         })
     }
-    fn gather(&self) -> Vec<u8> {
+    /// Calls `each` with the rows of each piece.
+    fn each_piece(&self, each: impl FnMut(&[u8])) {
         let size = |rows: u64| usize::try_from(rows * self.room.row_bytes).unwrap_or(0);
         let (piece, step) = (size(self.rows()), size(self.room.capacity));
         let memory = self.room.memory.lock().unwrap_or_else(PoisonError::into_inner);
-        if piece == 0 {
-            return Vec::new();
+        if piece > 0 {
+            memory.bytes().chunks_exact(step).map(|p| &p[..piece]).for_each(each);
         }
-        memory.bytes().chunks_exact(step).flat_map(|p| &p[..piece]).copied().collect()
     }
 }
 
