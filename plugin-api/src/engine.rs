@@ -8,6 +8,8 @@ use crate::diagnostic::{Error, Result};
 use crate::kernel::{HostCall, HostKernel, HostTensor, KernelCtx, LoadedKernel, RawTensor, TensorView};
 use crate::open_code;
 use crate::patch::{Edit, Patch};
+pub use crate::support::Support;
+use crate::support::first;
 use crate::task::{ContextType, KernelTask, Task};
 use crate::types::{AttrMap, DType, Format, TensorDesc};
 use crate::view::{Graph, Node, RawGraph, RawNodeRef};
@@ -88,22 +90,6 @@ impl EngineInfo {
             scheduler_id: "TS_1".into(),
             optimizer_priority: 100,
         }
-    }
-}
-
-/// Whether an engine takes a node, and why not.
-#[repr(u8)]
-#[derive(Clone, Debug, PartialEq, StableAbi)]
-pub enum Support {
-    /// It does.
-    Yes,
-    /// It does not, in words for the user.
-    No(RString),
-}
-impl Support {
-    /// A refusal in words.
-    pub fn no(reason: impl Into<String>) -> Support {
-        Support::No(reason.into().into())
     }
 }
 
@@ -378,7 +364,7 @@ pub trait Engine: Send + Sync {
     /// Operator types of its op store.
     fn op_types(&self) -> Vec<String>;
     /// Whether it takes a node: type, types of inputs and outputs, formats, attributes; a reason
-    /// for each refusal.
+    /// for each refusal, and a cost where it is dearer than the engine's own.
     fn supports(&self, node: &Node<'_>) -> Support;
     /// Graph optimizer: records edits of nodes it owns. Called at each [`Hook`] in priority order.
     /// # Errors
@@ -473,12 +459,9 @@ abi_object! {
     /// Operator types of its op store.
     raw op_types() -> Result<RVec<RString>> => RResult<RVec<RString>, Error> =
         |e| Ok(e.op_types().into_iter().map(RString::from).collect());
-    /// Whether it takes a node.
-    ///
-    /// # Errors
-    /// What the plugin returned; `panic` where it panicked.
-    call supports(node: &Node<'_> => RawNodeRef) -> Result<Support> => RResult<Support, Error> =
-        |e| Ok(e.supports(&node));
+    /// Whether it takes a node, without a cost of the node's.
+    raw supports(node: &Node<'_> => RawNodeRef) -> Result<first::Support> => RResult<first::Support, Error> =
+        |e| Ok(e.supports(&node).into());
     /// Edits that its graph optimizer records at a hook.
     ///
     /// # Errors
@@ -542,6 +525,9 @@ abi_object! {
     [last_prefix_field]
     raw run_host_kernel(call: &HostCall => *const HostCall, given: &[ROption<RawTensor>] => RawSlice<ROption<RawTensor>>)
         -> Result<RVec<ROption<HostTensor>>> => RResult<RVec<ROption<HostTensor>>, Error> = |e| run_host(e, call, given);
+    /// Since 1.2: whether it takes a node, and at which cost.
+    raw supports_at(node: &Node<'_> => RawNodeRef) -> Result<Support> => RResult<Support, Error> =
+        |e| Ok(e.supports(&node));
 }
 
 fn run_host(e: &dyn Engine, call: &HostCall, given: &[ROption<RawTensor>]) -> Result<RVec<ROption<HostTensor>>> {
@@ -579,6 +565,20 @@ fn view<'a>(t: &RawTensor) -> TensorView<'a> {
 }
 
 impl EngineObject {
+    /// Whether it takes a node, and at which cost.
+    ///
+    /// # Errors
+    /// What the plugin returned; `panic` where it panicked.
+    pub fn supports(&self, node: &Node<'_>) -> Result<Support> {
+        let raw = RawNodeRef::of(node);
+        // SAFETY: pointer and table belong together; the node lives for the call.
+        unsafe {
+            match self.table().supports_at() {
+                Some(f) => f(self.ptr(), raw).into_result(),
+                None => (self.table().supports())(self.ptr(), raw).into_result().map(Support::from),
+            }
+        }
+    }
     /// Operator types of its op store.
     ///
     /// # Errors

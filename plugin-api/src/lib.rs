@@ -41,6 +41,8 @@ pub mod kernel;
 pub mod chain;
 /// Kernels run slice by slice.
 pub mod slices;
+/// What an engine says of a node.
+pub mod support;
 /// Engines.
 pub mod engine;
 /// Devices.

@@ -53,26 +53,35 @@ struct Member {
 
 const MEMBERS: &[Member] = &[
     Member { name: "ge-bad", source: "bad_plugins/lib.rs", kind: "lib", feature: "", api: "", loader: "" },
+    Member { name: "v09", source: "fixtures/versions/plugin.rs", kind: "lib", feature: "", api: "1.1.0", loader: "" },
     Member { name: "v10", source: "fixtures/versions/plugin.rs", kind: "lib", feature: "", api: "", loader: "" },
     Member {
         name: "v11",
         source: "fixtures/versions/plugin.rs",
         kind: "lib",
         feature: "v11",
-        api: "1.2.0",
+        api: "1.3.0",
         loader: "",
     },
     Member { name: "v20", source: "fixtures/versions/plugin.rs", kind: "lib", feature: "", api: "2.0.0", loader: "" },
-    Member { name: "v12", source: "fixtures/versions/plugin.rs", kind: "lib", feature: "", api: "1.3.0", loader: "" },
-    Member { name: "v13", source: "fixtures/versions/plugin.rs", kind: "lib", feature: "", api: "1.4.0", loader: "" },
+    Member { name: "v12", source: "fixtures/versions/plugin.rs", kind: "lib", feature: "", api: "1.4.0", loader: "" },
+    Member { name: "v13", source: "fixtures/versions/plugin.rs", kind: "lib", feature: "", api: "1.5.0", loader: "" },
+    Member {
+        name: "host09",
+        source: "fixtures/versions/host.rs",
+        kind: "bin",
+        feature: "",
+        api: "1.1.0",
+        loader: "1.1.0",
+    },
     Member { name: "host10", source: "fixtures/versions/host.rs", kind: "bin", feature: "", api: "", loader: "this" },
     Member {
         name: "host11",
         source: "fixtures/versions/host.rs",
         kind: "bin",
         feature: "v11",
-        api: "1.2.0",
-        loader: "1.2.0",
+        api: "1.3.0",
+        loader: "1.3.0",
     },
 ];
 
@@ -103,7 +112,17 @@ impl Member {
 /// A line of the interface and what stands there instead in a copy.
 type Change = (&'static str, &'static str, &'static str);
 
-/// What 1.2 appends: a field of the root module, a service, a method with a default of engines and
+/// What 1.2 appended: 1.1 is the interface without it.
+const SHORN: &[Change] = &[
+    (
+        "engine.rs",
+        "    /// Since 1.2: whether it takes a node, and at which cost.\n    raw supports_at(node: &Node<'_> => RawNodeRef) -> Result<Support> => RResult<Support, Error> =\n        |e| Ok(e.supports(&node));\n",
+        "",
+    ),
+    ("engine.rs", "match self.table().supports_at() {", "match None::<()> {"),
+    ("engine.rs", "Some(f) => f(self.ptr(), raw).into_result(),", "Some(()) => Ok(Support::Yes),"),
+];
+/// What 1.3 appends: a field of the root module, a service, a method with a default of engines and
 /// of device models.
 const APPENDED: &[Change] = &[
     (
@@ -125,8 +144,8 @@ const APPENDED: &[Change] = &[
     ("testing/host.rs", "    mappings,\n});\n", "    mappings,\n    now,\n});\nextern \"C\" fn now() -> u64 { 0 }\n"),
     (
         "engine.rs",
-        "= |e| run_host(e, call, given);\n",
-        "= |e| run_host(e, call, given);\n    /// Appended.\n    raw colour() -> u64 => u64 = |e| u64::from(e.colour());\n",
+        "RResult<Support, Error> =\n        |e| Ok(e.supports(&node));\n",
+        "RResult<Support, Error> =\n        |e| Ok(e.supports(&node));\n    /// Appended.\n    raw colour() -> u64 => u64 = |e| u64::from(e.colour());\n",
     ),
     (
         "engine.rs",
@@ -163,7 +182,7 @@ const INSERTED: &[Change] = &[(
     "    /// Edits that it records for a graph.\n",
     "    /// Broken.\n    raw extra() -> u64 => u64 = |_pass| 0;\n    /// Edits that it records for a graph.\n",
 )];
-/// What a 1.2 host has: the appended service, and a call of the appended method.
+/// What a 1.3 host has: the appended service, and a call of the appended method.
 const LOADER: &[Change] = &[
     ("services.rs", "    mappings,\n});\n", "    mappings,\n    now,\n});\nextern \"C\" fn now() -> u64 { 1234 }\n"),
     (
@@ -208,34 +227,40 @@ fn write_versions() {
         )
     };
     let of = |names: &[&str]| names.iter().map(|n| dependency(n)).collect::<String>();
-    for (version, changes) in [("1.2.0", APPENDED), ("2.0.0", &[]), ("1.3.0", GROWN), ("1.4.0", INSERTED)] {
+    for (version, changes) in
+        [("1.1.0", SHORN), ("1.3.0", APPENDED), ("2.0.0", &[]), ("1.4.0", GROWN), ("1.5.0", INSERTED)]
+    {
         let to = work.join("src/api").join(version);
         copy(&root.join("plugin-api/src"), &to.join("src"), Path::new(""), changes);
         write(&to.join("Cargo.toml"), &crate_text("ge-plugin-api", version, &of(&["abi_stable", "inventory", "half"])));
     }
-    let api = format!("ge-plugin-api = {{ path = \"{}\" }}\n", work.join("src/api/1.2.0").display());
-    let codes = work.join("src/codes");
-    copy(&root.join("host/codes/src"), &codes.join("src"), Path::new(""), &[]);
-    write(&codes.join("Cargo.toml"), &crate_text("ge-codes", "0.1.1", &api));
-    let to = work.join("src/loader/1.2.0");
-    copy(&root.join("host/plugin/src"), &to.join("src"), Path::new(""), LOADER);
-    let mut dependencies = of(&[
-        "libloading",
-        "object",
-        "semver",
-        "serde",
-        "toml",
-        "thiserror",
-        "rayon",
-        "sha2",
-        "strsim",
-        "memmap2",
-        "minisign-verify",
-        "libc",
-    ]);
-    dependencies.push_str(&api);
-    dependencies.push_str(&format!("ge-codes = {{ path = \"{}\" }}\n", codes.display()));
-    write(&to.join("Cargo.toml"), &crate_text("ge-plugin", "0.1.1", &dependencies));
+    for (version, changes) in [("1.1.0", &[][..]), ("1.3.0", LOADER)] {
+        let api = format!("ge-plugin-api = {{ path = \"{}\" }}\n", work.join("src/api").join(version).display());
+        let codes = work.join("src/codes").join(version);
+        copy(&root.join("host/codes/src"), &codes.join("src"), Path::new(""), &[]);
+        // Cargo tells packages apart by name and version.
+        let own = format!("0.{}", &version[..3]);
+        write(&codes.join("Cargo.toml"), &crate_text("ge-codes", &own, &api));
+        let to = work.join("src/loader").join(version);
+        copy(&root.join("host/plugin/src"), &to.join("src"), Path::new(""), changes);
+        let mut dependencies = of(&[
+            "libloading",
+            "object",
+            "semver",
+            "serde",
+            "toml",
+            "thiserror",
+            "rayon",
+            "sha2",
+            "strsim",
+            "memmap2",
+            "minisign-verify",
+            "libc",
+        ]);
+        dependencies.push_str(&api);
+        dependencies.push_str(&format!("ge-codes = {{ path = \"{}\" }}\n", codes.display()));
+        write(&to.join("Cargo.toml"), &crate_text("ge-plugin", &own, &dependencies));
+    }
 }
 
 /// Writes the whole workspace and builds packages of it; the folder of what was built.
@@ -275,8 +300,8 @@ pub fn bad_plugin() -> &'static Path {
     PATH.get_or_init(|| build(&["ge-bad"]).join("libge_bad.so"))
 }
 
-/// The folder with `libv10.so` … `libv20.so` and the hosts `host10` and `host11`.
+/// The folder with `libv09.so` … `libv20.so` and the hosts `host09`, `host10` and `host11`.
 pub fn versions() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
-    PATH.get_or_init(|| build(&["v10", "v11", "v12", "v13", "v20", "host10", "host11"]))
+    PATH.get_or_init(|| build(&["v09", "v10", "v11", "v12", "v13", "v20", "host09", "host10", "host11"]))
 }

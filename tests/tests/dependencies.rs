@@ -195,3 +195,27 @@ fn licences_sources_and_versions_are_those_of_deny_toml() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
     assert_eq!(used, allow, "licences that no package has need no permission");
 }
+
+/// Each advisory that `deny.toml` accepts is of a crate that is there, and that only the crate which its
+/// reason names asks for.
+#[test]
+fn advisories_that_are_accepted_hold_and_have_one_reason() {
+    let rules: toml::Table = std::fs::read_to_string(root().join("deny.toml")).unwrap().parse().unwrap();
+    let lock: toml::Table = std::fs::read_to_string(root().join("Cargo.lock")).unwrap().parse().unwrap();
+    let packages = lock["package"].as_array().unwrap();
+    let asks = |of: &str| -> Vec<&str> {
+        let names = |p: &&toml::Value| {
+            let list = p.get("dependencies").and_then(toml::Value::as_array);
+            list.is_some_and(|l| l.iter().any(|d| d.as_str().is_some_and(|d| d.split(' ').next() == Some(of))))
+        };
+        packages.iter().filter(names).filter_map(|p| p["name"].as_str()).collect()
+    };
+    let accepted = rules["advisories"]["ignore"].as_array().unwrap();
+    assert!(!accepted.is_empty());
+    for a in accepted {
+        let reason = a["reason"].as_str().unwrap();
+        let (of, by) = (reason.split(' ').next().unwrap(), asks(reason.split(' ').next().unwrap()));
+        assert!(a["id"].as_str().unwrap().starts_with("RUSTSEC-") && !by.is_empty(), "{of} is asked for by nobody");
+        assert!(by.iter().all(|b| reason.contains(&format!("; {b} asks for it"))), "{of} is asked for by {by:?}");
+    }
+}

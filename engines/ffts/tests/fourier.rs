@@ -23,7 +23,7 @@ fn with_node<R>(inputs: &str, body: &str, f: impl FnOnce(&ge_plugin_api::view::N
 
 fn refusal(inputs: &str, body: &str) -> String {
     with_node(inputs, body, |n| match FftEngine.supports(n) {
-        Support::Yes => panic!("{body} is taken"),
+        Support::Yes | Support::YesAt(_) => panic!("{body} is taken"),
         Support::No(why) => why.to_string(),
     })
 }

@@ -5,7 +5,7 @@ use ge_ir::Model;
 use ge_ir::view::{GraphContext, OpFlags};
 use ge_model::PluginInfo;
 use ge_plugin::{EngineHandle, OpHandle, PassHandle, Registry};
-use ge_plugin_api::engine::{EngineInfo, Target, flags};
+use ge_plugin_api::engine::{EngineInfo, Support, Target, flags};
 use ge_plugin_api::range::Range;
 use ge_plugin_api::types::{Key, TensorDesc};
 use ge_plugin_api::view::Node;
@@ -119,6 +119,34 @@ impl Toolbox {
     pub fn structural_engine(&self) -> Option<EngineId> {
         self.engine_with(flags::STRUCTURAL)
     }
+    /// The engine that takes a node at the least cost, the first among equals, and that cost.
+    /// `engines` come cheapest first: those whose own cost is no less than one found are not asked.
+    /// Refusals are told to `refused`.
+    ///
+    /// # Errors
+    /// A call into a plugin that failed.
+    pub fn cheapest(
+        &self,
+        engines: impl IntoIterator<Item = EngineId>,
+        node: &Node<'_>,
+        mut refused: impl FnMut(&EngineEntry, &str),
+    ) -> Result<Option<(EngineId, u32)>> {
+        let mut best: Option<(EngineId, u32)> = None;
+        for id in engines {
+            let e = self.engine(id);
+            if best.is_some_and(|(_, cost)| e.info.cost >= cost) {
+                break;
+            }
+            let answer = e.object.supports(node)?;
+            if let Support::No(why) = &answer {
+                refused(e, why);
+            }
+            if let Some(cost) = answer.cost(e.info.cost).filter(|c| best.is_none_or(|(_, least)| *c < least)) {
+                best = Some((id, cost));
+            }
+        }
+        Ok(best)
+    }
     /// The prototype of a type.
     pub fn op(&self, op: Key) -> Option<&OpHandle> {
         self.ops.get(&op)
@@ -183,5 +211,34 @@ impl EngineRanks {
     /// The engines of a type.
     pub fn of(&self, op: Key) -> &[EngineId] {
         self.by_type.get(&op).map_or(&[], Vec::as_slice)
+    }
+    /// The engines behind one that take a node, in the order in which they get it: by the cost that
+    /// they take it at, then as [`EngineRanks::of`] has them. Refusals are told to `refused`.
+    ///
+    /// # Errors
+    /// A call into a plugin that failed.
+    pub fn behind(
+        &self,
+        toolbox: &Toolbox,
+        node: &Node<'_>,
+        first: EngineId,
+        mut refused: impl FnMut(&EngineEntry, &str),
+    ) -> Result<Vec<EngineId>> {
+        let mut takers = Vec::new();
+        for (rank, id) in self.of(node.op_key()).iter().enumerate() {
+            let e = toolbox.engine(*id);
+            if let Some(why) = e.excluded.as_ref().filter(|_| *id != first) {
+                refused(e, why);
+                continue;
+            }
+            match e.object.supports(node)? {
+                Support::No(why) if *id != first => refused(e, &why),
+                // An engine that was bound, and does not take the node any more, is the first of all.
+                answer => takers.push((answer.cost(e.info.cost).unwrap_or(0), rank, *id)),
+            }
+        }
+        takers.sort_unstable();
+        let at = takers.iter().position(|t| t.2 == first);
+        Ok(at.map_or(Vec::new(), |at| takers[at + 1..].iter().map(|t| t.2).collect()))
     }
 }

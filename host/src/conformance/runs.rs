@@ -8,7 +8,7 @@ use crate::{Error, ErrorKind, Result};
 use ge_ir::builder::Builder;
 use ge_plugin::sample::SampleGraph;
 use ge_plugin::{EngineHandle, OpHandle};
-use ge_plugin_api::engine::{Support, flags};
+use ge_plugin_api::engine::flags;
 use ge_plugin_api::kernel::HostTensor;
 use ge_plugin_api::types::{Blob, ConstTensor, DType, TensorDesc};
 use std::collections::BTreeSet;
@@ -200,7 +200,7 @@ fn taken(e: &EngineHandle, op: &OpHandle, sample: &Sample) -> bool {
     };
     let asked = graph(vec![TensorDesc::unknown(); sample.outputs]);
     let Ok(outputs) = op.infer(&asked.node()) else { return false };
-    outputs.iter().all(TensorDesc::is_static) && e.supports(&graph(outputs).node()).is_ok_and(|s| s == Support::Yes)
+    outputs.iter().all(TensorDesc::is_static) && e.supports(&graph(outputs).node()).is_ok_and(|s| s.takes())
 }
 
 /// The graph of a sample.

@@ -18,6 +18,8 @@ mod slow;
 mod trust;
 /// New plugins, and what there is of plugins.
 mod kit;
+/// The interface as it is published.
+mod package;
 /// Several versions of the interface.
 mod versions;
 /// Kernels that misbehave.

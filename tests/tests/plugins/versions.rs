@@ -23,25 +23,44 @@ fn minors_of_one_major_work_in_both_directions() {
     let both = [("older", "libv10.so"), ("newer", "libv11.so")];
     for order in [both, [both[1], both[0]]] {
         let said = host("host10", &order);
-        assert!(said.contains("older 1.1.0 loaded") && said.contains("newer 1.2.0 loaded"), "{said}");
+        assert!(said.contains("older 1.2.0 loaded") && said.contains("newer 1.3.0 loaded"), "{said}");
         // A newer engine sees that the host and an older device lack what they lack, and that a
         // newer device has it.
         assert!(said.contains("NewerEngine on olderdev: bound 3 answer None now None"), "{said}");
         assert!(said.contains("NewerEngine on newerdev: bound 3 answer Some(43) now None"), "{said}");
         assert!(said.contains("OlderEngine on newerdev: bound 3"), "{said}");
         let said = host("host11", &order);
-        assert!(said.contains("older 1.1.0 loaded") && said.contains("newer 1.2.0 loaded"), "{said}");
+        assert!(said.contains("older 1.2.0 loaded") && said.contains("newer 1.3.0 loaded"), "{said}");
         assert!(said.contains("OlderEngine colour 7") && said.contains("NewerEngine colour 42"), "{said}");
         assert!(said.contains("NewerEngine on olderdev: bound 3 answer None now Some(1234)"), "{said}");
         assert!(said.contains("OlderEngine on olderdev: bound 3"), "{said}");
     }
 }
 
+/// The cost of a node, which 1.2 appended: a host or a plugin of 1.1 reads it as a plain yes.
+#[test]
+fn a_cost_of_a_node_is_heard_where_both_sides_have_it() {
+    for (h, lib, api, cost) in [
+        ("host09", "libv09.so", "1.1.0", 1),
+        ("host09", "libv10.so", "1.2.0", 1),
+        ("host10", "libv09.so", "1.1.0", 1),
+        ("host10", "libv10.so", "1.2.0", 9),
+        ("host11", "libv09.so", "1.1.0", 1),
+        ("host11", "libv10.so", "1.2.0", 9),
+    ] {
+        let said = host(h, &[("older", lib)]);
+        assert!(said.contains(&format!("older {api} loaded")), "{h} {lib}: {said}");
+        assert!(said.contains(&format!("OlderEngine takes it at Some({cost})")), "{h} {lib}: {said}");
+        assert!(said.contains("OlderEngine on olderdev: bound 3"), "{h} {lib}: {said}");
+    }
+    assert!(host("host09", &[("newer", "libv11.so")]).contains("NewerEngine takes it at Some(1)"));
+}
+
 #[test]
 fn other_majors_and_broken_minors_are_refused_in_one_line() {
     for h in ["host10", "host11"] {
         for (lib, api, code) in
-            [("libv20.so", "2.0.0", "GE-E0509"), ("libv12.so", "1.3.0", "GE-E0515"), ("libv13.so", "1.4.0", "GE-E0515")]
+            [("libv20.so", "2.0.0", "GE-E0509"), ("libv12.so", "1.4.0", "GE-E0515"), ("libv13.so", "1.5.0", "GE-E0515")]
         {
             let said = host(h, &[("older", lib)]);
             let line = format!("older {api} refused {code}: ");

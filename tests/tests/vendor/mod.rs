@@ -284,6 +284,38 @@ fn a_vendors_stream_pass_moves_nodes_and_the_numbers_stay() {
     assert_eq!(dir.inspect()["streams"]["logical"], 1);
 }
 
+/// `Support::YesAt`: a node that is dearer on an engine than the engine is goes to the next, and to
+/// the first where there is no other.
+#[test]
+fn a_node_goes_where_it_costs_least() {
+    let dir = Dir::new(vendor(), "");
+    let graph = |columns: u32| {
+        format!("graph @main(%x: f32[2,{columns}]) {{\n  %g = AcmeGelu(%x) : f32[2,{columns}]\n  return %g\n}}\n")
+    };
+    for (columns, engine) in [(31, "AcmeLight"), (32, "AcmeEngine")] {
+        dir.write("m.ge", graph(columns));
+        dir.ok(&["compile", "m.ge", "-o", "m.om", "-q"]);
+        assert_eq!(node(&dir.inspect(), "g")["engine"], engine);
+        let x = sample(2 * columns as usize);
+        near(&dir.run(&x), x.iter().map(|x| gelu(*x)));
+    }
+    dir.write("m.ge", graph(31));
+    let why: Value = serde_json::from_str(&dir.ok(&["plugin", "why", "m.ge", "g", "--json"])).unwrap();
+    let costs: Vec<_> = why["engines"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|e| (e["engine"].as_str().unwrap(), e["cost"].as_u64()))
+        .collect();
+    assert_eq!(costs, [("AcmeEngine", Some(9)), ("AcmeLight", Some(5))]);
+    assert_eq!(why["chosen"], "AcmeLight");
+    // A library of the vendor's without the light engine: the first takes it at its price.
+    let dir = Dir::new(vendor(), "exclude_engines = [\"AcmeLight\"]\n");
+    dir.write("m.ge", graph(31));
+    dir.ok(&["compile", "m.ge", "-o", "m.om", "-q"]);
+    assert_eq!(node(&dir.inspect(), "g")["engine"], "AcmeEngine");
+}
+
 #[test]
 fn a_text_graph_runs_on_the_light_engine_where_the_other_is_excluded() {
     let dir = Dir::new(vendor(), "exclude_engines = [\"AcmeEngine\"]\n");

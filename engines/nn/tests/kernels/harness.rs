@@ -225,7 +225,7 @@ impl Case {
         }
         match self.support(engine) {
             Support::No(why) => why.to_string(),
-            Support::Yes => panic!("{} is taken", self.op),
+            Support::Yes | Support::YesAt(_) => panic!("{} is taken", self.op),
         }
     }
 

@@ -6,7 +6,7 @@ use crate::ids::{ModelMap, NodeKey};
 use crate::place::Placement;
 use crate::toolbox::{EngineId, Toolbox};
 use ge_ir::{Key, Model, Node};
-use ge_plugin_api::engine::{Support, flags};
+use ge_plugin_api::engine::flags;
 use std::collections::HashSet;
 
 /// Subgraphs are looked into this deep.
@@ -47,7 +47,7 @@ pub fn claims(
                 if types.as_ref().is_some_and(|t| !t.contains(&n.op_key())) || n.op() == "NetOutput" {
                     continue;
                 }
-                if toolbox.engine(*id).object.supports(&view.node(n.id()))? == Support::Yes {
+                if toolbox.engine(*id).object.supports(&view.node(n.id()))?.takes() {
                     found = Some(*id);
                     break;
                 }

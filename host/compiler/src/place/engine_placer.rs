@@ -2,7 +2,8 @@
 //!
 //! Rule (facts 3.2): an engine already set stays (its op store must take the node at compile);
 //! structural nodes go to the structural engine; else the engines that know the type, by compute
-//! cost, plugin order breaking ties; the first whose `supports` says yes. Nodes are asked in
+//! cost, plugin order breaking ties; the first whose `supports` says yes. One that takes the node at
+//! a cost of the node's own (`YesAt`) gets it where no other takes it at less. Nodes are asked in
 //! parallel, results put back in node order; all failures are told together.
 use crate::error::{CompileError, Result};
 use crate::ids::{ModelMap, NodeKey};
@@ -138,31 +139,46 @@ impl<'t> EnginePlacer<'t> {
             }
             let e = self.toolbox.engine(id);
             return Ok(match e.object.supports(node)? {
-                Support::Yes => (Some(id), Vec::new()),
+                Support::Yes | Support::YesAt(_) => (Some(id), Vec::new()),
                 Support::No(r) => (None, vec![Candidate { engine: name.to_owned(), refusal: Some(r.into()) }]),
             });
         }
         if self.structural.contains(&node.op_key()) {
             return Ok((Some(structural), Vec::new()));
         }
-        let mut candidates = Vec::new();
+        let dearer = |cost: u32| Some(format!("it takes it at cost {cost}, another at less"));
+        let mut candidates: Vec<Candidate> = Vec::new();
+        // The cheapest so far, its cost, and its place among the candidates.
+        let mut best: Option<(EngineId, u32, usize)> = None;
         for &id in self.ranks.of(node.op_key()) {
             let e = self.toolbox.engine(id);
-            if let Some(why) = &e.excluded {
-                candidates.push(Candidate { engine: e.info.name.to_string(), refusal: Some(why.clone()) });
-                continue;
+            if best.is_some_and(|(_, least, _)| e.info.cost >= least) {
+                break;
             }
-            match e.object.supports(node)? {
-                Support::Yes => {
-                    candidates.push(Candidate { engine: e.info.name.to_string(), refusal: None });
-                    return Ok((Some(id), candidates));
+            let answer = match &e.excluded {
+                Some(why) => Support::no(why.clone()),
+                None => e.object.supports(node)?,
+            };
+            let refusal = match (answer.cost(e.info.cost), best) {
+                (Some(cost), Some((_, least, _))) if cost >= least => dearer(cost),
+                (Some(cost), before) => {
+                    if let Some((_, more, at)) = before {
+                        candidates[at].refusal = dearer(more);
+                    }
+                    best = Some((id, cost, candidates.len()));
+                    None
                 }
-                Support::No(r) => {
-                    candidates.push(Candidate { engine: e.info.name.to_string(), refusal: Some(r.into()) })
+                (None, _) => {
+                    if let Support::No(why) = answer {
+                        Some(why.into())
+                    } else {
+                        None
+                    }
                 }
-            }
+            };
+            candidates.push(Candidate { engine: e.info.name.to_string(), refusal });
         }
-        Ok((None, candidates))
+        Ok((best.map(|b| b.0), candidates))
     }
 }
 

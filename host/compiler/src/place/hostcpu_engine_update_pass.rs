@@ -17,7 +17,7 @@ use crate::pass::{PassRecord, Records};
 use crate::prepare::subgraphs::own_inputs;
 use crate::toolbox::{EngineEntry, EngineId, Toolbox};
 use ge_ir::{DType, Model, Node, NodeId, TensorDesc};
-use ge_plugin_api::engine::{Support, flags};
+use ge_plugin_api::engine::flags;
 use std::collections::HashSet;
 use std::time::Instant;
 
@@ -100,7 +100,7 @@ pub fn run(
 }
 
 fn takes(e: &EngineEntry, node: &ge_plugin_api::view::Node<'_>) -> Result<bool> {
-    Ok(matches!(e.object.supports(node)?, Support::Yes))
+    Ok(e.object.supports(node)?.takes())
 }
 
 /// What lies on the host without a node that runs there: constants, marked inputs, inputs that a

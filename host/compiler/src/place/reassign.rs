@@ -12,11 +12,10 @@ use super::Placement;
 use crate::error::{CompileError, Result};
 use crate::ids::NodeKey;
 use crate::pass::Records;
-use crate::toolbox::{EngineRanks, Toolbox};
+use crate::toolbox::{EngineEntry, EngineRanks, Toolbox};
 use ge_ir::Model;
 use ge_plugin_api::Error;
 use ge_plugin_api::diagnostic::ErrorKind;
-use ge_plugin_api::engine::Support;
 use ge_plugin_api::view::Node;
 use std::collections::HashSet;
 
@@ -49,24 +48,18 @@ pub fn run(
             let Some(n) = key.get(model) else { continue };
             let context = toolbox.lend(model, key.graph as usize);
             let view = context.graph();
-            let list = if bound.contains(n.name()) { &[][..] } else { ranks.of(n.op_key()) };
-            let behind = list.iter().position(|e| *e == first).map_or(&[][..], |i| &list[i + 1..]);
-            let mut taken = None;
-            for id in behind {
-                let e = toolbox.engine(*id);
-                let why = match &e.excluded {
-                    Some(why) => why.clone(),
-                    None => match e.object.supports(&view.node(key.node))? {
-                        Support::Yes => {
-                            taken = Some(*id);
-                            break;
-                        }
-                        Support::No(r) => r.into(),
-                    },
-                };
-                error = error.with(|d| d.note(format!("asked: {} ({why})", e.info.name)));
+            if bound.contains(n.name()) {
+                None
+            } else {
+                let mut said = Vec::new();
+                let node = view.node(key.node);
+                let refused = |e: &EngineEntry, why: &str| said.push(format!("asked: {} ({why})", e.info.name));
+                let next = ranks.behind(toolbox, &node, first, refused)?.first().copied();
+                for s in said {
+                    error = error.with(|d| d.note(s));
+                }
+                next
             }
-            taken
         };
         let from = toolbox.engine(first).info.name.to_string();
         let Some(next) = next else { return Err(CompileError::Plugin(error)) };
@@ -94,7 +87,7 @@ pub fn refused_late(error: Error, node: &Node<'_>, placement: &Placement, toolbo
         .into_iter()
         .filter(|id| *id != placement.engine[key])
         .map(|id| toolbox.engine(id))
-        .filter(|e| e.excluded.is_none() && matches!(e.object.supports(node), Ok(Support::Yes)))
+        .filter(|e| e.excluded.is_none() && e.object.supports(node).is_ok_and(|s| s.takes()))
         .map(|e| e.info.name.to_string())
         .collect();
     let (name, plugin) = (&first.info.name, &first.plugin);

@@ -137,7 +137,7 @@ fn try_engine(r: &Registry, e: &EngineHandle) -> Plain {
                 Some(Support::No(why)) if why.as_str() == "gave no reason" => {
                     return Err(format!("it refuses a node of type {op} without a reason"));
                 }
-                Some(Support::Yes) => {}
+                Some(Support::Yes | Support::YesAt(_)) => {}
                 _ => continue,
             }
             unless_fault(e.variants(&n, &target))?;

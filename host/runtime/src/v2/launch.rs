@@ -22,7 +22,8 @@ pub(crate) struct Launch {
     pub(crate) workspaces: Vec<u64>,
 }
 
-/// Asks the engines of a node in their order; else why none takes it.
+/// Asks the engines of a node, the preferred one first and then by the cost that they take it at;
+/// else why none takes it.
 ///
 /// # Errors
 /// A call into a plugin that failed.
@@ -34,19 +35,32 @@ pub(crate) fn find(
     let mut refusals = Vec::new();
     let all = tools.engines(node.op_key());
     let (first, rest): (Vec<&EngineHandle>, Vec<&EngineHandle>) = all.iter().partition(|e| e.name() == preferred);
-    for e in first.into_iter().chain(rest).filter(|e| !e.has(flags::NO_TASK)) {
-        match of_engine(tools, e, node)? {
+    let order: Vec<&EngineHandle> = first.into_iter().chain(rest).filter(|e| !e.has(flags::NO_TASK)).collect();
+    let own = |at: usize| if order[at].name() == preferred { 0 } else { order[at].info.cost };
+    // Engines that take the node and were not tried yet: the cost that they take it at, their place.
+    let (mut takers, mut asked): (Vec<(u32, usize)>, usize) = (Vec::new(), 0);
+    loop {
+        let best = takers.iter().min().copied();
+        if asked < order.len() && best.is_none_or(|(cost, _)| own(asked) < cost) {
+            let e = order[asked];
+            match e.supports(node)? {
+                Support::No(why) => refusals.push(format!("{}: {why}", e.name())),
+                _ if e.name() == preferred => takers.push((0, asked)),
+                answer => takers.extend(answer.cost(own(asked)).map(|cost| (cost, asked))),
+            }
+            asked += 1;
+            continue;
+        }
+        let Some(best) = best else { return Ok(Err(refusals)) };
+        takers.retain(|t| *t != best);
+        match of_engine(tools, order[best.1], node)? {
             Ok(l) => return Ok(Ok(l)),
-            Err(why) => refusals.push(format!("{}: {why}", e.name())),
+            Err(why) => refusals.push(format!("{}: {why}", order[best.1].name())),
         }
     }
-    Ok(Err(refusals))
 }
 
 fn of_engine(tools: &Tools, e: &EngineHandle, node: &Node<'_>) -> Result<Result<Launch, String>, RuntimeError> {
-    if let Support::No(why) = e.supports(node)? {
-        return Ok(Err(why.into_string()));
-    }
     let target = &tools.target;
     let params = e.calc_op_running_param(node, target)?;
     // Streams, events and cleared memory of a node's own belong to a plan that is made before the

@@ -45,27 +45,29 @@ pub fn run(global: &Global, a: &WhyArgs) -> Result<u8> {
     let view = context.graph();
     let node = view.node(id);
     let ranks = EngineRanks::new(&toolbox).map_err(|e| e.into_error())?;
-    let mut chosen: Option<&str> = None;
-    let (mut rows, mut text) = (Vec::new(), String::new());
+    let mut answers = Vec::new();
     for id in ranks.of(node.op_key()) {
         let e = toolbox.engine(*id);
-        let refusal = match &e.excluded {
-            Some(why) => Some(why.clone()),
-            None => match e.object.supports(&node)? {
-                Support::Yes => None,
-                Support::No(why) => Some(why.to_string()),
+        answers.push((
+            e,
+            match &e.excluded {
+                Some(why) => Support::no(why.clone()),
+                None => e.object.supports(&node)?,
             },
-        };
-        let (name, cost) = (e.info.name.as_str(), e.info.cost);
+        ));
+    }
+    let costs = answers.iter().enumerate().filter_map(|(i, (e, answer))| Some((answer.cost(e.info.cost)?, i)));
+    let chosen = costs.min().map(|(_, i)| answers[i].0.info.name.as_str());
+    let (mut rows, mut text) = (Vec::new(), String::new());
+    for (e, answer) in &answers {
+        let (name, cost) = (e.info.name.as_str(), answer.cost(e.info.cost).unwrap_or(e.info.cost));
+        let refusal = if let Support::No(why) = answer { Some(why.to_string()) } else { None };
         let time = if refusal.is_none() { e.object.time_ns(&node, &toolbox.target.soc) } else { 0 };
         let said = match &refusal {
             Some(why) => format!("no: {why}"),
-            None if chosen.is_none() => "yes, and gets it: the cheapest that takes it".to_owned(),
+            None if chosen == Some(name) => "yes, and gets it: the cheapest that takes it".to_owned(),
             None => "yes, dearer".to_owned(),
         };
-        if refusal.is_none() && chosen.is_none() {
-            chosen = Some(name);
-        }
         let estimate =
             if time == 0 { String::new() } else { format!(" ({:.1} us by its estimate)", time as f64 / 1e3) };
         text.push_str(&format!("  {name:<24} {:<10} cost {cost:<4} {said}{estimate}\n", e.plugin));

@@ -1,9 +1,9 @@
 //! What engines offer for a node: first as it is, then in other formats.
-use crate::error::Result;
-use crate::toolbox::{EngineRanks, Toolbox};
+use crate::error::{CompileError, Result};
+use crate::toolbox::{EngineEntry, EngineRanks, Toolbox};
 use ge_ir::verify::STRUCTURE;
 use ge_ir::{DType, Graph, Key, Node};
-use ge_plugin_api::engine::{Support, Variant};
+use ge_plugin_api::engine::Variant;
 use ge_plugin_api::ops::flags;
 use ge_plugin_api::view;
 
@@ -44,8 +44,10 @@ impl<'t> Offers<'t> {
                 continue;
             }
             // An engine before it would take the node as it is.
-            for e in before {
-                if e.object.supports(&node)? == Support::Yes {
+            let least = |e: &EngineEntry| Ok::<_, CompileError>(e.object.supports(&node)?.cost(e.info.cost));
+            let own = if before.is_empty() { None } else { least(e)? };
+            for b in before {
+                if least(b)?.is_some_and(|cost| own.is_none_or(|own| cost <= own)) {
                     return Ok(Vec::new());
                 }
             }

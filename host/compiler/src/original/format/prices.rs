@@ -4,7 +4,6 @@ use super::in_format;
 use crate::prepare::fold::{folding_engine, keeps};
 use crate::toolbox::{EngineRanks, Toolbox};
 use ge_ir::{DType, Format, Graph, Key, Model, Shape, TensorDesc, ValueRef};
-use ge_plugin_api::engine::Support;
 use ge_plugin_api::types::AttrMap;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -70,8 +69,11 @@ impl<'m> Prices<'m> {
         let view = context.graph();
         let node = view.node(id);
         let soc = &self.toolbox.target.soc;
-        let engines = self.ranks.of(op).iter().map(|id| self.toolbox.engine(*id)).filter(|e| e.excluded.is_none());
-        let mut takes = engines.filter(|e| e.object.supports(&node).is_ok_and(|s| s == Support::Yes));
-        takes.next().map(|e| e.object.time_ns(&node, soc)).filter(|t| *t > 0).map(|t| t.max(self.launch()))
+        let engines = self.ranks.of(op).iter().copied().filter(|id| self.toolbox.engine(*id).excluded.is_none());
+        let (taker, _) = self.toolbox.cheapest(engines, &node, |_, _| {}).ok()??;
+        Some(self.toolbox.engine(taker))
+            .map(|e| e.object.time_ns(&node, soc))
+            .filter(|t| *t > 0)
+            .map(|t| t.max(self.launch()))
     }
 }

@@ -146,7 +146,7 @@ fn fit(
             continue;
         }
         match e.object.supports(&view.node(n.id()))? {
-            Support::Yes => return Ok(Ok(Given { inputs, outputs, own_output })),
+            Support::Yes | Support::YesAt(_) => return Ok(Ok(Given { inputs, outputs, own_output })),
             Support::No(r) => why = format!("{}: {r}", e.info.name),
         }
     }

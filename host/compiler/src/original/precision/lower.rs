@@ -11,7 +11,7 @@ use crate::original::what_if::WhatIf;
 use crate::toolbox::{EngineId, EngineRanks, Toolbox};
 use ge_ir::verify::STRUCTURE;
 use ge_ir::{DType, Graph, Key, Node, TensorDesc};
-use ge_plugin_api::engine::{Support, Variant};
+use ge_plugin_api::engine::Variant;
 use ge_plugin_api::ops::{OpProto, ParamSpec, flags};
 use ge_plugin_api::types::tensor::Container;
 
@@ -230,32 +230,29 @@ impl<'t> Asker<'t> {
         let view = changed.graph();
         let own = WhatIf::new(g, self.toolbox);
         let own = own.graph();
-        let mut best = None;
-        for id in &engines {
-            let e = self.toolbox.engine(*id);
-            match e.object.supports(&view.node(n.id()))? {
-                Support::Yes => {
-                    best = Some(*id);
-                    break;
-                }
-                Support::No(r) if why.is_empty() => why = format!("{}: {r}", e.info.name),
-                Support::No(_) => {}
+        let best = self.toolbox.cheapest(engines.iter().copied(), &view.node(n.id()), |e, r| {
+            if why.is_empty() {
+                why = format!("{}: {r}", e.info.name);
             }
-        }
-        let Some(best) = best else {
+        })?;
+        let Some((best, least)) = best else {
             return Ok(Err(if why.is_empty() { "no engine has its type".into() } else { why }));
         };
-        let cost = |id: EngineId| self.toolbox.engine(id).info.cost;
-        for id in engines.iter().filter(|id| cost(**id) < cost(best)) {
+        // An engine of a lower cost that takes the node as it is, at no more than `most`.
+        let as_it_is = |id: &EngineId, most: u32| -> crate::error::Result<bool> {
             let e = self.toolbox.engine(*id);
-            if e.object.supports(&own.node(n.id()))? == Support::Yes {
+            let enough = e.info.cost <= most;
+            Ok(enough && e.object.supports(&own.node(n.id()))?.cost(e.info.cost).is_some_and(|c| c <= most))
+        };
+        for id in engines.iter().filter(|id| **id != best && least > 0) {
+            if as_it_is(id, least - 1)? {
                 return Ok(Err(format!("{why}; as it is that engine takes it")));
             }
         }
         if self.mode.rule == Rule::Needed {
-            for id in engines.iter().filter(|id| cost(**id) <= cost(best)) {
-                let e = self.toolbox.engine(*id);
-                if e.object.supports(&own.node(n.id()))? == Support::Yes {
+            for id in &engines {
+                if as_it_is(id, least)? {
+                    let e = self.toolbox.engine(*id);
                     return Ok(Err(format!("{} takes it as it is", e.info.name)));
                 }
             }
