@@ -20,6 +20,8 @@ mod trust;
 mod kit;
 /// The interface as it is published.
 mod package;
+/// Kernels under AddressSanitizer.
+mod sanitized;
 /// Several versions of the interface.
 mod versions;
 /// Kernels that misbehave.
