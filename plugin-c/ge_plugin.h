@@ -4,7 +4,7 @@
  * A plugin is a dynamic library libge_NAME.so with a manifest (GE_PLUGIN_MANIFEST) and one function, ge_c_plugin.
  *
  * Structures begin with their size: set it to sizeof. Minor versions only append, to structures and to ge_host; the host reads
- * as much of a structure as there is, and a plugin asks GE_HOST_HAS before it uses what its host may lack. ge_text, ge_value, ge_desc and
+ * as much of a structure as there is, and a plugin asks GE_HOST_HAS before it uses what its host may lack ("since 1.1" below). ge_text, ge_value, ge_desc and
  * ge_arg have no size and never change. Unset fields are zero: write `ge_engine e = {.size = sizeof(ge_engine), ...}` or `ge_engine e = {}`.
  *
  * Functions that can fail return 0 for success and host->fail(error, kind, "why") otherwise. Texts that the plugin gives end with a zero
@@ -21,7 +21,7 @@ extern "C" {
 #endif
 
 #define GE_C_MAJOR 1
-#define GE_C_MINOR 0
+#define GE_C_MINOR 1
 
 /* The manifest, which the host reads before it opens the library: name, version of the plugin, kinds ("'engine', 'ops', 'frontend', 'pass'")
  * and the engines that it provides ("'AcmeEngine'"). Once a library, outside of functions. */
@@ -70,6 +70,13 @@ enum { GE_O0 = 0, GE_O1 = 1, GE_O2 = 2, GE_O3 = 3 };
 enum { GE_READ = 0, GE_WRITE = 1, GE_READ_WRITE = 2 };
 /* Types of kernels. */
 enum { GE_KERNEL_TE = 2, GE_KERNEL_AI_CPU = 6 };
+/* What kind of value an option takes. Since 1.1. */
+enum { GE_OPTION_BOOL = 0, GE_OPTION_INT = 1, GE_OPTION_CHOICE = 2, GE_OPTION_TEXT = 3, GE_OPTION_FLOAT = 4 };
+/* The node's own stream, and its K-th attached one (K from 0). Since 1.1. */
+#define GE_STREAM_MAIN 0u
+#define GE_STREAM_ATTACHED(K) ((uint32_t)(K) + 1u)
+/* What a task does with a sync resource of the node. Since 1.1. */
+enum { GE_SYNC_RECORD = 0, GE_SYNC_WAIT = 1, GE_SYNC_NOTIFY = 2, GE_SYNC_WAIT_NOTIFY = 3 };
 
 /* A text of the host's, without a zero byte at its end. Never changes. */
 typedef struct ge_text {
@@ -117,6 +124,8 @@ typedef struct ge_params ge_params;
 typedef struct ge_binary ge_binary;
 typedef struct ge_tasks ge_tasks;
 typedef struct ge_load ge_load;
+typedef struct ge_options ge_options;
+typedef struct ge_file ge_file;
 
 /* One kernel launch. */
 typedef struct ge_launch {
@@ -128,7 +137,20 @@ typedef struct ge_launch {
     const void *tiling;
     size_t tiling_size;
     const char *args; /* what stands at each address: "{i0*}{ws0*}{o0*}" */
+    /* Since 1.1. */
+    uint32_t stream; /* GE_STREAM_MAIN, or one that was asked for by params_attached */
 } ge_launch;
+
+/* A stream that a node wants beside its own. Since 1.1. */
+typedef struct ge_attached {
+    size_t size;
+    const char *name;
+    const char *reuse_key; /* nodes of one key share it; NULL: the name alone */
+    const uint32_t *depend_value_inputs; /* inputs whose values its work needs */
+    size_t n_depend_value_inputs;
+    int32_t required; /* else the node may get none, and puts all on GE_STREAM_MAIN */
+    int32_t force_reuse;
+} ge_attached;
 
 /* What the host does for plugins. It lives for ever. */
 typedef struct ge_host {
@@ -199,6 +221,38 @@ typedef struct ge_host {
     uint64_t (*load_tiling_key)(const ge_load *load);
     size_t (*load_args)(const ge_load *load);
     int32_t (*load_arg)(const ge_load *load, size_t position, ge_arg *out);
+
+    /* All below: since 1.1. */
+    /* In `supports`, before it returns 1: the node costs as much on this engine, and another that takes it at less gets it. */
+    void (*answer_cost)(ge_answer *answer, uint32_t cost);
+    /* Streams beside the node's own, and events (notifies) that its own tasks record and wait for, each numbered from 0. */
+    void (*params_attached)(ge_params *params, const ge_attached *stream);
+    void (*params_sync)(ge_params *params, const char *name, int32_t notify, const char *reuse_key);
+    /* A record or wait (GE_SYNC_*) of the node's sync resource, on one of its streams. */
+    void (*tasks_sync)(ge_tasks *tasks, uint32_t what, uint32_t resource, uint32_t stream);
+
+    /* Values of the plugin's options; GE_OPTION_BOOL is 0 or 1. */
+    int32_t (*option_int)(const ge_options *options, const char *name, int64_t *out);
+    int32_t (*option_float)(const ge_options *options, const char *name, double *out);
+    int32_t (*option_text)(const ge_options *options, const char *name, ge_text *out);
+
+    /* Mappings and front ends. */
+    int32_t (*foreign_text)(const ge_foreign *node, const char *key, ge_text *out);
+    int32_t (*foreign_ints)(const ge_foreign *node, const char *key, const int64_t **out, size_t *count);
+    void (*builder_set_ints)(ge_builder *builder, ge_value of, const char *key, const int64_t *values, size_t count);
+    /* A node of a name with `n_outputs` outputs, of which the value is the first. */
+    ge_value (*builder_named)(ge_builder *builder, const char *op, const char *name, const ge_value *inputs, size_t n_inputs, uint32_t n_outputs);
+    /* A constant; the bytes are copied. GE_ABSENT as node where they are not those of type and shape. */
+    ge_value (*builder_constant)(ge_builder *builder, const char *name, const ge_desc *desc, const void *bytes, size_t size);
+    /* Front ends: the graph's next input, and its next output. */
+    ge_value (*builder_input)(ge_builder *builder, const char *name, const ge_desc *desc);
+    void (*builder_result)(ge_builder *builder, const char *name, ge_value value);
+    /* The file that is imported: its bytes and its path; the shape that the user gave an input (--input-shape). */
+    const void *(*file_bytes)(const ge_file *file, size_t *size);
+    ge_text (*file_path)(const ge_file *file);
+    int32_t (*file_shape)(const ge_file *file, const char *input, ge_desc *out);
+    /* In `import`: the bytes of a file that the model names, relative to it; NULL where there is none, or it lies outside of the model's folder. */
+    const void *(*builder_open)(ge_builder *builder, const char *path, size_t *size);
 } ge_host;
 
 /* Whether the host has a function that a later minor version appended. */
@@ -306,6 +360,32 @@ typedef struct ge_pass {
     int32_t (*run)(void *self, const ge_graph *graph, ge_patch *patch, ge_error *error);
 } ge_pass;
 
+/* An option of the plugin, given by [plugin.options] in plugins.toml. Since 1.1. */
+typedef struct ge_option {
+    size_t size;
+    const char *name;
+    const char *help;
+    uint32_t kind;
+    int64_t least; /* GE_OPTION_INT; both zero: any number */
+    int64_t most;
+    const char *const *choices; /* GE_OPTION_CHOICE; the first is the default */
+    size_t n_choices;
+    int64_t value_int; /* the default, by kind; GE_OPTION_BOOL too */
+    double value_float;
+    const char *value_text;
+} ge_option;
+
+/* A front end. Since 1.1. */
+typedef struct ge_frontend {
+    size_t size;
+    const char *framework;
+    void *self;
+    /* Whether a file is of this framework: 1 or 0. */
+    int32_t (*recognises)(void *self, const ge_file *file);
+    /* Builds the graph by builder_input, builder_named, builder_constant, builder_set_* and builder_result. */
+    int32_t (*import)(void *self, const ge_file *file, ge_builder *builder, ge_error *error);
+} ge_frontend;
+
 /* What a plugin is. */
 typedef struct ge_plugin {
     size_t size;
@@ -319,6 +399,12 @@ typedef struct ge_plugin {
     size_t n_mappings;
     const ge_pass *const *passes;
     size_t n_passes;
+    /* Since 1.1. */
+    const ge_option *const *options;
+    size_t n_options;
+    int32_t (*start)(const ge_options *options, ge_error *error); /* called once, before all else of the table; may be NULL */
+    const ge_frontend *const *frontends;
+    size_t n_frontends;
 } ge_plugin;
 
 /* The plugin's one function: called once, before all else. It keeps `host`; NULL says that it cannot start. */

@@ -25,6 +25,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// A library that is open, with its root module checked.
 pub struct Opened {
+    name: String,
     root: Root,
     started: Mutex<Option<Vec<OptionValue>>>,
     contents: OnceLock<Contents>,
@@ -35,8 +36,8 @@ pub struct Opened {
 enum Root {
     /// The root module of one in Rust.
     Rust(PluginRef),
-    /// The one function of one in C.
-    C(cdoor::Entry),
+    /// The one function of one in C, and what it gave.
+    C(cdoor::Entry, &'static OnceLock<cdoor::Table>),
 }
 
 type Slot = Mutex<Option<&'static Opened>>;
@@ -62,10 +63,11 @@ pub fn open(name: &str, path: &Path, abi: Abi) -> Result<&'static Opened> {
     }
     let root = match abi {
         Abi::Rust => Root::Rust(root_module(name, path)?),
-        Abi::C => Root::C(entry(name, path)?),
+        Abi::C => Root::C(entry(name, path)?, Box::leak(Box::default())),
     };
+    let name = name.to_owned();
     let opened: &'static Opened =
-        Box::leak(Box::new(Opened { root, started: Mutex::new(None), contents: OnceLock::new() }));
+        Box::leak(Box::new(Opened { name, root, started: Mutex::new(None), contents: OnceLock::new() }));
     *slot = Some(opened);
     Ok(opened)
 }
@@ -235,8 +237,23 @@ impl Opened {
     pub fn schema(&self) -> Result<Vec<OptionSpec>> {
         match self.root {
             Root::Rust(root) => (root.options())().into_result().map(Vec::from),
-            Root::C(_) => Ok(Vec::new()),
+            Root::C(..) => Ok(self.table()?.options()),
         }
+    }
+
+    /// What the one function of a plugin in C gave, which is called once.
+    fn table(&self) -> Result<&'static cdoor::Table> {
+        static CALLS: Mutex<()> = Mutex::new(());
+        let Root::C(entry, table) = self.root else {
+            return Err(ge_plugin_api::Error::internal("a plugin in Rust has no table of functions in C"));
+        };
+        let _one = CALLS.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(t) = table.get() {
+            return Ok(t);
+        }
+        // SAFETY: `entry` found the function in a library whose manifest says C.
+        let made = unsafe { cdoor::Table::of(&self.name, entry) }?;
+        Ok(table.get_or_init(|| made))
     }
 
     /// Starts it with checked options and collects what it gives, validated against its manifest.
@@ -262,8 +279,11 @@ impl Opened {
                     ge_codes::START
                         .error(format!("plugin `{}` {} failed at start-up: {e}", manifest.name, manifest.version))
                 };
-                if let Root::Rust(root) = self.root {
-                    (root.init())(services::table(), options.clone().into()).into_result().map_err(failed)?;
+                match self.root {
+                    Root::Rust(root) => {
+                        (root.init())(services::table(), options.clone().into()).into_result().map_err(failed)?
+                    }
+                    Root::C(..) => self.table()?.start(&options).map_err(failed)?,
                 }
                 *started = Some(options);
             }
@@ -273,8 +293,7 @@ impl Opened {
         }
         let given = match self.root {
             Root::Rust(root) => Given::by(root, manifest)?,
-            // SAFETY: `entry` found the function in a library whose manifest says C.
-            Root::C(entry) => unsafe { cdoor::start(&manifest.name, entry) }?,
+            Root::C(..) => self.table()?.given()?,
         };
         let contents = Contents::collect(given, manifest)?;
         Ok(self.contents.get_or_init(|| contents))

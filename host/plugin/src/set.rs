@@ -5,7 +5,7 @@ use crate::crash;
 use crate::digest::hex;
 use crate::elf;
 use crate::handle::{DeviceHandle, EngineHandle, FrontendHandle, OpHandle, PassHandle};
-use crate::manifest::Manifest;
+use crate::manifest::{Abi, Manifest};
 use crate::open::open;
 use crate::options;
 use crate::owner::Owner;
@@ -407,7 +407,9 @@ impl<'a> Set<'a> {
     fn start_within(&self, c: &Candidate<'_>, m: &Manifest) -> Result<&'static Contents> {
         let opened = open(&m.name, &c.record.path, m.abi)?;
         let owner = Owner { name: m.name.clone(), version: m.version.to_string() };
-        let schema = opened.schema().map_err(|e| owner.failed("options", e))?;
+        // What a plugin in C gives is looked at by then: its errors have their code.
+        let named = |e| if m.abi == Abi::C { e } else { owner.failed("options", e) };
+        let schema = opened.schema().map_err(named)?;
         let values = options::check(&m.name, &self.file, &schema, &c.entry.options)?;
         opened.start(m, values.into())
     }

@@ -107,6 +107,9 @@ fn libraries_in_c_and_cpp_pass_the_check_and_a_model_with_their_operators_runs()
 
 /// What compiling and running a model says with a changed copy of the example in C.
 fn changed(changes: &[(&str, &str)], header: &[(&str, &str)]) -> (i32, String) {
+    changed_of(changes, &headers().join("ge_plugin.h"), header)
+}
+fn changed_of(changes: &[(&str, &str)], original: &Path, header: &[(&str, &str)]) -> (i32, String) {
     let apply = |mut text: String, changes: &[(&str, &str)]| {
         for (from, to) in changes {
             assert!(text.contains(from), "the source has no `{from}`");
@@ -118,7 +121,7 @@ fn changed(changes: &[(&str, &str)], header: &[(&str, &str)]) -> (i32, String) {
     let read = |p: PathBuf| std::fs::read_to_string(p).unwrap();
     let source = made.path().join("acme_c.c");
     std::fs::write(&source, apply(read(root().join("examples/vendor-c/acme_c.c")), changes)).unwrap();
-    std::fs::write(made.path().join("ge_plugin.h"), apply(read(headers().join("ge_plugin.h")), header)).unwrap();
+    std::fs::write(made.path().join("ge_plugin.h"), apply(read(original.to_owned()), header)).unwrap();
     let library = build(made.path(), "cc", &source, made.path(), "acme_c", false);
     let dir = folder(&[("acme_c", &library)]);
     dir.write("m.onnx", onnx(100, false));
@@ -139,7 +142,7 @@ fn a_bad_library_in_c_is_refused_by_name() {
     let engine = ".size = sizeof(ge_engine), .name = \"AcmeCEngine\"";
     let cases: &[(&[(&str, &str)], &[(&str, &str)], &str, &[&str])] = &[
         (&[(".major = GE_C_MAJOR", ".major = 2")], &[], "GE-E0509", &["ge_plugin.h 2"]),
-        (&[], &[("#define GE_C_MAJOR 1", "#define GE_C_MAJOR 2")], "GE-E0509", &["interface 2.0.0"]),
+        (&[], &[("#define GE_C_MAJOR 1", "#define GE_C_MAJOR 2")], "GE-E0509", &["interface 2.1.0"]),
         (&[(engine, ".size = 8, .name = \"AcmeCEngine\"")], &[], "GE-E0517", &["`ge_engine` says that it has 8 bytes"]),
         (&[(".tasks = tasks, ", "")], &[], "GE-E0517", &["engine `AcmeCEngine` has no function `tasks`"]),
         (&[(".n_ops = 1", ".n_ops = 99999999")], &[], "GE-E0517", &["list of operators"]),
@@ -182,10 +185,10 @@ fn a_bad_library_in_c_is_refused_by_name() {
 #[test]
 fn a_library_of_a_newer_header_runs_and_sees_what_its_host_lacks() {
     let newer = [
-        ("#define GE_C_MINOR 0", "#define GE_C_MINOR 1"),
+        ("#define GE_C_MINOR 1", "#define GE_C_MINOR 2"),
         (
-            "    int32_t (*load_arg)(const ge_load *load, size_t position, ge_arg *out);\n",
-            "    int32_t (*load_arg)(const ge_load *load, size_t position, ge_arg *out);\n    int32_t (*future)(void);\n",
+            "    const void *(*builder_open)(ge_builder *builder, const char *path, size_t *size);\n",
+            "    const void *(*builder_open)(ge_builder *builder, const char *path, size_t *size);\n    int32_t (*future)(void);\n",
         ),
         (
             "ge_kernel *kernel, ge_error *error);\n} ge_engine;",
@@ -194,8 +197,112 @@ fn a_library_of_a_newer_header_runs_and_sees_what_its_host_lacks() {
     ];
     let asks = (
         "    host = given;\n",
-        "    host = given;\n    if (GE_HOST_HAS(host, future) || !GE_HOST_HAS(host, load_arg)) return NULL;\n",
+        "    host = given;\n    if (GE_HOST_HAS(host, future) || !GE_HOST_HAS(host, builder_open)) return NULL;\n",
     );
     let (exit, said) = changed(&[asks], &newer);
     assert_eq!(exit, 0, "{said}");
+}
+
+/// The header as 1.0 had it: a library that was built with it runs as it did.
+#[test]
+fn a_library_of_the_first_header_runs() {
+    let first = root().join("tests/fixtures/c/ge_plugin_1_0.h");
+    assert!(std::fs::read_to_string(&first).unwrap().contains("#define GE_C_MINOR 0"));
+    let (exit, said) = changed_of(&[], &first, &[]);
+    assert_eq!(exit, 0, "{said}");
+}
+
+/// A library of this header in a host of the first one: it sees what that host lacks, says so, and
+/// does not start.
+#[test]
+fn a_library_of_this_header_sees_that_a_host_is_of_the_first() {
+    let made = tempfile::tempdir().unwrap();
+    let source = root().join("examples/vendor-c/acme_aside.c");
+    let library = build(made.path(), "cc", &source, &headers(), "acme_aside", true);
+    let host = r#"
+#include "ge_plugin_1_0.h"
+#include <dlfcn.h>
+#include <stdio.h>
+static void say(uint32_t level, const char *text) { printf("%u %s\n", level, text); }
+int main(int argc, char **argv) {
+    static ge_host host = {.size = sizeof(ge_host), .major = 1, .minor = 0, .log = say};
+    void *library = argc == 2 ? dlopen(argv[1], RTLD_NOW) : NULL;
+    const ge_plugin *(*entry)(const ge_host *) = NULL;
+    if (library) *(void **)&entry = dlsym(library, "ge_c_plugin");
+    if (!entry) return 1;
+    return entry(&host) ? 2 : 0;
+}
+"#;
+    let (source, program) = (made.path().join("host.c"), made.path().join("host"));
+    std::fs::write(&source, host).unwrap();
+    let out = Command::new("cc")
+        .args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-I"])
+        .arg(root().join("tests/fixtures/c"))
+        .args(["-rdynamic", "-o"])
+        .arg(&program)
+        .arg(&source)
+        .output()
+        .unwrap();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let out = Command::new(&program).arg(&library).output().unwrap();
+    let said = String::from_utf8_lossy(&out.stdout);
+    assert!(out.status.code() == Some(0) && said.contains("0 acme_aside needs a ge"), "{:?} {said}", out.status);
+}
+
+/// Options, an attached stream, a node's cost and a front end of a vendor in C.
+#[test]
+fn options_attached_streams_and_a_front_end_in_c() {
+    let made = tempfile::tempdir().unwrap();
+    let source = root().join("examples/vendor-c/acme_aside.c");
+    let library = build(made.path(), "cc", &source, &headers(), "acme_aside", true);
+    let dir = folder(&[("acme_aside", &library)]);
+    let said = dir.ok(&["plugin", "check", &library.display().to_string()]);
+    assert!(said.contains("AcmeAsideC") && !said.contains("FAIL"), "{said}");
+    let configured = std::fs::read_to_string(dir.0.path().join("plugins.toml")).unwrap();
+    dir.write("plugins.toml", format!("{configured}[plugin.options]\nfactor = 2.0\n"));
+    let listed = dir.ok(&["plugin", "options", "--of", "acme_aside"]);
+    assert!(listed.contains("factor") && listed.contains("what the squares are multiplied by"), "{listed}");
+    // The front end reads a model that names a file beside it.
+    let weights: Vec<u8> = (0..64).flat_map(|i| (i as f32).to_le_bytes()).collect();
+    dir.write("w.bin", &weights);
+    dir.write("m.acme", "acme 1\n64\nAcmeAsideSum\nadd w.bin\n");
+    dir.ok(&["compile", "m.acme", "-o", "m.om", "-q"]);
+    let doc = dir.inspect();
+    assert_eq!(node(&doc, "n0")["engine"], "AcmeAsideC");
+    let tasks = doc["tasks"].as_array().unwrap();
+    let own: Vec<_> = tasks.iter().filter(|t| t["node"] == "n0" && t["type"] == "KERNEL").collect();
+    assert!(own.len() == 2 && own[0]["stream_id"] != own[1]["stream_id"], "two streams: {own:?}");
+    // x = 3: 2 * 9 + 3, and the weight.
+    std::fs::create_dir_all(dir.0.path().join("in")).unwrap();
+    for option in ["check_races=full", "schedule=random:1", "schedule=random:2"] {
+        dir.ok(&["run", "m.om", "--input", "x=3", "--outputs", "out", "-q", "--device-option", option]);
+        let found = last_floats(&std::fs::read(dir.0.path().join("out/output_0.npy")).unwrap(), 64);
+        assert_eq!(found, (0..64).map(|i| 21.0 + i as f32).collect::<Vec<_>>(), "{option}");
+    }
+    // A small node costs more, and has no other engine to go to.
+    dir.write("small.acme", "acme 1\n8\nAcmeAsideSum\n");
+    let why: serde_json::Value =
+        serde_json::from_str(&dir.ok(&["plugin", "why", "small.acme", "n0", "--json"])).unwrap();
+    assert_eq!((why["engines"][0]["cost"].as_u64(), why["chosen"].as_str()), (Some(20), Some("AcmeAsideC")));
+    // What is wrong is told with its owner.
+    for (file, text, code, words) in [
+        ("a.acme", "acme 1\nmany\nAbs\n", 4, "line 2 is no number of elements"),
+        ("b.acme", "acme 1\n64\nadd ../w.bin\n", 4, "is not beside it"),
+        ("c.acme", "acme 1\n63\nadd w.bin\n", 4, "has another size"),
+    ] {
+        dir.write(file, text);
+        let out = dir.ge(&["compile", file, "-o", "x.om", "-q"]);
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert!(out.status.code() == Some(code) && said.contains(words), "{file}: {said}");
+    }
+    for (options, words) in [
+        ("factor = \"much\"", "a number"),
+        ("little = -1", "from 0 to 1048576"),
+        ("factr = 1.0", "did you mean `factor`?"),
+    ] {
+        dir.write("plugins.toml", format!("{configured}[plugin.options]\n{options}\n"));
+        let out = dir.ge(&["compile", "m.acme", "-o", "x.om", "-q"]);
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert!(said.contains("GE-E0513") && said.contains(words), "{options}: {said}");
+    }
 }

@@ -8,7 +8,7 @@ use std::mem::MaybeUninit;
 /// Version of the header that this host has.
 pub(super) const MAJOR: u32 = 1;
 /// Its minor.
-pub(super) const MINOR: u32 = 0;
+pub(super) const MINOR: u32 = 1;
 /// Most dimensions of a [`Desc`].
 pub(super) const MAX_RANK: usize = 16;
 /// The rank of a tensor of which it is not known.
@@ -86,8 +86,12 @@ pub(super) unsafe fn read<T: Sized1>(at: *const T) -> Result<T, String> {
     }
 }
 
+/// `Name = "its name in the header" { fields }`; `then field` names the first that a later minor
+/// appended: what stands before it is the least of every plugin.
 macro_rules! sized {
-    ($($name:ident = $text:literal { $($field:ident: $t:ty,)* })*) => {$(
+    (@least $name:ident) => { size_of::<$name>() };
+    (@least $name:ident $more:ident) => { std::mem::offset_of!($name, $more) };
+    ($($name:ident = $text:literal $(then $more:ident)? { $($field:ident: $t:ty,)* })*) => {$(
         #[repr(C)]
         #[derive(Clone, Copy)]
         pub(super) struct $name { $(pub $field: $t,)* }
@@ -95,7 +99,7 @@ macro_rules! sized {
         // functions.
         unsafe impl Sized1 for $name {
             const NAME: &'static str = $text;
-            const LEAST: usize = size_of::<$name>();
+            const LEAST: usize = sized!(@least $name $($more)?);
         }
         #[cfg(test)]
         impl $name {
@@ -109,7 +113,7 @@ macro_rules! sized {
 }
 
 sized! {
-    Launch = "ge_launch" {
+    Launch = "ge_launch" then stream {
         size: usize,
         kernel: *const c_char,
         r#type: u32,
@@ -118,6 +122,16 @@ sized! {
         tiling: *const u8,
         tiling_size: usize,
         args: *const c_char,
+        stream: u32,
+    }
+    Attached = "ge_attached" {
+        size: usize,
+        name: *const c_char,
+        reuse_key: *const c_char,
+        depend_value_inputs: *const u32,
+        n_depend_value_inputs: usize,
+        required: i32,
+        force_reuse: i32,
     }
     Block = "ge_block" {
         size: usize,
@@ -203,7 +217,27 @@ sized! {
         self_: *mut c_void,
         run: Option<unsafe extern "C" fn(*mut c_void, Opaque, Opaque, Opaque) -> i32>,
     }
-    Plugin = "ge_plugin" {
+    Choice = "ge_option" {
+        size: usize,
+        name: *const c_char,
+        help: *const c_char,
+        kind: u32,
+        least: i64,
+        most: i64,
+        choices: *const *const c_char,
+        n_choices: usize,
+        value_int: i64,
+        value_float: f64,
+        value_text: *const c_char,
+    }
+    Frontend = "ge_frontend" {
+        size: usize,
+        framework: *const c_char,
+        self_: *mut c_void,
+        recognises: Option<unsafe extern "C" fn(*mut c_void, Opaque) -> i32>,
+        import: Option<unsafe extern "C" fn(*mut c_void, Opaque, Opaque, Opaque) -> i32>,
+    }
+    Plugin = "ge_plugin" then options {
         size: usize,
         major: u32,
         minor: u32,
@@ -215,6 +249,11 @@ sized! {
         n_mappings: usize,
         passes: *const *const Pass,
         n_passes: usize,
+        options: *const *const Choice,
+        n_options: usize,
+        start: Option<unsafe extern "C" fn(Opaque, Opaque) -> i32>,
+        frontends: *const *const Frontend,
+        n_frontends: usize,
     }
 }
 
@@ -268,6 +307,14 @@ mod tests {
     unsafe impl Sized1 for Later {
         const NAME: &'static str = "ge_pass";
         const LEAST: usize = size_of::<Pass>();
+    }
+
+    /// What a library of header 1.0 has: sizes as that header gave them.
+    #[test]
+    fn no_structure_asks_for_more_than_its_first_version_has() {
+        let least =
+            [Launch::LEAST, Plugin::LEAST, Engine::LEAST, Kernel::LEAST, Op::LEAST, Mapping::LEAST, Pass::LEAST];
+        assert_eq!(least, [64, 80, 96, 56, 80, 56, 48]);
     }
 
     #[test]

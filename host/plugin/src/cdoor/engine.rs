@@ -1,6 +1,6 @@
 //! Engines and kernels of C plugins as the host knows engines and kernels.
 use super::abi::{self, Block, Kernel, Sized1, Text};
-use super::host::{Failure, Tasks, lend, show};
+use super::host::{Answer, Failure, Tasks, lend, show};
 use ge_plugin_api::abi::ROption;
 use ge_plugin_api::device::SocSpec;
 use ge_plugin_api::diagnostic::ErrorKind;
@@ -60,11 +60,14 @@ impl Engine for CEngine {
     }
     fn supports(&self, node: &Node<'_>) -> Support {
         let Some(f) = self.table.supports else { return Support::no("it has no function `supports`") };
-        let mut why = String::new();
+        let mut answer = Answer::default();
         // SAFETY: the function and what it is lent are as the header has them.
-        match unsafe { f(self.table.self_, show(node), lend(&mut why)) } {
-            0 => Support::no(if why.is_empty() { "gave no reason".to_owned() } else { why }),
-            _ => Support::Yes,
+        let code = unsafe { f(self.table.self_, show(node), lend(&mut answer)) };
+        match (code, answer.cost) {
+            (0, _) if answer.why.is_empty() => Support::no("gave no reason"),
+            (0, _) => Support::no(answer.why),
+            (_, Some(cost)) => Support::YesAt(cost),
+            (_, None) => Support::Yes,
         }
     }
     fn calc_op_running_param(&self, node: &Node<'_>, _: &Target) -> Result<RunningParams> {

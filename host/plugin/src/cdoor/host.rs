@@ -1,15 +1,20 @@
 //! `ge_host`: what the host does for C plugins. Every function looks at its pointers before it uses
 //! them, and none unwinds.
-use super::abi::{Arg, Desc, Launch, MAJOR, MAX_RANK, MINOR, NO_RANK, Opaque, Text, Value, read, text};
+use super::abi::{self, Arg, Attached, Desc, Launch, MAJOR, MAX_RANK, MINOR, NO_RANK, Opaque, Text, Value, read, text};
+use super::frontend::{
+    builder_constant, builder_input, builder_named, builder_open, builder_result, builder_set_ints, file_bytes,
+    file_path, file_shape, foreign_ints, foreign_text,
+};
+use super::options::{option_float, option_int, option_text};
 use crate::services;
 use ge_plugin_api::abi::guard_value;
 use ge_plugin_api::diagnostic::ErrorKind;
-use ge_plugin_api::engine::{KernelBinary, LoadRequest, RunningParams, Workspace};
+use ge_plugin_api::engine::{AttachedStream, KernelBinary, LoadRequest, RunningParams, SyncResource, Workspace};
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::patch::Patch;
 use ge_plugin_api::services::{Level, RangeFn};
-use ge_plugin_api::task::{KernelTask, Task};
-use ge_plugin_api::types::{AttrMap, AttrValue, DType, NodeId, Shape, TensorDesc, ValueRef};
+use ge_plugin_api::task::{KernelTask, StreamSlot, Task};
+use ge_plugin_api::types::{AttrMap, AttrValue, Blob, DType, NodeId, Shape, TensorDesc, ValueRef};
 use ge_plugin_api::view::{Graph, Node};
 use ge_plugin_api::{Error, Result};
 use std::collections::BTreeMap;
@@ -50,6 +55,23 @@ pub(super) struct Building<'b, 'a> {
     /// The name that the first node gets.
     pub name: String,
     pub outputs: Vec<ValueRef>,
+    /// Of a front end: graph inputs so far, graph outputs.
+    pub inputs: u32,
+    pub results: Vec<(String, ValueRef)>,
+    /// Files that were opened, for the time of the import.
+    pub opened: Vec<Blob>,
+}
+impl<'b, 'a> Building<'b, 'a> {
+    pub fn new(builder: &'b mut GraphBuilder<'a>, name: String) -> Self {
+        Building { builder, name, outputs: Vec::new(), inputs: 0, results: Vec::new(), opened: Vec::new() }
+    }
+}
+
+/// What `supports` says beside yes and no.
+#[derive(Default)]
+pub(super) struct Answer {
+    pub why: String,
+    pub cost: Option<u32>,
 }
 
 /// What a kernel builder recorded: tasks, or what was wrong with one.
@@ -72,7 +94,7 @@ pub(super) fn show<T>(x: &T) -> Opaque {
 /// # Safety
 /// The pointer is null, or came from `lend` of a T (from `show`, where it is only read) in the call
 /// that is under way.
-unsafe fn of<'a, T>(p: Opaque) -> Option<&'a mut T> {
+pub(super) unsafe fn of<'a, T>(p: Opaque) -> Option<&'a mut T> {
     // SAFETY: by contract.
     unsafe { (p as *mut T).as_mut() }
 }
@@ -86,7 +108,7 @@ pub(super) fn desc_to_c(d: &TensorDesc) -> Desc {
     }
     out
 }
-fn desc_of(d: &Desc) -> TensorDesc {
+pub(super) fn desc_of(d: &Desc) -> TensorDesc {
     let dtype = u8::try_from(d.dtype).ok().and_then(DType::from_code).unwrap_or(DType::UNKNOWN);
     match d.rank as usize {
         r if r <= MAX_RANK => TensorDesc::new(dtype, Shape::from_i64(&d.dims[..r])),
@@ -95,7 +117,7 @@ fn desc_of(d: &Desc) -> TensorDesc {
 }
 
 /// Writes an answer where there is one and a place for it; whether there is one.
-unsafe fn put<T>(found: Option<T>, out: *mut T) -> i32 {
+pub(super) unsafe fn put<T>(found: Option<T>, out: *mut T) -> i32 {
     match found {
         // SAFETY: the caller passes a place for one value, or null.
         Some(v) if !out.is_null() => unsafe {
@@ -163,10 +185,10 @@ unsafe extern "C" fn node_outputs(n: Opaque) -> usize {
     // SAFETY: see above.
     unsafe { of::<Node<'_>>(n) }.map_or(0, |n| n.outputs().len())
 }
-fn value_to_c(v: ValueRef) -> Value {
+pub(super) fn value_to_c(v: ValueRef) -> Value {
     Value { node: v.node.0, output: v.output }
 }
-fn value_of(v: Value) -> ValueRef {
+pub(super) fn value_of(v: Value) -> ValueRef {
     if v.node == u32::MAX { ValueRef::ABSENT } else { ValueRef::new(NodeId(v.node), v.output) }
 }
 unsafe extern "C" fn node_input(n: Opaque, i: usize, out: *mut Value) -> i32 {
@@ -223,7 +245,7 @@ unsafe extern "C" fn graph_users(g: Opaque, v: Value) -> usize {
     unsafe { of::<Lent<'_>>(g) }.map_or(0, |g| g.graph.users(value_of(v)).len())
 }
 
-unsafe fn values(at: *const Value, n: usize) -> Vec<ValueRef> {
+pub(super) unsafe fn values(at: *const Value, n: usize) -> Vec<ValueRef> {
     if at.is_null() {
         return Vec::new();
     }
@@ -306,7 +328,7 @@ unsafe extern "C" fn builder_node(b: Opaque, op: *const c_char, inputs: *const V
     });
     value_to_c(v)
 }
-unsafe fn builder_set(b: Opaque, of_: Value, key: *const c_char, value: impl Into<AttrValue>) {
+pub(super) unsafe fn builder_set(b: Opaque, of_: Value, key: *const c_char, value: impl Into<AttrValue>) {
     // SAFETY: see above.
     if let Some(b) = unsafe { of::<Building<'_, '_>>(b) } {
         // SAFETY: see above.
@@ -334,9 +356,15 @@ unsafe extern "C" fn builder_output(b: Opaque, v: Value) {
 
 unsafe extern "C" fn refuse(answer: Opaque, why: *const c_char) {
     // SAFETY: see above.
-    if let Some(a) = unsafe { of::<String>(answer) } {
+    if let Some(a) = unsafe { of::<Answer>(answer) } {
         // SAFETY: see above.
-        *a = unsafe { text(why) };
+        a.why = unsafe { text(why) };
+    }
+}
+unsafe extern "C" fn answer_cost(answer: Opaque, cost: u32) {
+    // SAFETY: see above.
+    if let Some(a) = unsafe { of::<Answer>(answer) } {
+        a.cost = Some(cost);
     }
 }
 unsafe extern "C" fn infer_output(outputs: Opaque, d: *const Desc) {
@@ -351,13 +379,36 @@ unsafe extern "C" fn params_workspace(p: Opaque, bytes: u64, zeroed: i32) {
         p.workspaces.push(Workspace { bytes, zeroed: zeroed != 0, ..Workspace::default() });
     }
 }
+unsafe extern "C" fn params_attached(p: Opaque, stream: *const Attached) {
+    // SAFETY: see above; a structure that is shorter than it can be asks for nothing, and the task on it
+    // is refused by its rule.
+    unsafe {
+        let (Some(p), Ok(s)) = (of::<RunningParams>(p), read(stream)) else { return };
+        let Ok(inputs) = abi::list(s.depend_value_inputs, s.n_depend_value_inputs, "inputs") else { return };
+        p.attached.push(AttachedStream {
+            name: text(s.name).into(),
+            reuse_key: text(s.reuse_key).into(),
+            depend_value_inputs: inputs.into(),
+            required: s.required != 0,
+            force_reuse: s.force_reuse != 0,
+        });
+    }
+}
+unsafe extern "C" fn params_sync(p: Opaque, name: *const c_char, notify: i32, reuse_key: *const c_char) {
+    // SAFETY: see above.
+    if let Some(p) = unsafe { of::<RunningParams>(p) } {
+        // SAFETY: see above.
+        let (name, reuse_key) = unsafe { (text(name).into(), text(reuse_key).into()) };
+        p.sync.push(SyncResource { name, notify: notify != 0, reuse_key });
+    }
+}
 unsafe extern "C" fn params_tasks(p: Opaque, count: u32) {
     // SAFETY: see above.
     if let Some(p) = unsafe { of::<RunningParams>(p) } {
         p.task_count = count;
     }
 }
-unsafe fn bytes(at: *const u8, n: usize) -> Vec<u8> {
+pub(super) unsafe fn bytes(at: *const u8, n: usize) -> Vec<u8> {
     // SAFETY: see above.
     if at.is_null() || n == 0 { Vec::new() } else { unsafe { std::slice::from_raw_parts(at, n) }.to_vec() }
 }
@@ -367,6 +418,22 @@ unsafe extern "C" fn binary_set(b: Opaque, name: *const c_char, at: *const u8, n
         // SAFETY: see above.
         *b = Some(unsafe { KernelBinary::new(text(name), bytes(at, n)) });
     }
+}
+/// A stream of a node as the header numbers them: 0 is its own.
+fn slot(stream: u32) -> StreamSlot {
+    StreamSlot(i32::try_from(i64::from(stream) - 1).unwrap_or(i32::MAX))
+}
+unsafe extern "C" fn tasks_sync(t: Opaque, what: u32, resource: u32, stream: u32) {
+    // SAFETY: see above.
+    let Some(t) = (unsafe { of::<Tasks>(t) }) else { return };
+    let task = match what {
+        0 => Task::record(resource),
+        1 => Task::wait(resource),
+        2 => Task::notify(resource),
+        3 => Task::wait_notify(resource),
+        other => return t.wrong = Some(format!("tasks_sync is asked for {other}, which is none of GE_SYNC_*")),
+    };
+    t.list.push(task.on(slot(stream)));
 }
 unsafe extern "C" fn tasks_launch(t: Opaque, launch: *const Launch) {
     // SAFETY: see above.
@@ -381,6 +448,7 @@ unsafe extern "C" fn tasks_launch(t: Opaque, launch: *const Launch) {
                 tiling: bytes(l.tiling, l.tiling_size).into(),
                 ..KernelTask::new(&text(l.kernel), l.blocks, &text(l.args))
             })
+            .on(slot(l.stream))
         }),
         Err(why) => t.wrong = Some(why),
     }
@@ -444,7 +512,7 @@ macro_rules! table {
         }
     };
 }
-type Key = *const c_char;
+pub(super) type Key = *const c_char;
 table! {
     fail: unsafe extern "C" fn(Opaque, u32, Key) -> i32,
     log: unsafe extern "C" fn(u32, Key),
@@ -493,4 +561,22 @@ table! {
     load_tiling_key: unsafe extern "C" fn(Opaque) -> u64,
     load_args: unsafe extern "C" fn(Opaque) -> usize,
     load_arg: unsafe extern "C" fn(Opaque, usize, *mut Arg) -> i32,
+    answer_cost: unsafe extern "C" fn(Opaque, u32),
+    params_attached: unsafe extern "C" fn(Opaque, *const Attached),
+    params_sync: unsafe extern "C" fn(Opaque, Key, i32, Key),
+    tasks_sync: unsafe extern "C" fn(Opaque, u32, u32, u32),
+    option_int: unsafe extern "C" fn(Opaque, Key, *mut i64) -> i32,
+    option_float: unsafe extern "C" fn(Opaque, Key, *mut f64) -> i32,
+    option_text: unsafe extern "C" fn(Opaque, Key, *mut Text) -> i32,
+    foreign_text: unsafe extern "C" fn(Opaque, Key, *mut Text) -> i32,
+    foreign_ints: unsafe extern "C" fn(Opaque, Key, *mut *const i64, *mut usize) -> i32,
+    builder_set_ints: unsafe extern "C" fn(Opaque, Value, Key, *const i64, usize),
+    builder_named: unsafe extern "C" fn(Opaque, Key, Key, *const Value, usize, u32) -> Value,
+    builder_constant: unsafe extern "C" fn(Opaque, Key, *const Desc, *const u8, usize) -> Value,
+    builder_input: unsafe extern "C" fn(Opaque, Key, *const Desc) -> Value,
+    builder_result: unsafe extern "C" fn(Opaque, Key, Value),
+    file_bytes: unsafe extern "C" fn(Opaque, *mut usize) -> *const u8,
+    file_path: unsafe extern "C" fn(Opaque) -> Text,
+    file_shape: unsafe extern "C" fn(Opaque, Key, *mut Desc) -> i32,
+    builder_open: unsafe extern "C" fn(Opaque, Key, *mut usize) -> *const u8,
 }

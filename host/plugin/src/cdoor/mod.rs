@@ -3,17 +3,21 @@
 //! both.
 pub(crate) mod abi;
 mod engine;
+mod frontend;
 mod host;
+mod options;
 mod others;
 
 use crate::collect::Given;
 use engine::CEngine;
-use ge_plugin_api::Result;
+use frontend::CFrontend;
 use ge_plugin_api::diagnostic::Diagnostic;
 use ge_plugin_api::engine::EngineObject;
-use ge_plugin_api::frontend::MappingObject;
+use ge_plugin_api::frontend::{FrontendObject, MappingObject};
 use ge_plugin_api::ops::OpSetObject;
 use ge_plugin_api::pass::PassObject;
+use ge_plugin_api::services::{OptionSpec, OptionValue};
+use ge_plugin_api::{Error, Result};
 use others::{CMapping, COps, CPass};
 
 /// The function that a C plugin exports.
@@ -21,40 +25,79 @@ pub(crate) type Entry = unsafe extern "C" fn(*const std::ffi::c_void) -> *const 
 /// Its symbol.
 pub(crate) const SYMBOL: &[u8] = b"ge_c_plugin\0";
 
-/// Starts a C plugin: all that it gives.
-///
-/// # Errors
-/// `GE-E0516` it says that it cannot start; `GE-E0509` its tables are of another major version;
-/// `GE-E0517` a table that is shorter than it can be, a list that is none, a function that is
-/// missing.
-///
-/// # Safety
-/// `entry` is the function `ge_c_plugin` of a library that was built with the header.
-pub(crate) unsafe fn start(name: &str, entry: Entry) -> Result<Given> {
-    // SAFETY: by contract; the host's table lives for ever.
-    let table = unsafe { entry(&raw const host::HOST as *const std::ffi::c_void) } as *const abi::Plugin;
-    if table.is_null() {
-        let d = Diagnostic::error(format!("plugin `{name}` cannot start: its function ge_c_plugin gave NULL"));
-        return Err(d.help("look at what it logged with `-v`; it may need a newer ge").raise(ge_codes::START));
-    }
-    let lies = |why: String| {
-        Diagnostic::error(format!("plugin `{name}` gives what ge_plugin.h does not have: {why}"))
-            .help(
-                "set `size` of each structure to its sizeof, and every function that the header does not call optional",
-            )
-            .raise(ge_codes::LIES)
-    };
-    // SAFETY: by contract.
-    let plugin = unsafe { abi::read(table) }.map_err(lies)?;
-    if plugin.major != abi::MAJOR {
-        let (found, own) = (plugin.major, abi::MAJOR);
-        return Err(Diagnostic::error(format!("plugin `{name}` is made for ge_plugin.h {found}, this ge has {own}"))
+/// What a C plugin said that it is.
+pub(crate) struct Table {
+    name: String,
+    plugin: abi::Plugin,
+    options: Vec<OptionSpec>,
+}
+// SAFETY: the tables of a plugin live for ever and do not change (contract of the header).
+unsafe impl Send for Table {}
+// SAFETY: as above.
+unsafe impl Sync for Table {}
+
+fn lies(name: &str, why: String) -> Error {
+    Diagnostic::error(format!("plugin `{name}` gives what ge_plugin.h does not have: {why}"))
+        .help("set `size` of each structure to its sizeof, and every function that the header does not call optional")
+        .raise(ge_codes::LIES)
+}
+
+impl Table {
+    /// Calls the one function of a C plugin.
+    ///
+    /// # Errors
+    /// `GE-E0516` it says that it cannot start; `GE-E0509` its tables are of another major version;
+    /// `GE-E0517` a table that is shorter than it can be, options that are none.
+    ///
+    /// # Safety
+    /// `entry` is the function `ge_c_plugin` of a library that was built with the header, and was not
+    /// called before.
+    pub(crate) unsafe fn of(name: &str, entry: Entry) -> Result<Table> {
+        // SAFETY: by contract; the host's table lives for ever.
+        let table = unsafe { entry(&raw const host::HOST as *const std::ffi::c_void) } as *const abi::Plugin;
+        if table.is_null() {
+            let d = Diagnostic::error(format!("plugin `{name}` cannot start: its function ge_c_plugin gave NULL"));
+            return Err(d.help("look at what it logged with `-v`; it may need a newer ge").raise(ge_codes::START));
+        }
+        // SAFETY: by contract.
+        let plugin = unsafe { abi::read(table) }.map_err(|why| lies(name, why))?;
+        if plugin.major != abi::MAJOR {
+            let (found, own) = (plugin.major, abi::MAJOR);
+            return Err(Diagnostic::error(format!(
+                "plugin `{name}` is made for ge_plugin.h {found}, this ge has {own}"
+            ))
             .found(found.to_string(), format!("{own}.x"))
             .help("build it with the ge_plugin.h of this version of ge")
             .raise(ge_codes::API_VERSION));
+        }
+        // SAFETY: by contract.
+        let options = unsafe { options::schema(plugin.options, plugin.n_options) }.map_err(|why| lies(name, why))?;
+        Ok(Table { name: name.to_owned(), plugin, options })
     }
-    // SAFETY: by contract.
-    unsafe { given(&plugin) }.map_err(lies)
+    /// The schema of its options.
+    pub(crate) fn options(&self) -> Vec<OptionSpec> {
+        self.options.clone()
+    }
+    /// Starts it with checked options.
+    ///
+    /// # Errors
+    /// What its function `start` said.
+    pub(crate) fn start(&self, values: &[OptionValue]) -> Result<()> {
+        let Some(f) = self.plugin.start else { return Ok(()) };
+        let (values, mut failure) = (values.to_vec(), host::Failure::default());
+        // SAFETY: the function and what it is lent are as the header has them.
+        let code = unsafe { f(host::show(&values), host::lend(&mut failure)) };
+        failure.result(code)
+    }
+    /// All that it gives.
+    ///
+    /// # Errors
+    /// `GE-E0517`: a structure that is shorter than it can be, a list that is none, a function that is
+    /// missing.
+    pub(crate) fn given(&self) -> Result<Given> {
+        // SAFETY: the tables are as the header has them (contract of `of`).
+        unsafe { given(&self.plugin) }.map_err(|why| lies(&self.name, why))
+    }
 }
 
 /// # Safety
@@ -69,6 +112,9 @@ unsafe fn given(p: &abi::Plugin) -> std::result::Result<Given, String> {
         let ops = abi::list(p.ops, p.n_ops, "operators")?;
         if !ops.is_empty() {
             out.ops.push(OpSetObject::from_box(Box::new(COps::new(ops)?)));
+        }
+        for f in abi::list(p.frontends, p.n_frontends, "front ends")? {
+            out.frontends.push(FrontendObject::from_box(Box::new(CFrontend::new(*f)?)));
         }
         for m in abi::list(p.mappings, p.n_mappings, "mappings")? {
             out.mappings.push(MappingObject::from_box(Box::new(CMapping::new(*m)?)));
@@ -99,6 +145,9 @@ mod tests {
             abi::Mapping::layout(),
             abi::Pass::layout(),
             abi::Plugin::layout(),
+            abi::Attached::layout(),
+            abi::Choice::layout(),
+            abi::Frontend::layout(),
             host::layout(),
         ];
         let mut program = "#include \"ge_plugin.h\"\n#include <stdio.h>\nint main(void) {\n".to_owned();
@@ -124,6 +173,7 @@ mod tests {
         use ge_plugin_api::kernel::Access;
         use ge_plugin_api::ops::{AttrKind, ParamKind, flags};
         use ge_plugin_api::pass::{PassLevel, PassStage};
+        use ge_plugin_api::services::OptionKind;
         use ge_plugin_api::types::DType;
         for (name, value) in [
             ("GE_C_MAJOR", u64::from(abi::MAJOR)),
@@ -143,6 +193,10 @@ mod tests {
             ("GE_OPTIMIZE_WHOLE_GRAPH", PassStage::OPTIMIZE_WHOLE_GRAPH.code().into()),
             ("GE_O3", PassLevel::O3.code().into()),
             ("GE_READ_WRITE", Access::READ_WRITE.code().into()),
+            ("GE_OPTION_CHOICE", OptionKind::CHOICE.code().into()),
+            ("GE_OPTION_TEXT", OptionKind::STRING.code().into()),
+            ("GE_OPTION_FLOAT", OptionKind::FLOAT.code().into()),
+            ("GE_STREAM_ATTACHED(2)", 3),
         ] {
             program.push_str(&format!("printf(\"{name} %llu\\n\", (unsigned long long){name});\n"));
             want.push_str(&format!("{name} {value}\n"));

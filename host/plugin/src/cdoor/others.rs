@@ -141,7 +141,7 @@ impl Mapping for CMapping {
     }
     fn map(&self, node: &ForeignNode, builder: &mut GraphBuilder<'_>) -> Result<Vec<ValueRef>> {
         let f = self.table.map.ok_or_else(|| Error::new(ErrorKind::PLUGIN, "it has no function `map`"))?;
-        let mut building = Building { builder, name: node.name.to_string(), outputs: Vec::new() };
+        let mut building = Building::new(builder, node.name.to_string());
         let mut failure = Failure::default();
         // SAFETY: as in `infer`.
         let code = unsafe { f(self.table.self_, show(node), lend(&mut building), lend(&mut failure)) };
