@@ -303,7 +303,7 @@ fn every_schedule_gives_the_same_bits_of_a_model_of_open_sizes() {
 }
 
 /// A block of a transformer over any batch and length.
-const BLOCK: &str = "graph @main(%x: f32[n,s,4], %mask: f32[n,1,1,s]) {
+pub const BLOCK: &str = "graph @main(%x: f32[n,s,4], %mask: f32[n,1,1,s]) {
    %w = Const() {value = dense<f32[4,4]: 0.5 -0.25 1 0.125 -0.5 0.75 0.25 1 0.5 -1 0.25 0.5 -0.75 0.5 0.25 -0.125>} : f32[4,4]
    %b = Const() {value = dense<f32[4]: 0.25, -0.5, 0.125, 1>} : f32[4]
    %c = Const() {value = dense<f32[]: 0.5>} : f32[]

@@ -57,6 +57,8 @@ mod api;
 mod hccl;
 /// Models of open sizes.
 mod dynamic;
+/// What `ge` does around a run of one.
+mod open_tools;
 /// Trained models of others.
 mod trained;
 /// Other types than the model's, and layouts.

@@ -32,6 +32,8 @@ mod run;
 mod sequence;
 /// State in memory with room.
 mod state;
+/// Tiling by shape.
+mod tiling;
 /// What plugins offer.
 mod tools;
 /// Values of a run.
@@ -55,6 +57,7 @@ use ge_plugin_api::kernel::{HostTensor, TensorView};
 use growth::Growing;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use tiling::Tilings;
 use value::{List, Tensor, Value};
 
 /// A model of unknown shapes, loaded: `Send + Sync`, runs of several threads go side by side.
@@ -71,6 +74,10 @@ pub struct DynamicModel {
     /// Parts of known shape, sealed.
     parts: Vec<Arc<LoadedModel>>,
     caches: Vec<Mutex<Cache>>,
+    /// What nodes ran as, by graph.
+    tilings: Vec<Tilings>,
+    /// Turns of loops in one run, at most.
+    most_turns: u64,
     /// Inputs that can be state which grows in place.
     growing: Vec<Growing>,
     /// Whether they can, for all that read them.
@@ -93,6 +100,8 @@ impl DynamicModel {
         let weights = compiled.weights.first().map(|(_, b)| b.clone()).unwrap_or_default();
         let graphs = graph::lower(&compiled, &weights, &tools)?;
         let caches = graphs.iter().map(|_| Mutex::default()).collect();
+        let tilings = graphs.iter().map(|_| Tilings::default()).collect();
+        let most_turns = most_turns(&options.device);
         let preferred = compiled.graphs.iter().map(|g| g.nodes.iter().map(|n| n.engine.clone()).collect()).collect();
         let maps = Some(Arc::new(MapPool::new(context.clone())));
         let options = LoadOptions { maps, ..options.clone() };
@@ -112,6 +121,8 @@ impl DynamicModel {
             weights,
             parts,
             caches,
+            tilings,
+            most_turns,
             growing,
             grows,
         })
@@ -208,6 +219,13 @@ impl DynamicModel {
         let (captured, parts) = (run.captured, run.parts);
         Ok((values, RunOutcome { outputs: Vec::new(), report, copied_inputs: 0, captured, gear: None, parts }))
     }
+}
+
+/// Turns of loops after which a run is taken to go on for ever: as many as the tasks make that its
+/// device allows in one (`max_tasks`), of which a turn of a planned loop has five at least.
+fn most_turns(device: &[(String, String)]) -> u64 {
+    let tasks = device.iter().find(|(k, _)| k == "max_tasks").and_then(|(_, v)| v.parse().ok());
+    tasks.unwrap_or(50_000_000u64).div_ceil(5)
 }
 
 /// An input of a step.

@@ -10,6 +10,7 @@ use super::growth::{Given, Growing, Held};
 use super::launch::{self, Launch};
 use super::pieces::{self, Cut, Pieced};
 use super::sequence;
+use super::tiling::{self, Tiled, Tilings};
 use super::tools::Tools;
 use super::value::{Store, Tensor, Value};
 use super::view::OneNode;
@@ -19,6 +20,7 @@ use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
 use ge_plugin_api::kernel::{HostTensor, TensorView};
 use ge_plugin_api::ops::flags;
 use ge_plugin_api::types::{Blob, ConstTensor, DType, Shape, TensorDesc};
+use std::sync::Arc;
 
 /// Values that decide shapes are read up to this size.
 pub(crate) const KEY_BYTES: usize = 16 * 1024;
@@ -45,7 +47,7 @@ pub(crate) enum Home {
 /// A node that is launched.
 pub(crate) struct Launched {
     pub(crate) node: u32,
-    pub(crate) launch: Launch,
+    pub(crate) launch: Arc<Launch>,
     /// How it runs piece by piece, if it does.
     pub(crate) pieces: Option<Pieced>,
 }
@@ -68,24 +70,34 @@ pub(crate) struct Draft {
     pub(crate) refused: bool,
 }
 
+/// What a plan of a graph is made with.
+pub(crate) struct Basis<'p> {
+    pub(crate) tools: &'p Tools,
+    pub(crate) graph: &'p Graph,
+    /// The engine that the compiler named for each node.
+    pub(crate) engines: &'p [String],
+    /// What its nodes ran as in plans before.
+    pub(crate) tilings: &'p Tilings,
+}
+
 /// Plans the next round of a graph. `vals`: what is there; `done`: nodes of earlier rounds;
 /// `growing`: which states may grow in place.
 ///
 /// # Errors
 /// A node whose inputs do not fit, or that nothing can compute.
 pub(crate) fn draft(
-    tools: &Tools,
-    graph: &Graph,
-    engines: &[String],
+    basis: &Basis<'_>,
     vals: &[Option<Value<'_>>],
     done: &[bool],
     growing: &[Growing],
 ) -> Result<Draft, RuntimeError> {
+    let &Basis { tools, graph, engines, tilings } = basis;
     let n = graph.values();
     let mut p = Planner {
         tools,
         graph,
         engines,
+        tilings,
         planned: done.to_vec(),
         full: false,
         tasks: 0,
@@ -168,6 +180,7 @@ struct Planner<'p> {
     graph: &'p Graph,
     /// The engine that the compiler named for each node.
     engines: &'p [String],
+    tilings: &'p Tilings,
     /// Nodes that are done with the launches of this round.
     planned: Vec<bool>,
     /// Whether the round has as many tasks as a stream holds: what is left is the next one's.
@@ -249,6 +262,7 @@ impl Planner<'_> {
             self.d.home[*v as usize] = home;
             self.d.desc[*v as usize] = Some(d.clone());
         }
+        let launch = Arc::new(launch);
         self.d.launches.push(Launched { node: i as u32, launch, pieces: Some(pieces) });
         self.finish(i);
         Ok(true)
@@ -262,6 +276,11 @@ impl Planner<'_> {
         if let Some(t) = self.sizes(n) {
             self.knows(n.outputs[0], t);
             self.finish(i);
+            return Ok(());
+        }
+        let key = tiling::key(self.graph, n, &self.d.desc, &self.d.known);
+        if let Some(t) = key.as_ref().and_then(|k| self.tilings.get(i as u32, k)) {
+            self.launch(i, t);
             return Ok(());
         }
         let mut one = self.one(n);
@@ -312,20 +331,32 @@ impl Planner<'_> {
         let view = one.graph();
         let found = launch::find(self.tools, &one.node(&view), self.engines.get(i).map_or("", String::as_str))?;
         match found {
-            Ok(launch) if !self.fits(&launch) => self.full = true,
             Ok(launch) => {
-                for (v, d) in n.outputs.iter().zip(outs) {
-                    self.d.home[*v as usize] = Home::Made;
-                    self.d.desc[*v as usize] = Some(d);
+                let tiled = Tiled { outs: outs.into(), launch: Arc::new(launch) };
+                if let Some(key) = key {
+                    self.tilings.put(i as u32, key, tiled.clone());
                 }
-                self.tasks += launch.tasks.len().max(1);
-                self.d.launches.push(Launched { node: i as u32, launch, pieces: None });
-                self.finish(i);
+                self.launch(i, tiled);
             }
             Err(_) if self.tools.host(n.op.as_str()).is_some() => self.d.host.push(i as u32),
             Err(why) => return Err(nobody(n, &why)),
         }
         Ok(())
+    }
+
+    /// Launches a node, if the round has room.
+    fn launch(&mut self, i: usize, tiled: Tiled) {
+        if !self.fits(&tiled.launch) {
+            self.full = true;
+            return;
+        }
+        for (v, d) in self.graph.nodes[i].outputs.iter().zip(tiled.outs.iter()) {
+            self.d.home[*v as usize] = Home::Made;
+            self.d.desc[*v as usize] = Some(d.clone());
+        }
+        self.tasks += tiled.launch.tasks.len().max(1);
+        self.d.launches.push(Launched { node: i as u32, launch: tiled.launch, pieces: None });
+        self.finish(i);
     }
 
     /// Whether the stream of the round has room for a launch, beside the end of the graph.

@@ -2,7 +2,7 @@
 use super::DynamicModel;
 use super::build::{self, Loader, Round};
 use super::graph::{Graph, Kind, Node};
-use super::plan::{draft, infer, keyed};
+use super::plan::{Basis, draft, infer, keyed};
 use super::sequence;
 use super::state::Lent;
 use super::value::{Store, Tensor, Value};
@@ -14,6 +14,7 @@ use crate::load::LoadedModel;
 use ge_plugin::services::is_cancelled;
 use ge_plugin_api::Error;
 use ge_plugin_api::device::RunReport;
+use ge_plugin_api::diagnostic::ErrorKind;
 use ge_plugin_api::kernel::TensorView;
 use ge_plugin_api::types::{DType, TensorDesc};
 use std::sync::atomic::Ordering;
@@ -26,13 +27,27 @@ pub(crate) struct Run {
     pub(crate) parts: Vec<Part>,
     pub(crate) captured: Vec<Captured>,
     pub(crate) launches: u64,
+    /// Turns of loops.
+    turns: u64,
 }
 
 impl Run {
     /// A run that begins now.
     pub(crate) fn new(options: RunOptions) -> Run {
         let start = std::time::Instant::now();
-        Run { start, options, parts: Vec::new(), captured: Vec::new(), launches: 0 }
+        Run { start, options, parts: Vec::new(), captured: Vec::new(), launches: 0, turns: 0 }
+    }
+    /// Counts a turn of the loop `n`.
+    ///
+    /// # Errors
+    /// There were more than `most`.
+    fn turn(&mut self, n: &Node, most: u64) -> Result<(), RuntimeError> {
+        self.turns += 1;
+        if self.turns <= most {
+            return Ok(());
+        }
+        let text = format!("the run did not end within {most} turns of its loops: a loop goes on for ever");
+        Err(Error::new(ErrorKind::DEVICE, text).at_node(&n.name, n.op.as_str()).into())
     }
     /// Keeps what a launch that began at `begun` was.
     fn profiled(&mut self, model: &Arc<LoadedModel>, graph: String, begun: u64, mut report: RunReport) {
@@ -146,7 +161,9 @@ impl DynamicModel {
         };
         // States are inputs of the model.
         let growing = if gi == 0 && self.grows() { &self.growing[..] } else { &[] };
-        let plan = |growing| draft(&self.tools, f.graph, &self.preferred[gi], &f.vals, &f.done, growing);
+        let basis =
+            Basis { tools: &self.tools, graph: f.graph, engines: &self.preferred[gi], tilings: &self.tilings[gi] };
+        let plan = |growing| draft(&basis, &f.vals, &f.done, growing);
         let mut d = plan(growing)?;
         if d.refused {
             self.grows.store(false, Ordering::Relaxed);
@@ -251,6 +268,7 @@ impl DynamicModel {
                     if !go {
                         return if turned { Ok(state) } else { self.no_turn(body, state) };
                     }
+                    run.turn(n, self.most_turns)?;
                     state = self.graph(body, state, run)?;
                     turned = true;
                 }
@@ -265,6 +283,7 @@ impl DynamicModel {
                 let mut state = all(given, 3);
                 let mut i = start;
                 while (delta > 0 && i < limit) || (delta < 0 && i > limit) {
+                    run.turn(n, self.most_turns)?;
                     let index = index(dtype, i).ok_or_else(|| lost(n))?;
                     let args = std::iter::once(Value::Tensor(index)).chain(state).collect();
                     state = self.graph(body, args, run)?;
