@@ -2,7 +2,7 @@
 //! by heads (BNSD). `AttentionLayoutFusionPass`: reshapes and transposes around one become its
 //! layout BSH.
 use super::norm::{factor, last_axis};
-use super::{info, matmul::swaps_last, out_desc, put};
+use super::{info, matmul::swaps_last, no_growing_state, out_desc, put};
 use ge_plugin_api::fusion::{Expr, Match, Pattern, PatternBuilder, PatternFusion, Replacement, Verdict};
 use ge_plugin_api::pass::PassInfo;
 use ge_plugin_api::types::{AttrMap, Dim, ValueRef};
@@ -49,6 +49,7 @@ impl PatternFusion for AttentionFusion {
     }
     fn replacement(&self, m: &Match<'_>, r: &Replacement<'_>) -> Verdict<Vec<ValueRef>> {
         let g = m.graph();
+        no_growing_state(&g, &[m.value("k"), m.value("v")])?;
         let heads = |name: &str| {
             let sizes = four(&g, m.value(name)).ok_or_else(|| format!("{name} has no four axes"))?;
             known(sizes[1]).ok_or_else(|| format!("the number of heads of {name} is open"))

@@ -2,7 +2,7 @@
 //! `MatMulTransposeFusionPass`: a transpose of the last two axes before a product becomes its attribute. `MatMulWeightsPass`:
 //! a constant matrix that a product reads turned is turned once, when the model is compiled: a
 //! product of few rows reads its weights where they stand.
-use super::{fuse_tails, info, out_desc, put};
+use super::{fuse_tails, info, no_growing_state, out_desc, put};
 use ge_plugin_api::Result;
 use ge_plugin_api::fusion::{Match, Pattern, PatternFusion, Replacement, SubgraphRewriter, Verdict};
 use ge_plugin_api::pass::{Pass, PassInfo};
@@ -39,7 +39,10 @@ impl Pass for MatMulEpilogue {
     }
     fn run(&self, graph: &Graph<'_>, patch: &mut Patch) -> Result<()> {
         let rewriter = SubgraphRewriter::new("MatMulEpilogueFusionPass", graph, patch);
-        fuse_tails(rewriter, graph, &PRODUCTS[..4], "FusedMatMul", (0, true), |n| Ok(fused_attrs(n)));
+        fuse_tails(rewriter, graph, &PRODUCTS[..4], "FusedMatMul", (0, true), |n| {
+            no_growing_state(&n.graph(), &n.inputs()[..2])?;
+            Ok(fused_attrs(n))
+        });
         Ok(())
     }
 }
@@ -64,6 +67,7 @@ impl PatternFusion for MatMulTranspose {
     }
     fn replacement(&self, m: &Match<'_>, r: &Replacement<'_>) -> Verdict<Vec<ValueRef>> {
         let n = m.root();
+        no_growing_state(&m.graph(), &[m.value("a"), m.value("b")])?;
         let mut attrs = fused_attrs(&n);
         let (x1, x2) = turned(&n);
         attrs.set("transpose_x1", x1 != m.maybe("left").is_some());

@@ -85,6 +85,30 @@ fn number(g: &Graph<'_>, v: ValueRef) -> Option<f64> {
     g.constant(v).filter(|c| c.count() == Some(1))?.to_f64(1)?.first().copied()
 }
 
+/// Refuses a product that reads a state which may grow in place: an input of the graph with more rows
+/// behind it, given out again, of an open size. The executor has plain products read it where it
+/// lies, in memory with room; whoever else reads it gets a copy of all of it in each step.
+///
+/// # Errors
+/// Which of the operands is one.
+fn no_growing_state(g: &Graph<'_>, operands: &[ValueRef]) -> Verdict {
+    let producer = |v: ValueRef| if v.is_absent() { None } else { g.find(v.node) };
+    for v in operands {
+        let n = match producer(*v) {
+            Some(t) if t.op() == "TransposeD" => t.input(0).and_then(producer),
+            n => n,
+        };
+        let Some(n) = n.filter(|n| n.op() == "ConcatD") else { continue };
+        let past = n.input(0).and_then(producer).is_some_and(|p| p.op() == "Data");
+        let open = n.outputs().first().is_some_and(|d| !d.shape.is_static());
+        let given = g.users(n.value(0)).iter().any(|u| g.find(u.node).is_some_and(|u| u.op() == "NetOutput"));
+        if past && open && given {
+            return Err(format!("`{}` is a state that may grow in place, which plain products read", n.name()));
+        }
+    }
+    Ok(())
+}
+
 /// The one node that reads a value, if it is no graph output.
 fn only_reader<'g>(g: &Graph<'g>, v: ValueRef) -> Option<Node<'g>> {
     match g.users(v) {
