@@ -614,10 +614,20 @@ fn a_graph_of_more_nodes_than_a_stream_holds_runs() {
         text += &format!("  %v{} = Add(%v{k}, %one) : f32[n]\n", k + 1);
     }
     text += &format!("  return %v{nodes}\n}}\n");
-    let m = load(&s, &text);
+    let made = compiled(&s, &text, &[]);
+    let told = s.exec_of(&made.model).unwrap().main[0].rounds.iter().map(|r| r.device.len()).collect::<Vec<_>>();
+    assert!(told.len() > 1 && told.iter().sum::<usize>() == nodes, "{told:?}");
+    let m = s.load(made.model).unwrap();
     for n in [3, 1, 3] {
         let x: Vec<f32> = (0..n).map(|i| i as f32).collect();
         let want: Vec<f32> = x.iter().map(|v| v + nodes as f32).collect();
-        assert_eq!(reals(&m.run(&[f32s(&[n], &x)]).unwrap()[0]), want);
+        let x = f32s(&[n], &x);
+        let ran = m.run_views(&[x.view()], ge_runtime::RunOptions { profile: true }).unwrap();
+        assert_eq!(reals(&ran.outputs[0]), want);
+        // As many rounds of as many launches as `inspect` told.
+        let launched =
+            ran.parts.iter().map(|p| p.model().graphs[0].nodes.iter().filter(|n| n.stream.is_some()).count());
+        assert_eq!(launched.collect::<Vec<_>>(), told);
     }
+    assert_eq!(m.plans(), 2 * told.len());
 }

@@ -4,7 +4,7 @@
 use super::cache;
 use super::graph::{Graph, Kind, Node, SIZES, lower};
 use super::inputs::range_key;
-use super::plan::Home;
+use super::plan::{Home, depth};
 use super::sequence;
 use super::tools::Tools;
 use crate::error::RuntimeError;
@@ -184,6 +184,8 @@ fn rounds(graph: &Graph, engines: &[&str], tools: &Tools) -> Rounds {
             w.done[i] = true;
         }
     }
+    // A round has as many launches as a stream holds, beside the end of the graph.
+    let most = depth(&tools.target.soc);
     loop {
         let mut round = Round::default();
         let mut host: Vec<usize> = Vec::new();
@@ -203,6 +205,7 @@ fn rounds(graph: &Graph, engines: &[&str], tools: &Tools) -> Rounds {
                     round.views.push(step("the plan"));
                     home = w.of_view(node);
                 }
+                Fate::Device if !round.device.is_empty() && round.device.len() + 1 >= most => break,
                 Fate::Device => round.device.push(step(engines.get(i).copied().unwrap_or_default())),
                 Fate::Host(how) => {
                     round.host.push(step(how));

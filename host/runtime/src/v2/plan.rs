@@ -154,7 +154,7 @@ pub(crate) fn draft(
 }
 
 /// Tasks that a stream of a SoC holds, at most.
-fn depth(soc: &SocSpec) -> usize {
+pub(crate) fn depth(soc: &SocSpec) -> usize {
     let huge = if soc.streams_huge > 0 { soc.tasks_huge } else { 0 };
     match soc.tasks_normal.max(huge) {
         n if n > 0 && !soc.unlimited_depth => usize::try_from(n).unwrap_or(usize::MAX),
