@@ -13,9 +13,12 @@
 
 /// `plugins.toml`: where it is found, what stands in it.
 pub mod config;
-/// What an ELF file says before it is opened.
+/// Digests of libraries.
 mod digest;
+/// What an ELF file says before it is opened.
 pub mod elf;
+/// Numbered rules.
+mod rules;
 /// The manifest in a library.
 pub mod manifest;
 /// Opening a library: header, version, layout, init.

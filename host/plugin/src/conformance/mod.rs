@@ -15,6 +15,7 @@ use crate::crash::signal_name;
 use crate::open::open;
 use crate::options::in_range;
 use crate::registry::{Registry, Status};
+use crate::rules::rules;
 use crate::set::{PluginSet, Want, look_at};
 use ge_plugin_api::diagnostic::Diagnostic;
 use ge_plugin_api::diagnostic::ErrorKind;
@@ -29,33 +30,7 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-macro_rules! rules {
-    ($($id:ident $title:literal,)*) => {
-        /// A rule of the suite.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum Rule {
-            $(#[doc = $title] $id,)*
-        }
-        impl Rule {
-            /// All rules.
-            pub const ALL: &'static [Rule] = &[$(Rule::$id,)*];
-            /// Its number (`C1`).
-            pub fn id(self) -> &'static str {
-                match self { $(Rule::$id => stringify!($id),)* }
-            }
-            /// What must hold.
-            pub fn title(self) -> &'static str {
-                match self { $(Rule::$id => $title,)* }
-            }
-            /// The rule of a number.
-            pub fn of(id: &str) -> Option<Rule> {
-                Rule::ALL.iter().copied().find(|r| r.id() == id)
-            }
-        }
-    };
-}
-
-rules! {
+rules! { "A rule of the suite."
     C1 "the library is whole, for this machine, and its manifest can be read",
     C2 "its interface has the version and the layout of the host's",
     C3 "each option has a name, a kind and a default among its values",

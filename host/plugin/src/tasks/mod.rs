@@ -18,35 +18,10 @@ pub(crate) use list::workspaces;
 pub use list::{Granted, Stored, check, written};
 pub use one::{Seen, check_one};
 
+use crate::rules::rules;
 use std::fmt;
 
-macro_rules! rules {
-    ($($id:ident $title:literal $remedy:literal,)*) => {
-        /// A rule of task lists.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum Rule {
-            $(#[doc = $title] $id,)*
-        }
-        impl Rule {
-            /// All rules.
-            pub const ALL: &'static [Rule] = &[$(Rule::$id,)*];
-            /// Its number (`T1`).
-            pub fn id(self) -> &'static str {
-                match self { $(Rule::$id => stringify!($id),)* }
-            }
-            /// What must hold.
-            pub fn title(self) -> &'static str {
-                match self { $(Rule::$id => $title,)* }
-            }
-            /// What the engine's author does about it.
-            pub fn remedy(self) -> &'static str {
-                match self { $(Rule::$id => $remedy,)* }
-            }
-        }
-    };
-}
-
-rules! {
+rules! { "A rule of task lists."
     T1 "every output that is read is written by a task of the node"
         "name the output in the args format of the task that writes it (`{o0*}`), or refuse the node in `supports`",
     T2 "every operand exists"

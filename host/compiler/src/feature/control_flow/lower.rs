@@ -175,10 +175,11 @@ impl Expansion<'_> {
         let first = self.w.graph.next_id();
         let outs = self.inline_behind(n, sub, inputs, &behind)?;
         // Whoever waits for the call waits for all that its body does, and for what the call itself
-        // waits for.
+        // waits for. A node with a body of its own may do more than what is read of it needs.
         let is_source = |m: &Node| m.is_const() || m.op() == "Variable";
         let body = self.w.graph.nodes().rev().take_while(|m| m.id() >= first);
-        let last = body.filter(|m| !is_source(m) && m.is_dead_end()).map(Node::id);
+        let is_last = |m: &Node| !is_source(m) && (m.is_dead_end() || !m.subgraphs().is_empty());
+        let last = body.filter(|m| is_last(m)).map(Node::id);
         let returned = outs.iter().chain(inputs).filter_map(|v| self.w.graph.get(v.node));
         let returned = returned.filter(|m| !is_source(m)).map(Node::id);
         let mut over: Vec<NodeId> = last.chain(returned).chain(behind).collect();
