@@ -1,5 +1,6 @@
 //! Interned names: operator types and attribute keys as small numbers.
 use crate::abi::StableAbi;
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::{OnceLock, RwLock};
 
@@ -48,8 +49,45 @@ fn keys() -> &'static RwLock<HashMap<&'static str, u32>> {
     KEYS.get_or_init(RwLock::default)
 }
 
+/// Names that a thread has asked for, with their keys: asked for again they cost neither a lock nor
+/// a hash. A name has the place of its address, for most are literals.
+struct Recent([Cell<(&'static str, u32)>; RECENT]);
+
+/// Names that a thread keeps.
+const RECENT: usize = 128;
+
+impl Recent {
+    const fn new() -> Recent {
+        Recent([const { Cell::new(("", 0)) }; RECENT])
+    }
+    fn get(&self, name: &str, miss: impl FnOnce() -> (&'static str, u32)) -> u32 {
+        let slot = &self.0[(name.as_ptr().addr() / 4 + name.len()) % RECENT];
+        let (known, key) = slot.get();
+        if known == name && !name.is_empty() {
+            return key;
+        }
+        let found = miss();
+        slot.set(found);
+        found.1
+    }
+}
+
+thread_local! {
+    static OF_HOST: Recent = const { Recent::new() };
+    static OF_LIBRARY: Recent = const { Recent::new() };
+}
+
 /// Interns in this library's own table. Used by the host, and by a library that has no host yet.
 pub(crate) fn intern_local(name: &str) -> u32 {
+    OF_LIBRARY.with(|r| {
+        r.get(name, || {
+            let key = look_up(name);
+            (name_local(key), key)
+        })
+    })
+}
+
+fn look_up(name: &str) -> u32 {
     if let Some(&k) = keys().read().unwrap_or_else(|e| e.into_inner()).get(name) {
         return k;
     }
@@ -73,7 +111,12 @@ impl Key {
     /// The key of a name.
     pub fn new(name: &str) -> Key {
         Key(match crate::services::host_or_none() {
-            Some(h) => h.intern(name),
+            Some(h) => OF_HOST.with(|r| {
+                r.get(name, || {
+                    let key = Key(h.intern(name));
+                    (key.as_str(), key.0)
+                })
+            }),
             None => intern_local(name),
         })
     }

@@ -144,14 +144,15 @@ impl<'m> Importer<'m> {
         }
         let functions =
             model.functions.iter().map(|f| ((domain(&f.domain), f.name.as_str(), f.overload.as_str()), f)).collect();
+        let nodes = model.graph.as_ref().map_or(0, |g| g.node.len());
         Ok(Importer {
             model,
             source,
             mappings,
             functions,
-            names: HashSet::new(),
+            names: HashSet::with_capacity(nodes),
             graph_names: HashSet::new(),
-            tensor_names: HashSet::new(),
+            tensor_names: HashSet::with_capacity(nodes),
             subgraphs: Vec::new(),
             problems: Vec::new(),
             nodes: 0,
@@ -163,6 +164,7 @@ impl<'m> Importer<'m> {
         let graph = self.model.graph.as_ref().ok_or_else(|| damaged("the model has no graph".into()))?;
         let opsets = self.opsets()?;
         let mut g = Building::new();
+        g.scope.reserve(graph.node.len() + graph.initializer.len());
         self.initializers(graph, &mut g)?;
         let mut ins = Vec::new();
         for v in &graph.input {

@@ -8,6 +8,7 @@ use super::journal::Journal;
 use super::{EditError, Graph, Model};
 use ge_plugin_api::abi::RString;
 use ge_plugin_api::types::{AttrMap, AttrValue, Key, NodeId, ValueRef};
+use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
 /// Attribute of a node: the tensors of the model that its outputs stand for, as `OUTPUT:NAME`.
@@ -48,14 +49,14 @@ struct Replaced {
 pub(super) struct Moves {
     replaced: Vec<Replaced>,
     /// Nodes whose type, inputs or attributes the patch itself changes.
-    remade: Vec<(usize, NodeId)>,
+    remade: HashSet<(usize, NodeId)>,
 }
 
 impl Moves {
     /// The patch changes what a node computes.
     pub(super) fn remake(&mut self, g: &Graph, gi: usize, id: NodeId) {
         if g.get(id).is_some_and(|n| n.attrs.get(*KEY).is_some()) {
-            self.remade.push((gi, id));
+            self.remade.insert((gi, id));
         }
     }
     /// Readers of one value are about to read another.
@@ -71,8 +72,8 @@ impl Moves {
     pub(super) fn forget(&mut self, graph: usize) {
         self.replaced.retain(|r| r.graph != graph);
         self.replaced.iter_mut().filter(|r| r.graph > graph).for_each(|r| r.graph -= 1);
-        self.remade.retain(|r| r.0 != graph);
-        self.remade.iter_mut().filter(|r| r.0 > graph).for_each(|r| r.0 -= 1);
+        let moved = |(g, id): (usize, NodeId)| (g != graph).then_some((g - usize::from(g > graph), id));
+        self.remade = std::mem::take(&mut self.remade).into_iter().filter_map(moved).collect();
     }
 }
 
@@ -80,7 +81,10 @@ impl Model {
     /// Gives names to where their tensors are found behind a patch.
     pub(super) fn move_names(&mut self, moves: Moves, j: &mut Journal) -> Result<(), EditError> {
         let Moves { replaced, remade } = moves;
-        let mut cleared: Vec<(usize, ValueRef)> = Vec::new();
+        let mut cleared: HashSet<(usize, ValueRef)> = HashSet::new();
+        // The last replacement of each value.
+        let mut ends: HashMap<(usize, ValueRef), ValueRef> =
+            replaced.iter().map(|r| ((r.graph, r.from), r.to)).collect();
         for r in &replaced {
             let g = &self.graphs[r.graph];
             let own = g.get(r.from.node);
@@ -91,24 +95,22 @@ impl Model {
                 continue;
             }
             let there = own.is_some();
-            // What took its place may have been replaced in its turn.
-            let next = |v: ValueRef| replaced.iter().rev().find(|o| o.graph == r.graph && o.from == v).map(|o| o.to);
-            let mut to = Some(r.to);
-            for _ in 0..=replaced.len() {
-                match to.filter(|v| g.get(v.node).is_none()) {
-                    Some(gone) => to = next(gone),
-                    None => break,
-                }
+            // What took its place may have been replaced in its turn; the way there is walked once.
+            let (mut to, mut way) = (r.to, Vec::new());
+            while way.len() <= replaced.len() && g.get(to.node).is_none() {
+                let Some(next) = ends.get(&(r.graph, to)) else { break };
+                way.push(to);
+                to = *next;
             }
-            let Some(to) = to.filter(|v| g.get(v.node).is_some()) else { continue };
+            ends.extend(way.into_iter().map(|v| ((r.graph, v), to)));
+            if g.get(to.node).is_none() {
+                continue;
+            }
             if there && r.from != to {
                 self.rename(r.graph, r.from, &[], j, |name| !r.names.iter().any(|n| n == name))?;
             }
             // What a node that is made anew computed before is no longer there.
-            let anew = remade.contains(&(r.graph, to.node)) && !cleared.contains(&(r.graph, to));
-            if anew {
-                cleared.push((r.graph, to));
-            }
+            let anew = remade.contains(&(r.graph, to.node)) && cleared.insert((r.graph, to));
             self.rename(r.graph, to, &r.names, j, |_| !anew)?;
         }
         Ok(())
