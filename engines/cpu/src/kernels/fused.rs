@@ -3,7 +3,7 @@
 //! precision, rounded once.
 use crate::args::{Arg, bad, count, filled, flag, float_attr, put_f64, text, view_error};
 use crate::kernels::conv::direct::conv;
-use crate::kernels::math::special::{erf, max, min, sigmoid};
+use crate::kernels::math::special::{gelu, gelu_tanh, hard_swish, max, min, sigmoid};
 use crate::kernels::math::unary::plain_map;
 use crate::kernels::matrix::matmul::{batched, less_zero, saturate};
 use crate::kernels::matrix::product::widen;
@@ -44,15 +44,6 @@ fn activate(ctx: &KernelCtx<'_>, y: &mut [f64]) -> Result<()> {
     };
     y.iter_mut().for_each(|v| *v = f(*v));
     Ok(())
-}
-fn gelu(x: f64) -> f64 {
-    0.5 * x * (1.0 + erf(x * core::f64::consts::FRAC_1_SQRT_2))
-}
-fn gelu_tanh(x: f64) -> f64 {
-    0.5 * x * (1.0 + ((2.0 / core::f64::consts::PI).sqrt() * (x + 0.044715 * x * x * x)).tanh())
-}
-fn hard_swish(x: f64) -> f64 {
-    x * max(0.0, min(1.0, x / 6.0 + 0.5))
 }
 
 /// Adds input 3, which has the output's shape.

@@ -5,6 +5,7 @@
 
 /// The element types and their run-time names.
 pub mod elem;
+/// Numbers wide enough for every element type of a class.
 pub mod num;
 /// One number from one type to another.
 pub mod cast;

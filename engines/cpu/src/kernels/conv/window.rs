@@ -105,8 +105,8 @@ pub fn axes(
             let (out, begin, end) = match mode {
                 "SAME_UPPER" | "SAME_LOWER" => {
                     let out = (n + s - 1) / s;
-                    // Below zero where windows are further apart than they reach: that much is left out, halved towards zero
-                    // as onnxruntime does.
+                    // Below zero where windows are further apart than they reach: that much is left
+                    // out, halved towards zero as onnxruntime does.
                     let total = (out - 1) * s + span - n;
                     let begin = if mode == "SAME_UPPER" { total / 2 } else { (total + 1) / 2 };
                     (out, begin, total - begin)

@@ -64,6 +64,21 @@ pub fn sigmoid(x: f64) -> f64 {
     }
 }
 
+/// x by the normal distribution's share below it.
+pub fn gelu(x: f64) -> f64 {
+    0.5 * x * (1.0 + erf(x * core::f64::consts::FRAC_1_SQRT_2))
+}
+
+/// The same, approximated by tanh.
+pub fn gelu_tanh(x: f64) -> f64 {
+    0.5 * x * (1.0 + ((2.0 / core::f64::consts::PI).sqrt() * (x + 0.044715 * x * x * x)).tanh())
+}
+
+/// x by a line between 0 and 1.
+pub fn hard_swish(x: f64) -> f64 {
+    x * max(0.0, min(1.0, x / 6.0 + 0.5))
+}
+
 /// `log(1 + exp(x))`.
 pub fn softplus(x: f64) -> f64 {
     x.max(0.0) + (-x.abs()).exp().ln_1p()

@@ -1,6 +1,6 @@
 //! Operators of one input, element by element (`plugins/ops/src/elementwise.rs` fixes their
 //! meaning). Floating types compute in double precision and round once; whole numbers wrap.
-use super::special::{erf, erfc, max, min, sigmoid, softplus};
+use super::special::{erf, erfc, gelu, gelu_tanh, hard_swish, max, min, sigmoid, softplus};
 use super::zip::map;
 use crate::args::{Arg, bad, flag, float_attr, text};
 use crate::op::Op;
@@ -78,7 +78,7 @@ plain! {
     "Ceil" run_ceil: |x| x.ceil();
     "Floor" run_floor: |x| x.floor();
     "Round" run_round: |x| x.round_ties_even();
-    "HardSwish" run_hard_swish: |x| x * max(0.0, min(1.0, x / 6.0 + 0.5));
+    "HardSwish" run_hard_swish: |x| hard_swish(x);
     "Relu6" run_relu6: |x| min(max(x, 0.0), 6.0);
 }
 /// Maps of all numbers: by doubles, by signed and by unsigned whole numbers.
@@ -108,11 +108,8 @@ fn sign(x: f64) -> f64 {
 }
 fn run_gelu(ctx: &mut KernelCtx<'_>) -> Result<()> {
     match text(ctx, "approximate", "none") {
-        "none" => float_map(ctx, |x| 0.5 * x * (1.0 + erf(x * core::f64::consts::FRAC_1_SQRT_2))),
-        "tanh" => {
-            let c = (2.0 / core::f64::consts::PI).sqrt();
-            float_map(ctx, |x| 0.5 * x * (1.0 + (c * (x + 0.044715 * x * x * x)).tanh()))
-        }
+        "none" => float_map(ctx, gelu),
+        "tanh" => float_map(ctx, gelu_tanh),
         other => Err(bad("attribute `approximate`", other, "none or tanh")),
     }
 }
