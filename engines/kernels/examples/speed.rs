@@ -1,4 +1,5 @@
-//! Times single kernels on one thread: `cargo run --release -p ge-kernels --example speed`.
+//! Times single kernels on one thread: `cargo run --release -p ge-kernels --example speed`; names
+//! behind it (`lstm`, `gemm`, `conv`) are those that are timed.
 use ge_kernels::conv::{Conv, ConvSpec};
 use ge_kernels::gemm::{BMatrix, Epilogue, Gemm, Matrix, pack_columns, packed_len};
 use ge_kernels::rnn::{
@@ -48,9 +49,26 @@ fn recurrence([steps, batch, input, hidden]: [usize; 4]) {
 }
 
 fn main() {
+    let named: Vec<String> = std::env::args().skip(1).collect();
+    let asked = |what: &str| named.is_empty() || named.iter().any(|n| n == what);
+    if asked("lstm") {
+        recurrences();
+    }
+    if asked("gemm") {
+        products();
+    }
+    if asked("conv") {
+        convolutions();
+    }
+}
+
+fn recurrences() {
     for [steps, batch, input, hidden] in [[64, 1, 128, 256], [64, 1, 256, 256], [64, 8, 256, 256], [32, 1, 64, 96]] {
         recurrence([steps, batch, input, hidden]);
     }
+}
+
+fn products() {
     let products = [
         (1024, 1024, 1024),
         (128, 256, 256),
@@ -58,6 +76,10 @@ fn main() {
         (128, 256, 1024),
         (1, 1536, 512),
         (1, 2048, 512),
+        (1, 4096, 4096),
+        (4, 1536, 512),
+        (16, 1536, 512),
+        (64, 1536, 512),
         (128, 64, 128),
     ];
     for (m, n, k) in products {
@@ -80,6 +102,9 @@ fn main() {
             flops / u / 1e9
         );
     }
+}
+
+fn convolutions() {
     let convolutions = [
         (64, 64, 56, 3, 1, 1),
         (32, 32, 112, 3, 1, 32),

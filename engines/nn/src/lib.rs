@@ -25,7 +25,7 @@ pub mod passes;
 
 use ge_plugin_api::fusion::PatternFusionPass as Fusion;
 use ge_plugin_api::{ge_plugin, register_engine, register_pass};
-use passes::{attention, conv, elementwise as chains, matmul, norm, qmatmul, quant, recurrent};
+use passes::{attention, byte_weights, conv, elementwise as chains, matmul, norm, panels, qmatmul, quant, recurrent};
 
 ge_plugin! { name: "nn", kinds: ["engine", "pass"], provides: ["AIcoreEngine", "VectorEngine"] }
 register_engine!(|| Box::new(engine::Nn::ai_core()));
@@ -38,6 +38,8 @@ register_pass!(chains::ElementwiseFusion);
 register_pass!(matmul::MatMulEpilogue);
 register_pass!(Fusion(matmul::MatMulTranspose));
 register_pass!(matmul::MatMulWeights);
+register_pass!(panels::MatMulPanels);
+register_pass!(byte_weights::ByteWeights);
 register_pass!(Fusion(norm::LayerNormFusion));
 register_pass!(Fusion(norm::RmsNormFusion));
 register_pass!(Fusion(norm::SiluFusion));

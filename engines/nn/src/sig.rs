@@ -18,7 +18,7 @@ const MAGIC: &[u8; 4] = b"GENN";
 /// The form of kernels and of packed weights. It is another one as soon as weights are packed in
 /// another way or attributes mean something else: the test `packed_forms_are_those_of_the_version`
 /// tells.
-pub const FORM: u16 = 2;
+pub const FORM: u16 = 3;
 
 /// A refusal in words, or success.
 pub type Answer<T> = std::result::Result<T, String>;

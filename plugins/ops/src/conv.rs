@@ -191,7 +191,7 @@ fn transpose3d(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
 }
 /// Shape of a convolution with ONNX's attributes.
 fn onnx_conv_shape(c: &InferCtx<'_>, xi: usize, wi: usize) -> Result<Shape> {
-    let (x, w) = (&c.input(xi)?.shape, &c.input(wi)?.shape);
+    let (x, w) = (&c.input(xi)?.shape, c.input(wi)?.origin_shape());
     let (Some(r), Some(rw)) = (x.rank(), w.rank()) else {
         return Ok(if x.is_unranked() { Shape::unranked() } else { dims::unknown(x.dims().len()) });
     };

@@ -76,7 +76,7 @@ fn mat_mul(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     read::product(c, s)
 }
 fn quant_mat_mul(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
-    let s = matmul_shape(&c.input(0)?.shape, &c.input(3)?.shape, false, read::flag(c, "transpose_x2", false))?;
+    let s = matmul_shape(&c.input(0)?.shape, c.input(3)?.origin_shape(), false, read::flag(c, "transpose_x2", false))?;
     let a = c.input(0)?.dtype;
     if a != DType::UNKNOWN && (a == DType::F32) == c.opt_input(1).is_some() {
         return Err(read::bad("input 1 `a_scale`", format!("given or left out with a of {a}"), "one, but none of f32"));

@@ -92,11 +92,11 @@ fn batch_mat_mul(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     read::product(c, s)
 }
 fn mat_mul_integer(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
-    let s = matmul_shape(&c.input(0)?.shape, &c.input(1)?.shape, false, false)?;
+    let s = matmul_shape(&c.input(0)?.shape, c.input(1)?.origin_shape(), false, false)?;
     Ok(vec![TensorDesc::new(DType::I32, s)])
 }
 fn qlinear_mat_mul(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
-    let s = matmul_shape(&c.input(0)?.shape, &c.input(3)?.shape, false, false)?;
+    let s = matmul_shape(&c.input(0)?.shape, c.input(3)?.origin_shape(), false, false)?;
     Ok(vec![TensorDesc::new(c.input(7)?.dtype, s)])
 }
 fn grouped(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {

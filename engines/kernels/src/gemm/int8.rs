@@ -120,6 +120,52 @@ impl GemmInt8 {
     }
 }
 
+/// Raw sums of rows of bytes, one behind the other, with one column of signed bytes.
+pub fn dot_rows(rows: &[u8], column: &[i8], sums: &mut [i32]) {
+    if column.is_empty() {
+        return sums.fill(0);
+    }
+    #[cfg(target_arch = "x86_64")]
+    if crate::simd::level::vnni() {
+        // SAFETY: the features were asked for.
+        return unsafe { dot_rows_vnni(rows, column, sums) };
+    }
+    dot_rows_plain(rows, column, sums);
+}
+
+crate::multiversion! {
+    fn dot_rows_plain(rows: &[u8], column: &[i8], sums: &mut [i32]) {
+        for (sum, row) in sums.iter_mut().zip(rows.chunks_exact(column.len())) {
+            *sum = 0;
+            for (a, w) in row.iter().zip(column) {
+                *sum = sum.wrapping_add(i32::from(*a) * i32::from(*w));
+            }
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+fn dot_rows_vnni(rows: &[u8], column: &[i8], sums: &mut [i32]) {
+    use std::arch::x86_64::*;
+    let (whole, last) = column.as_chunks::<64>();
+    let some = (1u64 << last.len()) - 1;
+    for (sum, row) in sums.iter_mut().zip(rows.chunks_exact(column.len())) {
+        let (cells, end) = row.as_chunks::<64>();
+        let mut acc = _mm512_setzero_si512();
+        for (a, w) in cells.iter().zip(whole) {
+            // SAFETY: 64 bytes can be read from each.
+            let (a, w) = unsafe { (_mm512_loadu_si512(a.as_ptr().cast()), _mm512_loadu_si512(w.as_ptr().cast())) };
+            acc = _mm512_dpbusd_epi32(acc, a, w);
+        }
+        // SAFETY: the lanes of `some` are the last bytes of the row and of the column.
+        let (a, w) = unsafe {
+            (_mm512_maskz_loadu_epi8(some, end.as_ptr().cast()), _mm512_maskz_loadu_epi8(some, last.as_ptr().cast()))
+        };
+        *sum = _mm512_reduce_add_epi32(_mm512_dpbusd_epi32(acc, a, w));
+    }
+}
+
 /// Turns raw sums into those of numbers without their zero points: subtracts
 /// `a_zero * sum_k b[k][j]`, then, for each row, `b_zero[j] * (sum_k a[i][k] - k * a_zero)`.
 pub fn correct(sums: &mut [i32], a_zero: i32, column_sums: &[i32], b_zero: &[i32], row_sum: i32, k: usize) {
@@ -188,11 +234,28 @@ fn on_vnni(rows: &[u8], len: usize, panels: &[i8], pair: usize, sums: &mut [[i32
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 fn dots_vnni<const R: usize, const P: usize>(rows: &[u8], len: usize, panels: &[i8], sums: &mut [[i32; 16]]) {
+    let acc = accumulate::<R, P>(rows, len, panels, len * 16);
+    for (to, acc) in sums.iter_mut().zip(acc.iter().flatten()) {
+        // SAFETY: sixteen numbers can be written to `to`.
+        unsafe { std::arch::x86_64::_mm512_storeu_si512(to.as_mut_ptr().cast(), *acc) };
+    }
+}
+
+/// The sums of `R` rows of `len` bytes with `P` panels, which are `stride` bytes apart.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+pub(crate) fn accumulate<const R: usize, const P: usize>(
+    rows: &[u8],
+    len: usize,
+    panels: &[i8],
+    stride: usize,
+) -> [[std::arch::x86_64::__m512i; P]; R] {
     use std::arch::x86_64::*;
     let mut acc = [[_mm512_setzero_si512(); P]; R];
     let rows: [&[[u8; 4]]; R] = std::array::from_fn(|r| rows[r * len..(r + 1) * len].as_chunks::<4>().0);
     let panels: [&[[i8; 64]]; P] =
-        std::array::from_fn(|p| panels[p * len * 16..(p + 1) * len * 16].as_chunks::<64>().0);
+        std::array::from_fn(|p| panels[p * stride..p * stride + len * 16].as_chunks::<64>().0);
     for g in 0..len / 4 {
         // SAFETY: 64 bytes can be read from each of the cells.
         let w: [__m512i; P] = std::array::from_fn(|p| unsafe { _mm512_loadu_si512(panels[p][g].as_ptr().cast()) });
@@ -203,10 +266,7 @@ fn dots_vnni<const R: usize, const P: usize>(rows: &[u8], len: usize, panels: &[
             }
         }
     }
-    for (to, acc) in sums.iter_mut().zip(acc.iter().flatten()) {
-        // SAFETY: sixteen numbers can be written to `to`.
-        unsafe { _mm512_storeu_si512(to.as_mut_ptr().cast(), *acc) };
-    }
+    acc
 }
 
 /// One row by one panel at a time. Bytes are widened to sixteen bits, in which their products and

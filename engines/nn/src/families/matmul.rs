@@ -3,7 +3,8 @@
 //! `bias[N]`. f32, f16, bf16, summed in single precision; of half types also f32, with bias and x3 in f32. `FusedMatMul`:
 //! `activation(alpha * product + bias + x3)`, rounded once. Of f16 and bf16 one matrix x2, not
 //! turned, may be in FRACTAL_NZ: its blocks are the panels that the product reads, so that nothing
-//! is packed at run time.
+//! is packed at run time. Of f32 it may come as panels `[ceil(N / 16), K, 16]`, whose original
+//! shape says K and N (`passes/panels.rs`).
 use crate::families::fused;
 use crate::kernel::{Io, Kernel};
 use crate::sig::{Answer, FLOATS, Sig, Tensor};
@@ -44,8 +45,12 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let turn = |keys: [&str; 2], rank: usize| rank > 1 && keys.iter().any(|k| sig.attrs.flag(*k));
     let (ta, tb) = (turn(["transpose_x1", "adj_x1"], x1.rank()), turn(["transpose_x2", "adj_x2"], x2.rank()));
     let (lead_a, [ra, ca]) = split(&x1.shape, true)?;
-    let blocked = x2.format == Format::FRACTAL_NZ;
-    let plain_b = if blocked { Some(in_panels(sig, tb, ra, ca, ta)?) } else { None };
+    let in_blocks = x2.format == Format::FRACTAL_NZ;
+    let plain_b = match &x2.origin {
+        _ if in_blocks => Some(in_panels(sig, tb, ra, ca, ta)?),
+        Some((_, whole)) => Some(packed_ahead(x2, whole, tb)?),
+        None => None,
+    };
     let (lead_b, [rb, cb]) = match &plain_b {
         Some(s) => split(s, false)?,
         None => split(&x2.shape, false)?,
@@ -79,10 +84,10 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
         places(&lead, [lead_a, lead_b], [ra * ca, rb * cb])?
     };
     let a = if ta { Matrix::transposed(ca) } else { Matrix::rows(ca) };
-    let b = match (blocked, tb) {
-        (true, _) => BMatrix::Packed { rows: k.next_multiple_of(CUBE as usize) },
-        (false, true) => BMatrix::Plain(Matrix::transposed(cb)),
-        (false, false) => BMatrix::Plain(Matrix::rows(cb)),
+    let b = match (&plain_b, tb) {
+        (Some(_), _) => BMatrix::Packed { rows: if in_blocks { k.next_multiple_of(CUBE as usize) } else { k } },
+        (None, true) => BMatrix::Plain(Matrix::transposed(cb)),
+        (None, false) => BMatrix::Plain(Matrix::rows(cb)),
     };
     let gemm = Gemm::new([m, n, k], a, b, batch).map_err(|e| e.to_string())?;
     let alpha = if sig.op == "FusedMatMul" { sig.float("alpha", 1.0) } else { 1.0 };
@@ -102,6 +107,22 @@ fn in_panels(sig: &Sig, tb: bool, ra: usize, ca: usize, ta: bool) -> Answer<Vec<
     }
     let lead = x2.rank() - 4;
     Ok(x2.shape[..lead].iter().copied().chain([k, n]).collect())
+}
+
+/// The sizes of x2 before it was packed into panels of sixteen columns.
+fn packed_ahead(x2: &Tensor, whole: &[usize], tb: bool) -> Answer<Vec<usize>> {
+    match whole {
+        [lead @ .., k, n]
+            if !tb
+                && x2.kind == Some(Kind::F32)
+                && x2.format == Format::ND
+                && lead.iter().all(|d| *d == 1)
+                && x2.shape == [n.div_ceil(16), *k, 16] =>
+        {
+            Ok(whole.to_vec())
+        }
+        _ => Err(format!("input 1 is {:?} of {whole:?}; it takes panels [ceil(N / 16), K, 16] of f32", x2.shape)),
+    }
 }
 
 /// Whether x2 could come in FRACTAL_NZ.

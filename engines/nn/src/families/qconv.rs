@@ -1,9 +1,10 @@
 //! `QLinearConv` and `ConvInteger` of one to three spatial axes (ONNX's attributes): bytes less
 //! their zero points, summed in 32 bits; of `QLinearConv` scaled, rounded half to even and
 //! saturated. The filter of one group may be in FRACTAL_Z: its blocks are what the kernel reads, so
-//! that nothing is packed at run time.
+//! that nothing is packed at run time. Any filter may come packed and signed, with one axis and its
+//! sizes as original shape (`passes/byte_weights.rs`).
 use crate::kernel::{Io, Kernel};
-use crate::sig::{Answer, Sig};
+use crate::sig::{Answer, Sig, Tensor};
 use ge_kernels::conv::{ByteConv, ByteFilter, ByteImages, ConvSpec, pack_filter, packed_filter_len};
 use ge_kernels::requantise::Requantise;
 use ge_kernels::view::Kind;
@@ -43,6 +44,8 @@ struct QConv {
     spec: ConvSpec,
     /// The filter comes packed.
     packed: bool,
+    /// It is signed, whatever its type.
+    signed: bool,
     /// The filter that was last packed or made signed.
     kept: Mutex<Option<Arc<Kept>>>,
 }
@@ -158,7 +161,16 @@ fn sizes(sig: &Sig, ports: &Ports) -> Answer<ConvSpec> {
 pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let ports = ports(&sig.op).ok_or("type")?;
     let packed = sig.input(ports.filter)?.format == Format::FRACTAL_Z;
-    let plain = sig.plain_form()?;
+    let mut given = sig.clone();
+    let ahead = match sig.input(ports.filter)? {
+        t @ Tensor { origin: Some((format, whole)), .. } if t.rank() == 1 => {
+            let (format, shape) = (*format, whole.clone());
+            given.inputs[ports.filter] = Some(Tensor { format, shape, origin: None, ..t.clone() });
+            true
+        }
+        _ => false,
+    };
+    let plain = given.plain_form()?;
     if packed && (plain.input(ports.filter)?.rank() != 4 || sig.int("group", 1) != 1) {
         return Err("a filter in FRACTAL_Z is of images, in one group".into());
     }
@@ -194,8 +206,13 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     {
         return Err(format!("input 8 is {} {:?}, it takes i32 [{o}]", b.dtype, b.shape));
     }
+    let (own, want) = (sig.input(ports.filter)?.count(), packed_filter_len(&spec));
+    if ahead && own != want {
+        return Err(format!("the filter has {own} bytes, packed it takes {want}"));
+    }
     let plan = ByteConv::new(&spec).map_err(|e| e.to_string())?;
-    Ok(Box::new(QConv { ports, kinds, plan, spec, packed, kept: Mutex::new(None) }))
+    let (packed, signed) = (packed || ahead, ahead || kinds[1] == Kind::I8);
+    Ok(Box::new(QConv { ports, kinds, plan, spec, packed, signed, kept: Mutex::new(None) }))
 }
 
 impl QConv {
@@ -224,7 +241,7 @@ impl QConv {
             pack_filter(&self.spec, given, &mut packed);
         }
         // Filters are signed on the right side of a product.
-        if self.kinds[1] == Kind::U8 {
+        if !self.signed {
             packed.iter_mut().for_each(|v| *v ^= -128);
         }
         kept.insert(Arc::new(Kept { given: given.to_vec(), packed })).clone()
@@ -252,7 +269,7 @@ impl Kernel for QConv {
         let x = ByteImages { x: io.input::<u8>(0)?, flip: if x_signed { 128 } else { 0 }, zero };
         let zeros = self.zeros(io, self.ports.filter_zero, self.kinds[1], if w_signed { 0 } else { -128 })?;
         let given = io.input::<i8>(self.ports.filter)?;
-        let kept = if self.packed && w_signed { None } else { Some(self.pack(given)) };
+        let kept = if self.packed && self.signed { None } else { Some(self.pack(given)) };
         let filter = kept.as_ref().map_or(given, |k| &k.packed);
         let w = ByteFilter { packed: filter, zeros: &zeros };
         let Some([sx, sw, sy, zy, bias]) = self.ports.bytes else {

@@ -1,7 +1,8 @@
 //! Products of bytes, summed exactly in 32 bits: `MatMulInteger` gives the sums, `QLinearMatMul`
 //! bytes, `FusedQuantMatMul` (`plugins/ops/src/fused.rs`) real numbers with bias and activation, or
-//! bytes of them. Scales and zero points of a: one; of b: one, or one a column. b is packed once a
-//! unit of work. Where a of
+//! bytes of them. Scales and zero points of a: one; of b: one, or one a column. A b of
+//! one column is read as it stands; others are packed once a unit of work, unless they come packed
+//! (`passes/byte_weights.rs`): with one axis and their sizes as original shape. Where a of
 //! `FusedQuantMatMul` is real it is quantised on the way, by the extremes of all of it, as `DynamicQuantizeLinear`
 //! does.
 use crate::families::fused::act_named;
@@ -9,12 +10,13 @@ use crate::families::matmul::{places, split};
 use crate::families::quant::by_extremes;
 use crate::kernel::{Io, Kernel};
 use crate::sig::{Answer, Sig};
-use ge_kernels::gemm::int8::{GemmInt8, correct, pack_int8, packed_int8_len};
+use ge_kernels::gemm::int8::{GemmInt8, correct, dot_rows, pack_int8, packed_int8_len};
 use ge_kernels::quant::{quantise, requantise, scale_columns};
 use ge_kernels::simd::Act;
 use ge_kernels::view::{Elem, Kind, Out, broadcast_shapes};
 use ge_kernels::with_kind;
 use ge_plugin_api::{Error, Result};
+use std::borrow::Cow;
 use std::ops::Range;
 
 const BYTES: &[Kind] = &[Kind::I8, Kind::U8];
@@ -35,6 +37,8 @@ struct QMatMul {
     kinds: [Kind; 3],
     /// b is turned.
     turned: bool,
+    /// b comes packed, with the sums of its columns.
+    ahead: bool,
     m: usize,
     n: usize,
     k: usize,
@@ -67,13 +71,18 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let (a, b, y) = (sig.input(0)?, sig.input(at[3].unwrap_or(1))?, sig.output(0)?);
     let turned = sig.attrs.flag("transpose_x2") && b.rank() > 1;
     let (lead_a, [mut m, k]) = split(&a.shape, true)?;
-    let (lead_b, [rb, cb]) = split(&b.shape, false)?;
+    let ahead = b.origin.is_some();
+    let plain_b = b.origin.as_ref().map_or(&b.shape, |(_, whole)| whole);
+    let (lead_b, [rb, cb]) = split(plain_b, false)?;
     let (kb, n) = if turned { (cb, rb) } else { (rb, cb) };
     if k != kb {
         return Err(format!("inner sizes are {k} and {kb}"));
     }
     if k > MOST_K && sig.op != "MatMulInteger" {
         return Err(format!("inner size {k}: sums of more than {MOST_K} bytes can leave 32 bits"));
+    }
+    if ahead && (turned || lead_b.iter().any(|d| *d != 1) || b.shape != [packed_len(k, n)]) {
+        return Err(format!("b is {:?} of {plain_b:?}; packed it takes [{}]", b.shape, packed_len(k, n)));
     }
     let lead = broadcast_shapes(lead_a, lead_b).map_err(|e| e.to_string())?;
     let whole: Vec<usize> = lead.iter().copied().chain([m, n]).collect();
@@ -125,7 +134,33 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let act = act_named(sig.text("activation", "none"), sig.attrs.floats("activation_params").unwrap_or(&[]))?;
     let linear = sig.op == "QLinearMatMul";
     let columns = if real { WIDE } else { COLUMNS };
-    Ok(Box::new(QMatMul { at, kinds: [kinds[0], kinds[1], kind], turned, m, n, k, batch, columns, act, linear }))
+    Ok(Box::new(QMatMul { at, kinds: [kinds[0], kinds[1], kind], turned, ahead, m, n, k, batch, columns, act, linear }))
+}
+
+/// Bytes of a packed K x N matrix and of the sums of its columns.
+fn packed_len(k: usize, n: usize) -> usize {
+    packed_int8_len(k, n) + n.next_multiple_of(16) * 4
+}
+
+/// A matrix of signed bytes, `turn`: its transpose, packed, and behind it the sums of its columns
+/// as 32-bit numbers, the least byte first.
+pub fn packed(b: &[i8], [k, n]: [usize; 2], turn: bool) -> Vec<i8> {
+    let mut all = vec![0i8; packed_len(k, n)];
+    let (row, col) = if turn { (1, k) } else { (n, 1) };
+    let (panels, sums) = all.split_at_mut(packed_int8_len(k, n));
+    pack_int8(b, k, n, row, col, panels);
+    for (to, sum) in sums.as_chunks_mut::<4>().0.iter_mut().zip(column_sums(panels, k, n)) {
+        *to = sum.to_le_bytes().map(|v| v as i8);
+    }
+    all
+}
+
+/// The sums of the columns of a packed matrix: a row of ones gives them.
+fn column_sums(panels: &[i8], k: usize, n: usize) -> Vec<i32> {
+    let mut sums = vec![0i32; n];
+    let g = GemmInt8 { m: 1, n, k, a_row: k };
+    g.run(0..g.units(), &vec![1u8; k], panels, &mut Out::new(&mut sums));
+    sums
 }
 
 /// Scale and zero point of a.
@@ -135,8 +170,9 @@ struct Left {
 }
 
 /// What the columns of a unit share.
-struct Columns {
-    packed: Vec<i8>,
+struct Columns<'b> {
+    /// Packed; of one column its bytes.
+    packed: Cow<'b, [i8]>,
     sums: Vec<i32>,
     zeros: Vec<i32>,
     scale: Vec<f32>,
@@ -175,25 +211,44 @@ impl QMatMul {
         })
     }
 
-    fn columns(
+    /// Columns `at..at + width` of the matrix that begins at `from`, for the product, and their
+    /// sums.
+    fn factor<'b>(&self, b: &'b [i8], from: usize, (at, width): (usize, usize)) -> (Cow<'b, [i8]>, Vec<i32>) {
+        if self.ahead {
+            let whole = packed_int8_len(self.k, self.n);
+            let first = packed_int8_len(self.k, at);
+            let sums = b[whole + at * 4..].as_chunks::<4>().0.iter().take(width);
+            let sums = sums.map(|v| i32::from_le_bytes(v.map(|v| v as u8))).collect();
+            return (Cow::Borrowed(&b[first..first + packed_int8_len(self.k, width)]), sums);
+        }
+        let mut own: Cow<'b, [i8]>;
+        if self.n == 1 {
+            own = Cow::Borrowed(&b[from..from + self.k]);
+        } else {
+            let mut packed = vec![0i8; packed_int8_len(self.k, width)];
+            let (row, col) = if self.turned { (1, self.k) } else { (self.n, 1) };
+            pack_int8(b[from..].get(at * col..).unwrap_or(&[]), self.k, width, row, col, &mut packed);
+            own = Cow::Owned(packed);
+        }
+        if self.kinds[1] == Kind::U8 {
+            own.to_mut().iter_mut().for_each(|v| *v ^= -128);
+        }
+        let sums = match self.n {
+            1 => vec![own.iter().map(|v| i32::from(*v)).sum()],
+            _ => column_sums(&own, self.k, width),
+        };
+        (own, sums)
+    }
+
+    fn columns<'b>(
         &self,
-        io: &Io<'_, '_>,
+        io: &'b Io<'_, '_>,
         from: usize,
         (at, width): (usize, usize),
         left: &Left,
         zeros: &[i32],
-    ) -> Result<Columns> {
-        let b = &io.input::<i8>(self.at[3].unwrap_or(1))?[from..];
-        let mut packed = vec![0i8; packed_int8_len(self.k, width)];
-        let (row, col) = if self.turned { (1, self.k) } else { (self.n, 1) };
-        pack_int8(b.get(at * col..).unwrap_or(&[]), self.k, width, row, col, &mut packed);
-        if self.kinds[1] == Kind::U8 {
-            packed.iter_mut().for_each(|v| *v ^= -128);
-        }
-        // A row of ones gives the sums of the columns.
-        let mut sums = vec![0i32; width];
-        let g = GemmInt8 { m: 1, n: width, k: self.k, a_row: self.k };
-        g.run(0..g.units(), &vec![1u8; self.k], &packed, &mut Out::new(&mut sums));
+    ) -> Result<Columns<'b>> {
+        let (packed, sums) = self.factor(io.input::<i8>(self.at[3].unwrap_or(1))?, from, (at, width));
         let own = |all: &[f32]| if all.len() == 1 { vec![all[0]; width] } else { all[at..at + width].to_vec() };
         let zeros = if zeros.len() == 1 { vec![zeros[0]; width] } else { zeros[at..at + width].to_vec() };
         let mut scale = Vec::new();
@@ -211,13 +266,13 @@ impl QMatMul {
         &self,
         units: Range<usize>,
         io: &Io<'_, '_>,
-        mut done: impl FnMut(usize, &[i32], &Columns) -> Result<()>,
+        mut done: impl FnMut(usize, &[i32], &Columns<'_>) -> Result<()>,
     ) -> Result<()> {
         let [tall, wide] = self.blocks();
         let (left, zb) = (self.left(io)?, self.zeros(1, io)?);
         let real = if self.kinds[0] == Kind::F32 { io.input::<f32>(0)? } else { &[] };
         let a = io.input::<u8>(0)?;
-        let mut held: Option<((usize, usize), Columns)> = None;
+        let mut held: Option<((usize, usize), Columns<'_>)> = None;
         let (mut held_a, mut sums) = (Vec::new(), Vec::new());
         for unit in units {
             // Rows fastest: units that follow each other share their columns.
@@ -246,10 +301,14 @@ impl QMatMul {
                     &held_a[..]
                 }
             };
-            let g = GemmInt8 { m: rows.len(), n: width, k: self.k, a_row: self.k };
             sums.clear();
             sums.resize(rows.len() * width, 0);
-            g.run(0..g.units(), own, &cols.packed, &mut Out::new(&mut sums));
+            if self.n == 1 && !self.ahead {
+                dot_rows(own, &cols.packed, &mut sums);
+            } else {
+                let g = GemmInt8 { m: rows.len(), n: width, k: self.k, a_row: self.k };
+                g.run(0..g.units(), own, &cols.packed, &mut Out::new(&mut sums));
+            }
             let turns = cols.zeros.iter().any(|z| *z != 0);
             for (i, line) in sums.chunks_exact_mut(width).enumerate() {
                 let row_sum =

@@ -14,7 +14,7 @@ use ge_plugin_api::view::{Graph, Node};
 pub const PRODUCTS: [&str; 5] = ["MatMul", "MatMulV2", "BatchMatMul", "BatchMatMulV2", "FusedMatMul"];
 
 /// `x1` and `x2` are turned.
-fn turned(n: &Node<'_>) -> (bool, bool) {
+pub fn turned(n: &Node<'_>) -> (bool, bool) {
     (n.flag("transpose_x1") || n.flag("adj_x1"), n.flag("transpose_x2") || n.flag("adj_x2"))
 }
 

@@ -5,6 +5,8 @@
 
 /// Attention from products and softmax.
 pub mod attention;
+/// Weights of products and convolutions of bytes.
+pub mod byte_weights;
 /// What follows a convolution, and the padding before it.
 pub mod conv;
 /// Chains of element-wise operators.
@@ -15,6 +17,8 @@ pub mod matmul;
 pub mod norm;
 /// Sizes that stand for open ones.
 pub mod open;
+/// Weights of products in single precision.
+pub mod panels;
 /// Products of bytes from dequantised ones.
 pub mod qmatmul;
 /// Convolutions of bytes from dequantised ones.
@@ -24,6 +28,7 @@ pub mod recurrent;
 /// Splits without a task.
 pub mod split_n_optimizer;
 
+use crate::families::maps::MapRow;
 use crate::sig::{Sig, Tensor};
 use crate::store;
 use ge_plugin_api::fusion::{Boundary, Made, Replacement, SubgraphRewriter, Verdict};
@@ -141,20 +146,22 @@ fn set_activation(attrs: &mut AttrMap, name: &str, numbers: Vec<f64>) {
 
 /// The activation that a node is, with its numbers (`families/fused.rs`).
 fn activation_of(n: &Node<'_>) -> Option<(&'static str, Vec<f64>)> {
-    let f = |key: &str, default: f64| n.float(key).unwrap_or(default);
-    Some(match n.op() {
-        "Relu" => ("relu", vec![]),
-        "Relu6" => ("clip", vec![0.0, 6.0]),
-        "ClipByValue" => ("clip", vec![number(&n.graph(), n.input(1)?)?, number(&n.graph(), n.input(2)?)?]),
-        "LeakyRelu" => ("leaky_relu", vec![f("negative_slope", 0.01)]),
-        "Sigmoid" => ("sigmoid", vec![]),
-        "Tanh" => ("tanh", vec![]),
-        "Gelu" if n.str("approximate") == Some("tanh") => ("gelu_tanh", vec![]),
-        "Gelu" => ("gelu", vec![]),
-        "Swish" if f("scale", 1.0) == 1.0 => ("silu", vec![]),
-        "HardSigmoid" => ("hard_sigmoid", vec![f("alpha", 1.0 / 6.0), f("beta", 0.5)]),
-        "HardSwish" => ("hard_swish", vec![]),
-        "Elu" => ("elu", vec![f("alpha", 1.0)]),
+    if n.op() == "ClipByValue" {
+        return Some(("clip", vec![number(&n.graph(), n.input(1)?)?, number(&n.graph(), n.input(2)?)?]));
+    }
+    let numbers = MapRow::of(n.op())?.numbers(|key| n.float(key), |key| n.str(key));
+    Some(match (n.op(), &numbers[..]) {
+        ("Relu", _) => ("relu", vec![]),
+        ("Relu6", _) => ("clip", vec![0.0, 6.0]),
+        ("LeakyRelu", _) => ("leaky_relu", numbers),
+        ("Sigmoid", _) => ("sigmoid", vec![]),
+        ("Tanh", _) => ("tanh", vec![]),
+        ("Gelu", []) => ("gelu", vec![]),
+        ("Gelu", _) => ("gelu_tanh", vec![]),
+        ("Swish", [1.0]) => ("silu", vec![]),
+        ("HardSigmoid", _) => ("hard_sigmoid", numbers),
+        ("HardSwish", _) => ("hard_swish", vec![]),
+        ("Elu", _) => ("elu", numbers),
         _ => return None,
     })
 }

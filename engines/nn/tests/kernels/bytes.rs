@@ -1,6 +1,7 @@
 //! Products of bytes, and quantisation by the numbers' own extremes.
 use crate::cube::laid;
 use crate::harness::*;
+use ge_kernels::conv::{ConvSpec, pack_filter, packed_filter_len};
 use ge_nn::engine::Nn;
 use ge_plugin_api::types::{DType, Format};
 
@@ -23,6 +24,23 @@ fn sums(a: &T, za: i64, b: &T, zb: &[i64], [m, k, n]: [usize; 3], turned: bool) 
     out
 }
 
+/// Weights as `ByteWeightsPass` packs them: a constant of one axis of the type that they had.
+fn one_axis(d: DType, bytes: &[i8]) -> T {
+    t(d, &[bytes.len() as u64], bytes.iter().map(|v| if d == DType::U8 { f64::from(*v as u8) } else { f64::from(*v) }))
+}
+
+/// Bytes as kernels take them on the right side.
+fn signed(x: &T) -> Vec<i8> {
+    let less = if x.dtype == DType::U8 { 128.0 } else { 0.0 };
+    x.data.iter().map(|v| (v - less) as i8).collect()
+}
+
+/// A packed matrix, `turned`: given as its transpose.
+fn packed(b: &T, turned: bool) -> T {
+    let size = [b.dims[usize::from(turned)], b.dims[usize::from(!turned)]].map(|d| d as usize);
+    one_axis(b.dtype, &ge_nn::families::qmatmul::packed(&signed(b), size, turned))
+}
+
 const KINDS: [DType; 2] = [DType::U8, DType::I8];
 
 #[test]
@@ -40,6 +58,8 @@ fn sums_of_bytes_are_exact_in_every_pair_of_types() {
             let zeros = (t(ta, &[], [za as f64]), t(tb, &[n], zb.iter().map(|z| *z as f64)));
             let want = sums(&a, za, &b, &zb, size, false);
             case("MatMulInteger", &[&a, &b, &zeros.0, &zeros.1], y).gives(want.iter().map(|v| *v as f64), 0.0);
+            let ahead = case("MatMulInteger", &[&a, &packed(&b, false), &zeros.0, &zeros.1], y);
+            ahead.laid_from(1, Format::ND, &[k, n]).gives(want.iter().map(|v| *v as f64), 0.0);
         }
     }
 }
@@ -78,6 +98,9 @@ fn products_of_bytes_are_scaled_with_bias_and_activation() {
         let mut floats = made(F);
         floats.inputs.extend([None, None, Some(bias.clone())]);
         floats.gives((0..all.len()).map(|p| real(p).max(0.0)), 1e-6);
+        let mut ahead = floats.clone().with("transpose_x2", false).laid_from(3, Format::ND, &[k, n]);
+        ahead.inputs[3] = Some(packed(&b, turned));
+        assert_eq!(ahead.run(&Nn::ai_core()), floats.run(&Nn::ai_core()));
         // One scale, no bias, no zero points.
         let plain = case("FusedQuantMatMul", &[&a, &sa, &b, &t(F, &[1], [0.5])], &[(F, &[1, m, n])]).absent(2);
         let plain_sums = sums(&a, 0, &b, &[0], [m, k, n].map(|v| v as usize), turned);
@@ -245,6 +268,13 @@ fn convolutions_of_bytes_are_exact_in_every_type_group_and_layout() {
                 })
                 .collect();
             linear.gives(bytes.iter().copied(), 0.0);
+            let mut spec = ConvSpec::square(1, [w.dims[1] as usize * groups, o as usize], 1, 1);
+            (spec.groups, spec.kernel) = (groups, [1, w.dims[2] as usize, w.dims[3] as usize]);
+            let mut filter = vec![0; packed_filter_len(&spec)];
+            pack_filter(&spec, &signed(&w), &mut filter);
+            let mut ahead = linear.clone().laid_from(3, Format::ND, &w.dims);
+            ahead.inputs[3] = Some(one_axis(w.dtype, &filter));
+            assert_eq!(ahead.run(&Nn::ai_core()).remove(0).data, bytes);
             if groups == 1 {
                 linear = linear.laid_from(3, Format::FRACTAL_Z, &w.dims);
                 linear.inputs[3] = Some(laid(&w, Format::FRACTAL_Z));

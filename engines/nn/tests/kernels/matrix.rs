@@ -1,5 +1,6 @@
 //! Products, convolutions, pooling.
 use crate::harness::*;
+use ge_kernels::simd::{Level, with_level};
 use ge_nn::engine::Nn;
 use ge_plugin_api::types::{DType, Format};
 
@@ -36,6 +37,43 @@ fn products_in_every_type_and_turn() {
                 .gives(with_bias, tol);
         }
     }
+}
+
+/// Weights as `MatMulPanelsPass` packs them: the same numbers as the plain product, of sizes beside
+/// those of tiles and panels, by each instruction set.
+#[test]
+fn weights_in_panels_give_the_plain_product() {
+    for [lead, m, n, k] in
+        [[1, 1, 16, 1], [1, 1, 47, 33], [1, 4, 32, 300], [3, 5, 33, 64], [1, 25, 127, 9], [1, 64, 96, 257]]
+    {
+        for turn in [false, true] {
+            let x = noise(F, &if turn { [lead, k, m] } else { [lead, m, k] }, 1);
+            let (w, b, r) = (noise(F, &[k, n], 2), noise(F, &[n], 3), noise(F, &[lead, m, n], 4));
+            let mut panels = noise(F, &[n.div_ceil(16), k, 16], 0);
+            panels.data.fill(0.0);
+            for (i, v) in w.data.iter().enumerate() {
+                let (x, j) = (i as u64 / n, i as u64 % n);
+                panels.data[((j / 16 * k + x) * 16 + j % 16) as usize] = *v;
+            }
+            let plain = case("FusedMatMul", &[&x, &w, &b, &r], &[(F, &[lead, m, n])])
+                .with("transpose_x1", turn)
+                .with("activation", "relu");
+            let mut packed = plain.clone().laid_from(1, Format::ND, &[k, n]);
+            packed.inputs[1] = Some(panels);
+            packed.gives(plain.launch(&Nn::ai_core(), 0).unwrap().remove(0).data, 1e-5);
+            let best = packed.launch(&Nn::ai_core(), 0).unwrap().remove(0);
+            for level in Level::available() {
+                let got = with_level(level, || packed.launch(&Nn::ai_core(), 0)).unwrap().remove(0);
+                assert_eq!(got, best, "{level:?}");
+            }
+        }
+    }
+    let (x, w) = (noise(F, &[2, 3], 1), noise(F, &[2, 3, 16], 2));
+    let short = case("MatMulV2", &[&x, &w], &[(F, &[2, 33])]).laid_from(1, Format::ND, &[3, 33]);
+    assert_eq!(
+        short.refusal(&Nn::ai_core()),
+        "input 1 is [2, 3, 16] of [3, 33]; it takes panels [ceil(N / 16), K, 16] of f32"
+    );
 }
 
 #[test]

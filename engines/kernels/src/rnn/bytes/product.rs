@@ -107,7 +107,8 @@ impl Factor<'_> {
 #[cfg(target_arch = "x86_64")]
 mod vnni {
     use super::LANES;
-    use std::arch::x86_64::*;
+    use crate::gemm::int8::accumulate;
+    use std::arch::x86_64::_mm512_storeu_si512;
 
     /// Sums of all rows with all panels. Panels go by eight or four, whose weights are read once
     /// for up to four rows at a time.
@@ -149,20 +150,7 @@ mod vnni {
         to: &mut [i32],
         wide: usize,
     ) -> usize {
-        let mut acc = [[_mm512_setzero_si512(); P]; R];
-        let rows: [&[[u8; 4]]; R] = std::array::from_fn(|r| rows[r * len..(r + 1) * len].as_chunks::<4>().0);
-        let panels: [&[[i8; 64]]; P] =
-            std::array::from_fn(|p| panels[p * (len * LANES + 64)..][..len * LANES].as_chunks::<64>().0);
-        for g in 0..len / 4 {
-            // SAFETY: 64 bytes can be read from each of the cells.
-            let w: [__m512i; P] = std::array::from_fn(|p| unsafe { _mm512_loadu_si512(panels[p][g].as_ptr().cast()) });
-            for r in 0..R {
-                let a = _mm512_set1_epi32(i32::from_le_bytes(rows[r][g]));
-                for p in 0..P {
-                    acc[r][p] = _mm512_dpbusd_epi32(acc[r][p], a, w[p]);
-                }
-            }
-        }
+        let acc = accumulate::<R, P>(rows, len, panels, len * LANES + 64);
         for (r, row) in acc.iter().enumerate() {
             let row_to = &mut to[r * wide..][..P * LANES];
             for (to, acc) in row_to.as_chunks_mut::<LANES>().0.iter_mut().zip(row) {

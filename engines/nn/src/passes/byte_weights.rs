@@ -1,0 +1,131 @@
+//! `ByteWeightsPass`: constant weights of products and convolutions of bytes are packed, once and
+//! for every run and instruction set.
+//!
+//! Before: `%y = FusedQuantMatMul(%a, ..., %b, ...)` with a constant `%b: i8[K,N]`
+//! After: the same with a constant of one axis, whose original shape is `[K,N]`: the panels of
+//! `ge_kernels::gemm::int8`, and behind them the sums of the columns; `transpose_x2` is false
+//!
+//! The filter of `QLinearConv` and `ConvInteger` becomes that of `ge_kernels::conv::pack_filter`,
+//! unless it comes in FRACTAL_Z with a sign, which is that form. Unsigned bytes are stored with
+//! their highest bit turned, as the kernels take them; their type says so.
+//! When: the AI core has the node and alone reads the constant.
+//! Refuses: products of one column, whose bytes are read as they stand; nodes that are run slice
+//! by slice.
+use super::panels::replaced;
+use crate::families::qmatmul;
+use ge_kernels::conv::{ConvSpec, pack_filter, packed_filter_len};
+use ge_plugin_api::Result;
+use ge_plugin_api::abi::ROption;
+use ge_plugin_api::author::slices::INPUT_AXES;
+use ge_plugin_api::pass::{Pass, PassInfo, PassLevel, PassStage};
+use ge_plugin_api::patch::Patch;
+use ge_plugin_api::types::{Blob, ConstTensor, DType, Format, Origin, Shape, TensorDesc, ValueRef};
+use ge_plugin_api::view::{Graph, Node};
+
+/// The pass.
+pub struct ByteWeights;
+
+impl Pass for ByteWeights {
+    fn info(&self) -> PassInfo {
+        PassInfo::new(
+            "ByteWeightsPass",
+            PassStage::OPTIMIZE_WHOLE_GRAPH,
+            PassLevel::O3,
+            "packs the constant weights of products and convolutions of bytes for their kernels",
+        )
+    }
+    fn run(&self, graph: &Graph<'_>, patch: &mut Patch) -> Result<()> {
+        for n in graph.nodes() {
+            let (at, pack): (u32, fn(&Node<'_>, &TensorDesc, &ConstTensor) -> Option<Packed>) = match n.op() {
+                "FusedQuantMatMul" | "QLinearMatMul" => (3, of_product),
+                "MatMulInteger" => (1, of_product),
+                "QLinearConv" => (3, of_filter),
+                "ConvInteger" => (1, of_filter),
+                _ => continue,
+            };
+            if n.str("_engine") != Some("AIcoreEngine") || n.attr(INPUT_AXES).is_some() {
+                continue;
+            }
+            let Some(weights) = n.input(at as usize).filter(|v| graph.users(*v).len() == 1) else { continue };
+            let (Some(desc), Some(c)) = (graph.desc(weights), graph.constant(weights)) else { continue };
+            if !matches!(c.dtype, DType::I8 | DType::U8) || desc.shape.rank() == Some(1) {
+                continue;
+            }
+            let Some(packed) = pack(&n, desc, c) else { continue };
+            let dims = [packed.bytes.len() as u64];
+            let Some(tensor) = ConstTensor::new(c.dtype, &dims, Blob::from_owner(packed.bytes)) else { continue };
+            let mut other = TensorDesc::new(c.dtype, Shape::of(&dims));
+            other.origin = ROption::RSome(Origin { format: packed.format, shape: Shape::of(&packed.whole) });
+            let id = replaced(graph, weights, &format!("{}_packed", n.name()), other, tensor, patch);
+            patch.set_input(n.id(), at, ValueRef::new(id, 0));
+            if n.flag("transpose_x2") {
+                patch.set_attr(n.id(), "transpose_x2", false);
+            }
+            patch.remove(weights.node);
+        }
+        Ok(())
+    }
+}
+
+/// Packed weights, and layout and sizes that they stand for.
+struct Packed {
+    bytes: Vec<u8>,
+    format: Format,
+    whole: Vec<u64>,
+}
+
+fn sizes(dims: &[u64]) -> Option<Vec<usize>> {
+    dims.iter().map(|d| usize::try_from(*d).ok()).collect()
+}
+
+/// Bytes as the kernels take them on the right side.
+fn signed(c: &ConstTensor) -> Option<Vec<i8>> {
+    let turn = if c.dtype == DType::U8 { -128 } else { 0 };
+    Some(c.bytes()?.iter().map(|v| *v as i8 ^ turn).collect())
+}
+
+fn of_product(n: &Node<'_>, desc: &TensorDesc, c: &ConstTensor) -> Option<Packed> {
+    let dims = sizes(&c.dims)?;
+    let [lead @ .., rows, cols] = &dims[..] else { return None };
+    let turn = n.flag("transpose_x2");
+    let (k, wide) = if turn { (*cols, *rows) } else { (*rows, *cols) };
+    if desc.origin.is_some() || lead.iter().any(|d| *d != 1) || k == 0 || wide < 2 {
+        return None;
+    }
+    let bytes = qmatmul::packed(&signed(c)?, [k, wide], turn).into_iter().map(|v| v as u8).collect();
+    let whole = lead.iter().map(|_| 1).chain([k as u64, wide as u64]).collect();
+    Some(Packed { bytes, format: Format::ND, whole })
+}
+
+fn of_filter(n: &Node<'_>, desc: &TensorDesc, c: &ConstTensor) -> Option<Packed> {
+    let whole = desc.origin_shape().sizes()?;
+    let format = desc.origin_format();
+    let given = signed(c)?;
+    let bytes = match desc.format {
+        // The same form: what is left is the sign.
+        Format::FRACTAL_Z if c.dtype == DType::U8 => given,
+        Format::FRACTAL_Z => return None,
+        _ if desc.origin.is_some() => return None,
+        _ => {
+            let spec = filter_of(&sizes(&whole)?, n.int("group").unwrap_or(1))?;
+            let mut all = vec![0; packed_filter_len(&spec)];
+            pack_filter(&spec, &given, &mut all);
+            all
+        }
+    };
+    Some(Packed { bytes: bytes.into_iter().map(|v| v as u8).collect(), format, whole })
+}
+
+/// What packing a filter asks of a convolution.
+fn filter_of(whole: &[usize], groups: i64) -> Option<ConvSpec> {
+    let groups = usize::try_from(groups).ok().filter(|g| *g > 0)?;
+    let [o, c, taps @ ..] = whole else { return None };
+    if !(1..=3).contains(&taps.len()) || whole.contains(&0) || o % groups != 0 {
+        return None;
+    }
+    let mut spec = ConvSpec::square(1, [c.checked_mul(groups)?, *o], 1, 1);
+    spec.groups = groups;
+    spec.kernel = [1; 3];
+    spec.kernel[3 - taps.len()..].copy_from_slice(taps);
+    Some(spec)
+}
