@@ -26,7 +26,11 @@ const MODELS: [&str; 14] = [
 pub(crate) fn measure(args: &[&str]) -> Result<()> {
     cargo(&["build", "--workspace", "--release"])?;
     let folder = models::make()?;
-    let python = models::python(&root().join("tests/reference"))?;
+    let reference = root().join("tests/reference");
+    let python = models::python(&reference)?;
+    if let Err(why) = models::peers(&python, &reference) {
+        eprintln!("OpenVINO is not measured: {why}");
+    }
     let text = |p: std::path::PathBuf| p.display().to_string();
     let (script, ge) = (text(root().join("tests/reference/bench_peers.py")), text(target().join("release/ge")));
     let (plugins, folder) = (text(root().join("plugins.toml")), text(folder));

@@ -92,3 +92,18 @@ pub(crate) fn python(reference: &Path) -> Result<PathBuf> {
     std::fs::write(&stamp, want).map_err(|e| format!("cannot write {}: {e}", stamp.display()))?;
     Ok(python)
 }
+
+/// The other runtimes of `peers.txt` in that Python; why not, where there is none for this machine.
+pub(crate) fn peers(python: &Path, reference: &Path) -> Result<()> {
+    let list = reference.join("peers.txt");
+    let want = std::fs::read_to_string(&list).map_err(|e| format!("cannot read {}: {e}", list.display()))?;
+    let stamp = target().join("venv/peers.txt");
+    if std::fs::read_to_string(&stamp).is_ok_and(|s| s == want) {
+        return Ok(());
+    }
+    let list = list.display().to_string();
+    let how = ["--quiet", "--disable-pip-version-check", "--only-binary=:all:", "--require-hashes", "--no-deps"];
+    let all: Vec<&str> = ["-m", "pip", "install"].into_iter().chain(how).chain(["-r", &list]).collect();
+    run(python, &all)?;
+    std::fs::write(&stamp, want).map_err(|e| format!("cannot write {}: {e}", stamp.display()))
+}
