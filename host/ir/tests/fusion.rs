@@ -48,6 +48,20 @@ fn operands_stand_in_either_order() {
 }
 
 #[test]
+fn a_node_with_a_graph_of_its_own_is_in_no_match() {
+    let p = Pattern::new(|p| p.op("Neg", [p.op("Abs", [p.input("x")])]));
+    let of = |attrs: &str| {
+        let text = format!(
+            "graph @main(%x: f32[2]) {{\n%a = Abs(%x) {attrs} : f32[2]\n%n = Neg(%a) : f32[2]\n return %n\n}}\n\
+             graph @own(%x: f32[2]) {{\n return %x\n}}"
+        );
+        matches(&model(&text), &p)
+    };
+    assert_eq!(of(""), [["a", "n"]]);
+    assert!(of("{_body = @own}").is_empty() && of("{_bodies = [@own]}").is_empty());
+}
+
+#[test]
 fn a_choice_that_fails_later_is_taken_back() {
     // Either Abs could be `a`; only the second lets `b` be what Neg reads.
     let p = Pattern::new(|p| {

@@ -217,7 +217,6 @@ impl<'g> Search<'_, 'g> {
                     && given <= inputs.len()
                     && !self.taken.contains(n.id())
                     && !self.is_bound(n.id())
-                    && !inspector::has_subgraph(&n)
                     && tests.iter().all(|t| t(&n));
                 if !fits {
                     return false;
@@ -285,7 +284,15 @@ impl<'g> Search<'_, 'g> {
             }
             return false;
         }
-        !open && self.border()
+        !open && self.is_flat() && self.border()
+    }
+
+    /// Whether no node of the match holds a subgraph: looked at once all else fits, which is seldom.
+    fn is_flat(&self) -> bool {
+        self.pattern.places.iter().zip(&self.bound).all(|(place, v)| match (place, v) {
+            (Place::Op { .. }, Some(v)) => self.graph.find(v.node).is_some_and(|n| !inspector::has_subgraph(&n)),
+            _ => true,
+        })
     }
 
     /// Whether an output of the pattern needs a place.
