@@ -45,8 +45,8 @@ fn wakers(m: &CompiledModel) -> Vec<Vec<usize>> {
     out
 }
 
-/// Streams that run only if a switch says so: some switch stands on every way to them.
-fn conditional(m: &CompiledModel, wakers: &[Vec<usize>]) -> Vec<bool> {
+/// The switches that stand on every way to each stream: it runs only if all of them say so.
+fn conditions(m: &CompiledModel, wakers: &[Vec<usize>]) -> Vec<BTreeSet<usize>> {
     let mut over: Vec<Option<BTreeSet<usize>>> = wakers.iter().map(|w| w.is_empty().then(BTreeSet::new)).collect();
     loop {
         let mut changed = false;
@@ -64,7 +64,7 @@ fn conditional(m: &CompiledModel, wakers: &[Vec<usize>]) -> Vec<bool> {
             }
         }
         if !changed {
-            return over.into_iter().map(|o| o.is_some_and(|o| !o.is_empty())).collect();
+            return over.into_iter().map(Option::unwrap_or_default).collect();
         }
     }
 }
@@ -127,9 +127,12 @@ impl Run {
         let mut at = vec![0usize; s];
         let mut awake: Vec<bool> = m.streams.physical.iter().map(|p| p.head).collect();
         let mut left = wakers(m);
-        run.conditional = conditional(m, &left);
-        // Branches end at different wakers of one stream, of which one comes: here all do, and the
-        // stream starts behind the last.
+        let conditions = conditions(m, &left);
+        run.conditional = conditions.iter().map(|c| !c.is_empty()).collect();
+        // Branches end at different wakers of one stream, of which one comes: here all do. What the
+        // stream then knows of a stream that runs whenever it does is what each of them knows; of
+        // one that runs in some branches alone, what any knows.
+        let mut alternatives: Vec<Vec<Vec<u32>>> = vec![Vec::new(); s];
         let branches: Vec<bool> =
             left.iter().map(|w| w.iter().all(|i| run.conditional[m.tasks[*i].stream as usize])).collect();
         let mut recorded: HashMap<(bool, u32), Vec<u32>> = HashMap::new();
@@ -242,8 +245,16 @@ impl Run {
                 if let Some(w) = wakes(t).filter(|w| *w < s) {
                     left[w].retain(|k| *k != i);
                     if !awake[w] {
-                        let clock = clocks[q].clone();
-                        join(&mut clocks[w], &clock);
+                        alternatives[w].push(clocks[q].clone());
+                        let all = &alternatives[w];
+                        let clock: Vec<u32> = (0..s)
+                            .map(|k| {
+                                let each = all.iter().map(|c| c[k]);
+                                let always = branches[w] && conditions[k].is_subset(&conditions[w]);
+                                if always { each.min() } else { each.max() }.unwrap_or(0)
+                            })
+                            .collect();
+                        clocks[w] = clock;
                     }
                     if (left[w].is_empty() || !branches[w]) && !std::mem::replace(&mut awake[w], true) {
                         todo.push(w);
