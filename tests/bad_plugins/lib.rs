@@ -1,11 +1,8 @@
 //! A plugin that does what its option `mode` says: everything right, or one thing wrong. Built by
 //! the tests in a workspace of their own; no part of the product.
 #![allow(missing_docs)]
-use ge_plugin_api::device::{
-    Base, Counter, Device, DeviceContext, DeviceInfo, DeviceModel, DeviceTask, MemoryKind, ModelSpec, RunReport, SocSpec,
-};
 use ge_plugin_api::engine::{Engine, EngineInfo, Hook, KernelBinary, LoadRequest, RunningParams, Support, Target, TaskContext, Variant};
-use ge_plugin_api::kernel::LoadedKernel;
+use ge_plugin_api::kernel::{HostKernel, LoadedKernel};
 use ge_plugin_api::ops::{InferCtx, OpDef, infer};
 use ge_plugin_api::pass::{Pass, PassInfo, PassLevel, PassStage};
 use ge_plugin_api::patch::Patch;
@@ -16,6 +13,7 @@ use ge_plugin_api::view::{Graph, Node};
 use ge_plugin_api::{Error, Result};
 use std::sync::OnceLock;
 
+mod device;
 mod tasks;
 
 ge_plugin_api::ge_plugin! {
@@ -187,6 +185,9 @@ impl Engine for Bad {
             ..tasks::params()
         })
     }
+    fn host_kernel(&self, op: &str) -> Option<&dyn HostKernel> {
+        (op == "Relu" && tasks::HOST_MODES.into_iter().any(mode)).then_some(&tasks::host_relu as &dyn HostKernel)
+    }
     fn load_kernel(&self, request: &LoadRequest) -> Result<LoadedKernel> {
         tasks::kernel(request)
     }
@@ -252,79 +253,4 @@ impl Pass for BadPass {
 }
 ge_plugin_api::register_pass!(BadPass);
 
-struct BadDevice;
-impl Device for BadDevice {
-    fn info(&self) -> DeviceInfo {
-        let soc = if mode("lie_soc") { "Moon" } else { "bad" };
-        DeviceInfo {
-            name: "baddev".into(),
-            default_soc: soc.into(),
-            socs: vec!["bad".into()].into(),
-            options: Default::default(),
-            unified_address: true,
-        }
-    }
-    fn soc(&self, name: &str) -> Result<SocSpec> {
-        if name == "bad" { Ok(SocSpec { name: "bad".into(), ..SocSpec::default() }) } else { Err(Error::usage("no such SoC")) }
-    }
-    fn soc_from_text(&self, _: &str, _: &str) -> Result<SocSpec> {
-        self.soc("bad")
-    }
-    fn open(&self, _: u32, _: &SocSpec, _: &[(String, String)]) -> Result<Box<dyn DeviceContext>> {
-        Ok(Box::new(BadContext))
-    }
-}
-ge_plugin_api::register_device!(|| Box::new(BadDevice));
-
-struct BadContext;
-impl Drop for BadContext {
-    fn drop(&mut self) {
-        if mode("panic_drop") {
-            panic!("I will not go");
-        }
-    }
-}
-impl DeviceContext for BadContext {
-    fn alloc(&self, _: MemoryKind, _: u64) -> Result<u64> {
-        if mode("panic_alloc") {
-            panic!("out of mind");
-        }
-        Err(Error::failed("no memory"))
-    }
-    fn free(&self, _: u64) -> Result<()> {
-        Ok(())
-    }
-    fn register_host_memory(&self, _: u64, _: u64, _: bool) -> Result<Option<u64>> {
-        Ok(None)
-    }
-    fn unregister_host_memory(&self, _: u64) -> Result<()> {
-        Ok(())
-    }
-    fn copy_in(&self, _: u64, _: &[u8]) -> Result<()> {
-        Ok(())
-    }
-    fn copy_out(&self, _: u64, _: &mut [u8]) -> Result<()> {
-        Ok(())
-    }
-    fn create_model(&self, _: ModelSpec) -> Result<Box<dyn DeviceModel>> {
-        Ok(Box::new(BadModel))
-    }
-    fn counters(&self) -> Vec<Counter> {
-        Vec::new()
-    }
-}
-struct BadModel;
-impl DeviceModel for BadModel {
-    fn register(&self, _: LoadedKernel) -> Result<u32> {
-        Ok(0)
-    }
-    fn bind(&self, _: DeviceTask) -> Result<u32> {
-        Ok(0)
-    }
-    fn seal(&self) -> Result<()> {
-        Ok(())
-    }
-    fn execute(&self, _: &[Base], _: bool) -> Result<RunReport> {
-        Ok(RunReport::default())
-    }
-}
+ge_plugin_api::register_device!(|| Box::new(device::BadDevice));

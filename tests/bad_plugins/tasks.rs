@@ -2,7 +2,7 @@
 use crate::mode;
 use ge_plugin_api::{Error, Result};
 use ge_plugin_api::engine::{LoadRequest, RunningParams, Workspace};
-use ge_plugin_api::kernel::{Access, BlockArgs, BlockKernel, LoadedKernel, block_kernel};
+use ge_plugin_api::kernel::{Access, BlockArgs, BlockKernel, KernelCtx, LoadedKernel, block_kernel};
 use ge_plugin_api::task::{KernelTask, StreamSlot, Task, TaskType};
 
 /// What the engine asks for.
@@ -83,6 +83,13 @@ impl BlockKernel for Copy {
         if mode("error_kernel") {
             return Err(Error::internal("the sums do not add up"));
         }
+        if mode("slow_cancelled_kernel") {
+            // It puts its things away first.
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            if ge_plugin_api::services::cancelled() {
+                std::thread::sleep(std::time::Duration::from_millis(1300));
+            }
+        }
         if mode("scratch_beyond") {
             call.scratch::<f32>(64).fill(1.0);
         }
@@ -115,6 +122,26 @@ impl BlockKernel for Copy {
         call.output::<u8>(1, mine.clone())?.copy_from_slice(&x[mine]);
         Ok(())
     }
+}
+
+/// Modes in which there is a host kernel of `Relu`.
+pub const HOST_MODES: [&str; 5] = ["host_right", "host_wrong", "host_shape", "host_panics", "host_unsteady"];
+
+/// `Relu` of f32 on the host.
+pub fn host_relu(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    if mode("host_panics") {
+        panic!("nothing folds here");
+    }
+    let x = ctx.input(0)?;
+    let dims: Vec<u64> = if mode("host_shape") { x.dims.iter().rev().copied().collect() } else { x.dims.to_vec() };
+    static N: std::sync::atomic::AtomicU8 = std::sync::atomic::AtomicU8::new(0);
+    let more = if mode("host_unsteady") { f32::from(N.fetch_add(1, std::sync::atomic::Ordering::Relaxed)) } else { 0.0 };
+    let given: Vec<f32> = x.values::<f32>()?.to_vec();
+    let mut y = ctx.alloc_output(0, &dims)?;
+    for (y, x) in y.values::<f32>()?.iter_mut().zip(given) {
+        *y = if mode("host_wrong") { x.abs() } else { x.max(0.0) } + more;
+    }
+    Ok(())
 }
 
 /// The kernel of a task.

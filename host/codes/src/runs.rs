@@ -31,6 +31,12 @@ codes! {
         "Compile the model again, or install the version of the plugin that the message names.",
         "ge run m.om --random 1, where the model was compiled with `acme` 2.0.0 and 1.4.0 is here";
 
+    OWN_ADDRESSES = "GE-E0605", UNSUPPORTED,
+        "the device has addresses of its own",
+        "A run lends the device the caller's memory, and kernels are functions of this process: a device whose addresses are not those of the process (`unified_address = false`) can describe SoCs to compile for, and runs nothing.",
+        "Run the model on another device, `--device sim`.",
+        "ge run m.om --device board --random 1, where `board` says `unified_address: false`";
+
     MEMORY_PLAN = "GE-E0701", FAILED,
         "memory cannot be planned",
         "The buffers do not fit the capacity, or one of them is larger than any memory.",

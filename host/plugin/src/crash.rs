@@ -18,14 +18,36 @@ const VARIABLE: &str = "GE_CRASHED_PLUGINS";
 /// Exit code of "a plugin failed".
 const EXIT: c_int = 5;
 
+/// One call, as the host names it.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Call<'a> {
+    pub(crate) plugin: &'a str,
+    /// The engine, pass, framework or device; may be empty.
+    pub(crate) part: &'a str,
+    pub(crate) call: &'a str,
+    /// Node and operator type; may be empty.
+    pub(crate) node: &'a str,
+    pub(crate) op: &'a str,
+}
+
 /// What a thread is doing for which plugin; on the stack of `within`.
 struct Region {
-    plugin: *const u8,
-    plugin_len: usize,
-    call: *const u8,
-    call_len: usize,
+    /// Plugin, part, call, node and operator type by address and length, as in `Call`.
+    texts: [(*const u8, usize); 5],
     /// Whether plugins are being loaded, so that nothing is lost by a second start.
     loading: bool,
+}
+
+impl Region {
+    /// Text `k`.
+    ///
+    /// # Safety
+    /// The call that the region is of lasts.
+    unsafe fn text<'a>(&self, k: usize) -> &'a [u8] {
+        let (at, len) = self.texts[k];
+        // SAFETY: by contract.
+        unsafe { std::slice::from_raw_parts(at, len) }
+    }
 }
 
 thread_local! {
@@ -33,14 +55,9 @@ thread_local! {
 }
 
 /// Runs a call into a plugin; a signal in it is blamed on the plugin.
-pub(crate) fn within<T>(plugin: &str, call: &str, loading: bool, f: impl FnOnce() -> T) -> T {
-    let region = Region {
-        plugin: plugin.as_ptr(),
-        plugin_len: plugin.len(),
-        call: call.as_ptr(),
-        call_len: call.len(),
-        loading,
-    };
+pub(crate) fn within<T>(at: &Call<'_>, loading: bool, f: impl FnOnce() -> T) -> T {
+    let texts = [at.plugin, at.part, at.call, at.node, at.op].map(|t| (t.as_ptr(), t.len()));
+    let region = Region { texts, loading };
     let at: *const Region = &region;
     let slots: &[_] = if loading { &LOADING } else { &[] };
     let slot = slots
@@ -63,7 +80,7 @@ pub(crate) fn at_work_here() -> Option<String> {
     }
     // SAFETY: `region` is on the stack of this thread or of one that waits for it, below `within`,
     // and its texts outlive it.
-    let name = unsafe { std::slice::from_raw_parts((*region).plugin, (*region).plugin_len) };
+    let name = unsafe { (*region).text(0) };
     Some(String::from_utf8_lossy(name).into_owned())
 }
 
@@ -295,8 +312,8 @@ extern "C" fn at_exit() {
 unsafe fn blame_and_exit(region: *const Region, name: &[u8]) -> ! {
     // SAFETY: by contract.
     unsafe {
-        let plugin = std::slice::from_raw_parts((*region).plugin, (*region).plugin_len);
-        let call = std::slice::from_raw_parts((*region).call, (*region).call_len);
+        let [plugin, part, call, node, op] = [0, 1, 2, 3, 4].map(|k| (*region).text(k));
+        let between = |a: &'static [u8], text: &[u8]| if text.is_empty() { b"".as_slice() } else { a };
         if let (true, Some(Armed(Some(r)))) = ((*region).loading, ARMED.get()) {
             restart(r, plugin, name);
         }
@@ -306,7 +323,15 @@ unsafe fn blame_and_exit(region: *const Region, name: &[u8]) -> ! {
             b"` took the process down (",
             name,
             b") in ",
+            part,
+            between(b".", part),
             call,
+            between(b" of `", node),
+            node,
+            between(b"`", node),
+            between(b" (", op),
+            op,
+            between(b")", op),
             b"\n  help: report it to the plugin's maker; `enabled = false` in plugins.toml leaves the plugin out\n",
         ] {
             libc::write(2, part.as_ptr().cast(), part.len());

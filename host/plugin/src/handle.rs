@@ -1,12 +1,13 @@
 //! Handles of what plugins give. Every call's error names the plugin and the call; what comes back
 //! is held against what was asked, so that a plugin that lies is found at the border and not where
 //! its answer is used.
+use crate::devices::OpenDevice;
 use crate::kernels;
 use crate::owner::Owner;
 use crate::services::{Mappings, with_mappings};
 use crate::tasks::{self, Broken, Granted};
 use crate::watch::{self, Call};
-use ge_plugin_api::device::{ContextObject, DeviceInfo, DeviceObject, DeviceTask, ModelObject, SocSpec};
+use ge_plugin_api::device::{DeviceInfo, DeviceObject, DeviceTask, ModelObject, SocSpec};
 use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
 use ge_plugin_api::engine::{
     EngineInfo, EngineObject, Hook, KernelBinary, LoadRequest, RunningParams, Support, Target, TaskContext, Variant,
@@ -445,8 +446,7 @@ impl DeviceHandle {
     pub fn name(&self) -> &str {
         &self.info.name
     }
-    /// Names plugin and call in the error of a call on what the device gave (contexts, models).
-    pub fn named<T>(&self, call: &str, r: Result<T>) -> Result<T> {
+    fn named<T>(&self, call: &str, r: Result<T>) -> Result<T> {
         r.map_err(|e| self.owner.named(&format!("{}.{call}", self.info.name), e))
     }
     /// Describes a SoC by name.
@@ -458,7 +458,8 @@ impl DeviceHandle {
         self.named("soc_from_text", watch::call(&self.at("soc_from_text"), || self.object.soc_from_text(file, text)))
     }
     /// Opens a device.
-    pub fn open(&self, id: u32, soc: &SocSpec, options: &[(String, String)]) -> Result<ContextObject> {
-        self.named("open", watch::call(&self.at("open"), || self.object.open(id, soc, options)))
+    pub fn open(&self, id: u32, soc: &SocSpec, options: &[(String, String)]) -> Result<OpenDevice> {
+        let context = self.named("open", watch::call(&self.at("open"), || self.object.open(id, soc, options)))?;
+        Ok(OpenDevice::new(self.owner.clone(), self.name(), context))
     }
 }

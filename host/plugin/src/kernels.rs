@@ -3,6 +3,7 @@
 //! them, whatever device launches it and on whatever thread.
 use crate::crash::within;
 use crate::owner::Owner;
+use crate::watch::Call;
 use ge_plugin_api::abi::ROption;
 use ge_plugin_api::device::{Base, DeviceModel, DeviceTask, ModelObject, RunReport};
 use ge_plugin_api::engine::LoadRequest;
@@ -22,6 +23,12 @@ struct Name {
     op: String,
 }
 
+impl Name {
+    fn call(&self) -> Call<'_> {
+        Call { plugin: &self.owner.name, call: &self.kernel, ..Call::default() }
+    }
+}
+
 /// A kernel with its name.
 struct Guarded {
     inner: LoadedKernel,
@@ -32,7 +39,7 @@ impl Drop for Guarded {
     fn drop(&mut self) {
         if let ROption::RSome(d) = self.inner.drop {
             // SAFETY: the context came with this function, and is freed once.
-            within(&self.name.owner.name, &self.name.kernel, false, || unsafe { (d.0)(self.inner.ctx) });
+            within(&self.name.call(), false, || unsafe { (d.0)(self.inner.ctx) });
         }
     }
 }
@@ -41,7 +48,7 @@ unsafe extern "C" fn run(ctx: *const c_void, call: *const KernelCall) -> i32 {
     // SAFETY: ctx is the Guarded of `guarded`.
     let g = unsafe { &*(ctx as *const Guarded) };
     // SAFETY: contract of KernelFn: the context is the kernel's own, the call is live.
-    let rc = within(&g.name.owner.name, &g.name.kernel, false, || unsafe { (g.inner.run)(g.inner.ctx, call) });
+    let rc = within(&g.name.call(), false, || unsafe { (g.inner.run)(g.inner.ctx, call) });
     if rc != 0 {
         failed(g, rc);
     }

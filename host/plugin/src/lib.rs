@@ -29,6 +29,8 @@ pub mod options;
 pub mod cdoor;
 /// All that a plugin gives, validated.
 pub mod collect;
+/// Open devices and their models, with the plugin's name in every error.
+pub mod devices;
 /// Handles that name the plugin in every error.
 pub mod handle;
 /// The plugin behind a handle.
@@ -62,6 +64,7 @@ mod signature;
 /// Which calls into plugins last.
 pub mod watch;
 
+pub use devices::{OpenDevice, OpenModel};
 pub use handle::{DeviceHandle, EngineHandle, FrontendHandle, OpHandle, PassHandle};
 pub use registry::{PluginRecord, Registry, Status, digest};
 pub use set::{LoadRequest, PluginSet, Want};

@@ -1,7 +1,7 @@
 //! From a configuration to a registry: find, look at, gate, open, start, join.
 use crate::collect::{Contents, overlap};
 use crate::config::{At, Config, Entry, find};
-use crate::crash;
+use crate::crash::{self, Call};
 use crate::digest::hex;
 use crate::elf;
 use crate::handle::{DeviceHandle, EngineHandle, FrontendHandle, OpHandle, PassHandle};
@@ -401,7 +401,8 @@ impl<'a> Set<'a> {
             .help("install or build it again")
             .raise(ge_codes::PROBE));
         }
-        crash::within(&m.name, "loading", true, || self.start_within(c, m))
+        let at = Call { plugin: &m.name, call: "loading", ..Call::default() };
+        crash::within(&at, true, || self.start_within(c, m))
     }
 
     fn start_within(&self, c: &Candidate<'_>, m: &Manifest) -> Result<&'static Contents> {

@@ -4,24 +4,13 @@
 //! Every call of a handle is noted here while it lasts. That costs two uncontended locks and no
 //! memory: texts are only copied for the one who asks. Time is counted by `tick`, so that a call
 //! does not have to read a clock.
+pub(crate) use crate::crash::Call;
 use crate::crash::within;
 use std::cell::RefCell;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-
-/// One call, as the host names it.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Call<'a> {
-    pub(crate) plugin: &'a str,
-    /// The engine, pass, framework or device; may be empty.
-    pub(crate) part: &'a str,
-    pub(crate) call: &'a str,
-    /// Node and operator type; may be empty.
-    pub(crate) node: &'a str,
-    pub(crate) op: &'a str,
-}
 
 /// A call that lasts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -122,7 +111,7 @@ pub(crate) fn call<T>(at: &Call<'_>, f: impl FnOnce() -> T) -> T {
         let before = locked(&own.slot).replace(now);
         Noted { slot: own.slot.clone(), before }
     });
-    let r = within(at.plugin, at.call, false, f);
+    let r = within(at, false, f);
     drop(noted);
     r
 }

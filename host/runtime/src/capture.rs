@@ -7,8 +7,9 @@
 use crate::error::RuntimeError;
 use crate::place::{NULL, Places};
 use ge_model::{CompiledModel, SlotInfo, TaskInfo};
+use ge_plugin::OpenDevice;
 use ge_plugin_api::abi::{ROption, RVec};
-use ge_plugin_api::device::{AllocationKind, Base, ContextObject, DeviceTask, MemoryKind, Place};
+use ge_plugin_api::device::{AllocationKind, Base, DeviceTask, MemoryKind, Place};
 use ge_plugin_api::kernel::{Access, HostTensor, TensorView};
 use ge_plugin_api::task::TaskType;
 use std::collections::{BTreeMap, HashMap};
@@ -117,7 +118,7 @@ impl Captures {
     pub(crate) fn collect(
         &self,
         m: &CompiledModel,
-        context: &ContextObject,
+        context: &OpenDevice,
         maps: &[Base],
         inputs: &[TensorView<'_>],
     ) -> Result<Vec<Captured>, RuntimeError> {

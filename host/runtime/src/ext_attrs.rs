@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 
 impl LoadedModel {
     /// Extended attributes of every node that has some, by its name:
-    /// `_tiling_sink_task_info`, a list with what each of its kernels left that wait for an UPDATE (task id, stream, handle of an FFTS+ task), and `_tiling_context_addr`,
+    /// `_tiling_sink_task_info`, a list with what each of its kernels left that wait for an UPDATE
+    /// (task id, stream, handle of an FFTS+ task), and `_tiling_context_addr`,
     /// the addresses in the feature maps of the next run.
     pub fn ext_attrs(&self) -> Result<BTreeMap<String, AttrMap>, RuntimeError> {
         let mut all = self.ext.0.clone();

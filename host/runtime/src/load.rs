@@ -13,17 +13,18 @@ use crate::tasks;
 use crate::variables::Bound;
 use bytes::Bytes;
 use ge_model::CompiledModel;
-use ge_plugin_api::device::{AllocationKind, Base, ContextObject, MemoryKind, ModelObject, ModelSpec, StreamSpec};
+use ge_plugin::{OpenDevice, OpenModel};
+use ge_plugin_api::device::{AllocationKind, Base, MemoryKind, ModelObject, ModelSpec, StreamSpec};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 /// A model on a device: `Send + Sync`, runs of several threads go side by side.
 pub struct LoadedModel {
     pub(crate) compiled: CompiledModel,
-    pub(crate) device: Arc<ModelObject>,
+    pub(crate) device: Arc<OpenModel>,
     /// Which tasks of the model those of the device are.
     pub(crate) numbering: Numbering,
-    pub(crate) context: Arc<ContextObject>,
+    pub(crate) context: Arc<OpenDevice>,
     pub(crate) bases: Vec<Base>,
     pub(crate) allocations: Vec<ge_plugin_api::device::Allocation>,
     /// Where feature maps come from, where several models share them.
@@ -54,7 +55,7 @@ impl LoadedModel {
     pub fn load(
         compiled: CompiledModel,
         engines: &Engines,
-        context: Arc<ContextObject>,
+        context: Arc<OpenDevice>,
         options: &LoadOptions,
     ) -> Result<LoadedModel, RuntimeError> {
         if !compiled.external.is_empty() && compiled.weights.is_empty() {

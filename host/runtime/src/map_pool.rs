@@ -1,6 +1,7 @@
 //! Feature maps that the plans of one model share: a plan that is not running holds no memory.
 use crate::error::RuntimeError;
-use ge_plugin_api::device::{Base, ContextObject, MemoryKind};
+use ge_plugin::OpenDevice;
+use ge_plugin_api::device::{Base, MemoryKind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Maps are multiples of this, so that shapes that lie near each other fit one (facts 8.10).
@@ -10,7 +11,7 @@ const KEPT: usize = 8;
 
 /// Feature maps of a device by size.
 pub struct MapPool {
-    context: Arc<ContextObject>,
+    context: Arc<OpenDevice>,
     idle: Mutex<Vec<(MemoryKind, Base)>>,
 }
 
@@ -22,7 +23,7 @@ impl std::fmt::Debug for MapPool {
 
 impl MapPool {
     /// A pool without maps.
-    pub(crate) fn new(context: Arc<ContextObject>) -> MapPool {
+    pub(crate) fn new(context: Arc<OpenDevice>) -> MapPool {
         MapPool { context, idle: Mutex::default() }
     }
     fn idle(&self) -> MutexGuard<'_, Vec<(MemoryKind, Base)>> {

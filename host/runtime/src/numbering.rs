@@ -1,7 +1,8 @@
 //! Numbers of tasks: an engine may bind one task of the OM as several on the device (a collective
 //! is a series of copies, records and waits), and the loader binds copies of its own, so that the
 //! device's numbers are not the OM's.
-use ge_plugin_api::device::{Base, DeviceModel, DeviceTask, ModelObject, RunReport};
+use ge_plugin::OpenModel;
+use ge_plugin_api::device::{Base, DeviceModel, DeviceTask, RunReport};
 use ge_plugin_api::kernel::LoadedKernel;
 use ge_plugin_api::{Error, Result};
 use std::sync::Arc;
@@ -10,12 +11,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// A device's model that counts the tasks bound to it.
 #[derive(Clone)]
 pub(crate) struct Counted {
-    device: Arc<ModelObject>,
+    device: Arc<OpenModel>,
     bound: Arc<AtomicU32>,
 }
 
 impl Counted {
-    pub(crate) fn new(device: Arc<ModelObject>) -> Counted {
+    pub(crate) fn new(device: Arc<OpenModel>) -> Counted {
         Counted { device, bound: Arc::default() }
     }
     /// Tasks that are bound so far.

@@ -5,8 +5,9 @@ use crate::place::Places;
 use crate::request::{arguments, value_inputs};
 use crate::spot::{Of, Spot};
 use ge_model::CompiledModel;
+use ge_plugin::OpenDevice;
 use ge_plugin_api::author::tiling_sink::{Platform, TilingContext};
-use ge_plugin_api::device::{Base, ContextObject, Place};
+use ge_plugin_api::device::{Base, Place};
 use ge_plugin_api::task::{KernelType, TaskType};
 use ge_plugin_api::types::attr::DictEntry;
 use ge_plugin_api::types::{AttrMap, AttrValue};
@@ -164,7 +165,7 @@ impl Contexts {
 
     /// Fills the contexts of one set of feature maps. `bases` are all allocations of the model, the
     /// set's among them.
-    pub(crate) fn fill(&self, device: &ContextObject, bases: &[Base]) -> Result<(), RuntimeError> {
+    pub(crate) fn fill(&self, device: &OpenDevice, bases: &[Base]) -> Result<(), RuntimeError> {
         let base = |allocation: u32| bases.get(allocation as usize).map_or(0, |b| b.address);
         for f in &self.list {
             let at = |p: &Place| if p.allocation == u32::MAX { 0 } else { base(p.allocation) + p.offset };

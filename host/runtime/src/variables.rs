@@ -6,7 +6,8 @@
 //! variable as it was. Ranks of a group have variables of their own.
 use crate::error::RuntimeError;
 use ge_model::{CompiledModel, NodeInfo, SlotInfo};
-use ge_plugin_api::device::{Base, ContextObject, MemoryKind};
+use ge_plugin::OpenDevice;
+use ge_plugin_api::device::{Base, MemoryKind};
 use ge_plugin_api::kernel::{HostTensor, TensorView};
 use ge_plugin_api::types::DType;
 use std::collections::btree_map::Entry;
@@ -50,7 +51,7 @@ enum Home {
     /// In the host's memory: no model has it on a device.
     Host(Vec<u8>),
     /// In memory of a device.
-    Device { context: Arc<ContextObject>, address: u64, bytes: u64 },
+    Device { context: Arc<OpenDevice>, address: u64, bytes: u64 },
 }
 
 impl Drop for Home {
@@ -63,7 +64,7 @@ impl Drop for Home {
 }
 
 impl Home {
-    fn is_on(&self, at: &Arc<ContextObject>) -> bool {
+    fn is_on(&self, at: &Arc<OpenDevice>) -> bool {
         matches!(self, Home::Device { context, .. } if Arc::ptr_eq(context, at))
     }
     fn value(&self) -> Result<Vec<u8>, RuntimeError> {
@@ -77,7 +78,7 @@ impl Home {
         }
     }
     /// Moves the value to a device.
-    fn move_to(&mut self, context: &Arc<ContextObject>) -> Result<(), RuntimeError> {
+    fn move_to(&mut self, context: &Arc<OpenDevice>) -> Result<(), RuntimeError> {
         if self.is_on(context) {
             return Ok(());
         }
@@ -254,7 +255,7 @@ enum Guard<'b> {
 
 impl<'b> Held<'b> {
     /// Waits for other runs, in the order of names, and brings each variable to the device.
-    pub(crate) fn take(bound: &'b [Bound], context: &Arc<ContextObject>) -> Result<Held<'b>, RuntimeError> {
+    pub(crate) fn take(bound: &'b [Bound], context: &Arc<OpenDevice>) -> Result<Held<'b>, RuntimeError> {
         let mut held = Held { guards: Vec::with_capacity(bound.len()), before: Vec::new() };
         for b in bound {
             let guard = loop {

@@ -5,6 +5,7 @@ use super::{outputs, reduced, steps, tensors};
 use crate::commands::flags::{CompileFlags, Global};
 use crate::commands::talk::{print, print_json, say};
 use crate::render::timeline::{self, Lane};
+use crate::session::fresh;
 use crate::session::import::{self, FileKind};
 use crate::session::model::Item;
 use crate::session::{Session, SessionOptions, read_om};
@@ -320,7 +321,7 @@ pub fn open(global: &Global, a: &Target<'_>) -> Result<(Session, CompiledModel, 
         SessionOptions { plugins: global.plugins.clone(), device, device_options, want, ..SessionOptions::default() };
     let session = Session::new(options)?;
     engines_there(&session, &compiled)?;
-    fresh(&session, &compiled)?;
+    fresh::check(&compiled, session.registry())?;
     Ok((session, compiled, false))
 }
 
@@ -340,24 +341,6 @@ fn engines_there(session: &Session, m: &CompiledModel) -> Result<()> {
     let told: Vec<Diagnostic> =
         refused.flatten().map(|d| d.note(format!("the model needs engine {engine}{who}"))).collect();
     if told.is_empty() { Ok(()) } else { Err(Error::all(ErrorKind::PLUGIN, told)) }
-}
-
-/// Engines of other versions than those that compiled the model may read its kernels otherwise.
-fn fresh(session: &Session, m: &CompiledModel) -> Result<()> {
-    let registry = session.registry();
-    let needed = m.engines_needed();
-    let brings =
-        |name: &str| registry.plugin(name).is_some_and(|p| p.provides.iter().any(|e| needed.contains(&e.as_str())));
-    let all = CompiledModel {
-        plugins: m.plugins.iter().filter(|p| brings(&p.name)).cloned().collect(),
-        ..CompiledModel::default()
-    };
-    let changed = crate::session::fresh::changed(&all, registry);
-    let Some(first) = changed.first() else { return Ok(()) };
-    Err(Diagnostic::error(format!("the model must be compiled again: {first}"))
-        .note(changed[1..].join(", "))
-        .help("`ge compile` the model again with the plugins that are here, or install the plugin's version of then")
-        .raise(ge_codes::ENGINE_VERSION))
 }
 
 /// A build that stops for tuning leaves nothing to run.

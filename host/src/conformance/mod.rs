@@ -2,6 +2,8 @@
 //! configuration in use. Nodes of its engines run under guard and against another engine, and small
 //! graphs give the same numbers with the plugin as without it.
 
+/// Kernels that engines run on the host.
+mod hosts;
 /// Nodes of one operator, of many shapes and types.
 mod samples;
 /// What is run, and what is compared.
@@ -11,10 +13,11 @@ use crate::session::{Session, SessionOptions};
 use crate::{Error, Result};
 use ge_plugin::config::{Config, Entry};
 use ge_plugin::conformance::{Found, Probe, Rule};
-use ge_plugin::{EngineHandle, PluginSet, Registry, Want};
+use ge_plugin::{EngineHandle, OpHandle, PluginSet, Registry, Want};
 use ge_plugin_api::engine::flags;
 use ge_plugin_api::ops::flags as op_flags;
 use runs::{Runs, Tried};
+use samples::Sample;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -40,8 +43,21 @@ pub fn probe(name: &str, path: &Path, config: Option<&Path>, probe: &mut Probe) 
         for op in e.op_types().unwrap_or_default() {
             let takes = beside.with.op(&op).is_some_and(|o| comparable(o.proto.flags));
             if takes {
-                probe.item(Rule::C11, &format!("kernels of {} for {op}", e.name()), || one(&runs, e, &op));
+                let mut ran = None;
+                let name = format!("kernels of {} for {op}", e.name());
+                let right = probe.item(Rule::C11, &name, || one(&runs, e, &op, &mut ran));
+                if let (true, Some((handle, sample))) = (right, ran) {
+                    let stop = || runs.cancelled(e, handle, &sample).map(|()| String::new());
+                    probe.item(Rule::C10, &format!("{name}, cancelled"), stop);
+                }
             }
+        }
+    }
+    for e in beside.with.engines().iter().filter(|e| e.owner().name == name) {
+        let ops = beside.with.ops().iter().filter(|o| comparable(o.proto.flags) && e.has_host_kernel(o.name()));
+        for op in ops {
+            let subject = format!("host kernel of {} for {}", e.name(), op.name());
+            probe.item(Rule::C16, &subject, || several(op, |sample, _| hosts::sample(&runs, e, op, sample)));
         }
     }
     if beside.with.passes().iter().any(|p| p.owner().name == name)
@@ -71,13 +87,25 @@ fn comparable(op: u64) -> bool {
     op & apart == 0
 }
 
-/// Samples of one operator on one engine.
-fn one(runs: &Runs<'_>, e: &EngineHandle, op: &str) -> Found {
+/// Samples of one operator on one engine; `ran` is the first that ran.
+fn one<'r>(runs: &Runs<'r>, e: &EngineHandle, op: &str, ran: &mut Option<(&'r OpHandle, Sample)>) -> Found {
     let Some(handle) = runs.beside.with.op(op) else { return Ok(String::new()) };
+    several(handle, |sample, first| {
+        let tried = runs.sample(e, handle, sample, first)?;
+        if matches!(tried, Tried::Alone | Tried::Against(_)) {
+            ran.get_or_insert_with(|| (handle, sample.clone()));
+        }
+        Ok(tried)
+    })
+}
+
+/// Tries samples of an operator until enough ran; what they were held against. `tried` is told
+/// whether it is the first that may run.
+fn several(op: &OpHandle, mut tried: impl FnMut(&Sample, bool) -> core::result::Result<Tried, String>) -> Found {
     let (mut ran, mut in_vain) = (0, 0);
     let mut against: BTreeMap<String, usize> = BTreeMap::new();
-    for sample in samples::of(&handle.proto).take(CANDIDATES) {
-        match runs.sample(e, handle, &sample, ran == 0)? {
+    for sample in samples::of(&op.proto).take(CANDIDATES) {
+        match tried(&sample, ran == 0)? {
             Tried::NotTaken => continue,
             Tried::InVain => {
                 in_vain += 1;

@@ -7,11 +7,18 @@ use crate::session::{Quiet, Session};
 use crate::{Error, ErrorKind, Result};
 use ge_ir::builder::Builder;
 use ge_plugin::sample::SampleGraph;
+use ge_plugin::services::{is_cancelled, set_cancelled};
 use ge_plugin::{EngineHandle, OpHandle};
 use ge_plugin_api::engine::flags;
 use ge_plugin_api::kernel::HostTensor;
 use ge_plugin_api::types::{Blob, ConstTensor, DType, TensorDesc};
 use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+/// When a run is cancelled: kernels are at work by then.
+const AT_WORK: Duration = Duration::from_millis(5);
+/// A cancelled run is over within this.
+const SOON: Duration = Duration::from_secs(1);
 
 /// What became of a sample.
 pub enum Tried {
@@ -167,6 +174,38 @@ impl<'b> Runs<'b> {
         }
     }
 
+    /// A sample whose run is cancelled while a kernel is at work: what the engine's kernels still do
+    /// then is over within a second.
+    pub fn cancelled(&self, e: &EngineHandle, op: &OpHandle, sample: &Sample) -> core::result::Result<(), String> {
+        let say = |e: Error| format!("{}: {e}", show(op.name(), sample));
+        let session = self.guarded.as_ref().map_err(|e| e.to_string())?;
+        let Some(mine) = self.compiled(session, op.name(), e.name(), sample)? else { return Ok(()) };
+        let loaded = session.load(mine).map_err(say)?;
+        let inputs = loaded.random_inputs(7).map_err(say)?;
+        let said = std::thread::scope(|scope| {
+            let begin = scope.spawn(|| {
+                std::thread::sleep(AT_WORK);
+                set_cancelled(true);
+                Instant::now()
+            });
+            let mut last = Ok(());
+            while last.is_ok() && !is_cancelled() {
+                last = loaded.run(&inputs).map(drop);
+            }
+            let begin = begin.join().unwrap_or_else(|_| Instant::now());
+            (last, begin.elapsed())
+        });
+        set_cancelled(false);
+        match said {
+            (_, time) if time > SOON => {
+                let late = format!("a cancelled kernel took {:.1} s to return", time.as_secs_f32());
+                Err(format!("{}: {late}", show(op.name(), sample)))
+            }
+            (Err(e), _) if is_fault(&e) => Err(say(e)),
+            _ => Ok(()),
+        }
+    }
+
     /// A graph of others' operators: the same numbers with the plugin as without it.
     pub fn graph(&self, text: &str) -> core::result::Result<(), String> {
         let say = |e: Error| e.to_string();
@@ -187,20 +226,27 @@ impl<'b> Runs<'b> {
     }
 }
 
+/// The node of a sample with these outputs.
+fn graph(op: &OpHandle, sample: &Sample, outputs: Vec<TensorDesc>) -> SampleGraph {
+    let of = |i: &Given| match i {
+        Given::Absent => None,
+        Given::Data(d) => Some((d.clone(), None)),
+        Given::Const(c) => Some((c.desc(), Some(c.clone()))),
+    };
+    let inputs = sample.inputs.iter().map(of).collect();
+    SampleGraph::over(op.name(), inputs, outputs, sample.attrs.clone()).flags(op.proto.flags)
+}
+
+/// What the prototype says of the outputs; None: it does not take the node.
+pub fn inferred(op: &OpHandle, sample: &Sample) -> Option<Vec<TensorDesc>> {
+    op.infer(&graph(op, sample, vec![TensorDesc::unknown(); sample.outputs]).node()).ok()
+}
+
 /// Whether prototype and engine take it.
 fn taken(e: &EngineHandle, op: &OpHandle, sample: &Sample) -> bool {
-    let graph = |outputs: Vec<TensorDesc>| {
-        let of = |i: &Given| match i {
-            Given::Absent => None,
-            Given::Data(d) => Some((d.clone(), None)),
-            Given::Const(c) => Some((c.desc(), Some(c.clone()))),
-        };
-        let inputs = sample.inputs.iter().map(of).collect();
-        SampleGraph::over(op.name(), inputs, outputs, sample.attrs.clone()).flags(op.proto.flags)
-    };
-    let asked = graph(vec![TensorDesc::unknown(); sample.outputs]);
-    let Ok(outputs) = op.infer(&asked.node()) else { return false };
-    outputs.iter().all(TensorDesc::is_static) && e.supports(&graph(outputs).node()).is_ok_and(|s| s.takes())
+    let Some(outputs) = inferred(op, sample) else { return false };
+    let known = outputs.iter().all(TensorDesc::is_static);
+    known && e.supports(&graph(op, sample, outputs).node()).is_ok_and(|s| s.takes())
 }
 
 /// The graph of a sample.
@@ -239,11 +285,11 @@ fn run(session: &Session, m: ge_model::CompiledModel, times: usize) -> Result<(V
 }
 
 /// Whether an error is the plugin's: what is refused in words is not.
-fn is_fault(e: &Error) -> bool {
+pub fn is_fault(e: &Error) -> bool {
     [ErrorKind::PLUGIN, ErrorKind::PANIC, ErrorKind::INTERNAL, ErrorKind::DEVICE].contains(&e.kind)
 }
 
-fn show(op: &str, sample: &Sample) -> String {
+pub fn show(op: &str, sample: &Sample) -> String {
     let of = |i: &Given| match i {
         Given::Absent => "absent".to_owned(),
         Given::Data(d) => format!("{}{}", d.dtype, d.shape),
@@ -260,7 +306,7 @@ fn numbers(t: &HostTensor) -> Vec<f64> {
 }
 
 /// What differs by more than rounding in the narrowest type of the sample explains.
-fn differs(found: &[HostTensor], right: &[HostTensor], sample: &Sample) -> Option<String> {
+pub fn differs(found: &[HostTensor], right: &[HostTensor], sample: &Sample) -> Option<String> {
     let narrow = |t: DType| matches!(t, DType::F16 | DType::BF16);
     let of = |i: &Given| if let Given::Data(d) = i { narrow(d.dtype) } else { false };
     let half = sample.inputs.iter().any(of) || right.iter().any(|t| narrow(t.dtype));

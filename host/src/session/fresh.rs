@@ -1,4 +1,5 @@
 //! Whether what compiled a model and what is here fit: versions of plugins then and now.
+use crate::{Diagnostic, Result};
 use ge_model::CompiledModel;
 use ge_plugin::Registry;
 
@@ -23,6 +24,24 @@ pub(crate) fn changed(m: &CompiledModel, registry: &Registry) -> Vec<String> {
     };
     let all = m.plugins.iter().filter_map(|p| other(&p));
     all.map(|(name, then, now)| format!("plugin `{name}` was {then} then and is {now} now")).collect()
+}
+
+/// Engines of other versions than those that compiled the model may read its kernels otherwise.
+pub(crate) fn check(m: &CompiledModel, registry: &Registry) -> Result<()> {
+    let needed = m.engines_needed();
+    let brings =
+        |name: &str| registry.plugin(name).is_some_and(|p| p.provides.iter().any(|e| needed.contains(&e.as_str())));
+    let all = CompiledModel {
+        plugins: m.plugins.iter().filter(|p| brings(&p.name)).cloned().collect(),
+        ..CompiledModel::default()
+    };
+    let changed = changed(&all, registry);
+    let Some(first) = changed.first() else { return Ok(()) };
+    let d = Diagnostic::error(format!("the model must be compiled again: {first}"));
+    let d = changed[1..].iter().fold(d, |d, c| d.note(c.as_str()));
+    Err(d
+        .help("`ge compile` the model again with the plugins that are here, or install the plugin's version of then")
+        .raise(ge_codes::ENGINE_VERSION))
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@ pub mod bundle;
 pub mod cache;
 pub mod calibrate;
 mod constants;
+mod device;
 pub mod dump;
 pub mod external;
 pub(crate) mod fresh;
@@ -32,8 +33,8 @@ use ge_compiler::options::{BuildMode, CoreType};
 use ge_compiler::pipeline::{Observer, Outcome};
 use ge_compiler::{Options, Toolbox};
 use ge_om::OmFile;
-use ge_plugin::{DeviceHandle, LoadRequest, PluginSet, Registry, Want};
-use ge_plugin_api::device::{ContextObject, SocSpec};
+use ge_plugin::{LoadRequest, OpenDevice, PluginSet, Registry, Want};
+use ge_plugin_api::device::SocSpec;
 use ge_plugin_api::engine::{EngineInfo, Target, flags};
 use ge_runtime::{DynamicModel, Engines, LoadOptions, LoadedModel, StreamPool, Tools, Variables};
 use rayon::prelude::*;
@@ -98,44 +99,6 @@ impl Session {
     /// The SoC asked for, by name or file.
     pub fn soc_name(&self) -> Option<&str> {
         self.options.soc.as_deref()
-    }
-
-    /// The device library: the one asked for, else the first that has the SoC asked for, else the
-    /// first.
-    pub fn device(&self) -> Result<&DeviceHandle> {
-        self.device_of(self.soc_name())
-    }
-
-    /// The device library for a SoC, where none is asked for by its own name.
-    fn device_of(&self, soc: Option<&str>) -> Result<&DeviceHandle> {
-        let name = self.options.device.as_ref().map(|(n, _)| n.as_str());
-        let all = self.registry.devices();
-        let of_soc = soc.and_then(|s| all.iter().find(|d| d.info.socs.iter().any(|n| n.as_str() == s)));
-        let found = match name {
-            Some(n) => self.registry.device(n),
-            None => of_soc.or_else(|| all.first()),
-        };
-        found.ok_or_else(|| match name {
-            Some(n) => crate::options::unknown_name("device", n, self.registry.devices().iter().map(|d| d.name())),
-            None => Diagnostic::error("no enabled plugin brings a device")
-                .help("enable plugin `sim` in plugins.toml")
-                .raise(ge_codes::NO_DEVICE),
-        })
-    }
-
-    /// The SoC: by name, by file, or the device's default.
-    pub fn soc(&self) -> Result<SocSpec> {
-        let device = self.device()?;
-        let Some(name) = &self.options.soc else {
-            return device.soc(&device.info.default_soc);
-        };
-        if name.ends_with(".toml") || name.contains('/') {
-            let text = std::fs::read_to_string(name).map_err(|e| {
-                Diagnostic::error(format!("cannot read SoC file `{name}`: {e}")).raise(ge_codes::UNREADABLE)
-            })?;
-            return device.soc_from_text(name, &text);
-        }
-        device.soc(name)
     }
 
     /// What the plugins offer for one compilation.
@@ -361,24 +324,6 @@ impl Session {
         Ok(self.libraries.get_or_init(|| all))
     }
 
-    /// Opens the device.
-    pub fn open_device(&self, soc: &SocSpec) -> Result<Arc<ContextObject>> {
-        let device = self.device_of(Some(&soc.name))?;
-        let id = self.options.device.as_ref().map_or(0, |(_, id)| *id);
-        // A device need not look at options that it does not have.
-        let known = || device.info.options.chunks(2).filter_map(|o| o.first()).map(|o| o.as_str());
-        if let Some((k, _)) = self.options.device_options.iter().find(|(k, _)| known().all(|o| o != k)) {
-            let d = Diagnostic::error(format!("device `{}` has no option `{k}`", device.name()))
-                .note(format!("known: {}", known().collect::<Vec<_>>().join(", ")));
-            let d = match crate::options::nearest(k, known()) {
-                Some(n) => d.help(format!("did you mean `{n}`?")),
-                None => d,
-            };
-            return Err(d.raise(ge_codes::UNKNOWN_NAME));
-        }
-        Ok(Arc::new(device.open(id, soc, &self.options.device_options)?))
-    }
-
     /// Streams of the session's devices, which models loaded side by side on one device share.
     pub fn stream_pool(&self) -> &StreamPool {
         &self.streams
@@ -418,10 +363,11 @@ impl Session {
     pub fn load_on(
         &self,
         compiled: ge_model::CompiledModel,
-        context: Arc<ContextObject>,
+        context: Arc<OpenDevice>,
         options: &LoadOptions,
     ) -> Result<Model> {
         fits_group(&compiled, options.rank_size.max(1))?;
+        fresh::check(&compiled, &self.registry)?;
         let device = self.options.device_options.as_slice().into();
         let (streams, variables) = (self.streams.clone(), self.variables.clone());
         let options = LoadOptions { streams, variables, device, ..options.clone() };

@@ -2,7 +2,7 @@
 use crate::{Error, Result};
 use ge_plugin_api::kernel::{HostTensor, TensorView};
 use ge_plugin_api::types::tensor::Container;
-use ge_plugin_api::types::{ConstTensor, DType, Dim};
+use ge_plugin_api::types::{ConstTensor, DType, Dim, TensorDesc};
 use ge_runtime::v2::{Given, Made};
 use ge_runtime::{DynamicModel, LoadedModel, RunOptions, RunOutcome};
 
@@ -195,13 +195,7 @@ pub fn range_of(info: &ge_model::CompiledModel, name: &str) -> Option<(i64, i64)
 /// Random inputs: reals from -1 to 1, whole numbers of the range that the graph implies, else from
 /// 0 to 3, two for each open size; the same for a seed everywhere.
 pub fn random_inputs(info: &ge_model::CompiledModel, seed: u64) -> Result<Vec<HostTensor>> {
-    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0xD1B5_4A32_D192_ED03;
-    let mut next = move || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state
-    };
+    let mut next = chance(seed);
     let fixed = info.fixed_inputs();
     info.inputs
         .iter()
@@ -230,6 +224,24 @@ pub fn random_inputs(info: &ge_model::CompiledModel, seed: u64) -> Result<Vec<Ho
             Ok(t)
         })
         .collect()
+}
+
+/// The same numbers for a seed everywhere.
+fn chance(seed: u64) -> impl FnMut() -> u64 {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0xD1B5_4A32_D192_ED03;
+    move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    }
+}
+
+/// A tensor of known sizes with random numbers of a seed, as [`random_inputs`] makes them.
+pub(crate) fn filled(d: &TensorDesc, seed: u64) -> Result<HostTensor> {
+    let mut t = HostTensor::zeroed(d.dtype, &d.shape.sizes().unwrap_or_default())?;
+    fill(&mut t, &mut chance(seed), None);
+    Ok(t)
 }
 
 /// What random inputs have for an open size: two, or what is nearest in its range.

@@ -52,6 +52,10 @@ map_op!("onnx", "ai.onnx.ml", "LinearClassifier", 1..=u32::MAX, classifier);
 
 fn infer(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     let n = c.input(1)?.shape.dims().first().and_then(|d| d.size()).unwrap_or(0) as usize;
+    let bias = &c.input(2)?.shape;
+    if bias.sizes().is_some_and(|s| s.as_slice() != [n as u64]) {
+        return Err(Error::unsupported(format!("intercepts {bias} for {n} rows of coefficients")));
+    }
     Ok(vec![TensorDesc::new(DType::F32, columns(c, n)?)])
 }
 register_op!(|| OpDef::new("MlLinear", infer)

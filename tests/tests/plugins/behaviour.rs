@@ -69,14 +69,10 @@ fn panics_in_each_kind_of_call() {
     failed(r.passes()[0].run(&g.graph()).unwrap_err(), ErrorKind::PANIC, &["pass BadPass", "this shall not"]);
     let r = load("error_pass").unwrap();
     failed(r.passes()[0].run(&g.graph()).unwrap_err(), ErrorKind::PLUGIN, &["failed in pass BadPass: no"]);
-    let r = load("panic_alloc").unwrap();
+    let r = load("dev_panic_alloc").unwrap();
     let d = r.device("baddev").unwrap();
     let context = d.open(0, &d.soc("bad").unwrap(), &[]).unwrap();
-    failed(
-        d.named("alloc", context.alloc(MemoryKind::HBM, 1)).unwrap_err(),
-        ErrorKind::PANIC,
-        &["baddev.alloc", "out of mind"],
-    );
+    failed(context.alloc(MemoryKind::HBM, 1).unwrap_err(), ErrorKind::PANIC, &["baddev.alloc", "out of mind"]);
 }
 
 #[test]

@@ -42,6 +42,9 @@ fn a_right_plugin_passes_and_its_kernels_were_run() {
     for id in ["C1", "C2", "C3", "C4", "C5", "C6", "C7", "C9", "C10", "C12", "C13", "C14", "C15"] {
         assert_eq!(of(id)["ok"], true, "{r}");
     }
+    let r = report(&dir, "host_right");
+    let host = r["rules"].as_array().unwrap().iter().find(|r| r["id"] == "C16").unwrap();
+    assert_eq!((host["ok"].as_bool(), host["detail"].as_str()), (Some(true), Some("5 against DNN_VM_HOST_CPU")), "{r}");
 }
 
 #[test]
@@ -74,6 +77,12 @@ fn each_misbehaviour_is_told_under_its_rule() {
         ("half_written", "C11", "are left as they were"),
         ("unsteady_kernel", "C11", ""),
         ("wrong_relu", "C11", "DNN_VM_AICPU_ASCEND has the other number"),
+        ("slow_cancelled_kernel", "C10", "a cancelled kernel took "),
+        ("host_wrong", "C16", "DNN_VM_HOST_CPU has the other number"),
+        ("host_shape", "C16", "inference says"),
+        ("host_panics", "C16", "nothing folds here"),
+        ("host_unsteady", "C16", "give other bytes"),
+        ("forgets", "C9", "comes back as other bytes"),
         ("hook_changes_others", "C12", "BadEngine"),
         ("wrong_pass", "C12", "without the plugin the other number"),
         ("thread_left", "C13", "1 threads running"),

@@ -150,7 +150,8 @@ fn a_new_device_builds_passes_and_runs_models() {
     let (model, on) = ("kit_device/reference/model.onnx", "kit_device_board");
     let given = ["--inputs", "kit_device/reference/in", "--expect", "kit_device/reference/want"];
     dir.ok(&[&["run", model, "--device", on], &given[..]].concat());
-    // Streams, events, workspaces, weights: a model of many nodes gives what it gives elsewhere, and is compiled for
+    // Streams, events, workspaces, weights: a model of many nodes gives what it gives elsewhere,
+    // and is compiled for
     // this device's SoC.
     let (net, at) = (models().join("lenet.onnx"), models().join("lenet/s0"));
     let (net, at) = (net.display().to_string(), at.display().to_string());

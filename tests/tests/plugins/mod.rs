@@ -14,6 +14,8 @@ mod ours;
 mod sets;
 /// Plugins that take their time.
 mod slow;
+/// Devices.
+mod devices;
 /// Which configurations are trusted.
 mod trust;
 /// New plugins, and what there is of plugins.

@@ -48,7 +48,8 @@ fn the_interface_can_be_published() {
     assert!(page.contains(&format!("ge-plugin-api = \"{minor}\"")), "the readme does not name {minor}");
 }
 
-/// What is packed, unpacked outside of the workspace, builds and passes its tests; the plugin of its readme builds on it
+/// What is packed, unpacked outside of the workspace, builds and passes its tests; the plugin of
+/// its readme builds on it
 /// and passes the conformance suite.
 #[test]
 fn what_is_published_builds_and_passes_its_tests_alone() {

@@ -1,4 +1,5 @@
-//! A crate under `forbid(unsafe_code)` cannot break memory: kernels that ask for everything that they must not
+//! A crate under `forbid(unsafe_code)` cannot break memory: kernels that ask for everything that
+//! they must not
 //! have, under AddressSanitizer, whose runtime is part of the stable toolchain.
 use ge_tests::{root, target};
 use std::path::Path;

@@ -39,13 +39,14 @@ rules! { "A rule of the suite."
     C6 "engines refuse with a reason, answer twice the same, and keep to the rules of task lists",
     C7 "passes record the same edits twice, which the host can apply",
     C8 "front ends and mappings refuse what is none of theirs",
-    C9 "devices describe their SoCs and refuse what they do not know",
-    C10 "cancelled calls return within a second",
+    C9 "devices describe their SoCs, refuse what they do not know, and give back the bytes that were copied to them",
+    C10 "cancelled calls and kernels return within a second",
     C11 "kernels stay within their arguments, write their outputs wholly, each block its own part, and give the numbers of another engine, twice the same and on every SoC",
     C12 "graphs of other plugins' operators give the same numbers with the plugin as without it",
     C13 "no thread is left running",
     C14 "nothing is printed: what is to be told goes through `services::log`",
     C15 "no file is left in the working folder or the folder for temporary files, and none open",
+    C16 "host kernels give the shapes of inference and the numbers of another plugin's host kernels, twice the same",
 }
 
 /// One item of the suite.

@@ -7,7 +7,7 @@ use crate::sample::SampleGraph;
 use crate::services::set_cancelled;
 use crate::tasks::Granted;
 use ge_plugin_api::abi::ROption;
-use ge_plugin_api::device::SocSpec;
+use ge_plugin_api::device::{MemoryKind, SocSpec};
 use ge_plugin_api::engine::{Hook, KernelBinary, RunningParams, Support, Target, TaskContext, flags};
 use ge_plugin_api::frontend::{FileRef, ForeignNode, GraphBuilder, ImportOptions, RelativeFiles};
 use ge_plugin_api::ops::ParamKind;
@@ -232,8 +232,19 @@ fn try_device(d: &DeviceHandle) -> Plain {
     }
     unless_fault(d.soc_from_text("sample", "this is [ no SoC"))?;
     if let Some(context) = unless_fault(d.open(0, &soc, &[]))? {
-        unless_fault(d.named("free", context.free(0x10)))?;
-        unless_fault(d.named("counters", context.counters()))?;
+        unless_fault(context.free(0x10))?;
+        unless_fault(context.counters())?;
+        // A device that is away has no memory, which it may say in words.
+        if let Some(at) = unless_fault(context.alloc(MemoryKind::HBM, 4096))? {
+            let there: Vec<u8> = (0..1000u32).map(|i| (i % 251) as u8).collect();
+            let mut back = vec![0u8; there.len()];
+            let copied = unless_fault(context.copy_in(at, &there))?.is_some()
+                && unless_fault(context.copy_out(at, &mut back))?.is_some();
+            if copied && back != there {
+                return Err("what is copied to its memory comes back as other bytes".into());
+            }
+            unless_fault(context.free(at))?;
+        }
     }
     unless_fault(d.open(0, &soc, &[("no such option".into(), "x".into())]))?;
     Ok(())

@@ -12,7 +12,8 @@ use ge_model::{
     CompiledModel, GraphInfo, IoInfo, KernelInfo, LogicalInfo, MemoryInfo, NodeInfo, PhysicalInfo, SlotInfo, SpaceInfo,
     StreamsInfo, TaskInfo, ValueAt, ZeroCopyInfo,
 };
-use ge_plugin_api::device::{ContextObject, SocSpec};
+use ge_plugin::OpenDevice;
+use ge_plugin_api::device::SocSpec;
 use ge_plugin_api::kernel::HostTensor;
 use ge_plugin_api::task::TaskType;
 use ge_plugin_api::types::{AttrMap, DType, TensorDesc};
@@ -56,7 +57,7 @@ pub(crate) struct Loader<'l> {
     pub(crate) soc: &'l SocSpec,
     pub(crate) weights: &'l Bytes,
     pub(crate) engines: &'l Engines,
-    pub(crate) context: &'l Arc<ContextObject>,
+    pub(crate) context: &'l Arc<OpenDevice>,
     pub(crate) options: &'l LoadOptions,
 }
 

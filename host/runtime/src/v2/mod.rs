@@ -52,7 +52,8 @@ use crate::request::{Engines, LoadOptions};
 use bytes::Bytes;
 use cache::Cache;
 use ge_model::CompiledModel;
-use ge_plugin_api::device::{ContextObject, RunReport};
+use ge_plugin::OpenDevice;
+use ge_plugin_api::device::RunReport;
 use ge_plugin_api::kernel::{HostTensor, TensorView};
 use growth::Growing;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -68,7 +69,7 @@ pub struct DynamicModel {
     preferred: Vec<Vec<String>>,
     tools: Arc<Tools>,
     engines: Engines,
-    context: Arc<ContextObject>,
+    context: Arc<OpenDevice>,
     options: LoadOptions,
     weights: Bytes,
     /// Parts of known shape, sealed.
@@ -94,7 +95,7 @@ impl DynamicModel {
         compiled: CompiledModel,
         tools: Arc<Tools>,
         engines: Engines,
-        context: Arc<ContextObject>,
+        context: Arc<OpenDevice>,
         options: &LoadOptions,
     ) -> Result<DynamicModel, RuntimeError> {
         let weights = compiled.weights.first().map(|(_, b)| b.clone()).unwrap_or_default();
