@@ -7,7 +7,7 @@ use crate::session::read_om;
 use crate::{Diagnostic, Error, ErrorKind, Result};
 use clap::Args;
 use ge_model::CompiledModel;
-use ge_plugin::{LoadRequest, PluginSet, Registry, Status, Want};
+use ge_plugin::{LoadRequest, PluginRecord, PluginSet, Registry, Status, Want};
 use ge_plugin_api::frontend::FileRef;
 use ge_plugin_api::types::Blob;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,9 @@ pub fn run(global: &Global, a: &CheckArgs) -> Result<u8> {
     }
     let (word, reasons, code) = match read_om(&a.model) {
         Ok(m) => {
-            let registry = PluginSet::load_lenient(&LoadRequest { config: global.plugins.clone(), want: Want::All })?;
+            // Manifests say which engines and devices there are: no library is opened.
+            let registry =
+                PluginSet::load_lenient(&LoadRequest { config: global.plugins.clone(), want: Want::Nothing })?;
             let (word, reasons) = judge(&m, &registry);
             (word, reasons, u8::from(word != "yes"))
         }
@@ -75,6 +77,11 @@ fn texts(e: &Error) -> Vec<String> {
     e.diagnostics.iter().map(|d| d.message.to_string()).collect()
 }
 
+/// Plugins that are enabled and in order, as far as it can be seen without opening them.
+fn here(registry: &Registry) -> impl Iterator<Item = &PluginRecord> {
+    registry.plugins().iter().filter(|p| p.usable())
+}
+
 fn judge(m: &CompiledModel, registry: &Registry) -> (&'static str, Vec<String>) {
     let mut no = Vec::new();
     let mut rebuild = Vec::new();
@@ -83,7 +90,8 @@ fn judge(m: &CompiledModel, registry: &Registry) -> (&'static str, Vec<String>) 
         rebuild.push(format!("it was compiled by ge {}, this is ge {ours}", m.version));
     }
     for engine in m.engines_needed().into_iter().filter(|e| !e.is_empty()) {
-        if registry.engine(engine).is_none_or(|e| e.excluded) {
+        // An engine that is excluded takes no new nodes, and runs what it compiled.
+        if !here(registry).any(|p| p.provides.iter().any(|e| e == engine)) {
             let node = m.graphs.iter().flat_map(|g| &g.nodes).find(|n| n.engine == engine);
             let who = node.map_or(String::new(), |n| format!(" (`{}`, {})", n.name, n.op));
             no.push(format!("it needs engine {engine}{who}, which no enabled plugin brings"));
@@ -107,7 +115,7 @@ fn judge(m: &CompiledModel, registry: &Registry) -> (&'static str, Vec<String>) 
             no.push(format!("plugin `{}`, which is not optional, is refused: {}", p.name, e.message()));
         }
     }
-    if registry.devices().is_empty() {
+    if !here(registry).any(|p| p.kinds.iter().any(|k| k == "device")) {
         no.push("no enabled plugin brings a device".into());
     }
     if !no.is_empty() {

@@ -1,4 +1,5 @@
-//! Devices that misbehave, which device a SoC is of, and models of engines of other versions.
+//! Devices that misbehave, which device a SoC is of, models of engines of other versions, and what
+//! `ge check` says without opening a library.
 use super::behaviour::refusing;
 use super::support::patched;
 use std::path::Path;
@@ -201,4 +202,29 @@ fn an_om_of_another_version_of_its_engine_is_to_be_built_again() {
         compile(d, "sim");
         ge(d, 0, &run);
     }
+}
+
+/// Manifests say enough: a library that dies when it is opened is not opened. An engine that is
+/// excluded takes no nodes, and runs those that it has.
+#[test]
+fn check_opens_no_library_and_says_what_run_does() {
+    let dir = refusing("good");
+    let d = dir.path();
+    compile(d, "sim");
+    let right = std::fs::read_to_string(d.join("plugins.toml")).unwrap();
+    let with = |from: &str, to: &str| {
+        assert!(right.contains(from), "{from}");
+        std::fs::write(d.join("plugins.toml"), right.replacen(from, to, 1)).unwrap();
+    };
+    let run = ["run", "m.om", "--random", "1"];
+    with("mode = \"good\"", "mode = \"exit_init\"");
+    assert!(ge(d, 0, &["check", "m.om"]).starts_with("yes"));
+    assert!(ge(d, 5, &run).contains("`bad`"));
+    with("name = \"bad\"\n", "name = \"bad\"\nexclude_engines = [\"BadEngine\"]\n");
+    assert!(ge(d, 0, &["check", "m.om"]).starts_with("yes"));
+    ge(d, 0, &run);
+    with("name = \"bad\"\n", "name = \"bad\"\nenabled = false\n");
+    let said = ge(d, 1, &["check", "m.om"]);
+    assert!(said.starts_with("no: it needs engine BadEngine (`y`, BadOp), which no enabled plugin brings"), "{said}");
+    assert!(ge(d, 3, &run).contains("GE-E0601"));
 }
