@@ -8,6 +8,7 @@ use crate::cdoor;
 use crate::collect::{Contents, Given};
 use crate::manifest::Abi;
 use crate::services;
+use crate::verdicts;
 use ge_plugin_api::abi::__loader::{
     AbiHeaderRef, LibHeader, LibraryError, ROOT_MODULE_LOADER_NAME_WITH_NUL, RootModule, RootModuleError,
     check_layout_compatibility,
@@ -109,7 +110,10 @@ fn entry(name: &str, path: &Path) -> Result<cdoor::Entry> {
 }
 
 fn root_module(name: &str, path: &Path) -> Result<PluginRef> {
+    let before = verdicts::key(path);
     let library = library(name, path)?;
+    // Another file may have been put in the place of the one that was opened.
+    let key = before.filter(|k| verdicts::key(path).as_ref() == Some(k));
     // SAFETY: the symbol is a static of type LibHeader whose address is what an AbiHeaderRef is;
     // its magic is checked by `upgrade` below before anything else of it is used.
     let header = unsafe { library.get::<AbiHeaderRef>(ROOT_MODULE_LOADER_NAME_WITH_NUL.as_bytes()).map(|s| *s) };
@@ -122,6 +126,12 @@ fn root_module(name: &str, path: &Path) -> Result<PluginRef> {
             .raise(ge_codes::NOT_A_PLUGIN)
     })?;
     let header = header.upgrade().map_err(|e| refused(name, path, &e))?;
+    if key.as_deref().is_some_and(verdicts::is_right) {
+        // SAFETY: this very file was opened by this very executable before, and its layout was
+        // found right then.
+        let root = unsafe { header.init_root_module_with_unchecked_layout::<PluginRef>() };
+        return root.map_err(|e| refused(name, path, &e));
+    }
     // abi_stable joins all that it has seen of a type in one table of the process. The host's own
     // types come first, or an older plugin that is checked before a newer one makes the newer one's
     // fields too many.
@@ -130,7 +140,9 @@ fn root_module(name: &str, path: &Path) -> Result<PluginRef> {
         let own = <PluginRef as StableAbi>::LAYOUT;
         let _ = check_layout_compatibility(own, own);
     });
-    checked_root(name, path, header)
+    let root = checked_root(name, path, header)?;
+    key.into_iter().for_each(verdicts::note);
+    Ok(root)
 }
 
 fn checked_root(name: &str, path: &Path, header: &'static LibHeader) -> Result<PluginRef> {

@@ -11,6 +11,7 @@ use crate::options;
 use crate::owner::Owner;
 use crate::registry::{PluginRecord, Registry, Status};
 use crate::services;
+use crate::verdicts;
 use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind, Severity};
 use ge_plugin_api::{Error, Result};
 use rayon::prelude::*;
@@ -205,6 +206,7 @@ impl<'a> Set<'a> {
             }
         });
         drop(watch);
+        verdicts::write();
         self.refuse_same_contents(&mut all);
         self.join(all)
     }
