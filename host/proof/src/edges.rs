@@ -66,7 +66,7 @@ fn end(m: &CompiledModel, run: &Run) -> Result<(), PlanFault> {
         // no work of a node.
         let work = m.tasks.iter().filter(|t| t.stream as usize == q).rposition_work();
         // What a switch may leave asleep is joined by no one.
-        if q != *own && !run.conditional[q] && work.is_some_and(|w| *over <= w) && run.lengths[q] > 0 {
+        if q != *own && run.conditions[q].is_empty() && work.is_some_and(|w| *over <= w) && run.lengths[q] > 0 {
             return Err(PlanFault::End { stream: q });
         }
     }

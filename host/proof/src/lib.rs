@@ -47,7 +47,7 @@ pub fn check(m: &CompiledModel) -> Result<(), PlanFault> {
     let run = run::Run::simulate(m)?;
     edges::check(m, &run)?;
     parts::check(m)?;
-    memory::check(m, &run.stands)?;
+    memory::check(m, &run)?;
     in_place::check(m, &run.stands)?;
     effects::check(m, &run.stands)?;
     flow::check(m)

@@ -14,8 +14,8 @@ pub(crate) struct Run {
     pub end: Option<(usize, Vec<u32>)>,
     /// Tasks on each stream.
     pub lengths: Vec<u32>,
-    /// Streams that run only if a switch says so.
-    pub conditional: Vec<bool>,
+    /// The switches (by task) that must all say so for each stream to run: of most streams none.
+    pub conditions: Vec<BTreeSet<usize>>,
 }
 
 /// The stream that a task wakes.
@@ -112,7 +112,7 @@ impl Run {
             stands: m.graphs.iter().map(|g| vec![Vec::new(); g.nodes.len()]).collect(),
             end: None,
             lengths: queues.iter().map(|q| q.len() as u32).collect(),
-            conditional: Vec::new(),
+            conditions: Vec::new(),
         };
         // Notifies that other ranks record are not ordered by this model alone: a wait on one that
         // it never records passes.
@@ -127,14 +127,13 @@ impl Run {
         let mut at = vec![0usize; s];
         let mut awake: Vec<bool> = m.streams.physical.iter().map(|p| p.head).collect();
         let mut left = wakers(m);
-        let conditions = conditions(m, &left);
-        run.conditional = conditions.iter().map(|c| !c.is_empty()).collect();
+        run.conditions = conditions(m, &left);
         // Branches end at different wakers of one stream, of which one comes: here all do. What the
         // stream then knows of a stream that runs whenever it does is what each of them knows; of
         // one that runs in some branches alone, what any knows.
         let mut alternatives: Vec<Vec<Vec<u32>>> = vec![Vec::new(); s];
         let branches: Vec<bool> =
-            left.iter().map(|w| w.iter().all(|i| run.conditional[m.tasks[*i].stream as usize])).collect();
+            left.iter().map(|w| w.iter().all(|i| !run.conditions[m.tasks[*i].stream as usize].is_empty())).collect();
         let mut recorded: HashMap<(bool, u32), Vec<u32>> = HashMap::new();
         let mut waiting: HashMap<(bool, u32), usize> = HashMap::new();
         // The last wait for each id: node, stream and place.
@@ -250,7 +249,7 @@ impl Run {
                         let clock: Vec<u32> = (0..s)
                             .map(|k| {
                                 let each = all.iter().map(|c| c[k]);
-                                let always = branches[w] && conditions[k].is_subset(&conditions[w]);
+                                let always = branches[w] && run.conditions[k].is_subset(&run.conditions[w]);
                                 if always { each.min() } else { each.max() }.unwrap_or(0)
                             })
                             .collect();

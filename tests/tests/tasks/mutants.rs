@@ -308,7 +308,15 @@ graph @g1(%x: f32[16]) {
     ]];
     add("sink", plain, &[sink], sunk.clone());
     add("sink of notifies", plain, &[sink, notify, unfused], sunk);
-    let v1 = "graph @main(%p: bool[], %x: f32[16]) {
+    let p = |p: u8| HostTensor::from_bytes(DType::BOOL, &[], &[p]).unwrap();
+    add(SWITCHED.0, SWITCHED.1, &[unfused], vec![vec![p(0), v(7, 16)], vec![p(1), v(7, 16)]]);
+    out
+}
+
+/// v1 control flow: two branches, and what comes after either.
+const SWITCHED: (&str, &str) = (
+    "switch and merge",
+    "graph @main(%p: bool[], %x: f32[16]) {
   %s = Switch(%x, %p) : f32[16], f32[16]
   %a = Neg(%s) : f32[16]
   %b = Square(%s#1) {_stream_label = \"b\"} : f32[16]
@@ -316,10 +324,38 @@ graph @g1(%x: f32[16]) {
   %r = Relu(%m) : f32[16]
   return %r
 }
-";
-    let p = |p: u8| HostTensor::from_bytes(DType::BOOL, &[], &[p]).unwrap();
-    add("switch and merge", v1, &[unfused], vec![vec![p(0), v(7, 16)], vec![p(1), v(7, 16)]]);
-    out
+",
+);
+
+#[test]
+fn what_a_branch_may_skip_hides_no_memory_from_what_comes_after_it() {
+    let plain = session(&[]);
+    let devices = Devices::new(40);
+    let all = subjects(&plain);
+    let s = all.iter().find(|s| s.name == SWITCHED.0).expect("among the subjects");
+    let want = outputs(&plain, &s.model, &s.inputs);
+    let (mut refused, mut broken) = (0, 0);
+    let slots = |m: &CompiledModel| -> Vec<(usize, usize)> {
+        let of = |n: usize| (0..m.graphs[0].nodes[n].slots.len()).map(move |k| (n, k));
+        let feature = |(n, k): &(usize, usize)| m.graphs[0].nodes[*n].slots[*k].space == SlotInfo::FEATURE;
+        (0..m.graphs[0].nodes.len()).flat_map(of).filter(feature).collect()
+    };
+    for (node, output) in slots(&s.model) {
+        for at in 0..4u64 {
+            for size in [512, 1024] {
+                let mut m = s.model.clone();
+                let n = &mut m.graphs[0].nodes[node];
+                let what = format!("{}:{output} at {} for {size}", n.name, at * 512);
+                (n.slots[output].offset, n.slots[output].size) = (at * 512, size);
+                let verdict = ge_proof::check(&m);
+                let breaks = devices.breaks(&m, &s.inputs, &want, 40);
+                assert!(verdict.is_err() || breaks.is_none(), "{what}: {breaks:?}");
+                refused += usize::from(verdict.is_err());
+                broken += usize::from(breaks.is_some());
+            }
+        }
+    }
+    assert!(broken >= 10 && refused >= broken, "{refused} refused, {broken} break");
 }
 
 #[test]

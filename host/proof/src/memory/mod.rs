@@ -1,56 +1,61 @@
 //! Memory is written anew only when every use of what lay there is over (ReuseChecker, facts 2.6
 //! h).
 mod blocks;
+mod held;
 mod lent;
 
 use super::PlanFault;
+use super::run::Run;
 use super::stand::Stand;
 use blocks::{Block, Blocks};
 use ge_model::CompiledModel;
+use held::Held;
 use lent::Lent;
-use std::collections::BTreeMap;
 
 /// Rule 6, and that values within one run lie beside each other (rule 12).
 ///
+/// A block is compared with what lay in its range last: what lay there before that is over before
+/// the last one begins. That holds where the last one runs. What a switch may skip hides nothing
+/// from those who come after it, but what runs under the same switch.
+///
 /// # Errors
 /// The first two blocks of which one may be written while the other is in use.
-pub(crate) fn check(m: &CompiledModel, stands: &[Vec<Vec<Stand>>]) -> Result<(), PlanFault> {
+pub(crate) fn check(m: &CompiledModel, run: &Run) -> Result<(), PlanFault> {
+    let stands = &run.stands;
     for (gi, g) in m.graphs.iter().enumerate() {
         let mut blocks = Blocks::gather(gi, &g.nodes);
         blocks.apart(&g.nodes)?;
         let lent = if gi == 0 { Lent::of(m) } else { Lent::default() };
         blocks.list.sort_by_key(|b| b.first);
-        let mut held: BTreeMap<(u8, u64), (u64, usize)> = BTreeMap::new();
+        let mut held = Held::default();
         for b in 0..blocks.list.len() {
             let block = &blocks.list[b];
             if block.size == 0 {
                 continue;
             }
             let (memory, from, to) = (block.memory, block.offset, block.offset + block.size);
-            // What lies in the range: from the block before it on.
-            let start = held
-                .range(..=(memory, from))
-                .next_back()
-                .filter(|((k, _), (end, _))| *k == memory && *end > from)
-                .map(|(k, _)| *k);
-            let keys: Vec<(u8, u64)> =
-                start.into_iter().chain(held.range((memory, from + 1)..(memory, to)).map(|(k, _)| *k)).collect();
-            for key in keys {
-                let Some((end, old)) = held.remove(&key) else { continue };
-                if let Some(fault) = unordered(m, (gi, &stands[gi], &lent), &blocks.list[old], block, key.1.max(from)) {
-                    return Err(fault);
+            let mut below = held.take(memory, from, to);
+            for (at, _, old) in &mut below {
+                for o in old.iter().map(|o| &blocks.list[*o]) {
+                    if let Some(fault) = unordered(m, (gi, &stands[gi], &lent), o, block, *at) {
+                        return Err(fault);
+                    }
                 }
-                if key.1 < from {
-                    held.insert(key, (from, old));
-                }
-                if end > to {
-                    held.insert((memory, to), (end, old));
-                }
+                old.retain(|o| !hides(run, &stands[gi], block, &blocks.list[*o]));
             }
-            held.insert((memory, from), (to, b));
+            held.put(memory, (from, to), b, below);
         }
     }
     Ok(())
+}
+
+/// Whether `new` runs whenever a user of `old` does: who comes after it comes after all of them.
+fn hides(run: &Run, stands: &[Vec<Stand>], new: &Block, old: &Block) -> bool {
+    fn streams<'a>(stands: &'a [Vec<Stand>], nodes: &'a [u32]) -> impl Iterator<Item = usize> + 'a {
+        nodes.iter().flat_map(|n| &stands[*n as usize]).map(|s| s.stream)
+    }
+    let runs_with = |u: usize| streams(stands, &new.firsts).any(|f| run.conditions[f].is_subset(&run.conditions[u]));
+    streams(stands, &new.firsts).any(|f| run.conditions[f].is_empty()) || streams(stands, &old.users).all(runs_with)
 }
 
 /// A fault if not every use of `old` is over before `new` is first touched.
