@@ -17,7 +17,7 @@ impl Pass for DoubleNegPass {
         PassInfo::new("DoubleNegPass", PassStage::AFTER_INFER_SHAPE, PassLevel::O1, "Neg(Neg(x)) becomes x")
     }
     fn run(&self, graph: &Graph<'_>, patch: &mut Patch) -> ge_plugin_api::Result<()> {
-        for outer in graph.nodes().filter(|n| n.op() == "Neg") {
+        for outer in graph.nodes_of(&["Neg"]) {
             let inner = outer.input(0).map(|v| graph.node(v.node)).filter(|n| n.op() == "Neg");
             // The edits are recorded; the graph changes when all of them are applied.
             if let Some(x) = inner.and_then(|n| n.input(0)) {

@@ -7,6 +7,9 @@ use crate::diagnostic::{Diagnostic, Error, Result};
 use crate::patch::{Edit, NamedValue, Patch};
 use crate::types::{Attr, AttrMap, AttrValue, Blob, ConstTensor, Key, NodeId, TensorDesc, ValueRef};
 
+mod provenance;
+pub use provenance::Provenance;
+
 /// A model file as the host mapped it.
 #[repr(C)]
 #[derive(Clone, Debug, StableAbi)]

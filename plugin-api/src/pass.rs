@@ -82,7 +82,7 @@ impl PassInfo {
 ///         PassInfo::new("DoubleAbsPass", PassStage::AFTER_INFER_SHAPE, PassLevel::O1, "Abs(Abs(x)) becomes Abs(x)")
 ///     }
 ///     fn run(&self, graph: &Graph<'_>, patch: &mut Patch) -> ge_plugin_api::Result<()> {
-///         for outer in graph.nodes().filter(|n| n.op() == "Abs") {
+///         for outer in graph.nodes_of(&["Abs"]) {
 ///             if let Some(inner) = outer.input(0).filter(|v| graph.node(v.node).op() == "Abs") {
 ///                 patch.replace_uses(outer.value(0), inner);
 ///                 patch.remove(outer.id());

@@ -4,6 +4,7 @@ use crate::graph::{Graph, Model};
 use ge_plugin_api::types::{Attr, Key, NodeId, Use, ValueRef};
 use ge_plugin_api::view::host::{GraphSource, NodeParts, view};
 use std::cell::OnceCell;
+use std::rc::Rc;
 
 /// What is known of operator types beyond their names: the flags of their prototypes.
 pub trait OpFlags {
@@ -25,12 +26,39 @@ pub struct GraphContext<'m> {
     ops: &'m dyn OpFlags,
     /// Contexts of all graphs, made when a plugin first asks for another graph.
     others: OnceCell<Vec<GraphContext<'m>>>,
+    by_op: Rc<OpIndex>,
+}
+
+/// Nodes of each operator type of a graph, in its order; filled when a plugin first asks. Good as
+/// long as the graph stays as it is.
+#[derive(Debug, Default)]
+pub struct OpIndex(OnceCell<Vec<Vec<NodeId>>>);
+
+impl OpIndex {
+    fn of(&self, g: &Graph, op: Key) -> &[NodeId] {
+        let all = self.0.get_or_init(|| {
+            let mut all: Vec<Vec<NodeId>> = Vec::new();
+            for n in g.nodes() {
+                let i = n.op_key().index() as usize;
+                if all.len() <= i {
+                    all.resize_with(i + 1, Vec::new);
+                }
+                all[i].push(n.id());
+            }
+            all
+        });
+        all.get(op.index() as usize).map_or(&[], Vec::as_slice)
+    }
 }
 
 impl<'m> GraphContext<'m> {
     /// Graph `index` of a model (0 is the root), of operators that `ops` knows.
     pub fn new(model: &'m Model, index: usize, ops: &'m dyn OpFlags) -> GraphContext<'m> {
-        GraphContext { model, index, ops, others: OnceCell::new() }
+        GraphContext { model, index, ops, others: OnceCell::new(), by_op: Rc::default() }
+    }
+    /// With what was found of the same graph before.
+    pub fn indexed(self, by_op: &Rc<OpIndex>) -> GraphContext<'m> {
+        GraphContext { by_op: Rc::clone(by_op), ..self }
     }
     /// The view.
     pub fn graph(&self) -> ge_plugin_api::view::Graph<'_> {
@@ -81,5 +109,8 @@ impl GraphSource for GraphContext<'_> {
     }
     fn op_flags(&self, op: Key) -> u64 {
         self.ops.op_flags(op)
+    }
+    fn of_op(&self, op: Key) -> Option<&[NodeId]> {
+        Some(self.by_op.of(self.own(), op))
     }
 }

@@ -1,14 +1,15 @@
 //! Import: a model file by its content to a graph. Files are mapped and owned here; external data
 //! is found beside the model only.
+use super::origins::Origins;
 use super::{kinds, symbols};
 use crate::{Diagnostic, Error, ErrorKind, Result};
 use ge_compiler::prepare::fixed_input_pass::FIXED;
+use ge_ir::graph::give_names;
 use ge_plugin::Registry;
-use ge_plugin_api::frontend::{FileRef, ImportOptions, InputShape, RelativeFiles};
+use ge_plugin_api::frontend::{FileRef, ImportOptions, InputShape, Provenance, RelativeFiles};
 use ge_plugin_api::kernel::HostTensor;
 use ge_plugin_api::patch::Patch;
 use ge_plugin_api::types::{Blob, ConstTensor};
-use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
 /// What a model file is.
@@ -128,14 +129,12 @@ impl DefaultShape for InputShape {
 pub struct Imported {
     /// The graphs.
     pub model: ge_ir::Model,
-    /// What the model itself says of nodes, by their names: `Relu, ai.onnx 13`.
-    pub origins: BTreeMap<String, String>,
+    /// What the model itself says of nodes.
+    pub origins: Origins,
     /// Nodes that the front end cannot import, each with its reasons; others stand in their place.
     pub refused: Vec<Diagnostic>,
 }
 
-/// Attribute that front ends leave: operator, domain and version of the model's node.
-const ORIGIN_OP: &str = "_origin_op";
 /// Attribute of a node in place of one that cannot be imported: the reasons.
 const REFUSED: &str = "_refused";
 
@@ -177,17 +176,19 @@ pub fn import_whole(registry: &Registry, path: &Path, bytes: Blob, options: &Imp
         Diagnostic::error(format!("front end {} built no sound graph from `{shown}`: {e}", front.framework))
             .raise(ge_codes::BROKEN_MODEL)
     })?;
-    let mut out = Imported { model, origins: BTreeMap::new(), refused: Vec::new() };
+    let mut out = Imported { model, origins: Origins::default(), refused: Vec::new() };
     for g in out.model.graphs_mut() {
-        for id in g.order().to_vec() {
-            let Some(n) = g.get(id) else { continue };
-            let Some(origin) = n.attrs().str(ORIGIN_OP) else { continue };
-            out.origins.insert(n.name().to_owned(), origin.to_owned());
+        if let Some(provenance) = Provenance::take(g.attrs_mut()) {
+            give_names(g, provenance.tensors());
+            for (id, text) in provenance.origins() {
+                g.get(id).into_iter().for_each(|n| out.origins.add(n.name(), text));
+            }
+        }
+        for n in g.nodes() {
             out.refused.extend(reasons(n).into_iter().map(|mut d| {
                 d.place = Some(place()).into();
                 d
             }));
-            g.remove_attr(id, ORIGIN_OP);
         }
     }
     out.model.compact();

@@ -13,6 +13,7 @@ mod safetensors;
 pub mod import;
 mod kinds;
 pub mod model;
+mod origins;
 pub mod steps;
 pub mod survey;
 pub mod symbols;
@@ -24,6 +25,7 @@ pub use ge_compiler::pass::KernelCounts;
 pub use ge_compiler::pipeline::Silent as Quiet;
 pub use ge_ir::Model as GraphModel;
 pub use model::Model;
+pub use origins::Origins;
 
 use crate::options::OptionMap;
 use crate::render::Progress;
@@ -412,8 +414,8 @@ pub struct Compiled {
     pub stopped: Option<Stopped>,
     /// What each stage took, where the observer of the compilation kept it.
     pub times: Vec<dump::StageTime>,
-    /// What the model itself says of nodes, by their names: `Relu, ai.onnx 13`.
-    pub origins: std::collections::BTreeMap<String, String>,
+    /// What the model itself says of nodes.
+    pub origins: Origins,
     /// How many kernels were compiled; none for a model from the cache.
     pub kernels: KernelCounts,
     /// What the user should know of the model; nothing for one from the cache.

@@ -67,6 +67,8 @@ impl<'g> Match<'g> {
 pub struct PatternMatcher<'g, 'p> {
     graph: Graph<'g>,
     pattern: &'p Pattern,
+    /// Nodes among which output 0 stands.
+    starts: Option<&'g [NodeId]>,
     at: usize,
     taken: Taken,
     refusals: Vec<(NodeId, String)>,
@@ -137,7 +139,7 @@ struct Search<'m, 'g> {
 impl<'g, 'p> PatternMatcher<'g, 'p> {
     /// For one graph.
     pub fn new(graph: &Graph<'g>, pattern: &'p Pattern) -> Self {
-        PatternMatcher { graph: *graph, pattern, at: 0, taken: Taken::default(), refusals: Vec::new() }
+        PatternMatcher { graph: *graph, pattern, starts: None, at: 0, taken: Taken::default(), refusals: Vec::new() }
     }
     /// Keeps nodes out of further matches.
     pub fn take(&mut self, nodes: impl IntoIterator<Item = NodeId>) {
@@ -155,7 +157,8 @@ impl<'g, 'p> PatternMatcher<'g, 'p> {
     }
     /// The next match.
     pub fn next_match(&mut self) -> Option<Match<'g>> {
-        let (types, order) = (self.pattern.root_types(), self.graph.order());
+        let types = self.pattern.root_types();
+        let order = *self.starts.get_or_insert_with(|| self.graph.among(types));
         let out = *self.pattern.outputs.first()?;
         while let Some(&id) = order.get(self.at) {
             self.at += 1;

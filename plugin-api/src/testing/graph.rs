@@ -412,7 +412,7 @@ mod tests {
     fn edits_are_applied_whole_or_not_at_all() {
         let mut g = sample();
         let twice = pass(|graph, patch| {
-            for outer in graph.nodes().filter(|n| n.op() == "Abs") {
+            for outer in graph.nodes_of(&["Abs"]) {
                 if let Some(inner) = outer.input(0).filter(|v| graph.node(v.node).op() == "Abs") {
                     patch.replace_uses(outer.value(0), inner);
                     patch.remove(outer.id());

@@ -82,6 +82,12 @@ pub trait GraphSource: Sized {
     /// What the prototype of an operator type says of it ([`crate::ops::flags`]); 0 where there is
     /// none.
     fn op_flags(&self, op: Key) -> u64;
+    /// Nodes of an operator type in topological order, where the store knows without looking at
+    /// each.
+    fn of_op(&self, op: Key) -> Option<&[NodeId]> {
+        let _ = op;
+        None
+    }
 }
 
 /// A view of a store.
@@ -104,6 +110,7 @@ impl<S: GraphSource> Table<S> {
         graph: graph::<S>,
         next_id: next_id::<S>,
         op_flags: op_flags::<S>,
+        of_op: of_op::<S>,
     }) }
 }
 
@@ -165,4 +172,16 @@ unsafe extern "C" fn next_id<S: GraphSource>(c: *const ()) -> NodeId {
 unsafe extern "C" fn op_flags<S: GraphSource>(c: *const (), op: Key) -> u64 {
     // SAFETY: see above.
     unsafe { of::<S>(c) }.op_flags(op)
+}
+unsafe extern "C" fn of_op<S: GraphSource>(c: *const (), op: Key, out: *mut RawSlice<NodeId>) -> bool {
+    // SAFETY: see above; `out` is a place for one slice.
+    unsafe {
+        match of::<S>(c).of_op(op) {
+            Some(list) => {
+                out.write(RawSlice::of(list));
+                true
+            }
+            None => false,
+        }
+    }
 }

@@ -54,6 +54,9 @@ pub struct GraphTable {
     /// What the prototype of an operator type says of it ([`crate::ops::flags`]); 0 for unknown
     /// types.
     pub op_flags: unsafe extern "C" fn(*const (), Key) -> u64,
+    /// Ids of all nodes of an operator type in topological order; false where the host does not
+    /// know without looking at each.
+    pub of_op: unsafe extern "C" fn(*const (), Key, *mut RawSlice<NodeId>) -> bool,
 }
 
 /// A graph, borrowed from the host for the time of a call.
@@ -96,6 +99,28 @@ impl<'a> Graph<'a> {
     pub fn nodes(&self) -> impl ExactSizeIterator<Item = Node<'a>> + use<'a> {
         let g = *self;
         self.order().iter().map(move |&id| g.node(id))
+    }
+    /// Nodes of some operator types in topological order. Where they are few it costs no look at
+    /// the others.
+    pub fn nodes_of(&self, ops: &[&str]) -> impl Iterator<Item = Node<'a>> + use<'a> {
+        let (g, ops) = (*self, ops.iter().map(|op| Key::new(op)).collect::<Vec<_>>());
+        self.among(&ops).iter().map(move |&id| g.node(id)).filter(move |n| ops.contains(&n.op_key()))
+    }
+    /// Ids in topological order among which all nodes of some operator types are.
+    pub(crate) fn among(&self, ops: &[Key]) -> &'a [NodeId] {
+        let of_op = |op: &Key| {
+            let mut out = RawSlice::empty();
+            // SAFETY: as `order`; `out` is a place for one slice.
+            let known = unsafe { (self.raw.table.of_op()?)(self.raw.context, *op, &mut out) };
+            // SAFETY: as `order`.
+            known.then(|| unsafe { out.get() })
+        };
+        let mut there = ops.iter().map(of_op).filter(|l| l.is_none_or(|l| !l.is_empty()));
+        match (there.next(), there.next()) {
+            (None, _) => &[],
+            (Some(Some(one)), None) => one,
+            _ => self.order(),
+        }
     }
     /// Ids in topological order.
     pub fn order(&self) -> &'a [NodeId] {

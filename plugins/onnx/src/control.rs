@@ -346,7 +346,7 @@ pub fn turn<'m>(
         outputs.collect::<Result<Vec<Known>>>()
     });
     g.builder = b.builder;
-    g.tensors.append(&mut b.tensors);
+    g.provenance.append(&b.provenance);
     made
 }
 

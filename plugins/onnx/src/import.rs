@@ -10,7 +10,7 @@ use crate::scope::{Known, Scope};
 use crate::tensor::Source;
 use ge_plugin_api::abi::ROption;
 use ge_plugin_api::diagnostic::{Diagnostic, Error, ErrorKind, Result};
-use ge_plugin_api::frontend::{FileRef, ForeignNode, Frontend, GraphBuilder, ImportOptions, MappingRef};
+use ge_plugin_api::frontend::{FileRef, ForeignNode, Frontend, GraphBuilder, ImportOptions, MappingRef, Provenance};
 use ge_plugin_api::patch::{Edit, Patch};
 use ge_plugin_api::types::{AttrMap, AttrValue, ConstTensor, NodeId, TensorDesc, ValueRef};
 use std::collections::{BTreeMap, HashSet};
@@ -23,11 +23,6 @@ const NEWEST: u32 = 28;
 const MOST_NODES: usize = 4_000_000;
 /// Deepest nesting of functions and subgraphs.
 const DEEPEST: usize = 64;
-/// Attribute of a node: the tensors of the model that its outputs stand for, as `OUTPUT:NAME`.
-const ORIGIN_TENSORS: &str = "_origin_tensors";
-/// Attribute of a node: operator, domain and version of the model's node that it was made of. The
-/// host takes it off after the import.
-const ORIGIN_OP: &str = "_origin_op";
 /// Attribute of a node that stands for one that cannot be imported: the reasons.
 const REFUSED: &str = "_refused";
 
@@ -77,27 +72,17 @@ pub struct Building {
     pub builder: GraphBuilder<'static>,
     /// Its values.
     pub scope: Scope,
-    /// What the model calls the values that nodes make.
-    pub tensors: Vec<(ValueRef, String)>,
+    /// What the model calls the values that nodes make, and what it says of the nodes.
+    pub provenance: Provenance,
 }
 impl Building {
     /// An empty graph.
     pub fn new() -> Building {
-        Building { builder: GraphBuilder::new(None), scope: Scope::new(), tensors: Vec::new() }
+        Building { builder: GraphBuilder::new(None), scope: Scope::new(), provenance: Provenance::default() }
     }
-    /// The edits; each node knows the tensors of the model that it stands for.
+    /// The edits, and where the nodes come from.
     fn into_patch(mut self) -> Patch {
-        // A value may have several names: those of one node follow each other, in the order in
-        // which they were given.
-        self.tensors.sort_by_key(|(v, _)| v.node);
-        let mut at = 0;
-        while let Some((first, _)) = self.tensors.get(at) {
-            let node = first.node;
-            let own = self.tensors[at..].iter().take_while(|(v, _)| v.node == node);
-            let names: Vec<String> = own.map(|(v, name)| format!("{}:{name}", v.output)).collect();
-            at += names.len();
-            self.builder.patch().set_attr(node, ORIGIN_TENSORS, names);
-        }
+        self.provenance.write(self.builder.patch());
         self.builder.into_patch()
     }
 }
@@ -186,7 +171,7 @@ impl<'m> Importer<'m> {
             let value = g.builder.data(&node, index, desc.clone());
             self.tensor_names.insert(name.clone());
             if node != name {
-                g.tensors.push((value, name.clone()));
+                g.provenance.name(value, &name);
             }
             if g.scope.insert(name.clone(), Known::new(value, desc)).is_some() {
                 return Err(damaged(format!("two inputs are named `{name}`")));
@@ -359,9 +344,9 @@ impl<'m> Importer<'m> {
         };
         let mut attrs = AttrMap::default();
         attrs.set(REFUSED, AttrValue::List(e.diagnostics.iter().map(one).collect::<Vec<_>>().into()));
-        attrs.set(ORIGIN_OP, origin_op(n, env));
         let outputs = vec![TensorDesc::unknown(); n.output.len()];
         let node = g.builder.patch().add(&n.op_type, &name, &[], outputs, attrs);
+        g.provenance.origin(node, &origin_op(n, env));
         for (k, o) in (0..).zip(&n.output).filter(|(_, o)| !o.is_empty()) {
             g.scope.insert(o.clone(), Known::new(ValueRef::new(node, k), TensorDesc::unknown()));
         }
@@ -397,22 +382,19 @@ impl<'m> Importer<'m> {
     }
 
     fn node(&mut self, n: &'m NodeProto, g: &mut Building, env: &Env<'m>) -> Result<()> {
-        let before = g.builder.patch().edits().len();
+        let (before, mark) = (g.builder.patch().edits().len(), g.provenance.mark());
         self.one_node(n, g, env)?;
         let added = g.builder.patch().edits().get(before..).unwrap_or(&[]);
         // Nodes of a function's body have been told already which node of the body they are.
-        let told = |e: &Edit| match e {
-            Edit::SetAttr(id, a) if a.key == ORIGIN_OP => Some(*id),
-            _ => None,
-        };
-        let told: HashSet<NodeId> = added.iter().filter_map(told).collect();
-        let made = |e: &Edit| match e {
-            Edit::AddNode(n) if n.op != "Const" && n.attrs.get(REFUSED).is_none() => Some(n.id),
-            _ => None,
-        };
-        let made: Vec<NodeId> = added.iter().filter_map(made).filter(|id| !told.contains(id)).collect();
+        let told: HashSet<NodeId> = g.provenance.nodes_since(mark).collect();
         let origin = origin_op(n, env);
-        made.into_iter().for_each(|id| g.builder.patch().set_attr(id, ORIGIN_OP, origin.clone()));
+        for e in added {
+            if let Edit::AddNode(made) = e {
+                if made.op != "Const" && !told.contains(&made.id) {
+                    g.provenance.origin(made.id, &origin);
+                }
+            }
+        }
         Ok(())
     }
 
@@ -483,8 +465,9 @@ impl<'m> Importer<'m> {
             // Functions and turns of loops have the prefix of their call; sibling branches may
             // share a name: the first has it.
             let own = format!("{}{name}", env.prefix);
-            if self.tensor_names.insert(own.clone()) {
-                g.tensors.push((known.value, own));
+            if !self.tensor_names.contains(&own) {
+                g.provenance.name(known.value, &own);
+                self.tensor_names.insert(own);
             }
         }
         match g.scope.insert(name.to_owned(), known) {
@@ -584,7 +567,7 @@ impl<'m> Importer<'m> {
             Ok(outs)
         })();
         g.builder = inner.builder;
-        g.tensors.append(&mut inner.tensors);
+        g.provenance.append(&inner.provenance);
         for (o, k) in r? {
             self.define(g, env, o, k)?;
         }

@@ -35,7 +35,8 @@ impl Pass for ByteWeights {
         )
     }
     fn run(&self, graph: &Graph<'_>, patch: &mut Patch) -> Result<()> {
-        for n in graph.nodes() {
+        let ops = ["FusedQuantMatMul", "QLinearMatMul", "MatMulInteger", "QLinearConv", "ConvInteger"];
+        for n in graph.nodes_of(&ops) {
             let (at, pack): (u32, fn(&Node<'_>, &TensorDesc, &ConstTensor) -> Option<Packed>) = match n.op() {
                 "FusedQuantMatMul" | "QLinearMatMul" => (3, of_product),
                 "MatMulInteger" => (1, of_product),

@@ -96,7 +96,7 @@ impl Pass for MatMulWeights {
         info("MatMulWeightsPass", "turns constant matrices that a product alone reads turned")
     }
     fn run(&self, graph: &Graph<'_>, patch: &mut Patch) -> Result<()> {
-        for n in graph.nodes().filter(|n| PRODUCTS.contains(&n.op()) && turned(n).1) {
+        for n in graph.nodes_of(&PRODUCTS).filter(|n| turned(n).1) {
             let own = n.input(1).filter(|v| graph.users(*v).len() == 1);
             let Some(other) = own.and_then(|v| graph.constant(v)).and_then(other_way) else { continue };
             let value = patch.constant(&format!("{}_weights", n.name()), other);

@@ -187,7 +187,7 @@ fn fuse_tails(
     (bias_axis, scales): (usize, bool),
     attrs: fn(&Node<'_>) -> Verdict<AttrMap>,
 ) {
-    for n in graph.nodes().filter(|n| ops.contains(&n.op())) {
+    for n in graph.nodes_of(ops) {
         if rewriter.is_gone(n.id()) || n.input(3).is_some() {
             continue;
         }

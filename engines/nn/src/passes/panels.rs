@@ -34,7 +34,7 @@ impl Pass for MatMulPanels {
     }
     fn run(&self, graph: &Graph<'_>, patch: &mut Patch) -> Result<()> {
         let mut seen = BTreeSet::new();
-        for n in graph.nodes().filter(|n| takes(n)) {
+        for n in graph.nodes_of(&PRODUCTS).filter(takes) {
             let Some(weights) = n.input(1).filter(|v| seen.insert(*v)) else { continue };
             let turn = turned(&n).1;
             let users = graph.users(weights);

@@ -289,7 +289,7 @@ impl Pass for QuantMatMul {
     }
     fn run(&self, graph: &Graph<'_>, patch: &mut Patch) -> Result<()> {
         let mut rewriter = SubgraphRewriter::new(NAME, graph, patch);
-        for n in graph.nodes() {
+        for n in graph.nodes_of(&["MatMul", "MatMulV2", "BatchMatMul", "BatchMatMulV2", "MatMulInteger"]) {
             let found = match n.op() {
                 "MatMul" | "MatMulV2" | "BatchMatMul" | "BatchMatMulV2" => of_dequantised(graph, &n),
                 "MatMulInteger" => of_integers(graph, &n),

@@ -17,6 +17,8 @@ use ge_plugin_api::view::{Graph, Node};
 /// Name of the pass.
 const NAME: &str = "RecurrentWeightsPass";
 
+const CELLS: [&str; 4] = ["CommonRNN", "CommonGRU", "CommonLSTM", "DynamicQuantizeLSTM"];
+
 /// The pass.
 pub struct RecurrentWeights;
 
@@ -25,7 +27,7 @@ impl Pass for RecurrentWeights {
         info(NAME, "packs the constant weights of recurrences for their kernels")
     }
     fn run(&self, graph: &Graph<'_>, patch: &mut Patch) -> Result<()> {
-        for n in graph.nodes().filter(|n| !n.flag("packed")) {
+        for n in graph.nodes_of(&CELLS).filter(|n| !n.flag("packed")) {
             let packed = match n.op() {
                 "CommonRNN" | "CommonGRU" | "CommonLSTM" => packed(&n),
                 "DynamicQuantizeLSTM" => packed_bytes(&n),

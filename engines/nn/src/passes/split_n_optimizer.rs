@@ -29,7 +29,7 @@ fn run(graph: &Graph<'_>, patch: &mut Patch) -> Result<()> {
         return Ok(());
     }
     let inspector = FuseInspector::new(graph);
-    for n in graph.nodes().filter(|n| matches!(n.op(), "SplitD" | "SplitVD") && n.str("_engine") == Some(AI_CORE)) {
+    for n in graph.nodes_of(&["SplitD", "SplitVD"]).filter(|n| n.str("_engine") == Some(AI_CORE)) {
         if n.flag("_no_task") {
             continue;
         }

@@ -10,8 +10,10 @@ use crate::error::Result;
 use crate::options::Switch;
 use crate::pass::{PassManager, PassRecord, Records};
 use ge_ir::Model;
+use ge_ir::view::OpIndex;
 use ge_plugin::PassHandle;
 use ge_plugin_api::pass::PassStage;
+use std::rc::Rc;
 use std::time::Instant;
 
 /// Rounds of an engine's fusions at most.
@@ -43,10 +45,13 @@ impl<'m, 'a> FusionPassExecutor<'m, 'a> {
             .filter(|p| p.info.stage == stage && self.manager.enabled(p.name(), p.info.level, bound))
             .filter(|p| !of_engines || self.takes_part(&p.owner().name))
             .collect();
+        // Of each graph, until a pass changes the model.
+        let mut indexes: Vec<Rc<OpIndex>> = Vec::new();
         for _ in 0..if again { MOST_ROUNDS } else { 1 } {
             let mut changed = false;
             for p in &passes {
-                changed |= self.pass(p, model, records)?;
+                let run = || self.run(p, model, &mut indexes, records);
+                changed |= self.manager.blamed("custom", p.name(), None, run)?;
             }
             if !changed {
                 break;
@@ -66,17 +71,29 @@ impl<'m, 'a> FusionPassExecutor<'m, 'a> {
     /// # Errors
     /// As [`FusionPassExecutor::stage`].
     pub fn pass(&self, p: &PassHandle, model: &mut Model, records: &mut Records) -> Result<bool> {
-        self.manager.blamed("custom", p.name(), None, || self.run(p, model, records))
+        self.manager.blamed("custom", p.name(), None, || self.run(p, model, &mut Vec::new(), records))
     }
 
-    fn run(&self, p: &PassHandle, model: &mut Model, records: &mut Records) -> Result<bool> {
+    fn run(
+        &self,
+        p: &PassHandle,
+        model: &mut Model,
+        indexes: &mut Vec<Rc<OpIndex>>,
+        records: &mut Records,
+    ) -> Result<bool> {
         let start = Instant::now();
         let who = format!("pass {} of plugin {}", p.name(), p.owner().name);
         let (mut visits, mut changes, mut gi) = (0, 0, 0);
         while gi < model.graphs().len() {
             visits += model.graphs()[gi].len() as u64;
-            let mut edits = p.run(&self.manager.toolbox().lend(model, gi).graph())?;
+            if indexes.len() <= gi {
+                indexes.resize_with(gi + 1, Rc::default);
+            }
+            let mut edits = p.run(&self.manager.toolbox().lend(model, gi).indexed(&indexes[gi]).graph())?;
             let told = report::take(&mut edits);
+            if !edits.is_empty() {
+                indexes.clear();
+            }
             // Before shapes are inferred there is nothing to hold a shape against.
             let shapes = p.info.stage != PassStage::BEFORE_INFER_SHAPE;
             let applied = self.manager.apply_foreign(&who, gi, edits, shapes, model)?;

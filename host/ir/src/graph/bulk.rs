@@ -36,7 +36,10 @@ impl Graph {
             let n = nodes.get_mut(id.index()).and_then(Option::take)?;
             let Node { op, name, inputs, control, outputs, attrs, .. } = n;
             let controls = control.map(|c| c.sources).unwrap_or_default();
-            Some((id, Loose { op, name: name.into(), inputs: inputs.into_vec(), controls, outputs, attrs }))
+            Some((
+                id,
+                Loose { op, name: name.into(), inputs: inputs.into_vec(), controls, outputs, attrs: attrs.into_map() },
+            ))
         };
         (attrs, order.into_iter().filter_map(loose))
     }
@@ -86,7 +89,7 @@ impl Graph {
             }
             control_pos.push(pos);
         }
-        let mut node = Node::unlinked(id, op, name, outputs, attrs);
+        let mut node = Node::unlinked(id, op, name, outputs, attrs.into());
         (node.inputs, node.input_pos) = (Inputs::from_slice(&inputs), input_pos);
         if !controls.is_empty() {
             let c = node.control_mut();

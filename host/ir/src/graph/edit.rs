@@ -424,7 +424,7 @@ impl Model {
         }
         n.outputs = vec![desc];
         let names = n.attrs.get(super::ORIGIN_TENSORS).cloned();
-        n.attrs = ge_plugin_api::types::AttrMap::default();
+        n.attrs = super::attrs::NodeAttrs::default();
         n.attrs.set("value", value);
         if let Some(names) = names {
             n.attrs.set(super::ORIGIN_TENSORS, names);
@@ -478,7 +478,7 @@ impl Model {
             let free = (1u32..).map(|k| format!("{name}_{k}")).find(|n| taken.insert(n));
             name = free.unwrap_or(name);
         }
-        let mut node = Node::unlinked(next, n.op, name, n.outputs.into(), n.attrs);
+        let mut node = Node::unlinked(next, n.op, name, n.outputs.into(), n.attrs.into());
         node.kept = j.of_new_node();
         g.nodes.push(Some(node));
         g.live += 1;

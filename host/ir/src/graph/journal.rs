@@ -1,4 +1,5 @@
 //! What a patch changes, as it was before: to go back to when the patch is refused.
+use super::attrs::NodeAttrs;
 use super::{Control, Graph, Inputs, Model, Node, Places, Readers};
 use ge_plugin_api::types::{AttrMap, Key, NodeId, TensorDesc};
 use std::collections::BTreeMap;
@@ -25,7 +26,7 @@ struct Content {
     op: Key,
     name: Box<str>,
     outputs: Vec<TensorDesc>,
-    attrs: AttrMap,
+    attrs: NodeAttrs,
 }
 
 /// Old state of what one patch touches.

@@ -1,5 +1,6 @@
 //! A model's graphs: nodes in a table by id, ordered inputs in the node, a list of readers for each
 //! output.
+mod attrs;
 mod bulk;
 mod edit;
 mod equal;
@@ -15,10 +16,11 @@ mod tests;
 pub use bulk::Loose;
 pub use edit::{EditError, EditSession};
 pub use equal::{same_attrs, same_value};
-pub use origin::{ORIGIN_TENSORS, origin_tensors, same_work};
+pub use origin::{ORIGIN_TENSORS, give_names, origin_tensors, same_work};
 pub use side::NodeMap;
 pub use visit::NodeSet;
 
+use attrs::NodeAttrs;
 use ge_plugin_api::types::{AttrMap, AttrValue, ConstTensor, Key, NodeId, TensorDesc, Use, ValueRef};
 use smallvec::SmallVec;
 use std::collections::HashMap;
@@ -58,7 +60,7 @@ pub struct Node {
     pub(crate) name: Box<str>,
     pub(crate) inputs: Inputs,
     pub(crate) outputs: Vec<TensorDesc>,
-    pub(crate) attrs: AttrMap,
+    pub(crate) attrs: NodeAttrs,
     pub(crate) uses: Readers,
     /// Where each input stands in its producer's list of readers.
     pub(crate) input_pos: Places,
@@ -79,7 +81,7 @@ struct Control {
 
 impl Node {
     /// A node without edges.
-    fn unlinked(id: NodeId, op: Key, name: String, outputs: Vec<TensorDesc>, attrs: AttrMap) -> Node {
+    fn unlinked(id: NodeId, op: Key, name: String, outputs: Vec<TensorDesc>, attrs: NodeAttrs) -> Node {
         let uses = outputs.iter().map(|_| SmallVec::new()).collect();
         Node {
             id,
@@ -161,18 +163,13 @@ impl Node {
     }
     /// Names of the graphs that its attributes name, in attribute order (lists in list order).
     pub fn subgraphs(&self) -> Vec<&str> {
-        subgraphs(&self.attrs)
+        self.attrs.subgraphs()
     }
 }
 
 /// Names of the graphs that attributes name, in attribute order (lists in list order).
 fn subgraphs(attrs: &AttrMap) -> Vec<&str> {
     let mut out = Vec::new();
-    // Few nodes name one, and every node is asked, often.
-    let names = |v: &AttrValue| matches!(v, AttrValue::Graph(_) | AttrValue::List(_));
-    if !attrs.iter().any(|a| names(&a.value)) {
-        return out;
-    }
     for a in attrs.sorted() {
         match &a.value {
             AttrValue::Graph(g) => out.push(g.as_str()),

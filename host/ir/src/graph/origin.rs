@@ -6,7 +6,7 @@
 //! patch, its names go to the second.
 use super::journal::Journal;
 use super::{EditError, Graph, Model};
-use ge_plugin_api::abi::RString;
+use ge_plugin_api::abi::{RString, RVec};
 use ge_plugin_api::types::{AttrMap, AttrValue, Key, NodeId, ValueRef};
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
@@ -24,6 +24,29 @@ pub fn origin_tensors(attrs: &AttrMap) -> impl Iterator<Item = (u32, &str)> {
         let (output, name) = t.split_once(':')?;
         Some((output.parse().ok()?, name))
     })
+}
+
+/// Gives values the names that the model has for them, as its front end told them.
+pub fn give_names<'a>(g: &mut Graph, names: impl Iterator<Item = (ValueRef, &'a str)>) {
+    let mut all: Vec<(ValueRef, &str)> = names.collect();
+    // Those of one node follow each other, in the order in which they were given.
+    all.sort_by_key(|(v, _)| v.node);
+    for own in all.chunk_by(|a, b| a.0.node == b.0.node) {
+        let texts: RVec<RString> = own.iter().map(|(v, name)| numbered(v.output, name)).collect();
+        g.set_attr(own[0].0.node, *KEY, AttrValue::Strs(texts));
+    }
+}
+
+/// `OUTPUT:NAME`.
+fn numbered(output: u32, name: &str) -> RString {
+    let mut text = String::with_capacity(name.len() + 2);
+    match char::from_digit(output, 10) {
+        Some(digit) => text.push(digit),
+        None => text.push_str(&output.to_string()),
+    }
+    text.push(':');
+    text.push_str(name);
+    text.into()
 }
 
 /// Whether two nodes with these attributes do the same: where they come from does not count.
@@ -135,7 +158,7 @@ impl Model {
         if all.is_empty() {
             n.attrs.remove(*KEY);
         } else {
-            let texts: Vec<RString> = all.iter().map(|(k, name)| format!("{k}:{name}").into()).collect();
+            let texts: Vec<RString> = all.iter().map(|(k, name)| numbered(*k, name)).collect();
             n.attrs.set(*KEY, AttrValue::Strs(texts.into()));
         }
         Ok(())

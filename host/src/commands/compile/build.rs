@@ -16,7 +16,6 @@ use crate::{Diagnostic, ErrorKind, Result};
 use clap::Args;
 use ge_compiler::pipeline::Observer;
 use ge_plugin::Want;
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -133,7 +132,7 @@ pub fn import_model(session: &Session, model: &Path, flags: &CompileFlags) -> Re
         FileKind::Text => {
             let mut graph = import::parse_text(model, &bytes)?;
             import::give_shapes(&mut graph, &imports)?;
-            Ok(Imported { model: graph, origins: BTreeMap::new(), refused: Vec::new() })
+            Ok(Imported { model: graph, origins: Default::default(), refused: Vec::new() })
         }
         FileKind::Foreign => import::import_whole(session.registry(), model, bytes, &imports),
     }?;

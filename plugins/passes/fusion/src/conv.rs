@@ -31,7 +31,7 @@ impl Pass for ConvBatchNormActivation {
     }
     fn run(&self, graph: &Graph<'_>, patch: &mut Patch) -> Result<()> {
         let mut names: Option<BTreeSet<&str>> = None;
-        for norm in graph.nodes() {
+        for norm in graph.nodes_of(&["BNInfer", "BatchNorm"]) {
             if let Some(f) = Fold::of(&norm) {
                 let names = names.get_or_insert_with(|| graph.nodes().map(|n| n.name()).collect());
                 f.record(graph, patch, &norm, names);

@@ -34,10 +34,7 @@ impl Pass for GeluFusion {
     fn run(&self, graph: &Graph<'_>, patch: &mut Patch) -> Result<()> {
         let mut fused: BTreeSet<NodeId> = BTreeSet::new();
         let places = LazyCell::new(|| graph.order().iter().enumerate().map(|(k, id)| (*id, k)).collect());
-        for node in graph.nodes() {
-            if !matches!(node.op(), "Erf" | "Tanh") {
-                continue;
-            }
+        for node in graph.nodes_of(&["Erf", "Tanh"]) {
             if let Some(m) = Match::of(graph, &node)
                 && m.inner.iter().chain([&m.root]).all(|n| !fused.contains(n))
             {

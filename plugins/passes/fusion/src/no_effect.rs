@@ -12,6 +12,9 @@ use ge_plugin_api::types::ValueRef;
 use ge_plugin_api::view::{Graph, Node};
 use std::collections::BTreeMap;
 
+/// What may give what it reads.
+const OPS: [&str; 9] = ["Slice", "SliceD", "BroadcastTo", "Expand", "TileD", "Tile", "StridedSliceV2", "PadV3", "PadD"];
+
 /// The pass.
 pub struct NoEffectOpRemove;
 
@@ -26,15 +29,14 @@ impl Pass for NoEffectOpRemove {
     }
     fn run(&self, graph: &Graph<'_>, patch: &mut Patch) -> Result<()> {
         let mut same: BTreeMap<ValueRef, ValueRef> = BTreeMap::new();
-        for n in graph.nodes() {
-            for (i, v) in n.inputs().iter().enumerate() {
-                if let Some(x) = same.get(v) {
-                    patch.set_input(n.id(), i as u32, *x);
-                }
-            }
+        for n in graph.nodes_of(&OPS) {
             if gives_its_input(&n) && n.controls().is_empty() && graph.control_users(n.id()).is_empty() {
                 let x = n.inputs()[0];
-                same.insert(n.value(0), same.get(&x).copied().unwrap_or(x));
+                let x = same.get(&x).copied().unwrap_or(x);
+                for u in graph.users(n.value(0)) {
+                    patch.set_input(u.node, u.input, x);
+                }
+                same.insert(n.value(0), x);
             }
         }
         same.keys().for_each(|v| patch.remove(v.node));

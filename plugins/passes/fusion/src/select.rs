@@ -38,7 +38,7 @@ impl Pass for SelectBeforeMap {
     }
     fn run(&self, graph: &Graph<'_>, patch: &mut Patch) -> Result<()> {
         let mut names: Option<BTreeSet<String>> = None;
-        for n in graph.nodes() {
+        for n in graph.nodes_of(&["GatherV2", "Gather", "StridedSliceV2", "SliceD"]) {
             let Some(how) = Selection::of(&n) else { continue };
             let Some(table) = Table::of(graph, &n, &how) else { continue };
             let names = names.get_or_insert_with(|| graph.nodes().map(|n| n.name().to_owned()).collect());

@@ -24,12 +24,13 @@ impl Pass for StridedSliceMerge {
         }
     }
     fn run(&self, graph: &Graph<'_>, patch: &mut Patch) -> Result<()> {
-        let cuts: BTreeMap<NodeId, Vec<i64>> = graph.nodes().filter_map(|n| Some((n.id(), begins(&n)?))).collect();
+        let slices = || graph.nodes_of(&["StridedSliceV2"]);
+        let cuts: BTreeMap<NodeId, Vec<i64>> = slices().filter_map(|n| Some((n.id(), begins(&n)?))).collect();
         let mut names: Option<BTreeSet<&str>> = None;
         // What a slice reads and where it begins, once those before it are taken in.
         let mut whole: BTreeMap<NodeId, (ValueRef, Vec<i64>)> = BTreeMap::new();
         let mut gone: Vec<NodeId> = Vec::new();
-        for n in graph.nodes() {
+        for n in slices() {
             let Some(own) = cuts.get(&n.id()) else { continue };
             let x = n.inputs()[0];
             let before = whole.get(&x.node).cloned().filter(|_| x.output == 0);

@@ -34,6 +34,9 @@ impl Pass for ViewMotion {
         }
     }
     fn run(&self, graph: &Graph<'_>, patch: &mut Patch) -> Result<()> {
+        if graph.nodes_of(&VIEWS).chain(graph.nodes_of(&["Transpose", "TransposeD"])).next().is_none() {
+            return Ok(());
+        }
         let mut plan = Plan::of(graph);
         plan.walk();
         if !plan.moved.is_empty() {
