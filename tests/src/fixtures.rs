@@ -53,6 +53,7 @@ struct Member {
 
 const MEMBERS: &[Member] = &[
     Member { name: "ge-bad", source: "bad_plugins/lib.rs", kind: "lib", feature: "", api: "", loader: "" },
+    Member { name: "v08", source: "fixtures/versions/plugin.rs", kind: "lib", feature: "", api: "1.0.0", loader: "" },
     Member { name: "v09", source: "fixtures/versions/plugin.rs", kind: "lib", feature: "", api: "1.1.0", loader: "" },
     Member { name: "v10", source: "fixtures/versions/plugin.rs", kind: "lib", feature: "", api: "", loader: "" },
     Member {
@@ -66,6 +67,14 @@ const MEMBERS: &[Member] = &[
     Member { name: "v20", source: "fixtures/versions/plugin.rs", kind: "lib", feature: "", api: "2.0.0", loader: "" },
     Member { name: "v12", source: "fixtures/versions/plugin.rs", kind: "lib", feature: "", api: "1.4.0", loader: "" },
     Member { name: "v13", source: "fixtures/versions/plugin.rs", kind: "lib", feature: "", api: "1.5.0", loader: "" },
+    Member {
+        name: "host08",
+        source: "fixtures/versions/host.rs",
+        kind: "bin",
+        feature: "",
+        api: "1.0.0",
+        loader: "1.0.0",
+    },
     Member {
         name: "host09",
         source: "fixtures/versions/host.rs",
@@ -121,6 +130,20 @@ const SHORN: &[Change] = &[
     ),
     ("engine.rs", "match self.table().supports_at() {", "match None::<()> {"),
     ("engine.rs", "Some(f) => f(self.ptr(), raw).into_result(),", "Some(()) => Ok(Support::Yes),"),
+];
+/// What 1.1 appended: 1.0 is 1.1 without it.
+const FIRST: &[Change] = &[
+    (
+        "ops.rs",
+        "    /// `ranges`; a library built before it was appended has none.\n    raw ranges(index: usize => usize, node: &Node<'_> => RawNodeRef, inputs: &[Range] => RawSlice<Range>)\n        -> Result<ROption<RVec<Range>>> => RResult<ROption<RVec<Range>>, Error> =\n        |set| Ok(set.ranges(index, &RangeCtx { node, inputs }).map(RVec::from).into());\n",
+        "",
+    ),
+    ("ops.rs", "let Some(call) = self.table().ranges() else { return Ok(None) };", "let _ = (index, node, inputs);"),
+    (
+        "ops.rs",
+        "        // SAFETY: as above; the ranges live for the call too.\n        let said = unsafe { call(self.ptr(), index, RawNodeRef::of(node), RawSlice::of(inputs)) }.into_result()?;\n        Ok(said.into_option().map(Vec::from))\n",
+        "        Ok(None)\n",
+    ),
 ];
 /// What 1.3 appends: a field of the root module, a service, a method with a default of engines and
 /// of device models.
@@ -227,19 +250,25 @@ fn write_versions() {
         )
     };
     let of = |names: &[&str]| names.iter().map(|n| dependency(n)).collect::<String>();
-    for (version, changes) in
-        [("1.1.0", SHORN), ("1.3.0", APPENDED), ("2.0.0", &[]), ("1.4.0", GROWN), ("1.5.0", INSERTED)]
-    {
+    let first = [SHORN, FIRST].concat();
+    for (version, changes) in [
+        ("1.0.0", first.as_slice()),
+        ("1.1.0", SHORN),
+        ("1.3.0", APPENDED),
+        ("2.0.0", &[]),
+        ("1.4.0", GROWN),
+        ("1.5.0", INSERTED),
+    ] {
         let to = work.join("src/api").join(version);
         copy(&root.join("plugin-api/src"), &to.join("src"), Path::new(""), changes);
         write(&to.join("Cargo.toml"), &crate_text("ge-plugin-api", version, &of(&["abi_stable", "inventory", "half"])));
     }
-    for (version, changes) in [("1.1.0", &[][..]), ("1.3.0", LOADER)] {
+    for (version, changes) in [("1.0.0", &[][..]), ("1.1.0", &[]), ("1.3.0", LOADER)] {
         let api = format!("ge-plugin-api = {{ path = \"{}\" }}\n", work.join("src/api").join(version).display());
         let codes = work.join("src/codes").join(version);
         copy(&root.join("host/codes/src"), &codes.join("src"), Path::new(""), &[]);
         // Cargo tells packages apart by name and version.
-        let own = format!("0.{}", &version[..3]);
+        let own = format!("0.9{}", &version[1..3]);
         write(&codes.join("Cargo.toml"), &crate_text("ge-codes", &own, &api));
         let to = work.join("src/loader").join(version);
         copy(&root.join("host/plugin/src"), &to.join("src"), Path::new(""), changes);
@@ -300,8 +329,10 @@ pub fn bad_plugin() -> &'static Path {
     PATH.get_or_init(|| build(&["ge-bad"]).join("libge_bad.so"))
 }
 
-/// The folder with `libv09.so` … `libv20.so` and the hosts `host09`, `host10` and `host11`.
+/// The folder with `libv08.so` … `libv20.so` and the hosts `host08` to `host11`.
 pub fn versions() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
-    PATH.get_or_init(|| build(&["v09", "v10", "v11", "v12", "v13", "v20", "host09", "host10", "host11"]))
+    PATH.get_or_init(|| {
+        build(&["v08", "v09", "v10", "v11", "v12", "v13", "v20", "host08", "host09", "host10", "host11"])
+    })
 }

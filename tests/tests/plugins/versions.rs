@@ -37,23 +37,32 @@ fn minors_of_one_major_work_in_both_directions() {
     }
 }
 
-/// The cost of a node, which 1.2 appended: a host or a plugin of 1.1 reads it as a plain yes.
+/// Ranges of an operator, which 1.1 appended, and the cost of a node, which 1.2 appended: every
+/// released version of a library runs in every version of the host, and what either lacks is as if
+/// the plugin had not said it.
 #[test]
-fn a_cost_of_a_node_is_heard_where_both_sides_have_it() {
-    for (h, lib, api, cost) in [
-        ("host09", "libv09.so", "1.1.0", 1),
-        ("host09", "libv10.so", "1.2.0", 1),
-        ("host10", "libv09.so", "1.1.0", 1),
-        ("host10", "libv10.so", "1.2.0", 9),
-        ("host11", "libv09.so", "1.1.0", 1),
-        ("host11", "libv10.so", "1.2.0", 9),
-    ] {
-        let said = host(h, &[("older", lib)]);
-        assert!(said.contains(&format!("older {api} loaded")), "{h} {lib}: {said}");
-        assert!(said.contains(&format!("OlderEngine takes it at Some({cost})")), "{h} {lib}: {said}");
-        assert!(said.contains("OlderEngine on olderdev: bound 3"), "{h} {lib}: {said}");
+fn what_a_minor_appended_is_heard_where_both_sides_have_it() {
+    let hosts = [("host08", 0), ("host09", 1), ("host10", 2), ("host11", 3)];
+    let libraries = [("libv08.so", "1.0.0", 0), ("libv09.so", "1.1.0", 1), ("libv10.so", "1.2.0", 2)];
+    for (h, host_minor) in hosts {
+        for (lib, api, minor) in libraries {
+            let both = host_minor.min(minor);
+            let cost = if both >= 2 { 9 } else { 1 };
+            let range = if both >= 1 { "Some(6.0)" } else { "None" };
+            let said = host(h, &[("older", lib)]);
+            for words in [
+                format!("older {api} loaded"),
+                format!("OlderOp gives Ok({range}) at most"),
+                format!("OlderEngine takes it at Some({cost})"),
+                "OlderEngine on olderdev: bound 3".to_owned(),
+            ] {
+                assert!(said.contains(&words), "{h} {lib}: no `{words}` in {said}");
+            }
+        }
     }
-    assert!(host("host09", &[("newer", "libv11.so")]).contains("NewerEngine takes it at Some(1)"));
+    for h in ["host08", "host09"] {
+        assert!(host(h, &[("newer", "libv11.so")]).contains("NewerEngine takes it at Some(1)"));
+    }
 }
 
 #[test]
