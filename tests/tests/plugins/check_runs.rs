@@ -51,6 +51,22 @@ fn a_right_plugin_passes_and_its_kernels_were_run() {
 fn each_misbehaviour_is_told_under_its_rule() {
     let dir = Dir::new();
     let all = [
+        ("error_init", "C4", "licence server"),
+        ("lie_name", "C4", "OtherEngine"),
+        ("lie_type", "C5", "type that the prototype excludes"),
+        ("lie_outputs", "C5", "another number of outputs"),
+        ("lie_none", "C5", "another number of outputs"),
+        ("unsteady", "C5", "two answers"),
+        ("lie_bytes", "C6", "output 0 is too small"),
+        ("lie_variants", "C6", "a variant has other numbers"),
+        ("panic_supports", "C6", "no node is good enough"),
+        ("segv_supports", "C6", "SIGSEGV"),
+        ("error_pass", "C7", "failed in pass BadPass"),
+        ("dev_panic_alloc", "C9", "panicked in baddev.alloc"),
+        ("dev_error_copy_in", "C9", "failed in baddev.copy_in"),
+        ("dev_segv_alloc", "C9", "SIGSEGV"),
+        ("dev_exit_open", "C9", "exit code 0"),
+        ("thread_panics", "C14", "nobody heard me"),
         ("pass_stage", "C4", "stage"),
         ("pass_level", "C4", "level"),
         ("value_inputs", "C4", "7"),
