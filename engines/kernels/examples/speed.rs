@@ -115,6 +115,10 @@ fn convolutions() {
         (320, 1280, 7, 1, 1, 1),
         (3, 32, 224, 3, 2, 1),
         (512, 512, 7, 3, 1, 1),
+        (16, 16, 32, 3, 1, 1),
+        (32, 32, 16, 3, 1, 1),
+        (64, 64, 8, 3, 1, 1),
+        (32, 64, 16, 3, 2, 1),
     ];
     for (ci, co, size, kernel, stride, groups) in convolutions {
         let mut s = ConvSpec::square(1, [ci, co], size, kernel);

@@ -80,13 +80,27 @@ fn on_avx512(sums: &[i32], one: One, y: &mut [u8]) {
         let v = _mm512_mul_pd(_mm512_cvtepi32_pd(s), scale);
         _mm512_cvt_roundpd_epi32::<NEAREST>(_mm512_min_pd(_mm512_max_pd(v, least), most))
     };
+    // In single precision the product is off by less than two parts in 2^24, and between the bounds,
+    // which are less than 2^10, by less than 2^-13: it becomes the same whole number, but for
+    // products that near to the middle between two. Scale and bounds are exact in single precision.
+    let single = |v: f64| _mm512_set1_ps(v as f32);
+    let (factor, low, high) = (single(one.scale), single(one.least), single(one.most));
+    let (near, sign) = (single(0.5 - 1.0 / 4096.0), single(-0.0));
     let (sixteens, rest) = sums.as_chunks::<16>();
     let (to, last) = y[..sums.len()].split_at_mut(sixteens.len() * 16);
     for (s, y) in sixteens.iter().zip(to.as_chunks_mut::<16>().0) {
         // SAFETY: sixteen numbers can be read from `s`.
         let s = _mm512_add_epi32(unsafe { _mm512_loadu_si512(s.as_ptr().cast()) }, add);
-        let (low, high) = (half(_mm512_castsi512_si256(s)), half(_mm512_extracti64x4_epi64::<1>(s)));
-        let whole = _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high);
+        let v = _mm512_mul_ps(_mm512_cvtepi32_ps(s), factor);
+        let v = _mm512_min_ps(_mm512_max_ps(v, low), high);
+        let rounded = _mm512_roundscale_ps::<NEAREST>(v);
+        let off = _mm512_andnot_ps(sign, _mm512_sub_ps(v, rounded));
+        let whole = if _mm512_cmp_ps_mask::<_CMP_GE_OQ>(off, near) == 0 {
+            _mm512_cvt_roundps_epi32::<NEAREST>(rounded)
+        } else {
+            let (low, high) = (half(_mm512_castsi512_si256(s)), half(_mm512_extracti64x4_epi64::<1>(s)));
+            _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high)
+        };
         let bytes = _mm512_cvtepi32_epi8(_mm512_add_epi32(whole, zero));
         // SAFETY: sixteen bytes can be written to `y`.
         unsafe { _mm_storeu_si128(y.as_mut_ptr().cast(), bytes) };
@@ -100,10 +114,45 @@ mod tests {
     use crate::simd::{Level, with_level};
 
     #[test]
+    fn sums_near_the_middle_of_two_bytes_are_rounded_as_in_double_precision() {
+        // About every half there are sums whose product is just below, on, and just above it.
+        for scale in [1.0f32 / 3.0, 0.000_976_562_5, 0.000_976_562_6, 0.003_921_568_6, 0.000_061_035_2, 7.3e-6] {
+            let middle = (-300..300).map(|k| (f64::from(k) + 0.5) / f64::from(scale));
+            let sums: Vec<i32> = middle.flat_map(|m| (-3..4).map(move |d| m as i32 + d)).collect();
+            let want: Vec<u8> = sums
+                .iter()
+                .map(|s| ((f64::from(*s) * f64::from(scale)).round_ties_even() + 11.0).clamp(0.0, 255.0) as u8)
+                .collect();
+            for level in Level::available() {
+                let mut y = vec![9u8; sums.len()];
+                let to = Requantise { scale: &[scale], zero: 11, range: [0, 255] };
+                with_level(level, || requantise_row(&sums, 0, &to, 0, &mut y));
+                assert_eq!(y, want, "{level:?} {scale}");
+            }
+        }
+    }
+
+    #[test]
     fn sums_become_bytes_by_the_definition_on_every_level() {
         let ends = [i32::MIN, i32::MIN + 1, i32::MAX, i32::MAX - 1, 0, 1, -1];
         let sums: Vec<i32> = (-300..300).chain(ends).chain((0..60).map(|i| i * 71_582_788 - i32::MAX)).collect();
-        let scales = [0.5f32, 0.25, 1.0 / 3.0, 1e-9, 3e30, -0.5, 0.0, f32::INFINITY, f32::NAN, f32::NEG_INFINITY];
+        let scales = [
+            0.5f32,
+            0.25,
+            0.5 + f32::EPSILON,
+            0.125 - f32::EPSILON,
+            1.5e-8,
+            1e-45,
+            1.0 / 8_388_609.0,
+            1.0 / 3.0,
+            1e-9,
+            3e30,
+            -0.5,
+            0.0,
+            f32::INFINITY,
+            f32::NAN,
+            f32::NEG_INFINITY,
+        ];
         for (scale, range, add) in scales.iter().flat_map(|s| [[0, 255], [-128, 127]].map(|r| (*s, r, 3))) {
             for zero in [range[0], 7, range[1]] {
                 let want: Vec<u8> = sums

@@ -5,11 +5,14 @@
 //! and each remainder modulo the stride that a tap uses, a plane of rows of one
 //! `pitch`. Output (y, x) of the strip, at `y * pitch + x`, meets tap (ky, kx) at that place plus
 //! the tap's own: so the output, laid out with the same pitch, is a stride-one product.
+use crate::conv::planes::within;
 use crate::conv::spec::{ConvError, ConvSpec};
-use crate::simd::isa::PanelElem;
+use crate::simd::isa::{Isa, PanelElem, Work, dispatch};
 
 /// Floats after the copy that register tiles may read and drop.
 const SLACK: usize = 16 * 8 + 16;
+/// Vectors of a row of the copy at most, for rows to be copied by vectors.
+const SHORT: usize = 8;
 
 /// The geometry of the copy, for strips of up to `rows` output rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,7 +92,11 @@ impl Image {
     /// Copies what output rows `y.0..y.1` of depth `z` need of `channels` channels; `x` begins at
     /// the first of them.
     pub(crate) fn fill<T: PanelElem>(&self, x: &[T], channels: usize, z: usize, y: (usize, usize), copy: &mut [f32]) {
-        fill(self, x, channels, z, y, copy);
+        let short = self.pitch <= SHORT * 16 && self.step[2] <= 2 && self.inflate == [1; 3];
+        match T::singles(x) {
+            Some(x) if short => dispatch(Short { image: self, x, channels, z, y, copy }),
+            _ => fill(self, x, channels, z, y, copy),
+        }
     }
 
     #[inline(always)]
@@ -186,6 +193,96 @@ impl<T: PanelElem> SourceRows<f32> for Widened<'_, T> {
     }
 }
 
+/// The copy of rows of few numbers of single precision: each vector of it is one load of the columns
+/// that are there, and one store. What a store writes beyond its row is written again by the rows
+/// behind it, or is read by nobody.
+struct Short<'p, 'a> {
+    image: &'p Image,
+    x: &'a [f32],
+    channels: usize,
+    z: usize,
+    y: (usize, usize),
+    copy: &'p mut [f32],
+}
+
+impl Work for Short<'_, '_> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<I: Isa, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(self, isa: I) {
+        match (self.image.step[2], self.image.pitch.div_ceil(16)) {
+            (1, 1) => self.planes::<I, 1, 1>(isa),
+            (1, 2) => self.planes::<I, 1, 2>(isa),
+            (1, 3) => self.planes::<I, 1, 3>(isa),
+            (1, 4) => self.planes::<I, 1, 4>(isa),
+            (1, _) => self.planes::<I, 1, SHORT>(isa),
+            (_, 1) => self.planes::<I, 2, 1>(isa),
+            (_, 2) => self.planes::<I, 2, 2>(isa),
+            _ => self.planes::<I, 2, SHORT>(isa),
+        }
+    }
+}
+
+impl Short<'_, '_> {
+    /// Rows of `V` vectors, or of at most `SHORT`; each `S`th column of the input.
+    #[inline(always)]
+    fn planes<I: Isa, const S: usize, const V: usize>(self, isa: I) {
+        let Short { image, x, channels, z, y, copy } = self;
+        let [depth, height, width] = image.spec.input;
+        let plane = depth * height * width;
+        let step = image.step[1];
+        let rows = y.1 - y.0 + (image.spec.kernel[1] - 1) * image.spec.dilation[1] / step;
+        let vectors = if V == SHORT { image.pitch.div_ceil(16).min(SHORT) } else { V };
+        let mut masks = [[isa.lanes(0, 0); 2]; V];
+        let mut at = 0;
+        for c in 0..channels {
+            let x = &x[c * plane..(c + 1) * plane];
+            for kz in 0..image.spec.kernel[0] {
+                let sz = source(z * image.step[0] + kz * image.spec.dilation[0], image.before[0], 1, depth);
+                for &py in &image.phases[0] {
+                    // The rows of the copy that are rows of the input: `inside`.
+                    let top = (y.0 * step + py) as isize - image.before[1];
+                    let from = (-top).max(0) as usize;
+                    let first = from.div_ceil(step).min(rows);
+                    let seen = (height as isize - top).max(0) as usize;
+                    let last = if sz.is_some() { seen.div_ceil(step).clamp(first, rows) } else { first };
+                    for &px in &image.phases[1] {
+                        let column = px as isize - image.before[2];
+                        for (j, m) in masks[..vectors].iter_mut().enumerate() {
+                            let column = column + (j * 16 * S) as isize;
+                            *m = [within(isa, column, width), within(isa, column + 16, width)];
+                        }
+                        let to = &mut copy[at..at + rows.saturating_sub(1) * image.pitch + vectors * 16];
+                        let end = last * image.pitch;
+                        to[..first * image.pitch].fill(0.0);
+                        let line = (sz.unwrap_or(0) * height) as isize + top;
+                        for r in first..last {
+                            let row = (line + (r * step) as isize) as usize;
+                            // A row of the input, whose columns are those among the masks.
+                            assert!((row + 1) * width <= plane);
+                            let p = x.as_ptr().wrapping_add(row * width).wrapping_offset(column);
+                            let to = &mut to[r * image.pitch..][..vectors * 16];
+                            for ((to, m), j) in to.as_chunks_mut::<16>().0.iter_mut().zip(&masks).zip(0..) {
+                                let p = p.wrapping_add(j * 16 * S);
+                                // SAFETY: the columns among the masks are columns of the row.
+                                let v = unsafe {
+                                    let v = isa.load_some(p, m[0]);
+                                    if S == 1 { v } else { isa.even_odd(v, isa.load_some(p.wrapping_add(16), m[1])).0 }
+                                };
+                                isa.store(v, to);
+                            }
+                        }
+                        if last < rows {
+                            to[end..].fill(0.0);
+                        }
+                        at += image.plane;
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// The index in the input of a position of the padded, zero-stuffed axis; none in the border and
 /// between.
 #[inline(always)]
@@ -239,6 +336,53 @@ fn strided<T: PanelElem>(src: &[T], from: isize, step: usize, dst: &mut [f32]) {
     } else {
         for (d, s) in dst.iter_mut().zip(src.iter().step_by(step)) {
             *d = s.wide();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simd::{Level, with_level};
+
+    #[test]
+    fn rows_copied_by_vectors_are_those_copied_one_by_one_on_every_level() {
+        let sizes = [1, 2, 7, 8, 14, 15, 16, 17, 31, 32, 33, 56, 63, 64, 65, 112, 126, 128, 129];
+        for (width, pad, (kernel, stride), apart) in
+            sizes.iter().flat_map(|w| [0, 1, 3].map(|p| (*w, p))).flat_map(|(w, p)| {
+                let windows = [(1, 1), (3, 1), (3, 2), (5, 2), (7, 3)];
+                windows.into_iter().flat_map(move |k| [false, true].map(|apart| (w, p, k, apart)))
+            })
+        {
+            let mut s = ConvSpec::square(1, [3, 4], 1, 1);
+            s.input = [1, 6, width];
+            s.kernel = [1, 3, kernel];
+            s.stride = [1, stride, stride];
+            s.pad_before = [0, 1, pad];
+            s.pad_after = [0, 1, pad];
+            if s.check().is_err() {
+                continue;
+            }
+            let image = Image::with(&s, 3, apart).unwrap();
+            // What is not a number is copied like any other, and never read beyond the rows.
+            let x: Vec<f32> = (0..18 * width).map(|i| if i % 7 == 3 { f32::NAN } else { i as f32 }).collect();
+            for y in (0..image.out[1]).map(|y| (y, (y + 3).min(image.out[1]))) {
+                let mut want = vec![-1.0; image.len(3)];
+                super::fill(&image, &x, 3, 0, y, &mut want);
+                for level in Level::available() {
+                    let mut copy = vec![-1.0; want.len()];
+                    with_level(level, || image.fill(&x, 3, 0, y, &mut copy));
+                    let rows = y.1 - y.0 + 2 / s.stride[1];
+                    for (plane, at) in want.chunks(image.plane).zip((0..).step_by(image.plane)) {
+                        let len = (rows * image.pitch).min(plane.len());
+                        if at >= 3 * image.channel_len() {
+                            break;
+                        }
+                        let bits = |v: &[f32]| v[at..at + len].iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+                        assert_eq!(bits(&copy), bits(&want), "{level:?} {y:?} {s:?}");
+                    }
+                }
+            }
         }
     }
 }

@@ -229,7 +229,7 @@ fn masks<I: Isa, const K: usize>(isa: I, from: isize, width: usize) -> [[I::M; 2
 
 /// Which of the sixteen columns from `first` on are columns of a row of `width`.
 #[inline(always)]
-fn within<I: Isa>(isa: I, first: isize, width: usize) -> I::M {
+pub(crate) fn within<I: Isa>(isa: I, first: isize, width: usize) -> I::M {
     let from = (-first).clamp(0, 16) as usize;
     let to = (width as isize - first).clamp(from as isize, 16) as usize;
     isa.lanes(from, to)
