@@ -130,8 +130,9 @@ models!(
     loop_carried,
 );
 
-/// `isa` keeps kernels to fewer instructions: the numbers have the same bits with each set that the
-/// machine has, and one that it has not is refused.
+/// `isa` keeps kernels to fewer instructions, `threads` runs to fewer threads: the numbers have the
+/// same bits with each set that the machine has and with any number, and a set that it has not is
+/// refused.
 #[test]
 fn every_instruction_set_gives_the_same_bits_and_others_are_refused() {
     for name in ["lenet", "mobilenet_v2", "softmax_layernorm"] {
@@ -148,6 +149,13 @@ fn every_instruction_set_gives_the_same_bits_and_others_are_refused() {
         let bytes = |to: &str| std::fs::read(dir.path().join(to).join("output_0.npy")).expect("an output");
         let (code, said) = run("plain", "plain");
         assert_eq!(code, Some(0), "{said}");
+        for threads in ["1", "2", "7"] {
+            let to = format!("threads_{threads}");
+            let option = format!("threads={threads}");
+            let run = ["run", "m.om", "--inputs", &inputs, "--outputs", &to, "-q", "--device-option", &option];
+            expect_code(dir.path(), 0, &run);
+            assert!(bytes(&to) == bytes("plain"), "{name}: other bits with {threads} threads");
+        }
         for isa in ["avx2", "avx512"] {
             match run(isa, isa) {
                 (Some(0), _) => assert!(bytes(isa) == bytes("plain"), "{name}: other bits with {isa}"),

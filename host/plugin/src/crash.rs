@@ -246,7 +246,7 @@ pub fn arm() {
     for (signal, _) in SIGNALS {
         // SAFETY: the action is wholly initialised; the handler calls functions that are safe in
         // signal handlers alone. Stack overflows are handled on the alternative stack that Rust's
-        // runtime gives every thread.
+        // runtime gives its threads, and `alternate` those of plugins.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = handler as *const () as usize;

@@ -13,6 +13,8 @@
 
 /// `plugins.toml`: where it is found, what stands in it.
 pub mod config;
+/// Stacks for signal handlers.
+mod alternate;
 /// Digests of libraries.
 mod digest;
 /// What an ELF file says before it is opened.

@@ -86,9 +86,18 @@ extern "C" fn progress(done: u64, total: u64) {
     guard_value((), || report(done, total))
 }
 
+/// What [`set_jobs`] was told; 0 where it was not.
+static JOBS: AtomicUsize = AtomicUsize::new(0);
+
+/// The threads that the user asked for, if they did.
+pub fn jobs() -> Option<usize> {
+    Some(JOBS.load(Ordering::Relaxed)).filter(|n| *n > 0)
+}
+
 /// Makes the process's pool of `jobs` threads; before anything runs in parallel. False if the pool
 /// exists already.
 pub fn set_jobs(jobs: usize) -> bool {
+    JOBS.store(jobs.max(1), Ordering::Relaxed);
     rayon::ThreadPoolBuilder::new().num_threads(jobs.max(1)).thread_name(|i| format!("ge-{i}")).build_global().is_ok()
 }
 

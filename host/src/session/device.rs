@@ -91,7 +91,13 @@ impl Session {
             .help("run the model on another device (`--device NAME`); the maker of the device: map its memory into the process and say `unified_address: true`")
             .raise(ge_codes::OWN_ADDRESSES));
         }
-        Ok(Arc::new(device.open(id, soc, &self.options.device_options)?))
+        let mut options = self.options.device_options.clone();
+        if let Some(n) = ge_plugin::services::jobs().filter(|_| known().any(|o| o == "threads"))
+            && options.iter().all(|(k, _)| k != "threads")
+        {
+            options.push(("threads".to_owned(), n.to_string()));
+        }
+        Ok(Arc::new(device.open(id, soc, &options)?))
     }
 }
 

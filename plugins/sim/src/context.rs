@@ -1,6 +1,7 @@
 //! An open device: memory, copies, models, counters.
 use crate::careful::Shared;
 use crate::counters::DeviceCounters;
+use crate::launch::crew::Crew;
 use crate::memory::Memory;
 use crate::model::Model;
 use crate::options::Options;
@@ -21,8 +22,8 @@ pub struct Inner {
     pub counters: DeviceCounters,
     /// State of faults.
     pub shared: Arc<Shared>,
-    /// Threads that may work for one run.
-    pub threads: usize,
+    /// Threads that may help its runs.
+    pub crew: Crew,
 }
 
 /// An open device.
@@ -31,14 +32,15 @@ pub struct Context(Arc<Inner>);
 impl Context {
     /// Opens a device of a SoC.
     pub fn open(soc: SocSpec, options: Options) -> Context {
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+        let crew = Crew::new(options.threads.unwrap_or_else(cores));
         Context(Arc::new(Inner {
             memory: Memory::new(soc.memory_bytes),
             counters: DeviceCounters::default(),
             shared: Arc::default(),
             soc,
             options,
-            threads,
+            crew,
         }))
     }
     fn alive(&self) -> Result<&Inner> {

@@ -4,8 +4,8 @@
 //! The way of a model: [`plan::Builder`] takes kernels and tasks and checks each; [`plan::Plan`] is
 //! what `seal` makes of them; [`run`] binds a plan to the addresses of one run and lets
 //! [`schedule`] drive its streams to the end. Everything that touches memory is in [`memory`] and
-//! [`launch`], the only rooms with `unsafe` code. No thread is started: tasks run on the caller
-//! and, as a [`launch::team`], on the host's pool.
+//! [`launch`], the only rooms with `unsafe` code. Tasks run on the caller and on
+//! the helpers of the device, a [`launch::crew`].
 #![deny(unsafe_code)]
 
 /// SoC files.

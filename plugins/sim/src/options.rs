@@ -42,6 +42,8 @@ pub struct Options {
     /// The most instructions that kernels may use; None: what the machine has. Engines are told by
     /// the host.
     pub isa: Option<&'static str>,
+    /// Threads of one run; None: one a core.
+    pub threads: Option<usize>,
 }
 
 /// Names and help of the options, for `DeviceInfo`.
@@ -63,6 +65,7 @@ pub const HELP: &[(&str, &str)] = &[
         "isa",
         "plain, avx2 or avx512: the instructions that vectorised kernels use at most (default: all that the machine has)",
     ),
+    ("threads", "threads of one run, from 1 on (default: those of --threads, else one a core)"),
     ("group_timeout", "seconds that a rank waits for the other ranks of its group (default 60)"),
 ];
 
@@ -77,6 +80,7 @@ impl Default for Options {
             max_tasks: 50_000_000,
             group_timeout_s: 60,
             isa: None,
+            threads: None,
         }
     }
 }
@@ -160,6 +164,10 @@ impl Options {
                 }
                 "max_tasks" => o.max_tasks = number()?.max(1),
                 "group_timeout" => o.group_timeout_s = number()?,
+                "threads" => {
+                    let n = number()?.clamp(1, 1024);
+                    o.threads = usize::try_from(n).ok();
+                }
                 "isa" => o.isa = Some(isa(k, v)?),
                 _ => {
                     let known: Vec<&str> = HELP.iter().map(|h| h.0).collect();
@@ -195,6 +203,8 @@ mod tests {
         assert_eq!(parse("fault", "fail:3,flip:2:9").expect("good").faults, vec![Fault::Fail(3), Fault::Flip(2, 9)]);
         assert!(!Options::default().careful());
         assert_eq!(parse("isa", "plain").expect("good").isa, Some("plain"));
+        assert_eq!(parse("threads", "3").expect("good").threads, Some(3));
+        assert_eq!(parse("threads", "0").expect("good").threads, Some(1));
     }
     #[test]
     fn an_instruction_set_is_taken_where_the_machine_has_it_and_else_refused() {
@@ -218,6 +228,7 @@ mod tests {
             ("time", "modle", "model"),
             ("check_races", "yes", ""),
             ("isa", "avx521", "avx512"),
+            ("threads", "two", ""),
             ("fault", "drop_evnt:1", "drop_event"),
             ("fault", "fail", ""),
         ] {

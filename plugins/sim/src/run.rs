@@ -3,12 +3,11 @@ use crate::careful::Careful;
 use crate::context::Inner;
 use crate::group::Part;
 use crate::launch::bound::Bound;
-use crate::launch::team::Team;
 use crate::plan::Plan;
-use crate::schedule::{Machine, Outcome, RankState};
+use crate::schedule::{Machine, RankState};
 use ge_plugin_api::device::{Base, RunReport};
-use ge_plugin_api::{Error, ErrorKind, Result, services};
-use std::sync::atomic::{AtomicBool, Ordering};
+use ge_plugin_api::{Error, ErrorKind, Result};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -65,11 +64,12 @@ fn run(ranks: &mut [RankState], device: &Inner) -> Result<u64> {
     let begin = Instant::now();
     let mut careful =
         device.options.careful().then(|| Careful::new(&device.options, &device.shared, ranks, &device.memory));
-    let may_team = careful.is_none() && services::host_or_none().is_some() && device.threads > 1;
+    let seat = if careful.is_none() { device.crew.seat() } else { None };
     let models_time = careful.as_ref().is_some_and(Careful::models_time);
-    let mut machine = Machine::new(ranks, careful.as_mut(), device.options.max_tasks, may_team);
+    let mut machine = Machine::new(ranks, careful.as_mut(), device.options.max_tasks, seat.as_ref());
     machine.launch();
-    let result = drive(&mut machine, device.threads);
+    let result = machine.drive();
+    drop(seat);
     for r in ranks.iter_mut() {
         device.counters.add(&r.counters);
         if !models_time {
@@ -77,35 +77,6 @@ fn run(ranks: &mut [RankState], device: &Inner) -> Result<u64> {
         }
     }
     result.map(|()| begin.elapsed().as_nanos() as u64)
-}
-
-/// Drives alone as long as kernels are small, with a team from the first large one on.
-fn drive(machine: &mut Machine<'_>, threads: usize) -> Result<()> {
-    while machine.drive(None)? == Outcome::WantsTeam {
-        let team = Team::default();
-        let lead = AtomicBool::new(false);
-        let shared = Mutex::new((&mut *machine, None));
-        services::parallel_for(threads, 1, |_| {
-            if lead.swap(true, Ordering::AcqRel) {
-                team.member();
-                return Ok(());
-            }
-            let mut guard = shared.lock().unwrap_or_else(|p| p.into_inner());
-            let (machine, result) = &mut *guard;
-            let r = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| machine.drive(Some(&team))));
-            team.close();
-            *result = Some(r.unwrap_or_else(|_| Err(Error::internal("the scheduler panicked"))));
-            Ok(())
-        })?;
-        let result = shared.into_inner().unwrap_or_else(|p| p.into_inner()).1;
-        match result {
-            Some(Ok(Outcome::Done)) => return Ok(()),
-            Some(Err(e)) => return Err(e),
-            // The members had gone: call them again.
-            Some(Ok(Outcome::WantsTeam)) | None => machine.may_team = team.joined() > 0,
-        }
-    }
-    Ok(())
 }
 
 /// A plan's idle run states, so that a run allocates nothing.

@@ -7,7 +7,7 @@ use crate::careful::{Careful, Verdict};
 use crate::counters::RunCounters;
 use crate::event::Flag;
 use crate::launch::bound::Bound;
-use crate::launch::team::Team;
+use crate::launch::crew::Seat;
 use crate::order::Order;
 use crate::plan::{MAX_BLOCKS, Op, Plan, Task};
 use crate::prefetch::{Latch, Patch, within};
@@ -78,22 +78,11 @@ impl RankState {
     }
 }
 
-/// How far a drive of the scheduler came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// To the end.
-    Done,
-    /// To a kernel for which other threads are worth calling.
-    WantsTeam,
-}
-
 enum Flow {
     /// The task is done.
     Next,
     /// The stream waits, runs elsewhere or is done.
     Leave,
-    /// The task needs a team.
-    Team,
 }
 
 /// A run of one model, or of all ranks of a group.
@@ -109,8 +98,10 @@ pub struct Machine<'a> {
     until_look: u64,
     exit: bool,
     flying: Vec<Flying>,
-    /// Whether calling other threads is worth trying.
-    pub may_team: bool,
+    /// Threads that may help, if there are some.
+    seat: Option<&'a Seat<'a>>,
+    /// Whether they were called: a launch was worth it.
+    called: bool,
 }
 
 struct Flying {
@@ -122,12 +113,12 @@ struct Flying {
 
 impl<'a> Machine<'a> {
     /// A run of ranks whose arguments are bound. `careful`: the choices of the device's options, if
-    /// any.
+    /// any. `seat`: threads that may help.
     pub fn new(
         ranks: &'a mut [RankState],
         careful: Option<&'a mut Careful>,
         max_tasks: u64,
-        may_team: bool,
+        seat: Option<&'a Seat<'a>>,
     ) -> Machine<'a> {
         let ordered = careful.as_ref().is_some_and(|c| c.checks()) || ranks.iter().any(|r| r.plan.updatable > 0);
         Machine {
@@ -141,7 +132,8 @@ impl<'a> Machine<'a> {
             until_look: CANCEL_EVERY,
             exit: false,
             flying: Vec::new(),
-            may_team,
+            seat,
+            called: false,
         }
     }
     /// Launches: head streams start.
@@ -182,24 +174,20 @@ impl<'a> Machine<'a> {
         latch(rank, self.order.as_ref(), g, u64::from(at), u64::from(at) + reach);
     }
 
-    /// Runs until all is done or a team would help. `team`: threads that help, if there are some.
-    pub fn drive(&mut self, team: Option<&Team>) -> Result<Outcome> {
+    /// Runs until all is done.
+    pub fn drive(&mut self) -> Result<()> {
         loop {
             if self.careful.is_some() {
                 self.drive_careful()?;
                 break;
             }
             while let Some(g) = self.ready.pop() {
-                if self.run_stream(g, team)? == Outcome::WantsTeam {
-                    return Ok(Outcome::WantsTeam);
-                }
+                self.run_stream(g)?;
             }
             if self.flying.is_empty() {
                 break;
             }
-            if let Some(team) = team {
-                self.land(team)?;
-            }
+            self.land()?;
         }
         self.finish()
     }
@@ -208,7 +196,7 @@ impl<'a> Machine<'a> {
             let Some(c) = self.careful.as_deref_mut() else { return Ok(()) };
             let k = c.choose(&self.ready, self.ranks);
             let Some(g) = self.ready.take(k) else { return Ok(()) };
-            if let Flow::Next = self.step(g, None)? {
+            if let Flow::Next = self.step(g)? {
                 let p = self.priority(g);
                 // In turn, unless the choice is by the clock or by chance anyhow.
                 self.ready.push(g, p);
@@ -216,23 +204,18 @@ impl<'a> Machine<'a> {
         }
         Ok(())
     }
-    fn run_stream(&mut self, g: Gid, team: Option<&Team>) -> Result<Outcome> {
+    fn run_stream(&mut self, g: Gid) -> Result<()> {
         loop {
-            match self.step(g, team)? {
+            match self.step(g)? {
                 Flow::Next => {}
-                Flow::Leave => return Ok(Outcome::Done),
-                Flow::Team => {
-                    let p = self.priority(g);
-                    self.ready.push_front(g, p);
-                    return Ok(Outcome::WantsTeam);
-                }
+                Flow::Leave => return Ok(()),
             }
         }
     }
 
     /// Runs the task at the head of a ready stream.
     #[inline]
-    fn step(&mut self, g: Gid, team: Option<&Team>) -> Result<Flow> {
+    fn step(&mut self, g: Gid) -> Result<Flow> {
         let rank = &mut self.ranks[g.rank as usize];
         let s = &mut rank.streams[g.stream as usize];
         let stream = &rank.plan.streams[g.stream as usize];
@@ -267,10 +250,10 @@ impl<'a> Machine<'a> {
                 Verdict::Later => return Ok(Flow::Next),
             }
         }
-        self.perform(g, id, team)
+        self.perform(g, id)
     }
 
-    fn perform(&mut self, g: Gid, id: u32, team: Option<&Team>) -> Result<Flow> {
+    fn perform(&mut self, g: Gid, id: u32) -> Result<Flow> {
         let t = id as usize;
         let (r, s) = (g.rank as usize, g.stream as usize);
         let rank = &mut self.ranks[r];
@@ -291,7 +274,7 @@ impl<'a> Machine<'a> {
                 if !task.events.is_empty() && !self.wait_by_address(g, id) {
                     return Ok(Flow::Leave);
                 }
-                match self.kernel(g, id, dim, key, team, start)? {
+                match self.kernel(g, id, dim, key, start)? {
                     Flow::Next => {}
                     other => return Ok(other),
                 }
@@ -301,13 +284,12 @@ impl<'a> Machine<'a> {
                 if !(1..=MAX_BLOCKS).contains(&block_dim) {
                     return Err(self.not_updated(g, id, u));
                 }
-                match self.kernel(g, id, block_dim, tiling_key, team, start)? {
+                match self.kernel(g, id, block_dim, tiling_key, start)? {
                     Flow::Next => self.ranks[r].latches[u as usize] = Latch::NEW,
                     Flow::Leave => {
                         self.ranks[r].latches[u as usize] = Latch::NEW;
                         return Ok(Flow::Leave);
                     }
-                    other => return Ok(other),
                 }
             }
             Op::Record(e) => {
@@ -477,7 +459,7 @@ impl<'a> Machine<'a> {
         Flow::Leave
     }
 
-    fn kernel(&mut self, g: Gid, id: u32, dim: u32, key: u64, team: Option<&Team>, start: u64) -> Result<Flow> {
+    fn kernel(&mut self, g: Gid, id: u32, dim: u32, key: u64, start: u64) -> Result<Flow> {
         let t = id as usize;
         if let Some(c) = self.careful.as_deref_mut() {
             c.kernel(self.ranks, self.order.as_mut(), g, id, dim, key)?;
@@ -488,20 +470,19 @@ impl<'a> Machine<'a> {
             let alone =
                 (dim == 1 && self.ready.is_empty() && self.flying.is_empty()) || !rank.plan.tasks[t].events.is_empty();
             let large = dim > 1 && !alone && rank.plan.tasks[t].work >= TEAM_WORK && self.flying.is_empty();
-            match team {
-                // The members have gone, and this is worth calling them again.
-                Some(team) if large && team.helpers() == 0 && team.joined() > 0 => return Ok(Flow::Team),
-                // Members may still be on their way: what is offered now they find when they come.
-                Some(team) if !alone => {
-                    if let Some(slot) = team.publish(kernel, call, dim, key) {
-                        self.flying.push(Flying { slot, g, task: id, start });
-                        self.ranks[g.rank as usize].streams[g.stream as usize].state = State::Running;
-                        self.count_kernel(g, t, dim);
-                        return Ok(Flow::Leave);
-                    }
+            // Once they were called, helpers are also offered what would not be worth calling them.
+            if let Some(seat) = self.seat
+                && (large || (self.called && !alone))
+                && let Some(slot) = seat.team().publish(kernel, call, dim, key)
+            {
+                if large {
+                    seat.call();
+                    self.called = true;
                 }
-                None if large && self.may_team => return Ok(Flow::Team),
-                _ => {}
+                self.flying.push(Flying { slot, g, task: id, start });
+                self.ranks[g.rank as usize].streams[g.stream as usize].state = State::Running;
+                self.count_kernel(g, t, dim);
+                return Ok(Flow::Leave);
             }
             for block in 0..dim {
                 if let Err(e) = kernel.run(call, block, dim, key) {
@@ -520,7 +501,8 @@ impl<'a> Machine<'a> {
         rank.counters.device_tiling += u64::from(rank.plan.tasks[t].kind == TaskType::PREPROCESS_KERNEL);
     }
     /// Helps until a launch under way is done, and moves its stream on.
-    fn land(&mut self, team: &Team) -> Result<()> {
+    fn land(&mut self) -> Result<()> {
+        let Some(team) = self.seat.map(Seat::team) else { return Ok(()) };
         loop {
             if let Some(k) = self.flying.iter().position(|f| team.done(f.slot)) {
                 let f = self.flying.swap_remove(k);
@@ -610,7 +592,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Nothing is ready: the run is over, or it cannot go on.
-    fn finish(&mut self) -> Result<Outcome> {
+    fn finish(&mut self) -> Result<()> {
         let over = self.ranks.iter().all(|r| {
             if r.plan.has_end {
                 r.ended
@@ -624,7 +606,7 @@ impl<'a> Machine<'a> {
         if let Some(c) = self.careful.as_deref_mut() {
             c.end(self.ranks)?;
         }
-        Ok(Outcome::Done)
+        Ok(())
     }
     #[cold]
     fn deadlock(&self) -> Error {

@@ -106,12 +106,6 @@ impl Ready {
         self.full |= 1 << priority;
         self.len += 1;
     }
-    /// Puts one back before those of its priority.
-    pub fn push_front(&mut self, g: Gid, priority: u8) {
-        self.queues[priority as usize].push_front(g);
-        self.full |= 1 << priority;
-        self.len += 1;
-    }
     /// Takes the first.
     pub fn pop(&mut self) -> Option<Gid> {
         if self.len == 0 {
@@ -156,10 +150,10 @@ mod tests {
         r.push(g(1), 3);
         r.push(g(2), 0);
         r.push(g(3), 3);
-        r.push_front(g(4), 3);
-        assert_eq!(r.iter().map(|g| g.stream).collect::<Vec<_>>(), [2, 4, 1, 3]);
-        assert_eq!(r.take(2), Some(g(1)));
-        assert_eq!([r.pop(), r.pop(), r.pop(), r.pop()], [Some(g(2)), Some(g(4)), Some(g(3)), None]);
+        r.push(g(4), 3);
+        assert_eq!(r.iter().map(|g| g.stream).collect::<Vec<_>>(), [2, 1, 3, 4]);
+        assert_eq!(r.take(1), Some(g(1)));
+        assert_eq!([r.pop(), r.pop(), r.pop(), r.pop()], [Some(g(2)), Some(g(3)), Some(g(4)), None]);
     }
     #[test]
     fn an_activation_of_a_running_stream_is_kept_once() {

@@ -4,4 +4,5 @@ pub mod bound;
 pub mod kernel;
 pub mod guarded;
 pub mod team;
+pub mod crew;
 pub mod full;

@@ -1,20 +1,15 @@
-//! The host's pool as a team for one run: members spin for work between kernels, up to 50 µs, and
-//! then go back.
-//!
-//! The scheduler's thread publishes launches in slots; members and the scheduler claim blocks one
-//! by one. A slot's state is one word of generation, blocks and next block, so that a claim of a
-//! slot that was given away meanwhile fails.
+//! What one run shares with helpers: the scheduler's thread publishes launches in slots; helpers and
+//! the scheduler claim blocks one by one. A slot's state is one word of generation, blocks and next
+//! block, so that a claim of a slot that was given away meanwhile fails. Run behind run may use one
+//! team; a helper that looks into it late finds nothing to claim.
 use super::kernel::{Call, Kernel};
 use ge_plugin_api::{Error, Result};
 use std::cell::UnsafeCell;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Launches that can be under way at a time.
 const SLOTS: usize = 16;
-/// How long a member waits for work.
-const SPIN: Duration = Duration::from_micros(50);
 
 #[derive(Clone, Copy)]
 struct Work {
@@ -31,12 +26,9 @@ struct Slot {
     error: Mutex<Option<Error>>,
 }
 
-/// Threads that run blocks for one run.
+/// The launches of one run that are under way.
 pub struct Team {
     slots: [Slot; SLOTS],
-    closed: AtomicBool,
-    helpers: AtomicUsize,
-    joined: AtomicUsize,
 }
 // SAFETY: `work` is written by the publisher only while the slot is empty (all blocks claimed and
 // done) and read only after a claim by compare-and-exchange, which fails once the slot has another
@@ -59,26 +51,11 @@ impl Default for Team {
                 done: AtomicU32::new(0),
                 error: Mutex::new(None),
             }),
-            closed: AtomicBool::new(false),
-            helpers: AtomicUsize::new(0),
-            joined: AtomicUsize::new(0),
         }
     }
 }
 
 impl Team {
-    /// Members that look for work now.
-    pub fn helpers(&self) -> usize {
-        self.helpers.load(Ordering::Relaxed)
-    }
-    /// Members that ever joined.
-    pub fn joined(&self) -> usize {
-        self.joined.load(Ordering::Relaxed)
-    }
-    /// Ends it: members return.
-    pub fn close(&self) {
-        self.closed.store(true, Ordering::Release);
-    }
     /// Offers a launch; its slot, or None where all are taken. Called by the scheduler's thread
     /// alone.
     pub fn publish(&self, kernel: &Kernel, call: &Call, blocks: u32, key: u64) -> Option<usize> {
@@ -134,36 +111,44 @@ impl Team {
         }
         false
     }
-    /// What a member does: runs blocks until there was none for a while, or the team is closed.
-    pub fn member(&self) {
-        if self.closed.load(Ordering::Acquire) {
-            return;
-        }
-        self.helpers.fetch_add(1, Ordering::Relaxed);
-        self.joined.fetch_add(1, Ordering::Relaxed);
-        let mut idle = 0u32;
-        let mut since: Option<Instant> = None;
-        while !self.closed.load(Ordering::Acquire) {
-            if self.help() {
-                idle = 0;
-                since = None;
-                continue;
+    /// Whether there is a block to claim.
+    pub fn has_work(&self) -> bool {
+        self.slots.iter().any(|slot| {
+            let state = slot.state.load(Ordering::Acquire);
+            state & 0xFFFF < state >> 16 & 0xFFFF
+        })
+    }
+    /// Drops what nobody has begun and waits for what is under way: all slots are empty then.
+    pub fn clear(&self) {
+        for slot in &self.slots {
+            loop {
+                let state = slot.state.load(Ordering::Acquire);
+                let (generation, blocks, next) = (state >> 32, state >> 16 & 0xFFFF, state & 0xFFFF);
+                if next >= blocks {
+                    while slot.done.load(Ordering::Acquire) < blocks as u32 && blocks > 0 {
+                        std::thread::yield_now();
+                    }
+                    if blocks > 0 {
+                        slot.error.lock().unwrap_or_else(|p| p.into_inner()).take();
+                        slot.state.store(word(generation, 0, 0), Ordering::Release);
+                    }
+                    break;
+                }
+                let all = word(generation, blocks, blocks);
+                if slot.state.compare_exchange(state, all, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                    slot.done.fetch_add((blocks - next) as u32, Ordering::AcqRel);
+                }
             }
-            std::hint::spin_loop();
-            idle += 1;
-            if idle.is_multiple_of(64) && since.get_or_insert_with(Instant::now).elapsed() > SPIN {
-                break;
-            }
         }
-        self.helpers.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use ge_plugin_api::kernel::{BlockArgs, BlockKernel, block_kernel};
     use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
 
     /// Counts the runs of each block; the block of number `fail` fails.
     struct Count {
@@ -176,25 +161,44 @@ mod tests {
             if call.block_idx() == self.fail { Err(Error::failed("on purpose")) } else { Ok(()) }
         }
     }
-    fn kernel(fail: usize) -> (Kernel, Arc<Vec<AtomicU32>>) {
+    /// Counts the blocks that ran, each of them long.
+    pub(in super::super) struct Slow(Arc<AtomicU32>);
+    impl BlockKernel for Slow {
+        fn run(&self, _: &BlockArgs<'_>) -> Result<()> {
+            self.0.fetch_add(1, Ordering::SeqCst);
+            for _ in 0..20_000 {
+                std::hint::spin_loop();
+            }
+            Ok(())
+        }
+    }
+    impl Slow {
+        pub(in super::super) fn kernel() -> (Kernel, Arc<AtomicU32>) {
+            let n = Arc::new(AtomicU32::new(0));
+            (Kernel::new(block_kernel(Box::new(Slow(n.clone())), Vec::new(), Vec::new(), 256)), n)
+        }
+    }
+    /// A kernel that counts, and its counts; the block of number `fail` fails.
+    pub(in super::super) fn count(fail: usize) -> (Kernel, Arc<Vec<AtomicU32>>) {
         let seen: Arc<Vec<AtomicU32>> = Arc::new((0..64).map(|_| AtomicU32::new(0)).collect());
         let count = Count { seen: seen.clone(), fail };
         (Kernel::new(block_kernel(Box::new(count), Vec::new(), Vec::new(), 256)), seen)
     }
-    const CALL: Call = Call { args: core::ptr::null(), n_args: 0, tiling: core::ptr::null(), tiling_len: 0 };
+    pub(in super::super) const CALL: Call =
+        Call { args: core::ptr::null(), n_args: 0, tiling: core::ptr::null(), tiling_len: 0 };
 
     #[test]
     fn every_block_runs_once_whoever_takes_it() {
-        let team = Team::default();
+        let (team, over) = (Team::default(), AtomicBool::new(false));
         std::thread::scope(|s| {
             for _ in 0..3 {
                 s.spawn(|| {
-                    while !team.closed.load(Ordering::Acquire) {
-                        team.member();
+                    while !over.load(Ordering::Acquire) {
+                        team.help();
                     }
                 });
             }
-            let kernels: Vec<_> = (0..SLOTS).map(|_| kernel(usize::MAX)).collect();
+            let kernels: Vec<_> = (0..SLOTS).map(|_| count(usize::MAX)).collect();
             for round in 0..500u32 {
                 let at: Vec<_> = kernels.iter().map(|(k, _)| team.publish(k, &CALL, 1 + round % 64, 0)).collect();
                 assert!(team.publish(&kernels[0].0, &CALL, 1, 0).is_none() || at.iter().any(Option::is_none));
@@ -205,7 +209,7 @@ mod tests {
                     team.take(slot).expect("no block fails");
                 }
             }
-            team.close();
+            over.store(true, Ordering::Release);
             for (_, seen) in &kernels {
                 for (block, n) in seen.iter().enumerate() {
                     let rounds = (0..500).filter(|r| r % 64 >= block as u32).count() as u32;
@@ -213,13 +217,13 @@ mod tests {
                 }
             }
         });
-        assert_eq!(team.helpers(), 0);
+        assert!(!team.has_work());
     }
 
     #[test]
     fn a_block_that_fails_fails_its_launch_alone() {
         let team = Team::default();
-        let ((good, _), (bad, _)) = (kernel(usize::MAX), kernel(5));
+        let ((good, _), (bad, _)) = (count(usize::MAX), count(5));
         let slots = [team.publish(&good, &CALL, 8, 0), team.publish(&bad, &CALL, 8, 0)].map(|s| s.expect("room"));
         while team.help() {}
         assert!(slots.iter().all(|s| team.done(*s)));

@@ -1,0 +1,242 @@
+//! The threads that help a device's runs. They start with the first launch that is worth sharing
+//! and stay: awake for a while behind the last block, so that the next launch or the next run finds
+//! them, then asleep until they are called.
+//!
+//! No run waits for a thread that has not come yet: what no helper claims the run's own thread does.
+use super::team::Team;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Runs that can be helped at a time; others do their blocks alone.
+const TEAMS: usize = 8;
+/// How long a helper without work stays awake.
+const AWAKE: Duration = Duration::from_micros(200);
+
+/// A device's helpers.
+pub struct Crew {
+    shared: Arc<Shared>,
+    /// Threads besides those that run models.
+    helpers: usize,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    started: AtomicBool,
+}
+
+#[derive(Default)]
+struct Shared {
+    seats: [Place; TEAMS],
+    asleep: AtomicUsize,
+    stop: AtomicBool,
+    gate: Mutex<()>,
+    wake: Condvar,
+}
+
+/// A team, and whether a run has it.
+#[derive(Default)]
+struct Place {
+    taken: AtomicBool,
+    team: Team,
+}
+
+impl Shared {
+    /// Runs one block of any run; false if there is none to claim.
+    fn help(&self) -> bool {
+        self.seats.iter().any(|p| p.taken.load(Ordering::Acquire) && p.team.help())
+    }
+    fn has_work(&self) -> bool {
+        self.seats.iter().any(|p| p.taken.load(Ordering::Acquire) && p.team.has_work())
+    }
+    /// What a helper does until the crew is dismissed.
+    fn member(&self) {
+        let (mut idle, mut since) = (0u32, None::<Instant>);
+        while !self.stop.load(Ordering::Acquire) {
+            if self.help() {
+                (idle, since) = (0, None);
+                continue;
+            }
+            std::hint::spin_loop();
+            idle = idle.wrapping_add(1);
+            if idle.is_multiple_of(64) && since.get_or_insert_with(Instant::now).elapsed() > AWAKE {
+                self.sleep();
+                (idle, since) = (0, None);
+            }
+        }
+    }
+    /// Sleeps until called. What was offered before `asleep` counts this thread is seen here; who
+    /// offers later sees the count.
+    fn sleep(&self) {
+        let gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
+        self.asleep.fetch_add(1, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        if !self.stop.load(Ordering::Acquire) && !self.has_work() {
+            drop(self.wake.wait(gate).unwrap_or_else(PoisonError::into_inner));
+        }
+        self.asleep.fetch_sub(1, Ordering::SeqCst);
+    }
+    fn call(&self) {
+        fence(Ordering::SeqCst);
+        if self.asleep.load(Ordering::SeqCst) > 0 {
+            drop(self.gate.lock().unwrap_or_else(PoisonError::into_inner));
+            self.wake.notify_all();
+        }
+    }
+}
+
+impl Crew {
+    /// A crew for runs of so many threads, their own included.
+    pub fn new(threads: usize) -> Crew {
+        Crew {
+            shared: Arc::default(),
+            helpers: threads.saturating_sub(1),
+            threads: Mutex::default(),
+            started: AtomicBool::new(false),
+        }
+    }
+    /// A team for one run; None where nobody would help it.
+    pub fn seat(&self) -> Option<Seat<'_>> {
+        if self.helpers == 0 {
+            return None;
+        }
+        let free = |p: &&Place| {
+            !p.taken.load(Ordering::Relaxed)
+                && p.taken.compare_exchange(false, true, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        };
+        self.shared.seats.iter().find(free).map(|place| Seat { crew: self, place })
+    }
+    fn start(&self) {
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        if threads.is_empty() {
+            for i in 1..=self.helpers {
+                let shared = self.shared.clone();
+                // Where the system has no thread to give, the run does without.
+                let thread = std::thread::Builder::new().name(format!("ge-sim-{i}")).spawn(move || shared.member());
+                threads.extend(thread.ok());
+            }
+        }
+        self.started.store(true, Ordering::Release);
+    }
+}
+
+impl Drop for Crew {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Release);
+        drop(self.shared.gate.lock().unwrap_or_else(PoisonError::into_inner));
+        self.shared.wake.notify_all();
+        for t in self.threads.get_mut().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            // A helper ends by itself; what it had to tell it told through its blocks.
+            let _ = t.join();
+        }
+    }
+}
+
+/// A run's team. Dropped, nothing of the run is under way any more.
+pub struct Seat<'a> {
+    crew: &'a Crew,
+    place: &'a Place,
+}
+
+impl Seat<'_> {
+    /// The team.
+    pub fn team(&self) -> &Team {
+        &self.place.team
+    }
+    /// Tells helpers that something worth sharing was offered.
+    pub fn call(&self) {
+        if !self.crew.started.load(Ordering::Acquire) {
+            self.crew.start();
+        }
+        self.crew.shared.call();
+    }
+}
+
+impl Drop for Seat<'_> {
+    fn drop(&mut self) {
+        self.place.team.clear();
+        self.place.taken.store(false, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::kernel::Call;
+    use super::super::team::tests::{CALL, Slow, count};
+    use super::*;
+
+    fn runs(crew: &Crew, rounds: u32, call: &Call) {
+        let (kernel, seen) = count(usize::MAX);
+        for round in 0..rounds {
+            let seat = crew.seat().expect("room for as many runs as there are threads here");
+            for _ in 0..3 {
+                let slot = seat.team().publish(&kernel, call, 1 + round % 64, 0).expect("room for one launch");
+                seat.call();
+                while !seat.team().done(slot) {
+                    seat.team().help();
+                }
+                seat.team().take(slot).expect("no block fails");
+            }
+        }
+        for (block, n) in seen.iter().enumerate() {
+            let want = 3 * (0..rounds).filter(|r| r % 64 >= block as u32).count() as u32;
+            assert_eq!(n.load(Ordering::Relaxed), want, "block {block}");
+        }
+    }
+
+    #[test]
+    fn every_block_of_every_run_runs_once_whoever_takes_it() {
+        let crew = Crew::new(3);
+        std::thread::scope(|s| {
+            for _ in 0..4 {
+                s.spawn(|| runs(&crew, 300, &CALL));
+            }
+        });
+        assert!(!crew.shared.has_work());
+    }
+
+    #[test]
+    fn helpers_that_slept_come_when_they_are_called() {
+        let crew = Crew::new(2);
+        let (kernel, at_work) = Slow::kernel();
+        for _ in 0..3 {
+            let seat = crew.seat().expect("one run");
+            let slot = seat.team().publish(&kernel, &CALL, 1, 0).expect("room");
+            seat.call();
+            // Nobody but the helper takes the block.
+            while !seat.team().done(slot) {
+                std::thread::yield_now();
+            }
+            seat.team().take(slot).expect("no block fails");
+            while crew.shared.asleep.load(Ordering::SeqCst) == 0 {
+                std::thread::yield_now();
+            }
+        }
+        assert_eq!(at_work.load(Ordering::Relaxed), 3);
+    }
+
+    #[test]
+    fn a_run_that_ends_early_leaves_nothing_under_way() {
+        let crew = Crew::new(2);
+        let (kernel, at_work) = Slow::kernel();
+        for _ in 0..20 {
+            let seat = crew.seat().expect("one run");
+            seat.team().publish(&kernel, &CALL, 64, 0).expect("room");
+            seat.call();
+            seat.team().help();
+            drop(seat);
+            let before = at_work.load(Ordering::SeqCst);
+            assert!(!crew.shared.has_work());
+            std::thread::yield_now();
+            assert_eq!(at_work.load(Ordering::SeqCst), before, "no block begins behind the run");
+        }
+    }
+
+    #[test]
+    fn as_many_runs_as_there_are_seats_are_helped_and_one_thread_alone_needs_none() {
+        let crew = Crew::new(2);
+        let seats: Vec<_> = (0..TEAMS).map(|_| crew.seat()).collect();
+        assert!(seats.iter().all(Option::is_some) && crew.seat().is_none());
+        drop(seats);
+        assert!(crew.seat().is_some());
+        assert!(Crew::new(1).seat().is_none());
+    }
+}
