@@ -113,6 +113,64 @@ fn three_gears_give_what_onnxruntime_gives_and_the_nearest_is_named() {
     assert!(said.contains("GE-E0302"), "{said}");
 }
 
+/// Sizes in and outside the gears through one OM: what each run tells, and the numbers of
+/// onnxruntime.
+#[test]
+fn sizes_of_no_gear_run_beside_the_gears_where_they_are_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    let model = models().join("dynamic_batch.onnx").display().to_string();
+    let hybrid = ["--set", "compileHybridMode=1"];
+    // Gears of the first and the last of the sizes that there are references for.
+    let args = [&["compile", &model, "-o", "m.om", "-q", "--dim", "N=1,8"][..], &hybrid].concat();
+    expect_code(d, 0, &args);
+    let doc = json(d, &["inspect", "m.om", "--json"]);
+    assert_eq!((doc["gears"].as_array().unwrap().len(), &doc["graphs"][0]["shape"]), (2, &"known".into()));
+    assert_eq!(
+        (&doc["parts"][0]["name"], &doc["parts"][0]["graphs"][0]["shape"]),
+        (&"dynamic_batch_outside".into(), &"unknown".into())
+    );
+    let text = String::from_utf8(expect_code(d, 0, &["inspect", "m.om"]).stdout).unwrap();
+    assert!(text.contains("any    dynamic_batch_outside: sizes of no gear"), "{text}");
+    let exec = String::from_utf8(expect_code(d, 0, &["inspect", "m.om", "--what", "exec"]).stdout).unwrap();
+    assert!(exec.contains("round"), "{exec}");
+    for (s, n, gear) in [(0, 1, Some(0)), (1, 3, None), (2, 8, Some(1)), (1, 3, None)] {
+        let data = models().join(format!("dynamic_batch/s{s}"));
+        let (inputs, expect) = (data.display().to_string(), data.join("expect").display().to_string());
+        let run = json(d, &["run", "m.om", "--inputs", &inputs, "--expect", &expect, "--json", "--profile", "p.json"]);
+        let trace: Value = serde_json::from_slice(&std::fs::read(d.join("p.json")).unwrap()).unwrap();
+        assert_eq!(trace["otherData"]["gear"], run["gear"]);
+        match gear {
+            Some(k) => assert_eq!((&run["gear"]["dims"]["N"], &run["gear"]["index"]), (&n.into(), &Value::from(k))),
+            None => assert_eq!(run["gear"], serde_json::json!({"outside": "dynamic_batch_outside"})),
+        }
+        let ran = trace["traceEvents"].as_array().unwrap().iter().filter(|e| e["ph"] == "X").count();
+        assert!(ran > 0, "{trace}");
+    }
+    // What neither takes is refused by name, and no option hides that there are no gears.
+    npy(&d.join("in/input_0.npy"), &HostTensor::zeroed(DType::F32, &[2, 3, 16, 32]).unwrap());
+    let said = String::from_utf8(expect_code(d, 2, &["run", "m.om", "--inputs", "in", "-q"]).stderr).unwrap();
+    assert!(said.contains("GE-E0302"), "{said}");
+    let none = [&["compile", &model, "-o", "n.om", "-q"][..], &hybrid].concat();
+    let said = String::from_utf8(expect_code(d, 2, &none).stderr).unwrap();
+    assert!(said.contains("GE-E0326") && said.contains("--dim"), "{said}");
+    // In every schedule, in turn with gears, on one loaded model.
+    std::fs::write(d.join("m.ge"), FORK).unwrap();
+    let args = [&["compile", "m.ge", "-o", "f.om", "-q", "--dim", "b=1,4,8"][..], &hybrid, UNFUSED].concat();
+    expect_code(d, 0, &args);
+    for seed in 0..4 {
+        let s = session(&[("schedule", &format!("random:{seed}")), ("check_races", "true")]);
+        let m = s.load_om(d.join("f.om")).unwrap();
+        for b in [4, 2, 8, 13, 1, 2, 13] {
+            let out = m.run_views(&[input(b).view()], RunOptions::default()).unwrap();
+            assert_eq!(out.gear, [1, 4, 8].iter().position(|g| *g == b));
+            check(b, &out.outputs);
+            check(b, &m.run_owned(vec![input(b)], RunOptions::default()).unwrap().outputs);
+        }
+        assert_eq!(m.plans(), 2, "a plan for each size of no gear");
+    }
+}
+
 #[test]
 fn gears_share_memory_and_event_ids_and_are_right_in_every_schedule() {
     let dir = tempfile::tempdir().unwrap();

@@ -49,6 +49,7 @@ impl Case {
 }
 
 const COMPILE: &[&str] = &["compile", "m.ge", "-o", "m.om", "-q"];
+const GEARED: &[&str] = &["compile", "m.ge", "-o", "m.om", "-q", "--dim", "b=1,4"];
 const STREAMS: &[&str] = &["opt", "m.ge", "--from", "streams", "--until", "streams"];
 
 /// Values that live at the same time, and some that do not.
@@ -240,6 +241,7 @@ const CASES: &[Case] = &[
     case("ge.exec.static_model_ops_lower_limit", ["1", "4"], "partition/dynamic_shape/limit.ge", By::Stdout)
         .command(&["opt", "m.ge", "--from", "partition", "--until", "merge"]),
     case("ge.exec.static_model_ops_lower_limit", ["", "1"], PLACES, By::Om),
+    case("ge.compileHybridMode", ["0", "1"], OPEN, By::Om).command(GEARED),
     case("ge.exec.hostSchedulingMaxThreshold", ["0", "20"], FOLD, By::Om),
     case("ge.externalWeight", ["0", "1"], FOLD, By::Files),
     case("ge.featureBaseRefreshable", ["0", "1"], "conflict/mem_conflict_proc/refresh.ge", By::Stdout)

@@ -55,7 +55,8 @@ pub struct CompiledModel {
     pub gears: Option<crate::Gears>,
     /// Parts of known shape of a model of unknown shapes: each is a static model of its own, which
     /// the `PartitionedCall` of the root graph runs whose `f` is the part's name (facts 7.1,
-    /// `SubgraphInstanceNameToModel`).
+    /// `SubgraphInstanceNameToModel`). Behind a model with gears: the model that runs sizes of no
+    /// gear, and behind it the parts of that one (facts 8.7).
     pub parts: Vec<CompiledModel>,
     /// What passes did: stage, pass, changes, microseconds are not kept (they would make two
     /// compilations differ).

@@ -17,8 +17,8 @@ type Attrs = BTreeMap<String, AttrDef>;
 /// No model has more streams, events or labels than this (the greatest limits of any SoC).
 const MAX_IDS: u64 = 1 << 17;
 
-/// Reads the model of an OM of ours: a static one, or one of unknown shapes with its parts of known
-/// shape behind it.
+/// Reads the model of an OM of ours: a static one, one of unknown shapes with its parts of known
+/// shape behind it, or one with gears and behind it the one that runs sizes of no gear.
 pub fn decode(file: &OmFile) -> Result<CompiledModel, ModelError> {
     if file.origin() == Origin::Foreign {
         return Err(ModelError::Foreign);
@@ -27,14 +27,25 @@ pub fn decode(file: &OmFile) -> Result<CompiledModel, ModelError> {
         return Err(ModelError::ModelCount { found: 0 });
     };
     let mut m = one(root)?;
-    if !m.is_dynamic() && !parts.is_empty() {
+    if !m.is_dynamic() && m.gears.is_none() && !parts.is_empty() {
         return Err(ModelError::ModelCount { found: file.models().len() });
     }
     m.parts = parts.iter().map(one).collect::<Result<_, _>>()?;
     let mut names = std::collections::HashSet::new();
-    for p in &m.parts {
-        // A part is planned as a whole, and is found by its name.
-        let graph = m.graphs.iter().any(|g| g.name == p.name);
+    for (k, p) in m.parts.iter().enumerate() {
+        // A part is planned as a whole, and is found by its name; what runs sizes of no gear takes
+        // and gives what the gears do.
+        let graph = m.outside().unwrap_or(&m).graphs.iter().any(|g| g.name == p.name);
+        if k == 0 && m.gears.is_some() {
+            let same = |a: &[IoInfo], b: &[IoInfo]| {
+                let one = |(a, b): (&IoInfo, &IoInfo)| a.name == b.name && a.desc.dtype == b.desc.dtype;
+                a.len() == b.len() && a.iter().zip(b).all(one)
+            };
+            if !p.is_dynamic() || p.gears.is_some() || !same(&p.inputs, &m.inputs) || !same(&p.outputs, &m.outputs) {
+                return Err(ModelError::field(format!("the model `{}` of sizes of no gear", p.name)));
+            }
+            continue;
+        }
         if p.is_dynamic() || p.gears.is_some() || graph || !names.insert(p.name.as_str()) {
             return Err(ModelError::field(format!("the part `{}`", p.name)));
         }

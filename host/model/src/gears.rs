@@ -77,6 +77,32 @@ pub fn want(attrs: &mut AttrMap, names: &[String], values: &[Vec<u64>]) {
     attrs.set(VALUES, AttrValue::List(values.iter().map(one).collect()));
 }
 
+/// Takes from a root graph what [`wanted`] reads: its sizes are open again.
+pub fn unwant(attrs: &mut AttrMap) {
+    attrs.remove(DIMS);
+    attrs.remove(VALUES);
+}
+
+impl CompiledModel {
+    /// The model that runs sizes of no gear, of a model with gears that was compiled with one
+    /// (`ge.compileHybridMode`). Its parts stand behind it in this model's.
+    pub fn outside(&self) -> Option<&CompiledModel> {
+        self.parts.first().filter(|_| self.gears.is_some())
+    }
+    /// Takes the model that runs sizes of no gear, with its parts.
+    pub fn take_outside(&mut self) -> Option<CompiledModel> {
+        self.outside()?;
+        let mut all = std::mem::take(&mut self.parts).into_iter();
+        let outside = all.next()?;
+        Some(CompiledModel { parts: all.collect(), ..outside })
+    }
+    /// Gives a model with gears the one that runs sizes of none.
+    pub fn set_outside(&mut self, mut outside: CompiledModel) {
+        let parts = std::mem::take(&mut outside.parts);
+        self.parts = std::iter::once(outside).chain(parts).collect();
+    }
+}
+
 impl Gears {
     /// The sizes of a gear as users write them: `b=4, s=16`.
     pub fn shown(&self, gear: usize) -> String {

@@ -110,7 +110,10 @@ impl RuntimeError {
             }
             RuntimeError::NoGear { found, nearest, all, flag } => Diagnostic::error(text)
                 .found(found, format!("one of {all}; the nearest is {nearest}"))
-                .help(format!("give inputs of a gear, or add one: `ge compile MODEL -o OUT.om {flag}`"))
+                .help(format!(
+                    "give inputs of a gear, or add one: `ge compile MODEL -o OUT.om {flag}`; \
+                     `--set compileHybridMode=1` with it runs any sizes"
+                ))
                 .raise(ge_codes::NO_GEAR),
             RuntimeError::Input { name, found, expected } => {
                 Diagnostic::error(format!("input `{name}` does not fit the model"))

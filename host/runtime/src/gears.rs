@@ -55,6 +55,13 @@ impl LoadedModel {
         Ok(RunOutcome { copied_inputs, gear: Some(gear), ..out })
     }
 
+    /// Whether a gear has the sizes of these inputs; what no gear can have either is left to those
+    /// who name it.
+    pub fn has_gear_of(&self, inputs: &[TensorView<'_>]) -> bool {
+        let Some(gears) = &self.compiled.gears else { return true };
+        !matches!(self.gear(gears, inputs), Err(RuntimeError::NoGear { .. }))
+    }
+
     /// The gear whose sizes all inputs have.
     fn gear(&self, gears: &Gears, inputs: &[TensorView<'_>]) -> Result<usize, RuntimeError> {
         self.check_count(inputs.len())?;

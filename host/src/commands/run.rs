@@ -158,9 +158,10 @@ pub fn run(global: &Global, a: &RunArgs) -> Result<u8> {
     let mut gear = None;
     for (rank, r) in results.into_iter().enumerate() {
         let (r, outputs) = r.map_err(|e| a.inputs.made_up(&compiled, e))?;
-        let finite = if a.check_numerics { tensors::check(&compiled, &r.captured) } else { Ok(()) };
+        let ran = compiled.outside().filter(|_| r.gear.is_none()).unwrap_or(&compiled);
+        let finite = if a.check_numerics { tensors::check(ran, &r.captured) } else { Ok(()) };
         if let Some(dir) = &a.dump_tensors {
-            tensors::dump(&rank_dir(dir, rank as u32, ranks), &compiled, r.captured)?;
+            tensors::dump(&rank_dir(dir, rank as u32, ranks), ran, r.captured)?;
         }
         finite?;
         gear = r.gear.or(gear);
@@ -170,7 +171,7 @@ pub fn run(global: &Global, a: &RunArgs) -> Result<u8> {
     }
     if let Some(file) = &a.profile {
         let launch = |(k, p): (usize, &'_ ge_runtime::Part)| format!("launch {k} of `{}`", p.graph);
-        let lanes: Vec<Lane<'_>> = if compiled.is_dynamic() {
+        let lanes: Vec<Lane<'_>> = if !parts.is_empty() || compiled.is_dynamic() {
             let named = parts.iter().enumerate().map(|(k, p)| (launch((k, p)), p));
             named.map(|(name, p)| Lane { name, model: p.model(), report: &p.report }).collect()
         } else {
@@ -219,7 +220,12 @@ pub fn run(global: &Global, a: &RunArgs) -> Result<u8> {
         &format!(
             "ran {}{} on {}: load {:.1} ms, run {:.2} ms",
             compiled.name,
-            compiled.gears.as_ref().zip(gear).map_or_else(String::new, |(g, k)| format!(" ({})", g.shown(k))),
+            match (&compiled.gears, gear) {
+                (Some(g), Some(k)) => format!(" ({})", g.shown(k)),
+                (Some(_), None) =>
+                    compiled.outside().map_or_else(String::new, |o| format!(" (sizes of no gear, by {})", o.name)),
+                (None, _) => String::new(),
+            },
             compiled.soc.name,
             loaded.as_secs_f64() * 1e3,
             took.as_secs_f64() * 1e3
@@ -228,9 +234,12 @@ pub fn run(global: &Global, a: &RunArgs) -> Result<u8> {
     Ok(0)
 }
 
-/// The gear that ran: its place, sizes and graph.
+/// The gear that ran: its place, sizes and graph; or the model of sizes of no gear.
 fn gear_json(m: &CompiledModel, gear: Option<usize>) -> Option<serde_json::Value> {
-    let (gears, k) = (m.gears.as_ref()?, gear?);
+    let gears = m.gears.as_ref()?;
+    let Some(k) = gear else {
+        return m.outside().map(|o| serde_json::json!({"outside": o.name}));
+    };
     let g = gears.list.get(k)?;
     let dims: serde_json::Map<String, serde_json::Value> =
         gears.dims.iter().zip(&g.sizes).map(|(d, n)| (d.clone(), serde_json::json!(n))).collect();
@@ -316,7 +325,8 @@ pub fn open(global: &Global, a: &Target<'_>) -> Result<(Session, CompiledModel, 
     let mut names: Vec<String> = compiled.engines_needed().into_iter().map(str::to_owned).collect();
     names.push("DNN_VM_RTS".to_owned());
     // Where sizes are settled by the run, every engine and every prototype is asked.
-    let want = if compiled.is_dynamic() { Want::All } else { Want::kinds(&["device"]).and(Want::providers(&names)) };
+    let open = compiled.is_dynamic() || compiled.outside().is_some();
+    let want = if open { Want::All } else { Want::kinds(&["device"]).and(Want::providers(&names)) };
     let options =
         SessionOptions { plugins: global.plugins.clone(), device, device_options, want, ..SessionOptions::default() };
     let session = Session::new(options)?;

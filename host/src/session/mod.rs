@@ -241,7 +241,41 @@ impl Session {
         Ok(Compiled { cache: Some(miss), warning, ..built })
     }
 
+    /// Compiles a graph; one with gears twice where sizes of no gear are to run, too (facts 8.7).
     fn build(
+        &self,
+        name: &str,
+        graph: ge_ir::Model,
+        options: &OptionMap,
+        toolbox: &Toolbox,
+        observer: &dyn Observer,
+    ) -> Result<Compiled> {
+        let gears = ge_model::gears::wanted(graph.root().attrs()).is_some();
+        if !options.resolved()?.hybrid {
+            return self.build_once(name, graph, options, toolbox, observer);
+        }
+        if !gears {
+            return Err(Diagnostic::error("ge.compileHybridMode=1 says what runs beside gears, and no gear is given")
+                .help("name sizes: `--dim b=1,4,8`; without gears one OM runs any sizes by itself")
+                .raise(ge_codes::GEARS));
+        }
+        let mut open = graph.clone();
+        ge_model::gears::unwant(open.root_mut().attrs_mut());
+        let mut built = self.build_once(name, graph, options, toolbox, observer)?;
+        if built.stopped.is_some() {
+            return Ok(built);
+        }
+        let outside = self.build_once(&format!("{name}_outside"), open, options, toolbox, &Beside(observer))?;
+        if !outside.model.is_dynamic() {
+            return Err(crate::Error::internal("sizes that gears set are open, and the model without gears is static"));
+        }
+        built.kernels.add(&outside.kernels);
+        built.warnings.extend(outside.warnings);
+        built.model.set_outside(outside.model);
+        Ok(built)
+    }
+
+    fn build_once(
         &self,
         name: &str,
         graph: ge_ir::Model,
@@ -381,8 +415,13 @@ impl Session {
             let loaded = DynamicModel::load(compiled, tools, self.engines(), context, &options);
             return Ok(Model::dynamic(loaded.map_err(|e| e.into_error())?));
         }
-        let loaded = LoadedModel::load(compiled, &self.engines(), context, &options).map_err(|e| e.into_error())?;
-        Ok(Model::new(loaded))
+        let outside = compiled.take_outside();
+        let gears = LoadedModel::load(compiled, &self.engines(), context.clone(), &options);
+        let gears = gears.map_err(|e| e.into_error())?;
+        let Some(outside) = outside else { return Ok(Model::new(gears)) };
+        let tools = self.tools(&outside)?;
+        let outside = DynamicModel::load(outside, tools, self.engines(), context, &options);
+        Ok(Model::hybrid(gears, outside.map_err(|e| e.into_error())?))
     }
 }
 
@@ -399,6 +438,17 @@ pub fn fits_group(compiled: &ge_model::CompiledModel, ranks: u32) -> Result<()> 
     Err(Diagnostic::error(format!("the model is made for {made} rank(s), {ranks} were asked for"))
         .found(format!("--ranks {ranks}"), format!("--ranks {made}"))
         .raise(ge_codes::RANKS))
+}
+
+/// What the user sees of the compilation of a model beside the one that was asked for: its failures.
+struct Beside<'o>(&'o dyn Observer);
+impl Observer for Beside<'_> {
+    fn failed(&self, name: &'static str, pass: Option<&ge_compiler::pass::Blamed>, graph: &ge_ir::Model) {
+        self.0.failed(name, pass, graph);
+    }
+    fn cancelled(&self) -> bool {
+        self.0.cancelled()
+    }
 }
 
 /// A compiled model.

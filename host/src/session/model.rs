@@ -13,15 +13,20 @@ pub struct Model {
 
 /// Which executor runs it.
 enum Loaded {
-    /// All shapes are known: one sealed model of the device.
-    Static(Box<LoadedModel>),
+    /// All shapes are known: one sealed model of the device. One with gears may have another that
+    /// runs sizes of no gear.
+    Static(Box<LoadedModel>, Option<Box<DynamicModel>>),
     /// Shapes are settled by each run.
     Dynamic(Box<DynamicModel>),
 }
 
 impl Model {
     pub(crate) fn new(loaded: LoadedModel) -> Model {
-        Model { loaded: Loaded::Static(Box::new(loaded)) }
+        Model { loaded: Loaded::Static(Box::new(loaded), None) }
+    }
+    /// A model with gears, and what runs sizes of no gear.
+    pub(crate) fn hybrid(gears: LoadedModel, outside: DynamicModel) -> Model {
+        Model { loaded: Loaded::Static(Box::new(gears), Some(Box::new(outside))) }
     }
     pub(crate) fn dynamic(loaded: DynamicModel) -> Model {
         Model { loaded: Loaded::Dynamic(Box::new(loaded)) }
@@ -33,7 +38,7 @@ impl Model {
     /// What it is: inputs, outputs, plans.
     pub fn info(&self) -> &ge_model::CompiledModel {
         match &self.loaded {
-            Loaded::Static(m) => m.compiled(),
+            Loaded::Static(m, _) => m.compiled(),
             Loaded::Dynamic(m) => m.compiled(),
         }
     }
@@ -41,14 +46,14 @@ impl Model {
     /// run.
     pub fn device_streams(&self) -> &[ge_runtime::StreamHandle] {
         match &self.loaded {
-            Loaded::Static(m) => m.device_streams(),
+            Loaded::Static(m, _) => m.device_streams(),
             Loaded::Dynamic(_) => &[],
         }
     }
     /// How many plans are kept for shapes that were run; 0 where all shapes are known.
     pub fn plans(&self) -> usize {
         match &self.loaded {
-            Loaded::Static(_) => 0,
+            Loaded::Static(_, outside) => outside.as_ref().map_or(0, |m| m.plans()),
             Loaded::Dynamic(m) => m.plans(),
         }
     }
@@ -60,7 +65,7 @@ impl Model {
     /// `_tiling_sink_task_info`, `_tiling_context_addr` (001 §3.2).
     pub fn ext_attrs(&self) -> Result<std::collections::BTreeMap<String, ge_plugin_api::types::AttrMap>> {
         match &self.loaded {
-            Loaded::Static(m) => m.ext_attrs().map_err(|e| e.into_error()),
+            Loaded::Static(m, _) => m.ext_attrs().map_err(|e| e.into_error()),
             Loaded::Dynamic(_) => Ok(Default::default()),
         }
     }
@@ -68,7 +73,7 @@ impl Model {
     /// (001 §5.1).
     pub fn tiling_context(&self, node: &str) -> Result<Option<ge_plugin_api::author::tiling_sink::TilingContext>> {
         match &self.loaded {
-            Loaded::Static(m) => m.tiling_context(node).map_err(|e| e.into_error()),
+            Loaded::Static(m, _) => m.tiling_context(node).map_err(|e| e.into_error()),
             Loaded::Dynamic(_) => Ok(None),
         }
     }
@@ -80,7 +85,10 @@ impl Model {
     /// Runs once, with all that a run tells.
     pub fn run_views(&self, inputs: &[TensorView<'_>], options: RunOptions) -> Result<RunOutcome> {
         match &self.loaded {
-            Loaded::Static(m) => m.run(inputs, options),
+            Loaded::Static(m, outside) => match outside.as_ref().filter(|_| !m.has_gear_of(inputs)) {
+                Some(outside) => outside.run(inputs, options),
+                None => m.run(inputs, options),
+            },
             Loaded::Dynamic(m) => m.run(inputs, options),
         }
         .map_err(|e| e.into_error())
@@ -120,7 +128,7 @@ impl Model {
     /// Runs a step of a model of unknown shapes: some inputs are state, which stays where it is.
     pub(crate) fn run_step(&self, given: &[Given<'_>], options: RunOptions) -> Result<(RunOutcome, Vec<Made>)> {
         match &self.loaded {
-            Loaded::Static(_) => Err(Error::internal("a model of known shapes has no room for state")),
+            Loaded::Static(..) => Err(Error::internal("a model of known shapes has no room for state")),
             Loaded::Dynamic(m) => m.step(given, options).map_err(|e| e.into_error()),
         }
     }
@@ -128,7 +136,7 @@ impl Model {
     /// step before.
     pub(crate) fn grows_along(&self, output: usize, input: usize, dims: &[u64]) -> Option<usize> {
         match &self.loaded {
-            Loaded::Static(_) => None,
+            Loaded::Static(..) => None,
             Loaded::Dynamic(m) => m.grows_along(output, input, dims),
         }
     }
@@ -136,8 +144,8 @@ impl Model {
     /// (`ge.exec.inputReuseMemIndexes`) are not copied.
     pub fn run_owned(&self, inputs: Vec<HostTensor>, options: RunOptions) -> Result<RunOutcome> {
         match &self.loaded {
-            Loaded::Static(m) => m.run_owned(inputs, options).map_err(|e| e.into_error()),
-            Loaded::Dynamic(_) => {
+            Loaded::Static(m, None) => m.run_owned(inputs, options).map_err(|e| e.into_error()),
+            Loaded::Static(_, Some(_)) | Loaded::Dynamic(_) => {
                 let views: Vec<TensorView<'_>> = inputs.iter().map(HostTensor::view).collect();
                 self.run_views(&views, options)
             }
@@ -148,8 +156,8 @@ impl Model {
     /// they are.
     pub fn run_mut(&self, inputs: &mut [HostTensor], options: RunOptions) -> Result<RunOutcome> {
         match &self.loaded {
-            Loaded::Static(m) => m.run_mut(inputs, options).map_err(|e| e.into_error()),
-            Loaded::Dynamic(_) => {
+            Loaded::Static(m, None) => m.run_mut(inputs, options).map_err(|e| e.into_error()),
+            Loaded::Static(_, Some(_)) | Loaded::Dynamic(_) => {
                 let views: Vec<TensorView<'_>> = inputs.iter().map(HostTensor::view).collect();
                 self.run_views(&views, options)
             }

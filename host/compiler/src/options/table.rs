@@ -116,6 +116,9 @@ options! {
     host_scheduling: u64 = "ge.exec.hostSchedulingMaxThreshold", Kind::Int(0, 1 << 30), "0", Model, "partition",
         "static graphs with fewer nodes, and without branches and loops, are scheduled by the host";
 
+    hybrid: bool = "ge.compileHybridMode", BIT, "0", Model, "session",
+        "1: a model with gears runs sizes of no gear, too, by plans that are made as it runs";
+
     external_weight: ExternalWeight = "ge.externalWeight", Kind::OneOf(ExternalWeight::TEXTS), "0", Model, "session",
         "weights in the OM (0), one file each (1), one file for all (2)";
 

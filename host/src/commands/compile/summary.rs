@@ -59,7 +59,8 @@ pub fn of(
     }
     if let Some(gears) = &m.gears {
         let all: Vec<String> = (0..gears.list.len()).map(|k| gears.shown(k)).collect();
-        text.push_str(&format!("  gears: {}\n", all.join("; ")));
+        let any = m.outside().map_or("", |_| "; other sizes by plans that each run makes");
+        text.push_str(&format!("  gears: {}{any}\n", all.join("; ")));
     }
     if m.is_dynamic() {
         let open: Vec<String> =

@@ -442,7 +442,11 @@ fn text_of(m: &CompiledModel, part: &str) -> String {
                 m.streams.physical.len(),
                 m.event_num
             ));
-            for p in &m.parts {
+            if let Some(o) = m.outside() {
+                let nodes = o.graphs.iter().map(|g| g.nodes.len()).sum::<usize>();
+                out.push_str(&format!("  any    {}: sizes of no gear, {nodes} nodes, planned by each run\n", o.name));
+            }
+            for p in m.parts.iter().skip(usize::from(m.outside().is_some())) {
                 out.push_str(&format!(
                     "  part   {}: {} nodes of known shape, {} tasks on {} streams, {} bytes of memory\n",
                     p.name,
