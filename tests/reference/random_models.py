@@ -512,7 +512,7 @@ def o_broadcast(g, r, n, s):
     if isinstance(s[-1], int):
         g.f32(r.choice(["Add", "Mul"]), [n, g.const(numbers(r, s[-1]))], s)
     else:
-        g.f32("Add", [n, g.op("ReduceMean", [n, g.ints(len(s) - 1)], keepdims=1)], s)
+        g.f32("Add", [n, g.op("ReduceSum", [n, g.ints(len(s) - 1)], keepdims=1)], s)
 
 
 def o_product(g, r, n, s):
@@ -545,7 +545,11 @@ def o_concat(g, r, n, s):
 def o_reduce(g, r, n, s):
     if len(s) > 1:
         axis = r.randrange(len(s))
-        g.f32(r.choice(["ReduceMean", "ReduceSum", "ReduceMax"]), [n, g.ints(axis)], s[:axis] + (1,) + s[axis + 1:], keepdims=1)
+        kind = r.choice(["ReduceMean", "ReduceSum", "ReduceMax"])
+        # The standard leaves the mean of nothing open: NaN by NumPy, 0 by onnxruntime.
+        if kind == "ReduceMean" and not isinstance(s[axis], int):
+            kind = "ReduceSum"
+        g.f32(kind, [n, g.ints(axis)], s[:axis] + (1,) + s[axis + 1:], keepdims=1)
 
 
 def o_flat(g, r, n, s):
