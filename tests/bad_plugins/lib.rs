@@ -17,7 +17,7 @@ mod device;
 mod tasks;
 
 ge_plugin_api::ge_plugin! {
-    name: "bad", kinds: ["engine", "ops", "pass", "device"], provides: ["BadEngine", "baddev"], options: options, init: init
+    name: "bad", kinds: ["engine", "ops", "frontend", "pass", "device"], provides: ["BadEngine", "baddev"], options: options, init: init
 }
 
 static MODE: OnceLock<String> = OnceLock::new();
@@ -251,6 +251,10 @@ impl Pass for BadPass {
         Ok(())
     }
 }
+ge_plugin_api::map_op!("onnx", "com.bad", "Mapped", 1..=u32::MAX, |node, b| {
+    let op = if mode("maps_to_nothing") { "NobodyHasThis" } else { "Relu" };
+    Ok(vec![b.node(op).name(&node.name).input(node.input(0)?).build()])
+});
 ge_plugin_api::register_pass!(BadPass);
 
 ge_plugin_api::register_device!(|| Box::new(device::BadDevice));

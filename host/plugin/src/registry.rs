@@ -131,6 +131,10 @@ impl Registry {
     pub fn frontends(&self) -> &[FrontendHandle] {
         &self.frontends
     }
+    /// Mappings of all frameworks.
+    pub fn all_mappings(&self) -> &[(MappingInfo, MappingRef)] {
+        &self.mappings
+    }
     /// Mappings of a framework.
     pub fn mappings<'a>(&'a self, framework: &'a str) -> impl Iterator<Item = &'a (MappingInfo, MappingRef)> {
         self.mappings.iter().filter(move |(i, _)| i.framework == framework)

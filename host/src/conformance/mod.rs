@@ -4,6 +4,8 @@
 
 /// Kernels that engines run on the host.
 mod hosts;
+/// What mappings make.
+mod mappings;
 /// Nodes of one operator, of many shapes and types.
 mod samples;
 /// What is run, and what is compared.
@@ -37,6 +39,13 @@ pub fn probe(name: &str, path: &Path, config: Option<&Path>, probe: &mut Probe) 
             return;
         }
     };
+    let entry = Entry::of(name, path);
+    let config = Config { file: path.to_owned(), search: Vec::new(), trusted_keys: Vec::new(), entries: vec![entry] };
+    let own = PluginSet::load_config(&config, &Want::All);
+    for (info, mapping) in own.iter().flat_map(Registry::all_mappings) {
+        let subject = format!("mapping {} of {}, what it makes", info.op, info.domain);
+        probe.item(Rule::C8, &subject, || mappings::made(&beside.with, info, *mapping));
+    }
     let engines = beside.with.engines().iter().filter(|e| e.owner().name == name);
     let runs = Runs::new(&beside, name);
     for e in engines.filter(|e| runs_alone(e)) {

@@ -99,6 +99,7 @@ fn each_misbehaviour_is_told_under_its_rule() {
         ("host_panics", "C16", "nothing folds here"),
         ("host_unsteady", "C16", "give other bytes"),
         ("forgets", "C9", "comes back as other bytes"),
+        ("maps_to_nothing", "C8", "a node of type `NobodyHasThis`, which no plugin in use has a prototype of"),
         ("hook_changes_others", "C12", "BadEngine"),
         ("wrong_pass", "C12", "without the plugin the other number"),
         ("thread_left", "C13", "1 threads running"),

@@ -21,7 +21,7 @@ fn a_good_plugin_loads_and_says_what_it_is() {
     let p = r.plugin("bad").unwrap();
     assert!(matches!(p.status, Status::Loaded));
     assert_eq!((p.version.as_str(), p.file_name().as_str()), ("0.1.0", "libge_bad.so"));
-    assert_eq!(p.kinds, ["engine", "ops", "pass", "device"]);
+    assert_eq!(p.kinds, ["engine", "ops", "frontend", "pass", "device"]);
     assert_eq!(p.sha256().unwrap().len(), 64);
     assert!(r.engine("BadEngine").is_some() && r.op("BadOp").is_some() && r.device("baddev").is_some());
     assert_eq!(r.passes().len(), 1);

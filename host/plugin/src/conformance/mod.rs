@@ -38,7 +38,7 @@ rules! { "A rule of the suite."
     C5 "inference answers every node of the prototype's types, twice the same, and never panics",
     C6 "engines refuse with a reason, answer twice the same, and keep to the rules of task lists",
     C7 "passes record the same edits twice, which the host can apply",
-    C8 "front ends and mappings refuse what is none of theirs",
+    C8 "front ends and mappings refuse what is none of theirs, and make operators that there are",
     C9 "devices describe their SoCs, refuse what they do not know, and give back the bytes that were copied to them",
     C10 "cancelled calls and kernels return within a second",
     C11 "kernels stay within their arguments, write their outputs wholly, each block its own part, and give the numbers of another engine, twice the same and on every SoC",
