@@ -1,7 +1,8 @@
 /* ge_plugin.h: the door for plugins of ge that are written in C, C++, or anything else that speaks C. docs/plugins-c.md explains it,
  * examples/vendor-c and examples/vendor-cpp use all of it.
  *
- * Engines, operators, mappings, front ends and passes are made by it; devices, tiling on the device and host kernels are made in Rust (docs/plugins-c.md says why).
+ * Engines, operators, mappings, front ends and passes are made by it; devices, tiling on the device
+ * and host kernels are made in Rust (docs/plugins-c.md says why).
  *
  * A plugin is a dynamic library libge_NAME.so with a manifest (GE_PLUGIN_MANIFEST) and one function, ge_c_plugin.
  *

@@ -128,6 +128,22 @@ const SHORN: &[Change] = &[
         "    /// Since 1.2: whether it takes a node, and at which cost.\n    raw supports_at(node: &Node<'_> => RawNodeRef) -> Result<Support> => RResult<Support, Error> =\n        |e| Ok(e.supports(&node));\n",
         "",
     ),
+    (
+        "view/mod.rs",
+        concat!(
+            "    /// Ids of all nodes of an operator type in topological order; false where the host does not\n",
+            "    /// know without looking at each.\n",
+            "    pub of_op: un",
+            "safe extern \"C\" fn(*const (), Key, *mut RawSlice<NodeId>) -> bool,\n",
+        ),
+        "",
+    ),
+    (
+        "view/mod.rs",
+        concat!("let known = un", "safe { (self.raw.table.of_op()?)(self.raw.context, *op, &mut out) };"),
+        "let known = matches!((op, &mut out), (_, _) if false);",
+    ),
+    ("view/host.rs", "        of_op: of_op::<S>,\n", ""),
     ("engine.rs", "match self.table().supports_at() {", "match None::<()> {"),
     ("engine.rs", "Some(f) => f(self.ptr(), raw).into_result(),", "Some(()) => Ok(Support::Yes),"),
 ];

@@ -14,7 +14,7 @@ mod runs;
 use crate::session::{Session, SessionOptions};
 use crate::{Error, Result};
 use ge_plugin::config::{Config, Entry};
-use ge_plugin::conformance::{Found, Probe, Rule};
+use ge_plugin::conformance::{Found, Probe, Rule, alone};
 use ge_plugin::{EngineHandle, OpHandle, PluginSet, Registry, Want};
 use ge_plugin_api::engine::flags;
 use ge_plugin_api::ops::flags as op_flags;
@@ -39,10 +39,7 @@ pub fn probe(name: &str, path: &Path, config: Option<&Path>, probe: &mut Probe) 
             return;
         }
     };
-    let entry = Entry::of(name, path);
-    let config = Config { file: path.to_owned(), search: Vec::new(), trusted_keys: Vec::new(), entries: vec![entry] };
-    let own = PluginSet::load_config(&config, &Want::All);
-    for (info, mapping) in own.iter().flat_map(Registry::all_mappings) {
+    for (info, mapping) in alone(name, path).iter().flat_map(Registry::all_mappings) {
         let subject = format!("mapping {} of {}, what it makes", info.op, info.domain);
         probe.item(Rule::C8, &subject, || mappings::made(&beside.with, info, *mapping));
     }

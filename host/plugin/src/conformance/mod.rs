@@ -27,7 +27,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 rules! { "A rule of the suite."
@@ -43,7 +43,7 @@ rules! { "A rule of the suite."
     C10 "cancelled calls and kernels return within a second",
     C11 "kernels stay within their arguments, write their outputs wholly, each block its own part, and give the numbers of another engine, twice the same and on every SoC",
     C12 "graphs of other plugins' operators give the same numbers with the plugin as without it",
-    C13 "no thread is left running",
+    C13 "no thread is left running, and none ends with a panic",
     C14 "nothing is printed: what is to be told goes through `services::log`",
     C15 "no file is left in the working folder or the folder for temporary files, and none open",
     C16 "host kernels give the shapes of inference and the numbers of another plugin's host kernels, twice the same",
@@ -115,6 +115,8 @@ pub fn check(library: &Path, program: &Path, arguments: &[&OsStr]) -> Result<Che
         .arg(library)
         .current_dir(&folder.0)
         .env("TMPDIR", &folder.0)
+        // A trace of a panic that was caught is none of what a plugin prints.
+        .env_remove("RUST_BACKTRACE")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -251,6 +253,12 @@ impl Probe {
     }
 }
 
+/// What a library's log line has where a thread of its own ended with a panic (`abi::guard`).
+const OWN_THREAD: &str = " of its own panicked: ";
+
+/// Such lines.
+static PANICKED: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
 /// The child's side: runs the suite on a library and prints it. 0 where all passed, 5 otherwise.
 /// `more`: what the caller tries beyond this crate, with the plugin's name.
 pub fn probe_main(library: &Path, more: &mut dyn FnMut(&str, &Path, &mut Probe)) -> i32 {
@@ -260,6 +268,11 @@ pub fn probe_main(library: &Path, more: &mut dyn FnMut(&str, &Path, &mut Probe))
     rayon::broadcast(|_| ());
     let mut probe = Probe { failed: false, printed: 0 };
     crate::stdio::collect();
+    crate::services::set_log_sink(Some(Arc::new(|_, line| {
+        if line.contains(OWN_THREAD) {
+            PANICKED.lock().unwrap_or_else(PoisonError::into_inner).push(line.to_owned());
+        }
+    })));
     run(library, &mut probe, more);
     probe.line("end");
     if probe.failed { 5 } else { 0 }
@@ -307,7 +320,13 @@ fn run(library: &Path, probe: &mut Probe, more: &mut dyn FnMut(&str, &Path, &mut
     if !probe.failed {
         more(&manifest.name, &path, probe);
     }
-    probe.plain(Rule::C13, "threads at the end", || same_threads(threads));
+    probe.plain(Rule::C13, "threads at the end", || {
+        same_threads(threads)?;
+        match PANICKED.lock().unwrap_or_else(PoisonError::into_inner).first() {
+            Some(line) => Err(line.clone()),
+            None => Ok(()),
+        }
+    });
     probe.plain(Rule::C15, "open files", || {
         let more: Vec<String> = open_files().difference(&files).cloned().collect();
         if more.is_empty() { Ok(()) } else { Err(format!("it leaves {} open", more.join(", "))) }
@@ -332,7 +351,10 @@ fn open_files() -> BTreeSet<String> {
 }
 
 /// The plugin alone, with default options.
-fn alone(name: &str, path: &Path) -> Result<Registry> {
+///
+/// # Errors
+/// It is refused.
+pub fn alone(name: &str, path: &Path) -> Result<Registry> {
     let entry = Entry::of(name, path);
     let config = Config { file: path.to_owned(), search: Vec::new(), trusted_keys: Vec::new(), entries: vec![entry] };
     let r = PluginSet::load_config(&config, &Want::All)?;

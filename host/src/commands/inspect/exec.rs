@@ -13,8 +13,7 @@ use serde_json::{Value, json};
 /// A model whose sizes are all known: its tasks are its plan.
 pub fn of(global: &Global, m: &CompiledModel) -> Result<Exec> {
     // Of a model with gears, the one that runs sizes of none.
-    let mut whole = m.clone();
-    let outside = whole.take_outside();
+    let outside = m.outside().and_then(|_| m.clone().take_outside());
     let m = outside.as_ref().unwrap_or(m);
     if !m.is_dynamic() {
         let text = "every size of this model is known: it is launched as a whole, as `--what tasks` shows";

@@ -5,7 +5,7 @@
 //! No run waits for a thread that has not come yet: what no helper claims the run's own thread does.
 use super::team::Team;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -19,8 +19,8 @@ pub struct Crew {
     shared: Arc<Shared>,
     /// Threads besides those that run models.
     helpers: usize,
-    threads: Mutex<Vec<JoinHandle<()>>>,
-    started: AtomicBool,
+    /// Started by the first call.
+    threads: OnceLock<Vec<JoinHandle<()>>>,
 }
 
 #[derive(Default)]
@@ -86,12 +86,7 @@ impl Shared {
 impl Crew {
     /// A crew for runs of so many threads, their own included.
     pub fn new(threads: usize) -> Crew {
-        Crew {
-            shared: Arc::default(),
-            helpers: threads.saturating_sub(1),
-            threads: Mutex::default(),
-            started: AtomicBool::new(false),
-        }
+        Crew { shared: Arc::default(), helpers: threads.saturating_sub(1), threads: OnceLock::new() }
     }
     /// A team for one run; None where nobody would help it.
     pub fn seat(&self) -> Option<Seat<'_>> {
@@ -104,17 +99,13 @@ impl Crew {
         };
         self.shared.seats.iter().find(free).map(|place| Seat { crew: self, place })
     }
-    fn start(&self) {
-        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-        if threads.is_empty() {
-            for i in 1..=self.helpers {
-                let shared = self.shared.clone();
-                // Where the system has no thread to give, the run does without.
-                let thread = std::thread::Builder::new().name(format!("ge-sim-{i}")).spawn(move || shared.member());
-                threads.extend(thread.ok());
-            }
-        }
-        self.started.store(true, Ordering::Release);
+    fn start(&self) -> Vec<JoinHandle<()>> {
+        let one = |i: usize| {
+            let shared = self.shared.clone();
+            std::thread::Builder::new().name(format!("ge-sim-{i}")).spawn(move || shared.member())
+        };
+        // Where the system has no thread to give, the run does without.
+        (1..=self.helpers).filter_map(|i| one(i).ok()).collect()
     }
 }
 
@@ -123,7 +114,7 @@ impl Drop for Crew {
         self.shared.stop.store(true, Ordering::Release);
         drop(self.shared.gate.lock().unwrap_or_else(PoisonError::into_inner));
         self.shared.wake.notify_all();
-        for t in self.threads.get_mut().unwrap_or_else(PoisonError::into_inner).drain(..) {
+        for t in self.threads.take().unwrap_or_default() {
             // A helper ends by itself; what it had to tell it told through its blocks.
             let _ = t.join();
         }
@@ -143,9 +134,7 @@ impl Seat<'_> {
     }
     /// Tells helpers that something worth sharing was offered.
     pub fn call(&self) {
-        if !self.crew.started.load(Ordering::Acquire) {
-            self.crew.start();
-        }
+        self.crew.threads.get_or_init(|| self.crew.start());
         self.crew.shared.call();
     }
 }
