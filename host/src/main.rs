@@ -1,8 +1,10 @@
 //! The `ge` command.
 use std::process::ExitCode;
 
-/// Graphs are many small parts, made and freed all the time. Plugins keep the system's allocator:
-/// what crosses the border is freed by the side that made it.
+/// Graphs are many small parts, made and freed all the time, by plugins as well as by the host: the
+/// program's `malloc` and `free` are this allocator's too (its feature `override`), so that libraries
+/// use it without knowing. What crosses the border is freed by the side that made it all the same: in
+/// a program that embeds the host plugins have the system's allocator.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -135,7 +135,7 @@ models!(
 /// refused.
 #[test]
 fn every_instruction_set_gives_the_same_bits_and_others_are_refused() {
-    for name in ["lenet", "mobilenet_v2", "softmax_layernorm"] {
+    for name in ["lenet", "mobilenet_v2", "softmax_layernorm", "int8_cnn_qlinear"] {
         let dir = tempfile::tempdir().expect("a folder");
         let model = models().join(format!("{name}.onnx")).display().to_string();
         expect_code(dir.path(), 0, &["compile", &model, "-o", "m.om", "-q"]);
@@ -156,7 +156,7 @@ fn every_instruction_set_gives_the_same_bits_and_others_are_refused() {
             expect_code(dir.path(), 0, &run);
             assert!(bytes(&to) == bytes("plain"), "{name}: other bits with {threads} threads");
         }
-        for isa in ["avx2", "avx512"] {
+        for isa in ["avx2", "avx512", "vnni", "amx"] {
             match run(isa, isa) {
                 (Some(0), _) => assert!(bytes(isa) == bytes("plain"), "{name}: other bits with {isa}"),
                 (code, said) => {

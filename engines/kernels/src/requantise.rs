@@ -33,7 +33,7 @@ pub fn requantise_row(sums: &[i32], add: i32, to: &Requantise<'_>, channel: usiz
         zero: to.zero,
     };
     #[cfg(target_arch = "x86_64")]
-    if crate::simd::level() == crate::simd::Level::Avx512 {
+    if crate::simd::level() >= crate::simd::Level::Avx512 {
         // SAFETY: the level is only reported when the machine has its features.
         unsafe { on_avx512(sums, one, y) };
         return;

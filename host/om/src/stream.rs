@@ -100,9 +100,15 @@ impl Encoded {
 
 fn frames<M: Message>(number: u32, messages: impl IntoIterator<Item = M>) -> Vec<u8> {
     let mut out = Vec::new();
-    for m in messages {
+    let mut messages = messages.into_iter();
+    while let Some(m) = messages.next() {
+        let len = m.encoded_len();
+        if out.is_empty() {
+            // Messages of one list are about as long.
+            out.reserve((len + 8) * (messages.size_hint().0 + 1));
+        }
         encode_key(number, WireType::LengthDelimited, &mut out);
-        encode_varint(m.encoded_len() as u64, &mut out);
+        encode_varint(len as u64, &mut out);
         m.encode_raw(&mut out);
     }
     out

@@ -37,8 +37,6 @@ pub mod devices;
 pub mod handle;
 /// The plugin behind a handle.
 pub mod owner;
-/// Memory that plugins have freed.
-pub mod heap;
 /// Plugins of one configuration, loaded.
 pub mod registry;
 /// From a configuration to a registry.

@@ -192,7 +192,6 @@ pub fn import_whole(registry: &Registry, path: &Path, bytes: Blob, options: &Imp
         }
     }
     out.model.compact();
-    ge_plugin::heap::trim_after(out.model.node_count());
     Ok(out)
 }
 

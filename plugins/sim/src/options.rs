@@ -63,7 +63,8 @@ pub const HELP: &[(&str, &str)] = &[
     ("max_tasks", "tasks after which one run is taken to loop for ever (default 50000000)"),
     (
         "isa",
-        "plain, avx2 or avx512: the instructions that vectorised kernels use at most (default: all that the machine has)",
+        "plain, avx2, avx512, vnni or amx: the instructions that vectorised kernels use at most (default: all that the machine has); \
+         of AMX's tiles no kernel has a use, so that amx runs as vnni does",
     ),
     ("threads", "threads of one run, from 1 on (default: those of --threads, else one a core)"),
     ("group_timeout", "seconds that a rank waits for the other ranks of its group (default 60)"),
@@ -107,15 +108,25 @@ fn machine() -> Vec<&'static str> {
             && is_x86_feature_detected!("avx512vl");
         found.extend(avx2.then_some("avx2"));
         found.extend((avx2 && avx512).then_some("avx512"));
+        found.extend((avx2 && avx512 && is_x86_feature_detected!("avx512vnni")).then_some("vnni"));
+        found.extend(has_amx().then_some("amx"));
     }
     found
 }
 
+/// Whether the processor has tiles of bytes (leaf 7, EDX: AMX-TILE and AMX-INT8); the standard
+/// library has no stable name for them.
+#[cfg(target_arch = "x86_64")]
+fn has_amx() -> bool {
+    let deepest = std::arch::x86_64::__cpuid(0).eax;
+    deepest >= 7 && std::arch::x86_64::__cpuid_count(7, 0).edx >> 24 & 3 == 3
+}
+
 /// An instruction set that there is and that this machine has.
 fn isa(option: &str, value: &str) -> Result<&'static str> {
-    const ALL: [&str; 3] = ["plain", "avx2", "avx512"];
+    const ALL: [&str; 5] = ["plain", "avx2", "avx512", "vnni", "amx"];
     let Some(name) = ALL.into_iter().find(|n| *n == value) else {
-        return Err(bad_value(option, value, "plain, avx2 or avx512", &ALL));
+        return Err(bad_value(option, value, "plain, avx2, avx512, vnni or amx", &ALL));
     };
     let has = machine();
     if !has.contains(&name) {
@@ -208,7 +219,7 @@ mod tests {
     }
     #[test]
     fn an_instruction_set_is_taken_where_the_machine_has_it_and_else_refused() {
-        for name in ["plain", "avx2", "avx512"] {
+        for name in ["plain", "avx2", "avx512", "vnni", "amx"] {
             match parse("isa", name) {
                 Ok(o) => assert!(machine().contains(&name) && o.isa == Some(name)),
                 Err(e) => {

@@ -416,7 +416,7 @@ pub fn dispatch<W: Work>(work: W) -> W::Out {
     match crate::simd::level() {
         // SAFETY: the level is only reported when the machine has its features.
         #[cfg(target_arch = "x86_64")]
-        Level::Avx512 => unsafe { on_avx512(work) },
+        Level::Avx512 | Level::Vnni => unsafe { on_avx512(work) },
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
         Level::Avx2 => unsafe { on_avx2(work) },

@@ -13,34 +13,38 @@ pub enum Level {
     Avx2,
     /// AVX-512 F, BW, DQ and VL besides.
     Avx512,
+    /// The byte dot product of AVX-512 besides.
+    Vnni,
 }
 
 impl Level {
     /// The levels that this machine has, the lowest first.
     pub fn available() -> Vec<Level> {
-        [Level::Scalar, Level::Avx2, Level::Avx512].into_iter().filter(|&l| l <= detect()).collect()
+        ALL.into_iter().filter(|&l| l <= detect()).collect()
     }
 }
 
 impl Level {
-    /// The level of a name: `plain`, `avx2` or `avx512`.
+    /// The level of a name: `plain`, `avx2`, `avx512`, `vnni`, or `amx`, for whose tiles there is no
+    /// kernel: it allows what `vnni` does.
     pub fn named(name: &str) -> Option<Level> {
         match name {
             "plain" => Some(Level::Scalar),
             "avx2" => Some(Level::Avx2),
             "avx512" => Some(Level::Avx512),
+            "vnni" | "amx" => Some(Level::Vnni),
             _ => None,
         }
     }
 }
 
+/// The lowest first.
+const ALL: [Level; 4] = [Level::Scalar, Level::Avx2, Level::Avx512, Level::Vnni];
+
 fn detect() -> Level {
     static FOUND: AtomicU8 = AtomicU8::new(0);
-    match FOUND.load(Ordering::Relaxed) {
-        1 => return Level::Scalar,
-        2 => return Level::Avx2,
-        3 => return Level::Avx512,
-        _ => {}
+    if let Some(known) = usize::from(FOUND.load(Ordering::Relaxed)).checked_sub(1).and_then(|i| ALL.get(i)) {
+        return *known;
     }
     let found = ask();
     FOUND.store(found as u8 + 1, Ordering::Relaxed);
@@ -54,9 +58,10 @@ fn ask() -> Level {
         && is_x86_feature_detected!("avx512bw")
         && is_x86_feature_detected!("avx512dq")
         && is_x86_feature_detected!("avx512vl");
-    match (avx2, avx512) {
-        (true, true) => Level::Avx512,
-        (true, false) => Level::Avx2,
+    match (avx2, avx512, is_x86_feature_detected!("avx512vnni")) {
+        (true, true, true) => Level::Vnni,
+        (true, true, false) => Level::Avx512,
+        (true, false, _) => Level::Avx2,
         _ => Level::Scalar,
     }
 }
@@ -68,18 +73,11 @@ fn ask() -> Level {
 
 /// True when the byte dot product of AVX-512 is there and the level in use allows it.
 pub(crate) fn vnni() -> bool {
-    #[cfg(target_arch = "x86_64")]
-    {
-        level() == Level::Avx512 && is_x86_feature_detected!("avx512vnni")
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    {
-        false
-    }
+    level() == Level::Vnni
 }
 
 thread_local! {
-    static CAP: Cell<Level> = const { Cell::new(Level::Avx512) };
+    static CAP: Cell<Level> = const { Cell::new(Level::Vnni) };
 }
 
 /// The level that kernels use on this thread: the machine's best, unless [`with_level`] asks for

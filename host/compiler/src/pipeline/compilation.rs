@@ -29,7 +29,6 @@ use crate::tasks::{self, PlacedTask, StoredKernel};
 use crate::toolbox::Toolbox;
 use crate::{original, prepare, stage1};
 use ge_ir::{Key, Model};
-use ge_plugin::heap;
 use ge_plugin_api::abi::guard::panic_error;
 use ge_plugin_api::engine::RunningParams;
 use std::borrow::Cow;
@@ -198,7 +197,6 @@ impl<'c> Compilation<'c> {
         }
         let out = catch_unwind(AssertUnwindSafe(|| self.run(stage)))
             .unwrap_or_else(|p| Err(CompileError::internal(stage.name(), panic_error("the stage", p).message())));
-        heap::trim_after(self.node_count());
         // A model that is cut, or was when its engine failed, is no graph that the stage can be run
         // on again.
         if out.as_ref().is_err_and(CompileError::is_a_fault) && !cut {
