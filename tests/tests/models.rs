@@ -217,6 +217,19 @@ fn models_of_scikit_learn_run() {
     small("learned", "pipeline", ["1e-4", "1e-5"], &["--input-shape", "X:20,4"]);
 }
 
+/// Operators of ONNX's newest sets, those of its preview and training domains: one OM of each for
+/// every size, one and none among them, against onnx's reference evaluator and onnxruntime.
+#[test]
+fn operators_of_the_newest_sets_run_at_any_size() {
+    let all = std::fs::read_dir(ge_tests::root().join("tests/models/operators")).expect("a folder");
+    let names: Vec<String> = all.map(|e| e.expect("an entry").file_name().display().to_string()).collect();
+    assert!(names.len() >= 18, "{names:?}");
+    for name in &names {
+        small("operators", name, ["1e-4", "1e-5"], &[]);
+    }
+    small("operators", "flex_attention_both", ["1e-4", "1e-5"], &["--set", "ge.x.stream_mode=parallel:4"]);
+}
+
 /// A symbolic batch is what `--input-shape` says; without it the text to give is told.
 #[test]
 fn a_symbolic_batch_stays_open_or_is_compiled_for_the_size_that_is_given() {

@@ -2,6 +2,7 @@
 //! refusal is collected.
 use crate::attributes;
 use crate::control;
+use crate::flex;
 use crate::inputs;
 use crate::proto::{AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto};
 use crate::ranks;
@@ -420,6 +421,7 @@ impl<'m> Importer<'m> {
             (None, None) if dom == "ai.onnx" && version.is_some() && control::handles(&n.op_type) => {
                 control::import(self, n, &name, &attrs, g, env)?
             }
+            (None, None) if flex::handles(dom, &n.op_type) => flex::import(self, n, &name, &attrs, g, env)?,
             (None, None) => return Err(self.unmapped(n, &name, dom, version)),
             (Some((m, version)), _) => {
                 if let Some((k, _)) = attrs.iter().find(|(_, a)| a.g.is_some() || !a.graphs.is_empty()) {

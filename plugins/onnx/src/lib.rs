@@ -9,6 +9,7 @@ pub mod attributes;
 pub mod control;
 /// Bodies over slices.
 pub mod scan;
+pub mod flex;
 pub mod free;
 pub mod import;
 pub mod inputs;

@@ -5,6 +5,11 @@
 //!   query's layout. Lengths are read by value.
 //! * `Attention(Q, K, V, attn_mask?, past_key?, past_value?, nonpad_kv_seqlen?) {is_causal, q_num_heads, kv_num_heads, scale, softcap, left_window_size, right_window_size, softmax_precision, qk_matmul_output_mode} -> Y, present_key, present_value, qk_matmul_output`:
 //!   ONNX's.
+//! * `LinearAttention(query [B,T,q_num_heads*k], key [B,T,kv_num_heads*k], value [B,T,kv_num_heads*v], past_state? [B,kv_num_heads,k,v], decay?, beta?) {q_num_heads, kv_num_heads, update_rule = gated_delta|linear|gated|delta, scale = 0} -> output [B,T,q_num_heads*v], present_state`:
+//!   ONNX's: each position multiplies the state by exp(decay) (gated), takes what the state says of
+//!   its key off its value and multiplies the rest by beta (delta), adds key by value to the state,
+//!   and its queries read it, times scale (0: one over the root of k). The state has the type of
+//!   `past_state`, else of the query.
 //! * `RotaryEmbedding(X, cos_cache, sin_cache, position_ids?) {interleaved, num_heads, rotary_embedding_dim}`:
 //!   ONNX's.
 use crate::dims;
@@ -67,6 +72,31 @@ fn attention(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     Ok(out)
 }
 
+fn linear(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+    let axis = |i: usize, name: &str, axis: usize| -> Result<Dim> {
+        let rank = read::rank_in(c, i, name, 3, 3)?;
+        Ok(if rank.is_some() { c.input(i)?.shape.dims()[axis] } else { Dim::UNKNOWN })
+    };
+    let q = c.input(0)?;
+    let (hq, hk) = (read::int(c, "q_num_heads", 0), read::int(c, "kv_num_heads", 0));
+    if hq < 1 || hk < 1 || hq % hk != 0 {
+        return Err(read::bad("attribute `q_num_heads`", hq, format!("a multiple of `kv_num_heads`, {hk}")));
+    }
+    let batch = dims::equal("dimension 0 of key", axis(0, "query", 0)?, axis(1, "key", 0)?)?;
+    let batch = dims::equal("dimension 0 of value", batch, axis(2, "value", 0)?)?;
+    let length = dims::equal("dimension 1 of key", axis(0, "query", 1)?, axis(1, "key", 1)?)?;
+    let length = dims::equal("dimension 1 of value", length, axis(2, "value", 1)?)?;
+    let each = dims::equal("size of a key", dims::over(axis(0, "query", 2)?, hq), dims::over(axis(1, "key", 2)?, hk))?;
+    let wide = dims::over(axis(2, "value", 2)?, hk);
+    let state = Shape::new([batch, dims::from_i64(hk), each, wide]);
+    let (state, kind) = match c.opt_input(3) {
+        Some(past) => (dims::equal_shapes("input 3 `past_state`", &state, &past.shape)?, past.dtype),
+        None => (state, q.dtype),
+    };
+    let y = Shape::new([batch, length, dims::mul(wide, dims::from_i64(hq))]);
+    Ok(vec![TensorDesc::new(q.dtype, y), TensorDesc::new(kind, state)])
+}
+
 fn defs() -> Vec<OpDef> {
     let (i, f) = (AttrKind::INT, AttrKind::FLOAT);
     vec![
@@ -112,6 +142,22 @@ fn defs() -> Vec<OpDef> {
             .attr("qk_matmul_output_mode", i, 0i64)
             .range(0.0, 3.0)
             .flags(LOW_PRECISION),
+        OpDef::new("LinearAttention", linear)
+            .input("query", FLOATS, "T")
+            .input("key", FLOATS, "T")
+            .input("value", FLOATS, "T")
+            .opt("past_state", FLOATS, "")
+            .opt("decay", FLOATS, "T")
+            .opt("beta", FLOATS, "T")
+            .output("output", FLOATS, "T")
+            .output("present_state", FLOATS, "")
+            .required_attr("q_num_heads", i)
+            .range(1.0, f64::INFINITY)
+            .required_attr("kv_num_heads", i)
+            .range(1.0, f64::INFINITY)
+            .attr("update_rule", AttrKind::STRING, "gated_delta")
+            .choices(&["linear", "gated", "delta", "gated_delta"])
+            .attr("scale", f, 0.0),
         OpDef::new("RotaryEmbedding", infer::same)
             .input("X", FLOATS, "T")
             .input("cos_cache", FLOATS, "T")

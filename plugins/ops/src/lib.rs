@@ -32,6 +32,7 @@ pub mod sequence;
 pub mod shape;
 pub mod slice;
 pub mod structural;
+pub mod text;
 pub mod value_ranges;
 pub mod variable;
 

@@ -15,6 +15,7 @@ pub mod reduce;
 pub mod rnn;
 pub mod shape;
 pub mod signal;
+pub mod text;
 
 use crate::op::Op;
 
@@ -55,10 +56,12 @@ pub const FAMILIES: &[&[Op]] = &[
     quant::OPS,
     rnn::OPS,
     attention::OPS,
+    attention::linear::OPS,
     signal::OPS,
     loss::OPS,
     image::resize::OPS,
     image::grid::OPS,
     image::roi::OPS,
     random::OPS,
+    text::OPS,
 ];

@@ -35,6 +35,10 @@ fn operations(node: &Node<'_>) -> Option<u64> {
         // Each element of a query meets every key, and its weights every value.
         let keys = count(1)? / last(1, 0)?.max(1) / dims(1)?.first().copied().unwrap_or(1).max(1);
         products(count(0)?, keys.saturating_mul(2))
+    } else if is_of(attention::linear::OPS) {
+        // Each number of a value meets its head's key: in the correction, the update and each read.
+        let key = last(1, 0)? / u64::try_from(node.int("kv_num_heads")?).ok()?.max(1);
+        products(count(2)?.saturating_add(dims(0)?.iter().product()), key.saturating_mul(2))
     } else if is_of(rnn::OPS) {
         // Every step of every sequence goes through all weights.
         let steps = count(0)? / last(0, 0)?.max(1);

@@ -294,6 +294,18 @@ const OTHERS: &[Row] = &[
         ],
     ),
     (
+        "LinearAttention",
+        "LinearAttention",
+        27,
+        NEW,
+        &[
+            As("q_num_heads", "q_num_heads"),
+            As("kv_num_heads", "kv_num_heads"),
+            As("update_rule", "update_rule"),
+            Float("scale", "scale", 0.0),
+        ],
+    ),
+    (
         "RotaryEmbedding",
         "RotaryEmbedding",
         23,
@@ -361,7 +373,7 @@ fn outputs(to: &str, wanted: usize) -> usize {
     match to {
         "DynamicQuantizeLinear" => 3,
         "Unique" => 4,
-        "RmsNorm" => 2,
+        "RmsNorm" | "LinearAttention" => 2,
         _ => wanted.max(1),
     }
 }

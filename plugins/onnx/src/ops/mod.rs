@@ -1,9 +1,11 @@
 //! Mappings of `ai.onnx`: what has an operator of the same meaning stands in [`direct`]'s table,
 //! the rest one function each by family; [`npu`] has those of Ascend's own domain.
+pub mod causal;
 pub mod conv;
 pub mod direct;
 pub mod elementwise;
 pub mod image;
+pub mod learn;
 pub mod legacy;
 pub mod matmul;
 pub mod norm;
@@ -14,6 +16,7 @@ pub mod rnn;
 pub mod sequence;
 pub mod shape;
 pub mod slice;
+pub mod text;
 
 use ge_plugin_api::diagnostic::Result;
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};

@@ -1,5 +1,7 @@
 //! `PromptFlashAttention`, `Attention` (ONNX 23),
 //! `RotaryEmbedding` (`plugins/ops/src/attention.rs`).
+pub mod linear;
+
 use crate::args::{Arg, bad, count, filled, float_attr, int_attr, put_f64, size, text};
 use crate::kernels::norm::softmax::softmax;
 use crate::op::Op;

@@ -1,0 +1,118 @@
+//! `TfIdfVectorizer` (`plugins/ops/src/text.rs`).
+use crate::args::{Arg, bad, count, filled, int_attr, ints_attr, put_f64, size, text};
+use crate::op::Op;
+use crate::store::types::{FLOAT, INDEX};
+use ge_plugin_api::Result;
+use ge_plugin_api::kernel::KernelCtx;
+use std::collections::HashMap;
+
+/// The n-grams that are counted, as a tree of their words.
+struct Grams {
+    /// Node behind a node and a word; node 0 is the root.
+    next: HashMap<(usize, i64), usize>,
+    /// Column and weight of the n-gram that ends in a node.
+    ends: Vec<Option<(usize, f64)>>,
+}
+
+impl Grams {
+    /// Of a pool that has all n-grams of one word, then those of two, from the places in `starts`
+    /// on; those of another length than wanted are left out.
+    fn of(ctx: &KernelCtx<'_>, lengths: std::ops::RangeInclusive<usize>) -> Result<Grams> {
+        let list = |key: &str| ints_attr(ctx, key).unwrap_or_default();
+        let (pool, starts, columns) = (list("pool_int64s"), list("ngram_counts"), list("ngram_indexes"));
+        let weights = ctx.attrs.floats("weights").unwrap_or_default();
+        if !weights.is_empty() && weights.len() != columns.len() {
+            return Err(bad("attribute `weights`", format!("{} numbers", weights.len()), columns.len()));
+        }
+        let mut g = Grams { next: HashMap::new(), ends: vec![None] };
+        let mut id = 0;
+        for (i, from) in starts.iter().enumerate() {
+            let n = i + 1;
+            let to = starts.get(n).map_or(pool.len() as i64, |v| *v);
+            let part = usize::try_from(*from).ok().zip(usize::try_from(to).ok()).and_then(|(a, b)| pool.get(a..b));
+            let part = part.ok_or_else(|| {
+                bad("attribute `ngram_counts`", format!("{starts:?}"), format!("rising places up to {}", pool.len()))
+            })?;
+            for gram in part.chunks_exact(n) {
+                if lengths.contains(&n) {
+                    let Some(to) = columns.get(id) else {
+                        let found = format!("{} numbers", columns.len());
+                        return Err(bad("attribute `ngram_indexes`", found, "one for each n-gram of the pool"));
+                    };
+                    let end = gram.iter().fold(0, |at, word| {
+                        let free = g.ends.len();
+                        let node = *g.next.entry((at, *word)).or_insert(free);
+                        if node == free {
+                            g.ends.push(None);
+                        }
+                        node
+                    });
+                    let weight = weights.get(id).copied().unwrap_or(1.0);
+                    g.ends[end] = Some((size("attribute `ngram_indexes`", *to)?, weight));
+                }
+                id += 1;
+            }
+        }
+        Ok(g)
+    }
+
+    /// Finds the n-grams of a row, and gives `each` their columns and weights.
+    fn find(&self, row: &[i64], (least, most, skips): (usize, usize, usize), mut each: impl FnMut(usize, f64)) {
+        let mut least = least;
+        // Further apart than the row is long stands no second word.
+        for step in 1..=skips.min(row.len()).saturating_add(1) {
+            for start in 0..row.len() {
+                if step.saturating_mul(least - 1).saturating_add(start) >= row.len() {
+                    break;
+                }
+                let mut at = 0;
+                for (n, word) in (1..=most).zip(row[start..].iter().step_by(step)) {
+                    let Some(node) = self.next.get(&(at, *word)) else { break };
+                    at = *node;
+                    if let Some((column, weight)) = self.ends[at].filter(|_| n >= least) {
+                        each(column, weight);
+                    }
+                }
+            }
+            // Single words are the same at every distance: they are counted once.
+            if least == 1 {
+                least = 2;
+                if least > most {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    let x = Arg::of(ctx, 0)?;
+    x.need_rank(0, 2)?;
+    let number = |key: &str, least: i64| -> Result<usize> {
+        let v = int_attr(ctx, key, least);
+        let fits = v >= least;
+        if fits { size(key, v) } else { Err(bad(format!("attribute `{key}`"), v, format!("{least} or more"))) }
+    };
+    let (least, most) = (number("min_gram_length", 1)?, number("max_gram_length", 1)?);
+    let skips = number("max_skip_count", 0)?;
+    let grams = Grams::of(ctx, least..=most)?;
+    let greatest = ints_attr(ctx, "ngram_indexes").unwrap_or_default().iter().copied().max();
+    let width = size("attribute `ngram_indexes`", greatest.map_or(0, |v| v.saturating_add(1)))?;
+    let (rows, length) = if x.rank() == 2 { (x.shape[0], x.shape[1]) } else { (1, x.len) };
+    let words = x.i64s()?;
+    let mut y = filled(count(&[rows, width])?, 0f64)?;
+    let mode = text(ctx, "mode", "TF");
+    for r in 0..rows {
+        let found = &mut y[r * width..][..width];
+        grams.find(&words[r * length..][..length], (least, most, skips), |column, weight| match mode {
+            "TF" => found[column] += 1.0,
+            "IDF" => found[column] = weight,
+            _ => found[column] += weight,
+        });
+    }
+    let shape = if x.rank() == 2 { vec![rows, width] } else { vec![width] };
+    put_f64(ctx, 0, &shape, &y)
+}
+
+/// The rows of this file.
+pub const OPS: &[Op] = &[Op::new("TfIdfVectorizer", run, &[INDEX]).gives(&[FLOAT])];

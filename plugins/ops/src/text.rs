@@ -1,0 +1,47 @@
+//! Words, given as numbers.
+//!
+//! * `TfIdfVectorizer(x [c] or [n,c]) {mode = TF|IDF|TFIDF, min_gram_length, max_gram_length, max_skip_count, ngram_counts, ngram_indexes, pool_int64s, weights} -> f32[columns] or f32[n,columns]`:
+//!   ONNX's: how often each n-gram of the pool stands in a row, its words next to each other or up
+//!   to `max_skip_count` words apart (TF); its weight where it stands at all (IDF), or each time
+//!   that it does (TFIDF). There are as many columns as the greatest of `ngram_indexes` and one.
+use crate::dims;
+use crate::read;
+use ge_plugin_api::diagnostic::Result;
+use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef};
+use ge_plugin_api::register_ops;
+use ge_plugin_api::types::dtype::INDEX;
+use ge_plugin_api::types::{DType, Shape, TensorDesc};
+
+fn tf_idf(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+    let rank = read::rank_in(c, 0, "x", 0, 2)?;
+    let greatest = read::need_ints(c, "ngram_indexes")?.iter().copied().max();
+    let columns = dims::from_i64(greatest.map_or(0, |v| v.saturating_add(1)));
+    let shape = match rank {
+        Some(2) => Shape::new([c.input(0)?.shape.dims()[0], columns]),
+        Some(_) => Shape::new([columns]),
+        None => Shape::unranked(),
+    };
+    Ok(vec![TensorDesc::new(DType::F32, shape)])
+}
+
+fn defs() -> Vec<OpDef> {
+    let (i, list) = (AttrKind::INT, AttrKind::INTS);
+    vec![
+        OpDef::new("TfIdfVectorizer", tf_idf)
+            .input("x", INDEX, "")
+            .output("y", &[DType::F32], "")
+            .required_attr("mode", AttrKind::STRING)
+            .choices(&["TF", "IDF", "TFIDF"])
+            .required_attr("min_gram_length", i)
+            .range(1.0, f64::INFINITY)
+            .required_attr("max_gram_length", i)
+            .range(1.0, f64::INFINITY)
+            .required_attr("max_skip_count", i)
+            .range(0.0, f64::INFINITY)
+            .required_attr("ngram_counts", list)
+            .required_attr("ngram_indexes", list)
+            .required_attr("pool_int64s", list)
+            .opt_attr("weights", AttrKind::FLOATS),
+    ]
+}
+register_ops!(defs);
