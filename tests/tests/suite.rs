@@ -72,5 +72,7 @@ mod dvpp;
 mod fuzz;
 /// Unknown shapes and stages of the user.
 mod shapes;
+/// Kinds of models of open sizes.
+mod open_kinds;
 /// The guide's commands and schemas.
 mod guide;

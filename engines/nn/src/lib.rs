@@ -25,7 +25,9 @@ pub mod passes;
 
 use ge_plugin_api::fusion::PatternFusionPass as Fusion;
 use ge_plugin_api::{ge_plugin, register_engine, register_pass};
-use passes::{attention, byte_weights, conv, elementwise as chains, matmul, norm, panels, qmatmul, quant, recurrent};
+use passes::{
+    attention, byte_weights, conv, elementwise as chains, matmul, norm, open_weights, panels, qmatmul, quant, recurrent,
+};
 
 ge_plugin! { name: "nn", kinds: ["engine", "pass"], provides: ["AIcoreEngine", "VectorEngine"] }
 register_engine!(|| Box::new(engine::Nn::ai_core()));
@@ -40,6 +42,7 @@ register_pass!(Fusion(matmul::MatMulTranspose));
 register_pass!(matmul::MatMulWeights);
 register_pass!(panels::MatMulPanels);
 register_pass!(byte_weights::ByteWeights);
+register_pass!(open_weights::OpenWeights);
 register_pass!(Fusion(norm::LayerNormFusion));
 register_pass!(Fusion(norm::RmsNormFusion));
 register_pass!(Fusion(norm::SiluFusion));

@@ -103,8 +103,12 @@ pub fn window(input: Dim, kernel: i64, stride: i64, dilation: i64, begin: i64, e
     };
     let span = kernel.checked_sub(1)?.checked_mul(dilation)?.checked_add(1)?;
     let room = n.checked_add(begin)?.checked_add(end)?.checked_sub(span)?;
-    if stride < 1 || room < 0 {
+    if stride < 1 {
         return None;
+    }
+    // Rounded up, less than one window is one that reaches beyond the input.
+    if room < 0 {
+        return (ceil && room > -stride && n.checked_add(begin)? > 0).then_some(Dim::known(1));
     }
     let mut out = room / stride + 1;
     if ceil && room % stride != 0 {
@@ -132,6 +136,8 @@ mod tests {
         let k = |n| Dim::known(n);
         assert_eq!(window(k(7), 3, 2, 1, 0, 0, false), Some(k(3)));
         assert_eq!(window(k(4), 3, 2, 1, 0, 0, true), Some(k(2)));
+        assert_eq!(window(k(1), 2, 2, 1, 0, 0, true), Some(k(1)));
+        assert_eq!(window(k(1), 3, 2, 1, 0, 0, true), None);
         // A last window that would start in the end padding is left out.
         assert_eq!(window(k(3), 1, 2, 1, 0, 1, true), Some(k(2)));
         assert_eq!(window(k(2), 5, 1, 1, 0, 0, false), None);

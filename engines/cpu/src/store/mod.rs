@@ -32,7 +32,18 @@ pub fn supports(node: &Node<'_>) -> Support {
     let Some(op) = TABLE.get(node.op()) else { return Support::no("it has no kernel for this type") };
     if matches!(
         node.op(),
-        "MatMul" | "MatMulV2" | "BatchMatMul" | "BatchMatMulV2" | "FusedMatMul" | "Conv2D" | "FusedConv"
+        "MatMul"
+            | "MatMulV2"
+            | "BatchMatMul"
+            | "BatchMatMulV2"
+            | "FusedMatMul"
+            | "FusedQuantMatMul"
+            | "QLinearMatMul"
+            | "MatMulInteger"
+            | "QLinearConv"
+            | "ConvInteger"
+            | "Conv2D"
+            | "FusedConv"
     ) {
         // Their kernels read sizes, which a blocked layout has others of.
         let laid = |i: &usize| node.input_desc(*i).is_some_and(|d| d.origin.is_some());

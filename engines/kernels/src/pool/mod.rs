@@ -58,8 +58,12 @@ impl Pooling {
     ) -> usize {
         let span = kernel.saturating_sub(1).saturating_mul(dilation).saturating_add(1);
         let padded = size.saturating_add(pads[0]).saturating_add(pads[1]);
-        if span > padded || stride == 0 {
+        if stride == 0 {
             return 0;
+        }
+        if span > padded {
+            // Rounded up, less than one window is one that reaches beyond the input.
+            return usize::from(ceil && span - padded < stride && size + pads[0] > 0);
         }
         let free = padded - span;
         let n = if ceil { free.div_ceil(stride) } else { free / stride } + 1;

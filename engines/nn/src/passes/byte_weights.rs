@@ -35,37 +35,62 @@ impl Pass for ByteWeights {
         )
     }
     fn run(&self, graph: &Graph<'_>, patch: &mut Patch) -> Result<()> {
-        let ops = ["FusedQuantMatMul", "QLinearMatMul", "MatMulInteger", "QLinearConv", "ConvInteger"];
-        for n in graph.nodes_of(&ops) {
-            let (at, pack): (u32, fn(&Node<'_>, &TensorDesc, &ConstTensor) -> Option<Packed>) = match n.op() {
-                "FusedQuantMatMul" | "QLinearMatMul" => (3, of_product),
-                "MatMulInteger" => (1, of_product),
-                "QLinearConv" => (3, of_filter),
-                "ConvInteger" => (1, of_filter),
-                _ => continue,
-            };
+        for n in graph.nodes_of(&OPS) {
             if n.str("_engine") != Some("AIcoreEngine") || n.attr(INPUT_AXES).is_some() {
                 continue;
             }
-            let Some(weights) = n.input(at as usize).filter(|v| graph.users(*v).len() == 1) else { continue };
-            let (Some(desc), Some(c)) = (graph.desc(weights), graph.constant(weights)) else { continue };
-            if !matches!(c.dtype, DType::I8 | DType::U8) || desc.shape.rank() == Some(1) {
-                continue;
+            if let Some(ahead) = ahead(&n) {
+                ahead.put(&n, patch);
             }
-            let Some(packed) = pack(&n, desc, c) else { continue };
-            let dims = [packed.bytes.len() as u64];
-            let Some(tensor) = ConstTensor::new(c.dtype, &dims, Blob::from_owner(packed.bytes)) else { continue };
-            let mut other = TensorDesc::new(c.dtype, Shape::of(&dims));
-            other.origin = ROption::RSome(Origin { format: packed.format, shape: Shape::of(&packed.whole) });
-            let id = replaced(graph, weights, &format!("{}_packed", n.name()), other, tensor, patch);
-            patch.set_input(n.id(), at, ValueRef::new(id, 0));
-            if n.flag("transpose_x2") {
-                patch.set_attr(n.id(), "transpose_x2", false);
-            }
-            patch.remove(weights.node);
         }
         Ok(())
     }
+}
+
+/// Operators whose constant weights may come packed.
+pub(super) const OPS: [&str; 5] = ["FusedQuantMatMul", "QLinearMatMul", "MatMulInteger", "QLinearConv", "ConvInteger"];
+
+/// The packed weights of one node, which input they are, and what they are made of.
+pub(super) struct Ahead {
+    pub(super) at: u32,
+    pub(super) desc: TensorDesc,
+    weights: ValueRef,
+    tensor: ConstTensor,
+}
+
+impl Ahead {
+    /// Gives them to the node in the place of the others.
+    pub(super) fn put(self, n: &Node<'_>, patch: &mut Patch) {
+        let id = replaced(&n.graph(), self.weights, &format!("{}_packed", n.name()), self.desc, self.tensor, patch);
+        patch.set_input(n.id(), self.at, ValueRef::new(id, 0));
+        if n.flag("transpose_x2") {
+            patch.set_attr(n.id(), "transpose_x2", false);
+        }
+        patch.remove(self.weights.node);
+    }
+}
+
+/// The weights of a node packed, where they are a constant that it alone reads.
+pub(super) fn ahead(n: &Node<'_>) -> Option<Ahead> {
+    let (at, pack): (u32, fn(&Node<'_>, &TensorDesc, &ConstTensor) -> Option<Packed>) = match n.op() {
+        "FusedQuantMatMul" | "QLinearMatMul" => (3, of_product),
+        "MatMulInteger" => (1, of_product),
+        "QLinearConv" => (3, of_filter),
+        "ConvInteger" => (1, of_filter),
+        _ => return None,
+    };
+    let graph = n.graph();
+    let weights = n.input(at as usize).filter(|v| graph.users(*v).len() == 1)?;
+    let (desc, c) = (graph.desc(weights)?, graph.constant(weights)?);
+    if !matches!(c.dtype, DType::I8 | DType::U8) || desc.shape.rank() == Some(1) {
+        return None;
+    }
+    let packed = pack(n, desc, c)?;
+    let dims = [packed.bytes.len() as u64];
+    let tensor = ConstTensor::new(c.dtype, &dims, Blob::from_owner(packed.bytes))?;
+    let mut desc = TensorDesc::new(c.dtype, Shape::of(&dims));
+    desc.origin = ROption::RSome(Origin { format: packed.format, shape: Shape::of(&packed.whole) });
+    Some(Ahead { at, desc, weights, tensor })
 }
 
 /// Packed weights, and layout and sizes that they stand for.

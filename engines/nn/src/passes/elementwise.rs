@@ -140,6 +140,11 @@ impl ElementwiseFusion {
         }
         let last = g.node(nodes[nodes.len() - 1]);
         let out = super::out_desc(&last)?;
+        // A number written into a step is of no axes, though a constant of one element may have some.
+        let widest = inputs.iter().filter_map(|v| g.desc(*v)?.shape.rank()).max();
+        if widest != out.shape.rank() {
+            return Err(format!("a constant gives the result its {} axes", out.shape.dims().len()));
+        }
         let mut attrs = AttrMap::default();
         attrs.set("steps", steps);
         if g.desc(inputs[0]).is_some_and(|d| d.dtype != out.dtype) {

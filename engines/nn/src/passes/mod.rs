@@ -17,6 +17,8 @@ pub mod matmul;
 pub mod norm;
 /// Sizes that stand for open ones.
 pub mod open;
+/// Weights of products whose sizes are open.
+pub mod open_weights;
 /// Weights of products in single precision.
 pub mod panels;
 /// Products of bytes from dequantised ones.
@@ -48,7 +50,12 @@ fn info(name: &str, help: &str) -> PassInfo {
 /// The store's reason.
 fn has_kernel(g: &Graph<'_>, op: &str, inputs: &[ValueRef], attrs: &AttrMap, out: &TensorDesc) -> Verdict {
     let given = inputs.iter().map(|v| g.desc(*v)).chain([Some(out)]).collect::<Vec<_>>();
-    let trials = open::trials(&given).filter(|t| !t.is_empty());
+    has_kernel_for(op, &given, attrs)
+}
+
+/// As [`has_kernel`], of descriptors: those of the inputs, and the output's behind them.
+fn has_kernel_for(op: &str, given: &[Option<&TensorDesc>], attrs: &AttrMap) -> Verdict {
+    let trials = open::trials(given).filter(|t| !t.is_empty());
     let trials = trials.ok_or_else(|| format!("{op}: a size is not known, and has no name"))?;
     for mut descs in trials {
         let out = descs.pop().flatten();

@@ -33,28 +33,34 @@ impl Pass for MatMulPanels {
         )
     }
     fn run(&self, graph: &Graph<'_>, patch: &mut Patch) -> Result<()> {
-        let mut seen = BTreeSet::new();
-        for n in graph.nodes_of(&PRODUCTS).filter(takes) {
-            let Some(weights) = n.input(1).filter(|v| seen.insert(*v)) else { continue };
-            let turn = turned(&n).1;
-            let users = graph.users(weights);
-            let alike = |n: &Node<'_>| takes(n) && turned(n).1 == turn;
-            if !users.iter().all(|u| u.input == 1 && graph.find(u.node).is_some_and(|n| alike(&n))) {
-                continue;
-            }
-            let Some((desc, tensor)) = graph.constant(weights).and_then(|c| packed(c, turn)) else { continue };
-            let id = replaced(graph, weights, &format!("{}_panels", n.name()), desc, tensor, patch);
-            for u in users {
-                patch.set_input(u.node, 1, ValueRef::new(id, 0));
-                for key in ["transpose_x2", "adj_x2"] {
-                    if graph.node(u.node).flag(key) {
-                        patch.set_attr(u.node, key, false);
-                    }
+        pack_all(graph, patch, &|n, _| takes(n));
+        Ok(())
+    }
+}
+
+/// Packs the weights of all products that `takes` says yes of, for the packed form of input 1 where
+/// it is known.
+pub(super) fn pack_all(graph: &Graph<'_>, patch: &mut Patch, takes: &dyn Fn(&Node<'_>, Option<&TensorDesc>) -> bool) {
+    let mut seen = BTreeSet::new();
+    for n in graph.nodes_of(&PRODUCTS).filter(|n| takes(n, None)) {
+        let Some(weights) = n.input(1).filter(|v| seen.insert(*v)) else { continue };
+        let turn = turned(&n).1;
+        let users = graph.users(weights);
+        let Some((desc, tensor)) = graph.constant(weights).and_then(|c| packed(c, turn)) else { continue };
+        let alike = |n: &Node<'_>| takes(n, Some(&desc)) && turned(n).1 == turn;
+        if !users.iter().all(|u| u.input == 1 && graph.find(u.node).is_some_and(|n| alike(&n))) {
+            continue;
+        }
+        let id = replaced(graph, weights, &format!("{}_panels", n.name()), desc, tensor, patch);
+        for u in users {
+            patch.set_input(u.node, 1, ValueRef::new(id, 0));
+            for key in ["transpose_x2", "adj_x2"] {
+                if graph.node(u.node).flag(key) {
+                    patch.set_attr(u.node, key, false);
                 }
             }
-            patch.remove(weights.node);
         }
-        Ok(())
+        patch.remove(weights.node);
     }
 }
 

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use ge_model::{CompiledModel, GraphInfo, NodeInfo, SlotInfo};
 use ge_plugin_api::types::{AttrMap, AttrValue, Blob, ConstTensor, DType, Key, TensorDesc};
 use ge_plugin_api::{Error, ops};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Operators that read sizes alone, not values.
 pub(crate) const SIZES: [&str; 5] = ["Shape", "ShapeN", "Rank", "Size", "GatherShapes"];
@@ -63,6 +63,8 @@ pub(crate) struct Graph {
     pub(crate) outputs: Vec<u32>,
     /// Constants by value.
     pub(crate) constants: Vec<Option<(ConstTensor, u64)>>,
+    /// Constants that lie in another layout than their sizes say: how, by value.
+    pub(crate) laid: BTreeMap<u32, TensorDesc>,
     /// Values that decide shapes, by value.
     pub(crate) wanted: Vec<bool>,
     /// Nodes that read a value.
@@ -188,6 +190,7 @@ fn graph(g: &GraphInfo, names: &Names<'_>, weights: &Blob, tools: &Tools) -> Res
         inputs: Vec::new(),
         outputs: Vec::new(),
         constants: vec![None; count as usize],
+        laid: BTreeMap::new(),
         wanted: vec![false; count as usize],
         readers: vec![Vec::new(); count as usize],
     };
@@ -214,7 +217,12 @@ fn graph(g: &GraphInfo, names: &Names<'_>, weights: &Blob, tools: &Tools) -> Res
                 out.inputs[index] = outputs.first().copied();
             }
             Kind::Output => out.outputs = inputs.iter().flatten().copied().collect(),
-            Kind::Constant => out.constants[firsts[at] as usize] = Some(constant(n, weights)?),
+            Kind::Constant => {
+                out.constants[firsts[at] as usize] = Some(constant(n, weights)?);
+                if let Some(d) = n.outputs.first().filter(|d| d.origin.is_some()) {
+                    out.laid.insert(firsts[at], d.clone());
+                }
+            }
             _ => {}
         }
         for v in inputs.iter().flatten() {

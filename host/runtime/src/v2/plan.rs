@@ -127,7 +127,7 @@ pub(crate) fn draft(
     // Constants are at hand in every round.
     for (v, t) in graph.constants.iter().enumerate() {
         if let Some((t, _)) = t {
-            p.d.desc[v] = Some(t.desc());
+            p.d.desc[v] = Some(graph.laid.get(&(v as u32)).cloned().unwrap_or_else(|| t.desc()));
             p.d.known[v] = Some(t.clone());
             p.d.home[v] = Home::Known;
         }

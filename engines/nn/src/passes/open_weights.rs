@@ -1,0 +1,61 @@
+//! `OpenWeightsPass`: constant weights of products and convolutions of bytes, and of products in
+//! single precision, are packed where sizes of a node are open: their kernels are bound to a size
+//! when a model runs, behind the passes that pack for nodes of known sizes.
+//!
+//! Before: `%y = FusedQuantMatMul(%a : u8[n,K], ..., %b, ...)` with a constant `%b: i8[K,N]`
+//! After: the same with a constant as `ByteWeightsPass` and `MatMulPanelsPass` make it
+//! When: the op store has the kernel for each trial of sizes in the place of the open ones, and as
+//! for those passes.
+//! Refuses: sizes without a name; nodes of other engines.
+use super::matmul::PRODUCTS;
+use super::{attrs_of, byte_weights, has_kernel_for, panels};
+use ge_plugin_api::Result;
+use ge_plugin_api::author::slices::INPUT_AXES;
+use ge_plugin_api::pass::{Pass, PassInfo, PassLevel, PassStage};
+use ge_plugin_api::patch::Patch;
+use ge_plugin_api::types::{DType, TensorDesc};
+use ge_plugin_api::view::{Graph, Node};
+
+/// The pass.
+pub struct OpenWeights;
+
+impl Pass for OpenWeights {
+    fn info(&self) -> PassInfo {
+        let help = "packs the constant weights of products of open sizes for their kernels";
+        PassInfo::new("OpenWeightsPass", PassStage::AFTER_PRECISION_REFINE, PassLevel::O3, help)
+    }
+    fn run(&self, graph: &Graph<'_>, patch: &mut Patch) -> Result<()> {
+        for n in graph.nodes_of(&byte_weights::OPS).filter(is_open) {
+            if let Some(ahead) = byte_weights::ahead(&n).filter(|a| takes(&n, a.at as usize, &a.desc)) {
+                ahead.put(&n, patch);
+            }
+        }
+        panels::pack_all(graph, patch, &|n, packed| {
+            let single = n.input_desc(0).is_some_and(|d| d.dtype == DType::F32);
+            PRODUCTS.contains(&n.op()) && single && is_open(n) && packed.is_none_or(|d| takes(n, 1, d))
+        });
+        Ok(())
+    }
+}
+
+/// Whether a node has an open size, and is for no other engine.
+fn is_open(n: &Node<'_>) -> bool {
+    let ours = n.str("_engine").is_none_or(|e| e == "AIcoreEngine") && n.attr(INPUT_AXES).is_none();
+    ours && n.outputs().iter().any(|d| !d.shape.is_static())
+}
+
+/// Whether the store has the kernel for weights of this descriptor, whatever the open sizes are.
+fn takes(n: &Node<'_>, at: usize, weights: &TensorDesc) -> bool {
+    let g = n.graph();
+    let mut given: Vec<Option<&TensorDesc>> = n.inputs().iter().map(|v| g.desc(*v)).collect();
+    let Some(place) = given.get_mut(at) else { return false };
+    *place = Some(weights);
+    given.push(n.outputs().first());
+    let mut attrs = attrs_of(n);
+    for key in ["transpose_x2", "adj_x2"] {
+        if n.flag(key) {
+            attrs.set(key, false);
+        }
+    }
+    has_kernel_for(n.op(), &given, &attrs).is_ok()
+}

@@ -1,0 +1,106 @@
+//! Models of kinds that run with another size each time, from one OM, against onnxruntime: a
+//! detector, tagged sequences, a decoder's block, attention in windows, a U-Net, sound in chunks.
+use crate::models::small;
+use ge_plugin_api::kernel::HostTensor;
+use ge_plugin_api::types::DType;
+use ge_tests::{expect_code, root};
+
+#[test]
+fn kinds_that_run_with_another_size_each_time_are_right_at_all() {
+    for name in ["detection", "lengths", "block", "windows", "unet", "speech"] {
+        small("open", name, ["1e-4", "1e-5"], &[]);
+    }
+}
+
+/// What a run leaves as state is what the next one takes: the numbers of five runs, of another size
+/// each, that were given it as inputs.
+#[test]
+fn state_that_is_carried_on_gives_the_numbers_of_state_that_is_given() {
+    let states = [
+        ("block", "present_k:past_k,present_v:past_v", 1),
+        ("speech", "new_tail:tail,new_state:state,new_context:context", 1),
+    ];
+    for (name, state, fed) in states {
+        let (model, dir) = (root().join("tests/models/open").join(name), tempfile::tempdir().unwrap());
+        let d = dir.path();
+        let onnx = model.join("model.onnx").display().to_string();
+        expect_code(d, 0, &["compile", &onnx, "-o", "m.om", "-q", "--state", state]);
+        // The first run's state lies beside the steps, what is new within them.
+        for k in 0..5 {
+            let (from, to) = (model.join(format!("s{k}")), d.join(format!("in/step{k}")));
+            std::fs::create_dir_all(&to).unwrap();
+            for (i, file) in std::fs::read_dir(&from).unwrap().flatten().map(|e| e.path()).enumerate() {
+                let name = file.file_name().unwrap().to_str().unwrap().to_owned();
+                let new = (0..fed).any(|f| name == format!("input_{f}.npy"));
+                if file.is_file() && (new || k == 0) {
+                    let to = if new { to.join(&name) } else { d.join("in").join(&name) };
+                    std::fs::copy(&file, to).unwrap_or_else(|e| panic!("{i}: {e}"));
+                }
+            }
+        }
+        expect_code(d, 0, &["run", "m.om", "--inputs", "in", "--steps", "5", "--outputs", "out", "-q"]);
+        for k in 0..5 {
+            let (ours, right) = (d.join(format!("out/step{k}")), model.join(format!("s{k}/expect")));
+            let mut compared = 0;
+            for file in std::fs::read_dir(&ours).unwrap().flatten().map(|e| e.path()) {
+                let of = |p: &std::path::Path| {
+                    let bytes = std::fs::read(p).unwrap();
+                    let t = ge_runtime::npy::read(&bytes, DType::F32).unwrap();
+                    (t.view().dims.to_vec(), t.view().values::<f32>().unwrap().to_vec())
+                };
+                let (a, b) = (of(&file), of(&right.join(file.file_name().unwrap())));
+                assert_eq!(a.0, b.0, "{name}, step {k}, {}", file.display());
+                for (x, y) in a.1.iter().zip(&b.1) {
+                    assert!((x - y).abs() <= 1e-5 + 1e-4 * y.abs(), "{name}, step {k}: {x} for {y}");
+                }
+                compared += 1;
+            }
+            assert!(compared > 1, "{name}, step {k}");
+        }
+    }
+}
+
+/// Weights of products whose rows are open are packed once, not in each run: the numbers are those of
+/// weights as they are, of no rows too.
+#[test]
+fn packed_weights_of_products_of_open_rows_give_the_same_numbers() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    let list =
+        |n: usize| (0..n).map(|i| (i * 37 % 23) as i64 - 11).map(|v| v.to_string()).collect::<Vec<_>>().join(" ");
+    let text = format!(
+        "graph @main(%x: f32[n,24]) {{
+  %w = Const() {{value = dense<f32[24,40]: {}>}} : f32[24,40]
+  %b = Const() {{value = dense<i8[40,32]: {}>}} : i8[40,32]
+  %s = Const() {{value = dense<f32[]: splat 0.25>}} : f32[]
+  %y = MatMulV2(%x, %w) : f32[n,40]
+  %z = FusedQuantMatMul(%y, _, _, %b, %s) : f32[n,32]
+  return %y, %z
+}}
+",
+        list(960),
+        list(1280)
+    );
+    std::fs::write(d.join("m.ge"), text).unwrap();
+    expect_code(d, 0, &["compile", "m.ge", "-o", "packed.om", "-q"]);
+    expect_code(
+        d,
+        0,
+        &["compile", "m.ge", "-o", "plain.om", "-q", "--set", "ge.optimizationSwitch=OpenWeightsPass:off"],
+    );
+    for rows in [0u64, 1, 5, 33] {
+        let bytes: Vec<u8> = (0..rows * 24).flat_map(|i| ((i % 17) as f32 - 8.0).to_le_bytes()).collect();
+        let x = HostTensor::from_bytes(DType::F32, &[rows, 24], &bytes).unwrap();
+        std::fs::create_dir_all(d.join("in")).unwrap();
+        std::fs::write(d.join("in/input_0.npy"), ge_runtime::npy::write(&x).unwrap()).unwrap();
+        let out = format!("plain{rows}");
+        expect_code(d, 0, &["run", "plain.om", "--inputs", "in", "--outputs", &out, "-q"]);
+        expect_code(
+            d,
+            0,
+            &["run", "packed.om", "--inputs", "in", "--expect", &out, "--rtol", "0", "--atol", "0", "-q"],
+        );
+    }
+    let told = expect_code(d, 0, &["inspect", "packed.om", "--json"]).stdout;
+    assert!(String::from_utf8(told).unwrap().contains("OpenWeightsPass"));
+}
