@@ -86,13 +86,24 @@ pub fn of(m: &CompiledModel) -> Result<Vec<Pair>> {
 /// # Errors
 /// An input of unknown rank, memory that cannot be had.
 pub fn initial(m: &CompiledModel, input: usize) -> Result<HostTensor> {
+    initial_beside(m, input, &[])
+}
+
+/// As [`initial`], beside inputs that are given: a size of a name that one of them has is theirs.
+///
+/// # Errors
+/// As [`initial`].
+pub fn initial_beside(m: &CompiledModel, input: usize, given: &[(usize, &[u64])]) -> Result<HostTensor> {
     let i = m.inputs.get(input).ok_or_else(|| Error::internal("a state without an input"))?;
     if i.desc.shape.is_unranked() {
         return Err(Error::usage(format!("state `{}` is of unknown rank: give its first value", i.name)));
     }
     let size = |(k, d): (usize, &ge_ir::Dim)| {
         let key = d.symbol_name().map_or_else(|| format!("{}:{k}", i.name), str::to_owned);
-        d.size().unwrap_or_else(|| m.ranges.get(&key).map_or(0, |r| r.0))
+        let sizes = given.iter().filter_map(|(i, sizes)| Some((m.inputs.get(*i)?.desc.shape.dims(), sizes)));
+        let mut named = sizes.flat_map(|(dims, sizes)| dims.iter().zip(sizes.iter()));
+        let theirs = d.symbol_name().and_then(|_| named.find(|(of, _)| of.same(*d)).map(|(_, size)| *size));
+        d.size().or(theirs).unwrap_or_else(|| m.ranges.get(&key).map_or(0, |r| r.0))
     };
     let dims: Vec<u64> = i.desc.shape.dims().iter().enumerate().map(size).collect();
     HostTensor::zeroed(i.desc.dtype, &dims)
