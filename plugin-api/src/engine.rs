@@ -415,6 +415,12 @@ pub trait Engine: Send + Sync {
         let _ = (node, soc);
         0
     }
+    /// Arithmetic operations of the node's kernel, an addition and a multiplication one each: what
+    /// `ge bench --per-node` holds against the machine's peak. 0 where it is not known.
+    fn operations(&self, node: &Node<'_>) -> u64 {
+        let _ = node;
+        0
+    }
     /// The cores that the node's kernel runs on, as a context of an FFTS+ task has them: AICORE
     /// (cube), AIV (vector), or both, MIX_AIC and MIX_AIV.
     fn core(&self, node: &Node<'_>) -> ContextType {
@@ -528,6 +534,8 @@ abi_object! {
     /// Since 1.2: whether it takes a node, and at which cost.
     raw supports_at(node: &Node<'_> => RawNodeRef) -> Result<Support> => RResult<Support, Error> =
         |e| Ok(e.supports(&node));
+    /// Since 1.2: arithmetic operations of the node's kernel.
+    raw operations(node: &Node<'_> => RawNodeRef) -> Result<u64> => RResult<u64, Error> = |e| Ok(e.operations(&node));
 }
 
 fn run_host(e: &dyn Engine, call: &HostCall, given: &[ROption<RawTensor>]) -> Result<RVec<ROption<HostTensor>>> {
@@ -578,6 +586,15 @@ impl EngineObject {
                 None => (self.table().supports())(self.ptr(), raw).into_result().map(Support::from),
             }
         }
+    }
+    /// Arithmetic operations of the node's kernel; 0: not known.
+    ///
+    /// # Errors
+    /// `panic` where it panicked.
+    pub fn operations(&self, node: &Node<'_>) -> Result<u64> {
+        let raw = RawNodeRef::of(node);
+        // SAFETY: as above.
+        unsafe { self.table().operations().map_or(Ok(0), |f| f(self.ptr(), raw).into_result()) }
     }
     /// Operator types of its op store.
     ///

@@ -125,6 +125,16 @@ type Change = (&'static str, &'static str, &'static str);
 const SHORN: &[Change] = &[
     (
         "engine.rs",
+        "    /// Since 1.2: arithmetic operations of the node's kernel.\n    raw operations(node: &Node<'_> => RawNodeRef) -> Result<u64> => RResult<u64, Error> = |e| Ok(e.operations(&node));\n",
+        "",
+    ),
+    (
+        "engine.rs",
+        "self.table().operations().map_or(Ok(0), |f| f(self.ptr(), raw).into_result())",
+        "let _ = raw;\n            Ok(0)",
+    ),
+    (
+        "engine.rs",
         "    /// Since 1.2: whether it takes a node, and at which cost.\n    raw supports_at(node: &Node<'_> => RawNodeRef) -> Result<Support> => RResult<Support, Error> =\n        |e| Ok(e.supports(&node));\n",
         "",
     ),
@@ -183,8 +193,8 @@ const APPENDED: &[Change] = &[
     ("testing/host.rs", "    mappings,\n});\n", "    mappings,\n    now,\n});\nextern \"C\" fn now() -> u64 { 0 }\n"),
     (
         "engine.rs",
-        "RResult<Support, Error> =\n        |e| Ok(e.supports(&node));\n",
-        "RResult<Support, Error> =\n        |e| Ok(e.supports(&node));\n    /// Appended.\n    raw colour() -> u64 => u64 = |e| u64::from(e.colour());\n",
+        "RResult<u64, Error> = |e| Ok(e.operations(&node));\n",
+        "RResult<u64, Error> = |e| Ok(e.operations(&node));\n    /// Appended.\n    raw colour() -> u64 => u64 = |e| u64::from(e.colour());\n",
     ),
     (
         "engine.rs",

@@ -28,6 +28,8 @@ pub mod rnn;
 pub mod quant;
 /// Sums of bytes to bytes.
 pub mod requantise;
+/// What the machine reaches at best.
+pub mod peak;
 /// Working memory of kernels.
 pub mod scratch;
 mod shrink;

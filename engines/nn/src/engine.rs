@@ -207,6 +207,11 @@ impl Engine for Nn {
         kernel.map_or(0, |k| self.time_of(k.as_ref(), soc))
     }
 
+    fn operations(&self, node: &Node<'_>) -> u64 {
+        let kernel = Sig::of_node(node).ok().and_then(|s| store::build(&s).ok());
+        kernel.map_or(0, |k| k.operations())
+    }
+
     fn core(&self, node: &Node<'_>) -> ContextType {
         store::find(node.op()).filter(|_| !self.vector).map_or(ContextType::AIV, |r| r.core)
     }

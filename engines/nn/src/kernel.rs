@@ -14,6 +14,17 @@ pub trait Kernel: Send + Sync + 'static {
     fn units(&self) -> usize;
     /// Elementary operations of all units together, for block_dim and planning.
     fn work(&self) -> u64;
+    /// Multiply-adds of all units together, of a kernel that is made of products.
+    fn products(&self) -> u64 {
+        0
+    }
+    /// Arithmetic operations of all units together; none where numbers are moved alone.
+    fn operations(&self) -> u64 {
+        match self.products() {
+            0 => self.work(),
+            products => products.saturating_mul(2),
+        }
+    }
     /// Elements that a launch lays out for the cube unit on its way, because they do not come in
     /// its formats.
     fn lays_out(&self) -> u64 {

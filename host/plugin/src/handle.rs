@@ -261,6 +261,10 @@ impl EngineHandle {
     pub fn time_ns(&self, node: &Node<'_>, soc: &SocSpec) -> u64 {
         self.watched("time_ns", node.name(), node.op(), || self.object.time_ns(node, soc))
     }
+    /// Arithmetic operations of the node's kernel; 0: not known.
+    pub fn operations(&self, node: &Node<'_>) -> Result<u64> {
+        self.node_call("operations", node, || self.object.operations(node))
+    }
     /// The cores that the node's kernel runs on.
     pub fn core(&self, node: &Node<'_>) -> Result<ContextType> {
         let core = self.node_call("core", node, || self.object.core(node))?;

@@ -48,6 +48,8 @@ pub mod npy_text;
 /// `.npz` files.
 pub mod npz;
 
+/// What nodes take.
+pub mod work;
 pub use capture::Captured;
 pub use error::RuntimeError;
 pub use executor::{Part, RunOptions, RunOutcome};

@@ -2,7 +2,7 @@
 use super::Session;
 use crate::{Diagnostic, Result};
 use ge_plugin::{DeviceHandle, OpenDevice};
-use ge_plugin_api::device::SocSpec;
+use ge_plugin_api::device::{Counter, SocSpec};
 use std::sync::Arc;
 
 impl Session {
@@ -60,6 +60,18 @@ impl Session {
     /// Opens the device for a SoC: the one asked for, else the one that describes it. A SoC that
     /// none describes came from a file: with one device it is clear whose.
     pub fn open_device(&self, soc: &SocSpec) -> Result<Arc<OpenDevice>> {
+        Ok(Arc::new(self.open_with(soc, None)?.1))
+    }
+
+    /// The counters of a device that has measured its machine as it was opened, by its option
+    /// `roofline`; None where it has no such option.
+    pub fn measured(&self, soc: &SocSpec) -> Result<Option<Vec<Counter>>> {
+        let (known, device) = self.open_with(soc, Some("roofline"))?;
+        if known { Ok(Some(device.counters()?)) } else { Ok(None) }
+    }
+
+    /// Opens the device, with one more option turned on where it has it, and says whether it has.
+    fn open_with(&self, soc: &SocSpec, on: Option<&str>) -> Result<(bool, OpenDevice)> {
         let all = self.candidates()?;
         let device = match all.as_slice() {
             [one] => *one,
@@ -97,7 +109,9 @@ impl Session {
         {
             options.push(("threads".to_owned(), n.to_string()));
         }
-        Ok(Arc::new(device.open(id, soc, &options)?))
+        let on = on.filter(|name| known().any(|o| o == *name));
+        options.extend(on.map(|name| (name.to_owned(), "true".to_owned())));
+        Ok((on.is_some(), device.open(id, soc, &options)?))
     }
 }
 

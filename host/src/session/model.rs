@@ -203,6 +203,15 @@ pub fn range_of(info: &ge_model::CompiledModel, name: &str) -> Option<(i64, i64)
 /// Random inputs: reals from -1 to 1, whole numbers of the range that the graph implies, else from
 /// 0 to 3, two for each open size; the same for a seed everywhere.
 pub fn random_inputs(info: &ge_model::CompiledModel, seed: u64) -> Result<Vec<HostTensor>> {
+    sized_inputs(info, seed, &|_| None)
+}
+
+/// Random inputs; `sizes`: those of an input, where they are asked for.
+pub fn sized_inputs(
+    info: &ge_model::CompiledModel,
+    seed: u64,
+    sizes: &dyn Fn(&str) -> Option<Vec<u64>>,
+) -> Result<Vec<HostTensor>> {
     let mut next = chance(seed);
     let fixed = info.fixed_inputs();
     info.inputs
@@ -215,6 +224,11 @@ pub fn random_inputs(info: &ge_model::CompiledModel, seed: u64) -> Result<Vec<Ho
             if i.desc.container != Container::TENSOR || i.desc.dtype == DType::STRING {
                 let text = format!("input `{}` is no tensor of numbers: give it with `--inputs`", i.name);
                 return Err(Error::usage(text));
+            }
+            if let Some(dims) = sizes(&i.name) {
+                let mut t = HostTensor::zeroed(i.desc.dtype, &dims)?;
+                fill(&mut t, &mut next, range_of(info, &i.name));
+                return Ok(t);
             }
             if i.desc.shape.is_unranked() {
                 return Err(Error::usage(format!("input `{}` is of unknown rank: give it with `--inputs`", i.name)));

@@ -5,6 +5,8 @@ use crate::launch::crew::Crew;
 use crate::memory::Memory;
 use crate::model::Model;
 use crate::options::Options;
+use ge_kernels::peak::{self, Peak};
+use ge_kernels::simd::{self, Level};
 use ge_plugin_api::device::{Counter, DeviceContext, DeviceModel, MemoryKind, ModelSpec, SocSpec};
 use ge_plugin_api::{Error, ErrorKind, Result};
 use std::sync::Arc;
@@ -24,6 +26,8 @@ pub struct Inner {
     pub shared: Arc<Shared>,
     /// Threads that may help its runs.
     pub crew: Crew,
+    /// What the machine reaches with these threads, if it was to be measured.
+    peak: Option<Peak>,
 }
 
 /// An open device.
@@ -33,7 +37,10 @@ impl Context {
     /// Opens a device of a SoC.
     pub fn open(soc: SocSpec, options: Options) -> Context {
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
-        let crew = Crew::new(options.threads.unwrap_or_else(cores));
+        let threads = options.threads.unwrap_or_else(cores);
+        let crew = Crew::new(threads);
+        let level = options.isa.and_then(Level::named).unwrap_or_else(simd::level);
+        let peak = options.roofline.then(|| simd::with_level(level, || peak::measure(threads)));
         Context(Arc::new(Inner {
             memory: Memory::new(soc.memory_bytes),
             counters: DeviceCounters::default(),
@@ -41,6 +48,7 @@ impl Context {
             soc,
             options,
             crew,
+            peak,
         }))
     }
     fn alive(&self) -> Result<&Inner> {
@@ -79,6 +87,14 @@ impl DeviceContext for Context {
         Ok(Box::new(Model::new(self.0.clone(), spec)?))
     }
     fn counters(&self) -> Vec<Counter> {
-        self.0.counters.get().list()
+        let rate = |name: &str, value: f64| Counter { name: name.into(), value: value as u64 };
+        let peak = self.0.peak.iter().flat_map(|p| {
+            [
+                rate("peak_operations_a_second", p.singles),
+                rate("peak_byte_operations_a_second", p.bytes),
+                rate("peak_bytes_copied_a_second", p.copied),
+            ]
+        });
+        self.0.counters.get().list().into_iter().chain(peak).collect()
     }
 }

@@ -1,6 +1,7 @@
 //! `--device-option k=v`: how a device is opened.
 use crate::faults::Fault;
 use crate::soc::nearest;
+use ge_kernels::simd::Level;
 use ge_plugin_api::{Diagnostic, Error, ErrorKind, Result};
 
 /// In which order ready tasks run.
@@ -44,6 +45,8 @@ pub struct Options {
     pub isa: Option<&'static str>,
     /// Threads of one run; None: one a core.
     pub threads: Option<usize>,
+    /// Whether what the machine reaches is measured when the device is opened.
+    pub roofline: bool,
 }
 
 /// Names and help of the options, for `DeviceInfo`.
@@ -66,6 +69,10 @@ pub const HELP: &[(&str, &str)] = &[
         "plain, avx2, avx512, vnni or amx: the instructions that vectorised kernels use at most (default: all that the machine has); \
          of AMX's tiles no kernel has a use, so that amx runs as vnni does",
     ),
+    (
+        "roofline",
+        "true or false (default): measure what this machine reaches at best when the device is opened, for `ge bench --per-node`",
+    ),
     ("threads", "threads of one run, from 1 on (default: those of --threads, else one a core)"),
     ("group_timeout", "seconds that a rank waits for the other ranks of its group (default 60)"),
 ];
@@ -82,6 +89,7 @@ impl Default for Options {
             group_timeout_s: 60,
             isa: None,
             threads: None,
+            roofline: false,
         }
     }
 }
@@ -97,20 +105,9 @@ pub(crate) fn bad_value(option: &str, value: &str, expected: &str, known: &[&str
 
 /// The instruction sets of this machine, the least first.
 fn machine() -> Vec<&'static str> {
-    let mut found = vec!["plain"];
+    let mut found: Vec<&'static str> = Level::available().into_iter().map(Level::name).collect();
     #[cfg(target_arch = "x86_64")]
-    {
-        let avx2 =
-            is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c");
-        let avx512 = is_x86_feature_detected!("avx512f")
-            && is_x86_feature_detected!("avx512bw")
-            && is_x86_feature_detected!("avx512dq")
-            && is_x86_feature_detected!("avx512vl");
-        found.extend(avx2.then_some("avx2"));
-        found.extend((avx2 && avx512).then_some("avx512"));
-        found.extend((avx2 && avx512 && is_x86_feature_detected!("avx512vnni")).then_some("vnni"));
-        found.extend(has_amx().then_some("amx"));
-    }
+    found.extend(has_amx().then_some("amx"));
     found
 }
 
@@ -179,6 +176,13 @@ impl Options {
                     let n = number()?.clamp(1, 1024);
                     o.threads = usize::try_from(n).ok();
                 }
+                "roofline" => {
+                    o.roofline = match v.as_str() {
+                        "true" => true,
+                        "false" => false,
+                        _ => return Err(bad_value(k, v, "true or false", &["true", "false"])),
+                    }
+                }
                 "isa" => o.isa = Some(isa(k, v)?),
                 _ => {
                     let known: Vec<&str> = HELP.iter().map(|h| h.0).collect();
@@ -214,6 +218,7 @@ mod tests {
         assert_eq!(parse("fault", "fail:3,flip:2:9").expect("good").faults, vec![Fault::Fail(3), Fault::Flip(2, 9)]);
         assert!(!Options::default().careful());
         assert_eq!(parse("isa", "plain").expect("good").isa, Some("plain"));
+        assert!(parse("roofline", "true").expect("good").roofline);
         assert_eq!(parse("threads", "3").expect("good").threads, Some(3));
         assert_eq!(parse("threads", "0").expect("good").threads, Some(1));
     }
@@ -239,6 +244,7 @@ mod tests {
             ("time", "modle", "model"),
             ("check_races", "yes", ""),
             ("isa", "avx521", "avx512"),
+            ("roofline", "ture", "true"),
             ("threads", "two", ""),
             ("fault", "drop_evnt:1", "drop_event"),
             ("fault", "fail", ""),

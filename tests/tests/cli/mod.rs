@@ -6,6 +6,8 @@ mod bad_input;
 mod cache;
 /// Weights in files beside the OM.
 mod external_weights;
+/// Measurements.
+mod bench;
 /// Tuning stops.
 mod tuning;
 /// Models held against each other and against reference files.

@@ -107,6 +107,9 @@ impl Engine for CpuEngine {
             ..KernelTask::default()
         })])
     }
+    fn operations(&self, node: &Node<'_>) -> u64 {
+        super::work::operations(node).unwrap_or(0)
+    }
     fn time_ns(&self, node: &Node<'_>, soc: &SocSpec) -> u64 {
         soc.task_launch_ns.saturating_add(super::work::time_ns(node))
     }

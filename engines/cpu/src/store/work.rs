@@ -12,7 +12,8 @@ pub fn time_ns(node: &Node<'_>) -> u64 {
     operations(node).unwrap_or(0) / OPERATIONS_A_NS
 }
 
-fn operations(node: &Node<'_>) -> Option<u64> {
+/// Operations of a node, additions and multiplications one each; None where a size is not known.
+pub fn operations(node: &Node<'_>) -> Option<u64> {
     let input = |i: usize| node.input_desc(i);
     let count = |i: usize| input(i)?.shape.count();
     let dims = |i: usize| input(i)?.shape.sizes();

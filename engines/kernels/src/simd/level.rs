@@ -41,6 +41,18 @@ impl Level {
 /// The lowest first.
 const ALL: [Level; 4] = [Level::Scalar, Level::Avx2, Level::Avx512, Level::Vnni];
 
+impl Level {
+    /// Its name: what [`Level::named`] takes.
+    pub fn name(self) -> &'static str {
+        match self {
+            Level::Scalar => "plain",
+            Level::Avx2 => "avx2",
+            Level::Avx512 => "avx512",
+            Level::Vnni => "vnni",
+        }
+    }
+}
+
 fn detect() -> Level {
     static FOUND: AtomicU8 = AtomicU8::new(0);
     if let Some(known) = usize::from(FOUND.load(Ordering::Relaxed)).checked_sub(1).and_then(|i| ALL.get(i)) {

@@ -176,8 +176,12 @@ impl Kernel for Attention {
     }
 
     fn work(&self) -> u64 {
+        self.products() / 16
+    }
+
+    fn products(&self) -> u64 {
         let scores = (self.q.b * self.q.n) as u64 * (self.q.s as u64).saturating_mul(self.k.s as u64);
-        scores.saturating_mul(self.q.d as u64) / 8
+        scores.saturating_mul(self.q.d as u64).saturating_mul(2)
     }
 
     fn run(&self, units: Range<usize>, io: &Io<'_, '_>) -> Result<()> {

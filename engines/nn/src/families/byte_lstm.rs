@@ -140,7 +140,11 @@ impl Kernel for Node {
     }
 
     fn work(&self) -> u64 {
-        self.plan.work() / 32
+        self.products() / 32
+    }
+
+    fn products(&self) -> u64 {
+        self.plan.work()
     }
 
     fn run(&self, units: Range<usize>, io: &Io<'_, '_>) -> Result<()> {

@@ -132,7 +132,11 @@ impl Kernel for Convolution {
     }
 
     fn work(&self) -> u64 {
-        self.conv.work() / 16
+        self.products() / 16
+    }
+
+    fn products(&self) -> u64 {
+        self.conv.work()
     }
 
     fn lays_out(&self) -> u64 {

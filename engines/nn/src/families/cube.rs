@@ -207,11 +207,14 @@ impl Kernel for Convolution {
     }
 
     fn work(&self) -> u64 {
-        let products = match &self.plan {
+        self.products() / 16
+    }
+
+    fn products(&self) -> u64 {
+        match &self.plan {
             Plan::Dense(p) => p.work(),
             Plan::Depthwise(p) => p.work(),
-        };
-        products / 16
+        }
     }
 
     fn run(&self, units: Range<usize>, io: &Io<'_, '_>) -> Result<()> {

@@ -118,6 +118,9 @@ impl Kernel for Grouped {
         self.m
     }
     fn work(&self) -> u64 {
+        self.products()
+    }
+    fn products(&self) -> u64 {
         (self.m as u64).saturating_mul(self.k as u64).saturating_mul(self.n as u64)
     }
     fn run(&self, units: Range<usize>, io: &Io<'_, '_>) -> Result<()> {

@@ -90,6 +90,10 @@ impl Kernel for View {
         }
     }
 
+    fn operations(&self) -> u64 {
+        0
+    }
+
     fn work(&self) -> u64 {
         self.nest.len() as u64
     }
@@ -266,6 +270,10 @@ impl Kernel for Join {
         self.rows * self.parts.len()
     }
 
+    fn operations(&self) -> u64 {
+        0
+    }
+
     fn work(&self) -> u64 {
         (self.rows as u64).saturating_mul(self.parts.iter().sum::<usize>() as u64)
     }
@@ -333,6 +341,10 @@ pub fn split(sig: &Sig) -> Answer<Box<dyn Kernel>> {
 impl Kernel for Cut {
     fn units(&self) -> usize {
         self.rows * self.parts.len()
+    }
+
+    fn operations(&self) -> u64 {
+        0
     }
 
     fn work(&self) -> u64 {
@@ -415,6 +427,10 @@ impl Kernel for Padded {
         self.out[..self.out.len() - 1].iter().product()
     }
 
+    fn operations(&self) -> u64 {
+        0
+    }
+
     fn work(&self) -> u64 {
         self.out.iter().fold(1u64, |a, &b| a.saturating_mul(b as u64))
     }
@@ -492,6 +508,10 @@ pub fn gather(sig: &Sig) -> Answer<Box<dyn Kernel>> {
 impl Kernel for Gathered {
     fn units(&self) -> usize {
         self.outer * self.count
+    }
+
+    fn operations(&self) -> u64 {
+        0
     }
 
     fn work(&self) -> u64 {

@@ -195,7 +195,11 @@ impl Kernel for MatMul {
     }
 
     fn work(&self) -> u64 {
-        self.gemm.work() / 16
+        self.products() / 16
+    }
+
+    fn products(&self) -> u64 {
+        self.gemm.work()
     }
 
     fn lays_out(&self) -> u64 {

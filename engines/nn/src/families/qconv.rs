@@ -254,7 +254,11 @@ impl Kernel for QConv {
     }
 
     fn work(&self) -> u64 {
-        self.plan.work() / 64
+        self.products() / 64
+    }
+
+    fn products(&self) -> u64 {
+        self.plan.work()
     }
 
     fn lays_out(&self) -> u64 {

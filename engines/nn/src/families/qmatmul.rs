@@ -349,8 +349,11 @@ impl Kernel for QMatMul {
     }
 
     fn work(&self) -> u64 {
+        self.products() / 32 + (self.batch.len() * self.m) as u64 * self.n as u64
+    }
+    fn products(&self) -> u64 {
         let sums = (self.batch.len() * self.m) as u64 * self.n as u64;
-        sums.saturating_mul(self.k as u64) / 32 + sums
+        sums.saturating_mul(self.k as u64)
     }
 
     fn run(&self, units: Range<usize>, io: &Io<'_, '_>) -> Result<()> {

@@ -147,7 +147,11 @@ impl Kernel for Node {
     }
 
     fn work(&self) -> u64 {
-        self.plan.work() / 16
+        self.products() / 16
+    }
+
+    fn products(&self) -> u64 {
+        self.plan.work()
     }
 
     fn run(&self, units: Range<usize>, io: &Io<'_, '_>) -> Result<()> {

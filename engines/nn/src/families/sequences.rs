@@ -205,6 +205,9 @@ impl Kernel for Attention {
         if self.q.size == 0 { 0 } else { self.batch * self.q.heads * self.q.positions }
     }
     fn work(&self) -> u64 {
+        self.products()
+    }
+    fn products(&self) -> u64 {
         (self.units() as u64).saturating_mul(2 * self.kv.positions as u64).saturating_mul(self.q.size as u64)
     }
     fn run(&self, units: Range<usize>, io: &Io<'_, '_>) -> Result<()> {

@@ -92,6 +92,10 @@ impl Kernel for TransData {
         rows.div_ceil(each)
     }
 
+    fn operations(&self) -> u64 {
+        0
+    }
+
     fn work(&self) -> u64 {
         self.plan.len() as u64
     }

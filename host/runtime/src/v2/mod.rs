@@ -39,7 +39,7 @@ mod tools;
 /// Values of a run.
 mod value;
 /// One node as plugins see it.
-mod view;
+pub(crate) mod view;
 
 pub use state::State;
 pub use tools::Tools;

@@ -1,15 +1,20 @@
 //! `ge bench MODEL_OR_OM`: latency, throughput, load and compile time, memory, time by node.
+mod nodes;
+mod shapes;
+
 use super::compile::BuildFlags;
 use super::inputs::{DeviceFlags, InputFlags, gather};
 use super::run::{Target, open};
 use crate::commands::flags::{CompileFlags, Global};
 use crate::commands::talk::{print, print_json};
+use crate::session::model::random_inputs;
 use crate::session::{Model, Session};
 use crate::{Error, Result};
 use clap::Args;
 use ge_model::CompiledModel;
 use ge_plugin_api::kernel::{HostTensor, TensorView};
 use ge_runtime::RunOptions;
+use ge_runtime::work::NodeWork;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -35,7 +40,14 @@ pub struct BenchArgs {
     threads: Option<u16>,
     #[command(flatten)]
     inputs: InputFlags,
-    /// Time by node, from a profiled run
+    /// Sizes of the inputs, of random numbers: "x:8,3,224,224;y:8"
+    #[arg(long, value_name = "SHAPES", conflicts_with_all = ["dir", "named", "shapes"])]
+    shape: Option<String>,
+    /// A file of such sizes, a line each, which take turns
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["dir", "named"])]
+    shapes: Option<PathBuf>,
+    /// Time, bytes and operations by node, from profiled runs, and the share of what this machine
+    /// reaches
     #[arg(long)]
     per_node: bool,
     /// Alternates with another model and gives the ratio of the medians
@@ -49,11 +61,18 @@ pub struct BenchArgs {
 struct Subject {
     path: PathBuf,
     // The plugins stay loaded for ever; the session is held for the models that it made.
-    _session: Session,
+    session: Session,
     model: Model,
-    inputs: Vec<HostTensor>,
+    cases: Vec<Case>,
     compile_ms: f64,
     load_ms: f64,
+}
+
+/// Inputs that are measured.
+struct Case {
+    /// The sizes that the user asked for.
+    shape: Option<String>,
+    inputs: Vec<HostTensor>,
     times_ms: Vec<f64>,
 }
 
@@ -68,35 +87,50 @@ impl Subject {
         let target = Target { model: path, flags: &a.flags, build: &BuildFlags::default(), device: &a.device, given };
         let (session, compiled, made) = open(global, &target)?;
         let compile_ms = if made { ms(start.elapsed()) } else { 0.0 };
-        let inputs = match given {
-            Some(given) => gather(&compiled, &given)?,
-            None => crate::session::model::random_inputs(&compiled, a.inputs.random.unwrap_or(1))?,
+        let seed = a.inputs.random.unwrap_or(1);
+        let sizes = match (&a.shape, &a.shapes) {
+            (Some(text), _) => vec![shapes::parse(text)?],
+            (None, Some(file)) => shapes::read(file)?,
+            (None, None) => Vec::new(),
+        };
+        let case = |shape: Option<String>, inputs| Case { shape, inputs, times_ms: Vec::new() };
+        let cases = match given {
+            Some(given) => vec![case(None, gather(&compiled, &given)?)],
+            None if sizes.is_empty() => vec![case(None, random_inputs(&compiled, seed)?)],
+            None => {
+                let all = sizes.iter().map(|s| Ok(case(Some(s.text.clone()), s.inputs(&compiled, seed)?)));
+                all.collect::<Result<Vec<Case>>>()?
+            }
         };
         let start = Instant::now();
         let model = session.load(compiled)?;
         let load_ms = ms(start.elapsed());
-        Ok(Subject {
-            path: path.to_owned(),
-            _session: session,
-            model,
-            inputs,
-            compile_ms,
-            load_ms,
-            times_ms: Vec::new(),
-        })
+        Ok(Subject { path: path.to_owned(), session, model, cases, compile_ms, load_ms })
     }
-    fn run(&self, options: RunOptions) -> Result<ge_runtime::RunOutcome> {
+    fn run(&self, case: usize, options: RunOptions) -> Result<ge_runtime::RunOutcome> {
         if ge_plugin::services::is_cancelled() {
             return Err(Error::cancelled());
         }
-        let views: Vec<TensorView<'_>> = self.inputs.iter().map(HostTensor::view).collect();
+        let views: Vec<TensorView<'_>> = self.cases[case].inputs.iter().map(HostTensor::view).collect();
         self.model.run_views(&views, options)
     }
+    /// Runs each case once.
+    fn warm_up(&self) -> Result<()> {
+        (0..self.cases.len()).try_for_each(|k| self.run(k, RunOptions::default()).map(drop))
+    }
+    /// Measures each case once.
     fn measure(&mut self) -> Result<()> {
-        let start = Instant::now();
-        self.run(RunOptions::default())?;
-        self.times_ms.push(ms(start.elapsed()));
+        for k in 0..self.cases.len() {
+            let start = Instant::now();
+            self.run(k, RunOptions::default())?;
+            self.cases[k].times_ms.push(ms(start.elapsed()));
+        }
         Ok(())
+    }
+    /// What a node of a model that this one launches takes.
+    fn work(&self, m: &CompiledModel, graph: u32, node: u32) -> NodeWork {
+        let engine = m.node(graph, node).and_then(|n| self.session.registry().engine(&n.engine));
+        engine.and_then(|e| ge_runtime::work::of(e, m, graph, node)).unwrap_or_default()
     }
 }
 
@@ -116,7 +150,7 @@ pub fn run(global: &Global, a: &BenchArgs) -> Result<u8> {
     }
     for _ in 0..a.warmup {
         for s in &all {
-            s.run(RunOptions::default())?;
+            s.warm_up()?;
         }
     }
     let begin = Instant::now();
@@ -162,8 +196,7 @@ fn quantile(sorted: &[f64], share: f64) -> f64 {
 }
 
 fn document(s: &Subject, threads: usize, per_node: bool) -> Result<Value> {
-    let mut times = s.times_ms.clone();
-    times.sort_by(f64::total_cmp);
+    let times: Vec<f64> = s.cases.iter().flat_map(|c| c.times_ms.iter().copied()).collect();
     let sum: f64 = times.iter().sum();
     let n = times.len().max(1) as f64;
     let m = s.model.info();
@@ -173,44 +206,39 @@ fn document(s: &Subject, threads: usize, per_node: bool) -> Result<Value> {
         .iter()
         .map(|s| s.size)
         .fold(m.memory.weights.saturating_add(m.memory.variables), u64::saturating_add);
-    let nodes = if per_node { nodes(s, m)? } else { Vec::new() };
-    Ok(json!({
+    let mut doc = json!({
         "schema": 1, "model": m.name, "file": s.path.display().to_string(), "threads": threads, "iterations": times.len(),
-        "latency_ms": {
-            "min": times.first().copied().unwrap_or(0.0), "median": quantile(&times, 0.5), "mean": sum / n,
-            "p90": quantile(&times, 0.9), "p99": quantile(&times, 0.99), "max": times.last().copied().unwrap_or(0.0),
-        },
+        "latency_ms": latency(times),
         "throughput_per_s": if sum > 0.0 { n * 1e3 / sum } else { 0.0 }, "load_ms": s.load_ms, "compile_ms": s.compile_ms,
-        "peak_rss_bytes": super::compile::peak_bytes(), "device_memory_bytes": memory, "nodes": nodes,
-    }))
-}
-
-/// Profiled runs behind the figures by node; their mean is shown.
-const PROFILED: u32 = 5;
-
-fn nodes(s: &Subject, m: &CompiledModel) -> Result<Vec<Value>> {
-    let mut ns = vec![0u64; m.tasks.len()];
-    for _ in 0..PROFILED {
-        for t in &s.run(RunOptions { profile: true })?.report.tasks {
-            if let Some(n) = ns.get_mut(t.task as usize) {
-                *n += t.end_ns.saturating_sub(t.start_ns);
+        "peak_rss_bytes": super::compile::peak_bytes(), "device_memory_bytes": memory, "nodes": [],
+    });
+    if s.cases.iter().any(|c| c.shape.is_some()) {
+        let one = |c: &Case| json!({"shape": c.shape, "latency_ms": latency(c.times_ms.clone())});
+        doc["shapes"] = s.cases.iter().map(one).collect();
+    }
+    if per_node {
+        let peak = nodes::Peak::of(&s.session, &m.soc)?;
+        doc["peak"] = peak.map_or(Value::Null, |p| p.json());
+        for k in 0..s.cases.len() {
+            let of = nodes::nodes(s, k, peak.as_ref())?;
+            if let Some(shape) = doc.get_mut("shapes").and_then(|all| all.get_mut(k)) {
+                shape["nodes"] = of.clone().into();
+            }
+            if k == 0 {
+                doc["nodes"] = of.into();
             }
         }
     }
-    let mut out: Vec<(u32, u32, u64)> = Vec::new();
-    for (t, ns) in m.tasks.iter().zip(ns).filter(|(t, _)| !t.kernel_name.is_empty()) {
-        match out.iter_mut().rev().take(8).find(|o| (o.0, o.1) == (t.graph, t.node)) {
-            Some(o) => o.2 += ns,
-            None => out.push((t.graph, t.node, ns)),
-        }
-    }
-    Ok(out
-        .into_iter()
-        .filter_map(|(g, n, ns)| {
-            let node = m.node(g, n)?;
-            Some(json!({"name": node.name, "engine": node.engine, "us": ns as f64 / 1e3 / f64::from(PROFILED)}))
-        })
-        .collect())
+    Ok(doc)
+}
+
+fn latency(mut times: Vec<f64>) -> Value {
+    times.sort_by(f64::total_cmp);
+    let mean = times.iter().sum::<f64>() / times.len().max(1) as f64;
+    json!({
+        "min": times.first().copied().unwrap_or(0.0), "median": quantile(&times, 0.5), "mean": mean,
+        "p90": quantile(&times, 0.9), "p99": quantile(&times, 0.99), "max": times.last().copied().unwrap_or(0.0),
+    })
 }
 
 fn text(doc: &Value) -> String {
@@ -238,13 +266,57 @@ fn text(doc: &Value) -> String {
         )
     };
     let mut out = one(doc);
-    for n in doc["nodes"].as_array().into_iter().flatten() {
-        let (name, engine) = (n["name"].as_str().unwrap_or(""), n["engine"].as_str().unwrap_or(""));
-        out.push_str(&format!("  {name:<40} {engine:<20} {:>10.2} us\n", f(&n["us"])));
+    let shapes = doc["shapes"].as_array().map_or(&[][..], Vec::as_slice);
+    for s in shapes {
+        let l = &s["latency_ms"];
+        let shape = s["shape"].as_str().unwrap_or("");
+        out.push_str(&format!(
+            "  {shape}: median {:.3} ms (min {:.3}, p99 {:.3})\n",
+            f(&l["median"]),
+            f(&l["min"]),
+            f(&l["p99"])
+        ));
+        out.push_str(&table(&s["nodes"]));
+    }
+    if shapes.is_empty() {
+        out.push_str(&table(&doc["nodes"]));
+    }
+    if doc["peak"].is_object() {
+        let p = &doc["peak"];
+        out.push_str(&format!(
+            "  this machine reaches {:.1} GFLOP/s in f32, {:.1} G operations a second on bytes, and {:.1} GB/s of memory copied\n",
+            f(&p["flops_per_s"]) / 1e9,
+            f(&p["byte_ops_per_s"]) / 1e9,
+            f(&p["bytes_per_s"]) / 1e9
+        ));
     }
     if doc["compare"].is_object() {
         out.push_str(&one(&doc["compare"]));
         out.push_str(&verdict(&doc["file"], &doc["compare"]["file"], f(&doc["ratio"])));
+    }
+    out
+}
+
+/// Nodes with what they took; the last column is the share of what the machine reaches.
+fn table(nodes: &Value) -> String {
+    let mut out = String::new();
+    for n in nodes.as_array().into_iter().flatten() {
+        let text = |key: &str| n[key].as_str().unwrap_or("").to_owned();
+        let some = |key: &str, by: f64, unit: &str| match n[key].as_f64() {
+            Some(v) => format!("{:>9.2} {unit}", v / by),
+            None => format!("{:>9} {unit}", "-"),
+        };
+        out.push_str(&format!(
+            "  {:<40} {:<16} {:<14} {:>10.2} us {:>5.1} % {} {} {}\n",
+            text("name"),
+            text("op"),
+            text("engine"),
+            n["us"].as_f64().unwrap_or(0.0),
+            n["time_share"].as_f64().unwrap_or(0.0) * 100.0,
+            some("bytes", 1e6, "MB"),
+            some("flops", 1e6, "MFLOP"),
+            some("share", 0.01, "% of the roofline"),
+        ));
     }
     out
 }

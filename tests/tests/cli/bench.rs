@@ -1,0 +1,69 @@
+//! `ge bench`: what it says of nodes, and the sizes that it takes.
+use ge_tests::{expect_code, ge};
+use serde_json::Value;
+use std::path::Path;
+
+fn json(d: &Path, args: &[&str]) -> Value {
+    serde_json::from_slice(&expect_code(d, 0, args).stdout).expect("one JSON document")
+}
+
+/// Bytes and operations are those that the shapes say by hand.
+#[test]
+fn bench_tells_operator_bytes_and_operations_of_each_node() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    let text = "graph @main(%a: f32[30,50], %b: f32[50,70]) {\n  %m = MatMulV2(%a, %b) : f32[30,70]\n  %t = TransposeD(%m) {perm = [1, 0]} : f32[70,30]\n  return %t\n}\n";
+    std::fs::write(d.join("m.ge"), text).unwrap();
+    expect_code(d, 0, &["compile", "m.ge", "-o", "m.om", "-q"]);
+    let doc = json(d, &["bench", "m.om", "--iterations", "3", "--per-node", "--json"]);
+    let nodes = doc["nodes"].as_array().unwrap();
+    let of = |op: &str| nodes.iter().find(|n| n["op"] == op).unwrap_or_else(|| panic!("no {op} in {doc:#}"));
+    let product = of("MatMulV2");
+    assert_eq!(product["flops"], 2 * 30 * 50 * 70);
+    assert_eq!(product["bytes"], 4 * (30 * 50 + 50 * 70 + 30 * 70));
+    assert_eq!(product["engine"], "AIcoreEngine");
+    assert!(product["share"].as_f64().unwrap() > 0.0 && product["us"].as_f64().unwrap() > 0.0, "{doc:#}");
+    let turned = of("TransposeD");
+    assert!(turned["flops"].is_null() && turned["bytes"] == 2 * 4 * 30 * 70, "{doc:#}");
+    let shares: f64 = nodes.iter().map(|n| n["time_share"].as_f64().unwrap()).sum();
+    assert!((shares - 1.0).abs() < 1e-9, "{doc:#}");
+    for rate in ["flops_per_s", "byte_ops_per_s", "bytes_per_s"] {
+        assert!(doc["peak"][rate].as_f64().unwrap() > 1e8, "{doc:#}");
+    }
+    let said = expect_code(d, 0, &["bench", "m.om", "--iterations", "1", "--per-node"]).stdout;
+    assert!(String::from_utf8_lossy(&said).contains("% of the roofline"));
+}
+
+/// One OM of open sizes is measured at several, each with its own figures.
+#[test]
+fn bench_takes_sizes_and_alternates_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    let text = "graph @main(%x: f32[n,8]) {\n  %y = Tanh(%x) : f32[n,8]\n  return %y\n}\n";
+    std::fs::write(d.join("m.ge"), text).unwrap();
+    expect_code(d, 0, &["compile", "m.ge", "-o", "m.om", "-q"]);
+    let bench = ["bench", "m.om", "--iterations", "4", "--json", "--per-node"];
+    let one = json(d, &[&bench[..], &["--shape", "x:5,8"]].concat());
+    assert_eq!((one["iterations"].clone(), one["nodes"][0]["bytes"].clone()), (4.into(), (2 * 4 * 5 * 8).into()));
+    std::fs::write(d.join("shapes.txt"), "# small, then large\nx:3,8\n\nx:700,8\n").unwrap();
+    let two = json(d, &[&bench[..], &["--shapes", "shapes.txt"]].concat());
+    assert_eq!(two["iterations"], 8);
+    let shapes = two["shapes"].as_array().unwrap();
+    assert_eq!(shapes.iter().map(|s| s["shape"].clone()).collect::<Vec<_>>(), ["x:3,8", "x:700,8"]);
+    for (s, n) in shapes.iter().zip([3, 700]) {
+        assert_eq!(s["nodes"][0]["bytes"], 2 * 4 * n * 8, "{two:#}");
+        assert!(s["latency_ms"]["median"].as_f64().unwrap() > 0.0);
+    }
+    for (args, why) in [
+        (&["--shape", "x:5,9"][..], "input `x` does not fit"),
+        (&["--shape", "z:5,8"], "unknown input `z`"),
+        (&["--shape", "x:?,8"], "leaves a size of input `x` open"),
+        (&["--shapes", "none.txt"], "none.txt"),
+        (&["--shape", "x:1,8", "--inputs", "."], "cannot be used with"),
+    ] {
+        let out = ge(d, &[&["bench", "m.om", "--iterations", "1"], args].concat());
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert_eq!(out.status.code(), Some(2), "{args:?}: {said}");
+        assert!(said.contains(why), "{args:?}: {said}");
+    }
+}
