@@ -421,6 +421,13 @@ pub trait Engine: Send + Sync {
         let _ = node;
         0
     }
+    /// Other ways in which the node's kernel may divide its work, by names of the engine's own; each
+    /// gives the same bits. `ge tune` measures them, and a load has the one that is best on the
+    /// machine as the attribute `_schedule`.
+    fn schedules(&self, node: &Node<'_>) -> Vec<String> {
+        let _ = node;
+        Vec::new()
+    }
     /// The cores that the node's kernel runs on, as a context of an FFTS+ task has them: AICORE
     /// (cube), AIV (vector), or both, MIX_AIC and MIX_AIV.
     fn core(&self, node: &Node<'_>) -> ContextType {
@@ -536,6 +543,9 @@ abi_object! {
         |e| Ok(e.supports(&node));
     /// Since 1.2: arithmetic operations of the node's kernel.
     raw operations(node: &Node<'_> => RawNodeRef) -> Result<u64> => RResult<u64, Error> = |e| Ok(e.operations(&node));
+    /// Since 1.2: other ways in which its kernel may divide its work.
+    raw schedules(node: &Node<'_> => RawNodeRef) -> Result<RVec<RString>> => RResult<RVec<RString>, Error> =
+        |e| Ok(e.schedules(&node).into_iter().map(RString::from).collect());
 }
 
 fn run_host(e: &dyn Engine, call: &HostCall, given: &[ROption<RawTensor>]) -> Result<RVec<ROption<HostTensor>>> {
@@ -595,6 +605,16 @@ impl EngineObject {
         let raw = RawNodeRef::of(node);
         // SAFETY: as above.
         unsafe { self.table().operations().map_or(Ok(0), |f| f(self.ptr(), raw).into_result()) }
+    }
+    /// Other ways in which the node's kernel may divide its work.
+    ///
+    /// # Errors
+    /// `panic` where it panicked.
+    pub fn schedules(&self, node: &Node<'_>) -> Result<Vec<String>> {
+        let raw = RawNodeRef::of(node);
+        // SAFETY: as above.
+        let all = unsafe { self.table().schedules().map_or(Ok(RVec::new()), |f| f(self.ptr(), raw).into_result()) };
+        Ok(all?.into_iter().map(String::from).collect())
     }
     /// Operator types of its op store.
     ///

@@ -125,6 +125,16 @@ type Change = (&'static str, &'static str, &'static str);
 const SHORN: &[Change] = &[
     (
         "engine.rs",
+        "    /// Since 1.2: other ways in which its kernel may divide its work.\n    raw schedules(node: &Node<'_> => RawNodeRef) -> Result<RVec<RString>> => RResult<RVec<RString>, Error> =\n        |e| Ok(e.schedules(&node).into_iter().map(RString::from).collect());\n",
+        "",
+    ),
+    (
+        "engine.rs",
+        "self.table().schedules().map_or(Ok(RVec::new()), |f| f(self.ptr(), raw).into_result())",
+        "let _ = raw;\n            Ok::<RVec<RString>, Error>(RVec::new())",
+    ),
+    (
+        "engine.rs",
         "    /// Since 1.2: arithmetic operations of the node's kernel.\n    raw operations(node: &Node<'_> => RawNodeRef) -> Result<u64> => RResult<u64, Error> = |e| Ok(e.operations(&node));\n",
         "",
     ),
@@ -193,8 +203,8 @@ const APPENDED: &[Change] = &[
     ("testing/host.rs", "    mappings,\n});\n", "    mappings,\n    now,\n});\nextern \"C\" fn now() -> u64 { 0 }\n"),
     (
         "engine.rs",
-        "RResult<u64, Error> = |e| Ok(e.operations(&node));\n",
-        "RResult<u64, Error> = |e| Ok(e.operations(&node));\n    /// Appended.\n    raw colour() -> u64 => u64 = |e| u64::from(e.colour());\n",
+        "        |e| Ok(e.schedules(&node).into_iter().map(RString::from).collect());\n",
+        "        |e| Ok(e.schedules(&node).into_iter().map(RString::from).collect());\n    /// Appended.\n    raw colour() -> u64 => u64 = |e| u64::from(e.colour());\n",
     ),
     (
         "engine.rs",

@@ -7,7 +7,7 @@ use ge_plugin_api::types::DType;
 use ge_tests::{expect_code, root, target, trained};
 use std::path::Path;
 
-fn session() -> Session {
+pub fn session() -> Session {
     let dir = tempfile::tempdir().unwrap();
     let plugins = dir.path().join("plugins.toml");
     let text = std::fs::read_to_string(root().join("plugins.toml")).unwrap();

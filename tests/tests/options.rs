@@ -294,6 +294,11 @@ const ELSEWHERE: &[(&str, &str, &str)] = &[
         "options_and_attributes_reach_the_context",
         "kernels read it in the tiling context of a loaded model",
     ),
+    (
+        "ge.x.tuning_file",
+        "a_tuning_file_goes_into_the_om_and_the_numbers_stay",
+        "its entries name kernels by engine, operator and sizes",
+    ),
     ("ge.x.plugin_call_warn_s", "a_slow_call_is_told_while_it_lasts", "only a plugin that is slow shows it"),
 ];
 

@@ -212,6 +212,11 @@ impl Engine for Nn {
         kernel.map_or(0, |k| k.operations())
     }
 
+    fn schedules(&self, node: &Node<'_>) -> Vec<String> {
+        let kernel = Sig::of_node(node).ok().and_then(|s| store::build(&s).ok());
+        kernel.map_or_else(Vec::new, |k| k.schedules())
+    }
+
     fn core(&self, node: &Node<'_>) -> ContextType {
         store::find(node.op()).filter(|_| !self.vector).map_or(ContextType::AIV, |r| r.core)
     }
@@ -230,6 +235,9 @@ impl Engine for Nn {
             let reads = reads.ok_or_else(|| Error::damaged(format!("{} has no tiling on the device", request.op)))?;
             return tiling::load(request, &sig, kernel, reads);
         }
+        // What another version offered is no way of this one: the kernel then divides as it would.
+        let other = request.attrs.str("_schedule").and_then(|s| kernel.scheduled(s));
+        let kernel = other.unwrap_or(kernel);
         let needed = places.outputs.len();
         if needed != sig.outputs.len() {
             return Err(Error::damaged(format!("task of `{}` has {needed} outputs", request.node)));

@@ -30,6 +30,15 @@ pub trait Kernel: Send + Sync + 'static {
     fn lays_out(&self) -> u64 {
         0
     }
+    /// Other ways to divide its work into units, by name; the numbers keep their bits.
+    fn schedules(&self) -> Vec<String> {
+        Vec::new()
+    }
+    /// The kernel divided in one of these ways; None where it is none of them.
+    fn scheduled(&self, schedule: &str) -> Option<Box<dyn Kernel>> {
+        let _ = schedule;
+        None
+    }
     /// Whether it reads what the outputs hold when it begins: they are variables.
     fn updates(&self) -> bool {
         false
@@ -60,6 +69,24 @@ pub trait Kernel: Send + Sync + 'static {
     fn workspaces(&self) -> Vec<u64> {
         Vec::new()
     }
+}
+
+/// Names of the divisions near one of `a` by `b`: half, as much and twice of each, but it itself.
+pub fn near(word: &str, [a, b]: [usize; 2], fits: impl Fn([usize; 2]) -> bool) -> Vec<String> {
+    let of = |v: usize| [v / 2, v, v.saturating_mul(2)];
+    let all = of(a).into_iter().flat_map(|x| of(b).map(|y| [x, y]));
+    all.filter(|t| *t != [a, b] && t.iter().all(|v| *v > 0) && fits(*t))
+        .map(|[x, y]| format!("{word}={x}x{y}"))
+        .collect()
+}
+
+/// The two numbers of a name that [`near`] gave, of a kernel that has it.
+pub fn divided(kernel: &dyn Kernel, schedule: &str) -> Option<[usize; 2]> {
+    if !kernel.schedules().iter().any(|s| s == schedule) {
+        return None;
+    }
+    let (a, b) = schedule.split_once('=')?.1.split_once('x')?;
+    Some([a.parse().ok()?, b.parse().ok()?])
 }
 
 /// Inputs and outputs of one block.

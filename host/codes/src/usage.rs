@@ -109,6 +109,12 @@ codes! {
         "Write the profile anew with `ge bench MODEL --per-node --json`.",
         "ge bench model.om --per-node --json > profile.json\n  right: ge compile model.onnx -o model.om --set ge.x.stream_mode=parallel:4 --set ge.x.stream_profile=profile.json";
 
+    TUNING_FILE = "GE-E0353", DAMAGED,
+        "the tuning file cannot be used",
+        "`ge.x.tuning_file` names a file that is missing, or that is not what `ge tune` writes; or `ge tune -o` names a file of another kind, to which it does not add.",
+        "Write the file anew with `ge tune MODEL -o FILE`.",
+        "ge tune model.onnx -o tuned.json\n  right: ge compile model.onnx -o model.om --set ge.x.tuning_file=tuned.json";
+
     MODEL_OPTION = "GE-E0318", USAGE,
         "an option or an attribute does not fit the model",
         "What an option, or an attribute of a graph or node, asks for cannot be had of this model. The message says which, the help what fits.",

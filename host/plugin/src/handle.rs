@@ -265,6 +265,10 @@ impl EngineHandle {
     pub fn operations(&self, node: &Node<'_>) -> Result<u64> {
         self.node_call("operations", node, || self.object.operations(node))
     }
+    /// Other ways in which the node's kernel may divide its work.
+    pub fn schedules(&self, node: &Node<'_>) -> Result<Vec<String>> {
+        self.node_call("schedules", node, || self.object.schedules(node))
+    }
     /// The cores that the node's kernel runs on.
     pub fn core(&self, node: &Node<'_>) -> Result<ContextType> {
         let core = self.node_call("core", node, || self.object.core(node))?;

@@ -50,6 +50,8 @@ pub mod npz;
 
 /// What nodes take.
 pub mod work;
+/// Which processor this is.
+pub mod machine;
 pub use capture::Captured;
 pub use error::RuntimeError;
 pub use executor::{Part, RunOptions, RunOutcome};

@@ -125,6 +125,9 @@ pub(crate) fn request(
     for (name, value) in options.device.iter() {
         attrs.set(format!("_device_{name}").as_str(), value.as_str());
     }
+    if let Some(schedule) = scheduled(node, options) {
+        attrs.set("_schedule", schedule);
+    }
     Ok(LoadRequest {
         node: node.name.as_str().into(),
         op: node.op.as_str().into(),
@@ -145,6 +148,20 @@ pub(crate) fn request(
         rank: options.rank,
         rank_size: options.rank_size.max(1),
     })
+}
+
+/// Attribute of a node: what was measured of its kernel, processor and schedule alternating.
+pub const TUNING: &str = "_tuning";
+
+/// The schedule that was found best for a node's kernel on this processor; None where its
+/// instructions are kept to fewer than it has.
+fn scheduled<'n>(node: &'n NodeInfo, options: &LoadOptions) -> Option<&'n str> {
+    let all = node.attrs.strs(TUNING)?;
+    if options.device.iter().any(|(name, _)| name == "isa") {
+        return None;
+    }
+    let own = all.chunks_exact(2).position(|c| c[0] == crate::machine::name())?;
+    Some(all[2 * own + 1])
 }
 
 /// The kernel whose tiling a PREPROCESS_KERNEL computes: the node's own task with placeholder

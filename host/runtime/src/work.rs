@@ -1,8 +1,9 @@
 //! What a node of a compiled model takes: bytes and arithmetic.
 use crate::v2::view::OneNode;
-use ge_model::CompiledModel;
+use ge_model::{CompiledModel, ValueAt};
 use ge_plugin::EngineHandle;
 use ge_plugin_api::types::Key;
+use ge_plugin_api::view::Node;
 
 /// What one run of a node takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,20 +18,29 @@ pub struct NodeWork {
 
 /// What the node `node` of the graph `graph` of a model takes.
 pub fn of(engine: &EngineHandle, m: &CompiledModel, graph: u32, node: u32) -> Option<NodeWork> {
+    of_node(m, graph, node, |n| {
+        let inputs: Vec<_> = (0..n.inputs().len()).filter_map(|i| Some((n.inputs()[i], n.input_desc(i)?))).collect();
+        let mut seen = std::collections::HashSet::new();
+        let once = inputs.iter().filter(|i| seen.insert((i.0.node, i.0.output))).map(|i| i.1);
+        let bytes = once.chain(n.outputs()).map(|d| d.data_bytes()).sum::<Option<u64>>().unwrap_or(0);
+        let on_bytes = inputs.first().is_some_and(|i| i.1.dtype.bits() == Some(8));
+        NodeWork { bytes, operations: engine.operations(n).unwrap_or(0), on_bytes }
+    })
+}
+
+/// Calls `f` with a node as plugins see it.
+fn of_node<T>(m: &CompiledModel, graph: u32, node: u32, f: impl FnOnce(&Node<'_>) -> T) -> Option<T> {
     let nodes = &m.every_graph().nth(graph as usize)?.nodes;
     let n = nodes.get(node as usize)?;
-    let read = |v: &ge_model::ValueAt| nodes.get(v.node as usize)?.outputs.get(v.output as usize).cloned();
-    let inputs: Vec<_> = n
-        .inputs
-        .iter()
-        .map(|v| v.as_ref().and_then(|v| Some((v.node << 8 | v.output & 0xFF, read(v)?, None))))
-        .collect();
-    let mut seen = std::collections::BTreeSet::new();
-    let once = inputs.iter().flatten().filter(|i| seen.insert(i.0)).map(|i| &i.1);
-    let bytes = once.chain(&n.outputs).map(|d| d.data_bytes()).sum::<Option<u64>>().unwrap_or(0);
-    let on_bytes = inputs.iter().flatten().next().is_some_and(|i| i.1.dtype.bits() == Some(8));
+    let read = |v: &ValueAt| nodes.get(v.node as usize)?.outputs.get(v.output as usize).cloned();
+    let given = |v: &Option<ValueAt>| v.as_ref().and_then(|v| Some((v.node << 8 | v.output & 0xFF, read(v)?, None)));
+    let inputs: Vec<_> = n.inputs.iter().map(given).collect();
     let one = OneNode::new(&n.name, (Key::new(&n.op), 0), n.attrs.as_slice(), &inputs, n.outputs.clone());
     let view = one.graph();
-    let operations = engine.operations(&one.node(&view)).unwrap_or(0);
-    Some(NodeWork { bytes, operations, on_bytes })
+    Some(f(&one.node(&view)))
+}
+
+/// Other ways in which the kernel of the node `node` of the graph `graph` may divide its work.
+pub fn schedules(engine: &EngineHandle, m: &CompiledModel, graph: u32, node: u32) -> Vec<String> {
+    of_node(m, graph, node, |n| engine.schedules(n).unwrap_or_default()).unwrap_or_default()
 }

@@ -23,6 +23,7 @@ mod stdin;
 mod unused;
 mod flags;
 mod talk;
+mod tune;
 
 use crate::render::{exit_code, print_error};
 use crate::{Error, ErrorKind, Result};
@@ -70,6 +71,8 @@ enum Command {
     Cache(cache::CacheCommand),
     /// Measures latency, throughput, load and compile time
     Bench(bench::BenchArgs),
+    /// Measures how kernels are best divided on this machine
+    Tune(tune::TuneArgs),
     /// Compares two models, or a model and reference files, node by node
     Compare(compare::CompareArgs),
     /// Says whether this ge runs an OM file: yes, rebuild or no, and why
@@ -196,6 +199,7 @@ fn dispatch(cli: &Cli) -> Result<u8> {
         Command::Plugin(a) => plugin::run(&cli.global, a),
         Command::Cache(c) => cache::run(&cli.global, c),
         Command::Bench(a) => bench::run(&cli.global, a),
+        Command::Tune(a) => tune::run(&cli.global, a),
         Command::Compare(a) => compare::run(&cli.global, a),
         Command::Check(a) => check::run(&cli.global, a),
         Command::Explain(a) => explain::run(&cli.global, a),

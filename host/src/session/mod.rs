@@ -17,6 +17,7 @@ mod origins;
 pub mod steps;
 pub mod survey;
 pub mod symbols;
+pub mod tuned;
 pub mod tuning;
 mod variables;
 pub mod weights;
@@ -286,7 +287,14 @@ impl Session {
         let resolved: Options = options.resolved()?;
         let outcome =
             ge_compiler::pipeline::compile(name, graph, toolbox, &resolved, observer).map_err(|e| e.into_error())?;
+        let tuned = match resolved.tuning_file.as_str() {
+            "" => None,
+            path => Some(tuned::Tuning::read(Path::new(path))?),
+        };
         let keep = |model: &mut ge_model::CompiledModel| {
+            if let Some(t) = &tuned {
+                t.apply(model);
+            }
             model.options = options.given().clone();
             // Where a cache or a tuning stop lies, and what is told on the way, says nothing of the
             // model.

@@ -90,7 +90,10 @@ fn files_that_options_name_count_by_their_content() {
     let bench = expect_code(d, 0, &["bench", "m.om", "--iterations", "3", "--per-node", "--json"]).stdout;
     let mut slower: serde_json::Value = serde_json::from_slice(&bench).unwrap();
     slower["nodes"][0]["us"] = 1e6.into();
-    let files: [(&str, &[u8], Vec<u8>); 3] = [
+    let tuned =
+        br#"{"schema": 1, "entries": [{"cpu": "c", "kernel": "k", "schedule": "s", "us": 1.0, "default_us": 2.0}]}"#;
+    let files: [(&str, &[u8], Vec<u8>); 4] = [
+        ("ge.x.tuning_file", b"{\"schema\": 1, \"entries\": []}", tuned.to_vec()),
         ("ge.fusionSwitchFile", b"MatMulEpilogueFusionPass:on\n", b"MatMulEpilogueFusionPass:off\n".to_vec()),
         ("ge.exec.modify_mixlist", b"{\"black-list\": {\"to-add\": [\"Relu\"]}}", b"{}".to_vec()),
         ("ge.x.stream_profile", &bench, slower.to_string().into_bytes()),

@@ -8,6 +8,8 @@ mod cache;
 mod external_weights;
 /// Measurements.
 mod bench;
+/// Tuning of kernels.
+mod tune;
 /// Tuning stops.
 mod tuning;
 /// Models held against each other and against reference files.

@@ -172,7 +172,24 @@ impl Conv {
         self
     }
 
-    /// The same plan with other units. For tests: the result does not depend on them.
+    /// Rows of its strips and output channels of a unit (of a depthwise one, planes); None where it
+    /// reads its operands where they stand, in units of its own.
+    pub fn divided(&self) -> Option<[usize; 2]> {
+        (!self.in_place).then_some([self.rows, self.block])
+    }
+
+    /// Whether there are as many rows and channels, and channels fill registers.
+    pub fn takes_units(&self, rows: usize, block: usize) -> bool {
+        let whole = match self.kind {
+            Kind::Depthwise => self.spec.batch * self.spec.channels_out,
+            _ => (self.spec.channels_out / self.spec.groups.max(1)).next_multiple_of(12),
+        };
+        let size: usize = self.out.iter().product();
+        let most = if self.kind == Kind::Pointwise { size } else { self.out[1].max(1) };
+        rows <= most && block <= whole && (self.kind == Kind::Depthwise || block.is_multiple_of(12))
+    }
+
+    /// The same plan with other units. The result does not depend on them.
     pub fn with_units(mut self, rows: usize, block: usize) -> Result<Conv, ConvError> {
         self.rows = rows.max(1);
         self.block = if self.kind == Kind::Depthwise { block.max(1) } else { block.max(1).next_multiple_of(12) };

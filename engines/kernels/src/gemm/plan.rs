@@ -192,8 +192,19 @@ impl Gemm {
             && matches!(self.b, BMatrix::Plain(b) if b.row == 1 && b.col != 1)
     }
 
-    /// The same plan with other tiles: multiples of 12 and 16. For tests: the result does not
-    /// depend on it.
+    /// Rows and columns of its tiles.
+    pub fn tile(&self) -> [usize; 2] {
+        self.tile
+    }
+
+    /// Whether tiles of this size are multiples of what registers hold, and no larger than the
+    /// matrix.
+    pub fn takes_tile(&self, [rows, cols]: [usize; 2]) -> bool {
+        let within = rows <= self.m.next_multiple_of(12) && cols <= self.n.next_multiple_of(16);
+        within && rows.is_multiple_of(12) && cols.is_multiple_of(16)
+    }
+
+    /// The same plan with other tiles: multiples of 12 and 16. The result does not depend on it.
     pub fn with_tile(mut self, rows: usize, cols: usize) -> Gemm {
         self.tile = [rows.max(1).next_multiple_of(12), cols.max(1).next_multiple_of(16)];
         self

@@ -5,7 +5,7 @@
 //! residual)`, rounded once. Of f16 and bf16 also in the layouts of the cube unit (`cube.rs`).
 use crate::families::window::{Window, list, spatial};
 use crate::families::{cube, fused};
-use crate::kernel::{Io, Kernel};
+use crate::kernel::{Io, Kernel, divided, near};
 use crate::sig::{Answer, FLOATS, Sig};
 use ge_kernels::conv::{Conv, ConvSpec};
 use ge_kernels::gemm::{Bias, Epilogue};
@@ -16,6 +16,7 @@ use ge_kernels::with_kind;
 use ge_plugin_api::{Error, Result};
 use std::ops::Range;
 
+#[derive(Clone)]
 struct Convolution {
     /// Of input and weights.
     kind: Kind,
@@ -137,6 +138,17 @@ impl Kernel for Convolution {
 
     fn products(&self) -> u64 {
         self.conv.work()
+    }
+
+    fn schedules(&self) -> Vec<String> {
+        let Some(units) = self.conv.divided() else { return Vec::new() };
+        near("units", units, |[rows, block]| self.conv.takes_units(rows, block))
+    }
+
+    fn scheduled(&self, schedule: &str) -> Option<Box<dyn Kernel>> {
+        let [rows, block] = divided(self, schedule)?;
+        let conv = self.conv.clone().with_units(rows, block).ok()?;
+        Some(Box::new(Convolution { conv, ..self.clone() }))
     }
 
     fn lays_out(&self) -> u64 {

@@ -6,7 +6,7 @@
 //! is packed at run time. Of f32 it may come as panels `[ceil(N / 16), K, 16]`, whose original
 //! shape says K and N (`passes/panels.rs`).
 use crate::families::fused;
-use crate::kernel::{Io, Kernel};
+use crate::kernel::{Io, Kernel, divided, near};
 use crate::sig::{Answer, FLOATS, Sig, Tensor};
 use ge_kernels::gemm::{BMatrix, Bias, Epilogue, Gemm, Matrix};
 use ge_kernels::simd::Act;
@@ -18,6 +18,7 @@ use ge_plugin_api::types::format::{CUBE, c0};
 use ge_plugin_api::{Error, Result};
 use std::ops::Range;
 
+#[derive(Clone)]
 struct MatMul {
     /// Of the factors.
     kind: Kind,
@@ -200,6 +201,15 @@ impl Kernel for MatMul {
 
     fn products(&self) -> u64 {
         self.gemm.work()
+    }
+
+    fn schedules(&self) -> Vec<String> {
+        near("tile", self.gemm.tile(), |t| self.gemm.takes_tile(t))
+    }
+
+    fn scheduled(&self, schedule: &str) -> Option<Box<dyn Kernel>> {
+        let [rows, cols] = divided(self, schedule)?;
+        Some(Box::new(MatMul { gemm: self.gemm.clone().with_tile(rows, cols), ..self.clone() }))
     }
 
     fn lays_out(&self) -> u64 {

@@ -202,6 +202,9 @@ options! {
 
     stream_profile: String = "ge.x.stream_profile", Kind::Path, "", Model, "streams",
         "run times for streams of parallel:N: what `ge bench --per-node --json` wrote";
+
+    tuning_file: String = "ge.x.tuning_file", Kind::Path, "", Model, "session",
+        "how kernels are best divided on processors that were measured: what `ge tune` wrote";
 }
 
 impl Options {
