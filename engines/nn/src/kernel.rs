@@ -25,6 +25,10 @@ pub trait Kernel: Send + Sync + 'static {
             products => products.saturating_mul(2),
         }
     }
+    /// Elements that it reads and writes, of a kernel whose arithmetic may be little beside them.
+    fn moved(&self) -> u64 {
+        0
+    }
     /// Elements that a launch lays out for the cube unit on its way, because they do not come in
     /// its formats.
     fn lays_out(&self) -> u64 {
@@ -153,7 +157,8 @@ impl Tiling {
     /// The tiling of a kernel on a device of so many cores.
     pub fn of(kernel: &dyn Kernel, cores: u32) -> Tiling {
         let units = kernel.units() as u64;
-        let worth = (kernel.work().saturating_add(kernel.lays_out()) / GRAIN).clamp(1, u64::from(cores.max(1)));
+        let work = kernel.work().max(kernel.moved()).saturating_add(kernel.lays_out());
+        let worth = (work / GRAIN).clamp(1, u64::from(cores.max(1)));
         Tiling { units, block_dim: u32::try_from(worth.min(units.max(1))).unwrap_or(1) }
     }
 

@@ -8,6 +8,7 @@ use crate::counters::RunCounters;
 use crate::event::Flag;
 use crate::launch::bound::Bound;
 use crate::launch::crew::Seat;
+use crate::launch::team::End;
 use crate::order::Order;
 use crate::plan::{MAX_BLOCKS, Op, Plan, Task};
 use crate::prefetch::{Latch, Patch, within};
@@ -514,7 +515,7 @@ impl<'a> Machine<'a> {
                 self.make_ready(f.g);
                 return Ok(());
             }
-            if !team.help() {
+            if !team.help(End::Front) {
                 std::hint::spin_loop();
             }
         }

@@ -229,6 +229,15 @@ impl Conv {
         outputs.saturating_mul(per_output)
     }
 
+    /// Elements that are read and written: input, weights and output.
+    pub fn moved(&self) -> u64 {
+        let of = |n: usize, sizes: &[usize]| sizes.iter().fold(n as u64, |a, &b| a.saturating_mul(b as u64));
+        let s = &self.spec;
+        let weights = of(s.channels_out, &[s.channels_in / s.groups.max(1), s.taps()]);
+        let input = of(s.batch, &[s.channels_in]).saturating_mul(of(1, &s.input));
+        input.saturating_add(weights).saturating_add(of(s.batch, &[s.channels_out]).saturating_mul(of(1, &self.out)))
+    }
+
     /// Strips, and how many there are of one image and channel block.
     fn strips(&self) -> usize {
         match self.kind {

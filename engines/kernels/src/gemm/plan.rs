@@ -224,6 +224,14 @@ impl Gemm {
         f(self.batch.len()).saturating_mul(f(self.m)).saturating_mul(f(self.n)).saturating_mul(f(self.k))
     }
 
+    /// Elements that are read and written, those of each product's matrices.
+    pub fn moved(&self) -> u64 {
+        let product = |a: usize, b: usize| (a as u64).saturating_mul(b as u64);
+        let one =
+            product(self.m, self.k).saturating_add(product(self.k, self.n)).saturating_add(product(self.m, self.n));
+        one.saturating_mul(self.batch.len() as u64)
+    }
+
     /// Checks the lengths of the operands and of the result, once before any run.
     ///
     /// # Errors

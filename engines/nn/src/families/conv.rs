@@ -140,6 +140,10 @@ impl Kernel for Convolution {
         self.conv.work()
     }
 
+    fn moved(&self) -> u64 {
+        self.conv.moved()
+    }
+
     fn schedules(&self) -> Vec<String> {
         let Some(units) = self.conv.divided() else { return Vec::new() };
         near("units", units, |[rows, block]| self.conv.takes_units(rows, block))

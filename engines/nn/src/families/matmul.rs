@@ -203,6 +203,10 @@ impl Kernel for MatMul {
         self.gemm.work()
     }
 
+    fn moved(&self) -> u64 {
+        self.gemm.moved()
+    }
+
     fn schedules(&self) -> Vec<String> {
         near("tile", self.gemm.tile(), |t| self.gemm.takes_tile(t))
     }

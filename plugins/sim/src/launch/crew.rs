@@ -3,7 +3,7 @@
 //! them, then asleep until they are called.
 //!
 //! No run waits for a thread that has not come yet: what no helper claims the run's own thread does.
-use super::team::Team;
+use super::team::{End, Team};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
@@ -42,7 +42,7 @@ struct Place {
 impl Shared {
     /// Runs one block of any run; false if there is none to claim.
     fn help(&self) -> bool {
-        self.seats.iter().any(|p| p.taken.load(Ordering::Acquire) && p.team.help())
+        self.seats.iter().any(|p| p.taken.load(Ordering::Acquire) && p.team.help(End::Back))
     }
     fn has_work(&self) -> bool {
         self.seats.iter().any(|p| p.taken.load(Ordering::Acquire) && p.team.has_work())
@@ -160,7 +160,7 @@ mod tests {
                 let slot = seat.team().publish(&kernel, call, 1 + round % 64, 0).expect("room for one launch");
                 seat.call();
                 while !seat.team().done(slot) {
-                    seat.team().help();
+                    seat.team().help(End::Front);
                 }
                 seat.team().take(slot).expect("no block fails");
             }
@@ -210,7 +210,7 @@ mod tests {
             let seat = crew.seat().expect("one run");
             seat.team().publish(&kernel, &CALL, 64, 0).expect("room");
             seat.call();
-            seat.team().help();
+            seat.team().help(End::Front);
             drop(seat);
             let before = at_work.load(Ordering::SeqCst);
             assert!(!crew.shared.has_work());

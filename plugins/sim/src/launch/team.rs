@@ -1,7 +1,9 @@
 //! What one run shares with helpers: the scheduler's thread publishes launches in slots; helpers and
-//! the scheduler claim blocks one by one. A slot's state is one word of generation, blocks and next
-//! block, so that a claim of a slot that was given away meanwhile fails. Run behind run may use one
-//! team; a helper that looks into it late finds nothing to claim.
+//! the scheduler claim blocks one by one, the scheduler from the first on and helpers from the last,
+//! so that about the same part of each launch falls to a thread, in whose caches what the launch
+//! before wrote then lies. A slot's state is one word of generation and of the blocks that are left,
+//! so that a claim of a slot that was given away meanwhile fails. Run behind run may use one team; a
+//! helper that looks into it late finds nothing to claim.
 use super::kernel::{Call, Kernel};
 use ge_plugin_api::{Error, Result};
 use std::cell::UnsafeCell;
@@ -19,8 +21,10 @@ struct Work {
 }
 
 struct Slot {
-    /// Generation (32 bits), blocks (16), next block (16).
+    /// Generation (32 bits), the end (16) and the beginning (16) of the blocks that are left.
     state: AtomicU64,
+    /// Blocks of the launch; 0: the slot is empty. Written by the publisher's thread alone.
+    blocks: AtomicU32,
     work: UnsafeCell<Option<Work>>,
     done: AtomicU32,
     error: Mutex<Option<Error>>,
@@ -38,8 +42,22 @@ unsafe impl Sync for Team {}
 // SAFETY: as above.
 unsafe impl Send for Team {}
 
-const fn word(generation: u64, blocks: u64, next: u64) -> u64 {
-    generation << 32 | blocks << 16 | next
+/// From which end blocks are claimed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// From the first on: the run's own thread.
+    Front,
+    /// From the last: helpers.
+    Back,
+}
+
+const fn word(generation: u64, end: u64, next: u64) -> u64 {
+    generation << 32 | end << 16 | next
+}
+
+/// The blocks that are left: the first of them, and behind the last.
+const fn left(state: u64) -> (u64, u64) {
+    (state & 0xFFFF, state >> 16 & 0xFFFF)
 }
 
 impl Default for Team {
@@ -47,6 +65,7 @@ impl Default for Team {
         Team {
             slots: std::array::from_fn(|_| Slot {
                 state: AtomicU64::new(0),
+                blocks: AtomicU32::new(0),
                 work: UnsafeCell::new(None),
                 done: AtomicU32::new(0),
                 error: Mutex::new(None),
@@ -60,40 +79,45 @@ impl Team {
     /// alone.
     pub fn publish(&self, kernel: &Kernel, call: &Call, blocks: u32, key: u64) -> Option<usize> {
         debug_assert!(blocks > 0 && blocks <= crate::plan::MAX_BLOCKS);
-        let (at, slot) =
-            self.slots.iter().enumerate().find(|(_, s)| s.state.load(Ordering::Relaxed) & 0xFFFF_FFFF == 0)?;
+        let (at, slot) = self.slots.iter().enumerate().find(|(_, s)| s.blocks.load(Ordering::Relaxed) == 0)?;
         // SAFETY: the slot is empty: no member reads `work` (see the type), and only this thread
         // publishes.
         unsafe { *slot.work.get() = Some(Work { kernel, call: *call, key }) };
         slot.done.store(0, Ordering::Relaxed);
+        slot.blocks.store(blocks, Ordering::Relaxed);
         let generation = (slot.state.load(Ordering::Relaxed) >> 32).wrapping_add(1) & 0xFFFF_FFFF;
         slot.state.store(word(generation, u64::from(blocks), 0), Ordering::Release);
         Some(at)
     }
     /// Whether all blocks of a slot are done.
     pub fn done(&self, slot: usize) -> bool {
-        let blocks = (self.slots[slot].state.load(Ordering::Relaxed) >> 16 & 0xFFFF) as u32;
-        self.slots[slot].done.load(Ordering::Acquire) == blocks
+        let s = &self.slots[slot];
+        s.done.load(Ordering::Acquire) == s.blocks.load(Ordering::Relaxed)
     }
     /// Empties a slot that is done; the error of one of its blocks, if one failed.
     pub fn take(&self, slot: usize) -> Result<()> {
         let s = &self.slots[slot];
         let generation = s.state.load(Ordering::Relaxed) >> 32;
         s.state.store(word(generation, 0, 0), Ordering::Relaxed);
+        s.blocks.store(0, Ordering::Relaxed);
         match s.error.lock().unwrap_or_else(|p| p.into_inner()).take() {
             Some(e) => Err(e),
             None => Ok(()),
         }
     }
     /// Runs one block of any launch; false if there is none to claim.
-    pub fn help(&self) -> bool {
+    pub fn help(&self, end: End) -> bool {
         for slot in &self.slots {
             let state = slot.state.load(Ordering::Acquire);
-            let (blocks, next) = (state >> 16 & 0xFFFF, state & 0xFFFF);
-            if next >= blocks {
+            let (first, behind) = left(state);
+            if first >= behind {
                 continue;
             }
-            if slot.state.compare_exchange(state, state + 1, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+            let (block, claimed) = match end {
+                End::Front => (first, state + 1),
+                End::Back => (behind - 1, state - (1 << 16)),
+            };
+            if slot.state.compare_exchange(state, claimed, Ordering::AcqRel, Ordering::Relaxed).is_err() {
                 return true;
             }
             // SAFETY: the claim succeeded, so the slot holds this launch until its block is counted
@@ -102,7 +126,8 @@ impl Team {
             if let Some(w) = work {
                 // SAFETY: the kernel belongs to the plan, which outlives the run.
                 let kernel = unsafe { &*w.kernel };
-                if let Err(e) = kernel.run(&w.call, next as u32, blocks as u32, w.key) {
+                let blocks = slot.blocks.load(Ordering::Relaxed);
+                if let Err(e) = kernel.run(&w.call, block as u32, blocks, w.key) {
                     slot.error.lock().unwrap_or_else(|p| p.into_inner()).get_or_insert(e);
                 }
             }
@@ -114,30 +139,33 @@ impl Team {
     /// Whether there is a block to claim.
     pub fn has_work(&self) -> bool {
         self.slots.iter().any(|slot| {
-            let state = slot.state.load(Ordering::Acquire);
-            state & 0xFFFF < state >> 16 & 0xFFFF
+            let (first, behind) = left(slot.state.load(Ordering::Acquire));
+            first < behind
         })
     }
     /// Drops what nobody has begun and waits for what is under way: all slots are empty then.
+    /// Called by the scheduler's thread alone.
     pub fn clear(&self) {
         for slot in &self.slots {
+            let blocks = slot.blocks.load(Ordering::Relaxed);
             loop {
                 let state = slot.state.load(Ordering::Acquire);
-                let (generation, blocks, next) = (state >> 32, state >> 16 & 0xFFFF, state & 0xFFFF);
-                if next >= blocks {
-                    while slot.done.load(Ordering::Acquire) < blocks as u32 && blocks > 0 {
-                        std::thread::yield_now();
-                    }
-                    if blocks > 0 {
-                        slot.error.lock().unwrap_or_else(|p| p.into_inner()).take();
-                        slot.state.store(word(generation, 0, 0), Ordering::Release);
-                    }
+                let (first, behind) = left(state);
+                if first >= behind {
                     break;
                 }
-                let all = word(generation, blocks, blocks);
-                if slot.state.compare_exchange(state, all, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-                    slot.done.fetch_add((blocks - next) as u32, Ordering::AcqRel);
+                let none = word(state >> 32, first, first);
+                if slot.state.compare_exchange(state, none, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                    slot.done.fetch_add((behind - first) as u32, Ordering::AcqRel);
                 }
+            }
+            while slot.done.load(Ordering::Acquire) < blocks {
+                std::thread::yield_now();
+            }
+            if blocks > 0 {
+                slot.error.lock().unwrap_or_else(|p| p.into_inner()).take();
+                slot.state.store(word(slot.state.load(Ordering::Relaxed) >> 32, 0, 0), Ordering::Release);
+                slot.blocks.store(0, Ordering::Relaxed);
             }
         }
     }
@@ -194,7 +222,7 @@ pub(super) mod tests {
             for _ in 0..3 {
                 s.spawn(|| {
                     while !over.load(Ordering::Acquire) {
-                        team.help();
+                        team.help(End::Back);
                     }
                 });
             }
@@ -204,7 +232,7 @@ pub(super) mod tests {
                 assert!(team.publish(&kernels[0].0, &CALL, 1, 0).is_none() || at.iter().any(Option::is_none));
                 for slot in at.into_iter().flatten() {
                     while !team.done(slot) {
-                        team.help();
+                        team.help(End::Front);
                     }
                     team.take(slot).expect("no block fails");
                 }
@@ -225,7 +253,7 @@ pub(super) mod tests {
         let team = Team::default();
         let ((good, _), (bad, _)) = (count(usize::MAX), count(5));
         let slots = [team.publish(&good, &CALL, 8, 0), team.publish(&bad, &CALL, 8, 0)].map(|s| s.expect("room"));
-        while team.help() {}
+        while team.help(End::Front) {}
         assert!(slots.iter().all(|s| team.done(*s)));
         team.take(slots[0]).expect("good");
         assert!(team.take(slots[1]).is_err());
