@@ -72,6 +72,8 @@ mod dvpp;
 mod fuzz;
 /// Unknown shapes and stages of the user.
 mod shapes;
+/// Transposes that move.
+mod transposes;
 /// Kinds of models of open sizes.
 mod open_kinds;
 /// The guide's commands and schemas.

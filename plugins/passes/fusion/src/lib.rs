@@ -2,7 +2,8 @@
 //!
 //! [`conv`]: the batch norm after a convolution goes into its weights and bias; [`gelu`]: GELU from small operators;
 //! [`no_effect`], [`mod@slice`] and
-//! [`view`]: what stands between nodes without changing anything goes; [`select`]: what large
+//! [`view`]: what stands between nodes without changing anything goes; [`mod@transpose`]: transposes
+//! that meet their inverse behind element-wise operators go; [`select`]: what large
 //! tables of constants need is selected before it is computed. All run as soon as shapes are known,
 //! at level O3, so that the engines' own fusions meet what they make.
 #![deny(unsafe_code)]
@@ -17,6 +18,8 @@ pub mod no_effect;
 pub mod select;
 /// Slices of slices.
 pub mod slice;
+/// Transposes around element-wise operators.
+pub mod transpose;
 /// Views between nodes.
 pub mod view;
 

@@ -6,6 +6,7 @@ ge_plugin_api::ge_plugin! {
 ge_plugin_api::register_pass!(crate::no_effect::NoEffectOpRemove);
 ge_plugin_api::register_pass!(crate::select::SelectBeforeMap);
 ge_plugin_api::register_pass!(crate::slice::StridedSliceMerge);
+ge_plugin_api::register_pass!(crate::transpose::TransposeMotion);
 ge_plugin_api::register_pass!(crate::view::ViewMotion);
 ge_plugin_api::register_pass!(crate::conv::ConvBatchNormActivation);
 ge_plugin_api::register_pass!(crate::gelu::GeluFusion);

@@ -1,0 +1,123 @@
+//! `TransposeMotionFusionPass` on random graphs: the numbers of each output are those without it.
+//! `GE_LONG=2000 cargo test -p ge-tests --test suite transposes` runs that many.
+use ge_tests::expect_code;
+use std::fmt::Write;
+use std::path::Path;
+
+/// A small generator (SplitMix64).
+struct Chance(u64);
+impl Chance {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((z ^ (z >> 31)) % n as u64) as usize
+    }
+}
+
+fn text(sizes: &[usize]) -> String {
+    format!("f32[{}]", sizes.iter().map(usize::to_string).collect::<Vec<_>>().join(","))
+}
+
+/// Values with transposes, maps and sums of them; vectors, single numbers and reductions between.
+fn graph(seed: u64) -> String {
+    let mut c = Chance(seed);
+    // Sizes that are alike, of one, and prime.
+    let sizes: Vec<usize> = (0..2 + c.below(3)).map(|_| [1, 2, 2, 3, 5, 7][c.below(6)]).collect();
+    // Name, sizes, and the axis of the inputs that each axis is.
+    let axes: Vec<usize> = (0..sizes.len()).collect();
+    let mut values: Vec<(String, Vec<usize>, Vec<usize>)> =
+        ["x0", "x1"].map(|x| (x.to_owned(), sizes.clone(), axes.clone())).into();
+    let mut out = format!("graph @main(%x0: {0}, %x1: {0}, %s: f32[]) {{\n", text(&sizes));
+    let mut used = std::collections::BTreeSet::new();
+    for k in 0..6 + c.below(14) {
+        let (of, shape, from) = values[values.len() - 1 - c.below(values.len().min(3))].clone();
+        let mut inputs = vec![of.clone()];
+        let (mut to, mut axes_to) = (shape.clone(), from.clone());
+        let (op, attrs) = match c.below(8) {
+            kind @ 0..4 => {
+                let mut perm: Vec<usize> = (0..shape.len()).collect();
+                if kind < 2 && from.is_sorted() {
+                    perm.rotate_left(1);
+                } else if kind < 2 {
+                    // Back to the inputs' order.
+                    perm.sort_by_key(|p| from[*p]);
+                } else if kind == 2 {
+                    (0..shape.len()).for_each(|i| perm.swap(i, c.below(shape.len())));
+                } else {
+                    perm.rotate_left(1);
+                }
+                to = perm.iter().map(|p| shape[*p]).collect();
+                axes_to = perm.iter().map(|p| from[*p]).collect();
+                ("TransposeD", format!(" {{perm = {perm:?}}}"))
+            }
+            4 => (["Tanh", "Neg", "Relu", "Abs"][c.below(4)], String::new()),
+            5 => {
+                inputs.push("s".into());
+                ("Mul", String::new())
+            }
+            6 => {
+                let last = shape[shape.len() - 1];
+                writeln!(out, "  %k{k} = Const() {{value = dense<f32[{last}]: splat 1.5>}} : f32[{last}]").unwrap();
+                inputs.push(format!("k{k}"));
+                ("Sub", String::new())
+            }
+            _ => {
+                let alike: Vec<&String> = values.iter().filter(|v| v.1 == shape).map(|v| &v.0).collect();
+                inputs.push(alike[c.below(alike.len())].clone());
+                ("Add", String::new())
+            }
+        };
+        used.extend(inputs.iter().cloned());
+        let reads: Vec<String> = inputs.iter().map(|i| format!("%{i}")).collect();
+        writeln!(out, "  %v{k} = {op}({}){attrs} : {}", reads.join(", "), text(&to)).unwrap();
+        values.push((format!("v{k}"), to, axes_to));
+    }
+    let mut results: Vec<String> =
+        values.iter().skip(2).filter(|v| !used.contains(&v.0)).map(|v| format!("%{}", v.0)).collect();
+    // One that is read inside too.
+    let inner = format!("%{}", values[2 + c.below(values.len() - 2)].0);
+    if !results.contains(&inner) {
+        results.push(inner);
+    }
+    format!("{out}  return {}\n}}\n", results.join(", "))
+}
+
+fn outputs(d: &Path, om: &str) -> Vec<Vec<u8>> {
+    let to = format!("{om}.out");
+    let _ = std::fs::remove_dir_all(d.join(&to));
+    expect_code(d, 0, &["run", om, "--random", "7", "--outputs", &to, "-q"]);
+    let read = |k: usize| std::fs::read(d.join(&to).join(format!("output_{k}.npy"))).ok();
+    (0..).map_while(read).collect()
+}
+
+#[test]
+fn transposes_that_move_leave_every_number_as_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    let (mut moved, mut more) = (0, 0);
+    let number = |v: std::ffi::OsString| v.to_str().and_then(|v| v.parse::<u64>().ok());
+    let rounds = std::env::var_os("GE_LONG").map_or(60, |v| number(v).unwrap_or(2000));
+    for seed in 0..rounds {
+        let text = graph(seed);
+        std::fs::write(d.join("m.ge"), &text).unwrap();
+
+        let compile = |om: &str, switch: &str| {
+            let switch = format!("ge.optimizationSwitch=TransposeMotionFusionPass:{switch}");
+            expect_code(d, 0, &["compile", "m.ge", "-o", om, "-q", "--set", &switch]);
+        };
+        compile("on.om", "on");
+        compile("off.om", "off");
+        let (on, off) = (outputs(d, "on.om"), outputs(d, "off.om"));
+        assert!(!on.is_empty() && on == off, "seed {seed}: other numbers\n{text}");
+        let shown = |om: &str| expect_code(d, 0, &["inspect", om, "--what", "graph"]).stdout;
+        let count = |om: &str| String::from_utf8_lossy(&shown(om)).matches(" TransposeD ").count();
+        let (with, without) = (count("on.om"), count("off.om"));
+        moved += usize::from(with < without);
+        // Transposes right behind each other are counted as two, though others make one of them.
+        more += usize::from(with > without);
+    }
+    assert!(more as u64 * 8 <= rounds, "{more} of {rounds} graphs have more transposes");
+    assert!(moved as u64 * 10 >= rounds, "{moved} of {rounds} graphs have fewer transposes");
+}
