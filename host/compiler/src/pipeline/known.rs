@@ -7,7 +7,8 @@ use crate::merge;
 use crate::model::GeRootModel;
 use crate::options::Options;
 use crate::partition::dynamic::dynamic_shape_partition::{self, Parts};
-use crate::partition::dynamic::{arithmetic, seal, unknown};
+use crate::partition::dynamic::seal::{self, Found};
+use crate::partition::dynamic::{arithmetic, unknown};
 use crate::pass::{Blamed, Records};
 use crate::place::EnginePlacer;
 use crate::toolbox::Toolbox;
@@ -16,7 +17,7 @@ use ge_model::CompiledModel;
 use ge_plugin_api::diagnostic::ErrorKind;
 use ge_plugin_api::engine::flags;
 use ge_plugin_api::types::tensor::Container;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 /// Under this name it is kept why a part of known shape is not a model of its own.
 const NAME: &str = "DynamicShapePartition";
@@ -65,35 +66,43 @@ impl Compilation<'_> {
             && dynamic::check(&self.model, self.toolbox).is_ok()
     }
 
-    /// Takes the known parts out of the model, each compiled. One that cannot be planned stays
-    /// where it is, and the reason is kept.
+    /// Takes the known parts out of the model's graphs, each compiled. One that cannot be planned
+    /// stays where it is, and the reason is kept.
     fn known_parts(&mut self) -> Result<Vec<GeRootModel>> {
-        let Some(mut found) = find(&self.model, self.toolbox, self.options)? else { return Ok(Vec::new()) };
+        let mut found = find(&self.model, self.toolbox, self.options)?;
+        if found.is_empty() {
+            return Ok(Vec::new());
+        }
         let whole = |pieces| Ok(merge::run(pieces, self.toolbox)?.model);
-        let mut built: BTreeMap<usize, GeRootModel> = BTreeMap::new();
+        // By the place of the graph among those that have parts, and the number of the part there.
+        let mut built: BTreeMap<(usize, usize), GeRootModel> = BTreeMap::new();
         loop {
             let mut model = self.model.clone();
             keep_output_names(&mut model);
             let parts = seal::seal(&mut model, &found, &whole)?;
+            let known_of = |(at, f): (usize, &Found)| {
+                let known = f.parts.known.iter().enumerate().filter(|(_, known)| **known);
+                known.map(|(k, _)| (at, k)).collect::<Vec<_>>()
+            };
+            let known: Vec<(usize, usize)> = found.iter().enumerate().flat_map(known_of).collect();
             let mut failed = false;
-            let known: Vec<usize> = (0..found.known.len()).filter(|k| found.known[*k]).collect();
-            for (k, part) in known.into_iter().zip(parts) {
+            for (at, part) in known.into_iter().zip(parts) {
                 let name = part.root().name().to_owned();
-                if built.contains_key(&k) {
+                if built.contains_key(&at) {
                     continue;
                 }
                 match self.plan(&name, part) {
-                    Ok(root) => drop(built.insert(k, root)),
+                    Ok(root) => drop(built.insert(at, root)),
                     Err(e) if e.is_a_fault() || e.clone().into_error().kind != ErrorKind::UNSUPPORTED => return Err(e),
                     Err(e) => {
                         self.records.refuse(&name, NAME, e.to_string());
-                        found.known[k] = false;
+                        found[at.0].parts.known[at.1] = false;
                         failed = true;
                     }
                 }
             }
             if !failed {
-                if found.known.contains(&true) {
+                if !built.is_empty() {
                     self.model = model;
                 }
                 return Ok(built.into_values().collect());
@@ -126,18 +135,64 @@ fn keep_output_names(model: &mut Model) {
     model.root_mut().set_attr(id, "_output_names", names);
 }
 
-/// The parts of a model's root graph. None: no part of it is known and large enough.
-fn find(model: &Model, toolbox: &Toolbox, options: &Options) -> Result<Option<Parts>> {
+/// The graphs of a model that have known parts, with all their parts: the root, and what nodes call
+/// that stay with executor v2. Graphs of nodes of a known part are that part's own.
+fn find(model: &Model, toolbox: &Toolbox, options: &Options) -> Result<Vec<Found>> {
+    let placer = EnginePlacer::new(toolbox, false)?;
+    let number = |name: &str| model.graph_index(name);
+    let mut out: Vec<Found> = Vec::new();
+    let mut of_parts: HashSet<usize> = HashSet::new();
+    let mut seen: HashSet<usize> = HashSet::from([0]);
+    let mut todo = vec![0];
+    let mut at = 0;
+    while let Some(&gi) = todo.get(at) {
+        at += 1;
+        let parts = parts_of(model, gi, &placer, toolbox, options)?;
+        for (place, n) in model.graphs()[gi].nodes().enumerate() {
+            let part = parts.as_ref().and_then(|p| p.known.get(*p.of.get(place)? as usize));
+            let called = n.subgraphs().into_iter().filter_map(number);
+            match part {
+                Some(true) => called.for_each(|c| with_called(model, c, &mut of_parts)),
+                _ => todo.extend(called.filter(|c| seen.insert(*c)).collect::<Vec<_>>()),
+            }
+        }
+        if let Some(parts) = parts {
+            let prefix = seal::prefix(model, gi, &out);
+            out.push(Found { graph: gi, prefix, parts });
+        }
+    }
+    out.retain(|f| !of_parts.contains(&f.graph));
+    Ok(out)
+}
+
+/// Adds a graph and all that its nodes call, however deep.
+fn with_called(model: &Model, graph: usize, to: &mut HashSet<usize>) {
+    let mut todo = vec![graph];
+    while let Some(gi) = todo.pop() {
+        if to.insert(gi) {
+            let called = model.graphs()[gi].nodes().flat_map(|n| n.subgraphs());
+            todo.extend(called.filter_map(|name| model.graph_index(name)));
+        }
+    }
+}
+
+/// The parts of a graph. None: no part of it is known and large enough.
+fn parts_of(
+    model: &Model,
+    gi: usize,
+    placer: &EnginePlacer<'_>,
+    toolbox: &Toolbox,
+    options: &Options,
+) -> Result<Option<Parts>> {
     let limit = dynamic_shape_partition::limit(options);
-    let g = model.root();
+    let g = &model.graphs()[gi];
     let runs = |n: &Node| !n.is_const() && !matches!(n.op(), "Data" | "NetOutput");
     let candidates = |marks: &[bool]| g.nodes().zip(marks).filter(|(n, dark)| !**dark && runs(n)).count() as i64;
-    if limit < 0 || candidates(&unknown::marks(model, 0, &|_| false)) < limit.max(1) {
+    if limit < 0 || candidates(&unknown::marks(model, gi, &|_| false)) < limit.max(1) {
         return Ok(None);
     }
     let arithmetic = arithmetic::of(g, toolbox);
-    let placer = EnginePlacer::new(toolbox, false)?;
-    let context = toolbox.lend(model, 0);
+    let context = toolbox.lend(model, gi);
     let view = context.graph();
     let mut fault: Option<CompileError> = None;
     let mut by_host = vec![false; g.id_bound()];
@@ -160,7 +215,7 @@ fn find(model: &Model, toolbox: &Toolbox, options: &Options) -> Result<Option<Pa
     if let Some(e) = fault {
         return Err(e);
     }
-    let marks = unknown::marks(model, 0, &|n| by_host[n.id().index()]);
+    let marks = unknown::marks(model, gi, &|n| by_host[n.id().index()]);
     let found = dynamic_shape_partition::parts(g, &marks, options);
     Ok(found.known.contains(&true).then_some(found))
 }

@@ -15,6 +15,8 @@ pub const PASSES: &[Listed] = &[
     .later(GEARS),
     node("prepare", &prepare::fixed_input_pass::FixedInputPass, "what is given is a constant for all that follows")
         .later(NORMALISE),
+    at("prepare", &prepare::name_open_sizes_pass::NameOpenSizesPass, "behind gears and given values, which close sizes; before anything is inferred of those that stay open")
+        .later(NORMALISE),
     at("prepare", &prepare::handle_summary_op::HandleSummaryOp, "before the outputs are settled (003 §1.2, D1c)")
         .later(NORMALISE),
     node("prepare", &prepare::for_pass::ForPass, "later passes know one kind of loop").later(NORMALISE),

@@ -21,6 +21,7 @@ pub mod inline_subgraph_pass;
 mod loops;
 pub mod merge_pass;
 pub mod multi_batch_clone_pass;
+pub mod name_open_sizes_pass;
 pub mod net_output_pass;
 pub mod parallel_concat_start_op_pass;
 pub mod placeholder_with_default_pass;

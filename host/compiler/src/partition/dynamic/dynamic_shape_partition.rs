@@ -8,7 +8,7 @@
 //! known nodes are joined before unknown ones are, and nothing that is known and large enough
 //! becomes unknown because of what stands around it. A graph without an unknown node stays as it
 //! is.
-use super::{Merge, Part, call_parts, unknown};
+use super::{Calls, Merge, Part, call_parts, unknown};
 use crate::error::Result;
 use crate::options::Options;
 use crate::place::Placement;
@@ -54,7 +54,7 @@ pub fn run(
         attrs: vec![("_is_unknown_shape", AttrValue::Bool(!known))],
     };
     let list: Vec<Part> = found.known.iter().enumerate().map(named).collect();
-    call_parts(model, found.of, &list, merge)?;
+    call_parts(model, vec![Calls { graph: 0, of: found.of, parts: &list }], merge)?;
     model.root_mut().attrs_mut().set(DONE, true);
     Ok(true)
 }

@@ -28,24 +28,31 @@ pub struct Part {
     pub attrs: Vec<(&'static str, AttrValue)>,
 }
 
-/// Makes each part of the root graph one PartitionedCall. `of` as in [`Cut`].
-pub(super) fn call_parts(model: &mut Model, of: Vec<u32>, parts: &[Part], merge: Merge<'_>) -> Result<()> {
+/// What is cut out of one graph.
+pub(super) struct Calls<'p> {
+    /// Position of the graph.
+    pub(super) graph: usize,
+    /// The part of each node, as in [`Cut`].
+    pub(super) of: Vec<u32>,
+    /// The parts.
+    pub(super) parts: &'p [Part],
+}
+
+/// Makes each part one PartitionedCall in its graph. `calls`: at most one for each graph.
+pub(super) fn call_parts(model: &mut Model, calls: Vec<Calls<'_>>, merge: Merge<'_>) -> Result<()> {
     let graphs = std::mem::take(model).into_graphs();
-    let names = parts.iter().map(|p| p.name.clone()).collect();
     let whole = |g: &Graph| Cut { of: vec![u32::MAX; g.len()], count: 0, names: Vec::new() };
-    let cuts: Vec<Cut> = graphs
-        .iter()
-        .enumerate()
-        .map(
-            |(gi, g)| {
-                if gi == 0 { Cut { of: of.clone(), count: parts.len(), names: Vec::clone(&names) } } else { whole(g) }
-            },
-        )
-        .collect();
+    let mut cuts: Vec<Cut> = graphs.iter().map(whole).collect();
+    let mut parts: Vec<&[Part]> = vec![&[]; graphs.len()];
+    for c in calls {
+        let names = c.parts.iter().map(|p| p.name.clone()).collect();
+        cuts[c.graph] = Cut { of: c.of, count: c.parts.len(), names };
+        parts[c.graph] = c.parts;
+    }
     let engines: Vec<Vec<_>> = graphs.iter().map(|g| vec![None; g.len()]).collect();
     let mut pieces = cut::apart(graphs, cuts, &engines, Round::Composite);
-    if let Some(root) = pieces.frames.first_mut() {
-        for (piece, part) in root.pieces.iter_mut().zip(parts) {
+    for (frame, parts) in pieces.frames.iter_mut().zip(parts) {
+        for (piece, part) in frame.pieces.iter_mut().zip(parts) {
             let attrs = piece.graph.attrs_mut();
             attrs.set("_composite_node", "PartitionedCall");
             part.attrs.iter().for_each(|(k, v)| attrs.set(Key::new(k), v.clone()));

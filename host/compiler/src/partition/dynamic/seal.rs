@@ -1,73 +1,125 @@
-//! Known parts of a graph as models of their own: each becomes a `PartitionedCall` that names it,
-//! and its nodes, the constants that they read and the graphs that they call leave the model.
-//! Unknown nodes stay where they are: executor v2 runs them as one graph.
+//! Known parts of graphs as models of their own: each becomes a `PartitionedCall` that names it, and
+//! its nodes, the constants that they read and the graphs that they call leave the model. Unknown
+//! nodes stay where they are: executor v2 runs those of a graph as one.
 use super::dynamic_shape_partition::{Parts, REST, name};
-use super::{Merge, Part, call_parts};
+use super::{Calls, Merge, Part, call_parts};
 use crate::error::{CompileError, Result};
 use ge_ir::graph::Loose;
 use ge_ir::{AttrValue, Graph, Key, Model, NodeId, ValueRef};
 use std::collections::{HashMap, HashSet};
 
-/// What names of parts begin with: a model's own name is the user's, and says nothing of what it
-/// holds.
+/// What names of the root graph's parts begin with: a model's own name is the user's, and says
+/// nothing of what it holds. Those of other graphs begin with the graph's name.
 const ROOT: &str = "root";
 /// Attribute of a node that stays: the part of unknown shape that it belongs to.
 pub const UNKNOWN_PART: &str = "_unknown_part";
 
-/// Takes the known parts out of a model. Each is a model whose root has the part's name.
+/// The parts of one graph of a model.
+pub struct Found {
+    /// Position of the graph.
+    pub graph: usize,
+    /// What the names of its parts begin with.
+    pub prefix: String,
+    /// Its parts.
+    pub parts: Parts,
+}
+
+/// What names of the parts of graph `gi` begin with, so that nothing of the model is called like one
+/// of them. `taken`: those of other graphs.
+pub fn prefix(model: &Model, gi: usize, taken: &[Found]) -> String {
+    let g = &model.graphs()[gi];
+    let own = if gi == 0 { ROOT } else { g.name() };
+    let mut prefix = own.to_owned();
+    let mut next = 1;
+    loop {
+        let start = format!("{prefix}_sub_");
+        let clashes = |name: &str| name.starts_with(&start);
+        if !model.graphs().iter().any(|g| clashes(g.name()))
+            && !g.nodes().any(|n| clashes(n.name()))
+            && !taken.iter().any(|f| f.prefix == prefix)
+        {
+            return prefix;
+        }
+        prefix = format!("{own}_{next}");
+        next += 1;
+    }
+}
+
+/// Takes the known parts out of the graphs of a model, in the order of `found`. Each is a model
+/// whose root has the part's name. A graph of `found` is called by no node of a known part.
 ///
 /// # Errors
 /// Graphs that do not fit together (a bug).
-pub fn seal(model: &mut Model, found: &Parts, merge: Merge<'_>) -> Result<Vec<Model>> {
-    let number = |p: u32| found.known.get(p as usize).copied();
-    let order = model.root().order().to_vec();
-    for (id, p) in order.into_iter().zip(&found.of) {
-        if number(*p) == Some(false) && !model.root().get(id).is_some_and(|n| n.is_const()) {
-            model.root_mut().set_attr(id, UNKNOWN_PART, name(ROOT, *p as usize, false).as_str());
-        }
+pub fn seal(model: &mut Model, found: &[Found], merge: Merge<'_>) -> Result<Vec<Model>> {
+    let parts: Vec<Vec<Part>> = found.iter().map(known_of).collect();
+    let hosts: Vec<String> = found.iter().map(|f| model.graphs()[f.graph].name().to_owned()).collect();
+    let mut calls = Vec::with_capacity(found.len());
+    for (f, parts) in found.iter().zip(&parts) {
+        mark_unknown(model, f);
+        calls.push(Calls { graph: f.graph, of: renumbered(f), parts });
     }
-    // Known parts alone are cut, numbered anew; their names keep the numbers of all parts.
-    let mut at = vec![REST; found.known.len()];
-    let mut parts: Vec<Part> = Vec::new();
-    for (k, _) in found.known.iter().enumerate().filter(|(_, known)| **known) {
-        at[k] = parts.len() as u32;
-        let attrs = vec![("_is_unknown_shape", AttrValue::Bool(false))];
-        parts.push(Part { name: name(ROOT, k, true), attrs });
-    }
-    let of = found.of.iter().map(|p| at.get(*p as usize).copied().unwrap_or(REST)).collect();
-    call_parts(model, of, &parts, merge)?;
-    let names: HashSet<&str> = parts.iter().map(|p| p.name.as_str()).collect();
-    let mut graphs = std::mem::take(model).into_graphs();
-    let root = graphs.remove(0);
+    call_parts(model, calls, merge)?;
+    let names: HashSet<&str> = parts.iter().flatten().map(|p| p.name.as_str()).collect();
     let mut bodies: HashMap<String, Graph> = HashMap::new();
     let mut rest: Vec<Graph> = Vec::new();
-    for g in graphs {
+    for g in std::mem::take(model).into_graphs() {
         match names.contains(g.name()) {
             true => drop(bodies.insert(g.name().to_owned(), g)),
             false => rest.push(g),
         }
     }
     let lost = || CompileError::internal("partition", "a known part is lost");
-    let mut out = Vec::with_capacity(parts.len());
-    let mut kept: HashMap<NodeId, Vec<bool>> = HashMap::new();
-    for p in &parts {
-        let call = root.find(&p.name).ok_or_else(lost)?;
-        let constants: Vec<Option<&ge_ir::Node>> =
-            (0..call.inputs().len()).map(|i| root.producer(call, i).filter(|p| p.is_const())).collect();
-        kept.insert(call.id(), constants.iter().map(Option::is_none).collect());
-        let body = with_constants(bodies.remove(&p.name).ok_or_else(lost)?, &constants)?;
-        out.push(with_called(body, &rest)?);
+    let mut out = Vec::with_capacity(names.len());
+    for (host, parts) in hosts.iter().zip(&parts) {
+        let at = rest.iter().position(|g| g.name() == host).ok_or_else(lost)?;
+        let mut kept: HashMap<NodeId, Vec<bool>> = HashMap::new();
+        for p in parts {
+            let host = &rest[at];
+            let call = host.find(&p.name).ok_or_else(lost)?;
+            let constants: Vec<Option<&ge_ir::Node>> =
+                (0..call.inputs().len()).map(|i| host.producer(call, i).filter(|p| p.is_const())).collect();
+            kept.insert(call.id(), constants.iter().map(Option::is_none).collect());
+            let body = with_constants(bodies.remove(&p.name).ok_or_else(lost)?, &constants)?;
+            out.push(with_called(body, &rest)?);
+        }
+        let host = std::mem::replace(&mut rest[at], Graph::new(host.as_str()));
+        rest[at] = without_constants(host, &kept)?;
     }
-    let root = without_constants(root, &kept)?;
-    let mut all = vec![root];
-    all.extend(rest);
-    let whole = Model::from_graphs(all).ok_or_else(lost)?;
-    let called: HashSet<String> =
-        whole.graphs().iter().flat_map(|g| g.nodes()).flat_map(|n| n.subgraphs()).map(str::to_owned).collect();
-    *model = whole;
+    *model = Model::from_graphs(rest).ok_or_else(lost)?;
+    let called: HashSet<&str> = model.graphs().iter().flat_map(|g| g.nodes()).flat_map(|n| n.subgraphs()).collect();
     let keep: Vec<bool> = model.graphs().iter().enumerate().map(|(i, g)| i == 0 || called.contains(g.name())).collect();
     model.retain_graphs(&keep);
     Ok(out)
+}
+
+/// The known parts of a graph. Their names keep the numbers of all its parts.
+fn known_of(f: &Found) -> Vec<Part> {
+    let known = f.parts.known.iter().enumerate().filter(|(_, known)| **known);
+    let attrs = || vec![("_is_unknown_shape", AttrValue::Bool(false))];
+    known.map(|(k, _)| Part { name: name(&f.prefix, k, true), attrs: attrs() }).collect()
+}
+
+/// The part of each node where known parts alone are cut, numbered anew.
+fn renumbered(f: &Found) -> Vec<u32> {
+    let mut at = vec![REST; f.parts.known.len()];
+    for (next, (k, _)) in (0u32..).zip(f.parts.known.iter().enumerate().filter(|(_, known)| **known)) {
+        at[k] = next;
+    }
+    f.parts.of.iter().map(|p| at.get(*p as usize).copied().unwrap_or(REST)).collect()
+}
+
+/// Writes on the nodes that stay which part they belong to.
+fn mark_unknown(model: &mut Model, f: &Found) {
+    let Some(g) = model.graphs().get(f.graph) else { return };
+    let number = |p: u32| f.parts.known.get(p as usize).copied();
+    let stays = |id: &NodeId, p: u32| number(p) == Some(false) && !g.get(*id).is_some_and(|n| n.is_const());
+    let marks: Vec<(NodeId, u32)> =
+        g.order().iter().copied().zip(f.parts.of.iter().copied()).filter(|(id, p)| stays(id, *p)).collect();
+    let graph = g.name().to_owned();
+    let Some(g) = model.graph_mut(&graph) else { return };
+    for (id, p) in marks {
+        g.set_attr(id, UNKNOWN_PART, name(&f.prefix, p as usize, false).as_str());
+    }
 }
 
 /// The body of a part, with constants of the graph around it in place of parameters.
@@ -91,17 +143,17 @@ fn with_constants(body: Graph, constants: &[Option<&ge_ir::Node>]) -> Result<Gra
     })
 }
 
-/// The root, whose calls of parts take no constants; those that nothing else reads are gone.
-fn without_constants(root: Graph, kept: &HashMap<NodeId, Vec<bool>>) -> Result<Graph> {
+/// A graph whose calls of parts take no constants; those that nothing else reads are gone.
+fn without_constants(g: Graph, kept: &HashMap<NodeId, Vec<bool>>) -> Result<Graph> {
     let unread = |n: &ge_ir::Node| {
         let by_part =
             |u: &ge_plugin_api::types::Use| kept.get(&u.node).is_some_and(|k| k.get(u.input as usize) == Some(&false));
         n.is_const() && n.control_users().is_empty() && !n.uses(0).is_empty() && n.uses(0).iter().all(by_part)
     };
-    let gone: HashSet<String> = root.nodes().filter(|n| unread(n)).map(|n| n.name().to_owned()).collect();
+    let gone: HashSet<String> = g.nodes().filter(|n| unread(n)).map(|n| n.name().to_owned()).collect();
     let calls: HashMap<String, &Vec<bool>> =
-        root.nodes().filter_map(|n| Some((n.name().to_owned(), kept.get(&n.id())?))).collect();
-    rebuilt(root, |mut n| {
+        g.nodes().filter_map(|n| Some((n.name().to_owned(), kept.get(&n.id())?))).collect();
+    rebuilt(g, |mut n| {
         if let Some(kept) = calls.get(&n.name) {
             let mut keep = kept.iter();
             n.inputs.retain(|_| keep.next().copied().unwrap_or(true));

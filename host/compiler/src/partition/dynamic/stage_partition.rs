@@ -1,7 +1,7 @@
 //! `StagePartition` (facts 3.6): nodes with `_stage_level` become one PartitionedCall
 //! `Subgraph_Level_<n>` for each level; what they need goes to the first level that needs it, what
 //! has no level and is needed by none to a last one. No such attribute: nothing happens.
-use super::{Merge, Part, call_parts};
+use super::{Calls, Merge, Part, call_parts};
 use crate::error::{CompileError, Result};
 use ge_ir::{AttrValue, Model};
 use ge_plugin_api::diagnostic::Diagnostic;
@@ -64,7 +64,7 @@ pub fn run(model: &mut Model, merge: Merge<'_>) -> Result<bool> {
         })
         .collect();
     let names: Vec<String> = parts.iter().map(|p| p.name.clone()).collect();
-    call_parts(model, of, &parts, merge)?;
+    call_parts(model, vec![Calls { graph: 0, of, parts: &parts }], merge)?;
     // The graph above runs them one after the other, by the host.
     let calls: Vec<_> = model.root().nodes().filter(|n| names.iter().any(|p| p == n.name())).map(|n| n.id()).collect();
     calls.into_iter().for_each(|id| model.root_mut().set_attr(id, "_force_unknown_shape", true));
