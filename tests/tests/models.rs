@@ -130,6 +130,27 @@ models!(
     loop_carried,
 );
 
+/// Threads that do a recurrence together, or one block by itself at a time on copies: the bits of
+/// one thread, which are those of the reference to its tolerance.
+#[test]
+fn a_recurrence_has_the_bits_of_one_thread_whoever_does_it() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let name = "lstm_l2_h256_s64";
+    let model = models().join(format!("{name}.onnx")).display().to_string();
+    expect_code(dir.path(), 0, &["compile", &model, "-o", "m.om", "-q"]);
+    let sample = models().join(name).join("s0");
+    let (inputs, expect) = (sample.display().to_string(), sample.join("expect").display().to_string());
+    let first = ["run", "m.om", "--inputs", &inputs, "--outputs", "one", "-q", "--threads", "1"];
+    expect_code(dir.path(), 0, &[&first[..], &["--expect", &expect, "--rtol", "1e-4", "--atol", "1e-5"]].concat());
+    let options = ["check_races=full", "schedule=random:3", "schedule=random:8"];
+    for (threads, k) in ["2", "3", "7"].into_iter().flat_map(|t| (0..12).map(move |k| (t, k))) {
+        let mut run = vec!["run", "m.om", "--inputs", &inputs, "--expect", "one", "--rtol", "0", "--atol", "0", "-q"];
+        run.extend(["--threads", threads]);
+        run.extend(options.get(k).into_iter().flat_map(|o| ["--device-option", *o]));
+        expect_code(dir.path(), 0, &run);
+    }
+}
+
 /// `isa` keeps kernels to fewer instructions, `threads` runs to fewer threads: the numbers have the
 /// same bits with each set that the machine has and with any number, and a set that it has not is
 /// refused.

@@ -97,3 +97,75 @@ fn packed_weights_of_products_of_open_rows_give_the_same_numbers() {
     let told = expect_code(d, 0, &["inspect", "packed.om", "--json"]).stdout;
     assert!(String::from_utf8(told).unwrap().contains("OpenWeightsPass"));
 }
+
+/// A model whose inputs have sizes without names is fused as one with names: the nodes are the same,
+/// and so are the numbers. No two of the sizes are taken for one: rows of `y` are broadcast.
+#[test]
+fn sizes_without_a_name_are_fused_as_named_ones_are() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    let list = |n: usize| (0..n).map(|i| ((i * 37 % 23) as i64 - 11).to_string()).collect::<Vec<_>>().join(" ");
+    let model = |x: &str, y: &str| {
+        format!(
+            "graph @main(%x: f32[{x},24], %y: f32[{y},40]) {{
+  %w = Const() {{value = dense<f32[24,40]: {}>}} : f32[24,40]
+  %b = Const() {{value = dense<f32[40]: {}>}} : f32[40]
+  %p = MatMulV2(%x, %w) : f32[?,40]
+  %q = Add(%p, %b) : f32[?,40]
+  %r = Relu(%q) : f32[?,40]
+  %s = Add(%r, %y) : f32[?,40]
+  %e = Exp(%x) : f32[?,24]
+  %t = Tanh(%e) : f32[?,24]
+  return %s, %t
+}}
+",
+            list(960),
+            list(40)
+        )
+    };
+    let ops = |om: &str| -> Vec<String> {
+        let told = expect_code(d, 0, &["inspect", om, "--json"]).stdout;
+        let told: serde_json::Value = serde_json::from_slice(&told).unwrap();
+        let nodes = told["graphs"][0]["nodes"].as_array().unwrap().iter();
+        nodes.map(|n| n["type"].as_str().unwrap().to_owned()).collect()
+    };
+    for (name, x, y) in [("named", "n", "m"), ("open", "?", "?")] {
+        std::fs::write(d.join(format!("{name}.ge")), model(x, y)).unwrap();
+        expect_code(d, 0, &["compile", &format!("{name}.ge"), "-o", &format!("{name}.om"), "-q"]);
+    }
+    assert_eq!(ops("open.om"), ops("named.om"));
+    assert!(!ops("open.om").iter().any(|t| ["Relu", "Tanh"].contains(&t.as_str())), "{:?}", ops("open.om"));
+    let told = expect_code(d, 0, &["inspect", "open.om", "--what", "exec"]).stdout;
+    let told = String::from_utf8(told).unwrap();
+    assert!(told.contains("symbol x_0: any size in x:0\nsymbol y_0: any size in y:0\n"), "{told}");
+
+    for (rows, of_y) in [(4u64, 4u64), (4, 1), (1, 3), (7, 7), (0, 1)] {
+        std::fs::create_dir_all(d.join("in")).unwrap();
+        for (k, dims) in [[rows, 24], [of_y, 40]].iter().enumerate() {
+            let bytes: Vec<u8> = (0..dims[0] * dims[1]).flat_map(|i| ((i % 17) as f32 / 8.0).to_le_bytes()).collect();
+            let t = HostTensor::from_bytes(DType::F32, dims, &bytes).unwrap();
+            std::fs::write(d.join(format!("in/input_{k}.npy")), ge_runtime::npy::write(&t).unwrap()).unwrap();
+        }
+        expect_code(d, 0, &["run", "named.om", "--inputs", "in", "--outputs", "out", "-q"]);
+        let exact = ["--rtol", "0", "--atol", "0", "-q"];
+        expect_code(d, 0, &[&["run", "open.om", "--inputs", "in", "--expect", "out"], &exact[..]].concat());
+    }
+}
+
+/// A range is that of the size which has it, whether or not the model names that size.
+#[test]
+fn a_range_of_a_size_without_a_name_is_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    let text = "graph @main(%x: f32[?,3]) {\n  %y = Relu(%x) : f32[?,3]\n  return %y\n}\n";
+    std::fs::write(d.join("m.ge"), text).unwrap();
+    expect_code(d, 0, &["compile", "m.ge", "-o", "m.om", "-q", "--input-shape", "x:2..5,3"]);
+    let told = expect_code(d, 0, &["inspect", "m.om", "--what", "exec"]).stdout;
+    assert!(String::from_utf8(told).unwrap().contains("symbol x_0: 2 to 5 in x:0"));
+    let x = HostTensor::from_bytes(DType::F32, &[6, 3], &[0; 72]).unwrap();
+    std::fs::create_dir_all(d.join("in")).unwrap();
+    std::fs::write(d.join("in/input_0.npy"), ge_runtime::npy::write(&x).unwrap()).unwrap();
+    let refused = expect_code(d, 2, &["run", "m.om", "--inputs", "in"]).stderr;
+    let refused = String::from_utf8(refused).unwrap();
+    assert!(refused.contains("6 for dimension 0 (`x_0`)") && refused.contains("2 to 5"), "{refused}");
+}

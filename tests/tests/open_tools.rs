@@ -70,7 +70,7 @@ fn the_first_node_without_finite_numbers_is_named() {
         let text = "graph @main(%x: f32[n,3]) {
            %s = SoftmaxV2(%x) {axes = [-1]} : f32[n,3]
            %l = Log(%x) : f32[n,3]
-           %m = ReduceSumD(%l) {axes = [1], keep_dims = false} : f32[n]
+           %m = ReduceSumD(%l) {axes = [0], keep_dims = false} : f32[3]
            return %m, %s }";
         compile(d, name, &text.replace("[n", &format!("[{rows}")));
         let said = expect_code(d, 1, &["run", &format!("{name}.om"), "--input", "x=x.npy", "--check-numerics"]);

@@ -37,6 +37,9 @@ pub struct LoadOptions {
     pub group: u64,
     /// Whether runs give what every node wrote (see [`crate::capture`]).
     pub capture: bool,
+    /// Threads that execute a model of open sizes, from 2 on: branches, loops and sealed parts that
+    /// do not wait for each other then run side by side.
+    pub cores: usize,
     /// Streams that models of one device share.
     pub streams: Arc<StreamPool>,
     /// Priority of all its streams on the device, 0 first; None: as the model has it.

@@ -1,6 +1,8 @@
 //! Options: each declared once, one flat map from every source (DESIGN 6).
+mod cores;
 
 use crate::{Diagnostic, Error, ErrorKind, Result};
+pub use cores::{CORES, runtime_cores};
 pub use ge_compiler::options::{Decl, FOREIGN, Kind, Scope, TABLE, find};
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -179,7 +179,8 @@ impl Session {
     pub fn exec_of(&self, compiled: &ge_model::CompiledModel) -> Result<ge_runtime::v2::describe::Exec> {
         let mut compiled = compiled.clone();
         weights::in_one(&mut compiled)?;
-        ge_runtime::v2::describe::describe(&compiled, &*self.tools(&compiled)?).map_err(|e| e.into_error())
+        let cores = crate::options::runtime_cores()?;
+        ge_runtime::v2::describe::describe(&compiled, &*self.tools(&compiled)?, cores).map_err(|e| e.into_error())
     }
 
     /// Compiles a graph for a file: no device is asked.
@@ -414,7 +415,8 @@ impl Session {
         fresh::check(&compiled, &self.registry)?;
         let device = self.options.device_options.as_slice().into();
         let (streams, variables) = (self.streams.clone(), self.variables.clone());
-        let options = LoadOptions { streams, variables, device, ..options.clone() };
+        let cores = if options.cores > 0 { options.cores } else { crate::options::runtime_cores()? };
+        let options = LoadOptions { streams, variables, device, cores, ..options.clone() };
         let mut compiled = compiled;
         weights::in_one(&mut compiled)?;
         compiled.parts.iter_mut().try_for_each(weights::in_one)?;

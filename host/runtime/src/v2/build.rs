@@ -1,5 +1,6 @@
 //! From a draft to a round: memory, arguments and tasks of one sealed model of the device.
 use super::arena::{Life, pack};
+use super::executor::Steps;
 use super::graph::{Graph, Kind};
 use super::pieces::sized;
 use super::plan::{Draft, Home};
@@ -39,6 +40,8 @@ pub(crate) struct Round {
     pub(crate) views: Vec<(u32, u32, DType, Vec<u64>)>,
     /// Nodes that the host executes, in order.
     pub(crate) host: Vec<u32>,
+    /// The launches and those nodes as steps.
+    pub(crate) steps: Steps,
     /// Nodes that are done with the launches.
     pub(crate) done: Vec<u32>,
     /// Values whose types and shapes decide the next round.
@@ -82,6 +85,7 @@ pub(crate) fn round(
         known: Vec::new(),
         views: Vec::new(),
         host: draft.host.clone(),
+        steps: steps(graph, &draft),
         done: draft.done.clone(),
         keys: Vec::new(),
         release: Vec::new(),
@@ -137,6 +141,22 @@ pub(crate) fn round(
     let all = (0..graph.values() as u32).filter(|v| held(v) || out.known.iter().any(|k| k.0 == *v)).chain(host_made);
     out.release = all.filter(unread).collect();
     Ok(out)
+}
+
+/// The steps of a round. A node of the host waits for the launches where it reads what they give, is
+/// ordered behind one of them, or may read a state that they write to.
+fn steps(graph: &Graph, draft: &Draft) -> Steps {
+    let made = |v: u32| matches!(draft.home[v as usize], Home::Made | Home::InPlace(_));
+    let reads = |v: &u32| match draft.home[*v as usize] {
+        Home::ViewOf(root) => made(root),
+        _ => made(*v),
+    };
+    let waits = |n: u32| {
+        let n = &graph.nodes[n as usize];
+        let behind = |c: &u32| draft.launches.iter().any(|l| l.node == *c);
+        !draft.held.is_empty() || n.inputs.iter().flatten().any(reads) || n.controls.iter().any(behind)
+    };
+    Steps::new(graph, draft.launches.iter().map(|l| l.node).min(), &draft.host, waits)
 }
 
 /// Nodes that are done when the round is over.

@@ -2,6 +2,7 @@
 //! of each graph with what is computed while planning, launched and done by the host, what a plan
 //! is known by and what inputs must fit.
 use super::cache;
+use super::executor::{Executor, launches};
 use super::graph::{Graph, Kind, Node, SIZES, lower};
 use super::inputs::range_key;
 use super::plan::{Home, depth};
@@ -14,8 +15,12 @@ use ge_plugin_api::types::DType;
 use std::collections::BTreeMap;
 
 /// What an executor does with a model.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Exec {
+    /// Who takes the steps of the rounds.
+    pub executor: Executor,
+    /// Why it is that one.
+    pub because: String,
     /// What is made once, at load.
     pub init: Init,
     /// The graphs as a run executes them, the root first.
@@ -74,6 +79,8 @@ pub struct Step {
     pub op: String,
     /// The engine that is asked first, or what the host does.
     pub by: String,
+    /// Of what the host does: whether it waits for the launches of its round.
+    pub waits: bool,
 }
 
 /// An open size.
@@ -96,12 +103,13 @@ pub struct Plans {
     pub dropped: usize,
 }
 
-/// Describes what the executor does with a model.
+/// Describes what the executor does with a model, where it is given as many threads (fewer than 2:
+/// its own).
 ///
 /// # Errors
 /// `damaged`: what the OM says does not fit together; `unsupported`: an operator that no plugin
 /// has.
-pub fn describe(m: &CompiledModel, tools: &Tools) -> Result<Exec, RuntimeError> {
+pub fn describe(m: &CompiledModel, tools: &Tools, cores: usize) -> Result<Exec, RuntimeError> {
     let weights = m.weights.first().map(|(_, b)| b.clone()).unwrap_or_default();
     let graphs = lower(m, &weights, tools)?;
     let main = graphs.iter().zip(&m.graphs).map(|(g, info)| {
@@ -109,7 +117,15 @@ pub fn describe(m: &CompiledModel, tools: &Tools) -> Result<Exec, RuntimeError> 
         rounds(g, &engines, tools)
     });
     let (symbols, guards) = symbols(m);
+    let executor = Executor::choose(&graphs, tools, cores);
+    let because = match executor {
+        Executor::MultiThread(n) => format!("{n} threads are asked for"),
+        Executor::Sequential => "no branches and no loops".to_owned(),
+        _ => format!("branches or loops, and {} nodes that are launched", launches(&graphs, tools)),
+    };
     Ok(Exec {
+        executor,
+        because,
         init: Init {
             constants: graphs.iter().map(|g| g.constants.iter().flatten().count()).sum(),
             weights: m.memory.weights,
@@ -155,6 +171,8 @@ struct Walk<'w> {
     /// Values that are strings, sequences or optionals.
     odd: Vec<bool>,
     done: Vec<bool>,
+    /// Nodes that this round launches.
+    launched: Vec<bool>,
 }
 
 /// What becomes of a node in this round.
@@ -168,8 +186,9 @@ enum Fate {
 
 fn rounds(graph: &Graph, engines: &[&str], tools: &Tools) -> Rounds {
     let n = graph.values();
-    let mut w =
-        Walk { graph, tools, home: vec![Home::Nowhere; n], odd: vec![false; n], done: vec![false; graph.nodes.len()] };
+    let nodes = graph.nodes.len();
+    let (done, launched) = (vec![false; nodes], vec![false; nodes]);
+    let mut w = Walk { graph, tools, home: vec![Home::Nowhere; n], odd: vec![false; n], done, launched };
     let name = |v: u32| graph.nodes.iter().find(|n| n.outputs.contains(&v)).map(|n| n.name.clone());
     let deciding = graph.inputs.iter().flatten().filter(|v| graph.wanted[**v as usize]);
     let by_value = deciding.filter_map(|v| name(*v)).collect();
@@ -194,7 +213,13 @@ fn rounds(graph: &Graph, engines: &[&str], tools: &Tools) -> Rounds {
             if w.done[i] || node.kind == Kind::Output || !w.ready(node) {
                 continue;
             }
-            let step = |by: &str| Step { node: node.name.clone(), op: node.op.as_str().to_owned(), by: by.to_owned() };
+            let waits = w.waits(node);
+            let step = |by: &str| Step {
+                node: node.name.clone(),
+                op: node.op.as_str().to_owned(),
+                by: by.to_owned(),
+                waits: false,
+            };
             let mut home = Home::Made;
             match w.fate(node) {
                 Fate::Planned => {
@@ -206,9 +231,12 @@ fn rounds(graph: &Graph, engines: &[&str], tools: &Tools) -> Rounds {
                     home = w.of_view(node);
                 }
                 Fate::Device if !round.device.is_empty() && round.device.len() + 1 >= most => break,
-                Fate::Device => round.device.push(step(engines.get(i).copied().unwrap_or_default())),
+                Fate::Device => {
+                    round.device.push(step(engines.get(i).copied().unwrap_or_default()));
+                    w.launched[i] = true;
+                }
                 Fate::Host(how) => {
-                    round.host.push(step(how));
+                    round.host.push(Step { waits, ..step(how) });
                     host.push(i);
                     continue;
                 }
@@ -217,6 +245,7 @@ fn rounds(graph: &Graph, engines: &[&str], tools: &Tools) -> Rounds {
             node.outputs.iter().for_each(|v| w.home[*v as usize] = home);
             w.done[i] = true;
         }
+        w.launched.fill(false);
         host.into_iter().for_each(|i| {
             w.done[i] = true;
             graph.nodes[i].outputs.iter().for_each(|v| w.home[*v as usize] = Home::Before);
@@ -233,6 +262,11 @@ impl Walk<'_> {
     fn ready(&self, n: &Node) -> bool {
         n.inputs.iter().flatten().all(|v| self.home[*v as usize] != Home::Nowhere)
             && n.controls.iter().all(|c| self.done[*c as usize])
+    }
+    /// Whether a node of the host waits for launches of this round.
+    fn waits(&self, n: &Node) -> bool {
+        let made = |v: &u32| self.home[*v as usize] == Home::Made;
+        n.inputs.iter().flatten().any(made) || n.controls.iter().any(|c| self.launched[*c as usize])
     }
     /// The value that a view shows is where the view is.
     fn of_view(&self, n: &Node) -> Home {

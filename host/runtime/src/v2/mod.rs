@@ -14,6 +14,8 @@ pub(crate) mod build;
 mod cache;
 /// What is decided before any size is known.
 pub mod describe;
+/// In which order steps are taken, and by how many threads.
+pub mod executor;
 /// Graphs as the executor walks them.
 mod graph;
 /// Tiling at run time.
@@ -26,7 +28,9 @@ mod inputs;
 mod pieces;
 /// What can be launched with the sizes that are known.
 mod plan;
-/// The executor.
+/// One round.
+mod round;
+/// Runs.
 mod run;
 /// Sequences and optionals.
 mod sequence;
@@ -51,6 +55,7 @@ use crate::map_pool::MapPool;
 use crate::request::{Engines, LoadOptions};
 use bytes::Bytes;
 use cache::Cache;
+use executor::Executor;
 use ge_model::CompiledModel;
 use ge_plugin::OpenDevice;
 use ge_plugin_api::device::RunReport;
@@ -77,6 +82,10 @@ pub struct DynamicModel {
     caches: Vec<Mutex<Cache>>,
     /// What nodes ran as, by graph.
     tilings: Vec<Tilings>,
+    /// Who takes the steps of rounds.
+    executor: Executor,
+    /// The seed of legal orders by chance, where the device is opened for them.
+    chance: Option<u64>,
     /// Turns of loops in one run, at most.
     most_turns: u64,
     /// Inputs that can be state which grows in place.
@@ -103,6 +112,8 @@ impl DynamicModel {
         let caches = graphs.iter().map(|_| Mutex::default()).collect();
         let tilings = graphs.iter().map(|_| Tilings::default()).collect();
         let most_turns = most_turns(&options.device);
+        let executor = Executor::choose(&graphs, &tools, options.cores);
+        let chance = chance(&options.device);
         let preferred = compiled.graphs.iter().map(|g| g.nodes.iter().map(|n| n.engine.clone()).collect()).collect();
         let maps = Some(Arc::new(MapPool::new(context.clone())));
         let options = LoadOptions { maps, ..options.clone() };
@@ -123,6 +134,8 @@ impl DynamicModel {
             parts,
             caches,
             tilings,
+            executor,
+            chance,
             most_turns,
             growing,
             grows,
@@ -132,6 +145,11 @@ impl DynamicModel {
     /// What it is.
     pub fn compiled(&self) -> &CompiledModel {
         &self.compiled
+    }
+
+    /// Who takes the steps of its rounds.
+    pub fn executor(&self) -> Executor {
+        self.executor
     }
 
     /// How many plans are kept, of all graphs.
@@ -214,7 +232,7 @@ impl DynamicModel {
         args: Vec<Value<'a>>,
         options: RunOptions,
     ) -> Result<(Vec<Value<'a>>, RunOutcome), RuntimeError> {
-        let mut run = run::Run::new(options);
+        let mut run = run::Run::new(options, self.executor.threads());
         let values = self.graph(0, args, &mut run)?;
         let report = RunReport { launches: run.launches, ..RunReport::default() };
         let (captured, parts) = (run.captured, run.parts);
@@ -227,6 +245,13 @@ impl DynamicModel {
 fn most_turns(device: &[(String, String)]) -> u64 {
     let tasks = device.iter().find(|(k, _)| k == "max_tasks").and_then(|(_, v)| v.parse().ok());
     tasks.unwrap_or(50_000_000u64).div_ceil(5)
+}
+
+/// The seed of a device whose schedule is left to chance (`schedule=random:SEED`): steps of the host
+/// are, too.
+fn chance(device: &[(String, String)]) -> Option<u64> {
+    let schedule = device.iter().find(|(k, _)| k == "schedule").map(|(_, v)| v.as_str())?;
+    schedule.strip_prefix("random:")?.parse().ok()
 }
 
 /// An input of a step.

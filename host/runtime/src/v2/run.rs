@@ -1,15 +1,14 @@
-//! The executor: rounds of launches and what the host does between them, graph by graph.
+//! Runs: graphs round by round, and what the host executes between launches.
 use super::DynamicModel;
 use super::build::{self, Loader, Round};
 use super::graph::{Graph, Kind, Node};
 use super::plan::{Basis, draft, infer, keyed};
 use super::sequence;
-use super::state::Lent;
 use super::value::{Store, Tensor, Value};
 use super::view::OneNode;
 use crate::capture::Captured;
 use crate::error::RuntimeError;
-use crate::executor::{Arg, Part, RunOptions, RunOutcome};
+use crate::executor::{Part, RunOptions};
 use crate::load::LoadedModel;
 use ge_plugin::services::is_cancelled;
 use ge_plugin_api::Error;
@@ -17,7 +16,7 @@ use ge_plugin_api::device::RunReport;
 use ge_plugin_api::diagnostic::ErrorKind;
 use ge_plugin_api::kernel::TensorView;
 use ge_plugin_api::types::{DType, TensorDesc};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError};
 
 /// What one run gathers on its way.
@@ -27,30 +26,49 @@ pub(crate) struct Run {
     pub(crate) parts: Vec<Part>,
     pub(crate) captured: Vec<Captured>,
     pub(crate) launches: u64,
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// What all threads of a run share.
+pub(crate) struct Shared {
     /// Turns of loops.
-    turns: u64,
+    turns: AtomicU64,
+    /// Threads that may still be begun.
+    pub(crate) spare: AtomicUsize,
+    /// Rounds whose order was left to chance.
+    pub(crate) drawn: AtomicU64,
 }
 
 impl Run {
-    /// A run that begins now.
-    pub(crate) fn new(options: RunOptions) -> Run {
-        let start = std::time::Instant::now();
-        Run { start, options, parts: Vec::new(), captured: Vec::new(), launches: 0, turns: 0 }
+    /// A run that begins now, on as many threads.
+    pub(crate) fn new(options: RunOptions, threads: usize) -> Run {
+        let spare = AtomicUsize::new(threads.saturating_sub(1));
+        let shared = Shared { turns: AtomicU64::new(0), spare, drawn: AtomicU64::new(0) };
+        Run::of(std::time::Instant::now(), options, Arc::new(shared))
+    }
+    /// What a step of a run gathers.
+    pub(crate) fn of(start: std::time::Instant, options: RunOptions, shared: Arc<Shared>) -> Run {
+        Run { start, options, parts: Vec::new(), captured: Vec::new(), launches: 0, shared }
+    }
+    /// Adds what a step has gathered that belongs to this run.
+    pub(crate) fn join(&mut self, step: Run) {
+        self.parts.extend(step.parts);
+        self.captured.extend(step.captured);
+        self.launches += step.launches;
     }
     /// Counts a turn of the loop `n`.
     ///
     /// # Errors
     /// There were more than `most`.
     fn turn(&mut self, n: &Node, most: u64) -> Result<(), RuntimeError> {
-        self.turns += 1;
-        if self.turns <= most {
+        if self.shared.turns.fetch_add(1, Ordering::Relaxed) < most {
             return Ok(());
         }
         let text = format!("the run did not end within {most} turns of its loops: a loop goes on for ever");
         Err(Error::new(ErrorKind::DEVICE, text).at_node(&n.name, n.op.as_str()).into())
     }
     /// Keeps what a launch that began at `begun` was.
-    fn profiled(&mut self, model: &Arc<LoadedModel>, graph: String, begun: u64, mut report: RunReport) {
+    pub(crate) fn profiled(&mut self, model: &Arc<LoadedModel>, graph: String, begun: u64, mut report: RunReport) {
         for t in report.tasks.iter_mut() {
             t.start_ns += begun;
             t.end_ns += begun;
@@ -59,11 +77,20 @@ impl Run {
     }
 }
 
+impl Shared {
+    /// Takes up to `wanted` of the threads that may still be begun.
+    pub(crate) fn helpers(&self, wanted: usize) -> usize {
+        let take = |spare: usize| (spare > 0 && wanted > 0).then(|| spare - spare.min(wanted));
+        let before = self.spare.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
+        before.map_or(0, |spare| spare.min(wanted))
+    }
+}
+
 /// The values of a graph while it runs.
 pub(crate) struct Frame<'g, 'a> {
     pub(crate) graph: &'g Graph,
     pub(crate) vals: Vec<Option<Value<'a>>>,
-    done: Vec<bool>,
+    pub(crate) done: Vec<bool>,
 }
 
 impl<'a> Frame<'_, 'a> {
@@ -71,6 +98,14 @@ impl<'a> Frame<'_, 'a> {
     pub(crate) fn value(&self, v: u32) -> Option<Value<'a>> {
         let own = self.vals[v as usize].clone();
         own.or_else(|| Some(Value::Tensor(Tensor::constant(&self.graph.constants[v as usize].as_ref()?.0)?)))
+    }
+    /// Shows values that are other values' memory, of those that are there.
+    pub(crate) fn show(&mut self, round: &Round) {
+        for (v, of, dtype, dims) in &round.views {
+            let from = self.value(*of);
+            let t = from.as_ref().and_then(Value::tensor).map(|t| t.viewed(*dtype, dims));
+            self.vals[*v as usize] = t.map(Value::Tensor);
+        }
     }
     /// The values that a node reads, in order; None where an optional one is absent.
     ///
@@ -182,66 +217,13 @@ impl DynamicModel {
         Ok(cache.put(key, round))
     }
 
-    /// Executes a round.
-    fn execute<'a>(&self, round: &Arc<Round>, f: &mut Frame<'_, 'a>, run: &mut Run) -> Result<(), RuntimeError> {
-        for (v, t) in &round.known {
-            f.vals[*v as usize] = Some(Value::Tensor(t.clone()));
-        }
-        if let Some(device) = &round.device {
-            let begun = run.start.elapsed().as_nanos() as u64;
-            let outcome = launch(device, round, f, run.options)?;
-            for (v, t) in round.outs.iter().zip(outcome.outputs) {
-                f.vals[*v as usize] = Some(Value::Tensor(Tensor::made(t)));
-            }
-            run.launches += outcome.report.launches;
-            let of = |c: Captured| {
-                let node = *round.nodes.get(c.node as usize).filter(|n| **n != u32::MAX)?;
-                Some(Captured { graph: self.number(f.graph), node, ..c })
-            };
-            run.captured.extend(outcome.captured.into_iter().filter_map(of));
-            if run.options.profile {
-                run.profiled(device, f.graph.name.clone(), begun, outcome.report);
-            }
-        }
-        for (v, of, dtype, dims) in &round.views {
-            let from = f.value(*of);
-            let t = from.as_ref().and_then(Value::tensor).map(|t| t.viewed(*dtype, dims));
-            f.vals[*v as usize] = t.map(Value::Tensor);
-        }
-        for n in &round.done {
-            f.done[*n as usize] = true;
-        }
-        for i in &round.host {
-            let n = &f.graph.nodes[*i as usize];
-            let given = f.inputs(n)?;
-            let outs = self.host(n, given, run)?;
-            if outs.len() < n.outputs.len() {
-                return Err(Error::internal(format!("`{}` gives {} values", n.name, outs.len())).into());
-            }
-            if self.options.capture && n.kind == Kind::Operator {
-                for (k, t) in outs.iter().enumerate().filter_map(|(k, v)| Some((k, v.tensor()?))) {
-                    let tensor = t.clone().into_host()?;
-                    run.captured.push(Captured { graph: self.number(f.graph), node: *i, output: k as u32, tensor });
-                }
-            }
-            for (v, value) in n.outputs.iter().zip(outs) {
-                f.vals[*v as usize] = Some(value);
-            }
-            f.done[*i as usize] = true;
-        }
-        for v in &round.release {
-            f.vals[*v as usize] = None;
-        }
-        Ok(())
-    }
-
-    /// The number of a graph.
-    fn number(&self, graph: &Graph) -> u32 {
-        self.graphs.iter().position(|g| std::ptr::eq(g, graph)).unwrap_or(0) as u32
-    }
-
     /// Executes a node on the host.
-    fn host<'a>(&self, n: &Node, given: Vec<Option<Value<'a>>>, run: &mut Run) -> Result<Vec<Value<'a>>, RuntimeError> {
+    pub(crate) fn host<'a>(
+        &self,
+        n: &Node,
+        given: Vec<Option<Value<'a>>>,
+        run: &mut Run,
+    ) -> Result<Vec<Value<'a>>, RuntimeError> {
         let all = |given: Vec<Option<Value<'a>>>, from: usize| {
             given.into_iter().skip(from).map(|v| v.unwrap_or(Value::Nothing)).collect::<Vec<_>>()
         };
@@ -325,7 +307,7 @@ impl DynamicModel {
         if !state.iter().any(empty) {
             return Ok(state);
         }
-        let made = self.graph(body, state.clone(), &mut Run::new(RunOptions::default()))?;
+        let made = self.graph(body, state.clone(), &mut Run::new(RunOptions::default(), 1))?;
         for (v, turn) in state.iter_mut().zip(made) {
             if let (Value::List(l), Value::List(t)) = (v, turn) {
                 if let (true, [one]) = (l.items.is_empty(), t.items.as_slice()) {
@@ -362,43 +344,6 @@ impl DynamicModel {
         let made = host.run_host_kernel(n.op.as_str(), &n.name, &n.attrs, &views, &types)?;
         Ok(made.into_iter().map(|t| Value::Tensor(Tensor::made(t))).collect())
     }
-}
-
-/// Launches what a round has for the device. The room of a state is lent to it; behind the launch
-/// the state is longer.
-fn launch(
-    device: &LoadedModel,
-    round: &Round,
-    f: &mut Frame<'_, '_>,
-    options: RunOptions,
-) -> Result<RunOutcome, RuntimeError> {
-    let ins: Vec<(u32, Value<'_>)> = round.ins.iter().filter_map(|v| Some((*v, f.value(*v)?))).collect();
-    let mut rooms: Vec<Option<Lent<'_>>> = Vec::with_capacity(ins.len());
-    for (v, value) in &ins {
-        let grown = round.grown.iter().find(|g| g.0 == *v);
-        rooms.push(match (grown, value.tensor().map(|t| &t.store)) {
-            (None, _) => None,
-            (Some(g), Some(Store::State(s))) => Some(s.lend(&g.2)?),
-            _ => return Err(Error::internal("a state that grows is not there").into()),
-        });
-    }
-    let mut args: Vec<Arg<'_>> = Vec::with_capacity(ins.len());
-    for ((_, value), room) in ins.iter().zip(&mut rooms) {
-        match room {
-            Some(r) => args.push(Arg::Room(r.memory())),
-            None => args.extend(value.tensor().map(|t| Arg::Lent(t.view()))),
-        }
-    }
-    let outcome = device.run_args(args, options)?;
-    let mut made = Vec::with_capacity(round.grown.len());
-    for ((v, _), room) in ins.iter().zip(rooms) {
-        let after = round.grown.iter().find(|g| g.0 == *v).map(|g| g.1);
-        made.extend(after.zip(room.map(Lent::done)));
-    }
-    for (v, s) in made {
-        f.vals[v as usize] = Some(Value::Tensor(Tensor::state(s)));
-    }
-    Ok(outcome)
 }
 
 /// The index of a `For`.

@@ -29,7 +29,8 @@ pub fn of(global: &Global, m: &CompiledModel) -> Result<Exec> {
 
 /// As text.
 pub fn text(e: &Exec) -> String {
-    let mut out = format!("init: {} constants, {} bytes of weights\n", e.init.constants, e.init.weights);
+    let mut out = format!("executor: {} ({})\n", e.executor.name(), e.because);
+    out.push_str(&format!("init: {} constants, {} bytes of weights\n", e.init.constants, e.init.weights));
     for (name, tasks) in &e.init.parts {
         out.push_str(&format!("  seals {name}: {tasks} tasks\n"));
     }
@@ -55,7 +56,8 @@ pub fn text(e: &Exec) -> String {
             for (what, list) in lists.into_iter().filter(|l| !l.1.is_empty()) {
                 out.push_str(&format!("    {what}\n"));
                 for s in list {
-                    out.push_str(&format!("      {:<40} {:<20} {}\n", s.node, s.op, s.by));
+                    let waits = if s.waits { ", behind the launches" } else { "" };
+                    out.push_str(&format!("      {:<40} {:<20} {}{waits}\n", s.node, s.op, s.by));
                 }
             }
         }
@@ -66,13 +68,16 @@ pub fn text(e: &Exec) -> String {
 
 /// As JSON.
 pub fn json(e: &Exec) -> Value {
-    let steps =
-        |l: &[Step]| -> Vec<Value> { l.iter().map(|s| json!({"node": s.node, "type": s.op, "by": s.by})).collect() };
+    let one = |s: &Step| json!({"node": s.node, "type": s.op, "by": s.by});
+    let steps = |l: &[Step]| -> Vec<Value> { l.iter().map(one).collect() };
+    let hosted = |s: &Step| json!({"node": s.node, "type": s.op, "by": s.by, "waits": s.waits});
+    let host = |l: &[Step]| -> Vec<Value> { l.iter().map(hosted).collect() };
     let rounds = |g: &ge_runtime::v2::describe::Rounds| {
-        let one = |r: &ge_runtime::v2::describe::Round| json!({"planned": steps(&r.planned), "views": steps(&r.views), "device": steps(&r.device), "host": steps(&r.host)});
+        let one = |r: &ge_runtime::v2::describe::Round| json!({"planned": steps(&r.planned), "views": steps(&r.views), "device": steps(&r.device), "host": host(&r.host)});
         json!({"graph": g.graph, "by_value": g.by_value, "rounds": g.rounds.iter().map(one).collect::<Vec<_>>()})
     };
     json!({
+        "executor": {"name": e.executor.name(), "threads": e.executor.threads(), "because": e.because},
         "init": {"constants": e.init.constants, "weights": e.init.weights, "parts": e.init.parts.iter().map(|(n, t)| json!({"name": n, "tasks": t})).collect::<Vec<_>>()},
         "symbols": e.symbols.iter().map(|s| json!({"name": s.name, "places": s.places, "range": s.range})).collect::<Vec<_>>(),
         "guards": e.guards, "main": e.main.iter().map(rounds).collect::<Vec<_>>(),

@@ -1,0 +1,242 @@
+//! One round: its launches, and what the host does beside and behind them.
+use super::DynamicModel;
+use super::build::Round;
+use super::executor::{Executor, Order, take_all};
+use super::graph::{Graph, Kind};
+use super::run::{Frame, Run};
+use super::state::{Lent, State};
+use super::value::{Store, Tensor, Value};
+use crate::capture::Captured;
+use crate::error::RuntimeError;
+use crate::executor::{Arg, RunOutcome};
+use crate::load::LoadedModel;
+use ge_plugin_api::Error;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+
+impl DynamicModel {
+    /// Executes a round.
+    pub(crate) fn execute<'a>(
+        &self,
+        round: &Arc<Round>,
+        f: &mut Frame<'_, 'a>,
+        run: &mut Run,
+    ) -> Result<(), RuntimeError> {
+        for (v, t) in &round.known {
+            f.vals[*v as usize] = Some(Value::Tensor(t.clone()));
+        }
+        let helpers = if round.steps.heavy > 1 { run.shared.helpers(round.steps.heavy - 1) } else { 0 };
+        // What is told of steps is told in the order of the plan.
+        let told = run.options.profile || self.options.capture;
+        let (order, as_planned) = match self.executor {
+            Executor::Sequential => (None, true),
+            Executor::PriorityTopological => (Some(&round.steps.graph), false),
+            Executor::Topological | Executor::MultiThread(_) => (Some(&round.steps.first), false),
+        };
+        if round.host.is_empty() || (helpers == 0 && self.chance.is_none() && (as_planned || !told)) {
+            self.in_order(round, order.map(Vec::as_slice), f, run)?;
+        } else {
+            let taken = self.as_ready(round, helpers, f, run);
+            run.shared.spare.fetch_add(helpers, Ordering::Relaxed);
+            taken?;
+        }
+        round.done.iter().chain(&round.host).for_each(|n| f.done[*n as usize] = true);
+        for v in &round.release {
+            f.vals[*v as usize] = None;
+        }
+        Ok(())
+    }
+
+    /// Takes the steps of a round on this thread alone, in an order that was found with the plan;
+    /// None: that of the plan. Of those that fail, the first of the plan is told.
+    fn in_order<'a>(
+        &self,
+        round: &Arc<Round>,
+        order: Option<&[usize]>,
+        f: &mut Frame<'_, 'a>,
+        run: &mut Run,
+    ) -> Result<(), RuntimeError> {
+        let launches = usize::from(round.device.is_some());
+        let at = |k: usize| order.map_or(k, |o| o[k]);
+        if launches == 0 || at(0) != 0 {
+            f.show(round);
+        }
+        let mut failed: Option<(usize, RuntimeError)> = None;
+        for step in (0..round.steps.at.len()).map(at) {
+            if failed.as_ref().is_some_and(|(first, _)| step > *first) {
+                continue;
+            }
+            let done = match (&round.device, step.checked_sub(launches)) {
+                (Some(device), None) => Launching::of(round, f).go(device, round, run).map(|over| {
+                    self.launched(device, round, f, over, run);
+                    f.show(round);
+                }),
+                (_, at) => {
+                    let i = at.and_then(|k| round.host.get(k)).copied().unwrap_or_default();
+                    let n = &f.graph.nodes[i as usize];
+                    let outs = f.inputs(n).and_then(|given| self.host(n, given, run));
+                    outs.and_then(|outs| self.hosted(i, outs, f, run))
+                }
+            };
+            if let Err(why) = done {
+                failed = Some((step, why));
+            }
+        }
+        failed.map_or(Ok(()), |(_, why)| Err(why))
+    }
+
+    /// Takes the steps of a round as they are ready, on this thread and `helpers` more. What they
+    /// gather is put together in the order of the plan.
+    fn as_ready<'a>(
+        &self,
+        round: &Arc<Round>,
+        helpers: usize,
+        f: &mut Frame<'_, 'a>,
+        run: &mut Run,
+    ) -> Result<(), RuntimeError> {
+        f.show(round);
+        let (start, options, shared) = (run.start, run.options, run.shared.clone());
+        let graph = f.graph;
+        let frame = Mutex::new(f);
+        let frame = || frame.lock().unwrap_or_else(PoisonError::into_inner);
+        let gathered: Vec<Mutex<Option<Run>>> = round.steps.at.iter().map(|_| Mutex::new(None)).collect();
+        let launches = usize::from(round.device.is_some());
+        let step = |k: usize| -> Result<(), RuntimeError> {
+            let mut own = Run::of(start, options, shared.clone());
+            match (&round.device, k.checked_sub(launches)) {
+                (Some(device), None) => {
+                    let launch = Launching::of(round, &frame());
+                    let over = launch.go(device, round, &own)?;
+                    let mut f = frame();
+                    self.launched(device, round, &mut f, over, &mut own);
+                    f.show(round);
+                }
+                (_, at) => {
+                    let i = at.and_then(|k| round.host.get(k)).copied().unwrap_or_default();
+                    let n = &graph.nodes[i as usize];
+                    let given = frame().inputs(n)?;
+                    let outs = self.host(n, given, &mut own)?;
+                    self.hosted(i, outs, &mut frame(), &mut own)?;
+                }
+            }
+            *gathered[k].lock().unwrap_or_else(PoisonError::into_inner) = Some(own);
+            Ok(())
+        };
+        let order = match (self.chance, self.executor) {
+            (Some(seed), _) => {
+                Order::Random(seed.wrapping_add(shared.drawn.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9e37_79b9)))
+            }
+            (None, Executor::PriorityTopological) => Order::Graph,
+            (None, _) => Order::First,
+        };
+        take_all(&round.steps, launches == 1, order, helpers, &step)?;
+        for own in gathered {
+            own.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().for_each(|own| run.join(own));
+        }
+        Ok(())
+    }
+
+    /// Keeps what the launches of a round gave.
+    fn launched<'a>(
+        &self,
+        device: &Arc<LoadedModel>,
+        round: &Round,
+        f: &mut Frame<'_, 'a>,
+        over: Launched,
+        run: &mut Run,
+    ) {
+        let Launched { outcome, grown, begun } = over;
+        for (v, s) in grown {
+            f.vals[v as usize] = Some(Value::Tensor(Tensor::state(s)));
+        }
+        for (v, t) in round.outs.iter().zip(outcome.outputs) {
+            f.vals[*v as usize] = Some(Value::Tensor(Tensor::made(t)));
+        }
+        run.launches += outcome.report.launches;
+        let of = |c: Captured| {
+            let node = *round.nodes.get(c.node as usize).filter(|n| **n != u32::MAX)?;
+            Some(Captured { graph: self.number(f.graph), node, ..c })
+        };
+        run.captured.extend(outcome.captured.into_iter().filter_map(of));
+        if run.options.profile {
+            run.profiled(device, f.graph.name.clone(), begun, outcome.report);
+        }
+    }
+
+    /// Keeps what node `i` gave, which the host executed.
+    fn hosted<'a>(
+        &self,
+        i: u32,
+        outs: Vec<Value<'a>>,
+        f: &mut Frame<'_, 'a>,
+        run: &mut Run,
+    ) -> Result<(), RuntimeError> {
+        let n = &f.graph.nodes[i as usize];
+        if outs.len() < n.outputs.len() {
+            return Err(Error::internal(format!("`{}` gives {} values", n.name, outs.len())).into());
+        }
+        if self.options.capture && n.kind == Kind::Operator {
+            for (k, t) in outs.iter().enumerate().filter_map(|(k, v)| Some((k, v.tensor()?))) {
+                let tensor = t.clone().into_host()?;
+                run.captured.push(Captured { graph: self.number(f.graph), node: i, output: k as u32, tensor });
+            }
+        }
+        for (v, value) in n.outputs.iter().zip(outs) {
+            f.vals[*v as usize] = Some(value);
+        }
+        Ok(())
+    }
+
+    /// The number of a graph.
+    pub(crate) fn number(&self, graph: &Graph) -> u32 {
+        self.graphs.iter().position(|g| std::ptr::eq(g, graph)).unwrap_or(0) as u32
+    }
+}
+
+/// The launches of a round with the values that they read.
+struct Launching<'a> {
+    ins: Vec<(u32, Value<'a>)>,
+}
+
+/// Launches that are over.
+struct Launched {
+    outcome: RunOutcome,
+    /// States that are longer now.
+    grown: Vec<(u32, State)>,
+    /// When they began, in nanoseconds of the run.
+    begun: u64,
+}
+
+impl<'a> Launching<'a> {
+    fn of(round: &Round, f: &Frame<'_, 'a>) -> Launching<'a> {
+        Launching { ins: round.ins.iter().filter_map(|v| Some((*v, f.value(*v)?))).collect() }
+    }
+    /// Launches them. The room of a state is lent to the device; behind the launch the state is
+    /// longer.
+    fn go(&self, device: &LoadedModel, round: &Round, run: &Run) -> Result<Launched, RuntimeError> {
+        let begun = run.start.elapsed().as_nanos() as u64;
+        let mut rooms: Vec<Option<Lent<'_>>> = Vec::with_capacity(self.ins.len());
+        for (v, value) in &self.ins {
+            let grown = round.grown.iter().find(|g| g.0 == *v);
+            rooms.push(match (grown, value.tensor().map(|t| &t.store)) {
+                (None, _) => None,
+                (Some(g), Some(Store::State(s))) => Some(s.lend(&g.2)?),
+                _ => return Err(Error::internal("a state that grows is not there").into()),
+            });
+        }
+        let mut args: Vec<Arg<'_>> = Vec::with_capacity(self.ins.len());
+        for ((_, value), room) in self.ins.iter().zip(&mut rooms) {
+            match room {
+                Some(r) => args.push(Arg::Room(r.memory())),
+                None => args.extend(value.tensor().map(|t| Arg::Lent(t.view()))),
+            }
+        }
+        let outcome = device.run_args(args, run.options)?;
+        let mut grown = Vec::with_capacity(round.grown.len());
+        for ((v, _), room) in self.ins.iter().zip(rooms) {
+            let after = round.grown.iter().find(|g| g.0 == *v).map(|g| g.1);
+            grown.extend(after.zip(room.map(Lent::done)));
+        }
+        Ok(Launched { outcome, grown, begun })
+    }
+}
