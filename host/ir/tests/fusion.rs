@@ -257,6 +257,69 @@ fn two_fusions_that_wait_for_each_other_are_a_cycle() {
     assert_eq!(FuseInspector::new(&g).can_fuse(&[id("b"), id("c")]), Ok(()));
 }
 
+/// Random graphs, sets of their nodes fused one after the other: what the inspector allows is what
+/// leaves no cycle in the graph of the sets, by a search through all of it.
+#[test]
+fn sets_are_fused_where_the_graph_of_all_sets_has_no_cycle() {
+    let (mut allowed, mut refused) = (0, 0);
+    for seed in 1..400u64 {
+        let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let mut below = |n: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as usize % n
+        };
+        let n = 8 + below(24);
+        let reads: Vec<[usize; 2]> = (0..n).map(|k| [below(k + 1), below(k + 1)]).collect();
+        let name = |k: usize| if k == 0 { "x".to_owned() } else { format!("n{}", k - 1) };
+        let lines = reads.iter().enumerate();
+        let nodes: String =
+            lines.map(|(k, [a, b])| format!("%n{k} = Add(%{}, %{}) : f32[2]\n", name(*a), name(*b))).collect();
+        let all: Vec<String> = (0..n).map(|k| format!("%n{k}")).collect();
+        let m = graph(&nodes, &all.join(", "));
+        let context = GraphContext::new(&m, 0, &());
+        let g = context.graph();
+        let mut inspector = FuseInspector::new(&g);
+        // The set that each node is in.
+        let mut set: Vec<usize> = (0..n).collect();
+        for _ in 0..10 {
+            let chosen: Vec<usize> = (0..2 + below(3)).map(|_| below(n)).collect();
+            let mut chosen: Vec<usize> =
+                chosen.into_iter().filter(|k| set[*k] == *k && set.iter().filter(|s| **s == *k).count() == 1).collect();
+            chosen.sort_unstable();
+            chosen.dedup();
+            if chosen.len() < 2 {
+                continue;
+            }
+            let mut then = set.clone();
+            chosen.iter().for_each(|k| then[*k] = chosen[0]);
+            // Sets whose readers are all that is left go one by one; what remains is a cycle.
+            let mut left: Vec<usize> = then.clone();
+            left.sort_unstable();
+            left.dedup();
+            let waits = |a: usize, b: usize| {
+                (0..n).any(|k| then[k] == a && reads[k].iter().any(|r| *r > 0 && then[*r - 1] == b && b != a))
+            };
+            while let Some(at) = (0..left.len()).find(|a| left.iter().all(|b| !waits(left[*a], *b))) {
+                left.remove(at);
+            }
+            let ids: Vec<_> =
+                chosen.iter().map(|k| g.nodes().find(|x| x.name() == format!("n{k}")).unwrap().id()).collect();
+            match inspector.can_fuse(&ids) {
+                Ok(()) => {
+                    assert!(left.is_empty(), "seed {seed}: {chosen:?} of {reads:?} with {set:?}");
+                    inspector.report("P", &ids, &["fused".to_owned()], &mut Patch::new(&g));
+                    (set, allowed) = (then, allowed + 1);
+                }
+                Err(why) => {
+                    assert!(!left.is_empty() && why.contains("cycle"), "seed {seed}: {chosen:?}: {why}");
+                    refused += 1;
+                }
+            }
+        }
+    }
+    assert!(allowed > 500 && refused > 500, "{allowed} allowed, {refused} refused");
+}
+
 #[test]
 fn an_empty_replacement_deletes() {
     let mut m = graph("%a = Neg(%x) : f32[2]\n%b = Neg(%a) : f32[2]\n%c = Abs(%b) : f32[2]", "%c");

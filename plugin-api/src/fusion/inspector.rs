@@ -89,10 +89,13 @@ pub(super) fn border(g: &Graph<'_>, nodes: &[NodeId], outputs: &[ValueRef]) -> V
 pub struct FuseInspector<'g> {
     graph: Graph<'g>,
     consistent: Vec<Key>,
-    /// Place in the order by node; made when it is first asked for.
+    /// The nodes in an order of the graph in which each of `groups` stands together; made when it is
+    /// first asked for.
+    order: Vec<NodeId>,
+    /// Place in it by node.
     place: Vec<usize>,
-    /// Sets fused so far with more than one output, with their first and last places.
-    groups: Vec<(Vec<NodeId>, usize, usize)>,
+    /// Sets fused so far with more than one output.
+    groups: Vec<Vec<NodeId>>,
     group_of: HashMap<NodeId, usize>,
 }
 
@@ -100,7 +103,8 @@ impl<'g> FuseInspector<'g> {
     /// For one graph.
     pub fn new(graph: &Graph<'g>) -> Self {
         let consistent = CONSISTENT.iter().map(|k| Key::new(k)).collect();
-        FuseInspector { graph: *graph, consistent, place: Vec::new(), groups: Vec::new(), group_of: HashMap::new() }
+        let (order, place) = (Vec::new(), Vec::new());
+        FuseInspector { graph: *graph, consistent, order, place, groups: Vec::new(), group_of: HashMap::new() }
     }
 
     /// Whether these nodes may become one: they agree in [`CONSISTENT`], and no path leaves them
@@ -150,9 +154,42 @@ impl<'g> FuseInspector<'g> {
 
     fn make_places(&mut self) {
         if self.place.is_empty() {
-            let order = self.graph.order();
-            self.place = vec![usize::MAX; order.iter().map(|id| id.index() + 1).max().unwrap_or(0)];
-            order.iter().enumerate().for_each(|(i, id)| self.place[id.index()] = i);
+            self.order = self.graph.order().to_vec();
+            self.place = vec![usize::MAX; self.order.iter().map(|id| id.index() + 1).max().unwrap_or(0)];
+            self.order.iter().enumerate().for_each(|(i, id)| self.place[id.index()] = i);
+        }
+    }
+
+    /// Puts nodes that became one side by side in the order: what stands between them goes before
+    /// them, but what waits for one of them goes behind.
+    fn gather(&mut self, nodes: &[NodeId]) {
+        self.make_places();
+        let places = || nodes.iter().map(|n| self.place_of(*n)).filter(|p| *p != usize::MAX);
+        let (Some(first), Some(last)) = (places().min(), places().max()) else { return };
+        let inside = Inside::of(nodes);
+        let mut waits = vec![false; last - first + 1];
+        for at in first..=last {
+            let id = self.order[at];
+            if !inside.has(id) && !waits[at - first] {
+                continue;
+            }
+            for reader in self.leaving(id).filter(|r| !inside.has(*r)) {
+                let group = self.group_of.get(&reader).map(|g| self.groups[*g].as_slice());
+                for of in group.unwrap_or(&[reader]) {
+                    if let Some(w) = self.place_of(*of).checked_sub(first).and_then(|k| waits.get_mut(k)) {
+                        *w = true;
+                    }
+                }
+            }
+        }
+        let window = self.order[first..=last].to_vec();
+        let rank = |k: usize, id: NodeId| if inside.has(id) { 1 } else { 2 * u8::from(waits[k]) };
+        let by =
+            |wanted: u8| window.iter().enumerate().filter(move |(k, id)| rank(*k, **id) == wanted).map(|(_, id)| *id);
+        let sorted: Vec<NodeId> = by(0).chain(by(1)).chain(by(2)).collect();
+        for (at, id) in (first..).zip(sorted) {
+            self.order[at] = id;
+            self.place[id.index()] = at;
         }
     }
 
@@ -169,11 +206,7 @@ impl<'g> FuseInspector<'g> {
             return Ok(());
         }
         self.make_places();
-        let mut limit = nodes.iter().map(|n| self.place_of(*n)).max().unwrap_or(0);
-        // A set that was fused before reaches from its first place to its last.
-        while let Some(more) = self.groups.iter().filter(|g| g.1 <= limit && g.2 > limit).map(|g| g.2).max() {
-            limit = more;
-        }
+        let limit = nodes.iter().map(|n| self.place_of(*n)).max().unwrap_or(0);
         let mut todo: Vec<NodeId> = nodes.iter().flat_map(|n| self.leaving(*n)).filter(|r| !inside.has(*r)).collect();
         let mut seen: HashSet<NodeId> = HashSet::new();
         while let Some(id) = todo.pop() {
@@ -188,7 +221,7 @@ impl<'g> FuseInspector<'g> {
             }
             todo.extend(self.leaving(id));
             if let Some(group) = self.group_of.get(&id) {
-                todo.extend(self.groups[*group].0.iter().flat_map(|n| self.leaving(*n)));
+                todo.extend(self.groups[*group].iter().flat_map(|n| self.leaving(*n)));
             }
         }
         Ok(())
@@ -205,11 +238,9 @@ impl<'g> FuseInspector<'g> {
             (0..n.outputs().len() as u32).any(|k| self.graph.users(n.value(k)).iter().any(|u| !inside.has(u.node)))
         };
         if before.iter().filter(|n| read_outside(n)).count() > 1 {
-            self.make_places();
-            let places = || before.iter().map(|n| self.place_of(*n)).filter(|p| *p != usize::MAX);
-            let span = (places().min().unwrap_or(0), places().max().unwrap_or(0));
+            self.gather(before);
             self.group_of.extend(before.iter().map(|n| (*n, self.groups.len())));
-            self.groups.push((before.to_vec(), span.0, span.1));
+            self.groups.push(before.to_vec());
         }
     }
 
