@@ -110,6 +110,11 @@ fn convolutions() {
         (32, 32, 112, 3, 1, 32),
         (144, 144, 56, 3, 2, 144),
         (16, 96, 112, 1, 1, 1),
+        (32, 32, 56, 1, 1, 1),
+        (64, 64, 56, 1, 1, 1),
+        (64, 128, 56, 1, 1, 1),
+        (384, 64, 14, 1, 1, 1),
+        (96, 576, 14, 1, 1, 1),
         (96, 24, 56, 1, 1, 1),
         (960, 160, 7, 1, 1, 1),
         (320, 1280, 7, 1, 1, 1),
@@ -126,7 +131,7 @@ fn convolutions() {
         s.stride = [1, stride, stride];
         s.pad_before = [0, kernel / 2, kernel / 2];
         s.pad_after = s.pad_before;
-        let c = Conv::new(&s).expect("sizes fit");
+        let c = Conv::new(&s).expect("sizes fit").in_singles();
         let (x, w) = (vec![0.5f32; ci * size * size], vec![0.25f32; ci / groups * co * s.taps()]);
         let mut y = vec![0f32; co * c.output().iter().product::<usize>()];
         let e = Epilogue::default();

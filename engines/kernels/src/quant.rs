@@ -1,5 +1,6 @@
 //! Real numbers to whole numbers of eight bits and back: one scale and zero point, or one a column.
 use crate::simd::act::{at_least, at_most};
+use crate::simd::isa::{Isa, Work, dispatch};
 use crate::view::{Elem, Kind};
 
 /// The least and the greatest number of a type of eight bits.
@@ -103,19 +104,48 @@ crate::multiversion! {
     }
 }
 
-crate::multiversion! {
-    /// The least and the greatest of the numbers and zero; what is no number is left out.
-    pub fn extremes(x: &[f32]) -> [f32; 2] {
-        let (mut low, mut high) = ([0.0f32; 16], [0.0f32; 16]);
-        let (blocks, rest) = x.as_chunks::<16>();
-        let last: [f32; 16] = std::array::from_fn(|i| rest.get(i).copied().unwrap_or(0.0));
-        for block in blocks.iter().chain([&last]) {
-            for i in 0..16 {
-                low[i] = if block[i] < low[i] { block[i] } else { low[i] };
-                high[i] = if block[i] > high[i] { block[i] } else { high[i] };
+/// The least and the greatest of the numbers and zero; what is no number is left out.
+pub fn extremes(x: &[f32]) -> [f32; 2] {
+    dispatch(Extremes(x))
+}
+
+struct Extremes<'a>(&'a [f32]);
+
+impl Work for Extremes<'_> {
+    type Out = [f32; 2];
+
+    #[inline(always)]
+    fn run<I: Isa, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(self, isa: I) -> [f32; 2] {
+        let zero = isa.splat(0.0);
+        // Several of each: one would wait for itself.
+        let (mut low, mut high) = ([zero; 4], [zero; 4]);
+        let (fours, rest) = self.0.as_chunks::<64>();
+        let mut see = |k: usize, block: &[f32; 16]| {
+            let v = isa.load(block);
+            // What was there stays where the new number is none.
+            low[k] = isa.at_most(low[k], v);
+            high[k] = isa.at_least(high[k], v);
+        };
+        for four in fours {
+            for (k, block) in four.as_chunks::<16>().0.iter().enumerate() {
+                see(k, block);
             }
         }
-        [low.into_iter().fold(0.0, f32::min), high.into_iter().fold(0.0, f32::max)]
+        let (blocks, rest) = rest.as_chunks::<16>();
+        blocks.iter().for_each(|b| see(0, b));
+        see(1, &std::array::from_fn(|i| rest.get(i).copied().unwrap_or(0.0)));
+        let all = |v: [I::V; 4]| {
+            v.map(|v| {
+                let mut each = [0.0; 16];
+                isa.store(v, &mut each);
+                each
+            })
+        };
+        let (low, high) = (all(low), all(high));
+        [
+            low.into_iter().flatten().fold(0.0, |a, b| if b < a { b } else { a }),
+            high.into_iter().flatten().fold(0.0, |a, b| if b > a { b } else { a }),
+        ]
     }
 }
 
@@ -187,7 +217,18 @@ mod tests {
     #[test]
     fn extremes_hold_zero_and_leave_out_what_is_no_number() {
         let x: Vec<f32> = (0..37).map(|i| if i == 20 { f32::NAN } else { i as f32 - 30.0 }).collect();
-        assert_eq!(extremes(&x), [-30.0, 6.0]);
+        for level in Level::available() {
+            with_level(level, || {
+                assert_eq!(extremes(&x), [-30.0, 6.0], "{level:?}");
+                // Each place of whole and begun vectors, alone among numbers that are none.
+                for (n, at) in [1, 15, 64, 65, 80, 137].into_iter().flat_map(|n| (0..n).map(move |at| (n, at))) {
+                    let mut x = vec![f32::NAN; n];
+                    (x[at], x[n - 1 - at]) = (3.0, if at == n - 1 - at { 3.0 } else { -f32::INFINITY });
+                    let low = if at == n - 1 - at { 0.0 } else { -f32::INFINITY };
+                    assert_eq!(extremes(&x), [low, 3.0], "{level:?} {n} {at}");
+                }
+            });
+        }
         assert_eq!(extremes(&[2.0]), [0.0, 2.0]);
         assert_eq!(extremes(&[]), [0.0, 0.0]);
     }

@@ -78,9 +78,11 @@ fn whole_rows(spec: &ConvSpec, out: usize) -> bool {
     spec.transposed.is_none() && out.is_multiple_of(16)
 }
 
-/// Cycles, about, that all strips of `rows` of an image take for one input channel and `own` output
-/// channels: a vector of sixteen results takes one a tap and channel.
-fn cost(rows: usize, own: usize, image: &Image) -> usize {
+/// Cycles, about, that the strips of `rows` of `images` images take for one input channel and `own`
+/// output channels: those of one thread and twice those of the longer half, so that two threads have
+/// alike much to do where that costs little. A vector of sixteen results takes a cycle a tap and
+/// channel.
+fn cost(rows: usize, own: usize, image: &Image, images: usize) -> usize {
     let [_, height, width] = image.out;
     let pitch = if whole_rows(&image.spec, width) { width } else { image.pitch };
     let of = |rows: usize| {
@@ -90,7 +92,9 @@ fn cost(rows: usize, own: usize, image: &Image) -> usize {
         let vectors = (rows - 1).saturating_mul(pitch).saturating_add(width).div_ceil(16);
         vectors.saturating_mul(image.spec.taps()).saturating_mul(own).saturating_add(image.cost(rows))
     };
-    (height / rows).saturating_mul(of(rows)).saturating_add(of(height % rows))
+    let all = (height / rows).saturating_mul(of(rows)).saturating_add(of(height % rows)).saturating_mul(images);
+    let half = height.div_ceil(rows).saturating_mul(images).div_ceil(2).saturating_mul(of(rows));
+    all.saturating_add(half.min(all).saturating_mul(2))
 }
 
 impl Conv {
@@ -148,9 +152,13 @@ impl Conv {
                 .then(|| Image::with(spec, 1, true))
                 .transpose()?;
             let forms = [(Some(&image), false), (apart.as_ref(), true)];
-            let all = (rows..2 * rows).filter(|&r| r <= out[1].max(1));
+            let all = (rows..=2 * rows).filter(|&r| r <= out[1].max(1));
+            let images =
+                [spec.batch, spec.groups, out[0], own.div_ceil(block)].into_iter().fold(1, usize::saturating_mul);
             best = all
-                .flat_map(|r| forms.iter().filter_map(move |(i, apart)| Some((cost(r, own, (*i)?), r, *apart))))
+                .flat_map(|r| {
+                    forms.iter().filter_map(move |(i, apart)| Some((cost(r, own.min(block), (*i)?, images), r, *apart)))
+                })
                 .min()
                 .map_or(best, |(_, rows, apart)| (rows, apart));
         }

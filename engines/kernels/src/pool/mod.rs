@@ -3,8 +3,8 @@
 
 /// Channels in groups of sixteen, innermost.
 pub mod cube;
-/// The largest elements, by rows.
-mod max;
+/// Windows over one or two axes, by rows.
+mod rows;
 /// The largest elements of large windows.
 mod slide;
 
@@ -100,6 +100,9 @@ impl Pooling {
         if let Some(size) = self.slides() {
             return self.run_slides(units, size, x, out);
         }
+        if self.is_by_rows() {
+            return self.run_rows(units, x, out);
+        }
         let size_in: usize = self.input.iter().product();
         let size_out: usize = self.output.iter().product();
         let [depth, height, width] = self.output;
@@ -112,9 +115,6 @@ impl Pooling {
             .map_or(0, |v| v / s + 1)
             .clamp(first, width.max(first))
             .min(width);
-        if self.is_max_of_rows() {
-            return self.run_max(units, first..last, x, out);
-        }
         crate::scratch::with_scratch(width, |line| {
             for plane in units.start..units.end.min(self.planes) {
                 let image = &x[plane * size_in..(plane + 1) * size_in];

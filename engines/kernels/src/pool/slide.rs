@@ -8,7 +8,7 @@ use crate::view::Out;
 use std::ops::Range;
 
 /// Windows from this size on are slid over.
-const LARGE: usize = 4;
+const LARGE: usize = 8;
 /// Numbers of a plane with its border at most.
 const MOST: usize = 1 << 24;
 

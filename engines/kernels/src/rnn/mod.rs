@@ -13,12 +13,17 @@ pub mod cell;
 mod product;
 /// The plan of a recurrence and its run.
 pub mod plan;
+/// Several threads that do one unit together.
+pub mod team;
+/// One unit of a plan.
+mod unit;
 /// An LSTM whose weights are bytes.
 pub mod bytes;
 
 pub use cell::Activation;
 pub use pack::{pack_input, pack_recurrent, packed_input_len, packed_recurrent_len};
 pub use plan::{Cell, Direction, Operands, Recurrent, Results};
+pub use team::{Broken, Member, Team};
 
 #[cfg(test)]
 mod tests;

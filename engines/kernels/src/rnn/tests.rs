@@ -21,6 +21,8 @@ struct Case {
     peep: Vec<f32>,
 }
 
+/// What outputs hold before a run: no number that one gives.
+const EMPTY: f32 = 7777.0;
 const USUAL: [Activation; 3] = [Activation::Sigmoid, Activation::Tanh, Activation::Tanh];
 
 fn case(cell: Cell, [steps, batch, input, hidden]: [usize; 4], directions: &[bool]) -> Case {
@@ -70,7 +72,8 @@ fn act(a: Activation, x: f64) -> f64 {
 }
 
 impl Case {
-    fn run(&self, level: Level, blocks: usize) -> [Vec<f32>; 3] {
+    /// The weights of input and state, packed.
+    fn packed(&self) -> (Vec<f32>, Vec<f32>) {
         let p = &self.plan;
         let (g, d) = (p.cell.gates(), p.directions.len());
         let mut w = vec![9.0; d * packed_input_len(g, p.hidden, p.input)];
@@ -81,27 +84,72 @@ impl Case {
             pack_input(&self.w[k * own_w..][..own_w], [g, p.hidden, p.input], &mut w[k * pw..][..pw]);
             pack_recurrent(&self.r[k * own_r..][..own_r], [g, p.hidden], &mut r[k * pr..][..pr]);
         }
-        let ops = Operands {
-            x: &self.x,
-            w: &w,
-            r: &r,
-            bias: &self.bias,
-            lens: &self.lens,
-            h0: &self.h0,
-            c0: &self.c0,
-            peep: &self.peep,
-        };
-        let state = d * p.batch * p.hidden;
-        let mut out = [vec![7.0; p.steps * state], vec![7.0; state], vec![7.0; state]];
+        (w, r)
+    }
+
+    fn operands<'a>(&'a self, w: &'a [f32], r: &'a [f32]) -> Operands<'a, f32> {
+        Operands { x: &self.x, w, r, bias: &self.bias, lens: &self.lens, h0: &self.h0, c0: &self.c0, peep: &self.peep }
+    }
+
+    fn run(&self, level: Level, blocks: usize) -> [Vec<f32>; 3] {
+        let p = &self.plan;
+        let (w, r) = self.packed();
+        let ops = self.operands(&w, &r);
+        let mut out = self.empty();
         let [y, h, c] = &mut out;
         let (mut y, mut h, mut c) = (Out::new(y), Out::new(h), Out::new(c));
-        let mut results = Results { y: &mut y, h: &mut h, c: (g == 4).then_some(&mut c) };
+        let mut results = Results { y: &mut y, h: &mut h, c: (p.cell.gates() == 4).then_some(&mut c) };
         with_level(level, || {
             for k in (0..blocks).rev() {
-                p.run(crate::view::block_range(p.units(), k, blocks), &ops, &mut results);
+                let units = crate::view::block_range(p.units(), k, blocks);
+                p.run(units, &ops, &mut results);
             }
         });
         out
+    }
+
+    /// The same by `threads` threads that do each unit together; the one of number `k` comes once
+    /// `k * late` is over.
+    fn run_together(&self, threads: u32, late: std::time::Duration) -> [Vec<f32>; 3] {
+        let p = &self.plan;
+        let (w, r) = self.packed();
+        let ops = self.operands(&w, &r);
+        let mut out = self.empty();
+        let all: Vec<Team> = (0..p.units()).map(|u| p.team_of(u, 2 + u % 3)).collect();
+        let each: Vec<[Vec<f32>; 3]> = std::thread::scope(|s| {
+            let one = |k: u32| {
+                let (all, ops) = (&all, &ops);
+                move || {
+                    std::thread::sleep(late * k);
+                    let mut out = self.empty();
+                    let [y, h, c] = &mut out;
+                    let (mut y, mut h, mut c) = (Out::new(y), Out::new(h), Out::new(c));
+                    let mut results = Results { y: &mut y, h: &mut h, c: (p.cell.gates() == 4).then_some(&mut c) };
+                    for (u, team) in all.iter().enumerate() {
+                        let member = if k == 0 { team.lead() } else { team.join() };
+                        p.run_unit(u, member, ops, &mut results).expect("nobody fails");
+                    }
+                    out
+                }
+            };
+            let threads: Vec<_> = (0..threads).map(|k| s.spawn(one(k))).collect();
+            threads.into_iter().map(|t| t.join().expect("a thread ends")).collect()
+        });
+        // Each number is written by one of them.
+        for k in 0..3 {
+            for (i, to) in out[k].iter_mut().enumerate() {
+                let mut written = each.iter().map(|e| e[k][i]).filter(|v| v.to_bits() != EMPTY.to_bits());
+                *to = written.next().unwrap_or(EMPTY);
+                assert!(written.next().is_none(), "output {k} [{i}] is written twice");
+            }
+        }
+        out
+    }
+
+    fn empty(&self) -> [Vec<f32>; 3] {
+        let p = &self.plan;
+        let state = p.directions.len() * p.batch * p.hidden;
+        [vec![EMPTY; p.steps * state], vec![EMPTY; state], vec![EMPTY; state]]
     }
 
     /// The definition.
@@ -241,6 +289,68 @@ fn lengths_states_peepholes_and_clips() {
             c.check(&format!("{cell:?}: clip, no bias, batch first {batch_first}"));
         }
     }
+}
+
+#[test]
+fn threads_that_do_a_unit_together_give_its_bits_whenever_they_come() {
+    let bits = |o: &[Vec<f32>; 3]| o.iter().flatten().map(|v| v.to_bits()).collect::<Vec<_>>();
+    let micros = std::time::Duration::from_micros;
+    for cell in CELLS {
+        for (size, lens) in [
+            ([300, 1, 9, 130], vec![]),
+            ([0, 1, 3, 64], vec![]),
+            ([1, 2, 3, 64], vec![0, 1]),
+            ([40, 17, 5, 48], (0..17).map(|n| n * 2).collect()),
+            ([500, 3, 7, 33], vec![500, 0, 111]),
+        ] {
+            let mut c = case(cell, size, &[false, true]);
+            (c.lens, c.h0) = (lens, noise(2 * size[1] * size[3], 5));
+            if cell.gates() == 4 {
+                (c.c0, c.peep) = (noise(2 * size[1] * size[3], 6), noise(2 * 3 * size[3], 7));
+            }
+            let alone = c.run(Level::Scalar, 1);
+            for threads in [1, 2, 3] {
+                for late in [0, 30, 400] {
+                    let got = c.run_together(threads, micros(late));
+                    assert!(bits(&got) == bits(&alone), "{cell:?} {size:?}: {threads} threads, {late} us apart");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_unit_whose_team_breaks_ends_for_all() {
+    let c = case(Cell::Lstm { input_forget: false }, [100_000, 1, 1, 32], &[false]);
+    let (w, r) = c.packed();
+    let (ops, team) = (c.operands(&w, &r), c.plan.team_of(0, 3));
+    let worker = |member: Member<'_>| {
+        let mut out = c.empty();
+        let [y, h, cell] = &mut out;
+        let (mut y, mut h, mut cell) = (Out::new(y), Out::new(h), Out::new(cell));
+        let mut results = Results { y: &mut y, h: &mut h, c: Some(&mut cell) };
+        c.plan.run_unit(0, member, &ops, &mut results)
+    };
+    std::thread::scope(|s| {
+        let leader = s.spawn(|| worker(team.lead()));
+        drop(team.join());
+        assert_eq!(leader.join().expect("it ends"), Err(Broken));
+        assert_eq!(worker(team.join()), Ok(()), "who comes late has nothing to tell");
+    });
+}
+
+#[test]
+fn small_units_and_many_of_them_are_done_by_one_thread() {
+    let seats = |cell, size, directions: &[bool]| case(cell, size, directions).plan.seats();
+    let lstm = Cell::Lstm { input_forget: false };
+    assert_eq!(seats(lstm, [64, 1, 256, 256], &[false]), 8);
+    assert_eq!(seats(lstm, [64, 1, 256, 256], &[false, true]), 4);
+    assert_eq!(seats(lstm, [64, 1, 8, 64], &[false]), 1);
+    assert_eq!(seats(Cell::Rnn, [64, 1, 8, 48], &[false]), 1);
+    assert_eq!(seats(Cell::Rnn, [64, 1, 8, 256], &[false]), 2);
+    assert_eq!(seats(lstm, [4, 200, 256, 256], &[false]), 1);
+    assert_eq!(seats(lstm, [4, 0, 256, 256], &[false]), 1);
+    assert_eq!(seats(lstm, [4, 3, 4, 0], &[false]), 1);
 }
 
 #[test]

@@ -349,8 +349,14 @@ impl Kernel for QMatMul {
     }
 
     fn work(&self) -> u64 {
-        self.products() / 32 + (self.batch.len() * self.m) as u64 * self.n as u64
+        self.products() / 32 + (self.batch.len() * self.m) as u64 * self.n as u64 + self.scanned()
     }
+
+    /// Real numbers on the left: each block finds the extremes of all of them, and quantises its own.
+    fn scanned(&self) -> u64 {
+        if self.kinds[0] == Kind::F32 { (self.batch.len() * self.m) as u64 * self.k as u64 } else { 0 }
+    }
+
     fn products(&self) -> u64 {
         let sums = (self.batch.len() * self.m) as u64 * self.n as u64;
         sums.saturating_mul(self.k as u64)

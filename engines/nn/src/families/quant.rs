@@ -125,7 +125,7 @@ impl Kernel for Scaled {
 /// Elements from which quantising is shared, and the parts at most: each looks for the extremes of
 /// all on its own.
 const SHARED: usize = 64 * 1024;
-const PARTS: usize = 4;
+const PARTS: usize = 2;
 
 /// Scale and zero point of numbers that are quantised to u8 by their own extremes.
 pub fn by_extremes(x: &[f32]) -> (f32, f32) {

@@ -1,12 +1,14 @@
 //! `CommonRNN`, `CommonGRU`, `CommonLSTM` (`plugins/ops/src/rnn.rs`) of f32, f16, bf16 in single
 //! precision: all directions, layouts, lengths, first states, peepholes, clips and activations.
 //! Weights that are constants come packed (`passes/recurrent.rs`); those that are not are packed by
-//! each launch.
+//! each launch. A unit of this kernel is a seat at a unit of the plan: threads that run blocks of the
+//! launch at the same time do it together, and the first does it alone where none comes.
+use crate::families::meetings::Meetings;
 use crate::kernel::{Io, Kernel};
 use crate::sig::{Answer, FLOATS, Sig, Tensor};
 use ge_kernels::rnn::{
-    Activation, Cell, Direction, Operands, Recurrent, Results, pack_input, pack_recurrent, packed_input_len,
-    packed_recurrent_len,
+    Activation, Broken, Cell, Direction, Member, Operands, Recurrent, Results, pack_input, pack_recurrent,
+    packed_input_len, packed_recurrent_len,
 };
 use ge_kernels::simd::isa::PanelElem;
 use ge_kernels::view::Kind;
@@ -19,6 +21,8 @@ struct Node {
     kind: Kind,
     plan: Recurrent,
     packed: bool,
+    /// Blocks of launches that do a unit of the plan together.
+    meetings: Meetings,
 }
 
 /// The cell of an operator, and the activations that it has where none are named.
@@ -131,7 +135,7 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     }
     let clip = sig.attrs.float("clip").filter(|c| *c > 0.0).map_or(f32::INFINITY, |c| c as f32);
     let plan = Recurrent { cell, steps, batch, input, hidden, directions, clip, batch_first };
-    Ok(Box::new(Node { kind, plan, packed }))
+    Ok(Box::new(Node { kind, plan, packed, meetings: Meetings::default() }))
 }
 
 fn fits(t: &Tensor, kind: Kind, shape: &[usize]) -> Answer<()> {
@@ -143,7 +147,7 @@ fn fits(t: &Tensor, kind: Kind, shape: &[usize]) -> Answer<()> {
 
 impl Kernel for Node {
     fn units(&self) -> usize {
-        self.plan.units()
+        self.plan.units().saturating_mul(self.seats())
     }
 
     fn work(&self) -> u64 {
@@ -162,6 +166,39 @@ impl Kernel for Node {
 }
 
 impl Node {
+    /// Threads that may do a unit of the plan together.
+    fn seats(&self) -> usize {
+        if self.packed { self.plan.seats() } else { 1 }
+    }
+
+    /// Takes some seats. Whose block has all those of a unit does it without a team.
+    fn seated<T: PanelElem>(
+        &self,
+        seats: Range<usize>,
+        ops: &Operands<'_, T>,
+        out: &mut Results<'_, '_, '_, '_, T>,
+    ) -> Result<()> {
+        let each = self.seats();
+        let broken = |e: Broken| Error::failed(e.to_string());
+        let mut at = seats.start;
+        while at < seats.end {
+            let (unit, behind) = (at / each, (at / each + 1) * each);
+            if at.is_multiple_of(each) && behind <= seats.end {
+                self.plan.run_unit(unit, Member::alone(), ops, out).map_err(broken)?;
+            } else {
+                // Launches that are under way at the same time write different outputs.
+                let output = std::ptr::from_mut(out.h.part(0, 1)).addr();
+                for seat in at..behind.min(seats.end) {
+                    let (team, first) = self.meetings.come([output, unit], seat % each, each, || self.plan.team(unit));
+                    let member = if first { team.lead() } else { team.join() };
+                    self.plan.run_unit(unit, member, ops, out).map_err(broken)?;
+                }
+            }
+            at = behind;
+        }
+        Ok(())
+    }
+
     /// Weights of all directions, packed.
     fn weights<'w, T: PanelElem>(&self, given: &'w [T], of_input: bool) -> Cow<'w, [T]> {
         if self.packed {
@@ -198,10 +235,7 @@ impl Node {
             c0: if self.plan.cell.gates() == 4 { io.opt_input(6)? } else { &[] },
             peep: if self.plan.cell.gates() == 4 { io.opt_input(7)? } else { &[] },
         };
-        let run = |mut results: Results<'_, '_, '_, '_, T>| {
-            self.plan.run(units, &ops, &mut results);
-            Ok(())
-        };
+        let run = |mut results: Results<'_, '_, '_, '_, T>| self.seated(units, &ops, &mut results);
         io.output::<T, ()>(0, |y| {
             io.output::<T, ()>(1, |h| match self.plan.cell.gates() {
                 4 => io.output::<T, ()>(2, |c| run(Results { y, h, c: Some(c) })),

@@ -1,6 +1,6 @@
 //! `check_races=full`: each block of a launch is run by itself on copies of the task's ranges
-//! between guard pages, twice, over two patterns: what it wrote is what differs from a pattern in
-//! one of them. So blocks that write the same byte, and outputs that no block writes wholly, are
+//! between guard pages. The launch is run so twice, over two patterns: what a block wrote is what
+//! differs from a pattern in one of them. So blocks that write the same byte, and outputs that no block writes wholly, are
 //! found; an access beyond a range ends in a guard page, and the process names the kernel.
 use super::bound::Addresses;
 use super::guarded::Range;
@@ -103,34 +103,30 @@ pub fn probe(kernel: &Kernel, call: &Call, ranges: &[Range], outputs: &[bool], d
     let call = Call { args: addresses.0.as_ptr(), n_args: addresses.0.len(), ..*call };
     let mut owner: Vec<Vec<u32>> =
         ranges.iter().map(|r| if written(r) { vec![NOBODY; r.bytes as usize] } else { Vec::new() }).collect();
-    for block in 0..dim {
-        let mut touched: Vec<Vec<bool>> = owner.iter().map(|o| vec![false; o.len()]).collect();
-        for pattern in PATTERNS {
-            for (r, c) in ranges.iter().zip(&mut copies) {
-                if r.access == Access::WRITE {
-                    c.bytes_mut().fill(pattern);
-                } else if r.bytes > 0 {
-                    // SAFETY: the range was checked against its allocation when it was bound, and
-                    // this task runs alone.
-                    let now = unsafe { std::slice::from_raw_parts(r.address as *const u8, r.bytes as usize) };
-                    c.bytes_mut().copy_from_slice(now);
-                }
-            }
-            let before: Vec<Vec<u8>> = ranges
-                .iter()
-                .zip(&copies)
-                .map(|(r, c)| if r.access == Access::READ_WRITE { c.bytes().to_vec() } else { Vec::new() })
-                .collect();
-            kernel.run(&call, block, dim, key)?;
-            for (k, t) in touched.iter_mut().enumerate() {
-                for (at, (t, now)) in t.iter_mut().zip(copies[k].bytes()).enumerate() {
-                    *t |= *now != before[k].get(at).copied().unwrap_or(pattern);
-                }
+    // Each pattern sees every block once, as a launch does: blocks may agree on who does what.
+    for (pattern, block) in PATTERNS.into_iter().flat_map(|p| (0..dim).map(move |block| (p, block))) {
+        for (r, c) in ranges.iter().zip(&mut copies) {
+            if r.access == Access::WRITE {
+                c.bytes_mut().fill(pattern);
+            } else if r.bytes > 0 {
+                // SAFETY: the range was checked against its allocation when it was bound, and
+                // this task runs alone.
+                let now = unsafe { std::slice::from_raw_parts(r.address as *const u8, r.bytes as usize) };
+                c.bytes_mut().copy_from_slice(now);
             }
         }
-        for (k, (own, t)) in owner.iter_mut().zip(&touched).enumerate() {
-            for (at, (o, _)) in own.iter_mut().zip(t).enumerate().filter(|(_, (_, t))| **t) {
-                if *o != NOBODY {
+        let before: Vec<Vec<u8>> = ranges
+            .iter()
+            .zip(&copies)
+            .map(|(r, c)| if r.access == Access::READ_WRITE { c.bytes().to_vec() } else { Vec::new() })
+            .collect();
+        kernel.run(&call, block, dim, key)?;
+        for (k, own) in owner.iter_mut().enumerate() {
+            for (at, (o, now)) in own.iter_mut().zip(copies[k].bytes()).enumerate() {
+                if *now == before[k].get(at).copied().unwrap_or(pattern) {
+                    continue;
+                }
+                if *o != NOBODY && *o != block {
                     let what = format!("blocks {o} and {block} of the kernel both write byte {at} of argument {k}");
                     return Err(Error::new(ErrorKind::PLUGIN, what));
                 }
