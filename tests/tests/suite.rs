@@ -72,9 +72,15 @@ mod dvpp;
 mod fuzz;
 /// Unknown shapes and stages of the user.
 mod shapes;
+/// Clusters of operators.
+mod clusters;
 /// Transposes that move.
 mod transposes;
 /// Kinds of models of open sizes.
 mod open_kinds;
+/// Parts of known shape in bodies.
+mod nested_parts;
+/// Executors of models of open sizes.
+mod executors;
 /// The guide's commands and schemas.
 mod guide;

@@ -34,6 +34,10 @@ pub trait Kernel: Send + Sync + 'static {
     fn lays_out(&self) -> u64 {
         0
     }
+    /// Elements that each block looks through before it begins, however small its part is.
+    fn scanned(&self) -> u64 {
+        0
+    }
     /// Other ways to divide its work into units, by name; the numbers keep their bits.
     fn schedules(&self) -> Vec<String> {
         Vec::new()
@@ -158,7 +162,10 @@ impl Tiling {
     pub fn of(kernel: &dyn Kernel, cores: u32) -> Tiling {
         let units = kernel.units() as u64;
         let work = kernel.work().max(kernel.moved()).saturating_add(kernel.lays_out());
-        let worth = (work / GRAIN).clamp(1, u64::from(cores.max(1)));
+        // Looking through four elements takes about an operation's time: that of all blocks shall
+        // be less than half of the rest.
+        let most = work.saturating_mul(2).checked_div(kernel.scanned()).unwrap_or(u64::MAX);
+        let worth = (work / GRAIN).min(most).clamp(1, u64::from(cores.max(1)));
         Tiling { units, block_dim: u32::try_from(worth.min(units.max(1))).unwrap_or(1) }
     }
 

@@ -1,8 +1,8 @@
 //! The op store: one row an operator; the yes and the reason of a no come from the row's family.
 use crate::families::maps::{MAPS, PAIRS};
 use crate::families::{
-    byte_lstm, chain, conv, elementwise, grouped, layout, matmul, norm, pool, qconv, qmatmul, quant, recurrent, reduce,
-    sequences, state, topk, trans_data,
+    byte_lstm, chain, cluster, conv, elementwise, grouped, layout, matmul, norm, pool, qconv, qmatmul, quant,
+    recurrent, reduce, sequences, state, topk, trans_data,
 };
 use crate::kernel::Kernel;
 use crate::sig::{Answer, Sig};
@@ -56,6 +56,7 @@ const ROWS: &[Row] = &[
     mixed("PromptFlashAttention", sequences::build),
     row("ScaledMaskedSoftmax", norm::masked_softmax, false),
     row("FusedElementwise", chain::build, true),
+    row("FusedCluster", cluster::build, true),
     cube("GroupedMatmul", grouped::build),
     row("TopKV2", topk::build, false),
     cube("Conv2D", conv::build),

@@ -17,6 +17,10 @@
 //!   `%k` is input k, or step k less the number of inputs; else a number. The last step is y. Operators: those of `elementwise.rs`
 //!   (their numbers behind the operand: `LeakyRelu %0 0.01`), `Clip %0 low high`,
 //!   `Dequantize %0 scale zero`, `Quantize %0 scale zero`.
+//! * `FusedCluster(x...) {steps, gives} -> y...`: steps as above, each of the broadcast shape of what
+//!   it reads, and reductions `ReduceSum %0 n keep`, `ReduceMean`, `ReduceMax`, `ReduceMin` over the
+//!   last n axes, which stay with size one where keep is 1. All is computed in single precision;
+//!   `gives` are the values that are outputs, counted as `%k` is, each rounded once.
 //! * `ScaledMaskedSoftmax(x, mask?) {scale}`: softmax(scale·x + mask) over the last axis; mask
 //!   broadcasts to x.
 use crate::conv::{common, conv2d};
@@ -26,7 +30,7 @@ use ge_plugin_api::diagnostic::Result;
 use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef, flags, infer};
 use ge_plugin_api::register_ops;
 use ge_plugin_api::types::dtype::FLOATS;
-use ge_plugin_api::types::{DType, Shape, TensorDesc};
+use ge_plugin_api::types::{AttrValue, DType, Dim, Shape, TensorDesc};
 
 /// Names of activations.
 const ACTIVATIONS: &[&str] = &[
@@ -96,6 +100,48 @@ fn chain(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     let dtype = read::dtype(c, "dtype").unwrap_or(c.input(0)?.dtype);
     Ok(vec![TensorDesc::new(dtype, s)])
 }
+/// The shapes of a cluster's steps one after the other, and of them those that it gives.
+fn cluster(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+    let mut shapes = (0..c.input_count()).map(|i| c.input(i).map(|d| d.shape.clone())).collect::<Result<Vec<_>>>()?;
+    let steps = c.node.attr("steps").and_then(AttrValue::as_strs).unwrap_or_default();
+    for text in steps {
+        let bad = |found: &str, expected: &str| read::bad(format!("step `{text}`"), found.to_owned(), expected);
+        let mut words = text.split_ascii_whitespace();
+        let op = words.next().unwrap_or_default();
+        let (values, numbers): (Vec<&str>, Vec<&str>) = words.partition(|w| w.starts_with('%'));
+        let mut reads = Vec::new();
+        for v in values {
+            let at = v[1..].parse::<usize>().ok().and_then(|k| shapes.get(k));
+            reads.push(at.ok_or_else(|| bad(v, "a value that stands before it"))?);
+        }
+        let shape = match (op.starts_with("Reduce"), reads.as_slice(), numbers.as_slice()) {
+            (true, [x], [n, keep]) => {
+                let n = n.parse::<usize>().map_err(|_| bad(n, "a number of axes"))?;
+                match x.rank() {
+                    None => Shape::unranked(),
+                    Some(rank) if rank < n => return Err(bad(&x.to_string(), "as many axes as it reduces")),
+                    Some(rank) => {
+                        let ones = if *keep == "1" { n } else { 0 };
+                        let kept = x.dims()[..rank - n].iter().copied();
+                        Shape::new(kept.chain((0..ones).map(|_| Dim::known(1))))
+                    }
+                }
+            }
+            (true, ..) => return Err(bad("its operands", "a value, a number of axes, and 0 or 1")),
+            (false, ..) => {
+                let none = Shape::of(&[]);
+                reads.iter().try_fold(none, |a, b| infer::broadcast_shapes(&a, b))?
+            }
+        };
+        shapes.push(shape);
+    }
+    let dtype = c.input(0)?.dtype;
+    let of = |k: &i64| usize::try_from(*k).ok().and_then(|k| shapes.get(k));
+    let given = read::need_ints(c, "gives")?.iter();
+    given
+        .map(|k| Ok(TensorDesc::new(dtype, of(k).ok_or_else(|| read::bad("attribute `gives`", k, "a value"))?.clone())))
+        .collect()
+}
 
 fn defs() -> Vec<OpDef> {
     let flag = AttrKind::BOOL;
@@ -144,6 +190,12 @@ fn defs() -> Vec<OpDef> {
             .required_attr("steps", AttrKind::STRINGS)
             .opt_attr("dtype", AttrKind::TYPE)
             .flags(flags::ELEMENTWISE),
+        OpDef::new("FusedCluster", cluster)
+            .dynamic("x", FLOATS, "T")
+            .dynamic_output("y", FLOATS, "T")
+            .required_attr("steps", AttrKind::STRINGS)
+            .required_attr("gives", AttrKind::INTS)
+            .flags(flags::FULL_PRECISION),
         OpDef::new("ScaledMaskedSoftmax", infer::same)
             .input("x", FLOATS, "T")
             .opt("mask", FLOATS, "T")

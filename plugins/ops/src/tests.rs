@@ -399,6 +399,22 @@ fn the_lists_of_mixed_precision_are_the_prototypes() {
 }
 
 #[test]
+fn a_cluster_gives_values_of_its_steps() {
+    let cluster = |steps: &str, gives: &str, shape: &str| {
+        format!("%y = FusedCluster(%x, %z) {{steps = [{steps}], gives = [{gives}]}} : {shape}")
+    };
+    let inputs = "%x: f16[B,S,8], %z: f16[8]";
+    let steps = r#""Add %0 %1", "ReduceMax %2 1 1", "Sub %2 %3", "ReduceSum %4 2 0", "Mul 2 %5""#;
+    holds(inputs, &cluster(steps, "4", "f16[B,S,8]"));
+    holds(inputs, &cluster(steps, "3", "f16[B,S,1]"));
+    holds(inputs, &cluster(steps, "6", "f16[B]"));
+    fails(inputs, &cluster(r#""Neg %2""#, "2", "f16[8]"), "a value that stands before it");
+    fails(inputs, &cluster(r#""Neg %1""#, "3", "f16[8]"), "attribute `gives`");
+    fails(inputs, &cluster(r#""ReduceSum %1 2 0""#, "2", "f16[]"), "as many axes as it reduces");
+    fails(inputs, &cluster(r#""ReduceSum %1 2""#, "2", "f16[]"), "a value, a number of axes, and 0 or 1");
+}
+
+#[test]
 fn every_element_wise_operator_says_what_is_known_of_its_numbers() {
     use ge_plugin_api::author::registry::Registration;
     use ge_plugin_api::ops::flags::ELEMENTWISE;

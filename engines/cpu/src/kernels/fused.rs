@@ -122,7 +122,7 @@ fn run_quant_matmul(ctx: &mut KernelCtx<'_>) -> Result<()> {
 }
 
 /// One step over all elements.
-fn compute(s: &Step, values: &[Vec<f64>], n: usize, out: DType) -> Result<Vec<f64>> {
+pub fn compute(s: &Step, values: &[Vec<f64>], n: usize, out: DType) -> Result<Vec<f64>> {
     let of = |i: usize| match s.args.get(i) {
         Some(Operand::Value(k)) => Ok(values[*k].clone()),
         Some(Operand::Number(v)) => filled(n, *v),

@@ -1,6 +1,7 @@
 //! The kernels, one folder a family. Each file ends in its rows of the table.
 pub mod attention;
 pub mod conv;
+pub mod cluster;
 pub mod fused;
 pub mod image;
 pub mod index;
@@ -34,6 +35,7 @@ pub const FAMILIES: &[&[Op]] = &[
     matrix::matmul::OPS,
     conv::direct::OPS,
     conv::deform::OPS,
+    cluster::OPS,
     fused::OPS,
     pool::window::OPS,
     pool::global::OPS,

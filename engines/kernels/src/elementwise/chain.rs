@@ -46,7 +46,7 @@ macro_rules! by_operator {
 }
 
 crate::multiversion! {
-    fn pairs(op: Binary, a: &[f32], b: &[f32], out: &mut [f32]) {
+    pub(super) fn pairs(op: Binary, a: &[f32], b: &[f32], out: &mut [f32]) {
         macro_rules! each {
             (|$x:ident, $y:ident| $e:expr) => {
                 for ((o, $x), $y) in out.iter_mut().zip(a).zip(b) {
@@ -59,7 +59,7 @@ crate::multiversion! {
     }
 }
 crate::multiversion! {
-    fn with_number(op: Binary, a: &[f32], number: f32, out: &mut [f32]) {
+    pub(super) fn with_number(op: Binary, a: &[f32], number: f32, out: &mut [f32]) {
         macro_rules! each {
             (|$x:ident, $y:ident| $e:expr) => {
                 for (o, $x) in out.iter_mut().zip(a) {
@@ -72,7 +72,7 @@ crate::multiversion! {
     }
 }
 crate::multiversion! {
-    fn of_number(op: Binary, number: f32, b: &[f32], out: &mut [f32]) {
+    pub(super) fn of_number(op: Binary, number: f32, b: &[f32], out: &mut [f32]) {
         macro_rules! each {
             (|$x:ident, $y:ident| $e:expr) => {
                 for (o, $y) in out.iter_mut().zip(b) {

@@ -9,7 +9,10 @@ pub mod unary;
 pub mod binary;
 /// Chains of steps.
 pub mod chain;
+/// Steps over rows, and reductions of rows.
+pub mod cluster;
 
 pub use binary::{Binary, Compare, binary, compare, float_map, select};
 pub use chain::{Chain, ChainStep, Source};
+pub use cluster::{Cluster, ClusterStep};
 pub use unary::{Unary, unary};

@@ -111,7 +111,8 @@ crate::multiversion! {
 }
 
 crate::multiversion! {
-    fn fold(op: Reduce, x: &[f32]) -> f32 {
+    /// The reduction of a line of numbers, in the order that each reduction has.
+    pub fn fold(op: Reduce, x: &[f32]) -> f32 {
         match op {
             Reduce::Sum => sum_by(x, |v| v),
             Reduce::Mean => sum_by(x, |v| v) / x.len() as f32,

@@ -116,7 +116,7 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
 }
 
 /// Elements of a block of one input, widened.
-fn load<T: Elem>(x: &[T], nest: &Nest<1>, range: Range<usize>, to: &mut [f32]) {
+pub fn load<T: Elem>(x: &[T], nest: &Nest<1>, range: Range<usize>, to: &mut [f32]) {
     let mut at = 0;
     nest.each_run_in(range, |[p], len, [s]| {
         let (to, p) = (&mut to[at..at + len], p as usize);

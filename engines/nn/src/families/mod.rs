@@ -1,8 +1,12 @@
 //! Kernels by family. A family reads a signature and answers with a kernel, or with the reason of a
 //! refusal in words.
 
+/// Clusters of element-wise operators and reductions.
+pub mod cluster;
 /// Products of groups of rows.
 pub mod grouped;
+/// Blocks of a launch that work together.
+mod meetings;
 /// Recurrent networks.
 pub mod recurrent;
 /// LSTMs of bytes.

@@ -30,7 +30,7 @@ fn numbers(n: &Node<'_>) -> Option<Vec<f64>> {
 }
 
 /// A step's text over operands by name; None where the node is no step.
-fn step(n: &Node<'_>, name: &mut dyn FnMut(ValueRef) -> String) -> Option<String> {
+pub(super) fn step(n: &Node<'_>, name: &mut dyn FnMut(ValueRef) -> String) -> Option<String> {
     let g = n.graph();
     if n.outputs().len() != 1 {
         return None;
@@ -67,7 +67,7 @@ fn step(n: &Node<'_>, name: &mut dyn FnMut(ValueRef) -> String) -> Option<String
 }
 
 /// Whether a node can be a step: its operator, and numbers in single precision or less.
-fn is_step(n: &Node<'_>) -> bool {
+pub(super) fn is_step(n: &Node<'_>) -> bool {
     let taken = |d: DType| matches!(d, DType::F32 | DType::F16 | DType::BF16);
     let of_bytes = matches!(n.op(), "QuantizeLinear" | "DequantizeLinear");
     let types = n.outputs().iter().all(|d| taken(d.dtype) || of_bytes)
@@ -76,7 +76,7 @@ fn is_step(n: &Node<'_>) -> bool {
 }
 
 /// Whether two nodes agree in what says where they run.
-fn agree(a: &Node<'_>, b: &Node<'_>) -> bool {
+pub(super) fn agree(a: &Node<'_>, b: &Node<'_>) -> bool {
     let one = |a: &Node<'_>, b: &Node<'_>| {
         let mut bound = a.attrs().iter().filter(|x| CONSISTENT.contains(&x.key.as_str()));
         bound.all(|x| b.attr(x.key) == Some(&x.value))

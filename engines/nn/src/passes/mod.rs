@@ -9,6 +9,8 @@ pub mod attention;
 pub mod byte_weights;
 /// What follows a convolution, and the padding before it.
 pub mod conv;
+/// Clusters of element-wise operators and reductions.
+pub mod cluster;
 /// Chains of element-wise operators.
 pub mod elementwise;
 /// What follows a product, and the transposes before it.
@@ -50,18 +52,18 @@ fn info(name: &str, help: &str) -> PassInfo {
 /// The store's reason.
 fn has_kernel(g: &Graph<'_>, op: &str, inputs: &[ValueRef], attrs: &AttrMap, out: &TensorDesc) -> Verdict {
     let given = inputs.iter().map(|v| g.desc(*v)).chain([Some(out)]).collect::<Vec<_>>();
-    has_kernel_for(op, &given, attrs)
+    has_kernel_for(op, &given, 1, attrs)
 }
 
-/// As [`has_kernel`], of descriptors: those of the inputs, and the output's behind them.
-fn has_kernel_for(op: &str, given: &[Option<&TensorDesc>], attrs: &AttrMap) -> Verdict {
+/// As [`has_kernel`], of descriptors: those of the inputs, and the outputs' behind them.
+fn has_kernel_for(op: &str, given: &[Option<&TensorDesc>], outputs: usize, attrs: &AttrMap) -> Verdict {
     let trials = open::trials(given).filter(|t| !t.is_empty());
     let trials = trials.ok_or_else(|| format!("{op}: a size is not known, and has no name"))?;
-    for mut descs in trials {
-        let out = descs.pop().flatten();
+    for descs in trials {
+        let (inputs, outputs) = descs.split_at(descs.len().saturating_sub(outputs));
         let tensor = |d: &TensorDesc| Tensor::of(d, None);
-        let inputs = descs.iter().map(|d| d.as_ref().map(tensor).transpose()).collect::<Result<_, _>>()?;
-        let outputs = out.iter().map(tensor).collect::<Result<_, _>>()?;
+        let inputs = inputs.iter().map(|d| d.as_ref().map(tensor).transpose()).collect::<Result<_, _>>()?;
+        let outputs = outputs.iter().flatten().map(tensor).collect::<Result<_, _>>()?;
         let sig = Sig { op: op.to_owned(), attrs: attrs.clone(), inputs, outputs };
         store::build(&sig).map_err(|why| format!("{op} has no kernel here: {why}"))?;
     }

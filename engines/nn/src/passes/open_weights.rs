@@ -57,5 +57,5 @@ fn takes(n: &Node<'_>, at: usize, weights: &TensorDesc) -> bool {
             attrs.set(key, false);
         }
     }
-    has_kernel_for(n.op(), &given, &attrs).is_ok()
+    has_kernel_for(n.op(), &given, 1, &attrs).is_ok()
 }

@@ -188,3 +188,123 @@ fn refusals_have_their_reasons() {
     let heads = case("PromptFlashAttention", &[&q, &q, &q], &[(F, &[1, 4, 6])]).with("num_heads", 4i64);
     assert_eq!(heads.refusal(&ai), "[1, 4, 6] is not BSH with 4 heads");
 }
+
+/// The outputs of a cluster, each near its numbers.
+fn cluster_gives(c: Case, want: &[Vec<f64>], tol: f64) {
+    let got = c.run(&Nn::ai_core());
+    for (k, (got, want)) in got.iter().zip(want).enumerate() {
+        assert_eq!(got.data.len(), want.len());
+        for (i, (g, w)) in got.data.iter().zip(want).enumerate() {
+            let near = (g - w).abs() <= tol * w.abs().max(1.0) || g == w || (g.is_nan() && w.is_nan());
+            assert!(near, "output {k} element {i}: {g} for {w}");
+        }
+    }
+}
+
+#[test]
+fn a_cluster_is_a_softmax_with_its_mask_in_every_type_and_length() {
+    for (dtype, tol) in [(F, 1e-6), (DType::F16, 2e-3), (DType::BF16, 1.6e-2)] {
+        // Rows of one, of less than a tile, and of more than one.
+        for len in [1u64, 7, 100, 5000] {
+            let (x, mask) = (noise(dtype, &[2, 3, len], 1), noise(dtype, &[2, 1, len], 2));
+            let n = len as usize;
+            let (mut y, mut e, mut sums) = (vec![], vec![], vec![]);
+            for r in 0..6 {
+                let v: Vec<f64> = (0..n).map(|i| 3.0 * x.data[r * n + i] + mask.data[r / 3 * n + i]).collect();
+                let most = v.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+                let all: Vec<f64> = v.iter().map(|v| (v - most).exp()).collect();
+                let sum: f64 = all.iter().sum();
+                y.extend(all.iter().map(|e| e / sum));
+                e.extend(all);
+                sums.push(sum.ln() + most);
+            }
+            let steps = [
+                "Mul %0 3",
+                "Add %2 %1",
+                "ReduceMax %3 1 1",
+                "Sub %3 %4",
+                "Exp %5",
+                "ReduceSum %6 1 1",
+                "Div %6 %7",
+                "Log %7",
+                "Add %9 %4",
+            ];
+            let c = case(
+                "FusedCluster",
+                &[&x, &mask],
+                &[(dtype, &[2, 3, len]), (dtype, &[2, 3, len]), (dtype, &[2, 3, 1])],
+            );
+            // Sums grow with the row, and so does what half types round off.
+            cluster_gives(c.with("steps", texts(&steps)).with("gives", vec![8i64, 6, 10]), &[y, e, sums], tol);
+        }
+    }
+}
+
+#[test]
+fn a_cluster_is_a_layer_norm_over_two_axes_with_vectors_and_a_sum_given_out() {
+    let (x, r) = (noise(F, &[3, 4, 6], 1), noise(F, &[3, 4, 6], 2));
+    let (gamma, beta) = (noise(F, &[4, 6], 3), noise(F, &[6], 4));
+    let (mut sum, mut y, mut mean) = (vec![], vec![], vec![]);
+    for row in 0..3 {
+        let v: Vec<f64> = (0..24).map(|i| x.data[row * 24 + i] + r.data[row * 24 + i]).collect();
+        let m = v.iter().sum::<f64>() / 24.0;
+        let spread = (v.iter().map(|v| (v - m) * (v - m)).sum::<f64>() / 24.0 + 1e-5).sqrt();
+        y.extend(v.iter().enumerate().map(|(i, v)| (v - m) / spread * gamma.data[i] + beta.data[i % 6]));
+        sum.extend(v);
+        mean.push(m.abs());
+    }
+    let steps = [
+        "Add %0 %1",
+        "ReduceMean %4 2 1",
+        "Sub %4 %5",
+        "Square %6",
+        "ReduceMean %7 2 1",
+        "Add %8 0.00001",
+        "Sqrt %9",
+        "Div %6 %10",
+        "Mul %11 %2",
+        "Add %12 %3",
+        "ReduceMean %4 2 0",
+        "Abs %14",
+    ];
+    let c = case("FusedCluster", &[&x, &r, &gamma, &beta], &[(F, &[3, 4, 6]), (F, &[3, 4, 6]), (F, &[3])]);
+    cluster_gives(c.with("steps", texts(&steps)).with("gives", vec![4i64, 13, 15]), &[sum, y, mean], 1e-5);
+}
+
+#[test]
+fn a_cluster_without_reductions_has_columns_numbers_and_any_broadcast_input() {
+    // More than one tile; the last one is not full.
+    let (x, column) = (noise(F, &[5, 40, 33], 1), noise(F, &[40, 1], 2));
+    let (plane, one) = (noise(F, &[5, 1, 33], 3), noise(F, &[1], 4));
+    let (mut first, mut second) = (vec![], vec![]);
+    for i in 0..5 * 40 * 33 {
+        let v = (x.data[i] - column.data[i / 33 % 40]) * plane.data[i / (40 * 33) * 33 + i % 33];
+        first.push(v);
+        second.push(0.5 - v.tanh() + one.data[0]);
+    }
+    let steps = ["Sub %0 %1", "Mul %4 %2", "Tanh %5", "Sub 0.5 %6", "Add %7 %3"];
+    let c = case("FusedCluster", &[&x, &column, &plane, &one], &[(F, &[5, 40, 33]), (F, &[5, 40, 33])]);
+    cluster_gives(c.with("steps", texts(&steps)).with("gives", vec![5i64, 8]), &[first, second], 1e-6);
+}
+
+#[test]
+fn clusters_that_are_none_are_refused_in_words() {
+    let ai = Nn::ai_core();
+    let (x, row) = (noise(F, &[2, 3], 1), noise(F, &[3], 2));
+    let said = |steps: &[&str], gives: Vec<i64>, out: &[u64]| {
+        let c = case("FusedCluster", &[&x, &row], &[(F, out)]);
+        c.with("steps", texts(steps)).with("gives", gives).refusal(&ai)
+    };
+    assert_eq!(said(&["Neg %0"], vec![0], &[2, 3]), "`gives` names no step");
+    assert_eq!(said(&["Neg %0"], vec![2, 2], &[2, 3]), "1 outputs, `gives` names [2, 2]");
+    assert_eq!(said(&["Neg %1", "Add %0 %2"], vec![3], &[2, 3]), "values are not [2, 3] or its columns");
+    let two = said(&["ReduceSum %0 1 1", "ReduceSum %0 2 1", "Add %2 %3"], vec![4], &[2, 1]);
+    assert_eq!(two, "reductions over other numbers of axes");
+    assert_eq!(said(&["ReduceSum %0 1 1", "Add %0 %2"], vec![3], &[3]), "output 0 is f32 [3], the step gives [2, 3]");
+    let gone = said(&["ReduceSum %0 1 0", "Add %2 %1"], vec![3], &[2]);
+    assert_eq!(gone, "step Add reads rows whose axes are gone beside others");
+    assert_eq!(
+        said(&["ReduceSum %0 0 1"], vec![2], &[2]),
+        "step ReduceSum with [Value(0), Number(0.0), Number(1.0)] is no reduction"
+    );
+}

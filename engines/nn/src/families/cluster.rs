@@ -1,0 +1,340 @@
+//! `FusedCluster`: element-wise steps and reductions over the last axes, a tile of rows at a time in
+//! single precision; f32, f16, bf16. A row is what the reductions run over; where there are none,
+//! the shortest that makes each value a full tensor or one of columns.
+use crate::families::chain::load;
+use crate::families::maps::{map_named, pair_named};
+use crate::kernel::{Io, Kernel};
+use crate::sig::{Answer, FLOATS, Sig};
+use ge_kernels::elementwise::chain::narrow;
+use ge_kernels::elementwise::{Cluster, ClusterStep, Source};
+use ge_kernels::reduce::Reduce;
+use ge_kernels::scratch::with_scratch;
+use ge_kernels::view::steps::{Operand, Step, parse};
+use ge_kernels::view::{Elem, Kind, Layout, Nest, broadcast_shapes, element_count};
+use ge_kernels::with_kind;
+use ge_plugin_api::{Error, Result};
+use std::ops::Range;
+
+/// Elements of a tile, where a row has no more.
+const TILE: usize = 4096;
+/// Floats of working memory at most.
+const MOST_MEMORY: usize = 1 << 24;
+
+/// How an input comes into a tile.
+enum Load {
+    /// It is read where it stands.
+    Direct,
+    /// The same for each row: it is loaded once a launch.
+    Once(Nest<1>),
+    /// Its elements of each tile.
+    Tile(Nest<1>),
+}
+
+struct Rows {
+    kind: Kind,
+    rows: usize,
+    len: usize,
+    /// Rows of a tile, which is a unit of work.
+    tile: usize,
+    inputs: Vec<Load>,
+    program: Cluster,
+    /// The values that are outputs.
+    gives: Vec<usize>,
+}
+
+/// The reduction of a name.
+pub fn reduction_named(op: &str) -> Option<Reduce> {
+    Some(match op {
+        "ReduceSum" => Reduce::Sum,
+        "ReduceMean" => Reduce::Mean,
+        "ReduceMax" => Reduce::Max,
+        "ReduceMin" => Reduce::Min,
+        _ => return None,
+    })
+}
+
+/// A value while the steps are read.
+struct Value {
+    shape: Vec<usize>,
+    /// It comes of a reduction whose axes are gone: its sizes are those of the rows.
+    dropped: bool,
+}
+
+/// A reduction: the value, the axes, and whether they are kept.
+fn reduced(s: &Step) -> Answer<(Reduce, usize, usize, bool)> {
+    match (reduction_named(&s.op), s.args.as_slice()) {
+        (Some(op), &[Operand::Value(x), Operand::Number(n), Operand::Number(keep)]) if n >= 1.0 => {
+            Ok((op, x, n as usize, keep == 1.0))
+        }
+        _ => Err(format!("step {} with {:?} is no reduction", s.op, s.args)),
+    }
+}
+
+/// The value of a step over the earlier ones.
+fn value(s: &Step, values: &[Value]) -> Answer<Value> {
+    if s.op.starts_with("Reduce") {
+        let (_, x, n, keep) = reduced(s)?;
+        let x = &values[x];
+        if x.dropped || x.shape.len() < n {
+            return Err(format!("step {} over {n} axes of {:?}", s.op, x.shape));
+        }
+        let mut shape = x.shape[..x.shape.len() - n].to_vec();
+        shape.resize(shape.len() + if keep { n } else { 0 }, 1);
+        return Ok(Value { shape, dropped: !keep });
+    }
+    let reads = || s.args.iter().filter_map(|a| if let Operand::Value(k) = a { Some(&values[*k]) } else { None });
+    let dropped = reads().any(|v| v.dropped);
+    if reads().any(|v| v.dropped != dropped) {
+        return Err(format!("step {} reads rows whose axes are gone beside others", s.op));
+    }
+    let mut shape = Vec::new();
+    for v in reads() {
+        shape = broadcast_shapes(&shape, &v.shape).map_err(|e| e.to_string())?;
+    }
+    Ok(Value { shape, dropped })
+}
+
+/// A shape with ones before it, to so many axes.
+fn padded(shape: &[usize], rank: usize) -> Vec<usize> {
+    let mut all = vec![1; rank.saturating_sub(shape.len())];
+    all.extend_from_slice(shape);
+    all
+}
+
+/// One step as the kernel computes it.
+fn step(s: &Step) -> Answer<ClusterStep> {
+    if s.op.starts_with("Reduce") {
+        let (op, x, ..) = reduced(s)?;
+        return Ok(ClusterStep::Reduce(op, x));
+    }
+    let of = |o: &Operand| match o {
+        Operand::Value(k) => Source::Value(*k),
+        Operand::Number(v) => Source::Number(*v as f32),
+    };
+    if let (Some(op), [a, b]) = (pair_named(&s.op), s.args.as_slice()) {
+        return Ok(ClusterStep::Binary(op, of(a), of(b)));
+    }
+    let Some((Operand::Value(x), rest)) = s.args.split_first() else {
+        return Err(format!("step {} reads no value", s.op));
+    };
+    let number = |o: &Operand| match o {
+        Operand::Number(v) => Ok(*v as f32),
+        Operand::Value(k) => Err(format!("step {} reads %{k} where it takes a number", s.op)),
+    };
+    let numbers = rest.iter().map(number).collect::<Answer<Vec<f32>>>()?;
+    Ok(ClusterStep::Unary(map_named(&s.op, &numbers)?, *x))
+}
+
+/// The number of last axes that are a row, by the reductions; without them by the shapes of the
+/// steps' values, which are the whole or columns.
+fn axes_of_rows(steps: &[Step], made: &[Value], whole: &[usize]) -> Answer<usize> {
+    let mut axes = None;
+    for s in steps.iter().filter(|s| s.op.starts_with("Reduce")) {
+        let n = reduced(s)?.2;
+        if axes.is_some_and(|a| a != n) {
+            return Err("reductions over other numbers of axes".into());
+        }
+        axes = Some(n);
+    }
+    let rank = whole.len();
+    let fits = |n: usize| {
+        made.iter().filter(|v| !v.dropped).all(|v| {
+            let own = padded(&v.shape, rank);
+            own == whole || (own[..rank - n] == whole[..rank - n] && own[rank - n..].iter().all(|d| *d == 1))
+        })
+    };
+    match axes {
+        Some(n) if n <= rank && fits(n) => Ok(n),
+        None => (0..=rank).find(|n| fits(*n)).ok_or_else(|| format!("values are not {whole:?} or its columns")),
+        Some(n) => Err(format!("values are not {whole:?} or its columns over {n} axes")),
+    }
+}
+
+/// The kernel of a cluster.
+///
+/// # Errors
+/// Types, shapes or steps that it does not take, in words.
+pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
+    let kind = sig.one_kind(FLOATS)?;
+    let texts = sig.attrs.strs("steps").ok_or("attribute `steps` is missing")?;
+    let inputs = sig.inputs.len();
+    let parsed = parse(texts, inputs)?;
+    let mut values = Vec::new();
+    for i in 0..inputs {
+        sig.plain(i)?;
+        values.push(Value { shape: sig.input(i)?.shape.clone(), dropped: false });
+    }
+    for s in &parsed {
+        let v = value(s, &values)?;
+        values.push(v);
+    }
+    let mut whole = Vec::new();
+    for v in values.iter().filter(|v| !v.dropped) {
+        whole = broadcast_shapes(&whole, &v.shape).map_err(|e| e.to_string())?;
+    }
+    let made = &values[inputs..];
+    let axes = axes_of_rows(&parsed, made, &whole)?;
+    let (over, row) = whole.split_at(whole.len() - axes);
+    let count = |s: &[usize]| element_count(s).map_err(|e| e.to_string());
+    let (rows, len) = (count(over)?, count(row)?);
+    if let Some(v) = made.iter().find(|v| v.dropped && v.shape != over) {
+        return Err(format!("a value of rows is {:?}, there are {over:?}", v.shape));
+    }
+
+    // Which inputs are full; of rows of one element, none is.
+    let (mut full, mut loads) = (Vec::new(), Vec::new());
+    for v in &values[..inputs] {
+        let own = padded(&v.shape, whole.len());
+        let wide = len != 1 && own[over.len()..].iter().any(|d| *d != 1);
+        let (from, to): (&[usize], &[usize]) = if wide { (&own, &whole) } else { (&own[..over.len()], over) };
+        let l = Layout::contiguous(from).and_then(|l| l.broadcast_to(to)).map_err(|e| e.to_string())?;
+        let nest = Nest::new(to, [&l]);
+        loads.push(match kind {
+            Kind::F32 if from == to => Load::Direct,
+            _ if own[..over.len()].iter().all(|d| *d == 1) => Load::Once(nest),
+            _ => Load::Tile(nest),
+        });
+        full.push(wide);
+    }
+    for s in parsed.iter().filter(|s| s.op.starts_with("Reduce")) {
+        let x = reduced(s)?.1;
+        if padded(&values[x].shape, whole.len()) != whole {
+            return Err(format!("step {} reads {:?}, the rows are of {whole:?}", s.op, values[x].shape));
+        }
+    }
+    let gives = sig.attrs.ints("gives").unwrap_or(&[]);
+    let place = |k: &i64| usize::try_from(*k).ok().filter(|k| (inputs..values.len()).contains(k));
+    let gives: Vec<usize> = gives.iter().map(place).collect::<Option<_>>().ok_or("`gives` names no step")?;
+    let once = gives.iter().enumerate().all(|(i, v)| !gives[..i].contains(v));
+    if gives.len() != sig.outputs.len() || !once {
+        return Err(format!("{} outputs, `gives` names {gives:?}", sig.outputs.len()));
+    }
+    let steps = parsed.iter().map(step).collect::<Answer<Vec<_>>>()?;
+    let program = Cluster::new(steps, &full, &gives.iter().map(|v| v - inputs).collect::<Vec<_>>());
+    for (k, v) in gives.iter().enumerate() {
+        let y = sig.output(k)?;
+        let numbers = if program.is_full(*v) { count(&whole)? } else { rows };
+        if y.shape != values[*v].shape || y.count() != numbers || y.kind != Some(kind) {
+            return Err(format!("output {k} is {} {:?}, the step gives {:?}", y.dtype, y.shape, values[*v].shape));
+        }
+    }
+    let tile = (TILE / len.max(1)).clamp(1, rows.max(1));
+    let cluster = Rows { kind, rows, len, tile, inputs: loads, program, gives };
+    if cluster.memory().is_none_or(|m| m > MOST_MEMORY) {
+        return Err(format!("rows of {len} elements"));
+    }
+    Ok(Box::new(cluster))
+}
+
+/// Takes so many floats off the front.
+fn split<'m>(memory: &mut &'m mut [f32], n: usize) -> &'m mut [f32] {
+    let (own, rest) = std::mem::take(memory).split_at_mut(n);
+    *memory = rest;
+    own
+}
+
+/// Calls `f` with these parts of the outputs, one of each.
+fn with_outputs(
+    io: &Io<'_, '_>,
+    parts: &[Range<usize>],
+    lent: Vec<&mut [f32]>,
+    f: &mut dyn FnMut(Vec<&mut [f32]>),
+) -> Result<()> {
+    let Some(part) = parts.get(lent.len()) else {
+        f(lent);
+        return Ok(());
+    };
+    io.output::<f32, ()>(lent.len(), |out| {
+        // Those lent so far outlive this one.
+        let mut lent: Vec<&mut [f32]> = lent;
+        lent.push(out.part(part.start, part.len()));
+        with_outputs(io, parts, lent, f)
+    })
+}
+
+impl Rows {
+    /// Numbers of a value in so many rows.
+    fn of(&self, full: bool, rows: usize) -> usize {
+        if full { rows.saturating_mul(self.len) } else { rows }
+    }
+
+    /// Numbers of a tile of input `i`, where it is loaded.
+    fn loaded(&self, i: usize) -> usize {
+        if matches!(self.inputs[i], Load::Direct) { 0 } else { self.of(self.program.is_full(i), self.tile) }
+    }
+
+    /// Numbers of a tile of output `k`, where they are narrowed.
+    fn narrowed(&self, k: usize) -> usize {
+        if self.kind == Kind::F32 { 0 } else { self.of(self.program.is_full(self.gives[k]), self.tile) }
+    }
+
+    /// Floats of working memory; None where they are too many to count.
+    fn memory(&self) -> Option<usize> {
+        self.tile.checked_mul(self.len.max(1))?.checked_mul(self.inputs.len() + self.program.steps().len())?;
+        let loaded = (0..self.inputs.len()).map(|i| self.loaded(i)).sum::<usize>();
+        let narrowed = (0..self.gives.len()).map(|k| self.narrowed(k)).sum::<usize>();
+        Some(loaded + narrowed + self.program.memory(self.tile, self.len))
+    }
+
+    fn compute<T: Elem>(&self, units: Range<usize>, io: &Io<'_, '_>, memory: &mut [f32]) -> Result<()> {
+        let mut rest = memory;
+        let mut own: Vec<&mut [f32]> = (0..self.inputs.len()).map(|i| split(&mut rest, self.loaded(i))).collect();
+        let mut made: Vec<&mut [f32]> = (0..self.gives.len()).map(|k| split(&mut rest, self.narrowed(k))).collect();
+        let (first, end) = (units.start * self.tile, (units.end * self.tile).min(self.rows));
+        let part = |full: bool, rows: &Range<usize>| self.of(full, rows.start)..self.of(full, rows.end);
+        for start in (first..end).step_by(self.tile) {
+            let rows = start..(start + self.tile).min(end);
+            for (i, input) in self.inputs.iter().enumerate() {
+                let range = part(self.program.is_full(i), &rows);
+                match input {
+                    Load::Tile(nest) => load::<T>(io.input::<T>(i)?, nest, range, own[i]),
+                    // The first tile is the longest.
+                    Load::Once(nest) if start == first => load::<T>(io.input::<T>(i)?, nest, range, own[i]),
+                    Load::Direct | Load::Once(_) => {}
+                }
+            }
+            let mut inputs: Vec<&[f32]> = Vec::with_capacity(own.len());
+            for (i, input) in self.inputs.iter().enumerate() {
+                let range = part(self.program.is_full(i), &rows);
+                inputs.push(if matches!(input, Load::Direct) { &io.input::<f32>(i)?[range] } else { &*own[i] });
+            }
+            let parts: Vec<Range<usize>> = self.gives.iter().map(|v| part(self.program.is_full(*v), &rows)).collect();
+            if self.kind == Kind::F32 {
+                with_outputs(io, &parts, Vec::with_capacity(parts.len()), &mut |outputs| {
+                    self.program.run(rows.len(), self.len, &inputs, rest, outputs);
+                })?;
+                continue;
+            }
+            let outputs = made.iter_mut().map(|m| &mut **m).collect();
+            self.program.run(rows.len(), self.len, &inputs, rest, outputs);
+            for (k, part) in parts.iter().enumerate() {
+                io.output::<T, ()>(k, |out| {
+                    narrow(&made[k][..part.len()], out.part(part.start, part.len()));
+                    Ok(())
+                })?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Kernel for Rows {
+    fn units(&self) -> usize {
+        self.rows.div_ceil(self.tile)
+    }
+
+    fn work(&self) -> u64 {
+        let full = (0..self.program.steps().len()).filter(|k| self.program.is_full(self.inputs.len() + k)).count();
+        let columns = self.program.steps().len() - full;
+        let elements = (self.rows as u64).saturating_mul(self.len as u64);
+        (2 * elements).saturating_mul(full.max(1) as u64).saturating_add(self.rows as u64 * columns as u64)
+    }
+
+    fn run(&self, units: Range<usize>, io: &Io<'_, '_>) -> Result<()> {
+        let memory = self.memory().ok_or_else(|| Error::internal("memory of a cluster"))?;
+        with_scratch(memory, |memory| {
+            with_kind!(self.kind, [F32, F16, Bf16], T => self.compute::<T>(units, io, memory),
+                else Err(Error::internal("type of a cluster")))
+        })
+    }
+}

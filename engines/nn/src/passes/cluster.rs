@@ -1,0 +1,361 @@
+//! `ClusterAutoFusionPass`: element-wise operators and reductions over the last axes that read each
+//! other become one `FusedCluster`, whose inner values are not in memory. What an inner value's other
+//! readers need, it gives out too. Softmax, the normalisations and log-sum-exp come of it by
+//! themselves.
+//!
+//! Clusters grow along the order of the graph: a node joins those of its producers, one after the
+//! other, where the whole has one shape of rows (each value is full or a column of it, so that
+//! nothing is computed twice), where no path leaves it and comes back, and where the rows fit the
+//! cache. A cluster of one shape with one result is left to `ElementwiseAutoFusionPass`.
+use super::elementwise::{agree, is_step, step};
+use super::{has_kernel_for, open};
+use crate::families::cluster::reduction_named;
+use ge_plugin_api::Result;
+use ge_plugin_api::fusion::{Boundary, Replacement, SubgraphRewriter, Verdict};
+use ge_plugin_api::ops::infer::broadcast_shapes;
+use ge_plugin_api::pass::{Pass, PassInfo, PassLevel, PassStage};
+use ge_plugin_api::patch::Patch;
+use ge_plugin_api::types::{AttrMap, DType, Dim, NodeId, Shape, TensorDesc, ValueRef};
+use ge_plugin_api::view::{Graph, Node};
+use std::collections::{HashMap, HashSet};
+
+/// Steps of a cluster at most.
+const MOST_STEPS: usize = 40;
+/// Inputs of a cluster at most.
+const MOST_INPUTS: usize = 12;
+/// Outputs of a cluster at most.
+const MOST_OUTPUTS: usize = 8;
+/// Elements of a row that is reduced at most: the values of a row then stay in the cache.
+const MOST_ROW: u64 = 16 * 1024;
+/// Nodes that a search for a path looks at.
+const MOST_SEEN: usize = 256;
+/// Name of the pass.
+const NAME: &str = "ClusterAutoFusionPass";
+
+/// The pass.
+pub struct ClusterFusion;
+
+/// A node that can be part of a cluster.
+struct Member {
+    /// What it reads, without the numbers that its step has in it.
+    reads: Vec<ValueRef>,
+    /// Of a reduction, how many axes, and whether they are kept.
+    reduces: Option<(usize, bool)>,
+    cluster: usize,
+}
+
+/// The last axes that a reduction is over, and whether they are kept; None where it is none of them.
+fn reduction(n: &Node<'_>) -> Option<(usize, bool)> {
+    reduction_named(n.op().trim_end_matches('D'))?;
+    let rank = n.input_desc(0)?.shape.rank()?;
+    let axes = match n.ints("axes") {
+        Some(axes) => axes.to_vec(),
+        None => n.const_input(1)?.to_i64(8)?,
+    };
+    let of = |a: &i64| usize::try_from(if *a < 0 { *a + rank as i64 } else { *a }).ok().filter(|a| *a < rank);
+    let mut axes = axes.iter().map(of).collect::<Option<Vec<_>>>()?;
+    axes.sort_unstable();
+    axes.dedup();
+    let last = !axes.is_empty() && axes.iter().rev().enumerate().all(|(i, a)| *a == rank - 1 - i);
+    last.then_some((axes.len(), n.flag("keep_dims")))
+}
+
+/// The node as a part of a cluster, where it can be one.
+fn member(n: &Node<'_>, cluster: usize) -> Option<Member> {
+    let g = n.graph();
+    let [out] = n.outputs() else { return None };
+    let taken = matches!(out.dtype, DType::F32 | DType::F16 | DType::BF16) && open::is_named(&out.shape);
+    if !taken || !n.controls().is_empty() || !g.control_users(n.id()).is_empty() {
+        return None;
+    }
+    if let Some(reduces) = reduction(n) {
+        let x = n.input_desc(0)?;
+        let fits = x.dtype == out.dtype && open::is_named(&x.shape);
+        return fits.then(|| Member { reads: vec![n.inputs()[0]], reduces: Some(reduces), cluster });
+    }
+    if matches!(n.op(), "QuantizeLinear" | "DequantizeLinear") || !is_step(n) {
+        return None;
+    }
+    let (mut reads, mut shape) = (Vec::new(), Shape::of(&[]));
+    step(n, &mut |v| {
+        reads.push(v);
+        String::new()
+    })?;
+    // A number written into a step is of no axes, though a constant of one element may have some.
+    for v in &reads {
+        let d = g.desc(*v).filter(|d| d.dtype == out.dtype)?;
+        shape = broadcast_shapes(&shape, &d.shape).ok()?;
+    }
+    (!reads.is_empty() && open::same(&shape, &out.shape)).then_some(Member { reads, reduces: None, cluster })
+}
+
+/// What a set of nodes would be.
+struct Form {
+    /// Whether there are reductions.
+    reduces: bool,
+    /// Whether each value has the whole shape.
+    one_shape: bool,
+}
+
+struct Sets<'g> {
+    g: Graph<'g>,
+    /// Place in the order by node.
+    place: HashMap<NodeId, usize>,
+    members: HashMap<NodeId, Member>,
+    /// Nodes of each cluster, by place; of one that another has taken, none.
+    clusters: Vec<Vec<NodeId>>,
+    /// Of each cluster without reductions whose values have one shape: what it reads. A node of that
+    /// shape joins it without more ado.
+    plain: Vec<Option<Vec<ValueRef>>>,
+}
+
+impl Sets<'_> {
+    /// The form of a set in the order of the graph; None where it is no cluster.
+    fn form(&self, nodes: &[NodeId]) -> Option<Form> {
+        let shape = |v: ValueRef| self.g.desc(v).map(|d| &d.shape);
+        let own = |n: &NodeId| shape(ValueRef::new(*n, 0));
+        let mut dropped: Vec<NodeId> = Vec::new();
+        let mut outside: Vec<ValueRef> = Vec::new();
+        let (mut axes, mut whole) = (None, Shape::of(&[]));
+        for n in nodes {
+            let m = self.members.get(n)?;
+            let gone = m.reads.iter().filter(|v| dropped.contains(&v.node)).count();
+            if gone > 0 && (gone != m.reads.len() || m.reduces.is_some()) {
+                return None;
+            }
+            if let Some((count, keep)) = m.reduces {
+                if axes.is_some_and(|a| a != count) {
+                    return None;
+                }
+                axes = Some(count);
+                if !keep {
+                    dropped.push(*n);
+                }
+            }
+            if gone > 0 {
+                dropped.push(*n);
+            }
+            for v in m.reads.iter().filter(|v| !nodes.contains(&v.node)) {
+                if !outside.contains(v) {
+                    outside.push(*v);
+                    whole = broadcast_shapes(&whole, shape(*v)?).ok()?;
+                }
+            }
+        }
+        if outside.is_empty() || outside.len() > MOST_INPUTS || !open::is_named(&whole) {
+            return None;
+        }
+        let rank = whole.rank()?;
+        let one = Dim::known(1);
+        // Ones stand before a shape of fewer axes.
+        let at = |s: &Shape, k: usize| (k + s.dims().len()).checked_sub(rank).map_or(one, |k| s.dims()[k]);
+        let is_whole = |s: &Shape| (0..rank).all(|k| at(s, k).same(whole.dims()[k]));
+        let column =
+            |s: &Shape, n: usize| (0..rank).all(|k| at(s, k).same(if k < rank - n { whole.dims()[k] } else { one }));
+        let kept = || nodes.iter().filter(|n| !dropped.contains(n));
+        let fits = |n: usize| kept().all(|k| own(k).is_some_and(|s| is_whole(s) || column(s, n)));
+        let n = match axes {
+            Some(n) => Some(n).filter(|n| *n <= rank && fits(*n))?,
+            None => (0..=rank).find(|n| fits(*n))?,
+        };
+        let over = Shape::new(whole.dims()[..rank - n].iter().copied());
+        let rows = nodes.iter().filter(|n| dropped.contains(n)).all(|n| own(n).is_some_and(|s| open::same(s, &over)));
+        let of_whole = |n: &NodeId| {
+            let m = &self.members[n];
+            m.reduces.is_none() || shape(m.reads[0]).is_some_and(is_whole)
+        };
+        if !rows || !nodes.iter().all(of_whole) {
+            return None;
+        }
+        let len = whole.dims()[rank - n..].iter().try_fold(1u64, |a, d| a.checked_mul(d.size().unwrap_or(1)));
+        if axes.is_some() && len.is_none_or(|len| len > MOST_ROW) {
+            return None;
+        }
+        let one_shape = dropped.is_empty() && kept().all(|k| own(k).is_some_and(is_whole));
+        Some(Form { reduces: axes.is_some(), one_shape })
+    }
+
+    /// Nodes that a node waits for.
+    fn before(&self, n: NodeId) -> impl Iterator<Item = NodeId> {
+        let node = self.g.node(n);
+        node.inputs().iter().filter(|v| !v.is_absent()).map(|v| v.node).chain(node.controls().iter().copied())
+    }
+
+    /// Whether no path leaves these nodes and comes back by one of the nodes that `from` read. One
+    /// that cannot be followed to its end in short is taken to come back.
+    fn convex(&self, nodes: &[NodeId], from: &[NodeId]) -> bool {
+        let first = nodes.iter().map(|n| self.place[n]).min().unwrap_or(0);
+        let group = |n: NodeId| self.members.get(&n).map(|m| &self.clusters[m.cluster]);
+        let last = |n: NodeId| {
+            let last = group(n).and_then(|c| c.last()).copied().unwrap_or(n);
+            self.place.get(&last).copied().unwrap_or(0)
+        };
+        let mut todo: Vec<NodeId> =
+            from.iter().flat_map(|n| self.before(*n)).filter(|n| !nodes.contains(n) && last(*n) >= first).collect();
+        let mut seen = HashSet::new();
+        while let Some(n) = todo.pop() {
+            if nodes.contains(&n) || seen.len() > MOST_SEEN {
+                return false;
+            }
+            if !seen.insert(n) {
+                continue;
+            }
+            // What a cluster waits for, each of its nodes does.
+            let alone = [n];
+            let all = group(n).filter(|c| !c.is_empty()).map_or(&alone[..], |c| c.as_slice());
+            seen.extend(all.iter().copied());
+            todo.extend(all.iter().flat_map(|n| self.before(*n)).filter(|n| last(*n) >= first && !seen.contains(n)));
+        }
+        true
+    }
+
+    /// Makes one cluster of two, where they can be one.
+    fn join(&mut self, a: usize, b: usize) {
+        let (Some(x), Some(y)) = (self.clusters[a].first(), self.clusters[b].first()) else { return };
+        let (x, y) = (self.g.node(*x), self.g.node(*y));
+        let count = self.clusters[a].len() + self.clusters[b].len();
+        let types = x.outputs()[0].dtype == y.outputs()[0].dtype;
+        if count > MOST_STEPS || !types || !agree(&x, &y) {
+            return;
+        }
+        if let (Some(reads), Some(more), [new]) = (&self.plain[a], &self.plain[b], self.clusters[b].as_slice())
+            && open::same(&x.outputs()[0].shape, &y.outputs()[0].shape)
+        {
+            let mut reads = reads.clone();
+            for v in more {
+                let inside = self.members.get(&v.node).is_some_and(|m| m.cluster == a);
+                if !inside && !reads.contains(v) {
+                    reads.push(*v);
+                }
+            }
+            // It is the last so far: what comes back does by what it reads.
+            let new = *new;
+            let all = [self.clusters[a].as_slice(), &[new]].concat();
+            if reads.len() <= MOST_INPUTS && self.convex(&all, &[new]) {
+                self.plain[a] = Some(reads);
+                self.put(a, b, all);
+            }
+            return;
+        }
+        let mut all = [self.clusters[a].as_slice(), &self.clusters[b]].concat();
+        all.sort_unstable_by_key(|n| self.place[n]);
+        if self.form(&all).is_some() && self.convex(&all, &all) {
+            self.plain[a] = None;
+            self.put(a, b, all);
+        }
+    }
+
+    /// Puts the nodes of both clusters, in their order, into the first.
+    fn put(&mut self, a: usize, b: usize, all: Vec<NodeId>) {
+        for n in &self.clusters[b] {
+            if let Some(m) = self.members.get_mut(n) {
+                m.cluster = a;
+            }
+        }
+        self.clusters[b].clear();
+        self.clusters[a] = all;
+    }
+
+    /// Values of a cluster that are read outside of it.
+    fn outputs(&self, nodes: &[NodeId]) -> Vec<ValueRef> {
+        let given = |v: &ValueRef| self.g.users(*v).iter().any(|u| !nodes.contains(&u.node));
+        nodes.iter().map(|n| ValueRef::new(*n, 0)).filter(given).collect()
+    }
+
+    /// Whether a cluster is more than a chain of one shape, and saves memory traffic: each value
+    /// that is read inside is one that is not read from memory again.
+    fn pays(&self, nodes: &[NodeId]) -> bool {
+        let Some(form) = self.form(nodes).filter(|_| nodes.len() > 1) else { return false };
+        let outputs = self.outputs(nodes);
+        if outputs.is_empty() || outputs.len() > MOST_OUTPUTS || (!form.reduces && form.one_shape && outputs.len() == 1)
+        {
+            return false;
+        }
+        if form.reduces {
+            return true;
+        }
+        // Chains take what stands beside them of bytes, and the layouts of the cube unit.
+        let reads = || nodes.iter().flat_map(|n| &self.members[n].reads);
+        let op = |n: NodeId| self.g.find(n).map_or("", |n| n.op());
+        let bytes = reads().any(|v| op(v.node) == "DequantizeLinear")
+            || outputs.iter().any(|v| self.g.users(*v).iter().any(|u| op(u.node) == "QuantizeLinear"));
+        let cube = |v: &ValueRef| self.g.desc(*v).is_some_and(|d| d.dtype != DType::F32 && d.shape.rank() == Some(4));
+        !bytes && !outputs.iter().any(cube)
+    }
+
+    fn replacement(&self, nodes: &[NodeId], outputs: &[ValueRef], r: &Replacement<'_>) -> Verdict<Vec<ValueRef>> {
+        let inside = |v: ValueRef| nodes.iter().position(|n| *n == v.node);
+        let mut inputs: Vec<ValueRef> = Vec::new();
+        for v in nodes.iter().flat_map(|n| &self.members[n].reads) {
+            if inside(*v).is_none() && !inputs.contains(v) {
+                inputs.push(*v);
+            }
+        }
+        let mut steps = Vec::new();
+        for n in nodes {
+            let mut name = |v: ValueRef| match inside(v) {
+                Some(k) => format!("%{}", inputs.len() + k),
+                None => format!("%{}", inputs.iter().position(|i| *i == v).unwrap_or(0)),
+            };
+            let (node, m) = (self.g.node(*n), &self.members[n]);
+            steps.push(match m.reduces {
+                Some((axes, keep)) => {
+                    let op = node.op().trim_end_matches('D');
+                    format!("{op} {} {axes} {}", name(m.reads[0]), u8::from(keep))
+                }
+                None => step(&node, &mut name).ok_or("a node is no step")?,
+            });
+        }
+        let place = |v: &ValueRef| inside(*v).map(|k| (inputs.len() + k) as i64).ok_or("an output is no step");
+        let gives = outputs.iter().map(place).collect::<std::result::Result<Vec<i64>, _>>()?;
+        let mut attrs = AttrMap::default();
+        attrs.set("steps", steps);
+        attrs.set("gives", gives);
+        let descs: Vec<&TensorDesc> = outputs.iter().filter_map(|v| self.g.desc(*v)).collect();
+        let given: Vec<Option<&TensorDesc>> =
+            inputs.iter().map(|v| self.g.desc(*v)).chain(descs.iter().map(|d| Some(*d))).collect();
+        has_kernel_for("FusedCluster", &given, descs.len(), &attrs)?;
+        let mut made = r.op("FusedCluster", inputs.iter().copied());
+        for a in &attrs {
+            made = made.attr(a.key.as_str(), a.value.clone());
+        }
+        for (k, d) in descs.into_iter().enumerate() {
+            made = made.desc(k as u32, TensorDesc { attrs: AttrMap::default(), ..d.clone() });
+        }
+        Ok((0..outputs.len() as u32).map(|k| made.value(k)).collect())
+    }
+}
+
+impl Pass for ClusterFusion {
+    fn info(&self) -> PassInfo {
+        let help = "makes one kernel of element-wise operators and reductions that read each other";
+        PassInfo::new(NAME, PassStage::AFTER_PRECISION_REFINE, PassLevel::O3, help)
+    }
+    fn run(&self, graph: &Graph<'_>, patch: &mut Patch) -> Result<()> {
+        let order = graph.order();
+        let place = order.iter().enumerate().map(|(i, n)| (*n, i)).collect();
+        let mut sets = Sets { g: *graph, place, members: HashMap::new(), clusters: Vec::new(), plain: Vec::new() };
+        for id in order {
+            let Some(m) = member(&graph.node(*id), sets.clusters.len()) else { continue };
+            let reads = m.reads.clone();
+            sets.plain.push(m.reduces.is_none().then(|| reads.clone()));
+            sets.members.insert(*id, m);
+            sets.clusters.push(vec![*id]);
+            for v in reads {
+                let of = |n: NodeId| sets.members.get(&n).map(|m| m.cluster);
+                if let (Some(own), Some(before)) = (of(*id), of(v.node))
+                    && own != before
+                {
+                    sets.join(before, own);
+                }
+            }
+        }
+        let mut rewriter = SubgraphRewriter::new(NAME, graph, patch);
+        for nodes in sets.clusters.iter().filter(|c| sets.pays(c)) {
+            let outputs = sets.outputs(nodes);
+            let b = Boundary { nodes: nodes.clone(), outputs: outputs.clone() };
+            rewriter.replace(&b, |r| sets.replacement(nodes, &outputs, r));
+        }
+        Ok(())
+    }
+}
