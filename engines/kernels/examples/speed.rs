@@ -124,6 +124,13 @@ fn convolutions() {
         (32, 32, 16, 3, 1, 1),
         (64, 64, 8, 3, 1, 1),
         (32, 64, 16, 3, 2, 1),
+        (128, 128, 28, 3, 1, 1),
+        (256, 256, 14, 3, 1, 1),
+        (64, 64, 112, 3, 1, 1),
+        (16, 16, 96, 3, 1, 1),
+        (3, 64, 224, 3, 1, 1),
+        (8, 8, 64, 3, 1, 1),
+        (96, 64, 240, 3, 1, 1),
     ];
     for (ci, co, size, kernel, stride, groups) in convolutions {
         let mut s = ConvSpec::square(1, [ci, co], size, kernel);
@@ -131,16 +138,22 @@ fn convolutions() {
         s.stride = [1, stride, stride];
         s.pad_before = [0, kernel / 2, kernel / 2];
         s.pad_after = s.pad_before;
-        let c = Conv::new(&s).expect("sizes fit").in_singles();
+        let plain = Conv::new(&s).expect("sizes fit");
+        let c = plain.clone().in_singles();
         let (x, w) = (vec![0.5f32; ci * size * size], vec![0.25f32; ci / groups * co * s.taps()]);
         let mut y = vec![0f32; co * c.output().iter().product::<usize>()];
         let e = Epilogue::default();
         let t = best(|| c.run(0..c.units(), &x, &w, &e, &mut Out::new(&mut y)).expect("operands fit"));
-        println!(
+        print!(
             "conv {ci}->{co} {size}x{size} k{kernel} s{stride} g{groups}: {:.1} us, {:.1} GFLOP/s, {} units",
             t * 1e6,
             2.0 * c.work() as f64 / t / 1e9,
             c.units()
         );
+        if kernel == 3 && c != plain {
+            let t = best(|| plain.run(0..plain.units(), &x, &w, &e, &mut Out::new(&mut y)).expect("operands fit"));
+            print!(", by plain products {:.1} us", t * 1e6);
+        }
+        println!();
     }
 }

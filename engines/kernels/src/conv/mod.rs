@@ -19,6 +19,8 @@ pub mod plan;
 pub mod depthwise;
 /// The same with small windows, in single precision.
 mod planes;
+/// Windows of three by three, in single precision, with fewer products.
+mod winograd;
 /// Windows of one point, in single precision.
 mod points;
 /// Channels in groups of sixteen, innermost.

@@ -5,6 +5,7 @@ use crate::conv::image::Image;
 use crate::conv::planes::{self, Planes};
 use crate::conv::points::{self, Points};
 use crate::conv::spec::{ConvError, ConvSpec};
+use crate::conv::winograd::{self, Tiles};
 use crate::gemm::micro::{Left, Listed, Panels, Placed, crowded, tile};
 use crate::gemm::pack::{A_STRIDE, KC, copy_tile};
 use crate::gemm::{Bias, Epilogue};
@@ -55,6 +56,8 @@ pub struct Conv {
     /// Whether weights and images of single precision are read where they stand: units are then
     /// channels at all positions.
     in_place: bool,
+    /// For windows of three by three, where that costs less: the tiles of minimal filtering.
+    tiles: Option<Tiles>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,8 +167,20 @@ impl Conv {
         }
         let (rows, apart) = best;
         let (channels, panels) = ([vec![], vec![]], vec![]);
-        Conv { image, spec: spec.clone(), out, kind, block, rows, channels, apart, panels, in_place: false }
-            .with_units(rows, block)
+        Conv {
+            image,
+            spec: spec.clone(),
+            out,
+            kind,
+            block,
+            rows,
+            channels,
+            apart,
+            panels,
+            in_place: false,
+            tiles: None,
+        }
+        .with_units(rows, block)
     }
 
     /// The plan for operands and results of single precision, which need no conversion and are read
@@ -177,13 +192,39 @@ impl Conv {
         {
             (self.in_place, self.block) = (true, rows);
         }
+        if self.kind == Kind::Dense && winograd::takes(&self.spec) {
+            let (rows, block, cost) = Tiles::cheapest(&self.spec, [self.out[1], self.out[2]]);
+            if cost.saturating_add(cost / 8) < self.cost() {
+                return self.clone().in_tiles(rows, block).unwrap_or(self);
+            }
+        }
         self
+    }
+
+    /// [`cost`] of all.
+    fn cost(&self) -> usize {
+        let s = &self.spec;
+        let (channels, own) = (s.channels_in / s.groups, s.channels_out / s.groups);
+        let images = [s.batch, s.groups, self.out[0], own.div_ceil(self.block)].into_iter();
+        let images = images.fold(1, usize::saturating_mul);
+        cost(self.rows, own.min(self.block), &self.image, images).saturating_mul(channels)
+    }
+
+    /// The plan by minimal filtering, with such units.
+    pub(crate) fn in_tiles(self, rows: usize, block: usize) -> Result<Conv, ConvError> {
+        let tiles = Tiles::new(&self.spec, [self.out[1], self.out[2]], rows, block);
+        Conv { tiles, ..self }.with_units(rows, block)
     }
 
     /// Rows of its strips and output channels of a unit (of a depthwise one, planes); None where it
     /// reads its operands where they stand, in units of its own.
     pub fn divided(&self) -> Option<[usize; 2]> {
         (!self.in_place).then_some([self.rows, self.block])
+    }
+
+    /// Of which numbers rows and channels of a unit are multiples.
+    pub fn grain(&self) -> [usize; 2] {
+        if self.tiles.is_some() { [winograd::STEP, winograd::TOGETHER] } else { [1, 1] }
     }
 
     /// Whether there are as many rows and channels, and channels fill registers.
@@ -194,13 +235,23 @@ impl Conv {
         };
         let size: usize = self.out.iter().product();
         let most = if self.kind == Kind::Pointwise { size } else { self.out[1].max(1) };
+        if self.tiles.is_some() {
+            let channels = (self.spec.channels_out / self.spec.groups.max(1)).next_multiple_of(winograd::TOGETHER);
+            let whole = rows.is_multiple_of(winograd::STEP) && block.is_multiple_of(winograd::TOGETHER);
+            return whole && rows <= most.next_multiple_of(winograd::STEP) && block <= channels;
+        }
         rows <= most && block <= whole && (self.kind == Kind::Depthwise || block.is_multiple_of(12))
     }
 
     /// The same plan with other units. The result does not depend on them.
     pub fn with_units(mut self, rows: usize, block: usize) -> Result<Conv, ConvError> {
         self.rows = rows.max(1);
-        self.block = if self.kind == Kind::Depthwise { block.max(1) } else { block.max(1).next_multiple_of(12) };
+        let together = if self.tiles.is_some() { winograd::TOGETHER } else { 12 };
+        self.block = if self.kind == Kind::Depthwise { block.max(1) } else { block.max(1).next_multiple_of(together) };
+        if self.tiles.is_some() {
+            self.rows = self.rows.next_multiple_of(winograd::STEP);
+            self.tiles = Tiles::new(&self.spec, [self.out[1], self.out[2]], self.rows, self.block);
+        }
         if self.kind == Kind::Pointwise {
             let size = self.out.iter().product::<usize>();
             for (list, step) in self.channels.iter_mut().zip([size, pitch(self.rows)]) {
@@ -307,7 +358,6 @@ impl Conv {
     ) -> Result<(), ConvError> {
         self.check(x.len(), w.len(), out.len(), epilogue)?;
         let end = units.end.min(self.units());
-        let group_in = self.spec.channels_in / self.spec.groups;
         if self.kind == Kind::Depthwise {
             let wide = self.rows * self.image.pitch + 16;
             let planes = planes::takes(&self.spec);
@@ -342,6 +392,30 @@ impl Conv {
             self.points(units.start..end, x, w, &e, &mut Out::by_parts(len, &mut parts));
             return Ok(());
         }
+        if let (Some(tiles), Some(x), Some(w), Some(e)) =
+            (&self.tiles, T::singles(x), T::singles(w), epilogue.singles())
+        {
+            let (len, mut parts) = (out.len(), Singles(out));
+            self.tiled(tiles, units.start..end, x, w, &e, &mut Out::by_parts(len, &mut parts));
+            return Ok(());
+        }
+        self.plain(units.start..end, x, w, epilogue, out);
+        Ok(())
+    }
+}
+
+impl Conv {
+    /// Units of a dense convolution or one of one point, as products of weights and a copy of the
+    /// image or the image itself.
+    fn plain<T: PanelElem, U: PanelElem>(
+        &self,
+        units: Range<usize>,
+        x: &[T],
+        w: &[T],
+        epilogue: &Epilogue<'_, U>,
+        out: &mut Out<'_, U>,
+    ) {
+        let group_in = self.spec.channels_in / self.spec.groups;
         let copy = match self.kind {
             Kind::Pointwise => group_in * pitch(self.rows) + 16,
             _ => self.image.len(group_in),
@@ -356,19 +430,60 @@ impl Conv {
             let (sa, s) = s.split_at_mut(together * A_STRIDE);
             let (image, sums) = s.split_at_mut(copy);
             let mut filled = None;
-            for unit in units.start..end {
-                // Channel blocks of one strip follow each other, so that they share its copy.
-                let blocks = (self.spec.channels_out / self.spec.groups).div_ceil(self.block);
-                let (rest, block) = (unit / blocks, unit % blocks);
-                let (rest, strip) = (rest / self.strips(), rest % self.strips());
-                let (n, g) = (rest / self.spec.groups, rest % self.spec.groups);
-                let at = At { n, g, strip, block };
-                let fresh = filled != Some((n, g, strip));
-                filled = Some((n, g, strip));
+            for unit in units {
+                let at = self.place(unit);
+                let strip = Some((at.n, at.g, at.strip));
+                let fresh = filled != strip;
+                filled = strip;
                 dispatch(Unit { conv: self, at, fresh, x, w, epilogue, out, sa, image, sums });
             }
         });
-        Ok(())
+    }
+
+    /// Where a unit is. Channel blocks of one strip follow each other, so that they share its copy.
+    fn place(&self, unit: usize) -> At {
+        let blocks = (self.spec.channels_out / self.spec.groups).div_ceil(self.block);
+        let (rest, block) = (unit / blocks, unit % blocks);
+        let (rest, strip) = (rest / self.strips(), rest % self.strips());
+        At { n: rest / self.spec.groups, g: rest % self.spec.groups, strip, block }
+    }
+
+    /// Units by minimal filtering; those with numbers too large for it by plain products.
+    fn tiled(
+        &self,
+        tiles: &Tiles,
+        units: Range<usize>,
+        x: &[f32],
+        w: &[f32],
+        epilogue: &Epilogue<'_, f32>,
+        out: &mut Out<'_, f32>,
+    ) {
+        let s = &self.spec;
+        let (group_in, group_out) = (s.channels_in / s.groups, s.channels_out / s.groups);
+        let size: usize = s.input.iter().product();
+        with_scratch(tiles.scratch(), |scratch| {
+            for unit in units {
+                let At { n, g, strip, block } = self.place(unit);
+                let (y, o) = (strip * self.rows, block * self.block);
+                let (first, own) = (g * group_out + o, self.block.min(group_out - o));
+                let done = dispatch(winograd::Unit {
+                    tiles,
+                    spec: s,
+                    out_size: [self.out[1], self.out[2]],
+                    y: (y, (y + self.rows).min(self.out[1])),
+                    channel: first,
+                    x: &x[(n * s.channels_in + g * group_in) * size..][..group_in * size],
+                    w: &w[first * group_in * 9..][..own * group_in * 9],
+                    epilogue,
+                    at: (n * s.channels_out + first) * self.out[1] * self.out[2],
+                    out,
+                    scratch,
+                });
+                if !done {
+                    self.plain(unit..unit + 1, x, w, epilogue, out);
+                }
+            }
+        });
     }
 }
 

@@ -103,6 +103,8 @@ pub trait Isa: Copy {
     fn larger(self, a: Self::V, b: Self::V) -> Self::V;
     /// Of the thirty-two lanes of `a` and `b` those with even numbers, and those with odd ones.
     fn even_odd(self, a: Self::V, b: Self::V) -> (Self::V, Self::V);
+    /// The lanes of `a` and `b` by turns: the first sixteen of the thirty-two, and the last.
+    fn woven(self, a: Self::V, b: Self::V) -> (Self::V, Self::V);
     /// Some of the sixteen lanes.
     type M: Copy;
     /// The lanes `from..to`, of which there are sixteen.
@@ -167,6 +169,11 @@ impl Isa for Scalar {
     fn even_odd(self, a: [f32; 16], b: [f32; 16]) -> ([f32; 16], [f32; 16]) {
         let at = |i: usize| if i < 16 { a[i] } else { b[i - 16] };
         (std::array::from_fn(|i| at(2 * i)), std::array::from_fn(|i| at(2 * i + 1)))
+    }
+    #[inline(always)]
+    fn woven(self, a: [f32; 16], b: [f32; 16]) -> ([f32; 16], [f32; 16]) {
+        let at = |i: usize| if i.is_multiple_of(2) { a[i / 2] } else { b[i / 2] };
+        (std::array::from_fn(at), std::array::from_fn(|i| at(16 + i)))
     }
     type M = (usize, usize);
     #[inline(always)]
@@ -276,6 +283,16 @@ mod x86 {
             let (a, b) = (pick(a), pick(b));
             ([a.0, b.0], [a.1, b.1])
         }
+        #[inline(always)]
+        fn woven(self, a: [__m256; 2], b: [__m256; 2]) -> ([__m256; 2], [__m256; 2]) {
+            // SAFETY: as in `splat`. Each half of a register is woven by itself, then the halves
+            // change places.
+            let pair = |a, b| unsafe {
+                let (low, high) = (_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
+                [_mm256_permute2f128_ps::<0x20>(low, high), _mm256_permute2f128_ps::<0x31>(low, high)]
+            };
+            (pair(a[0], b[0]), pair(a[1], b[1]))
+        }
         type M = [__m256i; 2];
         #[inline(always)]
         fn lanes(self, from: usize, to: usize) -> [__m256i; 2] {
@@ -367,6 +384,15 @@ mod x86 {
                 let even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
                 let odd = _mm512_or_si512(even, _mm512_set1_epi32(1));
                 (_mm512_permutex2var_ps(a, even, b), _mm512_permutex2var_ps(a, odd, b))
+            }
+        }
+        #[inline(always)]
+        fn woven(self, a: __m512, b: __m512) -> (__m512, __m512) {
+            // SAFETY: as in `splat`.
+            unsafe {
+                let first = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+                let last = _mm512_add_epi32(first, _mm512_set1_epi32(8));
+                (_mm512_permutex2var_ps(a, first, b), _mm512_permutex2var_ps(a, last, b))
             }
         }
         type M = __mmask16;

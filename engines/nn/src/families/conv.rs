@@ -145,13 +145,15 @@ impl Kernel for Convolution {
     }
 
     fn schedules(&self) -> Vec<String> {
-        let Some(units) = self.conv.divided() else { return Vec::new() };
-        near("units", units, |[rows, block]| self.conv.takes_units(rows, block))
+        let Some([rows, block]) = self.conv.divided() else { return Vec::new() };
+        let [r, b] = self.conv.grain();
+        let word = if r == 1 { "units" } else { "tiles" };
+        near(word, [rows / r, block / b], |[x, y]| self.conv.takes_units(x.saturating_mul(r), y.saturating_mul(b)))
     }
 
     fn scheduled(&self, schedule: &str) -> Option<Box<dyn Kernel>> {
-        let [rows, block] = divided(self, schedule)?;
-        let conv = self.conv.clone().with_units(rows, block).ok()?;
+        let ([rows, block], [r, b]) = (divided(self, schedule)?, self.conv.grain());
+        let conv = self.conv.clone().with_units(rows * r, block * b).ok()?;
         Some(Box::new(Convolution { conv, ..self.clone() }))
     }
 

@@ -1,0 +1,619 @@
+//! Winograd's minimal filtering, F(4x4, 3x3): convolutions with windows of three by three and steps
+//! of one in single precision, with a quarter of the products.
+//!
+//! The output is cut into tiles of four by four. What a tile sees, six by six, becomes 36 numbers
+//! (`B' d B`), a filter too (`G g G'`); the products of these, summed over the channels, become the
+//! tile (`A' m A`). The sums are 36 matrix products, filters by tiles. Sixteen tiles stand in a
+//! vector, so that the three changes are vectors of plain arithmetic.
+//!
+//! The points of the interpolation are 0, ±sqrt(1/2), ±sqrt(2) and infinity. The customary ones,
+//! 0, ±1, ±2, have errors of five times those of the plain sums; these have one and a half to twice
+//! (in single precision against double, normal numbers, 64 channels). Barabasz, Anderson, Soodhalter
+//! and Gregg, "Error analysis and improving the accuracy of Winograd convolution", 2020, shows how
+//! the error goes with the points.
+//!
+//! A sum of numbers of very different size, or with one that is no number, has no such bound: a
+//! unit with numbers of 2^40 and more is left to the plain convolution.
+//!
+//! A unit changes its filters once and then goes down its rows, a few rows of tiles at a time.
+use crate::conv::finish::{Runs, finish};
+use crate::conv::planes::within;
+use crate::conv::spec::ConvSpec;
+use crate::gemm::Epilogue;
+use crate::simd::isa::{Isa, Work};
+use crate::view::Out;
+
+/// Outputs of a side of a tile.
+pub(crate) const STEP: usize = 4;
+/// Inputs of a side of what a tile sees.
+const SIDE: usize = 6;
+/// Matrix products.
+const PLACES: usize = SIDE * SIDE;
+/// Output channels that are computed and finished together; they stand side by side in the changed
+/// filters.
+pub(crate) const TOGETHER: usize = 16;
+/// Numbers of the changed input of a strip at most: they stay in the second cache.
+const MOST_INPUT: usize = 160 * 1024;
+/// Numbers of the changed filters at most, for them to be kept from strip to strip.
+const MOST_FILTERS: usize = 640 * 1024;
+/// Numbers of a filter of one channel.
+const PER_FILTER: usize = 9;
+/// What the squares of all numbers of a lane may add up to: no number is over 2^40 then.
+const LIMIT: f32 = 1.2e24;
+/// Distance, beyond a whole number of rows, of what belongs to one place from what belongs to the
+/// next: they would fall on few sets of the caches.
+const APART: usize = 16;
+
+/// Whether a convolution has such windows and steps.
+pub(crate) fn takes(s: &ConvSpec) -> bool {
+    let flat = s.input[0] == 1 && s.pad_before[0] == 0 && s.pad_after[0] == 0;
+    // Places in a plane are counted with signs.
+    let near = s.pad_before.iter().chain(&s.input).all(|&v| v < 1 << 30);
+    flat && near && s.kernel == [1, 3, 3] && s.stride == [1; 3] && s.dilation == [1; 3] && s.transposed.is_none()
+}
+
+/// How a unit, some rows by a block of output channels, is done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Tiles {
+    /// Tiles of a row, and rows of tiles that are taken at a time.
+    across: usize,
+    down: usize,
+    /// Numbers of a row of the changed input: whole vectors.
+    width: usize,
+    /// Channels of a group that come in, and output channels of a unit.
+    channels: [usize; 2],
+}
+
+/// Rows of tiles that are taken at a time, of `all`.
+fn down(channels: usize, across: usize, all: usize) -> usize {
+    let vectors = (MOST_INPUT / (PLACES * 16 * channels.max(1))).max(1);
+    (vectors * 16 / across.max(1)).clamp(1, all.max(1))
+}
+
+impl Tiles {
+    /// Units of `rows` output rows of `out`, height and width, by `block` output channels. None
+    /// where they are too large.
+    pub(crate) fn new(s: &ConvSpec, out: [usize; 2], rows: usize, block: usize) -> Option<Tiles> {
+        let channels = [s.channels_in / s.groups, block.min(s.channels_out / s.groups)];
+        let across = out[1].div_ceil(STEP);
+        let down = down(channels[0], across, rows.min(out[0]).div_ceil(STEP));
+        let width = across.checked_mul(down)?.next_multiple_of(16);
+        let whole = PLACES.checked_mul(channels[0].checked_mul(width)?)?;
+        (whole < 1 << 27).then_some(Tiles { across, down, width, channels })
+    }
+
+    /// Rows and channels of a unit, and what all of them cost: the cycles, about, of one thread and
+    /// twice those of the longer half, as for plain products.
+    pub(crate) fn cheapest(s: &ConvSpec, out: [usize; 2]) -> (usize, usize, usize) {
+        let [c, o] = [s.channels_in / s.groups, s.channels_out / s.groups];
+        let (across, all) = (out[1].div_ceil(STEP).max(1), out[0].div_ceil(STEP).max(1));
+        let images = s.batch.saturating_mul(s.groups).max(1);
+        let vectors = |tiles: usize| across.saturating_mul(tiles).div_ceil(16);
+        // A unit of so many rows of tiles and channels.
+        let of = |high: usize, block: usize| {
+            let step = down(c, across, high);
+            let panels = (high / step).saturating_mul(vectors(step)).saturating_add(vectors(high % step));
+            let steps = high.div_ceil(step);
+            let seen = (high * STEP + 2 * steps).saturating_mul(across.div_ceil(16));
+            let input = c.saturating_mul(panels.saturating_mul(210).saturating_add(seen.saturating_mul(55)));
+            let whole = block.next_multiple_of(TOGETHER);
+            let kept = PLACES * c * whole <= MOST_FILTERS;
+            let filters = (c * whole / TOGETHER).saturating_mul(250).saturating_mul(if kept { 1 } else { steps });
+            let sums = panels.saturating_mul(PLACES * c * whole + 300 * block);
+            sums.saturating_add(input).saturating_add(filters)
+        };
+        let mut best = None;
+        let highs = std::iter::successors(Some(all), |h| (*h > 1).then(|| h.div_ceil(2)));
+        for high in highs {
+            for block in [o, o.div_ceil(2), o.div_ceil(4)].map(|b| b.max(1).next_multiple_of(TOGETHER)) {
+                let blocks = o.div_ceil(block).max(1);
+                let one = of(high, block.min(o));
+                let strips = (all / high).saturating_mul(one).saturating_add(of(all % high, block.min(o)));
+                let cycles = images.saturating_mul(strips.saturating_mul(blocks));
+                let units = images.saturating_mul(all.div_ceil(high)).saturating_mul(blocks);
+                // More where more threads would find nothing to do.
+                let half = one.saturating_mul(units.div_ceil(2)).min(cycles);
+                let few = if units < (cycles / 100_000).clamp(1, 12) { cycles / 8 } else { 0 };
+                let cost = cycles.saturating_add(half.saturating_mul(2)).saturating_add(few);
+                let found = (cost, high * STEP, block);
+                best = Some(best.map_or(found, |b| found.min(b)));
+            }
+        }
+        best.map_or((STEP, TOGETHER, usize::MAX), |(cost, rows, block)| (rows, block, cost))
+    }
+
+    fn input_pitch(&self) -> usize {
+        self.channels[0] * self.width + APART
+    }
+
+    /// Numbers of the changed filters of a place and sixteen output channels.
+    fn filter_block(&self) -> usize {
+        self.channels[0] * TOGETHER
+    }
+
+    /// Blocks of sixteen output channels whose filters are changed and kept at a time.
+    fn filter_blocks(&self) -> usize {
+        let all = self.channels[1].div_ceil(TOGETHER);
+        if PLACES * self.filter_block() * all <= MOST_FILTERS { all } else { 1 }
+    }
+
+    fn filter_pitch(&self) -> usize {
+        self.filter_blocks() * self.filter_block() + APART
+    }
+
+    /// Numbers of the planes of one channel: one for each row and column of the window, with each
+    /// fourth row and column of the input.
+    fn plane(&self) -> usize {
+        (self.down + 1) * self.across + 32
+    }
+
+    /// Numbers of working memory: the planes, the changed input, the changed filters, the sums, the
+    /// tiles by rows, the rows.
+    fn parts(&self) -> [usize; 6] {
+        [
+            STEP * SIDE * self.plane(),
+            PLACES * self.input_pitch(),
+            PLACES * self.filter_pitch(),
+            PLACES * TOGETHER * self.width,
+            STEP * STEP * self.width + 16,
+            STEP * STEP * self.down * self.across + 16,
+        ]
+        .map(|n| n.next_multiple_of(16))
+    }
+
+    /// Numbers of working memory in all.
+    pub(crate) fn scratch(&self) -> usize {
+        self.parts().iter().sum()
+    }
+}
+
+/// One unit.
+pub(crate) struct Unit<'p, 'a, 'o> {
+    pub(crate) tiles: &'p Tiles,
+    pub(crate) spec: &'p ConvSpec,
+    /// Height and width of the output.
+    pub(crate) out_size: [usize; 2],
+    /// Rows.
+    pub(crate) y: (usize, usize),
+    /// The first of the output channels.
+    pub(crate) channel: usize,
+    /// The channels of the group, and the filters of the output channels.
+    pub(crate) x: &'a [f32],
+    pub(crate) w: &'a [f32],
+    pub(crate) epilogue: &'p Epilogue<'a, f32>,
+    /// Where the image of the output begins.
+    pub(crate) at: usize,
+    pub(crate) out: &'p mut Out<'o, f32>,
+    pub(crate) scratch: &'p mut [f32],
+}
+
+impl Work for Unit<'_, '_, '_> {
+    /// Whether it is done; where not, it has numbers that are too large, and nothing is written.
+    type Out = bool;
+
+    #[inline(always)]
+    fn run<I: Isa, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(self, isa: I) -> bool {
+        let (t, s) = (self.tiles, self.spec);
+        let filter = t.channels[0] * PER_FILTER;
+        let own = self.w.len() / filter.max(1);
+        let source = Source { size: [s.input[1], s.input[2]], top: s.pad_before[1], left: s.pad_before[2] };
+        if !is_small(isa, self.w) || !source.is_small(isa, self.x, self.y) {
+            return false;
+        }
+        let mut rest = self.scratch;
+        let [planes, input, filters, sums, tiles, rows] = t.parts().map(|n| {
+            let (part, behind) = std::mem::take(&mut rest).split_at_mut(n);
+            rest = behind;
+            part
+        });
+        let mut grid = [[isa.splat(0.0); SIDE]; SIDE];
+        let (size_in, size_out) = (source.size[0] * source.size[1], self.out_size[0] * self.out_size[1]);
+        let mut kept = 0..0;
+        for y in (self.y.0..self.y.1).step_by(t.down * STEP) {
+            let high = (t.down * STEP).min(self.y.1 - y);
+            let down = high.div_ceil(STEP);
+            let panels = (down * t.across).div_ceil(16);
+            for (c, x) in self.x.chunks_exact(size_in.max(1)).enumerate() {
+                source.planes(isa, t, x, (y, down), planes);
+                changed_input(isa, t, planes, panels, &mut grid, &mut input[c * t.width..]);
+            }
+            for o in (0..own).step_by(TOGETHER) {
+                let block = o / TOGETHER;
+                if !kept.contains(&block) {
+                    kept = block..block + t.filter_blocks();
+                    changed_filters(isa, t, &self.w[o * filter..], &mut grid, filters);
+                }
+                for p in 0..PLACES {
+                    let from = p * t.filter_pitch() + (block - kept.start) * t.filter_block();
+                    let a = &filters[from..][..t.filter_block()];
+                    let b = &input[p * t.input_pitch()..][..t.channels[0] * t.width];
+                    let to = &mut sums[p * TOGETHER * t.width..][..TOGETHER * t.width];
+                    if NP > 1 {
+                        products::<I, 8, 3, 16>(isa, a, b, (t.width, panels), to);
+                    } else {
+                        products::<I, 4, 1, 4>(isa, a, b, (t.width, panels), to);
+                    }
+                }
+                for i in 0..TOGETHER.min(own - o) {
+                    changed_sums(isa, &sums[i * t.width..], (t.width, panels), &mut grid, tiles);
+                    let len = in_order(isa, t, tiles, (high, self.out_size[1]), rows);
+                    let to = self.at + (o + i) * size_out + y * self.out_size[1];
+                    let runs = Runs { count: 1, len, pitch: len };
+                    finish(self.epilogue, self.channel + o + i, runs, &mut rows[..len], self.out, to);
+                }
+            }
+        }
+        true
+    }
+}
+
+/// Whether all numbers are small enough. Not where one is none.
+#[inline(always)]
+fn is_small<I: Isa>(isa: I, v: &[f32]) -> bool {
+    let (vectors, rest) = v.as_chunks::<16>();
+    // Several sums: one alone would wait for each addition.
+    let mut squares = [isa.splat(0.0); 4];
+    for four in vectors.chunks(4) {
+        for (sum, v) in squares.iter_mut().zip(four) {
+            let v = isa.load(v);
+            *sum = isa.fma(v, v, *sum);
+        }
+    }
+    let mut lanes = [0.0; 16];
+    let mut small = true;
+    for sum in &squares {
+        isa.store(*sum, &mut lanes);
+        small &= lanes.iter().all(|v| *v < LIMIT);
+    }
+    small && rest.iter().all(|v| v * v < LIMIT)
+}
+
+/// The sums over the channels of one place: `to[o][tile] = sum_c a[c][o] b[c][tile]` for sixteen
+/// output channels and `panels` vectors of tiles; rows of `b` and `to` are `width` numbers. `N`
+/// vectors by `R` output channels at a time, or one by `R1`.
+#[inline(always)]
+fn products<I: Isa, const R: usize, const N: usize, const R1: usize>(
+    isa: I,
+    a: &[f32],
+    b: &[f32],
+    (width, panels): (usize, usize),
+    to: &mut [f32],
+) {
+    let mut p = 0;
+    while p < panels {
+        let n = panels - p;
+        // Four are two and two, not three and one.
+        if n >= N && (N < 3 || n != N + 1) {
+            rows::<I, R, N>(isa, a, b, (width, p), to);
+            p += N;
+        } else if n >= 2 && N >= 2 {
+            rows::<I, R, 2>(isa, a, b, (width, p), to);
+            p += 2;
+        } else {
+            rows::<I, R1, 1>(isa, a, b, (width, p), to);
+            p += 1;
+        }
+    }
+}
+
+/// `N` vectors from vector `p` on, `R` output channels at a time.
+#[inline(always)]
+fn rows<I: Isa, const R: usize, const N: usize>(
+    isa: I,
+    a: &[f32],
+    b: &[f32],
+    (width, p): (usize, usize),
+    to: &mut [f32],
+) {
+    let channels = a.len() / TOGETHER;
+    assert!((p + N) * 16 <= width && b.len() >= channels * width && to.len() >= TOGETHER * width);
+    for r in (0..TOGETHER).step_by(R) {
+        let mut acc = [[isa.splat(0.0); N]; R];
+        let (mut x, mut y) = (a[r..].as_ptr(), b[p * 16..].as_ptr());
+        for _ in 0..channels {
+            let mut v = [isa.splat(0.0); N];
+            for (j, v) in v.iter_mut().enumerate() {
+                // SAFETY: row and vectors are within `b` by the assertion.
+                *v = isa.load(unsafe { &*y.wrapping_add(j * 16).cast() });
+            }
+            for (i, acc) in acc.iter_mut().enumerate() {
+                // SAFETY: `a` has sixteen numbers a channel, of which these are `R` from `r` on.
+                let w = isa.splat(unsafe { *x.wrapping_add(i) });
+                for (acc, v) in acc.iter_mut().zip(v) {
+                    *acc = isa.fma(w, v, *acc);
+                }
+            }
+            (x, y) = (x.wrapping_add(TOGETHER), y.wrapping_add(width));
+        }
+        for (i, acc) in acc.iter().enumerate() {
+            for (j, v) in acc.iter().enumerate() {
+                store(isa, *v, to, (r + i) * width + (p + j) * 16);
+            }
+        }
+    }
+}
+
+/// Sixteen numbers.
+#[inline(always)]
+fn load<I: Isa>(isa: I, from: &[f32], at: usize) -> I::V {
+    let Some((v, _)) = from[at..].split_first_chunk() else { return isa.splat(0.0) };
+    isa.load(v)
+}
+
+/// To sixteen places.
+#[inline(always)]
+fn store<I: Isa>(isa: I, v: I::V, to: &mut [f32], at: usize) {
+    if let Some((to, _)) = to[at..].split_first_chunk_mut() {
+        isa.store(v, to);
+    }
+}
+
+/// Height and width of the input, and the border above and on the left.
+struct Source {
+    size: [usize; 2],
+    top: usize,
+    left: usize,
+}
+
+impl Source {
+    /// Planes of what `down` rows of tiles from output row `first` on see of channel `x`: plane
+    /// `(r % 4, k)` has the columns `4 t + k` of the rows `r`, for the tiles `t` of a row, row behind
+    /// row. What a vector writes beyond its row is written again by the next one.
+    #[inline(always)]
+    fn planes<I: Isa>(&self, isa: I, t: &Tiles, x: &[f32], (first, down): (usize, usize), planes: &mut [f32]) {
+        let [height, width] = self.size;
+        let plane = t.plane();
+        let edge = Columns::at(isa, -(self.left as isize), width);
+        for r in 0..down * STEP + 2 {
+            let at = r % STEP * SIDE * plane + r / STEP * t.across;
+            let row = (first + r).wrapping_sub(self.top);
+            if row >= height {
+                for k in 0..SIDE {
+                    planes[at + k * plane..][..t.across].fill(0.0);
+                }
+                continue;
+            }
+            let x = &x[row * width..][..width];
+            for j in (0..t.across).step_by(16) {
+                let column = (j * STEP) as isize - self.left as isize;
+                let columns = if j == 0 { &edge } else { &Columns::at(isa, column, width) };
+                // SAFETY: the columns among the masks are columns of the row.
+                let v = unsafe { columns.load(isa, x, column) };
+                let [a, b, c, d] = v.0;
+                let ((a, b), (c, d)) = (isa.even_odd(a, b), isa.even_odd(c, d));
+                let ((zero, two), (one, three)) = (isa.even_odd(a, c), isa.even_odd(b, d));
+                let [a, b, c, d] = v.1;
+                let ((a, b), (c, d)) = (isa.even_odd(a, b), isa.even_odd(c, d));
+                let (four, five) = (isa.even_odd(a, c).0, isa.even_odd(b, d).0);
+                for (k, v) in [zero, one, two, three, four, five].iter().enumerate() {
+                    store(isa, *v, planes, at + k * plane + j);
+                }
+            }
+        }
+    }
+
+    /// Whether the numbers are small enough that output rows `y.0..y.1` see, of all channels.
+    #[inline(always)]
+    fn is_small<I: Isa>(&self, isa: I, x: &[f32], y: (usize, usize)) -> bool {
+        let [height, width] = self.size;
+        let (from, to) = (y.0.saturating_sub(self.top).min(height), (y.1 + 2).saturating_sub(self.top).min(height));
+        let mut small = true;
+        for x in x.chunks_exact((height * width).max(1)) {
+            small &= is_small(isa, &x[from * width..to * width]);
+        }
+        small
+    }
+}
+
+/// Which of 64 columns are columns of a row, and of the 64 that begin four columns behind them.
+struct Columns<M>([[M; 4]; 2]);
+
+impl<M: Copy> Columns<M> {
+    #[inline(always)]
+    fn at<I: Isa<M = M>>(isa: I, first: isize, width: usize) -> Columns<M> {
+        let mut all = [[isa.lanes(0, 0); 4]; 2];
+        for (i, all) in all.iter_mut().enumerate() {
+            for (j, m) in all.iter_mut().enumerate() {
+                *m = within(isa, first + (i * STEP + j * 16) as isize, width);
+            }
+        }
+        Columns(all)
+    }
+
+    /// The 64 columns from `first` on, and those four behind them; zero beside the row.
+    ///
+    /// # Safety
+    /// These are the columns at `first` of a row as long as `x`.
+    #[inline(always)]
+    unsafe fn load<I: Isa<M = M>>(&self, isa: I, x: &[f32], first: isize) -> ([I::V; 4], [I::V; 4]) {
+        let p = x.as_ptr().wrapping_offset(first);
+        let q = p.wrapping_add(STEP);
+        let [m, n] = self.0;
+        // SAFETY: by the caller's word.
+        unsafe {
+            (
+                [
+                    isa.load_some(p, m[0]),
+                    isa.load_some(p.wrapping_add(16), m[1]),
+                    isa.load_some(p.wrapping_add(32), m[2]),
+                    isa.load_some(p.wrapping_add(48), m[3]),
+                ],
+                [
+                    isa.load_some(q, n[0]),
+                    isa.load_some(q.wrapping_add(16), n[1]),
+                    isa.load_some(q.wrapping_add(32), n[2]),
+                    isa.load_some(q.wrapping_add(48), n[3]),
+                ],
+            )
+        }
+    }
+}
+
+/// `B' d` of six numbers, the points being 0, ±a, ±b and infinity with a² = 1/2, b² = 2.
+#[inline(always)]
+fn seen<I: Isa>(isa: I, d: [I::V; SIDE]) -> [I::V; SIDE] {
+    let (half, two, more) = (isa.splat(-0.5), isa.splat(-2.0), isa.splat(-2.5));
+    let (a, b) = (std::f32::consts::FRAC_1_SQRT_2, std::f32::consts::SQRT_2);
+    let near = (isa.fma(two, d[2], d[4]), isa.fma(two, d[1], d[3]));
+    let far = (isa.fma(half, d[2], d[4]), isa.fma(half, d[1], d[3]));
+    [
+        isa.fma(more, d[2], isa.add(d[0], d[4])),
+        isa.fma(isa.splat(a), near.1, near.0),
+        isa.fma(isa.splat(-a), near.1, near.0),
+        isa.fma(isa.splat(b), far.1, far.0),
+        isa.fma(isa.splat(-b), far.1, far.0),
+        isa.fma(more, d[3], isa.add(d[1], d[5])),
+    ]
+}
+
+/// `G g` of three numbers.
+#[inline(always)]
+fn taps<I: Isa>(isa: I, g: [I::V; 3]) -> [I::V; SIDE] {
+    let (a, b) = (std::f32::consts::FRAC_1_SQRT_2, std::f32::consts::SQRT_2);
+    let (third, sixth) = (1.0 / 3.0, 1.0 / 6.0);
+    let none = isa.splat(-0.0);
+    let near = isa.fma(isa.splat(-2.0 * third), g[0], isa.fma(isa.splat(-third), g[2], none));
+    let far = isa.fma(isa.splat(sixth), g[0], isa.fma(isa.splat(third), g[2], none));
+    [
+        g[0],
+        isa.fma(isa.splat(-2.0 * third * a), g[1], near),
+        isa.fma(isa.splat(2.0 * third * a), g[1], near),
+        isa.fma(isa.splat(sixth * b), g[1], far),
+        isa.fma(isa.splat(-sixth * b), g[1], far),
+        g[2],
+    ]
+}
+
+/// The sum of two products.
+#[inline(always)]
+fn both<I: Isa>(isa: I, (p, x): (f32, I::V), (q, y): (f32, I::V)) -> I::V {
+    isa.fma(isa.splat(p), x, isa.fma(isa.splat(q), y, isa.splat(-0.0)))
+}
+
+/// `A' m` of six numbers.
+#[inline(always)]
+fn results<I: Isa>(isa: I, m: [I::V; SIDE]) -> [I::V; STEP] {
+    let (a, b) = (std::f32::consts::FRAC_1_SQRT_2, std::f32::consts::SQRT_2);
+    let less = isa.splat(-1.0);
+    let (near, far) = (isa.add(m[1], m[2]), isa.add(m[3], m[4]));
+    let (odd, wide) = (isa.fma(less, m[2], m[1]), isa.fma(less, m[4], m[3]));
+    [
+        isa.add(m[0], isa.add(near, far)),
+        both(isa, (a, odd), (b, wide)),
+        both(isa, (0.5, near), (2.0, far)),
+        isa.fma(isa.splat(0.5 * a), odd, isa.fma(isa.splat(2.0 * b), wide, m[5])),
+    ]
+}
+
+/// A six by six grid of vectors, for what stands between the two halves of a change.
+type Grid<V> = [[V; SIDE]; SIDE];
+
+/// The 36 numbers of each tile of a channel, a vector of tiles at a time, to the channel's rows.
+#[inline(always)]
+fn changed_input<I: Isa>(isa: I, t: &Tiles, planes: &[f32], panels: usize, half: &mut Grid<I::V>, to: &mut [f32]) {
+    let (plane, pitch) = (t.plane(), t.input_pitch());
+    for p in 0..panels {
+        for k in 0..SIDE {
+            let mut d = [isa.splat(0.0); SIDE];
+            for (r, d) in d.iter_mut().enumerate() {
+                *d = load(isa, planes, (r % STEP * SIDE + k) * plane + r / STEP * t.across + p * 16);
+            }
+            let d = seen(isa, d);
+            for (half, v) in half.iter_mut().zip(&d) {
+                half[k] = *v;
+            }
+        }
+        for (i, half) in half.iter().enumerate() {
+            let v = seen(isa, *half);
+            for (j, v) in v.iter().enumerate() {
+                store(isa, *v, to, (i * SIDE + j) * pitch + p * 16);
+            }
+        }
+    }
+}
+
+/// The 36 numbers of each filter of as many blocks of sixteen output channels as are kept, `w`
+/// beginning at the first of them.
+#[inline(always)]
+fn changed_filters<I: Isa>(isa: I, t: &Tiles, w: &[f32], half: &mut Grid<I::V>, to: &mut [f32]) {
+    let (channels, pitch) = (t.channels[0], t.filter_pitch());
+    let (filter, nine) = (PER_FILTER * channels, isa.lanes(0, PER_FILTER));
+    for (b, w) in w.chunks(TOGETHER * filter).enumerate().take(t.filter_blocks()) {
+        for c in 0..channels {
+            // The nine taps of sixteen output channels, of none behind the last; then the output
+            // channels side by side, for each tap.
+            let mut g = [isa.splat(0.0); TOGETHER];
+            for (g, w) in g.iter_mut().zip(w.chunks_exact(filter)) {
+                // SAFETY: these are nine numbers of the filter.
+                *g = unsafe { isa.load_some(w[PER_FILTER * c..PER_FILTER * (c + 1)].as_ptr(), nine) };
+            }
+            turn(isa, &mut g);
+            for k in 0..3 {
+                let v = taps(isa, [g[k], g[3 + k], g[6 + k]]);
+                for (half, v) in half.iter_mut().zip(&v) {
+                    half[k] = *v;
+                }
+            }
+            for (i, half) in half.iter().enumerate() {
+                let v = taps(isa, [half[0], half[1], half[2]]);
+                for (j, v) in v.iter().enumerate() {
+                    store(isa, *v, to, (i * SIDE + j) * pitch + (b * channels + c) * TOGETHER);
+                }
+            }
+        }
+    }
+}
+
+/// Lanes become vectors, vectors lanes: weaving each vector of the first half with its like of the
+/// second moves one bit of the lane's number into the vector's, and there are four.
+#[inline(always)]
+fn turn<I: Isa>(isa: I, v: &mut [I::V; 16]) {
+    for _ in 0..4 {
+        let from = *v;
+        for i in 0..8 {
+            (v[2 * i], v[2 * i + 1]) = isa.woven(from[i], from[i + 8]);
+        }
+    }
+}
+
+/// The tiles of one output channel from its sums, for so many vectors: each row of tiles' row `r`,
+/// one behind the other, in the `r`th quarter of `to`.
+#[inline(always)]
+fn changed_sums<I: Isa>(isa: I, sums: &[f32], (width, panels): (usize, usize), half: &mut Grid<I::V>, to: &mut [f32]) {
+    for p in 0..panels {
+        for k in 0..SIDE {
+            let mut m = [isa.splat(0.0); SIDE];
+            for (i, m) in m.iter_mut().enumerate() {
+                *m = load(isa, sums, (i * SIDE + k) * TOGETHER * width + p * 16);
+            }
+            let m = results(isa, m);
+            for (half, v) in half.iter_mut().zip(&m) {
+                half[k] = *v;
+            }
+        }
+        for (r, half) in half.iter().enumerate().take(STEP) {
+            let [a, b, c, d] = results(isa, *half);
+            let ((first, last), (other, rest)) = (isa.woven(a, c), isa.woven(b, d));
+            let ((x, y), (z, w)) = (isa.woven(first, other), isa.woven(last, rest));
+            let at = (r * width + p * 16) * STEP;
+            store(isa, x, to, at);
+            store(isa, y, to, at + 16);
+            store(isa, z, to, at + 32);
+            store(isa, w, to, at + 48);
+        }
+    }
+}
+
+/// The rows of the output, one behind the other, from the quarters of [`changed_sums`]; how many
+/// numbers.
+#[inline(always)]
+fn in_order<I: Isa>(isa: I, t: &Tiles, tiles: &[f32], (height, width): (usize, usize), rows: &mut [f32]) -> usize {
+    for y in 0..height {
+        let from = (y % STEP * t.width + y / STEP * t.across) * STEP;
+        for x in (0..width).step_by(16) {
+            // What is written beyond the row is written again by the next one.
+            store(isa, load(isa, tiles, from + x), rows, y * width + x);
+        }
+    }
+    height * width
+}
