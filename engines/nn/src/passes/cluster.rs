@@ -8,6 +8,7 @@
 //! nothing is computed twice), where no path leaves it and comes back, and where the rows fit the
 //! cache. A cluster of one shape with one result is left to `ElementwiseAutoFusionPass`.
 use super::elementwise::{agree, is_step, step};
+use super::reach::Reach;
 use super::{has_kernel_for, open};
 use crate::families::cluster::reduction_named;
 use ge_plugin_api::Result;
@@ -17,7 +18,6 @@ use ge_plugin_api::pass::{Pass, PassInfo, PassLevel, PassStage};
 use ge_plugin_api::patch::Patch;
 use ge_plugin_api::types::{AttrMap, DType, Dim, NodeId, Shape, TensorDesc, ValueRef};
 use ge_plugin_api::view::{Graph, Node};
-use std::collections::{HashMap, HashSet};
 
 /// Steps of a cluster at most.
 const MOST_STEPS: usize = 40;
@@ -27,8 +27,6 @@ const MOST_INPUTS: usize = 12;
 const MOST_OUTPUTS: usize = 8;
 /// Elements of a row that is reduced at most: the values of a row then stay in the cache.
 const MOST_ROW: u64 = 16 * 1024;
-/// Nodes that a search for a path looks at.
-const MOST_SEEN: usize = 256;
 /// Name of the pass.
 const NAME: &str = "ClusterAutoFusionPass";
 
@@ -36,7 +34,9 @@ const NAME: &str = "ClusterAutoFusionPass";
 pub struct ClusterFusion;
 
 /// A node that can be part of a cluster.
-struct Member {
+struct Member<'g> {
+    /// What it gives.
+    out: &'g TensorDesc,
     /// What it reads, without the numbers that its step has in it.
     reads: Vec<ValueRef>,
     /// Of a reduction, how many axes, and whether they are kept.
@@ -61,7 +61,7 @@ fn reduction(n: &Node<'_>) -> Option<(usize, bool)> {
 }
 
 /// The node as a part of a cluster, where it can be one.
-fn member(n: &Node<'_>, cluster: usize) -> Option<Member> {
+fn member<'g>(n: &Node<'g>, cluster: usize) -> Option<Member<'g>> {
     let g = n.graph();
     let [out] = n.outputs() else { return None };
     let taken = matches!(out.dtype, DType::F32 | DType::F16 | DType::BF16) && open::is_named(&out.shape);
@@ -71,7 +71,7 @@ fn member(n: &Node<'_>, cluster: usize) -> Option<Member> {
     if let Some(reduces) = reduction(n) {
         let x = n.input_desc(0)?;
         let fits = x.dtype == out.dtype && open::is_named(&x.shape);
-        return fits.then(|| Member { reads: vec![n.inputs()[0]], reduces: Some(reduces), cluster });
+        return fits.then(|| Member { out, reads: vec![n.inputs()[0]], reduces: Some(reduces), cluster });
     }
     if matches!(n.op(), "QuantizeLinear" | "DequantizeLinear") || !is_step(n) {
         return None;
@@ -86,7 +86,7 @@ fn member(n: &Node<'_>, cluster: usize) -> Option<Member> {
         let d = g.desc(*v).filter(|d| d.dtype == out.dtype)?;
         shape = broadcast_shapes(&shape, &d.shape).ok()?;
     }
-    (!reads.is_empty() && open::same(&shape, &out.shape)).then_some(Member { reads, reduces: None, cluster })
+    (!reads.is_empty() && open::same(&shape, &out.shape)).then_some(Member { out, reads, reduces: None, cluster })
 }
 
 /// What a set of nodes would be.
@@ -97,29 +97,52 @@ struct Form {
     one_shape: bool,
 }
 
+/// Nodes go by their places in the order of the graph.
 struct Sets<'g> {
     g: Graph<'g>,
-    /// Place in the order by node.
-    place: HashMap<NodeId, usize>,
-    members: HashMap<NodeId, Member>,
-    /// Nodes of each cluster, by place; of one that another has taken, none.
-    clusters: Vec<Vec<NodeId>>,
+    reach: Reach<'g>,
+    /// By place.
+    members: Vec<Option<Member<'g>>>,
+    /// Nodes of each cluster, in their order; of one that another has taken, none.
+    clusters: Vec<Vec<u32>>,
     /// Of each cluster without reductions whose values have one shape: what it reads. A node of that
     /// shape joins it without more ado.
     plain: Vec<Option<Vec<ValueRef>>>,
 }
 
-impl Sets<'_> {
+impl<'g> Sets<'g> {
+    fn member(&self, place: u32) -> Option<&Member<'g>> {
+        self.members.get(place as usize)?.as_ref()
+    }
+
+    /// The node at a place.
+    fn node(&self, place: u32) -> Node<'g> {
+        self.g.node(self.reach.id(place))
+    }
+
+    fn out(&self, place: u32) -> ValueRef {
+        ValueRef::new(self.reach.id(place), 0)
+    }
+
+    fn cluster(&self, node: NodeId) -> Option<usize> {
+        Some(self.member(self.reach.place(node)?)?.cluster)
+    }
+
+    fn shape(&self, v: ValueRef) -> Option<&'g Shape> {
+        let own = || self.member(self.reach.place(v.node)?).filter(|_| v.output == 0);
+        own().map(|m| m.out).or_else(|| self.g.desc(v)).map(|d| &d.shape)
+    }
+
     /// The form of a set in the order of the graph; None where it is no cluster.
-    fn form(&self, nodes: &[NodeId]) -> Option<Form> {
-        let shape = |v: ValueRef| self.g.desc(v).map(|d| &d.shape);
-        let own = |n: &NodeId| shape(ValueRef::new(*n, 0));
-        let mut dropped: Vec<NodeId> = Vec::new();
+    fn form(&self, nodes: &[u32]) -> Option<Form> {
+        let own = |n: u32| self.member(n).map(|m| &m.out.shape);
+        let within = |set: &[u32], v: &ValueRef| self.reach.place(v.node).is_some_and(|p| set.contains(&p));
+        let mut dropped: Vec<u32> = Vec::new();
         let mut outside: Vec<ValueRef> = Vec::new();
         let (mut axes, mut whole) = (None, Shape::of(&[]));
         for n in nodes {
-            let m = self.members.get(n)?;
-            let gone = m.reads.iter().filter(|v| dropped.contains(&v.node)).count();
+            let m = self.member(*n)?;
+            let gone = m.reads.iter().filter(|v| within(&dropped, v)).count();
             if gone > 0 && (gone != m.reads.len() || m.reduces.is_some()) {
                 return None;
             }
@@ -135,10 +158,10 @@ impl Sets<'_> {
             if gone > 0 {
                 dropped.push(*n);
             }
-            for v in m.reads.iter().filter(|v| !nodes.contains(&v.node)) {
+            for v in m.reads.iter().filter(|v| !within(nodes, v)) {
                 if !outside.contains(v) {
                     outside.push(*v);
-                    whole = broadcast_shapes(&whole, shape(*v)?).ok()?;
+                    whole = broadcast_shapes(&whole, self.shape(*v)?).ok()?;
                 }
             }
         }
@@ -153,16 +176,16 @@ impl Sets<'_> {
         let column =
             |s: &Shape, n: usize| (0..rank).all(|k| at(s, k).same(if k < rank - n { whole.dims()[k] } else { one }));
         let kept = || nodes.iter().filter(|n| !dropped.contains(n));
-        let fits = |n: usize| kept().all(|k| own(k).is_some_and(|s| is_whole(s) || column(s, n)));
+        let fits = |n: usize| kept().all(|k| own(*k).is_some_and(|s| is_whole(s) || column(s, n)));
         let n = match axes {
             Some(n) => Some(n).filter(|n| *n <= rank && fits(*n))?,
             None => (0..=rank).find(|n| fits(*n))?,
         };
         let over = Shape::new(whole.dims()[..rank - n].iter().copied());
-        let rows = nodes.iter().filter(|n| dropped.contains(n)).all(|n| own(n).is_some_and(|s| open::same(s, &over)));
-        let of_whole = |n: &NodeId| {
-            let m = &self.members[n];
-            m.reduces.is_none() || shape(m.reads[0]).is_some_and(is_whole)
+        let rows = nodes.iter().filter(|n| dropped.contains(n)).all(|n| own(*n).is_some_and(|s| open::same(s, &over)));
+        let of_whole = |n: &u32| {
+            let reduced = self.member(*n).filter(|m| m.reduces.is_some());
+            reduced.is_none_or(|m| self.shape(m.reads[0]).is_some_and(is_whole))
         };
         if !rows || !nodes.iter().all(of_whole) {
             return None;
@@ -171,59 +194,36 @@ impl Sets<'_> {
         if axes.is_some() && len.is_none_or(|len| len > MOST_ROW) {
             return None;
         }
-        let one_shape = dropped.is_empty() && kept().all(|k| own(k).is_some_and(is_whole));
+        let one_shape = dropped.is_empty() && kept().all(|k| own(*k).is_some_and(is_whole));
         Some(Form { reduces: axes.is_some(), one_shape })
     }
 
-    /// Nodes that a node waits for.
-    fn before(&self, n: NodeId) -> impl Iterator<Item = NodeId> {
-        let node = self.g.node(n);
-        node.inputs().iter().filter(|v| !v.is_absent()).map(|v| v.node).chain(node.controls().iter().copied())
-    }
-
-    /// Whether no path leaves these nodes and comes back by one of the nodes that `from` read. One
-    /// that cannot be followed to its end in short is taken to come back.
-    fn convex(&self, nodes: &[NodeId], from: &[NodeId]) -> bool {
-        let first = nodes.iter().map(|n| self.place[n]).min().unwrap_or(0);
-        let group = |n: NodeId| self.members.get(&n).map(|m| &self.clusters[m.cluster]);
-        let last = |n: NodeId| {
-            let last = group(n).and_then(|c| c.last()).copied().unwrap_or(n);
-            self.place.get(&last).copied().unwrap_or(0)
+    /// Whether no path leaves these nodes and comes back by what `from` wait for.
+    fn convex(&mut self, nodes: &[u32], from: &[u32]) -> bool {
+        let (members, clusters) = (&self.members, &self.clusters);
+        // What a cluster waits for, each of its nodes does.
+        let group = |n: u32| match members.get(n as usize) {
+            Some(Some(m)) => clusters[m.cluster].as_slice(),
+            _ => &[],
         };
-        let mut todo: Vec<NodeId> =
-            from.iter().flat_map(|n| self.before(*n)).filter(|n| !nodes.contains(n) && last(*n) >= first).collect();
-        let mut seen = HashSet::new();
-        while let Some(n) = todo.pop() {
-            if nodes.contains(&n) || seen.len() > MOST_SEEN {
-                return false;
-            }
-            if !seen.insert(n) {
-                continue;
-            }
-            // What a cluster waits for, each of its nodes does.
-            let alone = [n];
-            let all = group(n).filter(|c| !c.is_empty()).map_or(&alone[..], |c| c.as_slice());
-            seen.extend(all.iter().copied());
-            todo.extend(all.iter().flat_map(|n| self.before(*n)).filter(|n| last(*n) >= first && !seen.contains(n)));
-        }
-        true
+        self.reach.convex(nodes, from, group)
     }
 
     /// Makes one cluster of two, where they can be one.
     fn join(&mut self, a: usize, b: usize) {
-        let (Some(x), Some(y)) = (self.clusters[a].first(), self.clusters[b].first()) else { return };
-        let (x, y) = (self.g.node(*x), self.g.node(*y));
+        let (Some(&x), Some(&y)) = (self.clusters[a].first(), self.clusters[b].first()) else { return };
+        let (Some(first), Some(second)) = (self.member(x), self.member(y)) else { return };
         let count = self.clusters[a].len() + self.clusters[b].len();
-        let types = x.outputs()[0].dtype == y.outputs()[0].dtype;
-        if count > MOST_STEPS || !types || !agree(&x, &y) {
+        let same_shape = open::same(&first.out.shape, &second.out.shape);
+        if count > MOST_STEPS || first.out.dtype != second.out.dtype || !agree(&self.node(x), &self.node(y)) {
             return;
         }
         if let (Some(reads), Some(more), [new]) = (&self.plain[a], &self.plain[b], self.clusters[b].as_slice())
-            && open::same(&x.outputs()[0].shape, &y.outputs()[0].shape)
+            && same_shape
         {
             let mut reads = reads.clone();
             for v in more {
-                let inside = self.members.get(&v.node).is_some_and(|m| m.cluster == a);
+                let inside = self.cluster(v.node) == Some(a);
                 if !inside && !reads.contains(v) {
                     reads.push(*v);
                 }
@@ -238,7 +238,7 @@ impl Sets<'_> {
             return;
         }
         let mut all = [self.clusters[a].as_slice(), &self.clusters[b]].concat();
-        all.sort_unstable_by_key(|n| self.place[n]);
+        all.sort_unstable();
         if self.form(&all).is_some() && self.convex(&all, &all) {
             self.plain[a] = None;
             self.put(a, b, all);
@@ -246,9 +246,9 @@ impl Sets<'_> {
     }
 
     /// Puts the nodes of both clusters, in their order, into the first.
-    fn put(&mut self, a: usize, b: usize, all: Vec<NodeId>) {
+    fn put(&mut self, a: usize, b: usize, all: Vec<u32>) {
         for n in &self.clusters[b] {
-            if let Some(m) = self.members.get_mut(n) {
+            if let Some(Some(m)) = self.members.get_mut(*n as usize) {
                 m.cluster = a;
             }
         }
@@ -257,14 +257,15 @@ impl Sets<'_> {
     }
 
     /// Values of a cluster that are read outside of it.
-    fn outputs(&self, nodes: &[NodeId]) -> Vec<ValueRef> {
-        let given = |v: &ValueRef| self.g.users(*v).iter().any(|u| !nodes.contains(&u.node));
-        nodes.iter().map(|n| ValueRef::new(*n, 0)).filter(given).collect()
+    fn outputs(&self, nodes: &[u32]) -> Vec<ValueRef> {
+        let inside = |n: NodeId| self.reach.place(n).is_some_and(|p| nodes.contains(&p));
+        let given = |v: &ValueRef| self.g.users(*v).iter().any(|u| !inside(u.node));
+        nodes.iter().map(|n| self.out(*n)).filter(given).collect()
     }
 
     /// Whether a cluster is more than a chain of one shape, and saves memory traffic: each value
     /// that is read inside is one that is not read from memory again.
-    fn pays(&self, nodes: &[NodeId]) -> bool {
+    fn pays(&self, nodes: &[u32]) -> bool {
         let Some(form) = self.form(nodes).filter(|_| nodes.len() > 1) else { return false };
         let outputs = self.outputs(nodes);
         if outputs.is_empty() || outputs.len() > MOST_OUTPUTS || (!form.reduces && form.one_shape && outputs.len() == 1)
@@ -275,7 +276,7 @@ impl Sets<'_> {
             return true;
         }
         // Chains take what stands beside them of bytes, and the layouts of the cube unit.
-        let reads = || nodes.iter().flat_map(|n| &self.members[n].reads);
+        let reads = || nodes.iter().filter_map(|n| self.member(*n)).flat_map(|m| &m.reads);
         let op = |n: NodeId| self.g.find(n).map_or("", |n| n.op());
         let bytes = reads().any(|v| op(v.node) == "DequantizeLinear")
             || outputs.iter().any(|v| self.g.users(*v).iter().any(|u| op(u.node) == "QuantizeLinear"));
@@ -283,21 +284,25 @@ impl Sets<'_> {
         !bytes && !outputs.iter().any(cube)
     }
 
-    fn replacement(&self, nodes: &[NodeId], outputs: &[ValueRef], r: &Replacement<'_>) -> Verdict<Vec<ValueRef>> {
-        let inside = |v: ValueRef| nodes.iter().position(|n| *n == v.node);
+    fn replacement(&self, nodes: &[u32], outputs: &[ValueRef], r: &Replacement<'_>) -> Verdict<Vec<ValueRef>> {
+        let inside = |v: ValueRef| {
+            let place = self.reach.place(v.node)?;
+            nodes.iter().position(|n| *n == place)
+        };
+        let members = || nodes.iter().filter_map(|n| Some((*n, self.member(*n)?)));
         let mut inputs: Vec<ValueRef> = Vec::new();
-        for v in nodes.iter().flat_map(|n| &self.members[n].reads) {
+        for v in members().flat_map(|(_, m)| &m.reads) {
             if inside(*v).is_none() && !inputs.contains(v) {
                 inputs.push(*v);
             }
         }
         let mut steps = Vec::new();
-        for n in nodes {
+        for (n, m) in members() {
             let mut name = |v: ValueRef| match inside(v) {
                 Some(k) => format!("%{}", inputs.len() + k),
                 None => format!("%{}", inputs.iter().position(|i| *i == v).unwrap_or(0)),
             };
-            let (node, m) = (self.g.node(*n), &self.members[n]);
+            let node = self.node(n);
             steps.push(match m.reduces {
                 Some((axes, keep)) => {
                     let op = node.op().trim_end_matches('D');
@@ -332,18 +337,18 @@ impl Pass for ClusterFusion {
         PassInfo::new(NAME, PassStage::AFTER_PRECISION_REFINE, PassLevel::O3, help)
     }
     fn run(&self, graph: &Graph<'_>, patch: &mut Patch) -> Result<()> {
-        let order = graph.order();
-        let place = order.iter().enumerate().map(|(i, n)| (*n, i)).collect();
-        let mut sets = Sets { g: *graph, place, members: HashMap::new(), clusters: Vec::new(), plain: Vec::new() };
-        for id in order {
-            let Some(m) = member(&graph.node(*id), sets.clusters.len()) else { continue };
+        let reach = Reach::new(graph);
+        let members = Vec::with_capacity(graph.order().len());
+        let mut sets = Sets { g: *graph, reach, members, clusters: Vec::new(), plain: Vec::new() };
+        for (place, n) in (0u32..).zip(graph.nodes()) {
+            let own = sets.clusters.len();
+            sets.members.push(member(&n, own));
+            let Some(Some(m)) = sets.members.last() else { continue };
             let reads = m.reads.clone();
             sets.plain.push(m.reduces.is_none().then(|| reads.clone()));
-            sets.members.insert(*id, m);
-            sets.clusters.push(vec![*id]);
+            sets.clusters.push(vec![place]);
             for v in reads {
-                let of = |n: NodeId| sets.members.get(&n).map(|m| m.cluster);
-                if let (Some(own), Some(before)) = (of(*id), of(v.node))
+                if let (Some(own), Some(before)) = (sets.cluster(n.id()), sets.cluster(v.node))
                     && own != before
                 {
                     sets.join(before, own);
@@ -353,7 +358,8 @@ impl Pass for ClusterFusion {
         let mut rewriter = SubgraphRewriter::new(NAME, graph, patch);
         for nodes in sets.clusters.iter().filter(|c| sets.pays(c)) {
             let outputs = sets.outputs(nodes);
-            let b = Boundary { nodes: nodes.clone(), outputs: outputs.clone() };
+            let all = nodes.iter().map(|n| sets.reach.id(*n)).collect();
+            let b = Boundary { nodes: all, outputs: outputs.clone() };
             rewriter.replace(&b, |r| sets.replacement(nodes, &outputs, r));
         }
         Ok(())

@@ -27,6 +27,8 @@ pub mod panels;
 pub mod qmatmul;
 /// Convolutions of bytes from dequantised ones.
 pub mod quant;
+/// Sets of nodes without a way out and back.
+mod reach;
 /// Weights of recurrences.
 pub mod recurrent;
 /// Splits without a task.

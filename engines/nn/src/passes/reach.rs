@@ -1,0 +1,138 @@
+//! Which sets of nodes no path leaves and comes back to, asked many times of one graph.
+use ge_plugin_api::types::NodeId;
+use ge_plugin_api::view::Graph;
+
+/// Nodes that a search for a path looks at.
+const MOST_SEEN: usize = 256;
+
+/// What each node of a graph waits for, by place in the order of the graph.
+pub struct Reach<'g> {
+    order: &'g [NodeId],
+    /// Place by id; `u32::MAX` where there is no such node.
+    places: Vec<u32>,
+    /// Where the list of each place begins in `before`, and where the last ends.
+    begins: Vec<u32>,
+    before: Vec<u32>,
+    /// The search that has last seen a place.
+    seen: Vec<u32>,
+    searches: u32,
+}
+
+impl<'g> Reach<'g> {
+    /// Of a graph.
+    pub fn new(graph: &Graph<'g>) -> Reach<'g> {
+        let order = graph.order();
+        let mut places = vec![u32::MAX; order.iter().map(|n| n.index() + 1).max().unwrap_or(0)];
+        for (place, n) in (0u32..).zip(order) {
+            places[n.index()] = place;
+        }
+        let (mut begins, mut before) = (Vec::with_capacity(order.len() + 1), Vec::with_capacity(2 * order.len()));
+        for n in graph.nodes() {
+            begins.push(before.len() as u32);
+            let read = n.inputs().iter().filter(|v| !v.is_absent()).map(|v| v.node);
+            let all = read.chain(n.controls().iter().copied()).filter_map(|n| places.get(n.index()).copied());
+            before.extend(all.filter(|p| *p != u32::MAX));
+        }
+        begins.push(before.len() as u32);
+        Reach { order, places, begins, before, seen: vec![0; order.len()], searches: 0 }
+    }
+
+    /// The node at a place.
+    pub fn id(&self, place: u32) -> NodeId {
+        self.order.get(place as usize).copied().unwrap_or(NodeId::NONE)
+    }
+
+    /// The place of a node; None where the graph has no such node.
+    pub fn place(&self, node: NodeId) -> Option<u32> {
+        self.places.get(node.index()).copied().filter(|p| *p != u32::MAX)
+    }
+
+    /// Places that one waits for.
+    fn before(&self, place: u32) -> &[u32] {
+        let at = |k: usize| self.begins.get(k).map_or(0, |b| *b as usize);
+        &self.before[at(place as usize)..at(place as usize + 1)]
+    }
+
+    /// Whether no path leaves `nodes` and comes back by one of the nodes that `from`, of these, wait
+    /// for. `group`: in its order the set, apart from these, as part of which a node will be
+    /// executed, or nothing where it is by itself. A search that does not end in short is taken to
+    /// have found one.
+    pub fn convex<'c>(&mut self, nodes: &[u32], from: &[u32], group: impl Fn(u32) -> &'c [u32]) -> bool {
+        self.searches += 1;
+        let now = self.searches;
+        let first = nodes.iter().copied().min().unwrap_or(0);
+        let reaches = |n: u32| group(n).last().copied().unwrap_or(n) >= first;
+        let outside = from.iter().flat_map(|n| self.before(*n)).filter(|n| !nodes.contains(n) && reaches(**n));
+        let mut todo: Vec<u32> = outside.copied().collect();
+        let mut count = 0;
+        while let Some(n) = todo.pop() {
+            if nodes.contains(&n) || count > MOST_SEEN {
+                return false;
+            }
+            if self.seen[n as usize] == now {
+                continue;
+            }
+            let (alone, set) = ([n], group(n));
+            for n in if set.is_empty() { &alone[..] } else { set } {
+                count += usize::from(self.seen[*n as usize] != now);
+                self.seen[*n as usize] = now;
+                todo.extend(self.before(*n).iter().filter(|n| reaches(**n) && self.seen[**n as usize] != now));
+            }
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ge_plugin_api::testing::TestGraph;
+    use ge_plugin_api::types::DType;
+
+    #[test]
+    fn a_path_out_and_back_is_found_through_what_will_be_one() {
+        let mut t = TestGraph::new();
+        let x = t.input("x", DType::F32, &[4]);
+        let mut op = |name: &str, reads: &[_]| t.add("Op", name, reads).output(DType::F32, &[4]).value();
+        // a -> b -> d and a -> c -> d; e stands alone between c and d, f reads e.
+        let a = op("a", &[x]);
+        let b = op("b", &[a]);
+        let c = op("c", &[a]);
+        let e = op("e", &[x]);
+        let d = op("d", &[b, c]);
+        let f = op("f", &[e]);
+        t.returns(&[d, f]);
+        let g = t.graph();
+        let mut reach = Reach::new(&g);
+        let [a, b, c, d, e, f] = [a, b, c, d, e, f].map(|v| reach.place(v.node).unwrap());
+        let mut convex = |nodes: &[u32], groups: &[&'static [u32]]| {
+            let group = |n: u32| groups.iter().find(|g| g.contains(&n)).copied().unwrap_or(&[]);
+            reach.convex(nodes, nodes, group)
+        };
+        assert!(convex(&[a, b], &[]) && convex(&[a, b, c, d], &[]) && convex(&[b, c], &[]));
+        assert!(!convex(&[a, b, d], &[]), "a, c, d");
+        assert!(convex(&[a, e], &[]) && convex(&[e, f], &[]));
+        // Two that will be one: what the one waits for, the other does.
+        let one: &'static [u32] = Box::leak(vec![c, f].into_boxed_slice());
+        assert!(!convex(&[e, d], &[one]), "e, f with c, d");
+        assert!(convex(&[a, e], &[one]));
+        assert_eq!(reach.place(NodeId::NONE), None);
+    }
+
+    #[test]
+    fn a_search_without_an_end_in_short_is_a_path() {
+        let mut t = TestGraph::new();
+        let x = t.input("x", DType::F32, &[4]);
+        let first = t.add("Op", "first", &[x]).output(DType::F32, &[4]).value();
+        let mut last = t.add("Op", "n", &[x]).output(DType::F32, &[4]).value();
+        for k in 0..300 {
+            last = t.add("Op", &format!("n{k}"), &[last]).output(DType::F32, &[4]).value();
+        }
+        let both = t.add("Op", "both", &[first, last]).output(DType::F32, &[4]).value();
+        t.returns(&[both]);
+        let g = t.graph();
+        let mut reach = Reach::new(&g);
+        let [first, both] = [first, both].map(|v| reach.place(v.node).unwrap());
+        assert!(!reach.convex(&[first, both], &[first, both], |_| &[]));
+    }
+}
