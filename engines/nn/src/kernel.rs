@@ -166,7 +166,7 @@ impl Tiling {
         // be less than half of the rest.
         let most = work.saturating_mul(2).checked_div(kernel.scanned()).unwrap_or(u64::MAX);
         let worth = (work / GRAIN).min(most).clamp(1, u64::from(cores.max(1)));
-        Tiling { units, block_dim: u32::try_from(worth.min(units.max(1))).unwrap_or(1) }
+        Tiling { units, block_dim: u32::try_from(alike(units.max(1), worth.min(units.max(1)))).unwrap_or(1) }
     }
 
     /// The tiling data.
@@ -192,6 +192,13 @@ impl Tiling {
             _ => Err(Error::damaged("tiling data of another kernel")),
         }
     }
+}
+
+/// An even number of blocks, not far below `most`, that have as many units each; `most` where there
+/// is none.
+fn alike(units: u64, most: u64) -> u64 {
+    let near = (most.div_ceil(2).max(2)..=most).rev().filter(|b| b.is_multiple_of(2));
+    near.into_iter().find(|b| units.is_multiple_of(*b)).filter(|_| units < 4 * most).unwrap_or(most)
 }
 
 struct OnDevice {
@@ -267,4 +274,15 @@ pub const CHUNK: usize = 4096;
 /// The elements of some chunks of `n`.
 pub fn chunk(units: &Range<usize>, n: usize) -> Range<usize> {
     (units.start * CHUNK).min(n)..(units.end * CHUNK).min(n)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_have_as_many_units_each_where_that_costs_few() {
+        let all = [(16, 6), (16, 8), (12, 6), (18, 8), (7, 6), (3, 3), (1, 1), (24, 6), (25, 6), (2, 2)];
+        assert_eq!(all.map(|(units, most)| alike(units, most)), [4, 8, 6, 6, 6, 3, 1, 6, 6, 2]);
+    }
 }

@@ -31,7 +31,43 @@ pub(crate) fn rows(s: &ConvSpec, positions: usize) -> Option<usize> {
     }
     let most = (WEIGHTS / k).max(1);
     let together = if (33..=48 + SINGLE).contains(&positions) { 8 } else { 12 };
-    Some(m.div_ceil(UNITS).min(most).next_multiple_of(together))
+    let usual = m.div_ceil(UNITS).min(most).next_multiple_of(together);
+    let all = s.batch.saturating_mul(s.groups);
+    let near = (4..=2 * usual).step_by(4).filter(|r| *r <= most.max(usual) && *r >= usual / 2);
+    near.map(|r| (cost(m, r, together, all), r)).min().map(|(_, r)| r).or(Some(usual))
+}
+
+/// What units of `rows` of `m` output channels of `all` images and groups cost, in quarters of a row
+/// of all positions: those of one thread, and twice those of the later of two that begin at either
+/// end.
+fn cost(m: usize, rows: usize, together: usize, all: usize) -> usize {
+    let one = |rows: usize| {
+        let (tiles, rest) = (rows / together, rows % together);
+        // Fewer rows than a tile has leave registers idle, and each unit reads the image once.
+        tiles * together * 4 + rest / 4 * 19 + rest % 4 * 8 + 6
+    };
+    let (whole, last) = (m / rows, m % rows);
+    let (count, of) = (m.div_ceil(rows), [one(rows), if last > 0 { one(last) } else { 0 }]);
+    let total = (whole * of[0] + of[1]).saturating_mul(all);
+    // An end begins a unit when it is done with the one before.
+    let unit = |i: usize| if i == whole { of[1] } else { of[0] };
+    let (mut front, mut back) = (0, 0);
+    if all == 1 {
+        let (mut first, mut behind) = (0, count);
+        while first < behind {
+            if front <= back {
+                front += unit(first);
+                first += 1;
+            } else {
+                behind -= 1;
+                back += unit(behind);
+            }
+        }
+    } else {
+        front = total.div_ceil(2);
+    }
+    let few = if count.saturating_mul(all) < UNITS { total / 16 } else { 0 };
+    total.saturating_add(front.max(back).saturating_mul(2)).saturating_add(few)
 }
 
 /// Some output channels of one image.
@@ -254,6 +290,40 @@ impl Tile<'_> {
                     if all { isa.store(v, &mut *to.cast()) } else { isa.store_some(v, to, last) }
                 }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_divide_the_channels_alike() {
+        let spec = |k: usize, m: usize| ConvSpec {
+            batch: 1,
+            groups: 1,
+            channels_in: k,
+            channels_out: m,
+            input: [1, 14, 14],
+            kernel: [1; 3],
+            stride: [1; 3],
+            dilation: [1; 3],
+            pad_before: [0; 3],
+            pad_after: [0; 3],
+            transposed: None,
+        };
+        for m in (8..=1280).step_by(4) {
+            let r = rows(&spec(48, m), 196).expect("channels enough");
+            assert!((4..=m.next_multiple_of(12)).contains(&r), "{m}: {r}");
+            // Two threads that begin at either end.
+            let mut units: std::collections::VecDeque<usize> = (0..m).step_by(r).map(|at| r.min(m - at)).collect();
+            let mut ends = [0, 0];
+            while let Some(unit) = if ends[0] <= ends[1] { units.pop_front() } else { units.pop_back() } {
+                ends[usize::from(ends[0] > ends[1])] += unit;
+            }
+            let longer = ends[0].max(ends[1]);
+            assert!(m < 64 || longer * 100 <= m * 56, "{m}: units of {r}, {ends:?}");
         }
     }
 }
