@@ -14,7 +14,7 @@ use std::process::Command;
 const BRANCHES: (&str, &str) = ("ge.optimizationSwitch", "BranchToSelectPass:off");
 
 /// A session whose device has options.
-fn opened(options: &[(&str, &str)]) -> Session {
+pub fn opened(options: &[(&str, &str)]) -> Session {
     let dir = tempfile::tempdir().unwrap();
     let plugins = dir.path().join("plugins.toml");
     let text = std::fs::read_to_string(root().join("plugins.toml")).unwrap();
@@ -38,13 +38,13 @@ fn compiled(s: &Session, text: &str) -> ge_model::CompiledModel {
     made
 }
 
-fn loaded(s: &Session, m: &ge_model::CompiledModel, cores: usize, capture: bool) -> Model {
+pub fn loaded(s: &Session, m: &ge_model::CompiledModel, cores: usize, capture: bool) -> Model {
     let context = s.open_device(&m.soc.clone()).unwrap();
     let options = LoadOptions { rank_size: 1, cores, capture, ..LoadOptions::default() };
     s.load_on(m.clone(), context, &options).unwrap()
 }
 
-fn chance(mut seed: u64) -> impl FnMut(u64) -> u64 {
+pub fn chance(mut seed: u64) -> impl FnMut(u64) -> u64 {
     move |n| {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (seed >> 33) % n
@@ -52,10 +52,10 @@ fn chance(mut seed: u64) -> impl FnMut(u64) -> u64 {
 }
 
 /// Graphs of random operators, branches, loops, calls and sizes that values decide, on `f32[n,4]`.
-struct Writer<'r> {
-    next: &'r mut dyn FnMut(u64) -> u64,
-    graphs: String,
-    count: usize,
+pub struct Writer<'r> {
+    pub next: &'r mut dyn FnMut(u64) -> u64,
+    pub graphs: String,
+    pub count: usize,
 }
 
 impl Writer<'_> {
@@ -135,7 +135,7 @@ impl Writer<'_> {
         name
     }
     /// A model of several results, so that much of it is independent.
-    fn model(&mut self) -> String {
+    pub fn model(&mut self) -> String {
         let mut lines = String::new();
         let mut results = Vec::new();
         for _ in 0..3 {
@@ -160,7 +160,7 @@ impl Writer<'_> {
     }
 }
 
-fn given(rows: u64, next: &mut dyn FnMut(u64) -> u64) -> Vec<HostTensor> {
+pub fn given(rows: u64, next: &mut dyn FnMut(u64) -> u64) -> Vec<HostTensor> {
     let mut tensor = |rows: u64| {
         let bytes: Vec<u8> = (0..rows * 4).flat_map(|_| (next(9) as f32 - 4.0).to_le_bytes()).collect();
         HostTensor::from_bytes(DType::F32, &[rows, 4], &bytes).unwrap()
@@ -168,10 +168,10 @@ fn given(rows: u64, next: &mut dyn FnMut(u64) -> u64) -> Vec<HostTensor> {
     [rows, rows, 3].map(&mut tensor).to_vec()
 }
 
-type Seen = (Vec<Vec<u8>>, u64, Vec<(String, usize)>, Vec<(u32, u32, u32, Vec<u8>)>);
+pub type Seen = (Vec<Vec<u8>>, u64, Vec<(String, usize)>, Vec<(u32, u32, u32, Vec<u8>)>);
 
 /// What a run gives and tells: outputs, launches, each with its graph, and what nodes wrote.
-fn seen(m: &Model, inputs: &[HostTensor], profile: bool) -> Seen {
+pub fn seen(m: &Model, inputs: &[HostTensor], profile: bool) -> Seen {
     let views: Vec<_> = inputs.iter().map(HostTensor::view).collect();
     let ran = m.run_views(&views, RunOptions { profile }).unwrap();
     let parts = ran.parts.iter().map(|p| (p.graph.clone(), p.report.tasks.len())).collect();

@@ -82,5 +82,7 @@ mod open_kinds;
 mod nested_parts;
 /// Executors of models of open sizes.
 mod executors;
+/// Several streams for models of open sizes.
+mod open_streams;
 /// The guide's commands and schemas.
 mod guide;

@@ -230,7 +230,10 @@ impl LoadedModel {
                 bases[at] = base;
             }
         }
-        let result = self.device.execute(&bases, options.profile);
+        let result = match self.streams.of_run() {
+            Ok(_streams) => self.device.execute(&bases, options.profile).map_err(RuntimeError::from),
+            Err(e) => Err(e),
+        };
         if result.is_err() {
             held.give_back();
         }

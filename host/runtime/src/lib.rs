@@ -34,6 +34,8 @@ pub mod capture;
 pub mod map_pool;
 /// Streams that models on one device share.
 pub mod stream_pool;
+/// Streams of the runs of an executor.
+pub mod stream_allocator;
 /// Runs.
 pub mod executor;
 mod gears;
@@ -57,6 +59,7 @@ pub use error::RuntimeError;
 pub use executor::{Part, RunOptions, RunOutcome};
 pub use load::LoadedModel;
 pub use request::{Engines, LoadOptions};
+pub use stream_allocator::StreamAllocator;
 pub use stream_pool::{StreamHandle, StreamPool};
 pub use v2::{DynamicModel, Tools};
 pub use variables::{VariableInfo, Variables};

@@ -8,13 +8,14 @@ use crate::place::Places;
 use crate::request::{Engines, LoadOptions};
 use crate::several::Several;
 use crate::sink::{Contexts, ExtAttrs, TilingSinkTaskInfo};
+use crate::stream_allocator::{AcquiredStreams, StreamAllocator};
 use crate::stream_pool::{ModelId, StreamHandle, StreamPool, StreamWish};
 use crate::tasks;
 use crate::variables::Bound;
 use bytes::Bytes;
 use ge_model::CompiledModel;
 use ge_plugin::{OpenDevice, OpenModel};
-use ge_plugin_api::device::{AllocationKind, Base, MemoryKind, ModelObject, ModelSpec, StreamSpec};
+use ge_plugin_api::device::{AllocationKind, Base, MemoryKind, ModelObject, ModelSpec, SocSpec, StreamSpec};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
@@ -41,10 +42,7 @@ pub struct LoadedModel {
     registered: Vec<u64>,
     /// Its variables, by name.
     pub(crate) variables: Vec<Bound>,
-    /// Its streams of the pool; given back when it is unloaded.
-    pool: Arc<StreamPool>,
-    model: Option<ModelId>,
-    handles: Vec<StreamHandle>,
+    pub(crate) streams: Streams,
     /// Keeps the mapped weights alive.
     _weights: Bytes,
 }
@@ -83,13 +81,13 @@ impl LoadedModel {
             .zip(&per_stream)
             .map(|(p, n)| StreamWish { priority: priority(p), flag: u32::from(p.huge), tasks: *n })
             .collect();
-        // A SoC without numbers of its own has no limit.
-        let has = |n: u32| usize::try_from(n).unwrap_or(usize::MAX);
-        let most = match compiled.soc.streams_normal {
-            0 => 0,
-            n => has(n).saturating_add(has(compiled.soc.streams_huge)),
+        let streams = match &options.run_streams {
+            Some(of_runs) => Streams::OfRuns(of_runs.clone(), wishes),
+            None => {
+                let (pool, most) = (options.streams.clone(), most_streams(&compiled.soc));
+                Streams::Own(Taken::new(pool, device_number(&context), most, &wishes)?)
+            }
         };
-        let taken = Taken::new(options.streams.clone(), Arc::as_ptr(&context) as u64, most, &wishes)?;
         // The copies are ours, not the model's: they must not make it pass the SoC's limits.
         let mut soc = compiled.soc.clone();
         soc.unlimited_depth |= !captures.is_empty();
@@ -134,7 +132,6 @@ impl LoadedModel {
             numbering.copied(counted.bound());
         }
         device.seal()?;
-        let (pool, model, handles) = taken.keep();
         let weights = compiled.weights.first().map(|(_, b)| b.clone()).unwrap_or_default();
         let mut loaded = LoadedModel {
             allocations: places.allocations,
@@ -149,9 +146,7 @@ impl LoadedModel {
             owned: Vec::new(),
             registered: Vec::new(),
             variables,
-            pool,
-            model,
-            handles,
+            streams,
             _weights: weights,
             compiled,
             device,
@@ -169,7 +164,10 @@ impl LoadedModel {
     /// Its physical streams as the device's pool has them: models that are loaded side by side may
     /// share some.
     pub fn device_streams(&self) -> &[StreamHandle] {
-        &self.handles
+        match &self.streams {
+            Streams::Own(taken) => &taken.handles,
+            Streams::OfRuns(..) => &[],
+        }
     }
 
     /// Bases of what all runs share: the weights.
@@ -199,36 +197,64 @@ impl LoadedModel {
     }
 }
 
-/// Streams taken from the pool for a model that is not loaded yet: given back unless kept.
-struct Taken {
+/// Streams that a SoC has for all models, of either kind; 0: a SoC without numbers of its own has no
+/// limit.
+pub(crate) fn most_streams(soc: &SocSpec) -> usize {
+    let has = |n: u32| usize::try_from(n).unwrap_or(usize::MAX);
+    match soc.streams_normal {
+        0 => 0,
+        n => has(n).saturating_add(has(soc.streams_huge)),
+    }
+}
+
+/// The number of a device among those of the process.
+pub(crate) fn device_number(context: &Arc<OpenDevice>) -> u64 {
+    Arc::as_ptr(context) as u64
+}
+
+/// The streams of a model.
+pub(crate) enum Streams {
+    /// Those of the pool, from load to unload.
+    Own(Taken),
+    /// Each run takes such streams from an allocator.
+    OfRuns(Arc<StreamAllocator>, Vec<StreamWish>),
+}
+
+impl Streams {
+    /// The streams of one run, for as long as it lasts.
+    ///
+    /// # Errors
+    /// There are not as many.
+    pub(crate) fn of_run(&self) -> Result<Option<AcquiredStreams<'_>>, RuntimeError> {
+        match self {
+            Streams::Own(_) => Ok(None),
+            Streams::OfRuns(allocator, wishes) => allocator.acquire_streams(wishes).map(Some),
+        }
+    }
+}
+
+/// Streams of the pool, given back when they are dropped.
+pub(crate) struct Taken {
     pool: Arc<StreamPool>,
-    model: Option<ModelId>,
+    model: ModelId,
     handles: Vec<StreamHandle>,
 }
 
 impl Taken {
     fn new(pool: Arc<StreamPool>, device: u64, most: usize, wishes: &[StreamWish]) -> Result<Taken, RuntimeError> {
         let (model, handles) = pool.acquire_streams(device, most, wishes)?;
-        Ok(Taken { pool, model: Some(model), handles })
-    }
-    fn keep(mut self) -> (Arc<StreamPool>, Option<ModelId>, Vec<StreamHandle>) {
-        (self.pool.clone(), self.model.take(), std::mem::take(&mut self.handles))
+        Ok(Taken { pool, model, handles })
     }
 }
 
 impl Drop for Taken {
     fn drop(&mut self) {
-        if let Some(m) = self.model.take() {
-            self.pool.release(m);
-        }
+        self.pool.release(self.model);
     }
 }
 
 impl Drop for LoadedModel {
     fn drop(&mut self) {
-        if let Some(m) = self.model.take() {
-            self.pool.release(m);
-        }
         let idle = std::mem::take(&mut *self.idle.lock().unwrap_or_else(|e| e.into_inner()));
         let maps = idle.iter().flatten().map(|b| b.address).filter(|a| *a != 0);
         // Freeing can only fail for a device that is lost, whose memory is gone with it.

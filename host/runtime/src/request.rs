@@ -3,6 +3,7 @@
 use crate::error::RuntimeError;
 use crate::map_pool::MapPool;
 use crate::place::{NULL, Places};
+use crate::stream_allocator::StreamAllocator;
 use crate::stream_pool::StreamPool;
 use crate::variables::Variables;
 use bytes::Bytes;
@@ -42,6 +43,8 @@ pub struct LoadOptions {
     pub cores: usize,
     /// Streams that models of one device share.
     pub streams: Arc<StreamPool>,
+    /// Where runs take their streams from; None: the model has streams of the pool while it is loaded.
+    pub run_streams: Option<Arc<StreamAllocator>>,
     /// Priority of all its streams on the device, 0 first; None: as the model has it.
     pub priority: Option<u32>,
     /// Feature maps that plans of one model share; None: each model keeps its own.

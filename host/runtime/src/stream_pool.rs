@@ -74,17 +74,26 @@ impl StreamPool {
         let mut state = self.lock();
         let model = ModelId(state.next_model);
         state.next_model += 1;
-        let mut mine = BTreeSet::new();
-        let handles = wishes.iter().map(|w| state.get_or_create(device, model, w, &mut mine)).collect::<Vec<_>>();
-        state.of.insert(model, handles.clone());
-        let found = state.on(device);
-        if most > 0 && found > most {
-            state.release(model);
-            let (wanted, left) = (found - state.on(device), most.saturating_sub(state.on(device)));
-            state.created -= wanted as u64;
-            return Err(RuntimeError::DeviceFull { wanted, left });
+        Ok((model, state.take(device, most, model, wishes)?))
+    }
+
+    /// More streams for a model that has some; none that it has already.
+    ///
+    /// # Errors
+    /// As [`acquire_streams`](Self::acquire_streams), of all streams of the model.
+    pub fn add_streams(
+        &self,
+        device: u64,
+        most: usize,
+        model: ModelId,
+        wishes: &[StreamWish],
+    ) -> Result<Vec<StreamHandle>, RuntimeError> {
+        let mut state = self.lock();
+        let found = state.of.get(&model).map_or(0, Vec::len) + wishes.len();
+        if found > MAX_STREAMS {
+            return Err(RuntimeError::TooManyStreams { found, most: MAX_STREAMS });
         }
-        Ok((model, handles))
+        state.take(device, most, model, wishes)
     }
 
     /// Ends a model's use of its streams; streams that no model uses are gone.
@@ -119,8 +128,34 @@ impl State {
     fn on(&self, device: u64) -> usize {
         self.by_key.range((device, 0, 0)..=(device, u32::MAX, u32::MAX)).map(|(_, list)| list.len()).sum()
     }
+    /// Streams for a model beside those that it has.
+    fn take(
+        &mut self,
+        device: u64,
+        most: usize,
+        model: ModelId,
+        wishes: &[StreamWish],
+    ) -> Result<Vec<StreamHandle>, RuntimeError> {
+        let mut mine: BTreeSet<StreamHandle> = self.of.get(&model).into_iter().flatten().copied().collect();
+        let handles: Vec<StreamHandle> =
+            wishes.iter().map(|w| self.get_or_create(device, model, w, &mut mine)).collect();
+        let found = self.on(device);
+        if most > 0 && found > most {
+            self.give(model, &handles);
+            let (wanted, left) = (found - self.on(device), most.saturating_sub(self.on(device)));
+            self.created -= wanted as u64;
+            return Err(RuntimeError::DeviceFull { wanted, left });
+        }
+        self.of.entry(model).or_default().extend(&handles);
+        Ok(handles)
+    }
     fn release(&mut self, model: ModelId) {
-        for h in self.of.remove(&model).unwrap_or_default() {
+        let handles = self.of.remove(&model).unwrap_or_default();
+        self.give(model, &handles);
+    }
+    /// A model uses these streams no more.
+    fn give(&mut self, model: ModelId, handles: &[StreamHandle]) {
+        for h in handles.iter().copied() {
             let Some(s) = self.streams.get_mut(&h) else { continue };
             s.models.remove(&model);
             if s.models.is_empty() {

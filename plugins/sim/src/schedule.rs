@@ -25,6 +25,9 @@ const CANCEL_EVERY: u64 = 256;
 /// A multi-block kernel with less work than this (bytes of its arguments) is not worth calling
 /// other threads for.
 const TEAM_WORK: u64 = 16 << 10;
+/// The same for a kernel of one block, which another thread takes while this one goes on with
+/// another stream.
+const SOLO_WORK: u64 = 64 << 10;
 
 /// What one rank of a run holds; kept between runs.
 pub struct RankState {
@@ -470,7 +473,8 @@ impl<'a> Machine<'a> {
             let call = rank.bound.call(t);
             let alone =
                 (dim == 1 && self.ready.is_empty() && self.flying.is_empty()) || !rank.plan.tasks[t].events.is_empty();
-            let large = dim > 1 && !alone && rank.plan.tasks[t].work >= TEAM_WORK && self.flying.is_empty();
+            let enough = if dim > 1 { TEAM_WORK } else { SOLO_WORK };
+            let large = !alone && rank.plan.tasks[t].work >= enough && self.flying.is_empty();
             // Once they were called, helpers are also offered what would not be worth calling them.
             if let Some(seat) = self.seat
                 && (large || (self.called && !alone))

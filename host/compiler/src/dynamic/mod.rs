@@ -1,8 +1,12 @@
 //! In: a model with unknown shapes behind stage 1. Out: the `CompiledModel` whose graphs executor
 //! v2 runs (003 §4.2, facts 8.8).
 //!
-//! Nothing is placed, planned or tiled: engines are asked by each run, with its sizes. The file
-//! keeps the graphs, the constants and the engine that is asked first for each node.
+//! Nothing is planned or tiled: engines are asked by each run, with its sizes. The file keeps the
+//! graphs, the constants, the engine that is asked first for each node, and its logical stream
+//! where the user asks for several (004 §4.2).
+/// Streams of the graphs.
+mod streams;
+
 use crate::error::{CompileError, Result};
 use crate::ids::NodeKey;
 use crate::model::weights::{self, Weights};
@@ -74,6 +78,7 @@ pub fn assemble(
     for (gi, g) in model.graphs().iter().enumerate() {
         m.graphs.push(graph(g, gi, &weights, toolbox, &ranks));
     }
+    streams::assign(&model, toolbox, options, &mut m);
     Ok(m)
 }
 

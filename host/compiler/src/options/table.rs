@@ -51,7 +51,7 @@ macro_rules! options {
 
 options! {
     ac_parallel_enable: bool = "ac_parallel_enable", OPT_BIT, "", Model, "streams",
-        "dynamic graphs: whether AI CPU nodes may run beside others";
+        "dynamic graphs of several streams (ge.x.dynamic_multi_stream): whether AI CPU nodes may run beside others";
 
     build_mode: BuildMode = "ge.buildMode", Kind::OneOf(BuildMode::TEXTS), "", Model, "pipeline",
         "`tuning` stops the build at ge.buildStep";
@@ -174,7 +174,7 @@ options! {
         "which cores vector work goes to";
 
     dynamic_multi_stream: bool = "ge.x.dynamic_multi_stream", BIT, "0", Model, "streams",
-        "several streams for dynamic graphs (ENABLE_DYNAMIC_SHAPE_MULTI_STREAM)";
+        "several streams for dynamic graphs, by engine and label (ENABLE_DYNAMIC_SHAPE_MULTI_STREAM)";
 
     event_reuse: EventReuse = "ge.x.event_reuse", Kind::OneOf(EventReuse::TEXTS), "auto", Model, "sync",
         "reuse of event ids: when the SoC's limit would be passed, always, or never";

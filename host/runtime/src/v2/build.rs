@@ -10,8 +10,8 @@ use crate::load::LoadedModel;
 use crate::request::{Engines, LoadOptions};
 use bytes::Bytes;
 use ge_model::{
-    CompiledModel, GraphInfo, IoInfo, KernelInfo, LogicalInfo, MemoryInfo, NodeInfo, PhysicalInfo, SlotInfo, SpaceInfo,
-    StreamsInfo, TaskInfo, ValueAt, ZeroCopyInfo,
+    CompiledModel, EventInfo, GraphInfo, IoInfo, KernelInfo, LogicalInfo, MemoryInfo, NodeInfo, PhysicalInfo, SlotInfo,
+    SpaceInfo, StreamsInfo, TaskInfo, ValueAt, ZeroCopyInfo,
 };
 use ge_plugin::OpenDevice;
 use ge_plugin_api::device::SocSpec;
@@ -58,6 +58,8 @@ pub(crate) struct Round {
 pub(crate) struct Loader<'l> {
     pub(crate) name: &'l str,
     pub(crate) soc: &'l SocSpec,
+    /// The logical streams of the model.
+    pub(crate) logical: &'l [LogicalInfo],
     pub(crate) weights: &'l Bytes,
     pub(crate) engines: &'l Engines,
     pub(crate) context: &'l Arc<OpenDevice>,
@@ -211,17 +213,33 @@ struct Writer<'w> {
 
 const NODE_OF_NONE: u32 = u32::MAX;
 
+/// Ids of events by the launches that record them and wait for them.
+#[derive(Default)]
+struct Events {
+    records: Vec<Vec<u32>>,
+    waits: Vec<Vec<u32>>,
+    /// What the end of the round waits for.
+    end: Vec<u32>,
+}
+
 impl<'w> Writer<'w> {
     fn new(graph: &'w Graph, draft: &'w Draft, leaves: &'w [bool], load: &Loader<'_>) -> Writer<'w> {
+        let streams = &draft.streams;
+        let physical = |(k, logical): (usize, &u32)| PhysicalInfo {
+            logical: *logical,
+            head: true,
+            huge: streams.is_huge(k),
+            ..PhysicalInfo::default()
+        };
         let m = CompiledModel {
             name: load.name.to_owned(),
             soc: load.soc.clone(),
             weights: vec![(0, load.weights.clone())],
             rank_size: 1,
             streams: StreamsInfo {
-                logical: vec![LogicalInfo::default()],
-                physical: vec![PhysicalInfo { head: true, ..PhysicalInfo::default() }],
-                single: true,
+                logical: if load.logical.is_empty() { vec![LogicalInfo::default()] } else { load.logical.to_vec() },
+                physical: streams.logical.iter().enumerate().map(physical).collect(),
+                single: streams.logical.len() == 1,
                 ..StreamsInfo::default()
             },
             memory: MemoryInfo { weights: load.weights.len() as u64, ..MemoryInfo::default() },
@@ -252,17 +270,18 @@ impl<'w> Writer<'w> {
     /// Gives every root that launches touch its place: constants in the weights, what comes in and
     /// goes out in ranges of their own, the rest and the workspaces in the arena.
     fn lay_out(&mut self) -> Result<(), RuntimeError> {
+        let streams = &self.draft.streams;
         let mut lives: Vec<Life> = Vec::new();
         let mut of: BTreeMap<u32, usize> = BTreeMap::new();
         let mut spaces: Vec<Vec<usize>> = Vec::new();
-        for (k, l) in self.draft.launches.iter().enumerate() {
+        for (k, l) in (0u32..).zip(&self.draft.launches) {
             let n = &self.graph.nodes[l.node as usize];
             for v in n.inputs.iter().flatten() {
                 let r = self.root(*v);
                 match self.draft.home[r as usize] {
                     Home::Made => {
                         if let Some(i) = of.get(&r) {
-                            lives[*i].last = k;
+                            lives[*i].used(k, streams);
                         }
                     }
                     Home::InPlace(_) => {}
@@ -279,18 +298,18 @@ impl<'w> Writer<'w> {
                     self.outs.push(*v);
                 } else {
                     of.insert(*v, lives.len());
-                    lives.push(Life { first: k, last: k, bytes: self.bytes(*v) });
+                    lives.push(Life::new(k, self.bytes(*v)));
                 }
             }
             let mut own = Vec::new();
             for w in &l.launch.workspaces {
                 own.push(lives.len());
-                lives.push(Life { first: k, last: k, bytes: *w });
+                lives.push(Life::new(k, *w));
             }
             spaces.push(own);
         }
         let overflow = || ge_plugin_api::Error::failed("the sizes of a run's tensors overflow");
-        let (offsets, arena) = pack(&lives).ok_or_else(overflow)?;
+        let (offsets, arena) = pack(&lives, streams).ok_or_else(overflow)?;
         let feature = |offset: u64, size: u64, zero_copy: bool| SlotInfo {
             space: SlotInfo::FEATURE,
             offset,
@@ -367,6 +386,8 @@ impl<'w> Writer<'w> {
         }
         let mut kernels: HashMap<String, ()> = HashMap::new();
         let draft = self.draft;
+        let end = draft.streams.end();
+        let events = self.events(&end);
         for (k, l) in draft.launches.iter().enumerate() {
             let n = &self.graph.nodes[l.node as usize];
             let reads: Vec<Option<u32>> = match &l.pieces {
@@ -375,6 +396,7 @@ impl<'w> Writer<'w> {
             };
             let inputs: Vec<Option<ValueAt>> = reads.into_iter().map(|v| v.map(|v| self.read(v))).collect();
             let at = self.m.graphs[0].nodes.len() as u32;
+            let stream = draft.streams.launches[k].stream as u32;
             // What a state becomes is seen as its whole room by who writes behind it.
             let written = |v: &u32| match draft.home[*v as usize] {
                 Home::InPlace(of) => self.room(of).unwrap_or_default(),
@@ -389,22 +411,24 @@ impl<'w> Writer<'w> {
                 slots: n.outputs.iter().map(|v| self.slots.get(v).copied().unwrap_or_default()).collect(),
                 workspaces: self.workspaces[k].clone(),
                 attrs: n.attrs.clone(),
-                stream: Some(0),
-                logical_stream: Some(0),
+                stream: Some(stream),
+                logical_stream: draft.streams.logical.get(stream as usize).copied(),
                 ..NodeInfo::default()
             };
             self.push(node, l.node);
+            self.sync(TaskType::EVENT_WAIT, at, stream, &events.waits[k]);
             let own = (0u32..).zip(&n.outputs).filter(|(_, v)| !matches!(draft.home[**v as usize], Home::InPlace(_)));
             for (i, v) in own {
                 self.at.insert(*v, ValueAt { node: at, output: i });
             }
             if let Some(p) = &l.pieces {
-                self.m.tasks.push(TaskInfo { graph: 0, node: at, ..p.task.clone() });
+                self.m.tasks.push(TaskInfo { graph: 0, node: at, stream, ..p.task.clone() });
                 self.m.graphs.push(p.graph.clone());
             }
             for t in &l.launch.tasks {
-                self.m.tasks.push(TaskInfo { graph: 0, node: at, ..t.clone() });
+                self.m.tasks.push(TaskInfo { graph: 0, node: at, stream, ..t.clone() });
             }
+            self.sync(TaskType::EVENT_RECORD, at, stream, &events.records[k]);
             if let Some(b) = &l.launch.kernel {
                 if kernels.insert(b.name.to_string(), ()).is_none() {
                     let binary = Bytes::copy_from_slice(&b.binary);
@@ -415,12 +439,42 @@ impl<'w> Writer<'w> {
         }
         let node = self.m.graphs[0].nodes.len() as u32;
         self.push(NodeInfo { name: "NetOutput".into(), op: "NetOutput".into(), ..NodeInfo::default() }, NODE_OF_NONE);
-        self.m.tasks.push(TaskInfo { kind: TaskType::END_GRAPH.code(), graph: 0, node, ..TaskInfo::default() });
-        // More than a normal stream holds is a huge one's.
-        let soc = &self.m.soc;
-        let normal = usize::try_from(soc.tasks_normal).unwrap_or(usize::MAX);
-        let huge = normal > 0 && !soc.unlimited_depth && self.m.tasks.len() > normal;
-        self.m.streams.physical.iter_mut().for_each(|p| p.huge = huge);
+        let stream = draft.streams.of_end() as u32;
+        self.sync(TaskType::EVENT_WAIT, node, stream, &events.end);
+        self.m.tasks.push(TaskInfo { kind: TaskType::END_GRAPH.code(), graph: 0, node, stream, ..TaskInfo::default() });
+    }
+    /// Numbers the events; each is recorded once and waited for once.
+    fn events(&mut self, end: &[u32]) -> Events {
+        let placed = &self.draft.streams.launches;
+        let mut out = Events { records: vec![Vec::new(); placed.len()], ..Events::default() };
+        let name = |l: u32| self.graph.nodes[self.draft.launches[l as usize].node as usize].name.clone();
+        let list = placed.iter().map(|p| p.waits.as_slice()).chain([end]);
+        for (k, waits) in list.enumerate() {
+            let mut own = Vec::with_capacity(waits.len());
+            for a in waits {
+                let id = self.m.events.len() as u32;
+                let recv = if k < placed.len() { name(k as u32) } else { "NetOutput".to_owned() };
+                self.m.events.push(EventInfo { id, notify: false, send: name(*a), recv });
+                out.records[*a as usize].push(id);
+                own.push(id);
+            }
+            out.waits.push(own);
+        }
+        out.end = out.waits.pop().unwrap_or_default();
+        self.m.event_num = self.m.events.len() as u32;
+        out
+    }
+    /// Records of a node's stream, or waits.
+    fn sync(&mut self, kind: TaskType, node: u32, stream: u32, ids: &[u32]) {
+        let task = |id: &u32| TaskInfo {
+            kind: kind.code(),
+            graph: 0,
+            node,
+            stream,
+            sync_id: Some(*id),
+            ..TaskInfo::default()
+        };
+        self.m.tasks.extend(ids.iter().map(task));
     }
     fn push(&mut self, n: NodeInfo, of: u32) -> u32 {
         self.m.graphs[0].nodes.push(n);

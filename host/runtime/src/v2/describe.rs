@@ -5,8 +5,9 @@ use super::cache;
 use super::executor::{Executor, launches};
 use super::graph::{Graph, Kind, Node, SIZES, lower};
 use super::inputs::range_key;
-use super::plan::{Home, depth};
+use super::plan::Home;
 use super::sequence;
+use super::streams::{Behind, Limits, Streams};
 use super::tools::Tools;
 use crate::error::RuntimeError;
 use ge_model::CompiledModel;
@@ -23,6 +24,8 @@ pub struct Exec {
     pub because: String,
     /// What is made once, at load.
     pub init: Init,
+    /// What stands on each logical stream, by id: stream labels, else engines.
+    pub streams: Vec<Vec<String>>,
     /// The graphs as a run executes them, the root first.
     pub main: Vec<Rounds>,
     /// What is given back when the model is unloaded, in order.
@@ -68,6 +71,10 @@ pub struct Round {
     pub device: Vec<Step>,
     /// Nodes that the host executes behind the launches.
     pub host: Vec<Step>,
+    /// The logical streams of its launches, in the order of their first launches.
+    pub streams: Vec<u32>,
+    /// Events between them, where each launched node is one task.
+    pub events: usize,
 }
 
 /// One node.
@@ -79,6 +86,8 @@ pub struct Step {
     pub op: String,
     /// The engine that is asked first, or what the host does.
     pub by: String,
+    /// Of a node that is launched: its logical stream.
+    pub stream: Option<u32>,
     /// Of what the host does: whether it waits for the launches of its round.
     pub waits: bool,
 }
@@ -131,12 +140,30 @@ pub fn describe(m: &CompiledModel, tools: &Tools, cores: usize) -> Result<Exec, 
             weights: m.memory.weights,
             parts: m.parts.iter().map(|p| (p.name.clone(), p.tasks.len())).collect(),
         },
+        streams: on_streams(m, &graphs),
         main: main.collect(),
         deinit: vec!["plans of all shapes", "sealed parts", "feature maps", "weights"],
         symbols,
         guards,
         plans: Plans { kept: cache::CAPACITY, dropped: cache::EVICTED },
     })
+}
+
+/// What stands on each logical stream.
+fn on_streams(m: &CompiledModel, graphs: &[Graph]) -> Vec<Vec<String>> {
+    let mut out: Vec<Vec<String>> = vec![Vec::new(); m.streams.logical.len().max(1)];
+    for (g, info) in graphs.iter().zip(&m.graphs) {
+        let operators = g.nodes.iter().zip(&info.nodes).zip(&g.streams).filter(|((n, _), _)| n.kind == Kind::Operator);
+        for ((_, n), s) in operators {
+            let label = m.streams.logical.get(*s as usize).map(|l| l.label.as_str()).filter(|l| !l.is_empty());
+            let who = label.map_or_else(|| n.engine.clone(), |l| format!("label {l}"));
+            let on = &mut out[*s as usize];
+            if !on.contains(&who) {
+                on.push(who);
+            }
+        }
+    }
+    out
 }
 
 /// Open sizes, and what is checked of the inputs.
@@ -203,10 +230,11 @@ fn rounds(graph: &Graph, engines: &[&str], tools: &Tools) -> Rounds {
             w.done[i] = true;
         }
     }
-    // A round has as many launches as a stream holds, beside the end of the graph.
-    let most = depth(&tools.target.soc);
+    let limits = Limits::of(&tools.target.soc);
     loop {
         let mut round = Round::default();
+        // A round has as many launches as its streams and events suffice for.
+        let (mut streams, mut behind) = (Streams::new(limits), Behind::default());
         let mut host: Vec<usize> = Vec::new();
         let before = w.done.clone();
         for (i, node) in graph.nodes.iter().enumerate() {
@@ -218,21 +246,25 @@ fn rounds(graph: &Graph, engines: &[&str], tools: &Tools) -> Rounds {
                 node: node.name.clone(),
                 op: node.op.as_str().to_owned(),
                 by: by.to_owned(),
-                waits: false,
+                ..Step::default()
             };
             let mut home = Home::Made;
             match w.fate(node) {
                 Fate::Planned => {
                     round.planned.push(step("the plan"));
+                    behind.done(graph, i as u32, None);
                     home = Home::Known;
                 }
                 Fate::View => {
                     round.views.push(step("the plan"));
+                    behind.done(graph, i as u32, node.inputs.first().copied().flatten());
                     home = w.of_view(node);
                 }
-                Fate::Device if !round.device.is_empty() && round.device.len() + 1 >= most => break,
+                Fate::Device if !streams.add(graph.streams[i], 1, &behind.of(graph, i as u32)) => break,
                 Fate::Device => {
-                    round.device.push(step(engines.get(i).copied().unwrap_or_default()));
+                    let by = step(engines.get(i).copied().unwrap_or_default());
+                    round.device.push(Step { stream: Some(graph.streams[i]), ..by });
+                    behind.launched(graph, i as u32);
                     w.launched[i] = true;
                 }
                 Fate::Host(how) => {
@@ -254,6 +286,8 @@ fn rounds(graph: &Graph, engines: &[&str], tools: &Tools) -> Rounds {
         if w.done == before {
             return out;
         }
+        round.events = streams.events();
+        round.streams = streams.logical;
         out.rounds.push(round);
     }
 }

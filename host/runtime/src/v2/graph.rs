@@ -69,6 +69,8 @@ pub(crate) struct Graph {
     pub(crate) wanted: Vec<bool>,
     /// Nodes that read a value.
     pub(crate) readers: Vec<Vec<u32>>,
+    /// The logical stream of each node.
+    pub(crate) streams: Vec<u32>,
 }
 
 impl Graph {
@@ -100,7 +102,17 @@ pub(crate) fn lower(m: &CompiledModel, weights: &Bytes, tools: &Tools) -> Result
     let blob = Blob::from_owner(weights.clone());
     let parts: HashMap<&str, usize> = m.parts.iter().enumerate().map(|(i, p)| (p.name.as_str(), i)).collect();
     let names = Names { graphs: &by_name, parts: &parts };
-    let graphs = m.graphs.iter().map(|g| graph(g, &names, &blob, tools)).collect::<Result<Vec<_>, _>>()?;
+    let mut graphs = m.graphs.iter().map(|g| graph(g, &names, &blob, tools)).collect::<Result<Vec<_>, _>>()?;
+    // A model for one stream, or of before there were several, names none.
+    let logical = u32::try_from(m.streams.logical.len()).unwrap_or(u32::MAX);
+    for (g, info) in graphs.iter_mut().zip(&m.graphs).filter(|_| logical > 1) {
+        for (s, n) in g.streams.iter_mut().zip(&info.nodes) {
+            *s = n.logical_stream.unwrap_or(0);
+            if *s >= logical {
+                return Err(damaged(format!("`{}` is on logical stream {s}, the model has {logical}", n.name)));
+            }
+        }
+    }
     acyclic(&graphs)?;
     Ok(graphs)
 }
@@ -193,6 +205,7 @@ fn graph(g: &GraphInfo, names: &Names<'_>, weights: &Blob, tools: &Tools) -> Res
         laid: BTreeMap::new(),
         wanted: vec![false; count as usize],
         readers: vec![Vec::new(); count as usize],
+        streams: vec![0; g.nodes.len()],
     };
     for (at, n) in g.nodes.iter().enumerate() {
         let value = |v: &ge_model::ValueAt| firsts.get(v.node as usize).map(|f| f + v.output);

@@ -36,6 +36,8 @@ mod run;
 mod sequence;
 /// State in memory with room.
 mod state;
+/// Streams and events of a round.
+mod streams;
 /// Tiling by shape.
 mod tiling;
 /// What plugins offer.
@@ -50,9 +52,10 @@ pub use tools::Tools;
 
 use crate::error::RuntimeError;
 use crate::executor::{RunOptions, RunOutcome};
-use crate::load::LoadedModel;
+use crate::load::{LoadedModel, device_number, most_streams};
 use crate::map_pool::MapPool;
 use crate::request::{Engines, LoadOptions};
+use crate::stream_allocator::StreamAllocator;
 use bytes::Bytes;
 use cache::Cache;
 use executor::Executor;
@@ -76,6 +79,8 @@ pub struct DynamicModel {
     engines: Engines,
     context: Arc<OpenDevice>,
     options: LoadOptions,
+    /// How its rounds are loaded: they share the streams of the executor.
+    of_round: LoadOptions,
     weights: Bytes,
     /// Parts of known shape, sealed.
     parts: Vec<Arc<LoadedModel>>,
@@ -119,6 +124,9 @@ impl DynamicModel {
         let options = LoadOptions { maps, ..options.clone() };
         let seal = |p: &CompiledModel| LoadedModel::load(p.clone(), &engines, context.clone(), &options).map(Arc::new);
         let parts = compiled.parts.iter().map(seal).collect::<Result<_, _>>()?;
+        let streams =
+            StreamAllocator::new(options.streams.clone(), device_number(&context), most_streams(&compiled.soc));
+        let of_round = LoadOptions { run_streams: Some(Arc::new(streams)), ..options.clone() };
         // What tensors hold is gathered whole.
         let growing = if options.capture { Vec::new() } else { graphs.first().map_or(Vec::new(), growth::find) };
         let grows = AtomicBool::new(true);
@@ -130,6 +138,7 @@ impl DynamicModel {
             engines,
             context,
             options,
+            of_round,
             weights,
             parts,
             caches,

@@ -10,12 +10,12 @@ use super::growth::{Given, Growing, Held};
 use super::launch::{self, Launch};
 use super::pieces::{self, Cut, Pieced};
 use super::sequence;
+use super::streams::{Behind, Limits, Streams};
 use super::tiling::{self, Tiled, Tilings};
 use super::tools::Tools;
 use super::value::{Store, Tensor, Value};
 use super::view::OneNode;
 use crate::error::RuntimeError;
-use ge_plugin_api::device::SocSpec;
 use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
 use ge_plugin_api::kernel::{HostTensor, TensorView};
 use ge_plugin_api::ops::flags;
@@ -55,6 +55,8 @@ pub(crate) struct Launched {
 /// What a round is to do.
 pub(crate) struct Draft {
     pub(crate) launches: Vec<Launched>,
+    /// Where the launches stand.
+    pub(crate) streams: Streams,
     /// Nodes that the host executes behind the launches.
     pub(crate) host: Vec<u32>,
     /// Nodes that are done with the launches, those without a task included.
@@ -100,9 +102,10 @@ pub(crate) fn draft(
         tilings,
         planned: done.to_vec(),
         full: false,
-        tasks: 0,
+        behind: Behind::default(),
         d: Draft {
             launches: Vec::new(),
+            streams: Streams::new(Limits::of(&tools.target.soc)),
             host: Vec::new(),
             done: Vec::new(),
             home: vec![Home::Nowhere; n],
@@ -140,7 +143,7 @@ pub(crate) fn draft(
             break;
         }
         match node.kind {
-            Kind::Data | Kind::Constant => p.finish(i),
+            Kind::Data | Kind::Constant => p.finish(i, None),
             Kind::Output => {}
             _ if !p.ready(node) => {}
             // An optional may hold a tensor, and its operators are no kernels' all the same.
@@ -151,15 +154,6 @@ pub(crate) fn draft(
     p.d.held.retain(|h| p.d.home[h.of.result as usize] == Home::InPlace(h.of.value));
     p.d.refused |= p.d.held.iter().flat_map(|h| &h.of.readers).any(|r| !p.planned[r.node as usize]);
     Ok(p.d)
-}
-
-/// Tasks that a stream of a SoC holds, at most.
-pub(crate) fn depth(soc: &SocSpec) -> usize {
-    let huge = if soc.streams_huge > 0 { soc.tasks_huge } else { 0 };
-    match soc.tasks_normal.max(huge) {
-        n if n > 0 && !soc.unlimited_depth => usize::try_from(n).unwrap_or(usize::MAX),
-        _ => usize::MAX,
-    }
 }
 
 /// What a state is that may grow in place.
@@ -183,15 +177,17 @@ struct Planner<'p> {
     tilings: &'p Tilings,
     /// Nodes that are done with the launches of this round.
     planned: Vec<bool>,
-    /// Whether the round has as many tasks as a stream holds: what is left is the next one's.
+    /// Whether the round has as many tasks or events as it may: what is left is the next one's.
     full: bool,
-    /// Tasks so far.
-    tasks: usize,
+    /// What stands behind which launches.
+    behind: Behind,
     d: Draft,
 }
 
 impl Planner<'_> {
-    fn finish(&mut self, node: usize) {
+    /// A node is done without a launch; `shows`: the value that its output is a view of.
+    fn finish(&mut self, node: usize, shows: Option<u32>) {
+        self.behind.done(self.graph, node as u32, shows);
         self.planned[node] = true;
         self.d.done.push(node as u32);
     }
@@ -230,7 +226,7 @@ impl Planner<'_> {
                 self.d.home[*v as usize] = Home::ViewOf(result);
                 self.d.desc[*v as usize] = Some(d);
             }
-            self.finish(i);
+            self.finish(i, Some(result));
             return Ok(true);
         }
         let mut by_pieces = self.d.held.iter().filter(grown).filter(|h| h.of.by_pieces);
@@ -249,22 +245,10 @@ impl Planner<'_> {
 
     /// Launches a node piece by piece, where an engine can.
     fn cut(&mut self, i: usize, cut: Option<&Cut<'_>>, outs: &[TensorDesc], home: Home) -> Result<bool, RuntimeError> {
-        let n = &self.graph.nodes[i];
         let engine = self.engines.get(i).map_or("", String::as_str);
         let found = cut.map(|c| pieces::find(self.tools, c, engine)).transpose()?.flatten();
         let Some((launch, pieces)) = found.filter(|_| outs.len() == 1) else { return Ok(false) };
-        if !self.fits(&launch) {
-            self.full = true;
-            return Ok(true);
-        }
-        self.tasks += launch.tasks.len().max(1);
-        for (v, d) in n.outputs.iter().zip(outs) {
-            self.d.home[*v as usize] = home;
-            self.d.desc[*v as usize] = Some(d.clone());
-        }
-        let launch = Arc::new(launch);
-        self.d.launches.push(Launched { node: i as u32, launch, pieces: Some(pieces) });
-        self.finish(i);
+        self.place(i, Arc::new(launch), Some(pieces), outs, home);
         Ok(true)
     }
 
@@ -275,7 +259,7 @@ impl Planner<'_> {
         let n = &self.graph.nodes[i];
         if let Some(t) = self.sizes(n) {
             self.knows(n.outputs[0], t);
-            self.finish(i);
+            self.finish(i, None);
             return Ok(());
         }
         let key = tiling::key(self.graph, n, &self.d.desc, &self.d.known);
@@ -301,7 +285,7 @@ impl Planner<'_> {
             for (v, t) in n.outputs.iter().zip(values) {
                 self.knows(*v, t);
             }
-            self.finish(i);
+            self.finish(i, None);
             return Ok(());
         }
         if outs.iter().any(|d| d.dtype == DType::STRING) {
@@ -323,7 +307,7 @@ impl Planner<'_> {
                 }
                 self.d.home[v] = Home::ViewOf(root);
                 self.d.desc[v] = Some(d.clone());
-                self.finish(i);
+                self.finish(i, Some(root));
                 return Ok(());
             }
         }
@@ -344,24 +328,27 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// Launches a node, if the round has room.
+    /// Launches a node.
     fn launch(&mut self, i: usize, tiled: Tiled) {
-        if !self.fits(&tiled.launch) {
+        self.place(i, tiled.launch, None, &tiled.outs, Home::Made);
+    }
+
+    /// Launches a node on its stream, if the round has room.
+    fn place(&mut self, i: usize, launch: Arc<Launch>, pieces: Option<Pieced>, outs: &[TensorDesc], home: Home) {
+        let node = i as u32;
+        let behind = self.behind.of(self.graph, node);
+        if !self.d.streams.add(self.graph.streams[i], launch.tasks.len().max(1), &behind) {
             self.full = true;
             return;
         }
-        for (v, d) in self.graph.nodes[i].outputs.iter().zip(tiled.outs.iter()) {
-            self.d.home[*v as usize] = Home::Made;
+        self.behind.launched(self.graph, node);
+        for (v, d) in self.graph.nodes[i].outputs.iter().zip(outs) {
+            self.d.home[*v as usize] = home;
             self.d.desc[*v as usize] = Some(d.clone());
         }
-        self.tasks += tiled.launch.tasks.len().max(1);
-        self.d.launches.push(Launched { node: i as u32, launch: tiled.launch, pieces: None });
-        self.finish(i);
-    }
-
-    /// Whether the stream of the round has room for a launch, beside the end of the graph.
-    fn fits(&self, launch: &Launch) -> bool {
-        self.tasks == 0 || self.tasks + launch.tasks.len().max(1) < depth(&self.tools.target.soc)
+        self.d.launches.push(Launched { node, launch, pieces });
+        self.planned[i] = true;
+        self.d.done.push(node);
     }
 
     /// Whether a launch of this round computes a value.

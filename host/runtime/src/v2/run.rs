@@ -207,10 +207,11 @@ impl DynamicModel {
         let load = Loader {
             name: &self.compiled.name,
             soc: &self.compiled.soc,
+            logical: &self.compiled.streams.logical,
             weights: &self.weights,
             engines: &self.engines,
             context: &self.context,
-            options: &self.options,
+            options: &self.of_round,
         };
         let round = build::round(id, f.graph, d, &f.done, &load)?;
         let mut cache = self.caches[gi].lock().unwrap_or_else(PoisonError::into_inner);

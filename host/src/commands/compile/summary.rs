@@ -67,6 +67,9 @@ pub fn of(
             m.inputs.iter().filter(|i| !i.desc.is_static()).map(|i| format!("{}{}", i.name, i.desc.shape)).collect();
         let of = if open.is_empty() { "hang on values".to_owned() } else { format!("open in {}", open.join(", ")) };
         text.push_str(&format!("  sizes: {of}; engines are asked, memory and tasks planned by each run\n"));
+        if m.streams.logical.len() > 1 {
+            text.push_str(&format!("  streams: {} logical; events are planned by each run\n", m.streams.logical.len()));
+        }
         if !m.parts.is_empty() {
             let parts: Vec<String> = m.parts.iter().map(|p| format!("{} ({} tasks)", p.name, p.tasks.len())).collect();
             text.push_str(&format!("  parts of known shape, planned now: {}\n", parts.join(", ")));

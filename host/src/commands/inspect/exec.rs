@@ -41,6 +41,16 @@ pub fn text(e: &Exec) -> String {
     for g in &e.guards {
         out.push_str(&format!("guard: {g}\n"));
     }
+    let several = e.streams.len() > 1;
+    if several {
+        out.push_str(&format!(
+            "streams: {}, by engine and stream label; events order what depends on another stream\n",
+            e.streams.len()
+        ));
+        for (k, who) in e.streams.iter().enumerate() {
+            out.push_str(&format!("  stream {k}: {}\n", who.join(", ")));
+        }
+    }
     for g in &e.main {
         let by = match g.by_value.is_empty() {
             true => "types and shapes of its inputs".to_owned(),
@@ -51,13 +61,18 @@ pub fn text(e: &Exec) -> String {
             g.graph, e.plans.kept, e.plans.dropped
         ));
         for (k, r) in g.rounds.iter().enumerate() {
-            out.push_str(&format!("  round {k}\n"));
+            let on = match r.streams.len() {
+                0 | 1 => String::new(),
+                n => format!(": {n} streams, {} events", r.events),
+            };
+            out.push_str(&format!("  round {k}{on}\n"));
             let lists = [("while planning", &r.planned), ("views", &r.views), ("device", &r.device), ("host", &r.host)];
             for (what, list) in lists.into_iter().filter(|l| !l.1.is_empty()) {
                 out.push_str(&format!("    {what}\n"));
                 for s in list {
                     let waits = if s.waits { ", behind the launches" } else { "" };
-                    out.push_str(&format!("      {:<40} {:<20} {}{waits}\n", s.node, s.op, s.by));
+                    let stream = s.stream.filter(|_| several).map(|s| format!(", stream {s}")).unwrap_or_default();
+                    out.push_str(&format!("      {:<40} {:<20} {}{stream}{waits}\n", s.node, s.op, s.by));
                 }
             }
         }
@@ -72,15 +87,17 @@ pub fn json(e: &Exec) -> Value {
     let steps = |l: &[Step]| -> Vec<Value> { l.iter().map(one).collect() };
     let hosted = |s: &Step| json!({"node": s.node, "type": s.op, "by": s.by, "waits": s.waits});
     let host = |l: &[Step]| -> Vec<Value> { l.iter().map(hosted).collect() };
+    let launched = |s: &Step| json!({"node": s.node, "type": s.op, "by": s.by, "stream": s.stream});
+    let device = |l: &[Step]| -> Vec<Value> { l.iter().map(launched).collect() };
     let rounds = |g: &ge_runtime::v2::describe::Rounds| {
-        let one = |r: &ge_runtime::v2::describe::Round| json!({"planned": steps(&r.planned), "views": steps(&r.views), "device": steps(&r.device), "host": host(&r.host)});
+        let one = |r: &ge_runtime::v2::describe::Round| json!({"planned": steps(&r.planned), "views": steps(&r.views), "device": device(&r.device), "host": host(&r.host), "streams": r.streams, "events": r.events});
         json!({"graph": g.graph, "by_value": g.by_value, "rounds": g.rounds.iter().map(one).collect::<Vec<_>>()})
     };
     json!({
         "executor": {"name": e.executor.name(), "threads": e.executor.threads(), "because": e.because},
         "init": {"constants": e.init.constants, "weights": e.init.weights, "parts": e.init.parts.iter().map(|(n, t)| json!({"name": n, "tasks": t})).collect::<Vec<_>>()},
         "symbols": e.symbols.iter().map(|s| json!({"name": s.name, "places": s.places, "range": s.range})).collect::<Vec<_>>(),
-        "guards": e.guards, "main": e.main.iter().map(rounds).collect::<Vec<_>>(),
+        "streams": e.streams, "guards": e.guards, "main": e.main.iter().map(rounds).collect::<Vec<_>>(),
         "plans": {"kept": e.plans.kept, "dropped": e.plans.dropped}, "deinit": e.deinit,
     })
 }

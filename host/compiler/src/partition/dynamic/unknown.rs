@@ -17,7 +17,7 @@ const MARKS: [&str; 3] = ["_is_unknown_shape", "is_unknown_shape", "_force_unkno
 /// Parameters of a graph.
 const DATA: [&str; 4] = ["Data", "RefData", "AippData", "AnnData"];
 /// What gives sizes of a tensor, not its values.
-pub(super) const SIZES: [&str; 5] = ["Shape", "ShapeN", "Rank", "Size", "GatherShapes"];
+pub(crate) const SIZES: [&str; 5] = ["Shape", "ShapeN", "Rank", "Size", "GatherShapes"];
 /// So many nodes are named.
 const NAMED: usize = 10;
 /// What lies deeper is unknown.

@@ -46,7 +46,6 @@ pub fn assign(model: &Model, placement: &Placement, toolbox: &Toolbox, options: 
     for (gi, g) in model.graphs().iter().enumerate() {
         dynamic.push(gi == 0 || is_dynamic(g));
     }
-    let aicpu_parallel = options.ac_parallel_enable;
     plan.single = !options.dynamic_multi_stream;
     let mut count = 1;
     if plan.single {
@@ -56,23 +55,49 @@ pub fn assign(model: &Model, placement: &Placement, toolbox: &Toolbox, options: 
             }
         }
     } else {
-        let mut cx = Dynamic::new(model, placement, toolbox, options, &dynamic);
-        assign_engines_owning_stream::run(&mut cx);
-        if aicpu_parallel {
-            assign_aicpu_can_parallel::run(&mut cx);
-        } else {
-            assign_independent_aicpu_node::run(&mut cx);
-        }
-        assign_with_reuse::run(&mut cx);
-        assign_remain_subgraph::run(&mut cx);
-        let owners = reassign_stream_by_stream_label::run(&cx);
-        count = numbered(model, toolbox, &dynamic, &owners, &mut plan);
+        count = by_engine(model, placement, toolbox, options, &dynamic, &mut plan);
     }
     plan.streams = vec![LogicalStream::default(); count];
     label_streams(model, &dynamic, &mut plan);
     static_subgraphs(model, placement, toolbox, options, &dynamic, &mut plan)?;
     attached::assign(model, &mut plan, None)?;
     Ok(plan)
+}
+
+/// Streams of graphs that executor v2 runs, where the user asks for several: a graph of theirs whose
+/// shapes are known runs as the others do. None: one stream for all.
+pub fn of_executor(model: &Model, placement: &Placement, toolbox: &Toolbox, options: &Options) -> Option<StreamPlan> {
+    if !options.dynamic_multi_stream {
+        return None;
+    }
+    let mut plan = StreamPlan::empty(model);
+    let all = vec![true; model.graphs().len()];
+    let count = by_engine(model, placement, toolbox, options, &all, &mut plan);
+    plan.streams = vec![LogicalStream::default(); count];
+    label_streams(model, &all, &mut plan);
+    Some(plan)
+}
+
+/// Streams by engine and label; how many.
+fn by_engine(
+    model: &Model,
+    placement: &Placement,
+    toolbox: &Toolbox,
+    options: &Options,
+    dynamic: &[bool],
+    plan: &mut StreamPlan,
+) -> usize {
+    let mut cx = Dynamic::new(model, placement, toolbox, options, dynamic);
+    assign_engines_owning_stream::run(&mut cx);
+    if options.ac_parallel_enable {
+        assign_aicpu_can_parallel::run(&mut cx);
+    } else {
+        assign_independent_aicpu_node::run(&mut cx);
+    }
+    assign_with_reuse::run(&mut cx);
+    assign_remain_subgraph::run(&mut cx);
+    let owners = reassign_stream_by_stream_label::run(&cx);
+    numbered(model, toolbox, dynamic, &owners, plan)
 }
 
 /// Nodes that stand on stream 0 in any case: those with subgraphs, what is simply there, and graph

@@ -1,0 +1,238 @@
+//! Streams of the runs of an executor (`gert::StreamAllocator`, 004 §4.7): a list with room for
+//! 2,024. A run that needs more streams than are idle has the missing ones created, in order; later
+//! runs take those that are there. None is destroyed before the executor is.
+//!
+//! Runs side by side have streams of their own. Where no more can be created, a run waits until
+//! another one gives its streams back.
+use crate::error::RuntimeError;
+use crate::stream_pool::{MAX_STREAMS, ModelId, StreamHandle, StreamPool, StreamWish};
+use ge_plugin::services::is_cancelled;
+use ge_plugin_api::Error;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How long a run waits for streams before it looks whether the user wants to stop.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// A stream of the list.
+#[derive(Debug)]
+struct Stream {
+    handle: StreamHandle,
+    /// Priority and flag.
+    kind: (u32, u32),
+    /// Whether a run has it.
+    taken: bool,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The executor among the users of the pool, once it has a stream.
+    executor: Option<ModelId>,
+    streams: Vec<Stream>,
+}
+
+/// The streams of one executor. `Send + Sync`.
+#[derive(Debug)]
+pub struct StreamAllocator {
+    pool: Arc<StreamPool>,
+    device: u64,
+    most: usize,
+    state: Mutex<State>,
+    given: Condvar,
+}
+
+/// Streams of one run, given back when they are dropped.
+#[derive(Debug)]
+pub struct AcquiredStreams<'a> {
+    of: &'a StreamAllocator,
+    at: Vec<usize>,
+    handles: Vec<StreamHandle>,
+}
+
+impl AcquiredStreams<'_> {
+    /// The streams, in the order of the wishes.
+    pub fn handles(&self) -> &[StreamHandle] {
+        &self.handles
+    }
+}
+
+impl Drop for AcquiredStreams<'_> {
+    fn drop(&mut self) {
+        let mut state = self.of.lock();
+        self.at.iter().for_each(|k| state.streams[*k].taken = false);
+        self.of.given.notify_all();
+    }
+}
+
+impl StreamAllocator {
+    /// An allocator without streams for a device that has `most` for all models; 0: no limit.
+    pub fn new(pool: Arc<StreamPool>, device: u64, most: usize) -> StreamAllocator {
+        StreamAllocator { pool, device, most, state: Mutex::default(), given: Condvar::new() }
+    }
+
+    /// Streams for a run: the first of each kind that no other run has; what is missing is created.
+    ///
+    /// # Errors
+    /// More streams than [`MAX_STREAMS`] or than the device has left, and no other run that would
+    /// give some back; `Cancelled` where the user wants to stop meanwhile.
+    pub fn acquire_streams(&self, wishes: &[StreamWish]) -> Result<AcquiredStreams<'_>, RuntimeError> {
+        if wishes.len() > MAX_STREAMS {
+            return Err(RuntimeError::TooManyStreams { found: wishes.len(), most: MAX_STREAMS });
+        }
+        let mut state = self.lock();
+        loop {
+            match self.take(&mut state, wishes) {
+                Ok(at) => {
+                    let handles = at.iter().map(|k| state.streams[*k].handle).collect();
+                    return Ok(AcquiredStreams { of: self, at, handles });
+                }
+                Err(e) if !state.streams.iter().any(|s| s.taken) => return Err(e),
+                Err(_) => {}
+            }
+            if is_cancelled() {
+                return Err(Error::cancelled().into());
+            }
+            state = self.given.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Streams that are there.
+    pub fn len(&self) -> usize {
+        self.lock().streams.len()
+    }
+    /// Whether no run has needed one yet.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Places of idle streams for all wishes, those that are missing at the end.
+    fn take(&self, state: &mut State, wishes: &[StreamWish]) -> Result<Vec<usize>, RuntimeError> {
+        let mut at: Vec<usize> = Vec::with_capacity(wishes.len());
+        let mut missing: Vec<StreamWish> = Vec::new();
+        for w in wishes {
+            let kind = (w.priority, w.flag);
+            let idle = |(k, s): &(usize, &Stream)| !s.taken && s.kind == kind && !at.contains(k);
+            let found = state.streams.iter().enumerate().find(idle).map(|(k, _)| k);
+            at.push(found.unwrap_or(state.streams.len() + missing.len()));
+            if found.is_none() {
+                missing.push(*w);
+            }
+        }
+        if !missing.is_empty() {
+            let handles = match state.executor {
+                Some(executor) => self.pool.add_streams(self.device, self.most, executor, &missing)?,
+                None => {
+                    let (executor, handles) = self.pool.acquire_streams(self.device, self.most, &missing)?;
+                    state.executor = Some(executor);
+                    handles
+                }
+            };
+            let new =
+                |(w, handle): (&StreamWish, StreamHandle)| Stream { handle, kind: (w.priority, w.flag), taken: false };
+            state.streams.extend(missing.iter().zip(handles).map(new));
+        }
+        at.iter().for_each(|k| state.streams[*k].taken = true);
+        Ok(at)
+    }
+}
+
+impl Drop for StreamAllocator {
+    fn drop(&mut self) {
+        if let Some(executor) = self.lock().executor.take() {
+            self.pool.release(executor);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NORMAL: StreamWish = StreamWish { priority: 0, flag: 0, tasks: 4 };
+    const HUGE: StreamWish = StreamWish { priority: 0, flag: 1, tasks: 4 };
+
+    fn allocator(most: usize) -> (Arc<StreamPool>, StreamAllocator) {
+        let pool = Arc::new(StreamPool::default());
+        (pool.clone(), StreamAllocator::new(pool, 0, most))
+    }
+
+    #[test]
+    fn missing_streams_are_created_in_order_and_then_taken_again() {
+        let (pool, a) = allocator(0);
+        assert!(a.is_empty() && pool.is_empty());
+        let first = a.acquire_streams(&[NORMAL; 2]).unwrap().handles().to_vec();
+        let more = a.acquire_streams(&[NORMAL; 4]).unwrap().handles().to_vec();
+        assert_eq!((&more[..2], a.len(), pool.created()), (&first[..], 4, 4));
+        assert!(more.windows(2).all(|w| w[0] < w[1]), "{more:?}");
+        // Fewer are the first of them, and none is given back.
+        assert_eq!(a.acquire_streams(&[NORMAL]).unwrap().handles(), &first[..1]);
+        assert_eq!((a.len(), pool.len(), pool.created()), (4, 4, 4));
+        // Another kind is another stream.
+        let mixed = a.acquire_streams(&[NORMAL, HUGE, NORMAL]).unwrap().handles().to_vec();
+        assert_eq!((mixed[0], mixed[2], a.len()), (more[0], more[1], 5));
+        drop(a);
+        assert!(pool.is_empty());
+    }
+
+    #[test]
+    fn runs_side_by_side_have_streams_of_their_own() {
+        let (pool, a) = allocator(0);
+        let one = a.acquire_streams(&[NORMAL; 3]).unwrap();
+        let two = a.acquire_streams(&[NORMAL; 2]).unwrap();
+        assert!(two.handles().iter().all(|h| !one.handles().contains(h)) && pool.len() == 5);
+        let of_one = one.handles().to_vec();
+        drop((one, two));
+        assert_eq!(a.acquire_streams(&[NORMAL; 3]).unwrap().handles(), of_one);
+        assert_eq!(pool.created(), 5);
+    }
+
+    #[test]
+    fn one_stream_past_the_room_is_an_error_that_names_both_numbers() {
+        let (pool, a) = allocator(0);
+        let e = a.acquire_streams(&vec![NORMAL; MAX_STREAMS + 1]).unwrap_err().to_string();
+        assert!(e.contains("2025") && e.contains("2024") && a.is_empty(), "{e}");
+        assert_eq!(a.acquire_streams(&vec![NORMAL; MAX_STREAMS]).unwrap().handles().len(), MAX_STREAMS);
+        // The list never shrinks: no other kind fits in.
+        let e = a.acquire_streams(&[NORMAL, HUGE]).unwrap_err().to_string();
+        assert!(e.contains("2025") && e.contains("2024"), "{e}");
+        assert_eq!((a.len(), pool.len()), (MAX_STREAMS, MAX_STREAMS));
+        drop(a.acquire_streams(&[NORMAL; 7]).unwrap());
+    }
+
+    #[test]
+    fn what_other_models_leave_is_all_there_is() {
+        let (pool, a) = allocator(3);
+        let (other, _) = pool.acquire_streams(0, 3, &[StreamWish { priority: 5, ..NORMAL }; 2]).unwrap();
+        let e = a.acquire_streams(&[NORMAL; 2]).unwrap_err();
+        assert!(matches!(e, RuntimeError::DeviceFull { wanted: 2, left: 1 }), "{e}");
+        pool.release(other);
+        assert_eq!(a.acquire_streams(&[NORMAL; 2]).unwrap().handles().len(), 2);
+    }
+
+    #[test]
+    fn threads_wait_for_each_other_where_there_are_no_more() {
+        let (pool, a) = allocator(4);
+        let held = Mutex::new(std::collections::BTreeSet::new());
+        std::thread::scope(|scope| {
+            for t in 0..6usize {
+                let (a, held) = (&a, &held);
+                scope.spawn(move || {
+                    for i in 0..200 {
+                        let mine = a.acquire_streams(&[NORMAL; 4][..1 + (t + i) % 4]).unwrap();
+                        let mut all = held.lock().unwrap();
+                        assert!(mine.handles().iter().all(|h| all.insert(*h)), "two runs have one stream");
+                        drop(all);
+                        std::thread::yield_now();
+                        mine.handles().iter().for_each(|h| assert!(held.lock().unwrap().remove(h)));
+                        drop(mine);
+                    }
+                });
+            }
+        });
+        assert!(a.len() <= 4 && pool.created() <= 4);
+    }
+}
