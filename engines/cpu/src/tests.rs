@@ -143,6 +143,12 @@ fn pools() {
     let same = |mode: &str| [("ksize", l(&[1, 1, 1, 1])), ("strides", l(&[1, 1, 1, 4])), ("auto_pad", mode.into())];
     assert_eq!(floats("MaxPoolV3", &[&row], &same("SAME_UPPER")).1, [1.0, 5.0]);
     assert_eq!(floats("MaxPoolV3", &[&row], &same("SAME_LOWER")).1, [1.0, 5.0]);
+    // Those of a convolution begin at the first place.
+    let one = t(&[1, 1, 1, 1], &[1.0f32]);
+    for mode in ["SAME_UPPER", "SAME_LOWER"] {
+        let attrs = [("strides", l(&[1, 1, 1, 4])), ("auto_pad", mode.into())];
+        assert_eq!(floats("Conv2D", &[&row, &one], &attrs).1, [0.0, 4.0]);
+    }
     let e = refusal("MaxPoolV3", &[&x], &[("ksize", l(&[1, 1, 5, 5]))]);
     assert_eq!(
         e,

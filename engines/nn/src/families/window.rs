@@ -82,12 +82,18 @@ impl Window {
                     let reach = (output[d].max(1) - 1)
                         .saturating_mul(stride[d])
                         .saturating_add((kernel[d] - 1).saturating_mul(dilation[d]) + 1);
-                    let total = reach.checked_sub(input[d]).ok_or_else(|| {
-                        format!(
-                            "auto_pad {mode} leaves elements of axis {d} out: windows of {} are {} apart",
-                            kernel[d], stride[d]
-                        )
-                    })?;
+                    // Where windows are further apart than they reach, those of a convolution begin
+                    // at the first element.
+                    let pool = sig.op.contains("Pool");
+                    let total = match reach.checked_sub(input[d]) {
+                        None if pool => {
+                            return Err(format!(
+                                "auto_pad {mode} leaves elements of axis {d} out: windows of {} are {} apart",
+                                kernel[d], stride[d]
+                            ));
+                        }
+                        total => total.unwrap_or(0),
+                    };
                     let less = total / 2;
                     pads[d] = if mode == "SAME_UPPER" { [less, total - less] } else { [total - less, less] };
                 }

@@ -1,6 +1,6 @@
 //! `DeformConv` over two spatial axes: a convolution whose kernel places are moved by an input (`plugins/ops/src/conv.rs`).
 use super::direct::{check, groups};
-use super::window::{axes, onnx_lists};
+use super::window::{Apart, axes, onnx_lists};
 use crate::args::{Arg, bad, count, filled, int_attr, put_f64};
 use crate::op::Op;
 use crate::par;
@@ -36,7 +36,7 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let g = groups(ctx, "group", c)?;
     check(c, cg, o, g)?;
     let (s, d, p) = onnx_lists(ctx, 2)?;
-    let ax = axes(ctx, &x.shape[2..], &[kh as i64, kw as i64], &s, &d, &p)?;
+    let ax = axes(ctx, Apart::FromTheFirst, &x.shape[2..], &[kh as i64, kw as i64], &s, &d, &p)?;
     let (oh, ow, places) = (ax[0].output, ax[1].output, kh * kw);
     let sets = int_attr(ctx, "offset_group", 1);
     let sets = usize::try_from(sets).ok().filter(|k| *k > 0 && c % k == 0);

@@ -1,7 +1,7 @@
 //! `Conv2D`, `DepthwiseConv2D`, `Conv3D`, their transposed forms, `ConvInteger`, `QLinearConv`:
 //! direct loops over output rows with bounds taken out of the inner loop. Floats are summed in
 //! doubles, whole numbers in 64 bits.
-use super::window::{Axis, axes, cann_pads, channels_last, onnx_lists, spatial_list, three};
+use super::window::{Apart, Axis, axes, cann_pads, channels_last, onnx_lists, spatial_list, three};
 use crate::args::{Arg, bad, count, filled, int_attr, ints_attr, put_f64, put_i64, size, text};
 use crate::kernels::matrix::matmul::saturate;
 use crate::kernels::matrix::product::{Wide, widen};
@@ -235,7 +235,7 @@ pub fn conv<W: Wide>(
     let Operands { r, last, c, spatial, groups: g, strides: s, dilations: d } = operands(ctx, x, w)?;
     check(c, w.shape[1], w.shape[0], g)?;
     let kernel: Vec<i64> = w.shape[2..].iter().map(|&k| k as i64).collect();
-    let ax = axes(ctx, spatial, &kernel, &s, &d, &cann_pads(ctx, r - 2)?)?;
+    let ax = axes(ctx, Apart::FromTheFirst, spatial, &kernel, &s, &d, &cann_pads(ctx, r - 2)?)?;
     let sizes = Sizes { n: x.shape[0], c, o: w.shape[0], groups: g, ax: three(&ax)? };
     let y = convolve(&sizes, &wide_input::<W>(x, last)?, &widen::<W>(w)?, bias_of(bias, sizes.o)?.as_deref())?;
     let out: Vec<usize> = ax.iter().map(|a| a.output).collect();
@@ -342,7 +342,7 @@ fn integer(
     check(c, w.shape[1], o, g)?;
     let kernel: Vec<i64> = w.shape[2..].iter().map(|&k| k as i64).collect();
     let (s, d, p) = onnx_lists(ctx, r - 2)?;
-    let ax = axes(ctx, &x.shape[2..], &kernel, &s, &d, &p)?;
+    let ax = axes(ctx, Apart::FromTheFirst, &x.shape[2..], &kernel, &s, &d, &p)?;
     let mut vx = x.i64s()?;
     if let Some(z) = zx {
         let z = z.int()?;

@@ -78,9 +78,19 @@ pub fn onnx_lists(ctx: &KernelCtx<'_>, n: usize) -> Result<Lists> {
     Ok((s, d, (0..n).map(|i| (p[i], p[n + i])).collect()))
 }
 
+/// What SAME padding does where windows are further apart than they reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Apart {
+    /// Nothing: the first window begins at the first place, as those of convolutions do.
+    FromTheFirst,
+    /// Places are left out at either end, halved towards zero, as onnxruntime's pools do.
+    LeavesOut,
+}
+
 /// The axes of a window, outputs computed.
 pub fn axes(
     ctx: &KernelCtx<'_>,
+    apart: Apart,
     input: &[usize],
     kernel: &[i64],
     s: &[i64],
@@ -105,9 +115,9 @@ pub fn axes(
             let (out, begin, end) = match mode {
                 "SAME_UPPER" | "SAME_LOWER" => {
                     let out = (n + s - 1) / s;
-                    // Below zero where windows are further apart than they reach: that much is left
-                    // out, halved towards zero as onnxruntime does.
-                    let total = (out - 1) * s + span - n;
+                    // Below zero where windows are further apart than they reach.
+                    let least = if apart == Apart::LeavesOut { i64::MIN } else { 0 };
+                    let total = ((out - 1) * s + span - n).max(least);
                     let begin = if mode == "SAME_UPPER" { total / 2 } else { (total + 1) / 2 };
                     (out, begin, total - begin)
                 }

@@ -2,7 +2,7 @@
 //! (`plugins/ops/src/pool.rs`).
 use crate::args::{Arg, bad, count, filled, flag, int_attr, ints_attr, put_f64, put_i64};
 use crate::kernels::conv::direct::regroup;
-use crate::kernels::conv::window::{Axis, axes, cann_pads, channels_last, spatial_list, three};
+use crate::kernels::conv::window::{Apart, Axis, axes, cann_pads, channels_last, spatial_list, three};
 use crate::op::Op;
 use crate::par;
 use crate::store::types::{FLOAT, NUM};
@@ -30,7 +30,7 @@ fn pool(ctx: &KernelCtx<'_>, x: &Arg<'_>) -> Result<Pool> {
     }
     let k = spatial_list(ctx, "ksize", r, 1)?;
     let (s, d) = (spatial_list(ctx, "strides", r, 1)?, spatial_list(ctx, "dilations", r, 1)?);
-    let ax = axes(ctx, spatial, &k, &s, &d, &cann_pads(ctx, r - 2)?)?;
+    let ax = axes(ctx, Apart::LeavesOut, spatial, &k, &s, &d, &cann_pads(ctx, r - 2)?)?;
     let v = x.f64s()?;
     let v = if last { regroup(&v, n, spatial.iter().product(), c)? } else { v };
     let out = ax.iter().map(|a| a.output);
