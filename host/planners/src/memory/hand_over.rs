@@ -185,7 +185,7 @@ impl Sweep<'_> {
             leaves.push(Tree::leaf(self.key(), None, rest));
         }
         let make = |past, _| Tree::over(leaves.clone(), past);
-        let mut copy = tree.clone();
+        let copy = tree.clone();
         self.steps += copy.mark(&keys)?;
         copy.replace(&mut self.log, &make)
     }

@@ -8,8 +8,8 @@
 //!   who lives together;
 //! - the assigners, each a pure function of the same problem: `MaxBlockMemAssigner` and
 //!   `BinaryBlockMemAssigner` as the design documents have them, sweeps and greedy orders, and,
-//!   for intervals, packings of buffers that hand their memory over exactly, exact search and
-//!   separation by guided local search;
+//!   for intervals, packings of buffers that hand their memory over exactly or nearly so, exact
+//!   search and separation by guided local search;
 //! - `HybridMemAssigner`: runs them side by side and keeps the smallest arena.
 //!
 //! Every search counts its work in steps, never in time: the same input gives the same plan on
@@ -17,6 +17,8 @@
 //!
 //! Source: document 003 §5.4; facts 2.3 to 2.6.
 
+mod band_choice;
+mod band_order;
 mod binary_block_mem_assigner;
 pub mod block;
 /// The independent check that no two live blocks overlap.

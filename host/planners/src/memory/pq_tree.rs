@@ -8,6 +8,9 @@
 //! using PQ-tree algorithms" (1976); here without their linear-time book-keeping, since a tree
 //! holds no more leaves than blocks live at once.
 
+use std::cell::Cell;
+use std::rc::Rc;
+
 /// How deep a tree may grow before the packing gives up.
 const DEEPEST: usize = 256;
 
@@ -86,10 +89,13 @@ enum Kind {
         key: u32,
         block: Option<u32>,
     },
-    P(Vec<Tree>),
+    P(Children),
     /// With what lay in it since it has an order: that turns over with the order.
-    Q(Vec<Tree>, Past),
+    Q(Children, Past),
 }
+
+/// Shared by the copies of a tree until one of them changes: a copy is cheap.
+type Children = Rc<Vec<Tree>>;
 
 /// A band of memory.
 #[derive(Debug, Clone)]
@@ -99,7 +105,8 @@ pub(super) struct Tree {
     pub(super) height: u64,
     /// What lay in the band before the node was made.
     past: Past,
-    label: Label,
+    /// Of the last [`Tree::mark`].
+    label: Cell<Label>,
 }
 
 /// A leaf as a caller sees it.
@@ -164,7 +171,7 @@ impl Row {
         let mut full = Vec::new();
         let mut place = None;
         for item in self.items {
-            if item.label == Label::Full {
+            if item.label.get() == Label::Full {
                 place.get_or_insert(items.len());
                 full.push(item);
             } else {
@@ -193,8 +200,8 @@ fn remake(full: Vec<Tree>, log: &mut Log, make: Make<'_>) -> Tree {
 
 fn group(mut items: Vec<Tree>, label: Label) -> Option<Tree> {
     if items.len() > 1 {
-        let mut node = Tree::any_order(items, None);
-        node.label = label;
+        let node = Tree::any_order(items, None);
+        node.label.set(label);
         return Some(node);
     }
     items.pop()
@@ -203,13 +210,13 @@ fn group(mut items: Vec<Tree>, label: Label) -> Option<Tree> {
 impl Tree {
     /// Memory of a block, or free memory.
     pub(super) fn leaf(key: u32, block: Option<u32>, height: u64) -> Self {
-        Self { kind: Kind::Leaf { key, block }, height, past: None, label: Label::Empty }
+        Self { kind: Kind::Leaf { key, block }, height, past: None, label: Cell::new(Label::Empty) }
     }
 
     /// Bands in any order.
     fn any_order(children: Vec<Self>, past: Past) -> Self {
         let height = children.iter().map(|child| child.height).sum();
-        Self { kind: Kind::P(children), height, past, label: Label::Empty }
+        Self { kind: Kind::P(Rc::new(children)), height, past, label: Cell::new(Label::Empty) }
     }
 
     /// A node over `leaves` (at least one) in any order, with the past of their band.
@@ -225,6 +232,11 @@ impl Tree {
             }
             None => Self::any_order(Vec::new(), past),
         }
+    }
+
+    /// Both bands, in any order.
+    pub(super) fn beside(self, other: Self) -> Self {
+        Self::any_order(vec![self, other], None)
     }
 
     fn children(&self) -> &[Self] {
@@ -282,10 +294,20 @@ impl Tree {
                 }
             }
             Kind::P(children) | Kind::Q(children, _) => {
-                for child in children {
-                    child.end(ended, log);
+                for at in 0..children.len() {
+                    if children[at].holds(ended) {
+                        Rc::make_mut(children)[at].end(ended, log);
+                    }
                 }
             }
+        }
+    }
+
+    /// Whether any block of the sorted list lies in the band.
+    fn holds(&self, blocks: &[u32]) -> bool {
+        match &self.kind {
+            Kind::Leaf { block, .. } => block.is_some_and(|block| blocks.binary_search(&block).is_ok()),
+            Kind::P(children) | Kind::Q(children, _) => children.iter().any(|child| child.holds(blocks)),
         }
     }
 
@@ -303,25 +325,71 @@ impl Tree {
                     child.past.is_none() && matches!(child.kind, Kind::Leaf { key: own, .. } if own == key)
                 });
                 if let Some(at) = fresh {
+                    let children = Rc::make_mut(children);
                     let whole = children.swap_remove(at);
                     children.extend(halves(whole.height));
                     return;
                 }
-                for child in children {
+                for child in Rc::make_mut(children) {
                     child.cut(key, low, keys);
                 }
             }
             Kind::Q(children, _) => {
-                for child in children {
+                for child in Rc::make_mut(children) {
                     child.cut(key, low, keys);
                 }
             }
         }
     }
 
+    /// Adds the keys of free leaves that have to join the leaves of the sorted `keys` for these to stand
+    /// side by side, as far as the tree shows at a glance: those in bands where nothing else lies,
+    /// and those that an order holds between them.
+    pub(super) fn between(&self, keys: &[u32], into: &mut Vec<u32>) {
+        self.between_below(keys, 0, into);
+    }
+
+    /// Whether the band holds leaves of `keys`, and blocks beside them.
+    fn between_below(&self, keys: &[u32], depth: usize, into: &mut Vec<u32>) -> (bool, bool) {
+        if let Kind::Leaf { key, block } = self.kind {
+            return (keys.binary_search(&key).is_ok(), block.is_some());
+        }
+        if depth > DEEPEST {
+            return (false, true);
+        }
+        let (mut any, mut live) = (false, false);
+        let mut ended: Vec<usize> = Vec::new();
+        let before = into.len();
+        for (at, child) in self.children().iter().enumerate() {
+            let (child_any, child_live) = child.between_below(keys, depth + 1, into);
+            any |= child_any;
+            live |= child_live;
+            if child_any {
+                ended.push(at);
+            }
+        }
+        let take = |children: &[Self], into: &mut Vec<u32>| {
+            let mut leaves = Vec::new();
+            for child in children {
+                child.leaves(&mut leaves);
+            }
+            let free = leaves.iter().filter(|leaf| leaf.free && keys.binary_search(&leaf.key).is_err());
+            into.extend(free.map(|leaf| leaf.key));
+        };
+        if any && !live {
+            into.truncate(before);
+            take(self.children(), into);
+        } else if let (Kind::Q(children, _), [first, .., last]) = (&self.kind, ended.as_slice()) {
+            take(&children[first + 1..*last], into);
+            into.sort_unstable();
+            into.dedup();
+        }
+        (any, live)
+    }
+
     /// Marks the leaves of the sorted `keys` for [`Tree::replace`] and counts the nodes; `None` if
     /// the tree is too deep or has none of them.
-    pub(super) fn mark(&mut self, keys: &[u32]) -> Option<u64> {
+    pub(super) fn mark(&self, keys: &[u32]) -> Option<u64> {
         let mut nodes = 0;
         (self.mark_below(keys, 0, &mut nodes)? != Label::Empty).then_some(nodes)
     }
@@ -332,12 +400,12 @@ impl Tree {
         self.replace_marked(log, make, 0)
     }
 
-    fn mark_below(&mut self, keys: &[u32], depth: usize, nodes: &mut u64) -> Option<Label> {
+    fn mark_below(&self, keys: &[u32], depth: usize, nodes: &mut u64) -> Option<Label> {
         if depth > DEEPEST {
             return None;
         }
         *nodes += 1;
-        self.label = match &mut self.kind {
+        self.label.set(match &self.kind {
             Kind::Leaf { key, .. } => {
                 if keys.binary_search(key).is_ok() {
                     Label::Full
@@ -348,7 +416,7 @@ impl Tree {
             Kind::P(children) | Kind::Q(children, _) => {
                 let (mut full, mut empty) = (0, 0);
                 let count = children.len();
-                for child in children {
+                for child in children.iter() {
                     match child.mark_below(keys, depth + 1, nodes)? {
                         Label::Full => full += 1,
                         Label::Empty => empty += 1,
@@ -363,8 +431,8 @@ impl Tree {
                     Label::Partial
                 }
             }
-        };
-        Some(self.label)
+        });
+        Some(self.label.get())
     }
 
     /// A number that trees with the same orders of the same memory share.
@@ -390,25 +458,25 @@ impl Tree {
     }
 
     fn replace_marked(self, log: &mut Log, make: Make<'_>, depth: usize) -> Option<Self> {
-        if self.label == Label::Full {
+        if self.label.get() == Label::Full {
             return Some(remake(vec![self], log, make));
         }
-        let touched = self.children().iter().filter(|child| child.label != Label::Empty).count();
+        let touched = self.children().iter().filter(|child| child.label.get() != Label::Empty).count();
         let Self { kind, height, past, .. } = self;
         let kind = match kind {
             Kind::Leaf { .. } => return None,
             Kind::P(mut children) if touched == 1 => {
-                descend(&mut children, log, make, depth)?;
+                descend(Rc::make_mut(&mut children).as_mut_slice(), log, make, depth)?;
                 Kind::P(children)
             }
             Kind::Q(mut children, own) if touched == 1 => {
-                descend(&mut children, log, make, depth)?;
+                descend(Rc::make_mut(&mut children).as_mut_slice(), log, make, depth)?;
                 Kind::Q(children, own)
             }
-            Kind::P(children) => return replace_in_p(children, past, log, make),
-            Kind::Q(children, own) => replace_in_q(children, own, log, make)?,
+            Kind::P(children) => return replace_in_p(Rc::unwrap_or_clone(children), past, log, make),
+            Kind::Q(children, own) => replace_in_q(Rc::unwrap_or_clone(children), own, log, make)?,
         };
-        Some(Self { kind, height, past, label: Label::Empty })
+        Some(Self { kind, height, past, label: Cell::new(Label::Empty) })
     }
 
     /// Children of a partial node with the empty ones first and the full ones last.
@@ -420,8 +488,8 @@ impl Tree {
             Kind::Leaf { .. } => return None,
             Kind::P(children) => {
                 let (mut empty, mut partial, mut full) = (Vec::new(), None, Vec::new());
-                for child in children {
-                    match child.label {
+                for child in Rc::unwrap_or_clone(children) {
+                    match child.label.get() {
                         Label::Empty => empty.push(child),
                         Label::Full => full.push(child),
                         Label::Partial if partial.is_none() => partial = Some(child),
@@ -438,9 +506,10 @@ impl Tree {
                     row.push(child);
                 }
             }
-            Kind::Q(mut children, mut lay) => {
-                let falls = children.first().is_some_and(|child| child.label == Label::Full)
-                    || children.last().is_some_and(|child| child.label == Label::Empty);
+            Kind::Q(children, mut lay) => {
+                let mut children = Rc::unwrap_or_clone(children);
+                let falls = children.first().is_some_and(|child| child.label.get() == Label::Full)
+                    || children.last().is_some_and(|child| child.label.get() == Label::Empty);
                 if falls {
                     children.reverse();
                     for child in &mut children {
@@ -453,9 +522,9 @@ impl Tree {
                 }
                 let mut reached = Label::Empty;
                 for child in children {
-                    match (reached, child.label) {
+                    match (reached, child.label.get()) {
                         (Label::Empty, Label::Empty) | (_, Label::Full) => {
-                            reached = child.label;
+                            reached = child.label.get();
                             row.push(child);
                         }
                         (Label::Empty, Label::Partial) => {
@@ -467,7 +536,7 @@ impl Tree {
                 }
             }
         }
-        debug_assert_eq!((row.height, label), (height, Label::Partial));
+        debug_assert_eq!((row.height, label.get()), (height, Label::Partial));
         Some(Sequence { items: row.items, own, fixed: past, height })
     }
 }
@@ -486,7 +555,7 @@ fn nest(row: &mut Row, own: &mut Vec<Entry>, inner: Sequence) {
 }
 
 fn descend(children: &mut [Tree], log: &mut Log, make: Make<'_>, depth: usize) -> Option<()> {
-    let child = children.iter_mut().find(|child| child.label != Label::Empty)?;
+    let child = children.iter_mut().find(|child| child.label.get() != Label::Empty)?;
     let inner = std::mem::replace(child, Tree::leaf(0, None, 0));
     *child = inner.replace_marked(log, make, depth + 1)?;
     Some(())
@@ -495,7 +564,7 @@ fn descend(children: &mut [Tree], log: &mut Log, make: Make<'_>, depth: usize) -
 fn replace_in_p(children: Vec<Tree>, past: Past, log: &mut Log, make: Make<'_>) -> Option<Tree> {
     let (mut empty, mut partial, mut full) = (Vec::new(), Vec::new(), Vec::new());
     for child in children {
-        match child.label {
+        match child.label.get() {
             Label::Empty => empty.push(child),
             Label::Full => full.push(child),
             Label::Partial => partial.push(child),
@@ -523,7 +592,7 @@ fn replace_in_p(children: Vec<Tree>, past: Past, log: &mut Log, make: Make<'_>) 
     }
     let height = row.height;
     let (items, own) = row.replace(log, make);
-    let node = Tree { kind: Kind::Q(items, own), height, past: None, label: Label::Empty };
+    let node = Tree { kind: Kind::Q(Rc::new(items), own), height, past: None, label: Cell::new(Label::Empty) };
     if empty.is_empty() {
         return Some(Tree { past, ..node });
     }
@@ -536,7 +605,7 @@ fn replace_in_q(children: Vec<Tree>, own: Past, log: &mut Log, make: Make<'_>) -
     // 0: below the full ones, 1: among them, 2: above.
     let mut stage = 0;
     for child in children {
-        match (child.label, stage) {
+        match (child.label.get(), stage) {
             (Label::Empty, 0 | 2) => row.push(child),
             (Label::Empty, _) => {
                 stage = 2;
@@ -560,5 +629,5 @@ fn replace_in_q(children: Vec<Tree>, own: Past, log: &mut Log, make: Make<'_>) -
         }
     }
     let (items, own) = row.replace(log, make);
-    Some(Kind::Q(items, own))
+    Some(Kind::Q(Rc::new(items), own))
 }

@@ -3,6 +3,8 @@
 
 use rayon::prelude::*;
 
+use super::band_choice::PRICES;
+use super::band_order::{Way, band_order};
 use super::block::{AssignOptions, MemoryEffort, Watch};
 use super::clique::heavy_group;
 use super::exact::{MOST_BLOCKS, Outcome, exact};
@@ -18,6 +20,10 @@ struct Budget {
     beams: &'static [usize],
     /// Leaves that all beams may look at.
     beam_steps: u64,
+    /// Widths of the beams of [`band_order`], and how many sets of prices each is run with.
+    bands: &'static [(usize, usize)],
+    /// Steps of all these beams.
+    band_steps: u64,
     /// Steps of the exact search at the target, and at each capacity above it.
     exact_steps: (u64, u64),
     /// Neighbours that each lane of the separation may look at.
@@ -32,6 +38,10 @@ const WORTH_A_SWEEP: usize = 25;
 const SHORT_SEARCH: u64 = 100_000_000;
 /// Steps of all separations for each pair of blocks.
 const PAIR_STEPS: u64 = 50_000;
+/// Steps of all separations together where an order of bands has left little to gain.
+const AFTER_BANDS: u64 = 400_000_000;
+/// The name of plans that follow from an order of bands.
+const BAND_ORDER: &str = "band-order";
 /// Blocks up to which a problem counts as small.
 const SMALL: usize = 3000;
 
@@ -55,7 +65,12 @@ impl Budget {
         let (beams, beam_steps): (&'static [usize], u64) = match effort {
             MemoryEffort::Fast => (&[], 0),
             MemoryEffort::Default => (&[1, 4, 16], 1_500_000),
-            MemoryEffort::Max => (&[1, 4, 16, 64, 256], 1_000_000_000),
+            MemoryEffort::Max => (&[1, 4, 16, 64], 60_000_000),
+        };
+        let (bands, band_steps): (&'static [(usize, usize)], u64) = match effort {
+            MemoryEffort::Fast => (&[], 0),
+            MemoryEffort::Default => (&[(1, 1), (4, 1)], 6_000_000),
+            MemoryEffort::Max => (&[(1, 1), (4, 4), (16, 4)], 300_000_000),
         };
         let exact_steps = match effort {
             MemoryEffort::Fast => (0, 0),
@@ -66,7 +81,7 @@ impl Budget {
         let lane_steps =
             lane_steps.min((problem.len() as u64).saturating_mul(problem.len() as u64).saturating_mul(PAIR_STEPS));
         let lanes = if effort == MemoryEffort::Max && problem.len() <= SMALL { 4 } else { 2 };
-        Self { beams, beam_steps, exact_steps, lane_steps: lane_steps / lanes, lanes }
+        Self { beams, beam_steps, bands, band_steps, exact_steps, lane_steps: lane_steps / lanes, lanes }
     }
 }
 
@@ -101,11 +116,14 @@ pub(super) fn improve(
     }
     if plain && exact_share(problem) >= WORTH_A_SWEEP {
         best = handed_over(problem, lists, best, target, &budget, watch);
+        best = banded(problem, lists, best, target, &budget, watch);
     }
     if plain && problem.len() <= MOST_BLOCKS && problem.arena(&best.0) > target {
         best = searched(problem, lists, best, &mut target, &budget, watch);
     }
     if problem.arena(&best.0) > target && !(watch.cancel)() {
+        let most = if best.1 == BAND_ORDER { AFTER_BANDS / budget.lanes } else { u64::MAX };
+        let budget = Budget { lane_steps: budget.lane_steps.min(most), ..budget };
         best = separated(problem, lists, best, target, &budget, watch);
     }
     best
@@ -137,6 +155,54 @@ fn handed_over(
         }
     }
     best
+}
+
+/// Sweeps for an order of bands with wider and wider beams, with several sets of prices side by
+/// side. The narrowest beam goes both ways, the others the better one of the two.
+fn banded(
+    problem: &Problem,
+    lists: &Neighbours,
+    mut best: (Vec<u64>, &'static str),
+    target: u64,
+    budget: &Budget,
+    watch: &Watch<'_>,
+) -> (Vec<u64>, &'static str) {
+    let mut left = budget.band_steps;
+    let mut ways: &[bool] = &[false, true];
+    // What a sweep with a beam of one tree takes.
+    let mut single = 0;
+    for &(width, sets) in budget.bands {
+        if problem.arena(&best.0) <= target || (watch.cancel)() {
+            break;
+        }
+        let affordable = left.checked_div(single * width as u64 * 4).map_or(sets, narrow_count);
+        let runs: Vec<(usize, bool)> =
+            (0..sets.min(affordable)).flat_map(|set| ways.iter().map(move |&way| (set, way))).collect();
+        if runs.is_empty() {
+            break;
+        }
+        // A sweep that goes wrong slows down: it may not take what the others need.
+        let most_steps = left / (runs.len() as u64).max(4);
+        let run = |&(set, backwards): &(usize, bool)| {
+            let (found, steps) = band_order(problem, lists, &PRICES[set], Way { width, backwards, most_steps });
+            (found.map(|found| (problem.arena(&found), found)), steps, backwards)
+        };
+        let found: Vec<_> = runs.par_iter().map(run).collect();
+        left = left.saturating_sub(found.iter().map(|&(_, steps, _)| steps).sum());
+        let smallest = found.into_iter().filter_map(|(found, steps, way)| Some((found?, steps, way)));
+        let Some(((arena, offsets), steps, backwards)) = smallest.min_by_key(|((arena, _), ..)| *arena) else { break };
+        ways = if backwards { &[true] } else { &[false] };
+        single = if single == 0 { steps } else { single };
+        if arena < problem.arena(&best.0) {
+            best = (offsets, BAND_ORDER);
+        }
+    }
+    best
+}
+
+/// A count of runs.
+fn narrow_count(count: u64) -> usize {
+    usize::try_from(count).unwrap_or(usize::MAX)
 }
 
 /// Exact search at the target, then at capacities that rise towards the best arena until one
