@@ -13,8 +13,8 @@ pub struct PeakHolder {
     pub size: u64,
 }
 
-/// Greatest sum of sizes, each rounded up to its alignment, that live at one instant. A block
-/// without reuse lives for ever. Time `n log n`.
+/// Greatest sum of sizes, each rounded up to its alignment but for those at a fixed place, that live
+/// at one instant. A block without reuse lives for ever. Time `n log n`.
 ///
 /// # Errors
 /// [`AssignError::TooLarge`], [`AssignError::ZeroAlign`].
@@ -54,7 +54,8 @@ fn peak(blocks: &[Block]) -> Result<(u64, u64), AssignError> {
     let mut all = 0_u64;
     let mut events: Vec<(u64, bool, u64)> = Vec::with_capacity(blocks.len().saturating_mul(2));
     for block in blocks {
-        let size = rounded_size(block)?;
+        // What stands where it must ends with its own bytes: another may be put right behind.
+        let size = if block.fixed.is_some() { block.size } else { rounded_size(block)? };
         all = all
             .checked_add(size)
             .filter(|&sum| i64::try_from(sum).is_ok())
@@ -104,6 +105,14 @@ mod tests {
         let mut blocks = [block(1, 0, 1, 512), block(2, 5, 6, 512)];
         blocks[0].reuse = false;
         assert_eq!(lower_bound(&blocks), Ok(1024));
+    }
+
+    #[test]
+    fn blocks_at_fixed_places_count_their_own_bytes() {
+        let at = |id, size, align, fixed| Block { align, fixed: Some(fixed), ..block(id, 0, 2, size) };
+        // The second stands right behind the first, where a multiple of 96 would not end.
+        let blocks = [at(1, 100, 96, 0), at(2, 28, 4, 100)];
+        assert_eq!(lower_bound(&blocks), Ok(128));
     }
 
     #[test]
