@@ -31,6 +31,8 @@ const TOGETHER: usize = 24;
 const WANTED: usize = 24;
 /// Multiply-adds that a unit should have: what a strip copies and finishes is small beside them.
 const GRAIN: usize = 384 * 1024;
+/// Output channels of a group for which a copy of its one input channel, seen by all, is worth while.
+const SHARED: usize = 12;
 
 /// Floats of the copy of a strip at most: 512 MiB.
 const MOST_COPY: usize = 1 << 27;
@@ -62,7 +64,7 @@ pub struct Conv {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// One input channel to a group, not transposed.
+    /// One input channel to a group and few that come of it, not transposed.
     Depthwise,
     /// Kernel and stride of one, no border: the input itself is the second operand.
     Pointwise,
@@ -113,7 +115,8 @@ impl Conv {
             spec.kernel == [1; 3] && spec.stride == [1; 3] && spec.pad_before == [0; 3] && spec.pad_after == [0; 3];
         let kind = match spec.transposed {
             None if plain && per_group[0] > 1 => Kind::Pointwise,
-            None if per_group[0] == 1 => Kind::Depthwise,
+            // Many output channels share the copy of one that comes in.
+            None if per_group[0] == 1 && per_group[1] < SHARED => Kind::Depthwise,
             _ => Kind::Dense,
         };
         let positions: usize = out.iter().product();

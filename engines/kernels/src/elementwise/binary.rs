@@ -302,6 +302,14 @@ mod tests {
         assert_eq!(f32::map(Binary::Pow, -2.0, 3.0), -8.0);
         assert!(f32::map(Binary::Pow, -2.0, 0.5).is_nan());
         assert_eq!(f32::map(Binary::Pow, f32::NEG_INFINITY, 0.5), f32::INFINITY);
+        // A chain's are the same.
+        let x = [-3.0, -0.0, 0.1, 1e30, 7.7e-30, f32::NEG_INFINITY, f32::NAN];
+        for y in [2.0, 3.0] {
+            let mut out = [0.0; 7];
+            super::super::chain::with_number(Binary::Pow, &x, y, &mut out);
+            let bits = |v: [f32; 7]| v.map(|v| if v.is_nan() { 0 } else { v.to_bits() });
+            assert_eq!(bits(out), bits(x.map(|x| f32::map(Binary::Pow, x, y))));
+        }
         assert!(f32::map(Binary::Max, f32::NAN, 1.0).is_nan() && f32::map(Binary::Max, 1.0, f32::NAN).is_nan());
     }
 }

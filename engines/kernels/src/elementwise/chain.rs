@@ -60,6 +60,15 @@ crate::multiversion! {
 }
 crate::multiversion! {
     pub(super) fn with_number(op: Binary, a: &[f32], number: f32, out: &mut [f32]) {
+        // Small whole powers by products, as `power` has them.
+        if op == Binary::Pow && number == 2.0 {
+            out.iter_mut().zip(a).for_each(|(o, x)| *o = x * x);
+            return;
+        }
+        if op == Binary::Pow && number == 3.0 {
+            out.iter_mut().zip(a).for_each(|(o, x)| *o = (f64::from(*x) * f64::from(*x) * f64::from(*x)) as f32);
+            return;
+        }
         macro_rules! each {
             (|$x:ident, $y:ident| $e:expr) => {
                 for (o, $x) in out.iter_mut().zip(a) {
