@@ -82,32 +82,56 @@ fn bit_shift(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
 }
 map_op!("onnx", "ai.onnx", "BitShift", 11..=u32::MAX, bit_shift);
 
-/// A chain of a binary operator; one input passes through. `last`: whether the chain's end carries
-/// the node's name.
-fn chain(n: &ForeignNode, b: &mut GraphBuilder<'_>, op: &str, last: bool) -> Outs {
+/// A chain of a binary operator; one input passes through.
+fn chain(n: &ForeignNode, b: &mut GraphBuilder<'_>, op: &str) -> Outs {
     let mut v = n.input(0)?;
     let count = n.inputs.len();
-    if count == 1 && last {
+    if count == 1 {
         return Ok(vec![b.node("Identity").name(&n.name).input(v).build()]);
     }
     for i in 1..count {
         let d = b.node(op).input(v).input(n.input(i)?);
-        v = if i + 1 == count && last { d.name(&n.name) } else { d }.build();
+        v = if i + 1 == count { d.name(&n.name) } else { d }.build();
     }
     Ok(vec![v])
 }
 fn max(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
-    chain(n, b, "Maximum", true)
+    chain(n, b, "Maximum")
 }
 fn min(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
-    chain(n, b, "Minimum", true)
+    chain(n, b, "Minimum")
+}
+/// The sum of all inputs, `scale` times. Halves are added as f32 and rounded once: sums of three
+/// and more lose all their places where the inputs cancel.
+fn sum_scaled(n: &ForeignNode, b: &mut GraphBuilder<'_>, scale: Option<f64>) -> Outs {
+    let half = n.desc(0).map(|d| d.dtype).filter(|t| matches!(*t, DType::F16 | DType::BF16));
+    let wide = half.filter(|_| n.inputs.len() > 2);
+    if wide.is_none() && scale.is_none() {
+        return chain(n, b, "Add");
+    }
+    let mut total = n.input(0)?;
+    for i in 0..n.inputs.len() {
+        let mut value = n.input(i)?;
+        if wide.is_some() {
+            value = b.node("Cast").input(value).attr("dst_type", DType::F32).build();
+        }
+        total = if i == 0 { value } else { b.node("Add").input(total).input(value).build() };
+    }
+    let named = wide.is_none();
+    if let Some(scale) = scale {
+        let d = b.node("Muls").input(total).attr("value", scale);
+        total = if named { d.name(&n.name) } else { d }.build();
+    }
+    if let Some(half) = wide {
+        total = b.node("Cast").name(&n.name).input(total).attr("dst_type", half).build();
+    }
+    Ok(vec![total])
 }
 fn sum(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
-    chain(n, b, "Add", true)
+    sum_scaled(n, b, None)
 }
 fn mean(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
-    let total = chain(n, b, "Add", false)?.remove(0);
-    Ok(vec![b.node("Muls").name(&n.name).input(total).attr("value", 1.0 / n.inputs.len() as f64).build()])
+    sum_scaled(n, b, Some(1.0 / n.inputs.len() as f64))
 }
 map_op!("onnx", "ai.onnx", "Max", 8..=u32::MAX, max);
 map_op!("onnx", "ai.onnx", "Min", 8..=u32::MAX, min);

@@ -77,6 +77,23 @@ fn statistics_of_a_layer_norm_have_the_stash_type() {
     assert!(g(Some(7), &all).is_err());
 }
 
+/// Three halves that cancel have no place left if each sum is rounded.
+#[test]
+fn halves_are_summed_in_f32() {
+    let g = |op: &str, elem: i32, ins: &[&str]| {
+        let inputs = ins.iter().map(|i| value(i, elem, &["4"])).collect();
+        import(&model(13, graph(inputs, vec![node(op, ins, &["y"])], vec![], &["y"]))).map(|e| said(&e, ""))
+    };
+    let casts = "n_y/Cast=Cast n_y/Cast=Cast n_y/Add=Add n_y/Cast=Cast n_y/Add=Add";
+    assert_eq!(g("Sum", 10, &["a", "b", "c"]).expect("imports"), format!("{casts} n_y=Cast"));
+    assert_eq!(g("Mean", 16, &["a", "b", "c"]).expect("imports"), format!("{casts} n_y/Muls=Muls n_y=Cast"));
+    assert_eq!(g("Sum", 10, &["a", "b"]).expect("imports"), "n_y=Add");
+    assert_eq!(g("Sum", 1, &["a", "b", "c"]).expect("imports"), "n_y/Add=Add n_y=Add");
+    assert_eq!(g("Mean", 1, &["a", "b"]).expect("imports"), "n_y/Add=Add n_y=Muls");
+    assert_eq!(g("Sum", 10, &["a"]).expect("imports"), "n_y=Identity");
+    assert_eq!(g("Mean", 10, &["a"]).expect("imports"), "n_y=Muls");
+}
+
 #[test]
 fn axes_go_by_attribute_where_they_are_constant() {
     let old = one(11, with(node("Unsqueeze", &["x"], &["y"]), vec![ints("axes", &[0])]), vec![]);
