@@ -1,7 +1,12 @@
 //! Real numbers to whole numbers of eight bits and back: one scale and zero point, or one a column.
+/// Sums of tensors of bytes.
+mod add;
+
 use crate::simd::act::{at_least, at_most};
 use crate::simd::isa::{Isa, Work, dispatch};
 use crate::view::{Elem, Kind};
+
+pub use add::{AddBytes, add_bytes};
 
 /// The least and the greatest number of a type of eight bits.
 pub fn range<T: Elem>() -> [f32; 2] {
@@ -52,41 +57,6 @@ crate::multiversion! {
             // Differences of bytes are exact in single precision.
             for (y, x) in y.iter_mut().zip(x) {
                 *y = (x.to_f32() - zero as f32) * scale;
-            }
-        }
-    }
-}
-
-/// Two tensors of bytes that are dequantised, added and quantised again: scale and zero point of
-/// each.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct AddBytes {
-    /// Of the first.
-    pub a: [f32; 2],
-    /// Of the second.
-    pub b: [f32; 2],
-    /// Of the sum.
-    pub y: [f32; 2],
-    /// The least and the greatest byte of the sum.
-    pub range: [f32; 2],
-}
-
-crate::multiversion! {
-    /// `y = saturate(round_half_even(((a - a_zero) * a_scale + (b - b_zero) * b_scale) / y_scale) + y_zero)`,
-    /// each step rounded to single precision; what is no number becomes zero. Bytes of either kind
-    /// go out as bytes.
-    pub fn add_bytes<A: Elem, B: Elem>(a: &[A], b: &[B], by: AddBytes, y: &mut [u8]) {
-        let mut whole = [0i32; 64];
-        // Two loops over a block at a time: each of them is one over vectors.
-        for ((y, a), b) in y.chunks_mut(whole.len()).zip(a.chunks(whole.len())).zip(b.chunks(whole.len())) {
-            for ((w, a), b) in whole.iter_mut().zip(a).zip(b) {
-                let sum = (a.to_f32() - by.a[1]) * by.a[0] + (b.to_f32() - by.b[1]) * by.b[0];
-                let v = at_most(at_least((sum / by.y[0]).round_ties_even() + by.y[1], by.range[0]), by.range[1]);
-                let v = if v.is_nan() { 0.0 } else { v };
-                *w = (v + 12_582_912.0).to_bits() as i32 - 0x4b40_0000;
-            }
-            for (y, w) in y.iter_mut().zip(&whole) {
-                *y = *w as u8;
             }
         }
     }
@@ -165,26 +135,6 @@ mod tests {
             });
             assert_eq!(u, [10, 12, 12, 8, 255, 0, 10, 255].repeat(5));
             assert_eq!(i, [-3, -1, -1, -5, 127, -128, -3, 127].repeat(5));
-        }
-    }
-
-    #[test]
-    fn bytes_are_added_by_the_definition_on_every_level() {
-        let a: Vec<u8> = (0..1003u32).map(|i| (i * 37 % 256) as u8).collect();
-        let b: Vec<i8> = (0..1003u32).map(|i| (i * 91 % 256) as u8 as i8).collect();
-        for scale in [0.25f32, 0.1, 1e-9, 0.0] {
-            let by = AddBytes { a: [0.05, 128.0], b: [0.07, -3.0], y: [scale, 9.0], range: [-128.0, 127.0] };
-            let want: Vec<u8> = a
-                .iter()
-                .zip(&b)
-                .map(|(a, b)| (f32::from(*a) - 128.0) * 0.05 + (f32::from(*b) + 3.0) * 0.07)
-                .map(|v| ((v / scale).round_ties_even() + 9.0).clamp(-128.0, 127.0) as i32 as u8)
-                .collect();
-            for level in Level::available() {
-                let mut y = vec![1u8; a.len()];
-                with_level(level, || add_bytes(&a, &b, by, &mut y));
-                assert_eq!(y, want, "{level:?} {scale}");
-            }
         }
     }
 

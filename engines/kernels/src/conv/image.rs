@@ -125,6 +125,34 @@ impl Image {
         (self.before[2], self.step[2])
     }
 
+    /// Rows of a plane of the copy, for a strip of output rows `y.0..y.1`.
+    pub(crate) fn rows_of(&self, y: (usize, usize)) -> usize {
+        y.1 - y.0 + (self.spec.kernel[1] - 1) * self.spec.dilation[1] / self.step[1]
+    }
+
+    /// The planes of one channel of the copy, for a strip of output rows `y.0..y.1` of depth `z`; of
+    /// a convolution that is not transposed.
+    pub(crate) fn planes(&self, z: usize, y: (usize, usize)) -> Vec<Plane> {
+        let [depth, height, _] = self.spec.input;
+        let (rows, step) = (self.rows_of(y), self.step[1]);
+        let mut planes = Vec::with_capacity(self.spec.kernel[0] * self.phases[0].len() * self.phases[1].len());
+        for kz in 0..self.spec.kernel[0] {
+            let sz = source(z * self.step[0] + kz * self.spec.dilation[0], self.before[0], 1, depth);
+            for &py in &self.phases[0] {
+                let top = (y.0 * step + py) as isize - self.before[1];
+                let first = ((-top).max(0) as usize).div_ceil(step).min(rows);
+                let seen = (height as isize - top).max(0) as usize;
+                let last = if sz.is_some() { seen.div_ceil(step).clamp(first, rows) } else { first };
+                let line = (sz.unwrap_or(0) * height) as isize + top;
+                for &px in &self.phases[1] {
+                    let column = px as isize - self.before[2];
+                    planes.push(Plane { at: planes.len() * self.plane, first, last, line, step, column });
+                }
+            }
+        }
+        planes
+    }
+
     /// Fills the rows of one channel of the copy.
     #[inline(always)]
     pub(crate) fn rows<E>(
@@ -136,7 +164,7 @@ impl Image {
         mut source_rows: impl SourceRows<E>,
     ) {
         let [depth, height, width] = self.spec.input;
-        let rows = y.1 - y.0 + (self.spec.kernel[1] - 1) * self.spec.dilation[1] / self.step[1];
+        let rows = self.rows_of(y);
         let mut at = channel * self.channel_len();
         for kz in 0..self.spec.kernel[0] {
             let sz = source(z * self.step[0] + kz * self.spec.dilation[0], self.before[0], self.inflate[0], depth);
@@ -165,6 +193,28 @@ impl Image {
                 *d = s.map_or(0.0, |s| src[s].wide());
             }
         }
+    }
+}
+
+/// A plane of the copy, of one channel: rows `first..last` of it are rows of the input, those before
+/// and behind are border.
+pub(crate) struct Plane {
+    /// Where it begins in the channel's copy.
+    pub(crate) at: usize,
+    pub(crate) first: usize,
+    pub(crate) last: usize,
+    /// The input's row, counted over its depth, at row 0, and the step to the next.
+    line: isize,
+    step: usize,
+    /// The input's column at column 0.
+    pub(crate) column: isize,
+}
+
+impl Plane {
+    /// The row of the input that row `r` of `first..last` is.
+    #[inline(always)]
+    pub(crate) fn source(&self, r: usize) -> usize {
+        (self.line + (r * self.step) as isize) as usize
     }
 }
 
@@ -229,54 +279,39 @@ impl Short<'_, '_> {
     fn planes<I: Isa, const S: usize, const V: usize>(self, isa: I) {
         let Short { image, x, channels, z, y, copy } = self;
         let [depth, height, width] = image.spec.input;
-        let plane = depth * height * width;
-        let step = image.step[1];
-        let rows = y.1 - y.0 + (image.spec.kernel[1] - 1) * image.spec.dilation[1] / step;
+        let size = depth * height * width;
+        let rows = image.rows_of(y);
         let vectors = if V == SHORT { image.pitch.div_ceil(16).min(SHORT) } else { V };
         let mut masks = [[isa.lanes(0, 0); 2]; V];
-        let mut at = 0;
+        let planes = image.planes(z, y);
         for c in 0..channels {
-            let x = &x[c * plane..(c + 1) * plane];
-            for kz in 0..image.spec.kernel[0] {
-                let sz = source(z * image.step[0] + kz * image.spec.dilation[0], image.before[0], 1, depth);
-                for &py in &image.phases[0] {
-                    // The rows of the copy that are rows of the input: `inside`.
-                    let top = (y.0 * step + py) as isize - image.before[1];
-                    let from = (-top).max(0) as usize;
-                    let first = from.div_ceil(step).min(rows);
-                    let seen = (height as isize - top).max(0) as usize;
-                    let last = if sz.is_some() { seen.div_ceil(step).clamp(first, rows) } else { first };
-                    for &px in &image.phases[1] {
-                        let column = px as isize - image.before[2];
-                        for (j, m) in masks[..vectors].iter_mut().enumerate() {
-                            let column = column + (j * 16 * S) as isize;
-                            *m = [within(isa, column, width), within(isa, column + 16, width)];
-                        }
-                        let to = &mut copy[at..at + rows.saturating_sub(1) * image.pitch + vectors * 16];
-                        let end = last * image.pitch;
-                        to[..first * image.pitch].fill(0.0);
-                        let line = (sz.unwrap_or(0) * height) as isize + top;
-                        for r in first..last {
-                            let row = (line + (r * step) as isize) as usize;
-                            // A row of the input, whose columns are those among the masks.
-                            assert!((row + 1) * width <= plane);
-                            let p = x.as_ptr().wrapping_add(row * width).wrapping_offset(column);
-                            let to = &mut to[r * image.pitch..][..vectors * 16];
-                            for ((to, m), j) in to.as_chunks_mut::<16>().0.iter_mut().zip(&masks).zip(0..) {
-                                let p = p.wrapping_add(j * 16 * S);
-                                // SAFETY: the columns among the masks are columns of the row.
-                                let v = unsafe {
-                                    let v = isa.load_some(p, m[0]);
-                                    if S == 1 { v } else { isa.even_odd(v, isa.load_some(p.wrapping_add(16), m[1])).0 }
-                                };
-                                isa.store(v, to);
-                            }
-                        }
-                        if last < rows {
-                            to[end..].fill(0.0);
-                        }
-                        at += image.plane;
+            let x = &x[c * size..(c + 1) * size];
+            for plane in &planes {
+                for (j, m) in masks[..vectors].iter_mut().enumerate() {
+                    let column = plane.column + (j * 16 * S) as isize;
+                    *m = [within(isa, column, width), within(isa, column + 16, width)];
+                }
+                let at = c * image.channel_len() + plane.at;
+                let to = &mut copy[at..at + rows.saturating_sub(1) * image.pitch + vectors * 16];
+                to[..plane.first * image.pitch].fill(0.0);
+                for r in plane.first..plane.last {
+                    let row = plane.source(r);
+                    // A row of the input, whose columns are those among the masks.
+                    assert!((row + 1) * width <= size);
+                    let p = x.as_ptr().wrapping_add(row * width).wrapping_offset(plane.column);
+                    let to = &mut to[r * image.pitch..][..vectors * 16];
+                    for ((to, m), j) in to.as_chunks_mut::<16>().0.iter_mut().zip(&masks).zip(0..) {
+                        let p = p.wrapping_add(j * 16 * S);
+                        // SAFETY: the columns among the masks are columns of the row.
+                        let v = unsafe {
+                            let v = isa.load_some(p, m[0]);
+                            if S == 1 { v } else { isa.even_odd(v, isa.load_some(p.wrapping_add(16), m[1])).0 }
+                        };
+                        isa.store(v, to);
                     }
+                }
+                if plane.last < rows {
+                    to[plane.last * image.pitch..].fill(0.0);
                 }
             }
         }

@@ -1,11 +1,39 @@
 //! The copy of a strip of bytes: four channels of a place side by side, borders at the zero point.
+#[cfg(target_arch = "x86_64")]
+mod masked;
+
 use crate::conv::image::{Image, SourceRows};
 
+/// Copies what output rows `y.0..y.1` of depth `z` need of `deep` channels; `x` begins at the first
+/// of them. Bytes go through an exclusive or with `flip`; the border is `zero`; channels beyond the
+/// last, read from `blank`, are zero after the flip.
+pub(super) fn fill(
+    image: &Image,
+    x: &[u8],
+    at: (usize, usize, (usize, usize)),
+    bytes: (u8, u8),
+    blank: &[u8],
+    copy: &mut [u32],
+) {
+    #[cfg(target_arch = "x86_64")]
+    if crate::simd::level() >= crate::simd::Level::Avx512 {
+        let (vectors, step) = (image.pitch.div_ceil(16), image.columns().1);
+        if vectors <= masked::MOST && step <= 2 {
+            // SAFETY: the level is only reported when the machine has its features.
+            return unsafe {
+                if step == 1 {
+                    masked::fill::<1>(image, x, at, bytes, copy)
+                } else {
+                    masked::fill::<2>(image, x, at, bytes, copy)
+                }
+            };
+        }
+    }
+    by_rows(image, x, at, bytes, blank, copy);
+}
+
 crate::multiversion! {
-    /// Copies what output rows `y.0..y.1` of depth `z` need of `deep` channels; `x` begins at the
-    /// first of them. Bytes go through an exclusive or with `flip`; the border is `zero`; channels
-    /// beyond the last, read from `blank`, are zero after the flip.
-    pub(super) fn fill(image: &Image, x: &[u8], at: (usize, usize, (usize, usize)), bytes: (u8, u8), blank: &[u8], copy: &mut [u32]) {
+    fn by_rows(image: &Image, x: &[u8], at: (usize, usize, (usize, usize)), bytes: (u8, u8), blank: &[u8], copy: &mut [u32]) {
         let ((deep, z, y), (flip, zero)) = (at, bytes);
         let size: usize = image.spec.input.iter().product();
         let width = image.spec.input[2];

@@ -318,6 +318,8 @@ impl ByteConv {
             };
             let bytes = as_bytes_mut(bytes);
             let mut filled = None;
+            // Sums of the filters of group `summed`, as far as they were asked for.
+            let (mut filter_sums, mut summed) = (vec![None; own], None);
             for unit in units.start..units.end.min(self.units()) {
                 // Channel blocks of one strip follow each other, so that they share its copy.
                 let (rest, block) = (unit / self.blocks(), unit % self.blocks());
@@ -350,6 +352,9 @@ impl ByteConv {
                     places[..flat].copy_from_slice(&sums[..flat]);
                 }
                 let end = ((block + 1) * self.block).min(own);
+                if summed.replace(g) != Some(g) {
+                    filter_sums.fill(None);
+                }
                 for o in (block * self.block..end).step_by(ROWS) {
                     tile(&step, o, vectors, &mut sums[..ROWS * flat]);
                     for (i, sums) in sums.chunks_exact_mut(flat).enumerate().take(end - o) {
@@ -357,7 +362,8 @@ impl ByteConv {
                         let zero = w.zeros.get(if w.zeros.len() == 1 { 0 } else { channel }).copied().unwrap_or(0);
                         let mut add = bias.get(channel).copied().unwrap_or(0);
                         if x.zero != 0 {
-                            let sum = filter_sum(packed, step.stride, (o + i) * DEEP, deep, taps);
+                            let sum = || filter_sum(packed, step.stride, (o + i) * DEEP, deep, taps);
+                            let sum = *filter_sums[o + i].get_or_insert_with(sum);
                             let k = (deep * taps) as i32;
                             let centred = sum.wrapping_sub(zero.wrapping_mul(k));
                             add = add.wrapping_sub(centred.wrapping_mul(i32::from(x.zero)));
