@@ -338,7 +338,7 @@ fn what_does_not_fit_is_refused() {
 
 /// Sizes at which tiles end with the output, before it and behind it, in several vectors of tiles.
 fn windows() -> impl Strategy<Value = ConvSpec> {
-    let side = || prop_oneof![1usize..12, 12usize..40, 60usize..75];
+    let side = || prop_oneof![1usize..12, 12usize..40, 60usize..75, 13usize..17, 29usize..33];
     let channels = (1usize..4, 1usize..20, 1usize..30, 1usize..3);
     (side(), side(), channels, (0usize..3, 0usize..3), (0usize..3, 0usize..3)).prop_filter_map(
         "the window fits",

@@ -36,6 +36,8 @@ pub(crate) const TOGETHER: usize = 16;
 const MOST_INPUT: usize = 160 * 1024;
 /// Numbers of the changed filters at most, for them to be kept from strip to strip.
 const MOST_FILTERS: usize = 640 * 1024;
+/// Tiles of a vector that is not full up to which the output channels are the lanes of its products.
+const FEW: usize = 8;
 /// Numbers of a filter of one channel.
 const PER_FILTER: usize = 9;
 /// What the squares of all numbers of a lane may add up to: no number is over 2^40 then.
@@ -89,17 +91,24 @@ impl Tiles {
         let (across, all) = (out[1].div_ceil(STEP).max(1), out[0].div_ceil(STEP).max(1));
         let images = s.batch.saturating_mul(s.groups).max(1);
         let vectors = |tiles: usize| across.saturating_mul(tiles).div_ceil(16);
+        // Cycles of the products of a place for sixteen output channels.
+        let products = |tiles: usize| match across.saturating_mul(tiles) % 16 {
+            few @ 1..=FEW => (across * tiles - few + few.next_multiple_of(4)).saturating_mul(c) + 64,
+            _ => vectors(tiles).saturating_mul(16).saturating_mul(c),
+        };
         // A unit of so many rows of tiles and channels.
         let of = |high: usize, block: usize| {
             let step = down(c, across, high);
-            let panels = (high / step).saturating_mul(vectors(step)).saturating_add(vectors(high % step));
+            let all =
+                |of: &dyn Fn(usize) -> usize| (high / step).saturating_mul(of(step)).saturating_add(of(high % step));
+            let (panels, products) = (all(&vectors), all(&products));
             let steps = high.div_ceil(step);
-            let seen = (high * STEP + 2 * steps).saturating_mul(across.div_ceil(16));
-            let input = c.saturating_mul(panels.saturating_mul(210).saturating_add(seen.saturating_mul(55)));
+            let seen = (high * STEP + 2 * steps).div_ceil(at_once(across)).saturating_mul(across.div_ceil(16));
+            let input = c.saturating_mul(panels.saturating_mul(380).saturating_add(seen.saturating_mul(80)));
             let whole = block.next_multiple_of(TOGETHER);
             let kept = PLACES * c * whole <= MOST_FILTERS;
-            let filters = (c * whole / TOGETHER).saturating_mul(250).saturating_mul(if kept { 1 } else { steps });
-            let sums = panels.saturating_mul(PLACES * c * whole + 300 * block);
+            let filters = (c * whole / TOGETHER).saturating_mul(420).saturating_mul(if kept { 1 } else { steps });
+            let sums = products.saturating_mul(PLACES * whole / TOGETHER).saturating_add(panels * 480 * block);
             sums.saturating_add(input).saturating_add(filters)
         };
         let mut best = None;
@@ -212,7 +221,8 @@ impl Work for Unit<'_, '_, '_> {
         for y in (self.y.0..self.y.1).step_by(t.down * STEP) {
             let high = (t.down * STEP).min(self.y.1 - y);
             let down = high.div_ceil(STEP);
-            let panels = (down * t.across).div_ceil(16);
+            let count = down * t.across;
+            let panels = count.div_ceil(16);
             for (c, x) in self.x.chunks_exact(size_in.max(1)).enumerate() {
                 source.planes(isa, t, x, (y, down), planes);
                 changed_input(isa, t, planes, panels, &mut grid, &mut input[c * t.width..]);
@@ -229,9 +239,9 @@ impl Work for Unit<'_, '_, '_> {
                     let b = &input[p * t.input_pitch()..][..t.channels[0] * t.width];
                     let to = &mut sums[p * TOGETHER * t.width..][..TOGETHER * t.width];
                     if NP > 1 {
-                        products::<I, 8, 3, 16>(isa, a, b, (t.width, panels), to);
+                        products::<I, 8, 3, 16>(isa, a, b, (t.width, count), to);
                     } else {
-                        products::<I, 4, 1, 4>(isa, a, b, (t.width, panels), to);
+                        products::<I, 4, 1, 4>(isa, a, b, (t.width, count), to);
                     }
                 }
                 for i in 0..TOGETHER.min(own - o) {
@@ -269,16 +279,19 @@ fn is_small<I: Isa>(isa: I, v: &[f32]) -> bool {
 }
 
 /// The sums over the channels of one place: `to[o][tile] = sum_c a[c][o] b[c][tile]` for sixteen
-/// output channels and `panels` vectors of tiles; rows of `b` and `to` are `width` numbers. `N`
-/// vectors by `R` output channels at a time, or one by `R1`.
+/// output channels and `count` tiles; rows of `b` and `to` are `width` numbers. `N` vectors of tiles
+/// by `R` output channels at a time, or one by `R1`. Of a last vector with [`FEW`] tiles and less the
+/// lanes are the output channels.
 #[inline(always)]
 fn products<I: Isa, const R: usize, const N: usize, const R1: usize>(
     isa: I,
     a: &[f32],
     b: &[f32],
-    (width, panels): (usize, usize),
+    (width, count): (usize, usize),
     to: &mut [f32],
 ) {
+    let few = if count % 16 <= FEW { count % 16 } else { 0 };
+    let panels = (count - few).div_ceil(16);
     let mut p = 0;
     while p < panels {
         let n = panels - p;
@@ -293,6 +306,35 @@ fn products<I: Isa, const R: usize, const N: usize, const R1: usize>(
             rows::<I, R1, 1>(isa, a, b, (width, p), to);
             p += 1;
         }
+    }
+    if few > 0 {
+        last_tiles(isa, a, b, (width, panels * 16, few), to);
+    }
+}
+
+/// [`products`] of the `few` tiles from tile `at` on, four at a time: lanes are output channels, and
+/// are turned at the end. What stands behind the tiles may be anything.
+#[inline(always)]
+fn last_tiles<I: Isa>(isa: I, a: &[f32], b: &[f32], (width, at, few): (usize, usize, usize), to: &mut [f32]) {
+    let channels = a.len() / TOGETHER;
+    assert!(few <= FEW && at + 16 <= width && b.len() >= channels * width && to.len() >= TOGETHER * width);
+    let mut sums = [isa.splat(0.0); 16];
+    for (sums, first) in sums.as_chunks_mut::<4>().0.iter_mut().zip((at..at + few).step_by(4)) {
+        let mut acc = [isa.splat(0.0); 4];
+        let mut x = b[first..].as_ptr();
+        for a in a.as_chunks::<TOGETHER>().0 {
+            let w = isa.load(a);
+            for (i, acc) in acc.iter_mut().enumerate() {
+                // SAFETY: the tiles are within the row of `b` by the assertion.
+                *acc = isa.fma(isa.splat(unsafe { *x.wrapping_add(i) }), w, *acc);
+            }
+            x = x.wrapping_add(width);
+        }
+        *sums = acc;
+    }
+    turn(isa, &mut sums);
+    for (o, v) in sums.iter().enumerate() {
+        store(isa, *v, to, o * width + at);
     }
 }
 
@@ -348,6 +390,22 @@ fn store<I: Isa>(isa: I, v: I::V, to: &mut [f32], at: usize) {
     }
 }
 
+/// The columns `4 t + k` of 64 columns, and of those four behind them, for `k` of zero to five.
+#[inline(always)]
+fn by_column<I: Isa>(isa: I, near: [I::V; 4], far: [I::V; 4]) -> [I::V; SIDE] {
+    let [a, b, c, d] = near;
+    let ((a, b), (c, d)) = (isa.even_odd(a, b), isa.even_odd(c, d));
+    let ((zero, two), (one, three)) = (isa.even_odd(a, c), isa.even_odd(b, d));
+    let [a, b, c, d] = far;
+    let ((a, b), (c, d)) = (isa.even_odd(a, b), isa.even_odd(c, d));
+    [zero, one, two, three, isa.even_odd(a, c).0, isa.even_odd(b, d).0]
+}
+
+/// Rows of tiles that are taken from the input at once, where `across` of them fill vectors.
+fn at_once(across: usize) -> usize {
+    if matches!(across, 4 | 8) { 16 / across } else { 1 }
+}
+
 /// Height and width of the input, and the border above and on the left.
 struct Source {
     size: [usize; 2],
@@ -363,6 +421,11 @@ impl Source {
     fn planes<I: Isa>(&self, isa: I, t: &Tiles, x: &[f32], (first, down): (usize, usize), planes: &mut [f32]) {
         let [height, width] = self.size;
         let plane = t.plane();
+        match t.across {
+            4 => return self.short_planes::<I, 4>(isa, plane, x, (first, down), planes),
+            8 => return self.short_planes::<I, 8>(isa, plane, x, (first, down), planes),
+            _ => {}
+        }
         let edge = Columns::at(isa, -(self.left as isize), width);
         for r in 0..down * STEP + 2 {
             let at = r % STEP * SIDE * plane + r / STEP * t.across;
@@ -378,15 +441,51 @@ impl Source {
                 let column = (j * STEP) as isize - self.left as isize;
                 let columns = if j == 0 { &edge } else { &Columns::at(isa, column, width) };
                 // SAFETY: the columns among the masks are columns of the row.
-                let v = unsafe { columns.load(isa, x, column) };
-                let [a, b, c, d] = v.0;
-                let ((a, b), (c, d)) = (isa.even_odd(a, b), isa.even_odd(c, d));
-                let ((zero, two), (one, three)) = (isa.even_odd(a, c), isa.even_odd(b, d));
-                let [a, b, c, d] = v.1;
-                let ((a, b), (c, d)) = (isa.even_odd(a, b), isa.even_odd(c, d));
-                let (four, five) = (isa.even_odd(a, c).0, isa.even_odd(b, d).0);
-                for (k, v) in [zero, one, two, three, four, five].iter().enumerate() {
+                let (near, far) = unsafe { columns.load(isa, x, column) };
+                for (k, v) in by_column(isa, near, far).iter().enumerate() {
                     store(isa, *v, planes, at + k * plane + j);
+                }
+            }
+        }
+    }
+
+    /// [`Source::planes`] of rows of four or eight tiles, `A`: as many rows of a plane as fill a vector
+    /// at once.
+    #[inline(always)]
+    fn short_planes<I: Isa, const A: usize>(
+        &self,
+        isa: I,
+        plane: usize,
+        x: &[f32],
+        (first, down): (usize, usize),
+        planes: &mut [f32],
+    ) {
+        let [height, width] = self.size;
+        let (halves, edge) = (A / 4, -(self.left as isize));
+        let mut masks = [[isa.lanes(0, 0); 2]; 2];
+        for (i, m) in masks.iter_mut().enumerate() {
+            let column = edge + 16 * i as isize;
+            *m = [within(isa, column, width), within(isa, column + STEP as isize, width)];
+        }
+        for q in 0..STEP {
+            let rows = if q < SIDE - STEP { down + 1 } else { down };
+            for j in (0..rows).step_by(16 / A) {
+                let (mut near, mut far) = ([isa.splat(0.0); 4], [isa.splat(0.0); 4]);
+                for i in 0..4 {
+                    let (down, half) = (j + i / halves, i % halves);
+                    let row = (first + q + down * STEP).wrapping_sub(self.top);
+                    if down < rows && row < height {
+                        let x = &x[row * width..][..width];
+                        let p = x.as_ptr().wrapping_offset(edge).wrapping_add(16 * half);
+                        // SAFETY: the columns among the masks are columns of the row.
+                        unsafe {
+                            near[i] = isa.load_some(p, masks[half][0]);
+                            far[i] = isa.load_some(p.wrapping_add(STEP), masks[half][1]);
+                        }
+                    }
+                }
+                for (k, v) in by_column(isa, near, far).iter().enumerate() {
+                    store(isa, *v, planes, (q * SIDE + k) * plane + j * A);
                 }
             }
         }
