@@ -61,38 +61,41 @@ fn packed_weights_of_products_of_open_rows_give_the_same_numbers() {
     let d = dir.path();
     let list =
         |n: usize| (0..n).map(|i| (i * 37 % 23) as i64 - 11).map(|v| v.to_string()).collect::<Vec<_>>().join(" ");
-    let text = format!(
-        "graph @main(%x: f32[n,24]) {{
-  %w = Const() {{value = dense<f32[24,40]: {}>}} : f32[24,40]
-  %b = Const() {{value = dense<i8[40,32]: {}>}} : i8[40,32]
+    // Sixteen columns are one panel, which looks like a matrix with a leading axis of one.
+    for n in [40, 16] {
+        let text = format!(
+            "graph @main(%x: f32[n,24]) {{
+  %w = Const() {{value = dense<f32[24,{n}]: {}>}} : f32[24,{n}]
+  %b = Const() {{value = dense<i8[{n},32]: {}>}} : i8[{n},32]
   %s = Const() {{value = dense<f32[]: splat 0.25>}} : f32[]
-  %y = MatMulV2(%x, %w) : f32[n,40]
+  %y = MatMulV2(%x, %w) : f32[n,{n}]
   %z = FusedQuantMatMul(%y, _, _, %b, %s) : f32[n,32]
   return %y, %z
 }}
 ",
-        list(960),
-        list(1280)
-    );
-    std::fs::write(d.join("m.ge"), text).unwrap();
-    expect_code(d, 0, &["compile", "m.ge", "-o", "packed.om", "-q"]);
-    expect_code(
-        d,
-        0,
-        &["compile", "m.ge", "-o", "plain.om", "-q", "--set", "ge.optimizationSwitch=OpenWeightsPass:off"],
-    );
-    for rows in [0u64, 1, 5, 33] {
-        let bytes: Vec<u8> = (0..rows * 24).flat_map(|i| ((i % 17) as f32 - 8.0).to_le_bytes()).collect();
-        let x = HostTensor::from_bytes(DType::F32, &[rows, 24], &bytes).unwrap();
-        std::fs::create_dir_all(d.join("in")).unwrap();
-        std::fs::write(d.join("in/input_0.npy"), ge_runtime::npy::write(&x).unwrap()).unwrap();
-        let out = format!("plain{rows}");
-        expect_code(d, 0, &["run", "plain.om", "--inputs", "in", "--outputs", &out, "-q"]);
+            list(24 * n),
+            list(n * 32)
+        );
+        std::fs::write(d.join("m.ge"), text).unwrap();
+        expect_code(d, 0, &["compile", "m.ge", "-o", "packed.om", "-q"]);
         expect_code(
             d,
             0,
-            &["run", "packed.om", "--inputs", "in", "--expect", &out, "--rtol", "0", "--atol", "0", "-q"],
+            &["compile", "m.ge", "-o", "plain.om", "-q", "--set", "ge.optimizationSwitch=OpenWeightsPass:off"],
         );
+        for rows in [0u64, 1, 5, 33] {
+            let bytes: Vec<u8> = (0..rows * 24).flat_map(|i| ((i % 17) as f32 - 8.0).to_le_bytes()).collect();
+            let x = HostTensor::from_bytes(DType::F32, &[rows, 24], &bytes).unwrap();
+            std::fs::create_dir_all(d.join("in")).unwrap();
+            std::fs::write(d.join("in/input_0.npy"), ge_runtime::npy::write(&x).unwrap()).unwrap();
+            let out = format!("plain{rows}");
+            expect_code(d, 0, &["run", "plain.om", "--inputs", "in", "--outputs", &out, "-q"]);
+            expect_code(
+                d,
+                0,
+                &["run", "packed.om", "--inputs", "in", "--expect", &out, "--rtol", "0", "--atol", "0", "-q"],
+            );
+        }
     }
     let told = expect_code(d, 0, &["inspect", "packed.om", "--json"]).stdout;
     assert!(String::from_utf8(told).unwrap().contains("OpenWeightsPass"));

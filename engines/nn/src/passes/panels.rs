@@ -45,6 +45,10 @@ pub(super) fn pack_all(graph: &Graph<'_>, patch: &mut Patch, takes: &dyn Fn(&Nod
     for n in graph.nodes_of(&PRODUCTS).filter(|n| takes(n, None)) {
         let Some(weights) = n.input(1).filter(|v| seen.insert(*v)) else { continue };
         let turn = turned(&n).1;
+        // Panels of sixteen columns look like a matrix with a leading axis of one.
+        if graph.desc(weights).is_some_and(|d| d.origin.is_some()) {
+            continue;
+        }
         let users = graph.users(weights);
         let Some((desc, tensor)) = graph.constant(weights).and_then(|c| packed(c, turn)) else { continue };
         let alike = |n: &Node<'_>| takes(n, Some(&desc)) && turned(n).1 == turn;
