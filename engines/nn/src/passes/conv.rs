@@ -10,6 +10,8 @@ use ge_plugin_api::view::{Graph, Node};
 
 /// Convolutions of images.
 const CONVOLUTIONS: [&str; 2] = ["Conv2D", "DepthwiseConv2D"];
+/// Those that may have a padding in front of them, with what was already fused behind them.
+const PADDED: [&str; 3] = ["Conv2D", "DepthwiseConv2D", "FusedConv"];
 
 /// Attributes of `FusedConv` that a convolution has.
 ///
@@ -52,7 +54,8 @@ impl PatternFusion for PadConv {
             .map(|op| {
                 Pattern::new(move |p| {
                     let pad = p.op(op, [p.input("x"), p.maybe("paddings"), p.maybe("fill")]).named("pad");
-                    p.any(&CONVOLUTIONS, [pad, p.input("filter"), p.maybe("bias")])
+                    let more = [p.input("filter"), p.maybe("bias"), p.maybe("residual")];
+                    p.any(&PADDED, [pad].into_iter().chain(more))
                 })
             })
             .into()
@@ -89,7 +92,8 @@ impl PatternFusion for PadConv {
         let mut attrs = attrs_of(&n);
         attrs.set("auto_pad", "NOTSET");
         attrs.set("pads", pads);
-        let inputs = [m.value("x"), m.value("filter"), m.value("bias")];
+        let mut inputs = vec![m.value("x"), m.value("filter"), m.value("bias"), m.value("residual")];
+        while inputs.pop_if(|v| v.is_absent()).is_some() {}
         Ok(vec![put(r, n.op(), &inputs, &attrs, out_desc(&n)?)?.into()])
     }
 }
