@@ -20,7 +20,8 @@ fn text(kind: &str, sizes: &[usize]) -> String {
     format!("{kind}[{}]", sizes.iter().map(usize::to_string).collect::<Vec<_>>().join(","))
 }
 
-/// Values with transposes, maps and sums of them; vectors, single numbers and reductions between.
+/// Values with transposes, maps and sums of them; vectors, single numbers, reductions, paddings and
+/// concatenations between.
 fn graph(seed: u64) -> String {
     let mut c = Chance(seed);
     // Sizes that are alike, of one, and prime.
@@ -36,7 +37,7 @@ fn graph(seed: u64) -> String {
         let (of, shape, from) = values[values.len() - 1 - c.below(values.len().min(3))].clone();
         let mut inputs = vec![of.clone()];
         let (mut to, mut axes_to) = (shape.clone(), from.clone());
-        let (op, attrs) = match c.below(8) {
+        let (op, attrs) = match c.below(12) {
             turn @ 0..4 => {
                 let mut perm: Vec<usize> = (0..shape.len()).collect();
                 if turn < 2 && from.is_sorted() {
@@ -66,6 +67,45 @@ fn graph(seed: u64) -> String {
                 writeln!(out, "  %k{k} = Const() {{value = dense<{of}: {}>}} : {of}", numbers.join(" ")).unwrap();
                 inputs.push(format!("k{k}"));
                 ("Sub", String::new())
+            }
+            // What it has most of along some axes, taken from it: the axes stay, with length one.
+            8 => {
+                let axes: Vec<usize> = (0..shape.len()).filter(|_| c.below(2) == 0).collect();
+                let axes = if axes.is_empty() { vec![shape.len() - 1] } else { axes };
+                let most: Vec<usize> = (0..shape.len()).map(|i| if axes.contains(&i) { 1 } else { shape[i] }).collect();
+                let of = text(kind, &most);
+                writeln!(out, "  %k{k} = ReduceMaxD(%{}) {{axes = {axes:?}, keep_dims = true}} : {of}", inputs[0])
+                    .unwrap();
+                inputs.push(format!("k{k}"));
+                ("Sub", String::new())
+            }
+            9 => {
+                let ends: Vec<usize> = (0..2 * shape.len()).map(|_| [0, 0, 0, 1, 2][c.below(5)]).collect();
+                let pairs = c.below(2) == 0;
+                let rank = shape.len();
+                let end = |axis: usize, e: usize| if pairs { ends[2 * axis + e] } else { ends[axis + e * rank] };
+                to = (0..rank).map(|a| shape[a] + end(a, 0) + end(a, 1)).collect();
+                let list: Vec<String> = ends.iter().map(usize::to_string).collect();
+                let of = format!("i64[{}]", 2 * rank);
+                writeln!(out, "  %k{k} = Const() {{value = dense<{of}: {}>}} : {of}", list.join(" ")).unwrap();
+                inputs.push(format!("k{k}"));
+                ("PadV3", format!(" {{paddings_contiguous = {pairs}}}"))
+            }
+            10 => {
+                let alike: Vec<&String> = values.iter().filter(|v| v.1 == shape).map(|v| &v.0).collect();
+                inputs.push(alike[c.below(alike.len())].clone());
+                let axis = c.below(shape.len());
+                to[axis] *= 2;
+                ("ConcatD", format!(" {{N = 2, concat_dim = {axis}}}"))
+            }
+            11 if shape.iter().any(|n| n % 2 == 0) => {
+                let axis = (0..shape.len()).find(|a| shape[*a] % 2 == 0).unwrap();
+                to[axis] /= 2;
+                let of = text(kind, &to);
+                let attrs = format!("num_split = 2, split_dim = {axis}");
+                writeln!(out, "  %k{k} = SplitD(%{}) {{{attrs}}} : {of}, {of}", inputs[0]).unwrap();
+                inputs = vec![format!("k{k}"), format!("k{k}#1")];
+                ("Add", String::new())
             }
             _ => {
                 let alike: Vec<&String> = values.iter().filter(|v| v.1 == shape).map(|v| &v.0).collect();

@@ -1,8 +1,9 @@
 //! `ConvBatchNormActivationFusionPass`: `BNInfer(Conv(x, w, b?), scale, offset, mean,
 //! variance)` becomes one convolution with new weights `w·k` and bias `(b − mean)·k + offset`,
 //! `k = scale / √(variance + epsilon)` by output channel, all computed in double precision and
-//! rounded once. An activation after it stays a node of its own: no convolution's prototype has
-//! one.
+//! rounded once. So does `Mul(Conv(x, w, b?), k)` with a constant for each output channel or one
+//! for all: batch norms whose scale stands apart. An activation after it stays a node of its own:
+//! no convolution's prototype has one.
 use crate::edit;
 use ge_plugin_api::Result;
 use ge_plugin_api::pass::{Pass, PassInfo, PassLevel, PassStage};
@@ -31,7 +32,7 @@ impl Pass for ConvBatchNormActivation {
     }
     fn run(&self, graph: &Graph<'_>, patch: &mut Patch) -> Result<()> {
         let mut names: Option<BTreeSet<&str>> = None;
-        for norm in graph.nodes_of(&["BNInfer", "BatchNorm"]) {
+        for norm in graph.nodes_of(&["BNInfer", "BatchNorm", "Mul"]) {
             if let Some(f) = Fold::of(&norm) {
                 let names = names.get_or_insert_with(|| graph.nodes().map(|n| n.name()).collect());
                 f.record(graph, patch, &norm, names);
@@ -44,7 +45,7 @@ impl Pass for ConvBatchNormActivation {
 struct Fold<'a> {
     conv: Node<'a>,
     filter: ConstTensor,
-    bias: ConstTensor,
+    bias: Option<ConstTensor>,
 }
 
 fn values(node: &Node<'_>, i: usize, n: usize) -> Option<Vec<f64>> {
@@ -62,18 +63,46 @@ fn tensor(dtype: DType, dims: &[u64], v: &[f64]) -> Option<ConstTensor> {
     }
 }
 
+/// What is done to each output channel: `y = (x − mean)·k + shift`.
+struct Affine {
+    mean: Vec<f64>,
+    k: Vec<f64>,
+    shift: Vec<f64>,
+}
+
+impl Affine {
+    /// Of a batch norm that infers.
+    fn norm(norm: &Node<'_>, channels: usize) -> Option<Affine> {
+        if norm.op() == "BatchNorm" && norm.attr("is_training").and_then(|a| a.as_bool()) != Some(false) {
+            return None;
+        }
+        let (scale, shift) = (values(norm, 1, channels)?, values(norm, 2, channels)?);
+        let (mean, variance) = (values(norm, 3, channels)?, values(norm, 4, channels)?);
+        let epsilon = norm.float("epsilon").unwrap_or(1e-5);
+        let k: Vec<f64> = scale.iter().zip(&variance).map(|(s, v)| s / (v + epsilon).sqrt()).collect();
+        Some(Affine { mean, k, shift })
+    }
+
+    /// Of a product with a constant, input `i`, of one number for each channel or for all.
+    fn product(mul: &Node<'_>, i: usize, channels: usize) -> Option<Affine> {
+        let rank = mul.outputs().first()?.shape.rank()?;
+        let dims = mul.input_desc(i)?.shape.sizes()?;
+        let lead = rank.checked_sub(dims.len())?;
+        let alone = dims.iter().enumerate().all(|(axis, n)| *n == 1 || axis + lead == 1);
+        let k = mul.const_input(i).filter(|_| alone)?.to_f64(channels)?;
+        let k = if k.len() == 1 { vec![k[0]; channels] } else { k };
+        (k.len() == channels).then(|| Affine { mean: vec![0.0; channels], k, shift: vec![0.0; channels] })
+    }
+}
+
 impl<'a> Fold<'a> {
     fn of(norm: &Node<'a>) -> Option<Fold<'a>> {
-        let infers = match norm.op() {
-            "BNInfer" => true,
-            "BatchNorm" => norm.attr("is_training").and_then(|a| a.as_bool()) == Some(false),
-            _ => false,
-        };
         let g = norm.graph();
-        let input = norm.input(0).filter(|v| !v.is_absent() && v.output == 0)?;
+        // A product's factors come in either order.
+        let at = if norm.op() == "Mul" && norm.const_input(0).is_some() { 1 } else { 0 };
+        let input = norm.input(at).filter(|v| !v.is_absent() && v.output == 0)?;
         let conv = g.find(input.node)?;
-        let plain =
-            infers && CONVOLUTIONS.contains(&conv.op()) && !conv.str("data_format").unwrap_or("").ends_with('C');
+        let plain = CONVOLUTIONS.contains(&conv.op()) && !conv.str("data_format").unwrap_or("").ends_with('C');
         let alone = g.users(input).len() == 1
             && conv.controls().is_empty()
             && g.control_users(conv.id()).is_empty()
@@ -86,17 +115,19 @@ impl<'a> Fold<'a> {
         let w = conv.const_input(1)?;
         let dims = w.shape().sizes()?;
         let channels = usize::try_from(*dims.first()?).ok().filter(|c| *c > 0)?;
-        let (scale, shift) = (values(norm, 1, channels)?, values(norm, 2, channels)?);
-        let (mean, variance) = (values(norm, 3, channels)?, values(norm, 4, channels)?);
-        let bias = match conv.input(2).filter(|v| !v.is_absent()) {
+        let Affine { mean, k, shift } = match norm.op() {
+            "Mul" => Affine::product(norm, 1 - at, channels)?,
+            _ => Affine::norm(norm, channels)?,
+        };
+        let same_shape = norm.outputs().first()?.shape.rank() == conv.outputs().first()?.shape.rank();
+        if k.iter().any(|k| !k.is_finite()) || !same_shape {
+            return None;
+        }
+        let given = conv.input(2).filter(|v| !v.is_absent());
+        let bias = match given {
             Some(_) => values(&conv, 2, channels)?,
             None => vec![0.0; channels],
         };
-        let epsilon = norm.float("epsilon").unwrap_or(1e-5);
-        let k: Vec<f64> = scale.iter().zip(&variance).map(|(s, v)| s / (v + epsilon).sqrt()).collect();
-        if k.iter().any(|k| !k.is_finite()) {
-            return None;
-        }
         let mut filter = w.to_f64(MOST)?;
         let each = filter.len() / channels;
         for (part, k) in filter.chunks_exact_mut(each.max(1)).zip(&k) {
@@ -104,7 +135,11 @@ impl<'a> Fold<'a> {
         }
         let b: Vec<f64> = (0..channels).map(|c| (bias[c] - mean[c]) * k[c] + shift[c]).collect();
         let dtype = norm.outputs().first()?.dtype;
-        let (filter, bias) = (tensor(w.dtype, &dims, &filter)?, tensor(dtype, &[channels as u64], &b)?);
+        let filter = tensor(w.dtype, &dims, &filter)?;
+        let bias = match given.is_some() || b.iter().any(|b| *b != 0.0) {
+            true => Some(tensor(dtype, &[channels as u64], &b)?),
+            false => None,
+        };
         Some(Fold { conv, filter, bias })
     }
 
@@ -118,8 +153,9 @@ impl<'a> Fold<'a> {
             name
         };
         let filter = patch.constant(&free("filter"), self.filter.clone());
-        let bias = patch.constant(&free("bias"), self.bias.clone());
+        let bias = self.bias.clone().map(|b| patch.constant(&free("bias"), b));
         let x: ValueRef = self.conv.inputs()[0];
+        let inputs: Vec<ValueRef> = [Some(x), Some(filter), bias].into_iter().flatten().collect();
         for a in norm.attrs() {
             if !a.key.as_str().starts_with('_') {
                 patch.push(Edit::RemoveAttr(norm.id(), a.key));
@@ -129,7 +165,7 @@ impl<'a> Fold<'a> {
             patch.push(Edit::SetAttr(norm.id(), a.clone()));
         }
         patch.push(Edit::SetOp(norm.id(), Key::new(self.conv.op())));
-        patch.push(Edit::SetInputs(norm.id(), [x, filter, bias].as_slice().into()));
+        patch.push(Edit::SetInputs(norm.id(), inputs.as_slice().into()));
         let outputs: Vec<_> = norm.outputs().iter().take(1).cloned().collect();
         patch.push(Edit::SetOutputs(norm.id(), outputs.into()));
         edit::keep_names(patch, norm, &[self.conv, *norm]);

@@ -1,0 +1,171 @@
+//! Operators that can work in another layout: what they read and give in it, and which of their
+//! attributes and constants name axes.
+use super::free;
+use ge_plugin_api::types::{AttrMap, ConstTensor, DType, Dim, TensorDesc, ValueRef};
+use ge_plugin_api::view::Node;
+
+/// Attribute in which the host keeps the names that the model has for a node's outputs: a tensor
+/// that lies otherwise has none of them.
+const NAMES: &str = "_origin_tensors";
+/// Reductions by axes, which are an attribute or the second input.
+const REDUCTIONS: [&str; 10] = [
+    "ReduceSum",
+    "ReduceMean",
+    "ReduceMax",
+    "ReduceMin",
+    "ReduceProd",
+    "ReduceSumD",
+    "ReduceMeanD",
+    "ReduceMaxD",
+    "ReduceMinD",
+    "ReduceProdD",
+];
+/// Axes that are listed at most.
+const LISTED: usize = 64;
+
+/// What an input is to an operator that works in another layout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Operand {
+    /// It has the operator's axes, and lies as the operator does.
+    Framed,
+    /// It has one long axis, this one of the operator's: it is reshaped.
+    Along(usize),
+    /// It stays: a single number, or a list of sizes or axes.
+    Aside,
+}
+
+enum Kind {
+    Map,
+    /// Axes that are reduced.
+    Reduce(Vec<usize>),
+    /// Numbers before and behind each axis; whether each axis has its two side by side.
+    Pad(Vec<i64>, bool),
+    /// The attribute that names an axis, and the axis.
+    Axis(&'static str, usize),
+}
+
+/// An operator that can work in another layout.
+pub(super) struct Member<'a> {
+    pub(super) node: Node<'a>,
+    pub(super) rank: usize,
+    pub(super) operands: Vec<Operand>,
+    kind: Kind,
+}
+
+impl<'a> Member<'a> {
+    /// The operator, where it is one of these.
+    pub(super) fn of(node: Node<'a>) -> Option<Member<'a>> {
+        let first = node.outputs().first()?;
+        let rank = first.shape.rank().filter(|r| *r > 1)?;
+        let of_rank = |d: &TensorDesc| d.origin.is_none() && d.shape.rank() == Some(rank);
+        if !node.outputs().iter().all(of_rank) || node.inputs().is_empty() || !free(&node) {
+            return None;
+        }
+        let axis = |key: &str| first.shape.axis(node.int(key)?);
+        let framed = |i: usize| node.input_desc(i).is_some_and(of_rank);
+        let (kind, data) = match node.op() {
+            op if REDUCTIONS.contains(&op) => (Kind::Reduce(reduced(&node, rank)?), 1),
+            "PadV3" => {
+                let pairs = node.attr("paddings_contiguous").and_then(|a| a.as_bool()).unwrap_or(true);
+                let list = node.const_input(1)?.to_i64(LISTED).filter(|v| v.len() == 2 * rank)?;
+                node.input(3).is_none_or(|v| v.is_absent()).then_some(())?;
+                (Kind::Pad(list, pairs), 1)
+            }
+            "ConcatD" | "ConcatV2D" => (Kind::Axis("concat_dim", axis("concat_dim")?), node.inputs().len()),
+            "SplitD" | "SplitVD" => (Kind::Axis("split_dim", axis("split_dim")?), 1),
+            _ if node.is_elementwise() && node.outputs().len() == 1 => (Kind::Map, 0),
+            _ => return None,
+        };
+        let operands: Option<Vec<Operand>> = match kind {
+            Kind::Map => (0..node.inputs().len()).map(|i| operand(node.input_desc(i)?, first.shape.dims())).collect(),
+            _ => (0..node.inputs().len())
+                .map(|i| if i >= data { Some(Operand::Aside) } else { framed(i).then_some(Operand::Framed) })
+                .collect(),
+        };
+        let operands = operands.filter(|o| o.contains(&Operand::Framed))?;
+        Some(Member { node, rank, operands, kind })
+    }
+
+    /// The values that lie as the operator does: what it reads.
+    pub(super) fn framed(&self) -> impl Iterator<Item = ValueRef> {
+        let inputs = self.node.inputs().iter().zip(&self.operands);
+        inputs.filter(|(_, o)| **o == Operand::Framed).map(|(v, _)| *v)
+    }
+
+    /// The attributes in the layout in which axis `a` is axis `to[a]`.
+    pub(super) fn attrs(&self, to: &[usize]) -> AttrMap {
+        let mut attrs = AttrMap::default();
+        for a in self.node.attrs().iter().filter(|a| a.key.as_str() != NAMES) {
+            attrs.set(a.key, a.value.clone());
+        }
+        match &self.kind {
+            Kind::Axis(key, axis) => attrs.set(*key, to[*axis] as i64),
+            Kind::Reduce(axes) if self.node.ints("axes").is_some() => attrs.set("axes", moved(axes, to)),
+            _ => {}
+        }
+        attrs
+    }
+
+    /// The constant in the place of input `i` in that layout; None: the input stays.
+    pub(super) fn constant(&self, i: usize, to: &[usize]) -> Option<ConstTensor> {
+        let given = self.node.const_input(i)?;
+        let list = match (&self.kind, i) {
+            (Kind::Reduce(axes), 1) => moved(axes, to),
+            (Kind::Pad(list, pairs), 1) => {
+                let mut out = list.clone();
+                for (axis, inner) in to.iter().enumerate() {
+                    for end in 0..2 {
+                        let at = |axis: usize| if *pairs { 2 * axis + end } else { axis + end * self.rank };
+                        out[at(*inner)] = list[at(axis)];
+                    }
+                }
+                out
+            }
+            _ => return None,
+        };
+        let dims = given.shape().sizes()?;
+        match given.dtype {
+            DType::I32 => ConstTensor::of(&dims, &list.iter().map(|v| *v as i32).collect::<Vec<i32>>()),
+            _ => ConstTensor::of(&dims, &list),
+        }
+    }
+}
+
+/// Axes in another layout, in order.
+fn moved(axes: &[usize], to: &[usize]) -> Vec<i64> {
+    let mut all: Vec<i64> = axes.iter().map(|a| to[*a] as i64).collect();
+    all.sort_unstable();
+    all
+}
+
+/// The axes of a reduction that keeps them.
+fn reduced(n: &Node<'_>, rank: usize) -> Option<Vec<usize>> {
+    let list = match n.ints("axes") {
+        Some(list) => list.to_vec(),
+        None => n.const_input(1).filter(|c| matches!(c.dtype, DType::I32 | DType::I64))?.to_i64(LISTED)?,
+    };
+    let x = n.input_desc(0)?;
+    let axes: Vec<usize> = list.iter().map(|a| x.shape.axis(*a)).collect::<Option<_>>()?;
+    (n.flag("keep_dims") && !axes.is_empty() && x.shape.rank() == Some(rank)).then_some(axes)
+}
+
+/// What an operand is to an element-wise operator whose result has these sizes; None: the operator
+/// cannot work in another layout.
+fn operand(d: &TensorDesc, own: &[Dim]) -> Option<Operand> {
+    if d.origin.is_some() {
+        return None;
+    }
+    let dims = d.shape.dims();
+    let lead = own.len().checked_sub(d.shape.rank()?)?;
+    let mut long = dims.iter().enumerate().filter(|(_, n)| n.size() != Some(1)).map(|(i, _)| i + lead);
+    match (long.next(), long.next()) {
+        (None, _) => Some(Operand::Aside),
+        // A size that is not known may be one.
+        (Some(axis), None) if dims[axis - lead].is_known() && dims[axis - lead].same(own[axis]) => {
+            let whole = lead == 0 && own.iter().enumerate().all(|(i, n)| i == axis || n.size() == Some(1));
+            Some(if whole { Operand::Framed } else { Operand::Along(axis) })
+        }
+        _ if lead == 0 => Some(Operand::Framed),
+        _ => None,
+    }
+}
