@@ -177,7 +177,7 @@ fn every_instruction_set_gives_the_same_bits_and_others_are_refused() {
             expect_code(dir.path(), 0, &run);
             assert!(bytes(&to) == bytes("plain"), "{name}: other bits with {threads} threads");
         }
-        for isa in ["avx2", "avx512", "vnni", "amx"] {
+        for isa in ["avx2", "avx512", "vnni", "bf16", "amx"] {
             match run(isa, isa) {
                 (Some(0), _) => assert!(bytes(isa) == bytes("plain"), "{name}: other bits with {isa}"),
                 (code, said) => {

@@ -1,10 +1,17 @@
 //! Times single kernels on one thread: `cargo run --release -p ge-kernels --example speed`; names
-//! behind it (`lstm`, `gemm`, `conv`) are those that are timed.
+//! behind it (`lstm`, `gemm`, `conv`, `peak`) are those that are timed. `peak` holds products of
+//! all types and instruction sets against what this machine reaches at best in the same run.
+use ge_kernels::bf16;
 use ge_kernels::conv::{Conv, ConvSpec};
-use ge_kernels::gemm::{BMatrix, Epilogue, Gemm, Matrix, pack_columns, packed_len};
+use ge_kernels::gemm::{
+    BMatrix, Epilogue, Gemm, GemmInt8, Matrix, pack_columns, pack_int8, packed_int8_len, packed_len,
+};
+use ge_kernels::peak::{self, Peak};
 use ge_kernels::rnn::{
     Activation, Cell, Direction, Operands, Recurrent, Results, packed_input_len, packed_recurrent_len,
 };
+use ge_kernels::simd::isa::PanelElem;
+use ge_kernels::simd::{Level, with_level};
 use ge_kernels::view::Out;
 use std::time::Instant;
 
@@ -60,6 +67,59 @@ fn main() {
     if asked("conv") {
         convolutions();
     }
+    if asked("peak") {
+        against_the_peak();
+    }
+}
+
+/// A product of packed operands, and the rate of what it is held against.
+type Product = (&'static str, Level, fn([usize; 3]) -> f64, fn(&Peak) -> f64);
+
+/// Products beside the peak of the same numbers and instructions.
+fn against_the_peak() {
+    let products: [Product; 6] = [
+        ("f32", Level::Avx512, in_panels::<f32>, |p| p.singles),
+        ("bf16 widened", Level::Vnni, in_panels::<bf16>, |p| p.singles),
+        ("bf16", Level::Bf16, in_panels::<bf16>, |p| p.bf16),
+        ("bf16 by tiles", Level::Amx, in_panels::<bf16>, |p| p.bf16),
+        ("u8 by s8", Level::Vnni, of_bytes, |p| p.bytes),
+        ("u8 by s8 by tiles", Level::Amx, of_bytes, |p| p.bytes),
+    ];
+    for (name, level, product, rate) in products {
+        if !Level::available().contains(&level) {
+            println!("{name} ({}): not measured, this machine lacks the instructions", level.name());
+            continue;
+        }
+        with_level(level, || {
+            let peak = rate(&peak::measure(1));
+            println!("{name} ({}): peak {:.1} G/s", level.name(), peak / 1e9);
+            for shape in [[512; 3], [1024; 3], [128, 1024, 256], [128, 256, 1024], [16, 1536, 512], [1, 1536, 512]] {
+                let t = product(shape);
+                let [m, n, k] = shape;
+                let done = 2.0 * (m * n * k) as f64 / t;
+                println!("  {m}x{n}x{k}: {:.1} us, {:.1} G/s, {:.2} of the peak", t * 1e6, done / 1e9, done / peak);
+            }
+        });
+    }
+}
+
+fn in_panels<T: PanelElem>([m, n, k]: [usize; 3]) -> f64 {
+    let (a, b) = (vec![T::narrow(0.5); m * k], vec![T::narrow(0.25); k * n]);
+    let mut packed = vec![T::narrow(0.0); packed_len(k, n)];
+    pack_columns(&b, k, n, n, 1, &mut packed);
+    let mut c = vec![0f32; m * n];
+    let g = Gemm::new([m, n, k], Matrix::rows(k), BMatrix::Packed { rows: k }, vec![[0, 0]]).expect("a plain product");
+    let e = Epilogue::default();
+    best(|| g.run(0..g.units(), &a, &packed, &e, &mut Out::new(&mut c)).expect("operands fit"))
+}
+
+fn of_bytes([m, n, k]: [usize; 3]) -> f64 {
+    let (a, b) = (vec![3u8; m * k], vec![-2i8; k * n]);
+    let mut packed = vec![0i8; packed_int8_len(k, n)];
+    pack_int8(&b, k, n, n, 1, &mut packed);
+    let mut c = vec![0i32; m * n];
+    let g = GemmInt8 { m, n, k, a_row: k };
+    best(|| g.run(0..g.units(), &a, &packed, &mut Out::new(&mut c)))
 }
 
 fn recurrences() {

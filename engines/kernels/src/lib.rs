@@ -33,6 +33,9 @@ pub mod peak;
 /// Working memory of kernels.
 pub mod scratch;
 mod shrink;
+/// Tiles of the machine.
+#[cfg_attr(not(all(target_arch = "x86_64", target_os = "linux")), allow(dead_code))]
+mod amx;
 /// Instruction sets, vector mathematics, activations.
 pub mod simd;
 /// Views over tensors: element types, layouts, broadcasting, the loop nest.

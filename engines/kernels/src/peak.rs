@@ -1,5 +1,7 @@
-//! What this machine reaches at best, measured: multiply-adds in registers, and memory that is read
-//! and written. Kernels are held against it.
+//! What this machine reaches at best, measured: multiply-adds in registers and tiles, and memory
+//! that is read and written. Kernels are held against it.
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+use crate::amx;
 use crate::simd::isa::{Isa, Work, dispatch};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -12,6 +14,9 @@ pub struct Peak {
     /// Operations on bytes in a second; a multiply-add is two. As `singles` where the machine has no
     /// dot product of bytes.
     pub bytes: f64,
+    /// Operations on halves with the exponent of singles in a second; a multiply-add is two. As
+    /// `singles` where the machine does not multiply them itself.
+    pub bf16: f64,
     /// Bytes in a second that a copy reads and writes together.
     pub copied: f64,
 }
@@ -35,18 +40,21 @@ pub fn measure(threads: usize) -> Peak {
             gate.wait();
             let singles = rate(|| dispatch(Registers));
             gate.wait();
-            let bytes = if crate::simd::level::vnni() { rate(byte_registers) } else { singles };
+            let bytes = registers(Numbers::Bytes).map_or(singles, rate);
+            gate.wait();
+            let bf16 = registers(Numbers::Bf16).map_or(singles, rate);
             gate.wait();
             let copied = rate(|| {
                 copy(&from, &mut to);
                 2.0 * size_of_val(from.as_slice()) as f64
             });
-            Peak { singles, bytes, copied }
+            Peak { singles, bytes, bf16, copied }
         })
     };
     let sum = |a: Peak, b: Peak| Peak {
         singles: a.singles + b.singles,
         bytes: a.bytes + b.bytes,
+        bf16: a.bf16 + b.bf16,
         copied: a.copied + b.copied,
     };
     std::thread::scope(|s| {
@@ -96,17 +104,46 @@ impl Work for Registers {
     }
 }
 
-#[cfg(target_arch = "x86_64")]
-fn byte_registers() -> f64 {
-    // SAFETY: only called where `vnni` has found the instructions.
-    unsafe { on_vnni() }
+/// What registers or tiles multiply.
+#[derive(Clone, Copy)]
+enum Numbers {
+    Bytes,
+    Bf16,
 }
+
+/// The fastest of the instructions for such numbers that the level in use has; each call of it says
+/// how many operations it did. None where there is none.
+#[cfg(target_arch = "x86_64")]
+fn registers(of: Numbers) -> Option<fn() -> f64> {
+    use crate::simd::level;
+    #[cfg(target_os = "linux")]
+    if level::amx() {
+        return Some(match of {
+            Numbers::Bytes => in_tiles::<amx::hardware::Hardware, amx::UnsignedSigned>,
+            Numbers::Bf16 => in_tiles::<amx::hardware::Hardware, amx::Bf16>,
+        });
+    }
+    match of {
+        // SAFETY: the levels are only reported where the machine has the instructions.
+        Numbers::Bytes => level::vnni().then_some(|| unsafe { on_vnni() }),
+        // SAFETY: as above.
+        Numbers::Bf16 => level::bf16().then_some(|| unsafe { on_bf16() }),
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn registers(_: Numbers) -> Option<fn() -> f64> {
+    None
+}
+
+/// Registers whose sums do not wait for each other.
+#[cfg(target_arch = "x86_64")]
+const CHAINS: usize = 12;
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 fn on_vnni() -> f64 {
     use std::arch::x86_64::{_mm512_dpbusd_epi32, _mm512_set1_epi32};
-    const CHAINS: usize = 12;
     let (a, b) = (_mm512_set1_epi32(black_box(0x0101_0101)), _mm512_set1_epi32(black_box(0x0201_0201)));
     let mut sums = [_mm512_set1_epi32(0); CHAINS];
     for _ in 0..TURNS {
@@ -118,9 +155,34 @@ fn on_vnni() -> f64 {
     (TURNS * CHAINS * 64 * 2) as f64
 }
 
-#[cfg(not(target_arch = "x86_64"))]
-fn byte_registers() -> f64 {
-    dispatch(Registers)
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+fn on_bf16() -> f64 {
+    use std::arch::x86_64::{_mm512_cvtne2ps_pbh, _mm512_dpbf16_ps, _mm512_set1_ps};
+    let half = _mm512_set1_ps(black_box(0.5));
+    let a = _mm512_cvtne2ps_pbh(half, half);
+    let mut sums = [_mm512_set1_ps(0.0); CHAINS];
+    for _ in 0..TURNS {
+        for s in &mut sums {
+            *s = _mm512_dpbf16_ps(*s, a, a);
+        }
+    }
+    black_box(&sums);
+    (TURNS * CHAINS * 32 * 2) as f64
+}
+
+/// Products of tiles into four tiles of sums, as kernels have them.
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+fn in_tiles<T: amx::Tiles, D: amx::Dot>() -> f64 {
+    let mut t = T::configure(&amx::block::shapes(amx::block::TOGETHER));
+    for _ in 0..TURNS {
+        t.dot::<D, 0, 4, 6>();
+        t.dot::<D, 1, 4, 7>();
+        t.dot::<D, 2, 5, 6>();
+        t.dot::<D, 3, 5, 7>();
+    }
+    let depth = amx::BYTES / size_of::<D::A>();
+    (TURNS * 4 * amx::ROWS * amx::ROWS * depth * 2) as f64
 }
 
 #[cfg(test)]
@@ -132,7 +194,9 @@ mod tests {
     fn rates_are_there_for_every_instruction_set() {
         for level in Level::available() {
             let p = with_level(level, || measure(1));
-            assert!(p.singles > 1e8 && p.bytes >= p.singles && p.copied > 1e8, "{level:?}: {p:?}");
+            assert!(p.singles > 1e8 && p.bytes > 1e8 && p.bf16 > 1e8 && p.copied > 1e8, "{level:?}: {p:?}");
+            assert_eq!(p.bytes == p.singles, level < Level::Vnni, "{level:?}: {p:?}");
+            assert_eq!(p.bf16 == p.singles, level < Level::Bf16, "{level:?}: {p:?}");
         }
     }
 }

@@ -4,7 +4,8 @@
 use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
 
-/// Bytes of the stack: the handler writes one message.
+/// Bytes of the stack: the handler writes one message; the system puts all registers there before,
+/// some 11 KiB of them where the process uses tiles (AMX).
 const BYTES: usize = 64 << 10;
 
 /// A stack that the thread has; gone with it.

@@ -2,7 +2,7 @@
 use crate::v2::view::OneNode;
 use ge_model::{CompiledModel, ValueAt};
 use ge_plugin::EngineHandle;
-use ge_plugin_api::types::Key;
+use ge_plugin_api::types::{DType, Key};
 use ge_plugin_api::view::Node;
 
 /// What one run of a node takes.
@@ -14,6 +14,8 @@ pub struct NodeWork {
     pub operations: u64,
     /// Whether it computes on bytes: its first input is of a type of eight bits.
     pub on_bytes: bool,
+    /// Whether it computes on halves with the exponent of singles: its first input is of bf16.
+    pub on_bf16: bool,
 }
 
 /// What the node `node` of the graph `graph` of a model takes.
@@ -23,8 +25,9 @@ pub fn of(engine: &EngineHandle, m: &CompiledModel, graph: u32, node: u32) -> Op
         let mut seen = std::collections::HashSet::new();
         let once = inputs.iter().filter(|i| seen.insert((i.0.node, i.0.output))).map(|i| i.1);
         let bytes = once.chain(n.outputs()).map(|d| d.data_bytes()).sum::<Option<u64>>().unwrap_or(0);
-        let on_bytes = inputs.first().is_some_and(|i| i.1.dtype.bits() == Some(8));
-        NodeWork { bytes, operations: engine.operations(n).unwrap_or(0), on_bytes }
+        let first = inputs.first().map(|i| i.1.dtype);
+        let (on_bytes, on_bf16) = (first.is_some_and(|t| t.bits() == Some(8)), first == Some(DType::BF16));
+        NodeWork { bytes, operations: engine.operations(n).unwrap_or(0), on_bytes, on_bf16 }
     })
 }
 

@@ -92,6 +92,7 @@ impl DeviceContext for Context {
             [
                 rate("peak_operations_a_second", p.singles),
                 rate("peak_byte_operations_a_second", p.bytes),
+                rate("peak_bf16_operations_a_second", p.bf16),
                 rate("peak_bytes_copied_a_second", p.copied),
             ]
         });

@@ -66,8 +66,8 @@ pub const HELP: &[(&str, &str)] = &[
     ("max_tasks", "tasks after which one run is taken to loop for ever (default 50000000)"),
     (
         "isa",
-        "plain, avx2, avx512, vnni or amx: the instructions that vectorised kernels use at most (default: all that the machine has); \
-         of AMX's tiles no kernel has a use, so that amx runs as vnni does",
+        "plain, avx2, avx512, vnni, bf16 or amx: the instructions that vectorised kernels use at most (default: all that the machine \
+         has)",
     ),
     (
         "roofline",
@@ -105,25 +105,13 @@ pub(crate) fn bad_value(option: &str, value: &str, expected: &str, known: &[&str
 
 /// The instruction sets of this machine, the least first.
 fn machine() -> Vec<&'static str> {
-    let mut found: Vec<&'static str> = Level::available().into_iter().map(Level::name).collect();
-    #[cfg(target_arch = "x86_64")]
-    found.extend(has_amx().then_some("amx"));
-    found
-}
-
-/// Whether the processor has tiles of bytes (leaf 7, EDX: AMX-TILE and AMX-INT8); the standard
-/// library has no stable name for them.
-#[cfg(target_arch = "x86_64")]
-fn has_amx() -> bool {
-    let deepest = std::arch::x86_64::__cpuid(0).eax;
-    deepest >= 7 && std::arch::x86_64::__cpuid_count(7, 0).edx >> 24 & 3 == 3
+    Level::available().into_iter().map(Level::name).collect()
 }
 
 /// An instruction set that there is and that this machine has.
 fn isa(option: &str, value: &str) -> Result<&'static str> {
-    const ALL: [&str; 5] = ["plain", "avx2", "avx512", "vnni", "amx"];
-    let Some(name) = ALL.into_iter().find(|n| *n == value) else {
-        return Err(bad_value(option, value, "plain, avx2, avx512, vnni or amx", &ALL));
+    let Some(name) = Level::named(value).map(Level::name) else {
+        return Err(bad_value(option, value, "plain, avx2, avx512, vnni, bf16 or amx", &Level::ALL.map(Level::name)));
     };
     let has = machine();
     if !has.contains(&name) {
@@ -224,7 +212,7 @@ mod tests {
     }
     #[test]
     fn an_instruction_set_is_taken_where_the_machine_has_it_and_else_refused() {
-        for name in ["plain", "avx2", "avx512", "vnni", "amx"] {
+        for name in Level::ALL.map(Level::name) {
             match parse("isa", name) {
                 Ok(o) => assert!(machine().contains(&name) && o.isa == Some(name)),
                 Err(e) => {

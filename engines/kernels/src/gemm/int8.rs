@@ -5,6 +5,7 @@
 //! `ceil(K / 4)` groups of 64 bytes, each column's four consecutive k side by side; columns beyond
 //! N and k beyond K zero. Element (k, n) stands at
 //! `((n / 16) * ceil(K / 4) + k / 4) * 64 + (n % 16) * 4 + k % 4`.
+use crate::gemm::int8_amx;
 use crate::view::Out;
 use std::ops::Range;
 
@@ -56,7 +57,7 @@ crate::multiversion! {
 }
 
 /// A product of M x K bytes (row-major, rows `a_row` apart) by a packed matrix, into row-major
-/// 32-bit sums. A unit of work is one row block of sixteen rows by one panel group.
+/// 32-bit sums. A unit of work is thirty-two rows by sixty-four panels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GemmInt8 {
     /// Rows.
@@ -70,9 +71,9 @@ pub struct GemmInt8 {
 }
 
 /// Rows of a unit.
-const ROWS: usize = 16;
+const ROWS: usize = 32;
 /// Panels of a unit.
-const PANELS: usize = 8;
+pub(super) const PANELS: usize = 64;
 /// Rows that meet panels together: their sums stay in registers.
 const TILE: usize = 8;
 /// Panels that rows meet together.
@@ -81,34 +82,60 @@ const PAIR: usize = 2;
 impl GemmInt8 {
     /// Number of units of work.
     pub fn units(&self) -> usize {
-        self.m.div_ceil(ROWS) * self.n.div_ceil(16).div_ceil(PANELS)
+        self.m.div_ceil(ROWS) * self.across()
+    }
+
+    /// Units side by side.
+    pub(super) fn across(&self) -> usize {
+        self.n.div_ceil(16).div_ceil(PANELS)
+    }
+
+    /// The rows of a unit.
+    pub(super) fn rows_of(&self, unit: usize) -> Range<usize> {
+        let first = unit / self.across().max(1) * ROWS;
+        first..(first + ROWS).min(self.m)
+    }
+
+    /// The panels of a unit.
+    pub(super) fn panels_of(&self, unit: usize) -> Range<usize> {
+        let first = unit % self.across().max(1) * PANELS;
+        first..(first + PANELS).min(self.n.div_ceil(16))
     }
 
     /// Raw sums of unsigned bytes by signed bytes for the units; zero points are the caller's
     /// ([`correct`]).
     pub fn run(&self, units: Range<usize>, a: &[u8], packed: &[i8], out: &mut Out<'_, i32>) {
-        let panels = self.n.div_ceil(16);
-        let across = panels.div_ceil(PANELS);
+        #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+        if self.m >= int8_amx::LEAST_ROWS && crate::simd::level::amx() {
+            return int8_amx::run::<crate::amx::hardware::Hardware>(self, units, a, packed, out);
+        }
+        self.by_vectors(units, a, packed, out);
+    }
+
+    /// The same without tiles.
+    pub(super) fn by_vectors(&self, units: Range<usize>, a: &[u8], packed: &[i8], out: &mut Out<'_, i32>) {
         let len = self.k.div_ceil(4) * 4;
         let mut rows = vec![0u8; len * TILE];
         let mut sums = [[0i32; 16]; TILE * PAIR];
+        // Units over the whole width own whole rows: their sums go where they belong at once.
+        let direct = self.across() == 1;
         for unit in units.start..units.end.min(self.units()) {
-            let (i0, p0) = (unit / across * ROWS, unit % across * PANELS);
-            let end = (i0 + ROWS).min(self.m);
-            for i in (i0..end).step_by(TILE) {
-                let count = TILE.min(end - i);
+            let (of_rows, of_panels) = (self.rows_of(unit), self.panels_of(unit));
+            for i in of_rows.clone().step_by(TILE) {
+                let count = TILE.min(of_rows.end - i);
                 for (r, row) in rows.chunks_exact_mut(len.max(1)).take(count).enumerate() {
                     row[..self.k].copy_from_slice(&a[(i + r) * self.a_row..][..self.k]);
                 }
-                let last = (p0 + PANELS).min(panels);
-                for p in (p0..last).step_by(PAIR) {
-                    let pair = PAIR.min(last - p);
-                    dots(
-                        &rows[..len * count],
-                        len,
-                        &packed[p * len * 16..(p + pair) * len * 16],
-                        &mut sums[..count * pair],
-                    );
+                let rows = &rows[..len * count];
+                for p in of_panels.clone().step_by(PAIR) {
+                    let pair = PAIR.min(of_panels.end - p);
+                    let panels = &packed[p * len * 16..(p + pair) * len * 16];
+                    if direct && (p + pair) * 16 <= self.n && len > 0 {
+                        let to = &mut out.part(i * self.n, count * self.n)[p * 16..];
+                        dots_to(rows, len, panels, to, self.n);
+                        continue;
+                    }
+                    dots(rows, len, panels, &mut sums[..count * pair]);
                     for (at, acc) in sums[..count * pair].iter().enumerate() {
                         let (r, p) = (at / pair, p + at % pair);
                         let width = (self.n - p * 16).min(16);
@@ -178,67 +205,78 @@ pub fn correct(sums: &mut [i32], a_zero: i32, column_sums: &[i32], b_zero: &[i32
     }
 }
 
-/// The sums of up to eight rows of `len` bytes, one behind the other, with one panel or two: the
-/// panels of a row side by side.
+/// The sums of rows of `len` bytes, one behind the other, with one panel or two: the panels of a
+/// row side by side.
 pub(crate) fn dots(rows: &[u8], len: usize, panels: &[i8], sums: &mut [[i32; 16]]) {
-    let pair = if len == 0 { 1 } else { panels.len() / (len * 16) };
+    if len == 0 {
+        return sums.fill([0; 16]);
+    }
+    dots_to(rows, len, panels, sums.as_flattened_mut(), panels.len() / len);
+}
+
+/// The same, the sums of a row `stride` behind those of the one before. `len` is not 0.
+fn dots_to(rows: &[u8], len: usize, panels: &[i8], to: &mut [i32], stride: usize) {
+    let wide = panels.len() / len;
     #[cfg(target_arch = "x86_64")]
     {
         if crate::simd::level::vnni() {
             // SAFETY: the features were asked for.
-            return unsafe { on_vnni(rows, len, panels, pair, sums) };
+            return unsafe { on_vnni(rows, len, panels, to, stride) };
         }
         if crate::simd::level() >= crate::simd::Level::Avx2 {
-            // SAFETY: the level is only reported when the machine has its features.
-            return unsafe { on_avx2(rows, len, panels, pair, sums) };
+            for (to, row) in to.chunks_mut(stride).zip(rows.chunks_exact(len)) {
+                for (to, panel) in to[..wide].as_chunks_mut::<16>().0.iter_mut().zip(panels.chunks_exact(len * 16)) {
+                    // SAFETY: the level is only reported when the machine has its features.
+                    unsafe { on_avx2(row, panel, to) };
+                }
+            }
+            return;
         }
     }
-    sums.fill([0; 16]);
-    for (of_row, row) in sums.chunks_exact_mut(pair.max(1)).zip(rows.chunks_exact(len.max(1))) {
-        for (acc, panel) in of_row.iter_mut().zip(panels.chunks_exact((len * 16).max(1))) {
-            dot_plain(row, panel, acc);
+    for (to, row) in to.chunks_mut(stride).zip(rows.chunks_exact(len)) {
+        for (to, panel) in to[..wide].as_chunks_mut::<16>().0.iter_mut().zip(panels.chunks_exact(len * 16)) {
+            *to = [0; 16];
+            dot_plain(row, panel, to);
         }
     }
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-fn on_vnni(rows: &[u8], len: usize, panels: &[i8], pair: usize, sums: &mut [[i32; 16]]) {
-    if len == 0 {
-        return sums.fill([0; 16]);
-    }
-    let mut rest = (rows, sums);
-    while !rest.0.is_empty() {
-        let have = rest.0.len() / len;
-        let take = if have >= 8 {
-            8
-        } else if have >= 4 {
-            4
-        } else {
-            1
+fn on_vnni(rows: &[u8], len: usize, panels: &[i8], to: &mut [i32], stride: usize) {
+    let (count, two) = (rows.len() / len, panels.len() >= len * 32);
+    let mut i = 0;
+    while i < count {
+        let (rows, to) = (&rows[i * len..], &mut to[i * stride..]);
+        i += match (count - i, two) {
+            (8.., true) => dots_vnni::<8, 2>(rows, len, panels, to, stride),
+            (8.., _) => dots_vnni::<8, 1>(rows, len, panels, to, stride),
+            (4.., true) => dots_vnni::<4, 2>(rows, len, panels, to, stride),
+            (4.., _) => dots_vnni::<4, 1>(rows, len, panels, to, stride),
+            (_, true) => dots_vnni::<1, 2>(rows, len, panels, to, stride),
+            _ => dots_vnni::<1, 1>(rows, len, panels, to, stride),
         };
-        let (rows, more) = rest.0.split_at(take * len);
-        let (sums, others) = rest.1.split_at_mut(take * pair);
-        match (take, pair) {
-            (8, 2) => dots_vnni::<8, 2>(rows, len, panels, sums),
-            (8, _) => dots_vnni::<8, 1>(rows, len, panels, sums),
-            (4, 2) => dots_vnni::<4, 2>(rows, len, panels, sums),
-            (4, _) => dots_vnni::<4, 1>(rows, len, panels, sums),
-            (_, 2) => dots_vnni::<1, 2>(rows, len, panels, sums),
-            _ => dots_vnni::<1, 1>(rows, len, panels, sums),
-        }
-        rest = (more, others);
     }
 }
 
+/// `R` rows by `P` panels; gives `R`.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-fn dots_vnni<const R: usize, const P: usize>(rows: &[u8], len: usize, panels: &[i8], sums: &mut [[i32; 16]]) {
+fn dots_vnni<const R: usize, const P: usize>(
+    rows: &[u8],
+    len: usize,
+    panels: &[i8],
+    to: &mut [i32],
+    stride: usize,
+) -> usize {
     let acc = accumulate::<R, P>(rows, len, panels, len * 16);
-    for (to, acc) in sums.iter_mut().zip(acc.iter().flatten()) {
-        // SAFETY: sixteen numbers can be written to `to`.
-        unsafe { std::arch::x86_64::_mm512_storeu_si512(to.as_mut_ptr().cast(), *acc) };
+    for (r, acc) in acc.iter().enumerate() {
+        for (to, acc) in to[r * stride..][..P * 16].as_chunks_mut::<16>().0.iter_mut().zip(acc) {
+            // SAFETY: sixteen numbers can be written to `to`.
+            unsafe { std::arch::x86_64::_mm512_storeu_si512(to.as_mut_ptr().cast(), *acc) };
+        }
     }
+    R
 }
 
 /// The sums of `R` rows of `len` bytes with `P` panels, which are `stride` bytes apart.
@@ -269,34 +307,27 @@ pub(crate) fn accumulate<const R: usize, const P: usize>(
     acc
 }
 
-/// One row by one panel at a time. Bytes are widened to sixteen bits, in which their products and
+/// One row by one panel. Bytes are widened to sixteen bits, in which their products and
 /// the sums of two of them are exact: the pairwise product of bytes would saturate.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,f16c")]
-fn on_avx2(rows: &[u8], len: usize, panels: &[i8], pair: usize, sums: &mut [[i32; 16]]) {
+fn on_avx2(row: &[u8], panel: &[i8], to: &mut [i32; 16]) {
     use std::arch::x86_64::*;
-    if len == 0 {
-        return sums.fill([0; 16]);
+    // Four columns a register, two halves of the sum of each.
+    let mut acc = [_mm256_setzero_si256(); 4];
+    for (four, cells) in row.as_chunks::<4>().0.iter().zip(panel.as_chunks::<64>().0) {
+        let a = _mm256_cvtepu8_epi16(_mm_set1_epi32(i32::from_le_bytes(*four)));
+        for (acc, cells) in acc.iter_mut().zip(cells.as_chunks::<16>().0) {
+            // SAFETY: sixteen bytes can be read from `cells`.
+            let w = _mm256_cvtepi8_epi16(unsafe { _mm_loadu_si128(cells.as_ptr().cast()) });
+            *acc = _mm256_add_epi32(*acc, _mm256_madd_epi16(a, w));
+        }
     }
-    for (at, to) in sums.iter_mut().enumerate() {
-        let row = rows[at / pair * len..][..len].as_chunks::<4>().0;
-        let panel = panels[at % pair * len * 16..][..len * 16].as_chunks::<64>().0;
-        // Four columns a register, two halves of the sum of each.
-        let mut acc = [_mm256_setzero_si256(); 4];
-        for (four, cells) in row.iter().zip(panel) {
-            let a = _mm256_cvtepu8_epi16(_mm_set1_epi32(i32::from_le_bytes(*four)));
-            for (acc, cells) in acc.iter_mut().zip(cells.as_chunks::<16>().0) {
-                // SAFETY: sixteen bytes can be read from `cells`.
-                let w = _mm256_cvtepi8_epi16(unsafe { _mm_loadu_si128(cells.as_ptr().cast()) });
-                *acc = _mm256_add_epi32(*acc, _mm256_madd_epi16(a, w));
-            }
-        }
-        for (to, pair) in to.as_chunks_mut::<8>().0.iter_mut().zip(acc.as_chunks::<2>().0) {
-            // The halves of a sum stand beside each other; adding them leaves columns 0 1 4 5 2 3 6 7.
-            let joined = _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_hadd_epi32(pair[0], pair[1]));
-            // SAFETY: eight numbers can be written to `to`.
-            unsafe { _mm256_storeu_si256(to.as_mut_ptr().cast(), joined) };
-        }
+    for (to, pair) in to.as_chunks_mut::<8>().0.iter_mut().zip(acc.as_chunks::<2>().0) {
+        // The halves of a sum stand beside each other; adding them leaves columns 0 1 4 5 2 3 6 7.
+        let joined = _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_hadd_epi32(pair[0], pair[1]));
+        // SAFETY: eight numbers can be written to `to`.
+        unsafe { _mm256_storeu_si256(to.as_mut_ptr().cast(), joined) };
     }
 }
 

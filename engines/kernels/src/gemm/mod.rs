@@ -19,8 +19,14 @@ pub(crate) mod dots;
 pub mod epilogue;
 /// The plan of a product and its run.
 pub mod plan;
+/// Halves that the machine multiplies itself.
+#[cfg_attr(not(all(target_arch = "x86_64", target_os = "linux")), allow(dead_code))]
+mod halves;
 /// Bytes times signed bytes, in 32-bit integers.
 pub mod int8;
+/// The same by tiles.
+#[cfg_attr(not(all(target_arch = "x86_64", target_os = "linux")), allow(dead_code))]
+mod int8_amx;
 
 pub use epilogue::{Bias, Epilogue};
 pub use int8::{GemmInt8, pack_int8, packed_int8_len};

@@ -1,6 +1,7 @@
 //! `Gemm`: the plan of a product, made once from shapes, and its run over tiles.
 use crate::gemm::dots::{Each, dots};
 use crate::gemm::epilogue::Epilogue;
+use crate::gemm::halves;
 use crate::gemm::micro::{Left, Panels, Strided, crowded, tile};
 use crate::gemm::pack::{A_STRIDE, KC, copy_tile, pack_tile, packed_len};
 use crate::scratch::with_scratch;
@@ -106,7 +107,7 @@ const TOGETHER: usize = 24;
 /// Steps of a sum that are taken together where the rows of A need no copy.
 const OWN: usize = 1024;
 /// Rows at which reading B dominates: its rows are then streamed, a few at a time.
-const FEW: usize = 4;
+pub(super) const FEW: usize = 4;
 /// Rows of B that are then read at a time.
 const STREAMS: usize = 8;
 /// Columns of such a tile, at least and at most.
@@ -192,6 +193,35 @@ impl Gemm {
             && matches!(self.b, BMatrix::Plain(b) if b.row == 1 && b.col != 1)
     }
 
+    /// Rows, columns, and the length of the sums.
+    pub(super) fn shape(&self) -> [usize; 3] {
+        [self.m, self.n, self.k]
+    }
+
+    /// Where the elements of A stand.
+    pub(super) fn a(&self) -> Matrix {
+        self.a
+    }
+
+    /// The second operand.
+    pub(super) fn b(&self) -> BMatrix {
+        self.b
+    }
+
+    /// Where the matrices of a product of the batch begin.
+    pub(super) fn place(&self, batch: usize) -> [usize; 2] {
+        self.batch[batch]
+    }
+
+    /// The product of the batch that a unit is of, its rows and its columns.
+    pub(super) fn tile_of(&self, unit: usize) -> (usize, Range<usize>, Range<usize>) {
+        let [tm, tn] = self.tile;
+        let (rows, cols) = (self.m.div_ceil(tm), self.n.div_ceil(tn));
+        let (batch, rest) = (unit / (rows * cols), unit % (rows * cols));
+        let (i, j) = (rest / cols * tm, rest % cols * tn);
+        (batch, i..(i + tm).min(self.m), j..(j + tn).min(self.n))
+    }
+
     /// Rows and columns of its tiles.
     pub fn tile(&self) -> [usize; 2] {
         self.tile
@@ -275,6 +305,10 @@ impl Gemm {
         out: &mut Out<'_, U>,
     ) -> Result<(), GemmError> {
         self.check(a.len(), b.len(), out.len(), epilogue)?;
+        if let (Some(a), Some(b), Some(way)) = (T::bf16s(a), T::bf16s(b), halves::way(self)) {
+            halves::run(self, way, units, &halves::Operands { a, b, epilogue }, out);
+            return Ok(());
+        }
         let [tm, tn] = self.tile;
         let together = tm.min(TOGETHER);
         let panels = match self.b {
@@ -311,11 +345,8 @@ impl<T: PanelElem, U: PanelElem> Work for Tile<'_, '_, '_, T, U> {
     #[inline(always)]
     fn run<I: Isa, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(mut self, isa: I) {
         let g = self.plan;
-        let [tm, tn] = g.tile;
-        let (rows, cols) = (g.m.div_ceil(tm), g.n.div_ceil(tn));
-        let (batch, rest) = (self.unit / (rows * cols), self.unit % (rows * cols));
-        let (i0, j0) = (rest / cols * tm, rest % cols * tn);
-        let (i1, j1) = ((i0 + tm).min(g.m), (j0 + tn).min(g.n));
+        let (batch, rows, cols) = g.tile_of(self.unit);
+        let (i0, i1, j0, j1) = (rows.start, rows.end, cols.start, cols.end);
         let n = j1 - j0;
         let panels = n.div_ceil(16);
         let width = panels * 16;

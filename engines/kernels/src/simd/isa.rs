@@ -17,7 +17,11 @@ pub trait PanelElem: crate::view::Elem {
     fn singles(_: &[Self]) -> Option<&[f32]> {
         None
     }
-    /// The same, to be written.
+    /// The numbers themselves where the type is the half with the exponent of singles.
+    fn bf16s(_: &[Self]) -> Option<&[bf16]> {
+        None
+    }
+    /// As [`PanelElem::singles`], to be written.
     fn singles_mut(_: &mut [Self]) -> Option<&mut [f32]> {
         None
     }
@@ -73,6 +77,10 @@ impl PanelElem for bf16 {
     #[inline(always)]
     fn narrow(v: f32) -> bf16 {
         bf16::from_f32(v)
+    }
+    #[inline(always)]
+    fn bf16s(v: &[bf16]) -> Option<&[bf16]> {
+        Some(v)
     }
 }
 
@@ -442,7 +450,7 @@ pub fn dispatch<W: Work>(work: W) -> W::Out {
     match crate::simd::level() {
         // SAFETY: the level is only reported when the machine has its features.
         #[cfg(target_arch = "x86_64")]
-        Level::Avx512 | Level::Vnni => unsafe { on_avx512(work) },
+        level if level >= Level::Avx512 => unsafe { on_avx512(work) },
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
         Level::Avx2 => unsafe { on_avx2(work) },

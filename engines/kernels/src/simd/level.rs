@@ -15,33 +15,26 @@ pub enum Level {
     Avx512,
     /// The byte dot product of AVX-512 besides.
     Vnni,
+    /// The dot product of halves of AVX-512 (BF16) besides.
+    Bf16,
+    /// Tiles of bytes and of such halves (AMX) besides.
+    Amx,
 }
 
 impl Level {
     /// The levels that this machine has, the lowest first.
     pub fn available() -> Vec<Level> {
-        ALL.into_iter().filter(|&l| l <= detect()).collect()
+        Level::ALL.into_iter().filter(|&l| l <= detect()).collect()
     }
-}
 
-impl Level {
-    /// The level of a name: `plain`, `avx2`, `avx512`, `vnni`, or `amx`, for whose tiles there is no
-    /// kernel: it allows what `vnni` does.
+    /// All of them, the lowest first.
+    pub const ALL: [Level; 6] = [Level::Scalar, Level::Avx2, Level::Avx512, Level::Vnni, Level::Bf16, Level::Amx];
+
+    /// The level of a name: `plain`, `avx2`, `avx512`, `vnni`, `bf16` or `amx`.
     pub fn named(name: &str) -> Option<Level> {
-        match name {
-            "plain" => Some(Level::Scalar),
-            "avx2" => Some(Level::Avx2),
-            "avx512" => Some(Level::Avx512),
-            "vnni" | "amx" => Some(Level::Vnni),
-            _ => None,
-        }
+        Level::ALL.into_iter().find(|l| l.name() == name)
     }
-}
 
-/// The lowest first.
-const ALL: [Level; 4] = [Level::Scalar, Level::Avx2, Level::Avx512, Level::Vnni];
-
-impl Level {
     /// Its name: what [`Level::named`] takes.
     pub fn name(self) -> &'static str {
         match self {
@@ -49,13 +42,15 @@ impl Level {
             Level::Avx2 => "avx2",
             Level::Avx512 => "avx512",
             Level::Vnni => "vnni",
+            Level::Bf16 => "bf16",
+            Level::Amx => "amx",
         }
     }
 }
 
 fn detect() -> Level {
     static FOUND: AtomicU8 = AtomicU8::new(0);
-    if let Some(known) = usize::from(FOUND.load(Ordering::Relaxed)).checked_sub(1).and_then(|i| ALL.get(i)) {
+    if let Some(known) = usize::from(FOUND.load(Ordering::Relaxed)).checked_sub(1).and_then(|i| Level::ALL.get(i)) {
         return *known;
     }
     let found = ask();
@@ -70,7 +65,10 @@ fn ask() -> Level {
         && is_x86_feature_detected!("avx512bw")
         && is_x86_feature_detected!("avx512dq")
         && is_x86_feature_detected!("avx512vl");
-    match (avx2, avx512, is_x86_feature_detected!("avx512vnni")) {
+    let (vnni, bf16) = (is_x86_feature_detected!("avx512vnni"), is_x86_feature_detected!("avx512bf16"));
+    match (avx2, avx512, vnni) {
+        (true, true, true) if bf16 && crate::amx::detect::found() => Level::Amx,
+        (true, true, true) if bf16 => Level::Bf16,
         (true, true, true) => Level::Vnni,
         (true, true, false) => Level::Avx512,
         (true, false, _) => Level::Avx2,
@@ -85,11 +83,21 @@ fn ask() -> Level {
 
 /// True when the byte dot product of AVX-512 is there and the level in use allows it.
 pub(crate) fn vnni() -> bool {
-    level() == Level::Vnni
+    level() >= Level::Vnni
+}
+
+/// True when the dot product of halves is there and the level in use allows it.
+pub(crate) fn bf16() -> bool {
+    level() >= Level::Bf16
+}
+
+/// True when tiles are there and the level in use allows them.
+pub(crate) fn amx() -> bool {
+    level() >= Level::Amx
 }
 
 thread_local! {
-    static CAP: Cell<Level> = const { Cell::new(Level::Vnni) };
+    static CAP: Cell<Level> = const { Cell::new(Level::Amx) };
 }
 
 /// The level that kernels use on this thread: the machine's best, unless [`with_level`] asks for
@@ -121,5 +129,14 @@ mod tests {
         assert_eq!(with_level(Level::Scalar, level), Level::Scalar);
         assert_eq!(level(), before);
         assert_eq!(Level::available()[0], Level::Scalar);
+    }
+
+    #[test]
+    fn every_level_has_a_name_of_its_own() {
+        for level in Level::ALL {
+            assert_eq!(Level::named(level.name()), Some(level));
+        }
+        assert_eq!(Level::named("sse9"), None);
+        assert!(Level::ALL.is_sorted() && Level::available().iter().zip(Level::ALL).all(|(a, b)| *a == b));
     }
 }

@@ -46,7 +46,7 @@ macro_rules! multiversion {
             match $crate::simd::level() {
                 // SAFETY: the level is only reported when the machine has its features.
                 #[cfg(target_arch = "x86_64")]
-                $crate::simd::Level::Avx512 | $crate::simd::Level::Vnni => unsafe { avx512($($arg),*) },
+                level if level >= $crate::simd::Level::Avx512 => unsafe { avx512($($arg),*) },
                 // SAFETY: as above.
                 #[cfg(target_arch = "x86_64")]
                 $crate::simd::Level::Avx2 => unsafe { avx2($($arg),*) },

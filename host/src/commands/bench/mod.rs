@@ -284,8 +284,10 @@ fn text(doc: &Value) -> String {
     if doc["peak"].is_object() {
         let p = &doc["peak"];
         out.push_str(&format!(
-            "  this machine reaches {:.1} GFLOP/s in f32, {:.1} G operations a second on bytes, and {:.1} GB/s of memory copied\n",
+            "  this machine reaches {:.1} GFLOP/s in f32, {:.1} in bf16, {:.1} G operations a second on bytes, and {:.1} GB/s of \
+             memory copied\n",
             f(&p["flops_per_s"]) / 1e9,
+            f(&p["bf16_ops_per_s"]) / 1e9,
             f(&p["byte_ops_per_s"]) / 1e9,
             f(&p["bytes_per_s"]) / 1e9
         ));

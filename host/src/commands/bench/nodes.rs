@@ -19,6 +19,8 @@ pub struct Peak {
     pub singles: f64,
     /// Operations on bytes.
     pub bytes: f64,
+    /// Operations on halves of bf16; as `singles` where the device does not tell.
+    pub bf16: f64,
     /// Bytes that a copy reads and writes together.
     pub copied: f64,
 }
@@ -34,20 +36,28 @@ impl Peak {
             rate("peak_bytes_copied_a_second"),
         );
         let (Some(singles), Some(bytes), Some(copied)) = rates else { return Ok(None) };
-        Ok(Some(Peak { singles, bytes, copied }))
+        let bf16 = rate("peak_bf16_operations_a_second").unwrap_or(singles);
+        Ok(Some(Peak { singles, bytes, bf16, copied }))
     }
 
     /// The time that the machine needs at least for so much, over the time that it took (roofline
     /// model: Williams, Waterman, Patterson 2009).
     fn share(&self, work: &NodeWork, us: f64) -> f64 {
-        let rate = if work.on_bytes { self.bytes } else { self.singles };
+        let rate = match (work.on_bytes, work.on_bf16) {
+            (true, _) => self.bytes,
+            (_, true) => self.bf16,
+            _ => self.singles,
+        };
         let least = (work.operations as f64 / rate).max(work.bytes as f64 / self.copied);
         if us > 0.0 { least * 1e6 / us } else { 0.0 }
     }
 
     /// As it stands in the document.
     pub fn json(&self) -> Value {
-        json!({"flops_per_s": self.singles, "byte_ops_per_s": self.bytes, "bytes_per_s": self.copied})
+        json!({
+            "flops_per_s": self.singles, "byte_ops_per_s": self.bytes, "bf16_ops_per_s": self.bf16,
+            "bytes_per_s": self.copied,
+        })
     }
 }
 
@@ -116,7 +126,7 @@ fn add(
             let known = s.work(m, task.graph, task.node);
             line.work.bytes += known.bytes;
             line.work.operations += known.operations;
-            line.work.on_bytes = known.on_bytes;
+            (line.work.on_bytes, line.work.on_bf16) = (known.on_bytes, known.on_bf16);
         }
     }
 }

@@ -11,6 +11,9 @@
 //! to a group stays `[O][tap]`. A register tile reads eight rows of one step of it at fixed
 //! distances, whatever the instruction set. Places beyond O and C may hold anything.
 
+/// The register tile by tiles of the machine.
+#[cfg_attr(not(all(target_arch = "x86_64", target_os = "linux")), allow(dead_code))]
+mod amx;
 /// One input channel to a group.
 mod depthwise;
 /// The copy of a strip.
@@ -24,7 +27,7 @@ use crate::requantise::{Requantise, requantise_row};
 use crate::scratch::with_scratch;
 use crate::view::{Out, as_bytes_mut, cast_slice_mut};
 use std::ops::Range;
-use tile::{DEEP, ROWS, Step, tile};
+use tile::{DEEP, MOST_ROWS, ROWS, Step, tile};
 
 /// Output channels are filled up to a multiple of this.
 const WIDE: usize = 16;
@@ -304,9 +307,9 @@ impl ByteConv {
         let has_zeros = w.zeros.iter().any(|z| *z != 0);
         let blank = vec![x.flip; s.input[2]];
         let ones = [1i8; ROWS * DEEP];
-        with_scratch(copy_len + (ROWS + 1) * most + most.div_ceil(4), |all| {
+        with_scratch(copy_len + (MOST_ROWS + 1) * most + most.div_ceil(4), |all| {
             let (copy, rest) = all.split_at_mut(copy_len);
-            let (sums, rest) = rest.split_at_mut(ROWS * most);
+            let (sums, rest) = rest.split_at_mut(MOST_ROWS * most);
             let (places, bytes) = rest.split_at_mut(most);
             // The working memory is lent as floats: here it holds whole numbers of the same size.
             let (Ok(copy), Ok(sums), Ok(places)) = (
@@ -348,15 +351,18 @@ impl ByteConv {
                 };
                 if fresh && has_zeros {
                     // One row of ones adds up the bytes that each place sees.
-                    tile(&Step { filter: &ones, stride: 0, ..step }, 0, vectors, &mut sums[..ROWS * flat]);
+                    tile(&Step { filter: &ones, stride: 0, ..step }, 0, ROWS, vectors, &mut sums[..ROWS * flat]);
                     places[..flat].copy_from_slice(&sums[..flat]);
                 }
                 let end = ((block + 1) * self.block).min(own);
                 if summed.replace(g) != Some(g) {
                     filter_sums.fill(None);
                 }
-                for o in (block * self.block..end).step_by(ROWS) {
-                    tile(&step, o, vectors, &mut sums[..ROWS * flat]);
+                let mut next = block * self.block;
+                while next < end {
+                    let (o, rows) = (next, tile::rows(&step, end - next));
+                    next += rows;
+                    tile(&step, o, rows, vectors, &mut sums[..rows * flat]);
                     for (i, sums) in sums.chunks_exact_mut(flat).enumerate().take(end - o) {
                         let channel = g * own + o + i;
                         let zero = w.zeros.get(if w.zeros.len() == 1 { 0 } else { channel }).copied().unwrap_or(0);

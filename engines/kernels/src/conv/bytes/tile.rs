@@ -1,10 +1,13 @@
 //! The register tile of a convolution of bytes: eight output channels by up to three vectors of
-//! sixteen places.
+//! sixteen places; where the machine has tiles, sixteen by up to four ([`super::amx`]).
+use super::amx;
 
 /// Channels of a step of the packed filter.
 pub(super) const DEEP: usize = 32;
-/// Output channels of a tile.
+/// Output channels of a tile at least.
 pub(super) const ROWS: usize = 8;
+/// Output channels of a tile at most.
+pub(super) const MOST_ROWS: usize = 16;
 
 /// What a tile multiplies. Step `(c, t)` of the filter, 32 channels by one tap, begins at
 /// `(c * taps + t) * stride`; the row of an output channel is 32 bytes behind the one before, four
@@ -22,22 +25,44 @@ pub(super) struct Step<'a> {
 
 impl Step<'_> {
     /// Panics where a tile would read beyond filter or copy.
-    fn check(&self, first: usize, vectors: usize) {
+    fn check(&self, first: usize, rows: usize, vectors: usize) {
         if self.fours == 0 || self.places.is_empty() {
             return;
         }
         let steps = self.fours.div_ceil(8) * self.places.len();
-        let last = (steps - 1) * self.stride + (first + ROWS) * DEEP;
+        let last = (steps - 1) * self.stride + (first + rows) * DEEP;
         assert!(last <= self.filter.len());
         let highest = self.places.iter().copied().max().unwrap_or(0) as usize;
         assert!((self.fours - 1) * self.four + highest + vectors * 16 <= self.copy.len());
     }
 }
 
-/// The sums of output channels `first..first + 8` over so many vectors of places, a row a channel.
-pub(super) fn tile(s: &Step<'_>, first: usize, vectors: usize, sums: &mut [i32]) {
-    assert!(sums.len() == ROWS * vectors * 16);
-    s.check(first, vectors);
+/// Output channels of the next tile where `left` are left: eight, or sixteen where the machine
+/// takes these at once. The packed filter has that many.
+pub(super) fn rows(s: &Step<'_>, left: usize) -> usize {
+    if left > ROWS && by_tiles(s) { MOST_ROWS } else { ROWS }
+}
+
+/// Whether the machine has tiles for this.
+fn by_tiles(s: &Step<'_>) -> bool {
+    s.fours >= amx::LEAST_FOURS && crate::simd::level::amx()
+}
+
+/// The sums of output channels `first..first + rows` over so many vectors of places, a row a
+/// channel; `rows` is what [`rows`] gives.
+pub(super) fn tile(s: &Step<'_>, first: usize, rows: usize, vectors: usize, sums: &mut [i32]) {
+    assert!(sums.len() == rows * vectors * 16);
+    s.check(first, rows, vectors);
+    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    if by_tiles(s) {
+        return amx::tile::<crate::amx::hardware::Hardware>(s, first, rows, vectors, sums);
+    }
+    for (r, sums) in sums.chunks_exact_mut(ROWS * vectors * 16).enumerate() {
+        by_vectors(s, first + r * ROWS, vectors, sums);
+    }
+}
+
+fn by_vectors(s: &Step<'_>, first: usize, vectors: usize, sums: &mut [i32]) {
     #[cfg(target_arch = "x86_64")]
     {
         if crate::simd::level::vnni() {
@@ -52,7 +77,7 @@ pub(super) fn tile(s: &Step<'_>, first: usize, vectors: usize, sums: &mut [i32])
     plain(s, first, vectors, sums);
 }
 
-fn plain(s: &Step<'_>, first: usize, vectors: usize, sums: &mut [i32]) {
+pub(super) fn plain(s: &Step<'_>, first: usize, vectors: usize, sums: &mut [i32]) {
     sums.fill(0);
     for c in 0..s.fours.div_ceil(8) {
         for (t, place) in s.places.iter().enumerate() {

@@ -1,0 +1,126 @@
+//! The instructions of tiles, written out: the compiler's own names for them are not stable.
+//!
+//! The compiler itself never uses tiles, so that what one instruction leaves in them is there for
+//! the next. Each names the tile that it changes all the same.
+use super::{BYTES, Dot, Kind, ROWS, Shapes, TILES, Tiles, detect, holds};
+use crate::view::Elem;
+use std::arch::asm;
+use std::cell::Cell;
+use std::marker::PhantomData;
+
+thread_local! {
+    static TAKEN: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The tiles of this thread.
+pub(crate) struct Hardware {
+    shapes: Shapes,
+    /// Tiles belong to a thread.
+    here: PhantomData<*mut ()>,
+}
+
+/// What `ldtilecfg` reads.
+#[repr(C, align(64))]
+struct Config {
+    palette: u8,
+    start: u8,
+    none: [u8; 14],
+    bytes: [u16; 16],
+    rows: [u8; 16],
+}
+
+impl Hardware {
+    /// Where shapes become those of the machine, without asking whether it has tiles.
+    ///
+    /// # Safety
+    /// The machine has tiles, and the process may use them.
+    pub(super) unsafe fn configure_unasked(shapes: &Shapes) -> Hardware {
+        assert!(!TAKEN.replace(true), "tiles of this thread are taken");
+        let mut config = Config { palette: 1, start: 0, none: [0; 14], bytes: [0; 16], rows: [0; 16] };
+        for (at, &(rows, bytes)) in shapes.iter().enumerate() {
+            assert!(rows <= ROWS && bytes <= BYTES && bytes.is_multiple_of(4) && (rows == 0) == (bytes == 0));
+            (config.rows[at], config.bytes[at]) = (rows as u8, bytes as u16);
+        }
+        // SAFETY: the machine has tiles by the caller's word, and the shapes are within limits.
+        unsafe { asm!("ldtilecfg [{c}]", c = in(reg) &config, options(nostack, readonly, preserves_flags)) };
+        Hardware { shapes: *shapes, here: PhantomData }
+    }
+}
+
+impl Drop for Hardware {
+    fn drop(&mut self) {
+        // SAFETY: the tiles were configured by this thread.
+        unsafe { asm!("tilerelease", options(nostack, nomem, preserves_flags)) };
+        TAKEN.set(false);
+    }
+}
+
+/// One instruction that changes tile `$t`, told to the compiler.
+macro_rules! changing {
+    ($t:expr, $instruction:literal, $rest:literal $(, $($more:tt)*)?) => {
+        match $t {
+            0 => asm!(concat!($instruction, " tmm0", $rest) $(, $($more)*)?, out("tmm0") _),
+            1 => asm!(concat!($instruction, " tmm1", $rest) $(, $($more)*)?, out("tmm1") _),
+            2 => asm!(concat!($instruction, " tmm2", $rest) $(, $($more)*)?, out("tmm2") _),
+            3 => asm!(concat!($instruction, " tmm3", $rest) $(, $($more)*)?, out("tmm3") _),
+            4 => asm!(concat!($instruction, " tmm4", $rest) $(, $($more)*)?, out("tmm4") _),
+            5 => asm!(concat!($instruction, " tmm5", $rest) $(, $($more)*)?, out("tmm5") _),
+            6 => asm!(concat!($instruction, " tmm6", $rest) $(, $($more)*)?, out("tmm6") _),
+            _ => asm!(concat!($instruction, " tmm7", $rest) $(, $($more)*)?, out("tmm7") _),
+        }
+    };
+}
+
+impl Tiles for Hardware {
+    fn configure(shapes: &Shapes) -> Hardware {
+        assert!(detect::found(), "this machine has no tiles");
+        // SAFETY: it was asked.
+        unsafe { Hardware::configure_unasked(shapes) }
+    }
+
+    #[inline(always)]
+    fn zero<const T: usize>(&mut self) {
+        // SAFETY: a `Hardware` only exists where the machine has tiles, and they are configured.
+        unsafe { changing!(T, "tilezero", "", options(nostack, nomem, preserves_flags)) };
+    }
+
+    #[inline(always)]
+    fn load<const T: usize, E: Elem>(&mut self, from: &[E], stride: usize) {
+        assert!(holds(self.shapes[T], from.len(), size_of::<E>(), stride));
+        let (p, s) = (from.as_ptr(), stride * size_of::<E>());
+        // SAFETY: as in `zero`; the rows lie within the slice.
+        unsafe {
+            changing!(T, "tileloadd", ", [{p} + {s}]", p = in(reg) p, s = in(reg) s,
+                options(nostack, readonly, preserves_flags))
+        };
+    }
+
+    #[inline(always)]
+    fn store<const T: usize, E: Elem>(&mut self, to: &mut [E], stride: usize) {
+        assert!(holds(self.shapes[T], to.len(), size_of::<E>(), stride));
+        let (p, s) = (to.as_mut_ptr(), stride * size_of::<E>());
+        // SAFETY: as in `zero`; the rows lie within the slice.
+        unsafe {
+            asm!("tilestored [{p} + {s}], tmm{t}", p = in(reg) p, s = in(reg) s, t = const T,
+                options(nostack, preserves_flags))
+        };
+    }
+
+    #[inline(always)]
+    fn dot<D: Dot, const C: usize, const A: usize, const B: usize>(&mut self) {
+        const { assert!(C < TILES && A < TILES && B < TILES && C != A && C != B && A != B) };
+        // SAFETY: as in `zero`; that the shapes suit one another is checked by the machine.
+        unsafe {
+            match D::KIND {
+                Kind::UnsignedSigned => changing!(C, "tdpbusd", ", tmm{a}, tmm{b}", a = const A, b = const B,
+                    options(nostack, nomem, preserves_flags)),
+                Kind::Signed => changing!(C, "tdpbssd", ", tmm{a}, tmm{b}", a = const A, b = const B,
+                    options(nostack, nomem, preserves_flags)),
+                Kind::SignedUnsigned => changing!(C, "tdpbsud", ", tmm{a}, tmm{b}", a = const A, b = const B,
+                    options(nostack, nomem, preserves_flags)),
+                Kind::Bf16 => changing!(C, "tdpbf16ps", ", tmm{a}, tmm{b}", a = const A, b = const B,
+                    options(nostack, nomem, preserves_flags)),
+            }
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! What the instructions of tiles do, as Intel's manual has them, by plain loops: the yardstick for
+//! the hardware, and the machine on which kernels are tested.
+//!
+//! Sums of bytes wrap at 32 bits. Of halves the products with even numbers of k are summed apart
+//! from those with odd ones, each by fused multiply-adds from zero on; the two are added, and their
+//! sum is added to C. All of it is rounded to nearest even, and what is smaller than the smallest
+//! normal number counts as zero and becomes zero.
+use super::{BYTES, Dot, Kind, ROWS, Shapes, TILES, Tiles, holds};
+use crate::view::{Elem, as_bytes, as_bytes_mut};
+
+/// Eight tiles in memory.
+pub(crate) struct Software {
+    shapes: Shapes,
+    tiles: Box<[[[u8; BYTES]; ROWS]; TILES]>,
+}
+
+impl Software {
+    fn four(&self, tile: usize, row: usize, at: usize) -> [u8; 4] {
+        self.tiles[tile][row].as_chunks::<4>().0[at]
+    }
+}
+
+/// Zero with the sign of `v` where it is too small for a normal number.
+fn flushed(v: f32) -> f32 {
+    if v.is_subnormal() { 0f32.copysign(v) } else { v }
+}
+
+/// The two halves of a group as singles.
+fn halves(four: [u8; 4]) -> [f32; 2] {
+    let [a, b, c, d] = four;
+    [u16::from_le_bytes([a, b]), u16::from_le_bytes([c, d])].map(|v| flushed(f32::from_bits(u32::from(v) << 16)))
+}
+
+fn multiply_add(a: f32, b: f32, sum: f32) -> f32 {
+    flushed(a.mul_add(b, flushed(sum)))
+}
+
+impl Tiles for Software {
+    fn configure(shapes: &Shapes) -> Software {
+        assert!(shapes.iter().all(|&(rows, bytes)| rows <= ROWS && bytes <= BYTES && bytes.is_multiple_of(4)));
+        Software { shapes: *shapes, tiles: Box::new([[[0; BYTES]; ROWS]; TILES]) }
+    }
+
+    fn zero<const T: usize>(&mut self) {
+        self.tiles[T] = [[0; BYTES]; ROWS];
+    }
+
+    fn load<const T: usize, E: Elem>(&mut self, from: &[E], stride: usize) {
+        let (rows, bytes) = self.shapes[T];
+        assert!(holds(self.shapes[T], from.len(), size_of::<E>(), stride));
+        self.zero::<T>();
+        for (r, row) in self.tiles[T][..rows].iter_mut().enumerate() {
+            let from = &from[r * stride..][..bytes / size_of::<E>()];
+            row[..bytes].copy_from_slice(as_bytes(from));
+        }
+    }
+
+    fn store<const T: usize, E: Elem>(&mut self, to: &mut [E], stride: usize) {
+        let (rows, bytes) = self.shapes[T];
+        assert!(holds(self.shapes[T], to.len(), size_of::<E>(), stride));
+        for (r, row) in self.tiles[T][..rows].iter().enumerate() {
+            let to = &mut to[r * stride..][..bytes / size_of::<E>()];
+            as_bytes_mut(to).copy_from_slice(&row[..bytes]);
+        }
+    }
+
+    fn dot<D: Dot, const C: usize, const A: usize, const B: usize>(&mut self) {
+        let ((m, n), (rows, k), (deep, wide)) = (self.shapes[C], self.shapes[A], self.shapes[B]);
+        assert!(m == rows && n == wide && k == 4 * deep && C != A && C != B && A != B);
+        for i in 0..m {
+            for j in 0..n / 4 {
+                let sum = self.four(C, i, j);
+                let groups = (0..deep).map(|g| (self.four(A, i, g), self.four(B, g, j)));
+                let sum = match D::KIND {
+                    Kind::Bf16 => {
+                        let mut apart = [0f32; 2];
+                        for (a, b) in groups {
+                            let (a, b) = (halves(a), halves(b));
+                            apart = [0, 1].map(|q| multiply_add(a[q], b[q], apart[q]));
+                        }
+                        let both = flushed(apart[0] + apart[1]);
+                        flushed(flushed(f32::from_le_bytes(sum)) + both).to_le_bytes()
+                    }
+                    kind => {
+                        let signed = |v: u8| i32::from(v as i8);
+                        let product = |a: u8, b: u8| match kind {
+                            Kind::UnsignedSigned => i32::from(a) * signed(b),
+                            Kind::SignedUnsigned => signed(a) * i32::from(b),
+                            _ => signed(a) * signed(b),
+                        };
+                        let mut all = i32::from_le_bytes(sum);
+                        for (a, b) in groups {
+                            for (a, b) in a.into_iter().zip(b) {
+                                all = all.wrapping_add(product(a, b));
+                            }
+                        }
+                        all.to_le_bytes()
+                    }
+                };
+                self.tiles[C][i].as_chunks_mut::<4>().0[j] = sum;
+            }
+        }
+    }
+}

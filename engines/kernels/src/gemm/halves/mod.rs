@@ -1,0 +1,220 @@
+//! Products of halves with the exponent of singles (bf16) where the machine multiplies such numbers
+//! itself: two of a row by two of a column at once, added to a sum in single precision.
+//!
+//! The machine wants the numbers of two rows of B by turns. Packed panels of sixteen columns are
+//! woven so as they come into registers; for tiles, and where B is not packed, some columns at a
+//! time are woven into working memory, once for all rows of a unit of work.
+//!
+//! Numbers smaller than the smallest normal single count as zero here, by the definition of the
+//! instructions. The order of a sum, hence its bits, is another one than that of widened numbers:
+//! of pairs with the dot product of AVX-512, of thirty-two numbers with tiles. It depends on the
+//! product's shape and on the instruction set, not on tiles of the plan or threads.
+
+/// The dot product of AVX-512.
+#[cfg(target_arch = "x86_64")]
+mod dot;
+/// Copies of both operands.
+mod weave;
+
+use crate::amx::block::{Left, Right, Shaped, TOGETHER as BY_TILES, depth, product};
+use crate::amx::{Bf16, ROWS, Tiles};
+use crate::gemm::epilogue::Epilogue;
+use crate::gemm::plan::{BMatrix, FEW, Gemm};
+use crate::scratch::with_scratch;
+use crate::simd::isa::PanelElem;
+use crate::view::{Out, as_bytes_mut, cast_slice_mut};
+use half::bf16;
+use std::ops::Range;
+
+/// Lengths of a sum up to which columns are woven into working memory.
+const MOST_K: usize = 16 * 1024;
+/// Numbers of woven columns at most, where they are more than [`LEAST_COLUMNS`] columns.
+const WOVEN: usize = 256 * 1024;
+/// Columns that are woven together at least.
+const LEAST_COLUMNS: usize = 32;
+/// Rows whose sums are computed and finished together by the dot product.
+const BY_DOTS: usize = 24;
+/// Numbers of k of a tile.
+const DEPTH: usize = depth::<bf16>();
+
+/// How a product is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// The dot product, of panels as they are or woven ahead.
+    Dots {
+        /// Woven ahead.
+        woven: bool,
+    },
+    /// Tiles.
+    Tiles,
+}
+
+/// The way of a product on this machine; None where it widens its numbers.
+pub(super) fn way(g: &Gemm) -> Option<Way> {
+    if !crate::simd::level::bf16() {
+        return None;
+    }
+    chosen(g, crate::simd::level::amx())
+}
+
+/// The same, with or without tiles.
+fn chosen(g: &Gemm, tiles: bool) -> Option<Way> {
+    let packed = matches!(g.b(), BMatrix::Packed { .. });
+    let [m, _, k] = g.shape();
+    match (k, packed) {
+        (0, _) => None,
+        (DEPTH..=MOST_K, _) if tiles && m >= ROWS => Some(Way::Tiles),
+        (_, true) => Some(Way::Dots { woven: false }),
+        // A few rows by a matrix that is read once: the copy would cost more than it saves.
+        (..=MOST_K, _) if m > FEW => Some(Way::Dots { woven: true }),
+        _ => None,
+    }
+}
+
+/// Operands and what becomes of the sums.
+pub(super) struct Operands<'a, 'e, U> {
+    pub(super) a: &'a [bf16],
+    pub(super) b: &'a [bf16],
+    pub(super) epilogue: &'a Epilogue<'e, U>,
+}
+
+/// Does the units.
+pub(super) fn run<U: PanelElem>(
+    g: &Gemm,
+    way: Way,
+    units: Range<usize>,
+    o: &Operands<'_, '_, U>,
+    out: &mut Out<'_, U>,
+) {
+    match way {
+        #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+        Way::Tiles => by_tiles::<crate::amx::hardware::Hardware, U>(g, units, o, out),
+        #[cfg(target_arch = "x86_64")]
+        Way::Dots { woven } => by_dots(g, woven, units, o, out),
+        #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+        _ => unreachable!("no such instructions here"),
+    }
+}
+
+/// The rows and columns of some columns of a unit.
+struct Part {
+    batch: usize,
+    rows: Range<usize>,
+    cols: Range<usize>,
+}
+
+/// Calls `f` for the columns of each unit, as many together as working memory is for.
+fn each_part(g: &Gemm, units: Range<usize>, together: usize, mut f: impl FnMut(&Part)) {
+    for unit in units.start..units.end.min(g.units()) {
+        let (batch, rows, cols) = g.tile_of(unit);
+        for from in cols.clone().step_by(together) {
+            f(&Part { batch, rows: rows.clone(), cols: from..(from + together).min(cols.end) });
+        }
+    }
+}
+
+/// Columns that are woven together.
+fn together(g: &Gemm) -> usize {
+    let [_, n, k] = g.shape();
+    (WOVEN / k.max(1) / 32 * 32).max(LEAST_COLUMNS).min(g.tile()[1]).min(n.next_multiple_of(16))
+}
+
+/// Working memory: sums in single precision, and two lists of halves.
+fn with_parts(sums: usize, halves: [usize; 2], f: impl FnOnce(&mut [f32], &mut [bf16], &mut [bf16])) {
+    // Whole lines, so that each part begins with one.
+    let [a, b] = halves.map(|len| len.div_ceil(32) * 16);
+    let sums = sums.next_multiple_of(16);
+    with_scratch(sums + a + b, |all| {
+        let (sums, rest) = all.split_at_mut(sums);
+        let (a, b) = rest.split_at_mut(a);
+        if let (Ok(a), Ok(b)) = (cast_slice_mut(as_bytes_mut(a)), cast_slice_mut(as_bytes_mut(b))) {
+            f(sums, a, b);
+        }
+    });
+}
+
+/// By tiles.
+fn by_tiles<T: Tiles, U: PanelElem>(g: &Gemm, units: Range<usize>, o: &Operands<'_, '_, U>, out: &mut Out<'_, U>) {
+    let [_, _, k] = g.shape();
+    let (steps, stands) = (k.div_ceil(DEPTH), g.a().col == 1);
+    let (deep, wide) = (steps * DEPTH, together(g));
+    // Rows that stand are read in place but for what is no whole step of them.
+    let whole = if stands { k / DEPTH } else { steps };
+    let width = wide.next_multiple_of(16);
+    let copied = if stands { DEPTH } else { deep };
+    let mut tiles = Shaped::<T>::none();
+    with_parts(BY_TILES * width, [BY_TILES * copied, width * deep], |sums, rows, woven| {
+        each_part(g, units, wide, |part| {
+            let [at_a, at_b] = g.place(part.batch);
+            let (a, panels) = (&o.a[at_a..], part.cols.len().div_ceil(16));
+            weave::weave(&o.b[at_b..], g.b(), k, deep, part.cols.clone(), woven);
+            let right = Right { data: woven, panel: deep * 16, whole: steps, rest: &[] };
+            for i in part.rows.clone().step_by(BY_TILES) {
+                let count = BY_TILES.min(part.rows.end - i);
+                let left = if stands {
+                    if whole < steps {
+                        weave::copy(a, g.a(), i..i + count, whole * DEPTH..k, rows, DEPTH);
+                    }
+                    Left { data: &a[i * g.a().row..], stride: g.a().row, whole, rest: rows }
+                } else {
+                    weave::copy(a, g.a(), i..i + count, 0..k, rows, deep);
+                    Left { data: rows, stride: deep, whole, rest: &[] }
+                };
+                product::<T, Bf16>(tiles.of(count), [count, panels, steps], &left, &right, sums, width);
+                finish(g, part, i, count, width, sums, o.epilogue, out);
+            }
+        });
+    });
+}
+
+/// By the dot product.
+#[cfg(target_arch = "x86_64")]
+fn by_dots<U: PanelElem>(g: &Gemm, woven: bool, units: Range<usize>, o: &Operands<'_, '_, U>, out: &mut Out<'_, U>) {
+    let [_, _, k] = g.shape();
+    let (deep, wide) = (k.next_multiple_of(2), if woven { together(g) } else { g.tile()[1] });
+    let width = wide.next_multiple_of(16);
+    with_parts(BY_DOTS * width, [BY_DOTS * deep, if woven { width * deep } else { 0 }], |sums, rows, columns| {
+        each_part(g, units, wide, |part| {
+            let [at_a, at_b] = g.place(part.batch);
+            let b = &o.b[at_b..];
+            let panels = part.cols.len().div_ceil(16);
+            let right = match g.b() {
+                BMatrix::Packed { rows } if !woven => {
+                    let panel = rows * 16;
+                    dot::Panels { data: &b[part.cols.start / 16 * panel..], panel, k, woven: false }
+                }
+                plain => {
+                    weave::weave(b, plain, k, deep, part.cols.clone(), columns);
+                    dot::Panels { data: columns, panel: deep * 16, k: deep, woven: true }
+                }
+            };
+            for i in part.rows.clone().step_by(BY_DOTS) {
+                let count = BY_DOTS.min(part.rows.end - i);
+                weave::copy(&o.a[at_a..], g.a(), i..i + count, 0..k, rows, deep);
+                dot::product(&rows[..count * deep], deep, &right, panels, sums, width);
+                finish(g, part, i, count, width, sums, o.epilogue, out);
+            }
+        });
+    });
+}
+
+/// From sums to their places.
+#[allow(clippy::too_many_arguments)]
+fn finish<U: PanelElem>(
+    g: &Gemm,
+    part: &Part,
+    first: usize,
+    count: usize,
+    width: usize,
+    sums: &mut [f32],
+    epilogue: &Epilogue<'_, U>,
+    out: &mut Out<'_, U>,
+) {
+    let ([m, n, _], j) = (g.shape(), part.cols.start);
+    for (i, row) in (first..first + count).zip(sums.chunks_exact_mut(width)) {
+        epilogue.finish(&mut row[..part.cols.len()], i, j, out, (part.batch * m + i) * n + j);
+    }
+}
+
+#[cfg(test)]
+mod tests;
