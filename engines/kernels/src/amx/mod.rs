@@ -7,13 +7,17 @@
 //!
 //! Kernels are written against [`Tiles`], of which there are two: [`hardware`], on machines that
 //! have the instructions and let us use them ([`detect`]), and [`software`], which computes what
-//! Intel's manual says they do and on which the kernels are tested everywhere.
+//! Intel's manual says they do and on which the kernels are tested everywhere. The instructions are
+//! tested everywhere too: tests catch the signal of a machine that lacks them (`emulated`).
 
 /// Whether the machine has tiles, lets the process use them, and computes right with them.
 pub(crate) mod detect;
 /// The instructions.
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 pub(crate) mod hardware;
+/// The instructions where the machine lacks them.
+#[cfg(all(test, target_arch = "x86_64", target_os = "linux"))]
+pub(crate) mod emulated;
 /// What the instructions do, computed plainly.
 pub(crate) mod software;
 /// A product of matrices by tiles.

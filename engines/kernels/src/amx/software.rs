@@ -8,16 +8,18 @@
 use super::{BYTES, Dot, Kind, ROWS, Shapes, TILES, Tiles, holds};
 use crate::view::{Elem, as_bytes, as_bytes_mut};
 
+/// Rows of bytes.
+pub(crate) type Tile = [[u8; BYTES]; ROWS];
+
 /// Eight tiles in memory.
 pub(crate) struct Software {
     shapes: Shapes,
-    tiles: Box<[[[u8; BYTES]; ROWS]; TILES]>,
+    tiles: Box<[Tile; TILES]>,
 }
 
-impl Software {
-    fn four(&self, tile: usize, row: usize, at: usize) -> [u8; 4] {
-        self.tiles[tile][row].as_chunks::<4>().0[at]
-    }
+/// The four bytes of a column or a group.
+fn four(tile: &Tile, row: usize, at: usize) -> [u8; 4] {
+    tile[row].as_chunks::<4>().0[at]
 }
 
 /// Zero with the sign of `v` where it is too small for a normal number.
@@ -67,38 +69,44 @@ impl Tiles for Software {
     fn dot<D: Dot, const C: usize, const A: usize, const B: usize>(&mut self) {
         let ((m, n), (rows, k), (deep, wide)) = (self.shapes[C], self.shapes[A], self.shapes[B]);
         assert!(m == rows && n == wide && k == 4 * deep && C != A && C != B && A != B);
-        for i in 0..m {
-            for j in 0..n / 4 {
-                let sum = self.four(C, i, j);
-                let groups = (0..deep).map(|g| (self.four(A, i, g), self.four(B, g, j)));
-                let sum = match D::KIND {
-                    Kind::Bf16 => {
-                        let mut apart = [0f32; 2];
-                        for (a, b) in groups {
-                            let (a, b) = (halves(a), halves(b));
-                            apart = [0, 1].map(|q| multiply_add(a[q], b[q], apart[q]));
-                        }
-                        let both = flushed(apart[0] + apart[1]);
-                        flushed(flushed(f32::from_le_bytes(sum)) + both).to_le_bytes()
+        let (a, b) = (self.tiles[A], self.tiles[B]);
+        multiply(D::KIND, [m, deep, n / 4], &a, &b, &mut self.tiles[C]);
+    }
+}
+
+/// Adds to `c` the product of `a` by `b`: `m` rows, `deep` groups, `n` columns.
+pub(crate) fn multiply(kind: Kind, [m, deep, n]: [usize; 3], a: &Tile, b: &Tile, c: &mut Tile) {
+    for i in 0..m {
+        for j in 0..n {
+            let sum = four(c, i, j);
+            let groups = (0..deep).map(|g| (four(a, i, g), four(b, g, j)));
+            let sum = match kind {
+                Kind::Bf16 => {
+                    let mut apart = [0f32; 2];
+                    for (a, b) in groups {
+                        let (a, b) = (halves(a), halves(b));
+                        apart = [0, 1].map(|q| multiply_add(a[q], b[q], apart[q]));
                     }
-                    kind => {
-                        let signed = |v: u8| i32::from(v as i8);
-                        let product = |a: u8, b: u8| match kind {
-                            Kind::UnsignedSigned => i32::from(a) * signed(b),
-                            Kind::SignedUnsigned => signed(a) * i32::from(b),
-                            _ => signed(a) * signed(b),
-                        };
-                        let mut all = i32::from_le_bytes(sum);
-                        for (a, b) in groups {
-                            for (a, b) in a.into_iter().zip(b) {
-                                all = all.wrapping_add(product(a, b));
-                            }
+                    let both = flushed(apart[0] + apart[1]);
+                    flushed(flushed(f32::from_le_bytes(sum)) + both).to_le_bytes()
+                }
+                kind => {
+                    let signed = |v: u8| i32::from(v as i8);
+                    let product = |a: u8, b: u8| match kind {
+                        Kind::UnsignedSigned => i32::from(a) * signed(b),
+                        Kind::SignedUnsigned => signed(a) * i32::from(b),
+                        _ => signed(a) * signed(b),
+                    };
+                    let mut all = i32::from_le_bytes(sum);
+                    for (a, b) in groups {
+                        for (a, b) in a.into_iter().zip(b) {
+                            all = all.wrapping_add(product(a, b));
                         }
-                        all.to_le_bytes()
                     }
-                };
-                self.tiles[C][i].as_chunks_mut::<4>().0[j] = sum;
-            }
+                    all.to_le_bytes()
+                }
+            };
+            c[i].as_chunks_mut::<4>().0[j] = sum;
         }
     }
 }

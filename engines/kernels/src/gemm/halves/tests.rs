@@ -107,7 +107,14 @@ proptest! {
         }
         let own = sums(&c, &c.g, None, 1);
         if Level::available().contains(&Level::Amx) {
-            prop_assert_eq!(sums(&c, &c.g, Some(Way::Tiles), 1), own);
+            prop_assert_eq!(&sums(&c, &c.g, Some(Way::Tiles), 1), &own);
+        }
+        #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+        {
+            let mut out = vec![f32::NAN; own.len()];
+            let o = Operands { a: &c.a, b: &c.b, epilogue: &Epilogue::default() };
+            by_tiles::<crate::amx::emulated::Emulated, f32>(&c.g, 0..c.g.units(), &o, &mut Out::new(&mut out));
+            prop_assert_eq!(out, own);
         }
     }
 }
