@@ -4,7 +4,7 @@ use super::Verdict;
 use crate::patch::{Edit, Patch};
 use crate::types::{Attr, AttrValue, Key, NodeId, ValueRef};
 use crate::view::{Graph, Node};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 /// Attribute of a fused node: names of the nodes it stands for.
 pub const ORIGINALS: &str = "_datadump_original_op_names";
@@ -89,11 +89,12 @@ pub(super) fn border(g: &Graph<'_>, nodes: &[NodeId], outputs: &[ValueRef]) -> V
 pub struct FuseInspector<'g> {
     graph: Graph<'g>,
     consistent: Vec<Key>,
-    /// The nodes in an order of the graph in which each of `groups` stands together; made when it is
-    /// first asked for.
-    order: Vec<NodeId>,
-    /// Place in it by node.
+    /// Place by node: whoever reads a node stands behind it, and what became one stands at one place.
+    /// Made when it is first asked for.
     place: Vec<usize>,
+    /// The search that has last seen a node.
+    seen: Vec<u32>,
+    searches: u32,
     /// Sets fused so far with more than one output.
     groups: Vec<Vec<NodeId>>,
     group_of: HashMap<NodeId, usize>,
@@ -102,9 +103,15 @@ pub struct FuseInspector<'g> {
 impl<'g> FuseInspector<'g> {
     /// For one graph.
     pub fn new(graph: &Graph<'g>) -> Self {
-        let consistent = CONSISTENT.iter().map(|k| Key::new(k)).collect();
-        let (order, place) = (Vec::new(), Vec::new());
-        FuseInspector { graph: *graph, consistent, order, place, groups: Vec::new(), group_of: HashMap::new() }
+        FuseInspector {
+            graph: *graph,
+            consistent: CONSISTENT.iter().map(|k| Key::new(k)).collect(),
+            place: Vec::new(),
+            seen: Vec::new(),
+            searches: 0,
+            groups: Vec::new(),
+            group_of: HashMap::new(),
+        }
     }
 
     /// Whether these nodes may become one: they agree in [`CONSISTENT`], and no path leaves them
@@ -152,44 +159,99 @@ impl<'g> FuseInspector<'g> {
         readers.chain(g.control_users(id).iter().copied())
     }
 
+    /// Nodes that a node reads or follows.
+    fn entering(&self, id: NodeId) -> impl Iterator<Item = NodeId> + use<'g> {
+        let n = self.graph.node(id);
+        let read = n.inputs().iter().filter(|v| !v.is_absent()).map(|v| v.node);
+        read.chain(n.controls().iter().copied())
+    }
+
     fn make_places(&mut self) {
         if self.place.is_empty() {
-            self.order = self.graph.order().to_vec();
-            self.place = vec![usize::MAX; self.order.iter().map(|id| id.index() + 1).max().unwrap_or(0)];
-            self.order.iter().enumerate().for_each(|(i, id)| self.place[id.index()] = i);
+            let order = self.graph.order();
+            self.place = vec![usize::MAX; order.iter().map(|id| id.index() + 1).max().unwrap_or(0)];
+            self.seen = vec![0; self.place.len()];
+            order.iter().enumerate().for_each(|(i, id)| self.place[id.index()] = i);
         }
     }
 
-    /// Puts nodes that became one side by side in the order: what stands between them goes before
-    /// them, but what waits for one of them goes behind.
-    fn gather(&mut self, nodes: &[NodeId]) {
+    /// Whether a node is seen for the first time in the current search.
+    fn see(&mut self, id: NodeId) -> bool {
+        self.seen.get_mut(id.index()).is_some_and(|s| std::mem::replace(s, self.searches) != self.searches)
+    }
+
+    /// The nodes that became one with a node, it among them; nothing where it is by itself.
+    fn group(&self, id: NodeId) -> &[NodeId] {
+        self.group_of.get(&id).map_or(&[], |g| &self.groups[*g])
+    }
+
+    /// What can be come to from `nodes` along edges, apart from them, as far as `stands` says; where
+    /// one of a group is come to, all of it is. Err: one of `nodes` themselves.
+    fn search(
+        &mut self,
+        nodes: &Inside,
+        forward: bool,
+        stands: impl Fn(usize) -> bool,
+    ) -> std::result::Result<Vec<NodeId>, NodeId> {
         self.make_places();
-        let places = || nodes.iter().map(|n| self.place_of(*n)).filter(|p| *p != usize::MAX);
-        let (Some(first), Some(last)) = (places().min(), places().max()) else { return };
-        let inside = Inside::of(nodes);
-        let mut waits = vec![false; last - first + 1];
-        for at in first..=last {
-            let id = self.order[at];
-            if !inside.has(id) && !waits[at - first] {
+        self.searches += 1;
+        let next = |own: &Self, id: NodeId, to: &mut Vec<NodeId>| {
+            if forward { to.extend(own.leaving(id)) } else { to.extend(own.entering(id)) }
+        };
+        let (mut todo, mut found) = (Vec::new(), Vec::new());
+        nodes.0.iter().for_each(|n| next(self, *n, &mut todo));
+        todo.retain(|n| !nodes.has(*n));
+        while let Some(id) = todo.pop() {
+            if nodes.has(id) {
+                return Err(id);
+            }
+            if !stands(self.place_of(id)) || !self.see(id) {
                 continue;
             }
-            for reader in self.leaving(id).filter(|r| !inside.has(*r)) {
-                let group = self.group_of.get(&reader).map(|g| self.groups[*g].as_slice());
-                for of in group.unwrap_or(&[reader]) {
-                    if let Some(w) = self.place_of(*of).checked_sub(first).and_then(|k| waits.get_mut(k)) {
-                        *w = true;
-                    }
+            found.push(id);
+            next(self, id, &mut todo);
+            for other in self.group(id).to_vec() {
+                if self.see(other) {
+                    found.push(other);
+                    next(self, other, &mut todo);
                 }
             }
         }
-        let window = self.order[first..=last].to_vec();
-        let rank = |k: usize, id: NodeId| if inside.has(id) { 1 } else { 2 * u8::from(waits[k]) };
-        let by =
-            |wanted: u8| window.iter().enumerate().filter(move |(k, id)| rank(*k, **id) == wanted).map(|(_, id)| *id);
-        let sorted: Vec<NodeId> = by(0).chain(by(1)).chain(by(2)).collect();
-        for (at, id) in (first..).zip(sorted) {
-            self.order[at] = id;
-            self.place[id.index()] = at;
+        Ok(found)
+    }
+
+    /// Gives nodes that became one the same place: what they wait for goes before it, what waits for
+    /// one of them behind, and nobody else moves.
+    fn gather(&mut self, nodes: &[NodeId]) {
+        self.make_places();
+        let inside = Inside::of(nodes);
+        let places = || nodes.iter().map(|n| self.place_of(*n)).filter(|p| *p != usize::MAX);
+        let (Some(first), Some(last)) = (places().min(), places().max()) else { return };
+        // They were found to have no path out and back: each search ends.
+        let Ok(before) = self.search(&inside, false, |p| p >= first) else { return };
+        let Ok(behind) = self.search(&inside, true, |p| p <= last) else { return };
+        let of = |own: &Self, ids: &[NodeId]| {
+            let mut all: Vec<usize> = ids.iter().map(|n| own.place_of(*n)).collect();
+            all.sort_unstable();
+            all.dedup();
+            all
+        };
+        let (old_before, old_behind) = (of(self, &before), of(self, &behind));
+        let mut pool = [old_before.as_slice(), &of(self, nodes), &old_behind].concat();
+        pool.sort_unstable();
+        let free = pool.len() - old_behind.len();
+        for (ids, old, new) in [(&before, &old_before, &pool[..]), (&behind, &old_behind, &pool[free..])] {
+            for id in ids {
+                let at = self.place_of(*id);
+                if let (Ok(k), Some(place)) = (old.binary_search(&at), self.place.get_mut(id.index())) {
+                    *place = new[k];
+                }
+            }
+        }
+        for id in nodes {
+            if let Some(place) = self.place.get_mut(id.index()) {
+                *place = pool[old_before.len()];
+            }
         }
     }
 
@@ -207,24 +269,13 @@ impl<'g> FuseInspector<'g> {
         }
         self.make_places();
         let limit = nodes.iter().map(|n| self.place_of(*n)).max().unwrap_or(0);
-        let mut todo: Vec<NodeId> = nodes.iter().flat_map(|n| self.leaving(*n)).filter(|r| !inside.has(*r)).collect();
-        let mut seen: HashSet<NodeId> = HashSet::new();
-        while let Some(id) = todo.pop() {
-            if inside.has(id) {
-                return Err(format!(
-                    "a path leaves the nodes and comes back to `{}`: the graph would have a cycle",
-                    self.graph.node(id).name()
-                ));
-            }
-            if self.place_of(id) > limit || !seen.insert(id) {
-                continue;
-            }
-            todo.extend(self.leaving(id));
-            if let Some(group) = self.group_of.get(&id) {
-                todo.extend(self.groups[*group].iter().flat_map(|n| self.leaving(*n)));
-            }
+        match self.search(&inside, true, |p| p <= limit) {
+            Ok(_) => Ok(()),
+            Err(id) => Err(format!(
+                "a path leaves the nodes and comes back to `{}`: the graph would have a cycle",
+                self.graph.node(id).name()
+            )),
         }
-        Ok(())
     }
 
     /// Tells that nodes became others (`after` by name; none: they are only deleted). Later answers
@@ -275,5 +326,77 @@ fn brief(v: &AttrValue) -> String {
         AttrValue::Bool(b) => b.to_string(),
         AttrValue::Str(s) => format!("\"{s}\""),
         other => format!("a {}", other.kind()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::TestGraph;
+    use crate::types::DType;
+
+    /// Whether one of `set` can be come to from outside of it, where sets of before are one each: by
+    /// looking at every path.
+    fn comes_back(reads: &[Vec<usize>], groups: &[Vec<usize>], set: &[usize]) -> bool {
+        let same = |a: usize, b: usize| a == b || groups.iter().any(|g| g.contains(&a) && g.contains(&b));
+        let mut reached: Vec<bool> = (0..reads.len()).map(|n| reads[n].iter().any(|r| set.contains(r))).collect();
+        set.iter().for_each(|n| reached[*n] = false);
+        loop {
+            let next = |n: usize| {
+                reached[n]
+                    || reads[n].iter().any(|r| reached[*r] && !set.contains(r))
+                    || (!set.contains(&n) && (0..reads.len()).any(|m| reached[m] && !set.contains(&m) && same(n, m)))
+            };
+            let more: Vec<bool> = (0..reads.len()).map(next).collect();
+            if more == reached {
+                return set.iter().any(|n| reached[*n]);
+            }
+            reached = more;
+        }
+    }
+
+    /// Sets of random graphs, one after the other: what may become one is what leaves no cycle behind
+    /// all that became one before.
+    #[test]
+    fn what_may_become_one_leaves_no_cycle() {
+        let mut seed = 7u64;
+        let mut below = move |n: usize| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) as usize % n
+        };
+        let (mut fused, mut refused) = (0, 0);
+        for _ in 0..120 {
+            let mut t = TestGraph::new();
+            let x = t.input("x", DType::F32, &[4]);
+            let (mut values, mut reads) = (Vec::new(), Vec::new());
+            for k in 0..30 {
+                let own: Vec<usize> = (0..below(3).min(k)).map(|_| k - 1 - below(k.min(9))).collect();
+                let given: Vec<ValueRef> =
+                    if own.is_empty() { vec![x] } else { own.iter().map(|k| values[*k]).collect() };
+                values.push(t.add("Op", &format!("n{k}"), &given).output(DType::F32, &[4]).value());
+                reads.push(own);
+            }
+            t.returns(&values);
+            let g = t.graph();
+            let mut inspector = FuseInspector::new(&g);
+            let mut patch = Patch::new(&g);
+            let (mut groups, mut free): (Vec<Vec<usize>>, Vec<usize>) = (Vec::new(), (0..30).collect());
+            for _ in 0..12 {
+                let mut set: Vec<usize> = (0..2 + below(3)).map(|_| free[below(free.len())]).collect();
+                set.sort_unstable();
+                set.dedup();
+                let nodes: Vec<NodeId> = set.iter().map(|k| values[*k].node).collect();
+                let may = inspector.can_fuse(&nodes).is_ok();
+                assert_eq!(may, !comes_back(&reads, &groups, &set), "{set:?} behind {groups:?} of {reads:?}");
+                if may && set.len() > 1 {
+                    inspector.report("P", &nodes, &[], &mut patch);
+                    free.retain(|k| !set.contains(k));
+                    groups.push(set);
+                    fused += 1;
+                }
+                refused += usize::from(!may);
+            }
+        }
+        assert!(fused > 200 && refused > 100, "{fused}, {refused}");
     }
 }
