@@ -23,11 +23,11 @@ pub mod engine;
 /// Fusions for these kernels.
 pub mod passes;
 
-use ge_plugin_api::fusion::PatternFusionPass as Fusion;
+use ge_plugin_api::fusion::{DecomposePass as Decomposed, PatternFusionPass as Fusion};
 use ge_plugin_api::{ge_plugin, register_engine, register_pass};
 use passes::{
-    attention, byte_weights, cluster, conv, elementwise as chains, matmul, norm, open_weights, panels, qmatmul, quant,
-    recurrent,
+    attention, byte_weights, cluster, composites, conv, elementwise as chains, matmul, norm, open_weights, panels,
+    qmatmul, quant, recurrent,
 };
 
 ge_plugin! { name: "nn", kinds: ["engine", "pass"], provides: ["AIcoreEngine", "VectorEngine"] }
@@ -37,6 +37,7 @@ register_pass!(Fusion(attention::AttentionFusion));
 register_pass!(Fusion(attention::AttentionLayout));
 register_pass!(conv::ConvEpilogue);
 register_pass!(Fusion(conv::PadConv));
+register_pass!(Decomposed(composites::Composites));
 register_pass!(cluster::ClusterFusion);
 register_pass!(chains::ElementwiseFusion);
 register_pass!(matmul::MatMulEpilogue);

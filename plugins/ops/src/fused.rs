@@ -19,8 +19,12 @@
 //!   `Dequantize %0 scale zero`, `Quantize %0 scale zero`.
 //! * `FusedCluster(x...) {steps, gives} -> y...`: steps as above, each of the broadcast shape of what
 //!   it reads, and reductions `ReduceSum %0 n keep`, `ReduceMean`, `ReduceMax`, `ReduceMin` over the
-//!   last n axes, which stay with size one where keep is 1. All is computed in single precision;
-//!   `gives` are the values that are outputs, counted as `%k` is, each rounded once.
+//!   last n axes, which stay with size one where keep is 1. Values have types: `Cast:f16 %0` names
+//!   the new one, `Select:f32 %0 %1 0` that of what it chooses between, comparisons, `LogicalAnd`,
+//!   `LogicalOr`, `LogicalXor`, `LogicalNot` and `IsNan` give truth values, every other step what it
+//!   reads. Floats are computed in single precision and i32 as whole numbers; a value of any other
+//!   type is read by casts alone. `gives` are the values that are outputs, counted as `%k` is, each
+//!   rounded once.
 //! * `ScaledMaskedSoftmax(x, mask?) {scale}`: softmax(scale·x + mask) over the last axis; mask
 //!   broadcasts to x.
 use crate::conv::{common, conv2d};
@@ -49,6 +53,36 @@ const ACTIVATIONS: &[&str] = &[
 ];
 const BYTE: &[DType] = &[DType::I8, DType::U8];
 const SINGLE: &[DType] = &[DType::F32];
+/// Types of a cluster's values.
+const PLAIN: &[DType] = &[
+    DType::F32,
+    DType::F16,
+    DType::BF16,
+    DType::F64,
+    DType::I8,
+    DType::I16,
+    DType::I32,
+    DType::I64,
+    DType::U8,
+    DType::U16,
+    DType::U32,
+    DType::U64,
+    DType::BOOL,
+];
+/// Steps of a cluster that give truth values.
+const TRUTHS: &[&str] = &[
+    "Equal",
+    "NotEqual",
+    "Less",
+    "LessEqual",
+    "Greater",
+    "GreaterEqual",
+    "LogicalAnd",
+    "LogicalOr",
+    "LogicalXor",
+    "LogicalNot",
+    "IsNan",
+];
 const CHAINED: &[DType] = &[DType::F32, DType::F16, DType::BF16, DType::I8, DType::U8];
 
 fn activated(d: OpDef) -> OpDef {
@@ -103,6 +137,7 @@ fn chain(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
 /// The shapes of a cluster's steps one after the other, and of them those that it gives.
 fn cluster(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     let mut shapes = (0..c.input_count()).map(|i| c.input(i).map(|d| d.shape.clone())).collect::<Result<Vec<_>>>()?;
+    let mut types = (0..c.input_count()).map(|i| c.input(i).map(|d| d.dtype)).collect::<Result<Vec<_>>>()?;
     let steps = c.node.attr("steps").and_then(AttrValue::as_strs).unwrap_or_default();
     for text in steps {
         let bad = |found: &str, expected: &str| read::bad(format!("step `{text}`"), found.to_owned(), expected);
@@ -110,10 +145,20 @@ fn cluster(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
         let op = words.next().unwrap_or_default();
         let (values, numbers): (Vec<&str>, Vec<&str>) = words.partition(|w| w.starts_with('%'));
         let mut reads = Vec::new();
+        let mut own = None;
         for v in values {
-            let at = v[1..].parse::<usize>().ok().and_then(|k| shapes.get(k));
-            reads.push(at.ok_or_else(|| bad(v, "a value that stands before it"))?);
+            let k = v[1..].parse::<usize>().ok().filter(|k| *k < shapes.len());
+            let k = k.ok_or_else(|| bad(v, "a value that stands before it"))?;
+            reads.push(&shapes[k]);
+            own = own.or(Some(types[k]));
         }
+        let named = |name: &str| DType::from_name(name).ok_or_else(|| bad(name, "an element type"));
+        types.push(match op.split_once(':') {
+            Some(("Cast" | "Select", name)) => named(name)?,
+            Some(_) => return Err(bad(op, "an operator")),
+            None if TRUTHS.contains(&op) => DType::BOOL,
+            None => own.unwrap_or(DType::F32),
+        });
         let shape = match (op.starts_with("Reduce"), reads.as_slice(), numbers.as_slice()) {
             (true, [x], [n, keep]) => {
                 let n = n.parse::<usize>().map_err(|_| bad(n, "a number of axes"))?;
@@ -135,12 +180,12 @@ fn cluster(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
         };
         shapes.push(shape);
     }
-    let dtype = c.input(0)?.dtype;
-    let of = |k: &i64| usize::try_from(*k).ok().and_then(|k| shapes.get(k));
-    let given = read::need_ints(c, "gives")?.iter();
-    given
-        .map(|k| Ok(TensorDesc::new(dtype, of(k).ok_or_else(|| read::bad("attribute `gives`", k, "a value"))?.clone())))
-        .collect()
+    let of = |k: &i64| usize::try_from(*k).ok().filter(|k| *k < shapes.len());
+    let desc = |k: &i64| {
+        let k = of(k).ok_or_else(|| read::bad("attribute `gives`", k, "a value"))?;
+        Ok(TensorDesc::new(types[k], shapes[k].clone()))
+    };
+    read::need_ints(c, "gives")?.iter().map(desc).collect()
 }
 
 fn defs() -> Vec<OpDef> {
@@ -191,8 +236,8 @@ fn defs() -> Vec<OpDef> {
             .opt_attr("dtype", AttrKind::TYPE)
             .flags(flags::ELEMENTWISE),
         OpDef::new("FusedCluster", cluster)
-            .dynamic("x", FLOATS, "T")
-            .dynamic_output("y", FLOATS, "T")
+            .dynamic("x", PLAIN, "")
+            .dynamic_output("y", PLAIN, "")
             .required_attr("steps", AttrKind::STRINGS)
             .required_attr("gives", AttrKind::INTS)
             .flags(flags::FULL_PRECISION),

@@ -408,6 +408,11 @@ fn a_cluster_gives_values_of_its_steps() {
     holds(inputs, &cluster(steps, "4", "f16[B,S,8]"));
     holds(inputs, &cluster(steps, "3", "f16[B,S,1]"));
     holds(inputs, &cluster(steps, "6", "f16[B]"));
+    let typed = r#""Cast:f32 %0", "Less %2 0.5", "Select:i32 %3 1 0", "Add %4 %4""#;
+    let all = "f32[B,S,8], bool[B,S,8], i32[B,S,8]";
+    holds(inputs, &format!("%y = FusedCluster(%x, %z) {{steps = [{typed}], gives = [2, 3, 5]}} : {all}"));
+    fails(inputs, &cluster(r#""Cast:f33 %0""#, "2", "f16[8]"), "an element type");
+    fails(inputs, &cluster(r#""Neg:f32 %0""#, "2", "f16[8]"), "an operator");
     fails(inputs, &cluster(r#""Neg %2""#, "2", "f16[8]"), "a value that stands before it");
     fails(inputs, &cluster(r#""Neg %1""#, "3", "f16[8]"), "attribute `gives`");
     fails(inputs, &cluster(r#""ReduceSum %1 2 0""#, "2", "f16[]"), "as many axes as it reduces");

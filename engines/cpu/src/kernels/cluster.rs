@@ -1,25 +1,26 @@
 //! `FusedCluster` (`plugins/ops/src/fused.rs`): its steps one after the other, each value with a
-//! shape of its own, in double precision; what it gives is rounded once.
-use crate::args::{bad, put_f64, room, view_error};
+//! shape and a type of its own, in double precision and whole numbers; what it gives is rounded once.
+use crate::args::{Arg, bad, filled, kind_of, put_f64, room, view_error};
 use crate::kernels::fused::compute;
 use crate::kernels::math::special::{max, min};
 use crate::op::Op;
-use crate::store::types::FLOAT;
+use crate::store::types::NUMB;
 use ge_kernels::view::steps::{Operand, Step, parse};
-use ge_kernels::view::{Layout, Nest, broadcast_shapes};
+use ge_kernels::view::{Elem, Kind, Layout, Nest, broadcast_shapes, cast};
+use ge_kernels::with_kind;
 use ge_plugin_api::kernel::KernelCtx;
 use ge_plugin_api::types::{AttrValue, DType};
 use ge_plugin_api::{Error, Result};
 
-/// A value of a cluster: its sizes and numbers.
-type Value = (Vec<usize>, Vec<f64>);
+/// A value of a cluster: its sizes and numbers, and what they are of.
+type Value = (Vec<usize>, Vec<f64>, Kind);
 
 /// A reduction over the last axes.
 fn reduce(s: &Step, values: &[Value]) -> Result<Value> {
     let &[Operand::Value(x), Operand::Number(n), Operand::Number(keep)] = s.args.as_slice() else {
         return Err(bad(format!("step {}", s.op), format!("{:?}", s.args), "a value, a number of axes, and 0 or 1"));
     };
-    let (shape, x) = &values[x];
+    let (shape, x, kind) = &values[x];
     let n = n as usize;
     if n > shape.len() {
         return Err(bad(format!("step {}", s.op), format!("{n} axes"), format!("at most {}", shape.len())));
@@ -39,7 +40,7 @@ fn reduce(s: &Step, values: &[Value]) -> Result<Value> {
     }
     let mut shape = kept.to_vec();
     shape.resize(kept.len() + if keep == 1.0 { n } else { 0 }, 1);
-    Ok((shape, y))
+    Ok((shape, y, *kind))
 }
 
 /// An element-wise step over the broadcast shape of what it reads.
@@ -51,10 +52,10 @@ fn map(s: &Step, values: &[Value]) -> Result<Value> {
         }
     }
     let n = crate::args::count(&shape)?;
-    let (mut wide, mut step) = (Vec::new(), s.clone());
+    let (mut wide, mut step, mut own_kind) = (Vec::new(), s.clone(), None);
     for a in &mut step.args {
         let Operand::Value(k) = a else { continue };
-        let (own, v) = &values[*k];
+        let (own, v, kind) = &values[*k];
         let l = Layout::contiguous(own).and_then(|l| l.broadcast_to(&shape)).map_err(view_error)?;
         let mut all = room(n)?;
         Nest::new(&shape, [&l]).each_run(|[p], len, [s]| {
@@ -62,9 +63,93 @@ fn map(s: &Step, values: &[Value]) -> Result<Value> {
         });
         *a = Operand::Value(wide.len());
         wide.push(all);
+        own_kind = own_kind.or(Some(*kind));
+    }
+    let kind = own_kind.unwrap_or(Kind::F32);
+    let of = |i: usize| match step.args.get(i) {
+        Some(Operand::Value(k)) => Ok(wide[*k].clone()),
+        Some(Operand::Number(v)) => filled(n, *v),
+        None => Err(bad(format!("step {}", s.op), format!("{} operands", s.args.len()), "one more")),
+    };
+    if let Some(to) = s.op.strip_prefix("Cast:") {
+        let to = kind_named(to)?;
+        return Ok((shape, recast(&of(0)?, to), to));
+    }
+    if let Some(to) = s.op.strip_prefix("Select:") {
+        let (c, a, b) = (of(0)?, of(1)?, of(2)?);
+        let y = c.iter().zip(a).zip(b).map(|((c, a), b)| if *c != 0.0 { a } else { b }).collect();
+        return Ok((shape, y, kind_named(to)?));
+    }
+    if let Some(f) = test_named(&s.op) {
+        let b = if s.args.len() > 1 { of(1)? } else { of(0)? };
+        let y = of(0)?.iter().zip(b).map(|(a, b)| f64::from(u8::from(f(*a, b)))).collect();
+        return Ok((shape, y, Kind::Bool));
+    }
+    if kind.is_int() {
+        let f = whole_named(&s.op).ok_or_else(|| bad("attribute `steps`", &s.op, "an operator of whole numbers"))?;
+        let y = of(0)?.iter().zip(of(1)?).map(|(a, b)| f64::from(f(*a as i64, b as i64) as i32)).collect();
+        return Ok((shape, y, kind));
     }
     let y = compute(&step, &wide, n, DType::F32)?;
-    Ok((shape, y))
+    Ok((shape, y, kind))
+}
+
+/// A type by its name in a step.
+fn kind_named(name: &str) -> Result<Kind> {
+    let kind = Kind::ALL.into_iter().find(|k| k.name() == name);
+    kind.ok_or_else(|| bad("attribute `steps`", name, "an element type"))
+}
+
+/// Numbers as they are in another type.
+fn recast(x: &[f64], to: Kind) -> Vec<f64> {
+    with_kind!(to, T => x.iter().map(|x| cast::<f64, T>(*x).to_f64()).collect())
+}
+
+/// A comparison, or a logical operator of ones and zeros.
+fn test_named(op: &str) -> Option<fn(f64, f64) -> bool> {
+    Some(match op {
+        "Equal" => |a, b| a == b,
+        "NotEqual" => |a, b| a != b,
+        "Less" => |a, b| a < b,
+        "LessEqual" => |a, b| a <= b,
+        "Greater" => |a, b| a > b,
+        "GreaterEqual" => |a, b| a >= b,
+        "LogicalAnd" => |a, b| a != 0.0 && b != 0.0,
+        "LogicalOr" => |a, b| a != 0.0 || b != 0.0,
+        "LogicalXor" => |a, b| (a != 0.0) != (b != 0.0),
+        "LogicalNot" => |a, _| a == 0.0,
+        "IsNan" => |a, _| a.is_nan(),
+        _ => return None,
+    })
+}
+
+/// A map of two whole numbers of 32 bits; of the result the low bits count.
+fn whole_named(op: &str) -> Option<fn(i64, i64) -> i64> {
+    Some(match op {
+        "Add" => |a, b| a + b,
+        "Sub" => |a, b| a - b,
+        "Mul" => |a, b| a * b,
+        "Div" => |a, b| if b == 0 { 0 } else { a / b },
+        "Maximum" => |a, b| a.max(b),
+        "Minimum" => |a, b| a.min(b),
+        // The difference has 32 bits too.
+        "SquaredDifference" => |a, b| i64::from((a - b) as i32) * i64::from((a - b) as i32),
+        _ => return None,
+    })
+}
+
+/// An input as a value. What a cast to 32 bits alone reads has those bits: doubles would not hold
+/// all others.
+fn given(a: &Arg<'_>, i: usize, steps: &[Step]) -> Result<Value> {
+    let kind = kind_of(a.dtype).ok_or_else(|| bad(format!("type of input {i}"), a.dtype, "one to compute with"))?;
+    let mut casts = steps.iter().filter(|s| s.args.contains(&Operand::Value(i)));
+    let v = match kind {
+        Kind::I64 | Kind::U64 if casts.all(|s| s.op == "Cast:i32") => {
+            a.i64s()?.into_iter().map(|v| f64::from(v as i32)).collect()
+        }
+        _ => a.f64s()?,
+    };
+    Ok((a.shape.clone(), v, kind))
 }
 
 fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
@@ -72,8 +157,8 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let texts = ctx.attrs.get("steps").and_then(AttrValue::as_strs).unwrap_or_default();
     let steps = parse(texts, args.len()).map_err(Error::failed)?;
     let mut values: Vec<Value> = Vec::with_capacity(args.len() + steps.len());
-    for a in &args {
-        values.push((a.shape.clone(), a.f64s()?));
+    for (i, a) in args.iter().enumerate() {
+        values.push(given(a, i, &steps)?);
     }
     for s in &steps {
         let y = if s.op.starts_with("Reduce") { reduce(s, &values) } else { map(s, &values) }?;
@@ -82,14 +167,14 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let gives = ctx.attrs.ints("gives").unwrap_or(&[]).to_vec();
     for (k, v) in gives.iter().enumerate() {
         let v = usize::try_from(*v).ok().and_then(|v| values.get(v));
-        let (shape, y) = v.ok_or_else(|| bad("attribute `gives`", format!("{gives:?}"), "values of the cluster"))?;
+        let (shape, y, _) = v.ok_or_else(|| bad("attribute `gives`", format!("{gives:?}"), "values of the cluster"))?;
         put_f64(ctx, k, shape, y)?;
     }
     Ok(())
 }
 
 /// The rows of this file.
-pub const OPS: &[Op] = &[Op::new("FusedCluster", run, &[FLOAT]).gives(&[FLOAT])];
+pub const OPS: &[Op] = &[Op::new("FusedCluster", run, &[NUMB]).gives(&[NUMB])];
 
 #[cfg(test)]
 mod tests {
@@ -98,6 +183,34 @@ mod tests {
 
     fn texts(v: &[&str]) -> AttrValue {
         v.iter().map(|s| (*s).to_owned()).collect::<Vec<String>>().into()
+    }
+
+    #[test]
+    fn values_have_types_of_their_own() {
+        let (x, i) = (t(&[2, 2], &[1.5f32, -2.0, 0.25, 8.0]), t(&[2], &[i64::MAX, 3]));
+        let steps = [
+            "Cast:i32 %1",
+            "Greater %0 1",
+            "LogicalNot %3",
+            "Select:i32 %4 %2 7",
+            "Mul %5 2147483647",
+            "Cast:f16 %0",
+            "Select:f16 %3 %7 0.5",
+            "LogicalXor %3 %4",
+            "Cast:i64 %6",
+        ];
+        let a = attrs(&[("steps", texts(&steps)), ("gives", vec![6i64, 8, 9, 10].into())]);
+        let types = [DType::I32, DType::F16, DType::BOOL, DType::I64];
+        let y = call("FusedCluster", &[Some(&x), Some(&i)], &a, &types).unwrap();
+        let product = |v: i32| v.wrapping_mul(i32::MAX);
+        let want = [product(7), product(3), product(-1), product(7)];
+        assert_eq!(y[0].view().values::<i32>().unwrap(), want);
+        assert_eq!(y[1].bytes(), [1.5f32, 0.5, 0.5, 8.0].map(|v| half::f16::from_f32(v).to_le_bytes()).concat());
+        assert_eq!(y[2].bytes(), [1, 1, 1, 1]);
+        assert_eq!(y[3].view().values::<i64>().unwrap(), want.map(i64::from));
+        let a = attrs(&[("steps", texts(&["Exp %0"])), ("gives", vec![1i64].into())]);
+        let e = call("FusedCluster", &[Some(&t(&[1], &[1i32]))], &a, &[DType::I32]).unwrap_err().to_string();
+        assert!(e.contains("an operator of whole numbers"), "{e}");
     }
 
     #[test]

@@ -1,9 +1,11 @@
-//! Clusters: element-wise steps and reductions over a tile of rows in single precision, which stays
-//! in the cache between steps. A value is full (a number for each element of the rows) or a column
+//! Clusters: element-wise steps and reductions over a tile of rows in lanes of four bytes, which
+//! stay in the cache between steps: single precision, the bits of an `i32`, or a truth value as one
+//! or zero. A value is full (a lane for each element of the rows) or a column
 //! (one for each row); a reduction makes a column of full rows, by the additions of
 //! [`crate::reduce`], so that the bits of a row depend on nothing but the row.
 use super::chain::{of_number, pairs, with_number};
-use super::{Binary, Source, Unary, unary};
+use super::lanes::{self, Convert, Lane};
+use super::{Binary, Compare, Source, Unary, unary};
 use crate::reduce::{Reduce, fold};
 use crate::view::Out;
 
@@ -16,17 +18,31 @@ pub enum ClusterStep {
     Binary(Binary, Source, Source),
     /// A reduction of each row of a value.
     Reduce(Reduce, usize),
+    /// A comparison of two, as a truth value.
+    Compare(Compare, Source, Source),
+    /// A map of two whole numbers; a number stands as the bits of one.
+    Whole(Binary, Source, Source),
+    /// A comparison of two whole numbers.
+    WholeCompare(Compare, Source, Source),
+    /// By the truth value: the first, or the second.
+    Select(usize, Source, Source),
+    /// A change of type.
+    Convert(Convert, usize),
 }
 
 impl ClusterStep {
     /// The values that it reads.
     pub fn reads(&self) -> impl Iterator<Item = usize> {
         let of = |s: Source| if let Source::Value(k) = s { Some(k) } else { None };
-        let both = match *self {
-            ClusterStep::Unary(_, x) | ClusterStep::Reduce(_, x) => [Some(x), None],
-            ClusterStep::Binary(_, a, b) => [of(a), of(b)],
+        let all = match *self {
+            ClusterStep::Unary(_, x) | ClusterStep::Reduce(_, x) | ClusterStep::Convert(_, x) => [Some(x), None, None],
+            ClusterStep::Binary(_, a, b)
+            | ClusterStep::Compare(_, a, b)
+            | ClusterStep::Whole(_, a, b)
+            | ClusterStep::WholeCompare(_, a, b) => [of(a), of(b), None],
+            ClusterStep::Select(c, a, b) => [Some(c), of(a), of(b)],
         };
-        both.into_iter().flatten()
+        all.into_iter().flatten()
     }
 }
 
@@ -71,6 +87,7 @@ impl Cluster {
                 })),
             });
             let mut over: Vec<usize> = step.reads().filter(|x| *x >= inputs && last[x - inputs] == k).collect();
+            over.sort_unstable();
             over.dedup();
             for x in over {
                 if let Ok(at) = places[x - inputs] {
@@ -118,7 +135,35 @@ impl Cluster {
                 let from: &[f32] = if x < self.inputs { inputs[x] } else { held[self.places[x - self.inputs]] };
                 &from[..count(self.full[x])]
             };
+            // Row by row where a column is read beside full rows, else all at once.
+            let columns = wide && step.reads().any(|x| !self.full[x]);
+            let parts = if columns { rows } else { 1 };
+            let part = |to: usize, r: usize| if columns { r * len..(r + 1) * len } else { 0..to };
+            let lane = |s: Source, r: usize| match s {
+                Source::Number(v) => Lane::One(v),
+                Source::Value(x) if columns && !self.full[x] => Lane::One(value(x)[r]),
+                Source::Value(x) => Lane::Row(&value(x)[part(value(x).len(), r)]),
+            };
+            let mut each = |f: &dyn Fn(usize, &mut [f32])| {
+                let all = to.len();
+                (0..parts).for_each(|r| f(r, &mut to[part(all, r)]));
+            };
             match *step {
+                ClusterStep::Compare(op, a, b) => {
+                    each(&|r, to| lanes::compare_lanes(op, lane(a, r), lane(b, r), to));
+                }
+                ClusterStep::Whole(op, a, b) => each(&|r, to| lanes::map_whole(op, lane(a, r), lane(b, r), to)),
+                ClusterStep::WholeCompare(op, a, b) => {
+                    each(&|r, to| lanes::compare_whole(op, lane(a, r), lane(b, r), to));
+                }
+                ClusterStep::Select(c, a, b) => each(&|r, to| match lane(Source::Value(c), r) {
+                    Lane::Row(c) => lanes::choose(c, lane(a, r), lane(b, r), to),
+                    Lane::One(c) => match lane(if c != 0.0 { a } else { b }, r) {
+                        Lane::Row(x) => to.copy_from_slice(x),
+                        Lane::One(x) => to.fill(x),
+                    },
+                }),
+                ClusterStep::Convert(how, x) => lanes::convert(how, value(x), to),
                 ClusterStep::Unary(op, x) => unary(op, 0..to.len(), value(x), &mut Out::new(to)),
                 ClusterStep::Reduce(op, x) => {
                     let len = if self.full[x] { len } else { 1 };

@@ -11,8 +11,11 @@ pub mod binary;
 pub mod chain;
 /// Steps over rows, and reductions of rows.
 pub mod cluster;
+/// What clusters do beside single precision.
+pub mod lanes;
 
 pub use binary::{Binary, Compare, binary, compare, float_map, select};
 pub use chain::{Chain, ChainStep, Source};
 pub use cluster::{Cluster, ClusterStep};
+pub use lanes::Convert;
 pub use unary::{Unary, unary};

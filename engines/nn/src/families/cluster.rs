@@ -1,16 +1,18 @@
 //! `FusedCluster`: element-wise steps and reductions over the last axes, a tile of rows at a time in
-//! single precision; f32, f16, bf16. A row is what the reductions run over; where there are none,
-//! the shortest that makes each value a full tensor or one of columns.
+//! single precision, whole numbers and truth values (`families/typed.rs`). A row is what the
+//! reductions run over; where there are none, the shortest that makes each value a full tensor or
+//! one of columns.
 use crate::families::chain::load;
-use crate::families::maps::{map_named, pair_named};
+use crate::families::typed::{self, Lanes, Type};
 use crate::kernel::{Io, Kernel};
-use crate::sig::{Answer, FLOATS, Sig};
+use crate::sig::{Answer, Sig};
+use ge_kernels::elementwise::Cluster;
 use ge_kernels::elementwise::chain::narrow;
-use ge_kernels::elementwise::{Cluster, ClusterStep, Source};
+use ge_kernels::elementwise::lanes::{load_whole, store_cast, store_whole};
 use ge_kernels::reduce::Reduce;
 use ge_kernels::scratch::with_scratch;
 use ge_kernels::view::steps::{Operand, Step, parse};
-use ge_kernels::view::{Elem, Kind, Layout, Nest, broadcast_shapes, element_count};
+use ge_kernels::view::{Elem, Kind, Layout, Nest, broadcast_shapes, cast, element_count};
 use ge_kernels::with_kind;
 use ge_plugin_api::{Error, Result};
 use std::ops::Range;
@@ -31,7 +33,6 @@ enum Load {
 }
 
 struct Rows {
-    kind: Kind,
     rows: usize,
     len: usize,
     /// Rows of a tile, which is a unit of work.
@@ -40,6 +41,9 @@ struct Rows {
     program: Cluster,
     /// The values that are outputs.
     gives: Vec<usize>,
+    /// The type of each input and of each output, and the lanes in which it is computed.
+    types: Vec<Type>,
+    given: Vec<Type>,
 }
 
 /// The reduction of a name.
@@ -61,7 +65,7 @@ struct Value {
 }
 
 /// A reduction: the value, the axes, and whether they are kept.
-fn reduced(s: &Step) -> Answer<(Reduce, usize, usize, bool)> {
+pub fn reduced(s: &Step) -> Answer<(Reduce, usize, usize, bool)> {
     match (reduction_named(&s.op), s.args.as_slice()) {
         (Some(op), &[Operand::Value(x), Operand::Number(n), Operand::Number(keep)]) if n >= 1.0 => {
             Ok((op, x, n as usize, keep == 1.0))
@@ -101,30 +105,6 @@ fn padded(shape: &[usize], rank: usize) -> Vec<usize> {
     all
 }
 
-/// One step as the kernel computes it.
-fn step(s: &Step) -> Answer<ClusterStep> {
-    if s.op.starts_with("Reduce") {
-        let (op, x, ..) = reduced(s)?;
-        return Ok(ClusterStep::Reduce(op, x));
-    }
-    let of = |o: &Operand| match o {
-        Operand::Value(k) => Source::Value(*k),
-        Operand::Number(v) => Source::Number(*v as f32),
-    };
-    if let (Some(op), [a, b]) = (pair_named(&s.op), s.args.as_slice()) {
-        return Ok(ClusterStep::Binary(op, of(a), of(b)));
-    }
-    let Some((Operand::Value(x), rest)) = s.args.split_first() else {
-        return Err(format!("step {} reads no value", s.op));
-    };
-    let number = |o: &Operand| match o {
-        Operand::Number(v) => Ok(*v as f32),
-        Operand::Value(k) => Err(format!("step {} reads %{k} where it takes a number", s.op)),
-    };
-    let numbers = rest.iter().map(number).collect::<Answer<Vec<f32>>>()?;
-    Ok(ClusterStep::Unary(map_named(&s.op, &numbers)?, *x))
-}
-
 /// The number of last axes that are a row, by the reductions; without them by the shapes of the
 /// steps' values, which are the whole or columns.
 fn axes_of_rows(steps: &[Step], made: &[Value], whole: &[usize]) -> Answer<usize> {
@@ -155,7 +135,6 @@ fn axes_of_rows(steps: &[Step], made: &[Value], whole: &[usize]) -> Answer<usize
 /// # Errors
 /// Types, shapes or steps that it does not take, in words.
 pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
-    let kind = sig.one_kind(FLOATS)?;
     let texts = sig.attrs.strs("steps").ok_or("attribute `steps` is missing")?;
     let inputs = sig.inputs.len();
     let parsed = parse(texts, inputs)?;
@@ -168,6 +147,7 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
         let v = value(s, &values)?;
         values.push(v);
     }
+    let (types, steps) = typed::typed(sig, &parsed)?;
     let mut whole = Vec::new();
     for v in values.iter().filter(|v| !v.dropped) {
         whole = broadcast_shapes(&whole, &v.shape).map_err(|e| e.to_string())?;
@@ -183,16 +163,18 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
 
     // Which inputs are full; of rows of one element, none is.
     let (mut full, mut loads) = (Vec::new(), Vec::new());
-    for v in &values[..inputs] {
+    for (v, t) in values[..inputs].iter().zip(&types) {
         let own = padded(&v.shape, whole.len());
         let wide = len != 1 && own[over.len()..].iter().any(|d| *d != 1);
         let (from, to): (&[usize], &[usize]) = if wide { (&own, &whole) } else { (&own[..over.len()], over) };
         let l = Layout::contiguous(from).and_then(|l| l.broadcast_to(to)).map_err(|e| e.to_string())?;
         let nest = Nest::new(to, [&l]);
-        loads.push(match kind {
-            Kind::F32 if from == to => Load::Direct,
-            _ if own[..over.len()].iter().all(|d| *d == 1) => Load::Once(nest),
-            _ => Load::Tile(nest),
+        loads.push(if t.lies_as_lanes() && from == to {
+            Load::Direct
+        } else if own[..over.len()].iter().all(|d| *d == 1) {
+            Load::Once(nest)
+        } else {
+            Load::Tile(nest)
         });
         full.push(wide);
     }
@@ -209,17 +191,18 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     if gives.len() != sig.outputs.len() || !once {
         return Err(format!("{} outputs, `gives` names {gives:?}", sig.outputs.len()));
     }
-    let steps = parsed.iter().map(step).collect::<Answer<Vec<_>>>()?;
     let program = Cluster::new(steps, &full, &gives.iter().map(|v| v - inputs).collect::<Vec<_>>());
     for (k, v) in gives.iter().enumerate() {
         let y = sig.output(k)?;
         let numbers = if program.is_full(*v) { count(&whole)? } else { rows };
-        if y.shape != values[*v].shape || y.count() != numbers || y.kind != Some(kind) {
+        if y.shape != values[*v].shape || y.count() != numbers || y.kind != Some(types[*v].kind) {
             return Err(format!("output {k} is {} {:?}, the step gives {:?}", y.dtype, y.shape, values[*v].shape));
         }
     }
     let tile = (TILE / len.max(1)).clamp(1, rows.max(1));
-    let cluster = Rows { kind, rows, len, tile, inputs: loads, program, gives };
+    let given = gives.iter().map(|v| types[*v]).collect();
+    let types = types[..inputs].to_vec();
+    let cluster = Rows { rows, len, tile, inputs: loads, program, gives, types, given };
     if cluster.memory().is_none_or(|m| m > MOST_MEMORY) {
         return Err(format!("rows of {len} elements"));
     }
@@ -233,23 +216,59 @@ fn split<'m>(memory: &mut &'m mut [f32], n: usize) -> &'m mut [f32] {
     own
 }
 
-/// Calls `f` with these parts of the outputs, one of each.
-fn with_outputs(
+/// Calls `f` with these parts of the outputs, one of each: of the output itself, or what is lent for
+/// it.
+fn with_outputs<'m>(
     io: &Io<'_, '_>,
-    parts: &[Range<usize>],
-    lent: Vec<&mut [f32]>,
+    parts: &[(Range<usize>, bool)],
+    mut made: Vec<&'m mut [f32]>,
+    mut lent: Vec<&'m mut [f32]>,
     f: &mut dyn FnMut(Vec<&mut [f32]>),
 ) -> Result<()> {
-    let Some(part) = parts.get(lent.len()) else {
+    let Some((part, itself)) = parts.get(lent.len()) else {
         f(lent);
         return Ok(());
     };
+    let own = made.pop().unwrap_or_default();
+    if !itself {
+        lent.push(own);
+        return with_outputs(io, parts, made, lent, f);
+    }
     io.output::<f32, ()>(lent.len(), |out| {
         // Those lent so far outlive this one.
-        let mut lent: Vec<&mut [f32]> = lent;
+        let (made, mut lent): (Vec<&mut [f32]>, Vec<&mut [f32]>) = (made, lent);
         lent.push(out.part(part.start, part.len()));
-        with_outputs(io, parts, lent, f)
+        with_outputs(io, parts, made, lent, f)
     })
+}
+
+/// Elements of an input as lanes.
+fn load_lanes<T: Elem>(x: &[T], nest: &Nest<1>, range: Range<usize>, lanes: Lanes, to: &mut [f32]) {
+    if lanes != Lanes::Whole {
+        return load::<T>(x, nest, range, to);
+    }
+    let mut at = 0;
+    nest.each_run_in(range, |[p], len, [s]| {
+        let (to, p) = (&mut to[at..at + len], p as usize);
+        match s {
+            1 => load_whole(&x[p..p + len], to),
+            0 => to.fill(f32::from_bits(cast::<T, i32>(x[p]) as u32)),
+            _ => to.iter_mut().enumerate().for_each(|(i, o)| {
+                let from = (p as isize + i as isize * s) as usize;
+                *o = f32::from_bits(cast::<T, i32>(x[from]) as u32);
+            }),
+        }
+        at += len;
+    });
+}
+
+/// Lanes as elements of an output.
+fn store_lanes<T: Elem>(x: &[f32], lanes: Lanes, out: &mut [T]) {
+    match (lanes, T::KIND) {
+        (Lanes::Whole, _) => store_whole(x, out),
+        (_, Kind::F16 | Kind::Bf16) => narrow(x, out),
+        _ => store_cast(x, out),
+    }
 }
 
 impl Rows {
@@ -263,9 +282,9 @@ impl Rows {
         if matches!(self.inputs[i], Load::Direct) { 0 } else { self.of(self.program.is_full(i), self.tile) }
     }
 
-    /// Numbers of a tile of output `k`, where they are narrowed.
+    /// Numbers of a tile of output `k`, where it is not made in place.
     fn narrowed(&self, k: usize) -> usize {
-        if self.kind == Kind::F32 { 0 } else { self.of(self.program.is_full(self.gives[k]), self.tile) }
+        if self.given[k].lies_as_lanes() { 0 } else { self.of(self.program.is_full(self.gives[k]), self.tile) }
     }
 
     /// Floats of working memory; None where they are too many to count.
@@ -276,7 +295,14 @@ impl Rows {
         Some(loaded + narrowed + self.program.memory(self.tile, self.len))
     }
 
-    fn compute<T: Elem>(&self, units: Range<usize>, io: &Io<'_, '_>, memory: &mut [f32]) -> Result<()> {
+    /// Loads a tile of input `i`.
+    fn load(&self, io: &Io<'_, '_>, i: usize, nest: &Nest<1>, range: Range<usize>, to: &mut [f32]) -> Result<()> {
+        let Type { kind, lanes } = self.types[i];
+        with_kind!(kind, T => load_lanes::<T>(io.input::<T>(i)?, nest, range, lanes, to));
+        Ok(())
+    }
+
+    fn compute(&self, units: Range<usize>, io: &Io<'_, '_>, memory: &mut [f32]) -> Result<()> {
         let mut rest = memory;
         let mut own: Vec<&mut [f32]> = (0..self.inputs.len()).map(|i| split(&mut rest, self.loaded(i))).collect();
         let mut made: Vec<&mut [f32]> = (0..self.gives.len()).map(|k| split(&mut rest, self.narrowed(k))).collect();
@@ -287,9 +313,9 @@ impl Rows {
             for (i, input) in self.inputs.iter().enumerate() {
                 let range = part(self.program.is_full(i), &rows);
                 match input {
-                    Load::Tile(nest) => load::<T>(io.input::<T>(i)?, nest, range, own[i]),
+                    Load::Tile(nest) => self.load(io, i, nest, range, own[i])?,
                     // The first tile is the longest.
-                    Load::Once(nest) if start == first => load::<T>(io.input::<T>(i)?, nest, range, own[i]),
+                    Load::Once(nest) if start == first => self.load(io, i, nest, range, own[i])?,
                     Load::Direct | Load::Once(_) => {}
                 }
             }
@@ -298,20 +324,21 @@ impl Rows {
                 let range = part(self.program.is_full(i), &rows);
                 inputs.push(if matches!(input, Load::Direct) { &io.input::<f32>(i)?[range] } else { &*own[i] });
             }
-            let parts: Vec<Range<usize>> = self.gives.iter().map(|v| part(self.program.is_full(*v), &rows)).collect();
-            if self.kind == Kind::F32 {
-                with_outputs(io, &parts, Vec::with_capacity(parts.len()), &mut |outputs| {
-                    self.program.run(rows.len(), self.len, &inputs, rest, outputs);
-                })?;
-                continue;
-            }
-            let outputs = made.iter_mut().map(|m| &mut **m).collect();
-            self.program.run(rows.len(), self.len, &inputs, rest, outputs);
-            for (k, part) in parts.iter().enumerate() {
-                io.output::<T, ()>(k, |out| {
-                    narrow(&made[k][..part.len()], out.part(part.start, part.len()));
+            let of = |(k, v): (usize, &usize)| (part(self.program.is_full(*v), &rows), self.given[k].lies_as_lanes());
+            let parts: Vec<(Range<usize>, bool)> = self.gives.iter().enumerate().map(of).collect();
+            let lent = made.iter_mut().rev().map(|m| &mut **m).collect();
+            with_outputs(io, &parts, lent, Vec::with_capacity(parts.len()), &mut |outputs| {
+                self.program.run(rows.len(), self.len, &inputs, rest, outputs);
+            })?;
+            for (k, (part, itself)) in parts.iter().enumerate() {
+                let Type { kind, lanes } = self.given[k];
+                if *itself {
+                    continue;
+                }
+                with_kind!(kind, T => io.output::<T, ()>(k, |out| {
+                    store_lanes(&made[k][..part.len()], lanes, out.part(part.start, part.len()));
                     Ok(())
-                })?;
+                })?);
             }
         }
         Ok(())
@@ -332,9 +359,6 @@ impl Kernel for Rows {
 
     fn run(&self, units: Range<usize>, io: &Io<'_, '_>) -> Result<()> {
         let memory = self.memory().ok_or_else(|| Error::internal("memory of a cluster"))?;
-        with_scratch(memory, |memory| {
-            with_kind!(self.kind, [F32, F16, Bf16], T => self.compute::<T>(units, io, memory),
-                else Err(Error::internal("type of a cluster")))
-        })
+        with_scratch(memory, |memory| self.compute(units, io, memory))
     }
 }

@@ -3,6 +3,8 @@
 
 /// Clusters of element-wise operators and reductions.
 pub mod cluster;
+/// The types of clusters' values.
+pub mod typed;
 /// Products of groups of rows.
 pub mod grouped;
 /// Blocks of a launch that work together.

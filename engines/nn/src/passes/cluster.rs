@@ -1,5 +1,5 @@
-//! `ClusterAutoFusionPass`: element-wise operators and reductions over the last axes that read each
-//! other become one `FusedCluster`, whose inner values are not in memory. What an inner value's other
+//! `ClusterAutoFusionPass`: element-wise operators (comparisons, choices, casts and whole numbers of
+//! 32 bits among them) and reductions over the last axes that read each other become one `FusedCluster`, whose inner values are not in memory. What an inner value's other
 //! readers need, it gives out too. Softmax, the normalisations and log-sum-exp come of it by
 //! themselves.
 //!
@@ -7,10 +7,11 @@
 //! other, where the whole has one shape of rows (each value is full or a column of it, so that
 //! nothing is computed twice), where no path leaves it and comes back, and where the rows fit the
 //! cache. A cluster of one shape with one result is left to `ElementwiseAutoFusionPass`.
-use super::elementwise::{agree, is_step, step};
+use super::cluster_steps::{Member, member, op_named};
+use super::elementwise::agree;
 use super::reach::Reach;
 use super::{has_kernel_for, open};
-use crate::families::cluster::reduction_named;
+use crate::families::typed::Lanes;
 use ge_plugin_api::Result;
 use ge_plugin_api::fusion::{Boundary, Replacement, SubgraphRewriter, Verdict};
 use ge_plugin_api::ops::infer::broadcast_shapes;
@@ -26,68 +27,12 @@ const MOST_INPUTS: usize = 12;
 /// Outputs of a cluster at most.
 const MOST_OUTPUTS: usize = 8;
 /// Elements of a row that is reduced at most: the values of a row then stay in the cache.
-const MOST_ROW: u64 = 16 * 1024;
+pub const MOST_ROW: u64 = 16 * 1024;
 /// Name of the pass.
 const NAME: &str = "ClusterAutoFusionPass";
 
 /// The pass.
 pub struct ClusterFusion;
-
-/// A node that can be part of a cluster.
-struct Member<'g> {
-    /// What it gives.
-    out: &'g TensorDesc,
-    /// What it reads, without the numbers that its step has in it.
-    reads: Vec<ValueRef>,
-    /// Of a reduction, how many axes, and whether they are kept.
-    reduces: Option<(usize, bool)>,
-    cluster: usize,
-}
-
-/// The last axes that a reduction is over, and whether they are kept; None where it is none of them.
-fn reduction(n: &Node<'_>) -> Option<(usize, bool)> {
-    reduction_named(n.op().trim_end_matches('D'))?;
-    let rank = n.input_desc(0)?.shape.rank()?;
-    let axes = match n.ints("axes") {
-        Some(axes) => axes.to_vec(),
-        None => n.const_input(1)?.to_i64(8)?,
-    };
-    let of = |a: &i64| usize::try_from(if *a < 0 { *a + rank as i64 } else { *a }).ok().filter(|a| *a < rank);
-    let mut axes = axes.iter().map(of).collect::<Option<Vec<_>>>()?;
-    axes.sort_unstable();
-    axes.dedup();
-    let last = !axes.is_empty() && axes.iter().rev().enumerate().all(|(i, a)| *a == rank - 1 - i);
-    last.then_some((axes.len(), n.flag("keep_dims")))
-}
-
-/// The node as a part of a cluster, where it can be one.
-fn member<'g>(n: &Node<'g>, cluster: usize) -> Option<Member<'g>> {
-    let g = n.graph();
-    let [out] = n.outputs() else { return None };
-    let taken = matches!(out.dtype, DType::F32 | DType::F16 | DType::BF16) && open::is_named(&out.shape);
-    if !taken || !n.controls().is_empty() || !g.control_users(n.id()).is_empty() {
-        return None;
-    }
-    if let Some(reduces) = reduction(n) {
-        let x = n.input_desc(0)?;
-        let fits = x.dtype == out.dtype && open::is_named(&x.shape);
-        return fits.then(|| Member { out, reads: vec![n.inputs()[0]], reduces: Some(reduces), cluster });
-    }
-    if matches!(n.op(), "QuantizeLinear" | "DequantizeLinear") || !is_step(n) {
-        return None;
-    }
-    let (mut reads, mut shape) = (Vec::new(), Shape::of(&[]));
-    step(n, &mut |v| {
-        reads.push(v);
-        String::new()
-    })?;
-    // A number written into a step is of no axes, though a constant of one element may have some.
-    for v in &reads {
-        let d = g.desc(*v).filter(|d| d.dtype == out.dtype)?;
-        shape = broadcast_shapes(&shape, &d.shape).ok()?;
-    }
-    (!reads.is_empty() && open::same(&shape, &out.shape)).then_some(Member { out, reads, reduces: None, cluster })
-}
 
 /// What a set of nodes would be.
 struct Form {
@@ -137,6 +82,9 @@ impl<'g> Sets<'g> {
     fn form(&self, nodes: &[u32]) -> Option<Form> {
         let own = |n: u32| self.member(n).map(|m| &m.out.shape);
         let within = |set: &[u32], v: &ValueRef| self.reach.place(v.node).is_some_and(|p| set.contains(&p));
+        if !self.types_fit(nodes) {
+            return None;
+        }
         let mut dropped: Vec<u32> = Vec::new();
         let mut outside: Vec<ValueRef> = Vec::new();
         let (mut axes, mut whole) = (None, Shape::of(&[]));
@@ -198,6 +146,27 @@ impl<'g> Sets<'g> {
         Some(Form { reduces: axes.is_some(), one_shape })
     }
 
+    /// Whether no value that lanes do not hold is read inside, and what casts read of such a type is
+    /// one thing to all of them.
+    fn types_fit(&self, nodes: &[u32]) -> bool {
+        let mut casts: Vec<(ValueRef, Lanes)> = Vec::new();
+        for m in nodes.iter().filter_map(|n| self.member(*n)).filter(|m| m.typed) {
+            for v in &m.reads {
+                let made = self.reach.place(v.node).filter(|p| nodes.contains(p)).and_then(|p| self.member(p));
+                if made.is_some_and(|m| m.given_alone) {
+                    return false;
+                }
+                if let Some(lanes) = m.casts_to {
+                    if casts.iter().any(|(of, as_of)| of == v && *as_of != lanes) {
+                        return false;
+                    }
+                    casts.push((*v, lanes));
+                }
+            }
+        }
+        true
+    }
+
     /// Whether no path leaves these nodes and comes back by what `from` wait for.
     fn convex(&mut self, nodes: &[u32], from: &[u32]) -> bool {
         let (members, clusters) = (&self.members, &self.clusters);
@@ -215,7 +184,11 @@ impl<'g> Sets<'g> {
         let (Some(first), Some(second)) = (self.member(x), self.member(y)) else { return };
         let count = self.clusters[a].len() + self.clusters[b].len();
         let same_shape = open::same(&first.out.shape, &second.out.shape);
-        if count > MOST_STEPS || first.out.dtype != second.out.dtype || !agree(&self.node(x), &self.node(y)) {
+        if count > MOST_STEPS || !agree(&self.node(x), &self.node(y)) {
+            return;
+        }
+        let typed = |c: usize| self.clusters[c].iter().any(|n| self.member(*n).is_some_and(|m| m.typed));
+        if first.out.dtype != second.out.dtype && !typed(a) && !typed(b) {
             return;
         }
         if let (Some(reads), Some(more), [new]) = (&self.plain[a], &self.plain[b], self.clusters[b].as_slice())
@@ -268,8 +241,9 @@ impl<'g> Sets<'g> {
     fn pays(&self, nodes: &[u32]) -> bool {
         let Some(form) = self.form(nodes).filter(|_| nodes.len() > 1) else { return false };
         let outputs = self.outputs(nodes);
-        if outputs.is_empty() || outputs.len() > MOST_OUTPUTS || (!form.reduces && form.one_shape && outputs.len() == 1)
-        {
+        let typed = nodes.iter().any(|n| self.member(*n).is_some_and(|m| m.typed));
+        let chain = !form.reduces && form.one_shape && outputs.len() == 1 && !typed;
+        if outputs.is_empty() || outputs.len() > MOST_OUTPUTS || chain {
             return false;
         }
         if form.reduces {
@@ -280,7 +254,8 @@ impl<'g> Sets<'g> {
         let op = |n: NodeId| self.g.find(n).map_or("", |n| n.op());
         let bytes = reads().any(|v| op(v.node) == "DequantizeLinear")
             || outputs.iter().any(|v| self.g.users(*v).iter().any(|u| op(u.node) == "QuantizeLinear"));
-        let cube = |v: &ValueRef| self.g.desc(*v).is_some_and(|d| d.dtype != DType::F32 && d.shape.rank() == Some(4));
+        let half = |d: DType| matches!(d, DType::F16 | DType::BF16);
+        let cube = |v: &ValueRef| self.g.desc(*v).is_some_and(|d| half(d.dtype) && d.shape.rank() == Some(4));
         !bytes && !outputs.iter().any(cube)
     }
 
@@ -308,7 +283,7 @@ impl<'g> Sets<'g> {
                     let op = node.op().trim_end_matches('D');
                     format!("{op} {} {axes} {}", name(m.reads[0]), u8::from(keep))
                 }
-                None => step(&node, &mut name).ok_or("a node is no step")?,
+                None => op_named(&node, &mut name).ok_or("a node is no step")?,
             });
         }
         let place = |v: &ValueRef| inside(*v).map(|k| (inputs.len() + k) as i64).ok_or("an output is no step");
@@ -345,7 +320,7 @@ impl Pass for ClusterFusion {
             sets.members.push(member(&n, own));
             let Some(Some(m)) = sets.members.last() else { continue };
             let reads = m.reads.clone();
-            sets.plain.push(m.reduces.is_none().then(|| reads.clone()));
+            sets.plain.push((m.reduces.is_none() && !m.typed).then(|| reads.clone()));
             sets.clusters.push(vec![place]);
             for v in reads {
                 if let (Some(own), Some(before)) = (sets.cluster(n.id()), sets.cluster(v.node))

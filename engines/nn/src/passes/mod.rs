@@ -11,6 +11,10 @@ pub mod byte_weights;
 pub mod conv;
 /// Clusters of element-wise operators and reductions.
 pub mod cluster;
+/// Operators of several parts.
+pub mod composites;
+/// Nodes as parts of clusters.
+mod cluster_steps;
 /// Chains of element-wise operators.
 pub mod elementwise;
 /// What follows a product, and the transposes before it.

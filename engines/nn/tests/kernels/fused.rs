@@ -287,6 +287,60 @@ fn a_cluster_without_reductions_has_columns_numbers_and_any_broadcast_input() {
     cluster_gives(c.with("steps", texts(&steps)).with("gives", vec![5i64, 8]), &[first, second], 1e-6);
 }
 
+/// Comparisons, choices, casts and whole numbers beside a column, over several tiles.
+#[test]
+fn values_of_a_cluster_have_types_of_their_own() {
+    let (x, column) = (noise(F, &[3, 70, 33], 1), noise(F, &[3, 70, 1], 2));
+    let ids = t(DType::I64, &[3, 1, 33], (0..99).map(|i| f64::from(i * 7 % 5)));
+    let whole = t(DType::I32, &[3, 70, 33], (0..6930).map(|i| f64::from(i % 9 - 4)));
+    let flags = t(DType::BOOL, &[3, 70, 33], (0..6930).map(|i| f64::from(i / 3 % 2)));
+    let (mut chosen, mut sums, mut truths, mut halves) = (vec![], vec![], vec![], vec![]);
+    for i in 0..3 * 70 * 33 {
+        let id = ids.data[i / (70 * 33) * 33 + i % 33];
+        let above = x.data[i] > column.data[i / 33] && flags.data[i] == 0.0;
+        chosen.push(if above { id } else { -0.5 });
+        sums.push(if above { (whole.data[i] + 3.0) * whole.data[i] } else { 7.0 });
+        truths.push(f64::from(u8::from(above != (whole.data[i] < 1.0))));
+        halves.push(f64::from(half::f16::from_f64(x.data[i] * id)));
+    }
+    let steps = [
+        "Cast:f32 %2",
+        "Greater %0 %1",
+        "LogicalNot %4",
+        "LogicalAnd %6 %7",
+        "Select:f32 %8 %5 -0.5",
+        "Add %3 3",
+        "Mul %10 %3",
+        "Select:i32 %8 %11 7",
+        "Less %3 1",
+        "LogicalXor %8 %13",
+        "Mul %0 %5",
+        "Cast:f16 %15",
+        "Cast:i64 %12",
+        "Equal %17 %3",
+    ];
+    let shape: &[u64] = &[3, 70, 33];
+    let outs = [(F, shape), (DType::I32, shape), (DType::BOOL, shape), (DType::F16, shape), (DType::I64, shape)];
+    let c = case("FusedCluster", &[&x, &column, &ids, &whole, &flags], &outs);
+    let gives = vec![9i64, 12, 14, 16, 17];
+    let want = [chosen, sums.clone(), truths, halves, sums];
+    cluster_gives(c.with("steps", texts(&steps[..13])).with("gives", gives.clone()), &want, 1e-3);
+    let ai = Nn::ai_core();
+    let refused = |steps: &[&str], inputs: &[&T], out: (DType, &[u64]), gives: i64| {
+        case("FusedCluster", inputs, &[out]).with("steps", texts(steps)).with("gives", vec![gives]).refusal(&ai)
+    };
+    let c = case("FusedCluster", &[&x, &column, &ids, &whole, &flags], &outs);
+    let all = c.with("steps", texts(&steps)).with("gives", gives).refusal(&ai);
+    assert_eq!(all, "step Equal reads a value of i64");
+    assert_eq!(refused(&["Exp %0"], &[&whole], (DType::I32, shape), 1), "step Exp of i32");
+    assert_eq!(refused(&["Add %0 0.5"], &[&whole], (DType::I32, shape), 1), "0.5 is no whole number of 32 bits");
+    let ids_shape: &[u64] = &[3, 1, 33];
+    let twice = refused(&["Cast:f32 %0", "Cast:i32 %0"], &[&ids], (DType::I32, ids_shape), 2);
+    assert_eq!(twice, "input 0 is cast to whole numbers and to others");
+    let wide = refused(&["Cast:bf16 %0"], &[&ids], (DType::BF16, ids_shape), 1);
+    assert_eq!(wide, "input 0 is i64, which step Cast:bf16 does not read");
+}
+
 #[test]
 fn clusters_that_are_none_are_refused_in_words() {
     let ai = Nn::ai_core();

@@ -1,0 +1,117 @@
+//! `AutoDecomposePass`: an operator that only the AI CPU computes, made of what clusters take:
+//! `Celu`, `ThresholdedRelu`, `Shrink`, `Swish` with a scale, `LpNormalization` over the last axis. In
+//! single precision, where the parts round as the whole does; what is made becomes one kernel with
+//! what stands beside it.
+use super::cluster::MOST_ROW;
+use super::open;
+use ge_plugin_api::fusion::{Decompose, Replacement, Verdict};
+use ge_plugin_api::pass::{PassInfo, PassLevel, PassStage};
+use ge_plugin_api::types::{ConstTensor, DType, ValueRef};
+use ge_plugin_api::view::Node;
+
+/// The pass.
+pub struct Composites;
+
+/// New nodes over values and numbers.
+struct Parts<'r, 'g>(&'r Replacement<'g>);
+
+impl Parts<'_, '_> {
+    fn number(&self, v: f64) -> Verdict<ValueRef> {
+        Ok(self.0.constant(ConstTensor::of(&[], &[v as f32]).ok_or("a number is no tensor")?))
+    }
+    fn map(&self, op: &str, x: ValueRef) -> ValueRef {
+        self.0.op(op, [x]).into()
+    }
+    fn pair(&self, op: &str, a: ValueRef, b: ValueRef) -> ValueRef {
+        self.0.op(op, [a, b]).into()
+    }
+    fn select(&self, c: ValueRef, a: ValueRef, b: ValueRef) -> ValueRef {
+        self.0.op("SelectV2", [c, a, b]).into()
+    }
+    /// A reduction of the last axis, which stays.
+    fn reduce(&self, op: &str, x: ValueRef) -> ValueRef {
+        self.0.op(op, [x]).attr("axes", vec![-1i64]).attr("keep_dims", true).into()
+    }
+}
+
+/// `max(0, x) + min(0, alpha * (e^(x / alpha) - 1))`.
+fn celu(x: ValueRef, alpha: f64, p: &Parts<'_, '_>) -> Verdict<ValueRef> {
+    let (alpha, zero) = (p.number(alpha)?, p.number(0.0)?);
+    let below = p.pair("Mul", alpha, p.map("Expm1", p.pair("RealDiv", x, alpha)));
+    Ok(p.pair("Add", p.map("Relu", x), p.pair("Minimum", zero, below)))
+}
+
+/// `x + bias` below `-lambd`, `x - bias` above `lambd`, else nothing.
+fn shrink(x: ValueRef, [lambd, bias]: [f64; 2], p: &Parts<'_, '_>) -> Verdict<ValueRef> {
+    let (low, high, zero) = (p.number(-lambd)?, p.number(lambd)?, p.number(0.0)?);
+    let bias = p.number(bias)?;
+    let above = p.select(p.pair("Greater", x, high), p.pair("Sub", x, bias), zero);
+    Ok(p.select(p.pair("Less", x, low), p.pair("Add", x, bias), above))
+}
+
+/// By the sum of absolute values.
+fn by_sum(x: ValueRef, p: &Parts<'_, '_>) -> Verdict<ValueRef> {
+    let n = p.reduce("ReduceSumD", p.map("Abs", x));
+    let (zero, one) = (p.number(0.0)?, p.number(1.0)?);
+    Ok(p.pair("RealDiv", x, p.select(p.pair("Equal", n, zero), one, n)))
+}
+
+/// By the length, in units of the largest element, whose square fits: the length is then one or more,
+/// but where all are zero.
+fn by_length(x: ValueRef, p: &Parts<'_, '_>) -> Verdict<ValueRef> {
+    let (zero, one, most) = (p.number(0.0)?, p.number(1.0)?, p.number(f64::INFINITY)?);
+    let top = p.reduce("ReduceMaxD", p.map("Abs", x));
+    let is_unit = p.pair("LogicalAnd", p.pair("Greater", top, zero), p.pair("Less", top, most));
+    let scaled = p.pair("RealDiv", x, p.select(is_unit, top, one));
+    let length = p.map("Sqrt", p.reduce("ReduceSumD", p.map("Square", scaled)));
+    Ok(p.pair("RealDiv", scaled, p.pair("Maximum", length, one)))
+}
+
+impl Decompose for Composites {
+    fn info(&self) -> PassInfo {
+        let help = "makes operators that clusters take of one that only the AI CPU computes";
+        PassInfo::new("AutoDecomposePass", PassStage::AFTER_PRECISION_REFINE, PassLevel::O3, help)
+    }
+    fn ops(&self) -> &[&str] {
+        &["Celu", "ThresholdedRelu", "Shrink", "Swish", "LpNormalization"]
+    }
+    fn meets(&self, n: &Node<'_>) -> Verdict {
+        let out = super::out_desc(n)?;
+        if out.dtype != DType::F32 {
+            return Err(format!("it is of {}, whose parts would be rounded one by one", out.dtype));
+        }
+        if !open::is_named(&out.shape) {
+            return Err("a size is not known, and has no name".into());
+        }
+        let rank = out.shape.dims().len() as i64;
+        // Comparisons of one axis may be of sizes: clusters leave them.
+        let compares = !matches!(n.op(), "Celu" | "Swish");
+        if compares && rank < 2 {
+            return Err(format!("it has {rank} axes, clusters take comparisons of two and more"));
+        }
+        match n.op() {
+            "Swish" if n.float("scale").unwrap_or(1.0) == 1.0 => Err("its scale is one, it has a kernel".into()),
+            "Celu" if n.float("alpha").unwrap_or(1.0) == 0.0 => Err("its alpha is zero".into()),
+            "LpNormalization" if !matches!(n.int("axis").unwrap_or(-1), a if a == -1 || a == rank - 1) => {
+                Err("its axis is not the last one".into())
+            }
+            "LpNormalization" if out.shape.dims().last().is_some_and(|d| d.size().is_some_and(|d| d > MOST_ROW)) => {
+                Err("its rows are too long for clusters".into())
+            }
+            _ => Ok(()),
+        }
+    }
+    fn replacement(&self, n: &Node<'_>, r: &Replacement<'_>) -> Verdict<Vec<ValueRef>> {
+        let x = n.input(0).ok_or("input 0 is missing")?;
+        let p = Parts(r);
+        let float = |key: &str, default: f64| n.float(key).unwrap_or(default);
+        Ok(vec![match n.op() {
+            "Celu" => celu(x, float("alpha", 1.0), &p)?,
+            "ThresholdedRelu" => p.select(p.pair("Greater", x, p.number(float("alpha", 1.0))?), x, p.number(0.0)?),
+            "Shrink" => shrink(x, [float("lambd", 0.5), float("bias", 0.0)], &p)?,
+            "Swish" => p.pair("Mul", x, p.map("Sigmoid", p.pair("Mul", x, p.number(float("scale", 1.0))?))),
+            _ if n.int("p").unwrap_or(2) == 1 => by_sum(x, &p)?,
+            _ => by_length(x, &p)?,
+        }])
+    }
+}
