@@ -29,6 +29,12 @@ open_code! {
         /// library does with nodes of its own. They do not run where every engine of that library
         /// is excluded.
         OPTIMIZE_WHOLE_GRAPH = 8 "OptimizeWholeGraph",
+        /// Where engines optimise their subgraphs, one after the other or side by side: what an
+        /// engine's library fuses in the types and formats that are settled, between the tuning
+        /// stops `before_ub_match` and `after_ub_match`. A model of open sizes has no subgraphs:
+        /// there the whole graph is seen. They do not run where every engine of that library is
+        /// excluded, and `ge.x.auto_fusion` switches them.
+        OPTIMIZE_FUSED_GRAPH = 9 "OptimizeFusedGraph",
     }
 }
 

@@ -6,6 +6,7 @@ use ge_kernels::view::{Elem, Out, Parts, block_range, cast_slice, cast_slice_mut
 use ge_plugin_api::author::tiling_sink;
 use ge_plugin_api::kernel::{Access, BlockArgs, BlockKernel, LoadedKernel, Writer, block_kernel};
 use ge_plugin_api::{Error, Result};
+use std::cell::RefCell;
 use std::ops::Range;
 
 /// A kernel over units of work. The bits of a unit depend on nothing but the inputs.
@@ -101,9 +102,44 @@ pub fn divided(kernel: &dyn Kernel, schedule: &str) -> Option<[usize; 2]> {
 pub struct Io<'c, 'a> {
     call: &'c BlockArgs<'a>,
     places: &'c Places,
+    watch: Option<&'c Watch>,
 }
 
-impl Io<'_, '_> {
+/// The parts of output 0 that a kernel was lent, in elements.
+#[derive(Default)]
+pub struct Watch(RefCell<Vec<Range<usize>>>);
+
+impl Watch {
+    fn lent(&self, part: Range<usize>) {
+        let mut all = self.0.borrow_mut();
+        match all.last_mut() {
+            Some(last) if last.end == part.start => last.end = part.end,
+            Some(last) if last.start <= part.start && part.end <= last.end => {}
+            _ => all.push(part),
+        }
+    }
+
+    /// The parts, each element in one of them.
+    pub fn parts(self) -> Vec<Range<usize>> {
+        let mut all = self.0.into_inner();
+        all.sort_unstable_by_key(|r| r.start);
+        let mut parts: Vec<Range<usize>> = Vec::with_capacity(all.len());
+        for r in all.into_iter().filter(|r| !r.is_empty()) {
+            match parts.last_mut() {
+                Some(last) if r.start <= last.end => last.end = last.end.max(r.end),
+                _ => parts.push(r),
+            }
+        }
+        parts
+    }
+}
+
+impl<'a> Io<'_, 'a> {
+    /// The same, which tells which parts of output 0 it lends.
+    pub fn watched<'w>(&'w self, watch: &'w Watch) -> Io<'w, 'a> {
+        Io { call: self.call, places: self.places, watch: Some(watch) }
+    }
+
     /// Input `i`.
     ///
     /// # Errors
@@ -128,17 +164,20 @@ impl Io<'_, '_> {
     /// When it is absent, and what `f` says.
     pub fn output<T: Elem, R>(&self, k: usize, f: impl FnOnce(&mut Out<'_, T>) -> Result<R>) -> Result<R> {
         let arg = *self.places.outputs.get(k).ok_or_else(|| Error::internal(format!("no output {k}")))?;
-        let mut lent = Lent(self.call.writer::<u8>(arg)?);
+        let mut lent = Lent(self.call.writer::<u8>(arg)?, self.watch.filter(|_| k == 0));
         f(&mut Out::by_parts(self.call.len(arg) / T::KIND.size(), &mut lent))
     }
 }
 
 /// An output as the numeric library writes it.
-struct Lent<'b>(Writer<'b, u8>);
+struct Lent<'b>(Writer<'b, u8>, Option<&'b Watch>);
 
 impl<T: Elem> Parts<T> for Lent<'_> {
     fn part(&mut self, start: usize, len: usize) -> Option<&mut [T]> {
         let size = T::KIND.size();
+        if let Some(watch) = self.1 {
+            watch.lent(start..start.checked_add(len)?);
+        }
         cast_slice_mut(self.0.part(start.checked_mul(size)?, len.checked_mul(size)?)?).ok()
     }
 }
@@ -240,7 +279,7 @@ impl OnDevice {
         if part.is_empty() {
             return Ok(());
         }
-        let io = Io { call, places: &self.places };
+        let io = Io { call, places: &self.places, watch: None };
         match self.context {
             Some(_) => self.kernel.run_tiled(part, &io, data),
             None => self.kernel.run(part, &io),
@@ -279,6 +318,15 @@ pub fn chunk(units: &Range<usize>, n: usize) -> Range<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_lent_is_told_once() {
+        let watch = Watch::default();
+        for (start, len) in [(10, 5), (15, 5), (0, 3), (12, 4), (30, 0), (2, 4), (25, 1)] {
+            watch.lent(start..start + len);
+        }
+        assert_eq!(watch.parts(), [0..6, 10..20, 25..26]);
+    }
 
     #[test]
     fn blocks_have_as_many_units_each_where_that_costs_few() {

@@ -27,7 +27,7 @@ use ge_plugin_api::fusion::{DecomposePass as Decomposed, PatternFusionPass as Fu
 use ge_plugin_api::{ge_plugin, register_engine, register_pass};
 use passes::{
     attention, byte_weights, cluster, composites, conv, elementwise as chains, matmul, norm, open_weights, panels,
-    qmatmul, quant, recurrent,
+    qmatmul, quant, recurrent, ub,
 };
 
 ge_plugin! { name: "nn", kinds: ["engine", "pass"], provides: ["AIcoreEngine", "VectorEngine"] }
@@ -40,6 +40,7 @@ register_pass!(Fusion(conv::PadConv));
 register_pass!(Decomposed(composites::Composites));
 register_pass!(cluster::ClusterFusion);
 register_pass!(chains::ElementwiseFusion);
+register_pass!(ub::ChainEpilogue);
 register_pass!(matmul::MatMulEpilogue);
 register_pass!(Fusion(matmul::MatMulTranspose));
 register_pass!(matmul::MatMulWeights);

@@ -164,6 +164,7 @@ fn stage_of(at: PassStage) -> &'static str {
     match at {
         PassStage::BEFORE_INFER_SHAPE | PassStage::AFTER_INFER_SHAPE => "prepare",
         PassStage::AFTER_ORIGIN_GRAPH_OPTIMIZE => "stage1",
+        PassStage::OPTIMIZE_FUSED_GRAPH => "subgraph",
         PassStage::OPTIMIZE_WHOLE_GRAPH => "stage2",
         PassStage::AFTER_ASSIGN_LOGIC_STREAM => "streams",
         _ => "original",

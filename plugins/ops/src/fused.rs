@@ -2,10 +2,12 @@
 //! sigmoid tanh gelu gelu_tanh silu hard_sigmoid hard_swish elu`; `activation_params` are its
 //! numbers (`clip`: low, high; `leaky_relu`, `elu`: alpha; `hard_sigmoid`: alpha, beta). `y_dtype`
 //! of a product: the type of y, bias and residual, where it is another than the factors'.
+//! `steps` of a product or a convolution: what follows, as of `FusedElementwise`, over `%0`, which
+//! is y without them.
 //!
-//! * `FusedConv(x, filter, bias? [O], residual? of y's shape) {as Conv2D, activation, activation_params}`:
+//! * `FusedConv(x, filter, bias? [O], residual? of y's shape) {as Conv2D, activation, activation_params, steps?}`:
 //!   activation(conv(x, filter) + bias + residual).
-//! * `FusedMatMul(x1, x2, bias? [N], x3? of y's shape) {transpose_x1, transpose_x2, alpha, activation, activation_params}`:
+//! * `FusedMatMul(x1, x2, bias? [N], x3? of y's shape) {transpose_x1, transpose_x2, alpha, activation, activation_params, steps?}`:
 //!   activation(alpha·x1·x2 + bias + x3), with the leading axes of `BatchMatMulV2`.
 //! * `FusedQuantMatMul(a, a_scale?, a_zero_point?, b, b_scale, b_zero_point?, y_scale?, y_zero_point?, bias? [N]) {transpose_x2, activation, activation_params}`:
 //!   v = activation(a_scale·b_scale·(a - a_zero_point)·(b - b_zero_point) + bias), the product in
@@ -198,6 +200,7 @@ fn defs() -> Vec<OpDef> {
                 .opt("bias", FLOATS, "Y")
                 .opt("residual", FLOATS, "Y")
                 .output("y", FLOATS, "Y")
+                .opt_attr("steps", AttrKind::STRINGS)
                 .flags(flags::LOW_PRECISION),
             "NCHW",
         )),
@@ -209,6 +212,7 @@ fn defs() -> Vec<OpDef> {
                 .opt("x3", FLOATS, "Y")
                 .output("y", FLOATS, "Y")
                 .opt_attr("y_dtype", AttrKind::TYPE)
+                .opt_attr("steps", AttrKind::STRINGS)
                 .attr("transpose_x1", flag, false)
                 .attr("transpose_x2", flag, false)
                 .attr("alpha", AttrKind::FLOAT, 1.0)

@@ -60,6 +60,33 @@ fn a_build_that_stopped_goes_on_to_the_same_model() {
     assert!(cut.contains("peerIndex") && cut.matches("graph @").count() >= 4, "{cut}");
 }
 
+/// The engine of the AI cores fuses in its subgraph: before the first stop the chain stands alone,
+/// behind the second it is part of the convolution, and both go on to the OM of the whole build.
+#[test]
+fn fusions_of_subgraphs_stand_between_the_stops() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    let text = "graph @main(%x: f32[1,4,8,8]) {\n  %w = Const() {value = dense<f32[4,4,1,1]: splat 0.5>} : f32[4,4,1,1]\n  %low = Const() {value = dense<f32[]: -0.125>} : f32[]\n  %c = Conv2D(%x, %w) {pads = [0,0,0,0]} : f32[1,4,8,8]\n  %e = Mish(%c) : f32[1,4,8,8]\n  %y = Maximum(%e, %low) : f32[1,4,8,8]\n  return %y\n}\n";
+    std::fs::write(d.join("m.ge"), text).unwrap();
+    expect_code(d, 0, &["compile", "m.ge", "-o", "plain.om"]);
+    let plain = std::fs::read(d.join("plain.om")).unwrap();
+    let at = |step: &str| {
+        stop(d, "m.ge", step, step);
+        let text = format!("{step}/m.ge");
+        expect_code(d, 0, &["compile", &text, "-o", "on.om"]);
+        assert!(std::fs::read(d.join("on.om")).unwrap() == plain, "{step}");
+        std::fs::read_to_string(d.join(text)).unwrap()
+    };
+    let (before, after) = (at("before_ub_match"), at("after_ub_match"));
+    let nodes = |text: &str| [" Conv2D(", " FusedElementwise(", " FusedConv("].map(|op| text.matches(op).count());
+    assert_eq!((nodes(&before), nodes(&after)), ([1, 1, 0], [0, 0, 1]), "{before}\n{after}");
+    let steps = "steps = [\"Mish %0\", \"Maximum %1 -0.125\"]";
+    assert!(after.contains(steps), "{after}");
+    // The switch of auto fusion leaves both as they are.
+    expect_code(d, 0, &["compile", "m.ge", "-o", "off.om", "--set", "ge.x.auto_fusion=false"]);
+    assert!(std::fs::read(d.join("off.om")).unwrap() != plain);
+}
+
 #[test]
 fn tuning_options_that_do_not_fit_are_told() {
     let dir = tempfile::tempdir().unwrap();

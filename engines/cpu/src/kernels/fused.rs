@@ -46,6 +46,20 @@ fn activate(ctx: &KernelCtx<'_>, y: &mut [f64]) -> Result<()> {
     Ok(())
 }
 
+/// The steps over what came of it, `%0`.
+fn follow(ctx: &KernelCtx<'_>, y: Vec<f64>) -> Result<Vec<f64>> {
+    let texts = ctx.attrs.get("steps").and_then(AttrValue::as_strs).unwrap_or_default();
+    if texts.is_empty() {
+        return Ok(y);
+    }
+    let (n, mut values) = (y.len(), vec![y]);
+    for s in parse(texts, 1).map_err(Error::failed)? {
+        let y = compute(&s, &values, n, DType::F32)?;
+        values.push(y);
+    }
+    Ok(values.pop().unwrap_or_default())
+}
+
 /// Adds input 3, which has the output's shape.
 fn add_residual(ctx: &KernelCtx<'_>, shape: &[usize], y: &mut [f64]) -> Result<()> {
     let Some(r) = Arg::opt(ctx, 3)? else { return Ok(()) };
@@ -58,7 +72,7 @@ fn run_conv(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let (shape, mut y) = conv::<f64>(ctx, &x, &w, b.as_ref())?;
     add_residual(ctx, &shape, &mut y)?;
     activate(ctx, &mut y)?;
-    put_f64(ctx, 0, &shape, &y)
+    put_f64(ctx, 0, &shape, &follow(ctx, y)?)
 }
 fn run_matmul(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let (a, b) = (Arg::of(ctx, 0)?, Arg::of(ctx, 1)?);
@@ -76,7 +90,7 @@ fn run_matmul(ctx: &mut KernelCtx<'_>) -> Result<()> {
     }
     add_residual(ctx, &shape, &mut y)?;
     activate(ctx, &mut y)?;
-    put_f64(ctx, 0, &shape, &y)
+    put_f64(ctx, 0, &shape, &follow(ctx, y)?)
 }
 /// The product in 64-bit integers, all that follows in double precision but the quotient of the
 /// scale, as in QuantizeLinear.

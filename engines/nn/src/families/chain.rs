@@ -51,7 +51,7 @@ fn as_sum(steps: &[ChainStep], kinds: &[Kind]) -> Option<AddBytes> {
 ///
 /// # Errors
 /// An operator or operands that it does not take.
-fn step(s: &Step, out: Kind) -> Answer<ChainStep> {
+pub fn step(s: &Step, out: Kind) -> Answer<ChainStep> {
     if let (Some(op), [a, b]) = (pair_named(&s.op), s.args.as_slice()) {
         let of = |o: &Operand| match o {
             Operand::Value(k) => Source::Value(*k),

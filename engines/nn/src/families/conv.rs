@@ -40,6 +40,9 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let plain = sig.plain_form()?;
     let (spec, bias) = sizes(&plain)?;
     if cube::is_grouped(sig) {
+        if sig.attrs.strs("steps").is_some_and(|s| !s.is_empty()) {
+            return Err("steps follow a convolution in a layout of the cube unit".into());
+        }
         return cube::conv(sig, &plain, spec, cube::Follows { bias, residual, act });
     }
     sig.plain(0)?;
@@ -48,7 +51,7 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let conv = if kind == Kind::F32 && gives == Kind::F32 { conv.in_singles() } else { conv };
     // The cube unit takes channels innermost: x is laid out on the way in, y on the way out.
     let lays_out = if kind == Kind::F32 { 0 } else { sig.input(0)?.count() as u64 + sig.output(0)?.count() as u64 };
-    Ok(Box::new(Convolution { kind, gives, conv, bias, residual, act, lays_out }))
+    fused::followed(sig, Box::new(Convolution { kind, gives, conv, bias, residual, act, lays_out }))
 }
 
 /// Sizes of a convolution in plain layouts, and whether it has a bias.

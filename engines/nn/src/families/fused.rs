@@ -1,7 +1,16 @@
-//! What follows a product or a convolution in the same kernel: the activation by name, and the
-//! residual.
+//! What follows a product or a convolution in the same kernel: the activation by name, the
+//! residual, and steps over what comes of it.
+use crate::families::chain;
+use crate::kernel::{Io, Kernel, Watch};
 use crate::sig::{Answer, Sig};
+use ge_kernels::elementwise::Chain;
+use ge_kernels::elementwise::chain::BLOCK;
+use ge_kernels::scratch::with_scratch;
 use ge_kernels::simd::Act;
+use ge_kernels::view::Kind;
+use ge_kernels::view::steps::parse;
+use ge_plugin_api::Result;
+use std::ops::Range;
 
 /// An activation by its name and numbers (`plugins/ops/src/fused.rs`).
 ///
@@ -43,5 +52,104 @@ pub fn epilogue(sig: &Sig, fused: &str) -> Answer<(Act, bool)> {
     match sig.opt_input(3) {
         Some(r) if r.shape != y.shape => Err(format!("input 3 is {:?}, output 0 {:?}", r.shape, y.shape)),
         r => Ok((act, r.is_some())),
+    }
+}
+
+/// A kernel, and the steps of a chain over its output 0. Each block computes the steps of what it
+/// has just written, while that is near.
+struct Followed {
+    kernel: Box<dyn Kernel>,
+    steps: Chain,
+    /// Elements of the output.
+    n: usize,
+    /// Elements of one unit, about.
+    each: usize,
+}
+
+/// Elements that a block writes before it computes the steps.
+const NEAR: usize = 64 * 1024;
+
+/// The kernel with the steps behind it that the node has: `%0` is what the kernel gives.
+///
+/// # Errors
+/// Steps or types that it does not take, in words.
+pub fn followed(sig: &Sig, kernel: Box<dyn Kernel>) -> Answer<Box<dyn Kernel>> {
+    let texts = sig.attrs.strs("steps").unwrap_or_default();
+    if texts.is_empty() {
+        return Ok(kernel);
+    }
+    let y = sig.output(0)?;
+    if y.kind != Some(Kind::F32) || y.origin.is_some() {
+        return Err(format!("steps follow an output of {} in {}, they take f32 as it is", y.dtype, y.format));
+    }
+    let steps = parse(texts, 1)?.iter().map(|s| chain::step(s, Kind::F32)).collect::<Answer<Vec<_>>>()?;
+    let each = y.count().div_ceil(kernel.units().max(1)).max(1);
+    Ok(Box::new(Followed { kernel, steps: Chain::new(steps, 1), n: y.count(), each }))
+}
+
+impl Followed {
+    fn own(&self) -> u64 {
+        (self.n as u64).saturating_mul(2 * self.steps.steps().len() as u64)
+    }
+}
+
+impl Kernel for Followed {
+    fn units(&self) -> usize {
+        self.kernel.units()
+    }
+
+    fn work(&self) -> u64 {
+        // A step of an element takes about an eighth of the time of what products count as one.
+        self.kernel.work().saturating_add(self.own() / 16)
+    }
+
+    fn products(&self) -> u64 {
+        self.kernel.products()
+    }
+
+    fn operations(&self) -> u64 {
+        self.kernel.operations().saturating_add(self.own())
+    }
+
+    fn moved(&self) -> u64 {
+        self.kernel.moved()
+    }
+
+    fn lays_out(&self) -> u64 {
+        self.kernel.lays_out()
+    }
+
+    fn schedules(&self) -> Vec<String> {
+        self.kernel.schedules()
+    }
+
+    fn scheduled(&self, schedule: &str) -> Option<Box<dyn Kernel>> {
+        let kernel = self.kernel.scheduled(schedule)?;
+        let each = self.n.div_ceil(kernel.units().max(1)).max(1);
+        Some(Box::new(Followed { kernel, steps: self.steps.clone(), n: self.n, each }))
+    }
+
+    fn run(&self, units: Range<usize>, io: &Io<'_, '_>) -> Result<()> {
+        let group = (NEAR / self.each).max(1);
+        for start in units.clone().step_by(group) {
+            let watch = Watch::default();
+            self.kernel.run(start..(start + group).min(units.end), &io.watched(&watch))?;
+            let parts = watch.parts();
+            with_scratch(BLOCK + self.steps.memory(), |memory| {
+                let (x, memory) = memory.split_at_mut(BLOCK);
+                io.output::<f32, ()>(0, |out| {
+                    for part in &parts {
+                        for at in part.clone().step_by(BLOCK) {
+                            let y = out.part(at, BLOCK.min(part.end - at));
+                            let x = &mut x[..y.len()];
+                            x.copy_from_slice(y);
+                            self.steps.run(&[x], memory, y);
+                        }
+                    }
+                    Ok(())
+                })
+            })?;
+        }
+        Ok(())
     }
 }

@@ -93,7 +93,7 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let gemm = Gemm::new([m, n, k], a, b, batch).map_err(|e| e.to_string())?;
     let alpha = if sig.op == "FusedMatMul" { sig.float("alpha", 1.0) } else { 1.0 };
     let packed = takes_panels(sig).map_or(0, |x2| packed(sig, x2));
-    Ok(Box::new(MatMul { kind, gives, gemm, bias, alpha, residual, act, packed }))
+    fused::followed(sig, Box::new(MatMul { kind, gives, gemm, bias, alpha, residual, act, packed }))
 }
 
 /// The sizes of x2 before it was laid out in FRACTAL_NZ: K of x1 by N of the output.

@@ -9,7 +9,7 @@ use ge_plugin_api::types::{AttrMap, ValueRef};
 use ge_plugin_api::view::{Graph, Node};
 
 /// Convolutions of images.
-const CONVOLUTIONS: [&str; 2] = ["Conv2D", "DepthwiseConv2D"];
+pub const CONVOLUTIONS: [&str; 2] = ["Conv2D", "DepthwiseConv2D"];
 /// Those that may have a padding in front of them, with what was already fused behind them.
 const PADDED: [&str; 3] = ["Conv2D", "DepthwiseConv2D", "FusedConv"];
 
@@ -17,7 +17,7 @@ const PADDED: [&str; 3] = ["Conv2D", "DepthwiseConv2D", "FusedConv"];
 ///
 /// # Errors
 /// The number of channels is open.
-fn fused_attrs(n: &Node<'_>) -> Verdict<AttrMap> {
+pub fn fused_attrs(n: &Node<'_>) -> Verdict<AttrMap> {
     let mut a = attrs_of(n);
     if n.op() == "DepthwiseConv2D" {
         let channels = n.input_desc(0).and_then(|d| d.shape.dims().get(1)?.size());

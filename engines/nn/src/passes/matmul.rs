@@ -19,7 +19,7 @@ pub fn turned(n: &Node<'_>) -> (bool, bool) {
 }
 
 /// Attributes of `FusedMatMul` that a product has.
-fn fused_attrs(n: &Node<'_>) -> AttrMap {
+pub fn fused_attrs(n: &Node<'_>) -> AttrMap {
     let mut a = if n.op() == "FusedMatMul" { super::attrs_of(n) } else { AttrMap::default() };
     let (x1, x2) = turned(n);
     a.set("transpose_x1", x1);

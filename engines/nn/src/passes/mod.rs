@@ -1,7 +1,8 @@
 //! Fusions for kernels of this library: each asks the op store whether what it would make has a
 //! kernel, and leaves the graph as it is with the store's reason where it has none. They run where
 //! engines optimise the original graph, the element-wise chains after precision is settled, the
-//! convolutions and products of bytes before constants are folded.
+//! convolutions and products of bytes before constants are folded, what stands behind products in
+//! the engine's own subgraph.
 
 /// Attention from products and softmax.
 pub mod attention;
@@ -35,6 +36,8 @@ pub mod quant;
 mod reach;
 /// Weights of recurrences.
 pub mod recurrent;
+/// Chains behind products and convolutions.
+pub mod ub;
 /// Splits without a task.
 pub mod split_n_optimizer;
 

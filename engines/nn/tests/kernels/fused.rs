@@ -291,12 +291,12 @@ fn a_cluster_without_reductions_has_columns_numbers_and_any_broadcast_input() {
 #[test]
 fn values_of_a_cluster_have_types_of_their_own() {
     let (x, column) = (noise(F, &[3, 70, 33], 1), noise(F, &[3, 70, 1], 2));
-    let ids = t(DType::I64, &[3, 1, 33], (0..99).map(|i| f64::from(i * 7 % 5)));
+    let ids = t(DType::I64, &[3, 70, 33], (0..6930).map(|i| f64::from(i * 7 % 5)));
     let whole = t(DType::I32, &[3, 70, 33], (0..6930).map(|i| f64::from(i % 9 - 4)));
     let flags = t(DType::BOOL, &[3, 70, 33], (0..6930).map(|i| f64::from(i / 3 % 2)));
     let (mut chosen, mut sums, mut truths, mut halves) = (vec![], vec![], vec![], vec![]);
     for i in 0..3 * 70 * 33 {
-        let id = ids.data[i / (70 * 33) * 33 + i % 33];
+        let id = ids.data[i];
         let above = x.data[i] > column.data[i / 33] && flags.data[i] == 0.0;
         chosen.push(if above { id } else { -0.5 });
         sums.push(if above { (whole.data[i] + 3.0) * whole.data[i] } else { 7.0 });
@@ -334,11 +334,36 @@ fn values_of_a_cluster_have_types_of_their_own() {
     assert_eq!(all, "step Equal reads a value of i64");
     assert_eq!(refused(&["Exp %0"], &[&whole], (DType::I32, shape), 1), "step Exp of i32");
     assert_eq!(refused(&["Add %0 0.5"], &[&whole], (DType::I32, shape), 1), "0.5 is no whole number of 32 bits");
-    let ids_shape: &[u64] = &[3, 1, 33];
-    let twice = refused(&["Cast:f32 %0", "Cast:i32 %0"], &[&ids], (DType::I32, ids_shape), 2);
+    let twice = refused(&["Cast:f32 %0", "Cast:i32 %0"], &[&ids], (DType::I32, shape), 2);
     assert_eq!(twice, "input 0 is cast to whole numbers and to others");
-    let wide = refused(&["Cast:bf16 %0"], &[&ids], (DType::BF16, ids_shape), 1);
+    let wide = refused(&["Cast:bf16 %0"], &[&ids], (DType::BF16, shape), 1);
     assert_eq!(wide, "input 0 is i64, which step Cast:bf16 does not read");
+}
+
+/// Steps over what a product and a convolution give, on parts of several units.
+#[test]
+fn steps_follow_a_product_and_a_convolution() {
+    let steps = ["Add %0 3", "Clip %1 0 6", "Mul %0 %2", "Div %3 6", "Maximum %4 -0.125"];
+    let follow = |v: f64| (v * (v + 3.0).clamp(0.0, 6.0) / 6.0).max(-0.125);
+    let (a, b) = (noise(F, &[150, 9], 1), noise(F, &[9, 70], 2));
+    let want = (0..150 * 70).map(|i| {
+        let sum: f64 = (0..9).map(|k| a.data[i / 70 * 9 + k] * b.data[k * 70 + i % 70]).sum();
+        follow(0.5 * sum)
+    });
+    let c = case("FusedMatMul", &[&a, &b], &[(F, &[150, 70])]).with("alpha", 0.5);
+    c.with("steps", texts(&steps)).gives(want, 1e-5);
+    let (x, w, r) = (noise(F, &[2, 6, 24, 31], 1), noise(F, &[10, 6, 1, 1], 2), noise(F, &[2, 10, 24, 31], 3));
+    let points = 24 * 31;
+    let want = (0..2 * 10 * points).map(|i| {
+        let (n, o, p) = (i / (10 * points), i / points % 10, i % points);
+        let sum: f64 = (0..6).map(|c| x.data[(n * 6 + c) * points + p] * w.data[o * 6 + c]).sum();
+        follow((sum + r.data[i]).max(0.0))
+    });
+    let c = case("FusedConv", &[&x, &w, &r], &[(F, &[2, 10, 24, 31])]).absent(2).with("pads", vec![0i64; 4]);
+    c.with("activation", "relu").with("steps", texts(&steps)).gives(want, 1e-5);
+    let half = noise(DType::F16, &[4, 4], 1);
+    let c = case("FusedMatMul", &[&half, &half], &[(DType::F16, &[4, 4])]).with("steps", texts(&steps));
+    assert!(c.refusal(&Nn::ai_core()).starts_with("steps follow an output of f16"));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! `FusionPassExecutor`: the passes that plugins bring, at a stage (003, 3.3; facts 4.2): before
 //! and after shapes are inferred, where the engines optimise the original graph, after the built-in
-//! fusions, after precision, after the original graph is optimised.
+//! fusions, after precision, after the original graph is optimised. Those of engines' subgraphs
+//! (`OptimizeFusedGraph`) run in the stage `subgraph`, and here where a model has none.
 //!
 //! Fusions of engines (`OptimizeOriginalGraph`, `AfterPrecisionRefine`) are for kernels of their
 //! own library: they stay away where every engine of that library is excluded, and run again while
@@ -35,16 +36,8 @@ impl<'m, 'a> FusionPassExecutor<'m, 'a> {
     /// # Errors
     /// A pass fails or records what cannot be applied; it is named.
     pub fn stage(&self, stage: PassStage, model: &mut Model, records: &mut Records) -> Result<()> {
-        let bound = (stage == PassStage::AFTER_PRECISION_REFINE)
-            .then_some(Switch { name: "ge.x.auto_fusion", is_on: |o| o.auto_fusion });
         let again = stage == PassStage::OPTIMIZE_ORIGINAL_GRAPH || stage == PassStage::AFTER_PRECISION_REFINE;
-        let of_engines = again || stage == PassStage::OPTIMIZE_WHOLE_GRAPH;
-        let all = &self.manager.toolbox().passes;
-        let passes: Vec<&PassHandle> = all
-            .iter()
-            .filter(|p| p.info.stage == stage && self.manager.enabled(p.name(), p.info.level, bound))
-            .filter(|p| !of_engines || self.takes_part(&p.owner().name))
-            .collect();
+        let passes = self.enabled(stage);
         // Of each graph, until a pass changes the model.
         let mut indexes: Vec<Rc<OpIndex>> = Vec::new();
         for _ in 0..if again { MOST_ROUNDS } else { 1 } {
@@ -58,6 +51,23 @@ impl<'m, 'a> FusionPassExecutor<'m, 'a> {
             }
         }
         Ok(())
+    }
+
+    /// What is enabled of a stage, in plugin order.
+    pub fn enabled(&self, stage: PassStage) -> Vec<&'a PassHandle> {
+        const OF_ENGINES: [PassStage; 4] = [
+            PassStage::OPTIMIZE_ORIGINAL_GRAPH,
+            PassStage::AFTER_PRECISION_REFINE,
+            PassStage::OPTIMIZE_FUSED_GRAPH,
+            PassStage::OPTIMIZE_WHOLE_GRAPH,
+        ];
+        let bound = matches!(stage, PassStage::AFTER_PRECISION_REFINE | PassStage::OPTIMIZE_FUSED_GRAPH)
+            .then_some(Switch { name: "ge.x.auto_fusion", is_on: |o| o.auto_fusion });
+        let all = &self.manager.toolbox().passes;
+        all.iter()
+            .filter(|p| p.info.stage == stage && self.manager.enabled(p.name(), p.info.level, bound))
+            .filter(|p| !OF_ENGINES.contains(&stage) || self.takes_part(&p.owner().name))
+            .collect()
     }
 
     /// Whether a library has no engines, or one of them takes part.

@@ -9,13 +9,14 @@ use crate::options::Options;
 use crate::partition::dynamic::dynamic_shape_partition::{self, Parts};
 use crate::partition::dynamic::seal::{self, Found};
 use crate::partition::dynamic::{arithmetic, unknown};
-use crate::pass::{Blamed, Records};
+use crate::pass::{Blamed, Records, hooks};
 use crate::place::EnginePlacer;
 use crate::toolbox::Toolbox;
 use ge_ir::{DType, Model, Node, TensorDesc};
 use ge_model::CompiledModel;
 use ge_plugin_api::diagnostic::ErrorKind;
 use ge_plugin_api::engine::flags;
+use ge_plugin_api::pass::PassStage;
 use ge_plugin_api::types::tensor::Container;
 use std::collections::{BTreeMap, HashSet};
 
@@ -48,6 +49,9 @@ impl Compilation<'_> {
         } else if !self.is_host_scheduled() {
             return Ok(None);
         }
+        // What is left is no engine's subgraph: their fusions see all of it.
+        hooks::custom(&self.passes, PassStage::OPTIMIZE_FUSED_GRAPH, &mut self.model, &mut self.records)?;
+        self.model.compact();
         let model = std::mem::take(&mut self.model);
         Ok(Some((dynamic::assemble(name, model, self.toolbox, self.options, &self.records)?, parts)))
     }

@@ -1,14 +1,21 @@
 //! Subgraph. in: `Pieces`, out: the same, each changed by its own engine (003 §4.4, facts 3.7).
 //!
-//! In parallel, one task a subgraph: OptimizeSubgraphPreProc, OptimizeFusedGraph,
-//! OptimizeSubgraphPostProc. An engine sees its subgraph alone. Records stand in the order of the
-//! optimizers' priorities, then of the subgraphs, whatever the threads did.
+//! In parallel, one task a subgraph: OptimizeSubgraphPreProc, OptimizeFusedGraph with the passes
+//! that the engine's library has for it, OptimizeSubgraphPostProc. An engine sees its subgraph
+//! alone. Records stand in the order of the
+//! optimizers' priorities, then of the subgraphs, whatever the threads did; those of passes behind
+//! them, in plugin order.
 use crate::error::{CompileError, Result};
 use crate::feature::kernel_cache::KernelCache;
+use crate::fusion::FusionPassExecutor;
+use crate::fusion::report::{self, Told};
 use crate::partition::{Piece, Pieces, Round};
 use crate::pass::{PassManager, PassRecord, Records};
 use ge_ir::Model;
+use ge_plugin::PassHandle;
 use ge_plugin_api::engine::{Hook, flags};
+use ge_plugin_api::pass::PassStage;
+use ge_plugin_api::patch::Edit;
 use rayon::prelude::*;
 use std::time::Instant;
 
@@ -23,12 +30,25 @@ pub fn run(
     kernels: Option<&KernelCache>,
 ) -> Result<()> {
     let round = pieces.round;
+    let fusions = match round {
+        Round::Atomic => FusionPassExecutor::new(passes).enabled(PassStage::OPTIMIZE_FUSED_GRAPH),
+        Round::Composite => Vec::new(),
+    };
     let mut all: Vec<&mut Piece> = pieces.frames.iter_mut().flat_map(|f| f.pieces.iter_mut()).collect();
-    let done: Vec<Result<Option<PassRecord>>> =
-        all.par_iter_mut().with_max_len(64).map(|p| one(p, round, passes, kernels)).collect();
+    let done: Vec<Result<Option<Done>>> =
+        all.par_iter_mut().with_max_len(64).map(|p| one(p, round, passes, &fusions, kernels)).collect();
+    let pass =
+        |p: &&PassHandle| PassRecord { stage: "subgraph", pass: p.name().to_owned(), micros: 0, visits: 0, changes: 0 };
+    let mut by_pass: Vec<PassRecord> = fusions.iter().map(pass).collect();
     let mut by_engine: Vec<(u32, PassRecord)> = Vec::new();
     for (d, p) in done.into_iter().zip(&all) {
-        let (Some(record), Some(engine)) = (d?, p.engine) else { continue };
+        let (Some(Done { record, fused }), Some(engine)) = (d?, p.engine) else { continue };
+        for (at, own, told) in fused {
+            by_pass[at].micros += own.micros;
+            by_pass[at].visits += own.visits;
+            by_pass[at].changes += own.changes;
+            told.keep(records);
+        }
         let priority = passes.toolbox().engine(engine).info.optimizer_priority;
         match by_engine.iter_mut().find(|(_, r)| r.pass == record.pass) {
             Some((_, sum)) => {
@@ -41,15 +61,24 @@ pub fn run(
     }
     by_engine.sort_by_key(|(priority, _)| *priority);
     records.runs.extend(by_engine.into_iter().map(|(_, r)| r).filter(|r| r.changes > 0));
+    records.runs.extend(by_pass);
     Ok(())
+}
+
+/// What was done to a subgraph: by its engine, and by each pass of the engine's library, which goes
+/// by its place in the list.
+struct Done {
+    record: PassRecord,
+    fused: Vec<(usize, PassRecord, Told)>,
 }
 
 fn one(
     p: &mut Piece,
     round: Round,
     passes: &PassManager<'_>,
+    fusions: &[&PassHandle],
     kernels: Option<&KernelCache>,
-) -> Result<Option<PassRecord>> {
+) -> Result<Option<Done>> {
     let Some(id) = p.engine else { return Ok(None) };
     let e = passes.toolbox().engine(id);
     let composite = e.info.flags & flags::COMPOSITE != 0;
@@ -60,20 +89,36 @@ fn one(
     let name = p.graph.name().to_owned();
     let visits = p.graph.len() as u64;
     let Some(mut model) = Model::from_graphs(vec![std::mem::take(&mut p.graph)]) else { return Ok(None) };
-    let mut changes = 0;
-    for hook in HOOKS {
-        let edits = e.object.optimize(hook, &passes.toolbox().lend(&model, 0).graph())?;
+    let (mut changes, mut fused) = (0, Vec::new());
+    let mut apply = |model: &mut Model, edits: Vec<Edit>, who: &dyn Fn() -> String| -> Result<()> {
         if edits.is_empty() {
-            continue;
+            return Ok(());
         }
-        changes += edits.len() as u64;
-        let done = model.apply(0, edits).map_err(|source| CompileError::Patch {
-            who: format!("engine {} of plugin {} at {hook} in subgraph `@{name}`", e.info.name, e.plugin),
-            source,
-        })?;
+        let done = model.apply(0, edits).map_err(|source| CompileError::Patch { who: who(), source })?;
         // Types and shapes are looked at when the whole graph is there again: here constants may be
         // out of sight.
         p.touched.extend(done.added.iter().chain(&done.touched).filter(|(g, _)| *g == 0).map(|(_, id)| *id));
+        Ok(())
+    };
+    for hook in HOOKS {
+        let edits = e.object.optimize(hook, &passes.toolbox().lend(&model, 0).graph())?;
+        changes += edits.len() as u64;
+        let who = || format!("engine {} of plugin {} at {hook} in subgraph `@{name}`", e.info.name, e.plugin);
+        apply(&mut model, edits, &who)?;
+        let own = fusions.iter().enumerate().filter(|(_, f)| hook == Hook::FUSED_GRAPH && f.owner().name == e.plugin);
+        for (at, f) in own {
+            let (start, visits) = (Instant::now(), model.root().len() as u64);
+            let told = passes.blamed("subgraph", f.name(), None, || {
+                let mut edits = f.run(&passes.toolbox().lend(&model, 0).graph())?;
+                let told = report::take(&mut edits);
+                let who = || format!("pass {} of plugin {} in subgraph `@{name}`", f.name(), e.plugin);
+                apply(&mut model, edits, &who)?;
+                Ok(told)
+            })?;
+            let (micros, changes) = (start.elapsed().as_micros() as u64, told.fused.len() as u64);
+            let record = PassRecord { stage: "subgraph", pass: f.name().to_owned(), micros, visits, changes };
+            fused.push((at, record, told));
+        }
     }
     if let Some(kernels) = kernels {
         kernels.fused_graph(passes.toolbox(), id, &passes.toolbox().lend(&model, 0).graph());
@@ -84,5 +129,6 @@ fn one(
     p.graph = graphs.remove(0);
     p.bodies = graphs;
     let micros = start.elapsed().as_micros() as u64;
-    Ok(Some(PassRecord { stage: "subgraph", pass: format!("{}.subgraphs", e.info.name), micros, visits, changes }))
+    let record = PassRecord { stage: "subgraph", pass: format!("{}.subgraphs", e.info.name), micros, visits, changes };
+    Ok(Some(Done { record, fused }))
 }

@@ -191,6 +191,7 @@ mod tests {
             ("GE_AFTER_INFER_SHAPE", PassStage::AFTER_INFER_SHAPE.code().into()),
             ("GE_OPTIMIZE_ORIGINAL_GRAPH", PassStage::OPTIMIZE_ORIGINAL_GRAPH.code().into()),
             ("GE_OPTIMIZE_WHOLE_GRAPH", PassStage::OPTIMIZE_WHOLE_GRAPH.code().into()),
+            ("GE_OPTIMIZE_FUSED_GRAPH", PassStage::OPTIMIZE_FUSED_GRAPH.code().into()),
             ("GE_O3", PassLevel::O3.code().into()),
             ("GE_READ_WRITE", Access::READ_WRITE.code().into()),
             ("GE_OPTION_CHOICE", OptionKind::CHOICE.code().into()),
