@@ -313,3 +313,33 @@ fn the_model_beside_gears_has_several_streams_where_they_are_asked_for() {
         }
     }
 }
+
+/// The user stops a run that goes on for ever on several streams.
+#[test]
+fn a_run_on_several_streams_is_stopped_by_the_user() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    let text = "graph @main(%x: f32[n]) { %y = While(%x) {cond = @go, body = @turn} : f32[?] return %y }
+       graph @go(%x: f32[?]) { %c = Const() {value = dense<bool[]: true>} : bool[] return %c }
+       graph @turn(%x: f32[?]) {
+         %a = Exp(%x) {_stream_label = \"one\"} : f32[?]
+         %b = Neg(%x) {_stream_label = \"two\"} : f32[?]
+         %y = Add(%a, %b) {_stream_label = \"one\"} : f32[?]
+         return %y }";
+    std::fs::write(d.join("m.ge"), text).unwrap();
+    let several = format!("{}={}", SEVERAL.0, SEVERAL.1);
+    let apart = format!("{}={}", APART[0].0, APART[0].1);
+    expect_code(d, 0, &["compile", "m.ge", "-o", "m.om", "-q", "--set", &several, "--set", &apart]);
+    let read = ge::session::read_om(&d.join("m.om")).unwrap();
+    assert!(read.streams.logical.len() > 1);
+    let mut child = std::process::Command::new(target().join("ge"))
+        .args(["run", "m.om", "--input", "x=[1,2]", "--device-option", "max_tasks=1000000000000", "-q"])
+        .args(["--plugins", &root().join("plugins.toml").display().to_string()])
+        .current_dir(d)
+        .spawn()
+        .unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(600));
+    let id = child.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+}

@@ -59,6 +59,10 @@ mod hccl;
 mod dynamic;
 /// What `ge` does around a run of one.
 mod open_tools;
+/// Their runs of sizes seen before; branches that do not fit.
+mod open_runs;
+/// Gears and a model of open sizes in one file.
+mod hybrid;
 /// Trained models of others.
 mod trained;
 /// Other types than the model's, and layouts.

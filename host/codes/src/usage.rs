@@ -231,9 +231,9 @@ codes! {
 
     BRANCH = "GE-E0351", UNSUPPORTED,
         "a branch cannot be computed with these shapes",
-        "A branch of an If or Case has a node whose inputs do not fit it, while other branches are sound: models often hold a branch for each of several sizes, of which a run takes the one that suits. Which branch is taken must then be known when the model is compiled.",
-        "Compile for the value that decides, one OM for each: `--input NAME=VALUE`.",
-        "ge compile voice.onnx -o voice.om --input-shape \"input:1,576\" --input sr=rate.npy\n  the branch of the other rate is left out; the OM runs with this rate alone";
+        "A branch of an If or Case has a node whose inputs do not fit it, while other branches are sound: models often hold a branch for each of several sizes, of which a run takes the one that suits. Such a model is compiled with a warning that names the branch; a run that takes it is refused. Gears must fit every branch.",
+        "Give the run sizes that the branch takes, and compile for those with `--input-shape`, or for any without it. `--input NAME=VALUE` leaves the branch out when the model is compiled.",
+        "ge compile voice.onnx -o voice.om --input-shape \"input:1,576\"\n  a run with sr = 16000 takes the branch of that rate; one with sr = 8000 is refused, for its branch takes 288 samples";
 
     TOO_DEEP = "GE-E0352", USAGE,
         "graphs stand too deep within each other",

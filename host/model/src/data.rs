@@ -43,6 +43,8 @@ pub struct CompiledModel {
     pub kernels: Vec<KernelInfo>,
     /// Weights: what lies where, by rising offset.
     pub weights: Vec<(u64, Bytes)>,
+    /// Whether it stands in a file behind a model whose weights are its own: they are written once.
+    pub shares_weights: bool,
     /// Weights that lie in files beside the OM; `weights` is empty until they are fetched.
     pub external: Vec<ExternalWeight>,
     /// Ranks of the group; 0: as many as run it.

@@ -2,6 +2,7 @@
 //! size is checked here, so that what comes out can be used without a further look.
 use crate::ModelError;
 use crate::data::*;
+use crate::encode::SHARED;
 use crate::{attrs, desc};
 use ge_om::attr::{AttrMap as _, Value};
 use ge_om::proto::ir::{AttrDef, GraphDef, ModelDef, OpDef, TensorDescriptor};
@@ -26,11 +27,14 @@ pub fn decode(file: &OmFile) -> Result<CompiledModel, ModelError> {
     let [root, parts @ ..] = file.models() else {
         return Err(ModelError::ModelCount { found: 0 });
     };
-    let mut m = one(root)?;
+    let mut m = one(root, None)?;
+    if m.shares_weights {
+        return Err(ModelError::field("model attribute ge_rs.weights_of_first"));
+    }
     if !m.is_dynamic() && m.gears.is_none() && !parts.is_empty() {
         return Err(ModelError::ModelCount { found: file.models().len() });
     }
-    m.parts = parts.iter().map(one).collect::<Result<_, _>>()?;
+    m.parts = parts.iter().map(|p| one(p, Some(&m))).collect::<Result<_, _>>()?;
     let mut names = std::collections::HashSet::new();
     for (k, p) in m.parts.iter().enumerate() {
         // A part is planned as a whole, and is found by its name; what runs sizes of no gear takes
@@ -53,8 +57,8 @@ pub fn decode(file: &OmFile) -> Result<CompiledModel, ModelError> {
     Ok(m)
 }
 
-/// One model of the file.
-fn one(om: &OmModel) -> Result<CompiledModel, ModelError> {
+/// One model of the file; `first`: the one whose weights it may share.
+fn one(om: &OmModel, first: Option<&CompiledModel>) -> Result<CompiledModel, ModelError> {
     let def = om.model_def();
     let mut m = CompiledModel { name: def.name.clone(), ..CompiledModel::default() };
     m.version = text(&def.attr, "ge_rs.version")?.to_owned();
@@ -94,7 +98,12 @@ fn one(om: &OmModel) -> Result<CompiledModel, ModelError> {
         })
         .collect();
     let mut weights = om.weights().len() as u64;
-    if let Some(text) = def.attr.str("ge_rs.external_weights").ok().flatten() {
+    m.shares_weights = def.attr.int(SHARED).ok().flatten().is_some();
+    if let (true, Some(first)) = (m.shares_weights, first) {
+        m.weights.clone_from(&first.weights);
+        m.external.clone_from(&first.external);
+        weights = first.memory.weights;
+    } else if let Some(text) = def.attr.str("ge_rs.external_weights").ok().flatten() {
         m.external =
             serde_json::from_str(text).map_err(|_| ModelError::field("model attribute ge_rs.external_weights"))?;
         weights = external(&m)?;

@@ -12,6 +12,8 @@ use serde::Serialize;
 
 /// Logical base of variables (facts 2.1).
 const VARIABLE_BASE: u64 = 32 << 30;
+/// Model attribute: its weights are those of the first model of the file.
+pub(crate) const SHARED: &str = "ge_rs.weights_of_first";
 /// Operators or tasks that are encoded together.
 const PIECE: usize = 512;
 
@@ -45,7 +47,9 @@ pub fn encode(m: &CompiledModel) -> ModelParts {
     json(def_attr(&mut def), "ge_rs.events", &m.events);
     json(def_attr(&mut def), "ge_rs.memory", &m.memory);
     json(def_attr(&mut def), "ge_rs.passes", &m.passes);
-    if !m.external.is_empty() {
+    if m.shares_weights {
+        def.attr.set(SHARED, 1i64);
+    } else if !m.external.is_empty() {
         json(def_attr(&mut def), "ge_rs.external_weights", &m.external);
     }
     if m.is_dynamic() {
@@ -94,7 +98,7 @@ pub fn encode(m: &CompiledModel) -> ModelParts {
 
 /// The weights, padded to their planned size.
 fn weights(m: &CompiledModel) -> Vec<WeightSegment> {
-    if !m.external.is_empty() {
+    if !m.external.is_empty() || m.shares_weights {
         return Vec::new();
     }
     let mut out: Vec<WeightSegment> =

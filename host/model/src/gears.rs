@@ -93,12 +93,13 @@ impl CompiledModel {
     pub fn take_outside(&mut self) -> Option<CompiledModel> {
         self.outside()?;
         let mut all = std::mem::take(&mut self.parts).into_iter();
-        let outside = all.next()?;
+        let outside = CompiledModel { shares_weights: false, ..all.next()? };
         Some(CompiledModel { parts: all.collect(), ..outside })
     }
     /// Gives a model with gears the one that runs sizes of none.
     pub fn set_outside(&mut self, mut outside: CompiledModel) {
         let parts = std::mem::take(&mut outside.parts);
+        self.share_weights(&mut outside);
         self.parts = std::iter::once(outside).chain(parts).collect();
     }
 }

@@ -15,6 +15,8 @@ mod encode;
 mod summary;
 /// Sizes that a model of several static plans is compiled for.
 pub mod gears;
+/// Weights that two models have.
+mod share;
 /// Context graphs of FFTS+ tasks.
 pub mod context_graph;
 /// Which node of the imported graph reads or writes which variable, and in which order.

@@ -80,6 +80,59 @@ fn guarded(inner: LoadedKernel, name: Arc<Name>) -> LoadedKernel {
     LoadedKernel { run, ctx, drop, access, scratch_bytes, last_error }
 }
 
+/// A kernel that may be registered any number of times, on models of one device: its context is
+/// freed behind the last of them.
+#[derive(Clone)]
+pub struct KeptKernel(Arc<Kept>);
+
+struct Kept(LoadedKernel);
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        if let ROption::RSome(d) = self.0.drop {
+            // SAFETY: the context came with this function, and is freed once.
+            unsafe { (d.0)(self.0.ctx) };
+        }
+    }
+}
+
+unsafe extern "C" fn run_kept(ctx: *const c_void, call: *const KernelCall) -> i32 {
+    // SAFETY: ctx is the Kept of `lend`, which holds a count of it.
+    let kept = unsafe { &*(ctx as *const Kept) };
+    // SAFETY: contract of KernelFn: the context is the kernel's own, the call is live.
+    unsafe { (kept.0.run)(kept.0.ctx, call) }
+}
+
+unsafe extern "C" fn free_kept(ctx: *mut c_void) {
+    // SAFETY: made by `lend`, given back once.
+    drop(unsafe { Arc::from_raw(ctx as *const Kept) })
+}
+
+impl KeptKernel {
+    /// Keeps a kernel.
+    pub fn new(kernel: LoadedKernel) -> KeptKernel {
+        KeptKernel(Arc::new(Kept(kernel)))
+    }
+    /// It, to be registered once more.
+    pub fn lend(&self) -> LoadedKernel {
+        let of = &self.0.0;
+        LoadedKernel {
+            run: run_kept,
+            ctx: Arc::into_raw(self.0.clone()) as *mut c_void,
+            drop: ROption::RSome(DropFn(free_kept)),
+            access: of.access.clone(),
+            scratch_bytes: of.scratch_bytes,
+            last_error: of.last_error,
+        }
+    }
+}
+
+impl std::fmt::Debug for KeptKernel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KeptKernel").field("arguments", &self.0.0.access.len()).finish_non_exhaustive()
+    }
+}
+
 /// A device's model as the executor of one task is given it: kernels that are registered get its
 /// name.
 struct Model {

@@ -46,7 +46,7 @@ pub mod conformance;
 /// Plugins that take the process down.
 pub mod crash;
 /// Kernels that name themselves when they fail.
-mod kernels;
+pub mod kernels;
 /// Mappings that name their owner when they fail.
 mod mappings;
 /// Small graphs that plugins are shown.

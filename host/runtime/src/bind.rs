@@ -3,7 +3,7 @@
 use crate::error::RuntimeError;
 use crate::numbering::Numbering;
 use crate::request::{arguments, request, resolved, tiled};
-use crate::several::{self, Several};
+use crate::several::{self, Made, Several};
 use crate::sink::ExtAttrs;
 use crate::slices;
 use ge_model::TaskInfo;
@@ -20,10 +20,25 @@ pub(crate) fn bind(
     index: usize,
     t: &TaskInfo,
 ) -> Result<Option<Option<u32>>, RuntimeError> {
-    let Several { m, places, engines, kernels, device, options } = *s;
+    let Several { m, places, engines, kernels, device, options, made } = *s;
     let node = m
         .node(t.graph, t.node)
         .ok_or_else(|| RuntimeError::Damaged { what: format!("task {index} belongs to no node") })?;
+    match made.get(index) {
+        Some(Made::Launch(cell)) => {
+            // An executor that gives more than one kernel and its task, or fails, is asked below.
+            if let Ok((kernel, task)) = several::kept(s, cell, node, index, t, arguments(m, places, t, node)?) {
+                let handle = device.register(kernel)?;
+                device.bind(DeviceTask { kernel: ROption::RSome(handle), ..task })?;
+                return Ok(None);
+            }
+        }
+        Some(Made::Slices(graph, launches, cell)) => {
+            device.bind(slices::bind_of(s, index, t, (graph, launches), Some(cell))?)?;
+            return Ok(None);
+        }
+        _ => {}
+    }
     let mut numbers = t.numbers.clone();
     if let Some(id) = t.sync_id {
         numbers.insert(0, i64::from(id));

@@ -57,6 +57,9 @@ pub(crate) enum Arg<'a> {
     Room(&'a mut HostTensor),
 }
 
+/// Inputs by number in memory that the run may write to.
+pub(crate) type Own = Vec<(usize, HostTensor)>;
+
 /// Alignment that zero copy needs.
 pub(crate) const ALIGN: usize = 64;
 
@@ -69,25 +72,22 @@ impl LoadedModel {
         }
         self.check_inputs(inputs)?;
         let mut addresses = Vec::with_capacity(inputs.len());
-        let mut own: Vec<Option<HostTensor>> = Vec::with_capacity(inputs.len());
+        let mut own: Own = Vec::new();
         for (k, i) in inputs.iter().enumerate() {
-            if i.bytes.as_ptr().align_offset(ALIGN) == 0 && !self.overwrites(k) {
-                addresses.push(i.bytes.as_ptr() as u64);
-                own.push(None);
-            } else {
-                let mut t = HostTensor::from_bytes(i.dtype, i.dims, i.bytes)?;
-                addresses.push(t.bytes_mut().as_mut_ptr() as u64);
-                own.push(Some(t));
-            }
+            addresses.push(self.address(k, i, &mut own)?);
         }
-        let copied_inputs = own.iter().flatten().count();
+        let copied_inputs = own.len();
         let outcome = self.launch(&addresses, own, inputs, options)?;
         Ok(RunOutcome { copied_inputs, ..outcome })
     }
 
     /// Runs once on inputs some of which are memory that the run writes to. What nodes wrote is not
     /// gathered.
-    pub(crate) fn run_args(&self, args: Vec<Arg<'_>>, options: RunOptions) -> Result<RunOutcome, RuntimeError> {
+    pub(crate) fn run_args<'a>(
+        &self,
+        args: impl ExactSizeIterator<Item = Arg<'a>>,
+        options: RunOptions,
+    ) -> Result<RunOutcome, RuntimeError> {
         if !self.captures.is_empty() {
             let mut views: Vec<TensorView<'_>> = Vec::with_capacity(args.len());
             for a in args {
@@ -100,27 +100,19 @@ impl LoadedModel {
         }
         self.check_count(args.len())?;
         let mut addresses = Vec::with_capacity(args.len());
-        let mut own: Vec<Option<HostTensor>> = Vec::with_capacity(args.len());
-        let wants = |k: usize| self.compiled.input_bytes(k).unwrap_or(0);
-        for (k, a) in args.into_iter().enumerate() {
-            let (bytes, address, copy) = match a {
-                Arg::Room(t) => (t.bytes().len(), t.bytes_mut().as_mut_ptr() as u64, None),
-                Arg::Lent(t) if t.bytes.as_ptr().align_offset(ALIGN) == 0 && !self.overwrites(k) => {
-                    (t.bytes.len(), t.bytes.as_ptr() as u64, None)
-                }
-                Arg::Lent(t) => {
-                    let mut copy = HostTensor::from_bytes(t.dtype, t.dims, t.bytes)?;
-                    (t.bytes.len(), copy.bytes_mut().as_mut_ptr() as u64, Some(copy))
-                }
+        let mut own: Own = Vec::new();
+        for (k, (a, port)) in args.zip(&self.ports.inputs).enumerate() {
+            let (bytes, address) = match a {
+                Arg::Room(t) => (t.bytes().len(), t.bytes_mut().as_mut_ptr() as u64),
+                Arg::Lent(t) => (t.bytes.len(), self.address(k, &t, &mut own)?),
             };
-            if bytes as u64 != wants(k) {
-                let text = format!("input {k} of a plan has {bytes} bytes, not {}", wants(k));
+            if bytes as u64 != port.room {
+                let text = format!("input {k} of a plan has {bytes} bytes, not {}", port.room);
                 return Err(ge_plugin_api::Error::internal(text).into());
             }
             addresses.push(address);
-            own.push(copy);
         }
-        let copied_inputs = own.iter().flatten().count();
+        let copied_inputs = own.len();
         let outcome = self.launch(&addresses, own, &[], options)?;
         Ok(RunOutcome { copied_inputs, ..outcome })
     }
@@ -136,7 +128,7 @@ impl LoadedModel {
         }
         self.check_inputs(&inputs.iter().map(HostTensor::view).collect::<Vec<_>>())?;
         let addresses: Vec<u64> = inputs.iter_mut().map(|t| t.bytes_mut().as_mut_ptr() as u64).collect();
-        self.launch(&addresses, inputs.into_iter().map(Some).collect(), &[], options)
+        self.launch(&addresses, inputs.into_iter().enumerate().collect(), &[], options)
     }
 
     /// Runs once on inputs that the caller keeps: a `RefData` has afterwards what the model wrote
@@ -148,14 +140,17 @@ impl LoadedModel {
         }
         self.check_inputs(&inputs.iter().map(HostTensor::view).collect::<Vec<_>>())?;
         let mut addresses = Vec::with_capacity(inputs.len());
-        let mut own: Vec<Option<HostTensor>> = Vec::with_capacity(inputs.len());
+        let mut own: Own = Vec::new();
         for (k, i) in inputs.iter_mut().enumerate() {
-            let copy = self.overwrites(k) && !self.is_reference(k);
-            own.push(if copy { Some(HostTensor::from_bytes(i.dtype, &i.dims, i.bytes())?) } else { None });
-            let held = own.last_mut().and_then(Option::as_mut).unwrap_or(i);
-            addresses.push(held.bytes_mut().as_mut_ptr() as u64);
+            if self.overwrites(k) && !self.is_reference(k) {
+                let mut copy = HostTensor::from_bytes(i.dtype, &i.dims, i.bytes())?;
+                addresses.push(copy.bytes_mut().as_mut_ptr() as u64);
+                own.push((k, copy));
+            } else {
+                addresses.push(i.bytes_mut().as_mut_ptr() as u64);
+            }
         }
-        let copied_inputs = own.iter().flatten().count();
+        let copied_inputs = own.len();
         // What references were before the run is told of a copy.
         let before: Vec<HostTensor> = if self.captures.is_empty() {
             Vec::new()
@@ -177,28 +172,34 @@ impl LoadedModel {
 
     /// Whether a run may write over an input.
     pub(crate) fn overwrites(&self, input: usize) -> bool {
-        self.compiled.memory.zero_copy.iter().any(|z| !z.output && z.overwritten && z.index as usize == input)
+        self.ports.inputs.get(input).is_some_and(|i| i.overwritten)
+    }
+
+    /// Where input `k` is read: where it lies, or in a copy.
+    fn address(&self, k: usize, t: &TensorView<'_>, own: &mut Own) -> Result<u64, RuntimeError> {
+        if t.bytes.as_ptr().align_offset(ALIGN) == 0 && !self.overwrites(k) {
+            return Ok(t.bytes.as_ptr() as u64);
+        }
+        let mut copy = HostTensor::from_bytes(t.dtype, t.dims, t.bytes)?;
+        let address = copy.bytes_mut().as_mut_ptr() as u64;
+        own.push((k, copy));
+        Ok(address)
     }
 
     /// Outputs in memory of their own, or in that of the input which they replace.
-    fn outputs(&self, own: &mut [Option<HostTensor>]) -> Result<Vec<HostTensor>, RuntimeError> {
-        let mut outputs = Vec::with_capacity(self.compiled.outputs.len());
-        for (k, o) in self.compiled.outputs.iter().enumerate() {
-            if self.compiled.gears.is_some() {
-                let bytes = self.compiled.output_bytes(k).unwrap_or(0);
-                outputs.push(HostTensor::with_len(o.desc.dtype, &[], bytes)?);
-                continue;
-            }
-            let dims = o.desc.shape.sizes().unwrap_or_default();
-            let zero_copy = &self.compiled.memory.zero_copy;
-            let of = zero_copy.iter().find(|z| z.output && z.index as usize == k).and_then(|z| z.of_input);
-            outputs.push(match of.and_then(|i| own.get_mut(i as usize)?.take()) {
-                Some(mut t) => {
-                    t.dtype = o.desc.dtype;
-                    t.dims = dims.into();
+    fn outputs(&self, own: &mut Own) -> Result<Vec<HostTensor>, RuntimeError> {
+        let mut outputs = Vec::with_capacity(self.ports.outputs.len());
+        for o in &self.ports.outputs {
+            let of = o.of_input.and_then(|i| own.iter().position(|(k, _)| *k == i));
+            outputs.push(match (of, o.bytes) {
+                (Some(at), _) => {
+                    let (_, mut t) = own.swap_remove(at);
+                    t.dtype = o.dtype;
+                    t.dims = o.dims.as_slice().into();
                     t
                 }
-                None => HostTensor::zeroed(o.desc.dtype, &dims)?,
+                (None, Some(bytes)) => HostTensor::with_len(o.dtype, &o.dims, bytes)?,
+                (None, None) => HostTensor::zeroed(o.dtype, &o.dims)?,
             });
         }
         Ok(outputs)
@@ -208,19 +209,21 @@ impl LoadedModel {
     pub(crate) fn launch(
         &self,
         addresses: &[u64],
-        mut own: Vec<Option<HostTensor>>,
+        mut own: Own,
         inputs: &[TensorView<'_>],
         options: RunOptions,
     ) -> Result<RunOutcome, RuntimeError> {
         let mut outputs = self.outputs(&mut own)?;
-        let out_addresses: Vec<u64> = outputs.iter_mut().map(|o| o.bytes_mut().as_mut_ptr() as u64).collect();
         let mut held = Held::take(&self.variables, &self.context)?;
         let maps = self.take_maps()?;
         let mut bases = self.with_maps(&maps);
         for (b, a) in bases.iter_mut().zip(&self.allocations) {
             match a.kind {
                 AllocationKind::INPUT => *b = Base { address: addresses[a.index as usize], bytes: a.bytes },
-                AllocationKind::OUTPUT => *b = Base { address: out_addresses[a.index as usize], bytes: a.bytes },
+                AllocationKind::OUTPUT => {
+                    let address = outputs[a.index as usize].bytes_mut().as_mut_ptr() as u64;
+                    *b = Base { address, bytes: a.bytes };
+                }
                 _ => {}
             }
         }
@@ -258,18 +261,13 @@ impl LoadedModel {
     }
 
     fn check_inputs(&self, inputs: &[TensorView<'_>]) -> Result<(), RuntimeError> {
-        let want = &self.compiled.inputs;
         self.check_count(inputs.len())?;
-        for (i, w) in inputs.iter().zip(want) {
-            let sizes = w.desc.shape.sizes().unwrap_or_default();
-            if i.dtype != w.desc.dtype
-                || i.dims != sizes.as_slice()
-                || Some(i.bytes.len() as u64) != w.desc.data_bytes()
-            {
+        for (k, (i, w)) in inputs.iter().zip(&self.ports.inputs).enumerate() {
+            if i.dtype != w.dtype || i.dims != w.dims || Some(i.bytes.len() as u64) != w.bytes {
                 return Err(RuntimeError::Input {
-                    name: w.name.clone(),
+                    name: self.compiled.inputs[k].name.clone(),
                     found: format!("{}{:?}", i.dtype, i.dims),
-                    expected: format!("{}{:?}", w.desc.dtype, sizes),
+                    expected: format!("{}{:?}", w.dtype, w.dims),
                 });
             }
         }

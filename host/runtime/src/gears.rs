@@ -2,7 +2,7 @@
 //! largest: an input of another gear lies in memory of the largest gear's size, and an output is as
 //! much of it as the gear has written.
 use crate::error::RuntimeError;
-use crate::executor::{ALIGN, RunOptions, RunOutcome};
+use crate::executor::{ALIGN, Own, RunOptions, RunOutcome};
 use crate::load::LoadedModel;
 use ge_model::Gears;
 use ge_plugin_api::kernel::{HostTensor, TensorView};
@@ -18,24 +18,23 @@ impl LoadedModel {
         let gear = self.gear(gears, inputs)?;
         let sizes = gears.list.get(gear).map_or(&[][..], |g| &g.sizes);
         let mut addresses = Vec::with_capacity(inputs.len() + 1);
-        let mut own: Vec<Option<HostTensor>> = Vec::with_capacity(inputs.len() + 1);
-        for (k, i) in inputs.iter().enumerate() {
-            let room = self.compiled.input_bytes(k).unwrap_or(0);
-            if i.bytes.as_ptr().align_offset(ALIGN) == 0 && i.bytes.len() as u64 == room && !self.overwrites(k) {
+        let mut own: Own = Vec::new();
+        for (k, (i, port)) in inputs.iter().zip(&self.ports.inputs).enumerate() {
+            let fits = i.bytes.as_ptr().align_offset(ALIGN) == 0 && i.bytes.len() as u64 == port.room;
+            if fits && !port.overwritten {
                 addresses.push(i.bytes.as_ptr() as u64);
-                own.push(None);
                 continue;
             }
-            let mut t = HostTensor::with_len(i.dtype, i.dims, room)?;
+            let mut t = HostTensor::with_len(i.dtype, i.dims, port.room)?;
             t.bytes_mut()[..i.bytes.len()].copy_from_slice(i.bytes);
             addresses.push(t.bytes_mut().as_mut_ptr() as u64);
-            own.push(Some(t));
+            own.push((k, t));
         }
-        let copied_inputs = own.iter().flatten().count();
+        let copied_inputs = own.len();
         let chosen: Vec<u8> = sizes.iter().flat_map(|n| (*n as i32).to_le_bytes()).collect();
         let mut chosen = HostTensor::from_bytes(ge_plugin_api::types::DType::I32, &[sizes.len() as u64], &chosen)?;
         addresses.push(chosen.bytes_mut().as_mut_ptr() as u64);
-        own.push(Some(chosen));
+        own.push((inputs.len(), chosen));
         let mut out = self.launch(&addresses, own, inputs, options)?;
         for (k, t) in out.outputs.iter_mut().enumerate() {
             let dims = gears.list.get(gear).and_then(|g| g.outputs.get(k)).map_or(&[][..], Vec::as_slice);

@@ -39,6 +39,8 @@ pub mod stream_allocator;
 /// Runs.
 pub mod executor;
 mod gears;
+/// Inputs and outputs by number.
+mod ports;
 /// Models of unknown shapes.
 pub mod v2;
 /// Variables of a session.

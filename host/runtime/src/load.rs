@@ -5,8 +5,9 @@ use crate::error::RuntimeError;
 use crate::map_pool::MapPool;
 use crate::numbering::{Counted, Numbering};
 use crate::place::Places;
+use crate::ports::Ports;
 use crate::request::{Engines, LoadOptions};
-use crate::several::Several;
+use crate::several::{Made, Several};
 use crate::sink::{Contexts, ExtAttrs, TilingSinkTaskInfo};
 use crate::stream_allocator::{AcquiredStreams, StreamAllocator};
 use crate::stream_pool::{ModelId, StreamHandle, StreamPool, StreamWish};
@@ -43,6 +44,8 @@ pub struct LoadedModel {
     /// Its variables, by name.
     pub(crate) variables: Vec<Bound>,
     pub(crate) streams: Streams,
+    /// What runs get and give.
+    pub(crate) ports: Ports,
     /// Keeps the mapped weights alive.
     _weights: Bytes,
 }
@@ -56,12 +59,24 @@ impl LoadedModel {
         context: Arc<OpenDevice>,
         options: &LoadOptions,
     ) -> Result<LoadedModel, RuntimeError> {
+        tasks::check(&compiled, engines)?;
+        LoadedModel::load_made(compiled, engines, context, options, &[])
+    }
+
+    /// Loads a model whose tasks are known to keep the rules of task lists, as those of a plan,
+    /// which were held against them when their engines gave them. `made`: what is known of each.
+    pub(crate) fn load_made(
+        compiled: CompiledModel,
+        engines: &Engines,
+        context: Arc<OpenDevice>,
+        options: &LoadOptions,
+        made: &[Made<'_>],
+    ) -> Result<LoadedModel, RuntimeError> {
         if !compiled.external.is_empty() && compiled.weights.is_empty() {
             return Err(RuntimeError::Damaged {
                 what: "the weights in files beside the model were not fetched".into(),
             });
         }
-        tasks::check(&compiled, engines)?;
         let mut places = Places::new(&compiled)?;
         let variables = options.variables.bind(&compiled, options.rank)?;
         let fixed = compiled.fixed_inputs().into_iter().map(|(k, t)| (k, t.clone())).collect();
@@ -114,7 +129,8 @@ impl LoadedModel {
         let bound = ModelObject::from_box(Box::new(counted.clone()));
         let mut numbering = Numbering::default();
         let kernels: HashMap<&str, &Bytes> = compiled.kernels.iter().map(|k| (k.name.as_str(), &k.binary)).collect();
-        let several = Several { m: &compiled, places: &places, engines, kernels: &kernels, device: &bound, options };
+        let several =
+            Several { m: &compiled, places: &places, engines, kernels: &kernels, device: &bound, options, made };
         let contexts = Contexts::new(&compiled, &places)?;
         let mut ext = ExtAttrs::default();
         for (i, t) in compiled.tasks.iter().enumerate() {
@@ -147,6 +163,7 @@ impl LoadedModel {
             registered: Vec::new(),
             variables,
             streams,
+            ports: Ports::new(&compiled),
             _weights: weights,
             compiled,
             device,

@@ -4,8 +4,10 @@ use crate::error::RuntimeError;
 use crate::place::Places;
 use crate::request::{Engines, LoadOptions, arguments, request, resolved};
 use bytes::Bytes;
+use ge_model::context_graph::ContextGraph;
 use ge_model::launch::{self, Launch};
 use ge_model::{CompiledModel, NodeInfo, TaskInfo};
+use ge_plugin::kernels::KeptKernel;
 use ge_plugin_api::abi::ROption;
 use ge_plugin_api::chain::{Link, Shape, chain};
 use ge_plugin_api::device::{Base, DeviceModel, DeviceTask, ModelObject, Place, RunReport};
@@ -14,7 +16,7 @@ use ge_plugin_api::kernel::{Access, LoadedKernel};
 use ge_plugin_api::task::TILING_SINK_BLOCK_DIM;
 use ge_plugin_api::{Error, Result};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// What the launches are loaded with.
 pub(crate) struct Several<'a> {
@@ -24,6 +26,69 @@ pub(crate) struct Several<'a> {
     pub(crate) kernels: &'a HashMap<&'a str, &'a Bytes>,
     pub(crate) device: &'a ModelObject,
     pub(crate) options: &'a LoadOptions,
+    /// What is known of tasks that a plan has made, by task.
+    pub(crate) made: &'a [Made<'a>],
+}
+
+/// What is known of a task that was not read from a file.
+#[derive(Clone, Copy)]
+pub(crate) enum Made<'a> {
+    /// Nothing.
+    Plain,
+    /// A launch of a kernel, which other plans may have loaded already.
+    Launch(&'a OnceLock<Bound>),
+    /// A kernel for each slice, and the cell of the one that they have in common.
+    Slices(&'a ContextGraph, &'a [Launch], &'a OnceLock<Bound>),
+}
+
+/// A task as an executor has bound it: for the same node and the same arguments, it is the same
+/// wherever these lie.
+pub(crate) struct Bound {
+    kernel: KeptKernel,
+    task: DeviceTask,
+    args: Vec<ArgInfo>,
+}
+
+impl Bound {
+    /// Whether it is bound for such arguments.
+    pub(crate) fn is_for(&self, args: &[ArgInfo]) -> bool {
+        self.args == args
+    }
+    /// The kernel once more.
+    pub(crate) fn kernel(&self) -> LoadedKernel {
+        self.kernel.lend()
+    }
+    /// The task with its arguments elsewhere, on a stream; its kernel is still to be set.
+    pub(crate) fn task(&self, stream: u32, args: Vec<Place>) -> DeviceTask {
+        DeviceTask { stream, args: args.into(), kernel: ROption::RNone, ..self.task.clone() }
+    }
+}
+
+/// The kernel and task of a launch: those of another plan, or what the executor of its node gives,
+/// which is kept then.
+pub(crate) fn kept(
+    s: &Several<'_>,
+    cell: &OnceLock<Bound>,
+    node: &NodeInfo,
+    index: usize,
+    t: &TaskInfo,
+    (args, spots): (Vec<ArgInfo>, Vec<Place>),
+) -> Result<(LoadedKernel, DeviceTask), RuntimeError> {
+    if let Some(b) = cell.get().filter(|b| b.is_for(&args)) {
+        return Ok((b.kernel(), b.task(t.stream, spots)));
+    }
+    let given = resolved(t, node, &args, spots.clone(), t.numbers.clone());
+    let request = request(s.m, s.kernels, t, node, args, s.options)?;
+    let (kernel, task) = keep(s, node, index, &request, given)?;
+    // What has other arguments than it was asked with is no pattern for the next one.
+    if task.args.as_slice() != spots.as_slice() {
+        return Ok((kernel, task));
+    }
+    let bound = Bound { kernel: KeptKernel::new(kernel), task, args: request.args.to_vec() };
+    let out = (bound.kernel(), bound.task(t.stream, spots));
+    // Another thread may have kept the same meanwhile.
+    let _ = cell.set(bound);
+    Ok(out)
 }
 
 /// A model that keeps the one kernel and task that an executor gives it.

@@ -3,8 +3,8 @@
 use crate::error::RuntimeError;
 use crate::place::NULL;
 use crate::request::{arguments, request, resolved};
-use crate::several::{Several, keep, own_task};
-use ge_model::context_graph::{self, SliceInfo};
+use crate::several::{self, Bound, Several, keep, own_task};
+use ge_model::context_graph::{self, ContextGraph, SliceInfo};
 use ge_model::launch::Launch;
 use ge_model::{NodeInfo, TaskInfo};
 use ge_plugin_api::abi::ROption;
@@ -12,14 +12,28 @@ use ge_plugin_api::chain::{Link, Shape};
 use ge_plugin_api::device::{DeviceTask, Place};
 use ge_plugin_api::engine::ArgInfo;
 use ge_plugin_api::kernel::Access;
-use ge_plugin_api::slices::{Context, ContextGraph, SliceArg, sliced};
+use ge_plugin_api::slices::{self, Context, SliceArg, sliced};
 use ge_plugin_api::task::TILING_SINK_BLOCK_DIM;
 use std::collections::HashMap;
+use std::sync::OnceLock;
 
 /// Loads the contexts of a task, registers their graph; the task as the device gets it.
 pub(crate) fn bind(s: &Several<'_>, index: usize, t: &TaskInfo) -> Result<DeviceTask, RuntimeError> {
     let damaged = |what: String| RuntimeError::Damaged { what: format!("task {index}: {what}") };
     let (graph, launches) = context_graph::decode(&t.private).map_err(|e| damaged(e.to_string()))?;
+    bind_of(s, index, t, (&graph, &launches), None)
+}
+
+/// The same of a graph that is at hand. `kept`: where the kernel of its one launch is kept, if it
+/// has one alone.
+pub(crate) fn bind_of(
+    s: &Several<'_>,
+    index: usize,
+    t: &TaskInfo,
+    (graph, launches): (&ContextGraph, &[Launch]),
+    kept: Option<&OnceLock<Bound>>,
+) -> Result<DeviceTask, RuntimeError> {
+    let damaged = |what: String| RuntimeError::Damaged { what: format!("task {index}: {what}") };
     let node = s.m.node(t.graph, t.node).ok_or_else(|| damaged("it belongs to no node".into()))?;
     let (args, spots) = arguments(s.m, s.places, t, node)?;
     let mut graphs: HashMap<&str, (u32, HashMap<&str, u32>)> = HashMap::new();
@@ -35,7 +49,7 @@ pub(crate) fn bind(s: &Several<'_>, index: usize, t: &TaskInfo) -> Result<Device
         let (gi, at) = graphs.get(graph).ok_or_else(|| damaged("a graph of its slices is missing".into()))?;
         let at = at.get(format!("{own}{suffix}").as_str());
         let at = at.ok_or_else(|| damaged(format!("its node `{own}` is missing in `{graph}`")))?;
-        link(s, (index, t), l, (*gi, *at), &spots.iter().map(bytes).collect::<Vec<_>>())
+        link(s, (index, t), l, (*gi, *at), &spots.iter().map(bytes).collect::<Vec<_>>(), kept)
     };
     let mut contexts = Vec::with_capacity(graph.contexts.len());
     for c in &graph.contexts {
@@ -70,7 +84,7 @@ pub(crate) fn bind(s: &Several<'_>, index: usize, t: &TaskInfo) -> Result<Device
         return Err(damaged("a context writes to an input".into()));
     }
     let bytes: Vec<u64> = spots.iter().map(|p| p.bytes).collect();
-    let list = ContextGraph { threads: graph.threads, window: graph.window, contexts };
+    let list = slices::ContextGraph { threads: graph.threads, window: graph.window, contexts };
     let kernel = sliced(list, access, &bytes).map_err(|e| RuntimeError::Border(e.at_node(&node.name, &node.op)))?;
     let kernel = s.device.register(kernel)?;
     Ok(DeviceTask { kernel: ROption::RSome(kernel), ..resolved(t, node, &args, spots, Vec::new()) })
@@ -90,6 +104,7 @@ fn link(
     l: &Launch,
     at: (u32, u32),
     bytes: &[u64],
+    kept: Option<&OnceLock<Bound>>,
 ) -> Result<Link, RuntimeError> {
     let damaged = |what: String| RuntimeError::Damaged { what };
     let ((index, t), (gi, ni)) = (task, at);
@@ -97,8 +112,13 @@ fn link(
     let own = TaskInfo { graph: gi, ..own_task(t, l, ni) };
     let args = infos(s, &own, node, bytes)?;
     let spots: Vec<Place> = args.iter().map(|a| Place { bytes: a.bytes, ..NULL }).collect();
-    let request = request(s.m, s.kernels, &own, node, args.clone(), s.options)?;
-    let (kernel, bound) = keep(s, node, index, &request, resolved(&own, node, &args, spots, Vec::new()))?;
+    let (kernel, bound) = match kept {
+        Some(cell) => several::kept(s, cell, node, index, &own, (args, spots))?,
+        None => {
+            let request = request(s.m, s.kernels, &own, node, args.clone(), s.options)?;
+            keep(s, node, index, &request, resolved(&own, node, &args, spots, Vec::new()))?
+        }
+    };
     if bound.block_dim == TILING_SINK_BLOCK_DIM || kernel.access.len() != bytes.len() {
         return Err(damaged(format!("the kernel of `{}` does not fit its slice", node.name)));
     }

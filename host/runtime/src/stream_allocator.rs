@@ -29,6 +29,8 @@ struct State {
     /// The executor among the users of the pool, once it has a stream.
     executor: Option<ModelId>,
     streams: Vec<Stream>,
+    /// Runs that wait until another one gives its streams back.
+    waiting: usize,
 }
 
 /// The streams of one executor. `Send + Sync`.
@@ -45,22 +47,42 @@ pub struct StreamAllocator {
 #[derive(Debug)]
 pub struct AcquiredStreams<'a> {
     of: &'a StreamAllocator,
-    at: Vec<usize>,
-    handles: Vec<StreamHandle>,
+    at: Places,
+}
+
+/// Places in the list of streams.
+#[derive(Debug)]
+enum Places {
+    /// One, which needs no memory.
+    One(usize),
+    Many(Vec<usize>),
+}
+
+impl Places {
+    fn all(&self) -> &[usize] {
+        match self {
+            Places::One(k) => std::slice::from_ref(k),
+            Places::Many(all) => all,
+        }
+    }
 }
 
 impl AcquiredStreams<'_> {
     /// The streams, in the order of the wishes.
-    pub fn handles(&self) -> &[StreamHandle] {
-        &self.handles
+    pub fn handles(&self) -> Vec<StreamHandle> {
+        let state = self.of.lock();
+        self.at.all().iter().map(|k| state.streams[*k].handle).collect()
     }
 }
 
 impl Drop for AcquiredStreams<'_> {
     fn drop(&mut self) {
         let mut state = self.of.lock();
-        self.at.iter().for_each(|k| state.streams[*k].taken = false);
-        self.of.given.notify_all();
+        self.at.all().iter().for_each(|k| state.streams[*k].taken = false);
+        // To wake nobody is a call of the system all the same.
+        if state.waiting > 0 {
+            self.of.given.notify_all();
+        }
     }
 }
 
@@ -76,23 +98,27 @@ impl StreamAllocator {
     /// More streams than [`MAX_STREAMS`] or than the device has left, and no other run that would
     /// give some back; `Cancelled` where the user wants to stop meanwhile.
     pub fn acquire_streams(&self, wishes: &[StreamWish]) -> Result<AcquiredStreams<'_>, RuntimeError> {
+        self.acquire(wishes, is_cancelled)
+    }
+
+    /// The same, where `stop` says whether the user wants to.
+    fn acquire(&self, wishes: &[StreamWish], stop: impl Fn() -> bool) -> Result<AcquiredStreams<'_>, RuntimeError> {
         if wishes.len() > MAX_STREAMS {
             return Err(RuntimeError::TooManyStreams { found: wishes.len(), most: MAX_STREAMS });
         }
         let mut state = self.lock();
         loop {
             match self.take(&mut state, wishes) {
-                Ok(at) => {
-                    let handles = at.iter().map(|k| state.streams[*k].handle).collect();
-                    return Ok(AcquiredStreams { of: self, at, handles });
-                }
+                Ok(at) => return Ok(AcquiredStreams { of: self, at }),
                 Err(e) if !state.streams.iter().any(|s| s.taken) => return Err(e),
                 Err(_) => {}
             }
-            if is_cancelled() {
+            if stop() {
                 return Err(Error::cancelled().into());
             }
+            state.waiting += 1;
             state = self.given.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner).0;
+            state.waiting -= 1;
         }
     }
 
@@ -110,7 +136,14 @@ impl StreamAllocator {
     }
 
     /// Places of idle streams for all wishes, those that are missing at the end.
-    fn take(&self, state: &mut State, wishes: &[StreamWish]) -> Result<Vec<usize>, RuntimeError> {
+    fn take(&self, state: &mut State, wishes: &[StreamWish]) -> Result<Places, RuntimeError> {
+        if let [wish] = wishes {
+            let idle = |s: &Stream| !s.taken && s.kind == (wish.priority, wish.flag);
+            if let Some(k) = state.streams.iter().position(idle) {
+                state.streams[k].taken = true;
+                return Ok(Places::One(k));
+            }
+        }
         let mut at: Vec<usize> = Vec::with_capacity(wishes.len());
         let mut missing: Vec<StreamWish> = Vec::new();
         for w in wishes {
@@ -136,7 +169,7 @@ impl StreamAllocator {
             state.streams.extend(missing.iter().zip(handles).map(new));
         }
         at.iter().for_each(|k| state.streams[*k].taken = true);
-        Ok(at)
+        Ok(Places::Many(at))
     }
 }
 
@@ -164,15 +197,15 @@ mod tests {
     fn missing_streams_are_created_in_order_and_then_taken_again() {
         let (pool, a) = allocator(0);
         assert!(a.is_empty() && pool.is_empty());
-        let first = a.acquire_streams(&[NORMAL; 2]).unwrap().handles().to_vec();
-        let more = a.acquire_streams(&[NORMAL; 4]).unwrap().handles().to_vec();
+        let first = a.acquire_streams(&[NORMAL; 2]).unwrap().handles();
+        let more = a.acquire_streams(&[NORMAL; 4]).unwrap().handles();
         assert_eq!((&more[..2], a.len(), pool.created()), (&first[..], 4, 4));
         assert!(more.windows(2).all(|w| w[0] < w[1]), "{more:?}");
         // Fewer are the first of them, and none is given back.
         assert_eq!(a.acquire_streams(&[NORMAL]).unwrap().handles(), &first[..1]);
         assert_eq!((a.len(), pool.len(), pool.created()), (4, 4, 4));
         // Another kind is another stream.
-        let mixed = a.acquire_streams(&[NORMAL, HUGE, NORMAL]).unwrap().handles().to_vec();
+        let mixed = a.acquire_streams(&[NORMAL, HUGE, NORMAL]).unwrap().handles();
         assert_eq!((mixed[0], mixed[2], a.len()), (more[0], more[1], 5));
         drop(a);
         assert!(pool.is_empty());
@@ -184,7 +217,7 @@ mod tests {
         let one = a.acquire_streams(&[NORMAL; 3]).unwrap();
         let two = a.acquire_streams(&[NORMAL; 2]).unwrap();
         assert!(two.handles().iter().all(|h| !one.handles().contains(h)) && pool.len() == 5);
-        let of_one = one.handles().to_vec();
+        let of_one = one.handles();
         drop((one, two));
         assert_eq!(a.acquire_streams(&[NORMAL; 3]).unwrap().handles(), of_one);
         assert_eq!(pool.created(), 5);
@@ -234,5 +267,38 @@ mod tests {
             }
         });
         assert!(a.len() <= 4 && pool.created() <= 4);
+    }
+
+    /// A run that waits for streams is woken by those that are given back, and by the user.
+    #[test]
+    fn who_waits_is_woken_or_stops() {
+        let (_, a) = allocator(2);
+        let all = a.acquire_streams(&[NORMAL; 2]).unwrap();
+        let stopped = std::sync::atomic::AtomicBool::new(false);
+        let asked = std::sync::atomic::AtomicUsize::new(0);
+        let stop = || {
+            asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            stopped.load(std::sync::atomic::Ordering::Relaxed)
+        };
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| a.acquire(&[NORMAL], stop).map(|s| s.handles()));
+            while asked.load(std::sync::atomic::Ordering::Relaxed) < 3 {
+                std::thread::yield_now();
+            }
+            assert!(!waits.is_finished() && a.lock().waiting <= 1);
+            stopped.store(true, std::sync::atomic::Ordering::Relaxed);
+            let e = waits.join().unwrap().unwrap_err().into_error();
+            assert_eq!(e.kind, ge_plugin_api::diagnostic::ErrorKind::CANCELLED, "{e}");
+        });
+        // Nothing of it is left: the streams go to the next one that waits.
+        assert_eq!(a.lock().waiting, 0);
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| a.acquire(&[NORMAL; 2], || false).map(|s| s.handles()));
+            while a.lock().waiting == 0 && !waits.is_finished() {
+                std::thread::yield_now();
+            }
+            drop(all);
+            assert_eq!(waits.join().unwrap().unwrap().len(), 2);
+        });
     }
 }

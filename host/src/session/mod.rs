@@ -261,6 +261,9 @@ impl Session {
                 .help("name sizes: `--dim b=1,4,8`; without gears one OM runs any sizes by itself")
                 .raise(ge_codes::GEARS));
         }
+        // Both are to name their outputs alike, whatever is fused in either.
+        let mut graph = graph;
+        ge_compiler::pipeline::keep_output_names(&mut graph);
         let mut open = graph.clone();
         ge_model::gears::unwant(open.root_mut().attrs_mut());
         let mut built = self.build_once(name, graph, options, toolbox, observer)?;
@@ -312,10 +315,9 @@ impl Session {
         };
         let root = match outcome {
             Outcome::Built(root) => root,
-            Outcome::Dynamic(mut model, parts) => {
+            Outcome::Dynamic(mut model, parts, mut warnings) => {
                 keep(&mut model);
                 let mut kernels = KernelCounts::default();
-                let mut warnings = Vec::new();
                 for root in parts {
                     let part = self.planned(root, toolbox)?;
                     kernels.add(&part.kernels);
@@ -419,7 +421,13 @@ impl Session {
         let options = LoadOptions { streams, variables, device, cores, ..options.clone() };
         let mut compiled = compiled;
         weights::in_one(&mut compiled)?;
-        compiled.parts.iter_mut().try_for_each(weights::in_one)?;
+        for part in &mut compiled.parts {
+            if part.shares_weights {
+                part.weights.clone_from(&compiled.weights);
+            } else {
+                weights::in_one(part)?;
+            }
+        }
         if compiled.is_dynamic() {
             let tools = self.tools(&compiled)?;
             let loaded = DynamicModel::load(compiled, tools, self.engines(), context, &options);
@@ -506,7 +514,7 @@ impl Compiled {
         }
         let mut model = self.model.clone();
         model.external = external::write(&model, path, mode, "")?;
-        for part in &mut model.parts {
+        for part in model.parts.iter_mut().filter(|p| !p.shares_weights) {
             let name = part.name.clone();
             part.external = external::write(part, path, mode, &name)?;
         }
@@ -532,7 +540,13 @@ pub fn read_om(path: &Path) -> Result<ge_model::CompiledModel> {
     let file = open_om(path)?;
     let mut model = decode_om(path, &file)?;
     external::fetch(&mut model, path)?;
-    model.parts.iter_mut().try_for_each(|p| external::fetch(p, path))?;
+    for part in &mut model.parts {
+        if part.shares_weights {
+            part.weights.clone_from(&model.weights);
+        } else {
+            external::fetch(part, path)?;
+        }
+    }
     Ok(model)
 }
 

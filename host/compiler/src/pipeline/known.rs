@@ -131,7 +131,7 @@ impl Compilation<'_> {
 }
 
 /// Writes down what the outputs are called: by the nodes that give them, which parts take away.
-fn keep_output_names(model: &mut Model) {
+pub fn keep_output_names(model: &mut Model) {
     let Some((id, names)) = model.root().net_output().map(|out| (out.id(), dynamic::output_names(model.root(), out)))
     else {
         return;

@@ -25,6 +25,7 @@ mod build;
 
 use crate::error::OptionFault;
 pub use compilation::{Compilation, Goal};
+pub use known::keep_output_names;
 pub use observer::{Observer, Silent};
 pub use stage::{STAGES, Stage};
 
@@ -41,8 +42,9 @@ use tuning::Step;
 pub enum Outcome {
     /// The model.
     Built(Box<GeRootModel>),
-    /// A model of unknown shapes, whose graphs executor v2 runs, and its parts of known shape.
-    Dynamic(Box<CompiledModel>, Vec<GeRootModel>),
+    /// A model of unknown shapes, whose graphs executor v2 runs, its parts of known shape, and what
+    /// the user should know of it.
+    Dynamic(Box<CompiledModel>, Vec<GeRootModel>, Vec<String>),
     /// The graph of a tuning stop.
     Stopped(Step, Model),
 }
@@ -76,7 +78,7 @@ pub fn compile(
         // are known.
         if at == Stage::Place {
             if let Some((m, parts)) = c.dynamic(name)? {
-                return Ok(Outcome::Dynamic(Box::new(m), parts));
+                return Ok(Outcome::Dynamic(Box::new(m), parts, c.records().warnings.clone()));
             }
         }
         let next = c.step(at)?;

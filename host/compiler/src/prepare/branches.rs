@@ -1,7 +1,7 @@
 //! Failures of inference within branches and bodies: which one it is, and what would help where
 //! only some branches of a choice fail.
 use super::subgraphs::own_inputs;
-use ge_ir::{AttrValue, Model, NodeId, ValueRef};
+use ge_ir::{AttrValue, Model, NodeId, Shape, TensorDesc, ValueRef};
 use ge_plugin_api::diagnostic::Diagnostic;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -61,7 +61,49 @@ pub(super) fn explain(model: &Model, failures: Vec<(usize, Diagnostic)>) -> Vec<
     out
 }
 
-fn is_choice(op: &str) -> bool {
+/// Graphs that cannot be computed with the shapes that they are given.
+#[derive(Default)]
+pub(super) struct Unsound(HashSet<usize>);
+
+impl Unsound {
+    pub(super) fn add(&mut self, graph: usize) {
+        self.0.insert(graph);
+    }
+    pub(super) fn has(&self, graph: usize) -> bool {
+        self.0.contains(&graph)
+    }
+}
+
+/// Leaves the shapes of a node open that could not be inferred: what reads it is inferred all the
+/// same, and a run that comes to it is told what does not fit.
+pub(super) fn open(model: &mut Model, gi: usize, id: NodeId) {
+    let Some(n) = model.graphs()[gi].get(id) else { return };
+    let outs = n.outputs().iter().map(|d| TensorDesc { shape: Shape::unranked(), ..d.clone() }).collect();
+    model.graphs_mut()[gi].set_outputs(id, outs);
+}
+
+/// Whether every failure stands in a branch that need not be taken: the choice has another one.
+pub(super) fn avoidable(model: &Model, failures: &[(usize, Diagnostic)], unsound: &Unsound) -> bool {
+    let calls = calls(model);
+    failures.iter().all(|(gi, _)| {
+        let mut at = *gi;
+        // The chain ends at a root: no graph calls itself.
+        let chain = std::iter::from_fn(|| {
+            let c = calls.get(&at)?;
+            at = c.graph;
+            Some(c)
+        });
+        chain.take(model.graphs().len()).any(|c| !unsound.has(c.graph))
+    })
+}
+
+/// A failure as a warning.
+pub(super) fn warning(d: &Diagnostic) -> String {
+    let of = d.notes.last().map_or(String::new(), |n| format!(" {n}"));
+    format!("`{}`{of} does not fit these shapes ({}): a run that takes it is refused", d.node, d.message)
+}
+
+pub(super) fn is_choice(op: &str) -> bool {
     matches!(op, "If" | "StatelessIf" | "Case" | "StatelessCase")
 }
 

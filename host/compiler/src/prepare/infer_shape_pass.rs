@@ -1,8 +1,9 @@
 //! `InferShapePass`: types and shapes in topological order, with constants folded on the way, so
 //! that a Reshape sees the shape that a Shape and a Gather computed (003 §8).
+use super::branches::{self, Unsound};
 use super::dimension_compute_pass::DimensionComputePass;
 use super::fold::{fold, folding_engine};
-use super::{AFTER, BEFORE, branches, loops, subgraphs};
+use super::{AFTER, BEFORE, loops, subgraphs};
 use crate::error::{CompileError, Result};
 use crate::pass::manager::{drop_orphans, live_graphs, named_graphs};
 use crate::pass::{GEPass, NodePass as _, PassManager, PassRecord, Records};
@@ -86,6 +87,8 @@ impl<'t> InferShapePass<'t> {
         let mut entered = vec![false; model.graphs().len()];
         let mut live: Option<Vec<bool>> = None;
         let mut carried: HashMap<(usize, NodeId), Vec<TensorDesc>> = HashMap::new();
+        let mut unsound = Unsound::default();
+        let mut unknown = false;
         for first in 0..model.graphs().len() {
             if std::mem::replace(&mut entered[first], true) {
                 continue;
@@ -136,9 +139,10 @@ impl<'t> InferShapePass<'t> {
                         continue;
                     }
                 }
-                subgraphs::leave(model, gi, id, carried.remove(&(gi, id)));
+                subgraphs::leave(model, gi, id, carried.remove(&(gi, id)), &mut unsound);
                 walk.push((gi, order, at + 1, false));
                 visits += 1;
+                let known = failures.len();
                 match self.visit(model, gi, id, small) {
                     Ok(Some(outputs)) => {
                         folded += 1;
@@ -159,9 +163,17 @@ impl<'t> InferShapePass<'t> {
                         failures.extend(e.diagnostics.into_iter().map(|d| (gi, d)))
                     }
                     Err(e @ CompileError::NoPrototype { .. }) => {
+                        unknown = true;
                         failures.extend(e.into_error().diagnostics.into_iter().map(|d| (gi, d)))
                     }
                     Err(e) => return Err(e),
+                }
+                if failures.len() > known {
+                    unsound.add(gi);
+                    // What the graph itself says of a node stays where nobody can do without it.
+                    if gi > 0 {
+                        branches::open(model, gi, id);
+                    }
                 }
             }
         }
@@ -169,11 +181,21 @@ impl<'t> InferShapePass<'t> {
         before.record(records);
         after.record(records);
         if failures.is_empty() {
-            Ok((visits, folded))
-        } else {
-            let told = branches::explain(model, failures);
-            Err(CompileError::Model { code: ge_codes::NOT_SUPPORTED, all: told })
+            return Ok((visits, folded));
         }
+        // A branch that does not fit is an error of the run that takes it.
+        let avoidable = !unknown && branches::avoidable(model, &failures, &unsound);
+        let told = branches::explain(model, failures);
+        if !avoidable {
+            return Err(CompileError::Model { code: ge_codes::NOT_SUPPORTED, all: told });
+        }
+        for d in &told {
+            let warning = branches::warning(d);
+            if !records.warnings.contains(&warning) {
+                records.warnings.push(warning);
+            }
+        }
+        Ok((visits, folded))
     }
 
     /// Infers one node, for passes that leave descriptors of new nodes open.
@@ -197,7 +219,12 @@ impl<'t> InferShapePass<'t> {
         let inferred = {
             let context = self.toolbox.lend(model, gi);
             let view = context.graph();
-            self.toolbox.infer(&view.node(id)).map_err(|e| e.to_string())?
+            match self.toolbox.infer(&view.node(id)) {
+                Ok(d) => d,
+                // What does not fit in a branch was told when it was found.
+                Err(_) if gi != 0 && n.outputs().iter().all(|d| d.shape.is_unranked()) => return Ok(()),
+                Err(e) => return Err(e.to_string()),
+            }
         };
         for (k, (said, right)) in n.outputs().iter().zip(&inferred).enumerate() {
             let same_type = said.dtype == right.dtype

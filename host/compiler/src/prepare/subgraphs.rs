@@ -1,5 +1,6 @@
 //! Descriptors between a control node and its subgraphs: down to their Data nodes, up from their
 //! NetOutput (DESIGN 3.2).
+use super::branches::{Unsound, is_choice};
 use ge_ir::{AttrValue, Dim, Graph, Model, NodeId, Shape, TensorDesc};
 use ge_model::gears::BATCH_NUM;
 
@@ -94,12 +95,21 @@ pub(super) fn subtree(model: &Model, root: usize) -> Option<Model> {
 }
 
 /// Gives a node what its subgraphs return: of branches what holds for all of them, of a loop what
-/// `carried` says.
-pub(super) fn leave(model: &mut Model, gi: usize, id: NodeId, carried: Option<Vec<TensorDesc>>) {
+/// `carried` says. A branch that is unsound never ends, so that it says nothing of what comes
+/// behind; a graph that always comes to an unsound one is unsound itself.
+pub(super) fn leave(model: &mut Model, gi: usize, id: NodeId, carried: Option<Vec<TensorDesc>>, unsound: &mut Unsound) {
     let Some(n) = model.graphs()[gi].get(id) else { return };
     if own_inputs(n.op()).is_none() {
         return;
     }
+    let called: Vec<usize> = n.subgraphs().into_iter().filter_map(|s| model.graph_index(s)).collect();
+    let lost = called.iter().filter(|s| unsound.has(**s)).count();
+    // Every gear has to fit.
+    let free = is_choice(n.op()) && n.attr(BATCH_NUM).is_none();
+    if lost > 0 && (lost == called.len() || !free) {
+        unsound.add(gi);
+    }
+    let ends = |s: &usize| lost == called.len() || !unsound.has(*s);
     let mut outs = n.outputs().to_vec();
     if is_loop(n.op()) {
         for (out, d) in outs.iter_mut().zip(carried.unwrap_or_default()) {
@@ -108,7 +118,7 @@ pub(super) fn leave(model: &mut Model, gi: usize, id: NodeId, carried: Option<Ve
     } else {
         // Each gear writes its own sizes at the beginning of what has room for the largest.
         let gears = n.attr(BATCH_NUM).is_some();
-        let subs: Vec<&Graph> = n.subgraphs().into_iter().filter_map(|s| model.graph(s)).collect();
+        let subs: Vec<&Graph> = called.iter().filter(|s| ends(s)).map(|s| &model.graphs()[*s]).collect();
         for (k, out) in outs.iter_mut().enumerate() {
             let said: Option<Vec<&TensorDesc>> = subs.iter().map(|s| s.input_desc(s.net_output()?, k)).collect();
             let Some((first, rest)) = said.as_deref().and_then(<[_]>::split_first) else { continue };

@@ -1,5 +1,6 @@
 //! From a draft to a round: memory, arguments and tasks of one sealed model of the device.
 use super::arena::{Life, pack};
+use super::direct::Direct;
 use super::executor::Steps;
 use super::graph::{Graph, Kind};
 use super::pieces::sized;
@@ -8,6 +9,7 @@ use super::value::Tensor;
 use crate::error::RuntimeError;
 use crate::load::LoadedModel;
 use crate::request::{Engines, LoadOptions};
+use crate::several::Made;
 use bytes::Bytes;
 use ge_model::{
     CompiledModel, EventInfo, GraphInfo, IoInfo, KernelInfo, LogicalInfo, MemoryInfo, NodeInfo, PhysicalInfo, SlotInfo,
@@ -52,6 +54,8 @@ pub(crate) struct Round {
     pub(crate) nodes: Vec<u32>,
     /// States that the launches write behind: what each is before and after, and its sizes then.
     pub(crate) grown: Vec<(u32, u32, Vec<u64>)>,
+    /// How a run goes through it where it is all that a run does.
+    pub(crate) direct: Option<Direct>,
 }
 
 /// What rounds are loaded with.
@@ -93,6 +97,7 @@ pub(crate) fn round(
         release: Vec::new(),
         nodes: Vec::new(),
         grown: Vec::new(),
+        direct: None,
     };
     for h in &draft.held {
         let dims = draft.desc[h.of.result as usize].as_ref().and_then(|d| d.shape.sizes());
@@ -107,7 +112,7 @@ pub(crate) fn round(
             Home::Known => out.known.extend(known(&draft, graph, v)),
             Home::Made => leaves[v as usize] = true,
             Home::ViewOf(r) => {
-                let d = draft.desc[v as usize].as_ref();
+                let d = draft.desc(graph, v);
                 let dims = d.and_then(|d| d.shape.sizes()).unwrap_or_default();
                 out.views.push((v, r, d.map_or(DType::UNKNOWN, |d| d.dtype), dims));
                 match draft.home[r as usize] {
@@ -124,12 +129,13 @@ pub(crate) fn round(
         let mut w = Writer::new(graph, &draft, &leaves, load);
         w.lay_out()?;
         w.write();
-        let Writer { m, ins, outs, nodes, folded, .. } = w;
+        let Writer { m, ins, outs, nodes, folded, made, .. } = w;
         out.known.extend(folded.into_iter().filter(|f| !out.known.iter().any(|k| k.0 == f.0)).collect::<Vec<_>>());
         out.ins = ins;
         out.outs = outs;
         out.nodes = nodes;
-        out.device = Some(Arc::new(LoadedModel::load(m, load.engines, load.context.clone(), load.options)?));
+        let device = LoadedModel::load_made(m, load.engines, load.context.clone(), load.options, &made)?;
+        out.device = Some(Arc::new(device));
     }
     // What the next round is known by: what the host gives, and values of the device that decide
     // shapes.
@@ -209,6 +215,8 @@ struct Writer<'w> {
     outs: Vec<u32>,
     folded: Vec<(u32, Tensor<'static>)>,
     nodes: Vec<u32>,
+    /// What is known of each task.
+    made: Vec<Made<'w>>,
 }
 
 const NODE_OF_NONE: u32 = u32::MAX;
@@ -258,13 +266,14 @@ impl<'w> Writer<'w> {
             outs: Vec::new(),
             folded: Vec::new(),
             nodes: Vec::new(),
+            made: Vec::new(),
         }
     }
     fn root(&self, v: u32) -> u32 {
         if let Home::ViewOf(r) = self.draft.home[v as usize] { r } else { v }
     }
     fn bytes(&self, v: u32) -> u64 {
-        self.draft.desc[v as usize].as_ref().and_then(TensorDesc::data_bytes).unwrap_or(0)
+        self.draft.desc(self.graph, v).and_then(TensorDesc::data_bytes).unwrap_or(0)
     }
 
     /// Gives every root that launches touch its place: constants in the weights, what comes in and
@@ -372,11 +381,10 @@ impl<'w> Writer<'w> {
         Some(sized(self.draft.desc[v as usize].as_ref()?, &h.room))
     }
     fn desc(&self, v: u32) -> TensorDesc {
-        self.draft.desc[v as usize].clone().unwrap_or_default()
+        self.draft.desc(self.graph, v).cloned().unwrap_or_default()
     }
     fn name(&self, v: u32) -> String {
-        let node = self.graph.nodes.iter().find(|n| n.outputs.contains(&v));
-        node.map_or_else(String::new, |n| n.name.clone())
+        self.graph.producer(v).map_or_else(String::new, |n| n.name.clone())
     }
 
     /// Writes nodes and tasks.
@@ -422,10 +430,15 @@ impl<'w> Writer<'w> {
                 self.at.insert(*v, ValueAt { node: at, output: i });
             }
             if let Some(p) = &l.pieces {
+                let bound = p.one.bound.first();
+                self.made.resize(self.m.tasks.len(), Made::Plain);
+                self.made.extend(bound.map(|b| Made::Slices(&p.slices, &p.launches, b)));
                 self.m.tasks.push(TaskInfo { graph: 0, node: at, stream, ..p.task.clone() });
                 self.m.graphs.push(p.graph.clone());
             }
-            for t in &l.launch.tasks {
+            for (t, bound) in l.launch.tasks.iter().zip(l.bound.iter()) {
+                self.made.resize(self.m.tasks.len(), Made::Plain);
+                self.made.push(if t.kernel_name.is_empty() { Made::Plain } else { Made::Launch(bound) });
                 self.m.tasks.push(TaskInfo { graph: 0, node: at, stream, ..t.clone() });
             }
             self.sync(TaskType::EVENT_RECORD, at, stream, &events.records[k]);

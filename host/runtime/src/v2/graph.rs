@@ -6,7 +6,7 @@ use bytes::Bytes;
 use ge_model::{CompiledModel, GraphInfo, NodeInfo, SlotInfo};
 use ge_plugin_api::types::{AttrMap, AttrValue, Blob, ConstTensor, DType, Key, TensorDesc};
 use ge_plugin_api::{Error, ops};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 /// Operators that read sizes alone, not values.
 pub(crate) const SIZES: [&str; 5] = ["Shape", "ShapeN", "Rank", "Size", "GatherShapes"];
@@ -63,8 +63,10 @@ pub(crate) struct Graph {
     pub(crate) outputs: Vec<u32>,
     /// Constants by value.
     pub(crate) constants: Vec<Option<(ConstTensor, u64)>>,
-    /// Constants that lie in another layout than their sizes say: how, by value.
-    pub(crate) laid: BTreeMap<u32, TensorDesc>,
+    /// What constants are, by value: some lie in another layout than their sizes say.
+    pub(crate) fixed: Vec<Option<TensorDesc>>,
+    /// The first value of each node.
+    pub(crate) firsts: Vec<u32>,
     /// Values that decide shapes, by value.
     pub(crate) wanted: Vec<bool>,
     /// Nodes that read a value.
@@ -77,6 +79,14 @@ impl Graph {
     /// How many values there are.
     pub(crate) fn values(&self) -> usize {
         self.constants.len()
+    }
+    /// Which outputs of a node somebody reads.
+    pub(crate) fn read(&self, n: &Node) -> Vec<bool> {
+        n.outputs.iter().map(|v| !self.readers[*v as usize].is_empty()).collect()
+    }
+    /// The node that gives a value.
+    pub(crate) fn producer(&self, v: u32) -> Option<&Node> {
+        self.nodes.get(self.firsts.partition_point(|first| *first <= v).checked_sub(1)?)
     }
 }
 
@@ -115,6 +125,23 @@ pub(crate) fn lower(m: &CompiledModel, weights: &Bytes, tools: &Tools) -> Result
     }
     acyclic(&graphs)?;
     Ok(graphs)
+}
+
+/// Which graphs are branches of a choice: how they are told, by graph.
+pub(crate) fn branches(graphs: &[Graph]) -> Vec<Option<String>> {
+    let mut out = vec![None; graphs.len()];
+    for n in graphs.iter().flat_map(|g| &g.nodes).filter(|n| n.kind == Kind::Choice) {
+        let of_two = n.op.as_str().ends_with("If");
+        for (k, g) in n.graphs.iter().enumerate() {
+            let role = match (of_two, k) {
+                (true, 0) => "`then_branch`".to_owned(),
+                (true, _) => "`else_branch`".to_owned(),
+                _ => format!("branch {k}"),
+            };
+            out[*g] = Some(format!("{role} of `{}` ({})", n.name, n.op.as_str()));
+        }
+    }
+    out
 }
 
 /// A graph that calls itself would never end.
@@ -202,7 +229,8 @@ fn graph(g: &GraphInfo, names: &Names<'_>, weights: &Blob, tools: &Tools) -> Res
         inputs: Vec::new(),
         outputs: Vec::new(),
         constants: vec![None; count as usize],
-        laid: BTreeMap::new(),
+        fixed: vec![None; count as usize],
+        firsts: firsts.clone(),
         wanted: vec![false; count as usize],
         readers: vec![Vec::new(); count as usize],
         streams: vec![0; g.nodes.len()],
@@ -231,10 +259,10 @@ fn graph(g: &GraphInfo, names: &Names<'_>, weights: &Blob, tools: &Tools) -> Res
             }
             Kind::Output => out.outputs = inputs.iter().flatten().copied().collect(),
             Kind::Constant => {
-                out.constants[firsts[at] as usize] = Some(constant(n, weights)?);
-                if let Some(d) = n.outputs.first().filter(|d| d.origin.is_some()) {
-                    out.laid.insert(firsts[at], d.clone());
-                }
+                let (value, offset) = constant(n, weights)?;
+                let laid = n.outputs.first().filter(|d| d.origin.is_some()).cloned();
+                out.fixed[firsts[at] as usize] = Some(laid.unwrap_or_else(|| value.desc()));
+                out.constants[firsts[at] as usize] = Some((value, offset));
             }
             _ => {}
         }

@@ -5,7 +5,6 @@ use crate::error::RuntimeError;
 use ge_model::CompiledModel;
 use ge_plugin_api::types::tensor::Container;
 use ge_plugin_api::types::{DType, TensorDesc};
-use std::collections::HashMap;
 
 /// What an input of a container may be; None: a tensor.
 fn contained(want: &TensorDesc, given: &Given<'_>) -> Option<Result<(), (String, String)>> {
@@ -42,62 +41,102 @@ fn tensor<'g>(given: &'g Given<'_>) -> Option<(DType, &'g [u64], Option<usize>)>
     }
 }
 
-/// Checks the inputs of a run.
-///
-/// # Errors
-/// An input that does not fit, by name, with what was expected.
-pub(crate) fn check(m: &CompiledModel, given: &[Given<'_>]) -> Result<(), RuntimeError> {
-    if given.len() != m.inputs.len() {
-        let names: Vec<&str> = m.inputs.iter().map(|i| i.name.as_str()).collect();
-        return Err(RuntimeError::Input {
-            name: "(all)".into(),
-            found: format!("{} inputs", given.len()),
-            expected: format!("{}: {}", names.len(), names.join(", ")),
-        });
+/// What the sizes of the inputs of a model have to be, found once.
+pub(crate) struct Checks {
+    inputs: Vec<Vec<Size>>,
+    letters: usize,
+}
+
+/// What a size has to be.
+#[derive(Clone, Copy)]
+struct Size {
+    fixed: Option<u64>,
+    range: Option<(u64, u64)>,
+    /// Its letter, by number.
+    letter: Option<usize>,
+}
+
+impl Checks {
+    pub(crate) fn new(m: &CompiledModel) -> Checks {
+        let mut letters: Vec<&str> = Vec::new();
+        let mut inputs = Vec::with_capacity(m.inputs.len());
+        for i in &m.inputs {
+            let mut sizes = Vec::new();
+            for (k, d) in i.desc.shape.dims().iter().enumerate() {
+                let range = m.ranges.get(&range_key(&i.name, k, d.symbol_name())).copied();
+                let letter = d.symbol_name().map(|l| {
+                    letters.iter().position(|o| *o == l).unwrap_or_else(|| {
+                        letters.push(l);
+                        letters.len() - 1
+                    })
+                });
+                sizes.push(Size { fixed: d.size(), range, letter });
+            }
+            inputs.push(sizes);
+        }
+        Checks { inputs, letters: letters.len() }
     }
-    // The first input that had each letter, its dimension and its size.
-    let mut letters: HashMap<&str, (&str, usize, u64)> = HashMap::new();
-    for (t, want) in given.iter().zip(&m.inputs) {
-        let wrong =
-            |found: String, expected: String| Err(RuntimeError::Input { name: want.name.clone(), found, expected });
-        match contained(&want.desc, t) {
-            None => {}
-            Some(Ok(())) => continue,
-            Some(Err((found, expected))) => return wrong(found, expected),
+
+    /// Checks the inputs of a run.
+    ///
+    /// # Errors
+    /// An input that does not fit, by name, with what was expected.
+    pub(crate) fn check(&self, m: &CompiledModel, given: &[Given<'_>]) -> Result<(), RuntimeError> {
+        if given.len() != m.inputs.len() {
+            let names: Vec<&str> = m.inputs.iter().map(|i| i.name.as_str()).collect();
+            return Err(RuntimeError::Input {
+                name: "(all)".into(),
+                found: format!("{} inputs", given.len()),
+                expected: format!("{}: {}", names.len(), names.join(", ")),
+            });
         }
-        let Some((dtype, dims, has)) = tensor(t) else { continue };
-        let shape = &want.desc.shape;
-        let ranked = shape.rank().is_none_or(|r| r == dims.len());
-        if dtype != want.desc.dtype || !ranked {
-            return wrong(format!("{dtype}{dims:?}"), format!("{}{shape}", want.desc.dtype));
-        }
-        let bytes = ge_plugin_api::types::Shape::of(dims).count().and_then(|c| dtype.bytes_of(c));
-        if let Some(has) = has.filter(|has| dtype != DType::STRING && bytes != Some(*has as u64)) {
-            return wrong(format!("{has} bytes for {dims:?}"), format!("{bytes:?} bytes"));
-        }
-        for (k, (d, size)) in shape.dims().iter().zip(dims).enumerate() {
-            if d.size().is_some_and(|s| s != *size) {
-                return wrong(
-                    format!("{:?}: {size} for dimension {k}", dims),
-                    format!("{d} for dimension {k}, as in {shape}"),
-                );
+        // The first input that had each letter, its dimension and its size.
+        let mut letters: Vec<Option<(usize, usize, u64)>> = vec![None; self.letters];
+        for (at, (t, want)) in given.iter().zip(&m.inputs).enumerate() {
+            let wrong =
+                |found: String, expected: String| Err(RuntimeError::Input { name: want.name.clone(), found, expected });
+            match contained(&want.desc, t) {
+                None => {}
+                Some(Ok(())) => continue,
+                Some(Err((found, expected))) => return wrong(found, expected),
             }
-            let range = m.ranges.get(&range_key(&want.name, k, d.symbol_name()));
-            if let Some((low, high)) = range.filter(|r| !(r.0..=r.1).contains(size)) {
-                let of = d.symbol_name().map_or(String::new(), |s| format!(" (`{s}`)"));
-                return wrong(format!("{:?}: {size} for dimension {k}{of}", dims), format!("{low} to {high}"));
+            let Some((dtype, dims, has)) = tensor(t) else { continue };
+            let shape = &want.desc.shape;
+            let ranked = shape.rank().is_none_or(|r| r == dims.len());
+            if dtype != want.desc.dtype || !ranked {
+                return wrong(format!("{dtype}{dims:?}"), format!("{}{shape}", want.desc.dtype));
             }
-            let Some(letter) = d.symbol_name() else { continue };
-            let (of, at, first) = *letters.entry(letter).or_insert((&want.name, k, *size));
-            if first != *size {
-                return wrong(
-                    format!("{size} for dimension {k} (`{letter}`)"),
-                    format!("{first}, which `{letter}` is in dimension {at} of `{of}`"),
-                );
+            let all = || dims.iter().try_fold(1u64, |a, d| a.checked_mul(*d));
+            let count = if dims.contains(&0) { Some(0) } else { all() };
+            let bytes = count.and_then(|c| dtype.bytes_of(c));
+            if let Some(has) = has.filter(|has| dtype != DType::STRING && bytes != Some(*has as u64)) {
+                return wrong(format!("{has} bytes for {dims:?}"), format!("{bytes:?} bytes"));
+            }
+            let name = |k: usize| shape.dims().get(k).and_then(|d| d.symbol_name()).unwrap_or_default();
+            for (k, (want, size)) in self.inputs[at].iter().zip(dims).enumerate() {
+                if let Some(fixed) = want.fixed.filter(|s| s != size) {
+                    return wrong(
+                        format!("{dims:?}: {size} for dimension {k}"),
+                        format!("{fixed} for dimension {k}, as in {shape}"),
+                    );
+                }
+                if let Some((low, high)) = want.range.filter(|r| !(r.0..=r.1).contains(size)) {
+                    let of = want.letter.map_or(String::new(), |_| format!(" (`{}`)", name(k)));
+                    return wrong(format!("{dims:?}: {size} for dimension {k}{of}"), format!("{low} to {high}"));
+                }
+                let Some(letter) = want.letter else { continue };
+                let (of, dim, first) = *letters[letter].get_or_insert((at, k, *size));
+                if first != *size {
+                    let (letter, of) = (name(k), &m.inputs[of].name);
+                    return wrong(
+                        format!("{size} for dimension {k} (`{letter}`)"),
+                        format!("{first}, which `{letter}` is in dimension {dim} of `{of}`"),
+                    );
+                }
             }
         }
+        Ok(())
     }
-    Ok(())
 }
 
 /// What a range is known by: a letter, or the place of a size without one.

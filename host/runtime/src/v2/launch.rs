@@ -8,6 +8,7 @@ use ge_plugin::tasks::Granted;
 use ge_plugin_api::diagnostic::ErrorKind;
 use ge_plugin_api::engine::{KernelBinary, Support, TaskContext, flags};
 use ge_plugin_api::task::{StreamSlot, TILING_SINK_BLOCK_DIM, Task, TaskType};
+use ge_plugin_api::types::TensorDesc;
 use ge_plugin_api::view::Node;
 
 /// What a node runs as.
@@ -23,7 +24,7 @@ pub(crate) struct Launch {
 }
 
 /// Asks the engines of a node, the preferred one first and then by the cost that they take it at;
-/// else why none takes it.
+/// else why none takes it. `read`: which outputs somebody reads, so that a task has to write them.
 ///
 /// # Errors
 /// A call into a plugin that failed.
@@ -31,6 +32,7 @@ pub(crate) fn find(
     tools: &Tools,
     node: &Node<'_>,
     preferred: &str,
+    read: &[bool],
 ) -> Result<Result<Launch, Vec<String>>, RuntimeError> {
     let mut refusals = Vec::new();
     let all = tools.engines(node.op_key());
@@ -53,14 +55,19 @@ pub(crate) fn find(
         }
         let Some(best) = best else { return Ok(Err(refusals)) };
         takers.retain(|t| *t != best);
-        match of_engine(tools, order[best.1], node)? {
+        match of_engine(tools, order[best.1], node, read)? {
             Ok(l) => return Ok(Ok(l)),
             Err(why) => refusals.push(format!("{}: {why}", order[best.1].name())),
         }
     }
 }
 
-fn of_engine(tools: &Tools, e: &EngineHandle, node: &Node<'_>) -> Result<Result<Launch, String>, RuntimeError> {
+fn of_engine(
+    tools: &Tools,
+    e: &EngineHandle,
+    node: &Node<'_>,
+    read: &[bool],
+) -> Result<Result<Launch, String>, RuntimeError> {
     let target = &tools.target;
     let params = e.calc_op_running_param(node, target)?;
     // Streams, events and cleared memory of a node's own belong to a plan that is made before the
@@ -68,7 +75,7 @@ fn of_engine(tools: &Tools, e: &EngineHandle, node: &Node<'_>) -> Result<Result<
     if !params.attached.is_empty() || !params.sync.is_empty() || params.workspaces.iter().any(|w| w.zeroed) {
         return Ok(Err("it needs streams, events or cleared memory of its own".into()));
     }
-    let padded = |(said, d): (&u64, &ge_plugin_api::types::TensorDesc)| *said > d.data_bytes().unwrap_or(u64::MAX);
+    let padded = |(said, d): (&u64, &TensorDesc)| *said > d.data_bytes().unwrap_or(u64::MAX);
     if params.output_bytes.iter().zip(node.outputs()).any(padded) {
         return Ok(Err("its outputs are larger than their data".into()));
     }
@@ -86,8 +93,9 @@ fn of_engine(tools: &Tools, e: &EngineHandle, node: &Node<'_>) -> Result<Result<
     if tasks.is_empty() {
         return Ok(Err("it has no task for these sizes".into()));
     }
-    // Who reads what is known of the whole graph alone; the first output always counts.
-    let read: Vec<bool> = node.outputs().iter().enumerate().map(|(k, d)| k == 0 && d.data_bytes() != Some(0)).collect();
+    // The first output always counts.
+    let is_read = |(k, d): (usize, &TensorDesc)| (k == 0 || read.get(k) == Some(&true)) && d.data_bytes() != Some(0);
+    let read: Vec<bool> = node.outputs().iter().enumerate().map(is_read).collect();
     let stored = |name: &str| kernel.as_ref().is_some_and(|k| k.name.as_str() == name);
     let has = Granted {
         inputs: node.inputs().len(),

@@ -14,6 +14,8 @@ pub(crate) mod build;
 mod cache;
 /// What is decided before any size is known.
 pub mod describe;
+/// Runs that are one launch.
+mod direct;
 /// In which order steps are taken, and by how many threads.
 pub mod executor;
 /// Graphs as the executor walks them.
@@ -24,6 +26,8 @@ mod launch;
 mod growth;
 /// What fits an input.
 mod inputs;
+/// What plans are known by.
+mod key;
 /// Nodes that run piece by piece.
 mod pieces;
 /// What can be launched with the sizes that are known.
@@ -85,8 +89,14 @@ pub struct DynamicModel {
     /// Parts of known shape, sealed.
     parts: Vec<Arc<LoadedModel>>,
     caches: Vec<Mutex<Cache>>,
+    /// What its inputs have to be.
+    checks: inputs::Checks,
+    /// Whether a run may be one launch.
+    direct: bool,
     /// What nodes ran as, by graph.
     tilings: Vec<Tilings>,
+    /// Which graphs are branches, and of what.
+    branches: Vec<Option<String>>,
     /// Who takes the steps of rounds.
     executor: Executor,
     /// The seed of legal orders by chance, where the device is opened for them.
@@ -115,11 +125,12 @@ impl DynamicModel {
         let weights = compiled.weights.first().map(|(_, b)| b.clone()).unwrap_or_default();
         let graphs = graph::lower(&compiled, &weights, &tools)?;
         let caches = graphs.iter().map(|_| Mutex::default()).collect();
-        let tilings = graphs.iter().map(|_| Tilings::default()).collect();
         let most_turns = most_turns(&options.device);
         let executor = Executor::choose(&graphs, &tools, options.cores);
         let chance = chance(&options.device);
-        let preferred = compiled.graphs.iter().map(|g| g.nodes.iter().map(|n| n.engine.clone()).collect()).collect();
+        let engine_of = |g: &ge_model::GraphInfo| g.nodes.iter().map(|n| n.engine.clone()).collect();
+        let preferred: Vec<Vec<String>> = compiled.graphs.iter().map(engine_of).collect();
+        let tilings = graphs.iter().zip(&preferred).map(|(g, engines)| Tilings::new(g, engines)).collect();
         let maps = Some(Arc::new(MapPool::new(context.clone())));
         let options = LoadOptions { maps, ..options.clone() };
         let seal = |p: &CompiledModel| LoadedModel::load(p.clone(), &engines, context.clone(), &options).map(Arc::new);
@@ -130,6 +141,9 @@ impl DynamicModel {
         // What tensors hold is gathered whole.
         let growing = if options.capture { Vec::new() } else { graphs.first().map_or(Vec::new(), growth::find) };
         let grows = AtomicBool::new(true);
+        let branches = graph::branches(&graphs);
+        let checks = inputs::Checks::new(&compiled);
+        let direct = !options.capture && graphs.first().is_some_and(direct::may_be);
         Ok(DynamicModel {
             compiled,
             graphs,
@@ -142,7 +156,10 @@ impl DynamicModel {
             weights,
             parts,
             caches,
+            checks,
+            direct,
             tilings,
+            branches,
             executor,
             chance,
             most_turns,
@@ -185,6 +202,9 @@ impl DynamicModel {
     /// Inputs that do not fit what the model declares; what a node cannot compute for these sizes,
     /// named.
     pub fn run(&self, given: &[TensorView<'_>], options: RunOptions) -> Result<RunOutcome, RuntimeError> {
+        if let Some(outcome) = self.direct(given, options)? {
+            return Ok(outcome);
+        }
         let given: Vec<Given<'_>> = given.iter().map(|t| Given::Tensor(*t)).collect();
         let (mut outcome, made) = self.step(&given, options)?;
         for (k, v) in made.into_iter().enumerate() {
@@ -206,7 +226,7 @@ impl DynamicModel {
     /// # Errors
     /// As [`run`](Self::run); all states are then as they were.
     pub fn step(&self, given: &[Given<'_>], options: RunOptions) -> Result<(RunOutcome, Vec<Made>), RuntimeError> {
-        inputs::check(&self.compiled, given)?;
+        self.checks.check(&self.compiled, given)?;
         let mut args = Vec::with_capacity(given.len());
         for (g, want) in given.iter().zip(&self.compiled.inputs) {
             args.push(match g {

@@ -1,10 +1,11 @@
 //! Nodes that run piece by piece: one kernel, made for one piece, which an FFTS+ task launches on
 //! each of them where it lies. So a product reads a state that has room between its pieces.
 use super::launch::{self, Launch};
+use super::tiling::Tiled;
 use super::tools::Tools;
 use super::view::OneNode;
 use crate::error::RuntimeError;
-use ge_model::context_graph::{self, ContextGraph, ContextInfo, SliceInfo};
+use ge_model::context_graph::{ContextGraph, ContextInfo, SliceInfo};
 use ge_model::launch::Launch as Slice;
 use ge_model::{GraphInfo, NodeInfo, TaskInfo, ValueAt};
 use ge_plugin_api::task::{ContextType, KernelType, TaskType};
@@ -46,6 +47,11 @@ pub(crate) struct Pieced {
     pub(crate) reads: Vec<u32>,
     /// The one task; its graph, node and stream are still to be set.
     pub(crate) task: TaskInfo,
+    /// The kernel that it launches on each piece, and the one launch of it.
+    pub(crate) slices: ContextGraph,
+    pub(crate) launches: Vec<Slice>,
+    /// What that was made of.
+    pub(crate) one: Tiled,
     /// The node as one piece has it.
     pub(crate) graph: GraphInfo,
 }
@@ -55,24 +61,28 @@ pub(crate) fn sized(d: &TensorDesc, dims: &[u64]) -> TensorDesc {
     TensorDesc::new(d.dtype, Shape::of(dims))
 }
 
-/// The launch of a node piece by piece; None: no engine has one kernel for a piece.
+/// What one piece runs as; None: no engine takes it.
 ///
 /// # Errors
 /// A call into a plugin that failed.
-pub(crate) fn find(tools: &Tools, cut: &Cut<'_>, preferred: &str) -> Result<Option<(Launch, Pieced)>, RuntimeError> {
-    if cut.pieces == 0 || cut.pieces > MOST {
-        return Ok(None);
-    }
+pub(crate) fn ask(tools: &Tools, cut: &Cut<'_>, preferred: &str) -> Result<Option<Launch>, RuntimeError> {
     let inputs: Vec<_> = cut.inputs.iter().map(|o| Some((o.value, o.desc.clone(), o.known.clone()))).collect();
     let one = OneNode::new(cut.name, (cut.op, cut.flags), cut.attrs.as_slice(), &inputs, vec![cut.output.0.clone()]);
     let view = one.graph();
-    let Ok(mut launch) = launch::find(tools, &one.node(&view), preferred)? else { return Ok(None) };
-    let kernels = [TaskType::KERNEL.code(), TaskType::VECTOR_KERNEL.code()];
-    let [task] = launch.tasks.as_slice() else { return Ok(None) };
-    if !kernels.contains(&task.kind) || !launch.workspaces.is_empty() {
-        return Ok(None);
+    Ok(launch::find(tools, &one.node(&view), preferred, &[true])?.ok())
+}
+
+/// The launch of a node piece by piece, of what one piece runs as; None: that is not one kernel.
+pub(crate) fn find(tools: &Tools, cut: &Cut<'_>, one: Tiled) -> Option<(Launch, Pieced)> {
+    if cut.pieces == 0 || cut.pieces > MOST {
+        return None;
     }
-    let Some(args) = arguments(&task.args_format, cut) else { return Ok(None) };
+    let kernels = [TaskType::KERNEL.code(), TaskType::VECTOR_KERNEL.code()];
+    let [task] = one.launch.tasks.as_slice() else { return None };
+    if !kernels.contains(&task.kind) || !one.launch.workspaces.is_empty() {
+        return None;
+    }
+    let args = arguments(&task.args_format, cut)?;
     let core = if task.kind == TaskType::VECTOR_KERNEL.code() { ContextType::AIV } else { ContextType::AICORE };
     let graph = format!("{}/piece", cut.name);
     let lanes = u64::from(tools.target.soc.aic_cores.max(1)).min(cut.pieces) as u32;
@@ -110,7 +120,6 @@ pub(crate) fn find(tools: &Tools, cut: &Cut<'_>, preferred: &str) -> Result<Opti
         kernel_type: KernelType::MIX_AICORE.code(),
         block_dim: lanes,
         args_format: whole,
-        private: context_graph::encode(&list, &[slice]).into(),
         nodes: vec![cut.name.to_owned()],
         time_ns: task.time_ns.saturating_mul(cut.pieces.div_ceil(u64::from(lanes))),
         sqe_num: task.sqe_num,
@@ -131,7 +140,7 @@ pub(crate) fn find(tools: &Tools, cut: &Cut<'_>, preferred: &str) -> Result<Opti
     nodes.push(NodeInfo {
         name: cut.name.to_owned(),
         op: cut.op.as_str().to_owned(),
-        engine: launch.engine.clone(),
+        engine: one.launch.engine.clone(),
         inputs: reads,
         outputs: vec![cut.output.0.clone()],
         slots: vec![Default::default()],
@@ -139,9 +148,14 @@ pub(crate) fn find(tools: &Tools, cut: &Cut<'_>, preferred: &str) -> Result<Opti
         ..NodeInfo::default()
     });
     let graph = GraphInfo { name: graph, nodes, ..GraphInfo::default() };
-    launch.tasks.clear();
+    let launch = Launch {
+        engine: one.launch.engine.clone(),
+        kernel: one.launch.kernel.clone(),
+        tasks: Vec::new(),
+        workspaces: Vec::new(),
+    };
     let reads = cut.inputs.iter().map(|o| o.value).collect();
-    Ok(Some((launch, Pieced { reads, task: whole, graph })))
+    Some((launch, Pieced { reads, task: whole, slices: list, launches: vec![slice], one, graph }))
 }
 
 /// Where the arguments of a piece lie among those of all; None: one that no piece has.

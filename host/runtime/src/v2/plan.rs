@@ -16,11 +16,12 @@ use super::tools::Tools;
 use super::value::{Store, Tensor, Value};
 use super::view::OneNode;
 use crate::error::RuntimeError;
+use crate::several::Bound;
 use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
 use ge_plugin_api::kernel::{HostTensor, TensorView};
 use ge_plugin_api::ops::flags;
 use ge_plugin_api::types::{Blob, ConstTensor, DType, Shape, TensorDesc};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Values that decide shapes are read up to this size.
 pub(crate) const KEY_BYTES: usize = 16 * 1024;
@@ -48,6 +49,8 @@ pub(crate) enum Home {
 pub(crate) struct Launched {
     pub(crate) node: u32,
     pub(crate) launch: Arc<Launch>,
+    /// Its tasks as its executor has bound them.
+    pub(crate) bound: Arc<[OnceLock<Bound>]>,
     /// How it runs piece by piece, if it does.
     pub(crate) pieces: Option<Pieced>,
 }
@@ -62,6 +65,7 @@ pub(crate) struct Draft {
     /// Nodes that are done with the launches, those without a task included.
     pub(crate) done: Vec<u32>,
     pub(crate) home: Vec<Home>,
+    /// What values are, and what is known of them; constants of the graph are not among them.
     pub(crate) desc: Vec<Option<TensorDesc>>,
     pub(crate) known: Vec<Option<ConstTensor>>,
     /// Values that the next round needs to know.
@@ -121,7 +125,7 @@ pub(crate) fn draft(
         p.d.home[v] = Home::Before;
         if let Some(t) = value.tensor() {
             p.d.desc[v] = Some(t.desc());
-            if keyed(graph, v, t) {
+            if keyed(graph, v, t.dtype, || t.bytes()).is_some() {
                 p.d.known[v] = t.to_constant();
             }
             p.d.held.extend(held(t, v as u32, growing));
@@ -129,9 +133,7 @@ pub(crate) fn draft(
     }
     // Constants are at hand in every round.
     for (v, t) in graph.constants.iter().enumerate() {
-        if let Some((t, _)) = t {
-            p.d.desc[v] = Some(graph.laid.get(&(v as u32)).cloned().unwrap_or_else(|| t.desc()));
-            p.d.known[v] = Some(t.clone());
+        if t.is_some() {
             p.d.home[v] = Home::Known;
         }
     }
@@ -164,9 +166,16 @@ fn held(t: &Tensor<'_>, value: u32, growing: &[Growing]) -> Option<Held> {
     fits.then(|| Held { of: of.clone(), room: s.room_dims(), rows: s.rows(), row_bytes: s.row_bytes() })
 }
 
-/// Whether a value's bytes are part of what a plan is known by.
-pub(crate) fn keyed(graph: &Graph, value: usize, t: &Tensor<'_>) -> bool {
-    graph.wanted[value] && t.dtype != DType::STRING && t.bytes().len() <= KEY_BYTES
+/// The bytes of a value where they are part of what a plan is known by. Those of a state are put
+/// together when they are asked for.
+pub(crate) fn keyed<'b>(
+    graph: &Graph,
+    value: usize,
+    dtype: DType,
+    bytes: impl FnOnce() -> &'b [u8],
+) -> Option<&'b [u8]> {
+    let wanted = graph.wanted[value] && dtype != DType::STRING;
+    wanted.then(bytes).filter(|b| b.len() <= KEY_BYTES)
 }
 
 struct Planner<'p> {
@@ -184,6 +193,17 @@ struct Planner<'p> {
     d: Draft,
 }
 
+impl Draft {
+    /// What a value is.
+    pub(crate) fn desc<'d>(&'d self, graph: &'d Graph, v: u32) -> Option<&'d TensorDesc> {
+        self.desc[v as usize].as_ref().or(graph.fixed[v as usize].as_ref())
+    }
+    /// What is known of a value.
+    fn known<'d>(&'d self, graph: &'d Graph, v: u32) -> Option<&'d ConstTensor> {
+        self.known[v as usize].as_ref().or(graph.constants[v as usize].as_ref().map(|c| &c.0))
+    }
+}
+
 impl Planner<'_> {
     /// A node is done without a launch; `shows`: the value that its output is a view of.
     fn finish(&mut self, node: usize, shows: Option<u32>) {
@@ -199,7 +219,7 @@ impl Planner<'_> {
     }
     /// Whether its inputs are tensors that kernels of a device can take.
     fn tensors(&self, n: &Node) -> bool {
-        let plain = |v: &u32| self.d.desc[*v as usize].as_ref().is_some_and(|d| d.dtype != DType::STRING);
+        let plain = |v: &u32| self.d.desc(self.graph, *v).is_some_and(|d| d.dtype != DType::STRING);
         n.inputs.iter().flatten().all(plain) && n.descs.iter().all(|d| d.container == Default::default())
     }
 
@@ -245,11 +265,26 @@ impl Planner<'_> {
 
     /// Launches a node piece by piece, where an engine can.
     fn cut(&mut self, i: usize, cut: Option<&Cut<'_>>, outs: &[TensorDesc], home: Home) -> Result<bool, RuntimeError> {
-        let engine = self.engines.get(i).map_or("", String::as_str);
-        let found = cut.map(|c| pieces::find(self.tools, c, engine)).transpose()?.flatten();
-        let Some((launch, pieces)) = found.filter(|_| outs.len() == 1) else { return Ok(false) };
-        self.place(i, Arc::new(launch), Some(pieces), outs, home);
+        let Some(cut) = cut.filter(|_| outs.len() == 1) else { return Ok(false) };
+        let Some(one) = self.piece(i, cut)? else { return Ok(false) };
+        let Some((launch, pieces)) = pieces::find(self.tools, cut, one) else { return Ok(false) };
+        self.place(i, (Arc::new(launch), Arc::new([])), Some(pieces), outs, home);
         Ok(true)
+    }
+
+    /// What one piece of a node runs as, which is often what it ran as in the step before.
+    fn piece(&self, i: usize, cut: &Cut<'_>) -> Result<Option<Tiled>, RuntimeError> {
+        let key = tiling::key_of_piece(cut);
+        if let Some(t) = key.as_ref().and_then(|k| self.tilings.get(i as u32, k)) {
+            return Ok(Some(t));
+        }
+        let engine = self.engines.get(i).map_or("", String::as_str);
+        let Some(launch) = pieces::ask(self.tools, cut, engine)? else { return Ok(None) };
+        let tiled = Tiled::new(Arc::new([]), Arc::new(launch));
+        if let Some(key) = key {
+            self.tilings.put(i as u32, key, tiled.clone());
+        }
+        Ok(Some(tiled))
     }
 
     fn operator(&mut self, i: usize) -> Result<(), RuntimeError> {
@@ -263,7 +298,7 @@ impl Planner<'_> {
             return Ok(());
         }
         let key = tiling::key(self.graph, n, &self.d.desc, &self.d.known);
-        if let Some(t) = key.as_ref().and_then(|k| self.tilings.get(i as u32, k)) {
+        if let Some(t) = key.as_ref().and_then(|k| self.tilings.of(self.graph, i as u32, k)) {
             self.launch(i, t);
             return Ok(());
         }
@@ -294,14 +329,14 @@ impl Planner<'_> {
         }
         let input = n.inputs.first().copied().flatten();
         if let Some((from, d)) = input.zip(outs.first()).filter(|_| n.flags & flags::VIEW != 0 && outs.len() == 1) {
-            let bytes = self.d.desc[from as usize].as_ref().and_then(TensorDesc::data_bytes);
+            let bytes = self.d.desc(self.graph, from).and_then(TensorDesc::data_bytes);
             if bytes.is_some() && bytes == d.data_bytes() {
                 let root = match self.d.home[from as usize] {
                     Home::ViewOf(root) => root,
                     _ => from,
                 };
                 let v = n.outputs[0] as usize;
-                if let Some(t) = &self.d.known[from as usize] {
+                if let Some(t) = self.d.known(self.graph, from) {
                     let dims = d.shape.sizes().unwrap_or_default();
                     self.d.known[v] = t.bytes().and_then(|b| ConstTensor::new(d.dtype, &dims, b));
                 }
@@ -313,12 +348,13 @@ impl Planner<'_> {
         }
         one.outputs = outs.clone();
         let view = one.graph();
-        let found = launch::find(self.tools, &one.node(&view), self.engines.get(i).map_or("", String::as_str))?;
+        let engine = self.engines.get(i).map_or("", String::as_str);
+        let found = launch::find(self.tools, &one.node(&view), engine, &self.graph.read(n))?;
         match found {
             Ok(launch) => {
-                let tiled = Tiled { outs: outs.into(), launch: Arc::new(launch) };
+                let tiled = Tiled::new(outs.into(), Arc::new(launch));
                 if let Some(key) = key {
-                    self.tilings.put(i as u32, key, tiled.clone());
+                    self.tilings.found(self.graph, i as u32, key, &tiled);
                 }
                 self.launch(i, tiled);
             }
@@ -330,11 +366,18 @@ impl Planner<'_> {
 
     /// Launches a node.
     fn launch(&mut self, i: usize, tiled: Tiled) {
-        self.place(i, tiled.launch, None, &tiled.outs, Home::Made);
+        self.place(i, (tiled.launch, tiled.bound), None, &tiled.outs, Home::Made);
     }
 
     /// Launches a node on its stream, if the round has room.
-    fn place(&mut self, i: usize, launch: Arc<Launch>, pieces: Option<Pieced>, outs: &[TensorDesc], home: Home) {
+    fn place(
+        &mut self,
+        i: usize,
+        (launch, bound): (Arc<Launch>, Arc<[OnceLock<Bound>]>),
+        pieces: Option<Pieced>,
+        outs: &[TensorDesc],
+        home: Home,
+    ) {
         let node = i as u32;
         let behind = self.behind.of(self.graph, node);
         if !self.d.streams.add(self.graph.streams[i], launch.tasks.len().max(1), &behind) {
@@ -346,7 +389,7 @@ impl Planner<'_> {
             self.d.home[*v as usize] = home;
             self.d.desc[*v as usize] = Some(d.clone());
         }
-        self.d.launches.push(Launched { node, launch, pieces });
+        self.d.launches.push(Launched { node, launch, bound, pieces });
         self.planned[i] = true;
         self.d.done.push(node);
     }
@@ -372,8 +415,8 @@ impl Planner<'_> {
     fn given(&self, n: &Node) -> Vec<Option<(u32, TensorDesc, Option<ConstTensor>)>> {
         let input = |v: &Option<u32>| {
             let v = (*v)?;
-            let desc = self.d.desc[v as usize].clone().unwrap_or_default();
-            Some((v, desc, self.d.known[v as usize].clone()))
+            let desc = self.d.desc(self.graph, v).cloned().unwrap_or_default();
+            Some((v, desc, self.d.known(self.graph, v).cloned()))
         };
         n.inputs.iter().map(input).collect()
     }
@@ -390,7 +433,7 @@ impl Planner<'_> {
         if !SIZES.contains(&n.op.as_str()) || n.outputs.len() != 1 {
             return None;
         }
-        let d = self.d.desc[n.inputs.first().copied().flatten()? as usize].as_ref()?;
+        let d = self.d.desc(self.graph, n.inputs.first().copied().flatten()?)?;
         let sizes = d.shape.sizes_i64()?;
         let rank = sizes.len() as i64;
         let clamp = |v: i64| usize::try_from((if v < 0 { v + rank } else { v }).clamp(0, rank)).unwrap_or(0);
@@ -421,7 +464,7 @@ impl Planner<'_> {
         if bytes == 0 && n.flags & flags::STATEFUL == 0 {
             return Ok(outs.iter().map(empty).collect());
         }
-        let known = n.inputs.iter().flatten().all(|v| self.d.known[*v as usize].is_some());
+        let known = n.inputs.iter().flatten().all(|v| self.d.known(self.graph, *v).is_some());
         let fixed = n.flags & (flags::RANDOM | flags::STATEFUL | flags::COMMUNICATION) == 0;
         // Reals are left to the kernels that compute them in a static model, unless a shape hangs
         // on them.
@@ -433,7 +476,7 @@ impl Planner<'_> {
         let Some(host) = self.tools.host(n.op.as_str()) else { return Ok(None) };
         let mut inputs = Vec::with_capacity(n.inputs.len());
         for v in &n.inputs {
-            let tensor = v.and_then(|v| self.d.known[v as usize].as_ref());
+            let tensor = v.and_then(|v| self.d.known(self.graph, v));
             let t = tensor.map(|t| (t, t.bytes().unwrap_or(Blob::empty())));
             inputs.push(t);
         }

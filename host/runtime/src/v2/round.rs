@@ -11,6 +11,7 @@ use crate::error::RuntimeError;
 use crate::executor::{Arg, RunOutcome};
 use crate::load::LoadedModel;
 use ge_plugin_api::Error;
+use ge_plugin_api::kernel::TensorView;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -40,7 +41,6 @@ impl DynamicModel {
             run.shared.spare.fetch_add(helpers, Ordering::Relaxed);
             taken?;
         }
-        round.done.iter().chain(&round.host).for_each(|n| f.done[*n as usize] = true);
         for v in &round.release {
             f.vals[*v as usize] = None;
         }
@@ -214,7 +214,13 @@ impl<'a> Launching<'a> {
     /// Launches them. The room of a state is lent to the device; behind the launch the state is
     /// longer.
     fn go(&self, device: &LoadedModel, round: &Round, run: &Run) -> Result<Launched, RuntimeError> {
-        let begun = run.start.elapsed().as_nanos() as u64;
+        let begun = if run.options.profile { run.start.elapsed().as_nanos() as u64 } else { 0 };
+        if round.grown.is_empty() {
+            let values = self.ins.iter().filter_map(|(_, value)| value.tensor());
+            let views: Vec<TensorView<'_>> = values.map(Tensor::view).collect();
+            let outcome = device.run_args(views.into_iter().map(Arg::Lent), run.options)?;
+            return Ok(Launched { outcome, grown: Vec::new(), begun });
+        }
         let mut rooms: Vec<Option<Lent<'_>>> = Vec::with_capacity(self.ins.len());
         for (v, value) in &self.ins {
             let grown = round.grown.iter().find(|g| g.0 == *v);
@@ -231,7 +237,7 @@ impl<'a> Launching<'a> {
                 None => args.extend(value.tensor().map(|t| Arg::Lent(t.view()))),
             }
         }
-        let outcome = device.run_args(args, run.options)?;
+        let outcome = device.run_args(args.into_iter(), run.options)?;
         let mut grown = Vec::with_capacity(round.grown.len());
         for ((v, _), room) in self.ins.iter().zip(rooms) {
             let after = round.grown.iter().find(|g| g.0 == *v).map(|g| g.1);

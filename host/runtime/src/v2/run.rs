@@ -1,10 +1,13 @@
 //! Runs: graphs round by round, and what the host executes between launches.
 use super::DynamicModel;
 use super::build::{self, Loader, Round};
+use super::cache::Cache;
+use super::direct::Direct;
 use super::graph::{Graph, Kind, Node};
-use super::plan::{Basis, draft, infer, keyed};
+use super::key;
+use super::plan::{Basis, draft, infer};
 use super::sequence;
-use super::value::{Store, Tensor, Value};
+use super::value::{Tensor, Value};
 use super::view::OneNode;
 use crate::capture::Captured;
 use crate::error::RuntimeError;
@@ -13,11 +16,11 @@ use crate::load::LoadedModel;
 use ge_plugin::services::is_cancelled;
 use ge_plugin_api::Error;
 use ge_plugin_api::device::RunReport;
-use ge_plugin_api::diagnostic::ErrorKind;
+use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
 use ge_plugin_api::kernel::TensorView;
 use ge_plugin_api::types::{DType, TensorDesc};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 /// What one run gathers on its way.
 pub(crate) struct Run {
@@ -90,10 +93,18 @@ impl Shared {
 pub(crate) struct Frame<'g, 'a> {
     pub(crate) graph: &'g Graph,
     pub(crate) vals: Vec<Option<Value<'a>>>,
-    pub(crate) done: Vec<bool>,
+    /// The rounds that are over.
+    pub(crate) rounds: Vec<Arc<Round>>,
 }
 
 impl<'a> Frame<'_, 'a> {
+    /// Nodes that are done. Who plans asks; a run of plans that are there does not.
+    fn done(&self) -> Vec<bool> {
+        let mut done = vec![false; self.graph.nodes.len()];
+        let all = self.rounds.iter().flat_map(|r| r.done.iter().chain(&r.host));
+        all.for_each(|n| done[*n as usize] = true);
+        done
+    }
     /// A value, constants included.
     pub(crate) fn value(&self, v: u32) -> Option<Value<'a>> {
         let own = self.vals[v as usize].clone();
@@ -118,27 +129,6 @@ impl<'a> Frame<'_, 'a> {
         };
         n.inputs.iter().map(one).collect()
     }
-    /// Adds a value to a key: its type and shape, and its bytes where shapes hang on them.
-    fn key(&self, key: &mut Vec<u8>, v: u32) {
-        match &self.vals[v as usize] {
-            Some(Value::Tensor(t)) => {
-                key.push(1);
-                key.push(t.dtype.code());
-                key.extend_from_slice(&(t.dims.len() as u32).to_le_bytes());
-                t.dims.iter().for_each(|d| key.extend_from_slice(&d.to_le_bytes()));
-                if keyed(self.graph, v as usize, t) {
-                    key.extend_from_slice(t.bytes());
-                }
-                if let Store::State(s) = &t.store {
-                    key.push(if s.is_newest() { 4 } else { 5 });
-                    key.extend_from_slice(&s.capacity().to_le_bytes());
-                }
-            }
-            Some(Value::List(..)) => key.push(2),
-            Some(Value::Nothing) => key.push(3),
-            None => key.push(0),
-        }
-    }
 }
 
 fn lost(n: &Node) -> RuntimeError {
@@ -154,51 +144,77 @@ impl DynamicModel {
         run: &mut Run,
     ) -> Result<Vec<Value<'a>>, RuntimeError> {
         let graph = &self.graphs[gi];
-        let mut f = Frame { graph, vals: vec![None; graph.values()], done: vec![false; graph.nodes.len()] };
+        let mut f = Frame { graph, vals: vec![None; graph.values()], rounds: Vec::new() };
         for (v, a) in graph.inputs.iter().zip(args) {
             if let Some(v) = v {
                 f.vals[*v as usize] = Some(a);
             }
         }
-        let mut key = 0u64.to_le_bytes().to_vec();
-        for v in graph.inputs.iter().flatten() {
-            f.key(&mut key, *v);
-        }
         loop {
             if is_cancelled() {
                 return Err(Error::cancelled().into());
             }
-            let round = self.round(gi, &f, key)?;
+            let round = self.round(gi, &f)?;
             self.execute(&round, &mut f, run)?;
             if graph.outputs.iter().all(|v| f.vals[*v as usize].is_some() || graph.constants[*v as usize].is_some()) {
                 break;
             }
             if round.device.is_none() && round.host.is_empty() && round.known.is_empty() && round.done.is_empty() {
-                let stuck = graph.nodes.iter().zip(&f.done).find(|(n, d)| !**d && n.kind != Kind::Output);
+                let done = f.done();
+                let stuck = graph.nodes.iter().zip(&done).find(|(n, d)| !**d && n.kind != Kind::Output);
                 return Err(stuck.map_or_else(|| Error::internal("a graph ends nowhere").into(), |(n, _)| lost(n)));
             }
-            key = round.id.to_le_bytes().to_vec();
-            for v in &round.keys {
-                f.key(&mut key, *v);
-            }
+            f.rounds.push(round);
         }
         graph.outputs.iter().map(|v| f.value(*v).ok_or_else(|| Error::internal("an output is lost").into())).collect()
     }
 
     /// The next round of a graph: one that is known, or a new one.
-    fn round(&self, gi: usize, f: &Frame<'_, '_>, key: Vec<u8>) -> Result<Arc<Round>, RuntimeError> {
-        let id = {
-            let mut cache = self.caches[gi].lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(r) = cache.get(&key) {
-                return Ok(r);
+    fn round(&self, gi: usize, f: &Frame<'_, '_>) -> Result<Arc<Round>, RuntimeError> {
+        let last = f.rounds.last();
+        key::with(last.map_or(0, |r| r.id), |key| {
+            match last {
+                Some(r) => r.keys.iter().for_each(|v| key::value(f.graph, key, *v, f.vals[*v as usize].as_ref())),
+                None => {
+                    let inputs = f.graph.inputs.iter().flatten();
+                    inputs.for_each(|v| key::value(f.graph, key, *v, f.vals[*v as usize].as_ref()));
+                }
             }
-            cache.number()
-        };
+            let known = self.cache(gi).get(key);
+            known.map_or_else(|| self.plan(gi, f, key), Ok)
+        })
+    }
+    fn cache(&self, gi: usize) -> MutexGuard<'_, Cache> {
+        self.caches[gi].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What cannot be planned in a branch: the run takes one that does not fit its sizes.
+    fn in_branch(&self, gi: usize, why: RuntimeError) -> RuntimeError {
+        match (why, &self.branches[gi]) {
+            (RuntimeError::Border(e), Some(branch)) => {
+                let note = |d: Diagnostic| d.note(format!("in {branch}, which this run takes"));
+                if e.kind != ErrorKind::FAILED {
+                    return e.with(note).into();
+                }
+                let e = e.with(|d| {
+                    let d = note(d);
+                    if d.code.is_empty() { d.code(ge_codes::BRANCH) } else { d }
+                });
+                Error { kind: ErrorKind::UNSUPPORTED, ..e }.into()
+            }
+            (why, _) => why,
+        }
+    }
+
+    /// Plans the next round of a graph, and keeps it.
+    fn plan(&self, gi: usize, f: &Frame<'_, '_>, key: &[u8]) -> Result<Arc<Round>, RuntimeError> {
+        let id = self.cache(gi).number();
+        let done = f.done();
         // States are inputs of the model.
         let growing = if gi == 0 && self.grows() { &self.growing[..] } else { &[] };
         let basis =
             Basis { tools: &self.tools, graph: f.graph, engines: &self.preferred[gi], tilings: &self.tilings[gi] };
-        let plan = |growing| draft(&basis, &f.vals, &f.done, growing);
+        let plan = |growing| draft(&basis, &f.vals, &done, growing).map_err(|e| self.in_branch(gi, e));
         let mut d = plan(growing)?;
         if d.refused {
             self.grows.store(false, Ordering::Relaxed);
@@ -213,9 +229,11 @@ impl DynamicModel {
             context: &self.context,
             options: &self.of_round,
         };
-        let round = build::round(id, f.graph, d, &f.done, &load)?;
-        let mut cache = self.caches[gi].lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(cache.put(key, round))
+        let mut round = build::round(id, f.graph, d, &done, &load)?;
+        if gi == 0 && self.direct && f.rounds.is_empty() {
+            round.direct = Direct::of(f, &round);
+        }
+        Ok(self.cache(gi).put(key.to_vec(), round))
     }
 
     /// Executes a node on the host.

@@ -1,22 +1,48 @@
 //! Tiling by shape: what a node ran as is kept under the sizes, and the values, that it was asked
 //! for with. In a plan for a new shape most nodes have sizes that they had before: a token more
 //! changes the attention over the past, and no other product.
-use super::graph::{Graph, Node};
+use super::graph::{Graph, Kind, Node};
 use super::launch::Launch;
-use ge_plugin_api::types::{ConstTensor, TensorDesc};
+use super::pieces::Cut;
+use crate::several::Bound;
+use ge_plugin_api::fusion;
+use ge_plugin_api::types::{Attr, ConstTensor, TensorDesc};
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Kept for each node: the least recently used goes first.
 const KEPT: usize = 4;
+/// Kept for nodes that are alike.
+const KEPT_ALIKE: usize = 16;
+/// Attributes that tell where a node comes from, which no kernel hangs on.
+const NAMES: [&str; 3] = [fusion::ORIGINALS, fusion::PASS_NAME, "_origin_tensors"];
+/// Nodes of which there is more to see, in bytes, are compared with none.
+const MOST_LOOKS: usize = 16 * 1024;
 /// Values of a node that are part of what it is known by, in bytes; more is not kept.
 const MOST_BYTES: usize = 512;
+
+/// What the next bytes of a key are of.
+const ABSENT: u8 = 0;
+const CONSTANT: u8 = 1;
+const SIZED: u8 = 2;
+const KNOWN: u8 = 3;
+const PIECE: u8 = 4;
 
 /// Outputs and launch of a node for some sizes.
 #[derive(Clone)]
 pub(crate) struct Tiled {
     pub(crate) outs: Arc<[TensorDesc]>,
     pub(crate) launch: Arc<Launch>,
+    /// Each task as its executor has bound it for the first plan that has it.
+    pub(crate) bound: Arc<[OnceLock<Bound>]>,
+}
+
+impl Tiled {
+    /// A launch that no plan has yet.
+    pub(crate) fn new(outs: Arc<[TensorDesc]>, launch: Arc<Launch>) -> Tiled {
+        let bound = launch.tasks.iter().map(|_| OnceLock::new()).collect();
+        Tiled { outs, launch, bound }
+    }
 }
 
 type Kept = VecDeque<(Vec<u8>, Tiled)>;
@@ -25,6 +51,61 @@ type Kept = VecDeque<(Vec<u8>, Tiled)>;
 #[derive(Default)]
 pub(crate) struct Tilings {
     nodes: Mutex<HashMap<u32, Kept>>,
+    /// Nodes that an engine cannot tell apart but by their names: the first of them, by node.
+    alike: Vec<Option<u32>>,
+    /// What the last of those ran as that was asked for.
+    first: Mutex<HashMap<u32, Kept>>,
+}
+
+/// Attributes that a kernel may hang on.
+fn seen(n: &Node) -> impl Iterator<Item = &Attr> {
+    n.attrs.as_slice().iter().filter(|a| !NAMES.contains(&a.key.as_str()))
+}
+
+/// What an engine sees of a node besides its name and the sizes that it reads; None: too much to
+/// compare.
+fn looks(graph: &Graph, n: &Node, engine: &str) -> Option<Vec<u8>> {
+    let mut out = Vec::new();
+    let text = |out: &mut Vec<u8>, s: &str| {
+        out.extend_from_slice(&(s.len() as u32).to_le_bytes());
+        out.extend_from_slice(s.as_bytes());
+    };
+    text(&mut out, n.op.as_str());
+    text(&mut out, engine);
+    for a in seen(n) {
+        text(&mut out, a.key.as_str());
+        text(&mut out, &format!("{:?}", a.value));
+    }
+    let outs = n.descs.iter().zip(graph.read(n));
+    outs.for_each(|(d, read)| out.extend_from_slice(&[SIZED, d.dtype.code(), d.format.code(), u8::from(read)]));
+    for (k, v) in n.inputs.iter().enumerate() {
+        let Some(v) = v else {
+            out.push(ABSENT);
+            continue;
+        };
+        // A value that is read twice is one value.
+        let first = n.inputs.iter().position(|o| o == &Some(*v)).unwrap_or(k);
+        out.extend_from_slice(&(first as u32).to_le_bytes());
+        let Some((t, _)) = &graph.constants[*v as usize] else { continue };
+        let bytes = t.bytes().filter(|b| b.len() <= MOST_BYTES)?;
+        out.push(CONSTANT);
+        add(&mut out, graph.fixed[*v as usize].as_ref()?)?;
+        out.extend_from_slice(&bytes);
+    }
+    (out.len() <= MOST_LOOKS).then_some(out)
+}
+
+/// Whether what a node runs as speaks of it by name.
+fn names_itself(n: &Node, t: &Tiled) -> bool {
+    let name = n.name.as_bytes();
+    // What is long is not searched.
+    let within = |b: &[u8]| b.len() > MOST_LOOKS || (!name.is_empty() && b.windows(name.len()).any(|w| w == name));
+    let kernel = t.launch.kernel.iter().any(|k| within(k.name.as_bytes()) || within(&k.binary));
+    kernel
+        || t.launch.tasks.iter().any(|t| {
+            let texts = [&t.kernel_name, &t.so_name, &t.args_format];
+            texts.iter().any(|s| within(s.as_bytes())) || within(&t.private) || within(&t.tiling)
+        })
 }
 
 /// What a node's tiling depends on: types and sizes of what it reads, and what is known of its
@@ -38,27 +119,100 @@ pub(crate) fn key(
     let mut out = Vec::with_capacity(16 * n.inputs.len());
     for v in &n.inputs {
         let Some(v) = v else {
-            out.push(0);
+            out.push(ABSENT);
             continue;
         };
         let v = *v as usize;
         if graph.constants[v].is_some() {
-            out.push(1);
+            out.push(CONSTANT);
             continue;
         }
-        let d = desc[v].as_ref()?;
-        out.extend_from_slice(&[2, d.dtype.code(), d.format.code(), d.shape.rank()? as u8]);
-        d.shape.dims().iter().for_each(|d| out.extend_from_slice(&d.raw().to_le_bytes()));
+        add(&mut out, desc[v].as_ref()?)?;
         if let Some(t) = &known[v] {
             let bytes = t.bytes().filter(|b| b.len() <= MOST_BYTES)?;
-            out.push(3);
+            out.push(KNOWN);
             out.extend_from_slice(&bytes);
         }
     }
     Some(out)
 }
 
+/// What the tiling of one piece of a node depends on; it is no key of the node as a whole.
+pub(crate) fn key_of_piece(cut: &Cut<'_>) -> Option<Vec<u8>> {
+    let mut out = vec![PIECE];
+    for o in &cut.inputs {
+        add(&mut out, &o.desc)?;
+        if let Some(t) = &o.known {
+            let bytes = t.bytes().filter(|b| b.len() <= MOST_BYTES)?;
+            out.push(KNOWN);
+            out.extend_from_slice(&bytes);
+        }
+    }
+    add(&mut out, &cut.output.0)?;
+    Some(out)
+}
+
+/// Adds type, format and sizes.
+fn add(key: &mut Vec<u8>, d: &TensorDesc) -> Option<()> {
+    key.extend_from_slice(&[SIZED, d.dtype.code(), d.format.code(), d.shape.rank()? as u8]);
+    d.shape.dims().iter().for_each(|d| key.extend_from_slice(&d.raw().to_le_bytes()));
+    Some(())
+}
+
 impl Tilings {
+    /// Of a graph whose nodes the compiler gave to `engines`.
+    pub(crate) fn new(graph: &Graph, engines: &[String]) -> Tilings {
+        let mut firsts: HashMap<Vec<u8>, Vec<u32>> = HashMap::new();
+        let mut alike = vec![None; graph.nodes.len()];
+        for (i, n) in (0u32..).zip(&graph.nodes).filter(|(_, n)| n.kind == Kind::Operator) {
+            let engine = engines.get(i as usize).map_or("", String::as_str);
+            let Some(looks) = looks(graph, n, engine) else { continue };
+            let known = firsts.entry(looks).or_default();
+            // A text of a tensor does not have its bytes.
+            let same = known.iter().copied().find(|k| seen(&graph.nodes[*k as usize]).eq(seen(n)));
+            alike[i as usize] = Some(same.unwrap_or_else(|| {
+                known.push(i);
+                i
+            }));
+        }
+        Tilings { alike, ..Tilings::default() }
+    }
+
+    /// What a node runs as for a key: what it ran as, or one that is like it.
+    pub(crate) fn of(&self, graph: &Graph, node: u32, key: &[u8]) -> Option<Tiled> {
+        if let Some(own) = self.get(node, key) {
+            return Some(own);
+        }
+        let like = (*self.alike.get(node as usize)?)?;
+        let found = {
+            let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
+            let kept = first.get_mut(&like)?;
+            kept.iter().find(|k| k.0 == key)?.1.clone()
+        };
+        // Who is named where it fails is the node itself.
+        let own = Tiled::new(found.outs, found.launch);
+        if names_itself(&graph.nodes[node as usize], &own) {
+            return None;
+        }
+        self.put(node, key.to_vec(), own.clone());
+        Some(own)
+    }
+
+    /// Keeps what a node was found to run as, for those that are like it, too.
+    pub(crate) fn found(&self, graph: &Graph, node: u32, key: Vec<u8>, tiled: &Tiled) {
+        let like = self.alike.get(node as usize).copied().flatten();
+        if let Some(like) = like.filter(|_| !names_itself(&graph.nodes[node as usize], tiled)) {
+            let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
+            let kept = first.entry(like).or_default();
+            kept.retain(|k| k.0 != key);
+            if kept.len() >= KEPT_ALIKE {
+                kept.pop_front();
+            }
+            kept.push_back((key.clone(), tiled.clone()));
+        }
+        self.put(node, key, tiled.clone());
+    }
+
     /// What a node ran as for a key.
     pub(crate) fn get(&self, node: u32, key: &[u8]) -> Option<Tiled> {
         let mut nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
@@ -88,7 +242,7 @@ mod tests {
 
     fn tiled(engine: &str) -> Tiled {
         let launch = Launch { engine: engine.into(), kernel: None, tasks: Vec::new(), workspaces: Vec::new() };
-        Tiled { outs: Arc::new([]), launch: Arc::new(launch) }
+        Tiled::new(Arc::new([]), Arc::new(launch))
     }
 
     #[test]
