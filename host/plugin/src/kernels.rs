@@ -180,3 +180,33 @@ pub(crate) fn lend<T>(
         name: Arc::new(Name { owner: owner.clone(), kernel, node, op }),
     })))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ge_plugin_api::kernel::{BlockArgs, BlockKernel, block_kernel};
+
+    struct Holds(Arc<()>);
+
+    impl BlockKernel for Holds {
+        fn run(&self, _: &BlockArgs<'_>) -> Result<()> {
+            let _ = &self.0;
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_kernel_that_is_kept_is_freed_once_behind_the_last_who_has_it() {
+        let held = Arc::new(());
+        let kept = KeptKernel::new(block_kernel(Box::new(Holds(held.clone())), Vec::new(), Vec::new(), 0));
+        let lent = [kept.lend(), kept.lend()];
+        drop(kept);
+        for (k, left) in lent.iter().zip([2, 1]) {
+            assert_eq!(Arc::strong_count(&held), 2);
+            let ROption::RSome(free) = k.drop else { panic!("a context without its end") };
+            // SAFETY: the context came with this function, and is freed once.
+            unsafe { (free.0)(k.ctx) };
+            assert_eq!(Arc::strong_count(&held), left);
+        }
+    }
+}
