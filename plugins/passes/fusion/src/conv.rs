@@ -1,9 +1,9 @@
 //! `ConvBatchNormActivationFusionPass`: `BNInfer(Conv(x, w, b?), scale, offset, mean,
 //! variance)` becomes one convolution with new weights `w·k` and bias `(b − mean)·k + offset`,
 //! `k = scale / √(variance + epsilon)` by output channel, all computed in double precision and
-//! rounded once. So does `Mul(Conv(x, w, b?), k)` with a constant for each output channel or one
-//! for all: batch norms whose scale stands apart. An activation after it stays a node of its own:
-//! no convolution's prototype has one.
+//! rounded once. So does `Mul(Conv(x, w, b?), k)` with a constant for each output channel: batch
+//! norms whose scale stands apart. A single number stays, for the chain of maps behind. An
+//! activation after it stays a node of its own: no convolution's prototype has one.
 use crate::edit;
 use ge_plugin_api::Result;
 use ge_plugin_api::pass::{Pass, PassInfo, PassLevel, PassStage};
@@ -83,15 +83,18 @@ impl Affine {
         Some(Affine { mean, k, shift })
     }
 
-    /// Of a product with a constant, input `i`, of one number for each channel or for all.
+    /// Of a product with a constant, input `i`, of one number for each channel.
     fn product(mul: &Node<'_>, i: usize, channels: usize) -> Option<Affine> {
         let rank = mul.outputs().first()?.shape.rank()?;
         let dims = mul.input_desc(i)?.shape.sizes()?;
         let lead = rank.checked_sub(dims.len())?;
         let alone = dims.iter().enumerate().all(|(axis, n)| *n == 1 || axis + lead == 1);
         let k = mul.const_input(i).filter(|_| alone)?.to_f64(channels)?;
-        let k = if k.len() == 1 { vec![k[0]; channels] } else { k };
-        (k.len() == channels).then(|| Affine { mean: vec![0.0; channels], k, shift: vec![0.0; channels] })
+        (channels > 1 && k.len() == channels).then(|| Affine {
+            mean: vec![0.0; channels],
+            k,
+            shift: vec![0.0; channels],
+        })
     }
 }
 
