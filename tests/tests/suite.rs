@@ -78,6 +78,8 @@ mod fuzz;
 mod shapes;
 /// Clusters of operators.
 mod clusters;
+/// Convolutions whose filters are changed ahead, and pairs of them.
+mod convolutions;
 /// Transposes that move.
 mod transposes;
 /// Kinds of models of open sizes.

@@ -1,8 +1,8 @@
 //! The op store: one row an operator; the yes and the reason of a no come from the row's family.
 use crate::families::maps::{MAPS, PAIRS};
 use crate::families::{
-    byte_lstm, chain, cluster, conv, elementwise, grouped, layout, matmul, norm, pool, qconv, qmatmul, quant,
-    recurrent, reduce, sequences, state, topk, trans_data,
+    byte_lstm, chain, cluster, conv, conv_pair, elementwise, grouped, layout, matmul, norm, pool, qconv, qmatmul,
+    quant, recurrent, reduce, sequences, state, topk, trans_data,
 };
 use crate::kernel::Kernel;
 use crate::sig::{Answer, Sig};
@@ -44,6 +44,7 @@ const ROWS: &[Row] = &[
     cube("BatchMatMulV2", matmul::build),
     mixed("FusedMatMul", matmul::build),
     mixed("FusedConv", conv::build),
+    mixed("FusedConvPair", conv_pair::build),
     mixed("QLinearConv", qconv::build),
     cube("ConvInteger", qconv::build),
     mixed("FusedQuantMatMul", qmatmul::build),

@@ -7,6 +7,10 @@
 //!
 //! * `FusedConv(x, filter, bias? [O], residual? of y's shape) {as Conv2D, activation, activation_params, steps?}`:
 //!   activation(conv(x, filter) + bias + residual).
+//! * `FusedConvPair(x, filter, bias? [O], second_filter, second_bias? [O2], residual? of y's shape) {depthwise, strides, pads, first_activation, first_activation_params, activation, activation_params}`:
+//!   activation(second(first_activation(first(x) + bias)) + second_bias + residual), channels second.
+//!   `depthwise` says which of the two is depthwise, with as many channels as it reads, `strides` and
+//!   `pads` (as Conv2D); the other is of one point.
 //! * `FusedMatMul(x1, x2, bias? [N], x3? of y's shape) {transpose_x1, transpose_x2, alpha, activation, activation_params, steps?}`:
 //!   activation(alpha·x1·x2 + bias + x3), with the leading axes of `BatchMatMulV2`.
 //! * `FusedQuantMatMul(a, a_scale?, a_zero_point?, b, b_scale, b_zero_point?, y_scale?, y_zero_point?, bias? [N]) {transpose_x2, activation, activation_params}`:
@@ -29,7 +33,8 @@
 //!   rounded once.
 //! * `ScaledMaskedSoftmax(x, mask?) {scale}`: softmax(scale·x + mask) over the last axis; mask
 //!   broadcasts to x.
-use crate::conv::{common, conv2d};
+use crate::conv::{axis_out, common, conv2d, full_list, pads};
+use crate::dims;
 use crate::matmul::matmul_shape;
 use crate::read;
 use ge_plugin_api::diagnostic::Result;
@@ -108,6 +113,35 @@ fn conv(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
         residual_fits(c, &y.shape)?;
     }
     Ok(out)
+}
+fn conv_pair(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+    for (i, name) in [(0, "x"), (1, "filter"), (3, "second_filter")] {
+        read::rank_in(c, i, name, 4, 4)?;
+    }
+    let known = |i: usize| c.input(i).map(|d| if d.shape.is_unranked() { dims::unknown(4) } else { d.shape.clone() });
+    let (x, first, second) = (known(0)?, known(1)?, known(3)?);
+    let (x, first, second) = (x.dims(), first.dims(), second.dims());
+    let depthwise_first = read::text(c, "depthwise", "first") == "first";
+    let (plane, point) = if depthwise_first { (first, second) } else { (second, first) };
+    let ones = [point[2], point[3], plane[1]];
+    if ones.iter().any(|d| d.size().is_some_and(|n| n != 1)) {
+        return Err(read::bad("filters", format!("{first:?} and {second:?}"), "a depthwise one and one of one point"));
+    }
+    let between = if depthwise_first { plane[0] } else { point[0] };
+    dims::equal("input 1 `filter`: channels", x[1], if depthwise_first { plane[0] } else { point[1] })?;
+    dims::equal("input 3 `second_filter`: channels", between, if depthwise_first { point[1] } else { plane[0] })?;
+    let (s, p) = (full_list(c, "strides", 4, 1)?, pads(c, 2)?);
+    let mut out = vec![x[0], second[0], Dim::UNKNOWN, Dim::UNKNOWN];
+    for i in 0..2 {
+        if let Some(k) = dims::size(plane[2 + i]) {
+            out[2 + i] = axis_out("NOTSET", x[2 + i], k, s[2 + i], 1, p[i], false)?;
+        }
+    }
+    let s = Shape::new(out);
+    if let Some((r, y)) = c.opt_input(5).and_then(|r| r.shape.sizes()).zip(s.sizes()).filter(|(r, y)| r != y) {
+        return Err(read::bad("input 5", format!("{r:?}"), format!("{y:?}, as the output")));
+    }
+    read::one(c, s)
 }
 fn mat_mul(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     let (a, b) = (read::flag(c, "transpose_x1", false), read::flag(c, "transpose_x2", false));
@@ -204,6 +238,24 @@ fn defs() -> Vec<OpDef> {
                 .flags(flags::LOW_PRECISION),
             "NCHW",
         )),
+        activated(
+            OpDef::new("FusedConvPair", conv_pair)
+                .input("x", FLOATS, "T")
+                .input("filter", FLOATS, "T")
+                .opt("bias", FLOATS, "T")
+                .input("second_filter", FLOATS, "T")
+                .opt("second_bias", FLOATS, "T")
+                .opt("residual", FLOATS, "T")
+                .output("y", FLOATS, "T")
+                .attr("depthwise", AttrKind::STRING, "first")
+                .choices(&["first", "second"])
+                .attr("strides", AttrKind::INTS, Vec::<i64>::new())
+                .attr("pads", AttrKind::INTS, Vec::<i64>::new())
+                .attr("first_activation", AttrKind::STRING, "none")
+                .choices(ACTIVATIONS)
+                .attr("first_activation_params", AttrKind::FLOATS, Vec::<f64>::new())
+                .flags(flags::LOW_PRECISION),
+        ),
         activated(
             OpDef::new("FusedMatMul", mat_mul)
                 .input("x1", FLOATS, "T")

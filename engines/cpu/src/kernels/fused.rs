@@ -1,8 +1,9 @@
-//! `FusedConv`, `FusedMatMul`, `FusedQuantMatMul`, `FusedElementwise`,
+//! `FusedConv`, `FusedConvPair`, `FusedMatMul`, `FusedQuantMatMul`, `FusedElementwise`,
 //! `ScaledMaskedSoftmax` (`plugins/ops/src/fused.rs`): the parts one after the other, in double
 //! precision, rounded once.
 use crate::args::{Arg, bad, count, filled, flag, float_attr, put_f64, text, view_error};
-use crate::kernels::conv::direct::conv;
+use crate::kernels::conv::direct::{Sizes, bias_of, check, conv, convolve};
+use crate::kernels::conv::window::{Apart, axes, cann_pads, spatial_list, three};
 use crate::kernels::math::special::{gelu, gelu_tanh, hard_swish, max, min, sigmoid};
 use crate::kernels::math::unary::plain_map;
 use crate::kernels::matrix::matmul::{batched, less_zero, saturate};
@@ -19,8 +20,13 @@ use ge_plugin_api::{Error, Result};
 
 /// The activation that a node asks for.
 fn activate(ctx: &KernelCtx<'_>, y: &mut [f64]) -> Result<()> {
-    let params = ctx.attrs.floats("activation_params").unwrap_or(&[]);
-    let name = text(ctx, "activation", "none");
+    activate_by(ctx, ["activation", "activation_params"], y)
+}
+
+/// The activation that these attributes of a node ask for.
+fn activate_by(ctx: &KernelCtx<'_>, [key, numbers]: [&str; 2], y: &mut [f64]) -> Result<()> {
+    let params = ctx.attrs.floats(numbers).unwrap_or(&[]);
+    let name = text(ctx, key, "none");
     let f: Box<dyn Fn(f64) -> f64> = match (name, params) {
         ("none" | "", _) => return Ok(()),
         ("relu", _) => Box::new(|x| max(x, 0.0)),
@@ -36,7 +42,7 @@ fn activate(ctx: &KernelCtx<'_>, y: &mut [f64]) -> Result<()> {
         ("elu", &[a]) => Box::new(move |x| if x < 0.0 { a * x.exp_m1() } else { x }),
         _ => {
             return Err(bad(
-                "attribute `activation`",
+                format!("attribute `{key}`"),
                 format!("{name} with {params:?}"),
                 "an activation and its numbers",
             ));
@@ -60,9 +66,9 @@ fn follow(ctx: &KernelCtx<'_>, y: Vec<f64>) -> Result<Vec<f64>> {
     Ok(values.pop().unwrap_or_default())
 }
 
-/// Adds input 3, which has the output's shape.
-fn add_residual(ctx: &KernelCtx<'_>, shape: &[usize], y: &mut [f64]) -> Result<()> {
-    let Some(r) = Arg::opt(ctx, 3)? else { return Ok(()) };
+/// Adds input `i`, which has the output's shape.
+fn add_residual(ctx: &KernelCtx<'_>, i: usize, shape: &[usize], y: &mut [f64]) -> Result<()> {
+    let Some(r) = Arg::opt(ctx, i)? else { return Ok(()) };
     r.need_shape(shape)?;
     y.iter_mut().zip(r.f64s()?).for_each(|(y, r)| *y += r);
     Ok(())
@@ -70,9 +76,38 @@ fn add_residual(ctx: &KernelCtx<'_>, shape: &[usize], y: &mut [f64]) -> Result<(
 fn run_conv(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let (x, w, b) = (Arg::of(ctx, 0)?, Arg::of(ctx, 1)?, Arg::opt(ctx, 2)?);
     let (shape, mut y) = conv::<f64>(ctx, &x, &w, b.as_ref())?;
-    add_residual(ctx, &shape, &mut y)?;
+    add_residual(ctx, 3, &shape, &mut y)?;
     activate(ctx, &mut y)?;
     put_f64(ctx, 0, &shape, &follow(ctx, y)?)
+}
+fn run_pair(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    let x = Arg::of(ctx, 0)?;
+    x.need_rank(4, 4)?;
+    let depthwise_first = text(ctx, "depthwise", "first") == "first";
+    let (strides, pads) = (spatial_list(ctx, "strides", 4, 1)?, cann_pads(ctx, 2)?);
+    let mut size = [x.shape[0], x.shape[1], x.shape[2], x.shape[3]];
+    let mut y = x.f64s()?;
+    for (at, plane) in [(1, depthwise_first), (3, !depthwise_first)] {
+        let (w, b) = (Arg::of(ctx, at)?, Arg::opt(ctx, at + 1)?);
+        w.need_rank(4, 4)?;
+        let groups = if plane { size[1] } else { 1 };
+        if groups == 0 {
+            return Err(bad("x", "no channels", "at least one"));
+        }
+        check(size[1], w.shape[1], w.shape[0], groups)?;
+        let kernel = [w.shape[2] as i64, w.shape[3] as i64];
+        let (s, p) = if plane { (&strides[..], &pads[..]) } else { (&[1, 1][..], &[(0, 0); 2][..]) };
+        let ax = axes(ctx, Apart::FromTheFirst, &size[2..], &kernel, s, &[1, 1], p)?;
+        let sizes = Sizes { n: size[0], c: size[1], o: w.shape[0], groups, ax: three(&ax)? };
+        y = convolve(&sizes, &y, &widen::<f64>(&w)?, bias_of(b.as_ref(), sizes.o)?.as_deref())?;
+        size = [size[0], sizes.o, ax[0].output, ax[1].output];
+        if at == 1 {
+            activate_by(ctx, ["first_activation", "first_activation_params"], &mut y)?;
+        }
+    }
+    add_residual(ctx, 5, &size, &mut y)?;
+    activate(ctx, &mut y)?;
+    put_f64(ctx, 0, &size, &y)
 }
 fn run_matmul(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let (a, b) = (Arg::of(ctx, 0)?, Arg::of(ctx, 1)?);
@@ -88,7 +123,7 @@ fn run_matmul(ctx: &mut KernelCtx<'_>) -> Result<()> {
         let bias = bias.f64s()?;
         y.iter_mut().enumerate().for_each(|(i, v)| *v += bias[i % n]);
     }
-    add_residual(ctx, &shape, &mut y)?;
+    add_residual(ctx, 3, &shape, &mut y)?;
     activate(ctx, &mut y)?;
     put_f64(ctx, 0, &shape, &follow(ctx, y)?)
 }
@@ -241,6 +276,7 @@ const CHAINED: &[DType] = &[DType::F32, DType::F16, DType::BF16, DType::I8, DTyp
 /// The rows of this file.
 pub const OPS: &[Op] = &[
     Op::new("FusedConv", run_conv, &[FLOAT]).gives(&[FLOAT]),
+    Op::new("FusedConvPair", run_pair, &[FLOAT]).gives(&[FLOAT]),
     Op::new("FusedMatMul", run_matmul, &[FLOAT]).gives(&[FLOAT]),
     Op::new(
         "FusedQuantMatMul",

@@ -23,6 +23,8 @@ mod planes;
 mod winograd;
 /// Windows of one point, in single precision.
 mod points;
+/// One of one point and a depthwise one, of which one reads the other.
+pub mod pair;
 /// Channels in groups of sixteen, innermost.
 pub mod cube;
 /// Convolutions of bytes, in whole numbers.
@@ -30,8 +32,10 @@ pub mod bytes;
 
 pub use bytes::{ByteConv, ByteFilter, ByteImages, pack_filter, packed_filter_len};
 pub use cube::{CubeConv, CubeDepthwise};
+pub use pair::{ConvPair, Half};
 pub use plan::Conv;
 pub use spec::{ConvError, ConvSpec};
+pub use winograd::filters::{change_filters, changed_filters_len};
 
 #[cfg(test)]
 mod tests;

@@ -5,6 +5,7 @@ use crate::conv::image::Image;
 use crate::conv::planes::{self, Planes};
 use crate::conv::points::{self, Points};
 use crate::conv::spec::{ConvError, ConvSpec};
+use crate::conv::winograd::filters::changed_filters_len;
 use crate::conv::winograd::{self, Tiles};
 use crate::gemm::micro::{Left, Listed, Panels, Placed, crowded, tile};
 use crate::gemm::pack::{A_STRIDE, KC, copy_tile};
@@ -196,12 +197,27 @@ impl Conv {
             (self.in_place, self.block) = (true, rows);
         }
         if self.kind == Kind::Dense && winograd::takes(&self.spec) {
-            let (rows, block, cost) = Tiles::cheapest(&self.spec, [self.out[1], self.out[2]]);
-            if cost.saturating_add(cost / 8) < self.cost() {
-                return self.clone().in_tiles(rows, block).unwrap_or(self);
-            }
+            return self.by_tiles(false).filter(|(_, less)| *less).map_or(self, |(plan, _)| plan);
         }
         self
+    }
+
+    /// The plan of single precision whose weights are followed by their filters changed for minimal
+    /// filtering ([`change_filters`](crate::conv::change_filters)), and whether that costs less than
+    /// plain products; None where there is none. It does not matter for the numbers who changed the
+    /// filters.
+    pub fn with_changed_filters(&self) -> Option<(Conv, bool)> {
+        if self.kind != Kind::Dense || self.tiles.is_some() || !winograd::takes(&self.spec) {
+            return None;
+        }
+        self.by_tiles(true)
+    }
+
+    /// The plan by minimal filtering, and whether that costs less than plain products.
+    fn by_tiles(&self, ahead: bool) -> Option<(Conv, bool)> {
+        let (rows, block, cost) = Tiles::cheapest(&self.spec, [self.out[1], self.out[2]], ahead);
+        let plan = self.clone().tiled_by(rows, block, ahead).ok().filter(|c| c.tiles.is_some())?;
+        Some((plan, cost.saturating_add(cost / 8) < self.cost()))
     }
 
     /// [`cost`] of all.
@@ -213,9 +229,9 @@ impl Conv {
         cost(self.rows, own.min(self.block), &self.image, images).saturating_mul(channels)
     }
 
-    /// The plan by minimal filtering, with such units.
-    pub(crate) fn in_tiles(self, rows: usize, block: usize) -> Result<Conv, ConvError> {
-        let tiles = Tiles::new(&self.spec, [self.out[1], self.out[2]], rows, block);
+    /// The plan by minimal filtering, with such units; of filters that come changed or not.
+    pub(crate) fn tiled_by(self, rows: usize, block: usize, ahead: bool) -> Result<Conv, ConvError> {
+        let tiles = Tiles::new(&self.spec, [self.out[1], self.out[2]], rows, block, ahead);
         Conv { tiles, ..self }.with_units(rows, block)
     }
 
@@ -251,9 +267,10 @@ impl Conv {
         self.rows = rows.max(1);
         let together = if self.tiles.is_some() { winograd::TOGETHER } else { 12 };
         self.block = if self.kind == Kind::Depthwise { block.max(1) } else { block.max(1).next_multiple_of(together) };
-        if self.tiles.is_some() {
+        if let Some(tiles) = &self.tiles {
             self.rows = self.rows.next_multiple_of(winograd::STEP);
-            self.tiles = Tiles::new(&self.spec, [self.out[1], self.out[2]], self.rows, self.block);
+            let (size, ahead) = ([self.out[1], self.out[2]], tiles.is_ahead());
+            self.tiles = Tiles::new(&self.spec, size, self.rows, self.block, ahead);
         }
         if self.kind == Kind::Pointwise {
             let size = self.out.iter().product::<usize>();
@@ -324,6 +341,14 @@ impl Conv {
         self.spec.batch * self.blocks() * self.strips()
     }
 
+    /// Numbers of the weights, those of filters that come changed among them.
+    pub fn weights(&self) -> usize {
+        let s = &self.spec;
+        let given = s.channels_in / s.groups * s.channels_out * s.taps();
+        let ahead = self.tiles.as_ref().filter(|t| t.is_ahead());
+        given.saturating_add(ahead.and_then(|_| changed_filters_len(s)).unwrap_or(0))
+    }
+
     /// Checks the lengths of the operands and of the result, once before any run.
     ///
     /// # Errors
@@ -335,7 +360,7 @@ impl Conv {
         };
         let total = s.batch * s.channels_out * self.out.iter().product::<usize>();
         need("input", x, s.batch * s.channels_in * s.input.iter().product::<usize>())?;
-        need("weights", w, s.channels_in / s.groups * s.channels_out * s.taps())?;
+        need("weights", w, self.weights())?;
         need("output", out, total)?;
         if let Bias::PerRow(b) | Bias::PerColumn(b) = epilogue.bias {
             need("bias", b.len(), s.channels_out)?;
@@ -464,6 +489,7 @@ impl Conv {
         let s = &self.spec;
         let (group_in, group_out) = (s.channels_in / s.groups, s.channels_out / s.groups);
         let size: usize = s.input.iter().product();
+        let (filters, changed) = w.split_at(s.channels_out * group_in * 9);
         with_scratch(tiles.scratch(), |scratch| {
             for unit in units {
                 let At { n, g, strip, block } = self.place(unit);
@@ -476,7 +502,8 @@ impl Conv {
                     y: (y, (y + self.rows).min(self.out[1])),
                     channel: first,
                     x: &x[(n * s.channels_in + g * group_in) * size..][..group_in * size],
-                    w: &w[first * group_in * 9..][..own * group_in * 9],
+                    w: &filters[first * group_in * 9..][..own * group_in * 9],
+                    changed: changed.get(tiles.changed_at(g, group_out, o)..).unwrap_or(&[]),
                     epilogue,
                     at: (n * s.channels_out + first) * self.out[1] * self.out[2],
                     out,

@@ -1,9 +1,9 @@
 //! Depthwise convolutions of single precision with small square windows, straight from the planes
 //! of the input: no copy, borders by masked loads, several rows of the result at a time so that a
 //! row of the input is read once for all of them.
+use crate::conv::points::limits;
 use crate::conv::spec::ConvSpec;
 use crate::gemm::{Bias, Epilogue};
-use crate::simd::Act;
 use crate::simd::isa::{Isa, Work};
 use crate::view::Out;
 use std::ops::Range;
@@ -57,23 +57,12 @@ impl Planes<'_, '_, '_> {
         let [_, high, wide] = s.input;
         let (height, width) = self.size;
         let multiplier = s.channels_out / s.groups;
-        let limits = match self.epilogue.act {
-            Act::Relu => (0.0, f32::INFINITY),
-            Act::Clip(low, high) => (low, high),
-            _ => (f32::NEG_INFINITY, f32::INFINITY),
-        };
-        let later = !matches!(self.epilogue.act, Act::None | Act::Relu | Act::Clip(..));
+        let (limits, later) = limits(self.epilogue.act);
         let (rows, len) = (self.y.1 - self.y.0, (self.y.1 - self.y.0) * width);
         let edge = masks::<I, K>(isa, -(s.pad_before[2] as isize), wide);
         for o in self.channels {
             let x = &self.x[(self.n * s.channels_in + o / multiplier) * high * wide..][..high * wide];
-            let Some((w, _)) = self.w[o * K * K..].as_chunks::<K>().0.split_first_chunk::<K>() else { continue };
-            let mut taps = [[isa.splat(0.0); K]; K];
-            for (to, from) in taps.iter_mut().zip(w) {
-                for (to, from) in to.iter_mut().zip(from) {
-                    *to = isa.splat(*from);
-                }
-            }
+            let taps = taps(isa, &self.w[o * K * K..]);
             let shift = match self.epilogue.bias {
                 Bias::PerRow(b) => b[o],
                 // What adds nothing, to minus zero too.
@@ -97,31 +86,55 @@ impl Planes<'_, '_, '_> {
             for y in (0..rows).step_by(ROWS) {
                 plane.rows::<I, S>(isa, y, &edge, out);
             }
-            if later {
-                self.epilogue.act.apply(out);
+            if let Some(act) = later {
+                act.apply(out);
             }
         }
     }
 }
 
 /// One plane of the result.
-struct Plane<'a, V, const K: usize> {
-    x: &'a [f32],
+pub(crate) struct Plane<'a, V, const K: usize> {
+    pub(crate) x: &'a [f32],
     /// Height and width of `x`.
-    size: (usize, usize),
-    pad: (isize, isize),
-    taps: [[V; K]; K],
-    alpha: f32,
-    shift: f32,
+    pub(crate) size: (usize, usize),
+    pub(crate) pad: (isize, isize),
+    pub(crate) taps: [[V; K]; K],
+    pub(crate) alpha: f32,
+    pub(crate) shift: f32,
     /// Of the rows of this unit, as the result.
-    residual: Option<(&'a [f32], f32)>,
-    limits: (f32, f32),
+    pub(crate) residual: Option<(&'a [f32], f32)>,
+    pub(crate) limits: (f32, f32),
     /// The first row of this unit in the plane, and the width of the result.
-    first: usize,
-    width: usize,
+    pub(crate) first: usize,
+    pub(crate) width: usize,
+}
+
+/// The taps of one window, each in all lanes; `w` begins with them.
+#[inline(always)]
+pub(crate) fn taps<I: Isa, const K: usize>(isa: I, w: &[f32]) -> [[I::V; K]; K] {
+    let mut taps = [[isa.splat(0.0); K]; K];
+    for (to, from) in taps.iter_mut().zip(w.as_chunks::<K>().0) {
+        for (to, from) in to.iter_mut().zip(from) {
+            *to = isa.splat(*from);
+        }
+    }
+    taps
 }
 
 impl<V: Copy, const K: usize> Plane<'_, V, K> {
+    /// All rows of `out`, from the first of the unit on. `edge` is [`masks`] of the first columns.
+    #[inline(always)]
+    pub(crate) fn all<I: Isa<V = V>>(&self, isa: I, stride: usize, edge: &[[I::M; 2]; K], out: &mut [f32]) {
+        for y in (0..out.len() / self.width.max(1)).step_by(ROWS) {
+            if stride == 1 {
+                self.rows::<I, 1>(isa, y, edge, out);
+            } else {
+                self.rows::<I, 2>(isa, y, edge, out);
+            }
+        }
+    }
+
     /// The rows of the result from row `y` of the unit on, as many as there are together. `edge` is
     /// for the first columns.
     #[inline(always)]
@@ -218,7 +231,7 @@ impl<V: Copy, const K: usize> Plane<'_, V, K> {
 
 /// Which columns the loads for each tap touch, where the first column of the input is `from`.
 #[inline(always)]
-fn masks<I: Isa, const K: usize>(isa: I, from: isize, width: usize) -> [[I::M; 2]; K] {
+pub(crate) fn masks<I: Isa, const K: usize>(isa: I, from: isize, width: usize) -> [[I::M; 2]; K] {
     let mut masks = [[isa.lanes(0, 0); 2]; K];
     for (i, m) in masks.iter_mut().enumerate() {
         let column = from + i as isize;

@@ -89,17 +89,31 @@ pub(crate) struct Points<'p, 'a, 'o> {
 }
 
 /// What all cells of a unit share.
-struct Tile<'a> {
-    k: usize,
-    /// Positions: the distance of rows of input and output.
-    n: usize,
-    m: usize,
-    w: &'a [f32],
-    x: &'a [f32],
-    alpha: f32,
-    bias: Option<&'a [f32]>,
-    residual: Option<(&'a [f32], f32)>,
-    limits: (f32, f32),
+pub(crate) struct Tile<'a> {
+    pub(crate) k: usize,
+    /// Columns that are computed, and the distance of rows of the input.
+    pub(crate) n: usize,
+    pub(crate) x_step: usize,
+    pub(crate) m: usize,
+    pub(crate) w: &'a [f32],
+    pub(crate) x: &'a [f32],
+    pub(crate) alpha: f32,
+    pub(crate) bias: Option<&'a [f32]>,
+    /// What is added to the columns of the rows, the distance of its rows, and its factor.
+    pub(crate) residual: Option<(&'a [f32], usize, f32)>,
+    pub(crate) limits: (f32, f32),
+    /// Applied to the stored result, where it is no pair of limits.
+    pub(crate) later: Option<Act>,
+}
+
+/// An activation as limits, or what is applied to the stored result.
+pub(crate) fn limits(act: Act) -> ((f32, f32), Option<Act>) {
+    match act {
+        Act::None => ((f32::NEG_INFINITY, f32::INFINITY), None),
+        Act::Relu => ((0.0, f32::INFINITY), None),
+        Act::Clip(low, high) => ((low, high), None),
+        _ => ((f32::NEG_INFINITY, f32::INFINITY), Some(act)),
+    }
 }
 
 impl Work for Points<'_, '_, '_> {
@@ -108,16 +122,11 @@ impl Work for Points<'_, '_, '_> {
     #[inline(always)]
     fn run<I: Isa, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(self, isa: I) {
         let ((k, n), (first, m)) = (self.shape, self.channels);
-        let act = self.epilogue.act;
-        let (limits, later) = match act {
-            Act::None => ((f32::NEG_INFINITY, f32::INFINITY), false),
-            Act::Relu => ((0.0, f32::INFINITY), false),
-            Act::Clip(low, high) => ((low, high), false),
-            _ => ((f32::NEG_INFINITY, f32::INFINITY), true),
-        };
+        let (limits, later) = limits(self.epilogue.act);
         let tile = Tile {
             k,
             n,
+            x_step: n,
             m,
             w: self.w,
             x: self.x,
@@ -126,11 +135,12 @@ impl Work for Points<'_, '_, '_> {
                 Bias::PerRow(b) => Some(&b[first..first + m]),
                 _ => None,
             },
-            residual: self.epilogue.residual.map(|(r, factor)| (&r[self.at..self.at + m * n], factor)),
+            residual: self.epilogue.residual.map(|(r, factor)| (&r[self.at..self.at + m * n], n, factor)),
             limits,
+            later,
         };
         let out = self.out.part(self.at, m * n);
-        assert!(tile.w.len() >= m * k && tile.x.len() >= k * n && out.len() == m * n);
+        assert!(out.len() == m * n);
         // One or two columns beyond whole vectors: each is a product of the weights and one vector.
         let whole = if n % 16 <= SINGLE { n / 16 * 16 } else { n };
         for j in whole..n {
@@ -140,53 +150,16 @@ impl Work for Points<'_, '_, '_> {
             }
             dots(isa, self.w, k, m, column, Column { tile: &tile, j, out });
         }
-        if later {
+        if let Some(act) = later {
             for j in whole..n {
                 for row in out.chunks_exact_mut(n) {
                     act.apply(&mut row[j..=j]);
                 }
             }
         }
-        // Three vectors are best done at once, by eight rows.
-        if NP == 2 && whole.div_ceil(16) == 3 && !later {
-            let mut i = 0;
-            while i + 8 <= m {
-                tile.columns::<I, 8, 3>(isa, i, (0, whole), out);
-                i += 8;
-            }
-            while i + 4 <= m {
-                tile.columns::<I, 4, 3>(isa, i, (0, whole), out);
-                i += 4;
-            }
-            while i < m {
-                tile.columns::<I, 1, 3>(isa, i, (0, whole), out);
-                i += 1;
-            }
-            return;
-        }
-        let step = if later { STORED } else { NP * 16 };
-        for j in (0..whole).step_by(step) {
-            let end = (j + step).min(whole);
-            let mut i = 0;
-            while i < m {
-                let rows = if i + MR <= m {
-                    tile.columns::<I, MR, NP>(isa, i, (j, end), out);
-                    MR
-                } else if i + 4 <= m {
-                    tile.columns::<I, 4, NP>(isa, i, (j, end), out);
-                    4
-                } else {
-                    tile.columns::<I, 1, NP>(isa, i, (j, end), out);
-                    1
-                };
-                if later {
-                    for row in out[i * n..(i + rows) * n].chunks_exact_mut(n) {
-                        act.apply(&mut row[j..end]);
-                    }
-                }
-                i += rows;
-            }
-        }
+        let base = out.as_mut_ptr();
+        // SAFETY: the result has `m` rows of `n` numbers.
+        unsafe { tile.run::<I, MR, NP>(isa, whole, |i| base.wrapping_add(i * n)) };
     }
 }
 
@@ -202,7 +175,7 @@ impl Each for Column<'_, '_, '_> {
     fn take(&mut self, i: usize, sum: f32) {
         let (t, at) = (self.tile, i * self.tile.n + self.j);
         let mut v = sum * t.alpha + t.bias.map_or(-0.0, |b| b[i]);
-        if let Some((other, factor)) = t.residual {
+        if let Some((other, _, factor)) = t.residual {
             v = other[at].mul_add(factor, v);
         }
         self.out[at] = at_most(at_least(v, t.limits.0), t.limits.1);
@@ -210,25 +183,94 @@ impl Each for Column<'_, '_, '_> {
 }
 
 impl Tile<'_> {
-    /// `R` rows from `i` on, some columns.
+    /// The first `whole` columns of all rows, where row `i` of the result begins at `to(i)`.
+    ///
+    /// # Safety
+    /// Each row of the result has `whole` numbers that can be read and written.
     #[inline(always)]
-    fn columns<I: Isa, const R: usize, const NP: usize>(&self, isa: I, i: usize, j: (usize, usize), out: &mut [f32]) {
-        assert!(i + R <= self.m && j.1 <= self.n);
+    pub(crate) unsafe fn run<I: Isa, const MR: usize, const NP: usize>(
+        &self,
+        isa: I,
+        whole: usize,
+        mut to: impl FnMut(usize) -> *mut f32,
+    ) {
+        let (k, n, m) = (self.k, self.n, self.m);
+        assert!(whole <= n && self.w.len() >= m * k);
+        assert!(k == 0 || self.x.len() >= (k - 1) * self.x_step + n);
+        assert!(self.bias.is_none_or(|b| b.len() >= m));
+        assert!(self.residual.is_none_or(|(r, step, _)| m == 0 || r.len() >= (m - 1) * step + n));
+        // SAFETY: by the caller's word and the assertions: rows and columns are those of the operands.
+        unsafe {
+            // Three vectors are best done at once, by eight rows.
+            if NP == 2 && whole.div_ceil(16) == 3 && self.later.is_none() {
+                let mut i = 0;
+                while i + 8 <= m {
+                    self.columns::<I, 8, 3>(isa, i, (0, whole), &mut to);
+                    i += 8;
+                }
+                while i + 4 <= m {
+                    self.columns::<I, 4, 3>(isa, i, (0, whole), &mut to);
+                    i += 4;
+                }
+                while i < m {
+                    self.columns::<I, 1, 3>(isa, i, (0, whole), &mut to);
+                    i += 1;
+                }
+                return;
+            }
+            let step = if self.later.is_some() { STORED } else { NP * 16 };
+            for j in (0..whole).step_by(step) {
+                let end = (j + step).min(whole);
+                let mut i = 0;
+                while i < m {
+                    i += if i + MR <= m {
+                        self.columns::<I, MR, NP>(isa, i, (j, end), &mut to);
+                        MR
+                    } else if i + 4 <= m {
+                        self.columns::<I, 4, NP>(isa, i, (j, end), &mut to);
+                        4
+                    } else {
+                        self.columns::<I, 1, NP>(isa, i, (j, end), &mut to);
+                        1
+                    };
+                }
+            }
+        }
+    }
+
+    /// `R` rows from `i` on, some columns.
+    ///
+    /// # Safety
+    /// Rows and columns are those of the operands and of the result.
+    #[inline(always)]
+    unsafe fn columns<I: Isa, const R: usize, const NP: usize>(
+        &self,
+        isa: I,
+        i: usize,
+        j: (usize, usize),
+        to: &mut impl FnMut(usize) -> *mut f32,
+    ) {
+        let rows: [*mut f32; R] = std::array::from_fn(|r| to(i + r));
         let mut at = j.0;
         while at < j.1 {
             let left = j.1 - at;
-            // SAFETY: rows and columns are those of the operands by the assertions here and of
-            // `run`; a cell touches as many columns as it is told.
+            // SAFETY: by the caller's word; a cell touches as many columns as it is told.
             unsafe {
                 if left >= NP * 16 {
-                    self.cell::<I, R, NP, true>(isa, i, at, NP * 16, out);
+                    self.cell::<I, R, NP, true>(isa, i, at, NP * 16, &rows);
                 } else if left > 16 && left > (NP - 1) * 16 {
-                    self.cell::<I, R, NP, false>(isa, i, at, left, out);
+                    self.cell::<I, R, NP, false>(isa, i, at, left, &rows);
                 } else {
-                    self.cell::<I, R, 1, false>(isa, i, at, left.min(16), out);
+                    self.cell::<I, R, 1, false>(isa, i, at, left.min(16), &rows);
                 }
             }
             at += if left > (NP - 1) * 16 { NP * 16 } else { 16 };
+        }
+        if let Some(act) = self.later {
+            for row in rows {
+                // SAFETY: these columns of the row were written.
+                act.apply(unsafe { std::slice::from_raw_parts_mut(row.wrapping_add(j.0), j.1 - j.0) });
+            }
         }
     }
 
@@ -244,7 +286,7 @@ impl Tile<'_> {
         i: usize,
         j: usize,
         width: usize,
-        out: &mut [f32],
+        rows: &[*mut f32; R],
     ) {
         let last = isa.lanes(0, width - (N - 1) * 16);
         let mut acc = [[isa.splat(0.0); N]; R];
@@ -264,7 +306,7 @@ impl Tile<'_> {
                     *v = isa.fma(w, col, *v);
                 }
             }
-            b = b.wrapping_add(self.n);
+            b = b.wrapping_add(self.x_step);
             // The weights of the next rows, a little of them with each step.
             isa.fetch(a.wrapping_add(R * (self.k + kk)));
         }
@@ -273,20 +315,20 @@ impl Tile<'_> {
             // What adds nothing, to minus zero too.
             let shift = isa.splat(self.bias.map_or(-0.0, |b| b[i + r]));
             for (p, v) in row.into_iter().enumerate() {
-                let at = (i + r) * self.n + j + p * 16;
+                let at = j + p * 16;
                 let all = FULL || p + 1 < N;
                 let v = if self.alpha == 1.0 { v } else { isa.fma(v, isa.splat(self.alpha), isa.splat(-0.0)) };
                 let mut v = isa.add(v, shift);
                 // SAFETY: columns of row `i + r` of the residual and of the result, which have as
                 // many rows.
                 unsafe {
-                    if let Some((other, factor)) = self.residual {
-                        let from = other.as_ptr().wrapping_add(at);
+                    if let Some((other, step, factor)) = self.residual {
+                        let from = other.as_ptr().wrapping_add((i + r) * step + at);
                         let other = if all { isa.load(&*from.cast()) } else { isa.load_some(from, last) };
                         v = isa.fma(other, isa.splat(factor), v);
                     }
                     v = isa.at_most(isa.at_least(v, low), high);
-                    let to = out.as_mut_ptr().wrapping_add(at);
+                    let to = rows[r].wrapping_add(at);
                     if all { isa.store(v, &mut *to.cast()) } else { isa.store_some(v, to, last) }
                 }
             }

@@ -359,11 +359,13 @@ proptest! {
         let x = numbers(s.batch * s.channels_in * s.input[1] * s.input[2], seed);
         let w = numbers(s.channels_in / s.groups * s.channels_out * 9, seed + 1);
         let want = naive(&s, &x, &w);
-        let one = Conv::new(&s).unwrap().in_tiles(4, 12).unwrap();
+        let one = Conv::new(&s).unwrap().tiled_by(4, 12, false).unwrap();
+        let changed = [&w[..], &change_filters(&s, &w).unwrap()].concat();
         let run = |c: &Conv| {
+            let w = &changed[..c.weights()];
             let mut y = vec![f32::NAN; want.len()];
             for b in (0..5).rev() {
-                c.run(block_range(c.units(), b, 5), &x, &w, &Epilogue::default(), &mut Out::new(&mut y)).unwrap();
+                c.run(block_range(c.units(), b, 5), &x, w, &Epilogue::default(), &mut Out::new(&mut y)).unwrap();
             }
             y
         };
@@ -372,8 +374,14 @@ proptest! {
             prop_assert!((f64::from(*g) - w).abs() < 4e-5, "element {}: {} for {}", i, g, w);
         }
         let other = one.with_units(rows, block).unwrap();
+        let ahead = Conv::new(&s).unwrap().tiled_by(4, 12, true).unwrap();
+        prop_assert_eq!(ahead.weights(), changed.len());
+        let ahead = [ahead.clone(), ahead.with_units(rows, block).unwrap()];
         for level in Level::available() {
-            prop_assert_eq!(&with_level(level, || run(&other)), &first, "{:?}", level);
+            prop_assert_eq!(&with_level(level, || change_filters(&s, &w).unwrap()), &changed[w.len()..], "{:?}", level);
+            for plan in ahead.iter().chain([&other]) {
+                prop_assert_eq!(&with_level(level, || run(plan)), &first, "{:?}", level);
+            }
         }
     }
 }
@@ -389,7 +397,7 @@ fn minimal_filtering_is_as_exact_as_plain_sums_are_to_a_factor_of_three() {
         let squares: f64 = y.iter().zip(&want).map(|(g, w)| (f64::from(*g) - w).powi(2)).sum();
         (squares / want.len() as f64).sqrt()
     };
-    let (plain, tiled) = (off(Conv::new(&s).unwrap()), off(Conv::new(&s).unwrap().in_tiles(8, 24).unwrap()));
+    let (plain, tiled) = (off(Conv::new(&s).unwrap()), off(Conv::new(&s).unwrap().tiled_by(8, 24, false).unwrap()));
     assert!(tiled < 3.0 * plain && plain < 1e-5, "{tiled} beside {plain}");
 }
 
@@ -412,10 +420,21 @@ fn numbers_without_bound_stay_where_they_are_seen() {
             c.run(0..c.units(), &x, &w, &Epilogue::default(), &mut Out::new(&mut y)).unwrap();
             y
         };
-        let (want, got) = (run(Conv::new(&s).unwrap()), run(Conv::new(&s).unwrap().in_tiles(8, 12).unwrap()));
-        for (i, (g, w)) in got.iter().zip(&want).enumerate() {
-            let near = (g - w).abs() <= 1e-5 + 1e-5 * w.abs();
-            assert!(g == w || near || g.is_nan() && w.is_nan(), "{huge} {in_filter} element {i}: {g} for {w}");
+        let near = |got: &[f32], want: &[f32]| {
+            for (i, (g, w)) in got.iter().zip(want).enumerate() {
+                let near = (g - w).abs() <= 1e-5 + 1e-5 * w.abs();
+                assert!(g == w || near || g.is_nan() && w.is_nan(), "{huge} {in_filter} element {i}: {g} for {w}");
+            }
+        };
+        let want = run(Conv::new(&s).unwrap());
+        near(&run(Conv::new(&s).unwrap().tiled_by(8, 12, false).unwrap()), &want);
+        let changed = change_filters(&s, &w);
+        assert_eq!(changed.is_none(), in_filter);
+        if let Some(changed) = changed {
+            let (c, w) = (Conv::new(&s).unwrap().tiled_by(8, 12, true).unwrap(), [&w[..], &changed].concat());
+            let mut y = vec![0f32; 5 * 400];
+            c.run(0..c.units(), &x, &w, &Epilogue::default(), &mut Out::new(&mut y)).unwrap();
+            near(&y, &want);
         }
     }
 }

@@ -15,13 +15,18 @@
 //! A sum of numbers of very different size, or with one that is no number, has no such bound: a
 //! unit with numbers of 2^40 and more is left to the plain convolution.
 //!
-//! A unit changes its filters once and then goes down its rows, a few rows of tiles at a time.
+//! A unit changes its filters once and then goes down its rows, a few rows of tiles at a time; or
+//! filters come changed ([`filters`]).
 use crate::conv::finish::{Runs, finish};
 use crate::conv::planes::within;
 use crate::conv::spec::ConvSpec;
 use crate::gemm::Epilogue;
 use crate::simd::isa::{Isa, Work};
 use crate::view::Out;
+use filters::{PER_FILTER, changed_filters};
+
+/// Filters changed for the products.
+pub mod filters;
 
 /// Outputs of a side of a tile.
 pub(crate) const STEP: usize = 4;
@@ -38,8 +43,6 @@ const MOST_INPUT: usize = 160 * 1024;
 const MOST_FILTERS: usize = 640 * 1024;
 /// Tiles of a vector that is not full up to which the output channels are the lanes of its products.
 const FEW: usize = 8;
-/// Numbers of a filter of one channel.
-const PER_FILTER: usize = 9;
 /// What the squares of all numbers of a lane may add up to: no number is over 2^40 then.
 const LIMIT: f32 = 1.2e24;
 /// Distance, beyond a whole number of rows, of what belongs to one place from what belongs to the
@@ -64,6 +67,8 @@ pub(crate) struct Tiles {
     width: usize,
     /// Channels of a group that come in, and output channels of a unit.
     channels: [usize; 2],
+    /// Filters come changed.
+    ahead: bool,
 }
 
 /// Rows of tiles that are taken at a time, of `all`.
@@ -75,18 +80,23 @@ fn down(channels: usize, across: usize, all: usize) -> usize {
 impl Tiles {
     /// Units of `rows` output rows of `out`, height and width, by `block` output channels. None
     /// where they are too large.
-    pub(crate) fn new(s: &ConvSpec, out: [usize; 2], rows: usize, block: usize) -> Option<Tiles> {
+    pub(crate) fn new(s: &ConvSpec, out: [usize; 2], rows: usize, block: usize, ahead: bool) -> Option<Tiles> {
         let channels = [s.channels_in / s.groups, block.min(s.channels_out / s.groups)];
         let across = out[1].div_ceil(STEP);
         let down = down(channels[0], across, rows.min(out[0]).div_ceil(STEP));
         let width = across.checked_mul(down)?.next_multiple_of(16);
         let whole = PLACES.checked_mul(channels[0].checked_mul(width)?)?;
-        (whole < 1 << 27).then_some(Tiles { across, down, width, channels })
+        (whole < 1 << 27).then_some(Tiles { across, down, width, channels, ahead })
+    }
+
+    /// Whether filters come changed.
+    pub(crate) fn is_ahead(&self) -> bool {
+        self.ahead
     }
 
     /// Rows and channels of a unit, and what all of them cost: the cycles, about, of one thread and
     /// twice those of the longer half, as for plain products.
-    pub(crate) fn cheapest(s: &ConvSpec, out: [usize; 2]) -> (usize, usize, usize) {
+    pub(crate) fn cheapest(s: &ConvSpec, out: [usize; 2], ahead: bool) -> (usize, usize, usize) {
         let [c, o] = [s.channels_in / s.groups, s.channels_out / s.groups];
         let (across, all) = (out[1].div_ceil(STEP).max(1), out[0].div_ceil(STEP).max(1));
         let images = s.batch.saturating_mul(s.groups).max(1);
@@ -107,7 +117,9 @@ impl Tiles {
             let input = c.saturating_mul(panels.saturating_mul(380).saturating_add(seen.saturating_mul(80)));
             let whole = block.next_multiple_of(TOGETHER);
             let kept = PLACES * c * whole <= MOST_FILTERS;
-            let filters = (c * whole / TOGETHER).saturating_mul(420).saturating_mul(if kept { 1 } else { steps });
+            // Filters are changed, or those that are read from the caches or from memory.
+            let each = if ahead { 100 } else { 420 };
+            let filters = (c * whole / TOGETHER).saturating_mul(each).saturating_mul(if kept { 1 } else { steps });
             let sums = products.saturating_mul(PLACES * whole / TOGETHER).saturating_add(panels * 480 * block);
             sums.saturating_add(input).saturating_add(filters)
         };
@@ -131,6 +143,11 @@ impl Tiles {
         best.map_or((STEP, TOGETHER, usize::MAX), |(cost, rows, block)| (rows, block, cost))
     }
 
+    /// Where the changed filters of output channel `o` of group `g` begin, the first of sixteen.
+    pub(crate) fn changed_at(&self, g: usize, group_out: usize, o: usize) -> usize {
+        (g * group_out.div_ceil(TOGETHER) + o / TOGETHER) * PLACES * self.filter_block()
+    }
+
     fn input_pitch(&self) -> usize {
         self.channels[0] * self.width + APART
     }
@@ -142,6 +159,9 @@ impl Tiles {
 
     /// Blocks of sixteen output channels whose filters are changed and kept at a time.
     fn filter_blocks(&self) -> usize {
+        if self.ahead {
+            return 0;
+        }
         let all = self.channels[1].div_ceil(TOGETHER);
         if PLACES * self.filter_block() * all <= MOST_FILTERS { all } else { 1 }
     }
@@ -189,6 +209,8 @@ pub(crate) struct Unit<'p, 'a, 'o> {
     /// The channels of the group, and the filters of the output channels.
     pub(crate) x: &'a [f32],
     pub(crate) w: &'a [f32],
+    /// The changed filters from those of the first output channel on, where they come changed.
+    pub(crate) changed: &'a [f32],
     pub(crate) epilogue: &'p Epilogue<'a, f32>,
     /// Where the image of the output begins.
     pub(crate) at: usize,
@@ -206,7 +228,7 @@ impl Work for Unit<'_, '_, '_> {
         let filter = t.channels[0] * PER_FILTER;
         let own = self.w.len() / filter.max(1);
         let source = Source { size: [s.input[1], s.input[2]], top: s.pad_before[1], left: s.pad_before[2] };
-        if !is_small(isa, self.w) || !source.is_small(isa, self.x, self.y) {
+        if !t.ahead && !is_small(isa, self.w) || !source.is_small(isa, self.x, self.y) {
             return false;
         }
         let mut rest = self.scratch;
@@ -229,13 +251,20 @@ impl Work for Unit<'_, '_, '_> {
             }
             for o in (0..own).step_by(TOGETHER) {
                 let block = o / TOGETHER;
-                if !kept.contains(&block) {
+                if !t.ahead && !kept.contains(&block) {
                     kept = block..block + t.filter_blocks();
-                    changed_filters(isa, t, &self.w[o * filter..], &mut grid, filters);
+                    let w = self.w[o * filter..].chunks(TOGETHER * filter).take(t.filter_blocks());
+                    for (w, at) in w.zip((0..).step_by(t.filter_block())) {
+                        changed_filters(isa, w, t.channels[0], t.filter_pitch(), &mut grid, &mut filters[at..]);
+                    }
                 }
                 for p in 0..PLACES {
-                    let from = p * t.filter_pitch() + (block - kept.start) * t.filter_block();
-                    let a = &filters[from..][..t.filter_block()];
+                    let a = if t.ahead {
+                        &self.changed[(block * PLACES + p) * t.filter_block()..][..t.filter_block()]
+                    } else {
+                        let from = p * t.filter_pitch() + (block - kept.start) * t.filter_block();
+                        &filters[from..][..t.filter_block()]
+                    };
                     let b = &input[p * t.input_pitch()..][..t.channels[0] * t.width];
                     let to = &mut sums[p * TOGETHER * t.width..][..TOGETHER * t.width];
                     if NP > 1 {
@@ -565,24 +594,6 @@ fn seen<I: Isa>(isa: I, d: [I::V; SIDE]) -> [I::V; SIDE] {
     ]
 }
 
-/// `G g` of three numbers.
-#[inline(always)]
-fn taps<I: Isa>(isa: I, g: [I::V; 3]) -> [I::V; SIDE] {
-    let (a, b) = (std::f32::consts::FRAC_1_SQRT_2, std::f32::consts::SQRT_2);
-    let (third, sixth) = (1.0 / 3.0, 1.0 / 6.0);
-    let none = isa.splat(-0.0);
-    let near = isa.fma(isa.splat(-2.0 * third), g[0], isa.fma(isa.splat(-third), g[2], none));
-    let far = isa.fma(isa.splat(sixth), g[0], isa.fma(isa.splat(third), g[2], none));
-    [
-        g[0],
-        isa.fma(isa.splat(-2.0 * third * a), g[1], near),
-        isa.fma(isa.splat(2.0 * third * a), g[1], near),
-        isa.fma(isa.splat(sixth * b), g[1], far),
-        isa.fma(isa.splat(-sixth * b), g[1], far),
-        g[2],
-    ]
-}
-
 /// The sum of two products.
 #[inline(always)]
 fn both<I: Isa>(isa: I, (p, x): (f32, I::V), (q, y): (f32, I::V)) -> I::V {
@@ -626,38 +637,6 @@ fn changed_input<I: Isa>(isa: I, t: &Tiles, planes: &[f32], panels: usize, half:
             let v = seen(isa, *half);
             for (j, v) in v.iter().enumerate() {
                 store(isa, *v, to, (i * SIDE + j) * pitch + p * 16);
-            }
-        }
-    }
-}
-
-/// The 36 numbers of each filter of as many blocks of sixteen output channels as are kept, `w`
-/// beginning at the first of them.
-#[inline(always)]
-fn changed_filters<I: Isa>(isa: I, t: &Tiles, w: &[f32], half: &mut Grid<I::V>, to: &mut [f32]) {
-    let (channels, pitch) = (t.channels[0], t.filter_pitch());
-    let (filter, nine) = (PER_FILTER * channels, isa.lanes(0, PER_FILTER));
-    for (b, w) in w.chunks(TOGETHER * filter).enumerate().take(t.filter_blocks()) {
-        for c in 0..channels {
-            // The nine taps of sixteen output channels, of none behind the last; then the output
-            // channels side by side, for each tap.
-            let mut g = [isa.splat(0.0); TOGETHER];
-            for (g, w) in g.iter_mut().zip(w.chunks_exact(filter)) {
-                // SAFETY: these are nine numbers of the filter.
-                *g = unsafe { isa.load_some(w[PER_FILTER * c..PER_FILTER * (c + 1)].as_ptr(), nine) };
-            }
-            turn(isa, &mut g);
-            for k in 0..3 {
-                let v = taps(isa, [g[k], g[3 + k], g[6 + k]]);
-                for (half, v) in half.iter_mut().zip(&v) {
-                    half[k] = *v;
-                }
-            }
-            for (i, half) in half.iter().enumerate() {
-                let v = taps(isa, [half[0], half[1], half[2]]);
-                for (j, v) in v.iter().enumerate() {
-                    store(isa, *v, to, (i * SIDE + j) * pitch + (b * channels + c) * TOGETHER);
-                }
             }
         }
     }

@@ -33,6 +33,14 @@ pub fn copy<T: Elem>(nest: &Nest<1>, range: Range<usize>, x: &[T], out: &mut Out
 /// j]`, for the output rows (input columns) of `units`, by squares that stay in cache.
 pub fn transpose<T: Elem>(rows: usize, cols: usize, base: usize, units: Range<usize>, x: &[T], out: &mut Out<'_, T>) {
     const SIDE: usize = 16;
+    let units = units.start..units.end.min(cols);
+    // Few columns, as of pixels: a row of the result is one pass over the input.
+    match cols {
+        2 => return columns::<T, 2>(rows, base, units, x, out),
+        3 => return columns::<T, 3>(rows, base, units, x, out),
+        4 => return columns::<T, 4>(rows, base, units, x, out),
+        _ => {}
+    }
     let mut j0 = units.start;
     while j0 < units.end.min(cols) {
         let j1 = (j0 + SIDE).min(units.end.min(cols));
@@ -47,6 +55,16 @@ pub fn transpose<T: Elem>(rows: usize, cols: usize, base: usize, units: Range<us
             }
         }
         j0 = j1;
+    }
+}
+
+/// [`transpose`] of a matrix of `C` columns.
+fn columns<T: Elem, const C: usize>(rows: usize, base: usize, units: Range<usize>, x: &[T], out: &mut Out<'_, T>) {
+    let x = x[base..base + rows * C].as_chunks::<C>().0;
+    for j in units {
+        for (t, row) in out.part(base + j * rows, rows).iter_mut().zip(x) {
+            *t = row[j];
+        }
     }
 }
 

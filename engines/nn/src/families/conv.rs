@@ -2,12 +2,14 @@
 //! ...]`, `filter[O, C / groups, ...]` (transposed: `[C, O / groups, ...]`), `bias[O]` ->
 //! `y[N, O, ...]`. f32, f16, bf16, summed in single precision; of half types also f32, with bias
 //! and residual in f32. `FusedConv`: `activation(convolution + bias +
-//! residual)`, rounded once. Of f16 and bf16 also in the layouts of the cube unit (`cube.rs`).
+//! residual)`, rounded once. Of f16 and bf16 also in the layouts of the cube unit (`cube.rs`). A
+//! filter of f32 may come with one axis and its sizes as original shape: behind it then stand its
+//! numbers changed for minimal filtering (`passes/tiles.rs`).
 use crate::families::window::{Window, list, spatial};
 use crate::families::{cube, fused};
 use crate::kernel::{Io, Kernel, divided, near};
-use crate::sig::{Answer, FLOATS, Sig};
-use ge_kernels::conv::{Conv, ConvSpec};
+use crate::sig::{Answer, FLOATS, Sig, Tensor};
+use ge_kernels::conv::{Conv, ConvSpec, change_filters, changed_filters_len};
 use ge_kernels::gemm::{Bias, Epilogue};
 use ge_kernels::simd::Act;
 use ge_kernels::simd::isa::PanelElem;
@@ -37,6 +39,16 @@ struct Convolution {
 pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let (kind, gives) = sig.factors(FLOATS)?;
     let (act, residual) = fused::epilogue(sig, "FusedConv")?;
+    if let Some(given) = given_ahead(sig)? {
+        let (spec, bias) = sizes(&given)?;
+        let plan = Conv::new(&spec).map_err(|e| e.to_string())?.with_changed_filters();
+        let (conv, _) = plan.filter(|_| kind == Kind::F32 && gives == Kind::F32).ok_or("its filter comes changed")?;
+        let (own, want) = (sig.input(1)?.count(), conv.weights());
+        if own != want {
+            return Err(format!("the filter has {own} numbers, changed it takes {want}"));
+        }
+        return Ok(Box::new(Convolution { kind, gives, conv, bias, residual, act, lays_out: 0 }));
+    }
     let plain = sig.plain_form()?;
     let (spec, bias) = sizes(&plain)?;
     if cube::is_grouped(sig) {
@@ -54,8 +66,38 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     fused::followed(sig, Box::new(Convolution { kind, gives, conv, bias, residual, act, lays_out }))
 }
 
+/// The signature with the filter as it was, where that comes with changed numbers behind it.
+fn given_ahead(sig: &Sig) -> Answer<Option<Sig>> {
+    let Tensor { origin: Some((format, whole)), .. } = sig.input(1)? else { return Ok(None) };
+    let w = sig.input(1)?;
+    if w.rank() != 1 || sig.op.contains("Transpose") {
+        return Ok(None);
+    }
+    sig.plain(0)?;
+    let mut given = sig.clone();
+    given.inputs[1] = Some(Tensor { format: *format, shape: whole.clone(), origin: None, ..w.clone() });
+    Ok(Some(given))
+}
+
+/// Numbers of changed filters at most: they stay in the caches from run to run, and reading them
+/// takes less time than changing them.
+const MOST_AHEAD: usize = 512 * 1024;
+
+/// The filter `w` of a convolution in single precision, and behind it its numbers changed for minimal
+/// filtering; None where plain products cost less, or the numbers are too many or too large.
+pub fn changed(sig: &Sig, w: &[f32]) -> Option<Vec<f32>> {
+    let (spec, _) = sizes(sig).ok()?;
+    if sig.plain(0).is_err() || sig.plain(1).is_err() || cube::is_grouped(sig) {
+        return None;
+    }
+    changed_filters_len(&spec).filter(|n| *n <= MOST_AHEAD)?;
+    let (_, pays) = Conv::new(&spec).ok()?.with_changed_filters()?;
+    let changed = if pays { change_filters(&spec, w)? } else { return None };
+    Some([w, &changed].concat())
+}
+
 /// Sizes of a convolution in plain layouts, and whether it has a bias.
-fn sizes(sig: &Sig) -> Answer<(ConvSpec, bool)> {
+pub fn sizes(sig: &Sig) -> Answer<(ConvSpec, bool)> {
     let (x, w, y) = (sig.input(0)?, sig.input(1)?, sig.output(0)?);
     if w.rank() != x.rank() || y.rank() != x.rank() {
         return Err(format!("filter {:?} and output {:?} for x {:?}", w.shape, y.shape, x.shape));

@@ -21,6 +21,8 @@ pub mod topk;
 pub mod matmul;
 /// Convolutions.
 pub mod conv;
+/// Two convolutions of which one reads the other.
+pub mod conv_pair;
 /// Window shapes that convolution and pooling share.
 pub mod window;
 /// The layouts of the cube unit.

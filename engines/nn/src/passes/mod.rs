@@ -10,6 +10,8 @@ pub mod attention;
 pub mod byte_weights;
 /// What follows a convolution, and the padding before it.
 pub mod conv;
+/// Depthwise convolutions with those of one point.
+pub mod conv_pair;
 /// Clusters of element-wise operators and reductions.
 pub mod cluster;
 /// Operators of several parts.
@@ -38,6 +40,8 @@ mod reach;
 pub mod recurrent;
 /// Chains behind products and convolutions.
 pub mod ub;
+/// Filters of convolutions in single precision.
+pub mod tiles;
 /// Splits without a task.
 pub mod split_n_optimizer;
 

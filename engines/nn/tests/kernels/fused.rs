@@ -44,6 +44,48 @@ fn a_convolution_with_residual_and_bounds() {
         .gives(want, 1e-5);
 }
 
+/// Both orders, steps of one and two, with all that may follow: the two kernels one behind the other.
+#[test]
+fn a_pair_of_convolutions_is_one_behind_the_other() {
+    for (stride, window, first) in
+        [(1, 3, true), (2, 3, true), (1, 5, true), (1, 3, false), (2, 3, false), (2, 5, false)]
+    {
+        let (c, o, size) = (20u64, 28u64, 37u64);
+        let (deep, pad) = (if first { c } else { o }, window / 2);
+        let small = (size + 2 * pad - window) / stride + 1;
+        let (x, b, d) = (noise(F, &[2, c, size, size], 1), noise(F, &[deep], 2), noise(F, &[o], 3));
+        let (v, w) = (noise(F, &[deep, 1, window, window], 4), noise(F, &[o, c, 1, 1], 5));
+        let r = noise(F, &[2, o, small, small], 6);
+        let mid = if first { [2, c, small, small] } else { [2, o, size, size] };
+        let plane =
+            |c: Case| c.with("strides", vec![1, 1, stride as i64, stride as i64]).with("pads", vec![pad as i64; 4]);
+        let clip = |c: Case| c.with("activation", "clip").with("activation_params", vec![-0.5, 0.75]);
+        let (one, two) = if first { (&v, &w) } else { (&w, &v) };
+        let a = clip(case("FusedConv", &[&x, one, &b], &[(F, &mid)]));
+        let a = if first { plane(a).with("groups", deep as i64) } else { a };
+        let between = a.run(&Nn::ai_core()).remove(0);
+        let z =
+            case("FusedConv", &[&between, two, &d, &r], &[(F, &[2, o, small, small])]).with("activation", "hard_swish");
+        let z = if first { z } else { plane(z).with("groups", deep as i64) };
+        let pair = case("FusedConvPair", &[&x, one, &b, two, &d, &r], &[(F, &[2, o, small, small])])
+            .with("depthwise", if first { "first" } else { "second" })
+            .with("first_activation", "clip")
+            .with("first_activation_params", vec![-0.5, 0.75])
+            .with("activation", "hard_swish");
+        plane(pair).gives(z.run(&Nn::ai_core()).remove(0).data, 1e-5);
+    }
+    let (x, v, w) = (noise(F, &[2, 4, 9, 9], 1), noise(F, &[4, 1, 3, 3], 2), noise(F, &[6, 4, 1, 1], 3));
+    let ai = Nn::ai_core();
+    let refused = |c: Case| c.absent(2).refusal(&ai);
+    let other = case("FusedConvPair", &[&x, &v, &w], &[(F, &[2, 6, 9, 9])]);
+    assert_eq!(refused(other), "output 0 is [2, 6, 9, 9], the windows give another size");
+    let turned = case("FusedConvPair", &[&x, &w, &v], &[(F, &[2, 4, 7, 7])]).with("depthwise", "second");
+    assert_eq!(refused(turned), "filter [4, 1, 3, 3] for 6 channels in 6 groups");
+    let flat = noise(F, &[4, 1, 1, 1], 2);
+    let flat = case("FusedConvPair", &[&x, &flat, &w], &[(F, &[2, 6, 9, 9])]);
+    assert_eq!(refused(flat), "the depthwise filter is [4, 1, 1, 1]");
+}
+
 #[test]
 fn a_chain_in_every_type_with_a_row_and_a_number() {
     for (dtype, tol) in [(F, 1e-6), (DType::F16, 2e-3), (DType::BF16, 1.6e-2)] {

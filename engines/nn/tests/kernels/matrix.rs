@@ -1,5 +1,6 @@
 //! Products, convolutions, pooling.
 use crate::harness::*;
+use ge_kernels::conv::{ConvSpec, change_filters};
 use ge_kernels::simd::{Level, with_level};
 use ge_nn::engine::Nn;
 use ge_plugin_api::types::{DType, Format};
@@ -94,6 +95,40 @@ fn batches_broadcast_and_vectors_vanish() {
     let left = product(&v, &b, [1, 4, 7], |_, j, x| (x, x * 4 + j));
     let b0 = t(F, &[7, 4], b.data[..28].iter().copied());
     case("BatchMatMulV2", &[&v, &b0], &[(F, &[4])]).gives(left, 1e-5);
+}
+
+/// Filters as `ConvTilesPass` changes them: the numbers of the filters as they were, the same bits by
+/// each instruction set.
+#[test]
+fn filters_changed_ahead_give_the_numbers_of_the_filters() {
+    for ([n, c, o, size], groups) in [([1, 32, 48, 12], 1), ([2, 16, 20, 21], 1), ([1, 32, 34, 16], 2)] {
+        let (x, w) = (noise(F, &[n, c, size, size], 1), noise(F, &[o, c / groups, 3, 3], 2));
+        let (b, r) = (noise(F, &[o], 3), noise(F, &[n, o, size, size], 4));
+        let given = case("FusedConv", &[&x, &w, &b, &r], &[(F, &[n, o, size, size])])
+            .with("pads", vec![1i64; 4])
+            .with("groups", groups as i64)
+            .with("activation", "relu");
+        let spec = ConvSpec {
+            groups: groups as usize,
+            pad_before: [0, 1, 1],
+            pad_after: [0, 1, 1],
+            ..ConvSpec::square(n as usize, [c as usize, o as usize], size as usize, 3)
+        };
+        let plain: Vec<f32> = w.data.iter().map(|v| *v as f32).collect();
+        let all = plain.iter().copied().chain(change_filters(&spec, &plain).unwrap()).map(f64::from);
+        let all: Vec<f64> = all.collect();
+        let mut ahead = given.clone().laid_from(1, Format::NCHW, &w.dims);
+        ahead.inputs[1] = Some(t(F, &[all.len() as u64], all));
+        ahead.gives(given.launch(&Nn::ai_core(), 0).unwrap().remove(0).data, 1e-4);
+        let best = ahead.launch(&Nn::ai_core(), 0).unwrap().remove(0);
+        for level in Level::available() {
+            let got = with_level(level, || ahead.launch(&Nn::ai_core(), 0)).unwrap().remove(0);
+            assert_eq!(got, best, "{level:?} {spec:?}");
+        }
+    }
+    let (x, w) = (noise(F, &[1, 2, 8, 8], 1), noise(F, &[40], 2));
+    let short = case("Conv2D", &[&x, &w], &[(F, &[1, 2, 6, 6])]).laid_from(1, Format::NCHW, &[2, 2, 3, 3]);
+    assert_eq!(short.refusal(&Nn::ai_core()), "the filter has 40 numbers, changed it takes 1188");
 }
 
 /// The definition, by output; attributes as in the case.

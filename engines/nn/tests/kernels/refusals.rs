@@ -113,7 +113,7 @@ fn a_kernel_of_another_form_is_refused_and_other_units_run() {
 /// earlier builds hold other weights, and `FORM` must be the next number.
 #[test]
 fn packed_forms_are_those_of_the_version() {
-    use ge_kernels::conv::{ConvSpec, pack_filter, packed_filter_len};
+    use ge_kernels::conv::{ConvSpec, change_filters, pack_filter, packed_filter_len};
     use ge_kernels::gemm::int8::{pack_int8, packed_int8_len};
     use ge_kernels::gemm::{pack_columns, packed_len};
     use ge_kernels::rnn::bytes::{pack_bytes, packed_bytes_len};
@@ -143,6 +143,9 @@ fn packed_forms_are_those_of_the_version() {
     let mut filter = vec![0; packed_filter_len(&spec)];
     pack_filter(&spec, &given[..34 * 5 * 6], &mut filter);
     found.push(digest(&filter));
+    let small = ConvSpec { groups: 2, ..ConvSpec::square(1, [10, 34], 9, 3) };
+    let changed = change_filters(&small, &floats[..34 * 5 * 9]).expect("small numbers");
+    found.push(digest(&changed.iter().map(|v| (*v * 8.0) as i8).collect::<Vec<_>>()));
     let of_form_3 = [
         16809692624283053188,
         5946626219619805641,
@@ -154,6 +157,7 @@ fn packed_forms_are_those_of_the_version() {
         18090815749841726094,
         900104676417534236,
         6603202766308938729,
+        12772790249560689842,
     ];
     assert_eq!((ge_nn::sig::FORM, found), (3, of_form_3.to_vec()), "digests of packed weights");
 }

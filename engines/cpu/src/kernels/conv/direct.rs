@@ -167,7 +167,8 @@ pub fn groups(ctx: &KernelCtx<'_>, key: &str, c: usize) -> Result<usize> {
     let g = if ctx.op == "DepthwiseConv2D" { c } else { size(&format!("attribute `{key}`"), int_attr(ctx, key, 1))? };
     if g == 0 { Err(bad(format!("attribute `{key}`"), 0, "1 or more")) } else { Ok(g) }
 }
-fn bias_of<W: Wide>(b: Option<&Arg<'_>>, o: usize) -> Result<Option<Vec<W>>> {
+/// A bias, one number an output channel.
+pub fn bias_of<W: Wide>(b: Option<&Arg<'_>>, o: usize) -> Result<Option<Vec<W>>> {
     let Some(b) = b else { return Ok(None) };
     if b.len != o {
         return Err(bad(format!("input {} `bias`", b.index), format!("shape {:?}", b.shape), format!("[{o}]")));

@@ -18,6 +18,8 @@ mod amx;
 mod depthwise;
 /// The copy of a strip.
 mod fill;
+/// The register tile over places of the output alone.
+mod joined;
 /// The register tile.
 mod tile;
 
@@ -155,7 +157,10 @@ impl ByteConv {
         let outer = s.batch.saturating_mul(s.groups).saturating_mul(depth);
         let halo = (s.kernel[1] - 1) * s.dilation[1];
         let pitch = self.image.pitch;
-        let vectors = |rows: usize| ((rows - 1) * pitch + width).div_ceil(16);
+        let vectors = |rows: usize| {
+            let joined = joined::takes(width, pitch);
+            (if joined { rows * width } else { (rows - 1) * pitch + width }).div_ceil(16)
+        };
         let blocks = std::iter::successors(Some(own), |b| (*b > 4 * ROWS).then(|| b.div_ceil(2)));
         let all = blocks.map(|b| b.next_multiple_of(ROWS)).flat_map(|block| {
             (1..=(STRIP / width).clamp(1, height)).map(move |rows| {
@@ -252,6 +257,9 @@ impl ByteConv {
     ) -> Result<(), ConvError> {
         self.check(&x, &w, out.len(), &[("bias", bias.len()), ("scales", to.scale.len())])?;
         self.each(units, x, w, bias, |at, add, sums, bytes| {
+            if at.runs == 1 {
+                return requantise_row(&sums[..at.run], add, to, at.channel, out.part(at.to, at.run));
+            }
             requantise_row(sums, add, to, at.channel, bytes);
             let to = out.part(at.to, at.run * at.runs);
             for (to, from) in to.chunks_exact_mut(at.run).zip(bytes.chunks(at.pitch)) {
@@ -332,8 +340,13 @@ impl ByteConv {
                 let (z, y0) = (strip / per, strip % per * self.rows);
                 let y = (y0, (y0 + self.rows).min(height));
                 let runs = y.1 - y.0;
-                let vectors = ((runs - 1) * pitch + width).div_ceil(16);
+                let spots = joined::spots(width, pitch, runs);
+                let vectors = spots.as_ref().map_or(((runs - 1) * pitch + width).div_ceil(16), Vec::len);
                 let flat = vectors * 16;
+                let sum = |step: &Step<'_>, o: usize, rows: usize, sums: &mut [i32]| match &spots {
+                    Some(spots) => joined::tile(step, o, spots, sums),
+                    None => tile(step, o, rows, vectors, sums),
+                };
                 let packed = &w.packed[g * group_len(s)..][..group_len(s)];
                 let fresh = filled != Some((n, g, strip));
                 if fresh {
@@ -351,7 +364,7 @@ impl ByteConv {
                 };
                 if fresh && has_zeros {
                     // One row of ones adds up the bytes that each place sees.
-                    tile(&Step { filter: &ones, stride: 0, ..step }, 0, ROWS, vectors, &mut sums[..ROWS * flat]);
+                    sum(&Step { filter: &ones, stride: 0, ..step }, 0, ROWS, &mut sums[..ROWS * flat]);
                     places[..flat].copy_from_slice(&sums[..flat]);
                 }
                 let end = ((block + 1) * self.block).min(own);
@@ -362,7 +375,7 @@ impl ByteConv {
                 while next < end {
                     let (o, rows) = (next, tile::rows(&step, end - next));
                     next += rows;
-                    tile(&step, o, rows, vectors, &mut sums[..rows * flat]);
+                    sum(&step, o, rows, &mut sums[..rows * flat]);
                     for (i, sums) in sums.chunks_exact_mut(flat).enumerate().take(end - o) {
                         let channel = g * own + o + i;
                         let zero = w.zeros.get(if w.zeros.len() == 1 { 0 } else { channel }).copied().unwrap_or(0);
@@ -378,7 +391,10 @@ impl ByteConv {
                             less(sums, &places[..flat], zero);
                         }
                         let to = (n * s.channels_out + channel) * size_out + (z * height + y0) * width;
-                        done(&Runs { channel, to, run: width, pitch, runs }, add, sums, &mut bytes[..flat]);
+                        // Sums of places of the output alone are one run.
+                        let whole = spots.is_some() || pitch == width;
+                        let (run, pitch, runs) = if whole { (runs * width, flat, 1) } else { (width, pitch, runs) };
+                        done(&Runs { channel, to, run, pitch, runs }, add, sums, &mut bytes[..flat]);
                     }
                 }
             }

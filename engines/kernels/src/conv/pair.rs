@@ -1,0 +1,404 @@
+//! Two convolutions of single precision of which one reads the other: one of one point and a
+//! depthwise one with a small square window, in either order. What stands between them is made some
+//! rows at a time and never leaves the caches.
+//!
+//! Depthwise first: a unit is some rows of the result. It makes these rows of all planes, which are
+//! then the second operand of the product. One point first: a unit is some channels at all
+//! positions. It goes down the rows and keeps those that the window sees again.
+use crate::conv::planes::{self, Plane, masks, taps};
+use crate::conv::points::{Tile, limits};
+use crate::conv::spec::{ConvError, ConvSpec};
+use crate::scratch::with_scratch;
+use crate::simd::Act;
+use crate::simd::isa::{Isa, Work, dispatch};
+use crate::view::Out;
+use std::ops::Range;
+
+/// Numbers between the two at most that a unit holds: they stay in the second cache.
+const MOST_BETWEEN: usize = 96 * 1024;
+/// Numbers of the weights of the product at most, where each unit reads them all.
+const MOST_WEIGHTS: usize = 128 * 1024;
+/// Rows of a depthwise result that are made together.
+const TOGETHER: usize = 4;
+/// Columns that a strip has about.
+const COLUMNS: usize = 512;
+/// Channels of a unit at least: each unit reads the whole image.
+const LEAST_BLOCK: usize = 24;
+/// As many units as keep several cores busy.
+const WANTED: usize = 8;
+
+/// Two planned convolutions, the first of which the second reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConvPair {
+    first: ConvSpec,
+    second: ConvSpec,
+    /// Whether the first is the depthwise one.
+    depthwise_first: bool,
+    /// Height and width between the two, and of the result.
+    between: [usize; 2],
+    out: [usize; 2],
+    /// Depthwise rows that are made at a time.
+    rows: usize,
+    /// Channels of a unit where the product comes first; all where it does not.
+    block: usize,
+}
+
+/// Weights, bias and activation of one of the two.
+#[derive(Clone, Copy, Debug)]
+pub struct Half<'a> {
+    /// `[O, C / groups, ...]`.
+    pub w: &'a [f32],
+    /// One an output channel.
+    pub bias: Option<&'a [f32]>,
+    /// Applied last.
+    pub act: Act,
+}
+
+/// Whether a convolution is one of one point, in one group and without borders.
+fn is_point(s: &ConvSpec) -> bool {
+    let plain = s.kernel == [1; 3] && s.stride == [1; 3] && s.pad_before == [0; 3] && s.pad_after == [0; 3];
+    plain && s.groups == 1 && s.transposed.is_none() && s.input[0] == 1
+}
+
+/// Whether a convolution has one channel to a group, as many as come in, and a small window.
+fn is_plane(s: &ConvSpec) -> bool {
+    planes::takes(s) && s.groups == s.channels_in && s.channels_out == s.channels_in
+}
+
+/// Rows of this many numbers at such a distance fall on few sets of the caches.
+fn is_crowded(distance: usize, count: usize) -> bool {
+    distance.is_multiple_of(512) && count > 8
+}
+
+/// Distance of planes of `len` numbers that fall on different sets of the caches.
+fn apart(len: usize) -> usize {
+    let len = len.next_multiple_of(16);
+    if len.is_multiple_of(256) { len + 16 } else { len }
+}
+
+impl ConvPair {
+    /// A plan; None where the two are no such pair, or where a unit would not stay in the caches.
+    ///
+    /// # Errors
+    /// What is wrong with the sizes of one of them ([`ConvSpec::check`]).
+    pub fn new(first: &ConvSpec, second: &ConvSpec) -> Result<Option<ConvPair>, ConvError> {
+        first.check()?;
+        second.check()?;
+        let ([_, high, wide], [_, height, width]) = (first.output()?, second.output()?);
+        let joined = second.input == [1, high, wide]
+            && second.channels_in == first.channels_out
+            && second.batch == first.batch
+            && [first.channels_in, first.channels_out, second.channels_out, height, width].iter().all(|n| *n > 0);
+        let depthwise_first = is_plane(first) && is_point(second);
+        if !joined || !(depthwise_first || is_point(first) && is_plane(second)) {
+            return Ok(None);
+        }
+        let plan = ConvPair {
+            first: first.clone(),
+            second: second.clone(),
+            depthwise_first,
+            between: [high, wide],
+            out: [height, width],
+            rows: TOGETHER,
+            block: second.channels_out,
+        };
+        Ok(plan.divided())
+    }
+
+    /// The plan with units that stay in the caches.
+    fn divided(mut self) -> Option<ConvPair> {
+        let point = if self.depthwise_first { &self.second } else { &self.first };
+        let (k, m) = (point.channels_in, point.channels_out);
+        let [height, width] = self.out;
+        if is_crowded(k, m) {
+            return None;
+        }
+        if self.depthwise_first {
+            let row = k.checked_mul(width)?;
+            let most = MOST_BETWEEN / row.checked_mul(TOGETHER)?;
+            if most == 0 || k.checked_mul(m)? > MOST_WEIGHTS {
+                return None;
+            }
+            // Few rows, where the columns are many all the same.
+            let wanted = (COLUMNS / (TOGETHER * width)).clamp(1, most) * TOGETHER;
+            // Few strips are shared unevenly.
+            self.rows = if height.div_ceil(wanted) < 2 * WANTED { TOGETHER } else { wanted };
+            (height.div_ceil(self.rows) * point.batch >= 2).then_some(self)
+        } else {
+            if is_crowded(self.between[0].checked_mul(self.between[1])?, k) {
+                return None;
+            }
+            // More rows at a time, where as many channels as are wanted at least have room.
+            let room = |p: &ConvPair| Some(MOST_BETWEEN / apart(p.seen_rows().checked_mul(p.between[1])?) / 12 * 12);
+            let more = ConvPair { rows: 2 * TOGETHER, ..self.clone() };
+            if room(&more)? >= LEAST_BLOCK {
+                self = more;
+            }
+            let most = room(&self)?;
+            self.block = m.div_ceil(WANTED).next_multiple_of(12).max(LEAST_BLOCK).min(most);
+            (most >= 12).then_some(self)
+        }
+    }
+
+    /// The same plan with other units. For tests: the result does not depend on them.
+    pub fn with_units(mut self, rows: usize, block: usize) -> ConvPair {
+        self.rows = rows.max(1);
+        if !self.depthwise_first {
+            self.block = block.max(1);
+        }
+        self
+    }
+
+    /// Rows between the two that [`ConvPair::rows`] rows of a depthwise result see.
+    fn seen_rows(&self) -> usize {
+        (self.rows - 1) * self.second.stride[1] + self.second.kernel[1]
+    }
+
+    /// Strips of rows of an image, or blocks of its channels.
+    fn parts(&self) -> usize {
+        if self.depthwise_first {
+            self.out[0].div_ceil(self.rows)
+        } else {
+            self.second.channels_out.div_ceil(self.block)
+        }
+    }
+
+    /// Number of units of work.
+    pub fn units(&self) -> usize {
+        self.first.batch * self.parts()
+    }
+
+    /// Numbers between the two.
+    pub fn between(&self) -> usize {
+        let [high, wide] = self.between;
+        self.first.batch * self.first.channels_out * high * wide
+    }
+
+    /// Multiply-adds of both.
+    pub fn work(&self) -> u64 {
+        let of = |s: &ConvSpec, [h, w]: [usize; 2]| {
+            let each = (s.channels_in / s.groups * s.taps()) as u64;
+            [s.channels_out, h, w].iter().fold(s.batch as u64 * each, |a, n| a.saturating_mul(*n as u64))
+        };
+        of(&self.first, self.between).saturating_add(of(&self.second, self.out))
+    }
+
+    /// Elements that are read and written: input, weights and output.
+    pub fn moved(&self) -> u64 {
+        let (a, b) = (&self.first, &self.second);
+        let weights = [a, b].map(|s| s.channels_out * (s.channels_in / s.groups) * s.taps());
+        let images = a.channels_in * a.input[1] * a.input[2] + b.channels_out * self.out[0] * self.out[1];
+        (a.batch * images + weights[0] + weights[1]) as u64
+    }
+
+    fn check(&self, x: usize, halves: [&Half<'_>; 2], residual: Option<&[f32]>, out: usize) -> Result<(), ConvError> {
+        let need = |operand, has: usize, needs: usize| {
+            if has < needs { Err(ConvError::Short { operand, has, needs }) } else { Ok(()) }
+        };
+        let (a, b) = (&self.first, &self.second);
+        let total = b.batch * b.channels_out * self.out[0] * self.out[1];
+        need("input", x, a.batch * a.channels_in * a.input[1] * a.input[2])?;
+        need("output", out, total)?;
+        for (s, half) in [a, b].into_iter().zip(halves) {
+            need("weights", half.w.len(), s.channels_out * (s.channels_in / s.groups) * s.taps())?;
+            if let Some(bias) = half.bias {
+                need("bias", bias.len(), s.channels_out)?;
+            }
+        }
+        residual.map_or(Ok(()), |r| need("residual", r.len(), total))
+    }
+
+    /// Does the units; `residual` is added before the last activation.
+    ///
+    /// # Errors
+    /// `Short`, naming the operand.
+    pub fn run(
+        &self,
+        units: Range<usize>,
+        x: &[f32],
+        [first, second]: [&Half<'_>; 2],
+        residual: Option<&[f32]>,
+        out: &mut Out<'_, f32>,
+    ) -> Result<(), ConvError> {
+        self.check(x.len(), [first, second], residual, out.len())?;
+        let units = units.start..units.end.min(self.units());
+        let (high, channels) = if self.depthwise_first {
+            (self.rows * self.out[1], self.first.channels_out)
+        } else {
+            (self.seen_rows() * self.between[1], self.block)
+        };
+        let step = apart(high);
+        with_scratch(channels * step, |between| {
+            let rows = Vec::with_capacity(if self.depthwise_first { self.second.channels_out } else { 0 });
+            dispatch(Units { plan: self, units, x, first, second, residual, between, step, out, rows });
+        });
+        Ok(())
+    }
+}
+
+struct Units<'p, 'a, 'o> {
+    plan: &'p ConvPair,
+    units: Range<usize>,
+    x: &'a [f32],
+    first: &'p Half<'a>,
+    second: &'p Half<'a>,
+    residual: Option<&'a [f32]>,
+    between: &'p mut [f32],
+    /// Distance of channels of `between`.
+    step: usize,
+    out: &'p mut Out<'o, f32>,
+    /// Where the rows of a strip begin in the output, by channel.
+    rows: Vec<*mut f32>,
+}
+
+impl Work for Units<'_, '_, '_> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<I: Isa, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(mut self, isa: I) {
+        let plane = if self.plan.depthwise_first { &self.plan.first } else { &self.plan.second };
+        let window = plane.kernel[1];
+        for unit in self.units.clone() {
+            let (n, part) = (unit / self.plan.parts(), unit % self.plan.parts());
+            match (self.plan.depthwise_first, window) {
+                (true, 3) => self.strip::<I, 3, MR, NP>(isa, n, part),
+                (true, _) => self.strip::<I, 5, MR, NP>(isa, n, part),
+                (false, 3) => self.channels::<I, 3, MR, NP>(isa, n, part),
+                (false, _) => self.channels::<I, 5, MR, NP>(isa, n, part),
+            }
+        }
+    }
+}
+
+impl Units<'_, '_, '_> {
+    /// Some rows of the result of image `n`, the depthwise convolution being the first.
+    #[inline(always)]
+    fn strip<I: Isa, const K: usize, const MR: usize, const NP: usize>(&mut self, isa: I, n: usize, part: usize) {
+        let p = self.plan;
+        let (s, [height, width]) = (&p.first, p.out);
+        let [_, high, wide] = s.input;
+        let (k, m, y) = (s.channels_out, p.second.channels_out, part * p.rows);
+        let len = p.rows.min(height - y) * width;
+        let edge = masks::<I, K>(isa, -(s.pad_before[2] as isize), wide);
+        let (low, later) = limits(self.first.act);
+        // What the rows see of a plane.
+        let seen = [y, y + len / width - 1].map(|y| (y * s.stride[1]).saturating_sub(s.pad_before[1]));
+        let seen = seen[0] * wide..((seen[1] + K) * wide).min(high * wide);
+        for (c, out) in self.between.chunks_exact_mut(self.step).take(k).enumerate() {
+            let plane = Plane {
+                x: &self.x[(n * k + c) * high * wide..][..high * wide],
+                size: (high, wide),
+                pad: (s.pad_before[1] as isize, s.pad_before[2] as isize),
+                taps: taps::<I, K>(isa, &self.first.w[c * K * K..]),
+                alpha: 1.0,
+                shift: self.first.bias.map_or(-0.0, |b| b[c]),
+                residual: None,
+                limits: low,
+                first: y,
+                width,
+            };
+            // The next plane is too far away for the machine to foresee. An address beyond the image
+            // does no harm here.
+            for at in seen.clone().step_by(16) {
+                isa.fetch(plane.x.as_ptr().wrapping_add(high * wide + at));
+            }
+            let out = &mut out[..len];
+            plane.all(isa, s.stride[1], &edge, out);
+            if let Some(act) = later {
+                act.apply(out);
+            }
+        }
+        let (limits, later) = limits(self.second.act);
+        let at = n * m * height * width + y * width;
+        let tile = Tile {
+            k,
+            n: len,
+            x_step: self.step,
+            m,
+            w: self.second.w,
+            x: self.between,
+            alpha: 1.0,
+            bias: self.second.bias,
+            residual: self.residual.map(|r| (&r[at..], height * width, 1.0)),
+            limits,
+            later,
+        };
+        self.rows.clear();
+        self.rows.extend((0..m).map(|o| self.out.part(at + o * height * width, len).as_mut_ptr()));
+        // SAFETY: each part has `len` numbers.
+        unsafe { tile.run::<I, MR, NP>(isa, len, |i| self.rows[i]) };
+    }
+
+    /// Some channels of image `n`, the product being the first.
+    #[inline(always)]
+    fn channels<I: Isa, const K: usize, const MR: usize, const NP: usize>(&mut self, isa: I, n: usize, part: usize) {
+        let p = self.plan;
+        let (s, [height, width], [high, wide]) = (&p.second, p.out, p.between);
+        let (k, size) = (p.first.channels_in, high * wide);
+        let o = part * p.block..((part + 1) * p.block).min(s.channels_out);
+        let x = &self.x[n * k * size..][..k * size];
+        let edge = masks::<I, K>(isa, -(s.pad_before[2] as isize), wide);
+        let (low, later) = limits(self.first.act);
+        let (second_limits, second_later) = limits(self.second.act);
+        // Rows that are there.
+        let mut there = 0..0;
+        for y in (0..height).step_by(p.rows) {
+            let rows = p.rows.min(height - y);
+            let top = (y * s.stride[1]).saturating_sub(s.pad_before[1]).min(high);
+            let end = ((y + rows - 1) * s.stride[1] + K).saturating_sub(s.pad_before[1]).clamp(top, high);
+            let kept = top.max(there.start)..there.end.max(top).min(end);
+            if !kept.is_empty() {
+                let from = (kept.start - there.start) * wide..(kept.end - there.start) * wide;
+                for plane in self.between.chunks_exact_mut(self.step).take(o.len()) {
+                    plane.copy_within(from.clone(), (kept.start - top) * wide);
+                }
+            }
+            let fresh = kept.end..end;
+            if !fresh.is_empty() {
+                let columns = fresh.len() * wide;
+                let tile = Tile {
+                    k,
+                    n: columns,
+                    x_step: size,
+                    m: o.len(),
+                    w: &self.first.w[o.start * k..],
+                    x: &x[fresh.start * wide..],
+                    alpha: 1.0,
+                    bias: self.first.bias.map(|b| &b[o.clone()]),
+                    residual: None,
+                    limits: low,
+                    later,
+                };
+                let at = (fresh.start - top) * wide;
+                assert!(at + columns <= self.step && o.len() * self.step <= self.between.len());
+                let base = self.between[at..].as_mut_ptr();
+                // SAFETY: planes are `step` numbers, of which these columns are some.
+                unsafe { tile.run::<I, MR, NP>(isa, columns, |i| base.wrapping_add(i * self.step)) };
+            }
+            there = top..end;
+            for (c, x) in o.clone().zip(self.between.chunks_exact(self.step)) {
+                let at = ((n * s.channels_out + c) * height + y) * width;
+                let out = self.out.part(at, rows * width);
+                let plane = Plane {
+                    x: &x[..there.len() * wide],
+                    size: (there.len(), wide),
+                    pad: (s.pad_before[1] as isize + top as isize, s.pad_before[2] as isize),
+                    taps: taps::<I, K>(isa, &self.second.w[c * K * K..]),
+                    alpha: 1.0,
+                    shift: self.second.bias.map_or(-0.0, |b| b[c]),
+                    residual: self.residual.map(|r| (&r[at..at + rows * width], 1.0)),
+                    limits: second_limits,
+                    first: y,
+                    width,
+                };
+                plane.all(isa, s.stride[1], &edge, out);
+                if let Some(act) = second_later {
+                    act.apply(out);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,144 @@
+//! Pairs against the two convolutions one behind the other, and their bits against other units,
+//! blocks and instruction sets.
+use super::*;
+use crate::conv::Conv;
+use crate::gemm::{Bias, Epilogue};
+use crate::simd::{Level, with_level};
+use crate::view::block_range;
+use proptest::prelude::*;
+
+fn numbers(n: usize, seed: u64) -> Vec<f32> {
+    let mut s = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    (0..n)
+        .map(|_| {
+            s ^= s << 13;
+            s ^= s >> 7;
+            s ^= s << 17;
+            ((s >> 40) as f32 / (1u64 << 24) as f32) * 2.0 - 1.0
+        })
+        .collect()
+}
+
+/// One convolution alone.
+fn alone(s: &ConvSpec, x: &[f32], half: &Half<'_>, residual: Option<&[f32]>) -> Vec<f32> {
+    let out = s.output().unwrap();
+    let mut y = vec![f32::NAN; s.batch * s.channels_out * out.iter().product::<usize>()];
+    let c = Conv::new(s).unwrap();
+    let bias = half.bias.map_or(Bias::None, Bias::PerRow);
+    let e = Epilogue { bias, residual: residual.map(|r| (r, 1.0)), act: half.act, ..Epilogue::default() };
+    c.run(0..c.units(), x, half.w, &e, &mut Out::new(&mut y)).unwrap();
+    y
+}
+
+/// Whatever the sizes are, also where it would not pay.
+fn plan(first: &ConvSpec, second: &ConvSpec) -> ConvPair {
+    let depthwise_first = is_plane(first) && is_point(second);
+    let ([_, high, wide], [_, height, width]) = (first.output().unwrap(), second.output().unwrap());
+    let (first, second, block) = (first.clone(), second.clone(), second.channels_out);
+    let (between, out) = ([high, wide], [height, width]);
+    ConvPair { first, second, depthwise_first, between, out, rows: TOGETHER, block }
+}
+
+/// Sizes around the lanes, windows of three and five, steps of one and two, in either order.
+fn pairs() -> impl Strategy<Value = (ConvSpec, ConvSpec)> {
+    let sizes = (1usize..20, prop_oneof![1usize..20, 30usize..36, 60usize..70], (0usize..5, 0usize..5, 0usize..5));
+    (sizes, (1usize..14, 1usize..30, 1usize..3), any::<bool>(), any::<bool>(), any::<bool>()).prop_filter_map(
+        "the window fits",
+        |((h, w, (top, left, right)), (c, o, batch), five, two, depthwise_first)| {
+            let deep = if depthwise_first { c } else { o };
+            let mut plane = ConvSpec::square(batch, [deep, deep], 1, if five { 5 } else { 3 });
+            plane.groups = deep;
+            plane.input = [1, h, w];
+            plane.stride = if two { [1, 2, 2] } else { [1; 3] };
+            (plane.pad_before, plane.pad_after) = ([0, top, left], [0, left, right]);
+            let out = plane.output().ok().filter(|o| !o.contains(&0))?;
+            let mut point = ConvSpec::square(batch, [c, o], 1, 1);
+            point.input = if depthwise_first { out } else { [1, h, w] };
+            Some(if depthwise_first { (plane, point) } else { (point, plane) })
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 120, ..ProptestConfig::default() })]
+    #[test]
+    fn pairs_are_the_two_one_behind_the_other(
+        (first, second) in pairs(), seed in 1u64..500, rows in 1usize..9, block in 1usize..20,
+        act in 0usize..16, bias in any::<bool>(), residual in any::<bool>(),
+    ) {
+        let acts = [Act::None, Act::Relu, Act::Clip(-0.25, 0.5), Act::HardSwish];
+        let len = |s: &ConvSpec| s.channels_out * s.channels_in / s.groups * s.taps();
+        let weights = [numbers(len(&first), seed + 1), numbers(len(&second), seed + 2)];
+        let biases = [numbers(first.channels_out, seed + 3), numbers(second.channels_out, seed + 4)];
+        let half = |i: usize, act| Half { w: &weights[i], bias: bias.then_some(&biases[i][..]), act };
+        let halves = [half(0, acts[act % 4]), half(1, acts[act / 4])];
+        let x = numbers(first.batch * first.channels_in * first.input[1] * first.input[2], seed);
+        let between = alone(&first, &x, &halves[0], None);
+        let total = second.batch * second.channels_out * second.output().unwrap().iter().product::<usize>();
+        let other = residual.then(|| numbers(total, seed + 5));
+        let want = alone(&second, &between, &halves[1], other.as_deref());
+        let run = |p: &ConvPair| {
+            let mut y = vec![f32::NAN; total];
+            for b in (0..5).rev() {
+                let units = block_range(p.units(), b, 5);
+                p.run(units, &x, [&halves[0], &halves[1]], other.as_deref(), &mut Out::new(&mut y)).unwrap();
+            }
+            y
+        };
+        let one = plan(&first, &second);
+        let best = run(&one);
+        for (i, (g, w)) in best.iter().zip(&want).enumerate() {
+            prop_assert!((g - w).abs() < 1e-4, "element {}: {} for {}", i, g, w);
+        }
+        let cut = one.clone().with_units(rows, block);
+        for level in Level::available() {
+            for plan in [&one, &cut] {
+                prop_assert_eq!(&with_level(level, || run(plan)), &best, "{:?}", level);
+            }
+        }
+    }
+}
+
+/// What is no number and infinities reach the results that see them, and no other.
+#[test]
+fn numbers_without_bound_stay_where_they_are_seen() {
+    let mut plane = ConvSpec::square(1, [6, 6], 33, 3);
+    plane.groups = 6;
+    (plane.pad_before, plane.pad_after) = ([0, 1, 1], [0, 1, 1]);
+    let point = ConvSpec::square(1, [6, 6], 33, 1);
+    let (w, v, mut x) = (numbers(54, 1), numbers(36, 2), numbers(6 * 33 * 33, 3));
+    (x[40], x[33 * 33 + 500], x[5 * 33 * 33 - 1]) = (f32::NAN, f32::INFINITY, f32::NEG_INFINITY);
+    let half = |w| Half { w, bias: None, act: Act::None };
+    for (first, second, halves) in [(&plane, &point, [&w[..], &v[..]]), (&point, &plane, [&v[..], &w[..]])] {
+        let halves = halves.map(half);
+        let want = alone(second, &alone(first, &x, &halves[0], None), &halves[1], None);
+        let p = plan(first, second);
+        let mut y = vec![0.0; want.len()];
+        p.run(0..p.units(), &x, [&halves[0], &halves[1]], None, &mut Out::new(&mut y)).unwrap();
+        for (i, (g, w)) in y.iter().zip(&want).enumerate() {
+            let same = g == w || (g - w).abs() < 1e-4 || g.is_nan() && w.is_nan();
+            assert!(same, "element {i}: {g} for {w}");
+        }
+        assert!(y.iter().filter(|v| v.is_finite()).count() > 33 * 33 * 5);
+    }
+}
+
+#[test]
+fn what_is_no_pair_or_does_not_stay_in_the_caches_has_no_plan() {
+    let mut plane = ConvSpec::square(1, [32, 32], 56, 3);
+    plane.groups = 32;
+    (plane.pad_before, plane.pad_after) = ([0, 1, 1], [0, 1, 1]);
+    let point = ConvSpec::square(1, [32, 64], 56, 1);
+    assert!(ConvPair::new(&plane, &point).unwrap().is_some());
+    assert_eq!(ConvPair::new(&point, &plane).unwrap(), None, "channels that do not fit");
+    assert_eq!(ConvPair::new(&point, &point).unwrap(), None);
+    let deep = ConvSpec { channels_in: 4096, channels_out: 4096, groups: 4096, ..plane.clone() };
+    let wide = ConvSpec { channels_in: 4096, channels_out: 4096, ..point.clone() };
+    assert_eq!(ConvPair::new(&deep, &wide).unwrap(), None, "weights that do not stay in the caches");
+    let p = ConvPair::new(&plane, &point).unwrap().unwrap();
+    let (w, v) = (vec![0.0; 288], vec![0.0; 2047]);
+    let half = |w| Half { w, bias: None, act: Act::None };
+    let x = vec![0.0; 32 * 56 * 56];
+    let e = p.run(0..1, &x, [&half(&w), &half(&v)], None, &mut Out::new(&mut vec![0.0; 64 * 56 * 56])).unwrap_err();
+    assert_eq!(e, ConvError::Short { operand: "weights", has: 2047, needs: 2048 });
+}

@@ -1,0 +1,122 @@
+//! `ConvPairFusionPass`: a depthwise convolution and one of one point, of which one alone reads the
+//! other, become `FusedConvPair`: what stands between them is made a strip at a time and stays in the
+//! caches.
+//!
+//! Before: `%d = FusedConv(%x, %v) {groups = C}`, `%y = FusedConv(%d, %w)` with a `%w` of one point
+//! After: `%y = FusedConvPair(%x, %v, _, %w) {depthwise = "first"}`; in the other order `"second"`
+//! When: both are in single precision and of known sizes, and the values between them are more than
+//! stay in a cache by themselves. A depthwise convolution between two others goes with the one
+//! behind it, but with steps of two with the one before it, which then is the larger.
+//! Refuses: a residual or a type of its own in the first; what the op store has no kernel for.
+use super::{attrs_of, only_reader, out_desc, put};
+use crate::families::{conv, conv_pair};
+use crate::sig::{Sig, Tensor};
+use ge_kernels::conv::ConvSpec;
+use ge_plugin_api::Result;
+use ge_plugin_api::fusion::{Boundary, SubgraphRewriter, Verdict};
+use ge_plugin_api::pass::{Pass, PassInfo, PassLevel, PassStage};
+use ge_plugin_api::patch::Patch;
+use ge_plugin_api::types::{AttrMap, DType, ValueRef};
+use ge_plugin_api::view::{Graph, Node};
+
+/// The pass.
+pub struct ConvPairFusion;
+
+/// Name of the pass.
+const NAME: &str = "ConvPairFusionPass";
+/// Convolutions of images.
+const CONVOLUTIONS: [&str; 3] = ["Conv2D", "DepthwiseConv2D", "FusedConv"];
+/// Numbers between the two for which it pays: fewer stay in the second cache from one kernel to the
+/// next, or do not cost much from the last.
+const LEAST_BETWEEN: usize = 320 * 1024;
+
+impl Pass for ConvPairFusion {
+    fn info(&self) -> PassInfo {
+        let help = "joins depthwise convolutions with those of one point before or behind them";
+        PassInfo::new(NAME, PassStage::AFTER_PRECISION_REFINE, PassLevel::O3, help)
+    }
+    fn run(&self, graph: &Graph<'_>, patch: &mut Patch) -> Result<()> {
+        let mut rewriter = SubgraphRewriter::new(NAME, graph, patch);
+        for n in graph.nodes_of(&CONVOLUTIONS) {
+            let Some(spec) = (!rewriter.is_gone(n.id())).then(|| single(&n)).flatten() else { continue };
+            if spec.groups == 1 || spec.groups != spec.channels_in || spec.channels_out != spec.channels_in {
+                continue;
+            }
+            let behind = only_reader(graph, n.value(0)).filter(|r| r.input(0) == Some(n.value(0)));
+            let behind = behind.filter(|r| CONVOLUTIONS.contains(&r.op())).map(|r| (n, r));
+            let before = n.input(0).and_then(|v| Some((v, graph.find(v.node)?)));
+            let before = before.filter(|(v, b)| {
+                CONVOLUTIONS.contains(&b.op()) && only_reader(graph, *v).is_some_and(|r| r.id() == n.id())
+            });
+            let before = before.map(|(_, b)| (b, n));
+            let pairs = if spec.stride == [1; 3] { [behind, before] } else { [before, behind] };
+            for (first, second) in pairs.into_iter().flatten() {
+                if rewriter.is_gone(first.id()) || rewriter.is_gone(second.id()) {
+                    continue;
+                }
+                let nodes = vec![first.id(), second.id()];
+                let b = Boundary { nodes, outputs: vec![second.value(0)] };
+                let Some((attrs, inputs)) = joined(&first, &second, &spec, first.id() == n.id()) else { continue };
+                rewriter
+                    .replace(&b, |r| Ok(vec![put(r, "FusedConvPair", &inputs, &attrs, out_desc(&second)?)?.into()]));
+                if rewriter.is_gone(n.id()) {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The sizes of a convolution in single precision whose sizes are known.
+fn single(n: &Node<'_>) -> Option<ConvSpec> {
+    let reals = || (0..n.inputs().len()).filter_map(|i| n.input_desc(i)).chain(n.outputs().first());
+    if !reals().all(|d| d.dtype == DType::F32 && d.shape.is_static() && d.origin.is_none()) {
+        return None;
+    }
+    let sig = Sig::of_node(n).ok()?;
+    Some(conv::sizes(&sig).ok()?.0)
+}
+
+/// Attributes and inputs of two in one; None where they are no such two or it would not pay.
+fn joined(
+    first: &Node<'_>,
+    second: &Node<'_>,
+    plane: &ConvSpec,
+    depthwise_first: bool,
+) -> Option<(AttrMap, Vec<ValueRef>)> {
+    let (given, own) = (attrs_of(first), attrs_of(second));
+    let fused = |n: &Node<'_>| n.op() == "FusedConv";
+    // Input 3 of others is an offset of bytes.
+    if first.input(3).is_some() || (!fused(second) && second.input(3).is_some()) {
+        return None;
+    }
+    single(first)?;
+    single(second)?;
+    let mut attrs = AttrMap::default();
+    attrs.set("depthwise", if depthwise_first { "first" } else { "second" });
+    attrs.set("strides", plane.stride.iter().fold(vec![1i64], |v, s| [v, vec![*s as i64]].concat()));
+    let pads = [plane.pad_before[1], plane.pad_after[1], plane.pad_before[2], plane.pad_after[2]];
+    attrs.set("pads", pads.map(|p| p as i64).to_vec());
+    let acts = [("first_activation", &given), ("activation", &own)];
+    for (key, from) in acts {
+        if let Some(name) = from.str("activation") {
+            attrs.set(key, name);
+        }
+        if let Some(numbers) = from.floats("activation_params") {
+            attrs.set(format!("{key}_params").as_str(), numbers.to_vec());
+        }
+    }
+    let of = |n: &Node<'_>, i: usize| n.input(i).unwrap_or(ValueRef::ABSENT);
+    let inputs = vec![of(first, 0), of(first, 1), of(first, 2), of(second, 1), of(second, 2), of(second, 3)];
+    let enough = between(&inputs, second, &attrs).is_some_and(|n| n >= LEAST_BETWEEN);
+    enough.then_some((attrs, inputs))
+}
+
+/// Numbers between the two, where they are a pair.
+fn between(inputs: &[ValueRef], second: &Node<'_>, attrs: &AttrMap) -> Option<usize> {
+    let g = second.graph();
+    let tensor = |v: &ValueRef| -> Verdict<Option<Tensor>> { g.desc(*v).map(|d| Tensor::of(d, None)).transpose() };
+    let inputs = inputs.iter().map(tensor).collect::<Verdict<_>>().ok()?;
+    conv_pair::between(&Sig { op: "FusedConvPair".into(), attrs: attrs.clone(), inputs, outputs: vec![] })
+}

@@ -1,0 +1,71 @@
+//! Convolutions in single precision whose filters are changed when a model is compiled, and pairs of
+//! which one reads the other: the numbers of the kernels alone, and of the AI CPU's.
+use ge_tests::expect_code;
+use serde_json::Value;
+
+/// Both pairs of [`MODEL`] as one operator each, as a vendor's model may have them.
+const PAIRS: &str = "graph @main(%x: f32[1,8,112,112]) {
+  %k = Const() {value = dense<f32[32,8,3,3]: @K>} : f32[32,8,3,3]
+  %d = Const() {value = dense<f32[32,1,3,3]: @D>} : f32[32,1,3,3]
+  %p = Const() {value = dense<f32[24,32,1,1]: @P>} : f32[24,32,1,1]
+  %q = Const() {value = dense<f32[96,24,1,1]: @Q>} : f32[96,24,1,1]
+  %e = Const() {value = dense<f32[96,1,5,5]: @E>} : f32[96,1,5,5]
+  %a = FusedConv(%x, %k) {activation = \"relu\", pads = [1, 1, 1, 1]} : f32[1,32,112,112]
+  %c = FusedConvPair(%a, %d, _, %p) {first_activation = \"clip\", first_activation_params = [0.0, 6.0], pads = [1, 1, 1, 1]} : f32[1,24,112,112]
+  %y = FusedConvPair(%c, %q, _, %e) {depthwise = \"second\", first_activation = \"hard_swish\", pads = [1, 2, 1, 2], strides = [1, 1, 2, 2]} : f32[1,96,56,56]
+  return %y
+}
+";
+
+/// A filter that small windows share, one that a depthwise convolution has, two of one point.
+const MODEL: &str = "graph @main(%x: f32[1,8,112,112]) {
+  %k = Const() {value = dense<f32[32,8,3,3]: @K>} : f32[32,8,3,3]
+  %d = Const() {value = dense<f32[32,1,3,3]: @D>} : f32[32,1,3,3]
+  %p = Const() {value = dense<f32[24,32,1,1]: @P>} : f32[24,32,1,1]
+  %q = Const() {value = dense<f32[96,24,1,1]: @Q>} : f32[96,24,1,1]
+  %e = Const() {value = dense<f32[96,1,5,5]: @E>} : f32[96,1,5,5]
+  %a = FusedConv(%x, %k) {activation = \"relu\", pads = [1, 1, 1, 1]} : f32[1,32,112,112]
+  %b = FusedConv(%a, %d) {activation = \"clip\", activation_params = [0.0, 6.0], groups = 32, pads = [1, 1, 1, 1]} : f32[1,32,112,112]
+  %c = Conv2D(%b, %p) : f32[1,24,112,112]
+  %f = FusedConv(%c, %q) {activation = \"hard_swish\"} : f32[1,96,112,112]
+  %y = DepthwiseConv2D(%f, %e) {auto_pad = \"SAME_UPPER\", strides = [1, 1, 2, 2]} : f32[1,96,56,56]
+  return %y
+}
+";
+
+fn list(n: usize) -> String {
+    (0..n).map(|i| format!("{}", ((i * 37 % 61) as f64 - 30.0) / 256.0)).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn filters_changed_ahead_and_pairs_give_the_numbers_of_the_kernels_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    let sizes = [("@K", 32 * 8 * 9), ("@D", 32 * 9), ("@P", 24 * 32), ("@Q", 96 * 24), ("@E", 96 * 25)];
+    for (file, text) in [("m.ge", MODEL), ("pairs.ge", PAIRS)] {
+        let text = sizes.iter().fold(text.to_owned(), |t, (name, n)| t.replace(name, &list(*n)));
+        std::fs::write(d.join(file), text).unwrap();
+    }
+    let compile = |file: &str, om: &str, set: &[&str]| {
+        expect_code(d, 0, &[&["compile", file, "-o", om, "-q"][..], set].concat());
+        let said: Value = serde_json::from_slice(&expect_code(d, 0, &["inspect", om, "--json"]).stdout).unwrap();
+        let graphs = said["graphs"].as_array().unwrap().clone();
+        let nodes = graphs.into_iter().flat_map(|g| g["nodes"].as_array().unwrap().clone());
+        nodes
+            .map(|n| n["type"].as_str().unwrap_or_default().to_owned())
+            .filter(|o| o.contains("Conv"))
+            .collect::<Vec<_>>()
+    };
+    let all = compile("m.ge", "all.om", &[]);
+    let off = "ge.optimizationSwitch=ConvTilesPass:off;ConvPairFusionPass:off";
+    let alone = compile("m.ge", "alone.om", &["--set", off]);
+    let on_cpu = ["--set", "ge.exec.exclude_engines=AiCore|AiVector"];
+    assert_eq!((compile("m.ge", "cpu.om", &on_cpu).len(), alone.len()), (5, 5));
+    assert_eq!(all, ["FusedConv", "FusedConvPair", "FusedConvPair"]);
+    assert_eq!(compile("pairs.ge", "pairs.om", &on_cpu), all);
+    expect_code(d, 0, &["run", "cpu.om", "--random", "3", "--outputs", "o", "-q"]);
+    for (om, threads) in [("all.om", "1"), ("all.om", "2"), ("alone.om", "2"), ("pairs.om", "1")] {
+        let near = ["--expect", "o", "--rtol", "1e-4", "--atol", "1e-4", "-q", "--threads", threads];
+        expect_code(d, 0, &[&["run", om, "--random", "3"][..], &near].concat());
+    }
+}
