@@ -79,7 +79,7 @@ fn specs(sig: &Sig) -> Answer<(ConvSpec, ConvSpec)> {
     let [top, bottom, left, right] = pads.map(|p| p as usize);
     let spec = |input: [usize; 3], channels: usize, w: &[usize], depthwise: bool| -> Answer<ConvSpec> {
         let groups = if depthwise { channels } else { 1 };
-        if w[1].checked_mul(groups) != Some(channels) || w[0] % groups != 0 {
+        if w[1].checked_mul(groups) != Some(channels) || !w[0].is_multiple_of(groups) {
             return Err(format!("filter {w:?} for {channels} channels in {groups} groups"));
         }
         let mut s = ConvSpec::square(x.shape[0], [channels, w[0]], 1, 1);
