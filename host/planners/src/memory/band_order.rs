@@ -67,12 +67,7 @@ pub(super) fn band_order(problem: &Problem, lists: &Neighbours, prices: &Prices,
         begins[problem.lower[at] as usize].push(narrow(at));
         ends[problem.upper[at] as usize].push(narrow(at));
     }
-    let mut times: Vec<u64> = Vec::with_capacity(instants);
-    times.push(0);
-    times.extend(problem.stretch.iter().scan(0_u64, |time, stretch| {
-        *time = time.saturating_add(*stretch);
-        Some(*time)
-    }));
+    let mut times = problem.times();
     let last = times[instants - 1];
     let life = |at: usize| {
         let (lower, upper) = (times[problem.lower[at] as usize], times[problem.upper[at] as usize]);
@@ -121,7 +116,7 @@ pub(super) fn band_order(problem: &Problem, lists: &Neighbours, prices: &Prices,
 }
 
 /// Each block on the highest of its neighbours that stand below it.
-fn stacked_in_order(problem: &Problem, lists: &Neighbours, nominal: &[u64]) -> Vec<u64> {
+pub(super) fn stacked_in_order(problem: &Problem, lists: &Neighbours, nominal: &[u64]) -> Vec<u64> {
     let mut order: Vec<u32> = (0..narrow(problem.len())).collect();
     order.sort_by_key(|&at| (nominal[at as usize], at));
     let (mut offsets, mut placed) = (vec![0_u64; problem.len()], vec![false; problem.len()]);

@@ -39,6 +39,7 @@ mod problem;
 mod search;
 mod separate;
 mod sweep;
+mod tiling;
 
 pub use binary_block_mem_assigner::BinaryBlockMemAssigner;
 pub use block::{AssignError, AssignOptions, Block, Buffer, MemoryEffort, Plan, Watch};

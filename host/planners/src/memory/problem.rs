@@ -147,6 +147,17 @@ impl Problem {
         self.stretch.len()
     }
 
+    /// The caller's time of each instant, from the first.
+    pub(super) fn times(&self) -> Vec<u64> {
+        let mut times = Vec::with_capacity(self.stretch.len() + 1);
+        times.push(0);
+        times.extend(self.stretch.iter().scan(0_u64, |time, stretch| {
+            *time = time.saturating_add(*stretch);
+            Some(*time)
+        }));
+        times
+    }
+
     /// Whether any block is pinned.
     pub(super) fn pinned(&self) -> bool {
         self.fixed.iter().any(Option::is_some)

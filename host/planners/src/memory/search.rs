@@ -12,6 +12,7 @@ use super::greedy::{Fit, Order, ordered, place_rest};
 use super::hand_over::{exact_share, hand_over};
 use super::problem::{Neighbours, Problem};
 use super::separate::Separation;
+use super::tiling::{Effort, tiled};
 
 /// Steps of one search before the next may take over, and all it may take.
 #[derive(Debug, Clone, Copy)]
@@ -24,6 +25,8 @@ struct Budget {
     bands: &'static [(usize, usize)],
     /// Steps of all these beams.
     band_steps: u64,
+    /// How hard to put pieces together.
+    tiling: Effort,
     /// Steps of the exact search at the target, and at each capacity above it.
     exact_steps: (u64, u64),
     /// Neighbours that each lane of the separation may look at.
@@ -42,6 +45,10 @@ const PAIR_STEPS: u64 = 50_000;
 const AFTER_BANDS: u64 = 400_000_000;
 /// The name of plans that follow from an order of bands.
 const BAND_ORDER: &str = "band-order";
+/// A plan within this part of the target is near it.
+const NEAR: u64 = 25;
+/// The name of plans put together of pieces.
+const TILING: &str = "tiling";
 /// Blocks up to which a problem counts as small.
 const SMALL: usize = 3000;
 
@@ -72,6 +79,16 @@ impl Budget {
             MemoryEffort::Default => (&[(1, 1), (4, 1)], 6_000_000),
             MemoryEffort::Max => (&[(1, 1), (4, 4), (16, 4)], 300_000_000),
         };
+        let tiling = match effort {
+            MemoryEffort::Fast => Effort { most_blocks: 0, idle_steps: 0, bands: &[], band_steps: 0 },
+            MemoryEffort::Default => {
+                Effort { most_blocks: 30_000, idle_steps: 4_000_000, bands: &[(1, 1)], band_steps: 4_000_000 }
+            }
+            MemoryEffort::Max => {
+                let bands = &[(1, 4), (4, 4)];
+                Effort { most_blocks: 100_000, idle_steps: 200_000_000, bands, band_steps: 40_000_000 }
+            }
+        };
         let exact_steps = match effort {
             MemoryEffort::Fast => (0, 0),
             MemoryEffort::Default => (80_000_000, 0),
@@ -81,7 +98,7 @@ impl Budget {
         let lane_steps =
             lane_steps.min((problem.len() as u64).saturating_mul(problem.len() as u64).saturating_mul(PAIR_STEPS));
         let lanes = if effort == MemoryEffort::Max && problem.len() <= SMALL { 4 } else { 2 };
-        Self { beams, beam_steps, bands, band_steps, exact_steps, lane_steps: lane_steps / lanes, lanes }
+        Self { beams, beam_steps, bands, band_steps, tiling, exact_steps, lane_steps: lane_steps / lanes, lanes }
     }
 }
 
@@ -116,7 +133,18 @@ pub(super) fn improve(
     }
     if plain && exact_share(problem) >= WORTH_A_SWEEP {
         best = handed_over(problem, lists, best, target, &budget, watch);
-        best = banded(problem, lists, best, target, &budget, watch);
+        if problem.arena(&best.0) > target {
+            if let Some((arena, offsets)) = tiled(problem, lists, target, budget.tiling)
+                && arena < problem.arena(&best.0)
+            {
+                best = (offsets, TILING);
+            }
+        }
+        // What is left to gain behind a good packing is worth a long search only.
+        let near = target + target / NEAR;
+        if options.effort == MemoryEffort::Max || problem.arena(&best.0) > near {
+            best = banded(problem, lists, best, target, &budget, watch);
+        }
     }
     if plain && problem.len() <= MOST_BLOCKS && problem.arena(&best.0) > target {
         best = searched(problem, lists, best, &mut target, &budget, watch);

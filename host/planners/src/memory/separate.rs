@@ -52,7 +52,8 @@ pub(super) struct Separation<'a> {
     pub(super) steps: u64,
 }
 
-fn signed(units: u64) -> i64 {
+/// Units as a signed number: sums of sizes are checked to fit.
+pub(super) fn signed(units: u64) -> i64 {
     i64::try_from(units).expect("sums of sizes are checked to fit in 63 bits")
 }
 

@@ -1,0 +1,208 @@
+//! Packings almost without waste, put together from below. Memory and time form a rectangle that
+//! is cut into smaller ones again and again: those cut last are recognised by their instants and
+//! sizes alone, wherever they are, and become one piece; so do pieces, until few are left. What
+//! cannot be told at one place does not disturb the others. Few pieces are then packed by an
+//! order of bands, and the order of all blocks follows.
+//!
+//! First, memory that buffers leave idle is found again (`idle`), so that most pieces fit exactly;
+//! then pieces are put together (`pieces`, `rules`), those with the least waste first.
+
+mod idle;
+mod pieces;
+mod rules;
+
+use rayon::prelude::*;
+
+use super::band_choice::PRICES;
+use super::band_order::{Way, band_order, stacked_in_order};
+use super::block::Block;
+use super::problem::{Neighbours, Problem, narrow};
+use idle::with_idle;
+use pieces::Pieces;
+use rules::{Alone, Union, unions};
+
+/// Idle parts of a million that a union may have, one limit after the other, and whether what is
+/// left is packed then.
+const LIMITS: [(u64, bool); 9] = [
+    (100, true),
+    (10_000, false),
+    (30_000, true),
+    (60_000, true),
+    (100_000, true),
+    (150_000, false),
+    (200_000, true),
+    (300_000, false),
+    (400_000, true),
+];
+/// The limit from which on the least waste decides between chains of causes that are as short.
+const ANY_FROM: u64 = 60_000;
+
+/// How hard to look for idle memory and to pack what is left.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Effort {
+    /// Blocks up to which anything is done at all.
+    pub(super) most_blocks: usize,
+    /// Steps of all searches for idle memory.
+    pub(super) idle_steps: u64,
+    /// Trees in the beams of orders of bands, one after the other, and how many sets of prices each
+    /// is run with.
+    pub(super) bands: &'static [(usize, usize)],
+    /// Steps of each order of bands.
+    pub(super) band_steps: u64,
+}
+
+/// What is left once no union has less waste than a limit.
+struct Rest {
+    whole: Vec<u32>,
+    problem: Problem,
+    lists: Neighbours,
+}
+
+/// The best plan and its arena; none for more blocks than `effort` allows.
+pub(super) fn tiled(problem: &Problem, lists: &Neighbours, target: u64, effort: Effort) -> Option<(u64, Vec<u64>)> {
+    if problem.len() > effort.most_blocks {
+        return None;
+    }
+    let mut pieces = Pieces::new(problem);
+    let mut idle_steps = effort.idle_steps;
+    let mut rests: Vec<Rest> = Vec::new();
+    for (limit, is_packed) in LIMITS {
+        let whole = pieces.whole();
+        let (places, taken) = with_idle(&pieces.places(&whole), &pieces.times, limit >= ANY_FROM, idle_steps);
+        idle_steps = idle_steps.saturating_sub(taken);
+        pieces.grow(&whole, &places);
+        unite(&mut pieces, limit);
+        if is_packed && rests.last().is_none_or(|rest| rest.whole.len() > pieces.whole().len()) {
+            rests.extend(left(&pieces));
+        }
+    }
+    let mut best: Option<(u64, Vec<u64>)> = None;
+    for &(width, sets) in effort.bands {
+        let runs: Vec<(&Rest, usize)> = rests.iter().flat_map(|rest| (0..sets).map(move |set| (rest, set))).collect();
+        let run = |&(rest, set): &(&Rest, usize)| {
+            let way = Way { width, backwards: false, most_steps: effort.band_steps };
+            let units = band_order(&rest.problem, &rest.lists, &PRICES[set], way).0?;
+            let bottoms: Vec<u64> = units.into_iter().map(|unit| unit * rest.problem.unit).collect();
+            let offsets = stacked_in_order(problem, lists, &pieces.unfold(&rest.whole, &bottoms, problem.len()));
+            Some((problem.arena(&offsets), offsets))
+        };
+        let found: Vec<Option<(u64, Vec<u64>)>> = runs.par_iter().map(run).collect();
+        best = best.into_iter().chain(found.into_iter().flatten()).min_by_key(|(arena, _)| *arena);
+        if best.as_ref().is_some_and(|(arena, _)| *arena <= target) {
+            break;
+        }
+    }
+    best
+}
+
+/// The pieces that are no part of another, as a problem of their own.
+fn left(pieces: &Pieces) -> Option<Rest> {
+    let whole = pieces.whole();
+    let block = |&piece: &u32| {
+        let piece = pieces.of(piece);
+        let [lower, upper] = [piece.lower, piece.upper].map(|instant| pieces.times[instant as usize]);
+        Block { id: 0, lower, upper, size: piece.size, align: 1, stream: 0, reuse: true, fixed: None }
+    };
+    let blocks: Vec<Block> = whole.iter().map(block).collect();
+    let problem = Problem::new(&blocks, true).ok()?;
+    let lists = problem.neighbours(&blocks, None).ok()?;
+    Some(Rest { whole, problem, lists })
+}
+
+/// Puts pieces together, those with the least waste first, as long as any has no more than `limit`.
+fn unite(pieces: &mut Pieces, limit: u64) {
+    let mut instants: Vec<u32> = (0..pieces.times.len()).map(narrow).collect();
+    while !instants.is_empty() {
+        let alone = Alone::new(pieces);
+        let mut found: Vec<Union> = Vec::new();
+        for &instant in &instants {
+            unions(pieces, &alone, instant, &mut found);
+        }
+        found.retain(|union| union.idle <= limit);
+        found.sort_unstable();
+        instants.clear();
+        for Union { made, lower, upper, size, .. } in found {
+            let parts = made.parts();
+            if parts.iter().any(|&part| pieces.of(part).taken) {
+                continue;
+            }
+            for part in parts {
+                instants.extend([pieces.of(part).lower, pieces.of(part).upper]);
+            }
+            pieces.add(lower, upper, size, made);
+        }
+        // A wheel is looked for where its middle begins, and changes elsewhere may complete it.
+        for at in 0..instants.len() {
+            let instant = instants[at] as usize;
+            for &piece in pieces.begins[instant].iter().chain(&pieces.ends[instant]) {
+                instants.extend([pieces.of(piece).lower, pieces.of(piece).upper]);
+            }
+        }
+        instants.sort_unstable();
+        instants.dedup();
+    }
+}
+
+#[cfg(test)]
+mod planted;
+
+#[cfg(test)]
+mod tests {
+    use super::planted::{HEIGHT, planted};
+    use super::{Effort, tiled};
+    use crate::memory::check_offsets::check_offsets;
+    use crate::memory::problem::Problem;
+    use crate::memory::{Block, Buffer};
+    use proptest::prelude::*;
+
+    const EFFORT: Effort =
+        Effort { most_blocks: 10_000, idle_steps: 10_000_000, bands: &[(1, 1)], band_steps: 10_000_000 };
+
+    /// Arena of the plan in parts of a thousand of `height`, after it was checked.
+    fn share(blocks: &[Block], height: u64) -> u64 {
+        let problem = Problem::new(blocks, true).expect("a problem");
+        let lists = problem.neighbours(blocks, None).expect("lists");
+        let (arena, units) = tiled(&problem, &lists, problem.bound, EFFORT).expect("a plan");
+        let offsets: Vec<u64> = units.iter().map(|unit| unit * problem.unit).collect();
+        assert_eq!(problem.arena(&units), arena);
+        assert_eq!(check_offsets(blocks, &offsets, arena * problem.unit, None), Ok(()));
+        arena * problem.unit * 1000 / height
+    }
+
+    #[test]
+    fn a_packing_without_waste_is_found_whole() {
+        for seed in 1..=10 {
+            assert_eq!(share(&planted(1500, 0, seed), HEIGHT), 1000, "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn a_packing_with_a_little_waste_is_found_nearly_whole() {
+        let mut shares: Vec<u64> = (1..=9).map(|seed| share(&planted(1500, 74, seed), HEIGHT)).collect();
+        shares.sort_unstable();
+        assert!(shares[4] <= 1020, "{shares:?}");
+    }
+
+    #[test]
+    fn five_pieces_around_one_are_one_and_what_is_idle_beside_and_behind_a_buffer_costs_nothing() {
+        // Around (3, 5): early above low, then high above low, then high above late; late is 2
+        // smaller than its place, and high ends before another takes its place over at 9.
+        let lives = [(0, 3, 70), (0, 5, 30), (3, 5, 20), (3, 7, 50), (5, 8, 48), (8, 9, 100)];
+        let block = |(id, &(lower, upper, size)): (usize, &(u64, u64, u64))| {
+            Block::from(&Buffer { id: id as u64, lower, upper, size, align: 1 })
+        };
+        let blocks: Vec<Block> = lives.iter().enumerate().map(block).collect();
+        assert_eq!(share(&blocks, 100), 1000);
+    }
+
+    proptest! {
+        #[test]
+        fn any_buffers_are_placed_apart(lives in prop::collection::vec((0_u64..20, 1_u64..8, 1_u64..30), 1..60)) {
+            let block = |(id, &(at, long, size)): (usize, &(u64, u64, u64))| {
+                Block::from(&Buffer { id: id as u64, lower: at, upper: at + long, size, align: 1 })
+            };
+            let blocks: Vec<Block> = lives.iter().enumerate().map(block).collect();
+            share(&blocks, 1);
+        }
+    }
+}
