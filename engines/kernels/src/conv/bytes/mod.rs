@@ -376,7 +376,7 @@ impl ByteConv {
                     let (o, rows) = (next, tile::rows(&step, end - next));
                     next += rows;
                     sum(&step, o, rows, &mut sums[..rows * flat]);
-                    for (i, sums) in sums.chunks_exact_mut(flat).enumerate().take(end - o) {
+                    for (i, sums) in sums.chunks_exact_mut(flat).enumerate().take(rows.min(end - o)) {
                         let channel = g * own + o + i;
                         let zero = w.zeros.get(if w.zeros.len() == 1 { 0 } else { channel }).copied().unwrap_or(0);
                         let mut add = bias.get(channel).copied().unwrap_or(0);
