@@ -40,6 +40,9 @@ enum Assigner {
     Greedy(Order, Fit, &'static str),
 }
 
+/// Of plans of one size that of this assigner is taken.
+const FIRST: Assigner = Assigner::Binary(BinaryBlockMemAssigner::DEFAULT);
+
 impl Assigner {
     const OURS: [Self; 9] = [
         Self::Sweep(SweepOrder::Size, "sweep-by-size"),
@@ -96,6 +99,14 @@ impl HybridMemAssigner {
         if problem.len() == 0 {
             return finish(blocks, conflicts, &problem, (Vec::new(), "none"), lower_bound);
         }
+        stop(watch)?;
+        // A plan at the bound is the smallest there is, and this assigner wins ties: nobody else has
+        // to run, and pairs that live together need not be listed.
+        let is_plain = conflicts.is_none() && !problem.pinned();
+        let first = if is_plain { FIRST.run(&problem, None) } else { None };
+        if let Some(first) = first.as_ref().filter(|(offsets, _)| problem.arena(offsets) <= problem.bound) {
+            return finish(blocks, conflicts, &problem, first.clone(), lower_bound);
+        }
         let most_pairs = match self.options.effort {
             MemoryEffort::Max => LISTED_PAIRS_MAX,
             MemoryEffort::Default => LISTED_PAIRS,
@@ -105,7 +116,7 @@ impl HybridMemAssigner {
         let neighbours = if listed { Some(problem.neighbours(blocks, conflicts)?) } else { None };
         check_pins(blocks, &problem, neighbours.as_ref())?;
         stop(watch)?;
-        let best = self.starts(&problem, neighbours.as_ref())?;
+        let best = self.starts(&problem, neighbours.as_ref(), first)?;
         stop(watch)?;
         let best = match neighbours {
             Some(lists) if self.options.effort != MemoryEffort::Fast => {
@@ -117,9 +128,15 @@ impl HybridMemAssigner {
         finish(blocks, conflicts, &problem, best, lower_bound)
     }
 
-    /// All assigners that need no start, side by side.
-    fn starts(&self, problem: &Problem, neighbours: Option<&Neighbours>) -> Result<Candidate, AssignError> {
-        let mut assigners = vec![Assigner::Binary(BinaryBlockMemAssigner::DEFAULT), Assigner::Max];
+    /// All assigners that need no start, side by side; `first` is what [`FIRST`] found already.
+    fn starts(
+        &self,
+        problem: &Problem,
+        neighbours: Option<&Neighbours>,
+        first: Option<Candidate>,
+    ) -> Result<Candidate, AssignError> {
+        let mut assigners = if first.is_some() { Vec::new() } else { vec![FIRST] };
+        assigners.push(Assigner::Max);
         if self.options.memory_priority {
             assigners.extend(BinaryBlockMemAssigner::MEMORY_PRIORITY.map(Assigner::Binary));
         }
@@ -128,9 +145,9 @@ impl HybridMemAssigner {
             .par_iter()
             .map(|assigner| if assigner.serves(problem, neighbours) { assigner.run(problem, neighbours) } else { None })
             .collect();
-        found
+        first
             .into_iter()
-            .flatten()
+            .chain(found.into_iter().flatten())
             .min_by_key(|(offsets, _)| problem.arena(offsets))
             // Pins and blocks without lists leave greedy or sweep: one always serves.
             .ok_or(AssignError::TooMany { what: "blocks", count: problem.len() })

@@ -8,8 +8,8 @@
 //!   who lives together;
 //! - the assigners, each a pure function of the same problem: `MaxBlockMemAssigner` and
 //!   `BinaryBlockMemAssigner` as the design documents have them, sweeps and greedy orders, and,
-//!   for intervals, packings of buffers that hand their memory over exactly or nearly so, exact
-//!   search and separation by guided local search;
+//!   for intervals, packings of buffers that hand their memory over exactly or nearly so, plans
+//!   around the fullest stretches of time, exact search and separation by guided local search;
 //! - `HybridMemAssigner`: runs them side by side and keeps the smallest arena.
 //!
 //! Every search counts its work in steps, never in time: the same input gives the same plan on
@@ -28,6 +28,7 @@ mod clique;
 mod exact;
 mod greedy;
 mod hand_over;
+mod hot;
 mod hybrid_mem_assigner;
 pub mod lower_bound;
 /// CSV files of buffers in, CSV files with offsets out (`ge plan memory`).

@@ -10,6 +10,7 @@ use super::clique::heavy_group;
 use super::exact::{MOST_BLOCKS, Outcome, exact};
 use super::greedy::{Fit, Order, ordered, place_rest};
 use super::hand_over::{exact_share, hand_over};
+use super::hot::hot;
 use super::problem::{Neighbours, Problem};
 use super::separate::Separation;
 use super::tiling::{Effort, tiled};
@@ -25,6 +26,8 @@ struct Budget {
     bands: &'static [(usize, usize)],
     /// Steps of all these beams.
     band_steps: u64,
+    /// Steps of all exact searches for the fullest stretches of time.
+    hot_steps: u64,
     /// How hard to put pieces together.
     tiling: Effort,
     /// Steps of the exact search at the target, and at each capacity above it.
@@ -47,6 +50,8 @@ const AFTER_BANDS: u64 = 400_000_000;
 const BAND_ORDER: &str = "band-order";
 /// A plan within this part of the target is near it.
 const NEAR: u64 = 25;
+/// The name of plans made around the fullest stretches of time.
+const HOT: &str = "fullest-first";
 /// The name of plans put together of pieces.
 const TILING: &str = "tiling";
 /// Blocks up to which a problem counts as small.
@@ -79,6 +84,11 @@ impl Budget {
             MemoryEffort::Default => (&[(1, 1), (4, 1)], 6_000_000),
             MemoryEffort::Max => (&[(1, 1), (4, 4), (16, 4)], 300_000_000),
         };
+        let hot_steps = match effort {
+            MemoryEffort::Fast => 0,
+            MemoryEffort::Default => (problem.len() as u64).saturating_mul(1500).min(24_000_000),
+            MemoryEffort::Max => 6_000_000_000,
+        };
         let tiling = match effort {
             MemoryEffort::Fast => Effort { most_blocks: 0, idle_steps: 0, bands: &[], band_steps: 0 },
             MemoryEffort::Default => {
@@ -98,7 +108,17 @@ impl Budget {
         let lane_steps =
             lane_steps.min((problem.len() as u64).saturating_mul(problem.len() as u64).saturating_mul(PAIR_STEPS));
         let lanes = if effort == MemoryEffort::Max && problem.len() <= SMALL { 4 } else { 2 };
-        Self { beams, beam_steps, bands, band_steps, tiling, exact_steps, lane_steps: lane_steps / lanes, lanes }
+        Self {
+            beams,
+            beam_steps,
+            bands,
+            band_steps,
+            hot_steps,
+            tiling,
+            exact_steps,
+            lane_steps: lane_steps / lanes,
+            lanes,
+        }
     }
 }
 
@@ -144,6 +164,15 @@ pub(super) fn improve(
         let near = target + target / NEAR;
         if options.effort == MemoryEffort::Max || problem.arena(&best.0) > near {
             best = banded(problem, lists, best, target, &budget, watch);
+        }
+    }
+    if plain && problem.len() > MOST_BLOCKS && problem.arena(&best.0) > target && !(watch.cancel)() {
+        let found = hot(problem, lists, target, problem.arena(&best.0), budget.hot_steps);
+        target = found.proven;
+        if let Some((arena, offsets)) = found.best
+            && arena < problem.arena(&best.0)
+        {
+            best = (offsets, HOT);
         }
     }
     if plain && problem.len() <= MOST_BLOCKS && problem.arena(&best.0) > target {

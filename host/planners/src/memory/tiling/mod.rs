@@ -144,7 +144,7 @@ fn unite(pieces: &mut Pieces, limit: u64) {
 }
 
 #[cfg(test)]
-mod planted;
+pub(super) mod planted;
 
 #[cfg(test)]
 mod tests {

@@ -5,7 +5,7 @@ use super::super::separate::Dice;
 use super::super::{Block, Buffer};
 
 /// Units of memory that all buffers together fit in.
-pub(super) const HEIGHT: u64 = 1 << 14;
+pub(in crate::memory) const HEIGHT: u64 = 1 << 14;
 const TIME: u64 = 1_000_000;
 
 #[derive(Clone, Copy)]
@@ -63,7 +63,7 @@ fn around(dice: &mut Dice, cut: Cut) -> Option<Vec<Cut>> {
 
 /// About `count` buffers that fit in [`HEIGHT`]. Of a thousand, `idle` are smaller than their place
 /// and as many end before it does.
-pub(super) fn planted(count: usize, idle: usize, seed: u64) -> Vec<Block> {
+pub(in crate::memory) fn planted(count: usize, idle: usize, seed: u64) -> Vec<Block> {
     let mut dice = Dice::new(seed);
     let mut cuts = vec![Cut { lower: 0, upper: TIME, bottom: 0, top: HEIGHT }];
     while cuts.len() < count {
