@@ -37,6 +37,7 @@ use crate::conv::{axis_out, common, conv2d, full_list, pads};
 use crate::dims;
 use crate::matmul::matmul_shape;
 use crate::read;
+use crate::reduce::NUMERIC_BOOL;
 use ge_plugin_api::diagnostic::Result;
 use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef, flags, infer};
 use ge_plugin_api::register_ops;
@@ -60,22 +61,6 @@ const ACTIVATIONS: &[&str] = &[
 ];
 const BYTE: &[DType] = &[DType::I8, DType::U8];
 const SINGLE: &[DType] = &[DType::F32];
-/// Types of a cluster's values.
-const PLAIN: &[DType] = &[
-    DType::F32,
-    DType::F16,
-    DType::BF16,
-    DType::F64,
-    DType::I8,
-    DType::I16,
-    DType::I32,
-    DType::I64,
-    DType::U8,
-    DType::U16,
-    DType::U32,
-    DType::U64,
-    DType::BOOL,
-];
 /// Steps of a cluster that give truth values.
 const TRUTHS: &[&str] = &[
     "Equal",
@@ -292,8 +277,8 @@ fn defs() -> Vec<OpDef> {
             .opt_attr("dtype", AttrKind::TYPE)
             .flags(flags::ELEMENTWISE),
         OpDef::new("FusedCluster", cluster)
-            .dynamic("x", PLAIN, "")
-            .dynamic_output("y", PLAIN, "")
+            .dynamic("x", NUMERIC_BOOL, "")
+            .dynamic_output("y", NUMERIC_BOOL, "")
             .required_attr("steps", AttrKind::STRINGS)
             .required_attr("gives", AttrKind::INTS)
             .flags(flags::FULL_PRECISION),

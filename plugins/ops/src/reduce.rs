@@ -21,7 +21,8 @@ use ge_plugin_api::register_ops;
 use ge_plugin_api::types::dtype::{FLOATS, INDEX, NUMERIC};
 use ge_plugin_api::types::{DType, Dim, Shape, TensorDesc};
 
-const NUMERIC_BOOL: &[DType] = &[
+/// [`NUMERIC`] and truth values.
+pub const NUMERIC_BOOL: &[DType] = &[
     DType::F32,
     DType::F16,
     DType::BF16,

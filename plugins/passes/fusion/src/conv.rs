@@ -107,8 +107,7 @@ impl<'a> Fold<'a> {
         let conv = g.find(input.node)?;
         let plain = CONVOLUTIONS.contains(&conv.op()) && !conv.str("data_format").unwrap_or("").ends_with('C');
         let alone = g.users(input).len() == 1
-            && conv.controls().is_empty()
-            && g.control_users(conv.id()).is_empty()
+            && edit::is_free(&conv)
             && (1..norm.outputs().len()).all(|k| g.users(norm.value(k as u32)).is_empty());
         // Input 3 of a convolution is an offset of quantised weights.
         let offset = conv.input(3).is_some_and(|v| !v.is_absent());
@@ -148,15 +147,9 @@ impl<'a> Fold<'a> {
 
     /// The norm becomes the convolution: its name and its readers stay.
     fn record(&self, g: &Graph<'_>, patch: &mut Patch, norm: &Node<'_>, names: &BTreeSet<&str>) {
-        let free = |what: &str| {
-            let mut name = format!("{}_{what}", norm.name());
-            while names.contains(name.as_str()) {
-                name.push('_');
-            }
-            name
-        };
-        let filter = patch.constant(&free("filter"), self.filter.clone());
-        let bias = self.bias.clone().map(|b| patch.constant(&free("bias"), b));
+        let name = |what: &str| edit::fresh_name(names, norm.name(), what);
+        let filter = patch.constant(&name("filter"), self.filter.clone());
+        let bias = self.bias.clone().map(|b| patch.constant(&name("bias"), b));
         let x: ValueRef = self.conv.inputs()[0];
         let inputs: Vec<ValueRef> = [Some(x), Some(filter), bias].into_iter().flatten().collect();
         for a in norm.attrs() {

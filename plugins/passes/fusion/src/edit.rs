@@ -1,5 +1,5 @@
-//! What both fusions share: names of what was fused, and removal of nodes that nothing reads any
-//! more.
+//! What fusions share: names of what was fused and of what is new, whether a node may be moved, and
+//! removal of nodes that nothing reads any more.
 use ge_plugin_api::patch::Patch;
 use ge_plugin_api::types::NodeId;
 use ge_plugin_api::view::{Graph, Node};
@@ -7,6 +7,20 @@ use std::collections::BTreeSet;
 
 /// Attribute of a fused node: names of the nodes it stands for (DESIGN 2, "Names survive").
 const ORIGINALS: &str = "_datadump_original_op_names";
+
+/// Whether a node's place hangs on its values alone: no control edge holds it or others by it.
+pub fn is_free(n: &Node<'_>) -> bool {
+    n.controls().is_empty() && n.graph().control_users(n.id()).is_empty()
+}
+
+/// The name `of` followed by `what`, and by as many underscores as make it new.
+pub fn fresh_name(names: &BTreeSet<&str>, of: &str, what: &str) -> String {
+    let mut name = format!("{of}_{what}");
+    while names.contains(name.as_str()) {
+        name.push('_');
+    }
+    name
+}
 
 /// Records the names of the nodes that `into` stands for, those that they stood for already
 /// included.

@@ -5,6 +5,7 @@
 //! When: type, shape and format of input and output are the same, all sizes known; a slice goes forward by ones, a padding is zero.
 //! Refuses: anything that cannot be read from constants; nodes with control edges.
 //! Keeps: all else. Cost: each node once.
+use crate::edit;
 use ge_plugin_api::Result;
 use ge_plugin_api::pass::{Pass, PassInfo, PassLevel, PassStage};
 use ge_plugin_api::patch::Patch;
@@ -30,7 +31,7 @@ impl Pass for NoEffectOpRemove {
     fn run(&self, graph: &Graph<'_>, patch: &mut Patch) -> Result<()> {
         let mut same: BTreeMap<ValueRef, ValueRef> = BTreeMap::new();
         for n in graph.nodes_of(&OPS) {
-            if gives_its_input(&n) && n.controls().is_empty() && graph.control_users(n.id()).is_empty() {
+            if gives_its_input(&n) && edit::is_free(&n) {
                 let x = n.inputs()[0];
                 let x = same.get(&x).copied().unwrap_or(x);
                 for u in graph.users(n.value(0)) {

@@ -8,6 +8,7 @@
 //! Refuses: tables that anything but selections reads; more indices than the axis has places; operands that the selection would
 //! have to lay out anew; control edges.
 //! Keeps: the selection's name and value, bit by bit: each element meets the same operations. Cost: each node of a table once.
+use crate::edit;
 use crate::edit::keep_names;
 use ge_plugin_api::Result;
 use ge_plugin_api::pass::{Pass, PassInfo, PassLevel, PassStage};
@@ -64,7 +65,7 @@ impl Selection {
         let plain = x.origin.is_none() && y.origin.is_none() && x.dtype == y.dtype;
         let table = x.shape.sizes().filter(|_| plain)?;
         let large = x.data_bytes().is_some_and(|b| b > FOLDED_BYTES);
-        if !large || !n.controls().is_empty() || !n.graph().control_users(n.id()).is_empty() {
+        if !large || !edit::is_free(n) {
             return None;
         }
         let out = y.shape.dims().to_vec();
@@ -153,7 +154,7 @@ impl Table {
     /// Takes in the node behind a value, and what it reads.
     fn add(&mut self, g: &Graph<'_>, v: ValueRef, reader: Option<NodeId>, how: &Selection) -> Option<()> {
         let n = g.find(v.node)?;
-        let free = n.controls().is_empty() && g.control_users(n.id()).is_empty() && n.outputs().len() == 1;
+        let free = edit::is_free(&n) && n.outputs().len() == 1;
         let own = reader.is_none_or(|r| g.users(v).iter().all(|u| u.node == r));
         if !free || !own || !is_map(&n) || self.nodes.len() >= MOST_NODES || self.nodes.contains(&n.id()) {
             return None;

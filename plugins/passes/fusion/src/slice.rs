@@ -4,6 +4,7 @@
 //! When: both go forward by ones between places that are constants, all sizes are known, and only such slices read the first.
 //! Refuses: other steps, places that are not known, control edges.
 //! Keeps: names and values of what is read. Cost: each node once.
+use crate::edit;
 use ge_plugin_api::Result;
 use ge_plugin_api::pass::{Pass, PassInfo, PassLevel, PassStage};
 use ge_plugin_api::patch::{Edit, Patch};
@@ -57,8 +58,7 @@ fn begins(n: &Node<'_>) -> Option<Vec<i64>> {
     let (Some(x), [y]) = (n.input_desc(0)?.shape.sizes(), n.outputs()) else { return None };
     let given = |i: usize| n.input(i).is_some_and(|v| !v.is_absent());
     let ints = |i: usize| n.const_input(i)?.to_i64(64);
-    let alone = n.controls().is_empty() && n.graph().control_users(n.id()).is_empty();
-    if n.op() != "StridedSliceV2" || !alone || n.graph().constant(n.inputs()[0]).is_some() {
+    if n.op() != "StridedSliceV2" || !edit::is_free(n) || n.graph().constant(n.inputs()[0]).is_some() {
         return None;
     }
     if given(4) && ints(4)?.iter().any(|s| *s != 1) {
@@ -86,10 +86,7 @@ fn write(patch: &mut Patch, n: &Node<'_>, (base, begin): (ValueRef, Vec<i64>), n
     let axes: Vec<i64> = (0..begin.len() as i64).collect();
     let mut inputs = vec![base];
     for (what, v) in [("begin", &begin), ("end", &end), ("axes", &axes)] {
-        let mut name = format!("{}_{what}", n.name());
-        while names.contains(name.as_str()) {
-            name.push('_');
-        }
+        let name = edit::fresh_name(names, n.name(), what);
         let Some(c) = ConstTensor::of(&[rank], v) else { return };
         inputs.push(patch.constant(&name, c));
     }

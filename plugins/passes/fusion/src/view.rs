@@ -7,6 +7,7 @@
 //! all sizes are known. A transpose that moves axes of length one alone is a view. A chain of views becomes one `Reshape`, or none where it comes back to the shape that it began with.
 //! Refuses: views and maps with control edges; a map whose views others read too.
 //! Keeps: names, order and values of all nodes that compute. Cost: each node and edge once.
+use crate::edit;
 use ge_plugin_api::Result;
 use ge_plugin_api::pass::{Pass, PassInfo, PassLevel, PassStage};
 use ge_plugin_api::patch::{Edit, Patch};
@@ -94,7 +95,7 @@ impl<'a> Plan<'a> {
         let [y] = n.outputs() else { return false };
         let same =
             n.input_desc(0).is_some_and(|x| known(x) && x.dtype == y.dtype && x.shape.count() == y.shape.count());
-        same && known(y) && n.controls().is_empty() && self.g.control_users(n.id()).is_empty()
+        same && known(y) && edit::is_free(n)
     }
 
     fn is_view(&self, n: &Node<'_>) -> bool {
@@ -204,10 +205,7 @@ impl<'a> Plan<'a> {
     fn view_behind(&self, patch: &mut Patch, base: ValueRef, want: &TensorDesc) -> ValueRef {
         let mut attrs = AttrMap::default();
         attrs.set("shape", Plan::sizes(want));
-        let mut name = format!("{}_view", self.g.node(base.node).name());
-        while self.names.contains(name.as_str()) {
-            name.push('_');
-        }
+        let name = edit::fresh_name(&self.names, self.g.node(base.node).name(), "view");
         ValueRef::new(patch.add("Reshape", &name, &[base], vec![want.clone()], attrs), 0)
     }
 }

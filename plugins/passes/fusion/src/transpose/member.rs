@@ -1,6 +1,7 @@
 //! Operators that can work in another layout: what they read and give in it, and which of their
 //! attributes and constants name axes.
-use super::free;
+use super::is_plain;
+use crate::edit;
 use ge_plugin_api::types::{AttrMap, ConstTensor, DType, Dim, TensorDesc, ValueRef};
 use ge_plugin_api::view::Node;
 
@@ -57,8 +58,8 @@ impl<'a> Member<'a> {
     pub(super) fn of(node: Node<'a>) -> Option<Member<'a>> {
         let first = node.outputs().first()?;
         let rank = first.shape.rank().filter(|r| *r > 1)?;
-        let of_rank = |d: &TensorDesc| d.origin.is_none() && d.shape.rank() == Some(rank);
-        if !node.outputs().iter().all(of_rank) || node.inputs().is_empty() || !free(&node) {
+        let of_rank = |d: &TensorDesc| is_plain(d, rank);
+        if !node.outputs().iter().all(of_rank) || node.inputs().is_empty() || !edit::is_free(&node) {
             return None;
         }
         let axis = |key: &str| first.shape.axis(node.int(key)?);

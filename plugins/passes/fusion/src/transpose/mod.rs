@@ -3,12 +3,14 @@
 //!
 //! Before: `%a = TransposeD(%x) {perm = [0,2,3,1]}  %b = Tanh(%a)  %c = Neg(%b)  %y = TransposeD(%c) {perm = [0,3,1,2]}`
 //! After: `%b = Tanh(%x)  %y = Neg(%b)`
-//! When: element-wise operators, reductions that keep their axes, paddings, concatenations and splits read each other, and fewer numbers
-//! are transposed at their rim and among them than before. Which of them move is a least cut between the two layouts. Operands along one axis
-//! are reshaped, single numbers stay; axes, paddings and split axes are those of the other layout.
-//! Refuses: operators with control edges, operands of another rank with several long axes, groups of more than 4,096 operators.
-//! Keeps: the values of all that reads the operators. Cost: each node and edge once for each of at most four permutations, and a cut for
-//! each group of operators that a transpose touches.
+//! When: element-wise operators, reductions that keep their axes, paddings, concatenations and
+//! splits read each other, and fewer numbers are transposed at their rim and among them than
+//! before. Which of them move is a least cut between the two layouts. Operands along one axis are
+//! reshaped, single numbers stay; axes, paddings and split axes are those of the other layout.
+//! Refuses: operators with control edges, operands of another rank with several long axes, tensors
+//! without elements, groups of more than 4,096 operators.
+//! Keeps: the values of all that reads the operators. Cost: each node and edge once for each of at
+//! most four permutations, and a cut for each group of operators that a transpose touches.
 
 /// The least cut between two layouts.
 mod cut;
@@ -19,6 +21,7 @@ mod member;
 /// The operators in their new layouts.
 mod write;
 
+use crate::edit;
 use frames::{Frames, Perm};
 use ge_plugin_api::Result;
 use ge_plugin_api::pass::{Pass, PassInfo, PassLevel, PassStage};
@@ -91,9 +94,9 @@ fn amount(d: &TensorDesc) -> u64 {
     d.shape.dims().iter().fold(1, |all: u64, n| all.saturating_mul(n.size().unwrap_or(OPEN))).clamp(1, 1 << 40)
 }
 
-/// Whether a node's place hangs on its values alone.
-fn free(n: &Node<'_>) -> bool {
-    n.controls().is_empty() && n.graph().control_users(n.id()).is_empty()
+/// Whether a tensor is one that may lie otherwise: of this rank, in no other format, with elements.
+fn is_plain(d: &TensorDesc, rank: usize) -> bool {
+    d.origin.is_none() && d.shape.rank() == Some(rank) && d.shape.dims().iter().all(|n| n.size() != Some(0))
 }
 
 /// The permutation of a transpose that may go.
@@ -103,8 +106,8 @@ fn permutation(n: &Node<'_>) -> Option<Vec<usize>> {
     let perm = n.ints("perm")?.iter().map(|p| usize::try_from(*p).ok()).collect::<Option<Vec<usize>>>()?;
     let all: BTreeSet<usize> = perm.iter().copied().collect();
     let whole = all.len() == perm.len() && all.last().is_none_or(|l| *l < perm.len());
-    let plain = [x, y].iter().all(|d| d.origin.is_none() && d.shape.rank() == Some(perm.len()));
-    (whole && plain && !perm.is_sorted() && free(n)).then_some(perm)
+    let plain = [x, y].iter().all(|d| is_plain(d, perm.len()));
+    (whole && plain && !perm.is_sorted() && edit::is_free(n)).then_some(perm)
 }
 
 fn inverse(perm: &[usize]) -> Vec<usize> {

@@ -2,6 +2,7 @@
 use super::frames::Group;
 use super::member::Operand;
 use super::permuted;
+use crate::edit;
 use ge_plugin_api::patch::Patch;
 use ge_plugin_api::types::{AttrMap, ConstTensor, NodeId, Shape, TensorDesc, ValueRef};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -47,11 +48,7 @@ struct Writer<'g, 'm, 'a> {
 
 impl Writer<'_, '_, '_> {
     fn name(&self, of: &str, what: &str) -> String {
-        let mut name = format!("{of}_{what}");
-        while self.names.contains(name.as_str()) {
-            name.push('_');
-        }
-        name
+        edit::fresh_name(self.names, of, what)
     }
 
     /// The value of a class in a layout: as it is given, behind a transpose that is there, or behind
