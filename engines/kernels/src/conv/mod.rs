@@ -30,7 +30,8 @@ pub mod cube;
 /// Convolutions of bytes, in whole numbers.
 pub mod bytes;
 
-pub use bytes::{ByteConv, ByteFilter, ByteImages, pack_filter, packed_filter_len};
+pub use bytes::winograd::filters::change_filters as change_byte_filters;
+pub use bytes::{ByteConv, ByteFilter, ByteImages, pack_filter, packed_filter_len, unpack_filter};
 pub use cube::{CubeConv, CubeDepthwise};
 pub use pair::{ConvPair, Half};
 pub use plan::Conv;

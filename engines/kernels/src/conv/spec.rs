@@ -52,6 +52,12 @@ pub enum ConvError {
     /// A transposed convolution of bytes.
     #[error("a convolution of bytes is not transposed")]
     Transposed,
+    /// An operand whose memory begins where its numbers cannot.
+    #[error("the memory of {operand} begins in the middle of a number")]
+    Misplaced {
+        /// Which operand.
+        operand: &'static str,
+    },
     /// An operand is too short.
     #[error("{operand} has {has} elements, the convolution needs {needs}")]
     Short {

@@ -2,10 +2,13 @@
 //! their zero points, summed in 32 bits; of `QLinearConv` scaled, rounded half to even and
 //! saturated. The filter of one group may be in FRACTAL_Z: its blocks are what the kernel reads, so
 //! that nothing is packed at run time. Any filter may come packed and signed, with one axis and its
-//! sizes as original shape (`passes/byte_weights.rs`).
+//! sizes as original shape (`passes/byte_weights.rs`), and behind it, where that pays, what minimal
+//! filtering makes of it and its zero points.
 use crate::kernel::{Io, Kernel};
 use crate::sig::{Answer, Sig, Tensor};
-use ge_kernels::conv::{ByteConv, ByteFilter, ByteImages, ConvSpec, pack_filter, packed_filter_len};
+use ge_kernels::conv::{
+    ByteConv, ByteFilter, ByteImages, ConvSpec, change_byte_filters, pack_filter, packed_filter_len, unpack_filter,
+};
 use ge_kernels::requantise::Requantise;
 use ge_kernels::view::Kind;
 use ge_plugin_api::types::Format;
@@ -206,13 +209,38 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     {
         return Err(format!("input 8 is {} {:?}, it takes i32 [{o}]", b.dtype, b.shape));
     }
-    let (own, want) = (sig.input(ports.filter)?.count(), packed_filter_len(&spec));
-    if ahead && own != want {
-        return Err(format!("the filter has {own} bytes, packed it takes {want}"));
+    let own = sig.input(ports.filter)?.count();
+    let plain = ByteConv::new(&spec).map_err(|e| e.to_string())?;
+    let changed = plain.with_changed_filters().filter(|(plan, _)| ahead && own == plan.filter_len());
+    let plan = changed.map_or(plain, |(plan, _)| plan);
+    if ahead && own != plan.filter_len() {
+        return Err(format!("the filter has {own} bytes, packed it takes {}", plan.filter_len()));
     }
-    let plan = ByteConv::new(&spec).map_err(|e| e.to_string())?;
     let (packed, signed) = (packed || ahead, ahead || kinds[1] == Kind::I8);
     Ok(Box::new(QConv { ports, kinds, plan, spec, packed, signed, kept: Mutex::new(None) }))
+}
+
+/// Bytes of a filter at most that has its changed form behind it: reading more than the caches keep takes
+/// longer than what it saves.
+const MOST_AHEAD: usize = 2 << 20;
+
+/// What minimal filtering makes of a constant filter, signed, and of its constant zero points; None where
+/// plain products cost less, or sums may be too large. A filter in FRACTAL_Z comes so.
+pub fn changed(sig: &Sig, w: &[i8], zeros: &[i32]) -> Option<Vec<u8>> {
+    let ports = ports(&sig.op)?;
+    let packed = sig.input(ports.filter).ok()?.format == Format::FRACTAL_Z;
+    let spec = sizes(&sig.plain_form().ok()?, ports).ok()?;
+    let (plan, pays) = ByteConv::new(&spec).ok()?.with_changed_filters()?;
+    if !pays || plan.filter_len() > MOST_AHEAD {
+        return None;
+    }
+    let unpacked = if packed { Some(unpack_filter(&spec, w)?) } else { None };
+    change_byte_filters(&spec, unpacked.as_deref().unwrap_or(w), zeros)
+}
+
+/// The input that has the zero points of the filter.
+pub fn filter_zero(op: &str) -> Option<usize> {
+    ports(op).map(|p| p.filter_zero)
 }
 
 impl QConv {

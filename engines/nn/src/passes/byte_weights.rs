@@ -6,13 +6,16 @@
 //! `ge_kernels::gemm::int8`, and behind them the sums of the columns; `transpose_x2` is false
 //!
 //! The filter of `QLinearConv` and `ConvInteger` becomes that of `ge_kernels::conv::pack_filter`,
-//! unless it comes in FRACTAL_Z with a sign, which is that form. Unsigned bytes are stored with
+//! unless it comes in FRACTAL_Z with a sign, which is that form. Behind it stands, for windows of three
+//! by three in steps of one where that costs less than plain products, what
+//! `ge_kernels::conv::change_byte_filters` makes of it and its constant zero points. Unsigned bytes are stored with
 //! their highest bit turned, as the kernels take them; their type says so.
 //! When: the AI core has the node and alone reads the constant.
 //! Refuses: products of one column, whose bytes are read as they stand; nodes that are run slice
 //! by slice.
 use super::panels::replaced;
-use crate::families::qmatmul;
+use crate::families::{qconv, qmatmul};
+use crate::sig::Sig;
 use ge_kernels::conv::{ConvSpec, pack_filter, packed_filter_len};
 use ge_plugin_api::Result;
 use ge_plugin_api::abi::ROption;
@@ -127,9 +130,10 @@ fn of_filter(n: &Node<'_>, desc: &TensorDesc, c: &ConstTensor) -> Option<Packed>
     let whole = desc.origin_shape().sizes()?;
     let format = desc.origin_format();
     let given = signed(c)?;
-    let bytes = match desc.format {
-        // The same form: what is left is the sign.
-        Format::FRACTAL_Z if c.dtype == DType::U8 => given,
+    let changed = changed(n, c, &given);
+    let packed = match desc.format {
+        // The same form: what may be left is the sign, or the changed filter.
+        Format::FRACTAL_Z if c.dtype == DType::U8 || changed.is_some() => given,
         Format::FRACTAL_Z => return None,
         _ if desc.origin.is_some() => return None,
         _ => {
@@ -139,7 +143,25 @@ fn of_filter(n: &Node<'_>, desc: &TensorDesc, c: &ConstTensor) -> Option<Packed>
             all
         }
     };
-    Some(Packed { bytes: bytes.into_iter().map(|v| v as u8).collect(), format, whole })
+    let bytes = packed.into_iter().map(|v| v as u8).chain(changed.into_iter().flatten()).collect();
+    Some(Packed { bytes, format, whole })
+}
+
+/// What minimal filtering makes of a filter, where it pays.
+fn changed(n: &Node<'_>, c: &ConstTensor, given: &[i8]) -> Option<Vec<u8>> {
+    let unsigned = c.dtype == DType::U8;
+    let zeros = match n.input(qconv::filter_zero(n.op())?) {
+        Some(v) => n
+            .graph()
+            .constant(v)?
+            .bytes()?
+            .iter()
+            .map(|z| if unsigned { i32::from(*z) - 128 } else { i32::from(*z as i8) })
+            .collect(),
+        None if unsigned => vec![-128],
+        None => vec![],
+    };
+    qconv::changed(&Sig::of_node(n).ok()?, given, &zeros)
 }
 
 /// What packing a filter asks of a convolution.

@@ -9,7 +9,8 @@
 //! **The packed filter** is FRACTAL_Z of bytes, the form in which an AI core takes it too:
 //! `[ceil(C / 32)][tap][ceil(O / 16) * 16][32]`, channels innermost. A filter of one input channel
 //! to a group stays `[O][tap]`. A register tile reads eight rows of one step of it at fixed
-//! distances, whatever the instruction set. Places beyond O and C may hold anything.
+//! distances, whatever the instruction set. Places beyond O and C may hold anything. Behind it may stand
+//! the filter changed for minimal filtering ([`winograd`]).
 
 /// The register tile by tiles of the machine.
 #[cfg_attr(not(all(target_arch = "x86_64", target_os = "linux")), allow(dead_code))]
@@ -22,14 +23,18 @@ mod fill;
 mod joined;
 /// The register tile.
 mod tile;
+/// Windows of three by three with fewer products.
+pub mod winograd;
 
 use crate::conv::image::Image;
 use crate::conv::spec::{ConvError, ConvSpec};
 use crate::requantise::{Requantise, requantise_row};
 use crate::scratch::with_scratch;
-use crate::view::{Out, as_bytes_mut, cast_slice_mut};
+use crate::view::{Out, as_bytes, as_bytes_mut, cast_slice_mut};
 use std::ops::Range;
 use tile::{DEEP, MOST_ROWS, ROWS, Step, tile};
+use winograd::filters::{Changed, changed_filters_len};
+use winograd::{Tiles, weave, weave_bytes};
 
 /// Output channels are filled up to a multiple of this.
 const WIDE: usize = 16;
@@ -78,8 +83,24 @@ pub fn pack_filter(spec: &ConvSpec, w: &[i8], out: &mut [i8]) {
     }
 }
 
+/// The filter that [`pack_filter`] packed; none where `packed` is too short for it.
+pub fn unpack_filter(spec: &ConvSpec, packed: &[i8]) -> Option<Vec<i8>> {
+    let (taps, deep, own) = (spec.taps(), spec.channels_in / spec.groups, spec.channels_out / spec.groups);
+    let all = packed.get(..packed_filter_len(spec))?;
+    if is_depthwise(spec) {
+        return Some(all.to_vec());
+    }
+    let step = own.next_multiple_of(WIDE) * DEEP;
+    let of = |o: usize, c: usize, t: usize| {
+        let group = &all[o / own * group_len(spec)..];
+        group[(c / DEEP * taps + t) * step + o % own * DEEP + c % DEEP]
+    };
+    let lines = (0..spec.channels_out).flat_map(|o| (0..deep).map(move |c| (o, c)));
+    Some(lines.flat_map(|(o, c)| (0..taps).map(move |t| of(o, c, t))).collect())
+}
+
 /// The second operand: a packed filter with its zero points, one or one an output channel; none is
-/// zero.
+/// zero. A filter that comes changed has its zero points taken off there.
 #[derive(Clone, Copy, Debug)]
 pub struct ByteFilter<'a> {
     /// Packed.
@@ -111,6 +132,8 @@ pub struct ByteConv {
     fours: usize,
     /// One input channel to a group.
     depthwise: bool,
+    /// Minimal filtering, of filters that come changed.
+    tiles: Option<Tiles>,
     /// Output rows of a unit.
     rows: usize,
     /// Output channels of a unit.
@@ -142,15 +165,35 @@ impl ByteConv {
         let fours = (spec.channels_in / spec.groups).div_ceil(4);
         let image = Image::new(&ConvSpec { channels_in: fours * spec.groups, ..spec.clone() }, 1)?;
         let depthwise = is_depthwise(spec);
-        let plan = ByteConv { spec: spec.clone(), out, image, fours, depthwise, rows: 1, block: ROWS };
-        let (rows, block) = if depthwise { depthwise::units(out, spec.channels_out, WANTED) } else { plan.cheapest() };
+        let plan = ByteConv { spec: spec.clone(), out, image, fours, depthwise, tiles: None, rows: 1, block: ROWS };
+        let (rows, block) = match plan.cheapest() {
+            _ if depthwise => depthwise::units(out, spec.channels_out, WANTED),
+            (_, rows, block) => (rows, block),
+        };
         plan.with_units(rows, block)
     }
 
-    /// Rows and channels of a unit: those that cost least of the ones that make enough units, or of
-    /// all. Whole vectors are computed, whatever part of the last one is there; each unit copies
+    /// The same plan for filters that come with what [`winograd::filters::change_filters`] makes of them
+    /// behind them, and whether minimal filtering costs less; None where the windows are others.
+    pub fn with_changed_filters(&self) -> Option<(ByteConv, bool)> {
+        if self.depthwise {
+            return None;
+        }
+        let tiles = Tiles::new(&self.spec, self.out)?;
+        let pays = tiles.cycles() < self.cheapest().0;
+        Some((ByteConv { tiles: Some(tiles), ..self.clone() }, pays))
+    }
+
+    /// Bytes of the packed filter, and of what stands behind it.
+    pub fn filter_len(&self) -> usize {
+        let changed = self.tiles.as_ref().and_then(|_| changed_filters_len(&self.spec)).unwrap_or(0);
+        packed_filter_len(&self.spec) + changed
+    }
+
+    /// Cycles, rows and channels of a unit: those that cost least of the ones that make enough units, or
+    /// of all. Whole vectors are computed, whatever part of the last one is there; each unit copies
     /// what its rows see.
-    fn cheapest(&self) -> (usize, usize) {
+    fn cheapest(&self) -> (usize, usize, usize) {
         let s = &self.spec;
         let own = (s.channels_out / s.groups).max(1);
         let [depth, height, width] = self.out.map(|v| v.max(1));
@@ -176,7 +219,9 @@ impl ByteConv {
                 (units < WANTED, products.saturating_add(copies), rows, block)
             })
         });
-        all.min().map_or((1, ROWS), |(_, _, rows, block)| (rows, block))
+        all.min().map_or((usize::MAX, 1, ROWS), |(_, cost, rows, block)| {
+            (cost.saturating_mul(outer.saturating_mul(self.fours)), rows, block)
+        })
     }
 
     /// The same plan with other units. For tests: the result does not depend on them.
@@ -186,6 +231,7 @@ impl ByteConv {
     pub fn with_units(mut self, rows: usize, block: usize) -> Result<ByteConv, ConvError> {
         self.rows = rows.max(1);
         self.block = if self.depthwise { block.max(1) } else { block.max(1).next_multiple_of(ROWS) };
+        self.tiles = self.tiles.and_then(|t| t.with_units(rows, block));
         self.image = Image::new(&self.image.spec, self.rows)?;
         let floats = self.image.len(self.fours);
         if floats > MOST_COPY {
@@ -215,6 +261,9 @@ impl ByteConv {
         if self.out.contains(&0) || self.spec.channels_out == 0 {
             return 0;
         }
+        if let Some(tiles) = &self.tiles {
+            return tiles.units();
+        }
         let groups = if self.depthwise { 1 } else { self.spec.groups };
         self.spec.batch * groups * self.strips() * self.blocks()
     }
@@ -231,7 +280,7 @@ impl ByteConv {
             if has < needs { Err(ConvError::Short { operand, has, needs }) } else { Ok(()) }
         };
         need("input", x.x.len(), s.batch * s.channels_in * s.input.iter().product::<usize>())?;
-        need("weights", w.packed.len(), packed_filter_len(s))?;
+        need("weights", w.packed.len(), self.filter_len())?;
         need("output", out, s.batch * s.channels_out * self.out.iter().product::<usize>())?;
         for (what, has) in lists.iter().copied().chain([("zero points", w.zeros.len())]) {
             if has > 1 {
@@ -256,6 +305,14 @@ impl ByteConv {
         out: &mut Out<'_, u8>,
     ) -> Result<(), ConvError> {
         self.check(&x, &w, out.len(), &[("bias", bias.len()), ("scales", to.scale.len())])?;
+        if let Some(tiles) = &self.tiles {
+            tiles.each(units, x, self.changed(&w)?, bias, |at, add, sums, bytes| {
+                let (bytes, rows) = bytes.split_at_mut(sums.len());
+                requantise_row(sums, add, to, at.channel, bytes);
+                at.put(bytes, rows, weave_bytes, |to, from| out.part(to, from.len()).copy_from_slice(from));
+            });
+            return Ok(());
+        }
         self.each(units, x, w, bias, |at, add, sums, bytes| {
             if at.runs == 1 {
                 return requantise_row(&sums[..at.run], add, to, at.channel, out.part(at.to, at.run));
@@ -281,6 +338,15 @@ impl ByteConv {
         out: &mut Out<'_, i32>,
     ) -> Result<(), ConvError> {
         self.check(&x, &w, out.len(), &[])?;
+        if let Some(tiles) = &self.tiles {
+            let mut rows = Vec::new();
+            tiles.each(units, x, self.changed(&w)?, &[], |at, add, sums, _| {
+                sums.iter_mut().for_each(|s| *s = s.wrapping_add(add));
+                rows.resize(sums.len(), 0);
+                at.put(sums, &mut rows, weave, |to, from| out.part(to, from.len()).copy_from_slice(from));
+            });
+            return Ok(());
+        }
         self.each(units, x, w, &[], |at, add, sums, _| {
             let to = out.part(at.to, at.run * at.runs);
             for (to, sums) in to.chunks_exact_mut(at.run).zip(sums.chunks(at.pitch)) {
@@ -290,6 +356,12 @@ impl ByteConv {
             }
         });
         Ok(())
+    }
+
+    /// The changed filters behind the packed ones.
+    fn changed<'a>(&self, w: &ByteFilter<'a>) -> Result<Changed<'a>, ConvError> {
+        let behind = &as_bytes(w.packed)[packed_filter_len(&self.spec)..];
+        Changed::of(&self.spec, behind).ok_or(ConvError::Misplaced { operand: "weights" })
     }
 
     /// Calls `done` with the raw sums of each output channel of each unit, what is still to be

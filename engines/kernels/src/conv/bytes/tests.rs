@@ -1,7 +1,8 @@
 //! Convolutions of bytes against the definition, and their bits on every instruction set.
+use super::winograd::filters::change_filters;
 use super::*;
 use crate::simd::{Level, with_level};
-use crate::view::block_range;
+use crate::view::{block_range, cast_slice};
 use proptest::prelude::*;
 
 fn noise(n: usize, seed: u64) -> Vec<u8> {
@@ -55,8 +56,18 @@ fn agree(s: &ConvSpec, signed: bool, zero: u8, by_channel: bool, units: (usize, 
     let want = naive(s, &wide, &filter, i64::from(zero), &zeros);
     let mut packed = vec![77i8; packed_filter_len(s)];
     pack_filter(s, &w, &mut packed);
+    assert_eq!(unpack_filter(s, &packed).as_ref(), Some(&w));
     let plan = ByteConv::new(s).unwrap();
-    let (x, w) = (ByteImages { x: &x, flip, zero }, ByteFilter { packed: &packed, zeros: &zeros });
+    let mut plans = vec![plan.clone(), plan.clone().with_units(units.0, units.1).unwrap()];
+    if let Some(((tiles, _), changed)) = plan.with_changed_filters().zip(change_filters(s, &w, &zeros)) {
+        plans.extend([tiles.clone(), tiles.with_units(units.0, units.1).unwrap()]);
+        packed.extend(changed.into_iter().map(|v| v as i8));
+    }
+    // Behind the packed bytes are words.
+    let words: Vec<u32> =
+        as_bytes(&packed).chunks(4).map(|b| b.iter().rev().fold(0, |a, v| a << 8 | u32::from(*v))).collect();
+    let packed = &cast_slice::<i8>(as_bytes(&words)).unwrap()[..packed.len()];
+    let (x, w) = (ByteImages { x: &x, flip, zero }, ByteFilter { packed, zeros: &zeros });
     let bias: Vec<i32> = (0..s.channels_out as i32).map(|o| o * 1000 - 3000).collect();
     let scale: Vec<f32> = (0..s.channels_out).map(|o| 0.003 + o as f32 * 1e-4).collect();
     let to = Requantise { scale: &scale, zero: 7, range: [0, 255] };
@@ -71,7 +82,7 @@ fn agree(s: &ConvSpec, signed: bool, zero: u8, by_channel: bool, units: (usize, 
         .map(|v| v.clamp(0.0, 255.0) as u8)
         .collect();
     for level in Level::available() {
-        for plan in [plan.clone(), plan.clone().with_units(units.0, units.1).unwrap()] {
+        for plan in &plans {
             let (mut sums, mut y) = (vec![7i32; want.len()], vec![9u8; want.len()]);
             with_level(level, || {
                 for b in (0..3).rev() {
@@ -124,6 +135,52 @@ proptest! {
         prop_assume!(s.check().is_ok());
         agree(&s, signed, zero, by_channel, units, u64::from(seed));
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 80, ..ProptestConfig::default() })]
+    #[test]
+    fn minimal_filtering_gives_the_sums_of_the_definition(
+        (batch, groups, deep, own) in (1usize..3, 1usize..3, 1usize..20, 1usize..20),
+        (height, width) in (1usize..14, prop_oneof![1usize..20, 55usize..80]),
+        (a, b, c, d) in (0usize..4, 0usize..4, 0usize..4, 0usize..4),
+        (signed, zero, by_channel) in (any::<bool>(), prop_oneof![Just(0u8), Just(255), any::<u8>()], any::<bool>()),
+        units in (1usize..4, 1usize..30), seed in any::<u16>(),
+    ) {
+        let s = ConvSpec {
+            pad_before: [0, a, b], pad_after: [0, c, d], input: [1, height, width], groups,
+            ..ConvSpec::square(batch, [deep * groups, own * groups], 3, 3)
+        };
+        prop_assume!(s.check().is_ok() && (deep > 1 || groups == 1));
+        let plan = ByteConv::new(&s).unwrap();
+        prop_assert!(plan.with_changed_filters().is_some());
+        agree(&s, signed, zero, by_channel, units, u64::from(seed));
+    }
+}
+
+#[test]
+fn filters_whose_sums_leave_the_range_of_minimal_filtering_are_not_changed() {
+    // 255 * 127 * 9 * c: within 2^25 for 115 channels, beyond for 116.
+    for (channels, fits) in [(115, true), (116, false)] {
+        let s = ConvSpec { pad_before: [0, 1, 1], ..ConvSpec::square(1, [channels, 1], 6, 3) };
+        let (x, w) = (vec![255u8; channels * 36], vec![127i8; channels * 9]);
+        let changed = change_filters(&s, &w, &[]);
+        assert_eq!(changed.is_some(), fits, "{channels}");
+        let low: Vec<i8> = w.iter().map(|w| -w).collect();
+        assert_eq!(change_filters(&s, &low, &[]).is_some(), fits, "{channels}");
+        let Some(changed) = changed else { continue };
+        let mut packed = vec![0; packed_filter_len(&s)];
+        pack_filter(&s, &w, &mut packed);
+        let all: Vec<u8> = packed.iter().map(|v| *v as u8).chain(changed).collect();
+        let words: Vec<u32> = all.as_chunks::<4>().0.iter().map(|b| u32::from_le_bytes(*b)).collect();
+        let w = ByteFilter { packed: cast_slice(as_bytes(&words)).unwrap(), zeros: &[] };
+        let (plan, _) = ByteConv::new(&s).unwrap().with_changed_filters().unwrap();
+        let mut sums = vec![0; plan.out.iter().product()];
+        plan.run_sums(0..plan.units(), ByteImages { x: &x, flip: 0, zero: 0 }, w, &mut Out::new(&mut sums)).unwrap();
+        assert!(sums.contains(&(255 * 127 * 9 * channels as i32)));
+    }
+    let s = ConvSpec::square(1, [4, 4], 6, 3);
+    assert!(change_filters(&s, &[1; 144], &[256]).is_none() && change_filters(&s, &[1; 143], &[]).is_none());
 }
 
 #[test]

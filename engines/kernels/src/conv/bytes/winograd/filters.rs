@@ -1,0 +1,99 @@
+//! Filters of minimal filtering in whole numbers, changed before any run, in a form that no
+//! instruction set decides: for each eight output channels of a group (the last of them may be fewer,
+//! the rest is zero), for each of the 36 places, for each pair of input channels, eight pairs of
+//! numbers of 16 bits. Behind them stands the sum of each output channel's filter, in 32 bits.
+use super::{LANES, PLACES, ROWS, SIDE, takes};
+use crate::conv::spec::ConvSpec;
+use crate::view::cast_slice;
+
+/// Sums of an output channel stay below this, whatever the bytes are.
+const LIMIT: i64 = 1 << 25;
+
+/// Pairs of the changed filters of a group.
+fn group_len(s: &ConvSpec) -> Option<usize> {
+    let rows = (s.channels_out / s.groups).div_ceil(ROWS).checked_mul(PLACES * ROWS)?;
+    rows.checked_mul((s.channels_in / s.groups).div_ceil(2))
+}
+
+/// Bytes of the changed filters of a convolution, with the sums behind them; None where it has no such
+/// windows or they would be too many to count.
+pub fn changed_filters_len(s: &ConvSpec) -> Option<usize> {
+    if !takes(s) || s.groups == 0 {
+        return None;
+    }
+    group_len(s)?.checked_mul(s.groups)?.checked_add(s.channels_out)?.checked_mul(4)
+}
+
+/// `S G g` of three numbers.
+#[inline(always)]
+pub(super) fn taps(g: [i32; 3]) -> [i32; SIDE] {
+    let [near, far] = [g[0] + g[2], g[0] + 4 * g[2]];
+    [g[0], -near - g[1], g[1] - near, far + 2 * g[1], far - 2 * g[1], g[2]]
+}
+
+/// Changes a filter `[O, C / groups, 3, 3]` less its zero points, one or one an output channel (none is
+/// zero). None where a sum of products may be too large for minimal filtering, where a zero point is
+/// beyond a byte, or where `w` is not as long as the filter is.
+pub fn change_filters(s: &ConvSpec, w: &[i8], zeros: &[i32]) -> Option<Vec<u8>> {
+    let mut to = vec![0; changed_filters_len(s)?];
+    let (deep, own) = (s.channels_in / s.groups, s.channels_out / s.groups);
+    let one = |o: usize| zeros.get(if zeros.len() == 1 { 0 } else { o }).copied().unwrap_or(0);
+    if w.len() != s.channels_out.checked_mul(deep * 9)? || (0..s.channels_out).any(|o| !(-256..256).contains(&one(o))) {
+        return None;
+    }
+    let group = group_len(s)? * 4;
+    let (all, sums) = to.split_at_mut(group * s.groups);
+    for (o, (w, sum)) in w.chunks_exact((deep * 9).max(1)).zip(sums.as_chunks_mut::<4>().0).enumerate() {
+        let zero = one(o);
+        let [mut above, mut below] = [0i64; 2];
+        for v in w.iter().map(|v| i64::from(*v) - i64::from(zero)) {
+            *(if v > 0 { &mut above } else { &mut below }) += v;
+        }
+        if above.max(-below) * 255 >= LIMIT {
+            return None;
+        }
+        *sum = ((above + below) as i32).to_le_bytes();
+        let (g, row) = (o / own, o % own);
+        let block = &mut all[g * group + row / ROWS * PLACES * deep.div_ceil(2) * ROWS * 4..];
+        for (c, w) in w.as_chunks::<9>().0.iter().enumerate() {
+            let v = w.map(|v| i32::from(v) - zero);
+            let down: [[i32; SIDE]; 3] = std::array::from_fn(|k| taps([v[k], v[3 + k], v[6 + k]]));
+            for i in 0..SIDE {
+                for (j, v) in taps([down[0][i], down[1][i], down[2][i]]).into_iter().enumerate() {
+                    let pair = ((i * SIDE + j) * deep.div_ceil(2) + c / 2) * ROWS + row % ROWS;
+                    block[pair * 4 + c % 2 * 2..][..2].copy_from_slice(&(v as i16).to_le_bytes());
+                }
+            }
+        }
+    }
+    Some(to)
+}
+
+/// Changed filters as the products read them.
+#[derive(Clone, Copy)]
+pub(in super::super) struct Changed<'a> {
+    pairs: &'a [u32],
+    /// The sum of each output channel's filter.
+    pub(super) sums: &'a [i32],
+    /// Pairs of a group, and of eight of its output channels.
+    each: [usize; 2],
+}
+
+impl<'a> Changed<'a> {
+    /// What [`change_filters`] gave for this convolution; None where it is shorter, or lies where words
+    /// cannot.
+    pub(in super::super) fn of(s: &ConvSpec, bytes: &'a [u8]) -> Option<Changed<'a>> {
+        let whole = bytes.get(..changed_filters_len(s)?)?;
+        let group = group_len(s)?;
+        let (pairs, sums) = whole.split_at(group * s.groups * 4);
+        let block = PLACES * ROWS * (s.channels_in / s.groups).div_ceil(2);
+        Some(Changed { pairs: cast_slice(pairs).ok()?, sums: cast_slice(sums).ok()?, each: [group, block] })
+    }
+
+    /// The pairs of eight output channels of group `g` from `o` on.
+    pub(super) fn rows(&self, g: usize, o: usize) -> &'a [u32] {
+        &self.pairs[g * self.each[0] + o / ROWS * self.each[1]..][..self.each[1]]
+    }
+}
+
+const _: () = assert!(LANES == 16 && ROWS == 8);

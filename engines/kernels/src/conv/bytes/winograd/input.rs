@@ -1,0 +1,164 @@
+//! From bytes to what is multiplied. Both channels of a pair are changed side by side in the halves of
+//! words; a vector has sixteen tiles one behind the other, which may be the end of one row of tiles, whole
+//! ones and the beginning of another. Borders are put in where the bytes are read: there is no copy.
+use super::ring::seen;
+use super::{LANES, PLACES, SIDE, STEP, Tiles};
+
+/// The changed input of a strip of tiles of all channels: `bytes` is what turns them unsigned and what
+/// stands around them.
+pub(super) fn change(t: &Tiles, x: &[u8], bytes: (u8, u8), first: usize, vectors: usize, to: &mut [u32]) {
+    let size: usize = t.spec.input.iter().product();
+    let wide = t.vectors * LANES;
+    assert!(vectors <= t.vectors && to.len() >= (PLACES - 1) * t.pitch() + t.pairs() * wide);
+    for v in 0..vectors {
+        let tile = (first + v) * LANES;
+        #[cfg(target_arch = "x86_64")]
+        if crate::simd::level() >= crate::simd::Level::Avx512 {
+            let mut room = [Segment::default(); LANES];
+            let segments = segments(t, tile, &mut room);
+            for (pair, x) in x.chunks(2 * size).enumerate() {
+                // SAFETY: the level is only reported when the machine has its features; the output has a
+                // vector for each place at these distances, and `segments` are of planes of such a size.
+                unsafe { on_avx512(x, size, bytes, segments, t.pitch(), &mut to[pair * wide + v * LANES..]) };
+            }
+            continue;
+        }
+        for (pair, x) in x.chunks(2 * size).enumerate() {
+            plain(t, x, bytes, tile, &mut to[pair * wide + v * LANES..]);
+        }
+    }
+}
+
+crate::multiversion! {
+    fn plain(t: &Tiles, x: &[u8], bytes: (u8, u8), tile: usize, to: &mut [u32]) {
+        let ([_, height, width], [_, above, before]) = (t.spec.input, t.spec.pad_before);
+        let mut half = [[[[0i16; LANES]; 2]; SIDE]; SIDE];
+        for (i, half) in half.iter_mut().enumerate() {
+            for channel in 0..2 {
+                for lane in 0..LANES {
+                    let (row, column) = ((tile + lane) / t.across * STEP + i, (tile + lane) % t.across * STEP);
+                    let y = row.checked_sub(above).filter(|y| *y < height);
+                    let d: [i16; SIDE] = std::array::from_fn(|j| {
+                        let place = y.zip((column + j).checked_sub(before).filter(|x| *x < width));
+                        let byte = place.and_then(|(y, c)| x.get((channel * height + y) * width + c));
+                        i16::from(byte.map_or(bytes.1, |v| v ^ bytes.0))
+                    });
+                    for (half, v) in half.iter_mut().zip(seen(d)) {
+                        half[channel][lane] = v;
+                    }
+                }
+            }
+        }
+        for j in 0..SIDE {
+            for lane in 0..LANES {
+                let [a, b] = [0, 1].map(|channel| seen::<i16>(std::array::from_fn(|i| half[i][j][channel][lane])));
+                for i in 0..SIDE {
+                    to[(i * SIDE + j) * t.pitch() + lane] = u32::from(a[i] as u16) | u32::from(b[i] as u16) << 16;
+                }
+            }
+        }
+    }
+}
+
+/// Tiles of a vector that are one behind the other in a row of tiles.
+#[cfg(target_arch = "x86_64")]
+#[derive(Clone, Copy, Default)]
+struct Segment {
+    /// Bytes of a row of the input that are these tiles' own four columns each, and the next ones, as
+    /// bytes of the vector.
+    masks: [u64; 2],
+    /// Where byte 0 of the vector would be in the plane, for the own columns of the first row.
+    from: isize,
+    /// Bytes from row to row.
+    width: usize,
+    /// The rows of six that are rows of the input.
+    rows: [bool; SIDE],
+}
+
+/// The segments of the sixteen tiles from `tile` on.
+#[cfg(target_arch = "x86_64")]
+fn segments<'r>(t: &Tiles, tile: usize, room: &'r mut [Segment; LANES]) -> &'r [Segment] {
+    let ([_, height, width], [_, above, before]) = (t.spec.input, t.spec.pad_before);
+    let end = (tile + LANES).min(t.across * t.down);
+    let (mut at, mut n) = (tile, 0);
+    while at < end {
+        let (row, column) = (at / t.across * STEP, at % t.across * STEP);
+        let (lane, here) = (at - tile, (t.across - at % t.across).min(end - at));
+        let lanes = (u64::MAX >> (64 - here * STEP)) << (lane * STEP);
+        let first = column as isize - before as isize - (lane * STEP) as isize;
+        room[n] = Segment {
+            masks: [first, first + STEP as isize].map(|c| within(c, width) & lanes),
+            from: (row as isize - above as isize) * width as isize + first,
+            width,
+            rows: std::array::from_fn(|i| (above..above + height).contains(&(row + i))),
+        };
+        (at, n) = (at + here, n + 1);
+    }
+    &room[..n]
+}
+
+/// The 64 columns from `column` that lie within `width`.
+#[cfg(target_arch = "x86_64")]
+fn within(column: isize, width: usize) -> u64 {
+    let up_to = |n: isize| u64::MAX.checked_shr(64 - n.clamp(0, 64) as u32).unwrap_or(0);
+    up_to(width as isize - column) & !up_to(-column)
+}
+
+/// One vector of one pair of channels, of which the second may not be there, whatever stands for it: its
+/// filter is zero.
+///
+/// # Safety
+/// The machine has the features, the segments are of planes of `size` bytes, and `to` has a vector of
+/// words at each of the 36 multiples of `pitch`.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+unsafe fn on_avx512(x: &[u8], size: usize, (flip, zero): (u8, u8), segments: &[Segment], pitch: usize, to: &mut [u32]) {
+    use super::ring::wide::Halves;
+    use std::arch::x86_64::*;
+    assert!(x.len() >= size && to.len() >= (PLACES - 1) * pitch + LANES);
+    let (flips, beside) = (_mm512_set1_epi8(flip as i8), _mm512_set1_epi8((zero ^ flip) as i8));
+    let (low, even) = (_mm512_set1_epi16(0xff), _mm512_set1_epi32(0xffff));
+    let planes = [x.as_ptr(), if x.len() >= 2 * size { x.as_ptr().wrapping_add(size) } else { x.as_ptr() }];
+    let half: [[Halves; SIDE]; SIDE] = std::array::from_fn(|i| {
+        let [mut a, mut e, mut b, mut f] = [beside; 4];
+        for s in segments.iter().filter(|s| s.rows[i]) {
+            let at = s.from + (i * s.width) as isize;
+            let [first, second] = planes.map(|p| p.cast::<i8>().wrapping_offset(at));
+            // SAFETY: this is a row of the input, and the bytes of the masks are columns of it.
+            unsafe {
+                a = _mm512_mask_loadu_epi8(a, s.masks[0], first);
+                e = _mm512_mask_loadu_epi8(e, s.masks[1], first.wrapping_add(STEP));
+                b = _mm512_mask_loadu_epi8(b, s.masks[0], second);
+                f = _mm512_mask_loadu_epi8(f, s.masks[1], second.wrapping_add(STEP));
+            }
+        }
+        // The lower halves of two words side by side, and the upper ones: where a bit of `even` is set
+        // the first, else the second.
+        let ab = _mm512_ternarylogic_epi32::<0xca>(even, a, _mm512_slli_epi32::<16>(b));
+        let cd = _mm512_ternarylogic_epi32::<0xca>(even, _mm512_srli_epi32::<16>(a), b);
+        let ef = _mm512_ternarylogic_epi32::<0xca>(even, e, _mm512_slli_epi32::<16>(f));
+        let [ab, cd, ef] = [ab, cd, ef].map(|v| _mm512_xor_si512(v, flips));
+        let of = |v| Halves(_mm512_and_si512(v, low));
+        let behind = |v| Halves(_mm512_srli_epi16::<8>(v));
+        seen([of(ab), behind(ab), of(cd), behind(cd), of(ef), behind(ef)])
+    });
+    for j in 0..SIDE {
+        for (i, x) in seen::<Halves>(std::array::from_fn(|i| half[i][j])).into_iter().enumerate() {
+            // SAFETY: sixteen words of the output.
+            unsafe { _mm512_storeu_si512(to.as_mut_ptr().add((i * SIDE + j) * pitch).cast(), x.0) };
+        }
+    }
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use super::within;
+
+    #[test]
+    fn columns_are_within_from_the_first_to_the_last() {
+        for (column, width) in (-70..70).flat_map(|c| (0..140).map(move |w| (c, w))) {
+            let want = (0..64).filter(|i| (0..width).contains(&(column + i))).fold(0, |m, i| m | 1 << i);
+            assert_eq!(within(column, width as usize), want, "{column} {width}");
+        }
+    }
+}

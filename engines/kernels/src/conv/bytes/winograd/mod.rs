@@ -1,0 +1,305 @@
+//! Winograd's minimal filtering, F(4x4, 3x3), in whole numbers: convolutions of bytes with windows of
+//! three by three and steps of one with a quarter of the products, and exactly their sums.
+//!
+//! The points of the interpolation are 0, ±1, ±2 and infinity. The input `d` becomes `B' d B`, which
+//! stays within 16 bits for any bytes; a filter `g` becomes `S G g G' S`, where `S` is a diagonal that
+//! makes all numbers of `G` whole (4, 6, 6, 24, 24 and 1), and stays within 16 bits too. Pairs of
+//! channels are multiplied and summed in 32 bits, which wrap around; `A'` with the rest of `S` gives
+//! 576 times the sum, modulo 2^32. As 576 is 9 times 64, and 9 has an inverse modulo 2^32, 64 times the
+//! sum is known, and so is the sum where it lies within 2^25. Filters whose sums may leave that range
+//! for some bytes are not changed at all ([`filters`]).
+//!
+//! Sixteen tiles stand in a vector, whole rows of tiles one behind the other, so that the products go
+//! over vectors that are full but for the last. A unit is some such vectors of one image and group by a
+//! block of output channels.
+use super::ByteImages;
+use crate::conv::spec::ConvSpec;
+use crate::scratch::with_scratch;
+use crate::view::{as_bytes_mut, cast_slice_mut};
+use filters::Changed;
+use std::ops::Range;
+
+/// Filters changed for the products.
+pub mod filters;
+/// From bytes to what is multiplied.
+mod input;
+/// From products to sums.
+mod output;
+/// The products.
+mod product;
+/// Plain arithmetic over a lane or many.
+mod ring;
+
+/// Outputs of a side of a tile.
+const STEP: usize = 4;
+/// Inputs of a side of what a tile sees.
+const SIDE: usize = 6;
+/// Matrix products.
+const PLACES: usize = SIDE * SIDE;
+/// Tiles of a vector.
+const LANES: usize = 16;
+/// Output channels of a register tile.
+const ROWS: usize = 8;
+/// Outputs of a row of a vector of tiles.
+const ROW: usize = STEP * LANES;
+/// Sums of a vector of tiles: rows, columns, tiles.
+const SUMS: usize = STEP * ROW;
+/// Bytes of the changed input of a unit at most: the second cache has them, and the filters that are
+/// read beside them.
+const MOST_INPUT: usize = 540 * 1024;
+/// The same where the filters are more than that cache has: then they are read once for more tiles.
+const MOST_ALONE: usize = 640 * 1024;
+/// Bytes of changed filters up to which they stay in the second cache.
+const KEPT: usize = 400 * 1024;
+/// Units that are enough to share.
+const WANTED: usize = 12;
+/// Distance, beyond whole vectors, of what belongs to one place from what belongs to the next: they
+/// would fall on few sets of the caches.
+const APART: usize = 16;
+
+/// Whether a convolution has such windows and steps.
+fn takes(s: &ConvSpec) -> bool {
+    let flat = s.input[0] == 1 && s.pad_before[0] == 0 && s.pad_after[0] == 0;
+    // Places in a plane are counted with signs.
+    let near = s.pad_before.iter().chain(&s.input).all(|&v| v < 1 << 28);
+    flat && near && s.kernel == [1, 3, 3] && s.stride == [1; 3] && s.dilation == [1; 3] && s.transposed.is_none()
+}
+
+/// How a convolution is done by tiles.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Tiles {
+    spec: ConvSpec,
+    /// Height and width of the output.
+    out: [usize; 2],
+    /// Tiles of a row, and rows of tiles.
+    across: usize,
+    down: usize,
+    /// Vectors of a unit at most.
+    vectors: usize,
+    /// Output channels of a unit.
+    block: usize,
+}
+
+/// Where the sums of one unit's tiles of one output channel go.
+pub(super) struct Place<'t> {
+    tiles: &'t Tiles,
+    /// The output channel, of all.
+    pub(super) channel: usize,
+    /// Where its plane begins.
+    plane: usize,
+    /// The first tile, and behind the last.
+    first: usize,
+    end: usize,
+}
+
+impl Place<'_> {
+    /// Puts `v`, by vectors, rows, columns and tiles, into the rows of the output; `f` puts a run of
+    /// outputs that lie one behind the other, which begins where it is told. `rows` is working memory of
+    /// the same size.
+    pub(super) fn put<T: Copy>(
+        &self,
+        v: &[T],
+        rows: &mut [T],
+        weave: impl Fn(&[T; ROW], &mut [T; ROW]),
+        mut f: impl FnMut(usize, &[T]),
+    ) {
+        let wide = v.len() / STEP;
+        for (vector, v) in v.chunks_exact(SUMS).enumerate() {
+            for (i, v) in v.as_chunks::<ROW>().0.iter().enumerate() {
+                if let Some(to) = rows[i * wide + vector * ROW..].first_chunk_mut() {
+                    weave(v, to);
+                }
+            }
+        }
+        let t = self.tiles;
+        let mut at = self.first;
+        while at < self.end {
+            let (row, column) = (at / t.across, at % t.across);
+            let here = (t.across - column).min(self.end - at);
+            let len = (here * STEP).min(t.out[1] - column * STEP);
+            let (to, from) = (self.plane + row * STEP * t.out[1] + column * STEP, (at - self.first) * STEP);
+            for i in 0..STEP.min(t.out[0] - row * STEP) {
+                f(to + i * t.out[1], &rows[i * wide + from..][..len]);
+            }
+            at += here;
+        }
+    }
+}
+
+impl Tiles {
+    /// How `out` of a convolution is done; None where its windows are others or it is too large.
+    pub(super) fn new(spec: &ConvSpec, out: [usize; 3]) -> Option<Tiles> {
+        if !takes(spec) || spec.groups == 0 || [out, spec.input].concat().contains(&0) || spec.channels_in == 0 {
+            return None;
+        }
+        let (across, down) = (out[2].div_ceil(STEP), out[1].div_ceil(STEP));
+        let tiles = Tiles { spec: spec.clone(), out: [out[1], out[2]], across, down, vectors: 1, block: ROWS };
+        let pairs = tiles.pairs();
+        let filters = filters::changed_filters_len(spec)? / spec.groups;
+        let most = if filters <= KEPT { MOST_INPUT } else { MOST_ALONE };
+        let vectors = (most / (PLACES * LANES * 4 * pairs.max(1))).clamp(1, tiles.all());
+        // The same number of vectors, about, in each.
+        let vectors = tiles.all().div_ceil(tiles.all().div_ceil(vectors));
+        let strips = tiles.all().div_ceil(vectors).saturating_mul(spec.batch).saturating_mul(spec.groups).max(1);
+        let blocks = WANTED.div_ceil(strips).min(tiles.own().div_ceil(4 * ROWS).max(1));
+        let block = tiles.own().div_ceil(blocks).next_multiple_of(ROWS);
+        tiles.with_units(vectors, block)
+    }
+
+    /// The same with other units; None where they are too large.
+    pub(super) fn with_units(mut self, vectors: usize, block: usize) -> Option<Tiles> {
+        self.vectors = vectors.clamp(1, self.all());
+        self.block = block.max(1).next_multiple_of(ROWS);
+        let whole = PLACES.checked_mul(self.pairs().checked_mul(self.vectors * LANES)?)?;
+        (whole < 1 << 27).then_some(self)
+    }
+
+    /// Cycles, about, on one thread.
+    pub(super) fn cycles(&self) -> usize {
+        let all = self.all().saturating_mul(self.spec.batch).saturating_mul(self.spec.groups);
+        let own = self.own().next_multiple_of(ROWS);
+        let sums = own.saturating_mul(40 * self.pairs() + 260);
+        let filters = filters::changed_filters_len(&self.spec).unwrap_or(usize::MAX);
+        let strips = self.all().div_ceil(self.vectors).saturating_mul(self.spec.batch);
+        let read = if filters <= KEPT { 0 } else { (filters / 10).saturating_mul(strips) };
+        all.saturating_mul(sums.saturating_add(220 * self.pairs())).saturating_add(read)
+    }
+
+    /// Vectors of tiles of an image.
+    fn all(&self) -> usize {
+        (self.across * self.down).div_ceil(LANES).max(1)
+    }
+
+    /// Pairs of input channels of a group; the last may be half.
+    fn pairs(&self) -> usize {
+        (self.spec.channels_in / self.spec.groups).div_ceil(2)
+    }
+
+    /// Output channels of a group.
+    fn own(&self) -> usize {
+        self.spec.channels_out / self.spec.groups
+    }
+
+    fn strips(&self) -> usize {
+        self.all().div_ceil(self.vectors)
+    }
+
+    fn blocks(&self) -> usize {
+        self.own().div_ceil(self.block)
+    }
+
+    pub(super) fn units(&self) -> usize {
+        self.spec.batch * self.spec.groups * self.strips() * self.blocks()
+    }
+
+    fn pitch(&self) -> usize {
+        self.pairs() * self.vectors * LANES + APART
+    }
+
+    /// Does the units; `done` gets, for each output channel of each unit, what is to be added to its sums,
+    /// the sums, and working memory of two bytes a sum.
+    pub(super) fn each(
+        &self,
+        units: Range<usize>,
+        x: ByteImages<'_>,
+        changed: Changed<'_>,
+        bias: &[i32],
+        mut done: impl FnMut(&Place<'_>, i32, &mut [i32], &mut [u8]),
+    ) {
+        let s = &self.spec;
+        let (deep, own, pairs) = (s.channels_in / s.groups, self.own(), self.pairs());
+        let (size_in, size_out) = (s.input.iter().product::<usize>(), self.out.iter().product::<usize>());
+        let wide = self.vectors * LANES;
+        let room = self.vectors * SUMS;
+        let parts = [PLACES * self.pitch(), ROWS * PLACES * wide, room];
+        with_scratch(parts.iter().sum::<usize>() + room / 2, |all| {
+            let (seen, rest) = all.split_at_mut(parts[0]);
+            let (products, rest) = rest.split_at_mut(parts[1]);
+            let (sums, bytes) = rest.split_at_mut(parts[2]);
+            // The working memory is lent as floats: here it holds whole numbers of the same size.
+            let (Ok(seen), Ok(products), Ok(sums)) = (
+                cast_slice_mut::<u32>(as_bytes_mut(seen)),
+                cast_slice_mut::<i32>(as_bytes_mut(products)),
+                cast_slice_mut::<i32>(as_bytes_mut(sums)),
+            ) else {
+                return;
+            };
+            let bytes = as_bytes_mut(bytes);
+            let mut filled = None;
+            for unit in units.start..units.end.min(self.units()) {
+                // Channel blocks of one strip follow each other, so that they share its input.
+                let (rest, block) = (unit / self.blocks(), unit % self.blocks());
+                let (rest, strip) = (rest / self.strips(), rest % self.strips());
+                let (n, g) = (rest / s.groups, rest % s.groups);
+                let first = strip * self.vectors;
+                let vectors = self.vectors.min(self.all() - first);
+                let (from, end) = (first * LANES, ((first + vectors) * LANES).min(self.across * self.down));
+                if filled.replace((n, g, strip)) != Some((n, g, strip)) {
+                    let planes = &x.x[(n * s.channels_in + g * deep) * size_in..][..deep * size_in];
+                    input::change(self, planes, (x.flip, x.zero), first, vectors, seen);
+                }
+                let products = &mut products[..ROWS * PLACES * vectors * LANES];
+                let sums = &mut sums[..vectors * SUMS];
+                for o in (block * self.block..((block + 1) * self.block).min(own)).step_by(ROWS) {
+                    for (place, filter) in changed.rows(g, o).chunks_exact((pairs * ROWS).max(1)).enumerate() {
+                        let seen = &seen[place * self.pitch()..][..pairs * wide];
+                        product::rows(filter, seen, [wide, end - from], place, products);
+                    }
+                    for (r, products) in products.chunks_exact(PLACES * vectors * LANES).enumerate().take(own - o) {
+                        let channel = g * own + o + r;
+                        let less = changed.sums[channel].wrapping_mul(i32::from(x.zero));
+                        let add = bias.get(channel).copied().unwrap_or(0).wrapping_sub(less);
+                        let plane = (n * s.channels_out + channel) * size_out;
+                        output::sums(products, sums);
+                        done(&Place { tiles: self, channel, plane, first: from, end }, add, sums, bytes);
+                    }
+                }
+            }
+        });
+    }
+}
+
+/// `v`, by columns and then tiles, with the columns of a tile side by side.
+pub(super) fn weave<T: Copy>(v: &[T; ROW], to: &mut [T; ROW]) {
+    for (lane, to) in to.as_chunks_mut::<STEP>().0.iter_mut().enumerate() {
+        *to = std::array::from_fn(|j| v[j * LANES + lane]);
+    }
+}
+
+/// The same of bytes, as the baseline of the machine does it.
+pub(super) fn weave_bytes(v: &[u8; ROW], to: &mut [u8; ROW]) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::*;
+        // SAFETY: sixteen bytes each of the 64; x86-64 has these instructions always.
+        unsafe {
+            let [a, b, c, d] = [0, 1, 2, 3].map(|j| _mm_loadu_si128(v.as_ptr().add(j * LANES).cast()));
+            let (ab, cd) = (
+                [_mm_unpacklo_epi8(a, b), _mm_unpackhi_epi8(a, b)],
+                [_mm_unpacklo_epi8(c, d), _mm_unpackhi_epi8(c, d)],
+            );
+            for (i, (ab, cd)) in ab.into_iter().zip(cd).enumerate() {
+                let to = to.as_mut_ptr().add(i * 2 * LANES);
+                _mm_storeu_si128(to.cast(), _mm_unpacklo_epi16(ab, cd));
+                _mm_storeu_si128(to.add(LANES).cast(), _mm_unpackhi_epi16(ab, cd));
+            }
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    weave(v, to);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_columns_of_a_tile_come_side_by_side() {
+        let v: [u8; ROW] = std::array::from_fn(|i| i as u8);
+        let (mut a, mut b) = ([0; ROW], [0; ROW]);
+        weave(&v, &mut a);
+        weave_bytes(&v, &mut b);
+        assert_eq!(a[..8], [0, 16, 32, 48, 1, 17, 33, 49]);
+        assert_eq!(a, b);
+    }
+}

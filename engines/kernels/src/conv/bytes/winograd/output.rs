@@ -1,0 +1,69 @@
+//! From the 36 products of sixteen tiles to their sums.
+use super::ring::joined;
+use super::{LANES, PLACES, SIDE, STEP, SUMS};
+
+/// The inverse of 9 modulo 2^32.
+const NINTH: i32 = 0x38e3_8e39;
+/// What is left of 576 then: 2^6.
+const REST: u32 = 6;
+
+/// The sums of vectors of tiles, by rows, columns and tiles, of their products by places.
+pub(super) fn sums(products: &[i32], to: &mut [i32]) {
+    assert!(products.len() * SUMS == to.len() * PLACES * LANES && to.len().is_multiple_of(SUMS));
+    #[cfg(target_arch = "x86_64")]
+    if crate::simd::level() >= crate::simd::Level::Avx512 {
+        // SAFETY: the level is only reported when the machine has its features.
+        return unsafe { on_avx512(products, to) };
+    }
+    plain(products, to);
+}
+
+crate::multiversion! {
+    fn plain(products: &[i32], to: &mut [i32]) {
+        let flat = products.len() / PLACES;
+        for (v, to) in to.chunks_exact_mut(SUMS).enumerate() {
+            let mut half = [[[0i32; LANES]; STEP]; SIDE];
+            for (i, half) in half.iter_mut().enumerate() {
+                for lane in 0..LANES {
+                    let at = v * LANES + lane;
+                    let v = joined::<i32>(std::array::from_fn(|j| products[(i * SIDE + j) * flat + at]));
+                    for (half, v) in half.iter_mut().zip(v) {
+                        half[lane] = v;
+                    }
+                }
+            }
+            for j in 0..STEP {
+                for lane in 0..LANES {
+                    let v = joined::<i32>(std::array::from_fn(|i| half[i][j][lane]));
+                    for (i, v) in v.into_iter().enumerate() {
+                        to[(i * STEP + j) * LANES + lane] = v.wrapping_mul(NINTH) >> REST;
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+fn on_avx512(products: &[i32], to: &mut [i32]) {
+    use super::ring::wide::Words;
+    use std::arch::x86_64::*;
+    let flat = products.len() / PLACES;
+    let ninth = _mm512_set1_epi32(NINTH);
+    for (v, to) in to.chunks_exact_mut(SUMS).enumerate() {
+        let half: [[Words; STEP]; SIDE] = std::array::from_fn(|i| {
+            joined(std::array::from_fn(|j| {
+                // SAFETY: each place has a vector for each of the sums.
+                Words(unsafe { _mm512_loadu_si512(products.as_ptr().add((i * SIDE + j) * flat + v * LANES).cast()) })
+            }))
+        });
+        for j in 0..STEP {
+            for (i, v) in joined::<Words>(std::array::from_fn(|i| half[i][j])).into_iter().enumerate() {
+                let v = _mm512_srai_epi32::<REST>(_mm512_mullo_epi32(v.0, ninth));
+                // SAFETY: these are sixteen of the sums.
+                unsafe { _mm512_storeu_si512(to.as_mut_ptr().add((i * STEP + j) * LANES).cast(), v) };
+            }
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! The products of one place: eight output channels by vectors of sixteen tiles, summed over pairs of
+//! channels. Pairs of numbers of 16 bits are what the machine multiplies and adds in one step.
+use super::{LANES, PLACES, ROWS};
+
+/// Tiles behind the last full vector up to which the output channels are the lanes.
+const FEW: usize = 6;
+
+/// `products[r][place][tile] = sum_c filter[c][r] seen[c][tile]`; `seen` has rows of `wide`, of which
+/// `tiles` tiles, filled up to whole vectors, are read and written.
+pub(super) fn rows(filter: &[u32], seen: &[u32], [wide, tiles]: [usize; 2], place: usize, products: &mut [i32]) {
+    let (pairs, vectors) = (filter.len() / ROWS, tiles.div_ceil(LANES));
+    assert!(filter.len() == pairs * ROWS && seen.len() >= pairs * wide && vectors * LANES <= wide);
+    assert!(place < PLACES && products.len() >= ROWS * PLACES * vectors * LANES);
+    #[cfg(target_arch = "x86_64")]
+    {
+        // SAFETY (of both): the features were asked for, the lengths are those above.
+        if crate::simd::level::vnni() {
+            let few = if tiles % LANES <= FEW { tiles % LANES } else { 0 };
+            return unsafe {
+                vnni(filter, seen, [wide, vectors, vectors - usize::from(few > 0)], place, products);
+                vnni_few(filter, seen, [wide, vectors, few], place, products);
+            };
+        }
+        if crate::simd::level() >= crate::simd::Level::Avx512 {
+            return unsafe { avx512(filter, seen, [wide, vectors, vectors], place, products) };
+        }
+    }
+    plain(filter, seen, [wide, vectors], place, products);
+}
+
+/// The last `few` tiles of the last vector: eight output channels are the lanes.
+///
+/// # Safety
+/// The machine has the features, and the lengths are those that [`rows`] asks for.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+unsafe fn vnni_few(filter: &[u32], seen: &[u32], [wide, vectors, few]: [usize; 3], place: usize, products: &mut [i32]) {
+    use std::arch::x86_64::*;
+    let last = (vectors.max(1) - 1) * LANES;
+    let mut tile = 0;
+    while tile < few {
+        // Two tiles at a time, even and odd pairs of each: sums that do not wait for each other.
+        let two = (few - tile).min(2);
+        let mut acc = [_mm256_setzero_si256(); 4];
+        let (filters, rest) = filter.as_chunks::<{ 2 * ROWS }>();
+        let x = seen.as_ptr().wrapping_add(last + tile);
+        let step = |acc: &mut [__m256i], w: *const u32, pair: usize| {
+            for (t, acc) in acc.iter_mut().enumerate() {
+                // SAFETY: filter and input have that many pairs; a second tile is one of the vector's lanes.
+                unsafe {
+                    let x = _mm256_set1_epi32(x.add(pair * wide + t).read() as i32);
+                    *acc = _mm256_dpwssd_epi32(*acc, x, _mm256_loadu_si256(w.cast()));
+                }
+            }
+        };
+        for (i, w) in filters.iter().enumerate() {
+            let (even, odd) = acc.split_at_mut(2);
+            step(even, w.as_ptr(), 2 * i);
+            step(odd, w.as_ptr().wrapping_add(ROWS), 2 * i + 1);
+        }
+        if !rest.is_empty() {
+            step(&mut acc[..2], rest.as_ptr(), 2 * filters.len());
+        }
+        for t in 0..two {
+            let mut sums = [0i32; ROWS];
+            // SAFETY: eight numbers.
+            unsafe { _mm256_storeu_si256(sums.as_mut_ptr().cast(), _mm256_add_epi32(acc[t], acc[2 + t])) };
+            for (r, sum) in sums.into_iter().enumerate() {
+                products[(r * PLACES + place) * vectors * LANES + last + tile + t] = sum;
+            }
+        }
+        tile += two;
+    }
+}
+
+crate::multiversion! {
+    fn plain(filter: &[u32], seen: &[u32], sizes: [usize; 2], place: usize, products: &mut [i32]) {
+        let [wide, vectors] = sizes;
+        let halves = |v: u32| [i32::from(v as i16), (v as i32) >> 16];
+        for r in 0..ROWS {
+            for v in 0..vectors {
+                let mut sum = [0i32; LANES];
+                for (w, x) in filter.as_chunks::<ROWS>().0.iter().zip(seen.chunks(wide)) {
+                    let [a, b] = halves(w[r]);
+                    let Some(x) = x[v * LANES..].first_chunk::<LANES>() else { continue };
+                    for (sum, x) in sum.iter_mut().zip(x) {
+                        let [c, d] = halves(*x);
+                        *sum = sum.wrapping_add(a * c + b * d);
+                    }
+                }
+                products[((r * PLACES + place) * vectors + v) * LANES..][..LANES].copy_from_slice(&sum);
+            }
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+macro_rules! tile {
+    ($name:ident, $one:ident, $features:literal, |$sum:ident, $x:ident, $w:ident| $step:expr) => {
+        /// # Safety
+        /// The machine has the features, and the lengths are those that [`rows`] asks for.
+        #[target_feature(enable = $features)]
+        unsafe fn $name(
+            filter: &[u32],
+            seen: &[u32],
+            [wide, all, vectors]: [usize; 3],
+            place: usize,
+            products: &mut [i32],
+        ) {
+            let sizes = [wide, all];
+            let mut v = 0;
+            while v < vectors {
+                // SAFETY: the caller's word; the vectors exist.
+                unsafe {
+                    v += match vectors - v {
+                        1 => $one::<1>(filter, seen, sizes, [place, v], products),
+                        2 | 4 => $one::<2>(filter, seen, sizes, [place, v], products),
+                        _ => $one::<3>(filter, seen, sizes, [place, v], products),
+                    };
+                }
+            }
+        }
+
+        /// `NP` vectors from vector `v`; gives `NP`.
+        ///
+        /// # Safety
+        /// As above, and the vectors exist.
+        #[target_feature(enable = $features)]
+        unsafe fn $one<const NP: usize>(
+            filter: &[u32],
+            seen: &[u32],
+            [wide, vectors]: [usize; 2],
+            [place, v]: [usize; 2],
+            products: &mut [i32],
+        ) -> usize {
+            use std::arch::x86_64::*;
+            let mut acc = [[_mm512_setzero_si512(); NP]; ROWS];
+            let (mut w, mut x) = (filter.as_ptr(), seen.as_ptr().wrapping_add(v * LANES));
+            for _ in 0..filter.len() / ROWS {
+                // SAFETY: filter and input have that many pairs.
+                unsafe {
+                    let lanes: [__m512i; NP] = std::array::from_fn(|p| _mm512_loadu_si512(x.add(p * LANES).cast()));
+                    for (r, acc) in acc.iter_mut().enumerate() {
+                        let $w = _mm512_set1_epi32(w.add(r).read() as i32);
+                        for ($sum, $x) in acc.iter_mut().zip(lanes) {
+                            *$sum = $step;
+                        }
+                    }
+                }
+                (w, x) = (w.wrapping_add(ROWS), x.wrapping_add(wide));
+            }
+            for (r, acc) in acc.iter().enumerate() {
+                for (p, a) in acc.iter().enumerate() {
+                    let at = ((r * PLACES + place) * vectors + v + p) * LANES;
+                    // SAFETY: the products have these vectors.
+                    unsafe { _mm512_storeu_si512(products.as_mut_ptr().add(at).cast(), *a) };
+                }
+            }
+            NP
+        }
+    };
+}
+
+#[cfg(target_arch = "x86_64")]
+tile!(vnni, vnni_some, "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni", |sum, x, w| _mm512_dpwssd_epi32(*sum, x, w));
+#[cfg(target_arch = "x86_64")]
+tile!(avx512, avx512_some, "avx512f,avx512bw,avx512dq,avx512vl", |sum, x, w| {
+    _mm512_add_epi32(*sum, _mm512_madd_epi16(x, w))
+});
