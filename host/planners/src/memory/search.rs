@@ -90,13 +90,15 @@ impl Budget {
             MemoryEffort::Max => 6_000_000_000,
         };
         let tiling = match effort {
-            MemoryEffort::Fast => Effort { most_blocks: 0, idle_steps: 0, bands: &[], band_steps: 0 },
+            MemoryEffort::Fast => Effort { most_blocks: 0, idle_steps: 0, retry_steps: 0, bands: &[], band_steps: 0 },
             MemoryEffort::Default => {
-                Effort { most_blocks: 30_000, idle_steps: 4_000_000, bands: &[(1, 1)], band_steps: 4_000_000 }
+                let bands = &[(1, 1)];
+                Effort { most_blocks: 30_000, idle_steps: 4_000_000, retry_steps: 0, bands, band_steps: 4_000_000 }
             }
             MemoryEffort::Max => {
                 let bands = &[(1, 4), (4, 4)];
-                Effort { most_blocks: 100_000, idle_steps: 200_000_000, bands, band_steps: 40_000_000 }
+                let retry_steps = 6_000_000;
+                Effort { most_blocks: 100_000, idle_steps: 200_000_000, retry_steps, bands, band_steps: 40_000_000 }
             }
         };
         let exact_steps = match effort {

@@ -8,8 +8,6 @@
 use super::super::problem::narrow;
 use super::super::separate::signed;
 
-/// What a buffer may leave idle of its place, in parts of 100 of its size or its life.
-const MOST_IDLE: u64 = 54;
 /// Causes in one chain.
 const LONGEST_CHAIN: usize = 4;
 /// Chains that are compared from one instant.
@@ -24,6 +22,8 @@ pub(super) struct Places {
     pub(super) upper: Vec<u32>,
     /// Units.
     pub(super) size: Vec<u64>,
+    /// Units that it may have at most.
+    pub(super) most: Vec<u64>,
     /// For how long a place may be kept beyond its end, in the caller's time.
     pub(super) kept: Vec<u64>,
 }
@@ -178,12 +178,10 @@ impl<'a> Search<'a> {
         for block in touching.clone() {
             self.steps += 1;
             let other = if surplus > 0 { self.places.upper[block as usize] } else { self.given.lower[block as usize] };
-            let own = self.given.size[block as usize];
-            let grown = self.places.size[block as usize] - own + by;
+            let grown = self.places.size[block as usize] + by;
             let twice = chain.iter().any(|cause| matches!(*cause, Cause::Smaller { block: one, .. } if one == block));
             let inside = other > 0 && other as usize + 1 < self.surplus.len();
-            if twice || !inside || self.surplus[other as usize] == 0 || grown > own.saturating_mul(MOST_IDLE) / 100 + 1
-            {
+            if twice || !inside || self.surplus[other as usize] == 0 || grown > self.given.most[block as usize] {
                 continue;
             }
             self.with(Cause::Smaller { block, by }, other, most, chain, found);

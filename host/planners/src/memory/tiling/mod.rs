@@ -5,10 +5,12 @@
 //! order of bands, and the order of all blocks follows.
 //!
 //! First, memory that buffers leave idle is found again (`idle`), so that most pieces fit exactly;
-//! then pieces are put together (`pieces`, `rules`), those with the least waste first.
+//! then pieces are put together (`pieces`, `rules`), those with the least waste first. Last, some
+//! are taken apart and put together in another way (`retry`), as long as that leaves fewer of them.
 
 mod idle;
 mod pieces;
+mod retry;
 mod rules;
 
 use rayon::prelude::*;
@@ -17,8 +19,10 @@ use super::band_choice::PRICES;
 use super::band_order::{Way, band_order, stacked_in_order};
 use super::block::Block;
 use super::problem::{Neighbours, Problem, narrow};
+use super::separate::Dice;
 use idle::with_idle;
 use pieces::Pieces;
+use retry::retry;
 use rules::{Alone, Union, unions};
 
 /// Idle parts of a million that a union may have, one limit after the other, and whether what is
@@ -37,6 +41,9 @@ const LIMITS: [(u64, bool); 9] = [
 /// The limit from which on the least waste decides between chains of causes that are as short.
 const ANY_FROM: u64 = 60_000;
 
+/// The limit from whose pieces the second lane of retries starts.
+const EARLY: u64 = 30_000;
+
 /// How hard to look for idle memory and to pack what is left.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Effort {
@@ -44,6 +51,8 @@ pub(super) struct Effort {
     pub(super) most_blocks: usize,
     /// Steps of all searches for idle memory.
     pub(super) idle_steps: u64,
+    /// Steps of each of two lanes that take pieces apart and put them together in other ways.
+    pub(super) retry_steps: u64,
     /// Trees in the beams of orders of bands, one after the other, and how many sets of prices each
     /// is run with.
     pub(super) bands: &'static [(usize, usize)],
@@ -53,9 +62,12 @@ pub(super) struct Effort {
 
 /// What is left once no union has less waste than a limit.
 struct Rest {
+    /// Pieces that are no part of another.
     whole: Vec<u32>,
     problem: Problem,
     lists: Neighbours,
+    /// Which of several lists of pieces they are in.
+    list: usize,
 }
 
 /// The best plan and its arena; none for more blocks than `effort` allows.
@@ -66,37 +78,79 @@ pub(super) fn tiled(problem: &Problem, lists: &Neighbours, target: u64, effort: 
     let mut pieces = Pieces::new(problem);
     let mut idle_steps = effort.idle_steps;
     let mut rests: Vec<Rest> = Vec::new();
+    let mut early = None;
     for (limit, is_packed) in LIMITS {
         let whole = pieces.whole();
         let (places, taken) = with_idle(&pieces.places(&whole), &pieces.times, limit >= ANY_FROM, idle_steps);
         idle_steps = idle_steps.saturating_sub(taken);
         pieces.grow(&whole, &places);
-        unite(&mut pieces, limit);
+        let everywhere = (0..narrow(pieces.times.len())).collect();
+        unite(&mut pieces, limit, everywhere, None);
+        if limit == EARLY && effort.retry_steps > 0 {
+            early = Some(pieces.clone());
+        }
         if is_packed && rests.last().is_none_or(|rest| rest.whole.len() > pieces.whole().len()) {
-            rests.extend(left(&pieces));
+            rests.extend(left(&pieces, 0));
         }
     }
-    let mut best: Option<(u64, Vec<u64>)> = None;
-    for &(width, sets) in effort.bands {
-        let runs: Vec<(&Rest, usize)> = rests.iter().flat_map(|rest| (0..sets).map(move |set| (rest, set))).collect();
-        let run = |&(rest, set): &(&Rest, usize)| {
-            let way = Way { width, backwards: false, most_steps: effort.band_steps };
-            let units = band_order(&rest.problem, &rest.lists, &PRICES[set], way).0?;
-            let bottoms: Vec<u64> = units.into_iter().map(|unit| unit * rest.problem.unit).collect();
-            let offsets = stacked_in_order(problem, lists, &pieces.unfold(&rest.whole, &bottoms, problem.len()));
-            Some((problem.arena(&offsets), offsets))
-        };
-        let found: Vec<Option<(u64, Vec<u64>)>> = runs.par_iter().map(run).collect();
-        best = best.into_iter().chain(found.into_iter().flatten()).min_by_key(|(arena, _)| *arena);
+    let mut all = vec![pieces];
+    let mut best = None;
+    if let Some(&first) = effort.bands.first() {
+        best = banded(problem, lists, (&all, &rests), first, effort.band_steps);
+    }
+    if best.as_ref().is_some_and(|(arena, _)| *arena <= target) {
+        return best;
+    }
+    if let Some(early) = early {
+        let lanes = [(&all[0], 1), (&early, 2)];
+        let again = lanes.into_par_iter().map(|(pieces, seed)| {
+            let mut pieces = pieces.clone();
+            retry(&mut pieces, problem, effort.retry_steps, seed);
+            pieces
+        });
+        let again: Vec<Pieces> = again.collect();
+        let more = again.iter().zip(1..).filter_map(|(pieces, list)| left(pieces, list));
+        let more: Vec<Rest> = more.collect();
+        all.extend(again);
+        if let Some(&first) = effort.bands.first() {
+            let found = banded(problem, lists, (&all, &more), first, effort.band_steps);
+            best = best.into_iter().chain(found).min_by_key(|(arena, _)| *arena);
+        }
+        rests.extend(more);
+    }
+    for &beam in effort.bands.iter().skip(1) {
         if best.as_ref().is_some_and(|(arena, _)| *arena <= target) {
             break;
         }
+        let found = banded(problem, lists, (&all, &rests), beam, effort.band_steps);
+        best = best.into_iter().chain(found).min_by_key(|(arena, _)| *arena);
     }
     best
 }
 
+/// The best plan by orders of bands of what is left, with a beam and so many sets of prices.
+fn banded(
+    problem: &Problem,
+    lists: &Neighbours,
+    (all, rests): (&[Pieces], &[Rest]),
+    (width, sets): (usize, usize),
+    most_steps: u64,
+) -> Option<(u64, Vec<u64>)> {
+    let runs: Vec<(&Rest, usize)> = rests.iter().flat_map(|rest| (0..sets).map(move |set| (rest, set))).collect();
+    let run = |&(rest, set): &(&Rest, usize)| {
+        let units =
+            band_order(&rest.problem, &rest.lists, &PRICES[set], Way { width, backwards: false, most_steps }).0?;
+        let bottoms: Vec<u64> = units.into_iter().map(|unit| unit * rest.problem.unit).collect();
+        let nominal = all[rest.list].unfold(&rest.whole, &bottoms, problem.len());
+        let offsets = stacked_in_order(problem, lists, &nominal);
+        Some((problem.arena(&offsets), offsets))
+    };
+    let found: Vec<Option<(u64, Vec<u64>)>> = runs.par_iter().map(run).collect();
+    found.into_iter().flatten().min_by_key(|(arena, _)| *arena)
+}
+
 /// The pieces that are no part of another, as a problem of their own.
-fn left(pieces: &Pieces) -> Option<Rest> {
+fn left(pieces: &Pieces, list: usize) -> Option<Rest> {
     let whole = pieces.whole();
     let block = |&piece: &u32| {
         let piece = pieces.of(piece);
@@ -106,19 +160,26 @@ fn left(pieces: &Pieces) -> Option<Rest> {
     let blocks: Vec<Block> = whole.iter().map(block).collect();
     let problem = Problem::new(&blocks, true).ok()?;
     let lists = problem.neighbours(&blocks, None).ok()?;
-    Some(Rest { whole, problem, lists })
+    Some(Rest { whole, problem, lists, list })
 }
 
-/// Puts pieces together, those with the least waste first, as long as any has no more than `limit`.
-fn unite(pieces: &mut Pieces, limit: u64) {
-    let mut instants: Vec<u32> = (0..pieces.times.len()).map(narrow).collect();
+/// Puts pieces together that meet at some instants, those with the least waste first, as long as any
+/// has no more than `limit`. With `dice`, it is by chance which of those that waste nearly as much
+/// come first, and some are left out. Gives the steps taken: instants and unions looked at.
+fn unite(pieces: &mut Pieces, limit: u64, mut instants: Vec<u32>, mut dice: Option<&mut Dice>) -> u64 {
+    let mut steps = 0;
     while !instants.is_empty() {
         let alone = Alone::new(pieces);
         let mut found: Vec<Union> = Vec::new();
         for &instant in &instants {
             unions(pieces, &alone, instant, &mut found);
         }
+        steps += (instants.len() + found.len()) as u64;
         found.retain(|union| union.idle <= limit);
+        if let Some(dice) = dice.as_deref_mut() {
+            found.retain(|_| dice.below(10) > 0);
+            found.iter_mut().for_each(|union| union.idle = union.idle * (50 + dice.below(150) as u64) / 100);
+        }
         found.sort_unstable();
         instants.clear();
         for Union { made, lower, upper, size, .. } in found {
@@ -141,6 +202,7 @@ fn unite(pieces: &mut Pieces, limit: u64) {
         instants.sort_unstable();
         instants.dedup();
     }
+    steps
 }
 
 #[cfg(test)]
@@ -155,8 +217,13 @@ mod tests {
     use crate::memory::{Block, Buffer};
     use proptest::prelude::*;
 
-    const EFFORT: Effort =
-        Effort { most_blocks: 10_000, idle_steps: 10_000_000, bands: &[(1, 1)], band_steps: 10_000_000 };
+    const EFFORT: Effort = Effort {
+        most_blocks: 10_000,
+        idle_steps: 10_000_000,
+        retry_steps: 50_000,
+        bands: &[(1, 1)],
+        band_steps: 10_000_000,
+    };
 
     /// Arena of the plan in parts of a thousand of `height`, after it was checked.
     fn share(blocks: &[Block], height: u64) -> u64 {

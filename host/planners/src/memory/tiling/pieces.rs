@@ -4,7 +4,7 @@
 use super::super::problem::{Problem, narrow};
 use super::idle::Places;
 
-/// For how long a place may be kept beyond the end of its block, in parts of 100 of its life.
+/// What a block may leave idle of its place, in parts of 100 of its size, and of its life behind it.
 const MOST_IDLE: u64 = 54;
 
 /// How a piece is made of others.
@@ -41,12 +41,20 @@ pub(super) struct Piece {
     /// Units.
     pub(super) size: u64,
     pub(super) made: Made,
-    /// Whether it is part of another.
+    /// Units before the place was taken to be larger.
+    pub(super) least: u64,
+    /// Units that its place may have at most.
+    pub(super) most: u64,
+    /// When its place may end at the latest, in the caller's time.
+    pub(super) latest: u64,
+    /// Units times the caller's time of the blocks in it.
+    pub(super) content: u128,
+    /// Whether it is part of another, or was taken apart.
     pub(super) taken: bool,
 }
 
 /// All pieces, and who begins and ends at each instant.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Pieces {
     pub(super) all: Vec<Piece>,
     pub(super) begins: Vec<Vec<u32>>,
@@ -83,7 +91,8 @@ impl Pieces {
     pub(super) fn places(&self, of: &[u32]) -> Places {
         let mut places = Places::default();
         for &piece in of {
-            let Piece { lower, upper, size, .. } = *self.of(piece);
+            let Piece { lower, upper, size, most, .. } = *self.of(piece);
+            places.most.push(most);
             places.lower.push(lower);
             places.upper.push(upper);
             places.size.push(size);
@@ -108,29 +117,44 @@ impl Pieces {
         &self.all[piece as usize]
     }
 
-    /// Length of a life in the caller's time.
-    pub(super) fn life(&self, piece: u32) -> u64 {
-        let Piece { lower, upper, .. } = *self.of(piece);
-        self.times[upper as usize] - self.times[lower as usize]
-    }
-
-    /// For how long the place of a piece may be kept beyond its end, in the caller's time: a part of
-    /// the life of the block that ends last in it.
+    /// For how long the place of a piece may be kept beyond its end, in the caller's time.
     pub(super) fn kept(&self, piece: u32) -> u64 {
-        let mut last = piece;
-        loop {
-            last = match self.of(last).made {
-                Made::Block(_) => break,
-                Made::Stack([one, two]) => self.shorter(one, two),
-                Made::Row([_, second]) => second,
-                Made::Wheel(Wheel { high, late, .. }) => self.shorter(high, late),
-            };
-        }
-        self.life(last).saturating_mul(MOST_IDLE) / 100 + 1
+        let Piece { upper, latest, .. } = *self.of(piece);
+        latest.saturating_sub(self.times[upper as usize])
     }
 
-    fn shorter(&self, one: u32, two: u32) -> u32 {
-        if self.life(one) <= self.life(two) { one } else { two }
+    /// How many units the place of what is made may have at most. Heights that agree are right: it is
+    /// unlikely that two pieces leave the same idle.
+    pub(super) fn most(&self, made: Made) -> u64 {
+        let most = |piece: u32| self.of(piece).most;
+        let agree = |one: &[u32], two: &[u32]| {
+            let sum = |all: &[u32]| all.iter().map(|&piece| self.of(piece).least).sum::<u64>();
+            sum(one) == sum(two)
+        };
+        let sum = |all: &[u32]| all.iter().map(|&piece| self.of(piece)).map(|piece| piece.most).sum::<u64>();
+        match made {
+            Made::Block(_) => u64::MAX,
+            Made::Stack(two) => sum(&two),
+            Made::Row([one, two]) if agree(&[one], &[two]) => self.of(one).least,
+            Made::Row([one, two]) => most(one).min(most(two)),
+            Made::Wheel(Wheel { early, low, middle, high, late }) => {
+                sum(&[early, low]).min(sum(&[low, middle, high])).min(sum(&[late, high]))
+            }
+        }
+    }
+
+    /// When the place of what is made may end at the latest. Ends that agree are right.
+    fn latest(&self, made: Made) -> u64 {
+        let both = |one: u32, two: u32| {
+            let (one, two) = (self.of(one), self.of(two));
+            if one.ended == two.ended { self.times[one.ended as usize] } else { one.latest.min(two.latest) }
+        };
+        match made {
+            Made::Block(_) => u64::MAX,
+            Made::Stack([one, two]) => both(one, two),
+            Made::Row([_, second]) => self.of(second).latest,
+            Made::Wheel(Wheel { high, late, .. }) => both(high, late),
+        }
     }
 
     /// Units times the caller's time up to an instant.
@@ -138,6 +162,11 @@ impl Pieces {
         let Piece { lower, upper, size, .. } = *self.of(piece);
         let life = self.times[upper.min(instant) as usize] - self.times[lower as usize];
         u128::from(size) * u128::from(life)
+    }
+
+    /// Units times the caller's time in which nothing lives in the place of a piece.
+    pub(super) fn idle(&self, piece: u32) -> u128 {
+        self.area_until(piece, u32::MAX).saturating_sub(self.of(piece).content)
     }
 
     /// Whether a piece ends where nothing else happens.
@@ -148,26 +177,63 @@ impl Pieces {
 
     /// Whether the place of a piece may end at an instant: it does, or it is not known when.
     pub(super) fn may_end(&self, piece: u32, instant: u32) -> bool {
-        let Piece { upper, ended, .. } = *self.of(piece);
+        let Piece { upper, ended, latest, .. } = *self.of(piece);
         if upper == instant {
             return true;
         }
-        let past = || self.times[instant as usize] - self.times[ended as usize];
-        (ended != upper || self.is_alone(piece)) && instant > ended && past() <= self.kept(piece)
+        (ended != upper || self.is_alone(piece)) && instant > ended && self.times[instant as usize] <= latest
     }
 
     /// Adds a piece; those it is made of leave the list.
     pub(super) fn add(&mut self, lower: u32, upper: u32, size: u64, made: Made) {
+        let mut content = 0;
         for part in made.parts() {
-            let Piece { lower, upper, .. } = self.all[part as usize];
-            self.begins[lower as usize].retain(|&other| other != part);
-            self.ends[upper as usize].retain(|&other| other != part);
+            content += self.of(part).content;
+            self.unlist(part);
             self.all[part as usize].taken = true;
         }
+        let (mut most, mut latest) = (self.most(made).max(size), self.latest(made));
+        if matches!(made, Made::Block(_)) {
+            let (end, life) = (self.times[upper as usize], self.times[upper as usize] - self.times[lower as usize]);
+            content = u128::from(size) * u128::from(life);
+            most = size.saturating_add(size.saturating_mul(MOST_IDLE) / 100 + 1);
+            latest = end.saturating_add(life.saturating_mul(MOST_IDLE) / 100 + 1);
+        }
         let piece = narrow(self.all.len());
-        self.all.push(Piece { lower, upper, ended: upper, size, made, taken: false });
+        let (ended, least) = (upper, size);
+        self.all.push(Piece { lower, upper, ended, size, made, least, most, latest, content, taken: false });
+        self.list(piece);
+    }
+
+    /// Takes a whole piece apart; its place is what it was made as from now on.
+    pub(super) fn dissolve(&mut self, piece: u32) {
+        self.unlist(piece);
+        self.all[piece as usize].taken = true;
+        for part in self.of(piece).made.parts() {
+            self.all[part as usize].taken = false;
+            self.list(part);
+        }
+    }
+
+    /// Gives a whole piece the place back that its parts take.
+    pub(super) fn shrink(&mut self, piece: u32) {
+        self.unlist(piece);
+        let Piece { ended, least, .. } = *self.of(piece);
+        self.all[piece as usize].upper = ended;
+        self.all[piece as usize].size = least;
+        self.list(piece);
+    }
+
+    fn list(&mut self, piece: u32) {
+        let Piece { lower, upper, .. } = *self.of(piece);
         self.begins[lower as usize].push(piece);
         self.ends[upper as usize].push(piece);
+    }
+
+    fn unlist(&mut self, piece: u32) {
+        let Piece { lower, upper, .. } = *self.of(piece);
+        self.begins[lower as usize].retain(|&other| other != piece);
+        self.ends[upper as usize].retain(|&other| other != piece);
     }
 
     /// Pieces that are no part of another.

@@ -4,6 +4,8 @@ use super::pieces::{Made, Pieces, Wheel};
 
 /// Pieces that begin or end at one instant up to which those of two cuts are told apart.
 const MOST_AT_ONCE: usize = 4;
+/// Ends and heights of a wheel that may disagree.
+const MOST_FAULTS: usize = 2;
 /// Pieces that ended alone which are looked at from one instant.
 const MOST_BEFORE: usize = 256;
 /// What it costs to let a place end elsewhere than was found, in parts of a million.
@@ -109,6 +111,9 @@ fn rows(pieces: &Pieces, alone: &Alone, instant: u32, into: &mut Vec<Union>) {
     let (begun, ended) = (&pieces.begins[instant as usize], &pieces.ends[instant as usize]);
     let mut row = |first: u32, second: u32| {
         let size = pieces.of(first).size.max(pieces.of(second).size);
+        if size > pieces.most(Made::Row([first, second])) && pieces.of(first).size != pieces.of(second).size {
+            return;
+        }
         into.push(union(pieces, Made::Row([first, second]), pieces.of(first).lower, pieces.of(second).upper, size));
     };
     match (ended.as_slice(), begun.as_slice()) {
@@ -154,8 +159,9 @@ fn wheels(pieces: &Pieces, alone: &Alone, instant: u32, into: &mut Vec<Union>) {
                         early.iter().filter(|&&early| early != low && pieces.of(early).lower == pieces.of(low).lower)
                     {
                         let wheel = Wheel { early, low, middle, high, late };
-                        if is_plain(pieces, instant, &wheel) || is_exact(pieces, &wheel) {
-                            into.push(turned(pieces, wheel));
+                        let wrong = faults(pieces, &wheel);
+                        if is_plain(pieces, instant, &wheel) || wrong <= MOST_FAULTS {
+                            into.extend(turned(pieces, wheel));
                         }
                     }
                 }
@@ -196,22 +202,26 @@ fn is_plain(pieces: &Pieces, instant: u32, wheel: &Wheel) -> bool {
         && others <= 1
 }
 
-/// Whether the pieces of a wheel fit without waste.
-fn is_exact(pieces: &Pieces, &Wheel { early, low, middle, high, late }: &Wheel) -> bool {
+/// How many of the six ends and heights that agree in a wheel without waste do not.
+fn faults(pieces: &Pieces, &Wheel { early, low, middle, high, late }: &Wheel) -> usize {
     let size = |piece: u32| pieces.of(piece).size;
-    size(early) == size(high) + size(middle)
-        && size(late) == size(low) + size(middle)
-        && pieces.of(early).upper == pieces.of(middle).lower
-        && pieces.of(low).upper == pieces.of(late).lower
-        && pieces.of(middle).upper == pieces.of(late).lower
-        && pieces.of(late).upper == pieces.of(high).upper
+    let agree = [
+        size(early) == size(high) + size(middle),
+        size(late) == size(low) + size(middle),
+        pieces.of(early).upper == pieces.of(middle).lower,
+        pieces.of(low).upper == pieces.of(late).lower,
+        pieces.of(middle).upper == pieces.of(late).lower,
+        pieces.of(late).upper == pieces.of(high).upper,
+    ];
+    agree.into_iter().filter(|agree| !agree).count()
 }
 
-fn turned(pieces: &Pieces, wheel: Wheel) -> Union {
+fn turned(pieces: &Pieces, wheel: Wheel) -> Option<Union> {
     let Wheel { early, low, middle, high, late } = wheel;
     let size = |piece: u32| pieces.of(piece).size;
     let tall = (size(early) + size(low)).max(size(low) + size(middle) + size(high)).max(size(late) + size(high));
     let [high_end, late_end] = [high, late].map(|piece| pieces.of(piece).upper);
     let upper = if pieces.may_end(high, late_end) { late_end } else { high_end };
-    union(pieces, Made::Wheel(wheel), pieces.of(early).lower, upper, tall)
+    let made = Made::Wheel(wheel);
+    (tall <= pieces.most(made)).then(|| union(pieces, made, pieces.of(early).lower, upper, tall))
 }
