@@ -4,7 +4,7 @@ use super::Verdict;
 use crate::patch::{Edit, Patch};
 use crate::types::{Attr, AttrValue, Key, NodeId, ValueRef};
 use crate::view::{Graph, Node};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 /// Attribute of a fused node: names of the nodes it stands for.
 pub const ORIGINALS: &str = "_datadump_original_op_names";
@@ -43,6 +43,10 @@ pub const CONSISTENT: &[&str] = &[
     "_force_unknown_shape",
     "_keep_dtype",
 ];
+
+/// What lies between the places of two neighbours, for others that are moved there. Little in tests,
+/// so that it is used up.
+const GAP: u128 = if cfg!(test) { 64 } else { 1 << 64 };
 
 /// Whether a node holds subgraphs, which no fusion looks into.
 pub(super) fn has_subgraph(n: &Node<'_>) -> bool {
@@ -90,10 +94,12 @@ pub struct FuseInspector<'g> {
     graph: Graph<'g>,
     consistent: Vec<Key>,
     /// Place by node: whoever reads a node stands behind it, and what became one stands at one place.
-    /// Made when it is first asked for.
-    place: Vec<usize>,
-    /// The search that has last seen a node.
-    seen: Vec<u32>,
+    /// Made when it is first asked for, with [`GAP`] from one to the next.
+    place: Vec<u128>,
+    /// Places that were given in gaps since then.
+    given: BTreeSet<u128>,
+    /// The search that has last seen a node, backward and forward.
+    seen: [Vec<u32>; 2],
     searches: u32,
     /// Sets fused so far with more than one output.
     groups: Vec<Vec<NodeId>>,
@@ -107,7 +113,8 @@ impl<'g> FuseInspector<'g> {
             graph: *graph,
             consistent: CONSISTENT.iter().map(|k| Key::new(k)).collect(),
             place: Vec::new(),
-            seen: Vec::new(),
+            given: BTreeSet::new(),
+            seen: [Vec::new(), Vec::new()],
             searches: 0,
             groups: Vec::new(),
             group_of: HashMap::new(),
@@ -169,15 +176,16 @@ impl<'g> FuseInspector<'g> {
     fn make_places(&mut self) {
         if self.place.is_empty() {
             let order = self.graph.order();
-            self.place = vec![usize::MAX; order.iter().map(|id| id.index() + 1).max().unwrap_or(0)];
-            self.seen = vec![0; self.place.len()];
-            order.iter().enumerate().for_each(|(i, id)| self.place[id.index()] = i);
+            self.place = vec![u128::MAX; order.iter().map(|id| id.index() + 1).max().unwrap_or(0)];
+            self.seen = [vec![0; self.place.len()], vec![0; self.place.len()]];
+            order.iter().zip(1..).for_each(|(id, rank)| self.place[id.index()] = GAP * rank);
         }
     }
 
-    /// Whether a node is seen for the first time in the current search.
-    fn see(&mut self, id: NodeId) -> bool {
-        self.seen.get_mut(id.index()).is_some_and(|s| std::mem::replace(s, self.searches) != self.searches)
+    /// Whether a node is seen for the first time in a search.
+    fn see(&mut self, id: NodeId, way: &Way) -> bool {
+        let seen = self.seen[usize::from(way.forward)].get_mut(id.index());
+        seen.is_some_and(|s| std::mem::replace(s, way.number) != way.number)
     }
 
     /// The nodes that became one with a node, it among them; nothing where it is by itself.
@@ -185,97 +193,144 @@ impl<'g> FuseInspector<'g> {
         self.group_of.get(&id).map_or(&[], |g| &self.groups[*g])
     }
 
-    /// What can be come to from `nodes` along edges, apart from them, as far as `stands` says; where
-    /// one of a group is come to, all of it is. Err: one of `nodes` themselves.
-    fn search(
-        &mut self,
-        nodes: &Inside,
-        forward: bool,
-        stands: impl Fn(usize) -> bool,
-    ) -> std::result::Result<Vec<NodeId>, NodeId> {
+    /// Adds what stands next to a node.
+    fn next(&self, id: NodeId, way: &mut Way) {
+        if way.forward { way.todo.extend(self.leaving(id)) } else { way.todo.extend(self.entering(id)) }
+    }
+
+    /// A search from `nodes` one way, as far as what stands between them.
+    fn begin(&mut self, nodes: &Inside, forward: bool) -> Way {
         self.make_places();
         self.searches += 1;
-        let next = |own: &Self, id: NodeId, to: &mut Vec<NodeId>| {
-            if forward { to.extend(own.leaving(id)) } else { to.extend(own.entering(id)) }
-        };
-        let (mut todo, mut found) = (Vec::new(), Vec::new());
-        nodes.0.iter().for_each(|n| next(self, *n, &mut todo));
-        todo.retain(|n| !nodes.has(*n));
-        while let Some(id) = todo.pop() {
-            if nodes.has(id) {
-                return Err(id);
-            }
-            if !stands(self.place_of(id)) || !self.see(id) {
-                continue;
-            }
-            found.push(id);
-            next(self, id, &mut todo);
-            for other in self.group(id).to_vec() {
-                if self.see(other) {
-                    found.push(other);
-                    next(self, other, &mut todo);
-                }
-            }
-        }
-        Ok(found)
+        let places = || nodes.0.iter().map(|n| self.place_of(*n));
+        let end = if forward { places().max() } else { places().min() };
+        let (number, end) = (self.searches, end.unwrap_or(0));
+        let mut way = Way { forward, number, end, todo: Vec::new(), found: Vec::new() };
+        nodes.0.iter().for_each(|n| self.next(*n, &mut way));
+        way.todo.retain(|n| !nodes.has(*n));
+        way
     }
 
-    /// Gives nodes that became one the same place: what they wait for goes before it, what waits for
-    /// one of them behind, and nobody else moves.
-    fn gather(&mut self, nodes: &[NodeId]) {
-        self.make_places();
-        let inside = Inside::of(nodes);
-        let places = || nodes.iter().map(|n| self.place_of(*n)).filter(|p| *p != usize::MAX);
-        let (Some(first), Some(last)) = (places().min(), places().max()) else { return };
-        // They were found to have no path out and back: each search ends.
-        let Ok(before) = self.search(&inside, false, |p| p >= first) else { return };
-        let Ok(behind) = self.search(&inside, true, |p| p <= last) else { return };
-        let of = |own: &Self, ids: &[NodeId]| {
-            let mut all: Vec<usize> = ids.iter().map(|n| own.place_of(*n)).collect();
-            all.sort_unstable();
-            all.dedup();
-            all
-        };
-        let (old_before, old_behind) = (of(self, &before), of(self, &behind));
-        let mut pool = [old_before.as_slice(), &of(self, nodes), &old_behind].concat();
-        pool.sort_unstable();
-        let free = pool.len() - old_behind.len();
-        for (ids, old, new) in [(&before, &old_before, &pool[..]), (&behind, &old_behind, &pool[free..])] {
-            for id in ids {
-                let at = self.place_of(*id);
-                if let (Ok(k), Some(place)) = (old.binary_search(&at), self.place.get_mut(id.index())) {
-                    *place = new[k];
+    /// Looks at one more node; where one of a group is come to, all of it is. None: there are more
+    /// to look at. Err: it came back to one of `nodes`.
+    fn step(&mut self, nodes: &Inside, way: &mut Way) -> Option<std::result::Result<(), NodeId>> {
+        let Some(id) = way.todo.pop() else { return Some(Ok(())) };
+        if nodes.has(id) {
+            return Some(Err(id));
+        }
+        let place = self.place_of(id);
+        let stands = if way.forward { place <= way.end } else { place >= way.end };
+        if !stands || !self.see(id, way) {
+            return None;
+        }
+        way.found.push(id);
+        self.next(id, way);
+        if let Some(group) = self.group_of.get(&id) {
+            for k in 0..self.groups[*group].len() {
+                let other = self.group(id)[k];
+                if self.see(other, way) {
+                    way.found.push(other);
+                    self.next(other, way);
                 }
             }
         }
+        None
+    }
+
+    /// What can be come to from `nodes` along edges, apart from them, and stands between them: by the
+    /// shorter of the searches forward and backward. Err: one of `nodes` that a path comes back to.
+    fn between(&mut self, nodes: &Inside) -> std::result::Result<Way, NodeId> {
+        let mut backward = self.begin(nodes, false);
+        let mut forward = self.begin(nodes, true);
+        loop {
+            match self.step(nodes, &mut backward) {
+                Some(Ok(())) => return Ok(backward),
+                // The search forward finds the same path, and where it comes back.
+                Some(Err(id)) => loop {
+                    if let Some(end) = self.step(nodes, &mut forward) {
+                        return Err(end.err().unwrap_or(id));
+                    }
+                },
+                None => {}
+            }
+            if let Some(end) = self.step(nodes, &mut forward) {
+                return end.map(|()| forward);
+            }
+        }
+    }
+
+    /// Gives nodes that became one the same place: either what they wait for goes before it, right
+    /// before the first of them, or what waits for one of them goes behind it, right behind the last;
+    /// nobody else moves.
+    fn gather(&mut self, nodes: &[NodeId]) {
+        let inside = Inside::of(nodes);
+        // They were found to have no path out and back.
+        let Ok(Way { forward, end, found, .. }) = self.between(&inside) else { return };
+        if end == u128::MAX {
+            return;
+        }
+        let mut old: Vec<u128> = found.iter().map(|n| self.place_of(*n)).collect();
+        old.sort_unstable();
+        old.dedup();
+        let count = old.len() as u128 + 1;
+        let (low, high) = if forward {
+            let next = self.given.range(end + 1..).next().copied().unwrap_or(u128::MAX);
+            (end, next.min((end / GAP + 1) * GAP))
+        } else {
+            let next = self.given.range(..end).next_back().copied().unwrap_or(0);
+            (next.max((end - 1) / GAP * GAP), end)
+        };
+        let step = (high - low) / (count + 1);
+        if step == 0 {
+            self.spread();
+            return self.gather(nodes);
+        }
+        // Nodes first and what waits for them behind, or what they wait for first.
+        let ahead = if forward { 2 } else { 1 };
+        let new = |rank: usize| low + step * (rank as u128 + ahead);
+        for id in &found {
+            if let (Ok(rank), Some(place)) = (old.binary_search(&self.place_of(*id)), self.place.get_mut(id.index())) {
+                *place = new(rank);
+            }
+        }
+        let own = if forward { low + step } else { new(old.len()) };
         for id in nodes {
             if let Some(place) = self.place.get_mut(id.index()) {
-                *place = pool[old_before.len()];
+                *place = own;
             }
         }
+        self.given.extend((1..=count).map(|rank| low + step * rank));
     }
 
-    fn place_of(&self, id: NodeId) -> usize {
-        self.place.get(id.index()).copied().unwrap_or(usize::MAX)
+    /// Makes all gaps alike again; the order stays.
+    fn spread(&mut self) {
+        let mut all: Vec<u128> = self.place.iter().copied().filter(|p| *p != u128::MAX).collect();
+        all.sort_unstable();
+        all.dedup();
+        for place in self.place.iter_mut().filter(|p| **p != u128::MAX) {
+            if let Ok(rank) = all.binary_search(place) {
+                *place = GAP * (rank as u128 + 1);
+            }
+        }
+        self.given.clear();
+    }
+
+    fn place_of(&self, id: NodeId) -> u128 {
+        self.place.get(id.index()).copied().unwrap_or(u128::MAX)
     }
 
     fn cycle(&mut self, nodes: &[NodeId]) -> Verdict {
         let inside = Inside::of(nodes);
         // Where only one node has readers outside and every other is before it, what leaves cannot
-        // come back.
+        // come back: what became one before left no cycle.
         let open = nodes.iter().filter(|n| self.leaving(**n).any(|r| !inside.has(r))).count();
-        if open <= 1 && self.groups.is_empty() {
+        if open <= 1 {
             return Ok(());
         }
-        self.make_places();
-        let limit = nodes.iter().map(|n| self.place_of(*n)).max().unwrap_or(0);
-        match self.search(&inside, true, |p| p <= limit) {
-            Ok(_) => Ok(()),
-            Err(id) => Err(format!(
-                "a path leaves the nodes and comes back to `{}`: the graph would have a cycle",
-                self.graph.node(id).name()
-            )),
-        }
+        self.between(&inside).map(|_| ()).map_err(|id| {
+            let name = self.graph.node(id).name();
+            format!("a path leaves the nodes and comes back to `{name}`: the graph would have a cycle")
+        })
     }
 
     /// Tells that nodes became others (`after` by name; none: they are only deleted). Later answers
@@ -299,6 +354,18 @@ impl<'g> FuseInspector<'g> {
     pub fn refuse(&self, pass: &str, node: NodeId, why: &str, patch: &mut Patch) {
         tell(patch, ["refused", pass, self.graph.node(node).name(), why]);
     }
+}
+
+/// A search along edges.
+struct Way {
+    /// To those that read, or to those that are read.
+    forward: bool,
+    /// Its number among all searches.
+    number: u32,
+    /// The last place that it goes to.
+    end: u128,
+    todo: Vec<NodeId>,
+    found: Vec<NodeId>,
 }
 
 /// A small set of nodes.
