@@ -16,6 +16,8 @@ pub mod norm;
 pub mod layout;
 /// Pooling.
 pub mod pool;
+/// Resizing.
+pub mod resize;
 /// Reductions.
 pub mod reduce;
 /// Convolutions.

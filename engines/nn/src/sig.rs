@@ -11,6 +11,9 @@ use std::sync::OnceLock;
 
 /// Most values of a constant input that travel with the kernel.
 const MOST_VALUES: usize = 4096;
+/// Operators and inputs whose constants of real numbers travel with the kernel, and most such numbers.
+const REAL_VALUES: &[(&str, usize)] = &[("Resize", 1), ("Resize", 2)];
+const MOST_REALS: usize = 64;
 /// Longest line that a block copies: 1 GiB of floats.
 const MOST_LINE: usize = 1 << 28;
 /// First bytes of a kernel binary; its form follows.
@@ -38,6 +41,8 @@ pub struct Tensor {
     pub origin: Option<(Format, Vec<usize>)>,
     /// Values, where it is a small constant of whole numbers.
     pub values: Option<Vec<i64>>,
+    /// Values, where it is a small constant of real numbers that its operator's kernel is planned by.
+    pub reals: Option<Vec<f64>>,
 }
 
 impl Tensor {
@@ -46,7 +51,15 @@ impl Tensor {
         let shape = sizes(&desc.shape)?;
         let origin = desc.origin.as_ref().into_option().map(|o| Ok::<_, String>((o.format, sizes(&o.shape)?)));
         let origin = origin.transpose()?;
-        Ok(Tensor { kind: kind_of(desc.dtype), dtype: desc.dtype, format: desc.format, shape, origin, values })
+        Ok(Tensor {
+            kind: kind_of(desc.dtype),
+            dtype: desc.dtype,
+            format: desc.format,
+            shape,
+            origin,
+            values,
+            reals: None,
+        })
     }
 
     /// The same in another format; None where that is not defined, or it has been laid out already.
@@ -54,7 +67,7 @@ impl Tensor {
         let from = Shape::new(self.shape.iter().map(|&d| Dim::known(d as u64)));
         let shape = transfer_shape(self.format, &from, to, self.dtype).filter(|_| self.origin.is_none())?;
         let origin = Some((self.format, self.shape.clone()));
-        Some(Tensor { format: to, shape: sizes(&shape).ok()?, origin, values: None, ..self.clone() })
+        Some(Tensor { format: to, shape: sizes(&shape).ok()?, origin, values: None, reals: None, ..self.clone() })
     }
 
     /// The same as it was before it was laid out.
@@ -143,7 +156,11 @@ impl Sig {
                 Some(d) => {
                     let whole = d.dtype.is_int() || d.dtype == DType::BOOL;
                     let values = if whole { node.const_input(i).and_then(|c| c.to_i64(MOST_VALUES)) } else { None };
-                    Some(Tensor::of(d, values).map_err(|e| format!("input {i}: {e}"))?)
+                    let mut t = Tensor::of(d, values).map_err(|e| format!("input {i}: {e}"))?;
+                    if d.dtype.is_float() && REAL_VALUES.contains(&(node.op(), i)) {
+                        t.reals = node.const_input(i).and_then(|c| c.to_f64(MOST_REALS));
+                    }
+                    Some(t)
                 }
             });
         }
@@ -158,11 +175,15 @@ impl Sig {
     pub fn encode(&self) -> Vec<u8> {
         let mut b = [MAGIC.as_slice(), &FORM.to_le_bytes()].concat();
         for (i, t) in self.inputs.iter().enumerate() {
-            if let Some(v) = t.as_ref().and_then(|t| t.values.as_ref()) {
-                b.extend_from_slice(&(i as u32).to_le_bytes());
-                b.extend_from_slice(&(v.len() as u32).to_le_bytes());
-                v.iter().for_each(|x| b.extend_from_slice(&x.to_le_bytes()));
-            }
+            let Some(t) = t else { continue };
+            let words: Vec<[u8; 8]> = match (&t.values, &t.reals) {
+                (Some(v), _) => v.iter().map(|x| x.to_le_bytes()).collect(),
+                (_, Some(v)) => v.iter().map(|x| x.to_le_bytes()).collect(),
+                (None, None) => continue,
+            };
+            b.extend_from_slice(&(i as u32).to_le_bytes());
+            b.extend_from_slice(&(words.len() as u32).to_le_bytes());
+            b.extend_from_slice(words.as_flattened());
         }
         b
     }
@@ -247,7 +268,11 @@ impl Sig {
             if n != t.count() {
                 return Err(bad(format!("{n} values for {} elements of input {input}", t.count())));
             }
-            t.values = Some(values.as_chunks::<8>().0.iter().map(|v| i64::from_le_bytes(*v)).collect());
+            let words = values.as_chunks::<8>().0.iter();
+            match t.dtype.is_float() {
+                true => t.reals = Some(words.map(|v| f64::from_le_bytes(*v)).collect()),
+                false => t.values = Some(words.map(|v| i64::from_le_bytes(*v)).collect()),
+            }
             rest = tail;
         }
         Ok((sig, places))

@@ -1,8 +1,8 @@
 //! The op store: one row an operator; the yes and the reason of a no come from the row's family.
 use crate::families::maps::{MAPS, PAIRS};
 use crate::families::{
-    byte_lstm, chain, cluster, conv, conv_pair, elementwise, grouped, layout, matmul, norm, pool, qconv, qmatmul,
-    quant, recurrent, reduce, sequences, state, topk, trans_data,
+    byte_lstm, chain, cluster, conv, conv_pair, elementwise, grouped, layout, matmul, norm, pad, places, pool, qconv,
+    qmatmul, quant, recurrent, reduce, resize, sequences, state, topk, trans_data,
 };
 use crate::kernel::Kernel;
 use crate::sig::{Answer, Sig};
@@ -69,6 +69,7 @@ const ROWS: &[Row] = &[
     row("AvgPoolV2", pool::build, false),
     row("GlobalAveragePool", pool::build_global, false),
     row("GlobalMaxPool", pool::build_global, false),
+    row("Resize", resize::build, true),
     row("SoftmaxV2", norm::softmax, false),
     row("LogSoftmaxV2", norm::softmax, false),
     row("LayerNorm", norm::layer_norm, false),
@@ -132,10 +133,14 @@ const ROWS: &[Row] = &[
     row("QuantizeLinear", quant::quantize, true),
     row("DequantizeLinear", quant::dequantize, true),
     row("DynamicQuantizeLinear", quant::dynamic, false),
-    row("PadV3", layout::pad, true),
-    row("PadD", layout::pad, true),
+    row("PadV3", pad::build, true),
+    row("PadD", pad::build, true),
     row("GatherV2", layout::gather, true),
     row("Gather", layout::gather, true),
+    row("GatherNd", places::gather_nd, true),
+    row("GatherElements", places::gather_elements, true),
+    row("TensorScatterUpdate", places::scatter_nd, true),
+    row("ScatterElements", places::scatter_elements, true),
 ];
 
 /// Operators whose tiling can run on the device (TILING_ON_AICPU), and the inputs whose values it

@@ -1,6 +1,12 @@
 //! Operators that move elements: any change of view, joins, gathers, pads. Elements are opaque:
 //! callers pass the unsigned integer of their size.
 pub mod blocked;
+/// Padding and cropping.
+pub mod pad;
+/// Elements that indices name.
+pub mod places;
+/// Few columns or rows.
+pub mod few;
 
 use crate::view::{Elem, Nest, Out};
 use std::ops::Range;
@@ -34,13 +40,6 @@ pub fn copy<T: Elem>(nest: &Nest<1>, range: Range<usize>, x: &[T], out: &mut Out
 pub fn transpose<T: Elem>(rows: usize, cols: usize, base: usize, units: Range<usize>, x: &[T], out: &mut Out<'_, T>) {
     const SIDE: usize = 16;
     let units = units.start..units.end.min(cols);
-    // Few columns, as of pixels: a row of the result is one pass over the input.
-    match cols {
-        2 => return columns::<T, 2>(rows, base, units, x, out),
-        3 => return columns::<T, 3>(rows, base, units, x, out),
-        4 => return columns::<T, 4>(rows, base, units, x, out),
-        _ => {}
-    }
     let mut j0 = units.start;
     while j0 < units.end.min(cols) {
         let j1 = (j0 + SIDE).min(units.end.min(cols));
@@ -55,16 +54,6 @@ pub fn transpose<T: Elem>(rows: usize, cols: usize, base: usize, units: Range<us
             }
         }
         j0 = j1;
-    }
-}
-
-/// [`transpose`] of a matrix of `C` columns.
-fn columns<T: Elem, const C: usize>(rows: usize, base: usize, units: Range<usize>, x: &[T], out: &mut Out<'_, T>) {
-    let x = x[base..base + rows * C].as_chunks::<C>().0;
-    for j in units {
-        for (t, row) in out.part(base + j * rows, rows).iter_mut().zip(x) {
-            *t = row[j];
-        }
     }
 }
 
@@ -98,31 +87,6 @@ pub fn gather<T: Elem>(
     Ok(())
 }
 
-/// Constant padding of the last axis and, by rows, of all: output row `u` (unit) is `before`, the
-/// input's row and `after`, or wholly `fill` where `row(u)` has none.
-pub fn pad_rows<T: Elem>(
-    width: usize,
-    pads: [usize; 2],
-    fill: T,
-    units: Range<usize>,
-    x: &[T],
-    row: impl Fn(usize) -> Option<usize>,
-    out: &mut Out<'_, T>,
-) {
-    let wide = pads[0] + width + pads[1];
-    for u in units {
-        let to = out.part(u * wide, wide);
-        match row(u) {
-            None => to.fill(fill),
-            Some(r) => {
-                to[..pads[0]].fill(fill);
-                to[pads[0]..pads[0] + width].copy_from_slice(&x[r * width..(r + 1) * width]);
-                to[pads[0] + width..].fill(fill);
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -151,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn joins_gathers_and_pads() {
+    fn joins_and_gathers() {
         let mut y = [0u8; 10];
         place(2, 0, 5, 0..2, &[1, 2, 3, 4], &mut Out::new(&mut y));
         place(3, 2, 5, 0..2, &[5, 6, 7, 8, 9, 10], &mut Out::new(&mut y));
@@ -160,9 +124,6 @@ mod tests {
         gather(2, 1, 0..4, &[1, 2, 3, 4], |i| [1, -2][i], 2, &mut Out::new(&mut g)).unwrap();
         assert_eq!(g, [2, 1, 4, 3]);
         assert_eq!(gather(2, 1, 0..1, &[1u16, 2], |_| 2, 1, &mut Out::new(&mut g)), Err(2));
-        let mut p = [0u8; 8];
-        pad_rows(2, [1, 1], 9, 0..2, &[1, 2], |u| u.checked_sub(1), &mut Out::new(&mut p));
-        assert_eq!(p, [9, 9, 9, 9, 9, 1, 2, 9]);
         let l = Layout::contiguous(&[4]).unwrap().slice(0, 3, -1, 4).unwrap();
         let mut r = [0u8; 4];
         copy(&Nest::new(&[4], [&l]), 0..4, &[1, 2, 3, 4], &mut Out::new(&mut r));

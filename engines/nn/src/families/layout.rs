@@ -1,9 +1,9 @@
 //! Operators that move elements of any type of one, two, four or eight bytes: transpose, expand,
-//! tile, join, split, pad with a constant, gather.
+//! tile, join, split, gather.
 use crate::families::cube;
 use crate::kernel::{CHUNK, Io, Kernel, chunk};
 use crate::sig::{Answer, Sig, Tensor};
-use ge_kernels::layout as k;
+use ge_kernels::layout::{self as k, few};
 use ge_kernels::view::layout::resolve_axis;
 use ge_kernels::view::{Kind, Layout, Nest};
 use ge_plugin_api::{Error, Result};
@@ -64,28 +64,54 @@ fn view(sig: &Sig, layout: Layout) -> Answer<Box<dyn Kernel>> {
     Ok(Box::new(View { width: width(sig)?, nest, turned }))
 }
 
+/// How a matrix is turned.
+#[derive(Clone, Copy)]
+enum Turn {
+    /// Few columns, in pieces of rows.
+    Split,
+    /// Few rows, in pieces of columns.
+    Weave,
+    /// In squares, by strips of columns.
+    Squares,
+}
+
+/// How a matrix of so many rows and columns is turned, and in how many pieces.
+fn pieces(rows: usize, cols: usize) -> (Turn, usize) {
+    match (rows, cols) {
+        (_, 2..=few::FEW) => (Turn::Split, rows.div_ceil(CHUNK)),
+        (2..=few::FEW, _) => (Turn::Weave, cols.div_ceil(CHUNK)),
+        _ => (Turn::Squares, cols.div_ceil(16)),
+    }
+}
+
 /// Matrices turned one by one: last two axes (after joining) swapped, the rest in place.
 fn turned(l: &Layout) -> Option<[usize; 3]> {
-    let dims: Vec<(usize, isize)> =
-        l.shape().iter().copied().zip(l.strides().iter().copied()).filter(|d| d.0 != 1).collect();
-    let [lead @ .., (cols, 1), (rows, step)] = &dims[..] else { return None };
-    if *step != isize::try_from(*cols).ok()? || l.offset() != 0 {
+    let mut dims: Vec<(usize, isize)> = Vec::new();
+    for (&n, &step) in l.shape().iter().zip(l.strides()).filter(|(n, _)| **n != 1) {
+        match dims.last_mut() {
+            // Axes that lie one in the other are one.
+            Some(last) if last.1 == step.checked_mul(isize::try_from(n).ok()?)? => *last = (last.0 * n, step),
+            _ => dims.push((n, step)),
+        }
+    }
+    let (&[(cols, 1), (rows, step)], lead) = dims.split_last_chunk::<2>().map(|(lead, last)| (last, lead))? else {
+        return None;
+    };
+    let each = isize::try_from(rows * cols).ok()?;
+    if step != isize::try_from(cols).ok()? || l.offset() != 0 {
         return None;
     }
-    let mut next = isize::try_from(rows * cols).ok()?;
-    for (d, s) in lead.iter().rev() {
-        if *s != next {
-            return None;
-        }
-        next = next.checked_mul(isize::try_from(*d).ok()?)?;
+    match lead {
+        [] => Some([rows, cols, 1]),
+        [(count, next)] if *next == each => Some([rows, cols, *count]),
+        _ => None,
     }
-    Some([*rows, *cols, lead.iter().map(|d| d.0).product()])
 }
 
 impl Kernel for View {
     fn units(&self) -> usize {
         match self.turned {
-            Some([_, cols, count]) => cols.div_ceil(16) * count,
+            Some([rows, cols, count]) => pieces(rows, cols).1 * count,
             None => self.nest.len().div_ceil(CHUNK),
         }
     }
@@ -106,11 +132,15 @@ impl Kernel for View {
                     k::copy(&self.nest, chunk(&units, self.nest.len()), x, out);
                     return Ok(());
                 };
-                let strips = cols.div_ceil(16);
+                let (form, strips) = pieces(rows, cols);
                 for u in units {
-                    let (m, s) = (u / strips, u % strips);
-                    let part = s * 16..((s + 1) * 16).min(cols);
-                    k::transpose(rows, cols, m * rows * cols, part, x, out);
+                    let (base, s) = (u / strips * rows * cols, u % strips);
+                    let part = |len: usize, all: usize| s * len..((s + 1) * len).min(all);
+                    match form {
+                        Turn::Split => few::split_columns([rows, cols], base, part(CHUNK, rows), x, out),
+                        Turn::Weave => few::weave_rows([rows, cols], base, part(CHUNK, cols), x, out),
+                        Turn::Squares => k::transpose(rows, cols, base, part(16, cols), x, out),
+                    }
                 }
                 Ok(())
             })
@@ -370,91 +400,6 @@ impl Kernel for Cut {
                 start += part;
             }
             Ok(())
-        })
-    }
-}
-
-struct Padded {
-    width: usize,
-    shape: Vec<usize>,
-    before: Vec<usize>,
-    out: Vec<usize>,
-    fill: bool,
-}
-
-/// The kernel of a padding with a constant, no cropping.
-///
-/// # Errors
-/// Types, shapes, modes or pads that it does not take, in words.
-pub fn pad(sig: &Sig) -> Answer<Box<dyn Kernel>> {
-    let width = width(sig)?;
-    let (x, y) = (sig.input(0)?, sig.output(0)?);
-    let mode = sig.text("mode", "constant");
-    if mode != "constant" {
-        return Err(format!("attribute `mode` is {mode}, it takes constant"));
-    }
-    if sig.opt_input(3).is_some() {
-        return Err("input 3 `axes` is given".into());
-    }
-    let list = sig.ints_or("paddings", 1)?;
-    let rank = x.rank();
-    if rank == 0 || list.len() != 2 * rank || y.rank() != rank {
-        return Err(format!("{} paddings for rank {rank}", list.len()));
-    }
-    let in_turn = sig.attrs.bool("paddings_contiguous").unwrap_or(true);
-    let mut before = Vec::with_capacity(rank);
-    for d in 0..rank {
-        let (b, a) = if in_turn { (list[2 * d], list[2 * d + 1]) } else { (list[d], list[rank + d]) };
-        let (Ok(b), Ok(a)) = (usize::try_from(b), usize::try_from(a)) else {
-            return Err(format!("paddings {list:?} crop"));
-        };
-        if b.checked_add(a).and_then(|p| p.checked_add(x.shape[d])) != Some(y.shape[d]) {
-            return Err(format!("output 0 is {:?}, paddings {list:?} of {:?}", y.shape, x.shape));
-        }
-        before.push(b);
-    }
-    let fill = match sig.opt_input(2) {
-        None => false,
-        Some(t) if t.count() == 1 && t.kind == x.kind => true,
-        Some(t) => return Err(format!("input 2 is {} {:?}, it takes one {}", t.dtype, t.shape, x.dtype)),
-    };
-    Ok(Box::new(Padded { width, shape: x.shape.clone(), before, out: y.shape.clone(), fill }))
-}
-
-impl Kernel for Padded {
-    /// Rows of the output.
-    fn units(&self) -> usize {
-        self.out[..self.out.len() - 1].iter().product()
-    }
-
-    fn operations(&self) -> u64 {
-        0
-    }
-
-    fn work(&self) -> u64 {
-        self.out.iter().fold(1u64, |a, &b| a.saturating_mul(b as u64))
-    }
-
-    fn run(&self, units: Range<usize>, io: &Io<'_, '_>) -> Result<()> {
-        let last = self.out.len() - 1;
-        let row = |u: usize| {
-            let (mut rest, mut at, mut scale) = (u, 0, 1);
-            for d in (0..last).rev() {
-                let i = (rest % self.out[d]).checked_sub(self.before[d]).filter(|&i| i < self.shape[d])?;
-                rest /= self.out[d];
-                at += i * scale;
-                scale *= self.shape[d];
-            }
-            Some(at)
-        };
-        let pads = [self.before[last], self.out[last] - self.shape[last] - self.before[last]];
-        by_width!(self.width, T => {
-            let x = io.input::<T>(0)?;
-            let fill = if self.fill { io.input::<T>(2)?[0] } else { T::default() };
-            io.output::<T, ()>(0, |out| {
-                k::pad_rows(self.shape[last], pads, fill, units, x, row, out);
-                Ok(())
-            })
         })
     }
 }

@@ -29,6 +29,8 @@ pub mod window;
 pub mod cube;
 /// Pooling.
 pub mod pool;
+/// Resizing.
+pub mod resize;
 /// Softmax and normalisation.
 pub mod norm;
 /// Reductions and searches.
@@ -41,6 +43,10 @@ pub mod maps;
 pub mod state;
 /// Operators that move elements.
 pub mod layout;
+/// Padding.
+pub mod pad;
+/// Elements that indices name.
+pub mod places;
 /// Blocked layouts.
 pub mod trans_data;
 /// Quantisation.

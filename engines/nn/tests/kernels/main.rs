@@ -12,4 +12,5 @@ mod moves;
 mod numbers;
 mod recurrent;
 mod refusals;
+mod resize;
 mod sweep;

@@ -165,3 +165,62 @@ fn changes_of_layout_there_and_back() {
     assert_eq!(of("NC1HWC0", "FRACTAL_Z", &[1, 1, 16, 16]), "from NC1HWC0 to FRACTAL_Z: one of the two must be plain");
     assert_eq!(of("NCHW", "NC1HWC0", &[2, 1, 4, 5, 8]), "NCHW [2, 3, 4, 5] is not NC1HWC0 [2, 1, 4, 5, 8]");
 }
+
+#[test]
+fn pads_of_every_mode_and_crops() {
+    for dtype in TYPES {
+        let x = count(dtype, &[2, 3]);
+        let v = |list: &[usize]| list.iter().map(|&i| x.data[i]).collect::<Vec<_>>();
+        let pads = t(DType::I64, &[4], [1.0, 0.0, 2.0, -1.0]);
+        let padded = |mode: &'static str| case("PadV3", &[&x, &pads], &[(dtype, &[3, 4])]).with("mode", mode);
+        padded("edge").gives(v(&[0, 0, 0, 1, 0, 0, 0, 1, 3, 3, 3, 4]), 0.0);
+        padded("reflect").gives(v(&[5, 4, 3, 4, 2, 1, 0, 1, 5, 4, 3, 4]), 0.0);
+        padded("wrap").gives(v(&[4, 5, 3, 4, 1, 2, 0, 1, 4, 5, 3, 4]), 0.0);
+    }
+    let x = count(DType::F32, &[2, 1, 3]);
+    let (pads, axes) = (t(DType::I64, &[2], [1.0, 1.0]), t(DType::I64, &[1], [-1.0]));
+    let c = case("PadV3", &[&x, &pads, &axes], &[(DType::F32, &[2, 1, 5])]).absent(2);
+    c.gives([0.0, 0.0, 1.0, 2.0, 0.0, 0.0, 3.0, 4.0, 5.0, 0.0], 0.0);
+}
+
+#[test]
+fn indices_name_elements_to_gather_and_to_scatter() {
+    for dtype in TYPES {
+        let x = count(dtype, &[2, 3]);
+        for index_type in [DType::I32, DType::I64] {
+            let pairs = t(index_type, &[2, 2], [1.0, -1.0, 0.0, 1.0]);
+            let found = case("GatherNd", &[&x, &pairs], &[(dtype, &[2])]).feed(1);
+            found.gives([x.data[5], x.data[1]], 0.0);
+            let row = t(index_type, &[1, 1], [-1.0]);
+            case("GatherNd", &[&x, &row], &[(dtype, &[1, 3])]).gives(x.data[3..].to_vec(), 0.0);
+            let each = t(index_type, &[2, 1], [2.0, 0.0]);
+            let batched = case("GatherNd", &[&x, &each], &[(dtype, &[2])]).with("batch_dims", 1i64);
+            batched.gives([x.data[2], x.data[3]], 0.0);
+            let index = t(index_type, &[2, 2], [2.0, -1.0, 0.0, 1.0]);
+            let along = case("GatherElements", &[&x, &index], &[(dtype, &[2, 2])]).with("dim", 1i64);
+            along.gives([x.data[2], x.data[2], x.data[3], x.data[4]], 0.0);
+            let new = t(dtype, &[2], [1.0, 0.0]);
+            let put = case("TensorScatterUpdate", &[&x, &pairs, &new], &[(dtype, &[2, 3])]).feed(1);
+            put.gives([x.data[0], 0.0, x.data[2], x.data[3], x.data[4], 1.0], 0.0);
+            let new = t(dtype, &[2, 2], [1.0, 0.0, 1.0, 0.0]);
+            let put = case("ScatterElements", &[&x, &index, &new], &[(dtype, &[2, 3])]).with("axis", 1i64);
+            put.gives([x.data[0], x.data[1], 0.0, 1.0, 0.0, x.data[5]], 0.0);
+        }
+    }
+    let ai = Nn::ai_core();
+    let x = count(DType::F32, &[3]);
+    let far = t(DType::I64, &[1, 1], [3.0]);
+    let new = t(DType::F32, &[1], [1.0]);
+    let out = case("TensorScatterUpdate", &[&x, &far, &new], &[(DType::F32, &[3])]).feed(1).launch(&ai, 1);
+    assert_eq!(out.unwrap_err(), "index 3 is out of range for size 3");
+    // Updates to one place follow each other.
+    let twice = t(DType::I64, &[3], [1.0, 1.0, 0.0]);
+    for (how, want) in
+        [("add", [4.0, 6.0, 2.0]), ("mul", [0.0, 6.0, 2.0]), ("max", [4.0, 3.0, 2.0]), ("min", [0.0, 1.0, 2.0])]
+    {
+        for dtype in [DType::F32, DType::I32, DType::I64] {
+            let (x, new) = (count(dtype, &[3]), t(dtype, &[3], [2.0, 3.0, 4.0]));
+            case("ScatterElements", &[&x, &twice, &new], &[(dtype, &[3])]).with("reduction", how).gives(want, 0.0);
+        }
+    }
+}

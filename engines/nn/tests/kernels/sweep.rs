@@ -64,7 +64,7 @@ impl Rng {
 
 fn tensor(dtype: DType, shape: &[usize]) -> Tensor {
     let shape = shape.to_vec();
-    Tensor { kind: kind_of(dtype), dtype, format: Format::ND, shape, origin: None, values: None }
+    Tensor { kind: kind_of(dtype), dtype, format: Format::ND, shape, origin: None, values: None, reals: None }
 }
 
 fn values(v: &[i64]) -> Tensor {

@@ -1,0 +1,185 @@
+//! Padding and cropping: what lies around a tensor is a number, its border, its mirror image or its
+//! other end.
+use crate::view::{Elem, Out};
+use std::ops::Range;
+
+/// What lies beyond the ends of an axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Border {
+    /// A number.
+    Constant,
+    /// The first or the last place again and again.
+    Edge,
+    /// The places before the end in turn, and back.
+    Reflect,
+    /// The places from the other end on.
+    Wrap,
+}
+
+impl Border {
+    /// The place of an axis of `n` that stands at place `i`, which may lie beyond it; `None`: the
+    /// number.
+    fn place(self, i: isize, n: usize) -> Option<usize> {
+        let n = n as isize;
+        if (0..n).contains(&i) {
+            return Some(i as usize);
+        }
+        let period = (2 * (n - 1)).max(1);
+        let at = match self {
+            Border::Constant => return None,
+            Border::Edge => i.clamp(0, n - 1),
+            Border::Wrap => i.rem_euclid(n),
+            Border::Reflect => match i.rem_euclid(period) {
+                at if at < n => at,
+                at => period - at,
+            },
+        };
+        Some(at as usize)
+    }
+}
+
+/// An axis: its size, how many places stand before it (less than none: it is cropped), and the size
+/// of the output.
+#[derive(Clone, Copy, Debug)]
+struct Axis {
+    from: usize,
+    before: isize,
+    to: usize,
+}
+
+impl Axis {
+    fn is_whole(&self) -> bool {
+        self.before == 0 && self.from == self.to
+    }
+}
+
+/// The plan of a padding. A unit of work is a row: the last padded axis with all behind it.
+#[derive(Clone, Debug)]
+pub struct Padding {
+    border: Border,
+    lead: Vec<Axis>,
+    last: Axis,
+    /// Elements of each place of the last padded axis.
+    inner: usize,
+}
+
+impl Padding {
+    /// Of axes by size, places before them and size of the output.
+    pub fn new(border: Border, axes: &[(usize, isize, usize)]) -> Padding {
+        let axes: Vec<Axis> = axes.iter().map(|&(from, before, to)| Axis { from, before, to }).collect();
+        let last = axes.iter().rposition(|a| !a.is_whole()).unwrap_or(0);
+        let inner = axes.iter().skip(last + 1).map(|a| a.to).product();
+        let mut lead: Vec<Axis> = Vec::new();
+        for axis in &axes[..last.min(axes.len())] {
+            match lead.last_mut() {
+                Some(own) if own.is_whole() && axis.is_whole() => {
+                    own.from *= axis.from;
+                    own.to = own.from;
+                }
+                _ => lead.push(*axis),
+            }
+        }
+        let last = axes.get(last).copied().unwrap_or(Axis { from: 1, before: 0, to: 1 });
+        Padding { border, lead, last, inner }
+    }
+
+    /// Number of rows.
+    pub fn rows(&self) -> usize {
+        self.lead.iter().map(|a| a.to).product()
+    }
+
+    /// Elements of an output row.
+    pub fn width(&self) -> usize {
+        self.last.to * self.inner
+    }
+
+    /// The input row of an output row.
+    fn source(&self, row: usize) -> Option<usize> {
+        let (mut rest, mut at, mut step) = (row, 0, 1);
+        for axis in self.lead.iter().rev() {
+            let place = self.border.place((rest % axis.to) as isize - axis.before, axis.from)?;
+            rest /= axis.to;
+            at += place * step;
+            step *= axis.from;
+        }
+        Some(at)
+    }
+
+    /// Does the rows of `units`.
+    pub fn run<T: Elem>(&self, units: Range<usize>, x: &[T], fill: T, out: &mut Out<'_, T>) {
+        let (width, inner, Axis { from, before, to }) = (self.width(), self.inner, self.last);
+        if width == 0 {
+            return;
+        }
+        // The places of the output that are places of the input.
+        let first = before.max(0).min(to as isize) as usize;
+        let end = (before + from as isize).clamp(first as isize, to as isize) as usize;
+        let part = out.part(units.start * width, units.len() * width);
+        for (row, out) in units.zip(part.chunks_exact_mut(width)) {
+            let Some(source) = self.source(row) else {
+                out.fill(fill);
+                continue;
+            };
+            let line = &x[source * from * inner..][..from * inner];
+            for o in (0..first).chain(end..to) {
+                let out = &mut out[o * inner..(o + 1) * inner];
+                match self.border.place(o as isize - before, from) {
+                    None => out.fill(fill),
+                    Some(p) => out.copy_from_slice(&line[p * inner..(p + 1) * inner]),
+                }
+            }
+            if first < end {
+                let start = (first as isize - before) as usize * inner;
+                let own = &mut out[first * inner..end * inner];
+                own.copy_from_slice(&line[start..start + own.len()]);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::view::block_range;
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+        #[test]
+        fn every_element_is_the_one_of_its_place(
+            axes in prop::collection::vec((1usize..6, -3isize..9, -3isize..9), 0..5),
+            border in prop::sample::select(&[Border::Constant, Border::Edge, Border::Reflect, Border::Wrap][..]),
+        ) {
+            let axes: Vec<(usize, isize, usize)> =
+                axes.into_iter().map(|(n, b, e)| (n, b, (n as isize + b + e).max(0) as usize)).collect();
+            let x: Vec<u16> = (1..=axes.iter().map(|a| a.0).product::<usize>() as u16).collect();
+            let plan = Padding::new(border, &axes);
+            let count: usize = axes.iter().map(|a| a.2).product();
+            let want: Vec<u16> = (0..count).map(|i| {
+                let (mut rest, mut at, mut step) = (i, Some(0), 1);
+                for &(n, before, to) in axes.iter().rev() {
+                    let place = border.place((rest % to) as isize - before, n);
+                    rest /= to;
+                    at = at.zip(place).map(|(at, p)| at + p * step);
+                    step *= n;
+                }
+                at.map_or(9999, |at| x[at])
+            }).collect();
+            let mut y = vec![0; count];
+            for b in 0..3 {
+                plan.run(block_range(plan.rows(), b, 3), &x, 9999, &mut Out::new(&mut y));
+            }
+            prop_assert_eq!(y, want);
+        }
+    }
+
+    #[test]
+    fn places_beyond_the_ends() {
+        let at = |border: Border| (-4..8).map(|i| border.place(i, 3).unwrap_or(9)).collect::<Vec<_>>();
+        assert_eq!(at(Border::Constant), [9, 9, 9, 9, 0, 1, 2, 9, 9, 9, 9, 9]);
+        assert_eq!(at(Border::Edge), [0, 0, 0, 0, 0, 1, 2, 2, 2, 2, 2, 2]);
+        assert_eq!(at(Border::Reflect), [0, 1, 2, 1, 0, 1, 2, 1, 0, 1, 2, 1]);
+        assert_eq!(at(Border::Wrap), [2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1]);
+        assert_eq!((-2..3).map(|i| Border::Reflect.place(i, 1)).collect::<Vec<_>>(), [Some(0); 5]);
+    }
+}

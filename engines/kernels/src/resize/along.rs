@@ -1,0 +1,183 @@
+//! The last axis of a weighted sum, along a row of singles. Rows of few elements a place are a list of
+//! output elements, sixteen by sixteen: where such a block reads no more than 64 elements in a row,
+//! registers hold them and are permuted.
+use super::{Axis, Method, WIDE};
+use std::ops::Range;
+
+/// Output elements of a block.
+pub(super) const LANES: usize = 16;
+/// Most input elements of a block that registers hold.
+const WINDOW: usize = 64;
+
+/// Input elements and weights of the output elements of a row.
+pub(super) struct Along {
+    /// Taps of each output element. Where it has fewer the weight of its last one is shared by several,
+    /// so that no element is read that takes no part: it might be no number.
+    taps: usize,
+    form: Form,
+    /// Output elements outside the input.
+    outside: Vec<Range<usize>>,
+}
+
+enum Form {
+    Blocks(Blocks),
+    /// Places of several elements: tap by tap of each place, the place and its weight.
+    Places {
+        inner: usize,
+        list: Vec<(usize, f32)>,
+    },
+}
+
+/// Blocks of sixteen output elements.
+pub(super) struct Blocks {
+    /// The first input element of each block.
+    starts: Vec<usize>,
+    /// Input elements behind the first one, tap by tap of each block.
+    places: Vec<[u32; LANES]>,
+    weights: Vec<[f32; LANES]>,
+    /// Most input elements that a block spans.
+    span: usize,
+}
+
+impl Along {
+    pub(super) fn new(axis: &Axis, method: &Method, inner: usize) -> Along {
+        let found: Vec<_> = (0..axis.to).map(|o| axis.taps(method, o)).collect();
+        let taps = found.iter().flatten().map(Vec::len).max().unwrap_or(0).max(1);
+        let outside = found.iter().enumerate().filter(|(_, t)| t.is_none());
+        let outside = outside.map(|(o, _)| o * inner..(o + 1) * inner).collect();
+        let found = found.into_iter().map(|t| filled(t.unwrap_or_default(), taps));
+        let form = match inner >= WIDE {
+            true => Form::Places { inner, list: found.flatten().collect() },
+            false => Form::Blocks(Blocks::new(found.collect(), inner)),
+        };
+        Along { taps, form, outside }
+    }
+
+    /// Elements that a row must have, zeros behind its own.
+    pub(super) fn room(width: usize) -> usize {
+        width + WINDOW
+    }
+
+    /// Calls `f` with each range of elements that lies outside the input.
+    pub(super) fn outside(&self, f: impl FnMut(Range<usize>)) {
+        self.outside.iter().cloned().for_each(f);
+    }
+
+    /// Makes an output row of a row with room behind it.
+    pub(super) fn run(&self, from: &[f32], to: &mut [f32]) {
+        match &self.form {
+            Form::Places { inner, list } => {
+                for (to, taps) in to.chunks_exact_mut(*inner).zip(list.chunks_exact(self.taps)) {
+                    add_places(taps, *inner, from, to);
+                }
+            }
+            Form::Blocks(blocks) => {
+                #[cfg(target_arch = "x86_64")]
+                if super::permute::run(self.taps, blocks, from, to) {
+                    return;
+                }
+                add_elements(self.taps, blocks, from, to);
+            }
+        }
+    }
+}
+
+/// So many taps in place of those given: the last one becomes two of half its weight, again and
+/// again. Sums of halves, quarters and so on of a number are the number itself.
+fn filled(own: Vec<(usize, f64)>, taps: usize) -> Vec<(usize, f32)> {
+    let mut list: Vec<(usize, f32)> = own.into_iter().map(|(p, w)| (p, w as f32)).collect();
+    if list.is_empty() {
+        list.push((0, 0.0));
+    }
+    while let (true, Some(last)) = (list.len() < taps, list.last_mut()) {
+        last.1 /= 2.0;
+        let half = *last;
+        list.push(half);
+    }
+    list
+}
+
+impl Blocks {
+    fn new(found: Vec<Vec<(usize, f32)>>, inner: usize) -> Blocks {
+        let taps = found.first().map_or(1, Vec::len);
+        let count = (found.len() * inner).div_ceil(LANES);
+        let mut blocks = Blocks { starts: Vec::with_capacity(count), places: Vec::new(), weights: Vec::new(), span: 0 };
+        for block in 0..count {
+            let element = |i: usize| Some((found.get((block * LANES + i) / inner)?, (block * LANES + i) % inner));
+            let own: Vec<_> = (0..LANES).map_while(element).collect();
+            let reads = own.iter().flat_map(|(taps, c)| taps.iter().map(move |t| t.0 * inner + c));
+            let (least, most) = reads.fold((usize::MAX, 0), |(least, most), at| (least.min(at), most.max(at)));
+            blocks.starts.push(least);
+            blocks.span = blocks.span.max(most - least + 1);
+            for tap in 0..taps {
+                let (mut places, mut weights) = ([0; LANES], [0.0; LANES]);
+                for (i, (taps, c)) in own.iter().enumerate() {
+                    places[i] = (taps[tap].0 * inner + c - least) as u32;
+                    weights[i] = taps[tap].1;
+                }
+                blocks.places.push(places);
+                blocks.weights.push(weights);
+            }
+        }
+        blocks
+    }
+}
+
+impl Blocks {
+    pub(super) fn span(&self) -> usize {
+        self.span
+    }
+
+    /// By block: its first input element, and tap by tap places and weights.
+    pub(super) fn each(
+        &self,
+        taps: usize,
+    ) -> impl Iterator<Item = (usize, impl Iterator<Item = (&[u32; LANES], &[f32; LANES])>)> {
+        let lists = self.places.chunks_exact(taps).zip(self.weights.chunks_exact(taps));
+        self.starts.iter().zip(lists).map(|(start, (places, weights))| (*start, places.iter().zip(weights)))
+    }
+}
+
+crate::multiversion! {
+    fn add_elements(taps: usize, blocks: &Blocks, from: &[f32], to: &mut [f32]) {
+        let mut last = [0.0; LANES];
+        let (whole, rest) = to.as_chunks_mut::<LANES>();
+        for ((start, list), to) in blocks.each(taps).zip(whole.iter_mut().chain([&mut last])) {
+            let from = &from[start..];
+            for (tap, (places, weights)) in list.enumerate() {
+                for ((to, p), w) in to.iter_mut().zip(places).zip(weights) {
+                    let v = from[*p as usize];
+                    *to = if tap == 0 { v * w } else { v.mul_add(*w, *to) };
+                }
+            }
+        }
+        rest.copy_from_slice(&last[..rest.len()]);
+    }
+}
+
+crate::multiversion! {
+    fn add_places(taps: &[(usize, f32)], inner: usize, from: &[f32], to: &mut [f32]) {
+        let place = |t: &(usize, f32)| (&from[t.0 * inner..][..inner], t.1);
+        match taps {
+            [a, b] => {
+                let ((a, wa), (b, wb)) = (place(a), place(b));
+                for ((to, a), b) in to.iter_mut().zip(a).zip(b) {
+                    *to = b.mul_add(wb, a * wa);
+                }
+            }
+            [] => to.fill(0.0),
+            [first, rest @ ..] => {
+                let (a, wa) = place(first);
+                for (to, a) in to.iter_mut().zip(a) {
+                    *to = a * wa;
+                }
+                for next in rest {
+                    let (a, wa) = place(next);
+                    for (to, a) in to.iter_mut().zip(a) {
+                        *to = a.mul_add(wa, *to);
+                    }
+                }
+            }
+        }
+    }
+}

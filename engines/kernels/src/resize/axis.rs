@@ -1,0 +1,217 @@
+//! One resized axis: where each output place lies on the input, and which input places it reads with
+//! which weights. Everything is computed in double precision, once for a plan.
+
+/// How the number of an output place becomes a coordinate on the input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Coordinates {
+    /// Places are pixels with a width; their centres are scaled.
+    HalfPixel,
+    /// The same, with the middle of the output over the middle of the input.
+    HalfPixelSymmetric,
+    /// As `HalfPixel`, but zero where the output has one place.
+    PytorchHalfPixel,
+    /// The first and the last places of both lie on each other.
+    AlignCorners,
+    /// The numbers of places are scaled.
+    Asymmetric,
+    /// As `HalfPixel` without the half that is taken off at the end.
+    TfHalfPixelForNn,
+    /// The output covers a window of the input, which may reach beyond it.
+    TfCropAndResize,
+}
+
+/// Which place is the nearest to a coordinate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rounding {
+    /// The nearest place, the lower of two.
+    PreferFloor,
+    /// The nearest place, the higher of two.
+    PreferCeil,
+    /// The place below.
+    Floor,
+    /// The place above.
+    Ceil,
+}
+
+/// What an output place takes of the places around its coordinate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Filter {
+    /// The nearest one.
+    Nearest(Rounding),
+    /// A straight line through two.
+    Linear,
+    /// A cubic curve of four, with this coefficient.
+    Cubic(f64),
+}
+
+/// How all axes of a tensor are resized.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Method {
+    /// What is taken of the places around a coordinate.
+    pub filter: Filter,
+    /// Where an output place lies.
+    pub coordinates: Coordinates,
+    /// Filters widen where the output is smaller.
+    pub antialias: bool,
+    /// Places beyond the input take no part, instead of being the nearest one within.
+    pub exclude_outside: bool,
+    /// What an output place outside the input is; `TfCropAndResize` alone has such places.
+    pub beyond: f32,
+}
+
+/// The sizes of one axis.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Axis {
+    /// Places of the input.
+    pub from: usize,
+    /// Places of the output.
+    pub to: usize,
+    /// Output places for each input place, before the size was cut to a whole number.
+    pub scale: f64,
+    /// First and last coordinate that the output covers, as parts of the input.
+    pub window: [f64; 2],
+}
+
+impl Axis {
+    /// The coordinate of output place `o`; `None`: it lies outside the input.
+    fn coordinate(&self, how: Coordinates, o: usize) -> Option<f64> {
+        let (o, from, to, scale) = (o as f64, self.from as f64, self.to as f64, self.scale);
+        let centre = || (o + 0.5) / scale - 0.5;
+        Some(match how {
+            Coordinates::HalfPixel => centre(),
+            Coordinates::PytorchHalfPixel if self.to > 1 => centre(),
+            Coordinates::AlignCorners if self.to > 1 => o * (from - 1.0) / (scale * from - 1.0),
+            Coordinates::PytorchHalfPixel | Coordinates::AlignCorners => 0.0,
+            Coordinates::Asymmetric => o / scale,
+            Coordinates::TfHalfPixelForNn => (o + 0.5) / scale,
+            Coordinates::HalfPixelSymmetric => {
+                let kept = to / (scale * from);
+                from / 2.0 * (1.0 - kept) + (o + 0.5) / scale - 0.5
+            }
+            Coordinates::TfCropAndResize => {
+                let [first, last] = self.window;
+                let at = match self.to > 1 {
+                    true => first * (from - 1.0) + o * (last - first) * (from - 1.0) / (to - 1.0),
+                    false => 0.5 * (first + last) * (from - 1.0),
+                };
+                return Some(at).filter(|at| (0.0..=from - 1.0).contains(at));
+            }
+        })
+    }
+
+    /// The input place that output place `o` copies; `None`: it lies outside the input.
+    pub fn place(&self, method: &Method, rounding: Rounding, o: usize) -> Option<usize> {
+        let x = self.coordinate(method.coordinates, o)?;
+        let at = match rounding {
+            Rounding::PreferFloor => (x - 0.5).ceil(),
+            Rounding::PreferCeil => (x + 0.5).floor(),
+            Rounding::Floor => x.floor(),
+            Rounding::Ceil => x.ceil(),
+        };
+        Some((at.max(0.0) as usize).min(self.from.saturating_sub(1)))
+    }
+
+    /// The input places that output place `o` reads, in rising order, and their weights, none of
+    /// which is zero; `None`: it lies outside the input.
+    pub fn taps(&self, method: &Method, o: usize) -> Option<Vec<(usize, f64)>> {
+        let cubic = match method.filter {
+            Filter::Nearest(rounding) => return self.place(method, rounding, o).map(|p| vec![(p, 1.0)]),
+            Filter::Linear => None,
+            Filter::Cubic(a) => Some(a),
+        };
+        let x = self.coordinate(method.coordinates, o)?;
+        // A widened filter covers as many input places as lie under an output place.
+        let narrow = if method.antialias { self.scale.min(1.0) } else { 1.0 };
+        let reach = if cubic.is_some() { 2.0 } else { 1.0 } / narrow;
+        let last = self.from as i64 - 1;
+        let mut taps: Vec<(usize, f64)> = Vec::new();
+        let mut sum = 0.0;
+        for p in (x - reach).floor() as i64..=(x + reach).ceil() as i64 {
+            let distance = ((p as f64 - x) * narrow).abs();
+            let weight = cubic.map_or((1.0 - distance).max(0.0), |a| cubic_weight(distance, a));
+            if weight == 0.0 || (method.exclude_outside && !(0..=last).contains(&p)) {
+                continue;
+            }
+            sum += weight;
+            let place = p.clamp(0, last.max(0)) as usize;
+            match taps.last_mut() {
+                Some(tap) if tap.0 == place => tap.1 += weight,
+                _ => taps.push((place, weight)),
+            }
+        }
+        if sum != 0.0 && (method.antialias || method.exclude_outside) {
+            taps.iter_mut().for_each(|t| t.1 /= sum);
+        }
+        Some(taps)
+    }
+
+    /// Whether the axis stays as it is.
+    pub fn is_kept(&self) -> bool {
+        self.from == self.to && self.scale == 1.0
+    }
+}
+
+/// The weight of a place so far away in the cubic curve with coefficient `a`.
+fn cubic_weight(distance: f64, a: f64) -> f64 {
+    let d = distance;
+    match d {
+        _ if d <= 1.0 => d * d * ((a + 2.0) * d - (a + 3.0)) + 1.0,
+        _ if d < 2.0 => a * (((d - 5.0) * d + 8.0) * d - 4.0),
+        _ => 0.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINEAR: Method = Method {
+        filter: Filter::Linear,
+        coordinates: Coordinates::HalfPixel,
+        antialias: false,
+        exclude_outside: false,
+        beyond: 0.0,
+    };
+
+    fn axis(from: usize, to: usize) -> Axis {
+        Axis { from, to, scale: to as f64 / from as f64, window: [0.0, 1.0] }
+    }
+
+    #[test]
+    fn taps_outside_join_the_border_and_none_is_zero() {
+        let twice = axis(2, 4);
+        assert_eq!(twice.taps(&LINEAR, 0), Some(vec![(0, 1.0)]));
+        assert_eq!(twice.taps(&LINEAR, 1), Some(vec![(0, 0.75), (1, 0.25)]));
+        assert_eq!(twice.taps(&LINEAR, 3), Some(vec![(1, 1.0)]));
+        assert_eq!(axis(3, 3).taps(&LINEAR, 1), Some(vec![(1, 1.0)]));
+        let cubic = Method { filter: Filter::Cubic(-0.75), ..LINEAR };
+        for o in 0..7 {
+            for method in [cubic, Method { exclude_outside: true, ..cubic }, Method { antialias: true, ..cubic }] {
+                for axis in [axis(5, 7), axis(13, 7), axis(1, 7)] {
+                    let taps = axis.taps(&method, o).expect("inside");
+                    let sum: f64 = taps.iter().map(|t| t.1).sum();
+                    assert!((sum - 1.0).abs() < 1e-12, "{method:?} {o}: {taps:?}");
+                    assert!(taps.is_sorted_by(|a, b| a.0 < b.0) && taps.iter().all(|t| t.0 < axis.from));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_window_beyond_the_input_has_places_outside() {
+        let crop = Method { coordinates: Coordinates::TfCropAndResize, ..LINEAR };
+        let axis = Axis { window: [-0.5, 1.0], ..axis(3, 4) };
+        let inside: Vec<bool> = (0..4).map(|o| axis.taps(&crop, o).is_some()).collect();
+        assert_eq!(inside, [false, true, true, true]);
+    }
+
+    #[test]
+    fn each_rounding_takes_its_place() {
+        let method = Method { coordinates: Coordinates::Asymmetric, ..LINEAR };
+        let at = |rounding| (0..4).map(|o| axis(2, 4).place(&method, rounding, o)).collect::<Vec<_>>();
+        assert_eq!(at(Rounding::Floor), [0, 0, 1, 1].map(Some));
+        assert_eq!(at(Rounding::Ceil), [0, 1, 1, 1].map(Some));
+        assert_eq!(at(Rounding::PreferFloor), [0, 0, 1, 1].map(Some));
+        assert_eq!(at(Rounding::PreferCeil), [0, 1, 1, 1].map(Some));
+    }
+}

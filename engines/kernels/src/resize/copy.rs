@@ -1,0 +1,132 @@
+//! Nearest places: a row is a list of elements of an input row. Rows that come of the same input row
+//! as the one before them are copies of it.
+use super::{Axis, Method, Resizing, Rounding, WIDE};
+use crate::view::{Elem, Out};
+use std::ops::Range;
+
+/// A place outside the input.
+const OUTSIDE: u32 = u32::MAX;
+
+/// Input places of each axis by output place.
+pub(super) struct Table {
+    /// Of the axes before the rows; empty where an axis stays as it is.
+    lead: Vec<Vec<u32>>,
+    along: Along,
+}
+
+/// What a row reads of an input row.
+enum Along {
+    /// All of it.
+    Whole,
+    /// Each element so many times in turn.
+    Repeat(usize),
+    /// These elements.
+    Elements(Vec<u32>),
+    /// These places of several elements.
+    Places(Vec<u32>),
+}
+
+fn places(axis: &Axis, method: &Method, rounding: Rounding) -> Vec<u32> {
+    let place = |o| axis.place(method, rounding, o).map_or(OUTSIDE, |p| p as u32);
+    (0..axis.to).map(place).collect()
+}
+
+impl Table {
+    pub(super) fn new(plan: &Resizing, rounding: Rounding) -> Table {
+        let of = |axis: &Axis| places(axis, &plan.method, rounding);
+        let lead = plan.lead.iter().map(|l| l.axis.as_ref().map_or_else(Vec::new, of)).collect();
+        let along = match plan.along.as_ref().map(of) {
+            None => Along::Whole,
+            Some(list) if plan.inner >= WIDE => Along::Places(list),
+            Some(list) => {
+                let n = plan.inner as u32;
+                let each = |p: u32| (0..n).map(move |i| if p == OUTSIDE { OUTSIDE } else { p * n + i });
+                let list: Vec<u32> = list.into_iter().flat_map(each).collect();
+                let repeats = |k: &usize| list.iter().enumerate().all(|(o, p)| *p as usize == o / k);
+                match [2, 3, 4].into_iter().find(repeats) {
+                    Some(k) if list.len() == plan.input_width() * k => Along::Repeat(k),
+                    _ => Along::Elements(list),
+                }
+            }
+        };
+        Table { lead, along }
+    }
+
+    /// Where the input row of an output row begins; `None`: it lies outside.
+    fn source(&self, plan: &Resizing, row: usize) -> Option<usize> {
+        let (mut rest, mut at, mut step) = (row, 0, plan.input_width());
+        for (lead, places) in plan.lead.iter().zip(&self.lead).rev() {
+            let o = rest % lead.to;
+            rest /= lead.to;
+            let place = places.get(o).map_or(o, |p| *p as usize);
+            if place == OUTSIDE as usize {
+                return None;
+            }
+            at += place * step;
+            step *= lead.from;
+        }
+        Some(at)
+    }
+
+    pub(super) fn run<T: Elem>(&self, plan: &Resizing, units: Range<usize>, x: &[T], beyond: T, out: &mut Out<'_, T>) {
+        let (width, input_width) = (plan.width(), plan.input_width());
+        let mut before = None;
+        for row in units {
+            let source = self.source(plan, row);
+            if before == Some(source) {
+                let (made, to) = out.part((row - 1) * width, 2 * width).split_at_mut(width);
+                to.copy_from_slice(made);
+                continue;
+            }
+            before = Some(source);
+            let to = out.part(row * width, width);
+            match source {
+                None => to.fill(beyond),
+                Some(at) => self.along.run(plan.inner, &x[at..at + input_width], beyond, to),
+            }
+        }
+    }
+}
+
+impl Along {
+    fn run<T: Elem>(&self, inner: usize, from: &[T], beyond: T, to: &mut [T]) {
+        match self {
+            Along::Whole => to.copy_from_slice(from),
+            Along::Repeat(2) => repeat2(from, to),
+            Along::Repeat(3) => repeat3(from, to),
+            Along::Repeat(_) => repeat4(from, to),
+            Along::Elements(list) => pick(list, from, beyond, to),
+            Along::Places(list) => {
+                for (to, p) in to.chunks_exact_mut(inner).zip(list) {
+                    match *p {
+                        OUTSIDE => to.fill(beyond),
+                        p => to.copy_from_slice(&from[p as usize * inner..][..inner]),
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Elements that a list names.
+fn pick<T: Elem>(list: &[u32], from: &[T], beyond: T, to: &mut [T]) {
+    for (to, p) in to.iter_mut().zip(list) {
+        *to = from.get(*p as usize).copied().unwrap_or(beyond);
+    }
+}
+
+macro_rules! repeat {
+    ($name:ident, $k:literal) => {
+        crate::multiversion! {
+            /// Each element so many times.
+            fn $name<T: Elem>(from: &[T], to: &mut [T]) {
+                for (to, v) in to.as_chunks_mut::<$k>().0.iter_mut().zip(from) {
+                    *to = [*v; $k];
+                }
+            }
+        }
+    };
+}
+repeat!(repeat2, 2);
+repeat!(repeat3, 3);
+repeat!(repeat4, 4);

@@ -1,0 +1,248 @@
+//! Elements that indices name: `GatherNd`, `GatherElements`, `TensorScatterUpdate` (ONNX's ScatterND)
+//! and `ScatterElements`. An index below zero counts from the end, one out of range fails the run.
+//! Updates are applied in order, so that of several to one place the last one stays.
+use super::layout::{by_width, width};
+use crate::kernel::{CHUNK, Io, Kernel, chunk};
+use crate::sig::{Answer, Sig, Tensor};
+use ge_kernels::elementwise::Binary;
+use ge_kernels::elementwise::binary::Arith;
+use ge_kernels::layout::places::{Beyond, Elements, Tuples, scatter};
+use ge_kernels::view::layout::resolve_axis;
+use ge_kernels::view::{Elem, Kind};
+use ge_kernels::with_kind;
+use ge_plugin_api::{Error, Result};
+use std::ops::Range;
+
+const INDEX: &[Kind] = &[Kind::I32, Kind::I64];
+/// Types of updates that are joined with what is there.
+const JOINED: &[Kind] = &[Kind::F32, Kind::I32, Kind::I64];
+
+/// What the indices name.
+enum Named {
+    Tuples(Tuples),
+    Elements(Elements),
+}
+
+impl Named {
+    /// Updates or results, in pieces that are looked through one by one: tuples, or rows of elements.
+    fn each<I: Elem>(
+        &self,
+        index: &[I],
+        range: Range<usize>,
+        f: impl FnMut(usize, usize),
+    ) -> std::result::Result<(), Beyond> {
+        match self {
+            Named::Tuples(t) => t.each(index, range, f),
+            Named::Elements(e) => e.each(index, range, f),
+        }
+    }
+
+    fn inner(&self) -> usize {
+        match self {
+            Named::Tuples(t) => t.inner(),
+            Named::Elements(_) => 1,
+        }
+    }
+}
+
+fn beyond((index, size): Beyond) -> Error {
+    Error::failed(format!("index {index} is out of range for size {size}"))
+}
+
+/// Tuples that name places of `x` behind the first `shared` axes, and how many there are.
+fn tuples(x: &Tensor, index: &Tensor, shared: usize) -> Answer<(Named, usize)> {
+    let wrong = || format!("indices are {:?}, for {:?} with {shared} shared axes", index.shape, x.shape);
+    let (len, lead) = index.shape.split_last().ok_or_else(wrong)?;
+    if shared > lead.len() || shared + len > x.rank() || lead[..shared] != x.shape[..shared] {
+        return Err(wrong());
+    }
+    let count = lead.iter().product();
+    let per = lead[shared..].iter().product();
+    Ok((Named::Tuples(Tuples::new(&x.shape, shared, *len, per)), count))
+}
+
+/// Elements of `x` along an axis.
+fn elements(x: &Tensor, index: &Tensor, axis: i64) -> Answer<Elements> {
+    let axis = resolve_axis(axis, x.rank()).map_err(|e| e.to_string())?;
+    let fits = |d: usize| d == axis || index.shape[d] <= x.shape[d];
+    if index.rank() != x.rank() || !(0..x.rank()).all(fits) {
+        return Err(format!("indices are {:?}, for {:?} along axis {axis}", index.shape, x.shape));
+    }
+    Ok(Elements::new(&index.shape, &x.shape, axis))
+}
+
+struct Gather {
+    width: usize,
+    index: Kind,
+    named: Named,
+    pieces: usize,
+    /// Elements of a piece of the output.
+    each: usize,
+}
+
+fn gather(sig: &Sig, named: Named, pieces: usize, each: usize) -> Answer<Box<dyn Kernel>> {
+    let y = sig.output(0)?;
+    if pieces * each != y.count() {
+        return Err(format!("output 0 is {:?}, {pieces} x {each} elements are gathered", y.shape));
+    }
+    Ok(Box::new(Gather { width: width(sig)?, index: sig.kind_in(1, INDEX)?, named, pieces, each }))
+}
+
+/// The kernel of `GatherNd`.
+///
+/// # Errors
+/// Types or shapes that it does not take, in words.
+pub fn gather_nd(sig: &Sig) -> Answer<Box<dyn Kernel>> {
+    let shared = usize::try_from(sig.int("batch_dims", 0)).map_err(|_| "attribute `batch_dims` is below zero")?;
+    let (named, count) = tuples(sig.input(0)?, sig.input(1)?, shared)?;
+    let each = named.inner();
+    gather(sig, named, count, each)
+}
+
+/// The kernel of `GatherElements`.
+///
+/// # Errors
+/// Types, shapes or an axis that it does not take, in words.
+pub fn gather_elements(sig: &Sig) -> Answer<Box<dyn Kernel>> {
+    let e = elements(sig.input(0)?, sig.input(1)?, sig.int("dim", 0))?;
+    let (rows, width) = (e.rows(), e.width());
+    gather(sig, Named::Elements(e), rows, width)
+}
+
+impl Gather {
+    fn gathered<T: Elem, I: Elem>(&self, units: Range<usize>, io: &Io<'_, '_>) -> Result<()> {
+        let (x, index) = (io.input::<T>(0)?, io.input::<I>(1)?);
+        let (start, inner) = (units.start * self.each, self.named.inner());
+        io.output::<T, ()>(0, |out| {
+            let to = out.part(start, units.len() * self.each);
+            let found = self.named.each(index, units, |i, at| {
+                let to = &mut to[i * inner - start..];
+                match inner {
+                    1 => to[0] = x[at],
+                    _ => to[..inner].copy_from_slice(&x[at..at + inner]),
+                }
+            });
+            found.map_err(beyond)
+        })
+    }
+}
+
+impl Kernel for Gather {
+    fn units(&self) -> usize {
+        if self.each == 0 { 0 } else { self.pieces }
+    }
+
+    fn operations(&self) -> u64 {
+        0
+    }
+
+    fn work(&self) -> u64 {
+        (self.pieces as u64).saturating_mul(self.each as u64)
+    }
+
+    fn run(&self, units: Range<usize>, io: &Io<'_, '_>) -> Result<()> {
+        by_width!(self.width, T => match self.index {
+            Kind::I64 => self.gathered::<T, i64>(units, io),
+            _ => self.gathered::<T, i32>(units, io),
+        })
+    }
+}
+
+struct Scatter {
+    kind: Kind,
+    index: Kind,
+    named: Named,
+    pieces: usize,
+    /// Elements of the data.
+    count: usize,
+    join: Option<Binary>,
+}
+
+fn scattered(sig: &Sig, named: Named, pieces: usize, updates: usize) -> Answer<Box<dyn Kernel>> {
+    width(sig)?;
+    let join = match sig.text("reduction", "none") {
+        "none" => None,
+        "add" => Some(Binary::Add),
+        "mul" => Some(Binary::Mul),
+        "max" => Some(Binary::Max),
+        "min" => Some(Binary::Min),
+        other => return Err(format!("attribute `reduction` is {other}")),
+    };
+    let (x, new, y) = (sig.input(0)?, sig.input(2)?, sig.output(0)?);
+    let kind = sig.kind_in(0, if join.is_some() { JOINED } else { &Kind::ALL })?;
+    if new.kind != x.kind || new.count() != updates || y.shape != x.shape {
+        return Err(format!(
+            "updates are {} {:?} for {updates} elements of {}, output 0 is {:?}, input 0 {:?}",
+            new.dtype, new.shape, x.dtype, y.shape, x.shape
+        ));
+    }
+    Ok(Box::new(Scatter { kind, index: sig.kind_in(1, INDEX)?, named, pieces, count: x.count(), join }))
+}
+
+/// The kernel of `TensorScatterUpdate`.
+///
+/// # Errors
+/// Types, shapes or a reduction that it does not take, in words.
+pub fn scatter_nd(sig: &Sig) -> Answer<Box<dyn Kernel>> {
+    let (named, count) = tuples(sig.input(0)?, sig.input(1)?, 0)?;
+    let updates = count * named.inner();
+    scattered(sig, named, count, updates)
+}
+
+/// The kernel of `ScatterElements`.
+///
+/// # Errors
+/// Types, shapes, an axis or a reduction that it does not take, in words.
+pub fn scatter_elements(sig: &Sig) -> Answer<Box<dyn Kernel>> {
+    let e = elements(sig.input(0)?, sig.input(1)?, sig.int("axis", 0))?;
+    let (rows, updates) = (e.rows(), e.rows() * e.width());
+    scattered(sig, Named::Elements(e), rows, updates)
+}
+
+impl Scatter {
+    fn scattered<T: Elem, I: Elem>(
+        &self,
+        units: &Range<usize>,
+        join: Option<&dyn Fn(T, T) -> T>,
+        io: &Io<'_, '_>,
+    ) -> Result<()> {
+        let (x, index, updates) = (io.input::<T>(0)?, io.input::<I>(1)?, io.input::<T>(2)?);
+        let part = (chunk(units, self.count), self.named.inner());
+        let each = |f: &mut dyn FnMut(usize, usize)| self.named.each(index, 0..self.pieces, f);
+        io.output::<T, ()>(0, |out| scatter(part, (x, updates), each, join, out).map_err(beyond))
+    }
+
+    fn by_index<T: Elem>(&self, units: &Range<usize>, join: Option<&dyn Fn(T, T) -> T>, io: &Io<'_, '_>) -> Result<()> {
+        match self.index {
+            Kind::I64 => self.scattered::<T, i64>(units, join, io),
+            _ => self.scattered::<T, i32>(units, join, io),
+        }
+    }
+}
+
+impl Kernel for Scatter {
+    fn units(&self) -> usize {
+        self.count.div_ceil(CHUNK)
+    }
+
+    fn operations(&self) -> u64 {
+        0
+    }
+
+    fn work(&self) -> u64 {
+        self.count as u64
+    }
+
+    fn scanned(&self) -> u64 {
+        self.pieces as u64
+    }
+
+    fn run(&self, units: Range<usize>, io: &Io<'_, '_>) -> Result<()> {
+        let Some(op) = self.join else {
+            return by_width!(self.kind.size(), T => self.by_index::<T>(&units, None, io));
+        };
+        with_kind!(self.kind, [F32, I32, I64], T => {
+            self.by_index::<T>(&units, Some(&|a, b| T::map(op, a, b)), io)
+        }, else Err(Error::internal("type of updates")))
+    }
+}
