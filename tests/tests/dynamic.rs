@@ -421,11 +421,14 @@ fn letters_and_ranges_are_kept_and_inputs_that_contradict_them_are_refused() {
 #[test]
 fn what_only_a_planned_model_holds_is_refused_by_name() {
     let dir = tempfile::tempdir().unwrap();
-    let text = "graph @main(%x: f32[n,3]) { %v = Variable() : f32[1,3] %s = Add(%x, %v) : f32[n,3] return %s }";
+    let text = "graph @main(%x: f32[n,3]) { %s = HcomAllReduce(%x) {group = \"hccl_world_group\", reduction = \"sum\"} : f32[n,3] return %s }";
     std::fs::write(dir.path().join("m.ge"), text).unwrap();
     let out = expect_code(dir.path(), 3, &["compile", "m.ge", "-o", "m.om", "-q"]);
     let said = String::from_utf8(out.stderr).unwrap();
-    assert!(said.contains("GE-E0342") && said.contains("`v` (Variable) holds a value between runs"), "{said}");
+    assert!(
+        said.contains("GE-E0342") && said.contains("`s` (HcomAllReduce) exchanges data with other ranks"),
+        "{said}"
+    );
     assert!(!dir.path().join("m.om").exists());
 }
 

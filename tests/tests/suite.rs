@@ -23,6 +23,8 @@ mod sizes;
 mod random;
 /// Variables: their order, their values between runs.
 mod state;
+/// Variables of models of open sizes.
+mod open_state;
 /// Memory of the caller that a plan may use.
 mod memory_io;
 /// Passes fire in whole compilations.

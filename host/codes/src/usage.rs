@@ -213,7 +213,7 @@ codes! {
 
     OPEN_SIZES = "GE-E0342", UNSUPPORTED,
         "shapes are unknown",
-        "A node holds a value between runs, writes over its input or exchanges data with other ranks: that needs a plan, and a plan needs every size. The nodes are named; with all sizes given they can be compiled.",
+        "A node exchanges data with other ranks, or is memory of a plan: that needs every size. The nodes are named; with all sizes given they can be compiled.",
         "Give sizes by `--input-shape`, or values by `--input NAME=VALUE`.",
         "ge compile model.onnx -o model.om --input-shape \"x:1,3,224,224\"";
 

@@ -373,6 +373,9 @@ pub struct KernelInfo {
 
 /// Attribute of a graph whose shapes are settled by each run.
 pub const UNKNOWN_SHAPE: &str = "_is_unknown_shape";
+/// Attribute of an `Assign` of a graph whose shapes are settled by each run: what its variable holds
+/// when the run is over. Nodes that read a `Variable` of such a graph read what it held before.
+pub const KEPT: &str = "_kept";
 
 impl CompiledModel {
     /// Whether its shapes are settled by each run: it has no tasks, its graphs are executed node by

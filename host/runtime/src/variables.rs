@@ -5,7 +5,7 @@
 //! that share a variable take turns, unless all of them only read; a run that fails leaves each
 //! variable as it was. Ranks of a group have variables of their own.
 use crate::error::RuntimeError;
-use ge_model::{CompiledModel, NodeInfo, SlotInfo};
+use ge_model::{CompiledModel, GraphInfo, KEPT, NodeInfo, SlotInfo};
 use ge_plugin::OpenDevice;
 use ge_plugin_api::device::{Base, MemoryKind};
 use ge_plugin_api::kernel::{HostTensor, TensorView};
@@ -47,9 +47,11 @@ pub(crate) struct Cell {
 }
 
 /// Where a value is.
-enum Home {
+pub(crate) enum Home {
     /// In the host's memory: no model has it on a device.
     Host(Vec<u8>),
+    /// As a model of unknown shapes takes it and leaves it.
+    Tensor(Arc<HostTensor>),
     /// In memory of a device.
     Device { context: Arc<OpenDevice>, address: u64, bytes: u64 },
 }
@@ -70,6 +72,7 @@ impl Home {
     fn value(&self) -> Result<Vec<u8>, RuntimeError> {
         match self {
             Home::Host(v) => Ok(v.clone()),
+            Home::Tensor(t) => Ok(t.bytes().to_vec()),
             Home::Device { context, address, bytes } => {
                 let mut v = vec![0u8; usize::try_from(*bytes).unwrap_or(0)];
                 context.copy_out(*address, &mut v)?;
@@ -92,7 +95,7 @@ impl Home {
     }
     fn base(&self) -> Base {
         match self {
-            Home::Host(_) => Base { address: 0, bytes: 0 },
+            Home::Host(_) | Home::Tensor(_) => Base { address: 0, bytes: 0 },
             Home::Device { address, bytes, .. } => Base { address: *address, bytes: *bytes },
         }
     }
@@ -100,7 +103,7 @@ impl Home {
     fn set(&mut self, value: &[u8]) {
         let taken = match self {
             Home::Device { context, address, .. } => context.copy_in(*address, value).is_ok(),
-            Home::Host(_) => false,
+            Home::Host(_) | Home::Tensor(_) => false,
         };
         if !taken {
             *self = Home::Host(value.to_vec());
@@ -241,6 +244,41 @@ pub(crate) struct Bound {
     writes: bool,
 }
 
+impl Bound {
+    /// What it is.
+    pub(crate) fn info(&self) -> &VariableInfo {
+        &self.cell.info
+    }
+    /// Holds it for a run, and what it holds as a tensor of the host.
+    ///
+    /// # Errors
+    /// Memory that cannot be had; what the device says that has it.
+    pub(crate) fn on_host(&self) -> Result<(Guard<'_>, Arc<HostTensor>), RuntimeError> {
+        let as_tensor = |home: &mut Home| -> Result<Arc<HostTensor>, RuntimeError> {
+            if let Home::Tensor(t) = home {
+                return Ok(t.clone());
+            }
+            let t = Arc::new(HostTensor::from_bytes(self.cell.info.dtype, &self.cell.info.dims, &home.value()?)?);
+            *home = Home::Tensor(t.clone());
+            Ok(t)
+        };
+        loop {
+            if self.writes {
+                let mut home = self.cell.home.write().unwrap_or_else(|e| e.into_inner());
+                let t = as_tensor(&mut home)?;
+                return Ok((Guard::Write(home), t));
+            }
+            let home = self.cell.home.read().unwrap_or_else(|e| e.into_inner());
+            if let Home::Tensor(t) = &*home {
+                let t = t.clone();
+                return Ok((Guard::Read(home), t));
+            }
+            drop(home);
+            as_tensor(&mut self.cell.home.write().unwrap_or_else(|e| e.into_inner()))?;
+        }
+    }
+}
+
 /// The variables of a model while it runs.
 pub(crate) struct Held<'b> {
     guards: Vec<(u32, Guard<'b>)>,
@@ -248,9 +286,18 @@ pub(crate) struct Held<'b> {
     before: Vec<Vec<u8>>,
 }
 
-enum Guard<'b> {
+pub(crate) enum Guard<'b> {
     Read(RwLockReadGuard<'b, Home>),
     Write(RwLockWriteGuard<'b, Home>),
+}
+
+impl Guard<'_> {
+    /// Puts a tensor in the place of what the variable holds, if the run may write it.
+    pub(crate) fn put(&mut self, t: Arc<HostTensor>) {
+        if let Guard::Write(home) = self {
+            **home = Home::Tensor(t);
+        }
+    }
 }
 
 impl<'b> Held<'b> {
@@ -334,6 +381,15 @@ fn damaged(n: &NodeInfo, what: &str) -> RuntimeError {
     RuntimeError::Damaged { what: format!("variable `{}` {what}", n.name) }
 }
 
+/// The variable, or the input that the caller lends to be written, in which a node keeps what it
+/// reads.
+pub(crate) fn kept_in<'g>(g: &'g GraphInfo, n: &NodeInfo) -> Option<&'g NodeInfo> {
+    if n.op != "Assign" || !n.attrs.flag(KEPT) {
+        return None;
+    }
+    g.nodes.get(n.inputs.first()?.as_ref()?.node as usize)
+}
+
 /// The variables of a model, by where they lie.
 pub(crate) fn spans(m: &CompiledModel) -> Result<Vec<Span<'_>>, RuntimeError> {
     let mut out: Vec<Span<'_>> = Vec::new();
@@ -358,7 +414,10 @@ pub(crate) fn spans(m: &CompiledModel) -> Result<Vec<Span<'_>>, RuntimeError> {
     let own = m.tasks.iter().filter(|t| t.args_format.contains("{o")).filter_map(|t| m.node(t.graph, t.node));
     let joint: HashSet<&str> = m.tasks.iter().flat_map(|t| &t.nodes).map(String::as_str).collect();
     let joint = m.graphs.iter().flat_map(|g| &g.nodes).filter(|n| joint.contains(n.name.as_str()));
-    for slot in own.chain(joint).flat_map(|n| &n.slots).filter(|s| s.space == SlotInfo::VARIABLES) {
+    // Where shapes are settled by each run, a mark says what is left in them.
+    let kept = m.graphs.iter().take(1).flat_map(|g| g.nodes.iter().filter_map(|n| kept_in(g, n)));
+    let written = own.chain(joint).chain(kept).flat_map(|n| &n.slots);
+    for slot in written.filter(|s| s.space == SlotInfo::VARIABLES) {
         let at = out.partition_point(|s| s.begin <= slot.offset);
         if let Some(s) = at.checked_sub(1).and_then(|k| out.get_mut(k)) {
             s.writes = true;

@@ -102,6 +102,8 @@ pub fn run(global: &Global, a: &RunArgs) -> Result<u8> {
             random: a.inputs.random,
             outputs: a.outputs.as_deref(),
             load: LoadOptions { rank_size: 1, priority: a.stream_priority, ..LoadOptions::default() },
+            restore: a.restore_variables.as_deref(),
+            save: a.save_variables.as_deref(),
         };
         return steps::run(global, &session, compiled, &asked, &write_some);
     }

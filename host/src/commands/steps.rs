@@ -1,4 +1,4 @@
-//! `ge run OM --steps N`: runs of a model with state, each on what the last one left
+//! `ge run OM --steps N`: runs of a model with state or variables, each on what the last one left
 //! (`ge compile --state`).
 use super::inputs::{Given, Wanted, gather};
 use crate::commands::flags::Global;
@@ -26,6 +26,10 @@ pub struct Asked<'a> {
     pub outputs: Option<&'a Path>,
     /// How the model is loaded.
     pub load: LoadOptions,
+    /// Values of variables before the first step.
+    pub restore: Option<&'a Path>,
+    /// Where those behind the last one are written.
+    pub save: Option<&'a Path>,
 }
 
 /// Runs them and tells what came of it; `write` puts the outputs of one step into a folder.
@@ -43,6 +47,9 @@ pub fn run(
     let context = session.open_device(&compiled.soc.clone())?;
     let model = session.load_on(compiled, context, &a.load)?;
     let info = model.info();
+    if let Some(file) = a.restore {
+        session.restore_all_variables(file)?;
+    }
     let mut steps = Steps::new(&model)?;
     let start = Instant::now();
     let mut last: Vec<Option<HostTensor>> = Vec::new();
@@ -60,6 +67,9 @@ pub fn run(
         last = outputs;
     }
     let took = start.elapsed().as_secs_f64() * 1e3;
+    if let Some(file) = a.save {
+        session.save_variables(file)?;
+    }
     let held = steps.info();
     let state: Vec<serde_json::Value> = steps
         .pairs()

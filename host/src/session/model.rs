@@ -156,12 +156,16 @@ impl Model {
     /// they are.
     pub fn run_mut(&self, inputs: &mut [HostTensor], options: RunOptions) -> Result<RunOutcome> {
         match &self.loaded {
-            Loaded::Static(m, None) => m.run_mut(inputs, options).map_err(|e| e.into_error()),
-            Loaded::Static(_, Some(_)) | Loaded::Dynamic(_) => {
+            Loaded::Static(m, outside) => {
                 let views: Vec<TensorView<'_>> = inputs.iter().map(HostTensor::view).collect();
-                self.run_views(&views, options)
+                match outside.as_ref().filter(|_| !m.has_gear_of(&views)) {
+                    Some(outside) => outside.run_mut(inputs, options),
+                    None => m.run_mut(inputs, options),
+                }
             }
+            Loaded::Dynamic(m) => m.run_mut(inputs, options),
         }
+        .map_err(|e| e.into_error())
     }
     /// Random inputs of a seed.
     pub fn random_inputs(&self, seed: u64) -> Result<Vec<HostTensor>> {

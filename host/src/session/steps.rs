@@ -164,8 +164,8 @@ impl<'m> Steps<'m> {
     /// The model has no state, or its first value is not known.
     pub fn new(model: &'m Model) -> Result<Steps<'m>> {
         let pairs = of(model.info())?;
-        if pairs.is_empty() {
-            return Err(Diagnostic::error("the model has no state that steps could carry on")
+        if pairs.is_empty() && model.info().memory.variables == 0 {
+            return Err(Diagnostic::error("the model has no state that steps could carry on, and no variable")
                 .help("compile it with `ge compile --state OUTPUT:INPUT,…`")
                 .raise(ge_codes::STATE));
         }

@@ -139,6 +139,24 @@ impl Case {
         c
     }
 
+    /// The same case for an executor that knows no memory between nodes: without collectives and
+    /// work on other streams, some of it in parts of known shape.
+    pub fn open(seed: u64) -> Case {
+        let mut c = Case { soc: SOCS[0].0, options: Vec::new(), ..Case::random(seed) };
+        for n in c.graphs.iter_mut().flat_map(|g| &mut g.nodes) {
+            if matches!(n.kind, Kind::Reduce | Kind::Sink) {
+                n.kind = Kind::One("Relu");
+            }
+            n.attrs.clear();
+        }
+        let limit = ["1", "-1", "4"][(seed % 3) as usize];
+        c.options.push(("ge.exec.static_model_ops_lower_limit", limit.to_owned()));
+        if seed % 4 == 0 {
+            c.options.push(("ge.x.dynamic_multi_stream", "1".to_owned()));
+        }
+        c
+    }
+
     /// Fills a graph with nodes; graphs at `depth` above 2 name no others.
     fn fill(&mut self, r: &mut Random, g: usize, size: usize, depth: usize) {
         let sinks = r.chance(70);

@@ -68,6 +68,16 @@ struct Text<'a> {
     text: &'a str,
     options: Vec<(&'a str, &'a str)>,
     soc: &'a str,
+    /// Whether the graph gets an input of open size, so that executor v2 runs it.
+    open: bool,
+}
+
+/// A graph with one input more, whose size is open, and what is computed of it as the last output.
+fn opened(text: &str) -> String {
+    let more = text.replacen("%x: f32[4])", "%x: f32[4], %open: f32[M])", 1);
+    let (head, tail) = more.split_once("\n  return ").expect("a root graph");
+    let (values, rest) = tail.split_once('\n').expect("its end");
+    format!("{head}\n  %of_open = Neg(%open) : f32[M]\n  return {values}, %of_open\n{rest}")
 }
 
 fn values(t: &HostTensor) -> Vec<f32> {
@@ -80,7 +90,13 @@ fn values(t: &HostTensor) -> Vec<f32> {
 /// Compiles and runs a case: two runs one behind the other in each schedule, as variables go on.
 fn judge(sessions: &Sessions, case: &Case, schedules: u64) -> Verdict {
     let options = case.options.iter().map(|(k, v)| (*k, v.as_str())).collect();
-    judge_text(sessions, &Text { text: &case.text(), options, soc: case.soc }, schedules)
+    judge_text(sessions, &Text { text: &case.text(), options, soc: case.soc, open: false }, schedules)
+}
+
+/// As [`judge`], with an input of open size beside the others.
+fn judge_open(sessions: &Sessions, case: &Case, schedules: u64) -> Verdict {
+    let options = case.options.iter().map(|(k, v)| (*k, v.as_str())).collect();
+    judge_text(sessions, &Text { text: &case.text(), options, soc: case.soc, open: true }, schedules)
 }
 
 fn judge_text(sessions: &Sessions, case: &Text<'_>, schedules: u64) -> Verdict {
@@ -93,7 +109,11 @@ fn judge_text(sessions: &Sessions, case: &Text<'_>, schedules: u64) -> Verdict {
     for (k, v) in &case.options {
         options.set(k, v, "a test").expect("a known option");
     }
-    let compiled = match s.compile("random", graph.clone(), &options, &Silent) {
+    let whole = match case.open {
+        true => import::parse_text(Path::new("open.ge"), opened(case.text).as_bytes()).expect("one input more"),
+        false => graph.clone(),
+    };
+    let compiled = match s.compile("random", whole, &options, &Silent) {
         Ok(c) => c.model,
         // A small SoC may have too few streams, events or places for tasks.
         Err(e)
@@ -120,16 +140,23 @@ fn judge_text(sessions: &Sessions, case: &Text<'_>, schedules: u64) -> Verdict {
             let (p, k) = ((seed as u32 + run) % 2, (seed as u32 + run / 2) % 2);
             let x: Vec<f32> = (0..4).map(|i| (i as f32 - 1.0) * (run + 1) as f32).collect();
             let bytes: Vec<u8> = x.iter().flat_map(|v| v.to_le_bytes()).collect();
-            let inputs = [
+            let mut inputs = vec![
                 HostTensor::from_bytes(DType::BOOL, &[1], &[p as u8]).expect("a tensor"),
                 HostTensor::from_bytes(DType::I32, &[1], &k.to_le_bytes()).expect("a tensor"),
                 HostTensor::from_bytes(DType::F32, &[4], &bytes).expect("a tensor"),
             ];
+            let size = 1 + u64::from(run) + seed % 3;
+            if case.open {
+                inputs.push(HostTensor::zeroed(DType::F32, &[size]).expect("a tensor"));
+            }
             let views: Vec<_> = inputs.iter().map(HostTensor::view).collect();
-            let found = match loaded.run_views(&views, RunOptions::default()) {
+            let mut found = match loaded.run_views(&views, RunOptions::default()) {
                 Ok(r) => r.outputs.iter().map(values).collect::<Vec<_>>(),
                 Err(e) => return Verdict::Wrong(format!("{schedule}, run {run}: {e}")),
             };
+            if case.open {
+                assert_eq!(found.pop().map(|t| t.len() as u64), Some(size));
+            }
             let want = plain.run(&graph, &[vec![p as f32], vec![k as f32], x]);
             if found != want {
                 return Verdict::Wrong(format!("{schedule}, run {run}: {found:?} for {want:?}"));
@@ -151,6 +178,35 @@ fn judge_text(sessions: &Sessions, case: &Text<'_>, schedules: u64) -> Verdict {
 
 fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
+}
+
+/// Where executor v2 runs them, effects are values: the numbers, and what variables hold behind a
+/// run, are those of the interpreter all the same.
+#[test]
+fn random_graphs_with_state_of_open_sizes_give_what_a_plain_interpreter_gives() {
+    let s = Sessions::new();
+    let long = number("GE_LONG");
+    let (first, count) = number("GE_SEED").map_or((0, long.unwrap_or(200)), |seed| (seed, 1));
+    let (start, budget) = (Instant::now(), Duration::from_secs(40));
+    let (mut right, mut refused, mut failed) = (0u64, Vec::new(), Vec::new());
+    for seed in first..first + count {
+        if long.is_none() && start.elapsed() > budget {
+            break;
+        }
+        let case = Case::open(seed);
+        match judge_open(&s, &case, 3) {
+            Verdict::Right => right += 1,
+            Verdict::Refused(why) => refused.push((seed, why)),
+            Verdict::Wrong(why) => {
+                let small = case.shrunk(&|c| matches!(judge_open(&s, c, 3), Verdict::Wrong(_)));
+                failed.push(format!("seed {seed}: {why}\n{:?}\n{}", judge_open(&s, &small, 3), opened(&small.text())));
+            }
+        }
+    }
+    println!("open: {right} right, {} refused, {} wrong, {:?}", refused.len(), failed.len(), start.elapsed());
+    assert!(failed.is_empty(), "{} of {} wrong:\n{}", failed.len(), right, failed.join("\n"));
+    assert!(refused.len() as u64 * 20 <= right, "{refused:?}");
+    assert!(count == 1 || right >= 10, "only {right} graphs in the time there is");
 }
 
 #[test]
@@ -203,7 +259,7 @@ fn graphs_that_once_failed_are_right() {
         let lines = |of: &'static str| text.lines().filter_map(move |l| l.strip_prefix(of));
         let options = lines("# set: ").map(|l| l.split_once('=').expect("a key and a value")).collect();
         let soc = lines("# soc: ").next().expect("a SoC");
-        let verdict = judge_text(&s, &Text { text: &text, options, soc }, 6);
+        let verdict = judge_text(&s, &Text { text: &text, options, soc, open: false }, 6);
         assert!(matches!(verdict, Verdict::Right), "{}: {verdict:?}", file.display());
         count += 1;
     }

@@ -7,7 +7,7 @@
 /// Streams of the graphs.
 mod streams;
 
-use crate::error::{CompileError, Result};
+use crate::error::{CompileError, Result, VariableFault};
 use crate::ids::NodeKey;
 use crate::model::weights::{self, Weights};
 use crate::options::Options;
@@ -29,8 +29,10 @@ pub const RANGES: &str = "_dim_ranges";
 
 /// Nodes that are named in an error, at most.
 const NAMED: usize = 10;
-/// What executor v2 does not run: operators whose effect outlives their outputs' memory.
-const STATEFUL: [&str; 5] = ["Variable", "RefData", "AippData", "FileConstant", "AnnData"];
+/// Sources that only a planned model can hold.
+const PLANNED: [&str; 3] = ["AippData", "FileConstant", "AnnData"];
+/// Offsets of variables are multiples of this.
+const ALIGN: u64 = 512;
 
 /// Refuses what executor v2 does not run.
 ///
@@ -78,8 +80,24 @@ pub fn assemble(
     for (gi, g) in model.graphs().iter().enumerate() {
         m.graphs.push(graph(g, gi, &weights, toolbox, &ranks));
     }
+    m.memory.variables = lay_out_variables(&mut m)?;
     streams::assign(&model, toolbox, options, &mut m);
     Ok(m)
+}
+
+/// Gives each variable its place, and says how many bytes all of them have. They are the root
+/// graph's alone.
+fn lay_out_variables(m: &mut CompiledModel) -> Result<u64> {
+    let mut end = 0u64;
+    for n in m.graphs.iter_mut().take(1).flat_map(|g| &mut g.nodes).filter(|n| n.op == "Variable") {
+        let too_large = || CompileError::from(VariableFault::TooLarge { name: n.name.clone() });
+        let size = n.outputs.first().and_then(TensorDesc::data_bytes).ok_or_else(too_large)?;
+        let next =
+            size.max(1).checked_next_multiple_of(ALIGN).and_then(|s| end.checked_add(s)).ok_or_else(too_large)?;
+        n.slots = vec![SlotInfo { space: SlotInfo::VARIABLES, offset: end, size, ..SlotInfo::default() }];
+        end = next;
+    }
+    Ok(end)
 }
 
 /// Refuses gears in which a size hangs on values: a gear is a static plan.
@@ -104,11 +122,8 @@ pub fn gears_are_closed(model: &Model, toolbox: &Toolbox) -> Result<()> {
 fn refuse(model: &Model, toolbox: &Toolbox) -> Result<()> {
     let why = |n: &Node| -> Option<&'static str> {
         let f = toolbox.op_flags(n.op_key());
-        if STATEFUL.contains(&n.op()) {
-            return Some("holds a value between runs");
-        }
-        if f & flags::REFERENCE != 0 {
-            return Some("writes over its input");
+        if PLANNED.contains(&n.op()) {
+            return Some("is memory of a plan");
         }
         (f & flags::COMMUNICATION != 0).then_some("exchanges data with other ranks")
     };

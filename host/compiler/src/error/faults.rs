@@ -365,12 +365,34 @@ pub enum VariableFault {
         /// The variable.
         name: String,
     },
+    /// The condition of a loop that runs where shapes are unknown writes a variable.
+    #[error("the condition of loop `{node}` writes variable `{name}`, which cannot be done where shapes are unknown")]
+    Condition {
+        /// The loop.
+        node: String,
+        /// The variable.
+        name: String,
+    },
+    /// An operator whose graphs have effects, which no run of unknown shapes can give on.
+    #[error(
+        "the graphs of `{node}` ({op}) read or write variable `{name}`, which cannot be done where shapes are unknown"
+    )]
+    Operator {
+        /// The node.
+        node: String,
+        /// Its operator.
+        op: String,
+        /// The variable.
+        name: String,
+    },
 }
 
 impl VariableFault {
     pub(super) fn code(&self) -> Code {
         match self {
-            VariableFault::NoSize { .. } => ge_codes::OPEN_SIZES,
+            VariableFault::NoSize { .. } | VariableFault::Condition { .. } | VariableFault::Operator { .. } => {
+                ge_codes::OPEN_SIZES
+            }
             VariableFault::OtherNode { .. } | VariableFault::TwoWays { .. } => ge_codes::VARIABLE_PATHS,
             _ => ge_codes::VARIABLE,
         }
@@ -385,6 +407,8 @@ impl VariableFault {
             }
             VariableFault::OtherNode { .. } => "give one of the two another name",
             VariableFault::TwoWays { .. } => "name the variable in the graph, or give it as one input",
+            VariableFault::Condition { .. } => "write it in the loop's body, or give all sizes with `--input-shape`",
+            VariableFault::Operator { .. } => "give all sizes with `--input-shape`",
         }
     }
 }

@@ -3,6 +3,7 @@
 use super::{Compilation, Goal, Observer, Stage};
 use crate::dynamic;
 use crate::error::{CompileError, Result};
+use crate::feature::effects;
 use crate::merge;
 use crate::model::GeRootModel;
 use crate::options::Options;
@@ -45,8 +46,11 @@ impl Compilation<'_> {
         if unknown::any(&self.model) {
             dynamic::gears_are_closed(&self.model, self.toolbox)?;
             dynamic::check(&self.model, self.toolbox)?;
+            self.leave_effects()?;
             parts = self.known_parts()?;
-        } else if !self.is_host_scheduled() {
+        } else if self.is_host_scheduled() {
+            self.leave_effects()?;
+        } else {
             return Ok(None);
         }
         // What is left is no engine's subgraph: their fusions see all of it.
@@ -54,6 +58,16 @@ impl Compilation<'_> {
         self.model.compact();
         let model = std::mem::take(&mut self.model);
         Ok(Some((dynamic::assemble(name, model, self.toolbox, self.options, &self.records)?, parts)))
+    }
+
+    /// Makes values of what the model reads and writes in memory that outlives a run. Its outputs
+    /// keep their names.
+    fn leave_effects(&mut self) -> Result<()> {
+        if effects::has_states(&self.model, self.toolbox) {
+            keep_output_names(&mut self.model);
+            effects::to_values(&mut self.model, self.toolbox)?;
+        }
+        Ok(())
     }
 
     /// Whether the host schedules a graph whose shapes are all known, because it is small:
@@ -190,7 +204,9 @@ fn parts_of(
 ) -> Result<Option<Parts>> {
     let limit = dynamic_shape_partition::limit(options);
     let g = &model.graphs()[gi];
-    let runs = |n: &Node| !n.is_const() && !matches!(n.op(), "Data" | "NetOutput");
+    let runs = |n: &Node| {
+        !n.is_const() && !matches!(n.op(), "Data" | "NetOutput" | "Variable") && !n.attrs().flag(ge_model::KEPT)
+    };
     let candidates = |marks: &[bool]| g.nodes().zip(marks).filter(|(n, dark)| !**dark && runs(n)).count() as i64;
     if limit < 0 || candidates(&unknown::marks(model, gi, &|_| false)) < limit.max(1) {
         return Ok(None);

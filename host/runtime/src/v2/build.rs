@@ -2,7 +2,8 @@
 use super::arena::{Life, pack};
 use super::direct::Direct;
 use super::executor::Steps;
-use super::graph::{Graph, Kind};
+use super::graph::{Graph, Kind, Node};
+use super::launch::Launch;
 use super::pieces::sized;
 use super::plan::{Draft, Home};
 use super::value::Tensor;
@@ -402,9 +403,15 @@ impl<'w> Writer<'w> {
                 Some(p) => p.reads.iter().copied().map(Some).collect(),
                 None => n.inputs.clone(),
             };
-            let inputs: Vec<Option<ValueAt>> = reads.into_iter().map(|v| v.map(|v| self.read(v))).collect();
-            let at = self.m.graphs[0].nodes.len() as u32;
+            let mut inputs: Vec<Option<ValueAt>> = reads.into_iter().map(|v| v.map(|v| self.read(v))).collect();
             let stream = draft.streams.launches[k].stream as u32;
+            let first = self.m.graphs[0].nodes.len() as u32;
+            self.sync(TaskType::EVENT_WAIT, first, stream, &events.waits[k]);
+            for (i, copy) in &l.copies {
+                inputs[*i] = self.copy(n, *i, copy, inputs[*i], stream);
+                kernels.extend(copy.kernel.iter().map(|b| (b.name.to_string(), ())));
+            }
+            let at = self.m.graphs[0].nodes.len() as u32;
             // What a state becomes is seen as its whole room by who writes behind it.
             let written = |v: &u32| match draft.home[*v as usize] {
                 Home::InPlace(of) => self.room(of).unwrap_or_default(),
@@ -424,7 +431,6 @@ impl<'w> Writer<'w> {
                 ..NodeInfo::default()
             };
             self.push(node, l.node);
-            self.sync(TaskType::EVENT_WAIT, at, stream, &events.waits[k]);
             let own = (0u32..).zip(&n.outputs).filter(|(_, v)| !matches!(draft.home[**v as usize], Home::InPlace(_)));
             for (i, v) in own {
                 self.at.insert(*v, ValueAt { node: at, output: i });
@@ -509,6 +515,29 @@ impl<'w> Writer<'w> {
         let at = ValueAt { node: self.push(n, NODE_OF_NONE), output: 0 };
         self.at.insert(v, at);
         at
+    }
+    /// Copies what node `n` writes over to where its output of that number lies; what it reads then.
+    fn copy(&mut self, n: &Node, k: usize, copy: &Launch, from: Option<ValueAt>, stream: u32) -> Option<ValueAt> {
+        let out = *n.outputs.get(k)?;
+        let info = NodeInfo {
+            name: n.name.clone(),
+            op: "Identity".into(),
+            engine: copy.engine.clone(),
+            inputs: vec![from],
+            outputs: vec![self.desc(out)],
+            slots: vec![self.slots.get(&out).copied().unwrap_or_default()],
+            stream: Some(stream),
+            logical_stream: self.draft.streams.logical.get(stream as usize).copied(),
+            ..NodeInfo::default()
+        };
+        let at = self.push(info, NODE_OF_NONE);
+        let tasks = copy.tasks.iter().map(|t| TaskInfo { graph: 0, node: at, stream, ..t.clone() });
+        self.m.tasks.extend(tasks);
+        if let Some(b) = copy.kernel.as_ref().filter(|b| self.m.kernels.iter().all(|k| k.name != b.name.as_str())) {
+            let binary = Bytes::copy_from_slice(&b.binary);
+            self.m.kernels.push(KernelInfo { name: b.name.to_string(), engine: copy.engine.clone(), binary });
+        }
+        Some(ValueAt { node: at, output: 0 })
     }
     /// Where a launch reads a value.
     fn read(&mut self, v: u32) -> ValueAt {

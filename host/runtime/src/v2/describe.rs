@@ -10,7 +10,8 @@ use super::sequence;
 use super::streams::{Behind, Limits, Streams};
 use super::tools::Tools;
 use crate::error::RuntimeError;
-use ge_model::CompiledModel;
+use crate::variables::kept_in;
+use ge_model::{CompiledModel, GraphInfo, NodeInfo, ValueAt};
 use ge_plugin_api::ops::flags;
 use ge_plugin_api::types::DType;
 use std::collections::BTreeMap;
@@ -47,6 +48,19 @@ pub struct Init {
     pub weights: u64,
     /// Parts of known shape that are sealed: name and tasks.
     pub parts: Vec<(String, usize)>,
+    /// Variables, which a run is given as further inputs.
+    pub variables: Vec<Variable>,
+}
+
+/// A variable of the model.
+#[derive(Clone, Debug, Default)]
+pub struct Variable {
+    /// Its name.
+    pub name: String,
+    /// Its type and shape.
+    pub desc: String,
+    /// The value that a run leaves in it: a node and its output; None: runs only read it.
+    pub kept: Option<String>,
 }
 
 /// The rounds of a graph.
@@ -139,6 +153,7 @@ pub fn describe(m: &CompiledModel, tools: &Tools, cores: usize) -> Result<Exec, 
             constants: graphs.iter().map(|g| g.constants.iter().flatten().count()).sum(),
             weights: m.memory.weights,
             parts: m.parts.iter().map(|p| (p.name.clone(), p.tasks.len())).collect(),
+            variables: m.graphs.first().map_or_else(Vec::new, variables),
         },
         streams: on_streams(m, &graphs),
         main: main.collect(),
@@ -147,6 +162,24 @@ pub fn describe(m: &CompiledModel, tools: &Tools, cores: usize) -> Result<Exec, 
         guards,
         plans: Plans { kept: cache::CAPACITY, dropped: cache::EVICTED },
     })
+}
+
+/// The variables of a root graph.
+fn variables(g: &GraphInfo) -> Vec<Variable> {
+    let name = |v: &ValueAt| {
+        let n = g.nodes.get(v.node as usize).map_or("", |n| n.name.as_str());
+        if v.output == 0 { n.to_owned() } else { format!("{n}:{}", v.output) }
+    };
+    let kept = |of: &NodeInfo| {
+        let n = g.nodes.iter().find(|n| kept_in(g, n).is_some_and(|v| std::ptr::eq(v, of)))?;
+        Some(name(n.inputs.get(1)?.as_ref()?))
+    };
+    let one = |n: &NodeInfo| Variable {
+        name: n.name.clone(),
+        desc: n.outputs.first().map_or_else(String::new, |d| format!("{}{}", d.dtype, d.shape)),
+        kept: kept(n),
+    };
+    g.nodes.iter().filter(|n| n.op == "Variable").map(one).collect()
 }
 
 /// What stands on each logical stream.

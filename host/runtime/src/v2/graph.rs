@@ -2,6 +2,7 @@
 //! and it is known which values decide shapes.
 use super::tools::Tools;
 use crate::error::RuntimeError;
+use crate::variables;
 use bytes::Bytes;
 use ge_model::{CompiledModel, GraphInfo, NodeInfo, SlotInfo};
 use ge_plugin_api::types::{AttrMap, AttrValue, Blob, ConstTensor, DType, Key, TensorDesc};
@@ -51,6 +52,17 @@ pub(crate) struct Node {
     pub(crate) part: Option<usize>,
     pub(crate) flags: u64,
     pub(crate) value_inputs: Vec<usize>,
+    /// Inputs that it writes over: each has a copy of its own.
+    pub(crate) written: Vec<usize>,
+}
+
+/// Where an output beyond the results is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Keeps {
+    /// In the variable of this number.
+    Variable(usize),
+    /// In the input of this number, which the caller lends to be written.
+    Input(usize),
 }
 
 /// A graph.
@@ -59,8 +71,12 @@ pub(crate) struct Graph {
     pub(crate) nodes: Vec<Node>,
     /// The value of each parameter, by index.
     pub(crate) inputs: Vec<Option<u32>>,
-    /// The values that it returns.
+    /// The values that it returns; what it leaves in variables and lent inputs behind its results.
     pub(crate) outputs: Vec<u32>,
+    /// Its variables by name, which are the last of its inputs.
+    pub(crate) variables: Vec<String>,
+    /// Where the last of its outputs are kept.
+    pub(crate) keeps: Vec<Keeps>,
     /// Constants by value.
     pub(crate) constants: Vec<Option<(ConstTensor, u64)>>,
     /// What constants are, by value: some lie in another layout than their sizes say.
@@ -92,7 +108,7 @@ impl Graph {
 
 fn kind(op: &str) -> Kind {
     match op {
-        "Data" => Kind::Data,
+        "Data" | "RefData" | "Variable" => Kind::Data,
         "Const" | "Constant" => Kind::Constant,
         "NetOutput" => Kind::Output,
         "If" | "StatelessIf" | "Case" | "StatelessCase" => Kind::Choice,
@@ -228,6 +244,8 @@ fn graph(g: &GraphInfo, names: &Names<'_>, weights: &Blob, tools: &Tools) -> Res
         nodes: Vec::with_capacity(g.nodes.len()),
         inputs: Vec::new(),
         outputs: Vec::new(),
+        variables: Vec::new(),
+        keeps: Vec::new(),
         constants: vec![None; count as usize],
         fixed: vec![None; count as usize],
         firsts: firsts.clone(),
@@ -240,7 +258,14 @@ fn graph(g: &GraphInfo, names: &Names<'_>, weights: &Blob, tools: &Tools) -> Res
         let inputs: Vec<Option<u32>> = n.inputs.iter().map(|v| v.as_ref().and_then(value)).collect();
         let outputs: Vec<u32> = (0..n.outputs.len() as u32).map(|k| firsts[at] + k).collect();
         let part = part_of(n, names);
-        let kind = if part.is_some() { Kind::Part } else { kind(&n.op) };
+        let kept = variables::kept_in(g, n).is_some();
+        let kind = if part.is_some() {
+            Kind::Part
+        } else if kept {
+            Kind::Output
+        } else {
+            kind(&n.op)
+        };
         let op = Key::new(&n.op);
         let proto = tools.op(op);
         if kind == Kind::Operator && proto.is_none() {
@@ -248,6 +273,7 @@ fn graph(g: &GraphInfo, names: &Names<'_>, weights: &Blob, tools: &Tools) -> Res
             return Err(e.at_node(&n.name, &n.op).into());
         }
         match kind {
+            Kind::Data if n.op == "Variable" => {}
             Kind::Data => {
                 let index = n.attrs.int("index").unwrap_or(0);
                 let index = usize::try_from(index).ok().filter(|i| *i < g.nodes.len());
@@ -257,6 +283,7 @@ fn graph(g: &GraphInfo, names: &Names<'_>, weights: &Blob, tools: &Tools) -> Res
                 }
                 out.inputs[index] = outputs.first().copied();
             }
+            Kind::Output if kept => {}
             Kind::Output => out.outputs = inputs.iter().flatten().copied().collect(),
             Kind::Constant => {
                 let (value, offset) = constant(n, weights)?;
@@ -282,10 +309,42 @@ fn graph(g: &GraphInfo, names: &Names<'_>, weights: &Blob, tools: &Tools) -> Res
             part,
             flags: proto.map_or(0, |p| p.proto.flags),
             value_inputs: proto.map_or(Vec::new(), |p| p.proto.value_inputs.iter().map(|i| *i as usize).collect()),
+            written: written(n, proto.map_or(0, |p| p.proto.flags)),
         });
     }
+    keep(&mut out, g)?;
     mark_wanted(&mut out);
     Ok(out)
+}
+
+/// The inputs that a node writes over. Of `Assign` nothing reads what was there.
+fn written(n: &NodeInfo, flags: u64) -> Vec<usize> {
+    let by_attr = n.attrs.flag("reference").then_some(0);
+    let all = ops::flags::written(flags).chain(by_attr.filter(|_| flags & ops::flags::REFERENCE == 0));
+    all.filter(|k| n.op != "Assign" && *k < n.outputs.len().min(n.inputs.len())).collect()
+}
+
+/// Adds what a graph is given of variables to its inputs, and what it leaves in them, or in inputs
+/// that are lent, to its outputs.
+fn keep(out: &mut Graph, g: &GraphInfo) -> Result<(), RuntimeError> {
+    let nodes = g.nodes.iter().zip(&out.nodes);
+    let variables = nodes.filter(|(i, _)| i.op == "Variable");
+    let mut variables: Vec<(String, u32)> =
+        variables.filter_map(|(i, n)| Some((i.name.clone(), *n.outputs.first()?))).collect();
+    variables.sort();
+    for (info, n) in g.nodes.iter().zip(&out.nodes) {
+        let Some(to) = variables::kept_in(g, info) else { continue };
+        let value = |k: usize| n.inputs.get(k).copied().flatten();
+        let at = variables.iter().position(|v| Some(v.1) == value(0)).map(Keeps::Variable);
+        let lent = || out.inputs.iter().position(|v| *v == value(0)).map(Keeps::Input);
+        let found = at.or_else(|| lent().filter(|_| to.op == "RefData")).zip(value(1));
+        let (to, value) = found.ok_or_else(|| damaged(format!("`{}` keeps its value nowhere", info.name)))?;
+        out.keeps.push(to);
+        out.outputs.push(value);
+    }
+    out.inputs.extend(variables.iter().map(|v| Some(v.1)));
+    out.variables = variables.into_iter().map(|v| v.0).collect();
+    Ok(())
 }
 
 /// Marks what decides shapes: the values that operators read as numbers, and what these are

@@ -26,6 +26,8 @@ mod launch;
 mod growth;
 /// What fits an input.
 mod inputs;
+/// Variables of a run.
+mod kept;
 /// What plans are known by.
 mod key;
 /// Nodes that run piece by piece.
@@ -60,6 +62,7 @@ use crate::load::{LoadedModel, device_number, most_streams};
 use crate::map_pool::MapPool;
 use crate::request::{Engines, LoadOptions};
 use crate::stream_allocator::StreamAllocator;
+use crate::variables::Bound;
 use bytes::Bytes;
 use cache::Cache;
 use executor::Executor;
@@ -107,6 +110,8 @@ pub struct DynamicModel {
     growing: Vec<Growing>,
     /// Whether they can, for all that read them.
     grows: AtomicBool,
+    /// Its variables, by name.
+    variables: Vec<Bound>,
 }
 
 impl DynamicModel {
@@ -134,7 +139,11 @@ impl DynamicModel {
         let maps = Some(Arc::new(MapPool::new(context.clone())));
         let options = LoadOptions { maps, ..options.clone() };
         let seal = |p: &CompiledModel| LoadedModel::load(p.clone(), &engines, context.clone(), &options).map(Arc::new);
-        let parts = compiled.parts.iter().map(seal).collect::<Result<_, _>>()?;
+        let parts = compiled.parts.iter().map(seal).collect::<Result<Vec<_>, _>>()?;
+        // A run holds the variables: a part that took one again would wait for ever.
+        if parts.iter().any(|p| !p.variables.is_empty()) {
+            return Err(RuntimeError::Damaged { what: "a part of known shape has variables of its own".into() });
+        }
         let streams =
             StreamAllocator::new(options.streams.clone(), device_number(&context), most_streams(&compiled.soc));
         let of_round = LoadOptions { run_streams: Some(Arc::new(streams)), ..options.clone() };
@@ -144,6 +153,11 @@ impl DynamicModel {
         let branches = graph::branches(&graphs);
         let checks = inputs::Checks::new(&compiled);
         let direct = !options.capture && graphs.first().is_some_and(direct::may_be);
+        let variables = options.variables.bind(&compiled, options.rank)?;
+        let named = graphs.first().map_or(&[][..], |g| &g.variables);
+        if !variables.iter().map(|b| &b.info().name).eq(named) {
+            return Err(RuntimeError::Damaged { what: "variables of the model have no place".into() });
+        }
         Ok(DynamicModel {
             compiled,
             graphs,
@@ -165,6 +179,7 @@ impl DynamicModel {
             most_turns,
             growing,
             grows,
+            variables,
         })
     }
 
@@ -202,11 +217,41 @@ impl DynamicModel {
     /// Inputs that do not fit what the model declares; what a node cannot compute for these sizes,
     /// named.
     pub fn run(&self, given: &[TensorView<'_>], options: RunOptions) -> Result<RunOutcome, RuntimeError> {
-        if let Some(outcome) = self.direct(given, options)? {
+        if let Some(outcome) = self.direct_or_none(given, options)? {
             return Ok(outcome);
         }
         let given: Vec<Given<'_>> = given.iter().map(|t| Given::Tensor(*t)).collect();
         let (mut outcome, made) = self.step(&given, options)?;
+        self.tensors(made, &mut outcome)?;
+        Ok(outcome)
+    }
+
+    /// Runs once on inputs that the caller keeps: a `RefData` has afterwards what the model wrote to
+    /// it.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run); all inputs are then as they were.
+    pub fn run_mut(&self, given: &mut [HostTensor], options: RunOptions) -> Result<RunOutcome, RuntimeError> {
+        let lends = |g: &graph::Graph| g.keeps.iter().any(|k| matches!(k, graph::Keeps::Input(_)));
+        if !self.graphs.first().is_some_and(lends) {
+            let views: Vec<TensorView<'_>> = given.iter().map(HostTensor::view).collect();
+            return self.run(&views, options);
+        }
+        let views: Vec<Given<'_>> = given.iter().map(|t| Given::Tensor(t.view())).collect();
+        self.checks.check(&self.compiled, &views)?;
+        let args = given.iter().map(|t| Value::Tensor(Tensor::lent(&t.view()))).collect();
+        let (values, mut outcome, written) = self.values(args, options)?;
+        let made = values.into_iter().map(made_of).collect::<Result<_, _>>()?;
+        self.tensors(made, &mut outcome)?;
+        let written = written.into_iter().map(|(k, t)| Ok((k, t.into_host()?)));
+        for (k, t) in written.collect::<Result<Vec<_>, RuntimeError>>()? {
+            given[k].bytes_mut().copy_from_slice(t.bytes());
+        }
+        Ok(outcome)
+    }
+
+    /// Outputs that have to be tensors.
+    fn tensors(&self, made: Vec<Made>, outcome: &mut RunOutcome) -> Result<(), RuntimeError> {
         for (k, v) in made.into_iter().enumerate() {
             outcome.outputs.push(match v {
                 Made::Tensor(t) => t,
@@ -217,7 +262,24 @@ impl DynamicModel {
                 }
             });
         }
-        Ok(outcome)
+        Ok(())
+    }
+
+    /// The run as one launch, variables included; None: it is none, or its sizes are new.
+    fn direct_or_none(
+        &self,
+        given: &[TensorView<'_>],
+        options: RunOptions,
+    ) -> Result<Option<RunOutcome>, RuntimeError> {
+        let Some(graph) = self.graphs.first().filter(|g| !(g.variables.is_empty() && g.keeps.is_empty())) else {
+            return self.direct(given, options);
+        };
+        let held = kept::Held::take(&self.variables)?;
+        let all: Vec<TensorView<'_>> = given.iter().copied().chain(held.values().iter().map(|t| t.view())).collect();
+        let Some(mut outcome) = self.direct(&all, options)? else { return Ok(None) };
+        let left = outcome.outputs.split_off(outcome.outputs.len().saturating_sub(graph.keeps.len()));
+        held.keep(graph, left.into_iter().map(|t| Value::Tensor(Tensor::made(t))).collect())?;
+        Ok(Some(outcome))
     }
 
     /// Runs once on inputs of which some are state, sequences or nothing. The outputs are in its
@@ -239,33 +301,45 @@ impl DynamicModel {
                 Given::Nothing => Value::Nothing,
             });
         }
-        let (values, outcome) = self.values(args, options)?;
-        let made = |v: Value<'_>| match v {
-            Value::Nothing => Ok(Made::Nothing),
-            Value::List(l) => {
-                let all = l.items.iter().map(|t| t.clone().into_host()).collect::<Result<_, _>>()?;
-                Ok(Made::Sequence(all))
-            }
-            Value::Tensor(t) => match t.store {
-                value::Store::State(s) if s.dims() == &t.dims[..] => Ok(Made::State(s)),
-                _ => t.into_host().map(Made::Tensor),
-            },
-        };
-        let made = values.into_iter().map(made).collect::<Result<_, _>>()?;
+        let (values, outcome, _) = self.values(args, options)?;
+        let made = values.into_iter().map(made_of).collect::<Result<_, _>>()?;
         Ok((outcome, made))
     }
 
-    /// Runs the root graph.
+    /// Runs the root graph, and keeps what it leaves in variables; what it leaves in inputs comes
+    /// last.
     fn values<'a>(
         &self,
         args: Vec<Value<'a>>,
         options: RunOptions,
-    ) -> Result<(Vec<Value<'a>>, RunOutcome), RuntimeError> {
+    ) -> Result<(Vec<Value<'a>>, RunOutcome, kept::Written<'a>), RuntimeError> {
         let mut run = run::Run::new(options, self.executor.threads());
-        let values = self.graph(0, args, &mut run)?;
+        let held = kept::Held::take(&self.variables)?;
+        let mut args = args;
+        args.extend(held.values().iter().map(|t| Value::Tensor(Tensor::shared(t))));
+        let mut values = self.graph(0, args, &mut run)?;
+        let graph = &self.graphs[0];
+        let left = values.split_off(values.len().saturating_sub(graph.keeps.len()));
+        let written = held.keep(graph, left)?;
         let report = RunReport { launches: run.launches, ..RunReport::default() };
         let (captured, parts) = (run.captured, run.parts);
-        Ok((values, RunOutcome { outputs: Vec::new(), report, copied_inputs: 0, captured, gear: None, parts }))
+        let outcome = RunOutcome { outputs: Vec::new(), report, copied_inputs: 0, captured, gear: None, parts };
+        Ok((values, outcome, written))
+    }
+}
+
+/// A value as the caller gets it.
+fn made_of(v: Value<'_>) -> Result<Made, RuntimeError> {
+    match v {
+        Value::Nothing => Ok(Made::Nothing),
+        Value::List(l) => {
+            let all = l.items.iter().map(|t| t.clone().into_host()).collect::<Result<_, _>>()?;
+            Ok(Made::Sequence(all))
+        }
+        Value::Tensor(t) => match t.store {
+            value::Store::State(s) if s.dims() == &t.dims[..] => Ok(Made::State(s)),
+            _ => t.into_host().map(Made::Tensor),
+        },
     }
 }
 

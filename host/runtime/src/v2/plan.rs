@@ -20,7 +20,7 @@ use crate::several::Bound;
 use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
 use ge_plugin_api::kernel::{HostTensor, TensorView};
 use ge_plugin_api::ops::flags;
-use ge_plugin_api::types::{Blob, ConstTensor, DType, Shape, TensorDesc};
+use ge_plugin_api::types::{Blob, ConstTensor, DType, Key, Shape, TensorDesc};
 use std::sync::{Arc, OnceLock};
 
 /// Values that decide shapes are read up to this size.
@@ -53,6 +53,8 @@ pub(crate) struct Launched {
     pub(crate) bound: Arc<[OnceLock<Bound>]>,
     /// How it runs piece by piece, if it does.
     pub(crate) pieces: Option<Pieced>,
+    /// What copies the inputs that it writes over to where its outputs lie, by the input's number.
+    pub(crate) copies: Vec<(usize, Arc<Launch>)>,
 }
 
 /// What a round is to do.
@@ -298,9 +300,17 @@ impl Planner<'_> {
             return Ok(());
         }
         let key = tiling::key(self.graph, n, &self.d.desc, &self.d.known);
-        if let Some(t) = key.as_ref().and_then(|k| self.tilings.of(self.graph, i as u32, k)) {
-            self.launch(i, t);
+        if self.is_before_a_write(i) {
+            let from = n.inputs[0].unwrap_or_default();
+            let root = if let Home::ViewOf(root) = self.d.home[from as usize] { root } else { from };
+            let v = n.outputs[0] as usize;
+            self.d.desc[v] = self.d.desc(self.graph, from).cloned();
+            self.d.home[v] = Home::ViewOf(root);
+            self.finish(i, Some(root));
             return Ok(());
+        }
+        if let Some(t) = key.as_ref().and_then(|k| self.tilings.of(self.graph, i as u32, k)) {
+            return self.launch(i, t);
         }
         let mut one = self.one(n);
         let outs = self.infer(n, &one)?;
@@ -356,7 +366,7 @@ impl Planner<'_> {
                 if let Some(key) = key {
                     self.tilings.found(self.graph, i as u32, key, &tiled);
                 }
-                self.launch(i, tiled);
+                self.launch(i, tiled)?;
             }
             Err(_) if self.tools.host(n.op.as_str()).is_some() => self.d.host.push(i as u32),
             Err(why) => return Err(nobody(n, &why)),
@@ -364,9 +374,48 @@ impl Planner<'_> {
         Ok(())
     }
 
+    /// Whether a node copies what its one reader writes over: that has a copy of its own.
+    fn is_before_a_write(&self, i: usize) -> bool {
+        let n = &self.graph.nodes[i];
+        let (&[Some(_)], &[out]) = (&n.inputs[..], &n.outputs[..]) else { return false };
+        let &[reader] = &self.graph.readers[out as usize][..] else { return false };
+        let reader = &self.graph.nodes[reader as usize];
+        n.op.as_str() == "Identity"
+            && reader.kind == Kind::Operator
+            && reader.written.iter().any(|k| reader.inputs.get(*k) == Some(&Some(out)))
+            && !self.graph.outputs.contains(&out)
+    }
+
     /// Launches a node.
-    fn launch(&mut self, i: usize, tiled: Tiled) {
+    fn launch(&mut self, i: usize, tiled: Tiled) -> Result<(), RuntimeError> {
+        let n = &self.graph.nodes[i];
+        let mut copies = Vec::with_capacity(n.written.len());
+        for k in &n.written {
+            let Some(copy) = self.copy_of(n, *k)? else {
+                if self.tools.host(n.op.as_str()).is_none() {
+                    return Err(nobody(n, &["no engine copies what it writes over".to_owned()]));
+                }
+                self.d.host.push(i as u32);
+                return Ok(());
+            };
+            copies.push((*k, Arc::new(copy)));
+        }
         self.place(i, (tiled.launch, tiled.bound), None, &tiled.outs, Home::Made);
+        if let Some(l) = self.d.launches.last_mut().filter(|l| l.node == i as u32) {
+            l.copies = copies;
+        }
+        Ok(())
+    }
+
+    /// What copies an input of a node; None: no engine does, with tasks alone.
+    fn copy_of(&self, n: &Node, k: usize) -> Result<Option<Launch>, RuntimeError> {
+        let given = self.given(n).into_iter().skip(k).take(1).map(|g| g.map(|(v, d, _)| (v, d, None)));
+        let given: Vec<Option<(u32, TensorDesc, Option<ConstTensor>)>> = given.collect();
+        let out = given.iter().flatten().map(|g| g.1.clone()).collect();
+        let one = OneNode::new(&n.name, (Key::new("Identity"), 0), &[], &given, out);
+        let view = one.graph();
+        let found = launch::find(self.tools, &one.node(&view), "", &[true])?;
+        Ok(found.ok().filter(|l| l.workspaces.is_empty() && l.tasks.len() == 1))
     }
 
     /// Launches a node on its stream, if the round has room.
@@ -380,7 +429,9 @@ impl Planner<'_> {
     ) {
         let node = i as u32;
         let behind = self.behind.of(self.graph, node);
-        if !self.d.streams.add(self.graph.streams[i], launch.tasks.len().max(1), &behind) {
+        // A copy is a task at most.
+        let tasks = launch.tasks.len().max(1) + self.graph.nodes[i].written.len();
+        if !self.d.streams.add(self.graph.streams[i], tasks, &behind) {
             self.full = true;
             return;
         }
@@ -389,7 +440,7 @@ impl Planner<'_> {
             self.d.home[*v as usize] = home;
             self.d.desc[*v as usize] = Some(d.clone());
         }
-        self.d.launches.push(Launched { node, launch, bound, pieces });
+        self.d.launches.push(Launched { node, launch, bound, pieces, copies: Vec::new() });
         self.planned[i] = true;
         self.d.done.push(node);
     }
@@ -461,7 +512,7 @@ impl Planner<'_> {
     fn fold(&self, n: &Node, outs: &[TensorDesc]) -> Result<Option<Vec<ConstTensor>>, RuntimeError> {
         let bytes: u64 = outs.iter().map(|d| d.data_bytes().unwrap_or(u64::MAX)).fold(0, u64::saturating_add);
         let empty = |d: &TensorDesc| ConstTensor::new(d.dtype, &d.shape.sizes()?, Blob::empty());
-        if bytes == 0 && n.flags & flags::STATEFUL == 0 {
+        if bytes == 0 && (n.flags & flags::STATEFUL == 0 || n.flags & flags::REFERENCE != 0) {
             return Ok(outs.iter().map(empty).collect());
         }
         let known = n.inputs.iter().flatten().all(|v| self.d.known(self.graph, *v).is_some());

@@ -397,6 +397,7 @@ pub(crate) mod tests {
             part: None,
             flags: 0,
             value_inputs: Vec::new(),
+            written: Vec::new(),
         };
         // 1 is a view of 0's value, 2 a plan's own behind 0, 3 reads the view, 4 reads what 2 gives.
         let nodes =
@@ -406,6 +407,8 @@ pub(crate) mod tests {
             nodes,
             inputs: Vec::new(),
             outputs: Vec::new(),
+            variables: Vec::new(),
+            keeps: Vec::new(),
             constants: vec![None; 10],
             fixed: vec![None; 10],
             firsts: Vec::new(),

@@ -54,6 +54,10 @@ impl<'a> Tensor<'a> {
     pub(crate) fn made(t: HostTensor) -> Tensor<'a> {
         Tensor { dtype: t.dtype, dims: t.dims.to_vec().into(), store: Store::Made(Arc::new(t)) }
     }
+    /// A tensor that others hold, too.
+    pub(crate) fn shared(t: &Arc<HostTensor>) -> Tensor<'a> {
+        Tensor { dtype: t.dtype, dims: t.dims.to_vec().into(), store: Store::Made(t.clone()) }
+    }
     /// A tensor that the caller lends.
     pub(crate) fn lent(t: &TensorView<'a>) -> Tensor<'a> {
         Tensor { store: Store::Lent(t.bytes), dtype: t.dtype, dims: t.dims.into() }

@@ -34,6 +34,10 @@ pub fn text(e: &Exec) -> String {
     for (name, tasks) in &e.init.parts {
         out.push_str(&format!("  seals {name}: {tasks} tasks\n"));
     }
+    for v in &e.init.variables {
+        let kept = v.kept.as_ref().map_or_else(|| "runs read it".to_owned(), |k| format!("a run keeps `{k}` in it"));
+        out.push_str(&format!("variable {}: {}, {kept}\n", v.name, v.desc));
+    }
     for s in &e.symbols {
         let range = s.range.map_or_else(|| "any size".to_owned(), |(low, high)| format!("{low} to {high}"));
         out.push_str(&format!("symbol {}: {} in {}\n", s.name, range, s.places.join(", ")));
@@ -95,7 +99,8 @@ pub fn json(e: &Exec) -> Value {
     };
     json!({
         "executor": {"name": e.executor.name(), "threads": e.executor.threads(), "because": e.because},
-        "init": {"constants": e.init.constants, "weights": e.init.weights, "parts": e.init.parts.iter().map(|(n, t)| json!({"name": n, "tasks": t})).collect::<Vec<_>>()},
+        "init": {"constants": e.init.constants, "weights": e.init.weights, "parts": e.init.parts.iter().map(|(n, t)| json!({"name": n, "tasks": t})).collect::<Vec<_>>(),
+            "variables": e.init.variables.iter().map(|v| json!({"name": v.name, "type": v.desc, "kept": v.kept})).collect::<Vec<_>>()},
         "symbols": e.symbols.iter().map(|s| json!({"name": s.name, "places": s.places, "range": s.range})).collect::<Vec<_>>(),
         "streams": e.streams, "guards": e.guards, "main": e.main.iter().map(rounds).collect::<Vec<_>>(),
         "plans": {"kept": e.plans.kept, "dropped": e.plans.dropped}, "deinit": e.deinit,

@@ -463,6 +463,9 @@ fn text_of(m: &CompiledModel, part: &str) -> String {
                 ));
             }
             out.push_str(&format!("  weights: {} bytes\n", m.memory.weights));
+            if m.memory.variables > 0 {
+                out.push_str(&format!("  variables: {} bytes\n", m.memory.variables));
+            }
         }
         "graph" | "engines" => {
             for g in &m.graphs {

@@ -19,6 +19,10 @@ mod summary;
 mod writer;
 /// Variables of subgraphs in the graphs around them.
 mod declare;
+/// Effects as values.
+mod values;
+
+pub use values::{has_states, to_values};
 
 use crate::error::Result;
 use crate::toolbox::Toolbox;

@@ -83,7 +83,8 @@ pub fn parts(g: &Graph, marks: &[bool], options: &Options) -> Parts {
     for (place, n) in (0u32..).zip(g.nodes()) {
         let source = n.inputs().is_empty() && n.controls().is_empty();
         let stays = (source && (n.is_const() || matches!(n.op(), "Variable" | "FileConstant")))
-            || matches!(n.op(), "Data" | "RefData" | "AippData" | "AnnData" | "NetOutput");
+            || matches!(n.op(), "Data" | "RefData" | "AippData" | "AnnData" | "NetOutput")
+            || n.attrs().flag(ge_model::KEPT);
         if !stays {
             at[n.id().index()] = items.len() as u32;
             items.push(place);

@@ -35,7 +35,7 @@ pub(super) fn reads_open(g: &Graph, n: &Node) -> bool {
     (0..n.inputs().len()).any(open)
 }
 fn runs(n: &Node) -> bool {
-    !DATA.contains(&n.op()) && n.op() != "NetOutput"
+    !DATA.contains(&n.op()) && n.op() != "NetOutput" && !n.attrs().flag(ge_model::KEPT)
 }
 
 /// By place in the order of graph `gi`. Data and NetOutput are neither.

@@ -1,0 +1,259 @@
+//! Variables of models of open sizes, through the real binary and the session: they are what they
+//! are in static models.
+use ge::options::OptionMap;
+use ge::session::{Session, SessionOptions, import};
+use ge_compiler::pipeline::Silent;
+use ge_plugin_api::kernel::{HostTensor, TensorView};
+use ge_plugin_api::types::DType;
+use ge_runtime::RunOptions;
+use ge_tests::{expect_code, root};
+use std::path::Path;
+
+/// A sum over rows of any number is added to a variable of two.
+const COUNT: &str = "graph @main(%x: f32[N,2]) {
+  %v = Variable() {init_value = dense<f32[2]: 10 20>} : f32[2]
+  %axes = Const() {value = dense<i64[1]: 0>} : i64[1]
+  %s = ReduceSum(%x, %axes) {keep_dims = false} : f32[2]
+  %before = Neg(%v) : f32[2]
+  %a = AssignAdd(%v, %s) : f32[2]
+  %y = Add(%x, %a) : f32[N,2]
+  return %y, %before
+}";
+
+fn lines(dir: &Path, args: &[&str]) -> Vec<String> {
+    let out = expect_code(dir, 0, args);
+    String::from_utf8(out.stdout).unwrap().lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn a_variable_goes_on_from_size_to_size() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    std::fs::write(dir.join("m.ge"), COUNT).unwrap();
+    expect_code(dir, 0, &["compile", "m.ge", "-o", "m.om", "-q"]);
+    let run = |x: &str, more: &[&str]| lines(dir, &[&["run", "m.om", "--input", x], more].concat());
+    let first = run("x=[[1,1],[1,1],[1,1]]", &["--save-variables", "v.safetensors"]);
+    assert_eq!(first, ["y: f32[3,2] = 14 24 14 24 14 24", "before: f32[2] = -10 -20"]);
+    let on = ["--restore-variables", "v.safetensors", "--save-variables", "v.safetensors"];
+    assert_eq!(run("x=[[1,1]]", &on), ["y: f32[1,2] = 15 25", "before: f32[2] = -13 -23"]);
+    let chance = ["--device-option", "schedule=random:5", "--device-option", "check_races=true"];
+    assert_eq!(run("x=[[1,1]]", &[&on[..], &chance].concat()), ["y: f32[1,2] = 16 26", "before: f32[2] = -14 -24"]);
+    // Steps of one loaded model, and what they leave.
+    let steps = ["run", "m.om", "--random", "1", "--steps", "3", "--outputs", "o", "--save-variables", "s.safetensors"];
+    expect_code(dir, 0, &[&steps[..], &["--restore-variables", "v.safetensors"]].concat());
+    let [a, b] = ["step0", "step1"].map(|s| std::fs::read(dir.join("o").join(s).join("output_1.npy")).unwrap());
+    assert_ne!(a, b, "the second step begins with what the first one left");
+    let told = lines(dir, &["inspect", "m.om", "--what", "exec"]);
+    assert!(told.iter().any(|l| l == "variable v: f32[2], a run keeps `a` in it"), "{told:?}");
+    assert!(lines(dir, &["inspect", "m.om"]).iter().any(|l| l.trim() == "variables: 512 bytes"));
+}
+
+#[test]
+fn an_assignment_that_does_not_fit_is_refused_by_name_and_changes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let text = "graph @main(%x: f32[N]) {
+  %v = Variable() {init_value = dense<f32[2]: 10 20>} : f32[2]
+  %a = Assign(%v, %x) : f32[2]
+  %b = AssignSub(%v, %x) : f32[2]
+  %y = Abs(%v) : f32[2]
+  return %y
+}";
+    std::fs::write(dir.join("m.ge"), text).unwrap();
+    expect_code(dir, 0, &["compile", "m.ge", "-o", "m.om", "-q"]);
+    assert_eq!(lines(dir, &["run", "m.om", "--input", "x=[3,4]"]), ["y: f32[2] = 0 0"]);
+    let said = String::from_utf8(expect_code(dir, 1, &["run", "m.om", "--input", "x=[1,2,3]"]).stderr).unwrap();
+    assert!(["`a`", "Assign", "[3]"].iter().all(|w| said.contains(w)), "{said}");
+}
+
+/// Steps of optimizers write several variables; branches, calls and loops write them by name and by
+/// what they are given; parts of known shape do it as those of unknown shape.
+#[test]
+fn branches_loops_calls_and_optimizers_write_variables() {
+    let text = "graph @main(%x: f32[N,2], %p: bool[1]) {
+  %v = Variable() {init_value = dense<f32[2]: 10 20>} : f32[2]
+  %m = Variable() {init_value = dense<f32[2]: 0 0>} : f32[2]
+  %lr = Const() {value = dense<f32[1]: 0.5>} : f32[1]
+  %axes = Const() {value = dense<i64[1]: 0>} : i64[1]
+  %s = ReduceSum(%x, %axes) {keep_dims = false} : f32[2]
+  %w = ApplyMomentum(%v, %m, %lr, %s, %lr) : f32[2], f32[2]
+  %y = If(%p, %x) {else_branch = @else, then_branch = @then} : f32[N,2]
+  %i = Const() {value = dense<i32[1]: 0>} : i32[1]
+  %l = While(%i, %y) {body = @body, cond = @cond} : i32[1], f32[N,2]
+  %c = PartitionedCall(%v, %x) {f = @add} : f32[N,2]
+  %z = Mul(%l#1, %v) : f32[N,2]
+  return %z, %w#1, %c
+}
+graph @then(%x: f32[N,2]) {
+  %v = Variable() {init_value = dense<f32[2]: 10 20>} : f32[2]
+  %k = Const() {value = dense<f32[2]: 100 100>} : f32[2]
+  %a = Assign(%v, %k) : f32[2]
+  %y = Add(%x, %a) : f32[N,2]
+  return %y
+}
+graph @else(%x: f32[N,2]) {
+  %v = Variable() {init_value = dense<f32[2]: 10 20>} : f32[2]
+  %y = Sub(%x, %v) : f32[N,2]
+  return %y
+}
+graph @cond(%i: i32[1], %y: f32[N,2]) {
+  %n = Const() {value = dense<i32[1]: 3>} : i32[1]
+  %t = Less(%i, %n) : bool[1]
+  return %t
+}
+graph @body(%i: i32[1], %y: f32[N,2]) {
+  %m = Variable() {init_value = dense<f32[2]: 0 0>} : f32[2]
+  %one = Const() {value = dense<i32[1]: 1>} : i32[1]
+  %next = Add(%i, %one) : i32[1]
+  %f = Const() {value = dense<f32[2]: 1 2>} : f32[2]
+  %a = AssignAdd(%m, %f) : f32[2]
+  %z = Add(%y, %a) : f32[N,2]
+  return %next, %z
+}
+graph @add(%r: f32[2], %x: f32[N,2]) {
+  %f = Const() {value = dense<f32[2]: 1 1>} : f32[2]
+  %a = AssignAdd(%r, %f) : f32[2]
+  %y = Add(%x, %a) : f32[N,2]
+  return %y
+}";
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    std::fs::write(dir.join("m.ge"), text).unwrap();
+    let closed = text.replace('N', "2");
+    std::fs::write(dir.join("closed.ge"), closed).unwrap();
+    for p in ["p=[0]", "p=[1]"] {
+        let given = ["--input", "x=[[1,1],[2,3]]", "--input", p];
+        let want = lines(dir, &[&["run", "closed.ge", "--save-variables", "want.safetensors"], &given[..]].concat());
+        for limit in ["-1", "1", "4"] {
+            let limit = format!("ge.exec.static_model_ops_lower_limit={limit}");
+            expect_code(dir, 0, &["compile", "m.ge", "-o", "m.om", "-q", "--set", &limit]);
+            for chance in [&[][..], &["--device-option", "schedule=random:2", "--device-option", "check_races=true"]] {
+                let run = [&["run", "m.om", "--save-variables", "v.safetensors"], &given[..], chance].concat();
+                assert_eq!(lines(dir, &run), want, "{p} {limit}");
+                let [found, kept] =
+                    ["v", "want"].map(|f| std::fs::read(dir.join(f).with_extension("safetensors")).unwrap());
+                assert_eq!(found, kept, "{p} {limit}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_a_condition_writes_is_refused_by_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = "graph @main(%x: f32[N]) {
+  %i = Const() {value = dense<i32[1]: 0>} : i32[1]
+  %l = While(%i, %x) {body = @body, cond = @cond} : i32[1], f32[N]
+  return %l#1
+}
+graph @cond(%i: i32[1], %y: f32[N]) {
+  %v = Variable() {init_value = dense<i32[1]: 3>} : i32[1]
+  %a = AssignSub(%v, %i) : i32[1]
+  %t = Less(%i, %a) : bool[1]
+  return %t
+}
+graph @body(%i: i32[1], %y: f32[N]) {
+  %one = Const() {value = dense<i32[1]: 1>} : i32[1]
+  %next = Add(%i, %one) : i32[1]
+  return %next, %y
+}";
+    std::fs::write(dir.path().join("m.ge"), text).unwrap();
+    let said = String::from_utf8(expect_code(dir.path(), 3, &["compile", "m.ge", "-o", "m.om"]).stderr).unwrap();
+    assert!(["`l`", "`v`", "condition", "body"].iter().all(|w| said.contains(w)), "{said}");
+}
+
+fn session() -> Session {
+    let plugins = Some(root().join("plugins.toml"));
+    Session::new(SessionOptions { plugins, ..SessionOptions::default() }).unwrap()
+}
+
+fn floats(dims: &[u64], values: &[f32]) -> HostTensor {
+    let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+    HostTensor::from_bytes(DType::F32, dims, &bytes).unwrap()
+}
+
+fn numbers(t: &HostTensor) -> Vec<f32> {
+    t.bytes().chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect()
+}
+
+fn compiled(s: &Session, text: &str) -> ge_model::CompiledModel {
+    let graph = import::parse_text(Path::new("m.ge"), text.as_bytes()).unwrap();
+    s.compile("m", graph, &OptionMap::default(), &Silent).unwrap().model
+}
+
+/// A static model and one of open sizes have the same variable; runs of many threads take turns.
+#[test]
+fn models_of_a_session_and_runs_of_many_threads_share_a_variable() {
+    let s = session();
+    let open = s.load(compiled(&s, COUNT)).unwrap();
+    let fixed = s.load(compiled(&s, &COUNT.replace("[N,2]", "[1,2]"))).unwrap();
+    let rows = |n: usize| floats(&[n as u64, 2], &vec![1.0; 2 * n]);
+    open.run(&[rows(3)]).unwrap();
+    fixed.run(&[rows(1)]).unwrap();
+    let out = open.run(&[rows(2)]).unwrap();
+    assert_eq!(numbers(&out[1]), [-14.0, -24.0]);
+    std::thread::scope(|scope| {
+        for t in 0..4 {
+            let (open, fixed, rows) = (&open, &fixed, &rows);
+            scope.spawn(move || {
+                for k in 0..25 {
+                    if (t + k) % 5 == 0 {
+                        fixed.run(&[rows(1)]).unwrap();
+                    } else {
+                        open.run(&[rows(1 + (t + k) % 3)]).unwrap();
+                    }
+                }
+            });
+        }
+    });
+    let sum: usize =
+        (0..4).flat_map(|t| (0..25).map(move |k| if (t + k) % 5 == 0 { 1 } else { 1 + (t + k) % 3 })).sum();
+    let held = s.variables().read("v").unwrap();
+    assert_eq!(numbers(&held), [16.0 + sum as f32, 26.0 + sum as f32]);
+}
+
+/// Gears and what runs sizes of no gear have one variable.
+#[test]
+fn gears_and_sizes_of_no_gear_share_a_variable() {
+    let s = session();
+    let graph = import::parse_text(
+        Path::new("m.ge"),
+        COUNT.replace("%x: f32[N,2]", "%x: f32[?,2]").replace(" : f32[N,2]", "").as_bytes(),
+    )
+    .unwrap();
+    let mut options = OptionMap::default();
+    for (key, value) in [("ge.inputShape", "x:-1,2"), ("ge.dynamicDims", "1;2"), ("ge.compileHybridMode", "1")] {
+        options.set(key, value, "a test").unwrap();
+    }
+    let m = s.load(s.compile("m", graph, &options, &Silent).unwrap().model).unwrap();
+    let mut held = 10.0;
+    for rows in [1usize, 3, 2, 5, 5, 1] {
+        let x = floats(&[rows as u64, 2], &vec![1.0; 2 * rows]);
+        let out = m.run_views(&[x.view()], RunOptions::default()).unwrap();
+        assert_eq!(out.gear.is_some(), rows < 3);
+        assert_eq!(numbers(&out.outputs[1]), [-held, -held - 10.0], "{rows} rows");
+        held += rows as f32;
+    }
+}
+
+/// What a caller lends to be written is written by `run_mut` alone.
+#[test]
+fn lent_memory_is_written_where_shapes_are_unknown() {
+    let s = session();
+    let text = "graph @main(%x: f32[N,2]) {
+  %r = RefData() {index = 1} : f32[2]
+  %axes = Const() {value = dense<i64[1]: 0>} : i64[1]
+  %s = ReduceSum(%x, %axes) {keep_dims = false} : f32[2]
+  %a = AssignAdd(%r, %s) : f32[2]
+  %y = Add(%x, %a) : f32[N,2]
+  return %y
+}";
+    let m = s.load(compiled(&s, text)).unwrap();
+    let mut inputs = [floats(&[2, 2], &[1.0; 4]), floats(&[2], &[5.0, 6.0])];
+    assert_eq!(numbers(&m.run(&inputs).unwrap()[0]), [8.0, 9.0, 8.0, 9.0]);
+    assert_eq!(numbers(&inputs[1]), [5.0, 6.0]);
+    m.run_mut(&mut inputs, RunOptions::default()).unwrap();
+    assert_eq!(numbers(&inputs[1]), [7.0, 8.0]);
+    let views: Vec<TensorView<'_>> = inputs.iter().map(HostTensor::view).collect();
+    assert_eq!(m.run_views(&views, RunOptions::default()).unwrap().outputs.len(), 1);
+}
