@@ -530,3 +530,19 @@ fn products_of_bytes_are_scaled_and_rounded_to_bytes() {
     let y = call("FusedQuantMatMul", &[Some(&x), None, None, Some(&b), Some(&sb)], &attrs(&[]), &[DType::F32]).unwrap();
     near(y[0].view().values::<f32>().unwrap(), &[18.75, 50.0, 22.35, -25.4]);
 }
+
+#[test]
+fn weights_of_bytes_are_scaled_by_column() {
+    let x = t(&[1, 2, 2], &[1f32, 2.0, -1.0, 0.5]);
+    // Column j of the matrix stands in place j of each of the two rows of the panel.
+    let mut panel = [0i8; 32];
+    (panel[0], panel[1], panel[16], panel[17]) = (3, -4, 10, 2);
+    let w = t(&[1, 2, 16], &panel);
+    let (scale, bias) = (t(&[2], &[0.5f32, 2.0]), t(&[2], &[1f32, -1.0]));
+    let inputs = [Some(&x), Some(&w), Some(&scale), Some(&bias)];
+    let y = call("FusedWeightMatMul", &inputs, &attrs(&[]), &[DType::F32]).unwrap();
+    near(y[0].view().values::<f32>().unwrap(), &[12.5, -1.0, 2.0, 9.0]);
+    let relu = attrs(&[("activation", "relu".into())]);
+    let y = call("FusedWeightMatMul", &inputs, &relu, &[DType::F32]).unwrap();
+    near(y[0].view().values::<f32>().unwrap(), &[12.5, 0.0, 2.0, 9.0]);
+}

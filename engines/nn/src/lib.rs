@@ -26,8 +26,8 @@ pub mod passes;
 use ge_plugin_api::fusion::{DecomposePass as Decomposed, PatternFusionPass as Fusion};
 use ge_plugin_api::{ge_plugin, register_engine, register_pass};
 use passes::{
-    attention, byte_weights, cluster, composites, conv, conv_pair, elementwise as chains, matmul, norm, open_weights,
-    panels, qmatmul, quant, recurrent, tiles, ub,
+    attention, byte_product, byte_weights, cluster, composites, conv, conv_pair, elementwise as chains, matmul, norm,
+    open_weights, panels, qmatmul, quant, recurrent, tiles, ub,
 };
 
 ge_plugin! { name: "nn", kinds: ["engine", "pass"], provides: ["AIcoreEngine", "VectorEngine"] }
@@ -39,6 +39,7 @@ register_pass!(conv::ConvEpilogue);
 register_pass!(Fusion(conv::PadConv));
 register_pass!(Decomposed(composites::Composites));
 register_pass!(conv_pair::ConvPairFusion);
+register_pass!(byte_product::ByteProduct);
 register_pass!(cluster::ClusterFusion);
 register_pass!(chains::ElementwiseFusion);
 register_pass!(ub::ChainEpilogue);

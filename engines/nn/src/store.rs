@@ -1,8 +1,8 @@
 //! The op store: one row an operator; the yes and the reason of a no come from the row's family.
 use crate::families::maps::{MAPS, PAIRS};
 use crate::families::{
-    byte_lstm, chain, cluster, conv, conv_pair, elementwise, grouped, layout, matmul, norm, pad, places, pool, qconv,
-    qmatmul, quant, recurrent, reduce, resize, sequences, state, topk, trans_data,
+    byte_lstm, chain, cluster, conv, conv_pair, elementwise, fill, grouped, layout, logic, matmul, norm, pad, places,
+    pool, qconv, qmatmul, quant, recurrent, reduce, resize, sequences, state, topk, trans_data, weights,
 };
 use crate::kernel::Kernel;
 use crate::sig::{Answer, Sig};
@@ -50,6 +50,7 @@ const ROWS: &[Row] = &[
     mixed("FusedQuantMatMul", qmatmul::build),
     mixed("QLinearMatMul", qmatmul::build),
     cube("MatMulInteger", qmatmul::build),
+    mixed("FusedWeightMatMul", weights::build),
     mixed("CommonRNN", recurrent::build),
     mixed("CommonGRU", recurrent::build),
     mixed("CommonLSTM", recurrent::build),
@@ -102,6 +103,11 @@ const ROWS: &[Row] = &[
     row("LessEqual", elementwise::compare, true),
     row("Greater", elementwise::compare, true),
     row("GreaterEqual", elementwise::compare, true),
+    row("LogicalAnd", logic::pair, true),
+    row("LogicalOr", logic::pair, true),
+    row("LogicalXor", logic::pair, true),
+    row("LogicalNot", logic::single, true),
+    row("IsNan", logic::single, true),
     row("Select", elementwise::select, true),
     row("SelectV2", elementwise::select, true),
     row("Cast", elementwise::convert, true),
@@ -116,6 +122,7 @@ const ROWS: &[Row] = &[
     row("TransposeD", layout::transpose, true),
     row("BroadcastTo", layout::expand, true),
     row("Expand", layout::expand, true),
+    row("Fill", fill::build, true),
     row("Tile", layout::tile, true),
     row("TileD", layout::tile, true),
     row("ConcatD", layout::concat, true),

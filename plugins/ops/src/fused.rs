@@ -18,6 +18,9 @@
 //!   whole numbers; b's scale and zero point are one or one a column; an a of f32 has none and is
 //!   quantised as by DynamicQuantizeLinear. y = v in f32, or saturate(round_half_even(v / y_scale) +
 //!   y_zero_point).
+//! * `FusedWeightMatMul(x1, x2 [ceil(N/16),K,16], x2_scale [N], bias? [N], x3? of y's shape) {activation, activation_params}`:
+//!   activation(x1·w·x2_scale + bias + x3) of f32, where column j of w is column j % 16 of panel j / 16
+//!   of the bytes x2.
 //! * `FusedElementwise(x...) {steps, dtype?}`: a chain of element-wise steps over the broadcast
 //!   shape, computed in single precision and rounded once. A step is an operator and its operands:
 //!   `%k` is input k, or step k less the number of inputs; else a number. The last step is y. Operators: those of `elementwise.rs`
@@ -147,6 +150,14 @@ fn quant_mat_mul(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     };
     Ok(vec![TensorDesc::new(dtype, s)])
 }
+fn weight_mat_mul(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+    let (x, scale) = (&c.input(0)?.shape, &c.input(2)?.shape);
+    let (Some(rank), Some([columns])) = (x.rank(), scale.rank().map(|_| scale.dims())) else {
+        return read::one(c, Shape::unranked());
+    };
+    let lead = x.dims().iter().take(rank.saturating_sub(1)).copied();
+    read::one(c, Shape::new(lead.chain([*columns])))
+}
 fn chain(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     let mut s = c.input(0)?.shape.clone();
     for i in 1..c.input_count() {
@@ -268,6 +279,16 @@ fn defs() -> Vec<OpDef> {
                 .opt("bias", SINGLE, "")
                 .output("y", &[DType::F32, DType::I8, DType::U8], "")
                 .attr("transpose_x2", flag, false)
+                .flags(flags::FULL_PRECISION),
+        ),
+        activated(
+            OpDef::new("FusedWeightMatMul", weight_mat_mul)
+                .input("x1", SINGLE, "")
+                .input("x2", &[DType::I8], "")
+                .input("x2_scale", SINGLE, "")
+                .opt("bias", SINGLE, "")
+                .opt("x3", SINGLE, "")
+                .output("y", SINGLE, "")
                 .flags(flags::FULL_PRECISION),
         ),
         OpDef::new("FusedElementwise", chain)

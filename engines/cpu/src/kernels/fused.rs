@@ -1,4 +1,4 @@
-//! `FusedConv`, `FusedConvPair`, `FusedMatMul`, `FusedQuantMatMul`, `FusedElementwise`,
+//! `FusedConv`, `FusedConvPair`, `FusedMatMul`, `FusedQuantMatMul`, `FusedWeightMatMul`, `FusedElementwise`,
 //! `ScaledMaskedSoftmax` (`plugins/ops/src/fused.rs`): the parts one after the other, in double
 //! precision, rounded once.
 use crate::args::{Arg, bad, count, filled, flag, float_attr, put_f64, text, view_error};
@@ -126,6 +126,27 @@ fn run_matmul(ctx: &mut KernelCtx<'_>) -> Result<()> {
     add_residual(ctx, 3, &shape, &mut y)?;
     activate(ctx, &mut y)?;
     put_f64(ctx, 0, &shape, &follow(ctx, y)?)
+}
+/// Bytes in panels of sixteen columns are laid out by rows and scaled first.
+fn run_weight_matmul(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    let (a, panels, scale) = (Arg::of(ctx, 0)?, Arg::of(ctx, 1)?, Arg::of(ctx, 2)?);
+    let (k, n) = (a.shape.last().copied().unwrap_or(0), scale.len);
+    panels.need_shape(&[n.div_ceil(16), k, 16])?;
+    let (bytes, scale) = (panels.i64s()?, scale.f64s()?);
+    let mut w = filled(count(&[k, n])?, 0f64)?;
+    for (at, w) in w.iter_mut().enumerate() {
+        let (i, j) = (at / n, at % n);
+        *w = bytes[(j / 16 * k + i) * 16 + j % 16] as f64 * scale[j];
+    }
+    let (shape, mut y) = batched(&widen::<f64>(&a)?, &a.shape, &w, &[k, n], (false, false), None)?;
+    if let Some(bias) = Arg::opt(ctx, 3)? {
+        bias.need_shape(&[n])?;
+        let bias = bias.f64s()?;
+        y.iter_mut().enumerate().for_each(|(i, v)| *v += bias[i % n]);
+    }
+    add_residual(ctx, 4, &shape, &mut y)?;
+    activate(ctx, &mut y)?;
+    put_f64(ctx, 0, &shape, &y)
 }
 /// The product in 64-bit integers, all that follows in double precision but the quotient of the
 /// scale, as in QuantizeLinear.
@@ -284,6 +305,7 @@ pub const OPS: &[Op] = &[
         &[BYTE_OR_SINGLE, SINGLE, BYTE, BYTE, SINGLE, BYTE, SINGLE, BYTE, SINGLE],
     )
     .gives(&[CHAINED]),
+    Op::new("FusedWeightMatMul", run_weight_matmul, &[SINGLE, BYTE, SINGLE]).gives(&[SINGLE]),
     Op::new("FusedElementwise", run_chain, &[CHAINED]).gives(&[CHAINED]),
     Op::new("ScaledMaskedSoftmax", run_masked, &[FLOAT]).gives(&[FLOAT]),
 ];

@@ -17,6 +17,8 @@ pub mod pack;
 pub(crate) mod dots;
 /// What happens to a finished tile.
 pub mod epilogue;
+/// Singles by weights of bytes.
+pub mod weights;
 /// The plan of a product and its run.
 pub mod plan;
 /// Halves that the machine multiplies itself.

@@ -15,7 +15,7 @@ use std::ops::Range;
 
 const WITH_INTS: &[Kind] = &[Kind::F32, Kind::F16, Kind::Bf16, Kind::I32, Kind::I64];
 
-fn same_shape(sig: &Sig) -> Answer<usize> {
+pub(super) fn same_shape(sig: &Sig) -> Answer<usize> {
     let (x, y) = (sig.input(0)?, sig.output(0)?);
     if x.count() == y.count() {
         Ok(x.count())
@@ -112,7 +112,7 @@ impl Kernel for Bounded {
 }
 
 /// Layouts of some inputs, broadcast to output 0.
-fn broadcast<const N: usize>(sig: &Sig) -> Answer<Nest<N>> {
+pub(super) fn broadcast<const N: usize>(sig: &Sig) -> Answer<Nest<N>> {
     let shape = &sig.output(0)?.shape;
     let mut layouts = Vec::with_capacity(N);
     for i in 0..N {

@@ -39,6 +39,10 @@ pub mod reduce;
 pub mod elementwise;
 /// The rows of element-wise operators.
 pub mod maps;
+/// Truth values.
+pub mod logic;
+/// One element again and again.
+pub mod fill;
 /// What writes variables.
 pub mod state;
 /// Operators that move elements.
@@ -61,3 +65,5 @@ pub mod attention;
 pub mod qconv;
 /// Products of bytes.
 pub mod qmatmul;
+/// Products of singles by bytes.
+pub mod weights;

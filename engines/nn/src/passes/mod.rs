@@ -6,6 +6,8 @@
 
 /// Attention from products and softmax.
 pub mod attention;
+/// Products of singles by bytes.
+pub mod byte_product;
 /// Weights of products and convolutions of bytes.
 pub mod byte_weights;
 /// What follows a convolution, and the padding before it.

@@ -258,3 +258,29 @@ fn products_with_weights_in_panels_give_the_same_bits() {
     let five = case("Conv3D", &[&x, &w], &[(DType::F16, &[1, 3, 4, 4, 16])]).laid(0, Format::NC1HWC0);
     assert_eq!(five.refusal(&Nn::ai_core()), "output 0 is in ND, input 0 in NC1HWC0");
 }
+
+#[test]
+fn weights_of_bytes_by_column() {
+    for (m, n, k) in [(1u64, 1u64, 1u64), (16, 40, 33), (19, 16, 8), (3, 5, 0)] {
+        let x = noise(DType::F32, &[1, m, k], 1);
+        let panels = n.div_ceil(16);
+        let bytes: Vec<f64> = (0..panels * k * 16).map(|i| (i * 37 % 255) as f64 - 127.0).collect();
+        let w = t(DType::I8, &[panels, k, 16], bytes.clone());
+        let (scale, bias) = (noise(DType::F32, &[n], 3), noise(DType::F32, &[n], 4));
+        let x3 = noise(DType::F32, &[1, m, n], 5);
+        let want: Vec<f64> = (0..m * n)
+            .map(|at| {
+                let (i, j) = (at / n, at % n);
+                let weight = |l: u64| bytes[((j / 16 * k + l) * 16 + j % 16) as usize];
+                let sum: f64 = (0..k).map(|l| x.data[(i * k + l) as usize] * weight(l)).sum();
+                let v = sum * scale.data[j as usize] + bias.data[j as usize] + x3.data[at as usize];
+                v.max(0.0)
+            })
+            .collect();
+        let product = case("FusedWeightMatMul", &[&x, &w, &scale, &bias, &x3], &[(DType::F32, &[1, m, n])]);
+        product.with("activation", "relu").feed(0).gives(want, 1e-4);
+    }
+    let (x, w) = (noise(DType::F32, &[2, 4], 1), t(DType::I8, &[1, 4, 16], [1.0; 64]));
+    let far = case("FusedWeightMatMul", &[&x, &w, &noise(DType::F32, &[17], 2)], &[(DType::F32, &[2, 17])]);
+    assert_eq!(far.refusal(&Nn::ai_core()), "input 1 is [1, 4, 16], it takes [2, 4, 16]");
+}

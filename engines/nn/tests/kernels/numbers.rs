@@ -184,3 +184,26 @@ fn quantisation_rounds_to_even_and_saturates() {
     let d = case("DequantizeLinear", &[&back, &by, &zero], &[(F, &[2, 3])]);
     d.gives([0.0, 1.0, 0.0, 63.5, -100.0, 2.0], 0.0);
 }
+
+#[test]
+fn truth_values_and_what_is_no_number() {
+    let (a, b) = (t(DType::BOOL, &[2, 2], [0.0, 0.0, 1.0, 1.0]), t(DType::BOOL, &[2], [0.0, 1.0]));
+    let all = [
+        ("LogicalAnd", [0.0, 0.0, 0.0, 1.0]),
+        ("LogicalOr", [0.0, 1.0, 1.0, 1.0]),
+        ("LogicalXor", [0.0, 1.0, 1.0, 0.0]),
+    ];
+    for (op, want) in all {
+        case(op, &[&a, &b], &[(DType::BOOL, &[2, 2])]).gives(want, 0.0);
+    }
+    case("LogicalNot", &[&b], &[(DType::BOOL, &[2])]).gives([1.0, 0.0], 0.0);
+    for dtype in [DType::F32, DType::F16, DType::BF16] {
+        let x = t(dtype, &[4], [1.0, f64::NAN, f64::INFINITY, -0.0]);
+        case("IsNan", &[&x], &[(DType::BOOL, &[4])]).gives([0.0, 1.0, 0.0, 0.0], 0.0);
+    }
+    for dtype in [DType::F32, DType::F16, DType::I64, DType::U8, DType::BOOL] {
+        let (dims, value) = (t(DType::I64, &[2], [3.0, 2.0]), t(dtype, &[], [1.0]));
+        case("Fill", &[&dims, &value], &[(dtype, &[3, 2])]).feed(0).gives([1.0; 6], 0.0);
+        case("Fill", &[&dims, &value], &[(dtype, &[0, 2])]).feed(0).gives([], 0.0);
+    }
+}
