@@ -215,24 +215,16 @@ fn models_of_a_session_and_runs_of_many_threads_share_a_variable() {
 /// Gears and what runs sizes of no gear have one variable.
 #[test]
 fn gears_and_sizes_of_no_gear_share_a_variable() {
-    let s = session();
-    let graph = import::parse_text(
-        Path::new("m.ge"),
-        COUNT.replace("%x: f32[N,2]", "%x: f32[?,2]").replace(" : f32[N,2]", "").as_bytes(),
-    )
-    .unwrap();
-    let mut options = OptionMap::default();
-    for (key, value) in [("ge.inputShape", "x:-1,2"), ("ge.dynamicDims", "1;2"), ("ge.compileHybridMode", "1")] {
-        options.set(key, value, "a test").unwrap();
-    }
-    let m = s.load(s.compile("m", graph, &options, &Silent).unwrap().model).unwrap();
-    let mut held = 10.0;
-    for rows in [1usize, 3, 2, 5, 5, 1] {
-        let x = floats(&[rows as u64, 2], &vec![1.0; 2 * rows]);
-        let out = m.run_views(&[x.view()], RunOptions::default()).unwrap();
-        assert_eq!(out.gear.is_some(), rows < 3);
-        assert_eq!(numbers(&out.outputs[1]), [-held, -held - 10.0], "{rows} rows");
-        held += rows as f32;
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    std::fs::write(dir.join("m.ge"), COUNT).unwrap();
+    expect_code(dir, 0, &["compile", "m.ge", "-o", "m.om", "-q", "--dim", "N=1,2", "--set", "compileHybridMode=1"]);
+    let mut restore: &[&str] = &[];
+    for (x, before) in [("x=[[1,1]]", "-10 -20"), ("x=[[1,1],[1,1],[1,1]]", "-11 -21"), ("x=[[1,1],[1,1]]", "-14 -24")]
+    {
+        let run = [&["run", "m.om", "--input", x, "--save-variables", "v.safetensors"], restore].concat();
+        assert_eq!(lines(dir, &run)[1], format!("before: f32[2] = {before}"), "{x}");
+        restore = &["--restore-variables", "v.safetensors"];
     }
 }
 

@@ -1,6 +1,7 @@
 //! What the plugins offer, as the compiler sees it: engines in the order of plugins.toml,
 //! prototypes by type, passes.
 use crate::error::{CompileError, Result};
+use crate::feature::born::Born;
 use ge_ir::Model;
 use ge_ir::view::{GraphContext, OpFlags};
 use ge_model::PluginInfo;
@@ -66,6 +67,8 @@ pub struct Toolbox {
     pub target: Target,
     /// What folding may add.
     pub growth: Growth,
+    /// Names of sizes that are born inside the graph.
+    pub born: Born,
 }
 
 impl Toolbox {
@@ -94,14 +97,30 @@ impl Toolbox {
             })
             .collect();
         let ops = registry.ops().iter().map(|o| (Key::new(o.name()), o.clone())).collect();
-        Toolbox { engines, passes: registry.passes().to_vec(), plugins, ops, target, growth: Growth::default() }
+        Toolbox {
+            engines,
+            passes: registry.passes().to_vec(),
+            plugins,
+            ops,
+            target,
+            growth: Growth::default(),
+            born: Born::default(),
+        }
     }
     /// Without plugins.
     #[cfg(test)]
     pub(crate) fn bare() -> Toolbox {
         let target = Target { soc: Default::default(), deterministic: false, online: false, rank_size: 1 };
         let (engines, passes, plugins) = (Vec::new(), Vec::new(), Vec::new());
-        Toolbox { engines, passes, plugins, ops: HashMap::new(), target, growth: Growth::default() }
+        Toolbox {
+            engines,
+            passes,
+            plugins,
+            ops: HashMap::new(),
+            target,
+            growth: Growth::default(),
+            born: Born::default(),
+        }
     }
     /// An engine.
     pub fn engine(&self, id: EngineId) -> &EngineEntry {

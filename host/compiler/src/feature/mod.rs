@@ -1,5 +1,7 @@
 //! Features that cut across stages, one room each.
 
+/// Names of sizes that are born inside a graph.
+pub mod born;
 /// Memory that starts as zero.
 pub mod atomic_clean;
 /// If, Case and While on the device.

@@ -58,6 +58,7 @@ pub fn compile(
     options: &Options,
     observer: &dyn Observer,
 ) -> Result<Outcome> {
+    toolbox.born.begin();
     let mut records = Records::default();
     let stop = Step::of(options)?;
     let resumed = tuning::take(&mut model, &mut records)?;

@@ -5,11 +5,12 @@ use super::dimension_compute_pass::DimensionComputePass;
 use super::fold::{fold, folding_engine};
 use super::{AFTER, BEFORE, loops, subgraphs};
 use crate::error::{CompileError, Result};
+use crate::feature::born::Born;
 use crate::pass::manager::{drop_orphans, live_graphs, named_graphs};
 use crate::pass::{GEPass, NodePass as _, PassManager, PassRecord, Records};
 use crate::toolbox::Toolbox;
 use ge_ir::verify::STRUCTURE;
-use ge_ir::{ConstTensor, EditSession, Graph, Key, Model, Node, NodeId, TensorDesc, ValueRef};
+use ge_ir::{ConstTensor, Dim, EditSession, Graph, Key, Model, Node, NodeId, TensorDesc, ValueRef};
 use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
 use ge_plugin_api::patch::{Edit, Patch};
 use ge_plugin_api::types::AttrMap;
@@ -140,6 +141,7 @@ impl<'t> InferShapePass<'t> {
                     }
                 }
                 subgraphs::leave(model, gi, id, carried.remove(&(gi, id)), &mut unsound);
+                self.name_results(model, gi, id);
                 walk.push((gi, order, at + 1, false));
                 visits += 1;
                 let known = failures.len();
@@ -196,6 +198,24 @@ impl<'t> InferShapePass<'t> {
             }
         }
         Ok((visits, folded))
+    }
+
+    /// Names what is unknown of the results of a node that calls graphs. What was born in those
+    /// means nothing outside: a body has another size of that name in each turn.
+    fn name_results(&self, model: &mut Model, gi: usize, id: NodeId) {
+        let g = &model.graphs()[gi];
+        let Some(n) = g.get(id).filter(|n| !n.subgraphs().is_empty()) else { return };
+        let given: Vec<Dim> = (0..n.inputs().len())
+            .filter_map(|i| g.input_desc(n, i))
+            .flat_map(|d| d.shape.dims().iter().copied())
+            .collect();
+        let mut outputs = n.outputs().to_vec();
+        let inner = |d: &&mut Dim| Born::is(**d) && !given.contains(d);
+        outputs.iter_mut().flat_map(|d| d.shape.dims_mut()).filter(inner).for_each(|d| *d = Dim::UNKNOWN);
+        self.toolbox.born.name(self.toolbox, &model.graphs()[gi], n, &mut outputs, true);
+        if n.outputs() != outputs.as_slice() {
+            model.graphs_mut()[gi].set_outputs(id, outputs);
+        }
     }
 
     /// Infers one node, for passes that leave descriptors of new nodes open.
@@ -271,7 +291,7 @@ impl<'t> InferShapePass<'t> {
         let node = view.node(id);
         let inferred = self.toolbox.infer(&node)?;
         let by_value = self.by_value(&node);
-        let merged: Vec<TensorDesc> = inferred
+        let mut merged: Vec<TensorDesc> = inferred
             .into_iter()
             .zip(node.outputs().iter().map(Some).chain(std::iter::repeat(None)))
             .map(|(new, old)| match old {
@@ -292,6 +312,9 @@ impl<'t> InferShapePass<'t> {
             })
             .collect();
         drop(context);
+        if let Some(n) = model.graphs()[gi].get(id) {
+            self.toolbox.born.name(self.toolbox, &model.graphs()[gi], n, &mut merged, false);
+        }
         if model.graphs()[gi].get(id).is_some_and(|n| n.outputs() != merged.as_slice()) {
             model.graphs_mut()[gi].set_outputs(id, merged);
         }

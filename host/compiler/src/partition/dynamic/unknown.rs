@@ -2,6 +2,7 @@
 //! shape of theirs, by their subgraphs, by addresses that cannot be refreshed, by tiling that reads
 //! values where it does not run on the device; constants with their readers.
 use crate::error::CompileError;
+use crate::feature::born::Born;
 use crate::feature::tiling_sink::gate;
 use crate::ids::NodeKey;
 use crate::place::Placement;
@@ -86,7 +87,8 @@ fn inner(model: &Model, n: &Node, depth: usize) -> bool {
 /// given.
 fn reason(g: &Graph, n: &Node, toolbox: &Toolbox) -> Option<String> {
     // A size without a name that no input has opens here: a symbol would have been handed on.
-    let nameless = |d: &TensorDesc| d.shape.is_unranked() || d.shape.dims().contains(&Dim::UNKNOWN);
+    let has_none = |d: &Dim| *d == Dim::UNKNOWN || Born::is(*d);
+    let nameless = |d: &TensorDesc| d.shape.is_unranked() || d.shape.dims().iter().any(has_none);
     let given = |i: usize| g.input_desc(n, i).is_some_and(nameless);
     if !n.outputs().iter().any(nameless) || (0..n.inputs().len()).any(given) {
         let from_known = open(n) && !reads_open(g, n);
