@@ -212,16 +212,16 @@ fn models_of_a_session_and_runs_of_many_threads_share_a_variable() {
     assert_eq!(numbers(&held), [16.0 + sum as f32, 26.0 + sum as f32]);
 }
 
-/// Gears and what runs sizes of no gear have one variable.
+/// A gear and what runs sizes of no gear have one variable.
 #[test]
-fn gears_and_sizes_of_no_gear_share_a_variable() {
+fn a_gear_and_sizes_of_no_gear_share_a_variable() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     std::fs::write(dir.join("m.ge"), COUNT).unwrap();
     expect_code(dir, 0, &["compile", "m.ge", "-o", "m.om", "-q", "--dim", "N=1,2", "--set", "compileHybridMode=1"]);
+    let (one, three) = ("x=[[1,1]]", "x=[[1,1],[1,1],[1,1]]");
     let mut restore: &[&str] = &[];
-    for (x, before) in [("x=[[1,1]]", "-10 -20"), ("x=[[1,1],[1,1],[1,1]]", "-11 -21"), ("x=[[1,1],[1,1]]", "-14 -24")]
-    {
+    for (x, before) in [(one, "-10 -20"), (three, "-11 -21"), (one, "-14 -24"), (three, "-15 -25")] {
         let run = [&["run", "m.om", "--input", x, "--save-variables", "v.safetensors"], restore].concat();
         assert_eq!(lines(dir, &run)[1], format!("before: f32[2] = {before}"), "{x}");
         restore = &["--restore-variables", "v.safetensors"];
