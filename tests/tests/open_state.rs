@@ -214,17 +214,22 @@ fn models_of_a_session_and_runs_of_many_threads_share_a_variable() {
 
 /// A gear and what runs sizes of no gear have one variable.
 #[test]
-fn a_gear_and_sizes_of_no_gear_share_a_variable() {
+fn gears_and_sizes_of_no_gear_share_a_variable() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     std::fs::write(dir.join("m.ge"), COUNT).unwrap();
-    expect_code(dir, 0, &["compile", "m.ge", "-o", "m.om", "-q", "--dim", "N=1,2", "--set", "compileHybridMode=1"]);
-    let (one, three) = ("x=[[1,1]]", "x=[[1,1],[1,1],[1,1]]");
-    let mut restore: &[&str] = &[];
-    for (x, before) in [(one, "-10 -20"), (three, "-11 -21"), (one, "-14 -24"), (three, "-15 -25")] {
-        let run = [&["run", "m.om", "--input", x, "--save-variables", "v.safetensors"], restore].concat();
-        assert_eq!(lines(dir, &run)[1], format!("before: f32[2] = {before}"), "{x}");
-        restore = &["--restore-variables", "v.safetensors"];
+    let gears = ["compile", "m.ge", "-o", "m.om", "-q", "--dim", "N=1,2"];
+    let (one, two, three) = ("x=[[1,1]]", "x=[[1,1],[1,1]]", "x=[[1,1],[1,1],[1,1]]");
+    let hybrid = [(one, "-10 -20"), (three, "-11 -21"), (two, "-14 -24"), (one, "-16 -26")];
+    let sealed = [(two, "-10 -20"), (one, "-12 -22"), (two, "-13 -23")];
+    for (more, runs) in [(&["--set", "compileHybridMode=1"][..], &hybrid[..]), (&[], &sealed)] {
+        expect_code(dir, 0, &[&gears[..], more].concat());
+        let mut restore: &[&str] = &[];
+        for (x, before) in runs {
+            let run = [&["run", "m.om", "--input", x, "--save-variables", "v.safetensors"], restore].concat();
+            assert_eq!(lines(dir, &run)[1], format!("before: f32[2] = {before}"), "{x}");
+            restore = &["--restore-variables", "v.safetensors"];
+        }
     }
 }
 

@@ -8,6 +8,9 @@ use ge_plugin_api::patch::{Edit, NewNode};
 use ge_plugin_api::types::{AttrValue, DType, Key, NodeId, TensorDesc, Use, ValueRef};
 use smallvec::SmallVec;
 
+/// The operator whose nodes may share a name.
+const VARIABLE: &str = "Variable";
+
 /// Why a patch was refused. Nothing of it was applied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -263,8 +266,11 @@ impl Model {
                     done.added.push((gi, id));
                 }
                 Edit::RemoveNode(id) => {
+                    let may_share = self.graphs[gi].get(id).is_some_and(|n| n.op() == VARIABLE);
                     let gone = self.remove_node(gi, id, j)?;
-                    if let Some(t) = taken.as_mut() {
+                    if let Some(t) = taken.as_mut()
+                        && !(may_share && self.has_variable(&gone.name))
+                    {
                         t.remove(&gone.name);
                     }
                     removed.push(gone);
@@ -465,6 +471,11 @@ impl Model {
         Ok(())
     }
 
+    /// Whether a graph has a Variable of this name.
+    fn has_variable(&self, name: &str) -> bool {
+        self.graphs.iter().any(|g| g.has_now(name, |n| n.op() == VARIABLE))
+    }
+
     fn add_node(&mut self, gi: usize, n: NewNode, taken: &mut Names, j: &mut Journal) -> Result<NodeId, EditError> {
         let g = &mut self.graphs[gi];
         let next = g.next_id();
@@ -474,10 +485,15 @@ impl Model {
         j.keep_len(gi, g.nodes.len(), g.live);
         let base = if n.name.is_empty() { format!("{}_{}", n.op.as_str(), next.0) } else { n.name.to_string() };
         let mut name = base;
-        if !taken.insert(&name) {
+        // Variables of one name are one, in whatever graphs they stand.
+        let share = |m: &Model, name: &str| {
+            n.op.as_str() == VARIABLE && !m.graphs[gi].has_now(name, |_| true) && m.has_variable(name)
+        };
+        if !taken.insert(&name) && !share(self, &name) {
             let free = (1u32..).map(|k| format!("{name}_{k}")).find(|n| taken.insert(n));
             name = free.unwrap_or(name);
         }
+        let g = &mut self.graphs[gi];
         let mut node = Node::unlinked(next, n.op, name, n.outputs.into(), n.attrs.into());
         node.kept = j.of_new_node();
         g.nodes.push(Some(node));
@@ -663,6 +679,11 @@ fn node_mut(g: &mut Graph, id: NodeId) -> Result<&mut Node, EditError> {
 }
 
 impl Graph {
+    /// Whether a node of this name is such a one; also before the order of the graph knows of it.
+    fn has_now(&self, name: &str, is: impl Fn(&Node) -> bool) -> bool {
+        self.nodes.iter().flatten().any(|n| *n.name == *name && is(n))
+    }
+
     fn net_output_slow(&self) -> Option<NodeId> {
         let key = Key::new("NetOutput");
         self.nodes.iter().rev().flatten().find(|n| n.op == key).map(|n| n.id)
