@@ -151,7 +151,7 @@ impl Case {
         }
         let limit = ["1", "-1", "4"][(seed % 3) as usize];
         c.options.push(("ge.exec.static_model_ops_lower_limit", limit.to_owned()));
-        if seed % 4 == 0 {
+        if seed.is_multiple_of(4) {
             c.options.push(("ge.x.dynamic_multi_stream", "1".to_owned()));
         }
         c

@@ -10,7 +10,7 @@
 //! `[ceil(C / 32)][tap][ceil(O / 16) * 16][32]`, channels innermost. A filter of one input channel
 //! to a group stays `[O][tap]`. A register tile reads eight rows of one step of it at fixed
 //! distances, whatever the instruction set. Places beyond O and C may hold anything. Behind it may stand
-//! the filter changed for minimal filtering ([`winograd`]).
+//! the filter changed for minimal filtering (`winograd`).
 
 /// The register tile by tiles of the machine.
 #[cfg_attr(not(all(target_arch = "x86_64", target_os = "linux")), allow(dead_code))]
@@ -173,7 +173,7 @@ impl ByteConv {
         plan.with_units(rows, block)
     }
 
-    /// The same plan for filters that come with what [`winograd::filters::change_filters`] makes of them
+    /// The same plan for filters that come with what [`change_byte_filters`](crate::conv::change_byte_filters) makes of them
     /// behind them, and whether minimal filtering costs less; None where the windows are others.
     pub fn with_changed_filters(&self) -> Option<(ByteConv, bool)> {
         if self.depthwise {

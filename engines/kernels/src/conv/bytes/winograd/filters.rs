@@ -58,8 +58,9 @@ pub fn change_filters(s: &ConvSpec, w: &[i8], zeros: &[i32]) -> Option<Vec<u8>> 
         for (c, w) in w.as_chunks::<9>().0.iter().enumerate() {
             let v = w.map(|v| i32::from(v) - zero);
             let down: [[i32; SIDE]; 3] = std::array::from_fn(|k| taps([v[k], v[3 + k], v[6 + k]]));
-            for i in 0..SIDE {
-                for (j, v) in taps([down[0][i], down[1][i], down[2][i]]).into_iter().enumerate() {
+            let across: [[i32; SIDE]; SIDE] = std::array::from_fn(|i| taps(down.map(|d| d[i])));
+            for (i, places) in across.into_iter().enumerate() {
+                for (j, v) in places.into_iter().enumerate() {
                     let pair = ((i * SIDE + j) * deep.div_ceil(2) + c / 2) * ROWS + row % ROWS;
                     block[pair * 4 + c % 2 * 2..][..2].copy_from_slice(&(v as i16).to_le_bytes());
                 }
@@ -80,7 +81,7 @@ pub(in super::super) struct Changed<'a> {
 }
 
 impl<'a> Changed<'a> {
-    /// What [`change_filters`] gave for this convolution; None where it is shorter, or lies where words
+    /// What `change_filters` gave for this convolution; None where it is shorter, or lies where words
     /// cannot.
     pub(in super::super) fn of(s: &ConvSpec, bytes: &'a [u8]) -> Option<Changed<'a>> {
         let whole = bytes.get(..changed_filters_len(s)?)?;

@@ -142,8 +142,8 @@ unsafe fn on_avx512(x: &[u8], size: usize, (flip, zero): (u8, u8), segments: &[S
         let behind = |v| Halves(_mm512_srli_epi16::<8>(v));
         seen([of(ab), behind(ab), of(cd), behind(cd), of(ef), behind(ef)])
     });
-    for j in 0..SIDE {
-        for (i, x) in seen::<Halves>(std::array::from_fn(|i| half[i][j])).into_iter().enumerate() {
+    for (j, column) in (0..SIDE).map(|j| std::array::from_fn(|i| half[i][j])).enumerate() {
+        for (i, x) in seen::<Halves>(column).into_iter().enumerate() {
             // SAFETY: sixteen words of the output.
             unsafe { _mm512_storeu_si512(to.as_mut_ptr().add((i * SIDE + j) * pitch).cast(), x.0) };
         }

@@ -7,7 +7,7 @@
 //! channels are multiplied and summed in 32 bits, which wrap around; `A'` with the rest of `S` gives
 //! 576 times the sum, modulo 2^32. As 576 is 9 times 64, and 9 has an inverse modulo 2^32, 64 times the
 //! sum is known, and so is the sum where it lies within 2^25. Filters whose sums may leave that range
-//! for some bytes are not changed at all ([`filters`]).
+//! for some bytes are not changed at all (`filters`).
 //!
 //! Sixteen tiles stand in a vector, whole rows of tiles one behind the other, so that the products go
 //! over vectors that are full but for the last. A unit is some such vectors of one image and group by a

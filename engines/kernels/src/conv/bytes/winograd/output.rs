@@ -58,8 +58,8 @@ fn on_avx512(products: &[i32], to: &mut [i32]) {
                 Words(unsafe { _mm512_loadu_si512(products.as_ptr().add((i * SIDE + j) * flat + v * LANES).cast()) })
             }))
         });
-        for j in 0..STEP {
-            for (i, v) in joined::<Words>(std::array::from_fn(|i| half[i][j])).into_iter().enumerate() {
+        for (j, column) in (0..STEP).map(|j| std::array::from_fn(|i| half[i][j])).enumerate() {
+            for (i, v) in joined::<Words>(column).into_iter().enumerate() {
                 let v = _mm512_srai_epi32::<REST>(_mm512_mullo_epi32(v.0, ninth));
                 // SAFETY: these are sixteen of the sums.
                 unsafe { _mm512_storeu_si512(to.as_mut_ptr().add((i * STEP + j) * LANES).cast(), v) };

@@ -13,15 +13,16 @@ pub(super) fn rows(filter: &[u32], seen: &[u32], [wide, tiles]: [usize; 2], plac
     assert!(place < PLACES && products.len() >= ROWS * PLACES * vectors * LANES);
     #[cfg(target_arch = "x86_64")]
     {
-        // SAFETY (of both): the features were asked for, the lengths are those above.
         if crate::simd::level::vnni() {
             let few = if tiles % LANES <= FEW { tiles % LANES } else { 0 };
+            // SAFETY: the features were asked for, the lengths are those above.
             return unsafe {
                 vnni(filter, seen, [wide, vectors, vectors - usize::from(few > 0)], place, products);
                 vnni_few(filter, seen, [wide, vectors, few], place, products);
             };
         }
         if crate::simd::level() >= crate::simd::Level::Avx512 {
+            // SAFETY: as above.
             return unsafe { avx512(filter, seen, [wide, vectors, vectors], place, products) };
         }
     }

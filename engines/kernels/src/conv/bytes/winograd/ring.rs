@@ -79,18 +79,20 @@ pub(super) mod wide {
 
     macro_rules! vector {
         ($t:ident, $add:ident, $sub:ident, $shl:ident) => {
-            // SAFETY (of each): who made the vector knew that the machine has its instructions.
             impl Ring for $t {
                 #[inline(always)]
                 fn add(self, other: $t) -> $t {
+                    // SAFETY: who made the vector knew that the machine has its instructions.
                     $t(unsafe { $add(self.0, other.0) })
                 }
                 #[inline(always)]
                 fn sub(self, other: $t) -> $t {
+                    // SAFETY: who made the vector knew that the machine has its instructions.
                     $t(unsafe { $sub(self.0, other.0) })
                 }
                 #[inline(always)]
                 fn shl<const N: u32>(self) -> $t {
+                    // SAFETY: as above.
                     $t(unsafe { $shl::<N>(self.0) })
                 }
             }
