@@ -18,9 +18,9 @@
 //!   whole numbers; b's scale and zero point are one or one a column; an a of f32 has none and is
 //!   quantised as by DynamicQuantizeLinear. y = v in f32, or saturate(round_half_even(v / y_scale) +
 //!   y_zero_point).
-//! * `FusedWeightMatMul(x1, x2 [ceil(N/16),K,16], x2_scale [N], bias? [N], x3? of y's shape) {activation, activation_params}`:
-//!   activation(x1·w·x2_scale + bias + x3) of f32, where column j of w is column j % 16 of panel j / 16
-//!   of the bytes x2.
+//! * `FusedWeightMatMul(x1, x2 [ceil(N/16),K,16], x2_scale [N], bias? [N], x3? of y's shape)
+//!   {activation, activation_params}`: activation(x1·w·x2_scale + bias + x3) of f32, where column j of
+//!   w is column j % 16 of panel j / 16 of the bytes x2.
 //! * `FusedElementwise(x...) {steps, dtype?}`: a chain of element-wise steps over the broadcast
 //!   shape, computed in single precision and rounded once. A step is an operator and its operands:
 //!   `%k` is input k, or step k less the number of inputs; else a number. The last step is y. Operators: those of `elementwise.rs`

@@ -31,9 +31,9 @@ pub mod filters;
 /// Outputs of a side of a tile.
 pub(crate) const STEP: usize = 4;
 /// Inputs of a side of what a tile sees.
-const SIDE: usize = 6;
+pub(crate) const SIDE: usize = 6;
 /// Matrix products.
-const PLACES: usize = SIDE * SIDE;
+pub(crate) const PLACES: usize = SIDE * SIDE;
 /// Output channels that are computed and finished together; they stand side by side in the changed
 /// filters.
 pub(crate) const TOGETHER: usize = 16;

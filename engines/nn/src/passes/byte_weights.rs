@@ -8,8 +8,8 @@
 //! The filter of `QLinearConv` and `ConvInteger` becomes that of `ge_kernels::conv::pack_filter`,
 //! unless it comes in FRACTAL_Z with a sign, which is that form. Behind it stands, for windows of three
 //! by three in steps of one where that costs less than plain products, what
-//! `ge_kernels::conv::change_byte_filters` makes of it and its constant zero points. Unsigned bytes are stored with
-//! their highest bit turned, as the kernels take them; their type says so.
+//! `ge_kernels::conv::change_byte_filters` makes of it and its constant zero points. Unsigned bytes
+//! are stored with their highest bit turned, as the kernels take them; their type says so.
 //! When: the AI core has the node and alone reads the constant.
 //! Refuses: products of one column, whose bytes are read as they stand; nodes that are run slice
 //! by slice.

@@ -1,6 +1,6 @@
 //! The copy of a strip of bytes: four channels of a place side by side, borders at the zero point.
 #[cfg(target_arch = "x86_64")]
-mod masked;
+pub(super) mod masked;
 
 use crate::conv::image::{Image, SourceRows};
 

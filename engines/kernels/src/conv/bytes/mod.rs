@@ -166,15 +166,18 @@ impl ByteConv {
         let image = Image::new(&ConvSpec { channels_in: fours * spec.groups, ..spec.clone() }, 1)?;
         let depthwise = is_depthwise(spec);
         let plan = ByteConv { spec: spec.clone(), out, image, fours, depthwise, tiles: None, rows: 1, block: ROWS };
-        let (rows, block) = match plan.cheapest() {
-            _ if depthwise => depthwise::units(out, spec.channels_out, WANTED),
-            (_, rows, block) => (rows, block),
-        };
+        if depthwise {
+            let (rows, block) = depthwise::units(out, spec.channels_out, WANTED);
+            return plan.with_units(rows, block);
+        }
+        let (_, rows, block) = plan.cheapest();
         plan.with_units(rows, block)
     }
 
-    /// The same plan for filters that come with what [`change_byte_filters`](crate::conv::change_byte_filters) makes of them
-    /// behind them, and whether minimal filtering costs less; None where the windows are others.
+    /// The same plan for filters that come with what [`change_byte_filters`] makes of them behind
+    /// them, and whether minimal filtering costs less; None where the windows are others.
+    ///
+    /// [`change_byte_filters`]: crate::conv::change_byte_filters
     pub fn with_changed_filters(&self) -> Option<(ByteConv, bool)> {
         if self.depthwise {
             return None;

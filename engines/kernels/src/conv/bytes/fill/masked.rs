@@ -40,7 +40,7 @@ pub(super) fn fill<const S: usize>(
         let there: [u32; 4] = std::array::from_fn(|q| if q < present { u32::MAX } else { 0 });
         for plane in &planes {
             for (j, m) in masks[..vectors].iter_mut().enumerate() {
-                *m = within(plane.column + (j * 16 * S) as isize, width);
+                *m = within(plane.column + (j * 16 * S) as isize, width) as u32;
             }
             let at = four * image.channel_len() + plane.at;
             let to = &mut copy[at..at + rows.saturating_sub(1) * image.pitch + vectors * 16];
@@ -79,9 +79,9 @@ pub(super) fn fill<const S: usize>(
     }
 }
 
-/// The thirty-two columns from `column` that lie within `width`.
-fn within(column: isize, width: usize) -> u32 {
-    let up_to = |n: isize| u32::MAX.checked_shr(32 - n.clamp(0, 32) as u32).unwrap_or(0);
+/// The 64 columns from `column` that lie within `width`.
+pub(in super::super) fn within(column: isize, width: usize) -> u64 {
+    let up_to = |n: isize| u64::MAX.checked_shr(64 - n.clamp(0, 64) as u32).unwrap_or(0);
     up_to(width as isize - column) & !up_to(-column)
 }
 
@@ -91,9 +91,11 @@ mod tests {
 
     #[test]
     fn columns_are_within_from_the_first_to_the_last() {
-        for (column, width) in (-70..70).flat_map(|c| (0..70).map(move |w| (c, w))) {
-            let want = (0..32).filter(|i| (0..width).contains(&(column + i))).fold(0, |m, i| m | 1 << i);
+        for (column, width) in (-70..70).flat_map(|c| (0..140).map(move |w| (c, w))) {
+            let want = (0..64).filter(|i| (0..width).contains(&(column + i))).fold(0, |m, i| m | 1 << i);
             assert_eq!(within(column, width as usize), want, "{column} {width}");
+            let first: u32 = (0..32).filter(|i| (0..width).contains(&(column + i))).fold(0, |m, i| m | 1 << i);
+            assert_eq!(within(column, width as usize) as u32, first, "{column} {width}");
         }
     }
 }

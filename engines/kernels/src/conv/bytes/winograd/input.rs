@@ -1,6 +1,8 @@
 //! From bytes to what is multiplied. Both channels of a pair are changed side by side in the halves of
 //! words; a vector has sixteen tiles one behind the other, which may be the end of one row of tiles, whole
 //! ones and the beginning of another. Borders are put in where the bytes are read: there is no copy.
+#[cfg(target_arch = "x86_64")]
+use super::super::fill::masked::within;
 use super::ring::seen;
 use super::{LANES, PLACES, SIDE, STEP, Tiles};
 
@@ -97,13 +99,6 @@ fn segments<'r>(t: &Tiles, tile: usize, room: &'r mut [Segment; LANES]) -> &'r [
     &room[..n]
 }
 
-/// The 64 columns from `column` that lie within `width`.
-#[cfg(target_arch = "x86_64")]
-fn within(column: isize, width: usize) -> u64 {
-    let up_to = |n: isize| u64::MAX.checked_shr(64 - n.clamp(0, 64) as u32).unwrap_or(0);
-    up_to(width as isize - column) & !up_to(-column)
-}
-
 /// One vector of one pair of channels, of which the second may not be there, whatever stands for it: its
 /// filter is zero.
 ///
@@ -146,19 +141,6 @@ unsafe fn on_avx512(x: &[u8], size: usize, (flip, zero): (u8, u8), segments: &[S
         for (i, x) in seen::<Halves>(column).into_iter().enumerate() {
             // SAFETY: sixteen words of the output.
             unsafe { _mm512_storeu_si512(to.as_mut_ptr().add((i * SIDE + j) * pitch).cast(), x.0) };
-        }
-    }
-}
-
-#[cfg(all(test, target_arch = "x86_64"))]
-mod tests {
-    use super::within;
-
-    #[test]
-    fn columns_are_within_from_the_first_to_the_last() {
-        for (column, width) in (-70..70).flat_map(|c| (0..140).map(move |w| (c, w))) {
-            let want = (0..64).filter(|i| (0..width).contains(&(column + i))).fold(0, |m, i| m | 1 << i);
-            assert_eq!(within(column, width as usize), want, "{column} {width}");
         }
     }
 }

@@ -14,6 +14,7 @@
 //! block of output channels.
 use super::ByteImages;
 use crate::conv::spec::ConvSpec;
+use crate::conv::winograd::{self, PLACES, SIDE, STEP};
 use crate::scratch::with_scratch;
 use crate::view::{as_bytes_mut, cast_slice_mut};
 use filters::Changed;
@@ -30,12 +31,6 @@ mod product;
 /// Plain arithmetic over a lane or many.
 mod ring;
 
-/// Outputs of a side of a tile.
-const STEP: usize = 4;
-/// Inputs of a side of what a tile sees.
-const SIDE: usize = 6;
-/// Matrix products.
-const PLACES: usize = SIDE * SIDE;
 /// Tiles of a vector.
 const LANES: usize = 16;
 /// Output channels of a register tile.
@@ -57,12 +52,9 @@ const WANTED: usize = 12;
 /// would fall on few sets of the caches.
 const APART: usize = 16;
 
-/// Whether a convolution has such windows and steps.
+/// Whether a convolution has such windows and steps. Places in a plane are counted with signs.
 fn takes(s: &ConvSpec) -> bool {
-    let flat = s.input[0] == 1 && s.pad_before[0] == 0 && s.pad_after[0] == 0;
-    // Places in a plane are counted with signs.
-    let near = s.pad_before.iter().chain(&s.input).all(|&v| v < 1 << 28);
-    flat && near && s.kernel == [1, 3, 3] && s.stride == [1; 3] && s.dilation == [1; 3] && s.transposed.is_none()
+    winograd::takes(s) && s.pad_before.iter().chain(&s.input).all(|&v| v < 1 << 28)
 }
 
 /// How a convolution is done by tiles.
