@@ -119,6 +119,10 @@ impl CompileError {
     pub fn internal(stage: &'static str, message: impl Into<String>) -> CompileError {
         CompileError::Internal { stage, message: message.into() }
     }
+    /// A node that a graph of ours does not take: it reads what stands nowhere before it.
+    pub fn unordered(stage: &'static str, node: &str) -> CompileError {
+        CompileError::internal(stage, format!("`{node}` reads what does not stand before it"))
+    }
     /// One fault of the model.
     pub fn model(code: Code, d: Diagnostic) -> CompileError {
         CompileError::Model { code, all: vec![d.code(code)] }

@@ -47,7 +47,7 @@ impl Writer {
         let told = name.clone();
         self.graph
             .push_node(op, name, inputs, controls, outputs, attrs)
-            .ok_or_else(|| CompileError::internal("conflict", format!("`{told}` reads what does not stand before it")))
+            .ok_or_else(|| CompileError::unordered("conflict", &told))
     }
 
     /// A node of ours.

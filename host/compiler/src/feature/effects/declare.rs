@@ -113,9 +113,7 @@ fn with_variables(old: &Graph, names: &[&String], all: &BTreeMap<String, Declare
         let controls = n.controls().iter().map(|c| nodes[c]).collect();
         let id = g
             .push_node(n.op_key(), n.name().to_owned(), inputs, controls, n.outputs().to_vec(), n.attrs().clone())
-            .ok_or_else(|| {
-                CompileError::internal("import", format!("`{}` reads what does not stand before it", n.name()))
-            })?;
+            .ok_or_else(|| CompileError::unordered("import", n.name()))?;
         nodes.insert(n.id(), id);
     }
     Ok(g)

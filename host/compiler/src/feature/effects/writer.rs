@@ -24,7 +24,8 @@ impl Names {
     pub fn of(model: &Model) -> Names {
         Names(model.graphs().iter().flat_map(|g| g.nodes().map(|n| n.name().to_owned())).collect())
     }
-    fn take(&mut self, wish: String) -> String {
+    /// A name that no node has, as wished or with a number behind it.
+    pub(super) fn take(&mut self, wish: String) -> String {
         let mut name = wish.clone();
         let mut k = 1;
         while !self.0.insert(name.clone()) {
@@ -282,9 +283,9 @@ impl<'w, 'm> Writer<'w, 'm> {
         outputs: Vec<ge_ir::TensorDesc>,
         attrs: AttrMap,
     ) -> Result<NodeId> {
-        let fault = format!("`{name}` reads what does not stand before it");
+        let told = name.clone();
         self.graph
             .push_node(op.into(), name, inputs, controls, outputs, attrs)
-            .ok_or_else(|| CompileError::internal("import", fault))
+            .ok_or_else(|| CompileError::unordered("import", &told))
     }
 }

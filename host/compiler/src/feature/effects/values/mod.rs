@@ -11,6 +11,7 @@
 mod walk;
 
 use super::summary::{self, State, Summary};
+use super::writer::Names;
 use super::{EffectRules, by_reference};
 use crate::error::{CompileError, Result, VariableFault};
 use crate::toolbox::Toolbox;
@@ -60,6 +61,7 @@ pub fn to_values(model: &mut Model, toolbox: &Toolbox) -> Result<()> {
     let order = EffectOrder::from_attrs(model.root().attrs());
     let summaries = summary::all(model, &rules);
     let variables = variables(model)?;
+    let mut taken = Names::of(model);
     let mut done: BTreeMap<usize, Graph> = BTreeMap::new();
     let whole = Whole { model, rules: &rules, summaries: &summaries, variables: &variables, order: &order };
     // What only names variables, for graphs around it, goes last.
@@ -70,7 +72,7 @@ pub fn to_values(model: &mut Model, toolbox: &Toolbox) -> Result<()> {
         if done.contains_key(&job.graph) {
             continue;
         }
-        let (graph, below) = walk::rewrite(&whole, job)?;
+        let (graph, below) = walk::rewrite(&whole, &mut taken, job)?;
         let at = model.graph_index(graph.name()).unwrap_or_default();
         done.insert(at, graph);
         todo.extend(below);

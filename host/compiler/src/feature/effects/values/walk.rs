@@ -1,5 +1,6 @@
 //! One graph, node by node in its order: who reads a variable reads the value that it has there.
 use super::super::summary::{State, states};
+use super::super::writer::Names;
 use super::super::{WHO, by_reference};
 use super::{Job, Signature, Whole, signature};
 use crate::error::{CompileError, Result};
@@ -14,6 +15,7 @@ type Passed = (Vec<Path>, String);
 
 struct Walk<'w> {
     whole: &'w Whole<'w>,
+    names: &'w mut Names,
     old: &'w Graph,
     is_root: bool,
     /// States of the old graph's values.
@@ -30,13 +32,14 @@ struct Walk<'w> {
 }
 
 /// The graph with values in place of effects, and the graphs that its nodes call so.
-pub(super) fn rewrite(whole: &Whole<'_>, job: Job) -> Result<(Graph, Vec<Job>)> {
+pub(super) fn rewrite(whole: &Whole<'_>, names: &mut Names, job: Job) -> Result<(Graph, Vec<Job>)> {
     let old = &whole.model.graphs()[job.graph];
     let is_root = job.graph == 0;
     let mut new = Graph::new(old.name());
     *new.attrs_mut() = old.attrs().clone();
     let mut w = Walk {
         whole,
+        names,
         old,
         is_root,
         states: states(old, is_root, whole.rules),
@@ -128,7 +131,7 @@ impl Walk<'_> {
         for (k, _) in &written {
             // Who writes over a value has one of its own for it.
             let desc = self.new.desc(inputs[*k]).cloned().unwrap_or_default();
-            let name = self.free(&format!("{}_before{k}", n.name()));
+            let name = self.names.take(format!("{}_before{k}", n.name()));
             let id = self.push("Identity", name, vec![inputs[*k]], vec![], vec![desc], AttrMap::default())?;
             inputs[*k] = ValueRef::new(id, 0);
         }
@@ -226,7 +229,7 @@ impl Walk<'_> {
             let desc = self.new.desc(first).cloned().unwrap_or_default();
             let mut attrs = AttrMap::default();
             attrs.set(KEPT, true);
-            let name = self.free(&format!("{}_kept", state.text().trim_start_matches('&')));
+            let name = self.names.take(format!("{}_kept", state.text().trim_start_matches('&')));
             self.push("Assign", name, vec![first, now], vec![], vec![desc], attrs)?;
         }
         Ok(())
@@ -261,12 +264,6 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn free(&self, wish: &str) -> String {
-        let taken = |name: &str| self.old.find(name).is_some() || self.new.find(name).is_some();
-        let more = (1..).map(|k| format!("{wish}_{k}"));
-        std::iter::once(wish.to_owned()).chain(more).find(|name| !taken(name)).unwrap_or_default()
-    }
-
     fn push(
         &mut self,
         op: &str,
@@ -276,9 +273,9 @@ impl Walk<'_> {
         outputs: Vec<TensorDesc>,
         attrs: AttrMap,
     ) -> Result<NodeId> {
-        let fault = format!("`{name}` reads what does not stand before it");
+        let told = name.clone();
         let id = self.new.push_node(Key::new(op), name, inputs, controls, outputs, attrs);
-        id.ok_or_else(|| CompileError::internal("variables", fault))
+        id.ok_or_else(|| CompileError::unordered("variables", &told))
     }
 }
 
