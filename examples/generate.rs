@@ -29,10 +29,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut tokens = prompt.clone();
     let mut new = prompt;
     let mut worst = 0f32;
+    let mut times = Vec::with_capacity(right.len());
     for want in logits.chunks_exact(words) {
         let bytes: Vec<u8> = new.iter().flat_map(|t| t.to_le_bytes()).collect();
         let input = HostTensor::from_bytes(DType::I64, &[1, new.len() as u64], &bytes)?;
+        let begun = std::time::Instant::now();
         let (outputs, _) = steps.step(vec![input], RunOptions::default())?;
+        times.push(begun.elapsed());
         let scores = outputs.first().and_then(Option::as_ref).ok_or("the model gives no logits")?;
         let scores = scores.view().values::<f32>()?.to_vec();
         let last = &scores[scores.len() - words..];
@@ -44,6 +47,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let kept: Vec<u64> = steps.info().iter().map(|t| t.dims.get(2).copied().unwrap_or(0)).collect();
     println!("generated {} tokens in {} steps, {} positions kept: {tokens:?}", tokens.len(), steps.taken(), kept[0]);
     let (inputs, bytes) = (steps.copied_inputs(), steps.copied_state_bytes());
+    times.sort();
+    println!("a step takes {:?} in the median", times.get(times.len() / 2).copied().unwrap_or_default());
     println!("worst difference {worst:e}, {inputs} inputs copied, {bytes} bytes of the past copied");
     if tokens != right || worst > 1e-4 {
         return Err(format!("onnxruntime generated {right:?}").into());

@@ -22,7 +22,7 @@ const FORK: &str = "graph @main(%x: f32[b,16]) {
 ";
 const UNFUSED: &[&str] = &["--set", "ge.x.auto_fusion=false"];
 
-fn session(device_options: &[(&str, &str)]) -> Session {
+pub(crate) fn session(device_options: &[(&str, &str)]) -> Session {
     let dir = tempfile::tempdir().unwrap();
     let plugins = dir.path().join("plugins.toml");
     let text = std::fs::read_to_string(root().join("plugins.toml")).unwrap();
@@ -32,17 +32,17 @@ fn session(device_options: &[(&str, &str)]) -> Session {
     Session::new(SessionOptions { plugins: Some(plugins), device_options, ..SessionOptions::default() }).unwrap()
 }
 
-fn f32s(dims: &[u64], v: &[f32]) -> HostTensor {
+pub(crate) fn f32s(dims: &[u64], v: &[f32]) -> HostTensor {
     let bytes: Vec<u8> = v.iter().flat_map(|v| v.to_le_bytes()).collect();
     HostTensor::from_bytes(DType::F32, dims, &bytes).unwrap()
 }
-fn reals(t: &HostTensor) -> Vec<f32> {
+pub(crate) fn reals(t: &HostTensor) -> Vec<f32> {
     t.view().values::<f32>().unwrap().to_vec()
 }
-fn json(dir: &Path, args: &[&str]) -> Value {
+pub(crate) fn json(dir: &Path, args: &[&str]) -> Value {
     serde_json::from_slice(&expect_code(dir, 0, args).stdout).unwrap()
 }
-fn npy(path: &Path, t: &HostTensor) {
+pub(crate) fn npy(path: &Path, t: &HostTensor) {
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     std::fs::write(path, ge_runtime::npy::write(t).unwrap()).unwrap();
 }
@@ -329,97 +329,4 @@ fn state_is_carried_from_step_to_step() {
     }
     expect_code(d, 0, &["compile", "m.ge", "-o", "n.om", "-q"]);
     expect_code(d, 2, &["run", "n.om", "--inputs", "in", "--steps", "2", "-q"]);
-}
-
-/// Attention without a softmax over a cache: products read it turned and as it is. `also` reads it,
-/// too.
-fn cache(also: &str) -> String {
-    let (read, returned) =
-        if also.is_empty() { (String::new(), "") } else { (format!("  %z = {also}(%all) : f32[2,3,?,4]\n"), ", %z") };
-    format!(
-        "graph @main(%q: f32[2,3,n,4], %k: f32[2,3,n,4], %past: f32[2,3,s,4]) {{
-  %all = ConcatD(%past, %k) {{N = 2, concat_dim = 2}} : f32[2,3,?,4]
-  %t = TransposeD(%all) {{perm = [0, 1, 3, 2]}} : f32[2,3,4,?]
-  %w = BatchMatMulV2(%q, %t) : f32[2,3,n,?]
-  %y = BatchMatMulV2(%w, %all) : f32[2,3,n,4]
-{read}  return %y, %all{returned}
-}}
-"
-    )
-}
-
-#[test]
-fn a_cache_that_products_read_grows_in_place() {
-    let dir = tempfile::tempdir().unwrap();
-    let d = dir.path();
-    let mut random = 7u32;
-    let mut next = |dims: &[u64]| {
-        let v: Vec<f32> = (0..dims.iter().product())
-            .map(|_| {
-                random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                (random >> 8) as f32 / (1u32 << 24) as f32 - 0.5
-            })
-            .collect();
-        f32s(dims, &v)
-    };
-    let given: Vec<[HostTensor; 2]> =
-        (0..70).map(|k| [0, 1].map(|_| next(&[2, 3, if k == 0 { 5 } else { 1 }, 4]))).collect();
-    for (k, [q, key]) in given.iter().enumerate() {
-        npy(&d.join(format!("in/step{k}/input_0.npy")), q);
-        npy(&d.join(format!("in/step{k}/input_1.npy")), key);
-    }
-    let run = |also: &str, steps: &str, shapes: &[&str], out: &str| {
-        std::fs::write(d.join("m.ge"), cache(also)).unwrap();
-        let compile = ["compile", "m.ge", "-o", "m.om", "-q", "--state", "all:past"];
-        expect_code(d, 0, &[&compile[..], shapes].concat());
-        json(d, &["run", "m.om", "--json", "--inputs", "in", "--steps", steps, "--outputs", out])
-    };
-    let read = |out: &str, step: usize, k: usize| {
-        let bytes = std::fs::read(d.join(format!("{out}/step{step}/output_{k}.npy"))).unwrap();
-        reals(&ge_runtime::npy::read(&bytes, DType::F32).unwrap())
-    };
-    // 60 steps and 64 positions: the room of the first step holds them, and no byte is copied.
-    let said = run("", "60", &[], "grown");
-    let state = &said["state"][0];
-    assert_eq!(
-        (&state["shape"], &state["room"]),
-        (&serde_json::json!([2, 3, 64, 4]), &serde_json::json!([2, 3, 64, 4]))
-    );
-    assert_eq!((&said["copied_state_bytes"], &said["copied_inputs"]), (&0.into(), &0.into()), "{said}");
-    // The 65th moves: the 64 before it are read whole, and 65 go into a room for 130.
-    let said = run("", "70", &[], "grown");
-    assert_eq!(said["state"][0]["room"], serde_json::json!([2, 3, 130, 4]), "{said}");
-    assert_eq!(said["copied_state_bytes"], (64 + 65) * 6 * 16, "{said}");
-    // A range bounds the room, which is then made for all of it at the latest.
-    let said = run("", "60", &["--input-shape", "past:2,3,s=0..100,4"], "ranged");
-    assert_eq!(said["state"][0]["room"], serde_json::json!([2, 3, 64, 4]), "{said}");
-    let said = run("", "69", &["--input-shape", "past:2,3,s=0..100,4"], "ranged");
-    assert_eq!(said["state"][0]["room"], serde_json::json!([2, 3, 100, 4]), "{said}");
-    // Who reads the cache otherwise takes it whole: it is handed on, and the numbers are the same.
-    let said = run("Neg", "70", &[], "whole");
-    assert_eq!((&said["state"][0]["room"], &said["copied_state_bytes"]), (&Value::Null, &0.into()), "{said}");
-    for step in 0..70 {
-        assert_eq!(read("grown", step, 1), read("whole", step, 1), "step {step}");
-        let (a, b) = (read("grown", step, 0), read("whole", step, 0));
-        let worst = a.iter().zip(&b).fold(0f32, |w, (a, b)| w.max((a - b).abs()));
-        assert!(a.len() == b.len() && worst < 1e-5, "step {step}: {worst}");
-    }
-
-    // The same in any order of tasks. A step that fails leaves the state as it was.
-    std::fs::write(d.join("m.ge"), cache("")).unwrap();
-    expect_code(d, 0, &["compile", "m.ge", "-o", "m.om", "-q", "--state", "all:past"]);
-    for schedule in ["random:5", "random:6", "fifo"] {
-        let s = session(&[("schedule", schedule), ("check_races", "true")]);
-        let model = s.load_om(d.join("m.om")).unwrap();
-        let mut steps = ge::session::steps::Steps::new(&model).unwrap();
-        let copy = |t: &HostTensor| HostTensor::from_bytes(t.dtype, &t.dims, t.bytes()).unwrap();
-        for (k, [q, key]) in given.iter().enumerate().take(8) {
-            let wide = f32s(&[2, 3, 1, 5], &[0.0; 30]);
-            assert!(steps.step(vec![copy(q), wide], RunOptions::default()).is_err());
-            let (out, _) = steps.step(vec![copy(q), copy(key)], RunOptions::default()).unwrap();
-            assert_eq!(reals(out[0].as_ref().unwrap()), read("grown", k, 0), "{schedule}, step {k}");
-            assert_eq!(reals(&steps.state().unwrap()[0]), read("grown", k, 1), "{schedule}, step {k}");
-        }
-        assert_eq!((steps.taken(), steps.copied_state_bytes()), (8, 0));
-    }
 }

@@ -33,6 +33,7 @@ mod reach;
 mod plans;
 /// One OM of several static plans.
 mod gears;
+mod growing;
 /// One pipeline for `ge compile` and `ge opt`, and its dumps.
 mod pipeline;
 /// Streams end to end.

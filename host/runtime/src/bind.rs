@@ -1,8 +1,9 @@
 //! Tasks bound to the device, each in its way: kernels by the executor of their engine, several
 //! launches as one, the rest as it is.
+use crate::arguments::arguments;
 use crate::error::RuntimeError;
 use crate::numbering::Numbering;
-use crate::request::{arguments, request, resolved, tiled};
+use crate::request::{request, resolved, tiled};
 use crate::several::{self, Made, Several};
 use crate::sink::ExtAttrs;
 use crate::slices;
@@ -26,6 +27,11 @@ pub(crate) fn bind(
         .ok_or_else(|| RuntimeError::Damaged { what: format!("task {index} belongs to no node") })?;
     match made.get(index) {
         Some(Made::Launch(cell)) => {
+            if let Some((kernel, task)) = several::again(s, cell, node, t)? {
+                let handle = device.register(kernel)?;
+                device.bind(DeviceTask { kernel: ROption::RSome(handle), ..task })?;
+                return Ok(None);
+            }
             // An executor that gives more than one kernel and its task, or fails, is asked below.
             if let Ok((kernel, task)) = several::kept(s, cell, node, index, t, arguments(m, places, t, node)?) {
                 let handle = device.register(kernel)?;

@@ -12,6 +12,8 @@ mod place;
 mod spot;
 /// What engines and the device get of a task.
 pub mod request;
+/// Arguments of tasks.
+mod arguments;
 /// Tasks bound to the device.
 mod bind;
 /// What a loaded model tells of its nodes.

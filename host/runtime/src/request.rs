@@ -2,7 +2,6 @@
 //! it, the task as it is bound.
 use crate::error::RuntimeError;
 use crate::map_pool::MapPool;
-use crate::place::{NULL, Places};
 use crate::stream_allocator::StreamAllocator;
 use crate::stream_pool::StreamPool;
 use crate::variables::Variables;
@@ -14,7 +13,6 @@ use ge_plugin_api::device::{DeviceTask, Place};
 use ge_plugin_api::engine::{ArgInfo, LoadRequest};
 use ge_plugin_api::kernel::Access;
 use ge_plugin_api::task::{KernelTask, StreamSlot, TILING_SINK_BLOCK_DIM, Task, TaskType};
-use ge_plugin_api::types::AttrValue;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -184,75 +182,4 @@ pub(crate) fn tiled(m: &CompiledModel, t: &TaskInfo) -> Option<String> {
         list.into_iter().find(|l| l.node as usize == at && l.block_dim == TILING_SINK_BLOCK_DIM)
     });
     own.next().map(|l| l.kernel_name)
-}
-
-/// The arguments of a task in `args_format` order, and where they lie.
-pub(crate) fn arguments(
-    m: &CompiledModel,
-    places: &Places,
-    t: &TaskInfo,
-    node: &NodeInfo,
-) -> Result<(Vec<ArgInfo>, Vec<Place>), RuntimeError> {
-    let mut args = Vec::new();
-    let mut spots = Vec::new();
-    let damaged = |what: String| RuntimeError::Damaged { what };
-    for item in t.args_format.split_inclusive('}') {
-        let Some(inner) = item.strip_prefix('{').and_then(|i| i.strip_suffix('}')) else {
-            return Err(damaged(format!("`{}` is no args format (node `{}`)", t.args_format, node.name)));
-        };
-        let plain = inner.strip_suffix('*').unwrap_or(inner);
-        let index = |prefix: &str| {
-            plain
-                .strip_prefix(prefix)
-                .filter(|d| d.len() <= 6 && d.bytes().all(|b| b.is_ascii_digit()))
-                .and_then(|d| d.parse::<u32>().ok())
-        };
-        let (kind, n, found) = if let Some(n) = index("ws") {
-            let w = node
-                .workspaces
-                .get(n as usize)
-                .ok_or_else(|| damaged(format!("`{}` has no workspace {n}", node.name)))?;
-            ("w", n, Some((None, places.of(m, w, w.size)?)))
-        } else if let Some(n) = index("i") {
-            let v = places.input(m, t.graph, node, n as usize)?;
-            ("i", n, v.map(|(d, p)| (Some(d), p)))
-        } else if let Some(n) = index("o") {
-            let v = places
-                .output(m, node, n as usize)?
-                .ok_or_else(|| damaged(format!("`{}` has no output {n}", node.name)))?;
-            ("o", n, Some((Some(v.0), v.1)))
-        } else {
-            (plain, 0, places.context(t.graph, t.node, plain).map(|p| (None, p)))
-        };
-        let (desc, place) = found.unwrap_or((None, NULL));
-        args.push(ArgInfo { kind: kind.into(), index: n, desc: desc.cloned().into(), bytes: place.bytes });
-        spots.push(place);
-    }
-    if t.kind == TaskType::PREPROCESS_KERNEL.code() {
-        // A tiling function sees every input's and output's descriptor by its context, and the
-        // values that tiling reads.
-        let values = value_inputs(node);
-        for i in 0..node.inputs.len() {
-            let Some((d, p)) = places.input(m, t.graph, node, i)? else { continue };
-            let place = if values.contains(&(i as i64)) { p } else { NULL };
-            args.push(ArgInfo { kind: "i".into(), index: i as u32, desc: Some(d.clone()).into(), bytes: p.bytes });
-            spots.push(place);
-        }
-        for k in 0..node.outputs.len() {
-            let Some((d, p)) = places.output(m, node, k)? else { continue };
-            args.push(ArgInfo { kind: "o".into(), index: k as u32, desc: Some(d.clone()).into(), bytes: p.bytes });
-            spots.push(NULL);
-        }
-    }
-    Ok((args, spots))
-}
-
-/// Inputs whose values the node's tiling reads, as its attached streams say.
-pub(crate) fn value_inputs(node: &NodeInfo) -> Vec<i64> {
-    let Some(AttrValue::List(list)) = node.attrs.get("_attached_stream_info_list") else { return Vec::new() };
-    let named = |d: &AttrValue| {
-        let e = d.as_dict()?.iter().find(|e| e.key.as_str() == "_attached_resource_depend_value_list_int")?;
-        Some(e.value.as_ints()?.to_vec())
-    };
-    list.iter().filter_map(named).flatten().collect()
 }

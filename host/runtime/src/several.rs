@@ -1,8 +1,9 @@
 //! Tasks of several launches (SUPER_KERNEL): each launch is loaded by its node's engine onto a
 //! model of ours that only keeps what it is given, then all go to the device as one chain.
+use crate::arguments::{arguments, places_of};
 use crate::error::RuntimeError;
 use crate::place::Places;
-use crate::request::{Engines, LoadOptions, arguments, request, resolved};
+use crate::request::{Engines, LoadOptions, request, resolved};
 use bytes::Bytes;
 use ge_model::context_graph::ContextGraph;
 use ge_model::launch::{self, Launch};
@@ -62,6 +63,18 @@ impl Bound {
     pub(crate) fn task(&self, stream: u32, args: Vec<Place>) -> DeviceTask {
         DeviceTask { stream, args: args.into(), kernel: ROption::RNone, ..self.task.clone() }
     }
+}
+
+/// The kernel and task of a launch as another plan has it, if it is for the same arguments.
+pub(crate) fn again(
+    s: &Several<'_>,
+    cell: &OnceLock<Bound>,
+    node: &NodeInfo,
+    t: &TaskInfo,
+) -> Result<Option<(LoadedKernel, DeviceTask)>, RuntimeError> {
+    let Some(b) = cell.get() else { return Ok(None) };
+    let spots = places_of(s.m, s.places, t, node, &b.args)?;
+    Ok(spots.map(|spots| (b.kernel(), b.task(t.stream, spots))))
 }
 
 /// The kernel and task of a launch: those of another plan, or what the executor of its node gives,

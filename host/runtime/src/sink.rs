@@ -1,8 +1,8 @@
 //! Tiling sink at run time (document 001 §5): what the tasks of a node leave for each other as
 //! extended attributes, and the tiling contexts that tiling functions read on the device.
+use crate::arguments::{arguments, value_inputs};
 use crate::error::RuntimeError;
 use crate::place::Places;
-use crate::request::{arguments, value_inputs};
 use crate::spot::{Of, Spot};
 use ge_model::CompiledModel;
 use ge_plugin::OpenDevice;

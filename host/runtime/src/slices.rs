@@ -1,8 +1,9 @@
 //! FFTS+ tasks: each context's kernel is loaded by its node's engine for one slice, then all go to
 //! the device as one context graph.
+use crate::arguments::arguments;
 use crate::error::RuntimeError;
 use crate::place::NULL;
-use crate::request::{arguments, request, resolved};
+use crate::request::{request, resolved};
 use crate::several::{self, Bound, Several, keep, own_task};
 use ge_model::context_graph::{self, ContextGraph, SliceInfo};
 use ge_model::launch::Launch;

@@ -410,6 +410,9 @@ pub(crate) fn spans(m: &CompiledModel) -> Result<Vec<Span<'_>>, RuntimeError> {
             return Err(damaged(pair[1].node, &format!("lies over variable `{}`", pair[0].node.name)));
         }
     }
+    if m.graphs.iter().flat_map(|g| &g.nodes).flat_map(|n| &n.slots).all(|s| s.space != SlotInfo::VARIABLES) {
+        return Ok(out);
+    }
     // A name for a variable has no task of its own.
     let own = m.tasks.iter().filter(|t| t.args_format.contains("{o")).filter_map(|t| m.node(t.graph, t.node));
     let joint: HashSet<&str> = m.tasks.iter().flat_map(|t| &t.nodes).map(String::as_str).collect();

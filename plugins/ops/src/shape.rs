@@ -393,9 +393,24 @@ fn range(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
                 return Err(bad("length of the range", n, "below 1e15"));
             }
         }
-        _ => Dim::UNKNOWN,
+        _ => steps(c).as_ref().map_or(Dim::UNKNOWN, Expr::dim),
     };
     read::one(c, Shape::new([n]))
+}
+/// How many numbers a range of whole ones has, where its borders are made of sizes:
+/// max(0, ceil((limit - start) / delta)).
+fn steps(c: &InferCtx<'_>) -> Option<Expr> {
+    if !(0..3).all(|i| c.opt_input(i).is_some_and(|d| d.dtype.is_int())) {
+        return None;
+    }
+    let one = |i: usize| match c.values(i)?.as_slice() {
+        [v] => v.clone(),
+        _ => None,
+    };
+    let (start, limit, delta) = (one(0)?, one(1)?, one(2)?.constant()?);
+    let way = if delta > 0 { limit.sub(&start)? } else { start.sub(&limit)? };
+    let by = i64::try_from(delta.unsigned_abs()).ok().filter(|d| *d > 0)?;
+    way.add(&Expr::from(by - 1))?.div_floor(by)?.greater(&Expr::default())
 }
 fn eye_like(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     let mut d = c.like(0)?;

@@ -22,6 +22,19 @@ fn plain(n: &Node<'_>) -> bool {
 /// The heart of it.
 pub struct AttentionFusion;
 
+/// Whether every head reads the mask as it is, or has one of its own: so an attention reads keys and
+/// values that grow in place, head by head.
+fn each_reads_all(g: &Graph<'_>, m: &Match<'_>) -> bool {
+    let mask = m.value("mask");
+    let Some(dims) = g.desc(mask).map(|d| d.shape.dims()).filter(|_| !mask.is_absent()) else {
+        return mask.is_absent();
+    };
+    let lead = dims.len().checked_sub(2).map_or(&[][..], |n| &dims[..n]);
+    let one = |d: &Dim| d.size() == Some(1);
+    let own = four(g, m.value("q")).is_some_and(|q| lead.len() == 2 && lead.iter().zip(&q).all(|(a, b)| a.same(*b)));
+    dims.len() >= 2 && (lead.iter().all(one) || own)
+}
+
 impl PatternFusion for AttentionFusion {
     fn info(&self) -> PassInfo {
         info("AttentionFusionPass", "makes one attention of product, factor, mask, softmax and product by heads")
@@ -49,7 +62,9 @@ impl PatternFusion for AttentionFusion {
     }
     fn replacement(&self, m: &Match<'_>, r: &Replacement<'_>) -> Verdict<Vec<ValueRef>> {
         let g = m.graph();
-        no_growing_state(&g, &[m.value("k"), m.value("v")])?;
+        if !each_reads_all(&g, m) {
+            no_growing_state(&g, &[m.value("k"), m.value("v")])?;
+        }
         let heads = |name: &str| {
             let sizes = four(&g, m.value(name)).ok_or_else(|| format!("{name} has no four axes"))?;
             known(sizes[1]).ok_or_else(|| format!("the number of heads of {name} is open"))

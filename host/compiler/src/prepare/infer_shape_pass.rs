@@ -346,7 +346,8 @@ fn stated(inferred: &ge_ir::Shape, said: &ge_ir::Shape) -> ge_ir::Shape {
     let mut out = inferred.clone();
     if inferred.rank() == said.rank() {
         for (d, said) in out.dims_mut().iter_mut().zip(said.dims()) {
-            if !d.is_known() {
+            // A number says more than a name, and a name more than nothing.
+            if *d == Dim::UNKNOWN || (!d.is_known() && said.is_known()) {
                 *d = *said;
             }
         }

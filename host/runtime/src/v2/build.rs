@@ -21,7 +21,7 @@ use ge_plugin_api::device::SocSpec;
 use ge_plugin_api::kernel::HostTensor;
 use ge_plugin_api::task::TaskType;
 use ge_plugin_api::types::{AttrMap, DType, TensorDesc};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 /// Offsets of zero-copy ranges are multiples of this.
@@ -207,10 +207,10 @@ struct Writer<'w> {
     draft: &'w Draft,
     leaves: &'w [bool],
     m: CompiledModel,
-    /// Place of each value's producer in the device's graph, and its output.
-    at: HashMap<u32, ValueAt>,
-    /// Slot of each root.
-    slots: HashMap<u32, SlotInfo>,
+    /// Place of each value's producer in the device's graph, and its output, by value.
+    at: Vec<Option<ValueAt>>,
+    /// Slot of each root, by value.
+    slots: Vec<Option<SlotInfo>>,
     workspaces: Vec<Vec<SlotInfo>>,
     ins: Vec<u32>,
     outs: Vec<u32>,
@@ -260,8 +260,8 @@ impl<'w> Writer<'w> {
             draft,
             leaves,
             m,
-            at: HashMap::new(),
-            slots: HashMap::new(),
+            at: vec![None; graph.values()],
+            slots: vec![None; graph.values()],
             workspaces: Vec::new(),
             ins: Vec::new(),
             outs: Vec::new(),
@@ -273,6 +273,9 @@ impl<'w> Writer<'w> {
     fn root(&self, v: u32) -> u32 {
         if let Home::ViewOf(r) = self.draft.home[v as usize] { r } else { v }
     }
+    fn slot(&self, v: u32) -> SlotInfo {
+        self.slots[v as usize].unwrap_or_default()
+    }
     fn bytes(&self, v: u32) -> u64 {
         self.draft.desc(self.graph, v).and_then(TensorDesc::data_bytes).unwrap_or(0)
     }
@@ -283,7 +286,8 @@ impl<'w> Writer<'w> {
         let streams = &self.draft.streams;
         let mut lives: Vec<Life> = Vec::new();
         let mut of: BTreeMap<u32, usize> = BTreeMap::new();
-        let mut spaces: Vec<Vec<usize>> = Vec::new();
+        let mut spaces: Vec<Vec<usize>> = Vec::with_capacity(self.draft.launches.len());
+        let mut comes_in = vec![false; self.graph.values()];
         for (k, l) in (0u32..).zip(&self.draft.launches) {
             let n = &self.graph.nodes[l.node as usize];
             for v in n.inputs.iter().flatten() {
@@ -296,8 +300,11 @@ impl<'w> Writer<'w> {
                     }
                     Home::InPlace(_) => {}
                     Home::Known if self.graph.constants[r as usize].is_some() => {}
-                    _ if !self.ins.contains(&r) => self.ins.push(r),
-                    _ => {}
+                    _ => {
+                        if !std::mem::replace(&mut comes_in[r as usize], true) {
+                            self.ins.push(r);
+                        }
+                    }
                 }
             }
             for v in &n.outputs {
@@ -328,7 +335,7 @@ impl<'w> Writer<'w> {
             ..SlotInfo::default()
         };
         for (v, i) in &of {
-            self.slots.insert(*v, feature(offsets[*i], lives[*i].bytes, false));
+            self.slots[*v as usize] = Some(feature(offsets[*i], lives[*i].bytes, false));
         }
         self.workspaces =
             spaces.iter().map(|s| s.iter().map(|i| feature(offsets[*i], lives[*i].bytes, false)).collect()).collect();
@@ -346,11 +353,11 @@ impl<'w> Writer<'w> {
                     ..ZeroCopyInfo::default()
                 });
                 let slot = feature(at, size, true);
-                self.slots.insert(v, slot);
+                self.slots[v as usize] = Some(slot);
                 // What a state becomes lies where it is.
                 let held = self.draft.held.iter().find(|h| h.of.value == v);
                 if let Some(h) = held.filter(|_| !output) {
-                    self.slots.insert(h.of.result, slot);
+                    self.slots[h.of.result as usize] = Some(slot);
                 }
                 let desc = self.room(v).unwrap_or_else(|| self.desc(v));
                 let io = IoInfo { name: self.name(v), desc, slot };
@@ -390,11 +397,17 @@ impl<'w> Writer<'w> {
 
     /// Writes nodes and tasks.
     fn write(&mut self) {
+        let draft = self.draft;
+        // A node for each launch, and for most of them one or two for what they read.
+        let (nodes, tasks) = (3 * draft.launches.len() + self.ins.len() + 1, draft.launches.len() + 1);
+        self.m.graphs[0].nodes.reserve(nodes);
+        self.nodes.reserve(nodes);
+        self.m.tasks.reserve(tasks);
+        self.made.reserve(tasks);
         for v in self.ins.clone() {
             self.source(v, "Data");
         }
-        let mut kernels: HashMap<String, ()> = HashMap::new();
-        let draft = self.draft;
+        let mut kernels: HashSet<&str> = HashSet::with_capacity(draft.launches.len());
         let end = draft.streams.end();
         let events = self.events(&end);
         for (k, l) in draft.launches.iter().enumerate() {
@@ -409,7 +422,7 @@ impl<'w> Writer<'w> {
             self.sync(TaskType::EVENT_WAIT, first, stream, &events.waits[k]);
             for (i, copy) in &l.copies {
                 inputs[*i] = self.copy(n, *i, copy, inputs[*i], stream);
-                kernels.extend(copy.kernel.iter().map(|b| (b.name.to_string(), ())));
+                kernels.extend(copy.kernel.iter().map(|b| b.name.as_str()));
             }
             let at = self.m.graphs[0].nodes.len() as u32;
             // What a state becomes is seen as its whole room by who writes behind it.
@@ -423,7 +436,7 @@ impl<'w> Writer<'w> {
                 engine: l.launch.engine.clone(),
                 inputs,
                 outputs: n.outputs.iter().map(written).collect(),
-                slots: n.outputs.iter().map(|v| self.slots.get(v).copied().unwrap_or_default()).collect(),
+                slots: n.outputs.iter().map(|v| self.slot(*v)).collect(),
                 workspaces: self.workspaces[k].clone(),
                 attrs: n.attrs.clone(),
                 stream: Some(stream),
@@ -433,7 +446,7 @@ impl<'w> Writer<'w> {
             self.push(node, l.node);
             let own = (0u32..).zip(&n.outputs).filter(|(_, v)| !matches!(draft.home[**v as usize], Home::InPlace(_)));
             for (i, v) in own {
-                self.at.insert(*v, ValueAt { node: at, output: i });
+                self.at[*v as usize] = Some(ValueAt { node: at, output: i });
             }
             if let Some(p) = &l.pieces {
                 let bound = p.one.bound.first();
@@ -449,7 +462,7 @@ impl<'w> Writer<'w> {
             }
             self.sync(TaskType::EVENT_RECORD, at, stream, &events.records[k]);
             if let Some(b) = &l.launch.kernel {
-                if kernels.insert(b.name.to_string(), ()).is_none() {
+                if kernels.insert(b.name.as_str()) {
                     let binary = Bytes::copy_from_slice(&b.binary);
                     let (name, engine) = (b.name.to_string(), l.launch.engine.clone());
                     self.m.kernels.push(KernelInfo { name, engine, binary });
@@ -502,7 +515,7 @@ impl<'w> Writer<'w> {
     }
     /// A node that stands for memory.
     fn source(&mut self, v: u32, op: &str) -> ValueAt {
-        let slot = self.slots.get(&v).copied().unwrap_or_default();
+        let slot = self.slot(v);
         let room = if op == "Data" { self.room(v) } else { None };
         let n = NodeInfo {
             name: self.name(v),
@@ -513,7 +526,7 @@ impl<'w> Writer<'w> {
             ..NodeInfo::default()
         };
         let at = ValueAt { node: self.push(n, NODE_OF_NONE), output: 0 };
-        self.at.insert(v, at);
+        self.at[v as usize] = Some(at);
         at
     }
     /// Copies what node `n` writes over to where its output of that number lies; what it reads then.
@@ -525,7 +538,7 @@ impl<'w> Writer<'w> {
             engine: copy.engine.clone(),
             inputs: vec![from],
             outputs: vec![self.desc(out)],
-            slots: vec![self.slots.get(&out).copied().unwrap_or_default()],
+            slots: vec![self.slot(out)],
             stream: Some(stream),
             logical_stream: self.draft.streams.logical.get(stream as usize).copied(),
             ..NodeInfo::default()
@@ -541,18 +554,18 @@ impl<'w> Writer<'w> {
     }
     /// Where a launch reads a value.
     fn read(&mut self, v: u32) -> ValueAt {
-        if let Some(at) = self.at.get(&v) {
-            return *at;
+        if let Some(at) = self.at[v as usize] {
+            return at;
         }
         let r = self.root(v);
         if let Some((t, offset)) = &self.graph.constants[r as usize] {
             let size = t.byte_len().unwrap_or(0);
             let slot = SlotInfo { space: SlotInfo::WEIGHTS, offset: *offset, size, ..SlotInfo::default() };
-            self.slots.insert(v, slot);
+            self.slots[v as usize] = Some(slot);
             return self.source(v, if r == v { "Const" } else { "Reshape" });
         }
-        if let Some(slot) = self.slots.get(&r).copied() {
-            self.slots.insert(v, slot);
+        if let Some(slot) = self.slots[r as usize] {
+            self.slots[v as usize] = Some(slot);
         }
         self.source(v, "Reshape")
     }

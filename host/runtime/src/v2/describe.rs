@@ -267,7 +267,7 @@ fn rounds(graph: &Graph, engines: &[&str], tools: &Tools) -> Rounds {
     loop {
         let mut round = Round::default();
         // A round has as many launches as its streams and events suffice for.
-        let (mut streams, mut behind) = (Streams::new(limits), Behind::default());
+        let (mut streams, mut behind) = (Streams::new(limits), Behind::new(graph));
         let mut host: Vec<usize> = Vec::new();
         let before = w.done.clone();
         for (i, node) in graph.nodes.iter().enumerate() {

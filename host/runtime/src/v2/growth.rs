@@ -1,9 +1,7 @@
 //! Which inputs of a model can be state that grows in place: those that a concatenation alone
-//! reads, whose result is an output and is read by products piece by piece (the cache of keys and
-//! values of a decoder), or is one piece.
+//! reads, whose result is an output and is read by products or attentions piece by piece (the cache
+//! of keys and values of a decoder), or is one piece.
 use super::graph::{Graph, Kind, Node, SIZES};
-use super::pieces::{Cut, Operand, sized};
-use ge_plugin_api::types::{ConstTensor, TensorDesc};
 
 /// An input that can grow.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,7 +20,7 @@ pub(crate) struct Growing {
     pub(crate) result: u32,
     /// Who reads the result.
     pub(crate) readers: Vec<Reader>,
-    /// Whether all of them are products that can be cut into pieces.
+    /// Whether all of them can be cut into pieces.
     pub(crate) by_pieces: bool,
 }
 
@@ -33,7 +31,7 @@ pub(crate) struct Reader {
     pub(crate) node: u32,
     /// Which of its inputs.
     pub(crate) at: usize,
-    /// The transposition of the last two axes between, which the product does itself.
+    /// The transposition of the last two axes between, which a product does itself.
     pub(crate) through: Option<u32>,
 }
 
@@ -48,6 +46,16 @@ fn turned(n: &Node) -> Option<[&'static str; 2]> {
 /// The attribute that turns an operand of a product.
 pub(crate) fn turn(n: &Node, at: usize) -> Option<&'static str> {
     turned(n)?.get(at).copied()
+}
+
+/// Whether a node is an attention by heads, whose keys and values are the pieces of a state.
+pub(crate) fn by_heads(n: &Node) -> bool {
+    n.op.as_str() == "PromptFlashAttention" && n.attrs.str("input_layout") == Some("BNSD")
+}
+
+/// Whether a node can read a value piece by piece as its input of that number.
+fn in_pieces(n: &Node, at: usize, rank: usize) -> bool {
+    (turned(n).is_some() && at < 2) || (by_heads(n) && matches!(at, 1 | 2) && rank == 4)
 }
 
 /// The inputs of a graph that can grow.
@@ -77,10 +85,10 @@ pub(crate) fn find(g: &Graph) -> Vec<Growing> {
     g.inputs.iter().enumerate().filter_map(one).collect()
 }
 
-/// Who reads a value, and whether all are products.
+/// Who reads a value, and whether all can do so piece by piece.
 fn readers_of(g: &Graph, value: u32, rank: usize) -> (Vec<Reader>, bool) {
     let mut out = Vec::new();
-    let mut products = true;
+    let mut by_pieces = true;
     for node in &g.readers[value as usize] {
         let n = &g.nodes[*node as usize];
         if n.kind == Kind::Output || SIZES.contains(&n.op.as_str()) {
@@ -100,15 +108,17 @@ fn readers_of(g: &Graph, value: u32, rank: usize) -> (Vec<Reader>, bool) {
         for r in list {
             let reads: Vec<usize> =
                 (0..).zip(&g.nodes[r as usize].inputs).filter(|(_, v)| **v == Some(from)).map(|(k, _)| k).collect();
-            // Who reads it twice is listed twice: the graph says so.
-            let Some(at) = reads.first().copied() else { continue };
-            products &= reads.len() == 1 && at < 2 && turned(&g.nodes[r as usize]).is_some();
-            if !out.iter().any(|o: &Reader| o.node == r) {
-                out.push(Reader { node: r, at, through });
+            for at in reads {
+                by_pieces &= in_pieces(&g.nodes[r as usize], at, rank);
+                // Who reads it twice is listed twice: the graph says so.
+                let reader = Reader { node: r, at, through };
+                if !out.contains(&reader) {
+                    out.push(reader);
+                }
             }
         }
     }
-    (out, products)
+    (out, by_pieces)
 }
 
 /// Whether a permutation swaps the last two axes and leaves the others.
@@ -117,95 +127,3 @@ fn swaps_last(perm: &[i64], rank: usize) -> bool {
     let r = rank as i64;
     perm.len() == rank && last == [r - 1, r - 2] && lead.iter().zip(0..).all(|(a, b)| *a == b)
 }
-
-/// A state that a run brings, as plans see it.
-#[derive(Clone, Debug)]
-pub(crate) struct Held {
-    /// What it is in the graph.
-    pub(crate) of: Growing,
-    /// Pieces, rows that there is room for, elements of a row.
-    pub(crate) room: [u64; 3],
-    /// Rows that it has.
-    pub(crate) rows: u64,
-    /// Bytes of a row.
-    pub(crate) row_bytes: u64,
-}
-
-impl Held {
-    fn step(&self) -> Option<u64> {
-        self.room[1].checked_mul(self.row_bytes)
-    }
-
-    /// The concatenation as one piece of what is new, written behind what is there. `given`: value,
-    /// descriptor and bytes of its inputs; `out`: what it gives.
-    pub(crate) fn extend<'c>(&self, n: &'c Node, given: &Given, out: &TensorDesc) -> Option<Cut<'c>> {
-        let ones = vec![1u64; self.of.axis];
-        let mut inputs = Vec::with_capacity(given.len());
-        for (value, d, _) in given.iter().skip(1).map(|g| g.as_ref()).collect::<Option<Vec<_>>>()? {
-            let dims = d.shape.sizes()?;
-            let desc = sized(d, &[&ones[..], &dims[self.of.axis..]].concat());
-            let step = desc.data_bytes()?;
-            inputs.push(Operand { value: *value, desc, known: None, offset: 0, step });
-        }
-        let dims = out.shape.sizes()?;
-        let rows = dims.get(self.of.axis)?.checked_sub(self.rows)?;
-        let desc = sized(out, &[&ones[..], &[rows], &dims[self.of.axis + 1..]].concat());
-        let mut attrs = n.attrs.clone();
-        attrs.set("N", inputs.len() as i64);
-        let output = (desc, self.rows.checked_mul(self.row_bytes)?, self.step()?);
-        Some(Cut { name: &n.name, op: n.op, flags: n.flags, attrs, pieces: self.room[0], inputs, output })
-    }
-
-    /// A product as one piece of each operand.
-    pub(crate) fn product<'c>(&self, n: &'c Node, r: &Reader, given: &Given, out: &TensorDesc) -> Option<Cut<'c>> {
-        let lead = self.of.axis;
-        let state = given.get(r.at)?.as_ref()?.1.shape.sizes()?;
-        let mut inputs = Vec::with_capacity(given.len());
-        // A product without a bias has two inputs.
-        for (k, g) in given.iter().enumerate() {
-            let (value, d, known) = g.as_ref()?;
-            let dims = d.shape.sizes()?;
-            if dims.len() != state.len() {
-                return None;
-            }
-            let ones = vec![1u64; lead];
-            let (value, tail, step, known) = if k == r.at {
-                let (a, b) = (dims[lead], dims[lead + 1]);
-                let tail = if r.through.is_some() { [b, a] } else { [a, b] };
-                (self.of.value, tail, self.step()?, None)
-            } else if dims[..lead] == state[..lead] {
-                let tail = [dims[lead], dims[lead + 1]];
-                (*value, tail, d.dtype.bytes_of(tail[0].checked_mul(tail[1])?)?, None)
-            } else if dims[..lead].iter().all(|d| *d == 1) {
-                (*value, [dims[lead], dims[lead + 1]], 0, known.clone())
-            } else {
-                return None;
-            };
-            let desc = sized(d, &[&ones[..], &tail[..]].concat());
-            inputs.push(Operand { value, desc, known, offset: 0, step });
-        }
-        let dims = out.shape.sizes()?;
-        if dims.len() != state.len() || dims[..lead] != state[..lead] {
-            return None;
-        }
-        let desc = sized(out, &[&vec![1u64; lead][..], &dims[lead..]].concat());
-        let step = desc.data_bytes()?;
-        let mut attrs = n.attrs.clone();
-        if r.through.is_some() {
-            let key = turn(n, r.at)?;
-            attrs.set(key, !n.attrs.flag(key));
-        }
-        Some(Cut {
-            name: &n.name,
-            op: n.op,
-            flags: n.flags,
-            attrs,
-            pieces: self.room[0],
-            inputs,
-            output: (desc, 0, step),
-        })
-    }
-}
-
-/// Value, descriptor and known bytes of each input of a node.
-pub(crate) type Given = [Option<(u32, TensorDesc, Option<ConstTensor>)>];

@@ -24,6 +24,8 @@ mod graph;
 mod launch;
 /// What grows in place.
 mod growth;
+/// States that a run brings.
+mod held;
 /// What fits an input.
 mod inputs;
 /// Variables of a run.

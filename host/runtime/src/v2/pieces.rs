@@ -35,6 +35,8 @@ pub(crate) struct Cut<'c> {
     /// Flags of its prototype.
     pub(crate) flags: u64,
     pub(crate) attrs: AttrMap,
+    /// Which operands are turned besides what the node says, a bit for each.
+    pub(crate) turned: u32,
     pub(crate) pieces: u64,
     pub(crate) inputs: Vec<Operand>,
     /// One piece of what it gives, from where, and how far the pieces lie apart.

@@ -6,7 +6,8 @@
 //! next round. A plan depends on nothing but shapes, and the values that decide shapes, so that it
 //! serves every run that has the same.
 use super::graph::{Graph, Kind, Node, SIZES};
-use super::growth::{Given, Growing, Held};
+use super::growth::{Growing, Reader};
+use super::held::{self, Given, Held};
 use super::launch::{self, Launch};
 use super::pieces::{self, Cut, Pieced};
 use super::sequence;
@@ -52,7 +53,7 @@ pub(crate) struct Launched {
     /// Its tasks as its executor has bound them.
     pub(crate) bound: Arc<[OnceLock<Bound>]>,
     /// How it runs piece by piece, if it does.
-    pub(crate) pieces: Option<Pieced>,
+    pub(crate) pieces: Option<Box<Pieced>>,
     /// What copies the inputs that it writes over to where its outputs lie, by the input's number.
     pub(crate) copies: Vec<(usize, Arc<Launch>)>,
 }
@@ -108,9 +109,9 @@ pub(crate) fn draft(
         tilings,
         planned: done.to_vec(),
         full: false,
-        behind: Behind::default(),
+        behind: Behind::new(graph),
         d: Draft {
-            launches: Vec::new(),
+            launches: Vec::with_capacity(graph.nodes.len()),
             streams: Streams::new(Limits::of(&tools.target.soc)),
             host: Vec::new(),
             done: Vec::new(),
@@ -130,7 +131,7 @@ pub(crate) fn draft(
             if keyed(graph, v, t.dtype, || t.bytes()).is_some() {
                 p.d.known[v] = t.to_constant();
             }
-            p.d.held.extend(held(t, v as u32, growing));
+            p.d.held.extend(held_of(t, v as u32, growing));
         }
     }
     // Constants are at hand in every round.
@@ -161,7 +162,7 @@ pub(crate) fn draft(
 }
 
 /// What a state is that may grow in place.
-fn held(t: &Tensor<'_>, value: u32, growing: &[Growing]) -> Option<Held> {
+fn held_of(t: &Tensor<'_>, value: u32, growing: &[Growing]) -> Option<Held> {
     let Store::State(s) = &t.store else { return None };
     let of = growing.iter().find(|g| g.value == value && g.axis == s.axis())?;
     let fits = s.is_newest() && s.dims() == &t.dims[..] && (of.by_pieces || s.pieces() == 1);
@@ -251,14 +252,16 @@ impl Planner<'_> {
             self.finish(i, Some(result));
             return Ok(true);
         }
-        let mut by_pieces = self.d.held.iter().filter(grown).filter(|h| h.of.by_pieces);
-        let reader = |h: &Held| h.of.readers.iter().find(|r| r.node == at).cloned();
-        let Some((h, r)) = by_pieces.find_map(|h| Some((h.clone(), reader(h)?))) else {
+        let by_pieces = self.d.held.iter().filter(grown).filter(|h| h.of.by_pieces);
+        let readers = |h: &'_ Held| h.of.readers.iter().filter(|r| r.node == at).cloned().collect::<Vec<_>>();
+        let states: Vec<(Held, Reader)> =
+            by_pieces.flat_map(|h| readers(h).into_iter().map(|r| (h.clone(), r))).collect();
+        if states.is_empty() {
             return Ok(false);
-        };
+        }
         let one = self.given(n);
         let outs = self.infer(n, &self.node(n, &one))?;
-        let cut = outs.first().and_then(|d| h.product(n, &r, &one, d));
+        let cut = outs.first().and_then(|d| held::reading(&states, n, &one, d));
         if !self.cut(i, cut.as_ref(), &outs, Home::Made)? {
             self.d.refused = true;
         }
@@ -270,21 +273,21 @@ impl Planner<'_> {
         let Some(cut) = cut.filter(|_| outs.len() == 1) else { return Ok(false) };
         let Some(one) = self.piece(i, cut)? else { return Ok(false) };
         let Some((launch, pieces)) = pieces::find(self.tools, cut, one) else { return Ok(false) };
-        self.place(i, (Arc::new(launch), Arc::new([])), Some(pieces), outs, home);
+        self.place(i, (Arc::new(launch), Arc::new([])), Some(Box::new(pieces)), outs, home);
         Ok(true)
     }
 
     /// What one piece of a node runs as, which is often what it ran as in the step before.
     fn piece(&self, i: usize, cut: &Cut<'_>) -> Result<Option<Tiled>, RuntimeError> {
         let key = tiling::key_of_piece(cut);
-        if let Some(t) = key.as_ref().and_then(|k| self.tilings.get(i as u32, k)) {
+        if let Some(t) = key.as_ref().and_then(|k| self.tilings.of(self.graph, i as u32, k)) {
             return Ok(Some(t));
         }
         let engine = self.engines.get(i).map_or("", String::as_str);
         let Some(launch) = pieces::ask(self.tools, cut, engine)? else { return Ok(None) };
         let tiled = Tiled::new(Arc::new([]), Arc::new(launch));
         if let Some(key) = key {
-            self.tilings.put(i as u32, key, tiled.clone());
+            self.tilings.found(self.graph, i as u32, key, &tiled);
         }
         Ok(Some(tiled))
     }
@@ -338,7 +341,8 @@ impl Planner<'_> {
             return Ok(());
         }
         let input = n.inputs.first().copied().flatten();
-        if let Some((from, d)) = input.zip(outs.first()).filter(|_| n.flags & flags::VIEW != 0 && outs.len() == 1) {
+        let shows = n.flags & flags::VIEW != 0 || self.moves_nothing(n);
+        if let Some((from, d)) = input.zip(outs.first()).filter(|_| shows && outs.len() == 1) {
             let bytes = self.d.desc(self.graph, from).and_then(TensorDesc::data_bytes);
             if bytes.is_some() && bytes == d.data_bytes() {
                 let root = match self.d.home[from as usize] {
@@ -372,6 +376,16 @@ impl Planner<'_> {
             Err(why) => return Err(nobody(n, &why)),
         }
         Ok(())
+    }
+
+    /// Whether a node moves axes of one place alone, so that nothing lies elsewhere behind it.
+    fn moves_nothing(&self, n: &Node) -> bool {
+        let perm = n.attrs.ints("perm").filter(|_| n.op.as_str() == "TransposeD");
+        let dims = n.inputs.first().copied().flatten().and_then(|v| self.d.desc(self.graph, v)?.shape.sizes());
+        let Some((perm, dims)) = perm.zip(dims) else { return false };
+        let size = |axis: &usize| dims.get(*axis).is_some_and(|d| *d != 1);
+        let axes = perm.iter().filter_map(|p| usize::try_from(*p).ok()).filter(size);
+        perm.len() == dims.len() && axes.is_sorted()
     }
 
     /// Whether a node copies what its one reader writes over: that has a copy of its own.
@@ -423,7 +437,7 @@ impl Planner<'_> {
         &mut self,
         i: usize,
         (launch, bound): (Arc<Launch>, Arc<[OnceLock<Bound>]>),
-        pieces: Option<Pieced>,
+        pieces: Option<Box<Pieced>>,
         outs: &[TensorDesc],
         home: Home,
     ) {

@@ -192,12 +192,14 @@ impl Placed {
 }
 
 /// Launches that the values and nodes of a round stand behind.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Behind {
     /// The launch that makes a value; a view has that of what it shows.
-    made: HashMap<u32, u32>,
+    made: Vec<Option<u32>>,
     /// The launch of a node.
-    launch: HashMap<u32, u32>,
+    launch: Vec<Option<u32>>,
+    /// How many there are.
+    launches: u32,
     /// Launches that a node without one stands behind by control edges.
     controls: HashMap<u32, Vec<u32>>,
     /// The same, by its values.
@@ -205,10 +207,20 @@ pub(crate) struct Behind {
 }
 
 impl Behind {
+    /// Before anything of a graph is launched.
+    pub(crate) fn new(graph: &Graph) -> Behind {
+        Behind {
+            made: vec![None; graph.values()],
+            launch: vec![None; graph.nodes.len()],
+            launches: 0,
+            controls: HashMap::new(),
+            values: HashMap::new(),
+        }
+    }
     /// What a node stands behind.
     pub(crate) fn of(&self, graph: &Graph, node: u32) -> Vec<u32> {
         let reads = graph.nodes[node as usize].inputs.iter().flatten();
-        let mut out: Vec<u32> = reads.filter_map(|v| self.made.get(v).copied()).collect();
+        let mut out: Vec<u32> = reads.filter_map(|v| self.made[*v as usize]).collect();
         out.extend(self.by_controls(graph, node));
         out.sort_unstable();
         out.dedup();
@@ -220,22 +232,24 @@ impl Behind {
         let mut out: Vec<u32> =
             n.inputs.iter().flatten().filter_map(|v| self.values.get(v)).flatten().copied().collect();
         for c in &n.controls {
-            out.extend(self.launch.get(c));
+            out.extend(self.launch[*c as usize]);
             out.extend(self.controls.get(c).into_iter().flatten());
         }
         out
     }
     /// A node is the next launch.
     pub(crate) fn launched(&mut self, graph: &Graph, node: u32) {
-        let launch = self.launch.len() as u32;
-        self.launch.insert(node, launch);
-        self.made.extend(graph.nodes[node as usize].outputs.iter().map(|v| (*v, launch)));
+        let launch = Some(self.launches);
+        self.launches += 1;
+        self.launch[node as usize] = launch;
+        graph.nodes[node as usize].outputs.iter().for_each(|v| self.made[*v as usize] = launch);
     }
     /// A node is done without a launch; `shows`: the value that its output is a view of.
     pub(crate) fn done(&mut self, graph: &Graph, node: u32, shows: Option<u32>) {
         let n = &graph.nodes[node as usize];
-        if let Some(launch) = shows.and_then(|v| self.made.get(&v).copied()) {
-            self.made.extend(n.outputs.iter().map(|v| (*v, launch)));
+        let launch = shows.and_then(|v| self.made[v as usize]);
+        if launch.is_some() {
+            n.outputs.iter().for_each(|v| self.made[*v as usize] = launch);
         }
         let behind = self.by_controls(graph, node);
         if !behind.is_empty() {
@@ -416,7 +430,7 @@ pub(crate) mod tests {
             readers: vec![Vec::new(); 10],
             streams: vec![0; 5],
         };
-        let mut b = Behind::default();
+        let mut b = Behind::new(&graph);
         assert!(b.of(&graph, 0).is_empty());
         b.launched(&graph, 0);
         b.done(&graph, 1, Some(0));

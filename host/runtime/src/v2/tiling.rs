@@ -50,7 +50,8 @@ type Kept = VecDeque<(Vec<u8>, Tiled)>;
 /// What the nodes of one graph ran as.
 #[derive(Default)]
 pub(crate) struct Tilings {
-    nodes: Mutex<HashMap<u32, Kept>>,
+    /// By node.
+    nodes: Mutex<Vec<Kept>>,
     /// Nodes that an engine cannot tell apart but by their names: the first of them, by node.
     alike: Vec<Option<u32>>,
     /// What the last of those ran as that was asked for.
@@ -116,7 +117,7 @@ pub(crate) fn key(
     desc: &[Option<TensorDesc>],
     known: &[Option<ConstTensor>],
 ) -> Option<Vec<u8>> {
-    let mut out = Vec::with_capacity(16 * n.inputs.len());
+    let mut out = Vec::with_capacity(48 * n.inputs.len());
     for v in &n.inputs {
         let Some(v) = v else {
             out.push(ABSENT);
@@ -140,6 +141,7 @@ pub(crate) fn key(
 /// What the tiling of one piece of a node depends on; it is no key of the node as a whole.
 pub(crate) fn key_of_piece(cut: &Cut<'_>) -> Option<Vec<u8>> {
     let mut out = vec![PIECE];
+    out.extend_from_slice(&cut.turned.to_le_bytes());
     for o in &cut.inputs {
         add(&mut out, &o.desc)?;
         if let Some(t) = &o.known {
@@ -175,7 +177,7 @@ impl Tilings {
                 i
             }));
         }
-        Tilings { alike, ..Tilings::default() }
+        Tilings { nodes: Mutex::new(vec![Kept::new(); graph.nodes.len()]), alike, ..Tilings::default() }
     }
 
     /// What a node runs as for a key: what it ran as, or one that is like it.
@@ -216,7 +218,7 @@ impl Tilings {
     /// What a node ran as for a key.
     pub(crate) fn get(&self, node: u32, key: &[u8]) -> Option<Tiled> {
         let mut nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept = nodes.get_mut(&node)?;
+        let kept = nodes.get_mut(node as usize)?;
         let at = kept.iter().position(|k| k.0 == key)?;
         let found = kept.remove(at)?;
         let tiled = found.1.clone();
@@ -226,7 +228,7 @@ impl Tilings {
     /// Keeps what a node runs as.
     pub(crate) fn put(&self, node: u32, key: Vec<u8>, tiled: Tiled) {
         let mut nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept = nodes.entry(node).or_default();
+        let Some(kept) = nodes.get_mut(node as usize) else { return };
         // Another thread may have planned for the same sizes.
         kept.retain(|k| k.0 != key);
         if kept.len() >= KEPT {
@@ -247,7 +249,7 @@ mod tests {
 
     #[test]
     fn the_least_recently_used_goes_first() {
-        let t = Tilings::default();
+        let t = Tilings { nodes: Mutex::new(vec![Kept::new(); 9]), ..Tilings::default() };
         let get = |k: u8| t.get(7, &[k]).map(|t| t.launch.engine.clone());
         (0..4).for_each(|k| t.put(7, vec![k], tiled(&k.to_string())));
         assert_eq!(get(0).as_deref(), Some("0"));
