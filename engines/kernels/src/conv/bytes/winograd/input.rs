@@ -114,11 +114,15 @@ unsafe fn on_avx512(x: &[u8], size: usize, (flip, zero): (u8, u8), segments: &[S
     let (flips, beside) = (_mm512_set1_epi8(flip as i8), _mm512_set1_epi8((zero ^ flip) as i8));
     let (low, even) = (_mm512_set1_epi16(0xff), _mm512_set1_epi32(0xffff));
     let planes = [x.as_ptr(), if x.len() >= 2 * size { x.as_ptr().wrapping_add(size) } else { x.as_ptr() }];
-    let half: [[Halves; SIDE]; SIDE] = std::array::from_fn(|i| {
+    let row = |i: usize| {
         let [mut a, mut e, mut b, mut f] = [beside; 4];
-        for s in segments.iter().filter(|s| s.rows[i]) {
+        for s in segments {
+            if !s.rows[i] {
+                continue;
+            }
             let at = s.from + (i * s.width) as isize;
-            let [first, second] = planes.map(|p| p.cast::<i8>().wrapping_offset(at));
+            let first = planes[0].cast::<i8>().wrapping_offset(at);
+            let second = planes[1].cast::<i8>().wrapping_offset(at);
             // SAFETY: this is a row of the input, and the bytes of the masks are columns of it.
             unsafe {
                 a = _mm512_mask_loadu_epi8(a, s.masks[0], first);
@@ -132,13 +136,22 @@ unsafe fn on_avx512(x: &[u8], size: usize, (flip, zero): (u8, u8), segments: &[S
         let ab = _mm512_ternarylogic_epi32::<0xca>(even, a, _mm512_slli_epi32::<16>(b));
         let cd = _mm512_ternarylogic_epi32::<0xca>(even, _mm512_srli_epi32::<16>(a), b);
         let ef = _mm512_ternarylogic_epi32::<0xca>(even, e, _mm512_slli_epi32::<16>(f));
-        let [ab, cd, ef] = [ab, cd, ef].map(|v| _mm512_xor_si512(v, flips));
-        let of = |v| Halves(_mm512_and_si512(v, low));
-        let behind = |v| Halves(_mm512_srli_epi16::<8>(v));
-        seen([of(ab), behind(ab), of(cd), behind(cd), of(ef), behind(ef)])
-    });
-    for (j, column) in (0..SIDE).map(|j| std::array::from_fn(|i| half[i][j])).enumerate() {
-        for (i, x) in seen::<Halves>(column).into_iter().enumerate() {
+        let (ab, cd) = (_mm512_xor_si512(ab, flips), _mm512_xor_si512(cd, flips));
+        let ef = _mm512_xor_si512(ef, flips);
+        seen([
+            Halves(_mm512_and_si512(ab, low)),
+            Halves(_mm512_srli_epi16::<8>(ab)),
+            Halves(_mm512_and_si512(cd, low)),
+            Halves(_mm512_srli_epi16::<8>(cd)),
+            Halves(_mm512_and_si512(ef, low)),
+            Halves(_mm512_srli_epi16::<8>(ef)),
+        ])
+    };
+    // Called one by one: what calls a closure over an array has not the features.
+    let half: [[Halves; SIDE]; SIDE] = [row(0), row(1), row(2), row(3), row(4), row(5)];
+    let column = |j: usize| [half[0][j], half[1][j], half[2][j], half[3][j], half[4][j], half[5][j]];
+    for j in 0..SIDE {
+        for (i, x) in seen(column(j)).into_iter().enumerate() {
             // SAFETY: sixteen words of the output.
             unsafe { _mm512_storeu_si512(to.as_mut_ptr().add((i * SIDE + j) * pitch).cast(), x.0) };
         }

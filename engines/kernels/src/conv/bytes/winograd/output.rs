@@ -52,14 +52,18 @@ fn on_avx512(products: &[i32], to: &mut [i32]) {
     let flat = products.len() / PLACES;
     let ninth = _mm512_set1_epi32(NINTH);
     for (v, to) in to.chunks_exact_mut(SUMS).enumerate() {
-        let half: [[Words; STEP]; SIDE] = std::array::from_fn(|i| {
-            joined(std::array::from_fn(|j| {
+        let row = |i: usize| {
+            let m = |j: usize| {
                 // SAFETY: each place has a vector for each of the sums.
                 Words(unsafe { _mm512_loadu_si512(products.as_ptr().add((i * SIDE + j) * flat + v * LANES).cast()) })
-            }))
-        });
-        for (j, column) in (0..STEP).map(|j| std::array::from_fn(|i| half[i][j])).enumerate() {
-            for (i, v) in joined::<Words>(column).into_iter().enumerate() {
+            };
+            joined([m(0), m(1), m(2), m(3), m(4), m(5)])
+        };
+        // Called one by one: what calls a closure over an array has not the features.
+        let half: [[Words; STEP]; SIDE] = [row(0), row(1), row(2), row(3), row(4), row(5)];
+        let column = |j: usize| [half[0][j], half[1][j], half[2][j], half[3][j], half[4][j], half[5][j]];
+        for j in 0..STEP {
+            for (i, v) in joined(column(j)).into_iter().enumerate() {
                 let v = _mm512_srai_epi32::<REST>(_mm512_mullo_epi32(v.0, ninth));
                 // SAFETY: these are sixteen of the sums.
                 unsafe { _mm512_storeu_si512(to.as_mut_ptr().add((i * STEP + j) * LANES).cast(), v) };
