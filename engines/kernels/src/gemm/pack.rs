@@ -10,6 +10,8 @@ pub const KC: usize = 256;
 /// Distance of two rows of A in working memory: [`KC`], and a little more so that rows do not fall
 /// on one cache set.
 pub(crate) const A_STRIDE: usize = KC + 16;
+/// Panels that are packed side by side.
+const SIDE_BY_SIDE: usize = 4;
 
 /// Elements of a packed K x N matrix.
 pub fn packed_len(k: usize, n: usize) -> usize {
@@ -37,31 +39,38 @@ crate::multiversion! {
     pub(crate) fn pack_tile<T: PanelElem>(b: &[T], rows: (usize, usize), cols: (usize, usize), strides: (usize, usize), out: &mut [f32]) {
         let k = rows.1 - rows.0;
         let n = cols.1 - cols.0;
-        for p in 0..n.div_ceil(16) {
-            let panel = &mut out[p * 16 * k..(p + 1) * 16 * k];
-            let width = (n - p * 16).min(16);
-            let first = cols.0 + p * 16;
-            if strides.1 == 1 && width == 16 {
-                for (kk, cells) in panel.as_chunks_mut::<16>().0.iter_mut().enumerate() {
-                    let from = (rows.0 + kk) * strides.0 + first;
-                    for (c, v) in cells.iter_mut().zip(&b[from..from + 16]) {
+        // Whole panels of rows that lie one behind the other: some side by side, so that what is read
+        // of a row lies together too.
+        let whole = if strides.1 == 1 { n / 16 } else { 0 };
+        for first in (0..whole).step_by(SIDE_BY_SIDE) {
+            let some = SIDE_BY_SIDE.min(whole - first);
+            let panels = &mut out[first * 16 * k..][..some * 16 * k];
+            for kk in 0..k {
+                let from = (rows.0 + kk) * strides.0 + cols.0 + first * 16;
+                for (q, v) in b[from..from + some * 16].as_chunks::<16>().0.iter().enumerate() {
+                    let at = (q * k + kk) * 16;
+                    for (c, v) in panels[at..at + 16].iter_mut().zip(v) {
                         *c = v.wide();
                     }
                 }
-            } else {
-                if width < 16 {
-                    panel.fill(0.0);
-                }
-                for j in 0..width {
-                    let from = rows.0 * strides.0 + (first + j) * strides.1;
-                    if strides.0 == 1 {
-                        for (kk, v) in b[from..from + k].iter().enumerate() {
-                            panel[kk * 16 + j] = v.wide();
-                        }
-                    } else {
-                        for kk in 0..k {
-                            panel[kk * 16 + j] = b[from + kk * strides.0].wide();
-                        }
+            }
+        }
+        for p in whole..n.div_ceil(16) {
+            let panel = &mut out[p * 16 * k..(p + 1) * 16 * k];
+            let width = (n - p * 16).min(16);
+            let first = cols.0 + p * 16;
+            if width < 16 {
+                panel.fill(0.0);
+            }
+            for j in 0..width {
+                let from = rows.0 * strides.0 + (first + j) * strides.1;
+                if strides.0 == 1 {
+                    for (kk, v) in b[from..from + k].iter().enumerate() {
+                        panel[kk * 16 + j] = v.wide();
+                    }
+                } else {
+                    for kk in 0..k {
+                        panel[kk * 16 + j] = b[from + kk * strides.0].wide();
                     }
                 }
             }

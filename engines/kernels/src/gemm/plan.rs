@@ -104,6 +104,11 @@ const PANELS: usize = 64 * 1024;
 const MOST_PACKED: usize = 1 << 20;
 /// Rows whose sums are computed and finished together; a multiple of every register tile.
 const TOGETHER: usize = 24;
+/// Length of sums from which their steps are taken some at a time, those of all rows of a tile before
+/// the next ones: the panels that they read stay in the second cache although the tile is wide.
+const LONG: usize = 640;
+/// Rows and columns of such a tile at most.
+const LONG_TILE: [usize; 2] = [384, 256];
 /// Steps of a sum that are taken together where the rows of A need no copy.
 const OWN: usize = 1024;
 /// Rows at which reading B dominates: its rows are then streamed, a few at a time.
@@ -156,9 +161,12 @@ impl Gemm {
     fn choose_tile(&self) -> [usize; 2] {
         let batch = self.batch.len().max(1);
         let wide = (PANELS / self.k.max(1) / 32 * 32).clamp(LEAST_N, TILE_N);
-        let t = [TILE_M.min(self.m.next_multiple_of(12)), wide.min(self.n.next_multiple_of(16))];
+        let mut t = [TILE_M.min(self.m.next_multiple_of(12)), wide.min(self.n.next_multiple_of(16))];
         if t[0] == 0 || t[1] == 0 {
             return [12, 16];
+        }
+        if self.by_steps() {
+            t = [LONG_TILE[0].min(self.m.next_multiple_of(12)), LONG_TILE[1].min(self.n.next_multiple_of(16))];
         }
         if self.m <= FEW && matches!(self.b, BMatrix::Plain(b) if b.col == 1) {
             // Long parts of the rows of B, which memory gives faster than short ones.
@@ -178,10 +186,15 @@ impl Gemm {
         })
     }
 
+    /// Whether the steps of a sum are taken some at a time for all rows of a tile.
+    fn by_steps(&self) -> bool {
+        self.k > LONG && self.m > 2 * TOGETHER && self.n >= 2 * LEAST_N
+    }
+
     /// Whether a tile packs its columns of B once, for several groups of rows.
     fn packs_whole(&self) -> bool {
         let plain = matches!(self.b, BMatrix::Plain(_));
-        plain && self.m > TOGETHER && self.k.saturating_mul(self.tile[1]) <= MOST_PACKED
+        plain && !self.by_steps() && self.m > TOGETHER && self.k.saturating_mul(self.tile[1]) <= MOST_PACKED
     }
 
     /// Whether rows of A meet columns of B that stand side by side, few enough that reading B is
@@ -311,12 +324,13 @@ impl Gemm {
         }
         let [tm, tn] = self.tile;
         let together = tm.min(TOGETHER);
+        let kept = if self.by_steps() { tm } else { together };
         let panels = match self.b {
             BMatrix::Packed { .. } => 0,
             BMatrix::Plain(_) => tn * if self.packs_whole() { self.k } else { KC.min(self.k) },
         };
         let end = units.end.min(self.units());
-        with_scratch(together * A_STRIDE + panels + together * tn, |s| {
+        with_scratch(together * A_STRIDE + panels + kept * tn, |s| {
             let (sa, s) = s.split_at_mut(together * A_STRIDE);
             let (sb, sc) = s.split_at_mut(panels);
             for unit in units.start..end {
@@ -357,6 +371,11 @@ impl<T: PanelElem, U: PanelElem> Work for Tile<'_, '_, '_, T, U> {
             for (i, row) in (i0..i1).zip(self.sc.chunks_exact_mut(width)) {
                 dots(isa, &b[j0 * s.col..], s.col, n, &a[i * g.a.row..][..g.k], Row(row));
             }
+            self.finish(batch, (i0, i1), (j0, n), width);
+            return;
+        }
+        if g.by_steps() {
+            self.by_steps::<I, MR, NP, N4, N1>(isa, (a, b), (i0, i1), (j0, j1));
             self.finish(batch, (i0, i1), (j0, n), width);
             return;
         }
@@ -415,7 +434,51 @@ impl<T: PanelElem, U: PanelElem> Work for Tile<'_, '_, '_, T, U> {
     }
 }
 
-impl<T, U: PanelElem> Tile<'_, '_, '_, T, U> {
+impl<T: PanelElem, U: PanelElem> Tile<'_, '_, '_, T, U> {
+    /// The sums of a tile, some steps at a time.
+    #[inline(always)]
+    fn by_steps<I: Isa, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(
+        &mut self,
+        isa: I,
+        (a, b): (&[T], &[T]),
+        rows: (usize, usize),
+        cols: (usize, usize),
+    ) {
+        let g = self.plan;
+        let panels = (cols.1 - cols.0).div_ceil(16);
+        let width = panels * 16;
+        let own = T::singles(a).filter(|_| g.a.col == 1 && !crowded(g.a.row));
+        for k0 in (0..g.k).step_by(KC) {
+            let k1 = (k0 + KC).min(g.k);
+            if let BMatrix::Plain(s) = g.b {
+                pack_tile(b, (k0, k1), cols, (s.row, s.col), self.sb);
+            }
+            for from in (rows.0..rows.1).step_by(TOGETHER) {
+                let to = (from + TOGETHER).min(rows.1);
+                let shape = (to - from, panels, k1 - k0);
+                let left = match own {
+                    Some(a) => Left { data: &a[from * g.a.row + k0..], stride: g.a.row },
+                    None => {
+                        copy_tile(a, (from, to), (k0, k1), (g.a.row, g.a.col), self.sa);
+                        Left::copied(self.sa)
+                    }
+                };
+                let sums = &mut self.sc[(from - rows.0) * width..];
+                match g.b {
+                    BMatrix::Packed { rows } => {
+                        let first = (cols.0 / 16) * 16 * rows + k0 * 16;
+                        let p = Strided { data: &b[first..], row: 16, panel: 16 * rows };
+                        tile::<I, _, MR, NP, N4, N1>(isa, shape, left, p, sums, width, k0 == 0);
+                    }
+                    BMatrix::Plain(_) => {
+                        let p = Strided { data: &*self.sb, row: 16, panel: 16 * (k1 - k0) };
+                        tile::<I, _, MR, NP, N4, N1>(isa, shape, left, p, sums, width, k0 == 0);
+                    }
+                }
+            }
+        }
+    }
+
     /// From the sums of some rows and columns to their places.
     fn finish(&mut self, batch: usize, rows: (usize, usize), (j, n): (usize, usize), width: usize) {
         for (i, row) in (rows.0..rows.1).zip(self.sc.chunks_exact_mut(width)) {

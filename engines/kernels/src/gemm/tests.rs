@@ -65,6 +65,49 @@ proptest! {
     }
 }
 
+/// Sums so long that all rows of a tile take some steps before the next ones: the same bits as of fewer
+/// columns, which go row by row.
+#[test]
+fn long_sums_are_taken_in_steps_and_are_the_same() {
+    let (m, k) = (61, 2 * KC + 140);
+    for (n, tb, ta) in [(128, false, false), (131, true, false), (300, false, true), (144, true, true)] {
+        let (a, b) = (numbers(m * k, 5), numbers(k * n, 6));
+        let sa = if ta { Matrix::transposed(m) } else { Matrix::rows(k) };
+        let sb = if tb { Matrix::transposed(k) } else { Matrix::rows(n) };
+        let mut panels = vec![0.0; packed_len(k, n)];
+        pack_columns(&b, k, n, sb.row, sb.col, &mut panels);
+        let want = naive(m, n, k, |i, x| a[i * sa.row + x * sa.col], |x, j| b[x * sb.row + j * sb.col]);
+        let bias = numbers(n, 7);
+        let run = |g: &Gemm, b: &[f32], bias: &[f32]| {
+            let mut c = vec![f32::NAN; m * bias.len()];
+            let e = Epilogue { bias: Bias::PerColumn(bias), ..Epilogue::default() };
+            for block in (0..5).rev() {
+                g.run(block_range(g.units(), block, 5), &a, b, &e, &mut Out::new(&mut c)).unwrap();
+            }
+            c
+        };
+        let plain = Gemm::new([m, n, k], sa, BMatrix::Plain(sb), vec![[0, 0]]).unwrap();
+        let packed = Gemm::new([m, n, k], sa, BMatrix::Packed { rows: k }, vec![[0, 0]]).unwrap();
+        let first = run(&plain, &b, &bias);
+        for (i, (c, w)) in first.iter().zip(&want).enumerate() {
+            assert!((f64::from(*c) - w - f64::from(bias[i % n])).abs() <= 2e-4, "element {i}: {c} for {w}");
+        }
+        for level in Level::available() {
+            with_level(level, || {
+                for tile in [plain.tile(), [12, 16], [24, 144], [384, 256]] {
+                    assert_eq!(run(&plain.clone().with_tile(tile[0], tile[1]), &b, &bias), first, "{level:?}");
+                    assert_eq!(run(&packed.clone().with_tile(tile[0], tile[1]), &panels, &bias), first, "{level:?}");
+                }
+            });
+        }
+        // The first panels alone are few enough columns to go row by row.
+        let few = Gemm::new([m, 64, k], sa, BMatrix::Packed { rows: k }, vec![[0, 0]]).unwrap();
+        let c = run(&few, &panels, &bias[..64]);
+        let same = |i: usize| c[i * 64..(i + 1) * 64] == first[i * n..i * n + 64];
+        assert!((0..m).all(same));
+    }
+}
+
 #[test]
 fn bias_residual_and_activation_come_after_the_product() {
     let (m, n, k) = (5, 19, 33);
