@@ -423,7 +423,7 @@ impl OpSetObject {
 /// Ready inferences for common operators.
 pub mod infer {
     use super::*;
-    use crate::types::Dim;
+    use crate::types::{Dim, Expr};
 
     /// Output 0 is like input 0.
     /// # Errors
@@ -431,13 +431,15 @@ pub mod infer {
     pub fn same(ctx: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
         Ok(vec![ctx.like(0)?])
     }
-    /// NumPy broadcasting of two shapes.
+    /// NumPy broadcasting of two shapes. The lesser of a size and a number fits that size only where it
+    /// is the same, or 1.
     /// # Errors
     /// `failed`: two sizes of one axis differ and neither is 1.
     pub fn broadcast_shapes(a: &Shape, b: &Shape) -> Result<Shape> {
         let (Some(ra), Some(rb)) = (a.rank(), b.rank()) else { return Ok(Shape::unranked()) };
         let r = ra.max(rb);
         let at = |s: &Shape, rs: usize, i: usize| if i + rs >= r { s.dims()[i + rs - r] } else { Dim::known(1) };
+        let lesser = |x: Dim, y: Dim| Expr::of(x).zip(Expr::of(y)).is_some_and(|(x, y)| x.is_lesser_of(&y));
         let mut out = Vec::with_capacity(r);
         for i in 0..r {
             let (x, y) = (at(a, ra, i), at(b, rb, i));
@@ -448,7 +450,8 @@ pub mod infer {
                 (Some(_), Some(_)) => return Err(Error::failed(format!("shapes {a} and {b} do not broadcast"))),
                 (Some(_), None) => x,
                 (None, Some(_)) => y,
-                _ if x.same(y) => x,
+                _ if x.same(y) || lesser(y, x) => x,
+                _ if lesser(x, y) => y,
                 _ => Dim::UNKNOWN,
             });
         }

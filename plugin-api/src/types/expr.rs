@@ -161,6 +161,26 @@ impl Expr {
         Expr::atom(Atom::Max(Box::new(a.clone()), Box::new(b.clone()))).kept()
     }
 
+    /// The lesser of two, written as the one that has a greatest value without what it is beyond the
+    /// other.
+    pub fn lesser(&self, other: &Expr) -> Option<Expr> {
+        let (low, high) = self.sub(other)?.bounds();
+        if low.is_some_and(|v| v >= 0) {
+            return Some(other.clone());
+        }
+        if high.is_some_and(|v| v <= 0) {
+            return Some(self.clone());
+        }
+        let rank = |e: &Expr| (e.bounds().1.is_some(), e.clone());
+        let (a, b) = if rank(self) >= rank(other) { (self, other) } else { (other, self) };
+        a.sub(&a.sub(b)?.greater(&Expr::from(0))?)
+    }
+    /// Whether it is the lesser of another and a number.
+    pub fn is_lesser_of(&self, whole: &Expr) -> bool {
+        let most = self.bounds().1.filter(|_| self.constant().is_none());
+        most.and_then(|most| whole.lesser(&Expr::from(most))).is_some_and(|e| e == *self)
+    }
+
     fn atom(a: Atom) -> Expr {
         Expr { terms: BTreeMap::from([(vec![a], 1)]) }
     }
@@ -364,6 +384,18 @@ mod tests {
         assert_eq!(e("6*b").div_exact(&e("n")), None);
     }
 
+    #[test]
+    fn the_lesser_of_a_size_and_a_number_is_a_size() {
+        let e = |t: &str| Expr::parse(t).expect("an expression");
+        let few = e("n").lesser(&e("512")).expect("an expression");
+        assert_eq!((few.to_string().as_str(), few.bounds()), ("-max(-n+512,0)+512", (Some(0), Some(512))));
+        assert_eq!((e("512").lesser(&e("n")), few.dim()), (Some(few.clone()), Dim::symbol("-max(-n+512,0)+512")));
+        assert_eq!((e("n").lesser(&e("n+1")), e("n+3").lesser(&e("2"))), (Some(e("n")), Some(e("2"))));
+        assert!(few.is_lesser_of(&e("n")) && e("2*n+1").lesser(&e("9")).is_some_and(|f| f.is_lesser_of(&e("2*n+1"))));
+        assert!(!few.is_lesser_of(&e("m")) && !e("n").is_lesser_of(&e("n")) && !e("512").is_lesser_of(&e("n")));
+        assert!(!e("512-n").is_lesser_of(&e("n")) && !e("max(n,512)").is_lesser_of(&e("n")));
+    }
+
     /// Expressions against numbers: whatever is put for the symbols, both give the same.
     #[test]
     fn random_expressions_are_what_they_were_made_of() {
@@ -379,11 +411,12 @@ mod tests {
             for _ in 0..6 {
                 let (a, b) = (&pool[next(pool.len() as u64) as usize], &pool[next(pool.len() as u64) as usize]);
                 let k = next(4) as i64 + 1;
-                let made = match next(5) {
+                let made = match next(6) {
                     0 => a.0.add(&b.0).map(|e| (e, a.1 + b.1)),
                     1 => a.0.sub(&b.0).map(|e| (e, a.1 - b.1)),
                     2 => a.0.mul(&b.0).map(|e| (e, a.1 * b.1)),
                     3 => a.0.div_floor(k).map(|e| (e, a.1.div_euclid(k))),
+                    4 => a.0.lesser(&b.0).map(|e| (e, a.1.min(b.1))),
                     _ => a.0.greater(&b.0).map(|e| (e, a.1.max(b.1))),
                 };
                 pool.extend(made);

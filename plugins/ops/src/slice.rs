@@ -76,8 +76,8 @@ fn strided(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     }
     read::one(c, Shape::new(d))
 }
-/// Length of the part from `begin` to `end` of a symbolic size, where it is plain on which side of
-/// the border both lie.
+/// Length of the part from `begin` to `end` of a size, where it is plain on which side of the border
+/// both lie; of an end that is counted from the front, or the size itself, the lesser.
 fn cut(d: Dim, begin: &Expr, end: &Expr) -> Dim {
     let whole = Expr::of(d);
     let place = |p: &Expr| {
@@ -86,8 +86,8 @@ fn cut(d: Dim, begin: &Expr, end: &Expr) -> Dim {
             // Counted from the front, up to the border.
             (Some(low), _) if low >= 0 => match n.sub(p)?.bounds().0 {
                 Some(room) if room >= 0 => Some(p.clone()),
-                _ if p.constant()? >= i64::from(i32::MAX) => Some(n.clone()),
-                _ => None,
+                _ if p.constant().is_some_and(|p| p >= i64::from(i32::MAX)) => Some(n.clone()),
+                _ => n.lesser(p),
             },
             // From the back, not beyond the front.
             (_, Some(high)) if high < 0 => n.add(p)?.greater(&Expr::from(0)),
