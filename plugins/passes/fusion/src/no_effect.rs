@@ -2,14 +2,14 @@
 //! are removed.
 //!
 //! Before: `%y = StridedSliceV2(%x : f32[2,3], …) : f32[2,3]`   After: reads of `%x`
-//! When: type, shape and format of input and output are the same, all sizes known; a slice goes forward by ones, a padding is zero.
-//! Refuses: anything that cannot be read from constants; nodes with control edges.
+//! When: type, shape and format of input and output are the same, all sizes known or named; a slice goes forward by ones, a padding is zero.
+//! Refuses: steps and paddings that are no constants; sizes without a name; nodes with control edges.
 //! Keeps: all else. Cost: each node once.
 use crate::edit;
 use ge_plugin_api::Result;
 use ge_plugin_api::pass::{Pass, PassInfo, PassLevel, PassStage};
 use ge_plugin_api::patch::Patch;
-use ge_plugin_api::types::ValueRef;
+use ge_plugin_api::types::{Dim, ValueRef};
 use ge_plugin_api::view::{Graph, Node};
 use std::collections::BTreeMap;
 
@@ -56,12 +56,15 @@ fn ints(n: &Node<'_>, key: &str, input: usize) -> Option<Vec<i64>> {
 fn gives_its_input(n: &Node<'_>) -> bool {
     let ([y], Some(x)) = (n.outputs(), n.input_desc(0)) else { return false };
     let alike = x.dtype == y.dtype && x.shape == y.shape && x.format == y.format && x.origin == y.origin;
-    if !alike || !x.shape.is_static() || n.input(0).is_some_and(|v| n.graph().constant(v).is_some()) {
+    let named = !x.shape.is_unranked() && !x.shape.dims().contains(&Dim::UNKNOWN);
+    if !alike || !named || n.input(0).is_some_and(|v| n.graph().constant(v).is_some()) {
         return false;
     }
     match n.op() {
         // Of a full shape every slice begins at its first element, and every repetition is one.
-        "Slice" | "SliceD" | "BroadcastTo" | "Expand" | "TileD" | "Tile" => x.shape.count().is_some_and(|n| n > 0),
+        "Slice" | "SliceD" | "BroadcastTo" | "Expand" | "TileD" | "Tile" => {
+            x.shape.dims().iter().all(|d| d.size() != Some(0))
+        }
         "StridedSliceV2" => match n.input(4).filter(|v| !v.is_absent()) {
             None => true,
             Some(_) => ints(n, "strides", 4).is_some_and(|s| s.iter().all(|s| *s == 1)),

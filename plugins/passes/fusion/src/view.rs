@@ -4,14 +4,17 @@
 //! Before: `%c = Conv2D(…)  %s = Squeeze(%c)  %r = Relu(%s)  %u = Unsqueeze(%r)  %y = Conv2D(%u, …)`
 //! After: `%c = Conv2D(…)  %r = Relu(%c)  %y = Conv2D(%r, …)`
 //! When: the views between are read by nothing else, and the map is read by views alone or behind a product that can take it in;
-//! all sizes are known. A transpose that moves axes of length one alone is a view. A chain of views becomes one `Reshape`, or none where it comes back to the shape that it began with.
-//! Refuses: views and maps with control edges; a map whose views others read too.
+//! all sizes are known or have names. A transpose that moves axes of length one alone is a view. A chain of views becomes one
+//! `Reshape`, or none where it comes back to the shape that it began with. Open sizes stay where they stand, or one of them is what
+//! the known ones leave, or ones alone come and go (`Squeeze`, `Unsqueeze`).
+//! Refuses: views and maps with control edges; a map whose views others read too; sizes without a name; views that do more with
+//! open sizes, which are no part of a chain.
 //! Keeps: names, order and values of all nodes that compute. Cost: each node and edge once.
 use crate::edit;
 use ge_plugin_api::Result;
 use ge_plugin_api::pass::{Pass, PassInfo, PassLevel, PassStage};
 use ge_plugin_api::patch::{Edit, Patch};
-use ge_plugin_api::types::{AttrMap, Key, NodeId, TensorDesc, ValueRef};
+use ge_plugin_api::types::{AttrMap, Dim, Key, NodeId, TensorDesc, ValueRef};
 use ge_plugin_api::view::{Graph, Node};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -67,9 +70,11 @@ struct Plan<'a> {
     names: BTreeSet<&'a str>,
 }
 
-/// Whether a tensor's sizes are known and its elements stand one behind the other.
-fn known(d: &TensorDesc) -> bool {
-    d.shape.is_static() && d.origin.is_none() && d.shape.count().is_some_and(|n| n > 0)
+/// Whether a tensor's sizes are known, none of them zero, or have names, and its elements stand one
+/// behind the other.
+fn laid(d: &TensorDesc) -> bool {
+    let sized = |d: &Dim| *d != Dim::UNKNOWN && d.size() != Some(0);
+    !d.shape.is_unranked() && d.shape.dims().iter().all(sized) && d.origin.is_none()
 }
 
 /// Whether a node is a transpose that leaves all axes but those of length one in their order.
@@ -78,10 +83,56 @@ fn moves_ones(n: &Node<'_>) -> bool {
         return false;
     }
     let perm = n.ints("perm").map(<[i64]>::to_vec).or_else(|| n.const_input(1)?.to_i64(64));
-    let (Some(perm), Some(x)) = (perm, n.input_desc(0).and_then(|d| d.shape.sizes())) else { return false };
-    let long = |a: &&i64| usize::try_from(**a).ok().and_then(|a| x.get(a)).is_some_and(|d| *d != 1);
+    let (Some(perm), Some(x)) = (perm, n.input_desc(0).map(|d| d.shape.dims())) else { return false };
+    let long = |a: &&i64| usize::try_from(**a).ok().and_then(|a| x.get(a)).is_some_and(|d| d.size() != Some(1));
     let order: Vec<&i64> = perm.iter().filter(long).collect();
     perm.len() == x.len() && order.is_sorted()
+}
+
+/// A view as a node: its operator, and the attribute that says what it does.
+struct View {
+    op: &'static str,
+    key: &'static str,
+    list: Vec<i64>,
+}
+
+impl View {
+    /// Of one tensor as another of as many elements. None: it does more with open sizes than one
+    /// attribute says.
+    fn of(from: &TensorDesc, to: &TensorDesc) -> Option<View> {
+        let (x, y) = (from.shape.dims(), to.shape.dims());
+        let stays = |k: usize| x.get(k).is_some_and(|d| d.same(y[k]));
+        let sizes = |open: &dyn Fn(usize) -> Option<i64>| {
+            let size = |(k, d): (usize, &Dim)| d.size().map_or_else(|| open(k), |n| i64::try_from(n).ok());
+            y.iter().enumerate().map(size).collect::<Option<Vec<i64>>>()
+        };
+        if let Some(list) = sizes(&|k| stays(k).then_some(0)) {
+            return Some(View { op: "Reshape", key: "shape", list });
+        }
+        if let Some(list) = without_ones(x, y) {
+            return Some(View { op: "Squeeze", key: "axis", list });
+        }
+        if let Some(list) = without_ones(y, x) {
+            return Some(View { op: "Unsqueeze", key: "axes", list });
+        }
+        // What is left is told from nothing where another size may be zero.
+        let only = y.iter().filter(|d| !d.is_known()).count() == 1;
+        sizes(&|_| only.then_some(-1)).map(|list| View { op: "Reshape", key: "shape", list })
+    }
+}
+
+/// The axes of length one without which `long` is `short`.
+fn without_ones(long: &[Dim], short: &[Dim]) -> Option<Vec<i64>> {
+    let mut rest = short.iter().peekable();
+    let mut axes = Vec::new();
+    for (axis, d) in (0i64..).zip(long) {
+        match rest.next_if(|s| s.same(*d)) {
+            Some(_) => {}
+            None if d.size() == Some(1) => axes.push(axis),
+            None => return None,
+        }
+    }
+    rest.peek().is_none().then_some(axes)
 }
 
 impl<'a> Plan<'a> {
@@ -89,13 +140,12 @@ impl<'a> Plan<'a> {
         Plan { g: *g, views: BTreeMap::new(), moved: BTreeMap::new(), names: BTreeSet::new() }
     }
 
-    /// Whether a node may be moved: one output of known sizes, the type of its input, no control
-    /// edges.
+    /// Whether a node may be moved: one output of sizes that are known or named, the type of its input, no
+    /// control edges.
     fn free(&self, n: &Node<'_>) -> bool {
         let [y] = n.outputs() else { return false };
-        let same =
-            n.input_desc(0).is_some_and(|x| known(x) && x.dtype == y.dtype && x.shape.count() == y.shape.count());
-        same && known(y) && edit::is_free(n)
+        let same = n.input_desc(0).is_some_and(|x| laid(x) && x.dtype == y.dtype && x.shape.count() == y.shape.count());
+        same && laid(y) && edit::is_free(n)
     }
 
     fn is_view(&self, n: &Node<'_>) -> bool {
@@ -108,6 +158,9 @@ impl<'a> Plan<'a> {
             let Some(x) = n.input(0).filter(|x| !x.is_absent()) else { continue };
             let own = self.views.get(&x).copied().unwrap_or(Origin { base: x, views: 0 });
             if self.is_view(&n) {
+                if !self.can_be_written(&n, own) {
+                    continue;
+                }
                 self.views.insert(n.value(0), Origin { views: own.views + 1, ..own });
             } else if own.views > 0 && n.is_elementwise() && n.inputs().len() == 1 && self.pays(&n, own) {
                 let Some(d) = self.desc(own.base) else { continue };
@@ -117,9 +170,20 @@ impl<'a> Plan<'a> {
         }
     }
 
+    /// Whether a view may stay as it is, or can be one of what it begins with.
+    fn can_be_written(&self, n: &Node<'_>, from: Origin) -> bool {
+        let stays = from.views == 0 && !self.moved.contains_key(&from.base.node) && !moves_ones(n);
+        stays || self.view(n, from).is_some()
+    }
+
+    /// What a node gives as a view of what its views begin with.
+    fn view(&self, n: &Node<'_>, from: Origin) -> Option<View> {
+        View::of(&self.desc(from.base)?, n.outputs().first()?)
+    }
+
     /// Whether a map is better before the views that it reads.
     fn pays(&self, n: &Node<'_>, from: Origin) -> bool {
-        if !self.free(n) {
+        if !self.free(n) || self.view(n, from).is_none() {
             return false;
         }
         // Views that others read stay, and would be made again behind the map.
@@ -163,7 +227,9 @@ impl<'a> Plan<'a> {
                         patch.set_input(n.id(), i as u32, o.base);
                     }
                 } else if self.moved.contains_key(&v.node) {
-                    let view = *behind.entry(v.node).or_insert_with(|| self.view_behind(patch, o.base, want));
+                    let view = behind.get(&v.node).copied().or_else(|| self.view_behind(patch, o.base, want));
+                    let Some(view) = view else { continue };
+                    behind.insert(v.node, view);
                     patch.set_input(n.id(), i as u32, view);
                 } else {
                     kept.insert(v.node);
@@ -176,7 +242,7 @@ impl<'a> Plan<'a> {
             if !kept.contains(id) {
                 patch.remove(*id);
             } else if o.views > 1 || self.moved.contains_key(&o.base.node) || moves_ones(&self.g.node(*id)) {
-                self.reshape(patch, *id, o.base);
+                self.become_view(patch, *id, o.base);
             }
         }
     }
@@ -186,26 +252,24 @@ impl<'a> Plan<'a> {
         self.views.contains_key(&ValueRef::new(id, 0)) && !self.moved.contains_key(&id)
     }
 
-    fn sizes(d: &TensorDesc) -> Vec<i64> {
-        d.shape.dims().iter().map(|d| d.size().map_or(-1, |n| i64::try_from(n).unwrap_or(-1))).collect()
-    }
-
-    /// A view becomes a `Reshape` of another value.
-    fn reshape(&self, patch: &mut Patch, id: NodeId, base: ValueRef) {
+    /// A view becomes one of another value.
+    fn become_view(&self, patch: &mut Patch, id: NodeId, base: ValueRef) {
         let n = self.g.node(id);
+        let Some(view) = self.desc(base).and_then(|d| View::of(&d, &n.outputs()[0])) else { return };
         for a in n.attrs().iter().filter(|a| !a.key.as_str().starts_with('_')) {
             patch.push(Edit::RemoveAttr(id, a.key));
         }
-        patch.push(Edit::SetOp(id, Key::new("Reshape")));
+        patch.push(Edit::SetOp(id, Key::new(view.op)));
         patch.push(Edit::SetInputs(id, [base].as_slice().into()));
-        patch.set_attr(id, "shape", Plan::sizes(&n.outputs()[0]));
+        patch.set_attr(id, view.key, view.list);
     }
 
     /// A new view behind a map that has moved.
-    fn view_behind(&self, patch: &mut Patch, base: ValueRef, want: &TensorDesc) -> ValueRef {
+    fn view_behind(&self, patch: &mut Patch, base: ValueRef, want: &TensorDesc) -> Option<ValueRef> {
+        let view = View::of(&self.desc(base)?, want)?;
         let mut attrs = AttrMap::default();
-        attrs.set("shape", Plan::sizes(want));
+        attrs.set(view.key, view.list);
         let name = edit::fresh_name(&self.names, self.g.node(base.node).name(), "view");
-        ValueRef::new(patch.add("Reshape", &name, &[base], vec![want.clone()], attrs), 0)
+        Some(ValueRef::new(patch.add(view.op, &name, &[base], vec![want.clone()], attrs), 0))
     }
 }
