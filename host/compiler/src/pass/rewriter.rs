@@ -1,6 +1,6 @@
 //! `Rewriter`: a patch over one graph that remembers what it has already replaced and removed, so
 //! that a pass may walk the old graph in order and rewrite chains in one patch.
-use ge_ir::{ConstTensor, Graph, Node, NodeId, TensorDesc, ValueRef};
+use ge_ir::{ConstTensor, Dim, Graph, Node, NodeId, TensorDesc, ValueRef};
 use ge_plugin_api::patch::{Edit, Patch};
 use ge_plugin_api::types::AttrMap;
 use std::collections::{HashMap, HashSet};
@@ -192,12 +192,13 @@ impl<'g> Rewriter<'g> {
 }
 
 /// Whether a reader of one value may read the other without seeing a difference: type, format, and
-/// equal shapes without unknown sizes.
+/// equal shapes whose sizes are known or have names.
 pub fn same_desc(a: &TensorDesc, b: &TensorDesc) -> bool {
     a.dtype == b.dtype
         && a.format == b.format
         && a.origin_format() == b.origin_format()
-        && a.shape.is_static()
+        && !a.shape.is_unranked()
+        && !a.shape.dims().contains(&Dim::UNKNOWN)
         && a.shape == b.shape
 }
 

@@ -70,7 +70,13 @@ pub const PASSES: &[Listed] = &[
     node(
         "prepare",
         &prepare::infer_value_range_pass::InferValueRangePass,
-        "the last of the list: what is no constant after folding may still be known of sizes",
+        "what is no constant after folding may still be known of sizes",
+    )
+    .later(AFTER),
+    node(
+        "prepare",
+        &prepare::computed_reshape_pass::ComputedReshapePass,
+        "while values are known that are no constants; fusions then see views without what computed their shapes",
     )
     .later(AFTER),
     node("prepare", &prepare::shape_operate_op_remove_pass::ShapeOperateOpRemovePass, "opens PrepareOptimize"),

@@ -145,7 +145,7 @@ impl<'t> InferShapePass<'t> {
                 walk.push((gi, order, at + 1, false));
                 visits += 1;
                 let known = failures.len();
-                match self.visit(model, gi, id, small) {
+                match self.visit(model, gi, id, small, false) {
                     Ok(Some(outputs)) => {
                         folded += 1;
                         replace(model, gi, id, outputs)?;
@@ -218,9 +218,10 @@ impl<'t> InferShapePass<'t> {
         }
     }
 
-    /// Infers one node, for passes that leave descriptors of new nodes open.
+    /// Infers one node that a pass has made or changed, whose descriptors may be open: sizes that
+    /// hang on values were known while those were, and stay as the pass states them.
     pub fn node(&self, model: &mut Model, gi: usize, id: NodeId) -> Result<()> {
-        self.visit(model, gi, id, None).map(|_| ())
+        self.visit(model, gi, id, None, true).map(|_| ())
     }
 
     /// Holds a node's descriptors against its operator: unknown ones are filled in, known ones must
@@ -274,13 +275,15 @@ impl<'t> InferShapePass<'t> {
         reads && inputs.all(|d| d.shape.sizes().is_some())
     }
 
-    /// Sets a node's outputs; gives the constants that it folds to.
+    /// Sets a node's outputs; gives the constants that it folds to. `keeps`: sizes that the graph
+    /// states stay where the inference has none.
     fn visit(
         &self,
         model: &mut Model,
         gi: usize,
         id: NodeId,
         engine: Option<&crate::toolbox::EngineEntry>,
+        keeps: bool,
     ) -> Result<Option<Vec<ConstTensor>>> {
         let Some(n) = model.graphs()[gi].get(id) else { return Ok(None) };
         if self.structural.contains(&n.op_key()) || laid_out(&model.graphs()[gi], n) {
@@ -290,7 +293,7 @@ impl<'t> InferShapePass<'t> {
         let view = context.graph();
         let node = view.node(id);
         let inferred = self.toolbox.infer(&node)?;
-        let by_value = self.by_value(&node);
+        let keeps = keeps || self.by_value(&node);
         let mut merged: Vec<TensorDesc> = inferred
             .into_iter()
             .zip(node.outputs().iter().map(Some).chain(std::iter::repeat(None)))
@@ -300,7 +303,7 @@ impl<'t> InferShapePass<'t> {
                     dtype: if new.dtype == ge_ir::DType::UNKNOWN { old.dtype } else { new.dtype },
                     shape: if new.shape.is_unranked() {
                         old.shape.clone()
-                    } else if by_value {
+                    } else if keeps {
                         stated(&new.shape, &old.shape)
                     } else {
                         new.shape

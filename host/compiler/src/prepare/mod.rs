@@ -3,6 +3,7 @@
 pub mod assert_pass;
 pub mod branch_to_select_pass;
 mod branches;
+pub mod computed_reshape_pass;
 pub mod cond_pass;
 pub mod cond_remove_pass;
 pub mod constant_clip_pass;

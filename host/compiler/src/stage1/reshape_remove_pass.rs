@@ -2,8 +2,8 @@
 //!
 //! Before: `%y = Reshape(%x : f32[2,3], …) : f32[2,3]`   After: reads of `%x`
 //! When: a view (the first handles `Reshape` alone, the second every operator with the view flag) gives its input's type, shape
-//! and format, all sizes known.
-//! Refuses: another or an unknown shape.
+//! and format, all sizes known or named.
+//! Refuses: another shape, sizes without a name.
 //! Keeps: the order of control edges; graph outputs.
 //! Source: 003 §2.2, facts 4.3 and 4.4 (1_2, 8). Cost: each node once.
 use crate::error::Result;
@@ -41,7 +41,7 @@ impl NodePass for NoUseReshapeRemovePass {
         "`Reshape` to the same shape -> `x`"
     }
     fn needs(&self) -> &'static str {
-        "input and output have one type, shape and format, all sizes known"
+        "input and output have one type, shape and format, all sizes known or named"
     }
     fn keeps(&self) -> &'static str {
         "the order of control edges; graph outputs"
@@ -66,7 +66,7 @@ impl NodePass for ReshapeRemovePass {
         "any view to the same shape -> `x`"
     }
     fn needs(&self) -> &'static str {
-        "input and output have one type, shape and format, all sizes known"
+        "input and output have one type, shape and format, all sizes known or named"
     }
     fn keeps(&self) -> &'static str {
         "the order of control edges; graph outputs; `Identity`, which has passes of its own"
