@@ -172,3 +172,73 @@ fn a_range_of_a_size_without_a_name_is_kept() {
     let refused = String::from_utf8(refused).unwrap();
     assert!(refused.contains("6 for dimension 0 (`x_0`)") && refused.contains("2 to 5"), "{refused}");
 }
+
+/// A model of open sizes has the kernels of one whose sizes are known: rows of a table by how many are asked for, reshapes to
+/// computed sizes, a convolution along one axis. It gives its bits, and refuses more rows than the table has.
+#[test]
+fn a_model_of_open_sizes_has_the_kernels_of_a_static_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    let list = |n: usize| (0..n).map(|i| ((i * 37 % 23) as i64 - 11).to_string()).collect::<Vec<_>>().join(" ");
+    let text = format!(
+        "graph @main(%x: f32[batch,seq,8]) {{
+  %t = Const() {{value = dense<f32[16,8]: {}>}} : f32[16,8]
+  %w = Const() {{value = dense<f32[6,8,1,5]: {}>}} : f32[6,8,1,5]
+  %zero = Const() {{value = dense<i64[1]: 0>}} : i64[1]
+  %one = Const() {{value = dense<i64[1]: 1>}} : i64[1]
+  %two = Const() {{value = dense<i64[1]: 2>}} : i64[1]
+  %k = Const() {{value = dense<i64[2]: 2 4>}} : i64[2]
+  %s = Shape(%x) : i64[3]
+  %b = StridedSliceV2(%s, %zero, %one) : i64[1]
+  %n = StridedSliceV2(%s, %one, %two) : i64[1]
+  %p = StridedSliceV2(%t, %zero, %n) : f32[?,8]
+  %a = Add(%x, %p) : f32[batch,?,8]
+  %e = Tanh(%a) : f32[batch,?,8]
+  %c = ConcatD(%b, %n, %k) {{N = 3, concat_dim = 0}} : i64[4]
+  %r = Reshape(%e, %c) : f32[?,?,2,4]
+  %q = TransposeD(%r) {{perm = [0,2,1,3]}} : f32[?,2,?,4]
+  %y = SoftmaxV2(%q) : f32[?,2,?,4]
+  %u = TransposeD(%e) {{perm = [0,2,1]}} : f32[batch,8,?]
+  %v = Unsqueeze(%u) {{axes = [2]}} : f32[batch,8,1,?]
+  %f = Conv2D(%v, %w) {{strides = [1,1,1,4]}} : f32[batch,6,1,?]
+  %g = Squeeze(%f) {{axis = [2]}} : f32[batch,6,?]
+  %h = Relu(%g) : f32[batch,6,?]
+  return %y, %h
+}}
+",
+        list(128),
+        list(240)
+    );
+    std::fs::write(d.join("m.ge"), text).unwrap();
+    expect_code(d, 0, &["compile", "m.ge", "-o", "open.om", "-q"]);
+    let kernels = |om: &str| -> Vec<String> {
+        let told = expect_code(d, 0, &["inspect", om, "--json"]).stdout;
+        let told: serde_json::Value = serde_json::from_slice(&told).unwrap();
+        let nodes = told["graphs"][0]["nodes"].as_array().unwrap().iter();
+        // Views, and the rows of the table, which are a constant where their number is known.
+        let views = ["Const", "Data", "NetOutput", "Reshape", "Shape", "Squeeze", "StridedSliceV2", "Unsqueeze"];
+        let mut ops: Vec<String> = nodes.map(|n| n["type"].as_str().unwrap().to_owned()).collect();
+        ops.retain(|t| !views.contains(&t.as_str()));
+        ops.sort_unstable();
+        ops
+    };
+    let given = |batch: u64, seq: u64| {
+        let bytes: Vec<u8> = (0..batch * seq * 8).flat_map(|i| ((i % 19) as f32 / 8.0 - 1.0).to_le_bytes()).collect();
+        let x = HostTensor::from_bytes(DType::F32, &[batch, seq, 8], &bytes).unwrap();
+        std::fs::create_dir_all(d.join("in")).unwrap();
+        std::fs::write(d.join("in/input_0.npy"), ge_runtime::npy::write(&x).unwrap()).unwrap();
+    };
+    for (batch, seq) in [(2, 5), (3, 13), (2, 16)] {
+        given(batch, seq);
+        let (om, out) = (format!("{batch}x{seq}.om"), format!("out{batch}x{seq}"));
+        expect_code(d, 0, &["compile", "m.ge", "-o", &om, "-q", "--input-shape", &format!("x:{batch},{seq},8")]);
+        assert_eq!(kernels("open.om"), kernels(&om), "{batch} by {seq}");
+        expect_code(d, 0, &["run", &om, "--inputs", "in", "--outputs", &out, "-q"]);
+        let same = ["--rtol", "0", "--atol", "0", "-q"];
+        expect_code(d, 0, &[&["run", "open.om", "--inputs", "in", "--expect", &out][..], &same].concat());
+    }
+    assert!(kernels("open.om").contains(&"FusedConv".to_owned()), "{:?}", kernels("open.om"));
+    given(2, 17);
+    let told = expect_code(d, 1, &["run", "open.om", "--inputs", "in", "--outputs", "out", "-q"]).stderr;
+    assert!(String::from_utf8(told).unwrap().contains("broadcast"));
+}

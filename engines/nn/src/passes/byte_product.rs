@@ -4,10 +4,10 @@
 //! Before: `%w = Mul(Cast(%q), %scale)`, `%y = MatMulV2(%x, %w)` or `FusedMatMul`, with constants
 //! `%q: i8[K,N]` and `%scale: f32[N]`
 //! After: `%y = FusedWeightMatMul(%x, %panels, %scale)` with a constant `i8[ceil(N/16),K,16]`
-//! When: the product alone reads the weights, which were too large to be folded; its sizes are known.
+//! When: the product alone reads the weights, which were too large to be folded; its sizes are known or have names.
 //! Refuses: factors that are read turned, a factor `alpha`, steps behind the product.
 use super::matmul::{PRODUCTS, turned};
-use super::{only_reader, other_operand, out_desc};
+use super::{only_reader, open, other_operand, out_desc};
 use ge_kernels::gemm::weights::pack_weights;
 use ge_plugin_api::Result;
 use ge_plugin_api::fusion::{Boundary, Replacement, SubgraphRewriter, Verdict};
@@ -66,9 +66,9 @@ fn scaled<'g>(g: &Graph<'g>, n: &Node<'g>) -> Option<Scaled<'g>> {
 
 /// Refuses what the kernel cannot do.
 fn plain(n: &Node<'_>) -> Verdict {
-    let single = n.input_desc(0).is_some_and(|d| d.dtype == DType::F32 && d.shape.is_static());
+    let single = n.input_desc(0).is_some_and(|d| d.dtype == DType::F32 && open::is_named(&d.shape));
     if !single || turned(n) != (false, false) {
-        return Err("x1 is not f32 of known sizes, or a factor is turned".into());
+        return Err("x1 is not f32 of sizes that are known or have names, or a factor is turned".into());
     }
     if n.float("alpha").is_some_and(|a| a != 1.0) || n.attr("steps").is_some() || n.attr("y_dtype").is_some() {
         return Err("the product has a factor, steps or a type of its own".into());

@@ -1,6 +1,7 @@
 //! Open sizes: whether two are the same whatever they turn out to be, and sizes that stand for them
 //! where the op store is asked. A letter gets one number wherever it stands, an expression what it
-//! is then.
+//! is then; numbers grow until no open size is zero, which kernels may refuse. Where the lesser of a
+//! size and a number meets that size, both are one in every run.
 //!
 //! A yes for every trial is no promise for every size: where the store refuses the sizes of a run,
 //! the executor takes the kernel of the AI CPU, which has each operator that the fusions make.
@@ -11,6 +12,9 @@ use std::collections::BTreeSet;
 /// What the letters of a node are in each trial, the first letter and so on: sizes that divide
 /// well, small ones, odd ones, and ones.
 const TRIALS: [fn(u64) -> u64; 4] = [|k| 96 * (k + 1), |k| 4 + 2 * k, |k| 7 + 2 * k, |_| 1];
+
+/// How often the numbers of a trial are doubled at most.
+const DOUBLINGS: u32 = 16;
 
 /// Whether two shapes are the same: each size is known, or both are one expression.
 pub fn same(a: &Shape, b: &Shape) -> bool {
@@ -49,8 +53,8 @@ pub fn trials(descs: &[Option<&TensorDesc>]) -> Option<Vec<Vec<Option<TensorDesc
         return None;
     }
     let mut names = BTreeSet::new();
-    let dims = given().flat_map(|d| d.shape.dims());
-    for name in dims.filter_map(|d| d.symbol_name()) {
+    let dims = || given().flat_map(|d| d.shape.dims());
+    for name in dims().filter_map(|d| d.symbol_name()) {
         match Expr::parse(name) {
             Some(_) => drop(letters(name, &mut |l| {
                 names.insert(l.to_owned());
@@ -63,8 +67,8 @@ pub fn trials(descs: &[Option<&TensorDesc>]) -> Option<Vec<Vec<Option<TensorDesc
         return Some(vec![descs.iter().map(|d| d.cloned()).collect()]);
     }
     let names: Vec<String> = names.into_iter().collect();
-    let trial = |of: &fn(u64) -> u64| {
-        let number = |name: &str| names.iter().position(|n| n == name).map(|k| of(k as u64));
+    let scaled = |of: &fn(u64) -> u64, scale: u64| {
+        let number = |name: &str| names.iter().position(|n| n == name).map(|k| scale * of(k as u64));
         let size = |d: &Dim| match d.symbol_name() {
             None => Some(*d),
             Some(name) => number(name).map(Dim::known).or_else(|| {
@@ -77,6 +81,24 @@ pub fn trials(descs: &[Option<&TensorDesc>]) -> Option<Vec<Vec<Option<TensorDesc
             Some(TensorDesc { shape: Shape::new(dims), ..d.clone() })
         };
         descs.iter().map(|d| d.map_or(Some(None), |d| desc(d).map(Some))).collect::<Option<Vec<_>>>()
+    };
+    let open = dims().map(|d| !d.is_known()).collect::<Vec<_>>();
+    let is_empty = |trial: &[Option<TensorDesc>]| {
+        let sizes = trial.iter().flatten().flat_map(|d| d.shape.dims());
+        sizes.zip(&open).any(|(d, open)| *open && d.size() == Some(0))
+    };
+    // Places of sizes that are the lesser of another and a number.
+    let exprs: Vec<Option<Expr>> = dims().map(|d| Expr::of(*d).filter(|_| !d.is_known())).collect();
+    let of_both = |a: usize, b: usize| exprs[a].as_ref().zip(exprs[b].as_ref()).is_some_and(|(a, b)| a.is_lesser_of(b));
+    let pairs = (0..exprs.len()).flat_map(|a| (0..exprs.len()).map(move |b| (a, b)));
+    let lesser: Vec<(usize, usize)> = pairs.filter(|(a, b)| of_both(*a, *b)).collect();
+    let agrees = |trial: &[Option<TensorDesc>]| {
+        let sizes: Vec<Dim> = trial.iter().flatten().flat_map(|d| d.shape.dims()).copied().collect();
+        lesser.iter().all(|(a, b)| sizes[*a] == sizes[*b])
+    };
+    let trial = |of: &fn(u64) -> u64| {
+        let all = (0..=DOUBLINGS).map(|k| scaled(of, 1 << k));
+        all.map_while(|t| t).find(|t| !is_empty(t)).filter(|t| agrees(t))
     };
     Some(TRIALS.iter().filter_map(trial).collect())
 }
@@ -112,7 +134,18 @@ mod tests {
         // Letters in the order of the alphabet: B, S, odd name.
         assert_eq!(sizes[0], [Some(vec![96, 189, 288]), None, Some(vec![192, 144, 8])]);
         assert_eq!(sizes[2], [Some(vec![7, 6, 11]), None, Some(vec![14, 8, 8])]);
-        assert_eq!((sizes.len(), sizes[3][0].clone()), (4, Some(vec![1, 0, 1])));
+        assert_eq!((sizes.len(), sizes[3][0].clone()), (4, Some(vec![4, 1, 4])));
+        // Numbers grow until no open size is zero; a known zero stays.
+        let (z, w) = (desc(&["B", "max(((S+64)/128)-1,0)", "0"]), desc(&["((max(((S+64)/128)-1,0)+1)/2)"]));
+        let all = trials(&[Some(&z), Some(&w)]).unwrap();
+        let sizes: Vec<Vec<u64>> = all.iter().map(|t| t[0].as_ref().unwrap().shape.sizes().unwrap()).collect();
+        assert_eq!(sizes, [[96, 1, 0], [128, 1, 0], [224, 1, 0], [256, 1, 0]]);
+        assert!(trials(&[Some(&desc(&["(B/100000000)"]))]).unwrap().is_empty());
+        // Rows of a table are as many as are asked for.
+        let (few, rows) = (desc(&["-max(-S+16,0)+16", "4"]), desc(&["B", "S", "4"]));
+        let all = trials(&[Some(&few), Some(&rows)]).unwrap();
+        let sizes: Vec<Vec<u64>> = all.iter().map(|t| t[0].as_ref().unwrap().shape.sizes().unwrap()).collect();
+        assert_eq!(sizes, [[6, 4], [9, 4], [1, 4]]);
         // What is known is asked as it is; what has no name cannot be asked.
         let known = desc(&["3", "4"]);
         assert_eq!(trials(&[Some(&known)]).unwrap(), [[Some(known.clone())]]);
