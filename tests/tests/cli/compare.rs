@@ -47,6 +47,22 @@ fn the_first_tensor_that_differs_is_named_with_its_measure() {
     expect_code(d, 0, &["compare", "a.om", "b.om", "--random", "3", "--atol", "0.6", "-q"]);
 }
 
+/// A node of a loop computes once a turn: its turns are held against those of the other, each against
+/// its own.
+#[test]
+fn turns_of_loops_are_compared_one_by_one() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let d = dir.path();
+    let model = ge_tests::root().join("tests/models/kinds/written");
+    let (onnx, inputs) = (model.join("model.onnx").display().to_string(), model.join("s0").display().to_string());
+    expect_code(d, 0, &["compile", &onnx, "-o", "m.om", "-q"]);
+    let told = json(d, 0, &["compare", "m.om", &onnx, "--inputs", &inputs]);
+    let turns = |n: &&serde_json::Value| n["node"].as_str().is_some_and(|n| n.ends_with("_cond/Less"));
+    let nodes = told["nodes"].as_array().expect("a list");
+    assert!(nodes.iter().filter(turns).count() > 2, "{told}");
+    assert_eq!((told["same"].as_bool(), told["only_a"].as_array().map(Vec::len)), (Some(true), Some(0)), "{told}");
+}
+
 #[test]
 fn reference_files_are_paired_by_node_and_by_position() {
     let dir = tempfile::tempdir().expect("a folder");

@@ -147,23 +147,25 @@ fn compute(global: &Global, a: &CompareArgs, path: &Path) -> Result<Side> {
     })
 }
 
-/// Two models: nodes by the names that the model gives their tensors, or by their own; outputs by
-/// position.
+/// Two models: nodes by the names that the model gives their tensors, or by their own, what a node
+/// computed several times turn by turn; outputs by position.
 fn against_model<'a>(one: &'a Side, other: &'a Side, tolerance: Tolerance) -> Verdict<'a> {
     let same = |a: &Computed, b: &Computed| match (a.names.is_empty(), b.names.is_empty()) {
         (true, true) => a.node == b.node && a.output == b.output,
         _ => a.names.iter().any(|n| b.names.contains(n)),
     };
     let key = |t: &Computed| if t.names.is_empty() { vec![t.shown()] } else { t.names.clone() };
+    let (turns, others) = (turns(&one.nodes), turns(&other.nodes));
     let mut by_name: HashMap<String, Vec<usize>> = HashMap::new();
     for (i, t) in other.nodes.iter().enumerate() {
         key(t).into_iter().for_each(|n| by_name.entry(n).or_default().push(i));
     }
     let mut out = Verdict::default();
     let mut met = vec![false; other.nodes.len()];
-    for a in &one.nodes {
-        let found = key(a).iter().flat_map(|n| by_name.get(n)).flatten().copied().find(|i| same(a, &other.nodes[*i]));
-        let Some(i) = found else {
+    for (a, turn) in one.nodes.iter().zip(turns) {
+        let named = key(a);
+        let mut of_name = named.iter().flat_map(|n| by_name.get(n)).flatten().copied();
+        let Some(i) = of_name.find(|i| others[*i] == turn && same(a, &other.nodes[*i])) else {
             out.only_a.push(a.shown());
             continue;
         };
@@ -179,6 +181,18 @@ fn against_model<'a>(one: &'a Side, other: &'a Side, tolerance: Tolerance) -> Ve
     }
     out.only_b.extend(other.outputs.iter().skip(one.outputs.len()).map(Computed::shown));
     out
+}
+
+/// Which time it is that each tensor's node computes it: in loops a node computes once a turn.
+fn turns(nodes: &[Computed]) -> Vec<usize> {
+    let mut made: HashMap<(&str, u32), usize> = HashMap::new();
+    let turn = |t| {
+        let t: &Computed = t;
+        let count = made.entry((t.node.as_str(), t.output)).or_default();
+        *count += 1;
+        *count
+    };
+    nodes.iter().map(turn).collect()
 }
 
 /// A model and files: every name of the files means one tensor, or none; what means two is an
