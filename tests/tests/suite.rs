@@ -60,6 +60,8 @@ mod api;
 mod hccl;
 /// Models of open sizes.
 mod dynamic;
+/// Constants of files, inputs of prepared images.
+mod sources;
 /// What `ge` does around a run of one.
 mod open_tools;
 /// Their runs of sizes seen before; branches that do not fit.

@@ -1,16 +1,18 @@
-//! Import: a model file by its content to a graph. Files are mapped and owned here; external data
-//! is found beside the model only.
+//! Import: a model file by its content to a graph, with the files beside it that it names
+//! (`beside`).
+use super::beside::Beside;
+pub use super::beside::map;
 use super::origins::Origins;
-use super::{kinds, symbols};
+use super::{file_constants, kinds, symbols};
 use crate::{Diagnostic, Error, ErrorKind, Result};
 use ge_compiler::prepare::fixed_input_pass::FIXED;
 use ge_ir::graph::give_names;
 use ge_plugin::Registry;
-use ge_plugin_api::frontend::{FileRef, ImportOptions, InputShape, Provenance, RelativeFiles};
+use ge_plugin_api::frontend::{FileRef, ImportOptions, InputShape, Provenance};
 use ge_plugin_api::kernel::HostTensor;
 use ge_plugin_api::patch::Patch;
 use ge_plugin_api::types::{Blob, ConstTensor};
-use std::path::{Component, Path, PathBuf};
+use std::path::Path;
 
 /// What a model file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,50 +38,6 @@ pub fn kind_of(bytes: &[u8]) -> FileKind {
         }
     }
     FileKind::Foreign
-}
-
-/// Reads a file's bytes, shared.
-pub fn map(path: &Path) -> Result<Blob> {
-    let shown = path.display().to_string();
-    ge_om::map_file(path).map(Blob::from_owner).map_err(|e| {
-        Diagnostic::error(format!("cannot read `{shown}`: {e}"))
-            .atc("E13003")
-            .help("check the path")
-            .raise(ge_codes::UNREADABLE)
-    })
-}
-
-/// Files beside the model.
-struct Beside {
-    folder: PathBuf,
-}
-
-impl RelativeFiles for Beside {
-    fn open_relative(&self, path: &str) -> Result<Blob> {
-        let p = Path::new(path);
-        let plain = p.components().all(|c| matches!(c, Component::Normal(_) | Component::CurDir));
-        let refuse = |why: &str| {
-            Diagnostic::error(format!("the model names the file `{path}`, which {why}"))
-                .help("external data must lie in the model's own folder")
-                .raise(ge_codes::DATA_OUTSIDE)
-        };
-        if !plain {
-            return Err(refuse("leaves the model's folder"));
-        }
-        let full = self.folder.join(p);
-        // A link inside the folder may still lead out of it.
-        let real = full.canonicalize().map_err(|e| {
-            Diagnostic::error(format!("the model names the file `{path}`, which cannot be read: {e}"))
-                .at(full.display().to_string(), 0, 0)
-                .help("put the file beside the model")
-                .raise(ge_codes::DATA_MISSING)
-        })?;
-        let home = self.folder.canonicalize().unwrap_or_else(|_| self.folder.clone());
-        if !real.starts_with(&home) {
-            return Err(refuse("leads out of the model's folder"));
-        }
-        map(&real)
-    }
 }
 
 /// Parses `--input-shape "x:1,3,224,224;y:?"`.
@@ -158,9 +116,9 @@ pub fn import_whole(registry: &Registry, path: &Path, bytes: Blob, options: &Imp
     let Some(front) = registry.frontends().iter().find(|f| f.recognises(&file)) else {
         return Err(unreadable(registry, &shown, &file.bytes));
     };
-    let folder = folder_of(path);
+    let beside = Beside::of(path);
     let place = || ge_plugin_api::diagnostic::Place { file: shown.as_str().into(), line: 0, column: 0 };
-    let edits = front.import(&file, options, &Beside { folder }).map_err(|mut e| {
+    let edits = front.import(&file, options, &beside).map_err(|mut e| {
         // Formats that share the encoding look alike from afar.
         if e.kind == ErrorKind::DAMAGED && kinds::is_tensorflow(&shown, &file.bytes) {
             return unreadable(registry, &shown, &file.bytes);
@@ -191,6 +149,7 @@ pub fn import_whole(registry: &Registry, path: &Path, bytes: Blob, options: &Imp
             }));
         }
     }
+    file_constants::read(&mut out.model, &beside)?;
     out.model.compact();
     Ok(out)
 }
@@ -236,15 +195,17 @@ pub fn parse_text(path: &Path, bytes: &[u8]) -> Result<ge_ir::Model> {
             .at(shown.clone(), 0, 0)
             .raise(ge_codes::TEXT_FORM)
     })?;
-    let files = Beside { folder: folder_of(path) };
-    ge_ir::text::parse(text, &shown, &files).map_err(|d| ge_codes::by_first(d, ge_codes::TEXT_FORM))
+    let files = Beside::of(path);
+    let mut model = ge_ir::text::parse(text, &shown, &files).map_err(|d| ge_codes::by_first(d, ge_codes::TEXT_FORM))?;
+    file_constants::read(&mut model, &files)?;
+    Ok(model)
 }
 
 /// An error with the place of each node that it names: the line in a text, else the file.
 pub fn placed(path: &Path, mut e: Error) -> Error {
     let open = e.diagnostics.iter().any(|d| d.place.is_none() && !d.node.is_empty());
     let Some(bytes) = open.then(|| map(path).ok()).flatten() else { return e };
-    let (shown, files) = (path.display().to_string(), Beside { folder: folder_of(path) });
+    let (shown, files) = (path.display().to_string(), Beside::of(path));
     if kind_of(&bytes) == FileKind::Text {
         let text = std::str::from_utf8(&bytes).ok();
         if let Some((model, places)) = text.and_then(|t| ge_ir::text::parse_placed(t, &shown, &files).ok()) {
@@ -295,17 +256,4 @@ pub fn fix_input(model: &mut ge_ir::Model, id: ge_ir::NodeId, t: &HostTensor) ->
     let mut p = Patch::starting_at(model.root().next_id());
     p.set_attr(id, FIXED, value);
     model.apply(0, p.into_edits().into()).map(|_| ()).map_err(|e| Error::usage(e.to_string()))
-}
-
-impl ge_ir::text::SideFiles for Beside {
-    fn open(&self, path: &str) -> Result<Blob> {
-        self.open_relative(path)
-    }
-}
-
-fn folder_of(path: &Path) -> PathBuf {
-    match path.parent() {
-        Some(p) if !p.as_os_str().is_empty() => p.to_path_buf(),
-        _ => PathBuf::from("."),
-    }
 }

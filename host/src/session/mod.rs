@@ -1,4 +1,5 @@
 //! Sessions: plugins and devices of one configuration, models compiled and loaded with them.
+mod beside;
 pub mod bundle;
 pub mod cache;
 pub mod calibrate;
@@ -6,6 +7,7 @@ mod constants;
 mod device;
 pub mod dump;
 pub mod external;
+mod file_constants;
 pub(crate) mod fresh;
 pub mod gears;
 mod group;

@@ -78,6 +78,9 @@ pub fn family(op: &str) -> Option<Family> {
 pub fn refusal(node: &Node<'_>) -> Option<String> {
     match family(node.op()) {
         None => Some("type".into()),
+        Some(Family::Memory) if node.op() == "FileConstant" => {
+            Some("its file is read with the model's file that names it; a graph of a program holds a Const".into())
+        }
         Some(Family::Memory | Family::Place | Family::Control) => None,
         Some(f @ (Family::View | Family::Room)) => match (node.input_desc(0), node.outputs()) {
             (Some(x), [y]) if f == Family::Room => views::room_refusal(x, y),

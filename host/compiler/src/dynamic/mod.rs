@@ -29,8 +29,6 @@ pub const RANGES: &str = "_dim_ranges";
 
 /// Nodes that are named in an error, at most.
 const NAMED: usize = 10;
-/// Sources that only a planned model can hold.
-const PLANNED: [&str; 3] = ["AippData", "FileConstant", "AnnData"];
 /// Offsets of variables are multiples of this.
 const ALIGN: u64 = 512;
 
@@ -122,7 +120,7 @@ pub fn gears_are_closed(model: &Model, toolbox: &Toolbox) -> Result<()> {
 fn refuse(model: &Model, toolbox: &Toolbox) -> Result<()> {
     let why = |n: &Node| -> Option<&'static str> {
         let f = toolbox.op_flags(n.op_key());
-        if PLANNED.contains(&n.op()) {
+        if n.op() == "AnnData" {
             return Some("is memory of a plan");
         }
         (f & flags::COMMUNICATION != 0).then_some("exchanges data with other ranks")

@@ -108,7 +108,7 @@ impl Graph {
 
 fn kind(op: &str) -> Kind {
     match op {
-        "Data" | "RefData" | "Variable" => Kind::Data,
+        "Data" | "RefData" | "AippData" | "Variable" => Kind::Data,
         "Const" | "Constant" => Kind::Constant,
         "NetOutput" => Kind::Output,
         "If" | "StatelessIf" | "Case" | "StatelessCase" => Kind::Choice,

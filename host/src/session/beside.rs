@@ -1,0 +1,63 @@
+//! Files beside a model: those that it names, from its own folder alone.
+use crate::{Diagnostic, Result};
+use ge_plugin_api::frontend::RelativeFiles;
+use ge_plugin_api::types::Blob;
+use std::path::{Component, Path, PathBuf};
+
+/// Reads a file's bytes, shared.
+pub fn map(path: &Path) -> Result<Blob> {
+    let shown = path.display().to_string();
+    ge_om::map_file(path).map(Blob::from_owner).map_err(|e| {
+        Diagnostic::error(format!("cannot read `{shown}`: {e}"))
+            .atc("E13003")
+            .help("check the path")
+            .raise(ge_codes::UNREADABLE)
+    })
+}
+
+/// Files beside the model.
+pub(super) struct Beside {
+    folder: PathBuf,
+}
+
+impl Beside {
+    /// Of the model at `path`.
+    pub(super) fn of(path: &Path) -> Beside {
+        let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        Beside { folder: folder.to_path_buf() }
+    }
+}
+
+impl RelativeFiles for Beside {
+    fn open_relative(&self, path: &str) -> Result<Blob> {
+        let p = Path::new(path);
+        let plain = p.components().all(|c| matches!(c, Component::Normal(_) | Component::CurDir));
+        let refuse = |why: &str| {
+            Diagnostic::error(format!("the model names the file `{path}`, which {why}"))
+                .help("external data must lie in the model's own folder")
+                .raise(ge_codes::DATA_OUTSIDE)
+        };
+        if !plain {
+            return Err(refuse("leaves the model's folder"));
+        }
+        let full = self.folder.join(p);
+        // A link inside the folder may still lead out of it.
+        let real = full.canonicalize().map_err(|e| {
+            Diagnostic::error(format!("the model names the file `{path}`, which cannot be read: {e}"))
+                .at(full.display().to_string(), 0, 0)
+                .help("put the file beside the model")
+                .raise(ge_codes::DATA_MISSING)
+        })?;
+        let home = self.folder.canonicalize().unwrap_or_else(|_| self.folder.clone());
+        if !real.starts_with(&home) {
+            return Err(refuse("leads out of the model's folder"));
+        }
+        map(&real)
+    }
+}
+
+impl ge_ir::text::SideFiles for Beside {
+    fn open(&self, path: &str) -> Result<Blob> {
+        self.open_relative(path)
+    }
+}
