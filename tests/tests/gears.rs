@@ -330,3 +330,27 @@ fn state_is_carried_from_step_to_step() {
     expect_code(d, 0, &["compile", "m.ge", "-o", "n.om", "-q"]);
     expect_code(d, 2, &["run", "n.om", "--inputs", "in", "--steps", "2", "-q"]);
 }
+
+/// The first step of a decoder has no past: 0 is a size like any other.
+#[test]
+fn a_gear_may_have_a_size_of_zero() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    let text = "graph @main(%past: f32[p,2], %x: f32[1,2]) {
+  %keys = ConcatD(%past, %x) {N = 2, concat_dim = 0} : f32[?,2]
+  %scores = BatchMatMulV2(%x, %keys) {adj_x2 = true} : f32[1,?]
+  return %scores, %keys
+}
+";
+    std::fs::write(d.join("m.ge"), text).unwrap();
+    expect_code(d, 0, &["compile", "m.ge", "-o", "m.om", "-q", "--dim", "p=0,2"]);
+    let run = |past: &HostTensor| {
+        std::fs::create_dir_all(d.join("in")).unwrap();
+        npy(&d.join("in/input_0.npy"), past);
+        npy(&d.join("in/input_1.npy"), &f32s(&[1, 2], &[1.0, 2.0]));
+        String::from_utf8(expect_code(d, 0, &["run", "m.om", "--inputs", "in", "-q"]).stdout).unwrap()
+    };
+    assert_eq!(run(&f32s(&[0, 2], &[])), "scores: f32[1,1] = 5\nkeys: f32[1,2] = 1 2\n");
+    let two = run(&f32s(&[2, 2], &[3.0, 4.0, 5.0, 6.0]));
+    assert_eq!(two, "scores: f32[1,3] = 11 17 5\nkeys: f32[3,2] = 3 4 5 6 1 2\n");
+}

@@ -44,11 +44,11 @@ fn bad(flag: &str, found: &str, expected: &str) -> Error {
         .raise(ge_codes::GEARS)
 }
 
-/// Sizes apart by commas, each at least 1.
+/// Sizes apart by commas; a cache that is empty at first has 0.
 fn sizes(flag: &str, text: &str) -> Result<Vec<u64>> {
-    let one = |t: &str| t.trim().parse::<u64>().ok().filter(|n| (1..=i32::MAX as u64).contains(n));
+    let one = |t: &str| t.trim().parse::<u64>().ok().filter(|n| (0..=i32::MAX as u64).contains(n));
     let all: Option<Vec<u64>> = text.split(',').map(one).collect();
-    all.ok_or_else(|| bad(flag, text, "whole sizes of at least 1, apart by commas"))
+    all.ok_or_else(|| bad(flag, text, "whole sizes, apart by commas"))
 }
 
 /// Tuples apart by semicolons, each of so many sizes.

@@ -4,6 +4,7 @@
 use super::Model;
 use crate::options::unknown_name;
 use crate::{Diagnostic, Error, Result};
+use ge_compiler::feature::born::Born;
 use ge_model::CompiledModel;
 use ge_plugin_api::kernel::HostTensor;
 use ge_plugin_api::types::DType;
@@ -56,8 +57,8 @@ pub fn pairs(m: &CompiledModel, text: &str) -> Result<Vec<Pair>> {
                     "output `{}` cannot be input `{}` of the next step",
                     m.outputs[pair.output].name, m.inputs[pair.input].name
                 ),
-                &format!("{}{}", o.dtype, o.shape),
-                &format!("{}{}", i.dtype, i.shape),
+                &Born::told(o),
+                &Born::told(i),
             ));
         }
         out.push(pair);

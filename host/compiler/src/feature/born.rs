@@ -48,6 +48,15 @@ impl Born {
         d.symbol_name().is_some_and(|n| n.split(|c: char| !(c.is_alphanumeric() || c == '_')).any(born))
     }
 
+    /// A type and a shape for people: sizes of such names are open.
+    pub fn told(d: &TensorDesc) -> String {
+        let mut shape = d.shape.clone();
+        if !shape.is_unranked() {
+            shape.dims_mut().iter_mut().filter(|d| Self::is(**d)).for_each(|d| *d = Dim::UNKNOWN);
+        }
+        format!("{}{shape}", d.dtype)
+    }
+
     /// Names what is unknown of a node's outputs. `by_node`: nothing else says what they are.
     pub fn name(&self, toolbox: &Toolbox, g: &Graph, n: &Node, outputs: &mut [TensorDesc], by_node: bool) {
         let open = |d: &TensorDesc| !d.shape.is_unranked() && d.shape.dims().contains(&Dim::UNKNOWN);
@@ -139,12 +148,15 @@ fn named(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ge_plugin_api::types::{DType, Shape};
 
     #[test]
     fn names_of_this_kind_are_told_from_others() {
         let name = named("node x 0 0");
         assert!(name.len() == PREFIX.len() + DIGITS && name != named("node x 0 1"));
         assert!(Born::is(Dim::symbol(&name)) && Born::is(Dim::symbol(&format!("({name}+1)/2"))));
+        let desc = TensorDesc::new(DType::F32, Shape::new([Dim::symbol(&name), Dim::symbol("_batch"), Dim::known(3)]));
+        assert_eq!(Born::told(&desc), "f32[?,_batch,3]");
         assert!(!Born::is(Dim::symbol("_batch")) && !Born::is(Dim::known(3)) && !Born::is(Dim::UNKNOWN));
     }
 }

@@ -116,7 +116,7 @@ fn reason(g: &Graph, n: &Node, toolbox: &Toolbox) -> Option<String> {
 }
 
 fn descs(n: &Node) -> String {
-    n.outputs().iter().map(|d| format!("{}{}", d.dtype, d.shape)).collect::<Vec<_>>().join(", ")
+    n.outputs().iter().map(Born::told).collect::<Vec<_>>().join(", ")
 }
 
 /// Inputs of the model whose values decide sizes: they can be fixed when the model is compiled.
