@@ -56,7 +56,7 @@ fn resize(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
             }
             // ONNX's scales are f32 numbers; the product is taken in f32 as its reference does.
             (None, Some(s), Some(n)) if !by_size => {
-                let v = (n as f64 * s[i]).floor();
+                let v = f64::from((n as f32 * s[i] as f32).floor());
                 if v.is_finite() && (0.0..1e15).contains(&v) {
                     Dim::known(v as u64)
                 } else {

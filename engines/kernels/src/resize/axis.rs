@@ -1,5 +1,6 @@
 //! One resized axis: where each output place lies on the input, and which input places it reads with
-//! which weights. Everything is computed in double precision, once for a plan.
+//! which weights. Coordinates are computed in single precision, as ONNX's runtimes have them: which of
+//! two places is the nearer hangs on it. Weights are computed in double precision, once for a plan.
 
 /// How the number of an output place becomes a coordinate on the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +60,9 @@ pub struct Method {
     pub beyond: f32,
 }
 
+/// How far from the middle of two places a coordinate may lie to be taken as that.
+const HALF: f64 = 1e-6;
+
 /// The sizes of one axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Axis {
@@ -75,36 +79,51 @@ pub struct Axis {
 impl Axis {
     /// The coordinate of output place `o`; `None`: it lies outside the input.
     fn coordinate(&self, how: Coordinates, o: usize) -> Option<f64> {
-        let (o, from, to, scale) = (o as f64, self.from as f64, self.to as f64, self.scale);
+        let (o, from, to, scale) = (o as f32, self.from as f32, self.to as f32, self.scale as f32);
         let centre = || (o + 0.5) / scale - 0.5;
-        Some(match how {
+        let at = match how {
             Coordinates::HalfPixel => centre(),
             Coordinates::PytorchHalfPixel if self.to > 1 => centre(),
-            Coordinates::AlignCorners if self.to > 1 => o * (from - 1.0) / (scale * from - 1.0),
+            Coordinates::AlignCorners if self.to > 1 => o * (from - 1.0) / (self.length() - 1.0),
             Coordinates::PytorchHalfPixel | Coordinates::AlignCorners => 0.0,
             Coordinates::Asymmetric => o / scale,
             Coordinates::TfHalfPixelForNn => (o + 0.5) / scale,
             Coordinates::HalfPixelSymmetric => {
                 let kept = to / (scale * from);
-                from / 2.0 * (1.0 - kept) + (o + 0.5) / scale - 0.5
+                let start = from / 2.0 * (1.0 - kept);
+                (f64::from(start) + (f64::from(o) + 0.5) / f64::from(scale) - 0.5) as f32
             }
             Coordinates::TfCropAndResize => {
-                let [first, last] = self.window;
+                let [first, last] = self.window.map(|w| w as f32);
                 let at = match self.to > 1 {
                     true => first * (from - 1.0) + o * (last - first) * (from - 1.0) / (to - 1.0),
                     false => 0.5 * (first + last) * (from - 1.0),
                 };
-                return Some(at).filter(|at| (0.0..=from - 1.0).contains(at));
+                if !(0.0..=from - 1.0).contains(&at) {
+                    return None;
+                }
+                at
             }
-        })
+        };
+        Some(f64::from(at))
+    }
+
+    /// The length of the output before it was cut to a whole number, which ONNX aligns the corners of;
+    /// a whole number where it is one but for rounding.
+    fn length(&self) -> f32 {
+        let (reached, to) = (self.scale * self.from as f64, self.to as f64);
+        if (reached - to).abs() <= 1e-6 * to { to as f32 } else { reached as f32 }
     }
 
     /// The input place that output place `o` copies; `None`: it lies outside the input.
     pub fn place(&self, method: &Method, rounding: Rounding, o: usize) -> Option<usize> {
         let x = self.coordinate(method.coordinates, o)?;
+        // What lies between two places but for the rounding of its computation lies between them.
+        let half = (x - x.floor() - 0.5).abs() <= HALF;
         let at = match rounding {
-            Rounding::PreferFloor => (x - 0.5).ceil(),
-            Rounding::PreferCeil => (x + 0.5).floor(),
+            Rounding::PreferFloor if half => x.floor(),
+            Rounding::PreferCeil if half => x.ceil(),
+            Rounding::PreferFloor | Rounding::PreferCeil => x.round(),
             Rounding::Floor => x.floor(),
             Rounding::Ceil => x.ceil(),
         };
@@ -203,6 +222,28 @@ mod tests {
         let axis = Axis { window: [-0.5, 1.0], ..axis(3, 4) };
         let inside: Vec<bool> = (0..4).map(|o| axis.taps(&crop, o).is_some()).collect();
         assert_eq!(inside, [false, true, true, true]);
+    }
+
+    /// What onnxruntime copies: each of these coordinates is a whole number or a half but for its
+    /// rounding, on one side of it in double precision and on the other, or on it, in single.
+    #[test]
+    fn coordinates_that_are_whole_but_for_their_rounding_are_those_of_single_precision() {
+        let by = |scale: f32, from: usize, to: usize| Axis { scale: f64::from(scale), ..axis(from, to) };
+        let at = |coordinates, rounding, axis: Axis, o| axis.place(&Method { coordinates, ..LINEAR }, rounding, o);
+        let (plain, half) = (Coordinates::Asymmetric, Coordinates::HalfPixel);
+        for (coordinates, rounding, axis, o, place) in [
+            (plain, Rounding::Floor, by(1.6, 28, 44), 8, 5),
+            (plain, Rounding::Floor, by(1.1, 39, 42), 11, 10),
+            (plain, Rounding::Ceil, by(2.8, 28, 78), 14, 5),
+            (half, Rounding::Floor, axis(15, 47), 23, 6),
+            (half, Rounding::PreferFloor, by(2.1, 17, 35), 31, 14),
+            (half, Rounding::PreferCeil, by(2.9, 29, 84), 43, 15),
+            (plain, Rounding::PreferCeil, by(2.0 / 7.0, 21, 6), 1, 4),
+            (Coordinates::HalfPixelSymmetric, Rounding::Floor, axis(23, 7), 3, 10),
+            (Coordinates::AlignCorners, Rounding::Floor, axis(25, 28), 27, 24),
+        ] {
+            assert_eq!(at(coordinates, rounding, axis, o), Some(place), "{coordinates:?} {rounding:?} {axis:?} {o}");
+        }
     }
 
     #[test]

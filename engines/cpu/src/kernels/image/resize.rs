@@ -33,11 +33,13 @@ fn cubic(t: f64, a: f64) -> f64 {
 impl Mode<'_> {
     /// The place nearest to an input coordinate on an axis of `n` places.
     fn place(&self, x: f64, n: usize) -> usize {
-        let p = match self.nearest {
-            "floor" => x.floor(),
-            "ceil" => x.ceil(),
-            "round_prefer_ceil" => (x + 0.5).floor(),
-            _ => (x - 0.5).ceil(),
+        // Halves are met but for the rounding of the coordinate.
+        let half = (x - x.floor() - 0.5).abs() <= 1e-6;
+        let p = match (self.nearest, half) {
+            ("floor", _) => x.floor(),
+            ("ceil", _) | ("round_prefer_ceil", true) => x.ceil(),
+            (_, true) => x.floor(),
+            (_, false) => x.round(),
         };
         (p as i64).clamp(0, n as i64 - 1) as usize
     }
@@ -72,10 +74,14 @@ impl Mode<'_> {
         out
     }
 }
-/// Input coordinate of an output place; None: outside a crop.
+/// Input coordinate of an output place; None: outside a crop. In single precision, as ONNX's
+/// runtimes have it: which place is the nearest hangs on it.
 fn coordinate(mode: &str, o: usize, (n, m): (usize, usize), scale: f64, roi: (f64, f64)) -> Option<f64> {
-    let (x, n, m) = (o as f64, n as f64, m as f64);
-    Some(match mode {
+    // The resized length before it was cut to a whole number, as ONNX's reference has it.
+    let reached = scale * n as f64;
+    let length = if (reached - m as f64).abs() <= 1e-6 * m as f64 { m as f32 } else { reached as f32 };
+    let (x, n, m, scale) = (o as f32, n as f32, m as f32, scale as f32);
+    let at = match mode {
         "asymmetric" => x / scale,
         "pytorch_half_pixel" => {
             if m > 1.0 {
@@ -84,29 +90,33 @@ fn coordinate(mode: &str, o: usize, (n, m): (usize, usize), scale: f64, roi: (f6
                 0.0
             }
         }
-        // The resized length before it was cut to a whole number, as ONNX's reference has it.
         "align_corners" => {
             if m > 1.0 {
-                x * (n - 1.0) / (scale * n - 1.0)
+                x * (n - 1.0) / (length - 1.0)
             } else {
                 0.0
             }
         }
         "tf_half_pixel_for_nn" => (x + 0.5) / scale,
         "half_pixel_symmetric" => {
-            let adjust = m / (scale * n);
-            n / 2.0 * (1.0 - adjust) + (x + 0.5) / scale - 0.5
+            let start = n / 2.0 * (1.0 - m / (scale * n));
+            (f64::from(start) + (f64::from(x) + 0.5) / f64::from(scale) - 0.5) as f32
         }
         "tf_crop_and_resize" => {
+            let (first, last) = (roi.0 as f32, roi.1 as f32);
             let v = if m > 1.0 {
-                roi.0 * (n - 1.0) + x * (roi.1 - roi.0) * (n - 1.0) / (m - 1.0)
+                first * (n - 1.0) + x * (last - first) * (n - 1.0) / (m - 1.0)
             } else {
-                0.5 * (roi.0 + roi.1) * (n - 1.0)
+                0.5 * (first + last) * (n - 1.0)
             };
-            return (0.0..=n - 1.0).contains(&v).then_some(v);
+            if !(0.0..=n - 1.0).contains(&v) {
+                return None;
+            }
+            v
         }
         _ => (x + 0.5) / scale - 0.5,
-    })
+    };
+    Some(f64::from(at))
 }
 /// Each output element is the input's at the places that are listed by axis.
 fn pick<T: Elem>(ctx: &mut KernelCtx<'_>, x: &Arg<'_>, shape: &[usize], places: &[Vec<usize>]) -> Result<()> {
@@ -176,7 +186,8 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
         }
         (None, Some(s)) if s.len() == axes.len() => {
             for (&a, &f) in axes.iter().zip(s) {
-                let n = (x.shape[a] as f64 * f).floor();
+                // Sizes are taken in single precision, too: 3 by 5/3 is 5.
+                let n = f64::from((x.shape[a] as f32 * f as f32).floor());
                 if !(f > 0.0 && n < 1e15) {
                     return Err(bad("input 2 `scales`", f, "a positive scale"));
                 }
