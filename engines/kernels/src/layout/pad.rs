@@ -12,15 +12,15 @@ pub enum Border {
     Edge,
     /// The places before the end in turn, and back.
     Reflect,
-    /// The places from the other end on.
+    /// The places from the other end on, of those that are not cropped.
     Wrap,
 }
 
 impl Border {
-    /// The place of an axis of `n` that stands at place `i`, which may lie beyond it; `None`: the
+    /// The place of an axis that stands at place `i` of it, which may lie beyond it; `None`: the
     /// number.
-    fn place(self, i: isize, n: usize) -> Option<usize> {
-        let n = n as isize;
+    fn place(self, i: isize, axis: &Axis) -> Option<usize> {
+        let n = axis.from as isize;
         if (0..n).contains(&i) {
             return Some(i as usize);
         }
@@ -28,7 +28,10 @@ impl Border {
         let at = match self {
             Border::Constant => return None,
             Border::Edge => i.clamp(0, n - 1),
-            Border::Wrap => i.rem_euclid(n),
+            Border::Wrap => match axis.kept() {
+                (_, 0) => i.rem_euclid(n),
+                (first, kept) => first + (i - first).rem_euclid(kept),
+            },
             Border::Reflect => match i.rem_euclid(period) {
                 at if at < n => at,
                 at => period - at,
@@ -50,6 +53,12 @@ struct Axis {
 impl Axis {
     fn is_whole(&self) -> bool {
         self.before == 0 && self.from == self.to
+    }
+
+    /// The first place that is not cropped, and how many are not.
+    fn kept(&self) -> (isize, isize) {
+        let (first, end) = ((-self.before).max(0), (self.to as isize - self.before).min(self.from as isize));
+        (first, (end - first).max(0))
     }
 }
 
@@ -97,7 +106,7 @@ impl Padding {
     fn source(&self, row: usize) -> Option<usize> {
         let (mut rest, mut at, mut step) = (row, 0, 1);
         for axis in self.lead.iter().rev() {
-            let place = self.border.place((rest % axis.to) as isize - axis.before, axis.from)?;
+            let place = self.border.place((rest % axis.to) as isize - axis.before, axis)?;
             rest /= axis.to;
             at += place * step;
             step *= axis.from;
@@ -123,7 +132,7 @@ impl Padding {
             let line = &x[source * from * inner..][..from * inner];
             for o in (0..first).chain(end..to) {
                 let out = &mut out[o * inner..(o + 1) * inner];
-                match self.border.place(o as isize - before, from) {
+                match self.border.place(o as isize - before, &self.last) {
                     None => out.fill(fill),
                     Some(p) => out.copy_from_slice(&line[p * inner..(p + 1) * inner]),
                 }
@@ -158,7 +167,7 @@ mod tests {
             let want: Vec<u16> = (0..count).map(|i| {
                 let (mut rest, mut at, mut step) = (i, Some(0), 1);
                 for &(n, before, to) in axes.iter().rev() {
-                    let place = border.place((rest % to) as isize - before, n);
+                    let place = border.place((rest % to) as isize - before, &Axis { from: n, before, to });
                     rest /= to;
                     at = at.zip(place).map(|(at, p)| at + p * step);
                     step *= n;
@@ -175,11 +184,27 @@ mod tests {
 
     #[test]
     fn places_beyond_the_ends() {
-        let at = |border: Border| (-4..8).map(|i| border.place(i, 3).unwrap_or(9)).collect::<Vec<_>>();
+        let whole = |from| Axis { from, before: 0, to: from };
+        let at = |border: Border| (-4..8).map(|i| border.place(i, &whole(3)).unwrap_or(9)).collect::<Vec<_>>();
         assert_eq!(at(Border::Constant), [9, 9, 9, 9, 0, 1, 2, 9, 9, 9, 9, 9]);
         assert_eq!(at(Border::Edge), [0, 0, 0, 0, 0, 1, 2, 2, 2, 2, 2, 2]);
         assert_eq!(at(Border::Reflect), [0, 1, 2, 1, 0, 1, 2, 1, 0, 1, 2, 1]);
         assert_eq!(at(Border::Wrap), [2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1]);
-        assert_eq!((-2..3).map(|i| Border::Reflect.place(i, 1)).collect::<Vec<_>>(), [Some(0); 5]);
+        assert_eq!((-2..3).map(|i| Border::Reflect.place(i, &whole(1))).collect::<Vec<_>>(), [Some(0); 5]);
+    }
+
+    /// As onnxruntime has them: six places, of which some are cropped at one end.
+    #[test]
+    fn what_is_cropped_does_not_come_back_at_the_other_end() {
+        let padded = |before: isize, after: isize| {
+            let to = (6 + before + after) as usize;
+            let (mut y, plan) = (vec![9; to], Padding::new(Border::Wrap, &[(6, before, to)]));
+            plan.run(0..plan.rows(), &[0u8, 1, 2, 3, 4, 5], 9, &mut Out::new(&mut y));
+            y
+        };
+        assert_eq!(padded(-1, 2), [1, 2, 3, 4, 5, 1, 2]);
+        assert_eq!(padded(2, -1), [3, 4, 0, 1, 2, 3, 4]);
+        assert_eq!(padded(-1, 9), [1, 2, 3, 4, 5, 1, 2, 3, 4, 5, 1, 2, 3, 4]);
+        assert_eq!(padded(-1, -1), [1, 2, 3, 4]);
     }
 }

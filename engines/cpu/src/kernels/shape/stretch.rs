@@ -38,8 +38,8 @@ fn run_tile(ctx: &mut KernelCtx<'_>) -> Result<()> {
     copy_through(ctx, 0, &shape, &Source::of(&x)?, &l)
 }
 
-/// Where an output place of a padded axis reads; None: the constant.
-fn place(mode: &str, i: i64, n: i64) -> Option<usize> {
+/// Where a place of a padded axis of `n` reads, of which `kept` is not cropped; None: the constant.
+fn place(mode: &str, i: i64, n: i64, kept: &std::ops::Range<i64>) -> Option<usize> {
     if (0..n).contains(&i) {
         return Some(i as usize);
     }
@@ -48,6 +48,8 @@ fn place(mode: &str, i: i64, n: i64) -> Option<usize> {
     }
     match mode {
         "edge" => Some(i.clamp(0, n - 1) as usize),
+        // What is cropped does not come back at the other end.
+        "wrap" if !kept.is_empty() => Some((kept.start + (i - kept.start).rem_euclid(kept.end - kept.start)) as usize),
         "wrap" => Some(i.rem_euclid(n) as usize),
         "reflect" => {
             let period = (2 * (n - 1)).max(1);
@@ -78,12 +80,14 @@ fn pad(
         return write_moved(ctx, 0, &shape, Source::of(x)?.bits, |_| Ok(()));
     }
     let strides: Vec<usize> = x.layout()?.strides().iter().map(|&s| s as usize).collect();
-    for (a, (&d, &(b, _))) in x.shape.iter().zip(pads).enumerate() {
+    for (a, (&d, &(b, e))) in x.shape.iter().zip(pads).enumerate() {
         if d == 0 && mode != "constant" {
             return Err(bad("paddings", format!("mode {mode} of an empty axis"), "an axis with elements"));
         }
+        let kept = b.saturating_neg().max(0)..(d as i64).saturating_add(e).min(d as i64);
         let mut m = crate::args::room(shape[a])?;
-        m.extend((0..shape[a] as i64).map(|i| place(mode, i.saturating_sub(b), d as i64).map(|p| p * strides[a])));
+        let at = |i: i64| place(mode, i.saturating_sub(b), d as i64, &kept);
+        m.extend((0..shape[a] as i64).map(|i| at(i).map(|p| p * strides[a])));
         maps.push(m);
     }
     let src = Source::of(x)?;
