@@ -149,6 +149,11 @@ fn pools() {
         let attrs = [("strides", l(&[1, 1, 1, 4])), ("auto_pad", mode.into())];
         assert_eq!(floats("Conv2D", &[&row, &one], &attrs).1, [0.0, 4.0]);
     }
+    // Rounded up, one place is a window of two.
+    let one = [("ksize", l(&[1, 1, 2, 2])), ("strides", l(&[1, 1, 2, 2])), ("ceil_mode", true.into())];
+    let thin = t(&[1, 1, 1, 3], &[1f32, 2.0, 4.0]);
+    assert_eq!(floats("MaxPoolV3", &[&thin], &one), (vec![1, 1, 1, 2], vec![2.0, 4.0]));
+    assert_eq!(floats("AvgPoolV2", &[&thin], &one), (vec![1, 1, 1, 2], vec![1.5, 4.0]));
     let e = refusal("MaxPoolV3", &[&x], &[("ksize", l(&[1, 1, 5, 5]))]);
     assert_eq!(
         e,

@@ -124,11 +124,13 @@ pub fn axes(
                 _ => {
                     let (b, e) = if mode == "VALID" { (0, 0) } else { p[i] };
                     let room = n + b + e - span;
-                    if room < 0 {
+                    // Rounded up, less than one window is one that reaches beyond the input.
+                    let reaches = ceil && room > -s && n + b > 0;
+                    if room < 0 && !reaches {
                         return Err(misfit());
                     }
-                    let mut out = room / s + 1;
-                    if ceil && room % s != 0 && out * s < n + b {
+                    let mut out = if room < 0 { 1 } else { room / s + 1 };
+                    if ceil && room > 0 && room % s != 0 && out * s < n + b {
                         out += 1;
                     }
                     (out, b, e)
