@@ -139,15 +139,18 @@ graph @add(%r: f32[2], %x: f32[N,2]) {
 }
 
 #[test]
-fn what_a_condition_writes_is_refused_by_name() {
+fn what_a_condition_writes_is_there_in_the_body_and_behind_the_loop() {
     let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
     let text = "graph @main(%x: f32[N]) {
   %i = Const() {value = dense<i32[1]: 0>} : i32[1]
+  %v = Variable() {init_value = dense<i32[1]: 9>} : i32[1]
   %l = While(%i, %x) {body = @body, cond = @cond} : i32[1], f32[N]
-  return %l#1
+  %k = Neg(%v) : i32[1]
+  return %l#0, %l#1, %k
 }
 graph @cond(%i: i32[1], %y: f32[N]) {
-  %v = Variable() {init_value = dense<i32[1]: 3>} : i32[1]
+  %v = Variable() {init_value = dense<i32[1]: 9>} : i32[1]
   %a = AssignSub(%v, %i) : i32[1]
   %t = Less(%i, %a) : bool[1]
   return %t
@@ -155,11 +158,26 @@ graph @cond(%i: i32[1], %y: f32[N]) {
 graph @body(%i: i32[1], %y: f32[N]) {
   %one = Const() {value = dense<i32[1]: 1>} : i32[1]
   %next = Add(%i, %one) : i32[1]
-  return %next, %y
+  %v = Variable() {init_value = dense<i32[1]: 9>} : i32[1]
+  %r = Cast(%v) {dst_type = f32} : f32[1]
+  %z = Add(%y, %r) : f32[N]
+  return %next, %z
 }";
-    std::fs::write(dir.path().join("m.ge"), text).unwrap();
-    let said = String::from_utf8(expect_code(dir.path(), 3, &["compile", "m.ge", "-o", "m.om"]).stderr).unwrap();
-    assert!(["`l`", "`v`", "condition", "body"].iter().all(|w| said.contains(w)), "{said}");
+    std::fs::write(d.join("m.ge"), text).unwrap();
+    expect_code(d, 0, &["compile", "m.ge", "-o", "open.om", "-q"]);
+    expect_code(d, 0, &["compile", "m.ge", "-o", "static.om", "-q", "--input-shape", "x:2"]);
+    // The condition leaves 9, 8, 6 and 3, and 3 is not less than 3: the body adds 9, 8 and 6.
+    let want = ["l:0: i32[1] = 3", "l:1: f32[2] = 24 25", "k: i32[1] = -3"];
+    let same = |l: &[String]| l.iter().map(|l| l.split_once(' ').map_or("", |l| l.1).to_owned()).collect::<Vec<_>>();
+    let want = same(&want.map(str::to_owned));
+    for om in ["open.om", "static.om"] {
+        let args = ["run", om, "--input", "x=[1,2]", "--save-variables", "v.safetensors", "-q"];
+        assert_eq!(same(&lines(d, &args)), want, "{om}");
+        let on = ["--restore-variables", "v.safetensors", "--device-option", "check_races=true"];
+        // 3 again, less 0, 1 and 2: 3, 2 and 0.
+        let next = same(&lines(d, &[&args[..], &on].concat()));
+        assert_eq!(next, same(&["_ i32[1] = 2", "_ f32[2] = 6 7", "_ i32[1] = 0"].map(str::to_owned)), "{om}");
+    }
 }
 
 fn session() -> Session {

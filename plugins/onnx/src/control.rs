@@ -1,4 +1,4 @@
-//! `If`, `Loop` and `Scan`: subgraphs with captured outer values as inputs.
+//! `If`, `Loop`, `Scan` and `SequenceMap`: subgraphs with captured outer values as inputs.
 //!
 //! * `If` becomes `If(cond, captured...)`; both branches get every value that either reads,
 //!   constants are copied in instead.
@@ -6,22 +6,22 @@
 //!   A loop with scan outputs is written out when its count is a constant and its condition stays
 //!   true (at most `UNROLL` nodes); else each of them is carried as a sequence, to which a turn
 //!   adds its slice and which is joined behind the loop.
-//! * `Scan` is written out in the same way, or becomes such a `While` (`scan`).
+//! * `Scan` is written out in the same way, or becomes such a `While` (`scan`), `SequenceMap` always
+//!   does (`sequence_map`).
 use crate::free;
 use crate::import::{Building, Env, Importer, domain};
-use crate::proto::{AttributeProto, GraphProto, NodeProto};
+use crate::inputs;
+use crate::proto::{AttributeProto, GraphProto, NodeProto, ValueInfoProto};
 use crate::ranks::desc_of_rank;
 use crate::scope::Known;
+use crate::unroll::{turns, unroll};
 use ge_plugin_api::diagnostic::Result;
 use ge_plugin_api::types::tensor::Container;
-use ge_plugin_api::types::{AttrValue, ConstTensor, DType, Shape, TensorDesc, ValueRef};
-
-/// Most nodes that a loop is written out to.
-pub const UNROLL: usize = 20_000;
+use ge_plugin_api::types::{AttrValue, ConstTensor, DType, Dim, Shape, TensorDesc, ValueRef};
 
 /// Whether an operator of `ai.onnx` is imported here.
 pub fn handles(op: &str) -> bool {
-    matches!(op, "If" | "Loop" | "Scan")
+    matches!(op, "If" | "Loop" | "Scan" | "SequenceMap")
 }
 
 /// Imports such a node; its outputs.
@@ -36,6 +36,7 @@ pub fn import<'m>(
     match n.op_type.as_str() {
         "If" => branch(im, n, name, attrs, g, env),
         "Loop" => repeat(im, n, name, attrs, g, env),
+        "SequenceMap" => crate::sequence_map::import(im, n, name, attrs, g, env),
         _ => crate::scan::import(im, n, name, attrs, g, env),
     }
 }
@@ -138,7 +139,15 @@ fn branch<'m>(
         .attr("then_branch", AttrValue::Graph(names[0].as_str().into()))
         .attr("else_branch", AttrValue::Graph(names[1].as_str().into()))
         .build_n(count);
-    Ok(outs.into_iter().map(|v| Known::new(v, TensorDesc::unknown())).collect())
+    Ok(outs.into_iter().zip(&then.output).map(|(v, o)| Known::new(v, told(o, TensorDesc::unknown()))).collect())
+}
+
+/// What is known of a value that a subgraph gives, and that it is a sequence where that is declared.
+fn told(output: &ValueInfoProto, desc: TensorDesc) -> TensorDesc {
+    match inputs::declared(output) {
+        Ok(d) if d.container == Container::SEQ => sequence(),
+        _ => desc,
+    }
 }
 
 /// Imports the nodes of a subgraph whose inputs stand in its scope.
@@ -258,14 +267,14 @@ fn repeat<'m>(
     let mut values = vec![zero, start];
     values.extend(state.iter().map(|k| k.value));
     for k in 0..lists {
-        values.push(empty(g, im, &list_name(k)));
+        values.push(empty(g, im, &list_name(k), &sub.output[1 + carried + k]));
     }
     values.extend(bound.iter().map(|k| k.value));
     values.extend(captured.inputs.iter().map(|(_, k)| k.value));
     let outs = while_node(g, name, &values, (&cond_name, &body_name));
     let lists: Vec<ValueRef> = outs[2 + carried..2 + carried + lists].to_vec();
-    let carried = outs.into_iter().skip(2).zip(&state).map(|(v, k)| Known::new(v, loosened(&k.desc)));
-    let mut all: Vec<Known> = carried.collect();
+    let kept = outs.into_iter().skip(2).zip(&state).zip(&sub.output[1..]);
+    let mut all: Vec<Known> = kept.map(|((v, k), o)| Known::new(v, told(o, loosened(&k.desc)))).collect();
     for (k, l) in lists.into_iter().enumerate() {
         all.push(stacked(g, im, &format!("{name}/scan{k}"), l, 0));
     }
@@ -284,10 +293,18 @@ pub fn while_node(g: &mut Building, name: &str, values: &[ValueRef], (condition,
     node.attr("cond", graph(condition)).attr("body", graph(body)).build_n(values.len())
 }
 
-/// An empty sequence.
-pub fn empty(g: &mut Building, im: &mut Importer<'_>, list: &str) -> ValueRef {
+/// An empty sequence, for what a body gives as `output`: its declared shape is the only one where no
+/// turn is made.
+pub fn empty(g: &mut Building, im: &mut Importer<'_>, list: &str, output: &ValueInfoProto) -> ValueRef {
     let own = im.take_name(&format!("{list}/empty"));
-    g.builder.node("SequenceEmpty").name(&own).build()
+    let node = g.builder.node("SequenceEmpty").name(&own);
+    match inputs::declared(output) {
+        Ok(d) if d.container == Container::TENSOR && !d.shape.is_unranked() => {
+            let size = |d: &Dim| d.size().and_then(|n| i64::try_from(n).ok()).unwrap_or(-1);
+            node.attr("element", d.shape.dims().iter().map(size).collect::<Vec<i64>>()).build()
+        }
+        _ => node.build(),
+    }
 }
 
 /// The sequence that a body carries under a name, with one more tensor.
@@ -303,100 +320,4 @@ pub fn stacked(g: &mut Building, im: &mut Importer<'_>, name: &str, list: ValueR
     let v =
         g.builder.node("ConcatFromSequence").name(&own).input(list).attr("axis", axis).attr("new_axis", 1i64).build();
     Known::new(v, TensorDesc::unknown())
-}
-
-/// Whether the body hands its condition on unchanged, or says true.
-fn stays_true(sub: &GraphProto) -> bool {
-    let (Some(i), Some(o)) = (sub.input.get(1), sub.output.first()) else { return false };
-    if i.name == o.name {
-        return true;
-    }
-    let truth = |t: &crate::proto::TensorProto| {
-        t.data_type == 9 && (t.raw_data.first() == Some(&1) || t.int32_data.first() == Some(&1))
-    };
-    if sub.initializer.iter().any(|t| t.name == o.name && truth(t)) {
-        return true;
-    }
-    match sub.node.iter().find(|n| n.output.first() == Some(&o.name)) {
-        Some(n) if n.op_type == "Identity" => n.input.first() == Some(&i.name),
-        Some(n) if n.op_type == "Constant" => n.attribute.iter().any(|a| a.t.as_ref().is_some_and(truth)),
-        _ => false,
-    }
-}
-
-/// One turn of a body, written out into the graph around it: `given` are its inputs, what it gives
-/// its outputs.
-pub fn turn<'m>(
-    im: &mut Importer<'m>,
-    sub: &'m GraphProto,
-    given: Vec<Known>,
-    captured: &Captured,
-    g: &mut Building,
-    env: &Env<'m>,
-) -> Result<Vec<Known>> {
-    let mut b = Building {
-        builder: std::mem::replace(&mut g.builder, ge_plugin_api::frontend::GraphBuilder::new(None)),
-        ..Building::new()
-    };
-    b.scope.extend(captured.inputs.iter().cloned());
-    b.scope.extend(captured.constants.iter().cloned());
-    b.scope.extend(sub.input.iter().map(|i| i.name.clone()).zip(given));
-    let made = body(im, sub, &mut b, env).and_then(|()| {
-        let outputs = sub.output.iter().map(|o| im.read_value(&mut b, &o.name));
-        outputs.collect::<Result<Vec<Known>>>()
-    });
-    g.builder = b.builder;
-    g.provenance.append(&b.provenance);
-    made
-}
-
-/// The number of turns, where it is a constant that nothing cuts short and the turns can be written
-/// out.
-fn turns(sub: &GraphProto, bound: Option<&Known>, cond: Option<&Known>) -> Option<usize> {
-    let number = |k: &Known| k.constant.as_ref()?.to_i64(1)?.first().copied();
-    let count = usize::try_from(number(bound?)?).ok()?;
-    let always = cond.is_none_or(|c| number(c) == Some(1)) && stays_true(sub);
-    let nodes = count.saturating_mul(sub.node.len().max(1));
-    (always && count > 0 && nodes <= UNROLL).then_some(count)
-}
-
-fn unroll<'m>(
-    im: &mut Importer<'m>,
-    name: &str,
-    sub: &'m GraphProto,
-    count: usize,
-    mut state: Vec<Known>,
-    g: &mut Building,
-    env: &Env<'m>,
-) -> Result<Vec<Known>> {
-    let carried = state.len();
-    let captured = capture(im, g, &[sub])?;
-    let mut scans: Vec<Vec<ValueRef>> = vec![Vec::new(); sub.output.len() - 1 - carried];
-    for k in 0..count {
-        let i = scalar(g, im, &format!("{name}/{k}/iteration"), ConstTensor::of(&[], &[k as i64]));
-        let iter = Known {
-            value: i,
-            desc: TensorDesc::new(DType::I64, Shape::scalar()),
-            constant: ConstTensor::of(&[], &[k as i64]),
-        };
-        let always = Known {
-            value: ValueRef::ABSENT,
-            desc: TensorDesc::new(DType::BOOL, Shape::scalar()),
-            constant: ConstTensor::of(&[], &[true]),
-        };
-        let given: Vec<Known> = [iter, always].into_iter().chain(state.iter().cloned()).collect();
-        let env = Env { prefix: format!("{}{name}/{k}/", env.prefix), ..env.clone() };
-        let made = turn(im, sub, given, &captured, g, &env)?.split_off(1);
-        for (s, o) in scans.iter_mut().zip(&made[carried..]) {
-            s.push(o.value);
-        }
-        state = made[..carried].to_vec();
-    }
-    let mut out = state;
-    for (i, s) in scans.iter().enumerate() {
-        let own = if carried + i == 0 { name.to_owned() } else { im.take_name(&format!("{name}/scan{i}")) };
-        let v = g.builder.node("Pack").name(&own).inputs(s).attr("axis", 0i64).attr("N", s.len() as i64).build();
-        out.push(Known::new(v, TensorDesc::unknown()));
-    }
-    Ok(out)
 }

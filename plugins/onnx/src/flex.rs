@@ -1,10 +1,11 @@
 //! `FlexAttention` (domain `ai.onnx.preview`): attention whose scores and weights go through
 //! subgraphs of the model. Without them it is an `Attention`; with them products and softmax are
 //! written out, and each subgraph's nodes stand between them.
-use crate::control::{capture, graph, scalar, turn};
+use crate::control::{capture, graph, scalar};
 use crate::import::{Building, Env, Importer, domain};
 use crate::proto::{AttributeProto, NodeProto};
 use crate::scope::Known;
+use crate::unroll::turn;
 use ge_plugin_api::diagnostic::Result;
 use ge_plugin_api::types::{AttrValue, ConstTensor, DType, TensorDesc, ValueRef};
 

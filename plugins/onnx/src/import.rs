@@ -613,6 +613,10 @@ fn refused() -> Known {
     Known::new(ValueRef::new(NodeId(0), 0), TensorDesc::unknown())
 }
 
+/// Operators that give a sequence.
+const SEQUENCES: [&str; 5] =
+    ["SequenceEmpty", "SequenceConstruct", "SequenceInsert", "SequenceErase", "SplitToSequence"];
+
 /// What the edits of a mapping tell about a value that it gave.
 fn learn(added: &[Edit], value: ValueRef, rank: Option<usize>) -> Known {
     let node = added.iter().find_map(|e| match e {
@@ -623,6 +627,9 @@ fn learn(added: &[Edit], value: ValueRef, rank: Option<usize>) -> Known {
     if let Some(n) = node {
         if let Some(d) = n.outputs.get(value.output as usize).filter(|d| !d.shape.is_unranked()) {
             known.desc = d.clone();
+        }
+        if SEQUENCES.contains(&n.op.as_str()) {
+            known.desc = control::sequence();
         }
         if n.op == "Const" {
             known.constant = n.attrs.tensor("value").cloned();

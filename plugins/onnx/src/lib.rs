@@ -9,6 +9,8 @@ pub mod attributes;
 pub mod control;
 /// Bodies over slices.
 pub mod scan;
+/// Bodies over elements.
+pub mod sequence_map;
 pub mod flex;
 pub mod free;
 pub mod import;
@@ -21,6 +23,7 @@ pub mod ranks;
 pub mod read;
 pub mod scope;
 pub mod tensor;
+pub mod unroll;
 
 pub use import::OnnxFrontend;
 

@@ -1,9 +1,10 @@
 //! `Scan` (of opset 9 on): its body written out once for each slice of its inputs, outputs joined again. Where the length is not known when the model is read, it becomes a `While`
 //! over `turn, length, carried..., parts..., rows..., captured...`, whose parts are sequences.
-use crate::control::{self, UNROLL, capture, graph, scalar, turn};
+use crate::control::{self, capture, graph, scalar};
 use crate::import::{Building, Env, Importer, domain};
 use crate::proto::{AttributeProto, GraphProto, NodeProto};
 use crate::scope::Known;
+use crate::unroll::{UNROLL, turn};
 use ge_plugin_api::diagnostic::Result;
 use ge_plugin_api::types::{ConstTensor, DType, Shape, TensorDesc, ValueRef};
 
@@ -164,7 +165,7 @@ fn repeat<'m>(
     let mut values = vec![zero, length];
     values.extend(state.iter().map(|k| k.value));
     for k in 0..parts {
-        values.push(control::empty(g, im, &own("part", k)));
+        values.push(control::empty(g, im, &own("part", k), &sub.output[carried + k]));
     }
     values.extend(rows.iter().map(|k| k.value));
     values.extend(captured.inputs.iter().map(|(_, k)| k.value));

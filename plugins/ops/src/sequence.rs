@@ -1,8 +1,8 @@
 //! Sequences and optionals: values that hold tensors. They live on the host; a graph that has one
 //! is scheduled there.
 //!
-//! * `SequenceEmpty() {dtype}`, `SequenceConstruct(x...)`, `SequenceInsert(s, x,
-//!   position?)`, `SequenceErase(s, position?)`, `SequenceAt(s, position)`, `SequenceLength(s)`.
+//! * `SequenceEmpty() {dtype, element}`, where `element` is the declared shape of what a loop will
+//!   add (-1: open), `SequenceConstruct(x...)`, `SequenceInsert(s, x, position?)`, `SequenceErase(s, position?)`, `SequenceAt(s, position)`, `SequenceLength(s)`.
 //! * `SplitToSequence(x, split?) {axis = 0, keepdims = 1}`: parts along an axis; without
 //!   `split` of one element each, whose axis goes where `keepdims` is 0.
 //!   `ConcatFromSequence(s) {axis, new_axis = 0}` joins them, along a new axis if so said.
@@ -67,7 +67,10 @@ fn get(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
 fn defs() -> Vec<OpDef> {
     let op = |name: &str, f| OpDef::new(name, f);
     vec![
-        op("SequenceEmpty", empty).output("y", ANY, "").opt_attr("dtype", AttrKind::TYPE),
+        op("SequenceEmpty", empty)
+            .output("y", ANY, "")
+            .opt_attr("dtype", AttrKind::TYPE)
+            .opt_attr("element", AttrKind::INTS),
         op("SequenceConstruct", construct).dynamic("x", ANY, "T").output("y", ANY, "T"),
         op("SequenceInsert", insert)
             .input("s", ANY, "T")

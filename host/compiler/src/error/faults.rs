@@ -365,13 +365,15 @@ pub enum VariableFault {
         /// The variable.
         name: String,
     },
-    /// The condition of a loop that runs where shapes are unknown writes a variable.
-    #[error("the condition of loop `{node}` writes variable `{name}`, which cannot be done where shapes are unknown")]
+    /// The condition of a loop that runs where shapes are unknown writes over one of its inputs.
+    #[error(
+        "the condition of loop `{node}` writes over its input {input}, which cannot be done where shapes are unknown"
+    )]
     Condition {
         /// The loop.
         node: String,
-        /// The variable.
-        name: String,
+        /// The input, by number.
+        input: usize,
     },
     /// An operator whose graphs have effects, which no run of unknown shapes can give on.
     #[error(

@@ -32,6 +32,8 @@ mod inputs;
 mod kept;
 /// What plans are known by.
 mod key;
+/// Loops that make no turn.
+mod no_turn;
 /// Nodes that run piece by piece.
 mod pieces;
 /// What can be launched with the sizes that are known.
@@ -298,7 +300,7 @@ impl DynamicModel {
                 Given::State(s) => Value::Tensor(Tensor::state((*s).clone())),
                 Given::Sequence(l) => {
                     let items = l.iter().map(Tensor::lent).collect::<Vec<_>>();
-                    Value::List(List { items: Arc::new(items), dtype: want.desc.dtype, dims: None })
+                    Value::List(List { items: Arc::new(items), dtype: want.desc.dtype, ..List::default() })
                 }
                 Given::Nothing => Value::Nothing,
             });

@@ -184,6 +184,11 @@ impl DynamicModel {
             known.map_or_else(|| self.plan(gi, f, key), Ok)
         })
     }
+    /// What plans of a graph are made with.
+    pub(crate) fn basis(&self, gi: usize) -> Basis<'_> {
+        let (graph, engines, tilings) = (&self.graphs[gi], &self.preferred[gi], &self.tilings[gi]);
+        Basis { tools: &self.tools, graph, engines, tilings }
+    }
     fn cache(&self, gi: usize) -> MutexGuard<'_, Cache> {
         self.caches[gi].lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -212,8 +217,7 @@ impl DynamicModel {
         let done = f.done();
         // States are inputs of the model.
         let growing = if gi == 0 && self.grows() { &self.growing[..] } else { &[] };
-        let basis =
-            Basis { tools: &self.tools, graph: f.graph, engines: &self.preferred[gi], tilings: &self.tilings[gi] };
+        let basis = self.basis(gi);
         let plan = |growing| draft(&basis, &f.vals, &done, growing).map_err(|e| self.in_branch(gi, e));
         let mut d = plan(growing)?;
         if d.refused {
@@ -264,8 +268,13 @@ impl DynamicModel {
                 let mut state = all(given, 0);
                 let mut turned = false;
                 loop {
-                    let go = self.graph(cond, state.clone(), run)?;
-                    let go = go.first().and_then(Value::tensor).ok_or_else(|| lost(n))?.truth(&n.name)?;
+                    let mut told = self.graph(cond, state.clone(), run)?.into_iter();
+                    let go = told.next();
+                    let go = go.as_ref().and_then(Value::tensor).ok_or_else(|| lost(n))?.truth(&n.name)?;
+                    // What the condition leaves in variables stands for the last values of the state.
+                    let left: Vec<Value<'a>> = told.collect();
+                    let from = state.len().checked_sub(left.len()).ok_or_else(|| lost(n))?;
+                    state.splice(from.., left);
                     if !go {
                         return if turned { Ok(state) } else { self.no_turn(body, state) };
                     }
@@ -317,25 +326,6 @@ impl DynamicModel {
             run.profiled(part, part.compiled().name.clone(), begun, outcome.report);
         }
         Ok(outcome.outputs.into_iter().map(|t| Value::Tensor(Tensor::made(t))).collect())
-    }
-
-    /// The values of a loop that made no turn. What would have been gathered has no tensor, but a
-    /// type and a shape: those of a turn on the values at hand, which is made for nothing else.
-    fn no_turn<'a>(&self, body: usize, mut state: Vec<Value<'a>>) -> Result<Vec<Value<'a>>, RuntimeError> {
-        let empty = |v: &Value<'_>| matches!(v, Value::List(l) if l.items.is_empty());
-        if !state.iter().any(empty) {
-            return Ok(state);
-        }
-        let made = self.graph(body, state.clone(), &mut Run::new(RunOptions::default(), 1))?;
-        for (v, turn) in state.iter_mut().zip(made) {
-            if let (Value::List(l), Value::List(t)) = (v, turn) {
-                if let (true, [one]) = (l.items.is_empty(), t.items.as_slice()) {
-                    l.dtype = one.dtype;
-                    l.dims = Some(one.dims.clone());
-                }
-            }
-        }
-        Ok(state)
     }
 
     /// Runs a node's host kernel, which makes its outputs.

@@ -54,11 +54,14 @@ pub(crate) fn run<'a>(tools: &Tools, n: &Node, given: Vec<Option<Value<'a>>>) ->
         found.map(Some).ok_or_else(|| bad(n, format!("position {at} of a sequence of {len} tensors")))
     };
     let out = match n.op.as_str() {
-        "SequenceEmpty" => Value::List(List { dtype: stated, ..List::default() }),
+        "SequenceEmpty" => {
+            let declared = n.attrs.ints("element").map(Into::into);
+            Value::List(List { dtype: stated, declared, ..List::default() })
+        }
         "SequenceConstruct" => {
             let all = (0..given.len()).map(tensor).collect::<Result<Vec<_>, _>>()?;
             let dtype = all.first().map_or(stated, |t| t.dtype);
-            Value::List(List { items: Arc::new(all), dtype, dims: None })
+            Value::List(List { items: Arc::new(all), dtype, ..List::default() })
         }
         "SequenceInsert" => {
             let mut l = list()?;
@@ -101,7 +104,7 @@ pub(crate) fn run<'a>(tools: &Tools, n: &Node, given: Vec<Option<Value<'a>>>) ->
         "SplitToSequence" => {
             let x = tensor(0)?;
             let parts = split(tools, n, &x, given.get(1).and_then(|v| v.as_ref()?.tensor()))?;
-            Value::List(List { items: Arc::new(parts), dtype: x.dtype, dims: None })
+            Value::List(List { items: Arc::new(parts), dtype: x.dtype, ..List::default() })
         }
         "Optional" => match given.into_iter().next().flatten() {
             Some(v) => v,

@@ -36,6 +36,8 @@ pub(crate) struct List<'a> {
     pub(crate) dtype: DType,
     /// Shape that tensors of an empty sequence would have, where a loop without a turn tells it.
     pub(crate) dims: Option<Arc<[u64]>>,
+    /// The shape that the model declares for what a loop adds; -1: open.
+    pub(crate) declared: Option<Arc<[i64]>>,
 }
 
 /// A value of a graph.

@@ -202,6 +202,34 @@ fn scans_are_written_out_over_the_slices_of_their_inputs() {
     assert!(why(&["3", "4"], 5).contains("do not fit its own"));
 }
 
+/// Elements of a sequence are added to those of another, or to a tensor: what is known to be a
+/// sequence is taken apart.
+#[test]
+fn a_body_over_sequences_becomes_a_while_that_takes_and_gives_elements() {
+    let made = |second: &[NodeProto], name: &str| {
+        let body = graph(
+            vec![value("a", 1, &["n"]), value("b", 1, &["n"])],
+            vec![node("Add", &["a", "b"], &["sum"])],
+            vec![],
+            &["sum"],
+        );
+        let map = with(node("SequenceMap", &["parts", name], &["y"]), vec![graph_attr("body", body)]);
+        let all = [&[node("SplitToSequence", &["x"], &["parts"])], second, &[map]].concat();
+        import(&model(17, graph(vec![value("x", 1, &["n"])], all, vec![], &["y"]))).expect("imports")
+    };
+    for (second, name, taken) in
+        [(vec![], "x", 1), (vec![node("SequenceInsert", &["parts", "x"], &["others"])], "others", 2)]
+    {
+        let e = made(&second, name);
+        let w = nodes(&e, "").iter().find(|n| n.op == "While").map(|n| n.inputs.len());
+        // turn, length, what is made, both inputs
+        assert_eq!(w, Some(5), "{name}");
+        let body = said(&e, "n_y_body");
+        assert_eq!(body.matches("=SequenceAt").count(), taken, "{body}");
+        assert_eq!(body.matches("=SequenceInsert").count(), 1, "{body}");
+    }
+}
+
 #[test]
 fn a_count_that_the_run_tells_makes_a_while_that_gathers_its_slices_in_sequences() {
     for dims in [["n", "4"], ["100000000", "4"]] {

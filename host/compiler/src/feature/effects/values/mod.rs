@@ -53,7 +53,7 @@ pub fn has_states(model: &Model, toolbox: &Toolbox) -> bool {
 /// Makes values of the variables of a model, and of what callers lend to be written.
 ///
 /// # Errors
-/// A variable of open size; the condition of a loop that writes one; an operator whose graphs do
+/// A variable of open size; the condition of a loop that writes its inputs; an operator whose graphs do
 /// and that nobody knows how to give values to.
 pub fn to_values(model: &mut Model, toolbox: &Toolbox) -> Result<()> {
     let rules = EffectRules { toolbox };
@@ -196,15 +196,15 @@ fn signature(whole: &Whole<'_>, n: &Node) -> Result<Option<Signature>> {
         return Ok(Some(Signature { inputs, outputs }));
     }
     if matches!(n.op(), "While" | "StatelessWhile") {
-        // What the condition leaves behind would have no way out of it.
+        // What the condition leaves in variables it gives back, as the body does. What it writes of its
+        // own inputs would have no way out of it.
         let cond = match n.attrs().get("cond") {
             Some(AttrValue::Graph(name)) => whole.model.graph_index(name),
             _ => None,
         };
         let of = cond.and_then(|c| whole.summaries.get(c));
-        let given = |s: &Summary| s.written_inputs.first().map(|k| State::Input(*k).text());
-        if let Some(name) = of.and_then(|s| s.writes.first().cloned().or_else(|| given(s))) {
-            return Err(VariableFault::Condition { node: n.name().into(), name }.into());
+        if let Some(input) = of.and_then(|s| s.written_inputs.first().copied()) {
+            return Err(VariableFault::Condition { node: n.name().into(), input }.into());
         }
     } else if n.op() != "For" {
         let name = inputs.first().cloned().unwrap_or_default();

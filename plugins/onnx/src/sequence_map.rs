@@ -1,0 +1,89 @@
+//! `SequenceMap`: a `While` over `turn, length, made..., given..., captured...`, whose turn takes an
+//! element of each sequence by its number and adds what the body makes to as many others.
+use crate::control::{self, capture, graph, scalar};
+use crate::import::{Building, Env, Importer, domain};
+use crate::proto::{AttributeProto, NodeProto};
+use crate::scope::Known;
+use ge_plugin_api::diagnostic::Result;
+use ge_plugin_api::types::tensor::Container;
+use ge_plugin_api::types::{ConstTensor, DType, Shape, TensorDesc, ValueRef};
+
+/// Imports such a node; its outputs.
+pub fn import<'m>(
+    im: &mut Importer<'m>,
+    n: &'m NodeProto,
+    name: &str,
+    attrs: &[(&'m str, &'m AttributeProto)],
+    g: &mut Building,
+    env: &Env<'m>,
+) -> Result<Vec<Known>> {
+    let sub = graph(im, n, name, attrs, "body")?;
+    if n.input.is_empty() || sub.input.len() != n.input.len() || sub.output.len() < n.output.len() {
+        let dom = domain(&n.domain);
+        let version = env.opsets.get(dom).copied();
+        return Err(im.refuse(n, name, dom, version, "its body's inputs or outputs do not fit its own"));
+    }
+    let mut given = Vec::with_capacity(n.input.len());
+    for s in &n.input {
+        given.push(im.read_value(g, s)?);
+    }
+    // The first is a sequence always; others are tensors for each turn if they are none.
+    given[0].desc.container = Container::SEQ;
+    let captured = capture(im, g, &[sub])?;
+    let made = n.output.len();
+    let i64s = TensorDesc::new(DType::I64, Shape::scalar());
+    let own = |what: &str, k: usize| format!("{name}/{what}{k}");
+    let mut ins = vec![(own("turn", 0), i64s.clone()), (own("length", 0), i64s)];
+    ins.extend((0..made).map(|k| (own("made", k), control::sequence())));
+    ins.extend(given.iter().enumerate().map(|(k, v)| (own("given", k), v.desc.clone())));
+    ins.extend(captured.inputs.iter().map(|(n, k)| (n.clone(), k.desc.clone())));
+    let at = |b: &Building, n: &str| b.scope.get(n).map_or(ValueRef::ABSENT, |k| k.value);
+    let node = |b: &mut Building, im: &mut Importer<'_>, op: &str, given: &[ValueRef], what: &str| {
+        let own = im.take_name(what);
+        b.builder.node(op).name(&own).inputs(given).build()
+    };
+
+    let cond_name = im.graph_name(name, "cond");
+    let mut b = control::open(im, &cond_name, &ins, &[]);
+    let (turn, length) = (at(&b, &ins[0].0), at(&b, &ins[1].0));
+    let go = node(&mut b, im, "Less", &[turn, length], &format!("{cond_name}/Less"));
+    b.builder.outputs(&[("cond".to_owned(), go)]);
+    im.finish(cond_name.clone(), b);
+
+    let body_name = im.graph_name(name, "body");
+    let mut b = control::open(im, &body_name, &ins, &captured.constants);
+    let turn = at(&b, &ins[0].0);
+    for (k, v) in given.iter().enumerate() {
+        let whole = at(&b, &own("given", k));
+        let known = if v.desc.container == Container::SEQ {
+            let element = node(&mut b, im, "SequenceAt", &[whole, turn], &format!("{body_name}/at{k}"));
+            Known::new(element, TensorDesc::unknown())
+        } else {
+            Known::new(whole, v.desc.clone())
+        };
+        b.scope.insert(sub.input[k].name.clone(), known);
+    }
+    control::body(im, sub, &mut b, env)?;
+    let one = scalar(&mut b, im, &format!("{body_name}/one"), ConstTensor::of(&[], &[1i64]));
+    let next = node(&mut b, im, "Add", &[turn, one], &format!("{body_name}/next"));
+    let mut outs = vec![("turn".to_owned(), next), ("length".to_owned(), at(&b, &ins[1].0))];
+    for (k, o) in sub.output.iter().take(made).enumerate() {
+        let element = im.read_value(&mut b, &o.name)?.value;
+        let list = control::grown(&mut b, im, &own("made", k), element);
+        outs.push((o.name.clone(), list));
+    }
+    outs.extend(ins.iter().skip(2 + made).map(|(name, _)| (name.clone(), at(&b, name))));
+    b.builder.outputs(&outs);
+    im.finish(body_name.clone(), b);
+
+    let zero = scalar(g, im, &own("zero", 0), ConstTensor::of(&[], &[0i64]));
+    let length = node(g, im, "SequenceLength", &[given[0].value], &own("length", 0));
+    let mut values = vec![zero, length];
+    for k in 0..made {
+        values.push(control::empty(g, im, &own("made", k), &sub.output[k]));
+    }
+    values.extend(given.iter().map(|k| k.value));
+    values.extend(captured.inputs.iter().map(|(_, k)| k.value));
+    let outs = control::while_node(g, name, &values, (&cond_name, &body_name));
+    Ok(outs.into_iter().skip(2).take(made).map(|v| Known::new(v, control::sequence())).collect())
+}

@@ -1,0 +1,107 @@
+//! Bodies of loops and scans written out turn by turn.
+use crate::control::{Captured, body, capture, scalar};
+use crate::import::{Building, Env, Importer};
+use crate::proto::GraphProto;
+use crate::scope::Known;
+use ge_plugin_api::diagnostic::Result;
+use ge_plugin_api::types::{ConstTensor, DType, Shape, TensorDesc, ValueRef};
+
+/// Most nodes that a loop is written out to.
+pub const UNROLL: usize = 20_000;
+
+/// Whether the body hands its condition on unchanged, or says true.
+fn stays_true(sub: &GraphProto) -> bool {
+    let (Some(i), Some(o)) = (sub.input.get(1), sub.output.first()) else { return false };
+    if i.name == o.name {
+        return true;
+    }
+    let truth = |t: &crate::proto::TensorProto| {
+        t.data_type == 9 && (t.raw_data.first() == Some(&1) || t.int32_data.first() == Some(&1))
+    };
+    if sub.initializer.iter().any(|t| t.name == o.name && truth(t)) {
+        return true;
+    }
+    match sub.node.iter().find(|n| n.output.first() == Some(&o.name)) {
+        Some(n) if n.op_type == "Identity" => n.input.first() == Some(&i.name),
+        Some(n) if n.op_type == "Constant" => n.attribute.iter().any(|a| a.t.as_ref().is_some_and(truth)),
+        _ => false,
+    }
+}
+
+/// One turn of a body, written out into the graph around it: `given` are its inputs, what it gives
+/// its outputs.
+pub fn turn<'m>(
+    im: &mut Importer<'m>,
+    sub: &'m GraphProto,
+    given: Vec<Known>,
+    captured: &Captured,
+    g: &mut Building,
+    env: &Env<'m>,
+) -> Result<Vec<Known>> {
+    let mut b = Building {
+        builder: std::mem::replace(&mut g.builder, ge_plugin_api::frontend::GraphBuilder::new(None)),
+        ..Building::new()
+    };
+    b.scope.extend(captured.inputs.iter().cloned());
+    b.scope.extend(captured.constants.iter().cloned());
+    b.scope.extend(sub.input.iter().map(|i| i.name.clone()).zip(given));
+    let made = body(im, sub, &mut b, env).and_then(|()| {
+        let outputs = sub.output.iter().map(|o| im.read_value(&mut b, &o.name));
+        outputs.collect::<Result<Vec<Known>>>()
+    });
+    g.builder = b.builder;
+    g.provenance.append(&b.provenance);
+    made
+}
+
+/// The number of turns, where it is a constant that nothing cuts short and the turns can be written
+/// out.
+pub fn turns(sub: &GraphProto, bound: Option<&Known>, cond: Option<&Known>) -> Option<usize> {
+    let number = |k: &Known| k.constant.as_ref()?.to_i64(1)?.first().copied();
+    let count = usize::try_from(number(bound?)?).ok()?;
+    let always = cond.is_none_or(|c| number(c) == Some(1)) && stays_true(sub);
+    let nodes = count.saturating_mul(sub.node.len().max(1));
+    (always && count > 0 && nodes <= UNROLL).then_some(count)
+}
+
+/// A loop of so many turns, written out.
+pub fn unroll<'m>(
+    im: &mut Importer<'m>,
+    name: &str,
+    sub: &'m GraphProto,
+    count: usize,
+    mut state: Vec<Known>,
+    g: &mut Building,
+    env: &Env<'m>,
+) -> Result<Vec<Known>> {
+    let carried = state.len();
+    let captured = capture(im, g, &[sub])?;
+    let mut scans: Vec<Vec<ValueRef>> = vec![Vec::new(); sub.output.len() - 1 - carried];
+    for k in 0..count {
+        let i = scalar(g, im, &format!("{name}/{k}/iteration"), ConstTensor::of(&[], &[k as i64]));
+        let iter = Known {
+            value: i,
+            desc: TensorDesc::new(DType::I64, Shape::scalar()),
+            constant: ConstTensor::of(&[], &[k as i64]),
+        };
+        let always = Known {
+            value: ValueRef::ABSENT,
+            desc: TensorDesc::new(DType::BOOL, Shape::scalar()),
+            constant: ConstTensor::of(&[], &[true]),
+        };
+        let given: Vec<Known> = [iter, always].into_iter().chain(state.iter().cloned()).collect();
+        let env = Env { prefix: format!("{}{name}/{k}/", env.prefix), ..env.clone() };
+        let made = turn(im, sub, given, &captured, g, &env)?.split_off(1);
+        for (s, o) in scans.iter_mut().zip(&made[carried..]) {
+            s.push(o.value);
+        }
+        state = made[..carried].to_vec();
+    }
+    let mut out = state;
+    for (i, s) in scans.iter().enumerate() {
+        let own = if carried + i == 0 { name.to_owned() } else { im.take_name(&format!("{name}/scan{i}")) };
+        let v = g.builder.node("Pack").name(&own).inputs(s).attr("axis", 0i64).attr("N", s.len() as i64).build();
+        out.push(Known::new(v, TensorDesc::unknown()));
+    }
+    Ok(out)
+}
