@@ -1,5 +1,6 @@
 //! Models of kinds that run with another size each time, from one OM, against onnxruntime: a
-//! detector, tagged sequences, a decoder's block, attention in windows, a U-Net, sound in chunks.
+//! detector, tagged sequences, a decoder's block, attention in windows, a U-Net, sound in chunks;
+//! and more of them as exporters write them.
 use crate::models::small;
 use ge_plugin_api::kernel::HostTensor;
 use ge_plugin_api::types::DType;
@@ -9,6 +10,22 @@ use ge_tests::{expect_code, root};
 fn kinds_that_run_with_another_size_each_time_are_right_at_all() {
     for name in ["detection", "lengths", "block", "windows", "unet", "speech"] {
         small("open", name, ["1e-4", "1e-5"], &[]);
+    }
+}
+
+/// Loops that gather and grow, scans, sizes by chains of shapes, sequences, sizes of 0 and 1, very thin
+/// ones; each operator of known shape as a model of its own, too.
+#[test]
+fn models_as_exporters_write_them_are_right_at_all_sizes() {
+    let kinds = [
+        "chosen", "scanned", "shifted", "conformer", "decoder", "written", "experts", "spoken", "queries", "ragged",
+        "nearest",
+    ];
+    for name in kinds {
+        small("kinds", name, ["1e-4", "1e-5"], &[]);
+    }
+    for name in ["chosen", "written", "ragged"] {
+        small("kinds", name, ["1e-4", "1e-5"], &["--set", "ge.exec.static_model_ops_lower_limit=1"]);
     }
 }
 
