@@ -18,13 +18,22 @@ fn kinds_that_run_with_another_size_each_time_are_right_at_all() {
 #[test]
 fn models_as_exporters_write_them_are_right_at_all_sizes() {
     let kinds = [
-        "chosen", "scanned", "shifted", "conformer", "decoder", "written", "experts", "spoken", "queries", "ragged",
+        "chosen",
+        "scanned",
+        "shifted",
+        "conformer",
+        "decoder",
+        "written",
+        "experts",
+        "spoken",
+        "queries",
+        "ragged",
         "nearest",
     ];
     for name in kinds {
         small("kinds", name, ["1e-4", "1e-5"], &[]);
     }
-    for name in ["chosen", "written", "ragged"] {
+    for name in ["chosen", "scanned", "written", "ragged"] {
         small("kinds", name, ["1e-4", "1e-5"], &["--set", "ge.exec.static_model_ops_lower_limit=1"]);
     }
 }

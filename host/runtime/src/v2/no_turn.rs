@@ -1,14 +1,15 @@
 //! Loops that make no turn. What their turns would have gathered has no tensor, but a type and a
 //! shape.
 use super::DynamicModel;
-use super::graph::Graph;
+use super::graph::{Graph, Kind};
 use super::plan::draft;
 use super::run::Run;
-use super::value::{List, Value};
+use super::value::{List, Tensor, Value};
 use crate::error::RuntimeError;
 use crate::executor::RunOptions;
 use ge_plugin::services::is_cancelled;
 use ge_plugin_api::Error;
+use ge_plugin_api::kernel::HostTensor;
 use ge_plugin_api::types::{Shape, TensorDesc};
 
 impl DynamicModel {
@@ -38,7 +39,16 @@ impl DynamicModel {
                 vals[*v as usize] = Some(a.clone());
             }
         }
-        let Ok(plan) = draft(&self.basis(body), &vals, &vec![false; graph.nodes.len()], &[]) else { return };
+        let mut done = vec![false; graph.nodes.len()];
+        // What parts of known shape give is known but for its numbers, which decide no shapes here.
+        for (n, done) in graph.nodes.iter().zip(&mut done).filter(|(n, _)| n.kind == Kind::Part) {
+            let given: Option<Vec<Value<'_>>> = n.descs.iter().map(placeholder).collect();
+            if let Some(given) = given.filter(|_| n.outputs.iter().all(|v| !graph.wanted[*v as usize])) {
+                n.outputs.iter().zip(given).for_each(|(v, given)| vals[*v as usize] = Some(given));
+                *done = true;
+            }
+        }
+        let Ok(plan) = draft(&self.basis(body), &vals, &done, &[]) else { return };
         for (k, v) in state.iter_mut().enumerate() {
             let Some(desc) = inserted(graph, k).and_then(|v| plan.desc(graph, v)) else { continue };
             tell(v, desc);
@@ -82,6 +92,12 @@ fn known(body: &Graph, k: usize, list: &Value<'_>) -> Option<TensorDesc> {
     let sizes: Vec<u64> =
         (0..rank).map(|i| inferred.get(i).copied().flatten().or_else(|| said(i)).unwrap_or(0)).collect();
     Some(TensorDesc::new(desc.dtype, Shape::of(&sizes)))
+}
+
+/// A tensor of zeros in place of one of known shape.
+fn placeholder<'a>(d: &TensorDesc) -> Option<Value<'a>> {
+    let zeros = HostTensor::zeroed(d.dtype, &d.shape.sizes()?).ok()?;
+    Some(Value::Tensor(Tensor::made(zeros)))
 }
 
 fn is_empty(v: &Value<'_>) -> bool {
