@@ -50,7 +50,8 @@ fn a_constant_of_a_file_has_the_bytes_of_the_file() {
     ] {
         std::fs::write(d.join("m.ge"), text).unwrap();
         let said = says(d, code, &["compile", "m.ge", "-o", "m.om", "-q"]);
-        assert!(said.contains(what) && said.contains("`c`") | said.contains("(FileConstant)"), "{what}: {said}");
+        let named = said.contains("`c`") || said.contains("(FileConstant)");
+        assert!(said.contains(what) && named, "{what}: {said}");
     }
 }
 
