@@ -10,9 +10,21 @@ use rayon::prelude::*;
 
 use super::greedy::peak_load;
 use super::problem::{Neighbours, Problem, narrow};
+use super::separate::Dice;
 
 /// Blocks up to which the search runs at all; it goes one call deeper for each.
 pub(super) const MOST_BLOCKS: usize = 700;
+
+/// Steps of each trial of the first generation, at least.
+const FIRST_TRIAL: u64 = 1_000_000;
+/// The same in ways down through all blocks.
+const DIVES: u64 = 5;
+/// How much the orders of trying are shaken, in parts of [`ONE`], from one generation to the next.
+const NOISE: [u64; 3] = [2048, 128, 512];
+const ONE: u64 = 1024;
+/// One of so many generations is not shaken, and takes so many times the steps.
+const LONG_EVERY: u64 = 12;
+const LONG: u64 = 16;
 
 /// What a search came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,6 +53,28 @@ enum Rank {
     LoadLifetime,
 }
 
+/// What shakes the orders of trying from one generation of trials to the next.
+#[derive(Debug, Clone, Copy)]
+struct Noise {
+    generation: u64,
+    seed: u64,
+}
+
+impl Noise {
+    /// A factor for each block; all alike where nothing is shaken.
+    fn factors(self, blocks: usize) -> Vec<u128> {
+        let Self { generation, seed } = self;
+        let mut dice = Dice::new(seed);
+        let most = if is_plain(generation) { 1 } else { NOISE[usize::try_from(generation % 3).unwrap_or(0)] };
+        (0..blocks).map(|_| u128::from(ONE + dice.roll() % most)).collect()
+    }
+}
+
+/// Whether the orders of a generation are not shaken.
+fn is_plain(generation: u64) -> bool {
+    generation == 0 || generation % LONG_EVERY == LONG_EVERY / 2
+}
+
 struct Search<'a> {
     problem: &'a Problem,
     lists: &'a Neighbours,
@@ -61,19 +95,34 @@ struct Search<'a> {
     most_steps: u64,
 }
 
-/// Searches for a plan within `capacity`, with several orders side by side. The second value is
-/// the number of steps taken: blocks and instants looked at.
-pub(super) fn exact(problem: &Problem, lists: &Neighbours, capacity: u64, most_steps: u64) -> (Outcome, u64) {
+/// Searches for a plan within `capacity`, with several orders side by side, trial after trial: each
+/// generation of trials shakes the orders, by `seed`, and may take more steps than the one before. The
+/// second value is the number of steps taken: blocks and instants looked at.
+pub(super) fn exact(
+    problem: &Problem,
+    lists: &Neighbours,
+    capacity: u64,
+    most_steps: u64,
+    seed: u64,
+) -> (Outcome, u64) {
     let (span, instants) = instants_that_matter(problem);
-    let mut allowance = 4_000_000_u64;
+    // A way down without a turn looks at all that is left once for each block.
+    let spans: u64 = span.iter().map(|&(lower, upper)| u64::from(upper - lower) + 1).sum();
+    let dive = spans.saturating_mul(problem.len() as u64) / 2;
+    let mut allowance = dive.saturating_mul(DIVES).max(FIRST_TRIAL);
     let mut spent = 0_u64;
-    // Short trials first: a lucky order is often much shorter than the others.
+    let mut generation = 0;
+    // Many short trials: a lucky order is often much shorter than the others.
     loop {
-        let allowed = allowance.min(most_steps.saturating_sub(spent) / 4 + 1);
+        let is_long = generation > 0 && is_plain(generation);
+        let allowed = (if is_long { allowance.saturating_mul(LONG) } else { allowance })
+            .min(most_steps.saturating_sub(spent) / 4 + 1);
         let outcomes: Vec<(Outcome, u64)> = [Rank::LoadLifetime, Rank::LoadArea, Rank::Lifetime, Rank::Area]
             .par_iter()
-            .map(|&rank| {
-                let mut search = Search::new(problem, lists, capacity, &span, instants, rank);
+            .zip([0_u64, 1, 2, 3])
+            .map(|(&rank, lane)| {
+                let noise = Noise { generation, seed: (seed << 32) + generation * 4 + lane };
+                let mut search = Search::new(problem, lists, capacity, &span, instants, rank, noise);
                 search.most_steps = allowed;
                 let all = by_begin(problem);
                 let outcome = match search.parts(&all, 0, 0) {
@@ -91,7 +140,8 @@ pub(super) fn exact(problem: &Problem, lists: &Neighbours, capacity: u64, most_s
         if spent >= most_steps {
             return (Outcome::Unknown, spent);
         }
-        allowance = allowance.saturating_mul(4);
+        allowance += allowance / 10;
+        generation += 1;
     }
 }
 
@@ -135,22 +185,24 @@ impl<'a> Search<'a> {
         span: &'a [(u32, u32)],
         instants: usize,
         rank: Rank,
+        noise: Noise,
     ) -> Self {
         let peak = peak_load(problem);
         let long = |at: usize| -> u64 {
             let (lower, upper) = (problem.lower[at] as usize, problem.upper[at] as usize);
             problem.stretch[lower..upper].iter().sum()
         };
+        let factors = noise.factors(problem.len());
         let mut order: Vec<u32> = (0..narrow(problem.len())).collect();
         order.sort_by_key(|&at| {
             let at_usize = at as usize;
             let area = u128::from(problem.size[at_usize]) * u128::from(long(at_usize));
             let (load, long) = (u128::from(peak[at_usize]), u128::from(long(at_usize)));
             let key = match rank {
-                Rank::Area => (area, long, 0),
-                Rank::Lifetime => (long, area, 0),
-                Rank::LoadArea => (load, area, long),
-                Rank::LoadLifetime => (load, long, area),
+                Rank::Area => (area * factors[at_usize], long, 0),
+                Rank::Lifetime => (long * factors[at_usize], area, 0),
+                Rank::LoadArea => (load, area * factors[at_usize], long),
+                Rank::LoadLifetime => (load, long * factors[at_usize], area),
             };
             (std::cmp::Reverse(key), at)
         });
@@ -316,5 +368,51 @@ impl<'a> Search<'a> {
             }
         }
         Verdict::No
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Outcome, exact};
+    use crate::memory::check_offsets::check_offsets;
+    use crate::memory::problem::Problem;
+    use crate::memory::{Block, Buffer};
+    use proptest::prelude::*;
+
+    fn searched(blocks: &[Block], capacity: u64, seed: u64) -> Outcome {
+        let problem = Problem::new(blocks, true).expect("a problem");
+        let lists = problem.neighbours(blocks, None).expect("lists");
+        let (outcome, _) = exact(&problem, &lists, capacity / problem.unit, 50_000_000, seed);
+        if let Outcome::Fits(units) = &outcome {
+            let offsets: Vec<u64> = units.iter().map(|unit| unit * problem.unit).collect();
+            assert_eq!(check_offsets(blocks, &offsets, capacity, None), Ok(()));
+        }
+        outcome
+    }
+
+    proptest! {
+        #[test]
+        fn what_fits_is_the_same_from_every_seed(
+            lives in prop::collection::vec((0_u64..12, 1_u64..6, 1_u64..9), 1..14),
+            above in 0_u64..4,
+        ) {
+            let block = |(id, &(lower, long, size)): (usize, &(u64, u64, u64))| {
+                Block::from(&Buffer { id: id as u64, lower, upper: lower + long, size, align: 1 })
+            };
+            let blocks: Vec<Block> = lives.iter().enumerate().map(block).collect();
+            let problem = Problem::new(&blocks, true).expect("a problem");
+            let capacity = problem.bound * problem.unit + above;
+            let fits = |seed| matches!(searched(&blocks, capacity, seed), Outcome::Fits(_));
+            prop_assert_eq!(fits(0), fits(1));
+            prop_assert_eq!(searched(&blocks, capacity, 2), searched(&blocks, capacity, 2));
+        }
+    }
+
+    #[test]
+    fn less_than_what_lives_at_once_is_impossible() {
+        let block = |id, lower, upper, size| Block::from(&Buffer { id, lower, upper, size, align: 1 });
+        let blocks = [block(0, 0, 2, 5), block(1, 1, 3, 4)];
+        assert_eq!(searched(&blocks, 8, 0), Outcome::Impossible);
+        assert!(matches!(searched(&blocks, 9, 0), Outcome::Fits(_)));
     }
 }

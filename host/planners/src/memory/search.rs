@@ -10,7 +10,7 @@ use super::clique::heavy_group;
 use super::exact::{MOST_BLOCKS, Outcome, exact};
 use super::greedy::{Fit, Order, ordered, place_rest};
 use super::hand_over::{exact_share, hand_over};
-use super::hot::hot;
+use super::hot::{self, hot};
 use super::problem::{Neighbours, Problem};
 use super::separate::Separation;
 use super::tiling::{Effort, tiled};
@@ -26,8 +26,8 @@ struct Budget {
     bands: &'static [(usize, usize)],
     /// Steps of all these beams.
     band_steps: u64,
-    /// Steps of all exact searches for the fullest stretches of time.
-    hot_steps: u64,
+    /// How hard to search around the fullest stretches of time.
+    hot: hot::Effort,
     /// How hard to put pieces together.
     tiling: Effort,
     /// Steps of the exact search at the target, and at each capacity above it.
@@ -41,7 +41,9 @@ struct Budget {
 /// Share of exact hand-overs, in parts of 100, from which that packing is tried.
 const WORTH_A_SWEEP: usize = 25;
 /// Steps of the exact search that comes before all others.
-const SHORT_SEARCH: u64 = 100_000_000;
+const SHORT_SEARCH: u64 = 400_000_000;
+/// Leaves that the sweeps before it may look at.
+const SHORT_SWEEPS: u64 = 2_000_000;
 /// Steps of all separations for each pair of blocks.
 const PAIR_STEPS: u64 = 50_000;
 /// Steps of all separations together where an order of bands has left little to gain.
@@ -84,10 +86,27 @@ impl Budget {
             MemoryEffort::Default => (&[(1, 1), (4, 1)], 6_000_000),
             MemoryEffort::Max => (&[(1, 1), (4, 4), (16, 4)], 300_000_000),
         };
-        let hot_steps = match effort {
-            MemoryEffort::Fast => 0,
-            MemoryEffort::Default => (problem.len() as u64).saturating_mul(1500).min(24_000_000),
-            MemoryEffort::Max => 6_000_000_000,
+        let hot = match effort {
+            MemoryEffort::Fast | MemoryEffort::Default => {
+                let steps = (problem.len() as u64).saturating_mul(1500).min(24_000_000);
+                let steps = if effort == MemoryEffort::Fast { 0 } else { steps };
+                hot::Effort {
+                    steps,
+                    exact_steps: 1_500_000,
+                    separation_steps: 200_000,
+                    lanes: 1,
+                    finest: 150,
+                    rounds: 1,
+                }
+            }
+            MemoryEffort::Max => hot::Effort {
+                steps: 6_000_000_000,
+                exact_steps: 480_000_000,
+                separation_steps: 40_000_000,
+                lanes: 4,
+                finest: 2000,
+                rounds: 3,
+            },
         };
         let tiling = match effort {
             MemoryEffort::Fast => Effort { most_blocks: 0, idle_steps: 0, retry_steps: 0, bands: &[], band_steps: 0 },
@@ -110,17 +129,7 @@ impl Budget {
         let lane_steps =
             lane_steps.min((problem.len() as u64).saturating_mul(problem.len() as u64).saturating_mul(PAIR_STEPS));
         let lanes = if effort == MemoryEffort::Max && problem.len() <= SMALL { 4 } else { 2 };
-        Self {
-            beams,
-            beam_steps,
-            bands,
-            band_steps,
-            hot_steps,
-            tiling,
-            exact_steps,
-            lane_steps: lane_steps / lanes,
-            lanes,
-        }
+        Self { beams, beam_steps, bands, band_steps, hot, tiling, exact_steps, lane_steps: lane_steps / lanes, lanes }
     }
 }
 
@@ -147,9 +156,16 @@ pub(super) fn improve(
     }
     let budget = Budget::new(options.effort, problem, arena, target);
     let plain = problem.by_interval && !problem.pinned();
-    // Many small problems fall to a short exact search at once.
+    // Many small problems fall to a narrow sweep or a short exact search at once.
     if plain && problem.len() <= MOST_BLOCKS && options.effort == MemoryEffort::Max {
-        if let Outcome::Fits(found) = exact(problem, lists, target, SHORT_SEARCH).0 {
+        if exact_share(problem) >= WORTH_A_SWEEP {
+            let budget = Budget { beams: &[1, 4], beam_steps: SHORT_SWEEPS, ..budget };
+            best = handed_over(problem, lists, best, target, &budget, watch);
+            if problem.arena(&best.0) <= target {
+                return best;
+            }
+        }
+        if let Outcome::Fits(found) = exact(problem, lists, target, SHORT_SEARCH, 0).0 {
             return (found, "exact");
         }
     }
@@ -169,7 +185,7 @@ pub(super) fn improve(
         }
     }
     if plain && problem.len() > MOST_BLOCKS && problem.arena(&best.0) > target && !(watch.cancel)() {
-        let found = hot(problem, lists, target, problem.arena(&best.0), budget.hot_steps);
+        let found = hot(problem, lists, target, problem.arena(&best.0), budget.hot);
         target = found.proven;
         if let Some((arena, offsets)) = found.best
             && arena < problem.arena(&best.0)
@@ -284,7 +300,7 @@ fn searched(
         if steps == 0 || capacity >= problem.arena(&best.0) || (watch.cancel)() {
             break;
         }
-        match exact(problem, lists, capacity, steps).0 {
+        match exact(problem, lists, capacity, steps, 0).0 {
             Outcome::Fits(found) => {
                 best = (found, "exact");
                 fits = true;
@@ -300,7 +316,7 @@ fn searched(
             break;
         }
         let capacity = below + (arena - below) / 2;
-        match exact(problem, lists, capacity, budget.exact_steps.1).0 {
+        match exact(problem, lists, capacity, budget.exact_steps.1, 0).0 {
             Outcome::Fits(found) => best = (found, "exact"),
             Outcome::Impossible => (below, *target) = (capacity, capacity + 1),
             Outcome::Unknown => below = capacity,

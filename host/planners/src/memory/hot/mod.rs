@@ -1,0 +1,253 @@
+//! The fullest stretches of time first. Where most memory lives only now and then, the blocks that
+//! live there decide how small an arena can be: they are few, are placed by themselves, with
+//! searches where a plain order does not do, and all others find room around them. Those that do
+//! not are placed with the few from then on. A search that finds no plan for some blocks proves that
+//! there is none for all.
+
+mod part;
+
+use rayon::prelude::*;
+
+use super::exact::{MOST_BLOCKS, Outcome};
+use super::greedy::{Fit, Order, live_sums, ordered, peak_load, place_rest};
+use super::problem::{Neighbours, Problem, narrow};
+use part::{ORDERS, Part};
+
+/// Live sums from which on a stretch of time counts as full, in parts of 100 of the greatest.
+const FULL: [u64; 11] = [97, 95, 92, 90, 85, 80, 70, 60, 45, 30, 0];
+/// How long a full stretch of time counts; others count 1.
+const FULL_STRETCH: u64 = 1000;
+/// Blocks that are packed by themselves at most.
+const MOST_IN_PART: usize = 2000;
+/// How often blocks that found no room join a part.
+const MOST_JOINS: usize = 60;
+/// How many may join at once, in parts of 100 of those that are there.
+const MOST_JOINING: usize = 10;
+/// Offset of a block that is still to be placed.
+const NOT_YET: u64 = u64::MAX;
+
+/// How hard to search.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Effort {
+    /// Steps of all searches.
+    pub(super) steps: u64,
+    /// Steps of one exact search in the last round.
+    pub(super) exact_steps: u64,
+    /// Steps of each lane of a separation in the last round.
+    pub(super) separation_steps: u64,
+    /// Separations side by side.
+    pub(super) lanes: usize,
+    /// Where no plan is found, the capacity grows by one of so many parts of the bound, then by twice
+    /// as much.
+    pub(super) finest: u64,
+    /// How often to begin again, each time with four times the steps for each search.
+    pub(super) rounds: u64,
+}
+
+/// What came of it.
+pub(super) struct Hot {
+    /// The smallest arena and its offsets.
+    pub(super) best: Option<(u64, Vec<u64>)>,
+    /// No arena is smaller than this.
+    pub(super) proven: u64,
+}
+
+struct Hunt<'a> {
+    problem: &'a Problem,
+    lists: &'a Neighbours,
+    /// What there was before.
+    arena: u64,
+    effort: Effort,
+    round: u64,
+    found: Hot,
+}
+
+/// Places the blocks of full stretches within capacities from `target` up to below `arena`, with
+/// searches of at most `effort.steps` together, and the others around them. For plain problems.
+pub(super) fn hot(problem: &Problem, lists: &Neighbours, target: u64, arena: u64, effort: Effort) -> Hot {
+    let (peaks, live) = (peak_load(problem), live_sums(problem));
+    let mut parts: Vec<(Part, Vec<u64>)> = Vec::new();
+    for full in FULL {
+        let least = problem.bound / 100 * full;
+        let blocks: Vec<u32> = (0..narrow(problem.len())).filter(|&at| peaks[at as usize] >= least).collect();
+        // Where most blocks live in full stretches, they are no few.
+        if blocks.len() > if parts.is_empty() { MOST_BLOCKS } else { MOST_IN_PART } {
+            break;
+        }
+        if parts.last().is_none_or(|(part, _)| part.blocks.len() < blocks.len()) {
+            let times = full_times(&live, least);
+            parts.extend(Part::new(problem, &times, blocks).map(|part| (part, times)));
+        }
+    }
+    let found = Hot { best: None, proven: target };
+    let mut hunt = Hunt { problem, lists, arena, effort, round: 0, found };
+    for round in 0..effort.rounds {
+        let share = 1 << (2 * (effort.rounds - 1 - round));
+        hunt.round = round;
+        hunt.effort.exact_steps = effort.exact_steps / share;
+        hunt.effort.separation_steps = effort.separation_steps / share;
+        hunt.all(&parts);
+        if hunt.is_over() {
+            break;
+        }
+    }
+    hunt.found
+}
+
+/// A time for each instant in which full stretches count most: who lives there for long, is placed
+/// first.
+fn full_times(live: &[u64], least: u64) -> Vec<u64> {
+    let mut times = vec![0];
+    times.extend(live.iter().scan(0, |time, &live| {
+        *time += if live >= least { FULL_STRETCH } else { 1 };
+        Some(*time)
+    }));
+    times
+}
+
+impl Hunt<'_> {
+    fn least_arena(&self) -> u64 {
+        self.found.best.as_ref().map_or(self.arena, |(arena, _)| *arena)
+    }
+
+    fn is_over(&self) -> bool {
+        self.effort.steps == 0 || self.least_arena() <= self.found.proven
+    }
+
+    /// Packs one part after the other, each from what stands already.
+    fn all(&mut self, parts: &[(Part, Vec<u64>)]) {
+        let mut capacity = self.found.proven;
+        let mut before = vec![NOT_YET; self.problem.len()];
+        for (part, times) in parts {
+            let mut more = self.problem.bound / self.effort.finest.max(1) + 1;
+            while capacity < self.least_arena() && !self.is_over() {
+                match self.packed(part, capacity, &before) {
+                    Outcome::Fits(offsets) => {
+                        before = self.joined(part, times, &offsets, capacity);
+                        break;
+                    }
+                    Outcome::Impossible => capacity = self.found.proven,
+                    Outcome::Unknown => {
+                        capacity += more;
+                        more *= 2;
+                    }
+                }
+            }
+        }
+    }
+
+    fn packed(&mut self, part: &Part, capacity: u64, before: &[u64]) -> Outcome {
+        let (outcome, taken) = part.packed(capacity, before, &self.effort, self.round);
+        self.effort.steps = self.effort.steps.saturating_sub(taken);
+        if outcome == Outcome::Impossible {
+            // A part counts in units of its own, of which each holds some of the whole.
+            let unit = part.problem.unit;
+            self.found.proven = self.found.proven.max((capacity / unit + 1) * unit);
+        }
+        outcome
+    }
+
+    /// Places all others around a part; those that end above the capacity join it, as long as it can
+    /// be packed with them. Gives the offsets of the part, as it is in the end.
+    fn joined(&mut self, part: &Part, times: &[u64], offsets: &[u64], capacity: u64) -> Vec<u64> {
+        let count = self.problem.len();
+        let stand = |blocks: &[u32], offsets: &[u64]| {
+            let mut stand = vec![NOT_YET; count];
+            blocks.iter().zip(offsets).for_each(|(&block, &offset)| stand[block as usize] = offset);
+            stand
+        };
+        let mut blocks = part.blocks.clone();
+        let mut stands = stand(&blocks, offsets);
+        for _ in 0..MOST_JOINS {
+            let high = self.around(&stands, capacity);
+            if high.is_empty() || high.len() * 100 > blocks.len() * MOST_JOINING || self.is_over() {
+                break;
+            }
+            let mut more = blocks.clone();
+            more.extend(high);
+            let Some(part) = Part::new(self.problem, times, more) else { break };
+            let Outcome::Fits(offsets) = self.packed(&part, capacity, &stands) else { break };
+            blocks = part.blocks;
+            stands = stand(&blocks, &offsets);
+        }
+        stands
+    }
+
+    /// Places all others around the blocks placed already, and gives those above the capacity.
+    fn around(&mut self, placed: &[u64], capacity: u64) -> Vec<u32> {
+        let problem = self.problem;
+        let plans = ORDERS.par_iter().map(|&(order, fit): &(Order, Fit)| {
+            let offsets = place_rest(problem, self.lists, placed.to_vec(), &ordered(problem, order), fit);
+            (problem.arena(&offsets), offsets)
+        });
+        let plans: Vec<(u64, Vec<u64>)> = plans.collect();
+        let high = |offsets: &[u64]| -> Vec<u32> {
+            let is_high = |&at: &u32| offsets[at as usize] + problem.size[at as usize] > capacity;
+            (0..narrow(problem.len())).filter(is_high).collect()
+        };
+        let least = plans.iter().map(|(_, offsets)| high(offsets)).min_by_key(Vec::len).unwrap_or_default();
+        self.found.best = self.found.best.take().into_iter().chain(plans).min_by_key(|(arena, _)| *arena);
+        least
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Effort, hot};
+    use crate::memory::check_offsets::check_offsets;
+    use crate::memory::problem::Problem;
+    use crate::memory::separate::Dice;
+    use crate::memory::tiling::planted::{HEIGHT, planted};
+    use crate::memory::{Block, Buffer};
+    use proptest::prelude::*;
+
+    const EFFORT: Effort = Effort {
+        steps: 50_000_000,
+        exact_steps: 10_000_000,
+        separation_steps: 1_000_000,
+        lanes: 2,
+        finest: 2000,
+        rounds: 2,
+    };
+
+    fn block(id: usize, lower: u64, upper: u64, size: u64) -> Block {
+        Block::from(&Buffer { id: id as u64, lower, upper, size, align: 1 })
+    }
+
+    /// Arena of the best plan, after it was checked, and what was proven.
+    fn planned(blocks: &[Block]) -> (u64, u64) {
+        let problem = Problem::new(blocks, true).expect("a problem");
+        let lists = problem.neighbours(blocks, None).expect("lists");
+        let found = hot(&problem, &lists, problem.bound, u64::MAX, EFFORT);
+        let (arena, units) = found.best.expect("any capacity is below the arena given");
+        let offsets: Vec<u64> = units.iter().map(|unit| unit * problem.unit).collect();
+        assert_eq!(check_offsets(blocks, &offsets, arena * problem.unit, None), Ok(()));
+        (arena * problem.unit, found.proven * problem.unit)
+    }
+
+    #[test]
+    fn a_full_stretch_among_many_that_are_not_is_packed_whole() {
+        for seed in 1..=5 {
+            // Full from 0 to a million, half full behind it.
+            let mut blocks = planted(40, 0, seed);
+            let mut dice = Dice::new(seed);
+            for id in blocks.len()..400 {
+                let lower = 1_000_000 + dice.roll() % 1_000_000;
+                blocks.push(block(id, lower, lower + 1 + dice.roll() % 20_000, 1 + dice.roll() % (HEIGHT / 12)));
+            }
+            assert_eq!(planned(&blocks), (HEIGHT, HEIGHT), "seed {seed}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_proven_is_never_above_a_plan(
+            lives in prop::collection::vec((0_u64..12, 1_u64..6, 1_u64..9), 1..25),
+        ) {
+            let blocks: Vec<Block> =
+                lives.iter().enumerate().map(|(id, &(at, long, size))| block(id, at, at + long, size)).collect();
+            let (arena, proven) = planned(&blocks);
+            prop_assert!(proven <= arena);
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Some blocks of a problem, packed by themselves within a capacity.
+
+use rayon::prelude::*;
+
+use super::super::block::Block;
+use super::super::exact::{MOST_BLOCKS, Outcome, exact};
+use super::super::greedy::{Fit, Order, ordered, place_rest};
+use super::super::problem::{Neighbours, Problem};
+use super::super::separate::Separation;
+use super::{Effort, NOT_YET};
+
+/// Orders and fits in which blocks are placed, among others or around them.
+pub(super) const ORDERS: [(Order, Fit); 6] = [
+    (Order::Size, Fit::First),
+    (Order::Size, Fit::Best),
+    (Order::Area, Fit::First),
+    (Order::Load, Fit::First),
+    (Order::Load, Fit::Best),
+    (Order::Lifetime, Fit::First),
+];
+/// Steps of a separation that its lanes take side by side before anybody looks at them.
+const TURN: u64 = 1_000_000;
+/// What a step of a separation takes, in steps of an exact search.
+const SEPARATION_STEP: u64 = 4;
+
+/// Some blocks of a problem as one of their own.
+pub(super) struct Part {
+    pub(super) problem: Problem,
+    lists: Neighbours,
+    /// Their places in the whole problem.
+    pub(super) blocks: Vec<u32>,
+}
+
+impl Part {
+    /// `times` gives each instant of the whole problem a time.
+    pub(super) fn new(whole: &Problem, times: &[u64], blocks: Vec<u32>) -> Option<Self> {
+        let block = |&at: &u32| {
+            let at = at as usize;
+            let [lower, upper] = [whole.lower[at], whole.upper[at]].map(|instant| times[instant as usize]);
+            Block { id: 0, lower, upper, size: whole.size[at], align: 1, stream: 0, reuse: true, fixed: None }
+        };
+        let list: Vec<Block> = blocks.iter().map(block).collect();
+        let problem = Problem::new(&list, true).ok()?;
+        let lists = problem.neighbours(&list, None).ok()?;
+        Some(Self { problem, lists, blocks })
+    }
+
+    /// Offsets in units of the whole and within so many of them, or that there are none, and the
+    /// steps taken. `before` has the offsets of all blocks of the whole that stand already.
+    pub(super) fn packed(&self, capacity: u64, before: &[u64], effort: &Effort, seed: u64) -> (Outcome, u64) {
+        let unit = self.problem.unit;
+        let (outcome, steps) = self.in_own_units(capacity / unit, before, effort, seed);
+        match outcome {
+            Outcome::Fits(offsets) => (Outcome::Fits(offsets.iter().map(|offset| offset * unit).collect()), steps),
+            other => (other, steps),
+        }
+    }
+
+    fn in_own_units(&self, capacity: u64, before: &[u64], effort: &Effort, seed: u64) -> (Outcome, u64) {
+        let given = |&block: &u32| match before[block as usize] {
+            NOT_YET => NOT_YET,
+            offset => offset / self.problem.unit,
+        };
+        let warm = self.placed(&self.blocks.iter().map(given).collect::<Vec<u64>>());
+        if self.problem.arena(&warm) <= capacity {
+            return (Outcome::Fits(warm), 0);
+        }
+        let cold = self.placed(&vec![NOT_YET; self.blocks.len()]);
+        if self.problem.arena(&cold) <= capacity {
+            return (Outcome::Fits(cold), 0);
+        }
+        let mut taken = 0;
+        if self.blocks.len() <= MOST_BLOCKS {
+            let (outcome, steps) =
+                exact(&self.problem, &self.lists, capacity, effort.exact_steps.min(effort.steps), seed);
+            if outcome != Outcome::Unknown {
+                return (outcome, steps);
+            }
+            taken = steps;
+        }
+        let lanes = [(&warm, 1), (&cold, 2), (&warm, 3), (&cold, 4)];
+        let lanes = &lanes[..effort.lanes.min(lanes.len())];
+        let mut lanes: Vec<Separation<'_>> = lanes
+            .iter()
+            .map(|&(start, lane)| Separation::new(&self.problem, &self.lists, start, capacity, lane + 4 * seed))
+            .collect();
+        let left = effort.steps.saturating_sub(taken) / SEPARATION_STEP / effort.lanes.max(1) as u64;
+        let most = effort.separation_steps.min(left);
+        let (mut end, mut outcome) = (0, Outcome::Unknown);
+        while end < most {
+            end += TURN;
+            let found: Vec<bool> = lanes.par_iter_mut().map(|lane| lane.run(end.saturating_sub(lane.steps))).collect();
+            if let Some(first) = found.iter().position(|&found| found) {
+                lanes[first].settle();
+                outcome = Outcome::Fits(lanes[first].settled().to_vec());
+                break;
+            }
+        }
+        taken += lanes.iter().map(|lane| lane.steps).sum::<u64>() * SEPARATION_STEP;
+        (outcome, taken)
+    }
+
+    /// The smallest of the plans that place the others around those given.
+    fn placed(&self, given: &[u64]) -> Vec<u64> {
+        let plan = |&(order, fit): &(Order, Fit)| {
+            place_rest(&self.problem, &self.lists, given.to_vec(), &ordered(&self.problem, order), fit)
+        };
+        let plans: Vec<Vec<u64>> = ORDERS.par_iter().map(plan).collect();
+        plans.into_iter().min_by_key(|offsets| self.problem.arena(offsets)).unwrap_or_default()
+    }
+}
