@@ -123,7 +123,7 @@ pub(super) fn place_rest(
                 taken.push((offsets[other], offsets[other] + problem.size[other]));
             }
         }
-        taken.sort_unstable();
+        taken.sort_unstable_by_key(|&(from, _)| from);
         offsets[block] = gap(&taken, problem.size[block], fit);
     }
     offsets

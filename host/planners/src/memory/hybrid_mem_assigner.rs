@@ -8,6 +8,7 @@ use super::binary_block_mem_assigner::BinaryBlockMemAssigner;
 use super::block::{AssignError, AssignOptions, Block, MemoryEffort, Plan, Watch};
 use super::conflicts::Conflicts;
 use super::greedy::{Fit, Order, ordered, place_in_order};
+use super::hand_over::exact_share;
 use super::max_block_mem_assigner::MaxBlockMemAssigner;
 use super::problem::{Neighbours, Problem};
 use super::search;
@@ -141,6 +142,15 @@ impl HybridMemAssigner {
             assigners.extend(BinaryBlockMemAssigner::MEMORY_PRIORITY.map(Assigner::Binary));
         }
         assigners.extend(Assigner::OURS);
+        // Where memory is handed over exactly, the searches start from that: what costs most of the
+        // time here and gains least is left to `max`.
+        let is_large = problem.len() > search::SMALL && problem.by_interval && !problem.pinned();
+        if self.options.effort == MemoryEffort::Default && is_large && exact_share(problem) >= search::WORTH_A_SWEEP {
+            let is_dear = |assigner: &Assigner| {
+                matches!(assigner, Assigner::Greedy(Order::Lifetime | Order::Area | Order::Load, ..))
+            };
+            assigners.retain(|assigner| !is_dear(assigner));
+        }
         let found: Vec<Option<Candidate>> = assigners
             .par_iter()
             .map(|assigner| if assigner.serves(problem, neighbours) { assigner.run(problem, neighbours) } else { None })

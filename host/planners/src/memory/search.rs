@@ -36,10 +36,12 @@ struct Budget {
     lane_steps: u64,
     /// Separations from other seeds, side by side.
     lanes: u64,
+    /// Whether lanes stop where they passed their steps, and not after all rounds.
+    is_short: bool,
 }
 
 /// Share of exact hand-overs, in parts of 100, from which that packing is tried.
-const WORTH_A_SWEEP: usize = 25;
+pub(super) const WORTH_A_SWEEP: usize = 25;
 /// Steps of the exact search that comes before all others.
 const SHORT_SEARCH: u64 = 400_000_000;
 /// Leaves that the sweeps before it may look at.
@@ -57,7 +59,7 @@ const HOT: &str = "fullest-first";
 /// The name of plans put together of pieces.
 const TILING: &str = "tiling";
 /// Blocks up to which a problem counts as small.
-const SMALL: usize = 3000;
+pub(super) const SMALL: usize = 3000;
 
 impl Budget {
     /// By the effort and the prize: the part of the arena that could still be saved.
@@ -129,7 +131,18 @@ impl Budget {
         let lane_steps =
             lane_steps.min((problem.len() as u64).saturating_mul(problem.len() as u64).saturating_mul(PAIR_STEPS));
         let lanes = if effort == MemoryEffort::Max && problem.len() <= SMALL { 4 } else { 2 };
-        Self { beams, beam_steps, bands, band_steps, hot, tiling, exact_steps, lane_steps: lane_steps / lanes, lanes }
+        Self {
+            beams,
+            beam_steps,
+            bands,
+            band_steps,
+            hot,
+            tiling,
+            exact_steps,
+            lane_steps: lane_steps / lanes,
+            lanes,
+            is_short: effort != MemoryEffort::Max,
+        }
     }
 }
 
@@ -383,7 +396,9 @@ fn separated(
             arena = lane.capacity;
             best = (lane.search.settled().to_vec(), "separation");
         }
-        if arena <= target || (watch.cancel)() {
+        // A run of a lane ends with a round over all that overlap, which may take more than its share.
+        let is_spent = budget.is_short && lanes.iter().all(|lane| lane.search.steps >= budget.lane_steps);
+        if arena <= target || is_spent || (watch.cancel)() {
             break;
         }
         share = if better { (share / 2).max(1) } else { share.saturating_mul(2).min(256) };
