@@ -9,7 +9,7 @@ mod part;
 use rayon::prelude::*;
 
 use super::exact::{MOST_BLOCKS, Outcome};
-use super::greedy::{Fit, Order, live_sums, ordered, peak_load, place_rest};
+use super::greedy::{live_sums, ordered, peak_load, place_rest};
 use super::problem::{Neighbours, Problem, narrow};
 use part::{ORDERS, Part};
 
@@ -59,6 +59,8 @@ struct Hunt<'a> {
     arena: u64,
     effort: Effort,
     round: u64,
+    /// All blocks in each of [`ORDERS`].
+    orders: Vec<Vec<u32>>,
     found: Hot,
 }
 
@@ -80,7 +82,8 @@ pub(super) fn hot(problem: &Problem, lists: &Neighbours, target: u64, arena: u64
         }
     }
     let found = Hot { best: None, proven: target };
-    let mut hunt = Hunt { problem, lists, arena, effort, round: 0, found };
+    let orders = ORDERS.par_iter().map(|&(order, _)| ordered(problem, order)).collect();
+    let mut hunt = Hunt { problem, lists, arena, effort, round: 0, orders, found };
     for round in 0..effort.rounds {
         let share = 1 << (2 * (effort.rounds - 1 - round));
         hunt.round = round;
@@ -176,8 +179,8 @@ impl Hunt<'_> {
     /// Places all others around the blocks placed already, and gives those above the capacity.
     fn around(&mut self, placed: &[u64], capacity: u64) -> Vec<u32> {
         let problem = self.problem;
-        let plans = ORDERS.par_iter().map(|&(order, fit): &(Order, Fit)| {
-            let offsets = place_rest(problem, self.lists, placed.to_vec(), &ordered(problem, order), fit);
+        let plans = self.orders.par_iter().zip(ORDERS).map(|(order, (_, fit))| {
+            let offsets = place_rest(problem, self.lists, placed.to_vec(), order, fit);
             (problem.arena(&offsets), offsets)
         });
         let plans: Vec<(u64, Vec<u64>)> = plans.collect();
