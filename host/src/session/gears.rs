@@ -304,7 +304,7 @@ mod tests {
             (IMAGE, Asked { image: text("1,2,3;4,5,6"), ..Asked::default() }, "cannot be read"),
             (IMAGE, Asked { image: text("8,8;8,8"), ..Asked::default() }, "cannot be read"),
             (IMAGE, Asked { image: text("8,8"), ..Asked::default() }, "cannot be read"),
-            (IMAGE, Asked { image: text("8,0;1,1"), ..Asked::default() }, "cannot be read"),
+            (IMAGE, Asked { image: text("8,-1;1,1"), ..Asked::default() }, "cannot be read"),
             (
                 "graph @main(%x: f32[2]) { %z = Neg(%x) : f32[2] return %z }",
                 by_name("b=1,2"),
