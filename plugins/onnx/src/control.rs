@@ -98,6 +98,28 @@ pub fn open(
     b.scope.extend(constants.iter().cloned());
     b
 }
+
+/// The value of a name in a graph that is written.
+pub fn at(b: &Building, name: &str) -> ValueRef {
+    b.scope.get(name).map_or(ValueRef::ABSENT, |k| k.value)
+}
+
+/// A node of a plain operator, named like `what`; its output.
+pub fn node(b: &mut Building, im: &mut Importer<'_>, op: &str, given: &[ValueRef], what: &str) -> ValueRef {
+    let own = im.take_name(what);
+    b.builder.node(op).name(&own).inputs(given).build()
+}
+
+/// The graph that ends the loop `name` whose values begin with its turn and its length; its name.
+pub fn counted(im: &mut Importer<'_>, name: &str, ins: &[(String, TensorDesc)]) -> String {
+    let cond_name = im.graph_name(name, "cond");
+    let mut b = open(im, &cond_name, ins, &[]);
+    let (turn, length) = (at(&b, &ins[0].0), at(&b, &ins[1].0));
+    let go = node(&mut b, im, "Less", &[turn, length], &format!("{cond_name}/Less"));
+    b.builder.outputs(&[("cond".to_owned(), go)]);
+    im.finish(cond_name.clone(), b);
+    cond_name
+}
 /// What a carried value keeps from turn to turn: its rank.
 pub fn loosened(d: &TensorDesc) -> TensorDesc {
     desc_of_rank(d.shape.rank())
@@ -224,7 +246,6 @@ fn repeat<'m>(
 
     let cond_name = im.graph_name(name, "cond");
     let mut b = open(im, &cond_name, &ins, &[]);
-    let at = |b: &Building, n: &str| b.scope.get(n).map_or(ValueRef::ABSENT, |k| k.value);
     let (iter, go) = (at(&b, &ins[0].0), at(&b, &ins[1].0));
     let test = if bound.is_some() {
         let limit = at(&b, &bound_name);
@@ -310,7 +331,7 @@ pub fn empty(g: &mut Building, im: &mut Importer<'_>, list: &str, output: &Value
 /// The sequence that a body carries under a name, with one more tensor.
 pub fn grown(b: &mut Building, im: &mut Importer<'_>, list: &str, tensor: ValueRef) -> ValueRef {
     let own = im.take_name(&format!("{list}/insert"));
-    let before = b.scope.get(list).map_or(ValueRef::ABSENT, |k| k.value);
+    let before = at(b, list);
     b.builder.node("SequenceInsert").name(&own).input(before).input(tensor).build()
 }
 

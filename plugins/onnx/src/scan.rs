@@ -1,6 +1,6 @@
 //! `Scan` (of opset 9 on): its body written out once for each slice of its inputs, outputs joined again. Where the length is not known when the model is read, it becomes a `While`
 //! over `turn, length, carried..., parts..., rows..., captured...`, whose parts are sequences.
-use crate::control::{self, capture, graph, scalar};
+use crate::control::{self, at, capture, graph, node, scalar};
 use crate::import::{Building, Env, Importer, domain};
 use crate::proto::{AttributeProto, GraphProto, NodeProto};
 use crate::scope::Known;
@@ -98,19 +98,7 @@ fn repeat<'m>(
     ins.extend((0..parts).map(|k| (own("part", k), control::sequence())));
     ins.extend(rows.iter().enumerate().map(|(k, r)| (own("row", k), r.desc.clone())));
     ins.extend(captured.inputs.iter().map(|(n, k)| (n.clone(), k.desc.clone())));
-    let at = |b: &Building, n: &str| b.scope.get(n).map_or(ValueRef::ABSENT, |k| k.value);
-    let node = |b: &mut Building, im: &mut Importer<'_>, op: &str, given: &[ValueRef], what: &str| {
-        let own = im.take_name(what);
-        b.builder.node(op).name(&own).inputs(given).build()
-    };
-
-    let cond_name = im.graph_name(name, "cond");
-    let mut b = control::open(im, &cond_name, &ins, &[]);
-    let (i, l) = (at(&b, &ins[0].0), at(&b, &ins[1].0));
-    let go = node(&mut b, im, "Less", &[i, l], &format!("{cond_name}/Less"));
-    b.builder.outputs(&[("cond".to_owned(), go)]);
-    im.finish(cond_name.clone(), b);
-
+    let cond_name = control::counted(im, name, &ins);
     let body_name = im.graph_name(name, "body");
     let mut b = control::open(im, &body_name, &ins, &captured.constants);
     let (i, l) = (at(&b, &ins[0].0), at(&b, &ins[1].0));

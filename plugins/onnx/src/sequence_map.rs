@@ -1,12 +1,12 @@
 //! `SequenceMap`: a `While` over `turn, length, made..., given..., captured...`, whose turn takes an
 //! element of each sequence by its number and adds what the body makes to as many others.
-use crate::control::{self, capture, graph, scalar};
+use crate::control::{self, at, capture, graph, node, scalar};
 use crate::import::{Building, Env, Importer, domain};
 use crate::proto::{AttributeProto, NodeProto};
 use crate::scope::Known;
 use ge_plugin_api::diagnostic::Result;
 use ge_plugin_api::types::tensor::Container;
-use ge_plugin_api::types::{ConstTensor, DType, Shape, TensorDesc, ValueRef};
+use ge_plugin_api::types::{ConstTensor, DType, Shape, TensorDesc};
 
 /// Imports such a node; its outputs.
 pub fn import<'m>(
@@ -37,19 +37,7 @@ pub fn import<'m>(
     ins.extend((0..made).map(|k| (own("made", k), control::sequence())));
     ins.extend(given.iter().enumerate().map(|(k, v)| (own("given", k), v.desc.clone())));
     ins.extend(captured.inputs.iter().map(|(n, k)| (n.clone(), k.desc.clone())));
-    let at = |b: &Building, n: &str| b.scope.get(n).map_or(ValueRef::ABSENT, |k| k.value);
-    let node = |b: &mut Building, im: &mut Importer<'_>, op: &str, given: &[ValueRef], what: &str| {
-        let own = im.take_name(what);
-        b.builder.node(op).name(&own).inputs(given).build()
-    };
-
-    let cond_name = im.graph_name(name, "cond");
-    let mut b = control::open(im, &cond_name, &ins, &[]);
-    let (turn, length) = (at(&b, &ins[0].0), at(&b, &ins[1].0));
-    let go = node(&mut b, im, "Less", &[turn, length], &format!("{cond_name}/Less"));
-    b.builder.outputs(&[("cond".to_owned(), go)]);
-    im.finish(cond_name.clone(), b);
-
+    let cond_name = control::counted(im, name, &ins);
     let body_name = im.graph_name(name, "body");
     let mut b = control::open(im, &body_name, &ins, &captured.constants);
     let turn = at(&b, &ins[0].0);
