@@ -197,6 +197,11 @@ impl Gemm {
         plain && !self.by_steps() && self.m > TOGETHER && self.k.saturating_mul(self.tile[1]) <= MOST_PACKED
     }
 
+    /// A, where its rows are of single precision and read where they stand.
+    fn own_rows<'a, T: PanelElem>(&self, a: &'a [T]) -> Option<&'a [f32]> {
+        T::singles(a).filter(|_| self.a.col == 1 && !crowded(self.a.row))
+    }
+
     /// Whether rows of A meet columns of B that stand side by side, few enough that reading B is
     /// what counts.
     fn by_dots(&self) -> bool {
@@ -383,8 +388,7 @@ impl<T: PanelElem, U: PanelElem> Work for Tile<'_, '_, '_, T, U> {
         if let (BMatrix::Plain(s), true) = (g.b, whole) {
             pack_tile(b, (0, g.k), (j0, j1), (s.row, s.col), self.sb);
         }
-        // Rows of single precision are read where they stand.
-        let own = T::singles(a).filter(|_| g.a.col == 1 && !crowded(g.a.row));
+        let own = g.own_rows(a);
         // Some rows at a time: their sums are finished while they are in the nearest cache.
         for from in (i0..i1).step_by(TOGETHER) {
             let to = (from + TOGETHER).min(i1);
@@ -400,13 +404,7 @@ impl<T: PanelElem, U: PanelElem> Work for Tile<'_, '_, '_, T, U> {
             for k0 in (0..g.k).step_by(step) {
                 let k1 = (k0 + step).min(g.k);
                 let shape = (to - from, panels, k1 - k0);
-                let left = match own {
-                    Some(a) => Left { data: &a[from * g.a.row + k0..], stride: g.a.row },
-                    None => {
-                        copy_tile(a, (from, to), (k0, k1), (g.a.row, g.a.col), self.sa);
-                        Left::copied(self.sa)
-                    }
-                };
+                let left = left(g, (own, a), (from, to), (k0, k1), self.sa);
                 // A few rows use each number of B once or twice: reading it in place beats a copy.
                 let found = match g.b {
                     BMatrix::Plain(s) if s.col == 1 && g.m <= 2 * MR => in_place(b, s, (k0, k1), (j0, panels)),
@@ -414,8 +412,7 @@ impl<T: PanelElem, U: PanelElem> Work for Tile<'_, '_, '_, T, U> {
                 };
                 match (g.b, found) {
                     (BMatrix::Packed { rows }, _) => {
-                        let first = (j0 / 16) * 16 * rows + k0 * 16;
-                        let p = Strided { data: &b[first..], row: 16, panel: 16 * rows };
+                        let p = packed(b, rows, j0, k0);
                         tile::<I, _, MR, NP, N4, N1>(isa, shape, left, p, self.sc, width, k0 == 0);
                     }
                     (_, Some(p)) => tile::<I, _, MR, NP, N4, N1>(isa, shape, left, p, self.sc, width, k0 == 0),
@@ -447,7 +444,7 @@ impl<T: PanelElem, U: PanelElem> Tile<'_, '_, '_, T, U> {
         let g = self.plan;
         let panels = (cols.1 - cols.0).div_ceil(16);
         let width = panels * 16;
-        let own = T::singles(a).filter(|_| g.a.col == 1 && !crowded(g.a.row));
+        let own = g.own_rows(a);
         for k0 in (0..g.k).step_by(KC) {
             let k1 = (k0 + KC).min(g.k);
             if let BMatrix::Plain(s) = g.b {
@@ -456,18 +453,11 @@ impl<T: PanelElem, U: PanelElem> Tile<'_, '_, '_, T, U> {
             for from in (rows.0..rows.1).step_by(TOGETHER) {
                 let to = (from + TOGETHER).min(rows.1);
                 let shape = (to - from, panels, k1 - k0);
-                let left = match own {
-                    Some(a) => Left { data: &a[from * g.a.row + k0..], stride: g.a.row },
-                    None => {
-                        copy_tile(a, (from, to), (k0, k1), (g.a.row, g.a.col), self.sa);
-                        Left::copied(self.sa)
-                    }
-                };
+                let left = left(g, (own, a), (from, to), (k0, k1), self.sa);
                 let sums = &mut self.sc[(from - rows.0) * width..];
                 match g.b {
                     BMatrix::Packed { rows } => {
-                        let first = (cols.0 / 16) * 16 * rows + k0 * 16;
-                        let p = Strided { data: &b[first..], row: 16, panel: 16 * rows };
+                        let p = packed(b, rows, cols.0, k0);
                         tile::<I, _, MR, NP, N4, N1>(isa, shape, left, p, sums, width, k0 == 0);
                     }
                     BMatrix::Plain(_) => {
@@ -496,6 +486,30 @@ impl Each for Row<'_> {
     fn take(&mut self, i: usize, sum: f32) {
         self.0[i] = sum;
     }
+}
+
+/// Some rows and steps of A: where they stand, or copied to working memory.
+#[inline(always)]
+fn left<'s, T: PanelElem>(
+    g: &Gemm,
+    (own, a): (Option<&'s [f32]>, &[T]),
+    rows: (usize, usize),
+    steps: (usize, usize),
+    copy: &'s mut [f32],
+) -> Left<'s> {
+    match own {
+        Some(a) => Left { data: &a[rows.0 * g.a.row + steps.0..], stride: g.a.row },
+        None => {
+            copy_tile(a, rows, steps, (g.a.row, g.a.col), copy);
+            Left::copied(copy)
+        }
+    }
+}
+
+/// Packed panels of so many rows, from a column and a row on.
+#[inline(always)]
+fn packed<T: PanelElem>(b: &[T], rows: usize, column: usize, row: usize) -> Strided<'_, T> {
+    Strided { data: &b[(column / 16) * 16 * rows + row * 16..], row: 16, panel: 16 * rows }
 }
 
 /// Rows of B where they stand, if whole panels can be read there.
