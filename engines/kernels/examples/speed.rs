@@ -2,7 +2,7 @@
 //! behind it (`lstm`, `gemm`, `conv`, `peak`) are those that are timed. `peak` holds products of
 //! all types and instruction sets against what this machine reaches at best in the same run.
 use ge_kernels::bf16;
-use ge_kernels::conv::{Conv, ConvSpec};
+use ge_kernels::conv::{Conv, ConvSpec, RowConv, pack_row_filter};
 use ge_kernels::gemm::{
     BMatrix, Epilogue, Gemm, GemmInt8, Matrix, pack_columns, pack_int8, packed_int8_len, packed_len,
 };
@@ -66,6 +66,7 @@ fn main() {
     }
     if asked("conv") {
         convolutions();
+        few_places();
     }
     if asked("peak") {
         against_the_peak();
@@ -160,6 +161,45 @@ fn products() {
             flops / t / 1e9,
             u * 1e6,
             flops / u / 1e9
+        );
+    }
+}
+
+/// Convolutions of few places: as they come, and with places as rows of a product.
+fn few_places() {
+    let long = |batch| ConvSpec {
+        input: [1, 1, 640],
+        kernel: [1, 1, 256],
+        stride: [1, 1, 128],
+        ..ConvSpec::square(batch, [1, 258], 1, 1)
+    };
+    let small = |batch, [ci, co]: [usize; 2], size, kernel: usize| ConvSpec {
+        pad_before: [0, kernel / 2, kernel / 2],
+        pad_after: [0, kernel / 2, kernel / 2],
+        ..ConvSpec::square(batch, [ci, co], size, kernel)
+    };
+    let square = [(1, [512, 512], 3, 3), (1, [512, 1024], 7, 1), (1, [256, 256], 6, 3), (16, [64, 128], 1, 3)];
+    let square = square.map(|(n, channels, size, kernel)| small(n, channels, size, kernel));
+    for s in [long(1), long(100)].into_iter().chain(square) {
+        let plain = Conv::new(&s).expect("sizes fit").in_singles();
+        let rows = RowConv::new(&s).expect("sizes fit").expect("places are few");
+        let x = vec![0.5f32; s.batch * s.channels_in * s.input.iter().product::<usize>()];
+        let w = vec![0.25f32; s.channels_in * s.channels_out * s.taps()];
+        let packed = pack_row_filter(&s, &w).expect("the filter is whole");
+        let mut y = vec![0f32; s.batch * s.channels_out * plain.output().iter().product::<usize>()];
+        let e = Epilogue::default();
+        let t = best(|| plain.run(0..plain.units(), &x, &w, &e, &mut Out::new(&mut y)).expect("operands fit"));
+        let u = best(|| rows.run(0..rows.units(), &x, &packed, &e, &mut Out::new(&mut y)).expect("operands fit"));
+        let rate = 2.0 * rows.work() as f64 / u / 1e9;
+        println!(
+            "conv {:?} of {} x {:?}, {} -> {}: {:.1} us; places as rows {:.1} us, {rate:.1} GFLOP/s",
+            s.kernel,
+            s.batch,
+            s.input,
+            s.channels_in,
+            s.channels_out,
+            t * 1e6,
+            u * 1e6
         );
     }
 }

@@ -26,8 +26,8 @@ pub mod passes;
 use ge_plugin_api::fusion::{DecomposePass as Decomposed, PatternFusionPass as Fusion};
 use ge_plugin_api::{ge_plugin, register_engine, register_pass};
 use passes::{
-    attention, byte_product, byte_weights, cluster, composites, conv, conv_pair, elementwise as chains, matmul, norm,
-    open_weights, panels, qmatmul, quant, recurrent, tiles, ub,
+    attention, byte_product, byte_weights, cluster, composites, conv, conv_pair, elementwise as chains, filters,
+    matmul, norm, open_weights, panels, qmatmul, quant, recurrent, ub,
 };
 
 ge_plugin! { name: "nn", kinds: ["engine", "pass"], provides: ["AIcoreEngine", "VectorEngine"] }
@@ -48,7 +48,7 @@ register_pass!(Fusion(matmul::MatMulTranspose));
 register_pass!(matmul::MatMulWeights);
 register_pass!(panels::MatMulPanels);
 register_pass!(byte_weights::ByteWeights);
-register_pass!(tiles::ConvTiles);
+register_pass!(filters::ConvFilters);
 register_pass!(open_weights::OpenWeights);
 register_pass!(Fusion(norm::LayerNormFusion));
 register_pass!(Fusion(norm::RmsNormFusion));

@@ -1,5 +1,6 @@
 //! `ge run MODEL_OR_OM`: loads, runs, writes and compares outputs.
 use super::compile::BuildFlags;
+use super::inputs::shapes::Sizes;
 use super::inputs::{DeviceFlags, Given, InputFlags, rank_dir, read_npy};
 use super::{outputs, reduced, steps, tensors};
 use crate::commands::flags::{CompileFlags, Global};
@@ -100,6 +101,7 @@ pub fn run(global: &Global, a: &RunArgs) -> Result<u8> {
             steps,
             given: a.inputs.given(global),
             random: a.inputs.random,
+            sizes: Sizes::asked(&a.flags)?,
             outputs: a.outputs.as_deref(),
             load: LoadOptions { rank_size: 1, priority: a.stream_priority, ..LoadOptions::default() },
             restore: a.restore_variables.as_deref(),
@@ -138,7 +140,7 @@ pub fn run(global: &Global, a: &RunArgs) -> Result<u8> {
         session.restore_all_variables(file)?;
     }
     let inputs: Vec<Vec<Item>> =
-        (0..ranks).map(|r| a.inputs.items(global, &compiled, r, ranks)).collect::<Result<_>>()?;
+        (0..ranks).map(|r| a.inputs.items(global, &a.flags, &compiled, (r, ranks))).collect::<Result<_>>()?;
     let before = reduced::variables(&session, &compiled)?;
     let start = Instant::now();
     let results: Vec<Result<(RunOutcome, Vec<Item>)>> = if ranks == 1 {

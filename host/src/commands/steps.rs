@@ -1,9 +1,9 @@
 //! `ge run OM --steps N`: runs of a model with state or variables, each on what the last one left
 //! (`ge compile --state`).
+use super::inputs::shapes::Sizes;
 use super::inputs::{Given, Wanted, gather};
 use crate::commands::flags::Global;
 use crate::commands::talk::{print_json, say};
-use crate::session::model::random_inputs;
 use crate::session::steps::{Steps, initial_beside, of};
 use crate::session::{Model, Session};
 use crate::{Error, Result};
@@ -20,6 +20,8 @@ pub struct Asked<'a> {
     /// Inputs of all steps, and the first value of what is state; a folder may have `step<k>` with
     /// those of one step.
     pub given: Option<Given<'a>>,
+    /// Sizes of random inputs that the model leaves open.
+    pub sizes: Sizes,
     /// Inputs are random of this seed.
     pub random: Option<u64>,
     /// Folder for what each step gives, `step<k>/output_<i>.npy`.
@@ -110,7 +112,7 @@ pub fn run(
 fn inputs(model: &Model, steps: &mut Steps<'_>, a: &Asked<'_>, step: u64) -> Result<Vec<HostTensor>> {
     let info = model.info();
     let whole: Vec<Option<HostTensor>> = if let Some(seed) = a.random {
-        let all = random_inputs(info, seed.wrapping_add(step))?;
+        let all = a.sizes.inputs(info, seed.wrapping_add(step))?;
         all.into_iter().enumerate().map(|(k, t)| (!steps.carries(k)).then_some(t)).collect()
     } else {
         let own: Option<PathBuf> =

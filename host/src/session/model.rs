@@ -5,6 +5,7 @@ use ge_plugin_api::types::tensor::Container;
 use ge_plugin_api::types::{ConstTensor, DType, Dim, TensorDesc};
 use ge_runtime::v2::{Given, Made};
 use ge_runtime::{DynamicModel, LoadedModel, RunOptions, RunOutcome};
+use std::collections::BTreeMap;
 
 /// A model on a device.
 pub struct Model {
@@ -210,7 +211,8 @@ pub fn random_inputs(info: &ge_model::CompiledModel, seed: u64) -> Result<Vec<Ho
     sized_inputs(info, seed, &|_| None)
 }
 
-/// Random inputs; `sizes`: those of an input, where they are asked for.
+/// Random inputs; `sizes`: those of an input, where they are asked for. What these say of a size by
+/// name holds for other inputs too.
 pub fn sized_inputs(
     info: &ge_model::CompiledModel,
     seed: u64,
@@ -218,6 +220,13 @@ pub fn sized_inputs(
 ) -> Result<Vec<HostTensor>> {
     let mut next = chance(seed);
     let fixed = info.fixed_inputs();
+    // What sizes that are asked for say of those that other inputs share with them by name.
+    let mut named: BTreeMap<&str, u64> = BTreeMap::new();
+    for i in &info.inputs {
+        let asked = sizes(&i.name).unwrap_or_default();
+        let pairs = i.desc.shape.dims().iter().zip(asked);
+        named.extend(pairs.filter_map(|(d, size)| Some((d.symbol_name()?, size))));
+    }
     info.inputs
         .iter()
         .enumerate()
@@ -243,7 +252,10 @@ pub fn sized_inputs(
                 fill(&mut t, &mut next, range_of(info, &i.name));
                 return Ok(t);
             }
-            let open = |(d, dim): (usize, &Dim)| dim.size().unwrap_or_else(|| open_size(info, &i.name, d, *dim));
+            let open = |(d, dim): (usize, &Dim)| {
+                let shared = dim.symbol_name().and_then(|name| named.get(name).copied());
+                dim.size().or(shared).unwrap_or_else(|| open_size(info, &i.name, d, *dim))
+            };
             let dims: Vec<u64> = i.desc.shape.dims().iter().enumerate().map(open).collect();
             let mut t = HostTensor::zeroed(i.desc.dtype, &dims)?;
             fill(&mut t, &mut next, range_of(info, &i.name));

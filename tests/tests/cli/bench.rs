@@ -34,6 +34,28 @@ fn bench_tells_operator_bytes_and_operations_of_each_node() {
     assert!(String::from_utf8_lossy(&said).contains("% of the roofline"));
 }
 
+/// Random inputs of an OM of open sizes have the sizes of `--input-shape`; what inputs share by name
+/// need not be said twice.
+#[test]
+fn random_inputs_have_the_sizes_that_are_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    let text = "graph @main(%x: f32[n,4], %y: f32[n,m]) {
+  %c = ConcatD(%x, %y) {concat_dim = 1} : f32[n,?]
+  return %c
+}
+";
+    std::fs::write(d.join("m.ge"), text).unwrap();
+    expect_code(d, 0, &["compile", "m.ge", "-o", "m.om", "-q"]);
+    for (shapes, want) in [("x:5,4", "(5, 6)"), ("y:3,9", "(3, 13)"), ("x:7,4;y:7,1", "(7, 5)"), ("x:?,4", "(2, 6)")] {
+        expect_code(d, 0, &["run", "m.om", "--random", "1", "--input-shape", shapes, "--outputs", "o", "-q"]);
+        let head = String::from_utf8_lossy(&std::fs::read(d.join("o/output_0.npy")).unwrap()[..128]).into_owned();
+        assert!(head.contains(&format!("'shape': {want}")), "{shapes}: {head}");
+    }
+    let one = json(d, &["bench", "m.om", "--iterations", "2", "--json", "--per-node", "--input-shape", "x:5,4"]);
+    assert_eq!(one["nodes"][0]["bytes"], 4 * 2 * 5 * 6, "{one:#}");
+}
+
 /// One OM of open sizes is measured at several, each with its own figures.
 #[test]
 fn bench_takes_sizes_and_alternates_them() {

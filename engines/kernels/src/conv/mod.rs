@@ -23,6 +23,10 @@ mod planes;
 mod winograd;
 /// Windows of one point, in single precision.
 mod points;
+/// Few places, as rows of a product.
+pub mod rows;
+/// The form of a constant filter that costs the least.
+mod filter;
 /// One of one point and a depthwise one, of which one reads the other.
 pub mod pair;
 /// Channels in groups of sixteen, innermost.
@@ -33,8 +37,10 @@ pub mod bytes;
 pub use bytes::winograd::filters::change_filters as change_byte_filters;
 pub use bytes::{ByteConv, ByteFilter, ByteImages, pack_filter, packed_filter_len, unpack_filter};
 pub use cube::{CubeConv, CubeDepthwise};
+pub use filter::FilterForm;
 pub use pair::{ConvPair, Half};
 pub use plan::Conv;
+pub use rows::{RowConv, pack_row_filter, packed_row_filter_len};
 pub use spec::{ConvError, ConvSpec};
 pub use winograd::filters::{change_filters, changed_filters_len};
 

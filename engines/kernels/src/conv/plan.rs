@@ -220,6 +220,27 @@ impl Conv {
         Some((plan, cost.saturating_add(cost / 8) < self.cost()))
     }
 
+    /// Cycles, about, of the whole plan with a filter as it comes, as [`cost`] counts them.
+    pub(crate) fn cycles(&self) -> usize {
+        let s = &self.spec;
+        let (channels, own) = (s.channels_in / s.groups, s.channels_out / s.groups);
+        if let Some(tiles) = &self.tiles {
+            return Tiles::cheapest(s, [self.out[1], self.out[2]], tiles.is_ahead()).2;
+        }
+        let images = s.batch.saturating_mul(s.groups);
+        let k = channels.saturating_mul(s.taps());
+        // Rows of weights that would drive each other out are copied for each strip.
+        let copied = if crowded(k) { images.saturating_mul(self.strips()).saturating_mul(k * own / 2) } else { 0 };
+        let products = if self.kind == Kind::Pointwise {
+            let positions = self.out.iter().product::<usize>();
+            let sixteenths = if self.in_place { points::cycles(positions) } else { positions.next_multiple_of(16) };
+            sixteenths.saturating_mul(k * own / 16).saturating_mul(images).saturating_mul(2)
+        } else {
+            self.cost()
+        };
+        products.saturating_add(copied.saturating_mul(2))
+    }
+
     /// [`cost`] of all.
     fn cost(&self) -> usize {
         let s = &self.spec;

@@ -37,6 +37,14 @@ pub(crate) fn rows(s: &ConvSpec, positions: usize) -> Option<usize> {
     near.map(|r| (cost(m, r, together, all), r)).min().map(|(_, r)| r).or(Some(usual))
 }
 
+/// Sixteenths of a cycle, about, that `positions` of an input channel take for one output channel.
+pub(crate) fn cycles(positions: usize) -> usize {
+    match positions % 16 {
+        few @ 1..=SINGLE => positions - few + 4 * few,
+        _ => positions.next_multiple_of(16),
+    }
+}
+
 /// What units of `rows` of `m` output channels of `all` images and groups cost, in quarters of a row
 /// of all positions: those of one thread, and twice those of the later of two that begin at either
 /// end.

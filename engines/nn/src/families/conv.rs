@@ -4,12 +4,13 @@
 //! and residual in f32. `FusedConv`: `activation(convolution + bias +
 //! residual)`, rounded once. Of f16 and bf16 also in the layouts of the cube unit (`cube.rs`). A
 //! filter of f32 may come with one axis and its sizes as original shape: behind it then stand its
-//! numbers changed for minimal filtering (`passes/tiles.rs`).
+//! numbers changed for minimal filtering; or with three, packed for places as rows (`row_conv.rs`;
+//! both `passes/filters.rs`).
 use crate::families::window::{Window, list, spatial};
-use crate::families::{cube, fused};
+use crate::families::{cube, fused, row_conv};
 use crate::kernel::{Io, Kernel, divided, near};
 use crate::sig::{Answer, FLOATS, Sig, Tensor};
-use ge_kernels::conv::{Conv, ConvSpec, change_filters, changed_filters_len};
+use ge_kernels::conv::{Conv, ConvSpec, FilterForm, change_filters, pack_row_filter};
 use ge_kernels::gemm::{Bias, Epilogue};
 use ge_kernels::simd::Act;
 use ge_kernels::simd::isa::PanelElem;
@@ -32,15 +33,24 @@ struct Convolution {
     lays_out: u64,
 }
 
-/// The kernel of a convolution.
+/// The kernel of a convolution, with the steps behind it that the node has, in whatever form its
+/// filter comes.
 ///
 /// # Errors
 /// Types, shapes, attributes or inputs that it does not take, in words.
 pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
+    fused::followed(sig, alone(sig)?)
+}
+
+/// The kernel without those steps.
+fn alone(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let (kind, gives) = sig.factors(FLOATS)?;
     let (act, residual) = fused::epilogue(sig, "FusedConv")?;
     if let Some(given) = given_ahead(sig)? {
         let (spec, bias) = sizes(&given)?;
+        if sig.input(1)?.rank() == row_conv::RANK {
+            return row_conv::build(sig, &spec, row_conv::Follows { bias, residual, act });
+        }
         let plan = Conv::new(&spec).map_err(|e| e.to_string())?.with_changed_filters();
         let (conv, _) = plan.filter(|_| kind == Kind::F32 && gives == Kind::F32).ok_or("its filter comes changed")?;
         let (own, want) = (sig.input(1)?.count(), conv.weights());
@@ -52,9 +62,6 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let plain = sig.plain_form()?;
     let (spec, bias) = sizes(&plain)?;
     if cube::is_grouped(sig) {
-        if sig.attrs.strs("steps").is_some_and(|s| !s.is_empty()) {
-            return Err("steps follow a convolution in a layout of the cube unit".into());
-        }
         return cube::conv(sig, &plain, spec, cube::Follows { bias, residual, act });
     }
     sig.plain(0)?;
@@ -63,14 +70,15 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let conv = if kind == Kind::F32 && gives == Kind::F32 { conv.in_singles() } else { conv };
     // The cube unit takes channels innermost: x is laid out on the way in, y on the way out.
     let lays_out = if kind == Kind::F32 { 0 } else { sig.input(0)?.count() as u64 + sig.output(0)?.count() as u64 };
-    fused::followed(sig, Box::new(Convolution { kind, gives, conv, bias, residual, act, lays_out }))
+    Ok(Box::new(Convolution { kind, gives, conv, bias, residual, act, lays_out }))
 }
 
-/// The signature with the filter as it was, where that comes with changed numbers behind it.
+/// The signature with the filter as it was, where that comes with changed numbers behind it, or
+/// packed for places as rows.
 fn given_ahead(sig: &Sig) -> Answer<Option<Sig>> {
     let Tensor { origin: Some((format, whole)), .. } = sig.input(1)? else { return Ok(None) };
     let w = sig.input(1)?;
-    if w.rank() != 1 || sig.op.contains("Transpose") {
+    if ![1, row_conv::RANK].contains(&w.rank()) || whole.len() == w.rank() || sig.op.contains("Transpose") {
         return Ok(None);
     }
     sig.plain(0)?;
@@ -79,21 +87,26 @@ fn given_ahead(sig: &Sig) -> Answer<Option<Sig>> {
     Ok(Some(given))
 }
 
-/// Numbers of changed filters at most: they stay in the caches from run to run, and reading them
-/// takes less time than changing them.
-const MOST_AHEAD: usize = 512 * 1024;
-
-/// The filter `w` of a convolution in single precision, and behind it its numbers changed for minimal
-/// filtering; None where plain products cost less, or the numbers are too many or too large.
-pub fn changed(sig: &Sig, w: &[f32]) -> Option<Vec<f32>> {
+/// What kernels read in the place of a constant filter `w` of a convolution in single precision, and
+/// the axes of it; None where that is the filter itself, or its numbers are too large to be changed.
+pub fn laid_out(sig: &Sig, w: &[f32]) -> Option<(Vec<f32>, Vec<u64>)> {
     let (spec, _) = sizes(sig).ok()?;
     if sig.plain(0).is_err() || sig.plain(1).is_err() || cube::is_grouped(sig) {
         return None;
     }
-    changed_filters_len(&spec).filter(|n| *n <= MOST_AHEAD)?;
-    let (_, pays) = Conv::new(&spec).ok()?.with_changed_filters()?;
-    let changed = if pays { change_filters(&spec, w)? } else { return None };
-    Some([w, &changed].concat())
+    match FilterForm::cheapest(&spec).ok()? {
+        FilterForm::Given => None,
+        FilterForm::Changed => {
+            let all = [w, &change_filters(&spec, w)?].concat();
+            let dims = vec![all.len() as u64];
+            Some((all, dims))
+        }
+        FilterForm::Rows => {
+            let all = pack_row_filter(&spec, w)?;
+            let [panels, depth, panel] = row_conv::panels(&spec);
+            Some((all, vec![panels as u64, depth as u64, panel as u64]))
+        }
+    }
 }
 
 /// Sizes of a convolution in plain layouts, and whether it has a bias.

@@ -21,6 +21,8 @@ pub mod topk;
 pub mod matmul;
 /// Convolutions.
 pub mod conv;
+/// Convolutions of few places.
+pub mod row_conv;
 /// Two convolutions of which one reads the other.
 pub mod conv_pair;
 /// Window shapes that convolution and pooling share.

@@ -43,7 +43,7 @@ pub mod recurrent;
 /// Chains behind products and convolutions.
 pub mod ub;
 /// Filters of convolutions in single precision.
-pub mod tiles;
+pub mod filters;
 /// Splits without a task.
 pub mod split_n_optimizer;
 
@@ -75,14 +75,22 @@ fn has_kernel_for(op: &str, given: &[Option<&TensorDesc>], outputs: usize, attrs
     let trials = open::trials(given).filter(|t| !t.is_empty());
     let trials = trials.ok_or_else(|| format!("{op}: a size is not known, and has no name"))?;
     for descs in trials {
-        let (inputs, outputs) = descs.split_at(descs.len().saturating_sub(outputs));
-        let tensor = |d: &TensorDesc| Tensor::of(d, None);
-        let inputs = inputs.iter().map(|d| d.as_ref().map(tensor).transpose()).collect::<Result<_, _>>()?;
-        let outputs = outputs.iter().flatten().map(tensor).collect::<Result<_, _>>()?;
-        let sig = Sig { op: op.to_owned(), attrs: attrs.clone(), inputs, outputs };
+        let sig = signature(op, &descs, outputs, attrs)?;
         store::build(&sig).map_err(|why| format!("{op} has no kernel here: {why}"))?;
     }
     Ok(())
+}
+
+/// The signature of an operator with these descriptors, the last `outputs` of which are its outputs.
+///
+/// # Errors
+/// A type or shape that no kernel takes, in words.
+fn signature(op: &str, descs: &[Option<TensorDesc>], outputs: usize, attrs: &AttrMap) -> Verdict<Sig> {
+    let (inputs, outputs) = descs.split_at(descs.len().saturating_sub(outputs));
+    let tensor = |d: &TensorDesc| Tensor::of(d, None);
+    let inputs = inputs.iter().map(|d| d.as_ref().map(tensor).transpose()).collect::<Result<_, _>>()?;
+    let outputs = outputs.iter().flatten().map(tensor).collect::<Result<_, _>>()?;
+    Ok(Sig { op: op.to_owned(), attrs: attrs.clone(), inputs, outputs })
 }
 
 /// A new node whose kernel the store has, with the output described.

@@ -1,14 +1,16 @@
-//! `OpenWeightsPass`: constant weights of products and convolutions of bytes, and of products in
-//! single precision, are packed where sizes of a node are open: their kernels are bound to a size
-//! when a model runs, behind the passes that pack for nodes of known sizes.
+//! `OpenWeightsPass`: constant weights of products and convolutions of bytes and in single precision
+//! are packed where sizes of a node are open: their kernels are bound to a size when a model runs,
+//! behind the passes that pack for nodes of known sizes.
 //!
 //! Before: `%y = FusedQuantMatMul(%a : u8[n,K], ..., %b, ...)` with a constant `%b: i8[K,N]`
-//! After: the same with a constant as `ByteWeightsPass` and `MatMulPanelsPass` make it
+//! After: the same with a constant as `ByteWeightsPass`, `MatMulPanelsPass` and `ConvFiltersPass` make
+//! it
 //! When: the op store has the kernel for each trial of sizes in the place of the open ones, and as
 //! for those passes.
-//! Refuses: sizes without a name; nodes of other engines.
+//! Refuses: sizes without a name; nodes of other engines; filters in single precision where more than
+//! the number of images is open.
 use super::matmul::PRODUCTS;
-use super::{attrs_of, byte_weights, has_kernel_for, panels};
+use super::{attrs_of, byte_weights, filters, has_kernel_for, open, panels, signature};
 use ge_plugin_api::Result;
 use ge_plugin_api::author::slices::INPUT_AXES;
 use ge_plugin_api::pass::{Pass, PassInfo, PassLevel, PassStage};
@@ -21,13 +23,18 @@ pub struct OpenWeights;
 
 impl Pass for OpenWeights {
     fn info(&self) -> PassInfo {
-        let help = "packs the constant weights of products of open sizes for their kernels";
+        let help = "packs the constant weights of products and convolutions of open sizes for their kernels";
         PassInfo::new("OpenWeightsPass", PassStage::AFTER_PRECISION_REFINE, PassLevel::O3, help)
     }
     fn run(&self, graph: &Graph<'_>, patch: &mut Patch) -> Result<()> {
         for n in graph.nodes_of(&byte_weights::OPS).filter(is_open) {
             if let Some(ahead) = byte_weights::ahead(&n).filter(|a| takes(&n, a.at as usize, &a.desc)) {
                 ahead.put(&n, patch);
+            }
+        }
+        for n in graph.nodes_of(&filters::OPS).filter(is_open) {
+            if let Some(filter) = filter_of_images(&n).filter(|(desc, _)| takes(&n, 1, desc)) {
+                filters::put(&n, filter, patch);
             }
         }
         panels::pack_all(graph, patch, &|n, packed| {
@@ -38,6 +45,22 @@ impl Pass for OpenWeights {
     }
 }
 
+/// The filter of a convolution of which the number of images alone is open, for many of them.
+fn filter_of_images(n: &Node<'_>) -> Option<filters::Filter> {
+    let ends = [n.input_desc(0)?, n.outputs().first()?];
+    if ends.iter().any(|d| d.shape.dims().iter().skip(1).any(|d| !d.is_known())) {
+        return None;
+    }
+    let trials = open::trials(&given(n))?;
+    filters::ahead(n, &signature(n.op(), trials.first()?, 1, &attrs_of(n)).ok()?)
+}
+
+/// The descriptors of the inputs and of the first output.
+fn given<'g>(n: &Node<'g>) -> Vec<Option<&'g TensorDesc>> {
+    let graph = n.graph();
+    n.inputs().iter().map(|v| graph.desc(*v)).chain([n.outputs().first()]).collect()
+}
+
 /// Whether a node has an open size, and is for no other engine.
 fn is_open(n: &Node<'_>) -> bool {
     let ours = n.str("_engine").is_none_or(|e| e == "AIcoreEngine") && n.attr(INPUT_AXES).is_none();
@@ -46,11 +69,9 @@ fn is_open(n: &Node<'_>) -> bool {
 
 /// Whether the store has the kernel for weights of this descriptor, whatever the open sizes are.
 fn takes(n: &Node<'_>, at: usize, weights: &TensorDesc) -> bool {
-    let g = n.graph();
-    let mut given: Vec<Option<&TensorDesc>> = n.inputs().iter().map(|v| g.desc(*v)).collect();
+    let mut given = given(n);
     let Some(place) = given.get_mut(at) else { return false };
     *place = Some(weights);
-    given.push(n.outputs().first());
     let mut attrs = attrs_of(n);
     for key in ["transpose_x2", "adj_x2"] {
         if n.flag(key) {

@@ -1,6 +1,6 @@
 //! Products, convolutions, pooling.
 use crate::harness::*;
-use ge_kernels::conv::{ConvSpec, change_filters};
+use ge_kernels::conv::{ConvSpec, change_filters, pack_row_filter};
 use ge_kernels::simd::{Level, with_level};
 use ge_nn::engine::Nn;
 use ge_plugin_api::types::{DType, Format};
@@ -97,7 +97,7 @@ fn batches_broadcast_and_vectors_vanish() {
     case("BatchMatMulV2", &[&v, &b0], &[(F, &[4])]).gives(left, 1e-5);
 }
 
-/// Filters as `ConvTilesPass` changes them: the numbers of the filters as they were, the same bits by
+/// Filters as `ConvFiltersPass` changes them: the numbers of the filters as they were, the same bits by
 /// each instruction set.
 #[test]
 fn filters_changed_ahead_give_the_numbers_of_the_filters() {
@@ -129,6 +129,44 @@ fn filters_changed_ahead_give_the_numbers_of_the_filters() {
     let (x, w) = (noise(F, &[1, 2, 8, 8], 1), noise(F, &[40], 2));
     let short = case("Conv2D", &[&x, &w], &[(F, &[1, 2, 6, 6])]).laid_from(1, Format::NCHW, &[2, 2, 3, 3]);
     assert_eq!(short.refusal(&Nn::ai_core()), "the filter has 40 numbers, changed it takes 1188");
+}
+
+/// Filters as `ConvFiltersPass` packs them for few places: the bits of the filters as they were, with
+/// steps behind them too.
+#[test]
+fn filters_packed_for_few_places_give_the_bits_of_the_filters() {
+    for ([n, c, o, size], groups) in [([1, 32, 48, 3], 1), ([5, 7, 20, 4], 1), ([2, 32, 32, 6], 2)] {
+        let (x, w) = (noise(F, &[n, c, size, size], 1), noise(F, &[o, c / groups, 3, 3], 2));
+        let (b, r) = (noise(F, &[o], 3), noise(F, &[n, o, size, size], 4));
+        let given = case("FusedConv", &[&x, &w, &b, &r], &[(F, &[n, o, size, size])])
+            .with("pads", vec![1i64; 4])
+            .with("groups", groups as i64)
+            .with("activation", "relu");
+        let spec = ConvSpec {
+            groups: groups as usize,
+            pad_before: [0, 1, 1],
+            pad_after: [0, 1, 1],
+            ..ConvSpec::square(n as usize, [c as usize, o as usize], size as usize, 3)
+        };
+        let plain: Vec<f32> = w.data.iter().map(|v| *v as f32).collect();
+        let packed: Vec<f64> = pack_row_filter(&spec, &plain).unwrap().into_iter().map(f64::from).collect();
+        let dims = [o.div_ceil(16), c / groups * 9, 16];
+        let laid = |given: Case| {
+            let mut rows = given.laid_from(1, Format::NCHW, &w.dims);
+            rows.inputs[1] = Some(t(F, &dims, packed.clone()));
+            rows
+        };
+        let followed = |c: Case| c.with("steps", vec!["Sin %0".to_owned(), "Exp %1".to_owned()]);
+        for (rows, given) in
+            [(laid(given.clone()), given.clone()), (followed(laid(given.clone())), followed(given.clone()))]
+        {
+            let want = given.launch(&Nn::ai_core(), 0).unwrap().remove(0);
+            assert_eq!(rows.launch(&Nn::ai_core(), 0).unwrap().remove(0), want, "{spec:?}");
+        }
+    }
+    let (x, w) = (noise(F, &[1, 2, 8, 8], 1), noise(F, &[1, 17, 16], 2));
+    let short = case("Conv2D", &[&x, &w], &[(F, &[1, 2, 6, 6])]).laid_from(1, Format::NCHW, &[2, 2, 3, 3]);
+    assert_eq!(short.refusal(&Nn::ai_core()), "the packed filter is [1, 17, 16], it takes [1, 18, 16]");
 }
 
 /// The definition, by output; attributes as in the case.

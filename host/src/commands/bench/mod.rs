@@ -1,13 +1,12 @@
 //! `ge bench MODEL_OR_OM`: latency, throughput, load and compile time, memory, time by node.
 mod nodes;
-mod shapes;
 
 use super::compile::BuildFlags;
+use super::inputs::shapes::{self, Sizes};
 use super::inputs::{DeviceFlags, InputFlags, gather};
 use super::run::{Target, open};
 use crate::commands::flags::{CompileFlags, Global};
 use crate::commands::talk::{print, print_json};
-use crate::session::model::random_inputs;
 use crate::session::{Model, Session};
 use crate::{Error, Result};
 use clap::Args;
@@ -96,7 +95,7 @@ impl Subject {
         let case = |shape: Option<String>, inputs| Case { shape, inputs, times_ms: Vec::new() };
         let cases = match given {
             Some(given) => vec![case(None, gather(&compiled, &given)?)],
-            None if sizes.is_empty() => vec![case(None, random_inputs(&compiled, seed)?)],
+            None if sizes.is_empty() => vec![case(None, Sizes::asked(&a.flags)?.inputs(&compiled, seed)?)],
             None => {
                 let all = sizes.iter().map(|s| Ok(case(Some(s.text.clone()), s.inputs(&compiled, seed)?)));
                 all.collect::<Result<Vec<Case>>>()?

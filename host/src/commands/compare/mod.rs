@@ -121,7 +121,7 @@ fn compute(global: &Global, a: &CompareArgs, path: &Path) -> Result<Side> {
         given: a.inputs.given(global),
     };
     let (session, compiled, _) = open(global, &target)?;
-    let inputs = a.inputs.tensors(global, &compiled, 0, 1)?;
+    let inputs = a.inputs.tensors(global, &a.flags, &compiled, (0, 1))?;
     let context = session.open_device(&compiled.soc.clone())?;
     let options = LoadOptions { rank_size: 1, capture: true, ..LoadOptions::default() };
     let model = session.load_on(compiled, context, &options)?;

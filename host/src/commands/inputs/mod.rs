@@ -5,9 +5,11 @@ mod image;
 /// Sequences and optionals.
 pub mod items;
 mod kernels;
+/// Sizes of random inputs.
+pub mod shapes;
 mod value;
 
-use crate::commands::flags::Global;
+use crate::commands::flags::{CompileFlags, Global};
 use crate::session::model::{Item, fixed_value, random_inputs, range_of};
 use crate::{Diagnostic, Error, ErrorKind, Result};
 use array::Folder;
@@ -17,6 +19,7 @@ use ge_plugin_api::kernel::HostTensor;
 use ge_plugin_api::types::tensor::Container;
 use ge_plugin_api::types::{DType, TensorDesc};
 use kernels::Kernels;
+use shapes::Sizes;
 use std::path::{Path, PathBuf};
 
 /// Where inputs come from.
@@ -112,9 +115,15 @@ impl InputFlags {
         })
     }
     /// Inputs of a rank, sequences and optionals among them.
-    pub fn items(&self, global: &Global, m: &CompiledModel, rank: u32, ranks: u32) -> Result<Vec<Item>> {
+    pub fn items(
+        &self,
+        global: &Global,
+        flags: &CompileFlags,
+        m: &CompiledModel,
+        (rank, ranks): (u32, u32),
+    ) -> Result<Vec<Item>> {
         if m.inputs.iter().all(|i| i.desc.container == Container::TENSOR) {
-            let all = self.tensors(global, m, rank, ranks)?;
+            let all = self.tensors(global, flags, m, (rank, ranks))?;
             return Ok(all.into_iter().map(Item::Tensor).collect());
         }
         if let Some(seed) = self.random {
@@ -124,10 +133,17 @@ impl InputFlags {
         let dir = self.dir.as_ref().map(|d| rank_dir(d, rank, ranks));
         items::gather(m, &Given { dir: dir.as_deref(), ..self.by_name.given(global) })
     }
-    /// Inputs of a rank.
-    pub fn tensors(&self, global: &Global, m: &CompiledModel, rank: u32, ranks: u32) -> Result<Vec<HostTensor>> {
+    /// Inputs of a rank. Random ones have the sizes of `--input-shape`, where the model leaves them
+    /// open.
+    pub fn tensors(
+        &self,
+        global: &Global,
+        flags: &CompileFlags,
+        m: &CompiledModel,
+        (rank, ranks): (u32, u32),
+    ) -> Result<Vec<HostTensor>> {
         if let Some(seed) = self.random {
-            return random_inputs(m, seed.wrapping_add(u64::from(rank)));
+            return Sizes::asked(flags)?.inputs(m, seed.wrapping_add(u64::from(rank)));
         }
         let dir = self.dir.as_ref().map(|d| rank_dir(d, rank, ranks));
         gather(m, &Given { dir: dir.as_deref(), ..self.by_name.given(global) })

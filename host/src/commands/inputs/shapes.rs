@@ -1,4 +1,6 @@
-//! `--shape` and `--shapes`: the sizes of inputs that are measured.
+//! The sizes of random inputs: `--shape` and `--shapes` of what is measured, and `--input-shape` where
+//! it has numbers for an input whose sizes are open in the model.
+use crate::commands::flags::CompileFlags;
 use crate::session::{import, model};
 use crate::{Diagnostic, Error, Result};
 use ge_model::CompiledModel;
@@ -6,6 +8,7 @@ use ge_plugin_api::kernel::HostTensor;
 use std::path::Path;
 
 /// Sizes of one or several inputs, all of them numbers.
+#[derive(Debug, Default)]
 pub struct Sizes {
     /// As the user wrote them.
     pub text: String,
@@ -60,6 +63,20 @@ pub fn read(file: &Path) -> Result<Vec<Sizes>> {
 }
 
 impl Sizes {
+    /// Those of `--input-shape` that are numbers alone.
+    ///
+    /// # Errors
+    /// A text that is none.
+    pub fn asked(flags: &CompileFlags) -> Result<Sizes> {
+        let Some(text) = &flags.input_shape else { return Ok(Sizes::default()) };
+        let all = import::parse_input_shapes(text)?.input_shapes;
+        let known = all.iter().filter(|s| !s.unranked).filter_map(|s| {
+            let dims = s.dims.iter().map(|d| u64::try_from(*d).ok()).collect::<Option<Vec<u64>>>()?;
+            Some((s.name.to_string(), dims))
+        });
+        Ok(Sizes { text: text.trim().to_owned(), of: known.collect() })
+    }
+
     /// Random inputs of these sizes; inputs that are not named get what they would have without.
     ///
     /// # Errors

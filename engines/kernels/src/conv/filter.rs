@@ -1,0 +1,73 @@
+//! The form of a constant filter in single precision that costs the least, chosen once, by sizes
+//! alone: the same for every instruction set.
+use crate::conv::rows::RowConv;
+use crate::conv::spec::ConvSpec;
+use crate::conv::winograd::filters::changed_filters_len;
+use crate::conv::{Conv, ConvError};
+
+/// Numbers of changed filters at most: they stay in the caches from run to run, and reading them
+/// takes less time than changing them.
+const MOST_AHEAD: usize = 512 * 1024;
+
+/// A form of a filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FilterForm {
+    /// As it comes.
+    Given,
+    /// Followed by its numbers changed for minimal filtering
+    /// ([`change_filters`](crate::conv::change_filters)).
+    Changed,
+    /// Packed, for places as rows ([`pack_row_filter`](crate::conv::pack_row_filter)).
+    Rows,
+}
+
+impl FilterForm {
+    /// The form that costs the least for a convolution in single precision.
+    ///
+    /// # Errors
+    /// What is wrong with the sizes ([`ConvSpec::check`]).
+    pub fn cheapest(s: &ConvSpec) -> Result<FilterForm, ConvError> {
+        let plain = Conv::new(s)?;
+        let few = changed_filters_len(s).is_some_and(|n| n <= MOST_AHEAD);
+        let changed = few.then(|| plain.with_changed_filters()).flatten().filter(|(_, pays)| *pays);
+        let (form, cycles) = match changed {
+            Some((conv, _)) => (FilterForm::Changed, conv.cycles()),
+            None => (FilterForm::Given, plain.in_singles().cycles()),
+        };
+        // Another layout has to be worth its while.
+        let rows = RowConv::new(s)?.map(|r| r.cost()).filter(|c| c.saturating_add(c / 16) < cycles);
+        Ok(rows.map_or(form, |_| FilterForm::Rows))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bordered(batch: usize, channels: usize, size: usize) -> ConvSpec {
+        ConvSpec {
+            pad_before: [0, 1, 1],
+            pad_after: [0, 1, 1],
+            ..ConvSpec::square(batch, [channels, channels], size, 3)
+        }
+    }
+
+    #[test]
+    fn few_places_are_rows_and_many_are_not() {
+        let of = |s: &ConvSpec| FilterForm::cheapest(s).unwrap();
+        let long = |batch| ConvSpec {
+            input: [1, 1, 640],
+            kernel: [1, 1, 256],
+            stride: [1, 1, 128],
+            ..ConvSpec::square(batch, [1, 258], 1, 1)
+        };
+        for s in [long(1), long(100), bordered(1, 512, 3), bordered(16, 64, 2), ConvSpec::square(1, [512, 1024], 7, 1)]
+        {
+            assert_eq!(of(&s), FilterForm::Rows, "{s:?}");
+        }
+        assert_eq!(of(&bordered(1, 64, 28)), FilterForm::Changed);
+        for s in [ConvSpec::square(1, [64, 128], 8, 1), ConvSpec::square(1, [8, 8], 20, 5)] {
+            assert_eq!(of(&s), FilterForm::Given, "{s:?}");
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! What the window of a convolution sees at each place of the output: runs of numbers of a channel
+//! that stand side by side in the input and in the window.
+use crate::conv::spec::{ConvError, ConvSpec};
+use std::ops::Range;
+
+/// Length of runs, in the mean, from which they are copied as runs.
+const LONG: usize = 8;
+
+/// `len` numbers of a channel, from `from` of the input to tap `to`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Run {
+    from: u32,
+    to: u32,
+    len: u32,
+}
+
+/// What is seen at all places of an image, of one channel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Seen {
+    taps: usize,
+    /// The runs of all places.
+    runs: Vec<Run>,
+    /// Those of each place.
+    of: Vec<Range<usize>>,
+    /// Whether runs are so long that they are copied as such; else each has one number.
+    long: bool,
+}
+
+impl Seen {
+    /// # Errors
+    /// `Zero`, `Kernel` and `Overflow`.
+    pub(super) fn new(s: &ConvSpec) -> Result<Seen, ConvError> {
+        let out = s.output()?;
+        let (mut runs, mut of) = (Vec::new(), Vec::new());
+        for place in 0..out.iter().product() {
+            let at = [place / (out[1] * out[2]), place / out[2] % out[1], place % out[2]];
+            let first = runs.len();
+            runs_at(s, at, first, &mut runs).ok_or(ConvError::Overflow)?;
+            of.push(first..runs.len());
+        }
+        let numbers: usize = runs.iter().map(|r| r.len as usize).sum();
+        let long = numbers >= LONG * runs.len();
+        if !long {
+            let singles = |r: &Run| (0..r.len).map(|i| (r.from + i, r.to + i)).collect::<Vec<_>>();
+            let (mut all, mut places) = (Vec::with_capacity(numbers), Vec::with_capacity(of.len()));
+            for range in of {
+                let first = all.len();
+                let singles = runs[range].iter().flat_map(singles);
+                all.extend(singles.map(|(from, to)| Run { from, to, len: 1 }));
+                places.push(first..all.len());
+            }
+            (runs, of) = (all, places);
+        }
+        Ok(Seen { taps: s.taps(), runs, of, long })
+    }
+
+    /// Whether a window sees something of the border, which is zero.
+    pub(super) fn has_border(&self) -> bool {
+        let seen: usize = self.runs.iter().map(|r| r.len as usize).sum();
+        seen < self.of.len() * self.taps
+    }
+
+    /// Cycles, about, that the copy of a row takes.
+    pub(super) fn cost(&self, channels: usize) -> usize {
+        let each = if self.long { 6 } else { 2 };
+        let moved = if self.long { self.taps / 8 } else { 0 };
+        channels.saturating_mul(self.runs.len() / self.of.len().max(1) * each + moved)
+    }
+
+    /// Copies what is seen of an image whose channels have `size` numbers to rows `pitch` apart, one
+    /// for each place. Numbers of the border are left as they are.
+    #[inline(always)]
+    pub(super) fn copy(&self, x: &[f32], size: usize, pitch: usize, to: &mut [f32]) {
+        for (runs, row) in self.of.iter().zip(to.chunks_exact_mut(pitch)) {
+            let runs = &self.runs[runs.clone()];
+            for (row, x) in row.chunks_exact_mut(self.taps).zip(x.chunks_exact(size)) {
+                if self.long {
+                    for r in runs {
+                        let (from, to, len) = (r.from as usize, r.to as usize, r.len as usize);
+                        row[to..to + len].copy_from_slice(&x[from..from + len]);
+                    }
+                } else {
+                    for r in runs {
+                        row[r.to as usize] = x[r.from as usize];
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Adds the runs that the window sees at place `at`; None where a size overflows.
+fn runs_at(s: &ConvSpec, at: [usize; 3], first: usize, runs: &mut Vec<Run>) -> Option<()> {
+    let [_, high, wide] = s.kernel;
+    for tap in 0..s.taps() {
+        let window = [tap / (high * wide), tap / wide % high, tap % wide];
+        let mut place = Some(0);
+        for axis in 0..3 {
+            let beyond =
+                at[axis].checked_mul(s.stride[axis])?.checked_add(window[axis].checked_mul(s.dilation[axis])?)?;
+            let inside = beyond.checked_sub(s.pad_before[axis]).filter(|v| *v < s.input[axis]);
+            place = place.zip(inside).map(|(p, v): (usize, usize)| p * s.input[axis] + v);
+        }
+        let Some(from) = place else { continue };
+        let (from, to) = (u32::try_from(from).ok()?, u32::try_from(tap).ok()?);
+        match runs[first..].last_mut() {
+            Some(r) if r.from + r.len == from && r.to + r.len == to => r.len += 1,
+            _ => runs.push(Run { from, to, len: 1 }),
+        }
+    }
+    Some(())
+}

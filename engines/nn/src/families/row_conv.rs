@@ -1,0 +1,84 @@
+//! Convolutions of few places whose constant filter comes packed: `x[N, C, ...]`,
+//! `filter[O / 16, C / groups * taps, 16]` whose original shape is `[O, C / groups, ...]` ->
+//! `y[N, O, ...]`, in f32.
+use crate::kernel::{Io, Kernel};
+use crate::sig::{Answer, Sig};
+use ge_kernels::conv::{ConvSpec, RowConv};
+use ge_kernels::gemm::{Bias, Epilogue};
+use ge_kernels::simd::Act;
+use ge_kernels::view::Kind;
+use ge_plugin_api::{Error, Result};
+use std::ops::Range;
+
+/// Axes of the packed filter.
+pub const RANK: usize = 3;
+/// Output channels of a panel.
+const PANEL: usize = 16;
+
+/// What follows the sums.
+#[derive(Clone, Copy)]
+pub struct Follows {
+    pub bias: bool,
+    pub residual: bool,
+    pub act: Act,
+}
+
+/// The axes of the packed filter.
+pub fn panels(s: &ConvSpec) -> [usize; RANK] {
+    let own = (s.channels_out / s.groups).div_ceil(PANEL);
+    [s.groups * own, s.channels_in / s.groups * s.taps(), PANEL]
+}
+
+struct Rows {
+    plan: RowConv,
+    follows: Follows,
+}
+
+/// The kernel of a convolution of these sizes.
+///
+/// # Errors
+/// Types or sizes that it does not take, in words.
+pub fn build(sig: &Sig, spec: &ConvSpec, follows: Follows) -> Answer<Box<dyn Kernel>> {
+    for i in 0..sig.inputs.len() {
+        if sig.opt_input(i).is_some() {
+            sig.kind_in(i, &[Kind::F32])?;
+        }
+    }
+    let y = sig.output(0)?;
+    if y.kind != Some(Kind::F32) {
+        return Err(format!("output 0 is {}, of a packed filter it is f32", y.dtype));
+    }
+    let plan = RowConv::new(spec).map_err(|e| e.to_string())?;
+    let plan = plan.ok_or("its filter comes packed for few places, and there are many")?;
+    let (own, want) = (&sig.input(1)?.shape, panels(spec));
+    if *own != want {
+        return Err(format!("the packed filter is {own:?}, it takes {want:?}"));
+    }
+    Ok(Box::new(Rows { plan, follows }))
+}
+
+impl Kernel for Rows {
+    fn units(&self) -> usize {
+        self.plan.units()
+    }
+
+    fn work(&self) -> u64 {
+        self.products() / 16
+    }
+
+    fn products(&self) -> u64 {
+        self.plan.work()
+    }
+
+    fn moved(&self) -> u64 {
+        self.plan.moved()
+    }
+
+    fn run(&self, units: Range<usize>, io: &Io<'_, '_>) -> Result<()> {
+        let (x, w, f) = (io.input::<f32>(0)?, io.input::<f32>(1)?, &self.follows);
+        let bias = if f.bias { Bias::PerRow(io.input::<f32>(2)?) } else { Bias::None };
+        let residual = if f.residual { Some((io.input::<f32>(3)?, 1.0)) } else { None };
+        let e = Epilogue { bias, residual, act: f.act, ..Epilogue::default() };
+        io.output::<f32, ()>(0, |out| self.plan.run(units, x, w, &e, out).map_err(|e| Error::failed(e.to_string())))
+    }
+}

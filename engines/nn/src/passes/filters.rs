@@ -1,0 +1,81 @@
+//! `ConvFiltersPass`: constant filters of convolutions in single precision are laid out for their
+//! kernels, once and for every run and instruction set.
+//!
+//! Before: `%y = FusedConv(%x, %w, ...)` with a constant `%w: f32[O,C,3,3]`
+//! After, by minimal filtering: the same with a constant of one axis, whose original shape is
+//! `[O,C,3,3]`: the filter, which units with very large numbers need, and behind it what
+//! `ge_kernels::conv::change_filters` makes of it
+//! After, for few places: the same with a constant `f32[O/16,C*3*3,16]` whose original shape is
+//! `[O,C,3,3]`
+//! When: the AI core has the node and alone reads the constant, and `FilterForm::cheapest` says so.
+//! Refuses: filters to be changed with numbers of 2^40 and more, or that are none; nodes that are
+//! run slice by slice.
+use super::panels::replaced;
+use crate::families::conv;
+use crate::sig::Sig;
+use ge_plugin_api::Result;
+use ge_plugin_api::abi::ROption;
+use ge_plugin_api::author::slices::INPUT_AXES;
+use ge_plugin_api::pass::{Pass, PassInfo, PassLevel, PassStage};
+use ge_plugin_api::patch::Patch;
+use ge_plugin_api::types::{Blob, ConstTensor, DType, Origin, Shape, TensorDesc, ValueRef};
+use ge_plugin_api::view::{Graph, Node};
+
+/// The pass.
+pub struct ConvFilters;
+
+/// Convolutions whose filter has such forms.
+pub(super) const OPS: [&str; 2] = ["Conv2D", "FusedConv"];
+
+impl Pass for ConvFilters {
+    fn info(&self) -> PassInfo {
+        PassInfo::new(
+            "ConvFiltersPass",
+            PassStage::OPTIMIZE_WHOLE_GRAPH,
+            PassLevel::O3,
+            "lays out the constant filters of convolutions: for minimal filtering, or for few places",
+        )
+    }
+    fn run(&self, graph: &Graph<'_>, patch: &mut Patch) -> Result<()> {
+        for n in graph.nodes_of(&OPS) {
+            if n.str("_engine") != Some("AIcoreEngine") || n.attr(INPUT_AXES).is_some() {
+                continue;
+            }
+            let Ok(sig) = Sig::of_node(&n) else { continue };
+            if let Some(filter) = ahead(&n, &sig) {
+                put(&n, filter, patch);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A filter as the kernel reads it.
+pub(super) type Filter = (TensorDesc, ConstTensor);
+
+/// The filter that a node alone reads, as its kernel reads it for the sizes of `sig`, where that is
+/// another than it is.
+pub(super) fn ahead(n: &Node<'_>, sig: &Sig) -> Option<Filter> {
+    let graph = n.graph();
+    let weights = n.input(1).filter(|v| graph.users(*v).len() == 1)?;
+    let (desc, c) = (graph.desc(weights)?, graph.constant(weights)?);
+    let single = [n.input_desc(0)?, n.outputs().first()?].iter().all(|d| d.dtype == DType::F32);
+    if !single || c.dtype != DType::F32 || desc.origin.is_some() || c.dims.len() != 4 {
+        return None;
+    }
+    let bytes = c.bytes()?;
+    let given: Vec<f32> = bytes.as_slice().as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect();
+    let (all, dims) = conv::laid_out(sig, &given)?;
+    let all: Vec<u8> = all.into_iter().flat_map(f32::to_le_bytes).collect();
+    let mut laid = TensorDesc::new(DType::F32, Shape::of(&dims));
+    laid.origin = ROption::RSome(Origin { format: desc.origin_format(), shape: Shape::of(&c.dims) });
+    Some((laid, ConstTensor::new(DType::F32, &dims, Blob::from_owner(all))?))
+}
+
+/// Gives the node such a filter in the place of its own.
+pub(super) fn put(n: &Node<'_>, (desc, tensor): Filter, patch: &mut Patch) {
+    let Some(weights) = n.input(1) else { return };
+    let id = replaced(&n.graph(), weights, &format!("{}_filter", n.name()), desc, tensor, patch);
+    patch.set_input(n.id(), 1, ValueRef::new(id, 0));
+    patch.remove(weights.node);
+}
