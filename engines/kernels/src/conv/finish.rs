@@ -4,16 +4,7 @@ use crate::gemm::{Bias, Epilogue};
 use crate::simd::Act;
 use crate::simd::act::{Clip, Map, Relu, Same};
 use crate::simd::isa::PanelElem;
-use crate::view::{Out, Parts};
-
-/// Output of single precision, for kernels of that alone.
-pub(crate) struct Singles<'p, 'a, T>(pub(crate) &'p mut Out<'a, T>);
-
-impl<T: PanelElem> Parts<f32> for Singles<'_, '_, T> {
-    fn part(&mut self, start: usize, len: usize) -> Option<&mut [f32]> {
-        T::singles_mut(self.0.part(start, len))
-    }
-}
+use crate::view::Out;
 
 /// How the sums of a channel lie: `count` runs of `len`, `pitch` apart.
 #[derive(Clone, Copy)]

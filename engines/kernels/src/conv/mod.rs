@@ -19,6 +19,8 @@ pub mod plan;
 pub mod depthwise;
 /// The same with small windows, in single precision.
 mod planes;
+/// The same with channels as lanes, for small images.
+mod lanes;
 /// Windows of three by three, in single precision, with fewer products.
 mod winograd;
 /// Windows of one point, in single precision.

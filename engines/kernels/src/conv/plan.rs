@@ -1,7 +1,8 @@
 //! `Conv`: the plan of a convolution, made once from its sizes, and its run over strips.
 use crate::conv::depthwise;
-use crate::conv::finish::{Runs, Singles, finish};
+use crate::conv::finish::{Runs, finish};
 use crate::conv::image::Image;
+use crate::conv::lanes::{self, Lanes};
 use crate::conv::planes::{self, Planes};
 use crate::conv::points::{self, Points};
 use crate::conv::spec::{ConvError, ConvSpec};
@@ -13,6 +14,7 @@ use crate::gemm::{Bias, Epilogue};
 use crate::scratch::with_scratch;
 use crate::shrink::shrink;
 use crate::simd::isa::{Isa, PanelElem, Work, dispatch};
+use crate::simd::singles::Singles;
 use crate::view::Out;
 use std::ops::Range;
 
@@ -61,6 +63,9 @@ pub struct Conv {
     in_place: bool,
     /// For windows of three by three, where that costs less: the tiles of minimal filtering.
     tiles: Option<Tiles>,
+    /// For depthwise ones of small images in single precision, where that costs less: channels as
+    /// lanes.
+    lanes: Option<Lanes>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -183,6 +188,7 @@ impl Conv {
             panels,
             in_place: false,
             tiles: None,
+            lanes: None,
         }
         .with_units(rows, block)
     }
@@ -196,10 +202,44 @@ impl Conv {
         {
             (self.in_place, self.block) = (true, rows);
         }
+        if self.kind == Kind::Depthwise {
+            return self.by_lanes();
+        }
         if self.kind == Kind::Dense && winograd::takes(&self.spec) {
             return self.by_tiles(false).filter(|(_, less)| *less).map_or(self, |(plan, _)| plan);
         }
         self
+    }
+
+    /// A depthwise plan with channels as lanes, where that costs less.
+    fn by_lanes(self) -> Conv {
+        match Lanes::new(&self.spec, self.out) {
+            Some(lanes) if lanes.cost() < lanes::LANES * self.channel() => self.with_lanes(lanes),
+            _ => self,
+        }
+    }
+
+    /// A depthwise plan with channels as lanes: units are some of them, of whole images.
+    fn with_lanes(self, lanes: Lanes) -> Conv {
+        let block = self.block.next_multiple_of(lanes::LANES);
+        Conv { lanes: Some(lanes), rows: self.out[1].max(1), block, ..self }
+    }
+
+    /// The same, whatever it costs.
+    #[cfg(test)]
+    pub(crate) fn by_lanes_always(&self) -> Conv {
+        let lanes = Lanes::new(&self.spec, self.out).expect("small images of sixteen channels");
+        self.clone().with_lanes(lanes)
+    }
+
+    /// Cycles, about, that a depthwise plan takes for a channel.
+    fn channel(&self) -> usize {
+        let [_, height, width] = self.out;
+        if planes::takes(&self.spec) {
+            return planes::cost(&self.spec, [height, width]);
+        }
+        let flat = (height * self.image.pitch).div_ceil(16);
+        flat.saturating_mul(self.spec.taps() + 4).saturating_add(self.image.cost(height))
     }
 
     /// The plan of single precision whose weights are followed by their filters changed for minimal
@@ -259,7 +299,7 @@ impl Conv {
     /// Rows of its strips and output channels of a unit (of a depthwise one, planes); None where it
     /// reads its operands where they stand, in units of its own.
     pub fn divided(&self) -> Option<[usize; 2]> {
-        (!self.in_place).then_some([self.rows, self.block])
+        (!self.in_place && self.lanes.is_none()).then_some([self.rows, self.block])
     }
 
     /// Of which numbers rows and channels of a unit are multiples.
@@ -407,6 +447,14 @@ impl Conv {
     ) -> Result<(), ConvError> {
         self.check(x.len(), w.len(), out.len(), epilogue)?;
         let end = units.end.min(self.units());
+        if let Some(lanes) = &self.lanes {
+            let (Some(x), Some(w), Some(e)) = (T::singles(x), T::singles(w), epilogue.singles()) else {
+                return Err(ConvError::Singles);
+            };
+            let (len, mut parts) = (out.len(), Singles(out));
+            self.by_channels(lanes, units.start..end, (x, w), &e, &mut Out::by_parts(len, &mut parts));
+            return Ok(());
+        }
         if self.kind == Kind::Depthwise {
             let wide = self.rows * self.image.pitch + 16;
             let planes = planes::takes(&self.spec);
@@ -495,6 +543,26 @@ impl Conv {
         let (rest, block) = (unit / blocks, unit % blocks);
         let (rest, strip) = (rest / self.strips(), rest % self.strips());
         At { n: rest / self.spec.groups, g: rest % self.spec.groups, strip, block }
+    }
+
+    /// Units of a depthwise convolution with channels as lanes.
+    fn by_channels(
+        &self,
+        plan: &Lanes,
+        units: Range<usize>,
+        (x, w): (&[f32], &[f32]),
+        epilogue: &Epilogue<'_, f32>,
+        out: &mut Out<'_, f32>,
+    ) {
+        let all = self.spec.channels_out;
+        with_scratch(plan.scratch(), |scratch| {
+            scratch.fill(0.0);
+            for unit in units {
+                let (n, block) = (unit / self.blocks(), unit % self.blocks());
+                let channels = block * self.block..((block + 1) * self.block).min(all);
+                dispatch(lanes::Unit { plan, n, channels, all, x, w, epilogue, out, scratch });
+            }
+        });
     }
 
     /// Units by minimal filtering; those with numbers too large for it by plain products.

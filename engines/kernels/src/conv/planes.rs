@@ -36,6 +36,15 @@ pub(crate) fn takes(s: &ConvSpec) -> bool {
     flat && window && steps && near && s.transposed.is_none()
 }
 
+/// Cycles, about, that a channel takes whose result is so high and wide.
+pub(crate) fn cost(s: &ConvSpec, [height, width]: [usize; 2]) -> usize {
+    let (kernel, step) = (s.kernel[1], s.stride[1]);
+    // Rows of the input that a group of rows sees: those beyond the plane cost nothing.
+    let seen = ((ROWS - 1) * step + kernel).min(s.input[1]);
+    let cell = ROWS * kernel * kernel + seen * (kernel + 4) + 4 * ROWS;
+    height.div_ceil(ROWS) * width.div_ceil(16) * cell + 60
+}
+
 impl Work for Planes<'_, '_, '_> {
     type Out = ();
 
@@ -59,8 +68,10 @@ impl Planes<'_, '_, '_> {
         let multiplier = s.channels_out / s.groups;
         let (limits, later) = limits(self.epilogue.act);
         let (rows, len) = (self.y.1 - self.y.0, (self.y.1 - self.y.0) * width);
+        // Whole planes stand one behind the other.
+        let whole = rows == height;
         let edge = masks::<I, K>(isa, -(s.pad_before[2] as isize), wide);
-        for o in self.channels {
+        for o in self.channels.clone() {
             let x = &self.x[(self.n * s.channels_in + o / multiplier) * high * wide..][..high * wide];
             let taps = taps(isa, &self.w[o * K * K..]);
             let shift = match self.epilogue.bias {
@@ -86,9 +97,13 @@ impl Planes<'_, '_, '_> {
             for y in (0..rows).step_by(ROWS) {
                 plane.rows::<I, S>(isa, y, &edge, out);
             }
-            if let Some(act) = later {
+            if let (Some(act), false) = (later, whole) {
                 act.apply(out);
             }
+        }
+        if let (Some(act), true) = (later, whole) {
+            let at = (self.n * s.channels_out + self.channels.start) * len;
+            act.apply(self.out.part(at, self.channels.len() * len));
         }
     }
 }

@@ -438,3 +438,57 @@ fn numbers_without_bound_stay_where_they_are_seen() {
         }
     }
 }
+
+/// Depthwise convolutions of small images, of more channels than a vector has.
+fn small_planes() -> impl Strategy<Value = ConvSpec> {
+    let axis = || (1usize..9, 1usize..8, 1usize..4, 1usize..3, 0usize..4, 0usize..4);
+    (axis(), axis(), 16usize..40, 1usize..3).prop_filter_map("the kernel fits", |(y, x, channels, batch)| {
+        let mut s = ConvSpec { groups: channels, ..ConvSpec::square(batch, [channels, channels], 1, 1) };
+        for (axis, v) in [(1, y), (2, x)] {
+            (s.input[axis], s.kernel[axis], s.stride[axis]) = (v.0, v.1, v.2);
+            (s.dilation[axis], s.pad_before[axis], s.pad_after[axis]) = (v.3, v.4, v.5);
+        }
+        s.output().ok().map(|_| s)
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
+    #[test]
+    fn channels_as_lanes_give_the_bits_of_plain_sums(s in small_planes(), seed in 1u64..500, shut in 0usize..4) {
+        let size: usize = s.input.iter().product();
+        let (x, w) = (numbers(s.batch * s.channels_in * size, seed), numbers(s.channels_out * s.taps(), seed + 1));
+        let plain = Conv::new(&s).unwrap();
+        let total = s.batch * s.channels_out * plain.output().iter().product::<usize>();
+        let (bias, residual) = (numbers(s.channels_out, seed + 2), numbers(total, seed + 3));
+        let act = [Act::None, Act::Relu, Act::Silu, Act::Clip(-0.1, 0.4)][shut];
+        let residual = (seed % 2 == 1).then_some((&residual[..], 1.0));
+        let e = Epilogue { bias: Bias::PerRow(&bias[..]), residual, act, ..Epilogue::default() };
+        let mut want = vec![f32::NAN; total];
+        plain.run(0..plain.units(), &x, &w, &e, &mut Out::new(&mut want)).unwrap();
+        let lanes = plain.by_lanes_always();
+        for level in Level::available() {
+            let mut y = vec![f32::NAN; total];
+            with_level(level, || {
+                for b in (0..3).rev() {
+                    let units = block_range(lanes.units(), b, 3);
+                    lanes.run(units, &x, &w, &e, &mut Out::new(&mut y)).unwrap();
+                }
+            });
+            let bits = |v: &[f32]| v.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+            prop_assert_eq!(bits(&y), bits(&want), "{:?} {:?}", level, s);
+        }
+    }
+}
+
+#[test]
+fn small_images_have_channels_as_lanes_and_large_ones_rows() {
+    let of = |channels, size, kernel: usize| {
+        let border = [0, kernel / 2, kernel / 2];
+        let s = ConvSpec::square(1, [channels, channels], size, kernel);
+        let s = ConvSpec { groups: channels, pad_before: border, pad_after: border, ..s };
+        Conv::new(&s).unwrap().in_singles().divided().is_none()
+    };
+    assert!(of(96, 3, 3) && of(96, 7, 5) && of(384, 14, 7));
+    assert!(!of(96, 14, 3) && !of(96, 56, 7) && !of(15, 3, 3));
+}

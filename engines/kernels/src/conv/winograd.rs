@@ -22,6 +22,7 @@ use crate::conv::planes::within;
 use crate::conv::spec::ConvSpec;
 use crate::gemm::Epilogue;
 use crate::simd::isa::{Isa, Work};
+use crate::simd::turn::turn;
 use crate::view::Out;
 use filters::{PER_FILTER, changed_filters};
 
@@ -638,18 +639,6 @@ fn changed_input<I: Isa>(isa: I, t: &Tiles, planes: &[f32], panels: usize, half:
             for (j, v) in v.iter().enumerate() {
                 store(isa, *v, to, (i * SIDE + j) * pitch + p * 16);
             }
-        }
-    }
-}
-
-/// Lanes become vectors, vectors lanes: weaving each vector of the first half with its like of the
-/// second moves one bit of the lane's number into the vector's, and there are four.
-#[inline(always)]
-fn turn<I: Isa>(isa: I, v: &mut [I::V; 16]) {
-    for _ in 0..4 {
-        let from = *v;
-        for i in 0..8 {
-            (v[2 * i], v[2 * i + 1]) = isa.woven(from[i], from[i + 8]);
         }
     }
 }

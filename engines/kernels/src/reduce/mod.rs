@@ -2,11 +2,14 @@
 use crate::simd::fold::{max_of, sum_by};
 use crate::simd::isa::PanelElem;
 use crate::simd::math;
+use crate::simd::singles::Singles;
 use crate::view::{Layout, Nest, Out, ViewError};
 use std::ops::Range;
 
 /// Largest and smallest by index.
 pub mod arg;
+/// Many sums at a time.
+mod many;
 
 /// What a reduction computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +43,10 @@ pub struct Reduction {
     kept: Nest<1>,
     reduced: Nest<1>,
     count: usize,
+    /// Results are of rows that stand one behind the other.
+    rows: bool,
+    /// Results side by side are of columns side by side.
+    columns: bool,
 }
 
 impl Reduction {
@@ -60,7 +67,12 @@ impl Reduction {
             Ok(Nest::new(&l.shape()[..n], [&l]))
         };
         let (kept, reduced) = (part(false)?, part(true)?);
-        Ok(Reduction { op, count: reduced.len(), kept, reduced })
+        // The order of axes with more than one element tells where results and their elements stand.
+        let mut order = (0..shape.len()).filter(|d| shape[*d] > 1).map(|d| axes.contains(&d));
+        let rows = order.by_ref().skip_while(|inside| !inside).all(|inside| inside);
+        let last = (0..shape.len()).rev().find(|d| shape[*d] > 1);
+        let columns = last.is_some_and(|d| !axes.contains(&d));
+        Ok(Reduction { op, count: reduced.len(), kept, reduced, rows, columns })
     }
 
     /// Number of output elements, the units of work.
@@ -75,6 +87,13 @@ impl Reduction {
 
     /// Does the output elements of `units`.
     pub fn run<T: PanelElem>(&self, units: Range<usize>, x: &[T], out: &mut Out<'_, T>) {
+        let units = units.start..units.end.min(self.units());
+        if let Some(x) = T::singles(x) {
+            let (len, mut parts) = (out.len(), Singles(&mut *out));
+            if self.run_many(units.clone(), x, &mut Out::by_parts(len, &mut parts)) {
+                return;
+            }
+        }
         // Rows that lie apart are gathered first, so that the order of additions is that of the
         // reduced elements.
         crate::scratch::with_scratch(self.count, |line| {
@@ -196,6 +215,45 @@ mod tests {
                 for (g, y) in groups.iter().zip(&y) {
                     let want = naive(op, g);
                     prop_assert!((f64::from(*y) - want).abs() <= 1e-5 * want.abs().max(1.0), "{:?}: {} for {}", op, y, want);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn many_sums_at_a_time_have_the_bits_of_each_alone() {
+        use Reduce::*;
+        let shapes: [(&[usize], &[usize]); 8] = [
+            (&[37, 9], &[1]),
+            (&[5, 16], &[1]),
+            (&[18, 7, 7], &[1, 2]),
+            (&[3, 300], &[1]),
+            (&[2, 90, 21], &[1]),
+            (&[4, 3, 5, 17], &[0, 2]),
+            (&[33, 1], &[1]),
+            (&[6, 1, 40], &[0]),
+        ];
+        for (shape, axes) in shapes {
+            let n: usize = shape.iter().product();
+            let x: Vec<f32> = (0..n).map(|i| if i % 5 == 0 { -0.0 } else { (i as f32 * 0.9).sin() * 1e3 }).collect();
+            for op in [Sum, Mean, L2, SumSquare] {
+                let r = Reduction::new(op, shape, axes).unwrap();
+                let alone = |i: usize| {
+                    let mut line = Vec::new();
+                    r.kept.each_run_in(i..i + 1, |[p], _, _| {
+                        r.reduced.each_run(|[q], len, [s]| {
+                            line.extend((0..len as isize).map(|k| x[(p + q + k * s) as usize]))
+                        });
+                    });
+                    fold(op, &line).to_bits()
+                };
+                let want: Vec<u32> = (0..r.units()).map(alone).collect();
+                for level in Level::available() {
+                    let mut y = vec![9.0f32; r.units()];
+                    with_level(level, || {
+                        (0..3).for_each(|b| r.run(block_range(r.units(), b, 3), &x, &mut Out::new(&mut y)));
+                    });
+                    assert_eq!(y.iter().map(|v| v.to_bits()).collect::<Vec<_>>(), want, "{level:?} {op:?} {shape:?}");
                 }
             }
         }

@@ -17,6 +17,10 @@ pub mod halves;
 pub mod act;
 /// Sums and extremes of slices in one fixed order.
 pub mod fold;
+/// Outputs of single precision.
+pub(crate) mod singles;
+/// Sixteen vectors turned.
+pub(crate) mod turn;
 
 pub use act::Act;
 pub use level::{Level, level, with_level};

@@ -6,13 +6,13 @@
 //! taps as those of [`Conv`](crate::conv::Conv) do, so their bits are the same.
 mod seen;
 
-use crate::conv::finish::Singles;
 use crate::conv::spec::{ConvError, ConvSpec};
 use crate::gemm::micro::{Left, Strided, tile};
 use crate::gemm::{Bias, Epilogue, KC, pack_columns, packed_len};
 use crate::scratch::with_scratch;
 use crate::shrink::shrink;
 use crate::simd::isa::{Isa, PanelElem, Work, dispatch};
+use crate::simd::singles::Singles;
 use crate::view::Out;
 use seen::Seen;
 use std::ops::Range;

@@ -1,0 +1,243 @@
+//! Depthwise convolutions of small images in single precision: sixteen channels are the lanes of a
+//! vector, so that registers are full however short the rows of the result are. Sixteen planes of
+//! the input are turned into one of vectors with a border of zeros, and the planes of the result
+//! back.
+use crate::conv::points::limits;
+use crate::conv::spec::ConvSpec;
+use crate::gemm::{Bias, Epilogue};
+use crate::simd::isa::{Isa, Work};
+use crate::simd::turn::{load, turn};
+use crate::view::Out;
+use std::ops::Range;
+
+/// Lanes of a vector.
+pub(crate) const LANES: usize = 16;
+/// Places of the bordered plane at most: its vectors stay in the second cache.
+const PLACES: usize = 1024;
+/// Places of a row of the result that are computed together; fewer where half of them are enough.
+const TOGETHER: usize = 8;
+/// Cycles, about, of sixteen vectors turned: read, woven, written.
+const TURN: usize = 220;
+
+/// The plan of such a convolution.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Lanes {
+    /// Height and width of input, border and all, and result.
+    input: [usize; 2],
+    bordered: [usize; 2],
+    out: [usize; 2],
+    stride: [usize; 2],
+    /// Where each tap stands from the first of its window, in places of the bordered plane.
+    taps: Vec<u32>,
+    /// Where each place of the input stands in the bordered plane.
+    spots: Vec<u32>,
+}
+
+impl Lanes {
+    /// The plan, where the convolution has one channel to a group, as many that come of it, and small
+    /// flat images.
+    pub(crate) fn new(s: &ConvSpec, out: [usize; 3]) -> Option<Lanes> {
+        let flat = s.input[0] == 1 && s.kernel[0] == 1 && s.pad_before[0] == 0 && s.pad_after[0] == 0;
+        let own = s.channels_in == s.groups && s.channels_out == s.groups;
+        let bordered = [1, 2].map(|a| s.input[a].saturating_add(s.pad_before[a]).saturating_add(s.pad_after[a]));
+        let few = bordered[0].saturating_mul(bordered[1]) <= PLACES;
+        if !flat || !own || !few || s.transposed.is_some() || s.groups < LANES {
+            return None;
+        }
+        let tap = |t: usize| {
+            let (y, x) = (t / s.kernel[2], t % s.kernel[2]);
+            (y * s.dilation[1] * bordered[1] + x * s.dilation[2]) as u32
+        };
+        let [above, left] = [s.pad_before[1], s.pad_before[2]];
+        let spots = (0..s.input[1]).flat_map(|y| (0..s.input[2]).map(move |x| (y, x)));
+        Some(Lanes {
+            input: [s.input[1], s.input[2]],
+            bordered,
+            out: [out[1], out[2]],
+            stride: [s.stride[1], s.stride[2]],
+            taps: (0..s.taps()).map(tap).collect(),
+            spots: spots.map(|(y, x)| ((y + above) * bordered[1] + x + left) as u32).collect(),
+        })
+    }
+
+    /// Cycles, about, of sixteen channels of an image.
+    pub(crate) fn cost(&self) -> usize {
+        let [height, width] = self.out;
+        let row = width.next_multiple_of(TOGETHER / 2);
+        let turns = self.places(self.input).div_ceil(LANES)
+            + self.places(self.out).div_ceil(LANES)
+            + self.taps.len().div_ceil(LANES);
+        height * row * (self.taps.len() * 5 / 4 + 4) + turns * TURN + 150
+    }
+
+    /// Vectors of the bordered plane, and what is read behind it.
+    fn plane(&self) -> usize {
+        self.places(self.bordered) + TOGETHER * self.stride[1]
+    }
+
+    fn places(&self, size: [usize; 2]) -> usize {
+        size[0] * size[1]
+    }
+
+    /// Numbers of working memory.
+    pub(crate) fn scratch(&self) -> usize {
+        let taps = self.taps.len().next_multiple_of(LANES);
+        (self.plane() + taps + self.places(self.out) + LANES) * LANES
+    }
+}
+
+/// Some channels of one image, from a multiple of sixteen on.
+pub(crate) struct Unit<'p, 'a, 'o> {
+    pub(crate) plan: &'p Lanes,
+    pub(crate) n: usize,
+    pub(crate) channels: Range<usize>,
+    /// Channels of the convolution.
+    pub(crate) all: usize,
+    pub(crate) x: &'a [f32],
+    pub(crate) w: &'a [f32],
+    pub(crate) epilogue: &'p Epilogue<'a, f32>,
+    pub(crate) out: &'p mut Out<'o, f32>,
+    /// [`Lanes::scratch`] numbers, that are zero where the border of the plane is, which begins them.
+    pub(crate) scratch: &'p mut [f32],
+}
+
+impl Work for Unit<'_, '_, '_> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<I: Isa, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(self, isa: I) {
+        let p = self.plan;
+        let (size_in, size_out) = (p.places(p.input), p.places(p.out));
+        let (plane, rest) = self.scratch.split_at_mut(p.plane() * LANES);
+        let (taps, sums) = rest.split_at_mut(p.taps.len().next_multiple_of(LANES) * LANES);
+        let ((low, high), later) = limits(self.epilogue.act);
+        let (low, high) = (isa.splat(low), isa.splat(high));
+        for first in self.channels.clone().step_by(LANES) {
+            let own = LANES.min(self.channels.end - first);
+            let x = &self.x[(self.n * self.all + first) * size_in..];
+            for from in (0..size_in).step_by(LANES) {
+                let mut v = rows(isa, x, (own, size_in), from);
+                turn(isa, &mut v);
+                for (v, spot) in v.into_iter().zip(&p.spots[from..]) {
+                    store(isa, v, plane, *spot as usize);
+                }
+            }
+            let count = p.taps.len();
+            for from in (0..count).step_by(LANES) {
+                let mut v = rows(isa, &self.w[first * count..], (own, count), from);
+                turn(isa, &mut v);
+                for (v, tap) in v.into_iter().zip(from..) {
+                    store(isa, v, taps, tap);
+                }
+            }
+            let places = Places { plan: p, plane, taps };
+            match p.stride[1] {
+                1 => places.all::<I, 1>(isa, sums),
+                2 => places.all::<I, 2>(isa, sums),
+                _ => places.all::<I, 0>(isa, sums),
+            }
+            let mut shift = [-0.0; LANES];
+            if let Bias::PerRow(b) = self.epilogue.bias {
+                shift[..own].copy_from_slice(&b[first..first + own]);
+            }
+            let (shift, alpha) = (isa.load(&shift), isa.splat(self.epilogue.alpha));
+            let at = (self.n * self.all + first) * size_out;
+            let residual = self.epilogue.residual.map(|(r, factor)| (&r[at..at + own * size_out], isa.splat(factor)));
+            let out = self.out.part(at, own * size_out);
+            for from in (0..size_out).step_by(LANES) {
+                let mut v = [isa.splat(0.0); LANES];
+                for (j, v) in v.iter_mut().enumerate() {
+                    let sum = load(isa, sums, (from + j) * LANES);
+                    let sum = if self.epilogue.alpha == 1.0 { sum } else { isa.fma(sum, alpha, isa.splat(-0.0)) };
+                    *v = isa.add(sum, shift);
+                }
+                turn(isa, &mut v);
+                let here = LANES.min(size_out - from);
+                for (c, mut v) in v.into_iter().enumerate().take(own) {
+                    let to = c * size_out + from;
+                    if let Some((r, factor)) = residual {
+                        v = isa.fma(load(isa, r, to), factor, v);
+                    }
+                    v = isa.at_most(isa.at_least(v, low), high);
+                    match out[to..to + here].as_mut_array() {
+                        Some(whole) => isa.store(v, whole),
+                        None => {
+                            let mut some = [0.0; LANES];
+                            isa.store(v, &mut some);
+                            out[to..to + here].copy_from_slice(&some[..here]);
+                        }
+                    }
+                }
+            }
+            if let Some(act) = later {
+                act.apply(out);
+            }
+        }
+    }
+}
+
+/// The sums of sixteen channels of an image.
+struct Places<'a> {
+    plan: &'a Lanes,
+    plane: &'a [f32],
+    taps: &'a [f32],
+}
+
+impl Places<'_> {
+    /// All of them; with columns `S` apart, or as far as the plan says where that is zero. What is
+    /// computed beyond a row is written again by the next one.
+    #[inline(always)]
+    fn all<I: Isa, const S: usize>(&self, isa: I, sums: &mut [f32]) {
+        let p = self.plan;
+        for y in 0..p.out[0] {
+            let mut x = 0;
+            while x < p.out[1] {
+                let at = (y * p.stride[0] * p.bordered[1] + x * p.stride[1], y * p.out[1] + x);
+                if p.out[1] - x > TOGETHER / 2 {
+                    self.some::<I, TOGETHER, S>(isa, at, sums);
+                    x += TOGETHER;
+                } else {
+                    self.some::<I, { TOGETHER / 2 }, S>(isa, at, sums);
+                    x += TOGETHER / 2;
+                }
+            }
+        }
+    }
+
+    /// `N` places of a row side by side: the first at `at.0` of the bordered plane, `at.1` of the
+    /// result.
+    #[inline(always)]
+    fn some<I: Isa, const N: usize, const S: usize>(&self, isa: I, at: (usize, usize), sums: &mut [f32]) {
+        let step = if S == 0 { self.plan.stride[1] } else { S };
+        let seen = &self.plane.as_chunks::<LANES>().0[at.0..];
+        let mut acc = [isa.splat(0.0); N];
+        for (tap, w) in self.plan.taps.iter().zip(self.taps.as_chunks::<LANES>().0) {
+            let w = isa.load(w);
+            let seen = &seen[*tap as usize..][..(N - 1) * step + 1];
+            for (i, acc) in acc.iter_mut().enumerate() {
+                *acc = isa.fma(w, isa.load(&seen[i * step]), *acc);
+            }
+        }
+        for (v, to) in acc.into_iter().zip(&mut sums.as_chunks_mut::<LANES>().0[at.1..]) {
+            isa.store(v, to);
+        }
+    }
+}
+
+/// Sixteen numbers from `from` on of each of `own` rows of `pitch`; numbers of other rows, or zero,
+/// where a row has fewer, and zero where there is no row.
+#[inline(always)]
+fn rows<I: Isa>(isa: I, x: &[f32], (own, pitch): (usize, usize), from: usize) -> [I::V; LANES] {
+    let mut v = [isa.splat(0.0); LANES];
+    for (row, v) in v.iter_mut().enumerate().take(own) {
+        *v = load(isa, x, row * pitch + from);
+    }
+    v
+}
+
+#[inline(always)]
+fn store<I: Isa>(isa: I, v: I::V, to: &mut [f32], vector: usize) {
+    if let Some(to) = to[vector * LANES..].first_chunk_mut() {
+        isa.store(v, to);
+    }
+}

@@ -1,0 +1,27 @@
+//! Sixteen vectors turned, and numbers that fill no whole one.
+use crate::simd::isa::Isa;
+
+/// Lanes become vectors, vectors lanes: weaving each vector of the first half with its like of the
+/// second moves one bit of the lane's number into the vector's, and there are four.
+#[inline(always)]
+pub(crate) fn turn<I: Isa>(isa: I, v: &mut [I::V; 16]) {
+    for _ in 0..4 {
+        let from = *v;
+        for i in 0..8 {
+            (v[2 * i], v[2 * i + 1]) = isa.woven(from[i], from[i + 8]);
+        }
+    }
+}
+
+/// Sixteen numbers from `at` on, zero behind the last.
+#[inline(always)]
+pub(crate) fn load<I: Isa>(isa: I, x: &[f32], at: usize) -> I::V {
+    match x[at..].first_chunk() {
+        Some(whole) => isa.load(whole),
+        None => {
+            let mut some = [0.0; 16];
+            some[..x.len() - at].copy_from_slice(&x[at..]);
+            isa.load(&some)
+        }
+    }
+}
