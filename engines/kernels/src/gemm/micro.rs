@@ -115,7 +115,7 @@ impl<'a> Left<'a> {
 
     /// From row `i` on.
     #[inline(always)]
-    fn starting_at(self, i: usize) -> Left<'a> {
+    pub(crate) fn starting_at(self, i: usize) -> Left<'a> {
         Left { data: &self.data[i * self.stride..], ..self }
     }
 }

@@ -4,6 +4,7 @@
 //! set; what the window sees at a place is copied to one row ([`seen`]). A unit of work is some
 //! images of one group and a block of its output channels. Sums grow in the order of channels and
 //! taps as those of [`Conv`](crate::conv::Conv) do, so their bits are the same.
+mod few;
 mod seen;
 
 use crate::conv::spec::{ConvError, ConvSpec};
@@ -21,8 +22,6 @@ use std::ops::Range;
 const PANEL: usize = 16;
 /// Places of an image at most.
 const PLACES: usize = 64;
-/// Rows of a register tile.
-const TILE: usize = 12;
 /// Rows of a unit, about.
 const ROWS: usize = 96;
 /// Numbers of the rows of a unit at most, where one image has not more: they stay in the second
@@ -91,7 +90,7 @@ impl RowConv {
         }
         let (k, own) = (spec.channels_in / spec.groups * spec.taps(), spec.channels_out / spec.groups);
         // Images whose rows are whole register tiles together, as many as the caches take.
-        let whole = (1..=TILE).find(|i| (i * places).is_multiple_of(TILE)).unwrap_or(1);
+        let whole = (1..=few::TILE).find(|i| (i * places).is_multiple_of(few::TILE)).unwrap_or(1);
         let most = (ROWS.min(MOST_ROWS / k) / places).max(1);
         let images = if most > whole { most / whole * whole } else { most }.min(spec.batch.max(1));
         let block = BLOCK.min(own.next_multiple_of(PANEL));
@@ -116,8 +115,9 @@ impl RowConv {
         let s = &self.spec;
         let (k, own) = (self.depth(), s.channels_out / s.groups);
         let rows = self.images.min(s.batch.max(1)) * self.places;
-        // Rows beyond whole tiles leave registers idle, and each row of a few reads the filter.
-        let tiles = rows / TILE * TILE + rows % TILE / 4 * 5 + rows % 4 * 2;
+        // Rows beyond whole tiles leave registers idle.
+        let beyond = rows % few::TILE / 4 * 5 + rows % 4 * 2;
+        let tiles = if few::takes(rows) { rows } else { rows / few::TILE * few::TILE + beyond };
         let panels = |channels: usize| channels.div_ceil(PANEL).saturating_mul(k);
         let one = tiles.max(6).saturating_mul(panels(own.min(self.block)));
         let copied = rows.saturating_mul(self.seen.cost(s.channels_in / s.groups));
@@ -268,11 +268,18 @@ impl Work for Unit<'_, '_, '_> {
         let own = c.block.min(group_out - first);
         let (panels, width) = (own.div_ceil(PANEL), own.next_multiple_of(PANEL));
         let w = &self.w[self.at.group * packed_len(k, group_out) + first * k..][..width * k];
-        for from in (0..k).step_by(KC) {
-            let steps = KC.min(k - from);
+        // Of a few rows the filter is read once, one panel behind the other.
+        let few = few::takes(rows) && MR == few::TILE;
+        let step = if few { k } else { KC };
+        for from in (0..k).step_by(step) {
+            let steps = step.min(k - from);
             let a = Left { data: &self.copy[from..], stride: pitch };
             let b = Strided { data: &w[from * PANEL..], row: PANEL, panel: PANEL * k };
-            tile::<I, _, MR, NP, N4, N1>(isa, (rows, panels, steps), a, b, self.sums, width, from == 0);
+            if few {
+                few::tile(isa, (rows, panels, steps), a, b, self.sums, width);
+            } else {
+                tile::<I, _, MR, NP, N4, N1>(isa, (rows, panels, steps), a, b, self.sums, width, from == 0);
+            }
         }
         let channel = self.at.group * group_out + first;
         let bias = match self.epilogue.bias {
