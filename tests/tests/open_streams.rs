@@ -11,12 +11,12 @@ use ge_tests::{expect_code, long, root, target};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-const SEVERAL: (&str, &str) = ("ge.x.dynamic_multi_stream", "1");
-const PARALLEL: (&str, &str) = ("ac_parallel_enable", "1");
+pub const SEVERAL: (&str, &str) = ("ge.x.dynamic_multi_stream", "1");
+pub const PARALLEL: (&str, &str) = ("ac_parallel_enable", "1");
 /// Nodes stay apart, and branches stay branches.
 const APART: [(&str, &str); 2] = [("ge.x.auto_fusion", "false"), ("ge.optimizationSwitch", "BranchToSelectPass:off")];
 
-fn compiled(s: &Session, text: &str, more: &[(&str, &str)]) -> CompiledModel {
+pub fn compiled(s: &Session, text: &str, more: &[(&str, &str)]) -> CompiledModel {
     let dir = tempfile::tempdir().unwrap();
     let (source, om) = (dir.path().join("m.ge"), dir.path().join("m.om"));
     std::fs::write(&source, text).unwrap();
@@ -34,7 +34,7 @@ fn compiled(s: &Session, text: &str, more: &[(&str, &str)]) -> CompiledModel {
 }
 
 /// Puts nodes of a text on streams of labels, and on the AI CPU, by chance.
-fn spread(text: &str, next: &mut dyn FnMut(u64) -> u64) -> String {
+pub fn spread(text: &str, next: &mut dyn FnMut(u64) -> u64) -> String {
     let mut out = String::new();
     for line in text.lines() {
         let plain = ["Add(", "Sub(", "Maximum(", "Neg(", "Relu(", "Exp(", "Mul(", "Cast("];

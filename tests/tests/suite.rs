@@ -66,6 +66,8 @@ mod sources;
 mod open_tools;
 /// Their runs of sizes seen before; branches that do not fit.
 mod open_runs;
+/// Their plans that are made of the one before.
+mod open_plans;
 /// Gears and a model of open sizes in one file.
 mod hybrid;
 /// Trained models of others.

@@ -1,5 +1,6 @@
 //! Tasks bound to the device, each in its way: kernels by the executor of their engine, several
 //! launches as one, the rest as it is.
+use crate::again::Again;
 use crate::arguments::arguments;
 use crate::error::RuntimeError;
 use crate::numbering::Numbering;
@@ -8,39 +9,57 @@ use crate::several::{self, Made, Several};
 use crate::sink::ExtAttrs;
 use crate::slices;
 use ge_model::TaskInfo;
+use ge_plugin::kernels::KeptKernel;
 use ge_plugin_api::abi::ROption;
 use ge_plugin_api::device::DeviceTask;
 use ge_plugin_api::task::{TILING_SINK_BLOCK_DIM, TaskType};
+use std::sync::Arc;
 
-/// Binds a task. `ext`: what the tasks before it left for it. A kernel that waits for its UPDATE
-/// gives its handle, if it has one, for what it leaves in turn (001 §5.2, §5.5).
+/// Binds a task. `ext`: what the tasks before it left for it; `kept`: where it is kept for plans that
+/// have it, too, if it can be. A kernel that waits for its UPDATE gives its handle, if it has one,
+/// for what it leaves in turn (001 §5.2, §5.5).
 pub(crate) fn bind(
     s: &Several<'_>,
     numbering: &Numbering,
     ext: &ExtAttrs,
-    index: usize,
-    t: &TaskInfo,
+    (index, t): (usize, &TaskInfo),
+    kept: Option<&mut Vec<Again>>,
 ) -> Result<Option<Option<u32>>, RuntimeError> {
     let Several { m, places, engines, kernels, device, options, made } = *s;
     let node = m
         .node(t.graph, t.node)
         .ok_or_else(|| RuntimeError::Damaged { what: format!("task {index} belongs to no node") })?;
     match made.get(index) {
-        Some(Made::Launch(cell)) => {
-            if let Some((kernel, task)) = several::again(s, cell, node, t)? {
-                let handle = device.register(kernel)?;
-                device.bind(DeviceTask { kernel: ROption::RSome(handle), ..task })?;
-                return Ok(None);
-            }
+        Some(Made::Launch(cells, at)) => {
+            let cell = &cells[*at];
+            let found = match several::again(s, cell, node, t)? {
+                Some(again) => Ok(again),
+                None => several::kept(s, cell, node, index, t, arguments(m, places, t, node)?),
+            };
             // An executor that gives more than one kernel and its task, or fails, is asked below.
-            if let Ok((kernel, task)) = several::kept(s, cell, node, index, t, arguments(m, places, t, node)?) {
+            if let Ok((kernel, task)) = found {
+                if let (Some(kept), true) = (kept, cell.get().is_some()) {
+                    kept.push(Again::Launch {
+                        of: Arc::clone(cells),
+                        at: *at,
+                        stream: t.stream,
+                        args: task.args.clone(),
+                    });
+                }
                 let handle = device.register(kernel)?;
                 device.bind(DeviceTask { kernel: ROption::RSome(handle), ..task })?;
                 return Ok(None);
             }
         }
-        Some(Made::Slices(graph, launches, cell)) => {
-            device.bind(slices::bind_of(s, index, t, (graph, launches), Some(cell))?)?;
+        Some(Made::Slices(sliced, cell)) => {
+            let (kernel, task) = slices::bind_made(s, index, t, sliced, cell)?;
+            let kernel = KeptKernel::new(kernel);
+            let handle = device.register(kernel.lend())?;
+            let task = DeviceTask { kernel: ROption::RSome(handle), ..task };
+            if let Some(kept) = kept {
+                kept.push(Again::Kernel(kernel, task.clone()));
+            }
+            device.bind(task)?;
             return Ok(None);
         }
         _ => {}
@@ -64,7 +83,9 @@ pub(crate) fn bind(
         return Ok(None);
     }
     if t.kind == TaskType::FFTS_PLUS.code() && !t.private.is_empty() {
-        device.bind(slices::bind(s, index, t)?)?;
+        let (kernel, task) = slices::bind(s, index, t)?;
+        let handle = device.register(kernel)?;
+        device.bind(DeviceTask { kernel: ROption::RSome(handle), ..task })?;
         return Ok(None);
     }
     if t.kind == TaskType::PREPROCESS_KERNEL.code() && tiled(m, t).is_none() {
@@ -86,6 +107,9 @@ pub(crate) fn bind(
     };
     let engine = engines.get(engine_name, node)?;
     if !is_kernel && engine_name == &engines.runtime_tasks {
+        if let Some(kept) = kept {
+            kept.push(Again::Plain(resolved.clone()));
+        }
         device.bind(resolved)?;
         return Ok(None);
     }

@@ -14,6 +14,8 @@ mod spot;
 pub mod request;
 /// Arguments of tasks.
 mod arguments;
+/// Tasks that are bound again.
+mod again;
 /// Tasks bound to the device.
 mod bind;
 /// What a loaded model tells of its nodes.

@@ -1,4 +1,5 @@
 //! Loading: allocations, streams and tasks of a compiled model onto a device.
+use crate::again::Again;
 use crate::bind::bind;
 use crate::capture::Captures;
 use crate::error::RuntimeError;
@@ -50,6 +51,16 @@ pub struct LoadedModel {
     _weights: Bytes,
 }
 
+/// What is known of the tasks of a plan.
+pub(crate) struct Planned<'p> {
+    /// What is known of each.
+    pub(crate) made: &'p [Made<'p>],
+    /// Where tasks are kept for the next plan.
+    pub(crate) kept: Option<&'p mut Vec<Again>>,
+    /// Which of the kept tasks are others now: the model has those alone.
+    pub(crate) others: Option<&'p [bool]>,
+}
+
 impl LoadedModel {
     /// Loads a model: weights are taken as they are mapped where the device can, tasks are bound by
     /// their engines, once.
@@ -60,18 +71,19 @@ impl LoadedModel {
         options: &LoadOptions,
     ) -> Result<LoadedModel, RuntimeError> {
         tasks::check(&compiled, engines)?;
-        LoadedModel::load_made(compiled, engines, context, options, &[])
+        LoadedModel::load_made(compiled, engines, context, options, Planned { made: &[], kept: None, others: None })
     }
 
     /// Loads a model whose tasks are known to keep the rules of task lists, as those of a plan,
-    /// which were held against them when their engines gave them. `made`: what is known of each.
+    /// which were held against them when their engines gave them.
     pub(crate) fn load_made(
         compiled: CompiledModel,
         engines: &Engines,
         context: Arc<OpenDevice>,
         options: &LoadOptions,
-        made: &[Made<'_>],
+        planned: Planned<'_>,
     ) -> Result<LoadedModel, RuntimeError> {
+        let Planned { made, mut kept, others } = planned;
         if !compiled.external.is_empty() && compiled.weights.is_empty() {
             return Err(RuntimeError::Damaged {
                 what: "the weights in files beside the model were not fetched".into(),
@@ -81,10 +93,14 @@ impl LoadedModel {
         let variables = options.variables.bind(&compiled, options.rank)?;
         let fixed = compiled.fixed_inputs().into_iter().map(|(k, t)| (k, t.clone())).collect();
         let captures = if options.capture { Captures::new(&compiled, &mut places)? } else { Captures::default() };
+        let streams: Vec<u32> = match (&kept, others) {
+            (Some(kept), Some(_)) => kept.iter().map(Again::stream).collect(),
+            _ => compiled.tasks.iter().map(|t| t.stream).collect(),
+        };
         let mut per_stream = vec![0u32; compiled.streams.physical.len()];
-        for (i, t) in compiled.tasks.iter().enumerate() {
-            let n = per_stream.get_mut(t.stream as usize).ok_or_else(|| RuntimeError::Damaged {
-                what: format!("task {i} is on stream {}, the model has {}", t.stream, compiled.streams.physical.len()),
+        for (i, stream) in streams.into_iter().enumerate() {
+            let n = per_stream.get_mut(stream as usize).ok_or_else(|| RuntimeError::Damaged {
+                what: format!("task {i} is on stream {stream}, the model has {}", compiled.streams.physical.len()),
             })?;
             *n += 1 + captures.count_after(i) as u32;
         }
@@ -133,19 +149,33 @@ impl LoadedModel {
             Several { m: &compiled, places: &places, engines, kernels: &kernels, device: &bound, options, made };
         let contexts = Contexts::new(&compiled, &places)?;
         let mut ext = ExtAttrs::default();
-        for (i, t) in compiled.tasks.iter().enumerate() {
-            let kernel = bind(&several, &numbering, &ext, i, t)?;
-            numbering.bound(i, counted.bound());
-            if let (Some(handle), Some(task_id)) = (kernel, numbering.on_device(i)) {
-                ext.bound(
-                    (t.graph, t.node),
-                    TilingSinkTaskInfo { task_id, stream: t.stream, ffts_task_handle: handle },
-                );
+        if let (Some(kept), Some(others)) = (&mut kept, others) {
+            let lost = || ge_plugin_api::Error::internal("a plan lacks a task of the one that it was made of");
+            let (mut own, mut one) = (compiled.tasks.iter().enumerate(), Vec::with_capacity(1));
+            for (i, (again, other)) in kept.iter_mut().zip(others).enumerate() {
+                if *other {
+                    bind(&several, &numbering, &ext, own.next().ok_or_else(lost)?, Some(&mut one))?;
+                    *again = one.pop().ok_or_else(lost)?;
+                } else {
+                    again.bind(&counted)?;
+                }
+                numbering.bound(i, counted.bound());
             }
-            for copy in captures.tasks(&compiled, i, t) {
-                bound.bind(copy)?;
+        } else {
+            for (i, t) in compiled.tasks.iter().enumerate() {
+                let kernel = bind(&several, &numbering, &ext, (i, t), kept.as_deref_mut())?;
+                numbering.bound(i, counted.bound());
+                if let (Some(handle), Some(task_id)) = (kernel, numbering.on_device(i)) {
+                    ext.bound(
+                        (t.graph, t.node),
+                        TilingSinkTaskInfo { task_id, stream: t.stream, ffts_task_handle: handle },
+                    );
+                }
+                for copy in captures.tasks(&compiled, i, t) {
+                    bound.bind(copy)?;
+                }
+                numbering.copied(counted.bound());
             }
-            numbering.copied(counted.bound());
         }
         device.seal()?;
         let weights = compiled.weights.first().map(|(_, b)| b.clone()).unwrap_or_default();

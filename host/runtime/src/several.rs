@@ -4,8 +4,8 @@ use crate::arguments::{arguments, places_of};
 use crate::error::RuntimeError;
 use crate::place::Places;
 use crate::request::{Engines, LoadOptions, request, resolved};
+use crate::slices::Sliced;
 use bytes::Bytes;
-use ge_model::context_graph::ContextGraph;
 use ge_model::launch::{self, Launch};
 use ge_model::{CompiledModel, NodeInfo, TaskInfo};
 use ge_plugin::kernels::KeptKernel;
@@ -36,10 +36,11 @@ pub(crate) struct Several<'a> {
 pub(crate) enum Made<'a> {
     /// Nothing.
     Plain,
-    /// A launch of a kernel, which other plans may have loaded already.
-    Launch(&'a OnceLock<Bound>),
+    /// A launch of a kernel, which other plans may have loaded already: the cells of its node's
+    /// tasks, and which of them is its own.
+    Launch(&'a Arc<[OnceLock<Bound>]>, usize),
     /// A kernel for each slice, and the cell of the one that they have in common.
-    Slices(&'a ContextGraph, &'a [Launch], &'a OnceLock<Bound>),
+    Slices(&'a Sliced, &'a OnceLock<Bound>),
 }
 
 /// A task as an executor has bound it: for the same node and the same arguments, it is the same

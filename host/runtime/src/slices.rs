@@ -5,38 +5,23 @@ use crate::error::RuntimeError;
 use crate::place::NULL;
 use crate::request::{request, resolved};
 use crate::several::{self, Bound, Several, keep, own_task};
-use ge_model::context_graph::{self, ContextGraph, SliceInfo};
+use ge_model::context_graph::{self, ContextGraph, ContextInfo, SliceInfo};
 use ge_model::launch::Launch;
 use ge_model::{NodeInfo, TaskInfo};
-use ge_plugin_api::abi::ROption;
 use ge_plugin_api::chain::{Link, Shape};
 use ge_plugin_api::device::{DeviceTask, Place};
 use ge_plugin_api::engine::ArgInfo;
-use ge_plugin_api::kernel::Access;
+use ge_plugin_api::kernel::{Access, LoadedKernel};
 use ge_plugin_api::slices::{self, Context, SliceArg, sliced};
 use ge_plugin_api::task::TILING_SINK_BLOCK_DIM;
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-/// Loads the contexts of a task, registers their graph; the task as the device gets it.
-pub(crate) fn bind(s: &Several<'_>, index: usize, t: &TaskInfo) -> Result<DeviceTask, RuntimeError> {
+/// Loads the contexts of a task: the kernel of their graph, and the task as the device gets it with
+/// that.
+pub(crate) fn bind(s: &Several<'_>, index: usize, t: &TaskInfo) -> Result<(LoadedKernel, DeviceTask), RuntimeError> {
     let damaged = |what: String| RuntimeError::Damaged { what: format!("task {index}: {what}") };
     let (graph, launches) = context_graph::decode(&t.private).map_err(|e| damaged(e.to_string()))?;
-    bind_of(s, index, t, (&graph, &launches), None)
-}
-
-/// The same of a graph that is at hand. `kept`: where the kernel of its one launch is kept, if it
-/// has one alone.
-pub(crate) fn bind_of(
-    s: &Several<'_>,
-    index: usize,
-    t: &TaskInfo,
-    (graph, launches): (&ContextGraph, &[Launch]),
-    kept: Option<&OnceLock<Bound>>,
-) -> Result<DeviceTask, RuntimeError> {
-    let damaged = |what: String| RuntimeError::Damaged { what: format!("task {index}: {what}") };
-    let node = s.m.node(t.graph, t.node).ok_or_else(|| damaged("it belongs to no node".into()))?;
-    let (args, spots) = arguments(s.m, s.places, t, node)?;
     let mut graphs: HashMap<&str, (u32, HashMap<&str, u32>)> = HashMap::new();
     for name in [graph.graph.as_str(), graph.tail.as_str()].into_iter().filter(|n| !n.is_empty()) {
         let at = s.m.graphs.iter().position(|g| g.name == name);
@@ -50,7 +35,7 @@ pub(crate) fn bind_of(
         let (gi, at) = graphs.get(graph).ok_or_else(|| damaged("a graph of its slices is missing".into()))?;
         let at = at.get(format!("{own}{suffix}").as_str());
         let at = at.ok_or_else(|| damaged(format!("its node `{own}` is missing in `{graph}`")))?;
-        link(s, (index, t), l, (*gi, *at), &spots.iter().map(bytes).collect::<Vec<_>>(), kept)
+        link(s, (index, t), l, (*gi, *at), &spots.iter().map(bytes).collect::<Vec<_>>())
     };
     let mut contexts = Vec::with_capacity(graph.contexts.len());
     for c in &graph.contexts {
@@ -63,32 +48,85 @@ pub(crate) fn bind_of(
                 Some((load(full, &graph.graph, "", &c.args, |a| a.bytes)?, short))
             }
         };
-        // Data contexts say what they are about; nothing runs.
-        let own = if kernel.is_some() { &c.args[..] } else { &[] };
-        contexts.push(Context {
-            kernel,
-            args: own.iter().map(spot).collect(),
-            bytes: own.iter().map(|a| a.bytes).collect(),
-            tail_bytes: own.iter().map(|a| a.tail_bytes).collect(),
-            successors: c.successors.clone(),
-            pred_cnt: c.pred_cnt,
-        });
+        contexts.push(context(c, kernel));
     }
+    task_of(s, (index, t), &graph, contexts)
+}
+
+/// A kernel for each slice of one node, as a plan has it.
+pub(crate) struct Sliced {
+    /// The graph, of one context.
+    pub(crate) graph: ContextGraph,
+    /// What that launches.
+    pub(crate) launch: Launch,
+    /// The arguments of the launch.
+    pub(crate) args: Vec<ArgInfo>,
+    /// The node as a slice has it.
+    pub(crate) node: NodeInfo,
+}
+
+/// The same as [`bind`] of a task that a plan has made; its kernel is kept in `cell`.
+pub(crate) fn bind_made(
+    s: &Several<'_>,
+    index: usize,
+    t: &TaskInfo,
+    of: &Sliced,
+    cell: &OnceLock<Bound>,
+) -> Result<(LoadedKernel, DeviceTask), RuntimeError> {
+    let link = if let Some(b) = cell.get().filter(|b| b.is_for(&of.args)) {
+        link_of(&of.node, b.kernel(), &b.task(t.stream, Vec::new()))
+    } else {
+        let spots = of.args.iter().map(|a| Place { bytes: a.bytes, ..NULL }).collect();
+        let own = own_task(t, &of.launch, 0);
+        let (kernel, bound) = several::kept(s, cell, &of.node, index, &own, (of.args.clone(), spots))?;
+        link_of(&of.node, kernel, &bound)
+    };
+    if link.kernel.access.len() != of.args.len() {
+        return Err(RuntimeError::Damaged { what: format!("the kernel of `{}` does not fit its slice", of.node.name) });
+    }
+    let mut link = Some(link);
+    let contexts = of.graph.contexts.iter().map(|c| context(c, link.take().map(|l| (l, None)))).collect();
+    task_of(s, (index, t), &of.graph, contexts)
+}
+
+/// A context with its kernels.
+fn context(c: &ContextInfo, kernel: Option<(Link, Option<Link>)>) -> Context {
+    // Data contexts say what they are about; nothing runs.
+    let own = if kernel.is_some() { &c.args[..] } else { &[] };
+    Context {
+        kernel,
+        args: own.iter().map(spot).collect(),
+        bytes: own.iter().map(|a| a.bytes).collect(),
+        tail_bytes: own.iter().map(|a| a.tail_bytes).collect(),
+        successors: c.successors.clone(),
+        pred_cnt: c.pred_cnt,
+    }
+}
+
+/// The kernel of contexts, and the task as the device gets it with that.
+fn task_of(
+    s: &Several<'_>,
+    (index, t): (usize, &TaskInfo),
+    graph: &ContextGraph,
+    contexts: Vec<Context>,
+) -> Result<(LoadedKernel, DeviceTask), RuntimeError> {
+    let damaged = |what: String| RuntimeError::Damaged { what: format!("task {index}: {what}") };
+    let node = s.m.node(t.graph, t.node).ok_or_else(|| damaged("it belongs to no node".into()))?;
+    let (args, spots) = arguments(s.m, s.places, t, node)?;
     let access: Vec<Access> =
         args.iter().map(|a| if matches!(a.kind.as_str(), "o" | "w") { Access::WRITE } else { Access::READ }).collect();
-    let written = |c: &Context| {
+    let is_written = |c: &Context| {
         let links = c.kernel.iter().flat_map(|(a, b)| [Some(a), b.as_ref()]).flatten();
-        let all = links.flat_map(|l| c.args.iter().zip(l.kernel.access.iter()));
-        all.filter(|(_, a)| **a != Access::READ).map(|(s, _)| s.arg).collect::<Vec<_>>()
+        let mut all = links.flat_map(|l| c.args.iter().zip(l.kernel.access.iter()));
+        all.any(|(s, a)| *a != Access::READ && access.get(s.arg) == Some(&Access::READ))
     };
-    if contexts.iter().flat_map(written).any(|k| access.get(k) == Some(&Access::READ)) {
+    if contexts.iter().any(is_written) {
         return Err(damaged("a context writes to an input".into()));
     }
     let bytes: Vec<u64> = spots.iter().map(|p| p.bytes).collect();
     let list = slices::ContextGraph { threads: graph.threads, window: graph.window, contexts };
     let kernel = sliced(list, access, &bytes).map_err(|e| RuntimeError::Border(e.at_node(&node.name, &node.op)))?;
-    let kernel = s.device.register(kernel)?;
-    Ok(DeviceTask { kernel: ROption::RSome(kernel), ..resolved(t, node, &args, spots, Vec::new()) })
+    Ok((kernel, resolved(t, node, &args, spots, Vec::new())))
 }
 
 fn spot(a: &SliceInfo) -> SliceArg {
@@ -105,7 +143,6 @@ fn link(
     l: &Launch,
     at: (u32, u32),
     bytes: &[u64],
-    kept: Option<&OnceLock<Bound>>,
 ) -> Result<Link, RuntimeError> {
     let damaged = |what: String| RuntimeError::Damaged { what };
     let ((index, t), (gi, ni)) = (task, at);
@@ -113,24 +150,24 @@ fn link(
     let own = TaskInfo { graph: gi, ..own_task(t, l, ni) };
     let args = infos(s, &own, node, bytes)?;
     let spots: Vec<Place> = args.iter().map(|a| Place { bytes: a.bytes, ..NULL }).collect();
-    let (kernel, bound) = match kept {
-        Some(cell) => several::kept(s, cell, node, index, &own, (args, spots))?,
-        None => {
-            let request = request(s.m, s.kernels, &own, node, args.clone(), s.options)?;
-            keep(s, node, index, &request, resolved(&own, node, &args, spots, Vec::new()))?
-        }
-    };
+    let request = request(s.m, s.kernels, &own, node, args.clone(), s.options)?;
+    let (kernel, bound) = keep(s, node, index, &request, resolved(&own, node, &args, spots, Vec::new()))?;
     if bound.block_dim == TILING_SINK_BLOCK_DIM || kernel.access.len() != bytes.len() {
         return Err(damaged(format!("the kernel of `{}` does not fit its slice", node.name)));
     }
-    Ok(Link {
+    Ok(link_of(node, kernel, &bound))
+}
+
+/// A kernel as a context launches it.
+fn link_of(node: &NodeInfo, kernel: LoadedKernel, bound: &DeviceTask) -> Link {
+    Link {
         kernel,
         node: node.name.clone(),
         op: node.op.clone(),
         first: 0,
         shape: Shape::Fixed { block_dim: bound.block_dim, tiling_key: bound.tiling_key },
         tiling: bound.tiling.to_vec(),
-    })
+    }
 }
 
 /// What the arguments of a launch are: types and shapes of the slice's node.

@@ -58,6 +58,13 @@ impl Model {
             Loaded::Dynamic(m) => m.plans(),
         }
     }
+    /// How many plans were made of the one before, which differed in its sizes alone.
+    pub fn plans_amended(&self) -> u64 {
+        match &self.loaded {
+            Loaded::Static(_, outside) => outside.as_ref().map_or(0, |m| m.plans_amended()),
+            Loaded::Dynamic(m) => m.plans_amended(),
+        }
+    }
     /// What its streams are (004 §3.1).
     pub fn stream_allocation_summary(&self) -> ge_model::StreamAllocationSummary {
         ge_model::StreamAllocationSummary::of(self.info())

@@ -206,15 +206,21 @@ fn strip<I: Isa, B: Panels, const R: usize, const N: usize>(
     }
     let mut p = 0;
     while p < panels {
-        let group = if p + N <= panels { N } else { 1 };
+        // Of one row, what is left beside whole groups goes four panels at a time: a panel alone is a
+        // chain of sums, each of which waits for the one before it.
+        let group = match panels - p {
+            left if left >= N => N,
+            left if R == 1 && N > 4 && left >= 4 => 4,
+            _ => 1,
+        };
         let bp = b.starting_at(p);
         let mut i = rows.start;
         while i < rows.end {
             let (ai, ci) = (a.starting_at(i), &mut c[i * c_stride + p * 16..]);
-            if group == N {
-                micro::<I, B, R, N>(isa, k, ai, bp, ci, c_stride, first);
-            } else {
-                micro::<I, B, R, 1>(isa, k, ai, bp, ci, c_stride, first);
+            match group {
+                1 => micro::<I, B, R, 1>(isa, k, ai, bp, ci, c_stride, first),
+                4 if N > 4 => micro::<I, B, R, 4>(isa, k, ai, bp, ci, c_stride, first),
+                _ => micro::<I, B, R, N>(isa, k, ai, bp, ci, c_stride, first),
             }
             i += R;
         }

@@ -115,6 +115,8 @@ const OWN: usize = 1024;
 pub(super) const FEW: usize = 4;
 /// Rows of B that are then read at a time.
 const STREAMS: usize = 8;
+/// Rows of B that are no longer than this are one stream.
+const NARROW: usize = 256;
 /// Columns of such a tile, at least and at most.
 const LEAST_STREAM: usize = 1024;
 const MOST_STREAM: usize = 4096;
@@ -396,7 +398,7 @@ impl<T: PanelElem, U: PanelElem> Work for Tile<'_, '_, '_, T, U> {
                 self.sc[..(to - from) * width].fill(0.0);
             }
             let step = match g.b {
-                BMatrix::Plain(s) if s.col == 1 && g.m <= FEW => STREAMS,
+                BMatrix::Plain(s) if s.col == 1 && g.m <= FEW && s.row > NARROW => STREAMS,
                 BMatrix::Plain(_) if !whole => KC,
                 _ if own.is_some() => OWN,
                 _ => KC,

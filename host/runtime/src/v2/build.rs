@@ -3,12 +3,14 @@ use super::arena::{Life, pack};
 use super::direct::Direct;
 use super::executor::Steps;
 use super::graph::{Graph, Kind, Node};
+use super::held::Held;
 use super::launch::Launch;
 use super::pieces::sized;
 use super::plan::{Draft, Home};
 use super::value::Tensor;
+use crate::again::Again;
 use crate::error::RuntimeError;
-use crate::load::LoadedModel;
+use crate::load::{LoadedModel, Planned};
 use crate::request::{Engines, LoadOptions};
 use crate::several::Made;
 use bytes::Bytes;
@@ -57,6 +59,37 @@ pub(crate) struct Round {
     pub(crate) grown: Vec<(u32, u32, Vec<u64>)>,
     /// How a run goes through it where it is all that a run does.
     pub(crate) direct: Option<Direct>,
+    /// Whether it was made of another one: its device's model tells of what differs alone, and is
+    /// none to tell a profile by.
+    pub(crate) amended: bool,
+}
+
+/// What a round was made of, for one of other sizes.
+pub(crate) struct Last {
+    pub(crate) draft: Draft,
+    pub(crate) parts: Parts,
+    pub(crate) round: Arc<Round>,
+}
+
+/// What the writing of a round leaves.
+#[derive(Default)]
+pub(crate) struct Parts {
+    /// Values whose memory leaves the round.
+    leaves: Vec<bool>,
+    slots: Vec<Option<SlotInfo>>,
+    workspaces: Vec<Vec<SlotInfo>>,
+    /// The launch of each task of the device; None: it keeps order, or ends the round.
+    of: Vec<Option<u32>>,
+    /// The tasks of the device, those that can be bound again.
+    tasks: Vec<Again>,
+    events: u32,
+}
+
+impl Parts {
+    /// Whether a round of other sizes can be made of them.
+    pub(crate) fn are_whole(&self) -> bool {
+        self.tasks.len() == self.of.len()
+    }
 }
 
 /// What rounds are loaded with.
@@ -71,7 +104,7 @@ pub(crate) struct Loader<'l> {
     pub(crate) options: &'l LoadOptions,
 }
 
-/// Makes a round of a draft.
+/// Makes a round of a draft, and gives what it was made of.
 ///
 /// # Errors
 /// Sizes that overflow; what an engine or the device says while tasks are bound.
@@ -81,7 +114,7 @@ pub(crate) fn round(
     draft: Draft,
     done: &[bool],
     load: &Loader<'_>,
-) -> Result<Round, RuntimeError> {
+) -> Result<(Round, Draft, Parts), RuntimeError> {
     let after = done_after(&draft, done);
     let read_later = read_later(graph, &draft, &after);
     let mut out = Round {
@@ -99,11 +132,9 @@ pub(crate) fn round(
         nodes: Vec::new(),
         grown: Vec::new(),
         direct: None,
+        amended: false,
     };
-    for h in &draft.held {
-        let dims = draft.desc[h.of.result as usize].as_ref().and_then(|d| d.shape.sizes());
-        out.grown.push((h.of.value, h.of.result, dims.unwrap_or_default()));
-    }
+    out.grown = grown(&draft);
     let root = |v: u32| if let Home::ViewOf(r) = draft.home[v as usize] { r } else { v };
     // What leaves the round: its memory is an output of the device's model, or it is known.
     let mut leaves = vec![false; graph.values()];
@@ -126,16 +157,20 @@ pub(crate) fn round(
     }
     out.known.sort_by_key(|k| k.0);
     out.known.dedup_by_key(|k| k.0);
+    let mut parts = Parts::default();
     if !draft.launches.is_empty() {
         let mut w = Writer::new(graph, &draft, &leaves, load);
         w.lay_out()?;
-        w.write();
-        let Writer { m, ins, outs, nodes, folded, made, .. } = w;
+        w.write(None);
+        let Writer { m, ins, outs, nodes, folded, made, slots, workspaces, of, .. } = w;
         out.known.extend(folded.into_iter().filter(|f| !out.known.iter().any(|k| k.0 == f.0)).collect::<Vec<_>>());
         out.ins = ins;
         out.outs = outs;
         out.nodes = nodes;
-        let device = LoadedModel::load_made(m, load.engines, load.context.clone(), load.options, &made)?;
+        (parts.slots, parts.workspaces, parts.of, parts.events) = (slots, workspaces, of, m.event_num);
+        let kept = Some(&mut parts.tasks);
+        let planned = Planned { made: &made, kept, others: None };
+        let device = LoadedModel::load_made(m, load.engines, load.context.clone(), load.options, planned)?;
         out.device = Some(Arc::new(device));
     }
     // What the next round is known by: what the host gives, and values of the device that decide
@@ -149,7 +184,77 @@ pub(crate) fn round(
     let host_made = draft.host.iter().flat_map(|n| graph.nodes[*n as usize].outputs.iter().copied());
     let all = (0..graph.values() as u32).filter(|v| held(v) || out.known.iter().any(|k| k.0 == *v)).chain(host_made);
     out.release = all.filter(unread).collect();
-    Ok(out)
+    parts.leaves = leaves;
+    Ok((out, draft, parts))
+}
+
+/// The round of a draft that was made of the one of `last`: tasks of launches that are no others, and
+/// lie where they lay, are bound as they were. None: it is not the same round with other sizes.
+///
+/// # Errors
+/// As of [`round`].
+pub(crate) fn amended(
+    id: u64,
+    graph: &Graph,
+    (draft, mut others): (Draft, Vec<bool>),
+    (last, mut parts): (&Round, Parts),
+    load: &Loader<'_>,
+) -> Result<Option<(Round, Draft, Parts)>, RuntimeError> {
+    let mut device = None;
+    if !draft.launches.is_empty() {
+        let mut w = Writer::new(graph, &draft, &parts.leaves, load);
+        w.lay_out()?;
+        if w.ins != last.ins || w.outs != last.outs {
+            return Ok(None);
+        }
+        for (k, other) in others.iter_mut().enumerate() {
+            *other |= w.moved(k, &parts);
+        }
+        let tasks: Vec<bool> = parts.of.iter().map(|l| l.is_some_and(|l| others[l as usize])).collect();
+        (parts.slots, parts.workspaces) = (w.slots.clone(), w.workspaces.clone());
+        w.m.event_num = parts.events;
+        w.write(Some(&others));
+        let planned = Planned { made: &w.made, kept: Some(&mut parts.tasks), others: Some(&tasks) };
+        let made = LoadedModel::load_made(w.m, load.engines, load.context.clone(), load.options, planned)?;
+        device = Some(Arc::new(made));
+    }
+    let known = last.known.iter().map(|(v, t)| {
+        let now = draft.known[*v as usize].as_ref()?;
+        let same = t.dims[..] == now.dims[..] && now.bytes().is_some_and(|b| b.as_slice() == t.bytes());
+        Some((*v, if same { t.clone() } else { aligned(now)? }))
+    });
+    let Some(known) = known.collect() else { return Ok(None) };
+    let view = |(v, of, dtype, _): &(u32, u32, DType, Vec<u64>)| {
+        let dims = draft.desc(graph, *v).and_then(|d| d.shape.sizes()).unwrap_or_default();
+        (*v, *of, *dtype, dims)
+    };
+    let round = Round {
+        id,
+        device,
+        ins: last.ins.clone(),
+        outs: last.outs.clone(),
+        known,
+        views: last.views.iter().map(view).collect(),
+        host: last.host.clone(),
+        steps: last.steps.clone(),
+        done: last.done.clone(),
+        keys: last.keys.clone(),
+        release: last.release.clone(),
+        nodes: Vec::new(),
+        grown: grown(&draft),
+        direct: None,
+        amended: true,
+    };
+    Ok(Some((round, draft, parts)))
+}
+
+/// States that the launches write behind: what each is before and after, and its sizes then.
+fn grown(draft: &Draft) -> Vec<(u32, u32, Vec<u64>)> {
+    let one = |h: &Held| {
+        let dims = draft.desc[h.of.result as usize].as_ref().and_then(|d| d.shape.sizes());
+        (h.of.value, h.of.result, dims.unwrap_or_default())
+    };
+    draft.held.iter().map(one).collect()
 }
 
 /// The steps of a round. A node of the host waits for the launches where it reads what they give, is
@@ -218,6 +323,8 @@ struct Writer<'w> {
     nodes: Vec<u32>,
     /// What is known of each task.
     made: Vec<Made<'w>>,
+    /// The launch of each task.
+    of: Vec<Option<u32>>,
 }
 
 const NODE_OF_NONE: u32 = u32::MAX;
@@ -268,6 +375,7 @@ impl<'w> Writer<'w> {
             folded: Vec::new(),
             nodes: Vec::new(),
             made: Vec::new(),
+            of: Vec::new(),
         }
     }
     fn root(&self, v: u32) -> u32 {
@@ -395,8 +503,26 @@ impl<'w> Writer<'w> {
         self.graph.producer(v).map_or_else(String::new, |n| n.name.clone())
     }
 
-    /// Writes nodes and tasks.
-    fn write(&mut self) {
+    /// Whether something that a launch touches lies elsewhere than it lay.
+    fn moved(&self, launch: usize, before: &Parts) -> bool {
+        let l = &self.draft.launches[launch];
+        let n = &self.graph.nodes[l.node as usize];
+        let elsewhere =
+            |a: &SlotInfo, b: &SlotInfo| a.zero_copy != b.zero_copy || (!a.zero_copy && a.offset != b.offset);
+        let value = |v: u32| match (&self.slots[v as usize], &before.slots[v as usize]) {
+            (Some(a), Some(b)) => elsewhere(a, b),
+            // What the layout does not place lies in the weights.
+            (a, _) => a.is_some(),
+        };
+        let spaces = self.workspaces[launch].iter().zip(&before.workspaces[launch]);
+        n.inputs.iter().flatten().any(|v| value(self.root(*v)))
+            || n.outputs.iter().any(|v| value(*v))
+            || spaces.into_iter().any(|(a, b)| elsewhere(a, b))
+    }
+
+    /// Writes nodes and tasks: all, with the events that keep their order, or those of the launches
+    /// `others` alone.
+    fn write(&mut self, others: Option<&[bool]>) {
         let draft = self.draft;
         // A node for each launch, and for most of them one or two for what they read.
         let (nodes, tasks) = (3 * draft.launches.len() + self.ins.len() + 1, draft.launches.len() + 1);
@@ -408,9 +534,11 @@ impl<'w> Writer<'w> {
             self.source(v, "Data");
         }
         let mut kernels: HashSet<&str> = HashSet::with_capacity(draft.launches.len());
-        let end = draft.streams.end();
-        let events = self.events(&end);
+        let events = if others.is_none() { self.events(&draft.streams.end()) } else { Events::default() };
         for (k, l) in draft.launches.iter().enumerate() {
+            if others.is_some_and(|o| !o[k]) {
+                continue;
+            }
             let n = &self.graph.nodes[l.node as usize];
             let reads: Vec<Option<u32>> = match &l.pieces {
                 Some(p) => p.reads.iter().copied().map(Some).collect(),
@@ -419,7 +547,8 @@ impl<'w> Writer<'w> {
             let mut inputs: Vec<Option<ValueAt>> = reads.into_iter().map(|v| v.map(|v| self.read(v))).collect();
             let stream = draft.streams.launches[k].stream as u32;
             let first = self.m.graphs[0].nodes.len() as u32;
-            self.sync(TaskType::EVENT_WAIT, first, stream, &events.waits[k]);
+            self.sync(TaskType::EVENT_WAIT, first, stream, events.waits.get(k).map_or(&[], Vec::as_slice));
+            self.of.resize(self.m.tasks.len(), None);
             for (i, copy) in &l.copies {
                 inputs[*i] = self.copy(n, *i, copy, inputs[*i], stream);
                 kernels.extend(copy.kernel.iter().map(|b| b.name.as_str()));
@@ -451,16 +580,19 @@ impl<'w> Writer<'w> {
             if let Some(p) = &l.pieces {
                 let bound = p.one.bound.first();
                 self.made.resize(self.m.tasks.len(), Made::Plain);
-                self.made.extend(bound.map(|b| Made::Slices(&p.slices, &p.launches, b)));
+                self.made.extend(bound.map(|b| Made::Slices(&p.slices, b)));
                 self.m.tasks.push(TaskInfo { graph: 0, node: at, stream, ..p.task.clone() });
-                self.m.graphs.push(p.graph.clone());
+                if others.is_none() {
+                    self.m.graphs.push(p.graph());
+                }
             }
-            for (t, bound) in l.launch.tasks.iter().zip(l.bound.iter()) {
+            for (at_task, t) in l.launch.tasks.iter().enumerate().take(l.bound.len()) {
                 self.made.resize(self.m.tasks.len(), Made::Plain);
-                self.made.push(if t.kernel_name.is_empty() { Made::Plain } else { Made::Launch(bound) });
+                self.made.push(if t.kernel_name.is_empty() { Made::Plain } else { Made::Launch(&l.bound, at_task) });
                 self.m.tasks.push(TaskInfo { graph: 0, node: at, stream, ..t.clone() });
             }
-            self.sync(TaskType::EVENT_RECORD, at, stream, &events.records[k]);
+            self.of.resize(self.m.tasks.len(), Some(k as u32));
+            self.sync(TaskType::EVENT_RECORD, at, stream, events.records.get(k).map_or(&[], Vec::as_slice));
             if let Some(b) = &l.launch.kernel {
                 if kernels.insert(b.name.as_str()) {
                     let binary = Bytes::copy_from_slice(&b.binary);
@@ -469,11 +601,15 @@ impl<'w> Writer<'w> {
                 }
             }
         }
+        if others.is_some() {
+            return;
+        }
         let node = self.m.graphs[0].nodes.len() as u32;
         self.push(NodeInfo { name: "NetOutput".into(), op: "NetOutput".into(), ..NodeInfo::default() }, NODE_OF_NONE);
         let stream = draft.streams.of_end() as u32;
         self.sync(TaskType::EVENT_WAIT, node, stream, &events.end);
         self.m.tasks.push(TaskInfo { kind: TaskType::END_GRAPH.code(), graph: 0, node, stream, ..TaskInfo::default() });
+        self.of.resize(self.m.tasks.len(), None);
     }
     /// Numbers the events; each is recorded once and waited for once.
     fn events(&mut self, end: &[u32]) -> Events {

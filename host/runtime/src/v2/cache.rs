@@ -1,7 +1,8 @@
 //! Plans by what they depend on, at most so many: the least recently used go first (facts 8.11).
-use super::build::Round;
+use super::build::{Last, Round};
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Plans that are kept for a graph.
 pub(crate) const CAPACITY: usize = 120;
@@ -29,9 +30,10 @@ impl Cache {
         self.next += 1;
         self.next
     }
-    /// Keeps a plan; one that another thread has kept meanwhile stays, and is given.
-    pub(crate) fn put(&mut self, key: Vec<u8>, round: Round) -> Arc<Round> {
-        if let Some(known) = self.get(&key) {
+    /// Keeps a plan; one that another thread has kept meanwhile stays, and is given, unless it was
+    /// made of another one and this one was not.
+    pub(crate) fn put(&mut self, key: Vec<u8>, round: Arc<Round>) -> Arc<Round> {
+        if let Some(known) = self.get(&key).filter(|known| round.amended || !known.amended) {
             return known;
         }
         if self.rounds.len() >= CAPACITY {
@@ -40,12 +42,43 @@ impl Cache {
             let limit = used.get(EVICTED - 1).copied().unwrap_or(0);
             self.rounds.retain(|_, r| r.1 > limit);
         }
-        let round = Arc::new(round);
         self.rounds.insert(key, (round.clone(), self.clock));
         round
     }
     /// How many plans are kept.
     pub(crate) fn len(&self) -> usize {
         self.rounds.len()
+    }
+}
+
+/// Rounds of a graph, counted from the first of a run, whose last plans are kept.
+const ROUNDS: usize = 8;
+
+/// What the last plans of one graph were made of, by round and by the nodes that were done before.
+#[derive(Default)]
+pub(crate) struct Lasts {
+    kept: Mutex<HashMap<usize, (Vec<bool>, Last)>>,
+    used: AtomicU64,
+}
+
+impl Lasts {
+    fn kept(&self) -> MutexGuard<'_, HashMap<usize, (Vec<bool>, Last)>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+    /// Takes that of a round, for a plan that is made of it.
+    pub(crate) fn take(&self, round: usize, done: &[bool]) -> Option<Last> {
+        let (before, last) = self.kept().remove(&round)?;
+        (before == done).then_some(last)
+    }
+    /// Keeps that of a round.
+    pub(crate) fn put(&self, round: usize, done: Vec<bool>, last: Last) {
+        self.used.fetch_add(u64::from(last.round.amended), Ordering::Relaxed);
+        if round < ROUNDS {
+            self.kept().insert(round, (done, last));
+        }
+    }
+    /// How many plans were made of others.
+    pub(crate) fn used(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
     }
 }

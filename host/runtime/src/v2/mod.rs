@@ -6,12 +6,16 @@
 //! host's, and the next round begins. Rounds are kept by the shapes that they were made for, so
 //! that a shape seen before costs a look-up and its launches.
 
+/// A plan from the one before.
+mod amend;
 /// Memory of a round.
 mod arena;
 /// From a draft to a round.
 pub(crate) mod build;
 /// Rounds by what they depend on.
 mod cache;
+/// What planning finds of a node.
+mod decide;
 /// What is decided before any size is known.
 pub mod describe;
 /// Runs that are one launch.
@@ -68,7 +72,7 @@ use crate::request::{Engines, LoadOptions};
 use crate::stream_allocator::StreamAllocator;
 use crate::variables::Bound;
 use bytes::Bytes;
-use cache::Cache;
+use cache::{Cache, Lasts};
 use executor::Executor;
 use ge_model::CompiledModel;
 use ge_plugin::OpenDevice;
@@ -96,6 +100,8 @@ pub struct DynamicModel {
     /// Parts of known shape, sealed.
     parts: Vec<Arc<LoadedModel>>,
     caches: Vec<Mutex<Cache>>,
+    /// What their last plans were made of.
+    lasts: Vec<Lasts>,
     /// What its inputs have to be.
     checks: inputs::Checks,
     /// Whether a run may be one launch.
@@ -134,6 +140,7 @@ impl DynamicModel {
         let weights = compiled.weights.first().map(|(_, b)| b.clone()).unwrap_or_default();
         let graphs = graph::lower(&compiled, &weights, &tools)?;
         let caches = graphs.iter().map(|_| Mutex::default()).collect();
+        let lasts = graphs.iter().map(|_| Lasts::default()).collect();
         let most_turns = most_turns(&options.device);
         let executor = Executor::choose(&graphs, &tools, options.cores);
         let chance = chance(&options.device);
@@ -174,6 +181,7 @@ impl DynamicModel {
             weights,
             parts,
             caches,
+            lasts,
             checks,
             direct,
             tilings,
@@ -200,6 +208,11 @@ impl DynamicModel {
     /// How many plans are kept, of all graphs.
     pub fn plans(&self) -> usize {
         self.caches.iter().map(|c| c.lock().unwrap_or_else(PoisonError::into_inner).len()).sum()
+    }
+
+    /// How many plans were made of the one before, which differed in its sizes alone.
+    pub fn plans_amended(&self) -> u64 {
+        self.lasts.iter().map(Lasts::used).sum()
     }
 
     /// Whether states grow in place: nobody who reads one has refused it so far.

@@ -5,9 +5,11 @@ use super::tiling::Tiled;
 use super::tools::Tools;
 use super::view::OneNode;
 use crate::error::RuntimeError;
+use crate::slices::Sliced;
 use ge_model::context_graph::{ContextGraph, ContextInfo, SliceInfo};
 use ge_model::launch::Launch as Slice;
 use ge_model::{GraphInfo, NodeInfo, TaskInfo, ValueAt};
+use ge_plugin_api::engine::ArgInfo;
 use ge_plugin_api::task::{ContextType, KernelType, TaskType};
 use ge_plugin_api::types::{AttrMap, ConstTensor, Key, Shape, TensorDesc};
 
@@ -49,13 +51,38 @@ pub(crate) struct Pieced {
     pub(crate) reads: Vec<u32>,
     /// The one task; its graph, node and stream are still to be set.
     pub(crate) task: TaskInfo,
-    /// The kernel that it launches on each piece, and the one launch of it.
-    pub(crate) slices: ContextGraph,
-    pub(crate) launches: Vec<Slice>,
+    /// The kernel that it launches on each piece.
+    pub(crate) slices: Sliced,
     /// What that was made of.
     pub(crate) one: Tiled,
-    /// The node as one piece has it.
-    pub(crate) graph: GraphInfo,
+    /// What one piece reads.
+    inputs: Vec<TensorDesc>,
+}
+
+impl Pieced {
+    /// The node as one piece has it, in a graph.
+    pub(crate) fn graph(&self) -> GraphInfo {
+        let node = &self.slices.node;
+        let mut nodes: Vec<NodeInfo> = Vec::with_capacity(self.inputs.len() + 1);
+        for (k, d) in self.inputs.iter().enumerate() {
+            nodes.push(NodeInfo {
+                name: format!("{}/input_{k}", node.name),
+                op: "Data".into(),
+                outputs: vec![d.clone()],
+                slots: vec![Default::default()],
+                ..NodeInfo::default()
+            });
+        }
+        nodes.push(node.clone());
+        GraphInfo { name: self.slices.graph.graph.clone(), nodes, ..GraphInfo::default() }
+    }
+
+    /// Moves what the pieces give to `offset` in its memory.
+    pub(crate) fn moves_output(&mut self, offset: u64) {
+        let output = self.reads.len() as u32;
+        let args = self.slices.graph.contexts.iter_mut().flat_map(|c| &mut c.args);
+        args.filter(|a| a.arg == output).for_each(|a| a.offset = offset);
+    }
 }
 
 /// A tensor of these sizes, of the type of another.
@@ -84,7 +111,7 @@ pub(crate) fn find(tools: &Tools, cut: &Cut<'_>, one: Tiled) -> Option<(Launch, 
     if !kernels.contains(&task.kind) || !one.launch.workspaces.is_empty() {
         return None;
     }
-    let args = arguments(&task.args_format, cut)?;
+    let (args, infos): (Vec<SliceInfo>, Vec<ArgInfo>) = arguments(&task.args_format, cut)?.into_iter().unzip();
     let core = if task.kind == TaskType::VECTOR_KERNEL.code() { ContextType::AIV } else { ContextType::AICORE };
     let graph = format!("{}/piece", cut.name);
     let lanes = u64::from(tools.target.soc.aic_cores.max(1)).min(cut.pieces) as u32;
@@ -127,19 +154,8 @@ pub(crate) fn find(tools: &Tools, cut: &Cut<'_>, one: Tiled) -> Option<(Launch, 
         sqe_num: task.sqe_num,
         ..TaskInfo::default()
     };
-    let mut nodes: Vec<NodeInfo> = Vec::with_capacity(cut.inputs.len() + 1);
-    let mut reads: Vec<Option<ValueAt>> = Vec::with_capacity(cut.inputs.len());
-    for (k, o) in (0u32..).zip(&cut.inputs) {
-        nodes.push(NodeInfo {
-            name: format!("{}/input_{k}", cut.name),
-            op: "Data".into(),
-            outputs: vec![o.desc.clone()],
-            slots: vec![Default::default()],
-            ..NodeInfo::default()
-        });
-        reads.push(Some(ValueAt { node: k, output: 0 }));
-    }
-    nodes.push(NodeInfo {
+    let reads = (0..cut.inputs.len() as u32).map(|node| Some(ValueAt { node, output: 0 })).collect();
+    let node = NodeInfo {
         name: cut.name.to_owned(),
         op: cut.op.as_str().to_owned(),
         engine: one.launch.engine.clone(),
@@ -148,37 +164,46 @@ pub(crate) fn find(tools: &Tools, cut: &Cut<'_>, one: Tiled) -> Option<(Launch, 
         slots: vec![Default::default()],
         attrs: cut.attrs.clone(),
         ..NodeInfo::default()
-    });
-    let graph = GraphInfo { name: graph, nodes, ..GraphInfo::default() };
+    };
     let launch = Launch {
         engine: one.launch.engine.clone(),
         kernel: one.launch.kernel.clone(),
         tasks: Vec::new(),
         workspaces: Vec::new(),
     };
+    let slices = Sliced { graph: list, launch: slice, args: infos, node };
     let reads = cut.inputs.iter().map(|o| o.value).collect();
-    Some((launch, Pieced { reads, task: whole, slices: list, launches: vec![slice], one, graph }))
+    let inputs = cut.inputs.iter().map(|o| o.desc.clone()).collect();
+    Some((launch, Pieced { reads, task: whole, slices, one, inputs }))
 }
 
-/// Where the arguments of a piece lie among those of all; None: one that no piece has.
-fn arguments(format: &str, cut: &Cut<'_>) -> Option<Vec<SliceInfo>> {
-    let spot = |arg: usize, d: &TensorDesc, offset: u64, step: u64| {
+/// Where the arguments of a piece lie among those of all, and what its executor is told of them;
+/// None: one that no piece has.
+fn arguments(format: &str, cut: &Cut<'_>) -> Option<Vec<(SliceInfo, ArgInfo)>> {
+    let info = |kind: &str, index: u32, desc: Option<&TensorDesc>, bytes: u64| ArgInfo {
+        kind: kind.into(),
+        index,
+        desc: desc.cloned().into(),
+        bytes,
+    };
+    let spot = |kind: &str, index: usize, arg: usize, d: &TensorDesc, (offset, step): (u64, u64)| {
         let bytes = d.data_bytes()?;
-        Some(SliceInfo { arg: arg as u32, offset, step, lane: false, bytes, tail_bytes: bytes })
+        let slice = SliceInfo { arg: arg as u32, offset, step, lane: false, bytes, tail_bytes: bytes };
+        Some((slice, info(kind, index as u32, Some(d), bytes)))
     };
     let item = |item: &str| {
         let plain = item.strip_prefix('{')?.strip_suffix('}')?;
         let plain = plain.strip_suffix('*').unwrap_or(plain);
         if plain.is_empty() {
-            return Some(SliceInfo { arg: u32::MAX, ..SliceInfo::default() });
+            return Some((SliceInfo { arg: u32::MAX, ..SliceInfo::default() }, info("", 0, None, 0)));
         }
         match (plain.strip_prefix('i'), plain.strip_prefix('o')) {
             (Some(k), _) => {
                 let k: usize = k.parse().ok()?;
                 let o = cut.inputs.get(k)?;
-                spot(k, &o.desc, o.offset, o.step)
+                spot("i", k, k, &o.desc, (o.offset, o.step))
             }
-            (_, Some("0")) => spot(cut.inputs.len(), &cut.output.0, cut.output.1, cut.output.2),
+            (_, Some("0")) => spot("o", 0, cut.inputs.len(), &cut.output.0, (cut.output.1, cut.output.2)),
             _ => None,
         }
     };

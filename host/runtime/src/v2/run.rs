@@ -1,11 +1,13 @@
 //! Runs: graphs round by round, and what the host executes between launches.
 use super::DynamicModel;
-use super::build::{self, Loader, Round};
+use super::amend::amend;
+use super::build::{self, Last, Loader, Parts, Round};
 use super::cache::Cache;
 use super::direct::Direct;
 use super::graph::{Graph, Kind, Node};
+use super::growth::Growing;
 use super::key;
-use super::plan::{Basis, draft, infer};
+use super::plan::{Basis, Draft, draft, infer};
 use super::sequence;
 use super::value::{Tensor, Value};
 use super::view::OneNode;
@@ -154,7 +156,7 @@ impl DynamicModel {
             if is_cancelled() {
                 return Err(Error::cancelled().into());
             }
-            let round = self.round(gi, &f)?;
+            let round = self.round(gi, &f, run.options.profile)?;
             self.execute(&round, &mut f, run)?;
             if graph.outputs.iter().all(|v| f.vals[*v as usize].is_some() || graph.constants[*v as usize].is_some()) {
                 break;
@@ -169,8 +171,9 @@ impl DynamicModel {
         graph.outputs.iter().map(|v| f.value(*v).ok_or_else(|| Error::internal("an output is lost").into())).collect()
     }
 
-    /// The next round of a graph: one that is known, or a new one.
-    fn round(&self, gi: usize, f: &Frame<'_, '_>) -> Result<Arc<Round>, RuntimeError> {
+    /// The next round of a graph: one that is known, or a new one. `told`: its profile is asked for, so
+    /// that it has to be made from nothing.
+    fn round(&self, gi: usize, f: &Frame<'_, '_>, told: bool) -> Result<Arc<Round>, RuntimeError> {
         let last = f.rounds.last();
         key::with(last.map_or(0, |r| r.id), |key| {
             match last {
@@ -180,8 +183,8 @@ impl DynamicModel {
                     inputs.for_each(|v| key::value(f.graph, key, *v, f.vals[*v as usize].as_ref()));
                 }
             }
-            let known = self.cache(gi).get(key);
-            known.map_or_else(|| self.plan(gi, f, key), Ok)
+            let known = self.cache(gi).get(key).filter(|r| !(told && r.amended));
+            known.map_or_else(|| self.plan(gi, f, key, told), Ok)
         })
     }
     /// What plans of a graph are made with.
@@ -211,19 +214,11 @@ impl DynamicModel {
         }
     }
 
-    /// Plans the next round of a graph, and keeps it.
-    fn plan(&self, gi: usize, f: &Frame<'_, '_>, key: &[u8]) -> Result<Arc<Round>, RuntimeError> {
+    /// Plans the next round of a graph, and keeps it: from the last one where that is the same for
+    /// other sizes, else from nothing.
+    fn plan(&self, gi: usize, f: &Frame<'_, '_>, key: &[u8], told: bool) -> Result<Arc<Round>, RuntimeError> {
         let id = self.cache(gi).number();
         let done = f.done();
-        // States are inputs of the model.
-        let growing = if gi == 0 && self.grows() { &self.growing[..] } else { &[] };
-        let basis = self.basis(gi);
-        let plan = |growing| draft(&basis, &f.vals, &done, growing).map_err(|e| self.in_branch(gi, e));
-        let mut d = plan(growing)?;
-        if d.refused {
-            self.grows.store(false, Ordering::Relaxed);
-            d = plan(&[])?;
-        }
         let load = Loader {
             name: &self.compiled.name,
             soc: &self.compiled.soc,
@@ -233,11 +228,52 @@ impl DynamicModel {
             context: &self.context,
             options: &self.of_round,
         };
-        let mut round = build::round(id, f.graph, d, &done, &load)?;
+        let last = self.lasts[gi].take(f.rounds.len(), &done);
+        let amended = last.filter(|_| !told).and_then(|last| self.amended(id, gi, f, (&done, last), &load));
+        let (mut round, draft, parts) = match amended {
+            Some(made) => made,
+            None => build::round(id, f.graph, self.draft(gi, f, &done)?, &done, &load)?,
+        };
         if gi == 0 && self.direct && f.rounds.is_empty() {
             round.direct = Direct::of(f, &round);
         }
+        let round = Arc::new(round);
+        if parts.are_whole() && !self.options.capture {
+            self.lasts[gi].put(f.rounds.len(), done, Last { draft, parts, round: round.clone() });
+        }
         Ok(self.cache(gi).put(key.to_vec(), round))
+    }
+
+    /// States that may grow in place in a graph: they are inputs of the model.
+    fn growing(&self, gi: usize) -> &[Growing] {
+        if gi == 0 && self.grows() { &self.growing } else { &[] }
+    }
+
+    /// The next round of a graph from nothing.
+    fn draft(&self, gi: usize, f: &Frame<'_, '_>, done: &[bool]) -> Result<Draft, RuntimeError> {
+        let basis = self.basis(gi);
+        let plan = |growing| draft(&basis, &f.vals, done, growing).map_err(|e| self.in_branch(gi, e));
+        let d = plan(self.growing(gi))?;
+        if !d.refused {
+            return Ok(d);
+        }
+        self.grows.store(false, Ordering::Relaxed);
+        plan(&[])
+    }
+
+    /// The next round of a graph from the last one; None: it has to be made from nothing, which also
+    /// tells what is wrong with it.
+    fn amended(
+        &self,
+        id: u64,
+        gi: usize,
+        f: &Frame<'_, '_>,
+        (done, last): (&[bool], Last),
+        load: &Loader<'_>,
+    ) -> Option<(Round, Draft, Parts)> {
+        let Last { draft, parts, round } = last;
+        let amended = amend(&self.basis(gi), &f.vals, done, self.growing(gi), draft)?;
+        build::amended(id, f.graph, amended, (&round, parts), load).ok().flatten()
     }
 
     /// Executes a node on the host.

@@ -1,0 +1,220 @@
+//! A plan for other sizes from the last one (a token more of a decoder): what hangs on sizes, or on
+//! values that decide sizes, that are others now is found anew, everything else is what it was.
+//!
+//! Only the sizes of a plan may change so. Where a node would be executed in another way (launched
+//! for known, another number of tasks, another value's memory), the plan is made from nothing: order,
+//! streams, events and lives are therefore those of a plan that was made from nothing, and what is
+//! found of a node is found by the same function.
+use super::decide::{Found, Task};
+use super::graph::Kind;
+use super::growth::Growing;
+use super::plan::{Basis, Draft, Home, Launched, Planner, held_of, keyed};
+use super::sequence;
+use super::value::{Tensor, Value};
+use ge_plugin_api::types::{ConstTensor, Shape, TensorDesc};
+
+/// How a node is executed in the last plan.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Was {
+    /// It waits for a later round.
+    Later,
+    /// With the launches, without one of its own.
+    Done,
+    /// As the launch of this number.
+    Launch(usize),
+    /// By the host.
+    Host,
+}
+
+/// The plan `last` for the values that are there now, and which of its launches are others; None:
+/// it is not the same plan with other sizes. `done`: nodes of earlier rounds.
+pub(crate) fn amend(
+    basis: &Basis<'_>,
+    vals: &[Option<Value<'_>>],
+    done: &[bool],
+    growing: &[Growing],
+    last: Draft,
+) -> Option<(Draft, Vec<bool>)> {
+    if last.full || last.refused || !last.asked.is_empty() {
+        return None;
+    }
+    let graph = basis.graph;
+    let was = was(&last, done.len());
+    let mut a = Amending {
+        launches: vec![false; last.launches.len()],
+        longer: Vec::with_capacity(last.held.len()),
+        values: vec![false; graph.values()],
+        nodes: vec![false; graph.nodes.len()],
+        p: Planner::new(basis, last, done),
+    };
+    a.given(vals)?;
+    a.states(vals, growing)?;
+    for (i, n) in graph.nodes.iter().enumerate() {
+        let other = |v: &u32| a.values[*v as usize];
+        if n.kind != Kind::Operator || done[i] || !(a.nodes[i] || n.inputs.iter().flatten().any(other)) {
+            continue;
+        }
+        // What the host has for other reasons than its sizes it keeps.
+        if was[i] == Was::Later || !a.p.tensors(n) || sequence::handles(n.op.as_str()) {
+            continue;
+        }
+        if !a.extends(i, was[i]) {
+            let found = a.p.find(i).ok()?;
+            a.takes(i, was[i], found)?;
+        }
+    }
+    Some((a.p.d, a.launches))
+}
+
+/// How each node is executed.
+fn was(last: &Draft, nodes: usize) -> Vec<Was> {
+    let mut was = vec![Was::Later; nodes];
+    last.done.iter().for_each(|n| was[*n as usize] = Was::Done);
+    last.host.iter().for_each(|n| was[*n as usize] = Was::Host);
+    last.launches.iter().enumerate().for_each(|(k, l)| was[l.node as usize] = Was::Launch(k));
+    was
+}
+
+struct Amending<'p> {
+    p: Planner<'p>,
+    /// Values of which something else is known than before.
+    values: Vec<bool>,
+    /// Nodes that have to be looked at whatever they read.
+    nodes: Vec<bool>,
+    /// Launches that are others.
+    launches: Vec<bool>,
+    /// States that have more or fewer rows in the same room: the concatenation that writes behind one,
+    /// its number, and its rows before.
+    longer: Vec<(u32, usize, u64)>,
+}
+
+impl Amending<'_> {
+    /// What the round begins with.
+    fn given(&mut self, vals: &[Option<Value<'_>>]) -> Option<()> {
+        for (v, value) in vals.iter().enumerate() {
+            match value {
+                None if self.p.d.home[v] == Home::Before => return None,
+                None => {}
+                Some(_) if self.p.d.home[v] != Home::Before => return None,
+                Some(value) => match (value.tensor(), &self.p.d.desc[v]) {
+                    (None, None) => {}
+                    (Some(t), Some(d)) if d.dtype == t.dtype => self.tensor(v, t),
+                    _ => return None,
+                },
+            }
+        }
+        Some(())
+    }
+
+    /// Sizes of a tensor, and its bytes where they are part of what the plan is known by.
+    fn tensor(&mut self, v: usize, t: &Tensor<'_>) {
+        let d = &mut self.p.d;
+        let sizes = d.desc[v].as_ref().map(|d| d.shape.dims()).unwrap_or_default();
+        if !(sizes.len() == t.dims.len() && sizes.iter().zip(t.dims.iter()).all(|(a, b)| a.size() == Some(*b))) {
+            d.desc[v] = Some(t.desc());
+            self.values[v] = true;
+        }
+        let bytes = keyed(self.p.graph, v, t.dtype, || t.bytes());
+        let known = d.known[v].as_ref().and_then(ConstTensor::bytes);
+        if self.values[v] || bytes != known.as_ref().map(|b| b.as_slice()) {
+            self.values[v] |= bytes.is_some() || known.is_some();
+            d.known[v] = if bytes.is_some() { t.to_constant() } else { None };
+        }
+    }
+
+    /// The states that grow in place: the same ones, each in its room.
+    fn states(&mut self, vals: &[Option<Value<'_>>], growing: &[Growing]) -> Option<()> {
+        let tensors = vals.iter().enumerate().filter_map(|(v, value)| Some((v as u32, value.as_ref()?.tensor()?)));
+        let mut held = self.p.d.held.iter_mut().enumerate();
+        for (v, t) in tensors {
+            let Some(now) = held_of(t, v, growing) else { continue };
+            let (k, h) = held.next().filter(|(_, h)| h.of.value == v)?;
+            if (h.room, h.rows, h.row_bytes) != (now.room, now.rows, now.row_bytes) {
+                if (h.room, h.row_bytes) == (now.room, now.row_bytes) {
+                    self.longer.push((h.of.concat, k, h.rows));
+                }
+                (h.room, h.rows, h.row_bytes) = (now.room, now.rows, now.row_bytes);
+                self.nodes[h.of.concat as usize] = true;
+                for r in &h.of.readers {
+                    self.nodes[r.node as usize] = true;
+                }
+            }
+        }
+        held.next().is_none().then_some(())
+    }
+
+    /// A concatenation that writes the same rows behind a state in the same room, only further down;
+    /// false: it is none, or writes others.
+    fn extends(&mut self, i: usize, was: Was) -> bool {
+        let Some((_, h, before)) = self.longer.iter().find(|l| l.0 == i as u32).copied() else { return false };
+        let Was::Launch(k) = was else { return false };
+        let (n, h) = (&self.p.graph.nodes[i], &self.p.d.held[h]);
+        let mut rest = n.inputs.iter().skip(1).flatten();
+        if rest.any(|v| self.values[*v as usize]) {
+            return false;
+        }
+        let longer = |d: &TensorDesc| {
+            let mut dims = d.shape.sizes()?;
+            let rows = dims.get_mut(h.of.axis)?;
+            *rows = rows.checked_sub(before)?.checked_add(h.rows).filter(|r| *r <= h.room[1])?;
+            Some(TensorDesc { shape: Shape::of(&dims), ..d.clone() })
+        };
+        let result = h.of.result;
+        let (desc, place) = (self.p.d.desc[result as usize].as_ref().and_then(longer), h.rows.checked_mul(h.row_bytes));
+        let (Some(desc), Some(place), Some(p)) = (desc, place, &mut self.p.d.launches[k].pieces) else { return false };
+        p.moves_output(place);
+        self.launches[k] = true;
+        self.is(result, desc, None);
+        true
+    }
+
+    /// Puts what was found of a node in the place of what it was; None: it is something else.
+    fn takes(&mut self, i: usize, was: Was, found: Found) -> Option<()> {
+        let outputs = &self.p.graph.nodes[i].outputs;
+        let all = |d: &Draft, home: Home| outputs.iter().all(|v| d.home[*v as usize] == home);
+        match (was, found) {
+            (Was::Done, Found::Known(values)) if all(&self.p.d, Home::Known) => {
+                for (v, t) in outputs.iter().zip(values) {
+                    self.is(*v, t.desc(), Some(t));
+                }
+            }
+            (Was::Done, Found::View(root, descs, known)) if all(&self.p.d, Home::ViewOf(root)) => {
+                for (v, d) in outputs.iter().zip(descs) {
+                    self.is(*v, d, known.clone());
+                }
+            }
+            (Was::Launch(k), Found::Launch(task)) if all(&self.p.d, task.home) => {
+                let Task { launch, bound, pieces, copies, outs, .. } = *task;
+                let of = &self.p.d.launches[k];
+                let alike = of.pieces.is_some() == pieces.is_some()
+                    && of.launch.tasks.len() == launch.tasks.len()
+                    && of.launch.workspaces.len() == launch.workspaces.len();
+                if !alike || !copies.is_empty() {
+                    return None;
+                }
+                for (v, d) in outputs.iter().zip(outs.iter()) {
+                    self.is(*v, d.clone(), None);
+                }
+                self.p.d.launches[k] = Launched { node: i as u32, launch, bound, pieces, copies };
+                self.launches[k] = true;
+            }
+            (Was::Host, Found::Host) => {}
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// Notes what a value is and what is known of it.
+    fn is(&mut self, v: u32, desc: TensorDesc, known: Option<ConstTensor>) {
+        let v = v as usize;
+        let d = &mut self.p.d;
+        let bytes = |t: &Option<ConstTensor>| t.as_ref().and_then(ConstTensor::bytes);
+        let same = d.desc[v].as_ref() == Some(&desc)
+            && bytes(&d.known[v]).as_ref().map(|b| b.as_slice()) == bytes(&known).as_ref().map(|b| b.as_slice());
+        if !same {
+            d.desc[v] = Some(desc);
+            d.known[v] = known;
+            self.values[v] = true;
+        }
+    }
+}

@@ -1,0 +1,329 @@
+//! What planning finds of one node: what the plan knows itself, what is other memory, what is
+//! launched and how, and what is the host's. The plan is not changed by it, so that a plan for other
+//! sizes can ask once more for the nodes that they change, and for no other (`amend.rs`).
+use super::graph::{Kind, Node, SIZES};
+use super::growth::Reader;
+use super::held::{self, Given, Held};
+use super::launch::{self, Launch};
+use super::pieces::{self, Cut, Pieced};
+use super::plan::{Home, Planner, infer, nobody};
+use super::tiling::{self, Tiled};
+use super::value::Tensor;
+use super::view::OneNode;
+use crate::error::RuntimeError;
+use crate::several::Bound;
+use ge_plugin_api::kernel::{HostTensor, TensorView};
+use ge_plugin_api::ops::flags;
+use ge_plugin_api::types::{Blob, ConstTensor, DType, Key, Shape, TensorDesc};
+use std::sync::{Arc, OnceLock};
+
+/// Results that are computed while planning are at most this large.
+const FOLD_BYTES: u64 = 4096;
+
+/// What planning finds of a node.
+pub(crate) enum Found {
+    /// The plan itself knows what it gives.
+    Known(Vec<ConstTensor>),
+    /// What it gives is another value's memory, under these descriptors; its bytes where they are
+    /// known.
+    View(u32, Vec<TensorDesc>, Option<ConstTensor>),
+    /// It is launched.
+    Launch(Box<Task>),
+    /// The host executes it.
+    Host,
+    /// It waits until these values are known.
+    Asks(Vec<u32>),
+    /// A state cannot grow in place here.
+    Refused,
+}
+
+/// How a node is launched.
+pub(crate) struct Task {
+    pub(crate) launch: Arc<Launch>,
+    /// Its tasks as its executor has bound them.
+    pub(crate) bound: Arc<[OnceLock<Bound>]>,
+    /// How it runs piece by piece, if it does.
+    pub(crate) pieces: Option<Box<Pieced>>,
+    /// What copies the inputs that it writes over, by the input's number.
+    pub(crate) copies: Vec<(usize, Arc<Launch>)>,
+    /// What it gives, and where that is.
+    pub(crate) outs: Arc<[TensorDesc]>,
+    pub(crate) home: Home,
+}
+
+impl Planner<'_> {
+    /// What an operator is found to be with the values that are at hand.
+    ///
+    /// # Errors
+    /// Its inputs do not fit, or nothing can compute it.
+    pub(crate) fn find(&self, i: usize) -> Result<Found, RuntimeError> {
+        if let Some(found) = self.of_state(i)? {
+            return Ok(found);
+        }
+        let n = &self.graph.nodes[i];
+        if let Some(t) = self.sizes(n) {
+            return Ok(Found::Known(vec![t]));
+        }
+        if self.is_before_a_write(i) {
+            let from = n.inputs[0].unwrap_or_default();
+            let d = self.d.desc(self.graph, from).cloned().unwrap_or_default();
+            return Ok(Found::View(self.root(from), vec![d], None));
+        }
+        let key = tiling::key(self.graph, n, &self.d.desc, &self.d.known);
+        if let Some(t) = key.as_ref().and_then(|k| self.tilings.of(self.graph, i as u32, k)) {
+            return self.launched(n, t);
+        }
+        let mut one = self.one(n);
+        let outs = self.infer(n, &one)?;
+        let is_static = outs.iter().all(TensorDesc::is_static);
+        if !is_static || n.flags & flags::DATA_DEPENDENT_SHAPE != 0 {
+            let asked = n.value_inputs.iter().filter_map(|i| *n.inputs.get(*i)?);
+            let asked: Vec<u32> = asked.filter(|v| self.is_made(*v)).collect();
+            return Ok(if asked.is_empty() || is_static { Found::Host } else { Found::Asks(asked) });
+        }
+        if let Some(values) = self.fold(n, &outs)? {
+            return Ok(Found::Known(values));
+        }
+        if outs.iter().any(|d| d.dtype == DType::STRING) {
+            return Ok(Found::Host);
+        }
+        let input = n.inputs.first().copied().flatten();
+        let shows = n.flags & flags::VIEW != 0 || self.moves_nothing(n);
+        if let Some((from, d)) = input.zip(outs.first()).filter(|_| shows && outs.len() == 1) {
+            let bytes = self.d.desc(self.graph, from).and_then(TensorDesc::data_bytes);
+            if bytes.is_some() && bytes == d.data_bytes() {
+                let dims = d.shape.sizes().unwrap_or_default();
+                let known = self.d.known(self.graph, from).and_then(ConstTensor::bytes);
+                let known = known.and_then(|b| ConstTensor::new(d.dtype, &dims, b));
+                return Ok(Found::View(self.root(from), outs, known));
+            }
+        }
+        one.outputs = outs.clone();
+        let view = one.graph();
+        let engine = self.engines.get(i).map_or("", String::as_str);
+        match launch::find(self.tools, &one.node(&view), engine, &self.graph.read(n))? {
+            Ok(launch) => {
+                let tiled = Tiled::new(outs.into(), Arc::new(launch));
+                if let Some(key) = key {
+                    self.tilings.found(self.graph, i as u32, key, &tiled);
+                }
+                self.launched(n, tiled)
+            }
+            Err(_) if self.tools.host(n.op.as_str()).is_some() => Ok(Found::Host),
+            Err(why) => Err(nobody(n, &why)),
+        }
+    }
+
+    /// The value in whose memory a value lies.
+    fn root(&self, v: u32) -> u32 {
+        if let Home::ViewOf(root) = self.d.home[v as usize] { root } else { v }
+    }
+
+    /// What a node is that writes behind a state, or reads it piece by piece; None: it is neither.
+    fn of_state(&self, i: usize) -> Result<Option<Found>, RuntimeError> {
+        if self.d.held.is_empty() {
+            return Ok(None);
+        }
+        let n = &self.graph.nodes[i];
+        let at = i as u32;
+        let grown = |h: &&Held| self.d.home[h.of.result as usize] == Home::InPlace(h.of.value);
+        if let Some(h) = self.d.held.iter().find(|h| h.of.concat == at) {
+            let one = self.given(n);
+            let outs = self.infer(n, &self.node(n, &one))?;
+            let rows = outs.first().and_then(|d| d.shape.sizes()?.get(h.of.axis).copied());
+            if rows.is_none_or(|r| r > h.room[1]) {
+                return Ok(None);
+            }
+            let cut = outs.first().and_then(|d| h.extend(n, &one, d));
+            let made = self.cut(i, cut.as_ref(), &outs, Home::InPlace(h.of.value))?;
+            return Ok(Some(made.unwrap_or(Found::Refused)));
+        }
+        let through = |h: &&Held| h.of.by_pieces && h.of.readers.iter().any(|r| r.through == Some(at));
+        if let Some(result) = self.d.held.iter().filter(grown).find(through).map(|h| h.of.result) {
+            let outs = self.infer(n, &self.one(n))?;
+            return Ok(Some(Found::View(result, outs, None)));
+        }
+        let by_pieces = self.d.held.iter().filter(grown).filter(|h| h.of.by_pieces);
+        let readers = |h: &'_ Held| h.of.readers.iter().filter(|r| r.node == at).cloned().collect::<Vec<_>>();
+        let states: Vec<(Held, Reader)> =
+            by_pieces.flat_map(|h| readers(h).into_iter().map(|r| (h.clone(), r))).collect();
+        if states.is_empty() {
+            return Ok(None);
+        }
+        let one = self.given(n);
+        let outs = self.infer(n, &self.node(n, &one))?;
+        let cut = outs.first().and_then(|d| held::reading(&states, n, &one, d));
+        Ok(Some(self.cut(i, cut.as_ref(), &outs, Home::Made)?.unwrap_or(Found::Refused)))
+    }
+
+    /// The launch of a node piece by piece, where an engine can.
+    fn cut(
+        &self,
+        i: usize,
+        cut: Option<&Cut<'_>>,
+        outs: &[TensorDesc],
+        home: Home,
+    ) -> Result<Option<Found>, RuntimeError> {
+        let Some(cut) = cut.filter(|_| outs.len() == 1) else { return Ok(None) };
+        let Some(one) = self.piece(i, cut)? else { return Ok(None) };
+        let Some((launch, pieces)) = pieces::find(self.tools, cut, one) else { return Ok(None) };
+        let (launch, bound, pieces) = (Arc::new(launch), Arc::from([]), Some(Box::new(pieces)));
+        let task = Task { launch, bound, pieces, copies: Vec::new(), outs: outs.into(), home };
+        Ok(Some(Found::Launch(Box::new(task))))
+    }
+
+    /// What one piece of a node runs as, which is often what it ran as in the step before.
+    fn piece(&self, i: usize, cut: &Cut<'_>) -> Result<Option<Tiled>, RuntimeError> {
+        let key = tiling::key_of_piece(cut);
+        if let Some(t) = key.as_ref().and_then(|k| self.tilings.of(self.graph, i as u32, k)) {
+            return Ok(Some(t));
+        }
+        let engine = self.engines.get(i).map_or("", String::as_str);
+        let Some(launch) = pieces::ask(self.tools, cut, engine)? else { return Ok(None) };
+        let tiled = Tiled::new(Arc::new([]), Arc::new(launch));
+        if let Some(key) = key {
+            self.tilings.found(self.graph, i as u32, key, &tiled);
+        }
+        Ok(Some(tiled))
+    }
+
+    /// Whether a node moves axes of one place alone, so that nothing lies elsewhere behind it.
+    fn moves_nothing(&self, n: &Node) -> bool {
+        let perm = n.attrs.ints("perm").filter(|_| n.op.as_str() == "TransposeD");
+        let dims = n.inputs.first().copied().flatten().and_then(|v| self.d.desc(self.graph, v)?.shape.sizes());
+        let Some((perm, dims)) = perm.zip(dims) else { return false };
+        let size = |axis: &usize| dims.get(*axis).is_some_and(|d| *d != 1);
+        let axes = perm.iter().filter_map(|p| usize::try_from(*p).ok()).filter(size);
+        perm.len() == dims.len() && axes.is_sorted()
+    }
+
+    /// Whether a node copies what its one reader writes over: that has a copy of its own.
+    fn is_before_a_write(&self, i: usize) -> bool {
+        let n = &self.graph.nodes[i];
+        let (&[Some(_)], &[out]) = (&n.inputs[..], &n.outputs[..]) else { return false };
+        let &[reader] = &self.graph.readers[out as usize][..] else { return false };
+        let reader = &self.graph.nodes[reader as usize];
+        n.op.as_str() == "Identity"
+            && reader.kind == Kind::Operator
+            && reader.written.iter().any(|k| reader.inputs.get(*k) == Some(&Some(out)))
+            && !self.graph.outputs.contains(&out)
+    }
+
+    /// A node that is launched as a whole.
+    fn launched(&self, n: &Node, tiled: Tiled) -> Result<Found, RuntimeError> {
+        let mut copies = Vec::with_capacity(n.written.len());
+        for k in &n.written {
+            let Some(copy) = self.copy_of(n, *k)? else {
+                if self.tools.host(n.op.as_str()).is_none() {
+                    return Err(nobody(n, &["no engine copies what it writes over".to_owned()]));
+                }
+                return Ok(Found::Host);
+            };
+            copies.push((*k, Arc::new(copy)));
+        }
+        let Tiled { outs, launch, bound } = tiled;
+        Ok(Found::Launch(Box::new(Task { launch, bound, pieces: None, copies, outs, home: Home::Made })))
+    }
+
+    /// What copies an input of a node; None: no engine does, with tasks alone.
+    fn copy_of(&self, n: &Node, k: usize) -> Result<Option<Launch>, RuntimeError> {
+        let given = self.given(n).into_iter().skip(k).take(1).map(|g| g.map(|(v, d, _)| (v, d, None)));
+        let given: Vec<Option<(u32, TensorDesc, Option<ConstTensor>)>> = given.collect();
+        let out = given.iter().flatten().map(|g| g.1.clone()).collect();
+        let one = OneNode::new(&n.name, (Key::new("Identity"), 0), &[], &given, out);
+        let view = one.graph();
+        let found = launch::find(self.tools, &one.node(&view), "", &[true])?;
+        Ok(found.ok().filter(|l| l.workspaces.is_empty() && l.tasks.len() == 1))
+    }
+
+    /// Whether a launch of this round computes a value.
+    fn is_made(&self, v: u32) -> bool {
+        match self.d.home[v as usize] {
+            Home::Made | Home::InPlace(_) => true,
+            Home::ViewOf(root) => matches!(self.d.home[root as usize], Home::Made | Home::InPlace(_)),
+            _ => false,
+        }
+    }
+    /// A node as plugins see it now.
+    fn one<'n>(&self, n: &'n Node) -> OneNode<'n> {
+        self.node(n, &self.given(n))
+    }
+    /// What a node reads.
+    fn given(&self, n: &Node) -> Vec<Option<(u32, TensorDesc, Option<ConstTensor>)>> {
+        let input = |v: &Option<u32>| {
+            let v = (*v)?;
+            let desc = self.d.desc(self.graph, v).cloned().unwrap_or_default();
+            Some((v, desc, self.d.known(self.graph, v).cloned()))
+        };
+        n.inputs.iter().map(input).collect()
+    }
+    fn node<'n>(&self, n: &'n Node, inputs: &Given) -> OneNode<'n> {
+        let open = |d: &TensorDesc| TensorDesc { shape: Shape::unranked(), ..d.clone() };
+        OneNode::new(&n.name, (n.op, n.flags), n.attrs.as_slice(), inputs, n.descs.iter().map(open).collect())
+    }
+    fn infer(&self, n: &Node, one: &OneNode<'_>) -> Result<Vec<TensorDesc>, RuntimeError> {
+        infer(self.tools, n, one)
+    }
+
+    /// What an operator that reads sizes alone gives.
+    fn sizes(&self, n: &Node) -> Option<ConstTensor> {
+        if !SIZES.contains(&n.op.as_str()) || n.outputs.len() != 1 {
+            return None;
+        }
+        let d = self.d.desc(self.graph, n.inputs.first().copied().flatten()?)?;
+        let sizes = d.shape.sizes_i64()?;
+        let rank = sizes.len() as i64;
+        let clamp = |v: i64| usize::try_from((if v < 0 { v + rank } else { v }).clamp(0, rank)).unwrap_or(0);
+        let (dims, values) = match n.op.as_str() {
+            "Shape" => {
+                let start = clamp(n.attrs.int("start").unwrap_or(0));
+                let end = clamp(n.attrs.int("end").unwrap_or(rank)).max(start);
+                (vec![(end - start) as u64], sizes[start..end].to_vec())
+            }
+            "Rank" => (Vec::new(), vec![rank]),
+            "Size" => (Vec::new(), vec![i64::try_from(d.shape.count()?).ok()?]),
+            _ => return None,
+        };
+        match n.descs.first()?.dtype {
+            DType::I32 => {
+                let v = values.iter().map(|v| i32::try_from(*v).ok()).collect::<Option<Vec<_>>>()?;
+                ConstTensor::of(&dims, &v)
+            }
+            DType::I64 => ConstTensor::of(&dims, &values),
+            _ => None,
+        }
+    }
+
+    /// Computes a node while planning, where it is small and all that it reads is known.
+    fn fold(&self, n: &Node, outs: &[TensorDesc]) -> Result<Option<Vec<ConstTensor>>, RuntimeError> {
+        let bytes: u64 = outs.iter().map(|d| d.data_bytes().unwrap_or(u64::MAX)).fold(0, u64::saturating_add);
+        let empty = |d: &TensorDesc| ConstTensor::new(d.dtype, &d.shape.sizes()?, Blob::empty());
+        if bytes == 0 && (n.flags & flags::STATEFUL == 0 || n.flags & flags::REFERENCE != 0) {
+            return Ok(outs.iter().map(empty).collect());
+        }
+        let known = n.inputs.iter().flatten().all(|v| self.d.known(self.graph, *v).is_some());
+        let fixed = n.flags & (flags::RANDOM | flags::STATEFUL | flags::COMMUNICATION) == 0;
+        // Reals are left to the kernels that compute them in a static model, unless a shape hangs
+        // on them.
+        let wanted = n.outputs.iter().any(|v| self.graph.wanted[*v as usize]);
+        let whole = outs.iter().all(|d| d.dtype.is_int() || d.dtype == DType::BOOL);
+        if !known || !fixed || bytes > FOLD_BYTES || !(wanted || whole) {
+            return Ok(None);
+        }
+        let Some(host) = self.tools.host(n.op.as_str()) else { return Ok(None) };
+        let mut inputs = Vec::with_capacity(n.inputs.len());
+        for v in &n.inputs {
+            let tensor = v.and_then(|v| self.d.known(self.graph, v));
+            let t = tensor.map(|t| (t, t.bytes().unwrap_or(Blob::empty())));
+            inputs.push(t);
+        }
+        let copies: Vec<Option<HostTensor>> = inputs
+            .iter()
+            .map(|i| i.as_ref().map(|(t, b)| HostTensor::from_bytes(t.dtype, &t.dims, b)).transpose())
+            .collect::<Result<_, _>>()?;
+        let views: Vec<Option<TensorView<'_>>> = copies.iter().map(|t| t.as_ref().map(HostTensor::view)).collect();
+        let types: Vec<DType> = outs.iter().map(|d| d.dtype).collect();
+        let made = host.run_host_kernel(n.op.as_str(), &n.name, &n.attrs, &views, &types)?;
+        Ok(made.into_iter().map(|t| Tensor::made(t).to_constant()).collect())
+    }
+}
