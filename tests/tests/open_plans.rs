@@ -2,6 +2,9 @@
 use crate::executors::{Writer, chance, given, loaded, opened, seen};
 use crate::open_streams::{PARALLEL, SEVERAL, compiled, spread};
 use ge::session::Model;
+use ge_plugin_api::kernel::HostTensor;
+use ge_plugin_api::types::DType;
+use ge_runtime::RunOptions;
 use ge_tests::long;
 
 /// Sizes that follow each other: a little more each time, as in a decoder, and far apart.
@@ -36,4 +39,54 @@ fn a_plan_of_the_one_before_gives_what_one_from_nothing_gives() {
         amended += kept.iter().map(Model::plans_amended).sum::<u64>();
     }
     assert!(amended > 100, "{amended}");
+}
+
+/// Where sizes decide a branch that is nothing but values under other sizes, the plan takes it: one
+/// launch, and what is behind it belongs to the same round.
+#[test]
+fn branches_that_sizes_decide_are_taken_while_a_run_is_planned() {
+    let s = opened(&[]);
+    let text = "graph @main(%x: f32[n,3]) {
+          %a = Neg(%x) : f32[n,3]
+          %s = Shape(%a) {dtype = i64} : i64[2]
+          %z = Const() {value = dense<i64[]: 0>} : i64[]
+          %one = Const() {value = dense<i64[]: 1>} : i64[]
+          %n = GatherV2(%s, %z, %z) : i64[]
+          %is = Equal(%n, %one) : bool[]
+          %y = If(%is, %a, %x) {then_branch = @t, else_branch = @e} : f32[...], f32[...]
+          %b = Exp(%y#0) : f32[...]
+          return %b, %y#1 }
+        graph @t(%p: f32[n,3], %q: f32[n,3]) {
+          %r = Squeeze(%p) {axis = [0]} : f32[...]
+          return %r, %q }
+        graph @e(%p: f32[n,3], %q: f32[n,3]) {
+          %k = Const() {value = dense<i64[1]: -1>} : i64[1]
+          %r = Reshape(%q, %k) : f32[?]
+          return %p, %r }";
+    let m = compiled(&s, text, &[]);
+    let round = &s.exec_of(&m).unwrap().main[0].rounds;
+    assert!(round.len() == 1 && round[0].host.is_empty(), "{round:?}");
+    let m = loaded(&s, &m, 0, false);
+    let mut next = chance(1);
+    for rows in [1u64, 2, 3, 1, 5, 1] {
+        let x: Vec<f32> = (0..rows * 3).map(|_| next(7) as f32 - 3.0).collect();
+        let bytes: Vec<u8> = x.iter().flat_map(|v| v.to_le_bytes()).collect();
+        let x = [HostTensor::from_bytes(DType::F32, &[rows, 3], &bytes).unwrap()];
+        for profile in [false, true] {
+            let ran = m.run_views(&[x[0].view()], RunOptions { profile }).unwrap();
+            let f32s = |k: usize| -> Vec<f32> {
+                ran.outputs[k].bytes().as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect()
+            };
+            let dims: Vec<&[u64]> = ran.outputs.iter().map(|t| &t.dims[..]).collect();
+            let (own, flat) = ([rows, 3], [rows * 3]);
+            let want: [&[u64]; 2] = if rows == 1 { [&flat, &own] } else { [&own, &flat] };
+            assert_eq!(dims, want);
+            let given: Vec<f32> = bytes.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect();
+            assert_eq!(f32s(1), given);
+            for (y, x) in f32s(0).iter().zip(&given) {
+                assert!((y - (-x).exp()).abs() <= 1e-6 * (-x).exp(), "{y} {x}");
+            }
+            assert_eq!(ran.parts.len(), usize::from(profile));
+        }
+    }
 }

@@ -9,7 +9,6 @@ use super::decide::{Found, Task};
 use super::graph::Kind;
 use super::growth::Growing;
 use super::plan::{Basis, Draft, Home, Launched, Planner, held_of, keyed};
-use super::sequence;
 use super::value::{Tensor, Value};
 use ge_plugin_api::types::{ConstTensor, Shape, TensorDesc};
 
@@ -38,7 +37,7 @@ pub(crate) fn amend(
     if last.full || last.refused || !last.asked.is_empty() {
         return None;
     }
-    let graph = basis.graph;
+    let graph = basis.graph();
     let was = was(&last, done.len());
     let mut a = Amending {
         launches: vec![false; last.launches.len()],
@@ -51,15 +50,12 @@ pub(crate) fn amend(
     a.states(vals, growing)?;
     for (i, n) in graph.nodes.iter().enumerate() {
         let other = |v: &u32| a.values[*v as usize];
-        if n.kind != Kind::Operator || done[i] || !(a.nodes[i] || n.inputs.iter().flatten().any(other)) {
-            continue;
-        }
-        // What the host has for other reasons than its sizes it keeps.
-        if was[i] == Was::Later || !a.p.tensors(n) || sequence::handles(n.op.as_str()) {
+        let asked = matches!(n.kind, Kind::Operator | Kind::Choice) && was[i] != Was::Later && !done[i];
+        if !asked || !(a.nodes[i] || n.inputs.iter().flatten().any(other)) {
             continue;
         }
         if !a.extends(i, was[i]) {
-            let found = a.p.find(i).ok()?;
+            let found = a.p.fate(i).ok()?;
             a.takes(i, was[i], found)?;
         }
     }
@@ -173,14 +169,12 @@ impl Amending<'_> {
         let outputs = &self.p.graph.nodes[i].outputs;
         let all = |d: &Draft, home: Home| outputs.iter().all(|v| d.home[*v as usize] == home);
         match (was, found) {
-            (Was::Done, Found::Known(values)) if all(&self.p.d, Home::Known) => {
-                for (v, t) in outputs.iter().zip(values) {
-                    self.is(*v, t.desc(), Some(t));
-                }
-            }
-            (Was::Done, Found::View(root, descs, known)) if all(&self.p.d, Home::ViewOf(root)) => {
-                for (v, d) in outputs.iter().zip(descs) {
-                    self.is(*v, d, known.clone());
+            (Was::Done, Found::Plain(values)) => {
+                for (v, plain) in outputs.iter().zip(values) {
+                    if self.p.d.home[*v as usize] != plain.home {
+                        return None;
+                    }
+                    self.is(*v, plain.desc, plain.known);
                 }
             }
             (Was::Launch(k), Found::Launch(task)) if all(&self.p.d, task.home) => {

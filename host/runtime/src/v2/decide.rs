@@ -18,15 +18,12 @@ use ge_plugin_api::types::{Blob, ConstTensor, DType, Key, Shape, TensorDesc};
 use std::sync::{Arc, OnceLock};
 
 /// Results that are computed while planning are at most this large.
-const FOLD_BYTES: u64 = 4096;
+pub(crate) const FOLD_BYTES: u64 = 4096;
 
 /// What planning finds of a node.
 pub(crate) enum Found {
-    /// The plan itself knows what it gives.
-    Known(Vec<ConstTensor>),
-    /// What it gives is another value's memory, under these descriptors; its bytes where they are
-    /// known.
-    View(u32, Vec<TensorDesc>, Option<ConstTensor>),
+    /// It needs neither a launch nor the host.
+    Plain(Vec<Plain>),
     /// It is launched.
     Launch(Box<Task>),
     /// The host executes it.
@@ -35,6 +32,25 @@ pub(crate) enum Found {
     Asks(Vec<u32>),
     /// A state cannot grow in place here.
     Refused,
+}
+
+/// A value that is there without a launch: the plan knows it, or it is another value's memory.
+pub(crate) struct Plain {
+    pub(crate) home: Home,
+    pub(crate) desc: TensorDesc,
+    /// Its bytes where they are known.
+    pub(crate) known: Option<ConstTensor>,
+}
+
+impl Plain {
+    /// A value that the plan knows.
+    pub(crate) fn known(t: ConstTensor) -> Plain {
+        Plain { home: Home::Known, desc: t.desc(), known: Some(t) }
+    }
+    /// Another value's memory.
+    fn view(root: u32, desc: TensorDesc, known: Option<ConstTensor>) -> Plain {
+        Plain { home: Home::ViewOf(root), desc, known }
+    }
 }
 
 /// How a node is launched.
@@ -62,12 +78,12 @@ impl Planner<'_> {
         }
         let n = &self.graph.nodes[i];
         if let Some(t) = self.sizes(n) {
-            return Ok(Found::Known(vec![t]));
+            return Ok(Found::Plain(vec![Plain::known(t)]));
         }
         if self.is_before_a_write(i) {
             let from = n.inputs[0].unwrap_or_default();
             let d = self.d.desc(self.graph, from).cloned().unwrap_or_default();
-            return Ok(Found::View(self.root(from), vec![d], None));
+            return Ok(Found::Plain(vec![Plain::view(self.root(from), d, None)]));
         }
         let key = tiling::key(self.graph, n, &self.d.desc, &self.d.known);
         if let Some(t) = key.as_ref().and_then(|k| self.tilings.of(self.graph, i as u32, k)) {
@@ -82,7 +98,7 @@ impl Planner<'_> {
             return Ok(if asked.is_empty() || is_static { Found::Host } else { Found::Asks(asked) });
         }
         if let Some(values) = self.fold(n, &outs)? {
-            return Ok(Found::Known(values));
+            return Ok(Found::Plain(values.into_iter().map(Plain::known).collect()));
         }
         if outs.iter().any(|d| d.dtype == DType::STRING) {
             return Ok(Found::Host);
@@ -95,7 +111,7 @@ impl Planner<'_> {
                 let dims = d.shape.sizes().unwrap_or_default();
                 let known = self.d.known(self.graph, from).and_then(ConstTensor::bytes);
                 let known = known.and_then(|b| ConstTensor::new(d.dtype, &dims, b));
-                return Ok(Found::View(self.root(from), outs, known));
+                return Ok(Found::Plain(vec![Plain::view(self.root(from), d.clone(), known)]));
             }
         }
         one.outputs = outs.clone();
@@ -115,7 +131,7 @@ impl Planner<'_> {
     }
 
     /// The value in whose memory a value lies.
-    fn root(&self, v: u32) -> u32 {
+    pub(crate) fn root(&self, v: u32) -> u32 {
         if let Home::ViewOf(root) = self.d.home[v as usize] { root } else { v }
     }
 
@@ -141,7 +157,7 @@ impl Planner<'_> {
         let through = |h: &&Held| h.of.by_pieces && h.of.readers.iter().any(|r| r.through == Some(at));
         if let Some(result) = self.d.held.iter().filter(grown).find(through).map(|h| h.of.result) {
             let outs = self.infer(n, &self.one(n))?;
-            return Ok(Some(Found::View(result, outs, None)));
+            return Ok(Some(Found::Plain(outs.into_iter().map(|d| Plain::view(result, d, None)).collect())));
         }
         let by_pieces = self.d.held.iter().filter(grown).filter(|h| h.of.by_pieces);
         let readers = |h: &'_ Held| h.of.readers.iter().filter(|r| r.node == at).cloned().collect::<Vec<_>>();

@@ -137,7 +137,7 @@ pub fn describe(m: &CompiledModel, tools: &Tools, cores: usize) -> Result<Exec, 
     let graphs = lower(m, &weights, tools)?;
     let main = graphs.iter().zip(&m.graphs).map(|(g, info)| {
         let engines: Vec<&str> = info.nodes.iter().map(|n| n.engine.as_str()).collect();
-        rounds(g, &engines, tools)
+        rounds(&graphs, g, &engines, tools)
     });
     let (symbols, guards) = symbols(m);
     let executor = Executor::choose(&graphs, tools, cores);
@@ -225,6 +225,7 @@ fn symbols(m: &CompiledModel) -> (Vec<Symbol>, Vec<String>) {
 
 /// A graph while its rounds are followed.
 struct Walk<'w> {
+    graphs: &'w [Graph],
     graph: &'w Graph,
     tools: &'w Tools,
     home: Vec<Home>,
@@ -244,11 +245,18 @@ enum Fate {
     Waits,
 }
 
-fn rounds(graph: &Graph, engines: &[&str], tools: &Tools) -> Rounds {
+/// Whether a graph needs neither a launch nor the host, whatever its sizes, so that a plan can take it
+/// for a choice that sizes decide.
+pub(crate) fn is_plain(graphs: &[Graph], graph: usize, tools: &Tools) -> bool {
+    let found = rounds(graphs, &graphs[graph], &[], tools).rounds;
+    found.len() <= 1 && found.iter().all(|r| r.device.is_empty() && r.host.is_empty())
+}
+
+fn rounds(graphs: &[Graph], graph: &Graph, engines: &[&str], tools: &Tools) -> Rounds {
     let n = graph.values();
     let nodes = graph.nodes.len();
     let (done, launched) = (vec![false; nodes], vec![false; nodes]);
-    let mut w = Walk { graph, tools, home: vec![Home::Nowhere; n], odd: vec![false; n], done, launched };
+    let mut w = Walk { graphs, graph, tools, home: vec![Home::Nowhere; n], odd: vec![false; n], done, launched };
     let name = |v: u32| graph.nodes.iter().find(|n| n.outputs.contains(&v)).map(|n| n.name.clone());
     let deciding = graph.inputs.iter().flatten().filter(|v| graph.wanted[**v as usize]);
     let by_value = deciding.filter_map(|v| name(*v)).collect();
@@ -337,7 +345,18 @@ impl Walk<'_> {
     }
     /// The value that a view shows is where the view is.
     fn of_view(&self, n: &Node) -> Home {
+        if n.kind == Kind::Choice {
+            let made = n.inputs.iter().flatten().any(|v| self.home[*v as usize] == Home::Made);
+            return if made { Home::Made } else { Home::Before };
+        }
         n.inputs.first().copied().flatten().map_or(Home::Made, |v| self.home[v as usize])
+    }
+    /// Whether a plan takes the branch of a choice: sizes decide it, and the branches are nothing but
+    /// other values under other sizes.
+    fn settles(&self, n: &Node) -> bool {
+        let cond = n.inputs.first().copied().flatten().is_some_and(|v| self.home[v as usize] == Home::Known);
+        let odd = n.inputs.iter().skip(1).flatten().chain(&n.outputs).any(|v| self.odd[*v as usize]);
+        cond && !odd && n.graphs.iter().all(|g| is_plain(self.graphs, *g, self.tools))
     }
     /// Whether the plan has a value's bytes.
     fn knows(&self, v: u32) -> bool {
@@ -347,6 +366,7 @@ impl Walk<'_> {
 
     fn fate(&self, n: &Node) -> Fate {
         match n.kind {
+            Kind::Choice if self.settles(n) => return Fate::View,
             Kind::Choice => return Fate::Host("takes a branch"),
             Kind::While | Kind::For => return Fate::Host("turns a loop"),
             Kind::Call => return Fate::Host("calls a graph"),

@@ -3,10 +3,12 @@
 //! values is made, and what was checked before the plan was made is not checked again.
 use super::DynamicModel;
 use super::build::Round;
-use super::graph::{Graph, Kind};
+use super::describe;
+use super::graph::{Graph, Kind, Node};
 use super::key;
 use super::run::Frame;
 use super::sequence;
+use super::tools::Tools;
 use super::value::{Store, Tensor};
 use crate::error::RuntimeError;
 use crate::executor::{Arg, RunOptions, RunOutcome};
@@ -45,10 +47,15 @@ struct Target {
 
 /// Whether a graph may be one round of launches. False: some node of it is the host's whatever the
 /// sizes, so that nobody need look.
-pub(crate) fn may_be(graph: &Graph) -> bool {
-    let launched = |k: Kind| matches!(k, Kind::Data | Kind::Constant | Kind::Output | Kind::Operator);
-    graph.inputs.iter().all(Option::is_some)
-        && graph.nodes.iter().all(|n| launched(n.kind) && !sequence::handles(n.op.as_str()))
+pub(crate) fn may_be(graphs: &[Graph], tools: &Tools) -> bool {
+    let Some(graph) = graphs.first() else { return false };
+    let launched = |n: &Node| match n.kind {
+        Kind::Data | Kind::Constant | Kind::Output => true,
+        Kind::Operator => !sequence::handles(n.op.as_str()),
+        Kind::Choice => n.graphs.iter().all(|g| describe::is_plain(graphs, *g, tools)),
+        _ => false,
+    };
+    graph.inputs.iter().all(Option::is_some) && graph.nodes.iter().all(launched)
 }
 
 impl Direct {

@@ -48,6 +48,8 @@ mod round;
 mod run;
 /// Sequences and optionals.
 mod sequence;
+/// Branches that plans take.
+mod settle;
 /// State in memory with room.
 mod state;
 /// Streams and events of a round.
@@ -163,7 +165,7 @@ impl DynamicModel {
         let grows = AtomicBool::new(true);
         let branches = graph::branches(&graphs);
         let checks = inputs::Checks::new(&compiled);
-        let direct = !options.capture && graphs.first().is_some_and(direct::may_be);
+        let direct = !options.capture && direct::may_be(&graphs, &tools);
         let variables = options.variables.bind(&compiled, options.rank)?;
         let named = graphs.first().map_or(&[][..], |g| &g.variables);
         if !variables.iter().map(|b| &b.info().name).eq(named) {

@@ -78,13 +78,27 @@ pub(crate) struct Draft {
 }
 
 /// What a plan of a graph is made with.
+#[derive(Clone, Copy)]
 pub(crate) struct Basis<'p> {
     pub(crate) tools: &'p Tools,
-    pub(crate) graph: &'p Graph,
-    /// The engine that the compiler named for each node.
-    pub(crate) engines: &'p [String],
-    /// What its nodes ran as in plans before.
-    pub(crate) tilings: &'p Tilings,
+    pub(crate) graphs: &'p [Graph],
+    /// The engine that the compiler named for each node, by graph.
+    pub(crate) engines: &'p [Vec<String>],
+    /// What nodes ran as in plans before, by graph.
+    pub(crate) tilings: &'p [Tilings],
+    /// The number of the graph.
+    pub(crate) at: usize,
+}
+
+impl<'p> Basis<'p> {
+    /// The graph.
+    pub(crate) fn graph(&self) -> &'p Graph {
+        &self.graphs[self.at]
+    }
+    /// The same for another graph.
+    pub(crate) fn of(&self, at: usize) -> Basis<'p> {
+        Basis { at, ..*self }
+    }
 }
 
 /// Plans the next round of a graph. `vals`: what is there; `done`: nodes of earlier rounds;
@@ -98,22 +112,8 @@ pub(crate) fn draft(
     done: &[bool],
     growing: &[Growing],
 ) -> Result<Draft, RuntimeError> {
-    let graph = basis.graph;
-    let n = graph.values();
-    let nothing = Draft {
-        launches: Vec::with_capacity(graph.nodes.len()),
-        streams: Streams::new(Limits::of(&basis.tools.target.soc)),
-        host: Vec::new(),
-        done: Vec::new(),
-        home: vec![Home::Nowhere; n],
-        desc: vec![None; n],
-        known: vec![None; n],
-        asked: Vec::new(),
-        held: Vec::new(),
-        refused: false,
-        full: false,
-    };
-    let mut p = Planner::new(basis, nothing, done);
+    let graph = basis.graph();
+    let mut p = Planner::new(basis, Draft::new(basis), done);
     for (v, value) in vals.iter().enumerate() {
         let Some(value) = value else { continue };
         p.d.home[v] = Home::Before;
@@ -125,31 +125,7 @@ pub(crate) fn draft(
             p.d.held.extend(held_of(t, v as u32, growing));
         }
     }
-    // Constants are at hand in every round.
-    for (v, t) in graph.constants.iter().enumerate() {
-        if t.is_some() {
-            p.d.home[v] = Home::Known;
-        }
-    }
-    for (i, node) in graph.nodes.iter().enumerate() {
-        if done[i] {
-            continue;
-        }
-        if p.d.full || p.d.refused {
-            break;
-        }
-        match node.kind {
-            Kind::Data | Kind::Constant => p.finish(i, None),
-            Kind::Output => {}
-            _ if !p.ready(node) => {}
-            // An optional may hold a tensor, and its operators are no kernels' all the same.
-            Kind::Operator if p.tensors(node) && !sequence::handles(node.op.as_str()) => {
-                let found = p.find(i)?;
-                p.takes(i, found);
-            }
-            _ => p.d.host.push(i as u32),
-        }
-    }
+    p.walk(done)?;
     p.d.held.retain(|h| p.d.home[h.of.result as usize] == Home::InPlace(h.of.value));
     p.d.refused |= p.d.held.iter().flat_map(|h| &h.of.readers).any(|r| !p.planned[r.node as usize]);
     Ok(p.d)
@@ -182,14 +158,42 @@ pub(crate) struct Planner<'p> {
     /// The engine that the compiler named for each node.
     pub(crate) engines: &'p [String],
     pub(crate) tilings: &'p Tilings,
+    /// What it is made with.
+    pub(crate) basis: Basis<'p>,
     /// Nodes that are done with the launches of this round.
     planned: Vec<bool>,
     /// What stands behind which launches.
     behind: Behind,
     pub(crate) d: Draft,
+    /// Nothing but what needs neither a launch nor the host is looked for: the walk ends where
+    /// something does.
+    pub(crate) alone: bool,
 }
 
 impl Draft {
+    /// Nothing of a graph but its constants, which are at hand in every round.
+    pub(crate) fn new(basis: &Basis<'_>) -> Draft {
+        let graph = basis.graph();
+        let n = graph.values();
+        let home = |c: &Option<_>| if c.is_some() { Home::Known } else { Home::Nowhere };
+        Draft {
+            launches: Vec::new(),
+            streams: Streams::new(Limits::of(&basis.tools.target.soc)),
+            host: Vec::new(),
+            done: Vec::new(),
+            home: graph.constants.iter().map(home).collect(),
+            desc: vec![None; n],
+            known: vec![None; n],
+            asked: Vec::new(),
+            held: Vec::new(),
+            refused: false,
+            full: false,
+        }
+    }
+    /// Whether it needs neither a launch nor the host.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.launches.is_empty() && self.host.is_empty() && self.asked.is_empty() && !self.full && !self.refused
+    }
     /// What a value is.
     pub(crate) fn desc<'d>(&'d self, graph: &'d Graph, v: u32) -> Option<&'d TensorDesc> {
         self.desc[v as usize].as_ref().or(graph.fixed[v as usize].as_ref())
@@ -203,12 +207,48 @@ impl Draft {
 impl<'p> Planner<'p> {
     /// A planner that begins with `d`. `done`: nodes of earlier rounds.
     pub(crate) fn new(basis: &Basis<'p>, d: Draft, done: &[bool]) -> Planner<'p> {
-        let &Basis { tools, graph, engines, tilings } = basis;
-        Planner { tools, graph, engines, tilings, planned: done.to_vec(), behind: Behind::new(graph), d }
+        let (graph, basis) = (basis.graph(), *basis);
+        let (engines, tilings) = (&basis.engines[basis.at][..], &basis.tilings[basis.at]);
+        let (planned, behind) = (done.to_vec(), Behind::new(graph));
+        Planner { tools: basis.tools, graph, engines, tilings, basis, planned, behind, d, alone: false }
     }
-    /// A node is done without a launch; `shows`: the value that its output is a view of.
-    fn finish(&mut self, node: usize, shows: Option<u32>) {
-        self.behind.done(self.graph, node as u32, shows);
+    /// Goes over the nodes that earlier rounds have left.
+    ///
+    /// # Errors
+    /// As of [`draft`].
+    pub(crate) fn walk(&mut self, done: &[bool]) -> Result<(), RuntimeError> {
+        for (i, node) in self.graph.nodes.iter().enumerate() {
+            if done[i] {
+                continue;
+            }
+            if self.d.full || self.d.refused || (self.alone && !self.d.is_plain()) {
+                break;
+            }
+            match node.kind {
+                Kind::Data | Kind::Constant => self.finish(i),
+                Kind::Output => {}
+                _ if !self.ready(node) => {}
+                _ => {
+                    let found = self.fate(i)?;
+                    self.takes(i, found);
+                }
+            }
+        }
+        Ok(())
+    }
+    /// What is found of a node that is ready.
+    pub(crate) fn fate(&self, i: usize) -> Result<Found, RuntimeError> {
+        let n = &self.graph.nodes[i];
+        match n.kind {
+            // An optional may hold a tensor, and its operators are no kernels' all the same.
+            Kind::Operator if self.tensors(n) && !sequence::handles(n.op.as_str()) => self.find(i),
+            Kind::Choice => Ok(self.settled(n).map_or(Found::Host, Found::Plain)),
+            _ => Ok(Found::Host),
+        }
+    }
+    /// A node is done without a launch.
+    fn finish(&mut self, node: usize) {
+        self.behind.done(self.graph, node as u32, None);
         self.planned[node] = true;
         self.d.done.push(node as u32);
     }
@@ -228,21 +268,16 @@ impl<'p> Planner<'p> {
     fn takes(&mut self, i: usize, found: Found) {
         let n = &self.graph.nodes[i];
         match found {
-            Found::Known(values) => {
-                for (v, t) in n.outputs.iter().zip(values) {
-                    self.d.desc[*v as usize] = Some(t.desc());
-                    self.d.known[*v as usize] = Some(t);
-                    self.d.home[*v as usize] = Home::Known;
+            Found::Plain(all) => {
+                for (v, plain) in n.outputs.iter().zip(all) {
+                    if let Home::ViewOf(root) = plain.home {
+                        self.behind.shows(*v, root);
+                    }
+                    self.d.home[*v as usize] = plain.home;
+                    self.d.desc[*v as usize] = Some(plain.desc);
+                    self.d.known[*v as usize] = plain.known;
                 }
-                self.finish(i, None);
-            }
-            Found::View(root, descs, known) => {
-                for (v, d) in n.outputs.iter().zip(descs) {
-                    self.d.home[*v as usize] = Home::ViewOf(root);
-                    self.d.desc[*v as usize] = Some(d);
-                    self.d.known[*v as usize] = known.clone();
-                }
-                self.finish(i, Some(root));
+                self.finish(i);
             }
             Found::Launch(task) => self.place(i, *task),
             Found::Host => self.d.host.push(i as u32),

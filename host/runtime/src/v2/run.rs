@@ -189,8 +189,7 @@ impl DynamicModel {
     }
     /// What plans of a graph are made with.
     pub(crate) fn basis(&self, gi: usize) -> Basis<'_> {
-        let (graph, engines, tilings) = (&self.graphs[gi], &self.preferred[gi], &self.tilings[gi]);
-        Basis { tools: &self.tools, graph, engines, tilings }
+        Basis { tools: &self.tools, graphs: &self.graphs, engines: &self.preferred, tilings: &self.tilings, at: gi }
     }
     fn cache(&self, gi: usize) -> MutexGuard<'_, Cache> {
         self.caches[gi].lock().unwrap_or_else(PoisonError::into_inner)

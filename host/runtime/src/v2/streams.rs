@@ -237,6 +237,12 @@ impl Behind {
         }
         out
     }
+    /// A value is another one's memory.
+    pub(crate) fn shows(&mut self, v: u32, root: u32) {
+        if let Some(launch) = self.made[root as usize] {
+            self.made[v as usize] = Some(launch);
+        }
+    }
     /// A node is the next launch.
     pub(crate) fn launched(&mut self, graph: &Graph, node: u32) {
         let launch = Some(self.launches);
@@ -247,9 +253,8 @@ impl Behind {
     /// A node is done without a launch; `shows`: the value that its output is a view of.
     pub(crate) fn done(&mut self, graph: &Graph, node: u32, shows: Option<u32>) {
         let n = &graph.nodes[node as usize];
-        let launch = shows.and_then(|v| self.made[v as usize]);
-        if launch.is_some() {
-            n.outputs.iter().for_each(|v| self.made[*v as usize] = launch);
+        if let Some(root) = shows {
+            n.outputs.iter().for_each(|v| self.shows(*v, root));
         }
         let behind = self.by_controls(graph, node);
         if !behind.is_empty() {
