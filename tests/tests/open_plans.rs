@@ -90,3 +90,63 @@ fn branches_that_sizes_decide_are_taken_while_a_run_is_planned() {
         }
     }
 }
+
+/// What is put together along the first axis that has more than one place is written there by those
+/// who make it, where their pieces are multiples of 32 bytes and nobody keeps one for itself.
+#[test]
+fn concatenations_of_pieces_need_no_launch() {
+    let (plain, wild) = (opened(&[]), opened(&[("schedule", "random:3"), ("check_races", "true")]));
+    // Axis, what is returned, and launches with 1 row and with more.
+    let cases: [(usize, &str, [usize; 2]); 6] = [
+        (0, "%d", [3, 3]),
+        (0, "%c", [2, 2]),
+        (0, "%d, %a", [4, 4]),
+        (1, "%d", [3, 4]),
+        (1, "%c, %d", [3, 4]),
+        (1, "%d, %b", [4, 4]),
+    ];
+    for (axis, returns, launches) in cases {
+        let shape = if axis == 0 { "f32[?,8]" } else { "f32[n,16]" };
+        let text = format!(
+            "graph @main(%x: f32[n,8]) {{
+               %a = Neg(%x) : f32[n,8]
+               %b = Exp(%x) : f32[n,8]
+               %c = ConcatD(%a, %b) {{N = 2, concat_dim = {axis}}} : {shape}
+               %d = Abs(%c) : {shape}
+               return {returns} }}"
+        );
+        let m = compiled(&plain, &text, &[]);
+        let models = [loaded(&plain, &m, 0, false), loaded(&wild, &m, 0, false)];
+        for rows in [1usize, 3, 4, 1, 2, 40] {
+            let x: Vec<f32> = (0..rows * 8).map(|i| ((i * 5 + rows) % 11) as f32 - 5.0).collect();
+            let bytes: Vec<u8> = x.iter().flat_map(|v| v.to_le_bytes()).collect();
+            let given = HostTensor::from_bytes(DType::F32, &[rows as u64, 8], &bytes).unwrap();
+            let (a, b) = (x.iter().map(|x| -x).collect::<Vec<_>>(), x.iter().map(|x| x.exp()).collect::<Vec<_>>());
+            let c: Vec<f32> = match axis {
+                0 => [&a[..], &b].concat(),
+                _ => a.chunks(8).zip(b.chunks(8)).flat_map(|(a, b)| [a, b].concat()).collect(),
+            };
+            let d: Vec<f32> = c.iter().map(|c| c.abs()).collect();
+            let want = returns.split(", ").map(|r| match r {
+                "%a" => &a,
+                "%b" => &b,
+                "%c" => &c,
+                _ => &d,
+            });
+            for m in &models {
+                for profile in [false, true] {
+                    let ran = m.run_views(&[given.view()], RunOptions { profile }).unwrap();
+                    for (found, want) in ran.outputs.iter().zip(want.clone()) {
+                        let found = found.bytes().as_chunks().0.iter().map(|b| f32::from_le_bytes(*b));
+                        assert!(found.clone().count() == want.len(), "{text}");
+                        let near = |(f, w): (f32, &f32)| (f - w).abs() <= 1e-6 * w.abs();
+                        assert!(found.zip(want).all(near), "{rows} rows\n{text}");
+                    }
+                    let tasks: usize = ran.parts.iter().map(|p| p.model().tasks.len() - 1).sum();
+                    let told = if profile { launches[usize::from(rows > 1)] } else { 0 };
+                    assert_eq!(tasks, told, "{rows} rows\n{text}");
+                }
+            }
+        }
+    }
+}

@@ -5,6 +5,7 @@ use super::executor::Steps;
 use super::graph::{Graph, Kind, Node};
 use super::held::Held;
 use super::launch::Launch;
+use super::no_task::NoTask;
 use super::pieces::sized;
 use super::plan::{Draft, Home};
 use super::value::Tensor;
@@ -76,6 +77,8 @@ pub(crate) struct Last {
 pub(crate) struct Parts {
     /// Values whose memory leaves the round.
     leaves: Vec<bool>,
+    /// Concatenations that need no launch.
+    no_task: NoTask,
     slots: Vec<Option<SlotInfo>>,
     workspaces: Vec<Vec<SlotInfo>>,
     /// The launch of each task of the device; None: it keeps order, or ends the round.
@@ -159,7 +162,8 @@ pub(crate) fn round(
     out.known.dedup_by_key(|k| k.0);
     let mut parts = Parts::default();
     if !draft.launches.is_empty() {
-        let mut w = Writer::new(graph, &draft, &leaves, load);
+        parts.no_task = no_task(graph, &draft, &leaves, load);
+        let mut w = Writer::new(graph, &draft, (&leaves, &parts.no_task), load);
         w.lay_out()?;
         w.write(None);
         let Writer { m, ins, outs, nodes, folded, made, slots, workspaces, of, .. } = w;
@@ -202,7 +206,11 @@ pub(crate) fn amended(
 ) -> Result<Option<(Round, Draft, Parts)>, RuntimeError> {
     let mut device = None;
     if !draft.launches.is_empty() {
-        let mut w = Writer::new(graph, &draft, &parts.leaves, load);
+        let no_task = no_task(graph, &draft, &parts.leaves, load);
+        if no_task.silent != parts.no_task.silent {
+            return Ok(None);
+        }
+        let mut w = Writer::new(graph, &draft, (&parts.leaves, &no_task), load);
         w.lay_out()?;
         if w.ins != last.ins || w.outs != last.outs {
             return Ok(None);
@@ -217,6 +225,7 @@ pub(crate) fn amended(
         let planned = Planned { made: &w.made, kept: Some(&mut parts.tasks), others: Some(&tasks) };
         let made = LoadedModel::load_made(w.m, load.engines, load.context.clone(), load.options, planned)?;
         device = Some(Arc::new(made));
+        parts.no_task = no_task;
     }
     let known = last.known.iter().map(|(v, t)| {
         let now = draft.known[*v as usize].as_ref()?;
@@ -246,6 +255,16 @@ pub(crate) fn amended(
         amended: true,
     };
     Ok(Some((round, draft, parts)))
+}
+
+/// The value in whose memory a value lies.
+pub(crate) fn root_of(draft: &Draft, v: u32) -> u32 {
+    if let Home::ViewOf(root) = draft.home[v as usize] { root } else { v }
+}
+
+/// The concatenations of a round that need no launch. Who gathers what nodes write needs all of them.
+fn no_task(graph: &Graph, draft: &Draft, leaves: &[bool], load: &Loader<'_>) -> NoTask {
+    if load.options.capture { NoTask::none(graph, draft) } else { NoTask::find(graph, draft, leaves) }
 }
 
 /// States that the launches write behind: what each is before and after, and its sizes then.
@@ -311,6 +330,7 @@ struct Writer<'w> {
     graph: &'w Graph,
     draft: &'w Draft,
     leaves: &'w [bool],
+    no_task: &'w NoTask,
     m: CompiledModel,
     /// Place of each value's producer in the device's graph, and its output, by value.
     at: Vec<Option<ValueAt>>,
@@ -339,7 +359,12 @@ struct Events {
 }
 
 impl<'w> Writer<'w> {
-    fn new(graph: &'w Graph, draft: &'w Draft, leaves: &'w [bool], load: &Loader<'_>) -> Writer<'w> {
+    fn new(
+        graph: &'w Graph,
+        draft: &'w Draft,
+        (leaves, no_task): (&'w [bool], &'w NoTask),
+        load: &Loader<'_>,
+    ) -> Writer<'w> {
         let streams = &draft.streams;
         let physical = |(k, logical): (usize, &u32)| PhysicalInfo {
             logical: *logical,
@@ -366,6 +391,7 @@ impl<'w> Writer<'w> {
             graph,
             draft,
             leaves,
+            no_task,
             m,
             at: vec![None; graph.values()],
             slots: vec![None; graph.values()],
@@ -379,7 +405,11 @@ impl<'w> Writer<'w> {
         }
     }
     fn root(&self, v: u32) -> u32 {
-        if let Home::ViewOf(r) = self.draft.home[v as usize] { r } else { v }
+        root_of(self.draft, v)
+    }
+    /// The value whose memory a root is placed with: itself, or what it is a piece of.
+    fn placed(&self, root: u32) -> u32 {
+        self.no_task.piece[root as usize].map_or(root, |p| p.0)
     }
     fn slot(&self, v: u32) -> SlotInfo {
         self.slots[v as usize].unwrap_or_default()
@@ -402,7 +432,7 @@ impl<'w> Writer<'w> {
                 let r = self.root(*v);
                 match self.draft.home[r as usize] {
                     Home::Made => {
-                        if let Some(i) = of.get(&r) {
+                        if let Some(i) = of.get(&self.placed(r)) {
                             lives[*i].used(k, streams);
                         }
                     }
@@ -419,11 +449,15 @@ impl<'w> Writer<'w> {
                 if matches!(self.draft.home[*v as usize], Home::InPlace(_)) {
                     continue;
                 }
-                if self.leaves[*v as usize] {
-                    self.outs.push(*v);
+                let placed = self.placed(*v);
+                if self.leaves[placed as usize] {
+                    // Of pieces the whole is the output.
+                    self.outs.extend((placed == *v).then_some(*v));
+                } else if let Some(i) = of.get(&placed) {
+                    lives[*i].used(k, streams);
                 } else {
-                    of.insert(*v, lives.len());
-                    lives.push(Life::new(k, self.bytes(*v)));
+                    of.insert(placed, lives.len());
+                    lives.push(Life::new(k, self.bytes(placed)));
                 }
             }
             let mut own = Vec::new();
@@ -478,6 +512,12 @@ impl<'w> Writer<'w> {
                     size.max(1).checked_next_multiple_of(ALIGN).and_then(|s| at.checked_add(s)).ok_or_else(overflow)?;
             }
         }
+        for (v, piece) in self.no_task.piece.iter().enumerate() {
+            let Some((whole, offset)) = piece else { continue };
+            let Some(of) = self.slots[*whole as usize] else { continue };
+            let offset = of.offset.checked_add(*offset).ok_or_else(overflow)?;
+            self.slots[v] = Some(SlotInfo { offset, size: self.bytes(v as u32), ..of });
+        }
         self.m.memory.spaces = vec![SpaceInfo {
             memory: "HBM".into(),
             size: at,
@@ -510,7 +550,7 @@ impl<'w> Writer<'w> {
         let elsewhere =
             |a: &SlotInfo, b: &SlotInfo| a.zero_copy != b.zero_copy || (!a.zero_copy && a.offset != b.offset);
         let value = |v: u32| match (&self.slots[v as usize], &before.slots[v as usize]) {
-            (Some(a), Some(b)) => elsewhere(a, b),
+            (Some(a), Some(b)) => elsewhere(a, b) || self.no_task.piece[v as usize] != before.no_task.piece[v as usize],
             // What the layout does not place lies in the weights.
             (a, _) => a.is_some(),
         };
@@ -536,7 +576,7 @@ impl<'w> Writer<'w> {
         let mut kernels: HashSet<&str> = HashSet::with_capacity(draft.launches.len());
         let events = if others.is_none() { self.events(&draft.streams.end()) } else { Events::default() };
         for (k, l) in draft.launches.iter().enumerate() {
-            if others.is_some_and(|o| !o[k]) {
+            if others.is_some_and(|o| !o[k]) || self.no_task.silent[k] {
                 continue;
             }
             let n = &self.graph.nodes[l.node as usize];

@@ -36,6 +36,8 @@ mod inputs;
 mod kept;
 /// What plans are known by.
 mod key;
+/// Concatenations without a launch.
+mod no_task;
 /// Loops that make no turn.
 mod no_turn;
 /// Nodes that run piece by piece.
