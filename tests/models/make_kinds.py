@@ -352,8 +352,31 @@ def nearest():
     return g, [run(1, 1, 3, 2), run(15, 22, 47, 8), run(28, 39, 49, 42), run(17, 29, 35, 84), run(23, 21, 7, 6)]
 
 
+def lasting():
+    """How long each row lasts comes of products and a convolution whose weights are packed for their kernels, real ones and bytes."""
+    g, d = G(22), 16
+    x = g.inp("x", ["T", d])
+    hidden = g.op("Relu", g.linear(x, d, 32))
+    by_reals = g.op("Squeeze", g.linear(hidden, 32, 1), g.c([1]))
+    q, scale, zero = g.op("DynamicQuantizeLinear", hidden, n=3)
+    y = g.op("MatMulInteger", q, g.c(g.r.randint(-127, 128, (32, 24)), np.int8), zero)
+    y = g.op("Mul", g.op("Cast", y, to=F), g.op("Mul", scale, g.c(0.01, np.float32)))
+    q, scale, zero = g.op("DynamicQuantizeLinear", y, n=3)
+    filters = g.c(g.r.randint(-127, 128, (1, 24, 3)), np.int8)
+    y = g.op("ConvInteger", g.op("Unsqueeze", g.swap(q, 1, 0), g.c([0])), filters, zero, kernel_shape=[3], pads=[1, 1])
+    by_bytes = g.op("Mul", g.op("Squeeze", g.op("Cast", y, to=F), g.c([0, 1])), g.op("Mul", scale, g.c(0.01, np.float32)))
+    long = g.op("Ceil", g.op("Exp", g.op("Min", g.op("Add", by_reals, by_bytes), g.c(3, np.float32))))
+    end = g.op("CumSum", long, g.c(0))
+    frames = g.op("Cast", g.op("ReduceSum", long, g.c([0]), keepdims=0), to=I)
+    frame = g.op("Unsqueeze", g.op("Cast", g.op("Range", g.c(0), frames, g.c(1)), to=F), g.c([1]))
+    rows = g.op("ReduceSum", g.op("Cast", g.op("GreaterOrEqual", frame, end), to=I), g.c([1]), keepdims=0)
+    g.out("drawn", g.op("Gather", hidden, rows), ["frames", 32])
+    g.out("long", long, ["T"])
+    return g, [[real(g, t, d)] for t in (1, 2, 7, 40)]
+
+
 def main():
-    for make in (chosen, scanned, shifted, conformer, decoder, written, experts, spoken, queries, ragged, nearest):
+    for make in (chosen, scanned, shifted, conformer, decoder, written, experts, spoken, queries, ragged, nearest, lasting):
         g, runs = make()
         name = make.__name__
         m = g.model(name)

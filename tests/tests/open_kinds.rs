@@ -29,11 +29,12 @@ fn models_as_exporters_write_them_are_right_at_all_sizes() {
         "queries",
         "ragged",
         "nearest",
+        "lasting",
     ];
     for name in kinds {
         small("kinds", name, ["1e-4", "1e-5"], &[]);
     }
-    for name in ["chosen", "scanned", "written", "ragged"] {
+    for name in ["chosen", "scanned", "written", "ragged", "lasting"] {
         small("kinds", name, ["1e-4", "1e-5"], &["--set", "ge.exec.static_model_ops_lower_limit=1"]);
     }
 }

@@ -323,7 +323,8 @@ impl Planner<'_> {
         // on them.
         let wanted = n.outputs.iter().any(|v| self.graph.wanted[*v as usize]);
         let whole = outs.iter().all(|d| d.dtype.is_int() || d.dtype == DType::BOOL);
-        if !known || !fixed || bytes > FOLD_BYTES || !(wanted || whole) {
+        let plain = n.inputs.iter().flatten().all(|v| !self.graph.is_packed(*v));
+        if !known || !plain || !fixed || bytes > FOLD_BYTES || !(wanted || whole) {
             return Ok(None);
         }
         let Some(host) = self.tools.host(n.op.as_str()) else { return Ok(None) };

@@ -96,6 +96,10 @@ impl Graph {
     pub(crate) fn values(&self) -> usize {
         self.constants.len()
     }
+    /// Whether a value is a constant in the layout of a device's kernel, which no host kernel reads.
+    pub(crate) fn is_packed(&self, v: u32) -> bool {
+        self.fixed[v as usize].as_ref().is_some_and(|d| d.origin.is_some())
+    }
     /// Which outputs of a node somebody reads.
     pub(crate) fn read(&self, n: &Node) -> Vec<bool> {
         n.outputs.iter().map(|v| !self.readers[*v as usize].is_empty()).collect()
@@ -357,7 +361,9 @@ fn mark_wanted(g: &mut Graph) {
             }
         }
         let wanted = n.outputs.iter().any(|v| g.wanted[*v as usize]);
-        if wanted && !SIZES.contains(&n.op.as_str()) && n.flags & ops::flags::DATA_DEPENDENT_SHAPE == 0 {
+        // What a device computes is read back; nobody asks what it is made of.
+        let packed = n.inputs.iter().flatten().any(|v| g.is_packed(*v));
+        if wanted && !packed && !SIZES.contains(&n.op.as_str()) && n.flags & ops::flags::DATA_DEPENDENT_SHAPE == 0 {
             n.inputs.iter().flatten().for_each(|v| g.wanted[*v as usize] = true);
         }
     }
