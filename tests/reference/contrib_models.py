@@ -185,11 +185,10 @@ def q_attention(o):
 def multi_head(o):
     b, s, n, h = o.r.choice([1, 2]), o.r.choice([1, 4]), 2, 4
     w, past = n * h, o.r.choice([0, 0, 3])
-    form = "plain" if past else o.r.choice(["plain", "heads", "packed"])
-    length = s if form == "packed" or past else o.r.choice([s, 5])
-    if form == "packed":
-        inputs = [o.given(o.floats(b, s, n, 3, h)), "", ""]
-    elif form == "heads":
+    # onnxruntime's CPU kernel takes no packed form.
+    form = "plain" if past else o.r.choice(["plain", "heads"])
+    length = s if past else o.r.choice([s, 5])
+    if form == "heads":
         inputs = [o.given(o.floats(b, s, w)), o.given(o.floats(b, n, length, h)), o.given(o.floats(b, n, length, h))]
     else:
         inputs = [o.given(o.floats(b, s, w)), o.given(o.floats(b, length, w)), o.given(o.floats(b, length, w))]
@@ -313,10 +312,35 @@ def lstm(o):
     return o.model("DynamicQuantizeLSTM", inputs, [F, F, F], direction=direction, hidden_size=h, atol=1e-2)
 
 
+def fused_conv(o):
+    axes, groups = o.r.choice([1, 2]), o.r.choice([1, 2])
+    activation, params = o.r.choice([("Relu", []), ("Tanh", []), ("LeakyRelu", [0.2]), ("Clip", [-0.3, 0.5]), ("HardSigmoid", [0.3, 0.4])])
+    x, w = o.given(o.floats(2, 4, *[7] * axes)), o.const(o.floats(6, 4 // groups, *[3] * axes))
+    added = o.given(o.floats(2, 6, *[7] * axes)) if o.r.random() < 0.3 else ""
+    return o.model("FusedConv", [x, w, o.maybe(o.floats(6)), added], [F], kernel_shape=[3] * axes, pads=[1] * (2 * axes), group=groups,
+                   activation=activation, **({"activation_params": params} if params else {}))
+
+
+def fused_gemm(o):
+    activation, params = o.r.choice([("Relu", {}), ("Sigmoid", {}), ("LeakyRelu", dict(activation_alpha=0.2)), ("Elu", dict(activation_alpha=0.7))])
+    ta, tb = o.r.randint(0, 1), o.r.randint(0, 1)
+    a, b = o.given(o.floats(*((5, 3) if ta else (3, 5)))), o.const(o.floats(*((4, 5) if tb else (5, 4))))
+    return o.model("FusedGemm", [a, b, o.maybe(o.floats(4))], [F], transA=ta, transB=tb, alpha=0.5, beta=1.5, activation=activation, **params)
+
+
+def byte_conv(o):
+    o.kind, last, groups = np.uint8, o.r.randint(0, 1), o.r.choice([1, 2])
+    shape = (2, 6, 5, 4) if last else (2, 4, 6, 5)
+    w = [o.const(whole(o, np.int8, 6, 4 // groups, 3, 3)), o.const(np.linspace(0.001, 0.002, 6).astype(np.float32)), o.const(np.zeros(6, np.int8))]
+    inputs = quantised(o, *shape) + w + [o.const(np.float32(0.05)), o.const(np.uint8(120)), o.maybe(o.rng.randint(-99, 99, 6).astype(np.int32))]
+    return o.model("QLinearConv", inputs, [U8], channels_last=last, kernel_shape=[3, 3], pads=[1] * 4, strides=[o.r.randint(1, 2)] * 2, group=groups, atol=1.0)
+
+
 KINDS = [gelu, bias_gelu, fast_gelu, quick_gelu, skip_layer_norm, skip_simplified, simplified, embed, fused_mat_mul, integer_to_float,
          dynamic_mat_mul, q_gemm, n_bits, inverse, attention, q_attention, multi_head, group_query, rotary, q_linear("QLinearAdd"),
          q_linear("QLinearMul"), q_linear("QLinearSigmoid"), q_linear("QLinearLeakyRelu", alpha=0.1), q_linear("QLinearGlobalAveragePool"),
-         q_linear("QLinearAveragePool"), q_linear("QLinearWhere"), q_linear("QLinearConcat"), q_linear("QLinearSoftmax"), q_pool, dequantise, quantise, lstm]
+         q_linear("QLinearAveragePool"), q_linear("QLinearWhere"), q_linear("QLinearConcat"), q_linear("QLinearSoftmax"), q_pool, dequantise, quantise, lstm, fused_conv,
+         fused_gemm, byte_conv]
 
 
 def make(r, seed):

@@ -251,6 +251,14 @@ fn operators_of_the_newest_sets_run_at_any_size() {
     small("operators", "flex_attention_both", ["1e-4", "1e-5"], &["--set", "ge.x.stream_mode=parallel:4"]);
 }
 
+/// Models that onnxruntime's optimiser has saved: operators of its own in the place of what it fused.
+#[test]
+fn models_that_onnxruntime_has_optimised_run_at_any_size() {
+    for name in ["reals", "bytes"] {
+        small("saved", name, ["1e-4", "1e-5"], &[]);
+    }
+}
+
 /// A symbolic batch is what `--input-shape` says; without it the text to give is told.
 #[test]
 fn a_symbolic_batch_stays_open_or_is_compiled_for_the_size_that_is_given() {

@@ -14,6 +14,8 @@ pub mod attention;
 mod attention_mask;
 /// DynamicQuantizeLSTM.
 pub mod dynamic_quantize_lstm;
+/// FusedConv, FusedGemm.
+pub mod fused;
 /// GroupQueryAttention.
 pub mod group_query_attention;
 /// Inverse.

@@ -2,7 +2,7 @@
 //! `QLinearGlobalAveragePool`, `QLinearAveragePool`, `QLinearConcat`, `QLinearSoftmax`,
 //! `QLinearWhere`, `QLinearReduceMean`, and `QuantizeLinear` and `DequantizeLinear` of this domain:
 //! the operator on real numbers between DequantizeLinear and QuantizeLinear, which the engines' own
-//! fusions then take in.
+//! fusions then take in. `QLinearConv`: that of `ai.onnx`, of images with their channels last.
 use crate::shared::{Outs, channel_orders, known_type, rank, transposed};
 use ge_plugin_api::Result;
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
@@ -57,10 +57,11 @@ fn softmax(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
 }
 map_op!("onnx", "com.microsoft", "QLinearSoftmax", 1..=u32::MAX, softmax);
 
-/// Axes of an image with its channels last, and the way back.
+/// Axes of an image with its channels last, and the way back; the window says too how many there are.
 fn channels_first(n: &ForeignNode) -> Result<(Vec<i64>, Vec<i64>)> {
-    let r = rank(n, 0).ok_or_else(|| n.refuse("the rank of input 0 must be known where channels stand last"))? as i64;
-    Ok(channel_orders(r))
+    let r = rank(n, 0).or_else(|| n.attrs.ints("kernel_shape").map(|k| k.len() + 2));
+    let r = r.ok_or_else(|| n.refuse("the rank of input 0 must be known where channels stand last"))?;
+    Ok(channel_orders(r as i64))
 }
 
 /// An operator on images, which may have their channels last.
@@ -90,6 +91,25 @@ map_op!("onnx", "com.microsoft", "QLinearAveragePool", 1..=u32::MAX, |n, b| {
         Ok(window.node(b, "AvgPoolV2", x).attr("exclusive", exclusive).build())
     })
 });
+
+/// The operator of `ai.onnx`; images may have their channels last, filters have them behind the outputs.
+fn conv(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
+    let last = n.int_or("channels_last", 0) != 0;
+    let mut inputs = n.inputs.to_vec();
+    let (to, back) = if last { channels_first(n)? } else { Default::default() };
+    if last {
+        inputs[0] = transposed(b, n.input(0)?, &to);
+    }
+    let mut d = b.node("QLinearConv").name(if last { "" } else { &n.name }).inputs(&inputs);
+    for key in ["dilations", "kernel_shape", "pads", "strides"] {
+        if let Some(v) = n.attrs.ints(key) {
+            d = d.attr(key, v.to_vec());
+        }
+    }
+    let y = d.attr("group", n.int_or("group", 1)).attr("auto_pad", n.str_or("auto_pad", "NOTSET")).build();
+    Ok(vec![if last { b.node("TransposeD").name(&n.name).input(y).attr("perm", back).build() } else { y }])
+}
+map_op!("onnx", "com.microsoft", "QLinearConv", 1..=u32::MAX, conv);
 
 /// `Y_scale, Y_zero_point`, then tensor, scale and zero point of each part.
 fn concat(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {

@@ -18,3 +18,19 @@ map_op!("onnx", "com.microsoft", "BeamSearch", 1..=u32::MAX, search);
 map_op!("onnx", "com.microsoft", "GreedySearch", 1..=u32::MAX, search);
 map_op!("onnx", "com.microsoft", "Sampling", 1..=u32::MAX, search);
 map_op!("onnx", "com.microsoft", "WhisperBeamSearch", 1..=u32::MAX, search);
+
+/// Layouts of one processor's vectors, which onnxruntime's optimiser writes into models that it saves.
+fn blocked(n: &ForeignNode, _: &mut GraphBuilder<'_>) -> Outs {
+    Err(n.refuse(
+        "onnxruntime has changed the model for this very processor; give the model as it was, or save it \
+         with ORT_ENABLE_EXTENDED at most",
+    ))
+}
+map_op!("onnx", "com.microsoft.nchwc", "Conv", 1..=u32::MAX, blocked);
+map_op!("onnx", "com.microsoft.nchwc", "MaxPool", 1..=u32::MAX, blocked);
+map_op!("onnx", "com.microsoft.nchwc", "AveragePool", 1..=u32::MAX, blocked);
+map_op!("onnx", "com.microsoft.nchwc", "GlobalMaxPool", 1..=u32::MAX, blocked);
+map_op!("onnx", "com.microsoft.nchwc", "GlobalAveragePool", 1..=u32::MAX, blocked);
+map_op!("onnx", "com.microsoft.nchwc", "Upsample", 1..=u32::MAX, blocked);
+map_op!("onnx", "com.microsoft.nchwc", "ReorderInput", 1..=u32::MAX, blocked);
+map_op!("onnx", "com.microsoft.nchwc", "ReorderOutput", 1..=u32::MAX, blocked);
