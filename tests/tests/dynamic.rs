@@ -564,6 +564,7 @@ fn sequences_optionals_and_strings_have_a_file_form() {
 
     // What came out is what is expected of the next run, and a difference is told by its place.
     expect_code(d, 0, &["run", "m.om", "--inputs", "in", "--expect", "out", "-q"]);
+    expect_code(d, 0, &["run", "m.ge", "--inputs", "in", "--expect", "out", "-q"]);
     let differs = |says: &str| {
         let out = expect_code(d, 1, &["run", "m.om", "--inputs", "in", "--expect", "out", "-q"]);
         let said = String::from_utf8(out.stderr).unwrap();

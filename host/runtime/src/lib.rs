@@ -51,6 +51,8 @@ pub mod v2;
 pub mod variables;
 /// `.npy` files.
 pub mod npy;
+/// The order of numbers in `.npy` files.
+mod npy_order;
 /// Strings in `.npy` files.
 pub mod npy_text;
 /// `.npz` files.

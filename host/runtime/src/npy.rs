@@ -1,6 +1,9 @@
-//! `.npy` files, versions 1 to 3, in C order. Types that `.npy` has no name for travel as raw bits
+//! `.npy` files, versions 1 to 3. Types that `.npy` has no name for travel as raw bits
 //! (DESIGN 4): bfloat16 as uint16; float8, float4 and integers under a byte as uint8, one element a
-//! byte. Strings are NumPy's `U`.
+//! byte; arrays of `ml_dtypes`, which NumPy saves as `V2` and `V1`, are read too. Strings are NumPy's
+//! `U`. What is read may lie in C's or Fortran's order, either end of its numbers first; C's order and
+//! the little end are written.
+use crate::npy_order::Order;
 use crate::npy_text::{self, Text};
 use ge_plugin_api::kernel::HostTensor;
 use ge_plugin_api::types::DType;
@@ -47,7 +50,7 @@ pub fn dtype_of(bytes: &[u8]) -> Option<DType> {
     let begin = if bytes.get(6).is_some_and(|v| *v > 1) { 12 } else { 10 };
     let header = bytes.get(begin..bytes.len().min(begin + 4096)).filter(|_| bytes.starts_with(b"\x93NUMPY"))?;
     let end = header.iter().position(|b| *b == b'\n').unwrap_or(header.len());
-    let found = quoted(std::str::from_utf8(&header[..end]).ok()?, "descr")?.replace('=', "<");
+    let found = quoted(std::str::from_utf8(&header[..end]).ok()?, "descr")?.replace(['=', '>'], "<");
     if Text::of(&found).is_some() {
         return Some(DType::STRING);
     }
@@ -88,12 +91,7 @@ pub fn read(bytes: &[u8], want: DType) -> Result<HostTensor, NpyError> {
     let header = std::str::from_utf8(&rest[..len]).map_err(|_| bad("the header is not text"))?;
     let data = &rest[len..];
     let found = quoted(header, "descr").ok_or_else(|| bad("the header has no 'descr'"))?;
-    if field(header, "fortran_order").is_some_and(|v| v.starts_with("True")) {
-        return Err(NpyError {
-            what: "the array is in Fortran order; save it with numpy.ascontiguousarray".into(),
-            damaged: false,
-        });
-    }
+    let fortran = field(header, "fortran_order").is_some_and(|v| v.starts_with("True"));
     let dims = shape(header).ok_or_else(|| bad("the header has no readable 'shape'"))?;
     if want == DType::STRING {
         let text = Text::of(found).ok_or_else(|| NpyError {
@@ -108,12 +106,15 @@ pub fn read(bytes: &[u8], want: DType) -> Result<HostTensor, NpyError> {
                 data.len()
             )));
         }
-        return text.read(&dims, count, data).map_err(bad);
+        let order = Order { unit: text.unit() as usize, swapped: 0, fortran };
+        return text.read(&dims, count, &order.straight(&dims, data)).map_err(bad);
     }
     let expected =
         descr(want).ok_or_else(|| NpyError { what: format!("{want} has no form in .npy"), damaged: false })?;
-    let native = |s: &str| s.replace(['=', '|'], "<").replace("<i1", "|i1").replace("<u1", "|u1").replace("<b1", "|b1");
-    if native(found) != native(expected) {
+    // Which end comes first is told apart from what a number is.
+    let kind = |s: &str| s.trim_start_matches(['=', '|', '<', '>']).to_owned();
+    let nameless = kind(expected).starts_with('u') && !matches!(want, DType::U8 | DType::U16 | DType::U32 | DType::U64);
+    if kind(found) != kind(expected) && !(nameless && kind(found) == kind(expected).replace('u', "V")) {
         return Err(NpyError { what: format!("found type {found}, expected {expected} ({want})"), damaged: false });
     }
     let packed = want.bits().is_some_and(|b| b < 8);
@@ -125,9 +126,12 @@ pub fn read(bytes: &[u8], want: DType) -> Result<HostTensor, NpyError> {
             data.len()
         )));
     }
+    let numbers = if matches!(want, DType::COMPLEX64 | DType::COMPLEX128) { 2 } else { 1 };
+    let swapped = if found.starts_with('>') { unit as usize / numbers } else { 0 };
+    let data = Order { unit: unit as usize, swapped, fortran }.straight(&dims, data);
     let fail = |e: ge_plugin_api::Error| bad(e.to_string());
     if !packed {
-        return HostTensor::from_bytes(want, &dims, data).map_err(fail);
+        return HostTensor::from_bytes(want, &dims, &data).map_err(fail);
     }
     let mut t = HostTensor::zeroed(want, &dims).map_err(fail)?;
     let (bits, per) = (want.bits().unwrap_or(4) as usize, 8 / want.bits().unwrap_or(4) as usize);
@@ -213,5 +217,40 @@ mod tests {
         assert_eq!(&bytes[bytes.len() - 3..], &[0xff, 7, 0xf8]);
         assert_eq!(read(&bytes, DType::I4).expect("reads").bytes(), t.bytes());
         assert!(!read(&bytes, DType::F32).expect_err("type").damaged);
+    }
+
+    /// A file with this header, as NumPy 2 writes it.
+    fn file(descr: &str, fortran: &str, shape: &str, data: &[u8]) -> Vec<u8> {
+        let header = format!("{{'descr': '{descr}', 'fortran_order': {fortran}, 'shape': {shape}, }}\n");
+        let len = u16::try_from(header.len()).expect("short").to_le_bytes();
+        [&b"\x93NUMPY\x01\x00"[..], &len, header.as_bytes(), data].concat()
+    }
+
+    #[test]
+    fn arrays_of_the_other_order_and_the_other_end_are_read() {
+        let data: Vec<u8> = [0f32, 3.0, 1.0, 4.0, 2.0, 5.0].iter().flat_map(|v| v.to_be_bytes()).collect();
+        let t = read(&file(">f4", "True", "(2, 3)", &data), DType::F32).expect("reads");
+        assert_eq!(
+            (t.dims.as_slice(), t.view().values::<f32>().expect("f32")),
+            (&[2, 3][..], &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0][..])
+        );
+        let halves: Vec<u8> = [1f32, 2.0].iter().flat_map(|v| v.to_be_bytes()).collect();
+        let t = read(&file(">c8", "False", "(1,)", &halves), DType::COMPLEX64).expect("reads");
+        assert_eq!(t.bytes(), [1f32.to_le_bytes(), 2f32.to_le_bytes()].concat());
+        assert_eq!(dtype_of(&file(">i8", "False", "()", &[0; 8])), Some(DType::I64));
+        let wrong = read(&file(">f4", "True", "(2, 3)", &data), DType::I32).expect_err("type");
+        assert!(!wrong.damaged && wrong.what.contains(">f4"), "{}", wrong.what);
+        assert!(read(&file(">f4", "True", "(2, 4)", &data), DType::F32).expect_err("short").damaged);
+    }
+
+    #[test]
+    fn types_of_ml_dtypes_are_read_as_numpy_saves_them() {
+        let t = read(&file("<V2", "False", "(2,)", &[0x80, 0x3f, 0, 0x40]), DType::BF16).expect("reads");
+        assert_eq!(t.bytes(), [0x80, 0x3f, 0, 0x40]);
+        let t = read(&file("|V1", "False", "(3,)", &[0xff, 7, 0xf8]), DType::I4).expect("reads");
+        assert_eq!(t.bytes(), [0x7f, 0x08]);
+        for want in [DType::F16, DType::U16, DType::I16] {
+            assert!(!read(&file("<V2", "False", "(2,)", &[0; 4]), want).expect_err("no number").damaged);
+        }
     }
 }

@@ -16,6 +16,8 @@ use crate::{Diagnostic, ErrorKind, Result};
 use clap::Args;
 use ge_compiler::pipeline::Observer;
 use ge_plugin::Want;
+use ge_plugin_api::types::DType;
+use ge_plugin_api::types::tensor::Container;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -228,10 +230,11 @@ pub fn compile(
     dumps.done("import", "", &|| std::borrow::Cow::Borrowed(&graph), imported);
     let has_gears = ge_model::gears::wanted(graph.root().attrs()).is_some();
     let run = || {
-        let typed = |i: &Input| i.2.dtype != ge_plugin_api::types::DType::UNKNOWN;
+        // Sizes and values of tensors; sequences and optionals have theirs as they run.
+        let tensor = |i: &Input| i.2.container == Container::TENSOR && i.2.dtype != DType::UNKNOWN;
         match (wishes.given, specialise::inputs(&graph)) {
             // A model with gears is compiled for those, whatever the inputs at hand.
-            (Some(given), inputs) if !has_gears && inputs.iter().all(typed) => given
+            (Some(given), inputs) if !has_gears && inputs.iter().all(tensor) => given
                 .read(&wanted(&inputs))
                 .and_then(|t| specialise::compile(global, &session, &name, graph, &options, &t, &dumps)),
             _ => with_state(&session, &name, graph, &options, &dumps),
