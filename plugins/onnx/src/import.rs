@@ -7,6 +7,7 @@ use crate::inputs;
 use crate::proto::{AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto};
 use crate::ranks;
 use crate::read;
+use crate::schema;
 use crate::scope::{Known, Scope};
 use crate::tensor::Source;
 use ge_plugin_api::abi::ROption;
@@ -105,6 +106,8 @@ pub struct Importer<'m> {
     tensor_names: HashSet<String>,
     subgraphs: Vec<(Option<String>, Patch)>,
     problems: Vec<Diagnostic>,
+    /// Values of nodes that stand for refused ones.
+    stood_in: HashSet<String>,
     nodes: usize,
 }
 
@@ -141,6 +144,7 @@ impl<'m> Importer<'m> {
             tensor_names: HashSet::with_capacity(nodes),
             subgraphs: Vec::new(),
             problems: Vec::new(),
+            stood_in: HashSet::new(),
             nodes: 0,
         })
     }
@@ -182,7 +186,8 @@ impl<'m> Importer<'m> {
         self.nodes(&graph.node, &mut g, &env)?;
         let mut outs = Vec::new();
         for o in &graph.output {
-            if let Err(e) = inputs::declared(o) {
+            // Why a node was refused says more than that what it gives is no tensor.
+            if let Some(e) = inputs::declared(o).err().filter(|_| !self.stood_in.contains(&o.name)) {
                 self.problem(e)?;
                 continue;
             }
@@ -350,6 +355,7 @@ impl<'m> Importer<'m> {
         g.provenance.origin(node, &origin_op(n, env));
         for (k, o) in (0..).zip(&n.output).filter(|(_, o)| !o.is_empty()) {
             g.scope.insert(o.clone(), Known::new(ValueRef::new(node, k), TensorDesc::unknown()));
+            self.stood_in.insert(o.clone());
         }
         Ok(())
     }
@@ -404,6 +410,10 @@ impl<'m> Importer<'m> {
         let dom = domain(&n.domain);
         let version = env.opsets.get(dom).copied();
         let attrs = self.attributes(n, env);
+        let standard = version.filter(|_| dom == "ai.onnx");
+        if let Some(d) = standard.and_then(|v| schema::fault(&n.op_type, v, &attrs)) {
+            return Err(d.node(&name, n.op_type.as_str()).raise(ge_plugin_api::diagnostic::BROKEN_MODEL));
+        }
         if dom == "ai.onnx" && n.op_type == "Constant" && attrs.iter().all(|(k, _)| !k.starts_with("value_string")) {
             if let (Some(o), Some(t)) = (n.output.first(), self.constant(&attrs, &name)?) {
                 let known = Known { value: ValueRef::ABSENT, desc: t.desc(), constant: Some(t) };

@@ -21,6 +21,7 @@ pub mod ops;
 pub mod proto;
 pub mod ranks;
 pub mod read;
+pub mod schema;
 pub mod scope;
 pub mod tensor;
 pub mod unroll;

@@ -242,8 +242,10 @@ pub fn with_auto_pad(d: OpDef) -> OpDef {
 pub fn common(d: OpDef, format: &str) -> OpDef {
     with_auto_pad(
         d.attr("strides", AttrKind::INTS, Vec::<i64>::new())
+            .range(1.0, f64::INFINITY)
             .attr("pads", AttrKind::INTS, Vec::<i64>::new())
             .attr("dilations", AttrKind::INTS, Vec::<i64>::new())
+            .range(1.0, f64::INFINITY)
             .attr("groups", AttrKind::INT, 1i64)
             .range(1.0, f64::INFINITY)
             .attr("data_format", AttrKind::STRING, format)
@@ -266,9 +268,12 @@ fn conv(name: &str, f: fn(&InferCtx<'_>) -> Result<Vec<TensorDesc>>, format: &st
 fn onnx_attrs(d: OpDef) -> OpDef {
     with_auto_pad(
         d.attr("strides", AttrKind::INTS, Vec::<i64>::new())
+            .range(1.0, f64::INFINITY)
             .attr("pads", AttrKind::INTS, Vec::<i64>::new())
             .attr("dilations", AttrKind::INTS, Vec::<i64>::new())
+            .range(1.0, f64::INFINITY)
             .attr("kernel_shape", AttrKind::INTS, Vec::<i64>::new())
+            .range(1.0, f64::INFINITY)
             .attr("group", AttrKind::INT, 1i64)
             .range(1.0, f64::INFINITY),
     )

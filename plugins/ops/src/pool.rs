@@ -80,9 +80,12 @@ fn roi(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
 fn window(d: OpDef) -> OpDef {
     with_auto_pad(
         d.required_attr("ksize", AttrKind::INTS)
+            .range(1.0, f64::INFINITY)
             .attr("strides", AttrKind::INTS, Vec::<i64>::new())
+            .range(1.0, f64::INFINITY)
             .attr("pads", AttrKind::INTS, Vec::<i64>::new())
             .attr("dilations", AttrKind::INTS, Vec::<i64>::new())
+            .range(1.0, f64::INFINITY)
             .attr("ceil_mode", AttrKind::BOOL, false)
             .attr("data_format", AttrKind::STRING, "NCHW"),
     )

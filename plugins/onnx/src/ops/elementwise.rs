@@ -39,6 +39,10 @@ map_op!("onnx", "ai.onnx", "SwiGLU", 1..=u32::MAX, swiglu);
 
 fn clip(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     let x = n.input(0)?;
+    // Bounds as before opset 11, in a model that says a newer one.
+    if n.opt_input(1).or(n.opt_input(2)).is_none() && (n.attrs.float("min").or(n.attrs.float("max"))).is_some() {
+        return clip_attrs(n, b);
+    }
     Ok(vec![match (n.opt_input(1), n.opt_input(2)) {
         (Some(lo), Some(hi)) => b.node("ClipByValue").name(&n.name).input(x).input(lo).input(hi).build(),
         (Some(lo), None) => b.node("Maximum").name(&n.name).input(x).input(lo).build(),

@@ -78,6 +78,29 @@ fn all_unsupported_nodes_are_told_in_one_error() {
 }
 
 #[test]
+fn an_output_that_is_no_tensor_is_told_by_the_node_that_is_refused_for_it() {
+    use crate::proto::{TypeProto, type_proto};
+    let mut dictionaries = value("y", 1, &[]);
+    dictionaries.r#type = Some(TypeProto { value: Some(type_proto::Value::MapType(Box::default())) });
+    let mut m = model(17, graph(vec![x()], vec![node("Relu", &["x"], &["y"])], vec![], &[]));
+    m.graph.as_mut().expect("a graph").output = vec![dictionaries];
+    assert!(import(&m).expect_err("a map").message().contains("`y` is a map"));
+    let nodes = &mut m.graph.as_mut().expect("a graph").node;
+    nodes[0] = NodeProto { domain: "com.acme".into(), ..node("Zip", &["x"], &["y"]) };
+    let said = import(&m).expect_err("no mapping").message().to_owned();
+    assert!(said.contains("(Zip, com.acme") && !said.contains("a map"), "{said}");
+}
+
+#[test]
+fn attributes_that_an_operator_has_not_are_told_by_its_node() {
+    let mut odd = node("Transpose", &["x"], &["y"]);
+    odd.attribute = vec![AttributeProto { name: "perms".into(), r#type: 7, ints: vec![1, 0], ..Default::default() }];
+    let err = import(&model(17, graph(vec![x()], vec![odd], vec![], &["y"]))).expect_err("a fault");
+    assert_eq!((err.kind, err.diagnostics[0].node.as_str()), (ErrorKind::DAMAGED, "n_y"));
+    assert_eq!(err.message(), "Transpose has no attribute `perms`");
+}
+
+#[test]
 fn functions_are_inlined_with_their_attributes() {
     let mut leaky = node("LeakyRelu", &["a"], &["t"]);
     leaky.attribute =
