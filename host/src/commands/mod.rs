@@ -4,6 +4,7 @@ mod inputs;
 mod outputs;
 mod run;
 mod inspect;
+mod numbers;
 mod opt;
 pub mod golden;
 mod plan;

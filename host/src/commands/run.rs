@@ -2,6 +2,7 @@
 use super::compile::BuildFlags;
 use super::inputs::shapes::Sizes;
 use super::inputs::{DeviceFlags, Given, InputFlags, rank_dir, read_npy};
+use super::numbers::{number, values, words};
 use super::{outputs, reduced, steps, tensors};
 use crate::commands::flags::{CompileFlags, Global};
 use crate::commands::talk::{print, print_json, say};
@@ -451,28 +452,6 @@ fn worst(t: &HostTensor, want: &HostTensor, rtol: f64, atol: f64) -> Option<(usi
     out
 }
 
-pub(super) fn values(t: &HostTensor) -> Vec<f64> {
-    let dims = t.dims.to_vec();
-    let blob = ge_plugin_api::types::Blob::copy_of(t.bytes());
-    ge_plugin_api::types::ConstTensor::new(t.dtype, &dims, blob)
-        .and_then(|c| c.to_f64(usize::MAX))
-        .unwrap_or_else(|| t.bytes().iter().map(|b| f64::from(*b)).collect())
-}
-
-/// A number of a type as people read it: as few digits as tell it from its neighbours, powers of
-/// ten for what is very small or large.
-pub(super) fn number(x: f64, dtype: DType) -> String {
-    let far = x != 0.0 && x.is_finite() && !(1e-5..1e9).contains(&x.abs());
-    let short = matches!(dtype, DType::F32 | DType::F16 | DType::BF16);
-    match (dtype.is_int() || dtype == DType::BOOL, short, far) {
-        (true, ..) => format!("{x}"),
-        (_, true, true) => format!("{:e}", x as f32),
-        (_, true, false) => format!("{}", x as f32),
-        (_, false, true) => format!("{x:e}"),
-        (_, false, false) => format!("{x}"),
-    }
-}
-
 fn show_outputs(all: &[Vec<Item>], m: &CompiledModel) -> String {
     let mut text = String::new();
     for (rank, outputs) in all.iter().enumerate() {
@@ -494,28 +473,16 @@ fn show_outputs(all: &[Vec<Item>], m: &CompiledModel) -> String {
 
 /// Type, sizes and the first elements of a tensor.
 fn shown(t: &HostTensor) -> String {
-    let all: Vec<String> = match ge_runtime::npy_text::texts(t).filter(|_| t.dtype == DType::STRING) {
-        Some(texts) => texts.iter().map(|b| format!("{:?}", String::from_utf8_lossy(b))).collect(),
-        None => values(t).iter().map(|x| number(*x, t.dtype)).collect(),
+    const MOST: usize = 8;
+    let (all, count) = match ge_runtime::npy_text::texts(t).filter(|_| t.dtype == DType::STRING) {
+        Some(texts) => {
+            let word = |b: &&[u8]| format!("{:?}", String::from_utf8_lossy(b));
+            (texts.iter().take(MOST).map(word).collect(), texts.len())
+        }
+        None => (words(t, MOST), usize::try_from(t.dims.iter().product::<u64>()).unwrap_or(usize::MAX)),
     };
-    let more = if all.len() > 8 { format!(" … {} more", all.len() - 8) } else { String::new() };
+    let more = if count > MOST { format!(" … {} more", count - MOST) } else { String::new() };
     // Sizes that the model leaves open are those of the run.
     let shape = ge_plugin_api::types::Shape::of(&t.dims);
-    format!("{}{shape} = {}{more}", t.dtype, all[..all.len().min(8)].join(" "))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_are_as_long_as_their_type_needs() {
-        let small = f64::from(3.388_623_2e-13_f32);
-        assert_eq!(number(small, DType::F32), "3.3886232e-13");
-        assert_eq!(number(f64::from(0.1f32), DType::F32), "0.1");
-        assert_eq!(number(0.1, DType::F64), "0.1");
-        assert_eq!(number(3e10, DType::I64), "30000000000");
-        assert_eq!(number(0.0, DType::F32), "0");
-        assert_eq!(number(f64::NAN, DType::F16), "NaN");
-    }
+    format!("{}{shape} = {}{more}", t.dtype, all.join(" "))
 }

@@ -147,7 +147,7 @@ pub fn dump(dir: &Path, m: &CompiledModel, captured: Vec<Captured>) -> Result<()
 /// The first node, in the graph's order, that computed a NaN or an infinity.
 pub fn first_not_finite(m: &CompiledModel, captured: &[Captured]) -> Option<Diagnostic> {
     for c in captured {
-        let values = super::run::values(&c.tensor);
+        let values = super::numbers::values(&c.tensor);
         let Some(at) = values.iter().position(|v| !v.is_finite()) else { continue };
         let count = values.iter().filter(|v| !v.is_finite()).count();
         let Some(n) = m.node(c.graph, c.node) else { continue };

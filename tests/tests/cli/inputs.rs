@@ -19,6 +19,50 @@ fn output(d: &Path, k: usize) -> Vec<f32> {
     read_f32s(&std::fs::read(d.join(format!("out/output_{k}.npy"))).expect("an output"))
 }
 
+/// Whole numbers beyond those that a real one tells apart, and reals of eight bits.
+#[test]
+fn numbers_are_taken_and_shown_to_the_last_digit() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    let text = "graph @main(%u: u64[2], %i: i64[2], %h: f32[2]) {
+  %s = Const() {value = dense<i64[2]: 2, 1>} : i64[2]
+  %a = Reshape(%u, %s) : u64[2,1]
+  %b = Reshape(%i, %s) : i64[2,1]
+  %c = Cast(%h) {dst_type = f8e4m3fn} : f8e4m3fn[2]
+  return %a, %b, %c
+}
+";
+    std::fs::write(d.join("m.ge"), text).unwrap();
+    let given = ["--input", "u=[18446744073709551615,1]", "--input", "i=[9223372036854775807,-9223372036854775808]"];
+    let out = expect_code(d, 0, &[&["run", "m.ge", "--input", "h=[1.5,-448]", "-q"], &given[..]].concat());
+    let said = String::from_utf8(out.stdout).unwrap();
+    for what in ["= 18446744073709551615 1\n", "= 9223372036854775807 -9223372036854775808\n", "= 1.5 -448\n"] {
+        assert!(said.contains(what), "{said}");
+    }
+    let wrong = ["run", "m.ge", "--input", "u=[18446744073709551615,-1]", "--input", "i=1", "--input", "h=1", "-q"];
+    assert!(text_of(&expect_code(d, 2, &wrong)).contains("no type holds -1 beside the others"));
+}
+
+/// A folder says where it lacks an input, and has no more arrays than the model has inputs.
+#[test]
+fn a_folder_has_as_many_arrays_as_the_model_has_inputs() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    std::fs::write(d.join("m.ge"), TEXT).unwrap();
+    std::fs::create_dir(d.join("in")).unwrap();
+    let write = |name: &str, bytes: Vec<u8>| std::fs::write(d.join("in").join(name), bytes).unwrap();
+    write("input_0.npy", npy("<f4", "(2, 3)", &f32s(&[1.0; 6])));
+    write("input_2.npy", npy("<i8", "(2,)", &[0; 16]));
+    let run = ["run", "m.ge", "--inputs", "in", "-q"];
+    let said = text_of(&expect_code(d, 2, &run));
+    assert!(said.contains("input `k` is not given") && said.contains("f32[] as `in/input_1.npy`"), "{said}");
+    write("input_1.npy", npy("<f4", "()", &f32s(&[2.0])));
+    expect_code(d, 0, &run);
+    write("input_3.npy", npy("<f4", "()", &f32s(&[2.0])));
+    let said = text_of(&expect_code(d, 2, &run));
+    assert!(said.contains("`in/input_3.npy` is of no input of the model") && said.contains("3 inputs"), "{said}");
+}
+
 #[test]
 fn numbers_lists_archives_and_other_types_are_inputs() {
     let dir = tempfile::tempdir().unwrap();

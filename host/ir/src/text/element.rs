@@ -35,7 +35,7 @@ fn mini(d: DType) -> Option<Mini> {
 
 /// The value of a code of a float type of 4 or 8 bits (OCP 8-bit and microscaling formats; exact in
 /// f64).
-pub(super) fn decode_small(d: DType, code: u8) -> Option<f64> {
+fn decode_small(d: DType, code: u8) -> Option<f64> {
     if d == DType::F8E8M0 {
         return Some(if code == 0xff { f64::NAN } else { 2f64.powi(i32::from(code) - 127) });
     }
@@ -65,6 +65,17 @@ pub(super) fn decode_small(d: DType, code: u8) -> Option<f64> {
         }
     };
     Some(if negative { -v } else { v })
+}
+
+/// The value of a real number of a type by its bits; None: the type has no real numbers.
+pub fn decode_real(d: DType, bits: u64) -> Option<f64> {
+    Some(match d {
+        DType::F64 => f64::from_bits(bits),
+        DType::F32 => f64::from(f32::from_bits(bits as u32)),
+        DType::F16 => half::f16::from_bits(bits as u16).to_f64(),
+        DType::BF16 => half::bf16::from_bits(bits as u16).to_f64(),
+        _ => return decode_small(d, u8::try_from(bits).ok()?),
+    })
 }
 
 /// Reads elements of one type; holds what is dear to make.

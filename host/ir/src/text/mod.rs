@@ -25,6 +25,7 @@ mod tensor;
 #[cfg(test)]
 mod tests;
 
+pub use element::decode_real;
 pub use parser::{ERROR_LIMIT, NoFiles, Places, SideFiles, parse, parse_placed};
 pub use printer::{PrintOptions, SideFileSink, print, to_string, to_string_whole};
 

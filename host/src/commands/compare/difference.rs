@@ -1,6 +1,6 @@
 //! Two tensors, element by element.
 use super::Outcome;
-use crate::commands::run::values;
+use crate::commands::numbers::values;
 use ge_plugin_api::kernel::HostTensor;
 use std::fmt;
 

@@ -88,6 +88,13 @@ impl Folder {
             if !path.exists() {
                 bytes(path)?;
             }
+            let beyond = path.join(format!("input_{}.npy", wanted.len()));
+            if beyond.exists() {
+                return Err(Diagnostic::error(format!("`{}` is of no input of the model", beyond.display()))
+                    .found("a further file", format!("{} inputs, input_0.npy the first", wanted.len()))
+                    .help("`ge inspect` lists the inputs in their order; initializers are none")
+                    .raise(ge_codes::INPUT));
+            }
             return Ok(Folder::Dir(path.to_owned()));
         }
         let (shown, data) = (path.display().to_string(), bytes(path)?);
@@ -114,6 +121,14 @@ impl Folder {
             .found("a file", "a folder with input_0.npy …, or a .npz file of arrays by name")
             .help("give it by its input's name: `--input NAME=FILE.npy`")
             .raise(ge_codes::INPUT))
+    }
+
+    /// Where the array of an input would be, for messages.
+    pub fn place(&self, k: usize) -> String {
+        match self {
+            Folder::Dir(dir) => format!(" as `{}`", dir.join(format!("input_{k}.npy")).display()),
+            _ => String::new(),
+        }
     }
 
     /// The array of an input, with its name for messages.

@@ -56,7 +56,7 @@ impl<'a> Kernels<'a> {
         let mut attrs = AttrMap::default();
         attrs.set("dst_type", to);
         let made = self.run("Cast", &attrs, &[t.view()], to)?;
-        let (before, after) = (crate::commands::run::values(t), crate::commands::run::values(&made));
+        let (before, after) = (crate::commands::numbers::values(t), crate::commands::numbers::values(&made));
         let whole = to.is_int() || to == DType::BOOL;
         let lost = |(a, b): (&f64, &f64)| if whole { a != b } else { a.is_finite() && !b.is_finite() };
         match before.iter().zip(&after).position(lost) {

@@ -251,7 +251,8 @@ impl Given<'_> {
                     Ok(Some((shown, bytes))) => self.of_array(&kernels, w, &shown, &bytes).map(Some),
                     Ok(None) if optional(k) => Ok(None),
                     Ok(None) => {
-                        Err(not_given(w.name, &format!("{}{}", w.desc.dtype, w.desc.shape)).of(ErrorKind::USAGE))
+                        let form = format!("{}{}{}", w.desc.dtype, w.desc.shape, folder.place(k));
+                        Err(not_given(w.name, &form).of(ErrorKind::USAGE))
                     }
                     Err(e) => Err(e),
                 },

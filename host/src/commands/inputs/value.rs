@@ -1,7 +1,7 @@
 //! Inputs that stand in the command: `sr=16000`, `size=[224,224]`, `mask=true`.
 use super::Wanted;
 use super::kernels::Kernels;
-use crate::Result;
+use crate::{Diagnostic, Result};
 use ge_plugin_api::kernel::HostTensor;
 use ge_plugin_api::types::DType;
 
@@ -15,7 +15,7 @@ pub struct Value {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Number {
-    Whole(i64),
+    Whole(i128),
     Real(f64),
     Truth(bool),
 }
@@ -40,11 +40,16 @@ fn number(text: &str) -> Option<Number> {
     match text {
         "true" => Some(Number::Truth(true)),
         "false" => Some(Number::Truth(false)),
-        t => match t.parse::<i64>() {
-            Ok(n) => Some(Number::Whole(n)),
-            Err(_) => t.parse::<f64>().ok().map(Number::Real),
+        t => match t.parse::<i128>().ok().filter(|n| is_held(*n)) {
+            Some(n) => Some(Number::Whole(n)),
+            None => t.parse::<f64>().ok().map(Number::Real),
         },
     }
+}
+
+/// Whether a type of whole numbers holds it.
+fn is_held(n: i128) -> bool {
+    (i128::from(i64::MIN)..=i128::from(u64::MAX)).contains(&n)
 }
 
 /// The sizes of nested lists, all of one depth and length.
@@ -68,7 +73,8 @@ fn flatten(v: &serde_json::Value, out: &mut Vec<Number>) -> Option<Vec<u64>> {
             Some(Vec::new())
         }
         serde_json::Value::Number(n) => {
-            out.push(n.as_i64().map(Number::Whole).or_else(|| n.as_f64().map(Number::Real))?);
+            let whole = n.as_i64().map(i128::from).or(n.as_u64().map(i128::from));
+            out.push(whole.map(Number::Whole).or_else(|| n.as_f64().map(Number::Real))?);
             Some(Vec::new())
         }
         _ => None,
@@ -109,10 +115,19 @@ impl Value {
         } else {
             let i = |n: &Number| match n {
                 Number::Whole(n) => *n,
-                Number::Truth(t) => i64::from(*t),
+                Number::Truth(t) => i128::from(*t),
                 Number::Real(_) => 0,
             };
-            (DType::I64, numbers.iter().flat_map(|n| i(n).to_le_bytes()).collect())
+            // Numbers that only an unsigned type holds have the same 64 bits in it.
+            let large = numbers.iter().any(|n| i(n) > i128::from(i64::MAX));
+            let small = numbers.iter().find(|n| i(n) < 0).filter(|_| large);
+            if let Some(n) = small {
+                return Err(Diagnostic::error(format!("input `{}`: no type holds {} beside the others", w.name, i(n)))
+                    .subject(w.name)
+                    .raise(ge_codes::INPUT));
+            }
+            let dtype = if large { DType::U64 } else { DType::I64 };
+            (dtype, numbers.iter().flat_map(|n| (i(n) as u64).to_le_bytes()).collect())
         };
         let t = HostTensor::from_bytes(dtype, &dims, &bytes)?;
         kernels.cast(&t, w.desc.dtype, &format!("input `{}`", w.name))
@@ -127,10 +142,15 @@ mod tests {
     fn numbers_lists_and_truths_are_values_and_names_are_not() {
         let one = |n| Some(Value { dims: None, numbers: vec![n] });
         assert_eq!(parse("16000"), one(Number::Whole(16000)));
+        assert_eq!(parse("18446744073709551615"), one(Number::Whole(i128::from(u64::MAX))));
+        assert_eq!(parse("18446744073709551616"), one(Number::Real(2f64.powi(64))));
         assert_eq!(parse("-1.5e3"), one(Number::Real(-1500.0)));
         assert_eq!(parse("true"), one(Number::Truth(true)));
         let list = |dims: &[u64], numbers: &[i64]| {
-            Some(Value { dims: Some(dims.to_vec()), numbers: numbers.iter().map(|n| Number::Whole(*n)).collect() })
+            Some(Value {
+                dims: Some(dims.to_vec()),
+                numbers: numbers.iter().map(|n| Number::Whole(i128::from(*n))).collect(),
+            })
         };
         assert_eq!(parse("[1,2,3]"), list(&[3], &[1, 2, 3]));
         assert_eq!(parse("1, 2"), list(&[2], &[1, 2]));

@@ -1,0 +1,129 @@
+//! Elements of tensors as numbers, to compare them, and as people read them.
+use ge_ir::text::decode_real;
+use ge_plugin_api::kernel::HostTensor;
+use ge_plugin_api::types::DType;
+
+/// The bits of each element of at most 64 bits; packed ones lie from the low end of a byte on.
+fn bits(t: &HostTensor, width: usize) -> impl Iterator<Item = u64> + '_ {
+    let bytes = t.bytes();
+    let count = usize::try_from(t.dims.iter().product::<u64>()).unwrap_or(0);
+    (0..count).map(move |i| {
+        let at = i * width;
+        let some = bytes.get(at / 8..(at + width).div_ceil(8)).unwrap_or_default();
+        let all = some.iter().rev().fold(0u64, |a, b| a << 8 | u64::from(*b));
+        all >> (at % 8) & (u64::MAX >> (64 - width))
+    })
+}
+
+fn signed(bits: u64, width: usize) -> i64 {
+    ((bits << (64 - width)) as i64) >> (64 - width)
+}
+
+/// What the elements of a type are made of, and how many of them make one.
+fn parts(dtype: DType) -> (DType, usize) {
+    match dtype {
+        DType::COMPLEX64 => (DType::F32, 2),
+        DType::COMPLEX128 => (DType::F64, 2),
+        d => (d, 1),
+    }
+}
+
+/// The elements as real numbers: the two parts of complex ones behind each other, the bytes of texts
+/// and of types that are not known.
+pub fn values(t: &HostTensor) -> Vec<f64> {
+    let bytes = || t.bytes().iter().map(|b| f64::from(*b)).collect();
+    let (part, each) = parts(t.dtype);
+    let Some(width) = part.bits().filter(|w| (1..=64).contains(w) && t.dtype != DType::STRING) else { return bytes() };
+    let width = width as usize;
+    if each > 1 {
+        let one = |c: &[u8]| c.iter().rev().fold(0u64, |a, b| a << 8 | u64::from(*b));
+        return t.bytes().chunks_exact(width / 8).filter_map(|c| decode_real(part, one(c))).collect();
+    }
+    let all: Option<Vec<f64>> = bits(t, width)
+        .map(|b| match part {
+            DType::BOOL => Some(f64::from(u8::from(b != 0))),
+            d if d.is_int() && is_signed(d) => Some(signed(b, width) as f64),
+            d if d.is_int() => Some(b as f64),
+            d => decode_real(d, b),
+        })
+        .collect();
+    all.unwrap_or_else(bytes)
+}
+
+fn is_signed(d: DType) -> bool {
+    matches!(d, DType::I2 | DType::I4 | DType::I8 | DType::I16 | DType::I32 | DType::I64)
+}
+
+/// The first elements as people read them; whole numbers to the last digit.
+pub fn words(t: &HostTensor, most: usize) -> Vec<String> {
+    let width = t.dtype.bits().unwrap_or(0) as usize;
+    if t.dtype.is_int() && (1..=64).contains(&width) {
+        let word = |b: u64| if is_signed(t.dtype) { signed(b, width).to_string() } else { b.to_string() };
+        return bits(t, width).take(most).map(word).collect();
+    }
+    let (part, each) = parts(t.dtype);
+    let all = values(t);
+    let one = |c: &[f64]| match c {
+        [re, im] if each == 2 => {
+            let sign = if im.is_sign_negative() { "" } else { "+" };
+            format!("{}{sign}{}i", number(*re, part), number(*im, part))
+        }
+        other => number(other.first().copied().unwrap_or_default(), part),
+    };
+    all.chunks_exact(each).take(most).map(one).collect()
+}
+
+/// A number of a type as people read it: as few digits as tell it from its neighbours, powers of
+/// ten for what is very small or large.
+pub fn number(x: f64, dtype: DType) -> String {
+    let far = x != 0.0 && x.is_finite() && !(1e-5..1e9).contains(&x.abs());
+    let short = matches!(dtype, DType::F32 | DType::F16 | DType::BF16);
+    match (dtype.is_int() || dtype == DType::BOOL, short, far) {
+        (true, ..) => format!("{x}"),
+        (_, true, true) => format!("{:e}", x as f32),
+        (_, true, false) => format!("{}", x as f32),
+        (_, false, true) => format!("{x:e}"),
+        (_, false, false) => format!("{x}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_as_long_as_their_type_needs() {
+        let small = f64::from(3.388_623_2e-13_f32);
+        assert_eq!(number(small, DType::F32), "3.3886232e-13");
+        assert_eq!(number(f64::from(0.1f32), DType::F32), "0.1");
+        assert_eq!(number(0.1, DType::F64), "0.1");
+        assert_eq!(number(3e10, DType::I64), "30000000000");
+        assert_eq!(number(0.0, DType::F32), "0");
+        assert_eq!(number(f64::NAN, DType::F16), "NaN");
+    }
+
+    fn tensor(dtype: DType, dims: &[u64], bytes: &[u8]) -> HostTensor {
+        HostTensor::from_bytes(dtype, dims, bytes).expect("a tensor")
+    }
+
+    #[test]
+    fn elements_of_every_type_are_their_numbers() {
+        let whole =
+            tensor(DType::I64, &[2], &[i64::MAX.to_le_bytes(), (-9_007_199_254_740_993i64).to_le_bytes()].concat());
+        assert_eq!(words(&whole, 8), ["9223372036854775807", "-9007199254740993"]);
+        let large = tensor(DType::U64, &[1], &u64::MAX.to_le_bytes());
+        assert_eq!((words(&large, 8), values(&large)), (vec!["18446744073709551615".to_owned()], vec![2f64.powi(64)]));
+        let nibbles = tensor(DType::I4, &[3], &[0x7f, 0x08]);
+        assert_eq!((values(&nibbles), words(&nibbles, 2)), (vec![-1.0, 7.0, -8.0], vec!["-1".into(), "7".into()]));
+        // By the OCP's table: 1.5, the greatest, NaN.
+        let eights = tensor(DType::F8E4M3FN, &[3], &[0x3c, 0x7e, 0x7f]);
+        let got = values(&eights);
+        assert!(got[..2] == [1.5, 448.0] && got[2].is_nan());
+        let complex = tensor(DType::COMPLEX64, &[1], &[1.5f32.to_le_bytes(), (-2f32).to_le_bytes()].concat());
+        assert_eq!((words(&complex, 8), values(&complex)), (vec!["1.5-2i".to_owned()], vec![1.5, -2.0]));
+        let truths = tensor(DType::BOOL, &[2], &[1, 0]);
+        assert_eq!((words(&truths, 8), values(&truths)), (vec!["1".to_owned(), "0".to_owned()], vec![1.0, 0.0]));
+        let none = tensor(DType::F32, &[0, 3], &[]);
+        assert!(words(&none, 8).is_empty() && values(&none).is_empty());
+    }
+}
