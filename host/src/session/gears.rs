@@ -195,7 +195,9 @@ fn set(model: &mut Model, o: &Open, name: &str) {
 
 /// `b=1,4,8`: each combination of the sizes of all names.
 fn by_name(open: &[Open], list: &[String]) -> Result<(Vec<String>, Vec<Vec<u64>>)> {
-    let known = || open.iter().filter_map(|o| o.symbol.as_deref());
+    // Inputs may share a name.
+    let first = |(k, o): &(usize, &Open)| !open[..*k].iter().any(|before| before.symbol == o.symbol);
+    let known = || open.iter().enumerate().filter(first).filter_map(|(_, o)| o.symbol.as_deref());
     let mut names: Vec<String> = Vec::new();
     let mut values: Vec<Vec<u64>> = vec![Vec::new()];
     for text in list {
@@ -281,6 +283,9 @@ mod tests {
         let one = "graph @main(%x: f32[b,3]) { %z = Neg(%x) : f32[b,3] return %z }";
         let by_name = |l: &[&str]| Asked { by_name: l.iter().map(|s| (*s).to_owned()).collect(), ..Asked::default() };
         assert_eq!(wanted(one, &by_name(&["b=1,4"])).expect("two"), (vec!["b".into()], vec![vec![1], vec![4]]));
+        // Both inputs have the name, which is told once.
+        let both = TWO.replace("b,?", "b,2");
+        assert_eq!(wanted(&both, &by_name(&["c=1,4"])).expect_err("no such size").diagnostics[0].expected, "one of b");
         let (names, values) = wanted(TWO, &Asked { dims: text("1,20;4,40"), ..Asked::default() }).expect("tuples");
         assert_eq!((names, values), (vec!["b".to_owned(), "y_1".to_owned()], vec![vec![1, 20], vec![4, 40]]));
         let (names, values) = wanted(IMAGE, &Asked { image: text("8,16;32,32"), ..Asked::default() }).expect("sizes");

@@ -36,6 +36,16 @@ fn checked_axis(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     }
     Ok(vec![d])
 }
+fn grouped(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+    let d = c.like(0)?;
+    let groups = u64::try_from(read::int(c, "num_groups", 1)).unwrap_or(0);
+    match d.shape.dims().get(1).and_then(|c| c.size()) {
+        Some(channels) if groups > 0 && channels % groups != 0 => {
+            Err(read::bad("attribute `num_groups`", groups, format!("a divisor of the {channels} channels")))
+        }
+        _ => Ok(vec![d]),
+    }
+}
 fn statistics(c: &InferCtx<'_>, dtype: DType) -> Result<TensorDesc> {
     let s = &c.input(0)?.shape;
     let Some(r) = s.rank() else { return Ok(TensorDesc::new(dtype, Shape::unranked())) };
@@ -161,7 +171,8 @@ fn defs() -> Vec<OpDef> {
             .output("y", FLOATS, "T")
             .attr("epsilon", f, 1e-5)
             .flags(FULL_PRECISION),
-        same("GroupNorm")
+        OpDef::new("GroupNorm", grouped)
+            .input("x", FLOATS, "T")
             .input("gamma", FLOATS, "T")
             .input("beta", FLOATS, "T")
             .output("y", FLOATS, "T")

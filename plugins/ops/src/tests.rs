@@ -123,6 +123,12 @@ fn convolutions_and_pools() {
 #[test]
 fn normalisation_and_reduction() {
     holds("%x: f32[2,3,4], %g: f32[4]", "%y = LayerNormV3(%x, %g) : f32[2,3,4], f32[2,3,1], f32[2,3,1]");
+    holds("%x: f32[n,4,3], %g: f32[4]", "%y = GroupNorm(%x, %g, %g) {num_groups = 2} : f32[n,4,3]");
+    fails(
+        "%x: f32[n,4,3], %g: f32[4]",
+        "%y = GroupNorm(%x, %g, %g) {num_groups = 3} : f32[n,4,3]",
+        "a divisor of the 4",
+    );
     holds("%x: f32[2,3,4]", "%y = SoftmaxV2(%x) {axes = [1]} : f32[2,3,4]");
     holds("%x: f32[2,3,4]", "%y = ReduceSumD(%x) {axes = [-1, 0]} : f32[3]");
     holds("%x: f32[2,3,4]", "%y = ReduceMean(%x) {keep_dims = true} : f32[1,1,1]");
