@@ -369,6 +369,20 @@ impl Conv {
         outputs.saturating_mul(per_output)
     }
 
+    /// Vector operations of the whole convolution, about: products by sixteen, and what short rows of
+    /// depthwise ones leave idle.
+    pub fn effort(&self) -> u64 {
+        let products = self.work() / 16;
+        if self.kind != Kind::Depthwise {
+            return products;
+        }
+        let each = match &self.lanes {
+            Some(lanes) => lanes.cost() / lanes::LANES,
+            None => self.channel(),
+        };
+        products.max((self.spec.batch * self.spec.channels_out) as u64 * each as u64)
+    }
+
     /// Elements that are read and written: input, weights and output.
     pub fn moved(&self) -> u64 {
         let of = |n: usize, sizes: &[usize]| sizes.iter().fold(n as u64, |a, &b| a.saturating_mul(b as u64));

@@ -16,12 +16,10 @@ pub(crate) fn turn<I: Isa>(isa: I, v: &mut [I::V; 16]) {
 /// Sixteen numbers from `at` on, zero behind the last.
 #[inline(always)]
 pub(crate) fn load<I: Isa>(isa: I, x: &[f32], at: usize) -> I::V {
-    match x[at..].first_chunk() {
+    let x = &x[at..];
+    match x.first_chunk() {
         Some(whole) => isa.load(whole),
-        None => {
-            let mut some = [0.0; 16];
-            some[..x.len() - at].copy_from_slice(&x[at..]);
-            isa.load(&some)
-        }
+        // SAFETY: the lanes are as many as there are numbers.
+        None => unsafe { isa.load_some(x.as_ptr(), isa.lanes(0, x.len())) },
     }
 }

@@ -191,7 +191,7 @@ impl Kernel for Convolution {
     }
 
     fn work(&self) -> u64 {
-        self.products() / 16
+        self.conv.effort()
     }
 
     fn products(&self) -> u64 {
