@@ -21,10 +21,12 @@ use std::ops::Range;
 /// Columns of a panel of the packed filter.
 const PANEL: usize = 16;
 /// Places of an image at most.
-const PLACES: usize = 64;
+const PLACES: usize = 128;
+/// Numbers of the rows of an image at most.
+const MOST_COPY: usize = 256 * 1024;
 /// Rows of a unit, about.
 const ROWS: usize = 96;
-/// Numbers of the rows of a unit at most, where one image has not more: they stay in the second
+/// Numbers of the rows of a unit at most, where one image has no more: they stay in the second
 /// cache while the filter goes by.
 const MOST_ROWS: usize = 64 * 1024;
 /// Output channels of a unit at most.
@@ -54,7 +56,8 @@ pub struct RowConv {
 fn takes(s: &ConvSpec, places: usize) -> bool {
     let (group_in, group_out) = (s.channels_in / s.groups, s.channels_out / s.groups);
     let whole = s.groups == 1 || group_out.is_multiple_of(PANEL);
-    s.transposed.is_none() && whole && group_in > 0 && group_out > 0 && (1..=PLACES).contains(&places)
+    let near = places <= PLACES && places.saturating_mul(group_in * s.taps()) <= MOST_COPY;
+    s.transposed.is_none() && whole && near && group_in > 0 && group_out > 0 && places > 0
 }
 
 /// Numbers of the packed filter; none where there are too many to count.

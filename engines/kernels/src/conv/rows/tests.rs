@@ -90,7 +90,9 @@ fn what_is_no_number_stays_where_it_is_seen() {
 #[test]
 fn many_places_narrow_groups_and_transposed_windows_are_for_other_plans() {
     let of = |s: &ConvSpec| RowConv::new(s).unwrap().is_some();
-    assert!(of(&ConvSpec::square(1, [4, 4], 8, 1)) && !of(&ConvSpec::square(1, [4, 4], 9, 1)));
+    assert!(of(&ConvSpec::square(1, [4, 4], 11, 1)) && !of(&ConvSpec::square(1, [4, 4], 12, 1)));
+    // Nor are those whose rows would not stay in a cache.
+    assert!(of(&ConvSpec::square(1, [2048, 4], 11, 1)) && !of(&ConvSpec::square(1, [4096, 4], 11, 1)));
     let grouped = |own: usize| ConvSpec { groups: 2, ..ConvSpec::square(1, [4, 2 * own], 2, 1) };
     assert!(of(&grouped(16)) && !of(&grouped(8)));
     assert!(!of(&ConvSpec { transposed: Some([0; 3]), ..ConvSpec::square(1, [4, 4], 2, 1) }));
