@@ -88,13 +88,6 @@ impl Folder {
             if !path.exists() {
                 bytes(path)?;
             }
-            let beyond = path.join(format!("input_{}.npy", wanted.len()));
-            if beyond.exists() {
-                return Err(Diagnostic::error(format!("`{}` is of no input of the model", beyond.display()))
-                    .found("a further file", format!("{} inputs, input_0.npy the first", wanted.len()))
-                    .help("`ge inspect` lists the inputs in their order; initializers are none")
-                    .raise(ge_codes::INPUT));
-            }
             return Ok(Folder::Dir(path.to_owned()));
         }
         let (shown, data) = (path.display().to_string(), bytes(path)?);

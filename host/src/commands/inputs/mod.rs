@@ -10,6 +10,7 @@ pub mod shapes;
 mod value;
 
 use crate::commands::flags::{CompileFlags, Global};
+use crate::commands::talk::say;
 use crate::session::model::{Item, fixed_value, random_inputs, range_of};
 use crate::{Diagnostic, Error, ErrorKind, Result};
 use array::Folder;
@@ -146,6 +147,11 @@ impl InputFlags {
             return Sizes::asked(flags)?.inputs(m, seed.wrapping_add(u64::from(rank)));
         }
         let dir = self.dir.as_ref().map(|d| rank_dir(d, rank, ranks));
+        let beyond = dir.as_ref().map(|d| d.join(format!("input_{}.npy", m.inputs.len())));
+        if let Some(file) = beyond.filter(|f| f.exists()) {
+            let (file, count) = (file.display(), m.inputs.len());
+            say(global, &format!("note: `{file}` is not read: the model has {count} inputs, initializers are none"));
+        }
         gather(m, &Given { dir: dir.as_deref(), ..self.by_name.given(global) })
     }
 }

@@ -1,7 +1,7 @@
 //! Convolutions of few places in single precision: the places of all images are the rows of a matrix
 //! product and the output channels its columns, so that registers are full however small the images
 //! of the output are. The filter comes packed ([`pack_row_filter`]), once and for every instruction
-//! set; what the window sees at a place is copied to one row ([`seen`]). A unit of work is some
+//! set; what the window sees at a place is copied to one row (`seen.rs`). A unit of work is some
 //! images of one group and a block of its output channels. Sums grow in the order of channels and
 //! taps as those of [`Conv`](crate::conv::Conv) do, so their bits are the same.
 mod few;
