@@ -1,0 +1,379 @@
+//! The run of a planned convolution, unit by unit.
+use super::{Conv, Kind, pitch};
+use crate::conv::depthwise;
+use crate::conv::finish::{Runs, finish};
+use crate::conv::lanes::{self, Lanes};
+use crate::conv::planes::{self, Planes};
+use crate::conv::points::Points;
+use crate::conv::spec::ConvError;
+use crate::conv::winograd::{self, Tiles};
+use crate::gemm::Epilogue;
+use crate::gemm::micro::{Left, Listed, Panels, Placed, crowded, tile};
+use crate::gemm::pack::{A_STRIDE, KC, copy_tile};
+use crate::scratch::with_scratch;
+use crate::simd::isa::{Isa, PanelElem, Work, dispatch};
+use crate::simd::singles::Singles;
+use crate::view::Out;
+use std::ops::Range;
+
+/// Steps of a sum that are taken together where the weights need no copy.
+const OWN: usize = 640;
+/// Output channels that are computed and finished together; a multiple of every register tile.
+const TOGETHER: usize = 24;
+
+impl Conv {
+    /// Does the units. The epilogue's bias is one number a channel, [`Bias::PerRow`]. What comes
+    /// out may be of another type than what goes in: sums are in single precision.
+    ///
+    /// # Errors
+    /// As [`Conv::check`].
+    pub fn run<T: PanelElem, U: PanelElem>(
+        &self,
+        units: Range<usize>,
+        x: &[T],
+        w: &[T],
+        epilogue: &Epilogue<'_, U>,
+        out: &mut Out<'_, U>,
+    ) -> Result<(), ConvError> {
+        self.check(x.len(), w.len(), out.len(), epilogue)?;
+        let end = units.end.min(self.units());
+        if let Some(lanes) = &self.lanes {
+            let (Some(x), Some(w), Some(e)) = (T::singles(x), T::singles(w), epilogue.singles()) else {
+                return Err(ConvError::Singles);
+            };
+            let (len, mut parts) = (out.len(), Singles(out));
+            self.by_channels(lanes, units.start..end, (x, w), &e, &mut Out::by_parts(len, &mut parts));
+            return Ok(());
+        }
+        if self.kind == Kind::Depthwise {
+            let wide = self.rows * self.image.pitch + 16;
+            let planes = planes::takes(&self.spec);
+            return with_scratch(self.image.len(1) + wide, |s| {
+                for unit in units.start..end {
+                    let (rest, strip) = (unit / self.strips(), unit % self.strips());
+                    let (n, block) = (rest / self.blocks(), rest % self.blocks());
+                    let channels = block * self.block..((block + 1) * self.block).min(self.spec.channels_out);
+                    let per = self.out[1].div_ceil(self.rows);
+                    let (z, y0) = (strip / per, strip % per * self.rows);
+                    let y = (y0, (y0 + self.rows).min(self.out[1]));
+                    if let (true, Some(x), Some(w), Some(e)) =
+                        (planes, T::singles(x), T::singles(w), epilogue.singles())
+                    {
+                        let (spec, size) = (&self.spec, (self.out[1], self.out[2]));
+                        let (len, mut parts) = (out.len(), Singles(out));
+                        let out = &mut Out::by_parts(len, &mut parts);
+                        dispatch(Planes { spec, size, n, channels, y, x, w, epilogue: &e, out });
+                        continue;
+                    }
+                    let job = depthwise::Strip { image: &self.image, n, channels, z, y, x, w, epilogue };
+                    job.run(out, s);
+                }
+                Ok(())
+            });
+        }
+        if self.in_place {
+            let (Some(x), Some(w), Some(e)) = (T::singles(x), T::singles(w), epilogue.singles()) else {
+                return Err(ConvError::Singles);
+            };
+            let (len, mut parts) = (out.len(), Singles(out));
+            self.points(units.start..end, x, w, &e, &mut Out::by_parts(len, &mut parts));
+            return Ok(());
+        }
+        if let (Some(tiles), Some(x), Some(w), Some(e)) =
+            (&self.tiles, T::singles(x), T::singles(w), epilogue.singles())
+        {
+            let (len, mut parts) = (out.len(), Singles(out));
+            self.tiled(tiles, units.start..end, x, w, &e, &mut Out::by_parts(len, &mut parts));
+            return Ok(());
+        }
+        self.plain(units.start..end, x, w, epilogue, out);
+        Ok(())
+    }
+}
+
+impl Conv {
+    /// Units of a dense convolution or one of one point, as products of weights and a copy of the
+    /// image or the image itself.
+    fn plain<T: PanelElem, U: PanelElem>(
+        &self,
+        units: Range<usize>,
+        x: &[T],
+        w: &[T],
+        epilogue: &Epilogue<'_, U>,
+        out: &mut Out<'_, U>,
+    ) {
+        let group_in = self.spec.channels_in / self.spec.groups;
+        let copy = match self.kind {
+            Kind::Pointwise => group_in * pitch(self.rows) + 16,
+            _ => self.image.len(group_in),
+        };
+        let flat = match self.kind {
+            Kind::Pointwise => self.rows,
+            _ => self.rows * self.image.pitch,
+        };
+        let together = self.block.min(TOGETHER);
+        let sums = together * flat.next_multiple_of(16);
+        with_scratch(together * A_STRIDE + copy + sums, |s| {
+            let (sa, s) = s.split_at_mut(together * A_STRIDE);
+            let (image, sums) = s.split_at_mut(copy);
+            let mut filled = None;
+            for unit in units {
+                let at = self.place(unit);
+                let strip = Some((at.n, at.g, at.strip));
+                let fresh = filled != strip;
+                filled = strip;
+                dispatch(Unit { conv: self, at, fresh, x, w, epilogue, out, sa, image, sums });
+            }
+        });
+    }
+
+    /// Where a unit is. Channel blocks of one strip follow each other, so that they share its copy.
+    fn place(&self, unit: usize) -> At {
+        let blocks = (self.spec.channels_out / self.spec.groups).div_ceil(self.block);
+        let (rest, block) = (unit / blocks, unit % blocks);
+        let (rest, strip) = (rest / self.strips(), rest % self.strips());
+        At { n: rest / self.spec.groups, g: rest % self.spec.groups, strip, block }
+    }
+
+    /// Units of a depthwise convolution with channels as lanes.
+    fn by_channels(
+        &self,
+        plan: &Lanes,
+        units: Range<usize>,
+        (x, w): (&[f32], &[f32]),
+        epilogue: &Epilogue<'_, f32>,
+        out: &mut Out<'_, f32>,
+    ) {
+        let all = self.spec.channels_out;
+        with_scratch(plan.scratch(), |scratch| {
+            scratch.fill(0.0);
+            for unit in units {
+                let (n, block) = (unit / self.blocks(), unit % self.blocks());
+                let channels = block * self.block..((block + 1) * self.block).min(all);
+                dispatch(lanes::Unit { plan, n, channels, all, x, w, epilogue, out, scratch });
+            }
+        });
+    }
+
+    /// Units by minimal filtering; those with numbers too large for it by plain products.
+    fn tiled(
+        &self,
+        tiles: &Tiles,
+        units: Range<usize>,
+        x: &[f32],
+        w: &[f32],
+        epilogue: &Epilogue<'_, f32>,
+        out: &mut Out<'_, f32>,
+    ) {
+        let s = &self.spec;
+        let (group_in, group_out) = (s.channels_in / s.groups, s.channels_out / s.groups);
+        let size: usize = s.input.iter().product();
+        let (filters, changed) = w.split_at(s.channels_out * group_in * 9);
+        with_scratch(tiles.scratch(), |scratch| {
+            for unit in units {
+                let At { n, g, strip, block } = self.place(unit);
+                let (y, o) = (strip * self.rows, block * self.block);
+                let (first, own) = (g * group_out + o, self.block.min(group_out - o));
+                let done = dispatch(winograd::Unit {
+                    tiles,
+                    spec: s,
+                    out_size: [self.out[1], self.out[2]],
+                    y: (y, (y + self.rows).min(self.out[1])),
+                    channel: first,
+                    x: &x[(n * s.channels_in + g * group_in) * size..][..group_in * size],
+                    w: &filters[first * group_in * 9..][..own * group_in * 9],
+                    changed: changed.get(tiles.changed_at(g, group_out, o)..).unwrap_or(&[]),
+                    epilogue,
+                    at: (n * s.channels_out + first) * self.out[1] * self.out[2],
+                    out,
+                    scratch,
+                });
+                if !done {
+                    self.plain(unit..unit + 1, x, w, epilogue, out);
+                }
+            }
+        });
+    }
+}
+
+impl Conv {
+    /// Units of a convolution of one point in single precision.
+    fn points(&self, units: Range<usize>, x: &[f32], w: &[f32], epilogue: &Epilogue<'_, f32>, out: &mut Out<'_, f32>) {
+        let s = &self.spec;
+        let (k, group_out) = (s.channels_in / s.groups, s.channels_out / s.groups);
+        let positions: usize = self.out.iter().product();
+        let blocks = group_out.div_ceil(self.block);
+        with_scratch(k, |column| {
+            for unit in units {
+                let (image, block) = (unit / blocks, unit % blocks);
+                let (n, g) = (image / s.groups, image % s.groups);
+                let first = g * group_out + block * self.block;
+                let m = self.block.min(group_out - block * self.block);
+                dispatch(Points {
+                    shape: (k, positions),
+                    channels: (first, m),
+                    w: &w[first * k..][..m * k],
+                    x: &x[(n * s.channels_in + g * k) * positions..][..k * positions],
+                    epilogue,
+                    at: (n * s.channels_out + first) * positions,
+                    out,
+                    column,
+                });
+            }
+        });
+    }
+}
+
+#[derive(Clone, Copy)]
+struct At {
+    n: usize,
+    g: usize,
+    strip: usize,
+    block: usize,
+}
+
+struct Unit<'p, 'a, 'o, T, U> {
+    conv: &'p Conv,
+    at: At,
+    fresh: bool,
+    x: &'a [T],
+    w: &'a [T],
+    epilogue: &'p Epilogue<'a, U>,
+    out: &'p mut Out<'o, U>,
+    sa: &'p mut [f32],
+    image: &'p mut [f32],
+    sums: &'p mut [f32],
+}
+
+impl<T: PanelElem, U: PanelElem> Work for Unit<'_, '_, '_, T, U> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<I: Isa, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(mut self, isa: I) {
+        let c = self.conv;
+        let s = &c.spec;
+        let (group_in, group_out) = (s.channels_in / s.groups, s.channels_out / s.groups);
+        let k = group_in * s.taps();
+        let o0 = self.at.block * c.block;
+        let o1 = (o0 + c.block).min(group_out);
+        let m = o1 - o0;
+        let size_in: usize = s.input.iter().product();
+        let size_out: usize = c.out.iter().product();
+        let x = &self.x[(self.at.n * s.channels_in + self.at.g * group_in) * size_in..][..group_in * size_in];
+        let channel = self.at.g * group_out + o0;
+        // Outputs of the strip, and how they lie in the sums: runs of `run` at distance `pitch`.
+        let (first, run, pitch, runs) = match c.kind {
+            Kind::Pointwise => {
+                let p0 = self.at.strip * c.rows;
+                let n = (p0 + c.rows).min(size_out) - p0;
+                (p0, n, n, 1)
+            }
+            _ => {
+                let per = c.out[1].div_ceil(c.rows);
+                let (z, y0) = (self.at.strip / per, self.at.strip % per * c.rows);
+                let y1 = (y0 + c.rows).min(c.out[1]);
+                if self.fresh {
+                    c.image.fill(x, group_in, z, (y0, y1), self.image);
+                }
+                let (first, rows) = ((z * c.out[1] + y0) * c.out[2], y1 - y0);
+                if c.image.pitch == c.out[2] || !c.panels.is_empty() {
+                    let all = rows * c.out[2];
+                    (first, all, all, 1)
+                } else {
+                    (first, c.out[2], c.image.pitch, rows)
+                }
+            }
+        };
+        let flat = (runs - 1) * pitch + run;
+        let panels = flat.div_ceil(16);
+        let width = panels * 16;
+        // A channel stride that is a multiple of 1 KiB puts all channels on few cache sets: those
+        // are copied.
+        let in_place = Listed { data: x.get(first..).unwrap_or(&[]), rows: &c.channels[0], highest: 0 };
+        let highest = (group_in.max(1) - 1) * size_in;
+        let pitch_of_copy = super::pitch(c.rows);
+        let direct = c.kind == Kind::Pointwise
+            && !size_in.is_multiple_of(256)
+            && Listed { highest, ..in_place }.reaches(group_in, panels);
+        if c.kind == Kind::Pointwise && !direct && self.fresh {
+            for ch in 0..group_in {
+                let row = &mut self.image[ch * pitch_of_copy..ch * pitch_of_copy + width];
+                let (head, tail) = row.split_at_mut(run);
+                tail.fill(0.0);
+                for (d, v) in head.iter_mut().zip(&x[ch * size_in + first..][..run]) {
+                    *d = v.wide();
+                }
+            }
+        }
+        // Weights of single precision are read where they stand.
+        let own = T::singles(self.w).filter(|_| s.transposed.is_none() && !crowded(k));
+        let own = own.map(|w| &w[self.at.g * group_out * k..][..group_out * k]);
+        // Some rows at a time: their sums are finished while they are in the nearest cache.
+        for first_row in (0..m).step_by(TOGETHER) {
+            let rows_here = TOGETHER.min(m - first_row);
+            let from = o0 + first_row;
+            if k == 0 {
+                self.sums[..rows_here * width].fill(0.0);
+            }
+            let mut k0 = 0;
+            while k0 < k {
+                let k1 = (k0 + if own.is_some() { OWN } else { KC }).min(k);
+                let shape = (rows_here, panels, k1 - k0);
+                if own.is_none() {
+                    self.weights((from, from + rows_here), (k0, k1));
+                }
+                let a = match own {
+                    Some(w) => Left { data: &w[from * k + k0..], stride: k },
+                    None => Left::copied(self.sa),
+                };
+                if direct {
+                    let b = Listed { rows: &c.channels[0][k0..k1], highest, ..in_place };
+                    tile::<I, _, MR, NP, N4, N1>(isa, shape, a, b, self.sums, width, k0 == 0);
+                } else {
+                    let (rows, highest) = match c.kind {
+                        Kind::Pointwise => (&c.channels[1][k0..k1], (group_in - 1) * pitch_of_copy),
+                        _ => (&c.image.places[k0..k1], c.image.highest),
+                    };
+                    let b = Listed { data: &*self.image, rows, highest };
+                    if c.panels.is_empty() {
+                        tile::<I, _, MR, NP, N4, N1>(isa, shape, a, b, self.sums, width, k0 == 0);
+                    } else {
+                        let b = Placed { rows: b, panels: &c.panels[..panels] };
+                        tile::<I, _, MR, NP, N4, N1>(isa, shape, a, b, self.sums, width, k0 == 0);
+                    }
+                }
+                k0 = k1;
+            }
+            for i in 0..rows_here {
+                let row = &mut self.sums[i * width..(i + 1) * width];
+                let own = channel + first_row + i;
+                let to = (self.at.n * s.channels_out + own) * size_out + first;
+                finish(self.epilogue, own, Runs { count: runs, len: run, pitch }, row, self.out, to);
+            }
+        }
+    }
+}
+
+impl<T: PanelElem, U> Unit<'_, '_, '_, T, U> {
+    /// Rows `o` of the weights of the group, columns `k`, to working memory.
+    #[inline(always)]
+    fn weights(&mut self, o: (usize, usize), k: (usize, usize)) {
+        let s = &self.conv.spec;
+        let (group_in, group_out) = (s.channels_in / s.groups, s.channels_out / s.groups);
+        let taps = s.taps();
+        if s.transposed.is_none() {
+            let row = group_in * taps;
+            let w = &self.w[self.at.g * group_out * row..][..group_out * row];
+            copy_tile(w, o, k, (row, 1), self.sa);
+            return;
+        }
+        // [in, out / groups, kernel], the kernel turned round.
+        let w = &self.w[self.at.g * group_in * group_out * taps..];
+        for i in o.0..o.1 {
+            for kk in k.0..k.1 {
+                let (c, tap) = (kk / taps, kk % taps);
+                self.sa[(i - o.0) * A_STRIDE + kk - k.0] = w[(c * group_out + i) * taps + taps - 1 - tap].wide();
+            }
+        }
+    }
+}
