@@ -8,8 +8,8 @@ use crate::conv::points;
 use crate::conv::spec::{ConvError, ConvSpec};
 use crate::conv::winograd::filters::changed_filters_len;
 use crate::conv::winograd::{self, Tiles};
+use crate::gemm::Epilogue;
 use crate::gemm::micro::crowded;
-use crate::gemm::{Bias, Epilogue};
 use crate::shrink::shrink;
 
 /// Output channels of a unit at most; a multiple of every register tile.
@@ -354,9 +354,7 @@ impl Conv {
 
     /// Multiply-adds of the whole convolution.
     pub fn work(&self) -> u64 {
-        let per_output = (self.spec.channels_in / self.spec.groups * self.spec.taps()) as u64;
-        let outputs = self.out.iter().fold((self.spec.batch * self.spec.channels_out) as u64, |a, &b| a * b as u64);
-        outputs.saturating_mul(per_output)
+        self.spec.work(self.out.iter().product())
     }
 
     /// Vector operations of the whole convolution, about: products by sixteen, and what short rows of
@@ -375,11 +373,7 @@ impl Conv {
 
     /// Elements that are read and written: input, weights and output.
     pub fn moved(&self) -> u64 {
-        let of = |n: usize, sizes: &[usize]| sizes.iter().fold(n as u64, |a, &b| a.saturating_mul(b as u64));
-        let s = &self.spec;
-        let weights = of(s.channels_out, &[s.channels_in / s.groups.max(1), s.taps()]);
-        let input = of(s.batch, &[s.channels_in]).saturating_mul(of(1, &s.input));
-        input.saturating_add(weights).saturating_add(of(s.batch, &[s.channels_out]).saturating_mul(of(1, &self.out)))
+        self.spec.moved(self.out.iter().product())
     }
 
     /// Strips, and how many there are of one image and channel block.
@@ -419,20 +413,7 @@ impl Conv {
     /// # Errors
     /// `Short`, naming the operand.
     pub fn check<T>(&self, x: usize, w: usize, out: usize, epilogue: &Epilogue<'_, T>) -> Result<(), ConvError> {
-        let s = &self.spec;
-        let need = |operand, has: usize, needs: usize| {
-            if has < needs { Err(ConvError::Short { operand, has, needs }) } else { Ok(()) }
-        };
-        let total = s.batch * s.channels_out * self.out.iter().product::<usize>();
-        need("input", x, s.batch * s.channels_in * s.input.iter().product::<usize>())?;
-        need("weights", w, self.weights())?;
-        need("output", out, total)?;
-        if let Bias::PerRow(b) | Bias::PerColumn(b) = epilogue.bias {
-            need("bias", b.len(), s.channels_out)?;
-        }
-        if let Some((r, _)) = epilogue.residual {
-            need("residual", r.len(), total)?;
-        }
-        Ok(())
+        let places = self.out.iter().product();
+        self.spec.check_lengths((x, out), ("weights", w, self.weights()), places, epilogue)
     }
 }

@@ -1,4 +1,5 @@
 //! Sizes of a convolution and what can be wrong with them.
+use crate::gemm::{Bias, Epilogue};
 use crate::view::element_count;
 use thiserror::Error;
 
@@ -181,6 +182,47 @@ impl ConvSpec {
             u32::try_from(n / self.batch.max(1)).map_err(|_| ConvError::Overflow)?;
         }
         Ok(())
+    }
+
+    /// Multiply-adds of the whole convolution, whose output has so many places an image.
+    pub(crate) fn work(&self, places: usize) -> u64 {
+        let per_output = (self.channels_in / self.groups * self.taps()) as u64;
+        let outputs = (self.batch as u64 * self.channels_out as u64).saturating_mul(places as u64);
+        outputs.saturating_mul(per_output)
+    }
+
+    /// Elements that are read and written: input, weights and output.
+    pub(crate) fn moved(&self, places: usize) -> u64 {
+        let of = |sizes: &[usize]| sizes.iter().fold(1, |a: u64, &b| a.saturating_mul(b as u64));
+        let [z, y, x] = self.input;
+        let weights = of(&[self.channels_out, self.channels_in / self.groups.max(1), self.taps()]);
+        let ends = of(&[self.batch, self.channels_in, z, y, x]).saturating_add(weights);
+        ends.saturating_add(of(&[self.batch, self.channels_out, places]))
+    }
+
+    /// Checks the lengths of the operands and of the result: the input has `x` elements, the output
+    /// `out` of so many places an image, and the weights, by their name, so many of those they need.
+    ///
+    /// # Errors
+    /// `Short`, naming the operand.
+    pub(crate) fn check_lengths<T>(
+        &self,
+        (x, out): (usize, usize),
+        weights: (&'static str, usize, usize),
+        places: usize,
+        epilogue: &Epilogue<'_, T>,
+    ) -> Result<(), ConvError> {
+        let need = |operand, has: usize, needs: usize| {
+            if has < needs { Err(ConvError::Short { operand, has, needs }) } else { Ok(()) }
+        };
+        let total = self.batch * self.channels_out * places;
+        need("input", x, self.batch * self.channels_in * self.input.iter().product::<usize>())?;
+        need(weights.0, weights.1, weights.2)?;
+        need("output", out, total)?;
+        if let Bias::PerRow(b) | Bias::PerColumn(b) = epilogue.bias {
+            need("bias", b.len(), self.channels_out)?;
+        }
+        epilogue.residual.map_or(Ok(()), |(r, _)| need("residual", r.len(), total))
     }
 
     /// Taps of the kernel.

@@ -59,14 +59,17 @@ impl Reduction {
         isa.add(isa.add(sums[0], sums[2]), isa.add(sums[1], sums[3]))
     }
 
-    /// Results from their sums.
+    /// Results from the sixteen lanes of their sums.
     #[inline(always)]
-    fn end(&self, sums: &mut [f32]) {
+    fn end<I: Isa>(&self, isa: I, lanes: [I::V; WIDE], to: &mut [f32]) {
+        let mut sums = [0.0; WIDE];
+        isa.store(tree(isa, lanes), &mut sums);
         match self.op {
             Reduce::Mean => sums.iter_mut().for_each(|v| *v /= self.count as f32),
             Reduce::L2 => sums.iter_mut().for_each(|v| *v = v.sqrt()),
             _ => {}
         }
+        to.copy_from_slice(&sums[..to.len()]);
     }
 }
 
@@ -98,10 +101,7 @@ impl Work for Rows<'_> {
             v.iter_mut().skip(count).for_each(|v| *v = isa.splat(0.0));
             // A sum that begins with zero is never minus zero.
             v[0] = isa.add(v[0], isa.splat(0.0));
-            let mut sums = [0.0; WIDE];
-            isa.store(tree(isa, v), &mut sums);
-            self.of.end(&mut sums[..to.len()]);
-            to.copy_from_slice(&sums[..to.len()]);
+            self.of.end(isa, v, to);
         }
     }
 }
@@ -141,10 +141,7 @@ impl Work for Columns<'_> {
             for (v, lane) in v.iter_mut().zip(&lanes) {
                 *v = isa.load(lane);
             }
-            let mut sums = [0.0; WIDE];
-            isa.store(tree(isa, v), &mut sums);
-            self.of.end(&mut sums[..to.len()]);
-            to.copy_from_slice(&sums[..to.len()]);
+            self.of.end(isa, v, to);
         }
     }
 }

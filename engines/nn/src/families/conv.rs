@@ -49,7 +49,7 @@ fn alone(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     if let Some(given) = given_ahead(sig)? {
         let (spec, bias) = sizes(&given)?;
         if sig.input(1)?.rank() == row_conv::RANK {
-            return row_conv::build(sig, &spec, row_conv::Follows { bias, residual, act });
+            return row_conv::build(sig, &spec, fused::Follows { bias, residual, act });
         }
         let plan = Conv::new(&spec).map_err(|e| e.to_string())?.with_changed_filters();
         let (conv, _) = plan.filter(|_| kind == Kind::F32 && gives == Kind::F32).ok_or("its filter comes changed")?;
@@ -62,7 +62,7 @@ fn alone(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let plain = sig.plain_form()?;
     let (spec, bias) = sizes(&plain)?;
     if cube::is_grouped(sig) {
-        return cube::conv(sig, &plain, spec, cube::Follows { bias, residual, act });
+        return cube::conv(sig, &plain, spec, fused::Follows { bias, residual, act });
     }
     sig.plain(0)?;
     sig.plain(1)?;

@@ -4,6 +4,7 @@
 //! Lanes of the last group beyond the channels hold zero in every such tensor: `TransData` writes
 //! them so, convolutions and poolings too, and a map is only taken where it keeps them zero or
 //! where there are none.
+use crate::families::fused::Follows;
 use crate::families::maps::{self, MapRow};
 use crate::kernel::{Io, Kernel};
 use crate::sig::{Answer, Sig, Tensor};
@@ -12,7 +13,6 @@ use ge_kernels::conv::{ConvSpec, CubeConv, CubeDepthwise};
 use ge_kernels::gemm::{Bias, Epilogue};
 use ge_kernels::pool::Pooling;
 use ge_kernels::pool::cube::{CubeGlobal, CubePooling};
-use ge_kernels::simd::Act;
 use ge_kernels::simd::isa::PanelElem;
 use ge_kernels::view::{Kind, Out};
 use ge_kernels::with_kind;
@@ -141,16 +141,6 @@ pub fn concat_axis(sig: &Sig, axis: usize) -> Answer<usize> {
     sig.plain_form()?;
     // N, C1, H and W stand where N, C, H and W stood.
     Ok(axis)
-}
-
-/// What follows a convolution.
-pub struct Follows {
-    /// Whether a bias is added.
-    pub bias: bool,
-    /// Whether a residual is added.
-    pub residual: bool,
-    /// What is applied last.
-    pub act: Act,
 }
 
 enum Plan {

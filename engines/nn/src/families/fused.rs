@@ -55,6 +55,17 @@ pub fn epilogue(sig: &Sig, fused: &str) -> Answer<(Act, bool)> {
     }
 }
 
+/// What follows a convolution.
+#[derive(Clone, Copy)]
+pub struct Follows {
+    /// Whether a bias is added.
+    pub bias: bool,
+    /// Whether a residual is added.
+    pub residual: bool,
+    /// What is applied last.
+    pub act: Act,
+}
+
 /// A kernel, and the steps of a chain over its output 0. Each block computes the steps of what it
 /// has just written, while that is near.
 struct Followed {

@@ -1,11 +1,11 @@
 //! Convolutions of few places whose constant filter comes packed: `x[N, C, ...]`,
 //! `filter[O / 16, C / groups * taps, 16]` whose original shape is `[O, C / groups, ...]` ->
 //! `y[N, O, ...]`, in f32.
+use crate::families::fused::Follows;
 use crate::kernel::{Io, Kernel};
 use crate::sig::{Answer, Sig};
 use ge_kernels::conv::{ConvSpec, RowConv};
 use ge_kernels::gemm::{Bias, Epilogue};
-use ge_kernels::simd::Act;
 use ge_kernels::view::Kind;
 use ge_plugin_api::{Error, Result};
 use std::ops::Range;
@@ -14,14 +14,6 @@ use std::ops::Range;
 pub const RANK: usize = 3;
 /// Output channels of a panel.
 const PANEL: usize = 16;
-
-/// What follows the sums.
-#[derive(Clone, Copy)]
-pub struct Follows {
-    pub bias: bool,
-    pub residual: bool,
-    pub act: Act,
-}
 
 /// The axes of the packed filter.
 pub fn panels(s: &ConvSpec) -> [usize; RANK] {

@@ -7,7 +7,8 @@
 //! When: both are in single precision and of known sizes, and the values between them are more than
 //! stay in a cache by themselves. A depthwise convolution between two others goes with the one
 //! behind it, but with steps of two with the one before it, which then is the larger.
-//! Refuses: a residual or a type of its own in the first; steps behind one of the two; what the op store has no kernel for.
+//! Refuses: a residual or a type of its own in the first; steps behind one of the two; what the op
+//! store has no kernel for.
 use super::{attrs_of, only_reader, out_desc, put};
 use crate::families::{conv, conv_pair};
 use crate::sig::{Sig, Tensor};

@@ -323,7 +323,7 @@ impl Planner<'_> {
         // on them.
         let wanted = n.outputs.iter().any(|v| self.graph.wanted[*v as usize]);
         let whole = outs.iter().all(|d| d.dtype.is_int() || d.dtype == DType::BOOL);
-        let plain = n.inputs.iter().flatten().all(|v| !self.graph.is_packed(*v));
+        let plain = !self.graph.reads_packed(n);
         if !known || !plain || !fixed || bytes > FOLD_BYTES || !(wanted || whole) {
             return Ok(None);
         }

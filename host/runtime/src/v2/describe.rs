@@ -393,7 +393,7 @@ impl Walk<'_> {
         let whole = n.descs.iter().all(|d| d.dtype.is_int() || d.dtype == DType::BOOL);
         let wanted = n.outputs.iter().any(|v| self.graph.wanted[*v as usize]);
         let known = n.inputs.iter().flatten().all(|v| self.knows(*v));
-        let plain = n.inputs.iter().flatten().all(|v| !self.graph.is_packed(*v));
+        let plain = !self.graph.reads_packed(n);
         if fixed && known && plain && (wanted || whole) && self.tools.host(n.op.as_str()).is_some() {
             return Fate::Planned;
         }

@@ -96,9 +96,10 @@ impl Graph {
     pub(crate) fn values(&self) -> usize {
         self.constants.len()
     }
-    /// Whether a value is a constant in the layout of a device's kernel, which no host kernel reads.
-    pub(crate) fn is_packed(&self, v: u32) -> bool {
-        self.fixed[v as usize].as_ref().is_some_and(|d| d.origin.is_some())
+    /// Whether a node reads a constant in the layout of a device's kernel, which no host kernel reads.
+    pub(crate) fn reads_packed(&self, n: &Node) -> bool {
+        let packed = |v: &u32| self.fixed[*v as usize].as_ref().is_some_and(|d| d.origin.is_some());
+        n.inputs.iter().flatten().any(packed)
     }
     /// Which outputs of a node somebody reads.
     pub(crate) fn read(&self, n: &Node) -> Vec<bool> {
@@ -362,7 +363,7 @@ fn mark_wanted(g: &mut Graph) {
         }
         let wanted = n.outputs.iter().any(|v| g.wanted[*v as usize]);
         // What a device computes is read back; nobody asks what it is made of.
-        let packed = n.inputs.iter().flatten().any(|v| g.is_packed(*v));
+        let packed = g.reads_packed(n);
         if wanted && !packed && !SIZES.contains(&n.op.as_str()) && n.flags & ops::flags::DATA_DEPENDENT_SHAPE == 0 {
             n.inputs.iter().flatten().for_each(|v| g.wanted[*v as usize] = true);
         }

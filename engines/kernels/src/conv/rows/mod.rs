@@ -156,17 +156,12 @@ impl RowConv {
 
     /// Multiply-adds of the whole convolution.
     pub fn work(&self) -> u64 {
-        let outputs = self.spec.batch as u64 * self.spec.channels_out as u64 * self.places as u64;
-        outputs.saturating_mul(self.depth() as u64)
+        self.spec.work(self.places)
     }
 
     /// Elements that are read and written: input, filter and output.
     pub fn moved(&self) -> u64 {
-        let s = &self.spec;
-        let of = |sizes: &[usize]| sizes.iter().fold(1, |a: u64, &b| a.saturating_mul(b as u64));
-        let [z, y, x] = s.input;
-        let ends = of(&[s.batch, s.channels_in, z, y, x]).saturating_add(of(&[s.batch, s.channels_out, self.places]));
-        ends.saturating_add(of(&[s.channels_out, self.depth()]))
+        self.spec.moved(self.places)
     }
 
     /// Checks the lengths of the operands and of the result, once before any run.
@@ -174,18 +169,8 @@ impl RowConv {
     /// # Errors
     /// `Short`, naming the operand.
     pub fn check<T>(&self, x: usize, w: usize, out: usize, epilogue: &Epilogue<'_, T>) -> Result<(), ConvError> {
-        let s = &self.spec;
-        let need = |operand, has: usize, needs: usize| {
-            if has < needs { Err(ConvError::Short { operand, has, needs }) } else { Ok(()) }
-        };
-        let total = s.batch * s.channels_out * self.places;
-        need("input", x, s.batch * s.channels_in * s.input.iter().product::<usize>())?;
-        need("packed filter", w, packed_row_filter_len(s).ok_or(ConvError::Overflow)?)?;
-        need("output", out, total)?;
-        if let Bias::PerRow(b) | Bias::PerColumn(b) = epilogue.bias {
-            need("bias", b.len(), s.channels_out)?;
-        }
-        epilogue.residual.map_or(Ok(()), |(r, _)| need("residual", r.len(), total))
+        let filter = packed_row_filter_len(&self.spec).ok_or(ConvError::Overflow)?;
+        self.spec.check_lengths((x, out), ("packed filter", w, filter), self.places, epilogue)
     }
 
     /// Does the units. The epilogue's bias is one number a channel, [`Bias::PerRow`].
