@@ -22,7 +22,7 @@ const OWN: usize = 640;
 const TOGETHER: usize = 24;
 
 impl Conv {
-    /// Does the units. The epilogue's bias is one number a channel, [`Bias::PerRow`]. What comes
+    /// Does the units. The epilogue's bias is one number a channel, [`Bias::PerRow`](crate::gemm::Bias::PerRow). What comes
     /// out may be of another type than what goes in: sums are in single precision.
     ///
     /// # Errors
