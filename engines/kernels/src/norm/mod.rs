@@ -6,4 +6,4 @@ pub mod softmax;
 pub mod layer;
 
 pub use layer::{LayerNorm, affine_channels, layer_norm};
-pub use softmax::{Softmax, softmax};
+pub use softmax::{MaskedSoftmax, Softmax, softmax};

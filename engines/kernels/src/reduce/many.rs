@@ -4,7 +4,7 @@
 use super::{Reduce, Reduction};
 use crate::simd::fold::LANES;
 use crate::simd::isa::{Isa, Work, dispatch};
-use crate::simd::turn::{load, turn};
+use crate::simd::turn::{fold, load, turn};
 use crate::view::Out;
 use std::ops::Range;
 
@@ -63,7 +63,7 @@ impl Reduction {
     #[inline(always)]
     fn end<I: Isa>(&self, isa: I, lanes: [I::V; WIDE], to: &mut [f32]) {
         let mut sums = [0.0; WIDE];
-        isa.store(tree(isa, lanes), &mut sums);
+        isa.store(fold(lanes, |a, b| isa.add(a, b)), &mut sums);
         match self.op {
             Reduce::Mean => sums.iter_mut().for_each(|v| *v /= self.count as f32),
             Reduce::L2 => sums.iter_mut().for_each(|v| *v = v.sqrt()),
@@ -144,17 +144,4 @@ impl Work for Columns<'_> {
             self.of.end(isa, v, to);
         }
     }
-}
-
-/// Sixteen lanes added pairwise: halves, quarters, and so on.
-#[inline(always)]
-fn tree<I: Isa>(isa: I, mut v: [I::V; WIDE]) -> I::V {
-    let mut n = WIDE / 2;
-    while n > 0 {
-        for i in 0..n {
-            v[i] = isa.add(v[i], v[i + n]);
-        }
-        n /= 2;
-    }
-    v[0]
 }

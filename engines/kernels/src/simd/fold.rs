@@ -6,17 +6,23 @@ pub const LANES: usize = 64;
 
 /// The lanes added pairwise: halves, quarters, and so on.
 #[inline(always)]
-pub fn tree(mut lanes: [f32; LANES]) -> f32 {
-    let mut n = LANES / 2;
-    while n > 0 {
-        let mut i = 0;
-        while i < n {
-            lanes[i] += lanes[i + n];
-            i += 1;
-        }
-        n /= 2;
+pub fn tree(lanes: [f32; LANES]) -> f32 {
+    pairwise(lanes, |a, b| a + b)
+}
+
+/// The lanes joined pairwise, by arrays of half the length, so that they stay in registers.
+#[inline(always)]
+fn pairwise(lanes: [f32; LANES], join: impl Fn(f32, f32) -> f32 + Copy) -> f32 {
+    #[inline(always)]
+    fn half<const N: usize, const H: usize>(v: [f32; N], join: impl Fn(f32, f32) -> f32) -> [f32; H] {
+        std::array::from_fn(|i| join(v[i], v[i + H]))
     }
-    lanes[0]
+    let v: [f32; 32] = half(lanes, join);
+    let v: [f32; 16] = half(v, join);
+    let v: [f32; 8] = half(v, join);
+    let v: [f32; 4] = half(v, join);
+    let v: [f32; 2] = half(v, join);
+    join(v[0], v[1])
 }
 
 /// The sum of `f(x)` over a slice, in the fixed order; always inlined into a multiversion function.
@@ -48,11 +54,7 @@ pub fn max_of(data: &[f32]) -> f32 {
     for (l, &x) in lanes.iter_mut().zip(rest) {
         *l = larger(*l, x);
     }
-    let mut best = lanes[0];
-    for &l in &lanes[1..] {
-        best = larger(best, l);
-    }
-    best
+    pairwise(lanes, larger)
 }
 
 /// The larger of two numbers, NaN if one of them is.

@@ -3,6 +3,7 @@
 use crate::simd::act::{at_least, at_most};
 use crate::simd::halves;
 use crate::simd::level::Level;
+use crate::simd::math;
 use half::{bf16, f16};
 
 /// The element types that matrix panels hold; arithmetic is in single precision.
@@ -102,6 +103,10 @@ pub trait Isa: Copy {
     fn fma(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;
     /// `a + b`.
     fn add(self, a: Self::V, b: Self::V) -> Self::V;
+    /// `a * b`.
+    fn mul(self, a: Self::V, b: Self::V) -> Self::V;
+    /// `2^n` of the `n` from -126 to 127 in the last bits of a lane; zero for -127.
+    fn power(self, n: Self::V) -> Self::V;
     /// `v`, or `low` where `v` is less; what is not a number stays so.
     fn at_least(self, v: Self::V, low: Self::V) -> Self::V;
     /// `v`, or `high` where `v` is greater; what is not a number stays so.
@@ -117,6 +122,8 @@ pub trait Isa: Copy {
     type M: Copy;
     /// The lanes `from..to`, of which there are sixteen.
     fn lanes(self, from: usize, to: usize) -> Self::M;
+    /// The lanes of `a` that are among `m`, the others of `b`.
+    fn pick(self, m: Self::M, a: Self::V, b: Self::V) -> Self::V;
     /// From memory, zero in lanes that are not among `m`.
     ///
     /// # Safety
@@ -162,6 +169,14 @@ impl Isa for Scalar {
         std::array::from_fn(|i| a[i] + b[i])
     }
     #[inline(always)]
+    fn mul(self, a: [f32; 16], b: [f32; 16]) -> [f32; 16] {
+        std::array::from_fn(|i| a[i] * b[i])
+    }
+    #[inline(always)]
+    fn power(self, n: [f32; 16]) -> [f32; 16] {
+        n.map(math::power)
+    }
+    #[inline(always)]
     fn at_least(self, v: [f32; 16], low: [f32; 16]) -> [f32; 16] {
         std::array::from_fn(|i| at_least(v[i], low[i]))
     }
@@ -187,6 +202,10 @@ impl Isa for Scalar {
     #[inline(always)]
     fn lanes(self, from: usize, to: usize) -> (usize, usize) {
         (from, to)
+    }
+    #[inline(always)]
+    fn pick(self, m: (usize, usize), a: [f32; 16], b: [f32; 16]) -> [f32; 16] {
+        std::array::from_fn(|i| if m.0 <= i && i < m.1 { a[i] } else { b[i] })
     }
     #[inline(always)]
     unsafe fn load_some(self, p: *const f32, m: (usize, usize)) -> [f32; 16] {
@@ -257,6 +276,20 @@ mod x86 {
             unsafe { [_mm256_add_ps(a[0], b[0]), _mm256_add_ps(a[1], b[1])] }
         }
         #[inline(always)]
+        fn mul(self, a: [__m256; 2], b: [__m256; 2]) -> [__m256; 2] {
+            // SAFETY: as in `splat`.
+            unsafe { [_mm256_mul_ps(a[0], b[0]), _mm256_mul_ps(a[1], b[1])] }
+        }
+        #[inline(always)]
+        fn power(self, n: [__m256; 2]) -> [__m256; 2] {
+            // SAFETY: as in `splat`.
+            let one = |n| unsafe {
+                let bits = _mm256_slli_epi32::<23>(_mm256_castps_si256(n));
+                _mm256_castsi256_ps(_mm256_add_epi32(bits, _mm256_set1_epi32(1f32.to_bits() as i32)))
+            };
+            n.map(one)
+        }
+        #[inline(always)]
         fn at_least(self, v: [__m256; 2], low: [__m256; 2]) -> [__m256; 2] {
             // SAFETY: as in `splat`. The second operand is the result where one of the two is not a
             // number.
@@ -311,6 +344,12 @@ mod x86 {
                 let i = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
                 [half(i), half(_mm256_add_epi32(i, _mm256_set1_epi32(8)))]
             }
+        }
+        #[inline(always)]
+        fn pick(self, m: [__m256i; 2], a: [__m256; 2], b: [__m256; 2]) -> [__m256; 2] {
+            // SAFETY: as in `splat`.
+            let half = |m, a, b| unsafe { _mm256_blendv_ps(b, a, _mm256_castsi256_ps(m)) };
+            [half(m[0], a[0], b[0]), half(m[1], a[1], b[1])]
         }
         #[inline(always)]
         unsafe fn load_some(self, p: *const f32, m: [__m256i; 2]) -> [__m256; 2] {
@@ -369,6 +408,19 @@ mod x86 {
             unsafe { _mm512_add_ps(a, b) }
         }
         #[inline(always)]
+        fn mul(self, a: __m512, b: __m512) -> __m512 {
+            // SAFETY: as in `splat`.
+            unsafe { _mm512_mul_ps(a, b) }
+        }
+        #[inline(always)]
+        fn power(self, n: __m512) -> __m512 {
+            // SAFETY: as in `splat`.
+            unsafe {
+                let bits = _mm512_slli_epi32::<23>(_mm512_castps_si512(n));
+                _mm512_castsi512_ps(_mm512_add_epi32(bits, _mm512_set1_epi32(1f32.to_bits() as i32)))
+            }
+        }
+        #[inline(always)]
         fn at_least(self, v: __m512, low: __m512) -> __m512 {
             // SAFETY: as in `splat`. The second operand is the result where one of the two is not a
             // number.
@@ -407,6 +459,11 @@ mod x86 {
         #[inline(always)]
         fn lanes(self, from: usize, to: usize) -> __mmask16 {
             (((1u32 << to) - 1) & !((1u32 << from) - 1)) as __mmask16
+        }
+        #[inline(always)]
+        fn pick(self, m: __mmask16, a: __m512, b: __m512) -> __m512 {
+            // SAFETY: as in `splat`.
+            unsafe { _mm512_mask_mov_ps(b, m, a) }
         }
         #[inline(always)]
         unsafe fn load_some(self, p: *const f32, m: __mmask16) -> __m512 {

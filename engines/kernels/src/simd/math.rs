@@ -7,10 +7,13 @@
 
 /// `ln 2` in two parts; the first has few enough bits that its product with a small integer is
 /// exact.
-const LN2_HI: f32 = 0.693_359_4;
-const LN2_LO: f32 = -2.121_944_4e-4;
+pub(super) const LN2_HI: f32 = 0.693_359_4;
+pub(super) const LN2_LO: f32 = -2.121_944_4e-4;
 /// `1.5 * 2^23`: added and taken away again it rounds to the nearest integer.
-const ROUND: f32 = 12_582_912.0;
+pub(super) const ROUND: f32 = 12_582_912.0;
+
+/// Of `e^r = 1 + r + r^2 p(r)` the polynomial `p`, the constant first.
+pub(super) const EXP: [f32; 6] = [0.5, 0.166_666_67, 0.041_666_456, 0.008_333_31, 0.001_393_454_1, 0.000_198_919_8];
 
 /// The polynomial with these coefficients, the constant first.
 #[inline(always)]
@@ -40,13 +43,13 @@ fn reduced(x: f32) -> (f32, f32) {
     let t = x.mul_add(std::f32::consts::LOG2_E, ROUND);
     let n = t - ROUND;
     let r = n.mul_add(-LN2_LO, n.mul_add(-LN2_HI, x));
-    let p = poly(r, [0.5, 0.166_666_67, 0.041_666_456, 0.008_333_31, 0.001_393_454_1, 0.000_198_919_8]);
+    let p = poly(r, EXP);
     ((r * r).mul_add(p, r), t)
 }
 
 /// `2^n` for `n` of [`reduced`] from -127, which gives zero, to 128, which gives infinity.
 #[inline(always)]
-fn power(t: f32) -> f32 {
+pub(super) fn power(t: f32) -> f32 {
     f32::from_bits((t.to_bits() << 23).wrapping_add(1f32.to_bits()))
 }
 
@@ -64,7 +67,7 @@ pub fn exp(x: f32) -> f32 {
 #[inline(always)]
 pub fn expm1(x: f32) -> f32 {
     let near = x.abs() < 0.34;
-    let p = poly(x, [0.5, 0.166_666_67, 0.041_666_456, 0.008_333_31, 0.001_393_454_1, 0.000_198_919_8]);
+    let p = poly(x, EXP);
     let small = (x * x).mul_add(p, x);
     if near { small } else { exp(x) - 1.0 }
 }

@@ -11,6 +11,8 @@ pub mod level;
 pub mod isa;
 /// Exponential, logarithm, error function and their relatives, branch-free.
 pub mod math;
+/// The exponential of sixteen numbers.
+pub(crate) mod exp;
 /// Half precision to single and back.
 pub mod halves;
 /// Activations and other maps of one number.

@@ -13,6 +13,20 @@ pub(crate) fn turn<I: Isa>(isa: I, v: &mut [I::V; 16]) {
     }
 }
 
+/// Sixteen vectors joined pairwise: halves, quarters, and so on. Behind [`turn`] that joins the
+/// lanes of each in the order of [`tree`](crate::simd::fold::tree).
+#[inline(always)]
+pub(crate) fn fold<V: Copy>(mut v: [V; 16], join: impl Fn(V, V) -> V) -> V {
+    let mut n = 8;
+    while n > 0 {
+        for i in 0..n {
+            v[i] = join(v[i], v[i + n]);
+        }
+        n /= 2;
+    }
+    v[0]
+}
+
 /// Sixteen numbers from `at` on, zero behind the last.
 #[inline(always)]
 pub(crate) fn load<I: Isa>(isa: I, x: &[f32], at: usize) -> I::V {

@@ -2,11 +2,11 @@
 //! `BNInfer`, `InstanceNorm`, `GroupNorm` of f32, f16, bf16 in single precision.
 use crate::kernel::{Io, Kernel};
 use crate::sig::{Answer, FLOATS, Sig};
-use ge_kernels::norm::{LayerNorm, Softmax, affine_channels, layer_norm as rows, softmax as soft};
+use ge_kernels::norm::{LayerNorm, MaskedSoftmax, Softmax, affine_channels, layer_norm as rows, softmax as soft};
 use ge_kernels::simd::fold;
 use ge_kernels::simd::isa::PanelElem;
 use ge_kernels::view::layout::resolve_axis;
-use ge_kernels::view::{Elem, Kind, Layout, Nest, Out};
+use ge_kernels::view::{Elem, Kind, Layout, Nest};
 use ge_kernels::with_kind;
 use ge_plugin_api::{Error, Result};
 use std::ops::Range;
@@ -77,10 +77,7 @@ impl Kernel for Soft {
 
 struct Masked {
     kind: Kind,
-    scale: f32,
-    rows: usize,
-    len: usize,
-    mask: Option<Nest<1>>,
+    plan: MaskedSoftmax,
 }
 
 /// The kernel of `ScaledMaskedSoftmax`: over the last axis, of scaled numbers and a mask that is
@@ -104,43 +101,23 @@ pub fn masked_softmax(sig: &Sig) -> Answer<Box<dyn Kernel>> {
         }
     };
     let rows = x.count().checked_div(len).unwrap_or(0);
-    Ok(Box::new(Masked { kind, scale: sig.float("scale", 1.0), rows, len, mask }))
+    Ok(Box::new(Masked { kind, plan: MaskedSoftmax { scale: sig.float("scale", 1.0), rows, len, mask } }))
 }
 
 impl Kernel for Masked {
     fn units(&self) -> usize {
-        self.rows
+        self.plan.rows
     }
 
     fn work(&self) -> u64 {
-        (self.rows as u64).saturating_mul(self.len as u64).saturating_mul(6)
+        (self.plan.rows as u64).saturating_mul(self.plan.len as u64).saturating_mul(6)
     }
 
     fn run(&self, units: Range<usize>, io: &Io<'_, '_>) -> Result<()> {
-        let plan = Softmax { outer: 1, len: self.len, inner: 1, log: false };
-        let (mut row, mut done) = (vec![0.0f32; self.len], vec![0.0f32; self.len]);
         with_kind!(self.kind, [F32, F16, Bf16], T => {
             let (x, mask) = (io.input::<T>(0)?, io.opt_input::<T>(1)?);
             io.output::<T, ()>(0, |out| {
-                for u in units {
-                    let range = u * self.len..(u + 1) * self.len;
-                    for (r, v) in row.iter_mut().zip(&x[range.clone()]) {
-                        *r = v.wide() * self.scale;
-                    }
-                    if let Some(nest) = &self.mask {
-                        let mut at = 0;
-                        nest.each_run_in(range.clone(), |[p], len, [s]| {
-                            for (i, r) in row[at..at + len].iter_mut().enumerate() {
-                                *r += mask[(p + i as isize * s) as usize].wide();
-                            }
-                            at += len;
-                        });
-                    }
-                    soft(&plan, 0..1, &row, &mut Out::new(&mut done));
-                    for (o, v) in out.part(range.start, self.len).iter_mut().zip(&done) {
-                        *o = <T as PanelElem>::narrow(*v);
-                    }
-                }
+                self.plan.run(units, x, mask, out);
                 Ok(())
             })
         }, else Err(Error::internal("type of a softmax")))

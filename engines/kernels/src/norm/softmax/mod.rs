@@ -1,10 +1,17 @@
 //! `y = e^(x - max) / sum(e^(x - max))` along one axis, and its logarithm.
 use crate::scratch::with_scratch;
-use crate::simd::fold::{LANES, max_of, tree};
 use crate::simd::isa::PanelElem;
-use crate::simd::math;
 use crate::view::Out;
 use std::ops::Range;
+
+/// Lanes are columns.
+mod columns;
+/// Of scaled numbers and a mask.
+mod masked;
+/// Lanes are numbers of a row.
+mod rows;
+
+pub use masked::MaskedSoftmax;
 
 /// A tensor seen as `outer` x `len` x `inner`, normalised along `len`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,66 +33,9 @@ impl Softmax {
     }
 }
 
-crate::multiversion! {
-    fn row(data: &mut [f32], log: bool) {
-        let max = max_of(data);
-        let mut lanes = [0.0f32; LANES];
-        if log {
-            let (blocks, rest) = data.as_chunks::<LANES>();
-            for block in blocks {
-                for (l, &x) in lanes.iter_mut().zip(block) {
-                    *l += math::exp(x - max);
-                }
-            }
-            for (l, &x) in lanes.iter_mut().zip(rest) {
-                *l += math::exp(x - max);
-            }
-            // Not `x - (max + ln)`: beside a large maximum the logarithm's digits would be lost.
-            let log = math::ln(tree(lanes));
-            for x in data.iter_mut() {
-                *x = (*x - max) - log;
-            }
-            return;
-        }
-        let (blocks, rest) = data.as_chunks_mut::<LANES>();
-        for block in blocks {
-            for (l, x) in lanes.iter_mut().zip(block) {
-                *x = math::exp(*x - max);
-                *l += *x;
-            }
-        }
-        for (l, x) in lanes.iter_mut().zip(rest) {
-            *x = math::exp(*x - max);
-            *l += *x;
-        }
-        let scale = 1.0 / tree(lanes);
-        for x in data.iter_mut() {
-            *x *= scale;
-        }
-    }
-}
-
-crate::multiversion! {
-    /// The same from one row to another, not its logarithm.
-    fn row_to(from: &[f32], to: &mut [f32]) {
-        let max = max_of(from);
-        let mut lanes = [0.0f32; LANES];
-        let ((blocks, rest), (to_blocks, to_rest)) = (from.as_chunks::<LANES>(), to.as_chunks_mut::<LANES>());
-        for (block, to) in blocks.iter().zip(to_blocks) {
-            for ((l, y), x) in lanes.iter_mut().zip(to).zip(block) {
-                *y = math::exp(*x - max);
-                *l += *y;
-            }
-        }
-        for ((l, y), x) in lanes.iter_mut().zip(to_rest).zip(rest) {
-            *y = math::exp(*x - max);
-            *l += *y;
-        }
-        let scale = 1.0 / tree(lanes);
-        for y in to.iter_mut() {
-            *y *= scale;
-        }
-    }
+/// Rows of `len` numbers, of `rows` at most, that are widened at a time.
+fn lines_of(len: usize, rows: usize) -> usize {
+    (4096 / len).clamp(1, rows)
 }
 
 crate::multiversion! {
@@ -96,7 +46,7 @@ crate::multiversion! {
     }
 }
 crate::multiversion! {
-    fn round_to<T: PanelElem>(x: &[f32], y: &mut [T]) {
+    fn narrow<T: PanelElem>(x: &[f32], y: &mut [T]) {
         for (y, x) in y.iter_mut().zip(x) {
             *y = T::narrow(*x);
         }
@@ -106,28 +56,26 @@ crate::multiversion! {
 /// Does the rows of `units`: row `u` is that of outer index `u / inner` and inner index
 /// `u % inner`.
 pub fn softmax<T: PanelElem>(s: &Softmax, units: Range<usize>, x: &[T], out: &mut Out<'_, T>) {
-    with_scratch(s.len, |line| {
-        for u in units.start..units.end.min(s.units()) {
-            let base = u / s.inner * s.len * s.inner + u % s.inner;
-            if let (1, false, Some(from)) = (s.inner, s.log, T::singles(&x[base..][..s.len]))
-                && let Some(to) = T::singles_mut(out.part(base, s.len))
-            {
-                row_to(from, to);
-                continue;
-            }
-            if s.inner == 1 {
-                widen(&x[base..base + s.len], line);
-                row(line, s.log);
-                round_to(line, out.part(base, s.len));
-                continue;
-            }
-            for (i, v) in line.iter_mut().enumerate() {
-                *v = x[base + i * s.inner].wide();
-            }
-            row(line, s.log);
-            for (i, v) in line.iter().enumerate() {
-                out.part(base + i * s.inner, 1)[0] = T::narrow(*v);
-            }
+    let units = units.start..units.end.min(s.units());
+    if units.is_empty() {
+        return;
+    }
+    if s.inner > 1 {
+        return columns::run(s, units, x, out);
+    }
+    let (start, n) = (units.start * s.len, units.len() * s.len);
+    if let Some(x) = T::singles(&x[start..][..n])
+        && let Some(y) = T::singles_mut(out.part(start, n))
+    {
+        return rows::run(Some(x), y, s.len, s.log);
+    }
+    let group = lines_of(s.len, units.len());
+    with_scratch(group * s.len, |lines| {
+        for (k, x) in x[start..][..n].chunks(group * s.len).enumerate() {
+            let lines = &mut lines[..x.len()];
+            widen(x, lines);
+            rows::run(None, lines, s.len, s.log);
+            narrow(lines, out.part(start + k * group * s.len, x.len()));
         }
     });
 }
@@ -140,7 +88,18 @@ mod tests {
 
     #[test]
     fn rows_agree_with_double_precision_on_any_axis() {
-        for (outer, len, inner) in [(3, 1, 1), (2, 37, 1), (2, 5, 7), (1, 100, 2)] {
+        let shapes = [
+            (3, 1, 1),
+            (2, 37, 1),
+            (37, 130, 1),
+            (17, 16, 1),
+            (3, 1100, 1),
+            (2, 5, 7),
+            (1, 100, 2),
+            (2, 3, 45),
+            (1, 70_000, 2),
+        ];
+        for (outer, len, inner) in shapes {
             let n = outer * len * inner;
             let x: Vec<f32> = (0..n).map(|i| (i as f32 * 1.7).sin() * 9.0).collect();
             for log in [false, true] {
