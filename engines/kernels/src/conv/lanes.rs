@@ -17,7 +17,7 @@ const PLACES: usize = 1024;
 /// Places of a row of the result that are computed together; fewer where half of them are enough.
 const TOGETHER: usize = 8;
 /// Cycles, about, of sixteen vectors turned: read, woven, written.
-const TURN: usize = 220;
+const TURN: usize = 115;
 
 /// The plan of such a convolution.
 #[derive(Clone, Debug, PartialEq, Eq)]

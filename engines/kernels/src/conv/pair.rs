@@ -5,7 +5,7 @@
 //! Depthwise first: a unit is some rows of the result. It makes these rows of all planes, which are
 //! then the second operand of the product. One point first: a unit is some channels at all
 //! positions. It goes down the rows and keeps those that the window sees again.
-use crate::conv::planes::{self, Plane, masks, taps};
+use crate::conv::planes::{self, Plane};
 use crate::conv::points::{Tile, limits};
 use crate::conv::spec::{ConvError, ConvSpec};
 use crate::scratch::with_scratch;
@@ -279,7 +279,6 @@ impl Units<'_, '_, '_> {
         let [_, high, wide] = s.input;
         let (k, m, y) = (s.channels_out, p.second.channels_out, part * p.rows);
         let len = p.rows.min(height - y) * width;
-        let edge = masks::<I, K>(isa, -(s.pad_before[2] as isize), wide);
         let (low, later) = limits(self.first.act);
         // What the rows see of a plane.
         let seen = [y, y + len / width - 1].map(|y| (y * s.stride[1]).saturating_sub(s.pad_before[1]));
@@ -289,7 +288,8 @@ impl Units<'_, '_, '_> {
                 x: &self.x[(n * k + c) * high * wide..][..high * wide],
                 size: (high, wide),
                 pad: (s.pad_before[1] as isize, s.pad_before[2] as isize),
-                taps: taps::<I, K>(isa, &self.first.w[c * K * K..]),
+                w: &self.first.w[c * K * K..][..K * K],
+                window: (K, s.stride[1]),
                 alpha: 1.0,
                 shift: self.first.bias.map_or(-0.0, |b| b[c]),
                 residual: None,
@@ -303,7 +303,7 @@ impl Units<'_, '_, '_> {
                 isa.fetch(plane.x.as_ptr().wrapping_add(high * wide + at));
             }
             let out = &mut out[..len];
-            plane.all(isa, s.stride[1], &edge, out);
+            plane.run(out);
             if let Some(act) = later {
                 act.apply(out);
             }
@@ -337,7 +337,6 @@ impl Units<'_, '_, '_> {
         let (k, size) = (p.first.channels_in, high * wide);
         let o = part * p.block..((part + 1) * p.block).min(s.channels_out);
         let x = &self.x[n * k * size..][..k * size];
-        let edge = masks::<I, K>(isa, -(s.pad_before[2] as isize), wide);
         let (low, later) = limits(self.first.act);
         let (second_limits, second_later) = limits(self.second.act);
         // Rows that are there.
@@ -383,7 +382,8 @@ impl Units<'_, '_, '_> {
                     x: &x[..there.len() * wide],
                     size: (there.len(), wide),
                     pad: (s.pad_before[1] as isize + top as isize, s.pad_before[2] as isize),
-                    taps: taps::<I, K>(isa, &self.second.w[c * K * K..]),
+                    w: &self.second.w[c * K * K..][..K * K],
+                    window: (K, s.stride[1]),
                     alpha: 1.0,
                     shift: self.second.bias.map_or(-0.0, |b| b[c]),
                     residual: self.residual.map(|r| (&r[at..at + rows * width], 1.0)),
@@ -391,7 +391,7 @@ impl Units<'_, '_, '_> {
                     first: y,
                     width,
                 };
-                plane.all(isa, s.stride[1], &edge, out);
+                plane.run(out);
                 if let Some(act) = second_later {
                     act.apply(out);
                 }

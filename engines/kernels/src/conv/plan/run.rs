@@ -62,7 +62,7 @@ impl Conv {
                         let (spec, size) = (&self.spec, (self.out[1], self.out[2]));
                         let (len, mut parts) = (out.len(), Singles(out));
                         let out = &mut Out::by_parts(len, &mut parts);
-                        dispatch(Planes { spec, size, n, channels, y, x, w, epilogue: &e, out });
+                        Planes { spec, size, n, channels, y, x, w, epilogue: &e, out }.run();
                         continue;
                     }
                     let job = depthwise::Strip { image: &self.image, n, channels, z, y, x, w, epilogue };

@@ -1,0 +1,229 @@
+//! The windows of one plane: sixteen columns of several rows of the result at a time.
+use super::Plane;
+use crate::simd::isa::{Isa, Work};
+
+/// Rows of the result that are computed together.
+pub(super) const ROWS: usize = 4;
+/// What rows beyond the input hold; sixteen results see no more columns.
+static ZEROS: [f32; 48] = [0.0; 48];
+
+/// The taps of one window, each in all lanes.
+#[inline(always)]
+fn taps<I: Isa, const K: usize>(isa: I, w: &[f32]) -> [[I::V; K]; K] {
+    let mut taps = [[isa.splat(0.0); K]; K];
+    for (to, from) in taps.iter_mut().zip(w.as_chunks::<K>().0) {
+        for (to, from) in to.iter_mut().zip(from) {
+            *to = isa.splat(*from);
+        }
+    }
+    taps
+}
+
+/// What the taps of a row of the window are multiplied by, `p` being the first column.
+///
+/// # Safety
+/// The columns, or those among the masks, can be read.
+#[inline(always)]
+unsafe fn row<I: Isa, const K: usize, const S: usize, const MASKED: bool>(
+    isa: I,
+    p: *const f32,
+    masks: &[[I::M; 2]; K],
+) -> [I::V; K] {
+    let mut v = [isa.splat(0.0); K];
+    // SAFETY: by the caller's word.
+    unsafe {
+        if S == 1 {
+            for i in 0..K {
+                v[i] = load::<I, MASKED>(isa, p.wrapping_add(i), masks[i][0]);
+            }
+        } else {
+            for i in (0..K).step_by(2) {
+                let a = load::<I, MASKED>(isa, p.wrapping_add(i), masks[i][0]);
+                let b = load::<I, MASKED>(isa, p.wrapping_add(i + 16), masks[i][1]);
+                let (even, odd) = isa.even_odd(a, b);
+                v[i] = even;
+                if i + 1 < K {
+                    v[i + 1] = odd;
+                }
+            }
+        }
+    }
+    v
+}
+
+/// Rows that are at least [`ROWS`], without residual and factor, by columns of sixteen results.
+pub(super) struct Columns<'p, 'o, const K: usize, const S: usize> {
+    pub(super) of: &'p Plane<'p>,
+    pub(super) out: &'o mut [f32],
+}
+
+impl<const K: usize, const S: usize> Work for Columns<'_, '_, K, S> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<I: Isa, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(mut self, isa: I) {
+        let ((_, wide), width) = (self.of.size, self.of.width);
+        // Columns of the input that sixteen results see.
+        let reach = if S == 1 { 15 + K } else { 31 + K };
+        for j in (0..width).step_by(16) {
+            let first = (j * S) as isize - self.of.pad.1;
+            let masks = masks::<I, K>(isa, first, wide);
+            if first >= 0 && first as usize + reach <= wide && j + 16 <= width {
+                self.column::<I, false>(isa, j, &masks);
+            } else {
+                self.column::<I, true>(isa, j, &masks);
+            }
+        }
+    }
+}
+
+impl<const K: usize, const S: usize> Columns<'_, '_, K, S> {
+    /// The column of results from `j` on.
+    #[inline(always)]
+    fn column<I: Isa, const MASKED: bool>(&mut self, isa: I, j: usize, masks: &[[I::M; 2]; K]) {
+        let Plane { x, size: (high, wide), pad, shift, limits, first, width, .. } = *self.of;
+        let seen = (ROWS - 1) * S + K;
+        let rows = self.out.len() / width;
+        assert!(x.len() == high * wide && rows >= ROWS && j < width);
+        let taps = taps::<I, K>(isa, self.of.w);
+        let (shift, low, most) = (isa.splat(shift), isa.splat(limits.0), isa.splat(limits.1));
+        let stored = isa.lanes(0, (width - j).min(16));
+        let at = x.as_ptr().wrapping_offset((j * S) as isize - pad.1);
+        let to = self.out.as_mut_ptr().wrapping_add(j);
+        for y in (0..rows).step_by(ROWS) {
+            // The last rows are computed with some of those before them.
+            let y = y.min(rows - ROWS);
+            let top = ((first + y) * S) as isize - pad.0;
+            let inside = top >= 0 && top as usize + seen <= high;
+            let row_at = |t: usize| {
+                let row = top + t as isize;
+                if inside || row >= 0 && row < high as isize {
+                    at.wrapping_offset(row * wide as isize)
+                } else {
+                    ZEROS.as_ptr()
+                }
+            };
+            let mut acc = [isa.splat(0.0); ROWS];
+            // SAFETY: a row of the input, of which the columns are there or not among the masks, or
+            // zeros, of which there are as many as are seen.
+            unsafe {
+                if K > 3 && S == 1 {
+                    // A row of taps at a time: all would take every register, and loads are cheap.
+                    for (k, taps) in taps.iter().enumerate() {
+                        for (r, acc) in acc.iter_mut().enumerate() {
+                            let v = row::<I, K, S, MASKED>(isa, row_at(r + k), masks);
+                            for (w, v) in taps.iter().zip(v) {
+                                *acc = isa.fma(*w, v, *acc);
+                            }
+                        }
+                    }
+                } else {
+                    // A row of the input at a time, for all results that see it.
+                    for t in 0..seen {
+                        let v = row::<I, K, S, MASKED>(isa, row_at(t), masks);
+                        for r in 0..ROWS {
+                            if t >= r * S && t < r * S + K {
+                                for i in 0..K {
+                                    acc[r] = isa.fma(taps[t - r * S][i], v[i], acc[r]);
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+            for (r, acc) in acc.into_iter().enumerate() {
+                let v = isa.at_most(isa.at_least(isa.add(acc, shift), low), most);
+                let to = to.wrapping_add((y + r) * width);
+                // SAFETY: rows and columns of the result: sixteen of them, or those that are stored.
+                unsafe {
+                    if MASKED {
+                        isa.store_some(v, to, stored);
+                    } else {
+                        isa.store(v, &mut *to.cast());
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Any rows, with all that may follow.
+pub(super) struct Rows<'p, 'o, const K: usize, const S: usize> {
+    pub(super) of: &'p Plane<'p>,
+    pub(super) out: &'o mut [f32],
+}
+
+impl<const K: usize, const S: usize> Work for Rows<'_, '_, K, S> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<I: Isa, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(self, isa: I) {
+        let p = self.of;
+        let ((high, wide), width) = (p.size, p.width);
+        assert!(p.x.len() == high * wide);
+        let taps = taps::<I, K>(isa, p.w);
+        for j in (0..width).step_by(16) {
+            let first = (j * S) as isize - p.pad.1;
+            let masks = masks::<I, K>(isa, first, wide);
+            let end = isa.lanes(0, (width - j).min(16));
+            for y in 0..self.out.len() / width {
+                let top = ((p.first + y) * S) as isize - p.pad.0;
+                let mut v = isa.splat(0.0);
+                for (t, taps) in taps.iter().enumerate() {
+                    let row_of = top + t as isize;
+                    if row_of < 0 || row_of >= high as isize {
+                        continue;
+                    }
+                    let at = p.x.as_ptr().wrapping_add(row_of as usize * wide).wrapping_offset(first);
+                    // SAFETY: a row of the input, of which the columns among the masks are there.
+                    let x = unsafe { row::<I, K, S, true>(isa, at, &masks) };
+                    for (w, x) in taps.iter().zip(x) {
+                        v = isa.fma(*w, x, v);
+                    }
+                }
+                if p.alpha != 1.0 {
+                    v = isa.mul(v, isa.splat(p.alpha));
+                }
+                v = isa.add(v, isa.splat(p.shift));
+                let at = y * width + j;
+                if let Some((residual, factor)) = p.residual {
+                    // SAFETY: the residual has the columns of the result.
+                    let other = unsafe { isa.load_some(residual[at..].as_ptr(), end) };
+                    v = isa.fma(other, isa.splat(factor), v);
+                }
+                v = isa.at_most(isa.at_least(v, isa.splat(p.limits.0)), isa.splat(p.limits.1));
+                // SAFETY: the columns up to the width are columns of the result.
+                unsafe { isa.store_some(v, self.out[at..].as_mut_ptr(), end) };
+            }
+        }
+    }
+}
+
+/// Which columns the loads for each tap touch, where the first column of the input is `from`.
+#[inline(always)]
+fn masks<I: Isa, const K: usize>(isa: I, from: isize, width: usize) -> [[I::M; 2]; K] {
+    let mut masks = [[isa.lanes(0, 0); 2]; K];
+    for (i, m) in masks.iter_mut().enumerate() {
+        let column = from + i as isize;
+        *m = [within(isa, column, width), within(isa, column + 16, width)];
+    }
+    masks
+}
+
+/// Which of the sixteen columns from `first` on are columns of a row of `width`.
+#[inline(always)]
+pub(crate) fn within<I: Isa>(isa: I, first: isize, width: usize) -> I::M {
+    let from = (-first).clamp(0, 16) as usize;
+    let to = (width as isize - first).clamp(from as isize, 16) as usize;
+    isa.lanes(from, to)
+}
+
+/// Sixteen numbers: all of them, or those among the mask.
+///
+/// # Safety
+/// They can be read.
+#[inline(always)]
+unsafe fn load<I: Isa, const MASKED: bool>(isa: I, p: *const f32, mask: I::M) -> I::V {
+    // SAFETY: by the caller's word.
+    unsafe { if MASKED { isa.load_some(p, mask) } else { isa.load(&*p.cast()) } }
+}
