@@ -4,6 +4,7 @@
 use crate::capture::Captured;
 use crate::error::RuntimeError;
 use crate::load::LoadedModel;
+use crate::ports::Output;
 use crate::variables::Held;
 use ge_plugin_api::device::{Allocation, AllocationKind, Base, RunReport, TaskProfile};
 use ge_plugin_api::kernel::{HostTensor, TensorView};
@@ -191,18 +192,31 @@ impl LoadedModel {
         let mut outputs = Vec::with_capacity(self.ports.outputs.len());
         for o in &self.ports.outputs {
             let of = o.of_input.and_then(|i| own.iter().position(|(k, _)| *k == i));
-            outputs.push(match (of, o.bytes) {
-                (Some(at), _) => {
+            outputs.push(match of {
+                Some(at) => {
                     let (_, mut t) = own.swap_remove(at);
                     t.dtype = o.dtype;
                     t.dims = o.dims.as_slice().into();
                     t
                 }
-                (None, Some(bytes)) => HostTensor::with_len(o.dtype, &o.dims, bytes)?,
-                (None, None) => HostTensor::zeroed(o.dtype, &o.dims)?,
+                None => self.output(o)?,
             });
         }
         Ok(outputs)
+    }
+
+    /// Memory of an output: what a caller gave back, or cleared memory.
+    fn output(&self, o: &Output) -> Result<HostTensor, RuntimeError> {
+        let Some(bytes) = o.bytes else { return Ok(HostTensor::zeroed(o.dtype, &o.dims)?) };
+        let Some(mut t) = self.spare.take(bytes) else { return Ok(HostTensor::with_len(o.dtype, &o.dims, bytes)?) };
+        t.dtype = o.dtype;
+        t.dims = o.dims.as_slice().into();
+        Ok(t)
+    }
+
+    /// Takes outputs of earlier runs that nobody reads any more: later ones write to their memory.
+    pub fn give_back(&self, outputs: Vec<HostTensor>) {
+        self.spare.put(outputs);
     }
 
     /// One launch; `own` are inputs in memory that the run may write to.

@@ -36,6 +36,8 @@ pub mod load;
 pub mod capture;
 /// Feature maps that plans share.
 pub mod map_pool;
+/// Memory of outputs that callers gave back.
+pub mod spare;
 /// Streams that models on one device share.
 pub mod stream_pool;
 /// Streams of the runs of an executor.

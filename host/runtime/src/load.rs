@@ -10,6 +10,7 @@ use crate::ports::Ports;
 use crate::request::{Engines, LoadOptions};
 use crate::several::{Made, Several};
 use crate::sink::{Contexts, ExtAttrs, TilingSinkTaskInfo};
+use crate::spare::Spare;
 use crate::stream_allocator::{AcquiredStreams, StreamAllocator};
 use crate::stream_pool::{ModelId, StreamHandle, StreamPool, StreamWish};
 use crate::tasks;
@@ -32,6 +33,8 @@ pub struct LoadedModel {
     pub(crate) allocations: Vec<ge_plugin_api::device::Allocation>,
     /// Where feature maps come from, where several models share them.
     pub(crate) maps: Option<Arc<MapPool>>,
+    /// Where outputs come from, before memory is made.
+    pub(crate) spare: Arc<Spare>,
     /// Feature maps that no run uses at the moment.
     pub(crate) idle: Mutex<Vec<Vec<Base>>>,
     pub(crate) captures: Captures,
@@ -183,6 +186,7 @@ impl LoadedModel {
             allocations: places.allocations,
             bases: Vec::new(),
             maps: options.maps.clone(),
+            spare: options.spare.clone(),
             idle: Mutex::new(Vec::new()),
             captures,
             numbering,

@@ -2,6 +2,7 @@
 //! it, the task as it is bound.
 use crate::error::RuntimeError;
 use crate::map_pool::MapPool;
+use crate::spare::Spare;
 use crate::stream_allocator::StreamAllocator;
 use crate::stream_pool::StreamPool;
 use crate::variables::Variables;
@@ -49,6 +50,8 @@ pub struct LoadOptions {
     pub maps: Option<Arc<MapPool>>,
     /// Variables that models of one session share.
     pub variables: Arc<Variables>,
+    /// Memory of outputs that callers gave back.
+    pub spare: Arc<Spare>,
     /// How the device was opened: names and values. Engines see each as the attribute
     /// `_device_NAME` of what they load.
     pub device: Arc<[(String, String)]>,

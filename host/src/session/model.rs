@@ -90,6 +90,14 @@ impl Model {
         let views: Vec<TensorView<'_>> = inputs.iter().map(HostTensor::view).collect();
         Ok(self.run_views(&views, RunOptions::default())?.outputs)
     }
+    /// Takes outputs of earlier runs that nobody reads any more: later runs write to their memory, and
+    /// need not clear any.
+    pub fn give_back(&self, outputs: Vec<HostTensor>) {
+        match &self.loaded {
+            Loaded::Static(m, _) => m.give_back(outputs),
+            Loaded::Dynamic(m) => m.give_back(outputs),
+        }
+    }
     /// Runs once, with all that a run tells.
     pub fn run_views(&self, inputs: &[TensorView<'_>], options: RunOptions) -> Result<RunOutcome> {
         match &self.loaded {

@@ -129,6 +129,11 @@ pub struct DynamicModel {
 }
 
 impl DynamicModel {
+    /// Takes outputs of earlier runs that nobody reads any more: later ones write to their memory.
+    pub fn give_back(&self, outputs: Vec<HostTensor>) {
+        self.options.spare.put(outputs);
+    }
+
     /// Lowers the graphs of a model.
     ///
     /// # Errors

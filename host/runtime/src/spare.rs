@@ -1,0 +1,63 @@
+//! `Spare`: outputs that callers gave back, whose memory later runs write again. Fresh memory is
+//! cleared, and its lines come from afar; memory of a run before is neither.
+use ge_plugin_api::kernel::HostTensor;
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+
+/// Tensors that are kept at most, and their bytes: the oldest go first.
+const MOST: usize = 64;
+const MOST_BYTES: u64 = 256 << 20;
+
+/// Memory of outputs that nobody reads any more; models of one session may share it.
+#[derive(Debug, Default)]
+pub struct Spare(Mutex<VecDeque<HostTensor>>);
+
+impl Spare {
+    /// Takes tensors that their owner has done with.
+    pub fn put(&self, tensors: Vec<HostTensor>) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.extend(tensors.into_iter().filter(|t| !t.bytes().is_empty()));
+        let mut bytes: u64 = kept.iter().map(|t| t.bytes().len() as u64).sum();
+        while kept.len() > MOST || bytes > MOST_BYTES {
+            let Some(oldest) = kept.pop_front() else { return };
+            bytes -= oldest.bytes().len() as u64;
+        }
+    }
+
+    /// A tensor of so many bytes, the last that came; they are whatever its last owner left.
+    pub(crate) fn take(&self, bytes: u64) -> Option<HostTensor> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = kept.iter().rposition(|t| t.bytes().len() as u64 == bytes)?;
+        kept.remove(at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ge_plugin_api::types::DType;
+
+    fn of(bytes: u64) -> HostTensor {
+        HostTensor::zeroed(DType::U8, &[bytes]).unwrap()
+    }
+
+    #[test]
+    fn memory_of_the_same_size_comes_back_and_the_oldest_goes() {
+        let spare = Spare::default();
+        let t = of(100);
+        let at = t.bytes().as_ptr();
+        spare.put(vec![of(99), t, of(0)]);
+        assert!(spare.take(98).is_none() && spare.take(0).is_none());
+        assert_eq!(spare.take(100).map(|t| t.bytes().as_ptr()), Some(at));
+        assert!(spare.take(100).is_none());
+        spare.put((0..MOST as u64).map(|k| of(1000 + k)).collect());
+        assert!(spare.take(99).is_none() && spare.take(1000).is_some());
+    }
+
+    #[test]
+    fn more_bytes_than_the_limit_are_not_kept() {
+        let spare = Spare::default();
+        spare.put(vec![of(MOST_BYTES / 2), of(MOST_BYTES / 2 + 1)]);
+        assert!(spare.take(MOST_BYTES / 2).is_none() && spare.take(MOST_BYTES / 2 + 1).is_some());
+    }
+}
