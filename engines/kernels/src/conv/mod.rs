@@ -21,6 +21,8 @@ pub mod depthwise;
 mod planes;
 /// The same with channels as lanes, for small images.
 mod lanes;
+/// Transposed ones with steps, in single precision.
+mod scatter;
 /// Windows of three by three, in single precision, with fewer products.
 mod winograd;
 /// Windows of one point, in single precision.

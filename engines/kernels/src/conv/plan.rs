@@ -5,6 +5,7 @@ use crate::conv::image::Image;
 use crate::conv::lanes::{self, Lanes};
 use crate::conv::planes;
 use crate::conv::points;
+use crate::conv::scatter;
 use crate::conv::spec::{ConvError, ConvSpec};
 use crate::conv::winograd::filters::changed_filters_len;
 use crate::conv::winograd::{self, Tiles};
@@ -56,6 +57,9 @@ pub struct Conv {
     /// For depthwise ones of small images in single precision, where that costs less: channels as
     /// lanes.
     lanes: Option<Lanes>,
+    /// For transposed ones with steps in single precision: units are channels of whole images, whose
+    /// products are added where they belong.
+    scatter: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -179,6 +183,7 @@ impl Conv {
             in_place: false,
             tiles: None,
             lanes: None,
+            scatter: false,
         }
         .with_units(rows, block)
     }
@@ -194,6 +199,13 @@ impl Conv {
         }
         if self.kind == Kind::Depthwise {
             return self.by_lanes();
+        }
+        if scatter::takes(&self.spec, self.out, self.block) {
+            // Two threads at least have some to do.
+            let own = self.spec.channels_out / self.spec.groups;
+            let images = self.spec.batch.saturating_mul(self.spec.groups).max(1);
+            let block = if images > 1 { self.block } else { self.block.min(own.div_ceil(2).next_multiple_of(4)) };
+            return Conv { scatter: true, block, ..self };
         }
         if self.kind == Kind::Dense && winograd::takes(&self.spec) {
             return self.by_tiles(false).filter(|(_, less)| *less).map_or(self, |(plan, _)| plan);
@@ -289,7 +301,7 @@ impl Conv {
     /// Rows of its strips and output channels of a unit (of a depthwise one, planes); None where it
     /// reads its operands where they stand, in units of its own.
     pub fn divided(&self) -> Option<[usize; 2]> {
-        (!self.in_place && self.lanes.is_none()).then_some([self.rows, self.block])
+        (!self.in_place && self.lanes.is_none() && !self.scatter).then_some([self.rows, self.block])
     }
 
     /// Of which numbers rows and channels of a unit are multiples.
@@ -380,6 +392,7 @@ impl Conv {
     fn strips(&self) -> usize {
         match self.kind {
             Kind::Pointwise if self.in_place => 1,
+            _ if self.scatter => 1,
             Kind::Pointwise => self.out.iter().product::<usize>().div_ceil(self.rows),
             _ => self.out[0] * self.out[1].div_ceil(self.rows),
         }

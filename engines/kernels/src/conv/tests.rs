@@ -122,6 +122,35 @@ proptest! {
     }
 }
 
+/// Transposed ones with steps, by products whose columns are added where they belong.
+#[test]
+fn transposed_ones_with_steps_agree_with_the_definition() {
+    for (kernel, stride, dilation, pads, more) in [
+        ([2, 2], [2, 2], [1, 1], [0, 0], [0, 0]),
+        ([4, 4], [2, 2], [1, 1], [1, 1], [0, 0]),
+        ([3, 3], [2, 2], [1, 1], [1, 0], [1, 1]),
+        ([5, 3], [3, 2], [2, 1], [2, 3], [2, 0]),
+        ([1, 7], [1, 4], [1, 1], [0, 2], [0, 3]),
+        ([1, 2], [4, 5], [1, 3], [0, 0], [1, 2]),
+    ] {
+        for (groups, batch, wide) in [(1, 1, 9), (2, 2, 5), (1, 1, 1)] {
+            let mut s = ConvSpec::square(batch, [12 * groups, 7 * groups], 1, 1);
+            s.groups = groups;
+            s.transposed = Some([0, more[0], more[1]]);
+            for axis in 0..2 {
+                s.input[axis + 1] = [6, wide][axis];
+                s.kernel[axis + 1] = kernel[axis];
+                s.stride[axis + 1] = stride[axis];
+                s.dilation[axis + 1] = dilation[axis];
+                s.pad_before[axis + 1] = pads[axis];
+            }
+            if s.output().is_ok_and(|o| !o.contains(&0)) {
+                agree(&s, 9, (3, 12));
+            }
+        }
+    }
+}
+
 #[test]
 fn common_shapes_agree_with_the_definition() {
     let mut s = ConvSpec::square(1, [40, 50], 14, 3);

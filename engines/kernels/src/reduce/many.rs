@@ -1,147 +1,175 @@
-//! Sums of many short rows, and of columns that stand side by side, sixteen results at a time, in
-//! single precision: the additions of each are those of [`sum_by`](crate::simd::fold::sum_by), in
-//! the same order.
+//! Reductions of many rows, or of columns that stand side by side, in single precision: sixteen
+//! results are the lanes of a vector. The additions of each are those of
+//! [`sum_by`](crate::simd::fold::sum_by), in the same order.
 use super::{Reduce, Reduction};
-use crate::simd::fold::LANES;
-use crate::simd::isa::{Isa, Work, dispatch};
-use crate::simd::turn::{fold, load, turn};
+use crate::simd::isa::{Isa, dispatch};
+use crate::simd::math;
 use crate::view::Out;
+use std::marker::PhantomData;
 use std::ops::Range;
+
+/// Lanes are columns.
+mod columns;
+/// Lanes are rows.
+mod rows;
 
 /// Lanes of a vector.
 const WIDE: usize = 16;
-/// Vectors that a sum runs in.
-const SUMS: usize = LANES / WIDE;
-/// Numbers of a row from which it has vectors enough by itself.
+/// Numbers of a row from which its sum has vectors enough by itself.
 const LONG: usize = 1024;
+/// Elements of a column whose places are listed at most, where they are not equally far apart.
+const LISTED: usize = 1 << 16;
 
 impl Reduction {
-    /// Does the units where they are sums of short rows or of columns; whether they are.
+    /// Does the units where they are of rows or of columns; whether they are.
     pub(super) fn run_many(&self, units: Range<usize>, x: &[f32], out: &mut Out<'_, f32>) -> bool {
-        if !matches!(self.op, Reduce::Sum | Reduce::Mean | Reduce::SumSquare | Reduce::L2) || units.is_empty() {
+        if self.op == Reduce::LogSumExp || units.is_empty() || self.count == 0 {
             return false;
         }
-        if self.rows && self.count <= LONG {
+        match self.op {
+            Reduce::SumSquare | Reduce::L2 => self.many::<Squares>(units, x, out),
+            Reduce::L1 => self.many::<Magnitudes>(units, x, out),
+            Reduce::Max => self.many::<Largest>(units, x, out),
+            Reduce::Min => self.many::<Smallest>(units, x, out),
+            Reduce::Prod => self.many::<Product>(units, x, out),
+            _ => self.many::<Sum>(units, x, out),
+        }
+    }
+
+    fn many<J: Join>(&self, units: Range<usize>, x: &[f32], out: &mut Out<'_, f32>) -> bool {
+        let in_line = matches!(self.op, Reduce::Max | Reduce::Min | Reduce::Prod);
+        let count = self.count;
+        if self.rows && (count <= LONG || in_line) {
             let to = out.part(units.start, units.len());
-            dispatch(Rows { of: self, x: &x[units.start * self.count..units.end * self.count], to });
+            let x = &x[units.start * count..units.end * count];
+            if self.op == Reduce::Prod {
+                dispatch(rows::Products { x, count, to: &mut *to });
+            } else {
+                dispatch(rows::Rows { how: PhantomData::<J>, x, count, to: &mut *to });
+            }
+            self.op.end(count, to);
             return true;
         }
-        if !self.columns {
-            return false;
-        }
+        let Some(places) = self.columns.then(|| self.places()).flatten() else { return false };
         let mut at = units.start;
         self.kept.each_run_in(units, |[from], len, _| {
             let to = out.part(at, len);
-            dispatch(Columns { of: self, x: &x[from as usize..], to });
+            let x = &x[from as usize..];
+            dispatch(columns::Columns { how: PhantomData::<J>, in_line, x, places: &places, count, to: &mut *to });
+            self.op.end(count, to);
             at += len;
         });
         true
     }
 
-    /// What is added for an element.
-    #[inline(always)]
-    fn term<I: Isa>(&self, isa: I, v: I::V) -> I::V {
-        if matches!(self.op, Reduce::SumSquare | Reduce::L2) { isa.fma(v, v, isa.splat(-0.0)) } else { v }
-    }
-
-    /// The first sixteen lanes of the sum of a row, to which the others are added.
-    #[inline(always)]
-    fn first_lanes<I: Isa>(&self, isa: I, row: &[f32]) -> I::V {
-        let mut sums = [isa.splat(0.0); SUMS];
-        let (whole, rest) = row.as_chunks::<WIDE>();
-        for (k, x) in whole.iter().enumerate() {
-            sums[k % SUMS] = isa.add(sums[k % SUMS], self.term(isa, isa.load(x)));
+    /// Where the elements of a column stand; none where they would be too many to list.
+    fn places(&self) -> Option<columns::Places> {
+        let mut runs = 0;
+        let mut step = 0;
+        self.reduced.each_run(|_, _, [s]| {
+            runs += 1;
+            step = s as usize;
+        });
+        if runs == 1 {
+            return Some(columns::Places::Even(step));
         }
-        if !rest.is_empty() {
-            let last = self.term(isa, load(isa, rest, 0));
-            sums[whole.len() % SUMS] = isa.add(sums[whole.len() % SUMS], last);
+        if self.count > LISTED {
+            return None;
         }
-        isa.add(isa.add(sums[0], sums[2]), isa.add(sums[1], sums[3]))
+        let mut list = Vec::with_capacity(self.count);
+        self.reduced.each_run(|[from], len, [s]| list.extend((0..len as isize).map(|k| (from + k * s) as usize)));
+        Some(columns::Places::Listed(list))
     }
+}
 
-    /// Results from the sixteen lanes of their sums.
+/// How elements are joined; loops are compiled for each.
+trait Join: Copy {
+    /// What a result begins with.
+    const NONE: f32;
+    /// What is joined for an element.
     #[inline(always)]
-    fn end<I: Isa>(&self, isa: I, lanes: [I::V; WIDE], to: &mut [f32]) {
-        let mut sums = [0.0; WIDE];
-        isa.store(fold(lanes, |a, b| isa.add(a, b)), &mut sums);
-        match self.op {
-            Reduce::Mean => sums.iter_mut().for_each(|v| *v /= self.count as f32),
-            Reduce::L2 => sums.iter_mut().for_each(|v| *v = v.sqrt()),
+    fn term<I: Isa>(isa: I, v: I::V) -> I::V {
+        let _ = isa;
+        v
+    }
+    /// Two terms joined.
+    #[inline(always)]
+    fn join<I: Isa>(isa: I, a: I::V, b: I::V) -> I::V {
+        isa.add(a, b)
+    }
+}
+
+/// Of the numbers.
+#[derive(Clone, Copy)]
+struct Sum;
+/// Of their squares.
+#[derive(Clone, Copy)]
+struct Squares;
+/// Of their magnitudes.
+#[derive(Clone, Copy)]
+struct Magnitudes;
+/// The largest.
+#[derive(Clone, Copy)]
+struct Largest;
+/// The largest of the negated, which is the smallest negated.
+#[derive(Clone, Copy)]
+struct Smallest;
+/// Their product.
+#[derive(Clone, Copy)]
+struct Product;
+
+impl Join for Sum {
+    const NONE: f32 = 0.0;
+}
+impl Join for Squares {
+    const NONE: f32 = 0.0;
+    #[inline(always)]
+    fn term<I: Isa>(isa: I, v: I::V) -> I::V {
+        isa.mul(v, v)
+    }
+}
+impl Join for Magnitudes {
+    const NONE: f32 = 0.0;
+    #[inline(always)]
+    fn term<I: Isa>(isa: I, v: I::V) -> I::V {
+        isa.larger(v, isa.mul(v, isa.splat(-1.0)))
+    }
+}
+impl Join for Largest {
+    const NONE: f32 = f32::NEG_INFINITY;
+    #[inline(always)]
+    fn join<I: Isa>(isa: I, a: I::V, b: I::V) -> I::V {
+        isa.larger(a, b)
+    }
+}
+impl Join for Smallest {
+    const NONE: f32 = f32::NEG_INFINITY;
+    #[inline(always)]
+    fn term<I: Isa>(isa: I, v: I::V) -> I::V {
+        isa.mul(v, isa.splat(-1.0))
+    }
+    #[inline(always)]
+    fn join<I: Isa>(isa: I, a: I::V, b: I::V) -> I::V {
+        isa.larger(a, b)
+    }
+}
+impl Join for Product {
+    const NONE: f32 = 1.0;
+    #[inline(always)]
+    fn join<I: Isa>(isa: I, a: I::V, b: I::V) -> I::V {
+        isa.mul(a, b)
+    }
+}
+
+impl Reduce {
+    /// Results of what was joined, of `count` elements each.
+    fn end(self, count: usize, v: &mut [f32]) {
+        match self {
+            Reduce::Mean => v.iter_mut().for_each(|v| *v /= count as f32),
+            Reduce::L2 => v.iter_mut().for_each(|v| *v = v.sqrt()),
+            Reduce::LogSum => v.iter_mut().for_each(|v| *v = math::ln(*v)),
+            Reduce::Min => v.iter_mut().for_each(|v| *v = -*v),
             _ => {}
-        }
-        to.copy_from_slice(&sums[..to.len()]);
-    }
-}
-
-/// Rows one behind the other.
-struct Rows<'a> {
-    of: &'a Reduction,
-    x: &'a [f32],
-    to: &'a mut [f32],
-}
-
-impl Work for Rows<'_> {
-    type Out = ();
-
-    #[inline(always)]
-    fn run<I: Isa, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(self, isa: I) {
-        let count = self.of.count;
-        for (group, to) in self.to.chunks_mut(WIDE).enumerate() {
-            let mut v = [isa.splat(0.0); WIDE];
-            for (row, v) in v.iter_mut().enumerate().take(to.len()) {
-                let at = (group * WIDE + row) * count;
-                // Of a row of a vector at most what stands behind it is left out below.
-                *v = if count <= WIDE {
-                    self.of.term(isa, load(isa, self.x, at))
-                } else {
-                    self.of.first_lanes(isa, &self.x[at..at + count])
-                };
-            }
-            turn(isa, &mut v);
-            v.iter_mut().skip(count).for_each(|v| *v = isa.splat(0.0));
-            // A sum that begins with zero is never minus zero.
-            v[0] = isa.add(v[0], isa.splat(0.0));
-            self.of.end(isa, v, to);
-        }
-    }
-}
-
-/// Columns side by side: `x` begins with the first number of the first.
-struct Columns<'a> {
-    of: &'a Reduction,
-    x: &'a [f32],
-    to: &'a mut [f32],
-}
-
-impl Work for Columns<'_> {
-    type Out = ();
-
-    #[inline(always)]
-    fn run<I: Isa, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(self, isa: I) {
-        for (group, to) in self.to.chunks_mut(WIDE).enumerate() {
-            let mut lanes = [[0.0; WIDE]; LANES];
-            let mut at = 0;
-            self.of.reduced.each_run(|[from], len, [step]| {
-                for k in 0..len as isize {
-                    let v = self.of.term(isa, load(isa, self.x, (from + k * step) as usize + group * WIDE));
-                    let sum = &mut lanes[at % LANES];
-                    isa.store(isa.add(isa.load(sum), v), sum);
-                    at += 1;
-                }
-            });
-            let mut n = LANES / 2;
-            while n >= WIDE {
-                for i in 0..n {
-                    let sum = isa.add(isa.load(&lanes[i]), isa.load(&lanes[i + n]));
-                    isa.store(sum, &mut lanes[i]);
-                }
-                n /= 2;
-            }
-            let mut v = [isa.splat(0.0); WIDE];
-            for (v, lane) in v.iter_mut().zip(&lanes) {
-                *v = isa.load(lane);
-            }
-            self.of.end(isa, v, to);
         }
     }
 }

@@ -1,5 +1,5 @@
 //! Reductions over any axes. A unit of work is one element of the output.
-use crate::simd::fold::{max_of, sum_by};
+use crate::simd::fold::{max_of, min_of, sum_by};
 use crate::simd::isa::PanelElem;
 use crate::simd::math;
 use crate::simd::singles::Singles;
@@ -8,7 +8,7 @@ use std::ops::Range;
 
 /// Largest and smallest by index.
 pub mod arg;
-/// Many sums at a time.
+/// Many results at a time.
 mod many;
 
 /// What a reduction computes.
@@ -136,16 +136,7 @@ crate::multiversion! {
             Reduce::Sum => sum_by(x, |v| v),
             Reduce::Mean => sum_by(x, |v| v) / x.len() as f32,
             Reduce::Max => max_of(x),
-            Reduce::Min => {
-                let mut best = f32::INFINITY;
-                for &v in x {
-                    best = if v < best || v.is_nan() { v } else { best };
-                    if best.is_nan() {
-                        break;
-                    }
-                }
-                best
-            }
+            Reduce::Min => min_of(x),
             Reduce::Prod => x.iter().fold(1.0, |a, v| a * v),
             Reduce::L1 => sum_by(x, f32::abs),
             Reduce::L2 => sum_by(x, |v| v * v).sqrt(),
@@ -221,9 +212,9 @@ mod tests {
     }
 
     #[test]
-    fn many_sums_at_a_time_have_the_bits_of_each_alone() {
+    fn many_at_a_time_have_the_bits_of_each_alone() {
         use Reduce::*;
-        let shapes: [(&[usize], &[usize]); 8] = [
+        let shapes: [(&[usize], &[usize]); 11] = [
             (&[37, 9], &[1]),
             (&[5, 16], &[1]),
             (&[18, 7, 7], &[1, 2]),
@@ -232,11 +223,14 @@ mod tests {
             (&[4, 3, 5, 17], &[0, 2]),
             (&[33, 1], &[1]),
             (&[6, 1, 40], &[0]),
+            (&[200, 70], &[0]),
+            (&[3, 64, 33], &[1]),
+            (&[5, 1300], &[1]),
         ];
         for (shape, axes) in shapes {
             let n: usize = shape.iter().product();
             let x: Vec<f32> = (0..n).map(|i| if i % 5 == 0 { -0.0 } else { (i as f32 * 0.9).sin() * 1e3 }).collect();
-            for op in [Sum, Mean, L2, SumSquare] {
+            for op in [Sum, Mean, L1, L2, SumSquare, LogSum, Max, Min, Prod] {
                 let r = Reduction::new(op, shape, axes).unwrap();
                 let alone = |i: usize| {
                     let mut line = Vec::new();

@@ -57,6 +57,22 @@ pub fn max_of(data: &[f32]) -> f32 {
     pairwise(lanes, larger)
 }
 
+/// The smallest number of a slice, infinity if it is empty; NaN if there is one.
+#[inline(always)]
+pub fn min_of(data: &[f32]) -> f32 {
+    let mut lanes = [f32::NEG_INFINITY; LANES];
+    let (blocks, rest) = data.as_chunks::<LANES>();
+    for block in blocks {
+        for (l, &x) in lanes.iter_mut().zip(block) {
+            *l = larger(*l, -x);
+        }
+    }
+    for (l, &x) in lanes.iter_mut().zip(rest) {
+        *l = larger(*l, -x);
+    }
+    -pairwise(lanes, larger)
+}
+
 /// The larger of two numbers, NaN if one of them is.
 #[inline(always)]
 fn larger(a: f32, b: f32) -> f32 {

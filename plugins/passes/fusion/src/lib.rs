@@ -1,6 +1,7 @@
 //! Fusions as a pass plugin.
 //!
 //! [`conv`]: the batch norm after a convolution goes into its weights and bias; [`gelu`]: GELU from small operators;
+//! [`einsum`]: products of what is written in letters;
 //! [`no_effect`], [`mod@slice`] and
 //! [`view`]: what stands between nodes without changing anything goes; [`mod@transpose`]: transposes
 //! that meet their inverse behind element-wise operators go; [`select`]: what large
@@ -10,6 +11,8 @@
 
 /// Convolution and batch norm.
 pub mod conv;
+/// Sums by letters.
+pub mod einsum;
 /// GELU.
 pub mod gelu;
 /// What gives its input.

@@ -10,3 +10,4 @@ ge_plugin_api::register_pass!(crate::transpose::TransposeMotion);
 ge_plugin_api::register_pass!(crate::view::ViewMotion);
 ge_plugin_api::register_pass!(crate::conv::ConvBatchNormActivation);
 ge_plugin_api::register_pass!(crate::gelu::GeluFusion);
+ge_plugin_api::register_pass!(crate::einsum::EinsumFusion);

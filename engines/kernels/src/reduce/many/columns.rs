@@ -1,0 +1,130 @@
+//! Columns side by side. A sum runs in sixty-four lanes that are added as a tree, as that of a row
+//! does: its elements are visited in the order in which the tree needs them, so that no more than
+//! one sum of each height is kept.
+use super::{Join, WIDE};
+use crate::simd::fold::LANES;
+use crate::simd::isa::{Isa, Work};
+use std::marker::PhantomData;
+
+/// Vectors of columns that are folded together where there are as many.
+const TOGETHER: usize = 4;
+
+/// Where the elements of a column stand, from its first on.
+pub(super) enum Places {
+    /// So far apart.
+    Even(usize),
+    /// Each.
+    Listed(Vec<usize>),
+}
+
+impl Places {
+    #[inline(always)]
+    fn at(&self, element: usize) -> usize {
+        match self {
+            Places::Even(step) => element * step,
+            Places::Listed(list) => list[element],
+        }
+    }
+}
+
+/// As many columns as there are results, `x` beginning with the first number of the first.
+pub(super) struct Columns<'a, J> {
+    pub(super) how: PhantomData<J>,
+    /// Elements are joined one after the other, not as a tree.
+    pub(super) in_line: bool,
+    pub(super) x: &'a [f32],
+    pub(super) places: &'a Places,
+    pub(super) count: usize,
+    pub(super) to: &'a mut [f32],
+}
+
+impl<J: Join> Work for Columns<'_, J> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<I: Isa, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(mut self, isa: I) {
+        let mut done = 0;
+        while done < self.to.len() {
+            let left = self.to.len() - done;
+            let now = if left >= TOGETHER * WIDE { TOGETHER * WIDE } else { left.min(WIDE) };
+            if now == TOGETHER * WIDE {
+                self.vectors::<I, TOGETHER>(isa, done, now);
+            } else {
+                self.vectors::<I, 1>(isa, done, now);
+            }
+            done += now;
+        }
+    }
+}
+
+impl<J: Join> Columns<'_, J> {
+    /// `N` vectors of columns from column `first` on, of which there are `columns`.
+    #[inline(always)]
+    fn vectors<I: Isa, const N: usize>(&mut self, isa: I, first: usize, columns: usize) {
+        let sums =
+            if self.in_line { self.line::<I, N>(isa, first, columns) } else { self.tree::<I, N>(isa, first, columns) };
+        for (sum, to) in sums.into_iter().zip(self.to[first..first + columns].chunks_mut(WIDE)) {
+            // SAFETY: the lanes are as many as there are numbers.
+            unsafe { isa.store_some(sum, to.as_mut_ptr(), isa.lanes(0, to.len())) };
+        }
+    }
+
+    /// The terms of an element of these columns.
+    #[inline(always)]
+    fn terms<I: Isa, const N: usize>(&self, isa: I, element: usize, first: usize, columns: usize) -> [I::V; N] {
+        let row = &self.x[self.places.at(element) + first..][..columns];
+        let mut v = [isa.splat(0.0); N];
+        for (v, x) in v.iter_mut().zip(row.chunks(WIDE)) {
+            let some = match x.first_chunk::<WIDE>() {
+                Some(x) => isa.load(x),
+                // SAFETY: the lanes are as many as there are numbers.
+                None => unsafe { isa.load_some(x.as_ptr(), isa.lanes(0, x.len())) },
+            };
+            *v = J::term(isa, some);
+        }
+        v
+    }
+
+    /// All elements joined one after the other.
+    #[inline(always)]
+    fn line<I: Isa, const N: usize>(&self, isa: I, first: usize, columns: usize) -> [I::V; N] {
+        let mut all = [isa.splat(J::NONE); N];
+        for element in 0..self.count {
+            let v = self.terms::<I, N>(isa, element, first, columns);
+            for (all, v) in all.iter_mut().zip(v) {
+                *all = J::join(isa, *all, v);
+            }
+        }
+        all
+    }
+
+    /// All elements added as the lanes of a row are: lane `l` has every sixty-fourth element from `l`
+    /// on, and lanes half of all apart are added first.
+    #[inline(always)]
+    fn tree<I: Isa, const N: usize>(&self, isa: I, first: usize, columns: usize) -> [I::V; N] {
+        // Lanes without an element would add zero.
+        let lanes = self.count.min(LANES).next_power_of_two();
+        let bits = lanes.trailing_zeros();
+        let mut heights = [[isa.splat(0.0); N]; LANES.trailing_zeros() as usize + 1];
+        for turn in 0..lanes {
+            // The order of leaves is that of the reversed bits of their numbers.
+            let lane = if bits == 0 { 0 } else { turn.reverse_bits() >> (usize::BITS - bits) };
+            let mut sum = [isa.splat(0.0); N];
+            for element in (lane..self.count).step_by(LANES) {
+                let v = self.terms::<I, N>(isa, element, first, columns);
+                for (sum, v) in sum.iter_mut().zip(v) {
+                    *sum = isa.add(*sum, v);
+                }
+            }
+            let mut height = 0;
+            while turn >> height & 1 == 1 {
+                for (sum, other) in sum.iter_mut().zip(&heights[height]) {
+                    *sum = isa.add(*other, *sum);
+                }
+                height += 1;
+            }
+            heights[height] = sum;
+        }
+        heights[bits as usize]
+    }
+}

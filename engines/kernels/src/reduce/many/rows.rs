@@ -1,0 +1,103 @@
+//! Rows one behind the other: each is folded to a vector, sixteen of those are turned and folded
+//! together.
+use super::{Join, WIDE};
+use crate::simd::fold::LANES;
+use crate::simd::isa::{Isa, Work};
+use crate::simd::turn::{load, turn};
+use std::marker::PhantomData;
+
+/// Vectors that a row is folded in.
+const SUMS: usize = LANES / WIDE;
+
+/// Rows of `count` numbers, as many as there are results.
+pub(super) struct Rows<'a, J> {
+    pub(super) how: PhantomData<J>,
+    pub(super) x: &'a [f32],
+    pub(super) count: usize,
+    pub(super) to: &'a mut [f32],
+}
+
+/// The first sixteen lanes of a row's sixty-four, to which the others are joined.
+#[inline(always)]
+fn lanes<I: Isa, J: Join>(isa: I, row: &[f32]) -> I::V {
+    let mut sums = [isa.splat(J::NONE); SUMS];
+    let (blocks, rest) = row.as_chunks::<LANES>();
+    for block in blocks {
+        for (sum, x) in sums.iter_mut().zip(block.as_chunks::<WIDE>().0) {
+            *sum = J::join(isa, *sum, J::term(isa, isa.load(x)));
+        }
+    }
+    for (k, sum) in sums.iter_mut().enumerate() {
+        if k * WIDE < rest.len() {
+            let some = isa.lanes(0, (rest.len() - k * WIDE).min(WIDE));
+            let last = isa.pick(some, J::term(isa, load(isa, rest, k * WIDE)), isa.splat(J::NONE));
+            *sum = J::join(isa, *sum, last);
+        }
+    }
+    J::join(isa, J::join(isa, sums[0], sums[2]), J::join(isa, sums[1], sums[3]))
+}
+
+impl<J: Join> Work for Rows<'_, J> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<I: Isa, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(self, isa: I) {
+        let Rows { x, count, to, .. } = self;
+        for (group, to) in to.chunks_mut(WIDE).enumerate() {
+            let mut v = [isa.splat(0.0); WIDE];
+            for (row, v) in v.iter_mut().enumerate().take(to.len()) {
+                let at = (group * WIDE + row) * count;
+                // Of a row of a vector at most what stands behind it is left out below.
+                *v =
+                    if count <= WIDE { J::term(isa, load(isa, x, at)) } else { lanes::<I, J>(isa, &x[at..at + count]) };
+            }
+            turn(isa, &mut v);
+            v.iter_mut().skip(count).for_each(|v| *v = isa.splat(J::NONE));
+            // A sum that begins with zero is never minus zero.
+            v[0] = J::join(isa, isa.splat(J::NONE), v[0]);
+            let mut n = WIDE / 2;
+            while n > 0 {
+                for i in 0..n {
+                    v[i] = J::join(isa, v[i], v[i + n]);
+                }
+                n /= 2;
+            }
+            let mut results = [0.0; WIDE];
+            isa.store(v[0], &mut results);
+            to.copy_from_slice(&results[..to.len()]);
+        }
+    }
+}
+
+/// The products of such rows, each in the order of its numbers.
+pub(super) struct Products<'a> {
+    pub(super) x: &'a [f32],
+    pub(super) count: usize,
+    pub(super) to: &'a mut [f32],
+}
+
+impl Work for Products<'_> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<I: Isa, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(self, isa: I) {
+        let Products { x, count, to } = self;
+        for (group, to) in to.chunks_mut(WIDE).enumerate() {
+            let x = &x[group * WIDE * count..];
+            let mut product = isa.splat(1.0);
+            for from in (0..count).step_by(WIDE) {
+                let mut v = [isa.splat(0.0); WIDE];
+                for (row, v) in v.iter_mut().enumerate().take(to.len()) {
+                    *v = load(isa, x, row * count + from);
+                }
+                turn(isa, &mut v);
+                for v in v.iter().take(count - from) {
+                    product = isa.mul(product, *v);
+                }
+            }
+            let mut results = [0.0; WIDE];
+            isa.store(product, &mut results);
+            to.copy_from_slice(&results[..to.len()]);
+        }
+    }
+}
