@@ -377,6 +377,15 @@ pub const UNKNOWN_SHAPE: &str = "_is_unknown_shape";
 /// when the run is over. Nodes that read a `Variable` of such a graph read what it held before.
 pub const KEPT: &str = "_kept";
 
+/// Attribute of an input: its value where a run gives none.
+pub const DEFAULT_VALUE: &str = "_default_value";
+
+/// Inputs that are constants for want of being asked for, of a graph's attributes: name and shape.
+pub fn defaulted(attrs: &AttrMap) -> Vec<(&str, &str)> {
+    let list = attrs.strs("_defaulted_inputs").unwrap_or_default();
+    list.into_iter().filter_map(|e| e.rsplit_once(':')).collect()
+}
+
 impl CompiledModel {
     /// Whether its shapes are settled by each run: it has no tasks, its graphs are executed node by
     /// node.
@@ -385,9 +394,22 @@ impl CompiledModel {
     }
     /// Inputs whose values were given when the model was compiled: number and value.
     pub fn fixed_inputs(&self) -> Vec<(usize, &ConstTensor)> {
+        self.input_values("_fixed_value")
+    }
+    /// Inputs that have a value where a run gives none: number and value.
+    pub fn default_inputs(&self) -> Vec<(usize, &ConstTensor)> {
+        self.input_values(DEFAULT_VALUE)
+    }
+    /// Inputs of the original model that are constants of this one, because they have a value of
+    /// their own and nobody asked for them when it was compiled: name, and the shape as
+    /// `--input-shape` has it.
+    pub fn constant_inputs(&self) -> Vec<(&str, &str)> {
+        self.graphs.first().map(|g| defaulted(&g.attrs)).unwrap_or_default()
+    }
+    fn input_values(&self, key: &str) -> Vec<(usize, &ConstTensor)> {
         let data = self.graphs.first().into_iter().flat_map(|g| &g.nodes).filter(|n| n.op == "Data");
         data.filter_map(|n| {
-            let AttrValue::Tensor(value) = n.attrs.get("_fixed_value")? else { return None };
+            let AttrValue::Tensor(value) = n.attrs.get(key)? else { return None };
             Some((usize::try_from(n.attrs.int("index")?).ok()?, value))
         })
         .collect()

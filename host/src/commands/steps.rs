@@ -1,9 +1,10 @@
 //! `ge run OM --steps N`: runs of a model with state or variables, each on what the last one left
 //! (`ge compile --state`).
 use super::inputs::shapes::Sizes;
-use super::inputs::{Given, Wanted, gather};
+use super::inputs::{Given, defaults, gather};
 use crate::commands::flags::Global;
 use crate::commands::talk::{print_json, say};
+use crate::session::model::fixed_value;
 use crate::session::steps::{Steps, initial_beside, of};
 use crate::session::{Model, Session};
 use crate::{Error, Result};
@@ -119,10 +120,15 @@ fn inputs(model: &Model, steps: &mut Steps<'_>, a: &Asked<'_>, step: u64) -> Res
             a.given.and_then(|g| Some(g.dir?.join(format!("step{step}")))).filter(|d| d.is_dir());
         match (&a.given, own) {
             (Some(g), own) => {
-                let wanted: Vec<Wanted<'_>> =
-                    info.inputs.iter().map(|i| Wanted { name: &i.name, desc: &i.desc }).collect();
                 let dir = own.as_deref().or(g.dir);
-                Given { dir, ..*g }.some(&wanted)?
+                let given = Given { dir, ..*g };
+                let mut all = given.some(&defaults::wanted(info, &given)?)?;
+                for (k, value) in info.default_inputs() {
+                    if let Some(t) = all.get_mut(k).filter(|t| t.is_none() && !steps.carries(k)) {
+                        *t = Some(fixed_value(value)?);
+                    }
+                }
+                all
             }
             (None, _) if (0..info.inputs.len()).all(|k| steps.carries(k)) => vec![None; 0],
             (None, _) => {

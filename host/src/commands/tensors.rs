@@ -56,6 +56,8 @@ pub struct Computed {
     pub node: String,
     /// Its output.
     pub output: u32,
+    /// Its place in that output, where this is a sequence.
+    pub element: Option<usize>,
     /// Operator type.
     pub op: String,
     /// Engine.
@@ -84,6 +86,7 @@ pub fn named(m: &CompiledModel, captured: Vec<Captured>) -> Vec<Computed> {
             names: names.tensors(n, c.output),
             node: n.name.clone(),
             output: c.output,
+            element: None,
             op: n.op.clone(),
             engine: n.engine.clone(),
             no_task: !tasks.contains(&(c.graph, c.node)),

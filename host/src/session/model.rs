@@ -234,7 +234,7 @@ pub fn sized_inputs(
     sizes: &dyn Fn(&str) -> Option<Vec<u64>>,
 ) -> Result<Vec<HostTensor>> {
     let mut next = chance(seed);
-    let fixed = info.fixed_inputs();
+    let fixed: Vec<_> = info.fixed_inputs().into_iter().chain(info.default_inputs()).collect();
     // What sizes that are asked for say of those that other inputs share with them by name.
     let mut named: BTreeMap<&str, u64> = BTreeMap::new();
     for i in &info.inputs {
@@ -303,7 +303,7 @@ fn open_size(info: &ge_model::CompiledModel, input: &str, dim: usize, d: Dim) ->
     info.ranges.get(&key).map_or(2, |(low, high)| 2.clamp(*low, *high))
 }
 
-/// The value of an input that was given when the model was compiled.
+/// The value of an input that was given when the model was compiled, or that is its default.
 pub fn fixed_value(t: &ConstTensor) -> Result<HostTensor> {
     let bytes = t.bytes().ok_or_else(|| Error::damaged("the value of an input has no bytes"))?;
     HostTensor::from_bytes(t.dtype, &t.dims, &bytes)

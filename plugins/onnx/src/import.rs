@@ -2,6 +2,7 @@
 //! refusal is collected.
 use crate::attributes;
 use crate::control;
+use crate::defaults;
 use crate::flex;
 use crate::inputs;
 use crate::proto::{AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto};
@@ -157,12 +158,22 @@ impl<'m> Importer<'m> {
         g.scope.reserve(graph.node.len() + graph.initializer.len());
         self.initializers(graph, &mut g)?;
         let mut ins = Vec::new();
+        let mut defaults = defaults::Defaults::default();
         for v in &graph.input {
             if g.scope.contains_key(&v.name) {
-                continue;
+                // A constant, unless it is asked for as an input.
+                let asked = options.input_shapes.iter().any(|s| s.name == v.name.as_str());
+                let known = if asked { g.scope.remove(&v.name) } else { None };
+                match known.and_then(|k| k.constant) {
+                    Some(value) => defaults.keep(&v.name, value),
+                    None => {
+                        defaults.left_out(v);
+                        continue;
+                    }
+                }
             }
             match inputs::declared(v) {
-                Ok(d) => ins.push((v.name.clone(), d)),
+                Ok(d) => ins.push((v.name.clone(), defaults.typed(&v.name, d))),
                 Err(e) => {
                     self.problem(e)?;
                     g.scope.insert(v.name.clone(), refused());
@@ -174,6 +185,9 @@ impl<'m> Importer<'m> {
             let index = u32::try_from(i).map_err(|_| damaged("too many inputs".into()))?;
             let node = self.take_name(&name);
             let value = g.builder.data(&node, index, desc.clone());
+            if let Some(default) = defaults.of(&name, &desc) {
+                g.builder.patch().set_attr(value.node, defaults::VALUE, default);
+            }
             self.tensor_names.insert(name.clone());
             if node != name {
                 g.provenance.name(value, &name);
@@ -182,6 +196,7 @@ impl<'m> Importer<'m> {
                 return Err(damaged(format!("two inputs are named `{name}`")));
             }
         }
+        defaults.tell(g.builder.patch());
         let env = Env { opsets, attrs: None, prefix: String::new(), rename: None, depth: 0 };
         self.nodes(&graph.node, &mut g, &env)?;
         let mut outs = Vec::new();

@@ -7,6 +7,7 @@
 
 pub mod attributes;
 pub mod control;
+mod defaults;
 /// Bodies over slices.
 pub mod scan;
 /// Bodies over elements.

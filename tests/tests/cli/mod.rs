@@ -22,6 +22,10 @@ mod made;
 mod names;
 /// Questions whose answer can be no.
 mod gates;
+/// Inputs that have an initializer.
+mod defaults;
+/// Sequences in what compares and measures.
+mod sequences;
 /// Inputs from arrays, images and the command itself.
 mod inputs;
 /// What is said to a user who went wrong.

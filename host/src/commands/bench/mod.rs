@@ -3,15 +3,17 @@ mod nodes;
 
 use super::compile::BuildFlags;
 use super::inputs::shapes::{self, Sizes};
-use super::inputs::{DeviceFlags, InputFlags, gather};
+use super::inputs::{DeviceFlags, InputFlags};
 use super::run::{Target, open};
 use crate::commands::flags::{CompileFlags, Global};
 use crate::commands::talk::{print, print_json};
+use crate::session::model::Item;
 use crate::session::{Model, Session};
 use crate::{Error, Result};
 use clap::Args;
 use ge_model::CompiledModel;
 use ge_plugin_api::kernel::{HostTensor, TensorView};
+use ge_plugin_api::types::tensor::Container;
 use ge_runtime::RunOptions;
 use ge_runtime::work::NodeWork;
 use serde_json::{Value, json};
@@ -71,7 +73,7 @@ struct Subject {
 struct Case {
     /// The sizes that the user asked for.
     shape: Option<String>,
-    inputs: Vec<HostTensor>,
+    inputs: Vec<Item>,
     times_ms: Vec<f64>,
 }
 
@@ -92,9 +94,15 @@ impl Subject {
             (None, Some(file)) => shapes::read(file)?,
             (None, None) => Vec::new(),
         };
-        let case = |shape: Option<String>, inputs| Case { shape, inputs, times_ms: Vec::new() };
+        let case = |shape: Option<String>, inputs: Vec<HostTensor>| {
+            let inputs = inputs.into_iter().map(Item::Tensor).collect();
+            Case { shape, inputs, times_ms: Vec::new() }
+        };
         let cases = match given {
-            Some(given) => vec![case(None, gather(&compiled, &given)?)],
+            Some(_) => {
+                let inputs = a.inputs.items(global, &a.flags, &compiled, (0, 1))?;
+                vec![Case { shape: None, inputs, times_ms: Vec::new() }]
+            }
             None if sizes.is_empty() => vec![case(None, Sizes::asked(&a.flags)?.inputs(&compiled, seed)?)],
             None => {
                 let all = sizes.iter().map(|s| Ok(case(Some(s.text.clone()), s.inputs(&compiled, seed)?)));
@@ -110,8 +118,13 @@ impl Subject {
         if ge_plugin::services::is_cancelled() {
             return Err(Error::cancelled());
         }
-        let views: Vec<TensorView<'_>> = self.cases[case].inputs.iter().map(HostTensor::view).collect();
-        self.model.run_views(&views, options)
+        let inputs = &self.cases[case].inputs;
+        let views: Option<Vec<TensorView<'_>>> = inputs.iter().map(|i| i.tensor().map(HostTensor::view)).collect();
+        let tensors = self.model.info().outputs.iter().all(|o| o.desc.container == Container::TENSOR);
+        match views.filter(|_| tensors) {
+            Some(views) => self.model.run_views(&views, options),
+            None => self.model.run_items(inputs, options).map(|r| r.0),
+        }
     }
     /// Runs each case once.
     fn warm_up(&self) -> Result<()> {

@@ -12,6 +12,11 @@ pub struct Keys<'a> {
     loose: HashMap<String, Vec<usize>>,
 }
 
+/// The name of an element of a sequence, `out[3]`; of a tensor its own.
+pub fn element(name: &str, at: Option<usize>) -> String {
+    at.map_or_else(|| name.to_owned(), |n| format!("{name}[{n}]"))
+}
+
 /// What a name means.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Found {
@@ -40,8 +45,8 @@ impl<'a> Keys<'a> {
                 exact.entry(n.clone()).or_default().push(i);
             }
         }
-        for k in 0..outputs.len() {
-            let name = format!("output_{k}");
+        for (k, o) in outputs.iter().enumerate() {
+            let name = element(&format!("output_{}", o.output), o.element);
             exact.entry(name).or_insert_with(|| vec![nodes.len() + k]);
         }
         let mut add = |name: String, i: usize| {
@@ -93,6 +98,7 @@ mod tests {
             names: names.iter().map(|n| (*n).to_owned()).collect(),
             node: node.into(),
             output,
+            element: None,
             op: "Relu".into(),
             engine: String::new(),
             no_task: false,

@@ -2,6 +2,7 @@
 //! differs, and by how much. The second side may be reference files. Tensors are paired by the
 //! names that the model gives them, graph outputs by position.
 mod difference;
+mod forms;
 mod keys;
 mod reference;
 
@@ -14,8 +15,9 @@ use crate::commands::talk::{print, print_json};
 use crate::{Diagnostic, Error, Result};
 use clap::Args;
 use difference::{Difference, Tolerance, difference};
+use forms::{Form, Held};
 use ge_model::CompiledModel;
-use ge_plugin_api::kernel::{HostTensor, TensorView};
+use ge_plugin_api::kernel::HostTensor;
 use ge_runtime::{LoadOptions, RunOptions};
 use keys::{Found, Keys};
 use reference::Reference;
@@ -52,6 +54,8 @@ struct Side {
     inputs: Vec<String>,
     nodes: Vec<Computed>,
     outputs: Vec<Computed>,
+    /// What each output is, in graph order.
+    forms: Vec<Form>,
 }
 
 /// The side that the first model is held against.
@@ -121,29 +125,19 @@ fn compute(global: &Global, a: &CompareArgs, path: &Path) -> Result<Side> {
         given: a.inputs.given(global),
     };
     let (session, compiled, _) = open(global, &target)?;
-    let inputs = a.inputs.tensors(global, &a.flags, &compiled, (0, 1))?;
+    let inputs = a.inputs.items(global, &a.flags, &compiled, (0, 1))?;
     let context = session.open_device(&compiled.soc.clone())?;
     let options = LoadOptions { rank_size: 1, capture: true, ..LoadOptions::default() };
     let model = session.load_on(compiled, context, &options)?;
-    let views: Vec<TensorView<'_>> = inputs.iter().map(HostTensor::view).collect();
-    let outcome = model.run_views(&views, RunOptions::default())?;
+    let (outcome, made) = model.run_items(&inputs, RunOptions::default())?;
     let m: &CompiledModel = model.info();
-    let output = |(k, tensor): (usize, HostTensor)| {
-        let name = m.outputs.get(k).map_or_else(String::new, |o| o.name.clone());
-        Computed {
-            names: vec![name.clone()],
-            node: name,
-            output: k as u32,
-            op: OUTPUT.into(),
-            engine: String::new(),
-            no_task: true,
-            tensor,
-        }
-    };
+    let names: Vec<&str> = m.outputs.iter().map(|o| o.name.as_str()).collect();
+    let (outputs, forms) = forms::outputs(&names, made)?;
     Ok(Side {
         inputs: m.inputs.iter().map(|i| i.name.clone()).collect(),
         nodes: named(m, outcome.captured),
-        outputs: outcome.outputs.into_iter().enumerate().map(output).collect(),
+        outputs,
+        forms,
     })
 }
 
@@ -173,13 +167,18 @@ fn against_model<'a>(one: &'a Side, other: &'a Side, tolerance: Tolerance) -> Ve
         out.pair(a, &other.nodes[i].tensor, &other.nodes[i].engine, tolerance);
     }
     out.only_b.extend(other.nodes.iter().zip(&met).filter(|(_, met)| !**met).map(|(t, _)| t.shown()));
-    for (k, a) in one.outputs.iter().enumerate() {
-        match other.outputs.get(k) {
+    for (a, b) in one.forms.iter().zip(&other.forms) {
+        out.forms(a, &b.held);
+    }
+    let place = |t: &Computed| (t.output, t.element);
+    for a in &one.outputs {
+        match other.outputs.iter().find(|b| place(a) == place(b)) {
             Some(b) => out.pair(a, &b.tensor, "", tolerance),
             None => out.only_a.push(a.shown()),
         }
     }
-    out.only_b.extend(other.outputs.iter().skip(one.outputs.len()).map(Computed::shown));
+    let alone = other.outputs.iter().filter(|b| one.outputs.iter().all(|a| place(a) != place(b)));
+    out.only_b.extend(alone.map(Computed::shown));
     out
 }
 
@@ -206,7 +205,14 @@ fn against_files<'a>(one: &'a Side, files: &Reference, tolerance: Tolerance) -> 
     }
     let keys = Keys::of(&one.nodes, &one.outputs);
     let mut met: Vec<(usize, String)> = Vec::new();
-    for name in files.names() {
+    let names = files.names();
+    for f in one.forms.iter().filter(|f| matches!(f.held, Held::Sequence(_))) {
+        match f.elements_in(&names) {
+            0 => {}
+            n => out.forms(f, &Held::Sequence(n)),
+        }
+    }
+    for name in names {
         match keys.find(&name) {
             Found::One(i) => met.push((i, name)),
             // Files of a whole model hold its inputs too.
@@ -242,6 +248,14 @@ fn describe(t: &Computed) -> String {
 }
 
 impl<'a> Verdict<'a> {
+    /// Outputs that are no tensors on either side: a sequence is as long as the other.
+    fn forms(&mut self, a: &'a Form, b: &Held) {
+        if matches!((&a.held, b), (Held::Tensor, Held::Tensor)) {
+            return;
+        }
+        let outcome = if a.held == *b { Outcome::Same } else { Outcome::Apart(format!("{} and {b}", a.held)) };
+        self.pairs.push(Pair { of: &a.whole, other_engine: String::new(), outcome });
+    }
     fn pair(&mut self, of: &'a Computed, other: &HostTensor, engine: &str, tolerance: Tolerance) {
         let outcome = difference(&of.tensor, other, tolerance);
         self.pairs.push(Pair { of, other_engine: engine.to_owned(), outcome });

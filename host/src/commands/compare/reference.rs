@@ -1,7 +1,9 @@
 //! Reference files: a `.npz` file, one `.npy` file, or a folder of `.npy` files, as `ge run
 //! --dump-tensors` and `ge run --outputs` write them, or as another tool saved them under the names
 //! of nodes or outputs.
+use super::keys::element;
 use super::unreadable;
+use crate::commands::inputs::items::numbers;
 use crate::commands::tensors::INDEX;
 use crate::{Diagnostic, Result};
 use ge_plugin_api::kernel::HostTensor;
@@ -130,6 +132,10 @@ fn folder(path: &Path) -> Result<BTreeMap<String, String>> {
         let Some(file) = f.file_name().to_str().map(str::to_owned) else { continue };
         if let Some(name) = file.strip_suffix(".npy").filter(|_| !known.contains(&file)) {
             named.entry(name.to_owned()).or_insert_with(|| file.clone());
+        }
+        // A sequence is a folder, `0.npy` and so on.
+        for n in numbers(&f.path()) {
+            named.entry(element(&file, Some(n))).or_insert_with(|| format!("{file}/{n}.npy"));
         }
     }
     Ok(named)

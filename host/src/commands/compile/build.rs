@@ -16,8 +16,10 @@ use crate::{Diagnostic, ErrorKind, Result};
 use clap::Args;
 use ge_compiler::pipeline::Observer;
 use ge_plugin::Want;
-use ge_plugin_api::types::DType;
+use ge_plugin_api::frontend::InputShape;
+use ge_plugin_api::kernel::HostTensor;
 use ge_plugin_api::types::tensor::Container;
+use ge_plugin_api::types::{DType, TensorDesc};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -123,9 +125,16 @@ pub fn compile_to_run(
 
 /// The model as its file has it; nodes without a mapping are told beside it.
 pub fn import_model(session: &Session, model: &Path, flags: &CompileFlags) -> Result<Imported> {
+    import_for(session, model, flags, &[])
+}
+
+/// As [`import_model`]; with the inputs that have a default and are given.
+fn import_for(session: &Session, model: &Path, flags: &CompileFlags, asked: &[String]) -> Result<Imported> {
     let bytes = import::map(model)?;
     let shapes = &flags.shapes()?;
-    let imports = import::parse_input_shapes(shapes)?;
+    let mut imports = import::parse_input_shapes(shapes)?;
+    let shape = |name: &String| InputShape { name: name.as_str().into(), dims: Default::default(), unranked: true };
+    imports.input_shapes.extend(asked.iter().map(shape));
     let mut imported = match import::kind_of(&bytes) {
         FileKind::Om => Err(Diagnostic::error(format!("`{}` is an OM file: it is compiled already", model.display()))
             .code(ge_codes::COMPILED_ALREADY)
@@ -160,7 +169,7 @@ fn with_state(
 fn fix(graph: &mut ge_ir::Model, given: Option<&Given<'_>>) -> Result<()> {
     let Some(given) = given.filter(|g| g.any()) else { return Ok(()) };
     let inputs = specialise::inputs(graph);
-    let values = given.some(&wanted(&inputs))?;
+    let values = given.some(&inputs::defaults::numbered(named(&inputs), &[], given)?)?;
     for (i, t) in inputs.iter().zip(values) {
         if let Some(t) = t {
             import::fix_input(graph, i.1, &t)?;
@@ -169,8 +178,18 @@ fn fix(graph: &mut ge_ir::Model, given: Option<&Given<'_>>) -> Result<()> {
     Ok(())
 }
 
-fn wanted(list: &[Input]) -> Vec<inputs::Wanted<'_>> {
-    list.iter().map(|(name, _, desc)| inputs::Wanted { name, desc }).collect()
+fn named(list: &[Input]) -> Vec<(&str, &TensorDesc)> {
+    list.iter().map(|(name, _, desc)| (name.as_str(), desc)).collect()
+}
+
+/// What is given to the inputs of a graph, or their defaults.
+fn read(graph: &ge_ir::Model, list: &[Input], given: &Given<'_>) -> Result<Vec<HostTensor>> {
+    let value = |k: usize| match graph.root().get(list.get(k)?.1)?.attr(ge_model::DEFAULT_VALUE)? {
+        ge_ir::AttrValue::Tensor(value) => Some(value),
+        _ => None,
+    };
+    let defaults: Vec<usize> = (0..list.len()).filter(|k| value(*k).is_some()).collect();
+    given.read_or(&inputs::defaults::numbered(named(list), &defaults, given)?, &value)
 }
 
 /// Loads plugins, imports and compiles.
@@ -204,6 +223,11 @@ pub fn compile(
     progress.stage("import", 0);
     let whole = || -> Result<Imported> {
         let mut i = import_model(&session, model, flags)?;
+        let (root, given) = (i.model.root(), wishes.given.into_iter().chain(wishes.fixed).collect::<Vec<_>>());
+        let asked = inputs::defaults::asked(root.attrs(), root.data_nodes().len(), &given)?;
+        if !asked.is_empty() {
+            i = import_for(&session, model, flags, &asked)?;
+        }
         fix(&mut i.model, wishes.fixed)?;
         Ok(i)
     };
@@ -234,8 +258,7 @@ pub fn compile(
         let tensor = |i: &Input| i.2.container == Container::TENSOR && i.2.dtype != DType::UNKNOWN;
         match (wishes.given, specialise::inputs(&graph)) {
             // A model with gears is compiled for those, whatever the inputs at hand.
-            (Some(given), inputs) if !has_gears && inputs.iter().all(tensor) => given
-                .read(&wanted(&inputs))
+            (Some(given), inputs) if !has_gears && inputs.iter().all(tensor) => read(&graph, &inputs, given)
                 .and_then(|t| specialise::compile(global, &session, &name, graph, &options, &t, &dumps)),
             _ => with_state(&session, &name, graph, &options, &dumps),
         }

@@ -117,9 +117,9 @@ impl Folder {
     }
 
     /// Where the array of an input would be, for messages.
-    pub fn place(&self, k: usize) -> String {
-        match self {
-            Folder::Dir(dir) => format!(" as `{}`", dir.join(format!("input_{k}.npy")).display()),
+    pub fn place(&self, w: &Wanted<'_>) -> String {
+        match (self, w.file) {
+            (Folder::Dir(dir), Some(k)) => format!(" as `{}`", dir.join(format!("input_{k}.npy")).display()),
             _ => String::new(),
         }
     }
@@ -128,10 +128,11 @@ impl Folder {
     ///
     /// # Errors
     /// Its file cannot be read.
-    pub fn tensor(&self, k: usize, name: &str) -> Result<Option<(String, Vec<u8>)>> {
+    pub fn tensor(&self, w: &Wanted<'_>) -> Result<Option<(String, Vec<u8>)>> {
         match self {
             Folder::None => Ok(None),
             Folder::Dir(dir) => {
+                let Some(k) = w.file else { return Ok(None) };
                 let path = dir.join(format!("input_{k}.npy"));
                 if !path.exists() {
                     return Ok(None);
@@ -139,7 +140,8 @@ impl Folder {
                 Ok(Some((path.display().to_string(), bytes(&path)?)))
             }
             Folder::Archive(shown, z) => {
-                let keys = [name.to_owned(), format!("input_{k}"), format!("arr_{k}")];
+                let numbered = w.file.into_iter().flat_map(|k| [format!("input_{k}"), format!("arr_{k}")]);
+                let keys: Vec<String> = std::iter::once(w.name.to_owned()).chain(numbered).collect();
                 let found = keys.iter().find_map(|key| Some((key, z.get(key)?)));
                 Ok(found.map(|(key, data)| (format!("{shown} ({key})"), data.to_vec())))
             }

@@ -1,7 +1,7 @@
 //! Sequences and optionals as files: a sequence is a folder `input_K` with `0.npy`, `1.npy` … in its
 //! order, an optional a file or such a folder, or nothing where it holds nothing.
-use super::{Given, Wanted, array, not_given};
-use crate::session::model::Item;
+use super::{Given, Wanted, array, defaults, not_given};
+use crate::session::model::{Item, fixed_value};
 use crate::{Diagnostic, Error, ErrorKind, Result};
 use ge_model::CompiledModel;
 use ge_plugin_api::kernel::HostTensor;
@@ -14,17 +14,20 @@ use std::path::{Path, PathBuf};
 /// # Errors
 /// An input that is not given, or whose files are not what it is.
 pub fn gather(m: &CompiledModel, given: &Given<'_>) -> Result<Vec<Item>> {
-    let wanted: Vec<Wanted<'_>> = m.inputs.iter().map(|i| Wanted { name: &i.name, desc: &i.desc }).collect();
+    let wanted = defaults::wanted(m, given)?;
+    let own: Vec<_> = m.fixed_inputs().into_iter().chain(m.default_inputs()).collect();
+    let value = |k: usize| own.iter().find(|f| f.0 == k).map(|f| f.1);
     let tensor = |k: usize| m.inputs[k].desc.container == Container::TENSOR;
     let named = given.named(&wanted)?;
-    let tensors = given.collect(&wanted, &|k| !tensor(k))?;
+    let tensors = given.collect(&wanted, &|k| !tensor(k) || value(k).is_some())?;
     let mut out = Vec::with_capacity(wanted.len());
     let mut bad: Vec<Diagnostic> = Vec::new();
     for (k, (w, t)) in wanted.iter().zip(tensors).enumerate() {
         let text = named.iter().find(|n| n.0 == w.name).map(|n| n.1);
-        match t {
-            Some(t) => out.push(Item::Tensor(t)),
-            None => match item(w, text, given.dir, k) {
+        match (t, value(k)) {
+            (Some(t), _) => out.push(Item::Tensor(t)),
+            (None, Some(v)) => out.push(Item::Tensor(fixed_value(v)?)),
+            (None, None) => match item(w, text, given.dir, w.file.unwrap_or(k)) {
                 Ok(i) => out.push(i),
                 Err(e) if matches!(e.kind, ErrorKind::USAGE | ErrorKind::DAMAGED) => bad.extend(e.diagnostics),
                 Err(e) => return Err(e),

@@ -1,6 +1,8 @@
 //! Inputs and devices of the commands that run a model: the flags that they share, and what these
 //! give. Arrays come from `.npy` and `.npz` files, from images, or stand in the command itself.
 mod array;
+/// Inputs with a value of their own.
+pub mod defaults;
 mod image;
 /// Sequences and optionals.
 pub mod items;
@@ -18,7 +20,7 @@ use clap::Args;
 use ge_model::CompiledModel;
 use ge_plugin_api::kernel::HostTensor;
 use ge_plugin_api::types::tensor::Container;
-use ge_plugin_api::types::{DType, TensorDesc};
+use ge_plugin_api::types::{ConstTensor, DType, TensorDesc};
 use kernels::Kernels;
 use shapes::Sizes;
 use std::path::{Path, PathBuf};
@@ -187,6 +189,8 @@ pub struct Wanted<'a> {
     pub name: &'a str,
     /// Type and shape, as far as they are known.
     pub desc: &'a TensorDesc,
+    /// Number of its file in a folder, if it has one.
+    pub file: Option<usize>,
 }
 
 /// A tensor of a `.npy` file, as this type.
@@ -195,19 +199,11 @@ pub fn read_npy(path: &Path, want: DType) -> Result<HostTensor> {
 }
 
 /// Inputs from a folder, and from files and values by name; one whose value the model was compiled
-/// for need not be given. Everything that is wrong with any of them is told at once.
+/// for, or that has a default, need not be given. Everything that is wrong with any of them is told at once.
 pub fn gather(m: &CompiledModel, given: &Given<'_>) -> Result<Vec<HostTensor>> {
-    let fixed = m.fixed_inputs();
-    let value = |k: usize| fixed.iter().find(|f| f.0 == k).map(|f| f.1);
-    let wanted: Vec<Wanted<'_>> = m.inputs.iter().map(|i| Wanted { name: &i.name, desc: &i.desc }).collect();
-    let optional = |k: usize| value(k).is_some();
-    let read = given.collect(&wanted, &optional)?;
-    let one = |(k, t): (usize, Option<HostTensor>)| match (t, value(k)) {
-        (Some(t), _) => Ok(t),
-        (None, Some(v)) => fixed_value(v),
-        (None, None) => Err(Error::internal("an input that was not given passed")),
-    };
-    read.into_iter().enumerate().map(one).collect()
+    let own: Vec<_> = m.fixed_inputs().into_iter().chain(m.default_inputs()).collect();
+    let value = |k: usize| own.iter().find(|f| f.0 == k).map(|f| f.1);
+    given.read_or(&defaults::wanted(m, given)?, &value)
 }
 
 fn not_given(name: &str, expected: &str) -> Diagnostic {
@@ -229,9 +225,18 @@ impl Given<'_> {
         self.collect(wanted, &|_| true)
     }
 
-    /// Reads inputs in order; all must be given.
-    pub fn read(&self, wanted: &[Wanted<'_>]) -> Result<Vec<HostTensor>> {
-        Ok(self.collect(wanted, &|_| false)?.into_iter().flatten().collect())
+    /// Reads inputs in order; one that is not given has the value that `value` has for it.
+    pub fn read_or<'v>(
+        &self,
+        wanted: &[Wanted<'_>],
+        value: &dyn Fn(usize) -> Option<&'v ConstTensor>,
+    ) -> Result<Vec<HostTensor>> {
+        let one = |(k, t): (usize, Option<HostTensor>)| match (t, value(k)) {
+            (Some(t), _) => Ok(t),
+            (None, Some(v)) => fixed_value(v),
+            (None, None) => Err(Error::internal("an input that was not given passed")),
+        };
+        self.collect(wanted, &|k| value(k).is_some())?.into_iter().enumerate().map(one).collect()
     }
 
     fn collect(&self, wanted: &[Wanted<'_>], optional: &dyn Fn(usize) -> bool) -> Result<Vec<Option<HostTensor>>> {
@@ -253,11 +258,11 @@ impl Given<'_> {
             let text = named.iter().find(|n| n.0 == w.name).map(|n| n.1);
             let read = match text {
                 Some(text) => self.of_text(&kernels, w, text).map(Some),
-                None => match folder.tensor(k, w.name) {
+                None => match folder.tensor(w) {
                     Ok(Some((shown, bytes))) => self.of_array(&kernels, w, &shown, &bytes).map(Some),
                     Ok(None) if optional(k) => Ok(None),
                     Ok(None) => {
-                        let form = format!("{}{}{}", w.desc.dtype, w.desc.shape, folder.place(k));
+                        let form = format!("{}{}{}", w.desc.dtype, w.desc.shape, folder.place(w));
                         Err(not_given(w.name, &form).of(ErrorKind::USAGE))
                     }
                     Err(e) => Err(e),

@@ -1,0 +1,90 @@
+//! Outputs that are no tensors: a sequence is compared by its length and element by element, named
+//! `out[3]`; an optional by what it holds.
+use super::OUTPUT;
+use super::keys::element;
+use crate::Result;
+use crate::commands::tensors::Computed;
+use crate::session::model::Item;
+use ge_plugin_api::kernel::HostTensor;
+use ge_plugin_api::types::DType;
+use std::fmt;
+
+/// What an output holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Held {
+    /// A tensor.
+    Tensor,
+    /// So many tensors.
+    Sequence(usize),
+    /// Nothing: an empty optional.
+    Nothing,
+}
+
+impl fmt::Display for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Held::Tensor => write!(f, "a tensor"),
+            Held::Sequence(n) => write!(f, "a sequence of {n}"),
+            Held::Nothing => write!(f, "nothing"),
+        }
+    }
+}
+
+/// An output as a whole.
+pub struct Form {
+    /// What it holds.
+    pub held: Held,
+    /// What stands for it where it is no tensor.
+    pub whole: Computed,
+}
+
+impl Form {
+    /// How many elements of this output are among the names of a file.
+    pub fn elements_in(&self, names: &[String]) -> usize {
+        let own = [self.whole.node.clone(), format!("output_{}", self.whole.output)];
+        let of = |n: &str| {
+            own.iter().any(|o| {
+                let at = n.strip_prefix(o.as_str()).and_then(|n| n.strip_prefix('[')?.strip_suffix(']'));
+                at.is_some_and(|k| k.parse::<usize>().is_ok())
+            })
+        };
+        names.iter().filter(|n| of(n)).count()
+    }
+}
+
+/// The tensors of a model's outputs, and what each output is.
+///
+/// # Errors
+/// No memory.
+pub fn outputs(names: &[&str], made: Vec<Item>) -> Result<(Vec<Computed>, Vec<Form>)> {
+    let one = |k: usize, at: Option<usize>, tensor: HostTensor| {
+        let name = element(names.get(k).copied().unwrap_or(""), at);
+        Computed {
+            names: vec![name.clone()],
+            node: name,
+            output: u32::try_from(k).unwrap_or(u32::MAX),
+            element: at,
+            op: OUTPUT.into(),
+            engine: String::new(),
+            no_task: true,
+            tensor,
+        }
+    };
+    let (mut tensors, mut forms) = (Vec::new(), Vec::new());
+    for (k, item) in made.into_iter().enumerate() {
+        let held = match item {
+            Item::Tensor(t) => {
+                tensors.push(one(k, None, t));
+                Held::Tensor
+            }
+            Item::Sequence(l) => {
+                let length = l.len();
+                tensors.extend(l.into_iter().enumerate().map(|(n, t)| one(k, Some(n), t)));
+                Held::Sequence(length)
+            }
+            Item::Nothing => Held::Nothing,
+        };
+        forms.push(Form { held, whole: one(k, None, HostTensor::zeroed(DType::I64, &[0])?) });
+    }
+    Ok((tensors, forms))
+}

@@ -1,0 +1,96 @@
+//! Inputs with a value of their own (of ONNX: an initializer with an input's name). They are constants
+//! of the model, unless they are asked for when it is compiled; a run that gives one that is a
+//! constant is refused with the option that makes it an input.
+use super::{Given, Wanted};
+use crate::{Diagnostic, Result};
+use ge_model::CompiledModel;
+use ge_plugin_api::types::{AttrMap, TensorDesc};
+use ge_runtime::npz::{Npz, is_npz};
+use std::path::Path;
+
+/// The inputs of a model, each with the number of its file in the folder that is given: files are
+/// numbered in the order of the inputs, and those with a default have none, unless all have one.
+///
+/// # Errors
+/// What is given to inputs that are constants of this model; a folder that has files of some inputs
+/// with a default and not of others.
+pub fn wanted<'m>(m: &'m CompiledModel, given: &Given<'_>) -> Result<Vec<Wanted<'m>>> {
+    refuse(m, given)?;
+    let defaults: Vec<usize> = m.default_inputs().into_iter().map(|d| d.0).collect();
+    numbered(m.inputs.iter().map(|i| (i.name.as_str(), &i.desc)).collect(), &defaults, given)
+}
+
+/// Inputs by name and descriptor, as [`wanted`] has them; `defaults`: those with a default.
+///
+/// # Errors
+/// A folder that has files of some inputs with a default and not of others.
+pub fn numbered<'m>(
+    inputs: Vec<(&'m str, &'m TensorDesc)>,
+    defaults: &[usize],
+    given: &Given<'_>,
+) -> Result<Vec<Wanted<'m>>> {
+    let (all, required) = (inputs.len(), inputs.len() - defaults.len());
+    let whole = defaults.is_empty() || given.dir.is_none_or(|d| !d.is_dir() || has(d, all - 1));
+    if !whole && given.dir.is_some_and(|d| has(d, required)) {
+        let names: Vec<&str> = defaults.iter().filter_map(|k| Some(inputs.get(*k)?.0)).collect();
+        return Err(Diagnostic::error("a folder has files of some inputs with a default, and it is not said of which")
+            .subject(names.join(", "))
+            .found(format!("input_{required}.npy, and no input_{}.npy", all - 1), format!("{required} or {all} files"))
+            .help("give those with a default by `--input NAME=FILE.npy`")
+            .raise(ge_codes::INPUT));
+    }
+    let mut next = 0;
+    let one = |(k, (name, desc)): (usize, (&'m str, &'m TensorDesc))| {
+        let file = (whole || !defaults.contains(&k)).then_some(next);
+        next += usize::from(file.is_some());
+        Wanted { name, desc, file }
+    };
+    Ok(inputs.into_iter().enumerate().map(one).collect())
+}
+
+/// Names of constants of a graph that are inputs of the original model, where they are given.
+///
+/// # Errors
+/// A file that cannot be read.
+pub fn asked(attrs: &AttrMap, inputs: usize, given: &[&Given<'_>]) -> Result<Vec<String>> {
+    let mut out = Vec::new();
+    let list = ge_model::defaulted(attrs);
+    for g in given {
+        out.extend(of(&list, inputs, g)?.into_iter().map(|(name, _)| name.to_owned()));
+    }
+    Ok(out)
+}
+
+fn refuse(m: &CompiledModel, given: &Given<'_>) -> Result<()> {
+    let bad = of(&m.constant_inputs(), m.inputs.len(), given)?;
+    let Some((first, _)) = bad.first() else { return Ok(()) };
+    let entries: Vec<String> = bad.iter().map(|(name, dims)| format!("{name}:{dims}")).collect();
+    let names: Vec<String> = bad.iter().map(|(name, _)| format!("`{name}`")).collect();
+    Err(Diagnostic::error(format!("a value is given for {}: a constant of the compiled model", names.join(", ")))
+        .subject(*first)
+        .found("a value", "an input of the compiled model")
+        .help(format!("compile the model with `--input-shape \"{}\"`: then it is an input", entries.join(";")))
+        .note("the model has an initializer for it, which is its value where none is asked for")
+        .raise(ge_codes::INPUT))
+}
+
+/// Those of a list that are given: by name, or as files of a folder that has as many as all inputs.
+fn of<'l>(list: &[(&'l str, &'l str)], inputs: usize, given: &Given<'_>) -> Result<Vec<(&'l str, &'l str)>> {
+    if list.is_empty() {
+        return Ok(Vec::new());
+    }
+    let all = inputs + list.len();
+    let named = |name: &str| given.by_name.named.iter().any(|n| n.split_once('=').is_some_and(|(n, _)| n == name));
+    let archive = match given.dir.filter(|d| d.is_file()).map(super::array::bytes).transpose()? {
+        Some(bytes) if is_npz(&bytes) => Npz::read(&bytes).ok(),
+        _ => None,
+    };
+    let within = |name: &str| archive.as_ref().is_some_and(|z| z.names().any(|n| n == name));
+    let whole = given.dir.is_some_and(|d| d.is_dir() && (0..all).all(|k| has(d, k)) && !has(d, all));
+    Ok(list.iter().copied().filter(|(name, _)| whole || named(name) || within(name)).collect())
+}
+
+/// Whether a folder has the file or folder of an input.
+fn has(dir: &Path, k: usize) -> bool {
+    dir.join(format!("input_{k}.npy")).exists() || dir.join(format!("input_{k}")).is_dir()
+}

@@ -1,0 +1,82 @@
+//! `ge compare` and `ge bench` of models with sequences in and out.
+use super::made::{bytes, f32s, model, node, npy, number, value};
+use ge_tests::expect_code;
+use serde_json::Value;
+use std::path::Path;
+
+/// `parts`: the rows of `x + 1`, or of `x + x`; `more`: `given`, with those rows as one behind it.
+fn onnx(plus: &str) -> Vec<u8> {
+    let one = bytes(5, [number(2, 1), bytes(8, "one"), bytes(9, f32s(&[1.0]))].concat());
+    let seq = |field: u64, name: &str| {
+        let tensor = bytes(1, number(1, 1));
+        bytes(field, [bytes(1, name), bytes(2, bytes(4, bytes(1, tensor)))].concat())
+    };
+    let parts = [
+        node("Add", &["x", plus], "a"),
+        node("SplitToSequence", &["a"], "parts"),
+        node("SequenceInsert", &["given", "a"], "more"),
+        one,
+        value(11, "x", &[3, 2]),
+        seq(11, "given"),
+        seq(12, "parts"),
+        seq(12, "more"),
+    ];
+    model(13, &parts)
+}
+
+fn files(d: &Path) {
+    for (name, plus) in [("a", "one"), ("b", "x")] {
+        std::fs::write(d.join(format!("{name}.onnx")), onnx(plus)).unwrap();
+        expect_code(d, 0, &["compile", &format!("{name}.onnx"), "-o", &format!("{name}.om"), "-q"]);
+    }
+    std::fs::create_dir_all(d.join("in/input_1")).unwrap();
+    // One plus one is one and one: the first row is the same in both.
+    let x = npy("<f4", "(3, 2)", &f32s(&[1.0, 1.0, 2.0, 1.0, 1.0, 9.0]));
+    std::fs::write(d.join("in/input_0.npy"), x).unwrap();
+    std::fs::write(d.join("in/input_1/0.npy"), npy("<f4", "(1,)", &f32s(&[7.0]))).unwrap();
+}
+
+fn compared(d: &Path, code: i32, args: &[&str]) -> (Value, Vec<(String, bool)>) {
+    let out = expect_code(d, code, &[&["compare"], args, &["--inputs", "in", "--json", "-q"]].concat());
+    let doc: Value = serde_json::from_slice(&out.stdout).expect("one document");
+    let outputs = doc["nodes"].as_array().unwrap().iter().filter(|n| n["type"] == "NetOutput");
+    let one = |n: &Value| (n["tensor"].as_str().unwrap().to_owned(), n["same"] == true);
+    let list = outputs.map(one).collect();
+    (doc, list)
+}
+
+#[test]
+fn sequences_are_compared_element_by_element() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    files(d);
+    let names = ["parts", "more", "parts[0]", "parts[1]", "parts[2]", "more[0]", "more[1]"];
+    let want = |differ: &[&str]| names.map(|n| (n.to_owned(), !differ.contains(&n))).to_vec();
+    assert_eq!(compared(d, 0, &["a.om", "a.onnx"]).1, want(&[]));
+    let (doc, list) = compared(d, 1, &["a.om", "b.om"]);
+    assert_eq!(list, want(&["parts[1]", "parts[2]", "more[1]"]));
+    let differs = doc["nodes"].as_array().unwrap().iter().find(|n| n["tensor"] == "parts[2]").unwrap();
+    // 9 + 1 beside 9 + 9.
+    assert_eq!((&differs["element"], &differs["a"], &differs["b"]), (&1.into(), &10.0.into(), &18.0.into()));
+    // Files as `ge run --outputs` writes them; then one with an element too few.
+    expect_code(d, 0, &["run", "b.om", "--inputs", "in", "--outputs", "out", "-q"]);
+    assert_eq!(compared(d, 0, &["b.om", "out"]).1, want(&[]));
+    std::fs::remove_file(d.join("out/output_0/2.npy")).unwrap();
+    let (doc, list) = compared(d, 1, &["b.om", "out"]);
+    assert_eq!(list.iter().filter(|l| !l.1).map(|l| l.0.as_str()).collect::<Vec<_>>(), ["parts"]);
+    assert_eq!(doc["first"]["reason"], "a sequence of 3 and a sequence of 2");
+}
+
+#[test]
+fn models_with_sequences_are_measured() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    files(d);
+    let args = ["bench", "a.om", "--inputs", "in", "--iterations", "3", "--warmup", "1", "--per-node", "--json"];
+    let doc: Value = serde_json::from_slice(&expect_code(d, 0, &args).stdout).unwrap();
+    assert_eq!(doc["iterations"], 3);
+    assert!(doc["latency_ms"]["median"].as_f64().unwrap() > 0.0, "{doc:#}");
+    assert!(doc["nodes"].as_array().unwrap().iter().any(|n| n["op"] == "Add"), "{doc:#}");
+    let said = expect_code(d, 2, &["bench", "a.om"]).stderr;
+    assert!(String::from_utf8_lossy(&said).contains("input `given` is no tensor of numbers: give it with `--inputs`"));
+}
