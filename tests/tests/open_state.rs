@@ -138,6 +138,60 @@ graph @add(%r: f32[2], %x: f32[N,2]) {
     }
 }
 
+/// What a loop carries is its own: the condition and the body each write over what they are given, who
+/// reads it behind the write reads what was written, and the loop sees what the body returns alone.
+#[test]
+fn graphs_of_loops_write_over_what_they_are_given() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    let text = "graph @main(%i: f32[N], %n: f32[N]) {
+  %w = While(%i, %n) {cond = @cond, body = @body} : f32[N], f32[N]
+  return %w#0, %w#1, %i
+}
+graph @cond(%a: f32[N], %b: f32[N]) {
+  %limit = Const() {value = dense<f32[]: splat 100>} : f32[]
+  %ten = Const() {value = dense<f32[2]: splat 10>} : f32[2]
+  %up = AssignAdd(%a, %ten) : f32[N]
+  %t = Add(%a, %b) : f32[N]
+  %s = ReduceSumD(%t) {axes = [0], keep_dims = false} : f32[]
+  %c = Less(%s, %limit) : bool[]
+  return %c
+}
+graph @body(%a: f32[N], %b: f32[N]) {
+  %one = Const() {value = dense<f32[]: splat 1>} : f32[]
+  %old = Neg(%a) : f32[N]
+  %more = Add(%a, %one) : f32[N]
+  %d = Assign(%a, %more) : f32[N]
+  %e = Add(%b, %a) : f32[N]
+  %f = Sub(%e, %old) : f32[N]
+  return %d, %f
+}";
+    std::fs::write(d.join("m.ge"), text).unwrap();
+    expect_code(d, 0, &["compile", "m.ge", "-o", "open.om", "-q"]);
+    std::fs::write(d.join("closed.ge"), text.replace("[N]", "[2]")).unwrap();
+    expect_code(d, 0, &["compile", "closed.ge", "-o", "closed.om", "-q"]);
+    // The same steps as numbers.
+    let (i, mut b) = ([1.0, 2.0], [0.0, 0.5]);
+    let mut a = i;
+    while (0..2).map(|k| a[k] + 10.0 + b[k]).sum::<f64>() < 100.0 {
+        for k in 0..2 {
+            let old = -a[k];
+            a[k] += 1.0;
+            b[k] = b[k] + a[k] - old;
+        }
+    }
+    let want = [a, b, i].map(|v| format!("f32[2] = {} {}", v[0], v[1]));
+    for om in ["open.om", "closed.om"] {
+        for schedule in ["fifo", "random:5"] {
+            let schedule = format!("schedule={schedule}");
+            let chance = ["--device-option", &schedule, "--device-option", "check_races=true"];
+            let found = lines(d, &[&["run", om, "--input", "i=[1,2]", "--input", "n=[0,0.5]"], &chance[..]].concat());
+            let found: Vec<&str> = found.iter().filter_map(|l| l.split_once(": ")).map(|l| l.1).collect();
+            assert_eq!(found, want, "{om}");
+        }
+    }
+}
+
 #[test]
 fn what_a_condition_writes_is_there_in_the_body_and_behind_the_loop() {
     let dir = tempfile::tempdir().unwrap();

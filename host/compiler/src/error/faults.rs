@@ -365,16 +365,6 @@ pub enum VariableFault {
         /// The variable.
         name: String,
     },
-    /// The condition of a loop that runs where shapes are unknown writes over one of its inputs.
-    #[error(
-        "the condition of loop `{node}` writes over its input {input}, which cannot be done where shapes are unknown"
-    )]
-    Condition {
-        /// The loop.
-        node: String,
-        /// The input, by number.
-        input: usize,
-    },
     /// An operator whose graphs have effects, which no run of unknown shapes can give on.
     #[error(
         "the graphs of `{node}` ({op}) read or write variable `{name}`, which cannot be done where shapes are unknown"
@@ -392,9 +382,7 @@ pub enum VariableFault {
 impl VariableFault {
     pub(super) fn code(&self) -> Code {
         match self {
-            VariableFault::NoSize { .. } | VariableFault::Condition { .. } | VariableFault::Operator { .. } => {
-                ge_codes::OPEN_SIZES
-            }
+            VariableFault::NoSize { .. } | VariableFault::Operator { .. } => ge_codes::OPEN_SIZES,
             VariableFault::OtherNode { .. } | VariableFault::TwoWays { .. } => ge_codes::VARIABLE_PATHS,
             _ => ge_codes::VARIABLE,
         }
@@ -409,7 +397,6 @@ impl VariableFault {
             }
             VariableFault::OtherNode { .. } => "give one of the two another name",
             VariableFault::TwoWays { .. } => "name the variable in the graph, or give it as one input",
-            VariableFault::Condition { .. } => "write it in the loop's body, or give all sizes with `--input-shape`",
             VariableFault::Operator { .. } => "give all sizes with `--input-shape`",
         }
     }

@@ -50,16 +50,30 @@ pub fn explicit(model: &mut Model, toolbox: &Toolbox) -> Result<()> {
         return Ok(());
     }
     let written: std::collections::BTreeSet<String> = summaries.iter().flat_map(|s| s.writes.iter().cloned()).collect();
+    let carried = carried(model);
     let mut order = EffectOrder::default();
     let mut names = writer::Names::of(model);
     for gi in 0..model.graphs().len() {
-        let whole = writer::Whole { model, rules: &rules, summaries: &summaries, written: &written };
+        let whole = writer::Whole { model, rules: &rules, summaries: &summaries, written: &written, carried: &carried };
         if let Some(graph) = writer::rewrite(&whole, gi, &mut names, &mut order)? {
             model.graphs_mut()[gi] = graph;
         }
     }
     order.to_attrs(model.root_mut().attrs_mut());
     Ok(())
+}
+
+/// The graphs that are called, by loops alone.
+fn carried(model: &Model) -> std::collections::BTreeSet<usize> {
+    let of = |is_loop: bool| {
+        let callers = model.graphs().iter().flat_map(Graph::nodes);
+        let callers = callers.filter(move |n| matches!(n.op(), "While" | "StatelessWhile" | "For") == is_loop);
+        callers
+            .flat_map(Node::subgraphs)
+            .filter_map(|s| model.graph_index(s))
+            .collect::<std::collections::BTreeSet<_>>()
+    };
+    &of(true) - &of(false)
 }
 
 /// What prototypes say of state.

@@ -3,6 +3,9 @@ use super::{EffectRules, by_reference};
 use ge_ir::{Graph, Model, Node, ValueRef};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+/// Attribute of an input of a loop's graph whose writes are values by now: it is no state any more.
+pub(super) const OWN: &str = "_written_as_values";
+
 /// Of one graph.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Summary {
@@ -39,7 +42,7 @@ impl State {
         match n.op() {
             "Variable" => Some(State::Variable(n.name().to_owned())),
             "RefData" => Some(State::Reference(n.name().to_owned())),
-            "Data" if !is_root => {
+            "Data" if !is_root && !n.attrs().flag(OWN) => {
                 n.attrs().int("index").or(Some(0)).and_then(|i| usize::try_from(i).ok()).map(State::Input)
             }
             _ => None,

@@ -1,5 +1,5 @@
 //! Writing the order of effects into one graph.
-use super::summary::{State, Summary, states};
+use super::summary::{OWN, State, Summary, states};
 use super::{EffectRules, WHO, by_reference, has_frames};
 use crate::error::VariableFault;
 use crate::error::{CompileError, Result};
@@ -15,6 +15,8 @@ pub(super) struct Whole<'m> {
     pub summaries: &'m [Summary],
     /// Variables that the model writes anywhere.
     pub written: &'m BTreeSet<String>,
+    /// Graphs that loops alone call: what they are given is theirs.
+    pub carried: &'m BTreeSet<usize>,
 }
 
 /// The names of all nodes of a model.
@@ -79,6 +81,10 @@ struct Writer<'w, 'm> {
     nodes: HashMap<NodeId, NodeId>,
     sources: HashMap<State, ValueRef>,
     now: BTreeMap<State, Now>,
+    /// Inputs of a loop's graph that its nodes write: each write makes a new value, which those behind
+    /// it read.
+    own: HashSet<State>,
+    values_of_own: HashMap<State, ValueRef>,
 }
 
 /// One access of a node.
@@ -113,7 +119,10 @@ impl<'w, 'm> Writer<'w, 'm> {
             nodes: HashMap::new(),
             sources: HashMap::new(),
             now: BTreeMap::new(),
+            own: HashSet::new(),
+            values_of_own: HashMap::new(),
         };
+        w.own = w.values_alone(gi);
         let mut last = HashMap::new();
         for n in old.nodes() {
             for a in w.accesses(n).into_iter().filter(|a| a.writes) {
@@ -122,6 +131,22 @@ impl<'w, 'm> Writer<'w, 'm> {
         }
         w.last = last;
         w
+    }
+
+    /// Inputs of a loop's graph that no graph below writes.
+    fn values_alone(&self, gi: usize) -> HashSet<State> {
+        if !self.whole.carried.contains(&gi) {
+            return HashSet::new();
+        }
+        let inputs = self.states.values().filter(|s| matches!(s, State::Input(_)));
+        let mut out: HashSet<State> = inputs.cloned().collect();
+        for n in self.old.nodes() {
+            let by_node = |a: &Access| a.input.is_some_and(|i| self.whole.rules.writes(n, i));
+            for a in self.accesses(n).iter().filter(|a| a.writes && !by_node(a)) {
+                out.remove(&a.state);
+            }
+        }
+        out
     }
 
     /// The accesses of a node to variables that are written.
@@ -162,7 +187,14 @@ impl<'w, 'm> Writer<'w, 'm> {
         let mut inputs: Vec<ValueRef> =
             n.inputs().iter().map(|v| if v.is_absent() { *v } else { self.values[v] }).collect();
         let mut controls: Vec<NodeId> = n.controls().iter().map(|c| self.nodes[c]).collect();
-        let accesses = self.accesses(n);
+        let (own, accesses): (Vec<Access>, Vec<Access>) =
+            self.accesses(n).into_iter().partition(|a| self.own.contains(&a.state));
+        for a in &own {
+            let value = self.values_of_own.get(&a.state).or_else(|| self.sources.get(&a.state));
+            if let (Some(i), Some(v)) = (a.input, value) {
+                inputs[i] = *v;
+            }
+        }
         self.alone(n, &accesses)?;
         let mut direct: Vec<&Access> = Vec::new();
         for a in &accesses {
@@ -193,6 +225,10 @@ impl<'w, 'm> Writer<'w, 'm> {
             at <= old_controls || !(n.subgraphs().is_empty() && reads(c) && plain(c))
         });
         let mut attrs = n.attrs().clone();
+        let source = State::of_source(n, self.is_root);
+        if source.as_ref().is_some_and(|s| self.own.contains(s)) {
+            attrs.set(OWN, true);
+        }
         if !direct.is_empty() {
             set_places(&mut attrs, &[vec![(self.old.name().to_owned(), n.name().to_owned())]]);
         }
@@ -205,8 +241,13 @@ impl<'w, 'm> Writer<'w, 'm> {
         let id = self.push(n.op(), n.name().to_owned(), inputs, controls, outputs, attrs)?;
         self.nodes.insert(n.id(), id);
         self.values.extend((0..n.outputs().len() as u32).map(|k| (n.value(k), ValueRef::new(id, k))));
-        if let Some(s) = State::of_source(n, self.is_root) {
+        if let Some(s) = source {
             self.sources.insert(s, ValueRef::new(id, 0));
+        }
+        for a in own.into_iter().filter(|a| a.writes) {
+            // The output of a written input has its number.
+            let output = a.input.and_then(|i| u32::try_from(i).ok()).map(|i| ValueRef::new(id, i));
+            self.values_of_own.extend(output.filter(|v| self.graph.desc(*v).is_some()).map(|v| (a.state, v)));
         }
         for a in direct {
             self.note(&a.state, n.name(), id, a.writes, order);

@@ -53,8 +53,8 @@ pub fn has_states(model: &Model, toolbox: &Toolbox) -> bool {
 /// Makes values of the variables of a model, and of what callers lend to be written.
 ///
 /// # Errors
-/// A variable of open size; the condition of a loop that writes its inputs; an operator whose graphs do
-/// and that nobody knows how to give values to.
+/// A variable of open size; an operator whose graphs have effects and that nobody knows how to give
+/// values to.
 pub fn to_values(model: &mut Model, toolbox: &Toolbox) -> Result<()> {
     let rules = EffectRules { toolbox };
     apart(model, &rules)?;
@@ -195,18 +195,9 @@ fn signature(whole: &Whole<'_>, n: &Node) -> Result<Option<Signature>> {
         let outputs = given.chain(writes.into_iter().map(State::Variable)).collect();
         return Ok(Some(Signature { inputs, outputs }));
     }
-    if matches!(n.op(), "While" | "StatelessWhile") {
-        // What the condition leaves in variables it gives back, as the body does. What it writes of its
-        // own inputs would have no way out of it.
-        let cond = match n.attrs().get("cond") {
-            Some(AttrValue::Graph(name)) => whole.model.graph_index(name),
-            _ => None,
-        };
-        let of = cond.and_then(|c| whole.summaries.get(c));
-        if let Some(input) = of.and_then(|s| s.written_inputs.first().copied()) {
-            return Err(VariableFault::Condition { node: n.name().into(), input }.into());
-        }
-    } else if n.op() != "For" {
+    // A loop gives its values to its graphs: what these write over an input of theirs is their own, as in
+    // a model of known shapes. What they leave in variables they give back, the condition as the body.
+    if !matches!(n.op(), "While" | "StatelessWhile" | "For") {
         let name = inputs.first().cloned().unwrap_or_default();
         return Err(VariableFault::Operator { node: n.name().into(), op: n.op().into(), name }.into());
     }
