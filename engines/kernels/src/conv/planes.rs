@@ -31,8 +31,8 @@ pub(crate) struct Planes<'p, 'a, 'o> {
 pub(crate) fn takes(s: &ConvSpec) -> bool {
     let [depth, kernel, width] = s.kernel;
     let flat = depth == 1 && s.input[0] == 1 && s.pad_before[0] == 0 && s.pad_after[0] == 0;
-    let window = kernel == width && (kernel == 3 || kernel == 5) && s.dilation[1..] == [1, 1];
-    let steps = s.stride[1] == s.stride[2] && s.stride[1] <= 2;
+    let window = kernel == width && s.dilation[1..] == [1, 1] && s.stride[1] == s.stride[2];
+    let steps = matches!((kernel, s.stride[1]), (3 | 5, 1 | 2) | (7, 1));
     // Places in a plane are counted with signs.
     let near = s.pad_before.iter().chain(&s.input).all(|&v| v < 1 << 30);
     flat && window && steps && near && s.transposed.is_none()
@@ -47,7 +47,9 @@ pub(crate) fn cost(s: &ConvSpec, [height, width]: [usize; 2]) -> usize {
     }
     // Every second column costs shuffles.
     let shuffles = if step == 2 { ((ROWS - 1) * step + kernel) * 6 } else { 0 };
-    let cell = ROWS * kernel * kernel + 8 + shuffles;
+    // More columns than there are registers for their masks.
+    let masks = if kernel > 5 { ROWS * kernel * 4 } else { 0 };
+    let cell = ROWS * kernel * kernel + 8 + shuffles + masks;
     columns * (height.div_ceil(ROWS) * cell + 40) + 60
 }
 
@@ -120,7 +122,8 @@ impl Plane<'_> {
         match self.window {
             (3, 1) => self.windows::<3, 1>(out),
             (3, _) => self.windows::<3, 2>(out),
-            (_, 1) => self.windows::<5, 1>(out),
+            (5, 1) => self.windows::<5, 1>(out),
+            (_, 1) => self.windows::<7, 1>(out),
             _ => self.windows::<5, 2>(out),
         }
     }

@@ -1,8 +1,8 @@
 //! Layer and root-mean-square normalisation of rows; batch, instance and group normalisation as
 //! scales of channels.
+use crate::norm::rows::{Spreads, WIDE};
 use crate::scratch::with_scratch;
-use crate::simd::fold::{sum, sum_of_squares};
-use crate::simd::isa::PanelElem;
+use crate::simd::isa::{PanelElem, dispatch};
 use crate::view::Out;
 use std::ops::Range;
 
@@ -19,6 +19,9 @@ pub struct LayerNorm {
     /// The mean is left alone: root-mean-square normalisation.
     pub rms: bool,
 }
+
+/// Numbers of a group of rows, unless a row has more.
+const GROUP: usize = 8192;
 
 crate::multiversion! {
     fn scale_row<T: PanelElem>(x: &[f32], mean: f32, scale: f32, gamma: &[T], beta: &[T], y: &mut [T]) {
@@ -65,22 +68,31 @@ pub fn layer_norm<T: PanelElem>(
     out: &mut Out<'_, T>,
     mut each: impl FnMut(usize, f32, f32),
 ) {
-    with_scratch(n.len, |line| {
-        for r in units.start..units.end.min(n.rows) {
-            let row = &x[r * n.len..(r + 1) * n.len];
+    let units = units.start..units.end.min(n.rows);
+    if n.len == 0 {
+        return;
+    }
+    // Rows of a group stay in the nearest cache.
+    let group = (GROUP / n.len).clamp(1, WIDE);
+    with_scratch(group * n.len, |lines| {
+        for first in units.clone().step_by(group) {
+            let last = (first + group).min(units.end);
+            let x = &x[first * n.len..last * n.len];
             // Rows of single precision are read where they stand.
-            let line = match T::singles(row) {
-                Some(row) => row,
+            let lines = match T::singles(x) {
+                Some(x) => x,
                 None => {
-                    widen(row, line);
-                    &*line
+                    widen(x, &mut lines[..x.len()]);
+                    &lines[..x.len()]
                 }
             };
-            let mean = if n.rms { 0.0 } else { sum(line) / n.len as f32 };
-            let variance = sum_of_squares(line, mean) / n.len as f32;
-            let scale = 1.0 / (variance + n.epsilon).sqrt();
-            scale_row(line, mean, scale, gamma, beta, out.part(r * n.len, n.len));
-            each(r, mean, scale);
+            let (means, scales) = dispatch(Spreads { x: lines, len: n.len, epsilon: n.epsilon, rms: n.rms });
+            let y = out.part(first * n.len, lines.len());
+            let rows = lines.chunks_exact(n.len).zip(y.chunks_exact_mut(n.len));
+            for (k, (x, y)) in rows.enumerate() {
+                scale_row(x, means[k], scales[k], gamma, beta, y);
+                each(first + k, means[k], scales[k]);
+            }
         }
     });
 }

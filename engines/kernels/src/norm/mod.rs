@@ -2,6 +2,8 @@
 
 /// Softmax and its logarithm.
 pub mod softmax;
+/// Means and spreads of several rows.
+mod rows;
 /// Layer, root-mean-square, batch, instance and group normalisation.
 pub mod layer;
 
